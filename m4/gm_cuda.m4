@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# GM_CUDA: --with-cuda=DIR, else $CUDA_HOME, else the usual places, else the folder that quickstart fetched into.
+# Sets CUDA_CPPFLAGS (cuda.h and cudaTypedefs.h are enough to build), CUDA_HOME, NVCC and the conditional HAVE_NVCC.
+AC_DEFUN([GM_CUDA], [
+AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR], [the CUDA Toolkit, 12 or 13 (its headers are enough)])])
+AC_MSG_CHECKING([for the CUDA Toolkit])
+gm_cuda=
+for gm_dir in "$with_cuda" "$CUDA_HOME" /usr/local/cuda /opt/cuda /usr/lib/cuda "$srcdir"/.cuda/toolkit /usr; do
+	AS_IF([test -z "$gm_cuda" && test -n "$gm_dir" && test -f "$gm_dir/include/cudaTypedefs.h"],
+	      [gm_cuda=`cd "$gm_dir" && pwd`])
+	AS_IF([test -z "$gm_cuda" && test -n "$with_cuda"], [break])
+done
+AS_IF([test -z "$gm_cuda"], [AC_MSG_RESULT([no])
+	AC_MSG_ERROR([no CUDA Toolkit (include/cudaTypedefs.h) found: give --with-cuda=DIR, or run ./quickstart, which fetches one])])
+AC_MSG_RESULT([$gm_cuda])
+AC_SUBST([CUDA_HOME], [$gm_cuda])
+AC_SUBST([CUDA_CPPFLAGS], ["-isystem $gm_cuda/include"])
+AC_PATH_PROG([NVCC], [nvcc], [], [$gm_cuda/bin$PATH_SEPARATOR$PATH])
+AM_CONDITIONAL([HAVE_NVCC], [test -n "$NVCC"])
+])

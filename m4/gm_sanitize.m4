@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# GM_SANITIZE: --enable-sanitize=address|thread|undefined. SANITIZE_LIB is what a test must preload before libgpumem.so.
+AC_DEFUN([GM_SANITIZE], [
+AC_ARG_ENABLE([sanitize], [AS_HELP_STRING([--enable-sanitize=address|thread|undefined], [build with a sanitizer])])
+SANITIZE_LIB=
+AS_CASE([$enable_sanitize],
+	[address], [SANITIZE_LIB=`$CC -print-file-name=libasan.so`],
+	[thread], [SANITIZE_LIB=`$CC -print-file-name=libtsan.so`],
+	[undefined|no|''], [],
+	[AC_MSG_ERROR([--enable-sanitize takes address, thread or undefined, not '$enable_sanitize'])])
+AS_IF([test -n "$enable_sanitize" && test "x$enable_sanitize" != xno],
+	[CFLAGS="$CFLAGS -fsanitize=$enable_sanitize -fno-sanitize-recover=all -fno-omit-frame-pointer"])
+AC_SUBST([SANITIZE_LIB])
+AM_CONDITIONAL([SANITIZE], [test -n "$enable_sanitize" && test "x$enable_sanitize" != xno])
+])

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the shim share. Names: on_cuX is what a caller of cuX reaches, real.cuX the
+ * driver's own function of exactly that symbol.
+ *
+ * Life of the shim: SLEEPING until the program's cuInit has succeeded (handlers only forward: no
+ * thread, file, output, allocation or driver call of ours), then ACTIVE, or OFF (GPUMEM_ENABLE=0,
+ * GPUMEM_PROGRAM, a knob with GPUMEM_ON_ERROR=off, no virtual memory management: handlers only
+ * forward). A forked child is SLEEPING until it calls cuInit itself.
+ */
+#ifndef GM_SHIM_SHIM_H
+#define GM_SHIM_SHIM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/debug.h"
+#include "driver/driver.h"
+/* after driver.h: the types of each ABI version */
+#include <cudaTypedefs.h>
+
+/* The driver's originals of every hooked symbol; an entry is NULL until the driver was found, and stays NULL if that
+ * driver does not have it. Filled once by resolve.c before any pointer of ours is handed out; never changes. */
+struct gm_real {
+#define GM_HOOK(symbol, type, flags, help) type symbol;
+#include "driver/hooks.def"
+#undef GM_HOOK
+};
+extern struct gm_real real;
+
+enum gm_hook_id {
+	GM_HOOK_NONE, /* record.hook counts from 1 */
+#define GM_HOOK(symbol, type, flags, help) GM_HOOK_##symbol,
+#include "driver/hooks.def"
+#undef GM_HOOK
+	GM_HOOK_END
+};
+
+enum gm_hook_flag { RETRY = 1, WAITS = 2 };
+
+struct gm_hook {
+	const char *symbol, *help;
+	unsigned flags;
+	void *handler;       /* on_<symbol> */
+	void **original;     /* &real.<symbol> */
+};
+extern const struct gm_hook gm_hooks[GM_HOOK_END]; /* row 0 is empty */
+
+/* Every on_<symbol>, with the very type that cudaTypedefs.h gives: the compiler compares. */
+#define GM_HOOK(symbol, type, flags, help) extern __typeof__(*(type)NULL) on_##symbol;
+#include "driver/hooks.def"
+#undef GM_HOOK
+
+/* resolve.c: the driver's libcuda is found by what the program itself opened. Fills `real` on first need and the
+ * lookup for gm_driver_load; false while no driver is mapped. Makes no CUDA call. */
+bool gm_resolve_ready(void);
+void *gm_resolve_symbol(void *unused, const char *symbol);
+
+enum gm_shim_state { GM_SHIM_SLEEPING, GM_SHIM_ACTIVE, GM_SHIM_OFF };
+extern _Atomic(enum gm_shim_state) gm_shim_state;
+extern GM_TLS unsigned gm_shim_inside; /* > 0: this thread is in a call of ours, so hooks only forward */
+extern struct gm_driver gm_shim_driver; /* valid from ACTIVE on */
+
+/* First line of every handler: if (!gm_shim_enter()) return real.cuX(...); ... gm_shim_leave() on the way out. */
+static inline bool gm_shim_enter(void)
+{
+	if (GM_LIKELY(atomic_load_explicit(&gm_shim_state, memory_order_acquire) == GM_SHIM_ACTIVE &&
+		      gm_shim_inside == 0)) {
+		gm_shim_inside = 1;
+		return true;
+	}
+	return false;
+}
+void gm_shim_leave(void); /* gm_log_poll and samples, then gm_shim_inside = 0 */
+
+#endif

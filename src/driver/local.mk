@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: BSD-3-Clause
+libgm_la_SOURCES += %D%/calls.def %D%/driver.c %D%/driver.h %D%/hooks.def
+libgmsim_la_SOURCES += %D%/null.h %D%/sim.h

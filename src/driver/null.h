@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A driver that only keeps accounts: addresses and sizes, no memory, no GPU. For replay and fast
+ * unit tests. */
+#ifndef GM_DRIVER_NULL_H
+#define GM_DRIVER_NULL_H
+
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+struct gm_null_totals {
+	uint64_t create_calls, map_calls, access_calls, unmap_calls, release_calls;
+	uint64_t created, created_peak, mapped, mapped_peak; /* bytes */
+};
+
+/* Fill *driver with one device of `memory` bytes. One per process; gm_null_reset starts anew. */
+void gm_null_load(struct gm_driver *driver, uint64_t memory);
+void gm_null_totals(struct gm_null_totals *out);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The simulated driver on host memory, strict about every argument. tests/sim wraps it as
+ * libcuda.so.1; unit tests fill a struct gm_driver from it. Reserve = mmap PROT_NONE, create = a
+ * piece of one memfd a device, map = MAP_FIXED, access = mprotect, so that a use after unmap faults
+ * as on the device. Streams are queues whose steps the test releases; capture rules, bounds checks
+ * and device borders are the real driver's as measured (doc/design.md).
+ *
+ * Environment, read at the first cuInit: SIM_MEMORY (bytes a device, "512M"; default 2G),
+ * SIM_DEVICES (default 1), SIM_DRIVER ("11.4" ... "13.0"; default 13.0: newer calls are hidden),
+ * SIM_FAIL ("cuMemCreate:3[:CODE]", comma separated: the 3rd call fails, with
+ * CUDA_ERROR_OUT_OF_MEMORY or CODE), SIM_TRACE (file: one line a call). At exit, or at
+ * gm_sim_leaks, it reports leaked handles, mappings, reservations, events and streams.
+ */
+#ifndef GM_DRIVER_SIM_H
+#define GM_DRIVER_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "driver/driver.h"
+
+/* The entry point of an exported cu* symbol of the simulated driver (all it has, not only
+ * calls.def), or NULL; SIM_DRIVER hides what is newer. Usable as the `lookup` of gm_driver_load
+ * (arg unused). */
+void *gm_sim_symbol(void *arg, const char *symbol);
+
+/* All its symbols with the version of their ABI and the name and flags by which cuGetProcAddress
+ * finds them. */
+struct gm_sim_export {
+	const char *symbol;	/* "cuMemcpyHtoD_v2_ptds" */
+	const char *base;	/* "cuMemcpyHtoD" */
+	int since;		/* 7000 */
+	bool per_thread_stream; /* answered for flags 2 only */
+	void *entry;
+};
+const struct gm_sim_export *gm_sim_exports(size_t *count);
+
+/* --- what tests steer --- */
+
+/* Queue a step on `stream` (NULL: legacy) that runs only when the test releases it: kernels of a
+ * fake program. `work` runs on the thread that releases. */
+CUresult gm_sim_launch(CUstream stream, void (*work)(void *arg), void *arg);
+/* Hold the stream's steps back until gm_sim_release (default: steps run at once). */
+void gm_sim_hold(CUstream stream);
+/* Run the next `steps` steps of the stream; (unsigned)-1: all, and hold no longer. Returns how many
+ * ran. */
+unsigned gm_sim_release(CUstream stream, unsigned steps);
+/* Threads now blocked inside the driver waiting for work. */
+unsigned gm_sim_waiters(void);
+/* Make call number `nth` (from now, 1 = next) of `symbol` fail with `result`; nth 0 removes the
+ * rule. */
+void gm_sim_fail(const char *symbol, unsigned nth, CUresult result);
+/* How often `symbol` was called. */
+unsigned gm_sim_calls(const char *symbol);
+/* Number of leaked objects by kind, and a line each on stderr if `say`. */
+size_t gm_sim_leaks(bool say);
+/* Back to a fresh driver, settings from the environment again. Only in unit tests. */
+void gm_sim_reset(void);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Environment knobs. Read once into a struct that never changes afterwards; secure_getenv, so a
+ * set-uid program ignores them. A bad value keeps the default and is reported once, in one line
+ * naming knob, value and what was expected; an unknown GPUMEM_* name is reported with the nearest
+ * known one.
+ */
+#ifndef GM_KNOB_KNOB_H
+#define GM_KNOB_KNOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum gm_knob_type {
+	GM_KNOB_BOOL,
+	GM_KNOB_CHOICE,
+	GM_KNOB_SIZE,
+	GM_KNOB_SIZE_OR_PERCENT,
+	GM_KNOB_TIME,
+	GM_KNOB_TEXT,
+	GM_KNOB_LIST
+};
+
+/* One value. Which member counts follows from the type. */
+union gm_knob_value {
+	bool flag;	 /* BOOL */
+	unsigned choice; /* CHOICE: index into the words */
+	uint64_t bytes;	 /* SIZE */
+	struct {
+		uint64_t bytes; /* when ppm is 0 */
+		uint32_t ppm;	/* of the device's memory, parts per million */
+	} share;		/* SIZE_OR_PERCENT */
+	uint64_t ns;		/* TIME */
+	const char *text;	/* TEXT: lives as long as the process */
+	uint32_t set;		/* LIST: bit i = word i */
+};
+
+enum gm_knob_id {
+#define GM_KNOB(member, type, name, value, argument, help) GM_KNOB_ID_##member,
+#include "knob/knob.def"
+#undef GM_KNOB
+	GM_KNOB_COUNT
+};
+
+struct gm_knobs {
+#define GM_KNOB(member, type, name, value, argument, help) union gm_knob_value member;
+#include "knob/knob.def"
+#undef GM_KNOB
+};
+
+/* Words of CHOICE knobs, in the order of knob.def. */
+enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
+enum { GM_MODE_POOL, GM_MODE_TRACE };
+enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };
+
+struct gm_knob_info {
+	const char *name, *fallback, *argument, *help;
+	enum gm_knob_type type;
+};
+
+extern const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT];
+
+/* Where a value came from. */
+enum gm_knob_source { GM_KNOB_DEFAULT, GM_KNOB_ENVIRONMENT, GM_KNOB_REFUSED };
+
+/*
+ * Parse one value. True: *out is set (TEXT points into `text`). False: `why` (of `n` bytes) says
+ * what was expected, e.g. "expected one of pool, trace"; *out is untouched.
+ */
+bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *out, char *why,
+		   size_t n);
+
+/*
+ * Read all knobs from the environment; the first call parses, later ones return the same struct.
+ * Reports bad values and unknown names through gm_msg, once. Never NULL; no allocation.
+ */
+const struct gm_knobs *gm_knob_get(void);
+
+/* Valid after gm_knob_get: where the value came from and its text as given (NULL: default). */
+enum gm_knob_source gm_knob_source(enum gm_knob_id id, const char **text);
+
+/* True if any knob was refused and GPUMEM_ON_ERROR=off: the library is to stay off. */
+bool gm_knob_must_stay_off(void);
+
+/* The known knob nearest to `name` within an edit distance of 3, or NULL. */
+const char *gm_knob_nearest(const char *name);
+
+#endif

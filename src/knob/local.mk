@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+libgm_la_SOURCES += %D%/knob.def %D%/knob.h

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The records of a log, frozen with gpumem-log(5): slots of 64 bytes, little-endian. A slot of kind
+ * 0 was never finished and is skipped. Fields that a kind does not use are 0.
+ */
+#ifndef GM_LOG_RECORD_H
+#define GM_LOG_RECORD_H
+
+#include <stdint.h>
+
+/* GM_KIND(value, name, what address/size/held/id mean) */
+#define GM_RECORD_KINDS(GM_KIND)                                                                  \
+	GM_KIND(1, ALLOCATE, "block handed out: base, requested, handed out, block id")           \
+	GM_KIND(2, FREE, "block taken back: base, requested, handed out, block id")               \
+	GM_KIND(3, ALLOCATE_FAILED, "allocation refused: 0, requested")                           \
+	GM_KIND(4, COPY, "copy or memset: destination, bytes, source")                            \
+	GM_KIND(5, MAP, "chunk mapped: address, bytes, 0, chunk serial")                          \
+	GM_KIND(6, UNMAP, "chunk given back: address, bytes, 0, chunk serial")                    \
+	GM_KIND(7, REMAP, "chunk moved: new address, bytes, old address, chunk serial")           \
+	GM_KIND(8, RETIRE,                                                                        \
+		"block freed, fence outstanding: base, requested, handed out, block id")          \
+	GM_KIND(9, GROW, "in-kernel heap grew: address, bytes, heap size after, granules wanted") \
+	GM_KIND(10, HEAP_SAMPLE,                                                                  \
+		"in-kernel heap: live bytes, mapped bytes, failed, frees of foreign addresses")   \
+	GM_KIND(11, MODULE, "module loaded: image address, bytes, 0, 1 if it may call malloc")    \
+	GM_KIND(12, SAMPLE,                                                                       \
+		"fragmentation sample of a device; struct gm_sample in the slots that follow")    \
+	GM_KIND(13, OUT_OF_MEMORY,                                                                \
+		"snapshot: 0, asked; struct gm_sample in the slots that follow")                  \
+	GM_KIND(14, MARK, "a mark of the program: string is its text")                            \
+	GM_KIND(15, LIVE,                                                                         \
+		"checkpoint: a block that was live: base, requested, handed out, block id")       \
+	GM_KIND(16, STRING, "id: number; size: length in bytes; text in the slots that follow")   \
+	GM_KIND(17, CONTEXT, "context first seen (size 0) or gone (size 1): id is its key")       \
+	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
+
+enum gm_record_kind {
+	GM_RECORD_NONE = 0,
+#define GM_KIND(value, name, help) GM_RECORD_##name = value,
+	GM_RECORD_KINDS(GM_KIND)
+#undef GM_KIND
+};
+
+enum gm_record_flag {
+	GM_RECORD_DRIVER = 1 << 0, /* served by the driver, not by the pool */
+	GM_RECORD_H2D = 1 << 1,	   /* direction of a copy; none of the five: a memset or unknown */
+	GM_RECORD_D2H = 1 << 2,
+	GM_RECORD_D2D = 1 << 3,
+	GM_RECORD_H2H = 1 << 4,
+	GM_RECORD_PEER = 1 << 5, /* between two devices */
+	GM_RECORD_ASYNC = 1 << 6,
+	GM_RECORD_MEMSET = 1 << 7,
+	GM_RECORD_CONTEXT_GONE = 1 << 8, /* a free that nobody called: its context went */
+};
+
+struct gm_record {
+	uint64_t time; /* CLOCK_MONOTONIC, ns; of an ALLOCATE, after the call; of a FREE, before it
+			*/
+	uint64_t address;
+	uint64_t size;
+	uint64_t held;
+	uint64_t id;
+	uint32_t context;  /* key of the owner context, low 32 bits */
+	uint32_t duration; /* of the call, ns, saturating */
+	uint32_t thread;   /* Linux thread id */
+	uint32_t string;   /* number of a STRING record; 0 none */
+	uint16_t hook;	   /* row of hooks.def, from 1, in the header's list of names; 0 none */
+	uint16_t status;   /* CUresult of the call */
+	uint16_t flags;	   /* enum gm_record_flag */
+	uint8_t device;	   /* ordinal; 255 none */
+	uint8_t kind;	   /* enum gm_record_kind; stored last, with release */
+};
+
+/* What SAMPLE and OUT_OF_MEMORY carry: definitions in gpumem-log(5), FRAGMENTATION. */
+struct gm_sample {
+	uint64_t requested, handed_out, mapped, idle, retired, lent;
+	uint64_t largest_idle, largest_after_remap, unreclaimable, pinned;
+	uint64_t live_blocks, chunks, idle_extents;
+	uint64_t device_free, device_total; /* as the driver says; 0 when it was not asked */
+	uint64_t limit;
+};
+
+_Static_assert(sizeof(struct gm_record) == 64, "a slot is 64 bytes");
+
+#endif

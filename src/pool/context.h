@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The contexts of the process that gpumem has seen. A context is keyed by cuCtxGetId where the
+ * driver has it, because the same CUcontext comes back after a reset; elsewhere by a number of ours
+ * that gm_context_gone retires.
+ */
+#ifndef GM_POOL_CONTEXT_H
+#define GM_POOL_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "driver/driver.h"
+
+struct gm_context {
+	uint64_t key; /* never 0, never reused in the process */
+	CUcontext handle;
+	CUdevice device;
+	unsigned ordinal; /* of the device */
+	struct gm_rwlock
+		capture;      /* shared: a fence is being recorded; exclusive: a capture begins */
+	atomic_uint captures; /* stream captures open in this context */
+	CUevent probe;	      /* recorded once on a private stream; see pool/fence.h */
+	atomic_bool gone;
+};
+
+/*
+ * The context current to the calling thread; makes and remembers it on first sight. The result
+ * stays valid for the life of the process (a gone context is only marked). NULL with *result set
+ * to what the driver answers (CUDA_ERROR_INVALID_CONTEXT, ...) otherwise. Calls the driver.
+ */
+struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *result);
+
+/* Likewise for a given handle. */
+struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handle,
+				 CUresult *result);
+
+/* The context of a key, or NULL. No driver call. */
+struct gm_context *gm_context_find(uint64_t key);
+
+/* Mark the context of `handle` gone (destroyed or reset); returns its key, or 0 if it was not
+ * known. Its memory is the caller's to give back (gm_pool_context_gone). */
+uint64_t gm_context_gone(CUcontext handle);
+
+/* Likewise for the primary context of a device. */
+uint64_t gm_context_primary_gone(CUdevice device);
+
+/* In a forked child: forget everything, calling nothing. */
+void gm_context_forget_all(void);
+
+#endif

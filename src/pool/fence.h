@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gm_fence: all work submitted to a context before the call has completed. One cuCtxRecordEvent
+ * (before driver 12.5: cuCtxSynchronize), waited for with no lock held and the capture mode
+ * RELAXED.
+ *
+ * cuCtxRecordEvent would invalidate any stream capture that is open in the context, so captures are
+ * counted: begin takes the context's capture lock exclusively around the driver's call, gm_fence
+ * takes it shared around the record. While captures are open no fence is possible. What cudaFree
+ * would natively answer then is what cuEventQuery of an old event of ours answers (measured for all
+ * twelve cases of capture mode x same or other thread x exchanged or not), so that is asked; if it
+ * passes, the fence is put off (GM_FENCED_LATER).
+ */
+#ifndef GM_POOL_FENCE_H
+#define GM_POOL_FENCE_H
+
+#include "pool/context.h"
+#include "pool/pool.h"
+
+/* The `fence` of struct gm_pool_config; arg is the const struct gm_driver *. */
+CUresult gm_fence(void *arg, uint64_t context, bool native, enum gm_fenced *fenced);
+
+/* What a native allocation would answer because of open captures: CUDA_SUCCESS, or the error. Cheap
+ * while no capture is open. */
+CUresult gm_fence_may_allocate(const struct gm_driver *driver, struct gm_context *context);
+
+/* Around the driver's cuStreamBeginCapture*: begin takes the lock, end counts and releases it. */
+void gm_fence_capture_begin(struct gm_context *context);
+void gm_fence_capture_begun(struct gm_context *context, bool success);
+
+/* A capture ended or its stream was destroyed. */
+void gm_fence_capture_ended(struct gm_context *context);
+
+#endif

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Run one .bats file as a test; where bats is not installed, it is skipped as a whole.
+command -v bats >/dev/null || { echo '1..0 # SKIP bats is not installed'; exit 0; }
+exec bats --tap "$1"

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
+UNIT_TESTS += tests/unit/test_size
+tests_unit_test_size_SOURCES = tests/unit/test_size.c
+tests_unit_test_size_LDADD = $(UNIT_LDADD)

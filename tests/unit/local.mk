@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# One test program a module; each is linked with libgm and the simulated drivers.
+UNIT_TESTS =
+UNIT_LDADD = libgmsim.la libgm.la -lpthread -ldl
+include tests/unit/base.mk
+include tests/unit/knob.mk
+include tests/unit/log.mk
+include tests/unit/driver.mk
+include tests/unit/pool.mk
+check_PROGRAMS += $(UNIT_TESTS)
+TESTS += $(UNIT_TESTS)
