@@ -130,6 +130,89 @@ static void wrong_calls()
 	SHOW(cuMemFree(at));
 }
 
+/* Bounds are checked to the requested byte; a copy of nothing is always good. */
+static void bounds()
+{
+	CUdeviceptr at;
+	static char host[4096];
+	MUST(cuMemAlloc(&at, 1000));
+	SHOW(cuMemcpyHtoD(at + 1000, host, 0));
+	SHOW(cuMemcpyHtoD(at + 1001, host, 0));
+	SHOW(cuMemcpyHtoD(at + 1000, host, 1));
+	SHOW(cuMemcpyDtoH(host, at + 999, 1));
+	SHOW(cuMemcpyDtoH(host, at + 999, 2));
+	static const struct {
+		size_t width, height, pitch, offset, y;
+	} shapes[] = {{50, 10, 100, 0, 0},  {50, 11, 100, 0, 0}, {100, 10, 100, 0, 0},
+		      {100, 10, 100, 1, 0}, {99, 10, 100, 1, 0}, {99, 10, 100, 0, 1},
+		      {100, 9, 100, 0, 1},  {100, 1, 50, 0, 0},	 {100, 1, 0, 0, 0},
+		      {0, 10, 100, 0, 0},   {100, 0, 100, 0, 0}};
+	for (auto &shape : shapes) {
+		CUDA_MEMCPY2D copy = {};
+		copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+		copy.srcHost = host;
+		copy.srcPitch = 100;
+		copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+		copy.dstDevice = at + shape.offset;
+		copy.dstPitch = shape.pitch;
+		copy.dstY = shape.y;
+		copy.WidthInBytes = shape.width;
+		copy.Height = shape.height;
+		int copied = cuMemcpy2D(&copy), unaligned = cuMemcpy2DUnaligned(&copy);
+		printf("%zu x %zu, pitch %zu, offset %zu, row %zu: %d %d\n", shape.width,
+		       shape.height, shape.pitch, shape.offset, shape.y, copied, unaligned);
+	}
+	SHOW(cuMemFree(at));
+	SHOW(cuMemcpyHtoD(at, host, 0));
+	SHOW(cuMemsetD8(at, 0, 0));
+	SHOW(cuMemGetInfo(nullptr, nullptr));
+	CUstream stream;
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuMemAlloc(&at, 1000));
+	CUgraph graph = nullptr;
+	MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	SHOW(cuMemFreeAsync(at, stream));
+	SHOW(cuStreamEndCapture(stream, &graph));
+	SHOW(cuMemFreeAsync(at, stream));
+	SHOW(cuStreamSynchronize(stream));
+	SHOW(cuMemFree(at));
+	SHOW(cuStreamDestroy(stream));
+}
+
+/* A capture in one context and the calls of another. */
+static void capture_beside_another_context()
+{
+	CUcontext first, second;
+	CUstream stream;
+	CUctxCreateParams params = {};
+	MUST(cuCtxGetCurrent(&first));
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuCtxCreate(&second, &params, 0, device));
+	for (int mode = 0; mode < 3; mode++)
+		for (int freeing = 0; freeing < 2; freeing++) {
+			CUdeviceptr at;
+			CUgraph graph = nullptr;
+			MUST(cuMemAlloc(&at, 4096));
+			MUST(cuCtxSetCurrent(first));
+			MUST(cuStreamBeginCapture(stream, (CUstreamCaptureMode)mode));
+			MUST(cuCtxSetCurrent(second));
+			CUdeviceptr other;
+			int result = freeing ? cuMemFree(at) : cuMemAlloc(&other, 4096);
+			MUST(cuCtxSetCurrent(first));
+			int end = cuStreamEndCapture(stream, &graph);
+			if (graph)
+				cuGraphDestroy(graph);
+			MUST(cuCtxSetCurrent(second));
+			printf("capture in mode %d, %s in another context: %d, end %d\n", mode,
+			       freeing ? "free" : "alloc", result, end);
+			if (!freeing || result)
+				MUST(cuMemFree(at));
+		}
+	MUST(cuCtxDestroy(second));
+	MUST(cuCtxSetCurrent(first));
+	MUST(cuStreamDestroy(stream));
+}
+
 int main(int argc, char **argv)
 {
 	CUcontext context;
@@ -145,6 +228,8 @@ int main(int argc, char **argv)
 	queries();
 	contexts(argv[1]);
 	wrong_calls();
+	bounds();
+	capture_beside_another_context();
 	SHOW(cuDevicePrimaryCtxRelease(device));
 	return 0;
 }
