@@ -164,7 +164,6 @@ static void pool_gone(struct gm_pool *pool, uint64_t key)
 			free_record(GM_HOOK_NONE, now, now, b->base, b->size, b->held, b->id,
 				    b->context, b->ordinal, GM_RECORD_CONTEXT_GONE);
 		gm_memops_set(b->id, false);
-		gm_counter_add(b->ordinal, GM_C_free_context, 1);
 		gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
 		put(&record);
 	}

@@ -19,6 +19,21 @@
 /* after driver.h: the types of each ABI version */
 #include <cudaTypedefs.h>
 
+/* What early toolkits of CUDA 12 lack; only pointers to these are passed on. */
+#if CUDA_VERSION < 12030
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef CUresult(CUDAAPI *PFN_cuStreamBeginCaptureToGraph_v12030)(CUstream, CUgraph,
+								  const CUgraphNode *,
+								  const CUgraphEdgeData *, size_t,
+								  CUstreamCaptureMode);
+typedef PFN_cuStreamBeginCaptureToGraph_v12030 PFN_cuStreamBeginCaptureToGraph_v12030_ptsz;
+#endif
+#if CUDA_VERSION < 12050
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef CUresult(CUDAAPI *PFN_cuCtxCreate_v12050)(CUcontext *, CUctxCreateParams *, unsigned int,
+						  CUdevice);
+#endif
+
 /*
  * The driver's originals of every hooked symbol, never NULL: an entry answers CUDA_ERROR_NO_DEVICE
  * until the driver was found, and then CUDA_ERROR_NOT_FOUND if that driver does not have it. Filled

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pool/fence.h"
 
-#include "base/clock.h"
 #include "base/debug.h"
-#include "log/counters.h"
 
 /* Captures open in any context: one relaxed load while there are none. */
 static atomic_uint captures_open;
@@ -127,14 +125,9 @@ CUresult gm_fence(void *arg, uint64_t key, bool native, enum gm_fenced *fenced)
 			return answer;
 	}
 	struct recording r = {.driver = driver, .context = context};
-	uint64_t start = gm_clock_ns();
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
 	CUresult result = wait_for(&r, fenced);
 	gm_driver_quiet_end(driver, mode);
-	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED) {
-		gm_counter_add(context->ordinal, GM_C_fences, 1);
-		gm_counter_add(context->ordinal, GM_C_fence_ns, gm_clock_ns() - start);
-	}
 	return result;
 }
 
