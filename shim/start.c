@@ -60,7 +60,7 @@ static bool program_matches(const char *pattern)
 
 static bool wanted(const struct gm_knobs *knobs)
 {
-	return knobs->enable.flag && program_matches(knobs->program.text) &&
+	return gm_resolve_on() && knobs->enable.flag && program_matches(knobs->program.text) &&
 	       !gm_knob_must_stay_off();
 }
 
@@ -71,6 +71,7 @@ static bool find_driver(void)
 		gm_msg(GM_MSG_WARN, "off: this driver has no %s", missing);
 		return false;
 	}
+	gm_resolve_report();
 	return gm_driver_ask_version(&gm_shim_driver) == CUDA_SUCCESS;
 }
 
