@@ -153,8 +153,10 @@ static CUresult allocate_rows(struct request *q)
 	struct gm_pool *pool = pitch_rule(q, &pitch) ? gm_shim_pool(q->context->ordinal) : NULL;
 	if (!pool)
 		return from_driver(q);
-	if (__builtin_mul_overflow(pitch, q->height, &q->size))
+	if (__builtin_mul_overflow(pitch, q->height, &q->size)) {
+		q->size = SIZE_MAX;
 		return refused(q, CUDA_ERROR_INVALID_VALUE);
+	}
 	CUresult result = from_pool(q, pool);
 	if (result == CUDA_SUCCESS)
 		*out = pitch;

@@ -21,9 +21,29 @@ static uint64_t next_id(void)
 	return UINT64_MAX - atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed);
 }
 
+/* Under the lock. */
+static void unlink_entry(struct entry *e)
+{
+	HASH_DEL(table, e);
+	bytes[e->what.ordinal] -= e->what.size;
+	atomic_fetch_sub_explicit(&entries, 1, memory_order_relaxed);
+}
+
+/* Under the lock: the entry of an address, or NULL. */
+static struct entry *lookup(CUdeviceptr address)
+{
+	struct entry *e;
+	HASH_FIND(hh, table, &address, sizeof address, e);
+	return e;
+}
+
 static void insert(struct entry *e)
 {
 	gm_lock_take(&lock);
+	/* The driver hands an address out twice only if we missed the free between. */
+	struct entry *stale = lookup(e->what.address);
+	if (stale)
+		unlink_entry(stale);
 	HASH_ADD(hh, table, what.address, sizeof e->what.address, e);
 	bool failed = gm_hash_failed(e);
 	if (!failed) {
@@ -31,6 +51,7 @@ static void insert(struct entry *e)
 		atomic_fetch_add_explicit(&entries, 1, memory_order_relaxed);
 	}
 	gm_lock_release(&lock);
+	free(stale);
 	if (failed)
 		free(e);
 }
@@ -51,21 +72,12 @@ uint64_t gm_foreign_add(CUdeviceptr address, size_t size, const struct gm_contex
 	return what.id;
 }
 
-/* Under the lock. */
-static void unlink_entry(struct entry *e)
-{
-	HASH_DEL(table, e);
-	bytes[e->what.ordinal] -= e->what.size;
-	atomic_fetch_sub_explicit(&entries, 1, memory_order_relaxed);
-}
-
 bool gm_foreign_take(CUdeviceptr address, struct gm_foreign *out)
 {
-	struct entry *e;
 	if (!atomic_load_explicit(&entries, memory_order_relaxed))
 		return false;
 	gm_lock_take(&lock);
-	HASH_FIND(hh, table, &address, sizeof address, e);
+	struct entry *e = lookup(address);
 	if (e)
 		unlink_entry(e);
 	gm_lock_release(&lock);

@@ -23,7 +23,7 @@ CUresult gm_transfer_begin(struct gm_transfer *t)
 	if (!t->dst_pool || !t->src_pool)
 		return CUDA_SUCCESS;
 	if (t->dst_pool == t->src_pool) {
-		t->flags |= GM_RECORD_D2D;
+		t->flags = (t->flags & ~(unsigned)GM_RECORD_PEER) | GM_RECORD_D2D;
 		return CUDA_SUCCESS;
 	}
 	t->flags = (t->flags & ~(unsigned)GM_RECORD_D2D) | GM_RECORD_PEER;
