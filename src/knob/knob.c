@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "knob/knob.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/msg.h"
+#include "base/size.h"
+
+const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT] = {
+#define GM_KNOB(member, type, name, value, argument, help) \
+	{#name, value, argument, help, GM_KNOB_##type},
+#include "knob/knob.def"
+#undef GM_KNOB
+};
+
+/* Names that begin like a knob's and belong to the tools or the tests. */
+static const char *const other_names[] = {
+	"GPUMEM_LIBRARY_PATH",
+	"GPUMEM_TEST_DATA",
+	"GPUMEM_TEST_PRELOAD",
+	"GPUMEM_QUICKSTART_CUDA",
+};
+
+static struct gm_knobs knobs;
+static enum gm_knob_source sources[GM_KNOB_COUNT];
+static const char *texts[GM_KNOB_COUNT];
+static bool refused;
+static pthread_once_t read_once = PTHREAD_ONCE_INIT;
+
+static bool same_word(const char *word, size_t n, const char *text, size_t m)
+{
+	return n == m && strncasecmp(word, text, n) == 0;
+}
+
+/* Index of the word of `words` ("a|b|c") that equals text[0..n), or -1. */
+static int word_index(const char *words, const char *text, size_t n)
+{
+	for (int i = 0;; i++) {
+		size_t length = strcspn(words, "|");
+		if (same_word(words, length, text, n))
+			return i;
+		if (!words[length])
+			return -1;
+		words += length + 1;
+	}
+}
+
+/* "expected one of a, b, c" */
+static void say_words(const char *before, const char *words, char *why, size_t n)
+{
+	size_t at = (size_t)snprintf(why, n, "%s", before);
+	for (; *words && at + 2 < n; words++) {
+		if (*words == '|')
+			why[at++] = ',';
+		why[at++] = *words == '|' ? ' ' : *words;
+	}
+	if (at < n)
+		why[at] = '\0';
+}
+
+static bool parse_bool(const char *text, bool *out)
+{
+	static const char *const words[2] = {"0|no|off|false", "1|yes|on|true"};
+	for (int value = 0; value < 2; value++)
+		if (word_index(words[value], text, strlen(text)) >= 0) {
+			*out = value;
+			return true;
+		}
+	return false;
+}
+
+/* "all,-copy": words in order, "all" and "none" set or clear everything, a minus takes away. */
+static bool parse_list(const char *words, const char *text, uint32_t *out)
+{
+	uint32_t set = 0;
+	while (true) {
+		size_t n = strcspn(text, ",");
+		bool minus = *text == '-';
+		int i = word_index(words, text + minus, n - minus);
+		uint32_t bits = i >= 0 ? (uint32_t)1 << i : UINT32_MAX;
+		if (i < 0 && same_word("none", 4, text, n))
+			set = 0;
+		else if (i < 0 && !same_word("all", 3, text + minus, n - minus))
+			return false;
+		else
+			set = minus ? set & ~bits : set | bits;
+		if (!text[n])
+			break;
+		text += n + 1;
+	}
+	*out = set;
+	return true;
+}
+
+bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *out, char *why,
+		   size_t n)
+{
+	const struct gm_knob_info *info = &gm_knob_table[id];
+	union gm_knob_value value = {0};
+	int choice;
+	switch (info->type) {
+	case GM_KNOB_BOOL:
+		if (parse_bool(text, &value.flag))
+			break;
+		snprintf(why, n, "expected 0 or 1");
+		return false;
+	case GM_KNOB_CHOICE:
+		choice = word_index(info->argument, text, strlen(text));
+		value.choice = (unsigned)choice;
+		if (choice >= 0)
+			break;
+		say_words("expected one of ", info->argument, why, n);
+		return false;
+	case GM_KNOB_SIZE:
+		if (gm_size_parse(text, &value.bytes))
+			break;
+		snprintf(why, n, "expected a size such as 512M or 2GiB");
+		return false;
+	case GM_KNOB_SIZE_OR_PERCENT:
+		if (gm_percent_parse(text, &value.share.ppm) && value.share.ppm > 0)
+			break;
+		value.share.ppm = 0;
+		if (gm_size_parse(text, &value.share.bytes) && value.share.bytes > 0)
+			break;
+		snprintf(why, n, "expected a size such as 512M, or a percentage up to 100%%");
+		return false;
+	case GM_KNOB_TIME:
+		if (gm_time_parse(text, &value.ns))
+			break;
+		snprintf(why, n, "expected a time such as 100ms or 10s");
+		return false;
+	case GM_KNOB_TEXT:
+		value.text = text;
+		break;
+	case GM_KNOB_LIST:
+		if (parse_list(info->argument, text, &value.set))
+			break;
+		say_words("expected a list of all, none, ", info->argument, why, n);
+		return false;
+	}
+	*out = value;
+	return true;
+}
+
+/* Levenshtein distance, up to names of 63 characters. */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned row[64];
+	size_t n = strlen(b);
+	if (n > 63 || strlen(a) > 63)
+		return 64;
+	for (unsigned j = 0; j <= n; j++)
+		row[j] = j;
+	for (unsigned i = 0; a[i]; i++) {
+		unsigned corner = row[0];
+		row[0] = i + 1;
+		for (unsigned j = 0; j < n; j++) {
+			unsigned change = corner + (a[i] != b[j]);
+			unsigned step = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+			corner = row[j + 1];
+			row[j + 1] = change < step ? change : step;
+		}
+	}
+	return row[n];
+}
+
+const char *gm_knob_nearest(const char *name)
+{
+	const char *best = NULL;
+	unsigned least = 4;
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
+		unsigned far = distance(name, gm_knob_table[i].name);
+		if (far < least) {
+			least = far;
+			best = gm_knob_table[i].name;
+		}
+	}
+	return best;
+}
+
+static bool is_known(const char *name)
+{
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
+		if (strcmp(name, gm_knob_table[i].name) == 0)
+			return true;
+	for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+		if (strcmp(name, other_names[i]) == 0)
+			return true;
+	return false;
+}
+
+static void report_unknown(void)
+{
+	for (char **entry = environ; entry && *entry; entry++) {
+		char name[128];
+		size_t n = strcspn(*entry, "=");
+		if (strncmp(*entry, "GPUMEM_", 7) != 0 || n >= sizeof name)
+			continue;
+		memcpy(name, *entry, n);
+		name[n] = '\0';
+		if (is_known(name))
+			continue;
+		const char *nearest = gm_knob_nearest(name);
+		if (nearest)
+			gm_msg(GM_MSG_WARN, "%s is not a knob; did you mean %s?", name, nearest);
+		else
+			gm_msg(GM_MSG_WARN, "%s is not a knob; see gpumem(7)", name);
+	}
+}
+
+static union gm_knob_value read_one(enum gm_knob_id id)
+{
+	const struct gm_knob_info *info = &gm_knob_table[id];
+	union gm_knob_value value = {0};
+	char why[256];
+	const char *text = secure_getenv(info->name);
+	gm_knob_parse(id, info->fallback, &value, why, sizeof why);
+	texts[id] = text;
+	if (!text)
+		return value;
+	if (gm_knob_parse(id, text, &value, why, sizeof why)) {
+		sources[id] = GM_KNOB_ENVIRONMENT;
+		return value;
+	}
+	sources[id] = GM_KNOB_REFUSED;
+	refused = true;
+	gm_msg(GM_MSG_WARN, "%s=%s: %s; using %s", info->name, text, why,
+	       *info->fallback ? info->fallback : "none");
+	return value;
+}
+
+static void read_all(void)
+{
+	/* GPUMEM_VERBOSE decides whether the others are reported, so it is read first. */
+	knobs.verbose = read_one(GM_KNOB_ID_verbose);
+	gm_msg_set_level((enum gm_msg_level)knobs.verbose.choice);
+#define GM_KNOB(member, type, name, value, argument, help) \
+	if (GM_KNOB_ID_##member != GM_KNOB_ID_verbose)     \
+		knobs.member = read_one(GM_KNOB_ID_##member);
+#include "knob/knob.def"
+#undef GM_KNOB
+	report_unknown();
+}
+
+const struct gm_knobs *gm_knob_get(void)
+{
+	pthread_once(&read_once, read_all);
+	return &knobs;
+}
+
+enum gm_knob_source gm_knob_source(enum gm_knob_id id, const char **text)
+{
+	*text = texts[id];
+	return sources[id];
+}
+
+bool gm_knob_must_stay_off(void)
+{
+	return refused && knobs.on_error.choice == GM_ON_ERROR_OFF;
+}
