@@ -6,3 +6,4 @@ include tests/sim/local.mk
 include tests/preload/local.mk
 include tests/cli/local.mk
 include tests/gpu/local.mk
+include tests/lint/local.mk

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Allocation: idle memory, or a ladder of ways to come by more. */
+#include "pool/internal.h"
+
+/* Unique in the process, over all pools. */
+static uint64_t next_id(void)
+{
+	static _Atomic uint64_t last;
+	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+static uint64_t held_for(uint64_t size)
+{
+	return gm_round_up(size, size < GM_POOL_BIG ? GM_SLAB_LEAST_SLOT : GM_POOL_BIG_STEP);
+}
+
+/* Idle memory for `size` bytes as an extent, however small the size is. */
+static struct gm_piece *take_extent(struct gm_pool *pool, uint64_t size)
+{
+	uint64_t held = held_for(size);
+	uint64_t align = held >= GM_POOL_ALIGNED_FROM ? GM_POOL_GRANULE : GM_POOL_ALIGN;
+	if (!gm_extents_reserve(&pool->extents, 2))
+		return NULL;
+	struct gm_extent *extent = gm_extent_take(
+		&pool->extents, held < GM_EXTENT_LEAST ? GM_EXTENT_LEAST : held, align);
+	if (!extent)
+		return NULL;
+	gm_extent_use(&pool->extents, extent, GM_LIVE, NULL); /* hand_out says whose */
+	return &extent->piece;
+}
+
+static struct gm_piece *take_slot(struct gm_pool *pool, uint64_t size)
+{
+	unsigned class = gm_slab_class(size);
+	struct gm_piece *piece = gm_slab_take(&pool->slabs, class);
+	if (piece || !gm_extents_reserve(&pool->extents, 2))
+		return piece;
+	return gm_slab_make(&pool->slabs, class) ? gm_slab_take(&pool->slabs, class) : NULL;
+}
+
+static struct gm_piece *take(struct gm_pool *pool, uint64_t size)
+{
+	return size <= GM_SLAB_LARGEST ? take_slot(pool, size) : take_extent(pool, size);
+}
+
+/* Where no slab can be cut any more: a slot of a larger class, or an extent. */
+static struct gm_piece *take_any(struct gm_pool *pool, uint64_t size)
+{
+	struct gm_piece *piece = NULL;
+	if (size > GM_SLAB_LARGEST)
+		return NULL;
+	for (unsigned c = gm_slab_class(size); c < GM_SLAB_CLASSES && !piece; c++)
+		piece = gm_slab_take(&pool->slabs, c);
+	return piece ? piece : take_extent(pool, size);
+}
+
+/* --- the ladder; a step answers SUCCESS when there may be idle memory now --- */
+
+static CUresult grow(struct gm_pool *pool, uint64_t need)
+{
+	return gm_pool_map(pool, need < GM_POOL_CHUNK ? GM_POOL_CHUNK : need, UINT64_MAX);
+}
+
+static CUresult grow_less(struct gm_pool *pool, uint64_t need)
+{
+	return need < GM_POOL_CHUNK ? gm_pool_map(pool, need, UINT64_MAX)
+				    : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult grow_in_pieces(struct gm_pool *pool, uint64_t need)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned n = 4; n <= 16 && result == CUDA_ERROR_OUT_OF_MEMORY; n *= 4) {
+		uint64_t piece = gm_round_up(need / n, GM_POOL_GRANULE);
+		if (piece && piece < need)
+			result = gm_pool_map(pool, need, piece);
+	}
+	return result;
+}
+
+static CUresult regrow(struct gm_pool *pool, uint64_t need)
+{
+	CUresult result = gm_pool_map(pool, need, UINT64_MAX);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? grow_in_pieces(pool, need) : result;
+}
+
+static CUresult flush(struct gm_pool *pool, uint64_t need)
+{
+	(void)need;
+	return gm_slabs_flush(&pool->slabs) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Idle chunks go only if that can help: a program that probes for memory keeps its own. */
+static bool shedding_helps(const struct gm_pool *pool, uint64_t need)
+{
+	uint64_t kept = pool->mapped + pool->lent - gm_pool_sheddable(pool);
+	uint64_t most = pool->config.limit < pool->memory ? pool->config.limit : pool->memory;
+	return kept <= most && need <= most - kept;
+}
+
+static CUresult exchange(struct gm_pool *pool, uint64_t need)
+{
+	if (!shedding_helps(pool, need) || !gm_pool_shed(pool, need))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return regrow(pool, need);
+}
+
+static CUresult exchange_all(struct gm_pool *pool, uint64_t need)
+{
+	if (!shedding_helps(pool, need) || !gm_pool_shed(pool, UINT64_MAX))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return regrow(pool, need);
+}
+
+static CUresult settle(struct gm_pool *pool, uint64_t need)
+{
+	(void)need;
+	gm_pool_unlock(pool);
+	uint64_t settled = gm_pool_settle(pool);
+	gm_pool_lock(pool);
+	return settled ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
+{
+	static CUresult (*const steps[])(struct gm_pool * pool, uint64_t need) = {
+		flush,	  grow,		grow_less, grow_in_pieces,
+		exchange, exchange_all, settle,	   exchange_all};
+	uint64_t need = gm_round_up(size <= GM_SLAB_LARGEST ? GM_POOL_GRANULE : held_for(size),
+				    GM_POOL_GRANULE);
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+		CUresult result = steps[i](pool, need);
+		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+		/* Also after a failure: other threads free and grow meanwhile. */
+		*piece = take(pool, size);
+		if (*piece)
+			return CUDA_SUCCESS;
+	}
+	*piece = take_any(pool, size);
+	return *piece ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* --- */
+
+static void hand_out(struct gm_pool *pool, struct gm_piece *piece, uint64_t size, uint64_t context)
+{
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_LIVE);
+	GM_SET(piece->size, size);
+	GM_SET(piece->id, next_id());
+	GM_SET(piece->context, context);
+	gm_piece_end(piece);
+	gm_chunk_use(pool, GM_GET(piece->base), GM_GET(piece->held));
+	gm_pool_count_live(pool, size, GM_GET(piece->held));
+}
+
+CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out)
+{
+	CUresult result = CUDA_SUCCESS;
+	if (size == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (size > pool->memory || size > pool->config.limit)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gm_pool_lock(pool);
+	gm_pool_debug_check(pool);
+	struct gm_piece *piece = take(pool, size);
+	if (GM_UNLIKELY(!piece))
+		result = climb(pool, size, &piece);
+	if (piece) {
+		hand_out(pool, piece, size, context);
+		gm_piece_copy(piece, pool->config.ordinal, out);
+	}
+	gm_pool_debug_check(pool);
+	gm_pool_unlock(pool);
+	return result;
+}

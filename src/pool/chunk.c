@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/chunk.h"
+
+#include <stdlib.h>
+
+#include "base/msg.h"
+#include "pool/internal.h"
+
+/* --- driver calls --- */
+
+static CUresult create(struct gm_pool *pool, struct gm_chunk *chunk, bool plain)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = pool->config.device},
+	};
+	if (pool->exportable && !plain)
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	if (pool->rdma && !plain)
+		prop.allocFlags.gpuDirectRDMACapable = 1;
+	return pool->driver->cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+}
+
+CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	bool plain = GM_GET(pool->plain) || (!pool->exportable && !pool->rdma);
+	CUresult result = create(pool, chunk, plain);
+	if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY || plain)
+		return result;
+	/* Containers may forbid what the device allows. */
+	result = create(pool, chunk, true);
+	if (result == CUDA_SUCCESS)
+		atomic_store_explicit(&pool->plain, true, memory_order_relaxed);
+	return result;
+}
+
+CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr at,
+		      const struct gm_access *access)
+{
+	const struct gm_driver *driver = pool->driver;
+	CUresult result = driver->cuMemMap(at, chunk->size, 0, chunk->handle, 0);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver->cuMemSetAccess(at, chunk->size, access->list, access->n);
+	if (result != CUDA_SUCCESS) {
+		driver->cuMemUnmap(at, chunk->size);
+		return result;
+	}
+	chunk->base = at;
+	chunk->access = access->generation;
+	return CUDA_SUCCESS;
+}
+
+CUresult gm_chunk_unmap(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	return pool->driver->cuMemUnmap(chunk->base, chunk->size);
+}
+
+void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	CUresult result = pool->driver->cuMemRelease(chunk->handle);
+	chunk->handle = 0;
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
+		GM_MSG_ONCE(GM_MSG_WARN, "the driver keeps %llu bytes of device %u: %s",
+			    (unsigned long long)chunk->size, pool->config.ordinal,
+			    gm_driver_error(pool->driver, result));
+}
+
+/* --- books --- */
+
+static struct gm_chunk **entry(const struct gm_pool *pool, CUdeviceptr address)
+{
+	return &pool->chunk_of[(address - pool->range.base) / GM_POOL_GRANULE];
+}
+
+struct gm_chunk *gm_chunk_at(const struct gm_pool *pool, CUdeviceptr address)
+{
+	return address - pool->range.base < pool->range.size ? *entry(pool, address) : NULL;
+}
+
+static void enter(struct gm_pool *pool, const struct gm_chunk *chunk, struct gm_chunk *value)
+{
+	struct gm_chunk **at = entry(pool, chunk->base);
+	for (uint64_t i = 0; i < chunk->size / GM_POOL_GRANULE; i++)
+		at[i] = value;
+}
+
+void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	GM_ASSERT(chunk->used == 0 && chunk->run && chunk->run->base == chunk->base);
+	chunk->before = NULL;
+	chunk->after = pool->chunks;
+	if (pool->chunks)
+		pool->chunks->before = chunk;
+	pool->chunks = chunk;
+	enter(pool, chunk, chunk);
+	gm_extent_add(&pool->extents, chunk->base, chunk->size);
+	gm_pool_count_chunk(pool, chunk->size);
+}
+
+static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
+				struct gm_extent *extent)
+{
+	extent = gm_extent_remove(&pool->extents, extent, chunk->base, chunk->size);
+	enter(pool, chunk, NULL);
+	*(chunk->before ? &chunk->before->after : &pool->chunks) = chunk->after;
+	if (chunk->after)
+		chunk->after->before = chunk->before;
+	gm_pool_count_chunk_gone(pool, chunk->size);
+	return extent;
+}
+
+/* Detach what is wanted from the chunks that lie in one idle extent. */
+static void detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t *wanted,
+			bool exact, struct gm_chunk **list)
+{
+	CUdeviceptr at = GM_GET(extent->piece.base), end = at + GM_GET(extent->piece.held);
+	struct gm_chunk *chunk = gm_chunk_at(pool, at);
+	if (chunk->base < at)
+		at = chunk->base + chunk->size;
+	while (extent && *wanted && at < end) {
+		chunk = gm_chunk_at(pool, at);
+		at += chunk->size;
+		if (at > end || chunk->pins || chunk->busy || (exact && chunk->size > *wanted))
+			continue;
+		if (!gm_extents_reserve(&pool->extents, 2))
+			return;
+		extent = detach(pool, chunk, extent);
+		gm_extents_promise(&pool->extents);
+		*wanted -= chunk->size < *wanted ? chunk->size : *wanted;
+		chunk->after = *list;
+		*list = chunk;
+	}
+}
+
+struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes, bool exact)
+{
+	struct gm_chunk *list = NULL;
+	gm_slabs_flush(&pool->slabs);
+	struct gm_extent *idle = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
+	while (idle && bytes) {
+		struct gm_piece *next = idle->piece.next; /* idle is cut to pieces */
+		detach_from(pool, idle, &bytes, exact, &list);
+		idle = (struct gm_extent *)next;
+	}
+	return list;
+}
+
+static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more)
+{
+	for (CUdeviceptr end = base + length; base < end;) {
+		struct gm_chunk *chunk = gm_chunk_at(pool, base);
+		CUdeviceptr stop = chunk->base + chunk->size;
+		uint64_t part = (stop < end ? stop : end) - base;
+		chunk->used += more ? part : -part;
+		base += part;
+	}
+}
+
+void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
+{
+	count_used(pool, base, length, true);
+}
+
+void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
+{
+	count_used(pool, base, length, false);
+}
+
+void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	if (chunk->run)
+		gm_range_put(&pool->range, chunk->run);
+	gm_extents_absolve(&pool->extents);
+	free(chunk);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chunks: physical handles, and where they are mapped. The first group calls the driver and is
+ * called with no lock held, on chunks that nobody else knows; the second keeps the books, under the
+ * pool's lock.
+ */
+#ifndef GM_POOL_CHUNK_H
+#define GM_POOL_CHUNK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+#include "pool/pool.h"
+#include "pool/range.h"
+
+#define GM_PEERS 63
+
+struct gm_chunk {
+	CUdeviceptr base; /* where it is mapped */
+	uint64_t size;
+	uint64_t used; /* bytes in live and retired blocks */
+	uint64_t serial;
+	CUmemGenericAllocationHandle handle; /* 0: none */
+	unsigned pins;			     /* pins of live blocks on it */
+	unsigned busy;			     /* threads that are changing its access */
+	uint64_t access;		     /* generation of the peers that it was opened to */
+	uint64_t seen_used, seen_pins;	     /* scratch of gm_pool_check */
+	struct gm_run *run;		     /* its addresses in the range */
+	struct gm_chunk *before, *after;     /* in the pool's list, or in a caller's (after) */
+};
+
+/* A chunk's access, as cuMemSetAccess takes it, at one moment. */
+struct gm_access {
+	CUmemAccessDesc list[GM_PEERS + 1];
+	size_t n;
+	uint64_t generation;
+};
+
+/* --- driver calls, no lock held --- */
+
+/* Make the physical memory; exportable and RDMA-capable where the device allows it. */
+CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk);
+/* Map it at `at` and give access; unmapped again when that fails. chunk->base becomes `at`. */
+CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr at,
+		      const struct gm_access *access);
+CUresult gm_chunk_unmap(struct gm_pool *pool, struct gm_chunk *chunk);
+/* Give the physical memory back; whatever the driver answers, the handle is gone. */
+void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk);
+
+/* --- books, under the pool's lock --- */
+
+/* The chunk mapped at an address of the range, or NULL. */
+struct gm_chunk *gm_chunk_at(const struct gm_pool *pool, CUdeviceptr address);
+
+/* A mapped chunk becomes part of the pool, wholly idle. Keeps one promised extent. */
+void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk);
+
+/*
+ * Take wholly idle chunks, neither pinned nor busy, out of the pool: at least `bytes` in all if
+ * there are as many; with `exact`, never more than that. They are linked through `after`, counted
+ * as pending, each has an extent promised, and is still mapped.
+ */
+struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes, bool exact);
+
+/* The chunks under [base, +length) hold that much more, or less, of used memory. */
+void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length);
+void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length);
+
+/* A detached or never published chunk is no more: its addresses, its promise and its host memory
+ * are given back. */
+void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk);
+
+/* Access for a chunk that is mapped now: the pool's device, and its granted peers if `peers`. */
+void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *access);
+/* What to change on a chunk mapped earlier: every peer ever named, granted or not. */
+void gm_access_changes(const struct gm_pool *pool, struct gm_access *access);
+/* Bring all chunks up to date; the lock is dropped around driver calls. */
+CUresult gm_access_refresh(struct gm_pool *pool);
+
+#endif

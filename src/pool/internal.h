@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the pool share: the pool itself and its books. */
+#ifndef GM_POOL_INTERNAL_H
+#define GM_POOL_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "base/array.h"
+#include "base/debug.h"
+#include "base/lock.h"
+#include "base/size.h"
+#include "log/counters.h"
+#include "log/record.h"
+#include "pool/block.h"
+#include "pool/chunk.h"
+#include "pool/extent.h"
+#include "pool/pool.h"
+#include "pool/range.h"
+#include "pool/slab.h"
+
+#define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by at least */
+#define GM_POOL_BIG_STEP (64 * GM_KIB)	   /* sizes from GM_POOL_BIG are multiples of it */
+#define GM_POOL_BIG GM_MIB		   /* below: multiples of GM_SLAB_LEAST_SLOT */
+#define GM_POOL_ALIGNED_FROM (64 * GM_MIB) /* blocks that are 2 MiB-aligned */
+#define GM_POOL_ALIGN 512u
+
+struct gm_peer {
+	CUdevice device;
+	bool granted;
+};
+
+/* Chunks under a block that must stay where they are while it lives. */
+struct gm_pin {
+	uint64_t id; /* of the block */
+	CUdeviceptr base;
+	uint64_t size;
+};
+
+/* Chunks mapped outside the range. */
+struct gm_loan {
+	CUdeviceptr at;
+	uint64_t size;
+	struct gm_chunk *chunks; /* through `after` */
+	struct gm_loan *next;
+};
+
+struct gm_pool {
+	struct gm_pool_config config;
+	const struct gm_driver *driver;
+	uint64_t memory;       /* of the device */
+	bool rdma, exportable; /* what the device says */
+	atomic_bool plain;     /* and yet refused: make plain handles */
+	struct gm_lock lock;   /* of all that follows, but for lock-free look-ups */
+	struct gm_range range;
+	struct gm_table table;
+	struct gm_extents extents;
+	struct gm_slabs slabs;
+	struct gm_chunk **chunk_of; /* by 2 MiB granule of the range */
+	struct gm_chunk *chunks;
+	uint64_t n_chunks, chunk_serial;
+	struct gm_loan *loans;
+	unsigned loans_moving; /* being taken back: in no list, yet counted as lent */
+	GM_ARRAY(struct gm_pin) pins;
+	struct gm_peer peers[GM_PEERS];
+	unsigned n_peers;
+	uint64_t access; /* generation: grows with each grant and revocation */
+	struct gm_piece *retired_first, **retired_last;
+	uint64_t retirements;
+	/* Sums, as in struct gm_pool_stats. */
+	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, idle, retired, lent;
+	uint64_t live_blocks;
+	uint64_t pending;    /* bytes being mapped or unmapped just now, beyond `mapped` */
+	unsigned check_turn; /* debug builds check a large pool in turns */
+};
+
+static inline void gm_pool_lock(const struct gm_pool *pool)
+{
+	gm_lock_take(&((struct gm_pool *)pool)->lock);
+}
+
+static inline void gm_pool_unlock(const struct gm_pool *pool)
+{
+	gm_lock_release(&((struct gm_pool *)pool)->lock);
+}
+
+/* Call `each` for every extent that is no slab and every slot, idle ones included, until it returns
+ * false. Under the lock; `each` may free pieces. */
+bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, struct gm_piece *piece),
+			void *arg);
+
+/* pool.c. Under the lock: a used piece becomes idle; the sums of live or retired blocks were
+ * corrected already. */
+void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
+
+/*
+ * grow.c. All are called under the lock, drop it around driver calls, and hold it again when they
+ * return. gm_pool_map maps `bytes` (a multiple of 2 MiB) of new memory side by side, in handles of
+ * `piece` bytes at most. gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are
+ * as many, and returns how much it gave.
+ */
+CUresult gm_pool_map(struct gm_pool *pool, uint64_t bytes, uint64_t piece);
+uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes);
+/* Bytes that may still be mapped under the limit. */
+uint64_t gm_pool_room(const struct gm_pool *pool);
+/* Sum of the chunks that gm_pool_shed could give back. */
+uint64_t gm_pool_sheddable(const struct gm_pool *pool);
+
+/* Count and log a chunk mapped, moved (from `old`) or given back. */
+void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
+		   uint64_t ns, CUdeviceptr old);
+
+/* retire.c. Under the lock: a block that was freed, its fence to come. */
+void gm_pool_retire(struct gm_pool *pool, struct gm_piece *piece);
+/* Under the lock: all retired blocks of a context become idle; returns bytes. */
+uint64_t gm_pool_unretire(struct gm_pool *pool, uint64_t context);
+/* No lock held: ask for a fence, and count it. */
+CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced);
+
+/* pin.c. Under the lock: the block is no more. */
+void gm_pool_unpin(struct gm_pool *pool, const struct gm_piece *piece);
+
+/* stats.c. Under the lock: keep the sums and the live counters. */
+void gm_pool_count_live(struct gm_pool *pool, uint64_t size, uint64_t held);
+void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held);
+void gm_pool_count_retired(struct gm_pool *pool, uint64_t held);
+void gm_pool_count_settled(struct gm_pool *pool, uint64_t held);
+void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
+void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
+void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
+
+/* valid.c. The unlocked half of gm_pool_is_valid. */
+bool gm_pool_check(const struct gm_pool *pool, const char **why);
+
+/* At entry and exit of every mutator of a debug build; now and then only once the pool is large. */
+#ifdef GM_DEBUG
+void gm_pool_debug_check(struct gm_pool *pool);
+#else
+static inline void gm_pool_debug_check(struct gm_pool *pool)
+{
+	(void)pool;
+}
+#endif
+
+#endif

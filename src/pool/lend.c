@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loans: chunks mapped at addresses that the borrower reserved. A loan takes wholly idle chunks
+ * that fit into it, moved without copying, and one new handle for the rest.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "pool/internal.h"
+
+static uint64_t sum_of(const struct gm_chunk *chunks)
+{
+	uint64_t sum = 0;
+	for (; chunks; chunks = chunks->after)
+		sum += chunks->size;
+	return sum;
+}
+
+/* --- with no lock held --- */
+
+/* Map the chunks of a loan side by side from `at`; those that were mapped in the range leave it.
+ * On failure, chunks with a run are still or again in the range, or have no handle left. */
+static CUresult move_out(struct gm_pool *pool, struct gm_chunk *chunks, CUdeviceptr at,
+			 const struct gm_access *lent, const struct gm_access *home)
+{
+	struct gm_chunk *chunk = chunks;
+	CUresult result = CUDA_SUCCESS;
+	for (; chunk && result == CUDA_SUCCESS; at += chunk->size, chunk = chunk->after) {
+		if (chunk->run)
+			result = gm_chunk_unmap(pool, chunk);
+		if (result != CUDA_SUCCESS)
+			break;
+		result = gm_chunk_map(pool, chunk, at, lent);
+		if (result != CUDA_SUCCESS && chunk->run &&
+		    gm_chunk_map(pool, chunk, chunk->run->base, home) != CUDA_SUCCESS)
+			gm_chunk_release(pool, chunk);
+		if (result != CUDA_SUCCESS)
+			break;
+	}
+	if (result == CUDA_SUCCESS)
+		return result;
+	for (struct gm_chunk *back = chunks; back != chunk; back = back->after) {
+		gm_chunk_unmap(pool, back);
+		if (back->run && gm_chunk_map(pool, back, back->run->base, home) != CUDA_SUCCESS)
+			gm_chunk_release(pool, back);
+	}
+	return result;
+}
+
+/* --- with the lock held, dropped around driver calls --- */
+
+/* A new handle of `size` bytes, not mapped, counted as pending. */
+static CUresult make_new(struct gm_pool *pool, uint64_t size, struct gm_chunk **out)
+{
+	struct gm_chunk *chunk = calloc(1, sizeof *chunk);
+	if (!chunk || size > gm_pool_room(pool) || !gm_extents_promise(&pool->extents)) {
+		free(chunk);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	chunk->size = size;
+	pool->pending += size;
+	gm_pool_unlock(pool);
+	CUresult result = gm_chunk_create(pool, chunk);
+	gm_pool_lock(pool);
+	if (result != CUDA_SUCCESS) {
+		pool->pending -= size;
+		gm_chunk_forget(pool, chunk);
+		return result;
+	}
+	chunk->serial = ++pool->chunk_serial;
+	*out = chunk;
+	return CUDA_SUCCESS;
+}
+
+/* A loan that does not come about: its chunks are idle again, or gone. */
+static void bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
+{
+	for (struct gm_chunk *chunk = chunks, *after; chunk; chunk = after) {
+		after = chunk->after;
+		pool->pending -= chunk->size;
+		if (chunk->run && chunk->handle) {
+			gm_chunk_publish(pool, chunk);
+			continue;
+		}
+		if (chunk->run)
+			gm_chunk_note(pool, chunk, GM_RECORD_UNMAP, 0, 0);
+		gm_chunk_forget(pool, chunk);
+	}
+	gm_access_refresh(pool);
+}
+
+/* Idle chunks that fit, and a new handle for the rest. On failure *chunks may hold some. */
+static CUresult gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **chunks)
+{
+	*chunks = gm_chunks_detach(pool, size, true);
+	uint64_t rest = size - sum_of(*chunks);
+	if (rest == 0)
+		return CUDA_SUCCESS;
+	struct gm_chunk *fresh;
+	CUresult result = make_new(pool, rest, &fresh);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_shed(pool, rest))
+		result = make_new(pool, rest, &fresh);
+	if (result != CUDA_SUCCESS)
+		return result;
+	fresh->after = *chunks;
+	*chunks = fresh;
+	return CUDA_SUCCESS;
+}
+
+static void settle_loan(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
+{
+	for (struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after) {
+		pool->pending -= chunk->size;
+		if (!chunk->run) {
+			gm_chunk_note(pool, chunk, GM_RECORD_MAP, ns, 0);
+			continue;
+		}
+		gm_chunk_note(pool, chunk, GM_RECORD_REMAP, 0, chunk->run->base);
+		gm_range_put(&pool->range, chunk->run);
+		chunk->run = NULL;
+	}
+	loan->next = pool->loans;
+	pool->loans = loan;
+	gm_pool_count_lent(pool, pool->lent + loan->size);
+}
+
+static CUresult lend(struct gm_pool *pool, struct gm_loan *loan)
+{
+	struct gm_access lent, home;
+	uint64_t begin = gm_clock_ns();
+	CUresult result = gather(pool, loan->size, &loan->chunks);
+	if (result == CUDA_SUCCESS) {
+		gm_access_now(pool, false, &lent);
+		gm_access_now(pool, true, &home);
+		gm_pool_unlock(pool);
+		result = move_out(pool, loan->chunks, loan->at, &lent, &home);
+		/* What was made for this loan has no place in the range. */
+		for (struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after)
+			if (result != CUDA_SUCCESS && !chunk->run)
+				gm_chunk_release(pool, chunk);
+		gm_pool_lock(pool);
+	}
+	if (result == CUDA_SUCCESS)
+		settle_loan(pool, loan, gm_clock_ns() - begin);
+	else
+		bring_home(pool, loan->chunks);
+	return result;
+}
+
+CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size)
+{
+	if (size == 0 || size % GM_POOL_GRANULE || at % GM_POOL_GRANULE)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct gm_loan *loan = calloc(1, sizeof *loan);
+	if (!loan)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	loan->at = at;
+	loan->size = size;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	gm_pool_lock(pool);
+	gm_pool_debug_check(pool);
+	CUresult result = lend(pool, loan);
+	gm_pool_debug_check(pool);
+	gm_pool_unlock(pool);
+	gm_driver_quiet_end(pool->driver, mode);
+	if (result != CUDA_SUCCESS)
+		free(loan);
+	return result;
+}
+
+/* --- the way back --- */
+
+/* A chunk that is mapped nowhere becomes idle memory of the pool, or goes back to the driver. */
+static void return_chunk(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	struct gm_access access;
+	CUdeviceptr old = chunk->base;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	chunk->run = gm_range_take(&pool->range, chunk->size);
+	gm_access_now(pool, true, &access);
+	gm_pool_unlock(pool);
+	if (chunk->run)
+		result = gm_chunk_map(pool, chunk, chunk->run->base, &access);
+	if (result != CUDA_SUCCESS)
+		gm_chunk_release(pool, chunk);
+	gm_pool_lock(pool);
+	pool->pending -= chunk->size;
+	if (result == CUDA_SUCCESS) {
+		gm_chunk_note(pool, chunk, GM_RECORD_REMAP, 0, old);
+		gm_chunk_publish(pool, chunk);
+		gm_access_refresh(pool);
+	} else {
+		gm_chunk_note(pool, chunk, GM_RECORD_UNMAP, 0, 0);
+		gm_chunk_forget(pool, chunk);
+	}
+}
+
+/* Unmap and take back one chunk after the other; the loan keeps what the driver does not unmap. */
+static CUresult take_back(struct gm_pool *pool, struct gm_loan *loan)
+{
+	struct gm_chunk **link = &loan->chunks;
+	CUresult worst = CUDA_SUCCESS;
+	while (*link) {
+		struct gm_chunk *chunk = *link;
+		gm_pool_unlock(pool);
+		CUresult result = gm_chunk_unmap(pool, chunk);
+		gm_pool_lock(pool);
+		if (result != CUDA_SUCCESS) {
+			worst = result;
+			link = &chunk->after;
+			continue;
+		}
+		*link = chunk->after;
+		gm_pool_count_lent(pool, pool->lent - chunk->size);
+		pool->pending += chunk->size;
+		return_chunk(pool, chunk);
+	}
+	return worst;
+}
+
+CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	gm_pool_lock(pool);
+	gm_pool_debug_check(pool);
+	struct gm_loan **link = &pool->loans;
+	while (*link && ((*link)->at != at || (*link)->size != size))
+		link = &(*link)->next;
+	struct gm_loan *loan = *link;
+	if (loan) {
+		*link = loan->next;
+		pool->loans_moving++;
+		result = take_back(pool, loan);
+		pool->loans_moving--;
+		if (loan->chunks) {
+			loan->next = pool->loans;
+			pool->loans = loan;
+		} else {
+			free(loan);
+		}
+	}
+	gm_pool_debug_check(pool);
+	gm_pool_unlock(pool);
+	gm_driver_quiet_end(pool->driver, mode);
+	return result;
+}

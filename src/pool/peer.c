@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which devices may reach the pool's chunks. Grants and revocations advance a generation; a chunk
+ * notes the one it was opened to, and whoever finds an older one brings the chunk up to date.
+ */
+#include "pool/internal.h"
+
+static CUmemAccessDesc desc(CUdevice device, bool granted)
+{
+	return (CUmemAccessDesc){
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+		.flags = granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+				 : CU_MEM_ACCESS_FLAGS_PROT_NONE,
+	};
+}
+
+void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *access)
+{
+	access->n = 0;
+	access->generation = pool->access;
+	access->list[access->n++] = desc(pool->config.device, true);
+	for (unsigned i = 0; peers && i < pool->n_peers; i++)
+		if (pool->peers[i].granted)
+			access->list[access->n++] = desc(pool->peers[i].device, true);
+}
+
+void gm_access_changes(const struct gm_pool *pool, struct gm_access *access)
+{
+	access->n = 0;
+	access->generation = pool->access;
+	for (unsigned i = 0; i < pool->n_peers; i++)
+		access->list[access->n++] = desc(pool->peers[i].device, pool->peers[i].granted);
+}
+
+/* Bring one busy chunk up to date; the lock is held on entry and return, and dropped between. */
+static CUresult update(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	struct gm_access access;
+	gm_access_changes(pool, &access);
+	gm_pool_unlock(pool);
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	CUresult result =
+		pool->driver->cuMemSetAccess(chunk->base, chunk->size, access.list, access.n);
+	gm_driver_quiet_end(pool->driver, mode);
+	gm_pool_lock(pool);
+	if (result == CUDA_SUCCESS && chunk->access < access.generation)
+		chunk->access = access.generation;
+	return result;
+}
+
+/* Bring all chunks up to date. A busy chunk stays in the list, so that the walk can go on from it
+ * after the lock was dropped; chunks that come meanwhile come with their access. */
+CUresult gm_access_refresh(struct gm_pool *pool)
+{
+	CUresult result = CUDA_SUCCESS;
+	for (struct gm_chunk *chunk = pool->chunks; chunk && result == CUDA_SUCCESS;
+	     chunk = chunk->after) {
+		chunk->busy++;
+		while (result == CUDA_SUCCESS && chunk->access != pool->access)
+			result = update(pool, chunk);
+		chunk->busy--;
+	}
+	return result;
+}
+
+static struct gm_peer *find(struct gm_pool *pool, CUdevice device)
+{
+	for (unsigned i = 0; i < pool->n_peers; i++)
+		if (pool->peers[i].device == device)
+			return &pool->peers[i];
+	return NULL;
+}
+
+static CUresult change(struct gm_pool *pool, struct gm_peer *peer, bool granted)
+{
+	peer->granted = granted;
+	pool->access++;
+	return gm_access_refresh(pool);
+}
+
+CUresult gm_pool_grant(struct gm_pool *pool, CUdevice device)
+{
+	CUresult result = CUDA_SUCCESS;
+	if (device == pool->config.device)
+		return CUDA_SUCCESS;
+	gm_pool_lock(pool);
+	struct gm_peer *peer = find(pool, device);
+	if (!peer && pool->n_peers == GM_PEERS) {
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	} else if (!peer || !peer->granted) {
+		if (!peer) {
+			peer = &pool->peers[pool->n_peers++];
+			peer->device = device;
+		}
+		result = change(pool, peer, true);
+		if (result != CUDA_SUCCESS) /* all chunks or none */
+			change(pool, peer, false);
+	} else {
+		result = gm_access_refresh(pool); /* another thread may not be through yet */
+	}
+	gm_pool_unlock(pool);
+	return result;
+}
+
+CUresult gm_pool_revoke(struct gm_pool *pool, CUdevice device)
+{
+	CUresult result = CUDA_SUCCESS;
+	gm_pool_lock(pool);
+	struct gm_peer *peer = find(pool, device);
+	if (peer)
+		result = peer->granted ? change(pool, peer, false) : gm_access_refresh(pool);
+	gm_pool_unlock(pool);
+	return result;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/internal.h"
+
+/* Call on every chunk under a pin. */
+static void count(struct gm_pool *pool, const struct gm_pin *pin, bool more)
+{
+	CUdeviceptr at = pin->base, end = pin->base + pin->size;
+	while (at < end) {
+		struct gm_chunk *chunk = gm_chunk_at(pool, at);
+		chunk->pins += more ? 1u : -1u;
+		at = chunk->base + chunk->size;
+	}
+}
+
+CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	gm_pool_lock(pool);
+	gm_pool_debug_check(pool);
+	struct gm_piece *piece = gm_table_live(&pool->table, address);
+	if (piece) {
+		uint64_t left = GM_GET(piece->base) + GM_GET(piece->held) - address;
+		struct gm_pin pin = {GM_GET(piece->id), address, size ? size : 1};
+		if (size > left) {
+			result = CUDA_ERROR_INVALID_VALUE;
+		} else if (!gm_array_push(&pool->pins, pin)) {
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+		} else {
+			count(pool, &pin, true);
+			result = CUDA_SUCCESS;
+		}
+	}
+	gm_pool_debug_check(pool);
+	gm_pool_unlock(pool);
+	return result;
+}
+
+void gm_pool_unpin(struct gm_pool *pool, const struct gm_piece *piece)
+{
+	uint64_t id = GM_GET(piece->id);
+	for (size_t i = 0; i < pool->pins.n;) {
+		if (pool->pins.at[i].id == id) {
+			count(pool, &pool->pins.at[i], false);
+			pool->pins.at[i] = pool->pins.at[--pool->pins.n];
+		} else {
+			i++;
+		}
+	}
+}

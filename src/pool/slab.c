@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/slab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/debug.h"
+
+#define LINEAR 16u /* classes that are 512 bytes apart */
+
+unsigned gm_slab_class(uint64_t size)
+{
+	unsigned last = (unsigned)((size - 1) / GM_SLAB_LEAST_SLOT); /* begun steps, less one */
+	if (last < LINEAR)
+		return last;
+	unsigned doubling = 31 - (unsigned)__builtin_clz(last);
+	return LINEAR + (doubling - 4) * 8 + ((last >> (doubling - 3)) - 8);
+}
+
+uint32_t gm_slab_slot(unsigned class)
+{
+	if (class < LINEAR)
+		return (class + 1) * GM_SLAB_LEAST_SLOT;
+	unsigned doubling = 4 + (class - LINEAR) / 8, eighth = (class - LINEAR) % 8;
+	return ((9 + eighth) << (doubling - 3)) * GM_SLAB_LEAST_SLOT;
+}
+
+void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents)
+{
+	*slabs = (struct gm_slabs){.extents = extents};
+}
+
+static void free_list(struct gm_slab *slab)
+{
+	for (struct gm_slab *after; slab; slab = after) {
+		after = slab->after;
+		free(slab);
+	}
+}
+
+static bool free_full(void *arg, struct gm_extent *extent)
+{
+	(void)arg;
+	if (GM_GET(extent->piece.state) == GM_SLAB && GM_GET(extent->slab)->n_free == 0)
+		free(GM_GET(extent->slab));
+	return true;
+}
+
+void gm_slabs_close(struct gm_slabs *slabs)
+{
+	gm_extent_each(slabs->extents, free_full, NULL); /* these are in no list */
+	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++) {
+		free_list(slabs->classes[i].open);
+		free_list(slabs->classes[i].spare);
+	}
+}
+
+/* --- the list of slabs with free slots --- */
+
+static void list_add(struct gm_slab_class *class, struct gm_slab *slab, bool last)
+{
+	slab->before = last ? class->last : NULL;
+	slab->after = last ? NULL : class->open;
+	*(slab->before ? &slab->before->after : &class->open) = slab;
+	*(slab->after ? &slab->after->before : &class->last) = slab;
+}
+
+static void list_remove(struct gm_slab_class *class, struct gm_slab *slab)
+{
+	*(slab->before ? &slab->before->after : &class->open) = slab->after;
+	*(slab->after ? &slab->after->before : &class->last) = slab->before;
+	slab->before = slab->after = NULL;
+}
+
+/* --- slots --- */
+
+static void set_slot(struct gm_piece *slot, enum gm_state state, CUdeviceptr base, uint64_t held)
+{
+	gm_piece_begin(slot);
+	GM_SET(slot->state, state);
+	GM_SET(slot->base, base);
+	GM_SET(slot->held, held);
+	GM_SET(slot->size, 0);
+	GM_SET(slot->id, 0);
+	GM_SET(slot->context, 0);
+	gm_piece_end(slot);
+}
+
+struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class_index)
+{
+	struct gm_slab_class *class = &slabs->classes[class_index];
+	struct gm_slab *slab = class->open;
+	if (!slab)
+		return NULL;
+	unsigned word = 0;
+	while (!slab->free[word])
+		word++;
+	unsigned bit = (unsigned)__builtin_ctzll(slab->free[word]);
+	slab->free[word] &= slab->free[word] - 1;
+	struct gm_piece *slot = &slab->slots[word * 64 + bit];
+	if (class->empty == slab)
+		class->empty = NULL;
+	if (--slab->n_free == 0)
+		list_remove(class, slab);
+	CUdeviceptr base = GM_GET(slab->extent->piece.base);
+	set_slot(slot, GM_IDLE, base + (word * 64 + bit) * (uint64_t)slab->slot, slab->slot);
+	return slot;
+}
+
+/* A slab goes: its extent becomes idle, and the slab waits for its class to need another. */
+static void dissolve(struct gm_slabs *slabs, struct gm_slab *slab)
+{
+	struct gm_slab_class *class = &slabs->classes[slab->class];
+	list_remove(class, slab);
+	GM_SET(slab->extent->slab, NULL);
+	gm_extent_give(slabs->extents, slab->extent);
+	slab->extent = NULL;
+	slab->after = class->spare;
+	class->spare = slab;
+}
+
+void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_piece *slot)
+{
+	struct gm_slab *slab = GM_GET(extent->slab);
+	struct gm_slab_class *class = &slabs->classes[slab->class];
+	size_t index = (size_t)(slot - slab->slots);
+	set_slot(slot, GM_IDLE, 0, 0);
+	slab->free[index / 64] |= (uint64_t)1 << index % 64;
+	if (slab->n_free++ == 0)
+		list_add(class, slab, false);
+	if (slab->n_free < slab->n)
+		return;
+	if (class->empty) {
+		dissolve(slabs, slab);
+		return;
+	}
+	class->empty = slab;
+	list_remove(class, slab);
+	list_add(class, slab, true);
+}
+
+static struct gm_slab *new_slab(unsigned class)
+{
+	uint32_t slot = gm_slab_slot(class), n = (uint32_t)(GM_POOL_GRANULE / slot);
+	struct gm_slab *slab = calloc(1, sizeof *slab + n * sizeof *slab->slots);
+	if (!slab)
+		return NULL;
+	slab->class = class;
+	slab->slot = slot;
+	slab->n = slab->n_free = n;
+	for (uint32_t i = 0; i < n; i += 64)
+		slab->free[i / 64] = n - i >= 64 ? UINT64_MAX : ((uint64_t)1 << (n - i)) - 1;
+	return slab;
+}
+
+bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
+{
+	struct gm_slab_class *class = &slabs->classes[class_index];
+	if (!class->spare)
+		class->spare = new_slab(class_index);
+	struct gm_slab *slab = class->spare;
+	if (!slab)
+		return false;
+	struct gm_extent *extent = gm_extent_take(slabs->extents, GM_POOL_GRANULE, GM_POOL_GRANULE);
+	if (!extent)
+		return false;
+	class->spare = slab->after;
+	slab->extent = extent;
+	list_add(class, slab, true);
+	class->empty = slab;
+	gm_extent_use(slabs->extents, extent, GM_SLAB, slab);
+	return true;
+}
+
+bool gm_slabs_flush(struct gm_slabs *slabs)
+{
+	bool any = false;
+	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++) {
+		struct gm_slab *slab = slabs->classes[i].empty;
+		slabs->classes[i].empty = NULL;
+		if (slab) {
+			dissolve(slabs, slab);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* --- checking --- */
+
+static const char *check_slot(const struct gm_slab *slab, uint32_t i, bool is_free)
+{
+	const struct gm_piece *slot = &slab->slots[i];
+	uint32_t state = GM_GET(slot->state);
+	if (is_free)
+		return state <= GM_IDLE && GM_GET(slot->held) == 0 ? NULL : "free slots are idle";
+	if (!gm_piece_is_live(slot) && state != GM_RETIRED)
+		return "used slots are live or retired";
+	if (GM_GET(slot->base) != GM_GET(slab->extent->piece.base) + i * (uint64_t)slab->slot)
+		return "slots know their address";
+	return GM_GET(slot->held) == slab->slot ? NULL : "slots know their length";
+}
+
+const char *gm_slab_check(const struct gm_slab *slab)
+{
+	uint32_t n_free = 0;
+	if (GM_GET(slab->extent->piece.held) != GM_POOL_GRANULE ||
+	    GM_GET(slab->extent->piece.base) % GM_POOL_GRANULE)
+		return "a slab is one aligned granule";
+	for (uint32_t i = 0; i < slab->n; i++) {
+		bool is_free = slab->free[i / 64] >> i % 64 & 1;
+		const char *why = check_slot(slab, i, is_free);
+		if (why)
+			return why;
+		n_free += is_free;
+	}
+	return n_free == slab->n_free ? NULL : "free slots are counted";
+}
+
+static const char *check_class(const struct gm_slab_class *class, unsigned index)
+{
+	const struct gm_slab *last = NULL;
+	for (const struct gm_slab *slab = class->open; slab; last = slab, slab = slab->after) {
+		if (slab->before != last || slab->class != index)
+			return "the list of slabs is linked both ways";
+		if (!slab->extent || GM_GET(slab->extent->slab) != slab || slab->n_free == 0)
+			return "listed slabs have free slots";
+		if ((slab->n_free == slab->n) != (slab == class->empty))
+			return "one slab of a class at most is empty";
+	}
+	if (last != class->last || (class->empty && class->empty != last))
+		return "the empty slab is listed last";
+	return NULL;
+}
+
+const char *gm_slabs_check(const struct gm_slabs *slabs)
+{
+	const char *why = NULL;
+	for (unsigned i = 0; i < GM_SLAB_CLASSES && !why; i++)
+		why = check_class(&slabs->classes[i], i);
+	return why;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Slabs: extents of 2 MiB, cut into slots of one size class, for blocks of up to 64 KiB. Classes
+ * are 512 bytes apart up to 8 KiB, then eight to a doubling, so that a slot is never more than an
+ * eighth longer than the request rounded up to 512 bytes. Called under the pool's lock.
+ *
+ * Slabs are never returned to malloc while the pool lives (block.h), but used again for their
+ * class. The last empty slab of a class is kept cut until gm_slabs_flush.
+ */
+#ifndef GM_POOL_SLAB_H
+#define GM_POOL_SLAB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/extent.h"
+
+#define GM_SLAB_CLASSES 40
+#define GM_SLAB_LARGEST ((uint64_t)64 << 10)
+#define GM_SLAB_LEAST_SLOT 512u
+#define GM_SLAB_WORDS (GM_POOL_GRANULE / GM_SLAB_LEAST_SLOT / 64)
+
+struct gm_slab {
+	struct gm_extent *extent;	/* NULL: not cut from anything now */
+	struct gm_slab *before, *after; /* in `open` while it has free slots; after: in `spare` */
+	unsigned class;
+	uint32_t slot; /* bytes */
+	uint32_t n, n_free;
+	uint64_t free[GM_SLAB_WORDS]; /* a bit a slot */
+	struct gm_piece slots[];
+};
+
+struct gm_slabs {
+	struct gm_extents *extents;
+	struct gm_slab_class {
+		struct gm_slab *open, *last; /* with free slots; the empty one is last */
+		struct gm_slab *empty;	     /* the one without a used slot, or NULL */
+		struct gm_slab *spare;
+	} classes[GM_SLAB_CLASSES];
+};
+
+/* The class of a size of 1 to GM_SLAB_LARGEST bytes, and the bytes of its slots. */
+unsigned gm_slab_class(uint64_t size);
+uint32_t gm_slab_slot(unsigned class);
+
+void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents);
+void gm_slabs_close(struct gm_slabs *slabs);
+
+/* A free slot of a class, now taken, from a slab that is cut already; NULL: none. */
+struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class);
+
+/* Cut one more slab from idle extents; false: none fits, or no host memory. Takes up to two
+ * reserved extents. */
+bool gm_slab_make(struct gm_slabs *slabs, unsigned class);
+
+/* Give a slot back; its piece is idle again. `extent` holds it. */
+void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_piece *slot);
+
+/* Turn empty slabs into idle extents; true if there was any. */
+bool gm_slabs_flush(struct gm_slabs *slabs);
+
+/* NULL, or the invariant of the slab or of the lists that is broken. */
+const char *gm_slab_check(const struct gm_slab *slab);
+const char *gm_slabs_check(const struct gm_slabs *slabs);
+
+#endif

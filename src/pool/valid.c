@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every invariant of a pool, each with the words that name it. */
+#include <stddef.h>
+
+#include "pool/internal.h"
+
+#define EACH_TIME_UP_TO 256 /* extents; a larger pool is checked now and then */
+#define TURNS 256
+
+struct sums {
+	const struct gm_pool *pool;
+	const char *why;
+	uint64_t requested, handed_out, idle, retired, live_blocks, n_idle, n_retired;
+};
+
+/* Note the first broken invariant; always false. */
+static bool broken(struct sums *sums, const char *why)
+{
+	sums->why = why;
+	return false;
+}
+
+static bool check_piece(struct sums *sums, const struct gm_piece *piece)
+{
+	uint64_t held = GM_GET(piece->held), size = GM_GET(piece->size);
+	uint32_t state = GM_GET(piece->state);
+	CUdeviceptr base = GM_GET(piece->base);
+	if (GM_GET(piece->seq) % 2)
+		return broken(sums, "nothing is being written");
+	if (state == GM_RETIRED) {
+		sums->retired += held;
+		sums->n_retired++;
+		return true;
+	}
+	if (!gm_piece_is_live(piece))
+		return true;
+	sums->requested += size;
+	sums->handed_out += held;
+	sums->live_blocks++;
+	if (size == 0 || size > held || GM_GET(piece->id) == 0)
+		return broken(sums, "a live block has a size and an id");
+	if (base % GM_POOL_ALIGN || (size >= GM_POOL_ALIGNED_FROM && base % GM_POOL_GRANULE))
+		return broken(sums, "blocks are aligned");
+	const struct gm_table *table = &sums->pool->table;
+	if (gm_table_live(table, base) != piece || gm_table_live(table, base + held - 1) != piece ||
+	    gm_table_live(table, base + held / 2) != piece)
+		return broken(sums, "a live block is found from all its addresses");
+	return true;
+}
+
+static bool check_slab(struct sums *sums, const struct gm_extent *extent)
+{
+	const struct gm_slab *slab = GM_GET(extent->slab);
+	if (!slab || slab->extent != extent)
+		return broken(sums, "a slab knows its extent");
+	const char *why = gm_slab_check(slab);
+	if (why)
+		return broken(sums, why);
+	uint64_t used = sums->handed_out + sums->retired;
+	for (uint32_t i = 0; i < slab->n; i++)
+		if (!check_piece(sums, &slab->slots[i]))
+			return false;
+	used = sums->handed_out + sums->retired - used;
+	if (used != (slab->n - slab->n_free) * (uint64_t)slab->slot)
+		return broken(sums, "used slots add up");
+	sums->idle += GM_GET(extent->piece.held) - used;
+	return true;
+}
+
+/* Neighbours touch, know each other, and are not both idle. */
+static bool check_links(struct sums *sums, const struct gm_extent *extent)
+{
+	const struct gm_table *table = &sums->pool->table;
+	CUdeviceptr base = GM_GET(extent->piece.base), end = base + GM_GET(extent->piece.held);
+	const struct gm_extent *after = extent->after, *before = extent->before;
+	if (after && (after->before != extent || GM_GET(after->piece.base) != end))
+		return broken(sums, "an extent touches the one after it");
+	if (before && before->after != extent)
+		return broken(sums, "an extent touches the one before it");
+	if (!after != !gm_chunk_at(sums->pool, end))
+		return broken(sums, "an extent ends where another begins or nothing is mapped");
+	if (!before != (base == table->base || !gm_chunk_at(sums->pool, base - 1)))
+		return broken(sums, "an extent begins where another ends or nothing is mapped");
+	if (after && GM_GET(after->piece.state) == GM_IDLE &&
+	    GM_GET(extent->piece.state) == GM_IDLE)
+		return broken(sums, "idle neighbours are joined");
+	if (end % GM_POOL_GRANULE == 0 && gm_table_ends_at(table, end) != extent)
+		return broken(sums, "an extent is found from its end");
+	if (base % GM_POOL_GRANULE == 0 && gm_table_begins_at(table, base) != extent)
+		return broken(sums, "an extent is found from its beginning");
+	return true;
+}
+
+static bool check_extent(void *arg, struct gm_extent *extent)
+{
+	struct sums *sums = arg;
+	CUdeviceptr base = GM_GET(extent->piece.base);
+	uint64_t held = GM_GET(extent->piece.held);
+	uint32_t state = GM_GET(extent->piece.state);
+	if (held == 0 || held % GM_POOL_ALIGN || base % GM_POOL_ALIGN)
+		return broken(sums, "extents come in steps of 512 bytes");
+	for (CUdeviceptr at = base; at < base + held;) {
+		const struct gm_chunk *chunk = gm_chunk_at(sums->pool, at);
+		if (!chunk)
+			return broken(sums, "extents are mapped");
+		at = chunk->base + chunk->size;
+	}
+	if (!check_links(sums, extent))
+		return false;
+	if (state == GM_IDLE) {
+		sums->n_idle++;
+		sums->idle += held;
+		return true;
+	}
+	if (held < GM_EXTENT_LEAST)
+		return broken(sums, "an extent in use has a granule of the table at least");
+	return state == GM_SLAB ? check_slab(sums, extent) : check_piece(sums, &extent->piece);
+}
+
+/* --- chunks --- */
+
+/* Add to what was seen in the chunks under [base, +length): used bytes, and a pin if `pin`. */
+static void see(const struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool pin)
+{
+	for (CUdeviceptr end = base + length; base < end;) {
+		struct gm_chunk *chunk = gm_chunk_at(pool, base);
+		CUdeviceptr stop = chunk->base + chunk->size;
+		if (pin)
+			chunk->seen_pins++;
+		else
+			chunk->seen_used += (stop < end ? stop : end) - base;
+		base = stop;
+	}
+}
+
+static bool see_piece(void *arg, struct gm_piece *piece)
+{
+	const struct gm_pool *pool = arg;
+	if (gm_piece_is_live(piece) || GM_GET(piece->state) == GM_RETIRED)
+		see(pool, GM_GET(piece->base), GM_GET(piece->held), false);
+	return true;
+}
+
+static const char *check_chunk(const struct gm_pool *pool, const struct gm_chunk *chunk)
+{
+	if (chunk->base % GM_POOL_GRANULE || chunk->size % GM_POOL_GRANULE || !chunk->size)
+		return "chunks come in granules";
+	if (!chunk->run || chunk->run->base != chunk->base || chunk->run->size != chunk->size)
+		return "chunks have their addresses";
+	if (gm_chunk_at(pool, chunk->base) != chunk ||
+	    gm_chunk_at(pool, chunk->base + chunk->size - 1) != chunk)
+		return "chunks are found from their addresses";
+	if (chunk->used != chunk->seen_used)
+		return "a chunk knows how much of it is used";
+	if (chunk->pins != chunk->seen_pins)
+		return "a chunk knows its pins";
+	return chunk->access <= pool->access ? NULL : "access has a generation that was";
+}
+
+static const char *check_chunks(const struct gm_pool *pool)
+{
+	uint64_t n = 0, mapped = 0;
+	for (struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after)
+		chunk->seen_used = chunk->seen_pins = 0;
+	gm_pool_each_piece(pool, see_piece, (void *)pool);
+	for (size_t i = 0; i < pool->pins.n; i++)
+		see(pool, pool->pins.at[i].base, pool->pins.at[i].size, true);
+	for (struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after) {
+		const char *why = check_chunk(pool, chunk);
+		if (why)
+			return why;
+		if (chunk->after && chunk->after->before != chunk)
+			return "chunks are linked both ways";
+		n++;
+		mapped += chunk->size;
+	}
+	if (n != pool->n_chunks || mapped != pool->mapped)
+		return "chunks are counted";
+	return NULL;
+}
+
+/* --- sums --- */
+
+static const char *check_lists(const struct gm_pool *pool, const struct sums *sums)
+{
+	uint64_t lent = 0, n_retired = 0, last = 0;
+	for (const struct gm_loan *loan = pool->loans; loan; loan = loan->next)
+		for (const struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after)
+			lent += chunk->size;
+	/* A loan that is being taken back stands in no list, and is checked afterwards. */
+	if (lent > pool->lent || (lent != pool->lent && pool->loans_moving == 0))
+		return "loans are counted";
+	struct gm_piece *const *link = &pool->retired_first;
+	for (; *link; link = &(*link)->next, n_retired++) {
+		if (GM_GET((*link)->state) != GM_RETIRED || (*link)->retired_at <= last)
+			return "retired blocks are listed by age";
+		last = (*link)->retired_at;
+	}
+	if (link != pool->retired_last || n_retired != sums->n_retired)
+		return "retired blocks are listed";
+	return NULL;
+}
+
+static const char *check_sums(const struct gm_pool *pool, const struct sums *sums)
+{
+	if (sums->requested != pool->requested)
+		return "requested is the sum of requested sizes";
+	if (sums->handed_out != pool->handed_out)
+		return "handed_out is the sum of sizes handed out";
+	if (sums->live_blocks != pool->live_blocks)
+		return "live blocks are counted";
+	if (sums->retired != pool->retired)
+		return "retired is the sum of retired blocks";
+	if (sums->idle != pool->idle)
+		return "idle is the sum of idle extents and free slots";
+	if (pool->mapped != pool->handed_out + pool->idle + pool->retired)
+		return "mapped = handed_out + idle + retired";
+	if (pool->mapped_peak < pool->mapped || pool->requested_peak < pool->requested)
+		return "peaks are not below what is";
+	if (sums->n_idle != pool->extents.n_idle)
+		return "idle extents are in the treap";
+	if (pool->mapped + pool->lent + pool->pending > pool->config.limit)
+		return "no more is mapped than the limit";
+	return NULL;
+}
+
+bool gm_pool_check(const struct gm_pool *pool, const char **why)
+{
+	struct sums sums = {.pool = pool};
+	gm_extent_each(&pool->extents, check_extent, &sums);
+	if (!sums.why)
+		sums.why = gm_extents_check(&pool->extents);
+	if (!sums.why)
+		sums.why = gm_slabs_check(&pool->slabs);
+	if (!sums.why)
+		sums.why = gm_range_check(&pool->range);
+	if (!sums.why)
+		sums.why = check_chunks(pool);
+	if (!sums.why)
+		sums.why = check_lists(pool, &sums);
+	if (!sums.why)
+		sums.why = check_sums(pool, &sums);
+	if (sums.why && why)
+		*why = sums.why;
+	return !sums.why;
+}
+
+bool gm_pool_is_valid(const struct gm_pool *pool, const char **why)
+{
+	gm_pool_lock(pool);
+	bool valid = gm_pool_check(pool, why);
+	gm_pool_unlock(pool);
+	return valid;
+}
+
+#ifdef GM_DEBUG
+void gm_pool_debug_check(struct gm_pool *pool)
+{
+	const char *why = NULL;
+	if (pool->extents.n_all > EACH_TIME_UP_TO && pool->check_turn++ % TURNS)
+		return;
+	if (!gm_pool_check(pool, &why))
+		gm_debug_failed("pool", 0, why);
+}
+#endif
