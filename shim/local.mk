@@ -1,1 +1,35 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# The preload: nothing to link against, no constructor, and no library that a container may not have.
+lib_LTLIBRARIES += libgpumem.la
+libgpumem_la_SOURCES = %D%/dlsym.c %D%/hooks.c %D%/object.c %D%/object.h %D%/resolve.c %D%/resolve.h \
+	%D%/shim.h
+libgpumem_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
+libgpumem_la_CCASFLAGS = $(AM_CCASFLAGS)
+libgpumem_la_CFLAGS = $(AM_CFLAGS) -fPIC
+libgpumem_la_LIBADD = libgm.la
+libgpumem_la_LDFLAGS = -module -avoid-version -shared -Wl,--version-script=%D%/libgpumem.map \
+	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,now,-z,nodelete,-z,relro,-z,noexecstack
+EXTRA_libgpumem_la_DEPENDENCIES = %D%/libgpumem.map
+EXTRA_DIST += %D%/entry-aarch64.S %D%/entry-x86_64.S
+include %D%/handlers.mk
+
+if HOST_AARCH64
+libgpumem_la_SOURCES += %D%/entry-aarch64.S
+else
+libgpumem_la_SOURCES += %D%/entry-x86_64.S
+endif
+
+# By full name: as of glibc 2.34 there is nothing left in libdl and libpthread, so the linker would not record them, but
+# before it dlvsym and pthread_create are found nowhere else.
+if !SANITIZE
+libgpumem_la_LDFLAGS += -Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
+else
+libgpumem_la_LIBADD += -ldl -lpthread
+endif
+
+# The exports are the hooks and dlsym. One anonymous version: a named one would not take a versioned reference over.
+%D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def
+	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym;' && \
+		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
+		echo 'local: *; };'; } >$@-t && mv $@-t $@
+CLEANFILES += %D%/libgpumem.map

@@ -19,8 +19,26 @@
 /* after driver.h: the types of each ABI version */
 #include <cudaTypedefs.h>
 
-/* The driver's originals of every hooked symbol; an entry is NULL until the driver was found, and stays NULL if that
- * driver does not have it. Filled once by resolve.c before any pointer of ours is handed out; never changes. */
+/* What early toolkits of CUDA 12 lack; only pointers to these are passed on. */
+#if CUDA_VERSION < 12030
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef CUresult(CUDAAPI *PFN_cuStreamBeginCaptureToGraph_v12030)(CUstream, CUgraph,
+								  const CUgraphNode *,
+								  const CUgraphEdgeData *, size_t,
+								  CUstreamCaptureMode);
+typedef PFN_cuStreamBeginCaptureToGraph_v12030 PFN_cuStreamBeginCaptureToGraph_v12030_ptsz;
+#endif
+#if CUDA_VERSION < 12050
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef CUresult(CUDAAPI *PFN_cuCtxCreate_v12050)(CUcontext *, CUctxCreateParams *, unsigned int,
+						  CUdevice);
+#endif
+
+/*
+ * The driver's originals of every hooked symbol, never NULL: an entry answers CUDA_ERROR_NO_DEVICE
+ * until the driver was found, and then CUDA_ERROR_NOT_FOUND if that driver does not have it. Filled
+ * once by resolve.c before any pointer of ours is handed out; never changes.
+ */
 struct gm_real {
 #define GM_HOOK(symbol, type, flags, help) type symbol;
 #include "driver/hooks.def"
@@ -41,8 +59,8 @@ enum gm_hook_flag { RETRY = 1, WAITS = 2 };
 struct gm_hook {
 	const char *symbol, *help;
 	unsigned flags;
-	void *handler;       /* on_<symbol> */
-	void **original;     /* &real.<symbol> */
+	void *handler;	 /* what the program gets: the exported entry, which jumps to on_<symbol> */
+	void **original; /* &real.<symbol> */
 };
 extern const struct gm_hook gm_hooks[GM_HOOK_END]; /* row 0 is empty */
 
@@ -51,20 +69,31 @@ extern const struct gm_hook gm_hooks[GM_HOOK_END]; /* row 0 is empty */
 #include "driver/hooks.def"
 #undef GM_HOOK
 
-/* resolve.c: the driver's libcuda is found by what the program itself opened. Fills `real` on first need and the
- * lookup for gm_driver_load; false while no driver is mapped. Makes no CUDA call. */
+/* resolve.c: the driver's libcuda is found by what the program itself opened. Fills `real` on first
+ * need; false while no driver is mapped. Makes no CUDA call. */
 bool gm_resolve_ready(void);
+
+/* False in a set-user-id program and with GPUMEM_ENABLE=0: everything is left as it is. */
+bool gm_resolve_on(void);
+
+/* The driver's own entry of any symbol, or NULL: the lookup for gm_driver_load. */
 void *gm_resolve_symbol(void *unused, const char *symbol);
+
+/* Say, at GM_MSG_DEBUG, which of the driver's calls were handed out without a hook; once each. */
+void gm_resolve_report(void);
 
 enum gm_shim_state { GM_SHIM_SLEEPING, GM_SHIM_ACTIVE, GM_SHIM_OFF };
 extern _Atomic(enum gm_shim_state) gm_shim_state;
-extern GM_TLS unsigned gm_shim_inside; /* > 0: this thread is in a call of ours, so hooks only forward */
+extern GM_TLS unsigned
+	gm_shim_inside; /* > 0: this thread is in a call of ours, so hooks only forward */
 extern struct gm_driver gm_shim_driver; /* valid from ACTIVE on */
 
-/* First line of every handler: if (!gm_shim_enter()) return real.cuX(...); ... gm_shim_leave() on the way out. */
+/* First line of every handler: if (!gm_shim_enter()) return real.cuX(...); ... gm_shim_leave() on
+ * the way out. */
 static inline bool gm_shim_enter(void)
 {
-	if (GM_LIKELY(atomic_load_explicit(&gm_shim_state, memory_order_acquire) == GM_SHIM_ACTIVE &&
+	if (GM_LIKELY(atomic_load_explicit(&gm_shim_state, memory_order_acquire) ==
+			      GM_SHIM_ACTIVE &&
 		      gm_shim_inside == 0)) {
 		gm_shim_inside = 1;
 		return true;

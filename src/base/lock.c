@@ -75,7 +75,12 @@ void gm_lock_release(struct gm_lock *lock)
 
 void gm_rwlock_init(struct gm_rwlock *lock, enum gm_lock_rank rank)
 {
-	pthread_rwlock_init(&lock->rwlock, NULL);
+	/* A writer goes first: a storm of readers must not keep it out. Readers never nest. */
+	pthread_rwlockattr_t attr;
+	pthread_rwlockattr_init(&attr);
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&lock->rwlock, &attr);
+	pthread_rwlockattr_destroy(&attr);
 	lock->rank = rank;
 }
 

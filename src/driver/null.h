@@ -13,7 +13,7 @@ struct gm_null_totals {
 	uint64_t created, created_peak, mapped, mapped_peak; /* bytes */
 };
 
-/* Fill *driver with one device of `memory` bytes. One per process; gm_null_reset starts anew. */
+/* Fill *driver with one device of `memory` bytes. One per process; loading again starts anew. */
 void gm_null_load(struct gm_driver *driver, uint64_t memory);
 void gm_null_totals(struct gm_null_totals *out);
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The simulated driver on host memory, strict about every argument. tests/sim wraps it as
- * libcuda.so.1; unit tests fill a struct gm_driver from it. Reserve = mmap PROT_NONE, create = a
- * piece of one memfd a device, map = MAP_FIXED, access = mprotect, so that a use after unmap faults
- * as on the device. Streams are queues whose steps the test releases; capture rules, bounds checks
- * and device borders are the real driver's as measured (doc/design.md).
+ * libcuda.so.1; unit tests fill a struct gm_driver from it. Reserve = mmap PROT_NONE, create =
+ * shared pages (no file: it must work under RLIMIT_FSIZE), map = another view of them at a fixed
+ * address, access = mprotect, so that a use after unmap faults as on the device. Streams are queues
+ * whose steps the test releases; capture rules, bounds checks and device borders are the real
+ * driver's as measured (doc/design.md).
  *
  * Environment, read at the first cuInit: SIM_MEMORY (bytes a device, "512M"; default 2G),
  * SIM_DEVICES (default 1), SIM_DRIVER ("11.4" ... "13.0"; default 13.0: newer calls are hidden),
  * SIM_FAIL ("cuMemCreate:3[:CODE]", comma separated: the 3rd call fails, with
- * CUDA_ERROR_OUT_OF_MEMORY or CODE), SIM_TRACE (file: one line a call). At exit, or at
- * gm_sim_leaks, it reports leaked handles, mappings, reservations, events and streams.
+ * CUDA_ERROR_OUT_OF_MEMORY or CODE), SIM_TRACE (file: one line a call, "symbol result"),
+ * SIM_LEAKS=1 (at exit, say what gm_sim_leaks finds: handles, mappings, reservations, allocations,
+ * events and streams).
  */
 #ifndef GM_DRIVER_SIM_H
 #define GM_DRIVER_SIM_H
@@ -53,9 +55,30 @@ unsigned gm_sim_waiters(void);
 void gm_sim_fail(const char *symbol, unsigned nth, CUresult result);
 /* How often `symbol` was called. */
 unsigned gm_sim_calls(const char *symbol);
+/* From now on every call that needs this context (NULL: the current one) answers `error`, as after
+ * a fault of a kernel. CUDA_SUCCESS mends it. */
+void gm_sim_break(CUcontext context, CUresult error);
 /* Number of leaked objects by kind, and a line each on stderr if `say`. */
 size_t gm_sim_leaks(bool say);
 /* Back to a fresh driver, settings from the environment again. Only in unit tests. */
 void gm_sim_reset(void);
+
+/* --- images: what cuModuleLoadData and cuLibraryLoadData take --- */
+
+#define GM_SIM_IMAGE "GMSIMIMG"
+#define GM_SIM_ARGS 8
+
+struct gm_sim_kernel {
+	const char *name;
+	void (*run)(void **args); /* args[i] points to the copy of argument i */
+	size_t args[GM_SIM_ARGS]; /* bytes of each argument; 0 ends the list */
+};
+
+/* Lives as long as the module; a cubin, PTX or fatbin is CUDA_ERROR_INVALID_IMAGE. */
+struct gm_sim_image {
+	char magic[8]; /* GM_SIM_IMAGE, without its end */
+	size_t count;
+	const struct gm_sim_kernel *kernels;
+};
 
 #endif

@@ -14,6 +14,8 @@
 #include "base/lock.h"
 #include "driver/driver.h"
 
+#define GM_CONTEXT_EVENTS 16
+
 struct gm_context {
 	uint64_t key; /* never 0, never reused in the process */
 	CUcontext handle;
@@ -24,6 +26,8 @@ struct gm_context {
 	atomic_uint captures; /* stream captures open in this context */
 	CUevent probe;	      /* recorded once on a private stream; see pool/fence.h */
 	atomic_bool gone;
+	_Atomic(CUevent) events[GM_CONTEXT_EVENTS]; /* spare events of gm_fence; NULL: empty slot */
+	struct gm_context *next;		    /* the one seen before it; never changes */
 };
 
 /*
@@ -44,7 +48,10 @@ struct gm_context *gm_context_find(uint64_t key);
  * known. Its memory is the caller's to give back (gm_pool_context_gone). */
 uint64_t gm_context_gone(CUcontext handle);
 
-/* Likewise for the primary context of a device. */
+/* Remember that `handle` is the primary context of `device`: what cuDevicePrimaryCtxRetain gave. */
+void gm_context_note_primary(CUdevice device, CUcontext handle);
+
+/* gm_context_gone for the primary context of a device. */
 uint64_t gm_context_primary_gone(CUdevice device);
 
 /* In a forked child: forget everything, calling nothing. */

@@ -31,4 +31,7 @@ void gm_fence_capture_begun(struct gm_context *context, bool success);
 /* A capture ended or its stream was destroyed. */
 void gm_fence_capture_ended(struct gm_context *context);
 
+/* In a forked child: no capture is open. */
+void gm_fence_forget_all(void);
+
 #endif

@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+UNIT_TESTS += tests/unit/test_sim tests/unit/test_sim_memory
+tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/sim_setup.h
+tests_unit_test_sim_LDADD = $(UNIT_LDADD)
+tests_unit_test_sim_memory_SOURCES = tests/unit/test_sim_memory.c tests/unit/sim_setup.h
+tests_unit_test_sim_memory_LDADD = $(UNIT_LDADD)

@@ -7,5 +7,6 @@ include tests/unit/knob.mk
 include tests/unit/log.mk
 include tests/unit/driver.mk
 include tests/unit/pool.mk
+include tests/unit/shim.mk
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)

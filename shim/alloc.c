@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/size.h"
+#include "handlers.h"
+
+/* One call of the program that asks for memory. */
+struct request {
+	enum gm_hook_id hook;
+	CUdeviceptr *out;
+	size_t size;
+	size_t *pitch; /* cuMemAllocPitch: where the pitch goes; else NULL, and the rest unused */
+	size_t width, height;
+	unsigned element;
+	struct gm_context *context;
+	uint64_t start;
+};
+
+/* What the call would have done without us. */
+static CUresult natively(const struct request *q)
+{
+	if (q->pitch)
+		return GM_PASS(
+			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
+	return GM_PASS(real.cuMemAlloc_v2(q->out, q->size));
+}
+
+static void served(const struct request *q, const struct gm_block *b, unsigned flags)
+{
+	unsigned device = q->context->ordinal;
+	uint64_t end = gm_clock_ns();
+	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE, q->hook, q->context, q->start,
+						 end, CUDA_SUCCESS);
+	gm_counter_add(device, GM_C_allocate_calls, 1);
+	gm_counter_add(device, GM_C_allocate_ns, end - q->start);
+	if (flags & GM_RECORD_DRIVER) {
+		gm_counter_add(device, GM_C_allocate_driver, 1);
+	} else {
+		gm_counter_add(device, GM_C_allocate_pool, 1);
+		gm_counter_add(device, GM_C_allocate_bytes, b->size);
+	}
+	if (!gm_log_wants(GM_RECORD_ALLOCATE))
+		return;
+	record.address = b->base;
+	record.size = b->size;
+	record.held = b->held;
+	record.id = b->id;
+	record.flags = (uint16_t)flags;
+	gm_log_put(&record);
+}
+
+static CUresult refused(const struct request *q, CUresult result)
+{
+	unsigned device = q->context->ordinal;
+	uint64_t end = gm_clock_ns();
+	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook, q->context,
+						 q->start, end, result);
+	gm_counter_add(device, GM_C_allocate_calls, 1);
+	gm_counter_add(device, GM_C_allocate_failed, 1);
+	gm_counter_add(device, GM_C_allocate_ns, end - q->start);
+	record.size = q->size;
+	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED))
+		gm_log_put(&record);
+	struct gm_pool *pool = gm_shim_pool_if_any(device);
+	if (pool && result == CUDA_ERROR_OUT_OF_MEMORY)
+		gm_pool_snapshot(pool, q->size);
+	return result;
+}
+
+/* The driver serves the call: because it is odd, or there is no pool, or the pool cannot. */
+static CUresult from_driver(struct request *q)
+{
+	CUresult result = natively(q);
+	if (!q->context)
+		return result;
+	if (result != CUDA_SUCCESS)
+		return refused(q, result);
+	size_t size = q->pitch ? *q->pitch * q->height : q->size;
+	struct gm_block b = {
+		.base = *q->out,
+		.size = size,
+		.held = size,
+		.id = gm_foreign_add(*q->out, size, q->context),
+	};
+	served(q, &b, GM_RECORD_DRIVER);
+	return result;
+}
+
+/* GPUMEM_LIMIT counts what the driver serves, too. */
+static bool within_limit(unsigned ordinal, const struct gm_pool *pool, size_t size)
+{
+	struct gm_pool_stats stats;
+	uint64_t limit = gm_shim_devices[ordinal].limit, sum;
+	if (limit == UINT64_MAX)
+		return true;
+	gm_pool_stats(pool, &stats);
+	return !__builtin_add_overflow(stats.mapped + gm_foreign_bytes(ordinal), size, &sum) &&
+	       sum <= limit;
+}
+
+static CUresult from_pool(struct request *q, struct gm_pool *pool)
+{
+	struct gm_block b;
+	CUresult result = gm_fence_may_allocate(&gm_shim_driver, q->context);
+	if (result != CUDA_SUCCESS)
+		return refused(q, result);
+	result = gm_pool_alloc(pool, q->size, q->context->key, &b);
+	if (result == CUDA_SUCCESS) {
+		*q->out = b.base;
+		served(q, &b, 0);
+		return result;
+	}
+	if (!within_limit(q->context->ordinal, pool, q->size))
+		return refused(q, CUDA_ERROR_OUT_OF_MEMORY);
+	q->pitch = NULL; /* the pitch is ours already: the driver need only find the bytes */
+	return from_driver(q);
+}
+
+CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	if (!gm_shim_enter())
+		return real.cuMemAlloc_v2(dptr, bytesize);
+	CUresult result;
+	struct request q = {
+		.hook = GM_HOOK_cuMemAlloc_v2,
+		.out = dptr,
+		.size = bytesize,
+		.start = gm_clock_ns(),
+		.context = gm_context_current(&gm_shim_driver, &result),
+	};
+	struct gm_pool *pool =
+		q.context && dptr && bytesize ? gm_shim_pool(q.context->ordinal) : NULL;
+	result = pool ? from_pool(&q, pool) : from_driver(&q);
+	gm_shim_leave();
+	return result;
+}
+
+/* The driver's rule: rows begin at multiples of the texture alignment. False: not ours to judge. */
+static bool pitch_rule(const struct request *q, size_t *pitch)
+{
+	if (!q->context || !q->out || !q->pitch || !q->width || !q->height)
+		return false;
+	if (q->element != 4 && q->element != 8 && q->element != 16)
+		return false;
+	size_t step = gm_shim_devices[q->context->ordinal].pitch;
+	if (!step || step & (step - 1) || q->width > SIZE_MAX - step)
+		return false;
+	*pitch = gm_round_up(q->width, step);
+	return true;
+}
+
+static CUresult allocate_rows(struct request *q)
+{
+	size_t pitch, *out = q->pitch;
+	struct gm_pool *pool = pitch_rule(q, &pitch) ? gm_shim_pool(q->context->ordinal) : NULL;
+	if (!pool)
+		return from_driver(q);
+	if (__builtin_mul_overflow(pitch, q->height, &q->size)) {
+		q->size = SIZE_MAX;
+		return refused(q, CUDA_ERROR_INVALID_VALUE);
+	}
+	CUresult result = from_pool(q, pool);
+	if (result == CUDA_SUCCESS)
+		*out = pitch;
+	return result;
+}
+
+CUresult on_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+			       size_t Height, unsigned int ElementSizeBytes)
+{
+	if (!gm_shim_enter())
+		return real.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height,
+					       ElementSizeBytes);
+	CUresult result;
+	struct request q = {
+		.hook = GM_HOOK_cuMemAllocPitch_v2,
+		.out = dptr,
+		.pitch = pPitch,
+		.width = WidthInBytes,
+		.height = Height,
+		.element = ElementSizeBytes,
+		.start = gm_clock_ns(),
+		.context = gm_context_current(&gm_shim_driver, &result),
+	};
+	result = allocate_rows(&q);
+	gm_shim_leave();
+	return result;
+}

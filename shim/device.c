@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/msg.h"
+#include "handlers.h"
+#include "knob/knob.h"
+
+unsigned gm_shim_n_devices;
+struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
+
+static uint64_t limit_of(uint64_t total)
+{
+	const struct gm_knobs *knobs = gm_knob_get();
+	uint32_t ppm = knobs->limit.share.ppm;
+	if (!ppm)
+		return knobs->limit.share.bytes;
+	if (ppm >= 1000000)
+		return UINT64_MAX;
+	return (uint64_t)((unsigned __int128)total * ppm / 1000000);
+}
+
+static int attribute(CUdevice device, CUdevice_attribute which)
+{
+	int value = 0;
+	if (gm_shim_driver.cuDeviceGetAttribute(&value, which, device) != CUDA_SUCCESS)
+		return 0;
+	return value;
+}
+
+static void find_one(unsigned ordinal, bool pools, struct gm_log_device *log)
+{
+	struct gm_shim_device *d = &gm_shim_devices[ordinal];
+	CUuuid uuid;
+	size_t total = 0;
+	if (gm_shim_driver.cuDeviceGet(&d->handle, (int)ordinal) != CUDA_SUCCESS)
+		return;
+	gm_shim_driver.cuDeviceGetName(log->name, (int)sizeof log->name, d->handle);
+	if (gm_shim_driver.cuDeviceGetUuid(&uuid, d->handle) == CUDA_SUCCESS)
+		memcpy(log->uuid, uuid.bytes, sizeof log->uuid);
+	gm_shim_driver.cuDeviceTotalMem_v2(&total, d->handle);
+	log->total = d->total = total;
+	d->limit = pools ? limit_of(total) : UINT64_MAX;
+	if (!pools)
+		return;
+	d->pitch = (size_t)attribute(d->handle, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+	d->on = attribute(d->handle, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+	if (!d->on)
+		gm_msg(GM_MSG_WARN,
+		       "device %u (%s) has no virtual memory management: its memory is left to the "
+		       "driver",
+		       ordinal, log->name);
+}
+
+void gm_shim_devices_find(bool pools, struct gm_log_device *log)
+{
+	int count = 0;
+	gm_shim_driver.cuDeviceGetCount(&count);
+	gm_shim_n_devices = count < GM_COUNTER_DEVICES ? (unsigned)count : GM_COUNTER_DEVICES;
+	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+		find_one(i, pools, &log[i]);
+}
+
+static struct gm_pool *make_pool(unsigned ordinal)
+{
+	struct gm_shim_device *d = &gm_shim_devices[ordinal];
+	struct gm_pool_config config = {
+		.driver = &gm_shim_driver,
+		.device = d->handle,
+		.ordinal = ordinal,
+		.limit = d->limit,
+		.fence = gm_fence,
+		.fence_arg = &gm_shim_driver,
+	};
+	struct gm_pool *pool, *there = NULL;
+	CUresult result = gm_pool_create(&config, &pool);
+	if (result != CUDA_SUCCESS) {
+		GM_MSG_ONCE(GM_MSG_WARN,
+			    "no pool on device %u (%s): its memory is left to the driver", ordinal,
+			    gm_driver_error(&gm_shim_driver, result));
+		if (result == CUDA_ERROR_NOT_SUPPORTED)
+			d->on = false;
+		return NULL;
+	}
+	if (!atomic_compare_exchange_strong(&d->pool, &there, pool)) {
+		gm_pool_destroy(pool);
+		return there;
+	}
+	gm_peer_apply(ordinal, pool);
+	atomic_store_explicit(&gm_launch_watched, true, memory_order_relaxed);
+	return pool;
+}
+
+struct gm_pool *gm_shim_pool(unsigned ordinal)
+{
+	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
+	if (GM_LIKELY(pool != NULL))
+		return pool;
+	if (ordinal >= gm_shim_n_devices || !gm_shim_devices[ordinal].on)
+		return NULL;
+	return make_pool(ordinal);
+}
+
+struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block)
+{
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (pool && gm_pool_find(pool, address, block))
+			return pool;
+	}
+	return NULL;
+}
+
+bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours)
+{
+	*ours = gm_shim_find(address, block) != NULL;
+	return *ours && block->live && address - block->base < block->size;
+}
+
+bool gm_shim_give_back_all(void)
+{
+	uint64_t given = 0;
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (pool)
+			given += gm_pool_give_back(pool, 0, true);
+	}
+	return given > 0;
+}
+
+struct walk {
+	void (*each)(void *arg, const struct gm_record *live);
+	void *arg;
+};
+
+static void walk_one(void *arg, const struct gm_block *b)
+{
+	struct walk *w = arg;
+	struct gm_record live = {
+		.address = b->base,
+		.size = b->size,
+		.held = b->held,
+		.id = b->id,
+		.context = (uint32_t)b->context,
+		.device = (uint8_t)b->ordinal,
+		.kind = GM_RECORD_LIVE,
+	};
+	w->each(w->arg, &live);
+}
+
+void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *arg)
+{
+	struct walk w = {each, arg};
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (pool)
+			gm_pool_walk(pool, walk_one, &w);
+	}
+}
+
+static void sample_one(unsigned ordinal, const struct gm_pool *pool, uint64_t now)
+{
+	struct gm_pool_stats s;
+	gm_pool_stats(pool, &s);
+	struct gm_record record = {
+		.time = now,
+		.device = (uint8_t)ordinal,
+		.kind = GM_RECORD_SAMPLE,
+	};
+	struct gm_sample sample = {
+		.requested = s.requested,
+		.handed_out = s.handed_out,
+		.mapped = s.mapped,
+		.idle = s.idle,
+		.retired = s.retired,
+		.lent = s.lent,
+		.largest_idle = s.largest_idle,
+		.largest_after_remap = s.largest_after_remap,
+		.unreclaimable = s.unreclaimable,
+		.pinned = s.pinned,
+		.live_blocks = s.live_blocks,
+		.chunks = s.chunks,
+		.idle_extents = s.idle_extents,
+		.limit = gm_shim_devices[ordinal].limit,
+	};
+	gm_log_put_sample(&record, &sample);
+}
+
+void gm_shim_sample(uint64_t now, bool last)
+{
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (pool && (last || gm_log_sample_due(i, now)))
+			sample_one(i, pool, now);
+	}
+}
+
+void gm_shim_devices_forget(void)
+{
+	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+		atomic_store_explicit(&gm_shim_devices[i].pool, NULL, memory_order_relaxed);
+	gm_shim_n_devices = 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/array.h"
+#include "handlers.h"
+
+static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64_t end,
+				    CUdeviceptr base, size_t size, size_t held, uint64_t id,
+				    uint64_t context, unsigned ordinal, unsigned flags)
+{
+	struct gm_record record =
+		gm_shim_record(GM_RECORD_FREE, hook, NULL, start, end, CUDA_SUCCESS);
+	record.address = base;
+	record.size = size;
+	record.held = held;
+	record.id = id;
+	record.context = (uint32_t)context;
+	record.device = (uint8_t)ordinal;
+	record.flags = (uint16_t)flags;
+	return record;
+}
+
+static void put(const struct gm_record *record)
+{
+	if (gm_log_wants(GM_RECORD_FREE))
+		gm_log_put(record);
+}
+
+/* A block of ours, whatever the address is in it. */
+static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdeviceptr address,
+			  const struct gm_block *there, uint64_t start)
+{
+	struct gm_block b;
+	CUresult result = gm_pool_free(pool, address, &b);
+	uint64_t end = gm_clock_ns();
+	if (result != CUDA_SUCCESS) {
+		gm_counter_add(there->ordinal, GM_C_free_failed, 1);
+		return result;
+	}
+	gm_memops_set(b.id, false);
+	gm_counter_add(b.ordinal, GM_C_free_calls, 1);
+	gm_counter_add(b.ordinal, GM_C_free_bytes, b.size);
+	gm_counter_add(b.ordinal, GM_C_free_ns, end - start);
+	struct gm_record record = free_record(hook, start, end, b.base, b.size, b.held, b.id,
+					      b.context, b.ordinal, 0);
+	put(&record);
+	return result;
+}
+
+/* Memory that the driver served. It leaves our books before the driver can hand its address out
+ * again. */
+static CUresult free_foreign(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
+			     CUresult (*async)(CUdeviceptr, CUstream), uint64_t start)
+{
+	struct gm_foreign f = {.address = address};
+	bool known = gm_foreign_take(address, &f);
+	CUresult result =
+		async ? GM_PASS(async(address, stream)) : GM_PASS(real.cuMemFree_v2(address));
+	if (result != CUDA_SUCCESS && known)
+		gm_foreign_put_back(&f);
+	/* Of other memory (cuMemAllocAsync, ...) only a plain free is worth a line. */
+	if (result != CUDA_SUCCESS || !address || (async && !known))
+		return result;
+	gm_counter_add(f.ordinal, GM_C_free_driver, 1);
+	struct gm_record record = free_record(hook, start, gm_clock_ns(), address, f.size, f.size,
+					      f.id, f.context, f.ordinal, GM_RECORD_DRIVER);
+	put(&record);
+	return result;
+}
+
+CUresult on_cuMemFree_v2(CUdeviceptr dptr)
+{
+	if (!gm_shim_enter())
+		return real.cuMemFree_v2(dptr);
+	struct gm_block there;
+	uint64_t start = gm_clock_ns();
+	struct gm_pool *pool = gm_shim_find(dptr, &there);
+	CUresult result = pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, &there, start)
+			       : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, start);
+	gm_shim_leave();
+	return result;
+}
+
+/*
+ * Natively the free is queued on the stream; a block of ours is freed when the stream is empty. In
+ * a stream that is being captured, memory of cuMemAlloc cannot be freed natively either.
+ */
+static CUresult wait_for_stream(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	CUresult result = gm_shim_driver.cuStreamIsCapturing(stream, &status);
+	if (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = gm_shim_driver.cuStreamSynchronize(stream);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	return result;
+}
+
+static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
+			   CUstream waited, CUresult (*native)(CUdeviceptr, CUstream))
+{
+	struct gm_block there;
+	uint64_t start = gm_clock_ns();
+	struct gm_pool *pool = gm_shim_find(address, &there);
+	if (!pool)
+		return free_foreign(hook, address, stream, native, start);
+	CUresult result = wait_for_stream(waited);
+	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, &there, start) : result;
+}
+
+CUresult on_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+{
+	if (!gm_shim_enter())
+		return real.cuMemFreeAsync(dptr, hStream);
+	CUresult result =
+		free_async(GM_HOOK_cuMemFreeAsync, dptr, hStream, hStream, real.cuMemFreeAsync);
+	gm_shim_leave();
+	return result;
+}
+
+CUresult on_cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
+{
+	if (!gm_shim_enter())
+		return real.cuMemFreeAsync_ptsz(dptr, hStream);
+	CUresult result =
+		free_async(GM_HOOK_cuMemFreeAsync_ptsz, dptr, hStream,
+			   hStream ? hStream : CU_STREAM_PER_THREAD, real.cuMemFreeAsync_ptsz);
+	gm_shim_leave();
+	return result;
+}
+
+/* --- blocks that go with their context --- */
+
+struct owned {
+	uint64_t key;
+	GM_ARRAY(struct gm_block) blocks;
+};
+
+static void collect(void *arg, const struct gm_block *block)
+{
+	struct owned *o = arg;
+	if (block->context == o->key)
+		(void)gm_array_push(&o->blocks, *block);
+}
+
+static void foreign_gone(const struct gm_foreign *f)
+{
+	uint64_t now = gm_clock_ns();
+	struct gm_record record =
+		free_record(GM_HOOK_NONE, now, now, f->address, f->size, f->size, f->id, f->context,
+			    f->ordinal, GM_RECORD_DRIVER | GM_RECORD_CONTEXT_GONE);
+	put(&record);
+}
+
+static void pool_gone(struct gm_pool *pool, uint64_t key)
+{
+	struct owned o = {.key = key};
+	uint64_t now = gm_clock_ns();
+	gm_pool_walk(pool, collect, &o);
+	gm_pool_context_gone(pool, key);
+	for (size_t i = 0; i < o.blocks.n; i++) {
+		const struct gm_block *b = &o.blocks.at[i];
+		struct gm_record record =
+			free_record(GM_HOOK_NONE, now, now, b->base, b->size, b->held, b->id,
+				    b->context, b->ordinal, GM_RECORD_CONTEXT_GONE);
+		gm_memops_set(b->id, false);
+		gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
+		put(&record);
+	}
+	gm_array_free(&o.blocks);
+}
+
+void gm_shim_context_gone(uint64_t key)
+{
+	struct gm_context *context = gm_context_find(key);
+	if (!context)
+		return;
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (pool)
+			pool_gone(pool, key);
+	}
+	gm_foreign_context_gone(key, foreign_gone);
+	gm_capture_context_gone(context);
+	gm_peer_context_gone(key);
+}

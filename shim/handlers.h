@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the handlers share. Each handler runs on the program's thread, any number at a time; none
+ * holds a lock across a driver call but the capture lock (pool/fence.h).
+ */
+#ifndef GM_SHIM_HANDLERS_H
+#define GM_SHIM_HANDLERS_H
+
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "log/log.h"
+#include "pool/context.h"
+#include "pool/fence.h"
+#include "pool/pool.h"
+#include "shim.h"
+
+/*
+ * The program's own call, passed on. The guard is down meanwhile: hooks of others may sit inside
+ * the driver and ask us about blocks.
+ */
+#define GM_PASS(call)                      \
+	({                                 \
+		gm_shim_inside = 0;        \
+		CUresult passed_ = (call); \
+		gm_shim_inside = 1;        \
+		passed_;                   \
+	})
+
+static inline bool gm_shim_active(void)
+{
+	return GM_LIKELY(atomic_load_explicit(&gm_shim_state, memory_order_acquire) ==
+			 GM_SHIM_ACTIVE);
+}
+
+/* An address that no allocation has: what the driver answers for it is what it natively answers for
+ * one that was freed. */
+#define GM_NOWHERE ((CUdeviceptr)1)
+
+/* --- device.c: the devices of the process and their pools --- */
+
+struct gm_shim_device {
+	CUdevice handle;
+	bool on;	/* it has virtual memory management */
+	uint64_t total; /* bytes */
+	uint64_t limit; /* GPUMEM_LIMIT here; UINT64_MAX: none */
+	size_t pitch;	/* rows of cuMemAllocPitch start at multiples of this */
+	_Atomic(struct gm_pool *) pool;
+};
+
+extern unsigned gm_shim_n_devices;
+extern struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
+
+/* Ask the driver about its devices; `pools` is false when only watching. Once, at the start. */
+void gm_shim_devices_find(bool pools, struct gm_log_device *log);
+
+/* The pool of a device, made at first need; NULL when it cannot have one. Calls the driver. */
+struct gm_pool *gm_shim_pool(unsigned ordinal);
+
+/* The pool made for a device so far, or NULL. */
+static inline struct gm_pool *gm_shim_pool_if_any(unsigned ordinal)
+{
+	return ordinal < gm_shim_n_devices
+		       ? atomic_load_explicit(&gm_shim_devices[ordinal].pool, memory_order_acquire)
+		       : NULL;
+}
+
+/* The pool in whose range `address` lies, and what is there (gm_pool_find); NULL: in none.
+ * Lock-free. */
+struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block);
+
+/* True if `address` is in a live block, within its requested size. False and *ours: in the range of
+ * a pool, but in no block. */
+bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours);
+
+/* Give all idle memory of all pools back, retired memory included; true if there was any. */
+bool gm_shim_give_back_all(void);
+
+/* Call `each` for every live block of every pool, as a LIVE record. */
+void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *arg);
+
+/* Write a fragmentation sample of every pool whose turn it is; `last`: of every pool. No CUDA call.
+ */
+void gm_shim_sample(uint64_t now, bool last);
+
+/* In a forked child: the pools are the parent's; forget them untouched. */
+void gm_shim_devices_forget(void);
+
+/* --- records --- */
+
+/* Fill in what all records of calls have in common. `start` is when the call began. */
+struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
+				const struct gm_context *context, uint64_t start, uint64_t end,
+				CUresult result);
+
+/* --- alloc.c, free.c --- */
+
+/* Count and record blocks that go with their context. */
+void gm_shim_context_gone(uint64_t key);
+
+/* --- foreign.c: memory of cuMemAlloc that the driver served --- */
+
+struct gm_foreign {
+	CUdeviceptr address;
+	size_t size;
+	uint64_t id;	  /* in the log */
+	uint64_t context; /* key of the owner */
+	unsigned ordinal;
+};
+
+/* Remember an allocation; returns its id, also when there is no host memory to remember it. */
+uint64_t gm_foreign_add(CUdeviceptr address, size_t size, const struct gm_context *context);
+/* Take it out before it is freed, and put it back if the driver refuses. */
+bool gm_foreign_take(CUdeviceptr address, struct gm_foreign *out);
+void gm_foreign_put_back(const struct gm_foreign *what);
+/* Call `each` for what the context owned, and forget it. */
+void gm_foreign_context_gone(uint64_t key, void (*each)(const struct gm_foreign *gone));
+/* Bytes alive on a device. */
+uint64_t gm_foreign_bytes(unsigned ordinal);
+void gm_foreign_forget_all(void);
+
+/* --- capture.c --- */
+void gm_capture_context_gone(struct gm_context *context);
+void gm_capture_forget_all(void);
+
+/* --- peer.c: which devices reach which pools --- */
+
+/* Let `reader` reach the pool of `owner` because a copy needs it; true if it does now. Stays. */
+bool gm_peer_reach(unsigned owner, unsigned reader);
+/* Open a fresh pool to those who enabled access before it was there. */
+void gm_peer_apply(unsigned owner, struct gm_pool *pool);
+void gm_peer_context_gone(uint64_t key);
+void gm_peer_forget_all(void);
+
+/* --- memops.c: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of blocks --- */
+
+/* Set or clear it; false: no host memory. */
+bool gm_memops_set(uint64_t block, bool on);
+/* One relaxed load while nobody uses it. */
+bool gm_memops_get(uint64_t block);
+void gm_memops_forget_all(void);
+
+/* --- retry.c --- */
+
+/* True if a call of the program that failed with `result` is to be made once more: it lacked
+ * device memory, and the pools had some to give back. */
+bool gm_retry(CUresult result);
+
+/* --- launch.c --- */
+extern atomic_bool gm_launch_watched; /* a pool exists: launches can run out of its memory */
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "object.h"
+
+#include <string.h>
+
+#define VERSION_HIDDEN 0x8000 /* not the default version of this name */
+
+struct search {
+	const void *address;
+	const char *symbol;
+	bool passed; /* the object of `address` */
+	struct gm_object *out;
+};
+
+/* glibc relocates the pointers of a dynamic section where it lies in memory that it may write. */
+static const void *pointer(const struct dl_phdr_info *info, ElfW(Addr) value)
+{
+	return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
+}
+
+static bool read_object(const struct dl_phdr_info *info, struct gm_object *out)
+{
+	const ElfW(Dyn) *dynamic = NULL;
+	const ElfW(Dyn) *soname = NULL;
+	*out = (struct gm_object){.path = info->dlpi_name, .base = info->dlpi_addr};
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+		const void *value = pointer(info, dynamic->d_un.d_ptr);
+		switch (dynamic->d_tag) {
+		case DT_SYMTAB:
+			out->symbols = value;
+			break;
+		case DT_STRTAB:
+			out->strings = value;
+			break;
+		case DT_VERSYM:
+			out->versions = value;
+			break;
+		case DT_HASH:
+			out->hash = value;
+			break;
+		case DT_GNU_HASH:
+			out->gnu_hash = value;
+			break;
+		case DT_SONAME:
+			soname = dynamic;
+			break;
+		}
+	}
+	if (soname && out->strings)
+		out->soname = out->strings + soname->d_un.d_val;
+	return out->symbols && out->strings && (out->hash || out->gnu_hash);
+}
+
+static bool contains(const struct dl_phdr_info *info, const void *address)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		if (segment->p_type == PT_LOAD &&
+		    (uintptr_t)address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+static int visit_at(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *search = arg;
+	(void)size;
+	if (!contains(info, search->address))
+		return 0;
+	return read_object(info, search->out) ? 1 : -1;
+}
+
+static int visit_driver(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *search = arg;
+	(void)size;
+	return read_object(info, search->out) && gm_object_is_driver(search->out);
+}
+
+static int visit_behind(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *search = arg;
+	(void)size;
+	if (!search->passed) {
+		search->passed = contains(info, search->address);
+		return 0;
+	}
+	return read_object(info, search->out) && gm_object_symbol(search->out, search->symbol);
+}
+
+bool gm_object_at(const void *address, struct gm_object *out)
+{
+	return dl_iterate_phdr(visit_at, &(struct search){.address = address, .out = out}) == 1;
+}
+
+bool gm_object_driver(struct gm_object *out)
+{
+	return dl_iterate_phdr(visit_driver, &(struct search){.out = out}) == 1;
+}
+
+bool gm_object_behind(const void *address, const char *symbol, struct gm_object *out)
+{
+	struct search search = {.address = address, .symbol = symbol, .out = out};
+	return dl_iterate_phdr(visit_behind, &search) == 1;
+}
+
+static bool is_driver_name(const char *name)
+{
+	static const char driver[] = "libcuda.so";
+	return name && strncmp(name, driver, sizeof driver - 1) == 0;
+}
+
+bool gm_object_is_driver(const struct gm_object *object)
+{
+	const char *slash = object->path ? strrchr(object->path, '/') : NULL;
+	return is_driver_name(object->soname) || is_driver_name(slash ? slash + 1 : object->path);
+}
+
+/* Can dlsym find it without a version? Not so what comes from elsewhere, thread-local variables and
+ * functions that are chosen at load time. */
+static bool is_export(const struct gm_object *object, uint32_t index)
+{
+	const ElfW(Sym) *symbol = &object->symbols[index];
+	unsigned type = symbol->st_info & 15, binding = symbol->st_info >> 4;
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_value && type <= STT_FUNC &&
+	       (binding == STB_GLOBAL || binding == STB_WEAK) &&
+	       !(object->versions && object->versions[index] & VERSION_HIDDEN);
+}
+
+static void *address_of(const struct gm_object *object, uint32_t index)
+{
+	return (void *)(object->base + object->symbols[index].st_value);
+}
+
+static const char *name_of(const struct gm_object *object, uint32_t index)
+{
+	return object->strings + object->symbols[index].st_name;
+}
+
+/* DT_GNU_HASH: four words, a Bloom filter, buckets, then a chain of hashes for each bucket. */
+struct gnu_hash {
+	uint32_t n_buckets, first;
+	const uint32_t *buckets, *chains;
+};
+
+static struct gnu_hash read_gnu_hash(const uint32_t *words)
+{
+	const ElfW(Addr) *filter = (const void *)(words + 4);
+	const uint32_t *buckets = (const void *)(filter + words[2]);
+	return (struct gnu_hash){words[0], words[1], buckets, buckets + words[0]};
+}
+
+static void *find_by_gnu_hash(const struct gm_object *object, const char *symbol)
+{
+	struct gnu_hash table = read_gnu_hash(object->gnu_hash);
+	uint32_t hash = 5381;
+	for (const char *c = symbol; *c; c++)
+		hash = hash * 33 + (unsigned char)*c;
+	uint32_t i = table.n_buckets ? table.buckets[hash % table.n_buckets] : 0;
+	if (i < table.first)
+		return NULL;
+	for (;; i++) {
+		uint32_t link = table.chains[i - table.first];
+		if ((link | 1) == (hash | 1) && is_export(object, i) &&
+		    strcmp(name_of(object, i), symbol) == 0)
+			return address_of(object, i);
+		if (link & 1) /* last of the chain */
+			return NULL;
+	}
+}
+
+void *gm_object_symbol(const struct gm_object *object, const char *symbol)
+{
+	if (object->gnu_hash)
+		return find_by_gnu_hash(object, symbol);
+	for (uint32_t i = 1; i < object->hash[1]; i++)
+		if (is_export(object, i) && strcmp(name_of(object, i), symbol) == 0)
+			return address_of(object, i);
+	return NULL;
+}
+
+void gm_object_each(const struct gm_object *object,
+		    void (*visit)(void *arg, const char *symbol, void *address), void *arg)
+{
+	if (!object->gnu_hash) {
+		for (uint32_t i = 1; i < object->hash[1]; i++)
+			if (is_export(object, i))
+				visit(arg, name_of(object, i), address_of(object, i));
+		return;
+	}
+	struct gnu_hash table = read_gnu_hash(object->gnu_hash);
+	for (uint32_t b = 0; b < table.n_buckets; b++) {
+		uint32_t i = table.buckets[b];
+		if (i < table.first)
+			continue;
+		do {
+			if (is_export(object, i))
+				visit(arg, name_of(object, i), address_of(object, i));
+		} while (!(table.chains[i++ - table.first] & 1));
+	}
+}

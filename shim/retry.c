@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls that take device memory of which we know nothing else. Idle memory of the pools must never
+ * be the reason that one of them fails: it is given back, and the call made once more. A new one is
+ * a row of hooks.def with RETRY and a line below: the symbol and the types of its parameters.
+ */
+#include "handlers.h"
+
+bool gm_retry(CUresult result)
+{
+	CUresult ignored;
+	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) || !gm_shim_give_back_all())
+		return false;
+	struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
+	gm_counter_add(context ? context->ordinal : 0, GM_C_retry_calls, 1);
+	return true;
+}
+
+/* P2(int, char *) is `int a, char *b`, N2 is `a, b`. */
+#define P1(A) A a
+#define P2(A, B) P1(A), B b
+#define P3(A, B, C) P2(A, B), C c
+#define P4(A, B, C, D) P3(A, B, C), D d
+#define P5(A, B, C, D, E) P4(A, B, C, D), E e
+#define P6(A, B, C, D, E, F) P5(A, B, C, D, E), F f
+#define P7(A, B, C, D, E, F, G) P6(A, B, C, D, E, F), G g
+#define P8(A, B, C, D, E, F, G, H) P7(A, B, C, D, E, F, G), H h
+#define N1 a
+#define N2 N1, b
+#define N3 N2, c
+#define N4 N3, d
+#define N5 N4, e
+#define N6 N5, f
+#define N7 N6, g
+#define N8 N7, h
+
+#define COUNT(...) COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define COUNT_(A, B, C, D, E, F, G, H, n, ...) n
+#define JOIN(a, b) JOIN_(a, b)
+#define JOIN_(a, b) a##b
+
+#define GM_RETRY(symbol, ...) \
+	GM_RETRY_(symbol, (JOIN(P, COUNT(__VA_ARGS__))(__VA_ARGS__)), (JOIN(N, COUNT(__VA_ARGS__))))
+#define GM_RETRY_(symbol, parameters, arguments)                                       \
+	CUresult on_##symbol parameters                                                \
+	{                                                                              \
+		CUresult result = real.symbol arguments;                               \
+		if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) || !gm_shim_enter()) \
+			return result;                                                 \
+		if (gm_retry(result))                                                  \
+			result = GM_PASS(real.symbol arguments);                       \
+		gm_shim_leave();                                                       \
+		return result;                                                         \
+	}
+
+/* clang-format off */
+GM_RETRY(cuArray3DCreate_v2, CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *)
+GM_RETRY(cuArrayCreate_v2, CUarray *, const CUDA_ARRAY_DESCRIPTOR *)
+GM_RETRY(cuCtxCreate_v2, CUcontext *, unsigned, CUdevice)
+GM_RETRY(cuCtxCreate_v3, CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice)
+GM_RETRY(cuCtxCreate_v4, CUcontext *, CUctxCreateParams *, unsigned, CUdevice)
+GM_RETRY(cuCtxSetLimit, CUlimit, size_t)
+GM_RETRY(cuGraphAddMemAllocNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUDA_MEM_ALLOC_NODE_PARAMS *)
+GM_RETRY(cuGraphInstantiate, CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t)
+GM_RETRY(cuGraphInstantiateWithFlags, CUgraphExec *, CUgraph, unsigned long long)
+GM_RETRY(cuGraphInstantiateWithParams, CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *)
+GM_RETRY(cuGraphInstantiateWithParams_ptsz, CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *)
+GM_RETRY(cuGraphInstantiate_v2, CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t)
+GM_RETRY(cuGraphUpload, CUgraphExec, CUstream)
+GM_RETRY(cuGraphUpload_ptsz, CUgraphExec, CUstream)
+GM_RETRY(cuKernelGetFunction, CUfunction *, CUkernel)
+GM_RETRY(cuLibraryGetGlobal, CUdeviceptr *, size_t *, CUlibrary, const char *)
+GM_RETRY(cuLibraryGetModule, CUmodule *, CUlibrary)
+GM_RETRY(cuLibraryLoadData, CUlibrary *, const void *, CUjit_option *, void **, unsigned, CUlibraryOption *, void **, unsigned)
+GM_RETRY(cuLibraryLoadFromFile, CUlibrary *, const char *, CUjit_option *, void **, unsigned, CUlibraryOption *, void **, unsigned)
+GM_RETRY(cuMemAllocAsync, CUdeviceptr *, size_t, CUstream)
+GM_RETRY(cuMemAllocAsync_ptsz, CUdeviceptr *, size_t, CUstream)
+GM_RETRY(cuMemAllocFromPoolAsync, CUdeviceptr *, size_t, CUmemoryPool, CUstream)
+GM_RETRY(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr *, size_t, CUmemoryPool, CUstream)
+GM_RETRY(cuMemAllocManaged, CUdeviceptr *, size_t, unsigned)
+GM_RETRY(cuMemCreate, CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long)
+GM_RETRY(cuMemPoolCreate, CUmemoryPool *, const CUmemPoolProps *)
+GM_RETRY(cuMipmappedArrayCreate, CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned)
+GM_RETRY(cuModuleGetFunction, CUfunction *, CUmodule, const char *)
+GM_RETRY(cuModuleLoad, CUmodule *, const char *)
+GM_RETRY(cuModuleLoadData, CUmodule *, const void *)
+GM_RETRY(cuModuleLoadDataEx, CUmodule *, const void *, unsigned, CUjit_option *, void **)
+GM_RETRY(cuModuleLoadFatBinary, CUmodule *, const void *)
+GM_RETRY(cuStreamCreate, CUstream *, unsigned)
+GM_RETRY(cuStreamCreateWithPriority, CUstream *, unsigned, int)
+/* clang-format on */

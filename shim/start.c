@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of the shim: the program's first cuInit that succeeds, fork, exit. */
+#include <fnmatch.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/msg.h"
+#include "handlers.h"
+#include "knob/knob.h"
+
+_Atomic(enum gm_shim_state) gm_shim_state;
+GM_TLS unsigned gm_shim_inside;
+struct gm_driver gm_shim_driver;
+
+static atomic_bool started;
+static GM_TLS uint64_t latest; /* when this thread's last timed call ended */
+
+struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
+				const struct gm_context *context, uint64_t start, uint64_t end,
+				CUresult result)
+{
+	uint64_t duration = end - start;
+	latest = end;
+	return (struct gm_record){
+		.time = kind == GM_RECORD_FREE ? start : end,
+		.context = context ? (uint32_t)context->key : 0,
+		.duration = duration < UINT32_MAX ? (uint32_t)duration : UINT32_MAX,
+		.hook = (uint16_t)hook,
+		.status = (uint16_t)result,
+		.device = context ? (uint8_t)context->ordinal : 255,
+		.kind = (uint8_t)kind,
+	};
+}
+
+void gm_shim_leave(void)
+{
+	if (latest) {
+		gm_shim_sample(latest, false);
+		latest = 0;
+	}
+	gm_log_poll();
+	gm_shim_inside = 0;
+}
+
+/* GPUMEM_PROGRAM: is it this one? What cannot be found out does not match. */
+static bool program_matches(const char *pattern)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+	if (!*pattern)
+		return true;
+	if (n <= 0)
+		return false;
+	path[n] = '\0';
+	const char *slash = strrchr(path, '/');
+	return fnmatch(pattern, slash ? slash + 1 : path, 0) == 0;
+}
+
+static bool wanted(const struct gm_knobs *knobs)
+{
+	return gm_resolve_on() && knobs->enable.flag && program_matches(knobs->program.text) &&
+	       !gm_knob_must_stay_off();
+}
+
+static bool find_driver(void)
+{
+	const char *missing = gm_driver_load(&gm_shim_driver, gm_resolve_symbol, NULL);
+	if (missing) {
+		gm_msg(GM_MSG_WARN, "off: this driver has no %s", missing);
+		return false;
+	}
+	gm_resolve_report();
+	return gm_driver_ask_version(&gm_shim_driver) == CUDA_SUCCESS;
+}
+
+static void open_log(bool pools, const struct gm_log_device *devices)
+{
+	static const char *const hooks[] = {
+#define GM_HOOK(symbol, type, flags, help) #symbol,
+#include "driver/hooks.def"
+#undef GM_HOOK
+	};
+	struct gm_log_config config = {
+		.mode = pools ? "pool" : "trace",
+		.driver_version = gm_shim_driver.version,
+		.devices = devices,
+		.n_devices = gm_shim_n_devices,
+		.hooks = hooks,
+		.n_hooks = sizeof hooks / sizeof *hooks,
+		.walk = gm_shim_walk,
+	};
+	gm_counters_open();
+	gm_log_open(&config);
+}
+
+/* The parent's pools, log and contexts are not the child's; CUDA itself does not survive a fork.
+ * The child may call cuInit in its own right, which fails, or succeeds if the parent never did. */
+static void forget(void)
+{
+	gm_shim_inside = 0;
+	latest = 0;
+	atomic_store(&gm_launch_watched, false);
+	gm_shim_devices_forget();
+	gm_foreign_forget_all();
+	gm_peer_forget_all();
+	gm_memops_forget_all();
+	gm_capture_forget_all();
+	gm_fence_forget_all();
+	gm_context_forget_all();
+	gm_log_forget();
+	gm_counters_forget();
+	atomic_store(&started, false);
+	atomic_store(&gm_shim_state, GM_SHIM_SLEEPING);
+}
+
+static enum gm_shim_state start(void)
+{
+	static struct gm_log_device devices[GM_COUNTER_DEVICES];
+	static bool watching_forks;
+	const struct gm_knobs *knobs = gm_knob_get();
+	gm_msg_set_level((enum gm_msg_level)knobs->verbose.choice);
+	if (!wanted(knobs) || !find_driver())
+		return GM_SHIM_OFF;
+	bool pools = knobs->mode.choice == GM_MODE_POOL;
+	gm_shim_devices_find(pools, devices);
+	open_log(pools, devices);
+	if (gm_msg_first(&watching_forks))
+		pthread_atfork(NULL, NULL, forget);
+	return GM_SHIM_ACTIVE;
+}
+
+CUresult on_cuInit(unsigned int flags)
+{
+	CUresult result = real.cuInit(flags);
+	if (result != CUDA_SUCCESS || gm_shim_inside || atomic_exchange(&started, true))
+		return result;
+	gm_shim_inside = 1;
+	enum gm_shim_state state = start();
+	gm_shim_inside = 0;
+	atomic_store_explicit(&gm_shim_state, state, memory_order_release);
+	return result;
+}
+
+/* Numbers come from the pools' own books: at exit the driver may be half gone. */
+__attribute__((destructor)) static void finish(void)
+{
+	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE)
+		return;
+	gm_shim_sample(gm_clock_ns(), true);
+	gm_log_close();
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "driver/null.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/debug.h"
+#include "base/hash.h"
+#include "base/lock.h"
+#include "base/size.h"
+
+#define PAGE (2 * GM_MIB)
+
+/* A physical handle, by its value, or a mapping, by its address. */
+struct entry {
+	uint64_t key, size;
+	struct entry *handle; /* of a mapping */
+	unsigned uses;	      /* of a handle: its owner and its mappings */
+	bool released;
+	UT_hash_handle hh;
+};
+
+static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_SIM);
+static struct {
+	uint64_t memory, used, next_address, next_handle;
+	struct gm_null_totals totals;
+	struct entry *handles, *mappings, *blocks;
+} state;
+
+/* Everything of the driver that has nothing to account for. */
+
+static CUdevice the_device;
+static GM_TLS CUcontext current;
+#define THE_CONTEXT ((CUcontext)&the_device)
+
+static struct entry *find(struct entry *table, uint64_t key)
+{
+	struct entry *found;
+	HASH_FIND(hh, table, &key, sizeof key, found);
+	return found;
+}
+
+static struct entry *add(struct entry **table, uint64_t key, uint64_t size)
+{
+	struct entry *made = calloc(1, sizeof *made);
+	if (!made)
+		return NULL;
+	made->key = key;
+	made->size = size;
+	HASH_ADD(hh, *table, key, sizeof key, made);
+	if (!gm_hash_failed(made))
+		return made;
+	free(made);
+	return NULL;
+}
+
+static void drop(struct entry **table, struct entry *entry)
+{
+	HASH_DELETE(hh, *table, entry);
+	free(entry);
+}
+
+static void drop_all(struct entry **table)
+{
+	struct entry *entry, *next;
+	HASH_ITER(hh, *table, entry, next)
+	drop(table, entry);
+}
+
+static bool charge(uint64_t bytes)
+{
+	if (bytes > state.memory - state.used)
+		return false;
+	state.used += bytes;
+	return true;
+}
+
+static CUresult release_lock(CUresult result)
+{
+	gm_lock_release(&lock);
+	return result;
+}
+
+/* --- memory --- */
+
+static CUresult null_cuMemAddressReserve(CUdeviceptr *address, size_t size, size_t alignment,
+					 CUdeviceptr wish, unsigned long long flags)
+{
+	(void)wish;
+	if (!address || !size || size % PAGE || alignment & (alignment - 1) || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	gm_lock_take(&lock);
+	*address = gm_round_up(state.next_address, alignment > PAGE ? alignment : PAGE);
+	state.next_address = *address + size;
+	return release_lock(CUDA_SUCCESS);
+}
+
+static CUresult null_cuMemAddressFree(CUdeviceptr address, size_t size)
+{
+	return address && size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult null_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+				 const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	if (!handle || !size || size % PAGE || !prop || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	gm_lock_take(&lock);
+	if (!charge(size))
+		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
+	struct entry *made = add(&state.handles, ++state.next_handle, size);
+	if (!made) {
+		state.used -= size;
+		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	made->uses = 1;
+	*handle = made->key;
+	state.totals.create_calls++;
+	state.totals.created += size;
+	if (state.totals.created > state.totals.created_peak)
+		state.totals.created_peak = state.totals.created;
+	return release_lock(CUDA_SUCCESS);
+}
+
+static void let_go(struct entry *handle)
+{
+	if (--handle->uses)
+		return;
+	state.used -= handle->size;
+	state.totals.created -= handle->size;
+	drop(&state.handles, handle);
+}
+
+static CUresult null_cuMemRelease(CUmemGenericAllocationHandle value)
+{
+	gm_lock_take(&lock);
+	struct entry *handle = find(state.handles, value);
+	if (!handle || handle->released)
+		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	handle->released = true;
+	state.totals.release_calls++;
+	let_go(handle);
+	return release_lock(CUDA_SUCCESS);
+}
+
+static CUresult null_cuMemMap(CUdeviceptr address, size_t size, size_t offset,
+			      CUmemGenericAllocationHandle value, unsigned long long flags)
+{
+	if (offset)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	gm_lock_take(&lock);
+	struct entry *handle = find(state.handles, value);
+	if (!handle || handle->released || handle->size != size || address % PAGE || flags ||
+	    find(state.mappings, address))
+		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	struct entry *made = add(&state.mappings, address, size);
+	if (!made)
+		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
+	made->handle = handle;
+	handle->uses++;
+	state.totals.map_calls++;
+	state.totals.mapped += size;
+	if (state.totals.mapped > state.totals.mapped_peak)
+		state.totals.mapped_peak = state.totals.mapped;
+	return release_lock(CUDA_SUCCESS);
+}
+
+/* Do whole mappings, one after the other, make up exactly this range? */
+static bool covered(CUdeviceptr address, size_t size)
+{
+	CUdeviceptr end = address + size;
+	const struct entry *m;
+	while (address < end && (m = find(state.mappings, address)))
+		address += m->size;
+	return size && address == end;
+}
+
+static CUresult null_cuMemUnmap(CUdeviceptr address, size_t size)
+{
+	gm_lock_take(&lock);
+	if (!covered(address, size))
+		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	for (CUdeviceptr at = address, end = address + size; at < end;) {
+		struct entry *m = find(state.mappings, at);
+		at += m->size;
+		state.totals.mapped -= m->size;
+		let_go(m->handle);
+		drop(&state.mappings, m);
+	}
+	state.totals.unmap_calls++;
+	return release_lock(CUDA_SUCCESS);
+}
+
+static CUresult null_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *desc,
+				    size_t count)
+{
+	if (!desc || !count)
+		return CUDA_ERROR_INVALID_VALUE;
+	gm_lock_take(&lock);
+	if (!covered(address, size))
+		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	state.totals.access_calls++;
+	return release_lock(CUDA_SUCCESS);
+}
+
+static CUresult null_cuMemAlloc_v2(CUdeviceptr *address, size_t size)
+{
+	if (!address || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	gm_lock_take(&lock);
+	uint64_t held = size < PAGE ? gm_round_up(size, 512) : gm_round_up(size, PAGE);
+	uint64_t at = gm_round_up(state.next_address, size < PAGE ? 512 : PAGE);
+	if (held < size || !charge(held))
+		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
+	if (!add(&state.blocks, at, held)) {
+		state.used -= held;
+		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	state.next_address = at + held;
+	*address = at;
+	return release_lock(CUDA_SUCCESS);
+}
+
+static CUresult null_cuMemFree_v2(CUdeviceptr address)
+{
+	if (!address)
+		return CUDA_SUCCESS;
+	gm_lock_take(&lock);
+	struct entry *block = find(state.blocks, address);
+	if (!block)
+		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	state.used -= block->size;
+	drop(&state.blocks, block);
+	return release_lock(CUDA_SUCCESS);
+}
+
+static CUresult null_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	gm_lock_take(&lock);
+	if (free_bytes)
+		*free_bytes = state.memory - state.used;
+	if (total)
+		*total = state.memory;
+	return release_lock(CUDA_SUCCESS);
+}
+
+static CUresult null_cuMemGetAllocationGranularity(size_t *granularity,
+						   const CUmemAllocationProp *prop,
+						   CUmemAllocationGranularity_flags option)
+{
+	(void)option;
+	if (!granularity || !prop)
+		return CUDA_ERROR_INVALID_VALUE;
+	*granularity = PAGE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult null_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+	(void)device;
+	*bytes = state.memory;
+	return CUDA_SUCCESS;
+}
+
+/* --- one device and one context --- */
+
+static CUresult null_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	(void)device;
+	*value = attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+		 attribute == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING;
+	return CUDA_SUCCESS;
+}
+
+static CUresult null_cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	current = ctx;
+	return CUDA_SUCCESS;
+}
+
+static CUresult null_cuCtxPopCurrent_v2(CUcontext *ctx)
+{
+	if (ctx)
+		*ctx = current;
+	current = NULL;
+	return CUDA_SUCCESS;
+}
+
+static CUresult null_cuCtxGetCurrent(CUcontext *ctx)
+{
+	*ctx = current ? current : THE_CONTEXT;
+	return CUDA_SUCCESS;
+}
+
+static CUresult null_cuDeviceGetName(char *name, int size, CUdevice device)
+{
+	(void)device;
+	if (size > 0)
+		strncpy(name, "accountant", (size_t)size - 1)[size - 1] = '\0';
+	return CUDA_SUCCESS;
+}
+
+/* The rest answers with a constant: NULL_CALL(symbol, parameters, statement). Any stream or event
+ * will do as a handle, since nothing ever runs. */
+#define NULL_CALL(symbol, params, ...)       \
+	static CUresult null_##symbol params \
+	{                                    \
+		__VA_ARGS__;                 \
+		return CUDA_SUCCESS;         \
+	}
+#define U __attribute__((unused))
+static char a_handle;
+NULL_CALL(cuCtxGetId, (CUcontext c U, unsigned long long *id), *id = 1)
+NULL_CALL(cuCtxGetDevice, (CUdevice * d), *d = 0)
+NULL_CALL(cuCtxRecordEvent, (CUcontext c U, CUevent e U), )
+NULL_CALL(cuCtxSynchronize, (void), )
+NULL_CALL(cuDeviceCanAccessPeer, (int *can, CUdevice d U, CUdevice p U), *can = 0)
+NULL_CALL(cuDeviceGet, (CUdevice * d, int ordinal), *d = ordinal)
+NULL_CALL(cuDeviceGetCount, (int *count), *count = 1)
+NULL_CALL(cuDeviceGetUuid, (CUuuid * uuid, CUdevice d U), memset(uuid, 0, sizeof *uuid))
+NULL_CALL(cuDevicePrimaryCtxGetState, (CUdevice d U, unsigned *f, int *a), *f = 0, *a = 1)
+NULL_CALL(cuDriverGetVersion, (int *version), *version = 13000)
+NULL_CALL(cuEventCreate, (CUevent * e, unsigned f U), *e = (CUevent)&a_handle)
+NULL_CALL(cuEventDestroy_v2, (CUevent e U), )
+NULL_CALL(cuEventQuery, (CUevent e U), )
+NULL_CALL(cuEventRecord, (CUevent e U, CUstream s U), )
+NULL_CALL(cuEventSynchronize, (CUevent e U), )
+NULL_CALL(cuGetErrorName, (CUresult r U, const char **name), *name = "error of the accountant")
+NULL_CALL(cuStreamCreate, (CUstream * s, unsigned f U), *s = (CUstream)&a_handle)
+NULL_CALL(cuStreamDestroy_v2, (CUstream s U), )
+NULL_CALL(cuStreamGetCtx, (CUstream s U, CUcontext *ctx), *ctx = THE_CONTEXT)
+NULL_CALL(cuStreamIsCapturing, (CUstream s U, CUstreamCaptureStatus *status),
+	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
+NULL_CALL(cuStreamSynchronize, (CUstream s U), )
+NULL_CALL(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode U), )
+NULL_CALL(cuMemcpyPeer,
+	  (CUdeviceptr d U, CUcontext c U, CUdeviceptr s U, CUcontext e U, size_t n U), )
+NULL_CALL(cuMemcpyPeerAsync,
+	  (CUdeviceptr d U, CUcontext c U, CUdeviceptr s U, CUcontext e U, size_t n U,
+	   CUstream q U), )
+NULL_CALL(cuMemsetD8Async, (CUdeviceptr a U, unsigned char v U, size_t n U, CUstream s U), )
+
+/* There is nothing behind an address to share or to describe. */
+static CUresult null_cuMemExportToShareableHandle(void *out U, CUmemGenericAllocationHandle h U,
+						  CUmemAllocationHandleType t U,
+						  unsigned long long f U)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attribute U,
+					   CUdeviceptr address U)
+{
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+void gm_null_load(struct gm_driver *driver, uint64_t memory)
+{
+	gm_lock_take(&lock);
+	drop_all(&state.mappings);
+	drop_all(&state.handles);
+	drop_all(&state.blocks);
+	memset(&state, 0, sizeof state);
+	state.memory = memory;
+	state.next_address = (uint64_t)1 << 40;
+#define GM_CALL(presence, since, symbol, proto) driver->symbol = null_##symbol;
+#include "driver/calls.def"
+#undef GM_CALL
+	driver->version = 13000;
+	gm_lock_release(&lock);
+}
+
+void gm_null_totals(struct gm_null_totals *out)
+{
+	gm_lock_take(&lock);
+	*out = state.totals;
+	gm_lock_release(&lock);
+}

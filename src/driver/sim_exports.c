@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The entry points: one wrapper a symbol, made from sim_exports.def, around the bodies
+ * sim_<symbol>. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/msg.h"
+#include "driver/sim_internal.h"
+
+#define ENTRIES (sizeof exports / sizeof *exports)
+
+static CUresult enter(enum sim_symbol symbol);
+static CUresult leave(enum sim_symbol symbol, CUresult result);
+
+/* libcuda.so.1 (tests/sim) exports each entry point under its own name: an alias, so that
+ * cuGetProcAddress and dlsym answer with one address. */
+#ifdef SIM_EXPORT_SYMBOLS
+#define SIM_ALIAS(symbol, params) \
+	CUresult CUDAAPI symbol params __attribute__((alias("entry_" #symbol)));
+#define SIM_LINKAGE
+#else
+#define SIM_ALIAS(symbol, params)
+#define SIM_LINKAGE static
+#endif
+
+#define SIM_ENTRY(symbol, body, params, args)                                            \
+	SIM_LINKAGE CUresult CUDAAPI entry_##symbol params;                              \
+	SIM_LINKAGE CUresult CUDAAPI entry_##symbol params                               \
+	{                                                                                \
+		CUresult result = enter(SIM_##symbol);                                   \
+		return leave(SIM_##symbol, result == CUDA_SUCCESS ? body args : result); \
+	}                                                                                \
+	SIM_ALIAS(symbol, params)
+#define SIM_CALL(symbol, base, since, flags, params, args) \
+	SIM_ENTRY(symbol, sim_##symbol, params, args)
+#define SIM_BOTH(symbol, twin, base, since, twin_since, flags, params, args) \
+	SIM_ENTRY(symbol, sim_##symbol, params, args)                        \
+	SIM_ENTRY(twin, sim_##symbol, params, args)
+#include "driver/sim_exports.def"
+#undef SIM_CALL
+#undef SIM_BOTH
+
+/* The compiler compares every entry point with cuda.h. */
+#if CUDA_VERSION >= 13000
+#define SIM_SAME(symbol)                                                                      \
+	_Static_assert(                                                                       \
+		__builtin_types_compatible_p(__typeof__(symbol), __typeof__(entry_##symbol)), \
+		#symbol " is not as cuda.h has it");
+#define SIM_CALL(symbol, base, since, flags, params, args) SIM_SAME(symbol)
+#define SIM_BOTH(symbol, twin, base, since, twin_since, flags, params, args) \
+	SIM_SAME(symbol) SIM_SAME(twin)
+#include "driver/sim_exports.def"
+#undef SIM_CALL
+#undef SIM_BOTH
+#endif
+
+static const struct gm_sim_export exports[] = {
+#define SIM_CALL(symbol, base, since, flags, params, args) \
+	{#symbol, #base, since, false, (void *)entry_##symbol},
+#define SIM_BOTH(symbol, twin, base, since, twin_since, flags, params, args)               \
+	SIM_CALL(symbol, base, since, flags, params, args){#twin, #base, twin_since, true, \
+							   (void *)entry_##twin},
+#include "driver/sim_exports.def"
+#undef SIM_CALL
+#undef SIM_BOTH
+};
+
+static const unsigned char export_flags[] = {
+#define SIM_CALL(symbol, base, since, flags, params, args) flags,
+#define SIM_BOTH(symbol, twin, base, since, twin_since, flags, params, args) \
+	flags, (flags) | SIM_PER_THREAD,
+#include "driver/sim_exports.def"
+#undef SIM_CALL
+#undef SIM_BOTH
+};
+
+struct rule {
+	enum sim_symbol symbol;
+	unsigned nth;
+	CUresult result;
+};
+
+static struct {
+	unsigned count[SIM_SYMBOLS];
+	GM_ARRAY(struct rule) rules;
+} calls;
+
+static bool find(const char *symbol, enum sim_symbol *out)
+{
+	for (size_t i = 0; symbol && i < ENTRIES; i++)
+		if (strcmp(exports[i].symbol, symbol) == 0)
+			return *out = (enum sim_symbol)i, true;
+	return false;
+}
+
+/* --- entering and leaving --- */
+
+static bool locks_allow(unsigned flags)
+{
+	static bool (*held_elsewhere)(enum gm_lock_rank, enum gm_lock_rank);
+	bool (*none_held)(enum gm_lock_rank, enum gm_lock_rank) = gm_lock_none_held;
+#ifdef SIM_EXPORT_SYMBOLS
+	/* the locks that matter are those of a preloaded debug build, if it lets us ask */
+	static bool asked;
+	if (gm_msg_first(&asked))
+		held_elsewhere = (bool (*)(enum gm_lock_rank, enum gm_lock_rank))dlsym(
+			RTLD_DEFAULT, "gm_lock_none_held");
+#endif
+	if (held_elsewhere)
+		none_held = held_elsewhere;
+	bool waits = flags & SIM_WAITS || (flags & SIM_CTX_SYNC && sim.settings.version >= 12050);
+	return none_held(waits ? GM_RANK_CAPTURE : GM_RANK_SHIM, GM_RANK_SIM);
+}
+
+/* The result that a rule of SIM_FAIL or gm_sim_fail asks for, or success. */
+static CUresult ruled(enum sim_symbol symbol)
+{
+	for (size_t i = 0; i < calls.rules.n; i++) {
+		struct rule rule = calls.rules.at[i];
+		if (rule.symbol != symbol || --calls.rules.at[i].nth)
+			continue;
+		calls.rules.at[i] = calls.rules.at[--calls.rules.n];
+		return rule.result;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult enter(enum sim_symbol symbol)
+{
+	unsigned flags = export_flags[symbol];
+	sim_lock_driver();
+	sim_set_up();
+	GM_ASSERT(locks_allow(flags) && "no lock is held across a driver call");
+	sim_me.per_thread = flags & SIM_PER_THREAD;
+	calls.count[symbol]++;
+	CUresult result = ruled(symbol);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (exports[symbol].since > sim.settings.version) {
+		gm_msg(GM_MSG_WARN, "sim: %s is newer than SIM_DRIVER", exports[symbol].symbol);
+		return CUDA_ERROR_NOT_FOUND;
+	}
+	if (!(flags & SIM_EARLY) && !sim.ready)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return flags & SIM_CTX ? sim_check_current() : CUDA_SUCCESS;
+}
+
+static CUresult leave(enum sim_symbol symbol, CUresult result)
+{
+	if (sim.settings.trace >= 0) {
+		char line[96];
+		int n = snprintf(line, sizeof line, "%s %d\n", exports[symbol].symbol, (int)result);
+		ssize_t ignored = write(sim.settings.trace, line, (size_t)n);
+		(void)ignored;
+	}
+	sim_unlock_driver();
+	return result;
+}
+
+/* --- what tests and loaders ask --- */
+
+void *gm_sim_symbol(void *arg, const char *symbol)
+{
+	enum sim_symbol found;
+	(void)arg;
+	sim_lock_driver();
+	sim_set_up();
+	int version = sim.settings.version;
+	sim_unlock_driver();
+	return find(symbol, &found) && exports[found].since <= version ? exports[found].entry
+								       : NULL;
+}
+
+const struct gm_sim_export *gm_sim_exports(size_t *count)
+{
+	*count = ENTRIES;
+	return exports;
+}
+
+void gm_sim_fail(const char *symbol, unsigned nth, CUresult result)
+{
+	enum sim_symbol found;
+	if (!find(symbol, &found)) {
+		gm_msg(GM_MSG_WARN, "sim: no symbol '%s' to fail", symbol);
+		return;
+	}
+	sim_lock_driver();
+	for (size_t i = calls.rules.n; i-- > 0;)
+		if (calls.rules.at[i].symbol == found && !nth)
+			calls.rules.at[i] = calls.rules.at[--calls.rules.n];
+	if (nth)
+		(void)gm_array_push(&calls.rules, (struct rule){found, nth, result});
+	sim_unlock_driver();
+}
+
+unsigned gm_sim_calls(const char *symbol)
+{
+	enum sim_symbol found;
+	return find(symbol, &found) ? __atomic_load_n(&calls.count[found], __ATOMIC_RELAXED) : 0;
+}
+
+void sim_calls_reset(void)
+{
+	memset(calls.count, 0, sizeof calls.count);
+	calls.rules.n = 0;
+}
+
+void sim_fail_locked(const char *symbol, unsigned nth, CUresult result)
+{
+	enum sim_symbol found;
+	if (find(symbol, &found))
+		(void)gm_array_push(&calls.rules, (struct rule){found, nth, result});
+	else
+		gm_msg(GM_MSG_WARN, "sim: SIM_FAIL names no symbol of the driver: '%s'", symbol);
+}
+
+/* --- cuGetProcAddress --- */
+
+/* The newest ABI of `name` that is not newer than `version`. */
+static CUdriverProcAddressQueryResult query(const char *name, int version, bool per_thread,
+					    const struct gm_sim_export **best)
+{
+	bool known = false;
+	*best = NULL;
+	for (size_t i = 0; i < ENTRIES; i++) {
+		const struct gm_sim_export *e = &exports[i];
+		if (strcmp(e->base, name) != 0 || (e->per_thread_stream && !per_thread) ||
+		    e->since > sim.settings.version)
+			continue;
+		known = true;
+		if (e->since > version)
+			continue;
+		/* a twin comes after its plain row, so that at equal age it is taken */
+		if (!*best || e->since >= (*best)->since)
+			*best = e;
+	}
+	return *best   ? CU_GET_PROC_ADDRESS_SUCCESS
+	       : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+		       : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+}
+
+CUresult sim_cuGetProcAddress_v2(const char *symbol, void **out, int version, cuuint64_t flags,
+				 CUdriverProcAddressQueryResult *status)
+{
+	const struct gm_sim_export *best;
+	if (!symbol || !out || version > sim.settings.version || flags > 2)
+		return CUDA_ERROR_INVALID_VALUE;
+	bool per_thread = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+	CUdriverProcAddressQueryResult found = query(symbol, version, per_thread, &best);
+	*out = best ? best->entry : NULL;
+	if (status)
+		*status = found;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuGetProcAddress(const char *symbol, void **out, int version, cuuint64_t flags)
+{
+	CUresult result = sim_cuGetProcAddress_v2(symbol, out, version, flags, NULL);
+	return result == CUDA_SUCCESS && !*out ? CUDA_ERROR_NOT_FOUND : result;
+}
+
+CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)
+{
+	if (!table || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*table = NULL;
+	return CUDA_ERROR_NOT_FOUND;
+}

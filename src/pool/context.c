@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/context.h"
+
+#include <stdlib.h>
+
+#include "base/debug.h"
+#include "log/log.h"
+
+/*
+ * A list that only grows at its head, so that it is read without a lock and every element stays
+ * where it is. Processes have a handful of contexts; a reset adds one.
+ */
+static _Atomic(struct gm_context *) contexts;
+static struct gm_lock growing = GM_LOCK_INIT(GM_RANK_CONTEXT);
+static uint64_t last_number; /* keys where the driver has no cuCtxGetId; under `growing` */
+
+#define PRIMARIES 64
+static _Atomic(CUcontext) primaries[PRIMARIES];
+
+/* The context this thread used last: saves the walk in nearly every call. */
+static GM_TLS struct gm_context *recent;
+
+static struct gm_context *first(void)
+{
+	return atomic_load_explicit(&contexts, memory_order_acquire);
+}
+
+static bool is_gone(const struct gm_context *c)
+{
+	return atomic_load_explicit(&c->gone, memory_order_acquire);
+}
+
+struct gm_context *gm_context_find(uint64_t key)
+{
+	for (struct gm_context *c = first(); c; c = c->next)
+		if (c->key == key)
+			return c;
+	return NULL;
+}
+
+/* What tells two contexts apart that had the same handle one after the other; 0: the driver cannot
+ * say. */
+static CUresult identify(const struct gm_driver *driver, CUcontext handle, uint64_t *id)
+{
+	unsigned long long given = 0;
+	*id = 0;
+	if (!driver->cuCtxGetId)
+		return CUDA_SUCCESS;
+	CUresult result = driver->cuCtxGetId(handle, &given);
+	if (result == CUDA_SUCCESS)
+		*id = given ? given : UINT64_MAX;
+	return result;
+}
+
+static bool is_it(const struct gm_context *c, CUcontext handle, uint64_t id)
+{
+	return c->handle == handle && (!id || c->key == id) && !is_gone(c);
+}
+
+static struct gm_context *known(CUcontext handle, uint64_t id)
+{
+	for (struct gm_context *c = first(); c; c = c->next)
+		if (is_it(c, handle, id))
+			return c;
+	return NULL;
+}
+
+static unsigned ordinal_of(const struct gm_driver *driver, CUdevice device)
+{
+	int count = 0;
+	CUdevice candidate;
+	driver->cuDeviceGetCount(&count);
+	for (int i = 0; i < count; i++)
+		if (driver->cuDeviceGet(&candidate, i) == CUDA_SUCCESS && candidate == device)
+			return (unsigned)i;
+	return (unsigned)device;
+}
+
+/* An event recorded once, on a stream that nobody else has; NULL when the driver refuses. */
+static CUevent make_probe(const struct gm_driver *driver)
+{
+	CUstream stream;
+	CUevent event;
+	if (driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		return NULL;
+	CUresult result = driver->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	if (result == CUDA_SUCCESS) {
+		result = driver->cuEventRecord(event, stream);
+		driver->cuStreamDestroy_v2(stream);
+	}
+	if (result == CUDA_SUCCESS)
+		return event;
+	driver->cuEventDestroy_v2(event);
+	return NULL;
+}
+
+/* Fill in what the driver knows about the context; it is made current for that. */
+static CUresult inspect(const struct gm_driver *driver, struct gm_context *c)
+{
+	CUcontext popped;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
+	CUresult result = driver->cuCtxPushCurrent_v2(c->handle);
+	if (result == CUDA_SUCCESS) {
+		result = driver->cuCtxGetDevice(&c->device);
+		if (result == CUDA_SUCCESS) {
+			c->ordinal = ordinal_of(driver, c->device);
+			c->probe = make_probe(driver);
+		}
+		driver->cuCtxPopCurrent_v2(&popped);
+	}
+	gm_driver_quiet_end(driver, mode);
+	return result;
+}
+
+static void note(const struct gm_context *c, uint64_t gone)
+{
+	struct gm_record record = {
+		.id = c->key,
+		.size = gone,
+		.context = (uint32_t)c->key,
+		.device = (uint8_t)c->ordinal,
+		.kind = GM_RECORD_CONTEXT,
+	};
+	if (gm_log_wants(GM_RECORD_CONTEXT))
+		gm_log_put(&record);
+}
+
+/* Put it at the head, unless another thread was faster: that one's is returned. */
+static struct gm_context *publish(struct gm_context *c, uint64_t id)
+{
+	gm_lock_take(&growing);
+	struct gm_context *other = known(c->handle, id);
+	if (!other) {
+		c->key = id ? id : ++last_number;
+		c->next = first();
+		atomic_store_explicit(&contexts, c, memory_order_release);
+	}
+	gm_lock_release(&growing);
+	return other ? other : c;
+}
+
+static struct gm_context *make(const struct gm_driver *driver, CUcontext handle, uint64_t id,
+			       CUresult *result)
+{
+	struct gm_context *c = calloc(1, sizeof *c);
+	if (!c) {
+		*result = CUDA_ERROR_OUT_OF_MEMORY;
+		return NULL;
+	}
+	c->handle = handle;
+	*result = inspect(driver, c);
+	if (*result != CUDA_SUCCESS) {
+		free(c);
+		return NULL;
+	}
+	gm_rwlock_init(&c->capture, GM_RANK_CAPTURE);
+	struct gm_context *there = publish(c, id);
+	if (there == c) {
+		note(c, 0);
+		return c;
+	}
+	if (c->probe)
+		driver->cuEventDestroy_v2(c->probe);
+	gm_rwlock_destroy(&c->capture);
+	free(c);
+	return there;
+}
+
+struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handle, CUresult *result)
+{
+	uint64_t id;
+	*result = handle ? identify(driver, handle, &id) : CUDA_ERROR_INVALID_CONTEXT;
+	if (*result != CUDA_SUCCESS)
+		return NULL;
+	if (recent && is_it(recent, handle, id))
+		return recent;
+	struct gm_context *c = known(handle, id);
+	if (!c)
+		c = make(driver, handle, id, result);
+	if (c)
+		recent = c;
+	return c;
+}
+
+struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *result)
+{
+	CUcontext handle = NULL;
+	*result = driver->cuCtxGetCurrent(&handle);
+	return *result == CUDA_SUCCESS ? gm_context_of(driver, handle, result) : NULL;
+}
+
+uint64_t gm_context_gone(CUcontext handle)
+{
+	struct gm_context *c = known(handle, 0);
+	if (!c || atomic_exchange_explicit(&c->gone, true, memory_order_acq_rel))
+		return 0;
+	note(c, 1);
+	return c->key;
+}
+
+void gm_context_note_primary(CUdevice device, CUcontext handle)
+{
+	if (device >= 0 && device < PRIMARIES)
+		atomic_store_explicit(&primaries[device], handle, memory_order_relaxed);
+}
+
+uint64_t gm_context_primary_gone(CUdevice device)
+{
+	if (device < 0 || device >= PRIMARIES)
+		return 0;
+	CUcontext handle = atomic_load_explicit(&primaries[device], memory_order_relaxed);
+	return handle ? gm_context_gone(handle) : 0;
+}
+
+void gm_context_forget_all(void)
+{
+	recent = NULL;
+	atomic_store_explicit(&contexts, NULL, memory_order_relaxed);
+	for (unsigned i = 0; i < PRIMARIES; i++)
+		atomic_store_explicit(&primaries[i], NULL, memory_order_relaxed);
+	/* Another thread of the parent may have held it at the fork. */
+	gm_lock_init(&growing, GM_RANK_CONTEXT);
+}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the .bats files: the same program natively and preloaded, on the simulated pair. Run in the build folder.
+PROGRAMS=$PWD/tests/preload
+SIM=$PWD/tests/sim/lib
+LIBRARY=$PWD/.libs/libgpumem.so
+
+KNOBS=()
+
+native() {
+	env LD_LIBRARY_PATH="$SIM" "$@"
+}
+
+# No log unless a test asks for one; warnings of ours would be seen in the output.
+preloaded() {
+	env LD_LIBRARY_PATH="$SIM" GPUMEM_LOG=off "${KNOBS[@]}" LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY" "$@"
+}
+
+# same PROGRAM [ARGUMENT]...: equal output and status.
+same() {
+	local there=0 here=0
+	native "$PROGRAMS/$1" "${@:2}" >"$BATS_TEST_TMPDIR/native" 2>&1 || there=$?
+	preloaded "$PROGRAMS/$1" "${@:2}" >"$BATS_TEST_TMPDIR/preloaded" 2>&1 || here=$?
+	[ "$there" -eq 0 ]
+	[ "$here" -eq 0 ]
+	[ -s "$BATS_TEST_TMPDIR/native" ]
+	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
+}
+
+# How often the simulated driver was called by that name: calls NAME PROGRAM [ARGUMENT]...
+calls() {
+	local name=$1
+	rm -f "$BATS_TEST_TMPDIR/trace"
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/$2" "${@:3}" >/dev/null
+	grep -cw "$name" "$BATS_TEST_TMPDIR/trace" || true
+}

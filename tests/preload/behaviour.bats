@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# What programs get back under the preload: what they get natively.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+}
+
+@test "allocation, free and questions answer as natively" {
+	same answers
+}
+
+@test "attributes of pointers are those of cuMemAlloc memory" {
+	same attributes
+}
+
+@test "copies and memsets are refused at the same byte" {
+	same bounds
+	! grep -v 'exact CUDA_SUCCESS, from within CUDA_SUCCESS, a unit too far CUDA_ERROR_INVALID_VALUE, a byte too few CUDA_ERROR_INVALID_VALUE' "$BATS_TEST_TMPDIR/preloaded" | grep exact
+}
+
+@test "likewise with per-thread default streams" {
+	same bounds_ptds
+}
+
+@test "what is refused does not reach the driver" {
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/bounds" >/dev/null
+	# Of each form: two that fit; the rest is beyond a block or in a free one.
+	[ "$(grep -cw cuMemsetD2D16Async "$BATS_TEST_TMPDIR/trace")" -eq 2 ]
+	[ "$(grep -cw cuMemcpyHtoDAsync_v2 "$BATS_TEST_TMPDIR/trace")" -eq 2 ]
+}
+
+@test "memory goes with its context" {
+	same contexts
+}
+
+@test "memory goes with its context, on a driver that does not number contexts" {
+	SIM_DRIVER=11.4 same contexts
+}
+
+@test "two devices without peer access" {
+	SIM_DEVICES=2 same peers
+}
+
+@test "two devices with peer access" {
+	SIM_DEVICES=2 same peers enable
+}
+
+@test "a free waits for the kernels of its context" {
+	same held
+	grep -q '^freed under the kernel: 0$' "$BATS_TEST_TMPDIR/preloaded"
+	grep -q '^the kernel saw 42$' "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "an asynchronous free does, too" {
+	run preloaded "$PROGRAMS/held" async
+	[ "$status" -eq 0 ]
+	[[ $output = *'freed under the kernel: 0'* ]]
+	[[ $output = *'the kernel saw 42'* ]]
+}
+
+@test "a full device holds as much, and recovers" {
+	SIM_MEMORY=256M same pressure fill
+}
+
+@test "idle memory is nobody's out-of-memory" {
+	for entry in cuMemCreate cuMemAllocManaged cuMemAllocAsync cuArrayCreate cuArray3DCreate; do
+		SIM_MEMORY=256M same pressure take $entry
+		grep -q "^$entry: CUDA_SUCCESS$" "$BATS_TEST_TMPDIR/preloaded"
+	done
+}
+
+@test "the pool serves" {
+	[ "$(calls cuMemAlloc_v2 contexts)" -eq 0 ]
+	[ "$(calls cuMemCreate contexts)" -gt 0 ]
+}
+
+@test "MODE=trace only watches" {
+	KNOBS=('GPUMEM_MODE=trace')
+	same answers
+	[ "$(calls cuMemCreate contexts)" -eq 0 ]
+	[ "$(calls cuMemAddressReserve contexts)" -eq 0 ]
+	[ "$(calls cuMemAlloc_v2 contexts)" -gt 0 ]
+}
+
+@test "ENABLE=0 leaves the program alone" {
+	KNOBS=('GPUMEM_ENABLE=0')
+	same answers
+	[ "$(calls cuMemCreate contexts)" -eq 0 ]
+}
+
+@test "PROGRAM picks programs by their base name" {
+	KNOBS=('GPUMEM_PROGRAM=cont*')
+	[ "$(calls cuMemCreate contexts)" -gt 0 ]
+	KNOBS=('GPUMEM_PROGRAM=python*')
+	[ "$(calls cuMemCreate contexts)" -eq 0 ]
+	same contexts
+}
+
+@test "where no pool can be made, the driver serves, and one line says so" {
+	native "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/native"
+	SIM_FAIL=cuMemAddressReserve:1:801 preloaded "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
+	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
+	[ "$(grep -c '^gpumem: no pool on device 0' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
+}
+
+@test "LIMIT bounds what the program gets and what it is told" {
+	KNOBS=('GPUMEM_LIMIT=64M')
+	SIM_MEMORY=256M run preloaded "$PROGRAMS/pressure" fill
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = 'at first: 64 MiB of 64 are free' ]
+	[ "${lines[1]}" = '4 blocks of 16 MiB, then CUDA_ERROR_OUT_OF_MEMORY' ]
+	[ "${lines[2]}" = 'full: 0 MiB of 64 are free' ]
+	[ "${lines[5]}" = 'empty: 64 MiB of 64 are free' ]
+}
+
+@test "LIMIT in percent of the device" {
+	KNOBS=('GPUMEM_LIMIT=25%')
+	SIM_MEMORY=256M run preloaded "$PROGRAMS/pressure" fill
+	[ "${lines[1]}" = '4 blocks of 16 MiB, then CUDA_ERROR_OUT_OF_MEMORY' ]
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Programs that are run natively and preloaded, on the simulated pair.
+BEHAVIOUR_LDADD = tests/sim/lib/libcuda.so.1 -lpthread -ldl
+BEHAVIOUR_PROGRAMS = tests/preload/answers tests/preload/attributes tests/preload/bounds tests/preload/bounds_ptds \
+	tests/preload/captures tests/preload/contexts tests/preload/forks tests/preload/held tests/preload/peers \
+	tests/preload/pressure tests/preload/race
+check_PROGRAMS += $(BEHAVIOUR_PROGRAMS)
+dist_check_SCRIPTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
+TESTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
+EXTRA_DIST += tests/preload/behaviour.bash
+
+tests_preload_answers_SOURCES = tests/preload/answers.c tests/preload/program.h
+tests_preload_answers_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_attributes_SOURCES = tests/preload/attributes.c tests/preload/program.h
+tests_preload_attributes_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_bounds_SOURCES = tests/preload/bounds.c tests/preload/program.h
+tests_preload_bounds_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_bounds_ptds_SOURCES = tests/preload/bounds.c tests/preload/program.h
+tests_preload_bounds_ptds_CPPFLAGS = $(AM_CPPFLAGS) -DCUDA_API_PER_THREAD_DEFAULT_STREAM
+tests_preload_bounds_ptds_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_captures_SOURCES = tests/preload/captures.c tests/preload/program.h
+tests_preload_captures_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_contexts_SOURCES = tests/preload/contexts.c tests/preload/program.h
+tests_preload_contexts_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_forks_SOURCES = tests/preload/forks.c tests/preload/program.h
+tests_preload_forks_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_held_SOURCES = tests/preload/held.c tests/preload/program.h tests/preload/steer.h
+tests_preload_held_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_peers_SOURCES = tests/preload/peers.c tests/preload/program.h
+tests_preload_peers_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_pressure_SOURCES = tests/preload/pressure.c tests/preload/program.h
+tests_preload_pressure_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_race_SOURCES = tests/preload/race.c tests/preload/program.h
+tests_preload_race_LDADD = $(BEHAVIOUR_LDADD)

@@ -1,0 +1,25 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Stream captures: what is allowed in one, and what invalidates it.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+}
+
+@test "all cases of mode, thread and exchange answer as natively" {
+	same captures
+	[ "$(grep -c '^cuMemFree,' "$BATS_TEST_TMPDIR/preloaded")" -eq 12 ]
+}
+
+@test "likewise on a driver without cuCtxRecordEvent" {
+	SIM_DRIVER=12.0 same captures
+}
+
+@test "frees of other threads never invalidate a relaxed capture" {
+	same race
+	[ "$(cat "$BATS_TEST_TMPDIR/preloaded")" = '0 captures invalidated, 0 calls refused' ]
+}
+
+@test "likewise on a driver without cuCtxRecordEvent: the race" {
+	SIM_DRIVER=12.0 same race
+}

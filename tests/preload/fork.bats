@@ -1,0 +1,19 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Children, with and without a cuInit of their own.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+}
+
+@test "children get what they get natively" {
+	same forks
+}
+
+@test "a child's log is its own" {
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=%p.gml)
+	preloaded "$PROGRAMS/forks" >out
+	# The parent, and the one child that came before the parent's cuInit and had one.
+	[ "$(ls | grep -c 'gml$')" -eq 2 ]
+}

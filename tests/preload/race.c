@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads allocate and free while another captures in relaxed mode, again and again: nothing that
+ * they do may ever invalidate a capture.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "program.h"
+
+#define THREADS 3
+#define CAPTURES 3000
+
+static CUcontext context;
+static atomic_bool over;
+static atomic_ulong pairs, refused;
+
+static void *churn(void *arg)
+{
+	size_t size = (size_t)(uintptr_t)arg;
+	CUdeviceptr p;
+	MUST(cuCtxSetCurrent(context));
+	while (!atomic_load(&over)) {
+		if (cuMemAlloc(&p, size) != CUDA_SUCCESS || cuMemFree(p) != CUDA_SUCCESS)
+			atomic_fetch_add(&refused, 1);
+		atomic_fetch_add(&pairs, 1);
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t threads[THREADS];
+	CUstream stream;
+	unsigned invalidated = 0;
+	MUST(cuInit(0));
+	context = use_device(0);
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	for (uintptr_t i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, churn, (void *)(i * MIB + 1000));
+	for (int i = 0; i < CAPTURES || !atomic_load(&pairs); i++) {
+		CUgraph graph = NULL;
+		MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+		invalidated += cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS;
+		if (graph)
+			MUST(cuGraphDestroy(graph));
+	}
+	atomic_store(&over, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	printf("%u captures invalidated, %lu calls refused\n", invalidated, atomic_load(&refused));
+	MUST(cuStreamDestroy(stream));
+	return 0;
+}

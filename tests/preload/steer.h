@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Steering the simulated driver from a program, by the names it exports (driver/sim.h). */
+#ifndef GM_TESTS_PRELOAD_STEER_H
+#define GM_TESTS_PRELOAD_STEER_H
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void *steer(const char *name)
+{
+	void *f = dlsym(RTLD_DEFAULT, name);
+	if (!f) {
+		printf("%s: not the simulated driver\n", name);
+		exit(1);
+	}
+	return f;
+}
+
+#define STEER(name, result, parameters) ((result(*) parameters)steer(#name))
+#define gm_sim_launch STEER(gm_sim_launch, CUresult, (CUstream, void (*)(void *), void *))
+#define gm_sim_hold STEER(gm_sim_hold, void, (CUstream))
+#define gm_sim_release STEER(gm_sim_release, unsigned, (CUstream, unsigned))
+#define gm_sim_waiters STEER(gm_sim_waiters, unsigned, (void))
+#define gm_sim_calls STEER(gm_sim_calls, unsigned, (const char *))
+
+#endif

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+UNIT_TESTS += tests/unit/test_context tests/unit/test_fence
+tests_unit_test_context_SOURCES = tests/unit/test_context.c tests/unit/on_sim.h
+tests_unit_test_context_LDADD = $(UNIT_LDADD)
+tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/on_sim.h
+tests_unit_test_fence_LDADD = $(UNIT_LDADD)

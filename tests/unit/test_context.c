@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/context.h"
+
+#include <pthread.h>
+
+#include "on_sim.h"
+
+#define THREADS 8
+
+static void without_context(void)
+{
+	CUresult result = CUDA_SUCCESS;
+	sim_set_current(NULL);
+	TAP_OK(!gm_context_current(&sim, &result), "no context is current");
+	TAP_IS(result, CUDA_ERROR_INVALID_CONTEXT, "and the driver's answer says so");
+	TAP_OK(!gm_context_of(&sim, NULL, &result), "NULL is no context");
+	TAP_OK(!gm_context_find(0), "no context has key 0");
+}
+
+static void two_contexts(void)
+{
+	CUresult result;
+	CUcontext now = NULL, a = sim_context(0), b = sim_context(1);
+	sim_set_current(a);
+	struct gm_context *first = gm_context_current(&sim, &result);
+	struct gm_context *second = gm_context_of(&sim, b, &result);
+	TAP_OK(first && second && first != second, "two contexts are two");
+	TAP_OK(first->key && second->key && first->key != second->key, "with keys of their own");
+	TAP_OK(first->handle == a && first->ordinal == 0 && first->device == 0, "the first");
+	TAP_OK(second->handle == b && second->ordinal == 1, "the second, on the other device");
+	TAP_OK(first->probe && second->probe, "each has its event to ask");
+	sim.cuCtxGetCurrent(&now);
+	TAP_OK(now == a, "looking at one does not make it current");
+	TAP_OK(gm_context_current(&sim, &result) == first, "the same one the second time");
+	TAP_OK(gm_context_find(second->key) == second, "found by its key");
+
+	uint64_t key = second->key;
+	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(b);
+	TAP_IS(gm_context_gone(b), key, "a destroyed one answers with its key");
+	TAP_IS(gm_context_gone(b), 0, "once");
+	TAP_OK(gm_context_find(key) == second && atomic_load(&second->gone), "it stays, as gone");
+	TAP_IS(gm_context_gone((CUcontext)&key), 0, "one that was never seen");
+	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(a);
+	gm_context_gone(a);
+}
+
+/* After a reset the driver hands the same CUcontext out again. */
+static void primary_reset(void)
+{
+	CUresult result;
+	CUcontext handle = sim_primary(0);
+	sim_set_current(handle);
+	struct gm_context *before = gm_context_current(&sim, &result);
+	TAP_IS(gm_context_primary_gone(0), 0, "nobody said which is the primary one");
+	gm_context_note_primary(0, handle);
+	SIM(cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000)(0);
+	TAP_IS(gm_context_primary_gone(0), before->key, "the primary one is reset");
+	CUcontext again = sim_primary(0);
+	TAP_OK(again == handle, "the handle comes back");
+	sim_set_current(again);
+	struct gm_context *after = gm_context_current(&sim, &result);
+	TAP_OK(after && after != before && after->key != before->key, "as another context");
+}
+
+static pthread_barrier_t line;
+
+static void *look(void *handle)
+{
+	CUresult result;
+	sim_set_current(handle);
+	pthread_barrier_wait(&line);
+	return gm_context_current(&sim, &result);
+}
+
+static void first_sight_at_once(void)
+{
+	pthread_t threads[THREADS];
+	void *seen[THREADS];
+	bool same = true;
+	CUcontext handle = sim_context(0);
+	pthread_barrier_init(&line, NULL, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, look, handle);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], &seen[i]);
+		same = same && seen[i] && seen[i] == seen[0];
+	}
+	pthread_barrier_destroy(&line);
+	TAP_OK(same, "%d threads that see a context first see one", THREADS);
+}
+
+int main(void)
+{
+	static const char *const versions[] = {"13.0", "11.4"};
+	for (unsigned i = 0; i < 2; i++) {
+		printf("# driver %s\n", versions[i]);
+		sim_start(versions[i], "2");
+		TAP_IS(sim.cuCtxGetId != NULL, i == 0, "cuCtxGetId is %s", i ? "missing" : "there");
+		without_context();
+		two_contexts();
+		primary_reset();
+		first_sight_at_once();
+		gm_context_forget_all();
+		TAP_OK(!gm_context_find(1), "forgotten");
+	}
+	return tap_done();
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/fence.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "on_sim.h"
+
+static struct gm_context *here;
+
+static CUresult fence(bool native, enum gm_fenced *fenced)
+{
+	return gm_fence(&sim, here->key, native, fenced);
+}
+
+static void start(const char *version)
+{
+	CUresult result;
+	gm_context_forget_all();
+	gm_fence_forget_all();
+	sim_start(version, "1");
+	sim_set_current(sim_context(0));
+	here = gm_context_current(&sim, &result);
+}
+
+/* --- waiting --- */
+
+static atomic_int passed;
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void *fence_elsewhere(void *arg)
+{
+	enum gm_fenced fenced;
+	CUresult result = fence(true, &fenced);
+	atomic_store(&passed, result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED ? 1 : -1);
+	return arg;
+}
+
+static void waits_for_all_streams(void)
+{
+	CUstream stream;
+	pthread_t thread;
+	enum gm_fenced fenced;
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "an idle context");
+	TAP_IS(fenced, GM_FENCED_PASSED, "has nothing to wait for");
+	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	gm_sim_hold(stream);
+	gm_sim_launch(stream, nothing, NULL);
+	atomic_store(&passed, 0);
+	pthread_create(&thread, NULL, fence_elsewhere, NULL);
+	while (!gm_sim_waiters() && !atomic_load(&passed))
+		sched_yield();
+	TAP_IS(atomic_load(&passed), 0, "work of a non-blocking stream is waited for");
+	gm_sim_release(stream, -1u);
+	pthread_join(thread, NULL);
+	TAP_IS(atomic_load(&passed), 1, "and then the fence passes");
+	sim.cuStreamDestroy_v2(stream);
+}
+
+static void gone_contexts(void)
+{
+	enum gm_fenced fenced = GM_FENCED_LATER;
+	TAP_IS(gm_fence(&sim, 4711, true, &fenced), CUDA_SUCCESS, "a context nobody knows");
+	TAP_IS(fenced, GM_FENCED_PASSED, "is not waited for");
+	gm_context_gone(here->handle);
+	unsigned before = gm_sim_calls("cuCtxRecordEvent") + gm_sim_calls("cuCtxSynchronize");
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "nor one that is gone");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent") + gm_sim_calls("cuCtxSynchronize"), before,
+	       "the driver is not asked");
+}
+
+/* --- the twelve cases: what does it answer, and does the capture survive --- */
+
+enum question { ALLOCATE, FREE };
+
+struct seen {
+	CUresult answer, end;
+};
+
+struct attempt {
+	enum question question;
+	bool ours, exchange;
+	CUdeviceptr block;
+	CUresult answer;
+};
+
+static CUresult ask(struct attempt *a)
+{
+	enum gm_fenced fenced;
+	CUdeviceptr fresh;
+	if (a->question == ALLOCATE)
+		return a->ours ? gm_fence_may_allocate(&sim, here) : sim.cuMemAlloc_v2(&fresh, 64);
+	return a->ours ? fence(true, &fenced) : sim.cuMemFree_v2(a->block);
+}
+
+static void *attempt(void *arg)
+{
+	struct attempt *a = arg;
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	sim_set_current(here->handle);
+	if (a->exchange)
+		sim.cuThreadExchangeStreamCaptureMode(&mode);
+	a->answer = ask(a);
+	if (a->exchange)
+		sim.cuThreadExchangeStreamCaptureMode(&mode);
+	return NULL;
+}
+
+static struct seen one_case(enum question question, bool ours, CUstreamCaptureMode mode, bool other,
+			    bool exchange)
+{
+	struct attempt a = {.question = question, .ours = ours, .exchange = exchange};
+	struct seen seen;
+	CUstream stream;
+	CUgraph graph;
+	pthread_t thread;
+	sim.cuMemAlloc_v2(&a.block, 64);
+	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	gm_fence_capture_begin(here);
+	gm_fence_capture_begun(here, SIM(cuStreamBeginCapture_v2, PFN_cuStreamBeginCapture_v10010)(
+					     stream, mode) == CUDA_SUCCESS);
+	if (other) {
+		pthread_create(&thread, NULL, attempt, &a);
+		pthread_join(thread, NULL);
+	} else {
+		attempt(&a);
+	}
+	seen.answer = a.answer;
+	seen.end = SIM(cuStreamEndCapture, PFN_cuStreamEndCapture_v10000)(stream, &graph);
+	gm_fence_capture_ended(here);
+	sim.cuStreamDestroy_v2(stream);
+	return seen;
+}
+
+static void twelve_cases(void)
+{
+	static const char *const modes[] = {"global", "thread-local", "relaxed"};
+	static const char *const questions[] = {"allocation", "free"};
+	for (unsigned i = 0; i < 24; i++) {
+		enum question question = i / 12;
+		CUstreamCaptureMode mode = i / 4 % 3;
+		bool other = i / 2 % 2, exchange = i % 2;
+		struct seen native = one_case(question, false, mode, other, exchange);
+		struct seen ours = one_case(question, true, mode, other, exchange);
+		TAP_OK(native.answer == ours.answer && native.end == ours.end,
+		       "%s, %s capture, %s thread%s: %d, then %d", questions[question], modes[mode],
+		       other ? "another" : "the same", exchange ? ", exchanged" : "", native.answer,
+		       native.end);
+		if (native.answer != ours.answer || native.end != ours.end)
+			printf("# ours: %d, then %d\n", ours.answer, ours.end);
+	}
+}
+
+static void put_off(void)
+{
+	CUstream stream;
+	CUgraph graph;
+	enum gm_fenced fenced;
+	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	gm_fence_capture_begin(here);
+	CUresult begun = SIM(cuStreamBeginCapture_v2, PFN_cuStreamBeginCapture_v10010)(
+		stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	gm_fence_capture_begun(here, begun == CUDA_SUCCESS);
+	TAP_IS(fence(false, &fenced), CUDA_SUCCESS, "asked by the pool itself during a capture");
+	TAP_IS(fenced, GM_FENCED_LATER, "it is put off");
+	TAP_IS(SIM(cuStreamEndCapture, PFN_cuStreamEndCapture_v10000)(stream, &graph), CUDA_SUCCESS,
+	       "and does the capture no harm");
+	gm_fence_capture_ended(here);
+	TAP_OK(fence(false, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED,
+	       "once the capture has ended, it passes");
+	gm_fence_capture_begin(here);
+	gm_fence_capture_begun(here, false);
+	TAP_OK(fence(false, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED,
+	       "a capture that did not begin is not counted");
+	sim.cuStreamDestroy_v2(stream);
+}
+
+/* --- a capture cannot begin between the look at the count and the record --- */
+
+static CUresult (*record_event)(CUcontext ctx, CUevent event);
+static atomic_bool recording, began;
+
+static void *begin_capture(void *arg)
+{
+	while (!atomic_load(&recording))
+		sched_yield();
+	gm_fence_capture_begin(here);
+	atomic_store(&began, true);
+	gm_fence_capture_begun(here, false);
+	return arg;
+}
+
+/* Gives the other thread every chance. */
+static CUresult slow_record(CUcontext ctx, CUevent event)
+{
+	atomic_store(&recording, true);
+	for (int i = 0; i < 20000 && !atomic_load(&began); i++)
+		sched_yield();
+	TAP_OK(!atomic_load(&began), "no capture begins while a fence is being recorded");
+	return record_event(ctx, event);
+}
+
+static void record_excludes_begin(void)
+{
+	pthread_t thread;
+	enum gm_fenced fenced;
+	record_event = sim.cuCtxRecordEvent;
+	sim.cuCtxRecordEvent = slow_record;
+	pthread_create(&thread, NULL, begin_capture, NULL);
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "the fence");
+	pthread_join(thread, NULL);
+	TAP_OK(atomic_load(&began), "the capture begins after it");
+	sim.cuCtxRecordEvent = record_event;
+}
+
+int main(void)
+{
+	static const char *const versions[] = {"13.0", "12.0"};
+	for (unsigned i = 0; i < 2; i++) {
+		printf("# driver %s\n", versions[i]);
+		start(versions[i]);
+		TAP_IS(sim.cuCtxRecordEvent != NULL, i == 0, "cuCtxRecordEvent is %s",
+		       i ? "missing" : "there");
+		waits_for_all_streams();
+		twelve_cases();
+		put_off();
+		if (i == 0)
+			record_excludes_begin();
+		gone_contexts();
+	}
+	return tap_done();
+}

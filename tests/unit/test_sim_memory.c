@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The simulated driver's memory: alignment, accounts, bounds, VMM strictness, pointer queries. */
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim_setup.h"
+
+#define MIB ((size_t)1 << 20)
+#define PAGE (2 * MIB)
+
+static const CUmemAllocationProp on_0 = {
+	.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+static const CUmemAccessDesc rw_0 = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+				     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+/* Does touching the byte kill a child with SIGSEGV? */
+static bool faults(CUdeviceptr address)
+{
+	int status;
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		struct rlimit none = {0, 0};
+		setrlimit(RLIMIT_CORE, &none);
+		signal(SIGSEGV, SIG_DFL);
+		*(volatile char *)address = 1;
+		_exit(0);
+	}
+	return waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+	       WTERMSIG(status) == SIGSEGV;
+}
+
+static size_t free_memory(void)
+{
+	size_t bytes = 0;
+	drv(cuMemGetInfo_v2)(&bytes, NULL);
+	return bytes;
+}
+
+static void test_alloc(void)
+{
+	CUdeviceptr a, b, big, p;
+	size_t before;
+	sim_start("64M", NULL, NULL);
+	before = free_memory();
+	TAP_IS(before, 64 * MIB, "SIM_MEMORY is what is free");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 0), CUDA_ERROR_INVALID_VALUE, "no empty block");
+	TAP_IS(drv(cuMemAlloc_v2)(&a, 1000), CUDA_SUCCESS, "1000 bytes");
+	TAP_IS(drv(cuMemAlloc_v2)(&b, 1), CUDA_SUCCESS, "and one");
+	TAP_IS(b - a, 1024, "packed at 512 bytes");
+	TAP_IS(before - free_memory(), PAGE, "both in one piece of 2 MiB");
+	TAP_IS(drv(cuMemAlloc_v2)(&big, 3 * MIB), CUDA_SUCCESS, "3 MiB");
+	TAP_IS(big % PAGE, 0, "are 2 MiB-aligned");
+	TAP_IS(before - free_memory(), 3 * PAGE, "and take 4");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 60 * MIB), CUDA_ERROR_OUT_OF_MEMORY, "more than there is");
+	TAP_IS(drv(cuMemFree_v2)(a + 512), CUDA_ERROR_INVALID_VALUE, "an interior pointer");
+	TAP_IS(drv(cuMemFree_v2)(a), CUDA_SUCCESS, "free");
+	TAP_IS(drv(cuMemFree_v2)(a), CUDA_ERROR_INVALID_VALUE, "not twice");
+	TAP_IS(drv(cuMemFree_v2)(0), CUDA_SUCCESS, "of nothing");
+	TAP_IS(drv(cuMemFree_v2)(b), CUDA_SUCCESS, "the second");
+	TAP_IS(drv(cuMemFree_v2)(big), CUDA_SUCCESS, "the large one");
+	TAP_OK(faults(big), "a large freed block faults");
+	TAP_IS(free_memory(), before, "all is back");
+	TAP_IS(gm_sim_leaks(false), 0, "nothing leaked");
+}
+
+static void test_pitch(void)
+{
+	static const struct {
+		size_t width, height;
+		unsigned element;
+		CUresult result;
+	} cases[] = {
+		{100, 3, 4, CUDA_SUCCESS},
+		{100, 3, 16, CUDA_SUCCESS},
+		{100, 3, 1, CUDA_ERROR_INVALID_VALUE},
+		{100, 3, 2, CUDA_ERROR_INVALID_VALUE},
+		{100, 3, 3, CUDA_ERROR_INVALID_VALUE},
+		{100, 3, 32, CUDA_ERROR_INVALID_VALUE},
+		{0, 3, 4, CUDA_ERROR_INVALID_VALUE},
+		{100, 0, 4, CUDA_ERROR_INVALID_VALUE},
+		{SIZE_MAX, 1, 4, CUDA_ERROR_INVALID_VALUE},
+		{1024, SIZE_MAX / 2, 4, CUDA_ERROR_INVALID_VALUE},
+	};
+	CUdeviceptr p;
+	size_t pitch, size;
+	sim_start(NULL, NULL, NULL);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		TAP_IS(drv(cuMemAllocPitch_v2)(&p, &pitch, cases[i].width, cases[i].height,
+					       cases[i].element),
+		       cases[i].result, "pitch %zu: %zu x %zu of %u", i, cases[i].width,
+		       cases[i].height, cases[i].element);
+	drv(cuMemAllocPitch_v2)(&p, &pitch, 1300, 3, 8);
+	TAP_IS(pitch, 1536, "rows of 512 bytes");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(NULL, &size, p + 5), CUDA_SUCCESS, "its range");
+	TAP_IS(size, 3 * 1536, "is pitch times height");
+	TAP_IS(drv(cuMemAllocPitch_v2)(NULL, &pitch, 4, 4, 4), CUDA_ERROR_INVALID_VALUE, "NULL");
+}
+
+static void test_bounds(void)
+{
+	char host[2048] = {0};
+	CUdeviceptr p, q;
+	sim_start(NULL, NULL, NULL);
+	drv(cuMemAlloc_v2)(&p, 1000);
+	drv(cuMemAlloc_v2)(&q, 64 * MIB);
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1000), CUDA_SUCCESS, "all of a block");
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1001), CUDA_ERROR_INVALID_VALUE, "a byte more");
+	TAP_IS(drv(cuMemcpyDtoH_v2)(host, q + 64 * MIB - 10, 11), CUDA_ERROR_INVALID_VALUE,
+	       "past a large block");
+	TAP_IS(drv(cuMemsetD8_v2)(p + 999, 1, 2), CUDA_ERROR_INVALID_VALUE, "a fill past the end");
+	TAP_IS(drv(cuMemsetD32_v2)(p + 2, 1, 1), CUDA_ERROR_INVALID_VALUE, "a crooked fill");
+	TAP_IS(drv(cuMemsetD2D8_v2)(p, 300, 7, 100, 4), CUDA_SUCCESS, "3 * 300 + 100 bytes");
+	TAP_IS(drv(cuMemsetD2D8_v2)(p, 300, 7, 101, 4), CUDA_ERROR_INVALID_VALUE, "101 do not fit");
+	TAP_IS(drv(cuMemsetD2D8_v2)(p, 50, 7, 100, 2), CUDA_ERROR_INVALID_VALUE, "pitch < width");
+	TAP_IS(drv(cuMemsetD2D8_v2)(p, 0, 7, 100, 1), CUDA_SUCCESS, "no pitch, one row");
+	TAP_IS(drv(cuMemcpyDtoH_v2)(host, p, 1000), CUDA_SUCCESS, "read back");
+	TAP_IS(host[999], 7, "the last byte of the last row");
+	TAP_IS(host[899], 0, "none between rows");
+	drv(cuMemFree_v2)(p);
+	drv(cuMemFree_v2)(q);
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1), CUDA_ERROR_INVALID_VALUE, "into a freed block");
+	TAP_IS(drv(cuMemcpy)(q, (CUdeviceptr)host, 1), CUDA_ERROR_INVALID_VALUE,
+	       "cuMemcpy knows a freed address too");
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 0), CUDA_SUCCESS, "0 bytes: whatever the address");
+	TAP_IS(drv(cuMemsetD8_v2)(p, 0, 0), CUDA_SUCCESS, "0 bytes of fill too");
+}
+
+static void test_shapes(void)
+{
+	unsigned char in[4][5][8], out[4][5][8] = {{{0}}};
+	CUdeviceptr p;
+	size_t pitch;
+	CUarray array;
+	CUDA_ARRAY3D_DESCRIPTOR shape = {8, 5, 4, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0};
+	sim_start(NULL, NULL, NULL);
+	for (size_t i = 0; i < sizeof in; i++)
+		((unsigned char *)in)[i] = (unsigned char)(i * 7 + 1);
+	drv(cuMemAllocPitch_v2)(&p, &pitch, 8, 20, 4);
+	TAP_IS(drv(cuArray3DCreate_v2)(&array, &shape), CUDA_SUCCESS, "an array of 8 x 5 x 4");
+	CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+			      .srcHost = in,
+			      .srcPitch = 8,
+			      .srcHeight = 5,
+			      .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .dstDevice = p,
+			      .dstPitch = pitch,
+			      .dstHeight = 5,
+			      .WidthInBytes = 8,
+			      .Height = 5,
+			      .Depth = 4};
+	TAP_IS(drv(cuMemcpy3D_v2)(&copy), CUDA_SUCCESS, "host to pitched memory");
+	copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+	copy.srcDevice = p;
+	copy.srcPitch = pitch;
+	copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+	copy.dstArray = array;
+	TAP_IS(drv(cuMemcpy3D_v2)(&copy), CUDA_SUCCESS, "pitched memory to the array");
+	copy.Depth = 5;
+	TAP_IS(drv(cuMemcpy3D_v2)(&copy), CUDA_ERROR_INVALID_VALUE, "a plane too many");
+	CUDA_MEMCPY2D row = {.srcXInBytes = 2,
+			     .srcY = 6,
+			     .srcMemoryType = CU_MEMORYTYPE_ARRAY,
+			     .srcArray = array,
+			     .dstMemoryType = CU_MEMORYTYPE_HOST,
+			     .dstHost = out,
+			     .dstPitch = 8,
+			     .WidthInBytes = 3,
+			     .Height = 2};
+	TAP_IS(drv(cuMemcpy2D_v2)(&row), CUDA_SUCCESS, "a window of the array to the host");
+	TAP_OK(memcmp(out[0][0], &in[1][1][2], 3) == 0 && memcmp(out[0][1], &in[1][2][2], 3) == 0 &&
+		       out[0][0][3] == 0,
+	       "the right bytes");
+	TAP_IS(drv(cuArrayDestroy)(array), CUDA_SUCCESS, "destroy it");
+	TAP_IS(drv(cuArrayDestroy)(array), CUDA_ERROR_INVALID_HANDLE, "once");
+}
+
+static void test_vmm_arguments(void)
+{
+	CUmemGenericAllocationHandle h, h2;
+	CUmemAllocationProp prop = on_0;
+	CUmemAccessDesc desc = rw_0;
+	CUdeviceptr at, other;
+	size_t n;
+	sim_start("64M", NULL, NULL);
+	TAP_IS(drv(cuMemGetAllocationGranularity)(&n, &on_0, CU_MEM_ALLOC_GRANULARITY_MINIMUM), 0,
+	       "granularity");
+	TAP_IS(n, PAGE, "2 MiB");
+	TAP_IS(drv(cuMemAddressReserve)(&at, PAGE + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE, "odd");
+	TAP_IS(drv(cuMemAddressReserve)(&at, 1ull << 40, 0, 0, 0), CUDA_SUCCESS, "1 TiB");
+	TAP_IS(drv(cuMemAddressFree)(at, PAGE), CUDA_ERROR_INVALID_VALUE, "only as a whole");
+	TAP_IS(drv(cuMemAddressFree)(at, 1ull << 40), CUDA_SUCCESS, "give it back");
+	TAP_IS(drv(cuMemAddressReserve)(&at, 8 * PAGE, 64 * MIB, 0, 0), CUDA_SUCCESS, "aligned");
+	TAP_IS(at % (64 * MIB), 0, "to 64 MiB");
+	TAP_IS(drv(cuMemAddressReserve)(&other, PAGE, 3, 0, 0), CUDA_ERROR_INVALID_VALUE, "to 3");
+	TAP_IS(drv(cuMemCreate)(&h, MIB, &on_0, 0), CUDA_ERROR_INVALID_VALUE, "1 MiB is no page");
+	prop.location.id = 1;
+	TAP_IS(drv(cuMemCreate)(&h, PAGE, &prop, 0), CUDA_ERROR_INVALID_DEVICE, "no such device");
+	TAP_IS(drv(cuMemCreate)(&h, 66 * MIB, &on_0, 0), CUDA_ERROR_OUT_OF_MEMORY, "too much");
+	TAP_IS(drv(cuMemCreate)(&h, 2 * PAGE, &on_0, 0), CUDA_SUCCESS, "4 MiB");
+	TAP_IS(drv(cuMemCreate)(&h2, PAGE, &on_0, 0), CUDA_SUCCESS, "2 MiB");
+	TAP_IS(free_memory(), 58 * MIB, "both are charged");
+	TAP_IS(drv(cuMemMap)(at, PAGE, PAGE, h, 0), CUDA_ERROR_NOT_SUPPORTED, "no offset");
+	TAP_IS(drv(cuMemMap)(at, PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE, "no part of a handle");
+	TAP_IS(drv(cuMemMap)(at + MIB, 2 * PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE, "crooked");
+	TAP_IS(drv(cuMemMap)(at + 7 * PAGE, 2 * PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE,
+	       "beyond the reservation");
+	TAP_IS(drv(cuMemMap)(at, 2 * PAGE, 0, h, 0), CUDA_SUCCESS, "map");
+	TAP_IS(drv(cuMemMap)(at + PAGE, PAGE, 0, h2, 0), CUDA_ERROR_INVALID_VALUE, "mapped twice");
+	TAP_IS(drv(cuMemMap)(at + 2 * PAGE, PAGE, 0, h2, 0), CUDA_SUCCESS, "map beside it");
+	TAP_OK(faults(at), "no access yet");
+	TAP_IS(drv(cuMemSetAccess)(at, 4 * PAGE, &rw_0, 1), CUDA_ERROR_INVALID_VALUE,
+	       "access beyond what is mapped");
+	TAP_IS(drv(cuMemSetAccess)(at, PAGE, &rw_0, 1), CUDA_ERROR_INVALID_VALUE, "to half of it");
+	desc.flags = (CUmemAccess_flags)2;
+	TAP_IS(drv(cuMemSetAccess)(at, 3 * PAGE, &desc, 1), CUDA_ERROR_INVALID_VALUE, "odd flags");
+	TAP_IS(drv(cuMemSetAccess)(at, 3 * PAGE, &rw_0, 1), CUDA_SUCCESS, "access to both");
+	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 3 * PAGE), CUDA_SUCCESS, "a fill across the border");
+	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 3 * PAGE + 1), CUDA_ERROR_INVALID_VALUE, "a byte more");
+	TAP_IS(drv(cuMemAddressFree)(at, 8 * PAGE), CUDA_ERROR_INVALID_VALUE, "still mapped");
+	TAP_IS(drv(cuMemRelease)(h), CUDA_SUCCESS, "release");
+	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE, "once");
+	TAP_IS(free_memory(), 58 * MIB, "the mapping keeps the memory");
+	TAP_IS(*(volatile char *)(at + 2 * PAGE - 1), 5, "and the data");
+	TAP_IS(drv(cuMemUnmap)(at, PAGE), CUDA_ERROR_INVALID_VALUE, "unmap half");
+	TAP_IS(drv(cuMemUnmap)(at, 2 * PAGE), CUDA_SUCCESS, "unmap the first");
+	TAP_IS(free_memory(), 62 * MIB, "now it is free");
+	TAP_OK(faults(at), "use after unmap faults");
+	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 1), CUDA_ERROR_INVALID_VALUE, "and fails in the driver");
+	TAP_IS(gm_sim_leaks(false), 3, "a handle, a mapping, a reservation left");
+}
+
+static void test_remap(void)
+{
+	CUmemGenericAllocationHandle h;
+	CUdeviceptr at;
+	sim_start("64M", NULL, NULL);
+	drv(cuMemAddressReserve)(&at, 4 * PAGE, 0, 0, 0);
+	drv(cuMemCreate)(&h, PAGE, &on_0, 0);
+	drv(cuMemMap)(at, PAGE, 0, h, 0);
+	drv(cuMemSetAccess)(at, PAGE, &rw_0, 1);
+	*(volatile char *)(at + 77) = 42;
+	TAP_IS(drv(cuMemMap)(at + 2 * PAGE, PAGE, 0, h, 0), CUDA_SUCCESS, "a second mapping");
+	drv(cuMemSetAccess)(at + 2 * PAGE, PAGE, &rw_0, 1);
+	TAP_IS(*(volatile char *)(at + 2 * PAGE + 77), 42, "shows the same memory");
+	*(volatile char *)(at + 2 * PAGE + 78) = 43;
+	TAP_IS(*(volatile char *)(at + 78), 43, "both ways");
+	drv(cuMemUnmap)(at, PAGE);
+	drv(cuMemMap)(at + 3 * PAGE, PAGE, 0, h, 0);
+	drv(cuMemSetAccess)(at + 3 * PAGE, PAGE, &rw_0, 1);
+	TAP_IS(*(volatile char *)(at + 3 * PAGE + 77), 42, "remapped, not copied");
+	drv(cuMemUnmap)(at + 2 * PAGE, 2 * PAGE);
+	drv(cuMemRelease)(h);
+	drv(cuMemCreate)(&h, PAGE, &on_0, 0);
+	drv(cuMemMap)(at, PAGE, 0, h, 0);
+	drv(cuMemSetAccess)(at, PAGE, &rw_0, 1);
+	TAP_IS(*(volatile char *)(at + 77), 0, "a new handle is zero");
+}
+
+static void test_share(void)
+{
+	CUmemGenericAllocationHandle h, again, retained;
+	CUdeviceptr at, p;
+	int fd = -1;
+	sim_start("64M", NULL, NULL);
+	drv(cuMemAddressReserve)(&at, PAGE, 0, 0, 0);
+	drv(cuMemCreate)(&h, PAGE, &on_0, 0);
+	drv(cuMemMap)(at, PAGE, 0, h, 0);
+	TAP_IS(drv(cuMemExportToShareableHandle)(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+						 0),
+	       CUDA_SUCCESS, "export as a descriptor");
+	TAP_IS(drv(cuMemImportFromShareableHandle)(&again, (void *)(intptr_t)fd,
+						   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	       CUDA_SUCCESS, "import it");
+	close(fd);
+	TAP_IS(drv(cuMemRetainAllocationHandle)(&retained, (void *)(at + 9)), CUDA_SUCCESS,
+	       "the handle of an address");
+	TAP_OK(retained == h, "is the one that was mapped");
+	for (int i = 0; i < 3; i++)
+		TAP_IS(drv(cuMemRelease)(h), CUDA_SUCCESS, "owner %d lets go", i);
+	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE, "no fourth");
+	drv(cuMemAlloc_v2)(&p, 512);
+	TAP_IS(drv(cuMemRetainAllocationHandle)(&retained, (void *)p), CUDA_ERROR_INVALID_VALUE,
+	       "memory of cuMemAlloc has no handle");
+}
+
+#define ATTR(type, name, address, want_result, want)                                              \
+	do {                                                                                      \
+		type value_ = (type)77;                                                           \
+		TAP_IS(drv(cuPointerGetAttribute)(&value_, CU_POINTER_ATTRIBUTE_##name, address), \
+		       want_result, #name);                                                       \
+		if ((want_result) == CUDA_SUCCESS)                                                \
+			TAP_IS(value_, want, #name " value");                                     \
+	} while (0)
+
+static void test_attributes(void)
+{
+	CUdeviceptr p, at, base;
+	CUmemGenericAllocationHandle h;
+	CUipcMemHandle ipc;
+	size_t size;
+	int on_stack;
+	unsigned on = 1;
+	CUcontext ctx = sim_start("64M", NULL, NULL);
+	drv(cuMemAlloc_v2)(&p, 1000);
+	ATTR(uint64_t, CONTEXT, p + 5, CUDA_SUCCESS, (intmax_t)(uintptr_t)ctx);
+	ATTR(unsigned, MEMORY_TYPE, p, CUDA_SUCCESS, CU_MEMORYTYPE_DEVICE);
+	ATTR(uint64_t, DEVICE_POINTER, p + 5, CUDA_SUCCESS, (intmax_t)(p + 5));
+	ATTR(uint64_t, HOST_POINTER, p, CUDA_ERROR_INVALID_VALUE, 0);
+	ATTR(unsigned, SYNC_MEMOPS, p, CUDA_SUCCESS, 0);
+	ATTR(unsigned char, IS_MANAGED, p, CUDA_SUCCESS, 0);
+	ATTR(unsigned, DEVICE_ORDINAL, p, CUDA_SUCCESS, 0);
+	ATTR(unsigned char, IS_LEGACY_CUDA_IPC_CAPABLE, p, CUDA_SUCCESS, 1);
+	ATTR(uint64_t, RANGE_START_ADDR, p + 5, CUDA_SUCCESS, (intmax_t)p);
+	ATTR(uint64_t, RANGE_SIZE, p, CUDA_SUCCESS, 1000);
+	ATTR(unsigned char, MAPPED, p, CUDA_SUCCESS, 1);
+	ATTR(uint64_t, ALLOWED_HANDLE_TYPES, p, CUDA_SUCCESS, 0);
+	ATTR(unsigned char, IS_GPU_DIRECT_RDMA_CAPABLE, p, CUDA_SUCCESS, 1);
+	ATTR(unsigned, ACCESS_FLAGS, p, CUDA_SUCCESS, 3);
+	ATTR(uint64_t, MEMPOOL_HANDLE, p, CUDA_SUCCESS, 0);
+	ATTR(uint64_t, MAPPING_SIZE, p, CUDA_SUCCESS, PAGE);
+	ATTR(uint64_t, MAPPING_BASE_ADDR, p, CUDA_SUCCESS, (intmax_t)(p & ~(PAGE - 1)));
+	ATTR(unsigned, MEMORY_TYPE, (CUdeviceptr)&on_stack, CUDA_ERROR_INVALID_VALUE, 0);
+	TAP_IS(drv(cuIpcGetMemHandle)(&ipc, p), CUDA_SUCCESS, "it can be shared the old way");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p + 999), CUDA_SUCCESS, "its range");
+	TAP_OK(base == p && size == 1000, "as requested");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(NULL, NULL, p), CUDA_SUCCESS, "nobody need know");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p + 1000), CUDA_ERROR_NOT_FOUND, "past");
+	drv(cuMemFree_v2)(p);
+	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p), CUDA_ERROR_NOT_FOUND, "freed");
+	ATTR(unsigned, MEMORY_TYPE, p, CUDA_ERROR_INVALID_VALUE, 0);
+	unsigned type = 9;
+	void *out[] = {&type};
+	CUpointer_attribute ask[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+	TAP_IS(drv(cuPointerGetAttributes)(1, ask, out, p), CUDA_SUCCESS, "several at once");
+	TAP_IS(type, 0, "never fail, but know nothing");
+
+	drv(cuMemAddressReserve)(&at, 4 * PAGE, 0, 0, 0);
+	drv(cuMemCreate)(&h, PAGE, &on_0, 0);
+	drv(cuMemMap)(at + PAGE, PAGE, 0, h, 0);
+	drv(cuMemSetAccess)(at + PAGE, PAGE, &rw_0, 1);
+	ATTR(uint64_t, CONTEXT, at + PAGE, CUDA_SUCCESS, 0);
+	ATTR(unsigned char, IS_LEGACY_CUDA_IPC_CAPABLE, at + PAGE, CUDA_SUCCESS, 0);
+	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, at + PAGE + 5), CUDA_SUCCESS, "VMM");
+	TAP_OK(base == at + PAGE && size == PAGE, "the range of the physical handle");
+	TAP_IS(drv(cuMemFree_v2)(at + PAGE), CUDA_ERROR_INVALID_VALUE, "cuMemFree of it");
+	TAP_IS(drv(cuMemFreeAsync)(at + PAGE, NULL), CUDA_ERROR_INVALID_VALUE, "and FreeAsync");
+	TAP_IS(drv(cuIpcGetMemHandle)(&ipc, at + PAGE), CUDA_ERROR_INVALID_VALUE, "and IPC");
+	TAP_IS(drv(cuPointerSetAttribute)(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at + PAGE),
+	       CUDA_ERROR_NOT_SUPPORTED, "and SYNC_MEMOPS");
+}
+
+static void test_two_devices(void)
+{
+	CUmemGenericAllocationHandle h[2];
+	CUmemAllocationProp prop = on_0;
+	CUmemAccessDesc desc[2] = {rw_0, rw_0};
+	CUdeviceptr at, a, b;
+	CUcontext ctx[2];
+	ctx[0] = sim_start("64M", "2", NULL);
+	drv(cuDevicePrimaryCtxRetain)(&ctx[1], 1);
+	drv(cuMemAlloc_v2)(&a, 4096);
+	drv(cuCtxSetCurrent)(ctx[1]);
+	drv(cuMemAlloc_v2)(&b, 4096);
+	TAP_IS(drv(cuMemcpyDtoD_v2)(b, a, 4096), CUDA_SUCCESS, "native memory of two devices");
+	drv(cuMemAddressReserve)(&at, 2 * PAGE, 0, 0, 0);
+	for (int d = 0; d < 2; d++) {
+		prop.location.id = desc[d].location.id = d;
+		TAP_IS(drv(cuMemCreate)(&h[d], PAGE, &prop, 0), CUDA_SUCCESS, "device %d", d);
+		drv(cuMemMap)(at + (size_t)d * PAGE, PAGE, 0, h[d], 0);
+		drv(cuMemSetAccess)(at + (size_t)d * PAGE, PAGE, &desc[d], 1);
+	}
+	TAP_IS(drv(cuMemcpyDtoD_v2)(at + PAGE, at, 64), CUDA_ERROR_INVALID_VALUE,
+	       "mapped for its own device only: no copy across");
+	TAP_IS(drv(cuMemcpy)(at + PAGE, at, 64), CUDA_ERROR_INVALID_VALUE, "nor by cuMemcpy");
+	TAP_IS(drv(cuMemcpyPeer)(at + PAGE, ctx[1], at, ctx[0], 64), CUDA_SUCCESS, "by Peer");
+	drv(cuMemSetAccess)(at, 2 * PAGE, desc, 2);
+	TAP_IS(drv(cuMemcpyDtoD_v2)(at + PAGE, at, 64), CUDA_SUCCESS, "mapped for both");
+	TAP_IS(drv(cuCtxEnablePeerAccess)(ctx[0], 0), CUDA_SUCCESS, "peer access");
+	TAP_IS(drv(cuCtxEnablePeerAccess)(ctx[0], 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
+	       "once");
+}
+
+static void test_async(void)
+{
+	CUdeviceptr p, q;
+	CUmemoryPool pool;
+	CUstream s;
+	size_t before;
+	sim_start("64M", NULL, NULL);
+	drv(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING);
+	before = free_memory();
+	TAP_IS(drv(cuMemAllocAsync)(&p, 4 * MIB, s), CUDA_SUCCESS, "stream-ordered");
+	gm_sim_hold(s);
+	TAP_IS(drv(cuMemFreeAsync)(p, s), CUDA_SUCCESS, "free it in order");
+	TAP_IS(drv(cuMemFreeAsync)(p, s), CUDA_ERROR_INVALID_VALUE, "once");
+	TAP_IS(before - free_memory(), 4 * MIB, "it is there until the stream gets so far");
+	TAP_IS(gm_sim_release(s, -1u), 1, "now it does");
+	TAP_IS(free_memory(), before, "and is free");
+	drv(cuMemAlloc_v2)(&q, 512);
+	TAP_IS(drv(cuMemFreeAsync)(q, s), CUDA_SUCCESS, "memory of cuMemAlloc");
+	TAP_IS(free_memory(), before, "too");
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+	TAP_IS(drv(cuMemPoolCreate)(&pool, &props), CUDA_SUCCESS, "a pool");
+	TAP_IS(drv(cuMemAllocFromPoolAsync)(&p, 512, pool, s), CUDA_SUCCESS, "serves");
+	uint64_t used = 0, owner = 0;
+	drv(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
+	TAP_IS(used, 512, "counts");
+	drv(cuPointerGetAttribute)(&owner, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p);
+	TAP_OK(owner == (uint64_t)pool, "is known by its memory");
+	TAP_IS(drv(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "and goes");
+	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "before its memory");
+}
+
+int main(void)
+{
+	test_alloc();
+	test_pitch();
+	test_bounds();
+	test_shapes();
+	test_vmm_arguments();
+	test_remap();
+	test_share();
+	test_attributes();
+	test_two_devices();
+	test_async();
+	return tap_done();
+}
