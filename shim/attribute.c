@@ -49,10 +49,10 @@ static void put_no_handle_types(void *out, const struct gm_block *b)
 	*(unsigned char *)out = 0;
 }
 
-/* Likewise: the driver has written a false of its own width. */
 static void put_memops(void *out, const struct gm_block *b)
 {
-	*(unsigned char *)out = gm_memops_get(b->id);
+	unsigned on = gm_memops_get(b->id);
+	memcpy(out, &on, sizeof on);
 }
 
 static const struct {
@@ -82,6 +82,10 @@ CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUd
 	bool live = gm_shim_active() && gm_shim_find_live(ptr, &b, &in_range);
 	CUresult result =
 		real.cuPointerGetAttribute(data, attribute, in_range && !live ? GM_NOWHERE : ptr);
+	/* Mapped memory has no such attribute. */
+	if (live && data && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS &&
+	    result == CUDA_ERROR_NOT_SUPPORTED)
+		result = CUDA_SUCCESS;
 	if (live && result == CUDA_SUCCESS)
 		put_right(data, attribute, &b);
 	return result;

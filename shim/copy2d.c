@@ -36,8 +36,12 @@ static CUdeviceptr extent(const struct side *s, const CUDA_MEMCPY3D *c, size_t *
 	if (s->type == CU_MEMORYTYPE_ARRAY || !c->WidthInBytes || !c->Height || !c->Depth)
 		return 0;
 	CUdeviceptr base = s->type == CU_MEMORYTYPE_HOST ? (CUdeviceptr)s->host : s->device;
+	size_t offset = distance(s, s->x, s->y, s->z);
 	*span = distance(s, c->WidthInBytes, c->Height - 1, c->Depth - 1);
-	return sum(base, distance(s, s->x, s->y, s->z));
+	/* Addresses that wrap around end in no block, wherever they begin. */
+	if (sum(base, sum(offset, *span)) == SIZE_MAX)
+		return *span = SIZE_MAX, base;
+	return base + offset;
 }
 
 static bool on_device(CUmemorytype type)

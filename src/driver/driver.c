@@ -30,7 +30,16 @@ const char *gm_driver_load(struct gm_driver *driver, void *(*lookup)(void *arg, 
 
 CUresult gm_driver_ask_version(struct gm_driver *driver)
 {
-	return driver->cuDriverGetVersion(&driver->version);
+	CUresult result = driver->cuDriverGetVersion(&driver->version);
+	if (result != CUDA_SUCCESS)
+		return result;
+		/* An export that is newer than its driver is a stub. */
+#define GM_CALL(presence, since, symbol, proto)                \
+	if (presence == OPTIONAL && (since) > driver->version) \
+		driver->symbol = NULL;
+#include "driver/calls.def"
+#undef GM_CALL
+	return CUDA_SUCCESS;
 }
 
 const char *gm_driver_error(const struct gm_driver *driver, CUresult result)

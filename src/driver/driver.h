@@ -38,7 +38,7 @@ struct gm_driver {
 const char *gm_driver_load(struct gm_driver *driver, void *(*lookup)(void *arg, const char *symbol),
 			   void *arg);
 
-/* cuDriverGetVersion into driver->version. */
+/* cuDriverGetVersion into driver->version; OPTIONAL calls that are newer become NULL. */
 CUresult gm_driver_ask_version(struct gm_driver *driver);
 
 /* The symbolic name of a result ("CUDA_ERROR_OUT_OF_MEMORY"); never NULL. */

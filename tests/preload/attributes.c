@@ -11,6 +11,8 @@ static void one(CUpointer_attribute attribute, const char *name, CUdeviceptr p, 
 	printf("%s: %s", name, result_name(result));
 	if (value == base)
 		printf(", its base\n");
+	else if (value == p)
+		printf(", the same address\n");
 	else if (value == (uintptr_t)context)
 		printf(", its context\n");
 	else

@@ -2,6 +2,9 @@
 /* Memory goes with its context, however that ends. */
 #include "program.h"
 
+/* cuda.h hides it; every driver has it. */
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+
 static size_t available(void)
 {
 	size_t have, total;
@@ -21,11 +24,7 @@ static CUdeviceptr fill(void)
 static CUcontext make(CUdevice device)
 {
 	CUcontext context;
-#if CUDA_VERSION >= 13000
-	MUST(cuCtxCreate(&context, NULL, 0, device));
-#else
-	MUST(cuCtxCreate(&context, 0, device));
-#endif
+	MUST(cuCtxCreate_v2(&context, 0, device));
 	return context;
 }
 
