@@ -77,10 +77,12 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **entry, int version, cuui
 }
 
 #ifdef SHARED
-CUresult cuMemFree(CUdeviceptr_v1 address) __attribute__((alias("cuMemFree_v2")));
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size)
 {
 	return to && from && size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-CUresult cuMemcpy_ptds(CUdeviceptr, CUdeviceptr, size_t) __attribute__((alias("cuMemcpy")));
+
+__asm__(".globl cuMemFree, cuMemcpy_ptds\n"
+	".set cuMemFree, cuMemFree_v2\n"
+	".set cuMemcpy_ptds, cuMemcpy\n");
 #endif
