@@ -328,6 +328,7 @@ NULL_CALL(cuEventSynchronize, (CUevent e U), )
 NULL_CALL(cuGetErrorName, (CUresult r U, const char **name), *name = "error of the accountant")
 NULL_CALL(cuStreamCreate, (CUstream * s, unsigned f U), *s = (CUstream)&a_handle)
 NULL_CALL(cuStreamDestroy_v2, (CUstream s U), )
+NULL_CALL(cuStreamGetCtx, (CUstream s U, CUcontext *ctx), *ctx = THE_CONTEXT)
 NULL_CALL(cuStreamIsCapturing, (CUstream s U, CUstreamCaptureStatus *status),
 	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
 NULL_CALL(cuStreamSynchronize, (CUstream s U), )
