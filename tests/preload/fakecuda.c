@@ -4,7 +4,6 @@
  *   SHARED   cuMemFree (not hooked) and cuMemFree_v2 are one address, as are two hooked calls
  *   LOADER   finds the driver proper beside it by dlsym, as the one of WSL does
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>
 

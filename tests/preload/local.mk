@@ -20,6 +20,7 @@ CLEANFILES += $(check_DATA)
 EXTRA_DIST += %D%/ask.c %D%/fakecuda.c %D%/libasker.c %D%/linked.c %D%/quiet.c %D%/resolve.bash %D%/sweep.c %D%/weak.c
 
 PRELOAD_CC = $(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) -fvisibility=default
+PRELOAD_DRIVER = -Wl,-Bsymbolic,-soname,libcuda.so.1
 PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 
 %D%/%-O0: %D%/%.c
@@ -47,10 +48,10 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 	$(PRELOAD_SHARED) -DNAME='"needs"' $(srcdir)/tests/preload/libasker.c -Wl,--no-as-needed %D%/plain/libcuda.so.1
 
 %D%/plain/libcuda.so.1: %D%/fakecuda.c
-	$(PRELOAD_SHARED) -Wl,-soname,libcuda.so.1,--hash-style=gnu $<
+	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -Wl,--hash-style=gnu $<
 %D%/shared/libcuda.so.1: %D%/fakecuda.c
-	$(PRELOAD_SHARED) -Wl,-soname,libcuda.so.1,--hash-style=sysv -DSHARED $<
+	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -Wl,--hash-style=sysv -DSHARED $<
 %D%/loader/libcuda.so.1: %D%/fakecuda.c
-	$(PRELOAD_SHARED) -Wl,-soname,libcuda.so.1 -DLOADER $< -ldl
+	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -DLOADER $< -ldl
 %D%/loader/libcuda.so.1.1: %D%/fakecuda.c
-	$(PRELOAD_SHARED) -Wl,-soname,libcuda.so.1.1 $<
+	$(PRELOAD_SHARED) -Wl,-Bsymbolic,-soname,libcuda.so.1.1 $<

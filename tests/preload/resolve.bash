@@ -6,7 +6,7 @@ KNOBS=()
 
 # on DRIVER PROGRAM...: natively; over DRIVER PROGRAM...: preloaded. DRIVER is a folder with a libcuda.so.1, or nowhere.
 on() {
-	env LD_LIBRARY_PATH="$(folder "$1")" "${PRELOAD:+LD_PRELOAD=$PRELOAD}" GPUMEM_LOG=off "${KNOBS[@]}" "${@:2}"
+	env LD_LIBRARY_PATH="$(folder "$1")" ${PRELOAD:+"LD_PRELOAD=$PRELOAD"} GPUMEM_LOG=off "${KNOBS[@]}" "${@:2}"
 }
 
 over() {
