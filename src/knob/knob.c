@@ -28,7 +28,8 @@ static const char *const other_names[] = {
 
 static struct gm_knobs knobs;
 static enum gm_knob_source sources[GM_KNOB_COUNT];
-static const char *texts[GM_KNOB_COUNT];
+static const char *texts[GM_KNOB_COUNT]; /* into kept */
+static char kept[16384];		 /* a program may change its environment later */
 static bool refused;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
@@ -102,6 +103,7 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 {
 	const struct gm_knob_info *info = &gm_knob_table[id];
 	union gm_knob_value value = {0};
+	uint64_t least = 0;
 	int choice;
 	switch (info->type) {
 	case GM_KNOB_BOOL:
@@ -116,10 +118,11 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 			break;
 		say_words("expected one of ", info->argument, why, n);
 		return false;
-	case GM_KNOB_SIZE:
-		if (gm_size_parse(text, &value.bytes))
+	case GM_KNOB_SIZE: /* the argument is the least */
+		gm_size_parse(info->argument, &least);
+		if (gm_size_parse(text, &value.bytes) && value.bytes >= least)
 			break;
-		snprintf(why, n, "expected a size such as 512M or 2GiB");
+		snprintf(why, n, "expected a size of at least %s, such as 512M", info->argument);
 		return false;
 	case GM_KNOB_SIZE_OR_PERCENT:
 		if (gm_percent_parse(text, &value.share.ppm) && value.share.ppm > 0)
@@ -213,12 +216,24 @@ static void report_unknown(void)
 	}
 }
 
+/* A copy of the text that lives as long as the process; NULL when it does not fit. */
+static const char *keep(const char *text)
+{
+	static size_t at;
+	size_t n = strlen(text) + 1;
+	if (n > sizeof kept - at)
+		return NULL;
+	char *copy = memcpy(kept + at, text, n);
+	at += n;
+	return copy;
+}
+
 static union gm_knob_value read_one(enum gm_knob_id id)
 {
 	const struct gm_knob_info *info = &gm_knob_table[id];
 	union gm_knob_value value = {0};
 	char why[256];
-	const char *text = secure_getenv(info->name);
+	const char *given = secure_getenv(info->name), *text = given ? keep(given) : NULL;
 	gm_knob_parse(id, info->fallback, &value, why, sizeof why);
 	texts[id] = text;
 	if (!text)

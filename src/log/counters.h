@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Live counters: a page in a memfd ("gpumem", readable by other processes as /proc/PID/fd/N), there
- * from the first cuInit on whether there is a log or not. Every update is a relaxed atomic.
+ * Live counters, there from the first cuInit on whether there is a log or not: a page (page.h) in
+ * the log while one is mapped, else in a memfd named "gpumem"; other processes find either through
+ * /proc/PID/fd. Every update is a relaxed atomic.
  */
 #ifndef GM_LOG_COUNTERS_H
 #define GM_LOG_COUNTERS_H

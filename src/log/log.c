@@ -1,55 +1,308 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "log/log.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/msg.h"
+#include "knob/knob.h"
+#include "log/sample.h"
+#include "log/strings.h"
+#include "log/writer.h"
+
+#define BIT(kind) (1u << (kind))
+#define STRINGS_SMALL (32 * GM_KIB)
+#define STRINGS_EVENTS (2 * GM_MIB) /* written anew into each segment, of which they take 1/8 */
+
+/* Kinds by the words of GPUMEM_LOG_EVENTS, in the order of knob.def. */
+static const uint32_t kinds_of_word[] = {
+	BIT(GM_RECORD_ALLOCATE) | BIT(GM_RECORD_ALLOCATE_FAILED),
+	BIT(GM_RECORD_FREE),
+	BIT(GM_RECORD_COPY),
+	BIT(GM_RECORD_MAP) | BIT(GM_RECORD_UNMAP) | BIT(GM_RECORD_REMAP),
+	BIT(GM_RECORD_RETIRE),
+	BIT(GM_RECORD_GROW) | BIT(GM_RECORD_HEAP_SAMPLE),
+	BIT(GM_RECORD_MODULE),
+	BIT(GM_RECORD_SAMPLE),
+	BIT(GM_RECORD_MARK),
+};
+
+static const uint32_t kinds_always = BIT(GM_RECORD_OUT_OF_MEMORY) | BIT(GM_RECORD_STRING);
+static const uint32_t kinds_small = BIT(GM_RECORD_SAMPLE);
+static const uint32_t kinds_events = BIT(GM_RECORD_CONTEXT) | BIT(GM_RECORD_LIVE);
+
+static _Atomic uint32_t wanted; /* bit k: records of kind k are kept */
+
+static uint32_t kinds_asked(const struct gm_knobs *knobs)
+{
+	uint32_t kinds = kinds_always;
+	if (knobs->log.choice == GM_LOG_SMALL)
+		return kinds | kinds_small;
+	for (unsigned i = 0; i < sizeof kinds_of_word / sizeof *kinds_of_word; i++)
+		if (knobs->log_events.set >> i & 1)
+			kinds |= kinds_of_word[i];
+	return kinds | kinds_events;
+}
+
+static int make_file(struct gm_writer *w, const struct gm_knobs *knobs)
+{
+	static char name[PATH_MAX];
+	const char *fallback = gm_knob_table[GM_KNOB_ID_log_name].fallback;
+	struct gm_file_words words = gm_about_words(&w->about);
+	if (!gm_file_name(name, sizeof name, knobs->log_name.text, fallback, &words))
+		return ENAMETOOLONG;
+	memcpy(w->file.path, name, sizeof name); /* for the message, should it fail */
+	int error = gm_file_create(&w->file, name);
+	if (error)
+		return error;
+	error = w->level == GM_LEVEL_SMALL ? gm_small_open(w)
+					   : gm_ring_open(w, knobs->log_limit.bytes);
+	if (error)
+		gm_file_remove(&w->file);
+	return error;
+}
+
+static void fill_head(struct gm_writer *w, const struct gm_log_config *config, uint32_t kinds)
+{
+	w->head = (struct gm_segment_head){
+		.magic = GM_FORMAT_MAGIC,
+		.version = GM_FORMAT_VERSION,
+		.slot_size = GM_SLOT_SIZE,
+		.level = w->level,
+		.kept = kinds,
+		.pid = (uint32_t)w->about.pid,
+		.rank = w->about.rank,
+		.driver_version = config->driver_version,
+		.start = gm_clock_ns(),
+		.start_wall = gm_clock_wall_ns(),
+	};
+	w->walk = config->walk;
+	w->n_devices = config->n_devices;
+	w->flushed = 0;
+}
+
+/* A `memory` log shows itself at once, so that a process killed soon is not without one. */
+static void flush(struct gm_writer *w)
+{
+	if (w->level == GM_LEVEL_SMALL)
+		gm_small_flush(w);
+	else
+		gm_ring_flush(w);
+}
+
 bool gm_log_open(const struct gm_log_config *config)
 {
-	(void)config;
-	return gm_counters_open();
+	struct gm_writer *w = &gm_writer;
+	const struct gm_knobs *knobs = gm_knob_get();
+	int saved = errno;
+	gm_sample_start(knobs->sample.ns);
+	if (knobs->log.choice == GM_LOG_OFF || w->file.fd >= 0)
+		return true;
+	uint32_t kinds = kinds_asked(knobs);
+	w->level = knobs->log.choice == GM_LOG_SMALL ? GM_LEVEL_SMALL : GM_LEVEL_EVENTS;
+	gm_strings_limit(w->level == GM_LEVEL_SMALL ? STRINGS_SMALL : STRINGS_EVENTS);
+	gm_about_ask(&w->about);
+	gm_about_write(&w->about, config);
+	fill_head(w, config, kinds);
+	gm_lock_take(&w->lock);
+	int error = make_file(w, knobs);
+	if (!error && w->file.memory)
+		flush(w);
+	gm_lock_release(&w->lock);
+	if (error) {
+		gm_msg(GM_MSG_WARN, "log %s: %s; the program goes on without one", w->file.path,
+		       strerror(error));
+		*w->file.path = 0;
+	} else {
+		atomic_store_explicit(&wanted, kinds, memory_order_release);
+	}
+	errno = saved;
+	return !error;
 }
 
 bool gm_log_wants(enum gm_record_kind kind)
 {
-	(void)kind;
-	return false;
+	return kind < 32 && (atomic_load_explicit(&wanted, memory_order_relaxed) & BIT(kind));
+}
+
+static void put(const struct gm_record *record, const void *body, size_t length)
+{
+	struct gm_writer *w = &gm_writer;
+	struct gm_record r = *record;
+	bool kept;
+	if (!r.time)
+		r.time = gm_clock_ns();
+	r.thread = gm_segment_thread();
+	if (w->level == GM_LEVEL_EVENTS) {
+		kept = gm_ring_put(w, &r, body, length);
+	} else {
+		gm_lock_take(&w->lock);
+		kept = gm_small_put(w, &r, body, length);
+		gm_lock_release(&w->lock);
+	}
+	if (GM_UNLIKELY(!kept))
+		gm_writer_drop(1);
 }
 
 void gm_log_put(const struct gm_record *record)
 {
-	(void)record;
+	if (gm_log_wants((enum gm_record_kind)record->kind))
+		put(record, NULL, 0);
+}
+
+/* What a sample brings up to date besides its own counters. */
+static void show_life(struct gm_writer *w, uint64_t time)
+{
+	if (w->file.fd < 0)
+		return;
+	if (w->level == GM_LEVEL_EVENTS)
+		gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
+	if (w->front)
+		gm_counters_page()->last = time;
+	else if (w->file.memory && time - w->flushed > GM_FLUSH_NS)
+		atomic_fetch_or_explicit(&w->todo, GM_TODO_FLUSH, memory_order_relaxed);
 }
 
 void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *sample)
 {
-	(void)record;
-	(void)sample;
+	struct gm_writer *w = &gm_writer;
+	struct gm_record r = *record;
+	if (!r.time)
+		r.time = gm_clock_ns();
+	if (r.kind == GM_RECORD_SAMPLE) {
+		gm_lock_take(&w->lock);
+		gm_sample_count(r.device, r.time, sample);
+		show_life(w, r.time);
+		gm_lock_release(&w->lock);
+	}
+	if (gm_log_wants((enum gm_record_kind)r.kind))
+		put(&r, sample, sizeof *sample);
+	if (r.kind == GM_RECORD_OUT_OF_MEMORY && w->file.memory)
+		atomic_fetch_or_explicit(&w->todo, GM_TODO_FLUSH, memory_order_relaxed);
+}
+
+static void put_string(uint32_t number)
+{
+	size_t length;
+	const char *text = gm_strings_text(number, &length);
+	struct gm_record record = {
+		.id = number, .size = length, .device = 255, .kind = GM_RECORD_STRING};
+	put(&record, text, length);
 }
 
 uint32_t gm_log_string(const char *text)
 {
-	(void)text;
-	return 0;
+	bool fresh;
+	int saved = errno;
+	if (!gm_log_wants(GM_RECORD_STRING))
+		return 0;
+	uint32_t number = gm_strings_number(text, strnlen(text, GM_STRING_MAX), &fresh);
+	if (fresh)
+		put_string(number);
+	errno = saved;
+	return number;
 }
 
-bool gm_log_sample_due(unsigned device, uint64_t now)
+static void put_live(void *arg, const struct gm_record *live)
 {
-	(void)device;
-	(void)now;
-	return false;
+	uint32_t *n = arg;
+	struct gm_record record = *live;
+	record.kind = GM_RECORD_LIVE;
+	put(&record, NULL, 0);
+	(*n)++;
+}
+
+/* Make a fresh segment readable without those before it: all strings, all blocks alive. Blocks that
+ * would fill more than half of it are left out, else writing them down could go on for ever. */
+static void checkpoint(struct gm_writer *w)
+{
+	const struct gm_segment *segment = atomic_load(&w->current);
+	uint64_t sequence = segment ? atomic_load(&segment->sequence) : 0;
+	uint64_t blocks = 0;
+	uint32_t n = 0;
+	size_t length;
+	for (uint32_t i = 1; sequence && gm_strings_text(i, &length); i++)
+		put_string(i);
+	for (unsigned i = 0; i < w->n_devices; i++)
+		blocks += gm_counter_get(i, GM_C_live_blocks);
+	if (!sequence || !w->walk || blocks > GM_SEGMENT_EVENTS / GM_SLOT_SIZE / 2)
+		return;
+	w->walk(put_live, &n);
+	gm_lock_take(&w->lock);
+	if (atomic_load(&w->current) == segment && atomic_load(&segment->sequence) == sequence) {
+		gm_segment_head(segment)->live_records = n;
+		__atomic_store_n(&gm_segment_head(segment)->live_known, 1, __ATOMIC_RELEASE);
+	}
+	gm_lock_release(&w->lock);
 }
 
 void gm_log_poll(void)
 {
+	struct gm_writer *w = &gm_writer;
+	if (GM_LIKELY(!atomic_load_explicit(&w->todo, memory_order_relaxed)))
+		return;
+	int saved = errno;
+	uint32_t todo = atomic_exchange(&w->todo, 0);
+	if (w->level == GM_LEVEL_EVENTS && (todo & GM_TODO_CHECKPOINT))
+		checkpoint(w);
+	gm_lock_take(&w->lock);
+	if (gm_log_wants(GM_RECORD_STRING)) {
+		if (w->level == GM_LEVEL_EVENTS && (todo & GM_TODO_SPARE))
+			gm_ring_prepare(w);
+		if (w->file.memory)
+			flush(w);
+	}
+	gm_lock_release(&w->lock);
+	errno = saved;
 }
 
 void gm_log_close(void)
 {
+	struct gm_writer *w = &gm_writer;
+	int saved = errno;
+	atomic_store(&wanted, 0);
+	gm_lock_take(&w->lock);
+	if (w->file.fd >= 0) {
+		if (w->level == GM_LEVEL_SMALL)
+			gm_small_close(w);
+		else
+			gm_ring_close(w);
+		gm_file_close(&w->file);
+	}
+	gm_sample_stop();
+	gm_lock_release(&w->lock);
+	errno = saved;
 }
 
+/*
+ * The segments stay mapped in a child until here (no MADV_DONTFORK): a child that never gets here,
+ * because a bare clone made it, would fault in its first hooked call instead of counting wrongly.
+ */
 void gm_log_forget(void)
 {
+	struct gm_writer *w = &gm_writer;
+	int saved = errno;
+	atomic_store(&wanted, 0);
+	gm_counters_forget();
+	for (unsigned i = 0; i < 2; i++)
+		if (w->segments[i].base)
+			munmap(w->segments[i].base, w->head.size);
+	if (w->front)
+		munmap(w->front, GM_PAGE_OFFSET + GM_PAGE_ROOM);
+	gm_file_close(&w->file);
+	memset(w, 0, sizeof *w); /* records_at stays behind: the parent may have been in malloc */
+	gm_lock_init(&w->lock, GM_RANK_LOG);
+	w->file.fd = -1;
+	gm_segment_forget_thread();
+	gm_strings_forget();
+	gm_sample_stop();
+	errno = saved;
 }
 
 const char *gm_log_path(void)
 {
-	return NULL;
+	return *gm_writer.file.path ? gm_writer.file.path : NULL;
 }

@@ -9,20 +9,35 @@ static uint64_t next_id(void)
 	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-static uint64_t held_for(uint64_t size)
+/* What a block takes of the idle extents: itself, or a slab for it. */
+struct want {
+	uint64_t length, align;
+};
+
+static struct want want_extent(uint64_t size)
 {
-	return gm_round_up(size, size < GM_POOL_BIG ? GM_SLAB_LEAST_SLOT : GM_POOL_BIG_STEP);
+	uint64_t step = size < GM_POOL_BIG ? GM_SLAB_LEAST_SLOT : GM_POOL_BIG_STEP;
+	uint64_t length = gm_round_up(size, step);
+	if (length < GM_EXTENT_LEAST)
+		length = GM_EXTENT_LEAST;
+	return (struct want){length,
+			     length >= GM_POOL_ALIGNED_FROM ? GM_POOL_GRANULE : GM_POOL_ALIGN};
+}
+
+static struct want want_for(uint64_t size)
+{
+	if (size <= GM_SLAB_LARGEST)
+		return (struct want){GM_POOL_GRANULE, GM_POOL_GRANULE};
+	return want_extent(size);
 }
 
 /* Idle memory for `size` bytes as an extent, however small the size is. */
 static struct gm_piece *take_extent(struct gm_pool *pool, uint64_t size)
 {
-	uint64_t held = held_for(size);
-	uint64_t align = held >= GM_POOL_ALIGNED_FROM ? GM_POOL_GRANULE : GM_POOL_ALIGN;
+	struct want want = want_extent(size);
 	if (!gm_extents_reserve(&pool->extents, 2))
 		return NULL;
-	struct gm_extent *extent = gm_extent_take(
-		&pool->extents, held < GM_EXTENT_LEAST ? GM_EXTENT_LEAST : held, align);
+	struct gm_extent *extent = gm_extent_take(&pool->extents, want.length, want.align);
 	if (!extent)
 		return NULL;
 	gm_extent_use(&pool->extents, extent, GM_LIVE, NULL); /* hand_out says whose */
@@ -56,65 +71,69 @@ static struct gm_piece *take_any(struct gm_pool *pool, uint64_t size)
 
 /* --- the ladder; a step answers SUCCESS when there may be idle memory now --- */
 
-static CUresult grow(struct gm_pool *pool, uint64_t need)
+static CUresult flush(struct gm_pool *pool, struct want want)
 {
-	return gm_pool_map(pool, need < GM_POOL_CHUNK ? GM_POOL_CHUNK : need, UINT64_MAX);
+	(void)want;
+	return gm_slabs_flush(&pool->slabs) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult grow_less(struct gm_pool *pool, uint64_t need)
+static CUresult grow(struct gm_pool *pool, struct want want)
 {
-	return need < GM_POOL_CHUNK ? gm_pool_map(pool, need, UINT64_MAX)
-				    : CUDA_ERROR_OUT_OF_MEMORY;
+	CUdeviceptr at;
+	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	if (want.length <= GM_POOL_CHUNK) /* a chunk is enough wherever it lies */
+		return gm_pool_map(pool, 0, GM_POOL_CHUNK, UINT64_MAX);
+	return gm_pool_map(pool, at, bytes < GM_POOL_CHUNK ? GM_POOL_CHUNK : bytes, UINT64_MAX);
 }
 
-static CUresult grow_in_pieces(struct gm_pool *pool, uint64_t need)
+static CUresult grow_less(struct gm_pool *pool, struct want want)
 {
+	CUdeviceptr at;
+	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	return bytes < GM_POOL_CHUNK ? gm_pool_map(pool, at, bytes, UINT64_MAX)
+				     : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult grow_in_pieces(struct gm_pool *pool, struct want want)
+{
+	CUdeviceptr at;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	for (unsigned n = 4; n <= 16 && result == CUDA_ERROR_OUT_OF_MEMORY; n *= 4) {
-		uint64_t piece = gm_round_up(need / n, GM_POOL_GRANULE);
-		if (piece && piece < need)
-			result = gm_pool_map(pool, need, piece);
+		uint64_t piece = gm_round_up(bytes / n, GM_POOL_GRANULE);
+		if (piece && piece < bytes)
+			result = gm_pool_map(pool, at, bytes, piece);
 	}
 	return result;
 }
 
-static CUresult regrow(struct gm_pool *pool, uint64_t need)
+/* Give `bytes` of idle chunks back and grow by no more than needed. Only if that can help: a
+ * program that probes for memory keeps its own. */
+static CUresult exchange(struct gm_pool *pool, struct want want, uint64_t bytes)
 {
-	CUresult result = gm_pool_map(pool, need, UINT64_MAX);
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? grow_in_pieces(pool, need) : result;
-}
-
-static CUresult flush(struct gm_pool *pool, uint64_t need)
-{
-	(void)need;
-	return gm_slabs_flush(&pool->slabs) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-/* Idle chunks go only if that can help: a program that probes for memory keeps its own. */
-static bool shedding_helps(const struct gm_pool *pool, uint64_t need)
-{
-	uint64_t kept = pool->mapped + pool->lent - gm_pool_sheddable(pool);
+	CUdeviceptr at;
 	uint64_t most = pool->config.limit < pool->memory ? pool->config.limit : pool->memory;
-	return kept <= most && need <= most - kept;
-}
-
-static CUresult exchange(struct gm_pool *pool, uint64_t need)
-{
-	if (!shedding_helps(pool, need) || !gm_pool_shed(pool, need))
+	uint64_t kept = pool->handed_out + pool->retired + pool->lent;
+	if (kept > most || want.length > most - kept || !gm_pool_shed(pool, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return regrow(pool, need);
+	bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	CUresult result = gm_pool_map(pool, at, bytes, UINT64_MAX);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? grow_in_pieces(pool, want) : result;
 }
 
-static CUresult exchange_all(struct gm_pool *pool, uint64_t need)
+static CUresult exchange_some(struct gm_pool *pool, struct want want)
 {
-	if (!shedding_helps(pool, need) || !gm_pool_shed(pool, UINT64_MAX))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	return regrow(pool, need);
+	return exchange(pool, want, want.length);
 }
 
-static CUresult settle(struct gm_pool *pool, uint64_t need)
+static CUresult exchange_all(struct gm_pool *pool, struct want want)
 {
-	(void)need;
+	return exchange(pool, want, UINT64_MAX);
+}
+
+static CUresult settle(struct gm_pool *pool, struct want want)
+{
+	(void)want;
 	gm_pool_unlock(pool);
 	uint64_t settled = gm_pool_settle(pool);
 	gm_pool_lock(pool);
@@ -123,13 +142,11 @@ static CUresult settle(struct gm_pool *pool, uint64_t need)
 
 static CUresult climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
-	static CUresult (*const steps[])(struct gm_pool * pool, uint64_t need) = {
-		flush,	  grow,		grow_less, grow_in_pieces,
-		exchange, exchange_all, settle,	   exchange_all};
-	uint64_t need = gm_round_up(size <= GM_SLAB_LARGEST ? GM_POOL_GRANULE : held_for(size),
-				    GM_POOL_GRANULE);
+	static CUresult (*const steps[])(struct gm_pool * pool, struct want want) = {
+		flush,	       grow,	     grow_less, grow_in_pieces,
+		exchange_some, exchange_all, settle,	exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-		CUresult result = steps[i](pool, need);
+		CUresult result = steps[i](pool, want_for(size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		/* Also after a failure: other threads free and grow meanwhile. */

@@ -38,10 +38,11 @@ static struct gm_chunk *new_chunk(struct gm_pool *pool, struct gm_run *run)
 }
 
 /* Chunks for a run of addresses, none made yet; NULL: no addresses, or no host memory. */
-static struct gm_chunk *plan(struct gm_pool *pool, uint64_t bytes, uint64_t piece)
+static struct gm_chunk *plan(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint64_t piece)
 {
 	struct gm_chunk *chunks = NULL, **last = &chunks;
-	struct gm_run *run = gm_range_take(&pool->range, bytes);
+	struct gm_run *run =
+		at ? gm_range_take_at(&pool->range, at, bytes) : gm_range_take(&pool->range, bytes);
 	while (run) {
 		struct gm_run *rest = NULL;
 		bool is_last = run->size <= piece;
@@ -137,11 +138,32 @@ static void publish(struct gm_pool *pool, struct gm_chunk *chunks, uint64_t ns)
 	}
 }
 
-CUresult gm_pool_map(struct gm_pool *pool, uint64_t bytes, uint64_t piece)
+uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t align,
+			   CUdeviceptr *at)
+{
+	uint64_t least = gm_round_up(length, GM_POOL_GRANULE);
+	*at = 0;
+	for (const struct gm_run *run = pool->range.free; run; run = run->next) {
+		const struct gm_extent *tail = gm_table_ends_at(&pool->table, run->base);
+		if (!tail || GM_GET(tail->piece.state) != GM_IDLE)
+			continue;
+		CUdeviceptr from = gm_round_up(GM_GET(tail->piece.base), align);
+		if (from >= run->base || run->base - from >= length)
+			continue;
+		uint64_t bytes = gm_round_up(length - (run->base - from), GM_POOL_GRANULE);
+		if (bytes < least && bytes <= run->size) {
+			least = bytes;
+			*at = run->base;
+		}
+	}
+	return least;
+}
+
+CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint64_t piece)
 {
 	if (bytes > gm_pool_room(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	struct gm_chunk *chunks = plan(pool, bytes, piece);
+	struct gm_chunk *chunks = plan(pool, at, bytes, piece);
 	if (!chunks)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	struct gm_access access;
@@ -197,15 +219,6 @@ uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes)
 	if (stale)
 		gm_access_refresh(pool);
 	return given;
-}
-
-uint64_t gm_pool_sheddable(const struct gm_pool *pool)
-{
-	uint64_t sum = 0;
-	for (const struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after)
-		if (chunk->used == 0 && !chunk->pins && !chunk->busy)
-			sum += chunk->size;
-	return sum;
 }
 
 uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool settle)

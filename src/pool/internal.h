@@ -93,17 +93,20 @@ bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, stru
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
 
 /*
- * grow.c. All are called under the lock, drop it around driver calls, and hold it again when they
- * return. gm_pool_map maps `bytes` (a multiple of 2 MiB) of new memory side by side, in handles of
- * `piece` bytes at most. gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are
- * as many, and returns how much it gave.
+ * grow.c. gm_pool_map and gm_pool_shed are called under the lock, drop it around driver calls, and
+ * hold it again when they return. gm_pool_map maps `bytes` (a multiple of 2 MiB) of new memory side
+ * by side, in handles of `piece` bytes at most, at `at`, where free addresses begin (0: anywhere).
+ * gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are as many, and returns
+ * how much it gave.
  */
-CUresult gm_pool_map(struct gm_pool *pool, uint64_t bytes, uint64_t piece);
+CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint64_t piece);
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes);
 /* Bytes that may still be mapped under the limit. */
 uint64_t gm_pool_room(const struct gm_pool *pool);
-/* Sum of the chunks that gm_pool_shed could give back. */
-uint64_t gm_pool_sheddable(const struct gm_pool *pool);
+/* The least that must be mapped, and where (0: anywhere), to have `length` bytes at a multiple of
+ * `align`: an idle extent that ends before free addresses need not be mapped again. */
+uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t align,
+			   CUdeviceptr *at);
 
 /* Count and log a chunk mapped, moved (from `old`) or given back. */
 void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,

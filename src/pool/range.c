@@ -47,11 +47,9 @@ void gm_range_close(struct gm_range *range, const struct gm_driver *driver)
 	*range = (struct gm_range){0};
 }
 
-struct gm_run *gm_range_take(struct gm_range *range, uint64_t size)
+/* Take the first `size` bytes of the free run that `link` leads to. */
+static struct gm_run *take(struct gm_range *range, struct gm_run **link, uint64_t size)
 {
-	struct gm_run **link = &range->free;
-	while (*link && (*link)->size < size)
-		link = &(*link)->next;
 	struct gm_run *found = *link, *taken = found;
 	if (!found)
 		return NULL;
@@ -67,6 +65,22 @@ struct gm_run *gm_range_take(struct gm_range *range, uint64_t size)
 	taken->next = NULL;
 	range->taken += size;
 	return taken;
+}
+
+struct gm_run *gm_range_take(struct gm_range *range, uint64_t size)
+{
+	struct gm_run **link = &range->free;
+	while (*link && (*link)->size < size)
+		link = &(*link)->next;
+	return take(range, link, size);
+}
+
+struct gm_run *gm_range_take_at(struct gm_range *range, CUdeviceptr base, uint64_t size)
+{
+	struct gm_run **link = &range->free;
+	while (*link && ((*link)->base != base || (*link)->size < size))
+		link = &(*link)->next;
+	return take(range, link, size);
 }
 
 struct gm_run *gm_range_cut(struct gm_run *run, uint64_t size)

@@ -35,6 +35,9 @@ void gm_range_close(struct gm_range *range, const struct gm_driver *driver);
 /* Take `size` bytes; NULL: no run is that long, or no host memory. */
 struct gm_run *gm_range_take(struct gm_range *range, uint64_t size);
 
+/* Likewise, from the beginning of the free run at `base`. */
+struct gm_run *gm_range_take_at(struct gm_range *range, CUdeviceptr base, uint64_t size);
+
 /* Cut a taken run in two: `run` keeps its first `size` bytes, the rest is returned. NULL: no host
  * memory, `run` is as before. */
 struct gm_run *gm_range_cut(struct gm_run *run, uint64_t size);

@@ -2,3 +2,6 @@
 UNIT_TESTS += tests/unit/test_size
 tests_unit_test_size_SOURCES = tests/unit/test_size.c
 tests_unit_test_size_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_base
+tests_unit_test_base_SOURCES = tests/unit/test_base.c
+tests_unit_test_base_LDADD = $(UNIT_LDADD)

@@ -1,1 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
+UNIT_TESTS += tests/unit/test_range tests/unit/test_extent tests/unit/test_slab tests/unit/test_pool \
+	tests/unit/test_pool_random tests/unit/test_pool_faults tests/unit/test_pool_fence \
+	tests/unit/test_pool_lend tests/unit/test_pool_threads tests/unit/test_pool_host
+POOL_FAKE = tests/unit/pool_fake.h
+tests_unit_test_range_SOURCES = tests/unit/test_range.c $(POOL_FAKE)
+tests_unit_test_range_LDADD = $(UNIT_LDADD)
+tests_unit_test_extent_SOURCES = tests/unit/test_extent.c
+tests_unit_test_extent_LDADD = $(UNIT_LDADD)
+tests_unit_test_slab_SOURCES = tests/unit/test_slab.c
+tests_unit_test_slab_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_SOURCES = tests/unit/test_pool.c $(POOL_FAKE)
+tests_unit_test_pool_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_random_SOURCES = tests/unit/test_pool_random.c $(POOL_FAKE)
+tests_unit_test_pool_random_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_faults_SOURCES = tests/unit/test_pool_faults.c $(POOL_FAKE)
+tests_unit_test_pool_faults_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_fence_SOURCES = tests/unit/test_pool_fence.c $(POOL_FAKE)
+tests_unit_test_pool_fence_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_lend_SOURCES = tests/unit/test_pool_lend.c $(POOL_FAKE)
+tests_unit_test_pool_lend_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_threads_SOURCES = tests/unit/test_pool_threads.c $(POOL_FAKE)
+tests_unit_test_pool_threads_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_host_SOURCES = tests/unit/test_pool_host.c $(POOL_FAKE)
+tests_unit_test_pool_host_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+tests_unit_test_pool_host_LDADD = $(UNIT_LDADD)

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "log/about.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "knob/knob.h"
+
+#define COMMAND_ROOM 8192
+
+static const char *const job_variables[] = {"SLURM_JOB_ID", "PBS_JOBID",    "LSB_JOBID",
+					    "FLUX_JOB_ID",  "COBALT_JOBID", "JOB_ID"};
+
+/*
+ * From the innermost launcher outwards: torchrun inside srun has both RANK and SLURM_PROCID, and
+ * only the first tells the processes of a node apart. RANK is too common a name to count alone.
+ */
+static const struct {
+	const char *name, *also;
+} rank_variables[] = {
+	{"RANK", "WORLD_SIZE"},
+	{"OMPI_COMM_WORLD_RANK", NULL},
+	{"MV2_COMM_WORLD_RANK", NULL},
+	{"PMIX_RANK", NULL},
+	{"PMI_RANK", NULL},
+	{"FLUX_TASK_RANK", NULL},
+	{"SLURM_PROCID", NULL},
+};
+
+static void ask_program(char *out, size_t n)
+{
+	char path[4096];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+	path[length > 0 ? length : 0] = 0;
+	const char *slash = strrchr(path, '/');
+	snprintf(out, n, "%s", slash ? slash + 1 : program_invocation_short_name);
+}
+
+static void ask_job(char *out, size_t n)
+{
+	*out = 0;
+	for (size_t i = 0; !*out && i < sizeof job_variables / sizeof *job_variables; i++) {
+		const char *value = secure_getenv(job_variables[i]);
+		snprintf(out, n, "%s", value ? value : "");
+	}
+}
+
+static int ask_rank(void)
+{
+	for (size_t i = 0; i < sizeof rank_variables / sizeof *rank_variables; i++) {
+		const char *value = secure_getenv(rank_variables[i].name);
+		const char *also = rank_variables[i].also;
+		if (!value || !*value || (also && !secure_getenv(also)))
+			continue;
+		char *end;
+		long rank = strtol(value, &end, 10);
+		if (!*end && rank >= 0 && rank <= INT_MAX)
+			return (int)rank;
+	}
+	return -1;
+}
+
+void gm_about_ask(struct gm_about *about)
+{
+	if (gethostname(about->host, sizeof about->host))
+		strcpy(about->host, "unknown");
+	about->host[sizeof about->host - 1] = 0;
+	ask_program(about->program, sizeof about->program);
+	ask_job(about->job, sizeof about->job);
+	about->pid = getpid();
+	about->rank = ask_rank();
+}
+
+struct gm_file_words gm_about_words(const struct gm_about *about)
+{
+	return (struct gm_file_words){about->host, about->job, about->program, about->pid,
+				      about->rank};
+}
+
+/* One pair; one that does not fit whole is left out. */
+__attribute__((format(printf, 3, 4))) static void say(struct gm_about *about, const char *key,
+						      const char *format, ...)
+{
+	size_t room = sizeof about->text - about->size;
+	char *at = about->text + about->size;
+	size_t n = strlen(key);
+	if (n + 2 > room)
+		return;
+	memcpy(at, key, n);
+	at[n++] = '=';
+	va_list args;
+	va_start(args, format);
+	int more = vsnprintf(at + n, room - n, format, args);
+	va_end(args);
+	if (more >= 0 && n + (size_t)more < room)
+		about->size += (uint32_t)(n + (size_t)more + 1);
+}
+
+static void say_knob(struct gm_about *about, enum gm_knob_id id)
+{
+	const char *given = NULL;
+	const struct gm_knob_info *knob = &gm_knob_table[id];
+	switch (gm_knob_source(id, &given)) {
+	case GM_KNOB_ENVIRONMENT:
+		say(about, "knob", "%s=%s (environment)", knob->name, given ? given : "");
+		break;
+	case GM_KNOB_REFUSED:
+		say(about, "knob", "%s=%s (default; refused: %s)", knob->name, knob->fallback,
+		    given ? given : "");
+		break;
+	case GM_KNOB_DEFAULT:
+		say(about, "knob", "%s=%s (default)", knob->name, knob->fallback);
+		break;
+	}
+}
+
+static void say_device(struct gm_about *about, const struct gm_log_device *device)
+{
+	char uuid[33];
+	for (unsigned i = 0; i < 16; i++)
+		snprintf(uuid + 2 * i, 3, "%02x", device->uuid[i]);
+	say(about, "device", "%s %llu %.*s", uuid, (unsigned long long)device->total,
+	    (int)sizeof device->name, device->name);
+}
+
+/* True if a shell would read the argument as it stands. */
+static bool is_plain(const char *argument)
+{
+	return *argument && !argument[strspn(argument, "abcdefghijklmnopqrstuvwxyz0123456789"
+						       "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_./=:,@%+")];
+}
+
+/* The arguments as one would type them; cut where room ends. */
+static void join_arguments(const char *from, size_t length, char *out, size_t n)
+{
+	size_t at = 0;
+	for (const char *end = from + length; from < end; from += strlen(from) + 1) {
+		bool plain = is_plain(from);
+		if (at + 4 >= n)
+			break;
+		if (at)
+			out[at++] = ' ';
+		if (!plain)
+			out[at++] = '\'';
+		for (const char *p = from; *p && at + 6 < n; p++) {
+			if (*p == '\'') {
+				memcpy(out + at, "'\\'", 3);
+				at += 3;
+			}
+			out[at++] = *p;
+		}
+		if (!plain)
+			out[at++] = '\'';
+	}
+	out[at] = 0;
+}
+
+static void say_command(struct gm_about *about)
+{
+	char raw[COMMAND_ROOM / 2], text[COMMAND_ROOM];
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, raw, sizeof raw - 1);
+	if (fd >= 0)
+		close(fd);
+	n = n < 0 ? 0 : n;
+	raw[n] = 0;
+	join_arguments(raw, (size_t)n, text, sizeof text);
+	say(about, "command", "%s", text);
+}
+
+void gm_about_write(struct gm_about *about, const struct gm_log_config *config)
+{
+	about->size = 0;
+	say(about, "host", "%s", about->host);
+	say(about, "program", "%s", about->program);
+	say(about, "job", "%s", about->job);
+	say(about, "mode", "%s", config->mode ? config->mode : "");
+	for (unsigned i = 0; i < config->n_devices; i++)
+		say_device(about, &config->devices[i]);
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
+		say_knob(about, (enum gm_knob_id)i);
+	/* Before the hooks, which could be reordered but not shortened: a lost hook loses a name.
+	 */
+	for (unsigned i = 0; i < config->n_hooks; i++)
+		say(about, "hook", "%s", config->hooks[i]);
+	say_command(about);
+}

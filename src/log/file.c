@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "log/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define NAMES_TRIED 1000
+
+bool gm_file_force_memory;
+
+/*
+ * File systems whose files are written rather than mapped: on a network a page fault may hang or
+ * raise SIGBUS in the middle of the program, and ZFS keeps no promise of posix_fallocate.
+ */
+static const struct {
+	uint32_t magic;
+	const char *name;
+} unmappable[] = {
+	{0x6969, "nfs"},	{0x517b, "smb"},	  {0xff534d42, "cifs"},
+	{0xfe534d42, "smb2"},	{0x0bd00bd0, "lustre"},	  {0x47504653, "gpfs"},
+	{0x65735546, "fuse"},	{0x00c36400, "ceph"},	  {0x19830326, "beegfs"},
+	{0x5346414f, "afs"},	{0x6b414653, "kafs"},	  {0x73757245, "coda"},
+	{0x01021997, "9p"},	{0x20030528, "orangefs"}, {0x7461636f, "ocfs2"},
+	{0x01161970, "gfs2"},	{0xaad7aaea, "panfs"},	  {0xbeefdead, "snfs"},
+	{0x61636673, "acfs"},	{0x786f4256, "vboxsf"},	  {0x2fc12fc1, "zfs"},
+	{0xbacbacbc, "vmhgfs"}, {0x013111a8, "ibrix"},
+};
+
+static bool is_unmappable(int fd)
+{
+	struct statfs fs;
+	if (gm_file_force_memory || fstatfs(fd, &fs))
+		return true;
+	for (size_t i = 0; i < sizeof unmappable / sizeof *unmappable; i++)
+		if ((uint32_t)fs.f_type == unmappable[i].magic)
+			return true;
+	return false;
+}
+
+/* Append `text` with slashes made harmless; a word of the environment is no path. */
+static size_t put_word(char *out, size_t n, size_t at, const char *text)
+{
+	for (; *text; text++, at++)
+		if (at < n)
+			out[at] = *text == '/' ? '_' : *text;
+	return at;
+}
+
+static size_t put_number(char *out, size_t n, size_t at, int number)
+{
+	char digits[16];
+	snprintf(digits, sizeof digits, "%d", number);
+	return put_word(out, n, at, digits);
+}
+
+static size_t expand(char *out, size_t n, size_t at, const char *pattern,
+		     const struct gm_file_words *words)
+{
+	for (const char *p = pattern; *p; p++) {
+		char what = *p == '%' ? p[1] : 0;
+		if (what == 'h')
+			at = put_word(out, n, at, words->host);
+		else if (what == 'e')
+			at = put_word(out, n, at, words->program);
+		else if (what == 'j')
+			at = put_word(out, n, at, *words->job ? words->job : "0");
+		else if (what == 'p')
+			at = put_number(out, n, at, words->pid);
+		else if (what == 'r')
+			at = put_number(out, n, at, words->rank < 0 ? 0 : words->rank);
+		else {
+			if (at < n)
+				out[at] = *p;
+			at++;
+			p += what == '%';
+			continue;
+		}
+		p++;
+	}
+	return at;
+}
+
+bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback,
+		  const struct gm_file_words *words)
+{
+	size_t length = strlen(pattern);
+	size_t at = expand(out, n, 0, pattern, words);
+	if (!length || pattern[length - 1] == '/')
+		at = expand(out, n, at, fallback, words);
+	if (at >= n)
+		return false;
+	out[at] = 0;
+	return true;
+}
+
+int gm_file_create(struct gm_file *file, const char *name)
+{
+	int fd = -1;
+	for (unsigned i = 0; fd < 0 && i < NAMES_TRIED; i++) {
+		int n = i ? snprintf(file->path, sizeof file->path, "%s.%u", name, i)
+			  : snprintf(file->path, sizeof file->path, "%s", name);
+		if (n >= (int)sizeof file->path)
+			return ENAMETOOLONG;
+		fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0 && errno != EEXIST)
+			return errno;
+	}
+	if (fd < 0)
+		return EEXIST;
+	file->fd = gm_fd_raise(fd);
+	file->length = 0;
+	file->memory = is_unmappable(file->fd);
+	return gm_fd_identify(file->fd, &file->identity) ? 0 : errno;
+}
+
+/* The program may have closed our descriptor, and opened another file under its number. */
+static int check_ours(struct gm_file *file)
+{
+	if (gm_fd_is(file->fd, &file->identity))
+		return 0;
+	int fd = open(file->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || !gm_fd_is(fd, &file->identity)) {
+		if (fd >= 0)
+			close(fd);
+		return EBADF;
+	}
+	file->fd = gm_fd_raise(fd);
+	return 0;
+}
+
+/* A write beyond RLIMIT_FSIZE sends SIGXFSZ to the thread: have it wait, then take it away. */
+struct quiet {
+	sigset_t before, limit;
+	bool pending;
+};
+
+static void quiet_begin(struct quiet *quiet)
+{
+	sigset_t pending;
+	sigemptyset(&quiet->limit);
+	sigaddset(&quiet->limit, SIGXFSZ);
+	quiet->pending = !sigpending(&pending) && sigismember(&pending, SIGXFSZ) == 1;
+	pthread_sigmask(SIG_BLOCK, &quiet->limit, &quiet->before);
+}
+
+static void quiet_end(struct quiet *quiet, int error)
+{
+	static const struct timespec at_once;
+	if (error == EFBIG && !quiet->pending)
+		while (sigtimedwait(&quiet->limit, NULL, &at_once) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
+}
+
+/* Without a promise of space, for files that are written: what is missing shows then. */
+static int extend(const struct gm_file *file, uint64_t length)
+{
+	if (file->memory)
+		return ftruncate(file->fd, (off_t)length) ? errno : 0;
+	return posix_fallocate(file->fd, (off_t)file->length, (off_t)(length - file->length));
+}
+
+int gm_file_reserve(struct gm_file *file, uint64_t length)
+{
+	struct quiet quiet;
+	int error;
+	if (length <= file->length)
+		return 0;
+	error = check_ours(file);
+	if (error)
+		return error;
+	quiet_begin(&quiet);
+	do {
+		error = extend(file, length);
+	} while (error == EINTR);
+	quiet_end(&quiet, error);
+	if (error) /* what was reserved of it is of no use */
+		gm_file_trim(file, file->length);
+	else
+		file->length = length;
+	return error;
+}
+
+int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t offset)
+{
+	struct quiet quiet;
+	const char *from = data;
+	int error = check_ours(file);
+	if (error)
+		return error;
+	quiet_begin(&quiet);
+	while (n && !error) {
+		ssize_t done = pwrite(file->fd, from, n, (off_t)offset);
+		if (done > 0) {
+			from += done;
+			offset += (uint64_t)done;
+			n -= (size_t)done;
+		} else if (done == 0 || errno != EINTR) {
+			error = done ? errno : ENOSPC;
+		}
+	}
+	quiet_end(&quiet, error);
+	return error;
+}
+
+void *gm_file_map(struct gm_file *file, uint64_t offset, size_t size)
+{
+	int error = check_ours(file);
+	if (error) {
+		errno = error;
+		return NULL;
+	}
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t)offset);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+void gm_file_trim(struct gm_file *file, uint64_t length)
+{
+	if (!check_ours(file) && !ftruncate(file->fd, (off_t)length))
+		file->length = length;
+}
+
+void gm_file_remove(struct gm_file *file)
+{
+	if (!check_ours(file))
+		unlink(file->path);
+	gm_file_close(file);
+}
+
+void gm_file_close(struct gm_file *file)
+{
+	if (file->fd >= 0 && gm_fd_is(file->fd, &file->identity))
+		close(file->fd);
+	file->fd = -1;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "log/segment.h"
+
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/debug.h"
+
+#define FINISHED ((uint64_t)1 << 16)
+
+/* Slots that this thread has taken, and its stripe and id. */
+static GM_TLS struct {
+	const struct gm_segment *segment;
+	uint64_t sequence;
+	uint32_t next, end;
+	uint32_t thread, stripe;
+} mine;
+
+static _Atomic uint32_t stripes_given;
+
+static uint32_t ask_thread(void)
+{
+	mine.thread = (uint32_t)syscall(SYS_gettid);
+	mine.stripe =
+		atomic_fetch_add_explicit(&stripes_given, 1, memory_order_relaxed) % GM_STRIPES;
+	return mine.thread;
+}
+
+uint32_t gm_segment_thread(void)
+{
+	return GM_LIKELY(mine.thread) ? mine.thread : ask_thread();
+}
+
+void gm_segment_forget_thread(void)
+{
+	memset(&mine, 0, sizeof mine);
+}
+
+/* Sequentially consistent, as is making another segment current: one of the two sees the other. */
+void gm_segment_enter(struct gm_segment *segment)
+{
+	gm_segment_thread();
+	atomic_fetch_add(&segment->stripes[mine.stripe].word, 1);
+}
+
+void gm_segment_leave(struct gm_segment *segment, unsigned records)
+{
+	atomic_fetch_add_explicit(&segment->stripes[mine.stripe].word, records * FINISHED - 1,
+				  memory_order_release);
+}
+
+bool gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *slot)
+{
+	uint64_t sequence = atomic_load_explicit(&segment->sequence, memory_order_relaxed);
+	if (GM_UNLIKELY(mine.segment != segment || mine.sequence != sequence ||
+			mine.end - mine.next < n)) {
+		uint32_t want = n > GM_BLOCK ? n : GM_BLOCK;
+		uint32_t at = atomic_load_explicit(&segment->next, memory_order_relaxed);
+		if (at < segment->slots)
+			at = atomic_fetch_add_explicit(&segment->next, want, memory_order_relaxed);
+		if (at > segment->slots || segment->slots - at < n)
+			return false;
+		mine.segment = segment;
+		mine.sequence = sequence;
+		mine.next = at;
+		mine.end = at + want < segment->slots ? at + want : segment->slots;
+	}
+	*slot = mine.next;
+	mine.next += n;
+	return true;
+}
+
+static void write_slot(struct gm_record *to, const void *from, size_t n, uint8_t kind)
+{
+	_Static_assert(offsetof(struct gm_record, kind) == GM_MORE_SIZE, "the kind is last");
+	memcpy(to, from, n);
+	atomic_store_explicit((_Atomic uint8_t *)&to->kind, kind, memory_order_release);
+}
+
+void gm_segment_write(struct gm_segment *segment, uint32_t slot, const struct gm_record *record,
+		      const void *body, size_t length)
+{
+	struct gm_record *first = gm_segment_slot(segment, slot), *at = first;
+	const char *from = body;
+	while (length) {
+		size_t n = length < GM_MORE_SIZE ? length : GM_MORE_SIZE;
+		write_slot(++at, from, n, GM_RECORD_MORE);
+		from += n;
+		length -= n;
+	}
+	write_slot(first, record, GM_MORE_SIZE, record->kind);
+}
+
+uint64_t gm_segment_records(const struct gm_segment *segment, uint64_t *writers)
+{
+	uint64_t records = 0, inside = 0;
+	for (unsigned i = 0; i < GM_STRIPES; i++) {
+		uint64_t word = atomic_load(&segment->stripes[i].word);
+		inside += word % FINISHED;
+		records += word / FINISHED;
+	}
+	if (writers)
+		*writers = inside;
+	return records;
+}
+
+bool gm_segment_drain(const struct gm_segment *segment, bool patient)
+{
+	uint64_t writers;
+	for (unsigned i = 0; i < (patient ? 10000u : 100u); i++) {
+		gm_segment_records(segment, &writers);
+		if (!writers)
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+uint32_t gm_segment_used(const struct gm_segment *segment)
+{
+	uint32_t next = atomic_load_explicit(&segment->next, memory_order_relaxed);
+	return next < segment->slots ? next : segment->slots;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The small log: one segment, an eighth of it for snapshots, strings and the like in the order in
+ * which they come, the rest for samples. When the samples fill it, every second one of each device
+ * goes, and from then on every second one is kept: what is there always covers the whole time.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "log/writer.h"
+
+#define SAMPLE_SLOTS 4
+_Static_assert(1 + (sizeof(struct gm_sample) + GM_MORE_SIZE - 1) / GM_MORE_SIZE == SAMPLE_SLOTS,
+	       "a sample takes four slots");
+
+static struct {
+	uint32_t others, others_room;  /* slots */
+	uint32_t samples, sample_room; /* groups of SAMPLE_SLOTS */
+	unsigned shift;		       /* one of 2^shift samples is kept */
+	struct {
+		uint64_t seen;
+		uint32_t newest; /* group + 1 of a sample that the next one replaces; 0: none */
+	} device[256];
+} area;
+
+int gm_small_open(struct gm_writer *w)
+{
+	struct gm_segment *segment = &w->segments[0];
+	w->head.size = GM_SEGMENT_SMALL;
+	w->places = 1;
+	w->now = 0;
+	int error = gm_file_reserve(&w->file, w->head.size);
+	if (!error)
+		error = gm_writer_hold(w, segment, 0);
+	if (!error)
+		error = gm_writer_share_counters(w);
+	if (error)
+		return error;
+	gm_writer_describe(w, segment, 1);
+	memset(&area, 0, sizeof area);
+	area.others_room = segment->slots / 8;
+	area.sample_room = (segment->slots - area.others_room) / SAMPLE_SLOTS;
+	gm_segment_head(segment)->live_known = 1;
+	gm_writer_show(w, segment, 1);
+	atomic_store(&w->current, segment);
+	return 0;
+}
+
+static uint32_t group_slot(uint32_t group)
+{
+	return area.others_room + group * SAMPLE_SLOTS;
+}
+
+/* Make a group's slots as if they had never been written; the record goes first. */
+static void wipe(struct gm_segment *segment, uint32_t group)
+{
+	struct gm_record *at = gm_segment_slot(segment, group_slot(group));
+	__atomic_store_n(&at->kind, GM_RECORD_NONE, __ATOMIC_SEQ_CST);
+	memset(at, 0, SAMPLE_SLOTS * sizeof *at);
+}
+
+static void move(struct gm_segment *segment, uint32_t from, uint32_t to)
+{
+	struct gm_record *source = gm_segment_slot(segment, group_slot(from));
+	struct gm_record *target = gm_segment_slot(segment, group_slot(to));
+	if (from == to)
+		return;
+	wipe(segment, to);
+	memcpy(target + 1, source + 1, (SAMPLE_SLOTS - 1) * sizeof *source);
+	memcpy(target, source, GM_MORE_SIZE);
+	__atomic_store_n(&target->kind, source->kind, __ATOMIC_RELEASE);
+}
+
+/* Keep every second sample of each device, and its last, which the next ones replace until one is
+ * due to stay. Killed in between, a sample may be there twice, never not at all. */
+static void thin(struct gm_segment *segment)
+{
+	uint32_t last[256] = {0}, kth[256] = {0}, to = 0;
+	for (uint32_t i = 0; i < area.samples; i++)
+		last[gm_segment_slot(segment, group_slot(i))->device] = i;
+	area.shift++;
+	for (uint32_t i = 0; i < area.samples; i++) {
+		uint8_t device = gm_segment_slot(segment, group_slot(i))->device;
+		bool is_last = i == last[device];
+		if (kth[device]++ % 2 == 0 && !is_last)
+			continue;
+		bool stays = area.device[device].seen % (1ull << area.shift) == 0;
+		if (is_last)
+			area.device[device].newest = stays ? 0 : to + 1;
+		move(segment, i, to++);
+	}
+	for (uint32_t i = to; i < area.samples; i++)
+		wipe(segment, i);
+	area.samples = to;
+}
+
+static bool put_sample(struct gm_segment *segment, const struct gm_record *record, const void *body,
+		       size_t length)
+{
+	uint32_t *newest = &area.device[record->device].newest;
+	if (!*newest && area.samples == area.sample_room)
+		thin(segment);
+	if (!*newest && area.samples == area.sample_room)
+		return false;
+	uint32_t group = *newest ? *newest - 1 : area.samples++;
+	if (*newest)
+		wipe(segment, group);
+	else
+		gm_counter_add(0, GM_C_log_records, 1);
+	gm_segment_write(segment, group_slot(group), record, body, length);
+	bool stays = ++area.device[record->device].seen % (1ull << area.shift) == 0;
+	*newest = stays ? 0 : group + 1;
+	return true;
+}
+
+bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const void *body,
+		  size_t length)
+{
+	struct gm_segment *segment = &w->segments[0];
+	uint32_t n = gm_format_slots(length);
+	if (w->ended || !atomic_load(&w->current))
+		return false;
+	if (record->kind == GM_RECORD_SAMPLE)
+		return put_sample(segment, record, body, length);
+	if (area.others_room - area.others < n)
+		return false;
+	gm_segment_write(segment, area.others, record, body, length);
+	area.others += n;
+	gm_counter_add(0, GM_C_log_records, 1);
+	return true;
+}
+
+void gm_small_flush(struct gm_writer *w)
+{
+	if (!w->file.memory || w->ended)
+		return;
+	gm_writer_flush(w, &w->segments[0], 0, group_slot(area.samples));
+	gm_writer_flush_page(w, false);
+}
+
+void gm_small_close(struct gm_writer *w)
+{
+	struct gm_segment *segment = &w->segments[0];
+	uint32_t end = group_slot(area.samples);
+	atomic_store(&w->current, NULL);
+	if (w->file.memory && !w->ended)
+		gm_writer_flush(w, segment, 0, end);
+	gm_writer_finish(w, segment->slots_offset + (uint64_t)end * GM_SLOT_SIZE, true);
+}

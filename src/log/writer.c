@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "log/writer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/msg.h"
+
+struct gm_writer gm_writer = {.lock = GM_LOCK_INIT(GM_RANK_LOG), .file = {.fd = -1}};
+
+void gm_writer_drop(uint64_t records)
+{
+	gm_counter_add(0, GM_C_log_dropped_records, records);
+}
+
+int gm_writer_hold(struct gm_writer *w, struct gm_segment *segment, uint64_t offset)
+{
+	uint64_t size = w->head.size;
+	if (!w->file.memory) {
+		if (segment->base)
+			munmap(segment->base, size);
+		segment->base = gm_file_map(&w->file, offset, size);
+	} else if (!segment->base) {
+		void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				  -1, 0);
+		segment->base = base == MAP_FAILED ? NULL : base;
+	}
+	if (!segment->base)
+		return errno;
+	segment->offset = offset;
+	segment->size = size;
+	return 0;
+}
+
+void gm_writer_describe(struct gm_writer *w, struct gm_segment *segment, uint64_t sequence)
+{
+	struct gm_segment_head head = w->head, *to = gm_segment_head(segment);
+	uint32_t at = GM_PAGE_OFFSET;
+	if (segment->offset == 0) {
+		head.live_offset = at;
+		at += GM_PAGE_ROOM;
+	}
+	if (w->level == GM_LEVEL_EVENTS) {
+		head.checkpoint_offset = at;
+		at += GM_PAGE_ROOM;
+	}
+	head.slots_offset = at;
+	segment->slots_offset = at;
+	segment->slots = (uint32_t)((segment->size - at) / GM_SLOT_SIZE);
+	segment->written = 0;
+	for (unsigned i = 0; i < GM_STRIPES; i++)
+		atomic_store(&segment->stripes[i].word, 0);
+	atomic_store(&segment->next, 0);
+	atomic_store(&segment->sequence, sequence);
+	__atomic_store_n(&to->sequence, 0, __ATOMIC_SEQ_CST);
+	if (sequence > w->places || (w->file.memory && sequence > 2)) /* else it is fresh */
+		memset(segment->base + at, 0, segment->size - at);
+	memcpy(segment->base + GM_TEXT_OFFSET, w->about.text, sizeof w->about.text);
+	head.text_offset = GM_TEXT_OFFSET;
+	head.text_size = w->about.size;
+	head.sequence = 0;
+	*to = head;
+}
+
+void gm_writer_show(struct gm_writer *w, struct gm_segment *segment, uint64_t sequence)
+{
+	struct gm_segment_head *head = gm_segment_head(segment);
+	head->begun = gm_clock_ns();
+	head->dropped = w->dropped;
+	if (head->checkpoint_offset)
+		memcpy(segment->base + head->checkpoint_offset, gm_counters_page(),
+		       sizeof(struct gm_counter_page));
+	if (w->front) {
+		gm_counters_page()->sequence = sequence;
+		gm_counters_page()->length = w->file.length;
+		gm_counters_page()->last = head->begun;
+	}
+	__atomic_store_n(&head->sequence, sequence, __ATOMIC_RELEASE);
+}
+
+int gm_writer_share_counters(struct gm_writer *w)
+{
+	if (w->file.memory)
+		return 0;
+	w->front = gm_file_map(&w->file, 0, GM_PAGE_OFFSET + GM_PAGE_ROOM);
+	if (!w->front)
+		return errno;
+	struct gm_counter_page *page = (struct gm_counter_page *)(w->front + GM_PAGE_OFFSET);
+	gm_counters_describe(page);
+	gm_counters_move(page);
+	return 0;
+}
+
+void gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t from, uint32_t to)
+{
+	const struct gm_segment_head *head = gm_segment_head(segment);
+	uint32_t checkpoint = head->checkpoint_offset;
+	int error = 0;
+	if (to > from)
+		error = gm_file_write(&w->file, gm_segment_slot(segment, from),
+				      (size_t)(to - from) * GM_SLOT_SIZE,
+				      segment->offset + segment->slots_offset +
+					      (uint64_t)from * GM_SLOT_SIZE);
+	if (!error && checkpoint)
+		error = gm_file_write(&w->file, segment->base + checkpoint, GM_PAGE_ROOM,
+				      segment->offset + checkpoint);
+	if (!error)
+		error = gm_file_write(&w->file, segment->base, GM_PAGE_OFFSET, segment->offset);
+	if (error)
+		gm_writer_end(w, error);
+	else
+		segment->written = to;
+}
+
+void gm_writer_flush_page(struct gm_writer *w, bool closed)
+{
+	static struct gm_counter_page copy; /* not on the program's stack: it may be a small one */
+	const struct gm_segment *now = &w->segments[w->now];
+	copy = *gm_counters_page();
+	gm_counters_describe(&copy);
+	copy.start = w->head.start;
+	copy.last = w->flushed = gm_clock_ns();
+	copy.closed = closed;
+	copy.length = w->file.length;
+	copy.sequence = atomic_load(&now->sequence);
+	int error = gm_file_write(&w->file, &copy, sizeof copy, GM_PAGE_OFFSET);
+	if (error)
+		gm_writer_end(w, error);
+}
+
+void gm_writer_finish(struct gm_writer *w, uint64_t length, bool clean)
+{
+	struct gm_counter_page *page = gm_counters_page();
+	bool trim = clean && length < w->file.length;
+	if (w->file.memory) {
+		if (trim)
+			gm_file_trim(&w->file, length);
+		gm_writer_flush_page(w, clean);
+		return;
+	}
+	/* The numbers are final before the log says that they are. */
+	gm_counters_move(NULL);
+	if (!w->front)
+		return;
+	page->last = gm_clock_ns();
+	if (trim)
+		page->length = length;
+	__atomic_store_n(&page->closed, clean, __ATOMIC_RELEASE);
+	if (trim)
+		gm_file_trim(&w->file, length);
+}
+
+void gm_writer_end(struct gm_writer *w, int error)
+{
+	if (w->ended)
+		return;
+	w->ended = true;
+	atomic_store(&w->current, NULL);
+	gm_msg(GM_MSG_WARN, "log %s: %s; it ends here, the program goes on", w->file.path,
+	       strerror(error));
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Arrays, hashing without host memory, ranked locks, messages. */
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/lock.h"
+#include "base/msg.h"
+
+/* uthash that cannot get memory while `starved` is set. */
+static bool starved;
+#define uthash_malloc(n) (starved ? NULL : malloc(n))
+#include "base/hash.h"
+
+#include "../tap.h"
+
+static void arrays(void)
+{
+	GM_ARRAY(int) a = {0};
+	bool pushed = true;
+	for (int i = 0; i < 1000; i++)
+		pushed = pushed && gm_array_push(&a, i * i);
+	TAP_OK(pushed && a.n == 1000 && a.at[999] == 999 * 999 && a.room >= 1000, "an array grows");
+	TAP_OK(!gm_array_reserve(&a, SIZE_MAX / 2), "what cannot be had is refused");
+	TAP_OK(a.n == 1000 && a.at[31] == 961, "and leaves the array as it was");
+	gm_array_free(&a);
+	TAP_OK(!a.at && a.n == 0 && a.room == 0, "a freed array is an empty one");
+}
+
+struct element {
+	int key;
+	UT_hash_handle hh;
+};
+
+static void hashing(void)
+{
+	struct element *table = NULL, one = {.key = 1}, two = {.key = 2}, *found;
+	starved = true;
+	HASH_ADD_INT(table, key, &one);
+	TAP_OK(gm_hash_failed(&one), "no memory: said, not fatal");
+	starved = false;
+	table = NULL;
+	HASH_ADD_INT(table, key, &two);
+	TAP_OK(!gm_hash_failed(&two), "with memory it goes in");
+	int key = 2;
+	HASH_FIND_INT(table, &key, found);
+	TAP_OK(found == &two, "and is found");
+	HASH_CLEAR(hh, table);
+}
+
+static struct gm_lock low = GM_LOCK_INIT(GM_RANK_POOL), high = GM_LOCK_INIT(GM_RANK_LOG);
+
+static void right_order(void)
+{
+	gm_lock_take(&low);
+	gm_lock_take(&high);
+	gm_lock_release(&low);
+	gm_lock_release(&high);
+}
+
+static void wrong_order(void)
+{
+	gm_lock_take(&high);
+	gm_lock_take(&low);
+}
+
+static void twice(void)
+{
+	struct gm_lock other = GM_LOCK_INIT(GM_RANK_POOL);
+	gm_lock_take(&low);
+	gm_lock_take(&other);
+}
+
+static void never_taken(void)
+{
+	struct gm_rwlock lock;
+	gm_rwlock_init(&lock, GM_RANK_CAPTURE);
+	gm_rwlock_release(&lock);
+}
+
+/* Does a child that does this die of SIGABRT? */
+static bool aborts(void (*what)(void))
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		close(STDERR_FILENO);
+		what();
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void locks(void)
+{
+	TAP_OK(!aborts(right_order), "locks in the order of their ranks");
+#ifdef GM_DEBUG
+	TAP_OK(aborts(wrong_order), "locks against their order");
+	TAP_OK(aborts(twice), "two locks of one rank");
+	TAP_OK(aborts(never_taken), "a release of what is not held");
+	gm_lock_take(&low);
+	TAP_OK(!gm_lock_none_held(GM_RANK_POOL, GM_RANK_LOG), "a held lock is known");
+	TAP_OK(gm_lock_none_held(GM_RANK_TABLE, GM_RANK_COUNT), "and no other");
+	gm_lock_release(&low);
+#else
+	TAP_OK(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT), "a release build does not watch");
+	(void)wrong_order, (void)twice, (void)never_taken;
+#endif
+}
+
+static void messages(void)
+{
+	int ends[2], kept = dup(STDERR_FILENO);
+	char text[4096];
+	if (pipe(ends) != 0 || kept < 0)
+		exit(99);
+	dup2(ends[1], STDERR_FILENO);
+	errno = EDOM;
+	gm_msg(GM_MSG_NOTE, "not at this level");
+	gm_msg(GM_MSG_WARN, "%d is %s", 7, "seven");
+	for (int i = 0; i < 3; i++)
+		GM_MSG_ONCE(GM_MSG_WARN, "once");
+	gm_msg_set_level(GM_MSG_DEBUG);
+	gm_msg(GM_MSG_DEBUG, "%2000d", 1);
+	int error = errno;
+	dup2(kept, STDERR_FILENO);
+	close(ends[1]);
+	ssize_t n = read(ends[0], text, sizeof text - 1);
+	text[n > 0 ? n : 0] = '\0';
+	char *lines = strstr(text, "gpumem:  ");
+	TAP_OK(lines && strlen(lines) == 1024 && lines[1023] == '\n', "a long line is cut");
+	if (lines)
+		*lines = '\0';
+	TAP_STR(text, "gpumem: 7 is seven\ngpumem: once\n", "lines, levels, once");
+	TAP_IS(error, EDOM, "errno is kept");
+}
+
+int main(void)
+{
+	arrays();
+	hashing();
+	locks();
+	messages();
+	return tap_done();
+}

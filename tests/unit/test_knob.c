@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "knob/knob.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../tap.h"
+
+static void good_values(void)
+{
+	union gm_knob_value v;
+	char why[256] = "";
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_enable, "off", &v, why, sizeof why) && !v.flag, "off is 0");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_enable, "Yes", &v, why, sizeof why) && v.flag, "Yes is 1");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_mode, "trace", &v, why, sizeof why) &&
+		       v.choice == GM_MODE_TRACE,
+	       "trace is a mode");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_log, "EVENTS", &v, why, sizeof why) &&
+		       v.choice == GM_LOG_EVENTS,
+	       "words in any case");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_limit, "75%", &v, why, sizeof why) && v.share.ppm == 750000,
+	       "a share of the device");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_limit, "2G", &v, why, sizeof why) && v.share.ppm == 0 &&
+		       v.share.bytes == (uint64_t)2 << 30,
+	       "a size instead");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_sample, "0", &v, why, sizeof why) && v.ns == 0,
+	       "a time of 0 needs no unit");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_events, "all,-copy,-free", &v, why, sizeof why) &&
+		       v.set == (UINT32_MAX & ~6u),
+	       "a list with words taken away");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_events, "none,mark", &v, why, sizeof why) &&
+		       v.set == 1u << 8,
+	       "a list of one");
+}
+
+static void bad_values(void)
+{
+	static const struct {
+		enum gm_knob_id id;
+		const char *text, *why;
+	} bad[] = {
+		{GM_KNOB_ID_enable, "maybe", "expected 0 or 1"},
+		{GM_KNOB_ID_enable, "", "expected 0 or 1"},
+		{GM_KNOB_ID_mode, "fast", "expected one of pool, trace"},
+		{GM_KNOB_ID_mode, "poo", "expected one of pool, trace"},
+		{GM_KNOB_ID_limit, "0", "expected a size such as 512M, or a percentage up to 100%"},
+		{GM_KNOB_ID_limit, "101%",
+		 "expected a size such as 512M, or a percentage up to 100%"},
+		{GM_KNOB_ID_log_limit, "big", "expected a size of at least 32M, such as 512M"},
+		{GM_KNOB_ID_log_limit, "1M", "expected a size of at least 32M, such as 512M"},
+		{GM_KNOB_ID_sample, "5", "expected a time such as 100ms or 10s"},
+		{GM_KNOB_ID_log_events, "all,-sleep",
+		 "expected a list of all, none, allocate, free, copy, map, retire, heap, module, "
+		 "sample, mark"},
+		{GM_KNOB_ID_log_events, "allocate,", NULL},
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		union gm_knob_value v = {.ns = 77};
+		char why[256] = "";
+		TAP_OK(!gm_knob_parse(bad[i].id, bad[i].text, &v, why, sizeof why) && v.ns == 77,
+		       "%s=%s is refused", gm_knob_table[bad[i].id].name, bad[i].text);
+		if (bad[i].why)
+			TAP_STR(why, bad[i].why, "and says why");
+	}
+}
+
+static void every_default_is_good(void)
+{
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
+		union gm_knob_value v;
+		char why[256];
+		TAP_OK(gm_knob_parse((enum gm_knob_id)i, gm_knob_table[i].fallback, &v, why,
+				     sizeof why),
+		       "the default of %s is a value of it", gm_knob_table[i].name);
+	}
+}
+
+/* What a process with this environment prints on stderr when it reads its knobs. */
+static void said(const char *name, const char *value, char *out, size_t n)
+{
+	int ends[2];
+	if (pipe(ends) != 0)
+		exit(99);
+	pid_t child = fork();
+	if (child == 0) {
+		clearenv();
+		setenv(name, value, 1);
+		dup2(ends[1], STDERR_FILENO);
+		gm_knob_get();
+		gm_knob_get();
+		_exit(0);
+	}
+	close(ends[1]);
+	size_t at = 0;
+	ssize_t got;
+	while ((got = read(ends[0], out + at, n - 1 - at)) > 0)
+		at += (size_t)got;
+	out[at] = '\0';
+	close(ends[0]);
+	waitpid(child, NULL, 0);
+}
+
+static void messages(void)
+{
+	static const struct {
+		const char *name, *value, *line;
+	} cases[] = {
+		{"GPUMEM_MODE", "fast",
+		 "gpumem: GPUMEM_MODE=fast: expected one of pool, trace; using pool\n"},
+		{"GPUMEM_LIMITS", "1G",
+		 "gpumem: GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?\n"},
+		{"GPUMEM_PIGMENT_OF_WALL", "1",
+		 "gpumem: GPUMEM_PIGMENT_OF_WALL is not a knob; see gpumem(7)\n"},
+		{"GPUMEM_TEST_DATA", "/nowhere", ""},
+		{"GPUMEM_LIMIT", "50%", ""},
+		{"GPUMEMORY", "1", ""},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char line[1024];
+		said(cases[i].name, cases[i].value, line, sizeof line);
+		TAP_STR(line, cases[i].line, "%s=%s, read twice", cases[i].name, cases[i].value);
+	}
+}
+
+static void the_environment(void)
+{
+	const char *text;
+	setenv("GPUMEM_VERBOSE", "0", 1);
+	setenv("GPUMEM_LIMIT", "10%", 1);
+	setenv("GPUMEM_MODE", "fast", 1);
+	setenv("GPUMEM_ON_ERROR", "off", 1);
+	setenv("GPUMEM_LOG_NAME", "here/%p", 1);
+	const struct gm_knobs *knobs = gm_knob_get();
+	setenv("GPUMEM_LOG_NAME", "XXXXXXX", 1);
+	TAP_IS(knobs->limit.share.ppm, 100000, "a value from the environment");
+	TAP_IS(knobs->mode.choice, GM_MODE_POOL, "a bad one is the default");
+	TAP_STR(knobs->log_name.text, "here/%p", "text outlives a change of the environment");
+	TAP_IS(gm_knob_source(GM_KNOB_ID_limit, &text), GM_KNOB_ENVIRONMENT, "where it came from");
+	TAP_STR(text, "10%", "as it was written");
+	TAP_IS(gm_knob_source(GM_KNOB_ID_mode, &text), GM_KNOB_REFUSED, "refused");
+	TAP_IS(gm_knob_source(GM_KNOB_ID_sample, &text), GM_KNOB_DEFAULT, "default");
+	TAP_OK(gm_knob_must_stay_off(), "GPUMEM_ON_ERROR=off and a bad knob");
+}
+
+int main(void)
+{
+	good_values();
+	bad_values();
+	every_default_is_good();
+	messages();
+	TAP_STR(gm_knob_nearest("GPUMEM_LOGS"), "GPUMEM_LOG", "the nearest name");
+	TAP_STR(gm_knob_nearest("PATH"), NULL, "none is near");
+	the_environment();
+	return tap_done();
+}

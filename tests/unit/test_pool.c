@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What one thread sees of a pool: sizes, look-ups, growth, limits, giving back, figures. */
+#include "pool_fake.h"
+
+static void serves(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block block = {0}, found;
+	TAP_OK(pool != NULL, "a pool is made");
+	TAP_IS(fake.calls[FAKE_CREATE], 0, "and maps nothing yet");
+	TAP_IS(gm_pool_alloc(pool, 1000, 7, &block), CUDA_SUCCESS, "1000 bytes are served");
+	TAP_OK(block.size == 1000 && block.held == 1024 && block.context == 7 && block.live,
+	       "as requested, in steps of 512");
+	TAP_IS(block.base % 512, 0, "aligned");
+	TAP_IS(fake_stats(pool).mapped, 32 * GM_MIB, "from a chunk of 32 MiB");
+	TAP_OK(fake.prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+		       fake.prop.allocFlags.gpuDirectRDMACapable == 1,
+	       "that can be exported and is RDMA-capable");
+	TAP_OK(gm_pool_find(pool, block.base + 999, &found) && found.id == block.id && found.live,
+	       "its last byte leads to it");
+	TAP_OK(gm_pool_find(pool, block.base + 1024, &found) && !found.live,
+	       "the byte after it leads to no block");
+	TAP_OK(!gm_pool_find(pool, 4096, &found), "an address outside is not the pool's");
+	TAP_IS(gm_pool_free(pool, block.base + 512, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "an inner address is not freed");
+	TAP_IS(gm_pool_free(pool, block.base, &found), CUDA_SUCCESS, "it is freed");
+	TAP_OK(found.id == block.id && found.size == 1000, "and described");
+	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_ERROR_INVALID_VALUE, "but not twice");
+	TAP_OK(gm_pool_find(pool, block.base, &found) && !found.live, "nor found");
+	TAP_IS(gm_pool_alloc(pool, 0, 1, &block), CUDA_ERROR_INVALID_VALUE, "0 bytes are none");
+	TAP_IS(gm_pool_alloc(pool, SIZE_MAX, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
+	       "SIZE_MAX is too much");
+	fake_end(pool, "first steps");
+}
+
+static void rounds(void)
+{
+	static const struct {
+		uint64_t size, held, align;
+	} cases[] = {
+		{1, 512, 512},
+		{513, 1024, 512},
+		{64 * GM_KIB, 64 * GM_KIB, 512},
+		{64 * GM_KIB + 1, 64 * GM_KIB + 512, 512},
+		{1000000, 1000448, 512},
+		{GM_MIB - 1, GM_MIB, 512},
+		{GM_MIB, GM_MIB, 512},
+		{GM_MIB + 1, GM_MIB + 64 * GM_KIB, 512},
+		{64 * GM_MIB - 1, 64 * GM_MIB, 2 * GM_MIB},
+		{64 * GM_MIB, 64 * GM_MIB, 2 * GM_MIB},
+		{100 * GM_MIB + 1, 100 * GM_MIB + 64 * GM_KIB, 2 * GM_MIB},
+	};
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct gm_block block = fake_alloc(pool, cases[i].size);
+		TAP_IS(block.held, cases[i].held, "what %" PRIu64 " bytes take", cases[i].size);
+		TAP_OK(block.base && block.base % cases[i].align == 0, "aligned to %" PRIu64,
+		       cases[i].align);
+	}
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "sizes");
+}
+
+static void grows(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block a = fake_alloc(pool, 100 * GM_MIB + 1);
+	TAP_IS(fake_stats(pool).mapped, 102 * GM_MIB, "a large need is one handle, rounded up");
+	TAP_IS(fake.calls[FAKE_CREATE], 1, "exactly one");
+	fake_alloc(pool, 2 * GM_MIB);
+	TAP_IS(fake_stats(pool).chunks, 2, "another chunk");
+	gm_pool_free(pool, a.base, NULL);
+	struct gm_block b = fake_alloc(pool, 100 * GM_MIB);
+	TAP_OK(b.base == a.base && fake_stats(pool).chunks == 2, "is not needed after a free");
+	fake_end(pool, "growth");
+
+	pool = fake_pool(GM_GIB, UINT64_MAX);
+	fake.largest = 8 * GM_MIB;
+	TAP_OK(fake_alloc(pool, 1).base, "a device that refuses 32 MiB gives less");
+	TAP_IS(fake_stats(pool).mapped, 2 * GM_MIB, "the exact need");
+	TAP_OK(fake_alloc(pool, 100 * GM_MIB).base, "a large need comes in pieces side by side");
+	TAP_IS(fake_stats(pool).chunks, 14, "as long as the device allows");
+	TAP_OK(!fake_alloc(pool, 200 * GM_MIB).base, "but not in any number");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "pieces");
+
+	pool = fake_pool(GM_GIB, UINT64_MAX);
+	fake.refuse_exportable = true;
+	TAP_OK(fake_alloc(pool, 1).base, "handles that must not be exported are made plain");
+	unsigned calls = fake.calls[FAKE_CREATE];
+	fake_alloc(pool, 60 * GM_MIB);
+	TAP_IS(fake.calls[FAKE_CREATE], calls + 1, "and asked for like that from then on");
+	fake_end(pool, "plain handles");
+}
+
+static void joins_chunks(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block blocks[4];
+	for (int i = 0; i < 4; i++)
+		blocks[i] = fake_alloc(pool, 32 * GM_MIB);
+	for (int i = 0; i < 4; i++)
+		gm_pool_free(pool, blocks[i].base, NULL);
+	struct gm_pool_stats stats = fake_stats(pool);
+	TAP_IS(stats.idle_extents, 1, "chunks mapped side by side are one idle extent");
+	TAP_IS(stats.largest_idle, 128 * GM_MIB, "of all of them");
+	TAP_IS(stats.idle_histogram[27], 1, "which the histogram knows");
+	TAP_OK(fake_alloc(pool, 100 * GM_MIB).base, "a block lies across their borders");
+	TAP_IS(fake_stats(pool).chunks, 4, "without another chunk");
+	stats = fake_stats(pool);
+	TAP_IS(stats.unreclaimable, 28 * GM_MIB, "the rest of the last one is unreclaimable");
+	TAP_IS(stats.largest_after_remap, 28 * GM_MIB, "though usable");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "borders");
+}
+
+static void runs_out(void)
+{
+	struct gm_pool *pool = fake_pool(64 * GM_MIB, UINT64_MAX);
+	struct gm_block blocks[80];
+	unsigned n = 0, served;
+	while (n < 80 && (blocks[n] = fake_alloc(pool, GM_MIB)).base)
+		n++;
+	TAP_IS(n, 64, "a device of 64 MiB holds 64 blocks of 1 MiB");
+	TAP_OK(fake_valid(pool), "a full pool is valid");
+	TAP_IS(fake_stats(pool).idle, 0, "with nothing idle");
+	TAP_OK(!fake_alloc(pool, 1).base, "not a byte more");
+	gm_pool_free(pool, blocks[5].base, NULL);
+	for (served = 0; fake_alloc(pool, 1000).base;)
+		served++;
+	TAP_IS(served, 16, "where no slab fits, small blocks take extents");
+	TAP_OK(fake_valid(pool), "valid");
+	for (unsigned i = 0; i < n; i++)
+		if (i != 5)
+			gm_pool_free(pool, blocks[i].base, NULL);
+	TAP_OK(!fake_alloc(pool, 64 * GM_MIB).base, "16 small blocks are in the way of 64 MiB");
+	TAP_OK(fake_alloc(pool, 58 * GM_MIB).base, "but not of 58");
+	fake_end(pool, "exhaustion");
+
+	pool = fake_pool(96 * GM_MIB, UINT64_MAX);
+	for (int i = 0; i < 3; i++)
+		blocks[i] = fake_alloc(pool, 32 * GM_MIB);
+	gm_pool_free(pool, blocks[0].base, NULL);
+	gm_pool_free(pool, blocks[2].base, NULL);
+	TAP_OK(!fake_alloc(pool, 65 * GM_MIB).base, "65 MiB do not fit beside 32 of 96");
+	TAP_IS(fake.calls[FAKE_UNMAP], 0, "and nothing is given back in vain");
+	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "64 do, once idle chunks were exchanged");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "exchange");
+}
+
+static void keeps_the_limit(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, 40 * GM_MIB);
+	struct gm_block a = fake_alloc(pool, 20 * GM_MIB);
+	TAP_OK(a.base && fake_alloc(pool, 18 * GM_MIB).base, "40 MiB hold 20 and 18");
+	TAP_IS(fake_stats(pool).mapped, 38 * GM_MIB, "which map no more than that");
+	TAP_OK(!fake_alloc(pool, 3 * GM_MIB).base, "not 3 more");
+	TAP_OK(!fake_alloc(pool, 41 * GM_MIB).base, "and never 41");
+	gm_pool_free(pool, a.base, NULL);
+	TAP_OK(fake_alloc(pool, 20 * GM_MIB).base, "20 again after a free");
+	TAP_OK(fake_stats(pool).mapped_peak <= 40 * GM_MIB, "the limit was kept");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "limit");
+}
+
+static void gives_back(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block blocks[6];
+	for (int i = 0; i < 6; i++)
+		blocks[i] = fake_alloc(pool, 32 * GM_MIB);
+	for (int i = 0; i < 6; i++)
+		if (i != 2)
+			gm_pool_free(pool, blocks[i].base, NULL);
+	TAP_IS(gm_pool_give_back(pool, 100 * GM_MIB, false), 64 * GM_MIB,
+	       "chunks go until no more than 100 MiB are idle");
+	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "96 are left");
+	TAP_IS(gm_pool_give_back(pool, 0, true), 96 * GM_MIB, "all go");
+	TAP_IS(fake_stats(pool).mapped, 32 * GM_MIB, "but for the one in use");
+	TAP_OK(fake_valid(pool), "valid");
+	gm_pool_free(pool, blocks[2].base, NULL);
+	struct gm_block small = fake_alloc(pool, 512);
+	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "a chunk with one small block stays");
+	gm_pool_free(pool, small.base, NULL);
+	TAP_IS(gm_pool_give_back(pool, 0, false), 32 * GM_MIB, "and goes when that is free");
+	TAP_IS(fake_stats(pool).mapped, 0, "nothing is mapped");
+	TAP_OK(fake_alloc(pool, 512).base, "and all begins anew");
+	fake_end(pool, "giving back");
+}
+
+struct seen {
+	unsigned n;
+	uint64_t size;
+};
+
+static void see(void *arg, const struct gm_block *block)
+{
+	struct seen *seen = arg;
+	seen->n += block->live;
+	seen->size += block->size;
+}
+
+static void walks(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct seen seen = {0};
+	struct gm_block a = fake_alloc(pool, 3), b = fake_alloc(pool, 3 * GM_MIB);
+	fake_alloc(pool, 700);
+	gm_pool_walk(pool, see, &seen);
+	TAP_OK(seen.n == 3 && seen.size == 703 + 3 * GM_MIB, "a walk sees every live block");
+	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, b.base, NULL);
+	seen = (struct seen){0};
+	gm_pool_walk(pool, see, &seen);
+	TAP_OK(seen.n == 1 && seen.size == 700, "and no other");
+	fake_end(pool, "walk");
+}
+
+int main(void)
+{
+	serves();
+	rounds();
+	grows();
+	joins_chunks();
+	runs_out();
+	keeps_the_limit();
+	gives_back();
+	walks();
+	return tap_done();
+}

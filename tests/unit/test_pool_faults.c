@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every driver call of every path fails in turn, with out of memory and with another error: the
+ * pool stays valid, nothing leaks, and the same operation works afterwards.
+ */
+#include "pool_fake.h"
+
+#define LOAN ((CUdeviceptr)1 << 46)
+#define PEER 5
+
+/* What is done to a pool; each leaves it so that it can be done again. */
+static void do_alloc(struct gm_pool *pool)
+{
+	struct gm_block block = fake_alloc(pool, 48 * GM_MIB);
+	if (block.base)
+		gm_pool_free(pool, block.base, NULL);
+	gm_pool_give_back(pool, 0, false);
+}
+
+static void do_pieces(struct gm_pool *pool)
+{
+	fake.largest = 12 * GM_MIB;
+	do_alloc(pool);
+	fake.largest = 0;
+}
+
+/* Two idle chunks with one in use between them must make room for one that is longer. */
+static void do_exchange(struct gm_pool *pool)
+{
+	struct gm_block blocks[3], large;
+	for (int i = 0; i < 3; i++)
+		blocks[i] = fake_alloc(pool, 64 * GM_MIB);
+	for (int i = 0; i < 3; i += 2)
+		if (blocks[i].base)
+			gm_pool_free(pool, blocks[i].base, NULL);
+	large = fake_alloc(pool, 120 * GM_MIB);
+	if (large.base)
+		gm_pool_free(pool, large.base, NULL);
+	if (blocks[1].base)
+		gm_pool_free(pool, blocks[1].base, NULL);
+	gm_pool_give_back(pool, 0, false);
+}
+
+static void do_lend(struct gm_pool *pool)
+{
+	struct gm_block block = fake_alloc(pool, 10 * GM_MIB);
+	if (block.base)
+		gm_pool_free(pool, block.base, NULL);
+	if (gm_pool_lend(pool, LOAN, 40 * GM_MIB) == CUDA_SUCCESS) {
+		/* What could not be unmapped stays lent, and is taken back by a second try. */
+		if (gm_pool_take_back(pool, LOAN, 40 * GM_MIB) != CUDA_SUCCESS)
+			gm_pool_take_back(pool, LOAN, 40 * GM_MIB);
+	}
+	gm_pool_give_back(pool, 0, false);
+}
+
+static void do_grant(struct gm_pool *pool)
+{
+	struct gm_block a = fake_alloc(pool, 32 * GM_MIB);
+	gm_pool_grant(pool, PEER);
+	struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
+	if (gm_pool_revoke(pool, PEER) != CUDA_SUCCESS)
+		gm_pool_revoke(pool, PEER);
+	if (a.base)
+		gm_pool_free(pool, a.base, NULL);
+	if (b.base)
+		gm_pool_free(pool, b.base, NULL);
+	gm_pool_give_back(pool, 0, false);
+}
+
+static const struct {
+	const char *name;
+	void (*act)(struct gm_pool *pool);
+} acts[] = {
+	{"alloc", do_alloc}, {"pieces", do_pieces}, {"exchange", do_exchange},
+	{"lend", do_lend},   {"grant", do_grant},
+};
+
+static const CUresult errors[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN};
+
+/* One operation, its nth call of a kind failing. False: there are not as many. */
+static bool fail_one(size_t act, enum fake_call call, unsigned nth, CUresult with)
+{
+	struct gm_pool *pool = fake_pool(192 * GM_MIB, UINT64_MAX);
+	fake.fail[call] = nth;
+	fake.with = with;
+	acts[act].act(pool);
+	bool failed = fake.fail[call] == 0, valid = fake_valid(pool);
+	fake.fail[call] = 0;
+	fake.calls[FAKE_CREATE] = 0;
+	struct gm_null_totals totals;
+	gm_pool_give_back(pool, 0, true);
+	gm_null_totals(&totals);
+	/* A handle that the driver would not release is lost; all else is back. */
+	uint64_t lost = call == FAKE_RELEASE && failed ? totals.created : 0;
+	bool clean = totals.mapped == 0 && totals.created == lost && fake_stats(pool).mapped == 0 &&
+		     fake_stats(pool).lent == 0;
+	acts[act].act(pool);
+	bool again = fake_valid(pool);
+	gm_pool_destroy(pool);
+	gm_null_totals(&totals);
+	clean = clean && totals.mapped == 0 && totals.created == lost;
+	if (failed || !valid || !clean || !again)
+		TAP_OK(valid && clean && again, "%s: %s number %u answers %d", acts[act].name,
+		       fake_names[call], nth, (int)with);
+	return failed;
+}
+
+static CUresult no_addresses(CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr wish,
+			     unsigned long long flags)
+{
+	(void)address, (void)size, (void)alignment, (void)wish, (void)flags;
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult no_vmm(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	(void)attribute, (void)device;
+	*value = 0;
+	return CUDA_SUCCESS;
+}
+
+static void creation(void)
+{
+	struct gm_pool *pool = NULL;
+	struct gm_pool_config config = {.driver = &fake_driver, .limit = UINT64_MAX};
+	fake_open(GM_GIB);
+	fake_driver.cuMemAddressReserve = no_addresses;
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_ERROR_OUT_OF_MEMORY, "no addresses, no pool");
+	fake_open(GM_GIB);
+	fake_driver.cuDeviceGetAttribute = no_vmm;
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_ERROR_NOT_SUPPORTED,
+	       "nor without virtual memory management");
+	TAP_OK(!pool, "and none is made");
+}
+
+int main(void)
+{
+	unsigned n = 0;
+	for (size_t act = 0; act < sizeof acts / sizeof *acts; act++)
+		for (enum fake_call call = FAKE_CREATE; call < FAKE_N; call++)
+			for (size_t e = 0; e < sizeof errors / sizeof *errors; e++)
+				for (unsigned nth = 1; fail_one(act, call, nth, errors[e]); nth++)
+					n++;
+	TAP_OK(n > 100, "%u failures were tried", n);
+	creation();
+	return tap_done();
+}

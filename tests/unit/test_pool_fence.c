@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frees that wait, that cannot wait now, that fail, that race, and contexts that go. */
+#include "pool_fake.h"
+
+static struct {
+	struct gm_pool *pool;
+	CUresult result;
+	enum gm_fenced fenced;
+	bool native;
+	uint64_t context;
+	unsigned calls;
+	void (*meanwhile)(void);
+	CUdeviceptr address; /* for `meanwhile` */
+} fence;
+
+static CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
+{
+	(void)arg;
+	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
+	fence.calls++;
+	fence.context = context;
+	fence.native = native;
+	if (fence.meanwhile)
+		fence.meanwhile();
+	*fenced = fence.fenced;
+	return fence.result;
+}
+
+static struct gm_pool *open_pool(uint64_t memory)
+{
+	struct gm_pool_config config = {
+		.driver = &fake_driver, .limit = UINT64_MAX, .fence = fence_fake};
+	fake_open(memory);
+	memset(&fence, 0, sizeof fence);
+	gm_pool_create(&config, &fence.pool);
+	return fence.pool;
+}
+
+static void free_again(void)
+{
+	struct gm_block found;
+	TAP_IS(gm_pool_free(fence.pool, fence.address, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "a block being freed is not freed by another");
+	TAP_OK(gm_pool_find(fence.pool, fence.address, &found) && found.live,
+	       "and is alive until its fence has passed");
+	TAP_OK(fake_valid(fence.pool), "valid meanwhile");
+}
+
+static void waits(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_block block = fake_alloc(pool, 5 * GM_MIB), found;
+	TAP_IS(fence.calls, 0, "an allocation waits for nothing");
+	fence.meanwhile = free_again;
+	fence.address = block.base;
+	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "a free succeeds");
+	TAP_OK(fence.calls == 1 && fence.native && fence.context == 1,
+	       "after it waited for the block's context, on the program's behalf");
+	TAP_IS(fake_stats(pool).handed_out, 0, "all is idle");
+
+	block = fake_alloc(pool, 700);
+	fence.meanwhile = NULL;
+	fence.result = CUDA_ERROR_ILLEGAL_ADDRESS;
+	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_ERROR_ILLEGAL_ADDRESS,
+	       "an error of the fence is the answer");
+	TAP_OK(gm_pool_find(pool, block.base, &found) && found.live && found.id == block.id,
+	       "and the block lives on");
+	TAP_OK(fake_valid(pool), "valid");
+	fence.result = CUDA_SUCCESS;
+	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "until it is freed again");
+	fake_end(pool, "waiting");
+}
+
+static void retires(void)
+{
+	struct gm_pool *pool = open_pool(64 * GM_MIB);
+	struct gm_block small = fake_alloc(pool, 700), large = fake_alloc(pool, 40 * GM_MIB);
+	struct gm_block found;
+	fence.fenced = GM_FENCED_LATER;
+	TAP_IS(gm_pool_free(pool, small.base, NULL), CUDA_SUCCESS, "a free without a fence");
+	TAP_IS(gm_pool_free(pool, large.base, &found), CUDA_SUCCESS, "or two");
+	TAP_IS(found.id, large.id, "say what they freed");
+	struct gm_pool_stats stats = fake_stats(pool);
+	TAP_IS(stats.retired, 1024 + 40 * GM_MIB, "and retire it");
+	TAP_IS(stats.mapped, stats.handed_out + stats.idle + stats.retired, "it adds up");
+	TAP_IS(stats.live_blocks, 0, "none is alive");
+	TAP_OK(gm_pool_find(pool, large.base, &found) && !found.live, "nor found");
+	TAP_IS(gm_pool_free(pool, large.base, NULL), CUDA_ERROR_INVALID_VALUE, "nor freed twice");
+	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "retired memory is not given back");
+	TAP_IS(gm_pool_settle(pool), 0, "nor settled while there is no fence");
+	TAP_OK(!fence.native, "which the pool asks for by itself");
+	TAP_OK(!fake_alloc(pool, 40 * GM_MIB).base, "nor used again");
+	fence.fenced = GM_FENCED_PASSED;
+	unsigned calls = fence.calls;
+	struct gm_block again = fake_alloc(pool, 40 * GM_MIB);
+	TAP_OK(again.base, "at the device's limit an allocation waits for it");
+	TAP_IS(fence.calls, calls + 1, "once for all blocks of the context");
+	TAP_OK(fake_stats(pool).retired == 0 && fake_valid(pool), "none is retired, all valid");
+	fake_end(pool, "retirement");
+}
+
+static void free_one_more(void)
+{
+	fence.meanwhile = NULL;
+	fence.fenced = GM_FENCED_LATER;
+	gm_pool_free(fence.pool, fence.address, NULL);
+	fence.fenced = GM_FENCED_PASSED;
+}
+
+static void settles_only_older(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_block a = fake_alloc(pool, GM_MIB), b = fake_alloc(pool, 2 * GM_MIB), c;
+	gm_pool_alloc(pool, 3 * GM_MIB, 2, &c);
+	fence.fenced = GM_FENCED_LATER;
+	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, c.base, NULL);
+	fence.fenced = GM_FENCED_PASSED;
+	fence.meanwhile = free_one_more;
+	fence.address = b.base;
+	TAP_IS(gm_pool_settle(pool), 4 * GM_MIB, "a fence settles what was freed before it");
+	TAP_IS(fake_stats(pool).retired, 2 * GM_MIB, "not what was freed during it");
+	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(gm_pool_settle(pool), 2 * GM_MIB, "the next one does");
+	fake_end(pool, "order");
+}
+
+static void context_goes(void)
+{
+	struct gm_pool *pool = fence.pool;
+	fence.meanwhile = NULL;
+	TAP_IS(gm_pool_context_gone(pool, 1), 1, "the context goes with its one block");
+	TAP_OK(fake_alloc(pool, 5 * GM_MIB).base == fence.address, "whose memory is used again");
+}
+
+static void contexts_go(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_block other, blocks[40];
+	for (int i = 0; i < 40; i++)
+		blocks[i] = fake_alloc(pool, i % 2 ? 3000 : GM_MIB + (uint64_t)i);
+	gm_pool_alloc(pool, 4000, 2, &other);
+	fence.fenced = GM_FENCED_LATER;
+	for (int i = 0; i < 10; i++)
+		gm_pool_free(pool, blocks[i].base, NULL);
+	unsigned calls = fence.calls;
+	TAP_IS(gm_pool_context_gone(pool, 1), 30, "30 live blocks go with their context");
+	struct gm_pool_stats stats = fake_stats(pool);
+	TAP_OK(stats.retired == 0 && stats.live_blocks == 1 && stats.requested == 4000,
+	       "and 10 retired ones; the block of another context stays");
+	TAP_IS(fence.calls, calls, "no fence is asked for");
+	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "a context goes once");
+	fake_end(pool, "contexts");
+
+	pool = open_pool(GM_GIB);
+	struct gm_block block = fake_alloc(pool, 5 * GM_MIB);
+	fence.meanwhile = context_goes;
+	fence.address = block.base;
+	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "a free that its context overtook frees nothing");
+	TAP_IS(fake_stats(pool).live_blocks, 1, "and not the next block at the address");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "overtaking");
+}
+
+int main(void)
+{
+	waits();
+	retires();
+	settles_only_older();
+	contexts_go();
+	return tap_done();
+}

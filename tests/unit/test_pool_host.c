@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Host memory for the books runs out at every place in turn: out of memory is the worst answer.
+ * Linked with --wrap for malloc, calloc and realloc. */
+#include "pool_fake.h"
+
+static unsigned long countdown; /* the allocation that fails; 0: none */
+
+static bool fails(void)
+{
+	return countdown && --countdown == 0;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+	return fails() ? NULL : __real_realloc(old, size);
+}
+
+#define AT ((CUdeviceptr)1 << 46)
+#define N 100
+
+static CUresult worst;
+
+static void note(CUresult result)
+{
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
+		worst = result;
+}
+
+/* Something of everything that needs books. */
+static void act(struct gm_pool *pool)
+{
+	struct gm_block blocks[N];
+	unsigned n = 0;
+	for (unsigned i = 0; i < N; i++) {
+		CUresult result = gm_pool_alloc(pool, 1 + i * i * 200, 1, &blocks[n]);
+		note(result);
+		n += result == CUDA_SUCCESS;
+	}
+	if (n)
+		note(gm_pool_pin(pool, blocks[0].base, 1));
+	for (unsigned i = 0; i < n; i += 2)
+		note(gm_pool_free(pool, blocks[i].base, NULL));
+	gm_pool_give_back(pool, 0, true);
+	CUresult lent = gm_pool_lend(pool, AT, 48 * GM_MIB);
+	note(lent);
+	for (unsigned i = 1; i < n; i += 2)
+		note(gm_pool_free(pool, blocks[i].base, NULL));
+	if (lent == CUDA_SUCCESS)
+		note(gm_pool_take_back(pool, AT, 48 * GM_MIB));
+}
+
+int main(void)
+{
+	unsigned long n = 1;
+	unsigned bad = 0;
+	for (bool failed = true; failed; n++) {
+		struct gm_pool *pool = NULL;
+		struct gm_pool_config config = {.driver = &fake_driver, .limit = UINT64_MAX};
+		fake_open(GM_GIB);
+		countdown = n;
+		if (gm_pool_create(&config, &pool) == CUDA_SUCCESS) {
+			act(pool);
+			failed = countdown == 0;
+			countdown = 0;
+			bad += !fake_valid(pool);
+			act(pool);
+			bad += !fake_valid(pool);
+			gm_pool_give_back(pool, 0, false);
+			bad += fake_stats(pool).mapped != 0;
+			gm_pool_destroy(pool);
+			struct gm_null_totals totals;
+			gm_null_totals(&totals);
+			bad += totals.created || totals.mapped;
+		}
+	}
+	TAP_OK(n > 30, "host memory ran out in %lu places", n - 2);
+	TAP_IS(worst, CUDA_SUCCESS, "which is answered with out of memory, or got over");
+	TAP_IS(bad, 0, "the pool stays valid, goes on, and leaks nothing");
+	return tap_done();
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Eight threads allocate, look up and free, each its own blocks and now and then one of another,
+ * while one more grants, lends, gives back and checks. No two blocks may overlap: each thread owns
+ * the bytes of its blocks in a map of the range.
+ */
+#include <stdatomic.h>
+
+#include "pool_fake.h"
+
+#define THREADS 8
+#define STEPS 1500
+#define HELD 24
+#define MEMORY (256 * GM_MIB)
+
+static struct gm_pool *pool;
+static atomic_uint errors, running;
+static _Atomic(CUdeviceptr) shared; /* a block that anyone may free */
+
+static CUresult fence(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
+{
+	static atomic_uint n;
+	(void)arg, (void)context, (void)native;
+	*fenced = atomic_fetch_add(&n, 1) % 16 == 0 ? GM_FENCED_LATER : GM_FENCED_PASSED;
+	return CUDA_SUCCESS;
+}
+
+/* Who owns each 512 bytes, by thread, 0: nobody. The range begins where the first block lies. */
+static _Atomic(unsigned char) owner[8 * MEMORY / 512];
+static CUdeviceptr origin;
+
+static void claim(uint64_t at, unsigned char from, unsigned char to)
+{
+	unsigned char expected = from;
+	if (!atomic_compare_exchange_strong(&owner[at], &expected, to))
+		errors++;
+}
+
+/* The first and last 512 bytes of a block, and every 64th between, change hands. */
+static void own(const struct gm_block *block, unsigned char from, unsigned char to)
+{
+	uint64_t first = (block->base - origin) / 512, last = first + block->held / 512 - 1;
+	if (block->base < origin || last >= sizeof owner) {
+		errors++;
+		return;
+	}
+	for (uint64_t i = first; i < last; i += 64)
+		claim(i, from, to);
+	claim(last, from, to);
+}
+
+static void check(const struct gm_block *block)
+{
+	struct gm_block found;
+	CUdeviceptr inner = block->base + block->size - 1;
+	if (!gm_pool_find(pool, inner, &found) || !found.live || found.id != block->id ||
+	    found.base != block->base || found.size != block->size)
+		errors++;
+}
+
+static void drop(struct gm_block *block, unsigned char me)
+{
+	struct gm_block was;
+	check(block);
+	own(block, me, 0);
+	if (gm_pool_free(pool, block->base, &was) != CUDA_SUCCESS || was.id != block->id)
+		errors++;
+	block->base = 0;
+}
+
+/* Two threads may try to free the same block; one wins, and the pool is none the worse. */
+static void pass_on(void)
+{
+	struct gm_block block = fake_alloc(pool, 777), found;
+	CUdeviceptr old = atomic_exchange(&shared, block.base);
+	if (old && gm_pool_find(pool, old, &found) && found.live)
+		gm_pool_free(pool, old, NULL);
+}
+
+static void *work(void *arg)
+{
+	unsigned char me = (unsigned char)(uintptr_t)arg;
+	struct gm_block held[HELD] = {0};
+	uint64_t seed = me * 7919u;
+	for (unsigned step = 0; step < STEPS; step++) {
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		struct gm_block *block = &held[(seed >> 40) % HELD];
+		uint64_t size = 1 + (seed >> 20) % ((uint64_t)1 << (4 + (seed >> 50) % 19));
+		if (block->base) {
+			drop(block, me);
+		} else if (gm_pool_alloc(pool, size, me % 3u, block) == CUDA_SUCCESS) {
+			own(block, 0, me);
+			check(block);
+		} else {
+			block->base = 0;
+		}
+		if (step % 64 == 0)
+			pass_on();
+	}
+	for (unsigned i = 0; i < HELD; i++)
+		if (held[i].base)
+			drop(&held[i], me);
+	running--;
+	return NULL;
+}
+
+static void *disturb(void *arg)
+{
+	const CUdeviceptr at = (CUdeviceptr)1 << 46;
+	(void)arg;
+	for (unsigned turn = 0; running; turn++) {
+		struct gm_pool_stats stats = fake_stats(pool);
+		if (stats.mapped != stats.handed_out + stats.idle + stats.retired ||
+		    !fake_valid(pool))
+			errors++;
+		if (gm_pool_lend(pool, at, 8 * GM_MIB) == CUDA_SUCCESS &&
+		    gm_pool_take_back(pool, at, 8 * GM_MIB) != CUDA_SUCCESS)
+			errors++;
+		gm_pool_give_back(pool, 0, turn % 2);
+		if ((turn % 2 ? gm_pool_grant : gm_pool_revoke)(pool, 2) != CUDA_SUCCESS)
+			errors++;
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	struct gm_pool_config config = {.driver = &fake_driver, .limit = MEMORY, .fence = fence};
+	pthread_t threads[THREADS], disturber;
+	struct gm_block first;
+	fake_open(MEMORY);
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "a pool");
+	first = fake_alloc(pool, 512);
+	origin = first.base;
+	gm_pool_free(pool, first.base, NULL);
+	running = THREADS;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, work, (void *)(i + 1)))
+			return EXIT_FAILURE;
+	if (pthread_create(&disturber, NULL, disturb, NULL))
+		return EXIT_FAILURE;
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	pthread_join(disturber, NULL);
+	TAP_IS(errors, 0, "8 threads and a disturber find all as it should be");
+	TAP_OK(fake_valid(pool), "valid");
+	for (uint64_t context = 0; context < 3; context++)
+		gm_pool_context_gone(pool, context);
+	TAP_IS(fake_stats(pool).handed_out + fake_stats(pool).retired, 0, "all is idle");
+	gm_pool_give_back(pool, 0, true);
+	TAP_IS(fake_stats(pool).mapped, 0, "and given back");
+	fake_end(pool, "threads");
+	return tap_done();
+}

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Ordinary programs to run under gpumem. demo is linked with the simulated pair's runtime, which has NVIDIA's name and
+# symbol versions: with LD_LIBRARY_PATH on a Toolkit instead of tests/sim/lib the same binary runs on a GPU.
+noinst_PROGRAMS += tests/workloads/demo
+tests_workloads_demo_SOURCES = tests/workloads/demo.c
+tests_workloads_demo_LDADD = tests/sim/lib/libcudart.so.13
+tests_workloads_demo_LDFLAGS = -Wl,-rpath-link,tests/sim/lib

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options.h"
+#include "tool.h"
+
+static const struct gm_command commands[] = {
+	{"run", gm_run_main, GM_OPTIONS_LAUNCH, "[OPTION]... [--] COMMAND [ARG]...",
+	 "Run COMMAND with the pool, without a log",
+	 "Exit status: that of COMMAND; 128+N when signal N ended it; 125 when gpumemstat\n"
+	 "failed, 126 when COMMAND cannot be run, 127 when it was not found."},
+	{"record", gm_record_main, GM_OPTIONS_LAUNCH | GM_OPTION_OUTPUT | GM_OPTION_TRACE,
+	 "[OPTION]... [--] COMMAND [ARG]...", "Run COMMAND with the pool and a log of every event",
+	 "Exit status: that of COMMAND; 128+N when signal N ended it; 125 when gpumemstat\n"
+	 "failed, 126 when COMMAND cannot be run, 127 when it was not found."},
+	{"summary", gm_summary_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_SORT | GM_OPTION_ROWS,
+	 "[OPTION]... [LOG]...", "Say what a run did with device memory",
+	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"env", gm_env_main, GM_OPTIONS_OUTPUT, "[OPTION]... [LOG|PID]",
+	 "List every knob: value, default, source, help",
+	 "Values are those of the environment, of the run that wrote LOG, or of process PID."},
+	{"hooks", gm_hooks_main, GM_OPTIONS_OUTPUT, "[OPTION]...",
+	 "List what is hooked, and what each hook does",
+	 "RETRY: made once more, after idle memory was given back, when memory ran out.\n"
+	 "WAITS: may wait for the GPU."},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const struct gm_command *find(const char *name)
+{
+	for (unsigned i = 0; i < COMMANDS; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static int help(void)
+{
+	puts("Usage: gpumemstat [COMMAND] [OPTION]... [ARGUMENT]...\n"
+	     "Run a CUDA program on the memory pool of gpumem, or read the logs it left.\n\n"
+	     "Commands:");
+	for (unsigned i = 0; i < COMMANDS; i++)
+		printf("  %-9s %s\n", commands[i].name, commands[i].help);
+	puts("\nWithout COMMAND, or with the name of a log in its place: summary.\n"
+	     "'gpumemstat COMMAND --help' lists the options of a command; gpumemstat(1) has it all.");
+	return GM_EXIT_OK;
+}
+
+static bool is_one_of(const char *word, const char *a, const char *b)
+{
+	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *first = argc > 1 ? argv[1] : NULL;
+	const struct gm_command *command = first ? find(first) : NULL;
+	if (command)
+		return command->run(command, argc - 1, argv + 1);
+	if (first && is_one_of(first, "-h", "--help"))
+		return help();
+	if (first && is_one_of(first, "-V", "--version")) {
+		puts("gpumemstat " PACKAGE_VERSION);
+		return GM_EXIT_OK;
+	}
+	/* A log has a dot or a slash in its name and a command never has, whatever lies here. */
+	if (first && *first != '-' && !strpbrk(first, "./"))
+		return gm_tool_usage(NULL, "unknown command '%s'", first);
+	return gm_summary_main(find("summary"), argc, argv);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "options.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
+
+static const struct option_info {
+	int letter;
+	const char *name, *argument, *help;
+} table[GM_OPTION_COUNT] = {
+#define GM_OPTION(bit, letter, name, argument, help) {letter, name, argument, help},
+#include "options.def"
+#undef GM_OPTION
+};
+
+/* Digits only, within bounds. */
+static bool number_parse(const char *text, unsigned least, unsigned most, unsigned *out)
+{
+	char *end;
+	if (*text < '0' || *text > '9')
+		return false;
+	unsigned long value = strtoul(text, &end, 10);
+	if (*end || value < least || value > most)
+		return false;
+	*out = (unsigned)value;
+	return true;
+}
+
+static unsigned default_width(void)
+{
+	struct winsize window;
+	unsigned width;
+	const char *columns = getenv("COLUMNS");
+	if (columns && number_parse(columns, WIDTH_LEAST, WIDTH_MOST, &width))
+		return width;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= WIDTH_LEAST &&
+	    window.ws_col <= WIDTH_MOST)
+		return window.ws_col;
+	return WIDTH_DEFAULT;
+}
+
+static bool default_color(void)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+	return !(no && *no) && isatty(STDOUT_FILENO) && !(term && strcmp(term, "dumb") == 0);
+}
+
+void gm_options_begin(struct gm_options *options)
+{
+	*options = (struct gm_options){
+		.color = default_color(), .rows = UINT_MAX, .width = default_width()};
+	optind = 0; /* glibc: start over */
+}
+
+static bool set_units(struct gm_options *options, const char *text)
+{
+	if (strcmp(text, "auto") == 0)
+		options->unit = 0;
+	else if (strlen(text) == 1 && strchr("BKMG", *text))
+		options->unit = *text;
+	else
+		return false;
+	return true;
+}
+
+static bool set_color(struct gm_options *options, const char *text)
+{
+	if (strcmp(text, "auto") == 0)
+		options->color = default_color();
+	else if (strcmp(text, "always") == 0 || strcmp(text, "never") == 0)
+		options->color = *text == 'a';
+	else
+		return false;
+	return true;
+}
+
+static bool set_sort(struct gm_options *options, const char *text)
+{
+	static const char *const keys[] = {"rank",   "program", "start", "requested",
+					   "mapped", "calls",	"failed"};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (strcmp(text, keys[i]) == 0) {
+			options->sort = keys[i];
+			return true;
+		}
+	return false;
+}
+
+static void print_help(const struct gm_command *command)
+{
+	printf("Usage: gpumemstat %s %s\n%s.\n\nOptions:\n", command->name, command->arguments,
+	       command->help);
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
+		const struct option_info *info = &table[i];
+		char text[40] = "";
+		if (!(command->options & 1u << i))
+			continue;
+		snprintf(text, sizeof text, "%c%c%s%s%s%s%s", info->letter ? '-' : ' ',
+			 info->letter ? info->letter : ' ', info->letter && info->name ? "," : "",
+			 info->name ? (info->letter ? " --" : "  --") : "",
+			 info->name ? info->name : "",
+			 info->argument ? (info->name ? "=" : " ") : "",
+			 info->argument ? info->argument : "");
+		printf("  %-20s  %s\n", text, info->help);
+	}
+	if (command->details)
+		printf("\n%s\n", command->details);
+}
+
+static bool set_json(struct gm_options *options, const char *text)
+{
+	(void)text;
+	options->json = true;
+	return true;
+}
+
+static bool set_width(struct gm_options *options, const char *text)
+{
+	return number_parse(text, WIDTH_LEAST, WIDTH_MOST, &options->width);
+}
+
+static bool set_rows(struct gm_options *options, const char *text)
+{
+	return number_parse(text, 1, INT_MAX, &options->rows);
+}
+
+static const struct {
+	bool (*set)(struct gm_options *options, const char *text);
+	const char *expected;
+} setters[GM_OPTION_COUNT] = {
+	[GM_OPTION_INDEX_JSON] = {set_json, NULL},
+	[GM_OPTION_INDEX_UNITS] = {set_units, "auto, B, K, M or G"},
+	[GM_OPTION_INDEX_SORT] = {set_sort, "rank, program, start, requested, mapped, calls or "
+					    "failed"},
+	[GM_OPTION_INDEX_ROWS] = {set_rows, "a number from 1 on"},
+	[GM_OPTION_INDEX_COLOR] = {set_color, "auto, always or never"},
+	[GM_OPTION_INDEX_WIDTH] = {set_width, "a number from 40 to 1000"},
+};
+
+/* Take a common option. False: `options->status` is set. */
+static bool take(struct gm_options *options, const struct gm_command *command, unsigned index)
+{
+	const struct option_info *info = &table[index];
+	if (setters[index].set(options, optarg))
+		return true;
+	if (info->name)
+		options->status = gm_tool_usage(command->name, "--%s=%s: expected %s", info->name,
+						optarg, setters[index].expected);
+	else
+		options->status = gm_tool_usage(command->name, "-%c %s: expected %s", info->letter,
+						optarg, setters[index].expected);
+	return false;
+}
+
+/* What getopt_long needs for this command's mask; long options answer with 256 + index. */
+static void getopt_tables(const struct gm_command *command, char *letters, struct option *names)
+{
+	*letters++ = '+';
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
+		if (!(command->options & 1u << i))
+			continue;
+		if (table[i].letter) {
+			*letters++ = (char)table[i].letter;
+			if (table[i].argument)
+				*letters++ = ':';
+		}
+		if (table[i].name)
+			*names++ = (struct option){table[i].name,
+						   table[i].argument ? required_argument
+								     : no_argument,
+						   NULL, 256 + (int)i};
+	}
+	*letters = '\0';
+	*names = (struct option){0};
+}
+
+static unsigned bit_of(int key)
+{
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
+		if (key == 256 + (int)i || (key < 256 && key == table[i].letter))
+			return 1u << i;
+	return 0;
+}
+
+int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
+		    char **argv)
+{
+	const unsigned own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC;
+	char letters[2 * GM_OPTION_COUNT + 2];
+	struct option names[GM_OPTION_COUNT + 1];
+	char prefix[] = "gpumemstat", *first = argv[0];
+	getopt_tables(command, letters, names);
+	/* Operands may stand before options, but those of COMMAND are not ours. */
+	const char *order = command->options & GM_OPTION_SET ? letters : letters + 1;
+	argv[0] = prefix; /* what getopt's messages begin with */
+	for (;;) {
+		int key = getopt_long(argc, argv, order, names, NULL);
+		unsigned bit = key >= 0 ? bit_of(key) : 0;
+		if (key == -1) {
+			argv[0] = first;
+			return GM_OPTIONS_DONE;
+		}
+		if (bit & own) {
+			argv[0] = first;
+			return (int)bit;
+		}
+		if (bit == GM_OPTION_HELP)
+			print_help(command);
+		else if (bit == GM_OPTION_VERSION)
+			puts("gpumemstat " PACKAGE_VERSION);
+		else if (!bit) {
+			fprintf(stderr, "Try 'gpumemstat %s --help'\n", command->name);
+			options->status = GM_EXIT_USAGE;
+		} else if (take(options, command, (unsigned)__builtin_ctz(bit)))
+			continue;
+		argv[0] = first;
+		return GM_OPTIONS_STOP;
+	}
+}
+
+int gm_options_parse(struct gm_options *options, const struct gm_command *command, int argc,
+		     char **argv)
+{
+	gm_options_begin(options);
+	return gm_options_next(options, command, argc, argv) == GM_OPTIONS_STOP ? GM_OPTIONS_STOP
+										 : optind;
+}

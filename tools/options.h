@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The options of all commands: one table (options.def), one parser. */
+#ifndef GM_TOOLS_OPTIONS_H
+#define GM_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "tool.h"
+
+enum gm_option_index {
+#define GM_OPTION(bit, letter, name, argument, help) GM_OPTION_INDEX_##bit,
+#include "options.def"
+#undef GM_OPTION
+	GM_OPTION_COUNT
+};
+
+enum gm_option_bit {
+#define GM_OPTION(bit, letter, name, argument, help) GM_OPTION_##bit = 1 << GM_OPTION_INDEX_##bit,
+#include "options.def"
+#undef GM_OPTION
+	GM_OPTIONS_ALWAYS = GM_OPTION_HELP | GM_OPTION_VERSION,
+	GM_OPTIONS_OUTPUT = GM_OPTIONS_ALWAYS | GM_OPTION_JSON | GM_OPTION_COLOR | GM_OPTION_WIDTH,
+	GM_OPTIONS_LAUNCH = GM_OPTIONS_ALWAYS | GM_OPTION_SET | GM_OPTION_EXEC
+};
+
+struct gm_options {
+	bool json, color;
+	char unit;     /* 0: chosen by size; else one of B K M G */
+	unsigned rows; /* UINT_MAX: all */
+	unsigned width;
+	const char *sort; /* NULL: the command's own order */
+	int status;	  /* set when gm_options_next returned GM_OPTIONS_STOP */
+};
+
+enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };
+
+/* Defaults from environment and terminal, and the parser's start. */
+void gm_options_begin(struct gm_options *options);
+
+/*
+ * Parse up to the next option that is the command's own business: its enum gm_option_bit, with
+ * getopt's optarg. GM_OPTIONS_DONE: operands begin at optind. GM_OPTIONS_STOP: return
+ * options->status (help was printed, or a usage error said). Options of `run` and `record` end at
+ * the first operand.
+ */
+int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
+		    char **argv);
+
+/* Operands for commands whose options are all common ones: the index of the first, or
+ * GM_OPTIONS_STOP. */
+int gm_options_parse(struct gm_options *options, const struct gm_command *command, int argc,
+		     char **argv);
+
+#endif

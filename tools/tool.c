@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log/read.h"
+
+/* Names of files and strings of logs end up in messages: neither may speak to the terminal. */
+static void say(const char *format, va_list args)
+{
+	char text[4096], escaped[4 * sizeof text];
+	vsnprintf(text, sizeof text, format, args);
+	gm_log_escape(text, escaped, sizeof escaped);
+	fflush(stdout);
+	fprintf(stderr, "gpumemstat: %s\n", escaped);
+}
+
+void gm_tool_error(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+}
+
+static void say_try(const char *command)
+{
+	fprintf(stderr, "Try 'gpumemstat %s%s--help'\n", command ? command : "",
+		command ? " " : "");
+}
+
+int gm_tool_usage(const char *command, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	say_try(command);
+	return GM_EXIT_USAGE;
+}
+
+int gm_tool_extra(const struct gm_command *command, const char *operand)
+{
+	return gm_tool_usage(command->name, "%s: unexpected argument '%s'", command->name, operand);
+}
+
+char *gm_tool_count(unsigned long long count, char *buf, size_t n)
+{
+	char digits[32];
+	size_t length = (size_t)snprintf(digits, sizeof digits, "%llu", count), at = 0;
+	for (size_t i = 0; i < length && at + 2 < n; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			buf[at++] = ',';
+		buf[at++] = digits[i];
+	}
+	buf[at] = '\0';
+	return buf;
+}

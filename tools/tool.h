@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the commands of gpumemstat share. Single-threaded. Results go to stdout, errors and progress
+ * to stderr; a command returns the exit status of the program.
+ */
+#ifndef GM_TOOLS_TOOL_H
+#define GM_TOOLS_TOOL_H
+
+#include <stddef.h>
+
+enum gm_exit {
+	GM_EXIT_OK = 0,
+	GM_EXIT_FAILED = 1, /* something could not be read, or contradicts itself */
+	GM_EXIT_USAGE = 2
+};
+
+/* One command; the table stands in main.c. argv[0] is the command's name. */
+struct gm_command {
+	const char *name;
+	int (*run)(const struct gm_command *self, int argc, char **argv);
+	unsigned options;      /* set of enum gm_option_bit: what it accepts */
+	const char *arguments; /* for the usage line */
+	const char *help;      /* one line, for `gpumemstat --help` */
+	const char *details;   /* further lines of `gpumemstat COMMAND --help`, or NULL */
+};
+
+int gm_run_main(const struct gm_command *self, int argc, char **argv);
+int gm_record_main(const struct gm_command *self, int argc, char **argv);
+int gm_summary_main(const struct gm_command *self, int argc, char **argv);
+int gm_env_main(const struct gm_command *self, int argc, char **argv);
+int gm_hooks_main(const struct gm_command *self, int argc, char **argv);
+
+/* Print "gpumemstat: TEXT" on stderr, one line, escaped. */
+void gm_tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Likewise, then "Try 'gpumemstat COMMAND --help'" (`command` NULL: "Try 'gpumemstat --help'").
+ * Returns GM_EXIT_USAGE. */
+int gm_tool_usage(const char *command, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Return GM_EXIT_USAGE for the first operand that is one too many. */
+int gm_tool_extra(const struct gm_command *command, const char *operand);
+
+/* A number with commas: "1,204,331". Writes at most `n` bytes and returns `buf`. */
+char *gm_tool_count(unsigned long long count, char *buf, size_t n);
+
+#endif
