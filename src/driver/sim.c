@@ -211,7 +211,6 @@ size_t gm_sim_leaks(bool say)
 	return total;
 }
 
-/* Objects are leaked to the process on purpose: another thread may still hold a handle. */
 void gm_sim_reset(void)
 {
 	sim_lock_driver();
@@ -223,7 +222,11 @@ void gm_sim_reset(void)
 	uint64_t id = sim.next_id;
 	gm_array_free(&sim.regions);
 	gm_array_free(&sim.reservations);
+	struct sim *past = malloc(sizeof *past);
+	if (past)
+		*past = sim;
 	memset(&sim, 0, sizeof sim);
+	sim.past = past;
 	sim.generation = generation;
 	sim.next_id = id;
 	sim_unlock_driver();

@@ -101,7 +101,7 @@ static bool find(const char *symbol, enum sim_symbol *out)
 
 /* libcuda.so.1 exports gm_lock_none_held, so that a preloaded debug build that exports its own is
  * asked about its locks instead. */
-static bool locks_allow(unsigned flags)
+__attribute__((unused)) static bool locks_allow(unsigned flags)
 {
 	bool waits = flags & SIM_WAITS || (flags & SIM_CTX_SYNC && sim.settings.version >= 12050);
 	return gm_lock_none_held(waits ? GM_RANK_CAPTURE : GM_RANK_SHIM, GM_RANK_SIM);

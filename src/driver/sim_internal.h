@@ -242,10 +242,12 @@ struct sim {
 	struct sim_list contexts, streams, events, graphs, execs, captures, handles, pools, arrays,
 		modules;
 	struct sim_stream *all_streams;	       /* destroyed ones that still have work included */
+	struct sim_stream *buried;	       /* moments may still name them */
 	GM_ARRAY(struct sim_region *) regions; /* by address */
 	GM_ARRAY(struct sim_reservation) reservations;
 	uint64_t next_id, next_stamp;
 	unsigned waiters, generation;
+	struct sim *past; /* what was before gm_sim_reset: other threads may hold its handles */
 };
 extern struct sim sim;
 extern struct gm_lock sim_lock;

@@ -200,13 +200,22 @@ CUresult sim_enqueue(struct sim_stream *stream, struct sim_work *work)
 
 /* --- streams --- */
 
+/* Take the stream at *link out of the walk. */
+static void bury(struct sim_stream **link)
+{
+	struct sim_stream *s = *link;
+	*link = s->next_all;
+	s->next_all = sim.buried;
+	sim.buried = s;
+}
+
 /* Destroyed streams leave the walk once their work is done. */
 static void prune(void)
 {
 	struct sim_stream **link = &sim.all_streams;
 	while (*link)
 		if ((*link)->destroyed && !(*link)->head)
-			*link = (*link)->next_all;
+			bury(link);
 		else
 			link = &(*link)->next_all;
 }
@@ -251,7 +260,7 @@ void sim_streams_of_context_gone(struct sim_context *ctx)
 		}
 		if (!s->destroyed)
 			sim_stream_drop(s);
-		*link = s->next_all;
+		bury(link);
 	}
 	ctx->legacy = NULL;
 }
