@@ -35,4 +35,7 @@ $(sim_cudart_objects): %D%/cudart.h %D%/cudart_calls.def
 %D%/lib/libcudart_static.a: $(sim_cudart_objects)
 	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $(sim_cudart_objects)
 
+dist_check_SCRIPTS += %D%/pair.bats
+TESTS += %D%/pair.bats
+
 include tests/workloads/local.mk

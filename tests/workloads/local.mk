@@ -5,3 +5,7 @@ noinst_PROGRAMS += tests/workloads/demo
 tests_workloads_demo_SOURCES = tests/workloads/demo.c
 tests_workloads_demo_LDADD = tests/sim/lib/libcudart.so.13
 tests_workloads_demo_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
+# The static road, for the tests.
+check_PROGRAMS += tests/workloads/demo_static
+tests_workloads_demo_static_SOURCES = tests/workloads/demo.c
+tests_workloads_demo_static_LDADD = tests/sim/lib/libcudart_static.a -lpthread -ldl
