@@ -107,9 +107,11 @@ static bool locks_allow(unsigned flags)
 #ifdef SIM_EXPORT_SYMBOLS
 	/* the locks that matter are those of a preloaded debug build, if it lets us ask */
 	static bool asked;
-	if (gm_msg_first(&asked))
+	if (gm_msg_first(&asked)) {
 		held_elsewhere = (bool (*)(enum gm_lock_rank, enum gm_lock_rank))dlsym(
 			RTLD_DEFAULT, "gm_lock_none_held");
+		dlerror(); /* most do not; that is not the program's error */
+	}
 #endif
 	if (held_elsewhere)
 		none_held = held_elsewhere;
