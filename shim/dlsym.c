@@ -25,23 +25,24 @@ static void *none(void *handle, const char *name)
 	return NULL;
 }
 
-/* The next dlsym after ours: another preload's, else libc's. The oldest version first: every glibc
- * still has it, so that no failed look-up leaves an error behind. */
+/* The next dlsym behind ours: another preload's, else libc's, which a look-up by version always
+ * finds (the oldest version first: every glibc still has it, and no failure leaves an error
+ * behind). */
 dlsym_fn *gm_dlsym_find(void)
 {
-	static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.34"};
-	dlsym_fn *found = NULL;
 #ifdef __aarch64__
-	size_t first = 1;
+	static const char *const versions[] = {"GLIBC_2.17", "GLIBC_2.34"};
 #else
-	size_t first = 0;
+	static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.34"};
 #endif
-	for (size_t i = first; i < sizeof versions / sizeof *versions && !found; i++)
-		found = (dlsym_fn *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-	if (!found)
-		found = none;
-	atomic_store_explicit(&gm_dlsym_real, found, memory_order_release);
-	return found;
+	dlsym_fn *libc = NULL, *next = NULL;
+	for (size_t i = 0; i < sizeof versions / sizeof *versions && !libc; i++)
+		libc = (dlsym_fn *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+	if (libc)
+		next = (dlsym_fn *)libc(RTLD_NEXT, "dlsym");
+	next = next ? next : libc ? libc : none;
+	atomic_store_explicit(&gm_dlsym_real, next, memory_order_release);
+	return next;
 }
 
 static dlsym_fn *real_dlsym(void)

@@ -149,6 +149,7 @@ static void foreign_gone(const struct gm_foreign *f)
 	struct gm_record record =
 		free_record(GM_HOOK_NONE, now, now, f->address, f->size, f->size, f->id, f->context,
 			    f->ordinal, GM_RECORD_DRIVER | GM_RECORD_CONTEXT_GONE);
+	gm_counter_add(f->ordinal, GM_C_free_driver, 1);
 	put(&record);
 }
 

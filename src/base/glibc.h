@@ -10,6 +10,7 @@
 #ifndef __ASSEMBLER__
 
 #include <features.h>
+#include <sys/stat.h>
 
 /* Since 2.38 strtol and its kind are renamed to __isoc23_strtol for GNU programs. */
 #undef __GLIBC_USE_C2X_STRTOL
@@ -20,9 +21,11 @@
 #if defined __x86_64__
 #define GM_GLIBC_FIRST "GLIBC_2.2.5"
 #define GM_GLIBC_LATER(version) version
+#define GM_GLIBC_STAT 1 /* the kernel's struct stat, in the words of __fxstat */
 #elif defined __aarch64__
 #define GM_GLIBC_FIRST "GLIBC_2.17" /* of everything older, too */
 #define GM_GLIBC_LATER(version) GM_GLIBC_FIRST
+#define GM_GLIBC_STAT 0
 #else
 #error "gpumem runs on x86-64 and AArch64"
 #endif
@@ -74,6 +77,16 @@ GM_SYMVER(sem_init, GM_GLIBC_FIRST)
 GM_SYMVER(sem_post, GM_GLIBC_FIRST)
 GM_SYMVER(sem_timedwait, GM_GLIBC_FIRST)
 GM_SYMVER(sem_wait, GM_GLIBC_FIRST)
+
+/* Before 2.33 fstat was no function but this. */
+GM_SYMVER(__fxstat, GM_GLIBC_FIRST)
+extern int __fxstat(int version, int fd, struct stat *out);
+
+static inline int gm_glibc_fstat(int fd, struct stat *out)
+{
+	return __fxstat(GM_GLIBC_STAT, fd, out);
+}
+#define fstat(fd, out) gm_glibc_fstat(fd, out)
 
 #endif
 #endif

@@ -41,7 +41,7 @@ bool sim_maybe_device(CUdeviceptr address)
 /* Aligned zero pages without access to `align`, a power of two; or NULL. */
 void *sim_pages(size_t size, size_t align)
 {
-	for (size_t i = 0; i < spare.n; i++) {
+	for (size_t i = spare.n; i-- > 0;) { /* the latest first: addresses do come back */
 		struct span span = spare.at[i];
 		if (span.size != size || (uintptr_t)span.at & (align - 1))
 			continue;

@@ -14,7 +14,9 @@ struct fill {
 static void run_fill(void *data)
 {
 	const struct fill *f = data;
-	for (size_t y = 0; y < f->height; y++)
+	for (size_t y = 0; f->element == 1 && y < f->height; y++)
+		memset(f->at + y * f->pitch, (int)f->value, f->width);
+	for (size_t y = 0; f->element > 1 && y < f->height; y++)
 		for (size_t x = 0; x < f->width; x += f->element)
 			memcpy(f->at + y * f->pitch + x, &f->value, f->element);
 }

@@ -61,15 +61,15 @@ uint64_t gm_counter_get(unsigned device, enum gm_counter counter)
 	return atomic_load_explicit(at(device, counter), memory_order_relaxed);
 }
 
-void gm_counters_describe(struct gm_counter_page *page)
+void gm_counters_describe(struct gm_page_head *head)
 {
-	memcpy(page->magic, GM_PAGE_MAGIC, sizeof page->magic);
-	page->version = GM_PAGE_VERSION;
-	page->counters = GM_COUNTER_COUNT;
-	page->stride = GM_PAGE_STRIDE;
-	page->rows = GM_PAGE_ROWS;
-	page->pid = (uint32_t)getpid();
-	page->start = page->last = gm_clock_ns();
+	memcpy(head->magic, GM_PAGE_MAGIC, sizeof head->magic);
+	head->version = GM_PAGE_VERSION;
+	head->counters = GM_COUNTER_COUNT;
+	head->stride = GM_PAGE_STRIDE;
+	head->rows = GM_PAGE_ROWS;
+	head->pid = (uint32_t)getpid();
+	head->start = head->last = gm_clock_ns();
 }
 
 struct gm_counter_page *gm_counters_page(void)
@@ -135,7 +135,7 @@ bool gm_counters_open(void)
 	}
 	/* Whoever opens it through /proc must not be able to shorten it under our feet. */
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-	gm_counters_describe(page);
+	gm_counters_describe(&page->head);
 	gm_counters_move(page);
 	memfd = fd;
 	memfd_page = page;

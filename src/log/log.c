@@ -161,7 +161,7 @@ static void show_life(struct gm_writer *w, uint64_t time)
 	if (w->level == GM_LEVEL_EVENTS)
 		gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
 	if (w->front)
-		gm_counters_page()->last = time;
+		gm_counters_page()->head.last = time;
 	else if (w->file.memory && time - w->flushed > GM_FLUSH_NS)
 		atomic_fetch_or_explicit(&w->todo, GM_TODO_FLUSH, memory_order_relaxed);
 }

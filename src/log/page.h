@@ -16,7 +16,7 @@
 #define GM_PAGE_ROWS (1 + GM_COUNTER_DEVICES)			/* the process, then the devices */
 #define GM_PAGE_STRIDE (((unsigned)GM_COUNTER_COUNT + 7) & ~7u) /* rows begin on cache lines */
 
-struct gm_counter_page {
+struct gm_page_head {
 	char magic[8];
 	uint32_t version;
 	uint32_t counters; /* values used in each row, in the order of counters.def */
@@ -28,12 +28,16 @@ struct gm_counter_page {
 	uint64_t last;	   /* last sign of life, likewise */
 	uint64_t sequence; /* newest segment of the log */
 	uint64_t length;   /* of the log, bytes */
+};
+
+struct gm_counter_page {
+	struct gm_page_head head;
 	_Atomic uint64_t value[GM_PAGE_ROWS][GM_PAGE_STRIDE];
 };
 _Static_assert(offsetof(struct gm_counter_page, value) == 64, "values begin on a cache line");
 
-/* Fill in the 64 bytes before the values. */
-void gm_counters_describe(struct gm_counter_page *page);
+/* Fill in what stands before the values. */
+void gm_counters_describe(struct gm_page_head *head);
 
 /*
  * Move the live counters into `page`, or back into private memory (NULL: the values stay as they

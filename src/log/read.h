@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reader of logs: trusts nothing in the file, reads what a killed process left, and can say
- * whether the numbers add up. Not thread-safe; one struct a file. No CUDA, no process state.
+ * whether the numbers add up. It holds the records in memory (the file's size and a quarter) as
+ * they were when it was opened. Not thread-safe; one struct a file. No CUDA, no process state.
  */
 #ifndef GM_LOG_READ_H
 #define GM_LOG_READ_H
@@ -38,7 +39,7 @@ struct gm_log_about {
 	const char *const *knobs; /* "GPUMEM_LOG=events (environment)" */
 	uint64_t records, torn;	  /* slots read, slots never finished */
 	uint64_t dropped;	  /* records lost to GPUMEM_LOG_LIMIT or a full disk */
-	bool complete;		  /* every event since the start is there */
+	bool complete; /* every event since the start is there, but for kinds not asked for */
 };
 
 /* On success *out is the caller's until gm_log_read_close. On failure `why` gets "no such file",
@@ -52,11 +53,16 @@ const struct gm_log_about *gm_log_read_about(const struct gm_log_file *file);
 uint64_t gm_log_read_counter(const struct gm_log_file *file, unsigned device,
 			     enum gm_counter counter);
 
+/* All of one device's, in the order of counters.def, for gm_frag_peak and gm_frag_mean; the file's.
+ */
+const uint64_t *gm_log_read_counters(const struct gm_log_file *file, unsigned device);
+
 /* Text of a STRING record; NULL if the file does not have it. */
 const char *gm_log_read_string(const struct gm_log_file *file, uint32_t number);
 
 /* Records in order of time, STRING and MORE taken out. `sample` is set for SAMPLE and
- * OUT_OF_MEMORY, else NULL. gm_log_read_next returns false at the end; rewind starts over. */
+ * OUT_OF_MEMORY, else NULL, and valid until the next call. gm_log_read_next returns false at the
+ * end; rewind starts over. */
 struct gm_log_entry {
 	struct gm_record record;
 	const struct gm_sample *sample;

@@ -73,9 +73,9 @@ void gm_writer_show(struct gm_writer *w, struct gm_segment *segment, uint64_t se
 		memcpy(segment->base + head->checkpoint_offset, gm_counters_page(),
 		       sizeof(struct gm_counter_page));
 	if (w->front) {
-		gm_counters_page()->sequence = sequence;
-		gm_counters_page()->length = w->file.length;
-		gm_counters_page()->last = head->begun;
+		gm_counters_page()->head.sequence = sequence;
+		gm_counters_page()->head.length = w->file.length;
+		gm_counters_page()->head.last = head->begun;
 	}
 	__atomic_store_n(&head->sequence, sequence, __ATOMIC_RELEASE);
 }
@@ -88,7 +88,7 @@ int gm_writer_share_counters(struct gm_writer *w)
 	if (!w->front)
 		return errno;
 	struct gm_counter_page *page = (struct gm_counter_page *)(w->front + GM_PAGE_OFFSET);
-	gm_counters_describe(page);
+	gm_counters_describe(&page->head);
 	gm_counters_move(page);
 	return 0;
 }
@@ -119,12 +119,12 @@ void gm_writer_flush_page(struct gm_writer *w, bool closed)
 	static struct gm_counter_page copy; /* not on the program's stack: it may be a small one */
 	const struct gm_segment *now = &w->segments[w->now];
 	copy = *gm_counters_page();
-	gm_counters_describe(&copy);
-	copy.start = w->head.start;
-	copy.last = w->flushed = gm_clock_ns();
-	copy.closed = closed;
-	copy.length = w->file.length;
-	copy.sequence = atomic_load(&now->sequence);
+	gm_counters_describe(&copy.head);
+	copy.head.start = w->head.start;
+	copy.head.last = w->flushed = gm_clock_ns();
+	copy.head.closed = closed;
+	copy.head.length = w->file.length;
+	copy.head.sequence = atomic_load(&now->sequence);
 	int error = gm_file_write(&w->file, &copy, sizeof copy, GM_PAGE_OFFSET);
 	if (error)
 		gm_writer_end(w, error);
@@ -144,10 +144,10 @@ void gm_writer_finish(struct gm_writer *w, uint64_t length, bool clean)
 	gm_counters_move(NULL);
 	if (!w->front)
 		return;
-	page->last = gm_clock_ns();
+	page->head.last = gm_clock_ns();
 	if (trim)
-		page->length = length;
-	__atomic_store_n(&page->closed, clean, __ATOMIC_RELEASE);
+		page->head.length = length;
+	__atomic_store_n(&page->head.closed, clean, __ATOMIC_RELEASE);
 	if (trim)
 		gm_file_trim(&w->file, length);
 }

@@ -26,10 +26,10 @@ same() {
 	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
 }
 
-# How often the simulated driver was called by that name: calls NAME PROGRAM [ARGUMENT]...
+# How often a call of that name succeeded in the simulated driver: calls NAME PROGRAM [ARGUMENT]...
 calls() {
 	local name=$1
 	rm -f "$BATS_TEST_TMPDIR/trace"
 	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/$2" "${@:3}" >/dev/null
-	grep -cw "$name" "$BATS_TEST_TMPDIR/trace" || true
+	grep -cx "$name 0" "$BATS_TEST_TMPDIR/trace" || true
 }

@@ -99,7 +99,7 @@ setup() {
 
 @test "where no pool can be made, the driver serves, and one line says so" {
 	native "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/native"
-	SIM_FAIL=cuMemAddressReserve:1:801 preloaded "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
+	SIM_FAIL=cuMemGetAllocationGranularity:1:801 preloaded "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
 	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
 	[ "$(grep -c '^gpumem: no pool on device 0' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
 }

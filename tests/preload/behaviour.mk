@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Programs that are run natively and preloaded, on the simulated pair.
 BEHAVIOUR_LDADD = tests/sim/lib/libcuda.so.1 -lpthread -ldl
-BEHAVIOUR_PROGRAMS = tests/preload/answers tests/preload/attributes tests/preload/bounds tests/preload/bounds_ptds \
+BEHAVIOUR_TESTS = tests/preload/answers tests/preload/attributes tests/preload/bounds tests/preload/bounds_ptds \
 	tests/preload/captures tests/preload/contexts tests/preload/forks tests/preload/held tests/preload/peers \
 	tests/preload/pressure tests/preload/race
-check_PROGRAMS += $(BEHAVIOUR_PROGRAMS)
+check_PROGRAMS += $(BEHAVIOUR_TESTS)
 dist_check_SCRIPTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
 TESTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
 EXTRA_DIST += tests/preload/behaviour.bash

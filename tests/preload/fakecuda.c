@@ -4,7 +4,6 @@
  *   SHARED   cuMemFree (not hooked) and cuMemFree_v2 are one address, as are two hooked calls
  *   LOADER   finds the driver proper beside it by dlsym, as the one of WSL does
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>
 
@@ -77,10 +76,12 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **entry, int version, cuui
 }
 
 #ifdef SHARED
-CUresult cuMemFree(CUdeviceptr_v1 address) __attribute__((alias("cuMemFree_v2")));
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size)
 {
 	return to && from && size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-CUresult cuMemcpy_ptds(CUdeviceptr, CUdeviceptr, size_t) __attribute__((alias("cuMemcpy")));
+
+__asm__(".globl cuMemFree, cuMemcpy_ptds\n"
+	".set cuMemFree, cuMemFree_v2\n"
+	".set cuMemcpy_ptds, cuMemcpy\n");
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A library that asks for itself: RTLD_NEXT counts from here. Two of them define `where`. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 
 const char *where(void);

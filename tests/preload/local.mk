@@ -1,1 +1,57 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# How the preload gets between a program and its driver: programs, libraries and drivers, made by hand because the same
+# source is needed at -O0 and at -O2, and as libraries under a name that libtool would not give them.
+include %D%/behaviour.mk
+
+# What a test preloads: a sanitizer's runtime has to come first.
+AM_TESTS_ENVIRONMENT = SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \
+	GPUMEM_TEST_PRELOAD="$${SANITIZE_LIB:+$$SANITIZE_LIB:}$(abs_top_builddir)/.libs/libgpumem.so"; \
+	export GPUMEM_TEST_PRELOAD;
+
+PRELOAD_BATS = %D%/exports.bats %D%/quiet.bats %D%/resolve.bats %D%/sweep.bats
+PRELOAD_ASKERS = %D%/ask-O0 %D%/ask-O2 %D%/ask-secure %D%/linked-O0 %D%/linked-O2 %D%/quiet-O0 %D%/quiet-O2 %D%/sweep-O0 %D%/sweep-O2 \
+	%D%/weak
+PRELOAD_OBJECTS = %D%/libfirst-O0.so %D%/libfirst-O2.so %D%/libsecond.so %D%/libneeds.so
+PRELOAD_DRIVERS = %D%/plain/libcuda.so.1 %D%/shared/libcuda.so.1 %D%/loader/libcuda.so.1 %D%/loader/libcuda.so.1.1
+check_DATA = $(PRELOAD_ASKERS) $(PRELOAD_OBJECTS) $(PRELOAD_DRIVERS)
+dist_check_SCRIPTS += $(PRELOAD_BATS)
+TESTS += $(PRELOAD_BATS)
+CLEANFILES += $(check_DATA)
+EXTRA_DIST += %D%/ask.c %D%/fakecuda.c %D%/libasker.c %D%/linked.c %D%/quiet.c %D%/resolve.bash %D%/sweep.c %D%/weak.c
+
+PRELOAD_CC = $(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) -fvisibility=default
+PRELOAD_DRIVER = -Wl,-Bsymbolic,-soname,libcuda.so.1
+PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
+
+%D%/%-O0: %D%/%.c
+	$(PRELOAD_CC) -O0 -o $@ $< -ldl
+%D%/%-O2: %D%/%.c
+	$(PRELOAD_CC) -O2 -o $@ $< -ldl
+%D%/linked-O0: %D%/linked.c tests/sim/lib/libcuda.so.1
+	$(PRELOAD_CC) -O0 -o $@ $(srcdir)/tests/preload/linked.c tests/sim/lib/libcuda.so.1
+%D%/linked-O2: %D%/linked.c tests/sim/lib/libcuda.so.1
+	$(PRELOAD_CC) -O2 -o $@ $(srcdir)/tests/preload/linked.c tests/sim/lib/libcuda.so.1
+# Loads the preload by itself: a set-group-id program would ignore the variable, and our own check would not be seen.
+%D%/ask-secure: %D%/ask.c libgpumem.la
+	$(PRELOAD_CC) -o $@ $(srcdir)/tests/preload/ask.c -Wl,--no-as-needed,-rpath,$(abs_top_builddir)/.libs \
+		.libs/libgpumem.so -ldl
+%D%/weak: %D%/weak.c
+	$(PRELOAD_CC) -o $@ $<
+
+%D%/libfirst-O0.so: %D%/libasker.c
+	$(PRELOAD_SHARED) -O0 -DNAME='"first"' $<
+%D%/libfirst-O2.so: %D%/libasker.c
+	$(PRELOAD_SHARED) -DNAME='"first"' $<
+%D%/libsecond.so: %D%/libasker.c
+	$(PRELOAD_SHARED) -DNAME='"second"' $<
+%D%/libneeds.so: %D%/libasker.c %D%/plain/libcuda.so.1
+	$(PRELOAD_SHARED) -DNAME='"needs"' $(srcdir)/tests/preload/libasker.c -Wl,--no-as-needed %D%/plain/libcuda.so.1
+
+%D%/plain/libcuda.so.1: %D%/fakecuda.c
+	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -Wl,--hash-style=gnu $<
+%D%/shared/libcuda.so.1: %D%/fakecuda.c
+	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -Wl,--hash-style=sysv -DSHARED $<
+%D%/loader/libcuda.so.1: %D%/fakecuda.c
+	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -DLOADER $< -ldl
+%D%/loader/libcuda.so.1.1: %D%/fakecuda.c
+	$(PRELOAD_SHARED) -Wl,-Bsymbolic,-soname,libcuda.so.1.1 $<

@@ -9,22 +9,22 @@
 #include "program.h"
 
 #define THREADS 3
-#define CAPTURES 3000
+#define PAIRS 10000
 
 static CUcontext context;
-static atomic_bool over;
-static atomic_ulong pairs, refused;
+static atomic_uint finished, refused;
 
+/* What is freed during a capture may not be used again before it ends: all of it together is less
+ * than the device has. */
 static void *churn(void *arg)
 {
 	size_t size = (size_t)(uintptr_t)arg;
 	CUdeviceptr p;
 	MUST(cuCtxSetCurrent(context));
-	while (!atomic_load(&over)) {
+	for (int i = 0; i < PAIRS; i++)
 		if (cuMemAlloc(&p, size) != CUDA_SUCCESS || cuMemFree(p) != CUDA_SUCCESS)
 			atomic_fetch_add(&refused, 1);
-		atomic_fetch_add(&pairs, 1);
-	}
+	atomic_fetch_add(&finished, 1);
 	return NULL;
 }
 
@@ -37,18 +37,17 @@ int main(void)
 	context = use_device(0);
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	for (uintptr_t i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, churn, (void *)(i * MIB + 1000));
-	for (int i = 0; i < CAPTURES || !atomic_load(&pairs); i++) {
+		pthread_create(&threads[i], NULL, churn, (void *)(1000 + 30000 * i));
+	while (atomic_load(&finished) < THREADS) {
 		CUgraph graph = NULL;
 		MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 		invalidated += cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS;
 		if (graph)
 			MUST(cuGraphDestroy(graph));
 	}
-	atomic_store(&over, true);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	printf("%u captures invalidated, %lu calls refused\n", invalidated, atomic_load(&refused));
+	printf("%u captures invalidated, %u calls refused\n", invalidated, atomic_load(&refused));
 	MUST(cuStreamDestroy(stream));
 	return 0;
 }

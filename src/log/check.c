@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Do the numbers of a log add up? Every rule stands in gpumem-log(5), CHECKS. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/frag.h"
+#include "log/load.h"
+
+#define IN_FLIGHT 256 /* calls that may be half counted in a log that was not closed */
+#define END GM_COUNTER_COUNT
+
+struct why {
+	char *text;
+	size_t n;
+};
+
+__attribute__((format(printf, 2, 3))) static bool no(const struct why *why, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(why->text, why->n, format, args);
+	va_end(args);
+	return false;
+}
+
+/* Sums that are equal. Of counts, calls in flight may be missing from either side while the log is
+ * not closed; bytes are compared only when it is. */
+struct sum {
+	const char *left_text, *right_text;
+	enum gm_counter plus[4], minus[4], right[4];
+};
+
+static const struct sum sums[] = {
+	{"allocate_calls",
+	 "allocate_pool + allocate_driver + allocate_failed",
+	 {GM_C_allocate_calls, END},
+	 {END},
+	 {GM_C_allocate_pool, GM_C_allocate_driver, GM_C_allocate_failed, END}},
+	{"allocate_pool - free_calls - free_context",
+	 "live_blocks",
+	 {GM_C_allocate_pool, END},
+	 {GM_C_free_calls, GM_C_free_context, END},
+	 {GM_C_live_blocks, END}},
+	{"allocate_bytes - free_bytes",
+	 "requested",
+	 {GM_C_allocate_bytes, END},
+	 {GM_C_free_bytes, END},
+	 {GM_C_requested, END}},
+	{"mapped",
+	 "handed_out + idle + retired",
+	 {GM_C_mapped, END},
+	 {END},
+	 {GM_C_handed_out, GM_C_idle, GM_C_retired, END}},
+	{"map_bytes - unmap_bytes",
+	 "mapped + lent",
+	 {GM_C_map_bytes, END},
+	 {GM_C_unmap_bytes, END},
+	 {GM_C_mapped, GM_C_lent, END}},
+};
+
+static const struct {
+	enum gm_counter least, most;
+} orders[] = {
+	{GM_C_requested, GM_C_handed_out},	 {GM_C_requested, GM_C_requested_peak},
+	{GM_C_mapped, GM_C_mapped_peak},	 {GM_C_retired, GM_C_retired_peak},
+	{GM_C_requested_peak, GM_C_mapped_peak}, {GM_C_unmap_calls, GM_C_map_calls},
+};
+
+static uint64_t add(const uint64_t *counters, const enum gm_counter *terms)
+{
+	uint64_t sum = 0;
+	for (; *terms != END; terms++)
+		sum += counters[*terms];
+	return sum;
+}
+
+static bool check_sums(const struct gm_log_file *file, unsigned device, const struct why *why)
+{
+	const uint64_t *counters = gm_log_read_counters(file, device);
+	for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+		const struct sum *sum = &sums[i];
+		uint64_t left = add(counters, sum->plus) - add(counters, sum->minus);
+		uint64_t right = add(counters, sum->right);
+		uint64_t off = left > right ? left - right : right - left;
+		bool counts = gm_counter_table[sum->plus[0]].unit == GM_UNIT_COUNT;
+		if (!off || (!file->about.closed && (!counts || off <= IN_FLIGHT)))
+			continue;
+		return no(why, "device %u: %s is %" PRIu64 ", but %s is %" PRIu64, device,
+			  sum->left_text, left, sum->right_text, right);
+	}
+	return true;
+}
+
+static bool check_orders(const struct gm_log_file *file, unsigned device, const struct why *why)
+{
+	const uint64_t *counters = gm_log_read_counters(file, device);
+	for (size_t i = 0; file->about.closed && i < sizeof orders / sizeof *orders; i++) {
+		enum gm_counter least = orders[i].least, most = orders[i].most;
+		if (counters[least] > counters[most])
+			return no(why, "device %u: %s is %" PRIu64 ", above %s, which is %" PRIu64,
+				  device, gm_counter_table[least].name, counters[least],
+				  gm_counter_table[most].name, counters[most]);
+	}
+	static const enum gm_counter pairs[][2] = {{GM_C_requested_peak, GM_C_requested_peak_time},
+						   {GM_C_mapped_peak, GM_C_mapped_peak_time}};
+	for (size_t i = 0; file->about.closed && i < 2; i++) {
+		uint64_t time = counters[pairs[i][1]];
+		if (counters[pairs[i][0]] && (!time || time > file->about.end))
+			return no(why, "device %u: %s is %" PRIu64 ", after the end at %" PRIu64,
+				  device, gm_counter_table[pairs[i][1]].name, time,
+				  file->about.end);
+	}
+	return true;
+}
+
+/* One sample: consistent in itself, and nowhere above the peaks. */
+static bool check_sample(const struct gm_log_file *file, const struct gm_log_entry *entry,
+			 const struct why *why)
+{
+	const struct gm_sample *s = entry->sample;
+	const uint64_t *peaks = gm_log_read_counters(file, entry->record.device);
+	uint64_t parts = s->handed_out + s->idle + s->retired;
+	const struct {
+		const char *what;
+		uint64_t value, most;
+		const char *most_what;
+		bool of_samples; /* a peak that only samples raise */
+	} rules[] = {
+		{"requested", s->requested, s->handed_out, "handed_out", false},
+		{"largest_idle", s->largest_idle, s->idle, "idle", false},
+		{"largest_after_remap", s->largest_after_remap, s->idle, "idle", false},
+		{"unreclaimable", s->unreclaimable, s->idle, "idle", false},
+		{"requested", s->requested, peaks[GM_C_requested_peak], "requested_peak", false},
+		{"mapped", s->mapped, peaks[GM_C_mapped_peak], "mapped_peak", false},
+		{"retired", s->retired, peaks[GM_C_retired_peak], "retired_peak", false},
+		{"handed_out - requested", s->handed_out - s->requested, peaks[GM_C_internal_peak],
+		 "internal_peak", true},
+		{"unreclaimable", s->unreclaimable, peaks[GM_C_unreclaimable_peak],
+		 "unreclaimable_peak", true},
+		{"external fragmentation", gm_frag_external_ppm(s->idle, s->largest_idle),
+		 peaks[GM_C_external_peak], "external_peak", true},
+		{"external fragmentation after remap",
+		 gm_frag_external_ppm(s->idle, s->largest_after_remap),
+		 peaks[GM_C_external_remap_peak], "external_remap_peak", true},
+	};
+	if (s->mapped != parts)
+		return no(why,
+			  "sample at %" PRIu64 ": mapped is %" PRIu64
+			  ", but handed_out + idle + retired is %" PRIu64,
+			  entry->record.time, s->mapped, parts);
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+		bool counts = !rules[i].of_samples || entry->record.kind == GM_RECORD_SAMPLE;
+		if (counts && rules[i].value > rules[i].most)
+			return no(why,
+				  "sample at %" PRIu64 ": %s is %" PRIu64
+				  ", above %s, which is %" PRIu64,
+				  entry->record.time, rules[i].what, rules[i].value,
+				  rules[i].most_what, rules[i].most);
+	}
+	return true;
+}
+
+/* What the events of one device come to. */
+struct tally {
+	uint64_t pool, driver, failed, freed, freed_driver, freed_context;
+	uint64_t maps, map_bytes, unmaps, unmap_bytes, samples;
+	uint64_t live, requested;
+};
+
+struct block {
+	uint64_t id, size;
+	uint8_t device;
+};
+
+struct events {
+	struct tally of[GM_COUNTER_DEVICES];
+	GM_ARRAY(struct block) born; /* handed out, or alive at a checkpoint */
+	GM_ARRAY(struct block) gone;
+};
+
+static bool count(struct events *events, const struct gm_record *r)
+{
+	unsigned row = r->device < GM_COUNTER_DEVICES ? r->device : GM_COUNTER_DEVICES - 1;
+	struct tally *t = &events->of[row];
+	bool driver = r->flags & GM_RECORD_DRIVER;
+	struct block block = {r->id, r->size, (uint8_t)row};
+	switch (r->kind) {
+	case GM_RECORD_ALLOCATE:
+		*(driver ? &t->driver : &t->pool) += 1;
+		return driver || gm_array_push(&events->born, block);
+	case GM_RECORD_LIVE:
+		return gm_array_push(&events->born, block);
+	case GM_RECORD_FREE:
+		if (r->status) /* refused: nothing was freed */
+			return true;
+		*(driver			      ? &t->freed_driver
+		  : r->flags & GM_RECORD_CONTEXT_GONE ? &t->freed_context
+						      : &t->freed) += 1;
+		return driver || gm_array_push(&events->gone, block);
+	case GM_RECORD_ALLOCATE_FAILED:
+		t->failed++;
+		return true;
+	case GM_RECORD_MAP:
+		t->maps++;
+		t->map_bytes += r->size;
+		return true;
+	case GM_RECORD_UNMAP:
+		t->unmaps++;
+		t->unmap_bytes += r->size;
+		return true;
+	case GM_RECORD_SAMPLE:
+		t->samples++;
+		return true;
+	default:
+		return true;
+	}
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct block *x = a, *y = b;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* live = born - gone, by id; a block may be born several times over (LIVE), and go once. */
+static bool settle(struct events *events, const struct why *why)
+{
+	const struct block *born = events->born.at, *gone = events->gone.at;
+	size_t n = events->born.n, m = events->gone.n, g = 0;
+	if (n)
+		qsort(events->born.at, n, sizeof *born, by_id);
+	if (m)
+		qsort(events->gone.at, m, sizeof *gone, by_id);
+	for (size_t i = 1; i < m; i++)
+		if (gone[i].id == gone[i - 1].id)
+			return no(why, "block %" PRIu64 " was freed twice", gone[i].id);
+	for (size_t i = 0; i < n; i++) {
+		if (i && born[i].id == born[i - 1].id)
+			continue;
+		if (g < m && gone[g].id < born[i].id)
+			break;
+		if (g < m && gone[g].id == born[i].id) {
+			g++;
+			continue;
+		}
+		events->of[born[i].device].live++;
+		events->of[born[i].device].requested += born[i].size;
+	}
+	if (g < m)
+		return no(why, "block %" PRIu64 " was freed, but never handed out", gone[g].id);
+	return true;
+}
+
+static bool compare(const struct gm_log_file *file, unsigned device, const struct tally *t,
+		    const struct why *why)
+{
+	const uint64_t *counters = gm_log_read_counters(file, device);
+	const struct {
+		const char *what;
+		uint64_t events;
+		enum gm_counter counter;
+		enum gm_record_kind kind;
+	} rules[] = {
+		{"ALLOCATE events of the pool", t->pool, GM_C_allocate_pool, GM_RECORD_ALLOCATE},
+		{"ALLOCATE events of the driver", t->driver, GM_C_allocate_driver,
+		 GM_RECORD_ALLOCATE},
+		{"ALLOCATE_FAILED events", t->failed, GM_C_allocate_failed, GM_RECORD_ALLOCATE},
+		{"FREE events", t->freed, GM_C_free_calls, GM_RECORD_FREE},
+		{"FREE events of the driver", t->freed_driver, GM_C_free_driver, GM_RECORD_FREE},
+		{"FREE events of contexts gone", t->freed_context, GM_C_free_context,
+		 GM_RECORD_FREE},
+		{"MAP events", t->maps, GM_C_map_calls, GM_RECORD_MAP},
+		{"bytes of MAP events", t->map_bytes, GM_C_map_bytes, GM_RECORD_MAP},
+		{"UNMAP events", t->unmaps, GM_C_unmap_calls, GM_RECORD_MAP},
+		{"bytes of UNMAP events", t->unmap_bytes, GM_C_unmap_bytes, GM_RECORD_MAP},
+		{"SAMPLE events", t->samples, GM_C_samples, GM_RECORD_SAMPLE},
+		{"blocks alive by events", t->live, GM_C_live_blocks, GM_RECORD_ALLOCATE},
+		{"bytes alive by events", t->requested, GM_C_requested, GM_RECORD_ALLOCATE},
+	};
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+		uint64_t counter = counters[rules[i].counter];
+		if (file->kept >> rules[i].kind & 1 && rules[i].events != counter)
+			return no(why, "device %u: %" PRIu64 " %s, but %s is %" PRIu64, device,
+				  rules[i].events, rules[i].what,
+				  gm_counter_table[rules[i].counter].name, counter);
+	}
+	return true;
+}
+
+static bool check_events(struct gm_log_file *file, struct events *events, const struct why *why)
+{
+	struct gm_log_entry entry;
+	uint64_t written = file->counters[0][GM_C_log_records];
+	gm_log_read_rewind(file);
+	while (gm_log_read_next(file, &entry))
+		if (!count(events, &entry.record))
+			return no(why, "out of memory");
+	if (file->about.records != written)
+		return no(why, "%" PRIu64 " records, but log_records is %" PRIu64,
+			  file->about.records, written);
+	if (!settle(events, why))
+		return false;
+	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
+		if (!compare(file, device, &events->of[device], why))
+			return false;
+	return true;
+}
+
+static bool check(struct gm_log_file *file, const struct why *why)
+{
+	struct gm_log_entry entry;
+	struct events *events = NULL;
+	if (*file->damage)
+		return no(why, "%s", file->damage);
+	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
+		if (!check_sums(file, device, why) || !check_orders(file, device, why))
+			return false;
+	gm_log_read_rewind(file);
+	while (gm_log_read_next(file, &entry))
+		if (entry.sample && !check_sample(file, &entry, why))
+			return false;
+	if (!file->about.closed || !file->about.complete)
+		return true;
+	events = calloc(1, sizeof *events);
+	if (!events)
+		return no(why, "out of memory");
+	bool ok = check_events(file, events, why);
+	gm_array_free(&events->born);
+	gm_array_free(&events->gone);
+	free(events);
+	return ok;
+}
+
+bool gm_log_read_check(struct gm_log_file *file, char *why, size_t n)
+{
+	struct why text = {why, n};
+	size_t at = file->at;
+	bool ok = check(file, &text);
+	file->at = at; /* of the caller's own reading */
+	return ok;
+}

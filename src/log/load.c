@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "log/load.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEGMENTS_MOST 65536
+
+void gm_load_damage(struct gm_log_file *file, const char *format, ...)
+{
+	va_list args;
+	if (*file->damage)
+		return;
+	va_start(args, format);
+	vsnprintf(file->damage, sizeof file->damage, format, args);
+	va_end(args);
+}
+
+size_t gm_load_bytes(const struct gm_log_file *file, void *to, size_t n, uint64_t offset)
+{
+	size_t done = 0, there = 0;
+	if (offset < file->size)
+		there = file->size - offset < n ? (size_t)(file->size - offset) : n;
+	while (done < there) {
+		ssize_t more =
+			pread(file->fd, (char *)to + done, there - done, (off_t)(offset + done));
+		if (more < 0 && errno == EINTR)
+			continue;
+		if (more <= 0)
+			break;
+		done += (size_t)more;
+	}
+	memset((char *)to + done, 0, n - done);
+	return done;
+}
+
+/* NULL: the head can be trusted as far as this file goes. */
+static const char *head_fault(const struct gm_log_file *file, const struct gm_segment_head *head)
+{
+	uint64_t before_slots = head->slots_offset;
+	if (memcmp(head->magic, GM_FORMAT_MAGIC, sizeof head->magic) ||
+	    head->version != GM_FORMAT_VERSION)
+		return "this is no head";
+	if (head->slot_size != GM_SLOT_SIZE || head->size != file->segment_size ||
+	    before_slots % GM_SLOT_SIZE || before_slots >= head->size)
+		return "its sizes are wrong";
+	if (head->text_offset < sizeof *head ||
+	    (uint64_t)head->text_offset + head->text_size > before_slots)
+		return "its description is out of bounds";
+	if (head->checkpoint_offset &&
+	    (uint64_t)head->checkpoint_offset + GM_PAGE_ROOM > before_slots)
+		return "its checkpoint is out of bounds";
+	return NULL;
+}
+
+/* Keep a slot's kind only if it was there before its other fields were read: else they may be
+ * older than the kind, for all the reader knows. */
+static void read_slots(const struct gm_log_file *file, struct gm_record *slots, uint32_t n,
+		       uint64_t offset, uint8_t *kinds)
+{
+	if (!kinds) {
+		gm_load_bytes(file, slots, (size_t)n * GM_SLOT_SIZE, offset);
+		return;
+	}
+	gm_load_bytes(file, slots, (size_t)n * GM_SLOT_SIZE, offset);
+	for (uint32_t i = 0; i < n; i++)
+		kinds[i] = slots[i].kind;
+	gm_load_bytes(file, slots, (size_t)n * GM_SLOT_SIZE, offset);
+	for (uint32_t i = 0; i < n; i++)
+		if (kinds[i] != slots[i].kind)
+			slots[i].kind = GM_RECORD_NONE;
+}
+
+/* False: host memory is short. A segment that is used anew meanwhile comes out with n = 0. */
+static bool load_slots(const struct gm_log_file *file, struct gm_load_segment *segment)
+{
+	static const struct gm_record nothing;
+	uint64_t from = segment->offset + segment->head.slots_offset;
+	uint64_t end = segment->offset + file->segment_size;
+	uint64_t bytes = from < file->size ? (end < file->size ? end : file->size) - from : 0;
+	uint32_t n = (uint32_t)(bytes / GM_SLOT_SIZE);
+	struct gm_segment_head after;
+	if (!n)
+		return true;
+	segment->slots = malloc((size_t)n * GM_SLOT_SIZE);
+	uint8_t *kinds = file->about.closed ? NULL : malloc(n);
+	if (!segment->slots || (!kinds && !file->about.closed)) {
+		free(kinds);
+		return false;
+	}
+	read_slots(file, segment->slots, n, from, kinds);
+	free(kinds);
+	gm_load_bytes(file, &after, sizeof after, segment->offset);
+	while (n && !memcmp(&segment->slots[n - 1], &nothing, sizeof nothing))
+		n--;
+	segment->n = after.sequence == segment->head.sequence ? n : 0;
+	struct gm_record *less = realloc(segment->slots, (size_t)(n ? n : 1) * GM_SLOT_SIZE);
+	segment->slots = less ? less : segment->slots;
+	return true;
+}
+
+static int by_sequence(const void *a, const void *b)
+{
+	const struct gm_load_segment *x = a, *y = b;
+	return (x->head.sequence > y->head.sequence) - (x->head.sequence < y->head.sequence);
+}
+
+static bool load_segment(struct gm_log_file *file, uint64_t i)
+{
+	struct gm_load_segment segment = {.offset = i * file->segment_size};
+	size_t n = gm_load_bytes(file, &segment.head, sizeof segment.head, segment.offset);
+	static const struct gm_segment_head unused;
+	if (!memcmp(&segment.head, &unused, sizeof unused))
+		return true;
+	const char *fault =
+		n < sizeof segment.head ? "cut within its head" : head_fault(file, &segment.head);
+	if (fault) {
+		gm_load_damage(file, "segment %llu at 0x%llx: %s", (unsigned long long)i + 1,
+			       (unsigned long long)segment.offset, fault);
+		return true;
+	}
+	if (!segment.head.sequence) /* being made ready */
+		return true;
+	if (!load_slots(file, &segment) || !gm_array_push(&file->segments, segment)) {
+		free(segment.slots);
+		return false;
+	}
+	return true;
+}
+
+bool gm_load_segments(struct gm_log_file *file)
+{
+	uint64_t n = (file->size + file->segment_size - 1) / file->segment_size;
+	if (n > SEGMENTS_MOST)
+		gm_load_damage(file, "more than %d segments", SEGMENTS_MOST);
+	for (uint64_t i = 0; i < n && i < SEGMENTS_MOST; i++)
+		if (!load_segment(file, i))
+			return false;
+	if (file->segments.n)
+		qsort(file->segments.at, file->segments.n, sizeof *file->segments.at, by_sequence);
+	return true;
+}
+
+bool gm_load_body(const struct gm_load_segment *segment, uint32_t slot, void *to, size_t length)
+{
+	uint32_t n = gm_format_slots(length) - 1;
+	char *out = to;
+	if (segment->n - slot - 1 < n)
+		return false;
+	for (uint32_t i = 1; i <= n; i++) {
+		size_t part = length < GM_MORE_SIZE ? length : GM_MORE_SIZE;
+		if (segment->slots[slot + i].kind != GM_RECORD_MORE)
+			return false;
+		memcpy(out, &segment->slots[slot + i], part);
+		out += part;
+		length -= part;
+	}
+	return true;
+}
+
+static bool load_string(struct gm_log_file *file, const struct gm_load_segment *segment,
+			uint32_t slot)
+{
+	const struct gm_record *record = &segment->slots[slot];
+	struct gm_load_string string = {.number = (uint32_t)record->id};
+	if (!record->id || record->id > UINT32_MAX || record->size > GM_STRING_MAX) {
+		file->about.torn++;
+		return true;
+	}
+	string.text = calloc(1, record->size + 1);
+	if (!string.text)
+		return false;
+	if (!gm_load_body(segment, slot, string.text, record->size)) {
+		file->about.torn++;
+		free(string.text);
+		return true;
+	}
+	if (gm_array_push(&file->strings, string))
+		return true;
+	free(string.text);
+	return false;
+}
+
+static bool is_known(uint8_t kind)
+{
+	switch (kind) {
+#define GM_KIND(value, name, help) case value:
+		GM_RECORD_KINDS(GM_KIND)
+#undef GM_KIND
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool has_sample(uint8_t kind)
+{
+	return kind == GM_RECORD_SAMPLE || kind == GM_RECORD_OUT_OF_MEMORY;
+}
+
+/* One slot; false: host memory is short. */
+static bool index_slot(struct gm_log_file *file, uint32_t s, uint32_t slot)
+{
+	static const struct gm_record nothing;
+	const struct gm_load_segment *segment = &file->segments.at[s];
+	const struct gm_record *record = &segment->slots[slot];
+	struct gm_sample sample;
+	if (record->kind == GM_RECORD_NONE) {
+		file->about.torn += memcmp(record, &nothing, sizeof nothing) != 0;
+		return true;
+	}
+	if (record->kind == GM_RECORD_MORE)
+		return true;
+	file->about.records++;
+	if (record->kind == GM_RECORD_STRING)
+		return load_string(file, segment, slot);
+	if (!is_known(record->kind)) /* of a later version of the library */
+		return true;
+	if (has_sample(record->kind) && !gm_load_body(segment, slot, &sample, sizeof sample)) {
+		file->about.torn++;
+		return true;
+	}
+	struct gm_load_key key = {record->time, s, slot};
+	return gm_array_push(&file->keys, key);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct gm_load_key *x = a, *y = b;
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	if (x->segment != y->segment)
+		return x->segment < y->segment ? -1 : 1;
+	return (x->slot > y->slot) - (x->slot < y->slot);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct gm_load_string *x = a, *y = b;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The small log, killed while it thinned its samples out, may hold one of them twice. */
+static void drop_doubles(struct gm_log_file *file)
+{
+	size_t to = 0;
+	for (size_t i = 0; i < file->keys.n; i++) {
+		const struct gm_load_key *key = &file->keys.at[i];
+		const struct gm_record *r = &file->segments.at[key->segment].slots[key->slot];
+		if (to && r->kind == GM_RECORD_SAMPLE) {
+			const struct gm_load_key *last = &file->keys.at[to - 1];
+			if (!memcmp(r, &file->segments.at[last->segment].slots[last->slot],
+				    sizeof *r))
+				continue;
+		}
+		file->keys.at[to++] = *key;
+	}
+	file->keys.n = to;
+}
+
+bool gm_load_index(struct gm_log_file *file)
+{
+	bool sorted = true;
+	for (uint32_t s = 0; s < file->segments.n; s++)
+		for (uint32_t slot = 0; slot < file->segments.at[s].n; slot++)
+			if (!index_slot(file, s, slot))
+				return false;
+	for (size_t i = 1; sorted && i < file->keys.n; i++)
+		sorted = by_time(&file->keys.at[i - 1], &file->keys.at[i]) < 0;
+	if (!sorted)
+		qsort(file->keys.at, file->keys.n, sizeof *file->keys.at, by_time);
+	if (file->strings.n)
+		qsort(file->strings.at, file->strings.n, sizeof *file->strings.at, by_number);
+	drop_doubles(file);
+	return true;
+}

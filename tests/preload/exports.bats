@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# The object itself: a missing library or symbol would kill every process of a container, the shell first.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/resolve.bash"
+	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
+	LIBRARY=$PWD/.libs/libgpumem.so
+	HOOKS=$BATS_TEST_DIRNAME/../../src/driver/hooks.def
+}
+
+symbols() {
+	sed -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1/p' "$HOOKS"
+}
+
+@test "exports are dlsym and the hooks, without versions" {
+	nm -D --defined-only "$LIBRARY" | awk '{ print $3 }' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/exports"
+	{ echo dlsym && symbols; } | LC_ALL=C sort | diff -u - "$BATS_TEST_TMPDIR/exports"
+	grep -qx cuGetProcAddress "$BATS_TEST_TMPDIR/exports"
+	grep -qx cuGetProcAddress_v2 "$BATS_TEST_TMPDIR/exports"
+	! readelf -W --version-info "$LIBRARY" | grep 'Version definition'
+}
+
+@test "rows of hooks.def are sorted, each symbol once" {
+	[ "$(symbols | wc -l)" -eq "$(grep -c '^GM_HOOK(' "$HOOKS")" ]
+	symbols | LC_ALL=C sort -uc
+}
+
+@test "the 32-bit calls of old stay the driver's" {
+	for symbol in cuMemAlloc cuMemFree cuMemGetInfo cuMemGetAddressRange cuMemAllocPitch cuMemcpyHtoD cuMemsetD8; do
+		! symbols | grep -qx $symbol
+	done
+}
+
+@test "depends on libc, libdl and libpthread, and on nothing else" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime is one more"
+	readelf -dW "$LIBRARY" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/needed"
+	printf '%s\n' libc.so.6 libdl.so.2 libpthread.so.0 | diff -u - "$BATS_TEST_TMPDIR/needed"
+	! readelf -dW "$LIBRARY" | grep -E 'RPATH|RUNPATH|TEXTREL'
+}
+
+@test "no symbol version above GLIBC_2.28" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime needs more"
+	newest=$(nm -D --undefined-only --with-symbol-versions "$LIBRARY" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+	nm -D --undefined-only --with-symbol-versions "$LIBRARY" | grep "$newest"
+	[ -n "$newest" ]
+	[ "$(printf '%s\n' "$newest" GLIBC_2.28 | sort -V | tail -n 1)" = GLIBC_2.28 ]
+	! nm -D --undefined-only "$LIBRARY" | grep -E '__isoc23_|__tls_get_addr|__stack_chk_guard'
+	! nm -D --undefined-only --with-symbol-versions "$LIBRARY" | grep GLIBC_PRIVATE
+}
+
+@test "nothing is left to find at run time but what libc has" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime has more"
+	! nm -D --undefined-only "$LIBRARY" | grep -v '@GLIBC_' |
+		grep -vE '^ +w (_ITM_(de)?registerTMCloneTable|__gmon_start__)$'
+}
+
+@test "no constructor" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own"
+	# frame_dummy of the compiler's start-up files is the one entry
+	size=$(readelf -SW "$LIBRARY" | sed -n 's/^.* \.init_array *INIT_ARRAY *[0-9a-f]* [0-9a-f]* \([0-9a-f]*\) .*/\1/p')
+	[ -z "$size" ] || [ $((16#$size)) -le 8 ]
+	! readelf -SW "$LIBRARY" | grep -wE '\.ctors|\.preinit_array'
+}
+
+@test "bound at load, never unloaded, no executable stack" {
+	readelf -dW "$LIBRARY" | grep -q 'Flags:.*NOW.*NODELETE'
+	readelf -lW "$LIBRARY" | grep GNU_STACK | grep -q 'RW '
+}
+
+@test "a set-group-id program is left alone" {
+	[ "$(id -u)" -eq 0 ] || skip "takes root"
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer is not for such programs"
+	says 'sym cuInit: gpumem' "$PROGRAMS/ask-secure" open "$SIM/libcuda.so.1" sym cuInit
+	cp "$PROGRAMS/ask-secure" "$BATS_TEST_TMPDIR/ask"
+	chgrp 65534 "$BATS_TEST_TMPDIR/ask" && chmod 2755 "$BATS_TEST_TMPDIR/ask"
+	says $'sym cuInit: driver\n0/0 proc cuMemAlloc: driver\ninit 0 retain 0 current 0 alloc 0 free 0' \
+		"$BATS_TEST_TMPDIR/ask" open "$SIM/libcuda.so.1" sym cuInit proc cuMemAlloc 3020 0 use
+}

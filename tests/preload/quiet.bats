@@ -1,0 +1,34 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Until cuInit has succeeded there is nothing of ours: no thread, file, output or allocation.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/resolve.bash"
+	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
+}
+
+@test "up to cuInit a process looks as it does natively" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own malloc"
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=events GPUMEM_VERBOSE=4)
+	for level in O0 O2; do
+		same sim "$PROGRAMS/quiet-$level"
+		same plain "$PROGRAMS/quiet-$level"
+	done
+	run over sim "$PROGRAMS/quiet-O2"
+	[[ $output == 'found 7, '* ]]
+}
+
+@test "a program that does not use CUDA notices nothing" {
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=events GPUMEM_VERBOSE=4 GPUMEM_NO_SUCH_KNOB=1)
+	same nowhere sh -c 'echo hello; echo there >&2'
+	[ -z "$(ls)" ]
+}
+
+@test "cuInit that fails starts nothing" {
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=events GPUMEM_VERBOSE=4 SIM_FAIL=cuInit:1:100)
+	same sim "$PROGRAMS/linked-O2"
+	[ -z "$(ls)" ]
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every request of a file of lines "symbol,version,flags", through the preload and through the
+ * driver's own resolver: ours if the driver's answer is its export of a hooked symbol, the driver's
+ * own pointer otherwise; and what it keeps apart for per-thread streams stays apart.
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+typedef CUresult resolver(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+typedef void *dlsym_fn(void *, const char *);
+
+static const char *const hooked[] = {
+#define GM_HOOK(symbol, type, flags, help) #symbol,
+#include "driver/hooks.def"
+#undef GM_HOOK
+};
+
+static dlsym_fn *libc_dlsym(void)
+{
+	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
+	void *found = NULL;
+	for (size_t i = 0; i < sizeof versions / sizeof *versions && !found; i++)
+		found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+	return (dlsym_fn *)found;
+}
+
+static bool is_ours(const void *entry)
+{
+	Dl_info info;
+	return dladdr(entry, &info) && strstr(info.dli_fname, "libgpumem.so");
+}
+
+/* Which hook the driver's own entry belongs to, or NULL. */
+static const char *hook_of(dlsym_fn *native, void *handle, const void *entry)
+{
+	for (size_t i = 0; i < sizeof hooked / sizeof *hooked; i++)
+		if (native(handle, hooked[i]) == entry)
+			return hooked[i];
+	return NULL;
+}
+
+int main(int count, char **arguments)
+{
+	FILE *file = count > 1 ? fopen(arguments[1], "r") : NULL;
+	bool expect = count > 2 && strcmp(arguments[2], "native") != 0;
+	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	dlsym_fn *native = libc_dlsym();
+	char line[256], last[256] = "";
+	void *last_theirs = NULL, *last_ours = NULL;
+	unsigned requests = 0, ours = 0, apart = 0, wrong = 0;
+	if (!file || !handle || !native)
+		return puts("usage: sweep FILE native|preloaded"), 2;
+	resolver *raw = (resolver *)native(handle, "cuGetProcAddress_v2");
+	resolver *resolve = (resolver *)dlsym(handle, "cuGetProcAddress_v2");
+	if (!raw || expect != is_ours((void *)resolve))
+		return puts("the resolver is somebody else's"), 1;
+	while (fgets(line, sizeof line, file)) {
+		char *comma = strchr(line, ',');
+		char *flags = comma ? strchr(comma + 1, ',') : NULL;
+		if (*line == '#' || !flags || strncmp(comma, ",cudaVersion", 12) == 0)
+			continue;
+		*comma = '\0';
+		const char *symbol = strcmp(line, "\"\"") == 0 ? "" : line;
+		int version = atoi(comma + 1);
+		cuuint64_t flag = strtoull(flags + 1, NULL, 0);
+		CUdriverProcAddressQueryResult status[2];
+		memset(status, 7, sizeof status);
+		void *entry[2] = {NULL, NULL};
+		/* cudart gives no status; every second request does */
+		CUresult result[2] = {
+			raw(symbol, &entry[0], version, flag, requests & 1 ? &status[0] : NULL),
+			resolve(symbol, &entry[1], version, flag,
+				requests & 1 ? &status[1] : NULL)};
+		const char *hook = entry[0] ? hook_of(native, handle, entry[0]) : NULL;
+		bool right = result[0] == result[1] && status[0] == status[1];
+		if (expect && hook)
+			right = right && is_ours(entry[1]) && entry[1] == dlsym(handle, hook);
+		else
+			right = right && entry[1] == entry[0];
+		if (strcmp(symbol, last) == 0 && last_theirs != entry[0] && entry[0]) {
+			right = right && last_ours != entry[1];
+			apart += hook != NULL;
+		}
+		if (!right)
+			printf("%s,%d,%llu: %p became %p, %d became %d\n", symbol, version,
+			       (unsigned long long)flag, entry[0], entry[1], result[0], result[1]);
+		wrong += !right;
+		ours += expect && hook;
+		requests++;
+		snprintf(last, sizeof last, "%s", symbol);
+		last_theirs = entry[0];
+		last_ours = entry[1];
+	}
+	fclose(file);
+	printf("%u requests, %u ours, %u of them beside another of that name, %u wrong\n", requests,
+	       ours, apart, wrong);
+	return wrong != 0;
+}
