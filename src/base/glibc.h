@@ -78,15 +78,23 @@ GM_SYMVER(sem_post, GM_GLIBC_FIRST)
 GM_SYMVER(sem_timedwait, GM_GLIBC_FIRST)
 GM_SYMVER(sem_wait, GM_GLIBC_FIRST)
 
-/* Before 2.33 fstat was no function but this. */
+/* Before 2.33 fstat and stat were no functions but these. */
 GM_SYMVER(__fxstat, GM_GLIBC_FIRST)
+GM_SYMVER(__xstat, GM_GLIBC_FIRST)
 extern int __fxstat(int version, int fd, struct stat *out);
+extern int __xstat(int version, const char *path, struct stat *out);
 
 static inline int gm_glibc_fstat(int fd, struct stat *out)
 {
 	return __fxstat(GM_GLIBC_STAT, fd, out);
 }
 #define fstat(fd, out) gm_glibc_fstat(fd, out)
+
+static inline int gm_glibc_stat(const char *path, struct stat *out)
+{
+	return __xstat(GM_GLIBC_STAT, path, out);
+}
+#define stat(path, out) gm_glibc_stat(path, out)
 
 #endif
 #endif
