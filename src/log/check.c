@@ -186,6 +186,7 @@ static bool count(struct events *events, const struct gm_record *r)
 	unsigned row = r->device < GM_COUNTER_DEVICES ? r->device : GM_COUNTER_DEVICES - 1;
 	struct tally *t = &events->of[row];
 	bool driver = r->flags & GM_RECORD_DRIVER;
+	bool gone_with_context = r->flags & GM_RECORD_CONTEXT_GONE;
 	struct block block = {r->id, r->size, (uint8_t)row};
 	switch (r->kind) {
 	case GM_RECORD_ALLOCATE:
@@ -196,10 +197,12 @@ static bool count(struct events *events, const struct gm_record *r)
 	case GM_RECORD_FREE:
 		if (r->status) /* refused: nothing was freed */
 			return true;
-		*(driver			      ? &t->freed_driver
-		  : r->flags & GM_RECORD_CONTEXT_GONE ? &t->freed_context
-						      : &t->freed) += 1;
-		return driver || gm_array_push(&events->gone, block);
+		if (driver) {
+			t->freed_driver += !gone_with_context;
+			return true;
+		}
+		*(gone_with_context ? &t->freed_context : &t->freed) += 1;
+		return gm_array_push(&events->gone, block);
 	case GM_RECORD_ALLOCATE_FAILED:
 		t->failed++;
 		return true;

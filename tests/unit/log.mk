@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
+UNIT_TESTS += tests/unit/test_counters tests/unit/test_log tests/unit/test_log_limits tests/unit/test_log_read
+EXTRA_DIST += tests/unit/log_help.h
+tests_unit_test_counters_SOURCES = tests/unit/test_counters.c
+tests_unit_test_counters_LDADD = $(UNIT_LDADD)
+tests_unit_test_log_SOURCES = tests/unit/test_log.c
+tests_unit_test_log_LDADD = $(UNIT_LDADD)
+tests_unit_test_log_limits_SOURCES = tests/unit/test_log_limits.c
+tests_unit_test_log_limits_LDADD = $(UNIT_LDADD)
+tests_unit_test_log_read_SOURCES = tests/unit/test_log_read.c
+tests_unit_test_log_read_LDADD = $(UNIT_LDADD)

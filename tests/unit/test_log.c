@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is written is read back: every kind, many threads, killed writers, forks, names. */
+#include <pthread.h>
+
+#include "log/file.h"
+#include "log_help.h"
+
+/* Every field of every kind with a value of its own. */
+static struct gm_record record_of(unsigned kind)
+{
+	return (struct gm_record){.time = 1000000 + kind,
+				  .address = 0x7f0000000000 + kind,
+				  .size = 100 + kind,
+				  .held = 512 + kind,
+				  .id = 7000 + kind,
+				  .context = 30 + kind,
+				  .duration = 40 + kind,
+				  .hook = (uint16_t)(1 + kind % 2),
+				  .status = (uint16_t)kind,
+				  .flags = GM_RECORD_ASYNC | GM_RECORD_CONTEXT_GONE,
+				  .device = (uint8_t)(kind % 2),
+				  .kind = (uint8_t)kind};
+}
+
+static const char long_text[] = "a text of more than one slot: void foo::bar<int, (anonymous "
+				"namespace)::baz>(float*, unsigned "
+				"long), and it goes on, with \xc3\xa4, a tab\tand the end";
+
+static int write_kinds(void *arg)
+{
+	(void)arg;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	for (unsigned kind = 1; kind <= GM_RECORD_CONTEXT; kind++) {
+		struct gm_record record = record_of(kind);
+		if (kind == GM_RECORD_SAMPLE || kind == GM_RECORD_OUT_OF_MEMORY) {
+			struct gm_sample sample = help_state(0);
+			sample.limit = kind;
+			sample.requested = 5;
+			sample.handed_out = sample.mapped = 10;
+			gm_log_put_sample(&record, &sample);
+		} else if (kind != GM_RECORD_STRING) {
+			record.string = kind == GM_RECORD_MARK ? gm_log_string(long_text) : 0;
+			gm_log_put(&record);
+		}
+	}
+	bool same = gm_log_string("short") == gm_log_string("short") &&
+		    gm_log_string("short") != gm_log_string(long_text);
+	errno = 77;
+	gm_log_close();
+	gm_log_close();
+	return same && errno == 77 ? 0 : 2;
+}
+
+static void test_kinds(void)
+{
+	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_LOG_EVENTS=all", write_kinds, NULL), 0,
+	       "a log of every kind is written");
+	struct gm_log_file *file = help_open("log");
+	struct gm_log_entry entry;
+	unsigned kind = 0;
+	if (!file)
+		return;
+	while (gm_log_read_next(file, &entry)) {
+		do
+			kind++;
+		while (kind == GM_RECORD_STRING);
+		struct gm_record want = record_of(kind);
+		want.thread = entry.record.thread;
+		want.string = entry.record.string;
+		TAP_OK(!memcmp(&want, &entry.record, sizeof want), "kind %u comes back whole",
+		       kind);
+		bool has = kind == GM_RECORD_SAMPLE || kind == GM_RECORD_OUT_OF_MEMORY;
+		TAP_OK(has ? entry.sample && entry.sample->limit == kind &&
+				       entry.sample->mapped == 10
+			   : !entry.sample,
+		       "with its sample, if it has one");
+		if (kind == GM_RECORD_MARK)
+			TAP_STR(gm_log_read_string(file, entry.record.string), long_text,
+				"and its text");
+	}
+	TAP_IS(kind, GM_RECORD_CONTEXT, "all of them");
+	TAP_STR(gm_log_read_string(file, 2), "short", "a string by its number");
+	TAP_OK(!gm_log_read_string(file, 3) && !gm_log_read_string(file, 0), "no other number");
+	gm_log_read_rewind(file);
+	TAP_OK(gm_log_read_next(file, &entry) && entry.record.kind == 1,
+	       "and again from the start");
+	gm_log_read_close(file);
+	unlink("log");
+}
+
+static int write_about(void *arg)
+{
+	setenv("SLURM_JOB_ID", "4711", 1);
+	setenv("SLURM_PROCID", "0", 1);
+	setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+	return write_kinds(arg);
+}
+
+static void test_about(void)
+{
+	char host[256], name[64], link[300];
+	uint64_t before = gm_clock_ns();
+	help_child("GPUMEM_LOG=small GPUMEM_LOG_NAME=%e.%j.%r.%%.%x", write_about, NULL);
+	struct gm_log_file *file = help_open("test_log.4711.3.%.%x");
+	if (!file)
+		return;
+	const struct gm_log_about *about = gm_log_read_about(file);
+	gethostname(host, sizeof host);
+	TAP_STR(about->host, host, "host");
+	TAP_STR(about->program, "test_log", "program");
+	TAP_OK(strstr(about->command, "test_log") != NULL, "command");
+	TAP_STR(about->job, "4711", "job");
+	TAP_IS(about->rank, 3, "rank");
+	TAP_STR(about->mode, "pool", "mode");
+	TAP_STR(about->level, "small", "level");
+	TAP_IS(about->driver_version, 13000, "driver");
+	TAP_OK(about->start >= before && about->end >= about->start && about->end <= gm_clock_ns(),
+	       "clocks");
+	TAP_OK(about->start_wall > 1500000000000000000u, "the wall clock");
+	TAP_OK(about->closed && !about->running, "closed, not running");
+	TAP_IS(about->n_devices, 2, "devices");
+	TAP_STR(about->devices[0].name, "Simulated one", "its name");
+	TAP_OK(about->devices[0].uuid[3] == 255 && about->devices[1].total == 16 * GM_GIB,
+	       "its UUID and memory");
+	TAP_OK(about->n_hooks == 2 && !strcmp(about->hooks[1], "cuMemFree_v2"), "hooks");
+	bool found = false;
+	for (unsigned i = 0; i < about->n_knobs; i++)
+		found |= !strcmp(about->knobs[i], "GPUMEM_LOG=small (environment)");
+	TAP_OK(found, "knobs");
+	gm_log_read_close(file);
+	snprintf(link, sizeof link, "%s/folder/", help_folder);
+	mkdir("folder", 0700);
+	snprintf(name, sizeof name, "GPUMEM_LOG=small GPUMEM_LOG_NAME=folder/");
+	help_child(name, write_kinds, NULL);
+	DIR *dir = opendir("folder");
+	unsigned n = 0;
+	for (struct dirent *entry; (entry = readdir(dir));)
+		n += !strncmp(entry->d_name, "gpumem.", 7) && strstr(entry->d_name, ".gml");
+	closedir(dir);
+	TAP_IS(n, 1, "a name that ends in / is a folder");
+}
+
+static void test_names(void)
+{
+	char out[32];
+	struct gm_file_words words = {"ho/st", "", "prog", 12, -1};
+	TAP_OK(gm_file_name(out, sizeof out, "%h.%p.%r.%j.%e", "x", &words), "a name");
+	TAP_STR(out, "ho_st.12.0.0.prog", "without a slash from a word, 0 for no rank and job");
+	TAP_OK(gm_file_name(out, sizeof out, "d/", "%p.gml", &words), "a folder");
+	TAP_STR(out, "d/12.gml", "gets the default name");
+	TAP_OK(gm_file_name(out, sizeof out, "%%p%", "x", &words), "percent");
+	TAP_STR(out, "%p%", "as such");
+	TAP_OK(!gm_file_name(out, 8, "%p345678", "x", &words), "too long");
+}
+
+#define THREADS 64
+#define EACH 10000
+static pthread_barrier_t barrier;
+
+static void *put_many(void *arg)
+{
+	uint64_t me = (uintptr_t)arg;
+	pthread_barrier_wait(&barrier);
+	for (uint64_t i = 0; i < EACH; i++) {
+		struct gm_record record = {.address = me,
+					   .size = i,
+					   .id = me * EACH + i,
+					   .held = ~(me * EACH + i),
+					   .kind = GM_RECORD_COPY};
+		gm_log_put(&record);
+	}
+	return NULL;
+}
+
+static int write_threads(void *arg)
+{
+	pthread_t threads[THREADS];
+	(void)arg;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	pthread_barrier_init(&barrier, NULL, THREADS);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, put_many, (void *)i);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	gm_log_close();
+	return 0;
+}
+
+static void test_threads(const char *knobs)
+{
+	static unsigned char seen[THREADS * EACH];
+	unsigned good = 0, double_ones = 0, disorder = 0;
+	uint64_t last = 0;
+	struct gm_log_entry entry;
+	memset(seen, 0, sizeof seen);
+	TAP_IS(help_child(knobs, write_threads, NULL), 0, "64 threads write at once");
+	struct gm_log_file *file = help_open("log");
+	if (!file)
+		return;
+	while (gm_log_read_next(file, &entry)) {
+		const struct gm_record *r = &entry.record;
+		if (r->id >= THREADS * EACH || r->held != ~r->id ||
+		    r->id != r->address * EACH + r->size)
+			continue;
+		good++;
+		double_ones += seen[r->id]++;
+		disorder += r->time < last;
+		last = r->time;
+	}
+	TAP_IS(good, THREADS * EACH, "every record is found");
+	TAP_IS(double_ones, 0, "once");
+	TAP_IS(disorder, 0, "in order of time");
+	const struct gm_log_about *about = gm_log_read_about(file);
+	TAP_OK(about->dropped == 0 && about->torn == 0 && about->complete, "nothing is missing");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_log_records), THREADS * EACH, "all are counted");
+	TAP_OK(help_check(file), "the numbers add up");
+	gm_log_read_close(file);
+	unlink("log");
+}
+
+/* Allocate and free for ever, telling the parent after a while. */
+static int write_until_killed(void *arg)
+{
+	int tell = *(int *)arg;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	help_map(0, 64 * GM_MIB);
+	for (unsigned i = 0;; i++) {
+		help_allocate(0, 100 + i % 1000);
+		if (help_of[0].n > 100)
+			help_free(0, i % 100);
+		if (i == 50000 && write(tell, "x", 1) != 1)
+			return 1;
+		gm_log_poll();
+	}
+}
+
+static void test_kill(void)
+{
+	int tell[2];
+	char byte;
+	struct gm_log_entry entry;
+	uint64_t allocated = 0;
+	if (pipe(tell))
+		return;
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		setenv("GPUMEM_LOG", "events", 1);
+		setenv("GPUMEM_LOG_NAME", "log", 1);
+		_exit(write_until_killed(&tell[1]));
+	}
+	TAP_IS(read(tell[0], &byte, 1), 1, "a child writes");
+	struct gm_log_file *file = help_open("log");
+	if (file) {
+		const struct gm_log_about *about = gm_log_read_about(file);
+		TAP_OK(about->running && !about->closed, "it is seen to run");
+		TAP_OK(gm_log_read_counter(file, 0, GM_C_allocate_calls) >= 50000,
+		       "its counters are there while it runs");
+		TAP_OK(help_check(file), "and add up, but for calls in flight");
+		gm_log_read_close(file);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	file = help_open("log");
+	if (!file)
+		return;
+	const struct gm_log_about *about = gm_log_read_about(file);
+	while (gm_log_read_next(file, &entry))
+		allocated += entry.record.kind == GM_RECORD_ALLOCATE;
+	uint64_t calls = gm_log_read_counter(file, 0, GM_C_allocate_calls);
+	TAP_OK(!about->running && !about->closed, "killed: neither running nor closed");
+	if (!about->dropped)
+		TAP_OK(calls == allocated || calls == allocated + 1,
+		       "every event up to the end is there");
+	TAP_OK(help_check(file), "and the numbers add up");
+	gm_log_read_close(file);
+	unlink("log");
+	close(tell[0]);
+	close(tell[1]);
+}
+
+/* A forked child drops the log and can open its own. */
+static int write_and_fork(void *arg)
+{
+	int status;
+	(void)arg;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	help_map(0, GM_MIB);
+	help_allocate(0, 1000);
+	pid_t pid = fork();
+	if (pid == 0) {
+		gm_log_forget();
+		gm_counters_forget();
+		help_allocate(0, 2000);
+		if (gm_log_path() || gm_log_wants(GM_RECORD_ALLOCATE))
+			_exit(1);
+		memset(help_of, 0, sizeof help_of);
+		gm_counters_forget();
+		gm_counters_open();
+		if (!gm_log_open(&help_config) || !gm_log_wants(GM_RECORD_ALLOCATE))
+			_exit(2);
+		help_map(0, GM_MIB);
+		help_allocate(0, 3000);
+		gm_log_close();
+		_exit(strcmp(gm_log_path(), "log.1") ? 3 : 0);
+	}
+	waitpid(pid, &status, 0);
+	help_allocate(0, 4000);
+	gm_log_close();
+	return WEXITSTATUS(status);
+}
+
+static void test_fork(const char *knobs)
+{
+	static const uint64_t sizes[2][2] = {{1000, 4000}, {3000, 0}};
+	TAP_IS(help_child(knobs, write_and_fork, NULL), 0, "a program forks while it logs");
+	for (unsigned i = 0; i < 2; i++) {
+		struct gm_log_file *file = help_open(i ? "log.1" : "log");
+		struct gm_log_entry entry;
+		unsigned n = 0, good = 0;
+		if (!file)
+			return;
+		while (gm_log_read_next(file, &entry))
+			if (entry.record.kind == GM_RECORD_ALLOCATE)
+				good += n < 2 && entry.record.size == sizes[i][n++];
+		TAP_IS(good, i ? 1 : 2, "%s has its own events, no others",
+		       i ? "the child" : "the parent");
+		TAP_OK(n == good && help_check(file), "that add up with its counters");
+		gm_log_read_close(file);
+		unlink(i ? "log.1" : "log");
+	}
+}
+
+static void test_files(void)
+{
+	struct stat st;
+	char text[8] = "";
+	umask(0);
+	help_child("GPUMEM_LOG=small", write_kinds, NULL);
+	TAP_OK(!stat("log", &st) && (st.st_mode & 07777) == 0600, "for the owner only");
+	TAP_OK(st.st_size <= (off_t)GM_MIB, "at most 1 MiB");
+	help_child("GPUMEM_LOG=small", write_kinds, NULL);
+	TAP_OK(!access("log.1", F_OK), "a second log of the name gets another one");
+	unlink("log");
+	unlink("log.1");
+	int fd = open("precious", O_CREAT | O_RDWR, 0600);
+	TAP_IS(write(fd, "gold", 4), 4, "a file");
+	TAP_OK(!symlink("precious", "log"), "and a link to it");
+	help_child("GPUMEM_LOG=events", write_kinds, NULL);
+	TAP_OK(pread(fd, text, sizeof text, 0) == 4 && !strcmp(text, "gold"), "is not followed");
+	TAP_OK(!access("log.1", F_OK), "the log lies beside it");
+	unlink("log");
+	unlink("log.1");
+	close(fd);
+	TAP_IS(help_child("GPUMEM_LOG=small GPUMEM_LOG_NAME=no/such/folder/x GPUMEM_VERBOSE=0",
+			  write_kinds, NULL),
+	       256, "where it cannot be written, the log is refused and the program goes on");
+	TAP_IS(help_child("GPUMEM_LOG=off", write_kinds, NULL), 512, "off: no strings");
+	TAP_OK(access("log", F_OK), "and no file");
+}
+
+/* The program closes our descriptor and opens a file of its own under that number. */
+static int write_over_closed(void *arg)
+{
+	int mine = open("precious", O_RDWR);
+	(void)arg;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	for (int fd = 3; fd < 1024; fd++)
+		if (fd != mine && close(fd) == 0)
+			dup2(mine, fd);
+	for (unsigned i = 0; i < 600000; i++) {
+		struct gm_record record = {.kind = GM_RECORD_COPY, .id = i};
+		gm_log_put(&record);
+		gm_log_poll();
+	}
+	gm_log_close();
+	return 0;
+}
+
+static void test_closed(void)
+{
+	struct stat st;
+	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_LOG_EVENTS=all", write_over_closed, NULL), 0,
+	       "a program closes all descriptors and uses them again");
+	TAP_OK(!stat("precious", &st) && st.st_size == 4, "its files are left alone");
+	struct gm_log_file *file = help_open("log");
+	if (!file)
+		return;
+	TAP_IS(gm_log_read_about(file)->records, 600000, "and the log is whole");
+	TAP_OK(help_check(file), "it adds up");
+	gm_log_read_close(file);
+	unlink("log");
+}
+
+static void test_escape(void)
+{
+	char out[64];
+	gm_log_escape("a\x1b[31m\n\t\\\x7f\xc3\xa4\xff\xe2\x80\xae.", out, sizeof out);
+	TAP_STR(out, "a\\x1b[31m\\n\\t\\\\\\x7f\xc3\xa4\\xff\\xe2\\x80\\xae.", "escaped");
+	TAP_IS(gm_log_escape("ab\x01", out, 5), 6, "the whole length");
+	TAP_STR(out, "ab", "no half escapes");
+	TAP_IS(gm_log_escape("abc", NULL, 0), 3, "only asked for the length");
+}
+
+int main(void)
+{
+	static const char *const memory_or_not[] = {"mapped", "written"};
+	static const char *const all = "GPUMEM_LOG=events GPUMEM_LOG_EVENTS=all";
+	help_begin();
+	test_names();
+	for (unsigned i = 0; i < 2; i++) {
+		printf("# logs that are %s\n", memory_or_not[i]);
+		gm_file_force_memory = i;
+		test_kinds();
+		test_threads(all);
+		test_fork(all);
+	}
+	gm_file_force_memory = false;
+	test_about();
+	test_kill();
+	test_files();
+	test_closed();
+	test_escape();
+	return tap_done();
+}
