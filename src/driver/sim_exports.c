@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The entry points: one wrapper a symbol, made from sim_exports.def, around the bodies
  * sim_<symbol>. */
-#include <dlfcn.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -100,23 +99,12 @@ static bool find(const char *symbol, enum sim_symbol *out)
 
 /* --- entering and leaving --- */
 
+/* libcuda.so.1 exports gm_lock_none_held, so that a preloaded debug build that exports its own is
+ * asked about its locks instead. */
 static bool locks_allow(unsigned flags)
 {
-	static bool (*held_elsewhere)(enum gm_lock_rank, enum gm_lock_rank);
-	bool (*none_held)(enum gm_lock_rank, enum gm_lock_rank) = gm_lock_none_held;
-#ifdef SIM_EXPORT_SYMBOLS
-	/* the locks that matter are those of a preloaded debug build, if it lets us ask */
-	static bool asked;
-	if (gm_msg_first(&asked)) {
-		held_elsewhere = (bool (*)(enum gm_lock_rank, enum gm_lock_rank))dlsym(
-			RTLD_DEFAULT, "gm_lock_none_held");
-		dlerror(); /* most do not; that is not the program's error */
-	}
-#endif
-	if (held_elsewhere)
-		none_held = held_elsewhere;
 	bool waits = flags & SIM_WAITS || (flags & SIM_CTX_SYNC && sim.settings.version >= 12050);
-	return none_held(waits ? GM_RANK_CAPTURE : GM_RANK_SHIM, GM_RANK_SIM);
+	return gm_lock_none_held(waits ? GM_RANK_CAPTURE : GM_RANK_SHIM, GM_RANK_SIM);
 }
 
 /* The result that a rule of SIM_FAIL or gm_sim_fail asks for, or success. */

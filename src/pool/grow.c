@@ -173,18 +173,20 @@ CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint6
 	uint64_t begin = gm_clock_ns();
 	CUresult result = make(pool, chunks, &access);
 	uint64_t ns = gm_clock_ns() - begin;
+	gm_driver_quiet_end(pool->driver, mode);
 	gm_pool_lock(pool);
 	while (result == CUDA_SUCCESS && access.generation != pool->access) {
 		gm_access_changes(pool, &access);
 		gm_pool_unlock(pool);
+		mode = gm_driver_quiet_begin(pool->driver);
 		result = change_access(pool, chunks, &access);
+		gm_driver_quiet_end(pool->driver, mode);
 		gm_pool_lock(pool);
 	}
 	if (result == CUDA_SUCCESS)
 		publish(pool, chunks, ns);
 	else
 		undo_plan(pool, chunks);
-	gm_driver_quiet_end(pool->driver, mode);
 	return result;
 }
 

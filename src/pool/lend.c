@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Loans: chunks mapped at addresses that the borrower reserved. A loan takes wholly idle chunks
- * that fit into it, moved without copying, and one new handle for the rest.
+ * that fit into it, moved without copying, and one new handle for the rest. What is lent is open to
+ * the pool's device only: no other may reach into a heap of kernels natively either.
  */
 #include <stdlib.h>
 

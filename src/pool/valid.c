@@ -4,8 +4,10 @@
 
 #include "pool/internal.h"
 
-#define EACH_TIME_UP_TO 256 /* extents; a larger pool is checked now and then */
-#define TURNS 256
+/* A pool with more blocks or room for more extents than this is checked once in so many TURNS. */
+#define FEW_BLOCKS 64
+#define FEW_EXTENTS 256
+#define TURNS 64
 
 struct sums {
 	const struct gm_pool *pool;
@@ -257,7 +259,8 @@ bool gm_pool_is_valid(const struct gm_pool *pool, const char **why)
 void gm_pool_debug_check(struct gm_pool *pool)
 {
 	const char *why = NULL;
-	if (pool->extents.n_all > EACH_TIME_UP_TO && pool->check_turn++ % TURNS)
+	bool few = pool->live_blocks <= FEW_BLOCKS && pool->extents.n_all <= FEW_EXTENTS;
+	if (!few && pool->check_turn++ % TURNS)
 		return;
 	if (!gm_pool_check(pool, &why))
 		gm_debug_failed("pool", 0, why);

@@ -63,6 +63,7 @@ static void ask_resolver(void *handle, bool first, char **arguments)
 		result = resolve(arguments[0], &entry, version, flags, &status);
 	}
 	printf("%d/%d ", result, status);
+	dlerror(); /* of the driver's own look-ups */
 	say("proc", arguments[0], entry);
 }
 

@@ -112,12 +112,37 @@ RT_EXPORT cudaError_t CUDARTAPI cudaPeekAtLastError(void)
 
 RT_EXPORT const char *CUDARTAPI cudaGetErrorName(cudaError_t error)
 {
-	const char *name = NULL;
-	if (error == cudaErrorInsufficientDriver)
-		return "cudaErrorInsufficientDriver";
-	if (ready() != cudaErrorInsufficientDriver)
-		rt.calls[0].cuGetErrorName((CUresult)error, &name);
-	return name ? name : "unrecognized error code";
+	switch (error) {
+#define NAME(name) \
+	case name: \
+		return #name
+		NAME(cudaSuccess);
+		NAME(cudaErrorInvalidValue);
+		NAME(cudaErrorMemoryAllocation);
+		NAME(cudaErrorInitializationError);
+		NAME(cudaErrorInvalidPitchValue);
+		NAME(cudaErrorInvalidMemcpyDirection);
+		NAME(cudaErrorInsufficientDriver);
+		NAME(cudaErrorNoDevice);
+		NAME(cudaErrorInvalidDevice);
+		NAME(cudaErrorDeviceUninitialized);
+		NAME(cudaErrorPeerAccessAlreadyEnabled);
+		NAME(cudaErrorPeerAccessNotEnabled);
+		NAME(cudaErrorInvalidResourceHandle);
+		NAME(cudaErrorIllegalState);
+		NAME(cudaErrorSymbolNotFound);
+		NAME(cudaErrorNotReady);
+		NAME(cudaErrorIllegalAddress);
+		NAME(cudaErrorContextIsDestroyed);
+		NAME(cudaErrorNotSupported);
+		NAME(cudaErrorStreamCaptureUnsupported);
+		NAME(cudaErrorStreamCaptureInvalidated);
+		NAME(cudaErrorStreamCaptureImplicit);
+		NAME(cudaErrorCapturedEvent);
+#undef NAME
+	default:
+		return "unrecognized error code";
+	}
 }
 
 RT_EXPORT const char *CUDARTAPI cudaGetErrorString(cudaError_t error)

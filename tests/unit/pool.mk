@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 UNIT_TESTS += tests/unit/test_range tests/unit/test_extent tests/unit/test_slab tests/unit/test_pool \
 	tests/unit/test_pool_random tests/unit/test_pool_faults tests/unit/test_pool_fence \
-	tests/unit/test_pool_lend tests/unit/test_pool_threads tests/unit/test_pool_host
+	tests/unit/test_pool_lend tests/unit/test_pool_threads tests/unit/test_pool_host \
+	tests/unit/test_pool_stats tests/unit/test_pool_sim tests/unit/test_pool_log
 POOL_FAKE = tests/unit/pool_fake.h
 tests_unit_test_range_SOURCES = tests/unit/test_range.c $(POOL_FAKE)
 tests_unit_test_range_LDADD = $(UNIT_LDADD)
@@ -24,3 +25,10 @@ tests_unit_test_pool_threads_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_host_SOURCES = tests/unit/test_pool_host.c $(POOL_FAKE)
 tests_unit_test_pool_host_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 tests_unit_test_pool_host_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_stats_SOURCES = tests/unit/test_pool_stats.c $(POOL_FAKE)
+tests_unit_test_pool_stats_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_sim_SOURCES = tests/unit/test_pool_sim.c
+tests_unit_test_pool_sim_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_log_SOURCES = tests/unit/test_pool_log.c $(POOL_FAKE)
+tests_unit_test_pool_log_LDFLAGS = -Wl,--wrap=gm_log_wants,--wrap=gm_log_put,--wrap=gm_log_put_sample
+tests_unit_test_pool_log_LDADD = $(UNIT_LDADD)

@@ -40,6 +40,11 @@ static struct {
 	CUmemAllocationProp prop; /* of the last handle asked for */
 	CUmemAccessDesc access[8];
 	size_t n_access; /* of the last cuMemSetAccess */
+	struct {
+		CUdeviceptr at;
+		uint64_t size;
+	} maps[256]; /* what is mapped */
+	unsigned n_maps;
 } fake;
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -81,7 +86,14 @@ static CUresult fake_map(CUdeviceptr address, size_t size, size_t offset,
 			 CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	CUresult result = fake_enter(FAKE_MAP);
-	return result ? result : fake_real.cuMemMap(address, size, offset, handle, flags);
+	result = result ? result : fake_real.cuMemMap(address, size, offset, handle, flags);
+	pthread_mutex_lock(&fake_lock);
+	if (!result && fake.n_maps < 256) {
+		fake.maps[fake.n_maps].at = address;
+		fake.maps[fake.n_maps++].size = size;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return result;
 }
 
 static CUresult fake_access(CUdeviceptr address, size_t size, const CUmemAccessDesc *desc, size_t n)
@@ -99,6 +111,11 @@ static CUresult fake_access(CUdeviceptr address, size_t size, const CUmemAccessD
 static CUresult fake_unmap(CUdeviceptr address, size_t size)
 {
 	CUresult result = fake_enter(FAKE_UNMAP);
+	pthread_mutex_lock(&fake_lock);
+	for (unsigned i = 0; !result && i < fake.n_maps; i++)
+		if (fake.maps[i].at == address)
+			fake.maps[i] = fake.maps[--fake.n_maps];
+	pthread_mutex_unlock(&fake_lock);
 	return result ? result : fake_real.cuMemUnmap(address, size);
 }
 
@@ -119,6 +136,12 @@ static CUresult fake_attribute(int *value, CUdevice_attribute attribute, CUdevic
 	return fake_real.cuDeviceGetAttribute(value, attribute, device);
 }
 
+static CUresult fake_exchange(CUstreamCaptureMode *mode)
+{
+	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
+	return fake_real.cuThreadExchangeStreamCaptureMode(mode);
+}
+
 static inline void fake_open(uint64_t memory)
 {
 	gm_null_load(&fake_real, memory);
@@ -130,6 +153,7 @@ static inline void fake_open(uint64_t memory)
 	fake_driver.cuMemSetAccess = fake_access;
 	fake_driver.cuMemUnmap = fake_unmap;
 	fake_driver.cuMemRelease = fake_release;
+	fake_driver.cuThreadExchangeStreamCaptureMode = fake_exchange;
 	fake_driver.cuDeviceGetAttribute = fake_attribute;
 }
 

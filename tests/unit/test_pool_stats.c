@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The figures of a pool against what a plain look at every 512 bytes gives: blocks from the list of
+ * what was allocated, chunks from what the driver was asked to map.
+ */
+#include "log/counters.h"
+#include "pool_fake.h"
+
+#define BLOCKS 120
+#define STEPS 800
+#define MEMORY (128 * GM_MIB)
+#define UNIT 512u
+#define UNITS (8 * MEMORY / UNIT)
+
+enum unit { UNMAPPED, FREE, USED };
+
+static struct gm_block live[BLOCKS], gone[STEPS];
+static unsigned n_live, n_gone;
+static unsigned char units[UNITS];
+static CUdeviceptr origin;
+static bool retiring;
+
+static CUresult fence(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
+{
+	(void)arg, (void)context, (void)native;
+	*fenced = retiring ? GM_FENCED_LATER : GM_FENCED_PASSED;
+	return CUDA_SUCCESS;
+}
+
+static void paint(CUdeviceptr at, uint64_t size, enum unit as)
+{
+	memset(&units[(at - origin) / UNIT], as, size / UNIT);
+}
+
+static uint64_t count(CUdeviceptr at, uint64_t size, enum unit which)
+{
+	uint64_t n = 0;
+	for (uint64_t i = (at - origin) / UNIT, end = i + size / UNIT; i < end; i++)
+		n += units[i] == which;
+	return n * UNIT;
+}
+
+/* The figures that depend on where things lie. */
+static struct gm_pool_stats look(void)
+{
+	struct gm_pool_stats s = {0};
+	uint64_t run = 0;
+	memset(units, UNMAPPED, sizeof units);
+	for (unsigned i = 0; i < fake.n_maps; i++)
+		paint(fake.maps[i].at, fake.maps[i].size, FREE);
+	for (unsigned i = 0; i < n_live; i++)
+		paint(live[i].base, live[i].held, USED);
+	for (unsigned i = 0; i < n_gone; i++)
+		paint(gone[i].base, gone[i].held, USED);
+	for (unsigned i = 0; i < fake.n_maps; i++) {
+		uint64_t idle = count(fake.maps[i].at, fake.maps[i].size, FREE);
+		s.mapped += fake.maps[i].size;
+		s.idle += idle;
+		*(idle == fake.maps[i].size ? &s.largest_after_remap : &s.unreclaimable) += idle;
+	}
+	for (uint64_t i = 0; i <= UNITS; i++) {
+		if (i < UNITS && units[i] == FREE) {
+			run += UNIT;
+		} else if (run) {
+			s.idle_extents++;
+			s.idle_histogram[63 - __builtin_clzll(run)]++;
+			s.largest_idle = run > s.largest_idle ? run : s.largest_idle;
+			run = 0;
+		}
+	}
+	if (s.largest_after_remap < s.largest_idle)
+		s.largest_after_remap = s.largest_idle;
+	return s;
+}
+
+static const char *compare(const struct gm_pool *pool)
+{
+	struct gm_pool_stats is = fake_stats(pool), want = look();
+	if (is.mapped != want.mapped || is.idle != want.idle || is.chunks != fake.n_maps)
+		return "mapped and idle";
+	if (is.mapped != is.handed_out + is.idle + is.retired)
+		return "the sum";
+	if (is.largest_idle != want.largest_idle)
+		return "largest_idle";
+	if (is.largest_after_remap != want.largest_after_remap)
+		return "largest_after_remap";
+	if (is.unreclaimable != want.unreclaimable)
+		return "unreclaimable";
+	if (is.idle_extents != want.idle_extents ||
+	    memcmp(is.idle_histogram, want.idle_histogram, sizeof is.idle_histogram) != 0)
+		return "idle extents";
+	const struct {
+		enum gm_counter counter;
+		uint64_t value;
+	} counters[] = {
+		{GM_C_requested, is.requested}, {GM_C_handed_out, is.handed_out},
+		{GM_C_mapped, is.mapped},	{GM_C_idle, is.idle},
+		{GM_C_retired, is.retired},	{GM_C_live_blocks, is.live_blocks},
+	};
+	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+		if (gm_counter_get(0, counters[i].counter) != counters[i].value)
+			return gm_counter_table[counters[i].counter].name;
+	if (gm_counter_get(0, GM_C_map_bytes) - gm_counter_get(0, GM_C_unmap_bytes) !=
+	    is.mapped + is.lent)
+		return "map_bytes - unmap_bytes = mapped + lent";
+	return NULL;
+}
+
+static uint64_t seed = 12345;
+
+static uint64_t next(uint64_t below)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (seed >> 20) % below;
+}
+
+/* Only sizes that take extents: slots of slabs do not touch their neighbours. */
+static void step(struct gm_pool *pool)
+{
+	if (next(100) == 0) {
+		if (next(2) && gm_pool_settle(pool))
+			n_gone = 0;
+		gm_pool_give_back(pool, next(MEMORY), false);
+	} else if (n_live < BLOCKS && next(2)) {
+		uint64_t retired = fake_stats(pool).retired;
+		struct gm_block block = fake_alloc(pool, 65537 + next((uint64_t)1 << next(24)));
+		if (retired && !fake_stats(pool).retired)
+			n_gone = 0;
+		if (block.base)
+			live[n_live++] = block;
+	} else if (n_live) {
+		unsigned i = (unsigned)next(n_live);
+		retiring = next(8) == 0;
+		gm_pool_free(pool, live[i].base, NULL);
+		if (retiring)
+			gone[n_gone++] = live[i];
+		retiring = false;
+		live[i] = live[--n_live];
+	}
+}
+
+static void by_brute_force(void)
+{
+	struct gm_pool *pool = NULL;
+	struct gm_pool_config config = {
+		.driver = &fake_driver, .limit = UINT64_MAX, .fence = fence};
+	const char *why = NULL;
+	unsigned i;
+	fake_open(MEMORY);
+	gm_pool_create(&config, &pool);
+	struct gm_block first = fake_alloc(pool, GM_MIB);
+	origin = first.base;
+	gm_pool_free(pool, first.base, NULL);
+	for (i = 0; i < STEPS && !why; i++) {
+		step(pool);
+		why = compare(pool);
+	}
+	TAP_OK(!why, "%u steps: every figure is what brute force gives", i);
+	if (why)
+		printf("# differs: %s\n", why);
+	TAP_OK(gm_counter_get(0, GM_C_requested_peak) == fake_stats(pool).requested_peak &&
+		       gm_counter_get(0, GM_C_mapped_peak) == fake_stats(pool).mapped_peak &&
+		       gm_counter_get(0, GM_C_requested_peak_time) &&
+		       gm_counter_get(0, GM_C_mapped_peak_time) &&
+		       gm_counter_get(0, GM_C_retired_peak),
+	       "the peaks have values and times");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "figures");
+}
+
+static void of_slabs(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block a = fake_alloc(pool, 600), b = fake_alloc(pool, 60000);
+	struct gm_pool_stats stats = fake_stats(pool);
+	TAP_IS(stats.idle, 32 * GM_MIB - 1024 - 61440, "free slots are idle");
+	TAP_IS(stats.largest_idle, 28 * GM_MIB, "but no run of idle memory");
+	TAP_IS(stats.unreclaimable, stats.idle, "beside blocks nothing can be reclaimed");
+	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, b.base, NULL);
+	stats = fake_stats(pool);
+	TAP_IS(stats.largest_idle, 32 * GM_MIB, "empty slabs are, though they stay cut");
+	TAP_IS(stats.largest_after_remap, 32 * GM_MIB, "the chunk is wholly idle");
+	TAP_IS(stats.unreclaimable, 0, "and can be reclaimed");
+	TAP_OK(fake_alloc(pool, 32 * GM_MIB).base && fake_stats(pool).chunks == 1,
+	       "as the next block shows");
+	fake_end(pool, "slabs");
+}
+
+int main(void)
+{
+	by_brute_force();
+	of_slabs();
+	return tap_done();
+}
