@@ -27,8 +27,8 @@ static void *none(void *handle, const char *name)
 
 /* The next dlsym behind ours: another preload's, else libc's, which a look-up by version always
  * finds (the oldest version first: every glibc still has it, and no failure leaves an error
- * behind). */
-dlsym_fn *gm_dlsym_find(void)
+ * behind). A sanitizer's runtime gets here before it has set itself up. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) dlsym_fn *gm_dlsym_find(void)
 {
 #ifdef __aarch64__
 	static const char *const versions[] = {"GLIBC_2.17", "GLIBC_2.34"};
@@ -118,7 +118,7 @@ struct answer gm_dlsym(void *handle, const char *name, const void *caller)
 	struct gm_object object;
 	if (!gm_resolve_hook(name))
 		return undecided;
-	/* A driver that is a loader of another one (WSL) must not find us between the two. */
+	/* What the driver looks up is its own affair. */
 	if (gm_object_at(caller, &object) && gm_object_is_driver(&object))
 		return undecided;
 	if (handle == RTLD_NEXT)

@@ -171,12 +171,15 @@ static struct export *find_export(const void *address)
 	return low < n_exports && exports[low].address == address ? &exports[low] : NULL;
 }
 
+/* Is there a driver to compare with? Only the first libcuda becomes it: one that is itself the
+ * loader of another (WSL) comes first, and must not find us between the two. */
 static bool find_driver_of(const void *address)
 {
-	struct gm_object found;
+	struct gm_object asked, found;
 	if (atomic_load_explicit(&gm_resolve_done, memory_order_acquire))
 		return true;
-	if (!gm_object_at(address, &found) || !gm_object_is_driver(&found))
+	if (!gm_object_at(address, &asked) || !gm_object_is_driver(&asked) ||
+	    !gm_object_driver(&found) || found.base != asked.base)
 		return false;
 	fill(&found);
 	return true;

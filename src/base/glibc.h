@@ -70,8 +70,6 @@ GM_SYMVER(pthread_rwlockattr_setkind_np, GM_GLIBC_FIRST)
 GM_SYMVER(pthread_setname_np, GM_GLIBC_LATER("GLIBC_2.12"))
 GM_SYMVER(pthread_setspecific, GM_GLIBC_FIRST)
 GM_SYMVER(pthread_sigmask, GM_GLIBC_FIRST)
-
-/* 2.34 moved librt, which the preload does not need in order to get at the rest. */
 GM_SYMVER(sem_destroy, GM_GLIBC_FIRST)
 GM_SYMVER(sem_init, GM_GLIBC_FIRST)
 GM_SYMVER(sem_post, GM_GLIBC_FIRST)

@@ -10,6 +10,14 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+/* As in libasker.c: a look-up of the driver's own. */
+void *ask(void *handle, const char *name);
+void *ask(void *handle, const char *name)
+{
+	void *volatile answer = dlsym(handle, name);
+	return answer;
+}
+
 #ifdef LOADER
 static void *proper(const char *symbol)
 {
@@ -17,6 +25,12 @@ static void *proper(const char *symbol)
 	if (!handle)
 		handle = dlopen("libcuda.so.1.1", RTLD_NOW | RTLD_LOCAL);
 	return dlsym(handle, symbol);
+}
+
+/* Before the program has asked for anything. */
+__attribute__((constructor)) static void find(void)
+{
+	proper("cuInit");
 }
 
 CUresult cuInit(unsigned flags)

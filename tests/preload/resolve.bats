@@ -106,11 +106,11 @@ each_same() {
 	for level in O0 O2; do
 		first=$PROGRAMS/libfirst-$level.so
 		for program in ask-O0 ask-O2; do
-			native=$(LD_PRELOAD="$first:$PROGRAMS/libsecond.so" "$PROGRAMS/$program" library "$first" next where default where)
+			native=$(LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$first:$PROGRAMS/libsecond.so" "$PROGRAMS/$program" library "$first" next where default where)
 			[ "$native" = $'next where: libsecond.so\ndefault where: libfirst-'"$level.so" ]
 			says "$native" env LD_PRELOAD="$GPUMEM_TEST_PRELOAD:$first:$PROGRAMS/libsecond.so" \
 				"$PROGRAMS/$program" library "$first" next where default where
-			says "$native" env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$first:$PROGRAMS/libsecond.so:${GPUMEM_TEST_PRELOAD#"$SANITIZE_LIB":}" \
+			says "$native" env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$first:$PROGRAMS/libsecond.so:$PWD/.libs/libgpumem.so" \
 				"$PROGRAMS/$program" library "$first" next where default where
 		done
 	done
@@ -162,6 +162,11 @@ each_same() {
 @test "a driver that loads another one does not find us between the two" {
 	KNOBS=(GPUMEM_VERBOSE=0)
 	each $'sym cuInit: gpumem\ninit 0 retain 0 current 0 alloc 0 free 0' loader open libcuda.so.1 sym cuInit use
+}
+
+@test "the driver itself does not get us" {
+	each $'sym cuInit: driver\nnext cuInit: libcuda.so.1: undefined symbol: cuInit' \
+		plain library libcuda.so.1 open libcuda.so.1 sym cuInit next cuInit
 }
 
 @test "a second driver stays as it is" {
