@@ -14,6 +14,8 @@ void gm_debug_failed(const char *file, int line, const char *what) __attribute__
 #endif
 
 #define GM_TLS __thread __attribute__((tls_model("initial-exec")))
+/* Code that a sanitizer's runtime reaches before it has set itself up. */
+#define GM_EARLY __attribute__((no_sanitize("address", "thread", "undefined")))
 #define GM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define GM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
