@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-EXTRA_DIST += tests/tap.h tests/bats.sh
+EXTRA_DIST += tests/tap.h tests/bats.sh tests/lsan.supp
+AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.supp:print_suppressions=0; \
+	export LSAN_OPTIONS;
 
 include tests/unit/local.mk
 include tests/sim/local.mk

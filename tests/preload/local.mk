@@ -4,7 +4,7 @@
 include %D%/behaviour.mk
 
 # What a test preloads: a sanitizer's runtime has to come first.
-AM_TESTS_ENVIRONMENT = SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \
+AM_TESTS_ENVIRONMENT += SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \
 	GPUMEM_TEST_PRELOAD="$${SANITIZE_LIB:+$$SANITIZE_LIB:}$(abs_top_builddir)/.libs/libgpumem.so"; \
 	export GPUMEM_TEST_PRELOAD;
 
