@@ -108,10 +108,13 @@ static bool check_orders(const struct gm_log_file *file, unsigned device, const 
 						   {GM_C_mapped_peak, GM_C_mapped_peak_time}};
 	for (size_t i = 0; file->about.closed && i < 2; i++) {
 		uint64_t time = counters[pairs[i][1]];
-		if (counters[pairs[i][0]] && (!time || time > file->about.end))
-			return no(why, "device %u: %s is %" PRIu64 ", after the end at %" PRIu64,
+		bool within = time >= file->about.start && time <= file->about.end;
+		if (counters[pairs[i][0]] && !within)
+			return no(why,
+				  "device %u: %s is %" PRIu64 ", but the log is from %" PRIu64
+				  " to %" PRIu64,
 				  device, gm_counter_table[pairs[i][1]].name, time,
-				  file->about.end);
+				  file->about.start, file->about.end);
 	}
 	return true;
 }
@@ -167,6 +170,7 @@ static bool check_sample(const struct gm_log_file *file, const struct gm_log_ent
 struct tally {
 	uint64_t pool, driver, failed, freed, freed_driver, freed_context;
 	uint64_t maps, map_bytes, unmaps, unmap_bytes, samples;
+	uint64_t bytes, freed_bytes; /* of the pool */
 	uint64_t live, requested;
 };
 
@@ -191,6 +195,7 @@ static bool count(struct events *events, const struct gm_record *r)
 	switch (r->kind) {
 	case GM_RECORD_ALLOCATE:
 		*(driver ? &t->driver : &t->pool) += 1;
+		t->bytes += driver ? 0 : r->size;
 		return driver || gm_array_push(&events->born, block);
 	case GM_RECORD_LIVE:
 		return gm_array_push(&events->born, block);
@@ -202,6 +207,7 @@ static bool count(struct events *events, const struct gm_record *r)
 			return true;
 		}
 		*(gone_with_context ? &t->freed_context : &t->freed) += 1;
+		t->freed_bytes += r->size;
 		return gm_array_push(&events->gone, block);
 	case GM_RECORD_ALLOCATE_FAILED:
 		t->failed++;
@@ -275,6 +281,10 @@ static bool compare(const struct gm_log_file *file, unsigned device, const struc
 		{"FREE events of the driver", t->freed_driver, GM_C_free_driver, GM_RECORD_FREE},
 		{"FREE events of contexts gone", t->freed_context, GM_C_free_context,
 		 GM_RECORD_FREE},
+		{"bytes of ALLOCATE events of the pool", t->bytes, GM_C_allocate_bytes,
+		 GM_RECORD_ALLOCATE},
+		{"bytes of FREE events of the pool", t->freed_bytes, GM_C_free_bytes,
+		 GM_RECORD_FREE},
 		{"MAP events", t->maps, GM_C_map_calls, GM_RECORD_MAP},
 		{"bytes of MAP events", t->map_bytes, GM_C_map_bytes, GM_RECORD_MAP},
 		{"UNMAP events", t->unmaps, GM_C_unmap_calls, GM_RECORD_MAP},
@@ -318,6 +328,9 @@ static bool check(struct gm_log_file *file, const struct why *why)
 	struct events *events = NULL;
 	if (*file->damage)
 		return no(why, "%s", file->damage);
+	if (file->about.closed && file->about.torn)
+		return no(why, "%" PRIu64 " records were never finished, but the log was closed",
+			  file->about.torn);
 	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
 		if (!check_sums(file, device, why) || !check_orders(file, device, why))
 			return false;

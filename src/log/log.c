@@ -246,13 +246,15 @@ void gm_log_poll(void)
 		return;
 	int saved = errno;
 	uint32_t todo = atomic_exchange(&w->todo, 0);
-	if (w->level == GM_LEVEL_EVENTS && (todo & GM_TODO_CHECKPOINT))
+	if (todo & GM_TODO_CHECKPOINT)
 		checkpoint(w);
 	gm_lock_take(&w->lock);
 	if (gm_log_wants(GM_RECORD_STRING)) {
-		if (w->level == GM_LEVEL_EVENTS && (todo & GM_TODO_SPARE))
+		if (todo & GM_TODO_TOUCH)
+			gm_ring_touch(w);
+		if (todo & GM_TODO_SPARE)
 			gm_ring_prepare(w);
-		if (w->file.memory)
+		if (w->file.memory && (todo & (GM_TODO_FLUSH | GM_TODO_CHECKPOINT)))
 			flush(w);
 	}
 	gm_lock_release(&w->lock);

@@ -16,6 +16,40 @@ static uint32_t alarm_slot(const struct gm_segment *segment)
 	return segment->slots - segment->slots / 8;
 }
 
+/* Pages are faulted in this many slots at a time, once writers come within half of that. */
+#define TOUCH 4096u
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+void gm_ring_touch(struct gm_writer *w)
+{
+	struct gm_segment *segment = &w->segments[w->now];
+	uint32_t from = atomic_load_explicit(&segment->touched, memory_order_relaxed);
+	uint32_t used = gm_segment_used(segment);
+	from = from > used ? from : used;
+	uint32_t to = segment->slots - from < TOUCH ? segment->slots : from + TOUCH;
+	uint64_t first = segment->slots_offset + (uint64_t)from * GM_SLOT_SIZE;
+	uint64_t last = segment->slots_offset + (uint64_t)to * GM_SLOT_SIZE;
+	first &= ~(uint64_t)0xffff; /* no page is larger */
+	/* Where the kernel cannot, writers take the faults, and it is not tried again. */
+	bool can = !w->ended && !madvise(segment->base + first, last - first, MADV_POPULATE_WRITE);
+	atomic_store_explicit(&segment->touched, can ? to : segment->slots, memory_order_relaxed);
+}
+
+/* What is to be done soon, now that `slot` is written. */
+static void look_ahead(struct gm_writer *w, const struct gm_segment *segment, uint32_t slot)
+{
+	uint32_t touched = atomic_load_explicit(&segment->touched, memory_order_relaxed), ask = 0;
+	if (slot - alarm_slot(segment) < 4 * GM_BLOCK)
+		ask |= GM_TODO_SPARE;
+	if (slot + TOUCH / 2 > touched && touched < segment->slots)
+		ask |= GM_TODO_TOUCH;
+	if (GM_UNLIKELY(ask & ~atomic_load_explicit(&w->todo, memory_order_relaxed)))
+		atomic_fetch_or_explicit(&w->todo, ask, memory_order_relaxed);
+}
+
 static struct gm_segment *other(struct gm_writer *w)
 {
 	return &w->segments[!w->now];
@@ -31,11 +65,15 @@ uint64_t gm_ring_records(const struct gm_writer *w)
  * from the oldest one. 0 or an errno. */
 static int make(struct gm_writer *w, struct gm_segment *segment, uint64_t sequence)
 {
+	static const uint64_t nothing;
 	uint32_t place = (uint32_t)((sequence - 1) % w->places);
 	uint64_t offset = place * w->head.size;
 	int error = gm_file_reserve(&w->file, offset + w->head.size);
 	if (!error)
 		error = gm_writer_hold(w, segment, offset);
+	if (!error && w->file.memory && sequence > w->places)
+		error = gm_file_write(&w->file, &nothing, sizeof nothing,
+				      offset + offsetof(struct gm_segment_head, sequence));
 	if (error)
 		return error;
 	gm_writer_drop(w->records_at[place]);
@@ -68,33 +106,41 @@ int gm_ring_open(struct gm_writer *w, uint64_t limit)
 
 /* The other segment was the current one once: put what it has where it belongs. False while a
  * writer is inside. */
-static bool retire(struct gm_writer *w, struct gm_segment *old)
+static bool retire(struct gm_writer *w, struct gm_segment *old, bool patient)
 {
 	uint64_t sequence = atomic_load(&old->sequence);
 	if (!sequence)
 		return true;
-	if (!gm_segment_drain(old, false))
+	if (!gm_segment_drain(old, patient))
 		return false;
 	uint32_t records = (uint32_t)gm_segment_records(old, NULL);
-	w->records_at[(sequence - 1) % w->places] = records;
 	w->records += records;
-	if (w->file.memory)
-		gm_writer_flush(w, old, 0, gm_segment_used(old));
+	if (w->file.memory && gm_writer_flush(w, old, 0, gm_segment_used(old))) {
+		gm_writer_drop(records);
+		records = 0;
+	}
+	w->records_at[(sequence - 1) % w->places] = records;
 	atomic_store(&old->sequence, 0);
 	for (unsigned i = 0; i < GM_STRIPES; i++)
 		atomic_store(&old->stripes[i].word, 0);
 	return true;
 }
 
+/* 0, or why the other segment is not ready: EBUSY while a writer is inside. */
+static int prepare(struct gm_writer *w, bool patient)
+{
+	if (w->ready)
+		return 0;
+	if (w->ended || !retire(w, other(w), patient))
+		return EBUSY;
+	int error = make(w, other(w), atomic_load(&w->segments[w->now].sequence) + 1);
+	w->ready = !error;
+	return error;
+}
+
 void gm_ring_prepare(struct gm_writer *w)
 {
-	if (w->ready || w->ended || !retire(w, other(w)))
-		return;
-	int error = make(w, other(w), atomic_load(&w->segments[w->now].sequence) + 1);
-	if (error)
-		gm_writer_end(w, error);
-	else
-		w->ready = true;
+	prepare(w, false); /* a failure is decided at the turn */
 }
 
 /* Make another segment current in place of `full`. False: records are to be dropped, for good or
@@ -105,8 +151,10 @@ static bool turn(struct gm_writer *w, const struct gm_segment *full)
 	bool ok = true;
 	gm_lock_take(&w->lock);
 	if (atomic_load(&w->current) == full) {
-		gm_ring_prepare(w);
-		ok = w->ready && !w->ended;
+		int error = prepare(w, true);
+		ok = !error;
+		if (error && error != EBUSY)
+			gm_writer_end(w, error);
 		if (ok) {
 			struct gm_segment *next = other(w);
 			gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
@@ -134,9 +182,7 @@ bool gm_ring_put(struct gm_writer *w, const struct gm_record *record, const void
 		bool same = atomic_load(&w->current) == segment;
 		if (GM_LIKELY(same && gm_segment_take(segment, n, &slot))) {
 			gm_segment_write(segment, slot, record, body, length);
-			if (GM_UNLIKELY(slot - alarm_slot(segment) < 4 * GM_BLOCK))
-				atomic_fetch_or_explicit(&w->todo, GM_TODO_SPARE,
-							 memory_order_relaxed);
+			look_ahead(w, segment, slot);
 			gm_segment_leave(segment, 1);
 			return true;
 		}
@@ -152,9 +198,9 @@ void gm_ring_flush(struct gm_writer *w)
 	if (!w->file.memory || w->ended)
 		return;
 	if (!w->ready)
-		retire(w, other(w));
-	gm_writer_flush(w, now, now->written, gm_segment_used(now));
-	gm_writer_flush_page(w, false);
+		retire(w, other(w), false);
+	if (!gm_writer_flush(w, now, now->written, gm_segment_used(now)))
+		gm_writer_flush_page(w, false);
 }
 
 void gm_ring_close(struct gm_writer *w)
@@ -164,10 +210,11 @@ void gm_ring_close(struct gm_writer *w)
 	bool clean = gm_segment_drain(now, true) && gm_segment_drain(other(w), true);
 	uint64_t length = w->file.length;
 	gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
-	if (w->file.memory && !w->ended) {
+	if (w->file.memory) {
 		if (!w->ready)
-			retire(w, other(w));
-		gm_writer_flush(w, now, 0, gm_segment_used(now));
+			retire(w, other(w), true);
+		if (gm_writer_flush(w, now, 0, gm_segment_used(now)))
+			gm_writer_drop(gm_segment_records(now, NULL));
 	}
 	/* In the first round the current segment is the last in the file, but for a ready one. */
 	if (atomic_load(&now->sequence) <= w->places)

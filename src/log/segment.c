@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/debug.h"
@@ -106,14 +107,19 @@ uint64_t gm_segment_records(const struct gm_segment *segment, uint64_t *writers)
 	return records;
 }
 
+/* A writer inside is copying 64 bytes; if it takes long, it was put off the processor. */
 bool gm_segment_drain(const struct gm_segment *segment, bool patient)
 {
+	static const struct timespec moment = {.tv_nsec = 100000};
 	uint64_t writers;
-	for (unsigned i = 0; i < (patient ? 10000u : 100u); i++) {
+	for (unsigned i = 0; i < (patient ? 1200u : 100u); i++) {
 		gm_segment_records(segment, &writers);
 		if (!writers)
 			return true;
-		sched_yield();
+		if (i < 1000)
+			sched_yield();
+		else
+			nanosleep(&moment, NULL);
 	}
 	return false;
 }

@@ -27,8 +27,9 @@ struct gm_segment {
 	uint64_t offset, size;
 	_Atomic uint64_t sequence;
 	uint32_t slots_offset, slots;
-	_Atomic uint32_t next; /* first slot not taken; may run past `slots` */
-	uint32_t written;      /* slots already written to a `memory` file */
+	_Atomic uint32_t next;	  /* first slot not taken; may run past `slots` */
+	_Atomic uint32_t touched; /* slots whose pages were faulted in ahead of the writers */
+	uint32_t written;	  /* slots already written to a `memory` file */
 	struct gm_stripe stripes[GM_STRIPES];
 };
 
@@ -58,7 +59,7 @@ void gm_segment_write(struct gm_segment *segment, uint32_t slot, const struct gm
 /* Records finished; *writers: how many are inside now. */
 uint64_t gm_segment_records(const struct gm_segment *segment, uint64_t *writers);
 
-/* True once no writer is inside; tries for a short while, `patient` for a few milliseconds. */
+/* True once no writer is inside; tries for a moment, `patient` for some 20 ms. */
 bool gm_segment_drain(const struct gm_segment *segment, bool patient);
 
 /* Slots used, holes included. */

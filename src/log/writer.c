@@ -50,6 +50,7 @@ void gm_writer_describe(struct gm_writer *w, struct gm_segment *segment, uint64_
 	segment->slots_offset = at;
 	segment->slots = (uint32_t)((segment->size - at) / GM_SLOT_SIZE);
 	segment->written = 0;
+	atomic_store(&segment->touched, 0);
 	for (unsigned i = 0; i < GM_STRIPES; i++)
 		atomic_store(&segment->stripes[i].word, 0);
 	atomic_store(&segment->next, 0);
@@ -93,16 +94,17 @@ int gm_writer_share_counters(struct gm_writer *w)
 	return 0;
 }
 
-void gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t from, uint32_t to)
+int gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t from, uint32_t to)
 {
 	const struct gm_segment_head *head = gm_segment_head(segment);
+	uint64_t at = segment->offset + segment->slots_offset + (uint64_t)from * GM_SLOT_SIZE;
 	uint32_t checkpoint = head->checkpoint_offset;
+	/* Over the slots of the segment that had this place before, all of them at first. */
+	uint32_t end = head->sequence > w->places && !from ? segment->slots : to;
 	int error = 0;
-	if (to > from)
+	if (end > from)
 		error = gm_file_write(&w->file, gm_segment_slot(segment, from),
-				      (size_t)(to - from) * GM_SLOT_SIZE,
-				      segment->offset + segment->slots_offset +
-					      (uint64_t)from * GM_SLOT_SIZE);
+				      (size_t)(end - from) * GM_SLOT_SIZE, at);
 	if (!error && checkpoint)
 		error = gm_file_write(&w->file, segment->base + checkpoint, GM_PAGE_ROOM,
 				      segment->offset + checkpoint);
@@ -112,6 +114,7 @@ void gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t f
 		gm_writer_end(w, error);
 	else
 		segment->written = to;
+	return error;
 }
 
 void gm_writer_flush_page(struct gm_writer *w, bool closed)

@@ -13,7 +13,12 @@
 #define GM_FLUSH_NS 10000000000u /* a `memory` log is brought up to date this often */
 
 /* Work left to gm_log_poll. */
-enum gm_log_todo { GM_TODO_SPARE = 1, GM_TODO_CHECKPOINT = 2, GM_TODO_FLUSH = 4 };
+enum gm_log_todo {
+	GM_TODO_TOUCH = 1,
+	GM_TODO_SPARE = 2,
+	GM_TODO_CHECKPOINT = 4,
+	GM_TODO_FLUSH = 8
+};
 
 struct gm_writer {
 	struct gm_lock lock; /* GM_RANK_LOG: all but what is atomic */
@@ -58,8 +63,9 @@ void gm_writer_show(struct gm_writer *w, struct gm_segment *segment, uint64_t se
 /* Move the live counters into the log, if it is mapped. 0 or an errno. */
 int gm_writer_share_counters(struct gm_writer *w);
 
-/* To a `memory` file: slots [from, to) and what comes before the slots; the page of counters. */
-void gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t from, uint32_t to);
+/* To a `memory` file: slots [from, to), then what comes before the slots; the page of counters. 0
+ * or an errno, which ends the log. */
+int gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t from, uint32_t to);
 void gm_writer_flush_page(struct gm_writer *w, bool closed);
 
 /* The live counters of a log that is closed: `length` is the file's. */
@@ -72,6 +78,7 @@ void gm_writer_end(struct gm_writer *w, int error);
 int gm_ring_open(struct gm_writer *w, uint64_t limit);
 bool gm_ring_put(struct gm_writer *w, const struct gm_record *record, const void *body,
 		 size_t length); /* false: not kept */
+void gm_ring_touch(struct gm_writer *w);
 void gm_ring_prepare(struct gm_writer *w);
 void gm_ring_flush(struct gm_writer *w);
 void gm_ring_close(struct gm_writer *w);

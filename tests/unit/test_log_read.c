@@ -1,5 +1,353 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The reader trusts nothing: every number tampered with is found, and nothing makes it crash. */
+#include "log/format.h"
+#include "log_help.h"
+
+#define BLOCKS 300
+
+/* A run on both devices, with failures, the driver's memory, and a context that goes. */
+static int write_run(void *arg)
+{
+	(void)arg;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	for (unsigned d = 0; d < 2; d++) {
+		help_map(d, 4 * GM_MIB);
+		for (unsigned i = 0; i < BLOCKS; i++) {
+			help_allocate(d, 100 + i);
+			if (i % 3 == 0)
+				help_free(d, i / 7 % help_of[d].n);
+			if (i % 50 == 0)
+				help_sample(d, 0, GM_RECORD_SAMPLE);
+		}
+		help_sample(d, 0, GM_RECORD_OUT_OF_MEMORY);
+		struct gm_record failed = {
+			.size = GM_GIB, .device = (uint8_t)d, .kind = GM_RECORD_ALLOCATE_FAILED};
+		gm_counter_add(d, GM_C_allocate_calls, 1);
+		gm_counter_add(d, GM_C_allocate_failed, 1);
+		gm_log_put(&failed);
+		struct gm_record driver = {.size = GM_MIB,
+					   .id = ++help_ids,
+					   .flags = GM_RECORD_DRIVER,
+					   .device = (uint8_t)d,
+					   .kind = GM_RECORD_ALLOCATE};
+		gm_counter_add(d, GM_C_allocate_calls, 1);
+		gm_counter_add(d, GM_C_allocate_driver, 1);
+		gm_log_put(&driver);
+		driver.kind = GM_RECORD_FREE;
+		gm_counter_add(d, GM_C_free_driver, 1);
+		gm_log_put(&driver);
+		gm_log_string(d ? "one string" : "another string");
+		help_sample(d, 0, GM_RECORD_SAMPLE);
+	}
+	gm_log_close();
+	return 0;
+}
+
+static char *bytes; /* of the good log */
+static size_t length;
+
+static void slurp(const char *path)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY);
+	if (fd < 0 || fstat(fd, &st))
+		exit(1);
+	length = (size_t)st.st_size;
+	bytes = malloc(length);
+	if (read(fd, bytes, length) != (ssize_t)length)
+		exit(1);
+	close(fd);
+}
+
+static void spill(const char *path, size_t n)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (write(fd, bytes, n) != (ssize_t)n)
+		exit(1);
+	close(fd);
+}
+
+/* Everything a tool could ask for. True if the file could be opened and its numbers add up. */
+static bool read_all(const char *path, char *why, size_t n)
+{
+	struct gm_log_file *file;
+	struct gm_log_entry entry;
+	volatile uint64_t sum = 0;
+	if (!gm_log_read_open(path, &file, why, n))
+		return false;
+	const struct gm_log_about *about = gm_log_read_about(file);
+	sum += strlen(about->host) + strlen(about->program) + strlen(about->command) +
+	       strlen(about->job) + strlen(about->mode) + strlen(about->level);
+	for (unsigned i = 0; i < about->n_devices; i++)
+		sum += strlen(about->devices[i].name);
+	for (unsigned i = 0; i < about->n_hooks; i++)
+		sum += strlen(about->hooks[i]);
+	for (unsigned i = 0; i < about->n_knobs; i++)
+		sum += strlen(about->knobs[i]);
+	while (gm_log_read_next(file, &entry)) {
+		const char *text = gm_log_read_string(file, entry.record.string);
+		sum += entry.sample ? entry.sample->mapped : entry.record.size;
+		sum += text ? strlen(text) : 0;
+	}
+	bool ok = gm_log_read_check(file, why, n);
+	gm_log_read_close(file);
+	return ok;
+}
+
+static uint64_t *value_at(unsigned row, enum gm_counter counter)
+{
+	struct gm_counter_page *page = (struct gm_counter_page *)(bytes + GM_PAGE_OFFSET);
+	return (uint64_t *)&page->value[row][counter];
+}
+
+/* Change one number, have the file checked, and put it back. */
+static bool is_found(uint64_t *number, uint64_t value, char *why, size_t n)
+{
+	uint64_t before = *number;
+	*number = value;
+	spill("bad", length);
+	*number = before;
+	return !read_all("bad", why, n);
+}
+
+static void test_counters(void)
+{
+	static const enum gm_counter checked[] = {
+		GM_C_allocate_calls,
+		GM_C_allocate_pool,
+		GM_C_allocate_driver,
+		GM_C_allocate_failed,
+		GM_C_allocate_bytes,
+		GM_C_free_calls,
+		GM_C_free_driver,
+		GM_C_free_context,
+		GM_C_free_bytes,
+		GM_C_requested,
+		GM_C_handed_out,
+		GM_C_mapped,
+		GM_C_idle,
+		GM_C_retired,
+		GM_C_lent,
+		GM_C_live_blocks,
+		GM_C_map_calls,
+		GM_C_map_bytes,
+		GM_C_unmap_calls,
+		GM_C_unmap_bytes,
+		GM_C_samples,
+	};
+	static const enum gm_counter peaks[] = {GM_C_requested_peak,	 GM_C_mapped_peak,
+						GM_C_internal_peak,	 GM_C_external_peak,
+						GM_C_unreclaimable_peak, GM_C_external_remap_peak,
+						GM_C_requested_peak_time};
+	char why[256];
+	for (size_t i = 0; i < sizeof checked / sizeof *checked; i++) {
+		uint64_t *number = value_at(1 + i % 2, checked[i]);
+		TAP_OK(is_found(number, *number + 1, why, sizeof why), "%s too high is found",
+		       gm_counter_table[checked[i]].name);
+		printf("# %s\n", why);
+		if (*number)
+			TAP_OK(is_found(number, *number - 1, why, sizeof why), "and too low");
+	}
+	for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
+		TAP_OK(is_found(value_at(2, peaks[i]), 0, why, sizeof why), "%s too low is found",
+		       gm_counter_table[peaks[i]].name);
+		printf("# %s\n", why);
+	}
+	uint64_t *records = value_at(0, GM_C_log_records);
+	TAP_OK(is_found(records, *records + 1, why, sizeof why), "log_records is found");
+	TAP_OK(strstr(why, " records, but log_records is ") != NULL, "with both numbers");
+}
+
+/* The slots of the good log, where the first of a kind is. */
+static struct gm_record *slot_of(unsigned kind)
+{
+	const struct gm_segment_head *head = (const struct gm_segment_head *)bytes;
+	struct gm_record *slot = (struct gm_record *)(bytes + head->slots_offset);
+	while ((char *)(slot + 1) <= bytes + length && slot->kind != kind)
+		slot++;
+	return slot;
+}
+
+static void test_records(void)
+{
+	static const struct {
+		unsigned kind;
+		size_t offset;
+		const char *what;
+	} fields[] = {
+		{GM_RECORD_ALLOCATE, offsetof(struct gm_record, size), "the size of a block"},
+		{GM_RECORD_ALLOCATE, offsetof(struct gm_record, id), "the id of a block"},
+		{GM_RECORD_FREE, offsetof(struct gm_record, id), "the id of a free"},
+		{GM_RECORD_MAP, offsetof(struct gm_record, size), "the size of a chunk"},
+	};
+	char why[256];
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		uint64_t *number = (uint64_t *)((char *)slot_of(fields[i].kind) + fields[i].offset);
+		TAP_OK(is_found(number, *number + 100000, why, sizeof why), "%s is found",
+		       fields[i].what);
+		printf("# %s\n", why);
+	}
+	struct gm_record *sample = slot_of(GM_RECORD_SAMPLE);
+	for (unsigned i = 0; i < 7; i++) { /* requested ... largest_idle, but lent */
+		uint64_t *number = (uint64_t *)(sample + 1) + i;
+		if (i != 5)
+			TAP_OK(is_found(number, *number + (1ull << 40), why, sizeof why),
+			       "number %u of a sample is found", i);
+	}
+	uint8_t kind = sample->kind;
+	sample->kind = 0;
+	spill("bad", length);
+	sample->kind = kind;
+	struct gm_log_file *file = help_open("bad");
+	TAP_OK(file && gm_log_read_about(file)->torn == 1 && !gm_log_read_about(file)->complete,
+	       "a torn record is seen, and skipped");
+	gm_log_read_close(file);
+}
+
+static void test_refusals(void)
+{
+	char why[256] = "";
+	struct gm_log_file *file;
+	struct gm_segment_head *head = (struct gm_segment_head *)bytes;
+	TAP_OK(!gm_log_read_open("none", &file, why, sizeof why), "a file that is not there");
+	TAP_STR(why, "no such file", "is said");
+	TAP_OK(!gm_log_read_open(".", &file, why, sizeof why), "a folder");
+	TAP_STR(why, "not a gpumem log", "is no log");
+	TAP_OK(!gm_log_read_open("/dev/null", &file, why, sizeof why), "nor is a device");
+	spill("bad", 0);
+	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "an empty file");
+	TAP_STR(why, "not a gpumem log", "is none");
+	head->version = 3;
+	spill("bad", length);
+	head->version = GM_FORMAT_VERSION;
+	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "a version to come");
+	TAP_STR(why, "version 3 of the format, this gpumemstat reads 1", "is named");
+	spill("bad", 100);
+	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "half a head");
+	TAP_STR(why, "segment 1 at 0x0: cut within its head", "is told");
+	head->text_size = 1u << 31;
+	spill("bad", length);
+	head->text_size = 100;
+	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "a description out of bounds");
+	TAP_STR(why, "segment 1 at 0x0: its description is out of bounds", "is told");
+	spill("bad", length);
+	TAP_OK(gm_log_read_open("bad", &file, why, sizeof why),
+	       "one that is cut in a word is read");
+	gm_log_read_close(file);
+}
+
+/* At every kind of place: within the head, the description, the counters, each slot's bytes. */
+static void test_cuts(void)
+{
+	char why[256];
+	unsigned tried = 0, adding_up = 0;
+	for (size_t n = 0; n < length; n += n < 300	 ? 7
+					    : n < 4096	 ? 509
+					    : n < 140000 ? 4093
+							 : 977) {
+		spill("bad", n);
+		adding_up += read_all("bad", why, sizeof why);
+		tried++;
+	}
+	TAP_IS(adding_up, 0, "%u cut files are read as far as they go, and known to be cut", tried);
+	spill("bad", length - 1);
+	TAP_OK(!read_all("bad", why, sizeof why), "one byte less");
+	TAP_OK(strstr(why, "it was cut") != NULL, "is told: %s", why);
+}
+
+static void test_flips(void)
+{
+	const struct gm_segment_head *head = (const struct gm_segment_head *)bytes;
+	char *good = malloc(length), why[256];
+	uint64_t seed = 88172645463325252u, slots = head->slots_offset;
+	unsigned found = 0;
+	memcpy(good, bytes, length);
+	for (unsigned i = 0; i < 2000; i++) {
+		for (unsigned k = 0; k < 1 + i % 20; k++) {
+			seed ^= seed << 13;
+			seed ^= seed >> 7;
+			seed ^= seed << 17;
+			/* as many in the heads as in the records, which are most of the file */
+			size_t at = k % 3 == 0	 ? seed % sizeof *head
+				    : k % 3 == 1 ? GM_PAGE_OFFSET + seed % 2048
+						 : slots + seed % (length - slots);
+			bytes[at] ^= (char)(1 << (seed >> 40) % 8);
+		}
+		spill("bad", length);
+		found += !read_all("bad", why, sizeof why);
+		memcpy(bytes, good, length);
+	}
+	TAP_OK(found > 1000,
+	       "files with flipped bits are read without harm; %u of 2000 do not add up", found);
+	free(good);
+}
+
+/* A string, and a sample, whose slots would go on past the end of the file. */
+static void test_overruns(void)
+{
+	char why[256];
+	struct gm_record *string = slot_of(GM_RECORD_STRING);
+	uint64_t size = string->size;
+	static const uint64_t sizes[] = {64, 4096, 4097, UINT32_MAX, UINT64_MAX};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		string->size = sizes[i];
+		spill("bad", length);
+		struct gm_log_file *file = help_open("bad");
+		TAP_OK(file && !gm_log_read_string(file, 1) && gm_log_read_string(file, 2),
+		       "a string of %ju bytes that are not there is left out", (uintmax_t)sizes[i]);
+		gm_log_read_close(file);
+	}
+	string->size = size;
+	struct gm_record *last = (struct gm_record *)(bytes + length) - 1;
+	struct gm_record before = *last;
+	last->kind = GM_RECORD_SAMPLE;
+	spill("bad", length);
+	*last = before;
+	TAP_OK(!read_all("bad", why, sizeof why), "a sample in the last slot");
+}
+
+static int wait_open(void *arg)
+{
+	(void)arg;
+	gm_counters_open();
+	return gm_log_open(&help_config) ? 0 : 1; /* not closed: as if killed */
+}
+
+static void test_tolerance(void)
+{
+	char why[256];
+	help_child("GPUMEM_LOG=events GPUMEM_LOG_NAME=killed", wait_open, NULL);
+	free(bytes);
+	slurp("killed");
+	uint64_t *calls = value_at(1, GM_C_allocate_calls),
+		 *left = value_at(1, GM_C_allocate_bytes);
+	*left = 1000;
+	*calls = 256;
+	spill("bad", length);
+	TAP_OK(read_all("bad", why, sizeof why), "killed: 256 calls in flight are possible");
+	*calls = 257;
+	spill("bad", length);
+	TAP_OK(!read_all("bad", why, sizeof why), "257 are not: %s", why);
+}
+
 int main(void)
 {
-	return 0;
+	char why[256] = "";
+	help_begin();
+	TAP_IS(help_child("GPUMEM_LOG=events", write_run, NULL), 0, "a good log");
+	TAP_OK(read_all("log", why, sizeof why), "adds up");
+	printf("# %s\n", why);
+	slurp("log");
+	test_counters();
+	test_records();
+	test_refusals();
+	slurp("log");
+	test_overruns();
+	test_cuts();
+	test_flips();
+	test_tolerance();
+	free(bytes);
+	return tap_done();
 }
