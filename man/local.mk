@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
 dist_man_MANS += man/gpumem.7
+dist_man_MANS += man/gpumem-log.5

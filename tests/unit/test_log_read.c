@@ -55,6 +55,7 @@ static void slurp(const char *path)
 	if (fd < 0 || fstat(fd, &st))
 		exit(1);
 	length = (size_t)st.st_size;
+	free(bytes);
 	bytes = malloc(length);
 	if (read(fd, bytes, length) != (ssize_t)length)
 		exit(1);
@@ -319,7 +320,6 @@ static void test_tolerance(void)
 {
 	char why[256];
 	help_child("GPUMEM_LOG=events GPUMEM_LOG_NAME=killed", wait_open, NULL);
-	free(bytes);
 	slurp("killed");
 	uint64_t *calls = value_at(1, GM_C_allocate_calls),
 		 *left = value_at(1, GM_C_allocate_bytes);
