@@ -19,7 +19,8 @@ static char *size_in_unit(uint64_t bytes, char unit, char *buf, size_t n)
 		snprintf(buf, n, "%s B", gm_tool_count(bytes, whole, sizeof whole));
 		return buf;
 	}
-	uint64_t tenths = (uint64_t)(((unsigned __int128)bytes * 10 + (1ull << shift) / 2) >> shift);
+	uint64_t tenths =
+		(uint64_t)(((unsigned __int128)bytes * 10 + (1ull << shift) / 2) >> shift);
 	snprintf(buf, n, "%s.%u %ciB", gm_tool_count(tenths / 10, whole, sizeof whole),
 		 (unsigned)(tenths % 10), unit);
 	return buf;

@@ -43,8 +43,8 @@ struct gm_value {
 #define GM_TEXT(s) ((struct gm_value){GM_VALUE_TEXT, 0, (s)})
 
 enum gm_column_flag {
-	GM_COLUMN_LEFT = 1, /* numbers and others stand to the right */
-	GM_COLUMN_WRAP = 2, /* broken over lines where too wide; the last column only */
+	GM_COLUMN_LEFT = 1,  /* numbers and others stand to the right */
+	GM_COLUMN_WRAP = 2,  /* broken over lines where too wide; the last column only */
 	GM_COLUMN_BELOW = 4, /* on lines of its own below the row; the last column only */
 	GM_COLUMN_TEXT_ONLY = 8,
 	GM_COLUMN_JSON_ONLY = 16
@@ -58,9 +58,9 @@ struct gm_column {
 struct gm_emit {
 	FILE *out;
 	const struct gm_options *options;
-	unsigned depth;	     /* of JSON nesting */
-	bool first;	     /* nothing written yet at this depth */
-	uint64_t lists;	     /* bit d: the thing open at depth d is a list */
+	unsigned depth; /* of JSON nesting */
+	bool first;	/* nothing written yet at this depth */
+	uint64_t lists; /* bit d: the thing open at depth d is a list */
 	const struct gm_column *columns;
 	unsigned n_columns, rows;
 	bool keyed;

@@ -38,11 +38,10 @@ int gm_hooks_main(const struct gm_command *self, int argc, char **argv)
 	for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++) {
 		const struct hook *hook = &hooks[i];
 		gm_emit_row(&emit, NULL,
-			    (struct gm_value[]){GM_TEXT(hook->symbol),
-						GM_TEXT(flag_names[hook->flags]),
-						GM_BOOL((hook->flags & RETRY) != 0),
-						GM_BOOL((hook->flags & WAITS) != 0),
-						GM_TEXT(hook->help)});
+			    (struct gm_value[]){
+				    GM_TEXT(hook->symbol), GM_TEXT(flag_names[hook->flags]),
+				    GM_BOOL((hook->flags & RETRY) != 0),
+				    GM_BOOL((hook->flags & WAITS) != 0), GM_TEXT(hook->help)});
 	}
 	gm_emit_table_end(&emit);
 	return gm_emit_close(&emit);

@@ -46,7 +46,8 @@ static int help(void)
 	for (unsigned i = 0; i < COMMANDS; i++)
 		printf("  %-9s %s\n", commands[i].name, commands[i].help);
 	puts("\nWithout COMMAND, or with the name of a log in its place: summary.\n"
-	     "'gpumemstat COMMAND --help' lists the options of a command; gpumemstat(1) has it all.");
+	     "'gpumemstat COMMAND --help' lists the options of a command; gpumemstat(1) has it "
+	     "all.");
 	return GM_EXIT_OK;
 }
 

@@ -172,10 +172,9 @@ static void getopt_tables(const struct gm_command *command, char *letters, struc
 				*letters++ = ':';
 		}
 		if (table[i].name)
-			*names++ = (struct option){table[i].name,
-						   table[i].argument ? required_argument
-								     : no_argument,
-						   NULL, 256 + (int)i};
+			*names++ = (struct option){
+				table[i].name, table[i].argument ? required_argument : no_argument,
+				NULL, 256 + (int)i};
 	}
 	*letters = '\0';
 	*names = (struct option){0};
@@ -230,5 +229,5 @@ int gm_options_parse(struct gm_options *options, const struct gm_command *comman
 {
 	gm_options_begin(options);
 	return gm_options_next(options, command, argc, argv) == GM_OPTIONS_STOP ? GM_OPTIONS_STOP
-										 : optind;
+										: optind;
 }

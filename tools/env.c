@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every knob, as this environment, a run or a process has it. */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emit.h"
+#include "knob/knob.h"
+#include "log/read.h"
+
+struct setting {
+	const char *value, *source;
+};
+
+static const struct gm_column columns[] = {
+	{"name", "knob", GM_COLUMN_LEFT},
+	{"value", "value", GM_COLUMN_LEFT},
+	{"default", "default", GM_COLUMN_LEFT},
+	{"source", "source", GM_COLUMN_LEFT},
+	{"help", "", GM_COLUMN_LEFT | GM_COLUMN_BELOW},
+};
+
+/* What the library would make of `text` (NULL: not set). */
+static struct setting judge(enum gm_knob_id id, const char *text)
+{
+	union gm_knob_value value;
+	char why[256];
+	const char *fallback = gm_knob_table[id].fallback;
+	if (!text)
+		return (struct setting){fallback, "default"};
+	if (gm_knob_parse(id, text, &value, why, sizeof why))
+		return (struct setting){text, "environment"};
+	gm_tool_error("%s=%s: %s; using %s", gm_knob_table[id].name, text, why,
+		      *fallback ? fallback : "none");
+	return (struct setting){fallback, "default, refused"};
+}
+
+static int show(const struct gm_options *options, const struct setting *settings)
+{
+	struct gm_emit emit;
+	gm_emit_open(&emit, stdout, options);
+	gm_emit_table(&emit, "knobs", false, columns, sizeof columns / sizeof *columns);
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
+		const struct gm_knob_info *knob = &gm_knob_table[i];
+		gm_emit_row(&emit, NULL,
+			    (struct gm_value[]){GM_TEXT(knob->name), GM_TEXT(settings[i].value),
+						GM_TEXT(knob->fallback),
+						GM_TEXT(settings[i].source), GM_TEXT(knob->help)});
+	}
+	gm_emit_table_end(&emit);
+	return gm_emit_close(&emit);
+}
+
+static int of_here(const struct gm_options *options)
+{
+	struct setting settings[GM_KNOB_COUNT];
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
+		settings[i] = judge((enum gm_knob_id)i, getenv(gm_knob_table[i].name));
+	return show(options, settings);
+}
+
+/* The entry "NAME=..." in a row of terminated strings; NULL: none. */
+static const char *in_environment(const char *text, size_t n, const char *name)
+{
+	size_t length = strlen(name);
+	for (const char *end = text + n; text < end; text += strlen(text) + 1)
+		if (strncmp(text, name, length) == 0 && text[length] == '=')
+			return text + length + 1;
+	return NULL;
+}
+
+static int of_process(const struct gm_options *options, const char *pid)
+{
+	enum { MOST = 4 << 20 };
+	struct setting settings[GM_KNOB_COUNT];
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%.20s/environ", pid);
+	FILE *file = fopen(path, "re");
+	char *text = file ? calloc(1, MOST + 1) : NULL;
+	if (!text) {
+		gm_tool_error("process %s: %s", pid,
+			      errno == ENOENT ? "no such process" : strerror(errno));
+		if (file)
+			fclose(file);
+		return GM_EXIT_FAILED;
+	}
+	size_t n = fread(text, 1, MOST, file);
+	fclose(file);
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
+		settings[i] =
+			judge((enum gm_knob_id)i, in_environment(text, n, gm_knob_table[i].name));
+	int status = show(options, settings);
+	free(text);
+	return status;
+}
+
+/* "NAME=VALUE (SOURCE)" of a log's header, into place; the text is the caller's to release. */
+static char *recorded(const struct gm_log_about *about, const char *name, struct setting *out)
+{
+	size_t length = strlen(name);
+	*out = (struct setting){"", "not recorded"};
+	for (unsigned i = 0; i < about->n_knobs; i++) {
+		const char *knob = about->knobs[i];
+		if (strncmp(knob, name, length) != 0 || knob[length] != '=')
+			continue;
+		char *copy = strdup(knob + length + 1);
+		char *source = copy ? strrchr(copy, '(') : NULL;
+		if (source && source > copy) {
+			source[-1] = '\0';
+			source++;
+			source[strcspn(source, ")")] = '\0';
+		}
+		if (copy)
+			*out = (struct setting){copy, source ? source : ""};
+		return copy;
+	}
+	return NULL;
+}
+
+static int of_log(const struct gm_options *options, const char *path)
+{
+	struct setting settings[GM_KNOB_COUNT];
+	char *copies[GM_KNOB_COUNT], why[256];
+	struct gm_log_file *file;
+	if (!gm_log_read_open(path, &file, why, sizeof why)) {
+		gm_tool_error("%s: %s", path, why);
+		return GM_EXIT_FAILED;
+	}
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
+		copies[i] = recorded(gm_log_read_about(file), gm_knob_table[i].name, &settings[i]);
+	int status = show(options, settings);
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
+		free(copies[i]);
+	gm_log_read_close(file);
+	return status;
+}
+
+int gm_env_main(const struct gm_command *self, int argc, char **argv)
+{
+	struct gm_options options;
+	int first = gm_options_parse(&options, self, argc, argv);
+	if (first == GM_OPTIONS_STOP)
+		return options.status;
+	if (first == argc)
+		return of_here(&options);
+	if (first + 1 < argc)
+		return gm_tool_extra(self, argv[first + 1]);
+	const char *what = argv[first];
+	return what[strspn(what, "0123456789")] ? of_log(&options, what)
+						: of_process(&options, what);
+}

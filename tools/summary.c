@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "summary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "find.h"
+
+/* The figures that several logs are compared by. */
+static uint64_t requested(const struct gm_figures *f)
+{
+	return gm_figures_sum(f, GM_C_requested_peak);
+}
+
+static uint64_t mapped(const struct gm_figures *f)
+{
+	return gm_figures_sum(f, GM_C_mapped_peak);
+}
+
+static uint64_t calls(const struct gm_figures *f)
+{
+	return gm_figures_sum(f, GM_C_allocate_calls);
+}
+
+static uint64_t driver(const struct gm_figures *f)
+{
+	return gm_figures_sum(f, GM_C_allocate_driver);
+}
+
+static uint64_t failed(const struct gm_figures *f)
+{
+	return gm_figures_sum(f, GM_C_allocate_failed);
+}
+
+static const struct figure {
+	const char *key, *title;
+	uint64_t (*of)(const struct gm_figures *figures);
+	enum gm_value_kind kind;
+} figures[] = {
+	{"requested", "peak requested", requested, GM_VALUE_BYTES},
+	{"mapped", "peak mapped", mapped, GM_VALUE_BYTES},
+	{"calls", "allocations", calls, GM_VALUE_COUNT},
+	{"driver", "of these, driver", driver, GM_VALUE_COUNT},
+	{"failed", "of these, failed", failed, GM_VALUE_COUNT},
+	{"length_ns", "length", gm_figures_length, GM_VALUE_NS},
+};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
+/* Of the qsort in progress; the program has one thread. */
+static const char *sort_key;
+
+static int by_key(const void *a, const void *b)
+{
+	const struct gm_summary_log *x = a, *y = b;
+	const struct gm_log_about *p = x->figures.about, *q = y->figures.about;
+	int order = 0;
+	if (strcmp(sort_key, "program") == 0)
+		order = strcmp(p->program, q->program);
+	else if (strcmp(sort_key, "start") == 0)
+		order = (p->start_wall > q->start_wall) - (p->start_wall < q->start_wall);
+	for (size_t i = 0; i < FIGURES; i++)
+		if (strcmp(sort_key, figures[i].key) == 0) {
+			uint64_t m = figures[i].of(&x->figures), n = figures[i].of(&y->figures);
+			order = (m < n) - (m > n); /* the largest first */
+		}
+	if (order == 0)
+		order = (p->rank > q->rank) - (p->rank < q->rank);
+	return order ? order : strcmp(p->path, q->path);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void across(struct gm_emit *emit, const struct gm_summary_log *logs, size_t n)
+{
+	static const struct gm_column columns[] = {
+		{"name", "across logs", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
+		{"min", "min", 0},
+		{"median", "median", 0},
+		{"max", "max", 0},
+	};
+	uint64_t *values = calloc(n + 1, sizeof *values);
+	gm_emit_table(emit, "across", true, columns, sizeof columns / sizeof *columns);
+	for (size_t i = 0; values && i < FIGURES; i++) {
+		enum gm_value_kind kind = figures[i].kind;
+		for (size_t j = 0; j < n; j++)
+			values[j] = figures[i].of(&logs[j].figures);
+		qsort(values, n, sizeof *values, ascending);
+		uint64_t low = values[(n - 1) / 2], high = values[n / 2];
+		gm_emit_row(emit, figures[i].key,
+			    (struct gm_value[]){GM_TEXT(figures[i].title),
+						{kind, values[0], NULL},
+						{kind, low + (high - low) / 2, NULL},
+						{kind, values[n - 1], NULL}});
+	}
+	gm_emit_table_end(emit);
+	free(values);
+}
+
+/* The logs a line each; JSON has all about each of them already. */
+static void lines(struct gm_emit *emit, const struct gm_summary_log *logs, size_t n)
+{
+	static const struct gm_column columns[] = {
+		{"rank", "rank", 0},
+		{"requested", "requested", 0},
+		{"mapped", "mapped", 0},
+		{"calls", "calls", 0},
+		{"driver", "driver", 0},
+		{"failed", "failed", 0},
+		{"log", "log", GM_COLUMN_LEFT | GM_COLUMN_WRAP},
+	};
+	char(*names)[512] = calloc(n, sizeof *names);
+	gm_emit_table(emit, NULL, false, columns, sizeof columns / sizeof *columns);
+	for (size_t i = 0; names && i < n; i++) {
+		const struct gm_figures *f = &logs[i].figures;
+		snprintf(names[i], sizeof *names, "%s%s%s%s", gm_figures_name(f),
+			 f->about->closed ? "" : " (", f->about->closed ? "" : gm_figures_end(f),
+			 f->about->closed ? "" : ")");
+		gm_emit_row(emit, NULL,
+			    (struct gm_value[]){
+				    f->about->rank < 0 ? GM_NONE : GM_INT(f->about->rank),
+				    GM_BYTES(requested(f)), GM_BYTES(mapped(f)), GM_COUNT(calls(f)),
+				    GM_COUNT(driver(f)), GM_COUNT(failed(f)), GM_TEXT(names[i])});
+	}
+	gm_emit_table_end(emit);
+	free(names);
+}
+
+void gm_summary_many(struct gm_emit *emit, struct gm_summary_log *logs, size_t n)
+{
+	size_t most = 0;
+	for (size_t i = 1; i < n; i++)
+		if (mapped(&logs[i].figures) > mapped(&logs[most].figures))
+			most = i;
+	if (!emit->options->json)
+		lines(emit, logs, n);
+	gm_emit_break(emit);
+	across(emit, logs, n);
+	gm_emit_break(emit);
+	gm_emit_line(emit, "next", "gpumemstat %s, the one with the most mapped",
+		     logs[most].figures.about->path);
+}
+
+static void show(struct gm_emit *emit, struct gm_summary_log *logs, size_t n)
+{
+	sort_key = emit->options->sort;
+	if (sort_key)
+		qsort(logs, n, sizeof *logs, by_key);
+	gm_emit_list(emit, "logs");
+	for (size_t i = 0; i < n && (n == 1 || emit->options->json); i++) {
+		gm_emit_object(emit, NULL);
+		gm_summary_one(emit, &logs[i]);
+		gm_emit_end(emit);
+	}
+	gm_emit_end(emit);
+	if (n > 1)
+		gm_summary_many(emit, logs, n);
+}
+
+/* Open what can be opened; the rest is named on stderr. */
+static size_t open_all(struct gm_summary_log *logs, char *const *paths, size_t n)
+{
+	size_t opened = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct gm_summary_log *log = &logs[opened];
+		if (!gm_figures_open(&log->figures, paths[i], log->why, sizeof log->why)) {
+			gm_tool_error("%s: %s", paths[i], log->why);
+			continue;
+		}
+		log->contradicts = !gm_log_read_check(log->figures.file, log->why, sizeof log->why);
+		opened++;
+	}
+	return opened;
+}
+
+static int summarize(const struct gm_options *options, char *const *paths, size_t n)
+{
+	struct gm_summary_log *logs = calloc(n, sizeof *logs);
+	struct gm_emit emit;
+	if (!logs) {
+		gm_tool_error("out of memory");
+		return GM_EXIT_FAILED;
+	}
+	size_t opened = open_all(logs, paths, n);
+	int status = opened < n ? GM_EXIT_FAILED : GM_EXIT_OK;
+	if (opened > 0) {
+		gm_emit_open(&emit, stdout, options);
+		show(&emit, logs, opened);
+		if (gm_emit_close(&emit) != GM_EXIT_OK)
+			status = GM_EXIT_FAILED;
+	}
+	for (size_t i = 0; i < opened; i++) {
+		if (logs[i].contradicts) {
+			gm_tool_error("%s: contradicts itself: %s", logs[i].figures.about->path,
+				      logs[i].why);
+			status = GM_EXIT_FAILED;
+		}
+		gm_figures_close(&logs[i].figures);
+	}
+	free(logs);
+	return status;
+}
+
+int gm_summary_main(const struct gm_command *self, int argc, char **argv)
+{
+	struct gm_options options;
+	struct gm_find found = {0};
+	int first = gm_options_parse(&options, self, argc, argv), status;
+	if (first == GM_OPTIONS_STOP)
+		return options.status;
+	if (first < argc)
+		return summarize(&options, argv + first, (size_t)(argc - first));
+	gm_find_newest_run(&found);
+	if (found.paths.n > 0)
+		status = summarize(&options, found.paths.at, found.paths.n);
+	else {
+		gm_tool_error("no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one");
+		status = GM_EXIT_FAILED;
+	}
+	gm_find_free(&found);
+	return status;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef GM_TOOLS_SUMMARY_H
+#define GM_TOOLS_SUMMARY_H
+
+#include "emit.h"
+#include "figures.h"
+
+/* One log of those that summary was asked for. */
+struct gm_summary_log {
+	struct gm_figures figures;
+	bool contradicts;
+	char why[256]; /* the contradiction */
+};
+
+/* All about one log. JSON: the members of an object that the caller has opened. */
+void gm_summary_one(struct gm_emit *emit, const struct gm_summary_log *log);
+
+/* One line a log, then minimum, median and maximum. Text, and "across" in JSON. */
+void gm_summary_many(struct gm_emit *emit, struct gm_summary_log *logs, size_t n);
+
+#endif
