@@ -119,13 +119,25 @@ static bool check_orders(const struct gm_log_file *file, unsigned device, const 
 	return true;
 }
 
-/* One sample: consistent in itself, and nowhere above the peaks. */
+/* All that is mapped is in use, idle or retired. */
+static bool check_parts(const struct gm_log_entry *entry, const struct why *why)
+{
+	const struct gm_sample *s = entry->sample;
+	uint64_t parts = s->handed_out + s->idle + s->retired;
+	if (s->mapped != parts)
+		return no(why,
+			  "sample at %" PRIu64 ": mapped is %" PRIu64
+			  ", but handed_out + idle + retired is %" PRIu64,
+			  entry->record.time, s->mapped, parts);
+	return true;
+}
+
+/* One sample: no part larger than its whole, and nothing above the peaks. */
 static bool check_sample(const struct gm_log_file *file, const struct gm_log_entry *entry,
 			 const struct why *why)
 {
 	const struct gm_sample *s = entry->sample;
 	const uint64_t *peaks = gm_log_read_counters(file, entry->record.device);
-	uint64_t parts = s->handed_out + s->idle + s->retired;
 	const struct {
 		const char *what;
 		uint64_t value, most;
@@ -149,11 +161,6 @@ static bool check_sample(const struct gm_log_file *file, const struct gm_log_ent
 		 gm_frag_external_ppm(s->idle, s->largest_after_remap),
 		 peaks[GM_C_external_remap_peak], "external_remap_peak", true},
 	};
-	if (s->mapped != parts)
-		return no(why,
-			  "sample at %" PRIu64 ": mapped is %" PRIu64
-			  ", but handed_out + idle + retired is %" PRIu64,
-			  entry->record.time, s->mapped, parts);
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
 		bool counts = !rules[i].of_samples || entry->record.kind == GM_RECORD_SAMPLE;
 		if (counts && rules[i].value > rules[i].most)
@@ -336,7 +343,7 @@ static bool check(struct gm_log_file *file, const struct why *why)
 			return false;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry))
-		if (entry.sample && !check_sample(file, &entry, why))
+		if (entry.sample && !(check_parts(&entry, why) && check_sample(file, &entry, why)))
 			return false;
 	if (!file->about.closed || !file->about.complete)
 		return true;
