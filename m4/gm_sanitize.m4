@@ -6,7 +6,8 @@ SANITIZE_LIB=
 AS_CASE([$enable_sanitize],
 	[address], [SANITIZE_LIB=`$CC -print-file-name=libasan.so`],
 	[thread], [SANITIZE_LIB=`$CC -print-file-name=libtsan.so`],
-	[undefined|no|''], [],
+	[undefined], [SANITIZE_LIB=`$CC -print-file-name=libubsan.so`],
+	[no|''], [],
 	[AC_MSG_ERROR([--enable-sanitize takes address, thread or undefined, not '$enable_sanitize'])])
 AS_IF([test -n "$enable_sanitize" && test "x$enable_sanitize" != xno],
 	[CFLAGS="$CFLAGS -fsanitize=$enable_sanitize -fno-sanitize-recover=all -fno-omit-frame-pointer"])

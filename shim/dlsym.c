@@ -29,7 +29,8 @@ static void *none(void *handle, const char *name)
 /* The next dlsym behind ours: another preload's, else libc's, which a look-up by version always
  * finds (the oldest version first: every glibc still has it, and no failure leaves an error
  * behind). A sanitizer's runtime gets here before it has set itself up. */
-__attribute__((no_sanitize("address", "thread", "undefined"))) GM_EARLY dlsym_fn *gm_dlsym_find(void)
+__attribute__((no_sanitize("address", "thread", "undefined"))) GM_EARLY dlsym_fn *
+gm_dlsym_find(void)
 {
 #ifdef __aarch64__
 	static const char *const versions[] = {"GLIBC_2.17", "GLIBC_2.34"};

@@ -19,7 +19,7 @@ gpu-bundle: all
 	g++ -O2 $(CUDA_CPPFLAGS) $(GPU_SRC)/driver.cc -o gpu-bundle/driver -L$(CUDA_HOME)/lib64/stubs -lcuda
 	cp $(GPU_SRC)/train.py $(GPU_SRC)/run.sh gpu-bundle/
 	cp -L $(CUDA_HOME)/lib64/libcudart.so.1[23] gpu-bundle/
-	cp shim/.libs/libgpumem.so gpumemstat gpu-bundle/
+	cp .libs/libgpumem.so gpumemstat gpu-bundle/
 	cd $(top_srcdir) && { git rev-parse HEAD 2>/dev/null || echo unknown; } >$(abs_builddir)/gpu-bundle/COMMIT
 
 check-gpu: gpu-bundle

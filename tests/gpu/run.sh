@@ -21,8 +21,8 @@ note() { # note ok|no|skip TEXT
 	printf '%-5s %s\n' "$1" "$2" | tee -a "$results/SUMMARY.txt"
 }
 
-# A figure of the log's JSON summary, summed over devices; nothing if it cannot be read.
-figure() { # figure LOG... -- NAME
+# A figure of a log, summed over devices.
+figure() { # figure LOG NAME
 	"$here/gpumemstat" summary --json "$1" | python3 -c '
 import json, sys
 name = sys.argv[1]
@@ -64,7 +64,7 @@ compare() { # compare NAME COMMAND...
 		tail -n 5 "$results/$name.preloaded.err"
 	fi
 	for log in "$results/logs/$name"/*; do
-		"$here/gpumemstat" summary "$log" >"$results/$name.summary.txt" 2>&1 ||
+		(cd "$results/logs/$name" && "$here/gpumemstat") >"$results/$name.summary.txt" 2>&1 ||
 			note no "$name: gpumemstat summary: $(tail -n 1 "$results/$name.summary.txt")"
 		local driver pool
 		driver=$(figure "$log" allocate_driver) pool=$(figure "$log" allocate_pool)
@@ -82,12 +82,13 @@ rm -f "$results/SUMMARY.txt"
 	echo "# devices: $(nvidia-smi -L | wc -l), commit $(cat "$here/COMMIT" 2>/dev/null || echo unknown)"
 } | tee "$results/SUMMARY.txt"
 
+cd "$here" || exit 1 # so that results name no folder of this machine
 for variant in runtime runtime_shared runtime_ptds limits capture peer; do
-	compare "$variant" "$here/$variant"
+	compare "$variant" "./$variant"
 done
-compare driver "$here/driver" "$here/kernels.cubin"
+compare driver ./driver kernels.cubin
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-	PYTORCH_NO_CUDA_MEMORY_CACHING=1 compare train python3 "$here/train.py"
+	PYTORCH_NO_CUDA_MEMORY_CACHING=1 compare train python3 train.py
 else
 	note skip "train: no PyTorch with CUDA here"
 fi

@@ -10,3 +10,7 @@ include tests/unit/pool.mk
 include tests/unit/shim.mk
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
+
+.PHONY: check-unit
+check-unit:
+	$(MAKE) check TESTS='$(UNIT_TESTS)'
