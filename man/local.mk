@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 dist_man_MANS += man/gpumem.7
 dist_man_MANS += man/gpumem-log.5
+dist_man_MANS += man/gpumemstat.1

@@ -188,6 +188,7 @@ unsigned gm_advice(const struct gm_figures *figures, char text[][GM_ADVICE_LENGT
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
 		n += rules[i](figures, text[n], &scratch);
 	if (n == 0)
-		say(text[n++], "Nothing stands out.");
+		say(text[n++], "Nothing stands out. 'gpumemstat --json %s' has every counter.",
+		    figures->about->path);
 	return n;
 }

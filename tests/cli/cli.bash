@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the .bats files about gpumemstat. Run in the build folder.
+TOOL=$PWD/gpumemstat
+DEMO=$PWD/tests/workloads/demo
+SIM=$PWD/tests/sim/lib
+
+# A sanitizer's runtime goes in front of the library, where gpumemstat does not know to put it.
+export LC_ALL=C COLUMNS=80 LD_PRELOAD="${SANITIZE_LIB:-}"
+unset NO_COLOR GPUMEM_LOG GPUMEM_LOG_NAME GPUMEM_MODE GPUMEM_LIMIT
+
+setup() {
+	export LD_LIBRARY_PATH=$SIM
+	cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+# expect STATUS STDERR ARGUMENT...: nothing on stdout, exactly this on stderr.
+expect() {
+	local status=0
+	"$TOOL" "${@:3}" >out 2>err || status=$?
+	diff -u <(printf '%s\n' "$2") err
+	[ ! -s out ]
+	[ "$status" -eq "$1" ] || { echo "exit $status, not $1: ${*:3}"; return 1; }
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Every wrong option and argument, with its exact message and exit status.
+source "$BATS_TEST_DIRNAME/cli.bash"
+
+try() { # try COMMAND MESSAGE ARGUMENT...: a usage error of COMMAND ("" none)
+	expect 2 "gpumemstat: $2
+Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
+}
+
+@test "no such command" {
+	try '' "unknown command 'frag'" frag
+	try '' "unknown command 'summry'" summry x.gml
+	try '' "unknown command ''" ''
+}
+
+@test "no such option, of every command" {
+	for command in run record summary env hooks; do
+		try $command "unrecognized option '--nonsense'" $command --nonsense
+		try $command "invalid option -- 'x'" $command -x
+		try $command "option '--help' doesn't allow an argument" $command --help=1
+	done
+	try summary "unrecognized option '--nonsense'" --nonsense
+	for option in --trace --exec; do
+		try summary "unrecognized option '$option'" summary $option
+		try hooks "unrecognized option '$option'" hooks $option
+	done
+	try run "unrecognized option '--trace'" run --trace true
+	try run "unrecognized option '--json'" run --json true
+	try env "unrecognized option '--units=K'" env --units=K
+	try hooks "unrecognized option '--sort=rank'" hooks --sort=rank
+}
+
+@test "options without their argument" {
+	for command in run record; do
+		try $command "option requires an argument -- 'e'" $command -e
+	done
+	try record "option requires an argument -- 'o'" record -o
+	try record "option '--output' requires an argument" record --output
+	try summary "option '--units' requires an argument" summary --units
+	try summary "option '--sort' requires an argument" summary --sort
+	try summary "option requires an argument -- 'n'" summary -n
+	try summary "option '--color' requires an argument" summary --color
+	try summary "option '--width' requires an argument" summary --width
+}
+
+@test "options with a bad argument" {
+	try summary '--units=T: expected auto, B, K, M or G' summary --units=T
+	try summary '--units=: expected auto, B, K, M or G' summary --units=
+	try summary '--sort=size: expected rank, program, start, requested, mapped, calls or failed' summary --sort=size
+	try summary '-n 0: expected a number from 1 on' summary -n 0
+	try summary '-n -1: expected a number from 1 on' summary -n -1
+	try summary '-n 1x: expected a number from 1 on' summary -n 1x
+	for command in summary env hooks; do
+		try $command '--color=green: expected auto, always or never' $command --color=green
+		try $command '--width=39: expected a number from 40 to 1000' $command --width=39
+		try $command '--width=1001: expected a number from 40 to 1000' $command --width=1001
+		try $command '--width=80x: expected a number from 40 to 1000' $command --width=80x
+	done
+}
+
+@test "bad knobs" {
+	for command in run record; do
+		try $command '-e GPUMEM_MODE: expected KNOB=VALUE' $command -e GPUMEM_MODE true
+		try $command '-e =1: expected KNOB=VALUE' $command -e =1 true
+		try $command '-e GPUMEM_MODE=fast: expected one of pool, trace' $command -e GPUMEM_MODE=fast true
+		try $command '-e GPUMEM_LIMITS=1G: GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?' \
+			$command -e GPUMEM_LIMITS=1G true
+		try $command '-e PATH=/: PATH is not a knob; see gpumemstat env' $command -e PATH=/ true
+	done
+}
+
+@test "too few and too many arguments" {
+	for command in run record; do
+		try $command "$command: expected a COMMAND" $command
+		try $command "$command: expected a COMMAND" $command -e GPUMEM_MODE=pool --
+	done
+	try hooks "hooks: unexpected argument 'more'" hooks more
+	try env "env: unexpected argument 'two'" env one two
+}
+
+@test "what cannot be read" {
+	expect 1 'gpumemstat: none.gml: no such file' none.gml
+	expect 1 'gpumemstat: none.gml: no such file' summary none.gml
+	expect 1 'gpumemstat: none.gml: no such file' env none.gml
+	expect 1 'gpumemstat: process 4194999: no such process' env 4194999
+	expect 1 "gpumemstat: no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one"
+	echo 'not a log' >text.gml
+	expect 1 'gpumemstat: text.gml: not a gpumem log' text.gml
+	expect 1 'gpumemstat: a\x1b[1m.gml: no such file' $'a\e[1m.gml'
+}
+
+@test "the help of every command names each of its options, and so does the manual" {
+	manual=$BATS_TEST_DIRNAME/../../man/gpumemstat.1
+	"$TOOL" --help >help
+	for command in run record summary env hooks; do
+		grep -qE "^  $command " help
+		grep -qE "^\.Cm $command$|^\.Op Cm $command$" "$manual"
+		"$TOOL" $command --help >of_command
+		head -n 1 of_command | grep -q "^Usage: gpumemstat $command "
+		for option in $(grep -oE '^ +(-[a-zA-Z],)? *--[a-z]+' of_command | grep -oE '[a-z]+$'); do
+			grep -qE "Fl -$option( |$)" "$manual" || { echo "$option is not in the manual"; return 1; }
+		done
+	done
+	[ "$("$TOOL" --version)" = "gpumemstat $(cat "$BATS_TEST_DIRNAME/../../VERSION")" ]
+	[ "$("$TOOL" summary -V)" = "$("$TOOL" -V)" ]
+}
