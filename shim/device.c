@@ -160,29 +160,13 @@ void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *a
 
 static void sample_one(unsigned ordinal, const struct gm_pool *pool, uint64_t now)
 {
-	struct gm_pool_stats s;
-	gm_pool_stats(pool, &s);
+	struct gm_sample sample;
 	struct gm_record record = {
 		.time = now,
 		.device = (uint8_t)ordinal,
 		.kind = GM_RECORD_SAMPLE,
 	};
-	struct gm_sample sample = {
-		.requested = s.requested,
-		.handed_out = s.handed_out,
-		.mapped = s.mapped,
-		.idle = s.idle,
-		.retired = s.retired,
-		.lent = s.lent,
-		.largest_idle = s.largest_idle,
-		.largest_after_remap = s.largest_after_remap,
-		.unreclaimable = s.unreclaimable,
-		.pinned = s.pinned,
-		.live_blocks = s.live_blocks,
-		.chunks = s.chunks,
-		.idle_extents = s.idle_extents,
-		.limit = gm_shim_devices[ordinal].limit,
-	};
+	gm_pool_sample(pool, &sample);
 	gm_log_put_sample(&record, &sample);
 }
 

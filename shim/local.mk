@@ -27,9 +27,14 @@ else
 libgpumem_la_LIBADD += -ldl -lpthread
 endif
 
+# A debug build also lets the simulated driver ask which locks its caller holds.
+if GM_DEBUG
+SHIM_DEBUG_EXPORT = gm_lock_none_held;
+endif
+
 # The exports are the hooks and dlsym. One anonymous version: a named one would not take a versioned reference over.
-%D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def
-	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym;' && \
+%D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def Makefile
+	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; $(SHIM_DEBUG_EXPORT)' && \
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
 		echo 'local: *; };'; } >$@-t && mv $@-t $@
 CLEANFILES += %D%/libgpumem.map

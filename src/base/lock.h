@@ -56,6 +56,9 @@ void gm_rwlock_release(struct gm_rwlock *lock);
 
 /* True if the calling thread holds no lock of a rank in [from, to). Always true in release builds;
  * the simulated driver, built with GM_DEBUG, asks it at each of its entries. */
+#ifdef GM_DEBUG
+__attribute__((visibility("default"))) /* a debug build of the preload lets the simulator ask it */
+#endif
 bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to);
 
 #endif

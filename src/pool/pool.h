@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
+#include "log/record.h"
 
 #define GM_POOL_GRANULE ((size_t)2 << 20) /* what the driver maps in; also a slab */
 
@@ -141,6 +142,9 @@ CUresult gm_pool_revoke(struct gm_pool *pool, CUdevice peer);
 
 /* Current and peak figures, consistent with one another. */
 void gm_pool_stats(const struct gm_pool *pool, struct gm_pool_stats *out);
+
+/* The same as the log carries them; device_free is 0, for the driver is not asked. */
+void gm_pool_sample(const struct gm_pool *pool, struct gm_sample *out);
 
 /* Call `each` for every live block, under the pool's lock: `each` calls nothing of the pool. */
 void gm_pool_walk(const struct gm_pool *pool, void (*each)(void *arg, const struct gm_block *block),

@@ -162,27 +162,33 @@ void gm_pool_stats(const struct gm_pool *pool, struct gm_pool_stats *out)
 	gm_pool_unlock(pool);
 }
 
+void gm_pool_sample(const struct gm_pool *pool, struct gm_sample *out)
+{
+	struct gm_pool_stats s;
+	gm_pool_stats(pool, &s);
+	*out = (struct gm_sample){.requested = s.requested,
+				  .handed_out = s.handed_out,
+				  .mapped = s.mapped,
+				  .idle = s.idle,
+				  .retired = s.retired,
+				  .lent = s.lent,
+				  .largest_idle = s.largest_idle,
+				  .largest_after_remap = s.largest_after_remap,
+				  .unreclaimable = s.unreclaimable,
+				  .pinned = s.pinned,
+				  .live_blocks = s.live_blocks,
+				  .chunks = s.chunks,
+				  .idle_extents = s.idle_extents,
+				  .device_total = pool->memory,
+				  .limit = pool->config.limit};
+}
+
 void gm_pool_snapshot(const struct gm_pool *pool, size_t asked)
 {
 	if (!gm_log_wants(GM_RECORD_OUT_OF_MEMORY))
 		return;
-	struct gm_pool_stats s;
-	gm_pool_stats(pool, &s);
-	struct gm_sample sample = {.requested = s.requested,
-				   .handed_out = s.handed_out,
-				   .mapped = s.mapped,
-				   .idle = s.idle,
-				   .retired = s.retired,
-				   .lent = s.lent,
-				   .largest_idle = s.largest_idle,
-				   .largest_after_remap = s.largest_after_remap,
-				   .unreclaimable = s.unreclaimable,
-				   .pinned = s.pinned,
-				   .live_blocks = s.live_blocks,
-				   .chunks = s.chunks,
-				   .idle_extents = s.idle_extents,
-				   .device_total = pool->memory,
-				   .limit = pool->config.limit};
+	struct gm_sample sample;
+	gm_pool_sample(pool, &sample);
 	struct gm_record record = {.size = asked,
 				   .device = (uint8_t)pool->config.ordinal,
 				   .status = CUDA_ERROR_OUT_OF_MEMORY,

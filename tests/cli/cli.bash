@@ -5,8 +5,8 @@ DEMO=$PWD/tests/workloads/demo
 SIM=$PWD/tests/sim/lib
 MKLOG=$PWD/tests/cli/mklog
 
-# A sanitizer's runtime goes in front of the library, where gpumemstat does not know to put it.
-export LC_ALL=C COLUMNS=80 LD_PRELOAD="${SANITIZE_LIB:-}"
+# gpumemstat puts the library in front of a sanitizer's runtime, and shells that it starts leak at their end.
+export LC_ALL=C COLUMNS=80 ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 unset NO_COLOR GPUMEM_LOG GPUMEM_LOG_NAME GPUMEM_MODE GPUMEM_LIMIT SLURM_JOB_ID SLURM_PROCID
 
 setup() {
