@@ -53,6 +53,9 @@ static bool out_of_memory(const struct gm_figures *figures, char *out, struct te
 	const struct gm_figures_refusal *first = &figures->refusals.at[0];
 	const struct gm_sample *s = &first->sample;
 	size(first->asked, text->size);
+	if (s->device_total && first->asked > s->device_total)
+		return say(out, "Out of memory: %s was asked for, more than the device's %s.",
+			   text->size, size(s->device_total, text->other));
 	if (s->idle >= first->asked)
 		return say(out,
 			   "Out of memory: %s was asked for while %s was idle, the largest piece "

@@ -260,7 +260,7 @@ void gm_emit_row(struct gm_emit *emit, const char *key, const struct gm_value *v
 		gm_emit_end(emit);
 		return;
 	}
-	if (emit->rows > emit->options->rows)
+	if (!emit->keyed && emit->rows > emit->options->rows)
 		return;
 	for (unsigned i = 0; i < emit->n_columns; i++) {
 		char number[64];
@@ -288,6 +288,6 @@ void gm_emit_table_end(struct gm_emit *emit)
 	for (size_t i = 0; i < emit->cells.n; i++)
 		free(emit->cells.at[i]);
 	emit->cells.n = 0;
-	if (emit->rows > emit->options->rows)
+	if (!emit->keyed && emit->rows > emit->options->rows)
 		fprintf(emit->out, "... and %u more\n", emit->rows - emit->options->rows);
 }

@@ -86,8 +86,8 @@ void gm_emit_break(struct gm_emit *emit);
 
 /*
  * A table: rows of one value a column. JSON: under `key`, a list of objects; or, when every row
- * gives its own key, an object of objects. Rows beyond options->rows are counted, not shown, in
- * text; JSON has them all.
+ * gives its own key, an object of objects. Of a list, rows beyond options->rows are
+ * counted, not shown, in text; JSON has them all.
  */
 void gm_emit_table(struct gm_emit *emit, const char *key, bool keyed,
 		   const struct gm_column *columns, unsigned n);

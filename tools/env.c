@@ -97,6 +97,20 @@ static int of_process(const struct gm_options *options, const char *pid)
 	return status;
 }
 
+/* Where " (SOURCE)" begins in "VALUE (SOURCE)"; a refused text may hold anything, so the source is
+ * looked for by its words. */
+static char *find_source(char *text)
+{
+	static const char *const sources[] = {" (environment)", " (default)"};
+	size_t n = strlen(text);
+	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+		size_t m = strlen(sources[i]);
+		if (n >= m && strcmp(text + n - m, sources[i]) == 0)
+			return text + n - m;
+	}
+	return strstr(text, " (default; refused: ");
+}
+
 /* "NAME=VALUE (SOURCE)" of a log's header, into place; the text is the caller's to release. */
 static char *recorded(const struct gm_log_about *about, const char *name, struct setting *out)
 {
@@ -107,11 +121,11 @@ static char *recorded(const struct gm_log_about *about, const char *name, struct
 		if (strncmp(knob, name, length) != 0 || knob[length] != '=')
 			continue;
 		char *copy = strdup(knob + length + 1);
-		char *source = copy ? strrchr(copy, '(') : NULL;
-		if (source && source > copy) {
-			source[-1] = '\0';
-			source++;
-			source[strcspn(source, ")")] = '\0';
+		char *source = copy ? find_source(copy) : NULL;
+		if (source) {
+			*source = '\0';
+			source += 2;
+			source[strlen(source) - 1] = '\0';
 		}
 		if (copy)
 			*out = (struct setting){copy, source ? source : ""};

@@ -135,7 +135,15 @@ uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c)
 
 uint64_t gm_figures_length(const struct gm_figures *figures)
 {
-	return gm_figures_at(figures, figures->about->end);
+	/* A peak is a sign of life too, and a small log may have no later one. */
+	uint64_t last = figures->about->end;
+	for (unsigned i = 0; i < figures->n_devices; i++) {
+		uint64_t requested = gm_figures_device(figures, i, GM_C_requested_peak_time);
+		uint64_t mapped = gm_figures_device(figures, i, GM_C_mapped_peak_time);
+		last = requested > last ? requested : last;
+		last = mapped > last ? mapped : last;
+	}
+	return gm_figures_at(figures, last);
 }
 
 uint64_t gm_figures_at(const struct gm_figures *figures, uint64_t time)

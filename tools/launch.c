@@ -7,13 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/size.h"
-#include "figures.h"
-#include "find.h"
 #include "knob/knob.h"
+#include "left.h"
 #include "options.h"
 #include "preload.h"
 
@@ -22,10 +21,9 @@ enum { EXIT_OWN_FAILURE = 125, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 struct launch {
 	struct gm_options options;
 	bool record, exec;
+	bool quiet;	       /* the user wants no log, so there is nothing to say */
 	char folder[PATH_MAX]; /* of `run`: where its logs lie until the line is said; "" none */
-	char glob[2 * PATH_MAX];
-	struct gm_find before; /* logs of such names that were there already */
-	uint64_t start;	       /* wall clock, ns */
+	struct gm_left left;
 };
 
 /* --- the environment --- */
@@ -81,37 +79,53 @@ static int parse(struct launch *launch, const struct gm_command *self, int argc,
 	return GM_OPTIONS_DONE;
 }
 
-/* What the command's processes are to leave, unless -e or the environment of `run` says otherwise.
- */
-static bool choose_log(struct launch *launch, const char *of_user)
+/* The folder of `run`, in which its processes leave the small logs that the line comes from. */
+static bool make_folder(struct launch *launch)
 {
-	const char *name;
-	if (of_user)
-		setenv("GPUMEM_LOG", of_user, 1);
-	else
-		setenv("GPUMEM_LOG", launch->record ? "events" : launch->exec ? "off" : "small", 1);
-	if (!launch->record && !launch->exec && !of_user) {
-		const char *tmp = getenv("TMPDIR");
-		snprintf(launch->folder, sizeof launch->folder, "%s/gpumem-run.XXXXXX",
-			 tmp && *tmp ? tmp : "/tmp");
-		if (!mkdtemp(launch->folder)) {
-			launch->folder[0] = '\0';
-			setenv("GPUMEM_LOG", "off", 1);
-		} else {
-			char into[PATH_MAX + 2];
-			snprintf(into, sizeof into, "%s/", launch->folder);
-			setenv("GPUMEM_LOG_NAME", into, 1);
-		}
-	}
-	name = getenv("GPUMEM_LOG_NAME");
-	if (!name || !*name)
-		name = GM_FIND_DEFAULT_NAME;
-	if (!gm_find_glob(name, launch->glob, sizeof launch->glob)) {
-		gm_tool_error("%s: the name is too long", name);
+	char into[PATH_MAX + 2];
+	const char *tmp = getenv("TMPDIR");
+	snprintf(launch->folder, sizeof launch->folder, "%s/gpumem-run.XXXXXX",
+		 tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(launch->folder)) {
+		launch->folder[0] = '\0';
 		return false;
 	}
-	gm_find_matching(&launch->before, launch->glob);
+	snprintf(into, sizeof into, "%s/", launch->folder);
+	setenv("GPUMEM_LOG_NAME", into, 1);
 	return true;
+}
+
+/* Put this folder in front of a relative name: the command's processes may go elsewhere. */
+static void name_from_here(void)
+{
+	char here[PATH_MAX], whole[3 * PATH_MAX];
+	const char *name = getenv("GPUMEM_LOG_NAME");
+	size_t at = 0;
+	if (!name || !*name)
+		name = GM_FIND_DEFAULT_NAME;
+	if (*name != '/' && getcwd(here, sizeof here)) {
+		for (const char *p = here; *p; p++) {
+			whole[at++] = *p;
+			if (*p == '%')
+				whole[at++] = '%';
+		}
+		snprintf(whole + at, sizeof whole - at, "%s%s", at > 1 ? "/" : "", name);
+		name = whole;
+	}
+	setenv("GPUMEM_LOG_NAME", name, 1);
+}
+
+/* What the command's processes are to leave; `level` as -e gave it, or NULL. */
+static bool choose_log(struct launch *launch, const char *level)
+{
+	launch->quiet = level && strcasecmp(level, "off") == 0;
+	if (!level && launch->record)
+		level = "events";
+	else if (!level)
+		level = !launch->exec && make_folder(launch) ? "small" : "off";
+	setenv("GPUMEM_LOG", level, 1);
+	name_from_here();
+	return gm_left_begin(&launch->left, getenv("GPUMEM_LOG_NAME"));
 }
 
 /* --- the process --- */
@@ -123,7 +137,7 @@ static void forward(int signal, siginfo_t *info, void *unused)
 {
 	(void)unused;
 	int saved = errno;
-	if (child > 0 && info->si_code <= 0)
+	if (child > 0 && info->si_code <= 0 && info->si_pid != child)
 		kill((pid_t)child, signal);
 	errno = saved;
 }
@@ -142,24 +156,32 @@ static void forward_signals(void)
 
 static int cannot_run(const char *command, int error)
 {
-	gm_tool_error("%s: %s", command, strerror(error));
+	char missing[PATH_MAX];
+	if (error == ENOENT && gm_preload_interpreter_missing(command, missing, sizeof missing))
+		gm_tool_error("%s: its interpreter %s is missing", command, missing);
+	else
+		gm_tool_error("%s: %s", command, strerror(error));
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-/* Start the command with signals blocked, so that none is lost before `child` is known. Returns its
- * wait status, or -1 with *status set. */
-static int start_and_wait(char **command, int *status)
+/* Start the command with signals blocked, so that none is lost before `child` is known. *status:
+ * what we exit with. False: the command did not run. */
+static bool start_and_wait(char **command, int *status)
 {
 	sigset_t all, before;
-	int ends[2], error = 0, ended;
+	struct sigaction plain = {.sa_handler = SIG_DFL}, of_child;
+	int ends[2], error = 0, ended = 0;
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
+	/* Who started us may ignore it, and then there would be no status to wait for. */
+	sigaction(SIGCHLD, &plain, &of_child);
 	if (pipe2(ends, O_CLOEXEC) != 0 || (child = fork()) < 0) {
 		gm_tool_error("cannot start a process: %s", strerror(errno));
 		*status = EXIT_OWN_FAILURE;
-		return -1;
+		return false;
 	}
 	if (child == 0) {
+		sigaction(SIGCHLD, &of_child, NULL);
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		execvp(command[0], command);
 		error = errno;
@@ -177,81 +199,10 @@ static int start_and_wait(char **command, int *status)
 	child = 0;
 	if (got == (ssize_t)sizeof error) {
 		*status = cannot_run(command[0], error);
-		return -1;
+		return false;
 	}
 	*status = WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
-	return ended;
-}
-
-/* --- the line at the end --- */
-
-static bool was_there(const struct launch *launch, const char *path)
-{
-	for (size_t i = 0; i < launch->before.paths.n; i++)
-		if (strcmp(launch->before.paths.at[i], path) == 0)
-			return true;
-	return false;
-}
-
-struct left {
-	size_t logs;
-	char first[PATH_MAX];
-	uint64_t requested, mapped; /* the highest peaks of one log */
-};
-
-static void look(struct left *left, const char *path)
-{
-	struct gm_figures figures;
-	char why[256];
-	if (!gm_figures_open(&figures, path, why, sizeof why)) {
-		gm_tool_error("%s: %s", path, why);
-		return;
-	}
-	uint64_t requested = gm_figures_sum(&figures, GM_C_requested_peak);
-	uint64_t mapped = gm_figures_sum(&figures, GM_C_mapped_peak);
-	if (left->logs++ == 0)
-		snprintf(left->first, sizeof left->first, "%s", path);
-	left->requested = requested > left->requested ? requested : left->requested;
-	left->mapped = mapped > left->mapped ? mapped : left->mapped;
-	gm_figures_close(&figures);
-}
-
-static void say_nothing_left(const char *command)
-{
-	const char *obstacle = gm_preload_obstacle(command);
-	if (obstacle)
-		gm_tool_error("libgpumem.so was not loaded by %s: %s", command, obstacle);
-	else
-		gm_tool_error("no process used CUDA");
-}
-
-static void say_what_is_left(const struct launch *launch, const char *command)
-{
-	struct gm_find after = {0};
-	struct left left = {0};
-	char requested[32], mapped[32];
-	gm_find_matching(&after, launch->glob);
-	for (size_t i = 0; i < after.paths.n; i++)
-		if (!was_there(launch, after.paths.at[i]))
-			look(&left, after.paths.at[i]);
-	gm_size_format(left.requested, requested, sizeof requested);
-	gm_size_format(left.mapped, mapped, sizeof mapped);
-	if (left.logs == 0)
-		say_nothing_left(command);
-	else if (*launch->folder)
-		gm_tool_error("%zu process%s used CUDA: peak %s requested, %s mapped; next: "
-			      "gpumemstat record -- %s",
-			      left.logs, left.logs > 1 ? "es" : "", requested, mapped, command);
-	else if (left.logs == 1)
-		gm_tool_error("%s: peak %s requested, %s mapped; next: gpumemstat %s", left.first,
-			      requested, mapped, left.first);
-	else
-		gm_tool_error("%zu logs, the first %s: highest peak %s requested, %s mapped; next: "
-			      "gpumemstat",
-			      left.logs, left.first, requested, mapped);
-	for (size_t i = 0; *launch->folder && i < after.paths.n; i++)
-		unlink(after.paths.at[i]);
-	gm_find_free(&after);
+	return true;
 }
 
 static int launch_main(struct launch *launch, const struct gm_command *self, int argc, char **argv)
@@ -265,19 +216,24 @@ static int launch_main(struct launch *launch, const struct gm_command *self, int
 	char **command = argv + optind;
 	if (!*command)
 		return gm_tool_usage(self->name, "%s: expected a COMMAND", self->name);
-	char *of_user = getenv("GPUMEM_LOG");
-	if (!gm_preload_find(library, sizeof library) || !choose_log(launch, of_user) ||
-	    !gm_preload_set(library))
+	char *level = getenv("GPUMEM_LOG");
+	if (launch->record && level && strcasecmp(level, "off") == 0)
+		return gm_tool_usage(self->name,
+				     "-e GPUMEM_LOG=%s: nothing to record; see "
+				     "gpumemstat run",
+				     level);
+	if (!gm_preload_find(library, sizeof library) || !gm_preload_set(library) ||
+	    !choose_log(launch, level))
 		return EXIT_OWN_FAILURE;
 	if (launch->exec) {
 		execvp(*command, command);
 		return cannot_run(*command, errno);
 	}
-	if (start_and_wait(command, &status) != -1 && (!of_user || strcmp(of_user, "off") != 0))
-		say_what_is_left(launch, *command);
+	if (start_and_wait(command, &status) && !launch->quiet)
+		gm_left_say(&launch->left, *command, *launch->folder != '\0');
 	if (*launch->folder)
 		rmdir(launch->folder);
-	gm_find_free(&launch->before);
+	gm_left_end(&launch->left);
 	return status;
 }
 

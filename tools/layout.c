@@ -5,7 +5,8 @@
 
 #include "emit.h"
 
-enum { GAP = 2, COLUMNS_MOST = 32, WRAP_LEAST = 16 };
+/* NUMBER_LEAST: of numbers, where there is room for it, so that tables stand in line. */
+enum { GAP = 2, COLUMNS_MOST = 32, WRAP_LEAST = 16, NUMBER_LEAST = 9 };
 
 /* Columns on the terminal: bytes that do not continue a UTF-8 sequence. */
 static unsigned columns_of(const char *text, size_t n)
@@ -76,7 +77,8 @@ static void put_cell(const struct table *table, unsigned column, const char *tex
 {
 	size_t n = strlen(text);
 	unsigned used = columns_of(text, n), pad = 0;
-	bool left = table->flags[column] & GM_COLUMN_LEFT, last = column + 1 == table->n;
+	bool left = table->flags[column] & GM_COLUMN_LEFT;
+	bool last = column + 1 == table->n || table->flags[column + 1] & GM_COLUMN_BELOW;
 	if (used < table->width[column])
 		pad = table->width[column] - used;
 	if (column > 0)
@@ -113,6 +115,21 @@ static void put_row(const struct table *table, char *const *cells, bool title)
 	putc('\n', table->out);
 }
 
+/* Widen the columns of tables of figures to a common measure, or none if that is too much. */
+static void line_up(struct table *table)
+{
+	unsigned wide[COLUMNS_MOST], sum = 0;
+	for (unsigned i = 0; i < table->n; i++) {
+		const unsigned least = i == 0 ? GM_LAYOUT_LABEL - GAP : NUMBER_LEAST;
+		if (table->flags[i] & (GM_COLUMN_WRAP | GM_COLUMN_BELOW))
+			return;
+		wide[i] = table->width[i] > least ? table->width[i] : least;
+		sum += wide[i] + (i > 0 ? GAP : 0);
+	}
+	if (sum <= table->options->width)
+		memcpy(table->width, wide, table->n * sizeof *wide);
+}
+
 void gm_layout_table(FILE *out, const struct gm_options *options, const unsigned *flags, unsigned n,
 		     char *const *cells, size_t count)
 {
@@ -122,6 +139,7 @@ void gm_layout_table(FILE *out, const struct gm_options *options, const unsigned
 		if (columns > table.width[i % n])
 			table.width[i % n] = columns;
 	}
+	line_up(&table);
 	for (size_t row = 0; row + n <= count; row += n)
 		put_row(&table, cells + row, row == 0);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "tool.h"
@@ -15,6 +16,8 @@
 #ifndef GM_LIBDIR
 #define GM_LIBDIR "/usr/local/lib"
 #endif
+
+enum { SCRIPTS_MOST = 4 }; /* as deep as the kernel goes */
 
 bool gm_preload_find(char *path, size_t n)
 {
@@ -95,33 +98,64 @@ static const char *elf_obstacle(int fd, const Elf64_Ehdr *head)
 	return "it is statically linked";
 }
 
-/* The program named in the first line of a script, in place. */
-static bool interpreter(char *line, const char **name)
+/* The program named in the first line of a script, in place; NULL: it is no script. */
+static const char *interpreter(char *head)
 {
-	line[strcspn(line, "\n")] = '\0';
-	line += 2;
-	line += strspn(line, " \t");
-	*name = line;
-	line[strcspn(line, " \t")] = '\0';
-	return *line != '\0';
+	if (head[0] != '#' || head[1] != '!')
+		return NULL;
+	head += 2;
+	head[strcspn(head, "\n")] = '\0';
+	head += strspn(head, " \t");
+	head[strcspn(head, " \t")] = '\0';
+	return *head ? head : NULL;
+}
+
+/* What makes the loader ignore LD_PRELOAD: the program runs with rights that its user has not. */
+static const char *rights_obstacle(int fd, const struct stat *st)
+{
+	if (st->st_mode & S_ISUID && st->st_uid != getuid())
+		return "it is set-user-ID";
+	if (st->st_mode & S_ISGID && st->st_mode & S_IXGRP && st->st_gid != getgid())
+		return "it is set-group-ID";
+	if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
+		return "it has file capabilities";
+	return NULL;
+}
+
+/* Open a file with its first bytes, terminated. -1: it cannot be read. */
+static int open_head(const char *path, char *head, size_t n, struct stat *st)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = -1;
+	if (fd >= 0 && fstat(fd, st) == 0)
+		got = pread(fd, head, n - 1, 0);
+	head[got > 0 ? got : 0] = '\0';
+	if (got >= 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 static const char *file_obstacle(const char *path, unsigned depth)
 {
-	char head[4096] = {0};
+	union {
+		char text[4096];
+		Elf64_Ehdr elf;
+	} head = {0};
 	struct stat st;
-	const char *why = NULL, *next;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) != 0 || pread(fd, head, sizeof head - 1, 0) < 4)
-		why = NULL;
-	else if (st.st_mode & (S_ISUID | S_ISGID))
-		why = st.st_mode & S_ISUID ? "it is set-user-ID" : "it is set-group-ID";
-	else if (memcmp(head, ELFMAG, SELFMAG) == 0)
-		why = elf_obstacle(fd, (const Elf64_Ehdr *)head);
-	else if (head[0] == '#' && head[1] == '!' && depth < 4 && interpreter(head, &next))
+	const char *next, *why = NULL;
+	int fd = open_head(path, head.text, sizeof head.text, &st);
+	if (fd < 0)
+		return NULL;
+	/* A script runs with the rights of its interpreter, whatever its own bits say. */
+	if (memcmp(head.text, ELFMAG, SELFMAG) == 0) {
+		why = rights_obstacle(fd, &st);
+		if (!why)
+			why = elf_obstacle(fd, &head.elf);
+	} else if ((next = interpreter(head.text)) && depth < SCRIPTS_MOST)
 		why = file_obstacle(next, depth + 1);
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	return why;
 }
 
@@ -129,4 +163,19 @@ const char *gm_preload_obstacle(const char *command)
 {
 	char path[PATH_MAX];
 	return find_program(command, path, sizeof path) ? file_obstacle(path, 0) : NULL;
+}
+
+bool gm_preload_interpreter_missing(const char *command, char *missing, size_t n)
+{
+	char path[PATH_MAX], head[4096];
+	struct stat st;
+	int fd = find_program(command, path, sizeof path) ? open_head(path, head, sizeof head, &st)
+							  : -1;
+	const char *name = fd >= 0 ? interpreter(head) : NULL;
+	if (fd >= 0)
+		close(fd);
+	if (!name || access(name, F_OK) == 0)
+		return false;
+	snprintf(missing, n, "%s", name);
+	return true;
 }

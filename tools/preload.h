@@ -18,4 +18,7 @@ bool gm_preload_set(const char *library);
  * NULL when nothing speaks against it. */
 const char *gm_preload_obstacle(const char *command);
 
+/* True if `command` is a script whose interpreter does not exist; its name goes to `missing`. */
+bool gm_preload_interpreter_missing(const char *command, char *missing, size_t n);
+
 #endif

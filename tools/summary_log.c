@@ -42,10 +42,9 @@ static void head_text(struct gm_emit *emit, const struct gm_figures *f)
 {
 	const struct gm_log_about *about = f->about;
 	char length[32], start[32], count[32], rank[32] = "", job[160] = "";
-	gm_emit_line(emit, "log", "%s: %s%s%s", about->path, about->level,
-		     strcmp(about->level, "events") == 0 ? ", " : " log, ",
-		     about->complete ? "complete" : "not every event is kept");
-	(void)count;
+	gm_emit_line(emit, "log", "%s: %s, %s record%s%s", about->path, about->level,
+		     gm_tool_count(about->records, count, sizeof count),
+		     about->records == 1 ? "" : "s", about->complete ? ", complete" : "");
 	if (about->rank >= 0)
 		snprintf(rank, sizeof rank, ", rank %d", about->rank);
 	if (*about->job)
@@ -186,6 +185,7 @@ static void fragmentation_table(struct gm_emit *emit, const struct gm_figures *f
 		{"mean", "mean", 0},
 	};
 	const struct gm_sample *s = f->devices[d].sampled ? &f->devices[d].last : NULL;
+	const bool sampled = C(samples) > 0;
 	uint64_t held = C(handed_out), asked = C(requested);
 	uint64_t external = s ? gm_figures_external(s->idle, s->largest_idle) : 0;
 	uint64_t remapped = s ? gm_figures_external(s->idle, s->largest_after_remap) : 0;
@@ -194,14 +194,16 @@ static void fragmentation_table(struct gm_emit *emit, const struct gm_figures *f
 		struct gm_value now, peak, mean;
 	} rows[] = {
 		{"internal", "internal", GM_BYTES(held > asked ? held - asked : 0),
-		 GM_BYTES(C(internal_peak)), mean(f, d, GM_C_internal_seconds, GM_VALUE_BYTES)},
-		{"external", "external", s ? GM_PPM(external) : GM_NONE, GM_PPM(C(external_peak)),
+		 sampled ? GM_BYTES(C(internal_peak)) : GM_NONE,
+		 mean(f, d, GM_C_internal_seconds, GM_VALUE_BYTES)},
+		{"external", "external", s ? GM_PPM(external) : GM_NONE,
+		 sampled ? GM_PPM(C(external_peak)) : GM_NONE,
 		 mean(f, d, GM_C_external_seconds, GM_VALUE_PPM)},
 		{"external_remap", "  after remap", s ? GM_PPM(remapped) : GM_NONE,
-		 GM_PPM(C(external_remap_peak)),
+		 sampled ? GM_PPM(C(external_remap_peak)) : GM_NONE,
 		 mean(f, d, GM_C_external_remap_seconds, GM_VALUE_PPM)},
 		{"unreclaimable", "unreclaimable", s ? GM_BYTES(s->unreclaimable) : GM_NONE,
-		 GM_BYTES(C(unreclaimable_peak)),
+		 sampled ? GM_BYTES(C(unreclaimable_peak)) : GM_NONE,
 		 mean(f, d, GM_C_unreclaimable_seconds, GM_VALUE_BYTES)},
 		{"utilisation", "utilisation",
 		 C(mapped) ? GM_PPM(ratio_ppm(asked, C(mapped))) : GM_NONE,
@@ -217,18 +219,17 @@ static void fragmentation_table(struct gm_emit *emit, const struct gm_figures *f
 	gm_emit_table_end(emit);
 }
 
-static void pool_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+static void pool_lines(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
-	char grown[32], back[32], map_time[32], fences[32], fence_time[32], retried[32];
-	gm_emit_line(emit, "growth",
-		     "%s chunks mapped in %s, %s given back; %s fences waited %s; %s calls of the "
-		     "program made again",
-		     gm_tool_count(C(map_calls), grown, sizeof grown),
-		     gm_time_format(C(map_ns), map_time, sizeof map_time),
-		     gm_tool_count(C(unmap_calls), back, sizeof back),
-		     gm_tool_count(C(fences), fences, sizeof fences),
-		     gm_time_format(C(fence_ns), fence_time, sizeof fence_time),
-		     gm_tool_count(C(retry_calls), retried, sizeof retried));
+	char count[32], other[32], time[32];
+	gm_emit_line(emit, "growth", "%s chunk%s mapped in %s, %s given back",
+		     gm_tool_count(C(map_calls), count, sizeof count), C(map_calls) == 1 ? "" : "s",
+		     gm_time_format(C(map_ns), time, sizeof time),
+		     gm_tool_count(C(unmap_calls), other, sizeof other));
+	gm_emit_line(emit, "waits", "%s fences, %s; %s calls made again for want of memory",
+		     gm_tool_count(C(fences), count, sizeof count),
+		     gm_time_format(C(fence_ns), time, sizeof time),
+		     gm_tool_count(C(retry_calls), other, sizeof other));
 }
 #undef AT
 #undef C
@@ -245,6 +246,9 @@ static const char *uuid_text(const uint8_t uuid[16], char buf[48])
 static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	const struct gm_log_read_device *device = &f->about->devices[d];
+	/* Of a pool that never had anything, people need no tables. */
+	const bool pooled = emit->options->json || gm_figures_device(f, d, GM_C_map_calls) ||
+			    gm_figures_device(f, d, GM_C_allocate_pool);
 	char total[32], label[32], uuid[48];
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
@@ -256,13 +260,17 @@ static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigne
 	gm_emit_break(emit);
 	gm_emit_line(emit, label, "%s, %s", device->name,
 		     gm_size_format(device->total, total, sizeof total));
-	memory_table(emit, f, d);
-	gm_emit_break(emit);
+	if (pooled) {
+		memory_table(emit, f, d);
+		gm_emit_break(emit);
+	}
 	calls_table(emit, f, d);
-	gm_emit_break(emit);
-	fragmentation_table(emit, f, d);
-	gm_emit_break(emit);
-	pool_line(emit, f, d);
+	if (pooled) {
+		gm_emit_break(emit);
+		fragmentation_table(emit, f, d);
+		gm_emit_break(emit);
+		pool_lines(emit, f, d);
+	}
 	counters_json(emit, f, GM_SCOPE_DEVICE, d);
 	gm_emit_end(emit);
 }
@@ -290,17 +298,17 @@ static void copies_table(struct gm_emit *emit, const struct gm_figures *f)
 		{"ns", "in calls", 0},
 		{"bytes_per_second", "rate", 0},
 	};
-#define ROW(name, title)                                                                 \
-	{                                                                                \
-#name, title, GM_C_##name##_calls, GM_C_##name##_bytes, GM_C_##name##_ns \
+#define ROW(key, name, title)                                                          \
+	{                                                                              \
+		key, title, GM_C_##name##_calls, GM_C_##name##_bytes, GM_C_##name##_ns \
 	}
 	static const struct {
 		const char *key, *title;
 		enum gm_counter calls, bytes, ns;
 	} rows[] = {
-		ROW(copy_h2d, "host to device"), ROW(copy_d2h, "device to host"),
-		ROW(copy_d2d, "in a device"),	 ROW(copy_peer, "device to device"),
-		ROW(copy_other, "not said"),	 ROW(memset, "memset"),
+		ROW("h2d", copy_h2d, "host to device"), ROW("d2h", copy_d2h, "device to host"),
+		ROW("d2d", copy_d2d, "in a device"),	ROW("peer", copy_peer, "device to device"),
+		ROW("other", copy_other, "not said"),	ROW("memset", memset, "memset"),
 	};
 #undef ROW
 	uint64_t any = 0;

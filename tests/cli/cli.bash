@@ -3,10 +3,11 @@
 TOOL=$PWD/gpumemstat
 DEMO=$PWD/tests/workloads/demo
 SIM=$PWD/tests/sim/lib
+MKLOG=$PWD/tests/cli/mklog
 
 # gpumemstat puts the library in front of a sanitizer's runtime, and shells that it starts leak at their end.
 export LC_ALL=C COLUMNS=80 ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
-unset NO_COLOR GPUMEM_LOG GPUMEM_LOG_NAME GPUMEM_MODE GPUMEM_LIMIT
+unset NO_COLOR GPUMEM_LOG GPUMEM_LOG_NAME GPUMEM_MODE GPUMEM_LIMIT SLURM_JOB_ID SLURM_PROCID
 
 setup() {
 	export LD_LIBRARY_PATH=$SIM
@@ -20,4 +21,9 @@ expect() {
 	diff -u <(printf '%s\n' "$2") err
 	[ ! -s out ]
 	[ "$status" -eq "$1" ] || { echo "exit $status, not $1: ${*:3}"; return 1; }
+}
+
+# mklog NAME WORD...: the log that the words of mklog.c describe, under the same command line whatever they are.
+mklog() {
+	(export GPUMEM_LOG=${GPUMEM_LOG:-events} GPUMEM_LOG_NAME=$1 GPUMEM_LOG_EVENTS=all && exec -a train "$MKLOG" "${@:2}")
 }

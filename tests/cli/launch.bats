@@ -27,10 +27,33 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	diff native preloaded
 }
 
-@test "several processes, several logs" {
+@test "several processes, several logs, and what to type for them" {
+	# One after the other: plain gpumemstat would show the last alone.
 	"$TOOL" record -o logs.%p.gml -- sh -c "'$DEMO' 100; '$DEMO' 100" >/dev/null 2>err
 	[ "$(echo logs.*.gml | wc -w)" -eq 2 ]
-	grep -qE '^gpumemstat: 2 logs, the first logs\.[0-9]+\.gml: highest peak .* mapped; next: gpumemstat$' err
+	grep -qE '^gpumemstat: 2 logs, the first logs\.[0-9]+\.gml: highest peak .* mapped; next: gpumemstat logs\.[0-9]+\.gml logs\.[0-9]+\.gml$' err
+	next=$(sed 's/.*next: gpumemstat //' err)
+	"$TOOL" --json $next | jq -e '.logs | length == 2'
+	"$TOOL" record -o many.%p.gml -- sh -c "for i in 1 2 3 4 5; do '$DEMO' 10; done" >/dev/null 2>err
+	grep -q '; next: gpumemstat many\.\*\.gml$' err
+	# Of one job, they are one run.
+	SLURM_JOB_ID=881 "$TOOL" record -- sh -c "'$DEMO' 10; '$DEMO' 10" >/dev/null 2>err
+	grep -q '^gpumemstat: 2 logs, .*; next: gpumemstat$' err
+	"$TOOL" --json | jq -e '.logs | length == 2'
+}
+
+@test "a command that goes elsewhere leaves its log here" {
+	mkdir elsewhere '100%p'
+	"$TOOL" record -- sh -c "cd elsewhere && '$DEMO' 10" >/dev/null 2>err
+	[ "$(echo gpumem.*.gml | wc -w)" -eq 1 ]
+	[ -f gpumem.*.gml ]
+	grep -qE '^gpumemstat: gpumem\.[^/]*\.gml: peak ' err
+	cd '100%p'
+	"$TOOL" record -o out.gml "$DEMO" 10 >/dev/null 2>err
+	[ -f out.gml ]
+	grep -q '^gpumemstat: out.gml: peak ' err
+	"$TOOL" record -o out.gml "$DEMO" 10 >/dev/null 2>err # taken: the next name
+	grep -q '^gpumemstat: out.gml.1: peak ' err
 }
 
 @test "a folder for the logs" {
@@ -49,10 +72,17 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	printf '#include <unistd.h>\nint main(void) { return 0; }\n' >quiet.c
 	cc -static quiet.c -o static 2>/dev/null || skip "no static libc"
 	expect 0 'gpumemstat: libgpumem.so was not loaded by ./static: it is statically linked' run ./static
-	cp "$(type -P true)" setuid && chmod u+s setuid
-	expect 0 'gpumemstat: libgpumem.so was not loaded by ./setuid: it is set-user-ID' run ./setuid
 	printf '#!%s\n' "$PWD/static" >script && chmod +x script
 	expect 0 'gpumemstat: libgpumem.so was not loaded by ./script: it is statically linked' run ./script
+}
+
+@test "a set-user-ID program" {
+	cp "$(type -P true)" setuid && chmod u+s setuid
+	# One's own gives no rights, so the loader does as it is told.
+	expect 0 'gpumemstat: no process used CUDA' run ./setuid
+	chown 12345 setuid 2>/dev/null && chmod u+s setuid || skip "not allowed to give files away"
+	[ -u setuid ] || skip "no set-user-ID files here"
+	expect 0 'gpumemstat: libgpumem.so was not loaded by ./setuid: it is set-user-ID' run ./setuid
 }
 
 @test "the status is the command's" {
@@ -60,6 +90,9 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	expect 127 'gpumemstat: no-such-command: No such file or directory' record no-such-command
 	: >file
 	expect 126 'gpumemstat: ./file: Permission denied' run ./file
+	printf '#!/no/such/interpreter -x\n' >script && chmod +x script
+	expect 127 'gpumemstat: ./script: its interpreter /no/such/interpreter is missing' run ./script
+	expect 127 'gpumemstat: ./nothing: No such file or directory' run --exec ./nothing
 	run "$TOOL" run sh -c 'kill -TERM $$'
 	[ "$status" -eq 143 ]
 	run "$TOOL" run --exec sh -c 'exit 7'
@@ -75,6 +108,11 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	status=0
 	wait $tool || status=$?
 	[ "$status" -eq 42 ]
+}
+
+@test "signals that our own parent ignores" {
+	bash -c "trap '' CHLD HUP; exec '$TOOL' run sh -c 'kill -HUP \$\$; exit 9'" 2>err && status=0 || status=$?
+	[ "$status" -eq 9 ]
 }
 
 @test "LD_PRELOAD is prepended to, and knobs are set" {

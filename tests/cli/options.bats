@@ -70,6 +70,10 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	done
 }
 
+@test "nothing to record" {
+	try record '-e GPUMEM_LOG=off: nothing to record; see gpumemstat run' record -e GPUMEM_LOG=off true
+}
+
 @test "too few and too many arguments" {
 	for command in run record; do
 		try $command "$command: expected a COMMAND" $command
@@ -98,6 +102,9 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 		grep -qE "^\.Cm $command$|^\.Op Cm $command$" "$manual"
 		"$TOOL" $command --help >of_command
 		head -n 1 of_command | grep -q "^Usage: gpumemstat $command "
+		for letter in $(sed -n 's/^ *-\([a-zA-Z]\)[, ].*/\1/p' of_command); do
+			grep -qE "^\.It Fl $letter( |$)" "$manual" || { echo "-$letter is not in the manual"; return 1; }
+		done
 		for option in $(grep -oE '^ +(-[a-zA-Z],)? *--[a-z]+' of_command | grep -oE '[a-z]+$'); do
 			grep -qE "Fl -$option( |$)" "$manual" || { echo "$option is not in the manual"; return 1; }
 		done

@@ -12,7 +12,7 @@ record() {
 	record -- "$DEMO" 500
 	"$TOOL" >out
 	"$TOOL" summary "$log" | diff - out
-	grep -q "^log  *$log: events, complete$" out
+	grep -qE "^log  *$log: events, [0-9,]+ records, complete$" out
 	grep -qE '^program  *demo, pid [0-9]+ on ' out
 	grep -qE '^run .*, closed cleanly$' out
 	grep -q '^mode  *pool, driver 13.0$' out

@@ -1,0 +1,205 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# What is shown of logs whose content is known to the byte (mklog.c), to the byte.
+source "$BATS_TEST_DIRNAME/cli.bash"
+export TZ=UTC0
+
+# 64 MiB mapped at 1 s, two blocks, one freed at 2 s, one copy, and at 3 s one allocation that fails.
+RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us sample:0:40M:50M
+	at:2s free:1:900ns sample:0:40M:50M h2d:1G:100ms at:3s fail:0:7G:1G sample:0:60M:8M)
+
+# Four processes of a job, the last one killed.
+job() {
+	local rank
+	for rank in 0 1 2; do
+		SLURM_JOB_ID=881 SLURM_PROCID=$rank mklog gpumem.node7.$rank.gml at:$((rank + 1))s \
+			map:0:$((64 * (rank + 1)))M:100us alloc:0:$((10 * (3 - rank)))M:1us driver:0:1M:1us free:1:1us
+	done
+	GPUMEM_LOG=small SLURM_JOB_ID=881 SLURM_PROCID=3 mklog gpumem.node7.3.gml at:2s map:0:2M:1us alloc:0:1M:1us kill
+}
+
+@test "one log" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" --width=80 a.gml >out
+	diff -u - out <<-'END'
+	log           a.gml: events, 10 records, complete
+	program       mklog, pid 4711 on node7
+	command       train at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us
+	              sample:0:40M:50M at:2s free:1:900ns sample:0:40M:50M h2d:1G:100ms
+	              at:3s fail:0:7G:1G sample:0:60M:8M
+	run           3.00 s from 2026-11-21 12:00:00, closed cleanly
+	mode          pool, driver 13.0
+
+	device 0      GPU one, 8.00 GiB
+	memory           at end       peak         at     in all      calls
+	requested       977 KiB   11.0 MiB     1.00 s   11.0 MiB          2
+	handed out      977 KiB          -          -          -          -
+	mapped         64.0 MiB   64.0 MiB     1.00 s   64.0 MiB          1
+	idle           63.0 MiB          -          -          -          -
+	retired             0 B        0 B          -          -          -
+	given back            -          -          -        0 B          0
+
+	calls            in all       pool     driver     failed  mean time
+	allocate              3          2          0          1    1.33 us
+	free                  1          1          0          0     900 ns
+
+	fragmentation     at end       peak       mean
+	internal           448 B      448 B      448 B
+	external           0.048      0.366      0.306
+	  after remap      0.048      0.366      0.306
+	unreclaimable   8.00 MiB   50.0 MiB   50.0 MiB
+	utilisation        0.015      0.171      0.093
+
+	growth        1 chunk mapped in 100 us, 0 given back
+	waits         0 fences, 0 ns; 0 calls made again for want of memory
+	unused        1 device
+
+	copies              calls      bytes   in calls        rate
+	host to device          1   1.00 GiB     100 ms  10.0 GiB/s
+
+	time of a call       calls     errors     median        99%        max
+	cuMemcpyHtoD_v2          1          0     100 ms     100 ms     100 ms
+	cuMemAlloc_v2            3          1    1.00 us    3.00 us    3.00 us
+	cuMemFree_v2             1          0     900 ns     900 ns     900 ns
+
+	out of memory at 3.00 s, device 0: 7.00 GiB asked; 64.0 MiB mapped, 63.0 MiB
+	              idle (largest 63.0 MiB), 1.00 GiB free on the device
+
+	findings      Out of memory: 7.00 GiB was asked for, and 6.94 GiB of the device
+	              is neither the pool's nor free: look for other processes with
+	              nvidia-smi.
+	              1 block, 977 KiB, was never freed.
+	END
+}
+
+@test "several logs" {
+	job
+	mklog gpumem.other.gml at:1s # of no job
+	"$TOOL" gpumem.node7.*.gml >out
+	diff -u - out <<-'END'
+	rank  requested    mapped  calls  driver  failed  log
+	   0   30.0 MiB  64.0 MiB      2       1       0  gpumem.node7.0.gml
+	   1   20.0 MiB   128 MiB      2       1       0  gpumem.node7.1.gml
+	   2   10.0 MiB   192 MiB      2       1       0  gpumem.node7.2.gml
+	   3   1.00 MiB  2.00 MiB      1       0       0  gpumem.node7.3.gml (killed,
+	                                                  or crashed)
+
+	across logs             min     median        max
+	peak requested     1.00 MiB   15.0 MiB   30.0 MiB
+	peak mapped        2.00 MiB   96.0 MiB    192 MiB
+	allocations               1          2          2
+	of these, driver          0          1          1
+	of these, failed          0          0          0
+	length               1.00 s     2.00 s     3.00 s
+
+	next          gpumemstat gpumem.node7.2.gml, the one with the most mapped
+	END
+	"$TOOL" >newest 2>err
+	diff -u out newest
+	[ ! -s err ]
+}
+
+@test "a log that was only watched" {
+	GPUMEM_MODE=trace mklog e.gml at:1s driver:1:1G:5us
+	"$TOOL" e.gml >out
+	diff -u - out <<-'END'
+	log           e.gml: events, 1 record, complete
+	program       mklog, pid 4711 on node7
+	command       train at:1s driver:1:1G:5us
+	run           1.00 s from 2026-11-21 12:00:00, closed cleanly
+	mode          trace, driver 13.0
+
+	device 1      GPU two, 16.0 GiB
+	calls            in all       pool     driver     failed  mean time
+	allocate              1          0          1          0    5.00 us
+	free                  0          0          0          0          -
+	unused        1 device
+
+	time of a call      calls     errors     median        99%        max
+	cuMemAlloc_v2           1          0    5.00 us    5.00 us    5.00 us
+
+	findings      This run was only watched; all memory was the driver's.
+	              'gpumemstat record' without --trace runs it on the pool.
+	END
+}
+
+@test "the order of several logs" {
+	job
+	for order in rank:0,1,2,3 program:0,1,2,3 requested:0,1,2,3 mapped:2,1,0,3 calls:0,1,2,3; do
+		[ "$("$TOOL" --json --sort=${order%:*} | jq -r '[.logs[].rank] | join(",")')" = ${order#*:} ]
+	done
+	"$TOOL" --sort=mapped -n 1 >out
+	grep -qE '^ +2 +10.0 MiB +192 MiB ' out
+	grep -qx '... and 3 more' out
+	[ "$(grep -c '^peak ' out)" -eq 2 ]
+}
+
+@test "figures in JSON" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" --json a.gml >out
+	jq -e '.logs[0] | .pid == 4711 and .host == "node7" and .rank == null and .start == "2026-11-21T12:00:00Z"' out
+	jq -e '.logs[0] | .length_ns == 3e9 and .closed and .complete and .contradiction == null' out
+	jq -e '.logs[0].devices | length == 2 and (.[0].used and (.[1].used | not))' out
+	jq -e '.logs[0].devices[0].memory.requested | .current == 1000000 and .peak == 11485760 and .peak_ns == 1e9' out
+	jq -e '.logs[0].devices[0].calls.allocate | .calls == 3 and .pool == 2 and .failed == 1' out
+	jq -e '.logs[0].devices[0].fragmentation.external.peak == (1 - 40 * 1048576 / 66108416 | . * 1e6 | floor / 1e6)' out
+	jq -e '.logs[0].devices[0].fragmentation.utilisation.peak == (11485760 / 67108864 * 1e6 | floor / 1e6)' out
+	jq -e '.logs[0].copies.h2d | .bytes == 1073741824 and .ns == 1e8 and .bytes_per_second == 10737418240' out
+	jq -e '.logs[0].latency[] | select(.hook == "cuMemAlloc_v2") | .calls == 3 and .errors == 1 and .p50_ns == 1000 and .max_ns == 3000' out
+	jq -e '.logs[0].out_of_memory | length == 1 and .[0].asked == 7516192768 and .[0].ns == 3e9' out
+}
+
+@test "findings" {
+	finding() { # finding SENTENCE WORD...
+		rm -f f.gml
+		mklog f.gml "${@:2}"
+		"$TOOL" --json f.gml 2>/dev/null | jq -e --arg x "$1" '.logs[0].advice | map(startswith($x)) | any' ||
+			{ "$TOOL" f.gml; return 1; }
+	}
+	finding 'Nothing stands out.' map:0:64M:1us alloc:0:1M:1us free:1:1us
+	finding 'The program started CUDA and allocated no device memory.' at:1s
+	finding '1 block, 1.00 MiB, was never freed.' map:0:64M:1us alloc:0:1M:1us
+	finding "Out of memory: 9.00 GiB was asked for, more than the device's 8.00 GiB." fail:0:9G:8G
+	finding 'Out of memory: 10.0 MiB was asked for while 63.0 MiB was idle' map:0:64M:1us alloc:0:1M:1us fail:0:10M:0
+	finding 'Out of memory: 7.00 GiB was asked for, and 6.94 GiB of the device is neither' "${RUN[@]}"
+	finding 'Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use.' map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G
+	finding '2 copies or memsets were refused' count:bounds_refused:2
+	finding '1 of 2 allocations went to the driver' map:0:64M:1us alloc:0:1M:1us driver:0:1M:1us
+	finding 'Device 0: 50.0 MiB of 64.0 MiB mapped is idle in chunks that also hold' map:0:64M:1us alloc:0:1M:1us sample:0:60M:50M
+	finding 'Device 0: 63.0 MiB is idle, the largest piece of it 8.00 MiB' map:0:64M:1us alloc:0:1M:1us sample:0:8M:0
+	finding 'The program was killed or crashed' map:0:64M:1us alloc:0:1M:1us kill
+	GPUMEM_MODE=trace finding 'This run was only watched' driver:0:1M:1us
+	GPUMEM_LOG=small finding "No events in this log: 'gpumemstat record" map:0:64M:1us
+}
+
+@test "the contradiction is named with both numbers" {
+	mklog c.gml "${RUN[@]}" count:allocate_pool:1
+	status=0
+	"$TOOL" c.gml >out 2>err || status=$?
+	[ "$status" -eq 1 ]
+	grep -q '^memory ' out
+	diff -u - err <<-'END'
+	gpumemstat: c.gml: contradicts itself: device 0: allocate_calls is 3, but allocate_pool + allocate_driver + allocate_failed is 4
+	END
+	"$TOOL" --json c.gml 2>/dev/null | jq -e '.logs[0].contradiction | startswith("device 0: allocate_calls is 3, ")'
+}
+
+@test "a standard output that is full" {
+	mklog a.gml "${RUN[@]}"
+	status=0
+	"$TOOL" a.gml >/dev/full 2>err || status=$?
+	[ "$status" -eq 1 ]
+	diff -u - err <<<'gpumemstat: standard output: No space left on device'
+}
+
+@test "no trailing blanks, no line wider than the screen" {
+	mklog a.gml "${RUN[@]}"
+	for width in 60 80 132; do
+		"$TOOL" summary --width=$width a.gml >out
+		"$TOOL" env --width=$width >>out
+		"$TOOL" hooks --width=$width >>out
+		if grep -nE '[[:blank:]]$' out; then return 1; fi
+	done
+	{ "$TOOL" --width=80 a.gml && "$TOOL" hooks --width=80; } >out
+	[ "$(wc -L <out)" -le 80 ]
+}

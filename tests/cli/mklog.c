@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Write a log through the real writer as the arguments say, so that what gpumemstat makes of it is
+ * known to the byte: mklog WORD... with the usual knobs in the environment. Clock, process number
+ * and host are made up: it starts at 2026-11-21 12:00:00 UTC as process 4711 of node7. Words:
+ *   at:TIME                   let TIME since the start have passed
+ *   map:DEVICE:SIZE:TIME      a chunk, mapped in TIME
+ *   alloc:DEVICE:SIZE:TIME    a block of the pool; the n-th one is block n
+ *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
+ *   fail:DEVICE:SIZE:FREE     one that is refused, with FREE left on the device
+ *   free:BLOCK:TIME           a block is freed
+ *   h2d:BYTES:TIME            a copy from the host
+ *   sample:DEVICE:LARGEST:UNRECLAIMABLE
+ *   count:COUNTER:N           add to a counter, whether it fits or not
+ *   kill                      end here, as kill -9 would
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "log/log.h"
+
+#define START ((uint64_t)1000 * 1000000000)
+#define START_WALL ((uint64_t)1795262400 * 1000000000)
+enum { DEVICES = 2, BLOCKS = 64, WORDS = 4 };
+
+int clock_gettime(clockid_t id, struct timespec *out); /* no attributes of the header's */
+
+static uint64_t passed; /* ns since the start */
+
+int clock_gettime(clockid_t id, struct timespec *out)
+{
+	uint64_t now = passed + (id == CLOCK_REALTIME ? START_WALL : START);
+	*out = (struct timespec){(time_t)(now / 1000000000), (long)(now % 1000000000)};
+	return 0;
+}
+
+pid_t getpid(void)
+{
+	return 4711;
+}
+
+int gethostname(char *name, size_t n)
+{
+	return snprintf(name, n, "node7") < (int)n ? 0 : -1;
+}
+
+static struct device {
+	uint64_t requested, handed_out, mapped, live;
+} devices[DEVICES];
+static struct block {
+	unsigned device;
+	uint64_t size, held;
+} blocks[BLOCKS + 1];
+static uint64_t n_blocks, n_chunks;
+
+enum { HOOK_ALLOC = 1, HOOK_FREE, HOOK_COPY };
+static const char *const hooks[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2"};
+
+static void put(struct gm_record record)
+{
+	if (gm_log_wants((enum gm_record_kind)record.kind))
+		gm_log_put(&record);
+}
+
+static void peak(unsigned d, enum gm_counter high, enum gm_counter time, uint64_t value)
+{
+	if (gm_counter_raise(d, high, value))
+		gm_counter_set(d, time, START + passed);
+}
+
+static void gauges(unsigned d)
+{
+	const struct device *device = &devices[d];
+	gm_counter_set(d, GM_C_requested, device->requested);
+	gm_counter_set(d, GM_C_handed_out, device->handed_out);
+	gm_counter_set(d, GM_C_mapped, device->mapped);
+	gm_counter_set(d, GM_C_idle, device->mapped - device->handed_out);
+	gm_counter_set(d, GM_C_live_blocks, device->live);
+	peak(d, GM_C_requested_peak, GM_C_requested_peak_time, device->requested);
+	peak(d, GM_C_mapped_peak, GM_C_mapped_peak_time, device->mapped);
+}
+
+static void do_map(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	devices[d].mapped += v[1];
+	gm_counter_add(d, GM_C_map_calls, 1);
+	gm_counter_add(d, GM_C_map_bytes, v[1]);
+	gm_counter_add(d, GM_C_map_ns, v[2]);
+	gauges(d);
+	put((struct gm_record){.size = v[1],
+			       .id = ++n_chunks,
+			       .duration = (uint32_t)v[2],
+			       .device = (uint8_t)d,
+			       .kind = GM_RECORD_MAP});
+}
+
+static void do_alloc(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	const struct block block = {d, v[1], gm_round_up(v[1], 512)};
+	blocks[++n_blocks] = block;
+	devices[d].requested += block.size;
+	devices[d].handed_out += block.held;
+	devices[d].live++;
+	gm_counter_add(d, GM_C_allocate_calls, 1);
+	gm_counter_add(d, GM_C_allocate_pool, 1);
+	gm_counter_add(d, GM_C_allocate_bytes, block.size);
+	gm_counter_add(d, GM_C_allocate_ns, v[2]);
+	gauges(d);
+	put((struct gm_record){.address = n_blocks << 32,
+			       .size = block.size,
+			       .held = block.held,
+			       .id = n_blocks,
+			       .duration = (uint32_t)v[2],
+			       .hook = HOOK_ALLOC,
+			       .device = (uint8_t)d,
+			       .kind = GM_RECORD_ALLOCATE});
+}
+
+static void do_driver(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	gm_counter_add(d, GM_C_allocate_calls, 1);
+	gm_counter_add(d, GM_C_allocate_driver, 1);
+	gm_counter_add(d, GM_C_allocate_ns, v[2]);
+	put((struct gm_record){.address = (uint64_t)1 << 46,
+			       .size = v[1],
+			       .held = v[1],
+			       .duration = (uint32_t)v[2],
+			       .hook = HOOK_ALLOC,
+			       .flags = GM_RECORD_DRIVER,
+			       .device = (uint8_t)d,
+			       .kind = GM_RECORD_ALLOCATE});
+}
+
+static struct gm_sample state(unsigned d, uint64_t largest, uint64_t unreclaimable)
+{
+	const struct device *device = &devices[d];
+	return (struct gm_sample){.requested = device->requested,
+				  .handed_out = device->handed_out,
+				  .mapped = device->mapped,
+				  .idle = device->mapped - device->handed_out,
+				  .largest_idle = largest,
+				  .largest_after_remap = largest,
+				  .unreclaimable = unreclaimable,
+				  .live_blocks = device->live,
+				  .chunks = 1,
+				  .idle_extents = 1};
+}
+
+static void do_sample(const uint64_t v[WORDS])
+{
+	const struct gm_sample sample = state((unsigned)v[0], v[1], v[2]);
+	const struct gm_record record = {.device = (uint8_t)v[0], .kind = GM_RECORD_SAMPLE};
+	gm_log_put_sample(&record, &sample);
+}
+
+static void do_fail(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	struct gm_sample sample = state(d, devices[d].mapped - devices[d].handed_out, 0);
+	const struct gm_record snapshot = {
+		.size = v[1], .device = (uint8_t)d, .kind = GM_RECORD_OUT_OF_MEMORY};
+	sample.device_free = v[2];
+	sample.device_total = 8 * GM_GIB;
+	gm_counter_add(d, GM_C_allocate_calls, 1);
+	gm_counter_add(d, GM_C_allocate_failed, 1);
+	gm_log_put_sample(&snapshot, &sample);
+	put((struct gm_record){.size = v[1],
+			       .hook = HOOK_ALLOC,
+			       .status = 2,
+			       .device = (uint8_t)d,
+			       .kind = GM_RECORD_ALLOCATE_FAILED});
+}
+
+static void do_free(const uint64_t v[WORDS])
+{
+	const struct block block = blocks[v[0]];
+	devices[block.device].requested -= block.size;
+	devices[block.device].handed_out -= block.held;
+	devices[block.device].live--;
+	gm_counter_add(block.device, GM_C_free_calls, 1);
+	gm_counter_add(block.device, GM_C_free_bytes, block.size);
+	gm_counter_add(block.device, GM_C_free_ns, v[1]);
+	gauges(block.device);
+	put((struct gm_record){.address = v[0] << 32,
+			       .size = block.size,
+			       .held = block.held,
+			       .id = v[0],
+			       .duration = (uint32_t)v[1],
+			       .hook = HOOK_FREE,
+			       .device = (uint8_t)block.device,
+			       .kind = GM_RECORD_FREE});
+}
+
+static void do_h2d(const uint64_t v[WORDS])
+{
+	gm_counter_add(0, GM_C_copy_h2d_calls, 1);
+	gm_counter_add(0, GM_C_copy_h2d_bytes, v[0]);
+	gm_counter_add(0, GM_C_copy_h2d_ns, v[1]);
+	put((struct gm_record){.address = (uint64_t)1 << 32,
+			       .size = v[0],
+			       .duration = (uint32_t)v[1],
+			       .hook = HOOK_COPY,
+			       .flags = GM_RECORD_H2D,
+			       .kind = GM_RECORD_COPY});
+}
+
+static void do_at(const uint64_t v[WORDS])
+{
+	passed = v[0];
+}
+
+static void do_kill(const uint64_t v[WORDS])
+{
+	(void)v;
+	_exit(0);
+}
+
+static void do_count(const uint64_t v[WORDS])
+{
+	gm_counter_add(0, (enum gm_counter)v[0], v[1]);
+}
+
+/* `as`: d device, s size, t time, n block or number, c counter. */
+static const struct word {
+	const char *name, *as;
+	void (*run)(const uint64_t v[WORDS]);
+} words[] = {
+	{"at", "t", do_at},	      {"map", "dst", do_map},	    {"alloc", "dst", do_alloc},
+	{"driver", "dst", do_driver}, {"fail", "dss", do_fail},	    {"free", "nt", do_free},
+	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cn", do_count},
+	{"kill", "", do_kill},
+};
+
+static bool counter_parse(const char *name, uint64_t *out)
+{
+	for (uint64_t i = 0; i < GM_COUNTER_COUNT; i++)
+		if (strcmp(name, gm_counter_table[i].name) == 0) {
+			*out = i;
+			return true;
+		}
+	return false;
+}
+
+static bool value_parse(char as, const char *text, uint64_t *out)
+{
+	if (as == 't')
+		return gm_time_parse(text, out);
+	if (as == 'c')
+		return counter_parse(text, out);
+	return gm_size_parse(text, out) && (as != 'd' || *out < DEVICES) &&
+	       (as != 'n' || *out <= BLOCKS);
+}
+
+static bool obey(char *text)
+{
+	uint64_t v[WORDS] = {0};
+	char *rest = text, *name = strsep(&rest, ":");
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (strcmp(name, words[i].name) != 0)
+			continue;
+		for (size_t j = 0; words[i].as[j]; j++) {
+			const char *value = strsep(&rest, ":");
+			if (!value || !value_parse(words[i].as[j], value, &v[j]))
+				return false;
+		}
+		words[i].run(v);
+		return !rest;
+	}
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct gm_log_device known[DEVICES] = {
+		{.name = "GPU one", .uuid = {0xab, 1, 2, 3}, .total = 8 * GM_GIB},
+		{.name = "GPU two", .total = 16 * GM_GIB},
+	};
+	const char *mode = getenv("GPUMEM_MODE");
+	const struct gm_log_config config = {.mode = mode ? mode : "pool",
+					     .driver_version = 13000,
+					     .devices = known,
+					     .n_devices = DEVICES,
+					     .hooks = hooks,
+					     .n_hooks = sizeof hooks / sizeof *hooks};
+	if (!gm_log_open(&config))
+		return 1;
+	for (int i = 1; i < argc; i++) {
+		char copy[256];
+		snprintf(copy, sizeof copy, "%s", argv[i]);
+		if (!obey(copy)) {
+			fprintf(stderr, "mklog: %s: not understood\n", argv[i]);
+			return 2;
+		}
+	}
+	gm_log_close();
+	return 0;
+}

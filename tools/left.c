@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "left.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "figures.h"
+#include "preload.h"
+#include "tool.h"
+
+enum { NAMED_MOST = 4 }; /* logs that the line names one by one */
+
+struct peaks {
+	size_t logs;
+	uint64_t requested, mapped; /* the highest of one log */
+	GM_ARRAY(const char *) paths;
+};
+
+bool gm_left_begin(struct gm_left *left, const char *name)
+{
+	if (!gm_find_glob(name, left->glob, sizeof left->glob)) {
+		gm_tool_error("%s: the name is too long", name);
+		return false;
+	}
+	gm_find_matching(&left->before, left->glob);
+	return true;
+}
+
+void gm_left_end(struct gm_left *left)
+{
+	gm_find_free(&left->before);
+}
+
+static bool was_there(const struct gm_left *left, const char *path)
+{
+	for (size_t i = 0; i < left->before.paths.n; i++)
+		if (strcmp(left->before.paths.at[i], path) == 0)
+			return true;
+	return false;
+}
+
+static void look(struct peaks *peaks, const char *path)
+{
+	struct gm_figures figures;
+	char why[256];
+	if (!gm_figures_open(&figures, path, why, sizeof why)) {
+		gm_tool_error("%s: %s", path, why);
+		return;
+	}
+	uint64_t requested = gm_figures_sum(&figures, GM_C_requested_peak);
+	uint64_t mapped = gm_figures_sum(&figures, GM_C_mapped_peak);
+	if (gm_array_push(&peaks->paths, path))
+		peaks->logs++;
+	peaks->requested = requested > peaks->requested ? requested : peaks->requested;
+	peaks->mapped = mapped > peaks->mapped ? mapped : peaks->mapped;
+	gm_figures_close(&figures);
+}
+
+static void say_nothing(const char *command)
+{
+	const char *obstacle = gm_preload_obstacle(command);
+	if (obstacle)
+		gm_tool_error("libgpumem.so was not loaded by %s: %s", command, obstacle);
+	else
+		gm_tool_error("no process used CUDA");
+}
+
+/* As one would name it from here. */
+static const char *from_here(const char *path)
+{
+	char here[PATH_MAX];
+	size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+	return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
+/* Would plain `gpumemstat` show these logs and no others? */
+static bool is_newest_run(const struct peaks *peaks)
+{
+	struct gm_find run = {0};
+	size_t same = 0;
+	gm_find_newest_run(&run);
+	for (size_t i = 0; i < run.paths.n; i++)
+		for (size_t j = 0; j < peaks->logs; j++)
+			same += strcmp(run.paths.at[i], from_here(peaks->paths.at[j])) == 0;
+	bool is = same == peaks->logs && run.paths.n == same;
+	gm_find_free(&run);
+	return is;
+}
+
+/* The arguments to type for several logs: none, each, or the pattern of their names. */
+static void next_arguments(const struct gm_left *left, const struct peaks *peaks, char *out,
+			   size_t n)
+{
+	size_t at = 0;
+	*out = '\0';
+	if (is_newest_run(peaks))
+		return;
+	if (peaks->logs > NAMED_MOST) {
+		snprintf(out, n, " %s", from_here(left->glob));
+		return;
+	}
+	for (size_t i = 0; i < peaks->logs && at < n; i++)
+		at += (size_t)snprintf(out + at, n - at, " %s", from_here(peaks->paths.at[i]));
+}
+
+static void say_named(const struct gm_left *left, const struct peaks *peaks, const char *peak)
+{
+	const char *first = from_here(peaks->paths.at[0]);
+	char next[2 * PATH_MAX];
+	if (peaks->logs == 1) {
+		gm_tool_error("%s: peak %s; next: gpumemstat %s", first, peak, first);
+		return;
+	}
+	next_arguments(left, peaks, next, sizeof next);
+	gm_tool_error("%zu logs, the first %s: highest peak %s; next: gpumemstat%s", peaks->logs,
+		      first, peak, next);
+}
+
+void gm_left_say(const struct gm_left *left, const char *command, bool brief)
+{
+	struct gm_find after = {0};
+	struct peaks peaks = {0};
+	char requested[32], mapped[32], peak[96];
+	gm_find_matching(&after, left->glob);
+	for (size_t i = 0; i < after.paths.n; i++)
+		if (!was_there(left, after.paths.at[i]))
+			look(&peaks, after.paths.at[i]);
+	snprintf(peak, sizeof peak, "%s requested, %s mapped",
+		 gm_size_format(peaks.requested, requested, sizeof requested),
+		 gm_size_format(peaks.mapped, mapped, sizeof mapped));
+	if (peaks.logs == 0)
+		say_nothing(command);
+	else if (!brief)
+		say_named(left, &peaks, peak);
+	else
+		gm_tool_error("%zu process%s used CUDA: peak %s; next: gpumemstat record -- %s",
+			      peaks.logs, peaks.logs > 1 ? "es" : "", peak, command);
+	for (size_t i = 0; brief && i < after.paths.n; i++)
+		unlink(after.paths.at[i]);
+	gm_array_free(&peaks.paths);
+	gm_find_free(&after);
+}
