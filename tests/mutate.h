@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Logs damaged on purpose, by a number: the same seed does the same to the same log everywhere.
- * Most of what it does respects the layout (format.h), for what is blindly flipped is refused early.
+ * Most of what it does respects the layout (format.h), for what is blindly flipped is refused
+ * early.
  */
 #ifndef GM_TESTS_MUTATE_H
 #define GM_TESTS_MUTATE_H
@@ -108,11 +109,10 @@ static inline void mutate_record(struct mutate *m)
 
 static inline void mutate_kind(struct mutate *m)
 {
-	static const uint8_t kinds[] = {GM_RECORD_NONE,	  GM_RECORD_SAMPLE,
-					GM_RECORD_STRING, GM_RECORD_OUT_OF_MEMORY,
-					GM_RECORD_FREE,	  GM_RECORD_ALLOCATE,
-					GM_RECORD_LIVE,	  GM_RECORD_MORE,
-					77};
+	static const uint8_t kinds[] = {
+		GM_RECORD_NONE,		 GM_RECORD_SAMPLE, GM_RECORD_STRING,
+		GM_RECORD_OUT_OF_MEMORY, GM_RECORD_FREE,   GM_RECORD_ALLOCATE,
+		GM_RECORD_LIVE,		 GM_RECORD_MORE,   77};
 	size_t at = mutate_slot(m);
 	if (at + GM_SLOT_SIZE <= m->n)
 		m->bytes[at + GM_MORE_SIZE] = (char)kinds[mutate_below(m, sizeof kinds)];
@@ -120,10 +120,10 @@ static inline void mutate_kind(struct mutate *m)
 
 static inline void mutate_text(struct mutate *m)
 {
-	static const char *const words[] = {"device=",	  "hook=",
-					    "knob=",	  "host=",
-					    "\033[31m\n", "device=00112233445566778899aabbccddeeff",
-					    "",		  "\377\376"};
+	static const char *const words[] = {
+		"device=", "hook=",	 "knob=",
+		"host=",   "\033[31m\n", "device=00112233445566778899aabbccddeeff",
+		"",	   "\377\376"};
 	const char *word = words[mutate_below(m, sizeof words / sizeof *words)];
 	size_t at = GM_TEXT_OFFSET + mutate_below(m, 2048), n = strlen(word);
 	if (at + n < m->n)
@@ -179,9 +179,9 @@ static inline void mutate_segment(struct mutate *m)
 static inline void mutate(struct mutate *m, const char *good, size_t n, uint64_t seed)
 {
 	static void (*const ways[])(struct mutate *) = {
-		mutate_head, mutate_head, mutate_page, mutate_page, mutate_record,  mutate_record,
-		mutate_kind, mutate_text, mutate_flip, mutate_cut,  mutate_segment, mutate_move,
-		mutate_grow,
+		mutate_head,	mutate_head, mutate_page, mutate_page, mutate_record,
+		mutate_record,	mutate_kind, mutate_text, mutate_flip, mutate_cut,
+		mutate_segment, mutate_move, mutate_grow,
 	};
 	m->state = seed * 0x9e3779b97f4a7c15u | 1;
 	m->n = n < MUTATE_ROOM ? n : MUTATE_ROOM;

@@ -42,7 +42,8 @@ static const struct gm_command *find(const char *name)
 static int unknown(const char *word)
 {
 	const char *nearest = NULL;
-	unsigned least = (unsigned)(strlen(word) + 1) / 3 + 1;
+	/* One slip in a short word, two in a longer one. */
+	unsigned least = strlen(word) < 5 ? 2 : 3;
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		unsigned far = gm_distance(word, commands[i].name);
 		if (far < least) {

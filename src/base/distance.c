@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/distance.h"
 
+#include <limits.h>
 #include <string.h>
 
 unsigned gm_distance(const char *a, const char *b)
@@ -8,7 +9,7 @@ unsigned gm_distance(const char *a, const char *b)
 	unsigned row[64];
 	size_t n = strlen(b);
 	if (n > 63 || strlen(a) > 63)
-		return 64;
+		return UINT_MAX;
 	for (unsigned j = 0; j <= n; j++)
 		row[j] = j;
 	for (unsigned i = 0; a[i]; i++) {

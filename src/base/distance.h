@@ -3,7 +3,7 @@
 #ifndef GM_BASE_DISTANCE_H
 #define GM_BASE_DISTANCE_H
 
-/* Levenshtein's: letters to change, add or take away. 64 if a word has more than 63 of them. */
+/* Levenshtein's: letters to change, add or take away; UINT_MAX if a word has more than 63. */
 unsigned gm_distance(const char *a, const char *b);
 
 #endif

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # gpumemstat as its users meet it.
-CLI_BATS = %D%/completion.bats %D%/exact.bats %D%/launch.bats %D%/options.bats %D%/summary.bats
+CLI_BATS = %D%/completion.bats %D%/exact.bats %D%/launch.bats %D%/options.bats %D%/summary.bats %D%/wrong.bats
 dist_check_SCRIPTS += $(CLI_BATS)
-EXTRA_DIST += %D%/cli.bash
+EXTRA_DIST += %D%/cli.bash %D%/wrong.bash
 TESTS += $(CLI_BATS)
 check_PROGRAMS += %D%/mklog
 tests_cli_mklog_SOURCES = %D%/mklog.c

@@ -134,8 +134,8 @@ static void test_seeds(const char *path, uint64_t from, uint64_t to)
 	for (job.from = from; job.from < to; job.from = job.to) {
 		job.to = job.from + EACH < to ? job.from + EACH : to;
 		int status = help_child("", try_seeds, &job);
-		if (!TAP_IS(status, 0, "%s damaged by seeds %ju to %ju", path,
-			    (uintmax_t)job.from, (uintmax_t)job.to - 1))
+		if (!TAP_IS(status, 0, "%s damaged by seeds %ju to %ju", path, (uintmax_t)job.from,
+			    (uintmax_t)job.to - 1))
 			printf("# seed %ju\n", (uintmax_t)*job.at);
 	}
 	free(good);
