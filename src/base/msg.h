@@ -20,7 +20,7 @@ void gm_msg_set_level(enum gm_msg_level level);
 #define GM_MSG_CUT(text) GM_MSG_LONGEST, text, strlen(text) > GM_MSG_LONGEST ? "..." : ""
 #define GM_MSG_LONGEST 400
 
-/* Print "gpumem: TEXT\n", escaped (cut at 2 KiB). `level` is never GM_MSG_SILENT. Any thread. */
+/* Print "gpumem: TEXT\n", cut at 1 KiB and escaped. `level` is never GM_MSG_SILENT. Any thread. */
 void gm_msg(enum gm_msg_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* True the first time it is called on `flag` (a static bool), by whichever thread comes first. */

@@ -76,7 +76,8 @@ put() {
 		setpriv --bounding-set -dac_override,-dac_read_search --inh-caps -dac_override,-dac_read_search \
 			"$TOOL" $command good.gml >out 2>err || status=$?
 		[ "$(<err)" = 'gpumemstat: good.gml: Permission denied' ]
-		[ "$status" -eq 1 ] && [ ! -s out ]
+		[ "$status" -eq 1 ]
+		[ ! -s out ]
 	done
 }
 
@@ -117,7 +118,8 @@ of_cut() {
 @test "a log that was cut, at every place" {
 	good
 	size=$(stat -c %s good.gml)
-	[ $(((size - SLOTS) % SLOT)) -eq 0 ] && [ "$size" -gt $((SLOTS + 8 * SLOT)) ]
+	[ $(((size - SLOTS) % SLOT)) -eq 0 ]
+	[ "$size" -gt $((SLOTS + 8 * SLOT)) ]
 	places=(0 1 7 8 9 12 100 111 112 113 4095 4096 4097 4200 5000 32767 32768 32831 32832 33000 $((SLOTS - 1)))
 	for ((n = SLOTS; n < size; n += SLOT)); do
 		places+=($n $((n + 1)) $((n + 63)))
@@ -130,7 +132,8 @@ of_cut() {
 			"$TOOL" $command cut.gml >out 2>err || status=$?
 			if [ "$(operands_of $command)" = one ] && [ $n -ge 112 ]; then
 				# It reads what stands in front of the records, and no more.
-				[ "$status" -eq 0 ] && [ ! -s err ]
+				[ "$status" -eq 0 ]
+				[ ! -s err ]
 				continue
 			fi
 			[ "$(<err)" = "gpumemstat: cut.gml: $expected" ] || { echo "$command, $n bytes: $(<err)"; return 1; }
@@ -148,7 +151,8 @@ of_cut() {
 		for json in '' --json; do
 			status=0
 			"$TOOL" $command $json lies.gml >out 2>err || status=$?
-			[ "$status" -eq 1 ] && [ -s out ]
+			[ "$status" -eq 1 ]
+			[ -s out ]
 			[ "$(<err)" = 'gpumemstat: lies.gml: contradicts itself: device 0: allocate_calls is 1, but allocate_pool + allocate_driver + allocate_failed is 2' ]
 		done
 	done

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # gpumemstat as its users meet it.
-CLI_BATS = %D%/completion.bats %D%/damage.bats %D%/exact.bats %D%/launch.bats %D%/options.bats %D%/knobs.bats %D%/summary.bats %D%/wrong.bats
+CLI_BATS = %D%/completion.bats %D%/damage.bats %D%/exact.bats %D%/launch.bats %D%/launch_wrong.bats %D%/options.bats %D%/knobs.bats %D%/summary.bats %D%/wrong.bats
 dist_check_SCRIPTS += $(CLI_BATS)
 EXTRA_DIST += %D%/cli.bash %D%/knobs.bash %D%/wrong.bash
 TESTS += $(CLI_BATS)

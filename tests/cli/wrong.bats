@@ -216,14 +216,16 @@ gpumemstat: two.gml: no such file' $command one.gml -- two.gml
 			grep -q "^JSON|" <<<"$(accepted $command)" || [ -z "$json" ] || continue
 			status=0
 			"$TOOL" $command $json $log >/dev/full 2>err || status=$?
-			[ "$status" -eq 1 ] && [ "$(<err)" = 'gpumemstat: standard output: No space left on device' ]
+			[ "$status" -eq 1 ]
+			[ "$(<err)" = 'gpumemstat: standard output: No space left on device' ]
 			# Wrong use stays wrong use, whether it can be told or not.
 			status=0
 			"$TOOL" $command $json --nonsense $log >&- 2>&- </dev/null || status=$?
 			[ "$status" -eq 2 ]
 			status=0
 			"$TOOL" $command $json $log >plain <&- 2>&- || status=$?
-			[ "$status" -eq 0 ] && [ -s plain ]
+			[ "$status" -eq 0 ]
+			[ -s plain ]
 		done
 	done
 }
