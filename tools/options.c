@@ -57,7 +57,6 @@ void gm_options_begin(struct gm_options *options)
 	*options = (struct gm_options){
 		.color = default_color(), .rows = UINT_MAX, .width = default_width()};
 	optind = 0; /* glibc: start over */
-	opterr = 0;
 }
 
 static bool set_units(struct gm_options *options, const char *text)
@@ -164,7 +163,7 @@ static bool take(struct gm_options *options, const struct gm_command *command, u
 static void getopt_tables(const struct gm_command *command, char *letters, struct option *names)
 {
 	*letters++ = '+';
-	*letters++ = ':'; /* a missing argument is told from an unknown option */
+	*letters++ = ':'; /* getopt says nothing itself, and tells a missing argument from the rest */
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
 		if (!(command->options & 1u << i))
 			continue;

@@ -45,6 +45,9 @@ quiet_but() {
 	unharmed "gpumem: GPUMEM_MODE=$(shown_value "$longest"): expected one of pool, trace; using pool" \
 		GPUMEM_LOG=off GPUMEM_LOG_NAME="$longest" GPUMEM_PROGRAM="$longest" GPUMEM_MODE="$longest"
 	unharmed "gpumem: log $(shown_value "$longest"): File name too long; the program goes on without one" GPUMEM_LOG_NAME="$longest"
+	# What is put in for a word counts, too.
+	words=$(printf '%%e%.0s' {1..2000})
+	unharmed "gpumem: log $(shown_value "$words"): File name too long; the program goes on without one" GPUMEM_LOG_NAME="$words"
 }
 
 @test "as large as a value may be" {

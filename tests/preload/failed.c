@@ -9,7 +9,7 @@
 
 static void *nowhere; /* neither to be read nor to be written */
 static CUdeviceptr block;
-static CUpointer_attribute one = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+static CUpointer_attribute one = CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
 
 static CUresult get_attributes(void)
 {
