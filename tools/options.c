@@ -163,7 +163,7 @@ static bool take(struct gm_options *options, const struct gm_command *command, u
 static void getopt_tables(const struct gm_command *command, char *letters, struct option *names)
 {
 	*letters++ = '+';
-	*letters++ = ':'; /* getopt says nothing itself, and tells a missing argument from the rest */
+	*letters++ = ':'; /* getopt is silent, and tells what is missing from the rest */
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
 		if (!(command->options & 1u << i))
 			continue;
