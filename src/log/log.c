@@ -113,8 +113,9 @@ bool gm_log_open(const struct gm_log_config *config)
 		flush(w);
 	gm_lock_release(&w->lock);
 	if (error) {
-		gm_msg(GM_MSG_WARN, "log %s: %s; the program goes on without one", w->file.path,
-		       strerror(error));
+		const char *name = *w->file.path ? w->file.path : knobs->log_name.text;
+		gm_msg(GM_MSG_WARN, "log " GM_MSG_TEXT ": %s; the program goes on without one",
+		       GM_MSG_CUT(name), strerror(error));
 		*w->file.path = 0;
 	} else {
 		atomic_store_explicit(&wanted, kinds, memory_order_release);
