@@ -48,8 +48,7 @@ struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
 	uint64_t memory;       /* of the device */
-	bool rdma, exportable; /* what the device says */
-	atomic_bool plain;     /* and yet refused: make plain handles */
+	atomic_uint extras;    /* of enum gm_chunk_extra: what new chunks are asked to be */
 	struct gm_lock lock;   /* of all that follows, but for lock-free look-ups */
 	struct gm_range range;
 	struct gm_table table;
