@@ -144,6 +144,12 @@ bool gm_memops_set(uint64_t block, bool on);
 bool gm_memops_get(uint64_t block);
 void gm_memops_forget_all(void);
 
+/* --- network.c --- */
+
+/* Somebody asks whether a block can be shared: say once if it is a library that will take a slower
+ * road when it cannot. */
+void gm_shim_note_network(void);
+
 /* --- retry.c --- */
 
 /* True if a call of the program that failed with `result` is to be made once more: it lacked

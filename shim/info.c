@@ -65,13 +65,16 @@ CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevicep
 	return result;
 }
 
-/* Natively a handle can be had of mapped memory only, and cuMemAlloc's is not. */
+/* Natively a handle can be had of mapped memory only, and cuMemAlloc's is not; ours would be of a
+ * whole chunk, neighbours included. */
 CUresult on_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	struct gm_block b;
-	if (gm_shim_active() && gm_shim_find((CUdeviceptr)addr, &b))
-		return CUDA_ERROR_INVALID_VALUE;
-	return real.cuMemRetainAllocationHandle(handle, addr);
+	if (!gm_shim_active() || !gm_shim_find((CUdeviceptr)addr, &b))
+		return real.cuMemRetainAllocationHandle(handle, addr);
+	if (b.live)
+		gm_shim_note_network();
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 /* A dma-buf names physical memory: the chunks under it stay where they are while the block lives.

@@ -1,10 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The bugs of other libraries that get between programs and CUDA: BREAKAGE.md lists them.
-BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats
+BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats %D%/break_others.bats
 BREAK_TESTS = %D%/break_frees %D%/break_peers %D%/break_pointers %D%/break_share
 check_PROGRAMS += $(BREAK_TESTS)
 dist_check_SCRIPTS += $(BREAK_BATS)
 TESTS += $(BREAK_BATS)
+BREAK_OBJECTS = %D%/libother-calls.so %D%/libother-dlsym.so %D%/libother-around.so %D%/libother-malloc.so %D%/libucp.so.0
+check_DATA += $(BREAK_OBJECTS)
+CLEANFILES += $(BREAK_OBJECTS)
+EXTRA_DIST += %D%/libother.c
+
+%D%/libother-calls.so: %D%/libother.c
+	$(PRELOAD_SHARED) -DCALLS $<
+%D%/libother-dlsym.so: %D%/libother.c
+	$(PRELOAD_SHARED) -DDLSYM $<
+%D%/libother-around.so: %D%/libother.c
+	$(PRELOAD_SHARED) -DAROUND $<
+%D%/libother-malloc.so: %D%/libother.c
+	$(PRELOAD_SHARED) -fno-builtin -DMALLOC $<
+# Of UCX only the name.
+%D%/libucp.so.0: %D%/libasker.c
+	$(PRELOAD_SHARED) -DNAME='"ucp"' $<
 
 tests_preload_break_frees_SOURCES = %D%/break_frees.c %D%/program.h
 tests_preload_break_frees_LDADD = $(BEHAVIOUR_LDADD)

@@ -42,6 +42,15 @@ cuIpcGetMemHandle(&name, p): CUDA_ERROR_INVALID_VALUE" "$PROGRAMS/break_share"
 	grep -q '^legacy 1, handle types 0$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
+@test "a library that asks, and will take a slower road: one line names it" {
+	preloaded "$PROGRAMS/break_share" "$PROGRAMS/libucp.so.0" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
+	[ "$(grep -c '^gpumem: libucp\.so\.0 cannot share memory of the pool' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # and the refusal
+	# It is no news to a program that never asks.
+	preloaded env LD_PRELOAD="$LIBRARY:$PROGRAMS/libucp.so.0" "$PROGRAMS/contexts" >/dev/null 2>"$BATS_TEST_TMPDIR/said"
+	[ ! -s "$BATS_TEST_TMPDIR/said" ]
+}
+
 @test "peer access covers what is there and what comes, one way only, until the last context gives it up" {
 	export SIM_DEVICES=3
 	prints 'at first: 11 00 00
