@@ -14,6 +14,7 @@ setup() {
 # and $behind; the calls of the driver in $TRACE.{alone,front,behind}.
 beside() {
 	local other=$PROGRAMS/$1
+	rm -f "$TRACE".*
 	shift
 	alone=$(PRELOAD=$ASAN$other SIM_TRACE=$TRACE.alone on sim "$@" 2>&1)
 	front=$(PRELOAD=$ASAN$OURS:$other SIM_TRACE=$TRACE.front on sim "$@" 2>&1)

@@ -2,12 +2,11 @@
 /*
  * Somebody else's library between the program and the driver, preloaded beside ours:
  *   CALLS    defines two of the driver's calls, and finds the next ones by RTLD_NEXT
- *   DLSYM    defines dlsym, hands out its own functions for two calls and leaves the rest to the next
- *            dlsym, as profilers do
- *   AROUND   the same, but takes libc's dlsym for the next one, as HAMi-core and nvshare do
- *   MALLOC   defines malloc and free, and finds the next ones by dlsym at the first call, as heap
- *            tracers do: dlsym may not call malloc then
- * At exit it says what passed through it.
+ *   DLSYM    defines dlsym, hands out its own functions for two calls and leaves the rest to the
+ * next dlsym, as profilers do AROUND   the same, but takes libc's dlsym for the next one, as
+ * HAMi-core and nvshare do MALLOC   defines malloc and free, and finds the next ones by dlsym at
+ * the first call, as heap tracers do: dlsym may not call malloc then At exit it says what passed
+ * through it.
  */
 #include <dlfcn.h>
 #include <stddef.h>
