@@ -41,6 +41,7 @@ served() { # served WHERE: by the pool
 	for level in O0 O2; do
 		beside libother-dlsym.so "$PROGRAMS/ask-$level" open libcuda.so.1 use
 		[ "$behind" = "$alone" ]
+		[ "$front" = "$alone" ]
 		served behind
 	done
 }
@@ -60,4 +61,35 @@ served() { # served WHERE: by the pool
 	[ "$behind" = "$alone" ]
 	served front
 	served behind
+}
+
+@test "a library opened with RTLD_DEEPBIND finds the driver itself, the program beside it still us" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer refuses RTLD_DEEPBIND"
+	for level in O0 O2; do
+		says $'sym cuMemAlloc_v2: driver\nsym cuMemFree_v2: driver\ninit 0 retain 0 current 0 alloc 0 free 0' \
+			over sim "$PROGRAMS/ask-$level" open libcuda.so.1 deep "$PROGRAMS/libsecond.so" sym cuMemAlloc_v2 sym cuMemFree_v2 use
+	done
+}
+
+@test "libcuda under its versioned name, and under two names at once" {
+	cp "$SIM/libcuda.so.1" "$BATS_TEST_TMPDIR/libcuda.so.580.95.05"
+	for level in O0 O2; do
+		says $'sym cuMemAlloc_v2: gpumem\ninit 0 retain 0 current 0 alloc 0 free 0' \
+			over nowhere "$PROGRAMS/ask-$level" open libcuda.so.580.95.05 sym cuMemAlloc_v2 use
+		ln -sf libcuda.so.580.95.05 "$BATS_TEST_TMPDIR/libcuda.so.1"
+		says $'sym cuMemAlloc_v2: gpumem\nsym cuMemAlloc_v2: gpumem\ninit 0 retain 0 current 0 alloc 0 free 0' \
+			over nowhere "$PROGRAMS/ask-$level" open "$BATS_TEST_TMPDIR/libcuda.so.580.95.05" sym cuMemAlloc_v2 \
+			open libcuda.so.1 sym cuMemAlloc_v2 use
+		rm "$BATS_TEST_TMPDIR/libcuda.so.1"
+	done
+}
+
+@test "a driver that the program closes stays: we have its addresses" {
+	# One that can be unloaded, as it is natively.
+	says 'closed: 0, mapped: 0' on plain "$PROGRAMS/ask-O2" open libcuda.so.1 close
+	for level in O0 O2; do
+		says $'sym cuMemAlloc_v2: gpumem\nclosed: 0, mapped: 1\nsym cuMemAlloc_v2: gpumem\ninit 0 retain 0 current 0 alloc 0 free 0' \
+			over plain env GPUMEM_VERBOSE=0 "$PROGRAMS/ask-$level" open libcuda.so.1 sym cuMemAlloc_v2 close \
+			open libcuda.so.1 sym cuMemAlloc_v2 use
+	done
 }
