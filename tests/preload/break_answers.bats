@@ -53,7 +53,9 @@ cuIpcGetMemHandle(&name, p): CUDA_ERROR_INVALID_VALUE" "$PROGRAMS/break_share"
 
 @test "peer access covers what is there and what comes, one way only, until the last context gives it up" {
 	export SIM_DEVICES=3
-	prints 'at first: 11 00 00
+	prints 'cuCtxEnablePeerAccess(context[2], 0): CUDA_SUCCESS
+enabled before the first allocation: 1 0 1
+at first: 11 00 00
 cuCtxEnablePeerAccess(context[0], 0): CUDA_SUCCESS
 enabled after the allocation: 11 11 00
 and what came later: 1111 1111 0000

@@ -55,6 +55,7 @@ readable() {
 	alike break_threads fork
 	[ "$(ls ./*.gml | wc -l)" -eq 1 ]
 	readable
+	[ "$(awk '$1 == "free" {print $2 - $3, $5; exit}' summary)" = '0 0' ] # nothing of theirs is counted in it
 }
 
 @test "a child that no fork handler knows of leaves the parent's log alone" {

@@ -13,14 +13,21 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 static CUcontext context[3];
 static CUdeviceptr block[BLOCKS];
+static size_t size[BLOCKS];
 static int blocks;
 
-/* Small ones, and such that take chunks of their own. */
+static void allocate_one(size_t bytes)
+{
+	size[blocks] = bytes;
+	MUST(cuMemAlloc(&block[blocks++], bytes));
+}
+
+/* A small one, and one that takes chunks of its own. */
 static void allocate(void)
 {
 	MUST(cuCtxSetCurrent(context[0]));
-	MUST(cuMemAlloc(&block[blocks++], 1000));
-	MUST(cuMemAlloc(&block[blocks++], 50 * MIB));
+	allocate_one(1000);
+	allocate_one(50 * MIB);
 }
 
 static bool reaches(int device, CUdeviceptr p)
@@ -37,7 +44,8 @@ static void show(const char *when)
 	for (int device = 0; device < 3; device++) {
 		printf(" ");
 		for (int i = 0; i < blocks; i++)
-			printf("%d", reaches(device, block[i]));
+			printf("%d", reaches(device, block[i]) &&
+					     reaches(device, block[i] + size[i] - 1));
 	}
 	printf("\n");
 }
@@ -51,6 +59,12 @@ int main(void)
 	for (int i = 0; i < 3; i++)
 		context[i] = use_device(i);
 	MUST(cuDeviceGet(&device, 1));
+	MUST(cuCtxSetCurrent(context[0]));
+	SAY(cuCtxEnablePeerAccess(context[2], 0));
+	MUST(cuCtxSetCurrent(context[2]));
+	MUST(cuMemAlloc(&other, 1000));
+	printf("enabled before the first allocation: %d %d %d\n", reaches(0, other),
+	       reaches(1, other), reaches(2, other));
 	allocate();
 	show("at first");
 	MUST(cuCtxSetCurrent(context[1]));
