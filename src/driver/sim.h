@@ -12,9 +12,10 @@
  * SIM_FAIL ("cuMemCreate:3[:CODE]", comma separated: the 3rd call fails, with
  * CUDA_ERROR_OUT_OF_MEMORY or CODE; the 0th: every call), SIM_ATTRIBUTE ("102:0", comma separated:
  * device attribute 102 is 0), SIM_RDMA ("create" or "access": cuMemCreate or cuMemSetAccess refuses
- * memory with gpuDirectRDMACapable, whatever the attribute says), SIM_TRACE (file: one line a call, "symbol result"),
- * SIM_LEAKS=1 (at exit, say what gm_sim_leaks finds: handles, mappings, reservations, allocations,
- * events and streams), SIM_YIELD=1 (each call lets other threads go first, to lose every race).
+ * memory with gpuDirectRDMACapable, whatever the attribute says), SIM_TRACE (file: one line a call,
+ * "symbol result"), SIM_LEAKS=1 (at exit, say what gm_sim_leaks finds: handles, mappings,
+ * reservations, allocations, events and streams), SIM_YIELD=1 (each call lets other threads go
+ * first, to lose every race).
  */
 #ifndef GM_DRIVER_SIM_H
 #define GM_DRIVER_SIM_H

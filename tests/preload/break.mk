@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The bugs of other libraries that get between programs and CUDA: BREAKAGE.md lists them.
 BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats %D%/break_life.bats \
-	%D%/break_others.bats
+	%D%/break_others.bats %D%/break_table.bats
 BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_peers %D%/break_pointers %D%/break_runtimes %D%/break_share \
 	%D%/break_threads
 check_PROGRAMS += $(BREAK_TESTS)
@@ -11,7 +11,7 @@ BREAK_OBJECTS = %D%/libother-calls.so %D%/libother-dlsym.so %D%/libother-around.
 	%D%/libucp.so.0
 check_DATA += $(BREAK_OBJECTS)
 CLEANFILES += $(BREAK_OBJECTS)
-EXTRA_DIST += %D%/liblate.c %D%/libother.c
+EXTRA_DIST += %D%/BREAKAGE.md %D%/liblate.c %D%/libother.c
 
 %D%/libother-calls.so: %D%/libother.c
 	$(PRELOAD_SHARED) -DCALLS $<
