@@ -3,7 +3,7 @@
 BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats %D%/break_life.bats \
 	%D%/break_others.bats %D%/break_table.bats
 BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_peers %D%/break_pointers %D%/break_runtimes %D%/break_share \
-	%D%/break_threads
+	%D%/break_signals %D%/break_threads
 check_PROGRAMS += $(BREAK_TESTS)
 dist_check_SCRIPTS += $(BREAK_BATS)
 TESTS += $(BREAK_BATS)
@@ -41,3 +41,5 @@ tests_preload_break_share_SOURCES = %D%/break_share.c %D%/program.h
 tests_preload_break_share_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_break_threads_SOURCES = %D%/break_threads.c %D%/program.h
 tests_preload_break_threads_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_break_signals_SOURCES = %D%/break_signals.c %D%/program.h
+tests_preload_break_signals_LDADD = $(BEHAVIOUR_LDADD)

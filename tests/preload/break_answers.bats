@@ -47,7 +47,7 @@ cuIpcGetMemHandle(&name, p): CUDA_ERROR_INVALID_VALUE" "$PROGRAMS/break_share"
 	[ "$(grep -c '^gpumem: libucp\.so\.0 cannot share memory of the pool' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # and the refusal
 	# It is no news to a program that never asks.
-	preloaded env LD_PRELOAD="$LIBRARY:$PROGRAMS/libucp.so.0" "$PROGRAMS/contexts" >/dev/null 2>"$BATS_TEST_TMPDIR/said"
+	preloaded env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY:$PROGRAMS/libucp.so.0" "$PROGRAMS/contexts" >/dev/null 2>"$BATS_TEST_TMPDIR/said"
 	[ ! -s "$BATS_TEST_TMPDIR/said" ]
 }
 

@@ -13,7 +13,7 @@ alike() {
 	native timeout 120 "$PROGRAMS/$1" "${@:2}" >native
 	preloaded timeout 120 "$PROGRAMS/$1" "${@:2}" >preloaded 2>said
 	diff -u native preloaded
-	[ ! -s said ]
+	! grep '^gpumem' said
 	grep -qx 'calls that failed: 0' preloaded
 }
 
@@ -43,7 +43,7 @@ readable() {
 
 @test "a signal handler that allocates while we hold a lock" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own malloc"
-	preloaded timeout 120 "$PROGRAMS/break_threads" signal >preloaded
+	preloaded timeout 120 "$PROGRAMS/break_signals" >preloaded
 	diff -u - preloaded <<-'END'
 		signals handled: some
 		calls that failed: 0
@@ -85,8 +85,10 @@ readable() {
 
 @test "every way to end: before main and after it the calls answer as natively, and the log can be read" {
 	logged
-	for how in return exit _exit quick abort kill thread; do
+	for how in thread return exit _exit quick abort kill; do
 		local there=0 here=0
+		# The leak checker cannot see what the main thread left to libc.
+		[ -z "$SANITIZE_LIB" ] || [ $how != thread ] || continue
 		rm -f ./*.gml
 		native "$PROGRAMS/break_ends" $how >native 2>/dev/null || there=$?
 		preloaded "$PROGRAMS/break_ends" $how >preloaded 2>said || here=$?
@@ -96,7 +98,7 @@ readable() {
 		[ "$(ls ./*.gml | wc -l)" -eq 1 ]
 		readable
 	done
-	[ "$there" -eq 0 ]
+	[ "$there" -eq 137 ]
 }
 
 @test "a library that is finished after us still allocates and frees" {

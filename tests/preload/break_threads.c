@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads, signals and children at odd moments: `break_threads MODE`.
+ * Threads and children at odd moments: `break_threads MODE`.
  *   early    threads that are there before cuInit
  *   init     threads that all call cuInit and go on at once
  *   many     thousands of threads that come, allocate and end: nothing stays behind
- *   signal   a signal handler that allocates, wherever the library allocates host memory itself
  *   fork     children of two threads while others allocate; they ask the driver, and exit
  *   clone    a child that no fork handler knows of exits while the parent goes on
  *   spawn    other programs, by vfork, posix_spawn and system
  */
-#include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -137,69 +134,6 @@ static void many(void)
 	printf("nothing stays behind: %d\n", resident() - before < 2 * (long)MIB);
 }
 
-/* --- signal: the library's own allocations, under its locks, too --- */
-
-static uintptr_t library_from, library_to;
-static unsigned handled;
-
-#define SEEN_BY_ALL __attribute__((visibility("default")))
-
-SEEN_BY_ALL void *calloc(size_t n, size_t size);
-extern void *__libc_calloc(size_t n, size_t size);
-
-void *calloc(size_t n, size_t size)
-{
-	uintptr_t caller = (uintptr_t)__builtin_return_address(0);
-	if (caller >= library_from && caller < library_to)
-		raise(SIGUSR1);
-	return __libc_calloc(n, size);
-}
-
-/* The simulated driver asks whether it is called under a lock: here it is, by the handler's doing.
- */
-SEEN_BY_ALL bool gm_lock_none_held(int from, int to);
-bool gm_lock_none_held(int from, int to)
-{
-	(void)from, (void)to;
-	return true;
-}
-
-static void handler(int number)
-{
-	CUdeviceptr p = 0;
-	(void)number;
-	expect(cuMemAlloc(&p, 3000));
-	expect(cuMemsetD8(p, 1, 3000));
-	expect(cuMemFree(p));
-	handled++;
-}
-
-static int find_library(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	(void)size, (void)arg;
-	if (!strstr(info->dlpi_name, "libgpumem.so"))
-		return 0;
-	library_from = info->dlpi_addr;
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_LOAD)
-			library_to = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr +
-				     info->dlpi_phdr[i].p_memsz;
-	return 1;
-}
-
-static void signals(void)
-{
-	MUST(cuInit(0));
-	context = use_device(0);
-	signal(SIGUSR1, handler);
-	dl_iterate_phdr(find_library, NULL);
-	pairs(20, 100);
-	pairs(20, 700000);
-	pairs(20, 20 * MIB);
-	library_from = library_to = 0;
-	printf("signals handled: %s\n", handled ? "some" : "none");
-}
-
 /* --- children --- */
 
 static void *churn(void *arg)
@@ -297,9 +231,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} modes[] = {{"early", early},	  {"init", init},     {"many", many},
-		     {"signal", signals}, {"fork", fork_all}, {"clone", clone_one},
-		     {"spawn", spawn_all}};
+	} modes[] = {{"early", early},	 {"init", init},       {"many", many},
+		     {"fork", fork_all}, {"clone", clone_one}, {"spawn", spawn_all}};
 	for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
 		if (strcmp(argv[1], modes[i].name) == 0)
 			modes[i].run();
