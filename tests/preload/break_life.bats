@@ -32,7 +32,9 @@ readable() {
 }
 
 @test "threads that all call cuInit" {
-	SIM_YIELD=1 alike break_threads init
+	SIM_YIELD=1 alike break_threads found
+	# Its entries are in assembler, whose acquire ThreadSanitizer does not see.
+	[[ $SANITIZE_LIB == *tsan* ]] || SIM_YIELD=1 alike break_threads init
 }
 
 @test "thousands of threads leave nothing behind" {

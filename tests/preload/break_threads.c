@@ -3,6 +3,7 @@
  * Threads and children at odd moments: `break_threads MODE`.
  *   early    threads that are there before cuInit
  *   init     threads that all call cuInit and go on at once
+ *   found    the same, after a call that had the library find the driver
  *   many     thousands of threads that come, allocate and end: nothing stays behind
  *   fork     children of two threads while others allocate; they ask the driver, and exit
  *   clone    a child that no fork handler knows of exits while the parent goes on
@@ -94,6 +95,12 @@ static void init(void)
 	pthread_barrier_init(&barrier, NULL, THREADS);
 	start(threads, THREADS, and_init);
 	join(threads, THREADS);
+}
+
+static void found(void)
+{
+	MUST(cuMemFree(0) == CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+	init();
 }
 
 static void *once(void *arg)
@@ -231,7 +238,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} modes[] = {{"early", early},	 {"init", init},       {"many", many},
+	} modes[] = {{"early", early},	 {"init", init},       {"found", found},    {"many", many},
 		     {"fork", fork_all}, {"clone", clone_one}, {"spawn", spawn_all}};
 	for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
 		if (strcmp(argv[1], modes[i].name) == 0)
