@@ -108,6 +108,8 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 		served(q, &b, 0);
 		return result;
 	}
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		gm_shim_pool_failed(q->context->ordinal, result);
 	if (!within_limit(q->context->ordinal, pool, q->size))
 		return refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	q->pitch = NULL; /* the pitch is ours already: the driver need only find the bytes */

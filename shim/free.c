@@ -33,7 +33,9 @@ static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdevicept
 	uint64_t end = gm_clock_ns();
 	if (result != CUDA_SUCCESS) {
 		gm_counter_add(there->ordinal, GM_C_free_failed, 1);
-		return result;
+		/* Of what is no block the driver knows best what is wrong: the current context may
+		 * be gone, and the block with it. */
+		return there->live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
 	}
 	gm_memops_set(b.id, false);
 	gm_counter_add(b.ordinal, GM_C_free_calls, 1);

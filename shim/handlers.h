@@ -41,7 +41,7 @@ static inline bool gm_shim_active(void)
 
 struct gm_shim_device {
 	CUdevice handle;
-	bool on;	/* it has virtual memory management */
+	atomic_bool on; /* it has virtual memory management that works */
 	uint64_t total; /* bytes */
 	uint64_t limit; /* GPUMEM_LIMIT here; UINT64_MAX: none */
 	size_t pitch;	/* rows of cuMemAllocPitch start at multiples of this */
@@ -56,6 +56,10 @@ void gm_shim_devices_find(bool pools, struct gm_log_device *log);
 
 /* The pool of a device, made at first need; NULL when it cannot have one. Calls the driver. */
 struct gm_pool *gm_shim_pool(unsigned ordinal);
+
+/* The pool of a device could not allocate for `why`, which is not a lack of memory: if it never
+ * could, the device is left to the driver from now on, and one line says so. */
+void gm_shim_pool_failed(unsigned ordinal, CUresult why);
 
 /* The pool made for a device so far, or NULL. */
 static inline struct gm_pool *gm_shim_pool_if_any(unsigned ordinal)
@@ -139,6 +143,12 @@ bool gm_memops_set(uint64_t block, bool on);
 /* One relaxed load while nobody uses it. */
 bool gm_memops_get(uint64_t block);
 void gm_memops_forget_all(void);
+
+/* --- network.c --- */
+
+/* Somebody asks whether a block can be shared: say once if it is a library that will take a slower
+ * road when it cannot. */
+void gm_shim_note_network(void);
 
 /* --- retry.c --- */
 

@@ -15,6 +15,7 @@ GM_TLS unsigned gm_shim_inside;
 struct gm_driver gm_shim_driver;
 
 static atomic_bool started;
+static pid_t process;	       /* that started */
 static GM_TLS uint64_t latest; /* when this thread's last timed call ended */
 
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
@@ -120,6 +121,7 @@ static enum gm_shim_state start(void)
 	static struct gm_log_device devices[GM_COUNTER_DEVICES];
 	static bool watching_forks;
 	const struct gm_knobs *knobs = gm_knob_get();
+	process = getpid();
 	gm_msg_set_level((enum gm_msg_level)knobs->verbose.choice);
 	if (!wanted(knobs) || !find_driver())
 		return GM_SHIM_OFF;
@@ -143,10 +145,11 @@ CUresult on_cuInit(unsigned int flags)
 	return result;
 }
 
-/* Numbers come from the pools' own books: at exit the driver may be half gone. */
+/* Numbers come from the pools' own books: at exit the driver may be half gone. A child that was
+ * made around fork handlers has its parent's state, whose log it must not close. */
 __attribute__((destructor)) static void finish(void)
 {
-	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE)
+	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE || getpid() != process)
 		return;
 	gm_shim_sample(gm_clock_ns(), true);
 	gm_log_close();

@@ -333,11 +333,15 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
 	return result;
 }
 
+/* It takes no current context, but minds one that was destroyed. */
 CUresult sim_cuMemFree_v2(CUdeviceptr address)
 {
+	CUresult result = sim_check_current();
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT)
+		return result;
 	if (!address)
 		return CUDA_SUCCESS;
-	CUresult result = sim_capture_unsafe();
+	result = sim_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct sim_region *region = sim_region_find(address);

@@ -37,9 +37,10 @@ static CUresult ask_device(struct gm_pool *pool)
 	if (memory < GM_POOL_GRANULE || granularity == 0 || GM_POOL_GRANULE % granularity)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	pool->memory = memory;
-	pool->exportable =
-		attribute(pool, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-	pool->rdma = attribute(pool, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+	if (attribute(pool, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+		pool->extras |= GM_CHUNK_RDMA;
+	if (attribute(pool, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+		pool->extras |= GM_CHUNK_EXPORTABLE;
 	return CUDA_SUCCESS;
 }
 

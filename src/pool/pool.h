@@ -90,9 +90,10 @@ void gm_pool_destroy(struct gm_pool *pool);
 
 /*
  * A block of `size` bytes (at least 1) owned by context `context`. 512-byte aligned; 2 MiB-aligned
- * from 64 MiB. Never waits for the GPU except at the device's limit, for retired memory. On success
- * *out is filled. CUDA_ERROR_OUT_OF_MEMORY: neither idle nor new memory, nor after giving idle
- * chunks back and waiting for retired ones; the caller may still ask the driver itself.
+ * when it holds a multiple of 2 MiB, and from 64 MiB on. Never waits for the GPU except at the
+ * device's limit, for retired memory. On success *out is filled. CUDA_ERROR_OUT_OF_MEMORY: neither
+ * idle nor new memory, nor after giving idle chunks back and waiting for retired ones; the caller
+ * may still ask the driver itself.
  */
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out);
 

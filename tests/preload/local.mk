@@ -56,3 +56,5 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -DLOADER $< -ldl
 %D%/loader/libcuda.so.1.1: %D%/fakecuda.c
 	$(PRELOAD_SHARED) -Wl,-Bsymbolic,-soname,libcuda.so.1.1 $<
+
+include %D%/break.mk
