@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/msg.h"
-#include "handlers.h"
+#include "foreign.h"
 
 static size_t least(size_t a, uint64_t b)
 {
@@ -61,15 +61,6 @@ CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevicep
 	if (psize)
 		*psize = b.size;
 	return CUDA_SUCCESS;
-}
-
-/* Natively a handle can be had of mapped memory only, and cuMemAlloc's is not. */
-CUresult on_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
-{
-	struct gm_block b;
-	if (gm_shim_active() && gm_shim_find((CUdeviceptr)addr, &b))
-		return CUDA_ERROR_INVALID_VALUE;
-	return real.cuMemRetainAllocationHandle(handle, addr);
 }
 
 /* A dma-buf names physical memory: the chunks under it stay where they are while the block lives.

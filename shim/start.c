@@ -101,9 +101,11 @@ static void forget(void)
 {
 	gm_shim_inside = 0;
 	latest = 0;
-	atomic_store(&gm_launch_watched, false);
+	atomic_store(&gm_launch_watched, 0);
 	gm_shim_devices_forget();
 	gm_foreign_forget_all();
+	gm_create_forget_all();
+	gm_graph_forget_all();
 	gm_peer_forget_all();
 	gm_memops_forget_all();
 	gm_capture_forget_all();
@@ -126,6 +128,8 @@ static enum gm_shim_state start(void)
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	open_log(pools, devices);
+	if (knobs->launches.flag)
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching_forks))
 		pthread_atfork(NULL, NULL, forget);
 	return GM_SHIM_ACTIVE;
