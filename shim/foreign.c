@@ -82,6 +82,7 @@ static void insert(const struct gm_foreign *what,
 void gm_foreign_add(const struct gm_foreign *what)
 {
 	insert(what, gm_account_given);
+	gm_shim_happened(gm_clock_ns());
 }
 
 void gm_foreign_add_here(struct gm_foreign what)

@@ -87,7 +87,18 @@ void gm_shim_sample(uint64_t now, bool last);
 /* In a forked child: the pools are the parent's; forget them untouched. */
 void gm_shim_devices_forget(void);
 
+/* --- used.c --- */
+
+/* Count what the driver said is used of a device, just now. */
+void gm_used_note(unsigned ordinal, uint64_t used);
+/* Ask about the current context's device, if GPUMEM_SAMPLE has passed since it was last asked. */
+void gm_used_look(uint64_t now);
+void gm_used_forget(void);
+
 /* --- records --- */
+
+/* Something happened at `now`: samples may be due when the handler leaves. */
+void gm_shim_happened(uint64_t now);
 
 /* Fill in what all records of calls have in common. `start` is when the call began. */
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,

@@ -37,6 +37,8 @@ CUresult on_cuMemGetInfo_v2(size_t *available, size_t *total)
 	if (context && (available || total) && result == CUDA_SUCCESS)
 		result = GM_PASS(real.cuMemGetInfo_v2(&have, &all));
 	if (context && result == CUDA_SUCCESS) {
+		if (all)
+			gm_used_note(context->ordinal, all - have);
 		adjust(context->ordinal, &have, &all);
 		if (available)
 			*available = have;

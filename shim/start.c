@@ -17,12 +17,17 @@ struct gm_driver gm_shim_driver;
 static atomic_bool started;
 static GM_TLS uint64_t latest; /* when this thread's last timed call ended */
 
+void gm_shim_happened(uint64_t now)
+{
+	latest = now;
+}
+
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 				const struct gm_context *context, uint64_t start, uint64_t end,
 				CUresult result)
 {
 	uint64_t duration = end - start;
-	latest = end;
+	gm_shim_happened(end);
 	return (struct gm_record){
 		.time = kind == GM_RECORD_FREE ? start : end,
 		.context = context ? (uint32_t)context->key : 0,
@@ -38,6 +43,7 @@ void gm_shim_leave(void)
 {
 	if (latest) {
 		gm_shim_sample(latest, false);
+		gm_used_look(latest);
 		latest = 0;
 	}
 	gm_log_poll();
@@ -103,6 +109,7 @@ static void forget(void)
 	latest = 0;
 	atomic_store(&gm_launch_watched, 0);
 	gm_shim_devices_forget();
+	gm_used_forget();
 	gm_foreign_forget_all();
 	gm_create_forget_all();
 	gm_graph_forget_all();
