@@ -75,10 +75,13 @@ static bool opened(const struct batch *b, size_t first, size_t n, CUresult resul
 	return any;
 }
 
+/* Where it failed, as the driver says it or leaves it unsaid, but counted from the first of all. */
 static CUresult run_part(const struct batch *b, size_t first, size_t n, size_t *failed)
 {
 	if (!n)
 		return CUDA_SUCCESS;
+	if (first)
+		*failed = SIZE_MAX;
 	CUresult result = run(b, first, n, failed);
 	if (result != CUDA_SUCCESS && opened(b, first, n, result))
 		result = run(b, first, n, failed);
@@ -95,7 +98,6 @@ static CUresult run_part(const struct batch *b, size_t first, size_t n, size_t *
 static CUresult run_all(const struct batch *b, size_t *failed)
 {
 	size_t first = 0;
-	*failed = SIZE_MAX;
 	for (size_t i = 0; i < b->n; i++) {
 		struct gm_transfer *t = &b->copies[i];
 		CUresult refused = gm_transfer_begin(t), result;
@@ -109,7 +111,6 @@ static CUresult run_all(const struct batch *b, size_t *failed)
 		}
 		if (result != CUDA_SUCCESS)
 			return result;
-		*failed = SIZE_MAX;
 		first = i + 1;
 	}
 	return run_part(b, first, b->n - first, failed);
@@ -143,10 +144,10 @@ static CUresult run_lines(struct batch *b, const struct gm_transfer *like, size_
 				   b->attributes + p->first_attribute, p->attribute_first, \
 				   p->n_attributes, __VA_ARGS__);                          \
 	}
-#define LINE_BATCH(symbol, own_stream, parameters, arguments, where)                            \
+#define LINE_BATCH(symbol, own_stream, parameters, arguments, look, where)                      \
 	CUresult on_##symbol parameters                                                         \
 	{                                                                                       \
-		size_t at = SIZE_MAX;                                                           \
+		size_t at = look;                                                               \
 		bool odd = !dsts || !srcs || !sizes || !n || !attributes || !attribute_first || \
 			   !n_attributes;                                                       \
 		if (odd || !gm_shim_enter())                                                    \
@@ -170,10 +171,12 @@ static CUresult run_lines(struct batch *b, const struct gm_transfer *like, size_
 		return result;                                                                  \
 	}
 
-#define TELL_WHERE                                    \
-	do                                            \
-		if (result != CUDA_SUCCESS && failed) \
-			*failed = at;                 \
+/* What the program finds there when the driver says nothing is what it left there. */
+#define LOOK_WHERE (failed ? *failed : SIZE_MAX)
+#define TELL_WHERE                    \
+	do                            \
+		if (failed)           \
+			*failed = at; \
 	while (0)
 #define PARAMETERS_V1                                                                    \
 	(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t n,               \
@@ -188,13 +191,13 @@ static CUresult run_lines(struct batch *b, const struct gm_transfer *like, size_
 #define ARGUMENTS_V2 (dsts, srcs, sizes, n, attributes, attribute_first, n_attributes, stream)
 
 RUN_LINES(cuMemcpyBatchAsync, failed, b->stream)
-LINE_BATCH(cuMemcpyBatchAsync, false, PARAMETERS_V1, ARGUMENTS_V1, TELL_WHERE)
+LINE_BATCH(cuMemcpyBatchAsync, false, PARAMETERS_V1, ARGUMENTS_V1, LOOK_WHERE, TELL_WHERE)
 RUN_LINES(cuMemcpyBatchAsync_ptsz, failed, b->stream)
-LINE_BATCH(cuMemcpyBatchAsync_ptsz, true, PARAMETERS_V1, ARGUMENTS_V1, TELL_WHERE)
+LINE_BATCH(cuMemcpyBatchAsync_ptsz, true, PARAMETERS_V1, ARGUMENTS_V1, LOOK_WHERE, TELL_WHERE)
 RUN_LINES(cuMemcpyBatchAsync_v2, b->stream)
-LINE_BATCH(cuMemcpyBatchAsync_v2, false, PARAMETERS_V2, ARGUMENTS_V2, (void)at)
+LINE_BATCH(cuMemcpyBatchAsync_v2, false, PARAMETERS_V2, ARGUMENTS_V2, SIZE_MAX, (void)at)
 RUN_LINES(cuMemcpyBatchAsync_v2_ptsz, b->stream)
-LINE_BATCH(cuMemcpyBatchAsync_v2_ptsz, true, PARAMETERS_V2, ARGUMENTS_V2, (void)at)
+LINE_BATCH(cuMemcpyBatchAsync_v2_ptsz, true, PARAMETERS_V2, ARGUMENTS_V2, SIZE_MAX, (void)at)
 
 /* --- boxes --- */
 
@@ -271,10 +274,10 @@ static CUresult run_boxes(struct batch *b, const struct gm_transfer *like, size_
 		(void)failed;                                                       \
 		return real.symbol(n, b->ops + first, __VA_ARGS__);                 \
 	}
-#define BOX_BATCH(symbol, own_stream, parameters, arguments, where)        \
+#define BOX_BATCH(symbol, own_stream, parameters, arguments, look, where)  \
 	CUresult on_##symbol parameters                                    \
 	{                                                                  \
-		size_t at = SIZE_MAX;                                      \
+		size_t at = look;                                          \
 		if (!n || !ops || !gm_shim_enter())                        \
 			return real.symbol arguments;                      \
 		struct batch b = {.n = n,                                  \
@@ -301,13 +304,15 @@ static CUresult run_boxes(struct batch *b, const struct gm_transfer *like, size_
 #define BOX_ARGUMENTS_V2 (n, ops, flags, stream)
 
 RUN_BOXES(cuMemcpy3DBatchAsync, failed, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync, false, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, TELL_WHERE)
+BOX_BATCH(cuMemcpy3DBatchAsync, false, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, LOOK_WHERE, TELL_WHERE)
 RUN_BOXES(cuMemcpy3DBatchAsync_ptsz, failed, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_ptsz, true, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, TELL_WHERE)
+BOX_BATCH(cuMemcpy3DBatchAsync_ptsz, true, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, LOOK_WHERE,
+	  TELL_WHERE)
 RUN_BOXES(cuMemcpy3DBatchAsync_v2, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_v2, false, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, (void)at)
+BOX_BATCH(cuMemcpy3DBatchAsync_v2, false, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX, (void)at)
 RUN_BOXES(cuMemcpy3DBatchAsync_v2_ptsz, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, true, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, (void)at)
+BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, true, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX,
+	  (void)at)
 
 #else
 

@@ -79,11 +79,12 @@ turn() {
 }
 
 @test "eight threads lose no byte" {
-	for way in async managed pinned created array graph; do
+	for way in async pool managed pinned registered created array; do
 		logged foreign $way threads
-		name=${way/pinned/host}
-		times=$((way == created ? 2 : 1))
+		name=${way/pinned/host} name=${name/pool/async}
+		times=1
 		[ $way != created ] || times=2
+		kind $name
 		[ "$(kind $name | cut -d' ' -f1-5)" = "4000 $((8000 * times * MIB)) 4000 $((8000 * times * MIB)) 0" ]
 		peak=$(kind $name | cut -d' ' -f6)
 		[ "$peak" -ge $((2 * times * MIB)) ] && [ "$peak" -le $((16 * times * MIB)) ]
@@ -207,10 +208,19 @@ turn() {
 	grep -q '^lines that fit: CUDA_SUCCESS, failed at -1, arrived 1000 1000 1000$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
+@test "likewise when neither can reach the other" {
+	SIM_DEVICES=2 same batch peers
+	export SIM_FAIL=$(yes cuDeviceCanAccessPeer:1:101 | head -n 400 | paste -sd,)
+	SIM_DEVICES=2 same batch peers
+	SIM_DEVICES=2 SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/batch" peers >/dev/null
+	[ "$(grep -cx 'cuMemcpyPeerAsync 0' "$BATS_TEST_TMPDIR/trace")" -gt 6 ]
+}
+
 @test "each copy of a batch is counted, those of a refused one are not" {
 	logged batch
-	# Lines: 6 batches of 3; of those with the second too long the first, 6 times; boxes: 2 of 3, and so on.
-	calls=$(counter copy_d2d_calls)
-	[ "$calls" -ge 24 ]
-	[ "$(counter bounds_refused)" -ge 18 ]
+	# Lines: 6 batches of 3, 6 times the first before a bad one; boxes: 2 of 3, 2 times the first, around an array 6.
+	[ "$(counter copy_d2d_calls)" -eq $((18 + 6 + 6 + 2 + 6)) ]
+	[ "$(counter copy_other_calls)" -eq 2 ]
+	[ "$(counter copy_d2d_bytes)" -eq $((18000 + 60 + 4200 + 200 + 600)) ]
+	[ "$(counter bounds_refused)" -eq 16 ]
 }
