@@ -296,7 +296,8 @@ CUresult sim_cuCtxGetId(CUcontext handle, unsigned long long *id)
 {
 	struct sim_context *ctx;
 	CUresult result = sim_context_of(handle, &ctx);
-	if (result != CUDA_SUCCESS)
+	/* a broken context still says who it is (measured on driver 580) */
+	if (result != CUDA_SUCCESS && !(ctx && ctx->alive))
 		return result;
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
