@@ -36,6 +36,7 @@ struct batch {
 	/* Copies of boxes. */
 	CUDA_MEMCPY3D_BATCH_OP *ops;
 	unsigned long long flags;
+	bool silent; /* the driver does not say which one left its block */
 };
 
 static bool cut(const struct batch *b, size_t first, size_t n, struct part *part)
@@ -105,7 +106,7 @@ static CUresult run_all(const struct batch *b, size_t *failed)
 			continue;
 		result = run_part(b, first, i - first, failed);
 		if (result == CUDA_SUCCESS) {
-			*failed = i;
+			*failed = b->silent ? SIZE_MAX : i;
 			result = gm_transfer_end(t, refused == CUDA_SUCCESS ? gm_transfer_by_peer(t)
 									    : refused);
 		}
@@ -243,8 +244,30 @@ static CUDA_MEMCPY3D box_of(const CUDA_MEMCPY3D_BATCH_OP *op)
 	return c;
 }
 
+static bool operand_is_valid(const CUmemcpy3DOperand *o, const CUextent3D *extent)
+{
+	size_t row = o->op.ptr.rowLength, rows = o->op.ptr.layerHeight;
+	return o->type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
+	       ((!row || row >= extent->width) && (!rows || rows >= extent->height));
+}
+
+/* The driver looks at every description before it does any copy. */
+static bool all_are_valid(const struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		const CUDA_MEMCPY3D_BATCH_OP *op = &b->ops[i];
+		if (!op->extent.width || !op->extent.height || !op->extent.depth ||
+		    !operand_is_valid(&op->src, &op->extent) ||
+		    !operand_is_valid(&op->dst, &op->extent))
+			return false;
+	}
+	return true;
+}
+
 static CUresult run_boxes(struct batch *b, const struct gm_transfer *like, size_t *failed)
 {
+	if (!all_are_valid(b))
+		return run(b, 0, b->n, failed);
 	CUDA_MEMCPY3D *boxes = calloc(b->n, sizeof *boxes);
 	b->copies = calloc(b->n, sizeof *b->copies);
 	if (!boxes || !b->copies) {
@@ -284,7 +307,8 @@ static CUresult run_boxes(struct batch *b, const struct gm_transfer *like, size_
 				  .stream = stream,                        \
 				  .run = run_##symbol,                     \
 				  .ops = ops,                              \
-				  .flags = flags};                         \
+				  .flags = flags,                          \
+				  .silent = true};                         \
 		const struct gm_transfer like = {.hook = GM_HOOK_##symbol, \
 						 .flags = GM_RECORD_ASYNC, \
 						 .stream = stream,         \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Batches of copies: `batch` on one device, `batch peers` between two. Each says what it answered,
- * where it failed, and what arrived. Also built with CUDA_API_PER_THREAD_DEFAULT_STREAM.
+ * Batches of copies: `batch` on one device, `batch peers` between two, `batch foreign` from
+ * stream-ordered memory of another. Each says what it answered, where it failed, and what arrived.
+ * Also built with CUDA_API_PER_THREAD_DEFAULT_STREAM.
  */
 #include "program.h"
 
@@ -121,14 +122,18 @@ static void odd(void)
 	SAY(cuMemcpy3DBatchAsync(0, NULL, 0, stream));
 }
 
-static void allocate(int from, int to)
+static void allocate(int from, int to, bool foreign)
 {
 	for (int i = 0; i < N; i++) {
 		MUST(cuCtxSetCurrent(context[to]));
 		MUST(cuMemAlloc(&dst[i], SIZE));
 		/* The middle copy alone crosses over. */
 		MUST(cuCtxSetCurrent(context[i == 1 ? from : to]));
-		MUST(cuMemAlloc(&src[i], SIZE));
+		if (foreign && i == 1)
+			MUST(cuMemAllocAsync(&src[i], SIZE, NULL));
+		else
+			MUST(cuMemAlloc(&src[i], SIZE));
+		MUST(cuCtxSynchronize());
 	}
 	MUST(cuCtxSetCurrent(context[to]));
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -136,12 +141,12 @@ static void allocate(int from, int to)
 
 int main(int argc, char **argv)
 {
-	bool peers = argc > 1 && strcmp(argv[1], "peers") == 0;
+	bool peers = argc > 1, foreign = peers && strcmp(argv[1], "foreign") == 0;
 	MUST(cuInit(0));
 	context[0] = use_device(0);
 	if (peers)
 		context[1] = use_device(1);
-	allocate(peers, 0);
+	allocate(peers, 0, foreign);
 	lines("lines that fit", SIZE, SIZE, SIZE);
 	lines("the second too long", 10, SIZE + 1, SIZE);
 	lines("the first too long", SIZE + 1, 10, 10);

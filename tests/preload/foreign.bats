@@ -199,13 +199,19 @@ turn() {
 	for program in batch batch_ptsz; do
 		same $program
 		grep -q '^the second too long: CUDA_ERROR_INVALID_VALUE, failed at 1, arrived 10 0 0$' "$BATS_TEST_TMPDIR/preloaded"
-		grep -q '^the second too high: CUDA_ERROR_INVALID_VALUE, failed at 1, arrived 100 0 0$' "$BATS_TEST_TMPDIR/preloaded"
+		grep -q '^the second too high: CUDA_ERROR_INVALID_VALUE, failed at -1, arrived 100 0 0$' "$BATS_TEST_TMPDIR/preloaded"
+		grep -q '^the second too wide: CUDA_ERROR_INVALID_VALUE, failed at 1, arrived 0 0 0$' "$BATS_TEST_TMPDIR/preloaded"
 	done
 }
 
 @test "batches of copies between two devices" {
 	SIM_DEVICES=2 same batch peers
 	grep -q '^lines that fit: CUDA_SUCCESS, failed at -1, arrived 1000 1000 1000$' "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "likewise with memory that is not the pool's" {
+	SIM_DEVICES=2 same batch foreign
+	SIM_DEVICES=2 same batch_ptsz foreign
 }
 
 @test "likewise when neither can reach the other" {
