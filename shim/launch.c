@@ -17,22 +17,24 @@ static CUresult launched(CUresult result)
 	return result;
 }
 
-#define LAUNCH(symbol, parameters, arguments)                                                   \
-	static __attribute__((noinline)) CUresult watched_##symbol parameters                   \
-	{                                                                                       \
-		CUresult result = real.symbol arguments;                                        \
-		if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) || !gm_shim_enter())          \
-			return launched(result);                                                \
-		if (gm_retry(result))                                                           \
-			result = GM_PASS(real.symbol arguments);                                \
-		gm_shim_leave();                                                                \
-		return launched(result);                                                        \
-	}                                                                                       \
-	CUresult on_##symbol parameters                                                         \
-	{                                                                                       \
-		if (GM_LIKELY(!atomic_load_explicit(&gm_launch_watched, memory_order_relaxed))) \
-			return real.symbol arguments;                                           \
-		return watched_##symbol arguments;                                              \
+#define LAUNCH(symbol, parameters, arguments)                                                    \
+	static __attribute__((noinline)) CUresult watched_##symbol parameters                    \
+	{                                                                                        \
+		CUresult result = real.symbol arguments;                                         \
+		if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) || !gm_shim_enter())           \
+			return launched(result);                                                 \
+		if (gm_retry(result))                                                            \
+			result = GM_PASS(real.symbol arguments);                                 \
+		gm_shim_leave();                                                                 \
+		return launched(result);                                                         \
+	}                                                                                        \
+	/* One call at the end, so that the compiler leaves all arguments where they are. */     \
+	CUresult on_##symbol parameters                                                          \
+	{                                                                                        \
+		__typeof__(real.symbol) next = real.symbol;                                      \
+		if (GM_UNLIKELY(atomic_load_explicit(&gm_launch_watched, memory_order_relaxed))) \
+			next = watched_##symbol;                                                 \
+		return next arguments;                                                           \
 	}
 #define LAUNCHES(symbol, parameters, arguments) \
 	LAUNCH(symbol, parameters, arguments)   \
