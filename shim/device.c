@@ -114,7 +114,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		return there;
 	}
 	gm_peer_apply(ordinal, pool);
-	atomic_store_explicit(&gm_launch_watched, true, memory_order_relaxed);
+	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	return pool;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/msg.h"
-#include "handlers.h"
+#include "foreign.h"
 
 static size_t least(size_t a, uint64_t b)
 {
@@ -37,6 +37,8 @@ CUresult on_cuMemGetInfo_v2(size_t *available, size_t *total)
 	if (context && (available || total) && result == CUDA_SUCCESS)
 		result = GM_PASS(real.cuMemGetInfo_v2(&have, &all));
 	if (context && result == CUDA_SUCCESS) {
+		if (all)
+			gm_used_note(context->ordinal, all - have);
 		adjust(context->ordinal, &have, &all);
 		if (available)
 			*available = have;
@@ -63,18 +65,6 @@ CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevicep
 			*psize = b.size;
 	}
 	return result;
-}
-
-/* Natively a handle can be had of mapped memory only, and cuMemAlloc's is not; ours would be of a
- * whole chunk, neighbours included. */
-CUresult on_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
-{
-	struct gm_block b;
-	if (!gm_shim_active() || !gm_shim_find((CUdeviceptr)addr, &b))
-		return real.cuMemRetainAllocationHandle(handle, addr);
-	if (b.live)
-		gm_shim_note_network();
-	return CUDA_ERROR_INVALID_VALUE;
 }
 
 /* A dma-buf names physical memory: the chunks under it stay where they are while the block lives.

@@ -18,12 +18,17 @@ static atomic_bool started;
 static pid_t process;	       /* that started */
 static GM_TLS uint64_t latest; /* when this thread's last timed call ended */
 
+void gm_shim_happened(uint64_t now)
+{
+	latest = now;
+}
+
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 				const struct gm_context *context, uint64_t start, uint64_t end,
 				CUresult result)
 {
 	uint64_t duration = end - start;
-	latest = end;
+	gm_shim_happened(end);
 	return (struct gm_record){
 		.time = kind == GM_RECORD_FREE ? start : end,
 		.context = context ? (uint32_t)context->key : 0,
@@ -39,6 +44,7 @@ void gm_shim_leave(void)
 {
 	if (latest) {
 		gm_shim_sample(latest, false);
+		gm_used_look(latest);
 		latest = 0;
 	}
 	gm_log_poll();
@@ -102,9 +108,12 @@ static void forget(void)
 {
 	gm_shim_inside = 0;
 	latest = 0;
-	atomic_store(&gm_launch_watched, false);
+	atomic_store(&gm_launch_watched, 0);
 	gm_shim_devices_forget();
+	gm_used_forget();
 	gm_foreign_forget_all();
+	gm_create_forget_all();
+	gm_graph_forget_all();
 	gm_peer_forget_all();
 	gm_memops_forget_all();
 	gm_capture_forget_all();
@@ -128,6 +137,8 @@ static enum gm_shim_state start(void)
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	open_log(pools, devices);
+	if (knobs->launches.flag)
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching_forks))
 		pthread_atfork(NULL, NULL, forget);
 	return GM_SHIM_ACTIVE;

@@ -105,6 +105,10 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
  */
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
 
+/* Likewise for a block that nothing on the GPU uses any more, as the caller has seen to: waits for
+ * nothing. */
+CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
+
 /* True if `address` lies in the pool's range; *out then says what is there. O(1), lock-free, no
  * allocation: safe inside the driver's own callbacks. */
 bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
