@@ -9,3 +9,4 @@ include tests/preload/local.mk
 include tests/cli/local.mk
 include tests/gpu/local.mk
 include tests/lint/local.mk
+include tests/checks.mk

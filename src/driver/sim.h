@@ -12,7 +12,8 @@
  * SIM_FAIL ("cuMemCreate:3[:CODE]", comma separated: the 3rd call fails, with
  * CUDA_ERROR_OUT_OF_MEMORY or CODE), SIM_TRACE (file: one line a call, "symbol result"),
  * SIM_LEAKS=1 (at exit, say what gm_sim_leaks finds: handles, mappings, reservations, allocations,
- * events and streams), SIM_YIELD=1 (each call lets other threads go first, to lose every race).
+ * events and streams), SIM_YIELD=1 (each call lets other threads go first, to lose every race),
+ * SIM_MEMFD=1 (shared pages are files, for memcheck).
  */
 #ifndef GM_DRIVER_SIM_H
 #define GM_DRIVER_SIM_H

@@ -7,7 +7,7 @@ BEHAVIOUR_TESTS = tests/preload/answers tests/preload/attributes tests/preload/b
 check_PROGRAMS += $(BEHAVIOUR_TESTS)
 dist_check_SCRIPTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
 TESTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
-EXTRA_DIST += tests/preload/behaviour.bash
+EXTRA_DIST += tests/preload/behaviour.bash tests/preload/driver.bash
 
 tests_preload_answers_SOURCES = tests/preload/answers.c tests/preload/program.h
 tests_preload_answers_LDADD = $(BEHAVIOUR_LDADD)
