@@ -233,7 +233,7 @@ struct sim_settings {
 	unsigned devices;
 	size_t memory;
 	int trace; /* descriptor, or -1 */
-	bool memfd;
+	bool memfd, peer;
 };
 
 struct sim {

@@ -2,7 +2,7 @@
 # Programs that are run natively and preloaded, on the simulated pair.
 BEHAVIOUR_LDADD = tests/sim/lib/libcuda.so.1 -lpthread -ldl
 BEHAVIOUR_TESTS = tests/preload/answers tests/preload/attributes tests/preload/bounds tests/preload/bounds_ptds \
-	tests/preload/captures tests/preload/contexts tests/preload/forks tests/preload/held tests/preload/peers \
+	tests/preload/captures tests/preload/contexts tests/preload/forks tests/preload/held tests/preload/peers tests/preload/peers_ptds \
 	tests/preload/pressure tests/preload/race
 check_PROGRAMS += $(BEHAVIOUR_TESTS)
 dist_check_SCRIPTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
@@ -28,6 +28,9 @@ tests_preload_held_SOURCES = tests/preload/held.c tests/preload/program.h tests/
 tests_preload_held_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_peers_SOURCES = tests/preload/peers.c tests/preload/program.h
 tests_preload_peers_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_peers_ptds_SOURCES = tests/preload/peers.c tests/preload/program.h
+tests_preload_peers_ptds_CPPFLAGS = $(AM_CPPFLAGS) -DCUDA_API_PER_THREAD_DEFAULT_STREAM
+tests_preload_peers_ptds_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_pressure_SOURCES = tests/preload/pressure.c tests/preload/program.h
 tests_preload_pressure_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_race_SOURCES = tests/preload/race.c tests/preload/program.h
