@@ -10,3 +10,4 @@ include tests/cli/local.mk
 include tests/cli/wrong.mk
 include tests/gpu/local.mk
 include tests/lint/local.mk
+include tests/checks.mk
