@@ -8,4 +8,5 @@ include tests/sim/local.mk
 include tests/preload/local.mk
 include tests/cli/local.mk
 include tests/gpu/local.mk
+include tests/bench/exec.mk
 include tests/lint/local.mk
