@@ -9,6 +9,7 @@
 #include "base/msg.h"
 #include "handlers.h"
 #include "knob/knob.h"
+#include "late.h"
 
 _Atomic(enum gm_shim_state) gm_shim_state;
 GM_TLS unsigned gm_shim_inside;
@@ -58,9 +59,18 @@ static bool program_matches(const char *pattern)
 	return fnmatch(pattern, slash ? slash + 1 : path, 0) == 0;
 }
 
+/* Only a program that got at the driver without libdl and libpthread, before glibc 2.34. */
+static bool has_libraries(void)
+{
+	const char *missing = gm_late_missing();
+	if (missing)
+		gm_msg(GM_MSG_WARN, "off: this process has no %s", missing);
+	return !missing;
+}
+
 static bool wanted(const struct gm_knobs *knobs)
 {
-	return gm_resolve_on() && knobs->enable.flag && program_matches(knobs->program.text) &&
+	return knobs->enable.flag && program_matches(knobs->program.text) &&
 	       !gm_knob_must_stay_off();
 }
 
@@ -119,6 +129,8 @@ static enum gm_shim_state start(void)
 {
 	static struct gm_log_device devices[GM_COUNTER_DEVICES];
 	static bool watching_forks;
+	if (!gm_resolve_on() || !has_libraries())
+		return GM_SHIM_OFF;
 	const struct gm_knobs *knobs = gm_knob_get();
 	gm_msg_set_level((enum gm_msg_level)knobs->verbose.choice);
 	if (!wanted(knobs) || !find_driver())
