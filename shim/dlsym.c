@@ -65,9 +65,9 @@ GM_EARLY static dlsym_fn *find_next(void)
 GM_EARLY dlsym_fn *gm_dlsym_find(void)
 {
 	dlsym_fn *next = has_dlvsym() ? find_next() : find_behind_us();
-	next = next ? next : none;
-	atomic_store_explicit(&gm_dlsym_real, next, memory_order_release);
-	return next;
+	if (next)
+		atomic_store_explicit(&gm_dlsym_real, next, memory_order_release);
+	return next ? next : none; /* for now: libdl may still come */
 }
 
 static dlsym_fn *real_dlsym(void)

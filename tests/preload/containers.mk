@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What containers and batch systems take away, and what they start at once.
+CONTAINERS_BATS = tests/preload/containers.bats
+check_PROGRAMS += tests/preload/containers_confine
+tests_preload_containers_confine_SOURCES = tests/preload/containers_confine.c
+dist_check_SCRIPTS += $(CONTAINERS_BATS)
+TESTS += $(CONTAINERS_BATS)
