@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What containers and batch systems take away, and what they start at once.
-CONTAINERS_BATS = tests/preload/containers.bats
+CONTAINERS_BATS = tests/preload/containers.bats tests/preload/ranks.bats
 check_PROGRAMS += tests/preload/containers_confine
 tests_preload_containers_confine_SOURCES = tests/preload/containers_confine.c
 dist_check_SCRIPTS += $(CONTAINERS_BATS)
 TESTS += $(CONTAINERS_BATS)
+EXTRA_DIST += tests/preload/ranks.sh
