@@ -12,6 +12,7 @@
 #include <features.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/stat.h>
 
 /* Since 2.38 strtol and its kind are renamed to __isoc23_strtol for GNU programs. */
@@ -22,9 +23,11 @@
 
 #if defined __x86_64__
 #define GM_GLIBC_FIRST "GLIBC_2.2.5"
+#define GM_GLIBC_LATER(version) version
 #define GM_GLIBC_STAT 1 /* the kernel's struct stat, in the words of __fxstat */
 #elif defined __aarch64__
 #define GM_GLIBC_FIRST "GLIBC_2.17" /* of everything older, too */
+#define GM_GLIBC_LATER(version) GM_GLIBC_FIRST
 #define GM_GLIBC_STAT 0
 #else
 #error "gpumem runs on x86-64 and AArch64"
@@ -36,12 +39,17 @@
  * The functions of libdl and libpthread. The preload does not name these two as needed: as of 2.34
  * they are empty, and loading them cost each process that is started more than all the rest of us.
  * So each is a weak reference behind a pointer, gm_late_<function>. Before 2.34 a program may start
- * without them: shim/late.c fills in what was missing, once libcuda has brought them along.
+ * without them: shim/late.c fills in what was missing, once libcuda has brought them along. A
+ * program of musl, where there is no CUDA, gets nothing of this but must start all the same.
  *
  * On such a system itself nothing of this is needed, and both are linked.
  */
 #if __GLIBC_PREREQ(2, 34)
 #define GM_GLIBC_LATE 1
+/* What pthread_atfork is over; it is told which object to forget the handlers with, NULL: none. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+			     void *object);
+
 #define GM_LATE(function, version) extern __typeof__(function) *gm_late_##function;
 #include "base/glibc.def"
 #undef GM_LATE
@@ -51,6 +59,7 @@
 #define dlerror(...) gm_late_dlerror(__VA_ARGS__)
 #define dlopen(...) gm_late_dlopen(__VA_ARGS__)
 #define dlvsym(...) gm_late_dlvsym(__VA_ARGS__)
+#define pthread_atfork(...) gm_late___register_atfork(__VA_ARGS__, NULL)
 #define pthread_once(...) gm_late_pthread_once(__VA_ARGS__)
 #define pthread_rwlock_destroy(...) gm_late_pthread_rwlock_destroy(__VA_ARGS__)
 #define pthread_rwlock_init(...) gm_late_pthread_rwlock_init(__VA_ARGS__)

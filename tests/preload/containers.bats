@@ -253,6 +253,16 @@ WITHOUT='the program goes on without one'
 	no_log
 }
 
+@test "a program of another libc starts, as in a container of Alpine's" {
+	command -v musl-gcc >/dev/null || skip "no musl-gcc"
+	NATIVE=(env LD_LIBRARY_PATH="$BATS_TEST_TMPDIR")
+	PRELOADED=("${NATIVE[@]}" LD_PRELOAD="$LIBRARY" GPUMEM_VERBOSE=4)
+	musl-gcc -o "$BATS_TEST_TMPDIR/musl" "$BATS_TEST_DIRNAME/containers_musl.c"
+	alike "$BATS_TEST_TMPDIR/musl"
+	says
+	no_log
+}
+
 @test "containers with one pid, one host and one folder lose no log" {
 	local space i
 	for space in "unshare -pf" "unshare -rpf" ""; do

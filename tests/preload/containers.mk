@@ -5,7 +5,7 @@ check_PROGRAMS += tests/preload/containers_confine
 tests_preload_containers_confine_SOURCES = tests/preload/containers_confine.c
 dist_check_SCRIPTS += $(CONTAINERS_BATS)
 TESTS += $(CONTAINERS_BATS)
-EXTRA_DIST += tests/preload/commands.sh tests/preload/containers_witness.c tests/preload/ranks.sh
+EXTRA_DIST += tests/preload/commands.sh tests/preload/containers_musl.c tests/preload/containers_witness.c tests/preload/ranks.sh
 
 check_DATA += tests/preload/libwitness.so
 tests/preload/libwitness.so: tests/preload/containers_witness.c
