@@ -15,6 +15,8 @@ int gm_fd_raise(int fd)
 	if (high < 0 && fd > STDERR_FILENO)
 		return fd;
 	close(fd);
+	if (high < 0)
+		errno = EMFILE;
 	return high;
 }
 

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 /* The same file under a number of at least 200 if there is one, close-on-exec; `fd` is closed then.
- * Never one of the standard three, which the program may have closed and still write to: -1, and
- * `fd` closed, if no other is free. */
+ * Never one of the standard three, which the program may have closed and still write to: -1, EMFILE
+ * and `fd` closed, if no other is free. */
 int gm_fd_raise(int fd);
 
 /*
