@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Preloaded in front of libgpumem.so: writes a line on standard error for each call of these that
- * comes from there, and a byte to the file WITNESS_COUNT for each process that has both of them.
+ * comes from there (but for a tail call, which hides its caller), and a byte to the file
+ * WITNESS_COUNT for each process that has both of them.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
