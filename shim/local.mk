@@ -6,6 +6,7 @@ libgpumem_la_SOURCES = %D%/dlsym.c %D%/hooks.c %D%/late.c %D%/late.h %D%/object.
 libgpumem_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
 libgpumem_la_CCASFLAGS = $(AM_CCASFLAGS)
 libgpumem_la_CFLAGS = $(AM_CFLAGS) -fPIC
+# Two segments rather than four (noseparate-code): each is a system call and page faults in every process.
 libgpumem_la_LIBADD = libgm.la
 libgpumem_la_LDFLAGS = -module -avoid-version -shared -Wl,--version-script=%D%/libgpumem.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,noseparate-code,-z,now,-z,nodelete,-z,relro,-z,noexecstack
