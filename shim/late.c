@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "late.h"
 
+#include <stddef.h>
+
 #include "object.h"
 
 #ifdef GM_GLIBC_LATE
