@@ -131,8 +131,11 @@ bool gm_counters_open(void)
 	if (fd < 0)
 		return open_failed("memfd_create", saved);
 	fd = gm_fd_raise(fd);
+	if (fd < 0)
+		return open_failed("memfd_create", saved);
 	struct gm_counter_page *page = MAP_FAILED;
-	if (!ftruncate(fd, sizeof *page))
+	errno = gm_fd_extend(fd, sizeof *page);
+	if (!errno)
 		page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED || !gm_fd_identify(fd, &memfd_identity)) {
 		open_failed("mmap", saved);
