@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "log/frag.h"
 #include "tool.h"
 
 /* Past this share of the memory mapped, idle memory that cannot be given back is worth a line. */
@@ -139,7 +140,7 @@ static bool in_pieces(const struct gm_figures *figures, char *out, struct text *
 	for (unsigned i = 0; i < figures->n_devices; i++) {
 		const struct gm_sample *s = &figures->devices[i].last;
 		if (!figures->devices[i].sampled ||
-		    gm_figures_external(s->idle, s->largest_after_remap) < PIECES_PPM ||
+		    gm_frag_external_ppm(s->idle, s->largest_after_remap) < PIECES_PPM ||
 		    s->idle / 10 < s->mapped / 100)
 			continue;
 		return say(out,

@@ -20,6 +20,11 @@ static const struct gm_command commands[] = {
 	 "[OPTION]... [LOG]...", "Say what a run did with device memory",
 	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"frag", gm_frag_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_SIZE,
+	 "[OPTION]... [LOG]...", "Say how fragmented the pool was, and what was idle by size",
+	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"env", gm_env_main, GM_OPTIONS_OUTPUT, "[OPTION]... [LOG|PID]",
 	 "List every knob: value, default, source, help",
 	 "Values are those of the environment, of the run that wrote LOG, or of process PID."},

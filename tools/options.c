@@ -9,6 +9,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/size.h"
+#include "log/record.h"
+
 enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
 
 static const struct option_info {
@@ -131,6 +134,11 @@ static bool set_rows(struct gm_options *options, const char *text)
 	return number_parse(text, 1, INT_MAX, &options->rows);
 }
 
+static bool set_size(struct gm_options *options, const char *text)
+{
+	return gm_size_parse(text, &options->size) && options->size >= GM_SAMPLE_LEAST;
+}
+
 static const struct {
 	bool (*set)(struct gm_options *options, const char *text);
 	const char *expected;
@@ -140,6 +148,7 @@ static const struct {
 	[GM_OPTION_INDEX_SORT] = {set_sort, "rank, program, start, requested, mapped, calls or "
 					    "failed"},
 	[GM_OPTION_INDEX_ROWS] = {set_rows, "a number from 1 on"},
+	[GM_OPTION_INDEX_SIZE] = {set_size, "a size of 64K or more"},
 	[GM_OPTION_INDEX_COLOR] = {set_color, "auto, always or never"},
 	[GM_OPTION_INDEX_WIDTH] = {set_width, "a number from 40 to 1000"},
 };

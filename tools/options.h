@@ -4,6 +4,7 @@
 #define GM_TOOLS_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "tool.h"
 
@@ -28,6 +29,7 @@ struct gm_options {
 	char unit;     /* 0: chosen by size; else one of B K M G */
 	unsigned rows; /* UINT_MAX: all */
 	unsigned width;
+	uint64_t size;	  /* 0: none */
 	const char *sort; /* NULL: the command's own order */
 	int status;	  /* set when gm_options_next returned GM_OPTIONS_STOP */
 };

@@ -107,7 +107,9 @@ void gm_frag_usable(const struct gm_sample *sample, uint64_t size, uint64_t *lea
 	unsigned bin = gm_frag_bin(size);
 	uint64_t low = gm_frag_bin_least(bin), bytes = bytes_in(sample, bin);
 	uint64_t n = sample->idle_runs[bin];
-	uint64_t high = bin + 1 < GM_SAMPLE_BINS ? 2 * low : sample->largest_idle + GM_SAMPLE_UNIT;
+	uint64_t high = sample->largest_idle + GM_SAMPLE_UNIT; /* none is as long */
+	if (bin + 1 < GM_SAMPLE_BINS && high > 2 * low)
+		high = 2 * low;
 	*least = *most = 0;
 	if (size > sample->largest_idle)
 		return;
@@ -124,4 +126,6 @@ void gm_frag_usable(const struct gm_sample *sample, uint64_t size, uint64_t *lea
 		*least += at_least(bytes, n, high, size);
 		*most += at_most(bytes, n, low, size);
 	}
+	*least = *least > sample->largest_idle ? *least : sample->largest_idle;
+	*most = *most > *least ? *most : *least;
 }

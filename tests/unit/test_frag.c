@@ -97,8 +97,12 @@ static void test_tightness(void)
 				least = is < least ? is : least;
 				most = is > most ? is : most;
 			}
-		s.largest_idle = 2 * low; /* is not to help */
+		s.largest_idle = 2 * low; /* another one, that is known */
+		s.idle_units[2] = (uint32_t)(2 * low / UNIT);
+		s.idle_runs[2] = 1;
 		gm_frag_usable(&s, size, &is_least, &is_most);
+		is_least -= 2 * low;
+		is_most -= 2 * low;
 		loose += is_least != least || is_most != most;
 	}
 	TAP_IS(loose, 0, "and are no wider than they must be");
@@ -113,9 +117,16 @@ static void test_edges(void)
 	TAP_OK(low == 100 * GM_KIB && high == low, "one run is known exactly: it is enough");
 	gm_frag_usable(&s, 101 * GM_KIB, &low, &high);
 	TAP_OK(low == 0 && high == 0, "or it is not");
+	const uint64_t two[] = {100 * GM_KIB, 80 * GM_KIB};
+	s = sample_of(two, 2);
+	gm_frag_usable(&s, 90 * GM_KIB, &low, &high);
+	TAP_OK(low == 100 * GM_KIB && high == 180 * GM_KIB,
+	       "of two, the longest is enough, and the other may be");
 	s.idle_runs[1] = UINT16_MAX;
 	gm_frag_usable(&s, 90 * GM_KIB, &low, &high);
-	TAP_OK(low == 0 && high == 100 * GM_KIB, "of too many to count, nothing is known");
+	TAP_OK(low == 100 * GM_KIB && high == 180 * GM_KIB,
+	       "of too many to count, only the longest is known");
+	s = sample_of(one, 1);
 	TAP_OK(gm_frag_has_bins(&s), "a sample with bins has them");
 	TAP_IS(gm_frag_in_runs(&s), 100 * GM_KIB, "and their sum");
 	s = (struct gm_sample){.idle = GM_MIB, .idle_extents = 1};
