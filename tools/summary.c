@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "findings.h"
+
 /* The figures that several logs are compared by. */
 static uint64_t requested(const struct gm_figures *f)
 {
@@ -138,6 +140,7 @@ void gm_summary_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 	gm_emit_break(emit);
 	across(emit, logs, n);
 	gm_emit_break(emit);
+	gm_findings_show_many(emit, logs, n);
 	gm_emit_line(emit, "next", "gpumemstat %s, the one with the most mapped",
 		     logs[most].figures.about->path);
 }

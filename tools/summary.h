@@ -5,7 +5,7 @@
 #include "logs.h"
 
 /* All about one log. JSON: the members of an object that the caller has opened. */
-void gm_summary_one(struct gm_emit *emit, const struct gm_logs_one *log);
+void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log);
 
 /* Fragmentation of a device: now, at its highest, as a mean. */
 void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *figures,

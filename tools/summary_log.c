@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "advice.h"
 #include "base/size.h"
+#include "findings.h"
 #include "summary.h"
 
 #define N(array) (sizeof(array) / sizeof *(array))
@@ -367,22 +367,9 @@ static void refusals(struct gm_emit *emit, const struct gm_figures *f)
 		gm_emit_line(emit, "", "and %zu more", f->refusals.n - REFUSALS_SHOWN);
 }
 
-static void advice(struct gm_emit *emit, const struct gm_figures *f)
+void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 {
-	char text[GM_ADVICE_MOST][GM_ADVICE_LENGTH];
-	unsigned n = gm_advice(f, text);
-	gm_emit_break(emit);
-	gm_emit_list(emit, "advice");
-	for (unsigned i = 0; i < n; i++) {
-		gm_emit_value(emit, NULL, GM_TEXT(text[i]));
-		gm_emit_line(emit, i == 0 ? "findings" : "", "%s", text[i]);
-	}
-	gm_emit_end(emit);
-}
-
-void gm_summary_one(struct gm_emit *emit, const struct gm_logs_one *log)
-{
-	const struct gm_figures *f = &log->figures;
+	struct gm_figures *f = &log->figures;
 	head_json(emit, log);
 	head_text(emit, f);
 	all_devices(emit, f);
@@ -390,5 +377,5 @@ void gm_summary_one(struct gm_emit *emit, const struct gm_logs_one *log)
 	latency_table(emit, f);
 	refusals(emit, f);
 	counters_json(emit, f, GM_SCOPE_PROCESS, 0);
-	advice(emit, f);
+	gm_findings_show(emit, f);
 }

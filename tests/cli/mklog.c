@@ -9,9 +9,11 @@
  *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
  *   fail:DEVICE:SIZE:FREE     one that is refused, with FREE left on the device
  *   free:BLOCK:TIME           a block is freed
+ *   loop:DEVICE:SIZE:N        a block is allocated and freed N times
  *   h2d:BYTES:TIME            a copy from the host
  *   run:DEVICE:SIZE           a run of idle memory, for the next sample of the device
  *   remap:DEVICE:SIZE         the longest run that remapping could make, likewise
+ *   limit:DEVICE:SIZE         GPUMEM_LIMIT, likewise
  *   sample:DEVICE:LARGEST:UNRECLAIMABLE
  *   count:COUNTER:N           add to a counter, whether it fits or not
  *   kill                      end here, as kill -9 would
@@ -28,7 +30,7 @@
 
 #define START ((uint64_t)1000 * 1000000000)
 #define START_WALL ((uint64_t)1795262400 * 1000000000)
-enum { DEVICES = 2, BLOCKS = 64, WORDS = 4 };
+enum { DEVICES = 2, BLOCKS = 4096, WORDS = 4 };
 
 int clock_gettime(clockid_t id, struct timespec *out); /* no attributes of the header's */
 
@@ -182,6 +184,11 @@ static void do_remap(const uint64_t v[WORDS])
 	devices[v[0]].next.largest_after_remap = v[1];
 }
 
+static void do_limit(const uint64_t v[WORDS])
+{
+	devices[v[0]].next.limit = v[1];
+}
+
 static void do_fail(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
@@ -220,6 +227,15 @@ static void do_free(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_FREE});
 }
 
+static void do_loop(const uint64_t v[WORDS])
+{
+	const uint64_t alloc[WORDS] = {v[0], v[1], 1};
+	for (uint64_t i = 0; i < v[2] && n_blocks < BLOCKS; i++) {
+		do_alloc(alloc);
+		do_free((uint64_t[WORDS]){n_blocks, 1});
+	}
+}
+
 static void do_h2d(const uint64_t v[WORDS])
 {
 	gm_counter_add(0, GM_C_copy_h2d_calls, 1);
@@ -256,8 +272,9 @@ static const struct word {
 } words[] = {
 	{"at", "t", do_at},	      {"map", "dst", do_map},	    {"alloc", "dst", do_alloc},
 	{"driver", "dst", do_driver}, {"fail", "dss", do_fail},	    {"free", "nt", do_free},
-	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cn", do_count},
+	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cs", do_count},
 	{"kill", "", do_kill},	      {"run", "ds", do_run},	    {"remap", "ds", do_remap},
+	{"limit", "ds", do_limit},    {"loop", "dsn", do_loop},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)
