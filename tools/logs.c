@@ -56,14 +56,29 @@ static int run(const struct gm_options *options, char *const *paths, size_t n,
 	return status;
 }
 
+/* The files that an operand stands for: itself, or the newest run with such a name. */
+static void add(struct gm_find *found, const char *operand)
+{
+	char glob[2 * PATH_MAX];
+	size_t before = found->paths.n;
+	if (!gm_find_is_name(operand) || !gm_find_glob(operand, glob, sizeof glob)) {
+		gm_find_add(found, operand);
+		return;
+	}
+	gm_find_newest_run(found, glob);
+	if (found->paths.n == before)
+		gm_find_add(found, operand); /* to be named as what is not there */
+}
+
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
 {
 	struct gm_find found = {0};
 	int status = GM_EXIT_FAILED;
-	if (n > 0)
-		return run(options, names, n, show);
-	gm_find_newest_run(&found);
+	for (size_t i = 0; i < n; i++)
+		add(&found, names[i]);
+	if (n == 0)
+		gm_find_newest_run(&found, GM_FIND_DEFAULT_GLOB);
 	if (found.paths.n > 0)
 		status = run(options, found.paths.at, found.paths.n, show);
 	else
