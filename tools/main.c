@@ -32,6 +32,10 @@ static const struct gm_command commands[] = {
 	 "List what is hooked, and what each hook does",
 	 "RETRY: made once more, after idle memory was given back, when memory ran out.\n"
 	 "WAITS: may wait for the GPU."},
+	{"doctor", gm_doctor_main, GM_OPTIONS_OUTPUT | GM_OPTION_TIMEOUT,
+	 "[OPTION]... [--] [COMMAND [ARG]...]", "Say whether it can work here, and if not, why",
+	 "With COMMAND: also whether the library can get into it; it is not run.\n"
+	 "Exit status: 0; 1 when it cannot work; 2 usage."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -13,6 +13,7 @@
 #include "log/record.h"
 
 enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
+#define TIMEOUT_DEFAULT (30 * (uint64_t)1000000000)
 
 static const struct option_info {
 	int letter;
@@ -57,8 +58,10 @@ static bool default_color(void)
 
 void gm_options_begin(struct gm_options *options)
 {
-	*options = (struct gm_options){
-		.color = default_color(), .rows = UINT_MAX, .width = default_width()};
+	*options = (struct gm_options){.color = default_color(),
+				       .rows = UINT_MAX,
+				       .width = default_width(),
+				       .timeout = TIMEOUT_DEFAULT};
 	optind = 0; /* glibc: start over */
 }
 
@@ -139,6 +142,11 @@ static bool set_size(struct gm_options *options, const char *text)
 	return gm_size_parse(text, &options->size) && options->size >= GM_SAMPLE_LEAST;
 }
 
+static bool set_timeout(struct gm_options *options, const char *text)
+{
+	return gm_time_parse(text, &options->timeout) && options->timeout > 0;
+}
+
 static const struct {
 	bool (*set)(struct gm_options *options, const char *text);
 	const char *expected;
@@ -149,6 +157,7 @@ static const struct {
 					    "failed"},
 	[GM_OPTION_INDEX_ROWS] = {set_rows, "a number from 1 on"},
 	[GM_OPTION_INDEX_SIZE] = {set_size, "a size of 64K or more"},
+	[GM_OPTION_INDEX_TIMEOUT] = {set_timeout, "a time like 500ms or 30s"},
 	[GM_OPTION_INDEX_COLOR] = {set_color, "auto, always or never"},
 	[GM_OPTION_INDEX_WIDTH] = {set_width, "a number from 40 to 1000"},
 };
@@ -206,7 +215,7 @@ int gm_options_next(struct gm_options *options, const struct gm_command *command
 	char prefix[] = "gpumemstat", *first = argv[0];
 	getopt_tables(command, letters, names);
 	/* Operands may stand before options, but those of COMMAND are not ours. */
-	const char *order = command->options & GM_OPTION_SET ? letters : letters + 1;
+	const char *order = command->options & GM_OPTIONS_COMMAND ? letters : letters + 1;
 	argv[0] = prefix; /* what getopt's messages begin with */
 	for (;;) {
 		int key = getopt_long(argc, argv, order, names, NULL);

@@ -304,6 +304,13 @@ static void test_snapshots(void)
 	unlink("log");
 }
 
+static void test_file_systems(void)
+{
+	TAP_STR(gm_file_unmappable(0x6969), "nfs", "files on NFS are not mapped");
+	TAP_STR(gm_file_unmappable(0xff534d42), "cifs", "nor are they on CIFS");
+	TAP_OK(!gm_file_unmappable(0xef53), "those on ext4 are");
+}
+
 /* --- strings --- */
 
 static int forget_strings(void *arg)
@@ -348,6 +355,7 @@ int main(void)
 	gm_file_force_memory = false;
 	test_one_line();
 	test_full_disk();
+	test_file_systems();
 	test_strings();
 	return tap_done();
 }
