@@ -31,15 +31,20 @@ static const struct {
 	{0xbacbacbc, "vmhgfs"}, {0x013111a8, "ibrix"},
 };
 
-static bool is_unmappable(int fd)
+const char *gm_file_unmappable(uint32_t magic)
+{
+	for (size_t i = 0; i < sizeof unmappable / sizeof *unmappable; i++)
+		if (magic == unmappable[i].magic)
+			return unmappable[i].name;
+	return NULL;
+}
+
+static const char *why_memory(int fd)
 {
 	struct statfs fs;
 	if (gm_file_force_memory || fstatfs(fd, &fs))
-		return true;
-	for (size_t i = 0; i < sizeof unmappable / sizeof *unmappable; i++)
-		if ((uint32_t)fs.f_type == unmappable[i].magic)
-			return true;
-	return false;
+		return "unknown";
+	return gm_file_unmappable((uint32_t)fs.f_type);
 }
 
 /* A container's seccomp filter may refuse fallocate; then there is no promise of space to be had.
@@ -129,7 +134,8 @@ int gm_file_create(struct gm_file *file, const char *name)
 		unlink(file->path);
 		return EMFILE;
 	}
-	file->memory = is_unmappable(file->fd) || cannot_reserve(file->fd);
+	file->system = why_memory(file->fd);
+	file->memory = file->system || cannot_reserve(file->fd);
 	return gm_fd_identify(file->fd, &file->identity) ? 0 : errno;
 }
 
