@@ -314,7 +314,7 @@ static const struct word {
 } words[] = {
 	{"at", "t", do_at},	      {"map", "dst", do_map},	    {"alloc", "dst", do_alloc},
 	{"driver", "dst", do_driver}, {"fail", "dss", do_fail},	    {"free", "nt", do_free},
-	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cn", do_count},
+	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cs", do_count},
 	{"kill", "", do_kill},	      {"give", "cds", do_give},	    {"take", "cds", do_take},
 	{"used", "ds", do_used},      {"run", "ds", do_run},	    {"remap", "ds", do_remap},
 	{"limit", "ds", do_limit},    {"loop", "dsn", do_loop},
