@@ -34,3 +34,9 @@ endif
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
 		echo 'local: *; };'; } >$@-t && mv $@-t $@
 CLEANFILES += %D%/libgpumem.map
+
+# Nobody links with it, so nobody needs libtool's description; without that, uninstalling has to be told the name.
+install-exec-hook:
+	rm -f $(DESTDIR)$(libdir)/libgpumem.la
+uninstall-hook:
+	rm -f $(DESTDIR)$(libdir)/libgpumem.so
