@@ -4,8 +4,12 @@ import hashlib
 import sys
 
 try:
-    import numba
     import numpy
+    # What numba asks for and newer NumPy has dropped.
+    for old, new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
+        if not hasattr(numpy, old):
+            setattr(numpy, old, getattr(numpy, new))
+    import numba
     from numba import cuda
     assert cuda.is_available()
 except Exception as why:  # no numba, or no device
