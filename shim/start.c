@@ -40,6 +40,8 @@ void gm_shim_leave(void)
 		gm_shim_sample(latest, false);
 		latest = 0;
 	}
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed)))
+		gm_trim_start();
 	gm_log_poll();
 	gm_shim_inside = 0;
 }
@@ -102,6 +104,7 @@ static void forget(void)
 	gm_shim_inside = 0;
 	latest = 0;
 	atomic_store(&gm_launch_watched, false);
+	gm_trim_forget();
 	gm_shim_devices_forget();
 	gm_foreign_forget_all();
 	gm_peer_forget_all();

@@ -138,10 +138,10 @@ CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size);
 uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool settle);
 
 /*
- * Give back the chunks that at `now` (of config.clock) had been wholly idle for config.trim_after,
- * longest idle first, as long as config.keep bytes of idle memory are left. What was in use for a
- * moment begins anew, so memory that a loop comes back to stays. One chunk at a time, that the rest
- * is there for other threads. Returns bytes given.
+ * Give back the longest idle chunk if at `now` (of config.clock) it had been wholly idle for
+ * config.trim_after, and config.keep bytes of idle memory are left. What was in use for a moment
+ * begins anew, so memory that a loop comes back to stays. One chunk a call, that the rest is there
+ * for other threads meanwhile. Returns its bytes; 0: none is due, or the driver would not.
  */
 uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now);
 

@@ -24,15 +24,12 @@ static struct gm_chunk *due(const struct gm_pool *pool, uint64_t now)
 
 uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 {
-	struct gm_chunk *chunk;
-	uint64_t given = 0, more = 1;
+	uint64_t given = 0;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	/* A chunk that the driver would not take is idle as of now. */
-	while (more && (chunk = due(pool, now)) && gm_chunk_detach(pool, chunk)) {
-		more = gm_pool_give(pool, chunk);
-		given += more;
-	}
+	struct gm_chunk *chunk = due(pool, now);
+	if (chunk && gm_chunk_detach(pool, chunk))
+		given = gm_pool_give(pool, chunk);
 	if (given) {
 		gm_counter_add(pool->config.ordinal, GM_C_trim_calls, 1);
 		gm_counter_add(pool->config.ordinal, GM_C_trim_bytes, given);

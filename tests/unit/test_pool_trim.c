@@ -22,6 +22,15 @@ static void idle_fake(void *arg)
 	idle_said++;
 }
 
+/* All that is due. */
+static uint64_t trim(struct gm_pool *pool, uint64_t at)
+{
+	uint64_t given = 0, more;
+	while ((more = gm_pool_trim(pool, at)))
+		given += more;
+	return given;
+}
+
 static struct gm_pool *open_pool(uint64_t memory, uint64_t after, uint64_t keep)
 {
 	struct gm_pool *pool = NULL;
@@ -42,21 +51,21 @@ static void after_a_time(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
 	struct gm_block a = fake_alloc(pool, 64 * GM_MIB), b = fake_alloc(pool, 64 * GM_MIB);
-	TAP_OK(gm_pool_trim(pool, now + 100 * AFTER) == 0, "what is in use stays");
+	TAP_OK(trim(pool, now + 100 * AFTER) == 0, "what is in use stays");
 	gm_pool_free(pool, a.base, NULL);
 	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "a free says when it would be due");
 	now += SECOND;
 	gm_pool_free(pool, b.base, NULL);
 	now += AFTER - SECOND - 1;
-	TAP_IS(gm_pool_trim(pool, now), 0, "nothing goes before its time");
+	TAP_IS(trim(pool, now), 0, "nothing goes before its time");
 	now += 1;
-	TAP_IS(gm_pool_trim(pool, now), 64 * GM_MIB, "the first goes when its time has come");
+	TAP_IS(trim(pool, now), 64 * GM_MIB, "the first goes when its time has come");
 	TAP_OK(fake_valid(pool), "valid");
 	TAP_IS(gm_pool_trim_next(pool), now + SECOND, "then the second");
-	TAP_IS(gm_pool_trim(pool, now + SECOND), 64 * GM_MIB, "goes, too");
+	TAP_IS(trim(pool, now + SECOND), 64 * GM_MIB, "goes, too");
 	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "then there is nothing to wait for");
 	TAP_OK(fake_stats(pool).mapped == 0 && fake_valid(pool), "nothing is mapped, all valid");
-	TAP_IS(gm_counter_get(0, GM_C_trim_calls), 2, "both times are counted");
+	TAP_IS(gm_counter_get(0, GM_C_trim_calls), 2, "both chunks are counted");
 	TAP_IS(gm_counter_get(0, GM_C_trim_bytes), 128 * GM_MIB, "and the bytes");
 	TAP_IS(gm_pool_given(pool), 128 * GM_MIB, "and what was given");
 	fake_end(pool, "trim");
@@ -76,13 +85,12 @@ static void a_steady_loop(void)
 		if (i == 0)
 			mapped = fake.calls[FAKE_MAP];
 		now += SECOND;
-		given += gm_pool_trim(pool, now);
+		given += trim(pool, now);
 	}
 	TAP_IS(fake.calls[FAKE_MAP], mapped, "what a loop comes back to stays, and is warm");
 	TAP_IS(given, 0, "nothing of a chunk that is used every second goes");
 	now += AFTER;
-	TAP_OK(gm_pool_trim(pool, now) > 0 && !fake_stats(pool).mapped,
-	       "it goes when the loop has ended");
+	TAP_OK(trim(pool, now) > 0 && !fake_stats(pool).mapped, "it goes when the loop has ended");
 	fake_end(pool, "a loop");
 }
 
@@ -99,12 +107,12 @@ static void by_chunk(void)
 	struct gm_block again = fake_alloc(pool, 20 * GM_MIB), found;
 	TAP_OK(again.base == b[0].base, "idle memory of four chunks is used from its beginning");
 	now += AFTER / 2;
-	TAP_IS(gm_pool_trim(pool, now), 96 * GM_MIB, "three chunks were idle all the time");
+	TAP_IS(trim(pool, now), 96 * GM_MIB, "three chunks were idle all the time");
 	TAP_OK(gm_pool_find(pool, again.base, &found) && found.live && fake_valid(pool),
 	       "the one in use stays");
 	gm_pool_free(pool, again.base, NULL);
-	TAP_IS(gm_pool_trim(pool, now), 0, "and begins anew when it is idle");
-	TAP_IS(gm_pool_trim(pool, now + AFTER), 32 * GM_MIB, "and goes in the end");
+	TAP_IS(trim(pool, now), 0, "and begins anew when it is idle");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "and goes in the end");
 	fake_end(pool, "by chunk");
 }
 
@@ -113,9 +121,9 @@ static void small_blocks(void)
 	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
 	struct gm_block a = fake_alloc(pool, 1000), b = fake_alloc(pool, 5000);
 	gm_pool_free(pool, a.base, NULL);
-	TAP_IS(gm_pool_trim(pool, now + AFTER), 0, "a block of 5000 bytes holds its chunk");
+	TAP_IS(trim(pool, now + AFTER), 0, "a block of 5000 bytes holds its chunk");
 	gm_pool_free(pool, b.base, NULL);
-	TAP_IS(gm_pool_trim(pool, now + AFTER), 32 * GM_MIB, "empty slabs hold nothing");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "empty slabs hold nothing");
 	TAP_OK(fake_valid(pool), "valid");
 	TAP_OK(fake_alloc(pool, 1000).base, "and are made again");
 	fake_end(pool, "small blocks");
@@ -135,7 +143,7 @@ static void keep(void)
 	gm_pool_free(pool, b[2].base, NULL);
 	gm_pool_free(pool, b[3].base, NULL);
 	TAP_IS(idle_said, said + 2, "beyond it, somebody is");
-	TAP_IS(gm_pool_trim(pool, now + AFTER), 32 * GM_MIB, "as much goes as leaves it");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "as much goes as leaves it");
 	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "in whole chunks");
 	TAP_OK(gm_pool_trim_next(pool) <= now + AFTER, "more is due, but cannot go");
 	TAP_IS(gm_pool_give_back(pool, 0, false), 96 * GM_MIB, "who needs it gets it nevertheless");
@@ -147,13 +155,13 @@ static void at_once_and_never(void)
 	struct gm_pool *pool = open_pool(GM_GIB, 0, 0);
 	struct gm_block b = fake_alloc(pool, 100 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL);
-	TAP_IS(gm_pool_trim(pool, now), 100 * GM_MIB, "after 0: at once");
+	TAP_IS(trim(pool, now), 100 * GM_MIB, "after 0: at once");
 	fake_end(pool, "at once");
 
 	pool = open_pool(GM_GIB, UINT64_MAX, 0);
 	b = fake_alloc(pool, 100 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL);
-	TAP_IS(gm_pool_trim(pool, UINT64_MAX), 0, "off: never");
+	TAP_IS(trim(pool, UINT64_MAX), 0, "off: never");
 	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "and never due");
 	TAP_IS(asked, 0, "and nobody looks at the clock");
 	fake_end(pool, "never");
@@ -168,11 +176,11 @@ static void faults(void)
 	fake.fail[FAKE_UNMAP] = 1;
 	fake.with = CUDA_ERROR_NOT_PERMITTED;
 	now += AFTER;
-	TAP_IS(gm_pool_trim(pool, now), 0, "a chunk that the driver keeps ends a trim");
+	TAP_IS(gm_pool_trim(pool, now), 0, "the driver keeps a chunk");
 	TAP_OK(fake_stats(pool).idle == 64 * GM_MIB && fake_valid(pool), "and is idle as before");
-	TAP_IS(gm_pool_trim(pool, now), 32 * GM_MIB, "the other goes the next time");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "the other goes the next time");
 	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "and this one after as long again");
-	TAP_IS(gm_pool_trim(pool, now + AFTER), 32 * GM_MIB, "it does");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "it does");
 	fake_end(pool, "a fault");
 }
 
@@ -205,9 +213,9 @@ static void retired(void)
 	struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL);
 	TAP_IS(fake_stats(pool).retired, 32 * GM_MIB, "a block is retired");
-	TAP_IS(gm_pool_trim(pool, now + AFTER), 0, "and its chunk stays as long as it is");
+	TAP_IS(trim(pool, now + AFTER), 0, "and its chunk stays as long as it is");
 	TAP_IS(gm_pool_context_gone(pool, 1), 0, "until its context goes");
-	TAP_IS(gm_pool_trim(pool, now), 32 * GM_MIB, "then it goes");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "then it goes");
 	fake_end(pool, "retired");
 }
 
@@ -233,7 +241,7 @@ static void one_at_a_time(void)
 	fake_driver.cuMemUnmap = unmap_and_look;
 	now += AFTER;
 	unsigned maps = fake.calls[FAKE_MAP];
-	TAP_IS(gm_pool_trim(pool, now), 32 * GM_MIB, "of two chunks, the longest idle one goes");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "of two chunks, the longest idle one goes");
 	TAP_IS(meanwhile.found, b.base, "the other was taken meanwhile");
 	TAP_IS(fake.calls[FAKE_MAP], maps, "and nothing was mapped for that");
 	TAP_OK(fake_valid(pool), "valid");
@@ -276,7 +284,7 @@ static CUresult unmap_late(CUdeviceptr address, size_t size)
 
 static void *trim_it(void *pool)
 {
-	gm_pool_trim(pool, now + AFTER);
+	trim(pool, now + AFTER);
 	return NULL;
 }
 
