@@ -63,6 +63,37 @@ void gm_shim_devices_find(bool pools, struct gm_log_device *log)
 		find_one(i, pools, &log[i]);
 }
 
+static void leave_to_driver(unsigned ordinal, CUresult why)
+{
+	if (atomic_exchange(&gm_shim_devices[ordinal].on, false))
+		gm_msg(GM_MSG_WARN, "no pool on device %u (%s): its memory is left to the driver",
+		       ordinal, gm_driver_error(&gm_shim_driver, why));
+}
+
+/* Does the error speak of the device, rather than of this moment or of a broken context? */
+static bool is_lasting(CUresult why)
+{
+	switch (why) {
+	case CUDA_ERROR_INVALID_VALUE:
+	case CUDA_ERROR_INVALID_DEVICE:
+	case CUDA_ERROR_OPERATING_SYSTEM:
+	case CUDA_ERROR_NOT_PERMITTED:
+	case CUDA_ERROR_NOT_SUPPORTED:
+	case CUDA_ERROR_UNKNOWN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void gm_shim_pool_failed(unsigned ordinal, CUresult why)
+{
+	struct gm_pool_stats stats;
+	gm_pool_stats(gm_shim_pool_if_any(ordinal), &stats);
+	if (stats.mapped_peak == 0 && is_lasting(why))
+		leave_to_driver(ordinal, why);
+}
+
 static struct gm_pool *make_pool(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
@@ -81,11 +112,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
 	if (result != CUDA_SUCCESS) {
-		GM_MSG_ONCE(GM_MSG_WARN,
-			    "no pool on device %u (%s): its memory is left to the driver", ordinal,
-			    gm_driver_error(&gm_shim_driver, result));
-		if (result == CUDA_ERROR_NOT_SUPPORTED)
-			d->on = false;
+		leave_to_driver(ordinal, result);
 		return NULL;
 	}
 	if (!atomic_compare_exchange_strong(&d->pool, &there, pool)) {
@@ -93,18 +120,17 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		return there;
 	}
 	gm_peer_apply(ordinal, pool);
-	atomic_store_explicit(&gm_launch_watched, true, memory_order_relaxed);
+	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	return pool;
 }
 
 struct gm_pool *gm_shim_pool(unsigned ordinal)
 {
-	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
-	if (GM_LIKELY(pool != NULL))
-		return pool;
-	if (ordinal >= gm_shim_n_devices || !gm_shim_devices[ordinal].on)
+	if (ordinal >= gm_shim_n_devices ||
+	    !atomic_load_explicit(&gm_shim_devices[ordinal].on, memory_order_relaxed))
 		return NULL;
-	return make_pool(ordinal);
+	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
+	return GM_LIKELY(pool != NULL) ? pool : make_pool(ordinal);
 }
 
 struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block)

@@ -15,14 +15,20 @@ GM_TLS unsigned gm_shim_inside;
 struct gm_driver gm_shim_driver;
 
 static atomic_bool started;
+static pid_t process;	       /* that started */
 static GM_TLS uint64_t latest; /* when this thread's last timed call ended */
+
+void gm_shim_happened(uint64_t now)
+{
+	latest = now;
+}
 
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 				const struct gm_context *context, uint64_t start, uint64_t end,
 				CUresult result)
 {
 	uint64_t duration = end - start;
-	latest = end;
+	gm_shim_happened(end);
 	return (struct gm_record){
 		.time = kind == GM_RECORD_FREE ? start : end,
 		.context = context ? (uint32_t)context->key : 0,
@@ -38,6 +44,7 @@ void gm_shim_leave(void)
 {
 	if (latest) {
 		gm_shim_sample(latest, false);
+		gm_used_look(latest);
 		latest = 0;
 	}
 	if (GM_UNLIKELY(atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed)))
@@ -103,10 +110,13 @@ static void forget(void)
 {
 	gm_shim_inside = 0;
 	latest = 0;
-	atomic_store(&gm_launch_watched, false);
+	atomic_store(&gm_launch_watched, 0);
 	gm_trim_forget();
 	gm_shim_devices_forget();
+	gm_used_forget();
 	gm_foreign_forget_all();
+	gm_create_forget_all();
+	gm_graph_forget_all();
 	gm_peer_forget_all();
 	gm_memops_forget_all();
 	gm_capture_forget_all();
@@ -123,12 +133,15 @@ static enum gm_shim_state start(void)
 	static struct gm_log_device devices[GM_COUNTER_DEVICES];
 	static bool watching_forks;
 	const struct gm_knobs *knobs = gm_knob_get();
+	process = getpid();
 	gm_msg_set_level((enum gm_msg_level)knobs->verbose.choice);
 	if (!wanted(knobs) || !find_driver())
 		return GM_SHIM_OFF;
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	open_log(pools, devices);
+	if (knobs->launches.flag)
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching_forks))
 		pthread_atfork(NULL, NULL, forget);
 	return GM_SHIM_ACTIVE;
@@ -146,10 +159,11 @@ CUresult on_cuInit(unsigned int flags)
 	return result;
 }
 
-/* Numbers come from the pools' own books: at exit the driver may be half gone. */
+/* Numbers come from the pools' own books: at exit the driver may be half gone. A child that was
+ * made around fork handlers has its parent's state, whose log it must not close. */
 __attribute__((destructor)) static void finish(void)
 {
-	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE)
+	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE || getpid() != process)
 		return;
 	gm_shim_sample(gm_clock_ns(), true);
 	gm_log_close();

@@ -72,8 +72,11 @@ static int compare(const void *a, const void *b)
 
 static bool is_used(const struct gm_figures *figures, unsigned device)
 {
-	static const enum gm_counter signs[] = {GM_C_allocate_calls, GM_C_free_calls,
-						GM_C_free_driver, GM_C_map_calls};
+	static const enum gm_counter signs[] = {
+		GM_C_allocate_calls,	  GM_C_free_calls,
+		GM_C_free_driver,	  GM_C_map_calls,
+		GM_C_foreign_peak,	  GM_C_foreign_managed_calls,
+		GM_C_foreign_graph_calls, GM_C_foreign_external_calls};
 	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
 		if (gm_figures_device(figures, device, signs[i]))
 			return true;

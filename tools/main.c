@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/distance.h"
 #include "options.h"
 #include "tool.h"
 
@@ -38,6 +39,33 @@ static const struct gm_command *find(const char *name)
 	return NULL;
 }
 
+static int unknown(const char *word)
+{
+	const char *nearest = NULL;
+	/* One slip in a short word, two in a longer one. */
+	unsigned least = strlen(word) < 5 ? 2 : 3;
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		unsigned far = gm_distance(word, commands[i].name);
+		if (far < least) {
+			least = far;
+			nearest = commands[i].name;
+		}
+	}
+	if (nearest)
+		return gm_tool_usage(NULL, "unknown command '%s'; did you mean '%s'?", word,
+				     nearest);
+	return gm_tool_usage(NULL, "unknown command '%s'", word);
+}
+
+/* The command that stands behind options; NULL: none does. */
+static const struct gm_command *find_behind_options(char **argv)
+{
+	const struct gm_command *command = NULL;
+	for (; *argv && strcmp(*argv, "--") != 0 && !command; argv++)
+		command = find(*argv);
+	return command;
+}
+
 static int help(void)
 {
 	puts("Usage: gpumemstat [COMMAND] [OPTION]... [ARGUMENT]...\n"
@@ -56,7 +84,7 @@ static bool is_one_of(const char *word, const char *a, const char *b)
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	const char *first = argc > 1 ? argv[1] : NULL;
 	const struct gm_command *command = first ? find(first) : NULL;
@@ -70,6 +98,15 @@ int main(int argc, char **argv)
 	}
 	/* A log has a dot or a slash in its name and a command never has, whatever lies here. */
 	if (first && *first != '-' && !strpbrk(first, "./"))
-		return gm_tool_usage(NULL, "unknown command '%s'", first);
+		return unknown(first);
+	if (first && *first == '-' && (command = find_behind_options(argv + 1)))
+		return gm_tool_usage(command->name, "options of '%s' stand behind it",
+				     command->name);
 	return gm_summary_main(find("summary"), argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	int status = run(argc, argv), flushed = gm_tool_flush();
+	return status ? status : flushed;
 }

@@ -163,6 +163,7 @@ static bool take(struct gm_options *options, const struct gm_command *command, u
 static void getopt_tables(const struct gm_command *command, char *letters, struct option *names)
 {
 	*letters++ = '+';
+	*letters++ = ':'; /* getopt is silent, and tells what is missing from the rest */
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
 		if (!(command->options & 1u << i))
 			continue;
@@ -188,38 +189,59 @@ static unsigned bit_of(int key)
 	return 0;
 }
 
+/* The long names that begin like `word`, "--NAME" or "--NAME=...". */
+static unsigned count_matching(const struct gm_command *command, const char *word)
+{
+	unsigned count = 0;
+	size_t n = strcspn(word + 2, "=");
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
+		count += command->options & 1u << i && table[i].name &&
+			 strncmp(word + 2, table[i].name, n) == 0;
+	return count;
+}
+
+/* What getopt_long refused, in getopt's words but escaped. */
+static int refuse(const struct gm_command *command, int key, const char *word)
+{
+	const char *name = optopt >= 256 ? table[optopt - 256].name : NULL;
+	if (name && key == ':')
+		return gm_tool_usage(command->name, "option '--%s' requires an argument", name);
+	if (name)
+		return gm_tool_usage(command->name, "option '--%s' doesn't allow an argument",
+				     name);
+	if (optopt && key == ':')
+		return gm_tool_usage(command->name, "option requires an argument -- '%c'", optopt);
+	if (optopt)
+		return gm_tool_usage(command->name, "invalid option -- '%c'", optopt);
+	if (count_matching(command, word) > 1)
+		return gm_tool_usage(command->name, "option '%s' is ambiguous", word);
+	return gm_tool_usage(command->name, "unrecognized option '%s'", word);
+}
+
 int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
 		    char **argv)
 {
 	const unsigned own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC;
-	char letters[2 * GM_OPTION_COUNT + 2];
+	char letters[2 * GM_OPTION_COUNT + 3];
 	struct option names[GM_OPTION_COUNT + 1];
-	char prefix[] = "gpumemstat", *first = argv[0];
 	getopt_tables(command, letters, names);
 	/* Operands may stand before options, but those of COMMAND are not ours. */
 	const char *order = command->options & GM_OPTION_SET ? letters : letters + 1;
-	argv[0] = prefix; /* what getopt's messages begin with */
 	for (;;) {
 		int key = getopt_long(argc, argv, order, names, NULL);
 		unsigned bit = key >= 0 ? bit_of(key) : 0;
-		if (key == -1) {
-			argv[0] = first;
+		if (key == -1)
 			return GM_OPTIONS_DONE;
-		}
-		if (bit & own) {
-			argv[0] = first;
+		if (bit & own)
 			return (int)bit;
-		}
 		if (bit == GM_OPTION_HELP)
 			print_help(command);
 		else if (bit == GM_OPTION_VERSION)
 			puts("gpumemstat " PACKAGE_VERSION);
-		else if (!bit) {
-			fprintf(stderr, "Try 'gpumemstat %s --help'\n", command->name);
-			options->status = GM_EXIT_USAGE;
-		} else if (take(options, command, (unsigned)__builtin_ctz(bit)))
+		else if (!bit)
+			options->status = refuse(command, key, argv[optind - 1]);
+		else if (take(options, command, (unsigned)__builtin_ctz(bit)))
 			continue;
-		argv[0] = first;
 		return GM_OPTIONS_STOP;
 	}
 }

@@ -19,17 +19,43 @@
 
 enum { SCRIPTS_MOST = 4 }; /* as deep as the kernel goes */
 
+/* Open a file with its first bytes, terminated. -1: it cannot be read. */
+static int open_head(const char *path, char *head, size_t n, struct stat *st)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t got = -1;
+	if (fd >= 0 && fstat(fd, st) == 0)
+		got = pread(fd, head, n - 1, 0);
+	head[got > 0 ? got : 0] = '\0';
+	if (got >= 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static bool is_elf(const char *path)
+{
+	char head[SELFMAG + 1];
+	struct stat st;
+	int fd = open_head(path, head, sizeof head, &st);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 && memcmp(head, ELFMAG, SELFMAG) == 0;
+}
+
 bool gm_preload_find(char *path, size_t n)
 {
 	static const char *const beside[] = {".libs/libgpumem.so", "libgpumem.so"};
 	char self[PATH_MAX];
 	const char *given = getenv("GPUMEM_LIBRARY_PATH");
 	if (given && *given) {
-		if (realpath(given, self)) {
-			snprintf(path, n, "%s", self);
+		bool there = realpath(given, self);
+		snprintf(path, n, "%s", self);
+		if (there && is_elf(self))
 			return true;
-		}
-		gm_tool_error("GPUMEM_LIBRARY_PATH=%s: no such file", given);
+		gm_tool_error("GPUMEM_LIBRARY_PATH=%s: %s", given,
+			      there ? "not a library" : "no such file");
 		return false;
 	}
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -120,21 +146,6 @@ static const char *rights_obstacle(int fd, const struct stat *st)
 	if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
 		return "it has file capabilities";
 	return NULL;
-}
-
-/* Open a file with its first bytes, terminated. -1: it cannot be read. */
-static int open_head(const char *path, char *head, size_t n, struct stat *st)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = -1;
-	if (fd >= 0 && fstat(fd, st) == 0)
-		got = pread(fd, head, n - 1, 0);
-	head[got > 0 ? got : 0] = '\0';
-	if (got >= 0)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
 }
 
 static const char *file_obstacle(const char *path, unsigned depth)

@@ -167,7 +167,7 @@ static size_t open_all(struct gm_summary_log *logs, char *const *paths, size_t n
 	for (size_t i = 0; i < n; i++) {
 		struct gm_summary_log *log = &logs[opened];
 		if (!gm_figures_open(&log->figures, paths[i], log->why, sizeof log->why)) {
-			gm_tool_error("%s: %s", paths[i], log->why);
+			gm_tool_error("%s: %s", gm_tool_name(paths[i]), log->why);
 			continue;
 		}
 		log->contradicts = !gm_log_read_check(log->figures.file, log->why, sizeof log->why);

@@ -15,6 +15,11 @@ struct gm_summary_log {
 /* All about one log. JSON: the members of an object that the caller has opened. */
 void gm_summary_one(struct gm_emit *emit, const struct gm_summary_log *log);
 
+/* foreign.c: memory of one device that is not the pool's, and what nobody accounts for; memory of
+ * the host, and what else is counted once a process. */
+void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *figures, unsigned device);
+void gm_summary_process(struct gm_emit *emit, const struct gm_figures *figures);
+
 /* One line a log, then minimum, median and maximum. Text, and "across" in JSON. */
 void gm_summary_many(struct gm_emit *emit, struct gm_summary_log *logs, size_t n);
 

@@ -275,6 +275,7 @@ static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigne
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
 	}
+	gm_summary_foreign(emit, f, d);
 	counters_json(emit, f, GM_SCOPE_DEVICE, d);
 	gm_emit_end(emit);
 }
@@ -450,6 +451,7 @@ void gm_summary_one(struct gm_emit *emit, const struct gm_summary_log *log)
 	head_json(emit, log);
 	head_text(emit, f);
 	all_devices(emit, f);
+	gm_summary_process(emit, f);
 	copies_table(emit, f);
 	latency_table(emit, f);
 	refusals(emit, f);

@@ -38,6 +38,12 @@ void gm_tool_error(const char *format, ...) __attribute__((format(printf, 1, 2))
 int gm_tool_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* `name`, or something to see in its place when it is empty. */
+const char *gm_tool_name(const char *name);
+
+/* Write out what was printed. GM_EXIT_FAILED: some of it got lost, and one line has said so. */
+int gm_tool_flush(void);
+
 /* Return GM_EXIT_USAGE for the first operand that is one too many. */
 int gm_tool_extra(const struct gm_command *command, const char *operand);
 

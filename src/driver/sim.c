@@ -108,7 +108,7 @@ static void setting_fail(void)
 		code = CUDA_ERROR_OUT_OF_MEMORY;
 		used = 0;
 		if (sscanf(text, "%63[^:,]:%u%n:%d%n", symbol, &nth, &used, &code, &used) < 2 ||
-		    !nth || (text[used] && text[used] != ',')) {
+		    (text[used] && text[used] != ',')) {
 			gm_msg(GM_MSG_WARN, "sim: SIM_FAIL is not understood from '%s' on", text);
 			return;
 		}

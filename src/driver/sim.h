@@ -10,9 +10,12 @@
  * Environment, read at the first cuInit: SIM_MEMORY (bytes a device, "512M"; default 2G),
  * SIM_DEVICES (default 1), SIM_DRIVER ("11.4" ... "13.0"; default 13.0: newer calls are hidden),
  * SIM_FAIL ("cuMemCreate:3[:CODE]", comma separated: the 3rd call fails, with
- * CUDA_ERROR_OUT_OF_MEMORY or CODE), SIM_TRACE (file: one line a call, "symbol result"),
- * SIM_LEAKS=1 (at exit, say what gm_sim_leaks finds: handles, mappings, reservations, allocations,
- * events and streams), SIM_YIELD=1 (each call lets other threads go first, to lose every race).
+ * CUDA_ERROR_OUT_OF_MEMORY or CODE; the 0th: every call), SIM_ATTRIBUTE ("102:0", comma separated:
+ * device attribute 102 is 0), SIM_RDMA ("create" or "access": cuMemCreate or cuMemSetAccess refuses
+ * memory with gpuDirectRDMACapable, whatever the attribute says), SIM_TRACE (file: one line a call,
+ * "symbol result"), SIM_LEAKS=1 (at exit, say what gm_sim_leaks finds: handles, mappings,
+ * reservations, allocations, events and streams), SIM_YIELD=1 (each call lets other threads go
+ * first, to lose every race).
  */
 #ifndef GM_DRIVER_SIM_H
 #define GM_DRIVER_SIM_H

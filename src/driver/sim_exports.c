@@ -112,7 +112,11 @@ static CUresult ruled(enum sim_symbol symbol)
 {
 	for (size_t i = 0; i < calls.rules.n; i++) {
 		struct rule rule = calls.rules.at[i];
-		if (rule.symbol != symbol || --calls.rules.at[i].nth)
+		if (rule.symbol != symbol)
+			continue;
+		if (!rule.nth) /* SIM_FAIL: every call */
+			return rule.result;
+		if (--calls.rules.at[i].nth)
 			continue;
 		calls.rules.at[i] = calls.rules.at[--calls.rules.n];
 		return rule.result;

@@ -18,7 +18,7 @@ void sim_graph_drop(struct sim_graph *graph)
 		sim_work_release(graph->steps.at[i]);
 	for (size_t i = 0; i < graph->memory.n; i++) {
 		struct sim_region *region = sim_region_find(graph->memory.at[i]);
-		if (region)
+		if (region && region->graph == graph)
 			sim_memory_free(region);
 	}
 	gm_array_free(&graph->steps);

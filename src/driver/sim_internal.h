@@ -30,6 +30,12 @@ typedef struct CUctxCreateParams_st CUctxCreateParams;
 #endif
 #if CUDA_VERSION < 12080
 typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
+#endif
+#if CUDA_VERSION < 12040
+typedef struct CUdevResource_st CUdevResource;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef int CUdevResourceType;
 #endif
 
 #define SIM_MAX_DEVICES 8
@@ -159,6 +165,7 @@ struct sim_context {
 	size_t limits[CU_LIMIT_MAX];
 	struct sim_stream *legacy;
 	unsigned captures;
+	struct sim_context *origin; /* of a green one: the primary context, which owns its memory */
 };
 
 enum sim_kind {
@@ -167,7 +174,8 @@ enum sim_kind {
 	SIM_HOST,	/* cuMemHostAlloc */
 	SIM_REGISTERED, /* cuMemHostRegister */
 	SIM_ASYNC,	/* cuMemAllocAsync and allocation nodes of graphs */
-	SIM_MAPPING	/* cuMemMap */
+	SIM_MAPPING,	/* cuMemMap */
+	SIM_EXTERNAL	/* cuExternalMemoryGetMappedBuffer */
 };
 
 /* Addresses that the driver knows; never overlapping. */
@@ -215,7 +223,7 @@ struct sim_pool {
 struct sim_array {
 	struct sim_node node;
 	struct sim_context *ctx;
-	size_t pitch, height, depth, bytes;
+	size_t pitch, height, depth, bytes, element;
 	char *at;
 };
 
@@ -286,6 +294,9 @@ CUresult sim_check_current(void);
 CUresult sim_context_of(CUcontext handle, struct sim_context **out);
 CUcontext sim_context_handle(struct sim_context *ctx);
 void sim_context_pop_all(void);
+/* A context of a green one; its end. */
+struct sim_context *sim_context_derive(struct sim_context *primary);
+void sim_context_die(struct sim_context *ctx);
 bool sim_device_valid(CUdevice device);
 
 /* --- sim_stream.c: queues --- */

@@ -218,6 +218,8 @@ CUresult sim_region_of_host(enum sim_kind kind, struct sim_context *ctx, void *a
 	struct sim_region *region = calloc(1, sizeof *region);
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (ctx->origin)
+		ctx = ctx->origin;
 	region->base = (CUdeviceptr)address;
 	region->size = size;
 	region->kind = kind;
@@ -253,6 +255,8 @@ void sim_memory_free(struct sim_region *region)
 		sim_pages_drop((void *)region->base, gm_round_up(region->size, 4096));
 	} else if (region->slab) {
 		slab_free(region->slab, region->base, region->size);
+	} else if (region->kind == SIM_EXTERNAL) {
+		sim_pages_drop((void *)region->base, whole);
 	} else if (region->kind != SIM_REGISTERED) {
 		sim_pages_drop((void *)region->base, whole);
 		sim_uncharge(region->device, whole);
@@ -266,8 +270,13 @@ void sim_memory_of_context_gone(struct sim_context *ctx)
 {
 	for (size_t i = sim.regions.n; i-- > 0;) {
 		struct sim_region *r = sim.regions.at[i];
-		/* a free that is waiting finishes by itself */
-		if (r->ctx == ctx && r->kind != SIM_MAPPING && !r->freeing)
+		/* a free that is waiting finishes by itself; stream-ordered memory belongs to its
+		 * pool, and outlives contexts (measured on driver 580) */
+		if (r->ctx != ctx || r->kind == SIM_MAPPING || r->freeing)
+			continue;
+		if (r->kind == SIM_ASYNC)
+			r->ctx = NULL;
+		else
 			sim_memory_free(r);
 	}
 	sim_arrays_of_context_gone(ctx);
@@ -333,20 +342,24 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
 	return result;
 }
 
+/* It takes no current context, but minds one that was destroyed. */
 CUresult sim_cuMemFree_v2(CUdeviceptr address)
 {
+	CUresult result = sim_check_current();
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT)
+		return result;
 	if (!address)
 		return CUDA_SUCCESS;
-	CUresult result = sim_capture_unsafe();
+	result = sim_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct sim_region *region = sim_region_find(address);
 	if (!region || region->base != address || region->freeing || region->graph ||
 	    (region->kind != SIM_DEVICE && region->kind != SIM_MANAGED &&
-	     region->kind != SIM_ASYNC))
+	     region->kind != SIM_ASYNC && region->kind != SIM_EXTERNAL))
 		return CUDA_ERROR_INVALID_VALUE;
 	region->freeing = true; /* a second free fails while this one waits */
-	result = sim_wait_context(region->ctx);
+	result = region->ctx ? sim_wait_context(region->ctx) : CUDA_SUCCESS;
 	sim_memory_free(region);
 	return result;
 }

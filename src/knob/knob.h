@@ -64,6 +64,8 @@ extern const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT];
 /* Where a value came from. */
 enum gm_knob_source { GM_KNOB_DEFAULT, GM_KNOB_ENVIRONMENT, GM_KNOB_REFUSED };
 
+enum { GM_KNOB_LONGEST = 4095 }; /* bytes of a value: as long as a path may be */
+
 /*
  * Parse one value. True: *out is set (TEXT points into `text`). False: `why` (of `n` bytes) says
  * what was expected, e.g. "expected one of pool, trace"; *out is untouched.

@@ -35,9 +35,9 @@ static inline _Atomic uint64_t *at(unsigned device, enum gm_counter counter)
 	return &page->value[row][counter];
 }
 
-void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n)
+uint64_t gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n)
 {
-	atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed);
+	return atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed) + n;
 }
 
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value)

@@ -24,7 +24,7 @@
 #define GM_TEXT_OFFSET (4 * GM_KIB)
 #define GM_TEXT_ROOM (28 * GM_KIB)
 #define GM_PAGE_OFFSET (32 * GM_KIB) /* of the live counters, in the first segment */
-#define GM_PAGE_ROOM (48 * GM_KIB)   /* of the live counters, and of a checkpoint */
+#define GM_PAGE_ROOM (96 * GM_KIB)   /* of the live counters, and of a checkpoint */
 #define GM_STRING_MAX 4096	     /* longer texts are cut */
 
 enum gm_format_level { GM_LEVEL_SMALL = 1, GM_LEVEL_EVENTS = 2 };

@@ -223,7 +223,10 @@ static bool open_file(struct gm_log_file *file, const char *path, char *why, siz
 	if (file->fd < 0)
 		return fail(why, n, "%s", errno == ENOENT ? "no such file" : strerror(errno));
 	if (fstat(file->fd, &st) || !S_ISREG(st.st_mode))
-		return fail(why, n, "not a gpumem log");
+		return fail(why, n, "%s, not a gpumem log",
+			    S_ISDIR(st.st_mode) ? "a folder" : "a pipe or a device");
+	if (!st.st_size)
+		return fail(why, n, "empty, not a gpumem log");
 	file->size = (uint64_t)st.st_size;
 	file->path = strdup(path);
 	if (!file->path)

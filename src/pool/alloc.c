@@ -20,8 +20,7 @@ static struct want want_extent(uint64_t size)
 	uint64_t length = gm_round_up(size, step);
 	if (length < GM_EXTENT_LEAST)
 		length = GM_EXTENT_LEAST;
-	return (struct want){length,
-			     length >= GM_POOL_ALIGNED_FROM ? GM_POOL_GRANULE : GM_POOL_ALIGN};
+	return (struct want){length, gm_pool_align_of(length)};
 }
 
 static struct want want_for(uint64_t size)

@@ -9,29 +9,38 @@
 
 /* --- driver calls --- */
 
-static CUresult create(struct gm_pool *pool, struct gm_chunk *chunk, bool plain)
+static CUresult create(struct gm_pool *pool, struct gm_chunk *chunk, unsigned extras,
+		       const struct gm_access *access)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = pool->config.device},
 	};
-	if (pool->exportable && !plain)
+	if (extras & GM_CHUNK_EXPORTABLE)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	if (pool->rdma && !plain)
-		prop.allocFlags.gpuDirectRDMACapable = 1;
-	return pool->driver->cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+	prop.allocFlags.gpuDirectRDMACapable = (extras & GM_CHUNK_RDMA) != 0;
+	CUresult result = pool->driver->cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+	if (result != CUDA_SUCCESS || !access)
+		return result;
+	result = gm_chunk_map(pool, chunk, chunk->base, access);
+	if (result != CUDA_SUCCESS)
+		gm_chunk_release(pool, chunk);
+	return result;
 }
 
-CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk)
+/* Containers may forbid what the device allows; under WSL 2 memory for RDMA can be created, but no
+ * access be given to it. */
+CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
+			 const struct gm_access *access)
 {
-	bool plain = GM_GET(pool->plain) || (!pool->exportable && !pool->rdma);
-	CUresult result = create(pool, chunk, plain);
-	if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY || plain)
-		return result;
-	/* Containers may forbid what the device allows. */
-	result = create(pool, chunk, true);
-	if (result == CUDA_SUCCESS)
-		atomic_store_explicit(&pool->plain, true, memory_order_relaxed);
+	unsigned asked = GM_GET(pool->extras), extras = asked;
+	CUresult result = create(pool, chunk, extras, access);
+	while (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && extras) {
+		extras = (extras - 1) & asked; /* the next smaller subset */
+		result = create(pool, chunk, extras, access);
+	}
+	if (result == CUDA_SUCCESS && extras != asked)
+		atomic_fetch_and_explicit(&pool->extras, extras, memory_order_relaxed);
 	return result;
 }
 

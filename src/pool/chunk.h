@@ -16,6 +16,8 @@
 
 #define GM_PEERS 63
 
+enum gm_chunk_extra { GM_CHUNK_RDMA = 1, GM_CHUNK_EXPORTABLE = 2 };
+
 struct gm_chunk {
 	CUdeviceptr base; /* where it is mapped */
 	uint64_t size;
@@ -41,8 +43,13 @@ struct gm_access {
 
 /* --- driver calls, no lock held --- */
 
-/* Make the physical memory; exportable and RDMA-capable where the device allows it. */
-CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk);
+/*
+ * Make the physical memory, and, unless `access` is NULL, map it at chunk->base. Exportable and
+ * RDMA-capable where the device allows it: what it says it can do and then refuses, here or when
+ * access is given, is not asked for again. On failure there is no handle.
+ */
+CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
+			 const struct gm_access *access);
 /* Map it at `at` and give access; unmapped again when that fails. chunk->base becomes `at`. */
 CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr at,
 		      const struct gm_access *access);

@@ -74,12 +74,7 @@ static void unmake(struct gm_pool *pool, struct gm_chunk *chunks, const struct g
 static CUresult make(struct gm_pool *pool, struct gm_chunk *chunks, const struct gm_access *access)
 {
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after) {
-		CUresult result = gm_chunk_create(pool, chunk);
-		if (result == CUDA_SUCCESS) {
-			result = gm_chunk_map(pool, chunk, chunk->base, access);
-			if (result != CUDA_SUCCESS)
-				gm_chunk_release(pool, chunk);
-		}
+		CUresult result = gm_chunk_create(pool, chunk, access);
 		if (result != CUDA_SUCCESS) {
 			unmake(pool, chunks, chunk);
 			return result;

@@ -21,7 +21,7 @@
 #define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by at least */
 #define GM_POOL_BIG_STEP (64 * GM_KIB)	   /* sizes from GM_POOL_BIG are multiples of it */
 #define GM_POOL_BIG GM_MIB		   /* below: multiples of GM_SLAB_LEAST_SLOT */
-#define GM_POOL_ALIGNED_FROM (64 * GM_MIB) /* blocks that are 2 MiB-aligned */
+#define GM_POOL_ALIGNED_FROM (64 * GM_MIB) /* blocks that are 2 MiB-aligned whatever their size */
 #define GM_POOL_ALIGN 512u
 
 struct gm_peer {
@@ -47,10 +47,9 @@ struct gm_loan {
 struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
-	uint64_t memory;       /* of the device */
-	bool rdma, exportable; /* what the device says */
-	atomic_bool plain;     /* and yet refused: make plain handles */
-	struct gm_lock lock;   /* of all that follows, but for lock-free look-ups */
+	uint64_t memory;     /* of the device */
+	atomic_uint extras;  /* of enum gm_chunk_extra: what new chunks are asked to be */
+	struct gm_lock lock; /* of all that follows, but for lock-free look-ups */
 	struct gm_range range;
 	struct gm_table table;
 	struct gm_extents extents;
@@ -76,6 +75,18 @@ struct gm_pool {
 	pthread_cond_t given_back; /* signalled when there is none any more */
 	unsigned check_turn;	   /* debug builds check a large pool in turns */
 };
+
+/*
+ * Where a block of `held` bytes may begin. Multiples of 2 MiB are aligned to it, as the driver
+ * does, which costs nothing: aligned neighbours leave no gaps. With odd sizes of 2 MiB and more the
+ * gaps would cost up to half of the memory, as they do natively.
+ */
+static inline uint64_t gm_pool_align_of(uint64_t held)
+{
+	return held && (held >= GM_POOL_ALIGNED_FROM || held % GM_POOL_GRANULE == 0)
+		       ? GM_POOL_GRANULE
+		       : GM_POOL_ALIGN;
+}
 
 static inline void gm_pool_lock(const struct gm_pool *pool)
 {

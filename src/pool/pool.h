@@ -99,9 +99,10 @@ void gm_pool_destroy(struct gm_pool *pool);
 
 /*
  * A block of `size` bytes (at least 1) owned by context `context`. 512-byte aligned; 2 MiB-aligned
- * from 64 MiB. Never waits for the GPU except at the device's limit, for retired memory. On success
- * *out is filled. CUDA_ERROR_OUT_OF_MEMORY: neither idle nor new memory, nor after giving idle
- * chunks back and waiting for retired ones; the caller may still ask the driver itself.
+ * when it holds a multiple of 2 MiB, and from 64 MiB on. Never waits for the GPU except at the
+ * device's limit, for retired memory. On success *out is filled. CUDA_ERROR_OUT_OF_MEMORY: neither
+ * idle nor new memory, nor after giving idle chunks back and waiting for retired ones; the caller
+ * may still ask the driver itself.
  */
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out);
 
@@ -112,6 +113,10 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
  * included). Any other error is the fence's; the block is then live as before.
  */
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
+
+/* Likewise for a block that nothing on the GPU uses any more, as the caller has seen to: waits for
+ * nothing. */
+CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
 
 /* True if `address` lies in the pool's range; *out then says what is there. O(1), lock-free, no
  * allocation: safe inside the driver's own callbacks. */

@@ -41,7 +41,7 @@ static bool check_piece(struct sums *sums, const struct gm_piece *piece)
 	sums->live_blocks++;
 	if (size == 0 || size > held || GM_GET(piece->id) == 0)
 		return broken(sums, "a live block has a size and an id");
-	if (base % GM_POOL_ALIGN || (size >= GM_POOL_ALIGNED_FROM && base % GM_POOL_GRANULE))
+	if (base % gm_pool_align_of(held))
 		return broken(sums, "blocks are aligned");
 	const struct gm_table *table = &sums->pool->table;
 	if (gm_table_live(table, base) != piece || gm_table_live(table, base + held - 1) != piece ||

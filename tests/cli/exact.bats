@@ -113,6 +113,10 @@ job() {
 	calls            in all       pool     driver     failed  mean time
 	allocate              1          0          1          0    5.00 us
 	free                  0          0          0          0          -
+
+	foreign           at end       peak     in all      calls      frees
+	of the driver   1.00 GiB   1.00 GiB   1.00 GiB          1          0
+	on the device   1.00 GiB   1.00 GiB          -          -          -
 	unused        1 device
 
 	time of a call      calls     errors     median        99%        max
@@ -121,6 +125,61 @@ job() {
 	findings      This run was only watched; all memory was the driver's.
 	              'gpumemstat record' without --trace runs it on the pool.
 	END
+}
+
+FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_calls:0:3M give:foreign_managed_calls:0:100M
+	take:foreign_async_calls:0:1M give:foreign_host_calls:0:5M at:2s used:0:600M count:foreign_unknown:2 count:launches:12)
+
+@test "foreign memory and overhead" {
+	mklog a.gml "${FOREIGN[@]}"
+	"$TOOL" a.gml | sed -n '/^waits/,/^time of a call/p' >out
+	diff -u - out <<-'END'
+	waits         0 fences, 0 ns; 0 calls made again for want of memory
+
+	foreign            at end       peak     in all      calls      frees
+	stream-ordered   2.00 MiB   3.00 MiB   3.00 MiB          1          1
+	managed           100 MiB    100 MiB    100 MiB          1          0
+	on the device    2.00 MiB   3.00 MiB          -          -          -
+	overhead      534 MiB for driver, contexts and other processes: at 2.00 s 600
+	              MiB of the device was used, 66.0 MiB of it accounted for
+	unused        1 device
+
+	host memory      at end       peak     in all      calls      frees
+	pinned         5.00 MiB   5.00 MiB   5.00 MiB          1          0
+	unknown       2 frees of memory that was not seen given
+	launches      12
+
+	time of a call      calls     errors     median        99%        max
+	END
+	"$TOOL" --json a.gml >out
+	jq -e '.logs[0].devices[0].foreign | length == 8 and .async == {current: 2097152, peak: 3145728, total: 3145728, calls: 1, frees: 1}' out
+	jq -e '.logs[0].devices[0].foreign.on_device | .current == 2097152 and .peak == 3145728' out
+	jq -e '.logs[0].devices[0].overhead == {bytes: (534 * 1048576), used: (600 * 1048576), accounted: (66 * 1048576), ns: 2e9}' out
+	jq -e '.logs[0].devices[1].overhead.bytes == null and (.logs[0].devices[1].used | not)' out
+	jq -e '.logs[0].host_memory | .host.current == 5242880 and .registered.calls == 0' out
+	# A device of which nothing else was used is shown all the same; less used than accounted for is no overhead.
+	mklog b.gml give:foreign_array_calls:1:3M used:1:2M
+	"$TOOL" --json b.gml | jq -e '.logs[0].devices[1] | .used and .overhead.bytes == 0'
+	"$TOOL" b.gml | grep -q '^overhead *0 B for driver, '
+}
+
+@test "sums of foreign memory that contradict one another" {
+	contradicts() { # contradicts MESSAGE WORD...
+		rm -f c.gml
+		mklog c.gml "${@:2}"
+		status=0
+		"$TOOL" c.gml >/dev/null 2>err || status=$?
+		[ "$status" -eq 1 ]
+		diff -u - err <<<"gpumemstat: c.gml: contradicts itself: $1"
+	}
+	contradicts 'foreign_async_bytes - foreign_async_freed is 1048577, but foreign_async is 1048576' \
+		give:foreign_async_calls:0:1M count:foreign_async_bytes:1
+	contradicts 'foreign_host_frees is 2, above foreign_host_calls, which is 1' \
+		give:foreign_host_calls:0:1M take:foreign_host_calls:0:1M count:foreign_host_frees:1
+	contradicts 'foreign_graph is 7, above foreign_graph_peak, which is 0' count:foreign_graph_bytes:7 count:foreign_graph:7
+	contradicts 'device 0: foreign is 1048577, but foreign_driver + foreign_async + foreign_created + foreign_array is 1048576' \
+		give:foreign_created_calls:0:1M count:foreign:1 count:foreign_peak:1
+	contradicts 'device 0: foreign is 7, above foreign_peak, which is 0' count:foreign:7
 }
 
 @test "the order of several logs" {

@@ -11,6 +11,9 @@
  *   free:BLOCK:TIME           a block is freed
  *   h2d:BYTES:TIME            a copy from the host
  *   sample:DEVICE:LARGEST:UNRECLAIMABLE
+ *   give:COUNTER:DEVICE:SIZE  foreign memory of the kind that COUNTER counts the calls of
+ *   take:COUNTER:DEVICE:SIZE  the same, given up
+ *   used:DEVICE:SIZE          the driver says that this much is used
  *   count:COUNTER:N           add to a counter, whether it fits or not
  *   kill                      end here, as kill -9 would
  */
@@ -122,9 +125,48 @@ static void do_alloc(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_ALLOCATE});
 }
 
+/* Counters of a kind: calls, bytes, frees, freed, alive, peak. */
+static bool on_device(enum gm_counter calls)
+{
+	return calls <= GM_C_foreign_array_calls;
+}
+
+static void do_give(const uint64_t v[WORDS])
+{
+	const enum gm_counter calls = (enum gm_counter)v[0];
+	const unsigned d = (unsigned)v[1];
+	gm_counter_add(d, calls, 1);
+	gm_counter_add(d, calls + 1, v[2]);
+	gm_counter_raise(d, calls + 5, gm_counter_add(d, calls + 4, v[2]));
+	if (on_device(calls))
+		gm_counter_raise(d, GM_C_foreign_peak, gm_counter_add(d, GM_C_foreign, v[2]));
+}
+
+static void do_take(const uint64_t v[WORDS])
+{
+	const enum gm_counter calls = (enum gm_counter)v[0];
+	const unsigned d = (unsigned)v[1];
+	gm_counter_add(d, calls + 2, 1);
+	gm_counter_add(d, calls + 3, v[2]);
+	gm_counter_add(d, calls + 4, -v[2]);
+	if (on_device(calls))
+		gm_counter_add(d, GM_C_foreign, -v[2]);
+}
+
+static void do_used(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	gm_counter_add(d, GM_C_device_asked, 1);
+	gm_counter_set(d, GM_C_device_asked_time, START + passed);
+	gm_counter_set(d, GM_C_device_used, v[1]);
+	gm_counter_set(d, GM_C_device_accounted,
+		       devices[d].mapped + gm_counter_get(d, GM_C_foreign));
+}
+
 static void do_driver(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
+	do_give((const uint64_t[WORDS]){GM_C_foreign_driver_calls, d, v[1]});
 	gm_counter_add(d, GM_C_allocate_calls, 1);
 	gm_counter_add(d, GM_C_allocate_driver, 1);
 	gm_counter_add(d, GM_C_allocate_ns, v[2]);
@@ -235,7 +277,8 @@ static const struct word {
 	{"at", "t", do_at},	      {"map", "dst", do_map},	    {"alloc", "dst", do_alloc},
 	{"driver", "dst", do_driver}, {"fail", "dss", do_fail},	    {"free", "nt", do_free},
 	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cn", do_count},
-	{"kill", "", do_kill},
+	{"kill", "", do_kill},	      {"give", "cds", do_give},	    {"take", "cds", do_take},
+	{"used", "ds", do_used},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

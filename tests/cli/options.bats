@@ -10,7 +10,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 
 @test "no such command" {
 	try '' "unknown command 'frag'" frag
-	try '' "unknown command 'summry'" summry x.gml
+	try '' "unknown command 'summry'; did you mean 'summary'?" summry x.gml
 	try '' "unknown command ''" ''
 }
 

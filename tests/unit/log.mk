@@ -9,3 +9,7 @@ tests_unit_test_log_limits_SOURCES = tests/unit/test_log_limits.c
 tests_unit_test_log_limits_LDADD = $(UNIT_LDADD)
 tests_unit_test_log_read_SOURCES = tests/unit/test_log_read.c
 tests_unit_test_log_read_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_log_mutate
+EXTRA_DIST += tests/mutate.h
+tests_unit_test_log_mutate_SOURCES = tests/unit/test_log_mutate.c
+tests_unit_test_log_mutate_LDADD = $(UNIT_LDADD)

@@ -2,6 +2,7 @@
 /* What is written is read back: every kind, many threads, killed writers, forks, names. */
 #include <pthread.h>
 
+#include "base/escape.h"
 #include "log/file.h"
 #include "log_help.h"
 
@@ -405,11 +406,11 @@ static void test_closed(void)
 static void test_escape(void)
 {
 	char out[64];
-	gm_log_escape("a\x1b[31m\n\t\\\x7f\xc3\xa4\xff\xe2\x80\xae.", out, sizeof out);
+	gm_escape("a\x1b[31m\n\t\\\x7f\xc3\xa4\xff\xe2\x80\xae.", out, sizeof out);
 	TAP_STR(out, "a\\x1b[31m\\n\\t\\\\\\x7f\xc3\xa4\\xff\\xe2\\x80\\xae.", "escaped");
-	TAP_IS(gm_log_escape("ab\x01", out, 5), 6, "the whole length");
+	TAP_IS(gm_escape("ab\x01", out, 5), 6, "the whole length");
 	TAP_STR(out, "ab", "no half escapes");
-	TAP_IS(gm_log_escape("abc", NULL, 0), 3, "only asked for the length");
+	TAP_IS(gm_escape("abc", NULL, 0), 3, "only asked for the length");
 }
 
 int main(void)

@@ -333,7 +333,7 @@ int main(void)
 	static const char *const ways[] = {"mapped", "written"};
 	help_begin();
 	for (unsigned i = 0; i < 2; i++) {
-		uint64_t nothing = 64 * GM_KIB;
+		uint64_t nothing = 128 * GM_KIB;
 		printf("# logs that are %s\n", ways[i]);
 		gm_file_force_memory = i;
 		test_rotation("256M", true);

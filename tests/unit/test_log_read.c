@@ -215,11 +215,12 @@ static void test_refusals(void)
 	TAP_OK(!gm_log_read_open("none", &file, why, sizeof why), "a file that is not there");
 	TAP_STR(why, "no such file", "is said");
 	TAP_OK(!gm_log_read_open(".", &file, why, sizeof why), "a folder");
-	TAP_STR(why, "not a gpumem log", "is no log");
-	TAP_OK(!gm_log_read_open("/dev/null", &file, why, sizeof why), "nor is a device");
+	TAP_STR(why, "a folder, not a gpumem log", "is no log");
+	TAP_OK(!gm_log_read_open("/dev/null", &file, why, sizeof why), "a device");
+	TAP_STR(why, "a pipe or a device, not a gpumem log", "is none");
 	spill("bad", 0);
 	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "an empty file");
-	TAP_STR(why, "not a gpumem log", "is none");
+	TAP_STR(why, "empty, not a gpumem log", "is none");
 	head->version = 3;
 	spill("bad", length);
 	head->version = GM_FORMAT_VERSION;
