@@ -4,3 +4,6 @@ tests_unit_test_context_SOURCES = tests/unit/test_context.c tests/unit/on_sim.h
 tests_unit_test_context_LDADD = $(UNIT_LDADD)
 tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/on_sim.h
 tests_unit_test_fence_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_trim_thread
+tests_unit_test_trim_thread_SOURCES = tests/unit/test_trim_thread.c
+tests_unit_test_trim_thread_LDADD = $(UNIT_LDADD)
