@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The programs that run on a GPU. `make gpu-bundle` puts everything they need into one folder, gpu-bundle/, that can be
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here.
-EXTRA_DIST += %D%/gpu.h %D%/runtime.cu %D%/limits.cu %D%/capture.cu %D%/peer.cu %D%/driver.cc %D%/kernels.cu \
+EXTRA_DIST += %D%/gpu.h %D%/runtime.cu %D%/limits.cu %D%/idle.cu %D%/capture.cu %D%/peer.cu %D%/driver.cc %D%/kernels.cu \
 	%D%/pair.cu %D%/train.py %D%/run.sh
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 -Wno-deprecated-gpu-targets
@@ -11,7 +11,7 @@ GPU_SRC = $(top_srcdir)/tests/gpu
 gpu-bundle: all
 	@test -n "$(NVCC)" || { echo 'gpu-bundle: nvcc was not found by configure' >&2; exit 1; }
 	rm -rf gpu-bundle && mkdir gpu-bundle
-	for p in runtime limits capture peer pair; do \
+	for p in runtime limits idle capture peer pair; do \
 		$(GPU_NVCC) $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p -lcuda || exit 1; done
 	$(GPU_NVCC) -cudart shared $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_shared -lcuda
 	$(GPU_NVCC) -default-stream per-thread $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_ptds -lcuda

@@ -83,7 +83,7 @@ rm -f "$results/SUMMARY.txt"
 } | tee "$results/SUMMARY.txt"
 
 cd "$here" || exit 1 # so that results name no folder of this machine
-for variant in runtime runtime_shared runtime_ptds limits capture peer; do
+for variant in runtime runtime_shared runtime_ptds limits idle capture peer; do
 	compare "$variant" "./$variant"
 done
 compare driver ./driver kernels.cubin
