@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of the shim: the program's first cuInit that succeeds, fork, exit. */
+#include <errno.h>
 #include <fnmatch.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "base/msg.h"
 #include "handlers.h"
 #include "knob/knob.h"
+#include "late.h"
 
 _Atomic(enum gm_shim_state) gm_shim_state;
 GM_TLS unsigned gm_shim_inside;
@@ -53,23 +55,32 @@ void gm_shim_leave(void)
 	gm_shim_inside = 0;
 }
 
-/* GPUMEM_PROGRAM: is it this one? What cannot be found out does not match. */
+/* GPUMEM_PROGRAM: is it this one? Without /proc its name is what it was called by. */
 static bool program_matches(const char *pattern)
 {
 	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
 	if (!*pattern)
 		return true;
-	if (n <= 0)
-		return false;
-	path[n] = '\0';
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+	path[n > 0 ? n : 0] = '\0';
 	const char *slash = strrchr(path, '/');
-	return fnmatch(pattern, slash ? slash + 1 : path, 0) == 0;
+	const char *name = slash ? slash + 1 : program_invocation_short_name;
+	return fnmatch(pattern, name, 0) == 0;
+}
+
+/* Something is missing only where a program came to a driver without libdl and libpthread, before
+ * glibc 2.34. */
+static bool can_start(void)
+{
+	const char *missing = gm_resolve_on() ? gm_late_missing() : NULL;
+	if (missing)
+		gm_msg(GM_MSG_WARN, "off: this process has no %s", missing);
+	return gm_resolve_on() && !missing;
 }
 
 static bool wanted(const struct gm_knobs *knobs)
 {
-	return gm_resolve_on() && knobs->enable.flag && program_matches(knobs->program.text) &&
+	return knobs->enable.flag && program_matches(knobs->program.text) &&
 	       !gm_knob_must_stay_off();
 }
 
@@ -153,7 +164,7 @@ CUresult on_cuInit(unsigned int flags)
 	if (result != CUDA_SUCCESS || gm_shim_inside || atomic_exchange(&started, true))
 		return result;
 	gm_shim_inside = 1;
-	enum gm_shim_state state = start();
+	enum gm_shim_state state = can_start() ? start() : GM_SHIM_OFF;
 	gm_shim_inside = 0;
 	atomic_store_explicit(&gm_shim_state, state, memory_order_release);
 	return result;

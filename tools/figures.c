@@ -163,13 +163,6 @@ uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm)
 	return hook->durations.at[rank ? rank - 1 : 0];
 }
 
-uint64_t gm_figures_external(uint64_t idle, uint64_t largest)
-{
-	if (idle == 0 || largest >= idle)
-		return 0;
-	return (uint64_t)((unsigned __int128)(idle - largest) * 1000000 / idle);
-}
-
 const char *gm_figures_end(const struct gm_figures *figures)
 {
 	if (figures->about->closed)

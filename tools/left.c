@@ -130,7 +130,7 @@ static bool is_newest_run(const struct peaks *peaks)
 {
 	struct gm_find run = {0};
 	size_t same = 0;
-	gm_find_newest_run(&run);
+	gm_find_newest_run(&run, GM_FIND_DEFAULT_GLOB);
 	for (size_t i = 0; i < run.paths.n; i++)
 		for (size_t j = 0; j < peaks->logs; j++)
 			same += strcmp(run.paths.at[i], from_here(peaks->paths.at[j])) == 0;

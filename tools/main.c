@@ -21,6 +21,11 @@ static const struct gm_command commands[] = {
 	 "[OPTION]... [LOG]...", "Say what a run did with device memory",
 	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"frag", gm_frag_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_SIZE,
+	 "[OPTION]... [LOG]...", "Say how fragmented the pool was, and what was idle by size",
+	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"env", gm_env_main, GM_OPTIONS_OUTPUT, "[OPTION]... [LOG|PID]",
 	 "List every knob: value, default, source, help",
 	 "Values are those of the environment, of the run that wrote LOG, or of process PID."},
@@ -28,6 +33,10 @@ static const struct gm_command commands[] = {
 	 "List what is hooked, and what each hook does",
 	 "RETRY: made once more, after idle memory was given back, when memory ran out.\n"
 	 "WAITS: may wait for the GPU."},
+	{"doctor", gm_doctor_main, GM_OPTIONS_OUTPUT | GM_OPTION_TIMEOUT,
+	 "[OPTION]... [--] [COMMAND [ARG]...]", "Say whether it can work here, and if not, why",
+	 "With COMMAND: also whether the library can get into it; it is not run.\n"
+	 "Exit status: 0; 1 when it cannot work; 2 usage."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -9,7 +9,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/size.h"
+#include "log/record.h"
+
 enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
+#define TIMEOUT_DEFAULT (30 * (uint64_t)1000000000)
 
 static const struct option_info {
 	int letter;
@@ -54,8 +58,10 @@ static bool default_color(void)
 
 void gm_options_begin(struct gm_options *options)
 {
-	*options = (struct gm_options){
-		.color = default_color(), .rows = UINT_MAX, .width = default_width()};
+	*options = (struct gm_options){.color = default_color(),
+				       .rows = UINT_MAX,
+				       .width = default_width(),
+				       .timeout = TIMEOUT_DEFAULT};
 	optind = 0; /* glibc: start over */
 }
 
@@ -131,6 +137,16 @@ static bool set_rows(struct gm_options *options, const char *text)
 	return number_parse(text, 1, INT_MAX, &options->rows);
 }
 
+static bool set_size(struct gm_options *options, const char *text)
+{
+	return gm_size_parse(text, &options->size) && options->size >= GM_SAMPLE_LEAST;
+}
+
+static bool set_timeout(struct gm_options *options, const char *text)
+{
+	return gm_time_parse(text, &options->timeout) && options->timeout > 0;
+}
+
 static const struct {
 	bool (*set)(struct gm_options *options, const char *text);
 	const char *expected;
@@ -140,6 +156,8 @@ static const struct {
 	[GM_OPTION_INDEX_SORT] = {set_sort, "rank, program, start, requested, mapped, calls or "
 					    "failed"},
 	[GM_OPTION_INDEX_ROWS] = {set_rows, "a number from 1 on"},
+	[GM_OPTION_INDEX_SIZE] = {set_size, "a size of 64K or more"},
+	[GM_OPTION_INDEX_TIMEOUT] = {set_timeout, "a time like 500ms or 30s"},
 	[GM_OPTION_INDEX_COLOR] = {set_color, "auto, always or never"},
 	[GM_OPTION_INDEX_WIDTH] = {set_width, "a number from 40 to 1000"},
 };
@@ -226,7 +244,7 @@ int gm_options_next(struct gm_options *options, const struct gm_command *command
 	struct option names[GM_OPTION_COUNT + 1];
 	getopt_tables(command, letters, names);
 	/* Operands may stand before options, but those of COMMAND are not ours. */
-	const char *order = command->options & GM_OPTION_SET ? letters : letters + 1;
+	const char *order = command->options & GM_OPTIONS_COMMAND ? letters : letters + 1;
 	for (;;) {
 		int key = getopt_long(argc, argv, order, names, NULL);
 		unsigned bit = key >= 0 ? bit_of(key) : 0;

@@ -91,8 +91,7 @@ bool gm_preload_set(const char *library)
 	return true;
 }
 
-/* The file that execvp would run. */
-static bool find_program(const char *command, char *path, size_t n)
+bool gm_preload_resolve(const char *command, char *path, size_t n)
 {
 	if (strchr(command, '/')) {
 		snprintf(path, n, "%s", command);
@@ -137,7 +136,7 @@ static const char *interpreter(char *head)
 }
 
 /* What makes the loader ignore LD_PRELOAD: the program runs with rights that its user has not. */
-static const char *rights_obstacle(int fd, const struct stat *st)
+const char *gm_preload_rights(int fd, const struct stat *st)
 {
 	if (st->st_mode & S_ISUID && st->st_uid != getuid())
 		return "it is set-user-ID";
@@ -161,7 +160,7 @@ static const char *file_obstacle(const char *path, unsigned depth)
 		return NULL;
 	/* A script runs with the rights of its interpreter, whatever its own bits say. */
 	if (memcmp(head.text, ELFMAG, SELFMAG) == 0) {
-		why = rights_obstacle(fd, &st);
+		why = gm_preload_rights(fd, &st);
 		if (!why)
 			why = elf_obstacle(fd, &head.elf);
 	} else if ((next = interpreter(head.text)) && depth < SCRIPTS_MOST)
@@ -173,15 +172,16 @@ static const char *file_obstacle(const char *path, unsigned depth)
 const char *gm_preload_obstacle(const char *command)
 {
 	char path[PATH_MAX];
-	return find_program(command, path, sizeof path) ? file_obstacle(path, 0) : NULL;
+	return gm_preload_resolve(command, path, sizeof path) ? file_obstacle(path, 0) : NULL;
 }
 
 bool gm_preload_interpreter_missing(const char *command, char *missing, size_t n)
 {
 	char path[PATH_MAX], head[4096];
 	struct stat st;
-	int fd = find_program(command, path, sizeof path) ? open_head(path, head, sizeof head, &st)
-							  : -1;
+	int fd = gm_preload_resolve(command, path, sizeof path)
+			 ? open_head(path, head, sizeof head, &st)
+			 : -1;
 	const char *name = fd >= 0 ? interpreter(head) : NULL;
 	if (fd >= 0)
 		close(fd);

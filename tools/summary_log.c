@@ -4,29 +4,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "advice.h"
 #include "base/size.h"
+#include "findings.h"
 #include "summary.h"
 
 #define N(array) (sizeof(array) / sizeof *(array))
 enum { REFUSALS_SHOWN = 3 };
-
-static uint64_t ratio_ppm(uint64_t part, uint64_t whole)
-{
-	return whole ? (uint64_t)((unsigned __int128)part * 1000000 / whole) : 0;
-}
-
-/* The mean over the time that samples cover, from a sum over time. */
-static struct gm_value mean(const struct gm_figures *f, unsigned device, enum gm_counter sum,
-			    enum gm_value_kind kind)
-{
-	uint64_t ns = gm_figures_device(f, device, GM_C_sampled_ns);
-	if (ns == 0)
-		return GM_NONE;
-	uint64_t seconds = gm_figures_device(f, device, sum);
-	return (struct gm_value){kind, (uint64_t)((unsigned __int128)seconds * 1000000000u / ns),
-				 NULL};
-}
 
 static const char *when(uint64_t wall, const char *format, bool utc, char *buf, size_t n)
 {
@@ -64,7 +47,7 @@ static void head_text(struct gm_emit *emit, const struct gm_figures *f)
 		     about->driver_version % 1000 / 10);
 }
 
-static void head_json(struct gm_emit *emit, const struct gm_summary_log *log)
+static void head_json(struct gm_emit *emit, const struct gm_logs_one *log)
 {
 	const struct gm_log_about *about = log->figures.about;
 	char start[32];
@@ -180,49 +163,6 @@ static void calls_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 	gm_emit_table_end(emit);
 }
 
-static void fragmentation_table(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
-{
-	const struct gm_column columns[] = {
-		{"name", "fragmentation", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
-		{"current", f->about->running ? "now" : "at end", 0},
-		{"peak", "peak", 0},
-		{"mean", "mean", 0},
-	};
-	const struct gm_sample *s = f->devices[d].sampled ? &f->devices[d].last : NULL;
-	const bool sampled = C(samples) > 0;
-	uint64_t held = C(handed_out), asked = C(requested);
-	uint64_t external = s ? gm_figures_external(s->idle, s->largest_idle) : 0;
-	uint64_t remapped = s ? gm_figures_external(s->idle, s->largest_after_remap) : 0;
-	const struct {
-		const char *key, *title;
-		struct gm_value now, peak, mean;
-	} rows[] = {
-		{"internal", "internal", GM_BYTES(held > asked ? held - asked : 0),
-		 sampled ? GM_BYTES(C(internal_peak)) : GM_NONE,
-		 mean(f, d, GM_C_internal_seconds, GM_VALUE_BYTES)},
-		{"external", "external", s ? GM_PPM(external) : GM_NONE,
-		 sampled ? GM_PPM(C(external_peak)) : GM_NONE,
-		 mean(f, d, GM_C_external_seconds, GM_VALUE_PPM)},
-		{"external_remap", "  after remap", s ? GM_PPM(remapped) : GM_NONE,
-		 sampled ? GM_PPM(C(external_remap_peak)) : GM_NONE,
-		 mean(f, d, GM_C_external_remap_seconds, GM_VALUE_PPM)},
-		{"unreclaimable", "unreclaimable", s ? GM_BYTES(s->unreclaimable) : GM_NONE,
-		 sampled ? GM_BYTES(C(unreclaimable_peak)) : GM_NONE,
-		 mean(f, d, GM_C_unreclaimable_seconds, GM_VALUE_BYTES)},
-		{"utilisation", "utilisation",
-		 C(mapped) ? GM_PPM(ratio_ppm(asked, C(mapped))) : GM_NONE,
-		 C(mapped_peak) ? GM_PPM(ratio_ppm(C(requested_peak), C(mapped_peak))) : GM_NONE,
-		 C(mapped_seconds) ? GM_PPM(ratio_ppm(C(requested_seconds), C(mapped_seconds)))
-				   : GM_NONE},
-	};
-	gm_emit_table(emit, "fragmentation", true, columns, N(columns));
-	for (size_t i = 0; i < N(rows); i++)
-		gm_emit_row(emit, rows[i].key,
-			    (struct gm_value[]){GM_TEXT(rows[i].title), rows[i].now, rows[i].peak,
-						rows[i].mean});
-	gm_emit_table_end(emit);
-}
-
 static void pool_lines(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	char count[32], other[32], time[32];
@@ -271,7 +211,7 @@ static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigne
 	calls_table(emit, f, d);
 	if (pooled) {
 		gm_emit_break(emit);
-		fragmentation_table(emit, f, d);
+		gm_summary_fragmentation(emit, f, d);
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
 	}
@@ -432,22 +372,9 @@ static void refusals(struct gm_emit *emit, const struct gm_figures *f)
 		gm_emit_line(emit, "", "and %zu more", f->refusals.n - REFUSALS_SHOWN);
 }
 
-static void advice(struct gm_emit *emit, const struct gm_figures *f)
+void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 {
-	char text[GM_ADVICE_MOST][GM_ADVICE_LENGTH];
-	unsigned n = gm_advice(f, text);
-	gm_emit_break(emit);
-	gm_emit_list(emit, "advice");
-	for (unsigned i = 0; i < n; i++) {
-		gm_emit_value(emit, NULL, GM_TEXT(text[i]));
-		gm_emit_line(emit, i == 0 ? "findings" : "", "%s", text[i]);
-	}
-	gm_emit_end(emit);
-}
-
-void gm_summary_one(struct gm_emit *emit, const struct gm_summary_log *log)
-{
-	const struct gm_figures *f = &log->figures;
+	struct gm_figures *f = &log->figures;
 	head_json(emit, log);
 	head_text(emit, f);
 	all_devices(emit, f);
@@ -456,5 +383,5 @@ void gm_summary_one(struct gm_emit *emit, const struct gm_summary_log *log)
 	latency_table(emit, f);
 	refusals(emit, f);
 	counters_json(emit, f, GM_SCOPE_PROCESS, 0);
-	advice(emit, f);
+	gm_findings_show(emit, f);
 }

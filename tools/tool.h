@@ -27,6 +27,8 @@ struct gm_command {
 int gm_run_main(const struct gm_command *self, int argc, char **argv);
 int gm_record_main(const struct gm_command *self, int argc, char **argv);
 int gm_summary_main(const struct gm_command *self, int argc, char **argv);
+int gm_frag_main(const struct gm_command *self, int argc, char **argv);
+int gm_doctor_main(const struct gm_command *self, int argc, char **argv);
 int gm_env_main(const struct gm_command *self, int argc, char **argv);
 int gm_hooks_main(const struct gm_command *self, int argc, char **argv);
 

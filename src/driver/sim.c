@@ -127,6 +127,8 @@ void sim_set_up(void)
 	sim.settings.devices = (unsigned)setting("SIM_DEVICES", 1, 0, SIM_MAX_DEVICES);
 	sim.settings.memory = setting("SIM_MEMORY", 2 * GM_GIB, SIM_PAGE, (uint64_t)1 << 44);
 	sim.settings.memory &= ~(SIM_PAGE - 1);
+	sim.settings.peer = setting("SIM_PEER", 1, 0, 1) != 0;
+	sim.settings.memfd = setting("SIM_MEMFD", 0, 0, 1) != 0;
 	sim.settings.trace = -1;
 	if (trace && *trace) {
 		sim.settings.trace = open(trace, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

@@ -15,7 +15,9 @@
  * memory with gpuDirectRDMACapable, whatever the attribute says), SIM_SHARE (file: the devices are
  * those of all processes that name it), SIM_TRACE (file: one line a call, "symbol result"),
  * SIM_LEAKS=1 (at exit, say what gm_sim_leaks finds: handles, mappings, reservations, allocations,
- * events and streams), SIM_YIELD=1 (each call lets other threads go first, to lose every race).
+ * events and streams), SIM_YIELD=1 (each call lets other threads go first, to lose every race),
+ * SIM_MEMFD=1 (shared pages are files, for memcheck), SIM_PEER=0 (no device reaches another's
+ * memory).
  */
 #ifndef GM_DRIVER_SIM_H
 #define GM_DRIVER_SIM_H

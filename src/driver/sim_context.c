@@ -380,6 +380,8 @@ CUresult sim_cuCtxEnablePeerAccess(CUcontext handle, unsigned flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!handle || sim_context_of(handle, &peer) != CUDA_SUCCESS || peer->device == me->device)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!sim.settings.peer)
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	if (me->peers & 1u << peer->device)
 		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 	me->peers |= 1u << peer->device;

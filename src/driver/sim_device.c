@@ -82,7 +82,7 @@ CUresult sim_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_valid(device) || !sim_device_valid(peer))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*can = device != peer;
+	*can = sim.settings.peer && device != peer;
 	return CUDA_SUCCESS;
 }
 

@@ -206,6 +206,7 @@ struct sim_handle {
 	struct sim_node node;
 	CUmemAllocationProp prop;
 	void *pages; /* shared pages; each mapping is another view of them */
+	int fd;	     /* theirs, or -1 */
 	size_t size;
 	uint64_t id, shared;	   /* shared: inode of the descriptor that was exported, or 0 */
 	unsigned owners, mappings; /* released when both are 0 */
@@ -256,6 +257,7 @@ struct sim_settings {
 	unsigned devices;
 	size_t memory;
 	int trace; /* descriptor, or -1 */
+	bool memfd, peer;
 };
 
 struct sim {

@@ -378,38 +378,21 @@ CUresult sim_cuStreamGetCtx(CUstream handle, CUcontext *out)
 	return result;
 }
 
-CUresult sim_cuStreamGetId(CUstream handle, unsigned long long *out)
-{
-	struct sim_stream *s;
-	CUresult result = sim_stream_of(handle, &s);
-	if (result == CUDA_SUCCESS && !out)
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		*out = s->id;
-	return result;
-}
-
-CUresult sim_cuStreamGetFlags(CUstream handle, unsigned *out)
-{
-	struct sim_stream *s;
-	CUresult result = sim_stream_of(handle, &s);
-	if (result == CUDA_SUCCESS && !out)
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		*out = s->flags;
-	return result;
-}
-
-CUresult sim_cuStreamGetPriority(CUstream handle, int *out)
-{
-	struct sim_stream *s;
-	CUresult result = sim_stream_of(handle, &s);
-	if (result == CUDA_SUCCESS && !out)
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		*out = s->priority;
-	return result;
-}
+/* sim_cuStreamGet<what>, one member of the stream. */
+#define GET(what, type, member)                                    \
+	CUresult sim_cuStreamGet##what(CUstream handle, type *out) \
+	{                                                          \
+		struct sim_stream *s;                              \
+		CUresult result = sim_stream_of(handle, &s);       \
+		if (result == CUDA_SUCCESS && !out)                \
+			result = CUDA_ERROR_INVALID_VALUE;         \
+		if (result == CUDA_SUCCESS)                        \
+			*out = s->member;                          \
+		return result;                                     \
+	}
+GET(Id, unsigned long long, id)
+GET(Flags, unsigned, flags)
+GET(Priority, int, priority)
 
 /* --- what tests steer --- */
 

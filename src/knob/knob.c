@@ -186,6 +186,11 @@ static bool is_known(const char *name)
 	return false;
 }
 
+bool gm_knob_is_known(const char *name)
+{
+	return is_known(name);
+}
+
 static void report_unknown(void)
 {
 	for (char **entry = environ; entry && *entry; entry++) {

@@ -85,6 +85,9 @@ enum gm_knob_source gm_knob_source(enum gm_knob_id id, const char **text);
 /* True if any knob was refused and GPUMEM_ON_ERROR=off: the library is to stay off. */
 bool gm_knob_must_stay_off(void);
 
+/* True for a knob, and for the other names beginning with GPUMEM_ that are not misspelt. */
+bool gm_knob_is_known(const char *name);
+
 /* The known knob nearest to `name` within an edit distance of 3, or NULL. */
 const char *gm_knob_nearest(const char *name);
 

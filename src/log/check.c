@@ -218,6 +218,36 @@ static bool check_sample(const struct gm_log_file *file, const struct gm_log_ent
 	return true;
 }
 
+/* The runs of each size are as long as their bin says, as many as all of them, and part of idle. */
+static bool check_bins(const struct gm_log_entry *entry, const struct why *why)
+{
+	const struct gm_sample *s = entry->sample;
+	uint64_t runs = 0, time = entry->record.time;
+	bool counted = gm_frag_has_bins(s);
+	for (unsigned i = 0; counted && i < GM_SAMPLE_BINS; i++) {
+		uint64_t n = s->idle_runs[i], bytes = (uint64_t)s->idle_units[i] * GM_SAMPLE_UNIT;
+		uint64_t least = n * gm_frag_bin_least(i);
+		if (bytes < least && s->idle_units[i] != UINT32_MAX)
+			return no(why,
+				  "sample at %" PRIu64 ": %" PRIu64 " runs of %" PRIu64
+				  " bytes and more come to %" PRIu64,
+				  time, n, gm_frag_bin_least(i), bytes);
+		runs += n;
+		counted = n != UINT16_MAX;
+	}
+	if (counted && runs != s->idle_extents)
+		return no(why,
+			  "sample at %" PRIu64 ": %" PRIu64
+			  " runs by size, but idle_extents is %" PRIu64,
+			  time, runs, s->idle_extents);
+	if (gm_frag_in_runs(s) > s->idle)
+		return no(why,
+			  "sample at %" PRIu64 ": runs of %" PRIu64
+			  " bytes, above idle, which is %" PRIu64,
+			  time, gm_frag_in_runs(s), s->idle);
+	return true;
+}
+
 /* What the events of one device come to. */
 struct tally {
 	uint64_t pool, driver, failed, freed, freed_driver, freed_context;
@@ -389,7 +419,8 @@ static bool check(struct gm_log_file *file, const struct why *why)
 			return false;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry))
-		if (entry.sample && !(check_parts(&entry, why) && check_sample(file, &entry, why)))
+		if (entry.sample && !(check_parts(&entry, why) && check_bins(&entry, why) &&
+				      check_sample(file, &entry, why)))
 			return false;
 	if (!file->about.closed || !file->about.complete)
 		return true;

@@ -53,7 +53,7 @@ struct gm_segment_head {
 
 _Static_assert(sizeof(struct gm_segment_head) == 112, "gpumem-log(5) gives the offsets");
 _Static_assert(sizeof(struct gm_counter_page) <= GM_PAGE_ROOM, "a page of counters fits its area");
-_Static_assert(sizeof(struct gm_sample) == 128, "gpumem-log(5) gives the offsets");
+_Static_assert(sizeof(struct gm_sample) == 248, "gpumem-log(5) gives the offsets");
 
 /* Slots that a record with `length` bytes of text or body takes. */
 static inline uint32_t gm_format_slots(size_t length)

@@ -171,6 +171,7 @@ void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *s
 {
 	struct gm_writer *w = &gm_writer;
 	struct gm_record r = *record;
+	r.held = sizeof *sample;
 	if (!r.time)
 		r.time = gm_clock_ns();
 	if (r.kind == GM_RECORD_SAMPLE) {

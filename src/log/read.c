@@ -314,8 +314,8 @@ bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out)
 	const struct gm_load_segment *segment = &file->segments.at[key->segment];
 	out->record = segment->slots[key->slot];
 	out->sample = NULL;
-	if (out->record.kind == GM_RECORD_SAMPLE || out->record.kind == GM_RECORD_OUT_OF_MEMORY) {
-		gm_load_body(segment, key->slot, &file->sample, sizeof file->sample);
+	if (gm_load_has_sample(&out->record)) {
+		gm_load_sample(segment, key->slot, &file->sample);
 		out->sample = &file->sample;
 	}
 	return true;

@@ -25,8 +25,8 @@ struct gm_extent_arena;
 
 struct gm_extents {
 	struct gm_table *table;
-	struct gm_extent *root; /* idle ones */
-	uint64_t n_idle, idle_histogram[64];
+	struct gm_extent *root;				     /* idle ones */
+	uint64_t n_idle, idle_histogram[64], idle_bytes[64]; /* by floor(log2(length)) */
 	struct gm_extent *unused;
 	size_t n_unused, n_promised, n_all;
 	struct gm_extent_arena *arenas;

@@ -83,7 +83,9 @@ struct gm_pool_stats {
 	uint64_t unreclaimable;	      /* idle bytes in chunks that also hold live or retired ones */
 	uint64_t pinned;	      /* bytes of pinned chunks */
 	uint64_t live_blocks, chunks, idle_extents;
-	uint64_t idle_histogram[64]; /* idle extents by floor(log2(size)) */
+	/* Runs of idle addresses by floor(log2(size)): how many, and their bytes; empty slabs
+	 * count. */
+	uint64_t idle_histogram[64], idle_bytes[64];
 };
 
 /*

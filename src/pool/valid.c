@@ -103,7 +103,7 @@ static bool check_extent(void *arg, struct gm_extent *extent)
 		return broken(sums, "extents come in steps of 512 bytes");
 	for (CUdeviceptr at = base; at < base + held;) {
 		const struct gm_chunk *chunk = gm_chunk_at(sums->pool, at);
-		if (!chunk)
+		if (!chunk || chunk->base + chunk->size <= at)
 			return broken(sums, "extents are mapped");
 		at = chunk->base + chunk->size;
 	}

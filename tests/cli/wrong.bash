@@ -13,13 +13,14 @@ options() {
 		"$OPTIONS_DEF"
 }
 
-# What the commands take: none, one (a log or a process), logs, or a command line.
+# What the commands take: none, one (a log or a process), logs, a command line, or perhaps one (asks).
 operands_of() {
 	case $("$TOOL" "$1" --help | sed -n "1s/^Usage: gpumemstat $1 //p") in
 	'[OPTION]...') echo none ;;
 	'[OPTION]... [LOG|PID]') echo one ;;
 	'[OPTION]... [LOG]...') echo logs ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
+	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
 	*) echo "wrong.bash does not know what gpumemstat $1 takes" >&2 && return 1 ;;
 	esac
 }
@@ -50,6 +51,7 @@ accepted() {
 # A good value of every option that takes one.
 declare -gA GOOD=(
 	[SET]=GPUMEM_VERBOSE=1 [OUTPUT]=some.gml [UNITS]=K [SORT]=rank [ROWS]=3 [COLOR]=never [WIDTH]=100
+	[SIZE]=1M [TIMEOUT]=10s
 )
 
 # wrong_values BIT: "VALUE<US>REASON" each, ended by NUL.
@@ -71,6 +73,8 @@ wrong_values() {
 	OUTPUT) refuse 'expected a name' '' ;;
 	UNITS) refuse 'expected auto, B, K, M or G' "${strange[@]}" T k KB KiB AUTO 1024 BK ;;
 	SORT) refuse 'expected rank, program, start, requested, mapped, calls or failed' "${strange[@]}" size Rank rank, ranks ;;
+	SIZE) refuse 'expected a size of 64K or more' "${strange[@]}" 0 1 63K NaN 50% 1Q 1e9 -1 ;;
+	TIMEOUT) refuse 'expected a time like 500ms or 30s' "${strange[@]}" 0 0s -1s NaN 1x 1e9s off ;;
 	ROWS) refuse 'expected a number from 1 on' "${numbers[@]}" 0 2147483648 ;;
 	COLOR) refuse 'expected auto, always or never' "${strange[@]}" green yes Always alway ;;
 	WIDTH) refuse 'expected a number from 40 to 1000' "${numbers[@]}" 0 39 1001 ;;

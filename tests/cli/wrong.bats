@@ -209,7 +209,7 @@ gpumemstat: two.gml: no such file' $command one.gml -- two.gml
 	for command in $(commands); do
 		log=x.gml
 		case $(operands_of $command) in
-		launch) continue ;;
+		launch | asks) continue ;;
 		none) log= ;;
 		esac
 		for json in '' --json; do

@@ -14,7 +14,7 @@ setup() {
 		for symbol in $symbols; do
 			# The pool serves these, and would have to write.
 			[[ $mode == trace || $symbol != cuMemAlloc_v2 && $symbol != cuMemAllocPitch_v2 ]] || continue
-			KNOBS=(GPUMEM_MODE=$mode)
+			KNOBS=(GPUMEM_MODE=$mode GPUMEM_VERBOSE=0)
 			native=$(on sim "$PROGRAMS/failed" "$symbol")
 			[[ $native == "$symbol: "* ]]
 			[[ $native != *SUCCESS* ]]

@@ -49,6 +49,8 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 %D%/libneeds.so: %D%/libasker.c %D%/plain/libcuda.so.1
 	$(PRELOAD_SHARED) -DNAME='"needs"' $(srcdir)/tests/preload/libasker.c -Wl,--no-as-needed %D%/plain/libcuda.so.1
 
+include %D%/containers.mk
+
 %D%/plain/libcuda.so.1: %D%/fakecuda.c
 	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -Wl,--hash-style=gnu $<
 %D%/shared/libcuda.so.1: %D%/fakecuda.c

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "log/frag.h"
 #include "log/page.h"
@@ -94,6 +96,38 @@ static void test_fork(void)
 	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 111, "and not in its parent's");
 }
 
+/* Run with a limit on a resource, in a child; 0: the page was made, 1: it was refused. */
+static int open_limited(int resource, rlim_t most)
+{
+	int status;
+	struct rlimit before, limit;
+	fflush(stdout);
+	if (fork() == 0) {
+		gm_counters_forget();
+		getrlimit(resource, &before);
+		limit = (struct rlimit){most, before.rlim_max};
+		setrlimit(resource, &limit);
+		signal(SIGXFSZ, SIG_IGN);
+		errno = 0;
+		bool made = gm_counters_open();
+		int error = errno;
+		setrlimit(resource, &before);
+		gm_counter_add(0, GM_C_allocate_bytes, 1000);
+		bool right = error == 0 && gm_counter_get(0, GM_C_allocate_bytes) == 1000 &&
+			     (find_memfd() >= 0) == made && find_memfd() < 200;
+		_exit(right ? !made : 2);
+	}
+	wait(&status);
+	return WEXITSTATUS(status);
+}
+
+static void test_limits(void)
+{
+	TAP_IS(open_limited(RLIMIT_NOFILE, 3), 1, "no descriptor: counted in private");
+	TAP_IS(open_limited(RLIMIT_FSIZE, 0), 1, "no page: likewise, and no descriptor is left");
+	TAP_IS(open_limited(RLIMIT_NOFILE, 100), 0, "few descriptors: it takes a low one");
+}
+
 #define SECOND 1000000000u
 
 static void test_samples(void)
@@ -169,6 +203,7 @@ int main(void)
 	test_basics();
 	test_page();
 	test_fork();
+	test_limits();
 	test_samples();
 	test_due();
 	return tap_done();

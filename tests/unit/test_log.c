@@ -70,9 +70,10 @@ static void test_kinds(void)
 		struct gm_record want = record_of(kind);
 		want.thread = entry.record.thread;
 		want.string = entry.record.string;
+		bool has = kind == GM_RECORD_SAMPLE || kind == GM_RECORD_OUT_OF_MEMORY;
+		want.held = has ? sizeof(struct gm_sample) : want.held;
 		TAP_OK(!memcmp(&want, &entry.record, sizeof want), "kind %u comes back whole",
 		       kind);
-		bool has = kind == GM_RECORD_SAMPLE || kind == GM_RECORD_OUT_OF_MEMORY;
 		TAP_OK(has ? entry.sample && entry.sample->limit == kind &&
 				       entry.sample->mapped == 10
 			   : !entry.sample,
