@@ -9,15 +9,17 @@
 unsigned gm_shim_n_devices;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
+/* A size or a percentage of a device. */
+static uint64_t share_of(union gm_knob_value value, uint64_t total)
+{
+	uint32_t ppm = value.share.ppm;
+	return ppm ? (uint64_t)((unsigned __int128)total * ppm / 1000000) : value.share.bytes;
+}
+
 static uint64_t limit_of(uint64_t total)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
-	uint32_t ppm = knobs->limit.share.ppm;
-	if (!ppm)
-		return knobs->limit.share.bytes;
-	if (ppm >= 1000000)
-		return UINT64_MAX;
-	return (uint64_t)((unsigned __int128)total * ppm / 1000000);
+	return knobs->limit.share.ppm >= 1000000 ? UINT64_MAX : share_of(knobs->limit, total);
 }
 
 static int attribute(CUdevice device, CUdevice_attribute which)
@@ -95,6 +97,7 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
 static struct gm_pool *make_pool(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
+	const struct gm_knobs *knobs = gm_knob_get();
 	struct gm_pool_config config = {
 		.driver = &gm_shim_driver,
 		.device = d->handle,
@@ -102,6 +105,9 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.limit = d->limit,
 		.fence = gm_fence,
 		.fence_arg = &gm_shim_driver,
+		.trim_after = knobs->trim_after.ns,
+		.keep = share_of(knobs->keep, d->total),
+		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
 	};
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
@@ -145,13 +151,17 @@ bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours)
 
 bool gm_shim_give_back_all(void)
 {
-	uint64_t given = 0;
+	static GM_TLS uint64_t seen; /* given when this thread asked last */
+	uint64_t given = 0, before = seen;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (pool)
-			given += gm_pool_give_back(pool, 0, true);
+		if (!pool)
+			continue;
+		gm_pool_give_back(pool, 0, true);
+		given += gm_pool_given(pool);
 	}
-	return given > 0;
+	seen = given;
+	return given != before;
 }
 
 struct walk {

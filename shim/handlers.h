@@ -78,7 +78,8 @@ struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block);
  * a pool, but in no block. */
 bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours);
 
-/* Give all idle memory of all pools back, retired memory included; true if there was any. */
+/* Give all idle memory of all pools back, retired memory included; true if any went since this
+ * thread asked last, whoever gave it: a call that lacked memory may find it now. */
 bool gm_shim_give_back_all(void);
 
 /* Call `each` for every live block of every pool, as a LIVE record. */
@@ -160,6 +161,16 @@ void gm_shim_note_network(void);
 /* True if a call of the program that failed with `result` is to be made once more: it lacked
  * device memory, and the pools had some to give back. */
 bool gm_retry(CUresult result);
+
+/* --- trim.c: what nobody needed for GPUMEM_TRIM_AFTER goes back by itself --- */
+
+extern atomic_bool gm_trim_wanted; /* there is idle memory that nobody sees to */
+/* The `idle` of struct gm_pool_config. */
+void gm_trim_idle(void *unused);
+/* At the end of a handler when it is wanted: see to it. */
+void gm_trim_start(void);
+/* In a forked child: there is no thread. */
+void gm_trim_forget(void);
 
 /* --- launch.c --- */
 

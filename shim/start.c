@@ -49,6 +49,8 @@ void gm_shim_leave(void)
 		gm_used_look(latest);
 		latest = 0;
 	}
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed)))
+		gm_trim_start();
 	gm_log_poll();
 	gm_shim_inside = 0;
 }
@@ -120,6 +122,7 @@ static void forget(void)
 	gm_shim_inside = 0;
 	latest = 0;
 	atomic_store(&gm_launch_watched, 0);
+	gm_trim_forget();
 	gm_shim_devices_forget();
 	gm_used_forget();
 	gm_foreign_forget_all();

@@ -104,26 +104,30 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 #define C(name) gm_figures_device(f, d, GM_C_##name)
 #define AT(name) (C(name) ? GM_NS(gm_figures_at(f, C(name))) : GM_NONE)
 	const struct {
+		bool shown; /* in text, too */
 		const char *key, *title;
 		struct gm_value now, peak, at, total, calls;
 	} rows[] = {
-		{"requested", "requested", GM_BYTES(C(requested)), GM_BYTES(C(requested_peak)),
-		 AT(requested_peak_time), GM_BYTES(C(allocate_bytes)), GM_COUNT(C(allocate_pool))},
-		{"handed_out", "handed out", GM_BYTES(C(handed_out)), GM_NONE, GM_NONE, GM_NONE,
-		 GM_NONE},
-		{"mapped", "mapped", GM_BYTES(C(mapped)), GM_BYTES(C(mapped_peak)),
-		 AT(mapped_peak_time), GM_BYTES(C(map_bytes)), GM_COUNT(C(map_calls))},
-		{"idle", "idle", GM_BYTES(C(idle)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
-		{"retired", "retired", GM_BYTES(C(retired)), GM_BYTES(C(retired_peak)), GM_NONE,
+		{true, "requested", "requested", GM_BYTES(C(requested)),
+		 GM_BYTES(C(requested_peak)), AT(requested_peak_time), GM_BYTES(C(allocate_bytes)),
+		 GM_COUNT(C(allocate_pool))},
+		{true, "handed_out", "handed out", GM_BYTES(C(handed_out)), GM_NONE, GM_NONE,
 		 GM_NONE, GM_NONE},
-		{"given_back", "given back", GM_NONE, GM_NONE, GM_NONE, GM_BYTES(C(unmap_bytes)),
-		 GM_COUNT(C(unmap_calls))},
-		{"lent", "lent", GM_BYTES(C(lent)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
+		{true, "mapped", "mapped", GM_BYTES(C(mapped)), GM_BYTES(C(mapped_peak)),
+		 AT(mapped_peak_time), GM_BYTES(C(map_bytes)), GM_COUNT(C(map_calls))},
+		{true, "idle", "idle", GM_BYTES(C(idle)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
+		{true, "retired", "retired", GM_BYTES(C(retired)), GM_BYTES(C(retired_peak)),
+		 GM_NONE, GM_NONE, GM_NONE},
+		{true, "given_back", "given back", GM_NONE, GM_NONE, GM_NONE,
+		 GM_BYTES(C(unmap_bytes)), GM_COUNT(C(unmap_calls))},
+		{C(trim_calls) > 0, "trimmed", "  trimmed", GM_NONE, GM_NONE, GM_NONE,
+		 GM_BYTES(C(trim_bytes)), GM_COUNT(C(trim_calls))},
+		{C(lent) > 0, "lent", "lent", GM_BYTES(C(lent)), GM_NONE, GM_NONE, GM_NONE,
+		 GM_NONE},
 	};
 	gm_emit_table(emit, "memory", true, columns, N(columns));
 	for (size_t i = 0; i < N(rows); i++) {
-		/* Nothing to see in text before the in-kernel heap has borrowed anything. */
-		if (!emit->options->json && strcmp(rows[i].key, "lent") == 0 && C(lent) == 0)
+		if (!emit->options->json && !rows[i].shown)
 			continue;
 		gm_emit_row(emit, rows[i].key,
 			    (struct gm_value[]){GM_TEXT(rows[i].title), rows[i].now, rows[i].peak,

@@ -78,6 +78,8 @@ void sim_context_die(struct sim_context *ctx)
 	sim_memory_of_context_gone(ctx);
 	sim_modules_of_context_gone(ctx);
 	sim_streams_of_context_gone(ctx);
+	sim_uncharge(ctx->device, ctx->taken);
+	ctx->taken = ctx->local = 0;
 }
 
 struct sim_context *sim_context_derive(struct sim_context *primary)

@@ -120,9 +120,9 @@ CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DE
 	CUresult result = sim_cuArray3DCreate_v2(&largest, d);
 	if (result != CUDA_SUCCESS)
 		return result;
-	size_t bytes = ((struct sim_array *)largest)->bytes;
+	size_t bytes = ((struct sim_array *)largest)->bytes * (levels > 1 ? 2 : 1);
 	result = sim_cuArrayDestroy(largest);
-	return result == CUDA_SUCCESS ? mipmap_make(out, gm_round_up(2 * bytes, SIM_PAGE)) : result;
+	return result == CUDA_SUCCESS ? mipmap_make(out, gm_round_up(bytes, SIM_PAGE)) : result;
 }
 
 CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray handle)

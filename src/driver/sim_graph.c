@@ -103,6 +103,12 @@ CUresult sim_cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode 
 	return instantiate(out, graph);
 }
 
+CUresult sim_cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
+				char *text, size_t size)
+{
+	return sim_cuGraphInstantiate_v2(out, graph, error_node, text, size);
+}
+
 CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 {
 	return flags & ~0xfull ? CUDA_ERROR_INVALID_VALUE : instantiate(out, graph);

@@ -6,22 +6,7 @@
 
 #include "driver/sim_internal.h"
 
-/* --- pages and their account --- */
-
-CUresult sim_charge(unsigned device, size_t bytes)
-{
-	struct sim_device *d = &sim.devices[device];
-	if (bytes > d->memory - d->used)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	d->used += bytes;
-	return CUDA_SUCCESS;
-}
-
-void sim_uncharge(unsigned device, size_t bytes)
-{
-	GM_ASSERT(bytes <= sim.devices[device].used);
-	sim.devices[device].used -= bytes;
-}
+/* --- pages --- */
 
 /* Addresses that were the driver's once stay with it, so that a stale pointer is known for one. */
 struct span {
@@ -367,8 +352,9 @@ CUresult sim_cuMemFree_v2(CUdeviceptr address)
 CUresult sim_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	const struct sim_device *d = &sim.devices[sim_current()->device];
+	size_t used = sim_used(sim_current()->device);
 	if (free_bytes)
-		*free_bytes = d->memory - d->used;
+		*free_bytes = used < d->memory ? d->memory - used : 0;
 	if (total)
 		*total = d->memory;
 	return CUDA_SUCCESS;

@@ -59,3 +59,50 @@ CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph handle, const CUgra
 		return CUDA_ERROR_INVALID_VALUE;
 	return add_step(graph, out);
 }
+
+/* --- nodes of any kind --- */
+
+#if CUDA_VERSION >= 12020
+
+CUresult sim_cuGraphAddNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before, size_t n,
+			    CUgraphNodeParams *params)
+{
+	struct sim_graph *graph;
+	CUresult result = graph_of(handle, &graph);
+	if (result != CUDA_SUCCESS || !out || !params || (n && !before))
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (params->type) {
+	case CU_GRAPH_NODE_TYPE_EMPTY:
+		return add_step(graph, out);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
+		CUDA_MEM_ALLOC_NODE_PARAMS alloc = {.poolProps = params->alloc.poolProps,
+						    .bytesize = params->alloc.bytesize};
+		result = sim_cuGraphAddMemAllocNode(out, handle, before, n, &alloc);
+		if (result == CUDA_SUCCESS)
+			params->alloc.dptr = alloc.dptr;
+		return result;
+	}
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return sim_cuGraphAddMemFreeNode(out, handle, before, n, params->free.dptr);
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+#else
+
+CUresult sim_cuGraphAddNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before, size_t n,
+			    CUgraphNodeParams *params)
+{
+	(void)out, (void)handle, (void)before, (void)n, (void)params;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+#endif
+
+CUresult sim_cuGraphAddNode_v2(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
+			       const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *params)
+{
+	(void)edges; /* ports of kernels: nothing to simulate */
+	return sim_cuGraphAddNode(out, handle, before, n, params);
+}

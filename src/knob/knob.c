@@ -130,17 +130,23 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 		snprintf(why, n, "expected a size of at least %s, such as 512M", info->argument);
 		return false;
 	case GM_KNOB_SIZE_OR_PERCENT:
-		if (gm_percent_parse(text, &value.share.ppm) && value.share.ppm > 0)
+		if (gm_percent_parse(text, &value.share.ppm) &&
+		    (value.share.ppm > 0 || *info->argument))
 			break;
 		value.share.ppm = 0;
-		if (gm_size_parse(text, &value.share.bytes) && value.share.bytes > 0)
+		if (gm_size_parse(text, &value.share.bytes) &&
+		    (value.share.bytes > 0 || *info->argument))
 			break;
 		snprintf(why, n, "expected a size such as 512M, or a percentage up to 100%%");
 		return false;
 	case GM_KNOB_TIME:
 		if (gm_time_parse(text, &value.ns))
 			break;
-		snprintf(why, n, "expected a time such as 100ms or 10s");
+		value.ns = UINT64_MAX;
+		if (*info->argument && strcasecmp(text, info->argument) == 0)
+			break;
+		snprintf(why, n, "expected a time such as 100ms or 10s%s%s",
+			 *info->argument ? ", or " : "", info->argument);
 		return false;
 	case GM_KNOB_TEXT:
 		value.text = text;

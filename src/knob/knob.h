@@ -31,7 +31,7 @@ union gm_knob_value {
 		uint64_t bytes; /* when ppm is 0 */
 		uint32_t ppm;	/* of the device's memory, parts per million */
 	} share;		/* SIZE_OR_PERCENT */
-	uint64_t ns;		/* TIME */
+	uint64_t ns;		/* TIME; UINT64_MAX: never */
 	const char *text;	/* TEXT: lives as long as the process */
 	uint32_t set;		/* LIST: bit i = word i */
 };

@@ -67,7 +67,7 @@ static const struct {
 	{GM_C_requested, GM_C_handed_out},	 {GM_C_requested, GM_C_requested_peak},
 	{GM_C_mapped, GM_C_mapped_peak},	 {GM_C_retired, GM_C_retired_peak},
 	{GM_C_requested_peak, GM_C_mapped_peak}, {GM_C_unmap_calls, GM_C_map_calls},
-	{GM_C_foreign, GM_C_foreign_peak},
+	{GM_C_trim_bytes, GM_C_unmap_bytes},	 {GM_C_foreign, GM_C_foreign_peak},
 };
 
 static uint64_t add(const uint64_t *counters, const enum gm_counter *terms)

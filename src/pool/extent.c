@@ -224,6 +224,22 @@ struct gm_extent *gm_extent_list_idle(const struct gm_extents *extents, uint64_t
 	return list(extents->root, length, NULL);
 }
 
+static struct gm_extent *idle_at(struct gm_extent *at, CUdeviceptr address)
+{
+	struct gm_extent *found = NULL;
+	for (; at && !found; at = at->right) {
+		if (address - base_of(at) < length_of(at))
+			return at;
+		found = idle_at(at->left, address);
+	}
+	return found;
+}
+
+struct gm_extent *gm_extent_idle_at(const struct gm_extents *extents, CUdeviceptr address)
+{
+	return idle_at(extents->root, address);
+}
+
 /* --- cutting and joining --- */
 
 static void link_up(struct gm_extent *a, struct gm_extent *b)

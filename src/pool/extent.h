@@ -67,6 +67,9 @@ struct gm_extent *gm_extent_remove(struct gm_extents *extents, struct gm_extent 
 /* The longest idle extent; the next shorter one; NULL at the end. */
 struct gm_extent *gm_extent_longest(const struct gm_extents *extents);
 
+/* The idle extent that holds an address; NULL: none does. */
+struct gm_extent *gm_extent_idle_at(const struct gm_extents *extents, CUdeviceptr address);
+
 /* The idle extents of at least `length` bytes, shortest first, linked through piece.next. */
 struct gm_extent *gm_extent_list_idle(const struct gm_extents *extents, uint64_t length);
 

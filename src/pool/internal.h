@@ -56,6 +56,7 @@ struct gm_pool {
 	struct gm_slabs slabs;
 	struct gm_chunk **chunk_of; /* by 2 MiB granule of the range */
 	struct gm_chunk *chunks;
+	struct gm_chunk *idle_first, *idle_last; /* wholly idle ones, longest idle first */
 	uint64_t n_chunks, chunk_serial;
 	struct gm_loan *loans;
 	unsigned loans_moving; /* being taken back: in no list, yet counted as lent */
@@ -68,8 +69,11 @@ struct gm_pool {
 	/* Sums, as in struct gm_pool_stats. */
 	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, idle, retired, lent;
 	uint64_t live_blocks;
-	uint64_t pending;    /* bytes being mapped or unmapped just now, beyond `mapped` */
-	unsigned check_turn; /* debug builds check a large pool in turns */
+	uint64_t pending;	   /* bytes being mapped or unmapped just now, beyond `mapped` */
+	uint64_t given, exchanged; /* bytes that ever went back; of these, to take their place */
+	unsigned giving;	   /* threads that are giving memory back just now */
+	pthread_cond_t given_back; /* signalled when there is none any more */
+	unsigned check_turn;	   /* debug builds check a large pool in turns */
 };
 
 /*
@@ -107,11 +111,15 @@ void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
  * grow.c. gm_pool_map and gm_pool_shed are called under the lock, drop it around driver calls, and
  * hold it again when they return. gm_pool_map maps `bytes` (a multiple of 2 MiB) of new memory side
  * by side, in handles of `piece` bytes at most, at `at`, where free addresses begin (0: anywhere).
- * gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are as many, and returns
- * how much it gave.
+ * gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are as many, to make room
+ * for others, and returns how much it gave. gm_pool_give, likewise, gives detached chunks back, for
+ * nothing.
  */
 CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint64_t piece);
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes);
+uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks);
+/* Under the lock, dropped meanwhile: what other threads are giving back has arrived. */
+void gm_pool_await_given(struct gm_pool *pool);
 /* Bytes that may still be mapped under the limit. */
 uint64_t gm_pool_room(const struct gm_pool *pool);
 /* The least that must be mapped, and where (0: anywhere), to have `length` bytes at a multiple of

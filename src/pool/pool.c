@@ -74,6 +74,7 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 	pool->driver = config->driver;
 	pool->retired_last = &pool->retired_first;
 	gm_lock_init(&pool->lock, GM_RANK_POOL);
+	pthread_cond_init(&pool->given_back, NULL);
 	gm_extents_open(&pool->extents, &pool->table);
 	gm_slabs_open(&pool->slabs, &pool->extents);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
@@ -116,6 +117,7 @@ void gm_pool_destroy(struct gm_pool *pool)
 	gm_range_close(&pool->range, pool->driver);
 	gm_driver_quiet_end(pool->driver, mode);
 	gm_array_free(&pool->pins);
+	pthread_cond_destroy(&pool->given_back);
 	gm_lock_destroy(&pool->lock);
 	free(pool);
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The programs that run on a GPU. `make gpu-bundle` puts everything they need into one folder, gpu-bundle/, that can be
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here.
-GPU_BUILT = runtime limits capture peer pair many blas fft sparse thrust
+GPU_BUILT = runtime limits idle capture peer pair many blas fft sparse thrust
 GPU_COPIED = train.py with_cupy.py with_jax.py with_numba.py run.sh
 EXTRA_DIST += %D%/gpu.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) %D%/driver.cc %D%/kernels.cu
 GPU_ARCH = sm_90

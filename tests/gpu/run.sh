@@ -131,6 +131,7 @@ runtime             120 ./runtime
 runtime_shared      120 ./runtime_shared
 runtime_ptds        120 ./runtime_ptds
 limits              120 ./limits
+idle                300 ./idle
 capture             120 ./capture
 peer                120 ./peer
 driver              120 ./driver kernels.cubin

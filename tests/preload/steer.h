@@ -27,6 +27,7 @@ static void *steer(const char *name)
 #define gm_sim_break STEER(gm_sim_break, void, (CUcontext, CUresult))
 /* The driver's own entry, which the preload does not see. */
 #define gm_sim_symbol STEER(gm_sim_symbol, void *, (void *, const char *))
+#define gm_sim_need STEER(gm_sim_need, void, (const char *, size_t))
 #define gm_sim_calls STEER(gm_sim_calls, unsigned, (const char *))
 
 #endif

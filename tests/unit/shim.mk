@@ -7,3 +7,6 @@ tests_unit_test_fence_LDADD = $(UNIT_LDADD)
 tests_unit_test_late_SOURCES = tests/unit/test_late.c shim/late.c shim/late.h shim/object.c shim/object.h
 tests_unit_test_late_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
 tests_unit_test_late_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_trim_thread
+tests_unit_test_trim_thread_SOURCES = tests/unit/test_trim_thread.c
+tests_unit_test_trim_thread_LDADD = $(UNIT_LDADD)
