@@ -108,7 +108,7 @@ static void setting_fail(void)
 		code = CUDA_ERROR_OUT_OF_MEMORY;
 		used = 0;
 		if (sscanf(text, "%63[^:,]:%u%n:%d%n", symbol, &nth, &used, &code, &used) < 2 ||
-		    !nth || (text[used] && text[used] != ',')) {
+		    (text[used] && text[used] != ',')) {
 			gm_msg(GM_MSG_WARN, "sim: SIM_FAIL is not understood from '%s' on", text);
 			return;
 		}
@@ -135,6 +135,9 @@ void sim_set_up(void)
 		if (sim.settings.trace < 0)
 			gm_msg(GM_MSG_WARN, "sim: cannot write SIM_TRACE=%s: %m", trace);
 	}
+	const char *account = getenv("SIM_SHARE");
+	if (account && *account)
+		sim_share_open(account);
 	setting_fail();
 }
 
@@ -144,6 +147,7 @@ static void in_child(void)
 {
 	forked = sim.ready;
 	sim.ready = false;
+	sim_share_forget();
 	sim_unlock_driver();
 }
 

@@ -37,7 +37,8 @@ static CUresult add_context(struct sim_moments *out, struct sim_context *ctx, bo
 {
 	CUresult result = CUDA_SUCCESS;
 	for (struct sim_stream *s = sim.all_streams; s && result == CUDA_SUCCESS; s = s->next_all)
-		if (s->ctx == ctx && !(blocking_only && s->flags & CU_STREAM_NON_BLOCKING))
+		if ((s->ctx == ctx || s->ctx->origin == ctx) &&
+		    !(blocking_only && s->flags & CU_STREAM_NON_BLOCKING))
 			result = add_moment(out, s, s->submitted);
 	return result;
 }

@@ -100,6 +100,13 @@ static bool on_device(const struct sim_handle *handle)
 	return handle->prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
+/* SIM_RDMA */
+static bool refuses_rdma(const char *where, const CUmemAllocationProp *prop)
+{
+	const char *text = getenv("SIM_RDMA");
+	return text && strcmp(text, where) == 0 && prop->allocFlags.gpuDirectRDMACapable;
+}
+
 static bool make_pages(struct sim_handle *handle)
 {
 	int flags = MAP_SHARED | MAP_NORESERVE;
@@ -129,6 +136,8 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 	if (!out || !multiple(size) || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = check_prop(prop);
+	if (result == CUDA_SUCCESS && refuses_rdma("create", prop))
+		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct sim_handle *handle = calloc(1, sizeof *handle);
@@ -377,6 +386,8 @@ CUresult sim_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessD
 	}
 	for (size_t r = first; r < first + regions; r++) {
 		struct sim_region *region = sim.regions.at[r];
+		if (refuses_rdma("access", &region->handle->prop)) /* WSL 2 */
+			return CUDA_ERROR_UNKNOWN;
 		for (size_t i = 0; i < count; i++)
 			if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 				region->access[desc[i].location.id] = (unsigned char)desc[i].flags;

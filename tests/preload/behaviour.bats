@@ -71,6 +71,13 @@ setup() {
 	[[ $output = *'the kernel saw 42'* ]]
 }
 
+@test "but it waits for no other stream" {
+	run preloaded "$PROGRAMS/held" other
+	[ "$status" -eq 0 ]
+	[[ $output = *'freed under the kernel: 1'* ]]
+	same held other
+}
+
 @test "a full device holds as much, and recovers" {
 	SIM_MEMORY=256M same pressure fill
 }

@@ -28,6 +28,8 @@ static void test_basics(void)
 	gm_counter_add(0, GM_C_allocate_bytes, 100);
 	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 100, "counted before there is a page");
 	TAP_IS(gm_counter_get(1, GM_C_allocate_bytes), 0, "devices are apart");
+	TAP_IS(gm_counter_add(2, GM_C_foreign, 7), 7, "add answers what the counter becomes");
+	TAP_IS(gm_counter_add(2, GM_C_foreign, -(uint64_t)3), 4, "also when it falls");
 	gm_counter_add(5, GM_C_captures, 2);
 	TAP_IS(gm_counter_get(0, GM_C_captures), 2, "process counters ignore the device");
 	gm_counter_add(1000, GM_C_free_calls, 3);

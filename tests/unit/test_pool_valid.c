@@ -33,6 +33,7 @@ static void sums(void)
 	CORRUPT(pool->range.taken, GM_POOL_GRANULE);
 	CORRUPT(pool->extents.n_idle, 1);
 	CORRUPT(pool->extents.idle_histogram[20], 1);
+	CORRUPT(pool->extents.idle_bytes[20], 512);
 	CORRUPT(pool->chunks->used, 512);
 	CORRUPT(pool->chunks->pins, 1);
 	CORRUPT(pool->chunks->run->size, GM_POOL_GRANULE);
