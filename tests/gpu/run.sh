@@ -99,8 +99,9 @@ sanitize() { # sanitize TOOL NAME
 		note skip "$tool: no compute-sanitizer here"
 		return
 	}
+	rm -rf "$results/logs/$tool" && mkdir -p "$results/logs/$tool"
 	for how in native preloaded; do
-		timeout -k 5 200 env ${preload[$how]:+LD_PRELOAD="${preload[$how]}" GPUMEM_LOG=off} \
+		timeout -k 5 200 env ${preload[$how]:+LD_PRELOAD="${preload[$how]}" GPUMEM_LOG_NAME="$results/logs/$tool/"} \
 			compute-sanitizer --tool "$tool" --report-api-errors no "./$name" >"$results/$tool.$how.txt" 2>&1
 		found[$how]="exit $?, $(grep -E 'SUMMARY' "$results/$tool.$how.txt" | tail -n 1)"
 		grep -v '^=========' "$results/$tool.$how.txt" >"$results/$tool.$how.out"
@@ -113,6 +114,7 @@ sanitize() { # sanitize TOOL NAME
 	else
 		note no "$tool over $name: natively ${found[native]}; preloaded ${found[preloaded]}"
 	fi
+	read_logs "$tool"
 }
 
 rm -f "$results/SUMMARY.txt"
