@@ -5,7 +5,7 @@ EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrin
 
 # Builds of their own, in folders of this one.
 OPTIONS_address = --enable-debug --enable-sanitize=address
-OPTIONS_coverage = --enable-coverage
+OPTIONS_coverage = --enable-debug --enable-coverage
 OPTIONS_debug = --enable-debug
 OPTIONS_thread = --enable-debug --enable-sanitize=thread
 OPTIONS_undefined = --enable-debug --enable-sanitize=undefined
@@ -17,7 +17,7 @@ check-debug: debug/Makefile
 check-asan: address/Makefile
 	$(MAKE) -C address check
 check-ubsan: undefined/Makefile
-	$(MAKE) -C undefined check
+	$(MAKE) -C undefined check TESTS='$(filter-out tests/cli/% tests/lint/%,$(TESTS))'
 # gpumemstat has one thread, and the sanitizer keeps signals from it while it waits for its child.
 check-tsan: thread/Makefile
 	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% tests/lint/%,$(TESTS))'
