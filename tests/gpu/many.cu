@@ -80,7 +80,7 @@ int main()
 		if (pipe(pipes[r]) != 0 || (children[r] = fork()) < 0)
 			return 1;
 		if (children[r] == 0)
-			_exit(work(r, all, pipes[r][1]));
+			exit(work(r, all, pipes[r][1]));
 		close(pipes[r][1]);
 	}
 	for (int r = 0; r < RANKS; r++) {

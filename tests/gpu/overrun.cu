@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A kernel writes past the end of its block, and reads one that was freed: compute-sanitizer has to
-// say so.
+// A kernel writes where it must not, and compute-sanitizer has to say so. Usage: overrun end|freed:
+// past the end of its block, or into one that was freed.
+#include <cstring>
+
 #include "gpu.h"
 
-int main()
+int main(int argc, char **argv)
 {
-	uint32_t *at, *freed;
+	bool freed = argc == 2 && strcmp(argv[1], "freed") == 0;
+	uint32_t *at;
 	MUST(cudaMalloc(&at, 1000));
-	MUST(cudaMalloc(&freed, 4 << 20));
 	fill<<<1, 32>>>(at, 250, 1);
-	MUST(cudaDeviceSynchronize());
-	fill<<<1, 1>>>(at, 251, 1);
-	printf("past the end: %d\n", (int)cudaDeviceSynchronize() != 0);
-	cudaFree(freed);
-	fill<<<1, 1>>>(freed, 1, 1);
-	printf("freed: %d\n", (int)cudaDeviceSynchronize() != 0);
+	printf("within: %d\n", cudaDeviceSynchronize() != cudaSuccess);
+	if (freed)
+		MUST(cudaFree(at));
+	fill<<<1, 1>>>(at, freed ? 1 : 251, 1);
+	printf("%s: %d\n", freed ? "freed" : "past the end",
+	       cudaDeviceSynchronize() != cudaSuccess);
 	return 0;
 }

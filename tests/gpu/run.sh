@@ -36,17 +36,17 @@ jax_async           240  1  any   XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYT
 numba               180  1  pool  NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0 python3 with_numba.py
 memcheck_thrust     240  1  pool  ./under.sh memcheck ./thrust
 memcheck_runtime    240  1  pool  ./under.sh memcheck ./runtime churn copies pitched errors
-memcheck_overrun    120  1  any   GPUMEM_MODE=trace ./under.sh memcheck ./overrun
+memcheck_end        120  1  any   GPUMEM_MODE=trace ./under.sh memcheck ./overrun end
+memcheck_freed      120  1  any   GPUMEM_MODE=trace ./under.sh memcheck ./overrun freed
 initcheck_cub       240  1  pool  ./under.sh initcheck ./cub
 racecheck_cub       240  1  pool  ./under.sh racecheck ./cub
-racecheck_blas      240  1  pool  LD_LIBRARY_PATH=@ ./under.sh racecheck ./blas
 ncu                 240  1  pool  ./under.sh ncu ./cub
 --
 many                120  8  pool  ./many
 --
 limits              120  1  pool  ./limits
 --
-idle                300  1  any   ./idle
+idle                300  4  pool  ./idle
 --
 END
 }
