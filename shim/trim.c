@@ -14,6 +14,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -137,7 +139,7 @@ static void *run(void *unused)
 {
 	uint64_t due;
 	(void)unused;
-	pthread_setname_np(pthread_self(), "gpumem");
+	prctl(PR_SET_NAME, "gpumem");
 	gm_shim_inside = 1;
 	do {
 		due = stay();
@@ -177,8 +179,8 @@ static void start_thread(void)
 		error = make_thread(0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (error)
-		gm_msg(GM_MSG_WARN, "no thread for GPUMEM_TRIM_AFTER (error %d): idle memory stays",
-		       error);
+		gm_msg(GM_MSG_WARN, "no thread for GPUMEM_TRIM_AFTER: %s; idle memory stays",
+		       strerror(error));
 }
 
 void gm_trim_start(void)
