@@ -57,7 +57,7 @@ static bool begin_busy(void)
 	return false;
 }
 
-static void at_exit(void)
+void gm_trim_exit(void)
 {
 	uint64_t end = gm_clock_ns() + EXIT_WAITS, now;
 	atomic_store(&exiting, true);
@@ -166,11 +166,8 @@ static int make_thread(size_t stack)
 
 static void start_thread(void)
 {
-	static bool registered;
 	if (atomic_load(&exiting) || next_due() == UINT64_MAX || atomic_exchange(&alive, true))
 		return;
-	if (gm_msg_first(&registered))
-		atexit(at_exit);
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
