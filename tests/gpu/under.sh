@@ -5,16 +5,9 @@
 set -u
 tool=$1
 shift
-preload=${LD_PRELOAD-}
 said=$(mktemp) && trap 'rm -f "$said"' EXIT || exit 1
 case $tool in
-# Many passes over each kernel: between two of them its memory is put back. ncu starts the program with an LD_PRELOAD of its
-# own, so ours is added from within.
-ncu)
-	# shellcheck disable=SC2016
-	[ -z "$preload" ] || set -- sh -c 'LD_PRELOAD=$0${LD_PRELOAD:+:$LD_PRELOAD} exec "$@"' "$preload" "$@"
-	set -- ncu --clock-control none --set full --launch-count 12 --log-file "$said" "$@"
-	;;
+ncu) set -- ncu --clock-control none --launch-count 12 --log-file "$said" "$@" ;;
 *) set -- compute-sanitizer --tool "$tool" --report-api-errors no --log-file "$said" "$@" ;;
 esac
 command -v "$1" >/dev/null || {
