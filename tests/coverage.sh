@@ -4,9 +4,10 @@
 # and src/; fails if that of all of them together is below MINIMUM percent. The simulated drivers stand in for the device,
 # and gpumemstat is no part of the library: their lines are shown, and not counted. Assembler is not measured. A line that
 # is compiled more than once (a header) counts as run if it was run anywhere.
+top=$(cd "$1" && pwd) || exit 1
 find src shim tools tests/sim -name '*.gcno' | sort | while read -r object; do
 	${GCOV:-gcov} --stdout "$object" 2>/dev/null # it complains of what was never run
-done | awk -F: -v top="$1/" -v minimum="$2" '
+done | awk -F: -v top="$top/" -v minimum="$2" '
 	function group(f) {
 		return f ~ /^src\/driver\/(sim|null)/ ? "simulated drivers" : f ~ /^tools/ ? "gpumemstat" : "shim and src"
 	}
