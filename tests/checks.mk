@@ -3,6 +3,10 @@
 EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/versions.sh
 .PHONY: check-debug check-asan check-ubsan check-tsan check-valgrind check-versions coverage
 
+# Not again in each: they are about processes, whatever runs in them, and count the files and calls of each; the demo that
+# they run needs driver 12.0.
+OF_PROCESSES = tests/preload/commands.bats tests/preload/containers.bats tests/preload/ranks.bats
+
 # Builds of their own, in folders of this one.
 OPTIONS_address = --enable-debug --enable-sanitize=address
 OPTIONS_coverage = --enable-debug --enable-coverage
@@ -21,7 +25,7 @@ check-ubsan: undefined/Makefile
 	$(MAKE) -C undefined check TESTS='$(filter-out tests/cli/% tests/lint/%,$(TESTS))'
 # gpumemstat has one thread, and the sanitizer keeps signals from it while it waits for its child.
 check-tsan: thread/Makefile
-	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% tests/lint/%,$(TESTS))'
+	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% tests/lint/% $(OF_PROCESSES),$(TESTS))'
 
 if COVERAGE
 AM_CPPFLAGS += -include $(top_srcdir)/tests/coverage.h
@@ -30,12 +34,10 @@ endif
 
 # The least that is accepted of shim/ and src/, in percent of lines.
 COVERAGE_MINIMUM = 90
-# These look for any file or system call of a preloaded process: gcov writes its counts.
-NOT_COVERED = tests/preload/commands.bats tests/preload/containers.bats
 coverage: coverage/Makefile
 	$(MAKE) -C coverage check TESTS=
 	find coverage -name '*.gcda' -delete
-	$(MAKE) -C coverage check TESTS='$(filter-out $(NOT_COVERED),$(TESTS))'
+	$(MAKE) -C coverage check TESTS='$(filter-out $(OF_PROCESSES),$(TESTS))'
 	cd coverage && $(SHELL) $(abs_top_srcdir)/tests/coverage.sh $(abs_top_srcdir) $(COVERAGE_MINIMUM)
 
 # In this build. What a test preloads or runs as gpumemstat, and each unit test, runs under valgrind.
@@ -43,14 +45,12 @@ VALGRIND = $(SHELL) $(abs_top_srcdir)/tests/valgrind.sh
 NOT_UNDER_VALGRIND = tests/cli/launch.bats tests/cli/completion.bats # an execve that fails; nothing of ours
 check-valgrind:
 	TEST_UNDER='$(VALGRIND)' $(MAKE) check LOG_COMPILER='$(VALGRIND)' \
-		TESTS='$(filter-out $(NOT_UNDER_VALGRIND),$(filter tests/unit/% tests/preload/% tests/cli/%,$(TESTS)))'
+		TESTS='$(filter-out $(NOT_UNDER_VALGRIND) $(OF_PROCESSES),$(filter tests/unit/% tests/preload/% tests/cli/%,$(TESTS)))'
 
-# The programs of tests/preload on older drivers; how many of the tests do not apply to each. Around processes and files
-# the runtime's demo is run, which needs driver 12.0.
-NOT_OF_VERSIONS = tests/preload/commands.bats tests/preload/containers.bats tests/preload/ranks.bats
+# The programs of tests/preload on older drivers; how many of the tests do not apply to each.
 DRIVER_VERSIONS = 11.4:17 12.2:6 12.5:5 13.0:0
 check-versions:
-	MAKE='$(MAKE)' $(SHELL) $(srcdir)/tests/versions.sh '$(filter-out $(NOT_OF_VERSIONS),$(filter tests/preload/%,$(TESTS)))' $(DRIVER_VERSIONS)
+	MAKE='$(MAKE)' $(SHELL) $(srcdir)/tests/versions.sh '$(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))' $(DRIVER_VERSIONS)
 
 distclean-local:
 	rm -rf address coverage debug thread undefined

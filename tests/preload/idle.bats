@@ -98,6 +98,7 @@ taker() {
 }
 
 @test "there is a thread while memory is idle, and no sooner" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1h)
 	run preloaded "$PROGRAMS/idle" thread
 	echo "$output"
@@ -112,6 +113,7 @@ a child: 1" ]
 }
 
 @test "there is none at all where it has nothing to do" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	for knob in GPUMEM_TRIM_AFTER=0 GPUMEM_TRIM_AFTER=off GPUMEM_KEEP=100% GPUMEM_MODE=trace GPUMEM_ENABLE=0; do
 		KNOBS=("$knob")
 		run preloaded "$PROGRAMS/idle" thread
@@ -123,6 +125,7 @@ a child: 1" ]
 }
 
 @test "it ends when all has gone back, and comes again" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1ms)
 	run preloaded "$PROGRAMS/idle" ends
 	echo "$output"
