@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A log of events. Blocks are known by their numbers, which the pool's and the driver's do not
- * share. */
+/* A log of events. Blocks are known by their numbers, of which the pool's and the driver's have no
+ * two in common. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "log/read.h"
 #include "replay.h"
-
-#define OF_DRIVER ((uint64_t)1 << 63)
 
 static bool is_block(const struct gm_record *r)
 {
@@ -30,8 +28,7 @@ static int first_device(struct gm_log_file *file)
 
 static bool play(struct gm_trace *trace, const struct gm_record *r, uint64_t time, bool complete)
 {
-	uint64_t key = r->id | (r->flags & GM_RECORD_DRIVER ? OF_DRIVER : 0);
-	struct gm_trace_block *there = gm_trace_find(trace, key);
+	struct gm_trace_block *there = gm_trace_find(trace, r->id);
 	if (r->kind == GM_RECORD_LIVE && there)
 		return true; /* each segment begins with what is alive */
 	if (r->kind != GM_RECORD_FREE && r->size == 0) {
@@ -41,7 +38,7 @@ static bool play(struct gm_trace *trace, const struct gm_record *r, uint64_t tim
 	if (r->kind != GM_RECORD_FREE) {
 		if (there)
 			return gm_trace_fail(trace, "block %" PRIu64 " is allocated twice", r->id);
-		return gm_trace_add(trace, key, r->size, time);
+		return gm_trace_add(trace, r->id, r->size, time);
 	}
 	if (there)
 		return gm_trace_end(trace, there, time);

@@ -40,6 +40,9 @@ PEAK=$((26 * MIB + 1000))
 	# 2 for the small one; 20, of which 3 and 12; 12, which 11 has whole, as 1 is not split off. What 3, 12 and the
 	# rest were merged to serves 20, and the last request, of more than 1 MiB, is cut from the 12.
 	same pytorch "$PEAK $((34 * MIB)) 0 3 0 0" t.csv
+	# Of 14 and 12 MiB free, 11 takes the 12, which leaves the 14 whole.
+	rmm allocate:1:14*MIB allocate:2:12*MIB free:1:14*MIB free:2:12*MIB allocate:3:11*MIB allocate:4:14*MIB >u.csv
+	same pytorch "$((26 * MIB)) $((26 * MIB)) 0 2 0 0" u.csv
 	# One byte less is small, and 10 MiB do not come out of 20.
 	rmm allocate:1:MIB allocate:2:MIB allocate:3:512 allocate:4:10*MIB >u.csv
 	same pytorch "$((12 * MIB + 512)) $((14 * MIB)) 0 3 0 0" u.csv
@@ -254,16 +257,21 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 }
 
 @test "a recorded run comes to what its log says" {
-	SIM_MEMORY=1G "$TOOL" record -o run.gml -- "$DEMO" 2000 >/dev/null 2>&1
-	"$TOOL" summary --json run.gml | jq '.logs[0].devices[0]' >log
-	"$TOOL" replay --json run.gml | jq '.traces[0]' >out
-	jq -e '.allocations > 1000' out
-	[ "$(jq -c '[.allocations, .frees, .requested, .requested_peak, .memory]' out)" = \
-		"$(jq -c '[.counters.allocate_calls - .counters.allocate_failed, .counters.free_calls, .counters.requested,
-			.counters.requested_peak, .total]' log)" ]
-	# The same pool has the same memory, whichever driver it is on.
-	[ "$(jq -c '.policies[0] | [.policy, .requested_peak, .mapped_peak, .map_calls]' out)" = \
-		"$(jq -c '["pool", .counters.requested_peak, .counters.mapped_peak, .counters.map_calls]' log)" ]
+	# A short log, and one of two segments: the second begins with what is alive, which is known already.
+	for how in '2000 256' '20000 16 -e GPUMEM_LOG_EVENTS=all -e GPUMEM_SAMPLE=0'; do
+		read -r rounds most knobs <<<"$how"
+		SIM_MEMORY=1G "$TOOL" record $knobs -o run$rounds.gml -- "$DEMO" $rounds $most >/dev/null 2>&1
+		"$TOOL" summary --json run$rounds.gml | jq '.logs[0].devices[0]' >log
+		"$TOOL" replay --json run$rounds.gml | jq '.traces[0]' >out
+		jq -e '.allocations > 1000' out
+		[ "$(jq -c '[.allocations, .frees, .requested, .requested_peak, .memory]' out)" = \
+			"$(jq -c '[.counters.allocate_calls - .counters.allocate_failed, .counters.free_calls, .counters.requested,
+				.counters.requested_peak, .total]' log)" ]
+		# The same pool has the same memory, whichever driver it is on.
+		[ "$(jq -c '.policies[0] | [.policy, .requested_peak, .mapped_peak, .map_calls]' out)" = \
+			"$(jq -c '["pool", .counters.requested_peak, .counters.mapped_peak, .counters.map_calls]' log)" ]
+	done
+	[ "$(stat -c %s run20000.gml)" -gt $((16 * MIB)) ]
 }
 
 @test "a log whose first segments were dropped begins with what was alive" {
