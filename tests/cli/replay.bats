@@ -176,6 +176,7 @@ PEAK=$((26 * MIB + 1000))
 	# What gzip can read is judged as ever, long before its end, too.
 	{ rmm free:1:1; seq 100000; } | gzip >bad.gz
 	expect 1 'gpumemstat: bad.gz:2: free of 0x100000, which is not allocated' replay bad.gz
+	[ -z "${TEST_UNDER:-}" ] || return 0
 	ln -s "$(command -v diff)" . # all that expect needs
 	PATH=$PWD expect 1 'gpumemstat: t.csv.gz: compressed, and gzip cannot be run: No such file or directory' replay t.csv.gz
 }
