@@ -5,22 +5,10 @@
 #include "base/msg.h"
 #include "handlers.h"
 #include "knob/knob.h"
+#include "pool/knobs.h"
 
 unsigned gm_shim_n_devices;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
-
-/* A size or a percentage of a device. */
-static uint64_t share_of(union gm_knob_value value, uint64_t total)
-{
-	uint32_t ppm = value.share.ppm;
-	return ppm ? (uint64_t)((unsigned __int128)total * ppm / 1000000) : value.share.bytes;
-}
-
-static uint64_t limit_of(uint64_t total)
-{
-	const struct gm_knobs *knobs = gm_knob_get();
-	return knobs->limit.share.ppm >= 1000000 ? UINT64_MAX : share_of(knobs->limit, total);
-}
 
 static int attribute(CUdevice device, CUdevice_attribute which)
 {
@@ -33,6 +21,7 @@ static int attribute(CUdevice device, CUdevice_attribute which)
 static void find_one(unsigned ordinal, bool pools, struct gm_log_device *log)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
+	struct gm_pool_config config;
 	CUuuid uuid;
 	size_t total = 0;
 	if (gm_shim_driver.cuDeviceGet(&d->handle, (int)ordinal) != CUDA_SUCCESS)
@@ -42,7 +31,8 @@ static void find_one(unsigned ordinal, bool pools, struct gm_log_device *log)
 		memcpy(log->uuid, uuid.bytes, sizeof log->uuid);
 	gm_shim_driver.cuDeviceTotalMem_v2(&total, d->handle);
 	log->total = d->total = total;
-	d->limit = pools ? limit_of(total) : UINT64_MAX;
+	gm_pool_config_knobs(&config, gm_knob_get(), total);
+	d->limit = pools ? config.limit : UINT64_MAX;
 	if (!pools)
 		return;
 	d->pitch = (size_t)attribute(d->handle, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
@@ -102,13 +92,11 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.driver = &gm_shim_driver,
 		.device = d->handle,
 		.ordinal = ordinal,
-		.limit = d->limit,
 		.fence = gm_fence,
 		.fence_arg = &gm_shim_driver,
-		.trim_after = knobs->trim_after.ns,
-		.keep = share_of(knobs->keep, d->total),
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
 	};
+	gm_pool_config_knobs(&config, knobs, d->total);
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
 	if (result != CUDA_SUCCESS) {
