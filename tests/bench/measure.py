@@ -97,17 +97,24 @@ class Client:
             pass
         return self
 
-    def ask(self, *words, limit=60):
-        """The words after "ok", numbers where they are."""
+    def send(self, *words):
+        self.asked = words[0]
         try:
             self.process.stdin.write((" ".join(str(w) for w in words) + "\n").encode())
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # line() says how it ended
+            pass  # answer() says how it ended
+
+    def answer(self, limit=60):
+        """The words after "ok", numbers where they are."""
         answer = self.line(limit).split()
         if not answer or answer[0] != "ok":
-            raise Gone("%s: %s answered %s" % (self.name, words[0], " ".join(answer)))
+            raise Gone("%s: %s answered %s" % (self.name, self.asked, " ".join(answer)))
         return [float(w) if w[0].isdigit() else w for w in answer[1:]]
+
+    def ask(self, *words):
+        self.send(*words)
+        return self.answer()
 
     def end_input(self):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite of the pool: see DESIGN in doc/design.md, section 3. Run by run.sh.
+"""The suite of the pool: what it has to show is in doc/design.md, section 4. Run by run.sh.
 
     pool.py RESULT.csv WORK_FOLDER COMMENT...
 
@@ -9,6 +9,7 @@ part. Environment: BENCH_SECONDS (150), the time that the run may take; in it, n
 """
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ from measure import PAIRS, Client, Gone, Table, close_all, kill_all
 HERE = os.path.dirname(os.path.abspath(__file__))
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 WARM = sorted([512 * 4 ** i for i in range(12)] + [777, 3000, 100000, MIB, 3 * MIB // 2, 64 * MIB, 4 * GIB])
-COLD = [512, 64 * KIB, MIB, 2 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB, 4 * GIB]
+COLD = [512, MIB, 2 * MIB, 32 * MIB, 256 * MIB, GIB, 4 * GIB]
 CREWS = [1, 2, 4, 8, 16]
 CREW_SIZE, CREW_MIXED = 64 * KIB, 4 * KIB
 EIGHT = [512, MIB, 16 * MIB, 256 * MIB]  # further sizes for one and for eight threads
@@ -26,8 +27,8 @@ UNDER = [512, MIB, 64 * MIB]
 SHARE_OF_DEVICE = 24  # no block larger than this part of it: 16 threads, and what pools keep
 NATIVE = "native"
 SECONDS = 150.0  # for which the times below, in microseconds, are meant
-PAIR_TIME, CREW_TIME, KERNEL_TIME, LAUNCH_TIME, GEMM_TIME = 6000, 8000, 3000, 20000, 20000
-UNDER_ROUNDS, TRAIN_STEPS, ALTERNATIONS, EXECS = 4, 20, 3, 200
+PAIR_TIME, CREW_TIME, KERNEL_TIME, LAUNCH_TIME, GEMM_TIME = 6000, 8000, 3000, 20000, 15000
+UNDER_ROUNDS, TRAIN_STEPS, ALTERNATIONS, EXECS = 4, 40, 5, 200
 
 
 class Suite:
@@ -146,16 +147,17 @@ class Suite:
                 if name != NATIVE:
                     self.table.add("free-under-kernel/%s" % name, size, "us", got[name][0], NATIVE, got[NATIVE][0])
 
-    def launches(self, clients):
+    def alternate(self, case, unit, clients, *command):
+        """A row for one value that is asked of both several times in turn, the median of each."""
         values = {name: [] for name in (NATIVE, "sync")}
         for _ in range(ALTERNATIONS):
             for name in self.turn(values):
-                values[name].append(clients[name].ask("launch", self.time(LAUNCH_TIME))[0])
-        self.add_alternated("launch", "ns", values)
+                values[name].append(clients[name].ask(*command)[0])
+        ours, theirs = (statistics.median(values[name]) for name in ("sync", NATIVE))
+        self.table.add(case + "/sync", None, unit, ours, NATIVE, theirs)
 
-    def add_alternated(self, case, unit, values):
-        best = {name: sorted(v)[len(v) // 2] for name, v in values.items()}
-        self.table.add(case + "/sync", None, unit, best["sync"], NATIVE, best[NATIVE])
+    def launches(self, clients):
+        self.alternate("launch", "ns", clients, "launch", self.time(LAUNCH_TIME))
 
     def programs(self):
         def run(clients):
@@ -182,23 +184,25 @@ class Suite:
             kill_all(clients)
         return {key: (answer, client.log) for key, answer, client in zip(asked, answers, clients)}
 
-    def fresh(self):
-        trace = self.here("trace.txt")
-        replayed = [name for name in self.variants if "/" not in name] if os.path.exists(trace) else []
-        if not replayed:
-            self.table.comment("skipped: replay: the bundle was made without TRACE")
+    def cold(self):
         sizes = self.fitting(COLD)
-        asked = [(name, ("first", size)) for size in sizes for name in self.turn((NATIVE, "sync"))]
-        asked += [(name, ("replay", trace)) for name in self.turn(replayed)]
-        if replayed and not self.native_used:
-            asked.append((NATIVE, ("replay_used", trace)))
-        got = self.one_by_one(asked)
+        got = self.one_by_one([(name, ("first", size)) for size in sizes for name in self.turn((NATIVE, "sync"))])
         for size in sizes:
             ours, theirs = (got[name, ("first", size)][0][0] for name in ("sync", NATIVE))
             self.table.add("cold/sync", size, "us", ours, NATIVE, theirs)
-        if replayed and not self.native_used:
+
+    def replay(self):
+        trace = self.here("trace.txt")
+        if not os.path.exists(trace):
+            raise Gone("the bundle was made without TRACE")
+        names = [name for name in self.variants if "/" not in name]
+        asked = [(name, ("replay", trace)) for name in self.turn(names)]
+        if not self.native_used:
+            asked.append((NATIVE, ("replay_used", trace)))
+        got = self.one_by_one(asked)
+        if not self.native_used:
             self.native_used = got[NATIVE, ("replay_used", trace)][0][1]
-        for name in replayed:
+        for name in names:
             if name != NATIVE:
                 self.replay_rows(name, got[NATIVE, ("replay", trace)][0][0], *got[name, ("replay", trace)])
 
@@ -215,26 +219,22 @@ class Suite:
     # Programs that gpumem should not be noticed by.
 
     def blas(self):
-        def run(clients):
-            values = {name: [] for name in clients}
-            for _ in range(ALTERNATIONS):
-                for name in self.turn(clients):
-                    values[name].append(clients[name].ask("gemm", self.time(GEMM_TIME))[0])
-            self.add_alternated("blas", "us", values)
-        self.with_clients((NATIVE, "sync"), [self.here("blas")], run)
+        self.with_clients((NATIVE, "sync"), [self.here("blas")],
+                          lambda clients: self.alternate("blas", "us", clients, "gemm", self.time(GEMM_TIME)))
 
     def torch(self):
-        clients, starts, values = {}, {}, {NATIVE: [], "sync": []}
+        clients, starts = {}, {}
         try:
-            for name in self.turn(values):
+            for name in self.turn((NATIVE, "sync")):
                 begin = time.monotonic()
                 clients[name] = self.start(name, sys.executable, self.here("train.py")).ready()
                 starts[name] = (time.monotonic() - begin) * 1e3
             self.table.add("torch-start/sync", None, "ms", starts["sync"], NATIVE, starts[NATIVE])
-            for _ in range(ALTERNATIONS):
-                for name in self.turn(values):
-                    values[name].append(clients[name].ask("train", max(5, int(TRAIN_STEPS * self.scale)))[0])
-            self.add_alternated("train", "us", values)
+            for client in clients.values():
+                client.send("setup")
+            for client in clients.values():
+                client.answer()
+            self.alternate("train", "us", clients, "train", max(5, int(TRAIN_STEPS * self.scale)))
         finally:
             kill_all(clients.values())
 
@@ -267,19 +267,16 @@ class Suite:
         begin = time.monotonic()
         limit = self.scale * SECONDS
         self.warm_up()
-        parts = (("programs", self.programs), ("fresh", self.fresh), ("blas", self.blas), ("torch", self.torch),
-                 ("exec", self.execs))
+        parts = (("programs", self.programs), ("cold", self.cold), ("replay", self.replay), ("blas", self.blas),
+                 ("torch", self.torch), ("exec", self.execs))
         while self.round < PAIRS:
             round_began = time.monotonic()
-            took = {}
             for name, part in parts:
                 part_began = time.monotonic()
                 self.part(name, part)
-                took[name] = time.monotonic() - part_began
+                print("# round %d of %d: %-8s %5.1f s" % (self.round + 1, PAIRS, name, time.monotonic() - part_began), flush=True)
             self.round += 1
             now = time.monotonic()
-            print("# round %d of %d: %s; %.0f s in all" % (
-                self.round, PAIRS, ", ".join("%s %.1f s" % item for item in took.items()), now - begin), flush=True)
             if self.round < PAIRS and now - begin + (now - round_began) > limit:
                 self.table.comment("cut: %d rounds fitted into %.0f s" % (self.round, limit))
                 break

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A PyTorch program with PyTorch's own cache, measured like client.c: see client.h. "ready" comes after
-`import torch; torch.ones(1).cuda()`; `train STEPS` trains and answers the median time of a step, in microseconds."""
+`import torch; torch.ones(1).cuda()`. Commands: `setup`, once, makes a network and trains a few steps; `train STEPS` answers
+the median time of a step, in microseconds."""
 import sys
 
 try:
@@ -15,40 +16,42 @@ print("ready", flush=True)
 import statistics
 import time
 
+BATCH, LENGTH, WIDTH, CLASSES = 32, 32, 128, 10
 STEPS_TOGETHER = 5
 
 
-def network():
-    torch.manual_seed(1)
-    return torch.nn.Sequential(
-        torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.BatchNorm2d(32), torch.nn.ReLU(),
-        torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.ReLU(), torch.nn.AvgPool2d(4),
-        torch.nn.Flatten(), torch.nn.Linear(64 * 64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10),
-    ).cuda()
+class Training:
+    """A small network of attention and linear layers: many short kernels, so that what each call costs shows."""
 
+    def __init__(self):
+        torch.manual_seed(1)
+        layer = torch.nn.TransformerEncoderLayer(WIDTH, 4, dim_feedforward=256, dropout=0.0, batch_first=True)
+        self.model = torch.nn.Sequential(torch.nn.TransformerEncoder(layer, 2), torch.nn.Flatten(),
+                                         torch.nn.Linear(LENGTH * WIDTH, CLASSES)).cuda()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.input = torch.randn(BATCH, LENGTH, WIDTH, device="cuda")
+        self.labels = torch.randint(0, CLASSES, (BATCH,), device="cuda")
+        for _ in range(3):
+            self.steps()
 
-def step(model, optimizer, images, labels):
-    optimizer.zero_grad()
-    loss = torch.nn.functional.cross_entropy(model(images), labels)
-    loss.backward()
-    optimizer.step()
-
-
-state = None
-for line in sys.stdin:
-    steps = int(line.split()[1])
-    if state is None:
-        model = network()
-        state = (model, torch.optim.AdamW(model.parameters(), lr=1e-3),
-                 torch.randn(64, 3, 32, 32, device="cuda"), torch.randint(0, 10, (64,), device="cuda"))
-        for _ in range(STEPS_TOGETHER):
-            step(*state)
-    times = []
-    for _ in range(max(1, steps // STEPS_TOGETHER)):
+    def steps(self):
+        """The time of a step, the mean of a few."""
         torch.cuda.synchronize()
         begin = time.perf_counter()
         for _ in range(STEPS_TOGETHER):
-            step(*state)
+            self.optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(self.model(self.input), self.labels).backward()
+            self.optimizer.step()
         torch.cuda.synchronize()
-        times.append((time.perf_counter() - begin) / STEPS_TOGETHER)
-    print("ok %.2f" % (statistics.median(times) * 1e6), flush=True)
+        return (time.perf_counter() - begin) / STEPS_TOGETHER
+
+
+training = None
+for line in sys.stdin:
+    command, *steps = line.split()
+    if command == "setup":
+        training = Training()
+        print("ok", flush=True)
+    else:
+        times = [training.steps() for _ in range(max(1, int(steps[0]) // STEPS_TOGETHER))]
+        print("ok %.2f" % (statistics.median(times) * 1e6), flush=True)
