@@ -13,6 +13,7 @@ setup() {
 	mkdir bundle
 	ln -s "$BUILD/tests/bench/client" "$BUILD/tests/bench/exec" "$BUILD/tests/bench/libempty.so" "$BUILD/gpumemstat" bundle/
 	cp "$SOURCE"/*.py "$SOURCE/run.sh" bundle/
+	chmod u+w bundle/*.py bundle/run.sh
 	# In place of the programs of cuBLAS and PyTorch, which want a real device.
 	printf '%s\n' '#!/bin/sh' 'echo ready' 'while read -r line; do echo ok 5; done' >bundle/blas
 	printf '%s\n' 'import sys' 'print("ready", flush=True)' 'for line in sys.stdin:' \
@@ -70,6 +71,7 @@ expected() {
 }
 
 @test "every part of the suite writes its rows" {
+	[ -z "$SANITIZE_LIB" ] || skip "the empty library of a build with a sanitizer cannot be loaded alone"
 	run bundle/run.sh pool results
 	[ "$status" -eq 1 ] # a round or a few are no result
 	[[ $output == *" of "*" targets met" ]]
@@ -135,6 +137,21 @@ expected() {
 	printf 'a 0 1000\nf 0 oops\n' >damaged.txt
 	run ask "replay damaged.txt"
 	[ "$status" -eq 1 ]
+}
+
+# The allocations and frees of a command, the first of them, after the cudaFree(NULL) that makes the context.
+first_calls() {
+	rm -f calls
+	SIM_TRACE=$PWD/calls ask "$1" >/dev/null
+	sed -n 's/^cuMem\(Alloc\|Free\)_v2 0$/\1/p; s/^cuMem\(Alloc\|Free\)Async\(_ptsz\)\? 0$/\1Async/p' calls |
+		tail -n +2 | head -n "$2" | paste -sd ' '
+}
+
+@test "a small warm pair has a neighbour, a large one has none" {
+	[ "$(first_calls 'pair plain 512 1' 4)" = "Alloc Alloc Free Alloc" ]
+	[ "$(first_calls 'pair plain 2097152 1' 4)" = "Alloc Free Alloc Free" ]
+	[ "$(first_calls 'pair ordered 2097152 1' 4)" = "AllocAsync FreeAsync AllocAsync FreeAsync" ]
+	[ "$(first_calls 'threads plain 1 512 same 1' 4)" = "Alloc Alloc Free Alloc" ]
 }
 
 @test "a measured program refuses what it does not know" {

@@ -241,7 +241,7 @@ class Suite:
     def execs(self):
         """exec.c says, for each library, the median time and the median of what each round took more than the first."""
         said = subprocess.run([self.here("exec"), str(max(5, int(EXECS * self.scale))), self.here("libempty.so"), self.preload,
-                               "--", "/bin/true"], check=True, capture_output=True, text=True).stdout.splitlines()
+                               "--", "/bin/true"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
         empty, more = float(said[0].split()[0]), float(said[1].split()[2])
         self.table.add("exec/sync", None, "us", empty + more, "empty preload", empty)
 
