@@ -68,7 +68,7 @@ class Suite:
     def turn(self, names):
         """The names, beginning with another one each round."""
         names = list(names)
-        at = self.round % max(1, len(names))
+        at = self.round % len(names)
         return names[at:] + names[:at]
 
     def fitting(self, sizes):
