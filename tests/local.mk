@@ -9,6 +9,6 @@ include tests/preload/local.mk
 include tests/cli/local.mk
 include tests/cli/wrong.mk
 include tests/gpu/local.mk
-include tests/bench/exec.mk
+include tests/bench/local.mk
 include tests/lint/local.mk
 include tests/checks.mk
