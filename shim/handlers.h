@@ -171,6 +171,8 @@ void gm_trim_idle(void *unused);
 void gm_trim_start(void);
 /* In a forked child: there is no thread. */
 void gm_trim_forget(void);
+/* For atexit. A thread made only then could be the last one to end, and would end the process. */
+void gm_trim_exit(void);
 
 /* --- launch.c --- */
 

@@ -142,7 +142,7 @@ static void forget(void)
 static enum gm_shim_state start(void)
 {
 	static struct gm_log_device devices[GM_COUNTER_DEVICES];
-	static bool watching_forks;
+	static bool watching;
 	const struct gm_knobs *knobs = gm_knob_get();
 	process = getpid();
 	gm_msg_set_level((enum gm_msg_level)knobs->verbose.choice);
@@ -153,8 +153,10 @@ static enum gm_shim_state start(void)
 	open_log(pools, devices);
 	if (knobs->launches.flag)
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
-	if (gm_msg_first(&watching_forks))
+	if (gm_msg_first(&watching)) {
 		pthread_atfork(NULL, NULL, forget);
+		atexit(gm_trim_exit);
+	}
 	return GM_SHIM_ACTIVE;
 }
 

@@ -14,6 +14,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -55,7 +57,7 @@ static bool begin_busy(void)
 	return false;
 }
 
-static void at_exit(void)
+void gm_trim_exit(void)
 {
 	uint64_t end = gm_clock_ns() + EXIT_WAITS, now;
 	atomic_store(&exiting, true);
@@ -137,7 +139,7 @@ static void *run(void *unused)
 {
 	uint64_t due;
 	(void)unused;
-	pthread_setname_np(pthread_self(), "gpumem");
+	prctl(PR_SET_NAME, "gpumem");
 	gm_shim_inside = 1;
 	do {
 		due = stay();
@@ -164,11 +166,8 @@ static int make_thread(size_t stack)
 
 static void start_thread(void)
 {
-	static bool registered;
 	if (atomic_load(&exiting) || next_due() == UINT64_MAX || atomic_exchange(&alive, true))
 		return;
-	if (gm_msg_first(&registered))
-		atexit(at_exit);
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -177,8 +176,8 @@ static void start_thread(void)
 		error = make_thread(0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (error)
-		gm_msg(GM_MSG_WARN, "no thread for GPUMEM_TRIM_AFTER (error %d): idle memory stays",
-		       error);
+		gm_msg(GM_MSG_WARN, "no thread for GPUMEM_TRIM_AFTER: %s; idle memory stays",
+		       strerror(error));
 }
 
 void gm_trim_start(void)

@@ -281,12 +281,14 @@ static void check_log(struct gm_doctor *doctor)
 			: error == ENOSPC ? "Make room, or name another place in GPUMEM_LOG_NAME."
 					  : "Name another place in GPUMEM_LOG_NAME.",
 			"%.300s: a log of %s cannot be made: %s", file.path, size, strerror(error));
-	else if (file.system)
+	else if (file.memory)
 		gm_doctor_say(doctor, name, GM_DOCTOR_WARN,
 			      "A local folder in GPUMEM_LOG_NAME keeps all.",
-			      "%.300s: %s files are written, not mapped; a process that is killed "
+			      "%.300s: %s%s; its file is written, not mapped, and a process that "
+			      "is killed "
 			      "loses the last 10 seconds",
-			      file.path, file.system);
+			      file.path, file.system ? "on " : "no space can be reserved",
+			      file.system ? file.system : "");
 	else
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "", "%.400s can be made", file.path);
 }

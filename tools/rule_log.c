@@ -23,11 +23,18 @@ static bool count(struct gm_finding *out, uint64_t value)
 
 enum cause { NONE, SIZE, FRAGMENTED, LIMIT, OTHERS, IN_USE };
 
-/* What of the device is neither the pool's nor free. */
-static uint64_t others(const struct gm_sample *s)
+/* What of the device is neither free nor of this process, which had `foreign` beside the pool at
+ * its most. */
+static uint64_t others(const struct gm_sample *s, uint64_t foreign)
 {
-	uint64_t known = s->mapped + s->lent + s->device_free;
+	uint64_t known = s->mapped + s->lent + s->device_free + foreign;
 	return s->device_total > known ? s->device_total - known : 0;
+}
+
+/* Of the device of the first refusal. */
+static uint64_t foreign_of(const struct gm_figures *f)
+{
+	return gm_figures_device(f, f->refusals.at[0].device, GM_C_foreign_peak);
 }
 
 static enum cause cause(const struct gm_figures *f)
@@ -42,7 +49,7 @@ static enum cause cause(const struct gm_figures *f)
 		return FRAGMENTED;
 	if (s->limit && s->device_total > s->limit && s->mapped + first->asked > s->limit)
 		return LIMIT;
-	return others(s) > s->mapped ? OTHERS : IN_USE;
+	return others(s, foreign_of(f)) > s->mapped ? OTHERS : IN_USE;
 }
 
 /* The first refusal, if it has this cause. */
@@ -91,7 +98,7 @@ bool gm_rule_oom_others(struct gm_figures *f, struct gm_finding *out)
 	const struct gm_figures_refusal *r = refusal(f, OTHERS, out);
 	if (!r)
 		return false;
-	out->value = GM_BYTES(others(&r->sample));
+	out->value = GM_BYTES(others(&r->sample, foreign_of(f)));
 	out->of = GM_BYTES(r->sample.mapped);
 	return true;
 }
@@ -251,6 +258,18 @@ static bool kept_idle(const struct gm_figures *f, unsigned d, struct gm_finding 
 bool gm_rule_kept_idle(struct gm_figures *f, struct gm_finding *out)
 {
 	return worst(f, kept_idle, out);
+}
+
+static bool foreign(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	out->value = GM_BYTES(C(foreign_peak));
+	out->of = GM_BYTES(C(foreign_peak) + C(mapped_peak));
+	return C(foreign_peak) >= FEW;
+}
+
+bool gm_rule_foreign(struct gm_figures *f, struct gm_finding *out)
+{
+	return strcmp(f->about->mode, "pool") == 0 && worst(f, foreign, out);
 }
 
 static bool captures(const struct gm_figures *f, unsigned d, struct gm_finding *out)

@@ -25,7 +25,7 @@ struct gm_file {
 	struct gm_fd_identity identity;
 	char path[PATH_MAX];
 	bool memory; /* on a file system whose files are not to be mapped: write, do not map */
-	const char *system; /* the name of that file system; else NULL */
+	const char *system; /* the name of that file system; NULL: another reason, or none */
 	uint64_t length;
 };
 

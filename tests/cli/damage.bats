@@ -6,7 +6,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 
 PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
 MUTATE=$PWD/tests/cli/mutate
-SLOTS=131072 SLOT=64 # of a log with events, as gpumem-log(5) has it
+SLOTS=229376 SLOT=64 # of a log with events, as gpumem-log(5) has it
 
 good() {
 	mklog good.gml at:1s map:0:64M:100us alloc:0:10M:1us sample:0:40M:50M at:2s free:1:900ns h2d:1G:100ms at:3s fail:0:7G:1G

@@ -20,6 +20,7 @@ static const struct {
 	unsigned number;
 } calls[] = {{"memfd_create", SYS_memfd_create},
 	     {"readlinkat", SYS_readlinkat},
+	     {"fallocate", SYS_fallocate},
 #ifdef SYS_readlink
 	     {"readlink", SYS_readlink}
 #endif

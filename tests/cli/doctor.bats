@@ -230,6 +230,8 @@ fake() {
 	refused memfd_create
 	jq -e .works out
 	finds warn memfd 'Operation not permitted: without a log, live counters cannot be seen' 'seccomp profile'
+	refused fallocate
+	finds warn log 'no space can be reserved; its file is written, not mapped' 'A local folder'
 	refused readlink
 	finds warn proc '/proc/self/exe cannot be read'
 }

@@ -66,7 +66,7 @@ job() {
 	              idle (largest 63.0 MiB), 1.00 GiB free on the device
 
 	findings      Out of memory: 7.00 GiB was asked for, and 6.94 GiB of the device
-	              is neither the pool's nor free. Look for other processes with
+	              is neither this process's nor free. Look for other processes with
 	              nvidia-smi.
 	              1 block, 977 KiB, was never freed.
 	END

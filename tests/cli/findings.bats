@@ -48,8 +48,11 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	says 'Out of memory: 2.00 GiB was asked for, and GPUMEM_LIMIT keeps this process at 4.00 GiB. Raise GPUMEM_LIMIT.'
 	hasnt oom_limit map:0:2G:1us alloc:0:2G:1us limit:0:4G fail:0:2G:6G
 	has oom_others map:0:2G:1us alloc:0:2G:1us fail:0:3G:2G
-	says "Out of memory: 3.00 GiB was asked for, and 4.00 GiB of the device is neither the pool's nor free. Look for other"
+	says "Out of memory: 3.00 GiB was asked for, and 4.00 GiB of the device is neither this process's nor free. Look for other"
 	hasnt oom_others map:0:2G:1us alloc:0:2G:1us fail:0:3G:4G
+	has oom_others map:0:2G:1us alloc:0:2G:1us give:foreign_async_calls:0:1G fail:0:3G:2G
+	says 'and 3.00 GiB of the device is neither'
+	hasnt oom_others map:0:2G:1us alloc:0:2G:1us give:foreign_async_calls:0:2G fail:0:3G:2G # its own
 	has oom_in_use map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G fail:0:3G:1G
 	says "Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use. 'gpumemstat --json' has the pool at each of the 2 refusals"
 	hasnt oom_in_use fail:0:9G:8G
@@ -135,6 +138,13 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt kept_idle "${MEAN[@]}"
 	over at:1s map:0:300M:1us alloc:0:50M:1us sample:0:250M:0 # little
 	hasnt kept_idle "${MEAN[@]}"
+
+	has foreign "${CALM[@]}" give:foreign_async_calls:0:64M
+	says "Device 0: up to 64.0 MiB was not the pool's but foreign, of up to 128 MiB in all"
+	hasnt foreign "${CALM[@]}" map:0:2M:1us give:foreign_async_calls:0:64M
+	hasnt foreign map:0:1M:1us give:foreign_async_calls:0:63M # little
+	hasnt foreign "${CALM[@]}" give:foreign_managed_calls:0:1G # not on the device for good
+	GPUMEM_MODE=trace hasnt foreign give:foreign_async_calls:0:1G
 
 	CAPTURE=(map:0:1000M:1us alloc:0:1M:1us free:1:1us)
 	has captures "${CAPTURE[@]}" count:retired_peak:100M count:captures:1

@@ -30,10 +30,11 @@ wrong_of() {
 		;;
 	SIZE_OR_PERCENT)
 		why='expected a size such as 512M, or a percentage up to 100%'
-		values=('' "${STRANGE[@]}" 0 0% 0.0M 100.1% 101% % 5%% 5%x -5% 1e1% '5 %' 18446744073709551616 16777216T)
+		values=('' "${STRANGE[@]}" 100.1% 101% % 5%% 5%x -5% 1e1% '5 %' 18446744073709551616 16777216T)
+		[ "$2" = 0 ] || values+=(0 0% 0.0M)
 		;;
 	TIME)
-		why='expected a time such as 100ms or 10s'
+		why="expected a time such as 100ms or 10s${2:+, or $2}"
 		values=('' "${STRANGE[@]}" 5 1d 1e3s '1 s' 1.s .5s ms -1s 0x1s inf 18446744073709551616ns 5124096h)
 		;;
 	LIST)

@@ -46,6 +46,8 @@ each() {
 		export "$options=${!options:+${!options}:}handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0"
 	done
 	for signal in HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM XCPU XFSZ VTALRM PROF IO PWR SYS; do
+		# Ignored since before the shell, as under nohup: so it stays.
+		[[ $(trap -p "$signal") != "trap -- '' "* ]] || continue
 		for start in run record; do
 			status=0
 			(ulimit -c 0; exec "$TOOL" $start sh -c "kill -$signal \$\$") >out 2>err || status=$?

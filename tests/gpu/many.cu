@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Eight processes on one device at once: each allocates, fills, copies, frees and verifies on its
-// own; what they print is put together in order of rank.
+// own, while all of them together hold four fifths of the device; what they print is put together
+// in order of rank.
+#include <pthread.h>
 #include <string>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,7 +12,29 @@
 
 static const int RANKS = 8, ROUNDS = 400, HELD = 48;
 
-static int work(int rank, int to)
+/* A tenth of the device, held until every process has its own; its words that are wrong then. */
+static unsigned long long hold(int rank, pthread_barrier_t *all)
+{
+	size_t ignored, total;
+	uint32_t *most;
+	unsigned long long *bad, wrong = 0;
+	MUST(cudaMemGetInfo(&ignored, &total));
+	uint64_t n = total / 10 / sizeof *most;
+	MUST(cudaMalloc(&most, n * sizeof *most));
+	MUST(cudaMalloc(&bad, sizeof *bad));
+	MUST(cudaMemset(bad, 0, sizeof *bad));
+	fill<<<1024, 256>>>(most, n, rank);
+	MUST(cudaDeviceSynchronize());
+	pthread_barrier_wait(all);
+	verify<<<1024, 256>>>(most, n, rank, bad);
+	MUST(cudaMemcpy(&wrong, bad, sizeof wrong, cudaMemcpyDeviceToHost));
+	pthread_barrier_wait(all);
+	MUST(cudaFree(most));
+	MUST(cudaFree(bad));
+	return wrong;
+}
+
+static int work(int rank, pthread_barrier_t *all, int to)
 {
 	Random random = {0x9e3779b97f4a7c15ull + rank};
 	struct {
@@ -17,7 +42,7 @@ static int work(int rank, int to)
 		uint64_t n;
 		uint32_t tag;
 	} held[HELD] = {};
-	unsigned long long sum = 0;
+	unsigned long long sum = 0, wrong = hold(rank, all);
 	for (int i = 0; i < ROUNDS; i++) {
 		auto &h = held[random.below(HELD)];
 		if (h.at) {
@@ -36,7 +61,8 @@ static int work(int rank, int to)
 	}
 	for (auto &h : held)
 		MUST(cudaFree(h.at));
-	std::string line = "rank " + std::to_string(rank) + ": " + std::to_string(sum) + "\n";
+	std::string line = "rank " + std::to_string(rank) + ": " + std::to_string(sum) + ", " +
+			   std::to_string(wrong) + " words wrong\n";
 	return write(to, line.data(), line.size()) == (ssize_t)line.size() ? 0 : 3;
 }
 
@@ -44,11 +70,17 @@ int main()
 {
 	int pipes[RANKS][2], bad = 0;
 	pid_t children[RANKS];
+	pthread_barrierattr_t shared;
+	pthread_barrier_t *all = (pthread_barrier_t *)mmap(
+		NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	MUST(pthread_barrierattr_init(&shared));
+	MUST(pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED));
+	MUST(all == MAP_FAILED || pthread_barrier_init(all, &shared, RANKS));
 	for (int r = 0; r < RANKS; r++) {
 		if (pipe(pipes[r]) != 0 || (children[r] = fork()) < 0)
 			return 1;
 		if (children[r] == 0)
-			_exit(work(r, pipes[r][1]));
+			exit(work(r, all, pipes[r][1]));
 		close(pipes[r][1]);
 	}
 	for (int r = 0; r < RANKS; r++) {

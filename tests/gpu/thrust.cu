@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Thrust and CUB: vectors that grow, temporary storage of their own, and CUB's caching allocator.
-#include <cub/cub.cuh>
+// Thrust: algorithms with temporary storage of Thrust's, of an allocator of the program's;
+// vectors that grow; managed memory; work on a stream that nobody waits for.
 #include <thrust/device_vector.h>
 #include <thrust/reduce.h>
 #include <thrust/scan.h>
 #include <thrust/sequence.h>
 #include <thrust/sort.h>
-#include <thrust/unique.h>
+#include <thrust/universal_vector.h>
+
+#include <map>
 
 #include "gpu.h"
 
 typedef thrust::device_vector<uint32_t> Words;
 
-template <class T> static unsigned long long digest(const thrust::device_vector<T> &v)
+template <class Vector> static unsigned long long digest(const Vector &v)
 {
-	return digest(thrust::raw_pointer_cast(v.data()), v.size() * sizeof(T));
+	return digest(thrust::raw_pointer_cast(v.data()), v.size() * sizeof(typename Vector::value_type));
 }
 
 static Words words(size_t n, uint32_t tag)
@@ -24,23 +26,59 @@ static Words words(size_t n, uint32_t tag)
 	return v;
 }
 
-static void with_thrust(size_t n)
+/* Keeps what is freed for a request of the same size, as programs do that find cudaMalloc slow. */
+struct Keeper {
+	typedef char value_type;
+	std::multimap<size_t, char *> idle;
+	std::map<char *, size_t> used;
+	unsigned again = 0;
+
+	char *allocate(std::ptrdiff_t size)
+	{
+		char *at;
+		auto found = idle.find(size);
+		if (found != idle.end()) {
+			at = found->second;
+			idle.erase(found);
+			again++;
+		} else {
+			MUST(cudaMalloc(&at, size));
+		}
+		used[at] = size;
+		return at;
+	}
+	void deallocate(char *at, size_t)
+	{
+		idle.emplace(used.at(at), at);
+		used.erase(at);
+	}
+	~Keeper()
+	{
+		for (auto &block : idle)
+			MUST(cudaFree(block.second));
+	}
+};
+
+template <class Policy> static void algorithms(const char *name, const Policy &policy, size_t n)
 {
 	Words keys = words(n, 11), values(n), sums(n);
-	thrust::sequence(values.begin(), values.end());
-	thrust::stable_sort_by_key(keys.begin(), keys.end(), values.begin());
-	printf("sort %zu: %016llx %016llx\n", n, digest(keys), digest(values));
-	thrust::exclusive_scan(keys.begin(), keys.end(), sums.begin());
-	printf("scan %zu: %016llx\n", n, digest(sums));
-	thrust::transform(keys.begin(), keys.end(), keys.begin(),
+	thrust::sequence(policy, values.begin(), values.end());
+	thrust::stable_sort_by_key(policy, keys.begin(), keys.end(), values.begin());
+	MUST(cudaDeviceSynchronize());
+	printf("%s: sort %zu: %016llx %016llx\n", name, n, digest(keys), digest(values));
+	thrust::exclusive_scan(policy, keys.begin(), keys.end(), sums.begin());
+	MUST(cudaDeviceSynchronize());
+	printf("%s: scan %zu: %016llx\n", name, n, digest(sums));
+	thrust::transform(policy, keys.begin(), keys.end(), keys.begin(),
 			  [] __device__(uint32_t x) { return x >> 16; });
 	Words groups(n), totals(n);
-	auto end = thrust::reduce_by_key(keys.begin(), keys.end(), values.begin(), groups.begin(),
-					 totals.begin());
+	auto end = thrust::reduce_by_key(policy, keys.begin(), keys.end(), values.begin(),
+					 groups.begin(), totals.begin());
+	MUST(cudaDeviceSynchronize());
 	groups.resize(end.first - groups.begin());
 	totals.resize(end.second - totals.begin());
-	printf("reduce by key %zu: %zu groups, %016llx %016llx\n", n, groups.size(), digest(groups),
-	       digest(totals));
+	printf("%s: reduce by key %zu: %zu groups, %016llx %016llx\n", name, n, groups.size(),
+	       digest(groups), digest(totals));
 }
 
 static void growing()
@@ -51,42 +89,35 @@ static void growing()
 		v.resize(n);
 		thrust::sequence(v.begin() + before, v.end(), (uint32_t)before);
 	}
+	for (uint32_t i = 0; i < 2000; i++)
+		v.push_back(i);
 	v.shrink_to_fit();
 	printf("grown to %zu: %016llx\n", v.size(), digest(v));
 }
 
-static void with_cub(size_t n)
+static void managed()
 {
-	cub::CachingDeviceAllocator cache(8, 3, 9, 1 << 28);
-	Words in = words(n, 12), out(n);
-	const uint32_t *from = thrust::raw_pointer_cast(in.data());
-	uint32_t *to = thrust::raw_pointer_cast(out.data()), *count;
-	for (int round = 0; round < 3; round++) {
-		void *room = NULL;
-		size_t need = 0;
-		MUST(cub::DeviceRadixSort::SortKeys(NULL, need, from, to, (int)n));
-		MUST(cache.DeviceAllocate(&room, need));
-		MUST(cub::DeviceRadixSort::SortKeys(room, need, from, to, (int)n));
-		MUST(cache.DeviceFree(room));
-		printf("cub sort %zu: %016llx\n", n, digest(out));
-		MUST(cache.DeviceAllocate((void **)&count, sizeof *count));
-		need = 0;
-		MUST(cub::DeviceReduce::Sum(NULL, need, from, count, (int)n));
-		MUST(cache.DeviceAllocate(&room, need));
-		MUST(cub::DeviceReduce::Sum(room, need, from, count, (int)n));
-		printf("cub sum %zu: %016llx\n", n, digest(count, sizeof *count));
-		MUST(cache.DeviceFree(room));
-		MUST(cache.DeviceFree(count));
-	}
-	MUST(cache.FreeAllCached());
+	thrust::universal_vector<uint32_t> v(100000);
+	for (size_t i = 0; i < v.size(); i++)
+		v[i] = pattern(5, i);
+	thrust::sort(thrust::cuda::par, v.begin(), v.end());
+	printf("managed: %u %u, %016llx\n", v.front(), v.back(), digest(v));
 }
 
 int main()
 {
-	for (size_t n : {1000, 100000, 10000000}) {
-		with_thrust(n);
-		with_cub(n);
+	cudaStream_t stream;
+	MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	Keeper keeper;
+	for (size_t n : {1000, 100000, 5000000}) {
+		algorithms("plain", thrust::cuda::par, n);
+		algorithms("keeper", thrust::cuda::par(keeper), n);
+		algorithms("keeper", thrust::cuda::par(keeper), n);
+		algorithms("no wait", thrust::cuda::par_nosync(keeper).on(stream), n);
 	}
+	printf("kept and used again: %u\n", keeper.again);
 	growing();
+	managed();
+	MUST(cudaStreamDestroy(stream));
 	return 0;
 }

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CuPy without its memory pool, then with it: what it computes, as sums of bytes."""
+"""CuPy with the allocators named: what it computes, as sums of bytes. Usage: with_cupy.py none|pool|async|managed..."""
 import hashlib
 import sys
 
 try:
     import cupy
+    import cupyx
+    import cupyx.scipy.sparse
     import numpy
     cupy.cuda.runtime.getDeviceCount()
 except Exception as why:  # no CuPy, or no device
@@ -50,9 +52,36 @@ def work(n):
     show("streams", cupy.stack(parts))
 
 
-for name, allocator in (("none", None), ("pool", cupy.cuda.MemoryPool().malloc),
-                        ("async", cupy.cuda.MemoryAsyncPool().malloc)):
+def sparse(n):
+    host = numpy.arange(n * 8) * 40503
+    rows, columns, values = (cupy.asarray(x) for x in (host % n, host // 7 % n, (host % 5 - 2).astype(numpy.float32)))
+    m = cupyx.scipy.sparse.coo_matrix((values, (rows, columns)), shape=(n, n)).tocsr()
+    show("sparse by vector", m @ cupy.arange(n, dtype=cupy.float32))
+    square = m @ m
+    square.sort_indices()
+    show("sparse by itself", square.data)
+
+
+def pinned(n):
+    host = cupyx.empty_pinned(n, dtype=numpy.int32)
+    host[:] = numpy.arange(n)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        device = cupy.empty(n, dtype=cupy.int32)
+        device.set(host, stream=stream)
+        device += 1
+        back = cupyx.zeros_pinned(n, dtype=numpy.int32)
+        device.get(stream=stream, out=back)
+    stream.synchronize()
+    print("pinned", hashlib.sha256(back.tobytes()).hexdigest()[:16])
+
+
+ALLOCATORS = {"none": None, "pool": cupy.cuda.MemoryPool().malloc, "async": cupy.cuda.MemoryAsyncPool().malloc,
+              "managed": cupy.cuda.MemoryPool(cupy.cuda.malloc_managed).malloc}
+for name in sys.argv[1:]:
     print("allocator", name)
-    cupy.cuda.set_allocator(allocator)
+    cupy.cuda.set_allocator(ALLOCATORS[name])
     for n in (16, 300, 1024):
         work(n)
+    sparse(5000)
+    pinned(100000)

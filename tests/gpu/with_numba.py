@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""numba: kernels, shared memory, streams, atomics and mapped memory, as sums of bytes."""
+"""numba: kernels, shared memory, streams, atomics, mapped and pinned memory, deferred frees, as sums of bytes."""
 import hashlib
 import sys
 
 try:
-    import numba
     import numpy
+    # What numba asks for and newer NumPy has dropped.
+    for old, new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
+        if not hasattr(numpy, old):
+            setattr(numpy, old, getattr(numpy, new))
+    import numba
     from numba import cuda
     assert cuda.is_available()
 except Exception as why:  # no numba, or no device
@@ -59,3 +63,12 @@ for n in (256, 65536, 1 << 20):
     scale[n // 256, 256](mapped, cuda.to_device(x))
     cuda.synchronize()
     show("mapped", numpy.array(mapped))
+    with cuda.defer_cleanup():  # what is dropped here is freed afterwards, all at once
+        host = cuda.pinned_array(n, dtype=numpy.int32)
+        host[:] = x
+        for i in range(50):
+            part = cuda.to_device(host, stream=stream)[n // 4:n // 2]
+            scale[n // 256, 256, stream](part, part)
+            if i % 25 == 0:
+                show("pinned", part.copy_to_host(stream=stream))
+        stream.synchronize()

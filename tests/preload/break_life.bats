@@ -128,6 +128,7 @@ readable() {
 }
 
 @test "two runtimes in one process" {
+	needs_driver 12.0
 	native "$PROGRAMS/break_runtimes" >native
 	SIM_TRACE=$PWD/trace preloaded "$PROGRAMS/break_runtimes" >preloaded 2>&1
 	diff -u native preloaded

@@ -3,7 +3,7 @@
 # A thousand commands that do not use CUDA: the preload does nothing in them at all. Run in the build folder.
 
 setup() {
-	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime is not silent"
+	[ -z "$SANITIZE_LIB$COVERAGE" ] || skip "a sanitizer's runtime is not silent, nor is gcov's"
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	CONFINE=$PROGRAMS/containers_confine
 	WITNESS=$PROGRAMS/libwitness.so

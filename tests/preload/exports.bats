@@ -47,7 +47,7 @@ symbols() {
 	# musl, whose programs find a preload in their environment like others, has what else there is but this.
 	nm -D --undefined-only "$LIBRARY" | grep -q '^ *w __register_atfork'
 	! grep ' U ' "$BATS_TEST_TMPDIR/moved" |
-		grep -vE ' (dl_iterate_phdr|pthread_(attr_(destroy|init)|cond_(broadcast|destroy|init|signal|timedwait|wait)|equal|mutex_(destroy|init|lock|unlock)|self))@?'
+		grep -vE ' (dl_iterate_phdr|pthread_(attr_(destroy|init|setdetachstate)|cond_(broadcast|destroy|init|signal|timedwait|wait)|equal|mutex_(destroy|init|lock|unlock)|self))@?'
 }
 
 @test "no symbol version above GLIBC_2.28" {

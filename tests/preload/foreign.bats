@@ -42,6 +42,7 @@ turn() {
 }
 
 @test "each kind: calls, bytes, live and peak, refusals left out" {
+	needs_driver 12.2
 	turn async async
 	turn async async_by_free
 	turn async pool
@@ -185,6 +186,7 @@ turn() {
 }
 
 @test "memory of a green context is the primary context's" {
+	needs_driver 12.4
 	same lives green
 	SIM_DRIVER=12.4 same lives green
 }
@@ -196,6 +198,7 @@ turn() {
 }
 
 @test "batches of copies" {
+	needs_driver 12.8
 	for program in batch batch_ptsz; do
 		same $program
 		grep -q '^the second too long: CUDA_ERROR_INVALID_VALUE, failed at 1, arrived 10 0 0$' "$BATS_TEST_TMPDIR/preloaded"
@@ -205,16 +208,19 @@ turn() {
 }
 
 @test "batches of copies between two devices" {
+	needs_driver 12.8
 	SIM_DEVICES=2 same batch peers
 	grep -q '^lines that fit: CUDA_SUCCESS, failed at -1, arrived 1000 1000 1000$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
 @test "likewise with memory that is not the pool's" {
+	needs_driver 12.8
 	SIM_DEVICES=2 same batch foreign
 	SIM_DEVICES=2 same batch_ptsz foreign
 }
 
 @test "likewise when neither can reach the other" {
+	needs_driver 12.8
 	SIM_DEVICES=2 same batch peers
 	export SIM_FAIL=$(yes cuDeviceCanAccessPeer:1:101 | head -n 400 | paste -sd,)
 	SIM_DEVICES=2 same batch peers
@@ -223,6 +229,7 @@ turn() {
 }
 
 @test "each copy of a batch is counted, those of a refused one are not" {
+	needs_driver 12.8
 	logged batch
 	# Lines: 6 batches of 3, 6 times the first before a bad one; boxes: 2 of 3, 2 times the first, around an array 6.
 	[ "$(counter copy_d2d_calls)" -eq $((18 + 6 + 6 + 2 + 6)) ]

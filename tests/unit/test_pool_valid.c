@@ -92,6 +92,7 @@ static void lists(const struct gm_block *large, const struct gm_block *small)
 	struct gm_extent *first = gm_table_find(&pool->table, large->base);
 	struct gm_extent *cut = gm_table_find(&pool->table, small->base);
 	struct gm_slab *slab = GM_GET(cut->slab);
+	struct gm_piece *nowhere = NULL;
 	struct gm_slab_class *class = &pool->slabs.classes[slab->class];
 	WRONG(slab->extent, NULL, "a slab knows its extent");
 	WRONG(slab->before, slab, "the list of slabs is linked both ways");
@@ -104,7 +105,7 @@ static void lists(const struct gm_block *large, const struct gm_block *small)
 	WRONG(pool->chunks->access, pool->access + 1, "access has a generation that was");
 	WRONG(pool->chunks->size, 0, "extents are mapped");
 	WRONG(pool->chunks->after->before, NULL, "chunks are linked both ways");
-	WRONG(pool->retired_last, &pool->retired_first->next, "retired blocks are listed");
+	WRONG(pool->retired_last, &nowhere, "retired blocks are listed");
 	WRONG(pool->mapped_peak, 0, "peaks are not below what is");
 	WRONG(pool->config.limit, pool->mapped - 1, "no more is mapped than the limit");
 }

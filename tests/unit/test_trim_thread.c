@@ -188,6 +188,7 @@ static void last(void)
 static void child(uint64_t (*trim)(unsigned device))
 {
 	atexit(last);
+	atexit(gm_trim_exit); /* as cuInit has it */
 	set_up(trim);
 	atomic_store(&test.next[0], 1);
 	sem_init(&trimming, 0, 0);
