@@ -346,7 +346,7 @@ static void ending(void)
 	void *known;
 	TAP_OK(gm_context_enter(here), "the pool is in a context");
 	pthread_create(&thread, NULL, end_context, here);
-	while (!atomic_load(&here->ending))
+	while (!atomic_load(&here->ending) && !atomic_load(&ended))
 		sched_yield();
 	TAP_OK(!gm_context_enter(here), "nobody else enters while it is being ended");
 	for (int i = 0; i < 1000; i++)

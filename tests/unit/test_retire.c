@@ -187,6 +187,21 @@ static void bound(void)
 	}
 	TAP_IS(retired(), 3072, "and those that found no place come with the next one");
 	end("the bound");
+
+	pool = open_pool(GM_GIB, 100 * GM_MIB);
+	CUdeviceptr large = fake_alloc(pool, 90 * GM_MIB).base;
+	CUdeviceptr small = fake_alloc(pool, 3000).base;
+	gm_pool_free(pool, large, NULL);
+	gm_pool_free(pool, small, NULL);
+	TAP_OK(f.recorded == 1 && f.queries == 1, "below it only a batch does");
+	gm_pool_free(pool, fake_alloc(pool, 12 * GM_MIB).base, NULL);
+	unsigned queries = f.queries;
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
+	TAP_OK(f.queries > queries, "past it every one");
+	f.passed = UINTPTR_MAX;
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
+	TAP_IS(retired(), 0, "until memory is there again");
+	end("a bound in between");
 }
 
 /* --- allocations --- */
