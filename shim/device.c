@@ -94,6 +94,8 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.ordinal = ordinal,
 		.fence = gm_fence,
 		.fence_arg = &gm_shim_driver,
+		.defer = knobs->free.choice == GM_FREE_DEFER ? gm_fence_deferral(&gm_shim_driver)
+							     : NULL,
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
 	};
 	gm_pool_config_knobs(&config, knobs, d->total);

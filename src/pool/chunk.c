@@ -116,8 +116,7 @@ static void leave_idle(struct gm_pool *pool, struct gm_chunk *chunk)
 	*(after ? &after->idle_before : &pool->idle_last) = before;
 }
 
-/* Nobody asks for the time of a pool that is never trimmed. */
-static uint64_t now_of(const struct gm_pool *pool)
+uint64_t gm_pool_now(const struct gm_pool *pool)
 {
 	if (pool->config.trim_after == UINT64_MAX)
 		return 0;
@@ -137,7 +136,7 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 	enter(pool, chunk, chunk);
 	gm_extent_add(&pool->extents, chunk->base, chunk->size);
 	gm_pool_count_chunk(pool, chunk->size);
-	enter_idle(pool, chunk, now_of(pool));
+	enter_idle(pool, chunk, gm_pool_now(pool));
 }
 
 static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
@@ -214,7 +213,7 @@ static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, 
 		base += part;
 		if (chunk->used)
 			continue;
-		now = now ? now : now_of(pool);
+		now = now ? now : gm_pool_now(pool);
 		enter_idle(pool, chunk, now);
 	}
 }

@@ -15,4 +15,5 @@ void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *
 	config->limit = limited ? share_of(knobs->limit, total) : UINT64_MAX;
 	config->trim_after = knobs->trim_after.ns;
 	config->keep = share_of(knobs->keep, total);
+	config->retire = share_of(knobs->retire, total);
 }

@@ -72,7 +72,6 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->config = *config;
 	pool->driver = config->driver;
-	pool->retired_last = &pool->retired_first;
 	gm_lock_init(&pool->lock, GM_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);
 	gm_extents_open(&pool->extents, &pool->table);
@@ -103,6 +102,7 @@ static void end_chunks(struct gm_pool *pool, struct gm_chunk *chunks)
 void gm_pool_destroy(struct gm_pool *pool)
 {
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	gm_retired_close(pool);
 	end_chunks(pool, pool->chunks);
 	for (struct gm_loan *loan = pool->loans, *next; loan; loan = next) {
 		next = loan->next;
@@ -169,12 +169,27 @@ static struct gm_piece *find_to_free(struct gm_pool *pool, CUdeviceptr address)
 	return piece;
 }
 
+/* A live block is freed, and the GPU may still be using it. */
+static CUresult retire(struct gm_pool *pool, struct gm_piece *piece, uint64_t context)
+{
+	struct gm_retired *retired = gm_retired_of(pool, context);
+	if (!retired)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gm_pool_count_freed(pool, GM_GET(piece->size), GM_GET(piece->held));
+	piece->next = NULL;
+	gm_retired_add(pool, retired, piece);
+	if (gm_retired_due(pool, retired))
+		gm_retired_collect(pool);
+	return CUDA_SUCCESS;
+}
+
 /* Wait for the owner context of a block that find_to_free found, and act on the answer. The lock is
  * dropped meanwhile. */
 static CUresult fence_and_free(struct gm_pool *pool, struct gm_piece *piece,
 			       const struct gm_block *block)
 {
 	enum gm_fenced fenced;
+	uint64_t up_to = pool->retirements;
 	set_state(piece, GM_FREEING);
 	gm_pool_unlock(pool);
 	CUresult result = gm_pool_fence(pool, block->context, true, &fenced);
@@ -182,19 +197,23 @@ static CUresult fence_and_free(struct gm_pool *pool, struct gm_piece *piece,
 	/* The context may have gone, and the block with it. */
 	if (GM_GET(piece->state) != GM_FREEING || GM_GET(piece->id) != block->id)
 		return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
-	if (result != CUDA_SUCCESS) {
-		set_state(piece, GM_LIVE);
-	} else if (fenced == GM_FENCED_LATER) {
-		gm_pool_count_freed(pool, block->size, block->held);
-		gm_pool_retire(pool, piece);
-	} else {
+	if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED) {
 		release(pool, piece);
+		gm_retired_passed(pool, block->context, up_to);
+		return result;
 	}
+	if (result == CUDA_SUCCESS)
+		result = retire(pool, piece, block->context);
+	if (result != CUDA_SUCCESS)
+		set_state(piece, GM_LIVE);
 	return result;
 }
 
-static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, bool fence,
-			   struct gm_block *out)
+enum how { WAIT, RETIRE, AT_ONCE };
+
+/* `context`: of RETIRE. */
+static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, enum how how,
+			   uint64_t context, struct gm_block *out)
 {
 	struct gm_block block = {0};
 	CUresult result = CUDA_SUCCESS;
@@ -205,8 +224,10 @@ static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, bool fence
 		result = CUDA_ERROR_INVALID_VALUE;
 	} else {
 		gm_piece_copy(piece, pool->config.ordinal, &block);
-		if (fence)
+		if (how == WAIT)
 			result = fence_and_free(pool, piece, &block);
+		else if (how == RETIRE)
+			result = retire(pool, piece, context);
 		else
 			release(pool, piece);
 	}
@@ -217,14 +238,34 @@ static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, bool fence
 	return result;
 }
 
+/* The native errors come at once, the waiting later. */
+static CUresult defer(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
+{
+	struct gm_block block;
+	if (!gm_pool_find(pool, address, &block) || !block.live || block.base != address)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = pool->config.defer->ask(pool->config.fence_arg, block.context);
+	return result == CUDA_SUCCESS ? free_block(pool, address, RETIRE, block.context, out)
+				      : result;
+}
+
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return free_block(pool, address, pool->config.fence != NULL, out);
+	if (pool->config.defer)
+		return defer(pool, address, out);
+	return free_block(pool, address, pool->config.fence ? WAIT : AT_ONCE, 0, out);
+}
+
+CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t context,
+			     struct gm_block *out)
+{
+	GM_ASSERT(pool->config.defer);
+	return free_block(pool, address, RETIRE, context, out);
 }
 
 CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return free_block(pool, address, false, out);
+	return free_block(pool, address, AT_ONCE, 0, out);
 }
 
 /* --- all blocks --- */
@@ -273,9 +314,9 @@ uint64_t gm_pool_context_gone(struct gm_pool *pool, uint64_t context)
 	struct gone gone = {pool, context, 0};
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_pool_unretire(pool, context);
 	gm_pool_each_piece(pool, free_if_owned, &gone);
 	gm_counter_add(pool->config.ordinal, GM_C_free_context, gone.n);
+	gm_retired_gone(pool, context);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return gone.n;

@@ -6,6 +6,27 @@
  */
 #include "pool/internal.h"
 
+void gm_pool_trim_retired(struct gm_pool *pool)
+{
+	const struct gm_pool_config *config = &pool->config;
+	if (!config->idle || !config->defer || !config->defer->record)
+		return;
+	uint64_t now = pool->look_at ? 0 : gm_pool_now(pool);
+	if (!pool->look_at && __builtin_add_overflow(now, config->trim_after, &pool->look_at))
+		pool->look_at = UINT64_MAX;
+	if (pool->idle + pool->retired > config->keep)
+		config->idle(config->idle_arg);
+}
+
+/* What was retired may be idle by now. If it is not, another look is taken. */
+static void look_at_retired(struct gm_pool *pool, uint64_t now)
+{
+	if (!pool->look_at || now < pool->look_at)
+		return;
+	gm_retired_collect(pool);
+	pool->look_at = pool->retired ? now + pool->config.trim_after : 0;
+}
+
 /* The chunk that is to go next; NULL: none. */
 static struct gm_chunk *due(const struct gm_pool *pool, uint64_t now)
 {
@@ -27,6 +48,7 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	uint64_t given = 0;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
+	look_at_retired(pool, now);
 	struct gm_chunk *chunk = due(pool, now);
 	if (chunk && gm_chunk_detach(pool, chunk))
 		given = gm_pool_give(pool, chunk);
@@ -46,6 +68,8 @@ uint64_t gm_pool_trim_next(const struct gm_pool *pool)
 	if (pool->idle_first && pool->idle > pool->config.keep &&
 	    __builtin_add_overflow(pool->idle_first->idle_since, pool->config.trim_after, &next))
 		next = UINT64_MAX;
+	if (pool->look_at && pool->look_at < next && pool->idle + pool->retired > pool->config.keep)
+		next = pool->look_at;
 	gm_pool_unlock(pool);
 	return next;
 }

@@ -195,22 +195,17 @@ static const char *check_chunks(const struct gm_pool *pool)
 
 static const char *check_lists(const struct gm_pool *pool, const struct sums *sums)
 {
-	uint64_t lent = 0, n_retired = 0, last = 0;
+	uint64_t lent = 0, n_retired = 0;
 	for (const struct gm_loan *loan = pool->loans; loan; loan = loan->next)
 		for (const struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after)
 			lent += chunk->size;
 	/* A loan that is being taken back stands in no list, and is checked afterwards. */
 	if (lent > pool->lent || (lent != pool->lent && pool->loans_moving == 0))
 		return "loans are counted";
-	struct gm_piece *const *link = &pool->retired_first;
-	for (; *link; link = &(*link)->next, n_retired++) {
-		if (GM_GET((*link)->state) != GM_RETIRED || (*link)->retired_at <= last)
-			return "retired blocks are listed by age";
-		last = (*link)->retired_at;
-	}
-	if (link != pool->retired_last || n_retired != sums->n_retired)
-		return "retired blocks are listed";
-	return NULL;
+	const char *why = gm_retired_check(pool, &n_retired);
+	if (!why && n_retired != sums->n_retired)
+		why = "all retired blocks are listed";
+	return why;
 }
 
 static const char *check_sums(const struct gm_pool *pool, const struct sums *sums)
