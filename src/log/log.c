@@ -162,7 +162,7 @@ static void show_life(struct gm_writer *w, uint64_t time)
 	if (w->level == GM_LEVEL_EVENTS)
 		gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
 	if (w->front)
-		gm_counters_page()->head.last = time;
+		gm_counters_head()->last = time;
 	else if (w->file.memory && time - w->flushed > GM_FLUSH_NS)
 		atomic_fetch_or_explicit(&w->due, GM_DUE_FLUSH, memory_order_relaxed);
 }
@@ -295,7 +295,7 @@ void gm_log_forget(void)
 		if (w->segments[i].base)
 			munmap(w->segments[i].base, w->head.size);
 	if (w->front)
-		munmap(w->front, GM_PAGE_OFFSET + GM_PAGE_ROOM);
+		munmap(w->front, GM_FRONT_SIZE);
 	gm_file_close(&w->file);
 	memset(w, 0, sizeof *w); /* records_at stays behind: the parent may have been in malloc */
 	gm_lock_init(&w->lock, GM_RANK_LOG);

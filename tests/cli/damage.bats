@@ -83,10 +83,10 @@ put() {
 
 @test "another format, another machine" {
 	good
-	for version in '\002\0\0\0 2' '\0\0\0\0 0' '\0\0\0\001 16777216' '\377\377\377\377 4294967295'; do
+	for version in '\003\0\0\0 3' '\0\0\0\0 0' '\0\0\0\001 16777216' '\377\377\377\377 4294967295'; do
 		cp good.gml other.gml
 		put other.gml 8 "${version% *}"
-		refused other.gml "version ${version#* } of the format, this gpumemstat reads 1"
+		refused other.gml "version ${version#* } of the format, this gpumemstat reads 1 to 2"
 	done
 	# Slot size, segment size, where the description is, where slots begin: not of this format.
 	for change in 12:'\200' 24:'\001' 27:'\377'; do
