@@ -62,22 +62,31 @@ static inline _Atomic uint64_t *at(unsigned device, enum gm_counter counter)
 	return &live()->page.value[row_of(device, counter)][counter];
 }
 
-static unsigned take_parts(unsigned row)
+static void take_parts(unsigned row)
 {
 	gm_lock_take(&parts_lock);
 	mine[row] = (uint16_t)(1 + gm_parts_take(&live()->parts, row));
 	gm_lock_release(&parts_lock);
-	return mine[row];
+}
+
+/* In the page, or for the first time in a row of parts. Apart, so that the other way is short. */
+static __attribute__((noinline)) void add_elsewhere(unsigned device, enum gm_counter counter,
+						    uint64_t n)
+{
+	unsigned row = row_of(device, counter);
+	if (place_of[counter] && !mine[row]) {
+		take_parts(row);
+		gm_counter_add(device, counter, n);
+		return;
+	}
+	atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed);
 }
 
 void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n)
 {
-	unsigned place = place_of[counter], row = row_of(device, counter);
-	unsigned which = place ? mine[row] : SHARED;
-	if (GM_UNLIKELY(!which))
-		which = take_parts(row);
-	if (GM_UNLIKELY(which == SHARED)) {
-		atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed);
+	unsigned place = place_of[counter], which = mine[row_of(device, counter)];
+	if (GM_UNLIKELY(!place || !which || which == SHARED)) {
+		add_elsewhere(device, counter, n);
 		return;
 	}
 	/* Nobody else writes it. */

@@ -241,11 +241,9 @@ static void checkpoint(struct gm_writer *w)
 	gm_lock_release(&w->lock);
 }
 
-void gm_log_poll(void)
+/* Apart from gm_log_poll, so that the way through that is short. */
+static __attribute__((noinline)) void work_off(struct gm_writer *w)
 {
-	struct gm_writer *w = &gm_writer;
-	if (GM_LIKELY(!atomic_load_explicit(&w->due, memory_order_relaxed)))
-		return;
 	int saved = errno;
 	uint32_t due = atomic_exchange(&w->due, 0);
 	if (due & GM_DUE_CHECKPOINT)
@@ -261,6 +259,12 @@ void gm_log_poll(void)
 	}
 	gm_lock_release(&w->lock);
 	errno = saved;
+}
+
+void gm_log_poll(void)
+{
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_writer.due, memory_order_relaxed)))
+		work_off(&gm_writer);
 }
 
 void gm_log_close(void)

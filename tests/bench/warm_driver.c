@@ -10,9 +10,11 @@
 CUresult entry_cuCtxGetCurrent(CUcontext *out);
 CUresult entry_cuCtxGetId(CUcontext handle, unsigned long long *out);
 
-static __thread CUcontext current;
-static __thread CUcontext asked;
-static __thread unsigned long long id;
+#define OWN static __thread __attribute__((tls_model("initial-exec")))
+
+OWN CUcontext current;
+OWN CUcontext asked;
+OWN unsigned long long id;
 
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out)
 {
@@ -31,7 +33,7 @@ CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *out)
 
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-	static __thread CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	OWN CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
 	CUstreamCaptureMode before = now;
 	now = *mode;
 	*mode = before;

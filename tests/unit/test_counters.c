@@ -305,6 +305,9 @@ static void test_due(void)
 	TAP_OK(gm_log_sample_due(0, 1000), "the first is due at once");
 	TAP_OK(!gm_log_sample_due(0, 1099) && gm_log_sample_due(1, 1099), "each device by itself");
 	TAP_OK(gm_log_sample_due(0, 1100), "and the next after the interval");
+	TAP_OK(gm_log_sample_next(0) == 1200 && gm_log_sample_next(1) == 1199,
+	       "which can be asked beforehand");
+	TAP_IS(gm_log_sample_next(4), 0, "of a device without any it is at once");
 	gm_sample_start(0);
 	TAP_OK(gm_log_sample_due(2, 5) && gm_log_sample_due(2, 5), "0: always");
 	gm_sample_stop();
