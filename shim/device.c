@@ -84,6 +84,11 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
 		leave_to_driver(ordinal, why);
 }
 
+/* No pool is to be looked at before: asking each of them would cost every call more than it costs
+ * otherwise. A pool that is made just when another thread is here may be looked at one pause late.
+ */
+static _Atomic uint64_t next_sample;
+
 static struct gm_pool *make_pool(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
@@ -110,6 +115,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		return there;
 	}
 	gm_peer_apply(ordinal, pool);
+	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	return pool;
 }
@@ -196,13 +202,26 @@ static void sample_one(unsigned ordinal, const struct gm_pool *pool, uint64_t no
 	gm_log_put_sample(&record, &sample);
 }
 
-void gm_shim_sample(uint64_t now, bool last)
+static __attribute__((noinline)) void sample_due(uint64_t now, bool last)
 {
+	uint64_t seen = atomic_load_explicit(&next_sample, memory_order_relaxed), next = UINT64_MAX;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (pool && (last || gm_log_sample_due(i, now)))
+		if (!pool)
+			continue;
+		if (last || gm_log_sample_due(i, now))
 			sample_one(i, pool, now);
+		uint64_t due = gm_log_sample_next(i);
+		next = due < next ? due : next;
 	}
+	atomic_compare_exchange_strong_explicit(&next_sample, &seen, next, memory_order_relaxed,
+						memory_order_relaxed);
+}
+
+void gm_shim_sample(uint64_t now, bool last)
+{
+	if (GM_UNLIKELY(last || now >= atomic_load_explicit(&next_sample, memory_order_relaxed)))
+		sample_due(now, last);
 }
 
 void gm_shim_devices_forget(void)
@@ -210,4 +229,5 @@ void gm_shim_devices_forget(void)
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		atomic_store_explicit(&gm_shim_devices[i].pool, NULL, memory_order_relaxed);
 	gm_shim_n_devices = 0;
+	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 }

@@ -10,5 +10,6 @@ include tests/cli/local.mk
 include tests/cli/wrong.mk
 include tests/gpu/local.mk
 include tests/bench/local.mk
+include tests/bench/warm.mk
 include tests/lint/local.mk
 include tests/checks.mk

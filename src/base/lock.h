@@ -20,6 +20,7 @@ enum gm_lock_rank {
 	GM_RANK_TABLE,	 /* tables of streams, modules, foreign memory */
 	GM_RANK_LOG,	 /* segments of the log */
 	GM_RANK_STRING,	 /* interned strings of the log */
+	GM_RANK_COUNTER, /* whose rows of counters are whose */
 	GM_RANK_SIM,	 /* the simulated driver: below everything, as a driver is */
 	GM_RANK_COUNT
 };

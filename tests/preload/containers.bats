@@ -219,7 +219,7 @@ WITHOUT='the program goes on without one'
 
 @test "small files only, and no signal about them" {
 	no_gcov
-	WITHIN=("$CONFINE" limit=FSIZE:100000 --)
+	WITHIN=("$CONFINE" limit=FSIZE:200000 --)
 	alike "${DEMO[@]}"
 	says "log gpumem.*\.gml: File too large; $WITHOUT"
 	no_log
