@@ -109,6 +109,7 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 		return refused(q, result);
 	result = gm_pool_alloc(pool, q->size, q->context->key, &b);
 	if (result == CUDA_SUCCESS) {
+		gm_fill(q->context, &b);
 		*q->out = b.base;
 		served(q, &b, 0);
 		return result;

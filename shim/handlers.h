@@ -156,6 +156,14 @@ void gm_memops_forget_all(void);
  * road when it cannot. */
 void gm_shim_note_network(void);
 
+/* --- fill.c: GPUMEM_FILL --- */
+
+/* Write what GPUMEM_FILL says into a fresh block of the current context, and wait for it. Where
+ * that fails the block stays as it was, and one line says so. */
+void gm_fill(const struct gm_context *context, const struct gm_block *b);
+/* In a forked child: the streams are the parent's. */
+void gm_fill_forget(void);
+
 /* --- retry.c --- */
 
 /* True if a call of the program that failed with `result` is to be made once more: it lacked
