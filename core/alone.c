@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Without the preload: one pool a device, of this library alone, made at first need. There is no log
- * and no thread; of the knobs GPUMEM_LIMIT and GPUMEM_VERBOSE count. Nobody tells us of stream
+ * Without the preload: one pool a device, of this library alone, made at first need. There is no
+ * log and no thread; of the knobs GPUMEM_LIMIT and GPUMEM_VERBOSE count. Nobody tells us of stream
  * captures or of contexts that end: a context that came back under another number is how the end of
  * one is seen.
  */
@@ -111,7 +111,8 @@ static void notice(struct device *d, const struct gm_context *context)
 	uint64_t key = atomic_load_explicit(&d->key, memory_order_relaxed);
 	if (GM_LIKELY(key == context->key))
 		return;
-	CUcontext handle = atomic_exchange_explicit(&d->handle, context->handle, memory_order_relaxed);
+	CUcontext handle =
+		atomic_exchange_explicit(&d->handle, context->handle, memory_order_relaxed);
 	key = atomic_exchange_explicit(&d->key, context->key, memory_order_relaxed);
 	if (handle != context->handle || !key || key == context->key)
 		return;

@@ -30,7 +30,8 @@ static void find(void)
 	CUresult (*init)(unsigned) = driver ? (CUresult(*)(unsigned))dlsym(driver, "cuInit") : NULL;
 	gm_msg_set_level((enum gm_msg_level)gm_knob_get()->verbose.choice);
 	if (!init || init(0) != CUDA_SUCCESS) {
-		gm_msg(GM_MSG_WARN, "libgpumem-core: no CUDA driver that works: all memory is refused");
+		gm_msg(GM_MSG_WARN,
+		       "libgpumem-core: no CUDA driver that works: all memory is refused");
 		return;
 	}
 	core = preload();
@@ -75,8 +76,7 @@ int gpumem_mark(const char *text)
 static void *take(size_t size, int device, CUstream stream, bool known)
 {
 	CUdeviceptr block;
-	if (!size || !get() ||
-	    core->alloc(size, device, stream, known, &block) != CUDA_SUCCESS)
+	if (!size || !get() || core->alloc(size, device, stream, known, &block) != CUDA_SUCCESS)
 		return NULL;
 	return (void *)block;
 }
@@ -87,8 +87,8 @@ static void give(void *block, int device, CUstream stream, bool known)
 		return;
 	CUresult result = core->free((CUdeviceptr)block, device, stream, known);
 	if (result != CUDA_SUCCESS)
-		GM_MSG_ONCE(GM_MSG_WARN, "libgpumem-core: free of %p on device %d: error %d%s", block,
-			    device, (int)result,
+		GM_MSG_ONCE(GM_MSG_WARN, "libgpumem-core: free of %p on device %d: error %d%s",
+			    block, device, (int)result,
 			    result == CUDA_ERROR_INVALID_VALUE ? ": no block of it is in use there"
 							       : "");
 }

@@ -24,8 +24,8 @@ struct gm_core {
 	bool (*mark)(const char *text);
 };
 
-/* The preload's: NULL if it has no pools (GPUMEM_MODE=trace, GPUMEM_ENABLE=0, no cuInit yet), or its
- * version is another. */
+/* The preload's: NULL if it has no pools (GPUMEM_MODE=trace, GPUMEM_ENABLE=0, no cuInit yet), or
+ * its version is another. */
 #define GM_CORE_ENTRY "gm_preload_core"
 const struct gm_core *gm_preload_core(unsigned version);
 
@@ -48,8 +48,8 @@ static inline void gm_core_stats(const struct gm_pool_stats *pool, uint64_t kept
 	};
 }
 
-/* The library's own, on the driver that `lookup` finds (gm_driver_load), whose cuInit has succeeded;
- * NULL: it lacks a call. Once. */
+/* The library's own, on the driver that `lookup` finds (gm_driver_load), whose cuInit has
+ * succeeded; NULL: it lacks a call. Once. */
 const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbol), void *arg);
 
 #endif

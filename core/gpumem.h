@@ -64,8 +64,8 @@ uint64_t gpumem_trim(void);
 int gpumem_mark(const char *text);
 
 /*
- * A block that is used on `stream` (NULL: the legacy default stream) or ordered after it; of size 0:
- * NULL. 512-byte aligned. NULL too when memory is lacking, after everything idle was given back.
+ * A block that is used on `stream` (NULL: the legacy default stream) or ordered after it; of size
+ * 0: NULL. 512-byte aligned. NULL too when memory is lacking, after everything idle was given back.
  * What was freed on the same stream is reused at once. Of the shape that
  * torch.cuda.memory.CUDAPluggableAllocator takes.
  */
@@ -79,9 +79,10 @@ void *gpumem_torch_alloc(ssize_t size, int device, struct CUstream_st *stream);
 void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st *stream);
 
 /*
- * The same in the shape of cupy.cuda.CFunctionAllocator(param, malloc, free, owner). `stream` is its
- * `param`: the stream that the allocator is for (1: the legacy default stream, 2: the thread's).
- * NULL: memory for any stream, whose free waits for the work of its context, as cudaFree does.
+ * The same in the shape of cupy.cuda.CFunctionAllocator(param, malloc, free, owner). `stream` is
+ * its `param`: the stream that the allocator is for (1: the legacy default stream, 2: the
+ * thread's). NULL: memory for any stream, whose free waits for the work of its context, as cudaFree
+ * does.
  */
 void *gpumem_cupy_malloc(void *stream, size_t size, int device);
 void gpumem_cupy_free(void *stream, void *block, int device);

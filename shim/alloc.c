@@ -127,8 +127,8 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out)
 {
 	const struct request q = {.size = size, .context = context, .start = gm_clock_ns()};
-	CUresult result = gm_pool_alloc(gm_shim_pool_if_any(context->ordinal), size, context->key,
-					out);
+	CUresult result =
+		gm_pool_alloc(gm_shim_pool_if_any(context->ordinal), size, context->key, out);
 	if (result == CUDA_SUCCESS) {
 		gm_fill(context, out);
 		served(&q, out, 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What libgpumem-core does in a preloaded process: its blocks come from the one pool of the device,
- * and stand in the log like those of cudaMalloc. What it keeps for streams is in use to the pool and
- * the log, until it goes back: when the program trims, when memory is lacking, with its context.
+ * and stand in the log like those of cudaMalloc. What it keeps for streams is in use to the pool
+ * and the log, until it goes back: when the program trims, when memory is lacking, with its
+ * context.
  */
 #include "core/core.h"
 

@@ -14,9 +14,9 @@ struct gm_place {
 
 /*
  * The context of `stream` if that is a stream that was created; else the current one if it is of
- * device `ordinal`; else the primary one, which is retained once, for the life of the process. Until
- * gm_place_leave it is current, and the thread's capture mode RELAXED. On an error, which is the
- * driver's or CUDA_ERROR_INVALID_DEVICE, there is nothing to leave.
+ * device `ordinal`; else the primary one, which is retained once, for the life of the process.
+ * Until gm_place_leave it is current, and the thread's capture mode RELAXED. On an error, which is
+ * the driver's or CUDA_ERROR_INVALID_DEVICE, there is nothing to leave.
  */
 CUresult gm_place_enter(struct gm_place *place, const struct gm_driver *driver, int ordinal,
 			CUstream stream);

@@ -28,7 +28,8 @@ struct gm_streams_config {
 	uint64_t most; /* bytes kept */
 	/* A fresh block of the pool, as gm_pool_alloc. */
 	CUresult (*take)(void *arg, size_t size, struct gm_context *context, struct gm_block *out);
-	/* A block went back to the pool. `start`: when that began, gm_clock_ns. NULL: nobody asks. */
+	/* A block went back to the pool. `start`: when that began, gm_clock_ns. NULL: nobody asks.
+	 */
 	void (*freed)(void *arg, const struct gm_block *block, uint64_t start);
 	void *arg;
 };
@@ -41,15 +42,16 @@ void gm_streams_destroy(struct gm_streams *streams);
 uint64_t gm_streams_number(const struct gm_driver *driver, CUstream stream);
 
 /*
- * A block of at least `size` bytes (at least 1) for the stream of `number` (0: for any), which is of
- * `context`: a kept one, else `take`n; when that lacks memory all kept ones go to the pool first.
+ * A block of at least `size` bytes (at least 1) for the stream of `number` (0: for any), which is
+ * of `context`: a kept one, else `take`n; when that lacks memory all kept ones go to the pool
+ * first.
  */
 CUresult gm_streams_alloc(struct gm_streams *streams, size_t size, struct gm_context *context,
 			  uint64_t number, struct gm_block *out);
 
 /*
- * Free a block that from now on is not used but by what was queued on `stream` before. With number 0
- * it goes to the pool, which waits as for cudaFree. CUDA_ERROR_INVALID_VALUE: no block that is in
+ * Free a block that from now on is not used but by what was queued on `stream` before. With number
+ * 0 it goes to the pool, which waits as for cudaFree. CUDA_ERROR_INVALID_VALUE: no block that is in
  * use begins at `address`. `context`, which the stream is of, is current.
  */
 CUresult gm_streams_free(struct gm_streams *streams, CUdeviceptr address,

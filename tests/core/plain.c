@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Built by the installed header alone, as C11 and as C++; linked with nothing but libgpumem-core. */
+/* Built by the installed header alone, as C11 and as C++; linked with nothing but libgpumem-core.
+ */
 #include <gpumem.h>
 
 #include <stdio.h>

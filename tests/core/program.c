@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program linked with libgpumem-core, on the simulated pair, with streams that it releases step by
- * step. Prints what happened, never an address: by itself and preloaded it must print the same, but
- * for `shared`. Usage: program CASE...
+ * A program linked with libgpumem-core, on the simulated pair, with streams that it releases step
+ * by step. Prints what happened, never an address: by itself and preloaded it must print the same,
+ * but for `shared`. Usage: program CASE...
  */
 #include "../preload/program.h"
 
@@ -296,8 +296,8 @@ static void devices(void)
 		pthread_join(threads[i], &good);
 		struct gpumem_stats st = stats_of(i);
 		printf("device %d: %llu MiB in %llu blocks; nothing left current: %s\n", i,
-		       (unsigned long long)(st.requested >> 20),
-		       (unsigned long long)st.live_blocks, good ? "yes" : "no");
+		       (unsigned long long)(st.requested >> 20), (unsigned long long)st.live_blocks,
+		       good ? "yes" : "no");
 	}
 	struct gpumem_stats st = {.size = sizeof st};
 	printf("device 4: %d\n", gpumem_stats(4, &st));
@@ -399,10 +399,18 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{"same_stream", same_stream}, {"other_stream", other_stream}, {"batch", batch},
-		{"trim", trim},		      {"memory", memory},	      {"destroyed", destroyed},
-		{"reset", reset},	      {"capture", capture},	      {"cupy", cupy},
-		{"wrong", wrong},	      {"shared", shared},	      {"threads", threads},
+		{"same_stream", same_stream},
+		{"other_stream", other_stream},
+		{"batch", batch},
+		{"trim", trim},
+		{"memory", memory},
+		{"destroyed", destroyed},
+		{"reset", reset},
+		{"capture", capture},
+		{"cupy", cupy},
+		{"wrong", wrong},
+		{"shared", shared},
+		{"threads", threads},
 		{"devices", devices},
 	};
 	MUST(cuInit(0));
