@@ -23,7 +23,8 @@ both() {
 @test "on another stream only once the first is through" {
 	needs_driver 12.0
 	both other_stream 'reused on another stream before the first is through: no' \
-		'what the other stream wrote is there: yes' 'reused after the first is through: yes'
+		'what the other stream wrote is there: yes' 'reused after the first is through: yes' \
+		'an event covers another stream: no'
 }
 
 @test "small blocks share an event" {
@@ -34,8 +35,8 @@ both() {
 
 @test "trim waits for the streams and gives all back" {
 	needs_driver 12.0
-	both trim '68157440 bytes kept' 'trim waited, and gave back as much: yes' 'nothing is left: yes' \
-		'trimmed again: 0 bytes'
+	both trim '67108864 bytes kept' 'trim waits: yes' 'and gives back as much: yes' 'nothing is left: yes' \
+		'1048576 bytes kept' 'trim waits: yes' 'and gives back as much: yes' 'nothing is left: yes' 'trimmed again: 0 bytes'
 }
 
 @test "what is kept is nobody's out-of-memory, and bounded" {
@@ -57,7 +58,7 @@ both() {
 @test "an open capture: nothing of ours in its graph" {
 	needs_driver 12.0
 	both capture 'reused in the capture: yes' 'reused elsewhere during it: no' \
-		'cuStreamEndCapture(s, &graph): CUDA_SUCCESS' '0 nodes of ours'
+		'cuStreamEndCapture(s, &graph): CUDA_SUCCESS' '0 nodes of ours' 'all of it back: yes'
 }
 
 @test "CuPy's shape: a stream, or none" {

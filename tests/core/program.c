@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "../preload/steer.h"
 #include "core/gpumem.h"
@@ -97,8 +98,14 @@ static void other_stream(void)
 	yes("what the other stream wrote is there", holds(b, 0x11));
 	CUdeviceptr c = take(BIG, t);
 	yes("reused after the first is through", c == a);
-	give(b, BIG, t);
+	CUdeviceptr small = take(SMALL, s);
+	gm_sim_hold(s);
+	MUST(gm_sim_launch(s, scribble, at(small)));
+	give(small, SMALL, s);
+	give(b, BIG, t); /* an event of this stream, which is through */
 	give(c, BIG, t);
+	yes("an event covers another stream", take(SMALL, t) == small);
+	gm_sim_release(s, -1u);
 }
 
 /* Small blocks share an event, which covers those before it and none after. */
@@ -135,33 +142,43 @@ static void batch(void)
 	gm_sim_release(s, -1u);
 }
 
+static atomic_bool trimmed;
+
 static void *trimmer(void *given)
 {
 	use_device(0);
 	*(uint64_t *)given = gpumem_trim();
+	trimmed = true;
 	return NULL;
 }
 
-static void trim(void)
+/* Behind an event of its own (BIG), or behind a fence of the context. */
+static void trim_one(size_t size)
 {
 	CUstream s = stream_new();
 	uint64_t given;
 	pthread_t thread;
-	CUdeviceptr big = take(BIG, s), small = take(SMALL, s);
+	CUdeviceptr block = take(size, s);
 	gm_sim_hold(s);
-	MUST(gm_sim_launch(s, scribble, at(big)));
-	MUST(gm_sim_launch(s, scribble, at(small)));
-	give(big, BIG, s);
-	give(small, SMALL, s);
+	MUST(gm_sim_launch(s, scribble, at(block)));
+	give(block, size, s);
 	printf("%llu bytes kept\n", (unsigned long long)stats_of(0).kept);
+	trimmed = false;
 	pthread_create(&thread, NULL, trimmer, &given);
-	while (gm_sim_waiters() == 0)
+	while (gm_sim_waiters() == 0 && !trimmed)
 		sched_yield();
+	yes("trim waits", !trimmed);
 	gm_sim_release(s, -1u);
 	pthread_join(thread, NULL);
-	yes("trim waited, and gave back as much", given >= BIG + SMALL);
+	yes("and gives back as much", given >= size);
 	struct gpumem_stats st = stats_of(0);
 	yes("nothing is left", st.kept == 0 && st.mapped == 0 && st.live_blocks == 0);
+}
+
+static void trim(void)
+{
+	trim_one(BIG);
+	trim_one(SMALL);
 	printf("trimmed again: %llu bytes\n", (unsigned long long)gpumem_trim());
 }
 
@@ -235,6 +252,8 @@ static void capture(void)
 	printf("%zu nodes of ours\n", nodes);
 	MUST(cuGraphDestroy(graph));
 	give(c, BIG, t);
+	gpumem_trim();
+	yes("all of it back", stats_of(0).mapped == 0);
 }
 
 struct freeing {
