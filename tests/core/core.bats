@@ -47,6 +47,7 @@ both() {
 }
 
 @test "a stream that was destroyed" {
+	needs_driver 12.0
 	both destroyed 'reused by a stream that came after: no' 'all of it back: yes'
 }
 
