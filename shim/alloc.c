@@ -108,7 +108,10 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 	if (result != CUDA_SUCCESS)
 		return refused(q, result);
 	result = gm_pool_alloc(pool, q->size, q->context->key, &b);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_core_settle(q->context->ordinal))
+		result = gm_pool_alloc(pool, q->size, q->context->key, &b);
 	if (result == CUDA_SUCCESS) {
+		gm_fill(q->context, &b);
 		*q->out = b.base;
 		served(q, &b, 0);
 		return result;
@@ -119,6 +122,24 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 		return refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	q->pitch = NULL; /* the pitch is ours already: the driver need only find the bytes */
 	return from_driver(q);
+}
+
+CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out)
+{
+	const struct request q = {.size = size, .context = context, .start = gm_clock_ns()};
+	CUresult result =
+		gm_pool_alloc(gm_shim_pool_if_any(context->ordinal), size, context->key, out);
+	if (result == CUDA_SUCCESS) {
+		gm_fill(context, out);
+		served(&q, out, 0);
+	}
+	return result;
+}
+
+CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result)
+{
+	const struct request q = {.size = size, .context = context, .start = start};
+	return refused(&q, result);
 }
 
 CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)

@@ -153,6 +153,7 @@ bool gm_shim_give_back_all(void)
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (!pool)
 			continue;
+		gm_core_settle(i);
 		gm_pool_give_back(pool, 0, true);
 		given += gm_pool_given(pool);
 	}

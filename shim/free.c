@@ -25,6 +25,18 @@ static void put(const struct gm_record *record)
 		gm_log_put(record);
 }
 
+void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start)
+{
+	uint64_t end = gm_clock_ns();
+	gm_memops_set(b->id, false);
+	gm_counter_add(b->ordinal, GM_C_free_calls, 1);
+	gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
+	gm_counter_add(b->ordinal, GM_C_free_ns, end - start);
+	struct gm_record record = free_record(hook, start, end, b->base, b->size, b->held, b->id,
+					      b->context, b->ordinal, 0);
+	put(&record);
+}
+
 /* What still uses a block that is freed. */
 enum use {
 	BY_OWNER, /* work of the context that owns it, as far as cuMemFree knows */
@@ -48,7 +60,6 @@ static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdevicept
 {
 	struct gm_block b;
 	CUresult result = give_to_pool(pool, address, use, context, &b);
-	uint64_t end = gm_clock_ns();
 	gm_fence_suspect(result);
 	if (result != CUDA_SUCCESS) {
 		gm_counter_add(there->ordinal, GM_C_free_failed, 1);
@@ -56,13 +67,7 @@ static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdevicept
 		 * be gone, and the block with it. */
 		return there->live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
 	}
-	gm_memops_set(b.id, false);
-	gm_counter_add(b.ordinal, GM_C_free_calls, 1);
-	gm_counter_add(b.ordinal, GM_C_free_bytes, b.size);
-	gm_counter_add(b.ordinal, GM_C_free_ns, end - start);
-	struct gm_record record = free_record(hook, start, end, b.base, b.size, b.held, b.id,
-					      b.context, b.ordinal, 0);
-	put(&record);
+	gm_shim_freed(hook, &b, start);
 	return result;
 }
 
@@ -210,8 +215,10 @@ void gm_shim_context_gone(uint64_t key)
 		return;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (pool)
-			pool_gone(pool, key);
+		if (!pool)
+			continue;
+		gm_core_context_gone(i, key);
+		pool_gone(pool, key);
 	}
 	gm_foreign_context_gone(key, foreign_gone);
 	gm_capture_context_gone(context);

@@ -41,6 +41,10 @@ wrong_of() {
 		why="expected a list of all, none, $words"
 		values=('' "${STRANGE[@]}" , "${2%%|*}," ",${2%%|*}" all,,all -none all,-xyzzy --all "$2" "${2%%|*};${2%%|*}")
 		;;
+	BYTE)
+		why="expected a byte such as 0xa5, or one of $words"
+		values=('' "${STRANGE[@]}" 256 0x100 0x 0xg1 1e1 +1 ' 1' '1 ' 0x1h 99999999999999999999 "${2%%|*}x" "$2")
+		;;
 	TEXT)
 		why=
 		values=()

@@ -30,6 +30,8 @@ train_cached        180  1  pool  python3 train.py
 train_expandable    180  1  any   PYTORCH_ALLOC_CONF=expandable_segments:True python3 train.py
 train_async         180  1  any   PYTORCH_ALLOC_CONF=backend:cudaMallocAsync python3 train.py
 cupy                180  1  pool  python3 with_cupy.py none pool
+torch_core          180  1  pool  GPUMEM_CORE=./libgpumem-core.so.0 python3 with_torch_core.py
+cupy_core           180  1  pool  GPUMEM_CORE=./libgpumem-core.so.0 python3 with_cupy_core.py
 cupy_others         180  1  any   python3 with_cupy.py async managed none
 jax                 240  1  pool  XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
 jax_platform        240  1  pool  XLA_PYTHON_CLIENT_ALLOCATOR=platform python3 with_jax.py

@@ -4,6 +4,7 @@
 include %D%/behaviour.mk
 include %D%/defer.mk
 include %D%/failed.mk
+include %D%/fill.mk
 include %D%/idle.mk
 
 # What a test preloads: a sanitizer's runtime has to come first.
