@@ -107,6 +107,22 @@ bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, stru
  * corrected already. */
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
 
+/* What a block takes of the idle extents: itself, or a slab for it. */
+struct gm_want {
+	uint64_t length, align;
+};
+
+/* alloc.c. Under the lock: what a block of `size` bytes wants, and a piece for it out of idle
+ * memory; NULL: there is none. gm_pool_take_any is for when no slab can be cut any more: a slot of
+ * a larger class, or an extent. */
+struct gm_want gm_pool_want(uint64_t size);
+struct gm_piece *gm_pool_take(struct gm_pool *pool, uint64_t size);
+struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size);
+
+/* ladder.c. Under the lock, dropped meanwhile: come by a piece for `size` bytes that idle memory
+ * does not hold. *piece is NULL unless the result is SUCCESS. */
+CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece);
+
 /*
  * grow.c. gm_pool_map and gm_pool_shed are called under the lock, drop it around driver calls, and
  * hold it again when they return. gm_pool_map maps `bytes` (a multiple of 2 MiB) of new memory side
