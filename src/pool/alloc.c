@@ -21,7 +21,7 @@ static struct gm_want want_extent(uint64_t size)
 struct gm_want gm_pool_want(uint64_t size)
 {
 	if (size <= GM_SLAB_LARGEST)
-		return (struct gm_want){GM_POOL_GRANULE, GM_POOL_GRANULE};
+		return (struct gm_want){gm_slab_length(gm_slab_class(size)), GM_SLAB_LEAST_SLOT};
 	return want_extent(size);
 }
 
