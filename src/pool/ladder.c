@@ -11,34 +11,63 @@ static CUresult flush(struct gm_pool *pool, struct gm_want want)
 	return gm_slabs_flush(&pool->slabs) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Small blocks share a chunk. A longer one gets what it lacks and no more, which costs what it does
+ * natively, and comes free again with the block. */
+static uint64_t least_growth(const struct gm_pool *pool, struct gm_want want)
+{
+	if (pool->config.chunk)
+		return pool->config.chunk;
+	return want.length < GM_POOL_GRANULE ? GM_POOL_CHUNK : 0;
+}
+
 static CUresult grow(struct gm_pool *pool, struct gm_want want)
 {
-	CUdeviceptr at;
-	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
-	if (want.length <= GM_POOL_CHUNK) /* a chunk is enough wherever it lies */
-		return gm_pool_map(pool, 0, GM_POOL_CHUNK, UINT64_MAX);
-	return gm_pool_map(pool, at, bytes < GM_POOL_CHUNK ? GM_POOL_CHUNK : bytes, UINT64_MAX);
+	CUdeviceptr at = 0;
+	uint64_t least = least_growth(pool, want), bytes = least;
+	if (want.length > least) /* else a chunk is enough wherever it lies */
+		bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	if (bytes < least)
+		bytes = least;
+	return gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
 }
 
 static CUresult grow_less(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
-	return bytes < GM_POOL_CHUNK ? gm_pool_map(pool, at, bytes, UINT64_MAX)
-				     : CUDA_ERROR_OUT_OF_MEMORY;
+	return bytes < least_growth(pool, want) ? gm_pool_map(pool, at, NULL, bytes, bytes)
+						: CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Fragmented or refused: smaller handles. */
 static CUresult grow_in_pieces(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	for (unsigned n = 4; n <= 16 && result == CUDA_ERROR_OUT_OF_MEMORY; n *= 4) {
-		uint64_t piece = gm_round_up(bytes / n, GM_POOL_GRANULE);
+		uint64_t piece = gm_round_up(gm_pool_piece(pool, bytes) / n, GM_POOL_GRANULE);
 		if (piece && piece < bytes)
-			result = gm_pool_map(pool, at, bytes, piece);
+			result = gm_pool_map(pool, at, NULL, bytes, piece);
 	}
 	return result;
+}
+
+static CUresult remap(struct gm_pool *pool, struct gm_want want)
+{
+	return gm_pool_remap(pool, want, false);
+}
+
+static CUresult remap_and_shed(struct gm_pool *pool, struct gm_want want)
+{
+	return gm_pool_remap(pool, want, true);
+}
+
+bool gm_pool_can_hold(const struct gm_pool *pool, uint64_t length)
+{
+	uint64_t most = gm_pool_most(pool);
+	uint64_t kept = pool->handed_out + pool->retired + pool->lent;
+	return kept <= most && length <= most - kept;
 }
 
 /* Give `bytes` of idle chunks back and grow by no more than needed. Only if that can help: a
@@ -46,12 +75,10 @@ static CUresult grow_in_pieces(struct gm_pool *pool, struct gm_want want)
 static CUresult exchange(struct gm_pool *pool, struct gm_want want, uint64_t bytes)
 {
 	CUdeviceptr at;
-	uint64_t most = pool->config.limit < pool->memory ? pool->config.limit : pool->memory;
-	uint64_t kept = pool->handed_out + pool->retired + pool->lent;
-	if (kept > most || want.length > most - kept || !gm_pool_shed(pool, bytes))
+	if (!gm_pool_can_hold(pool, want.length) || !gm_pool_shed(pool, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
-	CUresult result = gm_pool_map(pool, at, bytes, UINT64_MAX);
+	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? grow_in_pieces(pool, want) : result;
 }
 
@@ -77,8 +104,8 @@ static CUresult settle(struct gm_pool *pool, struct gm_want want)
 static CUresult climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct gm_want want) = {
-		flush,	       grow,	     grow_less, grow_in_pieces,
-		exchange_some, exchange_all, settle,	exchange_all};
+		flush,	       remap,	     grow,   grow_less,	     grow_in_pieces, remap_and_shed,
+		exchange_some, exchange_all, settle, remap_and_shed, exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		CUresult result = steps[i](pool, gm_pool_want(size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
@@ -92,7 +119,8 @@ static CUresult climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece 
 	return *piece ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Idle memory that another thread gives back to nobody is missing for a moment: once more then. */
+/* Idle memory that another thread is moving, or gives back to nobody, is missing for a moment: once
+ * more then. */
 CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	while (true) {
@@ -100,8 +128,9 @@ CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **pi
 		CUresult result = climb_once(pool, size, piece);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
+		bool others = pool->giving > 0;
 		gm_pool_await_given(pool);
-		if (pool->given - pool->exchanged == given)
+		if (!others && pool->given - pool->exchanged == given)
 			return result;
 	}
 }

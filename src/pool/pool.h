@@ -50,6 +50,10 @@ struct gm_pool_config {
 	uint64_t trim_after; /* ns that a chunk is wholly idle before gm_pool_trim gives it back;
 				UINT64_MAX: never */
 	uint64_t keep;	     /* idle bytes that gm_pool_trim leaves */
+	uint64_t chunk;	     /* size of handles, a multiple of 2 MiB; 0: by what is needed */
+	/* May idle memory be moved to other addresses now? Called with no lock held. NULL: yes. */
+	bool (*may_remap)(void *arg);
+	void *may_remap_arg;
 	/* Nanoseconds of a clock that never goes back; NULL: CLOCK_MONOTONIC. */
 	uint64_t (*clock)(void);
 	/* A chunk became wholly idle, and there is more idle memory than `keep`. Called under the
