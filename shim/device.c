@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/msg.h"
+#include "base/size.h"
 #include "handlers.h"
 #include "knob/knob.h"
 
@@ -94,6 +95,17 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
 		leave_to_driver(ordinal, why);
 }
 
+static void prewarm(unsigned ordinal, struct gm_pool *pool)
+{
+	char text[32];
+	uint64_t bytes = share_of(gm_knob_get()->prewarm, gm_shim_devices[ordinal].total);
+	CUresult result = bytes ? gm_pool_prewarm(pool, bytes) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		gm_msg(GM_MSG_WARN, "GPUMEM_PREWARM: no %s of device %u (%s)",
+		       gm_size_format(bytes, text, sizeof text), ordinal,
+		       gm_driver_error(&gm_shim_driver, result));
+}
+
 static struct gm_pool *make_pool(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
@@ -108,6 +120,8 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.trim_after = knobs->trim_after.ns,
 		.keep = share_of(knobs->keep, d->total),
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
+		.chunk = knobs->chunk.bytes,
+		.may_remap = gm_shim_may_remap,
 	};
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
@@ -120,6 +134,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		return there;
 	}
 	gm_peer_apply(ordinal, pool);
+	prewarm(ordinal, pool);
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	return pool;
 }

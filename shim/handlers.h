@@ -156,6 +156,9 @@ void gm_memops_forget_all(void);
  * road when it cannot. */
 void gm_shim_note_network(void);
 
+/* The `may_remap` of struct gm_pool_config: GPUMEM_REMAP. */
+bool gm_shim_may_remap(void *unused);
+
 /* --- retry.c --- */
 
 /* True if a call of the program that failed with `result` is to be made once more: it lacked

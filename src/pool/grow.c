@@ -293,6 +293,19 @@ CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk *idle
 	return result;
 }
 
+CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes)
+{
+	if (bytes > pool->memory)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	bytes = gm_round_up(bytes, GM_POOL_GRANULE);
+	gm_pool_lock(pool);
+	gm_pool_debug_check(pool);
+	CUresult result = gm_pool_map(pool, 0, NULL, bytes, gm_pool_piece(pool, bytes));
+	gm_pool_debug_check(pool);
+	gm_pool_unlock(pool);
+	return result;
+}
+
 /* --- giving back --- */
 
 uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)

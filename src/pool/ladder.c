@@ -28,6 +28,8 @@ static CUresult grow(struct gm_pool *pool, struct gm_want want)
 		bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	if (bytes < least)
 		bytes = least;
+	if (pool->config.chunk)
+		bytes += (least - bytes % least) % least;
 	return gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
 }
 

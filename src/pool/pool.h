@@ -141,6 +141,9 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size);
 CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size);
 CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size);
 
+/* Map `bytes`, rounded up to 2 MiB, of new memory, to be idle. All of it or none. */
+CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes);
+
 /*
  * Give idle memory back to the driver, wholly idle chunks only, until `keep` bytes of idle memory
  * are left at most or nothing more can go. `settle`: first wait for retired memory. Returns bytes
