@@ -230,6 +230,18 @@ static void fails_in_the_middle(void)
 	fake_end(pool, "failures");
 }
 
+static void fails_after_making(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_block b[6];
+	stripes(pool, b, 6, 64 * GM_MIB);
+	fake.fail[FAKE_MAP] = 3; /* new memory, the first chunk, and this one */
+	TAP_OK(fake_alloc(pool, 250 * GM_MIB).base && fake_valid(pool),
+	       "likewise beside new memory");
+	TAP_IS(fake_stats(pool).mapped, (384 + 250 - 64) * GM_MIB, "which is not kept");
+	fake_end(pool, "new memory");
+}
+
 int main(void)
 {
 	moves();
@@ -241,5 +253,6 @@ int main(void)
 	opens_to_late_peers();
 	gives_back_for_the_rest();
 	fails_in_the_middle();
+	fails_after_making();
 	return tap_done();
 }
