@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/msg.h"
+#include "base/size.h"
 #include "handlers.h"
 #include "knob/knob.h"
 #include "pool/knobs.h"
@@ -89,6 +90,17 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
  */
 static _Atomic uint64_t next_sample;
 
+static void prewarm(unsigned ordinal, struct gm_pool *pool)
+{
+	char text[32];
+	uint64_t bytes = gm_pool_knob_bytes(gm_knob_get()->prewarm, gm_shim_devices[ordinal].total);
+	CUresult result = bytes ? gm_pool_prewarm(pool, bytes) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		gm_msg(GM_MSG_WARN, "GPUMEM_PREWARM: no %s of device %u (%s)",
+		       gm_size_format(bytes, text, sizeof text), ordinal,
+		       gm_driver_error(&gm_shim_driver, result));
+}
+
 static struct gm_pool *make_pool(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
@@ -102,6 +114,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.defer = knobs->free.choice == GM_FREE_DEFER ? gm_fence_deferral(&gm_shim_driver)
 							     : NULL,
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
+		.may_remap = gm_shim_may_remap,
 	};
 	gm_pool_config_knobs(&config, knobs, d->total);
 	struct gm_pool *pool, *there = NULL;
@@ -116,6 +129,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 	}
 	gm_peer_apply(ordinal, pool);
 	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
+	prewarm(ordinal, pool);
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	return pool;
 }

@@ -163,6 +163,9 @@ void gm_memops_forget_all(void);
  * road when it cannot. */
 void gm_shim_note_network(void);
 
+/* The `may_remap` of struct gm_pool_config: GPUMEM_REMAP. */
+bool gm_shim_may_remap(void *unused);
+
 /* --- core.c: what libgpumem-core keeps for streams --- */
 
 /* Give what is kept on a device to its pool; returns bytes. May wait for the GPU. */

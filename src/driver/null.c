@@ -92,12 +92,17 @@ static CUresult null_cuMemAddressReserve(CUdeviceptr *address, size_t size, size
 	gm_lock_take(&lock);
 	*address = gm_round_up(state.next_address, alignment > PAGE ? alignment : PAGE);
 	state.next_address = *address + size;
+	state.totals.reserved += size;
 	return release_lock(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemAddressFree(CUdeviceptr address, size_t size)
 {
-	return address && size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	gm_lock_take(&lock);
+	if (!address || !size || size > state.totals.reserved)
+		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	state.totals.reserved -= size;
+	return release_lock(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,

@@ -141,6 +141,14 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 			break;
 		snprintf(why, n, "expected a size of at least %s, such as 512M", info->argument);
 		return false;
+	case GM_KNOB_STEPS: /* the argument is the step */
+		gm_size_parse(info->argument, &least);
+		if (strcasecmp(text, "auto") == 0)
+			break;
+		if (gm_size_parse(text, &value.bytes) && value.bytes && value.bytes % least == 0)
+			break;
+		snprintf(why, n, "expected auto, or a multiple of %s", info->argument);
+		return false;
 	case GM_KNOB_SIZE_OR_PERCENT:
 		if (gm_percent_parse(text, &value.share.ppm) &&
 		    (value.share.ppm > 0 || *info->argument))

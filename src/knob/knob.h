@@ -16,6 +16,7 @@ enum gm_knob_type {
 	GM_KNOB_BOOL,
 	GM_KNOB_CHOICE,
 	GM_KNOB_SIZE,
+	GM_KNOB_STEPS,
 	GM_KNOB_SIZE_OR_PERCENT,
 	GM_KNOB_TIME,
 	GM_KNOB_TEXT,
@@ -27,7 +28,7 @@ enum gm_knob_type {
 union gm_knob_value {
 	bool flag;	 /* BOOL */
 	unsigned choice; /* CHOICE: index into the words; BYTE: the byte, or 256 + that index */
-	uint64_t bytes;	 /* SIZE */
+	uint64_t bytes;	 /* SIZE; STEPS, where 0 is auto */
 	struct {
 		uint64_t bytes; /* when ppm is 0 */
 		uint32_t ppm;	/* of the device's memory, parts per million */
@@ -56,6 +57,7 @@ enum { GM_FREE_SYNC, GM_FREE_DEFER };
 enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };
 enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };
+enum { GM_REMAP_AUTO, GM_REMAP_ON, GM_REMAP_OFF };
 
 struct gm_knob_info {
 	const char *name, *fallback, *argument, *help;

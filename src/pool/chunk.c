@@ -125,9 +125,22 @@ uint64_t gm_pool_now(const struct gm_pool *pool)
 
 /* --- coming and going --- */
 
+struct gm_chunk *gm_chunk_new(struct gm_pool *pool, uint64_t size)
+{
+	struct gm_chunk *chunk = calloc(1, sizeof *chunk);
+	if (!chunk || !gm_extents_promise(&pool->extents)) {
+		free(chunk);
+		return NULL;
+	}
+	chunk->size = size;
+	pool->pending += size;
+	return chunk;
+}
+
 void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	GM_ASSERT(chunk->used == 0 && chunk->run && chunk->run->base == chunk->base);
+	pool->pending -= chunk->size;
 	chunk->before = NULL;
 	chunk->after = pool->chunks;
 	if (pool->chunks)
@@ -152,45 +165,101 @@ static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
 	return extent;
 }
 
-/* Detach what is wanted from the chunks that lie in one idle extent. */
+static bool may_go(const struct gm_chunk *chunk)
+{
+	return !chunk->pins && !chunk->busy;
+}
+
+/* Detach from the chunks that lie in one idle extent: the picked ones, or, if `wanted` is not NULL,
+ * as many as it takes. */
 static void detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t *wanted,
-			bool exact, struct gm_chunk **list)
+			struct gm_chunk **list)
 {
 	CUdeviceptr at = GM_GET(extent->piece.base), end = at + GM_GET(extent->piece.held);
 	struct gm_chunk *chunk = gm_chunk_at(pool, at);
 	if (chunk->base < at)
 		at = chunk->base + chunk->size;
-	while (extent && *wanted && at < end) {
+	while (extent && at < end && (!wanted || *wanted)) {
 		chunk = gm_chunk_at(pool, at);
 		at += chunk->size;
-		if (at > end || chunk->pins || chunk->busy || (exact && chunk->size > *wanted))
+		if (at > end || (wanted ? !may_go(chunk) : !chunk->picked))
 			continue;
 		if (!gm_extents_reserve(&pool->extents, 2))
 			return;
 		extent = detach(pool, chunk, extent);
 		gm_extents_promise(&pool->extents);
-		*wanted -= chunk->size < *wanted ? chunk->size : *wanted;
+		if (wanted)
+			*wanted -= chunk->size < *wanted ? chunk->size : *wanted;
 		chunk->after = *list;
 		*list = chunk;
 	}
 }
 
-struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes, bool exact)
+static struct gm_chunk *detach_all(struct gm_pool *pool, uint64_t *wanted)
 {
 	struct gm_chunk *list = NULL;
 	gm_slabs_flush(&pool->slabs);
 	struct gm_extent *idle = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
-	while (idle && bytes) {
+	while (idle && (!wanted || *wanted)) {
 		struct gm_piece *next = idle->piece.next; /* idle is cut to pieces */
-		detach_from(pool, idle, &bytes, exact, &list);
+		detach_from(pool, idle, wanted, &list);
 		idle = (struct gm_extent *)next;
 	}
 	return list;
 }
 
+struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes)
+{
+	return detach_all(pool, &bytes);
+}
+
+struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool)
+{
+	struct gm_chunk *list = detach_all(pool, NULL);
+	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after)
+		chunk->picked = false; /* what host memory did not suffice for */
+	for (struct gm_chunk *chunk = list; chunk; chunk = chunk->after)
+		chunk->picked = false;
+	return list;
+}
+
+/* The largest chunk that may be picked; none is larger than `most`. */
+static struct gm_chunk *largest(const struct gm_pool *pool, uint64_t most, CUdeviceptr from,
+				CUdeviceptr to)
+{
+	struct gm_chunk *best = NULL;
+	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
+		if (chunk->picked || !may_go(chunk) || chunk->size > most ||
+		    (chunk->base >= from && chunk->base < to))
+			continue;
+		if (!best || chunk->size > best->size)
+			best = chunk;
+		if (best->size == most)
+			break;
+	}
+	return best;
+}
+
+uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr apart)
+{
+	uint64_t picked = 0, limit = bytes;
+	gm_slabs_flush(&pool->slabs);
+	const struct gm_extent *tail = apart ? gm_table_ends_at(&pool->table, apart) : NULL;
+	CUdeviceptr from = tail ? GM_GET(tail->piece.base) : 0;
+	for (; most && limit; most--) {
+		struct gm_chunk *chunk = largest(pool, limit, from, apart);
+		if (!chunk)
+			break;
+		chunk->picked = true;
+		picked += chunk->size;
+		limit = bytes - picked < chunk->size ? bytes - picked : chunk->size;
+	}
+	return picked;
+}
+
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
 {
-	GM_ASSERT(!chunk->used && !chunk->pins && !chunk->busy);
+	GM_ASSERT(!chunk->used && may_go(chunk));
 	gm_slabs_flush(&pool->slabs);
 	if (!gm_extents_reserve(&pool->extents, 2))
 		return false;
@@ -230,6 +299,7 @@ void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
 
 void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk)
 {
+	pool->pending -= chunk->size;
 	if (chunk->run)
 		gm_range_put(&pool->range, chunk->run);
 	gm_extents_absolve(&pool->extents);

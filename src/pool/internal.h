@@ -19,7 +19,8 @@
 #include "pool/retire.h"
 #include "pool/slab.h"
 
-#define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by at least */
+#define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by for blocks of less than a granule */
+#define GM_POOL_PIECE (512 * GM_MIB)	   /* the longest handle */
 #define GM_POOL_BIG_STEP (64 * GM_KIB)	   /* sizes from GM_POOL_BIG are multiples of it */
 #define GM_POOL_BIG GM_MIB		   /* below: multiples of GM_SLAB_LEAST_SLOT */
 #define GM_POOL_ALIGNED_FROM (64 * GM_MIB) /* blocks that are 2 MiB-aligned whatever their size */
@@ -73,7 +74,7 @@ struct gm_pool {
 	uint64_t live_blocks;
 	uint64_t pending;	   /* bytes being mapped or unmapped just now, beyond `mapped` */
 	uint64_t given, exchanged; /* bytes that ever went back; of these, to take their place */
-	unsigned giving;	   /* threads that are giving memory back just now */
+	unsigned giving;	   /* threads that are moving memory, or giving it back, just now */
 	pthread_cond_t given_back; /* signalled when there is none any more */
 	unsigned check_turn;	   /* debug builds check a large pool in turns */
 };
@@ -109,25 +110,52 @@ bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, stru
  * corrected already. */
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
 
+/* What a block takes of the idle extents: itself, or a slab for it. */
+struct gm_want {
+	uint64_t length, align;
+};
+
+/* alloc.c. Under the lock: what a block of `size` bytes wants, and a piece for it out of idle
+ * memory; NULL: there is none. gm_pool_take_any is for when no slab can be cut any more: a slot of
+ * a larger class, or an extent. */
+struct gm_want gm_pool_want(uint64_t size);
+struct gm_piece *gm_pool_take(struct gm_pool *pool, uint64_t size);
+struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size);
+
+/* ladder.c. Under the lock, dropped meanwhile: come by a piece for `size` bytes that idle memory
+ * does not hold. *piece is NULL unless the result is SUCCESS. */
+CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece);
+/* Is there room for `length` bytes beside what is in use? */
+bool gm_pool_can_hold(const struct gm_pool *pool, uint64_t length);
+
 /*
  * grow.c. gm_pool_map and gm_pool_shed are called under the lock, drop it around driver calls, and
- * hold it again when they return. gm_pool_map maps `bytes` (a multiple of 2 MiB) of new memory side
- * by side, in handles of `piece` bytes at most, at `at`, where free addresses begin (0: anywhere).
- * gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are as many, to make room
- * for others, and returns how much it gave. gm_pool_give, likewise, gives detached chunks back, for
- * nothing.
+ * hold it again when they return. gm_pool_map puts side by side, at `at`, where free addresses
+ * begin (0: anywhere): the detached chunks `idle`, moved there, and `bytes` (a multiple of 2 MiB)
+ * of new memory, in handles of `piece` bytes at most. On failure no new memory is mapped, and what
+ * was idle is idle again, here or there; a chunk that the driver maps in neither place went back to
+ * it. gm_pool_piece: how long the handles are to be of a growth by `bytes`. gm_pool_shed gives back
+ * wholly idle chunks of `bytes` in all, if there are as many, to make room for others, and returns
+ * how much it gave. gm_pool_give, likewise, gives detached chunks back, for nothing.
  */
-CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint64_t piece);
+CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk *idle, uint64_t bytes,
+		     uint64_t piece);
+uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes);
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes);
 uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks);
 /* Under the lock, dropped meanwhile: what other threads are giving back has arrived. */
 void gm_pool_await_given(struct gm_pool *pool);
-/* Bytes that may still be mapped under the limit. */
+/* The most that may be mapped, and what is left of it under the limit. */
+uint64_t gm_pool_most(const struct gm_pool *pool);
 uint64_t gm_pool_room(const struct gm_pool *pool);
 /* The least that must be mapped, and where (0: anywhere), to have `length` bytes at a multiple of
  * `align`: an idle extent that ends before free addresses need not be mapped again. */
 uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t align,
 			   CUdeviceptr *at);
+
+/* remap.c. Under the lock, dropped meanwhile: idle memory for `want`, put together from idle
+ * chunks, with new memory for the rest. Unless `shed`, none is given back for it. */
+CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed);
 
 /* Count and log a chunk mapped, moved (from `old`) or given back. */
 void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,

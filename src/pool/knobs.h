@@ -11,4 +11,7 @@
 void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *knobs,
 			  uint64_t total);
 
+/* What a knob of type SIZE_OR_PERCENT means on a device of `total` bytes. */
+uint64_t gm_pool_knob_bytes(union gm_knob_value value, uint64_t total);
+
 #endif

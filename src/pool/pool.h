@@ -75,6 +75,10 @@ struct gm_pool_config {
 	uint64_t trim_after; /* ns that a chunk is wholly idle before gm_pool_trim gives it back;
 				UINT64_MAX: never */
 	uint64_t keep;	     /* idle bytes that gm_pool_trim leaves */
+	uint64_t chunk;	     /* size of handles, a multiple of 2 MiB; 0: by what is needed */
+	/* May idle memory be moved to other addresses now? Called with no lock held. NULL: yes. */
+	bool (*may_remap)(void *arg);
+	void *may_remap_arg;
 	/* Nanoseconds of a clock that never goes back; NULL: CLOCK_MONOTONIC. */
 	uint64_t (*clock)(void);
 	/* A chunk became wholly idle, or a block was retired, and there is more of such memory than
@@ -169,6 +173,9 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size);
  */
 CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size);
 CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size);
+
+/* Map `bytes`, rounded up to 2 MiB, of new memory, to be idle. All of it or none. */
+CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes);
 
 /*
  * Give idle memory back to the driver, wholly idle chunks only, until `keep` bytes of idle memory

@@ -126,7 +126,7 @@ setup() {
 }
 
 @test "LIMIT bounds what the program gets and what it is told" {
-	KNOBS=('GPUMEM_LIMIT=64M')
+	KNOBS=('GPUMEM_LIMIT=64M' 'GPUMEM_VERBOSE=0')
 	SIM_MEMORY=256M run preloaded "$PROGRAMS/pressure" fill
 	[ "$status" -eq 0 ]
 	[ "${lines[0]}" = 'at first: 64 MiB of 64 are free' ]
@@ -136,7 +136,7 @@ setup() {
 }
 
 @test "LIMIT in percent of the device" {
-	KNOBS=('GPUMEM_LIMIT=25%')
+	KNOBS=('GPUMEM_LIMIT=25%' 'GPUMEM_VERBOSE=0')
 	SIM_MEMORY=256M run preloaded "$PROGRAMS/pressure" fill
 	[ "${lines[1]}" = '4 blocks of 16 MiB, then CUDA_ERROR_OUT_OF_MEMORY' ]
 }
