@@ -133,8 +133,9 @@ void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_r
 
 /* retire.c. Under the lock: a block that was freed, its fence to come. */
 void gm_pool_retire(struct gm_pool *pool, struct gm_piece *piece);
-/* Under the lock: all retired blocks of a context become idle; returns bytes. */
-uint64_t gm_pool_unretire(struct gm_pool *pool, uint64_t context);
+/* Under the lock: the blocks of a context up to a retirement (pool->retirements) become idle;
+ * returns bytes. */
+uint64_t gm_pool_unretire(struct gm_pool *pool, uint64_t context, uint64_t up_to);
 /* No lock held: ask for a fence, and count it. */
 CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced);
 

@@ -175,6 +175,7 @@ static CUresult fence_and_free(struct gm_pool *pool, struct gm_piece *piece,
 			       const struct gm_block *block)
 {
 	enum gm_fenced fenced;
+	uint64_t up_to = pool->retirements;
 	set_state(piece, GM_FREEING);
 	gm_pool_unlock(pool);
 	CUresult result = gm_pool_fence(pool, block->context, true, &fenced);
@@ -189,6 +190,7 @@ static CUresult fence_and_free(struct gm_pool *pool, struct gm_piece *piece,
 		gm_pool_retire(pool, piece);
 	} else {
 		release(pool, piece);
+		gm_pool_unretire(pool, block->context, up_to);
 	}
 	return result;
 }
@@ -273,7 +275,7 @@ uint64_t gm_pool_context_gone(struct gm_pool *pool, uint64_t context)
 	struct gone gone = {pool, context, 0};
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_pool_unretire(pool, context);
+	gm_pool_unretire(pool, context, UINT64_MAX);
 	gm_pool_each_piece(pool, free_if_owned, &gone);
 	gm_counter_add(pool->config.ordinal, GM_C_free_context, gone.n);
 	gm_pool_debug_check(pool);

@@ -42,8 +42,7 @@ CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum
 	return result;
 }
 
-/* The retired blocks of a context up to a retirement become idle. */
-static uint64_t release(struct gm_pool *pool, uint64_t context, uint64_t up_to)
+uint64_t gm_pool_unretire(struct gm_pool *pool, uint64_t context, uint64_t up_to)
 {
 	uint64_t bytes = 0;
 	struct gm_piece **link = &pool->retired_first;
@@ -61,11 +60,6 @@ static uint64_t release(struct gm_pool *pool, uint64_t context, uint64_t up_to)
 	}
 	pool->retired_last = link;
 	return bytes;
-}
-
-uint64_t gm_pool_unretire(struct gm_pool *pool, uint64_t context)
-{
-	return release(pool, context, UINT64_MAX);
 }
 
 /* The lowest key, above `last`, of a context that has retired blocks. */
@@ -94,7 +88,7 @@ uint64_t gm_pool_settle(struct gm_pool *pool)
 		CUresult result = gm_pool_fence(pool, context, false, &fenced);
 		gm_pool_lock(pool);
 		if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED)
-			bytes += release(pool, context, up_to);
+			bytes += gm_pool_unretire(pool, context, up_to);
 	}
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);

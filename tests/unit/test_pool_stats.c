@@ -136,6 +136,8 @@ static void step(struct gm_pool *pool)
 		gm_pool_free(pool, live[i].base, NULL);
 		if (retiring)
 			gone[n_gone++] = live[i];
+		else
+			n_gone = 0; /* its fence covers them */
 		retiring = false;
 		live[i] = live[--n_live];
 	}
