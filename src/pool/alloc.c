@@ -2,13 +2,6 @@
 /* Allocation: idle memory, or a ladder of ways to come by more. */
 #include "pool/internal.h"
 
-/* Unique in the process, over all pools. */
-static uint64_t next_id(void)
-{
-	static _Atomic uint64_t last;
-	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
-}
-
 /* What a block takes of the idle extents: itself, or a slab for it. */
 struct want {
 	uint64_t length, align;
@@ -39,7 +32,7 @@ static struct gm_piece *take_extent(struct gm_pool *pool, uint64_t size)
 	struct gm_extent *extent = gm_extent_take(&pool->extents, want.length, want.align);
 	if (!extent)
 		return NULL;
-	gm_extent_use(&pool->extents, extent, GM_LIVE, NULL); /* hand_out says whose */
+	gm_extent_use(&pool->extents, extent, GM_SHELVED, NULL); /* until hand_out says whose */
 	return &extent->piece;
 }
 
@@ -73,7 +66,8 @@ static struct gm_piece *take_any(struct gm_pool *pool, uint64_t size)
 static CUresult flush(struct gm_pool *pool, struct want want)
 {
 	(void)want;
-	return gm_slabs_flush(&pool->slabs) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	bool any = gm_shelves_empty(pool);
+	return gm_slabs_flush(&pool->slabs) || any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult grow(struct gm_pool *pool, struct want want)
@@ -173,32 +167,58 @@ static CUresult climb(struct gm_pool *pool, uint64_t size, struct gm_piece **pie
 
 /* --- */
 
-static void hand_out(struct gm_pool *pool, struct gm_piece *piece, uint64_t size, uint64_t context)
+/* What a block of `size` bytes will hold where there is memory for it. */
+static uint64_t held_for(uint64_t size)
 {
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_LIVE);
-	GM_SET(piece->size, size);
-	GM_SET(piece->id, next_id());
-	GM_SET(piece->context, context);
-	gm_piece_end(piece);
-	gm_chunk_use(pool, GM_GET(piece->base), GM_GET(piece->held));
-	gm_pool_count_live(pool, size, GM_GET(piece->held));
+	if (size <= GM_SLAB_LARGEST)
+		return gm_slab_slot(gm_slab_class(size));
+	return want_extent(size).length;
+}
+
+/* A piece that is in no list becomes the block. */
+static void hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+		     uint64_t size, uint64_t context)
+{
+	gm_pool_count_live(pool, shelf, size, GM_GET(piece->held));
+	gm_lock_take(&shelf->lock);
+	uint64_t id = gm_shelf_next_id(shelf);
+	gm_lock_release(&shelf->lock);
+	gm_piece_hand_out(piece, size, id, context);
+}
+
+/* A shelved block, idle memory, or more memory. */
+static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+		     struct gm_piece **piece)
+{
+	CUresult result = CUDA_SUCCESS;
+	*piece = gm_shelf_take(shelf, held_for(size));
+	if (*piece)
+		return CUDA_SUCCESS;
+	*piece = take(pool, size);
+	if (GM_UNLIKELY(!*piece))
+		result = climb(pool, size, piece);
+	if (*piece)
+		gm_chunk_use(pool, GM_GET((*piece)->base), GM_GET((*piece)->held));
+	return result;
 }
 
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out)
 {
-	CUresult result = CUDA_SUCCESS;
+	struct gm_piece *piece;
 	if (size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size > pool->memory || size > pool->config.limit)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	gm_pool_debug_visit(pool);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	if (GM_LIKELY(gm_shelf_alloc(pool, shelf, size, held_for(size), context, out))) {
+		gm_pool_debug_visit(pool);
+		return CUDA_SUCCESS;
+	}
 	gm_pool_lock(pool);
-	gm_pool_debug_check(pool);
-	struct gm_piece *piece = take(pool, size);
-	if (GM_UNLIKELY(!piece))
-		result = climb(pool, size, &piece);
+	CUresult result = find(pool, shelf, size, &piece);
 	if (piece) {
-		hand_out(pool, piece, size, context);
+		hand_out(pool, shelf, piece, size, context);
 		gm_piece_copy(piece, pool->config.ordinal, out);
 	}
 	gm_pool_debug_check(pool);

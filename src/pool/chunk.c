@@ -97,14 +97,18 @@ static void enter(struct gm_pool *pool, const struct gm_chunk *chunk, struct gm_
 
 /* --- the list of wholly idle chunks --- */
 
-static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t now)
+/* Mostly the last: only what was on a shelf for a while may have been idle for longer. */
+static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	const struct gm_pool_config *config = &pool->config;
-	chunk->idle_since = now;
-	chunk->idle_before = pool->idle_last;
-	chunk->idle_after = NULL;
-	*(pool->idle_last ? &pool->idle_last->idle_after : &pool->idle_first) = chunk;
-	pool->idle_last = chunk;
+	struct gm_chunk *before = pool->idle_last;
+	while (before && before->idle_since > chunk->idle_since)
+		before = before->idle_before;
+	struct gm_chunk *after = before ? before->idle_after : pool->idle_first;
+	chunk->idle_before = before;
+	chunk->idle_after = after;
+	*(before ? &before->idle_after : &pool->idle_first) = chunk;
+	*(after ? &after->idle_before : &pool->idle_last) = chunk;
 	if (config->idle && pool->idle > config->keep)
 		config->idle(config->idle_arg);
 }
@@ -116,8 +120,7 @@ static void leave_idle(struct gm_pool *pool, struct gm_chunk *chunk)
 	*(after ? &after->idle_before : &pool->idle_last) = before;
 }
 
-/* Nobody asks for the time of a pool that is never trimmed. */
-static uint64_t now_of(const struct gm_pool *pool)
+uint64_t gm_pool_now(const struct gm_pool *pool)
 {
 	if (pool->config.trim_after == UINT64_MAX)
 		return 0;
@@ -137,7 +140,8 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 	enter(pool, chunk, chunk);
 	gm_extent_add(&pool->extents, chunk->base, chunk->size);
 	gm_pool_count_chunk(pool, chunk->size);
-	enter_idle(pool, chunk, now_of(pool));
+	chunk->idle_since = gm_pool_now(pool);
+	enter_idle(pool, chunk);
 }
 
 static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
@@ -179,6 +183,7 @@ static void detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t
 struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes, bool exact)
 {
 	struct gm_chunk *list = NULL;
+	gm_shelves_empty(pool);
 	gm_slabs_flush(&pool->slabs);
 	struct gm_extent *idle = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
 	while (idle && bytes) {
@@ -201,9 +206,9 @@ bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
 	return true;
 }
 
-static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more)
+static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more,
+		       uint64_t since)
 {
-	uint64_t now = 0;
 	for (CUdeviceptr end = base + length; base < end;) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, base);
 		CUdeviceptr stop = chunk->base + chunk->size;
@@ -212,21 +217,21 @@ static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, 
 			leave_idle(pool, chunk);
 		chunk->used += more ? part : -part;
 		base += part;
-		if (chunk->used)
-			continue;
-		now = now ? now : now_of(pool);
-		enter_idle(pool, chunk, now);
+		if (chunk->idle_since < since)
+			chunk->idle_since = since;
+		if (!chunk->used)
+			enter_idle(pool, chunk);
 	}
 }
 
 void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
 {
-	count_used(pool, base, length, true);
+	count_used(pool, base, length, true, 0);
 }
 
-void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
+void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since)
 {
-	count_used(pool, base, length, false);
+	count_used(pool, base, length, false, since);
 }
 
 void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk)

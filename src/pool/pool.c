@@ -60,7 +60,8 @@ static CUresult open_tables(struct gm_pool *pool)
 	if (table == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->chunk_of = table;
-	if (!gm_table_open(&pool->table, pool->range.base, pool->range.size))
+	if (!gm_table_open(&pool->table, pool->range.base, pool->range.size) ||
+	    !gm_shelves_open(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	return CUDA_SUCCESS;
 }
@@ -117,6 +118,7 @@ void gm_pool_destroy(struct gm_pool *pool)
 	gm_range_close(&pool->range, pool->driver);
 	gm_driver_quiet_end(pool->driver, mode);
 	gm_array_free(&pool->pins);
+	gm_shelves_close(pool);
 	pthread_cond_destroy(&pool->given_back);
 	gm_lock_destroy(&pool->lock);
 	free(pool);
@@ -126,10 +128,15 @@ void gm_pool_destroy(struct gm_pool *pool)
 
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece)
 {
+	gm_pool_put_back_since(pool, piece, gm_pool_now(pool));
+}
+
+void gm_pool_put_back_since(struct gm_pool *pool, struct gm_piece *piece, uint64_t since)
+{
 	CUdeviceptr base = GM_GET(piece->base);
-	if (pool->pins.n)
+	if (piece->pinned)
 		gm_pool_unpin(pool, piece);
-	gm_chunk_unuse(pool, base, GM_GET(piece->held));
+	gm_chunk_unuse(pool, base, GM_GET(piece->held), since);
 	struct gm_extent *extent = gm_table_find(&pool->table, base);
 	if (&extent->piece == piece)
 		gm_extent_give(&pool->extents, extent);
@@ -160,60 +167,87 @@ static void set_state(struct gm_piece *piece, enum gm_state state)
 	gm_piece_end(piece);
 }
 
-/* The live block that begins at `address` and that no other thread is freeing. */
-static struct gm_piece *find_to_free(struct gm_pool *pool, CUdeviceptr address)
+/* Is a claimed block still the caller's? Its context may have gone, and the block with it. Under
+ * the pool's lock or a shelf's. */
+static bool is_mine(const struct gm_piece *piece, const struct gm_block *block)
 {
-	struct gm_piece *piece = gm_table_live(&pool->table, address);
-	if (!piece || GM_GET(piece->base) != address || GM_GET(piece->state) != GM_LIVE)
-		return NULL;
-	return piece;
+	return GM_GET(piece->state) == GM_FREEING && GM_GET(piece->id) == block->id;
 }
 
-/* Wait for the owner context of a block that find_to_free found, and act on the answer. The lock is
- * dropped meanwhile. */
-static CUresult fence_and_free(struct gm_pool *pool, struct gm_piece *piece,
-			       const struct gm_block *block)
+static bool shelve(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+		   const struct gm_block *block)
 {
-	enum gm_fenced fenced;
-	uint64_t up_to = pool->retirements;
-	set_state(piece, GM_FREEING);
-	gm_pool_unlock(pool);
-	CUresult result = gm_pool_fence(pool, block->context, true, &fenced);
+	gm_lock_take(&shelf->lock);
+	bool shelved = is_mine(piece, block) && gm_shelf_put(pool, shelf, piece);
+	gm_lock_release(&shelf->lock);
+	return shelved;
+}
+
+/* What the shelf does not take, for it is full or the block is pinned; what cannot be idle yet; and
+ * what is not to be freed after all. */
+static CUresult free_slowly(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+			    const struct gm_block *block, CUresult result, enum gm_fenced fenced)
+{
 	gm_pool_lock(pool);
-	/* The context may have gone, and the block with it. */
-	if (GM_GET(piece->state) != GM_FREEING || GM_GET(piece->id) != block->id)
-		return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
-	if (result != CUDA_SUCCESS) {
+	if (!is_mine(piece, block)) {
+		result = result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
+	} else if (result != CUDA_SUCCESS) {
 		set_state(piece, GM_LIVE);
 	} else if (fenced == GM_FENCED_LATER) {
 		gm_pool_count_freed(pool, block->size, block->held);
 		gm_pool_retire(pool, piece);
 	} else {
+		if (!piece->pinned)
+			gm_shelf_empty(pool, shelf);
 		release(pool, piece);
-		gm_pool_unretire(pool, block->context, up_to);
 	}
+	gm_pool_unlock(pool);
+	return result;
+}
+
+/* What was retired before a fence that has passed. */
+static void settle(struct gm_pool *pool, uint64_t context, uint64_t up_to)
+{
+	if (up_to == 0 || GM_GET(pool->retired) == 0)
+		return;
+	gm_pool_lock(pool);
+	gm_pool_unretire(pool, context, up_to);
+	gm_pool_unlock(pool);
+}
+
+static CUresult free_claimed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+			     const struct gm_block *block, bool fence)
+{
+	enum gm_fenced fenced = GM_FENCED_PASSED;
+	CUresult result = CUDA_SUCCESS;
+	uint64_t up_to = GM_GET(pool->retirements);
+	if (fence)
+		result = gm_pool_fence(pool, block->context, true, &fenced);
+	bool passed = result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED;
+	if (!passed || !shelve(pool, shelf, piece, block))
+		result = free_slowly(pool, shelf, piece, block, result, fenced);
+	if (fence && passed)
+		settle(pool, block->context, up_to);
 	return result;
 }
 
 static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, bool fence,
 			   struct gm_block *out)
 {
-	struct gm_block block = {0};
-	CUresult result = CUDA_SUCCESS;
-	gm_pool_lock(pool);
-	gm_pool_debug_check(pool);
-	struct gm_piece *piece = find_to_free(pool, address);
-	if (!piece) {
-		result = CUDA_ERROR_INVALID_VALUE;
-	} else {
-		gm_piece_copy(piece, pool->config.ordinal, &block);
-		if (fence)
-			result = fence_and_free(pool, piece, &block);
-		else
-			release(pool, piece);
-	}
-	gm_pool_debug_check(pool);
-	gm_pool_unlock(pool);
+	struct gm_block block;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	gm_pool_debug_visit(pool);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	gm_lock_take(&shelf->lock);
+	struct gm_piece *piece = gm_table_claim(&pool->table, address, &block);
+	bool shelved = piece && !fence && gm_shelf_put(pool, shelf, piece);
+	gm_lock_release(&shelf->lock);
+	if (shelved)
+		result = CUDA_SUCCESS;
+	else if (piece)
+		result = free_claimed(pool, shelf, piece, &block, fence);
+	gm_pool_debug_visit(pool);
+	block.ordinal = pool->config.ordinal;
 	if (result == CUDA_SUCCESS && out)
 		*out = block;
 	return result;
@@ -276,7 +310,9 @@ uint64_t gm_pool_context_gone(struct gm_pool *pool, uint64_t context)
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unretire(pool, context, UINT64_MAX);
+	gm_shelves_lock(pool);
 	gm_pool_each_piece(pool, free_if_owned, &gone);
+	gm_shelves_unlock(pool);
 	gm_counter_add(pool->config.ordinal, GM_C_free_context, gone.n);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
@@ -305,6 +341,8 @@ void gm_pool_walk(const struct gm_pool *pool, void (*each)(void *arg, const stru
 {
 	struct walk walk = {each, arg, pool->config.ordinal};
 	gm_pool_lock(pool);
+	gm_shelves_lock((struct gm_pool *)pool);
 	gm_pool_each_piece(pool, walk_piece, &walk);
+	gm_shelves_unlock((struct gm_pool *)pool);
 	gm_pool_unlock(pool);
 }

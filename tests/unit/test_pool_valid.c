@@ -138,6 +138,50 @@ static void idle_extents(void)
 	TAP_STR(why ? why : "nothing", "the treap of idle extents is in order", "sides exchanged");
 }
 
+/* One block is on this thread's shelf. */
+static void shelves(const struct gm_block *hole)
+{
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	struct gm_piece *piece = &gm_table_find(&pool->table, hole->base)->piece;
+	struct gm_bin *bin = NULL, *empty = NULL;
+	for (unsigned i = 0; i < GM_SHELF_BINS; i++)
+		*(shelf->bins[i].first ? &bin : &empty) = &shelf->bins[i];
+	if (!TAP_OK(bin && bin->first == piece, "a freed block is on the shelf of its thread"))
+		return;
+	WRONG(bin->held, bin->held + 512, "a bin is found by its size");
+	WRONG(bin->first, NULL, "shelved blocks are counted");
+	WRONG(shelf->n, 2, "shelved blocks are counted");
+	WRONG(shelf->bytes, 512, "shelved blocks are counted");
+	WRONG(piece->state, GM_RETIRED, "what is on a shelf is shelved");
+	WRONG(piece->pinned, true, "what is on a shelf is shelved");
+	struct gm_piece other = {.state = GM_SHELVED, .held = 512};
+	WRONG(bin->first, &other, "blocks on a shelf have the size of their bin");
+	struct gm_piece newer = {.state = GM_SHELVED, .held = bin->held, .next = piece};
+	piece->retired_at = 1;
+	WRONG(bin->first, &newer, "shelved blocks are listed by age");
+	piece->retired_at = 0;
+	WRONG(shelf->most, (int64_t)shelf->requested - 1, "a shelf keeps to its allowance");
+	WRONG(shelf->allowance, shelf->most - 1, "a shelf keeps to its allowance");
+	WRONG(shelf->id, shelf->id_end + 1, "a shelf keeps to its ids");
+	WRONG(pool->granted, pool->granted + 1, "allowances are counted");
+	WRONG(pool->requested_peak, pool->requested - 1, "allowances do not reach beyond the peak");
+	WRONG(shelf->handed_out, shelf->handed_out + 512,
+	      "handed_out is the sum of sizes handed out");
+	WRONG(shelf->requested, shelf->requested - 1, "requested is the sum of requested sizes");
+	WRONG(shelf->live_blocks, shelf->live_blocks + 1, "live blocks are counted");
+	WRONG(pool->memory, GM_MIB, "a shelf has its bounds");
+	/* Out of its bin, and nothing counts it. */
+	bin->first = NULL;
+	shelf->n = 0;
+	shelf->bytes = 0;
+	const char *why = NULL;
+	gm_pool_is_valid(pool, &why);
+	TAP_STR(why ? why : "nothing", "shelved blocks are on a shelf", "a block that got lost");
+	bin->first = piece;
+	shelf->n = 1;
+	shelf->bytes = bin->held;
+}
+
 int main(void)
 {
 	pool = fake_pool(GM_GIB, UINT64_MAX);
@@ -150,7 +194,9 @@ int main(void)
 	TAP_OK(huge.base && hole.base && after.base, "two chunks, and a hole in one");
 	gm_pool_free(pool, hole.base, NULL);
 	lists(&large, &small);
+	shelves(&hole);
 	addresses();
+	fake_stats(pool); /* empties the shelf */
 	idle_extents();
 	TAP_OK(fake_valid(pool), "valid at last");
 	fake_end(pool, "corruption");
