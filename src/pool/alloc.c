@@ -194,6 +194,8 @@ static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 	*piece = gm_shelf_take(shelf, held_for(size));
 	if (*piece)
 		return CUDA_SUCCESS;
+	if (size >= GM_POOL_BIG)
+		gm_shelf_empty_row(pool, shelf);
 	*piece = take(pool, size);
 	if (GM_UNLIKELY(!*piece))
 		result = climb(pool, size, piece);

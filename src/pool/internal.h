@@ -48,13 +48,14 @@ struct gm_loan {
 struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
-	uint64_t memory;	  /* of the device */
-	atomic_uint extras;	  /* of enum gm_chunk_extra: what new chunks are asked to be */
-	struct gm_table table;	  /* written under the lock, looked up without */
-	struct gm_shelf *shelves; /* GM_SHELVES; each has a lock of its own */
-	atomic_uint n_shelves;	  /* that were ever used; written under the lock */
-	char apart[128];	  /* all threads read the above, and few write what follows */
-	struct gm_lock lock;	  /* of all that follows */
+	uint64_t memory;	      /* of the device */
+	atomic_uint extras;	      /* of enum gm_chunk_extra: what new chunks are asked to be */
+	struct gm_table table;	      /* written under the lock, looked up without */
+	struct gm_shelf *shelves;     /* GM_SHELVES; each has a lock of its own */
+	_Atomic uint64_t shelf_bytes; /* the most of larger blocks that one may hold */
+	atomic_uint n_shelves;	      /* that were ever used; written under the lock */
+	char apart[128];	      /* all threads read the above, and few write what follows */
+	struct gm_lock lock;	      /* of all that follows */
 	struct gm_range range;
 	struct gm_extents extents;
 	struct gm_slabs slabs;

@@ -197,9 +197,8 @@ static CUresult free_slowly(struct gm_pool *pool, struct gm_shelf *shelf, struct
 		gm_pool_count_freed(pool, block->size, block->held);
 		gm_pool_retire(pool, piece);
 	} else {
-		if (!piece->pinned)
-			gm_shelf_empty(pool, shelf);
-		release(pool, piece);
+		if (!gm_shelf_put_making_room(pool, shelf, piece))
+			release(pool, piece);
 	}
 	gm_pool_unlock(pool);
 	return result;

@@ -35,6 +35,13 @@ static unsigned in_use(const struct gm_pool *pool)
 	return GM_GET(pool->n_shelves);
 }
 
+void gm_shelves_resize(struct gm_pool *pool)
+{
+	unsigned n = in_use(pool);
+	atomic_store_explicit(&pool->shelf_bytes, pool->mapped / GM_SHELF_PART / (n ? n : 1),
+			      memory_order_relaxed);
+}
+
 struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
 {
 	static atomic_uint threads;
@@ -46,54 +53,95 @@ struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
 		gm_pool_lock(pool);
 		if (index >= in_use(pool))
 			atomic_store_explicit(&pool->n_shelves, index + 1, memory_order_relaxed);
+		gm_shelves_resize(pool);
 		gm_pool_unlock(pool);
 	}
 	return &pool->shelves[index];
 }
 
-/* --- bins, under the shelf's lock --- */
+/* --- blocks on it, under the shelf's lock --- */
 
-static unsigned hash(uint64_t held)
+static void count(struct gm_shelf *shelf, uint32_t more)
 {
-	return (unsigned)((held >> 9) * 0x9e3779b97f4a7c15u >> 32);
+	atomic_store_explicit(&shelf->n, GM_GET(shelf->n) + more, memory_order_relaxed);
 }
 
-/* The bin of a size; NULL: there is none. With `make`, one is made of an empty one; NULL then: all
- * that it could be have blocks of other sizes. */
-static struct gm_bin *bin_of(struct gm_shelf *shelf, uint64_t held, bool make)
+static struct gm_bin *bin_of(struct gm_shelf *shelf, uint64_t held)
 {
-	struct gm_bin *spare = NULL;
-	unsigned at = hash(held);
-	for (unsigned i = 0; i < GM_SHELF_PROBES; i++, at++) {
-		struct gm_bin *bin = &shelf->bins[at % GM_SHELF_BINS];
-		if (bin->held == held)
-			return bin;
-		if (!bin->first && !spare)
-			spare = bin;
-		if (!bin->held)
-			break;
-	}
-	if (!make || !spare)
+	return held <= GM_SLAB_LARGEST ? &shelf->bins[gm_slab_class(held)] : NULL;
+}
+
+static struct gm_piece *pop_bin(struct gm_bin *bin)
+{
+	struct gm_piece *piece = bin->first;
+	if (!piece)
 		return NULL;
-	spare->held = held;
-	return spare;
+	bin->first = piece->next;
+	bin->n--;
+	return piece;
 }
 
-static void set_n(struct gm_shelf *shelf, uint32_t n)
+static void leave_row(struct gm_shelf *shelf, uint32_t at)
 {
-	atomic_store_explicit(&shelf->n, n, memory_order_relaxed);
+	shelf->row_bytes -= shelf->row[at].held;
+	shelf->n_row--;
+	memmove(&shelf->row[at], &shelf->row[at + 1], (shelf->n_row - at) * sizeof *shelf->row);
+}
+
+/* The last one in of its size. */
+static struct gm_piece *pop_row(struct gm_shelf *shelf, uint64_t held)
+{
+	for (uint32_t i = shelf->n_row; i-- > 0;) {
+		if (shelf->row[i].held != held)
+			continue;
+		struct gm_piece *piece = shelf->row[i].piece;
+		leave_row(shelf, i);
+		return piece;
+	}
+	return NULL;
 }
 
 static struct gm_piece *pop(struct gm_shelf *shelf, uint64_t held)
 {
-	struct gm_bin *bin = bin_of(shelf, held, false);
-	struct gm_piece *piece = bin ? bin->first : NULL;
-	if (!piece)
-		return NULL;
-	bin->first = piece->next;
-	shelf->bytes -= held;
-	set_n(shelf, GM_GET(shelf->n) - 1);
+	struct gm_bin *bin = bin_of(shelf, held);
+	struct gm_piece *piece = bin ? pop_bin(bin) : pop_row(shelf, held);
+	if (piece)
+		count(shelf, -1u);
 	return piece;
+}
+
+static uint32_t most_slots(uint64_t held)
+{
+	uint64_t n = GM_SHELF_BIN / held;
+	return n < GM_SHELF_SLOTS ? (uint32_t)n : GM_SHELF_SLOTS;
+}
+
+/* One fits whatever its size. */
+static bool fits_row(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t held)
+{
+	return shelf->n_row == 0 || (shelf->n_row < GM_SHELF_ROW &&
+				     shelf->row_bytes + held <= GM_GET(pool->shelf_bytes));
+}
+
+static bool has_room(const struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+{
+	const struct gm_bin *bin = bin_of(shelf, held);
+	return bin ? bin->n < most_slots(held) : fits_row(pool, shelf, held);
+}
+
+static void push(struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	uint64_t held = GM_GET(piece->held);
+	struct gm_bin *bin = bin_of(shelf, held);
+	if (bin) {
+		piece->next = bin->first;
+		bin->first = piece;
+		bin->n++;
+	} else {
+		shelf->row[shelf->n_row++] = (struct gm_shelved){held, piece};
+		shelf->row_bytes += held;
+	}
+	count(shelf, 1);
 }
 
 /* --- sums, under the shelf's lock --- */
@@ -170,27 +218,16 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 	return piece;
 }
 
-/* A bin for a block, if it may be shelved. */
-static struct gm_bin *room_for(struct gm_pool *pool, struct gm_shelf *shelf,
-			       const struct gm_piece *piece)
+static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
 {
-	const struct gm_pool_config *config = &pool->config;
-	uint64_t held = GM_GET(piece->held);
-	if (piece->pinned || GM_GET(shelf->n) >= GM_SHELF_BLOCKS ||
-	    shelf->bytes + held > pool->memory / GM_SHELF_PART)
-		return NULL;
-	if (config->idle && config->trim_after == 0) /* it goes back at once */
-		return NULL;
-	return bin_of(shelf, held, true);
+	bool goes_at_once = pool->config.idle && pool->config.trim_after == 0;
+	return !piece->pinned && !goes_at_once;
 }
 
-bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
 	const struct gm_pool_config *config = &pool->config;
-	struct gm_bin *bin = room_for(pool, shelf, piece);
-	if (!bin)
-		return false;
-	change(pool, shelf, -GM_GET(piece->size), -bin->held, (uint64_t)-1);
+	change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1);
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_SHELVED);
 	GM_SET(piece->size, 0);
@@ -198,12 +235,16 @@ bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 	GM_SET(piece->context, 0);
 	gm_piece_end(piece);
 	piece->retired_at = gm_pool_now(pool);
-	piece->next = bin->first;
-	bin->first = piece;
-	shelf->bytes += bin->held;
-	set_n(shelf, GM_GET(shelf->n) + 1);
+	push(shelf, piece);
 	if (config->idle && (config->keep == 0 || gm_pool_idle(pool) > config->keep))
 		config->idle(config->idle_arg);
+}
+
+bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	if (!may_be_shelved(pool, piece) || !has_room(pool, shelf, GM_GET(piece->held)))
+		return false;
+	put(pool, shelf, piece);
 	return true;
 }
 
@@ -240,38 +281,76 @@ static struct gm_piece *reversed(struct gm_piece *list)
 	return first;
 }
 
-/* The last one in comes first, so the old ones are the end of the list. The oldest goes first. */
+/* The last one in comes first, so the end of the list is the old ones: those after the `keep`
+ * newest that are there since `until` or longer go, the oldest first. */
 static void empty_bin(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
-		      uint64_t until)
+		      uint32_t keep, uint64_t until)
 {
 	struct gm_piece **link = &bin->first;
-	while (*link && (*link)->retired_at > until)
-		link = &(*link)->next;
+	for (; *link && (keep || (*link)->retired_at > until); link = &(*link)->next)
+		keep -= keep > 0;
 	struct gm_piece *piece = reversed(*link), *next;
 	*link = NULL;
 	for (; piece; piece = next) {
 		next = piece->next;
-		shelf->bytes -= bin->held;
-		set_n(shelf, GM_GET(shelf->n) - 1);
+		bin->n--;
+		count(shelf, -1u);
 		gm_pool_put_back_since(pool, piece, piece->retired_at);
 	}
+}
+
+static void put_back_oldest(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	struct gm_piece *piece = shelf->row[0].piece;
+	leave_row(shelf, 0);
+	count(shelf, -1u);
+	gm_pool_put_back_since(pool, piece, piece->retired_at);
+}
+
+static void empty_row(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
+{
+	while (shelf->n_row && shelf->row[0].piece->retired_at <= until)
+		put_back_oldest(pool, shelf);
+}
+
+void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	gm_lock_take(&shelf->lock);
+	empty_row(pool, shelf, UINT64_MAX);
+	gm_lock_release(&shelf->lock);
 }
 
 static bool empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
 	uint32_t n = GM_GET(shelf->n);
-	for (unsigned i = 0; GM_GET(shelf->n) && i < GM_SHELF_BINS; i++)
-		empty_bin(pool, shelf, &shelf->bins[i], until);
-	if (GM_GET(shelf->n) == 0)
-		memset(shelf->bins, 0, sizeof shelf->bins);
+	empty_row(pool, shelf, until);
+	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
+		empty_bin(pool, shelf, &shelf->bins[i], 0, until);
 	return GM_GET(shelf->n) < n;
 }
 
-void gm_shelf_empty(struct gm_pool *pool, struct gm_shelf *shelf)
+/* More than this one block needs, for more will come. */
+static void make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
+	struct gm_bin *bin = bin_of(shelf, held);
+	uint64_t half = GM_GET(pool->shelf_bytes) / 2;
+	if (bin)
+		empty_bin(pool, shelf, bin, bin->n / 2, UINT64_MAX);
+	while (!bin && shelf->n_row &&
+	       (shelf->n_row > GM_SHELF_ROW / 2 || shelf->row_bytes + held > half))
+		put_back_oldest(pool, shelf);
+}
+
+bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	if (!may_be_shelved(pool, piece))
+		return false;
 	gm_lock_take(&shelf->lock);
-	empty(pool, shelf, UINT64_MAX);
+	if (!has_room(pool, shelf, GM_GET(piece->held)))
+		make_room(pool, shelf, GM_GET(piece->held));
+	put(pool, shelf, piece);
 	gm_lock_release(&shelf->lock);
+	return true;
 }
 
 bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)
@@ -291,55 +370,87 @@ bool gm_shelves_empty(struct gm_pool *pool)
 	return any;
 }
 
+/* The oldest of a bin is its last. */
+static uint64_t oldest_on(struct gm_shelf *shelf)
+{
+	uint64_t oldest = shelf->n_row ? shelf->row[0].piece->retired_at : UINT64_MAX;
+	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
+		for (struct gm_piece *piece = shelf->bins[i].first; piece; piece = piece->next)
+			if (!piece->next && piece->retired_at < oldest)
+				oldest = piece->retired_at;
+	return oldest;
+}
+
 uint64_t gm_shelves_oldest(struct gm_pool *pool)
 {
 	uint64_t oldest = UINT64_MAX;
 	for (unsigned i = 0; i < in_use(pool); i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
 		gm_lock_take(&shelf->lock);
-		for (unsigned k = 0; GM_GET(shelf->n) && k < GM_SHELF_BINS; k++)
-			for (struct gm_piece *p = shelf->bins[k].first; p; p = p->next)
-				if (p->retired_at < oldest)
-					oldest = p->retired_at;
+		uint64_t since = oldest_on(shelf);
 		gm_lock_release(&shelf->lock);
+		oldest = since < oldest ? since : oldest;
 	}
 	return oldest;
 }
 
 /* --- checking --- */
 
-static const char *check_bin(struct gm_shelf *shelf, const struct gm_bin *bin, uint64_t *n,
-			     uint64_t *bytes)
+static bool is_shelved(const struct gm_piece *piece)
 {
-	uint64_t last = UINT64_MAX;
-	if (bin->first && bin_of(shelf, bin->held, false) != bin)
-		return "a bin is found by its size";
-	for (const struct gm_piece *piece = bin->first; piece; piece = piece->next) {
-		if (GM_GET(piece->state) != GM_SHELVED || piece->pinned)
+	return GM_GET(piece->state) == GM_SHELVED && !piece->pinned;
+}
+
+static const char *check_bin(const struct gm_bin *bin, uint64_t slot)
+{
+	uint64_t last = UINT64_MAX, n = 0;
+	for (const struct gm_piece *piece = bin->first; piece; piece = piece->next, n++) {
+		if (!is_shelved(piece))
 			return "what is on a shelf is shelved";
-		if (GM_GET(piece->held) != bin->held)
-			return "blocks on a shelf have the size of their bin";
+		if (GM_GET(piece->held) != slot)
+			return "blocks on a shelf have the size of their place";
 		if (piece->retired_at > last)
 			return "shelved blocks are listed by age";
 		last = piece->retired_at;
-		(*n)++;
-		*bytes += bin->held;
 	}
+	return n == bin->n ? NULL : "shelved blocks are counted";
+}
+
+static const char *check_row(const struct gm_shelf *shelf)
+{
+	uint64_t bytes = 0, last = 0;
+	for (uint32_t i = 0; i < shelf->n_row; i++) {
+		const struct gm_piece *piece = shelf->row[i].piece;
+		if (!is_shelved(piece))
+			return "what is on a shelf is shelved";
+		if (GM_GET(piece->held) != shelf->row[i].held ||
+		    GM_GET(piece->held) <= GM_SLAB_LARGEST)
+			return "blocks on a shelf have the size of their place";
+		if (piece->retired_at < last)
+			return "shelved blocks are listed by age";
+		last = piece->retired_at;
+		bytes += shelf->row[i].held;
+	}
+	if (bytes != shelf->row_bytes)
+		return "shelved bytes are counted";
 	return NULL;
 }
 
-static const char *check(const struct gm_pool *pool, struct gm_shelf *shelf, uint64_t *n_all)
+static const char *check(const struct gm_shelf *shelf, uint64_t *n_all)
 {
-	uint64_t n = 0, bytes = 0;
-	const char *why = NULL;
-	for (unsigned i = 0; i < GM_SHELF_BINS && !why; i++)
-		why = check_bin(shelf, &shelf->bins[i], &n, &bytes);
+	uint64_t n = shelf->n_row;
+	const char *why =
+		shelf->n_row <= GM_SHELF_ROW ? check_row(shelf) : "a shelf has its bounds";
+	for (unsigned i = 0; i < GM_SLAB_CLASSES && !why; i++) {
+		why = check_bin(&shelf->bins[i], gm_slab_slot(i));
+		n += shelf->bins[i].n;
+		if (shelf->bins[i].n > most_slots(gm_slab_slot(i)))
+			why = "a shelf has its bounds";
+	}
 	if (why)
 		return why;
-	if (n != GM_GET(shelf->n) || bytes != shelf->bytes)
+	if (n != GM_GET(shelf->n))
 		return "shelved blocks are counted";
-	if (n > GM_SHELF_BLOCKS || bytes > pool->memory / GM_SHELF_PART)
-		return "a shelf has its bounds";
 	if ((int64_t)shelf->requested > shelf->most || shelf->most > shelf->allowance)
 		return "a shelf keeps to its allowance";
 	*n_all += n;
@@ -353,7 +464,7 @@ const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n)
 	for (unsigned i = 0; i < GM_SHELVES && !why; i++) {
 		if (i >= in_use(pool) && pool->shelves[i].n)
 			return "shelves in use are counted";
-		why = check(pool, &pool->shelves[i], n);
+		why = check(&pool->shelves[i], n);
 		granted += pool->shelves[i].allowance;
 	}
 	if (!why && granted != pool->granted)

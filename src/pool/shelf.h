@@ -6,10 +6,12 @@
  * shelves write.
  *
  * A pool has GM_SHELVES of them. A thread uses the one of its number; on a miss it looks at some
- * others. A shelf has a bin for each size, last in first out, found by hashing the size. One that
- * is full (blocks, bytes, or distinct sizes) is emptied into the extents, where neighbours
- * coalesce; so are all before the pool grows, gives back, lends or counts its idle runs, and what
- * nobody took for config.trim_after before it is trimmed.
+ * others. A shelf has a bin for each class of slots, last in first out, and a short row of larger
+ * blocks, for their neighbours wait to coalesce: of those it keeps few, in all a small part of what
+ * is mapped, and one whatever its size. From what is full, the older half goes to the extents,
+ * and the whole row when a request from GM_POOL_BIG on is not found on it: best fit loses less when
+ * all neighbours are joined. Everything goes there before the pool grows, gives back, lends or
+ * counts its idle runs, and what nobody took for config.trim_after before it is trimmed.
  *
  * To the extents and to struct gm_chunk a shelved block is in use; to everybody else it is idle.
  *
@@ -28,37 +30,43 @@
 #include <stdint.h>
 
 #include "base/lock.h"
+#include "pool/slab.h"
 
-#define GM_SHELVES 32 /* ThreadSanitizer follows 64 locks held at once */
-#define GM_SHELF_BINS 128
-#define GM_SHELF_PROBES 8   /* bins looked at for a size */
-#define GM_SHELF_STEALS 4   /* other shelves looked at */
-#define GM_SHELF_BLOCKS 256 /* most of them on one shelf */
-#define GM_SHELF_PART 8	    /* most bytes: this part of the device's memory */
-#define GM_SHELF_IDS 1024   /* block ids that a shelf takes at once */
+#define GM_SHELVES 32	  /* ThreadSanitizer follows 64 locks held at once */
+#define GM_SHELF_ROW 16	  /* most larger blocks of a shelf */
+#define GM_SHELF_PART 32  /* most of them on all shelves: this part of what is mapped */
+#define GM_SHELF_SLOTS 64 /* most slots in a bin; of large ones, as many as make this: */
+#define GM_SHELF_BIN (256 * GM_KIB)
+#define GM_SHELF_STEALS 4 /* other shelves looked at */
+#define GM_SHELF_IDS 1024 /* block ids that a shelf takes at once */
 
 struct gm_pool;
-struct gm_piece;
-struct gm_block;
 
-/* Blocks of one size. A bin keeps its size when the last block is taken, until it is needed for
- * another one. */
+/* Slots of one class. */
 struct gm_bin {
-	uint64_t held;		/* 0: never used */
 	struct gm_piece *first; /* the last one in; linked through `next` */
+	uint32_t n;
+};
+
+/* A larger block; its size is here as well, so that looking for one touches no others. */
+struct gm_shelved {
+	uint64_t held;
+	struct gm_piece *piece;
 };
 
 struct gm_shelf {
 	_Alignas(128) struct gm_lock lock; /* of all that follows */
-	_Atomic uint32_t n;		   /* blocks in the bins; also read without the lock */
-	uint64_t bytes;
-	uint64_t id, id_end; /* the next block's id, unless it is the end */
+	_Atomic uint32_t n;		   /* blocks on it; also read without the lock */
+	uint64_t id, id_end;		   /* the next block's id, unless it is the end */
 	/* What allocations and frees here changed of the pool's sums, modulo 2^64. */
 	uint64_t requested, live_blocks;
 	_Atomic uint64_t handed_out; /* also read without the lock */
 	int64_t allowance;	     /* `requested` may grow to this */
 	int64_t most; /* and has grown to this since it was last added to the pool's */
-	struct gm_bin bins[GM_SHELF_BINS];
+	struct gm_bin bins[GM_SLAB_CLASSES];
+	struct gm_shelved row[GM_SHELF_ROW]; /* oldest first */
+	uint32_t n_row;
+	uint64_t row_bytes;
 };
 
 /* False: no host memory. */
@@ -84,11 +92,20 @@ uint64_t gm_shelf_next_id(struct gm_shelf *shelf);
 
 /* --- under the pool's lock --- */
 
+/* What is mapped has changed. */
+void gm_shelves_resize(struct gm_pool *pool);
+
 /* A block of `held` bytes, which is the caller's from now on; NULL: none is on this shelf. */
 struct gm_piece *gm_shelf_take(struct gm_shelf *shelf, uint64_t held);
 
-/* Empty a shelf into the extents, or all of them; true if there was any block. */
-void gm_shelf_empty(struct gm_pool *pool, struct gm_shelf *shelf);
+/* Likewise gm_shelf_put, which takes the lock of the shelf, and makes room on it. False: the block
+ * is not to be shelved. */
+bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
+
+/* Empty the row into the extents. */
+void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf);
+
+/* Empty all shelves into the extents; true if there was any block. */
 bool gm_shelves_empty(struct gm_pool *pool);
 
 /* The locks of all shelves: nobody else allocates, frees or writes a piece. */

@@ -143,6 +143,7 @@ void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size)
 {
 	pool->n_chunks++;
 	pool->mapped += size;
+	gm_shelves_resize(pool);
 	change_idle(pool, size);
 	set(pool, GM_C_mapped, pool->mapped);
 	if (pool->mapped <= pool->mapped_peak)
@@ -156,6 +157,7 @@ void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size)
 {
 	pool->n_chunks--;
 	pool->mapped -= size;
+	gm_shelves_resize(pool);
 	change_idle(pool, -size);
 	pool->pending += size;
 	set(pool, GM_C_mapped, pool->mapped);
