@@ -191,7 +191,7 @@ static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 		     struct gm_piece **piece)
 {
 	CUresult result = CUDA_SUCCESS;
-	*piece = gm_shelf_take(shelf, held_for(size));
+	*piece = gm_shelf_take(pool, shelf, size, held_for(size));
 	if (*piece)
 		return CUDA_SUCCESS;
 	if (size >= GM_POOL_BIG)

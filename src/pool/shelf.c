@@ -156,10 +156,15 @@ static void change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, 
 	gm_pool_show_live(pool, size, held, n);
 }
 
+static bool is_allowed(const struct gm_shelf *shelf, uint64_t size)
+{
+	return (int64_t)(shelf->requested + size) <= shelf->allowance;
+}
+
 bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
 	int64_t requested = (int64_t)(shelf->requested + size);
-	if (requested > shelf->allowance)
+	if (!is_allowed(shelf, size))
 		return false;
 	if (requested > shelf->most)
 		shelf->most = requested;
@@ -204,7 +209,7 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 {
 	struct gm_piece *piece = NULL;
 	gm_lock_take(&shelf->lock);
-	if ((int64_t)(shelf->requested + size) <= shelf->allowance) {
+	if (is_allowed(shelf, size)) {
 		piece = pop(shelf, held);
 		if (!piece)
 			piece = steal(pool, shelf, held);
@@ -250,10 +255,13 @@ bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 
 /* --- under the pool's lock --- */
 
-struct gm_piece *gm_shelf_take(struct gm_shelf *shelf, uint64_t held)
+struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			       uint64_t held)
 {
 	gm_lock_take(&shelf->lock);
 	struct gm_piece *piece = pop(shelf, held);
+	if (!piece && !is_allowed(shelf, size))
+		piece = steal(pool, shelf, held);
 	gm_lock_release(&shelf->lock);
 	return piece;
 }

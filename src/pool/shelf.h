@@ -95,8 +95,10 @@ uint64_t gm_shelf_next_id(struct gm_shelf *shelf);
 /* What is mapped has changed. */
 void gm_shelves_resize(struct gm_pool *pool);
 
-/* A block of `held` bytes, which is the caller's from now on; NULL: none is on this shelf. */
-struct gm_piece *gm_shelf_take(struct gm_shelf *shelf, uint64_t held);
+/* After gm_shelf_alloc: the block that it did not take because of the peak, and which is the
+ * caller's from now on; NULL: there is none. */
+struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			       uint64_t held);
 
 /* Likewise gm_shelf_put, which takes the lock of the shelf, and makes room on it. False: the block
  * is not to be shelved. */
