@@ -105,6 +105,9 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.limit = d->limit,
 		.fence = gm_fence,
 		.fence_arg = &gm_shim_driver,
+		.defer = knobs->free.choice == GM_FREE_DEFER ? gm_fence_deferral(&gm_shim_driver)
+							     : NULL,
+		.retire = share_of(knobs->retire, d->total),
 		.trim_after = knobs->trim_after.ns,
 		.keep = share_of(knobs->keep, d->total),
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,

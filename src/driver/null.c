@@ -336,6 +336,7 @@ NULL_CALL(cuStreamGetCaptureInfo_v2,
 NULL_CALL(cuStreamGetCtx, (CUstream s U, CUcontext *ctx), *ctx = THE_CONTEXT)
 NULL_CALL(cuStreamIsCapturing, (CUstream s U, CUstreamCaptureStatus *status),
 	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
+NULL_CALL(cuStreamQuery, (CUstream s U), )
 NULL_CALL(cuStreamSynchronize, (CUstream s U), )
 NULL_CALL(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode U), )
 NULL_CALL(cuMemcpyPeer,

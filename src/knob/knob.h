@@ -50,6 +50,7 @@ struct gm_knobs {
 };
 
 /* Words of CHOICE knobs, in the order of knob.def. */
+enum { GM_FREE_SYNC, GM_FREE_DEFER };
 enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };
 enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };

@@ -63,6 +63,12 @@ static struct gm_piece *take_any(struct gm_pool *pool, uint64_t size)
 
 /* --- the ladder; a step answers SUCCESS when there may be idle memory now --- */
 
+static CUresult collect(struct gm_pool *pool, struct want want)
+{
+	(void)want;
+	return gm_retired_collect(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult flush(struct gm_pool *pool, struct want want)
 {
 	(void)want;
@@ -136,8 +142,8 @@ static CUresult settle(struct gm_pool *pool, struct want want)
 static CUresult climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct want want) = {
-		flush,	       grow,	     grow_less, grow_in_pieces,
-		exchange_some, exchange_all, settle,	exchange_all};
+		flush,	       collect,	     grow,   grow_less,	  grow_in_pieces,
+		exchange_some, exchange_all, settle, exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		CUresult result = steps[i](pool, want_for(size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)

@@ -16,6 +16,7 @@
 #include "pool/extent.h"
 #include "pool/pool.h"
 #include "pool/range.h"
+#include "pool/retire.h"
 #include "pool/shelf.h"
 #include "pool/slab.h"
 
@@ -68,9 +69,11 @@ struct gm_pool {
 	GM_ARRAY(struct gm_pin) pins;
 	struct gm_peer peers[GM_PEERS];
 	unsigned n_peers;
-	uint64_t access; /* generation: grows with each grant and revocation */
-	struct gm_piece *retired_first, **retired_last;
-	_Atomic uint64_t retirements; /* also read without the lock */
+	uint64_t access;	     /* generation: grows with each grant and revocation */
+	struct gm_retired *retirees; /* by context */
+	_Atomic uint64_t
+		retirements; /* how many there were; numbers them; also read without the lock */
+	uint64_t look_at;    /* when gm_pool_trim polls what is retired; 0: nothing is */
 	/* Sums, as in struct gm_pool_stats, but for what the shelves' sums add to them. */
 	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, lent;
 	uint64_t live_blocks;
@@ -139,16 +142,14 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
 		   uint64_t ns, CUdeviceptr old);
 
-/* retire.c. Under the lock: a block that was freed, its fence to come. */
-void gm_pool_retire(struct gm_pool *pool, struct gm_piece *piece);
-/* Under the lock: the blocks of a context up to a retirement (pool->retirements) become idle;
- * returns bytes. */
-uint64_t gm_pool_unretire(struct gm_pool *pool, uint64_t context, uint64_t up_to);
-/* No lock held: ask for a fence, and count it. */
+/* retire.c. No lock held: ask for a fence, and count it. */
 CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced);
 
 /* chunk.c. The time by config.clock; 0 in a pool that is never trimmed. */
 uint64_t gm_pool_now(const struct gm_pool *pool);
+
+/* trim.c. Under the lock: memory was retired, and is to be looked at again. */
+void gm_pool_trim_retired(struct gm_pool *pool);
 
 /* pin.c. Under the lock: the block is no more. */
 void gm_pool_unpin(struct gm_pool *pool, struct gm_piece *piece);
@@ -167,6 +168,7 @@ void gm_pool_count_retired(struct gm_pool *pool, uint64_t held);
 void gm_pool_count_settled(struct gm_pool *pool, uint64_t held);
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
+void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin); /* waited for; no lock */
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
 
 /* valid.c. The unlocked half of gm_pool_is_valid: under all locks. */

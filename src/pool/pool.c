@@ -73,7 +73,6 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->config = *config;
 	pool->driver = config->driver;
-	pool->retired_last = &pool->retired_first;
 	gm_lock_init(&pool->lock, GM_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);
 	gm_extents_open(&pool->extents, &pool->table);
@@ -104,6 +103,7 @@ static void end_chunks(struct gm_pool *pool, struct gm_chunk *chunks)
 void gm_pool_destroy(struct gm_pool *pool)
 {
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	gm_retired_close(pool);
 	end_chunks(pool, pool->chunks);
 	for (struct gm_loan *loan = pool->loans, *next; loan; loan = next) {
 		next = loan->next;
@@ -174,31 +174,59 @@ static bool is_mine(const struct gm_piece *piece, const struct gm_block *block)
 	return GM_GET(piece->state) == GM_FREEING && GM_GET(piece->id) == block->id;
 }
 
-static bool shelve(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
-		   const struct gm_block *block)
+/* A block on its way, and what is known of it. */
+struct freeing {
+	struct gm_shelf *shelf; /* of this thread */
+	struct gm_piece *piece; /* claimed */
+	struct gm_block block;
+	uint64_t context; /* whose work may be using it */
+	CUresult result;  /* not success: it is not to be freed after all */
+	enum gm_fenced fenced;
+};
+
+static bool shelve(struct gm_pool *pool, const struct freeing *f)
 {
-	gm_lock_take(&shelf->lock);
-	bool shelved = is_mine(piece, block) && gm_shelf_put(pool, shelf, piece);
-	gm_lock_release(&shelf->lock);
+	gm_lock_take(&f->shelf->lock);
+	bool shelved = is_mine(f->piece, &f->block) && gm_shelf_put(pool, f->shelf, f->piece);
+	gm_lock_release(&f->shelf->lock);
 	return shelved;
+}
+
+/* A live block is freed, and the GPU may still be using it. What is found to be used no more comes
+ * to this thread's shelf. */
+static CUresult retire(struct gm_pool *pool, const struct freeing *f)
+{
+	struct gm_retired *retired = gm_retired_of(pool, f->context);
+	if (!retired)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gm_pool_count_freed(pool, f->block.size, f->block.held);
+	f->piece->next = NULL;
+	gm_retired_add(pool, retired, f->piece);
+	if (!gm_retired_due(pool, retired))
+		return CUDA_SUCCESS;
+	gm_retired_poll(pool, retired);
+	gm_shelf_put_idle(pool, f->shelf, gm_retired_take(pool, retired));
+	if (pool->retired > pool->config.retire)
+		gm_retired_collect(pool);
+	return CUDA_SUCCESS;
 }
 
 /* What the shelf does not take, for it is full or the block is pinned; what cannot be idle yet; and
  * what is not to be freed after all. */
-static CUresult free_slowly(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
-			    const struct gm_block *block, CUresult result, enum gm_fenced fenced)
+static CUresult free_slowly(struct gm_pool *pool, const struct freeing *f)
 {
+	CUresult result = f->result;
 	gm_pool_lock(pool);
-	if (!is_mine(piece, block)) {
+	if (!is_mine(f->piece, &f->block)) {
 		result = result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
-	} else if (result != CUDA_SUCCESS) {
-		set_state(piece, GM_LIVE);
-	} else if (fenced == GM_FENCED_LATER) {
-		gm_pool_count_freed(pool, block->size, block->held);
-		gm_pool_retire(pool, piece);
 	} else {
-		if (!gm_shelf_put_making_room(pool, shelf, piece))
-			release(pool, piece);
+		if (result == CUDA_SUCCESS && f->fenced == GM_FENCED_LATER)
+			result = retire(pool, f);
+		else if (result == CUDA_SUCCESS &&
+			 !gm_shelf_put_making_room(pool, f->shelf, f->piece))
+			release(pool, f->piece);
+		if (result != CUDA_SUCCESS)
+			set_state(f->piece, GM_LIVE);
 	}
 	gm_pool_unlock(pool);
 	return result;
@@ -210,56 +238,78 @@ static void settle(struct gm_pool *pool, uint64_t context, uint64_t up_to)
 	if (up_to == 0 || GM_GET(pool->retired) == 0)
 		return;
 	gm_pool_lock(pool);
-	gm_pool_unretire(pool, context, up_to);
+	gm_retired_passed(pool, context, up_to);
 	gm_pool_unlock(pool);
 }
 
-static CUresult free_claimed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
-			     const struct gm_block *block, bool fence)
+/* Wait for the owner context of a claimed block, and act on the answer. */
+static CUresult fence_and_free(struct gm_pool *pool, struct freeing *f)
 {
-	enum gm_fenced fenced = GM_FENCED_PASSED;
-	CUresult result = CUDA_SUCCESS;
 	uint64_t up_to = GM_GET(pool->retirements);
-	if (fence)
-		result = gm_pool_fence(pool, block->context, true, &fenced);
-	bool passed = result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED;
-	if (!passed || !shelve(pool, shelf, piece, block))
-		result = free_slowly(pool, shelf, piece, block, result, fenced);
-	if (fence && passed)
-		settle(pool, block->context, up_to);
+	f->result = gm_pool_fence(pool, f->block.context, true, &f->fenced);
+	bool passed = f->result == CUDA_SUCCESS && f->fenced == GM_FENCED_PASSED;
+	CUresult result = f->result;
+	if (!passed || !shelve(pool, f))
+		result = free_slowly(pool, f);
+	if (passed)
+		settle(pool, f->block.context, up_to);
 	return result;
 }
 
-static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, bool fence,
-			   struct gm_block *out)
+enum how { WAIT, RETIRE, AT_ONCE };
+
+/* `context`: of RETIRE. */
+static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, enum how how,
+			   uint64_t context, struct gm_block *out)
+{
+	struct freeing f = {.context = context,
+			    .fenced = how == RETIRE ? GM_FENCED_LATER : GM_FENCED_PASSED};
+	gm_pool_debug_visit(pool);
+	f.shelf = gm_shelf_mine(pool);
+	gm_lock_take(&f.shelf->lock);
+	f.piece = gm_table_claim(&pool->table, address, &f.block);
+	bool shelved = f.piece && how == AT_ONCE && gm_shelf_put(pool, f.shelf, f.piece);
+	gm_lock_release(&f.shelf->lock);
+	CUresult result = f.piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (how == WAIT)
+		f.context = f.block.context;
+	if (f.piece && !shelved)
+		result = how == WAIT ? fence_and_free(pool, &f) : free_slowly(pool, &f);
+	gm_pool_debug_visit(pool);
+	f.block.ordinal = pool->config.ordinal;
+	if (result == CUDA_SUCCESS && out)
+		*out = f.block;
+	return result;
+}
+
+/* The native errors come at once, the waiting later. */
+static CUresult defer(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
 	struct gm_block block;
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	gm_pool_debug_visit(pool);
-	struct gm_shelf *shelf = gm_shelf_mine(pool);
-	gm_lock_take(&shelf->lock);
-	struct gm_piece *piece = gm_table_claim(&pool->table, address, &block);
-	bool shelved = piece && !fence && gm_shelf_put(pool, shelf, piece);
-	gm_lock_release(&shelf->lock);
-	if (shelved)
-		result = CUDA_SUCCESS;
-	else if (piece)
-		result = free_claimed(pool, shelf, piece, &block, fence);
-	gm_pool_debug_visit(pool);
-	block.ordinal = pool->config.ordinal;
-	if (result == CUDA_SUCCESS && out)
-		*out = block;
-	return result;
+	if (!gm_pool_find(pool, address, &block) || !block.live || block.base != address)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = pool->config.defer->ask(pool->config.fence_arg, block.context);
+	return result == CUDA_SUCCESS ? free_block(pool, address, RETIRE, block.context, out)
+				      : result;
 }
 
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return free_block(pool, address, pool->config.fence != NULL, out);
+	if (pool->config.defer)
+		return defer(pool, address, out);
+	return free_block(pool, address, pool->config.fence ? WAIT : AT_ONCE, 0, out);
+}
+
+CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t context,
+			     struct gm_block *out)
+{
+	GM_ASSERT(pool->config.defer);
+	return free_block(pool, address, RETIRE, context, out);
 }
 
 CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return free_block(pool, address, false, out);
+	return free_block(pool, address, AT_ONCE, 0, out);
 }
 
 /* --- all blocks --- */
@@ -308,11 +358,11 @@ uint64_t gm_pool_context_gone(struct gm_pool *pool, uint64_t context)
 	struct gone gone = {pool, context, 0};
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_pool_unretire(pool, context, UINT64_MAX);
 	gm_shelves_lock(pool);
 	gm_pool_each_piece(pool, free_if_owned, &gone);
 	gm_shelves_unlock(pool);
 	gm_counter_add(pool->config.ordinal, GM_C_free_context, gone.n);
+	gm_retired_gone(pool, context);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return gone.n;

@@ -229,10 +229,10 @@ static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *pi
 	return !piece->pinned && !goes_at_once;
 }
 
+/* What is idle is put on the shelf. */
 static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
 	const struct gm_pool_config *config = &pool->config;
-	change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1);
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_SHELVED);
 	GM_SET(piece->size, 0);
@@ -245,11 +245,17 @@ static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *p
 		config->idle(config->idle_arg);
 }
 
+static void put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1);
+	put(pool, shelf, piece);
+}
+
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
 	if (!may_be_shelved(pool, piece) || !has_room(pool, shelf, GM_GET(piece->held)))
 		return false;
-	put(pool, shelf, piece);
+	put_freed(pool, shelf, piece);
 	return true;
 }
 
@@ -356,9 +362,22 @@ bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, stru
 	gm_lock_take(&shelf->lock);
 	if (!has_room(pool, shelf, GM_GET(piece->held)))
 		make_room(pool, shelf, GM_GET(piece->held));
-	put(pool, shelf, piece);
+	put_freed(pool, shelf, piece);
 	gm_lock_release(&shelf->lock);
 	return true;
+}
+
+void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list)
+{
+	gm_lock_take(&shelf->lock);
+	for (struct gm_piece *piece = list, *next; piece; piece = next) {
+		next = piece->next;
+		if (may_be_shelved(pool, piece) && has_room(pool, shelf, GM_GET(piece->held)))
+			put(pool, shelf, piece);
+		else
+			gm_pool_put_back(pool, piece);
+	}
+	gm_lock_release(&shelf->lock);
 }
 
 bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)

@@ -104,6 +104,10 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
  * is not to be shelved. */
 bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
 
+/* Put a list of pieces back that are used no more and count as idle (gm_retired_take): on the shelf
+ * as long as there is room, and else into the extents. */
+void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list);
+
 /* Empty the row into the extents. */
 void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf);
 

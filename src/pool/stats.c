@@ -139,6 +139,12 @@ void gm_pool_count_settled(struct gm_pool *pool, uint64_t held)
 	set(pool, GM_C_retired, pool->retired);
 }
 
+void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin)
+{
+	gm_counter_add(pool->config.ordinal, GM_C_fences, 1);
+	gm_counter_add(pool->config.ordinal, GM_C_fence_ns, gm_clock_ns() - begin);
+}
+
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size)
 {
 	pool->n_chunks++;

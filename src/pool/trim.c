@@ -16,6 +16,27 @@ static void take_from_shelves(struct gm_pool *pool, uint64_t now)
 	gm_shelves_unlock(pool);
 }
 
+void gm_pool_trim_retired(struct gm_pool *pool)
+{
+	const struct gm_pool_config *config = &pool->config;
+	if (!config->idle || !config->defer || !config->defer->record)
+		return;
+	uint64_t now = pool->look_at ? 0 : gm_pool_now(pool);
+	if (!pool->look_at && __builtin_add_overflow(now, config->trim_after, &pool->look_at))
+		pool->look_at = UINT64_MAX;
+	if (gm_pool_idle(pool) + pool->retired > config->keep)
+		config->idle(config->idle_arg);
+}
+
+/* What was retired may be idle by now. If it is not, another look is taken. */
+static void look_at_retired(struct gm_pool *pool, uint64_t now)
+{
+	if (!pool->look_at || now < pool->look_at)
+		return;
+	gm_retired_collect(pool);
+	pool->look_at = pool->retired ? now + pool->config.trim_after : 0;
+}
+
 /* The chunk that is to go next; NULL: none. */
 static struct gm_chunk *due(const struct gm_pool *pool, uint64_t now)
 {
@@ -37,6 +58,7 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	uint64_t given = 0;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
+	look_at_retired(pool, now);
 	take_from_shelves(pool, now);
 	struct gm_chunk *chunk = due(pool, now);
 	if (chunk && gm_chunk_detach(pool, chunk))
@@ -61,6 +83,9 @@ uint64_t gm_pool_trim_next(const struct gm_pool *pool)
 		since = pool->idle_first->idle_since;
 	if (__builtin_add_overflow(since, pool->config.trim_after, &next))
 		next = UINT64_MAX;
+	if (pool->look_at && pool->look_at < next &&
+	    gm_pool_idle(pool) + pool->retired > pool->config.keep)
+		next = pool->look_at;
 	gm_pool_unlock(pool);
 	return next;
 }

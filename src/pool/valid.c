@@ -203,7 +203,7 @@ static const char *check_chunks(const struct gm_pool *pool)
 
 static const char *check_lists(const struct gm_pool *pool, const struct sums *sums)
 {
-	uint64_t lent = 0, n_retired = 0, last = 0;
+	uint64_t lent = 0, n_retired = 0;
 	for (const struct gm_loan *loan = pool->loans; loan; loan = loan->next)
 		for (const struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after)
 			lent += chunk->size;
@@ -212,19 +212,13 @@ static const char *check_lists(const struct gm_pool *pool, const struct sums *su
 		return "loans are counted";
 	uint64_t n_shelved = 0;
 	const char *why = gm_shelves_check(pool, &n_shelved);
-	if (why)
-		return why;
-	if (n_shelved != sums->n_shelved)
-		return "shelved blocks are on a shelf";
-	struct gm_piece *const *link = &pool->retired_first;
-	for (; *link; link = &(*link)->next, n_retired++) {
-		if (GM_GET((*link)->state) != GM_RETIRED || (*link)->retired_at <= last)
-			return "retired blocks are listed by age";
-		last = (*link)->retired_at;
-	}
-	if (link != pool->retired_last || n_retired != sums->n_retired)
-		return "retired blocks are listed";
-	return NULL;
+	if (!why && n_shelved != sums->n_shelved)
+		why = "shelved blocks are on a shelf";
+	if (!why)
+		why = gm_retired_check(pool, &n_retired);
+	if (!why && n_retired != sums->n_retired)
+		why = "all retired blocks are listed";
+	return why;
 }
 
 /* The pool's sums with those of its shelves. */

@@ -2,6 +2,7 @@
 # How the preload gets between a program and its driver: programs, libraries and drivers, made by hand because the same
 # source is needed at -O0 and at -O2, and as libraries under a name that libtool would not give them.
 include %D%/behaviour.mk
+include %D%/defer.mk
 include %D%/failed.mk
 include %D%/idle.mk
 
