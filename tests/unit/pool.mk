@@ -41,3 +41,10 @@ tests_unit_test_pool_trim_SOURCES = tests/unit/test_pool_trim.c $(POOL_FAKE)
 tests_unit_test_pool_trim_LDADD = $(UNIT_LDADD)
 tests_unit_test_shelf_SOURCES = tests/unit/test_shelf.c $(POOL_FAKE)
 tests_unit_test_shelf_LDADD = $(UNIT_LDADD)
+# Random operations: some in every run, ten million by `make soak SEED=...`.
+UNIT_TESTS += tests/unit/soak
+tests_unit_soak_SOURCES = tests/unit/soak.c
+tests_unit_soak_LDADD = $(UNIT_LDADD)
+.PHONY: soak
+soak: tests/unit/soak
+	tests/unit/soak --seed $${SEED:-$$$$} --operations 10000000
