@@ -4,7 +4,7 @@
 #include "pool_fake.h"
 
 #define THREADS 16
-#define TURNS 4000
+#define TURNS 800
 
 static struct gm_pool *fake_shared; /* by the threads of a test */
 
@@ -208,7 +208,7 @@ static void *at_the_peak(void *arg)
 		add(size);
 		if (gm_pool_alloc(fake_shared, size, 1, &block) != CUDA_SUCCESS)
 			errors++;
-		if (turn % 1000 == 999) {
+		if (turn % 200 == 199) {
 			pthread_barrier_wait(&meeting);
 			struct gm_pool_stats stats = fake_stats(fake_shared);
 			if (stats.requested != sum || stats.requested_peak < stats.requested ||
@@ -277,7 +277,7 @@ static void step(void)
 static void *in_turn(void *arg)
 {
 	unsigned me = (unsigned)(uintptr_t)arg - 1;
-	for (unsigned i = 0; i < TURNS / 8; i++) {
+	for (unsigned i = 0; i < TURNS / 4; i++) {
 		pthread_mutex_lock(&turn_lock);
 		while (whose != me)
 			pthread_cond_wait(&next_turn, &turn_lock);
