@@ -127,6 +127,24 @@ static void bounds(void)
 	fake_end(pool, "bounds");
 }
 
+/* Of two sizes that come in turn, neither is found; what is shelved would only be in the way. */
+static void large_miss(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	fake_alloc(pool, 512 * GM_MIB);
+	struct gm_block a = fake_alloc(pool, 3 * GM_MIB), b = fake_alloc(pool, 5 * GM_MIB);
+	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, b.base, NULL);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	TAP_IS(shelf->n_row, 2, "two large blocks in a row");
+	fake_alloc(pool, 100000);
+	TAP_IS(shelf->n_row, 2, "stay when a small one is not found");
+	fake_alloc(pool, 4 * GM_MIB);
+	TAP_IS(shelf->n_row, 0, "and are joined when a large one is not");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "a large miss");
+}
+
 static void pinned(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
@@ -277,7 +295,7 @@ static void step(void)
 static void *in_turn(void *arg)
 {
 	unsigned me = (unsigned)(uintptr_t)arg - 1;
-	for (unsigned i = 0; i < TURNS / 4; i++) {
+	for (unsigned i = 0; i < TURNS / 16; i++) {
 		pthread_mutex_lock(&turn_lock);
 		while (whose != me)
 			pthread_cond_wait(&next_turn, &turn_lock);
@@ -308,6 +326,7 @@ int main(void)
 	joined_on_demand();
 	before_growth();
 	bounds();
+	large_miss();
 	pinned();
 	context_goes();
 	from_another_shelf();
