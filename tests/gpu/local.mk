@@ -2,7 +2,7 @@
 # The programs that run on a GPU. `make gpu-bundle` puts everything they need into one folder, gpu-bundle/, that can be
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
-GPU_BUILT = runtime limits idle capture peer pair many blas fft sparse thrust cub \
+GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
 	overrun
 GPU_COPIED = train.py with_cupy.py with_jax.py with_numba.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) %D%/driver.cc %D%/kernels.cu

@@ -49,6 +49,10 @@ limits              120  1  pool  ./limits
 --
 idle                300  4  pool  ./idle
 --
+late                120  1  pool  ./late
+--
+late_defer          120  1  pool  GPUMEM_FREE=defer ./late
+--
 END
 }
 

@@ -59,12 +59,14 @@ setup() {
 }
 
 @test "a free waits for the kernels of its context" {
+	frees_wait
 	same held
 	grep -q '^freed under the kernel: 0$' "$BATS_TEST_TMPDIR/preloaded"
 	grep -q '^the kernel saw 42$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
 @test "an asynchronous free does, too" {
+	frees_wait
 	run preloaded "$PROGRAMS/held" async
 	[ "$status" -eq 0 ]
 	[[ $output = *'freed under the kernel: 0'* ]]

@@ -3,7 +3,7 @@ UNIT_TESTS += tests/unit/test_range tests/unit/test_extent tests/unit/test_slab 
 	tests/unit/test_pool_random tests/unit/test_pool_faults tests/unit/test_pool_fence \
 	tests/unit/test_pool_lend tests/unit/test_pool_threads tests/unit/test_pool_host \
 	tests/unit/test_pool_stats tests/unit/test_pool_sim tests/unit/test_pool_log tests/unit/test_pool_valid tests/unit/test_pool_access \
-	tests/unit/test_pool_trim tests/unit/test_shelf
+	tests/unit/test_pool_trim tests/unit/test_retire tests/unit/test_shelf
 POOL_FAKE = tests/unit/pool_fake.h
 tests_unit_test_range_SOURCES = tests/unit/test_range.c $(POOL_FAKE)
 tests_unit_test_range_LDADD = $(UNIT_LDADD)
@@ -39,6 +39,8 @@ tests_unit_test_pool_access_SOURCES = tests/unit/test_pool_access.c $(POOL_FAKE)
 tests_unit_test_pool_access_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_trim_SOURCES = tests/unit/test_pool_trim.c $(POOL_FAKE)
 tests_unit_test_pool_trim_LDADD = $(UNIT_LDADD)
+tests_unit_test_retire_SOURCES = tests/unit/test_retire.c $(POOL_FAKE)
+tests_unit_test_retire_LDADD = $(UNIT_LDADD)
 tests_unit_test_shelf_SOURCES = tests/unit/test_shelf.c $(POOL_FAKE)
 tests_unit_test_shelf_LDADD = $(UNIT_LDADD)
 # Random operations: some in every run, ten million by `make soak SEED=...`.
