@@ -103,7 +103,10 @@ uint64_t gm_counter_change(unsigned device, enum gm_counter counter, uint64_t n)
 
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value)
 {
-	atomic_store_explicit(at(device, counter), value, memory_order_relaxed);
+	uint64_t parts[GM_COUNTER_COUNT] = {0};
+	if (place_of[counter])
+		gm_parts_sum(&live()->parts, row_of(device, counter), parts);
+	atomic_store_explicit(at(device, counter), value - parts[counter], memory_order_relaxed);
 }
 
 bool gm_counter_raise(unsigned device, enum gm_counter counter, uint64_t value)

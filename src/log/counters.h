@@ -45,7 +45,7 @@ extern const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT];
 void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n);
 /* Likewise, and returns what the counter has become. Not for those of split.def. */
 uint64_t gm_counter_change(unsigned device, enum gm_counter counter, uint64_t n);
-/* A counter is either set or added to: of a split one, set leaves the parts alone. */
+/* A counter of split.def only while no other thread adds to it: its parts are summed. */
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value);
 /* Raise a PEAK to `value`; true if it rose. */
 bool gm_counter_raise(unsigned device, enum gm_counter counter, uint64_t value);

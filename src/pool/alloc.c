@@ -2,20 +2,6 @@
 /* Allocation from idle memory; where there is none, the ladder is climbed. */
 #include "pool/internal.h"
 
-/* Unique in the process, over all pools; each thread takes many at a time. */
-static uint64_t next_id(void)
-{
-	enum { MANY = 1024 };
-	static _Atomic uint64_t last;
-	static GM_TLS uint64_t mine, left;
-	if (GM_UNLIKELY(!left)) {
-		mine = atomic_fetch_add_explicit(&last, MANY, memory_order_relaxed);
-		left = MANY;
-	}
-	left--;
-	return ++mine;
-}
-
 static struct gm_want want_extent(uint64_t size)
 {
 	uint64_t step = size < GM_POOL_BIG ? GM_SLAB_LEAST_SLOT : GM_POOL_BIG_STEP;
@@ -41,7 +27,7 @@ static struct gm_piece *take_extent(struct gm_pool *pool, uint64_t size)
 	struct gm_extent *extent = gm_extent_take(&pool->extents, want.length, want.align);
 	if (!extent)
 		return NULL;
-	gm_extent_use(&pool->extents, extent, GM_LIVE, NULL); /* hand_out says whose */
+	gm_extent_use(&pool->extents, extent, GM_SHELVED, NULL); /* until hand_out says whose */
 	return &extent->piece;
 }
 
@@ -69,32 +55,60 @@ struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size)
 	return piece ? piece : take_extent(pool, size);
 }
 
-static void hand_out(struct gm_pool *pool, struct gm_piece *piece, uint64_t size, uint64_t context)
+/* What a block of `size` bytes will hold where there is memory for it. */
+static uint64_t held_for(uint64_t size)
 {
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_LIVE);
-	GM_SET(piece->size, size);
-	GM_SET(piece->id, next_id());
-	GM_SET(piece->context, context);
-	gm_piece_end(piece);
-	gm_chunk_use(pool, GM_GET(piece->base), GM_GET(piece->held));
-	gm_pool_count_live(pool, size, GM_GET(piece->held));
+	if (size <= GM_SLAB_LARGEST)
+		return gm_slab_slot(gm_slab_class(size));
+	return want_extent(size).length;
+}
+
+/* A piece that is in no list becomes the block. */
+static void hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+		     uint64_t size, uint64_t context)
+{
+	gm_pool_count_live(pool, shelf, size, GM_GET(piece->held));
+	gm_lock_take(&shelf->lock);
+	uint64_t id = gm_shelf_next_id(shelf);
+	gm_lock_release(&shelf->lock);
+	gm_piece_hand_out(piece, size, id, context);
+}
+
+/* A shelved block, idle memory, or more memory. */
+static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+		     struct gm_piece **piece)
+{
+	CUresult result = CUDA_SUCCESS;
+	*piece = gm_shelf_take(pool, shelf, size, held_for(size));
+	if (*piece)
+		return CUDA_SUCCESS;
+	if (size >= GM_POOL_BIG)
+		gm_shelf_empty_row(pool, shelf);
+	*piece = gm_pool_take(pool, size);
+	if (GM_UNLIKELY(!*piece))
+		result = gm_pool_climb(pool, size, piece);
+	if (*piece)
+		gm_chunk_use(pool, GM_GET((*piece)->base), GM_GET((*piece)->held));
+	return result;
 }
 
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out)
 {
-	CUresult result = CUDA_SUCCESS;
+	struct gm_piece *piece;
 	if (size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size > pool->memory || size > pool->config.limit)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	gm_pool_debug_visit(pool);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	if (GM_LIKELY(gm_shelf_alloc(pool, shelf, size, held_for(size), context, out))) {
+		gm_pool_debug_visit(pool);
+		return CUDA_SUCCESS;
+	}
 	gm_pool_lock(pool);
-	gm_pool_debug_check(pool);
-	struct gm_piece *piece = gm_pool_take(pool, size);
-	if (GM_UNLIKELY(!piece))
-		result = gm_pool_climb(pool, size, &piece);
+	CUresult result = find(pool, shelf, size, &piece);
 	if (piece) {
-		hand_out(pool, piece, size, context);
+		hand_out(pool, shelf, piece, size, context);
 		gm_piece_copy(piece, pool->config.ordinal, out);
 	}
 	gm_pool_debug_check(pool);

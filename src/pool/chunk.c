@@ -97,14 +97,18 @@ static void enter(struct gm_pool *pool, const struct gm_chunk *chunk, struct gm_
 
 /* --- the list of wholly idle chunks --- */
 
-static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t now)
+/* Mostly the last: only what was on a shelf for a while may have been idle for longer. */
+static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	const struct gm_pool_config *config = &pool->config;
-	chunk->idle_since = now;
-	chunk->idle_before = pool->idle_last;
-	chunk->idle_after = NULL;
-	*(pool->idle_last ? &pool->idle_last->idle_after : &pool->idle_first) = chunk;
-	pool->idle_last = chunk;
+	struct gm_chunk *before = pool->idle_last;
+	while (before && before->idle_since > chunk->idle_since)
+		before = before->idle_before;
+	struct gm_chunk *after = before ? before->idle_after : pool->idle_first;
+	chunk->idle_before = before;
+	chunk->idle_after = after;
+	*(before ? &before->idle_after : &pool->idle_first) = chunk;
+	*(after ? &after->idle_before : &pool->idle_last) = chunk;
 	if (config->idle && pool->idle > config->keep)
 		config->idle(config->idle_arg);
 }
@@ -149,7 +153,8 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 	enter(pool, chunk, chunk);
 	gm_extent_add(&pool->extents, chunk->base, chunk->size);
 	gm_pool_count_chunk(pool, chunk->size);
-	enter_idle(pool, chunk, gm_pool_now(pool));
+	chunk->idle_since = gm_pool_now(pool);
+	enter_idle(pool, chunk);
 }
 
 static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
@@ -198,6 +203,7 @@ static void detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t
 static struct gm_chunk *detach_all(struct gm_pool *pool, uint64_t *wanted)
 {
 	struct gm_chunk *list = NULL;
+	gm_shelves_empty(pool);
 	gm_slabs_flush(&pool->slabs);
 	struct gm_extent *idle = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
 	while (idle && (!wanted || *wanted)) {
@@ -243,6 +249,7 @@ static struct gm_chunk *largest(const struct gm_pool *pool, uint64_t most, CUdev
 uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr apart)
 {
 	uint64_t picked = 0, limit = bytes;
+	gm_shelves_empty(pool);
 	gm_slabs_flush(&pool->slabs);
 	const struct gm_extent *tail = apart ? gm_table_ends_at(&pool->table, apart) : NULL;
 	CUdeviceptr from = tail ? GM_GET(tail->piece.base) : 0;
@@ -269,9 +276,9 @@ bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
 	return true;
 }
 
-static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more)
+static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more,
+		       uint64_t since)
 {
-	uint64_t now = 0;
 	for (CUdeviceptr end = base + length; base < end;) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, base);
 		CUdeviceptr stop = chunk->base + chunk->size;
@@ -280,21 +287,21 @@ static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, 
 			leave_idle(pool, chunk);
 		chunk->used += more ? part : -part;
 		base += part;
-		if (chunk->used)
-			continue;
-		now = now ? now : gm_pool_now(pool);
-		enter_idle(pool, chunk, now);
+		if (chunk->idle_since < since)
+			chunk->idle_since = since;
+		if (!chunk->used)
+			enter_idle(pool, chunk);
 	}
 }
 
 void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
 {
-	count_used(pool, base, length, true);
+	count_used(pool, base, length, true, 0);
 }
 
-void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
+void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since)
 {
-	count_used(pool, base, length, false);
+	count_used(pool, base, length, false, since);
 }
 
 void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk)

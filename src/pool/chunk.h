@@ -29,7 +29,7 @@ struct gm_chunk {
 	bool picked;			     /* to be detached */
 	uint64_t access;		     /* generation of the peers that it was opened to */
 	uint64_t seen_used, seen_pins;	     /* scratch of gm_pool_check */
-	uint64_t idle_since;		     /* by config.clock, while used is 0 */
+	uint64_t idle_since;		     /* by config.clock, if used is 0: last used then */
 	struct gm_run *run;		     /* its addresses in the range */
 	struct gm_run *to;		     /* where it is being moved, or NULL */
 	struct gm_chunk *before, *after;     /* in the pool's list, or in a caller's (after) */
@@ -90,9 +90,10 @@ struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes);
 /* Likewise take one wholly idle chunk out, neither pinned nor busy; false: no host memory. */
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk);
 
-/* The chunks under [base, +length) hold that much more, or less, of used memory. */
+/* The chunks under [base, +length) hold that much more, or less, of used memory, which was in use
+ * until `since`. */
 void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length);
-void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length);
+void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since);
 
 /* A detached or never published chunk is no more: it is not pending any longer, and its addresses,
  * its promise and its host memory are given back. */

@@ -360,6 +360,7 @@ uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool settle)
 		gm_pool_settle(pool);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
+	gm_shelves_empty(pool); /* and pool->idle is all there is */
 	if (pool->idle > keep)
 		given = gm_pool_give(pool, gm_chunks_detach(pool, pool->idle - keep));
 	gm_pool_await_given(pool);

@@ -17,6 +17,7 @@
 #include "pool/pool.h"
 #include "pool/range.h"
 #include "pool/retire.h"
+#include "pool/shelf.h"
 #include "pool/slab.h"
 
 #define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by for blocks of less than a granule */
@@ -49,11 +50,15 @@ struct gm_loan {
 struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
-	uint64_t memory;     /* of the device */
-	atomic_uint extras;  /* of enum gm_chunk_extra: what new chunks are asked to be */
-	struct gm_lock lock; /* of all that follows, but for lock-free look-ups */
+	uint64_t memory;	      /* of the device */
+	atomic_uint extras;	      /* of enum gm_chunk_extra: what new chunks are asked to be */
+	struct gm_table table;	      /* written under the lock, looked up without */
+	struct gm_shelf *shelves;     /* GM_SHELVES; each has a lock of its own */
+	_Atomic uint64_t shelf_bytes; /* the most of larger blocks that one may hold */
+	atomic_uint n_shelves;	      /* that were ever used; written under the lock */
+	char apart[128];	      /* all threads read the above, and few write what follows */
+	struct gm_lock lock;	      /* of all that follows */
 	struct gm_range range;
-	struct gm_table table;
 	struct gm_extents extents;
 	struct gm_slabs slabs;
 	struct gm_chunk **chunk_of; /* by 2 MiB granule of the range */
@@ -67,11 +72,14 @@ struct gm_pool {
 	unsigned n_peers;
 	uint64_t access;	     /* generation: grows with each grant and revocation */
 	struct gm_retired *retirees; /* by context */
-	uint64_t retirements;	     /* how many there were; numbers them */
-	uint64_t look_at;	     /* when gm_pool_trim polls what is retired; 0: nothing is */
-	/* Sums, as in struct gm_pool_stats. */
-	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, idle, retired, lent;
+	_Atomic uint64_t
+		retirements; /* how many there were; numbers them; also read without the lock */
+	uint64_t look_at;    /* when gm_pool_trim polls what is retired; 0: nothing is */
+	/* Sums, as in struct gm_pool_stats, but for what the shelves' sums add to them. */
+	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, lent;
 	uint64_t live_blocks;
+	_Atomic uint64_t idle, retired; /* also read without the lock */
+	int64_t granted;		/* allowances of all shelves; see shelf.h */
 	uint64_t pending;	   /* bytes being mapped or unmapped just now, beyond `mapped` */
 	uint64_t given, exchanged; /* bytes that ever went back; of these, to take their place */
 	unsigned giving;	   /* threads that are moving memory, or giving it back, just now */
@@ -107,8 +115,9 @@ bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, stru
 			void *arg);
 
 /* pool.c. Under the lock: a used piece becomes idle; the sums of live or retired blocks were
- * corrected already. */
+ * corrected already. It was last used now, or until `since`. */
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
+void gm_pool_put_back_since(struct gm_pool *pool, struct gm_piece *piece, uint64_t since);
 
 /* What a block takes of the idle extents: itself, or a slab for it. */
 struct gm_want {
@@ -126,7 +135,7 @@ struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size);
  * does not hold. *piece is NULL unless the result is SUCCESS. */
 CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece);
 /* Is there room for `length` bytes beside what is in use? */
-bool gm_pool_can_hold(const struct gm_pool *pool, uint64_t length);
+bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length);
 
 /*
  * grow.c. gm_pool_map and gm_pool_shed are called under the lock, drop it around driver calls, and
@@ -171,10 +180,17 @@ uint64_t gm_pool_now(const struct gm_pool *pool);
 void gm_pool_trim_retired(struct gm_pool *pool);
 
 /* pin.c. Under the lock: the block is no more. */
-void gm_pool_unpin(struct gm_pool *pool, const struct gm_piece *piece);
+void gm_pool_unpin(struct gm_pool *pool, struct gm_piece *piece);
 
-/* stats.c. Under the lock: keep the sums and the live counters. */
-void gm_pool_count_live(struct gm_pool *pool, uint64_t size, uint64_t held);
+/* stats.c. The live counters of blocks change by so much. No lock needed. */
+void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held, uint64_t n);
+/* Idle bytes with those of the shelves, as good as can be known without locks. */
+uint64_t gm_pool_idle(const struct gm_pool *pool);
+/* Under all locks: add the sums of the shelves to the pool's. */
+void gm_pool_sum_up(struct gm_pool *pool);
+/* Under the pool's lock alone: count one block more, allocated by a thread of this shelf. */
+void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held);
+/* Under the lock: keep the sums and the live counters. */
 void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held);
 void gm_pool_count_retired(struct gm_pool *pool, uint64_t held);
 void gm_pool_count_settled(struct gm_pool *pool, uint64_t held);
@@ -183,14 +199,20 @@ void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin); /* waited for; no lock */
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
 
-/* valid.c. The unlocked half of gm_pool_is_valid. */
+/* valid.c. The unlocked half of gm_pool_is_valid: under all locks. */
 bool gm_pool_check(const struct gm_pool *pool, const char **why);
 
-/* At entry and exit of every mutator of a debug build; now and then only once the pool is large. */
+/* At entry and exit of every mutator of a debug build; now and then only once the pool is large.
+ * Under the pool's lock alone, or with none held. */
 #ifdef GM_DEBUG
 void gm_pool_debug_check(struct gm_pool *pool);
+void gm_pool_debug_visit(struct gm_pool *pool);
 #else
 static inline void gm_pool_debug_check(struct gm_pool *pool)
+{
+	(void)pool;
+}
+static inline void gm_pool_debug_visit(struct gm_pool *pool)
 {
 	(void)pool;
 }

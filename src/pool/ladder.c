@@ -8,7 +8,8 @@
 static CUresult flush(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
-	return gm_slabs_flush(&pool->slabs) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	bool any = gm_shelves_empty(pool);
+	return gm_slabs_flush(&pool->slabs) || any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult collect(struct gm_pool *pool, struct gm_want want)
@@ -71,8 +72,9 @@ static CUresult remap_and_shed(struct gm_pool *pool, struct gm_want want)
 	return gm_pool_remap(pool, want, true);
 }
 
-bool gm_pool_can_hold(const struct gm_pool *pool, uint64_t length)
+bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
 {
+	gm_shelves_empty(pool); /* and the sums are whole */
 	uint64_t most = gm_pool_most(pool);
 	uint64_t kept = pool->handed_out + pool->retired + pool->lent;
 	return kept <= most && length <= most - kept;

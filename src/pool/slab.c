@@ -204,8 +204,8 @@ static const char *check_slot(const struct gm_slab *slab, uint32_t i, bool is_fr
 	uint32_t state = GM_GET(slot->state);
 	if (is_free)
 		return state <= GM_IDLE && GM_GET(slot->held) == 0 ? NULL : "free slots are idle";
-	if (!gm_piece_is_live(slot) && state != GM_RETIRED)
-		return "used slots are live or retired";
+	if (!gm_piece_is_live(slot) && state != GM_RETIRED && state != GM_SHELVED)
+		return "used slots are live, retired or shelved";
 	if (GM_GET(slot->base) != GM_GET(slab->extent->piece.base) + i * (uint64_t)slab->slot)
 		return "slots know their address";
 	return GM_GET(slot->held) == slab->slot ? NULL : "slots know their length";

@@ -2,9 +2,19 @@
 /*
  * Trimming: what nobody needed for a while goes back to the driver, so that other processes get it.
  * Age is that of a chunk: the time since any of it was last in use. The list of wholly idle chunks
- * is in that order, so the oldest is its first.
+ * is in that order, so the oldest is its first. What lay on a shelf for so long comes first.
  */
 #include "pool/internal.h"
+
+/* What nobody took from its shelf for so long can make whole chunks idle. */
+static void take_from_shelves(struct gm_pool *pool, uint64_t now)
+{
+	if (now < pool->config.trim_after)
+		return;
+	gm_shelves_lock(pool);
+	gm_shelves_flush(pool, now - pool->config.trim_after);
+	gm_shelves_unlock(pool);
+}
 
 void gm_pool_trim_retired(struct gm_pool *pool)
 {
@@ -14,7 +24,7 @@ void gm_pool_trim_retired(struct gm_pool *pool)
 	uint64_t now = pool->look_at ? 0 : gm_pool_now(pool);
 	if (!pool->look_at && __builtin_add_overflow(now, config->trim_after, &pool->look_at))
 		pool->look_at = UINT64_MAX;
-	if (pool->idle + pool->retired > config->keep)
+	if (gm_pool_idle(pool) + pool->retired > config->keep)
 		config->idle(config->idle_arg);
 }
 
@@ -49,6 +59,7 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	look_at_retired(pool, now);
+	take_from_shelves(pool, now);
 	struct gm_chunk *chunk = due(pool, now);
 	if (chunk && gm_chunk_detach(pool, chunk))
 		given = gm_pool_give(pool, chunk);
@@ -63,12 +74,17 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 
 uint64_t gm_pool_trim_next(const struct gm_pool *pool)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = UINT64_MAX, since = UINT64_MAX;
 	gm_pool_lock(pool);
-	if (pool->idle_first && pool->idle > pool->config.keep &&
-	    __builtin_add_overflow(pool->idle_first->idle_since, pool->config.trim_after, &next))
+	if (gm_pool_idle(pool) > pool->config.keep)
+		since = gm_shelves_oldest((struct gm_pool *)pool);
+	if (pool->idle_first && gm_pool_idle(pool) > pool->config.keep &&
+	    pool->idle_first->idle_since < since)
+		since = pool->idle_first->idle_since;
+	if (__builtin_add_overflow(since, pool->config.trim_after, &next))
 		next = UINT64_MAX;
-	if (pool->look_at && pool->look_at < next && pool->idle + pool->retired > pool->config.keep)
+	if (pool->look_at && pool->look_at < next &&
+	    gm_pool_idle(pool) + pool->retired > pool->config.keep)
 		next = pool->look_at;
 	gm_pool_unlock(pool);
 	return next;
