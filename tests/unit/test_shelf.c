@@ -132,6 +132,7 @@ static void large_miss(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
 	fake_alloc(pool, 512 * GM_MIB);
+	fake_alloc(pool, 100000); /* maps more than it needs */
 	struct gm_block a = fake_alloc(pool, 3 * GM_MIB), b = fake_alloc(pool, 5 * GM_MIB);
 	gm_pool_free(pool, a.base, NULL);
 	gm_pool_free(pool, b.base, NULL);
