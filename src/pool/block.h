@@ -8,7 +8,7 @@
  *   live     who claims it to free it (gm_table_claim), under the lock of any shelf; of two that
  *            try, one succeeds
  *   freeing  who claimed it, under the lock of a shelf or the pool
- *   shelved  who holds the lock of its shelf
+ *   shelved  who holds the lock of its shelf; retired, while that has not handed it over: likewise
  *   else     who holds the pool's lock
  * Whoever holds the pool's lock and those of all shelves may write any.
  *

@@ -14,6 +14,7 @@
 #include "pool/block.h"
 #include "pool/chunk.h"
 #include "pool/extent.h"
+#include "pool/freed.h"
 #include "pool/pool.h"
 #include "pool/range.h"
 #include "pool/retire.h"
@@ -55,6 +56,7 @@ struct gm_pool {
 	struct gm_table table;	      /* written under the lock, looked up without */
 	struct gm_shelf *shelves;     /* GM_SHELVES; each has a lock of its own */
 	_Atomic uint64_t shelf_bytes; /* the most of larger blocks that one may hold */
+	atomic_bool may_collect;      /* shelves may collect freed blocks; see freed.h */
 	atomic_uint n_shelves;	      /* that were ever used; written under the lock */
 	char apart[128];	      /* all threads read the above, and few write what follows */
 	struct gm_lock lock;	      /* of all that follows */
@@ -73,8 +75,9 @@ struct gm_pool {
 	uint64_t access;	     /* generation: grows with each grant and revocation */
 	struct gm_retired *retirees; /* by context */
 	_Atomic uint64_t
-		retirements; /* how many there were; numbers them; also read without the lock */
-	uint64_t look_at;    /* when gm_pool_trim polls what is retired; 0: nothing is */
+		retirements;   /* how many there were; numbers them; also read without the lock */
+	unsigned n_collecting; /* shelves */
+	uint64_t look_at;      /* when gm_pool_trim polls what is retired; 0: nothing is */
 	/* Sums, as in struct gm_pool_stats, but for what the shelves' sums add to them. */
 	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, lent;
 	uint64_t live_blocks;
@@ -97,6 +100,12 @@ static inline uint64_t gm_pool_align_of(uint64_t held)
 	return held && (held >= GM_POOL_ALIGNED_FROM || held % GM_POOL_GRANULE == 0)
 		       ? GM_POOL_GRANULE
 		       : GM_POOL_ALIGN;
+}
+
+/* Does what is idle go back at once? */
+static inline bool gm_pool_trims_at_once(const struct gm_pool *pool)
+{
+	return pool->config.idle && pool->config.trim_after == 0;
 }
 
 static inline void gm_pool_lock(const struct gm_pool *pool)
@@ -176,6 +185,9 @@ CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum
 /* chunk.c. The time by config.clock; 0 in a pool that is never trimmed. */
 uint64_t gm_pool_now(const struct gm_pool *pool);
 
+/* trim.c. A block was freed: whoever trims is told, if there is more than he leaves. */
+void gm_pool_tell_idle(struct gm_pool *pool);
+
 /* trim.c. Under the lock: memory was retired, and is to be looked at again. */
 void gm_pool_trim_retired(struct gm_pool *pool);
 
@@ -192,8 +204,8 @@ void gm_pool_sum_up(struct gm_pool *pool);
 void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held);
 /* Under the lock: keep the sums and the live counters. */
 void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held);
-void gm_pool_count_retired(struct gm_pool *pool, uint64_t held);
-void gm_pool_count_settled(struct gm_pool *pool, uint64_t held);
+void gm_pool_count_retired(struct gm_pool *pool, uint64_t bytes);
+void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes);
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin); /* waited for; no lock */

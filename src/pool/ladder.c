@@ -12,6 +12,12 @@ static CUresult flush(struct gm_pool *pool, struct gm_want want)
 	return gm_slabs_flush(&pool->slabs) || any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static CUresult glance(struct gm_pool *pool, struct gm_want want)
+{
+	(void)want;
+	return gm_retired_glance(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult collect(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
@@ -105,17 +111,15 @@ static CUresult exchange_all(struct gm_pool *pool, struct gm_want want)
 static CUresult settle(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
-	gm_pool_unlock(pool);
-	uint64_t settled = gm_pool_settle(pool);
-	gm_pool_lock(pool);
-	return settled ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return gm_retired_settle(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct gm_want want) = {
-		flush,		collect,       remap,	     grow,   grow_less,	     grow_in_pieces,
-		remap_and_shed, exchange_some, exchange_all, settle, remap_and_shed, exchange_all};
+		flush,	 glance,	 remap,		 grow,		grow_less,
+		collect, grow_in_pieces, remap_and_shed, exchange_some, exchange_all,
+		settle,	 remap_and_shed, exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		CUresult result = steps[i](pool, gm_pool_want(size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)

@@ -75,6 +75,7 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 	pool->driver = config->driver;
 	gm_lock_init(&pool->lock, GM_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);
+	gm_freed_bound(pool);
 	gm_extents_open(&pool->extents, &pool->table);
 	gm_slabs_open(&pool->slabs, &pool->extents);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
@@ -201,13 +202,16 @@ static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	gm_pool_count_freed(pool, f->block.size, f->block.held);
 	f->piece->next = NULL;
+	gm_lock_take(&f->shelf->lock);
+	gm_freed_hand_over(pool, f->shelf);
 	gm_retired_add(pool, retired, f->piece);
+	gm_freed_allow(pool, f->shelf, retired);
+	gm_lock_release(&f->shelf->lock);
 	if (!gm_retired_due(pool, retired))
 		return CUDA_SUCCESS;
 	gm_retired_poll(pool, retired);
 	gm_shelf_put_idle(pool, f->shelf, gm_retired_take(pool, retired));
-	if (pool->retired > pool->config.retire)
-		gm_retired_collect(pool);
+	gm_retired_poll_others(pool, retired);
 	return CUDA_SUCCESS;
 }
 
@@ -268,12 +272,14 @@ static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, enum how h
 	f.shelf = gm_shelf_mine(pool);
 	gm_lock_take(&f.shelf->lock);
 	f.piece = gm_table_claim(&pool->table, address, &f.block);
-	bool shelved = f.piece && how == AT_ONCE && gm_shelf_put(pool, f.shelf, f.piece);
+	bool done = f.piece && how != WAIT &&
+		    (how == RETIRE ? gm_freed_put(pool, f.shelf, f.piece, context)
+				   : gm_shelf_put(pool, f.shelf, f.piece));
 	gm_lock_release(&f.shelf->lock);
 	CUresult result = f.piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	if (how == WAIT)
 		f.context = f.block.context;
-	if (f.piece && !shelved)
+	if (f.piece && !done)
 		result = how == WAIT ? fence_and_free(pool, &f) : free_slowly(pool, &f);
 	gm_pool_debug_visit(pool);
 	f.block.ordinal = pool->config.ordinal;
@@ -359,6 +365,7 @@ uint64_t gm_pool_context_gone(struct gm_pool *pool, uint64_t context)
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	gm_shelves_lock(pool);
+	gm_freed_hand_over_all(pool);
 	gm_pool_each_piece(pool, free_if_owned, &gone);
 	gm_shelves_unlock(pool);
 	gm_counter_add(pool->config.ordinal, GM_C_free_context, gone.n);

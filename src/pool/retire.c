@@ -42,10 +42,9 @@ static void clear(struct gm_retired *r)
 	r->first = NULL;
 	r->last = &r->first;
 	r->fences = NULL;
-	r->fences_last = &r->fences;
-	r->n = r->newest = r->covered = r->passed = r->fresh_n = r->fresh_bytes = 0;
-	r->n_fences = 0;
-	r->used = r->recording = r->polling = false;
+	r->n = r->newest = r->asked = r->covered = r->passed = r->fresh_n = r->fresh_bytes = 0;
+	r->n_fences = r->polling = 0;
+	r->used = false;
 	r->epoch++;
 }
 
@@ -80,7 +79,6 @@ static void note(const struct gm_pool *pool, const struct gm_piece *piece)
 
 static void add_one(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *piece)
 {
-	uint64_t held = GM_GET(piece->held);
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_RETIRED);
 	gm_piece_end(piece);
@@ -89,30 +87,34 @@ static void add_one(struct gm_pool *pool, struct gm_retired *r, struct gm_piece 
 	r->last = &piece->next;
 	r->n++;
 	r->fresh_n++;
-	r->fresh_bytes += held;
-	gm_pool_count_retired(pool, held);
 	note(pool, piece);
 }
 
 void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *list)
 {
+	uint64_t bytes = 0;
 	for (struct gm_piece *piece = list, *next; piece; piece = next) {
 		next = piece->next;
 		piece->next = NULL;
+		bytes += GM_GET(piece->held);
 		add_one(pool, r, piece);
 	}
+	r->fresh_bytes += bytes;
+	gm_pool_count_retired(pool, bytes);
 	gm_pool_trim_retired(pool);
 }
 
 struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r)
 {
 	struct gm_piece *list = r->first, **end = &r->first;
+	uint64_t bytes = 0;
 	for (; *end && (*end)->retired_at <= r->passed; end = &(*end)->next) {
-		gm_pool_count_settled(pool, GM_GET((*end)->held));
+		bytes += GM_GET((*end)->held);
 		r->n--;
 	}
 	if (end == &r->first)
 		return NULL;
+	gm_pool_count_settled(pool, bytes);
 	r->first = *end;
 	if (!r->first)
 		r->last = &r->first;
@@ -133,14 +135,20 @@ static uint64_t put_back(struct gm_pool *pool, struct gm_retired *r)
 
 /* --- the fences; what follows drops the lock around calls of config.defer --- */
 
+static void drop(struct gm_pool *pool, struct gm_retire_fence *fence)
+{
+	if (fence->event) {
+		gm_pool_unlock(pool);
+		pool->config.defer->drop(pool->config.fence_arg, fence->context, fence->event);
+		gm_pool_lock(pool);
+	}
+	free(fence);
+}
+
 static void let_go(struct gm_pool *pool, struct gm_retire_fence *fence)
 {
-	if (--fence->users)
-		return;
-	gm_pool_unlock(pool);
-	pool->config.defer->drop(pool->config.fence_arg, fence->context, fence->event);
-	gm_pool_lock(pool);
-	free(fence);
+	if (--fence->users == 0)
+		drop(pool, fence);
 }
 
 /* All retirements up to `up_to` can be used again; fences up to there have served. Numbers are the
@@ -151,52 +159,66 @@ static void pass(struct gm_pool *pool, struct gm_retired *r, uint64_t up_to)
 		r->passed = up_to;
 	for (struct gm_retire_fence *fence; (fence = r->fences) && fence->up_to <= up_to;) {
 		r->fences = fence->next;
-		if (!r->fences)
-			r->fences_last = &r->fences;
 		r->n_fences--;
 		let_go(pool, fence);
 	}
 }
 
-static void append(struct gm_retired *r, struct gm_retire_fence *fence)
+/* In the order of the numbers: another thread's may be recorded before one that was begun earlier.
+ * False: one that covers as much has passed, or is there. */
+static bool enter(struct gm_retired *r, struct gm_retire_fence *fence)
 {
+	struct gm_retire_fence **link = &r->fences;
+	while (*link && (*link)->up_to < fence->up_to)
+		link = &(*link)->next;
+	if (fence->up_to <= r->passed || (*link && (*link)->up_to == fence->up_to))
+		return false;
 	fence->users = 1;
-	r->covered = fence->up_to;
+	fence->next = *link;
+	*link = fence;
 	r->n_fences++;
-	*r->fences_last = fence;
-	r->fences_last = &fence->next;
+	if (r->covered < fence->up_to)
+		r->covered = fence->up_to;
+	return true;
 }
 
-/* A fence behind what has none. It covers only work submitted before the record, so the number is
- * taken before. */
-static void cover(struct gm_pool *pool, struct gm_retired *r)
+/* What the driver answered is known, and `epoch` still is. */
+static void recorded(struct gm_pool *pool, struct gm_retired *r, struct gm_retire_fence *fence,
+		     CUresult result)
+{
+	if (result == CUDA_SUCCESS && fence->event && enter(r, fence))
+		return;
+	if (result == CUDA_SUCCESS && !fence->event) /* nothing runs there */
+		pass(pool, r, fence->up_to);
+	else if (result != CUDA_SUCCESS && r->asked == fence->up_to)
+		r->asked = r->covered;
+	drop(pool, fence);
+}
+
+/* A fence behind what nobody has asked one for yet. It covers only work submitted before the
+ * record, so the number is taken before: it is returned, or 0 for none. Several threads may do so
+ * at a time: one that the system keeps from running is in nobody's way. */
+static uint64_t cover(struct gm_pool *pool, struct gm_retired *r)
 {
 	const struct gm_deferral *defer = pool->config.defer;
-	if (!defer || !defer->record || r->newest <= r->covered || r->newest <= r->passed ||
-	    r->recording || r->n_fences >= GM_RETIRE_FENCES)
-		return;
+	if (!defer || !defer->record || r->newest <= r->asked || r->newest <= r->passed ||
+	    r->n_fences >= GM_RETIRE_FENCES)
+		return 0;
 	struct gm_retire_fence *fence = calloc(1, sizeof *fence);
 	if (!fence)
-		return; /* they wait for the next one */
-	uint64_t epoch = r->epoch;
-	*fence = (struct gm_retire_fence){.context = r->context, .up_to = r->newest, .users = 1};
+		return 0; /* they wait for the next one */
+	uint64_t epoch = r->epoch, up_to = r->newest;
+	*fence = (struct gm_retire_fence){.context = r->context, .up_to = up_to, .users = 1};
 	r->fresh_n = r->fresh_bytes = 0;
-	r->recording = true;
+	r->asked = up_to;
 	gm_pool_unlock(pool);
 	CUresult result = defer->record(pool->config.fence_arg, fence->context, &fence->event);
 	gm_pool_lock(pool);
 	if (r->epoch == epoch)
-		r->recording = false;
-	if (result == CUDA_SUCCESS && fence->event && r->epoch == epoch) {
-		append(r, fence);
-		return;
-	}
-	if (result == CUDA_SUCCESS && r->epoch == epoch) /* nothing runs there */
-		pass(pool, r, fence->up_to);
-	if (fence->event)
-		let_go(pool, fence);
+		recorded(pool, r, fence, result);
 	else
-		free(fence);
+		drop(pool, fence);
+	return up_to;
 }
 
 /* Has it passed? With `wait`, it has once this returns CUDA_SUCCESS. */
@@ -218,40 +240,78 @@ static CUresult ask(struct gm_pool *pool, struct gm_retired *r, struct gm_retire
 	return result;
 }
 
-void gm_retired_poll(struct gm_pool *pool, struct gm_retired *r)
+static bool is_past_bound(const struct gm_pool *pool)
 {
-	cover(pool, r);
+	return pool->retired > pool->config.retire;
+}
+
+/* Ask the oldest fences whether they have passed, until one has not; the one recorded just now, up
+ * to `just`, only if it is the first. Below the bound one thread does at a time. */
+static void look(struct gm_pool *pool, struct gm_retired *r, uint64_t just)
+{
 	CUresult result = CUDA_SUCCESS;
-	while (result == CUDA_SUCCESS && r->fences && !r->polling) {
+	for (bool first = true; result == CUDA_SUCCESS && r->fences; first = false) {
+		if ((r->polling && !is_past_bound(pool)) || (!first && r->fences->up_to == just))
+			return;
 		uint64_t epoch = r->epoch;
-		r->polling = true;
+		r->polling++;
 		result = ask(pool, r, r->fences, false);
 		if (r->epoch != epoch)
 			return;
-		r->polling = false;
+		r->polling--;
 	}
+}
+
+void gm_retired_poll(struct gm_pool *pool, struct gm_retired *r)
+{
+	look(pool, r, cover(pool, r));
 }
 
 bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
 {
 	const struct gm_pool_config *config = &pool->config;
-	return config->defer && config->defer->record &&
-	       (r->fresh_n >= GM_RETIRE_BATCH ||
-		r->fresh_bytes > config->retire / GM_RETIRE_PARTS ||
-		pool->retired > config->retire);
+	if (!config->defer || !config->defer->record)
+		return false;
+	if (r->fresh_n >= GM_RETIRE_BATCH)
+		return true;
+	return (r->fresh_bytes > config->retire / GM_RETIRE_PARTS || is_past_bound(pool)) &&
+	       (r->fresh_n >= GM_RETIRE_LEAST || !r->fences);
+}
+
+void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but)
+{
+	for (struct gm_retired *r = pool->retirees; r && is_past_bound(pool); r = r->next) {
+		if (r == but || !r->n)
+			continue;
+		gm_retired_poll(pool, r);
+		put_back(pool, r);
+	}
 }
 
 uint64_t gm_retired_collect(struct gm_pool *pool)
 {
 	uint64_t bytes = 0;
-	if (!pool->retired || !pool->config.defer)
+	if (!pool->config.defer)
 		return 0;
+	gm_freed_collect(pool);
 	if (!pool->config.defer->record)
-		return pool->retired > pool->config.retire ? gm_retired_settle(pool) : 0;
+		return is_past_bound(pool) ? gm_retired_settle(pool) : 0;
 	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
 		if (!r->n)
 			continue;
 		gm_retired_poll(pool, r);
+		bytes += put_back(pool, r);
+	}
+	return bytes;
+}
+
+uint64_t gm_retired_glance(struct gm_pool *pool)
+{
+	uint64_t bytes = 0;
+	if (is_past_bound(pool))
+		return gm_retired_collect(pool);
+	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
+		look(pool, r, 0);
 		bytes += put_back(pool, r);
 	}
 	return bytes;
@@ -296,6 +356,7 @@ static void await(struct gm_pool *pool, struct gm_retired *r)
 uint64_t gm_retired_settle(struct gm_pool *pool)
 {
 	uint64_t bytes = 0;
+	gm_freed_collect(pool);
 	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
 		if (!r->n)
 			continue;
@@ -378,7 +439,6 @@ static const char *check_one(const struct gm_retired *r)
 const char *gm_retired_check(const struct gm_pool *pool, uint64_t *n)
 {
 	const char *why = NULL;
-	*n = 0;
 	for (const struct gm_retired *r = pool->retirees; r && !why; r = r->next) {
 		*n += r->n;
 		why = check_one(r);

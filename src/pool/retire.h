@@ -15,7 +15,8 @@
 #include "pool/pool.h"
 
 #define GM_RETIRE_BATCH 64  /* blocks behind one fence */
-#define GM_RETIRE_PARTS 8   /* or this part of config.retire bytes */
+#define GM_RETIRE_PARTS 8   /* or this part of config.retire bytes, but */
+#define GM_RETIRE_LEAST 2   /* blocks at least, where another fence is yet to pass */
 #define GM_RETIRE_FENCES 64 /* of one context that have not passed */
 
 struct gm_piece;
@@ -28,14 +29,14 @@ struct gm_retired {
 	bool used;
 	struct gm_piece *first, **last; /* oldest first */
 	uint64_t n;
-	/* Numbers of retirements: the last one, the last behind a recorded fence, and the last that
-	 * can be used again. */
-	uint64_t newest, covered, passed;
-	uint64_t fresh_n, fresh_bytes;		       /* since a fence was last asked for */
-	struct gm_retire_fence *fences, **fences_last; /* oldest first */
+	/* Numbers of retirements: the last one, the last that a fence was asked for, the last
+	 * behind a recorded fence, and the last that can be used again. */
+	uint64_t newest, asked, covered, passed;
+	uint64_t fresh_n, fresh_bytes;	/* since a fence was last asked for */
+	struct gm_retire_fence *fences; /* oldest first */
 	unsigned n_fences;
-	bool recording, polling; /* by some thread, without the lock */
-	uint64_t epoch;		 /* grows when the context goes */
+	unsigned polling; /* threads that ask whether one has passed, without the lock */
+	uint64_t epoch;	  /* grows when the context goes */
 	struct gm_retired *next;
 };
 
@@ -52,6 +53,10 @@ bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *retired
  * for nothing; drops the lock. */
 void gm_retired_poll(struct gm_pool *pool, struct gm_retired *retired);
 
+/* Likewise for all contexts but this one while more than config.retire is retired, and put back
+ * what has passed. */
+void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but);
+
 /* The blocks whose fences have passed, taken out of the list; they count as idle from here on, so
  * the caller puts each back (gm_pool_put_back) or keeps it elsewhere before it lets go of the lock.
  */
@@ -64,8 +69,12 @@ void gm_retired_passed(struct gm_pool *pool, uint64_t context, uint64_t up_to);
 /* The context is gone: put back all it has retired. Drops the lock, after that. */
 void gm_retired_gone(struct gm_pool *pool, uint64_t context);
 
+/* For an allocation that found nothing: ask the fences that are there, and put back what has
+ * passed. Past config.retire it is gm_retired_collect. Returns bytes. Drops the lock. */
+uint64_t gm_retired_glance(struct gm_pool *pool);
+
 /*
- * For an allocation that found nothing: poll for all contexts, and put back what has passed.
+ * For one that cannot have new memory: poll for all contexts, and put back what has passed.
  * Returns bytes. Drops the lock. Waits only where the driver has no fences to poll and more than
  * config.retire bytes are retired.
  */
@@ -77,7 +86,7 @@ uint64_t gm_retired_settle(struct gm_pool *pool);
 /* For gm_pool_destroy. */
 void gm_retired_close(struct gm_pool *pool);
 
-/* NULL, or the invariant that is broken; *n: how many blocks are retired. */
+/* NULL, or the invariant that is broken; *n grows by the blocks that are retired. */
 const char *gm_retired_check(const struct gm_pool *pool, uint64_t *n);
 
 #endif

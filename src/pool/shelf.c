@@ -110,23 +110,37 @@ static struct gm_piece *pop(struct gm_shelf *shelf, uint64_t held)
 	return piece;
 }
 
-static uint32_t most_slots(uint64_t held)
+static uint32_t most_slots(const struct gm_pool *pool, uint64_t held)
 {
 	uint64_t n = GM_SHELF_BIN / held;
+	if (pool->config.defer)
+		return GM_SHELF_DEEP;
 	return n < GM_SHELF_SLOTS ? (uint32_t)n : GM_SHELF_SLOTS;
 }
 
-/* One fits whatever its size. */
+static uint32_t most_in_row(const struct gm_pool *pool)
+{
+	return pool->config.defer ? GM_SHELF_WIDE : GM_SHELF_ROW;
+}
+
+/* So many fit whatever their size: one, or those behind one fence. */
+static uint32_t least_in_row(const struct gm_pool *pool)
+{
+	return pool->config.defer ? GM_RETIRE_LEAST : 1;
+}
+
 static bool fits_row(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t held)
 {
-	return shelf->n_row == 0 || (shelf->n_row < GM_SHELF_ROW &&
-				     shelf->row_bytes + held <= GM_GET(pool->shelf_bytes));
+	uint64_t bytes = shelf->row_bytes + held;
+	return shelf->n_row < least_in_row(pool) ||
+	       (shelf->n_row < most_in_row(pool) &&
+		(bytes <= GM_GET(pool->shelf_bytes) || bytes <= 2 * shelf->freed.share));
 }
 
 static bool has_room(const struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
 	const struct gm_bin *bin = bin_of(shelf, held);
-	return bin ? bin->n < most_slots(held) : fits_row(pool, shelf, held);
+	return bin ? bin->n < most_slots(pool, held) : fits_row(pool, shelf, held);
 }
 
 static void push(struct gm_shelf *shelf, struct gm_piece *piece)
@@ -225,14 +239,12 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 
 static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
 {
-	bool goes_at_once = pool->config.idle && pool->config.trim_after == 0;
-	return !piece->pinned && !goes_at_once;
+	return !piece->pinned && !gm_pool_trims_at_once(pool);
 }
 
 /* What is idle is put on the shelf. */
 static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
-	const struct gm_pool_config *config = &pool->config;
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_SHELVED);
 	GM_SET(piece->size, 0);
@@ -241,13 +253,18 @@ static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *p
 	gm_piece_end(piece);
 	piece->retired_at = gm_pool_now(pool);
 	push(shelf, piece);
-	if (config->idle && (config->keep == 0 || gm_pool_idle(pool) > config->keep))
-		config->idle(config->idle_arg);
+	gm_pool_tell_idle(pool);
+}
+
+void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
+			  const struct gm_piece *piece)
+{
+	change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1);
 }
 
 static void put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
-	change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1);
+	gm_shelf_count_freed(pool, shelf, piece);
 	put(pool, shelf, piece);
 }
 
@@ -351,7 +368,7 @@ static void make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t hel
 	if (bin)
 		empty_bin(pool, shelf, bin, bin->n / 2, UINT64_MAX);
 	while (!bin && shelf->n_row &&
-	       (shelf->n_row > GM_SHELF_ROW / 2 || shelf->row_bytes + held > half))
+	       (shelf->n_row > most_in_row(pool) / 2 || shelf->row_bytes + held > half))
 		put_back_oldest(pool, shelf);
 }
 
@@ -383,6 +400,7 @@ void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_p
 bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)
 {
 	bool any = false;
+	gm_freed_hand_over_all(pool);
 	for (unsigned i = 0; i < in_use(pool); i++)
 		any |= empty(pool, &pool->shelves[i], until);
 	gm_pool_sum_up(pool);
@@ -463,15 +481,15 @@ static const char *check_row(const struct gm_shelf *shelf)
 	return NULL;
 }
 
-static const char *check(const struct gm_shelf *shelf, uint64_t *n_all)
+static const char *check(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t *n_all)
 {
 	uint64_t n = shelf->n_row;
 	const char *why =
-		shelf->n_row <= GM_SHELF_ROW ? check_row(shelf) : "a shelf has its bounds";
+		shelf->n_row <= most_in_row(pool) ? check_row(shelf) : "a shelf has its bounds";
 	for (unsigned i = 0; i < GM_SLAB_CLASSES && !why; i++) {
 		why = check_bin(&shelf->bins[i], gm_slab_slot(i));
 		n += shelf->bins[i].n;
-		if (shelf->bins[i].n > most_slots(gm_slab_slot(i)))
+		if (shelf->bins[i].n > most_slots(pool, gm_slab_slot(i)))
 			why = "a shelf has its bounds";
 	}
 	if (why)
@@ -484,14 +502,17 @@ static const char *check(const struct gm_shelf *shelf, uint64_t *n_all)
 	return shelf->id <= shelf->id_end ? NULL : "a shelf keeps to its ids";
 }
 
-const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n)
+const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_freed)
 {
 	const char *why = NULL;
 	int64_t granted = 0;
 	for (unsigned i = 0; i < GM_SHELVES && !why; i++) {
-		if (i >= in_use(pool) && pool->shelves[i].n)
+		if (i >= in_use(pool) && (pool->shelves[i].n || pool->shelves[i].freed.n))
 			return "shelves in use are counted";
-		why = check(&pool->shelves[i], n);
+		why = check(pool, &pool->shelves[i], n);
+		if (!why && pool->shelves[i].freed.n)
+			why = gm_freed_check(&pool->shelves[i].freed);
+		*n_freed += pool->shelves[i].freed.n;
 		granted += pool->shelves[i].allowance;
 	}
 	if (!why && granted != pool->granted)

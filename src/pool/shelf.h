@@ -13,6 +13,9 @@
  * all neighbours are joined. Everything goes there before the pool grows, gives back, lends or
  * counts its idle runs, and what nobody took for config.trim_after before it is trimmed.
  *
+ * Where frees are deferred a batch of blocks becomes idle at once, and is used again at once: then
+ * a shelf has room for two batches as it collects them (freed.h).
+ *
  * To the extents and to struct gm_chunk a shelved block is in use; to everybody else it is idle.
  *
  * A shelf has sums of its own, of what its threads allocated and freed: the pool's sums are what it
@@ -30,13 +33,16 @@
 #include <stdint.h>
 
 #include "base/lock.h"
+#include "pool/freed.h"
 #include "pool/slab.h"
 
 #define GM_SHELVES 32	  /* ThreadSanitizer follows 64 locks held at once */
 #define GM_SHELF_ROW 16	  /* most larger blocks of a shelf */
+#define GM_SHELF_WIDE 64  /* likewise with config.defer */
 #define GM_SHELF_PART 32  /* most of them on all shelves: this part of what is mapped */
 #define GM_SHELF_SLOTS 64 /* most slots in a bin; of large ones, as many as make this: */
 #define GM_SHELF_BIN (256 * GM_KIB)
+#define GM_SHELF_DEEP 256 /* slots in a bin with config.defer */
 #define GM_SHELF_STEALS 4 /* other shelves looked at */
 #define GM_SHELF_IDS 1024 /* block ids that a shelf takes at once */
 
@@ -64,9 +70,10 @@ struct gm_shelf {
 	int64_t allowance;	     /* `requested` may grow to this */
 	int64_t most; /* and has grown to this since it was last added to the pool's */
 	struct gm_bin bins[GM_SLAB_CLASSES];
-	struct gm_shelved row[GM_SHELF_ROW]; /* oldest first */
+	struct gm_freed freed;
 	uint32_t n_row;
 	uint64_t row_bytes;
+	struct gm_shelved row[GM_SHELF_WIDE]; /* oldest first */
 };
 
 /* False: no host memory. */
@@ -85,6 +92,10 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
  * shelf, and is counted so. False: it has to go the slow way, for it is pinned or the shelf is
  * full. */
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
+
+/* Under the shelf's lock: a claimed block is alive no more. */
+void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
+			  const struct gm_piece *piece);
 
 /* Under the shelf's lock: count one block more, if its allowance lets it; an id for a block. */
 bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held);
@@ -119,13 +130,14 @@ void gm_shelves_lock(struct gm_pool *pool);
 void gm_shelves_unlock(struct gm_pool *pool);
 
 /* Under these locks, too: empty the shelves of what is there since `until` (of config.clock) or
- * earlier, and add their sums to the pool's. */
+ * earlier, take over what they have freed, and add their sums to the pool's. */
 bool gm_shelves_flush(struct gm_pool *pool, uint64_t until);
 
 /* Since when the longest shelved block is there; UINT64_MAX: there is none. */
 uint64_t gm_shelves_oldest(struct gm_pool *pool);
 
-/* NULL, or the invariant that is broken; *n: how many blocks are shelved. Under all locks. */
-const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n);
+/* NULL, or the invariant that is broken; *n, *n_freed: how many blocks are shelved, and retired
+ * there. Under all locks. */
+const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_freed);
 
 #endif

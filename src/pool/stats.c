@@ -123,20 +123,22 @@ void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held)
 	gm_pool_show_live(pool, -size, -held, (uint64_t)-1);
 }
 
-/* A freed block's memory is not idle yet. */
-void gm_pool_count_retired(struct gm_pool *pool, uint64_t held)
+/* The memory of freed blocks is not idle yet. */
+void gm_pool_count_retired(struct gm_pool *pool, uint64_t bytes)
 {
-	change_idle(pool, -held);
-	pool->retired += held;
-	change(pool, GM_C_retired, held);
+	change_idle(pool, -bytes);
+	pool->retired += bytes;
 	gm_counter_raise(pool->config.ordinal, GM_C_retired_peak, pool->retired);
+	change(pool, GM_C_retired, bytes);
+	gm_freed_bound(pool);
 }
 
-void gm_pool_count_settled(struct gm_pool *pool, uint64_t held)
+void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes)
 {
-	change_idle(pool, held);
-	pool->retired -= held;
-	change(pool, GM_C_retired, -held);
+	change_idle(pool, bytes);
+	pool->retired -= bytes;
+	change(pool, GM_C_retired, -bytes);
+	gm_freed_bound(pool);
 }
 
 void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin)

@@ -16,6 +16,13 @@ static void take_from_shelves(struct gm_pool *pool, uint64_t now)
 	gm_shelves_unlock(pool);
 }
 
+void gm_pool_tell_idle(struct gm_pool *pool)
+{
+	const struct gm_pool_config *config = &pool->config;
+	if (config->idle && (config->keep == 0 || gm_pool_idle(pool) > config->keep))
+		config->idle(config->idle_arg);
+}
+
 void gm_pool_trim_retired(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
@@ -58,6 +65,7 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	uint64_t given = 0;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
+	gm_freed_collect(pool);
 	look_at_retired(pool, now);
 	take_from_shelves(pool, now);
 	struct gm_chunk *chunk = due(pool, now);
@@ -72,12 +80,14 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	return given;
 }
 
-uint64_t gm_pool_trim_next(const struct gm_pool *pool)
+uint64_t gm_pool_trim_next(const struct gm_pool *constant)
 {
+	struct gm_pool *pool = (struct gm_pool *)constant;
 	uint64_t next = UINT64_MAX, since = UINT64_MAX;
 	gm_pool_lock(pool);
+	gm_freed_collect(pool); /* which sets when to look at it */
 	if (gm_pool_idle(pool) > pool->config.keep)
-		since = gm_shelves_oldest((struct gm_pool *)pool);
+		since = gm_shelves_oldest(pool);
 	if (pool->idle_first && gm_pool_idle(pool) > pool->config.keep &&
 	    pool->idle_first->idle_since < since)
 		since = pool->idle_first->idle_since;

@@ -211,7 +211,7 @@ static const char *check_lists(const struct gm_pool *pool, const struct sums *su
 	if (lent > pool->lent || (lent != pool->lent && pool->loans_moving == 0))
 		return "loans are counted";
 	uint64_t n_shelved = 0;
-	const char *why = gm_shelves_check(pool, &n_shelved);
+	const char *why = gm_shelves_check(pool, &n_shelved, &n_retired);
 	if (!why && n_shelved != sums->n_shelved)
 		why = "shelved blocks are on a shelf";
 	if (!why)
@@ -227,13 +227,15 @@ static struct sums known(const struct gm_pool *pool)
 	struct sums all = {.requested = pool->requested,
 			   .handed_out = pool->handed_out,
 			   .live_blocks = pool->live_blocks,
-			   .idle = pool->idle};
+			   .idle = pool->idle,
+			   .retired = pool->retired};
 	for (unsigned i = 0; i < GM_SHELVES; i++) {
 		const struct gm_shelf *shelf = &pool->shelves[i];
 		all.requested += shelf->requested;
 		all.handed_out += shelf->handed_out;
 		all.live_blocks += shelf->live_blocks;
-		all.idle -= shelf->handed_out;
+		all.idle -= shelf->handed_out + shelf->freed.bytes;
+		all.retired += shelf->freed.bytes;
 	}
 	return all;
 }
@@ -247,11 +249,11 @@ static const char *check_sums(const struct gm_pool *pool, const struct sums *sum
 		return "handed_out is the sum of sizes handed out";
 	if (sums->live_blocks != all.live_blocks)
 		return "live blocks are counted";
-	if (sums->retired != pool->retired)
+	if (sums->retired != all.retired)
 		return "retired is the sum of retired blocks";
 	if (sums->idle != all.idle)
 		return "idle is the sum of idle extents, free slots and shelved blocks";
-	if (pool->mapped != all.handed_out + all.idle + pool->retired)
+	if (pool->mapped != all.handed_out + all.idle + all.retired)
 		return "mapped = handed_out + idle + retired";
 	if (pool->mapped_peak < pool->mapped || pool->requested_peak < all.requested)
 		return "peaks are not below what is";

@@ -186,11 +186,13 @@ static void many(void)
 static void order(void)
 {
 	struct block first = take_filled(SIZE), second = take_filled(SIZE), fresh[40];
+	struct block large = take(40 * MIB);
 	late(hold(CU_STREAM_NON_BLOCKING, 0), &first);
 	hold(CU_STREAM_NON_BLOCKING, 1);
 	pthread_t thread = begin(2);
 	SAY(cuMemFree(first.at));
-	fresh[0] = take_filled(40 * MIB); /* finds nothing: now a fence is recorded */
+	SAY(cuMemFree(large.at)); /* enough for a fence */
+	fresh[0] = take_filled(40 * MIB);
 	late(held[1], &second);
 	SAY(cuMemFree(second.at));
 	gm_sim_release(held[0], -1u);

@@ -160,70 +160,118 @@ static void batches(void)
 	TAP_IS(f.recorded, 2, "the next batch");
 	TAP_IS(retired(), GM_RETIRE_BATCH * 3072, "settles the one before it");
 	TAP_IS(f.dropped, 1, "whose fence goes");
-	gm_pool_free(pool, fake_alloc(pool, 65 * GM_MIB).base, NULL);
-	TAP_IS(f.recorded, 3, "an eighth of the bound is enough, too");
+	gm_pool_free(pool, fake_alloc(pool, 129 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 2, "a large block");
+	gm_pool_free(pool, fake_alloc(pool, 129 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 3, "shares a fence at least with another one while one is to pass");
 	f.passed = 3;
-	TAP_IS(gm_pool_settle(pool), GM_RETIRE_BATCH * 3072 + 65 * GM_MIB, "all that is there");
+	TAP_IS(gm_pool_settle(pool), GM_RETIRE_BATCH * 3072 + 258 * GM_MIB, "all that is there");
+	gm_pool_free(pool, fake_alloc(pool, 129 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 4, "and has its own where none is");
 	end("batches");
+}
+
+static void free_small(unsigned n)
+{
+	while (n--)
+		gm_pool_free(f.pool, fake_alloc(f.pool, 3000).base, NULL);
 }
 
 static void bound(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB, 0);
-	for (unsigned i = 1; i <= 10; i++) {
-		gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
-		f.passed = i - 1;
-	}
-	TAP_IS(f.recorded, 10, "past the bound each free records");
-	TAP_OK(f.queries >= 10 && f.waits + f.fences == 0, "and asks, and waits for none");
-	TAP_IS(retired(), 2 * 3072, "so that what has passed is idle");
-	for (unsigned i = 0; i < 2 * GM_RETIRE_FENCES; i++)
-		gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
-	TAP_IS(f.recorded, 9 + GM_RETIRE_FENCES, "the fences of a context are bounded");
-	TAP_OK(fake_valid(pool), "valid");
-	for (unsigned i = 0; i < 3; i++) {
+	open_pool(GM_GIB, 0);
+	free_small(1);
+	TAP_OK(f.recorded == 1 && f.queries == 1,
+	       "past the bound a free records a fence, and asks");
+	f.passed = 1;
+	for (unsigned i = 2; i <= 11; i++) {
+		free_small(1);
 		f.passed = f.recorded;
-		gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
 	}
-	TAP_IS(retired(), 3072, "and those that found no place come with the next one");
+	TAP_IS(f.recorded, 6, "while that is to pass every second one does");
+	TAP_OK(f.queries == 6 && f.waits + f.fences == 0, "and waits for none");
+	TAP_IS(retired(), 2 * 3072, "so that what has passed is idle");
+	free_small(4 * GM_RETIRE_FENCES);
+	TAP_IS(f.recorded, 6 + GM_RETIRE_FENCES, "the fences of a context are bounded");
+	TAP_OK(fake_valid(f.pool), "valid");
+	for (unsigned i = 0; i < 4; i++) {
+		f.passed = f.recorded;
+		free_small(1);
+	}
+	TAP_IS(retired(), 2 * 3072, "and those that found no place come with the next one");
 	end("the bound");
 
-	pool = open_pool(GM_GIB, 100 * GM_MIB);
+	struct gm_pool *pool = open_pool(GM_GIB, 100 * GM_MIB);
 	CUdeviceptr large = fake_alloc(pool, 90 * GM_MIB).base;
 	CUdeviceptr small = fake_alloc(pool, 3000).base;
 	gm_pool_free(pool, large, NULL);
 	gm_pool_free(pool, small, NULL);
 	TAP_OK(f.recorded == 1 && f.queries == 1, "below it only a batch does");
 	gm_pool_free(pool, fake_alloc(pool, 12 * GM_MIB).base, NULL);
-	unsigned queries = f.queries;
-	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
-	TAP_OK(f.queries > queries, "past it every one");
+	uint64_t queries = f.queries;
+	free_small(2);
+	TAP_OK(f.queries > queries, "past it every second one");
 	f.passed = UINTPTR_MAX;
-	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
-	TAP_IS(retired(), 0, "until memory is there again");
+	free_small(2);
+	TAP_IS(retired(), 2 * 3072, "until memory is there again");
 	end("a bound in between");
+}
+
+/* What one shelf collects counts, too. */
+static void bound_of_shelves(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 40 * GM_MIB);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	free_small(GM_RETIRE_BATCH / 2);
+	TAP_IS(shelf->freed.n, GM_RETIRE_BATCH / 2 - 1, "frees collect on the shelf");
+	TAP_IS(shelf->freed.bytes, (GM_RETIRE_BATCH / 2 - 1) * 3072, "with their bytes");
+	TAP_OK(fake_valid(pool), "valid");
+	uint64_t bytes = shelf->freed.bytes;
+	gm_pool_free(pool, fake_alloc(pool, 11 * GM_MIB).base, NULL);
+	TAP_OK(shelf->freed.n == 0 && pool->retired == bytes + 3072 + 11 * GM_MIB,
+	       "a block beyond a quarter of the bound brings all to the pool");
+	TAP_IS(f.recorded, 1, "to go behind one fence");
+	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
+	TAP_IS(shelf->freed.bytes, 9 * GM_MIB, "a shorter one does not");
+	gm_pool_free(pool, fake_alloc(pool, 2 * GM_MIB).base, NULL);
+	TAP_OK(shelf->freed.n == 0 && f.recorded == 2, "nor two that are as much");
+	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
+	TAP_OK(shelf->freed.n == 0 && pool->retired > 30 * GM_MIB,
+	       "none collect where they would pass the bound");
+	end("a bound of shelves");
 }
 
 /* --- allocations --- */
 
 static void reuse(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
-	struct gm_block a = fake_alloc(pool, 32 * GM_MIB), b, c;
+	struct gm_pool *pool = open_pool(GM_GIB, 128 * GM_MIB);
+	struct gm_block a = fake_alloc(pool, 32 * GM_MIB), b, c, d;
 	gm_pool_free(pool, a.base, NULL);
+	b = fake_alloc(pool, 32 * GM_MIB);
+	TAP_OK(b.base != a.base && f.recorded == 1 && f.queries == 2 && f.waits == 0,
+	       "an allocation that finds nothing looks, and takes new memory where none has "
+	       "passed");
+	TAP_IS(retired(), 32 * GM_MIB, "what was freed stays retired");
 	f.passed = 1;
-	b = fake_alloc(pool, 32 * GM_MIB);
-	TAP_OK(b.base == a.base && f.recorded == 1 && f.waits == 0,
-	       "an allocation that finds nothing looks what has passed");
-	gm_pool_free(pool, b.base, NULL);
 	c = fake_alloc(pool, 32 * GM_MIB);
-	TAP_OK(c.base != a.base && f.recorded == 2 && f.waits == 0,
-	       "and takes new memory where nothing has");
-	TAP_IS(retired(), 32 * GM_MIB, "which stays retired");
-	f.passed = 2;
-	b = fake_alloc(pool, 32 * GM_MIB);
-	TAP_OK(b.base == a.base && f.recorded == 2, "until it has");
+	TAP_OK(c.base == a.base && f.recorded == 1, "until its fence has passed");
+	c = fake_alloc(pool, 10 * GM_MIB);
+	gm_pool_free(pool, c.base, NULL);
+	d = fake_alloc(pool, 10 * GM_MIB);
+	TAP_OK(d.base != c.base && f.recorded == 1, "below the bound none is recorded for it");
 	end("reuse");
+
+	pool = open_pool(GM_GIB, 40 * GM_MIB);
+	a = fake_alloc(pool, 30 * GM_MIB);
+	gm_pool_free(pool, a.base, NULL);
+	b = fake_alloc(pool, 30 * GM_MIB);
+	gm_pool_free(pool, b.base, NULL);
+	TAP_IS(f.recorded, 1, "past the bound");
+	f.passed = 1;
+	c = fake_alloc(pool, 30 * GM_MIB);
+	TAP_OK(c.base == a.base && f.recorded == 2, "one is");
+	end("reuse past the bound");
 
 	pool = open_pool(64 * GM_MIB, GM_GIB);
 	a = fake_alloc(pool, 40 * GM_MIB);
@@ -451,6 +499,7 @@ int main(void)
 	free_returns();
 	batches();
 	bound();
+	bound_of_shelves();
 	reuse();
 	captures();
 	nothing_runs();
