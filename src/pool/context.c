@@ -2,6 +2,7 @@
 #include "pool/context.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/debug.h"
@@ -143,11 +144,12 @@ static struct gm_context *publish(struct gm_context *c, uint64_t id)
 static struct gm_context *make(const struct gm_driver *driver, CUcontext handle, uint64_t id,
 			       CUresult *result)
 {
-	struct gm_context *c = calloc(1, sizeof *c);
+	struct gm_context *c = aligned_alloc(_Alignof(struct gm_context), sizeof *c);
 	if (!c) {
 		*result = CUDA_ERROR_OUT_OF_MEMORY;
 		return NULL;
 	}
+	memset(c, 0, sizeof *c);
 	c->handle = handle;
 	*result = inspect(driver, c);
 	if (*result != CUDA_SUCCESS) {

@@ -17,19 +17,22 @@
 #define GM_CONTEXT_EVENTS 16
 
 struct gm_context {
-	uint64_t key; /* never 0, never reused in the process */
+	/* Each allocation reads these. */
+	_Alignas(128) uint64_t key; /* never 0, never reused in the process */
 	CUcontext handle;
 	CUdevice device;
 	unsigned ordinal; /* of the device */
-	struct gm_rwlock
+	CUevent probe;	  /* recorded once on a private stream; see pool/fence.h */
+	atomic_bool gone;
+	struct gm_context *next; /* the one seen before it; never changes */
+	/* Each fence writes these, so they have cache lines of their own. */
+	_Alignas(128) struct gm_rwlock
 		capture;      /* shared: a fence is being recorded; exclusive: a capture begins */
 	atomic_uint captures; /* stream captures open in this context */
-	CUevent probe;	      /* recorded once on a private stream; see pool/fence.h */
-	atomic_bool gone;
 	/* Calls of the pool in it by itself, and calls of the program that may end it. */
 	atomic_uint users, ending;
-	_Atomic(CUevent) events[GM_CONTEXT_EVENTS]; /* spare events of gm_fence; NULL: empty slot */
-	struct gm_context *next;		    /* the one seen before it; never changes */
+	_Alignas(128) _Atomic(CUevent)
+		events[GM_CONTEXT_EVENTS]; /* spare events of gm_fence; NULL: empty slot */
 };
 
 /*
