@@ -39,14 +39,19 @@ void gm_fence_suspect_error(CUresult error)
 		atomic_store_explicit(&suspect, true, memory_order_relaxed);
 }
 
+static bool is_quiet(void)
+{
+	return atomic_load_explicit(&captures_open, memory_order_relaxed) == 0 &&
+	       !atomic_load_explicit(&suspect, memory_order_relaxed);
+}
+
 /*
  * What the driver answers to a call that open captures may forbid. Asking has the very effect of
  * the native call: where cudaMalloc and cudaFree would invalidate a capture, so does this.
  */
 static CUresult ask_native(const struct gm_driver *driver, struct gm_context *context)
 {
-	if (GM_LIKELY(atomic_load_explicit(&captures_open, memory_order_relaxed) == 0 &&
-		      !atomic_load_explicit(&suspect, memory_order_relaxed)))
+	if (GM_LIKELY(is_quiet()))
 		return CUDA_SUCCESS;
 	if (!context->probe)
 		return CUDA_SUCCESS;
@@ -251,9 +256,9 @@ static void drop_fence(void *arg, uint64_t key, CUevent fence)
 
 const struct gm_deferral *gm_fence_deferral(const struct gm_driver *driver)
 {
-	static const struct gm_deferral with = {ask, record_fence, fence_passed, fence_wait,
-						drop_fence};
-	static const struct gm_deferral without = {.ask = ask};
+	static const struct gm_deferral with = {ask,	    record_fence, fence_passed,
+						fence_wait, drop_fence,	  is_quiet};
+	static const struct gm_deferral without = {.ask = ask, .is_quiet = is_quiet};
 	return driver->cuCtxRecordEvent ? &with : &without;
 }
 

@@ -262,23 +262,25 @@ static CUresult fence_and_free(struct gm_pool *pool, struct freeing *f)
 
 enum how { WAIT, RETIRE, AT_ONCE };
 
-/* `context`: of RETIRE. */
+#define OWNER 0 /* no context has this key */
+
+/* `context`: whose work may be using the block. */
 static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, enum how how,
 			   uint64_t context, struct gm_block *out)
 {
-	struct freeing f = {.context = context,
-			    .fenced = how == RETIRE ? GM_FENCED_LATER : GM_FENCED_PASSED};
+	struct freeing f = {.fenced = how == RETIRE ? GM_FENCED_LATER : GM_FENCED_PASSED};
+	bool done = false;
 	gm_pool_debug_visit(pool);
 	f.shelf = gm_shelf_mine(pool);
 	gm_lock_take(&f.shelf->lock);
 	f.piece = gm_table_claim(&pool->table, address, &f.block);
-	bool done = f.piece && how != WAIT &&
-		    (how == RETIRE ? gm_freed_put(pool, f.shelf, f.piece, context)
-				   : gm_shelf_put(pool, f.shelf, f.piece));
+	f.context = context == OWNER ? f.block.context : context;
+	if (f.piece && how == RETIRE)
+		done = gm_freed_put(pool, f.shelf, f.piece, f.context);
+	else if (f.piece && how == AT_ONCE)
+		done = gm_shelf_put(pool, f.shelf, f.piece);
 	gm_lock_release(&f.shelf->lock);
 	CUresult result = f.piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	if (how == WAIT)
-		f.context = f.block.context;
 	if (f.piece && !done)
 		result = how == WAIT ? fence_and_free(pool, &f) : free_slowly(pool, &f);
 	gm_pool_debug_visit(pool);
@@ -289,21 +291,23 @@ static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, enum how h
 }
 
 /* The native errors come at once, the waiting later. */
-static CUresult defer(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
+static CUresult ask_natively(const struct gm_pool *pool, CUdeviceptr address)
 {
+	const struct gm_deferral *defer = pool->config.defer;
 	struct gm_block block;
+	if (defer->is_quiet && defer->is_quiet())
+		return CUDA_SUCCESS;
 	if (!gm_pool_find(pool, address, &block) || !block.live || block.base != address)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = pool->config.defer->ask(pool->config.fence_arg, block.context);
-	return result == CUDA_SUCCESS ? free_block(pool, address, RETIRE, block.context, out)
-				      : result;
+	return defer->ask(pool->config.fence_arg, block.context);
 }
 
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	if (pool->config.defer)
-		return defer(pool, address, out);
-	return free_block(pool, address, pool->config.fence ? WAIT : AT_ONCE, 0, out);
+	if (!pool->config.defer)
+		return free_block(pool, address, pool->config.fence ? WAIT : AT_ONCE, OWNER, out);
+	CUresult result = ask_natively(pool, address);
+	return result == CUDA_SUCCESS ? free_block(pool, address, RETIRE, OWNER, out) : result;
 }
 
 CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t context,
@@ -315,7 +319,7 @@ CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t
 
 CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return free_block(pool, address, AT_ONCE, 0, out);
+	return free_block(pool, address, AT_ONCE, OWNER, out);
 }
 
 /* --- all blocks --- */

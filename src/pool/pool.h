@@ -52,6 +52,8 @@ struct gm_deferral {
 	CUresult (*passed)(void *arg, uint64_t context, CUevent fence);
 	CUresult (*wait)(void *arg, uint64_t context, CUevent fence);
 	void (*drop)(void *arg, uint64_t context, CUevent fence);
+	/* True: `ask` would answer CUDA_SUCCESS for any context. NULL: that is not known. */
+	bool (*is_quiet)(void);
 };
 
 struct gm_pool_config {

@@ -242,8 +242,8 @@ static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *pi
 	return !piece->pinned && !gm_pool_trims_at_once(pool);
 }
 
-/* What is idle is put on the shelf. */
-static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+/* What is idle since `now` is put on the shelf. */
+static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece, uint64_t now)
 {
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_SHELVED);
@@ -251,7 +251,7 @@ static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *p
 	GM_SET(piece->id, 0);
 	GM_SET(piece->context, 0);
 	gm_piece_end(piece);
-	piece->retired_at = gm_pool_now(pool);
+	piece->retired_at = now;
 	push(shelf, piece);
 	gm_pool_tell_idle(pool);
 }
@@ -265,7 +265,7 @@ void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
 static void put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
 	gm_shelf_count_freed(pool, shelf, piece);
-	put(pool, shelf, piece);
+	put(pool, shelf, piece, gm_pool_now(pool));
 }
 
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
@@ -387,12 +387,13 @@ bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, stru
 void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list)
 {
 	gm_lock_take(&shelf->lock);
+	uint64_t now = list ? gm_pool_now(pool) : 0;
 	for (struct gm_piece *piece = list, *next; piece; piece = next) {
 		next = piece->next;
 		if (may_be_shelved(pool, piece) && has_room(pool, shelf, GM_GET(piece->held)))
-			put(pool, shelf, piece);
+			put(pool, shelf, piece, now);
 		else
-			gm_pool_put_back(pool, piece);
+			gm_pool_put_back_since(pool, piece, now);
 	}
 	gm_lock_release(&shelf->lock);
 }

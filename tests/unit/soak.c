@@ -84,7 +84,7 @@ static void drop(void *arg, uint64_t context, CUevent event)
 	fences--;
 }
 
-static const struct gm_deferral deferral = {ask, record_fence, passed, wait_for, drop};
+static const struct gm_deferral deferral = {ask, record_fence, passed, wait_for, drop, NULL};
 
 /* --- blocks --- */
 

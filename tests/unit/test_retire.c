@@ -88,7 +88,7 @@ static CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fen
 	return CUDA_SUCCESS;
 }
 
-static const struct gm_deferral deferral = {ask, record, passed, wait_for, drop};
+static const struct gm_deferral deferral = {ask, record, passed, wait_for, drop, NULL};
 static const struct gm_deferral old_driver = {.ask = ask};
 
 static struct gm_pool *open_with(uint64_t memory, uint64_t retire, const struct gm_deferral *defer)
