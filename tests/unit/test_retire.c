@@ -241,6 +241,74 @@ static void bound_of_shelves(void)
 	end("a bound of shelves");
 }
 
+/* --- other threads, and those that the system keeps from running --- */
+
+static uint64_t retired_meanwhile;
+
+static void go_on(void)
+{
+	f.passed = UINTPTR_MAX;
+	free_small(8);
+	retired_meanwhile = retired();
+}
+
+static void held_up(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 0);
+	f.meanwhile = go_on;
+	free_small(1);
+	TAP_OK(!f.meanwhile && retired_meanwhile <= 2 * 3072,
+	       "while one thread records, another one does and settles what it frees");
+	TAP_OK(fake_valid(pool), "valid");
+	end("recording");
+
+	pool = open_pool(GM_GIB, 0);
+	free_small(1);
+	f.meanwhile = go_on;
+	gm_pool_lock(pool);
+	gm_retired_glance(pool);
+	gm_pool_unlock(pool);
+	TAP_OK(!f.meanwhile && retired_meanwhile <= 2 * 3072, "likewise while one asks");
+	TAP_OK(fake_valid(pool), "valid");
+	end("asking");
+}
+
+static void *free_some(void *arg)
+{
+	free_small(10);
+	return arg;
+}
+
+static void of_another_shelf(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	pthread_t thread;
+	free_small(10);
+	pthread_create(&thread, NULL, free_some, NULL);
+	pthread_join(thread, NULL);
+	TAP_IS(pool->retired, 2 * 3072, "of two shelves only the first frees are handed over");
+	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(gm_pool_settle(pool), 20 * 3072, "who settles gets all");
+	free_small(10);
+	pthread_create(&thread, NULL, free_some, NULL);
+	pthread_join(thread, NULL);
+	TAP_IS(retired(), 20 * 3072, "who counts, too");
+	free_small(10);
+	TAP_IS(gm_pool_give_back(pool, 0, true), 32 * GM_MIB, "and who gives back");
+	free_small(5);
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "what is on a shelf is not alive");
+	TAP_OK(pool->retired == 0 && gm_shelf_mine(pool)->freed.n == 0,
+	       "and goes with its context");
+	TAP_OK(gm_shelf_mine(pool)->freed.most == 0, "of which the shelf takes no more");
+	free_small(5);
+	TAP_IS(gm_pool_free_behind(pool, fake_alloc(pool, 3000).base, 2, NULL), CUDA_SUCCESS,
+	       "a block of another context");
+	TAP_OK(pool->retired == 6 * 3072 && gm_shelf_mine(pool)->freed.n == 0,
+	       "makes the shelf hand over its own");
+	TAP_IS(gm_retired_of(pool, 1)->n, 5, "to the context that they are of");
+	end("shelves");
+}
+
 /* --- allocations --- */
 
 static void reuse(void)
@@ -489,8 +557,17 @@ static void trims(void)
 	now = 7000;
 	TAP_IS(gm_pool_trim(f.pool, now), 0, "once it has, it is idle");
 	TAP_OK(retired() == 0 && gm_pool_trim_next(f.pool) == 8000, "from then on");
-	TAP_IS(gm_pool_trim(f.pool, 8000), 32 * GM_MIB, "and goes when its time has come");
+	now = 8000;
+	TAP_IS(gm_pool_trim(f.pool, now), 32 * GM_MIB, "and goes when its time has come");
 	TAP_OK(gm_pool_trim_next(f.pool) == UINT64_MAX, "nothing is left");
+	free_small(2);
+	gm_pool_settle(f.pool);
+	gm_pool_give_back(f.pool, 0, false);
+	free_small(2);
+	noticed = 0;
+	free_small(1);
+	TAP_OK(noticed > 0 && gm_shelf_mine(f.pool)->freed.n > 0, "what a shelf collects, too,");
+	TAP_IS(gm_pool_trim_next(f.pool), 9000, "is looked at");
 	end("trimming");
 }
 
@@ -500,6 +577,8 @@ int main(void)
 	batches();
 	bound();
 	bound_of_shelves();
+	held_up();
+	of_another_shelf();
 	reuse();
 	captures();
 	nothing_runs();
