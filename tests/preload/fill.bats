@@ -4,6 +4,7 @@
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	export GPUMEM_RETIRE=0 # where frees do not wait: what was freed is there for the next one
 }
 
 # filled KNOB LINE...: what the program prints with GPUMEM_FILL=KNOB.
