@@ -171,6 +171,25 @@ static void batches(void)
 	end("batches");
 }
 
+/* A batch that has passed is there for the next one, whatever its size. */
+static void batch_on_shelf(uint64_t size)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	CUdeviceptr first[GM_RETIRE_BATCH], second[GM_RETIRE_BATCH];
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++) {
+		first[i] = fake_alloc(pool, size).base;
+		second[i] = fake_alloc(pool, size).base;
+	}
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
+		gm_pool_free(pool, first[i], NULL);
+	f.passed = f.recorded;
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
+		gm_pool_free(pool, second[i], NULL);
+	TAP_OK(f.recorded == 2 && gm_shelf_mine(pool)->n == GM_RETIRE_BATCH,
+	       "%llu bytes: a batch comes back to the shelf", (unsigned long long)size);
+	end("a batch on the shelf");
+}
+
 static void free_small(unsigned n)
 {
 	while (n--)
@@ -575,6 +594,9 @@ int main(void)
 {
 	free_returns();
 	batches();
+	batch_on_shelf(3000);
+	batch_on_shelf(60000);
+	batch_on_shelf(3 * GM_MIB);
 	bound();
 	bound_of_shelves();
 	held_up();
