@@ -99,15 +99,41 @@ CUresult on_cuGreenCtxDestroy(CUgreenCtx green)
 	return result;
 }
 
-CUresult on_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+/* --- contexts begin --- */
+
+/* What the first allocation would wait for is done here, where the driver takes a hundred
+ * milliseconds or more. */
+static void made(CUcontext handle)
 {
-	if (!gm_shim_enter())
-		return real.cuDevicePrimaryCtxRetain(pctx, dev);
-	CUresult result = GM_PASS(real.cuDevicePrimaryCtxRetain(pctx, dev));
-	if (gm_retry(result))
-		result = GM_PASS(real.cuDevicePrimaryCtxRetain(pctx, dev));
-	if (result == CUDA_SUCCESS)
-		gm_context_note_primary(dev, *pctx);
-	gm_shim_leave();
-	return result;
+	CUresult ignored;
+	struct gm_context *context = gm_context_of(&gm_shim_driver, handle, &ignored);
+	if (context)
+		gm_shim_pool(context->ordinal);
 }
+
+/* Parameters, the arguments that they are, and what is to be done after success. */
+#define BEGINS(symbol, parameters, arguments, after)              \
+	CUresult on_##symbol parameters                           \
+	{                                                         \
+		if (!gm_shim_enter())                             \
+			return real.symbol arguments;             \
+		CUresult result = GM_PASS(real.symbol arguments); \
+		if (gm_retry(result))                             \
+			result = GM_PASS(real.symbol arguments);  \
+		if (result == CUDA_SUCCESS) {                     \
+			after;                                    \
+			made(*out);                               \
+		}                                                 \
+		gm_shim_leave();                                  \
+		return result;                                    \
+	}
+
+BEGINS(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device), (out, flags, device), )
+BEGINS(cuCtxCreate_v3,
+       (CUcontext * out, CUexecAffinityParam *affinity, int n, unsigned flags, CUdevice device),
+       (out, affinity, n, flags, device), )
+BEGINS(cuCtxCreate_v4,
+       (CUcontext * out, CUctxCreateParams *params, unsigned flags, CUdevice device),
+       (out, params, flags, device), )
+BEGINS(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device),
+       gm_context_note_primary(device, *out))

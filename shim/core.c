@@ -5,7 +5,7 @@
  * and the log, until it goes back: when the program trims, when memory is lacking, with its
  * context.
  */
-#include "core/core.h"
+#include "api/core.h"
 
 #include "handlers.h"
 #include "knob/knob.h"

@@ -28,7 +28,7 @@ if GM_DEBUG
 SHIM_DEBUG_EXPORT = gm_lock_none_held;
 endif
 
-# The exports are the hooks, dlsym, and what libgpumem-core asks for (core/core.h). One anonymous version: a named one would not take a versioned reference over.
+# The exports are the hooks, dlsym, and what libgpumem-core asks for (api/core.h). One anonymous version: a named one would not take a versioned reference over.
 %D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def Makefile
 	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; $(SHIM_DEBUG_EXPORT)' && \
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \

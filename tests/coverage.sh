@@ -5,7 +5,7 @@
 # and gpumemstat is no part of the library: their lines are shown, and not counted. Assembler is not measured. A line that
 # is compiled more than once (a header) counts as run if it was run anywhere.
 top=$(cd "$1" && pwd) || exit 1
-find core src shim tools tests/sim -name '*.gcno' | sort | while read -r object; do
+find api src shim tools tests/sim -name '*.gcno' | sort | while read -r object; do
 	${GCOV:-gcov} --stdout "$object" 2>/dev/null # it complains of what was never run
 done | awk -F: -v top="$top/" -v minimum="$2" '
 	function group(f) {

@@ -44,7 +44,7 @@ static void disown_ended(void)
 	}
 	errno = saved;
 	/* What they counted last is seen by whoever goes on with their rows. */
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_fetch_add_explicit(&rows_given, 0, memory_order_acq_rel);
 }
 
 /* A row of nobody's whose counts are of that row of the page; else one that was never used. */

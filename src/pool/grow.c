@@ -84,7 +84,9 @@ uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes)
 		return pool->config.chunk;
 	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
 	uint64_t longest = taken + bytes > most / 2 ? GM_POOL_PIECE / 2 : GM_POOL_PIECE;
-	uint64_t n = (bytes + longest - 1) / longest;
+	if (taken + bytes <= most / GM_POOL_WHOLE)
+		longest = bytes;
+	uint64_t n = longest ? (bytes + longest - 1) / longest : 0;
 	return n ? gm_round_up(bytes / n, GM_POOL_GRANULE) : 0;
 }
 

@@ -6,7 +6,7 @@ setup() {
 	. "$BATS_TEST_DIRNAME/../preload/behaviour.bash"
 	CORE=$PWD/.libs/libgpumem-core.so.0
 	MAP=$BATS_TEST_DIRNAME/../../core/libgpumem-core.map
-	HEADER=$BATS_TEST_DIRNAME/../../core/gpumem.h
+	HEADER=$BATS_TEST_DIRNAME/../../api/gpumem.h
 }
 
 @test "soname, and no run-time path" {
@@ -34,7 +34,7 @@ setup() {
 	command -v pkg-config || skip "no pkg-config"
 	local root=$BATS_TEST_TMPDIR/root prefix
 	make -s install DESTDIR="$root" >/dev/null
-	prefix=$(sed -n 's/^prefix=//p' core/gpumem.pc)
+	prefix=$(sed -n 's/^prefix=//p' api/gpumem.pc)
 	libdir=$(cd "$root" && dirname "$(find . -name libgpumem-core.so.0 | head -n 1)")
 	export PKG_CONFIG_PATH=$root/$libdir/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
 	[ "$(pkg-config --modversion gpumem)" = "$(cat "$BATS_TEST_DIRNAME/../../VERSION")" ]

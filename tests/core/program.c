@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "../preload/steer.h"
-#include "core/gpumem.h"
+#include "api/gpumem.h"
 
 #define BIG (64 * MIB)	/* freed, it gets an event of its own */
 #define SMALL (1 * MIB) /* waits for others to share one with */

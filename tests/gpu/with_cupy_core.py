@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CuPy on libgpumem-core (GPUMEM_CORE), for any stream and for one: what it computes, as sums of bytes."""
+"""CuPy on libgpumem-core (CORE_LIBRARY), for any stream and for one: what it computes, as sums of bytes."""
 import ctypes
 import hashlib
 import os
@@ -12,7 +12,7 @@ except Exception as why:  # no CuPy, or no device
     print(why)
     sys.exit(77)
 
-core = ctypes.CDLL(os.environ.get("GPUMEM_CORE", "libgpumem-core.so.0"))
+core = ctypes.CDLL(os.environ.get("CORE_LIBRARY", "libgpumem-core.so.0"))
 core.gpumem_trim.restype = ctypes.c_uint64
 
 

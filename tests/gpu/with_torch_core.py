@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PyTorch on libgpumem-core (GPUMEM_CORE): the same sums of bytes as with its own allocator, and statistics that add up."""
+"""PyTorch on libgpumem-core (CORE_LIBRARY): the same sums of bytes as with its own allocator, and statistics that add up."""
 import ctypes
 import hashlib
 import os
@@ -12,7 +12,7 @@ except Exception as why:  # no PyTorch, or no device
     print(why)
     sys.exit(77)
 
-CORE = os.environ.get("GPUMEM_CORE", "libgpumem-core.so.0")
+CORE = os.environ.get("CORE_LIBRARY", "libgpumem-core.so.0")
 
 
 class Stats(ctypes.Structure):

@@ -20,7 +20,7 @@ skip() {
 	echo "ok $n - $1 # SKIP $2"
 }
 
-sources=$(find core src shim tools tests -name '*.[chS]' -o -name '*.def' -o -name '*.cu' -o -name '*.cc' | sort)
+sources=$(find api src shim tools tests -name '*.[chS]' -o -name '*.def' -o -name '*.cu' -o -name '*.cc' | sort)
 code=$(printf '%s\n' "$sources" | grep '\.[ch]$')
 scripts=$(find . -name '.?*' -prune -o -path ./build -prune -o -path './gpumem-*' -prune -o \( -name '*.sh' -o -name '*.bats' -o -name '*.py' \
 	-o -name '*.mk' -o -name '*.m4' \) -print | grep -vE '/(build-aux|(gpu|bench)-bundle)/|m4/(lt|libtool)|aclocal.m4' | sort)

@@ -54,6 +54,7 @@ late() {
 }
 
 @test "all of it where every free looks what has passed" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "many minutes under ThreadSanitizer"
 	needs_driver 12.5
 	export GPUMEM_RETIRE=0
 	for case in plain many order contexts capture async gone; do
@@ -62,6 +63,7 @@ late() {
 }
 
 @test "all of it on drivers that cannot record a fence" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "many minutes under ThreadSanitizer"
 	for SIM_DRIVER in 11.4 12.0; do
 		export SIM_DRIVER
 		for case in plain many order contexts capture gone; do

@@ -25,7 +25,7 @@ static CUcontext primary;
 /* --- the one that lets streams go --- */
 
 static CUstream held[2];
-static unsigned n_held;
+static atomic_uint n_held;
 static atomic_bool done, waited;
 
 static void *let_go(void *arg)
@@ -72,10 +72,9 @@ struct block {
 
 static struct block take(size_t size)
 {
-	static unsigned char last;
+	static _Atomic unsigned char last;
 	struct block b = {.size = size};
-	last = (unsigned char)(last % 200 + 1);
-	b.value = last;
+	last = b.value = (unsigned char)(last % 200 + 1);
 	MUST(cuMemAlloc(&b.at, size));
 	return b;
 }
