@@ -30,18 +30,19 @@ static void served(const struct request *q, const struct gm_block *b, unsigned f
 {
 	unsigned device = q->context->ordinal;
 	uint64_t end = gm_clock_ns();
-	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE, q->hook, q->context, q->start,
-						 end, CUDA_SUCCESS);
-	gm_counter_add(device, GM_C_allocate_calls, 1);
-	gm_counter_add(device, GM_C_allocate_ns, end - q->start);
-	if (flags & GM_RECORD_DRIVER) {
+	gm_shim_happened(end);
+	bool driver = flags & GM_RECORD_DRIVER;
+	_Atomic uint64_t *parts = gm_count_device(device);
+	gm_count_in(parts, device, GM_C_allocate_calls, 1);
+	gm_count_in(parts, device, GM_C_allocate_ns, end - q->start);
+	gm_count_in(parts, device, GM_C_allocate_pool, !driver);
+	gm_count_in(parts, device, GM_C_allocate_bytes, driver ? 0 : b->size);
+	if (driver)
 		gm_counter_add(device, GM_C_allocate_driver, 1);
-	} else {
-		gm_counter_add(device, GM_C_allocate_pool, 1);
-		gm_counter_add(device, GM_C_allocate_bytes, b->size);
-	}
 	if (!gm_log_wants(GM_RECORD_ALLOCATE))
 		return;
+	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE, q->hook, q->context, q->start,
+						 end, CUDA_SUCCESS);
 	record.address = b->base;
 	record.size = b->size;
 	record.held = b->held;
@@ -84,14 +85,16 @@ static CUresult refused(const struct request *q, CUresult result)
 {
 	unsigned device = q->context->ordinal;
 	uint64_t end = gm_clock_ns();
-	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook, q->context,
-						 q->start, end, result);
+	gm_shim_happened(end);
 	gm_counter_add(device, GM_C_allocate_calls, 1);
 	gm_counter_add(device, GM_C_allocate_failed, 1);
 	gm_counter_add(device, GM_C_allocate_ns, end - q->start);
-	record.size = q->size;
-	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED))
+	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED)) {
+		struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook,
+							 q->context, q->start, end, result);
+		record.size = q->size;
 		gm_log_put(&record);
+	}
 	struct gm_pool *pool = gm_shim_pool_if_any(device);
 	if (pool && result == CUDA_ERROR_OUT_OF_MEMORY) {
 		gm_pool_snapshot(pool, q->size);

@@ -143,14 +143,22 @@ struct gm_pool *gm_shim_pool(unsigned ordinal)
 	return GM_LIKELY(pool != NULL) ? pool : make_pool(ordinal);
 }
 
-struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block)
+struct gm_pool *gm_shim_pool_at(CUdeviceptr address)
 {
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (pool && gm_pool_find(pool, address, block))
+		if (pool && gm_pool_reserves(pool, address))
 			return pool;
 	}
 	return NULL;
+}
+
+struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block)
+{
+	struct gm_pool *pool = gm_shim_pool_at(address);
+	if (pool)
+		gm_pool_find(pool, address, block);
+	return pool;
 }
 
 bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours)

@@ -27,14 +27,18 @@ static void put(const struct gm_record *record)
 
 void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start)
 {
-	uint64_t end = gm_clock_ns();
+	uint64_t end = b->waited ? b->waited : gm_clock_ns(); /* what follows takes no time */
+	gm_shim_happened(end);
 	gm_memops_set(b->id, false);
-	gm_counter_add(b->ordinal, GM_C_free_calls, 1);
-	gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
-	gm_counter_add(b->ordinal, GM_C_free_ns, end - start);
+	_Atomic uint64_t *parts = gm_count_device(b->ordinal);
+	gm_count_in(parts, b->ordinal, GM_C_free_calls, 1);
+	gm_count_in(parts, b->ordinal, GM_C_free_bytes, b->size);
+	gm_count_in(parts, b->ordinal, GM_C_free_ns, end - start);
+	if (!gm_log_wants(GM_RECORD_FREE))
+		return;
 	struct gm_record record = free_record(hook, start, end, b->base, b->size, b->held, b->id,
 					      b->context, b->ordinal, 0);
-	put(&record);
+	gm_log_put(&record);
 }
 
 /* What still uses a block that is freed. */
@@ -55,17 +59,17 @@ static CUresult give_to_pool(struct gm_pool *pool, CUdeviceptr address, enum use
 
 /* A block of ours, whatever the address is in it. */
 static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdeviceptr address,
-			  const struct gm_block *there, uint64_t start, enum use use,
-			  uint64_t context)
+			  uint64_t start, enum use use, uint64_t context)
 {
 	struct gm_block b;
 	CUresult result = give_to_pool(pool, address, use, context, &b);
 	gm_fence_suspect(result);
-	if (result != CUDA_SUCCESS) {
-		gm_counter_add(there->ordinal, GM_C_free_failed, 1);
+	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
+		gm_pool_find(pool, address, &b);
+		gm_counter_add(b.ordinal, GM_C_free_failed, 1);
 		/* Of what is no block the driver knows best what is wrong: the current context may
 		 * be gone, and the block with it. */
-		return there->live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
+		return b.live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
 	}
 	gm_shim_freed(hook, &b, start);
 	return result;
@@ -94,12 +98,10 @@ CUresult on_cuMemFree_v2(CUdeviceptr dptr)
 {
 	if (!gm_shim_enter())
 		return real.cuMemFree_v2(dptr);
-	struct gm_block there;
 	uint64_t start = gm_clock_ns();
-	struct gm_pool *pool = gm_shim_find(dptr, &there);
-	CUresult result =
-		pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, &there, start, BY_OWNER, 0)
-		     : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, start);
+	struct gm_pool *pool = gm_shim_pool_at(dptr);
+	CUresult result = pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, start, BY_OWNER, 0)
+			       : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, start);
 	gm_shim_leave();
 	return result;
 }
@@ -126,9 +128,8 @@ static CUresult stream_done(CUstream stream, CUresult (*look)(CUstream stream))
 static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
 			   CUstream order, CUresult (*native)(CUdeviceptr, CUstream))
 {
-	struct gm_block there;
 	uint64_t start = gm_clock_ns();
-	struct gm_pool *pool = gm_shim_find(address, &there);
+	struct gm_pool *pool = gm_shim_pool_at(address);
 	if (!pool)
 		return free_foreign(hook, address, stream, native, start);
 	/* A fence of the stream's context covers the stream. */
@@ -138,9 +139,8 @@ static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream s
 	CUresult result = stream_done(order, context ? gm_shim_driver.cuStreamQuery
 						     : gm_shim_driver.cuStreamSynchronize);
 	if (context && result == CUDA_ERROR_NOT_READY)
-		return free_ours(hook, pool, address, &there, start, BY_OTHER, context->key);
-	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, &there, start, BY_NONE, 0)
-				      : result;
+		return free_ours(hook, pool, address, start, BY_OTHER, context->key);
+	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, start, BY_NONE, 0) : result;
 }
 
 CUresult on_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "log/count.h"
 #include "log/log.h"
 #include "pool/context.h"
 #include "pool/fence.h"
@@ -70,8 +71,9 @@ static inline struct gm_pool *gm_shim_pool_if_any(unsigned ordinal)
 		       : NULL;
 }
 
-/* The pool in whose range `address` lies, and what is there (gm_pool_find); NULL: in none.
- * Lock-free. */
+/* The pool in whose range `address` lies; NULL: in none. Lock-free. */
+struct gm_pool *gm_shim_pool_at(CUdeviceptr address);
+/* Likewise, and what is there (gm_pool_find). */
 struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block);
 
 /* True if `address` is in a live block, within its requested size. False and *ours: in the range of

@@ -13,6 +13,14 @@ static inline uint64_t gm_clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Likewise, up to 10 ms ago, for a fifth of the price. */
+static inline uint64_t gm_clock_coarse_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* CLOCK_REALTIME in nanoseconds, for file headers only. */
 static inline uint64_t gm_clock_wall_ns(void)
 {

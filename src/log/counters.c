@@ -11,6 +11,7 @@
 #include "base/debug.h"
 #include "base/lock.h"
 #include "base/msg.h"
+#include "log/count.h"
 #include "log/fd.h"
 #include "log/page.h"
 #include "log/parts.h"
@@ -22,59 +23,36 @@ const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT] = {
 #undef GM_COUNTER
 };
 
-/* By counter: is it a device's, and 1 + its place in rows of parts; 0: it is in the page alone. */
-static const uint8_t of_device[GM_COUNTER_COUNT] = {
-#define GM_COUNTER(scope, kind, name, unit, help) GM_SCOPE_##scope == GM_SCOPE_DEVICE,
-#include "log/counters.def"
-#undef GM_COUNTER
-};
-static const uint8_t place_of[GM_COUNTER_COUNT] = {
-#define GM_SPLIT(scope, place, name) [GM_C_##name] = 1 + (place),
-#include "log/split.def"
-#undef GM_SPLIT
-};
-
 static struct gm_counter_live own; /* counted in while nothing is shared */
-static _Atomic(struct gm_counter_live *) shown = &own;
+_Atomic(struct gm_counter_live *) gm_count_shown = &own;
 static struct gm_lock parts_lock = GM_LOCK_INIT(GM_RANK_COUNTER); /* of who takes or moves rows */
 static int memfd = -1;
 static struct gm_fd_identity memfd_identity;
 static struct gm_counter_live *memfd_live;
 
-/* The calling thread's rows of parts, by row of the page: 1 + which; SHARED: none was left. */
-static GM_TLS uint16_t mine[GM_PAGE_ROWS];
-#define SHARED (GM_PART_ROWS + 1)
+GM_TLS uint16_t gm_count_mine[GM_PAGE_ROWS];
 
 static inline struct gm_counter_live *live(void)
 {
-	return atomic_load_explicit(&shown, memory_order_acquire);
-}
-
-static inline unsigned row_of(unsigned device, enum gm_counter counter)
-{
-	if (!of_device[counter])
-		return 0;
-	return 1 + (device < GM_COUNTER_DEVICES ? device : GM_COUNTER_DEVICES - 1);
+	return atomic_load_explicit(&gm_count_shown, memory_order_acquire);
 }
 
 static inline _Atomic uint64_t *at(unsigned device, enum gm_counter counter)
 {
-	return &live()->page.value[row_of(device, counter)][counter];
+	return &live()->page.value[gm_count_row(device, counter)][counter];
 }
 
 static void take_parts(unsigned row)
 {
 	gm_lock_take(&parts_lock);
-	mine[row] = (uint16_t)(1 + gm_parts_take(&live()->parts, row));
+	gm_count_mine[row] = (uint16_t)(1 + gm_parts_take(&live()->parts, row));
 	gm_lock_release(&parts_lock);
 }
 
-/* In the page, or for the first time in a row of parts. Apart, so that the other way is short. */
-static __attribute__((noinline)) void add_elsewhere(unsigned device, enum gm_counter counter,
-						    uint64_t n)
+void gm_count_elsewhere(unsigned device, enum gm_counter counter, uint64_t n)
 {
-	unsigned row = row_of(device, counter);
-	if (place_of[counter] && !mine[row]) {
+	unsigned row = gm_count_row(device, counter);
+	if (gm_count_place(counter) && !gm_count_mine[row]) {
 		take_parts(row);
 		gm_counter_add(device, counter, n);
 		return;
@@ -82,30 +60,17 @@ static __attribute__((noinline)) void add_elsewhere(unsigned device, enum gm_cou
 	atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed);
 }
 
-void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n)
-{
-	unsigned place = place_of[counter], which = mine[row_of(device, counter)];
-	if (GM_UNLIKELY(!place || !which || which == SHARED)) {
-		add_elsewhere(device, counter, n);
-		return;
-	}
-	/* Nobody else writes it. */
-	_Atomic uint64_t *part = &live()->parts.of[which - 1].part[place - 1];
-	uint64_t before = atomic_load_explicit(part, memory_order_relaxed);
-	atomic_store_explicit(part, before + n, memory_order_relaxed);
-}
-
 uint64_t gm_counter_change(unsigned device, enum gm_counter counter, uint64_t n)
 {
-	GM_ASSERT(!place_of[counter] && "the sum of a split counter is not known");
+	GM_ASSERT(!gm_count_place(counter) && "the sum of a split counter is not known");
 	return atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed) + n;
 }
 
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value)
 {
 	uint64_t parts[GM_COUNTER_COUNT] = {0};
-	if (place_of[counter])
-		gm_parts_sum(&live()->parts, row_of(device, counter), parts);
+	if (gm_count_place(counter))
+		gm_parts_sum(&live()->parts, gm_count_row(device, counter), parts);
 	atomic_store_explicit(at(device, counter), value - parts[counter], memory_order_relaxed);
 }
 
@@ -132,9 +97,9 @@ static void sum_row(const struct gm_counter_live *from, unsigned row,
 uint64_t gm_counter_get(unsigned device, enum gm_counter counter)
 {
 	uint64_t value[GM_COUNTER_COUNT];
-	if (!place_of[counter])
+	if (!gm_count_place(counter))
 		return atomic_load_explicit(at(device, counter), memory_order_relaxed);
-	sum_row(live(), row_of(device, counter), value);
+	sum_row(live(), gm_count_row(device, counter), value);
 	return value[counter];
 }
 
@@ -198,7 +163,7 @@ void gm_counters_move(struct gm_counter_live *to)
 	copy_page(&from->page, &to->page);
 	gm_parts_describe(&to->parts);
 	gm_parts_copy(&from->parts, &to->parts);
-	atomic_store_explicit(&shown, to, memory_order_release);
+	atomic_store_explicit(&gm_count_shown, to, memory_order_release);
 	gm_lock_release(&parts_lock);
 	if (from == memfd_live)
 		drop_memfd();
@@ -247,10 +212,10 @@ void gm_counters_forget(void)
 {
 	int saved = errno;
 	memset(&own.page, 0, sizeof own.page);
-	memset(mine, 0, sizeof mine);
+	memset(gm_count_mine, 0, sizeof gm_count_mine);
 	gm_parts_forget(&own.parts);
 	gm_lock_init(&parts_lock, GM_RANK_COUNTER);
-	atomic_store_explicit(&shown, &own, memory_order_release);
+	atomic_store_explicit(&gm_count_shown, &own, memory_order_release);
 	drop_memfd();
 	errno = saved;
 }

@@ -40,10 +40,9 @@ struct gm_counter_info {
 
 extern const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT];
 
-/* Process counters ignore `device`. Before gm_counters_open, updates go to a private page. Any
- * thread; no driver call, no lock but at a thread's first count of a device. */
-void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n);
-/* Likewise, and returns what the counter has become. Not for those of split.def. */
+/* gm_counter_add is in count.h. */
+/* Add, and return what the counter has become. Process counters ignore `device`. Not for those of
+ * split.def. */
 uint64_t gm_counter_change(unsigned device, enum gm_counter counter, uint64_t n);
 /* A counter of split.def only while no other thread adds to it: its parts are summed. */
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value);

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "log/counters.h"
+#include "log/count.h"
 #include "log/frag.h"
 #include "log/log.h"
 

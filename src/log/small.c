@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "log/count.h"
 #include "log/writer.h"
 
 #define SAMPLE_SLOTS 5

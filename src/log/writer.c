@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "log/writer.h"
+#include "log/count.h"
 
 #include <errno.h>
 #include <string.h>

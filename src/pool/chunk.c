@@ -124,7 +124,7 @@ uint64_t gm_pool_now(const struct gm_pool *pool)
 {
 	if (pool->config.trim_after == UINT64_MAX)
 		return 0;
-	return pool->config.clock ? pool->config.clock() : gm_clock_ns();
+	return pool->config.clock ? pool->config.clock() : gm_clock_coarse_ns();
 }
 
 /* --- coming and going --- */

@@ -60,10 +60,10 @@ void gm_freed_hand_over(struct gm_pool *pool, struct gm_shelf *shelf)
  * one, or it is due. */
 static uint32_t most_blocks(const struct gm_pool *pool, const struct gm_retired *into)
 {
-	uint64_t there = into->fresh_n;
-	if (there >= GM_RETIRE_BATCH || (pool->n_collecting && there >= GM_RETIRE_BATCH / 2))
+	uint64_t there = into->fresh_n, batch = gm_retired_batch(pool);
+	if (there >= batch || (pool->n_collecting > 1 && there >= batch / 2))
 		there = 0;
-	return GM_RETIRE_BATCH - 1 - (uint32_t)there;
+	return (uint32_t)(batch - 1 - there);
 }
 
 void gm_freed_allow(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_retired *into)
@@ -73,8 +73,9 @@ void gm_freed_allow(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_reti
 		return; /* each is looked at when it is freed */
 	freed->into = into;
 	freed->context = into->context;
+	pool->n_collecting++;
 	freed->most = most_blocks(pool, into);
-	pool->n_collecting += freed->most > 0;
+	pool->n_collecting -= freed->most == 0;
 	freed->share = most_bytes(pool) / (pool->n_collecting ? pool->n_collecting : 1);
 }
 

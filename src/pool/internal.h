@@ -9,7 +9,7 @@
 #include "base/debug.h"
 #include "base/lock.h"
 #include "base/size.h"
-#include "log/counters.h"
+#include "log/count.h"
 #include "log/record.h"
 #include "pool/block.h"
 #include "pool/chunk.h"
@@ -181,7 +181,8 @@ void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_r
 		   uint64_t ns, CUdeviceptr old);
 
 /* retire.c. No lock held: ask for a fence, and count it. */
-CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced);
+CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced,
+		       uint64_t *waited);
 
 /* chunk.c. The time by config.clock; 0 in a pool that is never trimmed. */
 uint64_t gm_pool_now(const struct gm_pool *pool);
@@ -209,7 +210,8 @@ void gm_pool_count_retired(struct gm_pool *pool, uint64_t bytes);
 void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes);
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
-void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin); /* waited for; no lock */
+/* A fence was waited for until now, which it returns. No lock. */
+uint64_t gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin);
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
 
 /* valid.c. The unlocked half of gm_pool_is_valid: under all locks. */

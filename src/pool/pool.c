@@ -145,9 +145,14 @@ void gm_pool_put_back_since(struct gm_pool *pool, struct gm_piece *piece, uint64
 		gm_slab_give(&pool->slabs, extent, piece);
 }
 
+bool gm_pool_reserves(const struct gm_pool *pool, CUdeviceptr address)
+{
+	return address - pool->table.base < pool->table.size;
+}
+
 bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	if (address - pool->table.base >= pool->table.size)
+	if (!gm_pool_reserves(pool, address))
 		return false;
 	gm_table_look(&pool->table, address, out);
 	out->ordinal = pool->config.ordinal;
@@ -250,7 +255,7 @@ static void settle(struct gm_pool *pool, uint64_t context, uint64_t up_to)
 static CUresult fence_and_free(struct gm_pool *pool, struct freeing *f)
 {
 	uint64_t up_to = GM_GET(pool->retirements);
-	f->result = gm_pool_fence(pool, f->block.context, true, &f->fenced);
+	f->result = gm_pool_fence(pool, f->block.context, true, &f->fenced, &f->block.waited);
 	bool passed = f->result == CUDA_SUCCESS && f->fenced == GM_FENCED_PASSED;
 	CUresult result = f->result;
 	if (!passed || !shelve(pool, f))

@@ -81,7 +81,7 @@ struct gm_pool_config {
 	/* May idle memory be moved to other addresses now? Called with no lock held. NULL: yes. */
 	bool (*may_remap)(void *arg);
 	void *may_remap_arg;
-	/* Nanoseconds of a clock that never goes back; NULL: CLOCK_MONOTONIC. */
+	/* Nanoseconds of a clock that never goes back; NULL: CLOCK_MONOTONIC_COARSE. */
 	uint64_t (*clock)(void);
 	/* A chunk became wholly idle, or a block was retired, and there is more of such memory than
 	 * `keep`. Called under the pool's lock, so it may set a flag and no more. NULL: nobody
@@ -99,6 +99,7 @@ struct gm_block {
 	uint64_t context; /* the owner's key, as given to gm_pool_alloc */
 	unsigned ordinal; /* of the pool */
 	bool live;	  /* false: the address is in the pool's range, but in no live block */
+	uint64_t waited;  /* of a free: CLOCK_MONOTONIC when it had waited; 0: it did not wait */
 };
 
 /* Everything the log says about a pool; the definitions stand in gpumem-log(5). */
@@ -159,7 +160,10 @@ CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t
  * nothing. */
 CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
 
-/* True if `address` lies in the pool's range; *out then says what is there. O(1), lock-free, no
+/* True if `address` lies in the pool's range. */
+bool gm_pool_reserves(const struct gm_pool *pool, CUdeviceptr address);
+
+/* Likewise; *out then says what is there. O(1), lock-free, no
  * allocation: safe inside the driver's own callbacks. */
 bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
 

@@ -267,12 +267,18 @@ void gm_retired_poll(struct gm_pool *pool, struct gm_retired *r)
 	look(pool, r, cover(pool, r));
 }
 
+uint32_t gm_retired_batch(const struct gm_pool *pool)
+{
+	unsigned n = pool->n_collecting < GM_RETIRE_CREW ? pool->n_collecting : GM_RETIRE_CREW;
+	return GM_RETIRE_BATCH * (n ? n : 1);
+}
+
 bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
 {
 	const struct gm_pool_config *config = &pool->config;
 	if (!config->defer || !config->defer->record)
 		return false;
-	if (r->fresh_n >= GM_RETIRE_BATCH)
+	if (r->fresh_n >= gm_retired_batch(pool))
 		return true;
 	return (r->fresh_bytes > config->retire / GM_RETIRE_PARTS || is_past_bound(pool)) &&
 	       (r->fresh_n >= GM_RETIRE_LEAST || !r->fences);
@@ -319,15 +325,17 @@ uint64_t gm_retired_glance(struct gm_pool *pool)
 
 /* --- waiting --- */
 
-CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced)
+CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced,
+		       uint64_t *waited)
 {
 	*fenced = GM_FENCED_PASSED;
+	*waited = 0;
 	if (!pool->config.fence)
 		return CUDA_SUCCESS;
 	uint64_t begin = gm_clock_ns();
 	CUresult result = pool->config.fence(pool->config.fence_arg, context, native, fenced);
 	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED)
-		gm_pool_count_fence(pool, begin);
+		*waited = gm_pool_count_fence(pool, begin);
 	return result;
 }
 
@@ -335,7 +343,7 @@ CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum
 static void await(struct gm_pool *pool, struct gm_retired *r)
 {
 	enum gm_fenced fenced;
-	uint64_t epoch = r->epoch, up_to = r->newest, context = r->context;
+	uint64_t epoch = r->epoch, up_to = r->newest, context = r->context, waited;
 	cover(pool, r);
 	if (r->epoch != epoch || r->passed >= up_to)
 		return;
@@ -347,7 +355,7 @@ static void await(struct gm_pool *pool, struct gm_retired *r)
 		return;
 	}
 	gm_pool_unlock(pool);
-	CUresult result = gm_pool_fence(pool, context, false, &fenced);
+	CUresult result = gm_pool_fence(pool, context, false, &fenced, &waited);
 	gm_pool_lock(pool);
 	if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED && r->epoch == epoch)
 		pass(pool, r, up_to);

@@ -14,7 +14,8 @@
 
 #include "pool/pool.h"
 
-#define GM_RETIRE_BATCH 64  /* blocks behind one fence */
+#define GM_RETIRE_BATCH 64  /* blocks behind one fence, */
+#define GM_RETIRE_CREW 8    /* times the shelves that collect, up to so many */
 #define GM_RETIRE_PARTS 8   /* or this part of config.retire bytes, but */
 #define GM_RETIRE_LEAST 2   /* blocks at least, where another fence is yet to pass */
 #define GM_RETIRE_FENCES 64 /* of one context that have not passed */
@@ -45,6 +46,10 @@ struct gm_retired *gm_retired_of(struct gm_pool *pool, uint64_t context);
 
 /* Retire a list of freed blocks, which already count as idle (gm_pool_count_freed); never fails. */
 void gm_retired_add(struct gm_pool *pool, struct gm_retired *retired, struct gm_piece *list);
+
+/* Blocks that make a batch: the more threads free, the more of them, for the driver serves one
+ * thread at a time. */
+uint32_t gm_retired_batch(const struct gm_pool *pool);
 
 /* Is it time for gm_retired_poll, after a free? */
 bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *retired);

@@ -24,10 +24,12 @@ static void change_idle(struct gm_pool *pool, uint64_t by)
 
 void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held, uint64_t n)
 {
-	change(pool, GM_C_requested, size);
-	change(pool, GM_C_handed_out, held);
-	change(pool, GM_C_idle, -held);
-	change(pool, GM_C_live_blocks, n);
+	unsigned device = pool->config.ordinal;
+	_Atomic uint64_t *parts = gm_count_device(device);
+	gm_count_in(parts, device, GM_C_requested, size);
+	gm_count_in(parts, device, GM_C_handed_out, held);
+	gm_count_in(parts, device, GM_C_idle, -held);
+	gm_count_in(parts, device, GM_C_live_blocks, n);
 }
 
 /* --- with the sums of the shelves --- */
@@ -141,10 +143,12 @@ void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes)
 	gm_freed_bound(pool);
 }
 
-void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin)
+uint64_t gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin)
 {
+	uint64_t end = gm_clock_ns();
 	gm_counter_add(pool->config.ordinal, GM_C_fences, 1);
-	gm_counter_add(pool->config.ordinal, GM_C_fence_ns, gm_clock_ns() - begin);
+	gm_counter_add(pool->config.ordinal, GM_C_fence_ns, end - begin);
+	return end;
 }
 
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size)

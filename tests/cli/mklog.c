@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "log/count.h"
 #include "log/frag.h"
 #include "log/log.h"
 

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "log/count.h"
 #include "log/log.h"
 #include "log/read.h"
 

@@ -2,125 +2,7 @@
 /* Deferred reuse: batches, fences that pass one by one, bounds, contexts that go meanwhile. */
 #include "pool/internal.h"
 
-#include "pool_fake.h"
-
-/* Fences are numbered from 1; a test lets them pass up to a number. */
-static struct {
-	struct gm_pool *pool;
-	uintptr_t recorded, passed, dropped;
-	unsigned asks, queries, waits, fences;
-	uint64_t context; /* of the last call */
-	CUresult answer, record, broken;
-	bool none; /* nothing can be running */
-	void (*meanwhile)(void);
-} f;
-
-static void enter(uint64_t context)
-{
-	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
-	f.context = context;
-}
-
-static void interrupt(void)
-{
-	void (*act)(void) = f.meanwhile;
-	f.meanwhile = NULL;
-	if (act)
-		act();
-}
-
-static CUresult ask(void *arg, uint64_t context)
-{
-	(void)arg;
-	enter(context);
-	f.asks++;
-	return f.answer;
-}
-
-static CUresult record(void *arg, uint64_t context, CUevent *fence)
-{
-	(void)arg;
-	enter(context);
-	*fence = NULL;
-	if (f.record == CUDA_SUCCESS && !f.none)
-		*fence = (CUevent)++f.recorded;
-	interrupt();
-	return f.record;
-}
-
-static CUresult passed(void *arg, uint64_t context, CUevent fence)
-{
-	(void)arg;
-	enter(context);
-	f.queries++;
-	CUresult result = (uintptr_t)fence <= f.passed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-	interrupt();
-	return f.broken ? f.broken : result;
-}
-
-static CUresult wait_for(void *arg, uint64_t context, CUevent fence)
-{
-	(void)arg;
-	enter(context);
-	f.waits++;
-	interrupt();
-	if (f.broken == CUDA_SUCCESS && f.passed < (uintptr_t)fence)
-		f.passed = (uintptr_t)fence;
-	return f.broken;
-}
-
-static void drop(void *arg, uint64_t context, CUevent fence)
-{
-	(void)arg;
-	(void)fence;
-	enter(context);
-	f.dropped++;
-}
-
-/* The fence of those that cannot record one. */
-static CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
-{
-	(void)arg;
-	enter(context);
-	GM_ASSERT(!native);
-	f.fences++;
-	*fenced = f.record == CUDA_ERROR_NOT_READY ? GM_FENCED_LATER : GM_FENCED_PASSED;
-	return CUDA_SUCCESS;
-}
-
-static const struct gm_deferral deferral = {ask, record, passed, wait_for, drop, NULL};
-static const struct gm_deferral old_driver = {.ask = ask};
-
-static struct gm_pool *open_with(uint64_t memory, uint64_t retire, const struct gm_deferral *defer)
-{
-	struct gm_pool_config config = {.driver = &fake_driver,
-					.limit = UINT64_MAX,
-					.fence = fence_fake,
-					.defer = defer,
-					.retire = retire,
-					.trim_after = UINT64_MAX};
-	fake_open(memory);
-	memset(&f, 0, sizeof f);
-	gm_pool_create(&config, &f.pool);
-	return f.pool;
-}
-
-static struct gm_pool *open_pool(uint64_t memory, uint64_t retire)
-{
-	return open_with(memory, retire, &deferral);
-}
-
-static void end(const char *name)
-{
-	TAP_OK(fake_valid(f.pool), "%s: valid", name);
-	fake_end(f.pool, name);
-	TAP_IS(f.dropped, f.recorded, "%s: all fences were given back", name);
-}
-
-static uint64_t retired(void)
-{
-	return fake_stats(f.pool).retired;
-}
+#include "retire_fake.h"
 
 /* --- frees --- */
 
@@ -172,30 +54,6 @@ static void batches(void)
 }
 
 /* A batch that has passed is there for the next one, whatever its size. */
-static void batch_on_shelf(uint64_t size)
-{
-	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
-	CUdeviceptr first[GM_RETIRE_BATCH], second[GM_RETIRE_BATCH];
-	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++) {
-		first[i] = fake_alloc(pool, size).base;
-		second[i] = fake_alloc(pool, size).base;
-	}
-	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
-		gm_pool_free(pool, first[i], NULL);
-	f.passed = f.recorded;
-	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
-		gm_pool_free(pool, second[i], NULL);
-	TAP_OK(f.recorded == 2 && gm_shelf_mine(pool)->n == GM_RETIRE_BATCH,
-	       "%llu bytes: a batch comes back to the shelf", (unsigned long long)size);
-	end("a batch on the shelf");
-}
-
-static void free_small(unsigned n)
-{
-	while (n--)
-		gm_pool_free(f.pool, fake_alloc(f.pool, 3000).base, NULL);
-}
-
 static void bound(void)
 {
 	open_pool(GM_GIB, 0);
@@ -236,30 +94,6 @@ static void bound(void)
 	end("a bound in between");
 }
 
-/* What one shelf collects counts, too. */
-static void bound_of_shelves(void)
-{
-	struct gm_pool *pool = open_pool(GM_GIB, 40 * GM_MIB);
-	struct gm_shelf *shelf = gm_shelf_mine(pool);
-	free_small(GM_RETIRE_BATCH / 2);
-	TAP_IS(shelf->freed.n, GM_RETIRE_BATCH / 2 - 1, "frees collect on the shelf");
-	TAP_IS(shelf->freed.bytes, (GM_RETIRE_BATCH / 2 - 1) * 3072, "with their bytes");
-	TAP_OK(fake_valid(pool), "valid");
-	uint64_t bytes = shelf->freed.bytes;
-	gm_pool_free(pool, fake_alloc(pool, 11 * GM_MIB).base, NULL);
-	TAP_OK(shelf->freed.n == 0 && pool->retired == bytes + 3072 + 11 * GM_MIB,
-	       "a block beyond a quarter of the bound brings all to the pool");
-	TAP_IS(f.recorded, 1, "to go behind one fence");
-	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
-	TAP_IS(shelf->freed.bytes, 9 * GM_MIB, "a shorter one does not");
-	gm_pool_free(pool, fake_alloc(pool, 2 * GM_MIB).base, NULL);
-	TAP_OK(shelf->freed.n == 0 && f.recorded == 2, "nor two that are as much");
-	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
-	TAP_OK(shelf->freed.n == 0 && pool->retired > 30 * GM_MIB,
-	       "none collect where they would pass the bound");
-	end("a bound of shelves");
-}
-
 /* --- other threads, and those that the system keeps from running --- */
 
 static uint64_t retired_meanwhile;
@@ -290,42 +124,6 @@ static void held_up(void)
 	TAP_OK(!f.meanwhile && retired_meanwhile <= 2 * 3072, "likewise while one asks");
 	TAP_OK(fake_valid(pool), "valid");
 	end("asking");
-}
-
-static void *free_some(void *arg)
-{
-	free_small(10);
-	return arg;
-}
-
-static void of_another_shelf(void)
-{
-	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
-	pthread_t thread;
-	free_small(10);
-	pthread_create(&thread, NULL, free_some, NULL);
-	pthread_join(thread, NULL);
-	TAP_IS(pool->retired, 2 * 3072, "of two shelves only the first frees are handed over");
-	TAP_OK(fake_valid(pool), "valid");
-	TAP_IS(gm_pool_settle(pool), 20 * 3072, "who settles gets all");
-	free_small(10);
-	pthread_create(&thread, NULL, free_some, NULL);
-	pthread_join(thread, NULL);
-	TAP_IS(retired(), 20 * 3072, "who counts, too");
-	free_small(10);
-	TAP_IS(gm_pool_give_back(pool, 0, true), 32 * GM_MIB, "and who gives back");
-	free_small(5);
-	TAP_IS(gm_pool_context_gone(pool, 1), 0, "what is on a shelf is not alive");
-	TAP_OK(pool->retired == 0 && gm_shelf_mine(pool)->freed.n == 0,
-	       "and goes with its context");
-	TAP_OK(gm_shelf_mine(pool)->freed.most == 0, "of which the shelf takes no more");
-	free_small(5);
-	TAP_IS(gm_pool_free_behind(pool, fake_alloc(pool, 3000).base, 2, NULL), CUDA_SUCCESS,
-	       "a block of another context");
-	TAP_OK(pool->retired == 6 * 3072 && gm_shelf_mine(pool)->freed.n == 0,
-	       "makes the shelf hand over its own");
-	TAP_IS(gm_retired_of(pool, 1)->n, 5, "to the context that they are of");
-	end("shelves");
 }
 
 /* --- allocations --- */
@@ -594,13 +392,8 @@ int main(void)
 {
 	free_returns();
 	batches();
-	batch_on_shelf(3000);
-	batch_on_shelf(60000);
-	batch_on_shelf(3 * GM_MIB);
 	bound();
-	bound_of_shelves();
 	held_up();
-	of_another_shelf();
 	reuse();
 	captures();
 	nothing_runs();
