@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 EXTRA_DIST += tests/tap.h tests/bats.sh tests/lsan.supp
 AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.supp:print_suppressions=0; \
-	export LSAN_OPTIONS;
+	export LSAN_OPTIONS; \
+	GPUMEM_PREWARM=0; export GPUMEM_PREWARM;
 
 include tests/unit/local.mk
 include tests/sim/local.mk

@@ -49,6 +49,17 @@ same_but_said() {
 	same_but_said 'gpumem: GPUMEM_PREWARM: no 512 MiB of device 0 (CUDA_ERROR_OUT_OF_MEMORY)'
 }
 
+@test "a first context has 2 MiB mapped, where the tests do not ask otherwise, and says nothing where it cannot" {
+	[ "$GPUMEM_PREWARM" = 0 ]
+	[ "$(calls cuMemCreate stripes)" -eq 6 ]
+	unset GPUMEM_PREWARM
+	[ "$(calls cuMemCreate stripes)" -eq 7 ]
+	KNOBS=(GPUMEM_LIMIT=1M)
+	preloaded "$PROGRAMS/pressure" fill >/dev/null 2>"$BATS_TEST_TMPDIR/said"
+	grep -q 'out of memory' "$BATS_TEST_TMPDIR/said"
+	! grep PREWARM "$BATS_TEST_TMPDIR/said"
+}
+
 @test "a refused allocation is told in one line, and then more and more rarely" {
 	KNOBS=('GPUMEM_LIMIT=64M')
 	SIM_MEMORY=256M preloaded "$PROGRAMS/pressure" fill >/dev/null 2>"$BATS_TEST_TMPDIR/said"
