@@ -15,7 +15,7 @@
 #define BATCH_MAX 64
 #define BATCH_US 20.0 /* of pairs that are timed together, so that the clock does not count */
 #define THREADS_MAX 64
-#define NEIGHBOURS_BELOW ((size_t)2 << 20)
+#define NEIGHBOURS_BELOW ((size_t)1 << 20)
 #define MIXED 8 /* sizes of the threads of a mixed run: SIZE, 2 SIZE, 4 SIZE ... */
 
 /* One pair on a stream, which the plain calls ignore. */
