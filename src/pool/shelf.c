@@ -225,7 +225,9 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 	gm_lock_take(&shelf->lock);
 	if (is_allowed(shelf, size)) {
 		piece = pop(shelf, held);
-		if (!piece)
+		/* Under config.defer each needs what it waits for and as much again: taking it from
+		 * one another, none would ever have enough. */
+		if (!piece && !pool->config.defer)
 			piece = steal(pool, shelf, held);
 	}
 	if (piece) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Run a suite of measurements on the GPU here, and say which targets are met.
 # Usage: run.sh SUITE RESULTS   Writes RESULTS/DATE-DEVICE-SUITE.csv, after each part what is known so far. Suites: pool.
-# Environment: BENCH_SECONDS (150), the time to take; BENCH_PRELOAD, the library (libgpumem.so beside this script).
+# Environment: BENCH_SECONDS (200), the time to take; BENCH_PRELOAD, the library (libgpumem.so beside this script).
 # Exit status: 0 all targets met; 1 not all; 2 usage; 77 no GPU.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
