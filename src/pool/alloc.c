@@ -75,10 +75,11 @@ static void hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_pie
 }
 
 /* A shelved block, idle memory, or more memory. */
-static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t context,
 		     struct gm_piece **piece)
 {
 	CUresult result = CUDA_SUCCESS;
+	gm_retired_restock(pool, shelf, context);
 	*piece = gm_shelf_take(pool, shelf, size, held_for(size));
 	if (*piece)
 		return CUDA_SUCCESS;
@@ -106,7 +107,7 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 		return CUDA_SUCCESS;
 	}
 	gm_pool_lock(pool);
-	CUresult result = find(pool, shelf, size, &piece);
+	CUresult result = find(pool, shelf, size, context, &piece);
 	if (piece) {
 		hand_out(pool, shelf, piece, size, context);
 		gm_piece_copy(piece, pool->config.ordinal, out);

@@ -56,14 +56,11 @@ void gm_freed_hand_over(struct gm_pool *pool, struct gm_shelf *shelf)
 		gm_retired_add(pool, shelf->freed.into, list);
 }
 
-/* As many as make a batch with what is there; a batch of its own where other shelves see to that
- * one, or it is due. */
+/* As many as make a batch with what is there; another batch, if that is one. */
 static uint32_t most_blocks(const struct gm_pool *pool, const struct gm_retired *into)
 {
 	uint64_t there = into->fresh_n, batch = gm_retired_batch(pool);
-	if (there >= batch || (pool->n_collecting > 1 && there >= batch / 2))
-		there = 0;
-	return (uint32_t)(batch - 1 - there);
+	return (uint32_t)(batch - 1 - (there < batch ? there : 0));
 }
 
 void gm_freed_allow(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_retired *into)

@@ -74,7 +74,7 @@ struct gm_pool {
 	struct gm_peer peers[GM_PEERS];
 	unsigned n_peers;
 	uint64_t access;	     /* generation: grows with each grant and revocation */
-	struct gm_retired *retirees; /* by context */
+	struct gm_retired *retirees; /* by shelf and context */
 	_Atomic uint64_t
 		retirements;   /* how many there were; numbers them; also read without the lock */
 	unsigned n_collecting; /* shelves */

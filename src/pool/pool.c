@@ -202,10 +202,11 @@ static bool shelve(struct gm_pool *pool, const struct freeing *f)
  * to this thread's shelf. */
 static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 {
-	struct gm_retired *retired = gm_retired_of(pool, f->context);
+	struct gm_retired *retired = gm_retired_of(pool, f->shelf, f->context);
 	if (!retired)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	gm_pool_count_freed(pool, f->block.size, f->block.held);
+	set_state(f->piece, GM_RETIRED);
 	f->piece->next = NULL;
 	gm_lock_take(&f->shelf->lock);
 	gm_freed_hand_over(pool, f->shelf);
@@ -215,7 +216,7 @@ static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 	if (!gm_retired_due(pool, retired))
 		return CUDA_SUCCESS;
 	gm_retired_poll(pool, retired);
-	gm_shelf_put_idle(pool, f->shelf, gm_retired_take(pool, retired));
+	gm_retired_restock(pool, f->shelf, f->context);
 	gm_retired_poll_others(pool, retired);
 	return CUDA_SUCCESS;
 }

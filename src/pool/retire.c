@@ -15,12 +15,18 @@ struct gm_retire_fence {
 	struct gm_retire_fence *next;
 };
 
-/* --- the contexts --- */
+/* --- the shelves and contexts --- */
 
-static struct gm_retired *find(const struct gm_pool *pool, uint64_t context)
+static bool is_of(const struct gm_retired *r, uint64_t context)
+{
+	return r->used && r->context == context;
+}
+
+static struct gm_retired *find(const struct gm_pool *pool, const struct gm_shelf *shelf,
+			       uint64_t context)
 {
 	struct gm_retired *r = pool->retirees;
-	while (r && !(r->used && r->context == context))
+	while (r && !(r->shelf == shelf && is_of(r, context)))
 		r = r->next;
 	return r;
 }
@@ -48,15 +54,17 @@ static void clear(struct gm_retired *r)
 	r->epoch++;
 }
 
-struct gm_retired *gm_retired_of(struct gm_pool *pool, uint64_t context)
+struct gm_retired *gm_retired_of(struct gm_pool *pool, const struct gm_shelf *shelf,
+				 uint64_t context)
 {
-	struct gm_retired *r = find(pool, context);
+	struct gm_retired *r = find(pool, shelf, context);
 	if (GM_LIKELY(r != NULL))
 		return r;
 	r = find_unused(pool);
 	if (!r)
 		return NULL;
 	clear(r);
+	r->shelf = shelf;
 	r->context = context;
 	r->used = true;
 	return r;
@@ -79,9 +87,6 @@ static void note(const struct gm_pool *pool, const struct gm_piece *piece)
 
 static void add_one(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *piece)
 {
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_RETIRED);
-	gm_piece_end(piece);
 	piece->retired_at = r->newest = ++pool->retirements;
 	*r->last = piece;
 	r->last = &piece->next;
@@ -104,11 +109,11 @@ void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_piece 
 	gm_pool_trim_retired(pool);
 }
 
-struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r)
+struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r, uint64_t most)
 {
 	struct gm_piece *list = r->first, **end = &r->first;
 	uint64_t bytes = 0;
-	for (; *end && (*end)->retired_at <= r->passed; end = &(*end)->next) {
+	for (; most && *end && (*end)->retired_at <= r->passed; end = &(*end)->next, most--) {
 		bytes += GM_GET((*end)->held);
 		r->n--;
 	}
@@ -125,7 +130,8 @@ struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r)
 static uint64_t put_back(struct gm_pool *pool, struct gm_retired *r)
 {
 	uint64_t bytes = 0;
-	for (struct gm_piece *piece = gm_retired_take(pool, r), *next; piece; piece = next) {
+	for (struct gm_piece *piece = gm_retired_take(pool, r, UINT64_MAX), *next; piece;
+	     piece = next) {
 		next = piece->next;
 		bytes += GM_GET(piece->held);
 		gm_pool_put_back(pool, piece);
@@ -273,6 +279,17 @@ uint32_t gm_retired_batch(const struct gm_pool *pool)
 	return GM_RETIRE_BATCH * (n ? n : 1);
 }
 
+void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context)
+{
+	struct gm_retired *r = find(pool, shelf, context);
+	if (!r || !r->n)
+		return;
+	uint64_t most = is_past_bound(pool) ? UINT64_MAX : gm_retired_batch(pool);
+	struct gm_piece *list = gm_retired_take(pool, r, most);
+	if (list)
+		gm_shelf_put_idle(pool, shelf, list);
+}
+
 bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
 {
 	const struct gm_pool_config *config = &pool->config;
@@ -386,24 +403,29 @@ uint64_t gm_pool_settle(struct gm_pool *pool)
 
 void gm_retired_passed(struct gm_pool *pool, uint64_t context, uint64_t up_to)
 {
-	struct gm_retired *r = find(pool, context);
-	if (!r || !r->n)
-		return;
-	pass(pool, r, up_to);
-	put_back(pool, r);
+	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
+		if (!is_of(r, context) || !r->n)
+			continue;
+		pass(pool, r, up_to);
+		put_back(pool, r);
+	}
 }
 
 /* --- ends --- */
 
 void gm_retired_gone(struct gm_pool *pool, uint64_t context)
 {
-	struct gm_retired *r = find(pool, context);
-	if (!r)
-		return;
-	struct gm_retire_fence *fences = r->fences;
-	r->passed = UINT64_MAX;
-	put_back(pool, r);
-	clear(r);
+	struct gm_retire_fence *fences = NULL, **last = &fences;
+	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
+		if (!is_of(r, context))
+			continue;
+		*last = r->fences;
+		while (*last)
+			last = &(*last)->next;
+		r->passed = UINT64_MAX;
+		put_back(pool, r);
+		clear(r);
+	}
 	for (struct gm_retire_fence *next; fences; fences = next) {
 		next = fences->next;
 		let_go(pool, fences);

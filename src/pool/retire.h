@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Retired blocks: freed, but the GPU may still be using them. Each context has a list of its own,
- * in the order of the frees, which are numbered, and a queue of fences. A fence was recorded after
- * the free with the number `up_to`, so when it has passed all up to that one can be used again. One
- * fence serves many blocks: it is recorded when there are enough of them (GM_RETIRE_BATCH, or bytes
- * in proportion to config.retire), when an allocation finds nothing, or when somebody settles.
+ * Retired blocks: freed, but the GPU may still be using them. What the threads of a shelf
+ * retired of a context is a list of its own, in the order of the frees, which are numbered, with a
+ * queue of fences: threads that free at once get their own blocks back, warm in their caches. A
+ * fence was recorded after the free with the number `up_to`, so when it has passed all up to that
+ * one can be used again. One fence serves many blocks: it is recorded when there are enough of them
+ * (GM_RETIRE_BATCH, or bytes in proportion to config.retire), when an allocation finds nothing, or
+ * when somebody settles.
  *
  * All of this is called under the pool's lock. What says so drops it around driver calls and holds
  * it again when it returns. Lists of pieces are linked through piece->next and end with NULL.
@@ -22,10 +24,12 @@
 
 struct gm_piece;
 struct gm_retire_fence;
+struct gm_shelf;
 
-/* What one context has retired. Lives as long as the pool; another context takes it over when its
- * own one is gone. */
+/* What one shelf has retired of one context. Lives as long as the pool; another context takes it
+ * over when its own one is gone. */
 struct gm_retired {
+	const struct gm_shelf *shelf;
 	uint64_t context;
 	bool used;
 	struct gm_piece *first, **last; /* oldest first */
@@ -41,10 +45,12 @@ struct gm_retired {
 	struct gm_retired *next;
 };
 
-/* What `context` has retired; NULL: no host memory for it. */
-struct gm_retired *gm_retired_of(struct gm_pool *pool, uint64_t context);
+/* What `shelf` has retired of `context`; NULL: no host memory for it. */
+struct gm_retired *gm_retired_of(struct gm_pool *pool, const struct gm_shelf *shelf,
+				 uint64_t context);
 
-/* Retire a list of freed blocks, which already count as idle (gm_pool_count_freed); never fails. */
+/* Retire a list of freed blocks, which are GM_RETIRED and count as idle (gm_pool_count_freed)
+ * already; never fails. */
 void gm_retired_add(struct gm_pool *pool, struct gm_retired *retired, struct gm_piece *list);
 
 /* Blocks that make a batch: the more threads free, the more of them, for the driver serves one
@@ -58,14 +64,19 @@ bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *retired
  * for nothing; drops the lock. */
 void gm_retired_poll(struct gm_pool *pool, struct gm_retired *retired);
 
-/* Likewise for all contexts but this one while more than config.retire is retired, and put back
+/* Likewise for all others while more than config.retire is retired, and put back
  * what has passed. */
 void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but);
 
-/* The blocks whose fences have passed, taken out of the list; they count as idle from here on, so
- * the caller puts each back (gm_pool_put_back) or keeps it elsewhere before it lets go of the lock.
+/* The `most` oldest blocks whose fences have passed, taken out of the list; they count as idle from
+ * here on, so the caller puts each back (gm_pool_put_back) or keeps it elsewhere before it lets go
+ * of the lock.
  */
-struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *retired);
+struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *retired, uint64_t most);
+
+/* What the shelf has retired of `context` comes back to it as far as fences are known to have
+ * passed: a batch at a time, past config.retire all of it. */
+void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context);
 
 /* A fence that was asked for after the retirement number `up_to` (of pool->retirements) has passed
  * for the context: put back what that settles. Drops the lock. */

@@ -117,7 +117,7 @@ void bench_first(char **words)
 struct crew {
 	pair_fn *pair;
 	pthread_barrier_t begin;
-	atomic_bool stop;
+	atomic_bool count, stop;
 };
 
 struct worker {
@@ -137,6 +137,8 @@ static void *work(void *arg)
 	time_pairs(crew->pair, worker->size, stream, WARM_PAIRS);
 	BENCH_MUST(cudaStreamSynchronize(stream));
 	pthread_barrier_wait(&crew->begin);
+	while (!atomic_load_explicit(&crew->count, memory_order_relaxed))
+		crew->pair(worker->size, stream);
 	double begin = bench_now();
 	do {
 		crew->pair(worker->size, stream);
@@ -149,7 +151,14 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Pairs a second of all threads together. */
+static void sleep_us(uint64_t time)
+{
+	struct timespec t = {(time_t)(time / 1000000), (long)(time % 1000000) * 1000};
+	nanosleep(&t, NULL);
+}
+
+/* Pairs a second of all threads together, after they have made pairs together for twice the time:
+ * only then the memory is there that all of them need at once. */
 void bench_threads(char **words)
 {
 	static struct worker workers[THREADS_MAX];
@@ -161,6 +170,7 @@ void bench_threads(char **words)
 	double rate = 0;
 	BENCH_MUST(n == 0 || n > THREADS_MAX);
 	crew.pair = pair_of(words[1]);
+	atomic_store(&crew.count, false);
 	atomic_store(&crew.stop, false);
 	BENCH_MUST(pthread_barrier_init(&crew.begin, NULL, (unsigned)n + 1));
 	for (uint64_t i = 0; i < n; i++) {
@@ -168,8 +178,9 @@ void bench_threads(char **words)
 		BENCH_MUST(pthread_create(&threads[i], NULL, work, &workers[i]));
 	}
 	pthread_barrier_wait(&crew.begin);
-	struct timespec until = {(time_t)(time / 1000000), (long)(time % 1000000) * 1000};
-	nanosleep(&until, NULL);
+	sleep_us(2 * time);
+	atomic_store(&crew.count, true);
+	sleep_us(time);
 	atomic_store(&crew.stop, true);
 	for (uint64_t i = 0; i < n; i++) {
 		BENCH_MUST(pthread_join(threads[i], NULL));

@@ -76,7 +76,8 @@ static void of_another_shelf(void)
 	       "a block of another context");
 	TAP_OK(pool->retired == 6 * 3072 && gm_shelf_mine(pool)->freed.n == 0,
 	       "makes the shelf hand over its own");
-	TAP_IS(gm_retired_of(pool, 1)->n, 5, "to the context that they are of");
+	TAP_IS(gm_retired_of(pool, gm_shelf_mine(pool), 1)->n, 5,
+	       "to the context that they are of");
 	end("shelves");
 }
 
@@ -105,6 +106,43 @@ static void crew(void)
 	end("a crew");
 }
 
+static unsigned stocked;
+
+static void *stock(void *arg)
+{
+	*(CUdeviceptr *)arg = fake_alloc(f.pool, 3000).base;
+	stocked = gm_shelf_mine(f.pool)->n;
+	return NULL;
+}
+
+/* What a thread freed comes back to it, however much another one needs. */
+static void own(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	CUdeviceptr blocks[4 * GM_RETIRE_BATCH];
+	struct gm_retired *mine;
+	pthread_t thread;
+	for (unsigned i = 0; i < 4 * GM_RETIRE_BATCH; i++)
+		blocks[i] = fake_alloc(pool, 3000).base;
+	for (unsigned i = 0; i < 4 * GM_RETIRE_BATCH; i++)
+		gm_pool_free(pool, blocks[i], NULL);
+	TAP_OK(f.recorded == 4 && gm_shelf_mine(pool)->n == 0, "four batches are freed");
+	f.passed = f.recorded;
+	gm_pool_lock(pool);
+	mine = gm_retired_of(pool, gm_shelf_mine(pool), 1);
+	gm_retired_poll(pool, mine);
+	gm_pool_unlock(pool);
+	pthread_create(&thread, NULL, stock, &blocks[0]);
+	pthread_join(thread, NULL);
+	TAP_OK(stocked == 0 && mine->n == 4 * GM_RETIRE_BATCH, "none goes to another thread,");
+	blocks[1] = fake_alloc(pool, 3000).base;
+	TAP_IS(gm_shelf_mine(pool)->n, gm_retired_batch(pool) - 1,
+	       "and a batch to this one at its next need");
+	gm_pool_free(pool, blocks[0], NULL);
+	gm_pool_free(pool, blocks[1], NULL);
+	end("one's own");
+}
+
 int main(void)
 {
 	batch_on_shelf(3000);
@@ -113,5 +151,6 @@ int main(void)
 	bound_of_shelves();
 	of_another_shelf();
 	crew();
+	own();
 	return tap_done();
 }

@@ -105,8 +105,9 @@ static void lists(const struct gm_block *large, const struct gm_block *small)
 	WRONG(pool->chunks->access, pool->access + 1, "access has a generation that was");
 	WRONG(pool->chunks->size, 0, "extents are mapped");
 	WRONG(pool->chunks->after->before, NULL, "chunks are linked both ways");
-	WRONG(gm_retired_of(pool, 1)->last, &nowhere, "retired blocks are listed");
-	WRONG(gm_retired_of(pool, 1)->n, 1, "retired blocks are listed");
+	WRONG(gm_retired_of(pool, gm_shelf_mine(pool), 1)->last, &nowhere,
+	      "retired blocks are listed");
+	WRONG(gm_retired_of(pool, gm_shelf_mine(pool), 1)->n, 1, "retired blocks are listed");
 	WRONG(pool->mapped_peak, 0, "peaks are not below what is");
 	WRONG(pool->config.limit, pool->mapped - 1, "no more is mapped than the limit");
 }

@@ -270,7 +270,7 @@ static void gone(void)
 		f.meanwhile = go;
 		gm_pool_lock(pool);
 		if (i < 2)
-			gm_retired_poll(pool, gm_retired_of(pool, 1));
+			gm_retired_poll(pool, gm_retired_of(pool, gm_shelf_mine(pool), 1));
 		else
 			gm_retired_settle(pool);
 		gm_pool_unlock(pool);
@@ -294,6 +294,7 @@ static struct gm_piece *collected(struct gm_pool *pool, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct gm_piece *piece = gm_table_live(&pool->table, blocks[i].base);
 		gm_pool_count_freed(pool, 3000, blocks[i].held);
+		GM_SET(piece->state, GM_RETIRED);
 		piece->next = list;
 		list = piece;
 	}
@@ -303,13 +304,14 @@ static struct gm_piece *collected(struct gm_pool *pool, unsigned n)
 static void lists(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
-	struct gm_retired *r = gm_retired_of(pool, 9);
+	struct gm_retired *r = gm_retired_of(pool, gm_shelf_mine(pool), 9);
 	struct gm_piece *first = collected(pool, 100), *second;
 	gm_pool_lock(pool);
 	gm_retired_add(pool, r, first);
 	TAP_OK(gm_retired_due(pool, r), "a list of blocks is retired at once");
 	gm_retired_poll(pool, r);
-	TAP_OK(!gm_retired_due(pool, r) && !gm_retired_take(pool, r), "behind one fence");
+	TAP_OK(!gm_retired_due(pool, r) && !gm_retired_take(pool, r, UINT64_MAX),
+	       "behind one fence");
 	gm_pool_unlock(pool);
 	TAP_IS(retired(), 100 * 3072, "all of it");
 	TAP_OK(fake_valid(pool), "valid");
@@ -318,7 +320,7 @@ static void lists(void)
 	gm_retired_add(pool, r, second);
 	f.passed = 1;
 	gm_retired_poll(pool, r);
-	struct gm_piece *list = gm_retired_take(pool, r);
+	struct gm_piece *list = gm_retired_take(pool, r, UINT64_MAX);
 	unsigned n = 0;
 	for (struct gm_piece *piece = list, *next; piece; piece = next, n++) {
 		next = piece->next;
