@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Policy `granule`: every granule is cut into slots of one size class, or is part of a run.
+ *
+ *   class    16 B, 32 B, then 1.5 and 2 times each power of two, up to 1 MiB; above: runs of granules
+ *   slot     one allocation; a bit of the granule's bitmap, set while in use. The bitmap lies in the
+ *            granule's first slots, or, where at most 256 slots fit, in its slab record
+ *   shard    one granule that a class hands out from at present; lanes spread over the shards of
+ *            their class by multiprocessor, and a class that owns more granules has more shards
+ *   active   a granule that is some shard's
+ *   roomy    not active, at least 1/8 free; ragged: not active, not full; empty: nothing in use. An
+ *            empty granule stays its class's until another class, or the host, needs it
+ *
+ * The lanes of a warp that want the same class reserve their slots together: one addition to the
+ * granule's count and cursor. What is reserved exists, so each then finds a bit, as a rule the
+ * cursor's own. The cursor makes a fresh granule a bump allocator (Gallatin: McCoy, Pandey, PPoPP
+ * 2024); the count, changed by one word with it, tells when a granule is empty and can become
+ * another class's, and its bits are reused one by one (chunk masks of Ouroboros: Winter et al., ICS
+ * 2020; slabs of LLVM's GPU allocator).
+ */
+#ifndef GM_HEAP_DEVICE_GRANULE_H
+#define GM_HEAP_DEVICE_GRANULE_H
+
+#include "heap/device/span.h"
+
+enum {
+	GM_CLASSES = 32,
+	GM_SHARDS = 2048,	/* of a class, at most; a power of two */
+	GM_SLAB_BITS = 256,	/* bitmap in the slab record up to this many slots */
+	GM_RUN = 63,		/* class number, plus 1, of the head of a run */
+};
+
+/* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; above, the
+ * cursor. A reservation that comes too late counts there for a moment, whatever the granule is. */
+#define GM_USED(state) ((uint32_t)(state)&0xfffff)
+#define GM_CLASS(state) ((uint32_t)(state) >> 20 & 63)
+#define GM_CLASS_IS(class_plus_1) ((uint64_t)(class_plus_1) << 20)
+#define GM_ACTIVE (1ull << 26)
+
+#define GM_SHARD_BUSY 0xffffffffu /* a lane is putting another granule there */
+#define GM_NO_SHARD 0xffffffffu
+
+struct gm_slab {
+	uint64_t state;
+	uint32_t run; /* granules of a run, in its head */
+	uint32_t pad[5];
+	uint32_t bits[GM_SLAB_BITS / 32];
+};
+
+struct gm_granule_class {
+	uint32_t slots;	    /* usable ones of a granule */
+	uint32_t header;    /* bytes before the first */
+	uint32_t shards;    /* in use: a power of two */
+	uint32_t granules;  /* owned */
+	uint32_t dry;	    /* heap.epoch + 1 when the last search found nothing; 0: one may */
+	uint32_t pad[11];
+	struct gm_bits roomy, ragged;
+	uint32_t shard[GM_SHARDS]; /* granule + 1; 0: none yet */
+};
+
+struct gm_granules {
+	struct gm_granule_class class_[GM_CLASSES];
+	struct gm_slab *slab;
+	struct gm_bits empty; /* not active, and nothing in use: any class may have them */
+};
+
+/* Octave and half of it: 2 * floor(log2(last byte)) + (in its upper half). There is no 24. */
+GM_DEVICE uint32_t gm_granule_class_of(size_t size)
+{
+	uint64_t last = (size < 16 ? 16 : size) - 1;
+	uint32_t octave = gm_log2(last);
+	uint32_t v = octave << 1 | ((uint32_t)(last >> (octave - 1)) & 1);
+	return v <= 7 ? 0 : v <= 9 ? 1 : v - 8;
+}
+
+/* Class c's slots are 3 or 4 (the parts) << shift bytes. */
+GM_DEVICE uint32_t gm_granule_shift(uint32_t c)
+{
+	return c == 0 ? 2 : (c >> 1) + 3;
+}
+
+GM_DEVICE uint32_t gm_granule_parts(uint32_t c)
+{
+	return c == 0 ? 4 : 3 + (c & 1);
+}
+
+GM_DEVICE uint32_t gm_granule_size(uint32_t c)
+{
+	return gm_granule_parts(c) << gm_granule_shift(c);
+}
+
+GM_DEVICE struct gm_granules *gm_granules_of(struct gm_heap *heap)
+{
+	return (struct gm_granules *)heap->policy;
+}
+
+GM_DEVICE uint32_t *gm_granule_bits(struct gm_heap *heap, struct gm_slab *slab, uint32_t granule,
+				    uint32_t header)
+{
+	return header ? (uint32_t *)gm_span_address(heap, granule) : slab->bits;
+}
+
+/* Change the state of a granule that is nobody else's, but for late reservations. */
+GM_DEVICE void gm_slab_become(struct gm_slab *slab, uint64_t state)
+{
+	uint64_t old = gm_load64(&slab->state), seen;
+	while ((seen = gm_cas64(&slab->state, old, (old & 0xfffff) | state)) != old)
+		old = seen;
+}
+
+/* --- what a granule becomes when slots of it came free --- */
+
+/* Make an empty granule nobody's; false: it is in use again, or another lane did. */
+GM_DEVICE bool gm_slab_retire(struct gm_heap *heap, uint32_t granule)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	uint64_t state = gm_load64(&all->slab[granule].state);
+	uint32_t c = GM_CLASS(state) - 1;
+	if (c >= GM_CLASSES || GM_USED(state) != 0 || state & GM_ACTIVE ||
+	    gm_cas64(&all->slab[granule].state, state, 0) != state)
+		return false;
+	gm_bits_remove(&all->class_[c].ragged, granule);
+	gm_bits_remove(&all->class_[c].roomy, granule);
+	gm_add32(&all->class_[c].granules, ~0u);
+	return true;
+}
+
+/* `before` slots were in use, now it is `now`, and the granule is no shard's. */
+GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32_t c,
+				  uint32_t before, uint32_t now)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	struct gm_granule_class *class_ = &all->class_[c];
+	uint32_t slots = class_->slots, roomy = slots - (slots >> 3);
+	if (before > roomy && now <= roomy)
+		gm_bits_put(&class_->roomy, granule);
+	if (before >= slots && now < slots)
+		gm_bits_put(&class_->ragged, granule);
+	if (now == 0)
+		gm_bits_put(&all->empty, granule);
+}
+
+/* Take `count` off the slots in use or reserved; the bits are clear already. */
+GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t count)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	uint64_t old = gm_add64_release(&all->slab[granule].state, 0ull - count);
+	uint32_t c = GM_CLASS(old) - 1, used = GM_USED(old), now = used - count;
+	if (c >= GM_CLASSES)
+		return;
+	struct gm_granule_class *class_ = &all->class_[c];
+	uint32_t slots = gm_load32_cached(&class_->slots), roomy = slots - (slots >> 3);
+	if (gm_load32(&class_->dry) != 0)
+		gm_store32(&class_->dry, 0);
+	if (!(old & GM_ACTIVE) &&
+	    (now == 0 || (used > roomy && now <= roomy) || (used >= slots && now < slots)))
+		gm_slab_offer(heap, granule, c, used, now);
+}
+
+/* --- another granule for a shard --- */
+
+GM_DEVICE void gm_granule_deactivate(struct gm_heap *heap, uint32_t granule, uint32_t c)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	uint64_t old = gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
+	if (GM_USED(old) < all->class_[c].slots)
+		gm_slab_offer(heap, granule, c, ~0u, GM_USED(old));
+}
+
+/* Make a granule out of a set of the class active; GM_NO_GRANULE: there is none. */
+GM_DEVICE uint32_t gm_granule_claim(struct gm_heap *heap, const struct gm_bits *set, uint32_t c,
+				    uint32_t seed)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	for (;;) {
+		uint32_t granule = gm_bits_take(set, heap->summaries, seed);
+		if (granule == GM_NO_GRANULE)
+			return granule;
+		uint64_t *word = &all->slab[granule].state, state = gm_load64(word);
+		/* The bit may be from an earlier life: then it is dropped. */
+		while (GM_CLASS(state) == c + 1 && !(state & GM_ACTIVE)) {
+			uint64_t seen = gm_cas64(word, state, state | GM_ACTIVE);
+			if (seen == state)
+				return granule;
+			state = seen;
+		}
+	}
+}
+
+/* The class owns one granule more: a shard for each. */
+GM_DEVICE void gm_granule_more_shards(struct gm_granule_class *class_)
+{
+	uint32_t granules = gm_add32(&class_->granules, 1) + 1, shards = gm_load32(&class_->shards);
+	if (shards < GM_SHARDS && granules > shards)
+		gm_cas32(&class_->shards, shards, shards * 2);
+}
+
+/* A granule that no class holds, or holds empty. */
+GM_DEVICE uint32_t gm_granule_fresh(struct gm_heap *heap, uint32_t seed)
+{
+	uint32_t granule = gm_span_take_one(heap, seed);
+	while (granule == GM_NO_GRANULE) {
+		uint32_t empty = gm_bits_take(&gm_granules_of(heap)->empty, heap->summaries, seed);
+		if (empty == GM_NO_GRANULE)
+			return empty;
+		if (gm_slab_retire(heap, empty))
+			granule = empty;
+	}
+	return granule;
+}
+
+/* A shard of the class whose granule still has a slot, or GM_NO_SHARD. */
+GM_DEVICE uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	struct gm_granule_class *class_ = &all->class_[c];
+	uint32_t slots = class_->slots, shards = gm_load32(&class_->shards);
+	for (uint32_t s = 0; s < shards; s++) {
+		uint32_t seen = gm_load32(&class_->shard[s]);
+		if (seen == GM_SHARD_BUSY)
+			return s;
+		if (seen && GM_USED(gm_load64(&all->slab[seen - 1].state)) < slots)
+			return s;
+	}
+	return GM_NO_SHARD;
+}
+
+/* By one lane, with the shard marked busy: find it a granule. */
+GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32_t seed, bool *fresh)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t granule = gm_granule_claim(heap, &class_->roomy, c, seed);
+	if (granule != GM_NO_GRANULE)
+		return granule;
+	granule = gm_granule_fresh(heap, seed);
+	*fresh = granule != GM_NO_GRANULE;
+	return *fresh ? granule : gm_granule_claim(heap, &class_->ragged, c, seed);
+}
+
+/* Clear the bitmap of a fresh granule, with all lanes of `mask`. */
+GM_DEVICE_SLOW void gm_granule_clear(struct gm_heap *heap, uint32_t c, uint32_t granule, uint32_t mask)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t header = all->class_[c].header;
+	uint32_t words = header ? (all->class_[c].slots + 31) >> 5 : GM_SLAB_BITS / 32;
+	uint32_t *bits = gm_granule_bits(heap, &all->slab[granule], granule, header);
+	for (uint32_t w = gm_rank(mask); w < words; w += gm_popc(mask))
+		gm_store32(&bits[w], 0);
+	gm_syncwarp(mask);
+}
+
+/* Nothing was found for class `c`: another shard's rest, or more memory, or GM_NO_SHARD. */
+GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t s)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t epoch = gm_load32(&heap->epoch);
+	if (gm_load32(&class_->dry) != epoch + 1) {
+		gm_store32(&class_->dry, epoch + 1);
+		uint32_t other = gm_granule_other_shard(heap, c);
+		if (other != GM_NO_SHARD) {
+			gm_store32(&class_->dry, 0);
+			return other;
+		}
+	}
+	return gm_span_grow(heap, 1) ? s : GM_NO_SHARD;
+}
+
+/*
+ * Shard `s` of class `c` had `seen`, which is used up: give it another granule. All lanes of `mask`
+ * come, with the same arguments. Answers the shard to try next, or GM_NO_SHARD: the class has
+ * nothing left.
+ */
+GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t seen,
+					   uint32_t mask)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	struct gm_granule_class *class_ = &all->class_[c];
+	uint32_t granule = GM_NO_GRANULE, leader = gm_leader(mask), next = s;
+	bool fresh = false;
+	if (gm_lane() == leader) {
+		if (gm_load32(&class_->dry) == gm_load32(&heap->epoch) + 1) {
+			next = gm_granule_exhausted(heap, c, s);
+		} else if (seen == GM_SHARD_BUSY ||
+			   gm_cas32(&class_->shard[s], seen, GM_SHARD_BUSY) != seen) {
+			next = (s + 1) & (gm_load32(&class_->shards) - 1);
+			gm_pause(20);
+		} else if ((granule = gm_granule_find(heap, c, s, &fresh)) == GM_NO_GRANULE) {
+			gm_store32_release(&class_->shard[s], seen);
+			next = gm_granule_exhausted(heap, c, s);
+		}
+	}
+	granule = gm_shfl32(mask, granule, leader);
+	if (granule == GM_NO_GRANULE)
+		return gm_shfl32(mask, next, leader);
+	if (gm_shfl32(mask, fresh, leader))
+		gm_granule_clear(heap, c, granule, mask);
+	if (gm_lane() == leader) {
+		if (fresh) {
+			gm_slab_become(&all->slab[granule], GM_CLASS_IS(c + 1) | GM_ACTIVE);
+			gm_granule_more_shards(class_);
+		}
+		gm_store32_release(&class_->shard[s], granule + 1);
+		if (seen)
+			gm_granule_deactivate(heap, seen - 1, c);
+	}
+	return s;
+}
+
+/* --- allocation --- */
+
+/*
+ * Reserve up to `count` slots of the granule in shard `s`: answers the granule, how many, and where
+ * the cursor stood. `*seen` is what the shard held.
+ */
+GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t count,
+				      uint32_t *seen, uint32_t *cursor)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	*seen = gm_load32_acquire(&all->class_[c].shard[s]);
+	if (*seen == 0 || *seen == GM_SHARD_BUSY)
+		return 0;
+	uint32_t granule = *seen - 1, slots = gm_load32_cached(&all->class_[c].slots), got = 0;
+	uint64_t old = gm_add64_acquire(&all->slab[granule].state, (uint64_t)count << 32 | count);
+	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
+		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
+	*cursor = (uint32_t)(old >> 32);
+	if (got < count)
+		gm_slab_drop(heap, granule, count - got);
+	return got;
+}
+
+/* Some other bit than the one at `at`, which was taken: a reserved one exists. */
+GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32_t at)
+{
+	uint32_t words = (slots + 31) >> 5, w = at >> 5;
+	for (;;) {
+		uint32_t free = ~gm_load32(&bits[w]);
+		if (w == words - 1 && slots & 31)
+			free &= (1u << (slots & 31)) - 1;
+		while (free) {
+			uint32_t above = free >> (at & 31) << (at & 31);
+			uint32_t bit = gm_ctz(above ? above : free);
+			uint32_t old = gm_or32(&bits[w], 1u << bit);
+			if (!(old >> bit & 1))
+				return w << 5 | bit;
+			free &= ~old & ~(1u << bit);
+		}
+		w = w + 1 == words ? 0 : w + 1;
+	}
+}
+
+/* The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once. */
+GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t cursor, uint32_t mask)
+{
+	uint32_t at = (cursor + gm_rank(mask)) % slots;
+	uint32_t same = gm_match(mask, at >> 5), leader = gm_leader(same);
+	uint32_t wanted = gm_union(same, 1u << (at & 31)), old = 0;
+	if (gm_lane() == leader)
+		old = gm_or32(&bits[at >> 5], wanted);
+	old = gm_shfl32(same, old, leader);
+	return old >> (at & 31) & 1 ? gm_granule_search(bits, slots, at) : at;
+}
+
+/* One of the slots that were reserved for all lanes of `mask`. */
+GM_DEVICE void *gm_granule_take(struct gm_heap *heap, uint32_t c, uint32_t granule, uint32_t cursor,
+				uint32_t mask)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t header = gm_load32_cached(&class_->header);
+	uint32_t *bits = gm_granule_bits(heap, &gm_granules_of(heap)->slab[granule], granule, header);
+	uint32_t slot = gm_granule_slot(bits, gm_load32_cached(&class_->slots), cursor, mask);
+	return gm_span_address(heap, granule) + header + (size_t)slot * gm_granule_size(c);
+}
+
+/* Make all empty granules nobody's; false: there were none. */
+GM_DEVICE bool gm_granule_retire_all(struct gm_heap *heap)
+{
+	bool any = false;
+	uint32_t granule;
+	while ((granule = gm_bits_take(&gm_granules_of(heap)->empty, heap->summaries, 0)) !=
+	       GM_NO_GRANULE)
+		if (gm_slab_retire(heap, granule)) {
+			gm_span_give(heap, granule, 1);
+			any = true;
+		}
+	return any;
+}
+
+GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
+{
+	uint64_t count = (size + GM_GRANULE - 1) >> GM_GRANULE_SHIFT;
+	uint32_t granule = GM_NO_GRANULE;
+	while (size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT) {
+		granule = gm_span_take_run(heap, (uint32_t)count);
+		if (granule == GM_NO_GRANULE && gm_granule_retire_all(heap))
+			granule = gm_span_take_run(heap, (uint32_t)count);
+		if (granule != GM_NO_GRANULE || !gm_span_grow(heap, (uint32_t)count))
+			break;
+	}
+	if (granule == GM_NO_GRANULE) {
+		gm_add64(&heap->refusals, 1);
+		return NULL;
+	}
+	struct gm_slab *slab = &gm_granules_of(heap)->slab[granule];
+	gm_store32(&slab->run, (uint32_t)count);
+	gm_slab_become(slab, GM_CLASS_IS(GM_RUN));
+	return gm_span_address(heap, granule);
+}
+
+/*
+ * `size` bytes, or NULL when the heap is full and cannot grow. Any lanes of a warp may call it, of
+ * any sizes, together or apart.
+ */
+GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
+{
+	if (size > 1024 * 1024)
+		return gm_granule_malloc_run(heap, size);
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
+	uint32_t s = gm_sm() * 16 + gm_warp() % 16;
+	while (c < GM_CLASSES) {
+		struct gm_granule_class *class_ = &all->class_[c];
+		uint32_t leader = gm_leader(mask), got = 0, seen = 0, cursor = 0;
+		s = gm_shfl32(mask, s, leader) & (gm_load32_cached(&class_->shards) - 1);
+		if (gm_lane() == leader)
+			got = gm_granule_reserve(heap, c, s, gm_popc(mask), &seen, &cursor);
+		seen = gm_shfl32(mask, seen, leader);
+		got = gm_shfl32(mask, got, leader);
+		if (got) {
+			cursor = gm_shfl32(mask, cursor, leader);
+			bool mine = gm_rank(mask) < got;
+			mask = gm_match(mask, mine);
+			if (mine)
+				return gm_granule_take(heap, c, seen - 1, cursor, mask);
+		}
+		s = gm_granule_replace(heap, c, s, seen, mask);
+		if (s == GM_NO_SHARD)
+			c++;
+	}
+	gm_add64(&heap->refusals, 1);
+	return NULL;
+}
+
+/* --- free --- */
+
+GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint32_t granule)
+{
+	struct gm_slab *slab = &gm_granules_of(heap)->slab[granule];
+	uint64_t state = gm_load64(&slab->state), seen;
+	for (; GM_CLASS(state) == GM_RUN; state = seen) {
+		seen = gm_cas64(&slab->state, state, state & 0xfffff);
+		if (seen == state) {
+			gm_span_give(heap, granule, slab->run);
+			return;
+		}
+	}
+	gm_add64(&heap->foreign_frees, 1);
+}
+
+/* Give back what malloc returned; NULL is nothing. Any kernel, stream, block or lane may. */
+GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
+	if (address == NULL)
+		return;
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t c = GM_RUN;
+	if (offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
+		c = GM_CLASS(gm_load64(&all->slab[granule].state)) - 1;
+	if (c >= GM_CLASSES) {
+		if (c == GM_RUN - 1)
+			gm_granule_free_run(heap, granule);
+		else
+			gm_add64(&heap->foreign_frees, 1);
+		return;
+	}
+	uint32_t header = gm_load32_cached(&all->class_[c].header);
+	uint32_t part = ((uint32_t)offset & (uint32_t)(GM_GRANULE - 1)) - header;
+	uint32_t slot = (part >> gm_granule_shift(c)) / gm_granule_parts(c);
+	uint32_t *bits = gm_granule_bits(heap, &all->slab[granule], granule, header);
+	uint32_t mask = gm_match(gm_active(), (uint64_t)granule << 32 | slot >> 5);
+	uint32_t mine = gm_union(mask, 1u << (slot & 31));
+	if (gm_lane() != gm_leader(mask))
+		return;
+	uint32_t old = gm_and32(&bits[slot >> 5], ~mine);
+	uint32_t freed = gm_popc(old & mine), wrong = gm_popc(mask) - freed;
+	if (wrong)
+		gm_add64(&heap->foreign_frees, wrong);
+	if (freed)
+		gm_slab_drop(heap, granule, freed);
+}
+
+/* Bytes that the caller may use at what malloc returned. */
+GM_DEVICE size_t gm_granule_usable(struct gm_heap *heap, const void *address)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	if (address == NULL || offset >= (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
+		return 0;
+	const struct gm_slab *slab = &gm_granules_of(heap)->slab[offset >> GM_GRANULE_SHIFT];
+	uint32_t c = GM_CLASS(gm_load64(&slab->state)) - 1;
+	if (c == GM_RUN - 1)
+		return (size_t)slab->run << GM_GRANULE_SHIFT;
+	return c < GM_CLASSES ? gm_granule_size(c) : 0;
+}
+
+/* --- setting up, and between kernels --- */
+
+/* Bytes of the policy's memory, for a heap of `capacity` granules. */
+GM_DEVICE_HOST size_t gm_granule_bytes(uint32_t capacity)
+{
+	size_t words = (capacity + 63) / 64, summaries = (words + 63) / 64;
+	return sizeof(struct gm_granules) + capacity * sizeof(struct gm_slab) +
+	       (GM_CLASSES * 2 + 1) * (words + summaries) * sizeof(uint64_t);
+}
+
+/* By `threads` threads, of which this is `thread`, on zeroed memory. */
+GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t threads)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t words = (heap->capacity + 63) / 64, summaries = heap->summaries;
+	uint64_t *bits = (uint64_t *)((struct gm_slab *)(all + 1) + heap->capacity);
+	uint64_t *last = bits + (size_t)GM_CLASSES * 2 * (words + summaries);
+	if (thread == 0) {
+		all->slab = (struct gm_slab *)(all + 1);
+		all->empty.word = last;
+		all->empty.summary = last + words;
+	}
+	for (uint32_t c = thread; c < GM_CLASSES; c += threads) {
+		struct gm_granule_class *class_ = &all->class_[c];
+		uint32_t size = gm_granule_size(c), slots = (uint32_t)GM_GRANULE / size;
+		uint32_t header = slots > GM_SLAB_BITS ? (slots / 8 + size - 1) / size : 0;
+		class_->slots = slots - header;
+		class_->header = header * size;
+		class_->shards = 1;
+		uint64_t *mine = bits + (size_t)c * 2 * (words + summaries);
+		class_->roomy.word = mine;
+		class_->roomy.summary = mine + words;
+		class_->ragged.word = mine + words + summaries;
+		class_->ragged.summary = mine + 2 * words + summaries;
+	}
+}
+
+/*
+ * Let go of the granules that shards hold empty, then, by one thread, of all that are empty. No
+ * kernel that allocates may be running.
+ */
+GM_DEVICE void gm_granule_let_go(struct gm_heap *heap, uint32_t thread, uint32_t threads)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	for (uint32_t i = thread; i < GM_CLASSES * GM_SHARDS; i += threads) {
+		uint32_t c = i / GM_SHARDS, *shard = &all->class_[c].shard[i % GM_SHARDS];
+		uint32_t seen = gm_load32(shard);
+		if (seen == 0 || GM_USED(gm_load64(&all->slab[seen - 1].state)) != 0)
+			continue;
+		gm_store32(shard, 0);
+		gm_granule_deactivate(heap, seen - 1, c);
+	}
+}
+
+#endif
