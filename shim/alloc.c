@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/size.h"
-#include "handlers.h"
+#include "foreign.h"
 
 /* One call of the program that asks for memory. */
 struct request {
@@ -74,12 +74,17 @@ static CUresult from_driver(struct request *q)
 	if (result != CUDA_SUCCESS)
 		return refused(q, result);
 	size_t size = q->pitch ? *q->pitch * q->height : q->size;
-	struct gm_block b = {
-		.base = *q->out,
+	const struct gm_foreign f = {
+		.key = *q->out,
+		.space = GM_SPACE_DEVICE,
+		.kind = GM_FOREIGN_DRIVER,
+		.ordinal = q->context->ordinal,
 		.size = size,
-		.held = size,
-		.id = gm_foreign_add(*q->out, size, q->context),
+		.context = q->context->key,
+		.id = gm_foreign_next_id(),
 	};
+	const struct gm_block b = {.base = f.key, .size = size, .held = size, .id = f.id};
+	gm_foreign_add(&f);
 	served(q, &b, GM_RECORD_DRIVER);
 	return result;
 }
@@ -108,6 +113,8 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 		served(q, &b, 0);
 		return result;
 	}
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		gm_shim_pool_failed(q->context->ordinal, result);
 	if (!within_limit(q->context->ordinal, pool, q->size))
 		return refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	q->pitch = NULL; /* the pitch is ours already: the driver need only find the bytes */

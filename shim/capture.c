@@ -21,8 +21,7 @@ static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_TABLE);
 static GM_ARRAY(struct capture) captures;
 static atomic_size_t open_captures; /* saves the lock where there are none */
 
-/* The context in which a stream lives; the default streams live in every one. */
-static struct gm_context *context_of(CUstream stream)
+struct gm_context *gm_shim_context_of_stream(CUstream stream)
 {
 	CUcontext handle = NULL;
 	CUresult result;
@@ -75,10 +74,15 @@ static bool take(const struct capture *which, struct capture *out)
 	return found;
 }
 
+bool gm_capture_any(void)
+{
+	return atomic_load_explicit(&open_captures, memory_order_relaxed) > 0;
+}
+
 /* Around the driver's call: no fence is recorded in the context meanwhile. */
 static struct gm_context *begin(CUstream stream)
 {
-	struct gm_context *context = context_of(stream);
+	struct gm_context *context = gm_shim_context_of_stream(stream);
 	if (context)
 		gm_fence_capture_begin(context);
 	return context;

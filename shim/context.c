@@ -51,6 +51,50 @@ ENDS(cuDevicePrimaryCtxReset_v2, CUdevice, reset)
 ENDS(cuDevicePrimaryCtxRelease, CUdevice, released)
 ENDS(cuDevicePrimaryCtxRelease_v2, CUdevice, released)
 
+/* --- green contexts: what is allocated there is the primary context's, and stays --- */
+
+static void note_green(CUgreenCtx green, CUdevice device)
+{
+	CUcontext derived, primary;
+	if (!gm_shim_driver.cuCtxFromGreenCtx ||
+	    gm_shim_driver.cuCtxFromGreenCtx(&derived, green) != CUDA_SUCCESS ||
+	    real.cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
+		return;
+	gm_context_note_green(derived, primary, device);
+	gm_context_note_primary(device, primary);
+	real.cuDevicePrimaryCtxRelease_v2(device); /* the green one keeps it */
+}
+
+CUresult on_cuGreenCtxCreate(CUgreenCtx *out, CUdevResourceDesc desc, CUdevice device,
+			     unsigned flags)
+{
+	if (!gm_shim_enter())
+		return real.cuGreenCtxCreate(out, desc, device, flags);
+	CUresult result = GM_PASS(real.cuGreenCtxCreate(out, desc, device, flags));
+	if (gm_retry(result))
+		result = GM_PASS(real.cuGreenCtxCreate(out, desc, device, flags));
+	if (result == CUDA_SUCCESS)
+		note_green(*out, device);
+	gm_shim_leave();
+	return result;
+}
+
+/* With the last one its primary context may end as well. */
+CUresult on_cuGreenCtxDestroy(CUgreenCtx green)
+{
+	CUcontext derived = NULL;
+	CUdevice device = -1;
+	if (!gm_shim_enter())
+		return real.cuGreenCtxDestroy(green);
+	if (gm_shim_driver.cuCtxFromGreenCtx)
+		gm_shim_driver.cuCtxFromGreenCtx(&derived, green);
+	CUresult result = GM_PASS(real.cuGreenCtxDestroy(green));
+	if (result == CUDA_SUCCESS && derived && gm_context_green_gone(derived, &device))
+		result = released(device, result);
+	gm_shim_leave();
+	return result;
+}
+
 CUresult on_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	if (!gm_shim_enter())

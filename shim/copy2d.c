@@ -16,7 +16,7 @@ static size_t sum(size_t a, size_t b)
 	return __builtin_add_overflow(a, b, &c) ? SIZE_MAX : c;
 }
 
-static size_t product(size_t a, size_t b)
+size_t gm_transfer_product(size_t a, size_t b)
 {
 	size_t c;
 	return __builtin_mul_overflow(a, b, &c) ? SIZE_MAX : c;
@@ -25,8 +25,8 @@ static size_t product(size_t a, size_t b)
 /* The distance between two points of a pitched box. */
 static size_t distance(const struct side *s, size_t x, size_t y, size_t z)
 {
-	size_t rows = sum(y, product(z, s->height));
-	return sum(x, product(rows, s->pitch));
+	size_t rows = sum(y, gm_transfer_product(z, s->height));
+	return sum(x, gm_transfer_product(rows, s->pitch));
 }
 
 /* The first byte touched and how far the last one is from it. */
@@ -60,7 +60,7 @@ static unsigned direction(CUmemorytype dst, CUmemorytype src)
 	return dst == CU_MEMORYTYPE_HOST && src == CU_MEMORYTYPE_HOST ? GM_RECORD_H2H : 0;
 }
 
-static struct gm_transfer describe(const CUDA_MEMCPY3D *c)
+struct gm_transfer gm_transfer_of_box(const CUDA_MEMCPY3D *c)
 {
 	struct gm_transfer t = {.box = c, .flags = direction(c->dstMemoryType, c->srcMemoryType)};
 	struct side dst = {c->dstMemoryType, c->dstDevice, c->dstHost,	c->dstXInBytes,
@@ -69,7 +69,7 @@ static struct gm_transfer describe(const CUDA_MEMCPY3D *c)
 			   c->srcY,	     c->srcZ,	   c->srcPitch, c->srcHeight};
 	t.dst = extent(&dst, c, &t.dst_span);
 	t.src = extent(&src, c, &t.src_span);
-	t.bytes = product(product(c->WidthInBytes, c->Height), c->Depth);
+	t.bytes = gm_transfer_product(gm_transfer_product(c->WidthInBytes, c->Height), c->Depth);
 	return t;
 }
 
@@ -134,7 +134,7 @@ static CUDA_MEMCPY3D from_peer(const CUDA_MEMCPY3D_PEER *c)
 		if (!copy || !gm_shim_enter())                                \
 			return real.symbol arguments;                         \
 		CUDA_MEMCPY3D box = convert(copy);                            \
-		struct gm_transfer t = describe(&box);                        \
+		struct gm_transfer t = gm_transfer_of_box(&box);              \
 		const struct gm_transfer more = {__VA_ARGS__};                \
 		t.hook = GM_HOOK_##symbol;                                    \
 		t.flags |= more.flags;                                        \

@@ -9,15 +9,17 @@
 unsigned gm_shim_n_devices;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
+/* A size or a percentage of a device. */
+static uint64_t share_of(union gm_knob_value value, uint64_t total)
+{
+	uint32_t ppm = value.share.ppm;
+	return ppm ? (uint64_t)((unsigned __int128)total * ppm / 1000000) : value.share.bytes;
+}
+
 static uint64_t limit_of(uint64_t total)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
-	uint32_t ppm = knobs->limit.share.ppm;
-	if (!ppm)
-		return knobs->limit.share.bytes;
-	if (ppm >= 1000000)
-		return UINT64_MAX;
-	return (uint64_t)((unsigned __int128)total * ppm / 1000000);
+	return knobs->limit.share.ppm >= 1000000 ? UINT64_MAX : share_of(knobs->limit, total);
 }
 
 static int attribute(CUdevice device, CUdevice_attribute which)
@@ -61,9 +63,41 @@ void gm_shim_devices_find(bool pools, struct gm_log_device *log)
 		find_one(i, pools, &log[i]);
 }
 
+static void leave_to_driver(unsigned ordinal, CUresult why)
+{
+	if (atomic_exchange(&gm_shim_devices[ordinal].on, false))
+		gm_msg(GM_MSG_WARN, "no pool on device %u (%s): its memory is left to the driver",
+		       ordinal, gm_driver_error(&gm_shim_driver, why));
+}
+
+/* Does the error speak of the device, rather than of this moment or of a broken context? */
+static bool is_lasting(CUresult why)
+{
+	switch (why) {
+	case CUDA_ERROR_INVALID_VALUE:
+	case CUDA_ERROR_INVALID_DEVICE:
+	case CUDA_ERROR_OPERATING_SYSTEM:
+	case CUDA_ERROR_NOT_PERMITTED:
+	case CUDA_ERROR_NOT_SUPPORTED:
+	case CUDA_ERROR_UNKNOWN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void gm_shim_pool_failed(unsigned ordinal, CUresult why)
+{
+	struct gm_pool_stats stats;
+	gm_pool_stats(gm_shim_pool_if_any(ordinal), &stats);
+	if (stats.mapped_peak == 0 && is_lasting(why))
+		leave_to_driver(ordinal, why);
+}
+
 static struct gm_pool *make_pool(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
+	const struct gm_knobs *knobs = gm_knob_get();
 	struct gm_pool_config config = {
 		.driver = &gm_shim_driver,
 		.device = d->handle,
@@ -71,15 +105,14 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.limit = d->limit,
 		.fence = gm_fence,
 		.fence_arg = &gm_shim_driver,
+		.trim_after = knobs->trim_after.ns,
+		.keep = share_of(knobs->keep, d->total),
+		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
 	};
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
 	if (result != CUDA_SUCCESS) {
-		GM_MSG_ONCE(GM_MSG_WARN,
-			    "no pool on device %u (%s): its memory is left to the driver", ordinal,
-			    gm_driver_error(&gm_shim_driver, result));
-		if (result == CUDA_ERROR_NOT_SUPPORTED)
-			d->on = false;
+		leave_to_driver(ordinal, result);
 		return NULL;
 	}
 	if (!atomic_compare_exchange_strong(&d->pool, &there, pool)) {
@@ -87,18 +120,17 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		return there;
 	}
 	gm_peer_apply(ordinal, pool);
-	atomic_store_explicit(&gm_launch_watched, true, memory_order_relaxed);
+	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	return pool;
 }
 
 struct gm_pool *gm_shim_pool(unsigned ordinal)
 {
-	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
-	if (GM_LIKELY(pool != NULL))
-		return pool;
-	if (ordinal >= gm_shim_n_devices || !gm_shim_devices[ordinal].on)
+	if (ordinal >= gm_shim_n_devices ||
+	    !atomic_load_explicit(&gm_shim_devices[ordinal].on, memory_order_relaxed))
 		return NULL;
-	return make_pool(ordinal);
+	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
+	return GM_LIKELY(pool != NULL) ? pool : make_pool(ordinal);
 }
 
 struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block)
@@ -119,13 +151,17 @@ bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours)
 
 bool gm_shim_give_back_all(void)
 {
-	uint64_t given = 0;
+	static GM_TLS uint64_t seen; /* given when this thread asked last */
+	uint64_t given = 0, before = seen;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (pool)
-			given += gm_pool_give_back(pool, 0, true);
+		if (!pool)
+			continue;
+		gm_pool_give_back(pool, 0, true);
+		given += gm_pool_given(pool);
 	}
-	return given > 0;
+	seen = given;
+	return given != before;
 }
 
 struct walk {

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/debug.h"
+#include "late.h"
 #include "object.h"
 #include "resolve.h"
 
@@ -26,11 +27,26 @@ static void *none(void *handle, const char *name)
 	return NULL;
 }
 
-/* The next dlsym behind ours: another preload's, else libc's, which a look-up by version always
- * finds (the oldest version first: every glibc still has it, and no failure leaves an error
- * behind). A sanitizer's runtime gets here before it has set itself up. */
-__attribute__((no_sanitize("address", "thread", "undefined"))) GM_EARLY dlsym_fn *
-gm_dlsym_find(void)
+GM_EARLY static bool has_dlvsym(void)
+{
+#ifdef GM_GLIBC_LATE
+	return gm_late_dlvsym;
+#else
+	return true;
+#endif
+}
+
+/* Where there was no libdl when we were loaded. */
+static dlsym_fn *find_behind_us(void)
+{
+	struct gm_object object;
+	bool found = gm_object_behind(&gm_dlsym_real, "dlsym", &object);
+	return found ? (dlsym_fn *)gm_object_symbol(&object, "dlsym") : NULL;
+}
+
+/* By version, which libc always has (the oldest first: every glibc still has it, and no failure
+ * leaves an error behind); then whichever is next, another preload's or libc's. */
+GM_EARLY static dlsym_fn *find_next(void)
 {
 #ifdef __aarch64__
 	static const char *const versions[] = {"GLIBC_2.17", "GLIBC_2.34"};
@@ -42,9 +58,16 @@ gm_dlsym_find(void)
 		libc = (dlsym_fn *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
 	if (libc)
 		next = (dlsym_fn *)libc(RTLD_NEXT, "dlsym");
-	next = next ? next : libc ? libc : none;
-	atomic_store_explicit(&gm_dlsym_real, next, memory_order_release);
-	return next;
+	return next ? next : libc;
+}
+
+/* The next dlsym behind ours. A sanitizer's runtime gets here before it has set itself up. */
+GM_EARLY dlsym_fn *gm_dlsym_find(void)
+{
+	dlsym_fn *next = has_dlvsym() ? find_next() : find_behind_us();
+	if (next)
+		atomic_store_explicit(&gm_dlsym_real, next, memory_order_release);
+	return next ? next : none; /* for now: libdl may still come */
 }
 
 static dlsym_fn *real_dlsym(void)
@@ -90,6 +113,8 @@ static struct answer next_in_dependencies(const char *name, const void *caller)
 	struct answer answer = undecided;
 	Dl_info info;
 	void *group = NULL;
+	if (gm_late_missing())
+		return undecided;
 	if (dladdr(caller, &info))
 		group = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 	if (group) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/array.h"
-#include "handlers.h"
+#include "foreign.h"
 
 static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64_t end,
 				    CUdeviceptr base, size_t size, size_t held, uint64_t id,
@@ -26,14 +26,18 @@ static void put(const struct gm_record *record)
 
 /* A block of ours, whatever the address is in it. */
 static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdeviceptr address,
-			  const struct gm_block *there, uint64_t start)
+			  const struct gm_block *there, uint64_t start, bool done)
 {
 	struct gm_block b;
-	CUresult result = gm_pool_free(pool, address, &b);
+	CUresult result =
+		done ? gm_pool_free_done(pool, address, &b) : gm_pool_free(pool, address, &b);
 	uint64_t end = gm_clock_ns();
+	gm_fence_suspect(result);
 	if (result != CUDA_SUCCESS) {
 		gm_counter_add(there->ordinal, GM_C_free_failed, 1);
-		return result;
+		/* Of what is no block the driver knows best what is wrong: the current context may
+		 * be gone, and the block with it. */
+		return there->live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
 	}
 	gm_memops_set(b.id, false);
 	gm_counter_add(b.ordinal, GM_C_free_calls, 1);
@@ -45,19 +49,17 @@ static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdevicept
 	return result;
 }
 
-/* Memory that the driver served. It leaves our books before the driver can hand its address out
- * again. */
+/* Memory that the driver gave, by whatever call. Of it only what cuMemAlloc might have had from the
+ * pool is in the log's events. */
 static CUresult free_foreign(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
 			     CUresult (*async)(CUdeviceptr, CUstream), uint64_t start)
 {
-	struct gm_foreign f = {.address = address};
-	bool known = gm_foreign_take(address, &f);
+	struct gm_foreign f;
+	bool known = gm_foreign_take(GM_SPACE_DEVICE, address, &f);
 	CUresult result =
 		async ? GM_PASS(async(address, stream)) : GM_PASS(real.cuMemFree_v2(address));
-	if (result != CUDA_SUCCESS && known)
-		gm_foreign_put_back(&f);
-	/* Of other memory (cuMemAllocAsync, ...) only a plain free is worth a line. */
-	if (result != CUDA_SUCCESS || !address || (async && !known))
+	gm_foreign_took(&f, known, result);
+	if (result != CUDA_SUCCESS || f.kind != GM_FOREIGN_DRIVER)
 		return result;
 	gm_counter_add(f.ordinal, GM_C_free_driver, 1);
 	struct gm_record record = free_record(hook, start, gm_clock_ns(), address, f.size, f.size,
@@ -73,15 +75,16 @@ CUresult on_cuMemFree_v2(CUdeviceptr dptr)
 	struct gm_block there;
 	uint64_t start = gm_clock_ns();
 	struct gm_pool *pool = gm_shim_find(dptr, &there);
-	CUresult result = pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, &there, start)
+	CUresult result = pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, &there, start, false)
 			       : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, start);
 	gm_shim_leave();
 	return result;
 }
 
 /*
- * Natively the free is queued on the stream; a block of ours is freed when the stream is empty. In
- * a stream that is being captured, memory of cuMemAlloc cannot be freed natively either.
+ * Natively the free is queued on the stream; a block of ours is freed when the stream is empty,
+ * which is all that the program has promised to have ordered before. In a stream that is being
+ * captured, memory of cuMemAlloc cannot be freed natively either.
  */
 static CUresult wait_for_stream(CUstream stream)
 {
@@ -93,6 +96,7 @@ static CUresult wait_for_stream(CUstream stream)
 	if (result == CUDA_SUCCESS)
 		result = gm_shim_driver.cuStreamSynchronize(stream);
 	gm_driver_quiet_end(&gm_shim_driver, mode);
+	gm_fence_suspect(result);
 	return result;
 }
 
@@ -105,7 +109,8 @@ static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream s
 	if (!pool)
 		return free_foreign(hook, address, stream, native, start);
 	CUresult result = wait_for_stream(waited);
-	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, &there, start) : result;
+	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, &there, start, true)
+				      : result;
 }
 
 CUresult on_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
@@ -146,8 +151,10 @@ static void collect(void *arg, const struct gm_block *block)
 static void foreign_gone(const struct gm_foreign *f)
 {
 	uint64_t now = gm_clock_ns();
+	if (f->kind != GM_FOREIGN_DRIVER)
+		return;
 	struct gm_record record =
-		free_record(GM_HOOK_NONE, now, now, f->address, f->size, f->size, f->id, f->context,
+		free_record(GM_HOOK_NONE, now, now, f->key, f->size, f->size, f->id, f->context,
 			    f->ordinal, GM_RECORD_DRIVER | GM_RECORD_CONTEXT_GONE);
 	gm_counter_add(f->ordinal, GM_C_free_driver, 1);
 	put(&record);

@@ -24,6 +24,7 @@
 		gm_shim_inside = 0;        \
 		CUresult passed_ = (call); \
 		gm_shim_inside = 1;        \
+		gm_fence_suspect(passed_); \
 		passed_;                   \
 	})
 
@@ -41,7 +42,7 @@ static inline bool gm_shim_active(void)
 
 struct gm_shim_device {
 	CUdevice handle;
-	bool on;	/* it has virtual memory management */
+	atomic_bool on; /* it has virtual memory management that works */
 	uint64_t total; /* bytes */
 	uint64_t limit; /* GPUMEM_LIMIT here; UINT64_MAX: none */
 	size_t pitch;	/* rows of cuMemAllocPitch start at multiples of this */
@@ -56,6 +57,10 @@ void gm_shim_devices_find(bool pools, struct gm_log_device *log);
 
 /* The pool of a device, made at first need; NULL when it cannot have one. Calls the driver. */
 struct gm_pool *gm_shim_pool(unsigned ordinal);
+
+/* The pool of a device could not allocate for `why`, which is not a lack of memory: if it never
+ * could, the device is left to the driver from now on, and one line says so. */
+void gm_shim_pool_failed(unsigned ordinal, CUresult why);
 
 /* The pool made for a device so far, or NULL. */
 static inline struct gm_pool *gm_shim_pool_if_any(unsigned ordinal)
@@ -73,7 +78,8 @@ struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block);
  * a pool, but in no block. */
 bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours);
 
-/* Give all idle memory of all pools back, retired memory included; true if there was any. */
+/* Give all idle memory of all pools back, retired memory included; true if any went since this
+ * thread asked last, whoever gave it: a call that lacked memory may find it now. */
 bool gm_shim_give_back_all(void);
 
 /* Call `each` for every live block of every pool, as a LIVE record. */
@@ -86,7 +92,18 @@ void gm_shim_sample(uint64_t now, bool last);
 /* In a forked child: the pools are the parent's; forget them untouched. */
 void gm_shim_devices_forget(void);
 
+/* --- used.c --- */
+
+/* Count what the driver said is used of a device, just now. */
+void gm_used_note(unsigned ordinal, uint64_t used);
+/* Ask about the current context's device, if GPUMEM_SAMPLE has passed since it was last asked. */
+void gm_used_look(uint64_t now);
+void gm_used_forget(void);
+
 /* --- records --- */
+
+/* Something happened at `now`: samples may be due when the handler leaves. */
+void gm_shim_happened(uint64_t now);
 
 /* Fill in what all records of calls have in common. `start` is when the call began. */
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
@@ -98,28 +115,21 @@ struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 /* Count and record blocks that go with their context. */
 void gm_shim_context_gone(uint64_t key);
 
-/* --- foreign.c: memory of cuMemAlloc that the driver served --- */
-
-struct gm_foreign {
-	CUdeviceptr address;
-	size_t size;
-	uint64_t id;	  /* in the log */
-	uint64_t context; /* key of the owner */
-	unsigned ordinal;
-};
-
-/* Remember an allocation; returns its id, also when there is no host memory to remember it. */
-uint64_t gm_foreign_add(CUdeviceptr address, size_t size, const struct gm_context *context);
-/* Take it out before it is freed, and put it back if the driver refuses. */
-bool gm_foreign_take(CUdeviceptr address, struct gm_foreign *out);
-void gm_foreign_put_back(const struct gm_foreign *what);
-/* Call `each` for what the context owned, and forget it. */
-void gm_foreign_context_gone(uint64_t key, void (*each)(const struct gm_foreign *gone));
-/* Bytes alive on a device. */
-uint64_t gm_foreign_bytes(unsigned ordinal);
+/* --- foreign.h and its files --- */
 void gm_foreign_forget_all(void);
+void gm_create_forget_all(void);
+void gm_graph_forget_all(void);
+
+/* If `stream` is being captured, true and the group of its graph. One relaxed load while no capture
+ * is open. */
+bool gm_graph_captured(CUstream stream, uint64_t *group);
 
 /* --- capture.c --- */
+
+/* The context in which a stream lives, the current one for the default streams; or NULL. */
+struct gm_context *gm_shim_context_of_stream(CUstream stream);
+/* False: no capture is open in the process. One relaxed load. */
+bool gm_capture_any(void);
 void gm_capture_context_gone(struct gm_context *context);
 void gm_capture_forget_all(void);
 
@@ -140,13 +150,34 @@ bool gm_memops_set(uint64_t block, bool on);
 bool gm_memops_get(uint64_t block);
 void gm_memops_forget_all(void);
 
+/* --- network.c --- */
+
+/* Somebody asks whether a block can be shared: say once if it is a library that will take a slower
+ * road when it cannot. */
+void gm_shim_note_network(void);
+
 /* --- retry.c --- */
 
 /* True if a call of the program that failed with `result` is to be made once more: it lacked
  * device memory, and the pools had some to give back. */
 bool gm_retry(CUresult result);
 
+/* --- trim.c: what nobody needed for GPUMEM_TRIM_AFTER goes back by itself --- */
+
+extern atomic_bool gm_trim_wanted; /* there is idle memory that nobody sees to */
+/* The `idle` of struct gm_pool_config. */
+void gm_trim_idle(void *unused);
+/* At the end of a handler when it is wanted: see to it. */
+void gm_trim_start(void);
+/* In a forked child: there is no thread. */
+void gm_trim_forget(void);
+/* For atexit. A thread made only then could be the last one to end, and would end the process. */
+void gm_trim_exit(void);
+
 /* --- launch.c --- */
-extern atomic_bool gm_launch_watched; /* a pool exists: launches can run out of its memory */
+
+/* Why launches are looked at: a pool exists, whose memory they can run out of; GPUMEM_LAUNCHES. */
+enum { GM_LAUNCH_POOLED = 1, GM_LAUNCH_COUNTED = 2 };
+extern atomic_uint gm_launch_watched;
 
 #endif

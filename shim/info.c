@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/msg.h"
-#include "handlers.h"
+#include "foreign.h"
 
 static size_t least(size_t a, uint64_t b)
 {
@@ -37,6 +37,8 @@ CUresult on_cuMemGetInfo_v2(size_t *available, size_t *total)
 	if (context && (available || total) && result == CUDA_SUCCESS)
 		result = GM_PASS(real.cuMemGetInfo_v2(&have, &all));
 	if (context && result == CUDA_SUCCESS) {
+		if (all)
+			gm_used_note(context->ordinal, all - have);
 		adjust(context->ordinal, &have, &all);
 		if (available)
 			*available = have;
@@ -47,29 +49,22 @@ CUresult on_cuMemGetInfo_v2(size_t *available, size_t *total)
 	return result;
 }
 
-/* Look-ups need no guard: they call nothing but the function they stand for. */
+/* Look-ups need no guard: they call nothing but the function they stand for, which also says when
+ * there is no context to ask in. */
 CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	struct gm_block b;
-	bool ours;
-	if (!gm_shim_active())
-		return real.cuMemGetAddressRange_v2(pbase, psize, dptr);
-	if (!gm_shim_find_live(dptr, &b, &ours))
-		return real.cuMemGetAddressRange_v2(pbase, psize, ours ? GM_NOWHERE : dptr);
-	if (pbase)
-		*pbase = b.base;
-	if (psize)
-		*psize = b.size;
-	return CUDA_SUCCESS;
-}
-
-/* Natively a handle can be had of mapped memory only, and cuMemAlloc's is not. */
-CUresult on_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
-{
-	struct gm_block b;
-	if (gm_shim_active() && gm_shim_find((CUdeviceptr)addr, &b))
-		return CUDA_ERROR_INVALID_VALUE;
-	return real.cuMemRetainAllocationHandle(handle, addr);
+	bool in_range = false;
+	bool live = gm_shim_active() && gm_shim_find_live(dptr, &b, &in_range);
+	CUresult result =
+		real.cuMemGetAddressRange_v2(pbase, psize, in_range && !live ? GM_NOWHERE : dptr);
+	if (live && result == CUDA_SUCCESS) {
+		if (pbase)
+			*pbase = b.base;
+		if (psize)
+			*psize = b.size;
+	}
+	return result;
 }
 
 /* A dma-buf names physical memory: the chunks under it stay where they are while the block lives.
@@ -100,5 +95,5 @@ CUresult on_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		return real.cuIpcGetMemHandle(pHandle, dptr);
 	GM_MSG_ONCE(GM_MSG_WARN, "cuIpcGetMemHandle is refused: memory of the pool cannot be "
 				 "shared with other processes this way");
-	return CUDA_ERROR_INVALID_VALUE;
+	return real.cuIpcGetMemHandle(pHandle, GM_NOWHERE);
 }

@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/msg.h"
 #include "knob/knob.h"
+#include "late.h"
 #include "object.h"
 
 static CUresult no_driver(void)
@@ -137,7 +138,8 @@ static void fill(const struct gm_object *found)
 	gm_lock_release(&lock);
 	/* We keep addresses of it, so it must not go when the program closes it. Outside the lock:
 	 * a constructor that asks us for a symbol holds the dynamic linker's. */
-	if (first && !dlopen(driver.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
+	if (first && !gm_late_missing() &&
+	    !dlopen(driver.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
 		dlerror();
 }
 

@@ -53,19 +53,10 @@ bool gm_retry(CUresult result)
 		return result;                                                         \
 	}
 
-GM_RETRY(cuArray3DCreate_v2, CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *)
-GM_RETRY(cuArrayCreate_v2, CUarray *, const CUDA_ARRAY_DESCRIPTOR *)
 GM_RETRY(cuCtxCreate_v2, CUcontext *, unsigned, CUdevice)
 GM_RETRY(cuCtxCreate_v3, CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice)
 GM_RETRY(cuCtxCreate_v4, CUcontext *, CUctxCreateParams *, unsigned, CUdevice)
 GM_RETRY(cuCtxSetLimit, CUlimit, size_t)
-GM_RETRY(cuGraphAddMemAllocNode, CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-	 CUDA_MEM_ALLOC_NODE_PARAMS *)
-GM_RETRY(cuGraphInstantiate, CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t)
-GM_RETRY(cuGraphInstantiateWithFlags, CUgraphExec *, CUgraph, unsigned long long)
-GM_RETRY(cuGraphInstantiateWithParams, CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *)
-GM_RETRY(cuGraphInstantiateWithParams_ptsz, CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *)
-GM_RETRY(cuGraphInstantiate_v2, CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t)
 GM_RETRY(cuGraphUpload, CUgraphExec, CUstream)
 GM_RETRY(cuGraphUpload_ptsz, CUgraphExec, CUstream)
 GM_RETRY(cuKernelGetFunction, CUfunction *, CUkernel)
@@ -75,15 +66,6 @@ GM_RETRY(cuLibraryLoadData, CUlibrary *, const void *, CUjit_option *, void **, 
 	 CUlibraryOption *, void **, unsigned)
 GM_RETRY(cuLibraryLoadFromFile, CUlibrary *, const char *, CUjit_option *, void **, unsigned,
 	 CUlibraryOption *, void **, unsigned)
-GM_RETRY(cuMemAllocAsync, CUdeviceptr *, size_t, CUstream)
-GM_RETRY(cuMemAllocAsync_ptsz, CUdeviceptr *, size_t, CUstream)
-GM_RETRY(cuMemAllocFromPoolAsync, CUdeviceptr *, size_t, CUmemoryPool, CUstream)
-GM_RETRY(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr *, size_t, CUmemoryPool, CUstream)
-GM_RETRY(cuMemAllocManaged, CUdeviceptr *, size_t, unsigned)
-GM_RETRY(cuMemCreate, CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
-	 unsigned long long)
-GM_RETRY(cuMemPoolCreate, CUmemoryPool *, const CUmemPoolProps *)
-GM_RETRY(cuMipmappedArrayCreate, CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned)
 GM_RETRY(cuModuleGetFunction, CUfunction *, CUmodule, const char *)
 GM_RETRY(cuModuleLoad, CUmodule *, const char *)
 GM_RETRY(cuModuleLoadData, CUmodule *, const void *)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of the shim: the program's first cuInit that succeeds, fork, exit. */
+#include <errno.h>
 #include <fnmatch.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,20 +10,27 @@
 #include "base/msg.h"
 #include "handlers.h"
 #include "knob/knob.h"
+#include "late.h"
 
 _Atomic(enum gm_shim_state) gm_shim_state;
 GM_TLS unsigned gm_shim_inside;
 struct gm_driver gm_shim_driver;
 
 static atomic_bool started;
+static pid_t process;	       /* that started */
 static GM_TLS uint64_t latest; /* when this thread's last timed call ended */
+
+void gm_shim_happened(uint64_t now)
+{
+	latest = now;
+}
 
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 				const struct gm_context *context, uint64_t start, uint64_t end,
 				CUresult result)
 {
 	uint64_t duration = end - start;
-	latest = end;
+	gm_shim_happened(end);
 	return (struct gm_record){
 		.time = kind == GM_RECORD_FREE ? start : end,
 		.context = context ? (uint32_t)context->key : 0,
@@ -38,29 +46,41 @@ void gm_shim_leave(void)
 {
 	if (latest) {
 		gm_shim_sample(latest, false);
+		gm_used_look(latest);
 		latest = 0;
 	}
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed)))
+		gm_trim_start();
 	gm_log_poll();
 	gm_shim_inside = 0;
 }
 
-/* GPUMEM_PROGRAM: is it this one? What cannot be found out does not match. */
+/* GPUMEM_PROGRAM: is it this one? Without /proc its name is what it was called by. */
 static bool program_matches(const char *pattern)
 {
 	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
 	if (!*pattern)
 		return true;
-	if (n <= 0)
-		return false;
-	path[n] = '\0';
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+	path[n > 0 ? n : 0] = '\0';
 	const char *slash = strrchr(path, '/');
-	return fnmatch(pattern, slash ? slash + 1 : path, 0) == 0;
+	const char *name = slash ? slash + 1 : program_invocation_short_name;
+	return fnmatch(pattern, name, 0) == 0;
+}
+
+/* Something is missing only where a program came to a driver without libdl and libpthread, before
+ * glibc 2.34. */
+static bool can_start(void)
+{
+	const char *missing = gm_resolve_on() ? gm_late_missing() : NULL;
+	if (missing)
+		gm_msg(GM_MSG_WARN, "off: this process has no %s", missing);
+	return gm_resolve_on() && !missing;
 }
 
 static bool wanted(const struct gm_knobs *knobs)
 {
-	return gm_resolve_on() && knobs->enable.flag && program_matches(knobs->program.text) &&
+	return knobs->enable.flag && program_matches(knobs->program.text) &&
 	       !gm_knob_must_stay_off();
 }
 
@@ -101,9 +121,13 @@ static void forget(void)
 {
 	gm_shim_inside = 0;
 	latest = 0;
-	atomic_store(&gm_launch_watched, false);
+	atomic_store(&gm_launch_watched, 0);
+	gm_trim_forget();
 	gm_shim_devices_forget();
+	gm_used_forget();
 	gm_foreign_forget_all();
+	gm_create_forget_all();
+	gm_graph_forget_all();
 	gm_peer_forget_all();
 	gm_memops_forget_all();
 	gm_capture_forget_all();
@@ -118,16 +142,21 @@ static void forget(void)
 static enum gm_shim_state start(void)
 {
 	static struct gm_log_device devices[GM_COUNTER_DEVICES];
-	static bool watching_forks;
+	static bool watching;
 	const struct gm_knobs *knobs = gm_knob_get();
+	process = getpid();
 	gm_msg_set_level((enum gm_msg_level)knobs->verbose.choice);
 	if (!wanted(knobs) || !find_driver())
 		return GM_SHIM_OFF;
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	open_log(pools, devices);
-	if (gm_msg_first(&watching_forks))
+	if (knobs->launches.flag)
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
+	if (gm_msg_first(&watching)) {
 		pthread_atfork(NULL, NULL, forget);
+		atexit(gm_trim_exit);
+	}
 	return GM_SHIM_ACTIVE;
 }
 
@@ -137,16 +166,17 @@ CUresult on_cuInit(unsigned int flags)
 	if (result != CUDA_SUCCESS || gm_shim_inside || atomic_exchange(&started, true))
 		return result;
 	gm_shim_inside = 1;
-	enum gm_shim_state state = start();
+	enum gm_shim_state state = can_start() ? start() : GM_SHIM_OFF;
 	gm_shim_inside = 0;
 	atomic_store_explicit(&gm_shim_state, state, memory_order_release);
 	return result;
 }
 
-/* Numbers come from the pools' own books: at exit the driver may be half gone. */
+/* Numbers come from the pools' own books: at exit the driver may be half gone. A child that was
+ * made around fork handlers has its parent's state, whose log it must not close. */
 __attribute__((destructor)) static void finish(void)
 {
-	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE)
+	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE || getpid() != process)
 		return;
 	gm_shim_sample(gm_clock_ns(), true);
 	gm_log_close();

@@ -28,6 +28,11 @@ struct gm_transfer {
 	bool opened;  /* gm_transfer_again has had its try */
 };
 
+/* copy2d.c: what a copy of a box touches and moves; it keeps `box`. */
+struct gm_transfer gm_transfer_of_box(const CUDA_MEMCPY3D *box);
+/* SIZE_MAX when it overflows. */
+size_t gm_transfer_product(size_t a, size_t b);
+
 /* CUDA_ERROR_INVALID_VALUE when the driver must not see the call. */
 CUresult gm_transfer_begin(struct gm_transfer *t);
 

@@ -7,5 +7,8 @@ include tests/unit/local.mk
 include tests/sim/local.mk
 include tests/preload/local.mk
 include tests/cli/local.mk
+include tests/cli/wrong.mk
 include tests/gpu/local.mk
+include tests/bench/exec.mk
 include tests/lint/local.mk
+include tests/checks.mk

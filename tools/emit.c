@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "emit.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "base/size.h"
 #include "layout.h"
-#include "log/read.h"
 
 static char *size_in_unit(uint64_t bytes, char unit, char *buf, size_t n)
 {
@@ -194,11 +193,7 @@ int gm_emit_close(struct gm_emit *emit)
 	if (emit->options->json)
 		fputs("\n}\n", emit->out);
 	gm_array_free(&emit->cells);
-	errno = 0;
-	if (fflush(emit->out) == 0 && !ferror(emit->out))
-		return GM_EXIT_OK;
-	gm_tool_error("standard output: %s", strerror(errno ? errno : EIO));
-	return GM_EXIT_FAILED;
+	return gm_tool_flush();
 }
 
 void gm_emit_line(struct gm_emit *emit, const char *label, const char *format, ...)
@@ -210,7 +205,7 @@ void gm_emit_line(struct gm_emit *emit, const char *label, const char *format, .
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	gm_log_escape(text, escaped, sizeof escaped);
+	gm_escape(text, escaped, sizeof escaped);
 	gm_layout_line(emit->out, emit->options, label, escaped);
 }
 
@@ -226,7 +221,7 @@ static void keep_cell(struct gm_emit *emit, const char *text)
 	size_t n = 4 * strlen(text) + 1;
 	char *cell = malloc(n);
 	if (cell)
-		gm_log_escape(text, cell, n);
+		gm_escape(text, cell, n);
 	if (!cell || !gm_array_push(&emit->cells, cell)) {
 		gm_tool_error("out of memory");
 		exit(GM_EXIT_FAILED);

@@ -140,7 +140,7 @@ static int of_log(const struct gm_options *options, const char *path)
 	char *copies[GM_KNOB_COUNT], why[256];
 	struct gm_log_file *file;
 	if (!gm_log_read_open(path, &file, why, sizeof why)) {
-		gm_tool_error("%s: %s", path, why);
+		gm_tool_error("%s: %s", gm_tool_name(path), why);
 		return GM_EXIT_FAILED;
 	}
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
@@ -163,6 +163,6 @@ int gm_env_main(const struct gm_command *self, int argc, char **argv)
 	if (first + 1 < argc)
 		return gm_tool_extra(self, argv[first + 1]);
 	const char *what = argv[first];
-	return what[strspn(what, "0123456789")] ? of_log(&options, what)
-						: of_process(&options, what);
+	bool number = *what && !what[strspn(what, "0123456789")];
+	return number ? of_process(&options, what) : of_log(&options, what);
 }

@@ -72,8 +72,11 @@ static int compare(const void *a, const void *b)
 
 static bool is_used(const struct gm_figures *figures, unsigned device)
 {
-	static const enum gm_counter signs[] = {GM_C_allocate_calls, GM_C_free_calls,
-						GM_C_free_driver, GM_C_map_calls};
+	static const enum gm_counter signs[] = {
+		GM_C_allocate_calls,	  GM_C_free_calls,
+		GM_C_free_driver,	  GM_C_map_calls,
+		GM_C_foreign_peak,	  GM_C_foreign_managed_calls,
+		GM_C_foreign_graph_calls, GM_C_foreign_external_calls};
 	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
 		if (gm_figures_device(figures, device, signs[i]))
 			return true;
@@ -158,13 +161,6 @@ uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm)
 		return 0;
 	size_t rank = (size_t)(((unsigned __int128)n * ppm + 999999) / 1000000);
 	return hook->durations.at[rank ? rank - 1 : 0];
-}
-
-uint64_t gm_figures_external(uint64_t idle, uint64_t largest)
-{
-	if (idle == 0 || largest >= idle)
-		return 0;
-	return (uint64_t)((unsigned __int128)(idle - largest) * 1000000 / idle);
 }
 
 const char *gm_figures_end(const struct gm_figures *figures)

@@ -53,9 +53,6 @@ uint64_t gm_figures_at(const struct gm_figures *figures, uint64_t time);
 /* The duration that `ppm` of the calls did not exceed; 0 without calls. */
 uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm);
 
-/* External fragmentation, in ppm: 1 - largest / idle, 0 when nothing is idle. */
-uint64_t gm_figures_external(uint64_t idle, uint64_t largest);
-
 /* "closed cleanly", "still running", "killed, or crashed". */
 const char *gm_figures_end(const struct gm_figures *figures);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "log/read.h"
 #include "tool.h"
@@ -16,7 +17,7 @@ void gm_find_free(struct gm_find *find)
 	gm_array_free(&find->paths);
 }
 
-static void add(struct gm_find *find, const char *path)
+void gm_find_add(struct gm_find *find, const char *path)
 {
 	char *copy = strdup(path);
 	if (!copy || !gm_array_push(&find->paths, copy)) {
@@ -50,6 +51,14 @@ bool gm_find_glob(const char *name, char *out, size_t n)
 	return true;
 }
 
+bool gm_find_is_name(const char *text)
+{
+	const char *percent = strchr(text, '%');
+	while (percent && !(percent[1] && strchr("hprje", percent[1])))
+		percent = strchr(percent + 1 + (percent[1] == '%'), '%');
+	return percent && access(text, F_OK) != 0;
+}
+
 void gm_find_matching(struct gm_find *find, const char *pattern)
 {
 	static const char *const behind[] = {"", ".[0-9]", ".[0-9][0-9]", ".[0-9][0-9][0-9]"};
@@ -59,7 +68,7 @@ void gm_find_matching(struct gm_find *find, const char *pattern)
 		snprintf(whole, sizeof whole, "%s%s", pattern, behind[i]);
 		if (glob(whole, 0, NULL, &found) == 0) {
 			for (size_t j = 0; j < found.gl_pathc; j++)
-				add(find, found.gl_pathv[j]);
+				gm_find_add(find, found.gl_pathv[j]);
 			globfree(&found);
 		}
 	}
@@ -122,11 +131,11 @@ static int by_rank(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
-void gm_find_newest_run(struct gm_find *find)
+void gm_find_newest_run(struct gm_find *find, const char *glob)
 {
 	struct gm_find all = {0};
 	size_t n = 0, newest = 0;
-	gm_find_matching(&all, "gpumem.*.gml");
+	gm_find_matching(&all, glob);
 	struct candidate *logs = calloc(all.paths.n + 1, sizeof *logs);
 	for (size_t i = 0; logs && i < all.paths.n; i++)
 		n += look_at(all.paths.at[i], &logs[n]);
@@ -140,7 +149,7 @@ void gm_find_newest_run(struct gm_find *find)
 	}
 	for (size_t i = 0; i < n; i++)
 		if (logs[i].in)
-			add(find, logs[i].path);
+			gm_find_add(find, logs[i].path);
 	free(logs);
 	gm_find_free(&all);
 }

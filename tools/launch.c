@@ -13,6 +13,7 @@
 
 #include "knob/knob.h"
 #include "left.h"
+#include "log/format.h"
 #include "options.h"
 #include "preload.h"
 
@@ -65,6 +66,11 @@ static int parse(struct launch *launch, const struct gm_command *self, int argc,
 	while ((option = gm_options_next(&launch->options, self, argc, argv)) != GM_OPTIONS_DONE) {
 		if (option == GM_OPTIONS_STOP)
 			return GM_OPTIONS_STOP;
+		if (option == GM_OPTION_OUTPUT && !*optarg) {
+			launch->options.status =
+				gm_tool_usage(self->name, "--output=: expected a name");
+			return GM_OPTIONS_STOP;
+		}
 		if (option == GM_OPTION_OUTPUT)
 			setenv("GPUMEM_LOG_NAME", optarg, 1);
 		else if (option == GM_OPTION_TRACE)
@@ -79,18 +85,25 @@ static int parse(struct launch *launch, const struct gm_command *self, int argc,
 	return GM_OPTIONS_DONE;
 }
 
-/* The folder of `run`, in which its processes leave the small logs that the line comes from. */
+/* The folder of `run`, in which its processes leave the small logs that the line comes from. Where
+ * there can be none, the command runs all the same, and nothing is said at its end. */
 static bool make_folder(struct launch *launch)
 {
 	char into[PATH_MAX + 2];
 	const char *tmp = getenv("TMPDIR");
-	snprintf(launch->folder, sizeof launch->folder, "%s/gpumem-run.XXXXXX",
-		 tmp && *tmp ? tmp : "/tmp");
+	tmp = tmp && *tmp ? tmp : "/tmp";
+	snprintf(launch->folder, sizeof launch->folder, "%s/gpumem-run.XXXXXX", tmp);
 	if (!mkdtemp(launch->folder)) {
+		gm_tool_error("no log can be written in %s/: %s", tmp, strerror(errno));
 		launch->folder[0] = '\0';
 		return false;
 	}
 	snprintf(into, sizeof into, "%s/", launch->folder);
+	if (!gm_left_try(into, GM_SEGMENT_SMALL)) {
+		rmdir(launch->folder);
+		launch->folder[0] = '\0';
+		return false;
+	}
 	setenv("GPUMEM_LOG_NAME", into, 1);
 	return true;
 }
@@ -118,14 +131,18 @@ static void name_from_here(void)
 /* What the command's processes are to leave; `level` as -e gave it, or NULL. */
 static bool choose_log(struct launch *launch, const char *level)
 {
-	launch->quiet = level && strcasecmp(level, "off") == 0;
 	if (!level && launch->record)
 		level = "events";
 	else if (!level)
 		level = !launch->exec && make_folder(launch) ? "small" : "off";
+	launch->quiet = strcasecmp(level, "off") == 0;
 	setenv("GPUMEM_LOG", level, 1);
 	name_from_here();
-	return gm_left_begin(&launch->left, getenv("GPUMEM_LOG_NAME"));
+	if (!gm_left_begin(&launch->left, getenv("GPUMEM_LOG_NAME")))
+		return false;
+	return launch->quiet || *launch->folder ||
+	       gm_left_try(getenv("GPUMEM_LOG_NAME"),
+			   strcasecmp(level, "small") == 0 ? GM_SEGMENT_SMALL : GM_SEGMENT_EVENTS);
 }
 
 /* --- the process --- */
@@ -160,7 +177,7 @@ static int cannot_run(const char *command, int error)
 	if (error == ENOENT && gm_preload_interpreter_missing(command, missing, sizeof missing))
 		gm_tool_error("%s: its interpreter %s is missing", command, missing);
 	else
-		gm_tool_error("%s: %s", command, strerror(error));
+		gm_tool_error("%s: %s", gm_tool_name(command), strerror(error));
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 

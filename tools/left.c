@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "left.h"
 
-#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/size.h"
 #include "figures.h"
+#include "knob/knob.h"
+#include "log/file.h"
 #include "preload.h"
 #include "tool.h"
 
@@ -18,6 +20,43 @@ struct peaks {
 	uint64_t requested, mapped; /* the highest of one log */
 	GM_ARRAY(const char *) paths;
 };
+
+/* Where the log named `name` lies, with a slash; false: its folder differs from process to process.
+ */
+static bool folder_of(const char *name, char *out, size_t n)
+{
+	const char *slash = strrchr(name, '/');
+	size_t at = 0;
+	for (const char *p = name; slash && p <= slash; p++) {
+		if (*p == '%' && p[1] && strchr("hprje", p[1]))
+			return false;
+		p += *p == '%' && p[1] == '%';
+		if (at + 3 > n)
+			return false;
+		out[at++] = *p;
+	}
+	snprintf(out + at, n - at, "%s", slash ? "" : "./");
+	return true;
+}
+
+bool gm_left_try(const char *name, uint64_t bytes)
+{
+	struct gm_file file;
+	char folder[PATH_MAX], path[2 * PATH_MAX];
+	const char *slash = strrchr(name, '/');
+	if (!folder_of(name, folder, sizeof folder))
+		return true;
+	/* No name that a log of another command could want at this moment. */
+	snprintf(path, sizeof path, "%s%s~", folder, slash ? slash + 1 : name);
+	int error = gm_file_create(&file, path);
+	if (!error) {
+		error = gm_file_reserve(&file, bytes);
+		gm_file_remove(&file);
+	}
+	if (error)
+		gm_tool_error("no log can be written in %s: %s", folder, strerror(error));
+	return !error;
+}
 
 bool gm_left_begin(struct gm_left *left, const char *name)
 {
@@ -62,7 +101,17 @@ static void look(struct peaks *peaks, const char *path)
 static void say_nothing(const char *command)
 {
 	const char *obstacle = gm_preload_obstacle(command);
-	if (obstacle)
+	const char *enable = getenv("GPUMEM_ENABLE"), *program = getenv("GPUMEM_PROGRAM");
+	union gm_knob_value value = {.flag = true};
+	char why[256];
+	if (enable)
+		gm_knob_parse(GM_KNOB_ID_enable, enable, &value, why, sizeof why);
+	if (!value.flag)
+		gm_tool_error("nothing was hooked: GPUMEM_ENABLE=%s", enable);
+	else if (program && *program)
+		gm_tool_error("no process whose program matches GPUMEM_PROGRAM=%s used CUDA",
+			      program);
+	else if (obstacle)
 		gm_tool_error("libgpumem.so was not loaded by %s: %s", command, obstacle);
 	else
 		gm_tool_error("no process used CUDA");
@@ -81,7 +130,7 @@ static bool is_newest_run(const struct peaks *peaks)
 {
 	struct gm_find run = {0};
 	size_t same = 0;
-	gm_find_newest_run(&run);
+	gm_find_newest_run(&run, GM_FIND_DEFAULT_GLOB);
 	for (size_t i = 0; i < run.paths.n; i++)
 		for (size_t j = 0; j < peaks->logs; j++)
 			same += strcmp(run.paths.at[i], from_here(peaks->paths.at[j])) == 0;

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "find.h"
 
@@ -12,6 +13,10 @@ struct gm_left {
 	char glob[2 * PATH_MAX];
 	struct gm_find before; /* logs of such names that were there already */
 };
+
+/* Can a log of `bytes` lie where GPUMEM_LOG_NAME=`name` says? One is made there and taken away
+ * again, unless its folder depends on the process. False: one line has said why not. */
+bool gm_left_try(const char *name, uint64_t bytes);
 
 /* Before the command starts: remember what has a name that GPUMEM_LOG_NAME=`name` may give. False:
  * the name is too long, and that was said. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/distance.h"
 #include "options.h"
 #include "tool.h"
 
@@ -20,6 +21,11 @@ static const struct gm_command commands[] = {
 	 "[OPTION]... [LOG]...", "Say what a run did with device memory",
 	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"frag", gm_frag_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_SIZE,
+	 "[OPTION]... [LOG]...", "Say how fragmented the pool was, and what was idle by size",
+	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"env", gm_env_main, GM_OPTIONS_OUTPUT, "[OPTION]... [LOG|PID]",
 	 "List every knob: value, default, source, help",
 	 "Values are those of the environment, of the run that wrote LOG, or of process PID."},
@@ -27,6 +33,10 @@ static const struct gm_command commands[] = {
 	 "List what is hooked, and what each hook does",
 	 "RETRY: made once more, after idle memory was given back, when memory ran out.\n"
 	 "WAITS: may wait for the GPU."},
+	{"doctor", gm_doctor_main, GM_OPTIONS_OUTPUT | GM_OPTION_TIMEOUT,
+	 "[OPTION]... [--] [COMMAND [ARG]...]", "Say whether it can work here, and if not, why",
+	 "With COMMAND: also whether the library can get into it; it is not run.\n"
+	 "Exit status: 0; 1 when it cannot work; 2 usage."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -36,6 +46,33 @@ static const struct gm_command *find(const char *name)
 		if (strcmp(commands[i].name, name) == 0)
 			return &commands[i];
 	return NULL;
+}
+
+static int unknown(const char *word)
+{
+	const char *nearest = NULL;
+	/* One slip in a short word, two in a longer one. */
+	unsigned least = strlen(word) < 5 ? 2 : 3;
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		unsigned far = gm_distance(word, commands[i].name);
+		if (far < least) {
+			least = far;
+			nearest = commands[i].name;
+		}
+	}
+	if (nearest)
+		return gm_tool_usage(NULL, "unknown command '%s'; did you mean '%s'?", word,
+				     nearest);
+	return gm_tool_usage(NULL, "unknown command '%s'", word);
+}
+
+/* The command that stands behind options; NULL: none does. */
+static const struct gm_command *find_behind_options(char **argv)
+{
+	const struct gm_command *command = NULL;
+	for (; *argv && strcmp(*argv, "--") != 0 && !command; argv++)
+		command = find(*argv);
+	return command;
 }
 
 static int help(void)
@@ -56,7 +93,7 @@ static bool is_one_of(const char *word, const char *a, const char *b)
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	const char *first = argc > 1 ? argv[1] : NULL;
 	const struct gm_command *command = first ? find(first) : NULL;
@@ -70,6 +107,15 @@ int main(int argc, char **argv)
 	}
 	/* A log has a dot or a slash in its name and a command never has, whatever lies here. */
 	if (first && *first != '-' && !strpbrk(first, "./"))
-		return gm_tool_usage(NULL, "unknown command '%s'", first);
+		return unknown(first);
+	if (first && *first == '-' && (command = find_behind_options(argv + 1)))
+		return gm_tool_usage(command->name, "options of '%s' stand behind it",
+				     command->name);
 	return gm_summary_main(find("summary"), argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	int status = run(argc, argv), flushed = gm_tool_flush();
+	return status ? status : flushed;
 }

@@ -9,7 +9,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/size.h"
+#include "log/record.h"
+
 enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
+#define TIMEOUT_DEFAULT (30 * (uint64_t)1000000000)
 
 static const struct option_info {
 	int letter;
@@ -54,8 +58,10 @@ static bool default_color(void)
 
 void gm_options_begin(struct gm_options *options)
 {
-	*options = (struct gm_options){
-		.color = default_color(), .rows = UINT_MAX, .width = default_width()};
+	*options = (struct gm_options){.color = default_color(),
+				       .rows = UINT_MAX,
+				       .width = default_width(),
+				       .timeout = TIMEOUT_DEFAULT};
 	optind = 0; /* glibc: start over */
 }
 
@@ -131,6 +137,16 @@ static bool set_rows(struct gm_options *options, const char *text)
 	return number_parse(text, 1, INT_MAX, &options->rows);
 }
 
+static bool set_size(struct gm_options *options, const char *text)
+{
+	return gm_size_parse(text, &options->size) && options->size >= GM_SAMPLE_LEAST;
+}
+
+static bool set_timeout(struct gm_options *options, const char *text)
+{
+	return gm_time_parse(text, &options->timeout) && options->timeout > 0;
+}
+
 static const struct {
 	bool (*set)(struct gm_options *options, const char *text);
 	const char *expected;
@@ -140,6 +156,8 @@ static const struct {
 	[GM_OPTION_INDEX_SORT] = {set_sort, "rank, program, start, requested, mapped, calls or "
 					    "failed"},
 	[GM_OPTION_INDEX_ROWS] = {set_rows, "a number from 1 on"},
+	[GM_OPTION_INDEX_SIZE] = {set_size, "a size of 64K or more"},
+	[GM_OPTION_INDEX_TIMEOUT] = {set_timeout, "a time like 500ms or 30s"},
 	[GM_OPTION_INDEX_COLOR] = {set_color, "auto, always or never"},
 	[GM_OPTION_INDEX_WIDTH] = {set_width, "a number from 40 to 1000"},
 };
@@ -163,6 +181,7 @@ static bool take(struct gm_options *options, const struct gm_command *command, u
 static void getopt_tables(const struct gm_command *command, char *letters, struct option *names)
 {
 	*letters++ = '+';
+	*letters++ = ':'; /* getopt is silent, and tells what is missing from the rest */
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
 		if (!(command->options & 1u << i))
 			continue;
@@ -188,38 +207,59 @@ static unsigned bit_of(int key)
 	return 0;
 }
 
+/* The long names that begin like `word`, "--NAME" or "--NAME=...". */
+static unsigned count_matching(const struct gm_command *command, const char *word)
+{
+	unsigned count = 0;
+	size_t n = strcspn(word + 2, "=");
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
+		count += command->options & 1u << i && table[i].name &&
+			 strncmp(word + 2, table[i].name, n) == 0;
+	return count;
+}
+
+/* What getopt_long refused, in getopt's words but escaped. */
+static int refuse(const struct gm_command *command, int key, const char *word)
+{
+	const char *name = optopt >= 256 ? table[optopt - 256].name : NULL;
+	if (name && key == ':')
+		return gm_tool_usage(command->name, "option '--%s' requires an argument", name);
+	if (name)
+		return gm_tool_usage(command->name, "option '--%s' doesn't allow an argument",
+				     name);
+	if (optopt && key == ':')
+		return gm_tool_usage(command->name, "option requires an argument -- '%c'", optopt);
+	if (optopt)
+		return gm_tool_usage(command->name, "invalid option -- '%c'", optopt);
+	if (count_matching(command, word) > 1)
+		return gm_tool_usage(command->name, "option '%s' is ambiguous", word);
+	return gm_tool_usage(command->name, "unrecognized option '%s'", word);
+}
+
 int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
 		    char **argv)
 {
 	const unsigned own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC;
-	char letters[2 * GM_OPTION_COUNT + 2];
+	char letters[2 * GM_OPTION_COUNT + 3];
 	struct option names[GM_OPTION_COUNT + 1];
-	char prefix[] = "gpumemstat", *first = argv[0];
 	getopt_tables(command, letters, names);
 	/* Operands may stand before options, but those of COMMAND are not ours. */
-	const char *order = command->options & GM_OPTION_SET ? letters : letters + 1;
-	argv[0] = prefix; /* what getopt's messages begin with */
+	const char *order = command->options & GM_OPTIONS_COMMAND ? letters : letters + 1;
 	for (;;) {
 		int key = getopt_long(argc, argv, order, names, NULL);
 		unsigned bit = key >= 0 ? bit_of(key) : 0;
-		if (key == -1) {
-			argv[0] = first;
+		if (key == -1)
 			return GM_OPTIONS_DONE;
-		}
-		if (bit & own) {
-			argv[0] = first;
+		if (bit & own)
 			return (int)bit;
-		}
 		if (bit == GM_OPTION_HELP)
 			print_help(command);
 		else if (bit == GM_OPTION_VERSION)
 			puts("gpumemstat " PACKAGE_VERSION);
-		else if (!bit) {
-			fprintf(stderr, "Try 'gpumemstat %s --help'\n", command->name);
-			options->status = GM_EXIT_USAGE;
-		} else if (take(options, command, (unsigned)__builtin_ctz(bit)))
+		else if (!bit)
+			options->status = refuse(command, key, argv[optind - 1]);
+		else if (take(options, command, (unsigned)__builtin_ctz(bit)))
 			continue;
-		argv[0] = first;
 		return GM_OPTIONS_STOP;
 	}
 }

@@ -4,6 +4,7 @@
 #define GM_TOOLS_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "tool.h"
 
@@ -20,6 +21,7 @@ enum gm_option_bit {
 #undef GM_OPTION
 	GM_OPTIONS_ALWAYS = GM_OPTION_HELP | GM_OPTION_VERSION,
 	GM_OPTIONS_OUTPUT = GM_OPTIONS_ALWAYS | GM_OPTION_JSON | GM_OPTION_COLOR | GM_OPTION_WIDTH,
+	GM_OPTIONS_COMMAND = GM_OPTION_SET | GM_OPTION_TIMEOUT, /* of those that take a COMMAND */
 	GM_OPTIONS_LAUNCH = GM_OPTIONS_ALWAYS | GM_OPTION_SET | GM_OPTION_EXEC
 };
 
@@ -28,6 +30,8 @@ struct gm_options {
 	char unit;     /* 0: chosen by size; else one of B K M G */
 	unsigned rows; /* UINT_MAX: all */
 	unsigned width;
+	uint64_t size;	  /* 0: none */
+	uint64_t timeout; /* ns */
 	const char *sort; /* NULL: the command's own order */
 	int status;	  /* set when gm_options_next returned GM_OPTIONS_STOP */
 };
@@ -40,8 +44,8 @@ void gm_options_begin(struct gm_options *options);
 /*
  * Parse up to the next option that is the command's own business: its enum gm_option_bit, with
  * getopt's optarg. GM_OPTIONS_DONE: operands begin at optind. GM_OPTIONS_STOP: return
- * options->status (help was printed, or a usage error said). Options of `run` and `record` end at
- * the first operand.
+ * options->status (help was printed, or a usage error said). Options of commands that take a
+ * COMMAND end at the first operand.
  */
 int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
 		    char **argv);

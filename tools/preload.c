@@ -19,17 +19,43 @@
 
 enum { SCRIPTS_MOST = 4 }; /* as deep as the kernel goes */
 
+/* Open a file with its first bytes, terminated. -1: it cannot be read. */
+static int open_head(const char *path, char *head, size_t n, struct stat *st)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t got = -1;
+	if (fd >= 0 && fstat(fd, st) == 0)
+		got = pread(fd, head, n - 1, 0);
+	head[got > 0 ? got : 0] = '\0';
+	if (got >= 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static bool is_elf(const char *path)
+{
+	char head[SELFMAG + 1];
+	struct stat st;
+	int fd = open_head(path, head, sizeof head, &st);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 && memcmp(head, ELFMAG, SELFMAG) == 0;
+}
+
 bool gm_preload_find(char *path, size_t n)
 {
 	static const char *const beside[] = {".libs/libgpumem.so", "libgpumem.so"};
 	char self[PATH_MAX];
 	const char *given = getenv("GPUMEM_LIBRARY_PATH");
 	if (given && *given) {
-		if (realpath(given, self)) {
-			snprintf(path, n, "%s", self);
+		bool there = realpath(given, self);
+		snprintf(path, n, "%s", self);
+		if (there && is_elf(self))
 			return true;
-		}
-		gm_tool_error("GPUMEM_LIBRARY_PATH=%s: no such file", given);
+		gm_tool_error("GPUMEM_LIBRARY_PATH=%s: %s", given,
+			      there ? "not a library" : "no such file");
 		return false;
 	}
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -65,8 +91,7 @@ bool gm_preload_set(const char *library)
 	return true;
 }
 
-/* The file that execvp would run. */
-static bool find_program(const char *command, char *path, size_t n)
+bool gm_preload_resolve(const char *command, char *path, size_t n)
 {
 	if (strchr(command, '/')) {
 		snprintf(path, n, "%s", command);
@@ -111,7 +136,7 @@ static const char *interpreter(char *head)
 }
 
 /* What makes the loader ignore LD_PRELOAD: the program runs with rights that its user has not. */
-static const char *rights_obstacle(int fd, const struct stat *st)
+const char *gm_preload_rights(int fd, const struct stat *st)
 {
 	if (st->st_mode & S_ISUID && st->st_uid != getuid())
 		return "it is set-user-ID";
@@ -120,21 +145,6 @@ static const char *rights_obstacle(int fd, const struct stat *st)
 	if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
 		return "it has file capabilities";
 	return NULL;
-}
-
-/* Open a file with its first bytes, terminated. -1: it cannot be read. */
-static int open_head(const char *path, char *head, size_t n, struct stat *st)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = -1;
-	if (fd >= 0 && fstat(fd, st) == 0)
-		got = pread(fd, head, n - 1, 0);
-	head[got > 0 ? got : 0] = '\0';
-	if (got >= 0)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
 }
 
 static const char *file_obstacle(const char *path, unsigned depth)
@@ -150,7 +160,7 @@ static const char *file_obstacle(const char *path, unsigned depth)
 		return NULL;
 	/* A script runs with the rights of its interpreter, whatever its own bits say. */
 	if (memcmp(head.text, ELFMAG, SELFMAG) == 0) {
-		why = rights_obstacle(fd, &st);
+		why = gm_preload_rights(fd, &st);
 		if (!why)
 			why = elf_obstacle(fd, &head.elf);
 	} else if ((next = interpreter(head.text)) && depth < SCRIPTS_MOST)
@@ -162,15 +172,16 @@ static const char *file_obstacle(const char *path, unsigned depth)
 const char *gm_preload_obstacle(const char *command)
 {
 	char path[PATH_MAX];
-	return find_program(command, path, sizeof path) ? file_obstacle(path, 0) : NULL;
+	return gm_preload_resolve(command, path, sizeof path) ? file_obstacle(path, 0) : NULL;
 }
 
 bool gm_preload_interpreter_missing(const char *command, char *missing, size_t n)
 {
 	char path[PATH_MAX], head[4096];
 	struct stat st;
-	int fd = find_program(command, path, sizeof path) ? open_head(path, head, sizeof head, &st)
-							  : -1;
+	int fd = gm_preload_resolve(command, path, sizeof path)
+			 ? open_head(path, head, sizeof head, &st)
+			 : -1;
 	const char *name = fd >= 0 ? interpreter(head) : NULL;
 	if (fd >= 0)
 		close(fd);

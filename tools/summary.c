@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "find.h"
+#include "findings.h"
 
 /* The figures that several logs are compared by. */
 static uint64_t requested(const struct gm_figures *f)
@@ -51,7 +51,7 @@ static const char *sort_key;
 
 static int by_key(const void *a, const void *b)
 {
-	const struct gm_summary_log *x = a, *y = b;
+	const struct gm_logs_one *x = a, *y = b;
 	const struct gm_log_about *p = x->figures.about, *q = y->figures.about;
 	int order = 0;
 	if (strcmp(sort_key, "program") == 0)
@@ -74,7 +74,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void across(struct gm_emit *emit, const struct gm_summary_log *logs, size_t n)
+static void across(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n)
 {
 	static const struct gm_column columns[] = {
 		{"name", "across logs", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
@@ -101,7 +101,7 @@ static void across(struct gm_emit *emit, const struct gm_summary_log *logs, size
 }
 
 /* The logs a line each; JSON has all about each of them already. */
-static void lines(struct gm_emit *emit, const struct gm_summary_log *logs, size_t n)
+static void lines(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n)
 {
 	static const struct gm_column columns[] = {
 		{"rank", "rank", 0},
@@ -129,7 +129,7 @@ static void lines(struct gm_emit *emit, const struct gm_summary_log *logs, size_
 	free(names);
 }
 
-void gm_summary_many(struct gm_emit *emit, struct gm_summary_log *logs, size_t n)
+void gm_summary_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 {
 	size_t most = 0;
 	for (size_t i = 1; i < n; i++)
@@ -140,11 +140,12 @@ void gm_summary_many(struct gm_emit *emit, struct gm_summary_log *logs, size_t n
 	gm_emit_break(emit);
 	across(emit, logs, n);
 	gm_emit_break(emit);
+	gm_findings_show_many(emit, logs, n);
 	gm_emit_line(emit, "next", "gpumemstat %s, the one with the most mapped",
 		     logs[most].figures.about->path);
 }
 
-static void show(struct gm_emit *emit, struct gm_summary_log *logs, size_t n)
+static void show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 {
 	sort_key = emit->options->sort;
 	if (sort_key)
@@ -160,66 +161,11 @@ static void show(struct gm_emit *emit, struct gm_summary_log *logs, size_t n)
 		gm_summary_many(emit, logs, n);
 }
 
-/* Open what can be opened; the rest is named on stderr. */
-static size_t open_all(struct gm_summary_log *logs, char *const *paths, size_t n)
-{
-	size_t opened = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct gm_summary_log *log = &logs[opened];
-		if (!gm_figures_open(&log->figures, paths[i], log->why, sizeof log->why)) {
-			gm_tool_error("%s: %s", paths[i], log->why);
-			continue;
-		}
-		log->contradicts = !gm_log_read_check(log->figures.file, log->why, sizeof log->why);
-		opened++;
-	}
-	return opened;
-}
-
-static int summarize(const struct gm_options *options, char *const *paths, size_t n)
-{
-	struct gm_summary_log *logs = calloc(n, sizeof *logs);
-	struct gm_emit emit;
-	if (!logs) {
-		gm_tool_error("out of memory");
-		return GM_EXIT_FAILED;
-	}
-	size_t opened = open_all(logs, paths, n);
-	int status = opened < n ? GM_EXIT_FAILED : GM_EXIT_OK;
-	if (opened > 0) {
-		gm_emit_open(&emit, stdout, options);
-		show(&emit, logs, opened);
-		if (gm_emit_close(&emit) != GM_EXIT_OK)
-			status = GM_EXIT_FAILED;
-	}
-	for (size_t i = 0; i < opened; i++) {
-		if (logs[i].contradicts) {
-			gm_tool_error("%s: contradicts itself: %s", logs[i].figures.about->path,
-				      logs[i].why);
-			status = GM_EXIT_FAILED;
-		}
-		gm_figures_close(&logs[i].figures);
-	}
-	free(logs);
-	return status;
-}
-
 int gm_summary_main(const struct gm_command *self, int argc, char **argv)
 {
 	struct gm_options options;
-	struct gm_find found = {0};
-	int first = gm_options_parse(&options, self, argc, argv), status;
+	int first = gm_options_parse(&options, self, argc, argv);
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
-	if (first < argc)
-		return summarize(&options, argv + first, (size_t)(argc - first));
-	gm_find_newest_run(&found);
-	if (found.paths.n > 0)
-		status = summarize(&options, found.paths.at, found.paths.n);
-	else {
-		gm_tool_error("no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one");
-		status = GM_EXIT_FAILED;
-	}
-	gm_find_free(&found);
-	return status;
+	return gm_logs_run(&options, argv + first, (size_t)(argc - first), show);
 }

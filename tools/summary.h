@@ -2,20 +2,21 @@
 #ifndef GM_TOOLS_SUMMARY_H
 #define GM_TOOLS_SUMMARY_H
 
-#include "emit.h"
-#include "figures.h"
-
-/* One log of those that summary was asked for. */
-struct gm_summary_log {
-	struct gm_figures figures;
-	bool contradicts;
-	char why[256]; /* the contradiction */
-};
+#include "logs.h"
 
 /* All about one log. JSON: the members of an object that the caller has opened. */
-void gm_summary_one(struct gm_emit *emit, const struct gm_summary_log *log);
+void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log);
+
+/* Fragmentation of a device: now, at its highest, as a mean. */
+void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *figures,
+			      unsigned device);
+
+/* foreign.c: memory of one device that is not the pool's, and what nobody accounts for; memory of
+ * the host, and what else is counted once a process. */
+void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *figures, unsigned device);
+void gm_summary_process(struct gm_emit *emit, const struct gm_figures *figures);
 
 /* One line a log, then minimum, median and maximum. Text, and "across" in JSON. */
-void gm_summary_many(struct gm_emit *emit, struct gm_summary_log *logs, size_t n);
+void gm_summary_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n);
 
 #endif

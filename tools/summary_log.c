@@ -4,29 +4,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "advice.h"
 #include "base/size.h"
+#include "findings.h"
 #include "summary.h"
 
 #define N(array) (sizeof(array) / sizeof *(array))
 enum { REFUSALS_SHOWN = 3 };
-
-static uint64_t ratio_ppm(uint64_t part, uint64_t whole)
-{
-	return whole ? (uint64_t)((unsigned __int128)part * 1000000 / whole) : 0;
-}
-
-/* The mean over the time that samples cover, from a sum over time. */
-static struct gm_value mean(const struct gm_figures *f, unsigned device, enum gm_counter sum,
-			    enum gm_value_kind kind)
-{
-	uint64_t ns = gm_figures_device(f, device, GM_C_sampled_ns);
-	if (ns == 0)
-		return GM_NONE;
-	uint64_t seconds = gm_figures_device(f, device, sum);
-	return (struct gm_value){kind, (uint64_t)((unsigned __int128)seconds * 1000000000u / ns),
-				 NULL};
-}
 
 static const char *when(uint64_t wall, const char *format, bool utc, char *buf, size_t n)
 {
@@ -64,7 +47,7 @@ static void head_text(struct gm_emit *emit, const struct gm_figures *f)
 		     about->driver_version % 1000 / 10);
 }
 
-static void head_json(struct gm_emit *emit, const struct gm_summary_log *log)
+static void head_json(struct gm_emit *emit, const struct gm_logs_one *log)
 {
 	const struct gm_log_about *about = log->figures.about;
 	char start[32];
@@ -121,26 +104,30 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 #define C(name) gm_figures_device(f, d, GM_C_##name)
 #define AT(name) (C(name) ? GM_NS(gm_figures_at(f, C(name))) : GM_NONE)
 	const struct {
+		bool shown; /* in text, too */
 		const char *key, *title;
 		struct gm_value now, peak, at, total, calls;
 	} rows[] = {
-		{"requested", "requested", GM_BYTES(C(requested)), GM_BYTES(C(requested_peak)),
-		 AT(requested_peak_time), GM_BYTES(C(allocate_bytes)), GM_COUNT(C(allocate_pool))},
-		{"handed_out", "handed out", GM_BYTES(C(handed_out)), GM_NONE, GM_NONE, GM_NONE,
-		 GM_NONE},
-		{"mapped", "mapped", GM_BYTES(C(mapped)), GM_BYTES(C(mapped_peak)),
-		 AT(mapped_peak_time), GM_BYTES(C(map_bytes)), GM_COUNT(C(map_calls))},
-		{"idle", "idle", GM_BYTES(C(idle)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
-		{"retired", "retired", GM_BYTES(C(retired)), GM_BYTES(C(retired_peak)), GM_NONE,
+		{true, "requested", "requested", GM_BYTES(C(requested)),
+		 GM_BYTES(C(requested_peak)), AT(requested_peak_time), GM_BYTES(C(allocate_bytes)),
+		 GM_COUNT(C(allocate_pool))},
+		{true, "handed_out", "handed out", GM_BYTES(C(handed_out)), GM_NONE, GM_NONE,
 		 GM_NONE, GM_NONE},
-		{"given_back", "given back", GM_NONE, GM_NONE, GM_NONE, GM_BYTES(C(unmap_bytes)),
-		 GM_COUNT(C(unmap_calls))},
-		{"lent", "lent", GM_BYTES(C(lent)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
+		{true, "mapped", "mapped", GM_BYTES(C(mapped)), GM_BYTES(C(mapped_peak)),
+		 AT(mapped_peak_time), GM_BYTES(C(map_bytes)), GM_COUNT(C(map_calls))},
+		{true, "idle", "idle", GM_BYTES(C(idle)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
+		{true, "retired", "retired", GM_BYTES(C(retired)), GM_BYTES(C(retired_peak)),
+		 GM_NONE, GM_NONE, GM_NONE},
+		{true, "given_back", "given back", GM_NONE, GM_NONE, GM_NONE,
+		 GM_BYTES(C(unmap_bytes)), GM_COUNT(C(unmap_calls))},
+		{C(trim_calls) > 0, "trimmed", "  trimmed", GM_NONE, GM_NONE, GM_NONE,
+		 GM_BYTES(C(trim_bytes)), GM_COUNT(C(trim_calls))},
+		{C(lent) > 0, "lent", "lent", GM_BYTES(C(lent)), GM_NONE, GM_NONE, GM_NONE,
+		 GM_NONE},
 	};
 	gm_emit_table(emit, "memory", true, columns, N(columns));
 	for (size_t i = 0; i < N(rows); i++) {
-		/* Nothing to see in text before the in-kernel heap has borrowed anything. */
-		if (!emit->options->json && strcmp(rows[i].key, "lent") == 0 && C(lent) == 0)
+		if (!emit->options->json && !rows[i].shown)
 			continue;
 		gm_emit_row(emit, rows[i].key,
 			    (struct gm_value[]){GM_TEXT(rows[i].title), rows[i].now, rows[i].peak,
@@ -173,49 +160,6 @@ static void calls_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 		(struct gm_value[]){GM_TEXT("free"), GM_COUNT(frees), GM_COUNT(C(free_calls)),
 				    GM_COUNT(C(free_driver)), GM_COUNT(C(free_failed)),
 				    C(free_calls) ? GM_NS(C(free_ns) / C(free_calls)) : GM_NONE});
-	gm_emit_table_end(emit);
-}
-
-static void fragmentation_table(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
-{
-	const struct gm_column columns[] = {
-		{"name", "fragmentation", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
-		{"current", f->about->running ? "now" : "at end", 0},
-		{"peak", "peak", 0},
-		{"mean", "mean", 0},
-	};
-	const struct gm_sample *s = f->devices[d].sampled ? &f->devices[d].last : NULL;
-	const bool sampled = C(samples) > 0;
-	uint64_t held = C(handed_out), asked = C(requested);
-	uint64_t external = s ? gm_figures_external(s->idle, s->largest_idle) : 0;
-	uint64_t remapped = s ? gm_figures_external(s->idle, s->largest_after_remap) : 0;
-	const struct {
-		const char *key, *title;
-		struct gm_value now, peak, mean;
-	} rows[] = {
-		{"internal", "internal", GM_BYTES(held > asked ? held - asked : 0),
-		 sampled ? GM_BYTES(C(internal_peak)) : GM_NONE,
-		 mean(f, d, GM_C_internal_seconds, GM_VALUE_BYTES)},
-		{"external", "external", s ? GM_PPM(external) : GM_NONE,
-		 sampled ? GM_PPM(C(external_peak)) : GM_NONE,
-		 mean(f, d, GM_C_external_seconds, GM_VALUE_PPM)},
-		{"external_remap", "  after remap", s ? GM_PPM(remapped) : GM_NONE,
-		 sampled ? GM_PPM(C(external_remap_peak)) : GM_NONE,
-		 mean(f, d, GM_C_external_remap_seconds, GM_VALUE_PPM)},
-		{"unreclaimable", "unreclaimable", s ? GM_BYTES(s->unreclaimable) : GM_NONE,
-		 sampled ? GM_BYTES(C(unreclaimable_peak)) : GM_NONE,
-		 mean(f, d, GM_C_unreclaimable_seconds, GM_VALUE_BYTES)},
-		{"utilisation", "utilisation",
-		 C(mapped) ? GM_PPM(ratio_ppm(asked, C(mapped))) : GM_NONE,
-		 C(mapped_peak) ? GM_PPM(ratio_ppm(C(requested_peak), C(mapped_peak))) : GM_NONE,
-		 C(mapped_seconds) ? GM_PPM(ratio_ppm(C(requested_seconds), C(mapped_seconds)))
-				   : GM_NONE},
-	};
-	gm_emit_table(emit, "fragmentation", true, columns, N(columns));
-	for (size_t i = 0; i < N(rows); i++)
-		gm_emit_row(emit, rows[i].key,
-			    (struct gm_value[]){GM_TEXT(rows[i].title), rows[i].now, rows[i].peak,
-						rows[i].mean});
 	gm_emit_table_end(emit);
 }
 
@@ -267,10 +211,11 @@ static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigne
 	calls_table(emit, f, d);
 	if (pooled) {
 		gm_emit_break(emit);
-		fragmentation_table(emit, f, d);
+		gm_summary_fragmentation(emit, f, d);
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
 	}
+	gm_summary_foreign(emit, f, d);
 	counters_json(emit, f, GM_SCOPE_DEVICE, d);
 	gm_emit_end(emit);
 }
@@ -427,28 +372,16 @@ static void refusals(struct gm_emit *emit, const struct gm_figures *f)
 		gm_emit_line(emit, "", "and %zu more", f->refusals.n - REFUSALS_SHOWN);
 }
 
-static void advice(struct gm_emit *emit, const struct gm_figures *f)
+void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 {
-	char text[GM_ADVICE_MOST][GM_ADVICE_LENGTH];
-	unsigned n = gm_advice(f, text);
-	gm_emit_break(emit);
-	gm_emit_list(emit, "advice");
-	for (unsigned i = 0; i < n; i++) {
-		gm_emit_value(emit, NULL, GM_TEXT(text[i]));
-		gm_emit_line(emit, i == 0 ? "findings" : "", "%s", text[i]);
-	}
-	gm_emit_end(emit);
-}
-
-void gm_summary_one(struct gm_emit *emit, const struct gm_summary_log *log)
-{
-	const struct gm_figures *f = &log->figures;
+	struct gm_figures *f = &log->figures;
 	head_json(emit, log);
 	head_text(emit, f);
 	all_devices(emit, f);
+	gm_summary_process(emit, f);
 	copies_table(emit, f);
 	latency_table(emit, f);
 	refusals(emit, f);
 	counters_json(emit, f, GM_SCOPE_PROCESS, 0);
-	advice(emit, f);
+	gm_findings_show(emit, f);
 }

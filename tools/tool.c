@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "log/read.h"
+#include "base/escape.h"
 
-/* Names of files and strings of logs end up in messages: neither may speak to the terminal. */
+/* Names of files and strings of logs end up in messages: neither may speak to the terminal. Nor may
+ * a long one crowd out what is wrong with it. */
 static void say(const char *format, va_list args)
 {
-	char text[4096], escaped[4 * sizeof text];
-	vsnprintf(text, sizeof text, format, args);
-	gm_log_escape(text, escaped, sizeof escaped);
+	char *text, *escaped = NULL;
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	size_t n = text ? gm_escape(text, NULL, 0) + 1 : 0;
+	if (text && (escaped = malloc(n)))
+		gm_escape(text, escaped, n);
 	fflush(stdout);
-	fprintf(stderr, "gpumemstat: %s\n", escaped);
+	fprintf(stderr, "gpumemstat: %s\n", escaped ? escaped : "out of memory");
+	free(escaped);
+	free(text);
 }
 
 void gm_tool_error(const char *format, ...)
@@ -39,6 +47,21 @@ int gm_tool_usage(const char *command, const char *format, ...)
 	va_end(args);
 	say_try(command);
 	return GM_EXIT_USAGE;
+}
+
+const char *gm_tool_name(const char *name)
+{
+	return *name ? name : "''";
+}
+
+int gm_tool_flush(void)
+{
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return GM_EXIT_OK;
+	gm_tool_error("standard output: %s", strerror(errno ? errno : EIO));
+	clearerr(stdout);
+	return GM_EXIT_FAILED;
 }
 
 int gm_tool_extra(const struct gm_command *command, const char *operand)

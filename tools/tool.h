@@ -27,6 +27,8 @@ struct gm_command {
 int gm_run_main(const struct gm_command *self, int argc, char **argv);
 int gm_record_main(const struct gm_command *self, int argc, char **argv);
 int gm_summary_main(const struct gm_command *self, int argc, char **argv);
+int gm_frag_main(const struct gm_command *self, int argc, char **argv);
+int gm_doctor_main(const struct gm_command *self, int argc, char **argv);
 int gm_env_main(const struct gm_command *self, int argc, char **argv);
 int gm_hooks_main(const struct gm_command *self, int argc, char **argv);
 
@@ -37,6 +39,12 @@ void gm_tool_error(const char *format, ...) __attribute__((format(printf, 1, 2))
  * Returns GM_EXIT_USAGE. */
 int gm_tool_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* `name`, or something to see in its place when it is empty. */
+const char *gm_tool_name(const char *name);
+
+/* Write out what was printed. GM_EXIT_FAILED: some of it got lost, and one line has said so. */
+int gm_tool_flush(void);
 
 /* Return GM_EXIT_USAGE for the first operand that is one too many. */
 int gm_tool_extra(const struct gm_command *command, const char *operand);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Included before everything that ends up in the preload, so that one built on a new system also
- * loads into a container with glibc 2.28. Functions which a later glibc moved into libc.so under a
- * new version are bound to the version that they have had from the beginning. tests/preload reads
- * the versions that came out. Not in sanitizer builds, whose runtimes wrap the same functions.
+ * loads into a container with glibc 2.28. tests/preload reads the versions that came out. Not in
+ * sanitizer builds, whose runtimes wrap the same functions.
  */
 #ifndef GM_BASE_GLIBC_H
 #define GM_BASE_GLIBC_H
 #ifndef __ASSEMBLER__
 
+#include <dlfcn.h>
 #include <features.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <sys/stat.h>
 
 /* Since 2.38 strtol and its kind are renamed to __isoc23_strtol for GNU programs. */
@@ -32,49 +35,52 @@
 
 #define GM_SYMVER(function, version) __asm__(".symver " #function "," #function "@" version);
 
-/* 2.34 moved libdl into libc. */
-GM_SYMVER(dladdr, GM_GLIBC_FIRST)
-GM_SYMVER(dladdr1, GM_GLIBC_LATER("GLIBC_2.3.3"))
-GM_SYMVER(dlclose, GM_GLIBC_FIRST)
-GM_SYMVER(dlerror, GM_GLIBC_FIRST)
-GM_SYMVER(dlinfo, GM_GLIBC_LATER("GLIBC_2.3.3"))
-GM_SYMVER(dlopen, GM_GLIBC_FIRST)
-GM_SYMVER(dlvsym, GM_GLIBC_FIRST)
+/*
+ * The functions of libdl and libpthread. The preload does not name these two as needed: as of 2.34
+ * they are empty, and loading them cost each process that is started more than all the rest of us.
+ * So each is a weak reference behind a pointer, gm_late_<function>. Before 2.34 a program may start
+ * without them: shim/late.c fills in what was missing, once libcuda has brought them along. A
+ * program of musl, where there is no CUDA, gets nothing of this but must start all the same.
+ *
+ * On such a system itself nothing of this is needed, and both are linked.
+ */
+#if __GLIBC_PREREQ(2, 34)
+#define GM_GLIBC_LATE 1
+/* What pthread_atfork is over; it is told which object to forget the handlers with, NULL: none. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+			     void *object);
 
-/* 2.32 and 2.34 moved libpthread. */
-GM_SYMVER(pthread_attr_setstacksize, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_condattr_setclock, GM_GLIBC_LATER("GLIBC_2.3.3"))
-GM_SYMVER(pthread_create, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_detach, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_getspecific, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_join, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_key_create, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_key_delete, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_kill, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_mutex_timedlock, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_mutex_trylock, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_mutexattr_destroy, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_mutexattr_init, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_mutexattr_settype, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_once, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlock_destroy, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlock_init, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlock_rdlock, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlock_tryrdlock, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlock_trywrlock, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlock_unlock, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlock_wrlock, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlockattr_destroy, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlockattr_init, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_rwlockattr_setkind_np, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_setname_np, GM_GLIBC_LATER("GLIBC_2.12"))
-GM_SYMVER(pthread_setspecific, GM_GLIBC_FIRST)
-GM_SYMVER(pthread_sigmask, GM_GLIBC_FIRST)
-GM_SYMVER(sem_destroy, GM_GLIBC_FIRST)
-GM_SYMVER(sem_init, GM_GLIBC_FIRST)
-GM_SYMVER(sem_post, GM_GLIBC_FIRST)
-GM_SYMVER(sem_timedwait, GM_GLIBC_FIRST)
-GM_SYMVER(sem_wait, GM_GLIBC_FIRST)
+#define GM_LATE(function, version) extern __typeof__(function) *gm_late_##function;
+#include "base/glibc.def"
+#undef GM_LATE
+
+#define dladdr(...) gm_late_dladdr(__VA_ARGS__)
+#define dlclose(...) gm_late_dlclose(__VA_ARGS__)
+#define dlerror(...) gm_late_dlerror(__VA_ARGS__)
+#define dlopen(...) gm_late_dlopen(__VA_ARGS__)
+#define dlvsym(...) gm_late_dlvsym(__VA_ARGS__)
+#define pthread_atfork(...) gm_late___register_atfork(__VA_ARGS__, NULL)
+#define pthread_attr_setstacksize(...) gm_late_pthread_attr_setstacksize(__VA_ARGS__)
+#define pthread_create(...) gm_late_pthread_create(__VA_ARGS__)
+#define pthread_once(...) gm_late_pthread_once(__VA_ARGS__)
+#define pthread_rwlock_destroy(...) gm_late_pthread_rwlock_destroy(__VA_ARGS__)
+#define pthread_rwlock_init(...) gm_late_pthread_rwlock_init(__VA_ARGS__)
+#define pthread_rwlock_rdlock(...) gm_late_pthread_rwlock_rdlock(__VA_ARGS__)
+#define pthread_rwlock_unlock(...) gm_late_pthread_rwlock_unlock(__VA_ARGS__)
+#define pthread_rwlock_wrlock(...) gm_late_pthread_rwlock_wrlock(__VA_ARGS__)
+#define pthread_rwlockattr_destroy(...) gm_late_pthread_rwlockattr_destroy(__VA_ARGS__)
+#define pthread_rwlockattr_init(...) gm_late_pthread_rwlockattr_init(__VA_ARGS__)
+#define pthread_rwlockattr_setkind_np(...) gm_late_pthread_rwlockattr_setkind_np(__VA_ARGS__)
+#define pthread_sigmask(...) gm_late_pthread_sigmask(__VA_ARGS__)
+
+/* A row of glibc.def. */
+struct gm_late {
+	const char *function;
+	void **address; /* of gm_late_<function>; it holds NULL where that was not found */
+};
+extern const struct gm_late gm_late_table[];
+extern const unsigned gm_late_count;
+#endif
 
 /* Before 2.33 fstat and stat were no functions but these. */
 GM_SYMVER(__fxstat, GM_GLIBC_FIRST)

@@ -73,6 +73,11 @@ void gm_lock_release(struct gm_lock *lock)
 	note_released(lock->rank);
 }
 
+void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition)
+{
+	pthread_cond_wait(condition, &lock->mutex);
+}
+
 void gm_rwlock_init(struct gm_rwlock *lock, enum gm_lock_rank rank)
 {
 	/* A writer goes first: a storm of readers must not keep it out. Readers never nest. */

@@ -47,6 +47,8 @@ void gm_lock_init(struct gm_lock *lock, enum gm_lock_rank rank);
 void gm_lock_destroy(struct gm_lock *lock);
 void gm_lock_take(struct gm_lock *lock);
 void gm_lock_release(struct gm_lock *lock);
+/* Let go of the lock, the only one held, until the condition is signalled; may wake for nothing. */
+void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition);
 
 void gm_rwlock_init(struct gm_rwlock *lock, enum gm_lock_rank rank);
 void gm_rwlock_destroy(struct gm_rwlock *lock);

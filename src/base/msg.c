@@ -5,9 +5,11 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/debug.h"
+#include "base/escape.h"
 
 static atomic_int level_now = GM_MSG_WARN;
 
@@ -19,7 +21,7 @@ void gm_msg_set_level(enum gm_msg_level level)
 void gm_msg(enum gm_msg_level level, const char *format, ...)
 {
 	static const char prefix[] = "gpumem: ";
-	char line[1024];
+	char text[1024], line[2048];
 	int saved = errno;
 	if ((int)level > atomic_load_explicit(&level_now, memory_order_relaxed))
 		return;
@@ -27,11 +29,11 @@ void gm_msg(enum gm_msg_level level, const char *format, ...)
 	__builtin_memcpy(line, prefix, at);
 	va_list args;
 	va_start(args, format);
-	int n = vsnprintf(line + at, sizeof line - at, format, args);
+	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	if (n > 0)
-		at += (size_t)n < sizeof line - at ? (size_t)n : sizeof line - at - 1;
-	line[at < sizeof line - 1 ? at : sizeof line - 1] = '\n';
+	gm_escape(text, line + at, sizeof line - at);
+	at += strlen(line + at);
+	line[at] = '\n';
 	ssize_t ignored = write(STDERR_FILENO, line, at + 1);
 	(void)ignored;
 	errno = saved;

@@ -23,6 +23,11 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+/* Types that older toolkits lack; only pointers to them are passed. */
+#if CUDA_VERSION < 12040
+typedef struct CUgreenCtx_st *CUgreenCtx;
+#endif
+
 struct gm_driver {
 #define GM_CALL(presence, since, symbol, proto) CUresult(CUDAAPI *symbol) proto;
 #include "driver/calls.def"

@@ -311,6 +311,7 @@ static CUresult null_cuDeviceGetName(char *name, int size, CUdevice device)
 #define U __attribute__((unused))
 static char a_handle;
 NULL_CALL(cuCtxGetId, (CUcontext c U, unsigned long long *id), *id = 1)
+NULL_CALL(cuCtxFromGreenCtx, (CUcontext * c, CUgreenCtx g U), *c = THE_CONTEXT)
 NULL_CALL(cuCtxGetDevice, (CUdevice * d), *d = 0)
 NULL_CALL(cuCtxRecordEvent, (CUcontext c U, CUevent e U), )
 NULL_CALL(cuCtxSynchronize, (void), )
@@ -328,6 +329,10 @@ NULL_CALL(cuEventSynchronize, (CUevent e U), )
 NULL_CALL(cuGetErrorName, (CUresult r U, const char **name), *name = "error of the accountant")
 NULL_CALL(cuStreamCreate, (CUstream * s, unsigned f U), *s = (CUstream)&a_handle)
 NULL_CALL(cuStreamDestroy_v2, (CUstream s U), )
+NULL_CALL(cuStreamGetCaptureInfo_v2,
+	  (CUstream s U, CUstreamCaptureStatus *status, cuuint64_t *id U, CUgraph *g U,
+	   const CUgraphNode **d U, size_t *n U),
+	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
 NULL_CALL(cuStreamGetCtx, (CUstream s U, CUcontext *ctx), *ctx = THE_CONTEXT)
 NULL_CALL(cuStreamIsCapturing, (CUstream s U, CUstreamCaptureStatus *status),
 	  *status = CU_STREAM_CAPTURE_STATUS_NONE)

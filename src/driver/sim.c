@@ -108,7 +108,7 @@ static void setting_fail(void)
 		code = CUDA_ERROR_OUT_OF_MEMORY;
 		used = 0;
 		if (sscanf(text, "%63[^:,]:%u%n:%d%n", symbol, &nth, &used, &code, &used) < 2 ||
-		    !nth || (text[used] && text[used] != ',')) {
+		    (text[used] && text[used] != ',')) {
 			gm_msg(GM_MSG_WARN, "sim: SIM_FAIL is not understood from '%s' on", text);
 			return;
 		}
@@ -127,12 +127,17 @@ void sim_set_up(void)
 	sim.settings.devices = (unsigned)setting("SIM_DEVICES", 1, 0, SIM_MAX_DEVICES);
 	sim.settings.memory = setting("SIM_MEMORY", 2 * GM_GIB, SIM_PAGE, (uint64_t)1 << 44);
 	sim.settings.memory &= ~(SIM_PAGE - 1);
+	sim.settings.peer = setting("SIM_PEER", 1, 0, 1) != 0;
+	sim.settings.memfd = setting("SIM_MEMFD", 0, 0, 1) != 0;
 	sim.settings.trace = -1;
 	if (trace && *trace) {
 		sim.settings.trace = open(trace, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 		if (sim.settings.trace < 0)
 			gm_msg(GM_MSG_WARN, "sim: cannot write SIM_TRACE=%s: %m", trace);
 	}
+	const char *account = getenv("SIM_SHARE");
+	if (account && *account)
+		sim_share_open(account);
 	setting_fail();
 }
 
@@ -142,6 +147,7 @@ static void in_child(void)
 {
 	forked = sim.ready;
 	sim.ready = false;
+	sim_share_forget();
 	sim_unlock_driver();
 }
 

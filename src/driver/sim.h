@@ -10,9 +10,14 @@
  * Environment, read at the first cuInit: SIM_MEMORY (bytes a device, "512M"; default 2G),
  * SIM_DEVICES (default 1), SIM_DRIVER ("11.4" ... "13.0"; default 13.0: newer calls are hidden),
  * SIM_FAIL ("cuMemCreate:3[:CODE]", comma separated: the 3rd call fails, with
- * CUDA_ERROR_OUT_OF_MEMORY or CODE), SIM_TRACE (file: one line a call, "symbol result"),
+ * CUDA_ERROR_OUT_OF_MEMORY or CODE; the 0th: every call), SIM_ATTRIBUTE ("102:0", comma separated:
+ * device attribute 102 is 0), SIM_RDMA ("create" or "access": cuMemCreate or cuMemSetAccess refuses
+ * memory with gpuDirectRDMACapable, whatever the attribute says), SIM_SHARE (file: the devices are
+ * those of all processes that name it), SIM_TRACE (file: one line a call, "symbol result"),
  * SIM_LEAKS=1 (at exit, say what gm_sim_leaks finds: handles, mappings, reservations, allocations,
- * events and streams), SIM_YIELD=1 (each call lets other threads go first, to lose every race).
+ * events and streams), SIM_YIELD=1 (each call lets other threads go first, to lose every race),
+ * SIM_MEMFD=1 (shared pages are files, for memcheck), SIM_PEER=0 (no device reaches another's
+ * memory).
  */
 #ifndef GM_DRIVER_SIM_H
 #define GM_DRIVER_SIM_H
@@ -53,6 +58,9 @@ unsigned gm_sim_waiters(void);
 /* Make call number `nth` (from now, 1 = next) of `symbol` fail with `result`; nth 0 removes the
  * rule. */
 void gm_sim_fail(const char *symbol, unsigned nth, CUresult result);
+/* From now on every call of `symbol` takes as much device memory besides, until its context goes.
+ */
+void gm_sim_need(const char *symbol, size_t bytes);
 /* How often `symbol` was called. */
 unsigned gm_sim_calls(const char *symbol);
 /* From now on every call that needs this context (NULL: the current one) answers `error`, as after
@@ -63,7 +71,7 @@ size_t gm_sim_leaks(bool say);
 /* Back to a fresh driver, settings from the environment again. Only in unit tests. */
 void gm_sim_reset(void);
 
-/* --- images: what cuModuleLoadData and cuLibraryLoadData take --- */
+/* --- images: what cuModuleLoadData and cuLibraryLoadData take, and in files cuModuleLoad --- */
 
 #define GM_SIM_IMAGE "GMSIMIMG"
 #define GM_SIM_ARGS 8
@@ -72,6 +80,12 @@ struct gm_sim_kernel {
 	const char *name;
 	void (*run)(void **args); /* args[i] points to the copy of argument i */
 	size_t args[GM_SIM_ARGS]; /* bytes of each argument; 0 ends the list */
+	size_t local; /* device memory that its context must have for the stacks of its threads */
+};
+
+struct gm_sim_global {
+	const char *name;
+	size_t size;
 };
 
 /* Lives as long as the module; a cubin, PTX or fatbin is CUDA_ERROR_INVALID_IMAGE. */
@@ -79,6 +93,9 @@ struct gm_sim_image {
 	char magic[8]; /* GM_SIM_IMAGE, without its end */
 	size_t count;
 	const struct gm_sim_kernel *kernels;
+	size_t memory; /* device memory that a module takes: code and globals */
+	size_t n_globals;
+	const struct gm_sim_global *globals;
 };
 
 #endif

@@ -69,7 +69,7 @@ static CUresult come_alive(struct sim_context *ctx, unsigned device, bool primar
 }
 
 /* Its work ends first; then everything that belongs to it goes. */
-static void die(struct sim_context *ctx)
+void sim_context_die(struct sim_context *ctx)
 {
 	sim_wait_context(ctx);
 	if (!ctx->alive) /* another thread was faster while we waited */
@@ -78,6 +78,20 @@ static void die(struct sim_context *ctx)
 	sim_memory_of_context_gone(ctx);
 	sim_modules_of_context_gone(ctx);
 	sim_streams_of_context_gone(ctx);
+	sim_uncharge(ctx->device, ctx->taken);
+	ctx->taken = ctx->local = 0;
+}
+
+struct sim_context *sim_context_derive(struct sim_context *primary)
+{
+	struct sim_context *ctx = calloc(1, sizeof *ctx);
+	if (!ctx || come_alive(ctx, primary->device, false, 0) != CUDA_SUCCESS) {
+		free(ctx);
+		return NULL;
+	}
+	ctx->origin = primary;
+	sim_list_add(&sim.contexts, &ctx->node);
+	return ctx;
 }
 
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device)
@@ -119,11 +133,11 @@ CUresult sim_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned 
 CUresult sim_cuCtxDestroy_v2(CUcontext handle)
 {
 	struct sim_context *ctx = (struct sim_context *)handle;
-	if (!handle || !sim_list_has(&sim.contexts, ctx) || ctx->primary)
+	if (!handle || !sim_list_has(&sim.contexts, ctx) || ctx->primary || ctx->origin)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!ctx->alive)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	die(ctx);
+	sim_context_die(ctx);
 	if (sim_current() == ctx)
 		sim_me.depth--;
 	return CUDA_SUCCESS; /* stays listed: other threads may have it current (709) */
@@ -159,7 +173,7 @@ CUresult sim_cuDevicePrimaryCtxRelease(CUdevice device)
 	if (!ctx->alive || !ctx->retains)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (--ctx->retains == 0)
-		die(ctx);
+		sim_context_die(ctx);
 	return CUDA_SUCCESS;
 }
 
@@ -174,7 +188,7 @@ CUresult sim_cuDevicePrimaryCtxReset(CUdevice device)
 	if (!sim_device_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (sim.devices[device].primary.alive)
-		die(&sim.devices[device].primary);
+		sim_context_die(&sim.devices[device].primary);
 	sim.devices[device].primary.retains = 0;
 	return CUDA_SUCCESS;
 }
@@ -284,7 +298,8 @@ CUresult sim_cuCtxGetId(CUcontext handle, unsigned long long *id)
 {
 	struct sim_context *ctx;
 	CUresult result = sim_context_of(handle, &ctx);
-	if (result != CUDA_SUCCESS)
+	/* a broken context still says who it is (measured on driver 580) */
+	if (result != CUDA_SUCCESS && !(ctx && ctx->alive))
 		return result;
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -365,6 +380,8 @@ CUresult sim_cuCtxEnablePeerAccess(CUcontext handle, unsigned flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!handle || sim_context_of(handle, &peer) != CUDA_SUCCESS || peer->device == me->device)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!sim.settings.peer)
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	if (me->peers & 1u << peer->device)
 		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 	me->peers |= 1u << peer->device;

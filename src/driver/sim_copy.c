@@ -26,7 +26,7 @@ static CUresult check_device_range(CUdeviceptr address, size_t size, struct sim_
 		if (r->base > address || r->freeing || (!mapping && end > r->base + r->size))
 			return CUDA_ERROR_INVALID_VALUE;
 		reach->host |= r->kind == SIM_HOST || r->kind == SIM_REGISTERED;
-		if (r->kind == SIM_DEVICE || r->kind == SIM_ASYNC)
+		if (r->kind == SIM_DEVICE || r->kind == SIM_ASYNC || r->kind == SIM_MODULE)
 			reach->at |= 1u << r->device;
 		if (mapping && r->device < SIM_MAX_DEVICES)
 			reach->at |= 1u << r->device;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the simulated devices say of themselves. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "driver/sim_internal.h"
@@ -81,7 +82,7 @@ CUresult sim_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_valid(device) || !sim_device_valid(peer))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*can = device != peer;
+	*can = sim.settings.peer && device != peer;
 	return CUDA_SUCCESS;
 }
 
@@ -120,6 +121,19 @@ static const struct {
 	 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
 };
 
+/* SIM_ATTRIBUTE; true if it has this one. */
+static bool overridden(CUdevice_attribute attribute, int *value)
+{
+	const char *text = getenv("SIM_ATTRIBUTE");
+	int which, given, used = 0;
+	for (; text && sscanf(text, "%d:%d%n", &which, &given, &used) == 2; text += used) {
+		if (which == (int)attribute)
+			return *value = given, true;
+		used += text[used] == ',';
+	}
+	return false;
+}
+
 CUresult sim_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
@@ -127,6 +141,8 @@ CUresult sim_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUde
 	if (!sim_device_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	*value = 0;
+	if (overridden(attribute, value))
+		return CUDA_SUCCESS;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
 		*value = device;
 	for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)

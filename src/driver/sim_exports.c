@@ -86,6 +86,7 @@ struct rule {
 
 static struct {
 	unsigned count[SIM_SYMBOLS];
+	size_t need[SIM_SYMBOLS];
 	GM_ARRAY(struct rule) rules;
 } calls;
 
@@ -112,7 +113,11 @@ static CUresult ruled(enum sim_symbol symbol)
 {
 	for (size_t i = 0; i < calls.rules.n; i++) {
 		struct rule rule = calls.rules.at[i];
-		if (rule.symbol != symbol || --calls.rules.at[i].nth)
+		if (rule.symbol != symbol)
+			continue;
+		if (!rule.nth) /* SIM_FAIL: every call */
+			return rule.result;
+		if (--calls.rules.at[i].nth)
 			continue;
 		calls.rules.at[i] = calls.rules.at[--calls.rules.n];
 		return rule.result;
@@ -133,6 +138,26 @@ static void give_way(void)
 		sched_yield();
 }
 
+/* gm_sim_need, before the call; kept by the context that is current after it if it succeeds. */
+static CUresult charge(enum sim_symbol symbol)
+{
+	const struct sim_context *ctx = sim_current();
+	sim_me.charged_device = ctx ? ctx->device : 0;
+	CUresult result = sim_charge(sim_me.charged_device, calls.need[symbol]);
+	sim_me.charged = result == CUDA_SUCCESS ? calls.need[symbol] : 0;
+	return result;
+}
+
+static void settle_charge(CUresult result)
+{
+	struct sim_context *ctx = sim_current();
+	if (result != CUDA_SUCCESS)
+		sim_uncharge(sim_me.charged_device, sim_me.charged);
+	else if (ctx && ctx->device == sim_me.charged_device)
+		ctx->taken += sim_me.charged;
+	sim_me.charged = 0;
+}
+
 static CUresult enter(enum sim_symbol symbol)
 {
 	unsigned flags = export_flags[symbol];
@@ -151,11 +176,14 @@ static CUresult enter(enum sim_symbol symbol)
 	}
 	if (!(flags & SIM_EARLY) && !sim.ready)
 		return CUDA_ERROR_NOT_INITIALIZED;
-	return flags & SIM_CTX ? sim_check_current() : CUDA_SUCCESS;
+	result = flags & SIM_CTX ? sim_check_current() : CUDA_SUCCESS;
+	return result == CUDA_SUCCESS && calls.need[symbol] ? charge(symbol) : result;
 }
 
 static CUresult leave(enum sim_symbol symbol, CUresult result)
 {
+	if (sim_me.charged)
+		settle_charge(result);
 	if (sim.settings.trace >= 0) {
 		char line[96];
 		int n = snprintf(line, sizeof line, "%s %d\n", exports[symbol].symbol, (int)result);
@@ -208,9 +236,22 @@ unsigned gm_sim_calls(const char *symbol)
 	return find(symbol, &found) ? __atomic_load_n(&calls.count[found], __ATOMIC_RELAXED) : 0;
 }
 
+void gm_sim_need(const char *symbol, size_t bytes)
+{
+	enum sim_symbol found;
+	if (!find(symbol, &found)) {
+		gm_msg(GM_MSG_WARN, "sim: no symbol '%s' to need memory", symbol);
+		return;
+	}
+	sim_lock_driver();
+	calls.need[found] = bytes;
+	sim_unlock_driver();
+}
+
 void sim_calls_reset(void)
 {
 	memset(calls.count, 0, sizeof calls.count);
+	memset(calls.need, 0, sizeof calls.need);
 	calls.rules.n = 0;
 }
 

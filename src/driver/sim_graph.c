@@ -18,7 +18,7 @@ void sim_graph_drop(struct sim_graph *graph)
 		sim_work_release(graph->steps.at[i]);
 	for (size_t i = 0; i < graph->memory.n; i++) {
 		struct sim_region *region = sim_region_find(graph->memory.at[i]);
-		if (region)
+		if (region && region->graph == graph)
 			sim_memory_free(region);
 	}
 	gm_array_free(&graph->steps);
@@ -101,6 +101,12 @@ CUresult sim_cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode 
 	if (text && size)
 		*text = '\0';
 	return instantiate(out, graph);
+}
+
+CUresult sim_cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
+				char *text, size_t size)
+{
+	return sim_cuGraphInstantiate_v2(out, graph, error_node, text, size);
 }
 
 CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)

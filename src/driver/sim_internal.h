@@ -22,6 +22,9 @@
 #undef cuGetProcAddress_v2
 
 /* Types that older toolkits lack; only pointers to them are passed. */
+#if CUDA_VERSION < 12020
+typedef struct CUgraphNodeParams_st CUgraphNodeParams;
+#endif
 #if CUDA_VERSION < 12030
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 #endif
@@ -30,6 +33,12 @@ typedef struct CUctxCreateParams_st CUctxCreateParams;
 #endif
 #if CUDA_VERSION < 12080
 typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
+#endif
+#if CUDA_VERSION < 12040
+typedef struct CUdevResource_st CUdevResource;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef int CUdevResourceType;
 #endif
 
 #define SIM_MAX_DEVICES 8
@@ -159,6 +168,8 @@ struct sim_context {
 	size_t limits[CU_LIMIT_MAX];
 	struct sim_stream *legacy;
 	unsigned captures;
+	size_t local, taken;	    /* for stacks; of the device's account in all */
+	struct sim_context *origin; /* of a green one: the primary context, which owns its memory */
 };
 
 enum sim_kind {
@@ -167,7 +178,9 @@ enum sim_kind {
 	SIM_HOST,	/* cuMemHostAlloc */
 	SIM_REGISTERED, /* cuMemHostRegister */
 	SIM_ASYNC,	/* cuMemAllocAsync and allocation nodes of graphs */
-	SIM_MAPPING	/* cuMemMap */
+	SIM_MAPPING,	/* cuMemMap */
+	SIM_EXTERNAL,	/* cuExternalMemoryGetMappedBuffer */
+	SIM_MODULE	/* code and globals of a module */
 };
 
 /* Addresses that the driver knows; never overlapping. */
@@ -193,6 +206,7 @@ struct sim_handle {
 	struct sim_node node;
 	CUmemAllocationProp prop;
 	void *pages; /* shared pages; each mapping is another view of them */
+	int fd;	     /* theirs, or -1 */
 	size_t size;
 	uint64_t id, shared;	   /* shared: inode of the descriptor that was exported, or 0 */
 	unsigned owners, mappings; /* released when both are 0 */
@@ -211,11 +225,22 @@ struct sim_pool {
 	uint64_t attributes[16];
 };
 
+/* A module of one context, or a library of all. */
+struct sim_module {
+	struct sim_node node;
+	const struct gm_sim_image *image;
+	struct sim_context *ctx;    /* NULL: a library */
+	struct sim_module *library; /* that it is the module of */
+	CUdeviceptr memory;
+	uint64_t memory_id;
+	struct gm_sim_image *owned; /* read from a file */
+};
+
 /* Rows of `pitch` bytes; the device memory of cuArrayCreate. */
 struct sim_array {
 	struct sim_node node;
 	struct sim_context *ctx;
-	size_t pitch, height, depth, bytes;
+	size_t pitch, height, depth, bytes, element;
 	char *at;
 };
 
@@ -232,6 +257,7 @@ struct sim_settings {
 	unsigned devices;
 	size_t memory;
 	int trace; /* descriptor, or -1 */
+	bool memfd, peer;
 };
 
 struct sim {
@@ -258,6 +284,8 @@ struct sim_thread {
 	bool per_thread; /* this call is the twin for the per-thread default stream */
 	unsigned depth;
 	CUstreamCaptureMode mode;
+	unsigned charged_device;
+	size_t charged; /* of it, by gm_sim_need for the call that is under way */
 	struct sim_context *stack[64];
 	struct {
 		struct sim_context *ctx;
@@ -286,6 +314,9 @@ CUresult sim_check_current(void);
 CUresult sim_context_of(CUcontext handle, struct sim_context **out);
 CUcontext sim_context_handle(struct sim_context *ctx);
 void sim_context_pop_all(void);
+/* A context of a green one; its end. */
+struct sim_context *sim_context_derive(struct sim_context *primary);
+void sim_context_die(struct sim_context *ctx);
 bool sim_device_valid(CUdevice device);
 
 /* --- sim_stream.c: queues --- */
@@ -326,14 +357,20 @@ void sim_capture_end(struct sim_capture *capture);
 struct sim_graph *sim_graph_make(void);
 void sim_graph_drop(struct sim_graph *graph);
 
+/* --- sim_share.c --- */
+
+CUresult sim_charge(unsigned device, size_t bytes); /* OUT_OF_MEMORY beyond SIM_MEMORY */
+void sim_uncharge(unsigned device, size_t bytes);
+size_t sim_used(unsigned device); /* by all processes */
+void sim_share_open(const char *path);
+void sim_share_forget(void);
+
 /* --- sim_memory.c, sim_vmm.c --- */
 
 struct sim_region *sim_region_find(CUdeviceptr address);
 CUresult sim_region_insert(struct sim_region *region);
 void sim_region_remove(struct sim_region *region); /* and free the struct */
 size_t sim_region_place(CUdeviceptr address); /* index of the first region that ends beyond it */
-CUresult sim_charge(unsigned device, size_t bytes); /* OUT_OF_MEMORY beyond SIM_MEMORY */
-void sim_uncharge(unsigned device, size_t bytes);
 void *sim_pages(size_t size, size_t align);
 void sim_pages_drop(void *pages, size_t size);
 /* Was `address` ever the driver's? */
@@ -351,6 +388,16 @@ CUresult sim_unmap_region(struct sim_region *region);
 
 /* --- sim_module.c, sim_copy.c --- */
 
+CUresult sim_module_load(const void *data, struct sim_context *ctx, struct sim_module **out);
+CUresult sim_module_load_file(const char *path, struct sim_context *ctx, struct sim_module **out);
+void sim_module_unload(struct sim_module *module);
+/* NULL: there is no such library, or no such module. */
+struct sim_module *sim_module_of(const void *handle, bool library);
+CUresult sim_module_kernel(const struct sim_module *module, const char *name,
+			   const struct gm_sim_kernel **out);
+CUresult sim_module_global(const struct sim_module *module, const char *name, CUdeviceptr *at,
+			   size_t *size);
+const struct gm_sim_kernel *sim_kernel_of(const void *handle);
 void sim_modules_of_context_gone(struct sim_context *ctx);
 CUresult sim_array_of(CUarray handle, struct sim_array **out);
 void sim_arrays_of_context_gone(struct sim_context *ctx);

@@ -89,23 +89,6 @@ CUresult sim_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_ctx, CUdeviceptr fro
 	return peer(to, to_ctx, from, from_ctx, size, stream, SIM_COPY_ASYNC);
 }
 
-CUresult sim_cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count,
-				CUmemcpyAttributes *attributes, size_t *attribute_first,
-				size_t attribute_count, size_t *failed, CUstream stream)
-{
-	if (!to || !from || !sizes || !count || !attributes || !attribute_first || !attribute_count)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < count; i++) {
-		CUresult result = line(any(to[i]), any(from[i]), sizes[i], stream, SIM_COPY_ASYNC);
-		if (result != CUDA_SUCCESS) {
-			if (failed)
-				*failed = i;
-			return result;
-		}
-	}
-	return CUDA_SUCCESS;
-}
-
 /* --- arrays --- */
 
 /* The end at byte `offset` of an array. */

@@ -6,22 +6,7 @@
 
 #include "driver/sim_internal.h"
 
-/* --- pages and their account --- */
-
-CUresult sim_charge(unsigned device, size_t bytes)
-{
-	struct sim_device *d = &sim.devices[device];
-	if (bytes > d->memory - d->used)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	d->used += bytes;
-	return CUDA_SUCCESS;
-}
-
-void sim_uncharge(unsigned device, size_t bytes)
-{
-	GM_ASSERT(bytes <= sim.devices[device].used);
-	sim.devices[device].used -= bytes;
-}
+/* --- pages --- */
 
 /* Addresses that were the driver's once stay with it, so that a stale pointer is known for one. */
 struct span {
@@ -218,6 +203,8 @@ CUresult sim_region_of_host(enum sim_kind kind, struct sim_context *ctx, void *a
 	struct sim_region *region = calloc(1, sizeof *region);
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (ctx->origin)
+		ctx = ctx->origin;
 	region->base = (CUdeviceptr)address;
 	region->size = size;
 	region->kind = kind;
@@ -253,6 +240,8 @@ void sim_memory_free(struct sim_region *region)
 		sim_pages_drop((void *)region->base, gm_round_up(region->size, 4096));
 	} else if (region->slab) {
 		slab_free(region->slab, region->base, region->size);
+	} else if (region->kind == SIM_EXTERNAL) {
+		sim_pages_drop((void *)region->base, whole);
 	} else if (region->kind != SIM_REGISTERED) {
 		sim_pages_drop((void *)region->base, whole);
 		sim_uncharge(region->device, whole);
@@ -266,8 +255,13 @@ void sim_memory_of_context_gone(struct sim_context *ctx)
 {
 	for (size_t i = sim.regions.n; i-- > 0;) {
 		struct sim_region *r = sim.regions.at[i];
-		/* a free that is waiting finishes by itself */
-		if (r->ctx == ctx && r->kind != SIM_MAPPING && !r->freeing)
+		/* a free that is waiting finishes by itself; stream-ordered memory belongs to its
+		 * pool, and outlives contexts (measured on driver 580) */
+		if (r->ctx != ctx || r->kind == SIM_MAPPING || r->freeing)
+			continue;
+		if (r->kind == SIM_ASYNC)
+			r->ctx = NULL;
+		else
 			sim_memory_free(r);
 	}
 	sim_arrays_of_context_gone(ctx);
@@ -333,20 +327,24 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
 	return result;
 }
 
+/* It takes no current context, but minds one that was destroyed. */
 CUresult sim_cuMemFree_v2(CUdeviceptr address)
 {
+	CUresult result = sim_check_current();
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT)
+		return result;
 	if (!address)
 		return CUDA_SUCCESS;
-	CUresult result = sim_capture_unsafe();
+	result = sim_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct sim_region *region = sim_region_find(address);
 	if (!region || region->base != address || region->freeing || region->graph ||
 	    (region->kind != SIM_DEVICE && region->kind != SIM_MANAGED &&
-	     region->kind != SIM_ASYNC))
+	     region->kind != SIM_ASYNC && region->kind != SIM_EXTERNAL))
 		return CUDA_ERROR_INVALID_VALUE;
 	region->freeing = true; /* a second free fails while this one waits */
-	result = sim_wait_context(region->ctx);
+	result = region->ctx ? sim_wait_context(region->ctx) : CUDA_SUCCESS;
 	sim_memory_free(region);
 	return result;
 }
@@ -354,8 +352,9 @@ CUresult sim_cuMemFree_v2(CUdeviceptr address)
 CUresult sim_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	const struct sim_device *d = &sim.devices[sim_current()->device];
+	size_t used = sim_used(sim_current()->device);
 	if (free_bytes)
-		*free_bytes = d->memory - d->used;
+		*free_bytes = used < d->memory ? d->memory - used : 0;
 	if (total)
 		*total = d->memory;
 	return CUDA_SUCCESS;

@@ -149,6 +149,7 @@ CUresult sim_cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d)
 				    .height = height,
 				    .depth = depth,
 				    .bytes = bytes,
+				    .element = element,
 				    .at = at};
 	sim_list_add(&sim.arrays, &array->node);
 	*out = (CUarray)array;

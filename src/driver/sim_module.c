@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Modules, libraries and launches. A kernel is a host function, an image a gm_sim_image. */
+/* Modules: what an image is in one context. A kernel is a host function, an image a gm_sim_image.
+ */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver/sim_internal.h"
 
-/* A module of one context, or a library of all. */
-struct sim_module {
-	struct sim_node node;
-	const struct gm_sim_image *image;
-	struct sim_context *ctx; /* NULL: a library */
-};
+/* Code and globals of a module are memory of its context. */
+static CUresult take_memory(struct sim_module *module)
+{
+	struct sim_region *region;
+	if (!module->ctx || !module->image->memory)
+		return CUDA_SUCCESS;
+	CUresult result = sim_memory_alloc(SIM_MODULE, module->ctx, module->image->memory, &region);
+	if (result == CUDA_SUCCESS) {
+		module->memory = region->base;
+		module->memory_id = region->id;
+	}
+	return result;
+}
 
-static CUresult load(const void *data, struct sim_context *ctx, struct sim_module **out)
+CUresult sim_module_load(const void *data, struct sim_context *ctx, struct sim_module **out)
 {
 	const struct gm_sim_image *image = data;
 	if (!data)
@@ -25,12 +34,37 @@ static CUresult load(const void *data, struct sim_context *ctx, struct sim_modul
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	module->image = image;
 	module->ctx = ctx;
+	CUresult result = take_memory(module);
+	if (result != CUDA_SUCCESS) {
+		free(module);
+		return result;
+	}
 	sim_list_add(&sim.modules, &module->node);
 	*out = module;
 	return CUDA_SUCCESS;
 }
 
-static struct sim_module *module_of(const void *handle, bool library)
+/* The image in a file, which this process wrote: its pointers are good here alone. */
+CUresult sim_module_load_file(const char *path, struct sim_context *ctx, struct sim_module **out)
+{
+	struct gm_sim_image *image = calloc(1, sizeof *image);
+	FILE *file = path ? fopen(path, "re") : NULL;
+	CUresult result = path ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+	if (file && image) {
+		result = CUDA_ERROR_INVALID_IMAGE;
+		if (fread(image, sizeof *image, 1, file) == 1)
+			result = sim_module_load(image, ctx, out);
+	}
+	if (file)
+		fclose(file);
+	if (result == CUDA_SUCCESS)
+		(*out)->owned = image;
+	else
+		free(image);
+	return result;
+}
+
+struct sim_module *sim_module_of(const void *handle, bool library)
 {
 	struct sim_module *module = (struct sim_module *)(uintptr_t)handle;
 	if (!handle || !sim_list_has(&sim.modules, module) || library != !module->ctx)
@@ -38,9 +72,13 @@ static struct sim_module *module_of(const void *handle, bool library)
 	return module;
 }
 
-static void unload(struct sim_module *module)
+void sim_module_unload(struct sim_module *module)
 {
+	struct sim_region *region = sim_region_find(module->memory);
+	if (module->memory && region && region->id == module->memory_id)
+		sim_memory_free(region);
 	sim_list_remove(&module->node);
+	free(module->owned);
 	free(module);
 }
 
@@ -50,13 +88,19 @@ void sim_modules_of_context_gone(struct sim_context *ctx)
 	for (struct sim_node *n = sim.modules.first; n; n = next) {
 		next = n->next;
 		if (((struct sim_module *)n)->ctx == ctx)
-			unload((struct sim_module *)n);
+			sim_module_unload((struct sim_module *)n);
 	}
+}
+
+CUresult sim_cuModuleLoad(CUmodule *out, const char *path)
+{
+	return out ? sim_module_load_file(path, sim_current(), (struct sim_module **)out)
+		   : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult sim_cuModuleLoadData(CUmodule *out, const void *image)
 {
-	return out ? load(image, sim_current(), (struct sim_module **)out)
+	return out ? sim_module_load(image, sim_current(), (struct sim_module **)out)
 		   : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -68,49 +112,26 @@ CUresult sim_cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count
 	return sim_cuModuleLoadData(out, image);
 }
 
+CUresult sim_cuModuleLoadFatBinary(CUmodule *out, const void *image)
+{
+	return sim_cuModuleLoadData(out, image);
+}
+
 CUresult sim_cuModuleUnload(CUmodule handle)
 {
-	struct sim_module *module = module_of(handle, false);
-	if (!module)
+	struct sim_module *module = sim_module_of(handle, false);
+	if (!module || module->library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	CUresult result = sim_wait_context(module->ctx);
-	if (module_of(handle, false))
-		unload(module);
+	if (sim_module_of(handle, false))
+		sim_module_unload(module);
 	return result;
 }
 
-CUresult sim_cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *options,
-			       void **values, unsigned count, CUlibraryOption *library_options,
-			       void **library_values, unsigned library_count)
-{
-	if (!out || (count && (!options || !values)) ||
-	    (library_count && (!library_options || !library_values)))
-		return CUDA_ERROR_INVALID_VALUE;
-	return load(image, NULL, (struct sim_module **)out);
-}
+/* --- what is in it --- */
 
-CUresult sim_cuLibraryUnload(CUlibrary handle)
-{
-	struct sim_module *module = module_of(handle, true);
-	if (!module)
-		return CUDA_ERROR_INVALID_HANDLE;
-	unload(module);
-	return CUDA_SUCCESS;
-}
-
-CUresult sim_cuLibraryGetModule(CUmodule *out, CUlibrary handle)
-{
-	struct sim_module *library = module_of(handle, true);
-	if (!out || !library)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = sim_check_current();
-	return result == CUDA_SUCCESS
-		       ? load(library->image, sim_current(), (struct sim_module **)out)
-		       : result;
-}
-
-/* A function, or kernel, is its row of the image. */
-static CUresult find(const struct sim_module *module, const char *name, const void **out)
+CUresult sim_module_kernel(const struct sim_module *module, const char *name,
+			   const struct gm_sim_kernel **out)
 {
 	if (!module)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -124,19 +145,40 @@ static CUresult find(const struct sim_module *module, const char *name, const vo
 	return CUDA_ERROR_NOT_FOUND;
 }
 
+/* Globals lie one after the other, from the beginning of the module's memory. */
+CUresult sim_module_global(const struct sim_module *module, const char *name, CUdeviceptr *at,
+			   size_t *size)
+{
+	CUdeviceptr next = module->memory, end = next + module->image->memory;
+	for (size_t i = 0; i < module->image->n_globals; i++) {
+		const struct gm_sim_global *global = &module->image->globals[i];
+		if (next + global->size > end)
+			break;
+		if (strcmp(global->name, name) == 0) {
+			if (at)
+				*at = next;
+			if (size)
+				*size = global->size;
+			return CUDA_SUCCESS;
+		}
+		next += gm_round_up(global->size, 256);
+	}
+	return CUDA_ERROR_NOT_FOUND;
+}
+
 CUresult sim_cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
 {
-	return out ? find(module_of(handle, false), name, (const void **)out)
-		   : CUDA_ERROR_INVALID_VALUE;
+	const struct gm_sim_kernel *kernel;
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = sim_module_kernel(sim_module_of(handle, false), name, &kernel);
+	if (result == CUDA_SUCCESS)
+		*out = (CUfunction)kernel;
+	return result;
 }
 
-CUresult sim_cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *name)
-{
-	return out ? find(module_of(handle, true), name, (const void **)out)
-		   : CUDA_ERROR_INVALID_VALUE;
-}
-
-static const struct gm_sim_kernel *kernel_of(const void *handle)
+/* A function, or kernel, is its row of the image. */
+const struct gm_sim_kernel *sim_kernel_of(const void *handle)
 {
 	const struct gm_sim_kernel *kernel = handle;
 	for (struct sim_node *n = sim.modules.first; n && handle; n = n->next) {
@@ -145,107 +187,4 @@ static const struct gm_sim_kernel *kernel_of(const void *handle)
 			return kernel;
 	}
 	return NULL;
-}
-
-CUresult sim_cuKernelGetFunction(CUfunction *out, CUkernel handle)
-{
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!kernel_of(handle))
-		return CUDA_ERROR_INVALID_HANDLE;
-	*out = (CUfunction)handle;
-	return CUDA_SUCCESS;
-}
-
-/* --- launches --- */
-
-struct launch {
-	const struct gm_sim_kernel *kernel;
-	void *args[GM_SIM_ARGS];
-	_Alignas(16) char values[];
-};
-
-static void run_launch(void *data)
-{
-	struct launch *launch = data;
-	launch->kernel->run(launch->args);
-}
-
-/* The arguments are copied at the call, as the driver does. */
-static struct sim_work *launch_make(const struct gm_sim_kernel *kernel, void **params)
-{
-	size_t room = 0;
-	for (unsigned i = 0; i < GM_SIM_ARGS && kernel->args[i]; i++)
-		room += gm_round_up(kernel->args[i], 16);
-	struct sim_work *work = sim_work_make(run_launch, NULL, sizeof(struct launch) + room);
-	if (!work)
-		return NULL;
-	struct launch *launch = (struct launch *)work->data;
-	char *at = launch->values;
-	work->unlocked = true;
-	launch->kernel = kernel;
-	for (unsigned i = 0; i < GM_SIM_ARGS && kernel->args[i]; i++) {
-		launch->args[i] = memcpy(at, params[i], kernel->args[i]);
-		at += gm_round_up(kernel->args[i], 16);
-	}
-	return work;
-}
-
-static CUresult launch(CUfunction function, const unsigned dim[6], CUstream stream, void **params,
-		       void **extra)
-{
-	const struct gm_sim_kernel *kernel = kernel_of(function);
-	struct sim_stream *s;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
-	for (unsigned i = 0; i < 6; i++)
-		if (!dim[i])
-			return CUDA_ERROR_INVALID_VALUE;
-	if ((uint64_t)dim[3] * dim[4] * dim[5] > 1024 || (kernel->args[0] && !params))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (extra)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	CUresult result = sim_stream_of(stream, &s);
-	if (result != CUDA_SUCCESS)
-		return result;
-	struct sim_work *work = launch_make(kernel, params);
-	return work ? sim_enqueue(s, work) : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult sim_cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-			    unsigned by, unsigned bz, unsigned shared, CUstream stream,
-			    void **params, void **extra)
-{
-	const unsigned dim[6] = {gx, gy, gz, bx, by, bz};
-	(void)shared;
-	return launch(function, dim, stream, params, extra);
-}
-
-CUresult sim_cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
-				       unsigned bx, unsigned by, unsigned bz, unsigned shared,
-				       CUstream stream, void **params)
-{
-	return sim_cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, NULL);
-}
-
-CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **params,
-			      void **extra)
-{
-	if (!c || (c->numAttrs && !c->attrs))
-		return CUDA_ERROR_INVALID_VALUE;
-	return sim_cuLaunchKernel(function, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX,
-				  c->blockDimY, c->blockDimZ, c->sharedMemBytes, c->hStream, params,
-				  extra);
-}
-
-CUresult sim_cuLaunchHostFunc(CUstream stream, CUhostFn run, void *arg)
-{
-	struct sim_stream *s;
-	if (!run)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = sim_stream_of(stream, &s);
-	if (result != CUDA_SUCCESS)
-		return result;
-	struct sim_work *work = sim_foreign_work(run, arg);
-	return work ? sim_enqueue(s, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -37,7 +37,8 @@ static CUresult add_context(struct sim_moments *out, struct sim_context *ctx, bo
 {
 	CUresult result = CUDA_SUCCESS;
 	for (struct sim_stream *s = sim.all_streams; s && result == CUDA_SUCCESS; s = s->next_all)
-		if (s->ctx == ctx && !(blocking_only && s->flags & CU_STREAM_NON_BLOCKING))
+		if ((s->ctx == ctx || s->ctx->origin == ctx) &&
+		    !(blocking_only && s->flags & CU_STREAM_NON_BLOCKING))
 			result = add_moment(out, s, s->submitted);
 	return result;
 }
@@ -377,38 +378,21 @@ CUresult sim_cuStreamGetCtx(CUstream handle, CUcontext *out)
 	return result;
 }
 
-CUresult sim_cuStreamGetId(CUstream handle, unsigned long long *out)
-{
-	struct sim_stream *s;
-	CUresult result = sim_stream_of(handle, &s);
-	if (result == CUDA_SUCCESS && !out)
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		*out = s->id;
-	return result;
-}
-
-CUresult sim_cuStreamGetFlags(CUstream handle, unsigned *out)
-{
-	struct sim_stream *s;
-	CUresult result = sim_stream_of(handle, &s);
-	if (result == CUDA_SUCCESS && !out)
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		*out = s->flags;
-	return result;
-}
-
-CUresult sim_cuStreamGetPriority(CUstream handle, int *out)
-{
-	struct sim_stream *s;
-	CUresult result = sim_stream_of(handle, &s);
-	if (result == CUDA_SUCCESS && !out)
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		*out = s->priority;
-	return result;
-}
+/* sim_cuStreamGet<what>, one member of the stream. */
+#define GET(what, type, member)                                    \
+	CUresult sim_cuStreamGet##what(CUstream handle, type *out) \
+	{                                                          \
+		struct sim_stream *s;                              \
+		CUresult result = sim_stream_of(handle, &s);       \
+		if (result == CUDA_SUCCESS && !out)                \
+			result = CUDA_ERROR_INVALID_VALUE;         \
+		if (result == CUDA_SUCCESS)                        \
+			*out = s->member;                          \
+		return result;                                     \
+	}
+GET(Id, unsigned long long, id)
+GET(Flags, unsigned, flags)
+GET(Priority, int, priority)
 
 /* --- what tests steer --- */
 

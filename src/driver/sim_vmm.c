@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Virtual memory management. A handle's pages are shared anonymous memory; each mapping is another
- * view of them (mremap of no bytes), which needs no file and so survives RLIMIT_FSIZE.
+ * view of them (mremap of no bytes), which needs no file and so survives RLIMIT_FSIZE. Memcheck
+ * does not know that call: with SIM_MEMFD=1 the pages are a file after all.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -99,12 +100,44 @@ static bool on_device(const struct sim_handle *handle)
 	return handle->prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
+/* SIM_RDMA */
+static bool refuses_rdma(const char *where, const CUmemAllocationProp *prop)
+{
+	const char *text = getenv("SIM_RDMA");
+	return text && strcmp(text, where) == 0 && prop->allocFlags.gpuDirectRDMACapable;
+}
+
+static bool make_pages(struct sim_handle *handle)
+{
+	int flags = MAP_SHARED | MAP_NORESERVE;
+	handle->fd = sim.settings.memfd ? memfd_create("sim-memory", MFD_CLOEXEC) : -1;
+	if (handle->fd < 0)
+		flags |= MAP_ANONYMOUS;
+	handle->pages = handle->fd >= 0 && ftruncate(handle->fd, (off_t)handle->size) != 0
+				? MAP_FAILED
+				: mmap(NULL, handle->size, PROT_NONE, flags, handle->fd, 0);
+	if (handle->pages == MAP_FAILED && handle->fd >= 0)
+		close(handle->fd);
+	return handle->pages != MAP_FAILED;
+}
+
+static bool view_pages(const struct sim_handle *handle, void *at)
+{
+	void *view =
+		handle->fd < 0
+			? mremap(handle->pages, 0, handle->size, MREMAP_MAYMOVE | MREMAP_FIXED, at)
+			: mmap(at, handle->size, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->fd, 0);
+	return view != MAP_FAILED;
+}
+
 CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 			 const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	if (!out || !multiple(size) || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = check_prop(prop);
+	if (result == CUDA_SUCCESS && refuses_rdma("create", prop))
+		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct sim_handle *handle = calloc(1, sizeof *handle);
@@ -117,9 +150,7 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 	if (on_device(handle))
 		result = sim_charge((unsigned)prop->location.id, size);
 	if (result == CUDA_SUCCESS) {
-		handle->pages = mmap(NULL, size, PROT_NONE,
-				     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (handle->pages != MAP_FAILED) {
+		if (make_pages(handle)) {
 			sim_list_add(&sim.handles, &handle->node);
 			*out = (CUmemGenericAllocationHandle)(uintptr_t)handle;
 			return CUDA_SUCCESS;
@@ -136,6 +167,8 @@ static void let_go(struct sim_handle *handle)
 	if (handle->owners || handle->mappings)
 		return;
 	munmap(handle->pages, handle->size);
+	if (handle->fd >= 0)
+		close(handle->fd);
 	if (on_device(handle))
 		sim_uncharge((unsigned)handle->prop.location.id, handle->size);
 	sim_list_remove(&handle->node);
@@ -272,8 +305,7 @@ CUresult sim_cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 	struct sim_region *region = mapping_make(address, handle);
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (mremap(handle->pages, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)address) ==
-	    MAP_FAILED) {
+	if (!view_pages(handle, (void *)address)) {
 		sim_region_remove(region);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -354,6 +386,8 @@ CUresult sim_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessD
 	}
 	for (size_t r = first; r < first + regions; r++) {
 		struct sim_region *region = sim.regions.at[r];
+		if (refuses_rdma("access", &region->handle->prop)) /* WSL 2 */
+			return CUDA_ERROR_UNKNOWN;
 		for (size_t i = 0; i < count; i++)
 			if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 				region->access[desc[i].location.id] = (unsigned char)desc[i].flags;

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/distance.h"
 #include "base/msg.h"
 #include "base/size.h"
 
@@ -28,8 +29,8 @@ static const char *const other_names[] = {
 
 static struct gm_knobs knobs;
 static enum gm_knob_source sources[GM_KNOB_COUNT];
-static const char *texts[GM_KNOB_COUNT]; /* into kept */
-static char kept[16384];		 /* a program may change its environment later */
+static const char *texts[GM_KNOB_COUNT];	      /* into kept, or NULL */
+static char kept[GM_KNOB_COUNT][GM_KNOB_LONGEST + 1]; /* a program may change its environment */
 static bool refused;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
@@ -105,6 +106,10 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 	union gm_knob_value value = {0};
 	uint64_t least = 0;
 	int choice;
+	if (strlen(text) > GM_KNOB_LONGEST) {
+		snprintf(why, n, "expected at most %d bytes", GM_KNOB_LONGEST);
+		return false;
+	}
 	switch (info->type) {
 	case GM_KNOB_BOOL:
 		if (parse_bool(text, &value.flag))
@@ -125,17 +130,23 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 		snprintf(why, n, "expected a size of at least %s, such as 512M", info->argument);
 		return false;
 	case GM_KNOB_SIZE_OR_PERCENT:
-		if (gm_percent_parse(text, &value.share.ppm) && value.share.ppm > 0)
+		if (gm_percent_parse(text, &value.share.ppm) &&
+		    (value.share.ppm > 0 || *info->argument))
 			break;
 		value.share.ppm = 0;
-		if (gm_size_parse(text, &value.share.bytes) && value.share.bytes > 0)
+		if (gm_size_parse(text, &value.share.bytes) &&
+		    (value.share.bytes > 0 || *info->argument))
 			break;
 		snprintf(why, n, "expected a size such as 512M, or a percentage up to 100%%");
 		return false;
 	case GM_KNOB_TIME:
 		if (gm_time_parse(text, &value.ns))
 			break;
-		snprintf(why, n, "expected a time such as 100ms or 10s");
+		value.ns = UINT64_MAX;
+		if (*info->argument && strcasecmp(text, info->argument) == 0)
+			break;
+		snprintf(why, n, "expected a time such as 100ms or 10s%s%s",
+			 *info->argument ? ", or " : "", info->argument);
 		return false;
 	case GM_KNOB_TEXT:
 		value.text = text;
@@ -150,34 +161,12 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 	return true;
 }
 
-/* Levenshtein distance, up to names of 63 characters. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned row[64];
-	size_t n = strlen(b);
-	if (n > 63 || strlen(a) > 63)
-		return 64;
-	for (unsigned j = 0; j <= n; j++)
-		row[j] = j;
-	for (unsigned i = 0; a[i]; i++) {
-		unsigned corner = row[0];
-		row[0] = i + 1;
-		for (unsigned j = 0; j < n; j++) {
-			unsigned change = corner + (a[i] != b[j]);
-			unsigned step = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
-			corner = row[j + 1];
-			row[j + 1] = change < step ? change : step;
-		}
-	}
-	return row[n];
-}
-
 const char *gm_knob_nearest(const char *name)
 {
 	const char *best = NULL;
 	unsigned least = 4;
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
-		unsigned far = distance(name, gm_knob_table[i].name);
+		unsigned far = gm_distance(name, gm_knob_table[i].name);
 		if (far < least) {
 			least = far;
 			best = gm_knob_table[i].name;
@@ -197,68 +186,73 @@ static bool is_known(const char *name)
 	return false;
 }
 
+bool gm_knob_is_known(const char *name)
+{
+	return is_known(name);
+}
+
 static void report_unknown(void)
 {
 	for (char **entry = environ; entry && *entry; entry++) {
-		char name[128];
+		char name[GM_MSG_LONGEST + 2]; /* a longer one shows that it is cut */
 		size_t n = strcspn(*entry, "=");
-		if (strncmp(*entry, "GPUMEM_", 7) != 0 || n >= sizeof name)
+		if (strncmp(*entry, "GPUMEM_", 7) != 0)
 			continue;
-		memcpy(name, *entry, n);
-		name[n] = '\0';
+		snprintf(name, sizeof name, "%.*s", (int)n, *entry);
 		if (is_known(name))
 			continue;
 		const char *nearest = gm_knob_nearest(name);
 		if (nearest)
 			gm_msg(GM_MSG_WARN, "%s is not a knob; did you mean %s?", name, nearest);
 		else
-			gm_msg(GM_MSG_WARN, "%s is not a knob; see gpumem(7)", name);
+			gm_msg(GM_MSG_WARN, GM_MSG_TEXT " is not a knob; see gpumem(7)",
+			       GM_MSG_CUT(name));
 	}
 }
 
-/* A copy of the text that lives as long as the process; NULL when it does not fit. */
-static const char *keep(const char *text)
-{
-	static size_t at;
-	size_t n = strlen(text) + 1;
-	if (n > sizeof kept - at)
-		return NULL;
-	char *copy = memcpy(kept + at, text, n);
-	at += n;
-	return copy;
-}
-
-static union gm_knob_value read_one(enum gm_knob_id id)
+static void read_one(enum gm_knob_id id, union gm_knob_value *value)
 {
 	const struct gm_knob_info *info = &gm_knob_table[id];
-	union gm_knob_value value = {0};
 	char why[256];
-	const char *given = secure_getenv(info->name), *text = given ? keep(given) : NULL;
-	gm_knob_parse(id, info->fallback, &value, why, sizeof why);
-	texts[id] = text;
-	if (!text)
-		return value;
-	if (gm_knob_parse(id, text, &value, why, sizeof why)) {
-		sources[id] = GM_KNOB_ENVIRONMENT;
-		return value;
-	}
-	sources[id] = GM_KNOB_REFUSED;
-	refused = true;
-	gm_msg(GM_MSG_WARN, "%s=%s: %s; using %s", info->name, text, why,
-	       *info->fallback ? info->fallback : "none");
-	return value;
+	const char *given = secure_getenv(info->name);
+	gm_knob_parse(id, info->fallback, value, why, sizeof why);
+	if (!given)
+		return;
+	texts[id] = kept[id];
+	snprintf(kept[id], sizeof kept[id], "%s", given);
+	/* The copy is what is parsed: a TEXT points into it. */
+	bool good = strlen(given) <= GM_KNOB_LONGEST &&
+		    gm_knob_parse(id, kept[id], value, why, sizeof why);
+	sources[id] = good ? GM_KNOB_ENVIRONMENT : GM_KNOB_REFUSED;
+	refused |= !good;
+}
+
+static void report_refused(enum gm_knob_id id)
+{
+	const struct gm_knob_info *info = &gm_knob_table[id];
+	union gm_knob_value unused;
+	char why[256] = "";
+	const char *given = secure_getenv(info->name);
+	if (sources[id] != GM_KNOB_REFUSED || !given)
+		return;
+	gm_knob_parse(id, given, &unused, why, sizeof why);
+	if (gm_knob_must_stay_off())
+		gm_msg(GM_MSG_WARN, "%s=" GM_MSG_TEXT ": %s; gpumem stays off", info->name,
+		       GM_MSG_CUT(given), why);
+	else
+		gm_msg(GM_MSG_WARN, "%s=" GM_MSG_TEXT ": %s; using %s", info->name,
+		       GM_MSG_CUT(given), why, *info->fallback ? info->fallback : "none");
 }
 
 static void read_all(void)
 {
-	/* GPUMEM_VERBOSE decides whether the others are reported, so it is read first. */
-	knobs.verbose = read_one(GM_KNOB_ID_verbose);
-	gm_msg_set_level((enum gm_msg_level)knobs.verbose.choice);
 #define GM_KNOB(member, type, name, value, argument, help) \
-	if (GM_KNOB_ID_##member != GM_KNOB_ID_verbose)     \
-		knobs.member = read_one(GM_KNOB_ID_##member);
+	read_one(GM_KNOB_ID_##member, &knobs.member);
 #include "knob/knob.def"
 #undef GM_KNOB
+	gm_msg_set_level((enum gm_msg_level)knobs.verbose.choice);
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
+		report_refused((enum gm_knob_id)i);
 	report_unknown();
 }
 

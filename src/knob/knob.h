@@ -31,7 +31,7 @@ union gm_knob_value {
 		uint64_t bytes; /* when ppm is 0 */
 		uint32_t ppm;	/* of the device's memory, parts per million */
 	} share;		/* SIZE_OR_PERCENT */
-	uint64_t ns;		/* TIME */
+	uint64_t ns;		/* TIME; UINT64_MAX: never */
 	const char *text;	/* TEXT: lives as long as the process */
 	uint32_t set;		/* LIST: bit i = word i */
 };
@@ -64,6 +64,8 @@ extern const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT];
 /* Where a value came from. */
 enum gm_knob_source { GM_KNOB_DEFAULT, GM_KNOB_ENVIRONMENT, GM_KNOB_REFUSED };
 
+enum { GM_KNOB_LONGEST = 4095 }; /* bytes of a value: as long as a path may be */
+
 /*
  * Parse one value. True: *out is set (TEXT points into `text`). False: `why` (of `n` bytes) says
  * what was expected, e.g. "expected one of pool, trace"; *out is untouched.
@@ -82,6 +84,9 @@ enum gm_knob_source gm_knob_source(enum gm_knob_id id, const char **text);
 
 /* True if any knob was refused and GPUMEM_ON_ERROR=off: the library is to stay off. */
 bool gm_knob_must_stay_off(void);
+
+/* True for a knob, and for the other names beginning with GPUMEM_ that are not misspelt. */
+bool gm_knob_is_known(const char *name);
 
 /* The known knob nearest to `name` within an edit distance of 3, or NULL. */
 const char *gm_knob_nearest(const char *name);

@@ -13,24 +13,35 @@
 
 #define COMMAND_ROOM 8192
 
-static const char *const job_variables[] = {"SLURM_JOB_ID", "PBS_JOBID",    "LSB_JOBID",
-					    "FLUX_JOB_ID",  "COBALT_JOBID", "JOB_ID"};
-
-/*
- * From the innermost launcher outwards: torchrun inside srun has both RANK and SLURM_PROCID, and
- * only the first tells the processes of a node apart. RANK is too common a name to count alone.
- */
-static const struct {
-	const char *name, *also;
-} rank_variables[] = {
-	{"RANK", "WORLD_SIZE"},
-	{"OMPI_COMM_WORLD_RANK", NULL},
-	{"MV2_COMM_WORLD_RANK", NULL},
-	{"PMIX_RANK", NULL},
-	{"PMI_RANK", NULL},
-	{"FLUX_TASK_RANK", NULL},
-	{"SLURM_PROCID", NULL},
+struct variable {
+	const char *name, *also, *none;
 };
+
+static const struct variable rank_variables[] = {
+#define GM_RANK(name, also) {#name, also, ""},
+#define GM_JOB(name, also, none)
+#include "log/ranks.def"
+#undef GM_RANK
+#undef GM_JOB
+};
+
+static const struct variable job_variables[] = {
+#define GM_RANK(name, also)
+#define GM_JOB(name, also, none) {#name, also, none},
+#include "log/ranks.def"
+#undef GM_RANK
+#undef GM_JOB
+};
+
+/* Its value; NULL where it does not count. */
+static const char *ask(const struct variable *variable)
+{
+	const char *value = secure_getenv(variable->name);
+	if (!value || !*value || strcmp(value, variable->none) == 0 ||
+	    (*variable->also && !secure_getenv(variable->also)))
+		return NULL;
+	return value;
+}
 
 static void ask_program(char *out, size_t n)
 {
@@ -45,7 +56,7 @@ static void ask_job(char *out, size_t n)
 {
 	*out = 0;
 	for (size_t i = 0; !*out && i < sizeof job_variables / sizeof *job_variables; i++) {
-		const char *value = secure_getenv(job_variables[i]);
+		const char *value = ask(&job_variables[i]);
 		snprintf(out, n, "%s", value ? value : "");
 	}
 }
@@ -53,13 +64,10 @@ static void ask_job(char *out, size_t n)
 static int ask_rank(void)
 {
 	for (size_t i = 0; i < sizeof rank_variables / sizeof *rank_variables; i++) {
-		const char *value = secure_getenv(rank_variables[i].name);
-		const char *also = rank_variables[i].also;
-		if (!value || !*value || (also && !secure_getenv(also)))
-			continue;
+		const char *value = ask(&rank_variables[i]);
 		char *end;
-		long rank = strtol(value, &end, 10);
-		if (!*end && rank >= 0 && rank <= INT_MAX)
+		long rank = value ? strtol(value, &end, 10) : -1;
+		if (value && !*end && rank >= 0 && rank <= INT_MAX)
 			return (int)rank;
 	}
 	return -1;

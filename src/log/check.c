@@ -67,6 +67,7 @@ static const struct {
 	{GM_C_requested, GM_C_handed_out},	 {GM_C_requested, GM_C_requested_peak},
 	{GM_C_mapped, GM_C_mapped_peak},	 {GM_C_retired, GM_C_retired_peak},
 	{GM_C_requested_peak, GM_C_mapped_peak}, {GM_C_unmap_calls, GM_C_map_calls},
+	{GM_C_trim_bytes, GM_C_unmap_bytes},	 {GM_C_foreign, GM_C_foreign_peak},
 };
 
 static uint64_t add(const uint64_t *counters, const enum gm_counter *terms)
@@ -116,6 +117,50 @@ static bool check_orders(const struct gm_log_file *file, unsigned device, const 
 				  device, gm_counter_table[pairs[i][1]].name, time,
 				  file->about.start, file->about.end);
 	}
+	return true;
+}
+
+/* Each kind of foreign memory by the first of its counters: calls, bytes, frees, freed, alive,
+ * peak. */
+static const enum gm_counter foreign[] = {
+	GM_C_foreign_driver_calls,	 GM_C_foreign_async_calls,   GM_C_foreign_created_calls,
+	GM_C_foreign_array_calls,	 GM_C_foreign_managed_calls, GM_C_foreign_graph_calls,
+	GM_C_foreign_external_calls,	 GM_C_foreign_host_calls,    GM_C_foreign_registered_calls,
+	GM_C_foreign_created_host_calls,
+};
+
+/* `c` are the counters of the kind's scope. */
+static bool check_kind(const uint64_t *c, enum gm_counter first, const struct why *why)
+{
+	const uint64_t *v = &c[first];
+	const char *name = gm_counter_table[first + 4].name;
+	if (v[1] - v[3] != v[4])
+		return no(why, "%s_bytes - %s_freed is %" PRIu64 ", but %s is %" PRIu64, name, name,
+			  v[1] - v[3], name, v[4]);
+	if (v[2] > v[0])
+		return no(why, "%s_frees is %" PRIu64 ", above %s_calls, which is %" PRIu64, name,
+			  v[2], name, v[0]);
+	if (v[4] > v[5])
+		return no(why, "%s is %" PRIu64 ", above %s_peak, which is %" PRIu64, name, v[4],
+			  name, v[5]);
+	return true;
+}
+
+static bool check_foreign(const struct gm_log_file *file, unsigned device, const struct why *why)
+{
+	const uint64_t *counters = gm_log_read_counters(file, device);
+	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+		bool of_process = gm_counter_table[foreign[i]].scope == GM_SCOPE_PROCESS;
+		if (!check_kind(of_process ? file->counters[0] : counters, foreign[i], why))
+			return false;
+	}
+	uint64_t sum = counters[GM_C_foreign_driver] + counters[GM_C_foreign_async] +
+		       counters[GM_C_foreign_created] + counters[GM_C_foreign_array];
+	if (sum != counters[GM_C_foreign])
+		return no(why,
+			  "device %u: foreign is %" PRIu64 ", but foreign_driver + foreign_async + "
+			  "foreign_created + foreign_array is %" PRIu64,
+			  device, counters[GM_C_foreign], sum);
 	return true;
 }
 
@@ -173,6 +218,36 @@ static bool check_sample(const struct gm_log_file *file, const struct gm_log_ent
 	return true;
 }
 
+/* The runs of each size are as long as their bin says, as many as all of them, and part of idle. */
+static bool check_bins(const struct gm_log_entry *entry, const struct why *why)
+{
+	const struct gm_sample *s = entry->sample;
+	uint64_t runs = 0, time = entry->record.time;
+	bool counted = gm_frag_has_bins(s);
+	for (unsigned i = 0; counted && i < GM_SAMPLE_BINS; i++) {
+		uint64_t n = s->idle_runs[i], bytes = (uint64_t)s->idle_units[i] * GM_SAMPLE_UNIT;
+		uint64_t least = n * gm_frag_bin_least(i);
+		if (bytes < least && s->idle_units[i] != UINT32_MAX)
+			return no(why,
+				  "sample at %" PRIu64 ": %" PRIu64 " runs of %" PRIu64
+				  " bytes and more come to %" PRIu64,
+				  time, n, gm_frag_bin_least(i), bytes);
+		runs += n;
+		counted = n != UINT16_MAX;
+	}
+	if (counted && runs != s->idle_extents)
+		return no(why,
+			  "sample at %" PRIu64 ": %" PRIu64
+			  " runs by size, but idle_extents is %" PRIu64,
+			  time, runs, s->idle_extents);
+	if (gm_frag_in_runs(s) > s->idle)
+		return no(why,
+			  "sample at %" PRIu64 ": runs of %" PRIu64
+			  " bytes, above idle, which is %" PRIu64,
+			  time, gm_frag_in_runs(s), s->idle);
+	return true;
+}
+
 /* What the events of one device come to. */
 struct tally {
 	uint64_t pool, driver, failed, freed, freed_driver, freed_context;
@@ -210,7 +285,7 @@ static bool count(struct events *events, const struct gm_record *r)
 		if (r->status) /* refused: nothing was freed */
 			return true;
 		if (driver) {
-			t->freed_driver += !gone_with_context;
+			t->freed_driver++; /* gone with its context or not */
 			return true;
 		}
 		*(gone_with_context ? &t->freed_context : &t->freed) += 1;
@@ -339,11 +414,13 @@ static bool check(struct gm_log_file *file, const struct why *why)
 		return no(why, "%" PRIu64 " records were never finished, but the log was closed",
 			  file->about.torn);
 	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
-		if (!check_sums(file, device, why) || !check_orders(file, device, why))
+		if (!check_sums(file, device, why) || !check_orders(file, device, why) ||
+		    (file->about.closed && !check_foreign(file, device, why)))
 			return false;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry))
-		if (entry.sample && !(check_parts(&entry, why) && check_sample(file, &entry, why)))
+		if (entry.sample && !(check_parts(&entry, why) && check_bins(&entry, why) &&
+				      check_sample(file, &entry, why)))
 			return false;
 	if (!file->about.closed || !file->about.complete)
 		return true;

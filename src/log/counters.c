@@ -35,9 +35,9 @@ static inline _Atomic uint64_t *at(unsigned device, enum gm_counter counter)
 	return &page->value[row][counter];
 }
 
-void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n)
+uint64_t gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n)
 {
-	atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed);
+	return atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed) + n;
 }
 
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value)
@@ -89,6 +89,17 @@ static void drop_memfd(void)
 	memfd_page = NULL;
 }
 
+void gm_counters_copy(struct gm_counter_page *to)
+{
+	struct gm_counter_page *from = gm_counters_page();
+	for (unsigned row = 0; row < GM_PAGE_ROWS; row++)
+		for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
+			atomic_store_explicit(
+				&to->value[row][i],
+				atomic_load_explicit(&from->value[row][i], memory_order_relaxed),
+				memory_order_relaxed);
+}
+
 void gm_counters_move(struct gm_counter_page *page)
 {
 	int saved = errno;
@@ -96,12 +107,7 @@ void gm_counters_move(struct gm_counter_page *page)
 	struct gm_counter_page *to = page ? page : &own;
 	if (to == from)
 		return;
-	for (unsigned row = 0; row < GM_PAGE_ROWS; row++)
-		for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
-			atomic_store_explicit(
-				&to->value[row][i],
-				atomic_load_explicit(&from->value[row][i], memory_order_relaxed),
-				memory_order_relaxed);
+	gm_counters_copy(to);
 	atomic_store_explicit(&shown, to, memory_order_release);
 	if (from == memfd_page)
 		drop_memfd();
@@ -125,8 +131,11 @@ bool gm_counters_open(void)
 	if (fd < 0)
 		return open_failed("memfd_create", saved);
 	fd = gm_fd_raise(fd);
+	if (fd < 0)
+		return open_failed("memfd_create", saved);
 	struct gm_counter_page *page = MAP_FAILED;
-	if (!ftruncate(fd, sizeof *page))
+	errno = gm_fd_extend(fd, sizeof *page);
+	if (!errno)
 		page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED || !gm_fd_identify(fd, &memfd_identity)) {
 		open_failed("mmap", saved);

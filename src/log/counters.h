@@ -40,8 +40,8 @@ struct gm_counter_info {
 extern const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT];
 
 /* Process counters ignore `device`. Before gm_counters_open, updates go to a private page. Any
- * thread. */
-void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n);
+ * thread. add returns what the counter has become. */
+uint64_t gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n);
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value);
 /* Raise a PEAK to `value`; true if it rose. */
 bool gm_counter_raise(unsigned device, enum gm_counter counter, uint64_t value);

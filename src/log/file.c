@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,15 +31,31 @@ static const struct {
 	{0xbacbacbc, "vmhgfs"}, {0x013111a8, "ibrix"},
 };
 
-static bool is_unmappable(int fd)
+const char *gm_file_unmappable(uint32_t magic)
+{
+	for (size_t i = 0; i < sizeof unmappable / sizeof *unmappable; i++)
+		if (magic == unmappable[i].magic)
+			return unmappable[i].name;
+	return NULL;
+}
+
+static const char *why_memory(int fd)
 {
 	struct statfs fs;
 	if (gm_file_force_memory || fstatfs(fd, &fs))
-		return true;
-	for (size_t i = 0; i < sizeof unmappable / sizeof *unmappable; i++)
-		if ((uint32_t)fs.f_type == unmappable[i].magic)
-			return true;
-	return false;
+		return "unknown";
+	return gm_file_unmappable((uint32_t)fs.f_type);
+}
+
+/* A container's seccomp filter may refuse fallocate; then there is no promise of space to be had.
+ */
+static bool cannot_reserve(int fd)
+{
+	struct gm_fd_quiet quiet;
+	gm_fd_quiet_begin(&quiet);
+	int error = posix_fallocate(fd, 0, 1);
+	gm_fd_quiet_end(&quiet, error);
+	return error == EPERM || error == EACCES || error == ENOSYS;
 }
 
 /* Append `text` with slashes made harmless; a word of the environment is no path. */
@@ -116,7 +130,12 @@ int gm_file_create(struct gm_file *file, const char *name)
 		return EEXIST;
 	file->fd = gm_fd_raise(fd);
 	file->length = 0;
-	file->memory = is_unmappable(file->fd);
+	if (file->fd < 0) {
+		unlink(file->path);
+		return EMFILE;
+	}
+	file->system = why_memory(file->fd);
+	file->memory = file->system || cannot_reserve(file->fd);
 	return gm_fd_identify(file->fd, &file->identity) ? 0 : errno;
 }
 
@@ -132,31 +151,7 @@ static int check_ours(struct gm_file *file)
 		return EBADF;
 	}
 	file->fd = gm_fd_raise(fd);
-	return 0;
-}
-
-/* A write beyond RLIMIT_FSIZE sends SIGXFSZ to the thread: have it wait, then take it away. */
-struct quiet {
-	sigset_t before, limit;
-	bool pending;
-};
-
-static void quiet_begin(struct quiet *quiet)
-{
-	sigset_t pending;
-	sigemptyset(&quiet->limit);
-	sigaddset(&quiet->limit, SIGXFSZ);
-	quiet->pending = !sigpending(&pending) && sigismember(&pending, SIGXFSZ) == 1;
-	pthread_sigmask(SIG_BLOCK, &quiet->limit, &quiet->before);
-}
-
-static void quiet_end(struct quiet *quiet, int error)
-{
-	static const struct timespec at_once;
-	if (error == EFBIG && !quiet->pending)
-		while (sigtimedwait(&quiet->limit, NULL, &at_once) < 0 && errno == EINTR)
-			;
-	pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
+	return file->fd < 0 ? EMFILE : 0;
 }
 
 /* Without a promise of space, for files that are written: what is missing shows then. */
@@ -169,18 +164,18 @@ static int extend(const struct gm_file *file, uint64_t length)
 
 int gm_file_reserve(struct gm_file *file, uint64_t length)
 {
-	struct quiet quiet;
+	struct gm_fd_quiet quiet;
 	int error;
 	if (length <= file->length)
 		return 0;
 	error = check_ours(file);
 	if (error)
 		return error;
-	quiet_begin(&quiet);
+	gm_fd_quiet_begin(&quiet);
 	do {
 		error = extend(file, length);
 	} while (error == EINTR);
-	quiet_end(&quiet, error);
+	gm_fd_quiet_end(&quiet, error);
 	if (error) /* what was reserved of it is of no use */
 		gm_file_trim(file, file->length);
 	else
@@ -190,12 +185,12 @@ int gm_file_reserve(struct gm_file *file, uint64_t length)
 
 int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t offset)
 {
-	struct quiet quiet;
+	struct gm_fd_quiet quiet;
 	const char *from = data;
 	int error = check_ours(file);
 	if (error)
 		return error;
-	quiet_begin(&quiet);
+	gm_fd_quiet_begin(&quiet);
 	while (n && !error) {
 		ssize_t done = pwrite(file->fd, from, n, (off_t)offset);
 		if (done > 0) {
@@ -206,7 +201,7 @@ int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t off
 			error = done ? errno : ENOSPC;
 		}
 	}
-	quiet_end(&quiet, error);
+	gm_fd_quiet_end(&quiet, error);
 	return error;
 }
 

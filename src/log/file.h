@@ -25,8 +25,12 @@ struct gm_file {
 	struct gm_fd_identity identity;
 	char path[PATH_MAX];
 	bool memory; /* on a file system whose files are not to be mapped: write, do not map */
+	const char *system; /* the name of that file system; NULL: another reason, or none */
 	uint64_t length;
 };
+
+/* The name of a file system whose files are not to be mapped, by its magic number; else NULL. */
+const char *gm_file_unmappable(uint32_t magic);
 
 /* Expand a pattern; a name that ends in / gets `fallback` appended. False: it is too long. */
 bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback,

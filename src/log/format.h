@@ -24,7 +24,7 @@
 #define GM_TEXT_OFFSET (4 * GM_KIB)
 #define GM_TEXT_ROOM (28 * GM_KIB)
 #define GM_PAGE_OFFSET (32 * GM_KIB) /* of the live counters, in the first segment */
-#define GM_PAGE_ROOM (48 * GM_KIB)   /* of the live counters, and of a checkpoint */
+#define GM_PAGE_ROOM (96 * GM_KIB)   /* of the live counters, and of a checkpoint */
 #define GM_STRING_MAX 4096	     /* longer texts are cut */
 
 enum gm_format_level { GM_LEVEL_SMALL = 1, GM_LEVEL_EVENTS = 2 };
@@ -53,7 +53,7 @@ struct gm_segment_head {
 
 _Static_assert(sizeof(struct gm_segment_head) == 112, "gpumem-log(5) gives the offsets");
 _Static_assert(sizeof(struct gm_counter_page) <= GM_PAGE_ROOM, "a page of counters fits its area");
-_Static_assert(sizeof(struct gm_sample) == 128, "gpumem-log(5) gives the offsets");
+_Static_assert(sizeof(struct gm_sample) == 248, "gpumem-log(5) gives the offsets");
 
 /* Slots that a record with `length` bytes of text or body takes. */
 static inline uint32_t gm_format_slots(size_t length)

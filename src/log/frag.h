@@ -6,6 +6,7 @@
 #ifndef GM_LOG_FRAG_H
 #define GM_LOG_FRAG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "log/counters.h"
@@ -28,6 +29,23 @@ void gm_frag_peak(const uint64_t counters[GM_COUNTER_COUNT], struct gm_frag *out
 
 /* The mean over time from the first sample to the last; 0 (utilisation 1) when there is but one. */
 void gm_frag_mean(const uint64_t counters[GM_COUNTER_COUNT], struct gm_frag *out);
+
+/* The bin of a sample that a run of `size` bytes is in, and the least size of a bin. */
+unsigned gm_frag_bin(uint64_t size);
+uint64_t gm_frag_bin_least(unsigned bin);
+
+/* True if the sample has its bins; the first logs had none. */
+bool gm_frag_has_bins(const struct gm_sample *sample);
+
+/* Idle bytes in runs, which free slots of slabs are not. */
+uint64_t gm_frag_in_runs(const struct gm_sample *sample);
+
+/*
+ * Idle bytes in runs of at least `size`, which is at least GM_SAMPLE_LEAST. They are known by bins:
+ * *least and *most bound them, and are equal where `size` is a power of two, or all of its bin is
+ * on one side.
+ */
+void gm_frag_usable(const struct gm_sample *sample, uint64_t size, uint64_t *least, uint64_t *most);
 
 /* External fragmentation in parts per million, rounded down, as the counters keep it. */
 uint64_t gm_frag_external_ppm(uint64_t idle, uint64_t largest);

@@ -197,9 +197,20 @@ static bool is_known(uint8_t kind)
 	}
 }
 
-static bool has_sample(uint8_t kind)
+bool gm_load_has_sample(const struct gm_record *record)
 {
-	return kind == GM_RECORD_SAMPLE || kind == GM_RECORD_OUT_OF_MEMORY;
+	return record->kind == GM_RECORD_SAMPLE || record->kind == GM_RECORD_OUT_OF_MEMORY;
+}
+
+bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct gm_sample *out)
+{
+	uint64_t length = segment->slots[slot].held;
+	memset(out, 0, sizeof *out);
+	if (length == 0) /* from before the length was said */
+		length = GM_SAMPLE_SHORT;
+	if (length > sizeof *out) /* of a later version of the library */
+		length = sizeof *out;
+	return length >= GM_SAMPLE_SHORT && gm_load_body(segment, slot, out, length);
 }
 
 /* One slot; false: host memory is short. */
@@ -220,7 +231,7 @@ static bool index_slot(struct gm_log_file *file, uint32_t s, uint32_t slot)
 		return load_string(file, segment, slot);
 	if (!is_known(record->kind)) /* of a later version of the library */
 		return true;
-	if (has_sample(record->kind) && !gm_load_body(segment, slot, &sample, sizeof sample)) {
+	if (gm_load_has_sample(record) && !gm_load_sample(segment, slot, &sample)) {
 		file->about.torn++;
 		return true;
 	}

@@ -69,6 +69,11 @@ bool gm_load_page(struct gm_log_file *file, uint64_t offset, struct gm_page_head
 /* Fill in what the newest head says; false: host memory is short. */
 bool gm_load_about(struct gm_log_file *file);
 
+/* Is the record followed by a sample, and which? False: it is not all there. What an older version
+ * of the library did not write is 0. */
+bool gm_load_has_sample(const struct gm_record *record);
+bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct gm_sample *out);
+
 /* The body of a record of `length` bytes in the slots after it; false: it is not all there. */
 bool gm_load_body(const struct gm_load_segment *segment, uint32_t slot, void *to, size_t length);
 

@@ -113,8 +113,9 @@ bool gm_log_open(const struct gm_log_config *config)
 		flush(w);
 	gm_lock_release(&w->lock);
 	if (error) {
-		gm_msg(GM_MSG_WARN, "log %s: %s; the program goes on without one", w->file.path,
-		       strerror(error));
+		const char *name = *w->file.path ? w->file.path : knobs->log_name.text;
+		gm_msg(GM_MSG_WARN, "log " GM_MSG_TEXT ": %s; the program goes on without one",
+		       GM_MSG_CUT(name), strerror(error));
 		*w->file.path = 0;
 	} else {
 		atomic_store_explicit(&wanted, kinds, memory_order_release);
@@ -163,13 +164,14 @@ static void show_life(struct gm_writer *w, uint64_t time)
 	if (w->front)
 		gm_counters_page()->head.last = time;
 	else if (w->file.memory && time - w->flushed > GM_FLUSH_NS)
-		atomic_fetch_or_explicit(&w->todo, GM_TODO_FLUSH, memory_order_relaxed);
+		atomic_fetch_or_explicit(&w->due, GM_DUE_FLUSH, memory_order_relaxed);
 }
 
 void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *sample)
 {
 	struct gm_writer *w = &gm_writer;
 	struct gm_record r = *record;
+	r.held = sizeof *sample;
 	if (!r.time)
 		r.time = gm_clock_ns();
 	if (r.kind == GM_RECORD_SAMPLE) {
@@ -181,7 +183,7 @@ void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *s
 	if (gm_log_wants((enum gm_record_kind)r.kind))
 		put(&r, sample, sizeof *sample);
 	if (r.kind == GM_RECORD_OUT_OF_MEMORY && w->file.memory)
-		atomic_fetch_or_explicit(&w->todo, GM_TODO_FLUSH, memory_order_relaxed);
+		atomic_fetch_or_explicit(&w->due, GM_DUE_FLUSH, memory_order_relaxed);
 }
 
 static void put_string(uint32_t number)
@@ -242,19 +244,19 @@ static void checkpoint(struct gm_writer *w)
 void gm_log_poll(void)
 {
 	struct gm_writer *w = &gm_writer;
-	if (GM_LIKELY(!atomic_load_explicit(&w->todo, memory_order_relaxed)))
+	if (GM_LIKELY(!atomic_load_explicit(&w->due, memory_order_relaxed)))
 		return;
 	int saved = errno;
-	uint32_t todo = atomic_exchange(&w->todo, 0);
-	if (todo & GM_TODO_CHECKPOINT)
+	uint32_t due = atomic_exchange(&w->due, 0);
+	if (due & GM_DUE_CHECKPOINT)
 		checkpoint(w);
 	gm_lock_take(&w->lock);
 	if (gm_log_wants(GM_RECORD_STRING)) {
-		if (todo & GM_TODO_TOUCH)
+		if (due & GM_DUE_TOUCH)
 			gm_ring_touch(w);
-		if (todo & GM_TODO_SPARE)
+		if (due & GM_DUE_SPARE)
 			gm_ring_prepare(w);
-		if (w->file.memory && (todo & (GM_TODO_FLUSH | GM_TODO_CHECKPOINT)))
+		if (w->file.memory && (due & (GM_DUE_FLUSH | GM_DUE_CHECKPOINT)))
 			flush(w);
 	}
 	gm_lock_release(&w->lock);

@@ -46,6 +46,9 @@ void gm_counters_describe(struct gm_page_head *head);
  */
 void gm_counters_move(struct gm_counter_page *page);
 
+/* Copy the live values, not the head, while others count: each is one that it had. */
+void gm_counters_copy(struct gm_counter_page *to);
+
 /* The page that is counted in now. */
 struct gm_counter_page *gm_counters_page(void);
 

@@ -223,7 +223,10 @@ static bool open_file(struct gm_log_file *file, const char *path, char *why, siz
 	if (file->fd < 0)
 		return fail(why, n, "%s", errno == ENOENT ? "no such file" : strerror(errno));
 	if (fstat(file->fd, &st) || !S_ISREG(st.st_mode))
-		return fail(why, n, "not a gpumem log");
+		return fail(why, n, "%s, not a gpumem log",
+			    S_ISDIR(st.st_mode) ? "a folder" : "a pipe or a device");
+	if (!st.st_size)
+		return fail(why, n, "empty, not a gpumem log");
 	file->size = (uint64_t)st.st_size;
 	file->path = strdup(path);
 	if (!file->path)
@@ -311,8 +314,8 @@ bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out)
 	const struct gm_load_segment *segment = &file->segments.at[key->segment];
 	out->record = segment->slots[key->slot];
 	out->sample = NULL;
-	if (out->record.kind == GM_RECORD_SAMPLE || out->record.kind == GM_RECORD_OUT_OF_MEMORY) {
-		gm_load_body(segment, key->slot, &file->sample, sizeof file->sample);
+	if (gm_load_has_sample(&out->record)) {
+		gm_load_sample(segment, key->slot, &file->sample);
 		out->sample = &file->sample;
 	}
 	return true;

@@ -74,7 +74,4 @@ void gm_log_read_rewind(struct gm_log_file *file);
  * counters. False: `why` names the first contradiction with both numbers. */
 bool gm_log_read_check(struct gm_log_file *file, char *why, size_t n);
 
-/* Escape anything not printable, for terminals: the same buffer convention as snprintf. */
-size_t gm_log_escape(const char *text, char *buf, size_t n);
-
 #endif

@@ -6,6 +6,7 @@
 #ifndef GM_LOG_RECORD_H
 #define GM_LOG_RECORD_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* GM_KIND(value, name, what address/size/held/id mean) */
@@ -24,9 +25,10 @@
 		"in-kernel heap: live bytes, mapped bytes, failed, frees of foreign addresses")   \
 	GM_KIND(11, MODULE, "module loaded: image address, bytes, 0, 1 if it may call malloc")    \
 	GM_KIND(12, SAMPLE,                                                                       \
-		"fragmentation sample of a device; struct gm_sample in the slots that follow")    \
+		"fragmentation sample of a device: 0, 0, length of struct gm_sample, which "      \
+		"follows")                                                                        \
 	GM_KIND(13, OUT_OF_MEMORY,                                                                \
-		"snapshot: 0, asked; struct gm_sample in the slots that follow")                  \
+		"snapshot: 0, asked, length of struct gm_sample, which follows")                  \
 	GM_KIND(14, MARK, "a mark of the program: string is its text")                            \
 	GM_KIND(15, LIVE,                                                                         \
 		"checkpoint: a block that was live: base, requested, handed out, block id")       \
@@ -71,6 +73,14 @@ struct gm_record {
 	uint8_t kind;	   /* enum gm_record_kind; stored last, with release */
 };
 
+/*
+ * Runs of idle memory by size: bin 0 is below GM_SAMPLE_LEAST, each further one twice as far, the
+ * last one without end (gm_frag_bin). What is missing from idle are free slots of slabs.
+ */
+#define GM_SAMPLE_BINS 20
+#define GM_SAMPLE_LEAST ((uint64_t)64 << 10)
+#define GM_SAMPLE_UNIT 512u
+
 /* What SAMPLE and OUT_OF_MEMORY carry: definitions in gpumem-log(5), FRAGMENTATION. */
 struct gm_sample {
 	uint64_t requested, handed_out, mapped, idle, retired, lent;
@@ -78,7 +88,11 @@ struct gm_sample {
 	uint64_t live_blocks, chunks, idle_extents;
 	uint64_t device_free, device_total; /* as the driver says; 0 when it was not asked */
 	uint64_t limit;
+	uint32_t idle_units[GM_SAMPLE_BINS]; /* of GM_SAMPLE_UNIT bytes; saturating */
+	uint16_t idle_runs[GM_SAMPLE_BINS];  /* saturating */
 };
+/* Without the last two, as the first logs have it. */
+#define GM_SAMPLE_SHORT offsetof(struct gm_sample, idle_units)
 
 _Static_assert(sizeof(struct gm_record) == 64, "a slot is 64 bytes");
 

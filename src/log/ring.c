@@ -43,11 +43,11 @@ static void look_ahead(struct gm_writer *w, const struct gm_segment *segment, ui
 {
 	uint32_t touched = atomic_load_explicit(&segment->touched, memory_order_relaxed), ask = 0;
 	if (slot - alarm_slot(segment) < 4 * GM_BLOCK)
-		ask |= GM_TODO_SPARE;
+		ask |= GM_DUE_SPARE;
 	if (slot + TOUCH / 2 > touched && touched < segment->slots)
-		ask |= GM_TODO_TOUCH;
-	if (GM_UNLIKELY(ask & ~atomic_load_explicit(&w->todo, memory_order_relaxed)))
-		atomic_fetch_or_explicit(&w->todo, ask, memory_order_relaxed);
+		ask |= GM_DUE_TOUCH;
+	if (GM_UNLIKELY(ask & ~atomic_load_explicit(&w->due, memory_order_relaxed)))
+		atomic_fetch_or_explicit(&w->due, ask, memory_order_relaxed);
 }
 
 static struct gm_segment *other(struct gm_writer *w)
@@ -162,7 +162,7 @@ static bool turn(struct gm_writer *w, const struct gm_segment *full)
 			w->now = !w->now;
 			w->ready = false;
 			atomic_store(&w->current, next);
-			atomic_fetch_or(&w->todo, GM_TODO_CHECKPOINT);
+			atomic_fetch_or(&w->due, GM_DUE_CHECKPOINT);
 		}
 	}
 	gm_lock_release(&w->lock);

@@ -88,6 +88,7 @@ bool gm_log_sample_due(unsigned device, uint64_t now)
 	unsigned row = device < GM_COUNTER_DEVICES ? device : GM_COUNTER_DEVICES - 1;
 	uint64_t when = atomic_load_explicit(&due[row], memory_order_relaxed);
 	uint64_t next = now + atomic_load_explicit(&pause_ns, memory_order_relaxed);
+	next = next < now ? UINT64_MAX : next;
 	/* Only one of several callers gets it; with no pause at all, each does. */
 	return now >= when &&
 	       (atomic_compare_exchange_strong_explicit(

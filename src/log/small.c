@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "log/writer.h"
 
-#define SAMPLE_SLOTS 4
+#define SAMPLE_SLOTS 5
 _Static_assert(1 + (sizeof(struct gm_sample) + GM_MORE_SIZE - 1) / GM_MORE_SIZE == SAMPLE_SLOTS,
-	       "a sample takes four slots");
+	       "a sample takes five slots");
 
 static struct {
 	uint32_t others, others_room;  /* slots */

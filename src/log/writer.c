@@ -70,9 +70,12 @@ void gm_writer_show(struct gm_writer *w, struct gm_segment *segment, uint64_t se
 	struct gm_segment_head *head = gm_segment_head(segment);
 	head->begun = gm_clock_ns();
 	head->dropped = w->dropped;
-	if (head->checkpoint_offset)
-		memcpy(segment->base + head->checkpoint_offset, gm_counters_page(),
-		       sizeof(struct gm_counter_page));
+	if (head->checkpoint_offset) {
+		struct gm_counter_page *checkpoint =
+			(struct gm_counter_page *)(segment->base + head->checkpoint_offset);
+		checkpoint->head = gm_counters_page()->head;
+		gm_counters_copy(checkpoint);
+	}
 	if (w->front) {
 		gm_counters_page()->head.sequence = sequence;
 		gm_counters_page()->head.length = w->file.length;
@@ -121,7 +124,7 @@ void gm_writer_flush_page(struct gm_writer *w, bool closed)
 {
 	static struct gm_counter_page copy; /* not on the program's stack: it may be a small one */
 	const struct gm_segment *now = &w->segments[w->now];
-	copy = *gm_counters_page();
+	gm_counters_copy(&copy);
 	gm_counters_describe(&copy.head);
 	copy.head.start = w->head.start;
 	copy.head.last = w->flushed = gm_clock_ns();

@@ -13,12 +13,7 @@
 #define GM_FLUSH_NS 10000000000u /* a `memory` log is brought up to date this often */
 
 /* Work left to gm_log_poll. */
-enum gm_log_todo {
-	GM_TODO_TOUCH = 1,
-	GM_TODO_SPARE = 2,
-	GM_TODO_CHECKPOINT = 4,
-	GM_TODO_FLUSH = 8
-};
+enum gm_log_due { GM_DUE_TOUCH = 1, GM_DUE_SPARE = 2, GM_DUE_CHECKPOINT = 4, GM_DUE_FLUSH = 8 };
 
 struct gm_writer {
 	struct gm_lock lock; /* GM_RANK_LOG: all but what is atomic */
@@ -39,7 +34,7 @@ struct gm_writer {
 	uint64_t flushed;		      /* when: CLOCK_MONOTONIC */
 	unsigned n_devices;
 	void (*walk)(void (*each)(void *arg, const struct gm_record *live), void *arg);
-	_Atomic uint32_t todo;
+	_Atomic uint32_t due;
 };
 
 extern struct gm_writer gm_writer;

@@ -20,8 +20,7 @@ static struct want want_extent(uint64_t size)
 	uint64_t length = gm_round_up(size, step);
 	if (length < GM_EXTENT_LEAST)
 		length = GM_EXTENT_LEAST;
-	return (struct want){length,
-			     length >= GM_POOL_ALIGNED_FROM ? GM_POOL_GRANULE : GM_POOL_ALIGN};
+	return (struct want){length, gm_pool_align_of(length)};
 }
 
 static struct want want_for(uint64_t size)
@@ -140,7 +139,7 @@ static CUresult settle(struct gm_pool *pool, struct want want)
 	return settled ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
+static CUresult climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct want want) = {
 		flush,	       grow,	     grow_less, grow_in_pieces,
@@ -156,6 +155,20 @@ static CUresult climb(struct gm_pool *pool, uint64_t size, struct gm_piece **pie
 	}
 	*piece = take_any(pool, size);
 	return *piece ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Idle memory that another thread gives back to nobody is missing for a moment: once more then. */
+static CUresult climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
+{
+	while (true) {
+		uint64_t given = pool->given - pool->exchanged;
+		CUresult result = climb_once(pool, size, piece);
+		if (result != CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+		gm_pool_await_given(pool);
+		if (pool->given - pool->exchanged == given)
+			return result;
+	}
 }
 
 /* --- */

@@ -3,34 +3,44 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/msg.h"
 #include "pool/internal.h"
 
 /* --- driver calls --- */
 
-static CUresult create(struct gm_pool *pool, struct gm_chunk *chunk, bool plain)
+static CUresult create(struct gm_pool *pool, struct gm_chunk *chunk, unsigned extras,
+		       const struct gm_access *access)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = pool->config.device},
 	};
-	if (pool->exportable && !plain)
+	if (extras & GM_CHUNK_EXPORTABLE)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	if (pool->rdma && !plain)
-		prop.allocFlags.gpuDirectRDMACapable = 1;
-	return pool->driver->cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+	prop.allocFlags.gpuDirectRDMACapable = (extras & GM_CHUNK_RDMA) != 0;
+	CUresult result = pool->driver->cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+	if (result != CUDA_SUCCESS || !access)
+		return result;
+	result = gm_chunk_map(pool, chunk, chunk->base, access);
+	if (result != CUDA_SUCCESS)
+		gm_chunk_release(pool, chunk);
+	return result;
 }
 
-CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk)
+/* Containers may forbid what the device allows; under WSL 2 memory for RDMA can be created, but no
+ * access be given to it. */
+CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
+			 const struct gm_access *access)
 {
-	bool plain = GM_GET(pool->plain) || (!pool->exportable && !pool->rdma);
-	CUresult result = create(pool, chunk, plain);
-	if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY || plain)
-		return result;
-	/* Containers may forbid what the device allows. */
-	result = create(pool, chunk, true);
-	if (result == CUDA_SUCCESS)
-		atomic_store_explicit(&pool->plain, true, memory_order_relaxed);
+	unsigned asked = GM_GET(pool->extras), extras = asked;
+	CUresult result = create(pool, chunk, extras, access);
+	while (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && extras) {
+		extras = (extras - 1) & asked; /* the next smaller subset */
+		result = create(pool, chunk, extras, access);
+	}
+	if (result == CUDA_SUCCESS && extras != asked)
+		atomic_fetch_and_explicit(&pool->extras, extras, memory_order_relaxed);
 	return result;
 }
 
@@ -85,6 +95,37 @@ static void enter(struct gm_pool *pool, const struct gm_chunk *chunk, struct gm_
 		at[i] = value;
 }
 
+/* --- the list of wholly idle chunks --- */
+
+static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t now)
+{
+	const struct gm_pool_config *config = &pool->config;
+	chunk->idle_since = now;
+	chunk->idle_before = pool->idle_last;
+	chunk->idle_after = NULL;
+	*(pool->idle_last ? &pool->idle_last->idle_after : &pool->idle_first) = chunk;
+	pool->idle_last = chunk;
+	if (config->idle && pool->idle > config->keep)
+		config->idle(config->idle_arg);
+}
+
+static void leave_idle(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	struct gm_chunk *before = chunk->idle_before, *after = chunk->idle_after;
+	*(before ? &before->idle_after : &pool->idle_first) = after;
+	*(after ? &after->idle_before : &pool->idle_last) = before;
+}
+
+/* Nobody asks for the time of a pool that is never trimmed. */
+static uint64_t now_of(const struct gm_pool *pool)
+{
+	if (pool->config.trim_after == UINT64_MAX)
+		return 0;
+	return pool->config.clock ? pool->config.clock() : gm_clock_ns();
+}
+
+/* --- coming and going --- */
+
 void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	GM_ASSERT(chunk->used == 0 && chunk->run && chunk->run->base == chunk->base);
@@ -96,6 +137,7 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 	enter(pool, chunk, chunk);
 	gm_extent_add(&pool->extents, chunk->base, chunk->size);
 	gm_pool_count_chunk(pool, chunk->size);
+	enter_idle(pool, chunk, now_of(pool));
 }
 
 static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
@@ -103,6 +145,7 @@ static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
 {
 	extent = gm_extent_remove(&pool->extents, extent, chunk->base, chunk->size);
 	enter(pool, chunk, NULL);
+	leave_idle(pool, chunk);
 	*(chunk->before ? &chunk->before->after : &pool->chunks) = chunk->after;
 	if (chunk->after)
 		chunk->after->before = chunk->before;
@@ -146,14 +189,33 @@ struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes, bool exa
 	return list;
 }
 
+bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	GM_ASSERT(!chunk->used && !chunk->pins && !chunk->busy);
+	gm_slabs_flush(&pool->slabs);
+	if (!gm_extents_reserve(&pool->extents, 2))
+		return false;
+	detach(pool, chunk, gm_extent_idle_at(&pool->extents, chunk->base));
+	gm_extents_promise(&pool->extents);
+	chunk->after = NULL;
+	return true;
+}
+
 static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more)
 {
+	uint64_t now = 0;
 	for (CUdeviceptr end = base + length; base < end;) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, base);
 		CUdeviceptr stop = chunk->base + chunk->size;
 		uint64_t part = (stop < end ? stop : end) - base;
+		if (!chunk->used)
+			leave_idle(pool, chunk);
 		chunk->used += more ? part : -part;
 		base += part;
+		if (chunk->used)
+			continue;
+		now = now ? now : now_of(pool);
+		enter_idle(pool, chunk, now);
 	}
 }
 

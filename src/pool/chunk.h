@@ -16,6 +16,8 @@
 
 #define GM_PEERS 63
 
+enum gm_chunk_extra { GM_CHUNK_RDMA = 1, GM_CHUNK_EXPORTABLE = 2 };
+
 struct gm_chunk {
 	CUdeviceptr base; /* where it is mapped */
 	uint64_t size;
@@ -26,8 +28,10 @@ struct gm_chunk {
 	unsigned busy;			     /* threads that are changing its access */
 	uint64_t access;		     /* generation of the peers that it was opened to */
 	uint64_t seen_used, seen_pins;	     /* scratch of gm_pool_check */
+	uint64_t idle_since;		     /* by config.clock, while used is 0 */
 	struct gm_run *run;		     /* its addresses in the range */
 	struct gm_chunk *before, *after;     /* in the pool's list, or in a caller's (after) */
+	struct gm_chunk *idle_before, *idle_after; /* among those of used 0, longest idle first */
 };
 
 /* A chunk's access, as cuMemSetAccess takes it, at one moment. */
@@ -39,8 +43,13 @@ struct gm_access {
 
 /* --- driver calls, no lock held --- */
 
-/* Make the physical memory; exportable and RDMA-capable where the device allows it. */
-CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk);
+/*
+ * Make the physical memory, and, unless `access` is NULL, map it at chunk->base. Exportable and
+ * RDMA-capable where the device allows it: what it says it can do and then refuses, here or when
+ * access is given, is not asked for again. On failure there is no handle.
+ */
+CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
+			 const struct gm_access *access);
 /* Map it at `at` and give access; unmapped again when that fails. chunk->base becomes `at`. */
 CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr at,
 		      const struct gm_access *access);
@@ -62,6 +71,9 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk);
  * as pending, each has an extent promised, and is still mapped.
  */
 struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes, bool exact);
+
+/* Likewise take one wholly idle chunk out, neither pinned nor busy; false: no host memory. */
+bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk);
 
 /* The chunks under [base, +length) hold that much more, or less, of used memory. */
 void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/debug.h"
 #include "log/log.h"
 
@@ -166,9 +167,65 @@ static struct gm_context *make(const struct gm_driver *driver, CUcontext handle,
 	return there;
 }
 
+/* --- green contexts --- */
+
+struct green {
+	CUcontext derived, primary;
+	CUdevice device;
+};
+static GM_ARRAY(struct green) greens; /* under `growing` */
+static atomic_size_t n_greens;	      /* saves the lock where there are none */
+
+bool gm_context_note_green(CUcontext derived, CUcontext primary, CUdevice device)
+{
+	gm_lock_take(&growing);
+	bool kept = gm_array_push(&greens, (struct green){derived, primary, device});
+	atomic_store_explicit(&n_greens, greens.n, memory_order_relaxed);
+	gm_lock_release(&growing);
+	return kept;
+}
+
+/* Under the lock. */
+static size_t find_green(CUcontext derived)
+{
+	size_t i = 0;
+	while (i < greens.n && greens.at[i].derived != derived)
+		i++;
+	return i;
+}
+
+bool gm_context_green_gone(CUcontext derived, CUdevice *device)
+{
+	gm_lock_take(&growing);
+	size_t i = find_green(derived);
+	bool found = i < greens.n;
+	if (found) {
+		*device = greens.at[i].device;
+		greens.at[i] = greens.at[--greens.n];
+	}
+	atomic_store_explicit(&n_greens, greens.n, memory_order_relaxed);
+	gm_lock_release(&growing);
+	return found;
+}
+
+static CUcontext not_green(CUcontext handle)
+{
+	if (GM_LIKELY(!atomic_load_explicit(&n_greens, memory_order_relaxed)))
+		return handle;
+	gm_lock_take(&growing);
+	size_t i = find_green(handle);
+	if (i < greens.n)
+		handle = greens.at[i].primary;
+	gm_lock_release(&growing);
+	return handle;
+}
+
+/* --- */
+
 struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handle, CUresult *result)
 {
 	uint64_t id;
+	handle = not_green(handle);
 	*result = handle ? identify(driver, handle, &id) : CUDA_ERROR_INVALID_CONTEXT;
 	if (*result != CUDA_SUCCESS)
 		return NULL;
@@ -215,6 +272,9 @@ uint64_t gm_context_primary_gone(CUdevice device)
 void gm_context_forget_all(void)
 {
 	recent = NULL;
+	greens.at = NULL;
+	greens.n = greens.room = 0;
+	atomic_store_explicit(&n_greens, 0, memory_order_relaxed);
 	atomic_store_explicit(&contexts, NULL, memory_order_relaxed);
 	for (unsigned i = 0; i < PRIMARIES; i++)
 		atomic_store_explicit(&primaries[i], NULL, memory_order_relaxed);

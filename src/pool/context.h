@@ -54,6 +54,15 @@ void gm_context_note_primary(CUdevice device, CUcontext handle);
 /* gm_context_gone for the primary context of a device. */
 uint64_t gm_context_primary_gone(CUdevice device);
 
+/*
+ * `derived` is the handle of a green context of `primary`. What is allocated there belongs to the
+ * primary context and outlives the green one, and a fence of the primary covers both (measured on
+ * driver 580): so to us they are one, until gm_context_green_gone, which answers
+ * the device. False: no host memory; not known.
+ */
+bool gm_context_note_green(CUcontext derived, CUcontext primary, CUdevice device);
+bool gm_context_green_gone(CUcontext derived, CUdevice *device);
+
 /* In a forked child: forget everything, calling nothing. */
 void gm_context_forget_all(void);
 

@@ -155,6 +155,7 @@ static void insert(struct gm_extents *extents, struct gm_extent *extent)
 	*before = *after = NULL;
 	extents->n_idle++;
 	extents->idle_histogram[bin_of(length)]++;
+	extents->idle_bytes[bin_of(length)] += length;
 }
 
 static void take_out(struct gm_extents *extents, struct gm_extent *extent)
@@ -180,6 +181,7 @@ static void take_out(struct gm_extents *extents, struct gm_extent *extent)
 	*link = left ? left : right;
 	extents->n_idle--;
 	extents->idle_histogram[bin_of(length)]--;
+	extents->idle_bytes[bin_of(length)] -= length;
 }
 
 /* The first idle extent that is not before (length, base). */
@@ -220,6 +222,22 @@ static struct gm_extent *list(struct gm_extent *at, uint64_t length, struct gm_e
 struct gm_extent *gm_extent_list_idle(const struct gm_extents *extents, uint64_t length)
 {
 	return list(extents->root, length, NULL);
+}
+
+static struct gm_extent *idle_at(struct gm_extent *at, CUdeviceptr address)
+{
+	struct gm_extent *found = NULL;
+	for (; at && !found; at = at->right) {
+		if (address - base_of(at) < length_of(at))
+			return at;
+		found = idle_at(at->left, address);
+	}
+	return found;
+}
+
+struct gm_extent *gm_extent_idle_at(const struct gm_extents *extents, CUdeviceptr address)
+{
+	return idle_at(extents->root, address);
 }
 
 /* --- cutting and joining --- */
@@ -368,7 +386,7 @@ struct gm_extent *gm_extent_remove(struct gm_extents *extents, struct gm_extent 
 
 struct walk {
 	const struct gm_extent *last;
-	uint64_t n, histogram[64];
+	uint64_t n, histogram[64], bytes[64];
 };
 
 static const char *check(const struct gm_extent *at, struct walk *walk)
@@ -388,6 +406,7 @@ static const char *check(const struct gm_extent *at, struct walk *walk)
 	walk->last = at;
 	walk->n++;
 	walk->histogram[bin_of(length_of(at))]++;
+	walk->bytes[bin_of(length_of(at))] += length_of(at);
 	return check(at->right, walk);
 }
 
@@ -400,7 +419,8 @@ const char *gm_extents_check(const struct gm_extents *extents)
 	if (walk.n != extents->n_idle)
 		return "idle extents are counted";
 	for (unsigned i = 0; i < 64; i++)
-		if (walk.histogram[i] != extents->idle_histogram[i])
+		if (walk.histogram[i] != extents->idle_histogram[i] ||
+		    walk.bytes[i] != extents->idle_bytes[i])
 			return "idle extents are counted by size";
 	return NULL;
 }

@@ -25,8 +25,8 @@ struct gm_extent_arena;
 
 struct gm_extents {
 	struct gm_table *table;
-	struct gm_extent *root; /* idle ones */
-	uint64_t n_idle, idle_histogram[64];
+	struct gm_extent *root;				     /* idle ones */
+	uint64_t n_idle, idle_histogram[64], idle_bytes[64]; /* by floor(log2(length)) */
 	struct gm_extent *unused;
 	size_t n_unused, n_promised, n_all;
 	struct gm_extent_arena *arenas;
@@ -66,6 +66,9 @@ struct gm_extent *gm_extent_remove(struct gm_extents *extents, struct gm_extent 
 
 /* The longest idle extent; the next shorter one; NULL at the end. */
 struct gm_extent *gm_extent_longest(const struct gm_extents *extents);
+
+/* The idle extent that holds an address; NULL: none does. */
+struct gm_extent *gm_extent_idle_at(const struct gm_extents *extents, CUdeviceptr address);
 
 /* The idle extents of at least `length` bytes, shortest first, linked through piece.next. */
 struct gm_extent *gm_extent_list_idle(const struct gm_extents *extents, uint64_t length);

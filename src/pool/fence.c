@@ -6,13 +6,47 @@
 /* Captures open in any context: one relaxed load while there are none. */
 static atomic_uint captures_open;
 
+/* An error that stays was seen in some context. */
+static atomic_bool suspect;
+
+/* Errors after which the driver answers the same to every call in the context. */
+static bool is_sticky(CUresult error)
+{
+	static const CUresult sticky[] = {
+		CUDA_ERROR_ECC_UNCORRECTABLE,
+		CUDA_ERROR_NVLINK_UNCORRECTABLE,
+		CUDA_ERROR_ILLEGAL_ADDRESS,
+		CUDA_ERROR_LAUNCH_TIMEOUT,
+		CUDA_ERROR_ASSERT,
+		CUDA_ERROR_HARDWARE_STACK_ERROR,
+		CUDA_ERROR_ILLEGAL_INSTRUCTION,
+		CUDA_ERROR_MISALIGNED_ADDRESS,
+		CUDA_ERROR_INVALID_ADDRESS_SPACE,
+		CUDA_ERROR_INVALID_PC,
+		CUDA_ERROR_LAUNCH_FAILED,
+		CUDA_ERROR_EXTERNAL_DEVICE,
+		CUDA_ERROR_MPS_CLIENT_TERMINATED,
+	};
+	for (size_t i = 0; i < sizeof sticky / sizeof *sticky; i++)
+		if (error == sticky[i])
+			return true;
+	return false;
+}
+
+void gm_fence_suspect_error(CUresult error)
+{
+	if (is_sticky(error))
+		atomic_store_explicit(&suspect, true, memory_order_relaxed);
+}
+
 /*
  * What the driver answers to a call that open captures may forbid. Asking has the very effect of
  * the native call: where cudaMalloc and cudaFree would invalidate a capture, so does this.
  */
-static CUresult ask_captures(const struct gm_driver *driver, struct gm_context *context)
+static CUresult ask_native(const struct gm_driver *driver, struct gm_context *context)
 {
-	if (GM_LIKELY(atomic_load_explicit(&captures_open, memory_order_relaxed) == 0))
+	if (GM_LIKELY(atomic_load_explicit(&captures_open, memory_order_relaxed) == 0 &&
+		      !atomic_load_explicit(&suspect, memory_order_relaxed)))
 		return CUDA_SUCCESS;
 	if (!context->probe)
 		return CUDA_SUCCESS;
@@ -22,7 +56,7 @@ static CUresult ask_captures(const struct gm_driver *driver, struct gm_context *
 
 CUresult gm_fence_may_allocate(const struct gm_driver *driver, struct gm_context *context)
 {
-	return ask_captures(driver, context);
+	return ask_native(driver, context);
 }
 
 /* A spare event of the context, or a new one. */
@@ -120,7 +154,7 @@ CUresult gm_fence(void *arg, uint64_t key, bool native, enum gm_fenced *fenced)
 	if (!context || atomic_load_explicit(&context->gone, memory_order_acquire))
 		return CUDA_SUCCESS;
 	if (native) {
-		CUresult answer = ask_captures(driver, context);
+		CUresult answer = ask_native(driver, context);
 		if (answer != CUDA_SUCCESS)
 			return answer;
 	}
@@ -154,4 +188,5 @@ void gm_fence_capture_ended(struct gm_context *context)
 void gm_fence_forget_all(void)
 {
 	atomic_store_explicit(&captures_open, 0, memory_order_relaxed);
+	atomic_store_explicit(&suspect, false, memory_order_relaxed);
 }

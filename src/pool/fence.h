@@ -14,15 +14,28 @@
 #ifndef GM_POOL_FENCE_H
 #define GM_POOL_FENCE_H
 
+#include "base/debug.h"
 #include "pool/context.h"
 #include "pool/pool.h"
 
 /* The `fence` of struct gm_pool_config; arg is the const struct gm_driver *. */
 CUresult gm_fence(void *arg, uint64_t context, bool native, enum gm_fenced *fenced);
 
-/* What a native allocation would answer because of open captures: CUDA_SUCCESS, or the error. Cheap
- * while no capture is open. */
+/* What a native allocation would answer because of open captures or a broken context: CUDA_SUCCESS,
+ * or the error. Cheap while there is neither. */
 CUresult gm_fence_may_allocate(const struct gm_driver *driver, struct gm_context *context);
+
+/*
+ * Tell what any call of the driver answered. After an error that stays with a context (a kernel's
+ * illegal address, ...) native allocations and frees repeat it, so that from then on the driver is
+ * asked before memory is handed out without it. One compare where nothing went wrong.
+ */
+void gm_fence_suspect_error(CUresult error);
+static inline void gm_fence_suspect(CUresult result)
+{
+	if (GM_UNLIKELY(result != CUDA_SUCCESS))
+		gm_fence_suspect_error(result);
+}
 
 /* Around the driver's cuStreamBeginCapture*: begin takes the lock, end counts and releases it. */
 void gm_fence_capture_begin(struct gm_context *context);
@@ -31,7 +44,7 @@ void gm_fence_capture_begun(struct gm_context *context, bool success);
 /* A capture ended or its stream was destroyed. */
 void gm_fence_capture_ended(struct gm_context *context);
 
-/* In a forked child: no capture is open. */
+/* In a forked child: no capture is open, and nothing went wrong. */
 void gm_fence_forget_all(void);
 
 #endif

@@ -74,12 +74,7 @@ static void unmake(struct gm_pool *pool, struct gm_chunk *chunks, const struct g
 static CUresult make(struct gm_pool *pool, struct gm_chunk *chunks, const struct gm_access *access)
 {
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after) {
-		CUresult result = gm_chunk_create(pool, chunk);
-		if (result == CUDA_SUCCESS) {
-			result = gm_chunk_map(pool, chunk, chunk->base, access);
-			if (result != CUDA_SUCCESS)
-				gm_chunk_release(pool, chunk);
-		}
+		CUresult result = gm_chunk_create(pool, chunk, access);
 		if (result != CUDA_SUCCESS) {
 			unmake(pool, chunks, chunk);
 			return result;
@@ -192,13 +187,13 @@ CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint6
 
 /* --- giving back --- */
 
-uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes)
+uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 {
 	uint64_t given = 0;
 	bool stale = false;
-	struct gm_chunk *chunks = gm_chunks_detach(pool, bytes, false);
 	if (!chunks)
 		return 0;
+	pool->giving++;
 	gm_pool_unlock(pool);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after)
@@ -218,9 +213,25 @@ uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes)
 		gm_chunk_note(pool, chunk, GM_RECORD_UNMAP, 0, 0);
 		gm_chunk_forget(pool, chunk);
 	}
+	pool->given += given;
+	if (--pool->giving == 0)
+		pthread_cond_broadcast(&pool->given_back);
 	if (stale)
 		gm_access_refresh(pool);
 	return given;
+}
+
+uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes)
+{
+	uint64_t given = gm_pool_give(pool, gm_chunks_detach(pool, bytes, false));
+	pool->exchanged += given;
+	return given;
+}
+
+void gm_pool_await_given(struct gm_pool *pool)
+{
+	while (pool->giving)
+		gm_lock_wait(&pool->lock, &pool->given_back);
 }
 
 uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool settle)
@@ -231,7 +242,8 @@ uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool settle)
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	if (pool->idle > keep)
-		given = gm_pool_shed(pool, pool->idle - keep);
+		given = gm_pool_give(pool, gm_chunks_detach(pool, pool->idle - keep, false));
+	gm_pool_await_given(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return given;

@@ -21,7 +21,7 @@
 #define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by at least */
 #define GM_POOL_BIG_STEP (64 * GM_KIB)	   /* sizes from GM_POOL_BIG are multiples of it */
 #define GM_POOL_BIG GM_MIB		   /* below: multiples of GM_SLAB_LEAST_SLOT */
-#define GM_POOL_ALIGNED_FROM (64 * GM_MIB) /* blocks that are 2 MiB-aligned */
+#define GM_POOL_ALIGNED_FROM (64 * GM_MIB) /* blocks that are 2 MiB-aligned whatever their size */
 #define GM_POOL_ALIGN 512u
 
 struct gm_peer {
@@ -47,16 +47,16 @@ struct gm_loan {
 struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
-	uint64_t memory;       /* of the device */
-	bool rdma, exportable; /* what the device says */
-	atomic_bool plain;     /* and yet refused: make plain handles */
-	struct gm_lock lock;   /* of all that follows, but for lock-free look-ups */
+	uint64_t memory;     /* of the device */
+	atomic_uint extras;  /* of enum gm_chunk_extra: what new chunks are asked to be */
+	struct gm_lock lock; /* of all that follows, but for lock-free look-ups */
 	struct gm_range range;
 	struct gm_table table;
 	struct gm_extents extents;
 	struct gm_slabs slabs;
 	struct gm_chunk **chunk_of; /* by 2 MiB granule of the range */
 	struct gm_chunk *chunks;
+	struct gm_chunk *idle_first, *idle_last; /* wholly idle ones, longest idle first */
 	uint64_t n_chunks, chunk_serial;
 	struct gm_loan *loans;
 	unsigned loans_moving; /* being taken back: in no list, yet counted as lent */
@@ -69,9 +69,24 @@ struct gm_pool {
 	/* Sums, as in struct gm_pool_stats. */
 	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, idle, retired, lent;
 	uint64_t live_blocks;
-	uint64_t pending;    /* bytes being mapped or unmapped just now, beyond `mapped` */
-	unsigned check_turn; /* debug builds check a large pool in turns */
+	uint64_t pending;	   /* bytes being mapped or unmapped just now, beyond `mapped` */
+	uint64_t given, exchanged; /* bytes that ever went back; of these, to take their place */
+	unsigned giving;	   /* threads that are giving memory back just now */
+	pthread_cond_t given_back; /* signalled when there is none any more */
+	unsigned check_turn;	   /* debug builds check a large pool in turns */
 };
+
+/*
+ * Where a block of `held` bytes may begin. Multiples of 2 MiB are aligned to it, as the driver
+ * does, which costs nothing: aligned neighbours leave no gaps. With odd sizes of 2 MiB and more the
+ * gaps would cost up to half of the memory, as they do natively.
+ */
+static inline uint64_t gm_pool_align_of(uint64_t held)
+{
+	return held && (held >= GM_POOL_ALIGNED_FROM || held % GM_POOL_GRANULE == 0)
+		       ? GM_POOL_GRANULE
+		       : GM_POOL_ALIGN;
+}
 
 static inline void gm_pool_lock(const struct gm_pool *pool)
 {
@@ -96,11 +111,15 @@ void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
  * grow.c. gm_pool_map and gm_pool_shed are called under the lock, drop it around driver calls, and
  * hold it again when they return. gm_pool_map maps `bytes` (a multiple of 2 MiB) of new memory side
  * by side, in handles of `piece` bytes at most, at `at`, where free addresses begin (0: anywhere).
- * gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are as many, and returns
- * how much it gave.
+ * gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are as many, to make room
+ * for others, and returns how much it gave. gm_pool_give, likewise, gives detached chunks back, for
+ * nothing.
  */
 CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint64_t piece);
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes);
+uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks);
+/* Under the lock, dropped meanwhile: what other threads are giving back has arrived. */
+void gm_pool_await_given(struct gm_pool *pool);
 /* Bytes that may still be mapped under the limit. */
 uint64_t gm_pool_room(const struct gm_pool *pool);
 /* The least that must be mapped, and where (0: anywhere), to have `length` bytes at a multiple of

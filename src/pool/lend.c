@@ -61,7 +61,7 @@ static CUresult make_new(struct gm_pool *pool, uint64_t size, struct gm_chunk **
 	chunk->size = size;
 	pool->pending += size;
 	gm_pool_unlock(pool);
-	CUresult result = gm_chunk_create(pool, chunk);
+	CUresult result = gm_chunk_create(pool, chunk, NULL);
 	gm_pool_lock(pool);
 	if (result != CUDA_SUCCESS) {
 		pool->pending -= size;

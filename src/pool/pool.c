@@ -37,9 +37,10 @@ static CUresult ask_device(struct gm_pool *pool)
 	if (memory < GM_POOL_GRANULE || granularity == 0 || GM_POOL_GRANULE % granularity)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	pool->memory = memory;
-	pool->exportable =
-		attribute(pool, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-	pool->rdma = attribute(pool, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+	if (attribute(pool, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+		pool->extras |= GM_CHUNK_RDMA;
+	if (attribute(pool, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+		pool->extras |= GM_CHUNK_EXPORTABLE;
 	return CUDA_SUCCESS;
 }
 
@@ -73,6 +74,7 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 	pool->driver = config->driver;
 	pool->retired_last = &pool->retired_first;
 	gm_lock_init(&pool->lock, GM_RANK_POOL);
+	pthread_cond_init(&pool->given_back, NULL);
 	gm_extents_open(&pool->extents, &pool->table);
 	gm_slabs_open(&pool->slabs, &pool->extents);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
@@ -115,6 +117,7 @@ void gm_pool_destroy(struct gm_pool *pool)
 	gm_range_close(&pool->range, pool->driver);
 	gm_driver_quiet_end(pool->driver, mode);
 	gm_array_free(&pool->pins);
+	pthread_cond_destroy(&pool->given_back);
 	gm_lock_destroy(&pool->lock);
 	free(pool);
 }
@@ -190,7 +193,8 @@ static CUresult fence_and_free(struct gm_pool *pool, struct gm_piece *piece,
 	return result;
 }
 
-CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
+static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, bool fence,
+			   struct gm_block *out)
 {
 	struct gm_block block = {0};
 	CUresult result = CUDA_SUCCESS;
@@ -201,7 +205,7 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block
 		result = CUDA_ERROR_INVALID_VALUE;
 	} else {
 		gm_piece_copy(piece, pool->config.ordinal, &block);
-		if (pool->config.fence)
+		if (fence)
 			result = fence_and_free(pool, piece, &block);
 		else
 			release(pool, piece);
@@ -211,6 +215,16 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block
 	if (result == CUDA_SUCCESS && out)
 		*out = block;
 	return result;
+}
+
+CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
+{
+	return free_block(pool, address, pool->config.fence != NULL, out);
+}
+
+CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
+{
+	return free_block(pool, address, false, out);
 }
 
 /* --- all blocks --- */

@@ -47,6 +47,15 @@ struct gm_pool_config {
 	 */
 	CUresult (*fence)(void *arg, uint64_t context, bool native, enum gm_fenced *fenced);
 	void *fence_arg;
+	uint64_t trim_after; /* ns that a chunk is wholly idle before gm_pool_trim gives it back;
+				UINT64_MAX: never */
+	uint64_t keep;	     /* idle bytes that gm_pool_trim leaves */
+	/* Nanoseconds of a clock that never goes back; NULL: CLOCK_MONOTONIC. */
+	uint64_t (*clock)(void);
+	/* A chunk became wholly idle, and there is more idle memory than `keep`. Called under the
+	 * pool's lock, so it may set a flag and no more. NULL: nobody trims. */
+	void (*idle)(void *arg);
+	void *idle_arg;
 };
 
 /* A copy of what is known about one block; valid when it was taken. */
@@ -74,7 +83,9 @@ struct gm_pool_stats {
 	uint64_t unreclaimable;	      /* idle bytes in chunks that also hold live or retired ones */
 	uint64_t pinned;	      /* bytes of pinned chunks */
 	uint64_t live_blocks, chunks, idle_extents;
-	uint64_t idle_histogram[64]; /* idle extents by floor(log2(size)) */
+	/* Runs of idle addresses by floor(log2(size)): how many, and their bytes; empty slabs
+	 * count. */
+	uint64_t idle_histogram[64], idle_bytes[64];
 };
 
 /*
@@ -90,9 +101,10 @@ void gm_pool_destroy(struct gm_pool *pool);
 
 /*
  * A block of `size` bytes (at least 1) owned by context `context`. 512-byte aligned; 2 MiB-aligned
- * from 64 MiB. Never waits for the GPU except at the device's limit, for retired memory. On success
- * *out is filled. CUDA_ERROR_OUT_OF_MEMORY: neither idle nor new memory, nor after giving idle
- * chunks back and waiting for retired ones; the caller may still ask the driver itself.
+ * when it holds a multiple of 2 MiB, and from 64 MiB on. Never waits for the GPU except at the
+ * device's limit, for retired memory. On success *out is filled. CUDA_ERROR_OUT_OF_MEMORY: neither
+ * idle nor new memory, nor after giving idle chunks back and waiting for retired ones; the caller
+ * may still ask the driver itself.
  */
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out);
 
@@ -103,6 +115,10 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
  * included). Any other error is the fence's; the block is then live as before.
  */
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
+
+/* Likewise for a block that nothing on the GPU uses any more, as the caller has seen to: waits for
+ * nothing. */
+CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
 
 /* True if `address` lies in the pool's range; *out then says what is there. O(1), lock-free, no
  * allocation: safe inside the driver's own callbacks. */
@@ -124,9 +140,25 @@ CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size);
 /*
  * Give idle memory back to the driver, wholly idle chunks only, until `keep` bytes of idle memory
  * are left at most or nothing more can go. `settle`: first wait for retired memory. Returns bytes
- * given.
+ * given, after what other threads were giving back meanwhile has arrived, too.
  */
 uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool settle);
+
+/*
+ * Give back the longest idle chunk if at `now` (of config.clock) it had been wholly idle for
+ * config.trim_after, and config.keep bytes of idle memory are left. What was in use for a moment
+ * begins anew, so memory that a loop comes back to stays. One chunk a call, that the rest is there
+ * for other threads meanwhile. Returns its bytes; 0: none is due, or the driver would not.
+ */
+uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now);
+
+/* When gm_pool_trim may next have something to give; UINT64_MAX: not before config.idle is called.
+ * In the past if what was due could not go. */
+uint64_t gm_pool_trim_next(const struct gm_pool *pool);
+
+/* Bytes that ever went back to the driver. A call of the driver that failed for lack of memory is
+ * worth another try when this has grown since it was made. */
+uint64_t gm_pool_given(const struct gm_pool *pool);
 
 /* Turn retired blocks whose fence can be had now into idle ones; returns bytes. May wait for the
  * GPU. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sums of a pool, their copies in the live counters, and what is computed from them. */
 #include "base/clock.h"
+#include "log/frag.h"
 #include "log/log.h"
 #include "pool/internal.h"
 
@@ -105,24 +106,48 @@ static bool is_free(const struct gm_extent *extent)
 	return GM_GET(extent->piece.state) == GM_IDLE;
 }
 
-/* The longest run of idle extents; slabs kept empty for their class count as idle. */
-static uint64_t largest_idle(const struct gm_pool *pool)
+/* One run more, or (`n` -1) one less. */
+static void count_run(struct gm_pool_stats *out, uint64_t length, int n)
+{
+	unsigned bin = 63 - (unsigned)__builtin_clzll(length);
+	out->idle_extents += (uint64_t)n;
+	out->idle_histogram[bin] += (uint64_t)n;
+	out->idle_bytes[bin] += (uint64_t)n * length;
+}
+
+/* An empty slab, kept for its class, makes one run of the idle extents around it. The first one of
+ * a run speaks for all. */
+static void join_empty(const struct gm_slab *slab, struct gm_pool_stats *out)
+{
+	const struct gm_extent *from = slab->extent;
+	uint64_t run = 0;
+	while (is_free(from->before)) {
+		from = from->before;
+		if (GM_GET(from->piece.state) == GM_SLAB)
+			return;
+	}
+	for (; is_free(from); from = from->after) {
+		run += GM_GET(from->piece.held);
+		if (GM_GET(from->piece.state) == GM_IDLE)
+			count_run(out, GM_GET(from->piece.held), -1);
+	}
+	count_run(out, run, 1);
+	out->largest_idle = run > out->largest_idle ? run : out->largest_idle;
+}
+
+/* The runs of idle addresses. */
+static void count_runs(const struct gm_pool *pool, struct gm_pool_stats *out)
 {
 	const struct gm_extent *longest = gm_extent_longest(&pool->extents);
-	uint64_t best = longest ? GM_GET(longest->piece.held) : 0;
-	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++) {
-		const struct gm_slab *slab = pool->slabs.classes[i].empty;
-		if (!slab)
-			continue;
-		const struct gm_extent *from = slab->extent;
-		while (is_free(from->before))
-			from = from->before;
-		uint64_t run = 0;
-		for (; is_free(from); from = from->after)
-			run += GM_GET(from->piece.held);
-		best = run > best ? run : best;
+	out->largest_idle = longest ? GM_GET(longest->piece.held) : 0;
+	out->idle_extents = pool->extents.n_idle;
+	for (unsigned i = 0; i < 64; i++) {
+		out->idle_histogram[i] = pool->extents.idle_histogram[i];
+		out->idle_bytes[i] = pool->extents.idle_bytes[i];
 	}
-	return best;
+	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++)
+		if (pool->slabs.classes[i].empty)
+			join_empty(pool->slabs.classes[i].empty, out);
 }
 
 static void stats(const struct gm_pool *pool, struct gm_pool_stats *out)
@@ -136,12 +161,11 @@ static void stats(const struct gm_pool *pool, struct gm_pool_stats *out)
 		.idle = pool->idle,
 		.retired = pool->retired,
 		.lent = pool->lent,
-		.largest_idle = largest_idle(pool),
 		.live_blocks = pool->live_blocks,
 		.chunks = pool->n_chunks,
-		.idle_extents = pool->extents.n_idle,
 	};
 	uint64_t whole = 0;
+	count_runs(pool, out);
 	for (const struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after) {
 		if (chunk->pins)
 			out->pinned += chunk->size;
@@ -151,8 +175,6 @@ static void stats(const struct gm_pool *pool, struct gm_pool_stats *out)
 			whole += chunk->size;
 	}
 	out->largest_after_remap = whole > out->largest_idle ? whole : out->largest_idle;
-	for (unsigned i = 0; i < 64; i++)
-		out->idle_histogram[i] = pool->extents.idle_histogram[i];
 }
 
 void gm_pool_stats(const struct gm_pool *pool, struct gm_pool_stats *out)
@@ -160,6 +182,21 @@ void gm_pool_stats(const struct gm_pool *pool, struct gm_pool_stats *out)
 	gm_pool_lock(pool);
 	stats(pool, out);
 	gm_pool_unlock(pool);
+}
+
+/* The bins of a sample begin at powers of two as well: none of these is split. */
+static void sample_runs(const struct gm_pool_stats *s, struct gm_sample *out)
+{
+	uint64_t runs[GM_SAMPLE_BINS] = {0}, units[GM_SAMPLE_BINS] = {0};
+	for (unsigned i = 0; i < 64; i++) {
+		unsigned bin = gm_frag_bin((uint64_t)1 << i);
+		runs[bin] += s->idle_histogram[i];
+		units[bin] += s->idle_bytes[i] / GM_SAMPLE_UNIT;
+	}
+	for (unsigned i = 0; i < GM_SAMPLE_BINS; i++) {
+		out->idle_runs[i] = (uint16_t)(runs[i] < UINT16_MAX ? runs[i] : UINT16_MAX);
+		out->idle_units[i] = (uint32_t)(units[i] < UINT32_MAX ? units[i] : UINT32_MAX);
+	}
 }
 
 void gm_pool_sample(const struct gm_pool *pool, struct gm_sample *out)
@@ -181,6 +218,7 @@ void gm_pool_sample(const struct gm_pool *pool, struct gm_sample *out)
 				  .idle_extents = s.idle_extents,
 				  .device_total = pool->memory,
 				  .limit = pool->config.limit};
+	sample_runs(&s, out);
 }
 
 void gm_pool_snapshot(const struct gm_pool *pool, size_t asked)

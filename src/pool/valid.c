@@ -41,7 +41,7 @@ static bool check_piece(struct sums *sums, const struct gm_piece *piece)
 	sums->live_blocks++;
 	if (size == 0 || size > held || GM_GET(piece->id) == 0)
 		return broken(sums, "a live block has a size and an id");
-	if (base % GM_POOL_ALIGN || (size >= GM_POOL_ALIGNED_FROM && base % GM_POOL_GRANULE))
+	if (base % gm_pool_align_of(held))
 		return broken(sums, "blocks are aligned");
 	const struct gm_table *table = &sums->pool->table;
 	if (gm_table_live(table, base) != piece || gm_table_live(table, base + held - 1) != piece ||
@@ -103,7 +103,7 @@ static bool check_extent(void *arg, struct gm_extent *extent)
 		return broken(sums, "extents come in steps of 512 bytes");
 	for (CUdeviceptr at = base; at < base + held;) {
 		const struct gm_chunk *chunk = gm_chunk_at(sums->pool, at);
-		if (!chunk)
+		if (!chunk || chunk->base + chunk->size <= at)
 			return broken(sums, "extents are mapped");
 		at = chunk->base + chunk->size;
 	}
@@ -154,6 +154,8 @@ static const char *check_chunk(const struct gm_pool *pool, const struct gm_chunk
 			return "chunks are found from their addresses";
 	if (chunk->used != chunk->seen_used)
 		return "a chunk knows how much of it is used";
+	if (chunk->used == 0 && chunk->idle_after && chunk->idle_after->idle_before != chunk)
+		return "wholly idle chunks are linked both ways";
 	if (chunk->pins != chunk->seen_pins)
 		return "a chunk knows its pins";
 	return chunk->access <= pool->access ? NULL : "access has a generation that was";
@@ -161,7 +163,7 @@ static const char *check_chunk(const struct gm_pool *pool, const struct gm_chunk
 
 static const char *check_chunks(const struct gm_pool *pool)
 {
-	uint64_t n = 0, mapped = 0;
+	uint64_t n = 0, mapped = 0, n_idle = 0, last = 0;
 	for (struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after)
 		chunk->seen_used = chunk->seen_pins = 0;
 	gm_pool_each_piece(pool, see_piece, (void *)pool);
@@ -174,8 +176,16 @@ static const char *check_chunks(const struct gm_pool *pool)
 		if (chunk->after && chunk->after->before != chunk)
 			return "chunks are linked both ways";
 		n++;
+		n_idle += chunk->used == 0;
 		mapped += chunk->size;
 	}
+	for (const struct gm_chunk *c = pool->idle_first; c; c = c->idle_after, n_idle--) {
+		if (c->used || c->idle_since < last || !n_idle)
+			return "wholly idle chunks are listed by age";
+		last = c->idle_since;
+	}
+	if (n_idle)
+		return "wholly idle chunks are listed";
 	if (n != pool->n_chunks || mapped != pool->mapped)
 		return "chunks are counted";
 	return NULL;

@@ -12,6 +12,14 @@ unset NO_COLOR GPUMEM_LOG GPUMEM_LOG_NAME GPUMEM_MODE GPUMEM_LIMIT SLURM_JOB_ID 
 setup() {
 	export LD_LIBRARY_PATH=$SIM
 	cd "$BATS_TEST_TMPDIR" || return 1
+	[ -z "$TEST_UNDER" ] || under_valgrind
+}
+
+# For the tests TOOL is one program.
+under_valgrind() {
+	printf '#!/bin/sh\nexec %s %s "$@"\n' "$TEST_UNDER" "$TOOL" >"$BATS_FILE_TMPDIR/gpumemstat"
+	chmod +x "$BATS_FILE_TMPDIR/gpumemstat"
+	TOOL=$BATS_FILE_TMPDIR/gpumemstat
 }
 
 # expect STATUS STDERR ARGUMENT...: nothing on stdout, exactly this on stderr.

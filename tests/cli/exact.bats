@@ -66,7 +66,7 @@ job() {
 	              idle (largest 63.0 MiB), 1.00 GiB free on the device
 
 	findings      Out of memory: 7.00 GiB was asked for, and 6.94 GiB of the device
-	              is neither the pool's nor free: look for other processes with
+	              is neither this process's nor free. Look for other processes with
 	              nvidia-smi.
 	              1 block, 977 KiB, was never freed.
 	END
@@ -92,6 +92,12 @@ job() {
 	of these, failed          0          0          0
 	length               1.00 s     2.00 s     3.00 s
 
+	findings      The ranks are not balanced: the peaks of what they requested go
+	              from 1.00 MiB to 30.0 MiB. The largest decides what fits.
+	              rank 3: The program was killed or crashed: the figures are those
+	              of its last sign of life.
+	              rank 0 and 2 more: 1 of 2 allocations went to the driver, because
+	              the pool could not serve them. GPUMEM_VERBOSE=3 says more.
 	next          gpumemstat gpumem.node7.2.gml, the one with the most mapped
 	END
 	"$TOOL" >newest 2>err
@@ -113,6 +119,10 @@ job() {
 	calls            in all       pool     driver     failed  mean time
 	allocate              1          0          1          0    5.00 us
 	free                  0          0          0          0          -
+
+	foreign           at end       peak     in all      calls      frees
+	of the driver   1.00 GiB   1.00 GiB   1.00 GiB          1          0
+	on the device   1.00 GiB   1.00 GiB          -          -          -
 	unused        1 device
 
 	time of a call      calls     errors     median        99%        max
@@ -121,6 +131,61 @@ job() {
 	findings      This run was only watched; all memory was the driver's.
 	              'gpumemstat record' without --trace runs it on the pool.
 	END
+}
+
+FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_calls:0:3M give:foreign_managed_calls:0:100M
+	take:foreign_async_calls:0:1M give:foreign_host_calls:0:5M at:2s used:0:600M count:foreign_unknown:2 count:launches:12)
+
+@test "foreign memory and overhead" {
+	mklog a.gml "${FOREIGN[@]}"
+	"$TOOL" a.gml | sed -n '/^waits/,/^time of a call/p' >out
+	diff -u - out <<-'END'
+	waits         0 fences, 0 ns; 0 calls made again for want of memory
+
+	foreign            at end       peak     in all      calls      frees
+	stream-ordered   2.00 MiB   3.00 MiB   3.00 MiB          1          1
+	managed           100 MiB    100 MiB    100 MiB          1          0
+	on the device    2.00 MiB   3.00 MiB          -          -          -
+	overhead      534 MiB for driver, contexts and other processes: at 2.00 s 600
+	              MiB of the device was used, 66.0 MiB of it accounted for
+	unused        1 device
+
+	host memory      at end       peak     in all      calls      frees
+	pinned         5.00 MiB   5.00 MiB   5.00 MiB          1          0
+	unknown       2 frees of memory that was not seen given
+	launches      12
+
+	time of a call      calls     errors     median        99%        max
+	END
+	"$TOOL" --json a.gml >out
+	jq -e '.logs[0].devices[0].foreign | length == 8 and .async == {current: 2097152, peak: 3145728, total: 3145728, calls: 1, frees: 1}' out
+	jq -e '.logs[0].devices[0].foreign.on_device | .current == 2097152 and .peak == 3145728' out
+	jq -e '.logs[0].devices[0].overhead == {bytes: (534 * 1048576), used: (600 * 1048576), accounted: (66 * 1048576), ns: 2e9}' out
+	jq -e '.logs[0].devices[1].overhead.bytes == null and (.logs[0].devices[1].used | not)' out
+	jq -e '.logs[0].host_memory | .host.current == 5242880 and .registered.calls == 0' out
+	# A device of which nothing else was used is shown all the same; less used than accounted for is no overhead.
+	mklog b.gml give:foreign_array_calls:1:3M used:1:2M
+	"$TOOL" --json b.gml | jq -e '.logs[0].devices[1] | .used and .overhead.bytes == 0'
+	"$TOOL" b.gml | grep -q '^overhead *0 B for driver, '
+}
+
+@test "sums of foreign memory that contradict one another" {
+	contradicts() { # contradicts MESSAGE WORD...
+		rm -f c.gml
+		mklog c.gml "${@:2}"
+		status=0
+		"$TOOL" c.gml >/dev/null 2>err || status=$?
+		[ "$status" -eq 1 ]
+		diff -u - err <<<"gpumemstat: c.gml: contradicts itself: $1"
+	}
+	contradicts 'foreign_async_bytes - foreign_async_freed is 1048577, but foreign_async is 1048576' \
+		give:foreign_async_calls:0:1M count:foreign_async_bytes:1
+	contradicts 'foreign_host_frees is 2, above foreign_host_calls, which is 1' \
+		give:foreign_host_calls:0:1M take:foreign_host_calls:0:1M count:foreign_host_frees:1
+	contradicts 'foreign_graph is 7, above foreign_graph_peak, which is 0' count:foreign_graph_bytes:7 count:foreign_graph:7
+	contradicts 'device 0: foreign is 1048577, but foreign_driver + foreign_async + foreign_created + foreign_array is 1048576' \
+		give:foreign_created_calls:0:1M count:foreign:1 count:foreign_peak:1
+	contradicts 'device 0: foreign is 7, above foreign_peak, which is 0' count:foreign:7
 }
 
 @test "the order of several logs" {
@@ -147,29 +212,6 @@ job() {
 	jq -e '.logs[0].copies.h2d | .bytes == 1073741824 and .ns == 1e8 and .bytes_per_second == 10737418240' out
 	jq -e '.logs[0].latency[] | select(.hook == "cuMemAlloc_v2") | .calls == 3 and .errors == 1 and .p50_ns == 1000 and .max_ns == 3000' out
 	jq -e '.logs[0].out_of_memory | length == 1 and .[0].asked == 7516192768 and .[0].ns == 3e9' out
-}
-
-@test "findings" {
-	finding() { # finding SENTENCE WORD...
-		rm -f f.gml
-		mklog f.gml "${@:2}"
-		"$TOOL" --json f.gml 2>/dev/null | jq -e --arg x "$1" '.logs[0].advice | map(startswith($x)) | any' ||
-			{ "$TOOL" f.gml; return 1; }
-	}
-	finding 'Nothing stands out.' map:0:64M:1us alloc:0:1M:1us free:1:1us
-	finding 'The program started CUDA and allocated no device memory.' at:1s
-	finding '1 block, 1.00 MiB, was never freed.' map:0:64M:1us alloc:0:1M:1us
-	finding "Out of memory: 9.00 GiB was asked for, more than the device's 8.00 GiB." fail:0:9G:8G
-	finding 'Out of memory: 10.0 MiB was asked for while 63.0 MiB was idle' map:0:64M:1us alloc:0:1M:1us fail:0:10M:0
-	finding 'Out of memory: 7.00 GiB was asked for, and 6.94 GiB of the device is neither' "${RUN[@]}"
-	finding 'Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use.' map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G
-	finding '2 copies or memsets were refused' count:bounds_refused:2
-	finding '1 of 2 allocations went to the driver' map:0:64M:1us alloc:0:1M:1us driver:0:1M:1us
-	finding 'Device 0: 50.0 MiB of 64.0 MiB mapped is idle in chunks that also hold' map:0:64M:1us alloc:0:1M:1us sample:0:60M:50M
-	finding 'Device 0: 63.0 MiB is idle, the largest piece of it 8.00 MiB' map:0:64M:1us alloc:0:1M:1us sample:0:8M:0
-	finding 'The program was killed or crashed' map:0:64M:1us alloc:0:1M:1us kill
-	GPUMEM_MODE=trace finding 'This run was only watched' driver:0:1M:1us
-	GPUMEM_LOG=small finding "No events in this log: 'gpumemstat record" map:0:64M:1us
 }
 
 @test "the contradiction is named with both numbers" {

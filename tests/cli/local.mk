@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # gpumemstat as its users meet it.
-CLI_BATS = %D%/completion.bats %D%/exact.bats %D%/launch.bats %D%/options.bats %D%/summary.bats
+CLI_BATS = %D%/completion.bats %D%/doctor.bats %D%/exact.bats %D%/findings.bats %D%/frag.bats %D%/launch.bats %D%/options.bats %D%/ranks.bats %D%/summary.bats
 dist_check_SCRIPTS += $(CLI_BATS)
 EXTRA_DIST += %D%/cli.bash
 TESTS += $(CLI_BATS)
-check_PROGRAMS += %D%/mklog
+check_PROGRAMS += %D%/deny %D%/mklog
+tests_cli_deny_SOURCES = %D%/deny.c
 tests_cli_mklog_SOURCES = %D%/mklog.c
 tests_cli_mklog_LDADD = libgm.la -lpthread -ldl

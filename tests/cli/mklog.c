@@ -9,8 +9,15 @@
  *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
  *   fail:DEVICE:SIZE:FREE     one that is refused, with FREE left on the device
  *   free:BLOCK:TIME           a block is freed
+ *   loop:DEVICE:SIZE:N        a block is allocated and freed N times
  *   h2d:BYTES:TIME            a copy from the host
+ *   run:DEVICE:SIZE           a run of idle memory, for the next sample of the device
+ *   remap:DEVICE:SIZE         the longest run that remapping could make, likewise
+ *   limit:DEVICE:SIZE         GPUMEM_LIMIT, likewise
  *   sample:DEVICE:LARGEST:UNRECLAIMABLE
+ *   give:COUNTER:DEVICE:SIZE  foreign memory of the kind that COUNTER counts the calls of
+ *   take:COUNTER:DEVICE:SIZE  the same, given up
+ *   used:DEVICE:SIZE          the driver says that this much is used
  *   count:COUNTER:N           add to a counter, whether it fits or not
  *   kill                      end here, as kill -9 would
  */
@@ -21,11 +28,12 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "log/frag.h"
 #include "log/log.h"
 
 #define START ((uint64_t)1000 * 1000000000)
 #define START_WALL ((uint64_t)1795262400 * 1000000000)
-enum { DEVICES = 2, BLOCKS = 64, WORDS = 4 };
+enum { DEVICES = 2, BLOCKS = 4096, WORDS = 4 };
 
 int clock_gettime(clockid_t id, struct timespec *out); /* no attributes of the header's */
 
@@ -50,6 +58,7 @@ int gethostname(char *name, size_t n)
 
 static struct device {
 	uint64_t requested, handed_out, mapped, live;
+	struct gm_sample next; /* its runs and what remapping could make */
 } devices[DEVICES];
 static struct block {
 	unsigned device;
@@ -122,9 +131,48 @@ static void do_alloc(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_ALLOCATE});
 }
 
+/* Counters of a kind: calls, bytes, frees, freed, alive, peak. */
+static bool on_device(enum gm_counter calls)
+{
+	return calls <= GM_C_foreign_array_calls;
+}
+
+static void do_give(const uint64_t v[WORDS])
+{
+	const enum gm_counter calls = (enum gm_counter)v[0];
+	const unsigned d = (unsigned)v[1];
+	gm_counter_add(d, calls, 1);
+	gm_counter_add(d, calls + 1, v[2]);
+	gm_counter_raise(d, calls + 5, gm_counter_add(d, calls + 4, v[2]));
+	if (on_device(calls))
+		gm_counter_raise(d, GM_C_foreign_peak, gm_counter_add(d, GM_C_foreign, v[2]));
+}
+
+static void do_take(const uint64_t v[WORDS])
+{
+	const enum gm_counter calls = (enum gm_counter)v[0];
+	const unsigned d = (unsigned)v[1];
+	gm_counter_add(d, calls + 2, 1);
+	gm_counter_add(d, calls + 3, v[2]);
+	gm_counter_add(d, calls + 4, -v[2]);
+	if (on_device(calls))
+		gm_counter_add(d, GM_C_foreign, -v[2]);
+}
+
+static void do_used(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	gm_counter_add(d, GM_C_device_asked, 1);
+	gm_counter_set(d, GM_C_device_asked_time, START + passed);
+	gm_counter_set(d, GM_C_device_used, v[1]);
+	gm_counter_set(d, GM_C_device_accounted,
+		       devices[d].mapped + gm_counter_get(d, GM_C_foreign));
+}
+
 static void do_driver(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
+	do_give((const uint64_t[WORDS]){GM_C_foreign_driver_calls, d, v[1]});
 	gm_counter_add(d, GM_C_allocate_calls, 1);
 	gm_counter_add(d, GM_C_allocate_driver, 1);
 	gm_counter_add(d, GM_C_allocate_ns, v[2]);
@@ -141,16 +189,20 @@ static void do_driver(const uint64_t v[WORDS])
 static struct gm_sample state(unsigned d, uint64_t largest, uint64_t unreclaimable)
 {
 	const struct device *device = &devices[d];
-	return (struct gm_sample){.requested = device->requested,
-				  .handed_out = device->handed_out,
-				  .mapped = device->mapped,
-				  .idle = device->mapped - device->handed_out,
-				  .largest_idle = largest,
-				  .largest_after_remap = largest,
-				  .unreclaimable = unreclaimable,
-				  .live_blocks = device->live,
-				  .chunks = 1,
-				  .idle_extents = 1};
+	struct gm_sample sample = device->next;
+	sample.requested = device->requested;
+	sample.handed_out = device->handed_out;
+	sample.mapped = device->mapped;
+	sample.idle = device->mapped - device->handed_out;
+	sample.largest_idle = largest;
+	if (sample.largest_after_remap < largest)
+		sample.largest_after_remap = largest;
+	sample.unreclaimable = unreclaimable;
+	sample.live_blocks = device->live;
+	sample.chunks = 1;
+	if (!sample.idle_extents) /* as of an older library: runs are not known by size */
+		sample.idle_extents = 1;
+	return sample;
 }
 
 static void do_sample(const uint64_t v[WORDS])
@@ -158,6 +210,25 @@ static void do_sample(const uint64_t v[WORDS])
 	const struct gm_sample sample = state((unsigned)v[0], v[1], v[2]);
 	const struct gm_record record = {.device = (uint8_t)v[0], .kind = GM_RECORD_SAMPLE};
 	gm_log_put_sample(&record, &sample);
+	devices[v[0]].next = (struct gm_sample){0};
+}
+
+static void do_run(const uint64_t v[WORDS])
+{
+	struct gm_sample *next = &devices[v[0]].next;
+	next->idle_units[gm_frag_bin(v[1])] += (uint32_t)(v[1] / GM_SAMPLE_UNIT);
+	next->idle_runs[gm_frag_bin(v[1])]++;
+	next->idle_extents++;
+}
+
+static void do_remap(const uint64_t v[WORDS])
+{
+	devices[v[0]].next.largest_after_remap = v[1];
+}
+
+static void do_limit(const uint64_t v[WORDS])
+{
+	devices[v[0]].next.limit = v[1];
 }
 
 static void do_fail(const uint64_t v[WORDS])
@@ -198,6 +269,15 @@ static void do_free(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_FREE});
 }
 
+static void do_loop(const uint64_t v[WORDS])
+{
+	const uint64_t alloc[WORDS] = {v[0], v[1], 1};
+	for (uint64_t i = 0; i < v[2] && n_blocks < BLOCKS; i++) {
+		do_alloc(alloc);
+		do_free((uint64_t[WORDS]){n_blocks, 1});
+	}
+}
+
 static void do_h2d(const uint64_t v[WORDS])
 {
 	gm_counter_add(0, GM_C_copy_h2d_calls, 1);
@@ -234,8 +314,10 @@ static const struct word {
 } words[] = {
 	{"at", "t", do_at},	      {"map", "dst", do_map},	    {"alloc", "dst", do_alloc},
 	{"driver", "dst", do_driver}, {"fail", "dss", do_fail},	    {"free", "nt", do_free},
-	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cn", do_count},
-	{"kill", "", do_kill},
+	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cs", do_count},
+	{"kill", "", do_kill},	      {"give", "cds", do_give},	    {"take", "cds", do_take},
+	{"used", "ds", do_used},      {"run", "ds", do_run},	    {"remap", "ds", do_remap},
+	{"limit", "ds", do_limit},    {"loop", "dsn", do_loop},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

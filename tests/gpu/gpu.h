@@ -77,6 +77,17 @@ static __global__ void wait_then_fill(volatile int *go, uint32_t *at, uint64_t w
 		at[i] = pattern(tag, i);
 }
 
+/* A sum over the bytes of device memory that tells their order (FNV-1a by words). */
+[[maybe_unused]] static unsigned long long digest(const void *device, size_t size)
+{
+	std::vector<unsigned char> host((size + 7) / 8 * 8);
+	MUST(cudaMemcpy(host.data(), device, size, cudaMemcpyDeviceToHost));
+	unsigned long long sum = 14695981039346656037ull;
+	for (size_t i = 0; i < host.size(); i += 8)
+		sum = (sum ^ *(const unsigned long long *)&host[i]) * 1099511628211ull;
+	return sum;
+}
+
 #endif /* __CUDACC__ */
 
 #endif

@@ -1,103 +1,184 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Run every program beside this script natively and under the preload, and compare what they print.
-# Usage: run.sh RESULTS [NAME]...   A program that cannot run here (77: needs two GPUs, no PyTorch) is counted as skipped;
-# with GPU_STRICT=1 a skip is a failure. Ends with a line "N passed, N failed, N skipped"; exit status 1 if any failed.
+# Usage: run.sh RESULTS [NAME]...   Results go to RESULTS/DATE-DEVICExCOUNT. A case that cannot run here (exit status 77: needs
+# two GPUs, no PyTorch; 127: a library is missing) is counted as skipped; with GPU_STRICT=1 a skip is a failure. GPU_JOBS (4):
+# cases at a time. Ends with a line "N passed, N failed, N skipped"; exit status 1 if any failed.
 set -u
+
+# NAME  LIMIT  LOGS  SERVED  COMMAND
+# LIMIT: seconds for each of the two runs. LOGS: how many processes use CUDA, and leave a log (0: ncu puts a driver of its own
+# in front of the library). SERVED pool: every log shows allocations of cuMemAlloc's family, all of them served by the pool;
+# any: the case may take its memory elsewhere, too.
+# In COMMAND, assignments come first and @ is the folders of the toolkit's libraries. "--": what runs has to end first, for
+# what follows needs the device for itself, or a quiet one.
+cases() {
+	cat <<'END'
+runtime             120  1  pool  ./runtime
+runtime_shared      120  1  pool  LD_LIBRARY_PATH=. ./runtime_shared
+runtime_ptds        120  1  pool  ./runtime_ptds
+capture             120  1  pool  ./capture
+peer                120  1  pool  ./peer
+driver              120  1  pool  ./driver kernels.cubin
+blas                120  1  pool  LD_LIBRARY_PATH=@ ./blas
+fft                 120  1  pool  LD_LIBRARY_PATH=@ ./fft
+sparse              120  1  pool  LD_LIBRARY_PATH=@ ./sparse
+thrust              120  1  pool  ./thrust
+cub                 120  1  pool  ./cub
+train               180  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 train.py
+train_cached        180  1  pool  python3 train.py
+train_expandable    180  1  any   PYTORCH_ALLOC_CONF=expandable_segments:True python3 train.py
+train_async         180  1  any   PYTORCH_ALLOC_CONF=backend:cudaMallocAsync python3 train.py
+cupy                180  1  pool  python3 with_cupy.py none pool
+cupy_others         180  1  any   python3 with_cupy.py async managed none
+jax                 240  1  pool  XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+jax_platform        240  1  pool  XLA_PYTHON_CLIENT_ALLOCATOR=platform python3 with_jax.py
+jax_async           240  1  any   XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+numba               180  1  pool  NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0 python3 with_numba.py
+memcheck_thrust     240  1  pool  ./under.sh memcheck ./thrust
+memcheck_runtime    240  1  pool  ./under.sh memcheck ./runtime churn copies pitched errors
+memcheck_end        120  1  any   GPUMEM_MODE=trace ./under.sh memcheck ./overrun end
+memcheck_freed      120  1  any   GPUMEM_MODE=trace ./under.sh memcheck ./overrun freed
+initcheck_cub       240  1  pool  ./under.sh initcheck ./cub
+racecheck_cub       240  1  pool  ./under.sh racecheck ./cub
+ncu                 240  0  any   ./under.sh ncu ./cub
+--
+many                120  8  pool  ./many
+--
+limits              120  1  pool  ./limits
+--
+idle                300  4  pool  ./idle
+--
+END
+}
+
 here=$(cd "$(dirname "$0")" && pwd)
-results=$(mkdir -p "$1" && cd "$1" && pwd) || exit 1
+gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -n 1)
+[ -n "$gpu" ] || {
+	echo "run.sh: no GPU here: nvidia-smi finds none"
+	exit 77
+}
+count=$(nvidia-smi -L | wc -l)
+name=${gpu%%,*} name=${name#NVIDIA }
+results=$1/$(date -u +%F)-${name// /-}x$count
+results=$(mkdir -p "$results" && cd "$results" && pwd) || exit 1
 shift
 only=" $* "
-passed=0 failed=0 skipped=0
-export LD_LIBRARY_PATH="$here${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export GPUMEM_LIBRARY_PATH="$here/libgpumem.so" LC_ALL=C
+# cuBLAS, cuFFT and cuSPARSE: the toolkit's, else those of NVIDIA's Python packages. Only the programs of this folder are shown
+# them: Python's packages find their own.
+libraries=/usr/local/cuda/lib64$(python3 -c '
+import glob, site, sys
+for where in site.getsitepackages() + sys.path:
+    for folder in glob.glob(where + "/nvidia/*/lib") if where else ():
+        print(end=":" + folder)' 2>/dev/null)
 
-note() { # note ok|no|skip TEXT
-	case $1 in
-	ok) passed=$((passed + 1)) ;;
-	no) failed=$((failed + 1)) ;;
-	skip) if [ "${GPU_STRICT:-0}" = 1 ]; then failed=$((failed + 1)); else skipped=$((skipped + 1)); fi ;;
-	esac
-	printf '%-5s %s\n' "$1" "$2" | tee -a "$results/SUMMARY.txt"
+note() { # note ok|no|skip NAME TEXT
+	printf '%-5s %s\n' "$1" "$2: $3" >>"$results/$2.verdict"
 }
 
-# A figure of a log, summed over devices.
-figure() { # figure LOG NAME
-	"$here/gpumemstat" summary --json "$1" | python3 -c '
+# Of the logs of a case: how many there are, and the sums and the least of what pool and driver served.
+served() { # served LOG...
+	"$here/gpumemstat" summary --json "$@" | python3 -c '
 import json, sys
-name = sys.argv[1]
-def walk(x):
-    if isinstance(x, dict):
-        for key, value in x.items():
-            if key == name and isinstance(value, (int, float)):
-                yield value
-            else:
-                yield from walk(value)
-    elif isinstance(x, list):
-        for value in x:
-            yield from walk(value)
-found = list(walk(json.load(sys.stdin)))
-print(sum(found) if found else "none")' "$2"
+logs = [[sum(device["counters"][name] for device in log["devices"]) for name in ("allocate_pool", "allocate_driver")]
+        for log in json.load(sys.stdin)["logs"]]
+print(len(logs), min(pool for pool, _ in logs), sum(pool for pool, _ in logs), sum(driver for _, driver in logs))'
 }
 
-compare() { # compare NAME COMMAND...
-	local name=$1 status_native status_preload log
-	shift
-	[ "$only" = "  " ] || case "$only" in *" $name "*) ;; *) return ;; esac
-	"$@" >"$results/$name.native.txt" 2>"$results/$name.native.err"
-	status_native=$?
-	rm -rf "$results/logs/$name" && mkdir -p "$results/logs/$name"
-	"$here/gpumemstat" record -o "$results/logs/$name/" -- "$@" \
-		>"$results/$name.preloaded.txt" 2>"$results/$name.preloaded.err"
-	status_preload=$?
-	if [ $status_native = 77 ]; then
-		note skip "$name: $(tail -n 1 "$results/$name.native.txt")"
+# gpumemstat reads the logs of a case without complaint, and the driver was handed no allocation.
+read_logs() { # read_logs NAME LOGS SERVED
+	local name=$1 found least pool driver
+	local -a logs=("$results/logs/$name"/*)
+	[ -e "${logs[0]}" ] || logs=()
+	if [ ${#logs[@]} -lt "$2" ]; then
+		note no "$name" "${#logs[@]} logs, not $2"
 		return
 	fi
-	if [ $status_native = $status_preload ] && [ $status_native = 0 ] &&
+	if ! (cd "$results/logs/$name" && "$here/gpumemstat" summary -- *) >"$results/$name.summary.txt" 2>"$results/$name.summary.err" ||
+		[ -s "$results/$name.summary.err" ]; then
+		note no "$name" "gpumemstat summary: $(head -n 1 "$results/$name.summary.err")"
+		return
+	fi
+	rm -f "$results/$name.summary.err"
+	read -r found least pool driver <<<"$(served "${logs[@]}")"
+	if [ -z "$driver" ]; then
+		note no "$name" "gpumemstat summary --json gave no counters"
+	elif [ "$3" = pool ] && { [ "$least" = 0 ] || [ "$driver" != 0 ]; }; then
+		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
+	else
+		note ok "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found"
+	fi
+}
+
+compare() { # compare NAME LIMIT LOGS SERVED COMMAND...
+	local name=$1 limit=$2 least=$3 by=$4 native preloaded said
+	shift 4
+	rm -f "$results/$name".*
+	timeout -k 5 "$limit" "$@" >"$results/$name.native.txt" 2>"$results/$name.native.err"
+	native=$?
+	rm -rf "$results/logs/$name" && mkdir -p "$results/logs/$name"
+	timeout -k 5 "$limit" "$here/gpumemstat" record -o "$results/logs/$name/" -- "$@" \
+		>"$results/$name.preloaded.txt" 2>"$results/$name.preloaded.err"
+	preloaded=$?
+	if [ $native = $preloaded ] && { [ $native = 77 ] || [ $native = 127 ]; }; then
+		note skip "$name" "$(cat "$results/$name.native.err" "$results/$name.native.txt" | tail -n 1)"
+		rm -f "$results/$name".{native,preloaded}.*
+		return
+	fi
+	if [ $native = 0 ] && [ $preloaded = 0 ] && [ -s "$results/$name.native.txt" ] &&
 		cmp -s "$results/$name.native.txt" "$results/$name.preloaded.txt"; then
-		note ok "$name: $(wc -l <"$results/$name.native.txt") lines equal, natively and preloaded"
+		note ok "$name" "$(wc -l <"$results/$name.native.txt") lines equal, natively and preloaded"
 		rm -f "$results/$name.native.err"
 	else
-		note no "$name: exit $status_native natively, $status_preload preloaded; see the two files"
-		diff "$results/$name.native.txt" "$results/$name.preloaded.txt" | head -n 20
-		tail -n 5 "$results/$name.preloaded.err"
+		note no "$name" "exit $native natively, $preloaded preloaded (124: over $limit s); see the two files"
+		{
+			diff "$results/$name.native.txt" "$results/$name.preloaded.txt" | head -n 20
+			tail -n 5 "$results/$name.native.err" "$results/$name.preloaded.err"
+		} >>"$results/$name.verdict"
 	fi
-	for log in "$results/logs/$name"/*; do
-		(cd "$results/logs/$name" && "$here/gpumemstat") >"$results/$name.summary.txt" 2>&1 ||
-			note no "$name: gpumemstat summary: $(tail -n 1 "$results/$name.summary.txt")"
-		local driver pool
-		driver=$(figure "$log" allocate_driver) pool=$(figure "$log" allocate_pool)
-		if [ "$driver" = 0 ] && [ "$pool" != none ] && [ "$pool" -gt 0 ]; then
-			note ok "$name: $pool allocations served by the pool, none by the driver"
-		else
-			note no "$name: $pool allocations served by the pool, $driver by the driver"
-		fi
-	done
+	said=$(grep -m 1 '^gpumem: ' "$results/$name.preloaded.err") && note no "$name" "$said"
+	[ "$least" = 0 ] || read_logs "$name" "$least" "$by"
 }
 
 rm -f "$results/SUMMARY.txt"
 {
-	echo "# $(date -u +%F) $(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -n 1)"
-	echo "# devices: $(nvidia-smi -L | wc -l), commit $(cat "$here/COMMIT" 2>/dev/null || echo unknown)"
+	echo "# $(date -u +%F) $gpu"
+	echo "# devices: $count, commit $(cat "$here/COMMIT" 2>/dev/null || echo unknown)"
 } | tee "$results/SUMMARY.txt"
 
 cd "$here" || exit 1 # so that results name no folder of this machine
-for variant in runtime runtime_shared runtime_ptds limits capture peer; do
-	compare "$variant" "./$variant"
-done
-compare driver ./driver kernels.cubin
-if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-	PYTORCH_NO_CUDA_MEMORY_CACHING=1 compare train python3 train.py
-else
-	note skip "train: no PyTorch with CUDA here"
-fi
+names=
+while read -r name limit logs served command; do
+	if [ "$name" = -- ]; then
+		wait
+		continue
+	fi
+	[ "$only" = "  " ] || case "$only" in *" $name "*) ;; *) continue ;; esac
+	names="$names $name"
+	while [ "$(jobs -rp | wc -l)" -ge "${GPU_JOBS:-4}" ]; do
+		wait -n
+	done
+	# shellcheck disable=SC2086
+	compare "$name" "$limit" "$logs" "$served" env ${command//@/$libraries} </dev/null &
+done < <(cases)
+wait
+for name in $names; do
+	cat "$results/$name.verdict" || echo "no    $name: no verdict"
+	rm -f "$results/$name.verdict"
+done 2>/dev/null | tee -a "$results/SUMMARY.txt"
 
 echo "# warm cudaMalloc + cudaFree pair, us (size, native, preloaded with the small log, with events)" |
 	tee -a "$results/SUMMARY.txt"
+mkdir -p "$results/logs"
 paste -d ' ' <("$here/pair") \
 	<(cd "$results/logs" && GPUMEM_LOG=small LD_PRELOAD="$here/libgpumem.so" "$here/pair" | cut -d ' ' -f 2) \
 	<(cd "$results/logs" && GPUMEM_LOG=events LD_PRELOAD="$here/libgpumem.so" "$here/pair" | cut -d ' ' -f 2) |
 	tee -a "$results/SUMMARY.txt"
+tally() { # tally VERDICT
+	grep -c "^$1 " "$results/SUMMARY.txt"
+}
+passed=$(tally ok) failed=$(tally no) skipped=$(tally skip)
+[ "${GPU_STRICT:-0}" = 1 ] && failed=$((failed + skipped)) skipped=0
 echo "$passed passed, $failed failed, $skipped skipped" | tee -a "$results/SUMMARY.txt"
-[ $failed = 0 ]
+[ "$failed" = 0 ]

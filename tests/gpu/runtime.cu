@@ -2,8 +2,11 @@
 /*
  * The runtime API as programs use it: sizes from 1 byte to 1 GiB with random lifetimes, every block
  * written and verified by kernels, copies of every form, and the errors of wrong calls. Built three
- * ways: static cudart, shared cudart, per-thread default stream.
+ * ways: static cudart, shared cudart, per-thread default stream. Arguments name the parts to run;
+ * without any, all of them.
  */
+#include <cstring>
+
 #include "gpu.h"
 
 struct Block {
@@ -192,7 +195,6 @@ static void late_writes()
 static void reset()
 {
 	char *at;
-	MUST(cudaFree(bad_count));
 	MUST(cudaMalloc(&at, 100 << 20));
 	SHOW(cudaDeviceReset());
 	SHOW(cudaMalloc(&at, 100 << 20));
@@ -200,16 +202,22 @@ static void reset()
 	SHOW(cudaFree(at));
 }
 
-int main()
+int main(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		void (*run)();
+	} parts[] = {{"churn", churn},	 {"copies", copies},	       {"pitched", pitched},
+		     {"errors", errors}, {"late_writes", late_writes}, {"reset", reset}};
 	MUST(cudaMalloc(&bad_count, sizeof *bad_count));
 	MUST(cudaMemset(bad_count, 0, sizeof *bad_count));
-	churn();
-	copies();
-	pitched();
-	errors();
-	late_writes();
-	reset();
+	for (const auto &part : parts) {
+		bool wanted = argc < 2;
+		for (int i = 1; i < argc; i++)
+			wanted |= strcmp(argv[i], part.name) == 0;
+		if (wanted)
+			part.run();
+	}
 	SHOW(cudaDeviceSynchronize());
 	return 0;
 }

@@ -2,9 +2,15 @@
 """Train a small network deterministically; every loss is printed to the bit. With
 PYTORCH_NO_CUDA_MEMORY_CACHING=1 every tensor is a cudaMalloc and a cudaFree."""
 import os
+import sys
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-import torch
+try:
+    import torch
+    assert torch.cuda.is_available()
+except Exception as why:  # no PyTorch, or no device
+    print(why)
+    sys.exit(77)
 
 torch.manual_seed(1)
 torch.use_deterministic_algorithms(True)

@@ -4,6 +4,8 @@
  * "driver" or the name of a file; or what dlerror says. The steps are the arguments:
  *   open FILE, global FILE, apart FILE (a namespace of its own), self   the handle from now on
  *   library FILE         the library (libasker.c) that asks from now on, instead of the program
+ *   deep FILE            the same, opened with RTLD_DEEPBIND
+ *   close                dlclose the handle, and say whether a libcuda is mapped still
  *   sym NAME, default NAME, next NAME    dlsym with the handle, RTLD_DEFAULT, RTLD_NEXT
  *   proc NAME VERSION FLAGS, proc1 ...   cuGetProcAddress_v2 of the handle, cuGetProcAddress
  *   odd                                  requests that some programs make and none should
@@ -83,6 +85,19 @@ static void ask_oddly(void *handle)
 	printf("bad flags: %d\n", resolve("cuMemAlloc", &entry, 3020, 64, NULL));
 }
 
+static void close_and_look(void *handle)
+{
+	char line[512];
+	bool mapped = false;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	int result = dlclose(handle);
+	while (maps && fgets(line, sizeof line, maps))
+		mapped = mapped || strstr(line, "/libcuda.so");
+	if (maps)
+		fclose(maps);
+	printf("closed: %d, mapped: %d\n", result, mapped);
+}
+
 static void use(void *handle)
 {
 	CUresult (*init)(unsigned) = (CUresult(*)(unsigned))dlsym(handle, "cuInit");
@@ -117,6 +132,10 @@ int main(int count, char **arguments)
 			handle = dlopen(NULL, RTLD_NOW);
 		else if (!strcmp(verb, "library"))
 			*(void **)&asking = dlsym(dlopen(*++next, RTLD_NOW | RTLD_LOCAL), "ask");
+		else if (!strcmp(verb, "deep"))
+			*(void **)&asking = dlsym(dlopen(*++next, RTLD_NOW | RTLD_DEEPBIND), "ask");
+		else if (!strcmp(verb, "close"))
+			close_and_look(handle);
 		else if (!strcmp(verb, "sym"))
 			++next, say(verb, *next, asking(handle, *next));
 		else if (!strcmp(verb, "default"))

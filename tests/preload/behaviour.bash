@@ -3,6 +3,7 @@
 PROGRAMS=$PWD/tests/preload
 SIM=$PWD/tests/sim/lib
 LIBRARY=$PWD/.libs/libgpumem.so
+. "${BASH_SOURCE%/*}/driver.bash"
 
 KNOBS=()
 
@@ -10,9 +11,10 @@ native() {
 	env LD_LIBRARY_PATH="$SIM" "$@"
 }
 
-# No log unless a test asks for one; warnings of ours would be seen in the output.
+# No log unless a test asks for one; warnings of ours would be seen in the output. TEST_UNDER is valgrind, if anything.
 preloaded() {
-	env LD_LIBRARY_PATH="$SIM" GPUMEM_LOG=off "${KNOBS[@]}" LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY" "$@"
+	env LD_LIBRARY_PATH="$SIM" GPUMEM_LOG=off "${KNOBS[@]}" LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY" \
+		$TEST_UNDER "$@"
 }
 
 # same PROGRAM [ARGUMENT]...: equal output and status.

@@ -46,6 +46,18 @@ setup() {
 	SIM_DEVICES=2 same peers enable
 }
 
+@test "two devices that cannot reach each other" {
+	export SIM_DEVICES=2 SIM_PEER=0
+	for program in peers peers_ptds; do
+		same $program
+		grep -qx "to the driver's: 7 7" "$BATS_TEST_TMPDIR/preloaded"
+	done
+	[ "$(calls cuMemcpyPeer peers)" -gt 0 ]
+	[ "$(calls cuMemcpyPeer_ptds peers_ptds)" -gt 0 ]
+	[ "$(calls cuMemcpy3DPeer peers)" -gt 0 ]
+	[ "$(calls cuMemcpy3DPeerAsync peers)" -gt 0 ]
+}
+
 @test "a free waits for the kernels of its context" {
 	same held
 	grep -q '^freed under the kernel: 0$' "$BATS_TEST_TMPDIR/preloaded"
@@ -57,6 +69,13 @@ setup() {
 	[ "$status" -eq 0 ]
 	[[ $output = *'freed under the kernel: 0'* ]]
 	[[ $output = *'the kernel saw 42'* ]]
+}
+
+@test "but it waits for no other stream" {
+	run preloaded "$PROGRAMS/held" other
+	[ "$status" -eq 0 ]
+	[[ $output = *'freed under the kernel: 1'* ]]
+	same held other
 }
 
 @test "a full device holds as much, and recovers" {

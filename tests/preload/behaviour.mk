@@ -2,12 +2,15 @@
 # Programs that are run natively and preloaded, on the simulated pair.
 BEHAVIOUR_LDADD = tests/sim/lib/libcuda.so.1 -lpthread -ldl
 BEHAVIOUR_TESTS = tests/preload/answers tests/preload/attributes tests/preload/bounds tests/preload/bounds_ptds \
-	tests/preload/captures tests/preload/contexts tests/preload/forks tests/preload/held tests/preload/peers \
-	tests/preload/pressure tests/preload/race
+	tests/preload/captures tests/preload/contexts tests/preload/forks tests/preload/held tests/preload/peers tests/preload/peers_ptds \
+	tests/preload/pressure tests/preload/race tests/preload/foreign tests/preload/foreign_ptsz \
+	tests/preload/lives tests/preload/batch tests/preload/batch_ptsz tests/preload/threads
 check_PROGRAMS += $(BEHAVIOUR_TESTS)
-dist_check_SCRIPTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
-TESTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/fork.bats
-EXTRA_DIST += tests/preload/behaviour.bash
+dist_check_SCRIPTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/foreign.bats tests/preload/fork.bats \
+	tests/preload/log.bats
+TESTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/foreign.bats tests/preload/fork.bats \
+	tests/preload/log.bats
+EXTRA_DIST += tests/preload/behaviour.bash tests/preload/driver.bash
 
 tests_preload_answers_SOURCES = tests/preload/answers.c tests/preload/program.h
 tests_preload_answers_LDADD = $(BEHAVIOUR_LDADD)
@@ -28,7 +31,24 @@ tests_preload_held_SOURCES = tests/preload/held.c tests/preload/program.h tests/
 tests_preload_held_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_peers_SOURCES = tests/preload/peers.c tests/preload/program.h
 tests_preload_peers_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_peers_ptds_SOURCES = tests/preload/peers.c tests/preload/program.h
+tests_preload_peers_ptds_CPPFLAGS = $(AM_CPPFLAGS) -DCUDA_API_PER_THREAD_DEFAULT_STREAM
+tests_preload_peers_ptds_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_pressure_SOURCES = tests/preload/pressure.c tests/preload/program.h
 tests_preload_pressure_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_race_SOURCES = tests/preload/race.c tests/preload/program.h
 tests_preload_race_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_batch_SOURCES = tests/preload/batch.c tests/preload/program.h
+tests_preload_batch_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_batch_ptsz_SOURCES = tests/preload/batch.c tests/preload/program.h
+tests_preload_batch_ptsz_CPPFLAGS = $(AM_CPPFLAGS) -DCUDA_API_PER_THREAD_DEFAULT_STREAM
+tests_preload_batch_ptsz_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_foreign_SOURCES = tests/preload/foreign.c tests/preload/program.h tests/preload/steer.h
+tests_preload_foreign_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_foreign_ptsz_SOURCES = tests/preload/foreign.c tests/preload/program.h tests/preload/steer.h
+tests_preload_foreign_ptsz_CPPFLAGS = $(AM_CPPFLAGS) -DCUDA_API_PER_THREAD_DEFAULT_STREAM
+tests_preload_foreign_ptsz_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_lives_SOURCES = tests/preload/lives.c tests/preload/program.h tests/preload/steer.h
+tests_preload_lives_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_threads_SOURCES = tests/preload/threads.c tests/preload/program.h
+tests_preload_threads_LDADD = $(BEHAVIOUR_LDADD)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A free waits for the kernels of its context: `held [async]`. Natively, async does not. */
+/*
+ * A free waits for the kernels of its context: `held [async|other]`. Natively, async does not; nor
+ * does `other`, which frees a block that the kernel does not use, in a stream that is idle.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,8 +13,9 @@
 #define SIZE ((size_t)5000)
 
 static CUcontext context;
-static CUdeviceptr block;
+static CUdeviceptr block, kept;
 static CUstream stream;
+static CUstream idle;
 static atomic_bool freed;
 static atomic_int seen;
 
@@ -26,7 +30,9 @@ static void *free_it(void *arg)
 {
 	CUdeviceptr next;
 	MUST(cuCtxSetCurrent(context));
-	SAY(arg ? cuMemFreeAsync(block, stream) : cuMemFree(block));
+	bool other = arg && strcmp(arg, "other") == 0;
+	CUresult result = !arg ? cuMemFree(block) : cuMemFreeAsync(block, other ? idle : stream);
+	printf("free: %s\n", result_name(result));
 	atomic_store(&freed, true);
 	/* Whoever gets the memory next writes to it. */
 	MUST(cuMemAlloc(&next, SIZE));
@@ -41,11 +47,15 @@ int main(int argc, char **argv)
 	MUST(cuInit(0));
 	context = use_device(0);
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuStreamCreate(&idle, CU_STREAM_NON_BLOCKING));
 	MUST(cuMemAlloc(&block, SIZE));
+	MUST(cuMemAlloc(&kept, SIZE));
 	MUST(cuMemsetD8(block, 21, SIZE));
+	MUST(cuMemsetD8(kept, 21, SIZE));
 	MUST(cuCtxSynchronize());
 	gm_sim_hold(stream);
-	MUST(gm_sim_launch(stream, kernel, (void *)(uintptr_t)block));
+	bool other = argc > 1 && strcmp(argv[1], "other") == 0;
+	MUST(gm_sim_launch(stream, kernel, (void *)(uintptr_t)(other ? kept : block)));
 	pthread_create(&thread, NULL, free_it, argc > 1 ? argv[1] : NULL);
 	while (!gm_sim_waiters() && !atomic_load(&freed))
 		sched_yield();

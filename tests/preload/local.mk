@@ -2,6 +2,8 @@
 # How the preload gets between a program and its driver: programs, libraries and drivers, made by hand because the same
 # source is needed at -O0 and at -O2, and as libraries under a name that libtool would not give them.
 include %D%/behaviour.mk
+include %D%/failed.mk
+include %D%/idle.mk
 
 # What a test preloads: a sanitizer's runtime has to come first.
 AM_TESTS_ENVIRONMENT += SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \
@@ -47,6 +49,8 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 %D%/libneeds.so: %D%/libasker.c %D%/plain/libcuda.so.1
 	$(PRELOAD_SHARED) -DNAME='"needs"' $(srcdir)/tests/preload/libasker.c -Wl,--no-as-needed %D%/plain/libcuda.so.1
 
+include %D%/containers.mk
+
 %D%/plain/libcuda.so.1: %D%/fakecuda.c
 	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -Wl,--hash-style=gnu $<
 %D%/shared/libcuda.so.1: %D%/fakecuda.c
@@ -55,3 +59,5 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 	$(PRELOAD_SHARED) $(PRELOAD_DRIVER) -DLOADER $< -ldl
 %D%/loader/libcuda.so.1.1: %D%/fakecuda.c
 	$(PRELOAD_SHARED) -Wl,-Bsymbolic,-soname,libcuda.so.1.1 $<
+
+include %D%/break.mk

@@ -79,6 +79,36 @@ static void copies(int from)
 	MUST(cuStreamDestroy(stream));
 }
 
+/* Between a block and memory that is the driver's own, on another device. */
+static void with_pools(void)
+{
+	CUdeviceptr theirs;
+	CUDA_MEMCPY2D r = rectangle();
+	CUDA_MEMCPY3D b = box();
+	unsigned char first = 0, last = 0;
+	MUST(cuCtxSetCurrent(context[1]));
+	MUST(cuMemAllocAsync(&theirs, SIZE, NULL));
+	MUST(cuMemsetD8(theirs, 5, SIZE));
+	MUST(cuMemsetD8(block[1], 6, SIZE));
+	MUST(cuCtxSetCurrent(context[0]));
+	SAY(cuMemcpyDtoD(block[0], theirs, SIZE));
+	MUST(cuMemcpyDtoH(&first, block[0], 1));
+	MUST(cuMemcpyDtoH(&last, block[0] + SIZE - 1, 1));
+	printf("from the driver's: %d %d\n", first, last);
+	MUST(cuMemsetD8(block[0], 7, SIZE));
+	SAY(cuMemcpy(theirs, block[0], SIZE));
+	r.dstDevice = b.dstDevice = theirs;
+	SAY(cuMemcpy2D(&r));
+	SAY(cuMemcpy3D(&b));
+	MUST(cuCtxSynchronize());
+	MUST(cuCtxSetCurrent(context[1]));
+	MUST(cuMemcpyDtoH(&first, theirs, 1));
+	MUST(cuMemcpyDtoH(&last, theirs + SIZE - 1, 1));
+	printf("to the driver's: %d %d\n", first, last);
+	MUST(cuMemFreeAsync(theirs, NULL));
+	MUST(cuCtxSynchronize());
+}
+
 /* The block of the other device, from a context of this one. */
 static void from_afar(void)
 {
@@ -121,9 +151,11 @@ int main(int argc, char **argv)
 	}
 	copies(0);
 	copies(1);
+	with_pools();
 	from_afar();
 	bounds();
 	MUST(cuCtxSetCurrent(context[0]));
+	SAY(cuCtxDisablePeerAccess(context[1]));
 	SAY(cuCtxDisablePeerAccess(context[1]));
 	copies(0);
 	for (int i = 0; i < 2; i++) {

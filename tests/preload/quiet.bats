@@ -8,6 +8,7 @@ setup() {
 }
 
 @test "up to cuInit a process looks as it does natively" {
+	needs_driver 12.0
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own malloc"
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_LOG=events GPUMEM_VERBOSE=4)

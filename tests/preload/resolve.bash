@@ -2,6 +2,7 @@
 # Sourced by the .bats files about roads to the driver. Run in the build folder.
 PROGRAMS=$PWD/tests/preload
 SIM=$PWD/tests/sim/lib
+. "${BASH_SOURCE%/*}/driver.bash"
 KNOBS=()
 
 # on DRIVER PROGRAM...: natively; over DRIVER PROGRAM...: preloaded. DRIVER is a folder with a libcuda.so.1, or nowhere.

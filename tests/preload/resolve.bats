@@ -53,6 +53,7 @@ each_same() {
 }
 
 @test "cuGetProcAddress of both forms, also asked for through itself" {
+	needs_driver 12.0
 	each $'0/0 proc cuMemAlloc: gpumem\n0/0 proc cuMemAlloc: gpumem\n0/0 proc cuGetProcAddress: gpumem\n0/0 proc cuGetProcAddress: gpumem\n0/0 proc cuDriverGetVersion: driver' \
 		sim open libcuda.so.1 proc cuMemAlloc 3020 0 proc1 cuMemAlloc 3020 0 proc cuGetProcAddress 11030 0 \
 		proc cuGetProcAddress 12000 0 proc cuDriverGetVersion 2020 0
@@ -63,6 +64,7 @@ each_same() {
 }
 
 @test "linked with libcuda: whatever is called first arrives" {
+	needs_driver 12.0
 	for level in O0 O2; do
 		same sim "$PROGRAMS/linked-$level"
 		over sim "$PROGRAMS/linked-$level" owner >"$BATS_TEST_TMPDIR/owner"
@@ -176,6 +178,7 @@ each_same() {
 }
 
 @test "GPUMEM_ENABLE=0 leaves every pointer the driver's own" {
+	needs_driver 12.0
 	for value in 0 off no; do
 		KNOBS=(GPUMEM_ENABLE=$value)
 		each $'sym cuInit: driver\ndefault cuInit: driver\nnext cuInit: driver\n0/0 proc cuMemAlloc: driver\n0/0 proc cuGetProcAddress: driver\ninit 0 retain 0 current 0 alloc 0 free 0' \

@@ -23,6 +23,11 @@ static void *steer(const char *name)
 #define gm_sim_hold STEER(gm_sim_hold, void, (CUstream))
 #define gm_sim_release STEER(gm_sim_release, unsigned, (CUstream, unsigned))
 #define gm_sim_waiters STEER(gm_sim_waiters, unsigned, (void))
+#define gm_sim_fail STEER(gm_sim_fail, void, (const char *, unsigned, CUresult))
+#define gm_sim_break STEER(gm_sim_break, void, (CUcontext, CUresult))
+/* The driver's own entry, which the preload does not see. */
+#define gm_sim_symbol STEER(gm_sim_symbol, void *, (void *, const char *))
+#define gm_sim_need STEER(gm_sim_need, void, (const char *, size_t))
 #define gm_sim_calls STEER(gm_sim_calls, unsigned, (const char *))
 
 #endif

@@ -5,6 +5,7 @@
 setup() {
 	. "$BATS_TEST_DIRNAME/resolve.bash"
 	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
+	needs_driver 12.0
 	REQUESTS=$GPUMEM_TEST_DATA/cudart13_getprocaddress.csv
 	[ -n "$GPUMEM_TEST_DATA" ] || skip "GPUMEM_TEST_DATA is not set"
 	[ -r "$REQUESTS" ] || skip "no $REQUESTS"

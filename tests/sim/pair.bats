@@ -48,5 +48,6 @@ dynamic() {
 }
 
 @test "a file size limit does not stop the simulator" {
+	[[ -z $COVERAGE && $SANITIZE_LIB != *tsan* ]] || skip "gcov and ThreadSanitizer write files"
 	bash -c 'ulimit -f 0; LD_LIBRARY_PATH=$1 exec tests/workloads/demo 100' - "$LIB" >/dev/null
 }

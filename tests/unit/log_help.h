@@ -190,7 +190,10 @@ static inline struct gm_sample help_state(unsigned d)
 				  .largest_after_remap = idle / 2,
 				  .unreclaimable = idle / 8,
 				  .live_blocks = device->n,
-				  .chunks = 1};
+				  .chunks = 1,
+				  .idle_extents = 2,
+				  .idle_units = {(uint32_t)(idle / 4 / GM_SAMPLE_UNIT)},
+				  .idle_runs = {2}};
 }
 
 static inline void help_sample(unsigned d, uint64_t time, enum gm_record_kind kind)

@@ -2,7 +2,8 @@
 UNIT_TESTS += tests/unit/test_range tests/unit/test_extent tests/unit/test_slab tests/unit/test_pool \
 	tests/unit/test_pool_random tests/unit/test_pool_faults tests/unit/test_pool_fence \
 	tests/unit/test_pool_lend tests/unit/test_pool_threads tests/unit/test_pool_host \
-	tests/unit/test_pool_stats tests/unit/test_pool_sim tests/unit/test_pool_log tests/unit/test_pool_valid
+	tests/unit/test_pool_stats tests/unit/test_pool_sim tests/unit/test_pool_log tests/unit/test_pool_valid tests/unit/test_pool_access \
+	tests/unit/test_pool_trim
 POOL_FAKE = tests/unit/pool_fake.h
 tests_unit_test_range_SOURCES = tests/unit/test_range.c $(POOL_FAKE)
 tests_unit_test_range_LDADD = $(UNIT_LDADD)
@@ -34,3 +35,7 @@ tests_unit_test_pool_log_LDFLAGS = -Wl,--wrap=gm_log_wants,--wrap=gm_log_put,--w
 tests_unit_test_pool_log_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_valid_SOURCES = tests/unit/test_pool_valid.c $(POOL_FAKE)
 tests_unit_test_pool_valid_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_access_SOURCES = tests/unit/test_pool_access.c $(POOL_FAKE)
+tests_unit_test_pool_access_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_trim_SOURCES = tests/unit/test_pool_trim.c $(POOL_FAKE)
+tests_unit_test_pool_trim_LDADD = $(UNIT_LDADD)

@@ -12,6 +12,10 @@
 
 #undef cuGetProcAddress_v2
 
+#if CUDA_VERSION < 12050 /* the headers of Toolkit 12.0 do not declare it */
+CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
+#endif
+
 /* The driver's symbol, with cuda.h's type; bails out if SIM_DRIVER hides it. */
 #define drv(symbol) ((__typeof__(&symbol))sim_entry(#symbol))
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Arrays, hashing without host memory, ranked locks, messages. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/distance.h"
 #include "base/lock.h"
 #include "base/msg.h"
 
@@ -111,6 +113,17 @@ static void locks(void)
 #endif
 }
 
+static void distances(void)
+{
+	char longest[65] = "";
+	memset(longest, 'x', 64);
+	TAP_IS(gm_distance("kitten", "sitting"), 3, "two letters changed, one added");
+	TAP_IS(gm_distance("", "abc"), 3, "nothing");
+	TAP_IS(gm_distance("abc", "abc"), 0, "the same");
+	TAP_IS(gm_distance(longest, longest), UINT_MAX, "a word too long is near to none");
+	TAP_IS(gm_distance(longest + 1, longest + 1), 0, "63 letters are not too long");
+}
+
 static void messages(void)
 {
 	int ends[2], kept = dup(STDERR_FILENO);
@@ -121,6 +134,7 @@ static void messages(void)
 	errno = EDOM;
 	gm_msg(GM_MSG_NOTE, "not at this level");
 	gm_msg(GM_MSG_WARN, "%d is %s", 7, "seven");
+	gm_msg(GM_MSG_WARN, "\033[31m\n" GM_MSG_TEXT " ends", GM_MSG_CUT("\xff"));
 	for (int i = 0; i < 3; i++)
 		GM_MSG_ONCE(GM_MSG_WARN, "once");
 	gm_msg_set_level(GM_MSG_DEBUG);
@@ -131,10 +145,12 @@ static void messages(void)
 	ssize_t n = read(ends[0], text, sizeof text - 1);
 	text[n > 0 ? n : 0] = '\0';
 	char *lines = strstr(text, "gpumem:  ");
-	TAP_OK(lines && strlen(lines) == 1024 && lines[1023] == '\n', "a long line is cut");
+	TAP_OK(lines && strlen(lines) == 8 + 1023 + 1 && strchr(lines, '\n') == lines + 8 + 1023,
+	       "a long line is cut");
 	if (lines)
 		*lines = '\0';
-	TAP_STR(text, "gpumem: 7 is seven\ngpumem: once\n", "lines, levels, once");
+	TAP_STR(text, "gpumem: 7 is seven\ngpumem: \\x1b[31m\\n\\xff ends\ngpumem: once\n",
+		"lines, levels, once");
 	TAP_IS(error, EDOM, "errno is kept");
 }
 
@@ -143,6 +159,7 @@ int main(void)
 	arrays();
 	hashing();
 	locks();
+	distances();
 	messages();
 	return tap_done();
 }

@@ -62,6 +62,41 @@ static void primary_reset(void)
 	TAP_OK(after && after != before && after->key != before->key, "as another context");
 }
 
+/* What the driver refuses while it is asked about a context that nobody has seen. */
+static void refused(void)
+{
+	static const struct {
+		const char *call;
+		bool without; /* there is a context, without an event to ask */
+	} cases[] = {
+		{"cuCtxGetCurrent", false}, {"cuCtxPushCurrent_v2", false},
+		{"cuCtxGetDevice", false},  {"cuEventCreate", true},
+		{"cuStreamCreate", true},   {"cuEventRecord", true},
+	};
+	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+		CUresult result = CUDA_SUCCESS;
+		CUcontext now = NULL, handle = sim_context(0);
+		unsigned made = gm_sim_calls("cuEventCreate");
+		unsigned destroyed = gm_sim_calls("cuEventDestroy_v2");
+		sim_set_current(handle);
+		gm_sim_fail(cases[i].call, 1, CUDA_ERROR_LAUNCH_FAILED);
+		struct gm_context *context = gm_context_current(&sim, &result);
+		TAP_IS(result, cases[i].without ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED,
+		       "%s fails", cases[i].call);
+		TAP_OK(cases[i].without ? context && !context->probe : !context,
+		       cases[i].without ? "it goes without an event" : "there is no context");
+		sim.cuCtxGetCurrent(&now);
+		TAP_OK(now == handle, "what is current stays");
+		unsigned left = gm_sim_calls("cuEventCreate") - made;
+		left -= gm_sim_calls("cuEventDestroy_v2") - destroyed;
+		TAP_IS(left, strcmp(cases[i].call, "cuEventCreate") == 0, "no event is left");
+		SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(handle);
+		gm_context_gone(handle);
+	}
+	TAP_IS(gm_context_primary_gone(-1), 0, "no device has this number");
+	TAP_IS(gm_context_primary_gone(100000), 0, "nor this");
+}
+
 static pthread_barrier_t line;
 
 static void *look(void *handle)
@@ -99,6 +134,7 @@ int main(void)
 		without_context();
 		two_contexts();
 		primary_reset();
+		refused();
 		first_sight_at_once();
 		gm_context_forget_all();
 		TAP_OK(!gm_context_find(1), "forgotten");

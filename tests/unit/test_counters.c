@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "log/frag.h"
 #include "log/page.h"
@@ -26,6 +28,8 @@ static void test_basics(void)
 	gm_counter_add(0, GM_C_allocate_bytes, 100);
 	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 100, "counted before there is a page");
 	TAP_IS(gm_counter_get(1, GM_C_allocate_bytes), 0, "devices are apart");
+	TAP_IS(gm_counter_add(2, GM_C_foreign, 7), 7, "add answers what the counter becomes");
+	TAP_IS(gm_counter_add(2, GM_C_foreign, -(uint64_t)3), 4, "also when it falls");
 	gm_counter_add(5, GM_C_captures, 2);
 	TAP_IS(gm_counter_get(0, GM_C_captures), 2, "process counters ignore the device");
 	gm_counter_add(1000, GM_C_free_calls, 3);
@@ -90,6 +94,38 @@ static void test_fork(void)
 	wait(&status);
 	TAP_IS(status, 0, "a forked child counts from zero, in a page of its own");
 	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 111, "and not in its parent's");
+}
+
+/* Run with a limit on a resource, in a child; 0: the page was made, 1: it was refused. */
+static int open_limited(int resource, rlim_t most)
+{
+	int status;
+	struct rlimit before, limit;
+	fflush(stdout);
+	if (fork() == 0) {
+		gm_counters_forget();
+		getrlimit(resource, &before);
+		limit = (struct rlimit){most, before.rlim_max};
+		setrlimit(resource, &limit);
+		signal(SIGXFSZ, SIG_IGN);
+		errno = 0;
+		bool made = gm_counters_open();
+		int error = errno;
+		setrlimit(resource, &before);
+		gm_counter_add(0, GM_C_allocate_bytes, 1000);
+		bool right = error == 0 && gm_counter_get(0, GM_C_allocate_bytes) == 1000 &&
+			     (find_memfd() >= 0) == made && find_memfd() < 200;
+		_exit(right ? !made : 2);
+	}
+	wait(&status);
+	return WEXITSTATUS(status);
+}
+
+static void test_limits(void)
+{
+	TAP_IS(open_limited(RLIMIT_NOFILE, 3), 1, "no descriptor: counted in private");
+	TAP_IS(open_limited(RLIMIT_FSIZE, 0), 1, "no page: likewise, and no descriptor is left");
+	TAP_IS(open_limited(RLIMIT_NOFILE, 100), 0, "few descriptors: it takes a low one");
 }
 
 #define SECOND 1000000000u
@@ -167,6 +203,7 @@ int main(void)
 	test_basics();
 	test_page();
 	test_fork();
+	test_limits();
 	test_samples();
 	test_due();
 	return tap_done();

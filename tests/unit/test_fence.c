@@ -217,6 +217,62 @@ static void record_excludes_begin(void)
 	sim.cuCtxRecordEvent = record_event;
 }
 
+/* --- what the driver refuses --- */
+
+static void errors(bool events)
+{
+	/* The first fence makes an event, which the others use. */
+	static const char *const calls[2][4] = {
+		{"cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuCtxSynchronize", "cuCtxSynchronize"},
+		{"cuCtxPushCurrent_v2", "cuEventCreate", "cuCtxRecordEvent", "cuEventSynchronize"},
+	};
+	enum gm_fenced fenced;
+	for (unsigned i = 0; i < 4; i++) {
+		CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+		gm_sim_fail(calls[events][i], 1, CUDA_ERROR_LAUNCH_FAILED);
+		TAP_IS(fence(true, &fenced), CUDA_ERROR_LAUNCH_FAILED, "%s fails, and so it says",
+		       calls[events][i]);
+		sim.cuThreadExchangeStreamCaptureMode(&mode);
+		TAP_IS(mode, CU_STREAM_CAPTURE_MODE_GLOBAL, "the thread's mode is what it was");
+	}
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "the next one passes");
+}
+
+#define AT_ONCE (GM_CONTEXT_EVENTS + 2)
+
+static void *fence_at_once(void *arg)
+{
+	enum gm_fenced fenced;
+	bool good = fence(true, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED;
+	return good ? arg : NULL;
+}
+
+/* More fences at once than there are spare events: the others are not kept. */
+static void many_at_once(void)
+{
+	CUstream stream;
+	pthread_t threads[AT_ONCE];
+	unsigned good = 0, made = gm_sim_calls("cuEventCreate");
+	unsigned destroyed = gm_sim_calls("cuEventDestroy_v2");
+	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	gm_sim_hold(stream);
+	gm_sim_launch(stream, nothing, NULL);
+	for (unsigned i = 0; i < AT_ONCE; i++)
+		pthread_create(&threads[i], NULL, fence_at_once, here);
+	while (gm_sim_waiters() < AT_ONCE)
+		sched_yield();
+	gm_sim_release(stream, -1u);
+	for (unsigned i = 0; i < AT_ONCE; i++) {
+		void *answer;
+		pthread_join(threads[i], &answer);
+		good += answer != NULL;
+	}
+	TAP_IS(good, AT_ONCE, "%u fences at once pass", AT_ONCE);
+	TAP_OK(gm_sim_calls("cuEventCreate") - made >= AT_ONCE - 1, "each had an event");
+	TAP_IS(gm_sim_calls("cuEventDestroy_v2") - destroyed, 2, "two too many to keep");
+	sim.cuStreamDestroy_v2(stream);
+}
+
 int main(void)
 {
 	static const char *const versions[] = {"13.0", "12.0"};
@@ -225,7 +281,10 @@ int main(void)
 		start(versions[i]);
 		TAP_IS(sim.cuCtxRecordEvent != NULL, i == 0, "cuCtxRecordEvent is %s",
 		       i ? "missing" : "there");
+		errors(i == 0);
 		waits_for_all_streams();
+		if (i == 0)
+			many_at_once();
 		twelve_cases();
 		put_off();
 		if (i == 0)

@@ -27,6 +27,18 @@ static void good_values(void)
 	       "a size instead");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_sample, "0", &v, why, sizeof why) && v.ns == 0,
 	       "a time of 0 needs no unit");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "Off", &v, why, sizeof why) &&
+		       v.ns == UINT64_MAX,
+	       "a time of never");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "2s", &v, why, sizeof why) &&
+		       v.ns == 2000000000,
+	       "or one");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_keep, "0", &v, why, sizeof why) && v.share.ppm == 0 &&
+		       v.share.bytes == 0,
+	       "a share of nothing");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_keep, "0%", &v, why, sizeof why) && v.share.ppm == 0 &&
+		       v.share.bytes == 0,
+	       "in percent, too");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_events, "all,-copy,-free", &v, why, sizeof why) &&
 		       v.set == (UINT32_MAX & ~6u),
 	       "a list with words taken away");
@@ -50,6 +62,13 @@ static void bad_values(void)
 		 "expected a size such as 512M, or a percentage up to 100%"},
 		{GM_KNOB_ID_log_limit, "big", "expected a size of at least 32M, such as 512M"},
 		{GM_KNOB_ID_log_limit, "1M", "expected a size of at least 32M, such as 512M"},
+		{GM_KNOB_ID_limit, "0%",
+		 "expected a size such as 512M, or a percentage up to 100%"},
+		{GM_KNOB_ID_keep, "much",
+		 "expected a size such as 512M, or a percentage up to 100%"},
+		{GM_KNOB_ID_trim_after, "10", "expected a time such as 100ms or 10s, or off"},
+		{GM_KNOB_ID_trim_after, "never", "expected a time such as 100ms or 10s, or off"},
+		{GM_KNOB_ID_sample, "off", "expected a time such as 100ms or 10s"},
 		{GM_KNOB_ID_sample, "5", "expected a time such as 100ms or 10s"},
 		{GM_KNOB_ID_log_events, "all,-sleep",
 		 "expected a list of all, none, allocate, free, copy, map, retire, heap, module, "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The reader trusts nothing: every number tampered with is found, and nothing makes it crash. */
 #include "log/format.h"
+#include "log/frag.h"
 #include "log_help.h"
 
 #define BLOCKS 300
@@ -171,6 +172,54 @@ static struct gm_record *slot_of(unsigned kind)
 	return slot;
 }
 
+/* Likewise for a number in the body of a record, which lies in pieces of 63 bytes. */
+static bool is_changed_found(struct gm_record *record, size_t offset, uint32_t value)
+{
+	char why[256] = "", *number[4], before[4];
+	for (size_t i = 0; i < 4; i++) {
+		number[i] = (char *)(record + 1 + (offset + i) / 63) + (offset + i) % 63;
+		before[i] = *number[i];
+		*number[i] = (char)(value >> 8 * i);
+	}
+	spill("bad", length);
+	for (size_t i = 0; i < 4; i++)
+		*number[i] = before[i];
+	bool found = !read_all("bad", why, sizeof why);
+	printf("# %s\n", why);
+	return found;
+}
+
+/* A log of before the runs of idle memory were written, and one of after this. */
+static void test_other_lengths(void)
+{
+	static const struct {
+		uint64_t held;
+		bool reads, bins;
+	} lengths[] = {{0, true, false},
+		       {GM_SAMPLE_SHORT, true, false},
+		       {GM_SAMPLE_SHORT - 1, false, false},
+		       {sizeof(struct gm_sample), true, true},
+		       {4096, true, true}};
+	struct gm_record *sample = slot_of(GM_RECORD_SAMPLE);
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		struct gm_log_entry entry = {0};
+		sample->held = lengths[i].held;
+		spill("other", length);
+		struct gm_log_file *file = help_open("other");
+		while (gm_log_read_next(file, &entry) && entry.record.time != sample->time)
+			;
+		bool read = entry.sample && entry.record.time == sample->time;
+		TAP_IS(read, lengths[i].reads, "a sample of %ju bytes", (uintmax_t)lengths[i].held);
+		TAP_IS(gm_log_read_about(file)->torn, !lengths[i].reads, "is torn, or not");
+		if (read)
+			TAP_OK(entry.sample->mapped &&
+				       gm_frag_has_bins(entry.sample) == lengths[i].bins,
+			       "and has its runs by size, or has not");
+		gm_log_read_close(file);
+	}
+	sample->held = sizeof(struct gm_sample);
+}
+
 static void test_records(void)
 {
 	static const struct {
@@ -197,6 +246,17 @@ static void test_records(void)
 			TAP_OK(is_found(number, *number + (1ull << 40), why, sizeof why),
 			       "number %u of a sample is found", i);
 	}
+	static const struct {
+		size_t offset;
+		uint32_t value;
+		const char *what;
+	} bins[] = {
+		{offsetof(struct gm_sample, idle_runs), 3, "one run too many"},
+		{offsetof(struct gm_sample, idle_units), 1, "two runs in the space of one"},
+		{offsetof(struct gm_sample, idle_units), 1 << 30, "runs longer than idle"},
+	};
+	for (size_t i = 0; i < sizeof bins / sizeof *bins; i++)
+		TAP_OK(is_changed_found(sample, bins[i].offset, bins[i].value), "%s", bins[i].what);
 	uint8_t kind = sample->kind;
 	sample->kind = 0;
 	spill("bad", length);
@@ -215,11 +275,12 @@ static void test_refusals(void)
 	TAP_OK(!gm_log_read_open("none", &file, why, sizeof why), "a file that is not there");
 	TAP_STR(why, "no such file", "is said");
 	TAP_OK(!gm_log_read_open(".", &file, why, sizeof why), "a folder");
-	TAP_STR(why, "not a gpumem log", "is no log");
-	TAP_OK(!gm_log_read_open("/dev/null", &file, why, sizeof why), "nor is a device");
+	TAP_STR(why, "a folder, not a gpumem log", "is no log");
+	TAP_OK(!gm_log_read_open("/dev/null", &file, why, sizeof why), "a device");
+	TAP_STR(why, "a pipe or a device, not a gpumem log", "is none");
 	spill("bad", 0);
 	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "an empty file");
-	TAP_STR(why, "not a gpumem log", "is none");
+	TAP_STR(why, "empty, not a gpumem log", "is none");
 	head->version = 3;
 	spill("bad", length);
 	head->version = GM_FORMAT_VERSION;
@@ -342,6 +403,7 @@ int main(void)
 	slurp("log");
 	test_counters();
 	test_records();
+	test_other_lengths();
 	test_refusals();
 	slurp("log");
 	test_overruns();

@@ -51,6 +51,12 @@ static void waits(void)
 	struct gm_pool *pool = open_pool(GM_GIB);
 	struct gm_block block = fake_alloc(pool, 5 * GM_MIB), found;
 	TAP_IS(fence.calls, 0, "an allocation waits for nothing");
+	struct gm_block other = fake_alloc(pool, 3 * GM_MIB);
+	TAP_IS(gm_pool_free_done(pool, other.base, &found), CUDA_SUCCESS,
+	       "a block that is done with");
+	TAP_OK(fence.calls == 0 && found.id == other.id && fake_stats(pool).requested == block.size,
+	       "is idle at once, and waits for nothing");
+	TAP_IS(gm_pool_free_done(pool, other.base, NULL), CUDA_ERROR_INVALID_VALUE, "but once");
 	fence.meanwhile = free_again;
 	fence.address = block.base;
 	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "a free succeeds");

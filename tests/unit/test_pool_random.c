@@ -48,7 +48,7 @@ static const char *check_new(const struct gm_block *block, uint64_t size)
 {
 	if (block->size != size || block->held < size || block->base % 512)
 		return "a block is not what was asked for";
-	if (size >= 64 * GM_MIB && block->base % (2 * GM_MIB))
+	if ((size >= 64 * GM_MIB || size % (2 * GM_MIB) == 0) && block->base % (2 * GM_MIB))
 		return "a large block is not aligned";
 	if (block->id <= last_id)
 		return "an id comes twice";

@@ -64,6 +64,7 @@ static struct gm_pool_stats look(void)
 		} else if (run) {
 			s.idle_extents++;
 			s.idle_histogram[63 - __builtin_clzll(run)]++;
+			s.idle_bytes[63 - __builtin_clzll(run)] += run;
 			s.largest_idle = run > s.largest_idle ? run : s.largest_idle;
 			run = 0;
 		}
@@ -87,7 +88,8 @@ static const char *compare(const struct gm_pool *pool)
 	if (is.unreclaimable != want.unreclaimable)
 		return "unreclaimable";
 	if (is.idle_extents != want.idle_extents ||
-	    memcmp(is.idle_histogram, want.idle_histogram, sizeof is.idle_histogram) != 0)
+	    memcmp(is.idle_histogram, want.idle_histogram, sizeof is.idle_histogram) != 0 ||
+	    memcmp(is.idle_bytes, want.idle_bytes, sizeof is.idle_bytes) != 0)
 		return "idle extents";
 	const struct {
 		enum gm_counter counter;
@@ -180,6 +182,9 @@ static void of_slabs(void)
 	gm_pool_free(pool, b.base, NULL);
 	stats = fake_stats(pool);
 	TAP_IS(stats.largest_idle, 32 * GM_MIB, "empty slabs are, though they stay cut");
+	TAP_OK(stats.idle_extents == 1 && stats.idle_histogram[25] == 1 &&
+		       stats.idle_bytes[25] == 32 * GM_MIB,
+	       "two of them and what is between make one run");
 	TAP_IS(stats.largest_after_remap, 32 * GM_MIB, "the chunk is wholly idle");
 	TAP_IS(stats.unreclaimable, 0, "and can be reclaimed");
 	TAP_OK(fake_alloc(pool, 32 * GM_MIB).base && fake_stats(pool).chunks == 1,

@@ -33,6 +33,7 @@ static void sums(void)
 	CORRUPT(pool->range.taken, GM_POOL_GRANULE);
 	CORRUPT(pool->extents.n_idle, 1);
 	CORRUPT(pool->extents.idle_histogram[20], 1);
+	CORRUPT(pool->extents.idle_bytes[20], 512);
 	CORRUPT(pool->chunks->used, 512);
 	CORRUPT(pool->chunks->pins, 1);
 	CORRUPT(pool->chunks->run->size, GM_POOL_GRANULE);
@@ -75,6 +76,68 @@ static void pieces(const struct gm_block *large, const struct gm_block *small)
 	*of = chunk;
 }
 
+/* A field has another value for a moment, and that is what is said. */
+#define WRONG(field, value, said)                                \
+	do {                                                     \
+		const char *why = NULL;                          \
+		__typeof__(field) was = (field);                 \
+		(field) = (value);                               \
+		gm_pool_is_valid(pool, &why);                    \
+		(field) = was;                                   \
+		TAP_STR(why ? why : "nothing", said, "" #field); \
+	} while (0)
+
+static void lists(const struct gm_block *large, const struct gm_block *small)
+{
+	struct gm_extent *first = gm_table_find(&pool->table, large->base);
+	struct gm_extent *cut = gm_table_find(&pool->table, small->base);
+	struct gm_slab *slab = GM_GET(cut->slab);
+	struct gm_piece *nowhere = NULL;
+	struct gm_slab_class *class = &pool->slabs.classes[slab->class];
+	WRONG(slab->extent, NULL, "a slab knows its extent");
+	WRONG(slab->before, slab, "the list of slabs is linked both ways");
+	WRONG(slab->class, slab->class + 1, "the list of slabs is linked both ways");
+	WRONG(class->empty, slab, "one slab of a class at most is empty");
+	WRONG(class->last, NULL, "the empty slab is listed last");
+	while (first->before)
+		first = first->before;
+	WRONG(first->before, first, "an extent touches the one before it");
+	WRONG(pool->chunks->access, pool->access + 1, "access has a generation that was");
+	WRONG(pool->chunks->size, 0, "extents are mapped");
+	WRONG(pool->chunks->after->before, NULL, "chunks are linked both ways");
+	WRONG(pool->retired_last, &nowhere, "retired blocks are listed");
+	WRONG(pool->mapped_peak, 0, "peaks are not below what is");
+	WRONG(pool->config.limit, pool->mapped - 1, "no more is mapped than the limit");
+}
+
+static void addresses(void)
+{
+	struct gm_range *range = &pool->range;
+	struct gm_run low = {.base = range->base, .size = GM_POOL_GRANULE};
+	WRONG(range->free->base, range->free->base + 512, "free addresses come in granules");
+	WRONG(range->free->base, range->free->base + GM_POOL_GRANULE,
+	      "free addresses lie in the range");
+	WRONG(range->free->next, &low, "free addresses are sorted and joined");
+}
+
+/* The treap is ordered by length; the longest idle extent and another one. */
+static void idle_extents(void)
+{
+	struct gm_extent *root = pool->extents.root;
+	struct gm_extent *child = root->left ? root->left : root->right;
+	if (!TAP_OK(child, "two extents are idle"))
+		return;
+	WRONG(child->priority, UINT32_MAX, "the treap of idle extents is a heap");
+	struct gm_extent *left = root->left, *right = root->right;
+	const char *why = NULL;
+	root->left = right;
+	root->right = left;
+	gm_pool_is_valid(pool, &why);
+	root->left = left;
+	root->right = right;
+	TAP_STR(why ? why : "nothing", "the treap of idle extents is in order", "sides exchanged");
+}
+
 int main(void)
 {
 	pool = fake_pool(GM_GIB, UINT64_MAX);
@@ -82,6 +145,13 @@ int main(void)
 	TAP_OK(fake_valid(pool), "valid at first");
 	sums();
 	pieces(&large, &small);
+	struct gm_block huge = fake_alloc(pool, 64 * GM_MIB);
+	struct gm_block hole = fake_alloc(pool, GM_MIB), after = fake_alloc(pool, GM_MIB);
+	TAP_OK(huge.base && hole.base && after.base, "two chunks, and a hole in one");
+	gm_pool_free(pool, hole.base, NULL);
+	lists(&large, &small);
+	addresses();
+	idle_extents();
 	TAP_OK(fake_valid(pool), "valid at last");
 	fake_end(pool, "corruption");
 	return tap_done();

@@ -91,7 +91,7 @@ static CUresult do_event_create(void)
 
 static CUresult do_module(void)
 {
-	static const struct gm_sim_image image = {GM_SIM_IMAGE, 0, NULL};
+	static const struct gm_sim_image image = {.magic = GM_SIM_IMAGE};
 	CUmodule module;
 	return drv(cuModuleLoadData)(&module, &image);
 }

@@ -217,8 +217,9 @@ static void add_kernel(void **args)
 	*at += *(int *)args[1];
 }
 
-static const struct gm_sim_kernel kernels[] = {{"add", add_kernel, {sizeof(int *), sizeof(int)}}};
-static const struct gm_sim_image image = {GM_SIM_IMAGE, 1, kernels};
+static const struct gm_sim_kernel kernels[] = {
+	{.name = "add", .run = add_kernel, .args = {sizeof(int *), sizeof(int)}}};
+static const struct gm_sim_image image = {.magic = GM_SIM_IMAGE, .count = 1, .kernels = kernels};
 
 static void test_kernels(void)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/escape.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "log/read.h"
 
 /* The length of a valid UTF-8 sequence and its code point; 0 if there is none. */
 static size_t decode(const unsigned char *at, uint32_t *point)
@@ -30,7 +32,7 @@ static bool is_harmful(uint32_t point)
 	       (point >= 0xfff0 && point <= 0xfffb) || point >= 0xe0000;
 }
 
-size_t gm_log_escape(const char *text, char *buf, size_t n)
+size_t gm_escape(const char *text, char *buf, size_t n)
 {
 	const unsigned char *at = (const unsigned char *)text;
 	size_t length = 0, used = 0;

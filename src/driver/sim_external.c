@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that another interface allocated: imported by a descriptor, charged to nobody here. A
+ * buffer mapped from it is another view of its pages, which lives until it is freed even when the
+ * import is destroyed. Also mipmapped arrays, of which only the account is kept.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "driver/sim_internal.h"
+
+#define BUFFER_PAGE ((size_t)4096)
+
+struct external {
+	struct sim_node node;
+	void *pages;
+	size_t size;
+};
+static struct sim_list externals;
+
+static CUresult external_of(CUexternalMemory handle, struct external **out)
+{
+	*out = (struct external *)handle;
+	return handle && sim_list_has(&externals, *out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sim_cuImportExternalMemory(CUexternalMemory *out,
+				    const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
+{
+	if (!out || !desc || !desc->size || desc->size % BUFFER_PAGE ||
+	    desc->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD ||
+	    fcntl(desc->handle.fd, F_GETFD) < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct external *external = calloc(1, sizeof *external);
+	if (!external)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	external->size = desc->size;
+	external->pages = mmap(NULL, external->size, PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (external->pages == MAP_FAILED) {
+		free(external);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	close(desc->handle.fd); /* it is the driver's from now on */
+	sim_list_add(&externals, &external->node);
+	*out = (CUexternalMemory)external;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuDestroyExternalMemory(CUexternalMemory handle)
+{
+	struct external *external;
+	CUresult result = external_of(handle, &external);
+	if (result != CUDA_SUCCESS)
+		return result;
+	munmap(external->pages, external->size);
+	sim_list_remove(&external->node);
+	free(external);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternalMemory handle,
+					     const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
+{
+	struct external *external;
+	struct sim_region *region;
+	CUresult result = external_of(handle, &external);
+	if (result == CUDA_SUCCESS &&
+	    (!out || !desc || !desc->size || desc->flags || desc->offset % BUFFER_PAGE ||
+	     desc->offset > external->size || desc->size > external->size - desc->offset))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	size_t whole = gm_round_up(desc->size, SIM_PAGE);
+	void *at = sim_pages(whole, SIM_PAGE);
+	if (!at ||
+	    mremap((char *)external->pages + desc->offset, 0, gm_round_up(desc->size, BUFFER_PAGE),
+		   MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = sim_region_of_host(SIM_EXTERNAL, sim_current(), at, desc->size, &region);
+	if (result == CUDA_SUCCESS)
+		*out = region->base;
+	return result;
+}
+
+/* --- mipmapped arrays --- */
+
+struct mipmap {
+	struct sim_node node;
+	unsigned device;
+	size_t bytes;
+};
+static struct sim_list mipmaps;
+
+static CUresult mipmap_make(CUmipmappedArray *out, size_t bytes)
+{
+	struct mipmap *mipmap = calloc(1, sizeof *mipmap);
+	if (!mipmap)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*mipmap = (struct mipmap){.device = sim_current()->device, .bytes = bytes};
+	CUresult result = sim_charge(mipmap->device, bytes);
+	if (result != CUDA_SUCCESS) {
+		free(mipmap);
+		return result;
+	}
+	sim_list_add(&mipmaps, &mipmap->node);
+	*out = (CUmipmappedArray)mipmap;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d,
+				    unsigned levels)
+{
+	CUarray largest;
+	if (!out || !levels)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* The first level says whether the description is right, and half of the bytes at least. */
+	CUresult result = sim_cuArray3DCreate_v2(&largest, d);
+	if (result != CUDA_SUCCESS)
+		return result;
+	size_t bytes = ((struct sim_array *)largest)->bytes * (levels > 1 ? 2 : 1);
+	result = sim_cuArrayDestroy(largest);
+	return result == CUDA_SUCCESS ? mipmap_make(out, gm_round_up(bytes, SIM_PAGE)) : result;
+}
+
+CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray handle)
+{
+	struct mipmap *mipmap = (struct mipmap *)handle;
+	if (!handle || !sim_list_has(&mipmaps, mipmap))
+		return CUDA_ERROR_INVALID_HANDLE;
+	sim_uncharge(mipmap->device, mipmap->bytes);
+	sim_list_remove(&mipmap->node);
+	free(mipmap);
+	return CUDA_SUCCESS;
+}
+
+CUresult
+sim_cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *out, CUexternalMemory handle,
+					    const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *desc)
+{
+	struct external *external;
+	CUresult result = external_of(handle, &external);
+	if (result == CUDA_SUCCESS && (!out || !desc || !desc->numLevels))
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? mipmap_make(out, 0) : result;
+}

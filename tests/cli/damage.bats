@@ -1,0 +1,240 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Every command that reads logs, over everything that is no log, a part of one, or one that somebody changed.
+source "$BATS_TEST_DIRNAME/cli.bash"
+source "$BATS_TEST_DIRNAME/wrong.bash"
+
+PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
+MUTATE=$PWD/tests/cli/mutate
+SLOTS=229376 SLOT=64 # of a log with events, as gpumem-log(5) has it
+
+good() {
+	mklog good.gml at:1s map:0:64M:100us alloc:0:10M:1us sample:0:40M:50M at:2s free:1:900ns h2d:1G:100ms at:3s fail:0:7G:1G
+}
+
+# refused NAME REASON: every command says so, and nothing else.
+refused() {
+	local command
+	for command in $(log_commands); do
+		fails 1 "gpumemstat: $(shown "${1:-"''"}"): $2" $command -- "$1"
+		fails 1 "gpumemstat: $(shown "${1:-"''"}"): $2" $command --json -- "$1"
+	done
+}
+
+# number OFFSET SIZE [FILE]: an unsigned number of the log.
+number() {
+	od -A n -t u$2 -j $1 -N $2 "${3:-good.gml}" | tr -d ' '
+}
+
+# put FILE OFFSET BYTES: with the escapes of printf.
+put() {
+	printf "$3" | dd of="$1" bs=1 seek=$2 conv=notrunc status=none
+}
+
+@test "what is no log" {
+	good
+	mkdir folder
+	mkfifo pipe
+	ln -s nowhere dangling
+	ln -s loop loop
+	: >empty
+	echo 'not a log' >text
+	printf GPUMEML >seven
+	head -c 1000000 /dev/zero >zeros
+	head -c 1000000 "$TOOL" >program
+	refused none 'no such file'
+	refused '' 'no such file'
+	refused - 'no such file'
+	refused $'a\e[1m\n\xff' 'no such file'
+	refused folder 'a folder, not a gpumem log'
+	refused / 'a folder, not a gpumem log'
+	refused pipe 'a pipe or a device, not a gpumem log'
+	refused /dev/null 'a pipe or a device, not a gpumem log'
+	refused /dev/zero 'a pipe or a device, not a gpumem log'
+	refused dangling 'no such file'
+	refused loop 'Too many levels of symbolic links'
+	refused good.gml/x 'Not a directory'
+	refused "$(printf 'x%.0s' {1..5000})" 'File name too long'
+	refused empty 'empty, not a gpumem log'
+	for name in text seven zeros program; do
+		refused $name 'not a gpumem log'
+	done
+}
+
+@test "a log that one may not read" {
+	good
+	if [ "$(id -u)" -ne 0 ]; then
+		chmod 0 good.gml
+		refused good.gml 'Permission denied'
+		return
+	fi
+	# All of root's rights but that to read everything; the folder is still root's own.
+	command -v setpriv >/dev/null || skip "no setpriv"
+	chmod 0 good.gml
+	for command in $(log_commands); do
+		status=0
+		setpriv --bounding-set -dac_override,-dac_read_search --inh-caps -dac_override,-dac_read_search \
+			"$TOOL" $command good.gml >out 2>err || status=$?
+		[ "$(<err)" = 'gpumemstat: good.gml: Permission denied' ]
+		[ "$status" -eq 1 ]
+		[ ! -s out ]
+	done
+}
+
+@test "another format, another machine" {
+	good
+	for version in '\002\0\0\0 2' '\0\0\0\0 0' '\0\0\0\001 16777216' '\377\377\377\377 4294967295'; do
+		cp good.gml other.gml
+		put other.gml 8 "${version% *}"
+		refused other.gml "version ${version#* } of the format, this gpumemstat reads 1"
+	done
+	# Slot size, segment size, where the description is, where slots begin: not of this format.
+	for change in 12:'\200' 24:'\001' 27:'\377'; do
+		cp good.gml other.gml
+		put other.gml ${change%%:*} "${change#*:}"
+		refused other.gml 'segment 1 at 0x0: its sizes are wrong'
+	done
+	cp good.gml other.gml
+	put other.gml 32 '\001\0\0\0'
+	refused other.gml 'segment 1 at 0x0: its description is out of bounds'
+}
+
+# What summary says of the first $1 bytes of good.gml.
+of_cut() {
+	local page=$((32768 + 64 + $(number $((32768 + 16)) 4) * $(number $((32768 + 20)) 4) * 8))
+	if [ $1 -eq 0 ]; then
+		echo 'empty, not a gpumem log'
+	elif [ $1 -lt 8 ]; then
+		echo 'not a gpumem log'
+	elif [ $1 -lt 112 ]; then
+		echo 'segment 1 at 0x0: cut within its head'
+	elif [ $1 -lt $page ]; then
+		echo 'contradicts itself: its counters cannot be read'
+	else
+		echo "contradicts itself: it was cut: $1 of $size bytes are there"
+	fi
+}
+
+@test "a log that was cut, at every place" {
+	good
+	size=$(stat -c %s good.gml)
+	[ $(((size - SLOTS) % SLOT)) -eq 0 ]
+	[ "$size" -gt $((SLOTS + 8 * SLOT)) ]
+	places=(0 1 7 8 9 12 100 111 112 113 4095 4096 4097 4200 5000 32767 32768 32831 32832 33000 $((SLOTS - 1)))
+	for ((n = SLOTS; n < size; n += SLOT)); do
+		places+=($n $((n + 1)) $((n + 63)))
+	done
+	for n in "${places[@]}"; do
+		head -c $n good.gml >cut.gml
+		expected=$(of_cut $n)
+		for command in $(log_commands); do
+			status=0
+			"$TOOL" $command cut.gml >out 2>err || status=$?
+			if [ "$(operands_of $command)" = one ] && [ $n -ge 112 ]; then
+				# It reads what stands in front of the records, and no more.
+				[ "$status" -eq 0 ]
+				[ ! -s err ]
+				continue
+			fi
+			[ "$(<err)" = "gpumemstat: cut.gml: $expected" ] || { echo "$command, $n bytes: $(<err)"; return 1; }
+			[ "$status" -eq 1 ]
+			# What there is, is shown.
+			if [ $n -lt 112 ]; then [ ! -s out ]; else [ -s out ]; fi
+		done
+	done
+}
+
+@test "a log that contradicts itself" {
+	mklog lies.gml at:1s map:0:64M:1us alloc:0:10M:1us count:allocate_pool:1
+	for command in $(log_commands); do
+		[ "$(operands_of $command)" = logs ] || continue
+		for json in '' --json; do
+			status=0
+			"$TOOL" $command $json lies.gml >out 2>err || status=$?
+			[ "$status" -eq 1 ]
+			[ -s out ]
+			[ "$(<err)" = 'gpumemstat: lies.gml: contradicts itself: device 0: allocate_calls is 1, but allocate_pool + allocate_driver + allocate_failed is 2' ]
+		done
+	done
+}
+
+@test "a bad log does not keep the good ones from being shown" {
+	good
+	echo text >text
+	for command in $(log_commands); do
+		[ "$(operands_of $command)" = logs ] || continue
+		"$TOOL" $command good.gml >expected
+		for order in 'good.gml text none' 'none text good.gml' 'text good.gml none'; do
+			status=0
+			"$TOOL" $command $order >out 2>err || status=$?
+			[ "$status" -eq 1 ]
+			diff expected out
+			[ "$(sort err)" = 'gpumemstat: none: no such file
+gpumemstat: text: not a gpumem log' ]
+		done
+	done
+}
+
+@test "bad logs in this folder" {
+	echo text >gpumem.a.1.gml
+	fails 1 "gpumemstat: gpumem.a.1.gml: not a gpumem log
+gpumemstat: no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one"
+	mkdir gpumem.b.2.gml
+	mklog gpumem.c.3.gml at:1s
+	"$TOOL" >out 2>err
+	grep -q '^log  *gpumem.c.3.gml: ' out
+	[ "$(<err)" = 'gpumemstat: gpumem.a.1.gml: not a gpumem log
+gpumemstat: gpumem.b.2.gml: a folder, not a gpumem log' ]
+}
+
+# Ends by itself, with 0 or 1; one line for each thing that is wrong; JSON is JSON; no control reaches the terminal.
+sound() {
+	local status=0
+	"$TOOL" "$@" >out 2>err </dev/null || status=$?
+	[ "$status" -le 1 ] || { echo "exit $status"; cat err; return 1; }
+	[ "$status" -eq 0 ] && [ ! -s err ] || { [ "$status" -eq 1 ] && [ "$(wc -l <err)" -eq 1 ]; } || { cat err; return 1; }
+	[ ! -s err ] || grep -q '^gpumemstat: bad.gml: .' err
+	! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' out err || { echo "a control character"; return 1; }
+	[[ $* != *--json* ]] || [ ! -s out ] || jq -e .schema out >/dev/null
+}
+
+@test "damaged logs: every command ends well" {
+	mklog good.gml at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1M:1us sample:0:40M:50M at:2s free:1:900ns \
+		sample:0:40M:50M h2d:1G:100ms at:3s fail:0:7G:1G driver:1:1M:2us sample:0:60M:8M
+	for seed in {1..100}; do
+		"$MUTATE" good.gml bad.gml $seed
+		for command in $(log_commands); do
+			for json in '' --json; do
+				sound $command $json bad.gml || { echo "mutate good.gml bad.gml $seed: $command $json"; return 1; }
+			done
+		done
+	done
+}
+
+@test "a log that is being written" {
+	GPUMEM_LOG=events GPUMEM_LOG_NAME=live.gml GPUMEM_LOG_EVENTS=all LD_PRELOAD=$PRELOAD \
+		"$DEMO" 100000000 >demo.out 2>&1 &
+	demo=$!
+	trap 'kill -KILL $demo 2>/dev/null || true' EXIT
+	until "$TOOL" --json live.gml 2>/dev/null | jq -e '.logs[0].records > 100' >/dev/null; do
+		kill -0 $demo
+		sleep 0.05
+	done
+	for _ in {1..10}; do
+		for command in $(log_commands); do
+			for json in '' --json; do
+				"$TOOL" $command $json live.gml >out 2>err || { cat err; return 1; }
+				[ ! -s err ]
+			done
+		done
+	done
+	"$TOOL" live.gml >out
+	grep -q '^run .*, still running$' out
+	kill -STOP $demo
+	"$TOOL" --json live.gml | jq -e '.logs[0].running and .logs[0].contradiction == null'
+	kill -KILL $demo
+	wait $demo || true
+	"$TOOL" --json live.gml | jq -e '.logs[0] | .running == false and .closed == false and .contradiction == null'
+	"$TOOL" live.gml >out
+	grep -q '^run .*, killed, or crashed$' out
+}

@@ -1,0 +1,365 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# gpumemstat doctor: every check, where it passes and where it does not.
+source "$BATS_TEST_DIRNAME/cli.bash"
+DENY=$PWD/tests/cli/deny
+unset LD_PRELOAD "${!GPUMEM_@}"
+
+# checked STATUS ARGUMENT...: run doctor into out (JSON); its exit status is STATUS.
+checked() {
+	local status=0
+	"$TOOL" doctor --json "${@:2}" >out 2>err || status=$?
+	[ "$status" -eq "$1" ] || { echo "exit $status, not $1: doctor ${*:2}"; cat out err; return 1; }
+	jq -e --argjson works $((1 - status)) '.schema == 1 and .works == ($works == 1)' out >/dev/null
+}
+
+# finds STATE CHECK TEXT [REMEDY]: the last run has such a check; texts are parts
+finds() {
+	jq -e --arg state "$1" --arg check "$2" --arg text "$3" --arg remedy "${4-}" \
+		'.checks | map(select(.state == $state and .check == $check) | (.text | contains($text)) and (.remedy | contains($remedy))) | any' \
+		out >/dev/null || { echo "no $1 $2: $3"; cat out; return 1; }
+}
+
+# fake SOURCE: a folder driver/ with a libcuda.so.1 that has these functions, and all others of the simulated one
+fake() {
+	mkdir -p driver
+	python3 - "$SIM/libcuda.so.1" driver/libsimu.so.1 <<-'END'
+		import sys
+		data = open(sys.argv[1], "rb").read()
+		open(sys.argv[2], "wb").write(data.replace(b"libcuda.so.1\0", b"libsimu.so.1\0"))
+	END
+	printf '%s\n' "$1" >fake.c
+	cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o driver/libcuda.so.1 fake.c -Wl,--no-as-needed -Wl,-rpath,"$PWD/driver" \
+		driver/libsimu.so.1 -ldl
+	export LD_LIBRARY_PATH=$PWD/driver
+}
+
+@test "all is well" {
+	checked 0
+	jq -e '[.checks[] | .check] == ["system", "proc", "memfd", "limits", "library", "preload", "knobs", "log",
+		"driver", "device 0", "mapping 0", "sharing 0"]' out
+	jq -e '[.checks[] | .state] | unique == ["ok"]' out
+	finds ok driver "$(realpath "$SIM/libcuda.so.1"), CUDA "
+	finds ok 'device 0' 'Simulated GPU, '
+	finds ok 'mapping 0' '2 MiB were created, mapped and released; granularity 2.00 MiB'
+	finds ok 'sharing 0' 'POSIX file descriptors, with GPUDirect RDMA'
+	finds ok library "$(dirname "$TOOL")/"
+	[ -z "$(ls | grep -v -e out -e err)" ] # neither the trial nor the driver leaves a log
+	SIM_DEVICES=3 checked 0
+	jq -e '[.checks[] | select(.check | startswith("mapping"))] | length == 3' out
+}
+
+@test "as text: a line a check, what it found and what to do" {
+	"$TOOL" doctor --width=200 >out
+	head -n 1 out | grep -qE '^state +check +what$'
+	grep -qE '^ok +mapping 0 +2 MiB were created, mapped and released; granularity 2.00 MiB\.$' out
+	[ "$(tail -n 1 out)" = 'result        It works here.' ]
+	status=0
+	SIM_DEVICES=0 "$TOOL" doctor --width=200 >out || status=$?
+	[ "$status" -eq 1 ]
+	grep -qE '^fail +driver +.*: cuInit answers CUDA_ERROR_NO_DEVICE \(100\)\. Is there a GPU \(nvidia-smi\)\?' out
+	[ "$(tail -n 1 out)" = 'result        It cannot work here: 1 check failed.' ]
+	GPUMEM_MODE=x "$TOOL" doctor | tail -n 1 | grep -qx 'result        It works here, with 1 restriction.'
+}
+
+@test "no driver, none that works, an old one" {
+	LD_LIBRARY_PATH=/nowhere checked 1
+	if [ -z "$(ldconfig -p 2>/dev/null | grep libcuda.so.1)" ]; then
+		finds fail driver 'libcuda.so.1 cannot be loaded: ' "Install NVIDIA's driver"
+	fi
+	mkdir none && echo text >none/libcuda.so.1
+	LD_LIBRARY_PATH=$PWD/none checked 1
+	finds fail driver 'libcuda.so.1 cannot be loaded: '
+	SIM_FAIL=cuInit:1:999 checked 1
+	finds fail driver 'cuInit answers CUDA_ERROR_UNKNOWN' dmesg
+	SIM_FAIL=cuInit:1:34 checked 1
+	finds fail driver 'cuInit answers an unknown CUDA error (34)' 'take its folder out of LD_LIBRARY_PATH'
+	SIM_FAIL=cuInit:1:803 checked 1
+	finds fail driver 'cuInit answers an unknown CUDA error (803)' 'Kernel module and libcuda differ'
+	SIM_DRIVER=11.3 checked 1
+	finds fail driver 'CUDA 11.3' 'gpumem needs a driver from CUDA 11.4'
+	SIM_DRIVER=11.4 checked 0
+	finds warn driver 'CUDA 11.4' 'Before 12.5'
+	SIM_DRIVER=12.5 checked 0
+	finds ok driver 'CUDA 12.5'
+}
+
+@test "a driver that lacks what is needed" {
+	mkdir less
+	printf '%s\n' 'int cuInit(unsigned f) { return f; }' >less.c
+	cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o less/libcuda.so.1 less.c
+	LD_LIBRARY_PATH=$PWD/less checked 1
+	finds fail driver "$PWD/less/libcuda.so.1 has no cuCtxGetDevice" 'gpumem needs a driver from CUDA 11.4'
+}
+
+@test "a driver that crashes, ends the process, or never answers" {
+	fake 'int cuInit(unsigned f) { __builtin_trap(); return f; }'
+	checked 1
+	finds fail driver 'the driver crashed in cuInit (Illegal instruction)' 'Install the driver anew'
+	fake '#include <stdlib.h>
+	int cuDeviceGetCount(int *n) { *n = 1; exit(3); }'
+	checked 1
+	finds ok driver 'driver/libcuda.so.1, CUDA '
+	finds fail driver 'the driver ended the process in cuDeviceGetCount'
+	fake '#include <unistd.h>
+	int cuInit(unsigned f) { for (;;) pause(); }'
+	checked 1 --timeout=200ms
+	finds fail driver 'no answer in 200 ms from cuInit' '--timeout waits longer'
+	fake '#include <stdio.h>
+	int cuInit(unsigned f) { puts("a driver that talks"); fflush(stdout); return 0; }'
+	checked 1 # for the simulated driver was never initialised
+	! grep -q talks out
+}
+
+@test "devices: none, no mapping, a full one, no sharing" {
+	fake 'int cuDeviceGetCount(int *n) { return *n = 0; }'
+	checked 1
+	finds fail devices 'the driver has no device' 'Is CUDA_VISIBLE_DEVICES empty?'
+	attribute() {
+		fake '#define _GNU_SOURCE
+		#include <dlfcn.h>
+		int cuDeviceGetAttribute(int *v, int which, int d) {
+			int (*next)(int *, int, int) = (int (*)(int *, int, int))dlsym(RTLD_NEXT, "cuDeviceGetAttribute");
+			return which == '$1' ? *v = 0 : next(v, which, d); }'
+	}
+	attribute 102
+	checked 1
+	finds ok 'device 0' 'Simulated GPU'
+	finds fail 'mapping 0' 'no virtual memory management: the driver serves this device'
+	attribute 103
+	checked 0
+	finds warn 'sharing 0' 'no POSIX file descriptors, with GPUDirect RDMA' 'cannot be shared'
+	attribute 110
+	checked 0
+	finds warn 'sharing 0' 'POSIX file descriptors, no GPUDirect RDMA' 'cannot be shared'
+	fake 'int cuMemGetAllocationGranularity(unsigned long *g, void *p, int o) { *g = 32 << 20; return 0; }'
+	checked 1
+	finds fail 'mapping 0' 'maps in steps of 32.0 MiB, not of 2 MiB'
+	export LD_LIBRARY_PATH=$SIM
+	SIM_FAIL=cuMemCreate:1 checked 0
+	finds warn 'mapping 0' 'a trial of 2 MiB: cuMemCreate answers CUDA_ERROR_OUT_OF_MEMORY' 'The device is full'
+	for call in cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree; do
+		SIM_FAIL=$call:1:999 checked 1
+		finds fail 'mapping 0' "a trial of 2 MiB: $call answers CUDA_ERROR_UNKNOWN"
+	done
+	SIM_FAIL=cuMemCreate:2:800 checked 0
+	finds warn 'sharing 0' 'the device allows sharing, but cuMemCreate answers CUDA_ERROR_NOT_PERMITTED' 'plain handles'
+	SIM_FAIL=cuDeviceGetName:1:999 checked 1
+	finds fail 'device 0' 'cannot be asked: CUDA_ERROR_UNKNOWN'
+}
+
+@test "the library: missing, none, not for this system, with a blank in its name" {
+	GPUMEM_LIBRARY_PATH=/nowhere/libgpumem.so checked 1
+	finds fail library 'libgpumem.so was not found' 'GPUMEM_LIBRARY_PATH'
+	# One that needs a symbol which is not there, as of a newer C library.
+	printf '%s\n' 'extern int no_such_function(void); int cuInit(unsigned f) { return no_such_function() + (int)f; }
+	__attribute__((constructor)) static void begin(void) { cuInit(0); }' >newer.c
+	cc -shared -fPIC -Wl,-z,now -o libgpumem.so newer.c
+	GPUMEM_LIBRARY_PATH=$PWD/libgpumem.so checked 1
+	finds fail library "$PWD/libgpumem.so cannot be loaded: " 'that was made for this system'
+	finds fail library no_such_function
+	mkdir 'a folder' && cp "$(realpath "$(dirname "$TOOL")"/.libs/libgpumem.so)" 'a folder/libgpumem.so'
+	GPUMEM_LIBRARY_PATH="$PWD/a folder/libgpumem.so" checked 1
+	finds fail library 'cannot name a file with a blank or a colon' 'Move it'
+}
+
+@test "LD_PRELOAD" {
+	finds_preload() { LD_PRELOAD=$1 checked 0 2>/dev/null && finds "$2" preload "$3"; }
+	finds_preload "$(realpath "$(dirname "$TOOL")"/.libs/libgpumem.so)" ok 'LD_PRELOAD has libgpumem.so'
+	[ -z "$(ls | grep gml)" ] # preloaded ourselves, we leave no log either
+	finds_preload /nowhere/else.so warn 'LD_PRELOAD names /nowhere/else.so, which cannot be read'
+	cc -shared -fPIC -x c -o other.so - <<<'int other;'
+	finds_preload "$PWD/other.so" ok 'LD_PRELOAD has other libraries'
+	checked 0
+	finds ok preload 'LD_PRELOAD is not set; gpumemstat run sets it'
+}
+
+@test "knobs" {
+	GPUMEM_LIMIT=1G GPUMEM_LOG=off checked 0
+	finds ok knobs '2 set, none of them wrong'
+	GPUMEM_LIMIT=much checked 0
+	finds warn knobs 'GPUMEM_LIMIT=much: expected' 'The default is used'
+	GPUMEM_LIMIT=much GPUMEM_ON_ERROR=off checked 1
+	finds fail knobs 'GPUMEM_LIMIT=much: expected' 'GPUMEM_ON_ERROR=off turns the library off'
+	GPUMEM_LIMITS=1G checked 0
+	finds warn knobs 'GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?'
+	GPUMEM_UTTER_NONSENSE=1 checked 0
+	finds warn knobs 'GPUMEM_UTTER_NONSENSE is not a knob; see gpumemstat env'
+	GPUMEM_ENABLE=0 checked 1
+	finds fail knobs 'GPUMEM_ENABLE=0: nothing is hooked' 'Unset GPUMEM_ENABLE'
+}
+
+@test "the log: off, elsewhere, nowhere, forbidden, too large" {
+	GPUMEM_LOG=off checked 0
+	finds ok log 'GPUMEM_LOG=off: none is written'
+	mkdir logs
+	GPUMEM_LOG_NAME=logs/%e.%%.gml checked 0
+	finds ok log 'logs/gpumemstat.%.gml can be made'
+	[ -z "$(ls logs)" ]
+	GPUMEM_LOG_NAME=none/x.gml checked 0
+	finds warn log 'none/x.gml: a log of 1.00 MiB cannot be made: No such file or directory' 'Name another place'
+	GPUMEM_LOG_NAME=$(printf 'x%.0s' {1..300}) checked 0
+	finds warn log 'cannot be made: File name too long'
+	GPUMEM_LOG_NAME=/proc/x.gml checked 0
+	finds warn log '/proc/x.gml: a log of 1.00 MiB cannot be made: '
+	[ -w /dev/full ] && GPUMEM_LOG=events checked 0
+	finds ok log '.gml can be made'
+	(ulimit -f 100 && checked 0 && cp out limited) || true
+	cp limited out
+	finds warn log 'a log of 1.00 MiB cannot be made: File too large' 'Raise the limit of file sizes (ulimit -f)'
+	finds warn limits 'files are limited to 100 KiB, a log may have 1.00 MiB'
+	(ulimit -f 20480 && GPUMEM_LOG=events checked 0 && cp out limited) || true # 20 MiB: one segment
+	cp limited out
+	finds ok log '.gml can be made'
+	finds warn limits 'files are limited to 20.0 MiB, a log may have 256 MiB' 'or lower GPUMEM_LOG_LIMIT'
+}
+
+@test "limits of addresses" {
+	(ulimit -v 400000000 && "$TOOL" --version >/dev/null 2>&1) || skip "this build needs more addresses than that (sanitizers)"
+	(ulimit -v 400000000 && checked 0 && cp out limited) || true
+	cp limited out
+	finds warn limits 'addresses are limited to 381 GiB' 'ulimit -v'
+}
+
+@test "system calls that a container refuses" {
+	refused() {
+		local status=0
+		"$DENY" "$1" "$TOOL" doctor --json >out 2>err || status=$?
+		[ $status -ne 77 ] || skip "no seccomp here"
+	}
+	refused memfd_create
+	jq -e .works out
+	finds warn memfd 'Operation not permitted: without a log, live counters cannot be seen' 'seccomp profile'
+	refused fallocate
+	finds warn log 'no space can be reserved; its file is written, not mapped' 'A local folder'
+	refused readlink
+	finds warn proc '/proc/self/exe cannot be read'
+}
+
+@test "a command that it can get into" {
+	checked 0 -- "$DEMO" 200 --json
+	jq -e '[.checks[-3:][] | .check] == ["command", "cuda", "run path"]' out
+	finds ok command "$DEMO is a program for this machine"
+	finds ok cuda 'it needs libcudart.so.13'
+	[ -z "$(ls | grep gml)" ] # it is not run
+	checked 0 true
+	finds ok command "$(type -P true) is a program for this machine"
+	finds ok cuda 'nothing of CUDA in it; libraries that it loads may use it'
+	printf '#!%s -e\n' "$(type -P sh)" >script && chmod +x script
+	checked 0 ./script
+	finds ok script "./script is a script for $(type -P sh)"
+	finds ok command "$(type -P sh) is a program"
+	printf '#! /usr/bin/env -S A=b  sh -e\n' >enved && chmod +x enved
+	checked 0 ./enved
+	finds ok script "./enved is a script for $(type -P sh)"
+}
+
+@test "what of CUDA a program has" {
+	printf '%s\n' 'extern int cuInit(unsigned); int main(void) { return cuInit(0); }' >driver.c
+	cc -o driver driver.c "$SIM/libcuda.so.1"
+	checked 0 ./driver
+	finds ok cuda 'it needs libcuda.so.1'
+	# Device code in it and no libcudart: the static runtime.
+	printf '%s\n' '__attribute__((section(".nv_fatbin"))) const int code = 1; int main(void) { return code - 1; }' >static.c
+	cc -o static static.c
+	checked 0 ./static
+	finds ok cuda 'it has device code and its own CUDA runtime (static)'
+}
+
+@test "run paths with a driver of their own" {
+	printf '%s\n' 'int main(void) { return 0; }' >p.c
+	mkdir -p lib/stubs && cp "$SIM/libcuda.so.1" lib/stubs/ && cp "$SIM/libcuda.so.1" lib/
+	cc -Wl,--enable-new-dtags -Wl,-rpath,/nowhere:'$ORIGIN/lib/stubs' -o p p.c
+	checked 1 ./p
+	finds fail 'run path' "its RUNPATH finds $PWD/lib/stubs/libcuda.so.1 before the system's driver, and that is a stub" 'Link it anew'
+	cc -Wl,--disable-new-dtags -Wl,-rpath,"\${ORIGIN}/lib" -o p p.c
+	checked 0 ./p
+	finds warn 'run path' "its RPATH finds $PWD/lib/libcuda.so.1 before the system's driver"
+	cc -Wl,-rpath,/nowhere -o p p.c
+	checked 0 ./p
+	finds ok 'run path' 'its run path has no libcuda.so.1'
+}
+
+@test "commands that it cannot get into" {
+	checked 1 no-such-command
+	finds fail command 'no-such-command is in no folder of PATH as a program'
+	checked 1 ./none
+	finds fail command './none: No such file or directory'
+	: >plain
+	checked 1 ./plain
+	finds fail command './plain: Permission denied'
+	chmod +x plain
+	checked 1 ./plain
+	finds fail command './plain is neither a program nor a script'
+	printf '#!/no/such/shell\n' >script && chmod +x script
+	checked 1 ./script
+	finds fail command './script is a script for /no/such/shell, which was not found' 'Install it'
+	printf '#!%s\n' "$PWD/loop" >loop && chmod +x loop
+	checked 1 ./loop
+	finds fail command 'loop is neither a program nor a script'
+	printf '%s\n' 'int main(void) { return 0; }' >p.c
+	cc -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1 -o musl p.c && checked 1 ./musl
+	finds fail command "./musl is loaded by /lib/ld-musl-x86_64.so.1, which is not glibc's" 'built for glibc'
+	cc -Wl,--dynamic-linker=/no/ld-linux-x86-64.so.2 -o lost p.c && checked 1 ./lost
+	finds fail command './lost is loaded by /no/ld-linux-x86-64.so.2, which is not there' 'Install that C library'
+	GPUMEM_PROGRAM='python*' checked 1 "$DEMO"
+	finds fail command 'GPUMEM_PROGRAM=python* leaves demo alone' 'Unset GPUMEM_PROGRAM'
+	GPUMEM_PROGRAM='de*' checked 0 "$DEMO"
+}
+
+@test "programs for other machines, statically linked, damaged" {
+	patched() { # patched OFFSET BYTES: a copy of true with these bytes
+		cp "$(type -P true)" patched
+		printf "$2" | dd of=patched bs=1 seek="$1" conv=notrunc status=none
+		checked 1 ./patched
+	}
+	patched 4 '\x01'
+	finds fail command './patched is a 32-bit program'
+	patched 18 '\xf3\x00' # RISC-V
+	finds fail command './patched is a program for another processor (ELF machine 243)'
+	patched 54 '\x07' # size of a program header
+	finds fail command './patched is neither a program nor a script'
+	head -c 100 "$(type -P true)" >cut && chmod +x cut
+	checked 1 ./cut
+	finds fail command './cut is neither a program nor a script'
+	printf '%s\n' 'int main(void) { return 0; }' >p.c
+	cc -static -o static p.c 2>/dev/null || skip "no static libc"
+	checked 1 ./static
+	finds fail command './static is statically linked: nothing can be preloaded into it' 'the CUDA runtime may stay static'
+	cc -static-pie -o static p.c && checked 1 ./static
+	finds fail command './static is statically linked'
+}
+
+@test "no damage to a program does any to doctor" {
+	cp "$(type -P true)" whole
+	for seed in $(seq 1 60); do
+		python3 - $seed <<-'END'
+			import random, sys
+			random.seed(int(sys.argv[1]))
+			data = bytearray(open("whole", "rb").read())
+			for i in range(random.randint(1, 40)):
+			    data[random.randrange(4, random.choice((64, 1024, len(data))))] = random.choice((0, 1, 127, 128, 255))
+			open("bad", "wb").write(data[:random.choice((len(data), random.randrange(4, len(data))))])
+		END
+		chmod +x bad
+		status=0
+		"$TOOL" doctor --json ./bad >out 2>err || status=$?
+		[ $status -le 1 ] && jq -e '.checks | map(.check) | any(. == "command")' out >/dev/null || { echo "seed $seed"; return 1; }
+	done
+}
+
+@test "rights that its user has not" {
+	cp "$(type -P true)" setuid && chmod u+s setuid
+	[ -u setuid ] || skip "no set-user-ID files here"
+	checked 0 ./setuid # one's own is no matter
+	chown 12345 setuid 2>/dev/null && chmod u+s setuid || skip "not allowed to give files away"
+	checked 1 ./setuid
+	finds fail rights './setuid: it is set-user-ID, so the loader ignores LD_PRELOAD' 'Run a copy'
+}
+
+@test "wrong options" {
+	for time in 0 0s -1s 5 soon ''; do
+		expect 2 "gpumemstat: --timeout=$time: expected a time like 500ms or 30s
+Try 'gpumemstat doctor --help'" doctor --timeout=$time
+	done
+}

@@ -1,0 +1,248 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Every rule of tools/findings.def on a log that has it, at its threshold, and on one that has not, just below.
+source "$BATS_TEST_DIRNAME/cli.bash"
+RULES=$BATS_TEST_DIRNAME/../../tools/findings.def
+MANUAL=$BATS_TEST_DIRNAME/../../man/gpumemstat.1
+
+rules_of() { # rules_of WORD...: the names of the findings in a log of these words, one a line
+	rm -f f.gml
+	mklog f.gml "$@"
+	"$TOOL" --json f.gml 2>/dev/null | jq -r '.logs[0].findings[].rule'
+}
+
+has() { # has RULE WORD...
+	rules_of "${@:2}" >rules
+	grep -qx "$1" rules || { "$TOOL" f.gml; return 1; }
+}
+
+hasnt() { # hasnt RULE WORD...
+	rules_of "${@:2}" >rules
+	! grep -qx "$1" rules || { "$TOOL" f.gml; return 1; }
+}
+
+says() { # says TEXT: the last log, in text
+	"$TOOL" --width=1000 f.gml 2>/dev/null | grep -qF "$1" || { "$TOOL" --width=1000 f.gml; return 1; }
+}
+
+POOL=(at:1s map:0:64M:1us alloc:0:1M:1us)
+CALM=("${POOL[@]}" free:1:1us)
+
+# over WORD...: from 1 s to 3 s as a sample at 1 s says
+over() { MEAN=("$@" at:3s sample:0:1M:0); }
+
+@test "nothing stands out" {
+	rules_of "${CALM[@]}" >rules
+	[ ! -s rules ]
+	says "Nothing stands out. 'gpumemstat --json f.gml' has every counter."
+}
+
+@test "out of memory: one cause each" {
+	has oom_size fail:0:8589934593:8G
+	says "Out of memory: 8.00 GiB was asked for, more than the device's 8.00 GiB."
+	hasnt oom_size fail:0:8G:8G
+	has oom_fragmented "${POOL[@]}" fail:0:63M:0
+	says 'Out of memory: 63.0 MiB was asked for while 63.0 MiB was idle, the largest piece too small'
+	hasnt oom_fragmented "${POOL[@]}" fail:0:66060289:0
+	has oom_limit map:0:2G:1us alloc:0:2G:1us limit:0:4G fail:0:2147483649:6G
+	says 'Out of memory: 2.00 GiB was asked for, and GPUMEM_LIMIT keeps this process at 4.00 GiB. Raise GPUMEM_LIMIT.'
+	hasnt oom_limit map:0:2G:1us alloc:0:2G:1us limit:0:4G fail:0:2G:6G
+	has oom_others map:0:2G:1us alloc:0:2G:1us fail:0:3G:2G
+	says "Out of memory: 3.00 GiB was asked for, and 4.00 GiB of the device is neither this process's nor free. Look for other"
+	hasnt oom_others map:0:2G:1us alloc:0:2G:1us fail:0:3G:4G
+	has oom_others map:0:2G:1us alloc:0:2G:1us give:foreign_async_calls:0:1G fail:0:3G:2G
+	says 'and 3.00 GiB of the device is neither'
+	hasnt oom_others map:0:2G:1us alloc:0:2G:1us give:foreign_async_calls:0:2G fail:0:3G:2G # its own
+	has oom_in_use map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G fail:0:3G:1G
+	says "Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use. 'gpumemstat --json' has the pool at each of the 2 refusals"
+	hasnt oom_in_use fail:0:9G:8G
+	for words in fail:0:9G:8G 'map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G'; do
+		[ "$(rules_of $words | grep -c '^oom_')" -eq 1 ]
+	done
+	has refused count:allocate_calls:1 count:allocate_failed:1
+	says '1 allocation failed in the driver, without the pool.'
+	hasnt refused fail:0:9G:8G
+}
+
+@test "mistakes of the program" {
+	has bounds "${CALM[@]}" count:bounds_refused:2
+	says '2 copies or memsets were refused'
+	hasnt bounds "${CALM[@]}"
+	has bad_free "${CALM[@]}" count:free_failed:1
+	says '1 free of addresses that are no live block'
+	hasnt bad_free "${CALM[@]}"
+	has never_freed "${POOL[@]}"
+	says '1 block, 1.00 MiB, was never freed.'
+	has never_freed "${POOL[@]}" alloc:0:1M:1us
+	says '2 blocks, 2.00 MiB, were never freed.'
+	hasnt never_freed "${POOL[@]}" kill
+}
+
+@test "the log itself" {
+	has killed "${POOL[@]}" kill
+	says 'The program was killed or crashed: the figures are those of its last sign of life.'
+	hasnt killed "${POOL[@]}"
+	has records_missing "${CALM[@]}" count:log_dropped_records:1
+	says '1 record is missing from this log'
+	hasnt records_missing "${CALM[@]}"
+	GPUMEM_LOG=small has no_events "${CALM[@]}"
+	says "No events in this log: 'gpumemstat record COMMAND' also keeps every call, with its size and time."
+	hasnt no_events "${CALM[@]}"
+	GPUMEM_MODE=trace has watched driver:0:1M:1us
+	says "This run was only watched; all memory was the driver's. 'gpumemstat record' without --trace runs it on the pool."
+	hasnt watched "${CALM[@]}"
+	has no_memory at:1s
+	says 'The program started CUDA and allocated no device memory.'
+	hasnt no_memory "${CALM[@]}"
+}
+
+@test "calls that the pool did not answer" {
+	has to_driver "${CALM[@]}" count:allocate_calls:99 count:allocate_pool:98 count:allocate_driver:1
+	says '1 of 100 allocations went to the driver'
+	hasnt to_driver "${CALM[@]}" count:allocate_calls:100 count:allocate_pool:99 count:allocate_driver:1
+	GPUMEM_MODE=trace hasnt to_driver driver:0:1M:1us
+	has retries "${CALM[@]}" count:retry_calls:1
+	says '1 call of the program ran out of memory'
+	hasnt retries "${CALM[@]}"
+}
+
+@test "memory that is lost" {
+	over at:1s map:0:1G:1us alloc:0:700M:1us sample:0:300M:256M
+	has unreclaimable "${MEAN[@]}"
+	says 'Device 0: on average 256 MiB of 1.00 GiB mapped was idle in chunks that also held live blocks'
+	over at:1s map:0:1G:1us alloc:0:700M:1us sample:0:300M:255M
+	hasnt unreclaimable "${MEAN[@]}"
+	over at:1s map:0:128M:1us alloc:0:1M:1us sample:0:100M:63M # half of it, but little
+	hasnt unreclaimable "${MEAN[@]}"
+
+	over at:1s map:0:1G:1us alloc:0:824M:1us sample:0:140M:0
+	has in_pieces "${MEAN[@]}"
+	says 'Device 0: on average 30% of 200 MiB idle lay outside the largest piece, even after remapping'
+	over at:1s map:0:1G:1us alloc:0:824M:1us sample:0:141M:0
+	hasnt in_pieces "${MEAN[@]}"
+	over at:1s map:0:1G:1us alloc:0:824M:1us remap:0:200M sample:0:10M:0 # remapping would help
+	hasnt in_pieces "${MEAN[@]}"
+	over at:1s map:0:1G:1us alloc:0:924M:1us sample:0:10M:0 # a tenth of what is mapped is not idle
+	hasnt in_pieces "${MEAN[@]}"
+
+	over at:1s map:0:2G:1us count:requested:0 sample:0:1M:0
+	has internal "${MEAN[@]}" count:internal_seconds:200M count:requested_seconds:1800M
+	says 'Device 0: on average 100 MiB of 0.98 GiB handed out was only rounding up'
+	hasnt internal "${MEAN[@]}" count:internal_seconds:200M count:requested_seconds:1900M
+	hasnt internal "${MEAN[@]}" count:internal_seconds:100M count:requested_seconds:300M # little
+
+	over at:1s map:0:1G:1us alloc:0:512M:1us sample:0:512M:0
+	has kept_idle "${MEAN[@]}"
+	says 'Device 0: on average 512 MiB of 1.00 GiB mapped was idle.'
+	over at:1s map:0:1G:1us alloc:0:513M:1us sample:0:511M:0
+	hasnt kept_idle "${MEAN[@]}"
+	over at:1s map:0:300M:1us alloc:0:50M:1us sample:0:250M:0 # little
+	hasnt kept_idle "${MEAN[@]}"
+
+	has foreign "${CALM[@]}" give:foreign_async_calls:0:64M
+	says "Device 0: up to 64.0 MiB was not the pool's but foreign, of up to 128 MiB in all"
+	hasnt foreign "${CALM[@]}" map:0:2M:1us give:foreign_async_calls:0:64M
+	hasnt foreign map:0:1M:1us give:foreign_async_calls:0:63M # little
+	hasnt foreign "${CALM[@]}" give:foreign_managed_calls:0:1G # not on the device for good
+	GPUMEM_MODE=trace hasnt foreign give:foreign_async_calls:0:1G
+
+	CAPTURE=(map:0:1000M:1us alloc:0:1M:1us free:1:1us)
+	has captures "${CAPTURE[@]}" count:retired_peak:100M count:captures:1
+	says 'Device 0: up to 100 MiB of 0.98 GiB mapped had been freed'
+	hasnt captures "${CAPTURE[@]}" count:retired_peak:99M count:captures:1
+	hasnt captures "${CAPTURE[@]}" count:retired_peak:100M
+	hasnt captures map:0:100M:1us count:retired_peak:63M count:captures:1 # little
+
+	has mapped_again "${CALM[@]}" count:map_bytes:192M count:unmap_bytes:192M
+	says 'Device 0: 256 MiB was mapped in all, for at most 64.0 MiB at a time'
+	hasnt mapped_again "${CALM[@]}" count:map_bytes:191M count:unmap_bytes:191M
+}
+
+@test "of two devices, the worse one" {
+	has unreclaimable at:1s map:0:1G:1us map:1:1G:1us alloc:0:500M:1us alloc:1:200M:1us sample:0:300M:300M sample:1:300M:600M \
+		at:2s sample:0:300M:300M sample:1:300M:600M
+	says 'Device 1: on average 600 MiB of 1.00 GiB mapped'
+	[ "$(grep -cx unreclaimable rules)" -eq 1 ]
+}
+
+@test "time that is lost" {
+	# 1 s of run; 2 us in the calls of CALM.
+	has fence_waits "${CALM[@]}" count:free_ns:19998000 count:fence_ns:10000000
+	says 'Of 20.0 ms in allocations and frees, 10.0 ms was waiting for the GPU'
+	hasnt fence_waits "${CALM[@]}" count:free_ns:19998000 count:fence_ns:9999999 # a hair less than half, and than 1% of the run
+	hasnt fence_waits "${CALM[@]}" count:free_ns:19998002 count:fence_ns:10000000
+	hasnt fence_waits "${CALM[@]}" count:free_ns:1000 count:fence_ns:9999999
+
+	churn() { # churn N: a block that is allocated and freed N times, and ten that stay
+		LOOP=(map:0:64M:1us)
+		local i
+		for ((i = 0; i < 10; i++)); do LOOP+=(alloc:0:2M:1us); done
+		LOOP+=(loop:0:1M:$1)
+	}
+	churn 1000
+	has churn "${LOOP[@]}"
+	says 'Blocks of 1.00 MiB were allocated and freed 1,000 times, at most 1 of them alive at a time. Allocate them once'
+	churn 999
+	hasnt churn "${LOOP[@]}"
+	GPUMEM_LOG=small hasnt churn "${LOOP[@]}"
+}
+
+# ranks PEAK...: a log a rank, each with this much requested; "-" leaves the rank out
+ranks() {
+	local rank=0 peak
+	rm -f r.*.gml
+	for peak; do
+		[ "$peak" = - ] || RANK=$rank WORLD_SIZE=9 mklog r.$rank.gml at:1s map:0:1G:1us alloc:0:$peak:1us free:1:1us
+		rank=$((rank + 1))
+	done
+	"$TOOL" --json r.*.gml | jq -r '.findings[].rule' >rules
+	"$TOOL" --width=1000 r.*.gml >out
+}
+
+@test "several logs together" {
+	has_of_ranks() { ranks "${@:2}" && grep -qx "$1" rules || { cat out; return 1; }; }
+	hasnt_of_ranks() { ranks "${@:2}" && ! grep -qx "$1" rules || { cat out; return 1; }; }
+	has_of_ranks unbalanced 75M 100M 80M
+	grep -q '^findings      The ranks are not balanced: the peaks of what they requested go from 75.0 MiB to 100 MiB. The largest decides what fits.$' out
+	hasnt_of_ranks unbalanced 76M 100M 80M
+	hasnt_of_ranks unbalanced 75M
+	has_of_ranks ranks_missing 1M - 1M - 1M
+	grep -q '^findings      Of the ranks up to 4, 2 left no log among these. ' out
+	hasnt_of_ranks ranks_missing 1M 1M 1M
+	rm -f r.*.gml
+	mklog r.0.gml "${CALM[@]}"
+	mklog r.1.gml map:0:64M:1us # of no rank
+	"$TOOL" --json r.*.gml | jq -e '.findings == []'
+}
+
+@test "of several logs, each finding with the first that has it" {
+	for rank in 0 1 2; do
+		RANK=$rank WORLD_SIZE=3 mklog m.$rank.gml "${CALM[@]}" $([ $rank = 0 ] || echo count:bounds_refused:$rank)
+	done
+	mklog m.3.gml "${POOL[@]}" kill
+	"$TOOL" --width=200 m.*.gml >out
+	grep -qE '^findings      rank 1 and 1 more: 1 copy or memset was refused' out
+	grep -qE '^ +m\.3\.gml: The program was killed or crashed' out
+	[ "$(grep -cE 'refused, for they left' out)" -eq 1 ]
+}
+
+@test "JSON: value, threshold, sentence and what to do apart" {
+	mklog j.gml "${CALM[@]}" count:allocate_calls:1 count:allocate_driver:1
+	"$TOOL" --json j.gml | jq -e '.logs[0].findings == [{rule: "to_driver", level: "warning", value: 1, of: 2, threshold: 0.01,
+		text: "1 of 2 allocations went to the driver, because the pool could not serve them.",
+		remedy: "GPUMEM_VERBOSE=3 says more."}]'
+}
+
+@test "every rule is tested both ways, and the manual has it with its threshold" {
+	sed -n 's/^GM_FINDING([A-Z]*, *[A-Z]*, *\([a-z_]*\), *[A-Z]*, *\([0-9.]*\),$/\1 \2/p' "$RULES" >rows
+	[ "$(wc -l <rows)" -eq "$(grep -c '^GM_FINDING(' "$RULES")" ]
+	while read -r rule threshold; do
+		for way in has hasnt; do
+			grep -qE "^[[:blank:]]*(GPUMEM_[A-Z]+=[a-z]+ )?${way}(_of_ranks)? $rule " "$BATS_TEST_FILENAME" ||
+				{ echo "no test: $way $rule"; return 1; }
+		done
+		grep -qx "\.It Sy $rule Pq $threshold" "$MANUAL" || { echo "not in the manual: $rule $threshold"; return 1; }
+	done <rows
+	# In the manual's order, and no others.
+	sed -n '/^\.Sh FINDINGS/,/^\.Sh ENVIRONMENT/s/^\.It Sy \([a-z_]*\) Pq \([0-9.]*\)$/\1 \2/p' "$MANUAL" | diff - rows
+}

@@ -1,0 +1,139 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# gpumemstat frag, over logs whose content is known to the byte (mklog.c).
+source "$BATS_TEST_DIRNAME/cli.bash"
+export TZ=UTC0
+
+# 64 MiB mapped, two blocks; at 2 s what is idle lies in pieces, at 4 s the first block is freed.
+RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sample:0:54473216:50M
+	at:2s run:0:40M run:0:12M run:0:32K remap:0:42M sample:0:40M:50M at:4s free:1:900ns run:0:62M sample:0:62M:8M)
+
+@test "one log" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" frag --width=80 --size=16M a.gml >out
+	diff -u - out <<-'END'
+	log           a.gml: mklog, 4.00 s, closed cleanly
+
+	device 0      GPU one, 3 samples, its peak at 2.00 s
+	fragmentation     at end       peak       mean
+	internal           448 B      448 B      448 B
+	external           0.017      0.246      0.171
+	  after remap      0.017      0.208      0.146
+	unreclaimable   8.00 MiB   50.0 MiB   50.0 MiB
+	utilisation        0.015      0.171      0.171
+
+	idle runs of        at end     bytes  below  at peak     bytes  below
+	slots of slabs           -  1.05 MiB      -        -  1.01 MiB      -
+	less than 64.0 KiB       -         -  0.017        1  32.0 KiB  0.019
+	8.00 MiB and more        -         -  0.017        1  12.0 MiB  0.020
+	32.0 MiB and more        1  62.0 MiB  0.017        1  40.0 MiB  0.246
+	all                      1  63.0 MiB      -        3  53.0 MiB      -
+
+	unusable          at end    at peak
+	for 16.0 MiB       0.017      0.246
+	  after remap      0.017      0.208
+
+	over time        mapped       idle   external  unreclaimable  of 64.0 MiB
+	1.00 s         64.0 MiB   53.0 MiB      0.021       50.0 MiB  ###...........
+	2.00 s         64.0 MiB   53.0 MiB      0.246       50.0 MiB  ###...........
+	4.00 s         64.0 MiB   63.0 MiB      0.017       8.00 MiB  #.............
+	              # handed out, = retired, . idle
+	END
+}
+
+@test "the same in JSON, with every sample" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" frag --json --size=16M a.gml >out
+	jq -e '.schema == 1 and (.logs | length) == 1 and .logs[0].length_ns == 4e9 and (.logs[0].devices | length) == 2' out
+	jq -e '.logs[0].devices[0] | .samples == 3 and (.course | length) == 3 and .course[1] == .at_peak and .course[2] == .end' out
+	jq -e '.logs[0].devices[0].at_peak | .ns == 2e9 and .mapped == 67108864 and .idle == 55622656 and .idle_runs == 3' out
+	jq -e '.logs[0].devices[0].at_peak.histogram | map([.least, .runs, .bytes]) ==
+		[[0, 1, 32768], [8388608, 1, 12582912], [33554432, 1, 41943040]]' out
+	jq -e '.logs[0].devices[0].at_peak | .histogram[2].below == ((.idle - 41943040) / .idle * 1e6 | floor / 1e6)' out
+	jq -e '.logs[0].devices[0].at_peak | .unusable | .size == 16777216 and .least == .most and .after_remap_most < .most' out
+	jq -e '.logs[0].devices[0].fragmentation | .external.peak == 0.245936 and .unreclaimable.mean == 52428800' out
+	jq -e '.logs[0].devices[1] | .samples == 0 and .course == [] and (has("end") | not)' out
+	"$TOOL" frag --json a.gml | jq -e '.logs[0].devices[0].end | has("unusable") | not'
+}
+
+@test "what a size cannot use is bounded where the bins leave it open" {
+	# Idle: 40 MiB in runs of 12, 10, 9 and 9 MiB, one bin; what is left of it is in slots.
+	mklog b.gml at:1s map:0:64M:1us alloc:0:22M:1us run:0:12M run:0:10M run:0:9M run:0:9M sample:0:12M:0
+	unusable() { "$TOOL" frag --json --size=$1 b.gml | jq -c '.logs[0].devices[0].end | .idle as $n | .unusable |
+		[.least, .most] | map(. * $n / 1048576 | round)'; }
+	[ "$(unusable 8M)" = '[2,2]' ]    # all four serve
+	[ "$(unusable 9M)" = '[2,20]' ]   # two have to, of up to 12 MiB, and all four may
+	[ "$(unusable 12M)" = '[18,30]' ] # the longest does, and another may
+	[ "$(unusable 12289K)" = '[42,42]' ] # longer than the longest
+	[ "$(unusable 1G)" = '[42,42]' ]
+}
+
+@test "rows over time, and their number" {
+	words=(map:0:64M:1us alloc:0:22M:1us)
+	for i in $(seq 1 40); do words+=(at:${i}s run:0:${i}M sample:0:${i}M:0); done
+	mklog c.gml "${words[@]}"
+	[ "$("$TOOL" frag c.gml | grep -cE '^[0-9.]+ s ')" -eq 12 ]
+	[ "$("$TOOL" frag -n 5 c.gml | grep -cE '^[0-9.]+ s ')" -eq 5 ]
+	[ "$("$TOOL" frag -n 100 c.gml | grep -cE '^[0-9.]+ s ')" -eq 40 ]
+	"$TOOL" frag -n 1 c.gml | grep -qE '^1.00 s +64.0 MiB +42.0 MiB +0.976 ' # the worst of all
+	# From the first to the last, whatever the width, and none wider than it.
+	"$TOOL" frag --width=60 c.gml >out
+	"$TOOL" frag --width=132 c.gml >wide
+	[ "$(wc -L <wide)" -le 132 ]
+	[ "$(cut -c1-60 out | grep -cE '^[0-9.]+ s ')" -eq 12 ]
+	if grep -nE '[[:blank:]]$' out wide; then return 1; fi
+}
+
+@test "samples without runs by size" {
+	mklog d.gml at:1s map:0:64M:1us alloc:0:1M:1us sample:0:60M:0
+	"$TOOL" frag --size=1M d.gml >out
+	grep -qx 'idle runs     not in this log: an older libgpumem.so wrote it' out
+	! grep -q '^unusable ' out
+	grep -qE '^1.00 s +64.0 MiB ' out
+	"$TOOL" frag --json --size=1M d.gml | jq -e '.logs[0].devices[0].end | has("histogram") or has("unusable") | not'
+}
+
+@test "no sample, no pool, several logs" {
+	mklog e.gml map:0:64M:1us alloc:0:1M:1us
+	"$TOOL" frag e.gml >out
+	grep -qx 'device 0      GPU one, 0 samples' out
+	grep -qE '^external +- +- +-$' out
+	! grep -q '^over time' out
+	GPUMEM_MODE=trace mklog f.gml driver:0:1M:1us
+	"$TOOL" frag f.gml >out
+	grep -qx 'pool          never had any memory' out
+	"$TOOL" frag e.gml f.gml >out
+	[ "$(grep -c '^log ' out)" -eq 2 ]
+	"$TOOL" frag --json e.gml f.gml | jq -e '[.logs[].path] == ["e.gml", "f.gml"]'
+	expect 1 'gpumemstat: none.gml: no such file' frag none.gml
+	mklog gpumem.1.gml map:0:64M:1us
+	"$TOOL" frag | grep -q '^log           gpumem.1.gml: '
+}
+
+@test "a log that contradicts itself: its runs come to more than is idle" {
+	mklog g.gml at:1s map:0:64M:1us alloc:0:1M:1us run:0:65M sample:0:60M:0
+	status=0
+	"$TOOL" frag g.gml >out 2>err || status=$?
+	[ "$status" -eq 1 ]
+	grep -qx 'gpumemstat: g.gml: contradicts itself: sample at 1001000000000: runs of 68157440 bytes, above idle, which is 66060288' err
+	grep -q '^device 0 ' out
+}
+
+@test "sizes that are none" {
+	for size in 0 1 63K 65535 -1 x '' 1Q; do
+		expect 2 "gpumemstat: --size=$size: expected a size of 64K or more
+Try 'gpumemstat frag --help'" frag --size=$size
+	done
+	mklog h.gml map:0:64M:1us
+	"$TOOL" frag --size=64K h.gml >out
+}
+
+@test "a real run: the runs of every sample add up" {
+	"$TOOL" record -e GPUMEM_SAMPLE=0 -- "$DEMO" 300 >/dev/null 2>&1
+	"$TOOL" frag --json --size=1M gpumem.*.gml >out
+	jq -e '.logs[0].devices[0].course | length > 100' out
+	jq -e '.logs[0].devices[0].course | map(.idle_runs == ([.histogram[].runs] | add // 0)) | all' out
+	jq -e '.logs[0].devices[0].course | map(([.histogram[].bytes] | add // 0) <= .idle) | all' out
+	jq -e '.logs[0].devices[0].course | map(.largest_idle >= ([.histogram[].least] | max // 0)) | all' out
+	jq -e '.logs[0].devices[0].course | map(.unusable.after_remap_most <= .unusable.most) | all' out
+}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What knobs.bats walks: the rows of knob.def, and wrong values of every type. A new type needs a branch in wrong_of.
+KNOB_DEF=$BATS_TEST_DIRNAME/../../src/knob/knob.def
+PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
+
+# TYPE|NAME|default|argument, one row a line.
+knobs() {
+	sed -n 's/^GM_KNOB([a-z_]*, *\([A-Z_]*\), *\([A-Z_]*\), *"\([^"]*\)", *"\([^"]*\)",.*/\1^\2^\3^\4/p' "$KNOB_DEF"
+}
+
+LONG=$(printf 'x%.0s' {1..5000})
+STRANGE=(' ' xyzzy NaN $'\e[31m' $'\xff\xfe' $'a\nb' ä -1)
+
+# wrong_of TYPE ARGUMENT: sets `values` to wrong ones and `why` to what is said of them.
+wrong_of() {
+	local words=${2//|/, }
+	case $1 in
+	BOOL)
+		why='expected 0 or 1'
+		values=('' "${STRANGE[@]}" 2 tru ' 1' $'1\n' 0x1)
+		;;
+	CHOICE)
+		why="expected one of $words"
+		values=('' "${STRANGE[@]}" "${2%%|*}x" "$2" "|" "${2%%|*} ")
+		;;
+	SIZE)
+		why="expected a size of at least $2, such as 512M"
+		values=('' "${STRANGE[@]}" 0 1 inf 1e9G 0x10G '1 G' ' 1G' 1Q 1.5.5G .G 1.G 50% 18446744073709551616 16777216T
+			99999999999999999999999G)
+		;;
+	SIZE_OR_PERCENT)
+		why='expected a size such as 512M, or a percentage up to 100%'
+		values=('' "${STRANGE[@]}" 100.1% 101% % 5%% 5%x -5% 1e1% '5 %' 18446744073709551616 16777216T)
+		[ "$2" = 0 ] || values+=(0 0% 0.0M)
+		;;
+	TIME)
+		why="expected a time such as 100ms or 10s${2:+, or $2}"
+		values=('' "${STRANGE[@]}" 5 1d 1e3s '1 s' 1.s .5s ms -1s 0x1s inf 18446744073709551616ns 5124096h)
+		;;
+	LIST)
+		why="expected a list of all, none, $words"
+		values=('' "${STRANGE[@]}" , "${2%%|*}," ",${2%%|*}" all,,all -none all,-xyzzy --all "$2" "${2%%|*};${2%%|*}")
+		;;
+	TEXT)
+		why=
+		values=()
+		;;
+	*) echo "knobs.bash has no wrong values of type $1" >&2 && return 1 ;;
+	esac
+}
+
+# As messages show a value: one line, and no more than 400 bytes of it.
+shown_value() {
+	local LC_ALL=C
+	if [ ${#1} -gt 400 ]; then
+		printf '%s...' "${1:0:400}"
+	else
+		shown "$1"
+	fi
+}
+
+# unharmed STDERR NAME=VALUE...: the demo says and returns what it does natively, and this is on stderr.
+unharmed() {
+	local status=0
+	env "${@:2}" LD_PRELOAD="$PRELOAD" "$DEMO" 3 >out 2>err || status=$?
+	if [ "$status" -ne 0 ] || [ "$(<out)" != "$native" ] || [ "$(<err)" != "$1" ]; then
+		printf 'environment:'
+		printf ' %q' "${@:2}"
+		printf '\nexit %s\n' "$status"
+		diff -u <(printf '%s\n' "$1") err
+		diff <(printf '%s\n' "$native") out
+		return 1
+	fi
+}

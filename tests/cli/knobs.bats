@@ -1,0 +1,139 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Every wrong value of every knob: one exact line, the program unharmed; and the same of `env` and of -e.
+source "$BATS_TEST_DIRNAME/cli.bash"
+source "$BATS_TEST_DIRNAME/wrong.bash"
+source "$BATS_TEST_DIRNAME/knobs.bash"
+
+# each_wrong FUNCTION [NUMBER]: FUNCTION NAME VALUE WHY DEFAULT for every wrong value, or only so many, of every knob.
+each_wrong() {
+	local type name default argument value values why
+	native=$("$DEMO" 3)
+	while IFS='^' read -r type name default argument; do
+		wrong_of "$type" "$argument"
+		for value in "${values[@]:0:${2:-99}}"; do
+			"$1" "$name" "$value" "$why" "${default:-none}"
+		done
+		"$1" "$name" "$LONG" 'expected at most 4095 bytes' "${default:-none}"
+	done < <(knobs)
+}
+
+# Other knobs that a run without files needs; not the one under test.
+quiet_but() {
+	[ "$1" = GPUMEM_LOG ] || echo GPUMEM_LOG=off
+}
+
+@test "the table is read whole" {
+	[ "$(knobs | wc -l)" -eq "$(grep -c '^GM_KNOB(' "$KNOB_DEF")" ]
+	[ "$(knobs | wc -l)" -ge 11 ]
+}
+
+@test "every wrong value of every knob" {
+	check() {
+		unharmed "gpumem: $1=$(shown_value "$2"): $3; using $4" $(quiet_but "$1") "$1=$2"
+	}
+	each_wrong check
+}
+
+@test "as long as a value may be" {
+	longest=$(printf 'x%.0s' {1..4095})
+	native=$("$DEMO" 3)
+	unharmed '' GPUMEM_LOG=off GPUMEM_PROGRAM="$longest"
+	unharmed "gpumem: GPUMEM_PROGRAM=$(shown_value x"$longest"): expected at most 4095 bytes; using none" \
+		GPUMEM_LOG=off GPUMEM_PROGRAM=x"$longest"
+	# One knob's length is nobody else's.
+	unharmed "gpumem: GPUMEM_MODE=$(shown_value "$longest"): expected one of pool, trace; using pool" \
+		GPUMEM_LOG=off GPUMEM_LOG_NAME="$longest" GPUMEM_PROGRAM="$longest" GPUMEM_MODE="$longest"
+	unharmed "gpumem: log $(shown_value "$longest"): File name too long; the program goes on without one" GPUMEM_LOG_NAME="$longest"
+	# What is put in for a word counts, too.
+	words=$(printf '%%e%.0s' {1..2000})
+	unharmed "gpumem: log $(shown_value "$words"): File name too long; the program goes on without one" GPUMEM_LOG_NAME="$words"
+}
+
+@test "as large as a value may be" {
+	native=$("$DEMO" 3)
+	unharmed '' GPUMEM_LOG=events GPUMEM_LOG_NAME=large.gml GPUMEM_LOG_LIMIT=16777215T GPUMEM_LIMIT=16777215T GPUMEM_SAMPLE=5124095h
+	"$TOOL" --json large.gml >json
+	jq -e '.logs[0].contradiction == null and .logs[0].complete' json
+	# The first, and the one at the end.
+	jq -e '.logs[0].devices[0].counters | .samples == 2 and .allocate_calls > 0' json
+}
+
+@test "a bad knob under GPUMEM_ON_ERROR=off: said, and nothing is done" {
+	check() {
+		local ending='gpumem stays off'
+		[ "$1" != GPUMEM_ON_ERROR ] || return 0
+		# Its default would leave a log here.
+		unharmed "gpumem: $1=$(shown_value "$2"): $3; $ending" GPUMEM_ON_ERROR=off "$1=$2"
+		[ -z "$(find . -name '*.gml')" ]
+	}
+	each_wrong check 2
+	native=$("$DEMO" 3)
+	unharmed '' GPUMEM_ON_ERROR=off GPUMEM_LOG_NAME=good.gml
+	[ -f good.gml ]
+	unharmed 'gpumem: GPUMEM_ON_ERROR=out: expected one of warn, off; using warn' GPUMEM_ON_ERROR=out GPUMEM_LOG_NAME=warn.gml
+	[ -f warn.gml ]
+}
+
+@test "GPUMEM_VERBOSE=0 is silent about the others" {
+	check() {
+		[ "$1" = GPUMEM_VERBOSE ] || unharmed '' $(quiet_but "$1") GPUMEM_VERBOSE=0 "$1=$2"
+	}
+	each_wrong check 1
+}
+
+@test "a program that fails goes on to fail as it would" {
+	status=0
+	SIM_MEMORY=4M "$DEMO" 100 >native 2>native.err || status=$?
+	[ "$status" -ne 0 ]
+	preloaded=0
+	SIM_MEMORY=4M GPUMEM_LOG=off GPUMEM_MODE=fast LD_PRELOAD=$PRELOAD "$DEMO" 100 >out 2>err || preloaded=$?
+	[ "$status" -eq "$preloaded" ]
+	diff native out
+	diff <(echo 'gpumem: GPUMEM_MODE=fast: expected one of pool, trace; using pool' && cat native.err) err
+}
+
+@test "names that are no knobs" {
+	native=$("$DEMO" 3)
+	while IFS='^' read -r _ name _; do
+		unharmed "gpumem: ${name}X is not a knob; did you mean $name?" GPUMEM_LOG=off ${name}X=1
+		unharmed "gpumem: ${name/_/__} is not a knob; did you mean $name?" GPUMEM_LOG=off ${name/_/__}=1
+	done < <(knobs)
+	unharmed 'gpumem: GPUMEM_ is not a knob; did you mean GPUMEM_LOG?' GPUMEM_LOG=off GPUMEM_=1
+	unharmed 'gpumem: GPUMEM_\x1b[31m\n is not a knob; see gpumem(7)' GPUMEM_LOG=off $'GPUMEM_\e[31m\n=1'
+	unharmed 'gpumem: GPUMEM_\xff\xfe_PIGMENT is not a knob; see gpumem(7)' GPUMEM_LOG=off $'GPUMEM_\xff\xfe_PIGMENT=1'
+	unharmed "gpumem: GPUMEM_${LONG:0:393}... is not a knob; see gpumem(7)" GPUMEM_LOG=off GPUMEM_$LONG=1
+	# Not ours.
+	unharmed '' GPUMEM_LOG=off gpumem_mode=1 GPUMEMORY=1 GPUMEM=1 XGPUMEM_MODE=1
+}
+
+@test "several at once: a line each, in the order of the manual, then the names that are none" {
+	native=$("$DEMO" 3)
+	unharmed 'gpumem: GPUMEM_ENABLE=: expected 0 or 1; using 1
+gpumem: GPUMEM_LIMIT=0: expected a size such as 512M, or a percentage up to 100%; using 100%
+gpumem: GPUMEM_LOG=x\ny: expected one of off, small, events; using small
+gpumem: GPUMEM_MODE=fast: expected one of pool, trace; using pool
+gpumem: GPUMEM_VERBOSE=9: expected one of 0, 1, 2, 3, 4; using 1
+gpumem: GPUMEM_MODES is not a knob; did you mean GPUMEM_MODE?' \
+		GPUMEM_VERBOSE=9 GPUMEM_MODES=1 GPUMEM_MODE=fast GPUMEM_LIMIT=0 GPUMEM_ENABLE= GPUMEM_LOG=$'x\ny'
+}
+
+@test "a program that does not use CUDA hears nothing" {
+	check() {
+		[ -z "$(env "$1=$2" LD_PRELOAD="$PRELOAD" true 2>&1)" ]
+	}
+	each_wrong check 1
+}
+
+@test "gpumemstat env and -e say the same" {
+	check() {
+		local said
+		said="$1=$(shown "$2"): $3"
+		# As the library decides, so does env; of a long value it shows all.
+		env "$1=$2" "$TOOL" env --json >out 2>err
+		[ "$(<err)" = "gpumemstat: $said; using $4" ] || { cat err; return 1; }
+		jq -e --arg name "$1" '.knobs[] | select(.name == $name) | .value == .default and .source == "default, refused"' out >/dev/null
+		misused run "-e $said" run -e "$1=$2" true
+	}
+	each_wrong check 4
+}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The tables that wrong.bats and damage.bats walk: commands as --help lists them, options as options.def has them. A new
+# option with an argument needs a row in GOOD and rows in WRONG, a new shape of arguments one in operands_of.
+OPTIONS_DEF=$BATS_TEST_DIRNAME/../../tools/options.def
+
+commands() {
+	"$TOOL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
+}
+
+# BIT|letter|long name|argument, one row of options.def a line.
+options() {
+	sed -n "s/^GM_OPTION(\([A-Z]*\), *\('\(.\)'\|0\), *\(NULL\|\"\([a-z-]*\)\"\), *\(NULL\|\"\([^\"]*\)\"\),.*/\1|\3|\5|\7/p" \
+		"$OPTIONS_DEF"
+}
+
+# What the commands take: none, one (a log or a process), logs, a command line, or perhaps one (asks).
+operands_of() {
+	case $("$TOOL" "$1" --help | sed -n "1s/^Usage: gpumemstat $1 //p") in
+	'[OPTION]...') echo none ;;
+	'[OPTION]... [LOG|PID]') echo one ;;
+	'[OPTION]... [LOG]...') echo logs ;;
+	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
+	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
+	*) echo "wrong.bash does not know what gpumemstat $1 takes" >&2 && return 1 ;;
+	esac
+}
+
+# Commands that read logs.
+log_commands() {
+	for command in $(commands); do
+		case $(operands_of "$command") in
+		one | logs) echo "$command" ;;
+		esac
+	done
+}
+
+# accepted COMMAND: its rows of options.def.
+accepted() {
+	local help bit letter name argument
+	help=$("$TOOL" "$1" --help | sed -n '/^Options:/,/^$/p')
+	options | while IFS='|' read -r bit letter name argument; do
+		if [ -n "$name" ]; then
+			[[ $help =~ " --$name"[=\ ] ]] || continue
+		else
+			[[ $help =~ "  -$letter " ]] || continue
+		fi
+		echo "$bit|$letter|$name|$argument"
+	done
+}
+
+# A good value of every option that takes one.
+declare -gA GOOD=(
+	[SET]=GPUMEM_VERBOSE=1 [OUTPUT]=some.gml [UNITS]=K [SORT]=rank [ROWS]=3 [COLOR]=never [WIDTH]=100
+	[SIZE]=1M [TIMEOUT]=10s
+)
+
+# wrong_values BIT: "VALUE<US>REASON" each, ended by NUL.
+wrong_values() {
+	local value
+	refuse() { # refuse REASON VALUE...
+		for value in "${@:2}"; do printf '%s\x1f%s\0' "$value" "$1"; done
+	}
+	local strange=('' ' ' $'\e[31m' $'\xff\xfe' $'a\nb' ä "$(printf 'x%.0s' {1..5000})")
+	local numbers=("${strange[@]}" -1 +5 ' 80' '80 ' 80x 80.5 1e2 0x50 NaN inf 80K ８０ 99999999999999999999 18446744073709551696)
+	case $1 in
+	SET)
+		refuse 'expected KNOB=VALUE' "${strange[@]}" =1 = GPUMEM_MODE
+		refuse 'expected one of pool, trace' GPUMEM_MODE= GPUMEM_MODE=fast $'GPUMEM_MODE=po\nol' $'GPUMEM_MODE=\xff'
+		refuse 'GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?' GPUMEM_LIMITS=1G
+		refuse 'PATH is not a knob; see gpumemstat env' PATH=/
+		refuse 'expected at most 4095 bytes' "GPUMEM_PROGRAM=$(printf 'x%.0s' {1..4096})"
+		;;
+	OUTPUT) refuse 'expected a name' '' ;;
+	UNITS) refuse 'expected auto, B, K, M or G' "${strange[@]}" T k KB KiB AUTO 1024 BK ;;
+	SORT) refuse 'expected rank, program, start, requested, mapped, calls or failed' "${strange[@]}" size Rank rank, ranks ;;
+	SIZE) refuse 'expected a size of 64K or more' "${strange[@]}" 0 1 63K NaN 50% 1Q 1e9 -1 ;;
+	TIMEOUT) refuse 'expected a time like 500ms or 30s' "${strange[@]}" 0 0s -1s NaN 1x 1e9s off ;;
+	ROWS) refuse 'expected a number from 1 on' "${numbers[@]}" 0 2147483648 ;;
+	COLOR) refuse 'expected auto, always or never' "${strange[@]}" green yes Always alway ;;
+	WIDTH) refuse 'expected a number from 40 to 1000' "${numbers[@]}" 0 39 1001 ;;
+	esac
+}
+
+# As messages show a text: one line, nothing that a terminal would obey.
+shown() {
+	local LC_ALL=C text=${1//\\/\\\\}
+	text=${text//$'\n'/\\n} text=${text//$'\t'/\\t} text=${text//$'\e'/\\x1b}
+	text=${text//$'\xff'/\\xff} text=${text//$'\xfe'/\\xfe}
+	printf '%s' "$text"
+}
+
+# fails STATUS STDERR ARGUMENT...: as expect, without a process more than needed. Stops at the first that differs.
+fails() {
+	local status=0 said
+	"$TOOL" "${@:3}" </dev/null >out 2>err || status=$?
+	said=$(<err)
+	if [ "$status" -ne "$1" ] || [ "$said" != "$2" ] || [ -s out ]; then
+		printf 'gpumemstat'
+		printf ' %q' "${@:3}"
+		printf '\nexit %s, not %s\n' "$status" "$1"
+		diff -u <(printf '%s\n' "$2") err
+		cat out
+		return 1
+	fi
+}
+
+# misused COMMAND MESSAGE ARGUMENT...: a usage error of COMMAND ("" none)
+misused() {
+	fails 2 "gpumemstat: $2
+Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
+}

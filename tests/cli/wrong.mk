@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Wrong use: of commands and options, of knobs, of logs, of the launcher.
+WRONG_BATS = %D%/damage.bats %D%/knobs.bats %D%/launch_wrong.bats %D%/wrong.bats
+dist_check_SCRIPTS += $(WRONG_BATS)
+EXTRA_DIST += %D%/knobs.bash %D%/wrong.bash
+TESTS += $(WRONG_BATS)
+check_PROGRAMS += %D%/mutate
+tests_cli_mutate_SOURCES = %D%/mutate.c
+tests_cli_mutate_LDADD = libgm.la -lpthread -ldl

@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Run a program under a tool of the CUDA toolkit; print what the program prints, then what the tool found.
+# Usage: under.sh ncu|memcheck|initcheck|racecheck PROGRAM...   Exit status 77: the tool is not here, or not for this device.
+set -u
+tool=$1
+shift
+said=$(mktemp) && trap 'rm -f "$said"' EXIT || exit 1
+case $tool in
+ncu) set -- ncu --clock-control none --launch-count 12 --log-file "$said" "$@" ;;
+*) set -- compute-sanitizer --tool "$tool" --report-api-errors no --log-file "$said" "$@" ;;
+esac
+command -v "$1" >/dev/null || {
+	echo "no $1 here"
+	exit 77
+}
+"$@"
+status=$?
+if grep -qE 'Device not supported|Failed to initialize the profiler|ERR_NVGPUCTRPERM' "$said"; then
+	echo "$1 does not know this device here"
+	exit 77
+fi
+if [ "$tool" = ncu ]; then
+	echo "kernels profiled: $(grep -c ', Device [0-9]' "$said")"
+else
+	grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$said" || echo "$tool says nothing"
+fi
+exit $status

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The bugs of other libraries that get between programs and CUDA: BREAKAGE.md lists them.
+BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats %D%/break_life.bats \
+	%D%/break_others.bats %D%/break_table.bats
+BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_peers %D%/break_pointers %D%/break_runtimes %D%/break_share \
+	%D%/break_signals %D%/break_threads
+check_PROGRAMS += $(BREAK_TESTS)
+dist_check_SCRIPTS += $(BREAK_BATS)
+TESTS += $(BREAK_BATS)
+BREAK_OBJECTS = %D%/libother-calls.so %D%/libother-dlsym.so %D%/libother-around.so %D%/libother-malloc.so %D%/liblate.so \
+	%D%/libucp.so.0
+check_DATA += $(BREAK_OBJECTS)
+CLEANFILES += $(BREAK_OBJECTS)
+EXTRA_DIST += %D%/BREAKAGE.md %D%/liblate.c %D%/libother.c
+
+%D%/libother-calls.so: %D%/libother.c
+	$(PRELOAD_SHARED) -DCALLS $<
+%D%/libother-dlsym.so: %D%/libother.c
+	$(PRELOAD_SHARED) -DDLSYM $<
+%D%/libother-around.so: %D%/libother.c
+	$(PRELOAD_SHARED) -DAROUND $<
+%D%/libother-malloc.so: %D%/libother.c
+	$(PRELOAD_SHARED) -fno-builtin -DMALLOC $<
+%D%/liblate.so: %D%/liblate.c
+	$(PRELOAD_SHARED) $<
+# Of UCX only the name.
+%D%/libucp.so.0: %D%/libasker.c
+	$(PRELOAD_SHARED) -DNAME='"ucp"' $<
+
+tests_preload_break_ends_SOURCES = %D%/break_ends.c %D%/program.h
+tests_preload_break_ends_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_break_frees_SOURCES = %D%/break_frees.c %D%/program.h
+tests_preload_break_frees_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_break_peers_SOURCES = %D%/break_peers.c %D%/program.h
+tests_preload_break_peers_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_break_pointers_SOURCES = %D%/break_pointers.c %D%/program.h
+tests_preload_break_pointers_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_break_runtimes_SOURCES = %D%/break_runtimes.c
+tests_preload_break_runtimes_LDADD = tests/sim/lib/libcudart_static.a -lpthread -ldl
+tests_preload_break_share_SOURCES = %D%/break_share.c %D%/program.h
+tests_preload_break_share_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_break_threads_SOURCES = %D%/break_threads.c %D%/program.h
+tests_preload_break_threads_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_break_signals_SOURCES = %D%/break_signals.c %D%/program.h
+tests_preload_break_signals_LDADD = $(BEHAVIOUR_LDADD)

@@ -1,0 +1,76 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Answers that other libraries between programs and the driver got wrong: see BREAKAGE.md.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+}
+
+# Standard output alone must be EXPECTED; what gpumem says goes to `said`.
+prints() {
+	preloaded "${@:2}" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
+	diff -u <(printf '%s\n' "$1") "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "attributes, ranges and ids are those of the block; outputs of failed calls stay as they were" {
+	same break_pointers
+	! grep 'untouched 0' "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "frees of every kind of memory, by either call; odd sizes; no context, or a stale one" {
+	same break_frees
+	SIM_DRIVER=12.2 same break_frees
+	[ "$(grep -c '^all back: 1$' "$BATS_TEST_TMPDIR/preloaded")" -eq 2 ]
+}
+
+REFUSED='cuIpcGetMemHandle(&name, p + MIB): CUDA_ERROR_INVALID_VALUE
+written: 0
+cuMemRetainAllocationHandle(&physical, (void *)(uintptr_t)p): CUDA_ERROR_INVALID_VALUE'
+
+@test "memory of the pool cannot be shared, and every answer says so; one line" {
+	prints "legacy 0, handle types 0
+$REFUSED
+$REFUSED
+$REFUSED
+cuIpcGetMemHandle(NULL, p): CUDA_ERROR_INVALID_VALUE
+cuIpcGetMemHandle(&name, managed): CUDA_ERROR_INVALID_VALUE
+cuIpcGetMemHandle(&name, p): CUDA_ERROR_INVALID_VALUE" "$PROGRAMS/break_share"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
+	grep -q '^gpumem: cuIpcGetMemHandle is refused: ' "$BATS_TEST_TMPDIR/said"
+	KNOBS=(GPUMEM_MODE=trace)
+	same break_share
+	grep -q '^legacy 1, handle types 0$' "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "a library that asks, and will take a slower road: one line names it" {
+	preloaded "$PROGRAMS/break_share" "$PROGRAMS/libucp.so.0" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
+	[ "$(grep -c '^gpumem: libucp\.so\.0 cannot share memory of the pool' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # and the refusal
+	# It is no news to a program that never asks.
+	preloaded env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY:$PROGRAMS/libucp.so.0" "$PROGRAMS/contexts" >/dev/null 2>"$BATS_TEST_TMPDIR/said"
+	[ ! -s "$BATS_TEST_TMPDIR/said" ]
+}
+
+@test "peer access covers what is there and what comes, one way only, until the last context gives it up" {
+	export SIM_DEVICES=3
+	prints 'cuCtxEnablePeerAccess(context[2], 0): CUDA_SUCCESS
+enabled before the first allocation: 1 0 1
+at first: 11 00 00
+cuCtxEnablePeerAccess(context[0], 0): CUDA_SUCCESS
+enabled after the allocation: 11 11 00
+and what came later: 1111 1111 0000
+not the other way: 0
+cuCtxEnablePeerAccess(context[1], 0): CUDA_SUCCESS
+now: 1
+cuCtxEnablePeerAccess(context[0], 0): CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+cuCtxEnablePeerAccess(context[0], 0): CUDA_SUCCESS
+cuCtxDisablePeerAccess(context[0]): CUDA_SUCCESS
+another context of the device has access still: 1111 1111 0000
+cuCtxDisablePeerAccess(context[0]): CUDA_ERROR_PEER_ACCESS_NOT_ENABLED
+cuCtxDisablePeerAccess(context[0]): CUDA_SUCCESS
+none has: 1111 0000 0000
+nor to what came later: 111111 000000 000000
+cuCtxEnablePeerAccess(context[0], 0): CUDA_SUCCESS
+the third device: 111111 000000 111111' "$PROGRAMS/break_peers"
+	[ ! -s "$BATS_TEST_TMPDIR/said" ]
+}

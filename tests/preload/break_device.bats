@@ -1,0 +1,99 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Devices that have no virtual memory management, or less than they say: MPS, vGPU, Tegra, containers, WSL 2.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+}
+
+# What PROGRAM prints must be what it prints natively; what gpumem says goes to `said`, the calls of the driver to `trace`.
+passes() {
+	native "$PROGRAMS/$1" >"$BATS_TEST_TMPDIR/native"
+	rm -f "$BATS_TEST_TMPDIR/trace"
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/$1" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
+	[ -s "$BATS_TEST_TMPDIR/native" ]
+	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
+}
+
+count() {
+	grep -cE "$1" "$BATS_TEST_TMPDIR/trace" || true
+}
+
+@test "the attribute says no: the driver serves, one line, no call of virtual memory" {
+	export SIM_ATTRIBUTE=102:0
+	for program in answers contexts; do
+		passes $program
+		[ "$(cat "$BATS_TEST_TMPDIR/said")" = 'gpumem: device 0 (Simulated GPU) has no virtual memory management: its memory is left to the driver' ]
+		[ "$(count '^cuMem(Create|AddressReserve|Map) ')" -eq 0 ]
+		[ "$(count '^cuMemAlloc_v2 0$')" -gt 0 ]
+	done
+}
+
+@test "the attribute says yes, cuMemCreate says no: the driver serves, one line, no further attempt" {
+	for code in 1 304 800 801 999; do
+		export SIM_FAIL=cuMemCreate:0:$code
+		for program in answers contexts; do
+			passes $program
+			[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
+			grep -q '^gpumem: no pool on device 0 (.*): its memory is left to the driver$' "$BATS_TEST_TMPDIR/said"
+			[ "$(count "^cuMemCreate $code\$")" -gt 0 ]
+			[ "$(count '^cuMemCreate ')" -le 4 ] # the ways to ask: plain or not
+			[ "$(count '^cuMemAlloc_v2 0$')" -gt 0 ]
+		done
+	done
+}
+
+@test "addresses cannot be reserved, or nothing be mapped: likewise" {
+	for call in cuMemAddressReserve cuMemMap cuMemSetAccess; do
+		export SIM_FAIL=$call:0:801
+		passes contexts
+		[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
+		grep -q '^gpumem: no pool on device 0 (.*): its memory is left to the driver$' "$BATS_TEST_TMPDIR/said"
+		[ "$(count "^$call ")" -le 4 ]
+	done
+}
+
+@test "each device for itself" {
+	export SIM_FAIL=cuMemCreate:0:801 SIM_DEVICES=2
+	passes peers
+	grep -q '^gpumem: no pool on device 0 ' "$BATS_TEST_TMPDIR/said"
+	grep -q '^gpumem: no pool on device 1 ' "$BATS_TEST_TMPDIR/said"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ]
+}
+
+@test "a lack of memory, or one odd failure, is no reason to give the pool up" {
+	local map=cuMemMap:2:999 # however it asks, the second chunk fails
+	for rule in cuMemCreate:1:2 cuMemCreate:2:304 $map,$map,$map,$map; do
+		export SIM_FAIL=$rule
+		passes answers
+		[ ! -s "$BATS_TEST_TMPDIR/said" ]
+		[ "$(count '^cuMemMap 0$')" -gt 1 ]
+	done
+	[ "$(count '^cuMemMap 999$')" -eq 4 ]
+	[ "$(count '^cuMemAlloc_v2 0$')" -eq 1 ]
+}
+
+@test "memory for RDMA refused where it is created, or where access is given: the pool serves without" {
+	for where in create access; do
+		export SIM_RDMA=$where
+		passes contexts
+		passes answers
+		[ ! -s "$BATS_TEST_TMPDIR/said" ]
+		[ "$(count '^cuMemAlloc_v2 0$')" -eq 0 ]
+		[ "$(count '^cuMemMap 0$')" -gt 2 ]
+		# Not tried again for each chunk: one refusal each.
+		[ "$(count '^cuMemCreate 801$')" -le 1 ]
+		[ "$(count '^cuMemSetAccess 999$')" -le 1 ]
+	done
+}
+
+@test "a device without RDMA or without exportable handles" {
+	for attributes in 110:0 103:0 110:0,103:0; do
+		export SIM_ATTRIBUTE=$attributes SIM_RDMA=create
+		[ $attributes != 103:0 ] || unset SIM_RDMA
+		passes contexts
+		[ ! -s "$BATS_TEST_TMPDIR/said" ]
+		[ "$(count '^cuMemCreate 801$')" -eq 0 ]
+		[ "$(count '^cuMemAlloc_v2 0$')" -eq 0 ]
+	done
+}

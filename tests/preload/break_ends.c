@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A program that uses the driver before main and after it, and ends in some way:
+ * `break_ends return|exit|_exit|quick|abort|kill|thread|busy`. "thread": main's thread ends first;
+ * "busy": others allocate meanwhile, to the end.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "program.h"
+
+static CUcontext context;
+static CUdeviceptr of_constructor, of_main;
+
+/* As the constructors of global objects in C++. */
+__attribute__((constructor)) static void before_main(void)
+{
+	MUST(cuInit(0));
+	context = use_device(0);
+	SAY(cuMemAlloc(&of_constructor, 3 * MIB));
+}
+
+__attribute__((destructor)) static void after_main(void)
+{
+	CUdeviceptr p;
+	SAY(cuMemsetD8(of_constructor, 2, 3 * MIB));
+	SAY(cuMemFree(of_constructor));
+	SAY(cuMemAlloc(&p, 1000));
+}
+
+static void free_it(void)
+{
+	SAY(cuMemFree(of_main));
+}
+
+/* In a library that is finished after us, or at once where there is none. */
+static void latest(void)
+{
+	CUdeviceptr p;
+	SAY(cuMemAlloc(&p, 50 * MIB));
+	SAY(cuMemsetD8(p, 3, 50 * MIB));
+	SAY(cuMemFree(p));
+	SAY(cuMemFree(p));
+}
+
+static void *last_thread(void *arg)
+{
+	CUdeviceptr p;
+	pthread_join(*(pthread_t *)arg, NULL);
+	MUST(cuCtxSetCurrent(context));
+	SAY(cuMemAlloc(&p, 5000));
+	SAY(cuMemFree(p));
+	return NULL; /* and the process ends */
+}
+
+static void *busy(void *arg)
+{
+	size_t size = 1000 + 300000 * (size_t)(uintptr_t)arg;
+	CUdeviceptr p;
+	MUST(cuCtxSetCurrent(context));
+	for (;;)
+		if (cuMemAlloc(&p, size) == CUDA_SUCCESS)
+			cuMemFree(p);
+	return NULL;
+}
+
+static void end(const char *how)
+{
+	static pthread_t me;
+	pthread_t thread;
+	if (strcmp(how, "exit") == 0)
+		exit(7);
+	if (strcmp(how, "_exit") == 0)
+		_exit(8);
+	if (strcmp(how, "quick") == 0)
+		quick_exit(9);
+	if (strcmp(how, "abort") == 0)
+		abort();
+	if (strcmp(how, "kill") == 0)
+		kill(getpid(), SIGKILL);
+	if (strcmp(how, "thread") == 0) {
+		me = pthread_self();
+		pthread_create(&thread, NULL, last_thread, &me);
+		pthread_exit(NULL);
+	}
+	for (uintptr_t i = 0; strcmp(how, "busy") == 0 && i < 4; i++)
+		pthread_create(&thread, NULL, busy, (void *)i);
+}
+
+int main(int argc, char **argv)
+{
+	void (**late)(void) = (void (**)(void))dlsym(RTLD_DEFAULT, "late_work");
+	SAY(cuMemAlloc(&of_main, 5000));
+	SAY(cuMemsetD8(of_constructor, 1, 3 * MIB));
+	atexit(free_it);
+	at_quick_exit(free_it);
+	if (late)
+		*late = latest;
+	end(argc > 1 ? argv[1] : "return");
+	for (int i = 0; i < 300; i++) {
+		CUdeviceptr p;
+		MUST(cuMemAlloc(&p, 1000));
+		MUST(cuMemFree(p));
+	}
+	return 0;
+}

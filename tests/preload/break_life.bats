@@ -1,0 +1,137 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Threads, signals, children and the end of a process.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	cd "$BATS_TEST_TMPDIR"
+	STAT=$OLDPWD/gpumemstat
+}
+
+# What hangs, fails.
+alike() {
+	native timeout 120 "$PROGRAMS/$1" "${@:2}" >native
+	preloaded timeout 120 "$PROGRAMS/$1" "${@:2}" >preloaded 2>said
+	diff -u native preloaded
+	! grep '^gpumem' said
+	grep -qx 'calls that failed: 0' preloaded
+}
+
+logged() {
+	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=%p.gml)
+}
+
+readable() {
+	for log in *.gml; do
+		"$STAT" summary "$log" >summary 2>&1 || { cat summary; return 1; }
+	done
+}
+
+@test "threads that are there before cuInit" {
+	alike break_threads early
+}
+
+@test "threads that all call cuInit" {
+	SIM_YIELD=1 alike break_threads found
+	# Its entries are in assembler, whose acquire ThreadSanitizer does not see.
+	[[ $SANITIZE_LIB == *tsan* ]] || SIM_YIELD=1 alike break_threads init
+}
+
+@test "thousands of threads leave nothing behind" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer keeps memory of its own"
+	alike break_threads many
+	grep -qx 'nothing stays behind: 1' preloaded
+}
+
+@test "a signal handler that allocates while we hold a lock" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own malloc"
+	preloaded timeout 120 "$PROGRAMS/break_signals" >preloaded
+	diff -u - preloaded <<-'END'
+		signals handled: some
+		calls that failed: 0
+	END
+}
+
+@test "children of threads, while others allocate" {
+	# In a child the leak checker waits for threads that are not there.
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+	logged
+	alike break_threads fork
+	[ "$(ls ./*.gml | wc -l)" -eq 1 ]
+	readable
+	[ "$(awk '$1 == "free" {print $2 - $3, $5; exit}' summary)" = '0 0' ] # nothing of theirs is counted in it
+}
+
+@test "a child that no fork handler knows of leaves the parent's log alone" {
+	logged
+	alike break_threads clone
+	[ "$(ls ./*.gml | wc -l)" -eq 1 ]
+	readable
+}
+
+@test "other programs, by vfork, posix_spawn and system" {
+	alike break_threads spawn
+}
+
+@test "eight processes at once, a log each" {
+	logged
+	native "$PROGRAMS/contexts" >native
+	for i in 1 2 3 4 5 6 7 8; do
+		preloaded "$PROGRAMS/contexts" >"out.$i" 2>&1 &
+	done
+	wait
+	for i in 1 2 3 4 5 6 7 8; do
+		diff -u native "out.$i"
+	done
+	[ "$(ls ./*.gml | wc -l)" -eq 8 ]
+	readable
+}
+
+@test "every way to end: before main and after it the calls answer as natively, and the log can be read" {
+	logged
+	for how in thread return exit _exit quick abort kill; do
+		local there=0 here=0
+		# The leak checker cannot see what the main thread left to libc.
+		[ -z "$SANITIZE_LIB" ] || [ $how != thread ] || continue
+		rm -f ./*.gml
+		native "$PROGRAMS/break_ends" $how >native 2>/dev/null || there=$?
+		preloaded "$PROGRAMS/break_ends" $how >preloaded 2>said || here=$?
+		diff -u native preloaded
+		! grep '^gpumem' said
+		[ "$here" -eq "$there" ]
+		[ "$(ls ./*.gml | wc -l)" -eq 1 ]
+		readable
+	done
+	[ "$there" -eq 137 ]
+}
+
+@test "a library that is finished after us still allocates and frees" {
+	logged
+	native env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$PROGRAMS/liblate.so" "$PROGRAMS/break_ends" >native
+	preloaded env LD_DEBUG=files LD_DEBUG_OUTPUT="$PWD/loader" LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY:$PROGRAMS/liblate.so" \
+		"$PROGRAMS/break_ends" >preloaded
+	diff -u native preloaded
+	[ "$(grep -ho 'calling fini: .*\(libgpumem\|liblate\)\.so' loader.* | sed 's/.*lib//' | tr '\n' ' ')" = 'gpumem.so late.so ' ]
+	grep -qx 'cuMemFree(p): CUDA_ERROR_INVALID_VALUE' preloaded
+	readable
+}
+
+@test "threads that allocate while the process ends" {
+	logged
+	native "$PROGRAMS/break_ends" busy >native
+	for i in $(seq 20); do
+		preloaded timeout 120 "$PROGRAMS/break_ends" busy >preloaded 2>said
+		diff -u native preloaded
+		[ ! -s said ]
+		rm -f ./*.gml
+	done
+}
+
+@test "two runtimes in one process" {
+	needs_driver 12.0
+	native "$PROGRAMS/break_runtimes" >native
+	SIM_TRACE=$PWD/trace preloaded "$PROGRAMS/break_runtimes" >preloaded 2>&1
+	diff -u native preloaded
+	[ "$(grep -c '0 0 0 0 0 7 0 0 1$' preloaded)" -eq 5 ]
+	! grep -qx 'cuMemAlloc_v2 0' trace
+}

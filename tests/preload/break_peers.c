@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who reaches the memory of device 0 as contexts enable peer access and disable it again. Natively
+ * cuCtxEnablePeerAccess opens all memory of a device, and all to come; mapped memory is opened
+ * block by block, and the driver says to whom. Takes three devices.
+ */
+#include "program.h"
+
+#define BLOCKS 6
+
+/* cuda.h hides it; every driver has it. */
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+
+static CUcontext context[3];
+static CUdeviceptr block[BLOCKS];
+static size_t size[BLOCKS];
+static int blocks;
+
+static void allocate_one(size_t bytes)
+{
+	size[blocks] = bytes;
+	MUST(cuMemAlloc(&block[blocks++], bytes));
+}
+
+/* A small one, and one that takes chunks of its own. */
+static void allocate(void)
+{
+	MUST(cuCtxSetCurrent(context[0]));
+	allocate_one(1000);
+	allocate_one(50 * MIB);
+}
+
+static bool reaches(int device, CUdeviceptr p)
+{
+	CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+	unsigned long long flags = 0;
+	MUST(cuMemGetAccess(&flags, &where, p));
+	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+static void show(const char *when)
+{
+	printf("%s:", when);
+	for (int device = 0; device < 3; device++) {
+		printf(" ");
+		for (int i = 0; i < blocks; i++)
+			printf("%d", reaches(device, block[i]) &&
+					     reaches(device, block[i] + size[i] - 1));
+	}
+	printf("\n");
+}
+
+int main(void)
+{
+	CUcontext second;
+	CUdeviceptr other;
+	CUdevice device;
+	MUST(cuInit(0));
+	for (int i = 0; i < 3; i++)
+		context[i] = use_device(i);
+	MUST(cuDeviceGet(&device, 1));
+	MUST(cuCtxSetCurrent(context[0]));
+	SAY(cuCtxEnablePeerAccess(context[2], 0));
+	MUST(cuCtxSetCurrent(context[2]));
+	MUST(cuMemAlloc(&other, 1000));
+	printf("enabled before the first allocation: %d %d %d\n", reaches(0, other),
+	       reaches(1, other), reaches(2, other));
+	allocate();
+	show("at first");
+	MUST(cuCtxSetCurrent(context[1]));
+	SAY(cuCtxEnablePeerAccess(context[0], 0));
+	show("enabled after the allocation");
+	allocate();
+	show("and what came later");
+	MUST(cuCtxSetCurrent(context[1]));
+	MUST(cuMemAlloc(&other, 1000));
+	printf("not the other way: %d\n", reaches(0, other));
+	MUST(cuCtxSetCurrent(context[0]));
+	SAY(cuCtxEnablePeerAccess(context[1], 0));
+	printf("now: %d\n", reaches(0, other));
+	MUST(cuCtxSetCurrent(context[1]));
+	SAY(cuCtxEnablePeerAccess(context[0], 0));
+	MUST(cuCtxCreate_v2(&second, 0, device));
+	SAY(cuCtxEnablePeerAccess(context[0], 0));
+	MUST(cuCtxSetCurrent(context[1]));
+	SAY(cuCtxDisablePeerAccess(context[0]));
+	show("another context of the device has access still");
+	SAY(cuCtxDisablePeerAccess(context[0]));
+	MUST(cuCtxSetCurrent(second));
+	SAY(cuCtxDisablePeerAccess(context[0]));
+	show("none has");
+	allocate();
+	show("nor to what came later");
+	MUST(cuCtxSetCurrent(context[2]));
+	SAY(cuCtxEnablePeerAccess(context[0], 0));
+	show("the third device");
+	MUST(cuCtxDestroy(second));
+	return 0;
+}

@@ -1,0 +1,24 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Calls that the driver refuses: nobody looks at what they did not write.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/resolve.bash"
+	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
+}
+
+@test "outputs of a refused call are not read" {
+	symbols=$(sed -n 's/^	{"\(cu[A-Za-z0-9_]*\)", .*/\1/p' "$BATS_TEST_DIRNAME/failed.c" | sort -u)
+	[ "$(wc -w <<<"$symbols")" -ge 11 ]
+	for mode in trace pool; do
+		for symbol in $symbols; do
+			# The pool serves these, and would have to write.
+			[[ $mode == trace || $symbol != cuMemAlloc_v2 && $symbol != cuMemAllocPitch_v2 ]] || continue
+			KNOBS=(GPUMEM_MODE=$mode GPUMEM_VERBOSE=0)
+			native=$(on sim "$PROGRAMS/failed" "$symbol")
+			[[ $native == "$symbol: "* ]]
+			[[ $native != *SUCCESS* ]]
+			says "$native" over sim "$PROGRAMS/failed" "$symbol" || { echo "$mode, $symbol"; return 1; }
+		done
+	done
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Idle memory goes back by itself: to other processes, also while the program sleeps.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	export SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device
+	SLEEPER=
+}
+
+teardown() {
+	[ -z "$SLEEPER" ] || kill -9 "$SLEEPER" 2>/dev/null || true
+}
+
+# A process that has used 80% of the device, has freed it, and sleeps: sleeper RUN. It ends with wake.
+sleeper() {
+	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	"$1" "$PROGRAMS/idle" leave <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- &
+	local job=$! line
+	exec 7>"$BATS_TEST_TMPDIR/in" 8<"$BATS_TEST_TMPDIR/out"
+	read -r line SLEEPER <&8
+	[ "$line" = free ]
+	JOB=$job
+}
+
+wake() {
+	exec 7>&-
+	wait "$JOB"
+	SLEEPER=
+}
+
+# What another process gets: taker RUN TRIES
+taker() {
+	run "$1" "$PROGRAMS/idle" take "$2" 7>&-
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
+@test "natively another process gets what was freed" {
+	sleeper native
+	taker native 1
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	wake
+}
+
+@test "the simulated device is one for all processes" {
+	KNOBS=(GPUMEM_TRIM_AFTER=off)
+	sleeper preloaded
+	taker native 1
+	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
+	# Killed, not ended: its memory is free all the same.
+	kill -9 "$SLEEPER"
+	wait "$JOB" || true
+	taker native 1
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+}
+
+@test "TRIM_AFTER=0: at once" {
+	KNOBS=(GPUMEM_TRIM_AFTER=0)
+	sleeper preloaded
+	taker native 1
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	taker preloaded 1
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	wake
+}
+
+@test "after a time, while the program sleeps" {
+	KNOBS=(GPUMEM_TRIM_AFTER=20ms)
+	sleeper preloaded
+	taker native 20000
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	taker preloaded 20000
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	wake
+}
+
+@test "KEEP stays" {
+	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=25%)
+	sleeper preloaded
+	taker native 1
+	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
+	wake
+	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=10M)
+	rm "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	sleeper preloaded
+	taker native 1
+	# Chunks are 52 MiB here: one of them stays.
+	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
+	wake
+}
+
+@test "in one process other entries get it, and blocks again" {
+	unset SIM_SHARE
+	same idle needs
+	[ "$(grep -c CUDA_SUCCESS "$BATS_TEST_TMPDIR/preloaded")" -eq 8 ]
+	! grep -q OUT_OF_MEMORY "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "there is a thread while memory is idle, and no sooner" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
+	KNOBS=(GPUMEM_TRIM_AFTER=1h)
+	run preloaded "$PROGRAMS/idle" thread
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "$output" = "before cuInit: 1
+before an allocation: 1
+nothing is idle: 1
+memory is idle: 2
+it blocks all signals: 1
+it is used again: 2
+a child: 1" ]
+}
+
+@test "there is none at all where it has nothing to do" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
+	for knob in GPUMEM_TRIM_AFTER=0 GPUMEM_TRIM_AFTER=off GPUMEM_KEEP=100% GPUMEM_MODE=trace GPUMEM_ENABLE=0; do
+		KNOBS=("$knob")
+		run preloaded "$PROGRAMS/idle" thread
+		echo "$knob: $output"
+		[ "$status" -eq 0 ]
+		[ "$(grep -c ': 1$' <<<"$output")" -eq 6 ]
+		[ "${#lines[@]}" -eq 6 ]
+	done
+}
+
+@test "it ends when all has gone back, and comes again" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
+	KNOBS=(GPUMEM_TRIM_AFTER=1ms)
+	run preloaded "$PROGRAMS/idle" ends
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "$output" = "round 1: the thread has ended, 0 chunks are mapped
+round 2: the thread has ended, 0 chunks are mapped
+round 3: the thread has ended, 0 chunks are mapped" ]
+}
+
+@test "what went back is counted and shown" {
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_LOG=events GPUMEM_LOG_NAME=a.gml)
+	preloaded "$PROGRAMS/idle" ends >/dev/null
+	run "$PROGRAMS/../../gpumemstat" summary a.gml
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output =~ $'\n  trimmed '[^$'\n']*12$'\n' ]]
+	"$PROGRAMS/../../gpumemstat" summary --json a.gml | jq -e '[.. | .trimmed? // empty | .calls] == [12]'
+	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_LOG=events GPUMEM_LOG_NAME=b.gml)
+	preloaded "$PROGRAMS/idle" needs >/dev/null
+	run "$PROGRAMS/../../gpumemstat" summary b.gml
+	[[ $output != *trimmed* ]]
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Idle memory and other processes. `idle leave` uses 80% of the device, frees it, says so and who
+ * it is, and sleeps until its standard input ends; `idle take TRIES` asks for 80% until it gets
+ * them; `idle thread` says who is in the process, `idle ends` waits until the thread has done its
+ * work, three times; `idle needs` takes what a pool holds idle by other entries of the same
+ * process.
+ */
+#include <dirent.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "driver/sim.h"
+#include "program.h"
+#include "steer.h"
+
+static size_t percent(unsigned share)
+{
+	size_t have, total;
+	MUST(cuMemGetInfo_v2(&have, &total));
+	return total / 100 * share;
+}
+
+static void use_and_free(void)
+{
+	CUdeviceptr blocks[4];
+	size_t size = percent(80) / 4;
+	for (unsigned i = 0; i < 4; i++)
+		MUST(cuMemAlloc_v2(&blocks[i], size));
+	for (unsigned i = 0; i < 4; i++)
+		MUST(cuMemFree_v2(blocks[i]));
+}
+
+static void leave(void)
+{
+	char byte;
+	use_and_free();
+	printf("free %d\n", (int)getpid());
+	fflush(stdout);
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+}
+
+static void take(unsigned tries)
+{
+	CUdeviceptr p;
+	size_t size = percent(80);
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned i = 0; i < tries && result == CUDA_ERROR_OUT_OF_MEMORY; i++) {
+		if (i)
+			usleep(1000);
+		result = cuMemAlloc_v2(&p, size);
+	}
+	say("80%", result);
+	if (result == CUDA_SUCCESS)
+		SAY(cuMemFree_v2(p));
+}
+
+/* --- threads --- */
+
+/* A line of a thread's status, after its name, or "". */
+static void status_of(const char *task, const char *key, char text[128])
+{
+	char path[288], line[256];
+	snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+	FILE *file = fopen(path, "r");
+	*text = '\0';
+	while (file && fgets(line, sizeof line, file))
+		if (strncmp(line, key, strlen(key)) == 0)
+			sscanf(line + strlen(key), "%*[: \t]%127s", text);
+	if (file)
+		fclose(file);
+}
+
+/* How many threads there are, and what signals the one named gpumem blocks. */
+static unsigned threads(bool *named, unsigned long long *blocked)
+{
+	unsigned n = 0;
+	char name[128], mask[128];
+	DIR *folder = opendir("/proc/self/task");
+	for (struct dirent *entry; (entry = readdir(folder));) {
+		if (*entry->d_name == '.')
+			continue;
+		n++;
+		status_of(entry->d_name, "Name", name);
+		status_of(entry->d_name, "SigBlk", mask);
+		if (strcmp(name, "gpumem") != 0)
+			continue;
+		*named = true;
+		*blocked = strtoull(mask, NULL, 16);
+	}
+	closedir(folder);
+	return n;
+}
+
+static void show_threads(const char *when)
+{
+	unsigned long long ignored;
+	bool named;
+	printf("%s: %u\n", when, threads(&named, &ignored));
+}
+
+static void thread(void)
+{
+	unsigned long long blocked = 0, all = ~0ull;
+	bool named = false;
+	CUdeviceptr p;
+	show_threads("before cuInit");
+	MUST(cuInit(0));
+	use_device(0);
+	show_threads("before an allocation");
+	MUST(cuMemAlloc_v2(&p, MIB));
+	show_threads("nothing is idle");
+	MUST(cuMemFree_v2(p));
+	unsigned n = threads(&named, &blocked);
+	while (n == 2 && !named) { /* it has yet to say its name */
+		sched_yield();
+		n = threads(&named, &blocked);
+	}
+	printf("memory is idle: %u\n", n);
+	/* The kernel's and the C library's own cannot be blocked. */
+	all &= ~(1ull << (9 - 1) | 1ull << (19 - 1) | 1ull << (32 - 1) | 1ull << (33 - 1));
+	if (n == 2)
+		printf("it blocks all signals: %d\n", (blocked & all) == all);
+	MUST(cuMemAlloc_v2(&p, MIB));
+	MUST(cuMemFree_v2(p));
+	show_threads("it is used again");
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		show_threads("a child");
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+/* The thread has given everything back, and is gone. */
+static void ends(void)
+{
+	unsigned long long ignored;
+	bool named;
+	MUST(cuInit(0));
+	use_device(0);
+	for (int round = 1; round <= 3; round++) {
+		use_and_free();
+		while (threads(&named, &ignored) > 1)
+			sched_yield();
+		printf("round %d: the thread has ended, %u chunks are mapped\n", round,
+		       gm_sim_calls("cuMemMap") - gm_sim_calls("cuMemUnmap"));
+	}
+}
+
+/* --- other entries of the same process --- */
+
+static void needs(void)
+{
+	CUmemGenericAllocationHandle handle;
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUdeviceptr p;
+	CUmodule module;
+	struct gm_sim_image image = {.magic = GM_SIM_IMAGE};
+	size_t size = percent(80) / (2 * MIB) * (2 * MIB);
+	image.memory = size;
+	use_and_free();
+	SAY(cuMemCreate(&handle, size, &prop, 0));
+	SAY(cuMemRelease(handle));
+	use_and_free();
+	SAY(cuMemAllocAsync(&p, size, NULL));
+	SAY(cuMemFreeAsync(p, NULL));
+	use_and_free();
+	SAY(cuModuleLoadData(&module, &image));
+	SAY(cuModuleUnload(module));
+	use_and_free();
+	take(1);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	alarm(120); /* nothing here may wait for ever */
+	if (strcmp(what, "thread") == 0)
+		return thread(), 0;
+	if (strcmp(what, "ends") == 0)
+		return ends(), 0;
+	MUST(cuInit(0));
+	use_device(0);
+	if (strcmp(what, "leave") == 0)
+		return leave(), 0;
+	if (strcmp(what, "needs") == 0)
+		return needs(), 0;
+	if (strcmp(what, "take") == 0 && argc > 2)
+		return take((unsigned)atoi(argv[2])), 0;
+	return puts("usage: idle leave | take TRIES | thread | ends | needs"), 2;
+}

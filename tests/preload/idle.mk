@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Idle memory: who gets it, and when.
+check_PROGRAMS += tests/preload/idle tests/preload/retry
+dist_check_SCRIPTS += tests/preload/idle.bats tests/preload/retry.bats
+TESTS += tests/preload/idle.bats tests/preload/retry.bats
+
+tests_preload_idle_SOURCES = tests/preload/idle.c tests/preload/program.h tests/preload/steer.h
+tests_preload_idle_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_retry_SOURCES = tests/preload/retry.c tests/preload/program.h tests/preload/steer.h
+tests_preload_retry_CFLAGS = $(AM_CFLAGS) -Wno-deprecated-declarations
+tests_preload_retry_LDADD = $(BEHAVIOUR_LDADD)

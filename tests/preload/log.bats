@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Threads that use all of it at once, and what the log of a preloaded program says.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	TOOL=$PWD/gpumemstat
+}
+
+# logged KNOB... -- PROGRAM [ARGUMENT]...: leaves its log as the file log, and summary's JSON as the file json.
+logged() {
+	cd "$BATS_TEST_TMPDIR" || return 1
+	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=log)
+	while [ "$1" != -- ]; do
+		KNOBS+=("$1")
+		shift
+	done
+	preloaded "$PROGRAMS/$2" "${@:3}" >out 2>err
+	env ASAN_OPTIONS=detect_leaks=0 "$TOOL" summary --json log >json
+	jq -e '.logs[0] | .contradiction == null and .closed' json
+}
+
+@test "threads do not disturb one another" {
+	same threads 200
+	grep -c ': 0 wrong$' "$BATS_TEST_TMPDIR/preloaded" | grep -qx 4
+	grep -qx '0 1 2 .* 19' "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "likewise on a driver without cuCtxRecordEvent" {
+	SIM_YIELD=1 SIM_DRIVER=12.0 same threads 100
+	grep -c ': 0 wrong$' "$BATS_TEST_TMPDIR/preloaded" | grep -qx 4
+}
+
+@test "every event of every thread is in the log, over several segments" {
+	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
+	logged GPUMEM_LOG_EVENTS=all -- threads 10000
+	jq -e '.logs[0].complete' json
+	jq -e '.logs[0].devices[0].counters | .allocate_pool == 40020 and .live_blocks == 20' json
+	jq -e '.logs[0].counters | .memset_calls == 40020 and .copy_h2d_calls == 40000 and .copy_d2d_calls == 40000 and
+		.copy_d2h_calls == 80020' json
+	# Each of these calls is a record. The blocks that live on are told again at the head of the second segment.
+	jq -e '.logs[0].records >= 40020 * 2 + 40000 * 3 + 80020' json
+	[ "$(stat -c %s log)" -gt $((16 << 20)) ]
+}
+
+@test "the log names what it was told: command, knobs, and those that were refused" {
+	ln -s "$PROGRAMS/threads" "$BATS_TEST_TMPDIR/it's"
+	PROGRAMS=$BATS_TEST_TMPDIR
+	logged GPUMEM_SAMPLE=1s GPUMEM_LIMIT=much -- "it's" 1 'a b'
+	grep -q "GPUMEM_LIMIT=much" err
+	jq -r '.logs[0].command' json | grep -qF "/it'\\''s' 1 'a b'"
+	grep -aqF 'GPUMEM_LIMIT=100% (default; refused: much)' log
+	grep -aqF 'GPUMEM_SAMPLE=1s (environment)' log
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Peers that come while a chunk is being mapped or given back: it is open to them in the end. */
+#include "pool/internal.h"
+#include "pool_fake.h"
+
+#define PEER 1
+
+static struct gm_pool *pool;
+static CUdevice coming; /* granted at the next call that the tests put a door before; 0: nobody */
+static struct {
+	CUdeviceptr base;
+	bool open; /* to PEER */
+} chunks[64];
+static unsigned n_chunks;
+
+static void peer_comes(void)
+{
+	CUdevice device = coming;
+	coming = 0;
+	if (device)
+		TAP_IS(gm_pool_grant(pool, device), CUDA_SUCCESS, "a peer comes meanwhile");
+}
+
+static CUresult map(CUdeviceptr address, size_t size, size_t offset,
+		    CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	peer_comes();
+	return fake_map(address, size, offset, handle, flags);
+}
+
+static CUresult unmap(CUdeviceptr address, size_t size)
+{
+	peer_comes();
+	return fake_unmap(address, size);
+}
+
+static CUresult set_access(CUdeviceptr address, size_t size, const CUmemAccessDesc *desc, size_t n)
+{
+	CUresult result = fake_access(address, size, desc, n);
+	unsigned at = 0;
+	while (at < n_chunks && chunks[at].base != address)
+		at++;
+	if (at == 64)
+		return CUDA_ERROR_UNKNOWN;
+	n_chunks += at == n_chunks;
+	chunks[at].base = address;
+	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++)
+		if (desc[i].location.id == PEER)
+			chunks[at].open = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	return result;
+}
+
+static bool all_open(void)
+{
+	for (const struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after)
+		for (unsigned i = 0; i < n_chunks; i++)
+			if (chunks[i].base == chunk->base && !chunks[i].open)
+				return false;
+	return pool->n_chunks > 0;
+}
+
+static void start(void)
+{
+	pool = fake_pool(GM_GIB, UINT64_MAX);
+	n_chunks = coming = 0;
+	memset(chunks, 0, sizeof chunks);
+	fake_driver.cuMemMap = map;
+	fake_driver.cuMemUnmap = unmap;
+	fake_driver.cuMemSetAccess = set_access;
+}
+
+static void during_growth(void)
+{
+	start();
+	coming = PEER;
+	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block, while a peer comes");
+	TAP_OK(all_open() && fake_valid(pool), "its chunk is open to the peer");
+	fake_end(pool, "during growth");
+}
+
+/* The driver refuses the second thought: all of it is undone. */
+static void refused(void)
+{
+	start();
+	coming = PEER;
+	fake.with = CUDA_ERROR_UNKNOWN;
+	fake.fail[FAKE_ACCESS] = 2; /* opened to its own device, then to the peer */
+	TAP_OK(!fake_alloc(pool, 32 * GM_MIB).base, "a block is refused");
+	TAP_IS(fake.calls[FAKE_UNMAP], 1, "what was mapped is unmapped");
+	TAP_OK(fake_valid(pool) && pool->n_chunks == 0, "and the pool is in order");
+	TAP_OK(fake_alloc(pool, 32 * GM_MIB).base && all_open(), "the next one is served");
+	fake_end(pool, "refused");
+}
+
+/* The chunk is on its way out when the peer comes, and then the driver keeps it. */
+static void during_give_back(void)
+{
+	start();
+	struct gm_block block = fake_alloc(pool, 8 * GM_MIB);
+	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "all is idle");
+	coming = PEER;
+	fake.fail[FAKE_UNMAP] = 1;
+	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "the driver unmaps nothing");
+	TAP_OK(all_open() && fake_valid(pool), "the chunk that stays is open to the peer");
+	TAP_OK(gm_pool_give_back(pool, 0, false) > 0, "later it does");
+	fake_end(pool, "during give back");
+}
+
+static void too_many(void)
+{
+	start();
+	for (CUdevice device = 1; device <= GM_PEERS; device++)
+		if (gm_pool_grant(pool, device) != CUDA_SUCCESS)
+			TAP_OK(false, "peer %d", device);
+	TAP_IS(gm_pool_grant(pool, GM_PEERS + 1), CUDA_ERROR_NOT_SUPPORTED, "one peer too many");
+	TAP_IS(gm_pool_grant(pool, GM_PEERS), CUDA_SUCCESS, "one that is there already");
+	TAP_OK(fake_alloc(pool, GM_MIB).base && fake_valid(pool), "the pool goes on");
+	fake_end(pool, "too many");
+}
+
+int main(void)
+{
+	during_growth();
+	refused();
+	during_give_back();
+	too_many();
+	return tap_done();
+}

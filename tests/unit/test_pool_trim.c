@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Idle memory goes back after a time by a clock that the test steps. */
+#include "pool_fake.h"
+
+#include "log/counters.h"
+
+#define SECOND ((uint64_t)1000000000)
+#define AFTER (10 * SECOND)
+
+static uint64_t now;
+static unsigned asked, idle_said;
+
+static uint64_t clock_fake(void)
+{
+	asked++;
+	return now;
+}
+
+static void idle_fake(void *arg)
+{
+	(void)arg;
+	idle_said++;
+}
+
+/* All that is due. */
+static uint64_t trim(struct gm_pool *pool, uint64_t at)
+{
+	uint64_t given = 0, more;
+	while ((more = gm_pool_trim(pool, at)))
+		given += more;
+	return given;
+}
+
+static struct gm_pool *open_pool(uint64_t memory, uint64_t after, uint64_t keep)
+{
+	struct gm_pool *pool = NULL;
+	struct gm_pool_config config = {.driver = &fake_driver,
+					.limit = UINT64_MAX,
+					.trim_after = after,
+					.keep = keep,
+					.clock = clock_fake,
+					.idle = idle_fake};
+	fake_open(memory);
+	now = 1000 * SECOND;
+	asked = idle_said = 0;
+	gm_pool_create(&config, &pool);
+	return pool;
+}
+
+static void after_a_time(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
+	struct gm_block a = fake_alloc(pool, 64 * GM_MIB), b = fake_alloc(pool, 64 * GM_MIB);
+	TAP_OK(trim(pool, now + 100 * AFTER) == 0, "what is in use stays");
+	gm_pool_free(pool, a.base, NULL);
+	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "a free says when it would be due");
+	now += SECOND;
+	gm_pool_free(pool, b.base, NULL);
+	now += AFTER - SECOND - 1;
+	TAP_IS(trim(pool, now), 0, "nothing goes before its time");
+	now += 1;
+	TAP_IS(trim(pool, now), 64 * GM_MIB, "the first goes when its time has come");
+	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(gm_pool_trim_next(pool), now + SECOND, "then the second");
+	TAP_IS(trim(pool, now + SECOND), 64 * GM_MIB, "goes, too");
+	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "then there is nothing to wait for");
+	TAP_OK(fake_stats(pool).mapped == 0 && fake_valid(pool), "nothing is mapped, all valid");
+	TAP_IS(gm_counter_get(0, GM_C_trim_calls), 2, "both chunks are counted");
+	TAP_IS(gm_counter_get(0, GM_C_trim_bytes), 128 * GM_MIB, "and the bytes");
+	TAP_IS(gm_pool_given(pool), 128 * GM_MIB, "and what was given");
+	fake_end(pool, "trim");
+}
+
+static void a_steady_loop(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
+	struct gm_block other = fake_alloc(pool, 96 * GM_MIB);
+	gm_pool_free(pool, other.base, NULL);
+	uint64_t given = 0;
+	unsigned mapped = 0;
+	for (unsigned i = 0; i < 100; i++) {
+		struct gm_block a = fake_alloc(pool, 40 * GM_MIB), b = fake_alloc(pool, 700);
+		gm_pool_free(pool, a.base, NULL);
+		gm_pool_free(pool, b.base, NULL);
+		if (i == 0)
+			mapped = fake.calls[FAKE_MAP];
+		now += SECOND;
+		given += trim(pool, now);
+	}
+	TAP_IS(fake.calls[FAKE_MAP], mapped, "what a loop comes back to stays, and is warm");
+	TAP_IS(given, 0, "nothing of a chunk that is used every second goes");
+	now += AFTER;
+	TAP_OK(trim(pool, now) > 0 && !fake_stats(pool).mapped, "it goes when the loop has ended");
+	fake_end(pool, "a loop");
+}
+
+/* Chunks of one extent have ages of their own. */
+static void by_chunk(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
+	struct gm_block b[4];
+	for (unsigned i = 0; i < 4; i++)
+		b[i] = fake_alloc(pool, 32 * GM_MIB);
+	for (unsigned i = 0; i < 4; i++)
+		gm_pool_free(pool, b[i].base, NULL);
+	now += AFTER / 2;
+	struct gm_block again = fake_alloc(pool, 20 * GM_MIB), found;
+	TAP_OK(again.base == b[0].base, "idle memory of four chunks is used from its beginning");
+	now += AFTER / 2;
+	TAP_IS(trim(pool, now), 96 * GM_MIB, "three chunks were idle all the time");
+	TAP_OK(gm_pool_find(pool, again.base, &found) && found.live && fake_valid(pool),
+	       "the one in use stays");
+	gm_pool_free(pool, again.base, NULL);
+	TAP_IS(trim(pool, now), 0, "and begins anew when it is idle");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "and goes in the end");
+	fake_end(pool, "by chunk");
+}
+
+static void small_blocks(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
+	struct gm_block a = fake_alloc(pool, 1000), b = fake_alloc(pool, 5000);
+	gm_pool_free(pool, a.base, NULL);
+	TAP_IS(trim(pool, now + AFTER), 0, "a block of 5000 bytes holds its chunk");
+	gm_pool_free(pool, b.base, NULL);
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "empty slabs hold nothing");
+	TAP_OK(fake_valid(pool), "valid");
+	TAP_OK(fake_alloc(pool, 1000).base, "and are made again");
+	fake_end(pool, "small blocks");
+}
+
+static void keep(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 80 * GM_MIB);
+	struct gm_block b[4];
+	for (unsigned i = 0; i < 4; i++)
+		b[i] = fake_alloc(pool, 32 * GM_MIB);
+	unsigned said = idle_said;
+	gm_pool_free(pool, b[0].base, NULL);
+	gm_pool_free(pool, b[1].base, NULL);
+	TAP_IS(idle_said, said, "up to GPUMEM_KEEP nobody is told");
+	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "and nothing is due");
+	gm_pool_free(pool, b[2].base, NULL);
+	gm_pool_free(pool, b[3].base, NULL);
+	TAP_IS(idle_said, said + 2, "beyond it, somebody is");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "as much goes as leaves it");
+	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "in whole chunks");
+	TAP_OK(gm_pool_trim_next(pool) <= now + AFTER, "more is due, but cannot go");
+	TAP_IS(gm_pool_give_back(pool, 0, false), 96 * GM_MIB, "who needs it gets it nevertheless");
+	fake_end(pool, "keep");
+}
+
+static void at_once_and_never(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 0, 0);
+	struct gm_block b = fake_alloc(pool, 100 * GM_MIB);
+	gm_pool_free(pool, b.base, NULL);
+	TAP_IS(trim(pool, now), 100 * GM_MIB, "after 0: at once");
+	fake_end(pool, "at once");
+
+	pool = open_pool(GM_GIB, UINT64_MAX, 0);
+	b = fake_alloc(pool, 100 * GM_MIB);
+	gm_pool_free(pool, b.base, NULL);
+	TAP_IS(trim(pool, UINT64_MAX), 0, "off: never");
+	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "and never due");
+	TAP_IS(asked, 0, "and nobody looks at the clock");
+	fake_end(pool, "never");
+}
+
+static void faults(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
+	struct gm_block a = fake_alloc(pool, 32 * GM_MIB), b = fake_alloc(pool, 32 * GM_MIB);
+	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, b.base, NULL);
+	fake.fail[FAKE_UNMAP] = 1;
+	fake.with = CUDA_ERROR_NOT_PERMITTED;
+	now += AFTER;
+	TAP_IS(gm_pool_trim(pool, now), 0, "the driver keeps a chunk");
+	TAP_OK(fake_stats(pool).idle == 64 * GM_MIB && fake_valid(pool), "and is idle as before");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "the other goes the next time");
+	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "and this one after as long again");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "it does");
+	fake_end(pool, "a fault");
+}
+
+/* --- retired memory, and allocations while memory goes back --- */
+
+static struct {
+	struct gm_pool *pool;
+	CUdeviceptr found;
+	CUresult (*unmap)(CUdeviceptr address, size_t size);
+} meanwhile;
+
+static CUresult fence_later(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
+{
+	(void)arg;
+	(void)context;
+	(void)native;
+	*fenced = GM_FENCED_LATER;
+	return CUDA_SUCCESS;
+}
+
+static void retired(void)
+{
+	struct gm_pool *pool = NULL;
+	struct gm_pool_config config = {.driver = &fake_driver,
+					.limit = UINT64_MAX,
+					.fence = fence_later,
+					.clock = clock_fake};
+	fake_open(GM_GIB);
+	gm_pool_create(&config, &pool);
+	struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
+	gm_pool_free(pool, b.base, NULL);
+	TAP_IS(fake_stats(pool).retired, 32 * GM_MIB, "a block is retired");
+	TAP_IS(trim(pool, now + AFTER), 0, "and its chunk stays as long as it is");
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "until its context goes");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "then it goes");
+	fake_end(pool, "retired");
+}
+
+static CUresult unmap_and_look(CUdeviceptr address, size_t size)
+{
+	struct gm_pool *pool = meanwhile.pool;
+	meanwhile.pool = NULL;
+	if (pool) { /* the other chunks are there for an allocation, before this one has gone */
+		struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
+		meanwhile.found = b.base;
+	}
+	return meanwhile.unmap(address, size);
+}
+
+static void one_at_a_time(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
+	struct gm_block a = fake_alloc(pool, 32 * GM_MIB), b = fake_alloc(pool, 32 * GM_MIB);
+	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, b.base, NULL);
+	meanwhile.pool = pool;
+	meanwhile.unmap = fake_driver.cuMemUnmap;
+	fake_driver.cuMemUnmap = unmap_and_look;
+	now += AFTER;
+	unsigned maps = fake.calls[FAKE_MAP];
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "of two chunks, the longest idle one goes");
+	TAP_IS(meanwhile.found, b.base, "the other was taken meanwhile");
+	TAP_IS(fake.calls[FAKE_MAP], maps, "and nothing was mapped for that");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "one at a time");
+}
+
+/* --- an allocation that needs what is on its way back --- */
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned created, wanted;
+	bool trimming;
+	CUresult (*create)(CUmemGenericAllocationHandle *handle, size_t size,
+			   const CUmemAllocationProp *prop, unsigned long long flags);
+} door = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static CUresult create_and_count(CUmemGenericAllocationHandle *handle, size_t size,
+				 const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	CUresult result = door.create(handle, size, prop, flags);
+	pthread_mutex_lock(&door.lock);
+	door.created++;
+	pthread_cond_broadcast(&door.changed);
+	pthread_mutex_unlock(&door.lock);
+	return result;
+}
+
+/* Until the allocation of another thread has tried all it can. */
+static CUresult unmap_late(CUdeviceptr address, size_t size)
+{
+	pthread_mutex_lock(&door.lock);
+	door.trimming = true;
+	pthread_cond_broadcast(&door.changed);
+	while (door.created < door.wanted)
+		pthread_cond_wait(&door.changed, &door.lock);
+	pthread_mutex_unlock(&door.lock);
+	return meanwhile.unmap(address, size);
+}
+
+static void *trim_it(void *pool)
+{
+	trim(pool, now + AFTER);
+	return NULL;
+}
+
+static void on_its_way(void)
+{
+	struct gm_pool *pool = open_pool(128 * GM_MIB, AFTER, 0);
+	pthread_t thread;
+	door.create = fake_driver.cuMemCreate;
+	fake_driver.cuMemCreate = create_and_count;
+	struct gm_block all = fake_alloc(pool, 128 * GM_MIB);
+	/* How often an allocation asks the driver in vain. */
+	door.created = 0;
+	TAP_OK(all.base && !fake_alloc(pool, 128 * GM_MIB).base, "a device is full");
+	door.wanted = door.created;
+	TAP_OK(door.wanted > 0, "which an allocation finds out from the driver");
+
+	gm_pool_free(pool, all.base, NULL);
+	door.created = 0;
+	door.trimming = false;
+	meanwhile.unmap = fake_driver.cuMemUnmap;
+	fake_driver.cuMemUnmap = unmap_late;
+	pthread_create(&thread, NULL, trim_it, pool);
+	pthread_mutex_lock(&door.lock);
+	while (!door.trimming)
+		pthread_cond_wait(&door.changed, &door.lock);
+	pthread_mutex_unlock(&door.lock);
+	all = fake_alloc(pool, 128 * GM_MIB);
+	pthread_join(thread, NULL);
+	TAP_OK(all.base, "an allocation waits for memory that is on its way back");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "on its way");
+}
+
+int main(void)
+{
+	gm_counters_open();
+	after_a_time();
+	a_steady_loop();
+	by_chunk();
+	small_blocks();
+	keep();
+	at_once_and_never();
+	faults();
+	retired();
+	one_at_a_time();
+	on_its_way();
+	return tap_done();
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread of shim/trim.c, on pools that do what the test says: when it is made, when it ends,
+ * what happens when it cannot be made, and that it leaves the driver alone once the process exits.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int made_by_test(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+			void *arg);
+#define pthread_create made_by_test
+#define gm_pool_trim trim_by_test
+#define gm_pool_trim_next next_by_test
+#include "../../shim/trim.c"
+#undef pthread_create
+
+#include "../tap.h"
+
+/* What trim.c finds in the shim. */
+unsigned gm_shim_n_devices = 2;
+struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
+GM_TLS unsigned gm_shim_inside;
+
+void gm_shim_sample(uint64_t now, bool last)
+{
+	(void)now;
+	(void)last;
+}
+
+static struct {
+	_Atomic uint64_t next[2];	 /* of each pool */
+	atomic_uint trims, made, refuse; /* calls; threads; how many are refused */
+	int error;
+	size_t stack; /* of the last one asked for */
+	uint64_t (*trim)(unsigned device);
+} test;
+
+/* Only their addresses count. */
+static char pools[2];
+
+static unsigned device_of(const struct gm_pool *pool)
+{
+	return (unsigned)((const char *)pool - pools);
+}
+
+uint64_t gm_pool_trim_next(const struct gm_pool *pool)
+{
+	return atomic_load(&test.next[device_of(pool)]);
+}
+
+uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
+{
+	(void)now;
+	atomic_fetch_add(&test.trims, 1);
+	return test.trim(device_of(pool));
+}
+
+static int made_by_test(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+			void *arg)
+{
+	pthread_attr_getstacksize(attr, &test.stack);
+	atomic_fetch_add(&test.made, 1);
+	if (atomic_load(&test.refuse)) {
+		atomic_fetch_sub(&test.refuse, 1);
+		return test.error;
+	}
+	return pthread_create(thread, attr, body, arg);
+}
+
+static void set_up(uint64_t (*trim)(unsigned device))
+{
+	memset(&test, 0, sizeof test);
+	test.trim = trim;
+	for (unsigned i = 0; i < 2; i++) {
+		atomic_store(&test.next[i], UINT64_MAX);
+		atomic_store(&gm_shim_devices[i].pool, (struct gm_pool *)&pools[i]);
+	}
+	gm_trim_forget();
+}
+
+static void until_it_has_ended(void)
+{
+	while (atomic_load(&alive))
+		sched_yield();
+}
+
+/* --- its life --- */
+
+/* One chunk of each, then none. */
+static uint64_t one_each(unsigned device)
+{
+	return atomic_exchange(&test.next[device], UINT64_MAX) == UINT64_MAX ? 0 : 4096;
+}
+
+static void life(void)
+{
+	set_up(one_each);
+	gm_trim_idle(NULL);
+	TAP_OK(atomic_load(&gm_trim_wanted), "idle memory asks for a thread");
+	gm_trim_start();
+	TAP_OK(!atomic_load(&gm_trim_wanted) && !atomic_load(&test.made),
+	       "there is none when nothing is idle any more");
+
+	atomic_store(&test.next[1], 1); /* long due */
+	gm_trim_idle(NULL);
+	gm_trim_start();
+	TAP_IS(atomic_load(&test.made), 1, "there is one when something is");
+	until_it_has_ended();
+	TAP_IS(atomic_load(&test.next[1]), UINT64_MAX, "it has given it back when it ends");
+
+	atomic_store(&test.next[0], gm_clock_ns() + 3600000000000u);
+	gm_trim_idle(NULL);
+	gm_trim_start();
+	gm_trim_idle(NULL);
+	TAP_OK(!atomic_load(&gm_trim_wanted), "one is enough");
+	gm_trim_start();
+	TAP_IS(atomic_load(&test.made), 2, "and no other is made");
+}
+
+static void refused(void)
+{
+	set_up(one_each);
+	atomic_store(&test.next[0], 1);
+	test.error = EINVAL;
+	atomic_store(&test.refuse, 1);
+	gm_trim_start();
+	TAP_IS(atomic_load(&test.made), 2, "where a small stack is refused");
+	TAP_OK(test.stack > STACK, "the usual one is asked for");
+	until_it_has_ended();
+
+	set_up(one_each);
+	atomic_store(&test.next[0], 1);
+	test.error = EAGAIN;
+	atomic_store(&test.refuse, 1);
+	gm_msg_set_level(GM_MSG_SILENT);
+	gm_trim_start();
+	gm_trim_idle(NULL);
+	gm_trim_start();
+	gm_msg_set_level(GM_MSG_WARN);
+	TAP_OK(atomic_load(&test.made) == 1 && !atomic_load(&gm_trim_wanted),
+	       "where no thread can be had, it is not tried again");
+	TAP_IS(atomic_load(&test.trims), 0, "and nothing is given back");
+}
+
+/* --- exit, in a child --- */
+
+static int said[2];
+static sem_t trimming;
+
+static void put(char c)
+{
+	if (write(said[1], &c, 1) != 1)
+		_exit(9);
+}
+
+/* A call of the driver that lasts until exit has begun, and after which more is due. */
+static uint64_t over_exit(unsigned device)
+{
+	(void)device;
+	put('<');
+	sem_post(&trimming);
+	while (!atomic_load(&exiting))
+		sched_yield();
+	put('>');
+	return 4096;
+}
+
+__attribute__((noreturn)) static uint64_t for_ever(unsigned device)
+{
+	(void)device;
+	put('<');
+	sem_post(&trimming);
+	while (true)
+		pause();
+}
+
+/* Runs after trim.c's: registered earlier. What comes after it would be a call at exit. */
+static void last(void)
+{
+	put('.');
+	for (unsigned i = 0; i < 1000; i++)
+		sched_yield();
+}
+
+static void child(uint64_t (*trim)(unsigned device))
+{
+	atexit(last);
+	atexit(gm_trim_exit); /* as cuInit has it */
+	set_up(trim);
+	atomic_store(&test.next[0], 1);
+	sem_init(&trimming, 0, 0);
+	gm_trim_start();
+	sem_wait(&trimming);
+	exit(0);
+}
+
+static void exits(uint64_t (*trim)(unsigned device), const char *want, const char *name)
+{
+	char text[16] = "";
+	int status = -1;
+	fflush(stdout);
+	if (pipe(said) != 0)
+		exit(1);
+	pid_t pid = fork();
+	if (pid == 0)
+		child(trim);
+	close(said[1]);
+	for (size_t at = 0, n = 1; n > 0 && at < sizeof text - 1; at += n)
+		n = (size_t)read(said[0], text + at, sizeof text - 1 - at);
+	close(said[0]);
+	waitpid(pid, &status, 0);
+	TAP_STR(text, want, "%s", name);
+	TAP_IS(status, 0, "and the process ends as it would");
+}
+
+int main(void)
+{
+	setenv("GPUMEM_TRIM_AFTER", "1ms", 1);
+	gm_knob_get();
+	/* First, for a child has only this thread; nothing has registered with exit yet. */
+	exits(over_exit, "<>.", "exit waits for the call that the thread is in; it makes no other");
+	exits(for_ever, "<.", "but not for ever");
+	life();
+	refused();
+	return tap_done();
+}

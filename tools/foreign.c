@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory that is not the pool's, and what nobody accounts for. */
+#include "base/size.h"
+#include "summary.h"
+
+#define N(array) (sizeof(array) / sizeof *(array))
+
+/* A kind and the first of its six counters: calls, bytes, frees, freed, alive, peak. */
+struct kind {
+	const char *key, *title;
+	enum gm_counter calls;
+};
+
+static const struct kind on_device[] = {
+	{"driver", "of the driver", GM_C_foreign_driver_calls},
+	{"async", "stream-ordered", GM_C_foreign_async_calls},
+	{"created", "created", GM_C_foreign_created_calls},
+	{"array", "arrays", GM_C_foreign_array_calls},
+	{"managed", "managed", GM_C_foreign_managed_calls},
+	{"graph", "graphs", GM_C_foreign_graph_calls},
+	{"external", "imported", GM_C_foreign_external_calls},
+};
+
+static const struct kind on_host[] = {
+	{"host", "pinned", GM_C_foreign_host_calls},
+	{"registered", "registered", GM_C_foreign_registered_calls},
+	{"created_host", "created", GM_C_foreign_created_host_calls},
+};
+
+static void row(struct gm_emit *emit, const struct gm_figures *f, unsigned d,
+		const struct kind *kind)
+{
+	uint64_t v[6];
+	for (unsigned i = 0; i < N(v); i++)
+		v[i] = gm_figures_device(f, d, kind->calls + i);
+	if (!v[0] && !emit->options->json)
+		return;
+	gm_emit_row(emit, kind->key,
+		    (struct gm_value[]){GM_TEXT(kind->title), GM_BYTES(v[4]), GM_BYTES(v[5]),
+					GM_BYTES(v[1]), GM_COUNT(v[0]), GM_COUNT(v[2])});
+}
+
+static bool any(const struct gm_figures *f, unsigned d, const struct kind *kinds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (gm_figures_device(f, d, kinds[i].calls))
+			return true;
+	return false;
+}
+
+static void table(struct gm_emit *emit, const struct gm_figures *f, unsigned d, const char *key,
+		  const char *title, const struct kind *kinds, size_t n, bool total)
+{
+	const struct gm_column columns[] = {
+		{"name", title, GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
+		{"current", f->about->running ? "now" : "at end", 0},
+		{"peak", "peak", 0},
+		{"total", "in all", 0},
+		{"calls", "calls", 0},
+		{"frees", "frees", 0},
+	};
+	if (!emit->options->json && !any(f, d, kinds, n))
+		return;
+	gm_emit_break(emit);
+	gm_emit_table(emit, key, true, columns, N(columns));
+	for (size_t i = 0; i < n; i++)
+		row(emit, f, d, &kinds[i]);
+	if (total)
+		gm_emit_row(
+			emit, "on_device",
+			(struct gm_value[]){GM_TEXT("on the device"),
+					    GM_BYTES(gm_figures_device(f, d, GM_C_foreign)),
+					    GM_BYTES(gm_figures_device(f, d, GM_C_foreign_peak)),
+					    GM_NONE, GM_NONE, GM_NONE});
+	gm_emit_table_end(emit);
+}
+
+static void overhead(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+{
+	char rest[32], used[32], accounted[32], at[32];
+	uint64_t u = gm_figures_device(f, d, GM_C_device_used);
+	uint64_t a = gm_figures_device(f, d, GM_C_device_accounted);
+	uint64_t time = gm_figures_at(f, gm_figures_device(f, d, GM_C_device_asked_time));
+	uint64_t left = u > a ? u - a : 0;
+	bool asked = gm_figures_device(f, d, GM_C_device_asked);
+	gm_emit_object(emit, "overhead");
+	gm_emit_value(emit, "bytes", asked ? GM_BYTES(left) : GM_NONE);
+	gm_emit_value(emit, "used", asked ? GM_BYTES(u) : GM_NONE);
+	gm_emit_value(emit, "accounted", asked ? GM_BYTES(a) : GM_NONE);
+	gm_emit_value(emit, "ns", asked ? GM_NS(time) : GM_NONE);
+	gm_emit_end(emit);
+	if (!asked)
+		return;
+	gm_emit_line(emit, "overhead",
+		     "%s for driver, contexts and other processes: at %s %s of the device was "
+		     "used, %s of it accounted for",
+		     gm_size_format(left, rest, sizeof rest), gm_time_format(time, at, sizeof at),
+		     gm_size_format(u, used, sizeof used),
+		     gm_size_format(a, accounted, sizeof accounted));
+}
+
+void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+{
+	table(emit, f, d, "foreign", "foreign", on_device, N(on_device), true);
+	overhead(emit, f, d);
+}
+
+void gm_summary_process(struct gm_emit *emit, const struct gm_figures *f)
+{
+	char count[32];
+	uint64_t unknown = gm_figures_process(f, GM_C_foreign_unknown);
+	uint64_t launches = gm_figures_process(f, GM_C_launches);
+	table(emit, f, 0, "host_memory", "host memory", on_host, N(on_host), false);
+	if (unknown)
+		gm_emit_line(emit, "unknown", "%s free%s of memory that was not seen given",
+			     gm_tool_count(unknown, count, sizeof count), unknown == 1 ? "" : "s");
+	if (launches)
+		gm_emit_line(emit, "launches", "%s", gm_tool_count(launches, count, sizeof count));
+}
