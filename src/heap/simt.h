@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SIMT emulation: runs device code (heap/device/) on the CPU, one thread a lane. For tests.
+ * SIMT emulation: runs device code (heap/device/) on the CPU. For tests, from one thread at a time.
+ *
+ * Every lane is a fiber of the calling thread, and a seeded scheduler decides at each atomic access
+ * which lane goes on: a run repeats exactly, a deadlock is seen at once, and a livelock after a
+ * number of steps. ThreadSanitizer takes lanes for threads that nothing orders but the acquires
+ * and releases of the device code, and gm_syncwarp.
  */
 #ifndef GM_SIMT_H
 #define GM_SIMT_H
@@ -9,25 +14,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum gm_simt_mode {
+	/* Any lane may be next: what independent thread scheduling promises, at its worst. */
+	GM_SIMT_FAIR,
+	/*
+	 * A lane goes on until it waits in a *_sync call; then the lanes of its warp are preferred
+	 * in an order that stays. Warps are fair to each other. No promise of the hardware is this
+	 * weak, but one that reconverges late comes close: a lane that spins for another one of its
+	 * own warp spins for ever.
+	 */
+	GM_SIMT_UNFAIR,
+};
+
+struct gm_simt {
+	unsigned warps;	   /* of 32 lanes, in all */
+	unsigned resident; /* of them at a time */
+	uint32_t seed;
+	enum gm_simt_mode mode;
+};
+
 /*
- * Run `kernel` once for every thread of `warps` warps of 32 lanes, `resident` warps at a time, and
- * wait for all. `thread` counts from 0; warp w runs on multiprocessor w % 4. Aborts if no thread
- * can be made.
+ * Run `kernel` once for every thread of `shape`; `thread` counts from 0, and warp w runs on
+ * multiprocessor w % 4. False: no lane came to its end for GM_SIMT_PATIENCE steps; the others were
+ * dropped where they were. Aborts, with a line that says why, when lanes wait in *_sync calls for
+ * lanes that cannot come, when a lane uses a mask that it is not in, and without memory.
  */
-void gm_simt_launch(unsigned warps, unsigned resident, void (*kernel)(void *arg, uint32_t thread),
+bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg, uint32_t thread),
 		    void *arg);
 
-/* Nanoseconds that device code sees; they stand still but for this. */
+/* Steps, i.e. atomic accesses and pauses, without a lane's end before a launch counts as stuck. */
+enum { GM_SIMT_PATIENCE = 4000000 };
+
+/* Let the clock that device code reads go on; by itself it does so when a lane pauses. */
 void gm_simt_advance(uint64_t nanoseconds);
 
-/* What simt_cpu.h is made of: only for a thread inside gm_simt_launch. */
+/* What simt_cpu.h is made of. Outside of a launch the caller is lane 0 of a warp of its own. */
+enum gm_simt_op { GM_SIMT_MATCH, GM_SIMT_SHFL, GM_SIMT_UNION, GM_SIMT_SYNC };
 uint32_t gm_cpu_lane(void);
 uint32_t gm_cpu_sm(void);
 uint32_t gm_cpu_warp(void);
 uint32_t gm_cpu_active(const char *file, int line);
-uint32_t gm_cpu_match(uint32_t mask, uint64_t value);
-uint64_t gm_cpu_shfl(uint32_t mask, uint64_t value, uint32_t lane);
-uint32_t gm_cpu_union(uint32_t mask, uint32_t bits);
+uint64_t gm_cpu_meet(enum gm_simt_op op, uint32_t mask, uint64_t value, uint32_t lane);
+void gm_cpu_step(void);
+void gm_cpu_pause(uint32_t nanoseconds);
 uint64_t gm_cpu_nanoseconds(void);
 
 #endif

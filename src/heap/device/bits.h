@@ -53,7 +53,8 @@ GM_DEVICE bool gm_bits_remove(const struct gm_bits *set, uint32_t i)
 /* Take one member, looking from somewhere that `seed` says; GM_NO_GRANULE: none was seen. */
 GM_DEVICE uint32_t gm_bits_take(const struct gm_bits *set, uint32_t summaries, uint32_t seed)
 {
-	for (uint32_t n = 0, s = seed % summaries; n < summaries; n++, s = s + 1 == summaries ? 0 : s + 1) {
+	for (uint32_t n = 0, s = seed % summaries; n < summaries;
+	     n++, s = s + 1 == summaries ? 0 : s + 1) {
 		uint64_t filled = gm_load64(&set->summary[s]);
 		while (filled) {
 			uint32_t at = gm_bits_pick(filled, seed >> 4);

@@ -2,14 +2,13 @@
 /*
  * Policy `granule`: every granule is cut into slots of one size class, or is part of a run.
  *
- *   class    16 B, 32 B, then 1.5 and 2 times each power of two, up to 1 MiB; above: runs of granules
- *   slot     one allocation; a bit of the granule's bitmap, set while in use. The bitmap lies in the
- *            granule's first slots, or, where at most 256 slots fit, in its slab record
- *   shard    one granule that a class hands out from at present; lanes spread over the shards of
- *            their class by multiprocessor, and a class that owns more granules has more shards
- *   active   a granule that is some shard's
- *   roomy    not active, at least 1/8 free; ragged: not active, not full; empty: nothing in use. An
- *            empty granule stays its class's until another class, or the host, needs it
+ *   class    16 B, 32 B, then 1.5 and 2 times each power of two, up to 1 MiB; above: runs of
+ * granules slot     one allocation; a bit of the granule's bitmap, set while in use. The bitmap
+ * lies in the granule's first slots, or, where at most 256 slots fit, in its slab record shard one
+ * granule that a class hands out from at present; lanes spread over the shards of their class by
+ * multiprocessor, and a class that owns more granules has more shards active   a granule that is
+ * some shard's roomy    not active, at least 1/8 free; ragged: not active, not full; empty: nothing
+ * in use. An empty granule stays its class's until another class, or the host, needs it
  *
  * The lanes of a warp that want the same class reserve their slots together: one addition to the
  * granule's count and cursor. What is reserved exists, so each then finds a bit, as a rule the
@@ -25,13 +24,14 @@
 
 enum {
 	GM_CLASSES = 32,
-	GM_SHARDS = 2048,	/* of a class, at most; a power of two */
-	GM_SLAB_BITS = 256,	/* bitmap in the slab record up to this many slots */
-	GM_RUN = 63,		/* class number, plus 1, of the head of a run */
+	GM_SHARDS = 2048,   /* of a class, at most; a power of two */
+	GM_SLAB_BITS = 256, /* bitmap in the slab record up to this many slots */
+	GM_RUN = 63,	    /* class number, plus 1, of the head of a run */
 };
 
-/* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; above, the
- * cursor. A reservation that comes too late counts there for a moment, whatever the granule is. */
+/* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; above,
+ * the cursor. A reservation that comes too late counts there for a moment, whatever the granule is.
+ */
 #define GM_USED(state) ((uint32_t)(state)&0xfffff)
 #define GM_CLASS(state) ((uint32_t)(state) >> 20 & 63)
 #define GM_CLASS_IS(class_plus_1) ((uint64_t)(class_plus_1) << 20)
@@ -48,11 +48,11 @@ struct gm_slab {
 };
 
 struct gm_granule_class {
-	uint32_t slots;	    /* usable ones of a granule */
-	uint32_t header;    /* bytes before the first */
-	uint32_t shards;    /* in use: a power of two */
-	uint32_t granules;  /* owned */
-	uint32_t dry;	    /* heap.epoch + 1 when the last search found nothing; 0: one may */
+	uint32_t slots;	   /* usable ones of a granule */
+	uint32_t header;   /* bytes before the first */
+	uint32_t shards;   /* in use: a power of two */
+	uint32_t granules; /* owned */
+	uint32_t dry;	   /* heap.epoch + 1 when the last search found nothing; 0: one may */
 	uint32_t pad[11];
 	struct gm_bits roomy, ragged;
 	uint32_t shard[GM_SHARDS]; /* granule + 1; 0: none yet */
@@ -226,7 +226,8 @@ GM_DEVICE uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c)
 }
 
 /* By one lane, with the shard marked busy: find it a granule. */
-GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32_t seed, bool *fresh)
+GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32_t seed,
+					bool *fresh)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t granule = gm_granule_claim(heap, &class_->roomy, c, seed);
@@ -238,7 +239,8 @@ GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32
 }
 
 /* Clear the bitmap of a fresh granule, with all lanes of `mask`. */
-GM_DEVICE_SLOW void gm_granule_clear(struct gm_heap *heap, uint32_t c, uint32_t granule, uint32_t mask)
+GM_DEVICE_SLOW void gm_granule_clear(struct gm_heap *heap, uint32_t c, uint32_t granule,
+				     uint32_t mask)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	uint32_t header = all->class_[c].header;
@@ -270,8 +272,8 @@ GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, u
  * come, with the same arguments. Answers the shard to try next, or GM_NO_SHARD: the class has
  * nothing left.
  */
-GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t seen,
-					   uint32_t mask)
+GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s,
+					   uint32_t seen, uint32_t mask)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
@@ -320,7 +322,7 @@ GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t
 	if (*seen == 0 || *seen == GM_SHARD_BUSY)
 		return 0;
 	uint32_t granule = *seen - 1, slots = gm_load32_cached(&all->class_[c].slots), got = 0;
-	uint64_t old = gm_add64_acquire(&all->slab[granule].state, (uint64_t)count << 32 | count);
+	uint64_t old = gm_add64(&all->slab[granule].state, (uint64_t)count << 32 | count);
 	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
 		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
 	*cursor = (uint32_t)(old >> 32);
@@ -349,7 +351,8 @@ GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32
 	}
 }
 
-/* The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once. */
+/* The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once.
+ */
 GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t cursor, uint32_t mask)
 {
 	uint32_t at = (cursor + gm_rank(mask)) % slots;
@@ -367,7 +370,8 @@ GM_DEVICE void *gm_granule_take(struct gm_heap *heap, uint32_t c, uint32_t granu
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t header = gm_load32_cached(&class_->header);
-	uint32_t *bits = gm_granule_bits(heap, &gm_granules_of(heap)->slab[granule], granule, header);
+	uint32_t *bits =
+		gm_granule_bits(heap, &gm_granules_of(heap)->slab[granule], granule, header);
 	uint32_t slot = gm_granule_slot(bits, gm_load32_cached(&class_->slots), cursor, mask);
 	return gm_span_address(heap, granule) + header + (size_t)slot * gm_granule_size(c);
 }
@@ -541,20 +545,33 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 	}
 }
 
-/*
- * Let go of the granules that shards hold empty, then, by one thread, of all that are empty. No
- * kernel that allocates may be running.
- */
-GM_DEVICE void gm_granule_let_go(struct gm_heap *heap, uint32_t thread, uint32_t threads)
+/* Let go of what shards hold empty, and then of all that is empty. */
+GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 {
 	struct gm_granules *all = gm_granules_of(heap);
-	for (uint32_t i = thread; i < GM_CLASSES * GM_SHARDS; i += threads) {
+	for (uint32_t i = 0; i < GM_CLASSES * GM_SHARDS; i++) {
 		uint32_t c = i / GM_SHARDS, *shard = &all->class_[c].shard[i % GM_SHARDS];
 		uint32_t seen = gm_load32(shard);
 		if (seen == 0 || GM_USED(gm_load64(&all->slab[seen - 1].state)) != 0)
 			continue;
 		gm_store32(shard, 0);
 		gm_granule_deactivate(heap, seen - 1, c);
+	}
+	gm_granule_retire_all(heap);
+}
+
+GM_DEVICE void gm_granule_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
+{
+	stats->granules += gm_load64(&heap->granted) - gm_load64(&heap->available);
+	stats->static_bytes += gm_granule_bytes(heap->capacity);
+	for (uint32_t g = 0; g < heap->capacity; g++) {
+		const struct gm_slab *slab = &gm_granules_of(heap)->slab[g];
+		uint64_t state = gm_load64(&slab->state);
+		if (GM_CLASS(state) == GM_RUN)
+			stats->live_bytes += (uint64_t)slab->run << GM_GRANULE_SHIFT;
+		else if (GM_CLASS(state) != 0)
+			stats->live_bytes +=
+				(uint64_t)GM_USED(state) * gm_granule_size(GM_CLASS(state) - 1);
 	}
 }
 

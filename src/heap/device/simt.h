@@ -6,19 +6,24 @@
  *
  *   lane      one of the 32 threads of a warp, 0 to 31, whatever the shape of the block
  *   mask      a set of lanes, one bit each; a *_sync call is entered by every lane of its mask
- *   relaxed   atomic, orders nothing else; acquire, release: order the accesses after, before it
+ *   active    the lanes that happen to be at the same line with me: at least I
  *
  * Every call:
- *   gm_lane() gm_sm() gm_active()                    who am I; which lanes are here with me
- *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_all(mask, bool) gm_syncwarp(mask)
- *   gm_load32/64 gm_store32/64                       relaxed
- *   gm_load32/64_acquire gm_store32/64_release
- *   gm_add32/64 gm_or32 gm_and32 gm_exch32 gm_cas32/64     relaxed; answer the old value
- *   gm_add32/64_release gm_and32_release ...         what was done before is seen by who acquires
- *   gm_cas32/64_acquire gm_or32_acquire              what was released is seen after it
- *   gm_load32_system ... gm_fence_system()           shared with the host
- *   gm_pause(ns) gm_nanoseconds()
- * Addresses are of 4- or 8-byte aligned words. No call faults or waits, but the *_sync ones.
+ *   gm_lane() gm_sm() gm_warp() gm_active()           who am I; which lanes are here with me
+ *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32 gm_union(mask, bits)
+ *   gm_syncwarp(mask)                                 the one that orders memory as well
+ *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
+ *   gm_load32/64_acquire gm_store32/64_release gm_add64_release
+ *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_or64 gm_and64 gm_exch64 gm_cas32/64
+ *                                                     acquire and release; all answer the old value
+ *   gm_or32 gm_and32                                  take, and give back, what becomes the
+ *       caller's: relaxed on the GPU, where a program orders its own accesses around malloc and
+ * free; acquire and release in the emulation, for ThreadSanitizer sees those accesses too
+ *   gm_load32_cached                                  of what is constant while a kernel runs
+ *   gm_load64_system gm_store64_system                acquire, release; shared with the host
+ *   gm_popc gm_ctz gm_log2 gm_pause(ns) gm_nanoseconds()
+ * Addresses are of 4- or 8-byte aligned words. No call faults, and none waits but the *_sync ones,
+ * i.e. match, shfl, union and syncwarp.
  */
 #ifndef GM_HEAP_SIMT_H
 #define GM_HEAP_SIMT_H

@@ -100,43 +100,38 @@ GM_DEVICE uint64_t gm_nanoseconds(void)
 	return now;
 }
 
-GM_DEVICE void gm_fence_system(void)
-{
-	__threadfence_system();
-}
-
 /* One row a call: name, PTX, type, register letter. */
-#define GM_GPU_LOAD(name, ptx, type, reg)                                                          \
-	GM_DEVICE type name(const type *word)                                                      \
-	{                                                                                          \
-		type value;                                                                        \
-		asm volatile(ptx " %0, [%1];" : "=" reg(value) : "l"(word) : "memory");            \
-		return value;                                                                      \
+#define GM_GPU_LOAD(name, ptx, type, reg)                                               \
+	GM_DEVICE type name(const type *word)                                           \
+	{                                                                               \
+		type value;                                                             \
+		asm volatile(ptx " %0, [%1];" : "=" reg(value) : "l"(word) : "memory"); \
+		return value;                                                           \
 	}
-#define GM_GPU_STORE(name, ptx, type, reg)                                                         \
-	GM_DEVICE void name(type *word, type value)                                                \
-	{                                                                                          \
-		asm volatile(ptx " [%0], %1;" ::"l"(word), reg(value) : "memory");                 \
+#define GM_GPU_STORE(name, ptx, type, reg)                                         \
+	GM_DEVICE void name(type *word, type value)                                \
+	{                                                                          \
+		asm volatile(ptx " [%0], %1;" ::"l"(word), reg(value) : "memory"); \
 	}
-#define GM_GPU_RMW(name, ptx, type, reg)                                                           \
-	GM_DEVICE type name(type *word, type value)                                                \
-	{                                                                                          \
-		type old;                                                                          \
-		asm volatile(ptx " %0, [%1], %2;"                                                  \
-			     : "=" reg(old)                                                        \
-			     : "l"(word), reg(value)                                               \
-			     : "memory");                                                          \
-		return old;                                                                        \
+#define GM_GPU_RMW(name, ptx, type, reg)             \
+	GM_DEVICE type name(type *word, type value)  \
+	{                                            \
+		type old;                            \
+		asm volatile(ptx " %0, [%1], %2;"    \
+			     : "=" reg(old)          \
+			     : "l"(word), reg(value) \
+			     : "memory");            \
+		return old;                          \
 	}
-#define GM_GPU_CAS(name, ptx, type, reg)                                                           \
-	GM_DEVICE type name(type *word, type expected, type value)                                 \
-	{                                                                                          \
-		type old;                                                                          \
-		asm volatile(ptx " %0, [%1], %2, %3;"                                              \
-			     : "=" reg(old)                                                        \
-			     : "l"(word), reg(expected), reg(value)                                \
-			     : "memory");                                                          \
-		return old;                                                                        \
+#define GM_GPU_CAS(name, ptx, type, reg)                            \
+	GM_DEVICE type name(type *word, type expected, type value)  \
+	{                                                           \
+		type old;                                           \
+		asm volatile(ptx " %0, [%1], %2, %3;"               \
+			     : "=" reg(old)                         \
+			     : "l"(word), reg(expected), reg(value) \
+			     : "memory");                           \
+		return old;                                         \
 	}
 
 GM_GPU_LOAD(gm_load32, "ld.relaxed.gpu.u32", uint32_t, "r")
@@ -152,13 +147,16 @@ GM_GPU_STORE(gm_store64_release, "st.release.gpu.u64", uint64_t, "l")
 GM_GPU_STORE(gm_store64_system, "st.release.sys.u64", uint64_t, "l")
 GM_GPU_RMW(gm_add32, "atom.add.relaxed.gpu.u32", uint32_t, "r")
 GM_GPU_RMW(gm_add64, "atom.add.relaxed.gpu.u64", uint64_t, "l")
-GM_GPU_RMW(gm_add64_acquire, "atom.add.relaxed.gpu.u64", uint64_t, "l")
+GM_GPU_RMW(gm_add32_sync, "atom.add.acq_rel.gpu.u32", uint32_t, "r")
+GM_GPU_RMW(gm_add64_sync, "atom.add.acq_rel.gpu.u64", uint64_t, "l")
 GM_GPU_RMW(gm_add64_release, "atom.add.release.gpu.u64", uint64_t, "l")
 GM_GPU_RMW(gm_or32, "atom.or.relaxed.gpu.b32", uint32_t, "r")
 GM_GPU_RMW(gm_and32, "atom.and.relaxed.gpu.b32", uint32_t, "r")
+GM_GPU_RMW(gm_or32_sync, "atom.or.acq_rel.gpu.b32", uint32_t, "r")
+GM_GPU_RMW(gm_and32_sync, "atom.and.acq_rel.gpu.b32", uint32_t, "r")
 GM_GPU_RMW(gm_or64, "atom.or.acq_rel.gpu.b64", uint64_t, "l")
 GM_GPU_RMW(gm_and64, "atom.and.acq_rel.gpu.b64", uint64_t, "l")
-GM_GPU_RMW(gm_exch32, "atom.exch.acq_rel.gpu.b32", uint32_t, "r")
+GM_GPU_RMW(gm_exch64, "atom.exch.acq_rel.gpu.b64", uint64_t, "l")
 GM_GPU_CAS(gm_cas32, "atom.cas.acq_rel.gpu.b32", uint32_t, "r")
 GM_GPU_CAS(gm_cas64, "atom.cas.acq_rel.gpu.b64", uint64_t, "l")
 

@@ -8,8 +8,8 @@
 
 #include "heap/device/bits.h"
 
-#define GM_HOST_DEAD 1000000000ull   /* ns without a beat after which nobody waits for the host */
-#define GM_REFUSAL_LASTS 100000ull /* ns for which a refusal is believed without asking again */
+#define GM_HOST_DEAD 1000000000ull /* ns without a beat after which nobody waits for the host */
+#define GM_POLL 500		   /* ns between two looks at the mailbox */
 
 GM_DEVICE char *gm_span_address(const struct gm_heap *heap, uint32_t granule)
 {
@@ -28,84 +28,97 @@ GM_DEVICE void gm_span_give(struct gm_heap *heap, uint32_t first, uint32_t count
 	gm_add32(&heap->epoch, 1);
 }
 
-/* Take in what the host has granted. Only for the lane that holds heap->growing. */
-GM_DEVICE bool gm_span_collect(struct gm_heap *heap)
+/*
+ * Growth. The words of the mailbox lie in the host's memory, so the lanes that need granules look
+ * at the device's copies, and at most one lane every GM_POLL at the mailbox: whoever moves
+ * `polled_at` on. Nobody holds anything that another lane could have to wait for.
+ */
+
+/* Put what the host has granted into `free`, and tell it so. */
+GM_DEVICE void gm_span_collect(struct gm_heap *heap)
 {
 	uint64_t have = gm_load64_system(&heap->mail->have.value), at = gm_load64(&heap->grants);
-	if (at == have)
-		return false;
-	for (; at < have; at++) {
+	while (at < have) {
 		uint64_t grant = gm_load64_system(&heap->mail->grant[at % GM_GRANTS]);
-		gm_span_give(heap, (uint32_t)(grant >> 32), (uint32_t)grant);
-		gm_add64(&heap->granted, (uint32_t)grant);
+		uint64_t seen = gm_cas64(&heap->grants, at, at + 1);
+		if (seen == at) {
+			gm_span_give(heap, (uint32_t)(grant >> 32), (uint32_t)grant);
+			gm_add64(&heap->granted, (uint32_t)grant);
+			seen = at + 1;
+		}
+		at = seen;
 	}
-	gm_store64(&heap->grants, have);
-	gm_store64_system(&heap->mail->taken.value, have);
-	return true;
+	/* Two lanes may be here: whoever comes last has seen the last value. */
+	do {
+		at = gm_load64(&heap->grants);
+		gm_store64_system(&heap->mail->taken.value, at);
+	} while (gm_load64(&heap->grants) != at);
 }
 
-/* With heap->growing held: ask for `need` more than came so far, and wait. */
-GM_DEVICE bool gm_span_ask(struct gm_heap *heap, uint32_t need)
+/* Look at the mailbox, if nobody did lately: ask for all that is wanted, fetch the answers. */
+GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 {
-	uint64_t want = gm_load64(&heap->granted) + need;
-	uint64_t beat = 0, beat_at = gm_nanoseconds();
+	uint64_t now = gm_nanoseconds(), last = gm_load64(&heap->polled_at);
+	if (now - last < GM_POLL || gm_cas64(&heap->polled_at, last, now) != last)
+		return;
+	uint64_t want = gm_load64(&heap->wanted), beat = gm_load64_system(&heap->mail->beat.value);
 	if (gm_load64_system(&heap->mail->want.value) < want)
 		gm_store64_system(&heap->mail->want.value, want);
-	for (;;) {
-		if (gm_span_collect(heap) || (need == 1 && gm_load64(&heap->available) != 0))
-			return true;
-		uint64_t now = gm_nanoseconds(), seen = gm_load64_system(&heap->mail->beat.value);
-		uint64_t refused = gm_load64_system(&heap->mail->refused.value);
-		if (seen != beat) {
-			beat = seen;
-			beat_at = now;
-		}
-		if ((refused && refused <= want) || now - beat_at > GM_HOST_DEAD) {
-			gm_store64(&heap->refused_at, now);
-			gm_store64(&heap->refused, want);
-			return false;
-		}
-		gm_pause(500);
+	/* A refusal that is older than the grants that came with it is no refusal. */
+	gm_store64(&heap->refused, gm_load64_system(&heap->mail->refused.value));
+	if (beat != gm_load64(&heap->beat)) {
+		gm_store64(&heap->beat, beat);
+		gm_store64(&heap->beat_at, now);
+	}
+	gm_span_collect(heap);
+}
+
+/* `want` granules are needed in all. */
+GM_DEVICE void gm_span_want(struct gm_heap *heap, uint64_t want)
+{
+	uint64_t wanted = gm_load64(&heap->wanted);
+	while (wanted < want) {
+		uint64_t seen = gm_cas64(&heap->wanted, wanted, want);
+		wanted = seen == wanted ? want : seen;
 	}
 }
 
 /*
- * No `need` granules were found: wait for more. True: look again. False: the host refused, or it
- * does not answer.
+ * No `need` granules were found: wait until more came. True: look again. False: the host refused,
+ * or it does not answer.
  */
 GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 {
-	uint64_t granted = gm_load64(&heap->granted), refused = gm_load64(&heap->refused);
-	if (refused && granted + need >= refused &&
-	    gm_nanoseconds() - gm_load64(&heap->refused_at) < GM_REFUSAL_LASTS)
-		return false;
-	if (gm_cas32(&heap->growing, 0, 1) != 0) {
-		gm_pause(500);
-		return true;
+	uint64_t granted = gm_load64(&heap->granted), began = gm_nanoseconds();
+	uint32_t epoch = gm_load32(&heap->epoch);
+	gm_span_want(heap, granted + need);
+	for (;;) {
+		gm_span_poll(heap);
+		if (gm_load64(&heap->granted) != granted ||
+		    (gm_load32(&heap->epoch) != epoch && gm_load64(&heap->available) >= need))
+			return true;
+		uint64_t refused = gm_load64(&heap->refused), since = gm_load64(&heap->beat_at);
+		if (refused && refused <= granted + need)
+			return false;
+		since = since > began ? since : began;
+		if (gm_nanoseconds() - since > GM_HOST_DEAD)
+			return false;
+		gm_pause(GM_POLL);
 	}
-	bool more = gm_load64(&heap->granted) != granted || gm_span_ask(heap, need);
-	gm_store32_release(&heap->growing, 0);
-	return more;
 }
 
 /* Below the mark: ask without waiting, so that waiting is the exception. */
 GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
 {
-	if (gm_cas32(&heap->growing, 0, 1) != 0)
-		return;
-	uint64_t want = gm_load64(&heap->granted) + heap->low;
-	uint64_t refused = gm_load64_system(&heap->mail->refused.value);
-	if (!gm_span_collect(heap) && (!refused || want < refused) &&
-	    gm_load64_system(&heap->mail->want.value) < want)
-		gm_store64_system(&heap->mail->want.value, want);
-	gm_store32_release(&heap->growing, 0);
+	gm_span_want(heap, gm_load64(&heap->granted) + heap->low);
+	gm_span_poll(heap);
 }
 
 /* One free granule, found from somewhere that `seed` says, or GM_NO_GRANULE. */
 GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
 {
 	uint32_t granule = gm_bits_take(&heap->free, heap->summaries, seed);
-	if (granule != GM_NO_GRANULE && gm_add64(&heap->available, ~0ull) <= heap->low)
+	if (granule != GM_NO_GRANULE && gm_add64(&heap->available, ~0ull) <= heap->low && heap->low)
 		gm_span_ask_ahead(heap);
 	return granule;
 }

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+UNIT_TESTS += tests/unit/test_heap_simt tests/unit/test_heap_random
+tests_unit_test_heap_simt_SOURCES = tests/unit/test_heap_simt.c
+tests_unit_test_heap_simt_LDADD = $(UNIT_LDADD)
+tests_unit_test_heap_random_SOURCES = tests/unit/test_heap_random.c tests/unit/heap_help.h
+tests_unit_test_heap_random_LDADD = $(UNIT_LDADD)
