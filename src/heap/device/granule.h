@@ -24,9 +24,11 @@
 
 enum {
 	GM_CLASSES = 32,
-	GM_SHARDS = 2048,   /* of a class, at most; a power of two */
-	GM_SLAB_BITS = 256, /* bitmap in the slab record up to this many slots */
-	GM_RUN = 63,	    /* class number, plus 1, of the head of a run */
+	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
+	GM_CLASS_PATIENCE = 4096, /* and for one that may hold the last granule */
+	GM_SHARDS = 2048,	  /* of a class, at most; a power of two */
+	GM_SLAB_BITS = 256,	  /* bitmap in the slab record up to this many slots */
+	GM_RUN = 63,		  /* class number, plus 1, of the head of a run */
 };
 
 /* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; above,
@@ -37,8 +39,15 @@ enum {
 #define GM_CLASS_IS(class_plus_1) ((uint64_t)(class_plus_1) << 20)
 #define GM_ACTIVE (1ull << 26)
 
-#define GM_SHARD_BUSY 0xffffffffu /* a lane is putting another granule there */
+/*
+ * A lane is putting another granule there; others keep away, so that they do not all take one. But
+ * nobody depends on that lane, which may be one of the same warp that the hardware does not let go
+ * on: after GM_SHARD_PATIENCE turns they put theirs there, and the lane that comes too late offers
+ * its granule to the class.
+ */
+#define GM_SHARD_BUSY 0xffffffffu
 #define GM_NO_SHARD 0xffffffffu
+#define GM_FRESH 0x80000000u /* with a granule: its bitmap is not cleared yet */
 
 struct gm_slab {
 	uint64_t state;
@@ -210,16 +219,17 @@ GM_DEVICE uint32_t gm_granule_fresh(struct gm_heap *heap, uint32_t seed)
 }
 
 /* A shard of the class whose granule still has a slot, or GM_NO_SHARD. */
-GM_DEVICE uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c)
+GM_DEVICE uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c, uint32_t turn)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
 	uint32_t slots = class_->slots, shards = gm_load32(&class_->shards);
 	for (uint32_t s = 0; s < shards; s++) {
 		uint32_t seen = gm_load32(&class_->shard[s]);
-		if (seen == GM_SHARD_BUSY)
+		if (seen == GM_SHARD_BUSY && turn < GM_CLASS_PATIENCE)
 			return s;
-		if (seen && GM_USED(gm_load64(&all->slab[seen - 1].state)) < slots)
+		if (seen && seen != GM_SHARD_BUSY &&
+		    GM_USED(gm_load64(&all->slab[seen - 1].state)) < slots)
 			return s;
 	}
 	return GM_NO_SHARD;
@@ -252,13 +262,14 @@ GM_DEVICE_SLOW void gm_granule_clear(struct gm_heap *heap, uint32_t c, uint32_t 
 }
 
 /* Nothing was found for class `c`: another shard's rest, or more memory, or GM_NO_SHARD. */
-GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t s)
+GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t s,
+					     uint32_t turn)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t epoch = gm_load32(&heap->epoch);
 	if (gm_load32(&class_->dry) != epoch + 1) {
 		gm_store32(&class_->dry, epoch + 1);
-		uint32_t other = gm_granule_other_shard(heap, c);
+		uint32_t other = gm_granule_other_shard(heap, c, turn);
 		if (other != GM_NO_SHARD) {
 			gm_store32(&class_->dry, 0);
 			return other;
@@ -267,44 +278,69 @@ GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, u
 	return gm_span_grow(heap, 1) ? s : GM_NO_SHARD;
 }
 
-/*
- * Shard `s` of class `c` had `seen`, which is used up: give it another granule. All lanes of `mask`
- * come, with the same arguments. Answers the shard to try next, or GM_NO_SHARD: the class has
- * nothing left.
+/* By one lane: mark the shard busy, and find it a granule. Without one, `*next` is where to go. */
+GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint32_t s,
+					 uint32_t seen, uint32_t turn, uint32_t *next)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t *shard = &class_->shard[s], granule;
+	bool fresh = false;
+	if (gm_load32(&class_->dry) == gm_load32(&heap->epoch) + 1) {
+		*next = gm_granule_exhausted(heap, c, s, turn);
+		return GM_NO_GRANULE;
+	}
+	if (seen == GM_SHARD_BUSY ? turn < GM_SHARD_PATIENCE
+				  : gm_cas32(shard, seen, GM_SHARD_BUSY) != seen) {
+		*next = (s + 1) & (gm_load32(&class_->shards) - 1);
+		gm_pause(20);
+		return GM_NO_GRANULE;
+	}
+	granule = gm_granule_find(heap, c, s, &fresh);
+	if (granule != GM_NO_GRANULE)
+		return granule | (fresh ? GM_FRESH : 0);
+	if (seen != GM_SHARD_BUSY && gm_cas32(shard, GM_SHARD_BUSY, seen) != GM_SHARD_BUSY && seen)
+		gm_granule_deactivate(heap, seen - 1, c);
+	*next = gm_granule_exhausted(heap, c, s, turn);
+	return GM_NO_GRANULE;
+}
+
+/* By one lane: the granule that it found, ready to use, goes to the shard in the place of `seen`.
  */
-GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s,
-					   uint32_t seen, uint32_t mask)
+GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t seen,
+				       uint32_t granule, bool fresh)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
-	uint32_t granule = GM_NO_GRANULE, leader = gm_leader(mask), next = s;
-	bool fresh = false;
-	if (gm_lane() == leader) {
-		if (gm_load32(&class_->dry) == gm_load32(&heap->epoch) + 1) {
-			next = gm_granule_exhausted(heap, c, s);
-		} else if (seen == GM_SHARD_BUSY ||
-			   gm_cas32(&class_->shard[s], seen, GM_SHARD_BUSY) != seen) {
-			next = (s + 1) & (gm_load32(&class_->shards) - 1);
-			gm_pause(20);
-		} else if ((granule = gm_granule_find(heap, c, s, &fresh)) == GM_NO_GRANULE) {
-			gm_store32_release(&class_->shard[s], seen);
-			next = gm_granule_exhausted(heap, c, s);
-		}
+	if (fresh) {
+		gm_slab_become(&all->slab[granule], GM_CLASS_IS(c + 1) | GM_ACTIVE);
+		gm_granule_more_shards(class_);
 	}
-	granule = gm_shfl32(mask, granule, leader);
+	if (gm_cas32(&class_->shard[s], GM_SHARD_BUSY, granule + 1) != GM_SHARD_BUSY)
+		gm_granule_deactivate(heap, granule, c);
+	if (seen && seen != GM_SHARD_BUSY)
+		gm_granule_deactivate(heap, seen - 1, c);
+}
+
+/*
+ * Shard `s` of class `c` had `seen`, which is used up: give it another granule. All lanes of `mask`
+ * come, with the same arguments, for the `turn`th time. Answers the shard to try next, or
+ * GM_NO_SHARD: the class has nothing left.
+ */
+GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s,
+					   uint32_t seen, uint32_t mask, uint32_t turn)
+{
+	uint32_t granule = GM_NO_GRANULE, next = s;
+	if (gm_lane() == gm_leader(mask))
+		granule = gm_granule_begin(heap, c, s, seen, turn, &next);
+	granule = gm_shfl32(mask, granule, gm_leader(mask));
 	if (granule == GM_NO_GRANULE)
-		return gm_shfl32(mask, next, leader);
-	if (gm_shfl32(mask, fresh, leader))
+		return gm_shfl32(mask, next, gm_leader(mask));
+	bool fresh = granule & GM_FRESH;
+	granule &= ~GM_FRESH;
+	if (fresh)
 		gm_granule_clear(heap, c, granule, mask);
-	if (gm_lane() == leader) {
-		if (fresh) {
-			gm_slab_become(&all->slab[granule], GM_CLASS_IS(c + 1) | GM_ACTIVE);
-			gm_granule_more_shards(class_);
-		}
-		gm_store32_release(&class_->shard[s], granule + 1);
-		if (seen)
-			gm_granule_deactivate(heap, seen - 1, c);
-	}
+	if (gm_lane() == gm_leader(mask))
+		gm_granule_publish(heap, c, s, seen, granule, fresh);
 	return s;
 }
 
@@ -421,7 +457,7 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 		return gm_granule_malloc_run(heap, size);
 	struct gm_granules *all = gm_granules_of(heap);
 	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
-	uint32_t s = gm_sm() * 16 + gm_warp() % 16;
+	uint32_t s = gm_sm() * 16 + gm_warp() % 16, turn = 0;
 	while (c < GM_CLASSES) {
 		struct gm_granule_class *class_ = &all->class_[c];
 		uint32_t leader = gm_leader(mask), got = 0, seen = 0, cursor = 0;
@@ -437,7 +473,7 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 			if (mine)
 				return gm_granule_take(heap, c, seen - 1, cursor, mask);
 		}
-		s = gm_granule_replace(heap, c, s, seen, mask);
+		s = gm_granule_replace(heap, c, s, seen, mask, turn++);
 		if (s == GM_NO_SHARD)
 			c++;
 	}
