@@ -206,7 +206,7 @@ UNSEEN uint32_t gm_cpu_warp(void)
 
 UNSEEN uint64_t gm_cpu_nanoseconds(void)
 {
-	return device_clock;
+	return device_clock + (run ? run->steps : 0);
 }
 
 UNSEEN void gm_simt_advance(uint64_t nanoseconds)

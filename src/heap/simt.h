@@ -45,7 +45,7 @@ bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg, uint3
 /* Steps, i.e. atomic accesses and pauses, without a lane's end before a launch counts as stuck. */
 enum { GM_SIMT_PATIENCE = 4000000 };
 
-/* Let the clock that device code reads go on; by itself it does so when a lane pauses. */
+/* Let the clock that device code reads go on; by itself it does so with each step and pause. */
 void gm_simt_advance(uint64_t nanoseconds);
 
 /* What simt_cpu.h is made of. Outside of a launch the caller is lane 0 of a warp of its own. */

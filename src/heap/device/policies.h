@@ -7,6 +7,7 @@
 #define GM_HEAP_DEVICE_POLICIES_H
 
 #include "heap/device/bump.h"
+#include "heap/device/corw.h"
 #include "heap/device/granule.h"
 #include "heap/device/ouro_s_c.h"
 #include "heap/device/ouro_s_p.h"
@@ -14,6 +15,8 @@
 #include "heap/device/ouro_va_p.h"
 #include "heap/device/ouro_vl_c.h"
 #include "heap/device/ouro_vl_p.h"
+#include "heap/device/rw.h"
+#include "heap/device/rw_bm.h"
 
 enum {
 	GM_POLICY_FREES = 1,
