@@ -46,7 +46,7 @@ static struct launch {
 	char *stacks;
 	unsigned resident, unfinished; /* warps in seats */
 	uint64_t steps;
-	uint64_t progress; /* when `steps` stood there, a lane ended */
+	uint64_t progress; /* when `steps` stood there, a lane got somewhere */
 	bool stuck;
 	ucontext_t host;
 	void *host_fiber;
@@ -188,6 +188,11 @@ UNSEEN void gm_cpu_step(void)
 }
 
 /* --- what lanes call --- */
+
+UNSEEN void gm_simt_progress(void)
+{
+	run->progress = run->steps;
+}
 
 UNSEEN uint32_t gm_cpu_lane(void)
 {

@@ -35,15 +35,18 @@ struct gm_simt {
 
 /*
  * Run `kernel` once for every thread of `shape`; `thread` counts from 0, and warp w runs on
- * multiprocessor w % 4. False: no lane came to its end for GM_SIMT_PATIENCE steps; the others were
+ * multiprocessor w % 4. False: no lane made progress for GM_SIMT_PATIENCE steps; the others were
  * dropped where they were. Aborts, with a line that says why, when lanes wait in *_sync calls for
  * lanes that cannot come, when a lane uses a mask that it is not in, and without memory.
  */
 bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg, uint32_t thread),
 		    void *arg);
 
-/* Steps, i.e. atomic accesses and pauses, without a lane's end before a launch counts as stuck. */
-enum { GM_SIMT_PATIENCE = 4000000 };
+/* Steps, i.e. atomic accesses and pauses, without any progress before a launch counts as stuck. */
+enum { GM_SIMT_PATIENCE = 2000000 };
+
+/* A lane got somewhere; its end is progress by itself. */
+void gm_simt_progress(void);
 
 /* Let the clock that device code reads go on; by itself it does so with each step and pause. */
 void gm_simt_advance(uint64_t nanoseconds);

@@ -78,6 +78,7 @@ static void churn(void *arg, uint32_t thread)
 		struct block *block = &work->block[thread][i % KEPT];
 		retire(work, block);
 		renew(work, block, thread << 16 | i << 8, r);
+		gm_simt_progress();
 	}
 }
 

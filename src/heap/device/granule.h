@@ -261,6 +261,26 @@ GM_DEVICE_SLOW void gm_granule_clear(struct gm_heap *heap, uint32_t c, uint32_t 
 	gm_syncwarp(mask);
 }
 
+/* Take empty granules away from the shards of all classes. False: there were none. */
+GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	bool any = false;
+	for (uint32_t c = 0; c < GM_CLASSES; c++) {
+		struct gm_granule_class *class_ = &all->class_[c];
+		for (uint32_t s = 0; s < gm_load32(&class_->shards); s++) {
+			uint32_t seen = gm_load32(&class_->shard[s]);
+			if (seen == 0 || seen == GM_SHARD_BUSY ||
+			    GM_USED(gm_load64(&all->slab[seen - 1].state)) != 0 ||
+			    gm_cas32(&class_->shard[s], seen, 0) != seen)
+				continue;
+			gm_granule_deactivate(heap, seen - 1, c);
+			any = true;
+		}
+	}
+	return any;
+}
+
 /* Nothing was found for class `c`: another shard's rest, or more memory, or GM_NO_SHARD. */
 GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t s,
 					     uint32_t turn)
@@ -270,6 +290,8 @@ GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, u
 	if (gm_load32(&class_->dry) != epoch + 1) {
 		gm_store32(&class_->dry, epoch + 1);
 		uint32_t other = gm_granule_other_shard(heap, c, turn);
+		if (other == GM_NO_SHARD && gm_granule_strip(heap))
+			other = s;
 		if (other != GM_NO_SHARD) {
 			gm_store32(&class_->dry, 0);
 			return other;
@@ -432,6 +454,8 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 	uint32_t granule = GM_NO_GRANULE;
 	while (size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT) {
 		granule = gm_span_take_run(heap, (uint32_t)count);
+		if (granule == GM_NO_GRANULE)
+			gm_granule_strip(heap);
 		if (granule == GM_NO_GRANULE && gm_granule_retire_all(heap))
 			granule = gm_span_take_run(heap, (uint32_t)count);
 		if (granule != GM_NO_GRANULE || !gm_span_grow(heap, (uint32_t)count))
@@ -584,15 +608,7 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 /* Let go of what shards hold empty, and then of all that is empty. */
 GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 {
-	struct gm_granules *all = gm_granules_of(heap);
-	for (uint32_t i = 0; i < GM_CLASSES * GM_SHARDS; i++) {
-		uint32_t c = i / GM_SHARDS, *shard = &all->class_[c].shard[i % GM_SHARDS];
-		uint32_t seen = gm_load32(shard);
-		if (seen == 0 || GM_USED(gm_load64(&all->slab[seen - 1].state)) != 0)
-			continue;
-		gm_store32(shard, 0);
-		gm_granule_deactivate(heap, seen - 1, c);
-	}
+	gm_granule_strip(heap);
 	gm_granule_retire_all(heap);
 }
 

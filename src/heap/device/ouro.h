@@ -72,10 +72,11 @@ struct gm_ouro_queue {
 	uint64_t *slot;
 	uint32_t slots; /* a power of two */
 	uint32_t q;
-	uint64_t placed;	       /* VA: queue chunks so far, at most */
+	uint64_t placed;	       /* VA: queue chunks so far */
 	uint64_t first, filling, last; /* VL: index << 32 | queue chunk, or 0 */
 	uint64_t owned;		       /* pages of the queue's chunks */
-	uint64_t pad3;
+	uint32_t extending;	       /* a lane brings a queue chunk */
+	uint32_t pad3;
 };
 
 struct gm_ouro {
@@ -133,14 +134,14 @@ GM_DEVICE uint64_t gm_ouro_ring_get(struct gm_ouro_ring *ring)
 	return value;
 }
 
-/* An empty chunk, or 0. */
-GM_DEVICE_SLOW uint32_t gm_ouro_chunk_take(struct gm_heap *heap)
+/* An empty chunk, or 0; `wait` for the host if need be. */
+GM_DEVICE_SLOW uint32_t gm_ouro_chunk_take(struct gm_heap *heap, bool wait)
 {
 	struct gm_ouro *ouro = gm_ouro_of(heap);
 	uint32_t chunk = (uint32_t)gm_ouro_ring_get(&ouro->chunks);
 	if (chunk)
 		return chunk;
-	uint64_t at = gm_cut_take(heap, &ouro->cut, 1);
+	uint64_t at = gm_cut_take(heap, &ouro->cut, 1, wait);
 	if (at != GM_CUT_NONE)
 		return (uint32_t)(at >> 32) * GM_OURO_CHUNKS + (uint32_t)at;
 	return (uint32_t)gm_ouro_ring_get(&ouro->chunks);
@@ -149,7 +150,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_chunk_take(struct gm_heap *heap)
 /* A chunk for queue q, all its pages free; 0: none. */
 GM_DEVICE uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t q, uint32_t state)
 {
-	uint32_t chunk = gm_ouro_chunk_take(heap), pages = gm_ouro_pages(q);
+	uint32_t chunk = gm_ouro_chunk_take(heap, true), pages = gm_ouro_pages(q);
 	if (!chunk)
 		return 0;
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);

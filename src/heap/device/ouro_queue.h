@@ -47,7 +47,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap)
 	uint32_t chunk = (uint32_t)gm_ouro_ring_get(&gm_ouro_of(heap)->spare);
 	if (chunk)
 		return chunk;
-	chunk = gm_ouro_chunk_take(heap);
+	chunk = gm_ouro_chunk_take(heap, false);
 	if (!chunk)
 		return 0;
 	gm_store32(&gm_ouro_head(heap, chunk)->state, 0);
@@ -66,13 +66,6 @@ GM_DEVICE void gm_ouro_spots_set(const struct gm_heap *heap, const struct gm_our
 	gm_store64_release(&head->place, gm_ouro_place(queue, index));
 }
 
-/* It never was in the queue. */
-GM_DEVICE void gm_ouro_spots_give(struct gm_heap *heap, uint32_t chunk)
-{
-	gm_store64(&gm_ouro_head(heap, chunk)->place, 0);
-	gm_ouro_ring_put(&gm_ouro_of(heap)->spare, chunk);
-}
-
 GM_DEVICE void gm_ouro_spots_placed(struct gm_heap *heap, struct gm_ouro_queue *queue)
 {
 	gm_add64(&gm_ouro_of(heap)->queue_chunks, 1);
@@ -83,33 +76,25 @@ GM_DEVICE void gm_ouro_spots_drained(struct gm_heap *heap, uint32_t chunk)
 {
 	gm_add64(&gm_ouro_of(heap)->queue_chunks, ~0ull);
 	gm_add64(&gm_ouro_of(heap)->queue_recycled, 1);
-	gm_ouro_spots_give(heap, chunk);
+	gm_store64(&gm_ouro_head(heap, chunk)->place, 0);
+	gm_ouro_ring_put(&gm_ouro_of(heap)->spare, chunk);
 }
 
 /* --- VA --- */
 
-/* False: the array is full, or there is no memory. */
+/* By one lane at a time. False: the array is full, or there is no memory. */
 GM_DEVICE_SLOW bool gm_ouro_va_extend(struct gm_heap *heap, struct gm_ouro_queue *queue)
 {
-	uint32_t chunk = gm_ouro_spots_take(heap);
+	uint64_t index = gm_load64(&queue->placed);
+	uint64_t *pointer = &queue->slot[index & (queue->slots - 1)];
+	uint32_t chunk = gm_load64_acquire(pointer) == 0 ? gm_ouro_spots_take(heap) : 0;
 	if (!chunk)
 		return false;
-	for (;;) {
-		uint64_t index = gm_load64(&queue->placed), mine = (index + 1) << 32;
-		uint64_t *pointer = &queue->slot[index & (queue->slots - 1)];
-		if (gm_cas64(pointer, 0, mine) == 0) {
-			if (gm_cas64(&queue->placed, index, index + 1) == index) {
-				gm_ouro_spots_set(heap, queue, chunk, (uint32_t)index);
-				gm_store64_release(pointer, mine | chunk);
-				gm_ouro_spots_placed(heap, queue);
-				return true;
-			}
-			gm_store64_release(pointer, 0);
-		} else if (gm_load64(&queue->placed) == index) {
-			gm_ouro_spots_give(heap, chunk);
-			return gm_load64(pointer) >> 32 == (uint32_t)(index + 1);
-		}
-	}
+	gm_ouro_spots_set(heap, queue, chunk, (uint32_t)index);
+	gm_store64_release(pointer, (index + 1) << 32 | chunk);
+	gm_store64(&queue->placed, index + 1);
+	gm_ouro_spots_placed(heap, queue);
+	return true;
 }
 
 GM_DEVICE uint32_t gm_ouro_va_find(const struct gm_ouro_queue *queue, uint64_t index)
@@ -165,54 +150,27 @@ GM_DEVICE_SLOW void gm_ouro_vl_move_filling(struct gm_heap *heap, struct gm_ouro
 	}
 }
 
-GM_DEVICE bool gm_ouro_vl_begin(struct gm_heap *heap, struct gm_ouro_queue *queue)
-{
-	uint64_t first = gm_load64_acquire(&queue->first);
-	if (first == 0) {
-		uint32_t chunk = gm_ouro_spots_take(heap);
-		if (!chunk)
-			return false;
-		gm_ouro_spots_set(heap, queue, chunk, 0);
-		first = gm_cas64(&queue->first, 0, chunk);
-		if (first == 0) {
-			first = chunk;
-			gm_ouro_spots_placed(heap, queue);
-		} else {
-			gm_ouro_spots_give(heap, chunk);
-		}
-	}
-	if (first >> 32 == 0) {
-		gm_cas64(&queue->filling, 0, first);
-		gm_cas64(&queue->last, 0, first);
-	}
-	return true;
-}
-
-/* False: there is no memory. */
+/* By one lane at a time. False: there is no memory. */
 GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue *queue)
 {
-	uint64_t last = gm_load64_acquire(&queue->last);
-	uint32_t index = (uint32_t)(last >> 32);
-	if (last == 0)
-		return gm_ouro_vl_begin(heap, queue);
-	uint64_t next = gm_ouro_vl_next(heap, queue, last), tag = gm_ouro_tag(queue, index);
-	if (next == 0) {
-		uint32_t chunk = gm_ouro_spots_take(heap);
-		if (!chunk)
-			return false;
-		gm_ouro_spots_set(heap, queue, chunk, index + 1);
-		if (gm_cas64(&gm_ouro_head(heap, (uint32_t)last)->next, tag, tag | chunk) == tag) {
-			gm_cas64(&queue->last, last, (uint64_t)(index + 1) << 32 | chunk);
-			gm_ouro_spots_placed(heap, queue);
-			gm_ouro_vl_move_first(heap, queue);
-			gm_ouro_vl_move_filling(heap, queue);
-			return true;
-		}
-		gm_ouro_spots_give(heap, chunk);
-		next = gm_ouro_vl_next(heap, queue, last);
+	uint64_t last = gm_load64_acquire(&queue->last), link;
+	uint32_t index = last ? (uint32_t)(last >> 32) + 1 : 0, chunk = gm_ouro_spots_take(heap);
+	if (!chunk)
+		return false;
+	gm_ouro_spots_set(heap, queue, chunk, index);
+	link = (uint64_t)index << 32 | chunk;
+	if (last) {
+		gm_store64_release(&gm_ouro_head(heap, (uint32_t)last)->next,
+				   gm_ouro_tag(queue, index - 1) | chunk);
+	} else {
+		gm_store64_release(&queue->first, link);
+		gm_store64_release(&queue->filling, link);
 	}
-	if (next)
-		gm_cas64(&queue->last, last, next);
+	gm_store64_release(&queue->last, link);
+	gm_ouro_spots_placed(heap, queue);
+	/* The last one stays where it is, drained or full, until there is one after it. */
+	gm_ouro_vl_move_first(heap, queue);
+	gm_ouro_vl_move_filling(heap, queue);
 	return true;
 }
 
@@ -278,13 +236,22 @@ GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
 		gm_ouro_vl_move_filling(heap, queue);
 }
 
-/* More room. False: there is none to be had. */
-GM_DEVICE bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
-			      enum gm_ouro_kind kind)
+/* There was no room, or little. False: no more is to be had. */
+GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				   enum gm_ouro_kind kind, int64_t little)
 {
+	bool more = true;
 	if (kind == GM_OURO_S)
 		return false;
-	return kind == GM_OURO_VA ? gm_ouro_va_extend(heap, queue) : gm_ouro_vl_extend(heap, queue);
+	if (gm_cas32(&queue->extending, 0, 1) != 0) {
+		gm_pause(20);
+		return true;
+	}
+	if ((int64_t)gm_load64(&queue->room) <= little)
+		more = kind == GM_OURO_VA ? gm_ouro_va_extend(heap, queue)
+					  : gm_ouro_vl_extend(heap, queue);
+	gm_store32_release(&queue->extending, 0);
+	return more;
 }
 
 /* Room for `wanted` entries: answers for how many the caller got it. */
@@ -298,8 +265,8 @@ GM_DEVICE uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queu
 			gm_add64(&queue->room, wanted - got);
 		if (got == wanted && kind != GM_OURO_S && old - wanted < GM_OURO_SPOTS / 2 &&
 		    old >= GM_OURO_SPOTS / 2)
-			gm_ouro_extend(heap, queue, kind);
-		if (got || !gm_ouro_extend(heap, queue, kind))
+			gm_ouro_extend(heap, queue, kind, GM_OURO_SPOTS / 2);
+		if (got || !gm_ouro_extend(heap, queue, kind, 0))
 			return got;
 	}
 }

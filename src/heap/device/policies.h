@@ -9,6 +9,7 @@
 #include "heap/device/bump.h"
 #include "heap/device/corw.h"
 #include "heap/device/granule.h"
+#include "heap/device/kma.h"
 #include "heap/device/ouro_s_c.h"
 #include "heap/device/ouro_s_p.h"
 #include "heap/device/ouro_va_c.h"

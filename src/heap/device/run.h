@@ -24,6 +24,7 @@ struct gm_cut {
 };
 
 #define GM_CUT_NONE (~0ull)
+#define GM_CUT_PATIENCE 32
 
 GM_DEVICE void gm_cut_init(struct gm_cut *cut, uint32_t first, uint32_t steps)
 {
@@ -32,23 +33,24 @@ GM_DEVICE void gm_cut_init(struct gm_cut *cut, uint32_t first, uint32_t steps)
 	gm_store64(&cut->next, steps);
 }
 
-/* A free granule for the policy to cut up, waiting for the host if need be; or GM_NO_GRANULE. */
-GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap)
+/* A free granule for the policy to cut up; `wait` for the host if need be; or GM_NO_GRANULE. */
+GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap, bool wait)
 {
 	uint32_t granule;
 	do {
 		granule = gm_span_take_one(heap, gm_sm());
-	} while (granule == GM_NO_GRANULE && gm_span_grow(heap, 1));
+	} while (granule == GM_NO_GRANULE && wait && gm_span_grow(heap, 1));
 	if (granule != GM_NO_GRANULE)
 		gm_store32(&heap->run[granule], GM_RUN_CUT);
 	return granule;
 }
 
-/* `granule + 1` was used up: put another there. False: there is none. */
-GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up)
+/* `granule + 1` was used up: put another there. False: there is none. `turn` counts the calls. */
+GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up,
+				   uint32_t turn, bool wait)
 {
 	gm_add32_sync(&cut->replacing, 1);
-	uint32_t granule = gm_run_take_one(heap);
+	uint32_t granule = gm_run_take_one(heap, wait);
 	uint64_t now = gm_load64(&cut->next);
 	/* Other lanes go on adding to the lower half meanwhile. */
 	while (granule != GM_NO_GRANULE && now >> 32 == used_up) {
@@ -62,7 +64,8 @@ GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uin
 		gm_store32(&heap->run[granule], GM_RUN_NONE);
 		gm_span_give(heap, granule, 1);
 	}
-	bool others = gm_add32_sync(&cut->replacing, ~0u) > 1;
+	/* Another lane may have the last granule in hand; or all of them find nothing. */
+	bool others = gm_add32_sync(&cut->replacing, ~0u) > 1 && wait && turn < GM_CUT_PATIENCE;
 	if (granule != GM_NO_GRANULE || now >> 32 != used_up)
 		return true;
 	if (others)
@@ -70,16 +73,16 @@ GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uin
 	return others || gm_load64(&cut->next) >> 32 != used_up;
 }
 
-/* `count` steps side by side: granule << 32 | first step; or GM_CUT_NONE. */
-GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, struct gm_cut *cut, uint32_t count)
+/* `count` steps side by side: granule << 32 | first step; or GM_CUT_NONE. `wait` for the host. */
+GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, struct gm_cut *cut, uint32_t count, bool wait)
 {
-	for (;;) {
+	for (uint32_t turn = 0;; turn++) {
 		uint64_t old = gm_load64(&cut->next);
 		if ((uint32_t)old <= cut->steps - count)
 			old = gm_add64(&cut->next, count);
 		if ((uint32_t)old <= cut->steps - count)
 			return old - (1ull << 32);
-		if (!gm_cut_replace(heap, cut, (uint32_t)(old >> 32)))
+		if (!gm_cut_replace(heap, cut, (uint32_t)(old >> 32), turn, wait))
 			return GM_CUT_NONE;
 	}
 }

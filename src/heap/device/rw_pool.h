@@ -115,7 +115,7 @@ GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t tur
 	if (gm_load32(&rw->held) != held)
 		return true;
 	uint32_t others = gm_add32_sync(&rw->adding, 1);
-	uint32_t granule = others ? GM_NO_GRANULE : gm_run_take_one(heap);
+	uint32_t granule = others ? GM_NO_GRANULE : gm_run_take_one(heap, true);
 	bool added = granule != GM_NO_GRANULE;
 	if (added)
 		gm_store32_release(&rw->granule[gm_add32_sync(&rw->held, 1)], granule + 1);
