@@ -27,7 +27,10 @@ static inline uint32_t test_seed(void)
 {
 	const char *text = getenv("TEST_SEED");
 	uint32_t seed = text ? (uint32_t)strtoul(text, NULL, 0) : 20261121;
-	printf("# TEST_SEED=%u\n", seed);
+	static bool said;
+	if (!said)
+		printf("# TEST_SEED=%u\n", seed);
+	said = true;
 	return seed;
 }
 

@@ -70,8 +70,7 @@ struct gm_heap {
 	struct gm_mailbox *mail;
 	void *policy; /* the policy's memory */
 	struct gm_bits free;
-	uint32_t *run; /* a granule's owner: GM_RUN_NONE, GM_RUN_CUT, or the length of a run (run.h)
-			*/
+	uint32_t *run; /* whose a granule is: GM_RUN_... or the length of a run (run.h) */
 	uint64_t pad1[6];
 
 	/* changing */
@@ -84,8 +83,9 @@ struct gm_heap {
 	uint64_t polled_at; /* and when that was, by gm_nanoseconds */
 	uint64_t beat;	    /* mailbox's */
 	uint64_t beat_at;   /* when a change of it was seen */
+	uint64_t dead;	    /* the beat + 1 after which a lane waited in vain; 0: none */
 	uint32_t epoch;	    /* counts granules that came back or in */
-	uint32_t pad3;
+	uint32_t pad3[15];
 	uint64_t foreign_frees; /* of addresses outside the heap, or where nothing is allocated */
 	uint64_t refusals;	/* allocations that got NULL */
 	char pad4[GM_LINE - 16];

@@ -24,7 +24,7 @@ enum {
 	GM_RW_UNITS = GM_RW_WORDS * 32,
 	GM_RW_LONGEST = GM_RW_UNITS / 2, /* units of an allocation; above: runs of granules */
 	GM_RW_PROBES = 32,
-	GM_RW_PATIENCE = 4096, /* turns of waiting for a granule that another lane brings */
+	GM_RW_PATIENCE = 16, /* turns of waiting for a granule that another lane brings */
 };
 
 struct gm_rw {
@@ -114,17 +114,22 @@ GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t tur
 	struct gm_rw *rw = gm_rw_of(heap);
 	if (gm_load32(&rw->held) != held)
 		return true;
-	uint32_t others = gm_add32_sync(&rw->adding, 1);
-	uint32_t granule = others ? GM_NO_GRANULE : gm_run_take_one(heap, true);
-	bool added = granule != GM_NO_GRANULE;
-	if (added)
-		gm_store32_release(&rw->granule[gm_add32_sync(&rw->held, 1)], granule + 1);
-	gm_add32_sync(&rw->adding, ~0u);
-	if (!added && others && turn < GM_RW_PATIENCE) {
-		gm_pause(100);
+	if (gm_add32_sync(&rw->adding, 1) && turn < GM_RW_PATIENCE) {
+		gm_add32_sync(&rw->adding, ~0u);
+		gm_pause(200);
 		return true;
 	}
-	return added || gm_load32(&rw->held) != held;
+	uint32_t granule = gm_run_take_one(heap, true);
+	bool more = gm_load32(&rw->held) != held;
+	if (granule != GM_NO_GRANULE && more) {
+		gm_store32(&heap->run[granule], GM_RUN_NONE);
+		gm_span_give(heap, granule, 1);
+	} else if (granule != GM_NO_GRANULE) {
+		gm_store32_release(&rw->granule[gm_add32_sync(&rw->held, 1)], granule + 1);
+		more = true;
+	}
+	gm_add32_sync(&rw->adding, ~0u);
+	return more;
 }
 
 /* Some unit, in order; or GM_NO_GRANULE: all are used. */

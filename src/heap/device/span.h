@@ -101,8 +101,11 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 		if (refused && refused <= granted + need)
 			return false;
 		since = since > began ? since : began;
-		if (gm_nanoseconds() - since > GM_HOST_DEAD)
+		uint64_t beat = gm_load64(&heap->beat) + 1;
+		if (gm_load64(&heap->dead) == beat)
 			return false;
+		if (gm_nanoseconds() - since > GM_HOST_DEAD)
+			gm_store64(&heap->dead, beat);
 		gm_pause(GM_POLL);
 	}
 }
