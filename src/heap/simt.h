@@ -43,7 +43,7 @@ bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg, uint3
 		    void *arg);
 
 /* Steps, i.e. atomic accesses and pauses, without any progress before a launch counts as stuck. */
-enum { GM_SIMT_PATIENCE = 2000000 };
+enum { GM_SIMT_PATIENCE = 10000000 };
 
 /* A lane got somewhere; its end is progress by itself. */
 void gm_simt_progress(void);

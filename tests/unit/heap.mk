@@ -9,3 +9,6 @@ tests_unit_test_heap_full_SOURCES = tests/unit/test_heap_full.c tests/unit/heap_
 tests_unit_test_heap_full_LDADD = $(UNIT_LDADD)
 tests_unit_test_heap_span_SOURCES = tests/unit/test_heap_span.c tests/unit/heap_help.h
 tests_unit_test_heap_span_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_ouro
+tests_unit_test_heap_ouro_SOURCES = tests/unit/test_heap_ouro.c tests/unit/heap_help.h
+tests_unit_test_heap_ouro_LDADD = $(UNIT_LDADD)

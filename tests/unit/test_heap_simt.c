@@ -89,13 +89,13 @@ static bool aborts(void (*kernel)(void *, uint32_t))
 static void check_scheduling(void)
 {
 	unsigned fair = 0, unfair = 0;
-	for (uint32_t seed = 1; seed <= 3; seed++) {
+	for (uint32_t seed = 1; seed <= 2; seed++) {
 		struct shared shared = {0};
 		fair += launch(2, GM_SIMT_FAIR, seed, spin, &shared) && shared.turns == 64;
 		memset(&shared, 0, sizeof shared);
 		unfair += launch(2, GM_SIMT_UNFAIR, seed, spin, &shared);
 	}
-	TAP_IS(fair, 3, "a lock between lanes works where lanes are scheduled fairly");
+	TAP_IS(fair, 2, "a lock between lanes works where lanes are scheduled fairly");
 	TAP_IS(unfair, 0, "and gets stuck where they are not");
 }
 

@@ -5,7 +5,7 @@
  */
 #include "heap_help.h"
 
-enum { CAPACITY = 48, LANES = 96, EACH = 10 };
+enum { CAPACITY = 48, LANES = 96, EACH = 5 };
 
 enum host { ALIVE, DEAD };
 
@@ -151,7 +151,7 @@ int main(void)
 	static struct work work;
 	for (unsigned p = 0; p < GM_POLICIES; p++) {
 		check_growth(&work, &gm_policies[p], GM_SIMT_FAIR);
-		if (gm_policies[p].can & GM_POLICY_UNFAIR)
+		if (gm_policies[p].malloc == gm_granule_malloc)
 			check_growth(&work, &gm_policies[p], GM_SIMT_UNFAIR);
 	}
 	check_bits();

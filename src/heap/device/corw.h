@@ -83,11 +83,10 @@ GM_DEVICE_SLOW uint32_t gm_corw_round(struct gm_rw *rw, uint32_t mask, uint32_t 
 	return unit;
 }
 
-GM_DEVICE void *gm_corw_malloc(struct gm_heap *heap, size_t size)
+/* A unit for each of the lanes that are here; GM_NO_GRANULE: the walk found none. */
+GM_DEVICE_SLOW uint32_t gm_corw_walk(struct gm_heap *heap)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
-	if (size > GM_RW_UNIT)
-		return gm_rw_malloc_run(heap, size);
 	uint32_t mask = gm_active(), need = mask, seed = gm_rw_seed(), unit = GM_NO_GRANULE,
 		 more = 1;
 	for (uint32_t turn = 0; need && more; turn++) {
@@ -100,8 +99,16 @@ GM_DEVICE void *gm_corw_malloc(struct gm_heap *heap, size_t size)
 			more = gm_rw_more(heap, held, turn);
 		more = gm_shfl32(mask, more, gm_leader(mask));
 	}
+	return unit;
+}
+
+GM_DEVICE void *gm_corw_malloc(struct gm_heap *heap, size_t size)
+{
+	if (size > GM_RW_UNIT)
+		return gm_rw_malloc_run(heap, size);
+	uint32_t unit = gm_corw_walk(heap);
 	if (unit == GM_NO_GRANULE)
-		unit = gm_rw_sweep(rw);
+		unit = gm_rw_sweep(gm_rw_of(heap));
 	return gm_rw_address(heap, unit);
 }
 

@@ -67,24 +67,32 @@ GM_DEVICE_SLOW uint32_t gm_ouro_page_wait(struct gm_heap *heap, struct gm_ouro_q
 	return got;
 }
 
-GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind, size_t size)
+/* A page for each of the lanes that are here, from the queue; 0: there is no memory. */
+GM_DEVICE_SLOW uint64_t gm_ouro_page_get(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					 enum gm_ouro_kind kind)
 {
-	if (size > GM_OURO_CHUNK)
-		return gm_run_malloc(heap, size);
-	uint32_t q = gm_ouro_queue_of(size), mask = gm_ouro_group(q), got = 0;
-	struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
-	uint64_t page = 0, at = 0;
-	if ((uint32_t)gm_load64(&queue->parked))
-		page = gm_ouro_unpark_page(heap, queue);
-	uint32_t without = gm_union(mask, (uint32_t)(page == 0) << gm_lane());
-	if (gm_lane() == gm_leader(mask) && without) {
-		got = gm_ouro_page_wait(heap, queue, kind, gm_popc(without));
+	uint32_t mask = gm_ouro_group(queue->q), got = 0, rank = gm_rank(mask);
+	uint64_t at = 0;
+	if (rank == 0) {
+		got = gm_ouro_page_wait(heap, queue, kind, gm_popc(mask));
 		at = gm_add64(&queue->front, got);
 	}
 	got = gm_shfl32(mask, got, gm_leader(mask));
 	at = gm_shfl(mask, at, gm_leader(mask));
-	if (page == 0 && gm_rank(without) < got)
-		page = gm_ouro_dequeue(heap, queue, kind, at + gm_rank(without));
+	return rank < got ? gm_ouro_dequeue(heap, queue, kind, at + rank) : 0;
+}
+
+GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind, size_t size)
+{
+	if (size > GM_OURO_CHUNK)
+		return gm_run_malloc(heap, size);
+	uint32_t q = gm_ouro_queue_of(size);
+	struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
+	uint64_t page = 0;
+	if ((uint32_t)gm_load64(&queue->parked))
+		page = gm_ouro_unpark_page(heap, queue);
+	if (page == 0)
+		page = gm_ouro_page_get(heap, queue, kind);
 	if (page == 0)
 		page = gm_ouro_unpark_page(heap, queue);
 	if (page == 0) {
@@ -94,21 +102,14 @@ GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind
 	return gm_ouro_address(heap, (uint32_t)(page >> 9)) + ((page & 511) << (q + 4));
 }
 
-GM_DEVICE void gm_ouro_page_free(struct gm_heap *heap, enum gm_ouro_kind kind, void *address)
+/* The lanes that are here with pages of one queue put them there together. */
+GM_DEVICE_SLOW void gm_ouro_page_put(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				     enum gm_ouro_kind kind, uint64_t page)
 {
-	uint32_t chunk;
-	struct gm_ouro_chunk *head = gm_ouro_find(heap, address, &chunk);
-	uint32_t q = head ? GM_OURO_Q(gm_load32(&head->state)) - 1 : GM_OURO_QUEUES;
-	if (q >= GM_OURO_QUEUES) {
-		gm_run_free(heap, address);
-		return;
-	}
-	struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
-	uint32_t mask = gm_match(gm_active(), q), got = 0, n = gm_popc(mask), rank = gm_rank(mask);
-	uint64_t at = 0, page = ((uint64_t)(uintptr_t)address - heap->base) >> (q + 4);
-	page = (uint64_t)chunk << 9 | (page & (gm_ouro_pages(q) - 1));
+	uint32_t mask = gm_match(gm_active(), queue->q), got = 0, rank = gm_rank(mask);
+	uint64_t at = 0;
 	if (rank == 0) {
-		got = gm_ouro_room(heap, queue, kind, n);
+		got = gm_ouro_room(heap, queue, kind, gm_popc(mask));
 		at = gm_add64(&queue->back, got);
 	}
 	got = gm_shfl32(mask, got, gm_leader(mask));
@@ -120,6 +121,20 @@ GM_DEVICE void gm_ouro_page_free(struct gm_heap *heap, enum gm_ouro_kind kind, v
 	gm_syncwarp(mask);
 	if (rank == 0)
 		gm_ouro_signal(queue, got);
+}
+
+GM_DEVICE void gm_ouro_page_free(struct gm_heap *heap, enum gm_ouro_kind kind, void *address)
+{
+	uint32_t chunk;
+	struct gm_ouro_chunk *head = gm_ouro_find(heap, address, &chunk);
+	uint32_t q = head ? GM_OURO_Q(gm_load32(&head->state)) - 1 : GM_OURO_QUEUES;
+	if (q >= GM_OURO_QUEUES) {
+		gm_run_free(heap, address);
+		return;
+	}
+	uint64_t page = ((uint64_t)(uintptr_t)address - heap->base) >> (q + 4);
+	page = (uint64_t)chunk << 9 | (page & (gm_ouro_pages(q) - 1));
+	gm_ouro_page_put(heap, &gm_ouro_of(heap)->queue[q], kind, page);
 }
 
 /* Bytes in use: the pages of all chunks, less those in the queues and those that are parked. */

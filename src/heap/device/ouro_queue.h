@@ -254,21 +254,30 @@ GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *q
 	return more;
 }
 
-/* Room for `wanted` entries: answers for how many the caller got it. */
-GM_DEVICE uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				enum gm_ouro_kind kind, uint32_t wanted)
+/* Take room for `wanted` entries, or for less if `some` will do: for how many. */
+GM_DEVICE uint32_t gm_ouro_take_room(struct gm_ouro_queue *queue, uint32_t wanted, bool some,
+				     int64_t *left)
 {
-	for (;;) {
-		int64_t old = (int64_t)gm_add64_sync(&queue->room, 0ull - wanted);
-		uint32_t got = old <= 0 ? 0 : old < (int64_t)wanted ? (uint32_t)old : wanted;
-		if (got < wanted)
-			gm_add64(&queue->room, wanted - got);
-		if (got == wanted && kind != GM_OURO_S && old - wanted < GM_OURO_SPOTS / 2 &&
-		    old >= GM_OURO_SPOTS / 2)
-			gm_ouro_extend(heap, queue, kind, GM_OURO_SPOTS / 2);
-		if (got || !gm_ouro_extend(heap, queue, kind, 0))
-			return got;
-	}
+	int64_t old = (int64_t)gm_add64_sync(&queue->room, 0ull - wanted);
+	uint32_t got = old >= (int64_t)wanted ? wanted : some && old > 0 ? (uint32_t)old : 0;
+	if (got < wanted)
+		gm_add64(&queue->room, wanted - got);
+	*left = old - got;
+	return got;
+}
+
+/* Room for `wanted` entries: for how many the caller got it; less: there is no more to be had. */
+GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				     enum gm_ouro_kind kind, uint32_t wanted)
+{
+	int64_t left;
+	while (gm_ouro_take_room(queue, wanted, false, &left) == 0)
+		if (!gm_ouro_extend(heap, queue, kind, wanted - 1))
+			return gm_ouro_take_room(queue, wanted, true, &left);
+	/* Below half a queue chunk: bring the next one before it is needed. */
+	if (left < GM_OURO_SPOTS / 2 && left + wanted >= GM_OURO_SPOTS / 2)
+		gm_ouro_extend(heap, queue, kind, GM_OURO_SPOTS / 2);
+	return wanted;
 }
 
 /* Write to a position that the caller took from `back`. */

@@ -33,44 +33,57 @@ GM_DEVICE void gm_cut_init(struct gm_cut *cut, uint32_t first, uint32_t steps)
 	gm_store64(&cut->next, steps);
 }
 
-/* A free granule for the policy to cut up; `wait` for the host if need be; or GM_NO_GRANULE. */
-GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap, bool wait)
+/* A free granule for the policy to cut up, or GM_NO_GRANULE: then gm_span_grow may bring some. */
+GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap)
 {
-	uint32_t granule;
-	do {
-		granule = gm_span_take_one(heap, gm_sm());
-	} while (granule == GM_NO_GRANULE && wait && gm_span_grow(heap, 1));
+	uint32_t granule = gm_span_take_one(heap, gm_sm());
 	if (granule != GM_NO_GRANULE)
 		gm_store32(&heap->run[granule], GM_RUN_CUT);
 	return granule;
 }
 
-/* `granule + 1` was used up: put another there. False: there is none. `turn` counts the calls. */
+/* It is not needed. */
+GM_DEVICE void gm_run_give_one(struct gm_heap *heap, uint32_t granule)
+{
+	gm_store32(&heap->run[granule], GM_RUN_NONE);
+	gm_span_give(heap, granule, 1);
+}
+
+/* Put a granule in the place of `used_up`. False: there is none. */
+GM_DEVICE bool gm_cut_install(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up)
+{
+	uint32_t granule = gm_run_take_one(heap);
+	uint64_t now = gm_load64(&cut->next), was;
+	if (granule == GM_NO_GRANULE)
+		return now >> 32 != used_up;
+	/* Other lanes go on adding to the lower half meanwhile. */
+	for (; now >> 32 == used_up; now = was) {
+		was = gm_cas64(&cut->next, now, (uint64_t)(granule + 1) << 32 | cut->first);
+		if (was == now)
+			return true;
+	}
+	gm_run_give_one(heap, granule);
+	return true;
+}
+
+/*
+ * `granule + 1` was used up: put another there; `wait` for the host if need be. False: there is
+ * none. `turn` counts the calls: other lanes may have the last granule in hand, or find nothing
+ * either.
+ */
 GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up,
 				   uint32_t turn, bool wait)
 {
-	gm_add32_sync(&cut->replacing, 1);
-	uint32_t granule = gm_run_take_one(heap, wait);
-	uint64_t now = gm_load64(&cut->next);
-	/* Other lanes go on adding to the lower half meanwhile. */
-	while (granule != GM_NO_GRANULE && now >> 32 == used_up) {
-		uint64_t was =
-			gm_cas64(&cut->next, now, (uint64_t)(granule + 1) << 32 | cut->first);
-		if (was == now)
-			break;
-		now = was;
-	}
-	if (granule != GM_NO_GRANULE && now >> 32 != used_up) {
-		gm_store32(&heap->run[granule], GM_RUN_NONE);
-		gm_span_give(heap, granule, 1);
-	}
-	/* Another lane may have the last granule in hand; or all of them find nothing. */
-	bool others = gm_add32_sync(&cut->replacing, ~0u) > 1 && wait && turn < GM_CUT_PATIENCE;
-	if (granule != GM_NO_GRANULE || now >> 32 != used_up)
+	bool first = gm_add32_sync(&cut->replacing, 1) == 0, found = false;
+	if (first || turn >= GM_CUT_PATIENCE || !wait)
+		found = gm_cut_install(heap, cut, used_up);
+	gm_add32_sync(&cut->replacing, ~0u);
+	if (found || gm_load64(&cut->next) >> 32 != used_up)
 		return true;
-	if (others)
-		gm_pause(100);
-	return others || gm_load64(&cut->next) >> 32 != used_up;
+	if (first || turn >= GM_CUT_PATIENCE || !wait)
+		return wait && gm_span_grow(heap, 1);
+	gm_pause(100);
+	return true;
 }
 
 /* `count` steps side by side: granule << 32 | first step; or GM_CUT_NONE. `wait` for the host. */

@@ -24,7 +24,7 @@ enum {
 	GM_RW_UNITS = GM_RW_WORDS * 32,
 	GM_RW_LONGEST = GM_RW_UNITS / 2, /* units of an allocation; above: runs of granules */
 	GM_RW_PROBES = 32,
-	GM_RW_PATIENCE = 16, /* turns of waiting for a granule that another lane brings */
+	GM_RW_PATIENCE = 4, /* turns of waiting for a granule that another lane brings */
 };
 
 struct gm_rw {
@@ -119,17 +119,16 @@ GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t tur
 		gm_pause(200);
 		return true;
 	}
-	uint32_t granule = gm_run_take_one(heap, true);
+	uint32_t granule = gm_run_take_one(heap);
 	bool more = gm_load32(&rw->held) != held;
 	if (granule != GM_NO_GRANULE && more) {
-		gm_store32(&heap->run[granule], GM_RUN_NONE);
-		gm_span_give(heap, granule, 1);
+		gm_run_give_one(heap, granule);
 	} else if (granule != GM_NO_GRANULE) {
 		gm_store32_release(&rw->granule[gm_add32_sync(&rw->held, 1)], granule + 1);
 		more = true;
 	}
 	gm_add32_sync(&rw->adding, ~0u);
-	return more;
+	return more || gm_span_grow(heap, 1);
 }
 
 /* Some unit, in order; or GM_NO_GRANULE: all are used. */
@@ -232,8 +231,7 @@ GM_DEVICE void gm_rw_trim(struct gm_heap *heap)
 		uint32_t granule = rw->granule[k] - 1;
 		rw->granule[k] = rw->granule[--rw->held];
 		rw->granule[rw->held] = 0;
-		gm_store32(&heap->run[granule], GM_RUN_NONE);
-		gm_span_give(heap, granule, 1);
+		gm_run_give_one(heap, granule);
 	}
 }
 

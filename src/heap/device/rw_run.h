@@ -93,7 +93,7 @@ GM_DEVICE_SLOW uint32_t gm_rw_find(struct gm_heap *heap, uint32_t count, uint32_
 	uint32_t leader = gm_leader(mask), seed = gm_shfl32(mask, gm_rw_seed(), leader), unit;
 	for (uint32_t turn = 0;; turn++) {
 		uint32_t held = gm_shfl32(mask, gm_load32(&rw->held), leader);
-		for (uint32_t i = 0; i < 4 && held; i++) {
+		for (uint32_t i = 0; i < 2 && held; i++) {
 			uint32_t place = gm_shfl32(mask, gm_rw_place(rw, &seed), leader);
 			if (place == GM_NO_GRANULE)
 				continue;
