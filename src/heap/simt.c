@@ -181,7 +181,7 @@ UNSEEN void gm_cpu_step(void)
 		return;
 	if (++run->steps - run->progress > GM_SIMT_PATIENCE) {
 		run->stuck = true;
-		leave(false);
+		leave(true);
 	}
 	if (random_below(8) == 0)
 		switch_away();
@@ -408,8 +408,12 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 	}
 	host_loop();
 #ifdef __SANITIZE_THREAD__
-	for (unsigned l = 0; l < launch.resident * LANES; l++)
+	for (unsigned l = 0; l < launch.resident * LANES; l++) {
+		/* All that lanes did which were dropped comes before what the host does. */
+		tell_sanitizer(launch.warps[l / LANES].lane[l % LANES].fiber, false);
+		tell_sanitizer(launch.host_fiber, true);
 		__tsan_destroy_fiber(launch.warps[l / LANES].lane[l % LANES].fiber);
+	}
 #endif
 	run = NULL;
 	self = NULL;

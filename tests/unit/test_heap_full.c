@@ -6,7 +6,7 @@
  */
 #include "heap_help.h"
 
-enum { GRANULES = 2, LANES = 128, MOST = 40000 };
+enum { GRANULES = 2, LANES = 128, MOST = 20000 };
 
 struct work {
 	struct fixture f;
@@ -87,11 +87,11 @@ static void check_mixing(struct work *work, const struct gm_policy *policy)
 {
 	if (!(policy->can & GM_POLICY_MIXES))
 		return;
-	unsigned small = fill(work, 128), large;
+	unsigned small = fill(work, 256), large;
 	empty(work);
 	large = fill(work, 4096);
 	TAP_OK(large && large + 10 >= expected(policy, 4096),
-	       "%s: what 128 bytes filled by %u percent, 4096 do by %u", policy->name, small,
+	       "%s: what 256 bytes filled by %u percent, 4096 do by %u", policy->name, small,
 	       large);
 	empty(work);
 }
@@ -142,7 +142,7 @@ int main(void)
 	uint32_t seed = test_seed();
 	for (unsigned p = 0; p < GM_POLICIES; p++) {
 		const struct gm_policy *policy = &gm_policies[p];
-		static const size_t sizes[] = {256, 8192};
+		static const size_t sizes[] = {512, 8192};
 		for (unsigned s = 0; s < 2; s++) {
 			test_open(&work.f, policy, GRANULES, GRANULES, seed);
 			check_size(&work, policy, sizes[s]);

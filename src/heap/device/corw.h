@@ -76,6 +76,7 @@ GM_DEVICE_SLOW uint32_t gm_corw_round(struct gm_rw *rw, uint32_t mask, uint32_t 
 		left &= ~gm_union(mask, (uint32_t)mine << gm_lane());
 	}
 	uint32_t lost = gm_shfl32(mask, gm_corw_write(rw, word, given), giver);
+	gm_syncwarp(mask); /* what the giver saw with the word, the receiver sees now */
 	word = gm_shfl32(mask, word, giver);
 	if (bit && !(lost & bit))
 		unit = word << 5 | gm_ctz(bit);
