@@ -323,6 +323,24 @@ UNSEEN static void lane_main(void)
 	leave(true);
 }
 
+UNSEEN static void prepare_lane(struct lane *lane)
+{
+	char *stack = run->stacks + (size_t)(lane->warp * LANES + lane->index) * STACK;
+	getcontext(&lane->context);
+	lane->context.uc_stack.ss_sp = stack;
+	lane->context.uc_stack.ss_size = STACK;
+	lane->context.uc_link = NULL;
+	makecontext(&lane->context, lane_main, 0);
+#ifdef __SANITIZE_THREAD__
+	if (lane->fiber)
+		__tsan_destroy_fiber(lane->fiber);
+	lane->fiber = __tsan_create_fiber(0);
+	/* The host's writes come before all that the lane does. */
+	tell_sanitizer(lane->fiber, true);
+	tell_sanitizer(run->host_fiber, false);
+#endif
+}
+
 UNSEEN static void prepare(struct warp *warp, unsigned seat)
 {
 	warp->done = warp->meeting = warp->gathering = 0;
@@ -330,22 +348,9 @@ UNSEEN static void prepare(struct warp *warp, unsigned seat)
 	warp->order = random_below(LANES);
 	warp->running = warp->order;
 	for (unsigned l = 0; l < LANES; l++) {
-		struct lane *lane = &warp->lane[l];
-		lane->index = l;
-		lane->warp = seat;
-		getcontext(&lane->context);
-		lane->context.uc_stack.ss_sp = run->stacks + (size_t)(seat * LANES + l) * STACK;
-		lane->context.uc_stack.ss_size = STACK;
-		lane->context.uc_link = NULL;
-		makecontext(&lane->context, lane_main, 0);
-#ifdef __SANITIZE_THREAD__
-		if (lane->fiber)
-			__tsan_destroy_fiber(lane->fiber);
-		lane->fiber = __tsan_create_fiber(0);
-		/* The host's writes come before all that the lane does. */
-		__tsan_switch_to_fiber(lane->fiber, 0);
-		__tsan_switch_to_fiber(run->host_fiber, __tsan_switch_to_fiber_no_sync);
-#endif
+		warp->lane[l].index = l;
+		warp->lane[l].warp = seat;
+		prepare_lane(&warp->lane[l]);
 	}
 }
 

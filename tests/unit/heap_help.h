@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "heap/device/policies.h"
-#include "tap.h"
+#include "tests/tap.h"
 
 struct fixture {
 	const struct gm_policy *policy;

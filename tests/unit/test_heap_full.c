@@ -4,9 +4,9 @@
  * before the heap is used up; after all is freed as much is there again, of another size too where
  * the policy can. Then single calls: the borders of sizes, NULL, addresses that are not the heap's.
  */
-#include "heap_help.h"
+#include "tests/unit/heap_help.h"
 
-enum { GRANULES = 2, LANES = 128, MOST = 20000 };
+enum { GRANULES = 2, LANES = 64, MOST = 20000 };
 
 struct work {
 	struct fixture f;

@@ -5,7 +5,7 @@
  * back when they are drained; empty chunks become any size's; footprints fall in the order of the
  * thesis.
  */
-#include "heap_help.h"
+#include "tests/unit/heap_help.h"
 
 enum { GRANULES = 24, LANES = 128, EACH = 40, ROUNDS = 3 };
 

@@ -3,7 +3,7 @@
  * Every policy: lanes allocate and free at random, all sizes in one warp, together and apart; every
  * byte is written and checked; what a kernel leaves is freed by other lanes in the next one.
  */
-#include "heap_help.h"
+#include "tests/unit/heap_help.h"
 
 enum { WARPS = 12, RESIDENT = 6, ROUNDS = 12, KEPT = 3, LANES = WARPS * 32 };
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "heap/device/simt.h"
-#include "tap.h"
+#include "tests/tap.h"
 
 struct shared {
 	uint32_t lock[2], turns, runs, wrong, together;

@@ -3,7 +3,7 @@
  * Growth: a lane plays the host, grants what is asked for, or refuses, or dies; allocations wait
  * for it, and get NULL when, and only when, they should. And the bitmaps of granules.
  */
-#include "heap_help.h"
+#include "tests/unit/heap_help.h"
 
 enum { CAPACITY = 48, LANES = 96, EACH = 5 };
 
