@@ -146,6 +146,49 @@ static void check_runs(void)
 	test_close(&f);
 }
 
+/* Runs and single granules, taken and given back by all lanes at once, of too few. */
+struct scramble {
+	struct fixture f;
+	uint32_t owner[100];
+	uint64_t shared, runs;
+};
+
+static void scramble(void *arg, uint32_t thread)
+{
+	struct scramble *s = arg;
+	for (uint32_t i = 0; i < 40; i++) {
+		uint32_t n = (thread + i) % 5 + 1, bad = 0;
+		uint32_t first = n == 1 ? gm_span_take_one(&s->f.heap, thread)
+					: gm_span_take_run(&s->f.heap, n);
+		if (first == GM_NO_GRANULE)
+			continue;
+		for (uint32_t g = first; g < first + n; g++)
+			bad += gm_cas32(&s->owner[g], 0, thread + 1) != 0;
+		for (uint32_t g = first; g < first + n; g++)
+			bad += gm_cas32(&s->owner[g], thread + 1, 0) != thread + 1;
+		if (bad)
+			test_count(&s->shared);
+		if (n > 1)
+			test_count(&s->runs);
+		gm_span_give(&s->f.heap, first, n);
+	}
+}
+
+static void check_contention(void)
+{
+	static struct scramble s;
+	uint32_t left = 0;
+	test_open(&s.f, &gm_policies[0], 100, 100, test_seed());
+	TAP_OK(test_launch(&s.f, 3, 3, scramble, &s), "lanes take and give granules and runs");
+	TAP_IS(s.shared, 0, "no granule is two lanes' at once");
+	TAP_OK(s.runs > 500, "%lu runs were taken", (unsigned long)s.runs);
+	TAP_IS(s.f.heap.available, 100, "all granules are counted at the end");
+	while (gm_span_take_one(&s.f.heap, 0) != GM_NO_GRANULE)
+		left++;
+	TAP_IS(left, 100, "and are there");
+	test_close(&s.f);
+}
+
 int main(void)
 {
 	static struct work work;
@@ -156,5 +199,6 @@ int main(void)
 	}
 	check_bits();
 	check_runs();
+	check_contention();
 	return tap_done();
 }
