@@ -148,6 +148,12 @@ int main(void)
 			check_size(&work, policy, sizes[s]);
 			test_close(&work.f);
 		}
+		if (policy->can & GM_POLICY_UNFAIR) {
+			test_open(&work.f, policy, GRANULES, GRANULES, seed);
+			work.f.mode = GM_SIMT_UNFAIR;
+			check_size(&work, policy, 8192);
+			test_close(&work.f);
+		}
 		test_open(&work.f, policy, GRANULES, GRANULES, seed);
 		check_mixing(&work, policy);
 		test_close(&work.f);
