@@ -7,9 +7,9 @@
  *   VL   virtualized linked-chunk: queue chunks in a list (5.4.2)
  *
  * `room` counts the entries for which there are slots: who wants to enqueue takes off room first
- * and a position then, so that a position always has its slot. Who takes the last room but one
- * queue chunk's brings the next queue chunk; when there is no memory for one, enqueuing fails,
- * nothing else.
+ * and a position then, so that a position always has its slot. Who brings the room below half a
+ * queue chunk's brings the next queue chunk as well, one lane at a time; when there is no memory
+ * for one, enqueuing fails, and nothing else.
  *
  * In a queue chunk every slot is written once and emptied once. When both are done for all, it is
  * drained: its slots are 0 again.
@@ -28,7 +28,7 @@ GM_DEVICE uint64_t gm_ouro_place(const struct gm_ouro_queue *queue, uint32_t ind
 	return (uint64_t)(queue->q + 1) << 32 | index;
 }
 
-/* The upper half of VL's `next`: no stale CAS hits what the chunk has become. */
+/* The upper half of VL's `next`: whose it is, for a reader that comes late. */
 GM_DEVICE uint64_t gm_ouro_tag(const struct gm_ouro_queue *queue, uint32_t index)
 {
 	return (uint64_t)((queue->q + 1) << 28 | (index & 0xfffffff)) << 32;
