@@ -51,7 +51,7 @@ static inline bool test_launch(struct fixture *f, unsigned warps, unsigned resid
 static inline void test_init_lane(void *arg, uint32_t thread)
 {
 	struct fixture *f = arg;
-	f->policy->init(&f->heap, thread, 64);
+	f->policy->init(&f->heap, thread, 32);
 }
 
 /* A heap with room for `capacity` granules, of which the host has granted `granted`, and no more.
@@ -82,7 +82,7 @@ static inline void test_open(struct fixture *f, const struct gm_policy *policy, 
 	f->mail.have.value = granted != 0;
 	f->mail.refused.value = 1;
 	gm_span_collect(&f->heap);
-	if (!test_launch(f, 2, 2, test_init_lane, f))
+	if (!test_launch(f, 1, 1, test_init_lane, f))
 		abort();
 }
 
