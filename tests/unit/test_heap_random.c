@@ -21,7 +21,8 @@ struct block {
 struct work {
 	struct fixture f;
 	struct block block[LANES][KEPT];
-	uint64_t null, bad, misaligned, small, live;
+	bool alike; /* all of about one size, so that what was freed is soon another lane's */
+	uint64_t null, bad, misaligned, small;
 };
 
 static size_t pick_size(uint32_t r)
@@ -50,7 +51,7 @@ static void check_new(struct work *work, const struct block *block)
 static void renew(struct work *work, struct block *block, uint32_t number, uint32_t r)
 {
 	const struct gm_policy *policy = work->f.policy;
-	*block = (struct block){NULL, pick_size(r >> 4), number};
+	*block = (struct block){NULL, work->alike ? 8100 + r % 64 : pick_size(r >> 4), number};
 	/* Lanes come from two places, as a program's branches do. */
 	if (r & 8)
 		block->address = policy->malloc(&work->f.heap, block->size);
@@ -106,13 +107,14 @@ static void check_left(struct work *work, const char *name)
 		TAP_IS(stats.granules, 0, "%s: all granules come back", name);
 }
 
-static void run(const struct gm_policy *policy, uint32_t seed, enum gm_simt_mode mode)
+static void run(const struct gm_policy *policy, uint32_t seed, enum gm_simt_mode mode, bool alike)
 {
 	static struct work work;
 	char name[64];
-	snprintf(name, sizeof name, "%s, %s", policy->name,
-		 mode == GM_SIMT_FAIR ? "fair" : "unfair");
+	snprintf(name, sizeof name, "%s, %s%s", policy->name,
+		 mode == GM_SIMT_FAIR ? "fair" : "unfair", alike ? ", alike" : "");
 	memset(&work, 0, sizeof work);
+	work.alike = alike;
 	test_open(&work.f, policy, 160, 160, seed);
 	work.f.mode = mode;
 	if (!TAP_OK(test_launch(&work.f, WARPS, RESIDENT, churn, &work) &&
@@ -132,9 +134,10 @@ int main(void)
 {
 	uint32_t seed = test_seed();
 	for (unsigned p = 0; p < GM_POLICIES; p++) {
-		run(&gm_policies[p], seed, GM_SIMT_FAIR);
+		run(&gm_policies[p], seed, GM_SIMT_FAIR, false);
+		run(&gm_policies[p], seed, GM_SIMT_FAIR, true);
 		for (uint32_t i = 0; i < 3 && gm_policies[p].can & GM_POLICY_UNFAIR; i++)
-			run(&gm_policies[p], seed + 1000 * i, GM_SIMT_UNFAIR);
+			run(&gm_policies[p], seed + 1000 * i, GM_SIMT_UNFAIR, false);
 	}
 	return tap_done();
 }

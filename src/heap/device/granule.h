@@ -75,6 +75,7 @@ GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t curs
 	if (gm_lane() == leader)
 		old = gm_or32(&bits[at >> 5], wanted);
 	old = gm_shfl32(same, old, leader);
+	gm_syncwarp(mask); /* what the lanes that acted for this one saw, it sees now */
 	return old >> (at & 31) & 1 ? gm_granule_search(bits, slots, at) : at;
 }
 
@@ -201,6 +202,7 @@ GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
 	uint32_t *bits = gm_granule_bits(heap, &all->slab[granule], granule, header);
 	uint32_t mask = gm_match(gm_active(), (uint64_t)granule << 32 | slot >> 5);
 	uint32_t mine = gm_union(mask, 1u << (slot & 31));
+	gm_syncwarp(mask); /* all lanes are done with their slots */
 	if (gm_lane() != gm_leader(mask))
 		return;
 	uint32_t old = gm_and32(&bits[slot >> 5], ~mine);
