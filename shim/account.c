@@ -32,10 +32,10 @@ static void add(enum gm_foreign_kind kind, unsigned ordinal, unsigned which, uin
 		gm_counter_add(ordinal, kinds[kind].calls + which, n);
 }
 
-/* The peak is exact: add answers what the gauge was at that very moment. */
+/* The peak is exact: change answers what the gauge was at that very moment. */
 static void rise(unsigned ordinal, enum gm_counter gauge, enum gm_counter peak, size_t size)
 {
-	gm_counter_raise(ordinal, peak, gm_counter_add(ordinal, gauge, size));
+	gm_counter_raise(ordinal, peak, gm_counter_change(ordinal, gauge, size));
 }
 
 void gm_account_back(enum gm_foreign_kind kind, unsigned ordinal, size_t size)

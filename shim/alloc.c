@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+
+#include "base/msg.h"
 #include "base/size.h"
 #include "foreign.h"
 
@@ -47,6 +50,36 @@ static void served(const struct request *q, const struct gm_block *b, unsigned f
 	gm_log_put(&record);
 }
 
+/* How it stood, in one line. A program may ask for more and more until it is refused, again and
+ * again: the first failure of a device is told, the second, the fourth, and so on. */
+static void tell(unsigned device, const struct gm_pool *pool, size_t asked)
+{
+	enum { ASKED, LIMIT, LIVE, IDLE, LARGEST, UNRECLAIMABLE, N };
+	static atomic_uint failures[GM_COUNTER_DEVICES];
+	struct gm_pool_stats s;
+	char text[N][32], nth[32] = "";
+	unsigned n = atomic_fetch_add_explicit(&failures[device], 1, memory_order_relaxed) + 1;
+	if (n & (n - 1))
+		return;
+	if (n > 1)
+		snprintf(nth, sizeof nth, " (failure %u)", n);
+	gm_pool_stats(pool, &s);
+	const struct gm_shim_device *d = &gm_shim_devices[device];
+	const uint64_t value[N] = {[ASKED] = asked,
+				   [LIMIT] = d->limit < d->total ? d->limit : d->total,
+				   [LIVE] = s.handed_out,
+				   [IDLE] = s.idle,
+				   [LARGEST] = s.largest_idle,
+				   [UNRECLAIMABLE] = s.unreclaimable};
+	for (unsigned i = 0; i < N; i++)
+		gm_size_format(value[i], text[i], sizeof text[i]);
+	gm_msg(GM_MSG_WARN,
+	       "out of memory on device %u%s: asked %s, limit %s, live %s, idle %s, largest idle "
+	       "%s, unreclaimable %s",
+	       device, nth, text[ASKED], text[LIMIT], text[LIVE], text[IDLE], text[LARGEST],
+	       text[UNRECLAIMABLE]);
+}
+
 static CUresult refused(const struct request *q, CUresult result)
 {
 	unsigned device = q->context->ordinal;
@@ -60,8 +93,10 @@ static CUresult refused(const struct request *q, CUresult result)
 	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED))
 		gm_log_put(&record);
 	struct gm_pool *pool = gm_shim_pool_if_any(device);
-	if (pool && result == CUDA_ERROR_OUT_OF_MEMORY)
+	if (pool && result == CUDA_ERROR_OUT_OF_MEMORY) {
 		gm_pool_snapshot(pool, q->size);
+		tell(device, pool, q->size);
+	}
 	return result;
 }
 
@@ -108,7 +143,10 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 	if (result != CUDA_SUCCESS)
 		return refused(q, result);
 	result = gm_pool_alloc(pool, q->size, q->context->key, &b);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_core_settle(q->context->ordinal))
+		result = gm_pool_alloc(pool, q->size, q->context->key, &b);
 	if (result == CUDA_SUCCESS) {
+		gm_fill(q->context, &b);
 		*q->out = b.base;
 		served(q, &b, 0);
 		return result;
@@ -119,6 +157,24 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 		return refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	q->pitch = NULL; /* the pitch is ours already: the driver need only find the bytes */
 	return from_driver(q);
+}
+
+CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out)
+{
+	const struct request q = {.size = size, .context = context, .start = gm_clock_ns()};
+	CUresult result =
+		gm_pool_alloc(gm_shim_pool_if_any(context->ordinal), size, context->key, out);
+	if (result == CUDA_SUCCESS) {
+		gm_fill(context, out);
+		served(&q, out, 0);
+	}
+	return result;
+}
+
+CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result)
+{
+	const struct request q = {.size = size, .context = context, .start = start};
+	return refused(&q, result);
 }
 
 CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)

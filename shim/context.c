@@ -33,23 +33,25 @@ static CUresult released(CUdevice device, CUresult result)
 }
 
 /* One argument in, one kind of end. */
-#define ENDS(symbol, type, what)                               \
-	CUresult on_##symbol(type which)                       \
-	{                                                      \
-		if (!gm_shim_enter())                          \
-			return real.symbol(which);             \
-		CUresult result = GM_PASS(real.symbol(which)); \
-		result = what(which, result);                  \
-		gm_shim_leave();                               \
-		return result;                                 \
+#define ENDS(symbol, type, ending, what)                                 \
+	CUresult on_##symbol(type which)                                 \
+	{                                                                \
+		if (!gm_shim_enter())                                    \
+			return real.symbol(which);                       \
+		struct gm_context *context = gm_context_##ending(which); \
+		CUresult result = GM_PASS(real.symbol(which));           \
+		result = what(which, result);                            \
+		gm_context_ended(context);                               \
+		gm_shim_leave();                                         \
+		return result;                                           \
 	}
 
-ENDS(cuCtxDestroy, CUcontext, destroyed)
-ENDS(cuCtxDestroy_v2, CUcontext, destroyed)
-ENDS(cuDevicePrimaryCtxReset, CUdevice, reset)
-ENDS(cuDevicePrimaryCtxReset_v2, CUdevice, reset)
-ENDS(cuDevicePrimaryCtxRelease, CUdevice, released)
-ENDS(cuDevicePrimaryCtxRelease_v2, CUdevice, released)
+ENDS(cuCtxDestroy, CUcontext, ending, destroyed)
+ENDS(cuCtxDestroy_v2, CUcontext, ending, destroyed)
+ENDS(cuDevicePrimaryCtxReset, CUdevice, primary_ending, reset)
+ENDS(cuDevicePrimaryCtxReset_v2, CUdevice, primary_ending, reset)
+ENDS(cuDevicePrimaryCtxRelease, CUdevice, primary_ending, released)
+ENDS(cuDevicePrimaryCtxRelease_v2, CUdevice, primary_ending, released)
 
 /* --- green contexts: what is allocated there is the primary context's, and stays --- */
 
@@ -88,22 +90,50 @@ CUresult on_cuGreenCtxDestroy(CUgreenCtx green)
 		return real.cuGreenCtxDestroy(green);
 	if (gm_shim_driver.cuCtxFromGreenCtx)
 		gm_shim_driver.cuCtxFromGreenCtx(&derived, green);
+	struct gm_context *primary = gm_context_ending(derived);
 	CUresult result = GM_PASS(real.cuGreenCtxDestroy(green));
 	if (result == CUDA_SUCCESS && derived && gm_context_green_gone(derived, &device))
 		result = released(device, result);
+	gm_context_ended(primary);
 	gm_shim_leave();
 	return result;
 }
 
-CUresult on_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+/* --- contexts begin --- */
+
+/* What the first allocation would wait for is done here, where the driver takes a hundred
+ * milliseconds or more. */
+static void made(CUcontext handle)
 {
-	if (!gm_shim_enter())
-		return real.cuDevicePrimaryCtxRetain(pctx, dev);
-	CUresult result = GM_PASS(real.cuDevicePrimaryCtxRetain(pctx, dev));
-	if (gm_retry(result))
-		result = GM_PASS(real.cuDevicePrimaryCtxRetain(pctx, dev));
-	if (result == CUDA_SUCCESS)
-		gm_context_note_primary(dev, *pctx);
-	gm_shim_leave();
-	return result;
+	CUresult ignored;
+	struct gm_context *context = gm_context_of(&gm_shim_driver, handle, &ignored);
+	if (context)
+		gm_shim_pool(context->ordinal);
 }
+
+/* Parameters, the arguments that they are, and what is to be done after success. */
+#define BEGINS(symbol, parameters, arguments, after)              \
+	CUresult on_##symbol parameters                           \
+	{                                                         \
+		if (!gm_shim_enter())                             \
+			return real.symbol arguments;             \
+		CUresult result = GM_PASS(real.symbol arguments); \
+		if (gm_retry(result))                             \
+			result = GM_PASS(real.symbol arguments);  \
+		if (result == CUDA_SUCCESS) {                     \
+			after;                                    \
+			made(*out);                               \
+		}                                                 \
+		gm_shim_leave();                                  \
+		return result;                                    \
+	}
+
+BEGINS(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device), (out, flags, device), )
+BEGINS(cuCtxCreate_v3,
+       (CUcontext * out, CUexecAffinityParam *affinity, int n, unsigned flags, CUdevice device),
+       (out, affinity, n, flags, device), )
+BEGINS(cuCtxCreate_v4,
+       (CUcontext * out, CUctxCreateParams *params, unsigned flags, CUdevice device),
+       (out, params, flags, device), )
+BEGINS(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device),
+       gm_context_note_primary(device, *out))

@@ -3,24 +3,13 @@
 #include <string.h>
 
 #include "base/msg.h"
+#include "base/size.h"
 #include "handlers.h"
 #include "knob/knob.h"
+#include "pool/knobs.h"
 
 unsigned gm_shim_n_devices;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
-
-/* A size or a percentage of a device. */
-static uint64_t share_of(union gm_knob_value value, uint64_t total)
-{
-	uint32_t ppm = value.share.ppm;
-	return ppm ? (uint64_t)((unsigned __int128)total * ppm / 1000000) : value.share.bytes;
-}
-
-static uint64_t limit_of(uint64_t total)
-{
-	const struct gm_knobs *knobs = gm_knob_get();
-	return knobs->limit.share.ppm >= 1000000 ? UINT64_MAX : share_of(knobs->limit, total);
-}
 
 static int attribute(CUdevice device, CUdevice_attribute which)
 {
@@ -33,6 +22,7 @@ static int attribute(CUdevice device, CUdevice_attribute which)
 static void find_one(unsigned ordinal, bool pools, struct gm_log_device *log)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
+	struct gm_pool_config config;
 	CUuuid uuid;
 	size_t total = 0;
 	if (gm_shim_driver.cuDeviceGet(&d->handle, (int)ordinal) != CUDA_SUCCESS)
@@ -42,7 +32,8 @@ static void find_one(unsigned ordinal, bool pools, struct gm_log_device *log)
 		memcpy(log->uuid, uuid.bytes, sizeof log->uuid);
 	gm_shim_driver.cuDeviceTotalMem_v2(&total, d->handle);
 	log->total = d->total = total;
-	d->limit = pools ? limit_of(total) : UINT64_MAX;
+	gm_pool_config_knobs(&config, gm_knob_get(), total);
+	d->limit = pools ? config.limit : UINT64_MAX;
 	if (!pools)
 		return;
 	d->pitch = (size_t)attribute(d->handle, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
@@ -94,6 +85,22 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
 		leave_to_driver(ordinal, why);
 }
 
+/* No pool is to be looked at before: asking each of them would cost every call more than it costs
+ * otherwise. A pool that is made just when another thread is here may be looked at one pause late.
+ */
+static _Atomic uint64_t next_sample;
+
+static void prewarm(unsigned ordinal, struct gm_pool *pool)
+{
+	char text[32];
+	uint64_t bytes = gm_pool_knob_bytes(gm_knob_get()->prewarm, gm_shim_devices[ordinal].total);
+	CUresult result = bytes ? gm_pool_prewarm(pool, bytes) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		gm_msg(GM_MSG_WARN, "GPUMEM_PREWARM: no %s of device %u (%s)",
+		       gm_size_format(bytes, text, sizeof text), ordinal,
+		       gm_driver_error(&gm_shim_driver, result));
+}
+
 static struct gm_pool *make_pool(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
@@ -102,13 +109,14 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.driver = &gm_shim_driver,
 		.device = d->handle,
 		.ordinal = ordinal,
-		.limit = d->limit,
 		.fence = gm_fence,
 		.fence_arg = &gm_shim_driver,
-		.trim_after = knobs->trim_after.ns,
-		.keep = share_of(knobs->keep, d->total),
+		.defer = knobs->free.choice == GM_FREE_DEFER ? gm_fence_deferral(&gm_shim_driver)
+							     : NULL,
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
+		.may_remap = gm_shim_may_remap,
 	};
+	gm_pool_config_knobs(&config, knobs, d->total);
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
 	if (result != CUDA_SUCCESS) {
@@ -120,6 +128,8 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		return there;
 	}
 	gm_peer_apply(ordinal, pool);
+	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
+	prewarm(ordinal, pool);
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	return pool;
 }
@@ -157,6 +167,7 @@ bool gm_shim_give_back_all(void)
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (!pool)
 			continue;
+		gm_core_settle(i);
 		gm_pool_give_back(pool, 0, true);
 		given += gm_pool_given(pool);
 	}
@@ -206,13 +217,26 @@ static void sample_one(unsigned ordinal, const struct gm_pool *pool, uint64_t no
 	gm_log_put_sample(&record, &sample);
 }
 
-void gm_shim_sample(uint64_t now, bool last)
+static __attribute__((noinline)) void sample_due(uint64_t now, bool last)
 {
+	uint64_t seen = atomic_load_explicit(&next_sample, memory_order_relaxed), next = UINT64_MAX;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (pool && (last || gm_log_sample_due(i, now)))
+		if (!pool)
+			continue;
+		if (last || gm_log_sample_due(i, now))
 			sample_one(i, pool, now);
+		uint64_t due = gm_log_sample_next(i);
+		next = due < next ? due : next;
 	}
+	atomic_compare_exchange_strong_explicit(&next_sample, &seen, next, memory_order_relaxed,
+						memory_order_relaxed);
+}
+
+void gm_shim_sample(uint64_t now, bool last)
+{
+	if (GM_UNLIKELY(last || now >= atomic_load_explicit(&next_sample, memory_order_relaxed)))
+		sample_due(now, last);
 }
 
 void gm_shim_devices_forget(void)
@@ -220,4 +244,5 @@ void gm_shim_devices_forget(void)
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		atomic_store_explicit(&gm_shim_devices[i].pool, NULL, memory_order_relaxed);
 	gm_shim_n_devices = 0;
+	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 }

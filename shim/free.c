@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/array.h"
 #include "foreign.h"
+#include "knob/knob.h"
 
 static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64_t end,
 				    CUdeviceptr base, size_t size, size_t held, uint64_t id,
@@ -24,14 +25,41 @@ static void put(const struct gm_record *record)
 		gm_log_put(record);
 }
 
+void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start)
+{
+	uint64_t end = gm_clock_ns();
+	gm_memops_set(b->id, false);
+	gm_counter_add(b->ordinal, GM_C_free_calls, 1);
+	gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
+	gm_counter_add(b->ordinal, GM_C_free_ns, end - start);
+	struct gm_record record = free_record(hook, start, end, b->base, b->size, b->held, b->id,
+					      b->context, b->ordinal, 0);
+	put(&record);
+}
+
+/* What still uses a block that is freed. */
+enum use {
+	BY_OWNER, /* work of the context that owns it, as far as cuMemFree knows */
+	BY_OTHER, /* work of the context given; only where reuse is deferred */
+	BY_NONE
+};
+
+static CUresult give_to_pool(struct gm_pool *pool, CUdeviceptr address, enum use use,
+			     uint64_t context, struct gm_block *b)
+{
+	if (use == BY_NONE)
+		return gm_pool_free_done(pool, address, b);
+	return use == BY_OTHER ? gm_pool_free_behind(pool, address, context, b)
+			       : gm_pool_free(pool, address, b);
+}
+
 /* A block of ours, whatever the address is in it. */
 static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdeviceptr address,
-			  const struct gm_block *there, uint64_t start, bool done)
+			  const struct gm_block *there, uint64_t start, enum use use,
+			  uint64_t context)
 {
 	struct gm_block b;
-	CUresult result =
-		done ? gm_pool_free_done(pool, address, &b) : gm_pool_free(pool, address, &b);
-	uint64_t end = gm_clock_ns();
+	CUresult result = give_to_pool(pool, address, use, context, &b);
 	gm_fence_suspect(result);
 	if (result != CUDA_SUCCESS) {
 		gm_counter_add(there->ordinal, GM_C_free_failed, 1);
@@ -39,13 +67,7 @@ static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdevicept
 		 * be gone, and the block with it. */
 		return there->live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
 	}
-	gm_memops_set(b.id, false);
-	gm_counter_add(b.ordinal, GM_C_free_calls, 1);
-	gm_counter_add(b.ordinal, GM_C_free_bytes, b.size);
-	gm_counter_add(b.ordinal, GM_C_free_ns, end - start);
-	struct gm_record record = free_record(hook, start, end, b.base, b.size, b.held, b.id,
-					      b.context, b.ordinal, 0);
-	put(&record);
+	gm_shim_freed(hook, &b, start);
 	return result;
 }
 
@@ -75,8 +97,9 @@ CUresult on_cuMemFree_v2(CUdeviceptr dptr)
 	struct gm_block there;
 	uint64_t start = gm_clock_ns();
 	struct gm_pool *pool = gm_shim_find(dptr, &there);
-	CUresult result = pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, &there, start, false)
-			       : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, start);
+	CUresult result =
+		pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, &there, start, BY_OWNER, 0)
+		     : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, start);
 	gm_shim_leave();
 	return result;
 }
@@ -86,7 +109,7 @@ CUresult on_cuMemFree_v2(CUdeviceptr dptr)
  * which is all that the program has promised to have ordered before. In a stream that is being
  * captured, memory of cuMemAlloc cannot be freed natively either.
  */
-static CUresult wait_for_stream(CUstream stream)
+static CUresult stream_done(CUstream stream, CUresult (*look)(CUstream stream))
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
@@ -94,22 +117,29 @@ static CUresult wait_for_stream(CUstream stream)
 	if (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = gm_shim_driver.cuStreamSynchronize(stream);
+		result = look(stream);
 	gm_driver_quiet_end(&gm_shim_driver, mode);
 	gm_fence_suspect(result);
 	return result;
 }
 
 static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
-			   CUstream waited, CUresult (*native)(CUdeviceptr, CUstream))
+			   CUstream order, CUresult (*native)(CUdeviceptr, CUstream))
 {
 	struct gm_block there;
 	uint64_t start = gm_clock_ns();
 	struct gm_pool *pool = gm_shim_find(address, &there);
 	if (!pool)
 		return free_foreign(hook, address, stream, native, start);
-	CUresult result = wait_for_stream(waited);
-	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, &there, start, true)
+	/* A fence of the stream's context covers the stream. */
+	struct gm_context *context = NULL;
+	if (gm_knob_get()->free.choice == GM_FREE_DEFER)
+		context = gm_shim_context_of_stream(order);
+	CUresult result = stream_done(order, context ? gm_shim_driver.cuStreamQuery
+						     : gm_shim_driver.cuStreamSynchronize);
+	if (context && result == CUDA_ERROR_NOT_READY)
+		return free_ours(hook, pool, address, &there, start, BY_OTHER, context->key);
+	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, &there, start, BY_NONE, 0)
 				      : result;
 }
 
@@ -185,8 +215,10 @@ void gm_shim_context_gone(uint64_t key)
 		return;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (pool)
-			pool_gone(pool, key);
+		if (!pool)
+			continue;
+		gm_core_context_gone(i, key);
+		pool_gone(pool, key);
 	}
 	gm_foreign_context_gone(key, foreign_gone);
 	gm_capture_context_gone(context);

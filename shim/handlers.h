@@ -112,6 +112,13 @@ struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 
 /* --- alloc.c, free.c --- */
 
+/* A block of the context's device, counted and recorded; what is refused is so by gm_shim_refused,
+ * once the caller has tried all it knows. */
+CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out);
+CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result);
+/* Count and record that a block went back to the pool, by a call that began at `start`. */
+void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start);
+
 /* Count and record blocks that go with their context. */
 void gm_shim_context_gone(uint64_t key);
 
@@ -155,6 +162,24 @@ void gm_memops_forget_all(void);
 /* Somebody asks whether a block can be shared: say once if it is a library that will take a slower
  * road when it cannot. */
 void gm_shim_note_network(void);
+
+/* The `may_remap` of struct gm_pool_config: GPUMEM_REMAP. */
+bool gm_shim_may_remap(void *unused);
+
+/* --- core.c: what libgpumem-core keeps for streams --- */
+
+/* Give what is kept on a device to its pool; returns bytes. May wait for the GPU. */
+uint64_t gm_core_settle(unsigned ordinal);
+void gm_core_context_gone(unsigned ordinal, uint64_t key);
+void gm_core_forget(void);
+
+/* --- fill.c: GPUMEM_FILL --- */
+
+/* Write what GPUMEM_FILL says into a fresh block of the current context, and wait for it. Where
+ * that fails the block stays as it was, and one line says so. */
+void gm_fill(const struct gm_context *context, const struct gm_block *b);
+/* In a forked child: the streams are the parent's. */
+void gm_fill_forget(void);
 
 /* --- retry.c --- */
 

@@ -3,7 +3,7 @@
 lib_LTLIBRARIES += libgpumem.la
 libgpumem_la_SOURCES = %D%/dlsym.c %D%/hooks.c %D%/late.c %D%/late.h %D%/object.c %D%/object.h %D%/resolve.c %D%/resolve.h \
 	%D%/shim.h
-libgpumem_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
+libgpumem_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir) -I$(top_srcdir)/core
 libgpumem_la_CCASFLAGS = $(AM_CCASFLAGS)
 libgpumem_la_CFLAGS = $(AM_CFLAGS) -fPIC
 # Two segments rather than four (noseparate-code): each is a system call and page faults in every process.
@@ -28,9 +28,9 @@ if GM_DEBUG
 SHIM_DEBUG_EXPORT = gm_lock_none_held;
 endif
 
-# The exports are the hooks and dlsym. One anonymous version: a named one would not take a versioned reference over.
+# The exports are the hooks, dlsym, and what libgpumem-core asks for (api/core.h). One anonymous version: a named one would not take a versioned reference over.
 %D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def Makefile
-	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; $(SHIM_DEBUG_EXPORT)' && \
+	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; $(SHIM_DEBUG_EXPORT)' && \
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
 		echo 'local: *; };'; } >$@-t && mv $@-t $@
 CLEANFILES += %D%/libgpumem.map

@@ -53,9 +53,6 @@ bool gm_retry(CUresult result)
 		return result;                                                         \
 	}
 
-GM_RETRY(cuCtxCreate_v2, CUcontext *, unsigned, CUdevice)
-GM_RETRY(cuCtxCreate_v3, CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice)
-GM_RETRY(cuCtxCreate_v4, CUcontext *, CUctxCreateParams *, unsigned, CUdevice)
 GM_RETRY(cuCtxSetLimit, CUlimit, size_t)
 GM_RETRY(cuGraphUpload, CUgraphExec, CUstream)
 GM_RETRY(cuGraphUpload_ptsz, CUgraphExec, CUstream)

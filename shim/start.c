@@ -130,6 +130,8 @@ static void forget(void)
 	gm_graph_forget_all();
 	gm_peer_forget_all();
 	gm_memops_forget_all();
+	gm_fill_forget();
+	gm_core_forget();
 	gm_capture_forget_all();
 	gm_fence_forget_all();
 	gm_context_forget_all();

@@ -24,8 +24,10 @@
 #include "knob/knob.h"
 
 #define STACK ((size_t)512 << 10)
-#define LEAST_NAP 1000000u     /* ns, when what is due could not go */
+#define LEAST_NAP 1000000u /* ns, when what is due could not go */
+#ifndef EXIT_WAITS
 #define EXIT_WAITS 1000000000u /* ns at most: whoever exits may hold a lock of the driver */
+#endif
 
 atomic_bool gm_trim_wanted;
 static atomic_bool alive; /* there is a thread, or none can be made */

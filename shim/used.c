@@ -41,7 +41,7 @@ static bool is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 
 /* It takes some 4 us. Only the device of the current context can be asked, so the threads of a
  * process that uses several get to look in turn. */
-void gm_used_look(uint64_t now)
+static __attribute__((noinline)) void look(uint64_t now)
 {
 	CUresult ignored;
 	uint64_t pause = gm_knob_get()->sample.ns;
@@ -51,6 +51,12 @@ void gm_used_look(uint64_t now)
 	if (context && context->ordinal < GM_COUNTER_DEVICES &&
 	    is_due(&next_ask[context->ordinal], now, pause))
 		ask(context);
+}
+
+void gm_used_look(uint64_t now)
+{
+	if (GM_UNLIKELY(now >= atomic_load_explicit(&next_look, memory_order_relaxed)))
+		look(now);
 }
 
 void gm_used_forget(void)

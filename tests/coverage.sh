@@ -5,7 +5,7 @@
 # and gpumemstat is no part of the library: their lines are shown, and not counted. Assembler is not measured. A line that
 # is compiled more than once (a header) counts as run if it was run anywhere.
 top=$(cd "$1" && pwd) || exit 1
-find src shim tools tests/sim -name '*.gcno' | sort | while read -r object; do
+find api src shim tools tests/sim -name '*.gcno' | sort | while read -r object; do
 	${GCOV:-gcov} --stdout "$object" 2>/dev/null # it complains of what was never run
 done | awk -F: -v top="$top/" -v minimum="$2" '
 	function group(f) {
@@ -19,7 +19,7 @@ done | awk -F: -v top="$top/" -v minimum="$2" '
 			file = index($4, top) == 1 ? substr($4, length(top) + 1) : ""
 		next
 	}
-	file !~ /^(src|shim|tools)\// || $1 ~ /-$/ { next }
+	file !~ /^(core|src|shim|tools)\// || $1 ~ /-$/ { next }
 	!((file, $2) in run) {
 		run[file, $2] = 0
 		lines[file]++

@@ -6,9 +6,11 @@ AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.su
 include tests/unit/local.mk
 include tests/sim/local.mk
 include tests/preload/local.mk
+include tests/core/local.mk
 include tests/cli/local.mk
 include tests/cli/wrong.mk
 include tests/gpu/local.mk
-include tests/bench/exec.mk
+include tests/bench/local.mk
+include tests/bench/warm.mk
 include tests/lint/local.mk
 include tests/checks.mk

@@ -94,10 +94,18 @@ static inline void mutate_head(struct mutate *m)
 static inline void mutate_page(struct mutate *m)
 {
 	size_t values = offsetof(struct gm_counter_page, value);
-	if (mutate_below(m, 3) == 0)
-		mutate_field(m, GM_PAGE_OFFSET + 8, values - 8, 4);
-	else
-		mutate_field(m, GM_PAGE_OFFSET + values, GM_PAGE_STRIDE * 3 * 8, 8);
+	size_t parts = GM_PAGE_OFFSET + offsetof(struct gm_counter_live, parts);
+	size_t rows = offsetof(struct gm_parts, of);
+	switch (mutate_below(m, 4)) {
+	case 0:
+		return mutate_field(m, GM_PAGE_OFFSET + 8, values - 8, 4);
+	case 1:
+		return mutate_field(m, parts, rows, mutate_below(m, 2) ? 4 : 2);
+	case 2:
+		return mutate_field(m, parts + rows, 4 * sizeof(struct gm_part_row), 8);
+	default:
+		return mutate_field(m, GM_PAGE_OFFSET + values, GM_PAGE_STRIDE * 3 * 8, 8);
+	}
 }
 
 static inline void mutate_record(struct mutate *m)

@@ -26,6 +26,14 @@ static const struct gm_command commands[] = {
 	 "[OPTION]... [LOG]...", "Say how fragmented the pool was, and what was idle by size",
 	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"replay", gm_replay_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_POLICY | GM_OPTION_LIMIT | GM_OPTION_MEMORY |
+		 GM_OPTION_DEVICE | GM_OPTION_UNIT | GM_OPTION_LEAST,
+	 "[OPTION]... LOG|CSV...", "Run a trace through the pool and other policies, and compare",
+	 "CSV: of RMM or MiniMalloc, by gzip or not; -: standard input.\n"
+	 "The pool obeys the knobs of the environment.\n"
+	 "Exit status: 0; 1 when a file cannot be read or contradicts itself; 2 usage;\n"
+	 "3 when the pool does not reach --min-utilisation."},
 	{"env", gm_env_main, GM_OPTIONS_OUTPUT, "[OPTION]... [LOG|PID]",
 	 "List every knob: value, default, source, help",
 	 "Values are those of the environment, of the run that wrote LOG, or of process PID."},

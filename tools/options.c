@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "knob/knob.h"
+#include "log/counters.h"
 #include "log/record.h"
+#include "policy.h"
 
 enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
 #define TIMEOUT_DEFAULT (30 * (uint64_t)1000000000)
@@ -61,7 +64,11 @@ void gm_options_begin(struct gm_options *options)
 	*options = (struct gm_options){.color = default_color(),
 				       .rows = UINT_MAX,
 				       .width = default_width(),
-				       .timeout = TIMEOUT_DEFAULT};
+				       .timeout = TIMEOUT_DEFAULT,
+				       .policies = (1u << GM_POLICY_COUNT) - 1,
+				       .device = -1,
+				       .unit_size = 1,
+				       .least = UINT32_MAX};
 	optind = 0; /* glibc: start over */
 }
 
@@ -99,22 +106,33 @@ static bool set_sort(struct gm_options *options, const char *text)
 	return false;
 }
 
+/* "-o, --output=NAME" */
+static int option_text(const struct option_info *info, char *text, size_t n)
+{
+	return snprintf(text, n, "%c%c%s%s%s%s%s", info->letter ? '-' : ' ',
+			info->letter ? info->letter : ' ', info->letter && info->name ? "," : "",
+			info->name ? (info->letter ? " --" : "  --") : "",
+			info->name ? info->name : "",
+			info->argument ? (info->name ? "=" : " ") : "",
+			info->argument ? info->argument : "");
+}
+
 static void print_help(const struct gm_command *command)
 {
+	int width = 20;
+	char text[40];
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
+		if (command->options & 1u << i) {
+			int n = option_text(&table[i], text, sizeof text);
+			width = n > width ? n : width;
+		}
 	printf("Usage: gpumemstat %s %s\n%s.\n\nOptions:\n", command->name, command->arguments,
 	       command->help);
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
-		const struct option_info *info = &table[i];
-		char text[40] = "";
 		if (!(command->options & 1u << i))
 			continue;
-		snprintf(text, sizeof text, "%c%c%s%s%s%s%s", info->letter ? '-' : ' ',
-			 info->letter ? info->letter : ' ', info->letter && info->name ? "," : "",
-			 info->name ? (info->letter ? " --" : "  --") : "",
-			 info->name ? info->name : "",
-			 info->argument ? (info->name ? "=" : " ") : "",
-			 info->argument ? info->argument : "");
-		printf("  %-20s  %s\n", text, info->help);
+		option_text(&table[i], text, sizeof text);
+		printf("  %-*s  %s\n", width, text, table[i].help);
 	}
 	if (command->details)
 		printf("\n%s\n", command->details);
@@ -147,6 +165,52 @@ static bool set_timeout(struct gm_options *options, const char *text)
 	return gm_time_parse(text, &options->timeout) && options->timeout > 0;
 }
 
+static bool set_policy(struct gm_options *options, const char *text)
+{
+	return gm_policy_parse(text, &options->policies);
+}
+
+static bool set_limit(struct gm_options *options, const char *text)
+{
+	union gm_knob_value value;
+	char why[128];
+	options->limit = text;
+	return gm_knob_parse(GM_KNOB_ID_limit, text, &value, why, sizeof why);
+}
+
+static bool set_memory(struct gm_options *options, const char *text)
+{
+	return gm_size_parse(text, &options->memory) && options->memory >= 2 * GM_MIB &&
+	       options->memory <= 16 * GM_KIB * GM_GIB;
+}
+
+static bool set_device(struct gm_options *options, const char *text)
+{
+	unsigned device;
+	if (!number_parse(text, 0, GM_COUNTER_DEVICES - 1, &device))
+		return false;
+	options->device = (int)device;
+	return true;
+}
+
+static bool set_unit(struct gm_options *options, const char *text)
+{
+	return gm_size_parse(text, &options->unit_size) && options->unit_size > 0;
+}
+
+/* 0 to 1, with a fraction: a hundredth of so many percent. */
+static bool set_least(struct gm_options *options, const char *text)
+{
+	char percent[32];
+	if (strlen(text) > sizeof percent - 2)
+		return false;
+	snprintf(percent, sizeof percent, "%s%%", text);
+	if (!gm_percent_parse(percent, &options->least) || options->least > 10000)
+		return false;
+	options->least *= 100;
+	return true;
+}
+
 static const struct {
 	bool (*set)(struct gm_options *options, const char *text);
 	const char *expected;
@@ -158,6 +222,13 @@ static const struct {
 	[GM_OPTION_INDEX_ROWS] = {set_rows, "a number from 1 on"},
 	[GM_OPTION_INDEX_SIZE] = {set_size, "a size of 64K or more"},
 	[GM_OPTION_INDEX_TIMEOUT] = {set_timeout, "a time like 500ms or 30s"},
+	[GM_OPTION_INDEX_POLICY] = {set_policy, "names out of pool, first-fit, exact-size, "
+						"round-2m and pytorch"},
+	[GM_OPTION_INDEX_LIMIT] = {set_limit, "a size like 64G or a share like 90%"},
+	[GM_OPTION_INDEX_MEMORY] = {set_memory, "a size from 2M to 16T"},
+	[GM_OPTION_INDEX_DEVICE] = {set_device, "a number from 0 to 63"},
+	[GM_OPTION_INDEX_UNIT] = {set_unit, "a size like 64K"},
+	[GM_OPTION_INDEX_LEAST] = {set_least, "a ratio from 0 to 1, like 0.95"},
 	[GM_OPTION_INDEX_COLOR] = {set_color, "auto, always or never"},
 	[GM_OPTION_INDEX_WIDTH] = {set_width, "a number from 40 to 1000"},
 };

@@ -33,7 +33,14 @@ struct gm_options {
 	uint64_t size;	  /* 0: none */
 	uint64_t timeout; /* ns */
 	const char *sort; /* NULL: the command's own order */
-	int status;	  /* set when gm_options_next returned GM_OPTIONS_STOP */
+	/* Of replay: */
+	unsigned policies;  /* bit i: gm_policies[i] */
+	const char *limit;  /* as GPUMEM_LIMIT takes it; NULL: that knob */
+	uint64_t memory;    /* 0: not given */
+	int device;	    /* -1: not given */
+	uint64_t unit_size; /* bytes */
+	uint32_t least;	    /* utilisation, ppm; UINT32_MAX: not given */
+	int status;	    /* set when gm_options_next returned GM_OPTIONS_STOP */
 };
 
 enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };

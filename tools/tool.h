@@ -11,7 +11,8 @@
 enum gm_exit {
 	GM_EXIT_OK = 0,
 	GM_EXIT_FAILED = 1, /* something could not be read, or contradicts itself */
-	GM_EXIT_USAGE = 2
+	GM_EXIT_USAGE = 2,
+	GM_EXIT_EXCEEDED = 3 /* a limit that was asked for */
 };
 
 /* One command; the table stands in main.c. argv[0] is the command's name. */
@@ -28,6 +29,7 @@ int gm_run_main(const struct gm_command *self, int argc, char **argv);
 int gm_record_main(const struct gm_command *self, int argc, char **argv);
 int gm_summary_main(const struct gm_command *self, int argc, char **argv);
 int gm_frag_main(const struct gm_command *self, int argc, char **argv);
+int gm_replay_main(const struct gm_command *self, int argc, char **argv);
 int gm_doctor_main(const struct gm_command *self, int argc, char **argv);
 int gm_env_main(const struct gm_command *self, int argc, char **argv);
 int gm_hooks_main(const struct gm_command *self, int argc, char **argv);

@@ -62,6 +62,7 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 #define pthread_atfork(...) gm_late___register_atfork(__VA_ARGS__, NULL)
 #define pthread_attr_setstacksize(...) gm_late_pthread_attr_setstacksize(__VA_ARGS__)
 #define pthread_create(...) gm_late_pthread_create(__VA_ARGS__)
+#define pthread_mutex_trylock(...) gm_late_pthread_mutex_trylock(__VA_ARGS__)
 #define pthread_once(...) gm_late_pthread_once(__VA_ARGS__)
 #define pthread_rwlock_destroy(...) gm_late_pthread_rwlock_destroy(__VA_ARGS__)
 #define pthread_rwlock_init(...) gm_late_pthread_rwlock_init(__VA_ARGS__)

@@ -1,18 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/lock.h"
 
+#include <stdatomic.h>
+
 #include "base/debug.h"
 
 #ifdef GM_DEBUG
 
 static GM_TLS unsigned char held[GM_RANK_COUNT]; /* locks of each rank held by this thread */
 
-/* Two locks of one rank are refused as well: nothing orders them. */
-static void note_taken(enum gm_lock_rank rank)
+static atomic_ulong contended[GM_RANK_COUNT];
+
+/* No lock of rank `from` or above may be held. */
+static void note_taken(enum gm_lock_rank rank, unsigned from)
 {
-	for (unsigned r = rank; r < GM_RANK_COUNT; r++)
+	for (unsigned r = from; r < GM_RANK_COUNT; r++)
 		GM_ASSERT(held[r] == 0 && "locks are taken in the order of their ranks");
 	held[rank]++;
+}
+
+static void lock_mutex(struct gm_lock *lock)
+{
+	if (pthread_mutex_trylock(&lock->mutex) == 0)
+		return;
+	atomic_fetch_add_explicit(&contended[lock->rank], 1, memory_order_relaxed);
+	pthread_mutex_lock(&lock->mutex);
+}
+
+unsigned long gm_lock_contended(enum gm_lock_rank rank)
+{
+	return atomic_load_explicit(&contended[rank], memory_order_relaxed);
 }
 
 static void note_released(enum gm_lock_rank rank)
@@ -31,9 +48,21 @@ bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)
 
 #else
 
-static inline void note_taken(enum gm_lock_rank rank)
+static inline void note_taken(enum gm_lock_rank rank, unsigned from)
 {
 	(void)rank;
+	(void)from;
+}
+
+static inline void lock_mutex(struct gm_lock *lock)
+{
+	pthread_mutex_lock(&lock->mutex);
+}
+
+unsigned long gm_lock_contended(enum gm_lock_rank rank)
+{
+	(void)rank;
+	return 0;
 }
 
 static inline void note_released(enum gm_lock_rank rank)
@@ -61,10 +90,25 @@ void gm_lock_destroy(struct gm_lock *lock)
 	pthread_mutex_destroy(&lock->mutex);
 }
 
+/* Two locks of one rank are refused as well: nothing orders them. */
 void gm_lock_take(struct gm_lock *lock)
 {
-	note_taken(lock->rank);
-	pthread_mutex_lock(&lock->mutex);
+	note_taken(lock->rank, lock->rank);
+	lock_mutex(lock);
+}
+
+void gm_lock_take_next(struct gm_lock *lock)
+{
+	note_taken(lock->rank, lock->rank + 1);
+	lock_mutex(lock);
+}
+
+bool gm_lock_try(struct gm_lock *lock)
+{
+	if (pthread_mutex_trylock(&lock->mutex) != 0)
+		return false;
+	note_taken(lock->rank, lock->rank + 1);
+	return true;
 }
 
 void gm_lock_release(struct gm_lock *lock)
@@ -96,13 +140,13 @@ void gm_rwlock_destroy(struct gm_rwlock *lock)
 
 void gm_rwlock_read(struct gm_rwlock *lock)
 {
-	note_taken(lock->rank);
+	note_taken(lock->rank, lock->rank);
 	pthread_rwlock_rdlock(&lock->rwlock);
 }
 
 void gm_rwlock_write(struct gm_rwlock *lock)
 {
-	note_taken(lock->rank);
+	note_taken(lock->rank, lock->rank);
 	pthread_rwlock_wrlock(&lock->rwlock);
 }
 

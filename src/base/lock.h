@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranked locks. A thread may take a lock only if its rank is higher than that of every lock it
- * already holds; debug builds check this, and that no lock is held across a driver call
- * (gm_lock_none_held), and abort with both names.
+ * already holds, but for two of one rank as the functions below say; debug builds check this, and
+ * that no lock is held across a driver call (gm_lock_none_held), and abort with both names.
  */
 #ifndef GM_BASE_LOCK_H
 #define GM_BASE_LOCK_H
@@ -17,9 +17,11 @@ enum gm_lock_rank {
 	GM_RANK_SHIM,	 /* start-up and tables of the shim */
 	GM_RANK_CONTEXT, /* the table of contexts */
 	GM_RANK_POOL,	 /* one a pool */
+	GM_RANK_SHELF,	 /* some a pool */
 	GM_RANK_TABLE,	 /* tables of streams, modules, foreign memory */
 	GM_RANK_LOG,	 /* segments of the log */
 	GM_RANK_STRING,	 /* interned strings of the log */
+	GM_RANK_COUNTER, /* whose rows of counters are whose */
 	GM_RANK_SIM,	 /* the simulated driver: below everything, as a driver is */
 	GM_RANK_COUNT
 };
@@ -46,6 +48,10 @@ struct gm_rwlock {
 void gm_lock_init(struct gm_lock *lock, enum gm_lock_rank rank);
 void gm_lock_destroy(struct gm_lock *lock);
 void gm_lock_take(struct gm_lock *lock);
+/* Likewise, while locks of the same rank are held: the caller orders these among themselves. */
+void gm_lock_take_next(struct gm_lock *lock);
+/* Take it unless another thread has it. Waits for nothing, so locks of its rank may be held. */
+bool gm_lock_try(struct gm_lock *lock);
 void gm_lock_release(struct gm_lock *lock);
 /* Let go of the lock, the only one held, until the condition is signalled; may wake for nothing. */
 void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition);
@@ -55,6 +61,9 @@ void gm_rwlock_destroy(struct gm_rwlock *lock);
 void gm_rwlock_read(struct gm_rwlock *lock);
 void gm_rwlock_write(struct gm_rwlock *lock);
 void gm_rwlock_release(struct gm_rwlock *lock);
+
+/* How often a thread found a lock of the rank taken by another. Always 0 in release builds. */
+unsigned long gm_lock_contended(enum gm_lock_rank rank);
 
 /* True if the calling thread holds no lock of a rank in [from, to). Always true in release builds;
  * the simulated driver, built with GM_DEBUG, asks it at each of its entries. */

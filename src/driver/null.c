@@ -92,12 +92,17 @@ static CUresult null_cuMemAddressReserve(CUdeviceptr *address, size_t size, size
 	gm_lock_take(&lock);
 	*address = gm_round_up(state.next_address, alignment > PAGE ? alignment : PAGE);
 	state.next_address = *address + size;
+	state.totals.reserved += size;
 	return release_lock(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemAddressFree(CUdeviceptr address, size_t size)
 {
-	return address && size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	gm_lock_take(&lock);
+	if (!address || !size || size > state.totals.reserved)
+		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	state.totals.reserved -= size;
+	return release_lock(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
@@ -320,6 +325,8 @@ NULL_CALL(cuDeviceGet, (CUdevice * d, int ordinal), *d = ordinal)
 NULL_CALL(cuDeviceGetCount, (int *count), *count = 1)
 NULL_CALL(cuDeviceGetUuid, (CUuuid * uuid, CUdevice d U), memset(uuid, 0, sizeof *uuid))
 NULL_CALL(cuDevicePrimaryCtxGetState, (CUdevice d U, unsigned *f, int *a), *f = 0, *a = 1)
+NULL_CALL(cuDevicePrimaryCtxRelease_v2, (CUdevice d U), )
+NULL_CALL(cuDevicePrimaryCtxRetain, (CUcontext * c, CUdevice d U), *c = THE_CONTEXT)
 NULL_CALL(cuDriverGetVersion, (int *version), *version = 13000)
 NULL_CALL(cuEventCreate, (CUevent * e, unsigned f U), *e = (CUevent)&a_handle)
 NULL_CALL(cuEventDestroy_v2, (CUevent e U), )
@@ -334,8 +341,10 @@ NULL_CALL(cuStreamGetCaptureInfo_v2,
 	   const CUgraphNode **d U, size_t *n U),
 	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
 NULL_CALL(cuStreamGetCtx, (CUstream s U, CUcontext *ctx), *ctx = THE_CONTEXT)
+NULL_CALL(cuStreamGetId, (CUstream s, unsigned long long *id), *id = (uintptr_t)s + 1)
 NULL_CALL(cuStreamIsCapturing, (CUstream s U, CUstreamCaptureStatus *status),
 	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
+NULL_CALL(cuStreamQuery, (CUstream s U), )
 NULL_CALL(cuStreamSynchronize, (CUstream s U), )
 NULL_CALL(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode U), )
 NULL_CALL(cuMemcpyPeer,

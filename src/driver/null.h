@@ -11,6 +11,7 @@
 struct gm_null_totals {
 	uint64_t create_calls, map_calls, access_calls, unmap_calls, release_calls;
 	uint64_t created, created_peak, mapped, mapped_peak; /* bytes */
+	uint64_t reserved;				     /* bytes of addresses */
 };
 
 /* Fill *driver with one device of `memory` bytes. One per process; loading again starts anew. */

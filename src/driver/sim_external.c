@@ -15,8 +15,7 @@
 
 struct external {
 	struct sim_node node;
-	void *pages;
-	size_t size;
+	struct sim_shared memory;
 };
 static struct sim_list externals;
 
@@ -36,10 +35,7 @@ CUresult sim_cuImportExternalMemory(CUexternalMemory *out,
 	struct external *external = calloc(1, sizeof *external);
 	if (!external)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	external->size = desc->size;
-	external->pages = mmap(NULL, external->size, PROT_READ | PROT_WRITE,
-			       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (external->pages == MAP_FAILED) {
+	if (!sim_shared_make(&external->memory, desc->size)) {
 		free(external);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -55,7 +51,7 @@ CUresult sim_cuDestroyExternalMemory(CUexternalMemory handle)
 	CUresult result = external_of(handle, &external);
 	if (result != CUDA_SUCCESS)
 		return result;
-	munmap(external->pages, external->size);
+	sim_shared_drop(&external->memory);
 	sim_list_remove(&external->node);
 	free(external);
 	return CUDA_SUCCESS;
@@ -69,15 +65,15 @@ CUresult sim_cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternalMemory 
 	CUresult result = external_of(handle, &external);
 	if (result == CUDA_SUCCESS &&
 	    (!out || !desc || !desc->size || desc->flags || desc->offset % BUFFER_PAGE ||
-	     desc->offset > external->size || desc->size > external->size - desc->offset))
+	     desc->offset > external->memory.size ||
+	     desc->size > external->memory.size - desc->offset))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
-	size_t whole = gm_round_up(desc->size, SIM_PAGE);
-	void *at = sim_pages(whole, SIM_PAGE);
-	if (!at ||
-	    mremap((char *)external->pages + desc->offset, 0, gm_round_up(desc->size, BUFFER_PAGE),
-		   MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED)
+	size_t size = gm_round_up(desc->size, BUFFER_PAGE);
+	void *at = sim_pages(gm_round_up(desc->size, SIM_PAGE), SIM_PAGE);
+	if (!at || !sim_shared_view(&external->memory, desc->offset, size, at) ||
+	    mprotect(at, size, PROT_READ | PROT_WRITE) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = sim_region_of_host(SIM_EXTERNAL, sim_current(), at, desc->size, &region);
 	if (result == CUDA_SUCCESS)

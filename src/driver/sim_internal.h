@@ -202,11 +202,17 @@ struct sim_region {
 };
 
 /* A physical allocation of cuMemCreate. */
+/* Pages that are seen at several addresses; sim_view.c. */
+struct sim_shared {
+	void *pages;
+	int fd; /* theirs, or -1 */
+	size_t size;
+};
+
 struct sim_handle {
 	struct sim_node node;
 	CUmemAllocationProp prop;
-	void *pages; /* shared pages; each mapping is another view of them */
-	int fd;	     /* theirs, or -1 */
+	struct sim_shared memory; /* each mapping is a view of it */
 	size_t size;
 	uint64_t id, shared;	   /* shared: inode of the descriptor that was exported, or 0 */
 	unsigned owners, mappings; /* released when both are 0 */
@@ -373,6 +379,11 @@ void sim_region_remove(struct sim_region *region); /* and free the struct */
 size_t sim_region_place(CUdeviceptr address); /* index of the first region that ends beyond it */
 void *sim_pages(size_t size, size_t align);
 void sim_pages_drop(void *pages, size_t size);
+/* False: no host memory. Neither the pages nor a view, made where pages are mapped already, can be
+ * touched until mprotect says so. A view outlives the pages that it was made of. */
+bool sim_shared_make(struct sim_shared *shared, size_t size);
+bool sim_shared_view(const struct sim_shared *shared, size_t offset, size_t size, void *at);
+void sim_shared_drop(struct sim_shared *shared);
 /* Was `address` ever the driver's? */
 bool sim_maybe_device(CUdeviceptr address);
 /* A new region of its own memory, charged to the device of `ctx`. */

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Virtual memory management. A handle's pages are shared anonymous memory; each mapping is another
- * view of them (mremap of no bytes), which needs no file and so survives RLIMIT_FSIZE. Memcheck
- * does not know that call: with SIM_MEMFD=1 the pages are a file after all.
- */
+/* Virtual memory management: each mapping of a handle is a view of its pages. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,29 +103,6 @@ static bool refuses_rdma(const char *where, const CUmemAllocationProp *prop)
 	return text && strcmp(text, where) == 0 && prop->allocFlags.gpuDirectRDMACapable;
 }
 
-static bool make_pages(struct sim_handle *handle)
-{
-	int flags = MAP_SHARED | MAP_NORESERVE;
-	handle->fd = sim.settings.memfd ? memfd_create("sim-memory", MFD_CLOEXEC) : -1;
-	if (handle->fd < 0)
-		flags |= MAP_ANONYMOUS;
-	handle->pages = handle->fd >= 0 && ftruncate(handle->fd, (off_t)handle->size) != 0
-				? MAP_FAILED
-				: mmap(NULL, handle->size, PROT_NONE, flags, handle->fd, 0);
-	if (handle->pages == MAP_FAILED && handle->fd >= 0)
-		close(handle->fd);
-	return handle->pages != MAP_FAILED;
-}
-
-static bool view_pages(const struct sim_handle *handle, void *at)
-{
-	void *view =
-		handle->fd < 0
-			? mremap(handle->pages, 0, handle->size, MREMAP_MAYMOVE | MREMAP_FIXED, at)
-			: mmap(at, handle->size, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->fd, 0);
-	return view != MAP_FAILED;
-}
-
 CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 			 const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -150,7 +123,7 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 	if (on_device(handle))
 		result = sim_charge((unsigned)prop->location.id, size);
 	if (result == CUDA_SUCCESS) {
-		if (make_pages(handle)) {
+		if (sim_shared_make(&handle->memory, handle->size)) {
 			sim_list_add(&sim.handles, &handle->node);
 			*out = (CUmemGenericAllocationHandle)(uintptr_t)handle;
 			return CUDA_SUCCESS;
@@ -166,9 +139,7 @@ static void let_go(struct sim_handle *handle)
 {
 	if (handle->owners || handle->mappings)
 		return;
-	munmap(handle->pages, handle->size);
-	if (handle->fd >= 0)
-		close(handle->fd);
+	sim_shared_drop(&handle->memory);
 	if (on_device(handle))
 		sim_uncharge((unsigned)handle->prop.location.id, handle->size);
 	sim_list_remove(&handle->node);
@@ -305,7 +276,7 @@ CUresult sim_cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 	struct sim_region *region = mapping_make(address, handle);
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (!view_pages(handle, (void *)address)) {
+	if (!sim_shared_view(&handle->memory, 0, handle->size, (void *)address)) {
 		sim_region_remove(region);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}

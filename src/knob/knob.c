@@ -99,6 +99,18 @@ static bool parse_list(const char *words, const char *text, uint32_t *out)
 	return true;
 }
 
+/* "165", "0xa5"; digits alone, so that neither sign nor space nor octal passes. */
+static bool parse_byte(const char *text, unsigned *out)
+{
+	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	const char *digits = text + (hex ? 2 : 0);
+	size_t n = strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789");
+	if (n == 0 || n > (hex ? 2 : 3) || digits[n])
+		return false;
+	*out = (unsigned)strtoul(digits, NULL, hex ? 16 : 10);
+	return *out <= 255;
+}
+
 bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *out, char *why,
 		   size_t n)
 {
@@ -129,6 +141,14 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 			break;
 		snprintf(why, n, "expected a size of at least %s, such as 512M", info->argument);
 		return false;
+	case GM_KNOB_STEPS: /* the argument is the step */
+		gm_size_parse(info->argument, &least);
+		if (strcasecmp(text, "auto") == 0)
+			break;
+		if (gm_size_parse(text, &value.bytes) && value.bytes && value.bytes % least == 0)
+			break;
+		snprintf(why, n, "expected auto, or a multiple of %s", info->argument);
+		return false;
 	case GM_KNOB_SIZE_OR_PERCENT:
 		if (gm_percent_parse(text, &value.share.ppm) &&
 		    (value.share.ppm > 0 || *info->argument))
@@ -151,6 +171,15 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 	case GM_KNOB_TEXT:
 		value.text = text;
 		break;
+	case GM_KNOB_BYTE:
+		if (parse_byte(text, &value.choice))
+			break;
+		choice = word_index(info->argument, text, strlen(text));
+		value.choice = 256 + (unsigned)choice;
+		if (choice >= 0)
+			break;
+		say_words("expected a byte such as 0xa5, or one of ", info->argument, why, n);
+		return false;
 	case GM_KNOB_LIST:
 		if (parse_list(info->argument, text, &value.set))
 			break;

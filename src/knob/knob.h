@@ -16,17 +16,19 @@ enum gm_knob_type {
 	GM_KNOB_BOOL,
 	GM_KNOB_CHOICE,
 	GM_KNOB_SIZE,
+	GM_KNOB_STEPS,
 	GM_KNOB_SIZE_OR_PERCENT,
 	GM_KNOB_TIME,
 	GM_KNOB_TEXT,
+	GM_KNOB_BYTE,
 	GM_KNOB_LIST
 };
 
 /* One value. Which member counts follows from the type. */
 union gm_knob_value {
 	bool flag;	 /* BOOL */
-	unsigned choice; /* CHOICE: index into the words */
-	uint64_t bytes;	 /* SIZE */
+	unsigned choice; /* CHOICE: index into the words; BYTE: the byte, or 256 + that index */
+	uint64_t bytes;	 /* SIZE; STEPS, where 0 is auto */
 	struct {
 		uint64_t bytes; /* when ppm is 0 */
 		uint32_t ppm;	/* of the device's memory, parts per million */
@@ -49,10 +51,13 @@ struct gm_knobs {
 #undef GM_KNOB
 };
 
-/* Words of CHOICE knobs, in the order of knob.def. */
+/* Words of CHOICE and BYTE knobs, in the order of knob.def. */
+enum { GM_FILL_OFF = 256, GM_FILL_ZERO };
+enum { GM_FREE_SYNC, GM_FREE_DEFER };
 enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };
 enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };
+enum { GM_REMAP_AUTO, GM_REMAP_ON, GM_REMAP_OFF };
 
 struct gm_knob_info {
 	const char *name, *fallback, *argument, *help;

@@ -2,7 +2,8 @@
 /*
  * Live counters, there from the first cuInit on whether there is a log or not: a page (page.h) in
  * the log while one is mapped, else in a memfd named "gpumem"; other processes find either through
- * /proc/PID/fd. Every update is a relaxed atomic.
+ * /proc/PID/fd. A counter of split.def is added to without touching memory that other threads
+ * write.
  */
 #ifndef GM_LOG_COUNTERS_H
 #define GM_LOG_COUNTERS_H
@@ -40,11 +41,15 @@ struct gm_counter_info {
 extern const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT];
 
 /* Process counters ignore `device`. Before gm_counters_open, updates go to a private page. Any
- * thread. add returns what the counter has become. */
-uint64_t gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n);
+ * thread; no driver call, no lock but at a thread's first count of a device. */
+void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n);
+/* Likewise, and returns what the counter has become. Not for those of split.def. */
+uint64_t gm_counter_change(unsigned device, enum gm_counter counter, uint64_t n);
+/* A counter of split.def only while no other thread adds to it: its parts are summed. */
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value);
 /* Raise a PEAK to `value`; true if it rose. */
 bool gm_counter_raise(unsigned device, enum gm_counter counter, uint64_t value);
+/* Of a split one, what all threads' parts come to: not for calls that are to be fast. */
 uint64_t gm_counter_get(unsigned device, enum gm_counter counter);
 
 /* Make the page; false (one line said) keeps the private one. */

@@ -15,7 +15,8 @@
 #include "log/record.h"
 
 #define GM_FORMAT_MAGIC "GPUMEMLG"
-#define GM_FORMAT_VERSION 1
+#define GM_FORMAT_VERSION 2
+#define GM_FORMAT_OLDEST 1 /* that is still read: its live counters are whole */
 #define GM_SLOT_SIZE 64
 #define GM_MORE_SIZE 63 /* of the text or body that a MORE slot carries */
 
@@ -23,9 +24,10 @@
 #define GM_SEGMENT_EVENTS (16 * GM_MIB)
 #define GM_TEXT_OFFSET (4 * GM_KIB)
 #define GM_TEXT_ROOM (28 * GM_KIB)
-#define GM_PAGE_OFFSET (32 * GM_KIB) /* of the live counters, in the first segment */
-#define GM_PAGE_ROOM (96 * GM_KIB)   /* of the live counters, and of a checkpoint */
-#define GM_STRING_MAX 4096	     /* longer texts are cut */
+#define GM_PAGE_OFFSET                                                                 \
+	(32 * GM_KIB)	   /* of the live counters, in the first segment; a checkpoint \
+			      has GM_PAGE_ROOM */
+#define GM_STRING_MAX 4096 /* longer texts are cut */
 
 enum gm_format_level { GM_LEVEL_SMALL = 1, GM_LEVEL_EVENTS = 2 };
 
@@ -52,7 +54,6 @@ struct gm_segment_head {
 };
 
 _Static_assert(sizeof(struct gm_segment_head) == 112, "gpumem-log(5) gives the offsets");
-_Static_assert(sizeof(struct gm_counter_page) <= GM_PAGE_ROOM, "a page of counters fits its area");
 _Static_assert(sizeof(struct gm_sample) == 248, "gpumem-log(5) gives the offsets");
 
 /* Slots that a record with `length` bytes of text or body takes. */

@@ -43,7 +43,7 @@ static const char *head_fault(const struct gm_log_file *file, const struct gm_se
 {
 	uint64_t before_slots = head->slots_offset;
 	if (memcmp(head->magic, GM_FORMAT_MAGIC, sizeof head->magic) ||
-	    head->version != GM_FORMAT_VERSION)
+	    head->version != file->version)
 		return "this is no head";
 	if (head->slot_size != GM_SLOT_SIZE || head->size != file->segment_size ||
 	    before_slots % GM_SLOT_SIZE || before_slots >= head->size)

@@ -31,6 +31,7 @@ struct gm_log_file {
 	int fd;
 	uint64_t size; /* at first: what is added later is not looked at */
 	uint64_t segment_size;
+	uint32_t version; /* of the format */
 	struct gm_log_about about;
 	char *path, *text;
 	GM_ARRAY(struct gm_log_read_device) devices;

@@ -162,7 +162,7 @@ static void show_life(struct gm_writer *w, uint64_t time)
 	if (w->level == GM_LEVEL_EVENTS)
 		gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
 	if (w->front)
-		gm_counters_page()->head.last = time;
+		gm_counters_head()->last = time;
 	else if (w->file.memory && time - w->flushed > GM_FLUSH_NS)
 		atomic_fetch_or_explicit(&w->due, GM_DUE_FLUSH, memory_order_relaxed);
 }
@@ -241,11 +241,9 @@ static void checkpoint(struct gm_writer *w)
 	gm_lock_release(&w->lock);
 }
 
-void gm_log_poll(void)
+/* Apart from gm_log_poll, so that the way through that is short. */
+static __attribute__((noinline)) void work_off(struct gm_writer *w)
 {
-	struct gm_writer *w = &gm_writer;
-	if (GM_LIKELY(!atomic_load_explicit(&w->due, memory_order_relaxed)))
-		return;
 	int saved = errno;
 	uint32_t due = atomic_exchange(&w->due, 0);
 	if (due & GM_DUE_CHECKPOINT)
@@ -261,6 +259,12 @@ void gm_log_poll(void)
 	}
 	gm_lock_release(&w->lock);
 	errno = saved;
+}
+
+void gm_log_poll(void)
+{
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_writer.due, memory_order_relaxed)))
+		work_off(&gm_writer);
 }
 
 void gm_log_close(void)
@@ -295,7 +299,7 @@ void gm_log_forget(void)
 		if (w->segments[i].base)
 			munmap(w->segments[i].base, w->head.size);
 	if (w->front)
-		munmap(w->front, GM_PAGE_OFFSET + GM_PAGE_ROOM);
+		munmap(w->front, GM_FRONT_SIZE);
 	gm_file_close(&w->file);
 	memset(w, 0, sizeof *w); /* records_at stays behind: the parent may have been in malloc */
 	gm_lock_init(&w->lock, GM_RANK_LOG);

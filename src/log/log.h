@@ -55,6 +55,9 @@ uint32_t gm_log_string(const char *text);
  * takes the sample. */
 bool gm_log_sample_due(unsigned device, uint64_t now);
 
+/* When the next sample of the device is due; 0: at once. */
+uint64_t gm_log_sample_next(unsigned device);
+
 /* Work that must not happen under a lock (checkpoints of fresh segments): called by the shim at the
  * end of each handler; one relaxed load when there is none. */
 void gm_log_poll(void);

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page of live counters (gpumem-log(5), LAYOUT). It is mapped from the log while there is one
- * that can be mapped, so that even kill -9 leaves exact numbers, else from a memfd named "gpumem".
+ * The live counters as they lie in memory (gpumem-log(5), Counters): mapped from the log while
+ * there is one that can be mapped, so that even kill -9 leaves exact numbers, else from a memfd
+ * named "gpumem". First a page, one row for the process and one a device; then rows of parts. A
+ * counter of split.def is what the page has, plus its part in every row of that device or of the
+ * process, modulo 2^64. A row of parts belongs to one thread, which needs neither a lock nor an
+ * atomic addition.
  */
 #ifndef GM_LOG_PAGE_H
 #define GM_LOG_PAGE_H
@@ -9,10 +13,13 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/size.h"
 #include "log/counters.h"
 
 #define GM_PAGE_MAGIC "GPUMEMCT"
-#define GM_PAGE_VERSION 1
+#define GM_PAGE_WHOLE 1 /* version of a page whose values are sums: no parts follow */
+#define GM_PAGE_SPLIT 2 /* of one that is followed by parts, GM_PAGE_ROOM after its beginning */
+#define GM_PAGE_ROOM (96 * GM_KIB)
 #define GM_PAGE_ROWS (1 + GM_COUNTER_DEVICES)			/* the process, then the devices */
 #define GM_PAGE_STRIDE (((unsigned)GM_COUNTER_COUNT + 7) & ~7u) /* rows begin on cache lines */
 
@@ -35,21 +42,50 @@ struct gm_counter_page {
 	_Atomic uint64_t value[GM_PAGE_ROWS][GM_PAGE_STRIDE];
 };
 _Static_assert(offsetof(struct gm_counter_page, value) == 64, "values begin on a cache line");
+_Static_assert(sizeof(struct gm_counter_page) <= GM_PAGE_ROOM, "a page of counters fits its room");
 
-/* Fill in what stands before the values. */
-void gm_counters_describe(struct gm_page_head *head);
+#define GM_PART_ROWS 511
+#define GM_PART_PLACES 15
+
+struct gm_part_row {
+	_Alignas(128) _Atomic uint64_t row; /* 1 + the page's row that it adds to; 0: not in use */
+	_Atomic uint64_t part[GM_PART_PLACES];
+};
+
+struct gm_parts {
+	uint32_t rows;
+	/* 1 + the number of the counter at each place, 0: none; in rows of the process, of devices
+	 */
+	uint16_t counter[2][GM_PART_PLACES];
+	struct gm_part_row of[GM_PART_ROWS];
+};
+_Static_assert(offsetof(struct gm_parts, of) == 128, "gpumem-log(5) gives the offsets");
+_Static_assert(sizeof(struct gm_parts) == 64 * GM_KIB, "gpumem-log(5) gives the offsets");
+
+struct gm_counter_live {
+	union {
+		struct gm_counter_page page;
+		char room[GM_PAGE_ROOM];
+	};
+	struct gm_parts parts;
+};
+_Static_assert(offsetof(struct gm_counter_live, parts) == GM_PAGE_ROOM, "parts follow the page");
+
+/* Fill in what stands before the values; `version` says whether parts follow. */
+void gm_counters_describe(struct gm_page_head *head, uint32_t version);
 
 /*
- * Move the live counters into `page`, or back into private memory (NULL: the values stay as they
- * are and the old page is left alone from now on). The caller sees to it that nobody counts
- * meanwhile, or accepts that a count in flight goes to the old page.
+ * Move the live counters into `live`, or back into private memory (NULL: the values stay as they
+ * are and the old place is left alone from now on). The caller sees to it that nobody counts
+ * meanwhile, or accepts that a count in flight goes to the old place.
  */
-void gm_counters_move(struct gm_counter_page *page);
+void gm_counters_move(struct gm_counter_live *live);
 
-/* Copy the live values, not the head, while others count: each is one that it had. */
+/* Copy the live values, not the head, while others count: each is one that it had. Parts are added
+ * up: `to` is whole. */
 void gm_counters_copy(struct gm_counter_page *to);
 
-/* The page that is counted in now. */
-struct gm_counter_page *gm_counters_page(void);
+/* What stands before the values that are counted in now. */
+struct gm_page_head *gm_counters_head(void);
 
 #endif

@@ -23,21 +23,44 @@ __attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t n, cons
 	return false;
 }
 
+/* Add to the counters what the rows of parts have; numbers that make no sense are passed over. */
+static void add_parts(struct gm_log_file *file, const struct gm_parts *parts)
+{
+	for (uint32_t i = 0; i < GM_PART_ROWS && i < parts->rows; i++) {
+		uint64_t row = parts->of[i].row;
+		if (!row || row > GM_PAGE_ROWS)
+			continue;
+		for (unsigned place = 0; place < GM_PART_PLACES; place++) {
+			unsigned counter = parts->counter[row != 1][place];
+			if (counter && counter <= GM_COUNTER_COUNT)
+				file->counters[row - 1][counter - 1] += parts->of[i].part[place];
+		}
+	}
+}
+
 bool gm_load_page(struct gm_log_file *file, uint64_t offset, struct gm_page_head *head)
 {
+	struct gm_parts parts;
 	if (gm_load_bytes(file, head, sizeof *head, offset) < sizeof *head ||
 	    memcmp(head->magic, GM_PAGE_MAGIC, sizeof head->magic) ||
-	    head->version != GM_PAGE_VERSION || head->counters > head->stride)
+	    (head->version != GM_PAGE_WHOLE && head->version != GM_PAGE_SPLIT) ||
+	    head->counters > head->stride)
 		return false;
 	uint64_t size = sizeof *head + (uint64_t)head->stride * head->rows * sizeof(uint64_t);
 	if (!head->stride || !head->rows || head->rows > GM_PAGE_ROOM || size > GM_PAGE_ROOM ||
 	    offset + size > file->size)
+		return false;
+	bool split = head->version == GM_PAGE_SPLIT;
+	if (split &&
+	    gm_load_bytes(file, &parts, sizeof parts, offset + GM_PAGE_ROOM) < sizeof parts)
 		return false;
 	uint32_t n = head->counters < GM_COUNTER_COUNT ? head->counters : GM_COUNTER_COUNT;
 	for (uint32_t row = 0; row < head->rows && row < GM_PAGE_ROWS; row++)
 		gm_load_bytes(file, file->counters[row], n * sizeof(uint64_t),
 			      offset + sizeof *head +
 				      (uint64_t)row * head->stride * sizeof(uint64_t));
+	if (split)
+		add_parts(file, &parts);
 	return true;
 }
 
@@ -180,13 +203,14 @@ static bool look_at_first(struct gm_log_file *file, char *why, size_t n)
 		return fail(why, n, "not a gpumem log");
 	if (file->size < sizeof head)
 		return fail(why, n, "segment 1 at 0x0: cut within its head");
-	if (head.version != GM_FORMAT_VERSION)
-		return fail(why, n, "version %u of the format, this gpumemstat reads %d",
-			    head.version, GM_FORMAT_VERSION);
+	if (head.version < GM_FORMAT_OLDEST || head.version > GM_FORMAT_VERSION)
+		return fail(why, n, "version %u of the format, this gpumemstat reads %d to %d",
+			    head.version, GM_FORMAT_OLDEST, GM_FORMAT_VERSION);
 	if (head.size < GM_SEGMENT_SMALL || head.size > 4 * GM_SEGMENT_EVENTS ||
 	    head.size & (head.size - 1))
 		return fail(why, n, "segment 1 at 0x0: its sizes are wrong");
 	file->segment_size = head.size;
+	file->version = head.version;
 	return true;
 }
 

@@ -43,7 +43,8 @@ struct gm_log_about {
 };
 
 /* On success *out is the caller's until gm_log_read_close. On failure `why` gets "no such file",
- * "not a gpumem log", "version 3 of the format, this gpumemstat reads 1", "segment 2 at 0x...: ..."
+ * "not a gpumem log", "version 3 of the format, this gpumemstat reads 1 to 2", "segment 2 at 0x...:
+ * ..."
  */
 bool gm_log_read_open(const char *path, struct gm_log_file **out, char *why, size_t n);
 void gm_log_read_close(struct gm_log_file *file);

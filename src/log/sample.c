@@ -81,11 +81,21 @@ void gm_sample_stop(void)
 		atomic_store_explicit(&due[i], 0, memory_order_relaxed);
 }
 
+static unsigned row_of(unsigned device)
+{
+	return device < GM_COUNTER_DEVICES ? device : GM_COUNTER_DEVICES - 1;
+}
+
+uint64_t gm_log_sample_next(unsigned device)
+{
+	return atomic_load_explicit(&due[row_of(device)], memory_order_relaxed);
+}
+
 bool gm_log_sample_due(unsigned device, uint64_t now)
 {
 	if (!atomic_load_explicit(&started, memory_order_acquire))
 		return false;
-	unsigned row = device < GM_COUNTER_DEVICES ? device : GM_COUNTER_DEVICES - 1;
+	unsigned row = row_of(device);
 	uint64_t when = atomic_load_explicit(&due[row], memory_order_relaxed);
 	uint64_t next = now + atomic_load_explicit(&pause_ns, memory_order_relaxed);
 	next = next < now ? UINT64_MAX : next;

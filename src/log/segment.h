@@ -27,9 +27,10 @@ struct gm_segment {
 	uint64_t offset, size;
 	_Atomic uint64_t sequence;
 	uint32_t slots_offset, slots;
-	_Atomic uint32_t next;	  /* first slot not taken; may run past `slots` */
 	_Atomic uint32_t touched; /* slots whose pages were faulted in ahead of the writers */
 	uint32_t written;	  /* slots already written to a `memory` file */
+	/* First slot not taken; may run past `slots`. Not beside what every record reads. */
+	_Alignas(64) _Atomic uint32_t next;
 	struct gm_stripe stripes[GM_STRIPES];
 };
 

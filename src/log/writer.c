@@ -40,7 +40,7 @@ void gm_writer_describe(struct gm_writer *w, struct gm_segment *segment, uint64_
 	uint32_t at = GM_PAGE_OFFSET;
 	if (segment->offset == 0) {
 		head.live_offset = at;
-		at += GM_PAGE_ROOM;
+		at += sizeof(struct gm_counter_live);
 	}
 	if (w->level == GM_LEVEL_EVENTS) {
 		head.checkpoint_offset = at;
@@ -73,13 +73,14 @@ void gm_writer_show(struct gm_writer *w, struct gm_segment *segment, uint64_t se
 	if (head->checkpoint_offset) {
 		struct gm_counter_page *checkpoint =
 			(struct gm_counter_page *)(segment->base + head->checkpoint_offset);
-		checkpoint->head = gm_counters_page()->head;
+		checkpoint->head = *gm_counters_head();
+		checkpoint->head.version = GM_PAGE_WHOLE;
 		gm_counters_copy(checkpoint);
 	}
 	if (w->front) {
-		gm_counters_page()->head.sequence = sequence;
-		gm_counters_page()->head.length = w->file.length;
-		gm_counters_page()->head.last = head->begun;
+		gm_counters_head()->sequence = sequence;
+		gm_counters_head()->length = w->file.length;
+		gm_counters_head()->last = head->begun;
 	}
 	__atomic_store_n(&head->sequence, sequence, __ATOMIC_RELEASE);
 }
@@ -88,12 +89,12 @@ int gm_writer_share_counters(struct gm_writer *w)
 {
 	if (w->file.memory)
 		return 0;
-	w->front = gm_file_map(&w->file, 0, GM_PAGE_OFFSET + GM_PAGE_ROOM);
+	w->front = gm_file_map(&w->file, 0, GM_FRONT_SIZE);
 	if (!w->front)
 		return errno;
-	struct gm_counter_page *page = (struct gm_counter_page *)(w->front + GM_PAGE_OFFSET);
-	gm_counters_describe(&page->head);
-	gm_counters_move(page);
+	struct gm_counter_live *live = (struct gm_counter_live *)(w->front + GM_PAGE_OFFSET);
+	gm_counters_describe(&live->page.head, GM_PAGE_SPLIT);
+	gm_counters_move(live);
 	return 0;
 }
 
@@ -125,7 +126,7 @@ void gm_writer_flush_page(struct gm_writer *w, bool closed)
 	static struct gm_counter_page copy; /* not on the program's stack: it may be a small one */
 	const struct gm_segment *now = &w->segments[w->now];
 	gm_counters_copy(&copy);
-	gm_counters_describe(&copy.head);
+	gm_counters_describe(&copy.head, GM_PAGE_WHOLE);
 	copy.head.start = w->head.start;
 	copy.head.last = w->flushed = gm_clock_ns();
 	copy.head.closed = closed;
@@ -138,7 +139,7 @@ void gm_writer_flush_page(struct gm_writer *w, bool closed)
 
 void gm_writer_finish(struct gm_writer *w, uint64_t length, bool clean)
 {
-	struct gm_counter_page *page = gm_counters_page();
+	struct gm_page_head *head = gm_counters_head();
 	bool trim = clean && length < w->file.length;
 	if (w->file.memory) {
 		if (trim)
@@ -150,10 +151,10 @@ void gm_writer_finish(struct gm_writer *w, uint64_t length, bool clean)
 	gm_counters_move(NULL);
 	if (!w->front)
 		return;
-	page->head.last = gm_clock_ns();
+	head->last = gm_clock_ns();
 	if (trim)
-		page->head.length = length;
-	__atomic_store_n(&page->head.closed, clean, __ATOMIC_RELEASE);
+		head->length = length;
+	__atomic_store_n(&head->closed, clean, __ATOMIC_RELEASE);
 	if (trim)
 		gm_file_trim(&w->file, length);
 }

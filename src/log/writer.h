@@ -10,6 +10,8 @@
 #include "log/log.h"
 #include "log/segment.h"
 
+/* What `front` maps: the first segment's head, description and live counters. */
+#define GM_FRONT_SIZE (GM_PAGE_OFFSET + sizeof(struct gm_counter_live))
 #define GM_FLUSH_NS 10000000000u /* a `memory` log is brought up to date this often */
 
 /* Work left to gm_log_poll. */

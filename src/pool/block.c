@@ -151,6 +151,16 @@ struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address
 	return piece && gm_piece_is_live(piece) ? (struct gm_piece *)piece : NULL;
 }
 
+void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id, uint64_t context)
+{
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_LIVE);
+	GM_SET(piece->size, size);
+	GM_SET(piece->id, id);
+	GM_SET(piece->context, context);
+	gm_piece_end(piece);
+}
+
 void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal, struct gm_block *out)
 {
 	*out = (struct gm_block){.base = GM_GET(piece->base),
@@ -165,7 +175,7 @@ void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal, struct gm_blo
 /* Acquire loads, so that the second look at the number cannot come before them. */
 #define LOOK(field) atomic_load_explicit(&(field), memory_order_acquire)
 
-/* A consistent copy of a piece: its state, and *seq for gm_table_look to check once more. */
+/* A consistent copy of a piece: its state, and *seq for whoever checks once more. */
 static uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigned *seq)
 {
 	uint32_t state;
@@ -182,31 +192,56 @@ static uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigne
 	return state;
 }
 
-/* Look at one hint; false: it does not lead to the address. */
-static bool look_at(const struct gm_extent *extent, CUdeviceptr address, struct gm_block *out)
+/* Follow one hint to the piece at the address; NULL: it does not lead there. */
+static const struct gm_piece *look_at(const struct gm_extent *extent, CUdeviceptr address,
+				      struct gm_block *out)
 {
 	unsigned seq, slot_seq;
 	for (;;) {
 		uint32_t state = look(&extent->piece, out, &seq);
 		if (state <= GM_IDLE || address - out->base >= out->held)
-			return false;
+			return NULL;
 		if (state != GM_SLAB)
-			return true;
+			return &extent->piece;
 		const struct gm_slab *slab = LOOK(extent->slab);
 		const struct gm_piece *slot = slab ? slot_at(slab, out->base, address) : NULL;
 		if (slot)
 			look(slot, out, &slot_seq);
 		if (seq == GM_GET(extent->piece.seq))
-			return true;
+			return slot;
 	}
 }
 
-void gm_table_look(const struct gm_table *table, CUdeviceptr address, struct gm_block *out)
+struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,
+			       struct gm_block *out)
 {
 	for (unsigned i = 0; i < HINTS; i++) {
 		const struct gm_extent *extent = hint(table, address - table->base, i);
-		if (extent && look_at(extent, address, out) && out->live)
-			return;
+		const struct gm_piece *piece = extent ? look_at(extent, address, out) : NULL;
+		if (piece && out->live)
+			return (struct gm_piece *)piece;
 	}
 	*out = (struct gm_block){0};
+	return NULL;
+}
+
+struct gm_piece *gm_table_claim(const struct gm_table *table, CUdeviceptr address,
+				struct gm_block *out)
+{
+	if (address - table->base >= table->size)
+		return NULL;
+	for (;;) {
+		unsigned seq;
+		struct gm_piece *piece = gm_table_look(table, address, out);
+		if (!piece || out->base != address)
+			return NULL;
+		if (look(piece, out, &seq) != GM_LIVE || out->base != address)
+			return NULL;
+		if (!atomic_compare_exchange_strong_explicit(
+			    &piece->seq, &seq, seq + 1, memory_order_acquire, memory_order_relaxed))
+			continue; /* another thread was faster, and it may not be live any more */
+		GM_SET(piece->state, GM_FREEING);
+		gm_piece_end(piece);
+		return piece;
+	}
 }

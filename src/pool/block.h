@@ -2,9 +2,15 @@
 /*
  * From any address to the block that holds it, in O(1), without a lock.
  *
- * Pieces (extents and slots of slabs) are written under the pool's lock, between gm_piece_begin
- * and gm_piece_end, and read by anyone, who starts again when the sequence number moved. Their
- * memory stays a piece of that kind while the pool lives, so that a stale pointer is harmless.
+ * Pieces (extents and slots of slabs) are written between gm_piece_begin and gm_piece_end, and read
+ * by anyone, who starts again when the sequence number moved. Their memory stays a piece of that
+ * kind while the pool lives, so that a stale pointer is harmless. Who may write one:
+ *   live     who claims it to free it (gm_table_claim), under the lock of any shelf; of two that
+ *            try, one succeeds
+ *   freeing  who claimed it, under the lock of a shelf or the pool
+ *   shelved  who holds the lock of its shelf; retired, while that has not handed it over: likewise
+ *   else     who holds the pool's lock
+ * Whoever holds the pool's lock and those of all shelves may write any.
  *
  * The table maps addresses to extents at four granularities, 64 KiB to 2 GiB. An extent in use is
  * entered once for each largest granule that it covers, so a block of any size costs at most some
@@ -35,18 +41,20 @@ enum gm_state {
 	GM_LIVE,
 	GM_FREEING, /* live, and a free of it is waiting for its fence */
 	GM_RETIRED,
-	GM_SLAB /* extents only: cut into slots */
+	GM_SHELVED, /* idle as it is, ready for the next request of its size; see shelf.h */
+	GM_SLAB	    /* extents only: cut into slots */
 };
 
 /* One extent, or one slot of a slab. */
 struct gm_piece {
 	atomic_uint seq; /* odd while being written */
-	_Atomic uint32_t state;
+	_Atomic uint16_t state;
+	bool pinned; /* while live: there are pins of it in pool->pins */
 	_Atomic uint64_t base, held;
 	_Atomic uint64_t size, id, context; /* of a block; else 0 */
-	/* Under the lock only: */
-	struct gm_piece *next; /* in the list of retired blocks; scratch while idle */
-	uint64_t retired_at;   /* number of the retirement */
+	/* Only by who may write the piece: */
+	struct gm_piece *next; /* in a list of retired or shelved blocks; scratch while idle */
+	uint64_t retired_at;   /* number of the retirement; while shelved: since when */
 };
 
 struct gm_table {
@@ -94,10 +102,23 @@ struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr b
 /* Under the pool's lock: the slot or extent of the live block that holds `address`, or NULL. */
 struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address);
 
-/* What is at `address`, which lies in the range; no lock. All but `ordinal` is filled in. */
-void gm_table_look(const struct gm_table *table, CUdeviceptr address, struct gm_block *out);
+/* What is at `address`, which lies in the range; no lock. All but `ordinal` is filled in. Returns
+ * the live piece, or NULL. */
+struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,
+			       struct gm_block *out);
 
-/* A copy of a live piece, under the pool's lock. */
+/*
+ * The live block that begins at `address` and that no other thread is freeing: from now on the
+ * caller is. *out is what it was, but for `ordinal`. NULL: there is none. Under the lock of a
+ * shelf.
+ */
+struct gm_piece *gm_table_claim(const struct gm_table *table, CUdeviceptr address,
+				struct gm_block *out);
+
+/* A piece that the caller may write becomes a live block. */
+void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id, uint64_t context);
+
+/* A copy of a live piece, which the caller may write. */
 void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal, struct gm_block *out);
 
 #endif

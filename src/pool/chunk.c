@@ -97,14 +97,18 @@ static void enter(struct gm_pool *pool, const struct gm_chunk *chunk, struct gm_
 
 /* --- the list of wholly idle chunks --- */
 
-static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t now)
+/* Mostly the last: only what was on a shelf for a while may have been idle for longer. */
+static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	const struct gm_pool_config *config = &pool->config;
-	chunk->idle_since = now;
-	chunk->idle_before = pool->idle_last;
-	chunk->idle_after = NULL;
-	*(pool->idle_last ? &pool->idle_last->idle_after : &pool->idle_first) = chunk;
-	pool->idle_last = chunk;
+	struct gm_chunk *before = pool->idle_last;
+	while (before && before->idle_since > chunk->idle_since)
+		before = before->idle_before;
+	struct gm_chunk *after = before ? before->idle_after : pool->idle_first;
+	chunk->idle_before = before;
+	chunk->idle_after = after;
+	*(before ? &before->idle_after : &pool->idle_first) = chunk;
+	*(after ? &after->idle_before : &pool->idle_last) = chunk;
 	if (config->idle && pool->idle > config->keep)
 		config->idle(config->idle_arg);
 }
@@ -116,8 +120,7 @@ static void leave_idle(struct gm_pool *pool, struct gm_chunk *chunk)
 	*(after ? &after->idle_before : &pool->idle_last) = before;
 }
 
-/* Nobody asks for the time of a pool that is never trimmed. */
-static uint64_t now_of(const struct gm_pool *pool)
+uint64_t gm_pool_now(const struct gm_pool *pool)
 {
 	if (pool->config.trim_after == UINT64_MAX)
 		return 0;
@@ -126,9 +129,22 @@ static uint64_t now_of(const struct gm_pool *pool)
 
 /* --- coming and going --- */
 
+struct gm_chunk *gm_chunk_new(struct gm_pool *pool, uint64_t size)
+{
+	struct gm_chunk *chunk = calloc(1, sizeof *chunk);
+	if (!chunk || !gm_extents_promise(&pool->extents)) {
+		free(chunk);
+		return NULL;
+	}
+	chunk->size = size;
+	pool->pending += size;
+	return chunk;
+}
+
 void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	GM_ASSERT(chunk->used == 0 && chunk->run && chunk->run->base == chunk->base);
+	pool->pending -= chunk->size;
 	chunk->before = NULL;
 	chunk->after = pool->chunks;
 	if (pool->chunks)
@@ -137,7 +153,8 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 	enter(pool, chunk, chunk);
 	gm_extent_add(&pool->extents, chunk->base, chunk->size);
 	gm_pool_count_chunk(pool, chunk->size);
-	enter_idle(pool, chunk, now_of(pool));
+	chunk->idle_since = gm_pool_now(pool);
+	enter_idle(pool, chunk);
 }
 
 static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
@@ -153,45 +170,103 @@ static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
 	return extent;
 }
 
-/* Detach what is wanted from the chunks that lie in one idle extent. */
+static bool may_go(const struct gm_chunk *chunk)
+{
+	return !chunk->pins && !chunk->busy;
+}
+
+/* Detach from the chunks that lie in one idle extent: the picked ones, or, if `wanted` is not NULL,
+ * as many as it takes. */
 static void detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t *wanted,
-			bool exact, struct gm_chunk **list)
+			struct gm_chunk **list)
 {
 	CUdeviceptr at = GM_GET(extent->piece.base), end = at + GM_GET(extent->piece.held);
 	struct gm_chunk *chunk = gm_chunk_at(pool, at);
 	if (chunk->base < at)
 		at = chunk->base + chunk->size;
-	while (extent && *wanted && at < end) {
+	while (extent && at < end && (!wanted || *wanted)) {
 		chunk = gm_chunk_at(pool, at);
 		at += chunk->size;
-		if (at > end || chunk->pins || chunk->busy || (exact && chunk->size > *wanted))
+		if (at > end || (wanted ? !may_go(chunk) : !chunk->picked))
 			continue;
 		if (!gm_extents_reserve(&pool->extents, 2))
 			return;
 		extent = detach(pool, chunk, extent);
 		gm_extents_promise(&pool->extents);
-		*wanted -= chunk->size < *wanted ? chunk->size : *wanted;
+		if (wanted)
+			*wanted -= chunk->size < *wanted ? chunk->size : *wanted;
 		chunk->after = *list;
 		*list = chunk;
 	}
 }
 
-struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes, bool exact)
+static struct gm_chunk *detach_all(struct gm_pool *pool, uint64_t *wanted)
 {
 	struct gm_chunk *list = NULL;
+	gm_shelves_empty(pool);
 	gm_slabs_flush(&pool->slabs);
 	struct gm_extent *idle = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
-	while (idle && bytes) {
+	while (idle && (!wanted || *wanted)) {
 		struct gm_piece *next = idle->piece.next; /* idle is cut to pieces */
-		detach_from(pool, idle, &bytes, exact, &list);
+		detach_from(pool, idle, wanted, &list);
 		idle = (struct gm_extent *)next;
 	}
 	return list;
 }
 
+struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes)
+{
+	return detach_all(pool, &bytes);
+}
+
+struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool)
+{
+	struct gm_chunk *list = detach_all(pool, NULL);
+	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after)
+		chunk->picked = false; /* what host memory did not suffice for */
+	for (struct gm_chunk *chunk = list; chunk; chunk = chunk->after)
+		chunk->picked = false;
+	return list;
+}
+
+/* The largest chunk that may be picked; none is larger than `most`. */
+static struct gm_chunk *largest(const struct gm_pool *pool, uint64_t most, CUdeviceptr from,
+				CUdeviceptr to)
+{
+	struct gm_chunk *best = NULL;
+	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
+		if (chunk->picked || !may_go(chunk) || chunk->size > most ||
+		    (chunk->base >= from && chunk->base < to))
+			continue;
+		if (!best || chunk->size > best->size)
+			best = chunk;
+		if (best->size == most)
+			break;
+	}
+	return best;
+}
+
+uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr apart)
+{
+	uint64_t picked = 0, limit = bytes;
+	gm_shelves_empty(pool);
+	gm_slabs_flush(&pool->slabs);
+	const struct gm_extent *tail = apart ? gm_table_ends_at(&pool->table, apart) : NULL;
+	CUdeviceptr from = tail ? GM_GET(tail->piece.base) : 0;
+	for (; most && limit; most--) {
+		struct gm_chunk *chunk = largest(pool, limit, from, apart);
+		if (!chunk)
+			break;
+		chunk->picked = true;
+		picked += chunk->size;
+		limit = bytes - picked < chunk->size ? bytes - picked : chunk->size;
+	}
+	return picked;
+}
+
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
 {
-	GM_ASSERT(!chunk->used && !chunk->pins && !chunk->busy);
+	GM_ASSERT(!chunk->used && may_go(chunk));
 	gm_slabs_flush(&pool->slabs);
 	if (!gm_extents_reserve(&pool->extents, 2))
 		return false;
@@ -201,9 +276,9 @@ bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
 	return true;
 }
 
-static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more)
+static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more,
+		       uint64_t since)
 {
-	uint64_t now = 0;
 	for (CUdeviceptr end = base + length; base < end;) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, base);
 		CUdeviceptr stop = chunk->base + chunk->size;
@@ -212,25 +287,26 @@ static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, 
 			leave_idle(pool, chunk);
 		chunk->used += more ? part : -part;
 		base += part;
-		if (chunk->used)
-			continue;
-		now = now ? now : now_of(pool);
-		enter_idle(pool, chunk, now);
+		if (chunk->idle_since < since)
+			chunk->idle_since = since;
+		if (!chunk->used)
+			enter_idle(pool, chunk);
 	}
 }
 
 void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
 {
-	count_used(pool, base, length, true);
+	count_used(pool, base, length, true, 0);
 }
 
-void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
+void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since)
 {
-	count_used(pool, base, length, false);
+	count_used(pool, base, length, false, since);
 }
 
 void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk)
 {
+	pool->pending -= chunk->size;
 	if (chunk->run)
 		gm_range_put(&pool->range, chunk->run);
 	gm_extents_absolve(&pool->extents);

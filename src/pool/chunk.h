@@ -26,10 +26,12 @@ struct gm_chunk {
 	CUmemGenericAllocationHandle handle; /* 0: none */
 	unsigned pins;			     /* pins of live blocks on it */
 	unsigned busy;			     /* threads that are changing its access */
+	bool picked;			     /* to be detached */
 	uint64_t access;		     /* generation of the peers that it was opened to */
 	uint64_t seen_used, seen_pins;	     /* scratch of gm_pool_check */
-	uint64_t idle_since;		     /* by config.clock, while used is 0 */
+	uint64_t idle_since;		     /* by config.clock, if used is 0: last used then */
 	struct gm_run *run;		     /* its addresses in the range */
+	struct gm_run *to;		     /* where it is being moved, or NULL */
 	struct gm_chunk *before, *after;     /* in the pool's list, or in a caller's (after) */
 	struct gm_chunk *idle_before, *idle_after; /* among those of used 0, longest idle first */
 };
@@ -62,25 +64,39 @@ void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk);
 /* The chunk mapped at an address of the range, or NULL. */
 struct gm_chunk *gm_chunk_at(const struct gm_pool *pool, CUdeviceptr address);
 
-/* A mapped chunk becomes part of the pool, wholly idle. Keeps one promised extent. */
+/* A pending chunk that is mapped becomes part of the pool, wholly idle. Keeps its promise. */
 void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk);
 
+/* A chunk of `size` bytes, counted as pending, with an extent promised, and neither handle nor
+ * addresses yet; NULL: no host memory. */
+struct gm_chunk *gm_chunk_new(struct gm_pool *pool, uint64_t size);
+
 /*
- * Take wholly idle chunks, neither pinned nor busy, out of the pool: at least `bytes` in all if
- * there are as many; with `exact`, never more than that. They are linked through `after`, counted
- * as pending, each has an extent promised, and is still mapped.
+ * Pick wholly idle chunks, neither pinned nor busy, of at most `bytes` in all, the largest that fit
+ * first, so that they are few, and no more than `most` of them; none below an idle extent that ends
+ * at `apart` (0: any). Returns their bytes. gm_chunks_detach must follow before the lock is
+ * dropped.
  */
-struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes, bool exact);
+uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr apart);
+
+/*
+ * Take wholly idle chunks, neither pinned nor busy, out of the pool: those that were picked, or at
+ * least `bytes` in all if there are as many. They are linked through `after`, counted as pending,
+ * each has an extent promised, and is still mapped. Without host memory they may be fewer.
+ */
+struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool);
+struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes);
 
 /* Likewise take one wholly idle chunk out, neither pinned nor busy; false: no host memory. */
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk);
 
-/* The chunks under [base, +length) hold that much more, or less, of used memory. */
+/* The chunks under [base, +length) hold that much more, or less, of used memory, which was in use
+ * until `since`. */
 void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length);
-void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length);
+void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since);
 
-/* A detached or never published chunk is no more: its addresses, its promise and its host memory
- * are given back. */
+/* A detached or never published chunk is no more: it is not pending any longer, and its addresses,
+ * its promise and its host memory are given back. */
 void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk);
 
 /* Access for a chunk that is mapped now: the pool's device, and its granted peers if `peers`. */

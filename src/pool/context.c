@@ -2,6 +2,7 @@
 #include "pool/context.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/debug.h"
@@ -143,11 +144,12 @@ static struct gm_context *publish(struct gm_context *c, uint64_t id)
 static struct gm_context *make(const struct gm_driver *driver, CUcontext handle, uint64_t id,
 			       CUresult *result)
 {
-	struct gm_context *c = calloc(1, sizeof *c);
+	struct gm_context *c = aligned_alloc(_Alignof(struct gm_context), sizeof *c);
 	if (!c) {
 		*result = CUDA_ERROR_OUT_OF_MEMORY;
 		return NULL;
 	}
+	memset(c, 0, sizeof *c);
 	c->handle = handle;
 	*result = inspect(driver, c);
 	if (*result != CUDA_SUCCESS) {
@@ -246,6 +248,47 @@ struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *
 	return *result == CUDA_SUCCESS ? gm_context_of(driver, handle, result) : NULL;
 }
 
+/* --- contexts end; either who enters sees `ending`, or who ends it sees `users` --- */
+
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* some context has no users any more */
+
+void gm_context_leave(struct gm_context *c)
+{
+	if (atomic_fetch_sub(&c->users, 1) > 1 || !atomic_load(&c->ending))
+		return;
+	gm_lock_take(&growing);
+	pthread_cond_broadcast(&left);
+	gm_lock_release(&growing);
+}
+
+bool gm_context_enter(struct gm_context *c)
+{
+	atomic_fetch_add(&c->users, 1);
+	if (!atomic_load(&c->ending) && !is_gone(c))
+		return true;
+	gm_context_leave(c);
+	return false;
+}
+
+struct gm_context *gm_context_ending(CUcontext handle)
+{
+	struct gm_context *c = handle ? known(not_green(handle), 0) : NULL;
+	if (!c)
+		return NULL;
+	atomic_fetch_add(&c->ending, 1);
+	gm_lock_take(&growing);
+	while (atomic_load(&c->users))
+		gm_lock_wait(&growing, &left);
+	gm_lock_release(&growing);
+	return c;
+}
+
+void gm_context_ended(struct gm_context *c)
+{
+	if (c)
+		atomic_fetch_sub(&c->ending, 1);
+}
+
 uint64_t gm_context_gone(CUcontext handle)
 {
 	struct gm_context *c = known(handle, 0);
@@ -261,11 +304,21 @@ void gm_context_note_primary(CUdevice device, CUcontext handle)
 		atomic_store_explicit(&primaries[device], handle, memory_order_relaxed);
 }
 
-uint64_t gm_context_primary_gone(CUdevice device)
+static CUcontext primary_of(CUdevice device)
 {
 	if (device < 0 || device >= PRIMARIES)
-		return 0;
-	CUcontext handle = atomic_load_explicit(&primaries[device], memory_order_relaxed);
+		return NULL;
+	return atomic_load_explicit(&primaries[device], memory_order_relaxed);
+}
+
+struct gm_context *gm_context_primary_ending(CUdevice device)
+{
+	return gm_context_ending(primary_of(device));
+}
+
+uint64_t gm_context_primary_gone(CUdevice device)
+{
+	CUcontext handle = primary_of(device);
 	return handle ? gm_context_gone(handle) : 0;
 }
 
@@ -280,4 +333,5 @@ void gm_context_forget_all(void)
 		atomic_store_explicit(&primaries[i], NULL, memory_order_relaxed);
 	/* Another thread of the parent may have held it at the fork. */
 	gm_lock_init(&growing, GM_RANK_CONTEXT);
+	pthread_cond_init(&left, NULL);
 }

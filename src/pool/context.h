@@ -17,17 +17,22 @@
 #define GM_CONTEXT_EVENTS 16
 
 struct gm_context {
-	uint64_t key; /* never 0, never reused in the process */
+	/* Each allocation reads these. */
+	_Alignas(128) uint64_t key; /* never 0, never reused in the process */
 	CUcontext handle;
 	CUdevice device;
 	unsigned ordinal; /* of the device */
-	struct gm_rwlock
+	CUevent probe;	  /* recorded once on a private stream; see pool/fence.h */
+	atomic_bool gone;
+	struct gm_context *next; /* the one seen before it; never changes */
+	/* Each fence writes these, so they have cache lines of their own. */
+	_Alignas(128) struct gm_rwlock
 		capture;      /* shared: a fence is being recorded; exclusive: a capture begins */
 	atomic_uint captures; /* stream captures open in this context */
-	CUevent probe;	      /* recorded once on a private stream; see pool/fence.h */
-	atomic_bool gone;
-	_Atomic(CUevent) events[GM_CONTEXT_EVENTS]; /* spare events of gm_fence; NULL: empty slot */
-	struct gm_context *next;		    /* the one seen before it; never changes */
+	/* Calls of the pool in it by itself, and calls of the program that may end it. */
+	atomic_uint users, ending;
+	_Alignas(128) _Atomic(CUevent)
+		events[GM_CONTEXT_EVENTS]; /* spare events of gm_fence; NULL: empty slot */
 };
 
 /*
@@ -43,6 +48,21 @@ struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handl
 
 /* The context of a key, or NULL. No driver call. */
 struct gm_context *gm_context_find(uint64_t key);
+
+/*
+ * Around driver calls that the pool makes in a context by itself, on any thread and at any time, so
+ * that none is made while the program ends the context. False: not now, or never again (`gone`).
+ */
+bool gm_context_enter(struct gm_context *context);
+void gm_context_leave(struct gm_context *context);
+
+/* Around a call of the program that may end the context of `handle` (of a green one: its primary
+ * one), or the primary one of `device`: waits for those that have entered, and keeps others out.
+ * The result, NULL if the context is not known, goes to gm_context_ended after gm_context_gone was
+ * told. */
+struct gm_context *gm_context_ending(CUcontext handle);
+struct gm_context *gm_context_primary_ending(CUdevice device);
+void gm_context_ended(struct gm_context *context);
 
 /* Mark the context of `handle` gone (destroyed or reset); returns its key, or 0 if it was not
  * known. Its memory is the caller's to give back (gm_pool_context_gone). */

@@ -39,14 +39,19 @@ void gm_fence_suspect_error(CUresult error)
 		atomic_store_explicit(&suspect, true, memory_order_relaxed);
 }
 
+static bool is_quiet(void)
+{
+	return atomic_load_explicit(&captures_open, memory_order_relaxed) == 0 &&
+	       !atomic_load_explicit(&suspect, memory_order_relaxed);
+}
+
 /*
  * What the driver answers to a call that open captures may forbid. Asking has the very effect of
  * the native call: where cudaMalloc and cudaFree would invalidate a capture, so does this.
  */
 static CUresult ask_native(const struct gm_driver *driver, struct gm_context *context)
 {
-	if (GM_LIKELY(atomic_load_explicit(&captures_open, memory_order_relaxed) == 0 &&
-		      !atomic_load_explicit(&suspect, memory_order_relaxed)))
+	if (GM_LIKELY(is_quiet()))
 		return CUDA_SUCCESS;
 	if (!context->probe)
 		return CUDA_SUCCESS;
@@ -91,57 +96,63 @@ static void put_event(const struct gm_driver *driver, struct gm_context *context
 	driver->cuEventDestroy_v2(event);
 }
 
-/* Run `record` unless a capture is open in the context, which it would invalidate. */
-static CUresult unless_capturing(struct gm_context *context, enum gm_fenced *fenced,
-				 CUresult (*record)(void *arg), void *arg)
+static bool is_gone(const struct gm_context *context)
 {
-	CUresult result = CUDA_SUCCESS;
-	gm_rwlock_read(&context->capture);
-	if (atomic_load_explicit(&context->captures, memory_order_relaxed))
-		*fenced = GM_FENCED_LATER;
-	else
-		result = record(arg);
-	gm_rwlock_release(&context->capture);
-	return result;
+	return !context || atomic_load_explicit(&context->gone, memory_order_acquire);
 }
 
-struct recording {
-	const struct gm_driver *driver;
-	struct gm_context *context;
-	CUevent event;
-};
-
-static CUresult record_event(void *arg)
+/* Record an event in the context, unless a capture is open there, which that would invalidate:
+ * CUDA_ERROR_NOT_READY. */
+static CUresult record(const struct gm_driver *driver, struct gm_context *context, CUevent *event)
 {
-	struct recording *r = arg;
-	return r->driver->cuCtxRecordEvent(r->context->handle, r->event);
+	CUresult result = take_event(driver, context, event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	gm_rwlock_read(&context->capture);
+	if (atomic_load_explicit(&context->captures, memory_order_relaxed))
+		result = CUDA_ERROR_NOT_READY;
+	else
+		result = driver->cuCtxRecordEvent(context->handle, *event);
+	gm_rwlock_release(&context->capture);
+	if (result == CUDA_SUCCESS)
+		return result;
+	put_event(driver, context, *event);
+	*event = NULL;
+	return result;
 }
 
 /* Before driver 12.5. It waits for the GPU under the shared capture lock: a capture that begins in
  * this context meanwhile waits too, as the driver's own lock would have it. */
-static CUresult synchronize(void *arg)
+static CUresult synchronize(const struct gm_driver *driver, struct gm_context *context)
 {
-	struct recording *r = arg;
 	CUcontext popped;
-	CUresult result = r->driver->cuCtxPushCurrent_v2(r->context->handle);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = r->driver->cuCtxSynchronize();
-	r->driver->cuCtxPopCurrent_v2(&popped);
+	CUresult result = CUDA_ERROR_NOT_READY;
+	gm_rwlock_read(&context->capture);
+	if (!atomic_load_explicit(&context->captures, memory_order_relaxed))
+		result = driver->cuCtxPushCurrent_v2(context->handle);
+	if (result == CUDA_SUCCESS) {
+		result = driver->cuCtxSynchronize();
+		driver->cuCtxPopCurrent_v2(&popped);
+	}
+	gm_rwlock_release(&context->capture);
 	return result;
 }
 
-static CUresult wait_for(struct recording *r, enum gm_fenced *fenced)
+static CUresult wait_for(const struct gm_driver *driver, struct gm_context *context)
 {
-	if (!r->driver->cuCtxRecordEvent)
-		return unless_capturing(r->context, fenced, synchronize, r);
-	CUresult result = take_event(r->driver, r->context, &r->event);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = unless_capturing(r->context, fenced, record_event, r);
-	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED)
-		result = r->driver->cuEventSynchronize(r->event);
-	put_event(r->driver, r->context, r->event);
+	CUevent event;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
+	CUresult result;
+	if (driver->cuCtxRecordEvent) {
+		result = record(driver, context, &event);
+		if (result == CUDA_SUCCESS) {
+			result = driver->cuEventSynchronize(event);
+			put_event(driver, context, event);
+		}
+	} else {
+		result = synchronize(driver, context);
+	}
+	gm_driver_quiet_end(driver, mode);
 	return result;
 }
 
@@ -151,18 +162,104 @@ CUresult gm_fence(void *arg, uint64_t key, bool native, enum gm_fenced *fenced)
 	struct gm_context *context = gm_context_find(key);
 	*fenced = GM_FENCED_PASSED;
 	/* What is left of a context that is gone has nothing running. */
-	if (!context || atomic_load_explicit(&context->gone, memory_order_acquire))
+	if (is_gone(context))
 		return CUDA_SUCCESS;
+	CUresult result = native ? ask_native(driver, context) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (native) {
-		CUresult answer = ask_native(driver, context);
-		if (answer != CUDA_SUCCESS)
-			return answer;
+		result = wait_for(driver, context);
+	} else if (gm_context_enter(context)) {
+		result = wait_for(driver, context);
+		gm_context_leave(context);
+	} else {
+		result = CUDA_ERROR_NOT_READY;
 	}
-	struct recording r = {.driver = driver, .context = context};
-	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
-	CUresult result = wait_for(&r, fenced);
-	gm_driver_quiet_end(driver, mode);
+	if (result != CUDA_ERROR_NOT_READY)
+		return result;
+	*fenced = GM_FENCED_LATER;
+	return CUDA_SUCCESS;
+}
+
+/* --- one by one, for deferred reuse --- */
+
+static CUresult ask(void *arg, uint64_t key)
+{
+	struct gm_context *context = gm_context_find(key);
+	return is_gone(context) ? CUDA_SUCCESS : ask_native(arg, context);
+}
+
+/* Enter the context of a fence; else *result is what to answer. */
+static struct gm_context *enter(uint64_t key, CUresult *result)
+{
+	struct gm_context *context = gm_context_find(key);
+	*result = CUDA_ERROR_NOT_READY;
+	if (!is_gone(context) && gm_context_enter(context))
+		return context;
+	if (is_gone(context))
+		*result = CUDA_SUCCESS;
+	return NULL;
+}
+
+static CUresult record_fence(void *arg, uint64_t key, CUevent *fence)
+{
+	CUresult result;
+	struct gm_context *context = enter(key, &result);
+	*fence = NULL;
+	if (!context)
+		return result;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(arg);
+	result = record(arg, context, fence);
+	gm_driver_quiet_end(arg, mode);
+	gm_context_leave(context);
+	gm_fence_suspect(result);
 	return result;
+}
+
+static CUresult ask_fence(const struct gm_driver *driver, uint64_t key, CUevent fence,
+			  CUresult (*call)(CUevent event))
+{
+	CUresult result;
+	struct gm_context *context = enter(key, &result);
+	if (!context)
+		return result;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
+	result = call(fence);
+	gm_driver_quiet_end(driver, mode);
+	gm_context_leave(context);
+	gm_fence_suspect(result);
+	return result;
+}
+
+static CUresult fence_passed(void *arg, uint64_t key, CUevent fence)
+{
+	const struct gm_driver *driver = arg;
+	return ask_fence(driver, key, fence, driver->cuEventQuery);
+}
+
+static CUresult fence_wait(void *arg, uint64_t key, CUevent fence)
+{
+	const struct gm_driver *driver = arg;
+	return ask_fence(driver, key, fence, driver->cuEventSynchronize);
+}
+
+/* The events of a context go with it; one that is too many just then is lost. */
+static void drop_fence(void *arg, uint64_t key, CUevent fence)
+{
+	CUresult ignored;
+	struct gm_context *context = enter(key, &ignored);
+	if (!context)
+		return;
+	put_event(arg, context, fence);
+	gm_context_leave(context);
+}
+
+const struct gm_deferral *gm_fence_deferral(const struct gm_driver *driver)
+{
+	static const struct gm_deferral with = {ask,	    record_fence, fence_passed,
+						fence_wait, drop_fence,	  is_quiet};
+	static const struct gm_deferral without = {.ask = ask, .is_quiet = is_quiet};
+	return driver->cuCtxRecordEvent ? &with : &without;
 }
 
 void gm_fence_capture_begin(struct gm_context *context)

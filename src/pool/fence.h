@@ -21,6 +21,13 @@
 /* The `fence` of struct gm_pool_config; arg is the const struct gm_driver *. */
 CUresult gm_fence(void *arg, uint64_t context, bool native, enum gm_fenced *fenced);
 
+/*
+ * The `defer` of struct gm_pool_config: the parts of gm_fence one by one, arg as above; .record is
+ * NULL where the driver has no cuCtxRecordEvent. The pool calls them at its own time, on any
+ * thread: not while the program is ending the context.
+ */
+const struct gm_deferral *gm_fence_deferral(const struct gm_driver *driver);
+
 /* What a native allocation would answer because of open captures or a broken context: CUDA_SUCCESS,
  * or the error. Cheap while there is neither. */
 CUresult gm_fence_may_allocate(const struct gm_driver *driver, struct gm_context *context);

@@ -14,11 +14,16 @@
 #include "pool/block.h"
 #include "pool/chunk.h"
 #include "pool/extent.h"
+#include "pool/freed.h"
 #include "pool/pool.h"
 #include "pool/range.h"
+#include "pool/retire.h"
+#include "pool/shelf.h"
 #include "pool/slab.h"
 
-#define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by at least */
+#define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by for blocks of less than a granule */
+#define GM_POOL_PIECE (512 * GM_MIB)	   /* the longest handle, */
+#define GM_POOL_WHOLE 32		   /* but for this part of the memory, which goes first */
 #define GM_POOL_BIG_STEP (64 * GM_KIB)	   /* sizes from GM_POOL_BIG are multiples of it */
 #define GM_POOL_BIG GM_MIB		   /* below: multiples of GM_SLAB_LEAST_SLOT */
 #define GM_POOL_ALIGNED_FROM (64 * GM_MIB) /* blocks that are 2 MiB-aligned whatever their size */
@@ -47,11 +52,16 @@ struct gm_loan {
 struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
-	uint64_t memory;     /* of the device */
-	atomic_uint extras;  /* of enum gm_chunk_extra: what new chunks are asked to be */
-	struct gm_lock lock; /* of all that follows, but for lock-free look-ups */
+	uint64_t memory;	      /* of the device */
+	atomic_uint extras;	      /* of enum gm_chunk_extra: what new chunks are asked to be */
+	struct gm_table table;	      /* written under the lock, looked up without */
+	struct gm_shelf *shelves;     /* GM_SHELVES; each has a lock of its own */
+	_Atomic uint64_t shelf_bytes; /* the most of larger blocks that one may hold */
+	atomic_bool may_collect;      /* shelves may collect freed blocks; see freed.h */
+	atomic_uint n_shelves;	      /* that were ever used; written under the lock */
+	char apart[128];	      /* all threads read the above, and few write what follows */
+	struct gm_lock lock;	      /* of all that follows */
 	struct gm_range range;
-	struct gm_table table;
 	struct gm_extents extents;
 	struct gm_slabs slabs;
 	struct gm_chunk **chunk_of; /* by 2 MiB granule of the range */
@@ -63,15 +73,20 @@ struct gm_pool {
 	GM_ARRAY(struct gm_pin) pins;
 	struct gm_peer peers[GM_PEERS];
 	unsigned n_peers;
-	uint64_t access; /* generation: grows with each grant and revocation */
-	struct gm_piece *retired_first, **retired_last;
-	uint64_t retirements;
-	/* Sums, as in struct gm_pool_stats. */
-	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, idle, retired, lent;
+	uint64_t access;	     /* generation: grows with each grant and revocation */
+	struct gm_retired *retirees; /* by context */
+	_Atomic uint64_t
+		retirements;   /* how many there were; numbers them; also read without the lock */
+	unsigned n_collecting; /* shelves */
+	uint64_t look_at;      /* when gm_pool_trim polls what is retired; 0: nothing is */
+	/* Sums, as in struct gm_pool_stats, but for what the shelves' sums add to them. */
+	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, lent;
 	uint64_t live_blocks;
+	_Atomic uint64_t idle, retired; /* also read without the lock */
+	int64_t granted;		/* allowances of all shelves; see shelf.h */
 	uint64_t pending;	   /* bytes being mapped or unmapped just now, beyond `mapped` */
 	uint64_t given, exchanged; /* bytes that ever went back; of these, to take their place */
-	unsigned giving;	   /* threads that are giving memory back just now */
+	unsigned giving;	   /* threads that are moving memory, or giving it back, just now */
 	pthread_cond_t given_back; /* signalled when there is none any more */
 	unsigned check_turn;	   /* debug builds check a large pool in turns */
 };
@@ -86,6 +101,12 @@ static inline uint64_t gm_pool_align_of(uint64_t held)
 	return held && (held >= GM_POOL_ALIGNED_FROM || held % GM_POOL_GRANULE == 0)
 		       ? GM_POOL_GRANULE
 		       : GM_POOL_ALIGN;
+}
+
+/* Does what is idle go back at once? */
+static inline bool gm_pool_trims_at_once(const struct gm_pool *pool)
+{
+	return pool->config.idle && pool->config.trim_after == 0;
 }
 
 static inline void gm_pool_lock(const struct gm_pool *pool)
@@ -104,60 +125,107 @@ bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, stru
 			void *arg);
 
 /* pool.c. Under the lock: a used piece becomes idle; the sums of live or retired blocks were
- * corrected already. */
+ * corrected already. It was last used now, or until `since`. */
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
+void gm_pool_put_back_since(struct gm_pool *pool, struct gm_piece *piece, uint64_t since);
+
+/* What a block takes of the idle extents: itself, or a slab for it. */
+struct gm_want {
+	uint64_t length, align;
+};
+
+/* alloc.c. Under the lock: what a block of `size` bytes wants, and a piece for it out of idle
+ * memory; NULL: there is none. gm_pool_take_any is for when no slab can be cut any more: a slot of
+ * a larger class, or an extent. */
+struct gm_want gm_pool_want(uint64_t size);
+struct gm_piece *gm_pool_take(struct gm_pool *pool, uint64_t size);
+struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size);
+
+/* ladder.c. Under the lock, dropped meanwhile: come by a piece for `size` bytes that idle memory
+ * does not hold. *piece is NULL unless the result is SUCCESS. */
+CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece);
+/* Is there room for `length` bytes beside what is in use? */
+bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length);
 
 /*
  * grow.c. gm_pool_map and gm_pool_shed are called under the lock, drop it around driver calls, and
- * hold it again when they return. gm_pool_map maps `bytes` (a multiple of 2 MiB) of new memory side
- * by side, in handles of `piece` bytes at most, at `at`, where free addresses begin (0: anywhere).
- * gm_pool_shed gives back wholly idle chunks of `bytes` in all, if there are as many, to make room
- * for others, and returns how much it gave. gm_pool_give, likewise, gives detached chunks back, for
- * nothing.
+ * hold it again when they return. gm_pool_map puts side by side, at `at`, where free addresses
+ * begin (0: anywhere): the detached chunks `idle`, moved there, and `bytes` (a multiple of 2 MiB)
+ * of new memory, in handles of `piece` bytes at most. On failure no new memory is mapped, and what
+ * was idle is idle again, here or there; a chunk that the driver maps in neither place went back to
+ * it. gm_pool_piece: how long the handles are to be of a growth by `bytes`. gm_pool_shed gives back
+ * wholly idle chunks of `bytes` in all, if there are as many, to make room for others, and returns
+ * how much it gave. gm_pool_give, likewise, gives detached chunks back, for nothing.
  */
-CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, uint64_t bytes, uint64_t piece);
+CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk *idle, uint64_t bytes,
+		     uint64_t piece);
+uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes);
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes);
 uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks);
 /* Under the lock, dropped meanwhile: what other threads are giving back has arrived. */
 void gm_pool_await_given(struct gm_pool *pool);
-/* Bytes that may still be mapped under the limit. */
+/* The most that may be mapped, and what is left of it under the limit. */
+uint64_t gm_pool_most(const struct gm_pool *pool);
 uint64_t gm_pool_room(const struct gm_pool *pool);
 /* The least that must be mapped, and where (0: anywhere), to have `length` bytes at a multiple of
  * `align`: an idle extent that ends before free addresses need not be mapped again. */
 uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t align,
 			   CUdeviceptr *at);
 
+/* remap.c. Under the lock, dropped meanwhile: idle memory for `want`, put together from idle
+ * chunks, with new memory for the rest. Unless `shed`, none is given back for it. */
+CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed);
+
 /* Count and log a chunk mapped, moved (from `old`) or given back. */
 void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
 		   uint64_t ns, CUdeviceptr old);
 
-/* retire.c. Under the lock: a block that was freed, its fence to come. */
-void gm_pool_retire(struct gm_pool *pool, struct gm_piece *piece);
-/* Under the lock: all retired blocks of a context become idle; returns bytes. */
-uint64_t gm_pool_unretire(struct gm_pool *pool, uint64_t context);
-/* No lock held: ask for a fence, and count it. */
+/* retire.c. No lock held: ask for a fence, and count it. */
 CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced);
 
-/* pin.c. Under the lock: the block is no more. */
-void gm_pool_unpin(struct gm_pool *pool, const struct gm_piece *piece);
+/* chunk.c. The time by config.clock; 0 in a pool that is never trimmed. */
+uint64_t gm_pool_now(const struct gm_pool *pool);
 
-/* stats.c. Under the lock: keep the sums and the live counters. */
-void gm_pool_count_live(struct gm_pool *pool, uint64_t size, uint64_t held);
+/* trim.c. A block was freed: whoever trims is told, if there is more than he leaves. */
+void gm_pool_tell_idle(struct gm_pool *pool);
+
+/* trim.c. Under the lock: memory was retired, and is to be looked at again. */
+void gm_pool_trim_retired(struct gm_pool *pool);
+
+/* pin.c. Under the lock: the block is no more. */
+void gm_pool_unpin(struct gm_pool *pool, struct gm_piece *piece);
+
+/* stats.c. The live counters of blocks change by so much. No lock needed. */
+void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held, uint64_t n);
+/* Idle bytes with those of the shelves, as good as can be known without locks. */
+uint64_t gm_pool_idle(const struct gm_pool *pool);
+/* Under all locks: add the sums of the shelves to the pool's. */
+void gm_pool_sum_up(struct gm_pool *pool);
+/* Under the pool's lock alone: count one block more, allocated by a thread of this shelf. */
+void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held);
+/* Under the lock: keep the sums and the live counters. */
 void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held);
-void gm_pool_count_retired(struct gm_pool *pool, uint64_t held);
-void gm_pool_count_settled(struct gm_pool *pool, uint64_t held);
+void gm_pool_count_retired(struct gm_pool *pool, uint64_t bytes);
+void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes);
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
+void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin); /* waited for; no lock */
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
 
-/* valid.c. The unlocked half of gm_pool_is_valid. */
+/* valid.c. The unlocked half of gm_pool_is_valid: under all locks. */
 bool gm_pool_check(const struct gm_pool *pool, const char **why);
 
-/* At entry and exit of every mutator of a debug build; now and then only once the pool is large. */
+/* At entry and exit of every mutator of a debug build; now and then only once the pool is large.
+ * Under the pool's lock alone, or with none held. */
 #ifdef GM_DEBUG
 void gm_pool_debug_check(struct gm_pool *pool);
+void gm_pool_debug_visit(struct gm_pool *pool);
 #else
 static inline void gm_pool_debug_check(struct gm_pool *pool)
+{
+	(void)pool;
+}
+static inline void gm_pool_debug_visit(struct gm_pool *pool)
 {
 	(void)pool;
 }

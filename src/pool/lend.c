@@ -4,6 +4,7 @@
  * that fit into it, moved without copying, and one new handle for the rest. What is lent is open to
  * the pool's device only: no other may reach into a heap of kernels natively either.
  */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -53,18 +54,13 @@ static CUresult move_out(struct gm_pool *pool, struct gm_chunk *chunks, CUdevice
 /* A new handle of `size` bytes, not mapped, counted as pending. */
 static CUresult make_new(struct gm_pool *pool, uint64_t size, struct gm_chunk **out)
 {
-	struct gm_chunk *chunk = calloc(1, sizeof *chunk);
-	if (!chunk || size > gm_pool_room(pool) || !gm_extents_promise(&pool->extents)) {
-		free(chunk);
+	struct gm_chunk *chunk = size > gm_pool_room(pool) ? NULL : gm_chunk_new(pool, size);
+	if (!chunk)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	chunk->size = size;
-	pool->pending += size;
 	gm_pool_unlock(pool);
 	CUresult result = gm_chunk_create(pool, chunk, NULL);
 	gm_pool_lock(pool);
 	if (result != CUDA_SUCCESS) {
-		pool->pending -= size;
 		gm_chunk_forget(pool, chunk);
 		return result;
 	}
@@ -78,7 +74,6 @@ static void bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
 {
 	for (struct gm_chunk *chunk = chunks, *after; chunk; chunk = after) {
 		after = chunk->after;
-		pool->pending -= chunk->size;
 		if (chunk->run && chunk->handle) {
 			gm_chunk_publish(pool, chunk);
 			continue;
@@ -93,7 +88,8 @@ static void bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
 /* Idle chunks that fit, and a new handle for the rest. On failure *chunks may hold some. */
 static CUresult gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **chunks)
 {
-	*chunks = gm_chunks_detach(pool, size, true);
+	gm_chunks_pick(pool, size, UINT_MAX, 0);
+	*chunks = gm_chunks_detach_picked(pool);
 	uint64_t rest = size - sum_of(*chunks);
 	if (rest == 0)
 		return CUDA_SUCCESS;
@@ -185,7 +181,6 @@ static void return_chunk(struct gm_pool *pool, struct gm_chunk *chunk)
 	if (result != CUDA_SUCCESS)
 		gm_chunk_release(pool, chunk);
 	gm_pool_lock(pool);
-	pool->pending -= chunk->size;
 	if (result == CUDA_SUCCESS) {
 		gm_chunk_note(pool, chunk, GM_RECORD_REMAP, 0, old);
 		gm_chunk_publish(pool, chunk);

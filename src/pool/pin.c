@@ -17,6 +17,7 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
+	gm_shelves_lock(pool); /* or the block might be freed, and not unpinned */
 	struct gm_piece *piece = gm_table_live(&pool->table, address);
 	if (piece) {
 		uint64_t left = GM_GET(piece->base) + GM_GET(piece->held) - address;
@@ -27,17 +28,20 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		} else {
 			count(pool, &pin, true);
+			piece->pinned = true;
 			result = CUDA_SUCCESS;
 		}
 	}
+	gm_shelves_unlock(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return result;
 }
 
-void gm_pool_unpin(struct gm_pool *pool, const struct gm_piece *piece)
+void gm_pool_unpin(struct gm_pool *pool, struct gm_piece *piece)
 {
 	uint64_t id = GM_GET(piece->id);
+	piece->pinned = false;
 	for (size_t i = 0; i < pool->pins.n;) {
 		if (pool->pins.at[i].id == id) {
 			count(pool, &pool->pins.at[i], false);

@@ -60,7 +60,8 @@ static CUresult open_tables(struct gm_pool *pool)
 	if (table == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->chunk_of = table;
-	if (!gm_table_open(&pool->table, pool->range.base, pool->range.size))
+	if (!gm_table_open(&pool->table, pool->range.base, pool->range.size) ||
+	    !gm_shelves_open(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	return CUDA_SUCCESS;
 }
@@ -72,9 +73,9 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->config = *config;
 	pool->driver = config->driver;
-	pool->retired_last = &pool->retired_first;
 	gm_lock_init(&pool->lock, GM_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);
+	gm_freed_bound(pool);
 	gm_extents_open(&pool->extents, &pool->table);
 	gm_slabs_open(&pool->slabs, &pool->extents);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
@@ -103,6 +104,7 @@ static void end_chunks(struct gm_pool *pool, struct gm_chunk *chunks)
 void gm_pool_destroy(struct gm_pool *pool)
 {
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	gm_retired_close(pool);
 	end_chunks(pool, pool->chunks);
 	for (struct gm_loan *loan = pool->loans, *next; loan; loan = next) {
 		next = loan->next;
@@ -117,6 +119,7 @@ void gm_pool_destroy(struct gm_pool *pool)
 	gm_range_close(&pool->range, pool->driver);
 	gm_driver_quiet_end(pool->driver, mode);
 	gm_array_free(&pool->pins);
+	gm_shelves_close(pool);
 	pthread_cond_destroy(&pool->given_back);
 	gm_lock_destroy(&pool->lock);
 	free(pool);
@@ -126,10 +129,15 @@ void gm_pool_destroy(struct gm_pool *pool)
 
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece)
 {
+	gm_pool_put_back_since(pool, piece, gm_pool_now(pool));
+}
+
+void gm_pool_put_back_since(struct gm_pool *pool, struct gm_piece *piece, uint64_t since)
+{
 	CUdeviceptr base = GM_GET(piece->base);
-	if (pool->pins.n)
+	if (piece->pinned)
 		gm_pool_unpin(pool, piece);
-	gm_chunk_unuse(pool, base, GM_GET(piece->held));
+	gm_chunk_unuse(pool, base, GM_GET(piece->held), since);
 	struct gm_extent *extent = gm_table_find(&pool->table, base);
 	if (&extent->piece == piece)
 		gm_extent_give(&pool->extents, extent);
@@ -160,71 +168,158 @@ static void set_state(struct gm_piece *piece, enum gm_state state)
 	gm_piece_end(piece);
 }
 
-/* The live block that begins at `address` and that no other thread is freeing. */
-static struct gm_piece *find_to_free(struct gm_pool *pool, CUdeviceptr address)
+/* Is a claimed block still the caller's? Its context may have gone, and the block with it. Under
+ * the pool's lock or a shelf's. */
+static bool is_mine(const struct gm_piece *piece, const struct gm_block *block)
 {
-	struct gm_piece *piece = gm_table_live(&pool->table, address);
-	if (!piece || GM_GET(piece->base) != address || GM_GET(piece->state) != GM_LIVE)
-		return NULL;
-	return piece;
+	return GM_GET(piece->state) == GM_FREEING && GM_GET(piece->id) == block->id;
 }
 
-/* Wait for the owner context of a block that find_to_free found, and act on the answer. The lock is
- * dropped meanwhile. */
-static CUresult fence_and_free(struct gm_pool *pool, struct gm_piece *piece,
-			       const struct gm_block *block)
-{
+/* A block on its way, and what is known of it. */
+struct freeing {
+	struct gm_shelf *shelf; /* of this thread */
+	struct gm_piece *piece; /* claimed */
+	struct gm_block block;
+	uint64_t context; /* whose work may be using it */
+	CUresult result;  /* not success: it is not to be freed after all */
 	enum gm_fenced fenced;
-	set_state(piece, GM_FREEING);
-	gm_pool_unlock(pool);
-	CUresult result = gm_pool_fence(pool, block->context, true, &fenced);
+};
+
+static bool shelve(struct gm_pool *pool, const struct freeing *f)
+{
+	gm_lock_take(&f->shelf->lock);
+	bool shelved = is_mine(f->piece, &f->block) && gm_shelf_put(pool, f->shelf, f->piece);
+	gm_lock_release(&f->shelf->lock);
+	return shelved;
+}
+
+/* A live block is freed, and the GPU may still be using it. What is found to be used no more comes
+ * to this thread's shelf. */
+static CUresult retire(struct gm_pool *pool, const struct freeing *f)
+{
+	struct gm_retired *retired = gm_retired_of(pool, f->context);
+	if (!retired)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gm_pool_count_freed(pool, f->block.size, f->block.held);
+	f->piece->next = NULL;
+	gm_lock_take(&f->shelf->lock);
+	gm_freed_hand_over(pool, f->shelf);
+	gm_retired_add(pool, retired, f->piece);
+	gm_freed_allow(pool, f->shelf, retired);
+	gm_lock_release(&f->shelf->lock);
+	if (!gm_retired_due(pool, retired))
+		return CUDA_SUCCESS;
+	gm_retired_poll(pool, retired);
+	gm_shelf_put_idle(pool, f->shelf, gm_retired_take(pool, retired));
+	gm_retired_poll_others(pool, retired);
+	return CUDA_SUCCESS;
+}
+
+/* What the shelf does not take, for it is full or the block is pinned; what cannot be idle yet; and
+ * what is not to be freed after all. */
+static CUresult free_slowly(struct gm_pool *pool, const struct freeing *f)
+{
+	CUresult result = f->result;
 	gm_pool_lock(pool);
-	/* The context may have gone, and the block with it. */
-	if (GM_GET(piece->state) != GM_FREEING || GM_GET(piece->id) != block->id)
-		return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
-	if (result != CUDA_SUCCESS) {
-		set_state(piece, GM_LIVE);
-	} else if (fenced == GM_FENCED_LATER) {
-		gm_pool_count_freed(pool, block->size, block->held);
-		gm_pool_retire(pool, piece);
+	if (!is_mine(f->piece, &f->block)) {
+		result = result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
 	} else {
-		release(pool, piece);
+		if (result == CUDA_SUCCESS && f->fenced == GM_FENCED_LATER)
+			result = retire(pool, f);
+		else if (result == CUDA_SUCCESS &&
+			 !gm_shelf_put_making_room(pool, f->shelf, f->piece))
+			release(pool, f->piece);
+		if (result != CUDA_SUCCESS)
+			set_state(f->piece, GM_LIVE);
 	}
+	gm_pool_unlock(pool);
 	return result;
 }
 
-static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, bool fence,
-			   struct gm_block *out)
+/* What was retired before a fence that has passed. */
+static void settle(struct gm_pool *pool, uint64_t context, uint64_t up_to)
 {
-	struct gm_block block = {0};
-	CUresult result = CUDA_SUCCESS;
+	if (up_to == 0 || GM_GET(pool->retired) == 0)
+		return;
 	gm_pool_lock(pool);
-	gm_pool_debug_check(pool);
-	struct gm_piece *piece = find_to_free(pool, address);
-	if (!piece) {
-		result = CUDA_ERROR_INVALID_VALUE;
-	} else {
-		gm_piece_copy(piece, pool->config.ordinal, &block);
-		if (fence)
-			result = fence_and_free(pool, piece, &block);
-		else
-			release(pool, piece);
-	}
-	gm_pool_debug_check(pool);
+	gm_retired_passed(pool, context, up_to);
 	gm_pool_unlock(pool);
-	if (result == CUDA_SUCCESS && out)
-		*out = block;
+}
+
+/* Wait for the owner context of a claimed block, and act on the answer. */
+static CUresult fence_and_free(struct gm_pool *pool, struct freeing *f)
+{
+	uint64_t up_to = GM_GET(pool->retirements);
+	f->result = gm_pool_fence(pool, f->block.context, true, &f->fenced);
+	bool passed = f->result == CUDA_SUCCESS && f->fenced == GM_FENCED_PASSED;
+	CUresult result = f->result;
+	if (!passed || !shelve(pool, f))
+		result = free_slowly(pool, f);
+	if (passed)
+		settle(pool, f->block.context, up_to);
 	return result;
+}
+
+enum how { WAIT, RETIRE, AT_ONCE };
+
+#define OWNER 0 /* no context has this key */
+
+/* `context`: whose work may be using the block. */
+static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, enum how how,
+			   uint64_t context, struct gm_block *out)
+{
+	struct freeing f = {.fenced = how == RETIRE ? GM_FENCED_LATER : GM_FENCED_PASSED};
+	bool done = false;
+	gm_pool_debug_visit(pool);
+	f.shelf = gm_shelf_mine(pool);
+	gm_lock_take(&f.shelf->lock);
+	f.piece = gm_table_claim(&pool->table, address, &f.block);
+	f.context = context == OWNER ? f.block.context : context;
+	if (f.piece && how == RETIRE)
+		done = gm_freed_put(pool, f.shelf, f.piece, f.context);
+	else if (f.piece && how == AT_ONCE)
+		done = gm_shelf_put(pool, f.shelf, f.piece);
+	gm_lock_release(&f.shelf->lock);
+	CUresult result = f.piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (f.piece && !done)
+		result = how == WAIT ? fence_and_free(pool, &f) : free_slowly(pool, &f);
+	gm_pool_debug_visit(pool);
+	f.block.ordinal = pool->config.ordinal;
+	if (result == CUDA_SUCCESS && out)
+		*out = f.block;
+	return result;
+}
+
+/* The native errors come at once, the waiting later. */
+static CUresult ask_natively(const struct gm_pool *pool, CUdeviceptr address)
+{
+	const struct gm_deferral *defer = pool->config.defer;
+	struct gm_block block;
+	if (defer->is_quiet && defer->is_quiet())
+		return CUDA_SUCCESS;
+	if (!gm_pool_find(pool, address, &block) || !block.live || block.base != address)
+		return CUDA_ERROR_INVALID_VALUE;
+	return defer->ask(pool->config.fence_arg, block.context);
 }
 
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return free_block(pool, address, pool->config.fence != NULL, out);
+	if (!pool->config.defer)
+		return free_block(pool, address, pool->config.fence ? WAIT : AT_ONCE, OWNER, out);
+	CUresult result = ask_natively(pool, address);
+	return result == CUDA_SUCCESS ? free_block(pool, address, RETIRE, OWNER, out) : result;
+}
+
+CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t context,
+			     struct gm_block *out)
+{
+	GM_ASSERT(pool->config.defer);
+	return free_block(pool, address, RETIRE, context, out);
 }
 
 CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return free_block(pool, address, false, out);
+	return free_block(pool, address, AT_ONCE, OWNER, out);
 }
 
 /* --- all blocks --- */
@@ -273,9 +368,12 @@ uint64_t gm_pool_context_gone(struct gm_pool *pool, uint64_t context)
 	struct gone gone = {pool, context, 0};
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_pool_unretire(pool, context);
+	gm_shelves_lock(pool);
+	gm_freed_hand_over_all(pool);
 	gm_pool_each_piece(pool, free_if_owned, &gone);
+	gm_shelves_unlock(pool);
 	gm_counter_add(pool->config.ordinal, GM_C_free_context, gone.n);
+	gm_retired_gone(pool, context);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return gone.n;
@@ -303,6 +401,8 @@ void gm_pool_walk(const struct gm_pool *pool, void (*each)(void *arg, const stru
 {
 	struct walk walk = {each, arg, pool->config.ordinal};
 	gm_pool_lock(pool);
+	gm_shelves_lock((struct gm_pool *)pool);
 	gm_pool_each_piece(pool, walk_piece, &walk);
+	gm_shelves_unlock((struct gm_pool *)pool);
 	gm_pool_unlock(pool);
 }

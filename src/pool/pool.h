@@ -34,6 +34,28 @@ enum gm_fenced {
 			 */
 };
 
+/*
+ * What deferred reuse needs of fences; pool/fence.h has the one implementation outside unit tests.
+ * `arg` is config.fence_arg. Called with no lock held. Fences of one context pass in the order in
+ * which they were recorded. A context that is gone has nothing running.
+ */
+struct gm_deferral {
+	/* What a native free of a block of the context would answer now: CUDA_SUCCESS, or what open
+	 * captures or a broken context make of it. Does not wait. */
+	CUresult (*ask)(void *arg, uint64_t context);
+	/* A fence behind all work submitted to the context so far. CUDA_SUCCESS: *fence is the
+	 * caller's until `drop`, or NULL if nothing can be running. CUDA_ERROR_NOT_READY: not now,
+	 * captures are open. The member is NULL where the driver has no such fences (before 12.5).
+	 */
+	CUresult (*record)(void *arg, uint64_t context, CUevent *fence);
+	/* CUDA_SUCCESS: it has passed; CUDA_ERROR_NOT_READY: not yet. */
+	CUresult (*passed)(void *arg, uint64_t context, CUevent fence);
+	CUresult (*wait)(void *arg, uint64_t context, CUevent fence);
+	void (*drop)(void *arg, uint64_t context, CUevent fence);
+	/* True: `ask` would answer CUDA_SUCCESS for any context. NULL: that is not known. */
+	bool (*is_quiet)(void);
+};
+
 struct gm_pool_config {
 	const struct gm_driver *driver;
 	CUdevice device;  /* the driver's handle */
@@ -47,13 +69,23 @@ struct gm_pool_config {
 	 */
 	CUresult (*fence)(void *arg, uint64_t context, bool native, enum gm_fenced *fenced);
 	void *fence_arg;
+	/* NULL: a free waits. Else it returns at once, and the block is used again when a fence
+	 * has passed that was recorded after the free. */
+	const struct gm_deferral *defer;
+	uint64_t retire;     /* bytes that may be retired before each free asks whether fences have
+				passed; it waits for none */
 	uint64_t trim_after; /* ns that a chunk is wholly idle before gm_pool_trim gives it back;
 				UINT64_MAX: never */
 	uint64_t keep;	     /* idle bytes that gm_pool_trim leaves */
+	uint64_t chunk;	     /* size of handles, a multiple of 2 MiB; 0: by what is needed */
+	/* May idle memory be moved to other addresses now? Called with no lock held. NULL: yes. */
+	bool (*may_remap)(void *arg);
+	void *may_remap_arg;
 	/* Nanoseconds of a clock that never goes back; NULL: CLOCK_MONOTONIC. */
 	uint64_t (*clock)(void);
-	/* A chunk became wholly idle, and there is more idle memory than `keep`. Called under the
-	 * pool's lock, so it may set a flag and no more. NULL: nobody trims. */
+	/* A chunk became wholly idle, or a block was retired, and there is more of such memory than
+	 * `keep`. Called under the pool's lock, so it may set a flag and no more. NULL: nobody
+	 * trims. */
 	void (*idle)(void *arg);
 	void *idle_arg;
 };
@@ -110,11 +142,18 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 
 /*
  * Give the block that begins at `address` back. Waits for the owner context through config.fence,
- * outside every lock; the block cannot be reused or freed again meanwhile. On success *out (may be
- * NULL) says what it was. CUDA_ERROR_INVALID_VALUE: no live block begins there (double frees
- * included). Any other error is the fence's; the block is then live as before.
+ * outside every lock; the block cannot be reused or freed again meanwhile. With config.defer it
+ * waits for nothing, and the block is retired. On success *out (may be NULL) says what it was.
+ * CUDA_ERROR_INVALID_VALUE: no live block begins there (double frees included).
+ * CUDA_ERROR_OUT_OF_MEMORY: no host memory for the books. Any other error is the fence's. After an
+ * error the block is live as before.
  */
 CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
+
+/* Likewise, but the work that may use the block is that of `context`, and no native free is
+ * answered. Only with config.defer. */
+CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t context,
+			     struct gm_block *out);
 
 /* Likewise for a block that nothing on the GPU uses any more, as the caller has seen to: waits for
  * nothing. */
@@ -136,6 +175,9 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size);
  */
 CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size);
 CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size);
+
+/* Map `bytes`, rounded up to 2 MiB, of new memory, to be idle. All of it or none. */
+CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes);
 
 /*
  * Give idle memory back to the driver, wholly idle chunks only, until `keep` bytes of idle memory

@@ -1,22 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Blocks that were freed while no fence could be had. They wait in a list, oldest first, until a
- * fence of their context that was asked for after their retirement has passed.
- */
+#include "pool/retire.h"
+
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "log/log.h"
 #include "pool/internal.h"
 
-void gm_pool_retire(struct gm_pool *pool, struct gm_piece *piece)
+/* Recorded in its context after the retirement `up_to`. */
+struct gm_retire_fence {
+	CUevent event;
+	uint64_t context, up_to;
+	unsigned users; /* threads that ask or wait for it, and the queue that it stands in */
+	struct gm_retire_fence *next;
+};
+
+/* --- the contexts --- */
+
+static struct gm_retired *find(const struct gm_pool *pool, uint64_t context)
 {
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_RETIRED);
-	gm_piece_end(piece);
-	piece->retired_at = ++pool->retirements;
-	piece->next = NULL;
-	*pool->retired_last = piece;
-	pool->retired_last = &piece->next;
-	gm_pool_count_retired(pool, GM_GET(piece->held));
+	struct gm_retired *r = pool->retirees;
+	while (r && !(r->used && r->context == context))
+		r = r->next;
+	return r;
+}
+
+static struct gm_retired *find_unused(struct gm_pool *pool)
+{
+	struct gm_retired **link = &pool->retirees;
+	while (*link && (*link)->used)
+		link = &(*link)->next;
+	if (!*link)
+		*link = calloc(1, sizeof **link);
+	return *link;
+}
+
+/* As for a context that has retired nothing. What another thread is doing with it without the lock
+ * is of an older epoch. */
+static void clear(struct gm_retired *r)
+{
+	r->first = NULL;
+	r->last = &r->first;
+	r->fences = NULL;
+	r->n = r->newest = r->asked = r->covered = r->passed = r->fresh_n = r->fresh_bytes = 0;
+	r->n_fences = r->polling = 0;
+	r->used = false;
+	r->epoch++;
+}
+
+struct gm_retired *gm_retired_of(struct gm_pool *pool, uint64_t context)
+{
+	struct gm_retired *r = find(pool, context);
+	if (GM_LIKELY(r != NULL))
+		return r;
+	r = find_unused(pool);
+	if (!r)
+		return NULL;
+	clear(r);
+	r->context = context;
+	r->used = true;
+	return r;
+}
+
+/* --- the blocks --- */
+
+static void note(const struct gm_pool *pool, const struct gm_piece *piece)
+{
 	if (!gm_log_wants(GM_RECORD_RETIRE))
 		return;
 	gm_log_put(&(struct gm_record){.address = GM_GET(piece->base),
@@ -28,6 +77,248 @@ void gm_pool_retire(struct gm_pool *pool, struct gm_piece *piece)
 				       .kind = GM_RECORD_RETIRE});
 }
 
+static void add_one(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *piece)
+{
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_RETIRED);
+	gm_piece_end(piece);
+	piece->retired_at = r->newest = ++pool->retirements;
+	*r->last = piece;
+	r->last = &piece->next;
+	r->n++;
+	r->fresh_n++;
+	note(pool, piece);
+}
+
+void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *list)
+{
+	uint64_t bytes = 0;
+	for (struct gm_piece *piece = list, *next; piece; piece = next) {
+		next = piece->next;
+		piece->next = NULL;
+		bytes += GM_GET(piece->held);
+		add_one(pool, r, piece);
+	}
+	r->fresh_bytes += bytes;
+	gm_pool_count_retired(pool, bytes);
+	gm_pool_trim_retired(pool);
+}
+
+struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r)
+{
+	struct gm_piece *list = r->first, **end = &r->first;
+	uint64_t bytes = 0;
+	for (; *end && (*end)->retired_at <= r->passed; end = &(*end)->next) {
+		bytes += GM_GET((*end)->held);
+		r->n--;
+	}
+	if (end == &r->first)
+		return NULL;
+	gm_pool_count_settled(pool, bytes);
+	r->first = *end;
+	if (!r->first)
+		r->last = &r->first;
+	*end = NULL;
+	return list;
+}
+
+static uint64_t put_back(struct gm_pool *pool, struct gm_retired *r)
+{
+	uint64_t bytes = 0;
+	for (struct gm_piece *piece = gm_retired_take(pool, r), *next; piece; piece = next) {
+		next = piece->next;
+		bytes += GM_GET(piece->held);
+		gm_pool_put_back(pool, piece);
+	}
+	return bytes;
+}
+
+/* --- the fences; what follows drops the lock around calls of config.defer --- */
+
+static void drop(struct gm_pool *pool, struct gm_retire_fence *fence)
+{
+	if (fence->event) {
+		gm_pool_unlock(pool);
+		pool->config.defer->drop(pool->config.fence_arg, fence->context, fence->event);
+		gm_pool_lock(pool);
+	}
+	free(fence);
+}
+
+static void let_go(struct gm_pool *pool, struct gm_retire_fence *fence)
+{
+	if (--fence->users == 0)
+		drop(pool, fence);
+}
+
+/* All retirements up to `up_to` can be used again; fences up to there have served. Numbers are the
+ * pool's, so none of a context that takes the place meanwhile is touched. */
+static void pass(struct gm_pool *pool, struct gm_retired *r, uint64_t up_to)
+{
+	if (r->passed < up_to)
+		r->passed = up_to;
+	for (struct gm_retire_fence *fence; (fence = r->fences) && fence->up_to <= up_to;) {
+		r->fences = fence->next;
+		r->n_fences--;
+		let_go(pool, fence);
+	}
+}
+
+/* In the order of the numbers: another thread's may be recorded before one that was begun earlier.
+ * False: one that covers as much has passed, or is there. */
+static bool enter(struct gm_retired *r, struct gm_retire_fence *fence)
+{
+	struct gm_retire_fence **link = &r->fences;
+	while (*link && (*link)->up_to < fence->up_to)
+		link = &(*link)->next;
+	if (fence->up_to <= r->passed || (*link && (*link)->up_to == fence->up_to))
+		return false;
+	fence->users = 1;
+	fence->next = *link;
+	*link = fence;
+	r->n_fences++;
+	if (r->covered < fence->up_to)
+		r->covered = fence->up_to;
+	return true;
+}
+
+/* What the driver answered is known, and `epoch` still is. */
+static void recorded(struct gm_pool *pool, struct gm_retired *r, struct gm_retire_fence *fence,
+		     CUresult result)
+{
+	if (result == CUDA_SUCCESS && fence->event && enter(r, fence))
+		return;
+	if (result == CUDA_SUCCESS && !fence->event) /* nothing runs there */
+		pass(pool, r, fence->up_to);
+	else if (result != CUDA_SUCCESS && r->asked == fence->up_to)
+		r->asked = r->covered;
+	drop(pool, fence);
+}
+
+/* A fence behind what nobody has asked one for yet. It covers only work submitted before the
+ * record, so the number is taken before: it is returned, or 0 for none. Several threads may do so
+ * at a time: one that the system keeps from running is in nobody's way. */
+static uint64_t cover(struct gm_pool *pool, struct gm_retired *r)
+{
+	const struct gm_deferral *defer = pool->config.defer;
+	if (!defer || !defer->record || r->newest <= r->asked || r->newest <= r->passed ||
+	    r->n_fences >= GM_RETIRE_FENCES)
+		return 0;
+	struct gm_retire_fence *fence = calloc(1, sizeof *fence);
+	if (!fence)
+		return 0; /* they wait for the next one */
+	uint64_t epoch = r->epoch, up_to = r->newest;
+	*fence = (struct gm_retire_fence){.context = r->context, .up_to = up_to, .users = 1};
+	r->fresh_n = r->fresh_bytes = 0;
+	r->asked = up_to;
+	gm_pool_unlock(pool);
+	CUresult result = defer->record(pool->config.fence_arg, fence->context, &fence->event);
+	gm_pool_lock(pool);
+	if (r->epoch == epoch)
+		recorded(pool, r, fence, result);
+	else
+		drop(pool, fence);
+	return up_to;
+}
+
+/* Has it passed? With `wait`, it has once this returns CUDA_SUCCESS. */
+static CUresult ask(struct gm_pool *pool, struct gm_retired *r, struct gm_retire_fence *fence,
+		    bool wait)
+{
+	const struct gm_deferral *defer = pool->config.defer;
+	uint64_t begin = wait ? gm_clock_ns() : 0, epoch = r->epoch;
+	fence->users++;
+	gm_pool_unlock(pool);
+	CUresult result = (wait ? defer->wait : defer->passed)(pool->config.fence_arg,
+							       fence->context, fence->event);
+	if (wait && result == CUDA_SUCCESS)
+		gm_pool_count_fence(pool, begin);
+	gm_pool_lock(pool);
+	if (result == CUDA_SUCCESS && r->epoch == epoch)
+		pass(pool, r, fence->up_to);
+	let_go(pool, fence);
+	return result;
+}
+
+static bool is_past_bound(const struct gm_pool *pool)
+{
+	return pool->retired > pool->config.retire;
+}
+
+/* Ask the oldest fences whether they have passed, until one has not; the one recorded just now, up
+ * to `just`, only if it is the first. Below the bound one thread does at a time. */
+static void look(struct gm_pool *pool, struct gm_retired *r, uint64_t just)
+{
+	CUresult result = CUDA_SUCCESS;
+	for (bool first = true; result == CUDA_SUCCESS && r->fences; first = false) {
+		if ((r->polling && !is_past_bound(pool)) || (!first && r->fences->up_to == just))
+			return;
+		uint64_t epoch = r->epoch;
+		r->polling++;
+		result = ask(pool, r, r->fences, false);
+		if (r->epoch != epoch)
+			return;
+		r->polling--;
+	}
+}
+
+void gm_retired_poll(struct gm_pool *pool, struct gm_retired *r)
+{
+	look(pool, r, cover(pool, r));
+}
+
+bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
+{
+	const struct gm_pool_config *config = &pool->config;
+	if (!config->defer || !config->defer->record)
+		return false;
+	if (r->fresh_n >= GM_RETIRE_BATCH)
+		return true;
+	return (r->fresh_bytes > config->retire / GM_RETIRE_PARTS || is_past_bound(pool)) &&
+	       (r->fresh_n >= GM_RETIRE_LEAST || !r->fences);
+}
+
+void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but)
+{
+	for (struct gm_retired *r = pool->retirees; r && is_past_bound(pool); r = r->next) {
+		if (r == but || !r->n)
+			continue;
+		gm_retired_poll(pool, r);
+		put_back(pool, r);
+	}
+}
+
+uint64_t gm_retired_collect(struct gm_pool *pool)
+{
+	uint64_t bytes = 0;
+	if (!pool->config.defer)
+		return 0;
+	gm_freed_collect(pool);
+	if (!pool->config.defer->record)
+		return is_past_bound(pool) ? gm_retired_settle(pool) : 0;
+	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
+		if (!r->n)
+			continue;
+		gm_retired_poll(pool, r);
+		bytes += put_back(pool, r);
+	}
+	return bytes;
+}
+
+uint64_t gm_retired_glance(struct gm_pool *pool)
+{
+	uint64_t bytes = 0;
+	if (is_past_bound(pool))
+		return gm_retired_collect(pool);
+	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
+		look(pool, r, 0);
+		bytes += put_back(pool, r);
+	}
+	return bytes;
+}
+
+/* --- waiting --- */
+
 CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced)
 {
 	*fenced = GM_FENCED_PASSED;
@@ -35,68 +326,122 @@ CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum
 		return CUDA_SUCCESS;
 	uint64_t begin = gm_clock_ns();
 	CUresult result = pool->config.fence(pool->config.fence_arg, context, native, fenced);
-	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED) {
-		gm_counter_add(pool->config.ordinal, GM_C_fences, 1);
-		gm_counter_add(pool->config.ordinal, GM_C_fence_ns, gm_clock_ns() - begin);
-	}
+	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED)
+		gm_pool_count_fence(pool, begin);
 	return result;
 }
 
-/* The retired blocks of a context up to a retirement become idle. */
-static uint64_t release(struct gm_pool *pool, uint64_t context, uint64_t up_to)
+/* Wait for what is retired now: for the last fence if that is behind all of it. */
+static void await(struct gm_pool *pool, struct gm_retired *r)
+{
+	enum gm_fenced fenced;
+	uint64_t epoch = r->epoch, up_to = r->newest, context = r->context;
+	cover(pool, r);
+	if (r->epoch != epoch || r->passed >= up_to)
+		return;
+	struct gm_retire_fence *last = r->fences;
+	while (last && last->next)
+		last = last->next;
+	if (last && last->up_to >= up_to) {
+		ask(pool, r, last, true);
+		return;
+	}
+	gm_pool_unlock(pool);
+	CUresult result = gm_pool_fence(pool, context, false, &fenced);
+	gm_pool_lock(pool);
+	if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED && r->epoch == epoch)
+		pass(pool, r, up_to);
+}
+
+uint64_t gm_retired_settle(struct gm_pool *pool)
 {
 	uint64_t bytes = 0;
-	struct gm_piece **link = &pool->retired_first;
-	while (*link) {
-		struct gm_piece *piece = *link;
-		if (GM_GET(piece->context) != context || piece->retired_at > up_to) {
-			link = &piece->next;
+	gm_freed_collect(pool);
+	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
+		if (!r->n)
 			continue;
-		}
-		*link = piece->next;
-		uint64_t held = GM_GET(piece->held);
-		gm_pool_count_settled(pool, held);
-		gm_pool_put_back(pool, piece);
-		bytes += held;
+		await(pool, r);
+		bytes += put_back(pool, r);
 	}
-	pool->retired_last = link;
 	return bytes;
-}
-
-uint64_t gm_pool_unretire(struct gm_pool *pool, uint64_t context)
-{
-	return release(pool, context, UINT64_MAX);
-}
-
-/* The lowest key, above `last`, of a context that has retired blocks. */
-static bool next_context(const struct gm_pool *pool, bool any, uint64_t last, uint64_t *next)
-{
-	bool found = false;
-	for (const struct gm_piece *piece = pool->retired_first; piece; piece = piece->next) {
-		uint64_t context = GM_GET(piece->context);
-		if ((any || context > last) && (!found || context < *next)) {
-			*next = context;
-			found = true;
-		}
-	}
-	return found;
 }
 
 uint64_t gm_pool_settle(struct gm_pool *pool)
 {
-	uint64_t bytes = 0, context = 0;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	for (bool first = true; next_context(pool, first, context, &context); first = false) {
-		uint64_t up_to = pool->retirements;
-		enum gm_fenced fenced;
-		gm_pool_unlock(pool);
-		CUresult result = gm_pool_fence(pool, context, false, &fenced);
-		gm_pool_lock(pool);
-		if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED)
-			bytes += release(pool, context, up_to);
-	}
+	uint64_t bytes = gm_retired_settle(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return bytes;
+}
+
+void gm_retired_passed(struct gm_pool *pool, uint64_t context, uint64_t up_to)
+{
+	struct gm_retired *r = find(pool, context);
+	if (!r || !r->n)
+		return;
+	pass(pool, r, up_to);
+	put_back(pool, r);
+}
+
+/* --- ends --- */
+
+void gm_retired_gone(struct gm_pool *pool, uint64_t context)
+{
+	struct gm_retired *r = find(pool, context);
+	if (!r)
+		return;
+	struct gm_retire_fence *fences = r->fences;
+	r->passed = UINT64_MAX;
+	put_back(pool, r);
+	clear(r);
+	for (struct gm_retire_fence *next; fences; fences = next) {
+		next = fences->next;
+		let_go(pool, fences);
+	}
+}
+
+void gm_retired_close(struct gm_pool *pool)
+{
+	for (struct gm_retired *r = pool->retirees, *next; r; r = next) {
+		next = r->next;
+		gm_pool_lock(pool);
+		pass(pool, r, UINT64_MAX);
+		gm_pool_unlock(pool);
+		free(r);
+	}
+}
+
+static const char *check_one(const struct gm_retired *r)
+{
+	uint64_t n = 0, last = 0;
+	unsigned n_fences = 0;
+	struct gm_piece *const *link = &r->first;
+	for (; *link; link = &(*link)->next, n++) {
+		if (GM_GET((*link)->state) != GM_RETIRED || (*link)->retired_at <= last ||
+		    (*link)->retired_at > r->newest)
+			return "retired blocks are listed by age";
+		last = (*link)->retired_at;
+	}
+	if (link != r->last || n != r->n)
+		return "retired blocks are listed";
+	last = 0;
+	for (const struct gm_retire_fence *f = r->fences; f; f = f->next, n_fences++) {
+		if (f->up_to <= last || f->up_to > r->covered || f->context != r->context ||
+		    !f->users)
+			return "fences are listed by age";
+		last = f->up_to;
+	}
+	return n_fences == r->n_fences ? NULL : "fences are counted";
+}
+
+const char *gm_retired_check(const struct gm_pool *pool, uint64_t *n)
+{
+	const char *why = NULL;
+	for (const struct gm_retired *r = pool->retirees; r && !why; r = r->next) {
+		*n += r->n;
+		why = check_one(r);
+	}
+	return why;
 }

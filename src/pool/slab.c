@@ -7,6 +7,7 @@
 #include "base/debug.h"
 
 #define LINEAR 16u /* classes that are 512 bytes apart */
+#define SLOTS 32   /* of a slab, at least, but for rounding */
 
 unsigned gm_slab_class(uint64_t size)
 {
@@ -23,6 +24,14 @@ uint32_t gm_slab_slot(unsigned class)
 		return (class + 1) * GM_SLAB_LEAST_SLOT;
 	unsigned doubling = 4 + (class - LINEAR) / 8, eighth = (class - LINEAR) % 8;
 	return ((9 + eighth) << (doubling - 3)) * GM_SLAB_LEAST_SLOT;
+}
+
+uint64_t gm_slab_length(unsigned class)
+{
+	uint64_t length = GM_SLAB_SHORTEST, slots = (uint64_t)gm_slab_slot(class) * SLOTS;
+	while (length < slots)
+		length *= 2;
+	return length;
 }
 
 void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents)
@@ -141,7 +150,7 @@ void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_pi
 
 static struct gm_slab *new_slab(unsigned class)
 {
-	uint32_t slot = gm_slab_slot(class), n = (uint32_t)(GM_POOL_GRANULE / slot);
+	uint32_t slot = gm_slab_slot(class), n = (uint32_t)(gm_slab_length(class) / slot);
 	struct gm_slab *slab = calloc(1, sizeof *slab + n * sizeof *slab->slots);
 	if (!slab)
 		return NULL;
@@ -161,7 +170,8 @@ bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
 	struct gm_slab *slab = class->spare;
 	if (!slab)
 		return false;
-	struct gm_extent *extent = gm_extent_take(slabs->extents, GM_POOL_GRANULE, GM_POOL_GRANULE);
+	struct gm_extent *extent =
+		gm_extent_take(slabs->extents, gm_slab_length(class_index), GM_SLAB_LEAST_SLOT);
 	if (!extent)
 		return false;
 	class->spare = slab->after;
@@ -194,8 +204,8 @@ static const char *check_slot(const struct gm_slab *slab, uint32_t i, bool is_fr
 	uint32_t state = GM_GET(slot->state);
 	if (is_free)
 		return state <= GM_IDLE && GM_GET(slot->held) == 0 ? NULL : "free slots are idle";
-	if (!gm_piece_is_live(slot) && state != GM_RETIRED)
-		return "used slots are live or retired";
+	if (!gm_piece_is_live(slot) && state != GM_RETIRED && state != GM_SHELVED)
+		return "used slots are live, retired or shelved";
 	if (GM_GET(slot->base) != GM_GET(slab->extent->piece.base) + i * (uint64_t)slab->slot)
 		return "slots know their address";
 	return GM_GET(slot->held) == slab->slot ? NULL : "slots know their length";
@@ -204,9 +214,8 @@ static const char *check_slot(const struct gm_slab *slab, uint32_t i, bool is_fr
 const char *gm_slab_check(const struct gm_slab *slab)
 {
 	uint32_t n_free = 0;
-	if (GM_GET(slab->extent->piece.held) != GM_POOL_GRANULE ||
-	    GM_GET(slab->extent->piece.base) % GM_POOL_GRANULE)
-		return "a slab is one aligned granule";
+	if (GM_GET(slab->extent->piece.held) != gm_slab_length(slab->class))
+		return "a slab has the length of its class";
 	for (uint32_t i = 0; i < slab->n; i++) {
 		bool is_free = slab->free[i / 64] >> i % 64 & 1;
 		const char *why = check_slot(slab, i, is_free);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slabs: extents of 2 MiB, cut into slots of one size class, for blocks of up to 64 KiB. Classes
- * are 512 bytes apart up to 8 KiB, then eight to a doubling, so that a slot is never more than an
- * eighth longer than the request rounded up to 512 bytes. Called under the pool's lock.
+ * Slabs: extents cut into slots of one size class, for blocks of up to 64 KiB. Classes are 512
+ * bytes apart up to 8 KiB, then eight to a doubling, so that a slot is never more than an eighth
+ * longer than the request rounded up to 512 bytes. A slab is as long as 32 slots, rounded up to a
+ * power of two of 128 KiB to 2 MiB: programs have few blocks of most classes. Called under the
+ * pool's lock.
  *
  * Slabs are never returned to malloc while the pool lives (block.h), but used again for their
  * class. The last empty slab of a class is kept cut until gm_slabs_flush.
@@ -18,7 +20,8 @@
 #define GM_SLAB_CLASSES 40
 #define GM_SLAB_LARGEST ((uint64_t)64 << 10)
 #define GM_SLAB_LEAST_SLOT 512u
-#define GM_SLAB_WORDS (GM_POOL_GRANULE / GM_SLAB_LEAST_SLOT / 64)
+#define GM_SLAB_SHORTEST ((uint64_t)128 << 10)
+#define GM_SLAB_WORDS (GM_SLAB_SHORTEST / GM_SLAB_LEAST_SLOT / 64)
 
 struct gm_slab {
 	struct gm_extent *extent;	/* NULL: not cut from anything now */
@@ -39,9 +42,10 @@ struct gm_slabs {
 	} classes[GM_SLAB_CLASSES];
 };
 
-/* The class of a size of 1 to GM_SLAB_LARGEST bytes, and the bytes of its slots. */
+/* The class of a size of 1 to GM_SLAB_LARGEST bytes, the bytes of its slots, and of its slabs. */
 unsigned gm_slab_class(uint64_t size);
 uint32_t gm_slab_slot(unsigned class);
+uint64_t gm_slab_length(unsigned class);
 
 void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents);
 void gm_slabs_close(struct gm_slabs *slabs);
@@ -49,8 +53,8 @@ void gm_slabs_close(struct gm_slabs *slabs);
 /* A free slot of a class, now taken, from a slab that is cut already; NULL: none. */
 struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class);
 
-/* Cut one more slab from idle extents; false: none fits, or no host memory. Takes up to two
- * reserved extents. */
+/* Cut one more slab of gm_slab_length from idle extents; false: none fits, or no host memory. Takes
+ * up to two reserved extents. */
 bool gm_slab_make(struct gm_slabs *slabs, unsigned class);
 
 /* Give a slot back; its piece is idle again. `extent` holds it. */

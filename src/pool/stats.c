@@ -10,27 +10,109 @@ static void set(const struct gm_pool *pool, enum gm_counter counter, uint64_t va
 	gm_counter_set(pool->config.ordinal, counter, value);
 }
 
-static void set_live(const struct gm_pool *pool)
+/* What threads change at the same time changes by differences. */
+static void change(const struct gm_pool *pool, enum gm_counter counter, uint64_t by)
 {
-	set(pool, GM_C_requested, pool->requested);
-	set(pool, GM_C_handed_out, pool->handed_out);
-	set(pool, GM_C_idle, pool->idle);
-	set(pool, GM_C_live_blocks, pool->live_blocks);
+	gm_counter_add(pool->config.ordinal, counter, by);
 }
 
-void gm_pool_count_live(struct gm_pool *pool, uint64_t size, uint64_t held)
+static void change_idle(struct gm_pool *pool, uint64_t by)
 {
+	atomic_fetch_add_explicit(&pool->idle, by, memory_order_relaxed);
+	change(pool, GM_C_idle, by);
+}
+
+void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held, uint64_t n)
+{
+	change(pool, GM_C_requested, size);
+	change(pool, GM_C_handed_out, held);
+	change(pool, GM_C_idle, -held);
+	change(pool, GM_C_live_blocks, n);
+}
+
+/* --- with the sums of the shelves --- */
+
+uint64_t gm_pool_idle(const struct gm_pool *pool)
+{
+	uint64_t idle = GM_GET(pool->idle);
+	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
+		idle -= GM_GET(pool->shelves[i].handed_out);
+	return (int64_t)idle > 0 ? idle : 0;
+}
+
+void gm_pool_sum_up(struct gm_pool *pool)
+{
+	for (unsigned i = 0; i < pool->n_shelves; i++) {
+		struct gm_shelf *shelf = &pool->shelves[i];
+		int64_t requested = (int64_t)shelf->requested;
+		pool->requested += shelf->requested;
+		pool->handed_out += shelf->handed_out;
+		pool->live_blocks += shelf->live_blocks;
+		pool->idle -= shelf->handed_out;
+		pool->granted -= requested;
+		shelf->allowance -= requested;
+		shelf->most -= requested;
+		shelf->requested = shelf->live_blocks = 0;
+		shelf->handed_out = 0;
+	}
+}
+
+/* Share out what is left up to the peak: to each shelf what it used of its last allowance, as far
+ * as it goes, and to the one that asks first half of the rest. */
+static void grant(struct gm_pool *pool, struct gm_shelf *first)
+{
+	int64_t spare = (int64_t)(pool->requested_peak - pool->requested);
+	unsigned n = pool->n_shelves, from = (unsigned)(first - pool->shelves);
+	pool->granted = 0;
+	for (unsigned i = 0; i < n; i++) {
+		struct gm_shelf *shelf = &pool->shelves[(from + i) % n];
+		shelf->allowance = shelf->most < spare ? shelf->most : spare;
+		shelf->most = 0;
+		spare -= shelf->allowance;
+		pool->granted += shelf->allowance;
+	}
+	first->allowance += spare / 2;
+	pool->granted += spare / 2;
+}
+
+/* Beyond all allowances: this block may make a new peak. */
+static void count_at_peak(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			  uint64_t held)
+{
+	gm_shelves_lock(pool);
+	gm_pool_sum_up(pool);
 	pool->requested += size;
 	pool->handed_out += held;
 	pool->idle -= held;
 	pool->live_blocks++;
-	set_live(pool);
-	if (pool->requested <= pool->requested_peak)
-		return;
-	pool->requested_peak = pool->requested;
-	if (gm_counter_raise(pool->config.ordinal, GM_C_requested_peak, pool->requested))
+	gm_pool_show_live(pool, size, held, 1);
+	bool higher = pool->requested > pool->requested_peak;
+	if (higher)
+		pool->requested_peak = pool->requested;
+	grant(pool, shelf);
+	gm_shelves_unlock(pool);
+	if (higher &&
+	    gm_counter_raise(pool->config.ordinal, GM_C_requested_peak, pool->requested_peak))
 		set(pool, GM_C_requested_peak_time, gm_clock_ns());
 }
+
+void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
+{
+	int64_t spare = (int64_t)(pool->requested_peak - pool->requested) - pool->granted;
+	gm_lock_take(&shelf->lock);
+	int64_t lacks = (int64_t)(shelf->requested + size) - shelf->allowance;
+	if (lacks > 0 && lacks <= spare) {
+		int64_t more = lacks + (spare - lacks) / 2;
+		shelf->allowance += more;
+		pool->granted += more;
+	}
+	bool counted = gm_shelf_count(pool, shelf, size, held);
+	gm_lock_release(&shelf->lock);
+	if (!counted)
+		count_at_peak(pool, shelf, size, held);
+}
+
+/* --- what only the pool counts --- */
 
 void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held)
 {
@@ -38,39 +120,40 @@ void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held)
 	pool->handed_out -= held;
 	pool->idle += held;
 	pool->live_blocks--;
-	set_live(pool);
+	gm_pool_show_live(pool, -size, -held, (uint64_t)-1);
 }
 
-/* A freed block's memory is not idle yet. */
-void gm_pool_count_retired(struct gm_pool *pool, uint64_t held)
+/* The memory of freed blocks is not idle yet. */
+void gm_pool_count_retired(struct gm_pool *pool, uint64_t bytes)
 {
-	pool->idle -= held;
-	pool->retired += held;
-	set(pool, GM_C_idle, pool->idle);
-	set(pool, GM_C_retired, pool->retired);
+	change_idle(pool, -bytes);
+	pool->retired += bytes;
 	gm_counter_raise(pool->config.ordinal, GM_C_retired_peak, pool->retired);
+	change(pool, GM_C_retired, bytes);
+	gm_freed_bound(pool);
 }
 
-void gm_pool_count_settled(struct gm_pool *pool, uint64_t held)
+void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes)
 {
-	pool->idle += held;
-	pool->retired -= held;
-	set(pool, GM_C_idle, pool->idle);
-	set(pool, GM_C_retired, pool->retired);
+	change_idle(pool, bytes);
+	pool->retired -= bytes;
+	change(pool, GM_C_retired, -bytes);
+	gm_freed_bound(pool);
 }
 
-static void set_chunks(const struct gm_pool *pool)
+void gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin)
 {
-	set(pool, GM_C_mapped, pool->mapped);
-	set(pool, GM_C_idle, pool->idle);
+	gm_counter_add(pool->config.ordinal, GM_C_fences, 1);
+	gm_counter_add(pool->config.ordinal, GM_C_fence_ns, gm_clock_ns() - begin);
 }
 
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size)
 {
 	pool->n_chunks++;
 	pool->mapped += size;
-	pool->idle += size;
-	set_chunks(pool);
+	gm_shelves_resize(pool);
+	change_idle(pool, size);
+	set(pool, GM_C_mapped, pool->mapped);
 	if (pool->mapped <= pool->mapped_peak)
 		return;
 	pool->mapped_peak = pool->mapped;
@@ -82,9 +165,10 @@ void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size)
 {
 	pool->n_chunks--;
 	pool->mapped -= size;
-	pool->idle -= size;
+	gm_shelves_resize(pool);
+	change_idle(pool, -size);
 	pool->pending += size;
-	set_chunks(pool);
+	set(pool, GM_C_mapped, pool->mapped);
 }
 
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent)
@@ -177,10 +261,26 @@ static void stats(const struct gm_pool *pool, struct gm_pool_stats *out)
 	out->largest_after_remap = whole > out->largest_idle ? whole : out->largest_idle;
 }
 
-void gm_pool_stats(const struct gm_pool *pool, struct gm_pool_stats *out)
+/* While nothing changes, the live counters are set right as well: a count may be lost when their
+ * page moves. */
+static void show(const struct gm_pool *pool)
 {
+	set(pool, GM_C_requested, pool->requested);
+	set(pool, GM_C_handed_out, pool->handed_out);
+	set(pool, GM_C_idle, pool->idle);
+	set(pool, GM_C_retired, pool->retired);
+	set(pool, GM_C_live_blocks, pool->live_blocks);
+}
+
+void gm_pool_stats(const struct gm_pool *constant, struct gm_pool_stats *out)
+{
+	struct gm_pool *pool = (struct gm_pool *)constant;
 	gm_pool_lock(pool);
+	gm_shelves_lock(pool);
+	gm_shelves_flush(pool, UINT64_MAX); /* the idle runs are what they can be */
 	stats(pool, out);
+	show(pool);
+	gm_shelves_unlock(pool);
 	gm_pool_unlock(pool);
 }
 

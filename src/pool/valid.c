@@ -13,6 +13,7 @@ struct sums {
 	const struct gm_pool *pool;
 	const char *why;
 	uint64_t requested, handed_out, idle, retired, live_blocks, n_idle, n_retired;
+	uint64_t shelved, n_shelved;
 };
 
 /* Note the first broken invariant; always false. */
@@ -34,6 +35,14 @@ static bool check_piece(struct sums *sums, const struct gm_piece *piece)
 		sums->n_retired++;
 		return true;
 	}
+	if (base % gm_pool_align_of(held))
+		return broken(sums, "blocks are aligned");
+	if (state == GM_SHELVED) {
+		sums->idle += held;
+		sums->shelved += held;
+		sums->n_shelved++;
+		return true;
+	}
 	if (!gm_piece_is_live(piece))
 		return true;
 	sums->requested += size;
@@ -41,8 +50,6 @@ static bool check_piece(struct sums *sums, const struct gm_piece *piece)
 	sums->live_blocks++;
 	if (size == 0 || size > held || GM_GET(piece->id) == 0)
 		return broken(sums, "a live block has a size and an id");
-	if (base % gm_pool_align_of(held))
-		return broken(sums, "blocks are aligned");
 	const struct gm_table *table = &sums->pool->table;
 	if (gm_table_live(table, base) != piece || gm_table_live(table, base + held - 1) != piece ||
 	    gm_table_live(table, base + held / 2) != piece)
@@ -58,11 +65,11 @@ static bool check_slab(struct sums *sums, const struct gm_extent *extent)
 	const char *why = gm_slab_check(slab);
 	if (why)
 		return broken(sums, why);
-	uint64_t used = sums->handed_out + sums->retired;
+	uint64_t used = sums->handed_out + sums->retired + sums->shelved;
 	for (uint32_t i = 0; i < slab->n; i++)
 		if (!check_piece(sums, &slab->slots[i]))
 			return false;
-	used = sums->handed_out + sums->retired - used;
+	used = sums->handed_out + sums->retired + sums->shelved - used;
 	if (used != (slab->n - slab->n_free) * (uint64_t)slab->slot)
 		return broken(sums, "used slots add up");
 	sums->idle += GM_GET(extent->piece.held) - used;
@@ -138,7 +145,8 @@ static void see(const struct gm_pool *pool, CUdeviceptr base, uint64_t length, b
 static bool see_piece(void *arg, struct gm_piece *piece)
 {
 	const struct gm_pool *pool = arg;
-	if (gm_piece_is_live(piece) || GM_GET(piece->state) == GM_RETIRED)
+	uint32_t state = GM_GET(piece->state);
+	if (gm_piece_is_live(piece) || state == GM_RETIRED || state == GM_SHELVED)
 		see(pool, GM_GET(piece->base), GM_GET(piece->held), false);
 	return true;
 }
@@ -195,39 +203,59 @@ static const char *check_chunks(const struct gm_pool *pool)
 
 static const char *check_lists(const struct gm_pool *pool, const struct sums *sums)
 {
-	uint64_t lent = 0, n_retired = 0, last = 0;
+	uint64_t lent = 0, n_retired = 0;
 	for (const struct gm_loan *loan = pool->loans; loan; loan = loan->next)
 		for (const struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after)
 			lent += chunk->size;
 	/* A loan that is being taken back stands in no list, and is checked afterwards. */
 	if (lent > pool->lent || (lent != pool->lent && pool->loans_moving == 0))
 		return "loans are counted";
-	struct gm_piece *const *link = &pool->retired_first;
-	for (; *link; link = &(*link)->next, n_retired++) {
-		if (GM_GET((*link)->state) != GM_RETIRED || (*link)->retired_at <= last)
-			return "retired blocks are listed by age";
-		last = (*link)->retired_at;
+	uint64_t n_shelved = 0;
+	const char *why = gm_shelves_check(pool, &n_shelved, &n_retired);
+	if (!why && n_shelved != sums->n_shelved)
+		why = "shelved blocks are on a shelf";
+	if (!why)
+		why = gm_retired_check(pool, &n_retired);
+	if (!why && n_retired != sums->n_retired)
+		why = "all retired blocks are listed";
+	return why;
+}
+
+/* The pool's sums with those of its shelves. */
+static struct sums known(const struct gm_pool *pool)
+{
+	struct sums all = {.requested = pool->requested,
+			   .handed_out = pool->handed_out,
+			   .live_blocks = pool->live_blocks,
+			   .idle = pool->idle,
+			   .retired = pool->retired};
+	for (unsigned i = 0; i < GM_SHELVES; i++) {
+		const struct gm_shelf *shelf = &pool->shelves[i];
+		all.requested += shelf->requested;
+		all.handed_out += shelf->handed_out;
+		all.live_blocks += shelf->live_blocks;
+		all.idle -= shelf->handed_out + shelf->freed.bytes;
+		all.retired += shelf->freed.bytes;
 	}
-	if (link != pool->retired_last || n_retired != sums->n_retired)
-		return "retired blocks are listed";
-	return NULL;
+	return all;
 }
 
 static const char *check_sums(const struct gm_pool *pool, const struct sums *sums)
 {
-	if (sums->requested != pool->requested)
+	struct sums all = known(pool);
+	if (sums->requested != all.requested)
 		return "requested is the sum of requested sizes";
-	if (sums->handed_out != pool->handed_out)
+	if (sums->handed_out != all.handed_out)
 		return "handed_out is the sum of sizes handed out";
-	if (sums->live_blocks != pool->live_blocks)
+	if (sums->live_blocks != all.live_blocks)
 		return "live blocks are counted";
-	if (sums->retired != pool->retired)
+	if (sums->retired != all.retired)
 		return "retired is the sum of retired blocks";
-	if (sums->idle != pool->idle)
-		return "idle is the sum of idle extents and free slots";
-	if (pool->mapped != pool->handed_out + pool->idle + pool->retired)
+	if (sums->idle != all.idle)
+		return "idle is the sum of idle extents, free slots and shelved blocks";
+	if (pool->mapped != all.handed_out + all.idle + all.retired)
 		return "mapped = handed_out + idle + retired";
-	if (pool->mapped_peak < pool->mapped || pool->requested_peak < pool->requested)
+	if (pool->mapped_peak < pool->mapped || pool->requested_peak < all.requested)
 		return "peaks are not below what is";
 	if (sums->n_idle != pool->extents.n_idle)
 		return "idle extents are in the treap";
@@ -260,7 +288,9 @@ bool gm_pool_check(const struct gm_pool *pool, const char **why)
 bool gm_pool_is_valid(const struct gm_pool *pool, const char **why)
 {
 	gm_pool_lock(pool);
+	gm_shelves_lock((struct gm_pool *)pool);
 	bool valid = gm_pool_check(pool, why);
+	gm_shelves_unlock((struct gm_pool *)pool);
 	gm_pool_unlock(pool);
 	return valid;
 }
@@ -269,10 +299,17 @@ bool gm_pool_is_valid(const struct gm_pool *pool, const char **why)
 void gm_pool_debug_check(struct gm_pool *pool)
 {
 	const char *why = NULL;
-	bool few = pool->live_blocks <= FEW_BLOCKS && pool->extents.n_all <= FEW_EXTENTS;
-	if (!few && pool->check_turn++ % TURNS)
-		return;
-	if (!gm_pool_check(pool, &why))
+	gm_shelves_lock(pool);
+	bool few = known(pool).live_blocks <= FEW_BLOCKS && pool->extents.n_all <= FEW_EXTENTS;
+	if ((few || pool->check_turn++ % TURNS == 0) && !gm_pool_check(pool, &why))
 		gm_debug_failed("pool", 0, why);
+	gm_shelves_unlock(pool);
+}
+
+void gm_pool_debug_visit(struct gm_pool *pool)
+{
+	gm_pool_lock(pool);
+	gm_pool_debug_check(pool);
+	gm_pool_unlock(pool);
 }
 #endif

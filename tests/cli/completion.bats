@@ -24,7 +24,7 @@ offers() {
 	for command in $(offers ''); do
 		"$TOOL" $command --help | sed -n '/^Options:/,/^$/p' >help
 		{ sed -n 's/^ *\(-[a-zA-Z]\)[, ].*/\1/p' help
-			grep -oE '^ +(-[a-zA-Z],)? *--[a-z]+=?' help | grep -oE -e '--[a-z]+=?'; } | sort -u >listed
+			grep -oE '^ +(-[a-zA-Z],)? *--[a-z-]+=?' help | grep -oE -e '--[a-z-]+=?'; } | sort -u >listed
 		[ -s listed ]
 		offers $command - | diff listed - || { echo "$command"; return 1; }
 	done
@@ -39,6 +39,11 @@ offers() {
 			"$TOOL" summary --$option=$value --help >out || { echo "--$option=$value"; return 1; }
 		done <offered
 	done
+	for value in $(offers replay --policy = ''); do
+		echo "$value"
+		"$TOOL" replay --policy=$value --help >out || { echo "--policy=$value"; return 1; }
+	done >offered
+	[ "$(wc -l <offered)" -eq 5 ]
 	knobs=$("$TOOL" env --json | jq -r '.knobs[].name + "="' | sort)
 	[ "$(offers run -e '')" = "$knobs" ]
 }
@@ -47,4 +52,6 @@ offers() {
 	: >one.gml && : >two.gml.1 && : >other
 	[ "$(offers summary '' | tr '\n' ' ')" = 'one.gml two.gml.1 ' ]
 	offers one | grep -qx one.gml
+	: >three.csv && : >four.csv.gz && : >five.gz
+	[ "$(offers replay '' | tr '\n' ' ')" = 'four.csv.gz one.gml three.csv two.gml.1 ' ]
 }

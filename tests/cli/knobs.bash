@@ -28,6 +28,10 @@ wrong_of() {
 		values=('' "${STRANGE[@]}" 0 1 inf 1e9G 0x10G '1 G' ' 1G' 1Q 1.5.5G .G 1.G 50% 18446744073709551616 16777216T
 			99999999999999999999999G)
 		;;
+	STEPS)
+		why="expected auto, or a multiple of $2"
+		values=('' "${STRANGE[@]}" 0 0M 1M 3M 2.5M 'auto ' automatic 50% 18446744073709551616 16777216T)
+		;;
 	SIZE_OR_PERCENT)
 		why='expected a size such as 512M, or a percentage up to 100%'
 		values=('' "${STRANGE[@]}" 100.1% 101% % 5%% 5%x -5% 1e1% '5 %' 18446744073709551616 16777216T)
@@ -40,6 +44,10 @@ wrong_of() {
 	LIST)
 		why="expected a list of all, none, $words"
 		values=('' "${STRANGE[@]}" , "${2%%|*}," ",${2%%|*}" all,,all -none all,-xyzzy --all "$2" "${2%%|*};${2%%|*}")
+		;;
+	BYTE)
+		why="expected a byte such as 0xa5, or one of $words"
+		values=('' "${STRANGE[@]}" 256 0x100 0x 0xg1 1e1 +1 ' 1' '1 ' 0x1h 99999999999999999999 "${2%%|*}x" "$2")
 		;;
 	TEXT)
 		why=

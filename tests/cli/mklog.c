@@ -143,9 +143,9 @@ static void do_give(const uint64_t v[WORDS])
 	const unsigned d = (unsigned)v[1];
 	gm_counter_add(d, calls, 1);
 	gm_counter_add(d, calls + 1, v[2]);
-	gm_counter_raise(d, calls + 5, gm_counter_add(d, calls + 4, v[2]));
+	gm_counter_raise(d, calls + 5, gm_counter_change(d, calls + 4, v[2]));
 	if (on_device(calls))
-		gm_counter_raise(d, GM_C_foreign_peak, gm_counter_add(d, GM_C_foreign, v[2]));
+		gm_counter_raise(d, GM_C_foreign_peak, gm_counter_change(d, GM_C_foreign, v[2]));
 }
 
 static void do_take(const uint64_t v[WORDS])

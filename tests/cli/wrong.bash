@@ -13,12 +13,13 @@ options() {
 		"$OPTIONS_DEF"
 }
 
-# What the commands take: none, one (a log or a process), logs, a command line, or perhaps one (asks).
+# What the commands take: none, one (a log or a process), logs, traces, a command line, or perhaps one (asks).
 operands_of() {
 	case $("$TOOL" "$1" --help | sed -n "1s/^Usage: gpumemstat $1 //p") in
 	'[OPTION]...') echo none ;;
 	'[OPTION]... [LOG|PID]') echo one ;;
 	'[OPTION]... [LOG]...') echo logs ;;
+	'[OPTION]... LOG|CSV...') echo traces ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
 	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
 	*) echo "wrong.bash does not know what gpumemstat $1 takes" >&2 && return 1 ;;
@@ -51,7 +52,7 @@ accepted() {
 # A good value of every option that takes one.
 declare -gA GOOD=(
 	[SET]=GPUMEM_VERBOSE=1 [OUTPUT]=some.gml [UNITS]=K [SORT]=rank [ROWS]=3 [COLOR]=never [WIDTH]=100
-	[SIZE]=1M [TIMEOUT]=10s
+	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [UNIT]=64K [LEAST]=0.5
 )
 
 # wrong_values BIT: "VALUE<US>REASON" each, ended by NUL.
@@ -75,6 +76,13 @@ wrong_values() {
 	SORT) refuse 'expected rank, program, start, requested, mapped, calls or failed' "${strange[@]}" size Rank rank, ranks ;;
 	SIZE) refuse 'expected a size of 64K or more' "${strange[@]}" 0 1 63K NaN 50% 1Q 1e9 -1 ;;
 	TIMEOUT) refuse 'expected a time like 500ms or 30s' "${strange[@]}" 0 0s -1s NaN 1x 1e9s off ;;
+	POLICY) refuse 'expected names out of pool, first-fit, exact-size, round-2m and pytorch' "${strange[@]}" \
+		Pool pools , pool, ,pool pool,,pytorch 'pool, pytorch' 'pool pytorch' best-fit 0 ;;
+	LIMIT) refuse 'expected a size like 64G or a share like 90%' "${strange[@]}" 0 0% 101% -1 NaN 1Q 1e9 90%% % off ;;
+	MEMORY) refuse 'expected a size from 2M to 16T' "${strange[@]}" 0 1 1M 2097151 17T 16385G -1 NaN 50% 1Q 1e9 ;;
+	DEVICE) refuse 'expected a number from 0 to 63' "${numbers[@]}" 64 0,1 all ;;
+	UNIT) refuse 'expected a size like 64K' "${strange[@]}" 0 0K -1 NaN 50% 1Q 1e9 99999999999999999999 ;;
+	LEAST) refuse 'expected a ratio from 0 to 1, like 0.95' "${strange[@]}" -0.5 1.1 2 95% 95 NaN .5 1. 1e-1 0,95 0x1 ;;
 	ROWS) refuse 'expected a number from 1 on' "${numbers[@]}" 0 2147483648 ;;
 	COLOR) refuse 'expected auto, always or never' "${strange[@]}" green yes Always alway ;;
 	WIDTH) refuse 'expected a number from 40 to 1000' "${numbers[@]}" 0 39 1001 ;;

@@ -148,6 +148,15 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 			fails 1 'gpumemstat: one.gml: no such file
 gpumemstat: two.gml: no such file' $command one.gml -- two.gml
 			;;
+		traces)
+			misused $command "$command: expected a LOG or CSV" $command
+			misused $command "$command: expected a LOG or CSV" $command --
+			misused $command "$command: expected a LOG or CSV" $command --json
+			misused $command "unrecognized option '--nonsense'" $command one.csv --nonsense
+			fails 1 'gpumemstat: --json: no such file' $command -- --json
+			fails 1 "gpumemstat: '': no such file
+gpumemstat: two.csv: no such file" $command '' -- two.csv
+			;;
 		launch)
 			misused $command "$command: expected a COMMAND" $command
 			misused $command "$command: expected a COMMAND" $command --

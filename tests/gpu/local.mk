@@ -2,9 +2,9 @@
 # The programs that run on a GPU. `make gpu-bundle` puts everything they need into one folder, gpu-bundle/, that can be
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
-GPU_BUILT = runtime limits idle capture peer pair many blas fft sparse thrust cub \
+GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
 	overrun
-GPU_COPIED = train.py with_cupy.py with_jax.py with_numba.py under.sh run.sh
+GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) %D%/driver.cc %D%/kernels.cu
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
@@ -25,6 +25,7 @@ gpu-bundle: all
 	cp $(GPU_COPIED:%=$(GPU_SRC)/%) gpu-bundle/
 	cp -L $(CUDA_HOME)/lib64/libcudart.so.1[23] gpu-bundle/
 	cp .libs/libgpumem.so gpumemstat gpu-bundle/
+	cp -L .libs/libgpumem-core.so.0 gpu-bundle/
 	cd $(top_srcdir) && { git rev-parse HEAD 2>/dev/null || echo unknown; } >$(abs_builddir)/gpu-bundle/COMMIT
 
 check-gpu: gpu-bundle

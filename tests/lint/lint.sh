@@ -20,10 +20,10 @@ skip() {
 	echo "ok $n - $1 # SKIP $2"
 }
 
-sources=$(find src shim tools tests -name '*.[chS]' -o -name '*.def' -o -name '*.cu' -o -name '*.cc' | sort)
+sources=$(find api src shim tools tests -name '*.[chS]' -o -name '*.def' -o -name '*.cu' -o -name '*.cc' | sort)
 code=$(printf '%s\n' "$sources" | grep '\.[ch]$')
 scripts=$(find . -name '.?*' -prune -o -path ./build -prune -o -path './gpumem-*' -prune -o \( -name '*.sh' -o -name '*.bats' -o -name '*.py' \
-	-o -name '*.mk' -o -name '*.m4' \) -print | grep -vE '/(build-aux|gpu-bundle)/|m4/(lt|libtool)|aclocal.m4' | sort)
+	-o -name '*.mk' -o -name '*.m4' \) -print | grep -vE '/(build-aux|(gpu|bench)-bundle)/|m4/(lt|libtool)|aclocal.m4' | sort)
 
 check "every file names its licence" "$(for f in $sources $scripts; do
 	head -n 3 "$f" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$f"

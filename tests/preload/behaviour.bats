@@ -59,12 +59,14 @@ setup() {
 }
 
 @test "a free waits for the kernels of its context" {
+	frees_wait
 	same held
 	grep -q '^freed under the kernel: 0$' "$BATS_TEST_TMPDIR/preloaded"
 	grep -q '^the kernel saw 42$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
 @test "an asynchronous free does, too" {
+	frees_wait
 	run preloaded "$PROGRAMS/held" async
 	[ "$status" -eq 0 ]
 	[[ $output = *'freed under the kernel: 0'* ]]
@@ -124,7 +126,7 @@ setup() {
 }
 
 @test "LIMIT bounds what the program gets and what it is told" {
-	KNOBS=('GPUMEM_LIMIT=64M')
+	KNOBS=('GPUMEM_LIMIT=64M' 'GPUMEM_VERBOSE=0')
 	SIM_MEMORY=256M run preloaded "$PROGRAMS/pressure" fill
 	[ "$status" -eq 0 ]
 	[ "${lines[0]}" = 'at first: 64 MiB of 64 are free' ]
@@ -134,7 +136,7 @@ setup() {
 }
 
 @test "LIMIT in percent of the device" {
-	KNOBS=('GPUMEM_LIMIT=25%')
+	KNOBS=('GPUMEM_LIMIT=25%' 'GPUMEM_VERBOSE=0')
 	SIM_MEMORY=256M run preloaded "$PROGRAMS/pressure" fill
 	[ "${lines[1]}" = '4 blocks of 16 MiB, then CUDA_ERROR_OUT_OF_MEMORY' ]
 }

@@ -13,10 +13,10 @@ symbols() {
 	sed -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1/p' "$HOOKS"
 }
 
-@test "exports are dlsym and the hooks, without versions" {
+@test "exports are dlsym, the way of libgpumem-core and the hooks, without versions" {
 	nm -D --defined-only "$LIBRARY" | awk '{ print $3 }' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/exports"
 	{
-		echo dlsym && symbols
+		echo dlsym && echo gm_preload_core && symbols # libgpumem-core asks for the second
 		! grep -q '^#define GM_DEBUG 1' config.h || echo gm_lock_none_held # the simulator asks it
 	} | LC_ALL=C sort | diff -u - "$BATS_TEST_TMPDIR/exports"
 	grep -qx cuGetProcAddress "$BATS_TEST_TMPDIR/exports"

@@ -99,6 +99,7 @@ taker() {
 
 @test "there is a thread while memory is idle, and no sooner" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
+	[ -z "$TEST_UNDER" ] || skip "valgrind has signal masks of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1h)
 	run preloaded "$PROGRAMS/idle" thread
 	echo "$output"

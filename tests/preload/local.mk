@@ -2,7 +2,10 @@
 # How the preload gets between a program and its driver: programs, libraries and drivers, made by hand because the same
 # source is needed at -O0 and at -O2, and as libraries under a name that libtool would not give them.
 include %D%/behaviour.mk
+include %D%/chunks.mk
+include %D%/defer.mk
 include %D%/failed.mk
+include %D%/fill.mk
 include %D%/idle.mk
 
 # What a test preloads: a sanitizer's runtime has to come first.

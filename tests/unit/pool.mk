@@ -3,7 +3,7 @@ UNIT_TESTS += tests/unit/test_range tests/unit/test_extent tests/unit/test_slab 
 	tests/unit/test_pool_random tests/unit/test_pool_faults tests/unit/test_pool_fence \
 	tests/unit/test_pool_lend tests/unit/test_pool_threads tests/unit/test_pool_host \
 	tests/unit/test_pool_stats tests/unit/test_pool_sim tests/unit/test_pool_log tests/unit/test_pool_valid tests/unit/test_pool_access \
-	tests/unit/test_pool_trim
+	tests/unit/test_pool_trim tests/unit/test_retire tests/unit/test_remap tests/unit/test_shelf tests/unit/test_traces
 POOL_FAKE = tests/unit/pool_fake.h
 tests_unit_test_range_SOURCES = tests/unit/test_range.c $(POOL_FAKE)
 tests_unit_test_range_LDADD = $(UNIT_LDADD)
@@ -39,3 +39,18 @@ tests_unit_test_pool_access_SOURCES = tests/unit/test_pool_access.c $(POOL_FAKE)
 tests_unit_test_pool_access_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_trim_SOURCES = tests/unit/test_pool_trim.c $(POOL_FAKE)
 tests_unit_test_pool_trim_LDADD = $(UNIT_LDADD)
+tests_unit_test_retire_SOURCES = tests/unit/test_retire.c $(POOL_FAKE)
+tests_unit_test_retire_LDADD = $(UNIT_LDADD)
+tests_unit_test_remap_SOURCES = tests/unit/test_remap.c $(POOL_FAKE)
+tests_unit_test_remap_LDADD = $(UNIT_LDADD)
+tests_unit_test_traces_SOURCES = tests/unit/test_traces.c $(POOL_FAKE)
+tests_unit_test_traces_LDADD = $(UNIT_LDADD)
+tests_unit_test_shelf_SOURCES = tests/unit/test_shelf.c $(POOL_FAKE)
+tests_unit_test_shelf_LDADD = $(UNIT_LDADD)
+# Random operations: some in every run, ten million by `make soak SEED=...`.
+UNIT_TESTS += tests/unit/soak
+tests_unit_soak_SOURCES = tests/unit/soak.c
+tests_unit_soak_LDADD = $(UNIT_LDADD)
+.PHONY: soak
+soak: tests/unit/soak
+	tests/unit/soak --seed $${SEED:-$$$$} --operations 10000000

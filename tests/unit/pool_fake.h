@@ -34,6 +34,10 @@ static struct gm_driver fake_real, fake_driver;
 static struct {
 	unsigned calls[FAKE_N];
 	unsigned fail[FAKE_N]; /* this call from now on fails once; 0: none */
+	unsigned fail_any;     /* likewise, whatever it is */
+	unsigned fail_more;    /* as many that map after it fail, too */
+	enum fake_call failed; /* the first of them */
+	unsigned unreleased;   /* releases that failed */
 	CUresult with;
 	uint64_t largest; /* no handle is longer */
 	bool refuse_exportable;
@@ -54,6 +58,14 @@ static CUresult fake_enter(enum fake_call call)
 	pthread_mutex_lock(&fake_lock);
 	fake.calls[call]++;
 	bool fails = fake.fail[call] && --fake.fail[call] == 0;
+	if (fake.fail_any && --fake.fail_any == 0) {
+		fake.failed = call;
+		fails = true;
+	} else if (!fake.fail_any && fake.fail_more && call == FAKE_MAP) {
+		fake.fail_more--;
+		fails = true;
+	}
+	fake.unreleased += fails && call == FAKE_RELEASE;
 	pthread_mutex_unlock(&fake_lock);
 	if (!fails)
 		return CUDA_SUCCESS;

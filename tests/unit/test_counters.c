@@ -9,7 +9,7 @@
 #include "log/sample.h"
 #include "log_help.h"
 
-#define THREADS 8
+#define THREADS 16
 #define TURNS 10000
 
 static void *add_many(void *arg)
@@ -17,19 +17,30 @@ static void *add_many(void *arg)
 	uint64_t base = (uint64_t)(uintptr_t)arg;
 	for (uint64_t i = 0; i < TURNS; i++) {
 		gm_counter_add(1, GM_C_allocate_calls, 1);
+		gm_counter_add(1, GM_C_live_blocks, base % 2 ? 3 : -(uint64_t)2);
+		gm_counter_add(1, GM_C_map_calls, 1); /* not a split one */
+		gm_counter_add(base % 7, GM_C_fences, 1);
 		gm_counter_raise(1, GM_C_requested_peak, base * TURNS + i);
 	}
 	return NULL;
 }
 
-static void test_basics(void)
+static void in_threads(unsigned n, void *(*work)(void *arg))
 {
 	pthread_t threads[THREADS];
+	for (uintptr_t i = 0; i < n; i++)
+		pthread_create(&threads[i], NULL, work, (void *)i);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void test_basics(void)
+{
 	gm_counter_add(0, GM_C_allocate_bytes, 100);
 	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 100, "counted before there is a page");
 	TAP_IS(gm_counter_get(1, GM_C_allocate_bytes), 0, "devices are apart");
-	TAP_IS(gm_counter_add(2, GM_C_foreign, 7), 7, "add answers what the counter becomes");
-	TAP_IS(gm_counter_add(2, GM_C_foreign, -(uint64_t)3), 4, "also when it falls");
+	TAP_IS(gm_counter_change(2, GM_C_foreign, 7), 7, "change answers what the counter becomes");
+	TAP_IS(gm_counter_change(2, GM_C_foreign, -(uint64_t)3), 4, "also when it falls");
 	gm_counter_add(5, GM_C_captures, 2);
 	TAP_IS(gm_counter_get(0, GM_C_captures), 2, "process counters ignore the device");
 	gm_counter_add(1000, GM_C_free_calls, 3);
@@ -39,12 +50,32 @@ static void test_basics(void)
 	TAP_OK(!gm_counter_raise(0, GM_C_mapped_peak, 7) &&
 		       !gm_counter_raise(0, GM_C_mapped_peak, 6),
 	       "but not to what it was, nor below");
-	for (uintptr_t i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, add_many, (void *)i);
-	for (unsigned i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
+	in_threads(THREADS, add_many);
 	TAP_IS(gm_counter_get(1, GM_C_allocate_calls), THREADS * TURNS, "no count is lost");
+	TAP_IS(gm_counter_get(1, GM_C_live_blocks), THREADS / 2 * TURNS,
+	       "nor of one that rises in some threads and falls in others");
+	TAP_IS(gm_counter_get(1, GM_C_map_calls), THREADS * TURNS, "nor where threads share");
+	uint64_t fences = 0;
+	for (unsigned device = 0; device < 7; device++)
+		fences += gm_counter_get(device, GM_C_fences);
+	TAP_IS(fences, THREADS * TURNS, "nor in threads that use several devices");
 	TAP_IS(gm_counter_get(1, GM_C_requested_peak), THREADS * TURNS - 1, "nor a peak");
+}
+
+/* What the parts of a page have of a counter of a device, and how many of its rows are in use. */
+static uint64_t parts_of(const struct gm_parts *parts, unsigned device, enum gm_counter counter,
+			 unsigned *rows)
+{
+	uint64_t sum = 0;
+	*rows = 0;
+	for (unsigned i = 0; i < parts->rows; i++) {
+		const struct gm_part_row *of = &parts->of[i];
+		*rows += of->row == 2 + device;
+		for (unsigned place = 0; of->row == 2 + device && place < GM_PART_PLACES; place++)
+			if (parts->counter[1][place] == counter + 1)
+				sum += of->part[place];
+	}
+	return sum;
 }
 
 /* The descriptor of our memfd, as another process would find it; -1: none. */
@@ -68,14 +99,22 @@ static void test_page(void)
 	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 100, "with what was counted before");
 	int fd = find_memfd();
 	TAP_OK(fd >= 200, "it is found by its name, out of the way of small numbers");
-	struct gm_counter_page *page = mmap(NULL, sizeof *page, PROT_READ, MAP_SHARED, fd, 0);
-	if (!TAP_OK(page != MAP_FAILED, "others can map it"))
+	const struct gm_counter_live *live = mmap(NULL, sizeof *live, PROT_READ, MAP_SHARED, fd, 0);
+	const struct gm_counter_page *page = &live->page;
+	unsigned rows;
+	if (!TAP_OK(live != MAP_FAILED, "others can map it"))
 		return;
 	gm_counter_add(0, GM_C_allocate_bytes, 11);
-	TAP_IS(page->value[1][GM_C_allocate_bytes], 111, "and see what is counted now");
+	TAP_IS(page->value[1][GM_C_allocate_bytes] +
+		       parts_of(&live->parts, 0, GM_C_allocate_bytes, &rows),
+	       111, "and see what is counted now");
+	TAP_IS(page->value[2][GM_C_map_calls], THREADS * TURNS, "in the page, or");
+	TAP_IS(parts_of(&live->parts, 1, GM_C_allocate_calls, &rows), THREADS * TURNS,
+	       "in the rows of threads");
 	TAP_IS(page->value[0][GM_C_captures], 2, "row 0 is the process");
 	TAP_OK(!memcmp(page->head.magic, GM_PAGE_MAGIC, 8) &&
 		       page->head.counters == GM_COUNTER_COUNT &&
+		       page->head.version == GM_PAGE_SPLIT && live->parts.rows == GM_PART_ROWS &&
 		       page->head.pid == (uint32_t)getpid(),
 	       "it says what it is");
 	TAP_OK(ftruncate(fd, 0) && errno == EPERM, "nobody can shorten it");
@@ -126,6 +165,80 @@ static void test_limits(void)
 	TAP_IS(open_limited(RLIMIT_NOFILE, 3), 1, "no descriptor: counted in private");
 	TAP_IS(open_limited(RLIMIT_FSIZE, 0), 1, "no page: likewise, and no descriptor is left");
 	TAP_IS(open_limited(RLIMIT_NOFILE, 100), 0, "few descriptors: it takes a low one");
+}
+
+static void *add_one(void *arg)
+{
+	gm_counter_add((unsigned)(uintptr_t)arg, GM_C_free_calls, 1);
+	return NULL;
+}
+
+/* Adds to `count` devices at once: a row each. */
+static void *add_everywhere(void *arg)
+{
+	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
+		add_one((void *)(uintptr_t)device);
+	return arg;
+}
+
+static pthread_barrier_t all_counted;
+
+static void *add_and_wait(void *arg)
+{
+	add_everywhere(arg);
+	pthread_barrier_wait(&all_counted);
+	add_everywhere(arg);
+	return arg;
+}
+
+static uint64_t all_frees(void)
+{
+	uint64_t sum = 0;
+	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
+		sum += gm_counter_get(device, GM_C_free_calls);
+	return sum;
+}
+
+/* More threads than there are rows for: one after the other, then at once. */
+static void test_rows(void)
+{
+	struct gm_counter_live *live = calloc(1, sizeof *live);
+	unsigned rows;
+	gm_counters_forget();
+	gm_counters_move(live);
+	gm_counter_add(3, GM_C_captures, 1); /* of the process: takes none */
+	for (unsigned i = 0; i < 4 * GM_PART_ROWS; i++)
+		in_threads(1, add_one);
+	TAP_IS(gm_counter_get(0, GM_C_free_calls), 4 * GM_PART_ROWS,
+	       "%d threads, one after the other", 4 * GM_PART_ROWS);
+	TAP_IS(parts_of(&live->parts, 0, GM_C_free_calls, &rows), 4 * GM_PART_ROWS,
+	       "each had a row of its own");
+	TAP_IS(rows, GM_PART_ROWS, "that of one that had ended, once all were used");
+	TAP_IS(live->page.value[1][GM_C_free_calls], 0, "and none counted in the page");
+	gm_counters_forget();
+	memset(live, 0, sizeof *live);
+	gm_counters_move(live);
+	pthread_barrier_init(&all_counted, NULL, THREADS);
+	in_threads(THREADS, add_and_wait);
+	TAP_IS(all_frees(), (uint64_t)2 * THREADS * GM_COUNTER_DEVICES,
+	       "threads that find no row left count in the page, and lose nothing");
+	uint64_t shared = 0;
+	for (unsigned row = 0; row < GM_PAGE_ROWS; row++)
+		shared += live->page.value[row][GM_C_free_calls];
+	TAP_IS(shared, 2 * (THREADS * GM_COUNTER_DEVICES - GM_PART_ROWS),
+	       "which are as many as there were rows too few");
+	gm_counters_move(NULL);
+	TAP_IS(all_frees(), (uint64_t)2 * THREADS * GM_COUNTER_DEVICES,
+	       "moved elsewhere, the sums are the same");
+	in_threads(1, add_everywhere);
+	TAP_IS(all_frees(), (uint64_t)(2 * THREADS + 1) * GM_COUNTER_DEVICES, "and go on");
+	struct gm_counter_page *whole = calloc(1, sizeof *whole);
+	gm_counters_copy(whole);
+	TAP_OK(whole->value[1][GM_C_free_calls] == 2 * THREADS + 1 &&
+		       whole->value[GM_COUNTER_DEVICES][GM_C_free_calls] == 2 * THREADS + 1,
+	       "a copy of the page has the parts added");
+	free(whole);
+	free(live);
 }
 
 #define SECOND 1000000000u
@@ -192,6 +305,9 @@ static void test_due(void)
 	TAP_OK(gm_log_sample_due(0, 1000), "the first is due at once");
 	TAP_OK(!gm_log_sample_due(0, 1099) && gm_log_sample_due(1, 1099), "each device by itself");
 	TAP_OK(gm_log_sample_due(0, 1100), "and the next after the interval");
+	TAP_OK(gm_log_sample_next(0) == 1200 && gm_log_sample_next(1) == 1199,
+	       "which can be asked beforehand");
+	TAP_IS(gm_log_sample_next(4), 0, "of a device without any it is at once");
 	gm_sample_start(0);
 	TAP_OK(gm_log_sample_due(2, 5) && gm_log_sample_due(2, 5), "0: always");
 	gm_sample_stop();
@@ -206,5 +322,6 @@ int main(void)
 	test_limits();
 	test_samples();
 	test_due();
+	test_rows();
 	return tap_done();
 }

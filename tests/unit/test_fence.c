@@ -273,6 +273,99 @@ static void many_at_once(void)
 	sim.cuStreamDestroy_v2(stream);
 }
 
+/* --- one by one --- */
+
+static void one_by_one(void)
+{
+	const struct gm_deferral *defer = gm_fence_deferral(&sim);
+	CUstream first, second;
+	CUevent early, late;
+	sim.cuStreamCreate(&first, CU_STREAM_NON_BLOCKING);
+	sim.cuStreamCreate(&second, CU_STREAM_NON_BLOCKING);
+	gm_sim_hold(first);
+	gm_sim_hold(second);
+	gm_sim_launch(first, nothing, NULL);
+	TAP_IS(defer->record(&sim, here->key, &early), CUDA_SUCCESS, "a fence behind one kernel");
+	gm_sim_launch(second, nothing, NULL);
+	TAP_IS(defer->record(&sim, here->key, &late), CUDA_SUCCESS, "another behind two");
+	TAP_IS(defer->passed(&sim, here->key, early), CUDA_ERROR_NOT_READY, "none has passed");
+	gm_sim_release(first, -1u);
+	TAP_IS(defer->passed(&sim, here->key, early), CUDA_SUCCESS, "the first kernel ends");
+	TAP_IS(defer->passed(&sim, here->key, late), CUDA_ERROR_NOT_READY, "the second does not");
+	gm_sim_release(second, -1u);
+	TAP_IS(defer->wait(&sim, here->key, late), CUDA_SUCCESS, "until it is waited for");
+	unsigned made = gm_sim_calls("cuEventCreate");
+	defer->drop(&sim, here->key, late);
+	defer->drop(&sim, here->key, early);
+	TAP_OK(defer->record(&sim, here->key, &late) == CUDA_SUCCESS &&
+		       gm_sim_calls("cuEventCreate") == made,
+	       "events are used again");
+	defer->drop(&sim, here->key, late);
+	gm_fence_capture_begin(here);
+	gm_fence_capture_begun(here, true);
+	made = gm_sim_calls("cuCtxRecordEvent");
+	TAP_IS(defer->record(&sim, here->key, &late), CUDA_ERROR_NOT_READY, "not in a capture");
+	TAP_OK(!late && gm_sim_calls("cuCtxRecordEvent") == made, "nor is it tried");
+	gm_fence_capture_ended(here);
+	gm_sim_fail("cuEventQuery", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+	defer->record(&sim, here->key, &late);
+	TAP_IS(defer->passed(&sim, here->key, late), CUDA_ERROR_ILLEGAL_ADDRESS,
+	       "a broken context");
+	gm_sim_fail("cuEventQuery", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+	TAP_IS(defer->ask(&sim, here->key), CUDA_ERROR_ILLEGAL_ADDRESS, "is asked about by frees");
+	gm_fence_forget_all();
+	defer->drop(&sim, here->key, late);
+	sim.cuStreamDestroy_v2(first);
+	sim.cuStreamDestroy_v2(second);
+}
+
+static CUresult query(const char *when)
+{
+	const struct gm_deferral *defer = gm_fence_deferral(&sim);
+	CUevent event = NULL;
+	unsigned before = gm_sim_calls("cuCtxRecordEvent");
+	CUresult result = defer->record(&sim, here->key, &event);
+	TAP_OK(!event && gm_sim_calls("cuCtxRecordEvent") == before, "no driver call %s", when);
+	return result;
+}
+
+static atomic_bool ended;
+
+static void *end_context(void *arg)
+{
+	struct gm_context *ending = gm_context_ending(here->handle);
+	atomic_store(&ended, true);
+	gm_context_ended(ending);
+	return ending == here ? arg : NULL;
+}
+
+/* Runs the other thread up to the point where it has to wait. */
+static void ending(void)
+{
+	pthread_t thread;
+	void *known;
+	TAP_OK(gm_context_enter(here), "the pool is in a context");
+	pthread_create(&thread, NULL, end_context, here);
+	while (!atomic_load(&here->ending) && !atomic_load(&ended))
+		sched_yield();
+	TAP_OK(!gm_context_enter(here), "nobody else enters while it is being ended");
+	for (int i = 0; i < 1000; i++)
+		sched_yield();
+	TAP_OK(!atomic_load(&ended), "which waits for those that are in");
+	gm_context_leave(here);
+	pthread_join(thread, &known);
+	TAP_OK(known && atomic_load(&ended), "and goes on when they have left");
+	struct gm_context *context = gm_context_ending(here->handle);
+	TAP_IS(query("while it is being ended"), CUDA_ERROR_NOT_READY, "a fence comes later");
+	gm_context_ended(context);
+	TAP_OK(gm_context_enter(here), "it was not its end");
+	gm_context_leave(here);
+	context = gm_context_ending(here->handle);
+	gm_context_gone(here->handle);
+	gm_context_ended(context);
+	TAP_IS(query("when it is gone"), CUDA_SUCCESS, "then there is nothing to wait for");
+}
+
 int main(void)
 {
 	static const char *const versions[] = {"13.0", "12.0"};
@@ -289,6 +382,13 @@ int main(void)
 		put_off();
 		if (i == 0)
 			record_excludes_begin();
+		TAP_IS(gm_fence_deferral(&sim)->record != NULL, i == 0, "fences can%s be recorded",
+		       i ? "not" : "");
+		if (i == 0) {
+			one_by_one();
+			ending();
+		}
+		start(versions[i]);
 		gone_contexts();
 	}
 	return tap_done();

@@ -45,6 +45,15 @@ static void good_values(void)
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_events, "none,mark", &v, why, sizeof why) &&
 		       v.set == 1u << 8,
 	       "a list of one");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "0xA5", &v, why, sizeof why) && v.choice == 0xa5,
+	       "a byte in hexadecimal");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "255", &v, why, sizeof why) && v.choice == 255,
+	       "a byte in decimal");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "0", &v, why, sizeof why) && v.choice == 0,
+	       "the byte 0, which is not the word");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "Zero", &v, why, sizeof why) &&
+		       v.choice == GM_FILL_ZERO,
+	       "a word in the place of a byte");
 }
 
 static void bad_values(void)
@@ -74,6 +83,9 @@ static void bad_values(void)
 		 "expected a list of all, none, allocate, free, copy, map, retire, heap, module, "
 		 "sample, mark"},
 		{GM_KNOB_ID_log_events, "allocate,", NULL},
+		{GM_KNOB_ID_fill, "256", "expected a byte such as 0xa5, or one of off, zero"},
+		{GM_KNOB_ID_fill, "0x", "expected a byte such as 0xa5, or one of off, zero"},
+		{GM_KNOB_ID_fill, "-1", "expected a byte such as 0xa5, or one of off, zero"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		union gm_knob_value v = {.ns = 77};

@@ -192,12 +192,14 @@ static struct {
 	CUresult (*unmap)(CUdeviceptr address, size_t size);
 } meanwhile;
 
-static CUresult fence_later(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
+static enum gm_fenced fence_answer;
+
+static CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
 {
 	(void)arg;
 	(void)context;
 	(void)native;
-	*fenced = GM_FENCED_LATER;
+	*fenced = fence_answer;
 	return CUDA_SUCCESS;
 }
 
@@ -206,16 +208,24 @@ static void retired(void)
 	struct gm_pool *pool = NULL;
 	struct gm_pool_config config = {.driver = &fake_driver,
 					.limit = UINT64_MAX,
-					.fence = fence_later,
+					.fence = fence_fake,
 					.clock = clock_fake};
 	fake_open(GM_GIB);
 	gm_pool_create(&config, &pool);
-	struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
+	fence_answer = GM_FENCED_LATER;
+	struct gm_block b = fake_alloc(pool, 32 * GM_MIB), c = fake_alloc(pool, 32 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL);
 	TAP_IS(fake_stats(pool).retired, 32 * GM_MIB, "a block is retired");
 	TAP_IS(trim(pool, now + AFTER), 0, "and its chunk stays as long as it is");
-	TAP_IS(gm_pool_context_gone(pool, 1), 0, "until its context goes");
-	TAP_IS(trim(pool, now), 32 * GM_MIB, "then it goes");
+	fence_answer = GM_FENCED_PASSED;
+	gm_pool_free(pool, c.base, NULL);
+	TAP_IS(fake_stats(pool).retired, 0, "until another free of its context has waited");
+	TAP_IS(trim(pool, now), 64 * GM_MIB, "then it goes");
+	b = fake_alloc(pool, 32 * GM_MIB);
+	fence_answer = GM_FENCED_LATER;
+	gm_pool_free(pool, b.base, NULL);
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "or its context goes");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "then it goes, too");
 	fake_end(pool, "retired");
 }
 

@@ -105,7 +105,8 @@ static void lists(const struct gm_block *large, const struct gm_block *small)
 	WRONG(pool->chunks->access, pool->access + 1, "access has a generation that was");
 	WRONG(pool->chunks->size, 0, "extents are mapped");
 	WRONG(pool->chunks->after->before, NULL, "chunks are linked both ways");
-	WRONG(pool->retired_last, &nowhere, "retired blocks are listed");
+	WRONG(gm_retired_of(pool, 1)->last, &nowhere, "retired blocks are listed");
+	WRONG(gm_retired_of(pool, 1)->n, 1, "retired blocks are listed");
 	WRONG(pool->mapped_peak, 0, "peaks are not below what is");
 	WRONG(pool->config.limit, pool->mapped - 1, "no more is mapped than the limit");
 }
@@ -138,6 +139,53 @@ static void idle_extents(void)
 	TAP_STR(why ? why : "nothing", "the treap of idle extents is in order", "sides exchanged");
 }
 
+/* `hole` and a slot are on this thread's shelf. */
+static void shelves(const struct gm_block *hole)
+{
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	struct gm_piece *piece = &gm_table_find(&pool->table, hole->base)->piece;
+	if (!TAP_OK(shelf->n == 2 && shelf->n_row == 1 && shelf->row[0].piece == piece,
+		    "freed blocks are on the shelf of their thread"))
+		return;
+	struct gm_bin *bin = &shelf->bins[gm_slab_class(3000)];
+	struct gm_piece *slot = bin->first;
+	WRONG(bin->first, NULL, "shelved blocks are counted");
+	WRONG(bin->n, 2, "shelved blocks are counted");
+	WRONG(shelf->n, 3, "shelved blocks are counted");
+	WRONG(shelf->n_row, GM_SHELF_ROW + 1, "a shelf has its bounds");
+	WRONG(shelf->row_bytes, 512, "shelved bytes are counted");
+	WRONG(shelf->row[0].held, 512, "blocks on a shelf have the size of their place");
+	WRONG(shelf->row[0].piece, slot, "blocks on a shelf have the size of their place");
+	WRONG(piece->state, GM_RETIRED, "what is on a shelf is shelved");
+	WRONG(slot->pinned, true, "what is on a shelf is shelved");
+	struct gm_piece other = {.state = GM_SHELVED, .held = 512};
+	WRONG(bin->first, &other, "blocks on a shelf have the size of their place");
+	struct gm_piece newer = {.state = GM_SHELVED, .held = GM_GET(slot->held), .next = slot};
+	slot->retired_at = 1;
+	WRONG(bin->first, &newer, "shelved blocks are listed by age");
+	slot->retired_at = 0;
+	WRONG(shelf->most, (int64_t)shelf->requested - 1, "a shelf keeps to its allowance");
+	WRONG(shelf->allowance, shelf->most - 1, "a shelf keeps to its allowance");
+	WRONG(shelf->id, shelf->id_end + 1, "a shelf keeps to its ids");
+	WRONG(pool->granted, pool->granted + 1, "allowances are counted");
+	WRONG(pool->requested_peak, pool->requested - 1, "allowances do not reach beyond the peak");
+	WRONG(shelf->handed_out, shelf->handed_out + 512,
+	      "handed_out is the sum of sizes handed out");
+	WRONG(shelf->requested, shelf->requested - 1, "requested is the sum of requested sizes");
+	WRONG(shelf->live_blocks, shelf->live_blocks + 1, "live blocks are counted");
+	/* Out of the row, and nothing counts it. */
+	struct gm_shelved was = shelf->row[0];
+	shelf->n--;
+	shelf->n_row--;
+	shelf->row_bytes = 0;
+	const char *why = NULL;
+	gm_pool_is_valid(pool, &why);
+	TAP_STR(why ? why : "nothing", "shelved blocks are on a shelf", "a block that got lost");
+	shelf->n++;
+	shelf->n_row++;
+	shelf->row_bytes = was.held;
+}
+
 int main(void)
 {
 	pool = fake_pool(GM_GIB, UINT64_MAX);
@@ -149,8 +197,11 @@ int main(void)
 	struct gm_block hole = fake_alloc(pool, GM_MIB), after = fake_alloc(pool, GM_MIB);
 	TAP_OK(huge.base && hole.base && after.base, "two chunks, and a hole in one");
 	gm_pool_free(pool, hole.base, NULL);
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
 	lists(&large, &small);
+	shelves(&hole);
 	addresses();
+	fake_stats(pool); /* empties the shelf */
 	idle_extents();
 	TAP_OK(fake_valid(pool), "valid at last");
 	fake_end(pool, "corruption");

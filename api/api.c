@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions of gpumem.h, and the choice of who answers them. */
+/* before gpumem.h: all else in here is hidden */
+#pragma GCC visibility push(default)
+#include "gpumem.h"
+#pragma GCC visibility pop
+
+#include "core.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/msg.h"
+#include "knob/knob.h"
+
+static const struct gm_core *core; /* NULL: nobody */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static const struct gm_core *preload(void)
+{
+	const struct gm_core *(*entry)(unsigned version) = dlsym(RTLD_DEFAULT, GM_CORE_ENTRY);
+	return entry ? entry(GM_CORE_VERSION) : NULL;
+}
+
+static void find(void)
+{
+	/* Under the preload this cuInit is its own, with which it starts. */
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+	CUresult (*init)(unsigned) = driver ? (CUresult(*)(unsigned))dlsym(driver, "cuInit") : NULL;
+	gm_msg_set_level((enum gm_msg_level)gm_knob_get()->verbose.choice);
+	if (!init || init(0) != CUDA_SUCCESS) {
+		gm_msg(GM_MSG_WARN,
+		       "libgpumem-core: no CUDA driver that works: all memory is refused");
+		return;
+	}
+	core = preload();
+	if (!core)
+		core = gm_core_alone(dlsym, driver);
+}
+
+static const struct gm_core *get(void)
+{
+	pthread_once(&once, find);
+	return core;
+}
+
+/* --- statistics and the log --- */
+
+int gpumem_stats(int device, struct gpumem_stats *stats)
+{
+	struct gpumem_stats all = {0};
+	if (!stats || stats->size <= sizeof stats->size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!get())
+		return CUDA_ERROR_NO_DEVICE;
+	CUresult result = core->stats(device, &all);
+	all.size = stats->size < sizeof all ? stats->size : sizeof all;
+	if (result == CUDA_SUCCESS)
+		memcpy(stats, &all, all.size);
+	return (int)result;
+}
+
+uint64_t gpumem_trim(void)
+{
+	return get() ? core->trim() : 0;
+}
+
+int gpumem_mark(const char *text)
+{
+	return text && get() && core->mark(text);
+}
+
+/* --- memory --- */
+
+static void *take(size_t size, int device, CUstream stream, bool known)
+{
+	CUdeviceptr block;
+	if (!size || !get() || core->alloc(size, device, stream, known, &block) != CUDA_SUCCESS)
+		return NULL;
+	return (void *)block;
+}
+
+static void give(void *block, int device, CUstream stream, bool known)
+{
+	if (!block || !get())
+		return;
+	CUresult result = core->free((CUdeviceptr)block, device, stream, known);
+	if (result != CUDA_SUCCESS)
+		GM_MSG_ONCE(GM_MSG_WARN, "libgpumem-core: free of %p on device %d: error %d%s",
+			    block, device, (int)result,
+			    result == CUDA_ERROR_INVALID_VALUE ? ": no block of it is in use there"
+							       : "");
+}
+
+void *gpumem_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
+{
+	return size > 0 ? take((size_t)size, device, stream, true) : NULL;
+}
+
+void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st *stream)
+{
+	(void)size;
+	give(block, device, stream, true);
+}
+
+void *gpumem_cupy_malloc(void *stream, size_t size, int device)
+{
+	return take(size, device, stream, stream != NULL);
+}
+
+void gpumem_cupy_free(void *stream, void *block, int device)
+{
+	give(block, device, stream, stream != NULL);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who does what gpumem.h promises: the preload, which hands this table out through the one name of
+ * its own that it exports, or the library by itself (alone.c). Threading and errors are those of
+ * gpumem.h.
+ */
+#ifndef GM_CORE_CORE_H
+#define GM_CORE_CORE_H
+
+#include <stdbool.h>
+
+#include "gpumem.h"
+#include "pool/pool.h"
+
+/* Grows with every change of the table: a preload of another one is not used. */
+#define GM_CORE_VERSION 1
+
+struct gm_core {
+	/* `known`: the block is for `stream`; else for any. */
+	CUresult (*alloc)(size_t size, int device, CUstream stream, bool known, CUdeviceptr *out);
+	CUresult (*free)(CUdeviceptr block, int device, CUstream stream, bool known);
+	uint64_t (*trim)(void);
+	CUresult (*stats)(int device, struct gpumem_stats *out); /* all of it; `size` is unused */
+	bool (*mark)(const char *text);
+};
+
+/* The preload's: NULL if it has no pools (GPUMEM_MODE=trace, GPUMEM_ENABLE=0, no cuInit yet), or
+ * its version is another. */
+#define GM_CORE_ENTRY "gm_preload_core"
+const struct gm_core *gm_preload_core(unsigned version);
+
+/* What both tell of a pool. */
+static inline void gm_core_stats(const struct gm_pool_stats *pool, uint64_t kept,
+				 struct gpumem_stats *out)
+{
+	*out = (struct gpumem_stats){
+		.requested = pool->requested,
+		.handed_out = pool->handed_out,
+		.mapped = pool->mapped,
+		.idle = pool->idle,
+		.retired = pool->retired,
+		.kept = kept,
+		.largest_idle = pool->largest_idle,
+		.unreclaimable = pool->unreclaimable,
+		.live_blocks = pool->live_blocks,
+		.requested_peak = pool->requested_peak,
+		.mapped_peak = pool->mapped_peak,
+	};
+}
+
+/* The library's own, on the driver that `lookup` finds (gm_driver_load), whose cuInit has
+ * succeeded; NULL: it lacks a call. Once. */
+const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbol), void *arg);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * GPUMEM_FILL: what a block of the pool holds when the program gets it. The program may use it from
+ * any stream at once, so the fill is waited for: on a stream of ours, one a context, that nothing
+ * else is ever queued on.
+ */
+#include <stdlib.h>
+
+#include "base/msg.h"
+#include "base/size.h"
+#include "handlers.h"
+#include "knob/knob.h"
+
+#define ZEROED_FROM GM_MIB /* smaller blocks come as they are natively, too */
+
+/* Grows at its head only; the stream of a context that is gone is never asked for again. */
+struct filler {
+	uint64_t key; /* of the context */
+	CUstream stream;
+	struct filler *next;
+};
+static _Atomic(struct filler *) fillers;
+
+static struct filler *find(uint64_t key)
+{
+	struct filler *f = atomic_load_explicit(&fillers, memory_order_acquire);
+	while (f && f->key != key)
+		f = f->next;
+	return f;
+}
+
+/* Two threads may each make one for the same context: both serve. */
+static CUresult filler_of(uint64_t key, struct filler **out)
+{
+	*out = find(key);
+	if (*out)
+		return CUDA_SUCCESS;
+	struct filler *f = calloc(1, sizeof *f);
+	if (!f)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = gm_shim_driver.cuStreamCreate(&f->stream, CU_STREAM_NON_BLOCKING);
+	if (result != CUDA_SUCCESS) {
+		free(f);
+		return result;
+	}
+	f->key = key;
+	f->next = atomic_load_explicit(&fillers, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&fillers, &f->next, f, memory_order_release,
+						      memory_order_relaxed))
+		;
+	*out = f;
+	return CUDA_SUCCESS;
+}
+
+static CUresult fill(uint64_t key, const struct gm_block *b, unsigned char byte)
+{
+	struct filler *f;
+	CUresult result = filler_of(key, &f);
+	if (result == CUDA_SUCCESS)
+		result = gm_shim_driver.cuMemsetD8Async(b->base, byte, b->size, f->stream);
+	if (result == CUDA_SUCCESS)
+		result = gm_shim_driver.cuStreamSynchronize(f->stream);
+	return result;
+}
+
+void gm_fill(const struct gm_context *context, const struct gm_block *b)
+{
+	unsigned what = gm_knob_get()->fill.choice;
+	if (GM_LIKELY(what == GM_FILL_OFF) || (what == GM_FILL_ZERO && b->size < ZEROED_FROM))
+		return;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	CUresult result = fill(context->key, b, what == GM_FILL_ZERO ? 0 : (unsigned char)what);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	gm_fence_suspect(result);
+	if (result != CUDA_SUCCESS)
+		GM_MSG_ONCE(GM_MSG_WARN,
+			    "GPUMEM_FILL: %s: a block of %zu bytes is handed out as it was",
+			    gm_driver_error(&gm_shim_driver, result), b->size);
+}
+
+void gm_fill_forget(void)
+{
+	atomic_store(&fillers, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/freed.h"
+
+#include "pool/internal.h"
+
+/* Of all shelves. */
+static uint64_t most_bytes(const struct gm_pool *pool)
+{
+	return pool->config.retire / GM_FREED_PART;
+}
+
+static bool takes(const struct gm_pool *pool, const struct gm_freed *freed, uint64_t held,
+		  uint64_t context)
+{
+	return freed->n < freed->most && freed->context == context &&
+	       freed->bytes + held <= freed->share && GM_GET(pool->may_collect);
+}
+
+static void append(struct gm_freed *freed, struct gm_piece *piece)
+{
+	piece->next = NULL;
+	*freed->last = piece;
+	freed->last = &piece->next;
+	freed->bytes += GM_GET(piece->held);
+	freed->n++;
+}
+
+bool gm_freed_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+		  uint64_t context)
+{
+	if (!takes(pool, &shelf->freed, GM_GET(piece->held), context))
+		return false;
+	gm_shelf_count_freed(pool, shelf, piece);
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_RETIRED);
+	gm_piece_end(piece);
+	append(&shelf->freed, piece);
+	gm_pool_tell_idle(pool);
+	return true;
+}
+
+static void clear(struct gm_freed *freed)
+{
+	freed->first = NULL;
+	freed->last = &freed->first;
+	freed->bytes = 0;
+	freed->n = freed->most = 0;
+}
+
+void gm_freed_hand_over(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	struct gm_piece *list = shelf->freed.first;
+	pool->n_collecting -= shelf->freed.most > 0;
+	clear(&shelf->freed);
+	if (list)
+		gm_retired_add(pool, shelf->freed.into, list);
+}
+
+/* As many as make a batch with what is there; a batch of its own where other shelves see to that
+ * one, or it is due. */
+static uint32_t most_blocks(const struct gm_pool *pool, const struct gm_retired *into)
+{
+	uint64_t there = into->fresh_n;
+	if (there >= GM_RETIRE_BATCH || (pool->n_collecting && there >= GM_RETIRE_BATCH / 2))
+		there = 0;
+	return GM_RETIRE_BATCH - 1 - (uint32_t)there;
+}
+
+void gm_freed_allow(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_retired *into)
+{
+	struct gm_freed *freed = &shelf->freed;
+	if (!pool->config.defer || gm_pool_trims_at_once(pool))
+		return; /* each is looked at when it is freed */
+	freed->into = into;
+	freed->context = into->context;
+	freed->most = most_blocks(pool, into);
+	pool->n_collecting += freed->most > 0;
+	freed->share = most_bytes(pool) / (pool->n_collecting ? pool->n_collecting : 1);
+}
+
+void gm_freed_hand_over_all(struct gm_pool *pool)
+{
+	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
+		gm_freed_hand_over(pool, &pool->shelves[i]);
+}
+
+void gm_freed_collect(struct gm_pool *pool)
+{
+	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++) {
+		struct gm_shelf *shelf = &pool->shelves[i];
+		gm_lock_take(&shelf->lock);
+		if (shelf->freed.most)
+			gm_freed_hand_over(pool, shelf);
+		gm_lock_release(&shelf->lock);
+	}
+}
+
+void gm_freed_bound(struct gm_pool *pool)
+{
+	bool may = pool->retired <= pool->config.retire - most_bytes(pool);
+	/* Each free reads it: written only when it changes. */
+	if (may != GM_GET(pool->may_collect))
+		atomic_store_explicit(&pool->may_collect, may, memory_order_relaxed);
+}
+
+const char *gm_freed_check(const struct gm_freed *freed)
+{
+	uint64_t bytes = 0, n = 0;
+	struct gm_piece *const *link = &freed->first;
+	for (; *link; link = &(*link)->next, n++) {
+		if (GM_GET((*link)->state) != GM_RETIRED)
+			return "what a shelf has freed is retired";
+		bytes += GM_GET((*link)->held);
+	}
+	if (n != freed->n || bytes != freed->bytes || (n && link != freed->last))
+		return "what a shelf has freed is counted";
+	return n <= freed->most && bytes <= freed->share ? NULL : "a shelf has its bounds";
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the knobs say about a pool: the same for the preload and for gpumemstat's replay. */
+#ifndef GM_POOL_KNOBS_H
+#define GM_POOL_KNOBS_H
+
+#include "knob/knob.h"
+#include "pool/pool.h"
+
+/* Fill in the members of *config that knobs decide, for a device of `total` bytes; the others stay
+ * as they are. A limit of 100% or more is none. */
+void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *knobs,
+			  uint64_t total);
+
+/* What a knob of type SIZE_OR_PERCENT means on a device of `total` bytes. */
+uint64_t gm_pool_knob_bytes(union gm_knob_value value, uint64_t total);
+
+#endif

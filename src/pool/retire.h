@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Retired blocks: freed, but the GPU may still be using them. Each context has a list of its own,
+ * in the order of the frees, which are numbered, and a queue of fences. A fence was recorded after
+ * the free with the number `up_to`, so when it has passed all up to that one can be used again. One
+ * fence serves many blocks: it is recorded when there are enough of them (GM_RETIRE_BATCH, or bytes
+ * in proportion to config.retire), when an allocation finds nothing, or when somebody settles.
+ *
+ * All of this is called under the pool's lock. What says so drops it around driver calls and holds
+ * it again when it returns. Lists of pieces are linked through piece->next and end with NULL.
+ */
+#ifndef GM_POOL_RETIRE_H
+#define GM_POOL_RETIRE_H
+
+#include "pool/pool.h"
+
+#define GM_RETIRE_BATCH 64  /* blocks behind one fence */
+#define GM_RETIRE_PARTS 8   /* or this part of config.retire bytes, but */
+#define GM_RETIRE_LEAST 2   /* blocks at least, where another fence is yet to pass */
+#define GM_RETIRE_FENCES 64 /* of one context that have not passed */
+
+struct gm_piece;
+struct gm_retire_fence;
+
+/* What one context has retired. Lives as long as the pool; another context takes it over when its
+ * own one is gone. */
+struct gm_retired {
+	uint64_t context;
+	bool used;
+	struct gm_piece *first, **last; /* oldest first */
+	uint64_t n;
+	/* Numbers of retirements: the last one, the last that a fence was asked for, the last
+	 * behind a recorded fence, and the last that can be used again. */
+	uint64_t newest, asked, covered, passed;
+	uint64_t fresh_n, fresh_bytes;	/* since a fence was last asked for */
+	struct gm_retire_fence *fences; /* oldest first */
+	unsigned n_fences;
+	unsigned polling; /* threads that ask whether one has passed, without the lock */
+	uint64_t epoch;	  /* grows when the context goes */
+	struct gm_retired *next;
+};
+
+/* What `context` has retired; NULL: no host memory for it. */
+struct gm_retired *gm_retired_of(struct gm_pool *pool, uint64_t context);
+
+/* Retire a list of freed blocks, which already count as idle (gm_pool_count_freed); never fails. */
+void gm_retired_add(struct gm_pool *pool, struct gm_retired *retired, struct gm_piece *list);
+
+/* Is it time for gm_retired_poll, after a free? */
+bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *retired);
+
+/* Record a fence behind what has none yet, and ask the oldest ones whether they have passed. Waits
+ * for nothing; drops the lock. */
+void gm_retired_poll(struct gm_pool *pool, struct gm_retired *retired);
+
+/* Likewise for all contexts but this one while more than config.retire is retired, and put back
+ * what has passed. */
+void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but);
+
+/* The blocks whose fences have passed, taken out of the list; they count as idle from here on, so
+ * the caller puts each back (gm_pool_put_back) or keeps it elsewhere before it lets go of the lock.
+ */
+struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *retired);
+
+/* A fence that was asked for after the retirement number `up_to` (of pool->retirements) has passed
+ * for the context: put back what that settles. Drops the lock. */
+void gm_retired_passed(struct gm_pool *pool, uint64_t context, uint64_t up_to);
+
+/* The context is gone: put back all it has retired. Drops the lock, after that. */
+void gm_retired_gone(struct gm_pool *pool, uint64_t context);
+
+/* For an allocation that found nothing: ask the fences that are there, and put back what has
+ * passed. Past config.retire it is gm_retired_collect. Returns bytes. Drops the lock. */
+uint64_t gm_retired_glance(struct gm_pool *pool);
+
+/*
+ * For one that cannot have new memory: poll for all contexts, and put back what has passed.
+ * Returns bytes. Drops the lock. Waits only where the driver has no fences to poll and more than
+ * config.retire bytes are retired.
+ */
+uint64_t gm_retired_collect(struct gm_pool *pool);
+
+/* Wait for all that is retired now, and put it back. Returns bytes. Drops the lock. */
+uint64_t gm_retired_settle(struct gm_pool *pool);
+
+/* For gm_pool_destroy. */
+void gm_retired_close(struct gm_pool *pool);
+
+/* NULL, or the invariant that is broken; *n grows by the blocks that are retired. */
+const char *gm_retired_check(const struct gm_pool *pool, uint64_t *n);
+
+#endif

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/shelf.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "pool/internal.h"
+
+#define BYTES (GM_SHELVES * sizeof(struct gm_shelf))
+
+bool gm_shelves_open(struct gm_pool *pool)
+{
+	void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return false;
+	pool->shelves = memory;
+	for (unsigned i = 0; i < GM_SHELVES; i++)
+		gm_lock_init(&pool->shelves[i].lock, GM_RANK_SHELF);
+	return true;
+}
+
+void gm_shelves_close(struct gm_pool *pool)
+{
+	if (!pool->shelves)
+		return;
+	for (unsigned i = 0; i < GM_SHELVES; i++)
+		gm_lock_destroy(&pool->shelves[i].lock);
+	munmap(pool->shelves, BYTES);
+}
+
+/* Those after the last one that was ever used need no lock and no look. */
+static unsigned in_use(const struct gm_pool *pool)
+{
+	return GM_GET(pool->n_shelves);
+}
+
+void gm_shelves_resize(struct gm_pool *pool)
+{
+	unsigned n = in_use(pool);
+	atomic_store_explicit(&pool->shelf_bytes, pool->mapped / GM_SHELF_PART / (n ? n : 1),
+			      memory_order_relaxed);
+}
+
+struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
+{
+	static atomic_uint threads;
+	static GM_TLS unsigned number; /* of the thread, from 1 on */
+	if (GM_UNLIKELY(!number))
+		number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+	unsigned index = (number - 1) % GM_SHELVES;
+	if (GM_UNLIKELY(index >= in_use(pool))) {
+		gm_pool_lock(pool);
+		if (index >= in_use(pool))
+			atomic_store_explicit(&pool->n_shelves, index + 1, memory_order_relaxed);
+		gm_shelves_resize(pool);
+		gm_pool_unlock(pool);
+	}
+	return &pool->shelves[index];
+}
+
+/* --- blocks on it, under the shelf's lock --- */
+
+static void count(struct gm_shelf *shelf, uint32_t more)
+{
+	atomic_store_explicit(&shelf->n, GM_GET(shelf->n) + more, memory_order_relaxed);
+}
+
+static struct gm_bin *bin_of(struct gm_shelf *shelf, uint64_t held)
+{
+	return held <= GM_SLAB_LARGEST ? &shelf->bins[gm_slab_class(held)] : NULL;
+}
+
+static struct gm_piece *pop_bin(struct gm_bin *bin)
+{
+	struct gm_piece *piece = bin->first;
+	if (!piece)
+		return NULL;
+	bin->first = piece->next;
+	bin->n--;
+	return piece;
+}
+
+static void leave_row(struct gm_shelf *shelf, uint32_t at)
+{
+	shelf->row_bytes -= shelf->row[at].held;
+	shelf->n_row--;
+	memmove(&shelf->row[at], &shelf->row[at + 1], (shelf->n_row - at) * sizeof *shelf->row);
+}
+
+/* The last one in of its size. */
+static struct gm_piece *pop_row(struct gm_shelf *shelf, uint64_t held)
+{
+	for (uint32_t i = shelf->n_row; i-- > 0;) {
+		if (shelf->row[i].held != held)
+			continue;
+		struct gm_piece *piece = shelf->row[i].piece;
+		leave_row(shelf, i);
+		return piece;
+	}
+	return NULL;
+}
+
+static struct gm_piece *pop(struct gm_shelf *shelf, uint64_t held)
+{
+	struct gm_bin *bin = bin_of(shelf, held);
+	struct gm_piece *piece = bin ? pop_bin(bin) : pop_row(shelf, held);
+	if (piece)
+		count(shelf, -1u);
+	return piece;
+}
+
+static uint32_t most_slots(const struct gm_pool *pool, uint64_t held)
+{
+	uint64_t n = GM_SHELF_BIN / held;
+	if (pool->config.defer)
+		return GM_SHELF_DEEP;
+	return n < GM_SHELF_SLOTS ? (uint32_t)n : GM_SHELF_SLOTS;
+}
+
+static uint32_t most_in_row(const struct gm_pool *pool)
+{
+	return pool->config.defer ? GM_SHELF_WIDE : GM_SHELF_ROW;
+}
+
+/* So many fit whatever their size: one, or those behind one fence. */
+static uint32_t least_in_row(const struct gm_pool *pool)
+{
+	return pool->config.defer ? GM_RETIRE_LEAST : 1;
+}
+
+static bool fits_row(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t held)
+{
+	uint64_t bytes = shelf->row_bytes + held;
+	return shelf->n_row < least_in_row(pool) ||
+	       (shelf->n_row < most_in_row(pool) &&
+		(bytes <= GM_GET(pool->shelf_bytes) || bytes <= 2 * shelf->freed.share));
+}
+
+static bool has_room(const struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+{
+	const struct gm_bin *bin = bin_of(shelf, held);
+	return bin ? bin->n < most_slots(pool, held) : fits_row(pool, shelf, held);
+}
+
+static void push(struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	uint64_t held = GM_GET(piece->held);
+	struct gm_bin *bin = bin_of(shelf, held);
+	if (bin) {
+		piece->next = bin->first;
+		bin->first = piece;
+		bin->n++;
+	} else {
+		shelf->row[shelf->n_row++] = (struct gm_shelved){held, piece};
+		shelf->row_bytes += held;
+	}
+	count(shelf, 1);
+}
+
+/* --- sums, under the shelf's lock --- */
+
+static void change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
+		   uint64_t n)
+{
+	shelf->requested += size;
+	shelf->live_blocks += n;
+	atomic_store_explicit(&shelf->handed_out, GM_GET(shelf->handed_out) + held,
+			      memory_order_relaxed);
+	gm_pool_show_live(pool, size, held, n);
+}
+
+static bool is_allowed(const struct gm_shelf *shelf, uint64_t size)
+{
+	return (int64_t)(shelf->requested + size) <= shelf->allowance;
+}
+
+bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
+{
+	int64_t requested = (int64_t)(shelf->requested + size);
+	if (!is_allowed(shelf, size))
+		return false;
+	if (requested > shelf->most)
+		shelf->most = requested;
+	change(pool, shelf, size, held, 1);
+	return true;
+}
+
+uint64_t gm_shelf_next_id(struct gm_shelf *shelf)
+{
+	static _Atomic uint64_t taken; /* by the shelves of all pools */
+	if (shelf->id == shelf->id_end) {
+		shelf->id = atomic_fetch_add_explicit(&taken, GM_SHELF_IDS, memory_order_relaxed);
+		shelf->id_end = shelf->id + GM_SHELF_IDS;
+	}
+	return ++shelf->id;
+}
+
+/* --- the warm path --- */
+
+/* From another shelf, unless its lock is taken. The caller's own is held; blocks never are between
+ * two shelves without a lock. */
+static struct gm_piece *steal(struct gm_pool *pool, const struct gm_shelf *mine, uint64_t held)
+{
+	struct gm_piece *piece = NULL;
+	unsigned n = in_use(pool), tries = 0;
+	unsigned first = (unsigned)(mine - pool->shelves) + 1;
+	for (unsigned i = 0; i + 1 < n && !piece && tries < GM_SHELF_STEALS; i++) {
+		struct gm_shelf *other = &pool->shelves[(first + i) % n];
+		if (GM_GET(other->n) == 0)
+			continue;
+		tries++;
+		if (!gm_lock_try(&other->lock))
+			continue;
+		piece = pop(other, held);
+		gm_lock_release(&other->lock);
+	}
+	return piece;
+}
+
+bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
+		    uint64_t context, struct gm_block *out)
+{
+	struct gm_piece *piece = NULL;
+	gm_lock_take(&shelf->lock);
+	if (is_allowed(shelf, size)) {
+		piece = pop(shelf, held);
+		if (!piece)
+			piece = steal(pool, shelf, held);
+	}
+	if (piece) {
+		gm_shelf_count(pool, shelf, size, held);
+		gm_piece_hand_out(piece, size, gm_shelf_next_id(shelf), context);
+		gm_piece_copy(piece, pool->config.ordinal, out);
+	}
+	gm_lock_release(&shelf->lock);
+	return piece;
+}
+
+static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
+{
+	return !piece->pinned && !gm_pool_trims_at_once(pool);
+}
+
+/* What is idle since `now` is put on the shelf. */
+static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece, uint64_t now)
+{
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_SHELVED);
+	GM_SET(piece->size, 0);
+	GM_SET(piece->id, 0);
+	GM_SET(piece->context, 0);
+	gm_piece_end(piece);
+	piece->retired_at = now;
+	push(shelf, piece);
+	gm_pool_tell_idle(pool);
+}
+
+void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
+			  const struct gm_piece *piece)
+{
+	change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1);
+}
+
+static void put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	gm_shelf_count_freed(pool, shelf, piece);
+	put(pool, shelf, piece, gm_pool_now(pool));
+}
+
+bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	if (!may_be_shelved(pool, piece) || !has_room(pool, shelf, GM_GET(piece->held)))
+		return false;
+	put_freed(pool, shelf, piece);
+	return true;
+}
+
+/* --- under the pool's lock --- */
+
+struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			       uint64_t held)
+{
+	gm_lock_take(&shelf->lock);
+	struct gm_piece *piece = pop(shelf, held);
+	if (!piece && !is_allowed(shelf, size))
+		piece = steal(pool, shelf, held);
+	gm_lock_release(&shelf->lock);
+	return piece;
+}
+
+void gm_shelves_lock(struct gm_pool *pool)
+{
+	for (unsigned i = 0; i < in_use(pool); i++)
+		gm_lock_take_next(&pool->shelves[i].lock);
+}
+
+void gm_shelves_unlock(struct gm_pool *pool)
+{
+	for (unsigned i = in_use(pool); i-- > 0;)
+		gm_lock_release(&pool->shelves[i].lock);
+}
+
+static struct gm_piece *reversed(struct gm_piece *list)
+{
+	struct gm_piece *first = NULL;
+	for (struct gm_piece *next; list; list = next) {
+		next = list->next;
+		list->next = first;
+		first = list;
+	}
+	return first;
+}
+
+/* The last one in comes first, so the end of the list is the old ones: those after the `keep`
+ * newest that are there since `until` or longer go, the oldest first. */
+static void empty_bin(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
+		      uint32_t keep, uint64_t until)
+{
+	struct gm_piece **link = &bin->first;
+	for (; *link && (keep || (*link)->retired_at > until); link = &(*link)->next)
+		keep -= keep > 0;
+	struct gm_piece *piece = reversed(*link), *next;
+	*link = NULL;
+	for (; piece; piece = next) {
+		next = piece->next;
+		bin->n--;
+		count(shelf, -1u);
+		gm_pool_put_back_since(pool, piece, piece->retired_at);
+	}
+}
+
+static void put_back_oldest(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	struct gm_piece *piece = shelf->row[0].piece;
+	leave_row(shelf, 0);
+	count(shelf, -1u);
+	gm_pool_put_back_since(pool, piece, piece->retired_at);
+}
+
+static void empty_row(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
+{
+	while (shelf->n_row && shelf->row[0].piece->retired_at <= until)
+		put_back_oldest(pool, shelf);
+}
+
+void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	gm_lock_take(&shelf->lock);
+	empty_row(pool, shelf, UINT64_MAX);
+	gm_lock_release(&shelf->lock);
+}
+
+static bool empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
+{
+	uint32_t n = GM_GET(shelf->n);
+	empty_row(pool, shelf, until);
+	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
+		empty_bin(pool, shelf, &shelf->bins[i], 0, until);
+	return GM_GET(shelf->n) < n;
+}
+
+/* More than this one block needs, for more will come. */
+static void make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+{
+	struct gm_bin *bin = bin_of(shelf, held);
+	uint64_t half = GM_GET(pool->shelf_bytes) / 2;
+	if (bin)
+		empty_bin(pool, shelf, bin, bin->n / 2, UINT64_MAX);
+	while (!bin && shelf->n_row &&
+	       (shelf->n_row > most_in_row(pool) / 2 || shelf->row_bytes + held > half))
+		put_back_oldest(pool, shelf);
+}
+
+bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	if (!may_be_shelved(pool, piece))
+		return false;
+	gm_lock_take(&shelf->lock);
+	if (!has_room(pool, shelf, GM_GET(piece->held)))
+		make_room(pool, shelf, GM_GET(piece->held));
+	put_freed(pool, shelf, piece);
+	gm_lock_release(&shelf->lock);
+	return true;
+}
+
+void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list)
+{
+	gm_lock_take(&shelf->lock);
+	uint64_t now = list ? gm_pool_now(pool) : 0;
+	for (struct gm_piece *piece = list, *next; piece; piece = next) {
+		next = piece->next;
+		if (may_be_shelved(pool, piece) && has_room(pool, shelf, GM_GET(piece->held)))
+			put(pool, shelf, piece, now);
+		else
+			gm_pool_put_back_since(pool, piece, now);
+	}
+	gm_lock_release(&shelf->lock);
+}
+
+bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)
+{
+	bool any = false;
+	gm_freed_hand_over_all(pool);
+	for (unsigned i = 0; i < in_use(pool); i++)
+		any |= empty(pool, &pool->shelves[i], until);
+	gm_pool_sum_up(pool);
+	return any;
+}
+
+bool gm_shelves_empty(struct gm_pool *pool)
+{
+	gm_shelves_lock(pool);
+	bool any = gm_shelves_flush(pool, UINT64_MAX);
+	gm_shelves_unlock(pool);
+	return any;
+}
+
+/* The oldest of a bin is its last. */
+static uint64_t oldest_on(struct gm_shelf *shelf)
+{
+	uint64_t oldest = shelf->n_row ? shelf->row[0].piece->retired_at : UINT64_MAX;
+	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
+		for (struct gm_piece *piece = shelf->bins[i].first; piece; piece = piece->next)
+			if (!piece->next && piece->retired_at < oldest)
+				oldest = piece->retired_at;
+	return oldest;
+}
+
+uint64_t gm_shelves_oldest(struct gm_pool *pool)
+{
+	uint64_t oldest = UINT64_MAX;
+	for (unsigned i = 0; i < in_use(pool); i++) {
+		struct gm_shelf *shelf = &pool->shelves[i];
+		gm_lock_take(&shelf->lock);
+		uint64_t since = oldest_on(shelf);
+		gm_lock_release(&shelf->lock);
+		oldest = since < oldest ? since : oldest;
+	}
+	return oldest;
+}
+
+/* --- checking --- */
+
+static bool is_shelved(const struct gm_piece *piece)
+{
+	return GM_GET(piece->state) == GM_SHELVED && !piece->pinned;
+}
+
+static const char *check_bin(const struct gm_bin *bin, uint64_t slot)
+{
+	uint64_t last = UINT64_MAX, n = 0;
+	for (const struct gm_piece *piece = bin->first; piece; piece = piece->next, n++) {
+		if (!is_shelved(piece))
+			return "what is on a shelf is shelved";
+		if (GM_GET(piece->held) != slot)
+			return "blocks on a shelf have the size of their place";
+		if (piece->retired_at > last)
+			return "shelved blocks are listed by age";
+		last = piece->retired_at;
+	}
+	return n == bin->n ? NULL : "shelved blocks are counted";
+}
+
+static const char *check_row(const struct gm_shelf *shelf)
+{
+	uint64_t bytes = 0, last = 0;
+	for (uint32_t i = 0; i < shelf->n_row; i++) {
+		const struct gm_piece *piece = shelf->row[i].piece;
+		if (!is_shelved(piece))
+			return "what is on a shelf is shelved";
+		if (GM_GET(piece->held) != shelf->row[i].held ||
+		    GM_GET(piece->held) <= GM_SLAB_LARGEST)
+			return "blocks on a shelf have the size of their place";
+		if (piece->retired_at < last)
+			return "shelved blocks are listed by age";
+		last = piece->retired_at;
+		bytes += shelf->row[i].held;
+	}
+	if (bytes != shelf->row_bytes)
+		return "shelved bytes are counted";
+	return NULL;
+}
+
+static const char *check(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t *n_all)
+{
+	uint64_t n = shelf->n_row;
+	const char *why =
+		shelf->n_row <= most_in_row(pool) ? check_row(shelf) : "a shelf has its bounds";
+	for (unsigned i = 0; i < GM_SLAB_CLASSES && !why; i++) {
+		why = check_bin(&shelf->bins[i], gm_slab_slot(i));
+		n += shelf->bins[i].n;
+		if (shelf->bins[i].n > most_slots(pool, gm_slab_slot(i)))
+			why = "a shelf has its bounds";
+	}
+	if (why)
+		return why;
+	if (n != GM_GET(shelf->n))
+		return "shelved blocks are counted";
+	if ((int64_t)shelf->requested > shelf->most || shelf->most > shelf->allowance)
+		return "a shelf keeps to its allowance";
+	*n_all += n;
+	return shelf->id <= shelf->id_end ? NULL : "a shelf keeps to its ids";
+}
+
+const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_freed)
+{
+	const char *why = NULL;
+	int64_t granted = 0;
+	for (unsigned i = 0; i < GM_SHELVES && !why; i++) {
+		if (i >= in_use(pool) && (pool->shelves[i].n || pool->shelves[i].freed.n))
+			return "shelves in use are counted";
+		why = check(pool, &pool->shelves[i], n);
+		if (!why && pool->shelves[i].freed.n)
+			why = gm_freed_check(&pool->shelves[i].freed);
+		*n_freed += pool->shelves[i].freed.n;
+		granted += pool->shelves[i].allowance;
+	}
+	if (!why && granted != pool->granted)
+		why = "allowances are counted";
+	if (!why && (int64_t)pool->requested + granted > (int64_t)pool->requested_peak)
+		why = "allowances do not reach beyond the peak";
+	return why;
+}

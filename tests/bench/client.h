@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The programs that are measured. Each knows nothing of gpumem, makes its context, prints "ready",
+ * and then obeys the commands that it reads from standard input, one a line, with one line each:
+ * "ok NUMBER...". A call that fails ends it with "error TEXT". So a program that is preloaded and
+ * one that is not can be started together and asked in turn.
+ */
+#ifndef GM_BENCH_CLIENT_H
+#define GM_BENCH_CLIENT_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BENCH_MUST(call)                                                                   \
+	do {                                                                               \
+		int must_ = (int)(call);                                                   \
+		if (must_ != 0) {                                                          \
+			printf("error %s:%d: %s: %d\n", __FILE__, __LINE__, #call, must_); \
+			exit(1);                                                           \
+		}                                                                          \
+	} while (0)
+
+#define BENCH_WORDS 8
+
+/* words[0] is the command's own name; as many words as the table says follow. */
+struct bench_command {
+	const char *name;
+	int words;
+	void (*run)(char **words);
+};
+
+/* Obey commands until the end of input. The table ends with a row without a name. */
+int bench_serve(const struct bench_command *table);
+
+/* CLOCK_MONOTONIC, in microseconds. */
+double bench_now(void);
+
+/* A word as a whole number; ends the program when it is none. */
+uint64_t bench_number(const char *word);
+
+/* Sorts the n > 0 values and returns the one in the middle. */
+double bench_median(double *values, size_t n);
+
+/* The commands of client.c. Times are in microseconds. */
+void bench_pair(char **words);	      /* pair plain|ordered SIZE TIME */
+void bench_first(char **words);	      /* first SIZE */
+void bench_threads(char **words);     /* threads plain|ordered N SIZE same|mixed TIME */
+void bench_free_under(char **words);  /* free_under SIZE KERNEL_TIME ROUNDS */
+void bench_launch(char **words);      /* launch TIME */
+void bench_replay(char **words);      /* replay FILE */
+void bench_replay_used(char **words); /* replay_used FILE */
+
+/* A kernel that does nothing; one that runs for that long. */
+void bench_kernel_empty(cudaStream_t stream);
+void bench_kernel_spin(cudaStream_t stream, uint64_t us);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Measurements on a GPU: `make bench` here, or `make bench-bundle`, whose folder bench-bundle/ can be carried to a machine with
+# a GPU and without a compiler, and run.sh of it there. TRACE: a trace in RMM's CSV, which one part replays.
+# In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
+include %D%/exec.mk
+BENCH_C = client launches pairs replay serve
+BENCH_COPIED = measure.py pool.py report.py run.sh train.py
+EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/trace.py %D%/blas.c %D%/kernels.cu
+BENCH_SRC = $(top_srcdir)/tests/bench
+BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)
+BENCH_RESULTS = bench-results
+TRACE =
+
+check_PROGRAMS += %D%/client
+%C%_client_SOURCES = %D%/client.c %D%/client.h %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/serve.c
+%C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread
+check_DATA += $(BENCH_EXEC)
+dist_check_SCRIPTS += %D%/bench.bats
+TESTS += %D%/bench.bats
+
+.PHONY: bench bench-bundle
+bench-bundle: all $(BENCH_EXEC)
+	@test -n "$(NVCC)" || { echo 'bench-bundle: nvcc was not found by configure' >&2; exit 1; }
+	@! grep -q '^#define GM_DEBUG 1' config.h || echo 'bench-bundle: a debug build: configure without --enable-debug for real numbers'
+	rm -rf bench-bundle && mkdir bench-bundle
+	for f in $(BENCH_C) blas; do $(BENCH_CC) -c $(BENCH_SRC)/$$f.c -o bench-bundle/$$f.o || exit 1; done
+	$(GPU_NVCC) -c $(BENCH_SRC)/kernels.cu -o bench-bundle/kernels.o
+	cd bench-bundle && $(NVCC) $(BENCH_C:%=%.o) kernels.o -o client -L$(CUDA_HOME)/lib64/stubs -lcuda
+	cd bench-bundle && $(NVCC) serve.o blas.o -o blas -lcublas && rm -f *.o
+	test -z '$(TRACE)' || python3 $(BENCH_SRC)/trace.py '$(TRACE)' >bench-bundle/trace.txt
+	cp $(BENCH_COPIED:%=$(BENCH_SRC)/%) bench-bundle/
+	cp $(BENCH_EXEC) .libs/libgpumem.so gpumemstat bench-bundle/
+	cd $(top_srcdir) && { git rev-parse HEAD 2>/dev/null || echo unknown; } >$(abs_builddir)/bench-bundle/COMMIT
+
+bench: bench-bundle
+	$(SHELL) bench-bundle/run.sh pool $(BENCH_RESULTS)

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compare what was measured with the targets of doc/design.md, section 4.
+
+    report.py RESULT.csv
+
+Prints a line a target: the target, the worst that was measured for it and where, and whether it is met. A target that
+was not measured, or over fewer than nine pairs, is not met. Exit status 1 when one is not met, 2 when the file cannot
+be read.
+"""
+import csv
+import sys
+
+from measure import COLUMNS, PAIRS
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+class Row:
+    def __init__(self, fields):
+        self.case, self.unit, self.peer = fields["case"], fields["unit"], fields["peer"]
+        self.size, self.count = int(fields["size"] or 0), int(fields["count"])
+        self.ours, self.theirs, self.ratio, self.low, self.high = (
+            float(fields[name]) if fields[name] else None for name in ("ours", "theirs", "ratio", "low", "high"))
+
+
+# How a row is judged: the value that is shown, and how far above (positive) or below the bound it is.
+
+def faster(bound):
+    """The median of the ratios is at least that."""
+    return lambda r: ("%.3g times" % r.ratio, r.ratio / bound - 1, PAIRS)
+
+
+def reaches(bound):
+    """The interval of the ratio reaches it: "not slower" 0.97, "within 1%" 0.99."""
+    return lambda r: ("%.3f (%.3f to %.3f)" % (r.ratio, r.low, r.high), r.high / bound - 1, PAIRS)
+
+
+def costs(most, share=0.0):
+    """At most so much more than the peer, or than that share of the peer's."""
+    def judge(r):
+        more = r.ours - r.theirs
+        return "%+.3g %s" % (more, r.unit), max(most, share * r.theirs) - more, PAIRS
+    return judge
+
+
+def at_least(bound):
+    return lambda r: ("%.4g" % r.ours, r.ours - bound, 1)
+
+
+def never(r):
+    return "%.3g" % r.ours, -r.ours, PAIRS
+
+
+def shown(r):
+    return "%.4g %s" % (r.ours, r.unit), 0.0, 1
+
+
+def sizes(low, high):
+    return lambda size: low <= size < high
+
+
+def anything(_):
+    return True
+
+
+# (what, case, peer, sizes, how)
+TARGETS = (
+    ("warm pair, below 1 MiB: 3x native", "warm/sync", "native", sizes(0, MIB), faster(3)),
+    ("warm pair, from 1 MiB: 50x native", "warm/sync", "native", sizes(MIB, 64 * MIB), faster(50)),
+    ("warm pair, from 64 MiB: 100x native", "warm/sync", "native", sizes(64 * MIB, 1 << 62), faster(100)),
+    ("warm pair, defer: faster than async", "warm/defer", "async", anything, faster(1)),
+    ("8 threads, defer: faster than async", "threads=8/same/defer", "async", anything, faster(1)),
+    ("free under a kernel, defer: never waits", "free-under-kernel/defer/waited", "", anything, never),
+    ("peak of retired memory, defer: reported", "retired-peak/defer", "", anything, shown),
+    ("cold, to 256 MiB: not slower", "cold/sync", "native", sizes(0, 256 * MIB + 1), reaches(0.97)),
+    ("cold, above: at most 1.5x slower", "cold/sync", "native", sizes(256 * MIB + 1, 1 << 62), reaches(1 / 1.5)),
+    ("8 threads, defer: 6x one thread", "threads=8/same/defer", "one thread", anything, faster(6)),
+    ("8 threads, sync: not below native", "threads=8/same/sync", "native", anything, reaches(0.97)),
+    ("training trace: utilisation 0.95", "replay/sync/utilisation", "native", anything, at_least(0.95)),
+    ("PyTorch training step: within 1%", "train/sync", "native", anything, reaches(0.99)),
+    ("cuBLAS loop: within 1%", "blas/sync", "native", anything, reaches(0.99)),
+    ("import torch: 2% or 50 ms more", "torch-start/sync", "native", anything, costs(50, 0.02)),
+    ("launch: at most 20 ns more", "launch/sync", "native", anything, costs(20)),
+    ("exec: at most 60 us more", "exec/sync", "empty preload", anything, costs(60)),
+)
+
+
+def verdict(rows, case, peer, fits, how):
+    """(what to show, met?) for the worst of the rows that the target speaks of."""
+    found = [r for r in rows if r.case == case and r.peer == peer and fits(r.size)]
+    if not found:
+        return "not measured", False
+    judged = []
+    for r in found:
+        at = " at %s" % size_text(r.size) if r.size else ""
+        try:
+            text, margin, pairs = how(r)
+        except TypeError:  # no ratio or no interval
+            return "%d pairs%s: too few" % (r.count, at), False
+        if r.count < pairs:
+            return "%d pairs%s: too few" % (r.count, at), False
+        judged.append((margin, text + at))
+    margin, text = min(judged)
+    return text, margin >= 0
+
+
+def size_text(size):
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit and size % (unit // 2) == 0:
+            return "%g %s" % (size / unit, name)
+    return "%d B" % size
+
+
+def read(path):
+    """The rows of the file, and its comments."""
+    with open(path, newline="") as file:
+        lines = file.read().splitlines()
+    comments = [line for line in lines if line.startswith("#")]
+    reader = csv.DictReader(line for line in lines if not line.startswith("#"))
+    if ",".join(reader.fieldnames or ()) != COLUMNS:
+        raise ValueError("its columns are not " + COLUMNS)
+    return [Row(fields) for fields in reader], comments
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    try:
+        rows, comments = read(sys.argv[1])
+    except (OSError, ValueError, TypeError) as why:
+        print("report.py: %s: %s" % (sys.argv[1], why), file=sys.stderr)
+        return 2
+    for comment in comments:
+        print(comment)
+    missed = 0
+    print("%-42s %-38s %s" % ("target", "measured, the worst", "met?"))
+    for what, *target in TARGETS:
+        text, met = verdict(rows, *target)
+        missed += not met
+        print("%-42s %-38s %s" % (what, text, "yes" if met else "NO"))
+    print("%d of %d targets met" % (len(TARGETS) - missed, len(TARGETS)))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# libgpumem-core, by itself and under the preload.
+check_PROGRAMS += %D%/program
+%C%_program_SOURCES = %D%/program.c tests/preload/program.h tests/preload/steer.h
+%C%_program_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_program_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl
+dist_check_SCRIPTS += %D%/core.bats %D%/object.bats
+TESTS += %D%/core.bats %D%/object.bats
+EXTRA_DIST += %D%/plain.c

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Built by the installed header alone, as C11 and as C++; linked with nothing but libgpumem-core.
+ */
+#include <gpumem.h>
+
+#include <stdio.h>
+
+int main(void)
+{
+	struct gpumem_stats stats = {sizeof stats, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+	void *block = gpumem_torch_alloc(1000, 0, NULL);
+	int result = gpumem_stats(0, &stats);
+	printf("%s, %d, %llu\n", block ? "block" : "none", result,
+	       (unsigned long long)stats.requested);
+	gpumem_torch_free(block, 1000, 0, NULL);
+	printf("%d\n", gpumem_mark("epoch 3"));
+	return 0;
+}

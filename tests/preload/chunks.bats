@@ -1,0 +1,66 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Physical memory: how it is made, moved and refused.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	export SIM_MEMORY=1G
+}
+
+@test "idle chunks are moved where a longer block needs them" {
+	same stripes
+	[ "$(calls cuMemCreate stripes)" -eq 6 ]
+	[ "$(calls cuMemUnmap stripes)" -eq 3 ]
+}
+
+@test "not beside a library that caches registrations by address, unless asked for, and then not at all" {
+	beside() {
+		rm -f "$BATS_TEST_TMPDIR/trace"
+		env LD_LIBRARY_PATH="$SIM" GPUMEM_LOG=off GPUMEM_REMAP="$1" SIM_TRACE="$BATS_TEST_TMPDIR/trace" \
+			LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY$2" $TEST_UNDER "$PROGRAMS/stripes" >/dev/null
+		[ "$(grep -cx 'cuMemUnmap 0' "$BATS_TEST_TMPDIR/trace" || true)" -eq "$3" ]
+	}
+	beside auto ":$PROGRAMS/libucp.so.0" 0
+	beside on ":$PROGRAMS/libucp.so.0" 3
+	beside auto '' 3
+	beside off '' 0
+}
+
+@test "CHUNK is the size of every handle" {
+	KNOBS=(GPUMEM_CHUNK=16M GPUMEM_REMAP=off)
+	[ "$(calls cuMemCreate stripes)" -eq $((6 * 4 + 12)) ]
+	KNOBS=(GPUMEM_CHUNK=128M GPUMEM_REMAP=off)
+	[ "$(calls cuMemCreate stripes)" -eq 5 ]
+}
+
+same_but_said() {
+	native "$PROGRAMS/stripes" >"$BATS_TEST_TMPDIR/native"
+	preloaded "$PROGRAMS/stripes" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
+	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
+	[ "$(<"$BATS_TEST_TMPDIR/said")" = "$1" ]
+}
+
+@test "PREWARM maps memory before it is asked for, or says that there is none" {
+	KNOBS=(GPUMEM_PREWARM=60%)
+	[ "$(calls cuMemCreate stripes)" -eq 3 ] # 615 MiB, more than half of the device
+	KNOBS=(GPUMEM_PREWARM=2G)
+	same_but_said 'gpumem: GPUMEM_PREWARM: no 2.00 GiB of device 0 (CUDA_ERROR_OUT_OF_MEMORY)'
+	KNOBS=(GPUMEM_PREWARM=512M GPUMEM_LIMIT=500M)
+	same_but_said 'gpumem: GPUMEM_PREWARM: no 512 MiB of device 0 (CUDA_ERROR_OUT_OF_MEMORY)'
+}
+
+@test "a refused allocation is told in one line, and then more and more rarely" {
+	KNOBS=('GPUMEM_LIMIT=64M')
+	SIM_MEMORY=256M preloaded "$PROGRAMS/pressure" fill >/dev/null 2>"$BATS_TEST_TMPDIR/said"
+	diff -u "$BATS_TEST_TMPDIR/said" - <<-'END'
+		gpumem: out of memory on device 0: asked 16.0 MiB, limit 64.0 MiB, live 64.0 MiB, idle 0 B, largest idle 0 B, unreclaimable 0 B
+		gpumem: out of memory on device 0 (failure 2): asked 16.0 MiB, limit 64.0 MiB, live 64.0 MiB, idle 0 B, largest idle 0 B, unreclaimable 0 B
+	END
+	KNOBS=()
+	SIM_MEMORY=64M preloaded "$PROGRAMS/refused" 100 2>"$BATS_TEST_TMPDIR/said"
+	local state='asked 50.0 MiB, limit 64.0 MiB, live 27.0 MiB, idle 13.0 MiB, largest idle 13.0 MiB, unreclaimable 13.0 MiB'
+	{
+		echo "gpumem: out of memory on device 0: $state"
+		printf 'gpumem: out of memory on device 0 (failure %s): '"$state"'\n' 2 4 8 16 32 64
+	} | diff -u "$BATS_TEST_TMPDIR/said" -
+}

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Deferred reuse: work that comes late.
+check_PROGRAMS += tests/preload/defer
+dist_check_SCRIPTS += tests/preload/defer.bats
+TESTS += tests/preload/defer.bats
+
+tests_preload_defer_SOURCES = tests/preload/defer.c tests/preload/program.h tests/preload/steer.h
+tests_preload_defer_LDADD = $(BEHAVIOUR_LDADD)

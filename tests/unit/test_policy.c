@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The policies of gpumemstat replay under random requests: blocks do not overlap, no more is taken
+ * than the device has, and once all is freed a request of all of it is served.
+ */
+#include "base/size.h"
+
+#include "../../tools/policy.h"
+#include "../../tools/policy_span.h"
+#include "../tap.h"
+
+#define BLOCKS 100
+#define STEPS 2000
+#define MEMORY (256 * GM_MIB)
+
+static struct block {
+	struct gm_policy_place place;
+	uint64_t size;
+} live[BLOCKS];
+static unsigned n_live;
+static uint64_t seed;
+
+static uint64_t next(uint64_t below)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (seed >> 20) % below;
+}
+
+static uint64_t random_size(void)
+{
+	return 1 + next((uint64_t)1 << (3 + next(24)));
+}
+
+/* --- spans --- */
+
+#define SPANS 300
+
+/* The first in order of at least `size`, the slow way. */
+static struct gm_span *first_of(struct gm_span **spans, unsigned n, bool by_size, uint64_t size)
+{
+	struct gm_span *best = NULL;
+	for (unsigned i = 0; i < n; i++) {
+		struct gm_span *s = spans[i];
+		if (s->size < size)
+			continue;
+		bool smaller = best && by_size && s->size != best->size;
+		if (!best || (smaller ? s->size < best->size : s->address < best->address))
+			best = s;
+	}
+	return best;
+}
+
+static void count(void *arg, struct gm_span *span)
+{
+	(void)span;
+	++*(unsigned *)arg;
+}
+
+static void test_find(bool by_size)
+{
+	struct gm_spans spans = {.by_size = by_size};
+	struct gm_span *all[SPANS];
+	unsigned n = 0, wrong = 0, seen = 0;
+	for (unsigned i = 0; i < 4000; i++) {
+		if (n < SPANS && next(3)) {
+			/* 64 sizes, so that many are equal; no two addresses are. */
+			all[n] = gm_span_add(&spans, NULL, next(1 << 20) * 4096 + i, 1 + next(64));
+			n++;
+		} else if (n) {
+			unsigned which = (unsigned)next(n);
+			gm_span_drop(&spans, all[which]);
+			all[which] = all[--n];
+		}
+		uint64_t size = 1 + next(70);
+		wrong += gm_span_find(&spans, size) != first_of(all, n, by_size, size);
+	}
+	TAP_IS(wrong, 0, "the %s is found, as by looking at all", by_size ? "best" : "first");
+	gm_span_each(&spans, count, &seen);
+	TAP_IS(seen, n, "each of them is met");
+	gm_spans_close(&spans);
+	TAP_OK(!spans.root, "none is left");
+}
+
+static void test_neighbours(void)
+{
+	struct gm_spans spans = {0};
+	struct gm_span *a = gm_span_add(&spans, NULL, 1000, 100), *b, *c;
+	gm_span_take(&spans, a, 10);
+	b = a->after;
+	TAP_OK(a->used && a->size == 10 && b->address == 1010 && b->size == 90, "split");
+	gm_span_take(&spans, b, 20);
+	c = b->after;
+	gm_span_take(&spans, c, 70);
+	TAP_OK(!c->after && !gm_span_find(&spans, 1), "taken whole");
+	TAP_OK(gm_span_give(&spans, a) == a && gm_span_give(&spans, c) == c,
+	       "alone on either side");
+	TAP_OK(gm_span_find(&spans, 11) == c && gm_span_find(&spans, 71) == NULL, "not merged");
+	b = gm_span_give(&spans, b);
+	TAP_OK(b == a && a->address == 1000 && a->size == 100 && !a->after && !a->before,
+	       "merged with both");
+	gm_span_extend(&spans, a, 50);
+	TAP_OK(gm_span_find(&spans, 150) == a && !gm_span_find(&spans, 151), "longer");
+	gm_spans_close(&spans);
+}
+
+/* --- policies --- */
+
+static bool overlaps(const struct block *block)
+{
+	uint64_t a = block->place.address;
+	for (unsigned i = 0; i < n_live; i++) {
+		uint64_t b = live[i].place.address;
+		if (a < b + live[i].size && b < a + block->size)
+			return true;
+	}
+	return false;
+}
+
+/* One request or free. Returns why it went wrong, or NULL. */
+static const char *step(const struct gm_policy *policy, void *state, uint64_t now,
+			uint64_t *requested, unsigned *refused)
+{
+	struct block block = {.size = random_size()};
+	struct gm_meter meter;
+	if (n_live == BLOCKS || (n_live && next(5) < 2)) {
+		unsigned which = (unsigned)next(n_live);
+		policy->free(state, &live[which].place, now);
+		*requested -= live[which].size;
+		live[which] = live[--n_live];
+		return NULL;
+	}
+	if (!policy->alloc(state, block.size, now, &block.place)) {
+		++*refused;
+		return block.size <= MEMORY / 2 && n_live == 0 ? "refused though all is free"
+							       : NULL;
+	}
+	if (!block.place.address || block.place.address % 512)
+		return "not aligned";
+	if (overlaps(&block))
+		return "overlaps another";
+	live[n_live++] = block;
+	*requested += block.size;
+	gm_meter_read(&meter);
+	return meter.peak > MEMORY	 ? "more than the device has"
+	       : meter.peak < *requested ? "less than is alive"
+					 : NULL;
+}
+
+static void test_policy(const struct gm_policy *policy)
+{
+	struct gm_driver driver;
+	struct gm_policy_place place;
+	const char *why = NULL;
+	uint64_t requested = 0;
+	unsigned refused = 0;
+	seed = 1;
+	n_live = 0;
+	gm_meter_open(&driver, MEMORY);
+	void *state = policy->open(&driver, MEMORY, UINT64_MAX);
+	for (unsigned i = 0; i < STEPS && !why; i++)
+		why = step(policy, state, i, &requested, &refused);
+	TAP_STR(why, NULL, "%s: %u random steps", policy->name, STEPS);
+	TAP_OK(refused > 0, "%s: the device was full at times", policy->name);
+	while (n_live)
+		policy->free(state, &live[--n_live].place, STEPS);
+	TAP_OK(policy->alloc(state, MEMORY - 2 * GM_MIB, STEPS, &place),
+	       "%s: once all is freed, nearly all can be had at once", policy->name);
+	policy->free(state, &place, STEPS);
+	TAP_OK(!policy->alloc(state, GM_POLICY_LARGEST, STEPS, &place),
+	       "%s: more than there is cannot", policy->name);
+	policy->close(state);
+	gm_meter_close();
+}
+
+int main(void)
+{
+	test_find(false);
+	test_find(true);
+	test_neighbours();
+	for (unsigned i = 0; i < GM_POLICY_COUNT; i++)
+		test_policy(gm_policies[i]);
+	return tap_done();
+}

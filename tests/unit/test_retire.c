@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deferred reuse: batches, fences that pass one by one, bounds, contexts that go meanwhile. */
+#include "pool/internal.h"
+
+#include "pool_fake.h"
+
+/* Fences are numbered from 1; a test lets them pass up to a number. */
+static struct {
+	struct gm_pool *pool;
+	uintptr_t recorded, passed, dropped;
+	unsigned asks, queries, waits, fences;
+	uint64_t context; /* of the last call */
+	CUresult answer, record, broken;
+	bool none; /* nothing can be running */
+	void (*meanwhile)(void);
+} f;
+
+static void enter(uint64_t context)
+{
+	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
+	f.context = context;
+}
+
+static void interrupt(void)
+{
+	void (*act)(void) = f.meanwhile;
+	f.meanwhile = NULL;
+	if (act)
+		act();
+}
+
+static CUresult ask(void *arg, uint64_t context)
+{
+	(void)arg;
+	enter(context);
+	f.asks++;
+	return f.answer;
+}
+
+static CUresult record(void *arg, uint64_t context, CUevent *fence)
+{
+	(void)arg;
+	enter(context);
+	*fence = NULL;
+	if (f.record == CUDA_SUCCESS && !f.none)
+		*fence = (CUevent)++f.recorded;
+	interrupt();
+	return f.record;
+}
+
+static CUresult passed(void *arg, uint64_t context, CUevent fence)
+{
+	(void)arg;
+	enter(context);
+	f.queries++;
+	CUresult result = (uintptr_t)fence <= f.passed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	interrupt();
+	return f.broken ? f.broken : result;
+}
+
+static CUresult wait_for(void *arg, uint64_t context, CUevent fence)
+{
+	(void)arg;
+	enter(context);
+	f.waits++;
+	interrupt();
+	if (f.broken == CUDA_SUCCESS && f.passed < (uintptr_t)fence)
+		f.passed = (uintptr_t)fence;
+	return f.broken;
+}
+
+static void drop(void *arg, uint64_t context, CUevent fence)
+{
+	(void)arg;
+	(void)fence;
+	enter(context);
+	f.dropped++;
+}
+
+/* The fence of those that cannot record one. */
+static CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
+{
+	(void)arg;
+	enter(context);
+	GM_ASSERT(!native);
+	f.fences++;
+	*fenced = f.record == CUDA_ERROR_NOT_READY ? GM_FENCED_LATER : GM_FENCED_PASSED;
+	return CUDA_SUCCESS;
+}
+
+static const struct gm_deferral deferral = {ask, record, passed, wait_for, drop, NULL};
+static const struct gm_deferral old_driver = {.ask = ask};
+
+static struct gm_pool *open_with(uint64_t memory, uint64_t retire, const struct gm_deferral *defer)
+{
+	struct gm_pool_config config = {.driver = &fake_driver,
+					.limit = UINT64_MAX,
+					.fence = fence_fake,
+					.defer = defer,
+					.retire = retire,
+					.trim_after = UINT64_MAX};
+	fake_open(memory);
+	memset(&f, 0, sizeof f);
+	gm_pool_create(&config, &f.pool);
+	return f.pool;
+}
+
+static struct gm_pool *open_pool(uint64_t memory, uint64_t retire)
+{
+	return open_with(memory, retire, &deferral);
+}
+
+static void end(const char *name)
+{
+	TAP_OK(fake_valid(f.pool), "%s: valid", name);
+	fake_end(f.pool, name);
+	TAP_IS(f.dropped, f.recorded, "%s: all fences were given back", name);
+}
+
+static uint64_t retired(void)
+{
+	return fake_stats(f.pool).retired;
+}
+
+/* --- frees --- */
+
+static void free_returns(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	struct gm_block b = fake_alloc(pool, 5 * GM_MIB), was, found;
+	f.answer = CUDA_ERROR_ILLEGAL_ADDRESS;
+	TAP_IS(gm_pool_free(pool, b.base, NULL), CUDA_ERROR_ILLEGAL_ADDRESS,
+	       "what a native free would answer is the answer");
+	TAP_OK(gm_pool_find(pool, b.base, &found) && found.live, "and the block lives on");
+	f.answer = CUDA_SUCCESS;
+	TAP_IS(gm_pool_free(pool, b.base + 512, NULL), CUDA_ERROR_INVALID_VALUE, "not from within");
+	TAP_IS(gm_pool_free(pool, b.base, &was), CUDA_SUCCESS, "a free");
+	TAP_OK(was.id == b.id && f.context == 1, "says what it freed, and asks for its context");
+	TAP_IS(gm_pool_free(pool, b.base, NULL), CUDA_ERROR_INVALID_VALUE, "but once");
+	TAP_OK(f.recorded + f.queries + f.waits + f.fences == 0, "no fence is asked for");
+	struct gm_pool_stats stats = fake_stats(pool);
+	TAP_OK(stats.retired == 5 * GM_MIB && stats.live_blocks == 0 && stats.requested == 0,
+	       "it is retired");
+	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "its chunk stays");
+	TAP_IS(gm_pool_give_back(pool, 0, true), stats.mapped, "unless one waits for it");
+	TAP_IS(f.waits, 1, "which is done once");
+	end("a free");
+}
+
+static void batches(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 512 * GM_MIB);
+	for (unsigned i = 1; i < 2 * GM_RETIRE_BATCH; i++)
+		gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
+	TAP_IS(f.recorded, 1, "one fence serves many blocks");
+	TAP_IS(f.queries, 1, "asked for when they are enough");
+	TAP_IS(retired(), (2 * GM_RETIRE_BATCH - 1) * 3072, "none of which has passed");
+	f.passed = 1;
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
+	TAP_IS(f.recorded, 2, "the next batch");
+	TAP_IS(retired(), GM_RETIRE_BATCH * 3072, "settles the one before it");
+	TAP_IS(f.dropped, 1, "whose fence goes");
+	gm_pool_free(pool, fake_alloc(pool, 129 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 2, "a large block");
+	gm_pool_free(pool, fake_alloc(pool, 129 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 3, "shares a fence at least with another one while one is to pass");
+	f.passed = 3;
+	TAP_IS(gm_pool_settle(pool), GM_RETIRE_BATCH * 3072 + 258 * GM_MIB, "all that is there");
+	gm_pool_free(pool, fake_alloc(pool, 129 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 4, "and has its own where none is");
+	end("batches");
+}
+
+/* A batch that has passed is there for the next one, whatever its size. */
+static void batch_on_shelf(uint64_t size)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	CUdeviceptr first[GM_RETIRE_BATCH], second[GM_RETIRE_BATCH];
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++) {
+		first[i] = fake_alloc(pool, size).base;
+		second[i] = fake_alloc(pool, size).base;
+	}
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
+		gm_pool_free(pool, first[i], NULL);
+	f.passed = f.recorded;
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
+		gm_pool_free(pool, second[i], NULL);
+	TAP_OK(f.recorded == 2 && gm_shelf_mine(pool)->n == GM_RETIRE_BATCH,
+	       "%llu bytes: a batch comes back to the shelf", (unsigned long long)size);
+	end("a batch on the shelf");
+}
+
+static void free_small(unsigned n)
+{
+	while (n--)
+		gm_pool_free(f.pool, fake_alloc(f.pool, 3000).base, NULL);
+}
+
+static void bound(void)
+{
+	open_pool(GM_GIB, 0);
+	free_small(1);
+	TAP_OK(f.recorded == 1 && f.queries == 1,
+	       "past the bound a free records a fence, and asks");
+	f.passed = 1;
+	for (unsigned i = 2; i <= 11; i++) {
+		free_small(1);
+		f.passed = f.recorded;
+	}
+	TAP_IS(f.recorded, 6, "while that is to pass every second one does");
+	TAP_OK(f.queries == 6 && f.waits + f.fences == 0, "and waits for none");
+	TAP_IS(retired(), 2 * 3072, "so that what has passed is idle");
+	free_small(4 * GM_RETIRE_FENCES);
+	TAP_IS(f.recorded, 6 + GM_RETIRE_FENCES, "the fences of a context are bounded");
+	TAP_OK(fake_valid(f.pool), "valid");
+	for (unsigned i = 0; i < 4; i++) {
+		f.passed = f.recorded;
+		free_small(1);
+	}
+	TAP_IS(retired(), 2 * 3072, "and those that found no place come with the next one");
+	end("the bound");
+
+	struct gm_pool *pool = open_pool(GM_GIB, 100 * GM_MIB);
+	CUdeviceptr large = fake_alloc(pool, 90 * GM_MIB).base;
+	CUdeviceptr small = fake_alloc(pool, 3000).base;
+	gm_pool_free(pool, large, NULL);
+	gm_pool_free(pool, small, NULL);
+	TAP_OK(f.recorded == 1 && f.queries == 1, "below it only a batch does");
+	gm_pool_free(pool, fake_alloc(pool, 12 * GM_MIB).base, NULL);
+	uint64_t queries = f.queries;
+	free_small(2);
+	TAP_OK(f.queries > queries, "past it every second one");
+	f.passed = UINTPTR_MAX;
+	free_small(2);
+	TAP_IS(retired(), 2 * 3072, "until memory is there again");
+	end("a bound in between");
+}
+
+/* What one shelf collects counts, too. */
+static void bound_of_shelves(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 40 * GM_MIB);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	free_small(GM_RETIRE_BATCH / 2);
+	TAP_IS(shelf->freed.n, GM_RETIRE_BATCH / 2 - 1, "frees collect on the shelf");
+	TAP_IS(shelf->freed.bytes, (GM_RETIRE_BATCH / 2 - 1) * 3072, "with their bytes");
+	TAP_OK(fake_valid(pool), "valid");
+	uint64_t bytes = shelf->freed.bytes;
+	gm_pool_free(pool, fake_alloc(pool, 11 * GM_MIB).base, NULL);
+	TAP_OK(shelf->freed.n == 0 && pool->retired == bytes + 3072 + 11 * GM_MIB,
+	       "a block beyond a quarter of the bound brings all to the pool");
+	TAP_IS(f.recorded, 1, "to go behind one fence");
+	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
+	TAP_IS(shelf->freed.bytes, 9 * GM_MIB, "a shorter one does not");
+	gm_pool_free(pool, fake_alloc(pool, 2 * GM_MIB).base, NULL);
+	TAP_OK(shelf->freed.n == 0 && f.recorded == 2, "nor two that are as much");
+	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
+	TAP_OK(shelf->freed.n == 0 && pool->retired > 30 * GM_MIB,
+	       "none collect where they would pass the bound");
+	end("a bound of shelves");
+}
+
+/* --- other threads, and those that the system keeps from running --- */
+
+static uint64_t retired_meanwhile;
+
+static void go_on(void)
+{
+	f.passed = UINTPTR_MAX;
+	free_small(8);
+	retired_meanwhile = retired();
+}
+
+static void held_up(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 0);
+	f.meanwhile = go_on;
+	free_small(1);
+	TAP_OK(!f.meanwhile && retired_meanwhile <= 2 * 3072,
+	       "while one thread records, another one does and settles what it frees");
+	TAP_OK(fake_valid(pool), "valid");
+	end("recording");
+
+	pool = open_pool(GM_GIB, 0);
+	free_small(1);
+	f.meanwhile = go_on;
+	gm_pool_lock(pool);
+	gm_retired_glance(pool);
+	gm_pool_unlock(pool);
+	TAP_OK(!f.meanwhile && retired_meanwhile <= 2 * 3072, "likewise while one asks");
+	TAP_OK(fake_valid(pool), "valid");
+	end("asking");
+}
+
+static void *free_some(void *arg)
+{
+	free_small(10);
+	return arg;
+}
+
+static void of_another_shelf(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	pthread_t thread;
+	free_small(10);
+	pthread_create(&thread, NULL, free_some, NULL);
+	pthread_join(thread, NULL);
+	TAP_IS(pool->retired, 2 * 3072, "of two shelves only the first frees are handed over");
+	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(gm_pool_settle(pool), 20 * 3072, "who settles gets all");
+	free_small(10);
+	pthread_create(&thread, NULL, free_some, NULL);
+	pthread_join(thread, NULL);
+	TAP_IS(retired(), 20 * 3072, "who counts, too");
+	free_small(10);
+	TAP_IS(gm_pool_give_back(pool, 0, true), 32 * GM_MIB, "and who gives back");
+	free_small(5);
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "what is on a shelf is not alive");
+	TAP_OK(pool->retired == 0 && gm_shelf_mine(pool)->freed.n == 0,
+	       "and goes with its context");
+	TAP_OK(gm_shelf_mine(pool)->freed.most == 0, "of which the shelf takes no more");
+	free_small(5);
+	TAP_IS(gm_pool_free_behind(pool, fake_alloc(pool, 3000).base, 2, NULL), CUDA_SUCCESS,
+	       "a block of another context");
+	TAP_OK(pool->retired == 6 * 3072 && gm_shelf_mine(pool)->freed.n == 0,
+	       "makes the shelf hand over its own");
+	TAP_IS(gm_retired_of(pool, 1)->n, 5, "to the context that they are of");
+	end("shelves");
+}
+
+/* --- allocations --- */
+
+static void reuse(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 128 * GM_MIB);
+	struct gm_block a = fake_alloc(pool, 32 * GM_MIB), b, c, d;
+	gm_pool_free(pool, a.base, NULL);
+	b = fake_alloc(pool, 32 * GM_MIB);
+	TAP_OK(b.base != a.base && f.recorded == 1 && f.queries == 2 && f.waits == 0,
+	       "an allocation that finds nothing looks, and takes new memory where none has "
+	       "passed");
+	TAP_IS(retired(), 32 * GM_MIB, "what was freed stays retired");
+	f.passed = 1;
+	c = fake_alloc(pool, 32 * GM_MIB);
+	TAP_OK(c.base == a.base && f.recorded == 1, "until its fence has passed");
+	c = fake_alloc(pool, 10 * GM_MIB);
+	gm_pool_free(pool, c.base, NULL);
+	d = fake_alloc(pool, 10 * GM_MIB);
+	TAP_OK(d.base != c.base && f.recorded == 1, "below the bound none is recorded for it");
+	end("reuse");
+
+	pool = open_pool(GM_GIB, 40 * GM_MIB);
+	a = fake_alloc(pool, 30 * GM_MIB);
+	gm_pool_free(pool, a.base, NULL);
+	b = fake_alloc(pool, 30 * GM_MIB);
+	gm_pool_free(pool, b.base, NULL);
+	TAP_IS(f.recorded, 1, "past the bound");
+	f.passed = 1;
+	c = fake_alloc(pool, 30 * GM_MIB);
+	TAP_OK(c.base == a.base && f.recorded == 2, "one is");
+	end("reuse past the bound");
+
+	pool = open_pool(64 * GM_MIB, GM_GIB);
+	a = fake_alloc(pool, 40 * GM_MIB);
+	gm_pool_free(pool, a.base, NULL);
+	b = fake_alloc(pool, 40 * GM_MIB);
+	TAP_OK(b.base == a.base && f.waits == 1, "at the device's limit it waits");
+	gm_pool_free(pool, b.base, NULL);
+	f.broken = CUDA_ERROR_ILLEGAL_ADDRESS;
+	TAP_OK(!fake_alloc(pool, 40 * GM_MIB).base, "not if the context is broken");
+	TAP_IS(retired(), 40 * GM_MIB, "what it retired stays so");
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "until the context goes");
+	TAP_OK(fake_alloc(pool, 40 * GM_MIB).base == a.base, "then it is there");
+	end("the limit");
+}
+
+static void captures(void)
+{
+	struct gm_pool *pool = open_pool(64 * GM_MIB, 0);
+	struct gm_block a = fake_alloc(pool, 40 * GM_MIB);
+	f.record = CUDA_ERROR_NOT_READY;
+	f.passed = UINTPTR_MAX;
+	TAP_IS(gm_pool_free(pool, a.base, NULL), CUDA_SUCCESS, "a free during a capture");
+	TAP_OK(!fake_alloc(pool, 40 * GM_MIB).base && f.recorded == 0, "is not used again");
+	TAP_IS(gm_pool_settle(pool), 0, "nor waited for");
+	f.record = CUDA_SUCCESS;
+	TAP_OK(fake_alloc(pool, 40 * GM_MIB).base == a.base && f.recorded == 1,
+	       "until a fence can be recorded after it");
+	end("captures");
+}
+
+static void nothing_runs(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 0);
+	f.none = true;
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
+	TAP_OK(retired() == 0 && f.queries == 0, "where nothing can be running it is idle at once");
+	end("no fence");
+}
+
+static void without_fences(void)
+{
+	struct gm_pool *pool = open_with(GM_GIB, 40 * GM_MIB, &old_driver);
+	struct gm_block a = fake_alloc(pool, 32 * GM_MIB), b;
+	gm_pool_free(pool, a.base, NULL);
+	b = fake_alloc(pool, 32 * GM_MIB);
+	TAP_OK(b.base != a.base && f.fences == 0, "an old driver: new memory up to the bound");
+	gm_pool_free(pool, b.base, NULL);
+	TAP_OK(f.fences == 0, "no free waits past it");
+	b = fake_alloc(pool, 32 * GM_MIB);
+	TAP_OK(f.fences == 1 && retired() == 0 && b.base == a.base,
+	       "but an allocation that finds nothing does");
+	end("an old driver");
+}
+
+/* --- order --- */
+
+static CUdeviceptr block;
+
+static void free_block(void)
+{
+	gm_pool_free(f.pool, block, NULL);
+}
+
+static void older_only(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	struct gm_block a = fake_alloc(pool, GM_MIB), b = fake_alloc(pool, 2 * GM_MIB), c;
+	gm_pool_alloc(pool, 3 * GM_MIB, 2, &c);
+	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, c.base, NULL);
+	block = b.base;
+	f.meanwhile = free_block; /* while the fence is being recorded */
+	f.passed = 1;
+	gm_pool_lock(pool);
+	TAP_IS(gm_retired_collect(pool), GM_MIB,
+	       "a fence settles what its context freed before it was recorded");
+	gm_pool_unlock(pool);
+	TAP_IS(f.recorded, 2, "each context has its own");
+	TAP_IS(retired(), 5 * GM_MIB, "not what was freed meanwhile, nor another context's");
+	TAP_IS(gm_pool_free_behind(pool, fake_alloc(pool, 7 * GM_MIB).base, 2, NULL), CUDA_SUCCESS,
+	       "a block that another context's work uses");
+	f.passed = 3; /* its second one is the fourth of all */
+	gm_pool_lock(pool);
+	TAP_IS(gm_retired_collect(pool), 5 * GM_MIB, "goes by that one's fences");
+	gm_pool_unlock(pool);
+	TAP_OK(retired() == 7 * GM_MIB && f.recorded == 4, "and stays until they pass");
+	end("order");
+}
+
+/* --- contexts that go --- */
+
+static void go(void)
+{
+	gm_pool_context_gone(f.pool, 1);
+	struct gm_block b; /* takes the place of the other one */
+	gm_pool_alloc(f.pool, 7 * GM_MIB, 5, &b);
+	gm_pool_free(f.pool, b.base, NULL);
+}
+
+static void gone(void)
+{
+	static const char *const when[] = {"recorded", "asked", "waited for"};
+	for (unsigned i = 0; i < 3; i++) {
+		struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+		gm_pool_free(pool, fake_alloc(pool, 3 * GM_MIB).base, NULL);
+		gm_pool_lock(pool);
+		if (i)
+			gm_retired_collect(pool);
+		gm_pool_unlock(pool);
+		f.passed = UINTPTR_MAX;
+		f.meanwhile = go;
+		gm_pool_lock(pool);
+		if (i < 2)
+			gm_retired_poll(pool, gm_retired_of(pool, 1));
+		else
+			gm_retired_settle(pool);
+		gm_pool_unlock(pool);
+		TAP_OK(!f.meanwhile && fake_valid(pool), "a context goes while its fence is %s",
+		       when[i]);
+		TAP_IS(retired(), 7 * GM_MIB, "the next one is none the worse");
+		TAP_IS(gm_pool_settle(pool), 7 * GM_MIB, "and settles what it retired");
+		end("a context goes");
+	}
+}
+
+/* --- lists --- */
+
+/* Pieces that somebody collected, their books done. */
+static struct gm_piece *collected(struct gm_pool *pool, unsigned n)
+{
+	struct gm_piece *list = NULL;
+	struct gm_block blocks[100];
+	for (unsigned i = 0; i < n; i++)
+		blocks[i] = fake_alloc(pool, 3000);
+	for (unsigned i = 0; i < n; i++) {
+		struct gm_piece *piece = gm_table_live(&pool->table, blocks[i].base);
+		gm_pool_count_freed(pool, 3000, blocks[i].held);
+		piece->next = list;
+		list = piece;
+	}
+	return list;
+}
+
+static void lists(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	struct gm_retired *r = gm_retired_of(pool, 9);
+	struct gm_piece *first = collected(pool, 100), *second;
+	gm_pool_lock(pool);
+	gm_retired_add(pool, r, first);
+	TAP_OK(gm_retired_due(pool, r), "a list of blocks is retired at once");
+	gm_retired_poll(pool, r);
+	TAP_OK(!gm_retired_due(pool, r) && !gm_retired_take(pool, r), "behind one fence");
+	gm_pool_unlock(pool);
+	TAP_IS(retired(), 100 * 3072, "all of it");
+	TAP_OK(fake_valid(pool), "valid");
+	second = collected(pool, 5);
+	gm_pool_lock(pool);
+	gm_retired_add(pool, r, second);
+	f.passed = 1;
+	gm_retired_poll(pool, r);
+	struct gm_piece *list = gm_retired_take(pool, r);
+	unsigned n = 0;
+	for (struct gm_piece *piece = list, *next; piece; piece = next, n++) {
+		next = piece->next;
+		gm_pool_put_back(pool, piece);
+	}
+	gm_pool_unlock(pool);
+	TAP_OK(n == 100 && list == first, "and comes back as a list, the oldest first");
+	TAP_IS(retired(), 5 * 3072, "without what was retired later");
+	TAP_OK(r->first == second && fake_valid(pool), "valid");
+	end("lists");
+}
+
+/* --- trimming --- */
+
+static uint64_t now;
+static unsigned noticed;
+
+static uint64_t fake_clock(void)
+{
+	return now;
+}
+
+static void notice(void *arg)
+{
+	(void)arg;
+	noticed++;
+}
+
+static void trims(void)
+{
+	struct gm_pool_config config = {.driver = &fake_driver,
+					.limit = UINT64_MAX,
+					.fence = fence_fake,
+					.defer = &deferral,
+					.retire = GM_GIB,
+					.trim_after = 1000,
+					.clock = fake_clock,
+					.idle = notice};
+	fake_open(GM_GIB);
+	memset(&f, 0, sizeof f);
+	now = 5000;
+	gm_pool_create(&config, &f.pool);
+	CUdeviceptr at = fake_alloc(f.pool, 32 * GM_MIB).base;
+	noticed = 0;
+	TAP_OK(gm_pool_trim_next(f.pool) == UINT64_MAX, "nothing is to be trimmed");
+	gm_pool_free(f.pool, at, NULL);
+	TAP_OK(noticed == 1 && gm_pool_trim_next(f.pool) == 6000, "a retired block is looked at");
+	TAP_OK(gm_pool_trim(f.pool, 5999) == 0 && f.recorded == 0, "in time");
+	now = 6000;
+	TAP_OK(gm_pool_trim(f.pool, now) == 0 && f.queries == 1, "and asked whether it has passed");
+	TAP_IS(gm_pool_trim_next(f.pool), 7000, "if not, again later");
+	f.passed = 1;
+	now = 7000;
+	TAP_IS(gm_pool_trim(f.pool, now), 0, "once it has, it is idle");
+	TAP_OK(retired() == 0 && gm_pool_trim_next(f.pool) == 8000, "from then on");
+	now = 8000;
+	TAP_IS(gm_pool_trim(f.pool, now), 32 * GM_MIB, "and goes when its time has come");
+	TAP_OK(gm_pool_trim_next(f.pool) == UINT64_MAX, "nothing is left");
+	free_small(2);
+	gm_pool_settle(f.pool);
+	gm_pool_give_back(f.pool, 0, false);
+	free_small(2);
+	noticed = 0;
+	free_small(1);
+	TAP_OK(noticed > 0 && gm_shelf_mine(f.pool)->freed.n > 0, "what a shelf collects, too,");
+	TAP_IS(gm_pool_trim_next(f.pool), 9000, "is looked at");
+	end("trimming");
+}
+
+int main(void)
+{
+	free_returns();
+	batches();
+	batch_on_shelf(3000);
+	batch_on_shelf(60000);
+	batch_on_shelf(3 * GM_MIB);
+	bound();
+	bound_of_shelves();
+	held_up();
+	of_another_shelf();
+	reuse();
+	captures();
+	nothing_runs();
+	without_fences();
+	older_only();
+	gone();
+	lists();
+	trims();
+	return tap_done();
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Freed blocks lie on shelves as they are, until one of their size is wanted or all is joined. */
+#include "pool/internal.h"
+#include "pool_fake.h"
+
+#define THREADS 16
+#define TURNS 800
+
+static struct gm_pool *fake_shared; /* by the threads of a test */
+
+static uint64_t idle_runs(struct gm_pool *pool)
+{
+	gm_pool_lock(pool);
+	uint64_t n = pool->extents.n_idle;
+	gm_pool_unlock(pool);
+	return n;
+}
+
+static uint32_t shelved(struct gm_pool *pool)
+{
+	uint32_t n = 0;
+	for (unsigned i = 0; i < GM_SHELVES; i++)
+		n += pool->shelves[i].n;
+	return n;
+}
+
+static void exact_hits(void)
+{
+	static const uint64_t sizes[] = {1,	 512,	     3000,	  65536,       65537,
+					 GM_MIB, 5 * GM_MIB, 64 * GM_MIB, 300 * GM_MIB};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+		struct gm_block a = fake_alloc(pool, sizes[i]), b = fake_alloc(pool, sizes[i]);
+		struct gm_block found;
+		gm_pool_free(pool, a.base, NULL);
+		TAP_IS(shelved(pool), 1, "%llu bytes: a freed block is shelved",
+		       (unsigned long long)sizes[i]);
+		TAP_OK(gm_pool_find(pool, a.base, &found) && !found.live, "and not alive");
+		TAP_IS(gm_pool_free(pool, a.base, NULL), CUDA_ERROR_INVALID_VALUE,
+		       "nor freed again");
+		TAP_OK(fake_valid(pool), "valid");
+		struct gm_block c = fake_alloc(pool, sizes[i]);
+		TAP_IS(c.base, a.base, "the next one of the size is the same");
+		TAP_OK(c.id > b.id && c.held == a.held, "with an id of its own");
+		TAP_IS(shelved(pool), 0, "and the shelf empty");
+		fake_end(pool, "exact hits");
+	}
+}
+
+/* A block that asks for fewer bytes, but holds as many. */
+static void by_held(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block a = fake_alloc(pool, 3 * GM_MIB), b;
+	gm_pool_free(pool, a.base, NULL);
+	b = fake_alloc(pool, 3 * GM_MIB - 1000);
+	TAP_OK(b.base == a.base && b.size == 3 * GM_MIB - 1000 && b.held == a.held,
+	       "what counts is what a block holds");
+	gm_pool_free(pool, b.base, NULL);
+	struct gm_pool_stats stats = fake_stats(pool);
+	TAP_IS(stats.requested_peak, 3 * GM_MIB, "the peak is that of the larger one");
+	TAP_IS(stats.idle, stats.mapped, "what is shelved is idle");
+	fake_end(pool, "by held");
+}
+
+static void joined_on_demand(void)
+{
+	struct gm_pool *pool = fake_pool(64 * GM_MIB, UINT64_MAX);
+	struct gm_block b[32];
+	for (unsigned i = 0; i < 32; i++)
+		b[i] = fake_alloc(pool, 100 * GM_KIB + 512 * i); /* each size once */
+	fake_alloc(pool, fake_stats(pool).largest_idle / (64 * GM_KIB) * (64 * GM_KIB));
+	uint64_t runs = idle_runs(pool);
+	gm_pool_free(pool, b[3].base, NULL);
+	gm_pool_free(pool, b[4].base, NULL);
+	TAP_IS(idle_runs(pool), runs, "neighbours on the shelf are not joined");
+	TAP_IS(fake_stats(pool).idle_extents, runs + 1, "until somebody looks at idle runs");
+	TAP_IS(shelved(pool), 0, "which empties the shelf");
+	for (unsigned i = 5; i < 12; i++)
+		gm_pool_free(pool, b[i].base, NULL);
+	unsigned maps = fake.calls[FAKE_MAP];
+	struct gm_block c = fake_alloc(pool, 500 * GM_KIB);
+	TAP_OK(c.base >= b[3].base && c.base < b[12].base && fake.calls[FAKE_MAP] == maps,
+	       "a larger request joins what is shelved, and maps nothing");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "joining");
+}
+
+/* The whole device was handed out in small blocks, which all were freed. */
+static void before_growth(void)
+{
+	struct gm_pool *pool = fake_pool(64 * GM_MIB, UINT64_MAX);
+	struct gm_block b[1024];
+	unsigned n = 0;
+	while (n < 1024 && (b[n] = fake_alloc(pool, 65536)).base)
+		n++;
+	TAP_IS(n, 1024, "a device full of 64 KiB");
+	for (unsigned i = 0; i < n; i++)
+		gm_pool_free(pool, b[i].base, NULL);
+	TAP_OK(shelved(pool) > 0, "some of it is shelved");
+	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "all of it is found for one large block");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "growth");
+}
+
+static void bounds(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	static struct gm_block b[2000];
+	uint32_t most = 0;
+	for (unsigned i = 0; i < 2000; i++)
+		b[i] = fake_alloc(pool, 512 * (1 + i % 200));
+	for (unsigned i = 0; i < 2000; i++) {
+		gm_pool_free(pool, b[i].base, NULL);
+		most = shelved(pool) > most ? shelved(pool) : most;
+	}
+	TAP_OK(fake_valid(pool), "2000 frees keep to the bounds of a shelf");
+	TAP_OK(most < 2000, "not all are shelved (%u at most)", most);
+	struct gm_block large = fake_alloc(pool, 200 * GM_MIB),
+			huge = fake_alloc(pool, 300 * GM_MIB);
+	gm_pool_free(pool, large.base, NULL);
+	gm_pool_free(pool, huge.base, NULL);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	TAP_OK(shelf->n_row == 1 && shelf->row[0].held == 300 * GM_MIB,
+	       "a large block drives all others from the row");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "bounds");
+}
+
+/* Of two sizes that come in turn, neither is found; what is shelved would only be in the way. */
+static void large_miss(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	fake_alloc(pool, 512 * GM_MIB);
+	fake_alloc(pool, 100000); /* maps more than it needs */
+	struct gm_block a = fake_alloc(pool, 3 * GM_MIB), b = fake_alloc(pool, 5 * GM_MIB);
+	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, b.base, NULL);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	TAP_IS(shelf->n_row, 2, "two large blocks in a row");
+	fake_alloc(pool, 100000);
+	TAP_IS(shelf->n_row, 2, "stay when a small one is not found");
+	fake_alloc(pool, 4 * GM_MIB);
+	TAP_IS(shelf->n_row, 0, "and are joined when a large one is not");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "a large miss");
+}
+
+static void pinned(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block a = fake_alloc(pool, 5 * GM_MIB);
+	TAP_IS(gm_pool_pin(pool, a.base, 100), CUDA_SUCCESS, "a pinned block");
+	gm_pool_free(pool, a.base, NULL);
+	TAP_IS(shelved(pool), 0, "does not go on a shelf");
+	TAP_IS(fake_stats(pool).pinned, 0, "and is pinned no more");
+	struct gm_block b = fake_alloc(pool, 5 * GM_MIB);
+	gm_pool_free(pool, b.base, NULL);
+	TAP_IS(shelved(pool), 1, "the next one at its place does");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "pins");
+}
+
+static void context_goes(void)
+{
+	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block a = fake_alloc(pool, GM_MIB), b = fake_alloc(pool, 2000);
+	gm_pool_free(pool, a.base, NULL);
+	TAP_IS(gm_pool_context_gone(pool, 1), 1, "what is shelved belongs to no context");
+	TAP_OK(fake_alloc(pool, GM_MIB).base == a.base && fake_alloc(pool, 2000).base == b.base,
+	       "and is there for the next one");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "contexts");
+}
+
+/* --- other threads --- */
+
+static void *free_it(void *arg)
+{
+	const struct gm_block *block = arg;
+	return (void *)(uintptr_t)gm_pool_free(fake_shared, block->base, NULL);
+}
+
+static void from_another_shelf(void)
+{
+	struct gm_pool *pool = fake_shared = fake_pool(GM_GIB, UINT64_MAX);
+	pthread_t thread;
+	struct gm_block a = fake_alloc(pool, 3 * GM_MIB), b = fake_alloc(pool, 700);
+	for (unsigned i = 0; i < 2; i++) {
+		void *result;
+		pthread_create(&thread, NULL, free_it, i ? &b : &a);
+		pthread_join(thread, &result);
+		TAP_OK(!result, "another thread frees a block");
+	}
+	TAP_OK(gm_shelf_mine(pool)->n == 0 && shelved(pool) == 2, "which is on its shelf then");
+	TAP_OK(fake_valid(pool), "valid");
+	TAP_IS(fake_alloc(pool, 3 * GM_MIB).base, a.base, "but found from here");
+	TAP_IS(fake_alloc(pool, 700).base, b.base, "small ones, too");
+	TAP_IS(shelved(pool), 0, "and no more on that shelf");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "other shelves");
+}
+
+/*
+ * What is requested in all is known to the tests, too: a thread adds to the sum before it allocates
+ * and subtracts after it freed, so the peak of the pool is not higher than that of the sum; and at
+ * a meeting, where all hold what they hold, it is not lower.
+ */
+static atomic_uint errors;
+static _Atomic uint64_t sum, sum_peak;
+static pthread_barrier_t meeting;
+
+static void add(uint64_t size)
+{
+	uint64_t now = atomic_fetch_add(&sum, size) + size, peak = sum_peak;
+	while (peak < now && !atomic_compare_exchange_weak(&sum_peak, &peak, now))
+		;
+}
+
+static void *at_the_peak(void *arg)
+{
+	uint64_t seed = (uintptr_t)arg;
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		uint64_t size = 1 + (seed >> 33) % 3 * 5000;
+		struct gm_block block;
+		add(size);
+		if (gm_pool_alloc(fake_shared, size, 1, &block) != CUDA_SUCCESS)
+			errors++;
+		if (turn % 200 == 199) {
+			pthread_barrier_wait(&meeting);
+			struct gm_pool_stats stats = fake_stats(fake_shared);
+			if (stats.requested != sum || stats.requested_peak < stats.requested ||
+			    stats.requested_peak > sum_peak)
+				errors++;
+			pthread_barrier_wait(&meeting);
+		}
+		if (gm_pool_free(fake_shared, block.base, NULL) != CUDA_SUCCESS)
+			errors++;
+		atomic_fetch_sub(&sum, size);
+	}
+	return NULL;
+}
+
+static void run(void *(*work)(void *))
+{
+	pthread_t threads[THREADS];
+	for (uintptr_t i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, work, (void *)(i + 1));
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void peak(void)
+{
+	struct gm_pool *pool = fake_shared = fake_pool(GM_GIB, UINT64_MAX);
+	pthread_barrier_init(&meeting, NULL, THREADS);
+	run(at_the_peak);
+	pthread_barrier_destroy(&meeting);
+	struct gm_pool_stats stats = fake_stats(pool);
+	TAP_IS(errors, 0, "16 threads find the sum of requests and its peak as they are");
+	TAP_IS(stats.requested, 0, "all is freed");
+	TAP_OK(stats.requested_peak > 0 && stats.requested_peak <= sum_peak,
+	       "the peak is one that was");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "the peak");
+}
+
+/* One thread at a time, so that the sum is known after each step whichever shelf counts. */
+static unsigned whose;
+static struct gm_block held[THREADS][8];
+static uint64_t exact, exact_peak, exact_seed = 1;
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t next_turn = PTHREAD_COND_INITIALIZER;
+
+static void step(void)
+{
+	exact_seed = exact_seed * 6364136223846793005u + 1442695040888963407u;
+	struct gm_block *block = &held[(exact_seed >> 40) % THREADS][(exact_seed >> 50) % 8];
+	uint64_t size = 1 + (exact_seed >> 20) % 100000;
+	if (block->base) { /* of whatever thread */
+		exact -= block->size;
+		if (gm_pool_free(fake_shared, block->base, NULL) != CUDA_SUCCESS)
+			errors++;
+		block->base = 0;
+	} else if (gm_pool_alloc(fake_shared, size, 1, block) == CUDA_SUCCESS) {
+		exact += size;
+		exact_peak = exact > exact_peak ? exact : exact_peak;
+	} else {
+		errors++;
+	}
+	if (fake_shared->requested_peak != exact_peak)
+		errors++;
+}
+
+static void *in_turn(void *arg)
+{
+	unsigned me = (unsigned)(uintptr_t)arg - 1;
+	for (unsigned i = 0; i < TURNS / 16; i++) {
+		pthread_mutex_lock(&turn_lock);
+		while (whose != me)
+			pthread_cond_wait(&next_turn, &turn_lock);
+		for (unsigned k = 0; k < 1 + i % 5; k++)
+			step();
+		whose = (whose + 1) % THREADS;
+		pthread_cond_broadcast(&next_turn);
+		pthread_mutex_unlock(&turn_lock);
+	}
+	return NULL;
+}
+
+static void exact_peaks(void)
+{
+	struct gm_pool *pool = fake_shared = fake_pool(GM_GIB, UINT64_MAX);
+	errors = 0;
+	run(in_turn);
+	TAP_IS(errors, 0, "the peak is exact after every step of 16 threads in turn");
+	TAP_OK(exact_peak > 0 && fake_stats(pool).requested == exact, "as is the sum");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "exact peaks");
+}
+
+int main(void)
+{
+	exact_hits();
+	by_held();
+	joined_on_demand();
+	before_growth();
+	bounds();
+	large_miss();
+	pinned();
+	context_goes();
+	from_another_shelf();
+	peak();
+	exact_peaks();
+	return tap_done();
+}
