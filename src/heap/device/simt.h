@@ -12,6 +12,7 @@
  *   gm_lane() gm_sm() gm_warp() gm_active()           who am I; which lanes are here with me
  *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32 gm_union(mask, bits)
  *   gm_syncwarp(mask)                                 the one that orders memory as well
+ *   gm_block_warp() gm_block_warps() gm_block_sync()  for whole blocks of whole warps
  *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
  *   gm_load32/64_acquire gm_store32/64_release gm_add64_release
  *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_or64 gm_and64 gm_exch64 gm_cas32/64

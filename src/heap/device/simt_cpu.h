@@ -60,6 +60,22 @@ GM_DEVICE void gm_syncwarp(uint32_t mask)
 	gm_cpu_meet(GM_SIMT_SYNC, mask, 0, 0);
 }
 
+/* A block is one warp here. */
+GM_DEVICE uint32_t gm_block_warp(void)
+{
+	return 0;
+}
+
+GM_DEVICE uint32_t gm_block_warps(void)
+{
+	return 1;
+}
+
+GM_DEVICE void gm_block_sync(void)
+{
+	gm_syncwarp(~0u);
+}
+
 GM_DEVICE uint32_t gm_popc(uint32_t bits)
 {
 	return (uint32_t)__builtin_popcount(bits);

@@ -71,6 +71,22 @@ GM_DEVICE void gm_syncwarp(uint32_t mask)
 	__syncwarp(mask);
 }
 
+/* The block: its warps, and a barrier for all of them. */
+GM_DEVICE uint32_t gm_block_warp(void)
+{
+	return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) >> 5;
+}
+
+GM_DEVICE uint32_t gm_block_warps(void)
+{
+	return (blockDim.x * blockDim.y * blockDim.z) >> 5;
+}
+
+GM_DEVICE void gm_block_sync(void)
+{
+	__syncthreads();
+}
+
 GM_DEVICE uint32_t gm_popc(uint32_t bits)
 {
 	return (uint32_t)__popc(bits);
