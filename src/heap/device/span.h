@@ -171,10 +171,14 @@ GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t coun
 GM_DEVICE_SLOW uint32_t gm_span_take_run(struct gm_heap *heap, uint32_t count)
 {
 	uint32_t run = 0;
-	for (uint32_t w = (heap->capacity + 63) >> 6; w-- > 0;) {
-		uint64_t word = gm_load64(&heap->free.word[w]);
+	uint64_t filled = 0; /* words of 64 that may not be 0 */
+	for (uint32_t w = (heap->capacity + 63) >> 6, first = w; w-- > 0;) {
+		if (w + 1 == first || (w & 63) == 63)
+			filled = gm_load64(&heap->free.summary[w >> 6]);
+		uint64_t word = filled >> (w & 63) & 1 ? gm_load64(&heap->free.word[w]) : 0;
 		if (word == 0) {
 			run = 0;
+			w = filled ? w : w & ~63u;
 			continue;
 		}
 		for (uint32_t bit = 64; bit-- > 0;) {
