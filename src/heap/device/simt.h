@@ -22,6 +22,8 @@
  * free; acquire and release in the emulation, for ThreadSanitizer sees those accesses too
  *   gm_load32_cached                                  of what is constant while a kernel runs
  *   gm_load64_system gm_store64_system                acquire, release; shared with the host
+ *   gm_peek64_system gm_post64_system gm_fence_system likewise, but relaxed, so that several are on
+ *                                                     their way at once; and a fence behind them
  *   gm_popc gm_ctz gm_log2 gm_pause(ns) gm_nanoseconds()
  * Addresses are of 4- or 8-byte aligned words. No call faults, and none waits but the *_sync ones,
  * i.e. match, shfl, union and syncwarp.

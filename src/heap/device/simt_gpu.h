@@ -116,6 +116,11 @@ GM_DEVICE uint64_t gm_nanoseconds(void)
 	return now;
 }
 
+GM_DEVICE void gm_fence_system(void)
+{
+	__threadfence_system();
+}
+
 /* One row a call: name, PTX, type, register letter. */
 #define GM_GPU_LOAD(name, ptx, type, reg)                                               \
 	GM_DEVICE type name(const type *word)                                           \
@@ -156,6 +161,8 @@ GM_GPU_LOAD(gm_load64, "ld.relaxed.gpu.u64", uint64_t, "l")
 GM_GPU_LOAD(gm_load32_acquire, "ld.acquire.gpu.u32", uint32_t, "r")
 GM_GPU_LOAD(gm_load64_acquire, "ld.acquire.gpu.u64", uint64_t, "l")
 GM_GPU_LOAD(gm_load64_system, "ld.acquire.sys.u64", uint64_t, "l")
+GM_GPU_LOAD(gm_peek64_system, "ld.relaxed.sys.u64", uint64_t, "l")
+GM_GPU_STORE(gm_post64_system, "st.relaxed.sys.u64", uint64_t, "l")
 GM_GPU_STORE(gm_store32, "st.relaxed.gpu.u32", uint32_t, "r")
 GM_GPU_STORE(gm_store64, "st.relaxed.gpu.u64", uint64_t, "l")
 GM_GPU_STORE(gm_store32_release, "st.release.gpu.u32", uint32_t, "r")
