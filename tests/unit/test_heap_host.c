@@ -150,6 +150,27 @@ static void serves(void)
 	site_close(&site, "thread");
 }
 
+/* A few granules are asked for beforehand: fewer will do. Many are for one lane: all or nothing. */
+static void gives_what_there_is(void)
+{
+	struct site site;
+	site_make(&site, "512M", (GM_HEAP_FIRST + 2) * 2 * MIB, NULL);
+	const uint64_t *refused = &site.heap->shared->mail.refused.value;
+	want(&site, GM_HEAP_FIRST + GM_HEAP_LOW);
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_answer(site.heap), "two of four granules");
+	TAP_IS(site_figures(&site).mapped, site_figures(&site).limit, "are all there are");
+	TAP_OK(!gm_heap_answer(site.heap) && *refused == GM_HEAP_FIRST + 3, "the third is refused");
+	site_close(&site, "few");
+	site_make(&site, "512M", (GM_HEAP_FIRST + 8) * 2 * MIB, NULL);
+	refused = &site.heap->shared->mail.refused.value;
+	want(&site, GM_HEAP_FIRST + 9);
+	TAP_OK(!gm_heap_answer(site.heap) && *refused == GM_HEAP_FIRST + 9, "nine are too many");
+	TAP_IS(site_figures(&site).chunks, 1, "and none is had");
+	want(&site, GM_HEAP_FIRST + 8);
+	TAP_OK(gm_heap_answer(site.heap), "eight are not");
+	site_close(&site, "many");
+}
+
 static uint64_t fake_now, fake_end;
 static unsigned naps;
 static CUstream fake_stream;
@@ -428,6 +449,7 @@ int main(void)
 	names_policies();
 	follows_launches();
 	follows_many_streams();
+	gives_what_there_is();
 	serves();
 	costs_little();
 	create_fails();
