@@ -17,3 +17,4 @@ include src/knob/local.mk
 include src/log/local.mk
 include src/driver/local.mk
 include src/pool/local.mk
+include src/heap/local.mk

@@ -368,6 +368,16 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
+/* It has no kernels, and so no device heaps. */
+#define null_cuLaunchKernel NULL
+#define null_cuMemHostGetDevicePointer_v2 NULL
+#define null_cuMemHostRegister_v2 NULL
+#define null_cuMemHostUnregister NULL
+#define null_cuModuleGetFunction NULL
+#define null_cuModuleLoadData NULL
+#define null_cuModuleUnload NULL
+#define null_cuStreamWriteValue32_v2 NULL
+
 void gm_null_load(struct gm_driver *driver, uint64_t memory)
 {
 	gm_lock_take(&lock);

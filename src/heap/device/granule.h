@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Policy `granule`: every granule is cut into slots of one size class, or is part of a run.
+ *
+ *   class    16 B, 32 B, then 1.5 and 2 times each power of two, up to 1 MiB; above: runs of
+ * granules slot     one allocation; a bit of the granule's bitmap, set while in use. The bitmap
+ * lies in the granule's first slots, or, where at most 256 slots fit, in its slab record shard one
+ * granule that a class hands out from at present; lanes spread over the shards of their class by
+ * multiprocessor, and a class that owns more granules has more shards active   a granule that is
+ * some shard's roomy    not active, at least 1/8 free; ragged: not active, not full; empty: nothing
+ * in use. An empty granule stays its class's until another class, or the host, needs it
+ *
+ * The lanes of a warp that want the same class reserve their slots together: one addition to the
+ * granule's count and cursor. What is reserved exists, so each then finds a bit, as a rule the
+ * cursor's own. The cursor makes a fresh granule a bump allocator (Gallatin: McCoy, Pandey, PPoPP
+ * 2024); the count, changed by one word with it, tells when a granule is empty and can become
+ * another class's, and its bits are reused one by one (chunk masks of Ouroboros: Winter et al., ICS
+ * 2020; slabs of LLVM's GPU allocator).
+ */
+#ifndef GM_HEAP_DEVICE_GRANULE_H
+#define GM_HEAP_DEVICE_GRANULE_H
+
+#include "heap/device/granule_shard.h"
+
+/* --- allocation --- */
+
+/*
+ * Reserve up to `count` slots of the granule in shard `s`: answers the granule, how many, and where
+ * the cursor stood. `*seen` is what the shard held.
+ */
+GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t count,
+				      uint32_t *seen, uint32_t *cursor)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	*seen = gm_load32_acquire(&all->class_[c].shard[s]);
+	if (*seen == 0 || *seen == GM_SHARD_BUSY)
+		return 0;
+	uint32_t granule = *seen - 1, slots = gm_load32_cached(&all->class_[c].slots), got = 0;
+	uint64_t old = gm_add64(&all->slab[granule].state, (uint64_t)count << 32 | count);
+	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
+		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
+	*cursor = (uint32_t)(old >> 32);
+	if (got < count)
+		gm_slab_drop(heap, granule, count - got);
+	return got;
+}
+
+/* Some other bit than the one at `at`, which was taken: a reserved one exists. */
+GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32_t at)
+{
+	uint32_t words = (slots + 31) >> 5, w = at >> 5;
+	for (;;) {
+		uint32_t free = ~gm_load32(&bits[w]);
+		if (w == words - 1 && slots & 31)
+			free &= (1u << (slots & 31)) - 1;
+		while (free) {
+			uint32_t above = free >> (at & 31) << (at & 31);
+			uint32_t bit = gm_ctz(above ? above : free);
+			uint32_t old = gm_or32(&bits[w], 1u << bit);
+			if (!(old >> bit & 1))
+				return w << 5 | bit;
+			free &= ~old & ~(1u << bit);
+		}
+		w = w + 1 == words ? 0 : w + 1;
+	}
+}
+
+/* The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once.
+ */
+GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t cursor, uint32_t mask)
+{
+	uint32_t at = (cursor + gm_rank(mask)) % slots;
+	uint32_t same = gm_match(mask, at >> 5), leader = gm_leader(same);
+	uint32_t wanted = gm_union(same, 1u << (at & 31)), old = 0;
+	if (gm_lane() == leader)
+		old = gm_or32(&bits[at >> 5], wanted);
+	old = gm_shfl32(same, old, leader);
+	gm_syncwarp(mask); /* what the lanes that acted for this one saw, it sees now */
+	return old >> (at & 31) & 1 ? gm_granule_search(bits, slots, at) : at;
+}
+
+/* One of the slots that were reserved for all lanes of `mask`. */
+GM_DEVICE void *gm_granule_take(struct gm_heap *heap, uint32_t c, uint32_t granule, uint32_t cursor,
+				uint32_t mask)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t header = gm_load32_cached(&class_->header);
+	uint32_t *bits =
+		gm_granule_bits(heap, &gm_granules_of(heap)->slab[granule], granule, header);
+	uint32_t slot = gm_granule_slot(bits, gm_load32_cached(&class_->slots), cursor, mask);
+	return gm_span_address(heap, granule) + header + (size_t)slot * gm_granule_size(c);
+}
+
+/* Make all empty granules nobody's; false: there were none. */
+GM_DEVICE bool gm_granule_retire_all(struct gm_heap *heap)
+{
+	bool any = false;
+	uint32_t granule;
+	while ((granule = gm_bits_take(&gm_granules_of(heap)->empty, heap->summaries, 0)) !=
+	       GM_NO_GRANULE)
+		if (gm_slab_retire(heap, granule)) {
+			gm_span_give(heap, granule, 1);
+			any = true;
+		}
+	return any;
+}
+
+GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
+{
+	uint64_t count = (size + GM_GRANULE - 1) >> GM_GRANULE_SHIFT;
+	uint32_t granule = GM_NO_GRANULE;
+	while (size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT) {
+		granule = gm_span_take_run(heap, (uint32_t)count);
+		if (granule == GM_NO_GRANULE)
+			gm_granule_strip(heap);
+		if (granule == GM_NO_GRANULE && gm_granule_retire_all(heap))
+			granule = gm_span_take_run(heap, (uint32_t)count);
+		if (granule != GM_NO_GRANULE || !gm_span_grow(heap, (uint32_t)count))
+			break;
+	}
+	if (granule == GM_NO_GRANULE) {
+		gm_add64(&heap->refusals, 1);
+		return NULL;
+	}
+	struct gm_slab *slab = &gm_granules_of(heap)->slab[granule];
+	gm_store32(&slab->run, (uint32_t)count);
+	gm_slab_become(slab, GM_CLASS_IS(GM_RUN));
+	return gm_span_address(heap, granule);
+}
+
+/*
+ * `size` bytes, or NULL when the heap is full and cannot grow. Any lanes of a warp may call it, of
+ * any sizes, together or apart.
+ */
+GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
+{
+	if (size > 1024 * 1024)
+		return gm_granule_malloc_run(heap, size);
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
+	uint32_t s = gm_sm() * 16 + gm_warp() % 16, turn = 0;
+	while (c < GM_CLASSES) {
+		struct gm_granule_class *class_ = &all->class_[c];
+		uint32_t leader = gm_leader(mask), got = 0, seen = 0, cursor = 0;
+		s = gm_shfl32(mask, s, leader) & (gm_load32_cached(&class_->shards) - 1);
+		if (gm_lane() == leader)
+			got = gm_granule_reserve(heap, c, s, gm_popc(mask), &seen, &cursor);
+		seen = gm_shfl32(mask, seen, leader);
+		got = gm_shfl32(mask, got, leader);
+		if (got) {
+			cursor = gm_shfl32(mask, cursor, leader);
+			bool mine = gm_rank(mask) < got;
+			mask = gm_match(mask, mine);
+			if (mine)
+				return gm_granule_take(heap, c, seen - 1, cursor, mask);
+		}
+		s = gm_granule_replace(heap, c, s, seen, mask, turn++);
+		if (s == GM_NO_SHARD)
+			c++;
+	}
+	gm_add64(&heap->refusals, 1);
+	return NULL;
+}
+
+/* --- free --- */
+
+GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint32_t granule)
+{
+	struct gm_slab *slab = &gm_granules_of(heap)->slab[granule];
+	uint64_t state = gm_load64(&slab->state), seen;
+	for (; GM_CLASS(state) == GM_RUN; state = seen) {
+		seen = gm_cas64(&slab->state, state, state & 0xfffff);
+		if (seen == state) {
+			gm_span_give(heap, granule, slab->run);
+			return;
+		}
+	}
+	gm_add64(&heap->foreign_frees, 1);
+}
+
+/* Give back what malloc returned; NULL is nothing. Any kernel, stream, block or lane may. */
+GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
+	if (address == NULL)
+		return;
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t c = GM_RUN;
+	if (offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
+		c = GM_CLASS(gm_load64(&all->slab[granule].state)) - 1;
+	if (c >= GM_CLASSES) {
+		if (c == GM_RUN - 1)
+			gm_granule_free_run(heap, granule);
+		else
+			gm_add64(&heap->foreign_frees, 1);
+		return;
+	}
+	uint32_t header = gm_load32_cached(&all->class_[c].header);
+	uint32_t part = ((uint32_t)offset & (uint32_t)(GM_GRANULE - 1)) - header;
+	uint32_t slot = (part >> gm_granule_shift(c)) / gm_granule_parts(c);
+	uint32_t *bits = gm_granule_bits(heap, &all->slab[granule], granule, header);
+	uint32_t mask = gm_match(gm_active(), (uint64_t)granule << 32 | slot >> 5);
+	uint32_t mine = gm_union(mask, 1u << (slot & 31));
+	gm_syncwarp(mask); /* all lanes are done with their slots */
+	if (gm_lane() != gm_leader(mask))
+		return;
+	uint32_t old = gm_and32(&bits[slot >> 5], ~mine);
+	uint32_t freed = gm_popc(old & mine), wrong = gm_popc(mask) - freed;
+	if (wrong)
+		gm_add64(&heap->foreign_frees, wrong);
+	if (freed)
+		gm_slab_drop(heap, granule, freed);
+}
+
+/* Bytes that the caller may use at what malloc returned. */
+GM_DEVICE size_t gm_granule_usable(struct gm_heap *heap, const void *address)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	if (address == NULL || offset >= (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
+		return 0;
+	const struct gm_slab *slab = &gm_granules_of(heap)->slab[offset >> GM_GRANULE_SHIFT];
+	uint32_t c = GM_CLASS(gm_load64(&slab->state)) - 1;
+	if (c == GM_RUN - 1)
+		return (size_t)slab->run << GM_GRANULE_SHIFT;
+	return c < GM_CLASSES ? gm_granule_size(c) : 0;
+}
+
+/* --- setting up, and between kernels --- */
+
+/* Bytes of the policy's memory, for a heap of `capacity` granules. */
+GM_DEVICE_HOST size_t gm_granule_bytes(uint32_t capacity)
+{
+	size_t words = (capacity + 63) / 64, summaries = (words + 63) / 64;
+	return sizeof(struct gm_granules) + capacity * sizeof(struct gm_slab) +
+	       (GM_CLASSES * 2 + 1) * (words + summaries) * sizeof(uint64_t);
+}
+
+/* By `threads` threads, of which this is `thread`, on zeroed memory. */
+GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t threads)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t words = (heap->capacity + 63) / 64, summaries = heap->summaries;
+	uint64_t *bits = (uint64_t *)((struct gm_slab *)(all + 1) + heap->capacity);
+	uint64_t *last = bits + (size_t)GM_CLASSES * 2 * (words + summaries);
+	if (thread == 0) {
+		all->slab = (struct gm_slab *)(all + 1);
+		all->empty.word = last;
+		all->empty.summary = last + words;
+	}
+	for (uint32_t c = thread; c < GM_CLASSES; c += threads) {
+		struct gm_granule_class *class_ = &all->class_[c];
+		uint32_t size = gm_granule_size(c), slots = (uint32_t)GM_GRANULE / size;
+		uint32_t header = slots > GM_SLAB_BITS ? (slots / 8 + size - 1) / size : 0;
+		class_->slots = slots - header;
+		class_->header = header * size;
+		class_->shards = 1;
+		uint64_t *mine = bits + (size_t)c * 2 * (words + summaries);
+		class_->roomy.word = mine;
+		class_->roomy.summary = mine + words;
+		class_->ragged.word = mine + words + summaries;
+		class_->ragged.summary = mine + 2 * words + summaries;
+	}
+}
+
+/* Let go of what shards hold empty, and then of all that is empty. */
+GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
+{
+	gm_granule_strip(heap);
+	gm_granule_retire_all(heap);
+}
+
+GM_DEVICE void gm_granule_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
+{
+	stats->granules += gm_load64(&heap->granted) - gm_load64(&heap->available);
+	stats->static_bytes += gm_granule_bytes(heap->capacity);
+	for (uint32_t g = 0; g < heap->capacity; g++) {
+		const struct gm_slab *slab = &gm_granules_of(heap)->slab[g];
+		uint64_t state = gm_load64(&slab->state);
+		if (GM_CLASS(state) == GM_RUN)
+			stats->live_bytes += (uint64_t)slab->run << GM_GRANULE_SHIFT;
+		else if (GM_CLASS(state) != 0)
+			stats->live_bytes +=
+				(uint64_t)GM_USED(state) * gm_granule_size(GM_CLASS(state) - 1);
+	}
+}
+
+#endif

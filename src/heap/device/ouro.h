@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the six Ouroboros policies share (Winter, Mlakar, Parger, Steinberger, ICS 2020; Winter's
+ * thesis, 2021, chapter 5): chunks, the index queue, the access primitive.
+ *
+ *   chunk   8 KiB of a granule; its number is granule * 256 + place. The first three chunks of a
+ *           granule hold the heads of the others, so that pages lie on multiples of their size
+ *   page    16 << q bytes of a chunk, q from 0 to 9; what is larger is a run of granules
+ *   kind    of a chunk: pages of queue q, or slots of a queue (queue chunk)
+ *
+ * Where this differs from the published code: numbers of chunks have 32 bits and references to
+ * pages 64; 0 is the deletion marker; a malloc that finds nothing answers NULL, and takes back what
+ * it had announced; a free for which a queue has no room parks the page (5.3.1 loses it); queue
+ * chunks that were drained serve as queue chunks again, and never as pages, since a late reader may
+ * still look at them, for which the thesis leaves a trail of chunks that is long enough as a rule.
+ *
+ * Lanes wait for other lanes, of their own warp too: these policies need independent thread
+ * scheduling.
+ */
+#ifndef GM_HEAP_DEVICE_OURO_H
+#define GM_HEAP_DEVICE_OURO_H
+
+#include "heap/device/run.h"
+
+enum {
+	GM_OURO_QUEUES = 10,
+	GM_OURO_CHUNK_SHIFT = 13,
+	GM_OURO_CHUNK = 1 << GM_OURO_CHUNK_SHIFT,
+	GM_OURO_CHUNKS = 1 << (GM_GRANULE_SHIFT - GM_OURO_CHUNK_SHIFT), /* of a granule */
+	GM_OURO_HEADS = 3,						/* of them hold heads */
+	GM_OURO_SPOTS = GM_OURO_CHUNK / 8,				/* slots of a queue chunk */
+};
+
+enum gm_ouro_kind { GM_OURO_S, GM_OURO_VA, GM_OURO_VL };
+
+/* A chunk's state: pages that it has free or parked (16 bits), q + 1 or 0 (8), queued. */
+#define GM_OURO_COUNT(state) ((state)&0xffff)
+#define GM_OURO_Q(state) ((state) >> 16 & 0xff)
+#define GM_OURO_OF(q) (((q) + 1) << 16)
+#define GM_OURO_QUEUED (1u << 24) /* in the queue, parked, or on its way there */
+
+struct gm_ouro_chunk {
+	uint32_t state;
+	uint32_t below; /* the next parked chunk */
+	/* A chunk of pages: the slot of the queue that it is in. A queue chunk: which one it is. */
+	uint64_t place;
+	uint64_t next;		 /* queue chunk of VL: tag << 32 | the one after it, or 0 */
+	uint64_t counts;	 /* queue chunk: slots written << 32 | slots emptied */
+	uint32_t mask[512 / 32]; /* pages that are free or parked */
+};
+
+/* The index queue (5.2.3, algorithm 5): a ring, of numbers that are not 0. */
+struct gm_ouro_ring {
+	uint64_t *slot;
+	uint64_t size;
+	uint64_t count;
+	uint64_t front;
+	uint64_t back;
+	uint64_t pad[3];
+};
+
+struct gm_ouro_queue {
+	uint64_t sem; /* access primitive (5.2.4); below */
+	uint64_t pad0[7];
+	uint64_t back; /* where the next entry goes; positions only grow */
+	uint64_t room; /* entries for which there are slots */
+	uint64_t pad1[6];
+	uint64_t front;	 /* position of the first entry */
+	uint64_t parked; /* tag << 32 | first chunk of pages for which the queue had no room */
+	uint64_t pad2[6];
+	/* S: the ring of slots. VA: of index + 1 << 32 | queue chunk */
+	uint64_t *slot;
+	uint32_t slots; /* a power of two */
+	uint32_t q;
+	uint64_t placed;	       /* VA: queue chunks so far */
+	uint64_t first, filling, last; /* VL: index << 32 | queue chunk, or 0 */
+	uint64_t owned;		       /* pages of the queue's chunks */
+	uint32_t extending;	       /* a lane brings a queue chunk */
+	uint32_t pad3;
+};
+
+struct gm_ouro {
+	struct gm_cut cut;
+	uint64_t queue_chunks, queue_recycled, chunks_recycled;
+	uint64_t pad[2];
+	struct gm_ouro_ring chunks; /* empty chunks */
+	struct gm_ouro_ring spare;  /* drained queue chunks: all their slots are 0 */
+	struct gm_ouro_queue queue[GM_OURO_QUEUES];
+};
+
+GM_DEVICE struct gm_ouro *gm_ouro_of(const struct gm_heap *heap)
+{
+	return (struct gm_ouro *)heap->policy;
+}
+
+GM_DEVICE char *gm_ouro_address(const struct gm_heap *heap, uint32_t chunk)
+{
+	return (char *)(uintptr_t)(heap->base + ((uint64_t)chunk << GM_OURO_CHUNK_SHIFT));
+}
+
+GM_DEVICE struct gm_ouro_chunk *gm_ouro_head(const struct gm_heap *heap, uint32_t chunk)
+{
+	return (struct gm_ouro_chunk *)gm_span_address(heap, chunk / GM_OURO_CHUNKS) +
+	       chunk % GM_OURO_CHUNKS;
+}
+
+/* Pages of a chunk. */
+GM_DEVICE uint32_t gm_ouro_pages(uint32_t q)
+{
+	return 512u >> q;
+}
+
+/* --- the index queue --- */
+
+GM_DEVICE void gm_ouro_ring_put(struct gm_ouro_ring *ring, uint64_t value)
+{
+	gm_add64(&ring->count, 1);
+	uint64_t at = gm_add64(&ring->back, 1) % ring->size;
+	while (gm_cas64(&ring->slot[at], 0, value) != 0)
+		gm_pause(10);
+}
+
+GM_DEVICE uint64_t gm_ouro_ring_get(struct gm_ouro_ring *ring)
+{
+	if ((int64_t)gm_load64(&ring->count) <= 0)
+		return 0;
+	if ((int64_t)gm_add64(&ring->count, ~0ull) <= 0) {
+		gm_add64(&ring->count, 1);
+		return 0;
+	}
+	uint64_t at = gm_add64(&ring->front, 1) % ring->size, value;
+	while ((value = gm_exch64(&ring->slot[at], 0)) == 0)
+		gm_pause(10);
+	return value;
+}
+
+/* An empty chunk, or 0; `wait` for the host if need be. */
+GM_DEVICE_SLOW uint32_t gm_ouro_chunk_take(struct gm_heap *heap, bool wait)
+{
+	struct gm_ouro *ouro = gm_ouro_of(heap);
+	uint32_t chunk = (uint32_t)gm_ouro_ring_get(&ouro->chunks);
+	if (chunk)
+		return chunk;
+	uint64_t at = gm_cut_take(heap, &ouro->cut, 1, wait);
+	if (at != GM_CUT_NONE)
+		return (uint32_t)(at >> 32) * GM_OURO_CHUNKS + (uint32_t)at;
+	return (uint32_t)gm_ouro_ring_get(&ouro->chunks);
+}
+
+/* A chunk for queue q, all its pages free; 0: none. */
+GM_DEVICE uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t q, uint32_t state)
+{
+	uint32_t chunk = gm_ouro_chunk_take(heap, true), pages = gm_ouro_pages(q);
+	if (!chunk)
+		return 0;
+	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
+	for (uint32_t w = 0; w < 512 / 32; w++) {
+		uint32_t left = pages > 32 * w ? pages - 32 * w : 0;
+		gm_store32(&head->mask[w], GM_OURO_COUNT(state) == 0 ? 0
+					   : left >= 32		     ? ~0u
+								     : (1u << left) - 1);
+	}
+	gm_store64(&head->place, 0);
+	gm_store32_release(&head->state, state);
+	gm_add64(&gm_ouro_of(heap)->queue[q].owned, pages);
+	return chunk;
+}
+
+/* --- parked chunks: a stack --- */
+
+GM_DEVICE void gm_ouro_park(struct gm_heap *heap, struct gm_ouro_queue *queue, uint32_t chunk)
+{
+	uint64_t top = gm_load64(&queue->parked), seen;
+	for (;; top = seen) {
+		gm_store32(&gm_ouro_head(heap, chunk)->below, (uint32_t)top);
+		seen = gm_cas64(&queue->parked, top, ((top >> 32) + 1) << 32 | chunk);
+		if (seen == top)
+			return;
+	}
+}
+
+GM_DEVICE uint32_t gm_ouro_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue)
+{
+	uint64_t top = gm_load64_acquire(&queue->parked), seen;
+	for (; (uint32_t)top; top = seen) {
+		uint32_t below = gm_load32(&gm_ouro_head(heap, (uint32_t)top)->below);
+		seen = gm_cas64(&queue->parked, top, ((top >> 32) + 1) << 32 | below);
+		if (seen == top)
+			return (uint32_t)top;
+	}
+	return 0;
+}
+
+/* A bit of the chunk's mask, of which one is ours: the page. */
+GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
+{
+	uint32_t words = (pages + 31) >> 5;
+	for (uint32_t w = gm_lane() % words;; w = (w + 1) % words) {
+		uint32_t free = gm_load32(&head->mask[w]);
+		while (free) {
+			uint32_t bit = free & (~free + 1);
+			if (gm_and32_sync(&head->mask[w], ~bit) & bit)
+				return w << 5 | gm_ctz(bit);
+			free &= ~bit;
+		}
+	}
+}
+
+/*
+ * --- the access primitive: a bulk semaphore (Gelado, Garland, PPoPP 2019) ---
+ *
+ * Pages in the queue (40 bits), chunks on their way there (12), pages that lanes wait for (12).
+ */
+#define GM_OURO_C(sem) ((sem)&0xffffffffffull)
+#define GM_OURO_E(sem) ((sem) >> 40 & 0xfff)
+#define GM_OURO_R(sem) ((sem) >> 52)
+#define GM_OURO_E1 (1ull << 40)
+#define GM_OURO_R1 (1ull << 52)
+
+GM_DEVICE void gm_ouro_signal(struct gm_ouro_queue *queue, uint64_t pages)
+{
+	gm_add64_sync(&queue->sem, pages);
+}
+
+/* Take `wanted` pages off, or less if there are less and `all` is not set. */
+GM_DEVICE uint32_t gm_ouro_reduce(struct gm_ouro_queue *queue, uint32_t wanted, bool all)
+{
+	uint64_t sem = gm_load64(&queue->sem), seen;
+	for (;; sem = seen) {
+		uint32_t n = GM_OURO_C(sem) < wanted ? (uint32_t)GM_OURO_C(sem) : wanted;
+		if (n == 0 || (all && n < wanted))
+			return 0;
+		seen = gm_cas64(&queue->sem, sem, sem - n);
+		if (seen == sem)
+			return n;
+	}
+}
+
+/* Wait with `wanted` reserved, as long as what is there or on its way suffices for all. */
+GM_DEVICE void gm_ouro_reserve(struct gm_ouro_queue *queue, uint64_t sem, uint32_t wanted,
+			       uint32_t pages)
+{
+	bool counted = GM_OURO_R(sem) + wanted <= 0xfff;
+	if (counted && gm_cas64(&queue->sem, sem, sem + wanted * GM_OURO_R1) != sem)
+		return;
+	for (uint32_t k = 1;; k++) {
+		sem = gm_load64(&queue->sem);
+		if (GM_OURO_C(sem) >= wanted ||
+		    GM_OURO_R(sem) > GM_OURO_C(sem) + GM_OURO_E(sem) * pages || !counted)
+			break;
+		gm_pause(10 * k);
+	}
+	if (counted)
+		gm_add64(&queue->sem, 0ull - wanted * GM_OURO_R1);
+	else
+		gm_pause(100);
+}
+
+#define GM_OURO_BEGIN 0xffffffffu
+
+/*
+ * Algorithm 6: answers `wanted`, taken off; or GM_OURO_BEGIN: the caller has to begin a chunk of
+ * pages, which is announced already, and to call gm_ouro_begun.
+ */
+GM_DEVICE_SLOW uint32_t gm_ouro_wait(struct gm_ouro_queue *queue, uint32_t wanted)
+{
+	uint32_t pages = gm_ouro_pages(queue->q);
+	while (gm_ouro_reduce(queue, wanted, true) == 0) {
+		uint64_t sem = gm_load64(&queue->sem);
+		uint64_t coming = GM_OURO_C(sem) + GM_OURO_E(sem) * pages;
+		if (coming >= GM_OURO_R(sem) + wanted || GM_OURO_E(sem) == 0xfff)
+			gm_ouro_reserve(queue, sem, wanted, pages);
+		else if (gm_cas64(&queue->sem, sem, sem + GM_OURO_E1) == sem)
+			return GM_OURO_BEGIN;
+	}
+	return wanted;
+}
+
+/* The announced chunk is there, `pages` of it in the queue; 0: there will be none. */
+GM_DEVICE void gm_ouro_begun(struct gm_ouro_queue *queue, uint32_t pages)
+{
+	gm_ouro_signal(queue, (uint64_t)pages - GM_OURO_E1);
+}
+
+/* --- setting up --- */
+
+/* Slots of S: 8 a chunk; pointers of VA: one for 64 chunks; as the published code has it. */
+GM_DEVICE_HOST uint32_t gm_ouro_slots(enum gm_ouro_kind kind, uint32_t capacity)
+{
+	uint64_t wanted = kind == GM_OURO_S    ? (uint64_t)capacity * GM_OURO_CHUNKS * 8
+			  : kind == GM_OURO_VA ? (uint64_t)capacity * GM_OURO_CHUNKS / 64
+					       : 0;
+	uint32_t slots = 16;
+	if (wanted == 0)
+		return 0;
+	while (slots < wanted && slots < 1u << 30)
+		slots *= 2;
+	return slots;
+}
+
+GM_DEVICE_HOST size_t gm_ouro_bytes(enum gm_ouro_kind kind, uint32_t capacity)
+{
+	return sizeof(struct gm_ouro) + (size_t)capacity * GM_OURO_CHUNKS * 2 * sizeof(uint64_t) +
+	       (size_t)gm_ouro_slots(kind, capacity) * GM_OURO_QUEUES * sizeof(uint64_t);
+}
+
+GM_DEVICE void gm_ouro_init(struct gm_heap *heap, enum gm_ouro_kind kind, uint32_t thread)
+{
+	struct gm_ouro *ouro = gm_ouro_of(heap);
+	uint64_t *slot = (uint64_t *)(ouro + 1);
+	uint64_t chunks = (uint64_t)heap->capacity * GM_OURO_CHUNKS;
+	if (thread != 0)
+		return;
+	gm_cut_init(&ouro->cut, GM_OURO_HEADS, GM_OURO_CHUNKS);
+	ouro->chunks.slot = slot;
+	ouro->chunks.size = chunks;
+	ouro->spare.slot = slot + chunks;
+	ouro->spare.size = chunks;
+	slot += 2 * chunks;
+	for (uint32_t q = 0; q < GM_OURO_QUEUES; q++) {
+		struct gm_ouro_queue *queue = &ouro->queue[q];
+		queue->q = q;
+		queue->slot = slot;
+		queue->slots = gm_ouro_slots(kind, heap->capacity);
+		queue->room = kind == GM_OURO_S ? queue->slots : 0;
+		slot += queue->slots;
+	}
+}
+
+/* The queue for a size of at most GM_OURO_CHUNK. */
+GM_DEVICE uint32_t gm_ouro_queue_of(size_t size)
+{
+	return size <= 16 ? 0 : gm_log2(size - 1) - 3;
+}
+
+/* The lanes of a warp that want the same small pages wait together; a chunk has many of those. */
+GM_DEVICE uint32_t gm_ouro_group(uint32_t q)
+{
+	return gm_match(gm_active(), gm_ouro_pages(q) >= GM_WARP ? q : GM_OURO_QUEUES + gm_lane());
+}
+
+/* The head and page of an address, if it is in a chunk of pages; else NULL. */
+GM_DEVICE struct gm_ouro_chunk *gm_ouro_find(const struct gm_heap *heap, const void *address,
+					     uint32_t *chunk)
+{
+	uint32_t granule;
+	*chunk = (uint32_t)(((uint64_t)(uintptr_t)address - heap->base) >> GM_OURO_CHUNK_SHIFT);
+	if (!gm_run_is_cut(heap, address, &granule) || *chunk % GM_OURO_CHUNKS < GM_OURO_HEADS)
+		return NULL;
+	return gm_ouro_head(heap, *chunk);
+}
+
+GM_DEVICE size_t gm_ouro_usable(const struct gm_heap *heap, const void *address)
+{
+	uint32_t chunk;
+	const struct gm_ouro_chunk *head = gm_ouro_find(heap, address, &chunk);
+	return head ? (size_t)8 << GM_OURO_Q(gm_load32(&head->state))
+		    : gm_run_usable(heap, address);
+}
+
+GM_DEVICE void gm_ouro_stats(struct gm_heap *heap, enum gm_ouro_kind kind,
+			     struct gm_heap_stats *stats)
+{
+	struct gm_ouro *ouro = gm_ouro_of(heap);
+	gm_run_stats(heap, stats);
+	stats->static_bytes += gm_ouro_bytes(kind, heap->capacity);
+	stats->queue_chunks += gm_load64(&ouro->queue_chunks);
+	stats->queue_recycled += gm_load64(&ouro->queue_recycled);
+	stats->chunks_recycled += gm_load64(&ouro->chunks_recycled);
+}
+
+#endif

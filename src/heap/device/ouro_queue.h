@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The three queues of Ouroboros: positions, and where the slot of a position is.
+ *
+ *   S    standard: one ring of slots (thesis, 5.3)
+ *   VA   virtualized array-hierarchy: a ring of pointers to queue chunks (5.4.1)
+ *   VL   virtualized linked-chunk: queue chunks in a list (5.4.2)
+ *
+ * `room` counts the entries for which there are slots: who wants to enqueue takes off room first
+ * and a position then, so that a position always has its slot. Who brings the room below half a
+ * queue chunk's brings the next queue chunk as well, one lane at a time; when there is no memory
+ * for one, enqueuing fails, and nothing else.
+ *
+ * In a queue chunk every slot is written once and emptied once. When both are done for all, it is
+ * drained: its slots are 0 again.
+ */
+#ifndef GM_HEAP_DEVICE_OURO_QUEUE_H
+#define GM_HEAP_DEVICE_OURO_QUEUE_H
+
+#include "heap/device/ouro.h"
+
+#define GM_OURO_REMOVED (~0ull) /* an entry that was taken out of the middle of the queue */
+#define GM_OURO_DRAINED ((uint64_t)GM_OURO_SPOTS << 32 | GM_OURO_SPOTS)
+
+/* Which queue chunk it is; other words of it are believed only with the place as expected. */
+GM_DEVICE uint64_t gm_ouro_place(const struct gm_ouro_queue *queue, uint32_t index)
+{
+	return (uint64_t)(queue->q + 1) << 32 | index;
+}
+
+/* The upper half of VL's `next`: whose it is, for a reader that comes late. */
+GM_DEVICE uint64_t gm_ouro_tag(const struct gm_ouro_queue *queue, uint32_t index)
+{
+	return (uint64_t)((queue->q + 1) << 28 | (index & 0xfffffff)) << 32;
+}
+
+GM_DEVICE uint64_t *gm_ouro_spot(const struct gm_heap *heap, uint32_t chunk, uint64_t at)
+{
+	return (uint64_t *)gm_ouro_address(heap, chunk) + at % GM_OURO_SPOTS;
+}
+
+/* --- queue chunks --- */
+
+/* One, all its slots 0; 0: no memory. */
+GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap)
+{
+	uint32_t chunk = (uint32_t)gm_ouro_ring_get(&gm_ouro_of(heap)->spare);
+	if (chunk)
+		return chunk;
+	chunk = gm_ouro_chunk_take(heap, false);
+	if (!chunk)
+		return 0;
+	gm_store32(&gm_ouro_head(heap, chunk)->state, 0);
+	for (uint32_t i = 0; i < GM_OURO_SPOTS; i++)
+		gm_store64(gm_ouro_spot(heap, chunk, i), 0);
+	return chunk;
+}
+
+GM_DEVICE void gm_ouro_spots_set(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
+				 uint32_t chunk, uint32_t index)
+{
+	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
+	gm_store64(&head->place, 0);
+	gm_store64(&head->counts, 0);
+	gm_store64(&head->next, gm_ouro_tag(queue, index));
+	gm_store64_release(&head->place, gm_ouro_place(queue, index));
+}
+
+GM_DEVICE void gm_ouro_spots_placed(struct gm_heap *heap, struct gm_ouro_queue *queue)
+{
+	gm_add64(&gm_ouro_of(heap)->queue_chunks, 1);
+	gm_add64_sync(&queue->room, GM_OURO_SPOTS);
+}
+
+GM_DEVICE void gm_ouro_spots_drained(struct gm_heap *heap, uint32_t chunk)
+{
+	gm_add64(&gm_ouro_of(heap)->queue_chunks, ~0ull);
+	gm_add64(&gm_ouro_of(heap)->queue_recycled, 1);
+	gm_store64(&gm_ouro_head(heap, chunk)->place, 0);
+	gm_ouro_ring_put(&gm_ouro_of(heap)->spare, chunk);
+}
+
+/* --- VA --- */
+
+/* By one lane at a time. False: the array is full, or there is no memory. */
+GM_DEVICE_SLOW bool gm_ouro_va_extend(struct gm_heap *heap, struct gm_ouro_queue *queue)
+{
+	uint64_t index = gm_load64(&queue->placed);
+	uint64_t *pointer = &queue->slot[index & (queue->slots - 1)];
+	uint32_t chunk = gm_load64_acquire(pointer) == 0 ? gm_ouro_spots_take(heap) : 0;
+	if (!chunk)
+		return false;
+	gm_ouro_spots_set(heap, queue, chunk, (uint32_t)index);
+	gm_store64_release(pointer, (index + 1) << 32 | chunk);
+	gm_store64(&queue->placed, index + 1);
+	gm_ouro_spots_placed(heap, queue);
+	return true;
+}
+
+GM_DEVICE uint32_t gm_ouro_va_find(const struct gm_ouro_queue *queue, uint64_t index)
+{
+	uint64_t entry = gm_load64_acquire(&queue->slot[index & (queue->slots - 1)]);
+	return entry >> 32 == (uint32_t)(index + 1) ? (uint32_t)entry : 0;
+}
+
+/* --- VL --- */
+
+/* What comes after `link` (index << 32 | queue chunk), or 0. */
+GM_DEVICE uint64_t gm_ouro_vl_next(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
+				   uint64_t link)
+{
+	uint64_t next = gm_load64_acquire(&gm_ouro_head(heap, (uint32_t)link)->next);
+	uint32_t index = (uint32_t)(link >> 32);
+	if (next >> 32 != gm_ouro_tag(queue, index) >> 32 || (uint32_t)next == 0)
+		return 0;
+	return (uint64_t)(index + 1) << 32 | (uint32_t)next;
+}
+
+/* Algorithm 10: move `first` over what is drained, and put that away. */
+GM_DEVICE_SLOW void gm_ouro_vl_move_first(struct gm_heap *heap, struct gm_ouro_queue *queue)
+{
+	for (;;) {
+		uint64_t link = gm_load64_acquire(&queue->first);
+		struct gm_ouro_chunk *head = gm_ouro_head(heap, (uint32_t)link);
+		uint64_t counts = gm_load64_acquire(&head->counts);
+		uint64_t next = gm_ouro_vl_next(heap, queue, link);
+		if (gm_load64(&head->place) != gm_ouro_place(queue, (uint32_t)(link >> 32)) &&
+		    gm_load64(&queue->first) != link)
+			continue;
+		if (counts != GM_OURO_DRAINED || !next)
+			return;
+		if (gm_cas64(&queue->first, link, next) == link)
+			gm_ouro_spots_drained(heap, (uint32_t)link);
+	}
+}
+
+/* The same for where enqueuers begin to look: over what is written full. */
+GM_DEVICE_SLOW void gm_ouro_vl_move_filling(struct gm_heap *heap, struct gm_ouro_queue *queue)
+{
+	for (;;) {
+		uint64_t link = gm_load64_acquire(&queue->filling), next;
+		const struct gm_ouro_chunk *head = gm_ouro_head(heap, (uint32_t)link);
+		uint64_t counts = gm_load64_acquire(&head->counts);
+		next = gm_ouro_vl_next(heap, queue, link);
+		if (gm_load64(&head->place) != gm_ouro_place(queue, (uint32_t)(link >> 32)))
+			next = gm_load64(&queue->first);
+		else if (counts >> 32 != GM_OURO_SPOTS || !next)
+			return;
+		gm_cas64(&queue->filling, link, next);
+	}
+}
+
+/* By one lane at a time. False: there is no memory. */
+GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue *queue)
+{
+	uint64_t last = gm_load64_acquire(&queue->last), link;
+	uint32_t index = last ? (uint32_t)(last >> 32) + 1 : 0, chunk = gm_ouro_spots_take(heap);
+	if (!chunk)
+		return false;
+	gm_ouro_spots_set(heap, queue, chunk, index);
+	link = (uint64_t)index << 32 | chunk;
+	if (last) {
+		gm_store64_release(&gm_ouro_head(heap, (uint32_t)last)->next,
+				   gm_ouro_tag(queue, index - 1) | chunk);
+	} else {
+		gm_store64_release(&queue->first, link);
+		gm_store64_release(&queue->filling, link);
+	}
+	gm_store64_release(&queue->last, link);
+	gm_ouro_spots_placed(heap, queue);
+	/* The last one stays where it is, drained or full, until there is one after it. */
+	gm_ouro_vl_move_first(heap, queue);
+	gm_ouro_vl_move_filling(heap, queue);
+	return true;
+}
+
+/* From `link` on; 0: not met, for the list has moved on. */
+GM_DEVICE uint32_t gm_ouro_vl_find(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
+				   uint64_t link, uint32_t index)
+{
+	while (link) {
+		uint64_t place = gm_load64_acquire(&gm_ouro_head(heap, (uint32_t)link)->place);
+		if (place != gm_ouro_place(queue, (uint32_t)(link >> 32)))
+			return 0;
+		if ((uint32_t)(link >> 32) == index)
+			return (uint32_t)link;
+		if ((uint32_t)(link >> 32) > index)
+			return 0;
+		link = gm_ouro_vl_next(heap, queue, link);
+	}
+	return 0;
+}
+
+/* --- all three --- */
+
+/* The queue chunk of a position; 0: it is not there, or not yet. Not for S. */
+GM_DEVICE_SLOW uint32_t gm_ouro_seek(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
+				     enum gm_ouro_kind kind, uint64_t at)
+{
+	uint64_t index = at / GM_OURO_SPOTS;
+	if (kind == GM_OURO_VA)
+		return gm_ouro_va_find(queue, index);
+	uint32_t chunk =
+		gm_ouro_vl_find(heap, queue, gm_load64_acquire(&queue->filling), (uint32_t)index);
+	return chunk ? chunk
+		     : gm_ouro_vl_find(heap, queue, gm_load64_acquire(&queue->first),
+				       (uint32_t)index);
+}
+
+/* The slot of a position that the caller took, and its queue chunk, or 0. */
+GM_DEVICE uint64_t *gm_ouro_slot(const struct gm_heap *heap, struct gm_ouro_queue *queue,
+				 enum gm_ouro_kind kind, uint64_t at, uint32_t *chunk)
+{
+	*chunk = 0;
+	if (kind == GM_OURO_S)
+		return &queue->slot[at & (queue->slots - 1)];
+	while ((*chunk = gm_ouro_seek(heap, queue, kind, at)) == 0)
+		gm_pause(10);
+	return gm_ouro_spot(heap, *chunk, at);
+}
+
+/* A slot was written (1 << 32) or emptied (1). */
+GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
+			     enum gm_ouro_kind kind, uint32_t chunk, uint64_t what)
+{
+	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
+	uint64_t index = (uint32_t)gm_load64(&head->place);
+	uint64_t counts = gm_add64_sync(&head->counts, what) + what;
+	if (kind == GM_OURO_VA && counts == GM_OURO_DRAINED) {
+		gm_store64_release(&queue->slot[index & (queue->slots - 1)], 0);
+		gm_ouro_spots_drained(heap, chunk);
+	}
+	if (kind == GM_OURO_VL && counts == GM_OURO_DRAINED)
+		gm_ouro_vl_move_first(heap, queue);
+	if (kind == GM_OURO_VL && what != 1 && counts >> 32 == GM_OURO_SPOTS)
+		gm_ouro_vl_move_filling(heap, queue);
+}
+
+/* There was no room, or little. False: no more is to be had. */
+GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				   enum gm_ouro_kind kind, int64_t little)
+{
+	bool more = true;
+	if (kind == GM_OURO_S)
+		return false;
+	if (gm_cas32(&queue->extending, 0, 1) != 0) {
+		gm_pause(20);
+		return true;
+	}
+	if ((int64_t)gm_load64(&queue->room) <= little)
+		more = kind == GM_OURO_VA ? gm_ouro_va_extend(heap, queue)
+					  : gm_ouro_vl_extend(heap, queue);
+	gm_store32_release(&queue->extending, 0);
+	return more;
+}
+
+/* Take room for `wanted` entries, or for less if `some` will do: for how many. */
+GM_DEVICE uint32_t gm_ouro_take_room(struct gm_ouro_queue *queue, uint32_t wanted, bool some,
+				     int64_t *left)
+{
+	int64_t old = (int64_t)gm_add64_sync(&queue->room, 0ull - wanted);
+	uint32_t got = old >= (int64_t)wanted ? wanted : some && old > 0 ? (uint32_t)old : 0;
+	if (got < wanted)
+		gm_add64(&queue->room, wanted - got);
+	*left = old - got;
+	return got;
+}
+
+/* Room for `wanted` entries: for how many the caller got it; less: there is no more to be had. */
+GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				     enum gm_ouro_kind kind, uint32_t wanted)
+{
+	int64_t left;
+	while (gm_ouro_take_room(queue, wanted, false, &left) == 0)
+		if (!gm_ouro_extend(heap, queue, kind, wanted - 1))
+			return gm_ouro_take_room(queue, wanted, true, &left);
+	/* Below half a queue chunk: bring the next one before it is needed. */
+	if (left < GM_OURO_SPOTS / 2 && left + wanted >= GM_OURO_SPOTS / 2)
+		gm_ouro_extend(heap, queue, kind, GM_OURO_SPOTS / 2);
+	return wanted;
+}
+
+/* Write to a position that the caller took from `back`. */
+GM_DEVICE_SLOW void gm_ouro_enqueue(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				    enum gm_ouro_kind kind, uint64_t at, uint64_t value)
+{
+	uint32_t chunk;
+	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at, &chunk);
+	/* In S, who reads what was here a round ago may not have come to it. */
+	while (gm_cas64(slot, 0, value) != 0)
+		gm_pause(10);
+	if (chunk)
+		gm_ouro_count(heap, queue, kind, chunk, 1ull << 32);
+}
+
+/* The slot is 0 now. */
+GM_DEVICE void gm_ouro_emptied(struct gm_heap *heap, struct gm_ouro_queue *queue,
+			       enum gm_ouro_kind kind, uint32_t chunk)
+{
+	if (kind == GM_OURO_S)
+		gm_add64_sync(&queue->room, 1);
+	else
+		gm_ouro_count(heap, queue, kind, chunk, 1);
+}
+
+/* Read from a position that the caller took from `front`. */
+GM_DEVICE_SLOW uint64_t gm_ouro_dequeue(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					enum gm_ouro_kind kind, uint64_t at)
+{
+	uint32_t chunk;
+	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at, &chunk), value;
+	while ((value = gm_exch64(slot, 0)) == 0)
+		gm_pause(10);
+	gm_ouro_emptied(heap, queue, kind, chunk);
+	return value;
+}
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Allocations that are runs of whole granules, for the policies whose own ones end below; and who
+ * owns a granule, which tells free what to do with an address.
+ */
+#ifndef GM_HEAP_DEVICE_RUN_H
+#define GM_HEAP_DEVICE_RUN_H
+
+#include "heap/device/span.h"
+
+#define GM_RUN_NONE 0u	       /* free, or inside of a run */
+#define GM_RUN_CUT 0xffffffffu /* the policy's, which cuts it up */
+
+/*
+ * Cutting one granule after the other: the word holds granule + 1 in its upper half, and in the
+ * lower one how many steps of it are gone, which may run over.
+ */
+struct gm_cut {
+	uint64_t next;
+	uint32_t first;	    /* step that a granule begins with */
+	uint32_t steps;	    /* of a granule */
+	uint32_t replacing; /* lanes that are about to bring a granule */
+	uint32_t pad;
+};
+
+#define GM_CUT_NONE (~0ull)
+#define GM_CUT_PATIENCE 32
+
+GM_DEVICE void gm_cut_init(struct gm_cut *cut, uint32_t first, uint32_t steps)
+{
+	cut->first = first;
+	cut->steps = steps;
+	gm_store64(&cut->next, steps);
+}
+
+/* A free granule for the policy to cut up, or GM_NO_GRANULE: then gm_span_grow may bring some. */
+GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap)
+{
+	uint32_t granule = gm_span_take_one(heap, gm_sm());
+	if (granule != GM_NO_GRANULE)
+		gm_store32(&heap->run[granule], GM_RUN_CUT);
+	return granule;
+}
+
+/* It is not needed. */
+GM_DEVICE void gm_run_give_one(struct gm_heap *heap, uint32_t granule)
+{
+	gm_store32(&heap->run[granule], GM_RUN_NONE);
+	gm_span_give(heap, granule, 1);
+}
+
+/* Put a granule in the place of `used_up`. False: there is none. */
+GM_DEVICE bool gm_cut_install(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up)
+{
+	uint32_t granule = gm_run_take_one(heap);
+	uint64_t now = gm_load64(&cut->next), was;
+	if (granule == GM_NO_GRANULE)
+		return now >> 32 != used_up;
+	/* Other lanes go on adding to the lower half meanwhile. */
+	for (; now >> 32 == used_up; now = was) {
+		was = gm_cas64(&cut->next, now, (uint64_t)(granule + 1) << 32 | cut->first);
+		if (was == now)
+			return true;
+	}
+	gm_run_give_one(heap, granule);
+	return true;
+}
+
+/*
+ * `granule + 1` was used up: put another there; `wait` for the host if need be. False: there is
+ * none. `turn` counts the calls: other lanes may have the last granule in hand, or find nothing
+ * either.
+ */
+GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up,
+				   uint32_t turn, bool wait)
+{
+	bool first = gm_add32_sync(&cut->replacing, 1) == 0, found = false;
+	if (first || turn >= GM_CUT_PATIENCE || !wait)
+		found = gm_cut_install(heap, cut, used_up);
+	gm_add32_sync(&cut->replacing, ~0u);
+	if (found || gm_load64(&cut->next) >> 32 != used_up)
+		return true;
+	if (first || turn >= GM_CUT_PATIENCE || !wait)
+		return wait && gm_span_grow(heap, 1);
+	gm_pause(100);
+	return true;
+}
+
+/* `count` steps side by side: granule << 32 | first step; or GM_CUT_NONE. `wait` for the host. */
+GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, struct gm_cut *cut, uint32_t count, bool wait)
+{
+	for (uint32_t turn = 0;; turn++) {
+		uint64_t old = gm_load64(&cut->next);
+		if ((uint32_t)old <= cut->steps - count)
+			old = gm_add64(&cut->next, count);
+		if ((uint32_t)old <= cut->steps - count)
+			return old - (1ull << 32);
+		if (!gm_cut_replace(heap, cut, (uint32_t)(old >> 32), turn, wait))
+			return GM_CUT_NONE;
+	}
+}
+
+GM_DEVICE_SLOW void *gm_run_malloc(struct gm_heap *heap, size_t size)
+{
+	uint64_t count = ((uint64_t)size >> GM_GRANULE_SHIFT) + ((size & (GM_GRANULE - 1)) != 0);
+	uint32_t granule = GM_NO_GRANULE;
+	while (count <= heap->capacity) {
+		granule = gm_span_take_run(heap, (uint32_t)count);
+		if (granule != GM_NO_GRANULE || !gm_span_grow(heap, (uint32_t)count))
+			break;
+	}
+	if (granule == GM_NO_GRANULE) {
+		gm_add64(&heap->refusals, 1);
+		return NULL;
+	}
+	gm_store32(&heap->run[granule], (uint32_t)count);
+	return gm_span_address(heap, granule);
+}
+
+/* Whose an address is: true, with its granule, if the policy cut that up. */
+GM_DEVICE bool gm_run_is_cut(const struct gm_heap *heap, const void *address, uint32_t *granule)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	*granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
+	return offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT &&
+	       gm_load32(&heap->run[*granule]) == GM_RUN_CUT;
+}
+
+/* Free what the policy did not cut: a run, or nothing of the heap's. */
+GM_DEVICE_SLOW void gm_run_free(struct gm_heap *heap, const void *address)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
+	if (address == NULL)
+		return;
+	if (offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT &&
+	    (offset & (GM_GRANULE - 1)) == 0) {
+		uint32_t count = gm_load32(&heap->run[granule]);
+		if (count != GM_RUN_NONE && count != GM_RUN_CUT &&
+		    gm_cas32(&heap->run[granule], count, GM_RUN_NONE) == count) {
+			gm_span_give(heap, granule, count);
+			return;
+		}
+	}
+	gm_add64(&heap->foreign_frees, 1);
+}
+
+GM_DEVICE size_t gm_run_usable(const struct gm_heap *heap, const void *address)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	if (offset >= (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
+		return 0;
+	uint32_t count = gm_load32(&heap->run[offset >> GM_GRANULE_SHIFT]);
+	return count == GM_RUN_CUT ? 0 : (size_t)count << GM_GRANULE_SHIFT;
+}
+
+/* What gm_N_stats of such a policy begins with: granules, and the bytes of runs. */
+GM_DEVICE void gm_run_stats(const struct gm_heap *heap, struct gm_heap_stats *stats)
+{
+	stats->granules += gm_load64(&heap->granted) - gm_load64(&heap->available);
+	for (uint32_t g = 0; g < heap->capacity; g++) {
+		uint32_t count = gm_load32(&heap->run[g]);
+		if (count != GM_RUN_CUT)
+			stats->live_bytes += (uint64_t)count << GM_GRANULE_SHIFT;
+	}
+}
+
+#endif

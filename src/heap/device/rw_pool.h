@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the random search policies share (Pham et al., "Dynamic Memory
+ * Management in Massively Parallel Systems: A Case on GPUs"; extended in ACM TOPC 12(1), 2025).
+ *
+ *   unit   256 bytes of a granule that the pool holds (the paper's page)
+ *   used   a bit a unit: lanes look at random places until they find one that is clear
+ *   more   a bit a unit: the allocation goes on in the next unit; so free knows where it ends
+ *   lock   a bit a word of `used`: some warp of `corw` is at that word
+ *
+ * The paper's pool is full from the beginning and its searches never end. Here a search that failed
+ * GM_RW_PROBES times has the pool take another granule; without one, all units are looked at in
+ * order, and then the answer is NULL.
+ */
+#ifndef GM_HEAP_DEVICE_RW_POOL_H
+#define GM_HEAP_DEVICE_RW_POOL_H
+
+#include "heap/device/run.h"
+
+enum {
+	GM_RW_UNIT_SHIFT = 8,
+	GM_RW_UNIT = 1 << GM_RW_UNIT_SHIFT,
+	GM_RW_WORDS = 1 << (GM_GRANULE_SHIFT - GM_RW_UNIT_SHIFT - 5), /* of a granule's bits */
+	GM_RW_UNITS = GM_RW_WORDS * 32,
+	GM_RW_LONGEST = GM_RW_UNITS / 2, /* units of an allocation; above: runs of granules */
+	GM_RW_PROBES = 32,
+	GM_RW_PATIENCE = 4, /* turns of waiting for a granule that another lane brings */
+};
+
+struct gm_rw {
+	uint32_t held;	 /* granules in `granule`, at most heap->capacity */
+	uint32_t adding; /* lanes that are about to add one */
+	uint32_t pad[14];
+	uint32_t *granule; /* + 1; 0: not there yet */
+	uint32_t *used;	   /* GM_RW_WORDS a granule of the heap */
+	uint32_t *more;
+	uint32_t *lock;
+};
+
+GM_DEVICE struct gm_rw *gm_rw_of(const struct gm_heap *heap)
+{
+	return (struct gm_rw *)heap->policy;
+}
+
+GM_DEVICE_HOST size_t gm_rw_bytes(uint32_t capacity)
+{
+	size_t words = 1 + 2 * GM_RW_WORDS + GM_RW_WORDS / 32;
+	return sizeof(struct gm_rw) + capacity * words * sizeof(uint32_t);
+}
+
+GM_DEVICE void gm_rw_init(struct gm_heap *heap, uint32_t thread, uint32_t threads)
+{
+	struct gm_rw *rw = gm_rw_of(heap);
+	(void)threads;
+	if (thread != 0)
+		return;
+	rw->granule = (uint32_t *)(rw + 1);
+	rw->used = rw->granule + heap->capacity;
+	rw->more = rw->used + (size_t)heap->capacity * GM_RW_WORDS;
+	rw->lock = rw->more + (size_t)heap->capacity * GM_RW_WORDS;
+}
+
+GM_DEVICE uint32_t gm_rw_seed(void)
+{
+	uint64_t now = gm_nanoseconds();
+	uint32_t seed = (uint32_t)now * 2654435761u ^ (gm_lane() << 16 | gm_sm() << 6 | gm_warp());
+	return seed * 2246822519u | 1;
+}
+
+GM_DEVICE uint32_t gm_rw_random(uint32_t *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 17;
+	*seed ^= *seed << 5;
+	return *seed * 2654435761u;
+}
+
+/* A number below `limit`, out of 32 random bits. */
+GM_DEVICE uint32_t gm_rw_below(uint32_t random, uint32_t limit)
+{
+	return (uint32_t)((uint64_t)random * limit >> 32);
+}
+
+/* A word of `used`, at random: its number in the heap; or GM_NO_GRANULE. */
+GM_DEVICE uint32_t gm_rw_place(struct gm_rw *rw, uint32_t *seed)
+{
+	uint32_t held = gm_load32(&rw->held);
+	uint32_t k = gm_rw_below(gm_rw_random(seed), held);
+	uint32_t granule = held ? gm_load32(&rw->granule[k]) : 0;
+	if (granule == 0)
+		return GM_NO_GRANULE;
+	return (granule - 1) * GM_RW_WORDS + gm_rw_below(gm_rw_random(seed), GM_RW_WORDS);
+}
+
+/* Take a clear bit of a word: its unit, or GM_NO_GRANULE. */
+GM_DEVICE uint32_t gm_rw_take(struct gm_rw *rw, uint32_t word)
+{
+	uint32_t free = ~gm_load32(&rw->used[word]);
+	while (free) {
+		uint32_t bit = free & (~free + 1), old = gm_or32_sync(&rw->used[word], bit);
+		if (!(old & bit))
+			return word << 5 | gm_ctz(bit);
+		free &= ~old & ~bit;
+	}
+	return GM_NO_GRANULE;
+}
+
+/*
+ * The search failed when the pool held `held` granules. True: it holds more, or may soon; `turn`
+ * counts the calls.
+ */
+GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t turn)
+{
+	struct gm_rw *rw = gm_rw_of(heap);
+	if (gm_load32(&rw->held) != held)
+		return true;
+	if (gm_add32_sync(&rw->adding, 1) && turn < GM_RW_PATIENCE) {
+		gm_add32_sync(&rw->adding, ~0u);
+		gm_pause(200);
+		return true;
+	}
+	uint32_t granule = gm_run_take_one(heap);
+	bool more = gm_load32(&rw->held) != held;
+	if (granule != GM_NO_GRANULE && more) {
+		gm_run_give_one(heap, granule);
+	} else if (granule != GM_NO_GRANULE) {
+		gm_store32_release(&rw->granule[gm_add32_sync(&rw->held, 1)], granule + 1);
+		more = true;
+	}
+	gm_add32_sync(&rw->adding, ~0u);
+	return more || gm_span_grow(heap, 1);
+}
+
+/* Some unit, in order; or GM_NO_GRANULE: all are used. */
+GM_DEVICE_SLOW uint32_t gm_rw_sweep(struct gm_rw *rw)
+{
+	uint32_t held = gm_load32(&rw->held), unit;
+	for (uint32_t k = 0; k < held; k++) {
+		uint32_t granule = gm_load32_acquire(&rw->granule[k]);
+		for (uint32_t w = 0; w < GM_RW_WORDS && granule; w++) {
+			unit = gm_rw_take(rw, (granule - 1) * GM_RW_WORDS + w);
+			if (unit != GM_NO_GRANULE)
+				return unit;
+		}
+	}
+	return GM_NO_GRANULE;
+}
+
+GM_DEVICE void *gm_rw_address(struct gm_heap *heap, uint32_t unit)
+{
+	if (unit == GM_NO_GRANULE) {
+		gm_add64(&heap->refusals, 1);
+		return NULL;
+	}
+	return (char *)(uintptr_t)(heap->base + ((uint64_t)unit << GM_RW_UNIT_SHIFT));
+}
+
+/* Of `count` units from `unit` on, those in the word of the first. */
+GM_DEVICE uint32_t gm_rw_part(uint32_t unit, uint32_t count, uint32_t *bits)
+{
+	uint32_t at = unit & 31, n = 32 - at < count ? 32 - at : count;
+	*bits = (n == 32 ? ~0u : (1u << n) - 1) << at;
+	return n;
+}
+
+/* Units of the allocation that begins with `unit`. */
+GM_DEVICE uint32_t gm_rw_length(const struct gm_rw *rw, uint32_t unit)
+{
+	uint32_t count = 1;
+	while (gm_load32(&rw->more[unit >> 5]) >> (unit & 31) & 1) {
+		unit++;
+		count++;
+	}
+	return count;
+}
+
+GM_DEVICE_SLOW void gm_rw_free_run(struct gm_rw *rw, uint32_t unit)
+{
+	uint32_t count = gm_rw_length(rw, unit), bits, n;
+	for (uint32_t at = unit, left = count - 1; left; at += n, left -= n) {
+		n = gm_rw_part(at, left, &bits);
+		gm_and32_sync(&rw->more[at >> 5], ~bits);
+	}
+	for (uint32_t at = unit, left = count; left; at += n, left -= n) {
+		n = gm_rw_part(at, left, &bits);
+		gm_and32_sync(&rw->used[at >> 5], ~bits);
+	}
+}
+
+GM_DEVICE void gm_rw_free(struct gm_heap *heap, void *address)
+{
+	struct gm_rw *rw = gm_rw_of(heap);
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t granule, unit = (uint32_t)(offset >> GM_RW_UNIT_SHIFT), bit = 1u << (unit & 31);
+	if (!gm_run_is_cut(heap, address, &granule)) {
+		gm_run_free(heap, address);
+		return;
+	}
+	if (gm_load32(&rw->more[unit >> 5]) & bit)
+		gm_rw_free_run(rw, unit);
+	else if (!(gm_and32_sync(&rw->used[unit >> 5], ~bit) & bit))
+		gm_add64(&heap->foreign_frees, 1);
+}
+
+GM_DEVICE size_t gm_rw_usable(struct gm_heap *heap, const void *address)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t granule;
+	if (!gm_run_is_cut(heap, address, &granule))
+		return gm_run_usable(heap, address);
+	return (size_t)gm_rw_length(gm_rw_of(heap), (uint32_t)(offset >> GM_RW_UNIT_SHIFT))
+	       << GM_RW_UNIT_SHIFT;
+}
+
+/* Units in use of the k-th granule. */
+GM_DEVICE uint32_t gm_rw_count(const struct gm_rw *rw, uint32_t k)
+{
+	uint32_t count = 0;
+	const uint32_t *used = &rw->used[(size_t)(rw->granule[k] - 1) * GM_RW_WORDS];
+	for (uint32_t w = 0; w < GM_RW_WORDS; w++)
+		count += gm_popc(gm_load32(&used[w]));
+	return count;
+}
+
+GM_DEVICE void gm_rw_trim(struct gm_heap *heap)
+{
+	struct gm_rw *rw = gm_rw_of(heap);
+	for (uint32_t k = rw->held; k-- > 0;) {
+		if (gm_rw_count(rw, k) != 0)
+			continue;
+		uint32_t granule = rw->granule[k] - 1;
+		rw->granule[k] = rw->granule[--rw->held];
+		rw->granule[rw->held] = 0;
+		gm_run_give_one(heap, granule);
+	}
+}
+
+GM_DEVICE void gm_rw_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
+{
+	struct gm_rw *rw = gm_rw_of(heap);
+	gm_run_stats(heap, stats);
+	stats->static_bytes += gm_rw_bytes(heap->capacity);
+	for (uint32_t k = 0; k < rw->held; k++)
+		stats->live_bytes += (uint64_t)gm_rw_count(rw, k) << GM_RW_UNIT_SHIFT;
+}
+
+#endif

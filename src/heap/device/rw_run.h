@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RW_malloc (Pham et al., 4.3, algorithm 5): n units side by side. The lanes that are here together
+ * read the words of a granule side by side, from a random one on, and look for a run of n clear
+ * bits in what all of them read; runs go on across words. First they look for one run for all of
+ * them, and share it; without one, for each in turn.
+ */
+#ifndef GM_HEAP_DEVICE_RW_RUN_H
+#define GM_HEAP_DEVICE_RW_RUN_H
+
+#include "heap/device/rw_pool.h"
+
+/* By all lanes of `mask`: set the bits of a run, a word a lane at a time. False: one was set. */
+GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count, uint32_t mask)
+{
+	uint32_t lost = 0, bits, first = unit >> 5, last = (unit + count - 1) >> 5;
+	uint32_t w, set = first; /* this lane's words below `set` are set, but for `lost` ones */
+	for (w = first + gm_rank(mask); w <= last && !lost; w += gm_popc(mask)) {
+		uint32_t from = w == first ? unit : w << 5;
+		gm_rw_part(from, unit + count - from, &bits);
+		uint32_t old = gm_or32_sync(&rw->used[w], bits);
+		set = w + 1;
+		lost = old & bits;
+		if (lost)
+			gm_and32_sync(&rw->used[w], ~(bits & ~old));
+	}
+	bool won = !gm_union(mask, lost != 0);
+	/* What other lanes saw with their words, this one sees now. */
+	gm_syncwarp(mask);
+	if (won)
+		return true;
+	for (w = first + gm_rank(mask); w < set - (lost != 0); w += gm_popc(mask)) {
+		uint32_t from = w == first ? unit : w << 5;
+		gm_rw_part(from, unit + count - from, &bits);
+		gm_and32_sync(&rw->used[w], ~bits);
+	}
+	return false;
+}
+
+/*
+ * Go on looking for `count` clear bits in a row: in `word`, of which the bits below `*from` were
+ * looked at; `*row` clear ones end there. True: they end below `*from` now.
+ */
+GM_DEVICE bool gm_rw_scan(uint32_t word, uint32_t count, uint32_t *from, uint32_t *row)
+{
+	while (*from < 32) {
+		uint32_t rest = word >> *from;
+		uint32_t clear = rest ? gm_ctz(rest) : 32 - *from;
+		if (*row + clear >= count) {
+			*from += count - *row;
+			*row = count;
+			return true;
+		}
+		*row += clear;
+		*from += clear;
+		if (*from < 32) {
+			*row = 0;
+			rest = ~(word >> *from);
+			*from += rest ? gm_ctz(rest) : 32;
+		}
+	}
+	*from = 0;
+	return false;
+}
+
+/* By all lanes of `mask`: a run in one granule, from its word `begin` on; or GM_NO_GRANULE. */
+GM_DEVICE_SLOW uint32_t gm_rw_search(struct gm_rw *rw, uint32_t granule, uint32_t begin,
+				     uint32_t count, uint32_t mask)
+{
+	uint32_t row = 0, from = 0, base = granule * GM_RW_WORDS;
+	for (uint32_t w = begin; w < GM_RW_WORDS; w += gm_popc(mask)) {
+		uint32_t mine = w + gm_rank(mask), left = mask, at = w;
+		uint32_t word = mine < GM_RW_WORDS ? gm_load32(&rw->used[base + mine]) : ~0u;
+		for (; left && at < GM_RW_WORDS; left &= left - 1, at++) {
+			uint32_t seen = gm_shfl32(mask, word, gm_ctz(left));
+			while (gm_rw_scan(seen, count, &from, &row)) {
+				uint32_t unit = ((base + at) << 5) + from - count;
+				if (gm_rw_claim(rw, unit, count, mask))
+					return unit;
+				row = 0;
+				if (from == 32) {
+					from = 0;
+					break;
+				}
+			}
+		}
+	}
+	return GM_NO_GRANULE;
+}
+
+/* By all lanes of `mask`, with the same arguments: `count` units, or GM_NO_GRANULE. */
+GM_DEVICE_SLOW uint32_t gm_rw_find(struct gm_heap *heap, uint32_t count, uint32_t mask,
+				   bool only_probe)
+{
+	struct gm_rw *rw = gm_rw_of(heap);
+	uint32_t leader = gm_leader(mask), seed = gm_shfl32(mask, gm_rw_seed(), leader), unit;
+	for (uint32_t turn = 0;; turn++) {
+		uint32_t held = gm_shfl32(mask, gm_load32(&rw->held), leader);
+		for (uint32_t i = 0; i < 2 && held; i++) {
+			uint32_t place = gm_shfl32(mask, gm_rw_place(rw, &seed), leader);
+			if (place == GM_NO_GRANULE)
+				continue;
+			unit = gm_rw_search(rw, place / GM_RW_WORDS, i ? 0 : place % GM_RW_WORDS,
+					    count, mask);
+			if (unit != GM_NO_GRANULE)
+				return unit;
+		}
+		uint32_t more = gm_lane() == leader && gm_rw_more(heap, held, turn);
+		if (!gm_shfl32(mask, more, leader))
+			break;
+	}
+	uint32_t held = gm_shfl32(mask, gm_load32(&rw->held), leader);
+	for (uint32_t k = 0; k < held && !only_probe; k++) {
+		uint32_t granule = gm_shfl32(mask, gm_load32(&rw->granule[k]), leader);
+		unit = granule ? gm_rw_search(rw, granule - 1, 0, count, mask) : GM_NO_GRANULE;
+		if (unit != GM_NO_GRANULE)
+			return unit;
+	}
+	return GM_NO_GRANULE;
+}
+
+/* The units are an allocation: mark where it goes on. */
+GM_DEVICE void *gm_rw_join(struct gm_heap *heap, uint32_t unit, uint32_t count)
+{
+	uint32_t bits, n;
+	for (uint32_t at = unit, left = count - 1; left && unit != GM_NO_GRANULE;
+	     at += n, left -= n) {
+		n = gm_rw_part(at, left, &bits);
+		gm_or32_sync(&gm_rw_of(heap)->more[at >> 5], bits);
+	}
+	return gm_rw_address(heap, unit);
+}
+
+/* More than a unit. */
+GM_DEVICE_SLOW void *gm_rw_malloc_run(struct gm_heap *heap, size_t size)
+{
+	if (size > (size_t)GM_RW_LONGEST * GM_RW_UNIT)
+		return gm_run_malloc(heap, size);
+	uint32_t count = (uint32_t)((size + GM_RW_UNIT - 1) >> GM_RW_UNIT_SHIFT);
+	uint32_t mask = gm_active(), total = 0, before = 0, unit = GM_NO_GRANULE;
+	for (uint32_t left = mask; left; left &= left - 1) {
+		if (gm_ctz(left) == gm_lane())
+			before = total;
+		total += gm_shfl32(mask, count, gm_ctz(left));
+	}
+	if (total != count && total <= GM_RW_LONGEST)
+		unit = gm_rw_find(heap, total, mask, true);
+	if (unit != GM_NO_GRANULE)
+		return gm_rw_join(heap, unit + before, count);
+	for (uint32_t left = mask; left; left &= left - 1) {
+		uint32_t lane = gm_ctz(left);
+		uint32_t found = gm_rw_find(heap, gm_shfl32(mask, count, lane), mask, false);
+		if (lane == gm_lane())
+			unit = found;
+	}
+	return gm_rw_join(heap, unit, count);
+}
+
+/* The functions that the policy `name` has from here: all but gm_name_malloc. */
+#define GM_RW_POLICY(name)                                                                       \
+	GM_DEVICE_HOST size_t gm_##name##_bytes(uint32_t capacity)                               \
+	{                                                                                        \
+		return gm_rw_bytes(capacity);                                                    \
+	}                                                                                        \
+	GM_DEVICE void gm_##name##_init(struct gm_heap *heap, uint32_t thread, uint32_t threads) \
+	{                                                                                        \
+		gm_rw_init(heap, thread, threads);                                               \
+	}                                                                                        \
+	GM_DEVICE void gm_##name##_free(struct gm_heap *heap, void *address)                     \
+	{                                                                                        \
+		gm_rw_free(heap, address);                                                       \
+	}                                                                                        \
+	GM_DEVICE size_t gm_##name##_usable(struct gm_heap *heap, const void *address)           \
+	{                                                                                        \
+		return gm_rw_usable(heap, address);                                              \
+	}                                                                                        \
+	GM_DEVICE void gm_##name##_trim(struct gm_heap *heap)                                    \
+	{                                                                                        \
+		gm_rw_trim(heap);                                                                \
+	}                                                                                        \
+	GM_DEVICE void gm_##name##_stats(struct gm_heap *heap, struct gm_heap_stats *stats)      \
+	{                                                                                        \
+		gm_rw_stats(heap, stats);                                                        \
+	}
+
+#endif

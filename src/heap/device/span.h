@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Granules for the policies: one, or a run side by side, taken and given back by single lanes; and
+ * growth, by asking the host for more while the kernel runs.
+ */
+#ifndef GM_HEAP_DEVICE_SPAN_H
+#define GM_HEAP_DEVICE_SPAN_H
+
+#include "heap/device/bits.h"
+
+#define GM_HOST_DEAD 1000000000ull /* ns without a beat after which nobody waits for the host */
+#define GM_POLL 500		   /* ns between two looks at the mailbox */
+
+GM_DEVICE char *gm_span_address(const struct gm_heap *heap, uint32_t granule)
+{
+	return (char *)(uintptr_t)(heap->base + ((uint64_t)granule << GM_GRANULE_SHIFT));
+}
+
+GM_DEVICE void gm_span_give(struct gm_heap *heap, uint32_t first, uint32_t count)
+{
+	gm_add64(&heap->available, count);
+	while (count) {
+		uint32_t bit = first & 63, n = 64 - bit < count ? 64 - bit : count;
+		gm_bits_fill(&heap->free, first >> 6, (n == 64 ? ~0ull : (1ull << n) - 1) << bit);
+		first += n;
+		count -= n;
+	}
+	gm_add32(&heap->epoch, 1);
+}
+
+/*
+ * Growth. The words of the mailbox lie in the host's memory, so the lanes that need granules look
+ * at the device's copies, and at most one lane every GM_POLL at the mailbox: whoever moves
+ * `polled_at` on. Nobody holds anything that another lane could have to wait for.
+ */
+
+/* Put what the host has granted, `have` times by now, into `free`, and tell it so. */
+GM_DEVICE void gm_span_fetch(struct gm_heap *heap, uint64_t have)
+{
+	uint64_t at = gm_load64(&heap->grants);
+	if (at >= have)
+		return;
+	while (at < have) {
+		uint64_t grant = gm_peek64_system(&heap->mail->grant[at % GM_GRANTS]);
+		uint64_t seen = gm_cas64(&heap->grants, at, at + 1);
+		if (seen == at) {
+			gm_span_give(heap, (uint32_t)(grant >> 32), (uint32_t)grant);
+			gm_add64(&heap->granted, (uint32_t)grant);
+			seen = at + 1;
+		}
+		at = seen;
+	}
+	/* Two lanes may be here: whoever comes last has seen the last value. */
+	do {
+		at = gm_load64(&heap->grants);
+		gm_store64_system(&heap->mail->taken.value, at);
+	} while (gm_load64(&heap->grants) != at);
+}
+
+GM_DEVICE void gm_span_collect(struct gm_heap *heap)
+{
+	gm_span_fetch(heap, gm_load64_system(&heap->mail->have.value));
+}
+
+/* Look at the mailbox, if nobody did lately: ask for all that is wanted, fetch the answers. */
+GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
+{
+	uint64_t now = gm_nanoseconds(), last = gm_load64(&heap->polled_at);
+	if (now - last < GM_POLL || gm_cas64(&heap->polled_at, last, now) != last)
+		return;
+	/* One way over the bus for all of it. */
+	gm_post64_system(&heap->mail->want.value, gm_load64(&heap->wanted));
+	uint64_t have = gm_peek64_system(&heap->mail->have.value);
+	uint64_t refused = gm_peek64_system(&heap->mail->refused.value);
+	uint64_t beat = gm_peek64_system(&heap->mail->beat.value);
+	gm_fence_system();
+	gm_store64(&heap->refused, refused); /* is beyond all grants that came before it */
+	if (beat != gm_load64(&heap->beat)) {
+		gm_store64(&heap->beat, beat);
+		gm_store64(&heap->beat_at, now);
+	}
+	gm_span_fetch(heap, have);
+	gm_store64(&heap->seen_at, now);
+}
+
+/* `want` granules are needed in all. */
+GM_DEVICE void gm_span_want(struct gm_heap *heap, uint64_t want)
+{
+	uint64_t wanted = gm_load64(&heap->wanted);
+	while (wanted < want) {
+		uint64_t seen = gm_cas64(&heap->wanted, wanted, want);
+		wanted = seen == wanted ? want : seen;
+	}
+}
+
+/*
+ * Whoever wanted that much wants it no longer. So no want outlives its lane but a small one that
+ * was asked for beforehand, and hides another's; a lane that waits says again what it wants.
+ */
+GM_DEVICE void gm_span_unwant(struct gm_heap *heap, uint64_t want)
+{
+	uint64_t granted = gm_load64(&heap->granted);
+	if (want > granted && gm_load64(&heap->wanted) == want)
+		gm_cas64(&heap->wanted, want, granted);
+}
+
+/*
+ * No `need` granules were found: wait until more came. True: look again. False: the host refused,
+ * or it does not answer.
+ */
+GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
+{
+	uint64_t granted = gm_load64(&heap->granted), began = gm_nanoseconds();
+	uint32_t epoch = gm_load32(&heap->epoch);
+	for (;;) {
+		gm_span_want(heap, granted + need);
+		gm_span_poll(heap);
+		bool more =
+			gm_load64(&heap->granted) != granted ||
+			(gm_load32(&heap->epoch) != epoch && gm_load64(&heap->available) >= need);
+		uint64_t refused = gm_load64(&heap->refused), since = gm_load64(&heap->beat_at);
+		if (more || (refused && refused <= granted + need)) {
+			gm_span_unwant(heap, granted + need);
+			return more;
+		}
+		since = since > began ? since : began;
+		uint64_t beat = gm_load64(&heap->beat) + 1;
+		if (gm_load64(&heap->dead) == beat && gm_load64(&heap->seen_at) > began)
+			return false;
+		if (gm_nanoseconds() - since > GM_HOST_DEAD)
+			gm_store64(&heap->dead, beat);
+		gm_pause(GM_POLL);
+	}
+}
+
+/* Below the mark: ask without waiting, so that waiting is the exception. */
+GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
+{
+	gm_span_want(heap, gm_load64(&heap->granted) + heap->low);
+	gm_span_poll(heap);
+}
+
+/* One free granule, found from somewhere that `seed` says, or GM_NO_GRANULE. */
+GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
+{
+	uint32_t granule = gm_bits_take(&heap->free, heap->summaries, seed);
+	if (granule != GM_NO_GRANULE && gm_add64(&heap->available, ~0ull) <= heap->low && heap->low)
+		gm_span_ask_ahead(heap);
+	return granule;
+}
+
+/* The bits of word `w` that belong to granules [first, first + count). */
+GM_DEVICE uint64_t gm_span_part(uint32_t w, uint32_t first, uint32_t count)
+{
+	uint32_t from = w << 6 > first ? w << 6 : first;
+	uint32_t end = first + count < (w + 1) << 6 ? first + count : (w + 1) << 6;
+	return (end - from == 64 ? ~0ull : (1ull << (end - from)) - 1) << (from & 63);
+}
+
+/* Take exactly these; false: one was gone, and none was taken. */
+GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t count)
+{
+	uint32_t w = first >> 6, last = (first + count - 1) >> 6;
+	for (; w <= last; w++) {
+		uint64_t part = gm_span_part(w, first, count);
+		uint64_t won = gm_bits_drain(&heap->free, w, part);
+		if (won == part)
+			continue;
+		if (won)
+			gm_bits_fill(&heap->free, w, won);
+		while (w-- > first >> 6)
+			gm_bits_fill(&heap->free, w, gm_span_part(w, first, count));
+		return false;
+	}
+	gm_add64(&heap->available, 0ull - count);
+	return true;
+}
+
+/* `count` free granules side by side, from the end of the heap; or GM_NO_GRANULE. */
+GM_DEVICE_SLOW uint32_t gm_span_take_run(struct gm_heap *heap, uint32_t count)
+{
+	uint32_t run = 0;
+	if (gm_load64(&heap->available) < count) /* never less than there is */
+		return GM_NO_GRANULE;
+	uint64_t filled = 0; /* words of 64 that may not be 0 */
+	for (uint32_t w = (heap->capacity + 63) >> 6, first = w; w-- > 0;) {
+		if (w + 1 == first || (w & 63) == 63)
+			filled = gm_load64(&heap->free.summary[w >> 6]);
+		uint64_t word = filled >> (w & 63) & 1 ? gm_load64(&heap->free.word[w]) : 0;
+		if (word == 0) {
+			run = 0;
+			w = filled ? w : w & ~63u;
+			continue;
+		}
+		for (uint32_t bit = 64; bit-- > 0;) {
+			run = word >> bit & 1 ? run + 1 : 0;
+			if (run < count)
+				continue;
+			if (gm_span_claim(heap, w << 6 | bit, count))
+				return w << 6 | bit;
+			run = 0;
+		}
+	}
+	return GM_NO_GRANULE;
+}
+
+#endif

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The policies of the device heap compile with nvcc, and malloc and free of each fit what every kernel that calls malloc
+# has: 24 registers, and a small stack frame. Prints TAP; $NVCC is the compiler, $srcdir the source folder.
+top=${srcdir:-.}
+most=64 # bytes of stack frame; what a slow path needs beyond that, it takes when it is called
+
+[ -x "$NVCC" ] || { echo '1..0 # SKIP configure found no nvcc'; exit 0; }
+out=$(mktemp -d) || exit 99
+trap 'rm -rf "$out"' EXIT
+
+n=0 bad=0
+check() { # check NAME STATUS
+	n=$((n + 1))
+	if [ "$2" = 0 ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; bad=1; fi
+}
+
+"$NVCC" -arch=sm_90 -maxrregcount=24 -rdc=true -Xptxas -v -I "$top/src" -c "$top/tests/unit/heap_policies.cu" \
+	-o "$out/heap.o" >"$out/log" 2>&1
+check "compiles for sm_90 with 24 registers" $?
+[ $bad = 0 ] || { sed 's/^/# /' "$out/log"; echo "1..$n"; exit 1; }
+
+frames=$(awk '/Function properties for/ {name = $NF; sub(/^.*properties for /, "", name)}
+	/bytes stack frame/ {print name, $1}' "$out/log")
+for policy in $(sed -n 's/^GM_POLICY("[^"]*", *\([a-z0-9_]*\),.*/\1/p' "$top/src/heap/device/policy.def"); do
+	for what in malloc free; do
+		frame=$(printf '%s\n' "$frames" | awk -v f="test_${what}_$policy" '$1 == f {print $2}')
+		[ -n "$frame" ] && [ "$frame" -le $most ]
+		check "$what of $policy: ${frame:-no} bytes of stack frame" $?
+	done
+done
+echo "1..$n"
+exit $bad

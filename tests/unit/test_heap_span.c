@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Growth: a lane plays the host, grants what is asked for, or refuses, or dies; allocations wait
+ * for it, and get NULL when, and only when, they should. And the bitmaps of granules.
+ */
+#include "tests/unit/heap_help.h"
+
+enum { CAPACITY = 48, LANES = 96, EACH = 5 };
+
+enum host { ALIVE, DEAD };
+
+struct work {
+	struct fixture f;
+	enum host host;
+	uint32_t mapped, limit, left; /* granules; lanes that are still at it */
+	uint64_t got, null;
+	size_t size;
+};
+
+static void answer(struct work *work)
+{
+	struct gm_mailbox *mail = &work->f.mail;
+	uint64_t have = mail->have.value, want = gm_load64_system(&mail->want.value);
+	gm_store64_system(&mail->beat.value, gm_nanoseconds());
+	if (want > work->limit)
+		gm_store64_system(&mail->refused.value, work->limit + 1);
+	if (want > work->limit)
+		want = work->limit;
+	if (work->mapped >= want || have - gm_load64_system(&mail->taken.value) >= GM_GRANTS)
+		return;
+	/* One granule a time for small wants, all that is wanted for large ones. */
+	uint64_t n = want - work->mapped > 4 ? want - work->mapped : 1;
+	mail->grant[have % GM_GRANTS] = (uint64_t)work->mapped << 32 | n;
+	work->mapped += (uint32_t)n;
+	gm_store64_system(&mail->have.value, have + 1);
+}
+
+static void grow_lane(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	/* The host is a warp of its own. */
+	if (thread < 32) {
+		while (thread == 0 && gm_load32(&work->left)) {
+			if (work->host == ALIVE)
+				answer(work);
+			else
+				gm_simt_advance(GM_HOST_DEAD / 20);
+			gm_pause(1000);
+		}
+		return;
+	}
+	for (uint32_t i = 0; i < EACH; i++) {
+		void *address = work->f.policy->malloc(&work->f.heap, work->size);
+		test_count(address ? &work->got : &work->null);
+		if (address)
+			test_fill(address, work->size, thread);
+		gm_simt_progress();
+	}
+	gm_add32(&work->left, ~0u);
+}
+
+static void grow(struct work *work, const struct gm_policy *policy, enum host host, uint32_t limit,
+		 size_t size, enum gm_simt_mode mode)
+{
+	memset(work, 0, sizeof *work);
+	test_open(&work->f, policy, CAPACITY, 0, test_seed());
+	work->f.mail.refused.value = 0;
+	work->f.mode = mode;
+	work->host = host;
+	work->limit = limit;
+	work->size = size;
+	work->left = LANES;
+	TAP_OK(test_launch(&work->f, LANES / 32 + 1, LANES / 32 + 1, grow_lane, work),
+	       "%s: all lanes come to their end", policy->name);
+}
+
+static void check_growth(struct work *work, const struct gm_policy *policy, enum gm_simt_mode mode)
+{
+	const char *name = policy->name;
+	grow(work, policy, ALIVE, CAPACITY, 3000, mode);
+	TAP_IS(work->null, 0, "%s: grows from nothing, and nobody gets NULL", name);
+	TAP_OK(work->mapped <= 12, "%s: by what is needed: %u granules", name, work->mapped);
+	gm_span_collect(&work->f.heap);
+	TAP_IS(work->f.heap.granted, work->mapped, "%s: all grants were taken", name);
+	TAP_IS(work->f.mail.taken.value, work->f.mail.have.value, "%s: the host knows", name);
+	test_close(&work->f);
+
+	grow(work, policy, ALIVE, CAPACITY, 3 * GM_GRANULE / 2, mode);
+	TAP_OK(work->got >= CAPACITY / 2 - 4, "%s: runs of granules: %lu of them", name,
+	       (unsigned long)work->got);
+	TAP_OK(work->null > 0, "%s: until the host refuses", name);
+	test_close(&work->f);
+
+	grow(work, policy, ALIVE, 1, 8192, mode);
+	TAP_OK(work->got >= 100 && work->got <= 256, "%s: one granule, then refused: %lu", name,
+	       (unsigned long)work->got);
+	test_close(&work->f);
+
+	grow(work, policy, DEAD, CAPACITY, 64, mode);
+	TAP_IS(work->got, 0, "%s: nobody waits for ever for a dead host", name);
+	test_close(&work->f);
+}
+
+/* --- bitmaps --- */
+
+static struct gm_bits bits;
+static uint32_t taken[64 * 100];
+
+static void take_all(void *arg, uint32_t thread)
+{
+	uint32_t i;
+	(void)arg;
+	while ((i = gm_bits_take(&bits, 2, thread)) != GM_NO_GRANULE) {
+		gm_add32(&taken[i], 1);
+		gm_simt_progress();
+		if (i % 3 == 0 && gm_load32(&taken[i]) == 1)
+			gm_bits_put(&bits, i);
+	}
+}
+
+static void check_bits(void)
+{
+	uint64_t word[100] = {0}, summary[2] = {0};
+	unsigned wrong = 0;
+	bits = (struct gm_bits){word, summary};
+	for (uint32_t i = 0; i < 6400; i += 7)
+		gm_bits_put(&bits, i);
+	gm_simt_launch(&(struct gm_simt){4, 4, test_seed(), GM_SIMT_FAIR}, take_all, NULL);
+	for (uint32_t i = 0; i < 6400; i++)
+		wrong += taken[i] != (i % 7 ? 0 : i % 3 ? 1 : 2);
+	TAP_IS(wrong, 0, "each granule is taken as often as it was put");
+	TAP_OK(!summary[0] && !summary[1], "and no summary is left over empty words");
+}
+
+static void check_runs(void)
+{
+	struct fixture f;
+	test_open(&f, &gm_policies[0], 200, 200, 1);
+	uint32_t a = gm_span_take_run(&f.heap, 150), b = gm_span_take_run(&f.heap, 50);
+	TAP_OK(a == 50 && b == 0, "runs come from the end of the heap");
+	TAP_IS(gm_span_take_run(&f.heap, 1), GM_NO_GRANULE, "until there is none");
+	gm_span_give(&f.heap, 60, 130);
+	TAP_IS(gm_span_take_run(&f.heap, 131), GM_NO_GRANULE, "what is not side by side is no run");
+	TAP_IS(gm_span_take_run(&f.heap, 130), 60, "across words");
+	TAP_IS(f.heap.available, 0, "all are counted");
+	test_close(&f);
+}
+
+/* Runs and single granules, taken and given back by all lanes at once, of too few. */
+struct scramble {
+	struct fixture f;
+	uint32_t owner[100];
+	uint64_t shared, runs;
+};
+
+static void scramble(void *arg, uint32_t thread)
+{
+	struct scramble *s = arg;
+	for (uint32_t i = 0; i < 40; i++) {
+		uint32_t n = (thread + i) % 5 + 1, bad = 0;
+		uint32_t first = n == 1 ? gm_span_take_one(&s->f.heap, thread)
+					: gm_span_take_run(&s->f.heap, n);
+		if (first == GM_NO_GRANULE)
+			continue;
+		for (uint32_t g = first; g < first + n; g++)
+			bad += gm_cas32(&s->owner[g], 0, thread + 1) != 0;
+		for (uint32_t g = first; g < first + n; g++)
+			bad += gm_cas32(&s->owner[g], thread + 1, 0) != thread + 1;
+		if (bad)
+			test_count(&s->shared);
+		if (n > 1)
+			test_count(&s->runs);
+		gm_span_give(&s->f.heap, first, n);
+	}
+}
+
+static void check_contention(void)
+{
+	static struct scramble s;
+	uint32_t left = 0;
+	test_open(&s.f, &gm_policies[0], 100, 100, test_seed());
+	TAP_OK(test_launch(&s.f, 3, 3, scramble, &s), "lanes take and give granules and runs");
+	TAP_IS(s.shared, 0, "no granule is two lanes' at once");
+	TAP_OK(s.runs > 500, "%lu runs were taken", (unsigned long)s.runs);
+	TAP_IS(s.f.heap.available, 100, "all granules are counted at the end");
+	while (gm_span_take_one(&s.f.heap, 0) != GM_NO_GRANULE)
+		left++;
+	TAP_IS(left, 100, "and are there");
+	test_close(&s.f);
+}
+
+int main(void)
+{
+	static struct work work;
+	for (unsigned p = 0; p < GM_POLICIES; p++) {
+		check_growth(&work, &gm_policies[p], GM_SIMT_FAIR);
+		if (gm_policies[p].malloc == gm_granule_malloc)
+			check_growth(&work, &gm_policies[p], GM_SIMT_UNFAIR);
+	}
+	check_bits();
+	check_runs();
+	check_contention();
+	return tap_done();
+}
