@@ -10,7 +10,8 @@
  *
  * Every call:
  *   gm_lane() gm_sm() gm_warp() gm_active()           who am I; which lanes are here with me
- *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32 gm_union(mask, bits)
+ *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32
+ *   gm_union(mask, bits) gm_ballot(mask, yes)
  *   gm_syncwarp(mask)                                 the one that orders memory as well
  *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
  *   gm_load32/64_acquire gm_store32/64_release gm_add64_release
@@ -23,7 +24,7 @@
  *   gm_load64_system gm_store64_system                acquire, release; shared with the host
  *   gm_popc gm_ctz gm_log2 gm_pause(ns) gm_nanoseconds()
  * Addresses are of 4- or 8-byte aligned words. No call faults, and none waits but the *_sync ones,
- * i.e. match, shfl, union and syncwarp.
+ * i.e. match, shfl, union, ballot and syncwarp.
  */
 #ifndef GM_HEAP_SIMT_H
 #define GM_HEAP_SIMT_H

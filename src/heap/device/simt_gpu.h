@@ -66,6 +66,12 @@ GM_DEVICE uint32_t gm_union(uint32_t mask, uint32_t bits)
 #endif
 }
 
+/* The lanes of `mask` that say yes. */
+GM_DEVICE uint32_t gm_ballot(uint32_t mask, bool yes)
+{
+	return __ballot_sync(mask, yes);
+}
+
 GM_DEVICE void gm_syncwarp(uint32_t mask)
 {
 	__syncwarp(mask);
