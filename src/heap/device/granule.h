@@ -24,6 +24,12 @@
 
 /* --- allocation --- */
 
+/* Reserved in vain. */
+GM_DEVICE_SLOW void gm_granule_too_many(struct gm_heap *heap, uint32_t granule, uint32_t count)
+{
+	gm_slab_drop(heap, granule, count);
+}
+
 /*
  * Reserve up to `count` slots of the granule in shard `s`: answers the granule, how many, and where
  * the cursor stood. `*seen` is what the shard held.
@@ -41,7 +47,7 @@ GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t
 		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
 	*cursor = (uint32_t)(old >> 32);
 	if (got < count)
-		gm_slab_drop(heap, granule, count - got);
+		gm_granule_too_many(heap, granule, count - got);
 	return got;
 }
 
@@ -65,15 +71,17 @@ GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32
 	}
 }
 
-/* The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once.
+/*
+ * The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once.
+ * Where slots are few each lane claims its own, because then the cursor may meet a word twice.
  */
 GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t cursor, uint32_t mask)
 {
-	uint32_t at = (cursor + gm_rank(mask)) % slots;
-	uint32_t same = gm_match(mask, at >> 5), leader = gm_leader(same);
-	uint32_t wanted = gm_union(same, 1u << (at & 31)), old = 0;
+	uint32_t at = (cursor + gm_rank(mask)) % slots, old = 0;
+	uint32_t same = gm_match(mask, slots < GM_WARP * 2 ? GM_WARP + gm_lane() : at >> 5);
+	uint32_t leader = gm_leader(same), wanted = (2u << (gm_popc(same) - 1)) - 1;
 	if (gm_lane() == leader)
-		old = gm_or32(&bits[at >> 5], wanted);
+		old = gm_or32(&bits[at >> 5], wanted << (at & 31));
 	old = gm_shfl32(same, old, leader);
 	gm_syncwarp(mask); /* what the lanes that acted for this one saw, it sees now */
 	return old >> (at & 31) & 1 ? gm_granule_search(bits, slots, at) : at;
@@ -112,7 +120,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 	while (size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT) {
 		granule = gm_span_take_run(heap, (uint32_t)count);
 		if (granule == GM_NO_GRANULE)
-			gm_granule_strip(heap);
+			gm_granule_strip(heap, 1u << gm_lane(), ~0u);
 		if (granule == GM_NO_GRANULE && gm_granule_retire_all(heap))
 			granule = gm_span_take_run(heap, (uint32_t)count);
 		if (granule != GM_NO_GRANULE || !gm_span_grow(heap, (uint32_t)count))
@@ -128,38 +136,68 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 	return gm_span_address(heap, granule);
 }
 
+/* What the lanes of `mask` found in shard `s` of class `c`. */
+struct gm_granule_try {
+	uint32_t s, seen, cursor;
+	uint32_t got; /* slots, for the first so many lanes of them */
+};
+
+/* By all lanes of `mask`: slots of the shard `hint`, or of the one that is near. */
+GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t hint, uint32_t mask,
+			      struct gm_granule_try *t)
+{
+	const struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t leader = gm_leader(mask), s = hint;
+	t->got = t->seen = t->cursor = 0;
+	if (hint == GM_ANY_SHARD)
+		s = gm_sm() * 16 + gm_warp() % 16;
+	t->s = gm_shfl32(mask, s, leader) & (gm_load32_cached(&class_->shards) - 1);
+	if (gm_lane() == leader)
+		t->got = gm_granule_reserve(heap, c, t->s, gm_popc(mask), &t->seen, &t->cursor);
+	t->seen = gm_shfl32(mask, t->seen, leader);
+	t->cursor = gm_shfl32(mask, t->cursor, leader);
+	t->got = gm_shfl32(mask, t->got, leader);
+}
+
+/* The lanes of `mask` found nothing at once. */
+GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, uint32_t mask)
+{
+	uint32_t next = GM_ANY_SHARD;
+	for (uint32_t turn = 0; c < GM_CLASSES; turn++) {
+		struct gm_granule_try t;
+		gm_granule_try(heap, c, next, mask, &t);
+		bool mine = gm_rank(mask) < t.got;
+		uint32_t served = gm_ballot(mask, mine);
+		if (mine)
+			return gm_granule_take(heap, c, t.seen - 1, t.cursor, served);
+		mask &= ~served;
+		next = gm_granule_replace(heap, c, t.s, t.seen, mask, turn);
+		if (next == GM_NO_SHARD) {
+			/* A slot of a larger class will do, one that is aligned as well. */
+			c += 1 + (c & 1);
+			next = GM_ANY_SHARD;
+			turn = ~0u;
+		}
+	}
+	gm_add64(&heap->refusals, 1);
+	return NULL;
+}
+
 /*
  * `size` bytes, or NULL when the heap is full and cannot grow. Any lanes of a warp may call it, of
  * any sizes, together or apart.
  */
 GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 {
+	struct gm_granule_try t;
 	if (size > 1024 * 1024)
 		return gm_granule_malloc_run(heap, size);
-	struct gm_granules *all = gm_granules_of(heap);
 	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
-	uint32_t s = gm_sm() * 16 + gm_warp() % 16, turn = 0;
-	while (c < GM_CLASSES) {
-		struct gm_granule_class *class_ = &all->class_[c];
-		uint32_t leader = gm_leader(mask), got = 0, seen = 0, cursor = 0;
-		s = gm_shfl32(mask, s, leader) & (gm_load32_cached(&class_->shards) - 1);
-		if (gm_lane() == leader)
-			got = gm_granule_reserve(heap, c, s, gm_popc(mask), &seen, &cursor);
-		seen = gm_shfl32(mask, seen, leader);
-		got = gm_shfl32(mask, got, leader);
-		if (got) {
-			cursor = gm_shfl32(mask, cursor, leader);
-			bool mine = gm_rank(mask) < got;
-			mask = gm_match(mask, mine);
-			if (mine)
-				return gm_granule_take(heap, c, seen - 1, cursor, mask);
-		}
-		s = gm_granule_replace(heap, c, s, seen, mask, turn++);
-		if (s == GM_NO_SHARD)
-			c++;
-	}
-	gm_add64(&heap->refusals, 1);
-	return NULL;
+	gm_granule_try(heap, c, GM_ANY_SHARD, mask, &t);
+	bool mine = gm_rank(mask) < t.got;
+	uint32_t served = gm_ballot(mask, mine);
+	return mine ? gm_granule_take(heap, c, t.seen - 1, t.cursor, served)
+		    : gm_granule_malloc_slow(heap, c, mask & ~served);
 }
 
 /* --- free --- */
@@ -266,7 +304,7 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 /* Let go of what shards hold empty, and then of all that is empty. */
 GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 {
-	gm_granule_strip(heap);
+	gm_granule_strip(heap, 1u << gm_lane(), ~0u);
 	gm_granule_retire_all(heap);
 }
 
