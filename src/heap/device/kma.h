@@ -27,7 +27,8 @@ enum {
 	GM_KMA_SUPERBLOCKS = 1 << (GM_GRANULE_SHIFT - GM_KMA_SHIFT), /* of a granule */
 	GM_KMA_CLASSES = 11,					     /* 16 bytes to 16 KiB */
 	GM_KMA_HEAD = 32,
-	GM_KMA_STAYS = 1, /* the free list's own element; superblock n is n + 2 */
+	GM_KMA_PATIENCE = 64, /* turns of waiting for a superblock that another lane brings */
+	GM_KMA_STAYS = 1,     /* the free list's own element; superblock n is n + 2 */
 };
 
 /* Credit: free blocks (16 bits), class + 1 or 0. */
@@ -48,7 +49,8 @@ struct gm_kma {
 	struct gm_kma_head stays;
 	uint32_t size[GM_KMA_CLASSES]; /* of a block */
 	uint32_t blocks[GM_KMA_CLASSES];
-	uint64_t active[GM_KMA_CLASSES]; /* tag << 32 | element, or 0 */
+	uint64_t active[GM_KMA_CLASSES];   /* tag << 32 | element, or 0 */
+	uint32_t bringing[GM_KMA_CLASSES]; /* a lane is about to make one active */
 };
 
 GM_DEVICE struct gm_kma *gm_kma_of(const struct gm_heap *heap)
@@ -136,8 +138,8 @@ GM_DEVICE bool gm_kma_swap(struct gm_kma *kma, uint32_t c, uint64_t seen, uint32
 	return gm_cas64(&kma->active[c], seen, ((seen >> 32) + 1) << 32 | element) == seen;
 }
 
-/* The class has no active superblock: bring one. False: there is none. */
-GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t seen)
+/* Another superblock in the place of `seen`. False: there is none. */
+GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t element = gm_kma_dequeue(heap), blocks = kma->blocks[c];
@@ -152,6 +154,25 @@ GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t s
 		gm_kma_enqueue(heap, element);
 	}
 	return true;
+}
+
+/*
+ * The class has no active superblock: bring one, or wait for a lane that does; `turn` counts the
+ * calls. False: there is none.
+ */
+GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t seen, uint32_t turn)
+{
+	struct gm_kma *kma = gm_kma_of(heap);
+	uint32_t *bringing = &kma->bringing[c];
+	bool first = gm_load32(bringing) == 0 && gm_cas32(bringing, 0, 1) == 0;
+	if (!first && turn % GM_KMA_PATIENCE != GM_KMA_PATIENCE - 1) {
+		gm_pause(100);
+		return true;
+	}
+	bool more = gm_load64(&kma->active[c]) != seen || gm_kma_bring(heap, c, seen);
+	if (first)
+		gm_store32_release(bringing, 0);
+	return more;
 }
 
 /* A block for which the caller has credit; it looks from `at` on. */
@@ -184,31 +205,56 @@ GM_DEVICE uint32_t gm_kma_class_of(const struct gm_kma *kma, size_t size)
 	return size > gm_load32_cached(&kma->size[c]) ? c + 1 : c; /* 16 KiB: c is the last one */
 }
 
+/* Credit for up to `wanted` blocks of the active superblock, all at once: for how many. */
+GM_DEVICE uint32_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t active, uint32_t wanted,
+				 uint32_t *at)
+{
+	struct gm_kma_head *head = gm_kma_head(heap, (uint32_t)active);
+	uint32_t credit = gm_load32(&head->credit), free = GM_KMA_FREE(credit);
+	uint32_t n = free < wanted ? free : wanted;
+	if (GM_KMA_CLASS(credit) != c + 1)
+		n = free = 0;
+	*at = free;
+	if (n && gm_cas32(&head->credit, credit, credit - n) != credit) {
+		gm_pause(50);
+		return 0;
+	}
+	/* Without credit, or somebody else's by now: it is not active any more. */
+	if (n == free)
+		gm_kma_swap(gm_kma_of(heap), c, active, 0);
+	return n;
+}
+
+/* The lanes that are here for the same class take their credit together. */
 GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t c = gm_kma_class_of(kma, size);
 	if (c >= GM_KMA_CLASSES)
 		return gm_run_malloc(heap, size);
-	for (;;) {
-		uint64_t active = gm_load64_acquire(&kma->active[c]);
-		if ((uint32_t)active == 0) {
-			if (gm_kma_activate(heap, c, active))
-				continue;
-			gm_add64(&heap->refusals, 1);
-			return NULL;
+	uint32_t mask = gm_match(gm_active(), c), more = 1;
+	for (uint32_t turn = 0; more; turn++) {
+		uint32_t leader = gm_leader(mask), n = 0, at = 0;
+		uint64_t active = 0;
+		if (gm_lane() == leader) {
+			active = gm_load64_acquire(&kma->active[c]);
+			if ((uint32_t)active)
+				n = gm_kma_credit(heap, c, active, gm_popc(mask), &at);
+			else
+				more = gm_kma_activate(heap, c, active, turn);
 		}
-		struct gm_kma_head *head = gm_kma_head(heap, (uint32_t)active);
-		uint32_t credit = gm_load32(&head->credit), free = GM_KMA_FREE(credit);
-		bool ours = GM_KMA_CLASS(credit) == c + 1;
-		if (ours && free && gm_cas32(&head->credit, credit, credit - 1) != credit)
-			continue;
-		/* Without credit, or somebody else's by now: it is not active any more. */
-		if (!ours || free <= 1)
-			gm_kma_swap(kma, c, active, 0);
-		if (ours && free)
-			return gm_kma_block(kma, head, c, free - 1);
+		gm_syncwarp(mask); /* what the leader saw with the credit, all see now */
+		n = gm_shfl32(mask, n, leader);
+		more = gm_shfl32(mask, more, leader);
+		active = gm_shfl(mask, active, leader);
+		at = gm_shfl32(mask, at, leader) - 1 - gm_rank(mask);
+		uint32_t served = gm_ballot(mask, gm_rank(mask) < n);
+		if (served >> gm_lane() & 1)
+			return gm_kma_block(kma, gm_kma_head(heap, (uint32_t)active), c, at);
+		mask &= ~served;
 	}
+	gm_add64(&heap->refusals, 1);
+	return NULL;
 }
 
 /* --- free --- */
