@@ -242,13 +242,14 @@ template <class P> static void run_churn(unsigned threads, uint32_t capacity, Wr
 	const unsigned places = threads / 2 + 1;
 	unsigned long long *shelf = Heap<P>::template zeroed<unsigned long long>(places * 8ul);
 	Heap<P> heap(capacity);
-	for (unsigned most : {64u, 3000u}) {
-		churn<P><<<(threads / 16 + BLOCK - 1) / BLOCK, BLOCK>>>(heap.device, most, shelf, places,
+	for (unsigned most : {64u, 256u, 3000u}) {
+		char name[32];
+		snprintf(name, sizeof name, "come and go to %u", most);
+		churn<P><<<threads / 16 / BLOCK + 1, BLOCK>>>(heap.device, most, shelf, places,
 								       wrong);
 		sweep<P><<<(places + BLOCK - 1) / BLOCK, BLOCK>>>(heap.device, shelf, places);
-		MUST(cudaDeviceSynchronize());
+		ends(heap, name, wrong);
 	}
-	ends(heap, "come and go", wrong);
 	MUST(cudaFree(shelf));
 }
 

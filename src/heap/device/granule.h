@@ -149,9 +149,11 @@ GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t hint, u
 	const struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t leader = gm_leader(mask), s = hint;
 	t->got = t->seen = t->cursor = 0;
-	if (hint == GM_ANY_SHARD)
-		s = gm_sm() * 16 + gm_warp() % 16;
-	t->s = gm_shfl32(mask, s, leader) & (gm_load32_cached(&class_->shards) - 1);
+	if (hint == GM_ANY_SHARD) {
+		s = (gm_sm() * 16 + gm_warp() % 16) & (GM_SHARDS - 1);
+		s = s * gm_load32_cached(&class_->shards) >> GM_SHARDS_LOG;
+	}
+	t->s = gm_shfl32(mask, s, leader);
 	if (gm_lane() == leader)
 		t->got = gm_granule_reserve(heap, c, t->s, gm_popc(mask), &t->seen, &t->cursor);
 	t->seen = gm_shfl32(mask, t->seen, leader);
@@ -165,19 +167,25 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 	uint32_t next = GM_ANY_SHARD;
 	for (uint32_t turn = 0; c < GM_CLASSES; turn++) {
 		struct gm_granule_try t;
+		if (turn == 0 && gm_lane() == gm_leader(mask))
+			gm_granule_wanted(heap, c, gm_popc(mask));
 		gm_granule_try(heap, c, next, mask, &t);
 		bool mine = gm_rank(mask) < t.got;
 		uint32_t served = gm_ballot(mask, mine);
+		if (served && gm_lane() == gm_leader(mask))
+			gm_granule_served(heap, c, gm_popc(served));
 		if (mine)
 			return gm_granule_take(heap, c, t.seen - 1, t.cursor, served);
 		mask &= ~served;
 		next = gm_granule_replace(heap, c, t.s, t.seen, mask, turn);
-		if (next == GM_NO_SHARD) {
-			/* A slot of a larger class will do, one that is aligned as well. */
-			c += 1 + (c & 1);
-			next = GM_ANY_SHARD;
-			turn = ~0u;
-		}
+		if (next != GM_NO_SHARD)
+			continue;
+		if (gm_lane() == gm_leader(mask))
+			gm_granule_served(heap, c, gm_popc(mask));
+		/* A slot of a larger class will do, one that is aligned as well. */
+		c += 1 + (c & 1);
+		next = GM_ANY_SHARD;
+		turn = ~0u;
 	}
 	gm_add64(&heap->refusals, 1);
 	return NULL;
@@ -306,6 +314,11 @@ GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 {
 	gm_granule_strip(heap, 1u << gm_lane(), ~0u);
 	gm_granule_retire_all(heap);
+	for (uint32_t c = 0; c < GM_CLASSES; c++) {
+		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+		while (class_->shards > 1 && class_->shard[class_->shards - 1] == 0)
+			class_->shards--;
+	}
 }
 
 GM_DEVICE void gm_granule_stats(struct gm_heap *heap, struct gm_heap_stats *stats)

@@ -12,11 +12,12 @@ enum {
 	GM_CLASSES = 32,
 	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
 	GM_CLASS_PATIENCE = 4096, /* and for one that may hold the last granule */
-	GM_SHARDS = 2048,	  /* of a class, at most; a power of two */
-	GM_SHARD_LANES = 1024,	  /* that wait for slots: one shard for so many, */
-	GM_SHARD_PLENTY = 256,	  /* as long as it is at most one of so many free granules */
-	GM_SLAB_BITS = 256,	  /* bitmap in the slab record up to this many slots */
-	GM_RUN = 63,		  /* class number, plus 1, of the head of a run */
+	GM_SHARDS_LOG = 11,
+	GM_SHARDS = 1 << GM_SHARDS_LOG, /* of a class, at most */
+	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, */
+	GM_SHARD_PLENTY = 256,		/* as long as it is at most one of so many free granules */
+	GM_SLAB_BITS = 256,		/* bitmap in the slab record up to this many slots */
+	GM_RUN = 63,			/* class number, plus 1, of the head of a run */
 };
 
 /* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; above,
@@ -53,13 +54,12 @@ struct gm_slab {
 };
 
 struct gm_granule_class {
-	uint32_t slots;	   /* usable ones of a granule */
-	uint32_t header;   /* bytes before the first */
-	uint32_t shards;   /* in use: a power of two */
-	uint32_t granules; /* owned */
-	uint32_t dry;	   /* what the last search of everything says; below */
-	uint32_t waiting;  /* lanes that found no slot, and are still looking */
-	uint32_t pad[10];
+	uint32_t slots;	  /* usable ones of a granule */
+	uint32_t header;  /* bytes before the first */
+	uint32_t shards;  /* in use */
+	uint32_t dry;	  /* what the last search of everything says; below */
+	uint32_t waiting; /* lanes that found no slot, and are still looking */
+	uint32_t pad[11];
 	struct gm_bits roomy, ragged;
 	uint32_t shard[GM_SHARDS]; /* granule + 1; 0: none yet */
 };
@@ -129,7 +129,6 @@ GM_DEVICE bool gm_slab_retire(struct gm_heap *heap, uint32_t granule)
 		return false;
 	gm_bits_remove(&all->class_[c].ragged, granule);
 	gm_bits_remove(&all->class_[c].roomy, granule);
-	gm_add32(&all->class_[c].granules, ~0u);
 	return true;
 }
 
@@ -200,32 +199,29 @@ GM_DEVICE uint32_t gm_granule_claim(struct gm_heap *heap, const struct gm_bits *
 	}
 }
 
-/* The class owns one granule more: a shard for each. */
-GM_DEVICE void gm_granule_more_shards(struct gm_granule_class *class_)
-{
-	uint32_t granules = gm_add32(&class_->granules, 1) + 1, shards = gm_load32(&class_->shards);
-	if (shards < GM_SHARDS && granules > shards)
-		gm_cas32(&class_->shards, shards, shards * 2);
-}
-
 /*
  * By one lane: `lanes` more found no slot in the class. As many shards as granules are needed for
- * all that wait, so that they come at once and not one after the other; and more where memory is
- * plenty, so that fewer lanes meet at one.
+ * all that wait, so that they come at once and not one after the other, and no more of them; but
+ * where memory is plenty some more, so that fewer lanes meet at one.
  */
 GM_DEVICE void gm_granule_wanted(struct gm_heap *heap, uint32_t c, uint32_t lanes)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t waiting = gm_add32(&class_->waiting, lanes) + lanes;
-	uint32_t wanted = waiting / class_->slots, shards = gm_load32(&class_->shards), more;
+	uint32_t wanted = waiting / class_->slots + 1, apart = waiting / GM_SHARD_LANES, seen;
 	uint64_t plenty = gm_load64(&heap->available) / GM_SHARD_PLENTY;
-	if (wanted < waiting / GM_SHARD_LANES)
-		wanted = waiting / GM_SHARD_LANES < plenty ? waiting / GM_SHARD_LANES
-							   : (uint32_t)plenty;
-	for (more = shards; more < wanted && more < GM_SHARDS;)
-		more *= 2;
-	if (more > shards)
-		gm_cas32(&class_->shards, shards, more);
+	apart = apart < plenty ? apart : (uint32_t)plenty;
+	wanted = wanted < apart ? apart : wanted;
+	wanted = wanted < GM_SHARDS ? wanted : GM_SHARDS;
+	for (uint32_t shards = gm_load32(&class_->shards); shards < wanted; shards = seen)
+		if ((seen = gm_cas32(&class_->shards, shards, wanted)) == shards)
+			break;
+}
+
+/* Lanes that were counted there have a slot, or give up. */
+GM_DEVICE void gm_granule_served(struct gm_heap *heap, uint32_t c, uint32_t lanes)
+{
+	gm_add32(&gm_granules_of(heap)->class_[c].waiting, 0u - lanes);
 }
 
 /* A granule that no class holds, or holds empty. */
@@ -416,12 +412,8 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
-	if (fresh) {
+	if (fresh)
 		gm_slab_become(&all->slab[granule], GM_CLASS_IS(c + 1) | GM_ACTIVE);
-		gm_granule_more_shards(class_);
-	}
-	if ((int32_t)gm_add32(&class_->waiting, 0u - class_->slots) < (int32_t)class_->slots)
-		gm_store32(&class_->waiting, 0);
 	if (gm_cas32(&class_->shard[s], GM_SHARD_BUSY, granule + 1) != GM_SHARD_BUSY)
 		gm_granule_deactivate(heap, granule, c);
 	if (seen && seen != GM_SHARD_BUSY)
@@ -437,11 +429,8 @@ GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uin
 					   uint32_t seen, uint32_t mask, uint32_t turn)
 {
 	uint32_t granule = GM_NO_GRANULE, next = GM_ANY_SHARD;
-	if (gm_lane() == gm_leader(mask)) {
-		if (turn == 0)
-			gm_granule_wanted(heap, c, gm_popc(mask));
+	if (gm_lane() == gm_leader(mask))
 		granule = gm_granule_begin(heap, c, s, seen, turn, &next);
-	}
 	granule = gm_shfl32(mask, granule, gm_leader(mask));
 	next = gm_shfl32(mask, next, gm_leader(mask));
 	if (granule == GM_NO_GRANULE)
