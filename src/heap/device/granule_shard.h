@@ -54,13 +54,17 @@ struct gm_slab {
 };
 
 struct gm_granule_class {
-	uint32_t slots;	  /* usable ones of a granule */
-	uint32_t header;  /* bytes before the first */
-	uint32_t shards;  /* in use */
-	uint32_t dry;	  /* what the last search of everything says; below */
+	uint32_t slots;	 /* usable ones of a granule */
+	uint32_t header; /* bytes before the first */
+	uint32_t shards; /* in use: lanes look at any of them first */
+	uint32_t own;	 /* the first so many of them, which may bring a granule to the class */
+	uint32_t pad0[12];
 	uint32_t waiting; /* lanes that found no slot, and are still looking */
-	uint32_t pad[11];
+	uint32_t pad1[15];
+	uint32_t dry; /* what the last search of everything says; above */
+	uint32_t pad2[15];
 	struct gm_bits roomy, ragged;
+	uint32_t pad3[8];
 	uint32_t shard[GM_SHARDS]; /* granule + 1; 0: none yet */
 };
 
@@ -132,6 +136,29 @@ GM_DEVICE bool gm_slab_retire(struct gm_heap *heap, uint32_t granule)
 	return true;
 }
 
+/* Make a granule of the class, which is no shard's, active; false: it is not what it was. */
+GM_DEVICE bool gm_slab_activate(struct gm_heap *heap, uint32_t granule, uint32_t c)
+{
+	uint64_t *word = &gm_granules_of(heap)->slab[granule].state, state = gm_load64(word), seen;
+	for (; GM_CLASS(state) == c + 1 && !(state & GM_ACTIVE); state = seen)
+		if ((seen = gm_cas64(word, state, state | GM_ACTIVE)) == state)
+			return true;
+	return false;
+}
+
+/* Let a shard have the active granule: an empty one, or one more. False: there are too many. */
+GM_DEVICE bool gm_slab_place(struct gm_granule_class *class_, uint32_t granule)
+{
+	uint32_t own = gm_load32(&class_->own), shards = gm_load32(&class_->shards);
+	if (shards > own &&
+	    gm_cas32(&class_->shard[own + granule % (shards - own)], 0, granule + 1) == 0)
+		return true;
+	for (uint32_t seen; shards < GM_SHARDS; shards = seen)
+		if ((seen = gm_cas32(&class_->shards, shards, shards + 1)) == shards)
+			return gm_cas32(&class_->shard[shards], 0, granule + 1) == 0;
+	return false;
+}
+
 /* `before` slots were in use, now it is `now`, and the granule is no shard's. */
 GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32_t c,
 				  uint32_t before, uint32_t now)
@@ -139,12 +166,28 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
 	uint32_t slots = class_->slots, roomy = slots - (slots >> 3);
-	if (before > roomy && now <= roomy)
+	if (before > roomy && now <= roomy) {
+		if (gm_slab_activate(heap, granule, c)) {
+			if (gm_slab_place(class_, granule))
+				return;
+			gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
+		}
 		gm_bits_put(&class_->roomy, granule);
+	}
 	if (before >= slots && now < slots)
 		gm_bits_put(&class_->ragged, granule);
 	if (now == 0)
 		gm_bits_put(&all->empty, granule);
+}
+
+/* A granule is empty: some class may look for one. */
+GM_DEVICE void gm_granule_news(struct gm_heap *heap)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	if (gm_load32(&all->dry) == 0)
+		return;
+	gm_store32(&all->dry, 0);
+	gm_add32(&heap->epoch, 1);
 }
 
 /* Take `count` off the slots in use or reserved; the bits are clear already. */
@@ -163,10 +206,8 @@ GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t cou
 	/* After that, so that a search that missed it is no more believed. */
 	if (gm_load32(&class_->dry) != 0)
 		gm_store32(&class_->dry, 0);
-	if (now == 0 && gm_load32(&all->dry) != 0) {
-		gm_store32(&all->dry, 0);
-		gm_add32(&heap->epoch, 1);
-	}
+	if (now == 0)
+		gm_granule_news(heap);
 }
 
 /* --- another granule for a shard --- */
@@ -177,45 +218,49 @@ GM_DEVICE void gm_granule_deactivate(struct gm_heap *heap, uint32_t granule, uin
 	uint64_t old = gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
 	if (GM_USED(old) < all->class_[c].slots)
 		gm_slab_offer(heap, granule, c, ~0u, GM_USED(old));
+	if (GM_USED(old) == 0)
+		gm_granule_news(heap);
 }
 
 /* Make a granule out of a set of the class active; GM_NO_GRANULE: there is none. */
 GM_DEVICE uint32_t gm_granule_claim(struct gm_heap *heap, const struct gm_bits *set, uint32_t c,
 				    uint32_t seed)
 {
-	struct gm_granules *all = gm_granules_of(heap);
 	for (;;) {
 		uint32_t granule = gm_bits_take(set, heap->summaries, seed);
-		if (granule == GM_NO_GRANULE)
-			return granule;
-		uint64_t *word = &all->slab[granule].state, state = gm_load64(word);
 		/* The bit may be from an earlier life: then it is dropped. */
-		while (GM_CLASS(state) == c + 1 && !(state & GM_ACTIVE)) {
-			uint64_t seen = gm_cas64(word, state, state | GM_ACTIVE);
-			if (seen == state)
-				return granule;
-			state = seen;
-		}
+		if (granule == GM_NO_GRANULE || gm_slab_activate(heap, granule, c))
+			return granule;
 	}
 }
 
+/* Raise a word to at least that. */
+GM_DEVICE void gm_granule_raise(uint32_t *word, uint32_t least)
+{
+	uint32_t value = gm_load32(word), seen;
+	for (; value < least; value = seen)
+		if ((seen = gm_cas32(word, value, least)) == value)
+			return;
+}
+
 /*
- * By one lane: `lanes` more found no slot in the class. As many shards as granules are needed for
- * all that wait, so that they come at once and not one after the other, and no more of them; but
- * where memory is plenty some more, so that fewer lanes meet at one.
+ * By one lane: `lanes` more found no slot in the class. As many shards bring granules as are needed
+ * for all that wait, so that they come at once and not one after the other, and no more of them;
+ * but where memory is plenty some more, so that fewer lanes meet at one.
  */
 GM_DEVICE void gm_granule_wanted(struct gm_heap *heap, uint32_t c, uint32_t lanes)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t waiting = gm_add32(&class_->waiting, lanes) + lanes;
-	uint32_t wanted = waiting / class_->slots + 1, apart = waiting / GM_SHARD_LANES, seen;
+	uint32_t wanted = waiting / class_->slots + 1, apart = waiting / GM_SHARD_LANES;
 	uint64_t plenty = gm_load64(&heap->available) / GM_SHARD_PLENTY;
 	apart = apart < plenty ? apart : (uint32_t)plenty;
 	wanted = wanted < apart ? apart : wanted;
 	wanted = wanted < GM_SHARDS ? wanted : GM_SHARDS;
-	for (uint32_t shards = gm_load32(&class_->shards); shards < wanted; shards = seen)
-		if ((seen = gm_cas32(&class_->shards, shards, wanted)) == shards)
-			break;
+	if (gm_load32(&class_->own) < wanted) {
+		gm_granule_raise(&class_->shards, wanted);
+		gm_granule_raise(&class_->own, wanted);
+	}
 }
 
 /* Lanes that were counted there have a slot, or give up. */
@@ -272,7 +317,12 @@ GM_DEVICE bool gm_granule_strip_one(struct gm_heap *heap, uint32_t c, uint32_t s
 	if (seen == 0 || seen == GM_SHARD_BUSY ||
 	    GM_USED(gm_load64(&all->slab[seen - 1].state)) != 0 || gm_cas32(shard, seen, 0) != seen)
 		return false;
-	gm_granule_deactivate(heap, seen - 1, c);
+	/* Not to one of the class's shards again. */
+	uint64_t old = gm_and64(&all->slab[seen - 1].state, ~GM_ACTIVE);
+	if (GM_USED(old) == 0)
+		gm_bits_put(&all->empty, seen - 1);
+	else if (GM_USED(old) < all->class_[c].slots)
+		gm_slab_offer(heap, seen - 1, c, ~0u, GM_USED(old));
 	return true;
 }
 

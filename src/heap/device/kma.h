@@ -207,7 +207,7 @@ GM_DEVICE uint32_t gm_kma_class_of(const struct gm_kma *kma, size_t size)
 
 /* Credit for up to `wanted` blocks of the active superblock, all at once: for how many. */
 GM_DEVICE uint32_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t active, uint32_t wanted,
-				 uint32_t *at)
+				 uint32_t turn, uint32_t *at)
 {
 	struct gm_kma_head *head = gm_kma_head(heap, (uint32_t)active);
 	uint32_t credit = gm_load32(&head->credit), free = GM_KMA_FREE(credit);
@@ -216,7 +216,8 @@ GM_DEVICE uint32_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t acti
 		n = free = 0;
 	*at = free;
 	if (n && gm_cas32(&head->credit, credit, credit - n) != credit) {
-		gm_pause(50);
+		/* Thousands of warps want the same word. */
+		gm_pause(500u << (turn < 7 ? turn : 7));
 		return 0;
 	}
 	/* Without credit, or somebody else's by now: it is not active any more. */
@@ -239,7 +240,7 @@ GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 		if (gm_lane() == leader) {
 			active = gm_load64_acquire(&kma->active[c]);
 			if ((uint32_t)active)
-				n = gm_kma_credit(heap, c, active, gm_popc(mask), &at);
+				n = gm_kma_credit(heap, c, active, gm_popc(mask), turn, &at);
 			else
 				more = gm_kma_activate(heap, c, active, turn);
 		}
