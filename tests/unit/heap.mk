@@ -14,7 +14,7 @@ tests_unit_test_heap_ouro_SOURCES = tests/unit/test_heap_ouro.c tests/unit/heap_
 tests_unit_test_heap_ouro_LDADD = $(UNIT_LDADD)
 
 # Compiled for the GPU where there is an nvcc.
-EXTRA_DIST += tests/unit/heap_policies.cu tests/bench/heap.cu
+EXTRA_DIST += tests/unit/heap_policies.cu
 dist_check_SCRIPTS += tests/unit/heap_nvcc.sh
 TESTS += tests/unit/heap_nvcc.sh
 AM_TESTS_ENVIRONMENT += NVCC='$(NVCC)'; export NVCC;
