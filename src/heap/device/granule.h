@@ -150,7 +150,7 @@ struct gm_granule_try {
 /* Of the first `shards` ones, the one that is near this lane. */
 GM_DEVICE uint32_t gm_granule_near(uint32_t shards)
 {
-	return ((gm_sm() * 16 + gm_warp() % 16) & (GM_SHARDS - 1)) * shards >> GM_SHARDS_LOG;
+	return ((gm_sm() * 32 + gm_warp() % 32) & (GM_SHARDS - 1)) * shards >> GM_SHARDS_LOG;
 }
 
 /* By all lanes of `mask`: slots of the shard `s`, as the first of them says. */
@@ -165,6 +165,12 @@ GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t s, uint
 	t->seen = gm_shfl32(mask, t->seen, leader);
 	t->cursor = gm_shfl32(mask, t->cursor, leader);
 	t->got = gm_shfl32(mask, t->got, leader);
+}
+
+/* The first `count` lanes of `mask`. */
+GM_DEVICE uint32_t gm_granule_first(uint32_t mask, uint32_t count)
+{
+	return count >= gm_popc(mask) ? mask : gm_ballot(mask, gm_rank(mask) < count);
 }
 
 /* The lanes of `mask` found nothing at once: the next shard, and then one that may bring granules.
@@ -182,7 +188,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 			next = gm_granule_near(gm_load32(turn ? &class_->own : &class_->shards));
 		gm_granule_try(heap, c, turn ? next : (next + 1) & (GM_SHARDS - 1), mask, true, &t);
 		bool mine = gm_rank(mask) < t.got;
-		uint32_t served = gm_ballot(mask, mine);
+		uint32_t served = gm_granule_first(mask, t.got);
 		if (served && turn && first)
 			gm_granule_served(heap, c, gm_popc(served));
 		if (mine)
@@ -217,7 +223,7 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 	uint32_t shards = gm_load32_cached(&gm_granules_of(heap)->class_[c].shards);
 	gm_granule_try(heap, c, gm_granule_near(shards), mask, false, &t);
 	bool mine = gm_rank(mask) < t.got;
-	uint32_t served = gm_ballot(mask, mine);
+	uint32_t served = gm_granule_first(mask, t.got);
 	return mine ? gm_granule_take(heap, c, t.seen - 1, t.cursor, served)
 		    : gm_granule_malloc_slow(heap, c, mask & ~served);
 }

@@ -12,7 +12,7 @@ enum {
 	GM_CLASSES = 32,
 	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
 	GM_CLASS_PATIENCE = 4096, /* and for one that may hold the last granule */
-	GM_SHARDS_LOG = 11,
+	GM_SHARDS_LOG = 12,
 	GM_SHARDS = 1 << GM_SHARDS_LOG, /* of a class, at most */
 	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, */
 	GM_SHARD_PLENTY = 256,		/* as long as it is at most one of so many free granules */

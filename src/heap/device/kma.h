@@ -49,8 +49,11 @@ struct gm_kma {
 	struct gm_kma_head stays;
 	uint32_t size[GM_KMA_CLASSES]; /* of a block */
 	uint32_t blocks[GM_KMA_CLASSES];
-	uint64_t active[GM_KMA_CLASSES];   /* tag << 32 | element, or 0 */
-	uint32_t bringing[GM_KMA_CLASSES]; /* a lane is about to make one active */
+	struct {
+		uint64_t active;   /* tag << 32 | element, or 0 */
+		uint32_t bringing; /* a lane is about to make one active */
+		uint32_t pad[13];
+	} class_[GM_KMA_CLASSES];
 };
 
 GM_DEVICE struct gm_kma *gm_kma_of(const struct gm_heap *heap)
@@ -135,7 +138,7 @@ GM_DEVICE_SLOW uint32_t gm_kma_dequeue(struct gm_heap *heap)
  */
 GM_DEVICE bool gm_kma_swap(struct gm_kma *kma, uint32_t c, uint64_t seen, uint32_t element)
 {
-	return gm_cas64(&kma->active[c], seen, ((seen >> 32) + 1) << 32 | element) == seen;
+	return gm_cas64(&kma->class_[c].active, seen, ((seen >> 32) + 1) << 32 | element) == seen;
 }
 
 /* Another superblock in the place of `seen`. False: there is none. */
@@ -144,7 +147,7 @@ GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t element = gm_kma_dequeue(heap), blocks = kma->blocks[c];
 	if (!element)
-		return gm_load64(&kma->active[c]) != seen;
+		return gm_load64(&kma->class_[c].active) != seen;
 	struct gm_kma_head *head = gm_kma_head(heap, element);
 	for (uint32_t w = 0; w < (blocks + 31) >> 5; w++)
 		gm_store32(&gm_kma_bits(head, blocks)[w], 0);
@@ -163,13 +166,13 @@ GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen
 GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t seen, uint32_t turn)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
-	uint32_t *bringing = &kma->bringing[c];
+	uint32_t *bringing = &kma->class_[c].bringing;
 	bool first = gm_load32(bringing) == 0 && gm_cas32(bringing, 0, 1) == 0;
 	if (!first && turn % GM_KMA_PATIENCE != GM_KMA_PATIENCE - 1) {
-		gm_pause(100);
+		gm_pause(200u << (turn < 6 ? turn : 6));
 		return true;
 	}
-	bool more = gm_load64(&kma->active[c]) != seen || gm_kma_bring(heap, c, seen);
+	bool more = gm_load64(&kma->class_[c].active) != seen || gm_kma_bring(heap, c, seen);
 	if (first)
 		gm_store32_release(bringing, 0);
 	return more;
@@ -238,7 +241,7 @@ GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 		uint32_t leader = gm_leader(mask), n = 0, at = 0;
 		uint64_t active = 0;
 		if (gm_lane() == leader) {
-			active = gm_load64_acquire(&kma->active[c]);
+			active = gm_load64_acquire(&kma->class_[c].active);
 			if ((uint32_t)active)
 				n = gm_kma_credit(heap, c, active, gm_popc(mask), turn, &at);
 			else
@@ -285,7 +288,7 @@ GM_DEVICE void gm_kma_free(struct gm_heap *heap, void *address)
 			break;
 	}
 	if (now == 0) {
-		uint64_t active = gm_load64(&kma->active[c]);
+		uint64_t active = gm_load64(&kma->class_[c].active);
 		if ((uint32_t)active == element)
 			gm_kma_swap(kma, c, active, 0);
 		gm_kma_enqueue(heap, element);

@@ -344,10 +344,10 @@ GM_DEVICE uint32_t gm_ouro_queue_of(size_t size)
 	return size <= 16 ? 0 : gm_log2(size - 1) - 3;
 }
 
-/* The lanes of a warp that want the same small pages wait together; a chunk has many of those. */
+/* The lanes of a warp that want pages of the same queue wait together. */
 GM_DEVICE uint32_t gm_ouro_group(uint32_t q)
 {
-	return gm_match(gm_active(), gm_ouro_pages(q) >= GM_WARP ? q : GM_OURO_QUEUES + gm_lane());
+	return gm_match(gm_active(), q);
 }
 
 /* The head and page of an address, if it is in a chunk of pages; else NULL. */

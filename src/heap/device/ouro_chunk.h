@@ -158,7 +158,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_
 			found = gm_ouro_chunk_find(heap, queue, kind, gm_popc(mask));
 		gm_syncwarp(mask); /* what the leader saw of the chunk, all see now */
 		found = gm_shfl(mask, found, gm_leader(mask));
-		served = gm_ballot(mask, gm_rank(mask) < (uint32_t)found);
+		served = gm_first(mask, (uint32_t)found);
 	}
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, (uint32_t)(found >> 32));
 	return found >> 32 << 9 | gm_ouro_pick(head, gm_ouro_pages(queue->q));
@@ -190,7 +190,7 @@ GM_DEVICE void *gm_ouro_chunk_malloc(struct gm_heap *heap, enum gm_ouro_kind kin
 	if (gm_lane() == gm_leader(mask))
 		got = gm_ouro_chunk_wait(heap, queue, kind, gm_popc(mask));
 	got = gm_shfl32(mask, got, gm_leader(mask));
-	uint32_t promised = gm_ballot(mask, gm_rank(mask) < got);
+	uint32_t promised = gm_first(mask, got);
 	if (!(promised >> gm_lane() & 1)) {
 		gm_add64(&heap->refusals, 1);
 		return NULL;

@@ -11,7 +11,7 @@
  * Every call:
  *   gm_lane() gm_sm() gm_warp() gm_active()           who am I; which lanes are here with me
  *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32
- *   gm_union(mask, bits) gm_ballot(mask, yes)
+ *   gm_union(mask, bits), of lanes that are together; gm_ballot(mask, yes)
  *   gm_syncwarp(mask)                                 the one that orders memory as well
  *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
  *   gm_load32/64_acquire gm_store32/64_release gm_add64_release
@@ -45,6 +45,17 @@
 GM_DEVICE uint32_t gm_rank(uint32_t mask)
 {
 	return gm_popc(mask & ((1u << gm_lane()) - 1));
+}
+
+/* The first `count` lanes of `mask`, or all. */
+GM_DEVICE uint32_t gm_first(uint32_t mask, uint32_t count)
+{
+	uint32_t others = mask;
+	if (count >= gm_popc(mask))
+		return mask;
+	for (; count; count--)
+		others &= others - 1;
+	return mask & ~others;
 }
 
 /* The first lane of `mask`, which acts for all of it. */
