@@ -31,6 +31,8 @@ enum {
 	GM_KMA_STAYS = 1,     /* the free list's own element; superblock n is n + 2 */
 };
 
+#define GM_KMA_NONE (~0ull)
+
 /* Credit: free blocks (16 bits), class + 1 or 0. */
 #define GM_KMA_FREE(credit) ((credit)&0xffff)
 #define GM_KMA_CLASS(credit) ((credit) >> 16)
@@ -208,16 +210,23 @@ GM_DEVICE uint32_t gm_kma_class_of(const struct gm_kma *kma, size_t size)
 	return size > gm_load32_cached(&kma->size[c]) ? c + 1 : c; /* 16 KiB: c is the last one */
 }
 
-/* Credit for up to `wanted` blocks of the active superblock, all at once: for how many. */
-GM_DEVICE uint32_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t active, uint32_t wanted,
-				 uint32_t turn, uint32_t *at)
+/*
+ * Credit for up to `wanted` blocks of the active superblock, all at once: the superblock << 32 |
+ * how many were free << 8 | for how many. 0: not yet; GM_KMA_NONE: there is none. `turn` counts the
+ * calls.
+ */
+GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint32_t wanted,
+				      uint32_t turn)
 {
+	struct gm_kma *kma = gm_kma_of(heap);
+	uint64_t active = gm_load64_acquire(&kma->class_[c].active);
+	if ((uint32_t)active == 0)
+		return gm_kma_activate(heap, c, active, turn) ? 0 : GM_KMA_NONE;
 	struct gm_kma_head *head = gm_kma_head(heap, (uint32_t)active);
 	uint32_t credit = gm_load32(&head->credit), free = GM_KMA_FREE(credit);
 	uint32_t n = free < wanted ? free : wanted;
 	if (GM_KMA_CLASS(credit) != c + 1)
 		n = free = 0;
-	*at = free;
 	if (n && gm_cas32(&head->credit, credit, credit - n) != credit) {
 		/* Thousands of warps want the same word. */
 		gm_pause(500u << (turn < 7 ? turn : 7));
@@ -225,8 +234,8 @@ GM_DEVICE uint32_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t acti
 	}
 	/* Without credit, or somebody else's by now: it is not active any more. */
 	if (n == free)
-		gm_kma_swap(gm_kma_of(heap), c, active, 0);
-	return n;
+		gm_kma_swap(kma, c, active, 0);
+	return n ? active << 32 | free << 8 | n : 0;
 }
 
 /* The lanes that are here for the same class take their credit together. */
@@ -236,25 +245,19 @@ GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 	uint32_t c = gm_kma_class_of(kma, size);
 	if (c >= GM_KMA_CLASSES)
 		return gm_run_malloc(heap, size);
-	uint32_t mask = gm_match(gm_active(), c), more = 1;
-	for (uint32_t turn = 0; more; turn++) {
-		uint32_t leader = gm_leader(mask), n = 0, at = 0;
-		uint64_t active = 0;
-		if (gm_lane() == leader) {
-			active = gm_load64_acquire(&kma->class_[c].active);
-			if ((uint32_t)active)
-				n = gm_kma_credit(heap, c, active, gm_popc(mask), turn, &at);
-			else
-				more = gm_kma_activate(heap, c, active, turn);
-		}
+	uint32_t mask = gm_match(gm_active(), c);
+	for (uint32_t turn = 0;; turn++) {
+		uint64_t got = 0;
+		if (gm_lane() == gm_leader(mask))
+			got = gm_kma_credit(heap, c, gm_popc(mask), turn);
 		gm_syncwarp(mask); /* what the leader saw with the credit, all see now */
-		n = gm_shfl32(mask, n, leader);
-		more = gm_shfl32(mask, more, leader);
-		active = gm_shfl(mask, active, leader);
-		at = gm_shfl32(mask, at, leader) - 1 - gm_rank(mask);
-		uint32_t served = gm_ballot(mask, gm_rank(mask) < n);
+		got = gm_shfl(mask, got, gm_leader(mask));
+		if (got == GM_KMA_NONE)
+			break;
+		uint32_t served = gm_first(mask, (uint32_t)got & 255);
 		if (served >> gm_lane() & 1)
-			return gm_kma_block(kma, gm_kma_head(heap, (uint32_t)active), c, at);
+			return gm_kma_block(kma, gm_kma_head(heap, (uint32_t)(got >> 32)), c,
+					    ((uint32_t)got >> 8) - 1 - gm_rank(mask));
 		mask &= ~served;
 	}
 	gm_add64(&heap->refusals, 1);
