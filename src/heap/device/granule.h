@@ -167,12 +167,6 @@ GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t s, uint
 	t->got = gm_shfl32(mask, t->got, leader);
 }
 
-/* The first `count` lanes of `mask`. */
-GM_DEVICE uint32_t gm_granule_first(uint32_t mask, uint32_t count)
-{
-	return count >= gm_popc(mask) ? mask : gm_ballot(mask, gm_rank(mask) < count);
-}
-
 /* The lanes of `mask` found nothing at once: the next shard, and then one that may bring granules.
  */
 GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, uint32_t mask)
@@ -187,11 +181,10 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 		if (next == GM_ANY_SHARD)
 			next = gm_granule_near(gm_load32(turn ? &class_->own : &class_->shards));
 		gm_granule_try(heap, c, turn ? next : (next + 1) & (GM_SHARDS - 1), mask, true, &t);
-		bool mine = gm_rank(mask) < t.got;
-		uint32_t served = gm_granule_first(mask, t.got);
+		uint32_t served = gm_first(mask, t.got);
 		if (served && turn && first)
 			gm_granule_served(heap, c, gm_popc(served));
-		if (mine)
+		if (served >> gm_lane() & 1)
 			return gm_granule_take(heap, c, t.seen - 1, t.cursor, served);
 		mask &= ~served;
 		next = GM_ANY_SHARD;
@@ -222,10 +215,9 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
 	uint32_t shards = gm_load32_cached(&gm_granules_of(heap)->class_[c].shards);
 	gm_granule_try(heap, c, gm_granule_near(shards), mask, false, &t);
-	bool mine = gm_rank(mask) < t.got;
-	uint32_t served = gm_granule_first(mask, t.got);
-	return mine ? gm_granule_take(heap, c, t.seen - 1, t.cursor, served)
-		    : gm_granule_malloc_slow(heap, c, mask & ~served);
+	uint32_t served = gm_first(mask, t.got);
+	return served >> gm_lane() & 1 ? gm_granule_take(heap, c, t.seen - 1, t.cursor, served)
+				       : gm_granule_malloc_slow(heap, c, mask & ~served);
 }
 
 /* --- free --- */
