@@ -116,7 +116,9 @@ template <class P> Policy policy_of()
 		P::can,
 		P::bytes,
 		[](gm_heap *heap) { heap_init<P><<<1, 64>>>(heap); },
-		[](gm_heap *heap, const Case &c) { do_allocate<P><<<grid_of(c), BLOCK>>>(heap, c); },
+		[](gm_heap *heap, const Case &c) {
+			do_allocate<P><<<grid_of(c), BLOCK>>>(heap, c);
+		},
 		[](gm_heap *heap, const Case &c) { do_release<P><<<grid_of(c), BLOCK>>>(heap, c); },
 		[](gm_heap *heap, const Case &c, Counts *counts) {
 			do_churn<P><<<grid_of(c), BLOCK>>>(heap, c, counts);
