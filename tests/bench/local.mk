@@ -4,19 +4,20 @@
 # In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
 include %D%/exec.mk
 BENCH_C = client launches pairs replay serve
-BENCH_COPIED = measure.py pool.py report.py run.sh train.py
-EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/trace.py %D%/blas.c %D%/kernels.cu
+BENCH_COPIED = heap.py heap_table.py measure.py pool.py report.py run.sh train.py
+EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu
 BENCH_SRC = $(top_srcdir)/tests/bench
 BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)
 BENCH_RESULTS = bench-results
+BENCH_SUITES = pool heap
 TRACE =
 
 check_PROGRAMS += %D%/client
 %C%_client_SOURCES = %D%/client.c %D%/client.h %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/serve.c
 %C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread
 check_DATA += $(BENCH_EXEC)
-dist_check_SCRIPTS += %D%/bench.bats
-TESTS += %D%/bench.bats
+dist_check_SCRIPTS += %D%/bench.bats %D%/heap.bats
+TESTS += %D%/bench.bats %D%/heap.bats
 
 .PHONY: bench bench-bundle
 bench-bundle: all $(BENCH_EXEC)
@@ -27,10 +28,12 @@ bench-bundle: all $(BENCH_EXEC)
 	$(GPU_NVCC) -c $(BENCH_SRC)/kernels.cu -o bench-bundle/kernels.o
 	cd bench-bundle && $(NVCC) $(BENCH_C:%=%.o) kernels.o -o client -L$(CUDA_HOME)/lib64/stubs -lcuda
 	cd bench-bundle && $(NVCC) serve.o blas.o -o blas -lcublas && rm -f *.o
+	$(GPU_NVCC) $(GPU_HEAP) $(BENCH_SRC)/heap.cu -o bench-bundle/heap
 	test -z '$(TRACE)' || python3 $(BENCH_SRC)/trace.py '$(TRACE)' >bench-bundle/trace.txt
 	cp $(BENCH_COPIED:%=$(BENCH_SRC)/%) bench-bundle/
 	cp $(BENCH_EXEC) .libs/libgpumem.so gpumemstat bench-bundle/
 	cd $(top_srcdir) && { git rev-parse HEAD 2>/dev/null || echo unknown; } >$(abs_builddir)/bench-bundle/COMMIT
 
 bench: bench-bundle
-	$(SHELL) bench-bundle/run.sh pool $(BENCH_RESULTS)
+	status=0; for suite in $(BENCH_SUITES); do \
+		$(SHELL) bench-bundle/run.sh $$suite $(BENCH_RESULTS) || status=$$?; done; exit $$status

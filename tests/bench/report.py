@@ -18,7 +18,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 class Row:
     def __init__(self, fields):
-        self.case, self.unit, self.peer = fields["case"], fields["unit"], fields["peer"]
+        self.suite, self.case, self.unit, self.peer = (fields[name] for name in ("suite", "case", "unit", "peer"))
         self.size, self.count = int(fields["size"] or 0), int(fields["count"])
         self.ours, self.theirs, self.ratio, self.low, self.high = (
             float(fields[name]) if fields[name] else None for name in ("ours", "theirs", "ratio", "low", "high"))
@@ -64,8 +64,12 @@ def anything(_):
     return True
 
 
-# (what, case, peer, sizes, how)
-TARGETS = (
+def power_of_two(size):
+    return size & (size - 1) == 0
+
+
+# suite: (what, case, peer, sizes, how)
+POOL = (
     ("warm pair, below 1 MiB: 3x native", "warm/sync", "native", sizes(0, MIB), faster(3)),
     ("warm pair, from 1 MiB: 50x native", "warm/sync", "native", sizes(MIB, 64 * MIB), faster(50)),
     ("warm pair, from 64 MiB: 100x native", "warm/sync", "native", sizes(64 * MIB, 1 << 62), faster(100)),
@@ -84,6 +88,18 @@ TARGETS = (
     ("launch: at most 20 ns more", "launch/sync", "native", anything, costs(20)),
     ("exec: at most 60 us more", "exec/sync", "empty preload", anything, costs(60)),
 )
+HEAP = (
+    ("warm malloc: within 1.5x of rw-bm", "thread/warm", "rw-bm", anything, faster(1 / 1.5)),
+    ("warm, mixed in a warp: the same", "mixed/warm", "rw-bm", anything, faster(1 / 1.5)),
+    ("first malloc: within 1.5x of corw", "thread/cold", "corw", anything, faster(1 / 1.5)),
+    ("first, mixed in a warp: the same", "mixed/cold", "corw", anything, faster(1 / 1.5)),
+    ("free: within 1.5x of corw", "thread/free", "corw", anything, faster(1 / 1.5)),
+    ("free, mixed in a warp: the same", "mixed/free", "corw", anything, faster(1 / 1.5)),
+    ("churn: faster than rw-bm", "thread/churn", "rw-bm", anything, faster(1)),
+    ("churn: faster than corw", "thread/churn", "corw", anything, faster(1)),
+    ("a full heap: 95% in use", "utilisation/granule", "", power_of_two, at_least(0.95)),
+)
+TARGETS = {"pool": POOL, "heap": HEAP}
 
 
 def verdict(rows, case, peer, fits, how):
@@ -134,13 +150,13 @@ def main():
         return 2
     for comment in comments:
         print(comment)
-    missed = 0
+    missed, targets = 0, TARGETS.get(rows[0].suite if rows else "pool", ())
     print("%-42s %-38s %s" % ("target", "measured, the worst", "met?"))
-    for what, *target in TARGETS:
+    for what, *target in targets:
         text, met = verdict(rows, *target)
         missed += not met
         print("%-42s %-38s %s" % (what, text, "yes" if met else "NO"))
-    print("%d of %d targets met" % (len(TARGETS) - missed, len(TARGETS)))
+    print("%d of %d targets met" % (len(targets) - missed, len(targets)))
     return 1 if missed else 0
 
 

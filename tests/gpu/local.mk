@@ -5,9 +5,10 @@
 GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
 	overrun
 GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
-EXTRA_DIST += %D%/gpu.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) %D%/driver.cc %D%/kernels.cu %D%/grow.cu
+EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) %D%/driver.cc %D%/kernels.cu %D%/grow.cu
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
+GPU_HEAP = -maxrregcount=24 -I$(top_srcdir)/src -I$(top_srcdir)
 GPU_LIBS = -lcublas -lcublasLt -lcufft -lcusparse -lcuda
 GPU_SRC = $(top_srcdir)/tests/gpu
 GPU_RESULTS = gpu-results
@@ -21,6 +22,7 @@ gpu-bundle: all api/gpumem_device.cuh
 	$(GPU_NVCC) -I api -I $(top_srcdir)/api $(GPU_SRC)/grow.cu -o gpu-bundle/grow -L.libs -lgpumem-core
 	$(GPU_NVCC) -cudart shared $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_shared -lcuda
 	$(GPU_NVCC) -default-stream per-thread $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_ptds -lcuda
+	$(GPU_NVCC) $(GPU_HEAP) $(GPU_SRC)/heap.cu -o gpu-bundle/heap
 	$(GPU_NVCC) -cubin $(GPU_SRC)/kernels.cu -o gpu-bundle/kernels.cubin
 	g++ -O2 $(CUDA_CPPFLAGS) $(GPU_SRC)/driver.cc -o gpu-bundle/driver -L$(CUDA_HOME)/lib64/stubs -lcuda
 	cp $(GPU_COPIED:%=$(GPU_SRC)/%) gpu-bundle/

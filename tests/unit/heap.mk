@@ -21,9 +21,12 @@ tests_unit_test_heap_host_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_heap_api
 tests_unit_test_heap_api_SOURCES = tests/unit/test_heap_api.c tests/unit/heap_help.h
 tests_unit_test_heap_api_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_phases
+tests_unit_test_heap_phases_SOURCES = tests/unit/test_heap_phases.c tests/unit/heap_help.h
+tests_unit_test_heap_phases_LDADD = $(UNIT_LDADD)
 
 # Compiled for the GPU where there is an nvcc.
-EXTRA_DIST += tests/unit/heap_policies.cu tests/bench/heap.cu
+EXTRA_DIST += tests/unit/heap_policies.cu
 dist_check_SCRIPTS += tests/unit/heap_nvcc.sh
 TESTS += tests/unit/heap_nvcc.sh
 AM_TESTS_ENVIRONMENT += NVCC='$(NVCC)'; export NVCC;

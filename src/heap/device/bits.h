@@ -50,6 +50,15 @@ GM_DEVICE bool gm_bits_remove(const struct gm_bits *set, uint32_t i)
 	return gm_bits_drain(set, i >> 6, 1ull << (i & 63)) != 0;
 }
 
+/* There may be a member; false: there was none. */
+GM_DEVICE bool gm_bits_any(const struct gm_bits *set, uint32_t summaries)
+{
+	for (uint32_t s = 0; s < summaries; s++)
+		if (gm_load64(&set->summary[s]) != 0)
+			return true;
+	return false;
+}
+
 /* Take one member, looking from somewhere that `seed` says; GM_NO_GRANULE: none was seen. */
 GM_DEVICE uint32_t gm_bits_take(const struct gm_bits *set, uint32_t summaries, uint32_t seed)
 {

@@ -58,7 +58,7 @@ GM_DEVICE_SLOW uint32_t gm_corw_round(struct gm_rw *rw, uint32_t mask, uint32_t 
 	uint32_t bits, given = 0, giver = gm_lane(), bit = 0, left = *need;
 	uint32_t word = gm_corw_read(rw, seed, &bits), unit = GM_NO_GRANULE;
 	for (;;) {
-		uint32_t has = gm_union(mask, (uint32_t)(bits != ~0u) << gm_lane());
+		uint32_t has = gm_ballot(mask, bits != ~0u);
 		if (!left || !has)
 			break;
 		uint32_t n = gm_popc(has), rank = gm_rank(left), first = ~bits & (bits + 1);
@@ -73,14 +73,14 @@ GM_DEVICE_SLOW uint32_t gm_corw_round(struct gm_rw *rw, uint32_t mask, uint32_t 
 			given |= first;
 			bits |= first;
 		}
-		left &= ~gm_union(mask, (uint32_t)mine << gm_lane());
+		left &= ~gm_ballot(mask, mine);
 	}
 	uint32_t lost = gm_shfl32(mask, gm_corw_write(rw, word, given), giver);
 	gm_syncwarp(mask); /* what the giver saw with the word, the receiver sees now */
 	word = gm_shfl32(mask, word, giver);
 	if (bit && !(lost & bit))
 		unit = word << 5 | gm_ctz(bit);
-	*need &= ~gm_union(mask, (uint32_t)(unit != GM_NO_GRANULE) << gm_lane());
+	*need &= ~gm_ballot(mask, unit != GM_NO_GRANULE);
 	return unit;
 }
 

@@ -2,13 +2,16 @@
 /*
  * Policy `granule`: every granule is cut into slots of one size class, or is part of a run.
  *
- *   class    16 B, 32 B, then 1.5 and 2 times each power of two, up to 1 MiB; above: runs of
- * granules slot     one allocation; a bit of the granule's bitmap, set while in use. The bitmap
- * lies in the granule's first slots, or, where at most 256 slots fit, in its slab record shard one
- * granule that a class hands out from at present; lanes spread over the shards of their class by
- * multiprocessor, and a class that owns more granules has more shards active   a granule that is
- * some shard's roomy    not active, at least 1/8 free; ragged: not active, not full; empty: nothing
- * in use. An empty granule stays its class's until another class, or the host, needs it
+ *   class   16 B, 32 B, then 1.5 and 2 times each power of two, to 1 MiB; above: runs
+ *   slot    one allocation; a bit of the granule's bitmap, set while in use. The bitmap lies in
+ *           the granule's first slots, or, where at most 256 slots fit, in its slab record
+ *   shard   one granule that a class hands out from at present; lanes spread over the shards
+ *           of their class by multiprocessor. The first of them, as many as lanes that wait
+ *           need, bring new granules to the class; a granule of which slots came free, and that
+ *           is no shard's, becomes one more
+ *   active  a granule that is some shard's
+ *   roomy   not active, at least 1/8 free; ragged: not active, not full; empty: nothing in
+ *           use. An empty granule stays its class's until another class, or the host, needs it
  *
  * The lanes of a warp that want the same class reserve their slots together: one addition to the
  * granule's count and cursor. What is reserved exists, so each then finds a bit, as a rule the
@@ -24,24 +27,32 @@
 
 /* --- allocation --- */
 
+/* Reserved in vain. */
+GM_DEVICE_SLOW void gm_granule_too_many(struct gm_heap *heap, uint32_t granule, uint32_t count)
+{
+	gm_slab_drop(heap, granule, count);
+}
+
 /*
  * Reserve up to `count` slots of the granule in shard `s`: answers the granule, how many, and where
- * the cursor stood. `*seen` is what the shard held.
+ * the cursor stood. `*seen` is what the shard held. `look`: do not reserve in vain if many may try.
  */
 GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t count,
-				      uint32_t *seen, uint32_t *cursor)
+				      bool look, uint32_t *seen, uint32_t *cursor)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	*seen = gm_load32_acquire(&all->class_[c].shard[s]);
 	if (*seen == 0 || *seen == GM_SHARD_BUSY)
 		return 0;
 	uint32_t granule = *seen - 1, slots = gm_load32_cached(&all->class_[c].slots), got = 0;
+	if (look && GM_USED(gm_load64(&all->slab[granule].state)) >= slots)
+		return 0;
 	uint64_t old = gm_add64(&all->slab[granule].state, (uint64_t)count << 32 | count);
 	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
 		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
 	*cursor = (uint32_t)(old >> 32);
 	if (got < count)
-		gm_slab_drop(heap, granule, count - got);
+		gm_granule_too_many(heap, granule, count - got);
 	return got;
 }
 
@@ -65,15 +76,17 @@ GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32
 	}
 }
 
-/* The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once.
+/*
+ * The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once.
+ * Where slots are few each lane claims its own, because then the cursor may meet a word twice.
  */
 GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t cursor, uint32_t mask)
 {
-	uint32_t at = (cursor + gm_rank(mask)) % slots;
-	uint32_t same = gm_match(mask, at >> 5), leader = gm_leader(same);
-	uint32_t wanted = gm_union(same, 1u << (at & 31)), old = 0;
+	uint32_t at = (cursor + gm_rank(mask)) % slots, old = 0;
+	uint32_t same = gm_match(mask, slots < GM_WARP * 2 ? GM_WARP + gm_lane() : at >> 5);
+	uint32_t leader = gm_leader(same), wanted = (2u << (gm_popc(same) - 1)) - 1;
 	if (gm_lane() == leader)
-		old = gm_or32(&bits[at >> 5], wanted);
+		old = gm_or32(&bits[at >> 5], wanted << (at & 31));
 	old = gm_shfl32(same, old, leader);
 	gm_syncwarp(mask); /* what the lanes that acted for this one saw, it sees now */
 	return old >> (at & 31) & 1 ? gm_granule_search(bits, slots, at) : at;
@@ -112,7 +125,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 	while (size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT) {
 		granule = gm_span_take_run(heap, (uint32_t)count);
 		if (granule == GM_NO_GRANULE)
-			gm_granule_strip(heap);
+			gm_granule_strip(heap, 1u << gm_lane(), ~0u);
 		if (granule == GM_NO_GRANULE && gm_granule_retire_all(heap))
 			granule = gm_span_take_run(heap, (uint32_t)count);
 		if (granule != GM_NO_GRANULE || !gm_span_grow(heap, (uint32_t)count))
@@ -128,38 +141,83 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 	return gm_span_address(heap, granule);
 }
 
+/* What the lanes of `mask` found in shard `s` of class `c`. */
+struct gm_granule_try {
+	uint32_t s, seen, cursor;
+	uint32_t got; /* slots, for the first so many lanes of them */
+};
+
+/* Of the first `shards` ones, the one that is near this lane. */
+GM_DEVICE uint32_t gm_granule_near(uint32_t shards)
+{
+	return ((gm_sm() * 32 + gm_warp() % 32) & (GM_SHARDS - 1)) * shards >> GM_SHARDS_LOG;
+}
+
+/* By all lanes of `mask`: slots of the shard `s`, as the first of them says. */
+GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t mask,
+			      bool look, struct gm_granule_try *t)
+{
+	uint32_t leader = gm_leader(mask);
+	t->got = t->seen = t->cursor = 0;
+	if (gm_lane() == leader)
+		t->got = gm_granule_reserve(heap, c, s, gm_popc(mask), look, &t->seen, &t->cursor);
+	t->s = gm_shfl32(mask, s, leader);
+	t->seen = gm_shfl32(mask, t->seen, leader);
+	t->cursor = gm_shfl32(mask, t->cursor, leader);
+	t->got = gm_shfl32(mask, t->got, leader);
+}
+
+/* The lanes of `mask` found nothing at once: the next shard, and then one that may bring granules.
+ */
+GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, uint32_t mask)
+{
+	uint32_t next = GM_ANY_SHARD;
+	for (uint32_t turn = 0; c < GM_CLASSES; turn++) {
+		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+		struct gm_granule_try t;
+		bool first = gm_lane() == gm_leader(mask);
+		if (turn == 1 && first)
+			gm_granule_wanted(heap, c, gm_popc(mask));
+		if (next == GM_ANY_SHARD)
+			next = gm_granule_near(gm_load32(turn ? &class_->own : &class_->shards));
+		gm_granule_try(heap, c, turn ? next : (next + 1) & (GM_SHARDS - 1), mask, true, &t);
+		uint32_t served = gm_first(mask, t.got);
+		if (served && turn && first)
+			gm_granule_served(heap, c, gm_popc(served));
+		if (served >> gm_lane() & 1)
+			return gm_granule_take(heap, c, t.seen - 1, t.cursor, served);
+		mask &= ~served;
+		next = GM_ANY_SHARD;
+		if (turn && gm_ballot(mask, t.s < gm_load32(&class_->own)))
+			next = gm_granule_replace(heap, c, t.s, t.seen, mask, turn);
+		if (next != GM_NO_SHARD)
+			continue;
+		if (gm_lane() == gm_leader(mask))
+			gm_granule_served(heap, c, gm_popc(mask));
+		/* A slot of a larger class will do, one that is aligned as well. */
+		c += 1 + (c & 1);
+		next = GM_ANY_SHARD;
+		turn = ~0u;
+	}
+	gm_add64(&heap->refusals, 1);
+	return NULL;
+}
+
 /*
  * `size` bytes, or NULL when the heap is full and cannot grow. Any lanes of a warp may call it, of
  * any sizes, together or apart.
  */
 GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 {
+	struct gm_granule_try t;
 	if (size > 1024 * 1024)
 		return gm_granule_malloc_run(heap, size);
-	struct gm_granules *all = gm_granules_of(heap);
 	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
-	uint32_t s = gm_sm() * 16 + gm_warp() % 16, turn = 0;
-	while (c < GM_CLASSES) {
-		struct gm_granule_class *class_ = &all->class_[c];
-		uint32_t leader = gm_leader(mask), got = 0, seen = 0, cursor = 0;
-		s = gm_shfl32(mask, s, leader) & (gm_load32_cached(&class_->shards) - 1);
-		if (gm_lane() == leader)
-			got = gm_granule_reserve(heap, c, s, gm_popc(mask), &seen, &cursor);
-		seen = gm_shfl32(mask, seen, leader);
-		got = gm_shfl32(mask, got, leader);
-		if (got) {
-			cursor = gm_shfl32(mask, cursor, leader);
-			bool mine = gm_rank(mask) < got;
-			mask = gm_match(mask, mine);
-			if (mine)
-				return gm_granule_take(heap, c, seen - 1, cursor, mask);
-		}
-		s = gm_granule_replace(heap, c, s, seen, mask, turn++);
-		if (s == GM_NO_SHARD)
-			c++;
-	}
-	gm_add64(&heap->refusals, 1);
-	return NULL;
+	uint32_t shards = gm_load32_cached(&gm_granules_of(heap)->class_[c].shards);
+	gm_granule_try(heap, c, gm_granule_near(shards), mask, false, &t);
+	uint32_t served = gm_first(mask, t.got);
+	return served >> gm_lane() & 1 ? gm_granule_take(heap, c, t.seen - 1, t.cursor, served)
+				       : gm_granule_malloc_slow(heap, c, mask & ~served);
 }
 
 /* --- free --- */
@@ -254,7 +312,7 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 		uint32_t header = slots > GM_SLAB_BITS ? (slots / 8 + size - 1) / size : 0;
 		class_->slots = slots - header;
 		class_->header = header * size;
-		class_->shards = 1;
+		class_->shards = class_->own = 1;
 		uint64_t *mine = bits + (size_t)c * 2 * (words + summaries);
 		class_->roomy.word = mine;
 		class_->roomy.summary = mine + words;
@@ -266,8 +324,14 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 /* Let go of what shards hold empty, and then of all that is empty. */
 GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 {
-	gm_granule_strip(heap);
+	gm_granule_strip(heap, 1u << gm_lane(), ~0u);
 	gm_granule_retire_all(heap);
+	for (uint32_t c = 0; c < GM_CLASSES; c++) {
+		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+		while (class_->shards > 1 && class_->shard[class_->shards - 1] == 0)
+			class_->shards--;
+		class_->own = class_->own < class_->shards ? class_->own : class_->shards;
+	}
 }
 
 GM_DEVICE void gm_granule_stats(struct gm_heap *heap, struct gm_heap_stats *stats)

@@ -12,9 +12,12 @@ enum {
 	GM_CLASSES = 32,
 	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
 	GM_CLASS_PATIENCE = 4096, /* and for one that may hold the last granule */
-	GM_SHARDS = 2048,	  /* of a class, at most; a power of two */
-	GM_SLAB_BITS = 256,	  /* bitmap in the slab record up to this many slots */
-	GM_RUN = 63,		  /* class number, plus 1, of the head of a run */
+	GM_SHARDS_LOG = 12,
+	GM_SHARDS = 1 << GM_SHARDS_LOG, /* of a class, at most */
+	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, */
+	GM_SHARD_PLENTY = 256,		/* as long as it is at most one of so many free granules */
+	GM_SLAB_BITS = 256,		/* bitmap in the slab record up to this many slots */
+	GM_RUN = 63,			/* class number, plus 1, of the head of a run */
 };
 
 /* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; above,
@@ -33,7 +36,15 @@ enum {
  */
 #define GM_SHARD_BUSY 0xffffffffu
 #define GM_NO_SHARD 0xffffffffu
+#define GM_ANY_SHARD 0xfffffffeu
 #define GM_FRESH 0x80000000u /* with a granule: its bitmap is not cleared yet */
+
+/*
+ * `dry` of a class: GM_DRY(heap.epoch), that everything was searched then and nothing found, and
+ * nothing came free since; or the number of a search that goes on; or 0. Whoever frees a slot of
+ * the class makes it 0, so a search that began before does not count.
+ */
+#define GM_DRY(epoch) ((epoch) << 1 | 1)
 
 struct gm_slab {
 	uint64_t state;
@@ -43,13 +54,17 @@ struct gm_slab {
 };
 
 struct gm_granule_class {
-	uint32_t slots;	   /* usable ones of a granule */
-	uint32_t header;   /* bytes before the first */
-	uint32_t shards;   /* in use: a power of two */
-	uint32_t granules; /* owned */
-	uint32_t dry;	   /* heap.epoch + 1 when the last search found nothing; 0: one may */
-	uint32_t pad[11];
+	uint32_t slots;	 /* usable ones of a granule */
+	uint32_t header; /* bytes before the first */
+	uint32_t shards; /* in use: lanes look at any of them first */
+	uint32_t own;	 /* the first so many of them, which may bring a granule to the class */
+	uint32_t pad0[12];
+	uint32_t waiting; /* lanes that found no slot, and are still looking */
+	uint32_t pad1[15];
+	uint32_t dry; /* what the last search of everything says; above */
+	uint32_t pad2[15];
 	struct gm_bits roomy, ragged;
+	uint32_t pad3[8];
 	uint32_t shard[GM_SHARDS]; /* granule + 1; 0: none yet */
 };
 
@@ -118,8 +133,30 @@ GM_DEVICE bool gm_slab_retire(struct gm_heap *heap, uint32_t granule)
 		return false;
 	gm_bits_remove(&all->class_[c].ragged, granule);
 	gm_bits_remove(&all->class_[c].roomy, granule);
-	gm_add32(&all->class_[c].granules, ~0u);
 	return true;
+}
+
+/* Make a granule of the class, which is no shard's, active; false: it is not what it was. */
+GM_DEVICE bool gm_slab_activate(struct gm_heap *heap, uint32_t granule, uint32_t c)
+{
+	uint64_t *word = &gm_granules_of(heap)->slab[granule].state, state = gm_load64(word), seen;
+	for (; GM_CLASS(state) == c + 1 && !(state & GM_ACTIVE); state = seen)
+		if ((seen = gm_cas64(word, state, state | GM_ACTIVE)) == state)
+			return true;
+	return false;
+}
+
+/* Let a shard have the active granule: an empty one, or one more. False: there are too many. */
+GM_DEVICE bool gm_slab_place(struct gm_granule_class *class_, uint32_t granule)
+{
+	uint32_t own = gm_load32(&class_->own), shards = gm_load32(&class_->shards);
+	if (shards > own &&
+	    gm_cas32(&class_->shard[own + granule % (shards - own)], 0, granule + 1) == 0)
+		return true;
+	for (uint32_t seen; shards < GM_SHARDS; shards = seen)
+		if ((seen = gm_cas32(&class_->shards, shards, shards + 1)) == shards)
+			return gm_cas32(&class_->shard[shards], 0, granule + 1) == 0;
+	return false;
 }
 
 /* `before` slots were in use, now it is `now`, and the granule is no shard's. */
@@ -129,12 +166,28 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
 	uint32_t slots = class_->slots, roomy = slots - (slots >> 3);
-	if (before > roomy && now <= roomy)
+	if (before > roomy && now <= roomy) {
+		if (gm_slab_activate(heap, granule, c)) {
+			if (gm_slab_place(class_, granule))
+				return;
+			gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
+		}
 		gm_bits_put(&class_->roomy, granule);
+	}
 	if (before >= slots && now < slots)
 		gm_bits_put(&class_->ragged, granule);
 	if (now == 0)
 		gm_bits_put(&all->empty, granule);
+}
+
+/* A granule is empty: some class may look for one. */
+GM_DEVICE void gm_granule_news(struct gm_heap *heap)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	if (gm_load32(&all->dry) == 0)
+		return;
+	gm_store32(&all->dry, 0);
+	gm_add32(&heap->epoch, 1);
 }
 
 /* Take `count` off the slots in use or reserved; the bits are clear already. */
@@ -147,15 +200,14 @@ GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t cou
 		return;
 	struct gm_granule_class *class_ = &all->class_[c];
 	uint32_t slots = gm_load32_cached(&class_->slots), roomy = slots - (slots >> 3);
-	if (gm_load32(&class_->dry) != 0)
-		gm_store32(&class_->dry, 0);
-	if (now == 0 && gm_load32(&all->dry) != 0) {
-		gm_store32(&all->dry, 0);
-		gm_add32(&heap->epoch, 1);
-	}
 	if (!(old & GM_ACTIVE) &&
 	    (now == 0 || (used > roomy && now <= roomy) || (used >= slots && now < slots)))
 		gm_slab_offer(heap, granule, c, used, now);
+	/* After that, so that a search that missed it is no more believed. */
+	if (gm_load32(&class_->dry) != 0)
+		gm_store32(&class_->dry, 0);
+	if (now == 0)
+		gm_granule_news(heap);
 }
 
 /* --- another granule for a shard --- */
@@ -166,34 +218,55 @@ GM_DEVICE void gm_granule_deactivate(struct gm_heap *heap, uint32_t granule, uin
 	uint64_t old = gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
 	if (GM_USED(old) < all->class_[c].slots)
 		gm_slab_offer(heap, granule, c, ~0u, GM_USED(old));
+	if (GM_USED(old) == 0)
+		gm_granule_news(heap);
 }
 
 /* Make a granule out of a set of the class active; GM_NO_GRANULE: there is none. */
 GM_DEVICE uint32_t gm_granule_claim(struct gm_heap *heap, const struct gm_bits *set, uint32_t c,
 				    uint32_t seed)
 {
-	struct gm_granules *all = gm_granules_of(heap);
 	for (;;) {
 		uint32_t granule = gm_bits_take(set, heap->summaries, seed);
-		if (granule == GM_NO_GRANULE)
-			return granule;
-		uint64_t *word = &all->slab[granule].state, state = gm_load64(word);
 		/* The bit may be from an earlier life: then it is dropped. */
-		while (GM_CLASS(state) == c + 1 && !(state & GM_ACTIVE)) {
-			uint64_t seen = gm_cas64(word, state, state | GM_ACTIVE);
-			if (seen == state)
-				return granule;
-			state = seen;
-		}
+		if (granule == GM_NO_GRANULE || gm_slab_activate(heap, granule, c))
+			return granule;
 	}
 }
 
-/* The class owns one granule more: a shard for each. */
-GM_DEVICE void gm_granule_more_shards(struct gm_granule_class *class_)
+/* Raise a word to at least that. */
+GM_DEVICE void gm_granule_raise(uint32_t *word, uint32_t least)
 {
-	uint32_t granules = gm_add32(&class_->granules, 1) + 1, shards = gm_load32(&class_->shards);
-	if (shards < GM_SHARDS && granules > shards)
-		gm_cas32(&class_->shards, shards, shards * 2);
+	uint32_t value = gm_load32(word), seen;
+	for (; value < least; value = seen)
+		if ((seen = gm_cas32(word, value, least)) == value)
+			return;
+}
+
+/*
+ * By one lane: `lanes` more found no slot in the class. As many shards bring granules as are needed
+ * for all that wait, so that they come at once and not one after the other, and no more of them;
+ * but where memory is plenty some more, so that fewer lanes meet at one.
+ */
+GM_DEVICE void gm_granule_wanted(struct gm_heap *heap, uint32_t c, uint32_t lanes)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t waiting = gm_add32(&class_->waiting, lanes) + lanes;
+	uint32_t wanted = waiting / class_->slots + 1, apart = waiting / GM_SHARD_LANES;
+	uint64_t plenty = gm_load64(&heap->available) / GM_SHARD_PLENTY;
+	apart = apart < plenty ? apart : (uint32_t)plenty;
+	wanted = wanted < apart ? apart : wanted;
+	wanted = wanted < GM_SHARDS ? wanted : GM_SHARDS;
+	if (gm_load32(&class_->own) < wanted) {
+		gm_granule_raise(&class_->shards, wanted);
+		gm_granule_raise(&class_->own, wanted);
+	}
+}
+
+/* Lanes that were counted there have a slot, or give up. */
+GM_DEVICE void gm_granule_served(struct gm_heap *heap, uint32_t c, uint32_t lanes)
+{
+	gm_add32(&gm_granules_of(heap)->class_[c].waiting, 0u - lanes);
 }
 
 /* A granule that no class holds, or holds empty. */
@@ -208,23 +281,6 @@ GM_DEVICE uint32_t gm_granule_fresh(struct gm_heap *heap, uint32_t seed)
 			granule = empty;
 	}
 	return granule;
-}
-
-/* A shard of the class whose granule still has a slot, or GM_NO_SHARD. */
-GM_DEVICE uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c, uint32_t turn)
-{
-	struct gm_granules *all = gm_granules_of(heap);
-	struct gm_granule_class *class_ = &all->class_[c];
-	uint32_t slots = class_->slots, shards = gm_load32(&class_->shards);
-	for (uint32_t s = 0; s < shards; s++) {
-		uint32_t seen = gm_load32(&class_->shard[s]);
-		if (seen == GM_SHARD_BUSY && turn < GM_CLASS_PATIENCE)
-			return s;
-		if (seen && seen != GM_SHARD_BUSY &&
-		    GM_USED(gm_load64(&all->slab[seen - 1].state)) < slots)
-			return s;
-	}
-	return GM_NO_SHARD;
 }
 
 /* By one lane, with the shard marked busy: find it a granule. */
@@ -253,62 +309,84 @@ GM_DEVICE_SLOW void gm_granule_clear(struct gm_heap *heap, uint32_t c, uint32_t 
 	gm_syncwarp(mask);
 }
 
-/* Take empty granules away from the shards of all classes. False: there were none. */
-GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap)
+/* By one lane: take the granule away from shard `s` of class `c`, if it is empty. */
+GM_DEVICE bool gm_granule_strip_one(struct gm_heap *heap, uint32_t c, uint32_t s)
 {
 	struct gm_granules *all = gm_granules_of(heap);
-	bool any = false;
-	for (uint32_t c = 0; c < GM_CLASSES; c++) {
-		struct gm_granule_class *class_ = &all->class_[c];
-		for (uint32_t s = 0; s < gm_load32(&class_->shards); s++) {
-			uint32_t seen = gm_load32(&class_->shard[s]);
-			if (seen == 0 || seen == GM_SHARD_BUSY ||
-			    GM_USED(gm_load64(&all->slab[seen - 1].state)) != 0 ||
-			    gm_cas32(&class_->shard[s], seen, 0) != seen)
-				continue;
-			gm_granule_deactivate(heap, seen - 1, c);
-			any = true;
+	uint32_t *shard = &all->class_[c].shard[s], seen = gm_load32(shard);
+	if (seen == 0 || seen == GM_SHARD_BUSY ||
+	    GM_USED(gm_load64(&all->slab[seen - 1].state)) != 0 || gm_cas32(shard, seen, 0) != seen)
+		return false;
+	/* Not to one of the class's shards again. */
+	uint64_t old = gm_and64(&all->slab[seen - 1].state, ~GM_ACTIVE);
+	if (GM_USED(old) == 0)
+		gm_bits_put(&all->empty, seen - 1);
+	else if (GM_USED(old) < all->class_[c].slots)
+		gm_slab_offer(heap, seen - 1, c, ~0u, GM_USED(old));
+	return true;
+}
+
+/*
+ * By all lanes of `mask`: take empty granules away from shards of any class; `most` rounds in which
+ * one was found. False: there were none.
+ */
+GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap, uint32_t mask, uint32_t most)
+{
+	uint32_t any = 0;
+	for (uint32_t c = 0; c < GM_CLASSES && any < most; c++) {
+		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+		uint32_t shards = gm_shfl32(mask, gm_load32(&class_->shards), gm_leader(mask));
+		for (uint32_t from = 0; from < shards && any < most; from += gm_popc(mask)) {
+			uint32_t s = from + gm_rank(mask);
+			any += gm_ballot(mask, s < shards && gm_granule_strip_one(heap, c, s)) != 0;
 		}
 	}
+	if (any && gm_lane() == gm_leader(mask))
+		gm_add32(&heap->epoch, 1);
 	return any;
 }
 
-/* Nothing was found for class `c`: another shard's rest, or more memory, or GM_NO_SHARD. */
-GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t s,
-					     uint32_t turn)
+/* By all lanes of `mask`: a shard of the class with a slot, or one on its way; or GM_NO_SHARD. */
+GM_DEVICE_SLOW uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c, uint32_t turn,
+					       uint32_t mask)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
-	uint32_t epoch = gm_load32(&heap->epoch);
-	if (gm_load32(&class_->dry) != epoch + 1) {
-		gm_store32(&class_->dry, epoch + 1);
-		gm_store32(&all->dry, 1);
-		uint32_t other = gm_granule_other_shard(heap, c, turn);
-		if (other == GM_NO_SHARD && gm_granule_strip(heap))
-			other = s;
-		if (other != GM_NO_SHARD) {
-			gm_store32(&class_->dry, 0);
-			return other;
-		}
+	uint32_t slots = class_->slots;
+	uint32_t shards = gm_shfl32(mask, gm_load32(&class_->shards), gm_leader(mask));
+	for (uint32_t from = 0; from < shards; from += gm_popc(mask)) {
+		uint32_t s = from + gm_rank(mask), seen = 0;
+		bool has = false;
+		if (s < shards)
+			seen = gm_load32(&class_->shard[s]);
+		if (seen == GM_SHARD_BUSY)
+			has = turn < GM_CLASS_PATIENCE;
+		else if (seen)
+			has = GM_USED(gm_load64(&all->slab[seen - 1].state)) < slots;
+		uint32_t found = gm_ballot(mask, has);
+		if (found)
+			return gm_shfl32(mask, s, gm_ctz(found));
 	}
-	return gm_span_grow(heap, 1) ? s : GM_NO_SHARD;
+	return GM_NO_SHARD;
 }
 
-/* By one lane: mark the shard busy, and find it a granule. Without one, `*next` is where to go. */
+/*
+ * By one lane: mark the shard busy, and find it a granule. Without one, `*next` is GM_ANY_SHARD:
+ * somebody else is about to; or GM_NO_SHARD: none was found.
+ */
 GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint32_t s,
 					 uint32_t seen, uint32_t turn, uint32_t *next)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t *shard = &class_->shard[s], granule;
 	bool fresh = false;
-	if (gm_load32(&class_->dry) == gm_load32(&heap->epoch) + 1) {
-		*next = gm_granule_exhausted(heap, c, s, turn);
+	*next = GM_NO_SHARD;
+	if (gm_load32(&class_->dry) == GM_DRY(gm_load32(&heap->epoch)))
 		return GM_NO_GRANULE;
-	}
 	if (seen == GM_SHARD_BUSY ? turn < GM_SHARD_PATIENCE
 				  : gm_cas32(shard, seen, GM_SHARD_BUSY) != seen) {
-		*next = (s + 1) & (gm_load32(&class_->shards) - 1);
-		gm_pause(20);
+		*next = GM_ANY_SHARD;
+		gm_pause(50);
 		return GM_NO_GRANULE;
 	}
 	granule = gm_granule_find(heap, c, s, &fresh);
@@ -316,8 +394,65 @@ GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint3
 		return granule | (fresh ? GM_FRESH : 0);
 	if (seen != GM_SHARD_BUSY && gm_cas32(shard, GM_SHARD_BUSY, seen) != GM_SHARD_BUSY && seen)
 		gm_granule_deactivate(heap, seen - 1, c);
-	*next = gm_granule_exhausted(heap, c, s, turn);
 	return GM_NO_GRANULE;
+}
+
+/* By one lane: some set may hold a granule for the class. */
+GM_DEVICE bool gm_granule_in_sets(struct gm_heap *heap, uint32_t c)
+{
+	const struct gm_granules *all = gm_granules_of(heap);
+	const struct gm_granule_class *class_ = &all->class_[c];
+	uint32_t n = heap->summaries;
+	return gm_bits_any(&heap->free, n) || gm_bits_any(&all->empty, n) ||
+	       gm_bits_any(&class_->roomy, n) || gm_bits_any(&class_->ragged, n);
+}
+
+/* By all lanes of `mask`: look everywhere for class `c`: the shard to try next, or GM_NO_SHARD. */
+GM_DEVICE_SLOW uint32_t gm_granule_look(struct gm_heap *heap, uint32_t c, uint32_t turn,
+					uint32_t mask)
+{
+	uint32_t leader = gm_leader(mask), epoch = gm_load32(&heap->epoch), again = 0, other;
+	if (gm_lane() == leader) {
+		gm_store32(&gm_granules_of(heap)->dry, 1);
+		again = gm_granule_in_sets(heap, c);
+	}
+	if (gm_shfl32(mask, again, leader))
+		return GM_ANY_SHARD;
+	other = gm_granule_other_shard(heap, c, turn, mask);
+	if (other == GM_NO_SHARD && gm_granule_strip(heap, mask, 1))
+		return GM_ANY_SHARD;
+	/* A granule went from one place to another: it may have been in neither when it was looked
+	 * at. */
+	if (other == GM_NO_SHARD && gm_ballot(mask, gm_load32(&heap->epoch) != epoch))
+		return GM_ANY_SHARD;
+	return other;
+}
+
+/*
+ * By all lanes of `mask`: nothing was found for class `c`. Answers the shard to try next, or
+ * GM_NO_SHARD: there is nothing, and the host gives no more.
+ */
+GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t turn,
+					     uint32_t mask)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t leader = gm_leader(mask), dry = 0, epoch = 0, next = GM_NO_SHARD;
+	uint32_t search = (uint32_t)gm_nanoseconds() << 1 | 2;
+	bool says = false;
+	if (gm_lane() == leader) {
+		epoch = gm_load32(&heap->epoch);
+		dry = gm_load32(&class_->dry);
+		says = (dry == 0 || dry & 1) && dry != GM_DRY(epoch) &&
+		       gm_cas32(&class_->dry, dry, search) == dry;
+	}
+	if (!gm_ballot(mask, gm_lane() == leader && dry == GM_DRY(epoch)))
+		next = gm_granule_look(heap, c, turn, mask);
+	if (says)
+		gm_cas32(&class_->dry, search, next == GM_NO_SHARD ? GM_DRY(epoch) : 0);
+	if (next != GM_NO_SHARD)
+		return next;
+	bool more = gm_lane() == leader && gm_span_grow(heap, 1);
+	return gm_ballot(mask, more) ? GM_ANY_SHARD : GM_NO_SHARD;
 }
 
 /* By one lane: the granule that it found, ready to use, goes to the shard in the place of `seen`.
@@ -327,10 +462,8 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
-	if (fresh) {
+	if (fresh)
 		gm_slab_become(&all->slab[granule], GM_CLASS_IS(c + 1) | GM_ACTIVE);
-		gm_granule_more_shards(class_);
-	}
 	if (gm_cas32(&class_->shard[s], GM_SHARD_BUSY, granule + 1) != GM_SHARD_BUSY)
 		gm_granule_deactivate(heap, granule, c);
 	if (seen && seen != GM_SHARD_BUSY)
@@ -339,18 +472,19 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 
 /*
  * Shard `s` of class `c` had `seen`, which is used up: give it another granule. All lanes of `mask`
- * come, with the same arguments, for the `turn`th time. Answers the shard to try next, or
- * GM_NO_SHARD: the class has nothing left.
+ * come, with the same arguments, for the `turn`th time. Answers the shard to try next,
+ * GM_ANY_SHARD, or GM_NO_SHARD: the class has nothing left.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s,
 					   uint32_t seen, uint32_t mask, uint32_t turn)
 {
-	uint32_t granule = GM_NO_GRANULE, next = s;
+	uint32_t granule = GM_NO_GRANULE, next = GM_ANY_SHARD;
 	if (gm_lane() == gm_leader(mask))
 		granule = gm_granule_begin(heap, c, s, seen, turn, &next);
 	granule = gm_shfl32(mask, granule, gm_leader(mask));
+	next = gm_shfl32(mask, next, gm_leader(mask));
 	if (granule == GM_NO_GRANULE)
-		return gm_shfl32(mask, next, gm_leader(mask));
+		return next == GM_NO_SHARD ? gm_granule_exhausted(heap, c, turn, mask) : next;
 	bool fresh = granule & GM_FRESH;
 	granule &= ~GM_FRESH;
 	if (fresh)

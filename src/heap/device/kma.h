@@ -27,8 +27,11 @@ enum {
 	GM_KMA_SUPERBLOCKS = 1 << (GM_GRANULE_SHIFT - GM_KMA_SHIFT), /* of a granule */
 	GM_KMA_CLASSES = 11,					     /* 16 bytes to 16 KiB */
 	GM_KMA_HEAD = 32,
-	GM_KMA_STAYS = 1, /* the free list's own element; superblock n is n + 2 */
+	GM_KMA_PATIENCE = 64, /* turns of waiting for a superblock that another lane brings */
+	GM_KMA_STAYS = 1,     /* the free list's own element; superblock n is n + 2 */
 };
+
+#define GM_KMA_NONE (~0ull)
 
 /* Credit: free blocks (16 bits), class + 1 or 0. */
 #define GM_KMA_FREE(credit) ((credit)&0xffff)
@@ -48,7 +51,11 @@ struct gm_kma {
 	struct gm_kma_head stays;
 	uint32_t size[GM_KMA_CLASSES]; /* of a block */
 	uint32_t blocks[GM_KMA_CLASSES];
-	uint64_t active[GM_KMA_CLASSES]; /* tag << 32 | element, or 0 */
+	struct {
+		uint64_t active;   /* tag << 32 | element, or 0 */
+		uint32_t bringing; /* a lane is about to make one active */
+		uint32_t pad[13];
+	} class_[GM_KMA_CLASSES];
 };
 
 GM_DEVICE struct gm_kma *gm_kma_of(const struct gm_heap *heap)
@@ -133,16 +140,16 @@ GM_DEVICE_SLOW uint32_t gm_kma_dequeue(struct gm_heap *heap)
  */
 GM_DEVICE bool gm_kma_swap(struct gm_kma *kma, uint32_t c, uint64_t seen, uint32_t element)
 {
-	return gm_cas64(&kma->active[c], seen, ((seen >> 32) + 1) << 32 | element) == seen;
+	return gm_cas64(&kma->class_[c].active, seen, ((seen >> 32) + 1) << 32 | element) == seen;
 }
 
-/* The class has no active superblock: bring one. False: there is none. */
-GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t seen)
+/* Another superblock in the place of `seen`. False: there is none. */
+GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t element = gm_kma_dequeue(heap), blocks = kma->blocks[c];
 	if (!element)
-		return gm_load64(&kma->active[c]) != seen;
+		return gm_load64(&kma->class_[c].active) != seen;
 	struct gm_kma_head *head = gm_kma_head(heap, element);
 	for (uint32_t w = 0; w < (blocks + 31) >> 5; w++)
 		gm_store32(&gm_kma_bits(head, blocks)[w], 0);
@@ -152,6 +159,25 @@ GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t s
 		gm_kma_enqueue(heap, element);
 	}
 	return true;
+}
+
+/*
+ * The class has no active superblock: bring one, or wait for a lane that does; `turn` counts the
+ * calls. False: there is none.
+ */
+GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t seen, uint32_t turn)
+{
+	struct gm_kma *kma = gm_kma_of(heap);
+	uint32_t *bringing = &kma->class_[c].bringing;
+	bool first = gm_load32(bringing) == 0 && gm_cas32(bringing, 0, 1) == 0;
+	if (!first && turn % GM_KMA_PATIENCE != GM_KMA_PATIENCE - 1) {
+		gm_pause(200u << (turn < 6 ? turn : 6));
+		return true;
+	}
+	bool more = gm_load64(&kma->class_[c].active) != seen || gm_kma_bring(heap, c, seen);
+	if (first)
+		gm_store32_release(bringing, 0);
+	return more;
 }
 
 /* A block for which the caller has credit; it looks from `at` on. */
@@ -184,31 +210,58 @@ GM_DEVICE uint32_t gm_kma_class_of(const struct gm_kma *kma, size_t size)
 	return size > gm_load32_cached(&kma->size[c]) ? c + 1 : c; /* 16 KiB: c is the last one */
 }
 
+/*
+ * Credit for up to `wanted` blocks of the active superblock, all at once: the superblock << 32 |
+ * how many were free << 8 | for how many. 0: not yet; GM_KMA_NONE: there is none. `turn` counts the
+ * calls.
+ */
+GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint32_t wanted,
+				      uint32_t turn)
+{
+	struct gm_kma *kma = gm_kma_of(heap);
+	uint64_t active = gm_load64_acquire(&kma->class_[c].active);
+	if ((uint32_t)active == 0)
+		return gm_kma_activate(heap, c, active, turn) ? 0 : GM_KMA_NONE;
+	struct gm_kma_head *head = gm_kma_head(heap, (uint32_t)active);
+	uint32_t credit = gm_load32(&head->credit), free = GM_KMA_FREE(credit);
+	uint32_t n = free < wanted ? free : wanted;
+	if (GM_KMA_CLASS(credit) != c + 1)
+		n = free = 0;
+	if (n && gm_cas32(&head->credit, credit, credit - n) != credit) {
+		/* Thousands of warps want the same word. */
+		gm_pause(500u << (turn < 7 ? turn : 7));
+		return 0;
+	}
+	/* Without credit, or somebody else's by now: it is not active any more. */
+	if (n == free)
+		gm_kma_swap(kma, c, active, 0);
+	return n ? active << 32 | free << 8 | n : 0;
+}
+
+/* The lanes that are here for the same class take their credit together. */
 GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t c = gm_kma_class_of(kma, size);
 	if (c >= GM_KMA_CLASSES)
 		return gm_run_malloc(heap, size);
-	for (;;) {
-		uint64_t active = gm_load64_acquire(&kma->active[c]);
-		if ((uint32_t)active == 0) {
-			if (gm_kma_activate(heap, c, active))
-				continue;
-			gm_add64(&heap->refusals, 1);
-			return NULL;
-		}
-		struct gm_kma_head *head = gm_kma_head(heap, (uint32_t)active);
-		uint32_t credit = gm_load32(&head->credit), free = GM_KMA_FREE(credit);
-		bool ours = GM_KMA_CLASS(credit) == c + 1;
-		if (ours && free && gm_cas32(&head->credit, credit, credit - 1) != credit)
-			continue;
-		/* Without credit, or somebody else's by now: it is not active any more. */
-		if (!ours || free <= 1)
-			gm_kma_swap(kma, c, active, 0);
-		if (ours && free)
-			return gm_kma_block(kma, head, c, free - 1);
+	uint32_t mask = gm_match(gm_active(), c);
+	for (uint32_t turn = 0;; turn++) {
+		uint64_t got = 0;
+		if (gm_lane() == gm_leader(mask))
+			got = gm_kma_credit(heap, c, gm_popc(mask), turn);
+		gm_syncwarp(mask); /* what the leader saw with the credit, all see now */
+		got = gm_shfl(mask, got, gm_leader(mask));
+		if (got == GM_KMA_NONE)
+			break;
+		uint32_t served = gm_first(mask, (uint32_t)got & 255);
+		if (served >> gm_lane() & 1)
+			return gm_kma_block(kma, gm_kma_head(heap, (uint32_t)(got >> 32)), c,
+					    ((uint32_t)got >> 8) - 1 - gm_rank(mask));
+		mask &= ~served;
 	}
+	gm_add64(&heap->refusals, 1);
+	return NULL;
 }
 
 /* --- free --- */
@@ -238,7 +291,7 @@ GM_DEVICE void gm_kma_free(struct gm_heap *heap, void *address)
 			break;
 	}
 	if (now == 0) {
-		uint64_t active = gm_load64(&kma->active[c]);
+		uint64_t active = gm_load64(&kma->class_[c].active);
 		if ((uint32_t)active == element)
 			gm_kma_swap(kma, c, active, 0);
 		gm_kma_enqueue(heap, element);

@@ -209,11 +209,13 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
 /*
  * --- the access primitive: a bulk semaphore (Gelado, Garland, PPoPP 2019) ---
  *
- * Pages in the queue (40 bits), chunks on their way there (12), pages that lanes wait for (12).
+ * Pages in the queue (40 bits, and a bias: below 0 somebody took too many, and is about to put them
+ * back), chunks on their way there (12), pages that lanes wait for (12).
  */
-#define GM_OURO_C(sem) ((sem)&0xffffffffffull)
-#define GM_OURO_E(sem) ((sem) >> 40 & 0xfff)
-#define GM_OURO_R(sem) ((sem) >> 52)
+#define GM_OURO_BIAS (1ll << 39)
+#define GM_OURO_C(sem) ((int64_t)((sem)&0xffffffffffull) - GM_OURO_BIAS)
+#define GM_OURO_E(sem) ((int64_t)((sem) >> 40 & 0xfff))
+#define GM_OURO_R(sem) ((int64_t)((sem) >> 52))
 #define GM_OURO_E1 (1ull << 40)
 #define GM_OURO_R1 (1ull << 52)
 
@@ -225,14 +227,18 @@ GM_DEVICE void gm_ouro_signal(struct gm_ouro_queue *queue, uint64_t pages)
 /* Take `wanted` pages off, or less if there are less and `all` is not set. */
 GM_DEVICE uint32_t gm_ouro_reduce(struct gm_ouro_queue *queue, uint32_t wanted, bool all)
 {
-	uint64_t sem = gm_load64(&queue->sem), seen;
-	for (;; sem = seen) {
-		uint32_t n = GM_OURO_C(sem) < wanted ? (uint32_t)GM_OURO_C(sem) : wanted;
+	for (;;) {
+		int64_t count = GM_OURO_C(gm_load64(&queue->sem));
+		uint32_t n = count < (int64_t)wanted ? (uint32_t)count : wanted;
+		if (count < 0) {
+			gm_pause(20);
+			continue;
+		}
 		if (n == 0 || (all && n < wanted))
 			return 0;
-		seen = gm_cas64(&queue->sem, sem, sem - n);
-		if (seen == sem)
+		if (GM_OURO_C(gm_add64_sync(&queue->sem, 0ull - n)) >= (int64_t)n)
 			return n;
+		gm_add64_sync(&queue->sem, n);
 	}
 }
 
@@ -241,11 +247,13 @@ GM_DEVICE void gm_ouro_reserve(struct gm_ouro_queue *queue, uint64_t sem, uint32
 			       uint32_t pages)
 {
 	bool counted = GM_OURO_R(sem) + wanted <= 0xfff;
-	if (counted && gm_cas64(&queue->sem, sem, sem + wanted * GM_OURO_R1) != sem)
+	if (counted && gm_cas64(&queue->sem, sem, sem + wanted * GM_OURO_R1) != sem) {
+		gm_pause(100);
 		return;
+	}
 	for (uint32_t k = 1;; k++) {
 		sem = gm_load64(&queue->sem);
-		if (GM_OURO_C(sem) >= wanted ||
+		if (GM_OURO_C(sem) >= (int64_t)wanted ||
 		    GM_OURO_R(sem) > GM_OURO_C(sem) + GM_OURO_E(sem) * pages || !counted)
 			break;
 		gm_pause(10 * k);
@@ -267,7 +275,9 @@ GM_DEVICE_SLOW uint32_t gm_ouro_wait(struct gm_ouro_queue *queue, uint32_t wante
 	uint32_t pages = gm_ouro_pages(queue->q);
 	while (gm_ouro_reduce(queue, wanted, true) == 0) {
 		uint64_t sem = gm_load64(&queue->sem);
-		uint64_t coming = GM_OURO_C(sem) + GM_OURO_E(sem) * pages;
+		int64_t coming = GM_OURO_C(sem) + GM_OURO_E(sem) * pages;
+		if (GM_OURO_C(sem) < 0)
+			continue;
 		if (coming >= GM_OURO_R(sem) + wanted || GM_OURO_E(sem) == 0xfff)
 			gm_ouro_reserve(queue, sem, wanted, pages);
 		else if (gm_cas64(&queue->sem, sem, sem + GM_OURO_E1) == sem)
@@ -320,6 +330,7 @@ GM_DEVICE void gm_ouro_init(struct gm_heap *heap, enum gm_ouro_kind kind, uint32
 	for (uint32_t q = 0; q < GM_OURO_QUEUES; q++) {
 		struct gm_ouro_queue *queue = &ouro->queue[q];
 		queue->q = q;
+		queue->sem = GM_OURO_BIAS;
 		queue->slot = slot;
 		queue->slots = gm_ouro_slots(kind, heap->capacity);
 		queue->room = kind == GM_OURO_S ? queue->slots : 0;
@@ -333,10 +344,10 @@ GM_DEVICE uint32_t gm_ouro_queue_of(size_t size)
 	return size <= 16 ? 0 : gm_log2(size - 1) - 3;
 }
 
-/* The lanes of a warp that want the same small pages wait together; a chunk has many of those. */
+/* The lanes of a warp that want pages of the same queue wait together. */
 GM_DEVICE uint32_t gm_ouro_group(uint32_t q)
 {
-	return gm_match(gm_active(), gm_ouro_pages(q) >= GM_WARP ? q : GM_OURO_QUEUES + gm_lane());
+	return gm_match(gm_active(), q);
 }
 
 /* The head and page of an address, if it is in a chunk of pages; else NULL. */

@@ -3,10 +3,10 @@
  * Ouroboros with queues of chunks that have free pages (thesis, 5.3.2, algorithms 8 and 9), for
  * each kind of queue: less queue memory, and an empty chunk becomes anything else; slower.
  *
- * Pages are counted by the access primitive; a lane that got one walks the queue from its front
- * until a chunk has it: its count goes down, and a bit of its mask is then the lane's. A chunk is
- * queued when its first page is freed, and leaves the queue when a lane finds it used up, or
- * when its last page is freed.
+ * Pages are counted by the access primitive; the lanes of a warp that got some walk the queue from
+ * its front until a chunk has them: its count goes down, and bits of its mask are then the lanes'.
+ * A chunk is queued when its first page is freed, and leaves the queue when a lane finds it used
+ * up, or when its last page is freed.
  *
  * The count never falls below 0 (a compare-and-swap on the state, where algorithm 9 subtracts and
  * adds back), and the state names the queue: a lane with an outdated entry cannot take from a chunk
@@ -81,72 +81,87 @@ GM_DEVICE_SLOW void gm_ouro_chunk_settle(struct gm_heap *heap, struct gm_ouro_qu
 	gm_ouro_chunk_queue(heap, queue, kind, chunk);
 }
 
-/* A page of the chunk, if it is the queue's and has one. */
-GM_DEVICE bool gm_ouro_chunk_pop(struct gm_heap *heap, const struct gm_ouro_queue *queue,
-				 uint32_t chunk, uint32_t *page)
+/* Up to `wanted` pages of the chunk, if it is the queue's: how many. */
+GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, const struct gm_ouro_queue *queue,
+				     uint32_t chunk, uint32_t wanted)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint32_t state = gm_load32(&head->state), seen;
 	for (;; state = seen) {
-		if (GM_OURO_Q(state) != queue->q + 1 || GM_OURO_COUNT(state) == 0)
-			return false;
-		if ((seen = gm_cas32(&head->state, state, state - 1)) == state)
-			break;
+		uint32_t count = GM_OURO_COUNT(state), n = count < wanted ? count : wanted;
+		if (GM_OURO_Q(state) != queue->q + 1 || n == 0)
+			return 0;
+		if ((seen = gm_cas32(&head->state, state, state - n)) == state)
+			return n;
+		gm_pause(20);
 	}
-	*page = gm_ouro_pick(head, gm_ouro_pages(queue->q));
-	return true;
 }
 
-/* Look at position `at`: a page of the chunk there. */
-GM_DEVICE_SLOW bool gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					enum gm_ouro_kind kind, uint64_t at, uint64_t *found)
+/* Look at position `at`: pages of the chunk there, up to `wanted`: chunk << 32 | how many; or 0. */
+GM_DEVICE_SLOW uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					    enum gm_ouro_kind kind, uint64_t at, uint32_t wanted)
 {
-	uint32_t in, page, chunk;
+	uint32_t in, n, chunk;
 	uint64_t *slot = gm_ouro_peek(heap, queue, kind, at, &in);
 	uint64_t entry = slot ? gm_load64_acquire(slot) : 0;
 	if (entry == 0)
-		return false;
+		return 0;
 	chunk = (uint32_t)(entry >> 4);
 	if (entry != GM_OURO_REMOVED && (entry & 15) == queue->q) {
-		if (gm_ouro_chunk_pop(heap, queue, chunk, &page)) {
-			*found = (uint64_t)chunk << 9 | page;
-			return true;
-		}
+		if ((n = gm_ouro_chunk_pop(heap, queue, chunk, wanted)) != 0)
+			return (uint64_t)chunk << 32 | n;
 		if (gm_cas64(slot, entry, GM_OURO_REMOVED) == entry)
 			gm_ouro_chunk_settle(heap, queue, kind, chunk);
 	}
 	gm_ouro_advance(heap, queue, kind);
-	return false;
+	return 0;
 }
 
-/* A page of a parked chunk; that one is then queued, if there is room now. */
-GM_DEVICE_SLOW bool gm_ouro_chunk_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					 enum gm_ouro_kind kind, uint64_t *found)
+/* Pages of a parked chunk, likewise; that one is then queued, if there is room now. */
+GM_DEVICE_SLOW uint64_t gm_ouro_chunk_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					     enum gm_ouro_kind kind, uint32_t wanted)
 {
-	uint32_t chunk = gm_ouro_unpark(heap, queue), page;
+	uint32_t chunk = gm_ouro_unpark(heap, queue);
 	if (!chunk)
-		return false;
-	bool got = gm_ouro_chunk_pop(heap, queue, chunk, &page);
-	if (got)
-		*found = (uint64_t)chunk << 9 | page;
+		return 0;
+	uint32_t n = gm_ouro_chunk_pop(heap, queue, chunk, wanted);
 	gm_ouro_chunk_settle(heap, queue, kind, chunk);
-	return got;
+	return n ? (uint64_t)chunk << 32 | n : 0;
 }
 
-/* The page that the access primitive promised. */
-GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					   enum gm_ouro_kind kind)
+/* By one lane: a chunk with some of the `wanted` pages that the access primitive promised. */
+GM_DEVICE_SLOW uint64_t gm_ouro_chunk_find(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					   enum gm_ouro_kind kind, uint32_t wanted)
 {
-	uint64_t found = 0;
+	uint64_t found;
 	for (;;) {
 		uint64_t at = gm_load64(&queue->front), back = gm_load64_acquire(&queue->back);
 		for (; at < back; at++)
-			if (gm_ouro_chunk_visit(heap, queue, kind, at, &found))
+			if ((found = gm_ouro_chunk_visit(heap, queue, kind, at, wanted)) != 0)
 				return found;
-		if (gm_ouro_chunk_unpark(heap, queue, kind, &found))
+		if ((found = gm_ouro_chunk_unpark(heap, queue, kind, wanted)) != 0)
 			return found;
 		gm_pause(20);
 	}
+}
+
+/* By all lanes of `mask`, a page of whom each was promised: the one for this lane. */
+GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					   enum gm_ouro_kind kind, uint32_t mask)
+{
+	uint64_t found = 0;
+	uint32_t served = 0;
+	while (!(served >> gm_lane() & 1)) {
+		mask &= ~served;
+		found = 0;
+		if (gm_lane() == gm_leader(mask))
+			found = gm_ouro_chunk_find(heap, queue, kind, gm_popc(mask));
+		gm_syncwarp(mask); /* what the leader saw of the chunk, all see now */
+		found = gm_shfl(mask, found, gm_leader(mask));
+		served = gm_first(mask, (uint32_t)found);
+	}
+	struct gm_ouro_chunk *head = gm_ouro_head(heap, (uint32_t)(found >> 32));
+	return found >> 32 << 9 | gm_ouro_pick(head, gm_ouro_pages(queue->q));
 }
 
 /* For `wanted` lanes of which the caller is the first: how many pages there are. */
@@ -174,11 +189,13 @@ GM_DEVICE void *gm_ouro_chunk_malloc(struct gm_heap *heap, enum gm_ouro_kind kin
 	struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
 	if (gm_lane() == gm_leader(mask))
 		got = gm_ouro_chunk_wait(heap, queue, kind, gm_popc(mask));
-	if (gm_rank(mask) >= gm_shfl32(mask, got, gm_leader(mask))) {
+	got = gm_shfl32(mask, got, gm_leader(mask));
+	uint32_t promised = gm_first(mask, got);
+	if (!(promised >> gm_lane() & 1)) {
 		gm_add64(&heap->refusals, 1);
 		return NULL;
 	}
-	uint64_t page = gm_ouro_chunk_walk(heap, queue, kind);
+	uint64_t page = gm_ouro_chunk_walk(heap, queue, kind, promised);
 	return gm_ouro_address(heap, (uint32_t)(page >> 9)) + ((page & 511) << (q + 4));
 }
 

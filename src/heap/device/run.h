@@ -19,7 +19,7 @@ struct gm_cut {
 	uint64_t next;
 	uint32_t first;	    /* step that a granule begins with */
 	uint32_t steps;	    /* of a granule */
-	uint32_t replacing; /* lanes that are about to bring a granule */
+	uint32_t replacing; /* a lane is about to bring a granule */
 	uint32_t pad;
 };
 
@@ -74,16 +74,17 @@ GM_DEVICE bool gm_cut_install(struct gm_heap *heap, struct gm_cut *cut, uint32_t
 GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up,
 				   uint32_t turn, bool wait)
 {
-	bool first = gm_add32_sync(&cut->replacing, 1) == 0, found = false;
-	if (first || turn >= GM_CUT_PATIENCE || !wait)
-		found = gm_cut_install(heap, cut, used_up);
-	gm_add32_sync(&cut->replacing, ~0u);
-	if (found || gm_load64(&cut->next) >> 32 != used_up)
+	/* Who waits only reads: there may be as many as the device has lanes. */
+	bool first =
+		wait && gm_load32(&cut->replacing) == 0 && gm_cas32(&cut->replacing, 0, 1) == 0;
+	if (!first && wait && turn < GM_CUT_PATIENCE) {
+		gm_pause(200);
 		return true;
-	if (first || turn >= GM_CUT_PATIENCE || !wait)
-		return wait && gm_span_grow(heap, 1);
-	gm_pause(100);
-	return true;
+	}
+	bool found = gm_cut_install(heap, cut, used_up);
+	if (first)
+		gm_store32_release(&cut->replacing, 0);
+	return found || gm_load64(&cut->next) >> 32 != used_up || (wait && gm_span_grow(heap, 1));
 }
 
 /* `count` steps side by side: granule << 32 | first step; or GM_CUT_NONE. `wait` for the host. */

@@ -9,8 +9,9 @@
  *   lock   a bit a word of `used`: some warp of `corw` is at that word
  *
  * The paper's pool is full from the beginning and its searches never end. Here a search that failed
- * GM_RW_PROBES times has the pool take another granule; without one, all units are looked at in
- * order, and then the answer is NULL.
+ * GM_RW_PROBES times has the pool take an eighth of all free granules, so that most of its units
+ * are free while most of the heap is; without any, all units are looked at in order, and then the
+ * answer is NULL.
  */
 #ifndef GM_HEAP_DEVICE_RW_POOL_H
 #define GM_HEAP_DEVICE_RW_POOL_H
@@ -24,12 +25,13 @@ enum {
 	GM_RW_UNITS = GM_RW_WORDS * 32,
 	GM_RW_LONGEST = GM_RW_UNITS / 2, /* units of an allocation; above: runs of granules */
 	GM_RW_PROBES = 32,
-	GM_RW_PATIENCE = 4, /* turns of waiting for a granule that another lane brings */
+	GM_RW_PATIENCE = 16, /* turns of waiting for granules that another lane brings */
+	GM_RW_SHARE = 8,     /* of the free granules, the pool takes one part in so many */
 };
 
 struct gm_rw {
 	uint32_t held;	 /* granules in `granule`, at most heap->capacity */
-	uint32_t adding; /* lanes that are about to add one */
+	uint32_t adding; /* a lane is about to add some */
 	uint32_t pad[14];
 	uint32_t *granule; /* + 1; 0: not there yet */
 	uint32_t *used;	   /* GM_RW_WORDS a granule of the heap */
@@ -105,6 +107,27 @@ GM_DEVICE uint32_t gm_rw_take(struct gm_rw *rw, uint32_t word)
 	return GM_NO_GRANULE;
 }
 
+/* The pool takes granules of the heap: false: there were none. */
+GM_DEVICE_SLOW bool gm_rw_add(struct gm_heap *heap)
+{
+	struct gm_rw *rw = gm_rw_of(heap);
+	uint32_t want = (uint32_t)(gm_load64(&heap->available) / GM_RW_SHARE) + 1, got = 0;
+	for (uint32_t w = 0; w < (heap->capacity + 63) >> 6 && got < want; w++) {
+		if (gm_load64(&heap->free.word[w]) == 0)
+			continue;
+		uint64_t bits = gm_span_take_some(heap, w, want - got);
+		uint32_t n = gm_popc((uint32_t)bits) + gm_popc((uint32_t)(bits >> 32));
+		uint32_t at = n ? gm_add32_sync(&rw->held, n) : 0;
+		for (; bits; bits &= bits - 1) {
+			uint32_t granule = w << 6 | gm_log2(bits & (~bits + 1));
+			gm_store32(&heap->run[granule], GM_RUN_CUT);
+			gm_store32_release(&rw->granule[at++], granule + 1);
+		}
+		got += n;
+	}
+	return got;
+}
+
 /*
  * The search failed when the pool held `held` granules. True: it holds more, or may soon; `turn`
  * counts the calls.
@@ -114,20 +137,14 @@ GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t tur
 	struct gm_rw *rw = gm_rw_of(heap);
 	if (gm_load32(&rw->held) != held)
 		return true;
-	if (gm_add32_sync(&rw->adding, 1) && turn < GM_RW_PATIENCE) {
-		gm_add32_sync(&rw->adding, ~0u);
+	bool first = gm_load32(&rw->adding) == 0 && gm_cas32(&rw->adding, 0, 1) == 0;
+	if (!first && turn < GM_RW_PATIENCE) {
 		gm_pause(200);
 		return true;
 	}
-	uint32_t granule = gm_run_take_one(heap);
-	bool more = gm_load32(&rw->held) != held;
-	if (granule != GM_NO_GRANULE && more) {
-		gm_run_give_one(heap, granule);
-	} else if (granule != GM_NO_GRANULE) {
-		gm_store32_release(&rw->granule[gm_add32_sync(&rw->held, 1)], granule + 1);
-		more = true;
-	}
-	gm_add32_sync(&rw->adding, ~0u);
+	bool more = gm_load32(&rw->held) != held || gm_rw_add(heap);
+	if (first)
+		gm_store32_release(&rw->adding, 0);
 	return more || gm_span_grow(heap, 1);
 }
 

@@ -24,7 +24,7 @@ GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count,
 		if (lost)
 			gm_and32_sync(&rw->used[w], ~(bits & ~old));
 	}
-	bool won = !gm_union(mask, lost != 0);
+	bool won = !gm_ballot(mask, lost != 0);
 	/* What other lanes saw with their words, this one sees now. */
 	gm_syncwarp(mask);
 	if (won)

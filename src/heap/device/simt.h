@@ -10,7 +10,8 @@
  *
  * Every call:
  *   gm_lane() gm_sm() gm_warp() gm_active()           who am I; which lanes are here with me
- *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32 gm_union(mask, bits)
+ *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32
+ *   gm_union(mask, bits), of lanes that are together; gm_ballot(mask, yes)
  *   gm_syncwarp(mask)                                 the one that orders memory as well
  *   gm_block_warp() gm_block_warps() gm_block_sync()  for whole blocks of whole warps
  *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
@@ -26,7 +27,7 @@
  *                                                     their way at once; and a fence behind them
  *   gm_popc gm_ctz gm_log2 gm_pause(ns) gm_nanoseconds()
  * Addresses are of 4- or 8-byte aligned words. No call faults, and none waits but the *_sync ones,
- * i.e. match, shfl, union and syncwarp.
+ * i.e. match, shfl, union, ballot and syncwarp.
  */
 #ifndef GM_HEAP_SIMT_H
 #define GM_HEAP_SIMT_H
@@ -47,6 +48,17 @@
 GM_DEVICE uint32_t gm_rank(uint32_t mask)
 {
 	return gm_popc(mask & ((1u << gm_lane()) - 1));
+}
+
+/* The first `count` lanes of `mask`, or all. */
+GM_DEVICE uint32_t gm_first(uint32_t mask, uint32_t count)
+{
+	uint32_t others = mask;
+	if (count >= gm_popc(mask))
+		return mask;
+	for (; count; count--)
+		others &= others - 1;
+	return mask & ~others;
 }
 
 /* The first lane of `mask`, which acts for all of it. */

@@ -55,6 +55,11 @@ GM_DEVICE uint32_t gm_union(uint32_t mask, uint32_t bits)
 	return (uint32_t)gm_cpu_meet(GM_SIMT_UNION, mask, bits, 0);
 }
 
+GM_DEVICE uint32_t gm_ballot(uint32_t mask, bool yes)
+{
+	return gm_union(mask, (uint32_t)yes << gm_lane());
+}
+
 GM_DEVICE void gm_syncwarp(uint32_t mask)
 {
 	gm_cpu_meet(GM_SIMT_SYNC, mask, 0, 0);

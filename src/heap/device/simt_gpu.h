@@ -53,7 +53,7 @@ GM_DEVICE uint32_t gm_shfl32(uint32_t mask, uint32_t value, uint32_t lane)
 	return __shfl_sync(mask, value, (int)lane);
 }
 
-/* The union of the lanes' bits. */
+/* The union of the lanes' bits; they are together, as after gm_match. */
 GM_DEVICE uint32_t gm_union(uint32_t mask, uint32_t bits)
 {
 #if __CUDA_ARCH__ >= 800
@@ -64,6 +64,27 @@ GM_DEVICE uint32_t gm_union(uint32_t mask, uint32_t bits)
 		all |= __shfl_sync(mask, bits, __ffs((int)left) - 1);
 	return all;
 #endif
+}
+
+/* Lanes of one mask that may have come apart. */
+GM_DEVICE_SLOW uint32_t gm_ballot_apart(uint32_t mask, uint32_t yes)
+{
+	uint32_t all = 0;
+	for (uint32_t left = mask; left; left &= left - 1)
+		all |= __shfl_sync(mask, yes, __ffs((int)left) - 1);
+	return all;
+}
+
+/*
+ * The lanes of `mask` that say yes. A vote is taken only when exactly these lanes are here: in code
+ * where several groups of a warp are on their way, each with its mask, ptxas 13.0 votes over those
+ * that happen to be together.
+ */
+GM_DEVICE uint32_t gm_ballot(uint32_t mask, bool yes)
+{
+	if (__activemask() == mask)
+		return __ballot_sync(mask, yes);
+	return gm_ballot_apart(mask, (uint32_t)yes << gm_lane());
 }
 
 GM_DEVICE void gm_syncwarp(uint32_t mask)

@@ -149,6 +149,20 @@ GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
 	return granule;
 }
 
+/* Up to `most` free granules of word `w`: their bits. */
+GM_DEVICE uint64_t gm_span_take_some(struct gm_heap *heap, uint32_t w, uint32_t most)
+{
+	uint64_t bits = gm_bits_drain(&heap->free, w, ~0ull), kept = 0;
+	uint32_t n = 0;
+	for (uint64_t left = bits; left && n < most; left &= left - 1, n++)
+		kept |= left & (~left + 1);
+	if (bits != kept)
+		gm_bits_fill(&heap->free, w, bits & ~kept);
+	if (n && gm_add64(&heap->available, 0ull - n) <= heap->low + n && heap->low)
+		gm_span_ask_ahead(heap);
+	return kept;
+}
+
 /* The bits of word `w` that belong to granules [first, first + count). */
 GM_DEVICE uint64_t gm_span_part(uint32_t w, uint32_t first, uint32_t count)
 {
