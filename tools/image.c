@@ -123,6 +123,12 @@ static void show(struct gm_emit *emit, const char *path, const struct found *fou
 	gm_emit_end(emit);
 }
 
+static void begin(struct gm_emit *emit, const struct gm_options *options)
+{
+	gm_emit_open(emit, stdout, options);
+	gm_emit_list(emit, "files");
+}
+
 /* Look at an open file. NULL: it was; else what is wrong with it. */
 static const char *look(int fd, struct found *found)
 {
@@ -130,20 +136,23 @@ static const char *look(int fd, struct found *found)
 	if (fstat(fd, &about) != 0)
 		return strerror(errno);
 	if (!S_ISREG(about.st_mode))
-		return "is no file";
+		return S_ISDIR(about.st_mode) ? strerror(EISDIR) : "not a regular file";
+	if (about.st_size == 0)
+		return "empty";
 	size_t size = (size_t)about.st_size;
-	void *bytes = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+	void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return strerror(errno);
 	gm_image_walk(bytes, size, see, found, &found->verdict);
-	if (bytes)
-		munmap(bytes, size);
+	munmap(bytes, size);
 	if (found->lost)
 		return "out of memory";
 	return found->rows.n ? NULL : gm_image_why_text(found->verdict.why);
 }
 
-static int of_file(struct gm_emit *emit, const char *path, bool first)
+/* What is right with none of the files is said nowhere but on stderr: *n counts those shown. */
+static int of_file(struct gm_emit *emit, const struct gm_options *options, const char *path,
+		   unsigned *n)
 {
 	struct found found = {.lost = false};
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -152,8 +161,10 @@ static int of_file(struct gm_emit *emit, const char *path, bool first)
 	if (wrong) {
 		gm_tool_error("%s: %s", gm_tool_name(path), wrong);
 	} else {
-		if (!first)
+		if ((*n)++ > 0)
 			gm_emit_break(emit);
+		else
+			begin(emit, options);
 		show(emit, path, &found);
 	}
 	for (size_t i = 0; i < found.rows.n; i++)
@@ -168,15 +179,16 @@ int gm_image_main(const struct gm_command *self, int argc, char **argv)
 {
 	struct gm_options options;
 	struct gm_emit emit;
+	unsigned n = 0;
 	int first = gm_options_parse(&options, self, argc, argv), status = GM_EXIT_OK;
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
 	if (first == argc)
 		return gm_tool_usage(self->name, "%s: expected a FILE", self->name);
-	gm_emit_open(&emit, stdout, &options);
-	gm_emit_list(&emit, "files");
 	for (int i = first; i < argc; i++)
-		status |= of_file(&emit, argv[i], i == first);
+		status |= of_file(&emit, &options, argv[i], &n);
+	if (n == 0)
+		return status;
 	gm_emit_end(&emit);
 	return status | gm_emit_close(&emit);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fatbin.h"
 
+#include "judge.h"
+
 static bool begins(struct gm_view *view, uint64_t offset, uint32_t magic)
 {
 	uint32_t found;
@@ -22,15 +24,19 @@ bool gm_fatbin_open(struct gm_fatbin *fatbin, struct gm_view *view, uint64_t off
 {
 	struct gm_fatbin_head head;
 	*fatbin = (struct gm_fatbin){0};
-	*why = gm_view_get(view, offset, sizeof head)
-		       ? GM_IMAGE_WHY_FORMAT
-		       : (view->open ? GM_IMAGE_WHY_UNREADABLE : GM_IMAGE_WHY_DAMAGED);
-	if (!gm_view_copy(view, offset, &head, sizeof head) || head.magic != GM_FATBIN_MAGIC ||
-	    head.version != GM_FATBIN_VERSION)
+	/* Before all of the header is read, it must be one. */
+	bool there = gm_view_get(view, offset, sizeof head.magic);
+	*why = there ? GM_IMAGE_WHY_FORMAT : gm_verdict_lack(view);
+	if (!there || !gm_fatbin_begins(view, offset))
 		return false;
-	*why = view->open ? GM_IMAGE_WHY_UNREADABLE : GM_IMAGE_WHY_DAMAGED;
-	if (head.header_size < sizeof head ||
-	    !gm_view_part(view, offset + head.header_size, head.size, &fatbin->entries))
+	*why = gm_verdict_lack(view);
+	if (!gm_view_copy(view, offset, &head, sizeof head) || head.header_size < sizeof head)
+		return false;
+	if (head.version != GM_FATBIN_VERSION) {
+		*why = GM_IMAGE_WHY_FORMAT;
+		return false;
+	}
+	if (!gm_view_part(view, offset + head.header_size, head.size, &fatbin->entries))
 		return false;
 	fatbin->end = offset + head.header_size + head.size;
 	return true;
