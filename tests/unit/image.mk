@@ -11,3 +11,7 @@ tests_unit_test_image_open_SOURCES = tests/unit/test_image_open.c tests/image_ma
 tests_unit_test_image_open_LDADD = $(IMAGE_LDADD)
 tests_unit_test_image_ptx_SOURCES = tests/unit/test_image_ptx.c
 tests_unit_test_image_ptx_LDADD = $(IMAGE_LDADD)
+
+EXTRA_DIST += tests/unit/image_kernels.cu
+dist_check_SCRIPTS += tests/unit/image_nvcc.sh
+TESTS += tests/unit/image_nvcc.sh

@@ -20,11 +20,10 @@ static struct gm_image_verdict judge(const unsigned char *bytes, size_t n, unsig
 }
 
 /* Every beginning of it; `safe`: none of them says no. */
-static void cut(const char *words, bool safe)
+static void cut_bytes(const char *words, const struct make *image, bool safe)
 {
-	struct make m;
+	const struct make m = *image;
 	size_t no = 0, inconsistent = 0;
-	make_image(&m, words);
 	for (size_t n = 1; n < m.n; n++) {
 		struct gm_image_verdict verdict = judge(m.at, n, 0);
 		no += verdict.answer == GM_IMAGE_NO;
@@ -33,20 +32,32 @@ static void cut(const char *words, bool safe)
 	}
 	TAP_OK(!safe || no == 0, "'%s' cut anywhere is no no (%zu times it is)", words, no);
 	TAP_IS(inconsistent, 0, "and a yes is one for a reason");
+}
+
+static void cut(const char *words, bool safe)
+{
+	struct make m;
+	make_image(&m, words);
+	cut_bytes(words, &m, safe);
 	free(m.at);
 }
 
 /* Every bit of the first `most` bytes. How often each answer came. */
+static void flip_bytes(struct make *m, unsigned arch, size_t most, size_t count[3])
+{
+	memset(count, 0, 3 * sizeof *count);
+	for (size_t bit = 0; bit < 8 * (most && most < m->n ? most : m->n); bit++) {
+		m->at[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		count[judge(m->at, m->n, arch).answer]++;
+		m->at[bit / 8] ^= (unsigned char)(1 << bit % 8);
+	}
+}
+
 static void flip(const char *words, unsigned arch, size_t most, size_t count[3])
 {
 	struct make m;
 	make_image(&m, words);
-	memset(count, 0, 3 * sizeof *count);
-	for (size_t bit = 0; bit < 8 * (most && most < m.n ? most : m.n); bit++) {
-		m.at[bit / 8] ^= (unsigned char)(1 << bit % 8);
-		count[judge(m.at, m.n, arch).answer]++;
-		m.at[bit / 8] ^= (unsigned char)(1 << bit % 8);
-	}
+	flip_bytes(&m, arch, most, count);
 	free(m.at);
 }
 
@@ -148,8 +159,32 @@ static void packed(const char *words)
 	cut(words, true);
 }
 
-int main(void)
+static void of_file(const char *path)
 {
+	struct make m = {0};
+	size_t count[3];
+	FILE *file = fopen(path, "rb");
+	unsigned char buf[4096];
+	for (size_t n; file && (n = fread(buf, 1, sizeof buf, file)) > 0;)
+		make_put(&m, buf, n);
+	if (file)
+		fclose(file);
+	if (!TAP_OK(m.n && judge(m.at, m.n, 0).answer == GM_IMAGE_YES, "%s calls malloc", path))
+		return;
+	cut_bytes(path, &m, true);
+	flip_bytes(&m, 0, sizeof(struct gm_fatbin_head) + sizeof(struct gm_fatbin_entry), count);
+	TAP_IS(count[GM_IMAGE_NO], 0, "headers with a bit flipped");
+	flip_bytes(&m, 0, 0, count);
+	TAP_OK(count[GM_IMAGE_YES] > count[GM_IMAGE_NO], "and all the rest");
+	free(m.at);
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		of_file(argv[i]);
+	if (argc > 1)
+		return tap_done();
 	cut("fatbin cubin:90:raw:malloc", true);
 	cut("fatbin cubin:90 ptx:90 fatbin ptx:80", false);
 	cut("cubin:90", true);
