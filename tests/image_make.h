@@ -2,10 +2,10 @@
 /*
  * Small images of device code, made in memory from words, so that tests need no compiler:
  *
- *	KIND:ARCH[:PACKING[:NAME,NAME...]]	code that calls these functions; KIND is cubin, old
- *(of CUDA 11), object, ptx, lto, or a number; ARCH is 90, 90a, 100f; PACKING is raw, lz4, zstd or
- *odd fatbin WORD...				a container of such code host WORD...
- *a file of the host with the containers in it
+ *	KIND:ARCH[:PACKING[:NAME,NAME...[:SIZE]]]	code that calls these functions; KIND is
+ *cubin, old (of CUDA 11), object, ptx, lto, or a number; ARCH is 90, 90a, 100f; PACKING is raw,
+ *lz4, zstd or odd fatbin WORD...				a container of such code host
+ *WORD... a file of the host with the containers in it
  *
  * make_image(&m, "fatbin cubin:90:zstd:malloc,free ptx:90 fatbin cubin:75"). free(m.at) in the end.
  *A word that is wrong ends the program. What compresses is looked for as in src/image/unpack.c.
@@ -24,18 +24,21 @@
 
 struct make {
 	unsigned char *at;
-	size_t n;
+	size_t n, room;
 };
 
 struct make_word {
 	char kind[16], packing[8], names[256];
-	unsigned arch;
+	unsigned arch, size;
 	char suffix;
 };
 
 static inline void *make_put(struct make *m, const void *from, size_t n)
 {
-	m->at = realloc(m->at, m->n + n + 1);
+	if (m->n + n >= m->room) {
+		m->room = 2 * (m->n + n) + 64;
+		m->at = realloc(m->at, m->room);
+	}
 	if (!m->at)
 		exit(99);
 	if (from)
@@ -53,10 +56,10 @@ static inline void make_align(struct make *m, size_t step)
 
 static inline struct make_word make_parse(const char *text)
 {
-	struct make_word word = {.packing = "raw"};
+	struct make_word word = {.packing = "raw", .size = 128};
 	char arch[16];
-	int n = sscanf(text, "%15[^:]:%15[^:]:%7[^:]:%255s", word.kind, arch, word.packing,
-		       word.names);
+	int n = sscanf(text, "%15[^:]:%15[^:]:%7[^:]:%255[^:]:%u", word.kind, arch, word.packing,
+		       word.names, &word.size);
 	if (n < 2 || sscanf(arch, "%u%c", &word.arch, &word.suffix) < 1) {
 		fprintf(stderr, "image_make: %s?\n", text);
 		exit(99);
@@ -64,24 +67,37 @@ static inline struct make_word make_parse(const char *text)
 	return word;
 }
 
+static const char make_begin[] = "\0.shstrtab\0.strtab\0.symtab\0.text.kernel\0kernel";
+
 /* A table of symbols: for each name an undefined function; and what is no call of ours, a symbol of
  * its own. */
+static inline void make_symbol(struct make *symbols, struct make *strings, const char *name)
+{
+	Elf64_Sym symbol = {.st_name = (Elf64_Word)strings->n,
+			    .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC)};
+	make_put(strings, name, strlen(name) + 1);
+	make_put(symbols, &symbol, sizeof symbol);
+}
+
 static inline void make_symbols(struct make *symbols, struct make *strings, const char *names)
 {
 	char copy[256], *rest = copy, *name;
-	Elf64_Sym own = {
-		.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 4};
+	Elf64_Sym own = {.st_name = sizeof make_begin - sizeof "kernel",
+			 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+			 .st_shndx = 4};
 	snprintf(copy, sizeof copy, "%s", names);
 	make_put(symbols, NULL, sizeof own);
-	make_put(strings, "\0kernel", sizeof "\0kernel");
+	make_put(strings, make_begin, sizeof make_begin); /* as nvcc has it */
 	make_put(symbols, &own, sizeof own);
-	while ((name = strsep(&rest, ",")))
-		if (*name) {
-			Elf64_Sym symbol = {.st_name = (Elf64_Word)strings->n,
-					    .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC)};
-			make_put(strings, name, strlen(name) + 1);
-			make_put(symbols, &symbol, sizeof symbol);
+	while ((name = strsep(&rest, ","))) {
+		char numbered[32];
+		for (int i = *name == '#' ? atoi(name + 1) : 0; i > 0; i--) {
+			snprintf(numbered, sizeof numbered, "_Z6kernel%d", i);
+			make_symbol(symbols, strings, numbered);
 		}
+		if (*name && *name != '#')
+			make_symbol(symbols, strings, name);
+	}
 }
 
 /* Sections 1 to n of an ELF file, contents first, then their table, as nvcc orders them. */
@@ -135,6 +151,16 @@ static inline Elf64_Ehdr make_head(unsigned type, unsigned machine)
 			    .e_shstrndx = 1};
 }
 
+/* As hard to compress as instructions are, or harder. */
+static inline void make_noise(struct make *m, size_t n)
+{
+	unsigned char *to = make_put(m, NULL, n);
+	for (uint32_t state = 4711, i = 0; i < n; i++) {
+		state = state * 1664525 + 1013904223;
+		to[i] = (unsigned char)(state >> 24);
+	}
+}
+
 static inline void make_cubin(struct make *m, const struct make_word *word)
 {
 	struct make symbols = {0}, strings = {0}, text = {0};
@@ -144,7 +170,7 @@ static inline void make_cubin(struct make *m, const struct make_word *word)
 	head.e_ident[EI_ABIVERSION] = old ? 7 : 8;
 	head.e_flags = old ? word->arch << 16 | 0x500 | word->arch : 0x6000004 | word->arch << 8;
 	make_symbols(&symbols, &strings, word->names);
-	make_put(&text, NULL, 128);
+	make_noise(&text, word->size);
 	struct make_section sections[] = {
 		{".shstrtab", SHT_STRTAB, 0, 0, NULL},
 		{".strtab", SHT_STRTAB, 0, 0, &strings},

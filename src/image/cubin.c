@@ -43,6 +43,43 @@ static void judge_symbols(const struct gm_sections *sections, const Elf64_Shdr *
 	}
 }
 
+static void note_head(const Elf64_Ehdr *head, struct gm_image_part *part)
+{
+	part->kind = head->e_type == ET_REL ? GM_IMAGE_OBJECT : GM_IMAGE_CUBIN;
+	if (!part->arch)
+		part->arch = arch_of(head);
+}
+
+/*
+ * Behind the header lie .shstrtab, .strtab and .symtab, with padding between. Both tables of names
+ * begin with the names of the sections; names have no run of zeros in them, and the first symbol is
+ * one.
+ */
+enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image_part *part)
+{
+	static const char begin[] = "\0.shstrtab\0.strtab\0.symtab";
+	static const Elf64_Sym first;
+	const char *tables = (const char *)at + sizeof(Elf64_Ehdr), *end = (const char *)at + n;
+	Elf64_Ehdr head;
+	if (n < sizeof head + sizeof begin || memcmp(tables, begin, sizeof begin) != 0)
+		return GM_CUBIN_LOOK;
+	memcpy(&head, at, sizeof head);
+	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_machine != EM_CUDA)
+		return GM_CUBIN_LOOK;
+	const char *names = memmem(tables + 1, (size_t)(end - tables - 1), begin, sizeof begin);
+	const char *symbols =
+		names ? memmem(names, (size_t)(end - names), &first, sizeof first) : NULL;
+	if (!symbols)
+		return GM_CUBIN_MORE;
+	for (unsigned i = 0; i < GM_IMAGE_SYMBOLS; i++) {
+		const char *name = gm_image_symbol_name((enum gm_image_symbol)i);
+		if (memmem(names, (size_t)(symbols - names) + 1, name, strlen(name) + 1))
+			return GM_CUBIN_LOOK;
+	}
+	note_head(&head, part);
+	return GM_CUBIN_NONE;
+}
+
 void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		    struct gm_image_verdict *verdict)
 {
@@ -55,9 +92,7 @@ void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		gm_verdict_add(verdict, open || old ? GM_IMAGE_WHY_KIND : gm_verdict_lack(view));
 		return;
 	}
-	part->kind = sections.head.e_type == ET_REL ? GM_IMAGE_OBJECT : GM_IMAGE_CUBIN;
-	if (!part->arch)
-		part->arch = arch_of(&sections.head);
+	note_head(&sections.head, part);
 	for (uint64_t i = 0; gm_sections_get(&sections, i, &section); i++)
 		if (section.sh_type == SHT_SYMTAB) {
 			found = true;

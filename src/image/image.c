@@ -13,7 +13,10 @@
 #include "sections.h"
 #include "unpack.h"
 
-enum { CONTAINERS_MOST = 4096 }; /* that a program was linked from */
+enum {
+	CONTAINERS_MOST = 4096, /* that a program was linked from */
+	GLANCE = 64 << 10	/* bytes */
+};
 
 struct walk {
 	unsigned arch;	 /* GM_IMAGE_ANY: all parts count */
@@ -39,10 +42,32 @@ static void judge_plain(struct gm_view *code, struct gm_image_part *part,
 		gm_cubin_judge(code, part, verdict);
 }
 
+/*
+ * True: the first few of many bytes were enough to see that nothing in it allocates. To unpack all
+ * of what a framework loads would take seconds.
+ */
+static bool is_harmless(const struct gm_view *code, struct gm_image_part *part)
+{
+	enum gm_cubin_glance glance = GM_CUBIN_MORE;
+	if (part->kind != GM_IMAGE_CUBIN || part->size > GM_IMAGE_MOST)
+		return false;
+	for (uint64_t n = GLANCE; glance == GM_CUBIN_MORE && n <= part->size / 2; n *= 4) {
+		void *bytes = malloc(n);
+		if (!bytes || !gm_unpack_some(part->packing, code, bytes, n))
+			glance = GM_CUBIN_LOOK;
+		else
+			glance = gm_cubin_glance(bytes, n, part);
+		free(bytes);
+	}
+	return glance == GM_CUBIN_NONE;
+}
+
 static void judge_packed(const struct gm_view *code, struct gm_image_part *part,
 			 struct gm_image_verdict *verdict)
 {
 	enum gm_image_why why;
+	if (is_harmless(code, part))
+		return;
 	void *bytes = gm_unpack(part->packing, code, part->size, &why);
 	if (!bytes) {
 		gm_verdict_add(verdict, why);

@@ -27,6 +27,14 @@ enum gm_image_why gm_verdict_lack(const struct gm_view *view);
 void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		    struct gm_image_verdict *verdict);
 
+/*
+ * What the beginning of a cubin tells, of which more can be had. nvcc and nvlink put the names of
+ * all symbols in front, so that it is enough for a no; GM_CUBIN_LOOK: it must be looked at as a
+ * whole.
+ */
+enum gm_cubin_glance { GM_CUBIN_NONE, GM_CUBIN_MORE, GM_CUBIN_LOOK };
+enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image_part *part);
+
 /* PTX text, up to its first 0 or the end; likewise. */
 void gm_ptx_judge(struct gm_view *view, struct gm_image_part *part,
 		  struct gm_image_verdict *verdict);

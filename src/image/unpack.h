@@ -12,4 +12,8 @@
 void *gm_unpack(enum gm_image_packing packing, const struct gm_view *packed, uint64_t size,
 		enum gm_image_why *why);
 
+/* The first `n` bytes alone, which are fewer than all, into `to`. False: they cannot be had so. */
+bool gm_unpack_some(enum gm_image_packing packing, const struct gm_view *packed, void *to,
+		    uint64_t n);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "../image_make.h"
 #include "../tap.h"
+#include "image/judge.h"
 
 /* Judge what `words` make, its size known. */
 static struct gm_image_verdict judge(const char *words, unsigned arch)
@@ -96,6 +97,75 @@ static void compressed(void)
 	IS("fatbin ptx:90:zstd:malloc", 0, SYMBOL);
 	IS("fatbin object:90:zstd:malloc", 0, SYMBOL);
 	IS("host fatbin old:75:lz4:malloc", 0, SYMBOL);
+}
+
+/*
+ * Of much compressed code only the beginning is unpacked, if that is enough: then what is missing
+ * at its end is not missed. With an allocator's name there, or with what only looks like one, all
+ * of it counts.
+ */
+static void large(void)
+{
+	static const struct {
+		const char *words;
+		enum gm_image_why whole, half;
+	} rows[] = {
+		{"fatbin cubin:90:zstd:vprintf:1000000", GM_IMAGE_WHY_NONE, GM_IMAGE_WHY_NONE},
+		{"fatbin cubin:90:lz4:vprintf:1000000", GM_IMAGE_WHY_NONE, GM_IMAGE_WHY_NONE},
+		{"fatbin object:90:zstd:vprintf:1000000", GM_IMAGE_WHY_NONE, GM_IMAGE_WHY_NONE},
+		{"fatbin cubin:90:zstd:#20000:8000000", GM_IMAGE_WHY_NONE, GM_IMAGE_WHY_NONE},
+		{"fatbin cubin:90:lz4:#20000:8000000", GM_IMAGE_WHY_NONE, GM_IMAGE_WHY_NONE},
+		{"fatbin cubin:90:zstd:malloc:1000000", GM_IMAGE_WHY_SYMBOL, GM_IMAGE_WHY_UNPACKED},
+		{"fatbin cubin:90:lz4:malloc:1000000", GM_IMAGE_WHY_SYMBOL, GM_IMAGE_WHY_UNPACKED},
+		{"fatbin cubin:90:zstd:#20000,malloc:8000000", GM_IMAGE_WHY_SYMBOL,
+		 GM_IMAGE_WHY_UNPACKED},
+		{"fatbin cubin:90:zstd:mymalloc:1000000", GM_IMAGE_WHY_NONE, GM_IMAGE_WHY_UNPACKED},
+		{"fatbin cubin:90:lz4:free:1000000", GM_IMAGE_WHY_NONE, GM_IMAGE_WHY_UNPACKED},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct gm_image_verdict verdict;
+		struct gm_fatbin_entry entry;
+		struct make m;
+		size_t at = sizeof(struct gm_fatbin_head);
+		make_image(&m, rows[i].words);
+		gm_image_allocates(m.at, m.n, 0, &verdict);
+		TAP_STR(gm_image_why_text(verdict.why), gm_image_why_text(rows[i].whole), "'%s'",
+			rows[i].words);
+		memcpy(&entry, m.at + at, sizeof entry);
+		entry.packed_size /= 2;
+		memcpy(m.at + at, &entry, sizeof entry);
+		gm_image_allocates(m.at, m.n, 0, &verdict);
+		TAP_STR(gm_image_why_text(verdict.why), gm_image_why_text(rows[i].half),
+			"half of it");
+		free(m.at);
+	}
+}
+
+/* However much of a cubin is there, what calls malloc is not taken for harmless. */
+static void glances(void)
+{
+	struct gm_image_part part = {.kind = GM_IMAGE_CUBIN};
+	struct make with, without;
+	size_t wrong = 0, none = 0, first = 0;
+	make_image(&with, "cubin:90:raw:vprintf,malloc,other");
+	make_image(&without, "object:75:raw:vprintf,mallok,other");
+	for (size_t n = 0; n <= with.n; n++)
+		wrong += gm_cubin_glance(with.at, n, &part) == GM_CUBIN_NONE;
+	TAP_IS(wrong, 0, "beginnings that call malloc");
+	for (size_t n = 0; n <= without.n; n++) {
+		bool is = gm_cubin_glance(without.at, n, &part) == GM_CUBIN_NONE;
+		first = is && !none ? n : first;
+		none += is;
+	}
+	TAP_OK(none > 0 && none == without.n - first + 1, "once it is enough, more is, too");
+	TAP_OK(part.kind == GM_IMAGE_OBJECT && part.arch == 75, "and the header is noted");
+	without.at[offsetof(Elf64_Ehdr, e_machine)] ^= 1;
+	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_LOOK, "another machine");
+	without.at[offsetof(Elf64_Ehdr, e_machine)] ^= 1;
+	without.at[sizeof(Elf64_Ehdr) + 1] = 'x';
+	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_LOOK, "another layout");
+	free(with.at);
+	free(without.at);
 }
 
 /* Of several, the one that the driver takes. */
@@ -274,8 +344,11 @@ int main(void)
 {
 	symbols();
 	containers();
-	if (make_can_pack())
+	glances();
+	if (make_can_pack()) {
 		compressed();
+		large();
+	}
 	choice();
 	strange();
 	elf_fields();
