@@ -73,8 +73,11 @@ static const char make_begin[] = "\0.shstrtab\0.strtab\0.symtab\0.text.kernel\0k
  * its own. */
 static inline void make_symbol(struct make *symbols, struct make *strings, const char *name)
 {
+	bool own = *name == '=';
 	Elf64_Sym symbol = {.st_name = (Elf64_Word)strings->n,
-			    .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC)};
+			    .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+			    .st_shndx = own ? 4 : SHN_UNDEF};
+	name += own;
 	make_put(strings, name, strlen(name) + 1);
 	make_put(symbols, &symbol, sizeof symbol);
 }
@@ -130,6 +133,8 @@ static inline void make_elf(struct make *m, const Elf64_Ehdr *head,
 		table[i].sh_offset = m->n - base;
 		table[i].sh_size = content->n;
 		make_put(m, content->at, content->n);
+		if (i == 1)
+			make_put(m, NULL, 64); /* -G leaves such a hole */
 	}
 	make_align(m, 8);
 	Elf64_Ehdr *written = (Elf64_Ehdr *)(void *)(m->at + base);

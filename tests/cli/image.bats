@@ -17,14 +17,14 @@ mkimage() {
 	code for      sm_75, compute_90a, compute_90, sm_100f
 
 	container  code    for          packed  stored   size  malloc   calls
-	        1  cubin   sm_75        none     712 B  712 B  yes      malloc, free
+	        1  cubin   sm_75        none     776 B  776 B  yes      malloc, free
 	        1  PTX     compute_90a  none     184 B  184 B  no       free
 	        1  LTO     compute_90   none       8 B    8 B  unknown  has
 	                                                                intermediate
 	                                                                code (LTO),
 	                                                                which cannot be
 	                                                                read
-	        1  object  sm_100f      none     648 B  648 B  no       -
+	        1  object  sm_100f      none     712 B  712 B  no       -
 	END
 	"$TOOL" image --json a.fatbin >out
 	jq -e '.schema == 1 and (.files | length) == 1' out
@@ -33,7 +33,7 @@ mkimage() {
 	jq -e '[.files[0].parts[].malloc] == ["yes", "no", "unknown", "no"]' out
 	jq -e '[.files[0].parts[].kind] == ["cubin", "PTX", "LTO", "object"]' out
 	jq -e '.files[0].parts[2].why == "has intermediate code (LTO), which cannot be read"' out
-	jq -e '.files[0].parts[0] | .container == 1 and .size == 712 and .compression == "none" and .debug == false' out
+	jq -e '.files[0].parts[0] | .container == 1 and .size == 776 and .compression == "none" and .debug == false' out
 	"$TOOL" image -n 1 --units=K a.fatbin | grep -qx '... and 3 more'
 }
 
@@ -49,7 +49,7 @@ mkimage() {
 	code for      sm_120
 
 	container  code   for     packed  stored   size  malloc  calls
-	        -  cubin  sm_120  none     704 B  704 B  yes     __cuda_syscall_aligned_
+	        -  cubin  sm_120  none     768 B  768 B  yes     __cuda_syscall_aligned_
 	                                                         malloc
 
 	file          b.ptx
@@ -64,8 +64,8 @@ mkimage() {
 	code for      sm_90, sm_80, compute_80
 
 	container  code   for         packed  stored   size  malloc  calls
-	        1  cubin  sm_90       none     648 B  648 B  no      -
-	        2  cubin  sm_80       none     648 B  648 B  no      -
+	        1  cubin  sm_90       none     712 B  712 B  no      -
+	        2  cubin  sm_80       none     712 B  712 B  no      -
 	        2  PTX    compute_80  none     104 B  104 B  no      -
 
 	file          d.cubin
@@ -73,7 +73,7 @@ mkimage() {
 	code for      sm_75
 
 	container  code   for    packed  stored   size  malloc  calls
-	        -  cubin  sm_75  none     648 B  648 B  no      -
+	        -  cubin  sm_75  none     712 B  712 B  no      -
 	END
 	"$TOOL" image --json a.cubin b.ptx c.so d.cubin >out
 	jq -e '[.files[].malloc] == ["yes", "no", "no", "no"]' out
@@ -85,7 +85,7 @@ mkimage() {
 	mkimage a.fatbin fatbin cubin:75:lz4:malloc ptx:90:zstd:malloc
 	"$TOOL" image --json a.fatbin >out
 	jq -e '[.files[0].parts[] | .compression + " " + .malloc] == ["LZ4 yes", "zstd yes"]' out
-	jq -e '.files[0].parts[0] | .size == 680 and .stored < 600' out
+	jq -e '.files[0].parts[0] | .size == 744 and .stored < 600' out
 	mkdir missing
 	echo none >missing/liblz4.so.1
 	LD_LIBRARY_PATH=$PWD/missing "$TOOL" image --json a.fatbin >out

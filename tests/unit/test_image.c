@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +36,8 @@ static void symbols(void)
 	IS("cubin:90:raw:vprintf,__assertfail", 0, NONE);
 	IS("cubin:90:raw:free", 0, NONE);
 	IS("cubin:90:raw:mymalloc,malloc_,mallo,xmalloc,mallocs", 0, NONE);
+	IS("cubin:90:raw:=malloc,=free", 0, NONE); /* the program's own */
+	IS("cubin:90:raw:=malloc,malloc", 0, SYMBOL);
 	IS("old:75:raw:malloc", 0, SYMBOL);
 	IS("old:75:raw:free", 0, NONE);
 	IS("object:120:raw:malloc", 0, SYMBOL);
@@ -97,6 +100,36 @@ static void compressed(void)
 	IS("fatbin ptx:90:zstd:malloc", 0, SYMBOL);
 	IS("fatbin object:90:zstd:malloc", 0, SYMBOL);
 	IS("host fatbin old:75:lz4:malloc", 0, SYMBOL);
+}
+
+static void *judge_some(void *words)
+{
+	struct gm_image_verdict verdict;
+	struct make m;
+	size_t yes = 0;
+	make_image(&m, words);
+	for (unsigned i = 0; i < 100; i++)
+		yes += gm_image_allocates(m.at, m.n, 0, &verdict);
+	free(m.at);
+	return (void *)yes;
+}
+
+/* Threads that are the first to need the libraries. */
+static void threads(void)
+{
+	enum { THREADS = 4 };
+	static char lz4[] = "fatbin cubin:90:lz4:malloc", zstd[] = "fatbin cubin:90:zstd:malloc";
+	pthread_t thread[THREADS];
+	size_t yes = 0;
+	for (unsigned i = 0; i < THREADS; i++)
+		if (pthread_create(&thread[i], NULL, judge_some, i % 2 ? lz4 : zstd) != 0)
+			exit(99);
+	for (unsigned i = 0; i < THREADS; i++) {
+		void *got;
+		pthread_join(thread[i], &got);
+		yes += (size_t)got;
+	}
+	TAP_IS(yes, 100 * THREADS, "compressed images in several threads");
 }
 
 /*
@@ -279,10 +312,33 @@ static void elf_fields(void)
 	       GM_IMAGE_WHY_DAMAGED, "symbols beyond everything");
 	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_type), SHT_NOBITS, 4),
 	       GM_IMAGE_WHY_DAMAGED, "names without content");
-	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_size), 9, 8),
+	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_size), sizeof make_begin + 3,
+		       8),
 	       GM_IMAGE_WHY_DAMAGED, "a name that does not end");
 	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_size), 4, 8),
 	       GM_IMAGE_WHY_DAMAGED, "names that end before a name");
+}
+
+/* Containers as a linker puts them: with zeros between, and behind them. */
+static void padded(void)
+{
+	struct gm_image_verdict verdict;
+	struct make m, second;
+	make_image(&m, "fatbin cubin:90");
+	make_image(&second, "fatbin cubin:90:raw:malloc");
+	make_put(&m, NULL, 24);
+	gm_image_allocates(m.at, m.n, 0, &verdict);
+	TAP_IS(verdict.why, GM_IMAGE_WHY_NONE, "zeros behind a container");
+	make_put(&m, second.at, second.n);
+	gm_image_allocates(m.at, m.n, 0, &verdict);
+	TAP_IS(verdict.why, GM_IMAGE_WHY_SYMBOL, "and before another");
+	free(m.at);
+	free(second.at);
+	make_image(&m, "fatbin cubin:90");
+	make_put(&m, "x", 1);
+	gm_image_allocates(m.at, m.n, 0, &verdict);
+	TAP_IS(verdict.why, GM_IMAGE_WHY_DAMAGED, "something else behind one");
+	free(m.at);
 }
 
 /* More sections than the header has room to count, as it says then. */
@@ -303,7 +359,7 @@ static void many_sections(void)
 	memcpy(m.at, &head, sizeof head);
 	gm_image_allocates(m.at, m.n, 0, &verdict);
 	TAP_IS(verdict.why, GM_IMAGE_WHY_SYMBOL, "sections counted in the first of them");
-	first.sh_size = UINT64_MAX;
+	first.sh_size = (uint64_t)1 << 58; /* times 64: 0 */
 	memcpy(m.at + head.e_shoff, &first, sizeof first);
 	gm_image_allocates(m.at, m.n, 0, &verdict);
 	TAP_IS(verdict.why, GM_IMAGE_WHY_DAMAGED, "more than there can be");
@@ -342,6 +398,8 @@ static void files(void)
 
 int main(void)
 {
+	if (make_can_pack())
+		threads();
 	symbols();
 	containers();
 	glances();
@@ -353,6 +411,7 @@ int main(void)
 	strange();
 	elf_fields();
 	many_sections();
+	padded();
 	files();
 	return tap_done();
 }

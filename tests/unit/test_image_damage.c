@@ -141,6 +141,13 @@ static void packed(const char *words)
 		       gm_image_why_text(verdict.why));
 	}
 	memcpy(m.at + at, &entry, sizeof entry);
+	for (uint32_t more = 1; more < 100000; more *= 3) {
+		struct gm_fatbin_entry other = entry;
+		other.packed_size = (uint32_t)entry.payload_size + more;
+		memcpy(m.at + at, &other, sizeof other);
+		no += judge(m.at, m.n, 0).why != GM_IMAGE_WHY_DAMAGED;
+	}
+	TAP_IS(no, 0, "said to be longer than there is room");
 	for (size_t n = body; n < body + entry.packed_size; n++) {
 		struct gm_fatbin_entry other = entry;
 		other.packed_size = (uint32_t)(n - body);

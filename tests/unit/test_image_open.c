@@ -101,6 +101,24 @@ static void text(void)
 	free(m.at);
 }
 
+/* Sizes that lead around all addresses, to where the container is or before it. */
+static void around(void)
+{
+	enum { PAGES = 2 * 4096 };
+	struct make m;
+	size_t wrong = 0;
+	make_image(&m, "fatbin cubin:90");
+	unsigned char *at = at_edge(m.at, m.n);
+	for (uint64_t back = 1; back < PAGES; back++) {
+		uint64_t size = 0 - back;
+		memcpy(at + offsetof(struct gm_fatbin_head, size), &size, sizeof size);
+		wrong += judge(at, 0) != GM_IMAGE_WHY_UNREADABLE;
+	}
+	TAP_IS(wrong, 0, "containers of nearly 2^64 bytes");
+	drop(at, m.n);
+	free(m.at);
+}
+
 static void wrappers(void)
 {
 	struct make plain, calls, none;
@@ -164,6 +182,7 @@ int main(void)
 	cut("fatbin cubin:90 ptx:90:raw:malloc");
 	cut("cubin:90:raw:malloc");
 	text();
+	around();
 	wrappers();
 	return tap_done();
 }
