@@ -4,7 +4,6 @@
  * name counts, unless a body follows it, somewhere. Comments and strings are skipped; there is no
  * preprocessor (ptxas refuses one).
  */
-#include <ctype.h>
 #include <string.h>
 
 #include "judge.h"
@@ -18,9 +17,21 @@ struct scan {
 
 enum token { TOKEN_END, TOKEN_NAME, TOKEN_MARK };
 
-static bool in_name(unsigned char c)
+/* Of ASCII alone: the program may have set any locale. */
+static bool is_blank(char c)
 {
-	return isalnum(c) || c == '_' || c == '$' || c == '%';
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool in_name(char c)
+{
+	char lower = (char)(c | 0x20);
+	return (lower >= 'a' && lower <= 'z') || is_digit(c) || c == '_' || c == '$' || c == '%';
 }
 
 /* Behind the `n` bytes of `mark`, which a comment or string ends with. */
@@ -58,19 +69,19 @@ static enum token next(struct scan *scan, const char **text, size_t *n)
 {
 	while (scan->at < scan->end) {
 		const char *from = scan->at;
-		if (isspace((unsigned char)*from)) {
+		if (is_blank(*from)) {
 			scan->at++;
 		} else if (*from == '"') {
 			scan->at++;
 			skip_to(scan, "\"", 1);
 		} else if (!skip_comment(scan)) {
 			scan->at++;
-			if (!in_name((unsigned char)*from) && *from != '.') {
+			if (!in_name(*from) && *from != '.') {
 				*text = from;
 				*n = 1;
 				return TOKEN_MARK;
 			}
-			while (scan->at < scan->end && in_name((unsigned char)*scan->at))
+			while (scan->at < scan->end && in_name(*scan->at))
 				scan->at++;
 			*text = from;
 			*n = (size_t)(scan->at - from);
@@ -136,7 +147,7 @@ static uint32_t read_target(struct scan *scan)
 	if (next(scan, &text, &n) != TOKEN_NAME || n < 4 || memcmp(text, "sm_", 3) != 0)
 		return 0;
 	size_t i = 3;
-	for (; i < n && isdigit((unsigned char)text[i]) && number < 1000; i++)
+	for (; i < n && is_digit(text[i]) && number < 1000; i++)
 		number = number * 10 + (uint32_t)(text[i] - '0');
 	uint32_t flags = i == n ? 0 : (text[i] == 'a' ? GM_IMAGE_EXACT : GM_IMAGE_FAMILY);
 	return number ? number | flags | GM_IMAGE_VIRTUAL : 0;
@@ -145,8 +156,8 @@ static uint32_t read_target(struct scan *scan)
 bool gm_ptx_begins(struct gm_view *view)
 {
 	for (uint64_t i = 0;; i++) {
-		const unsigned char *c = gm_view_get(view, i, 1);
-		if (!c || !isspace(*c))
+		const char *c = gm_view_get(view, i, 1);
+		if (!c || !is_blank(*c))
 			return c && (*c == '.' || *c == '/');
 	}
 }
