@@ -35,9 +35,10 @@ static void judge_symbols(const struct gm_sections *sections, const Elf64_Shdr *
 		memcpy(&symbol, symbols.at + i * sizeof symbol, sizeof symbol);
 		if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0)
 			continue;
-		const char *name = gm_sections_string(&strings, symbol.st_name);
+		size_t n;
+		const char *name = gm_sections_string(&strings, symbol.st_name, &n);
 		if (name)
-			gm_verdict_symbol(verdict, name, strlen(name));
+			gm_verdict_symbol(verdict, name, n);
 		else
 			gm_verdict_add(verdict, gm_verdict_lack(sections->view));
 	}
@@ -93,11 +94,11 @@ void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		return;
 	}
 	note_head(&sections.head, part);
-	for (uint64_t i = 0; gm_sections_get(&sections, i, &section); i++)
-		if (section.sh_type == SHT_SYMTAB) {
-			found = true;
-			judge_symbols(&sections, &section, verdict);
-		}
-	if (!found)
+	/* An ELF file has one table of symbols. */
+	for (uint64_t i = 0; !found && gm_sections_get(&sections, i, &section); i++)
+		found = section.sh_type == SHT_SYMTAB;
+	if (found)
+		judge_symbols(&sections, &section, verdict);
+	else
 		gm_verdict_add(verdict, GM_IMAGE_WHY_NO_SYMBOLS);
 }

@@ -100,8 +100,7 @@ static void judge(struct walk *walk, struct gm_view *code, struct gm_image_part 
 	gm_verdict_merge(walk->out, &verdict);
 }
 
-/* The best rank in a container, whose architectures are noted; 0: nothing there is for this device.
- */
+/* The best rank in a container, whose architectures are noted; 0: it has nothing for the device. */
 static unsigned best_rank(struct walk *walk, struct gm_fatbin *fatbin)
 {
 	struct gm_image_part part;
@@ -119,7 +118,7 @@ static unsigned best_rank(struct walk *walk, struct gm_fatbin *fatbin)
 	return best;
 }
 
-/* False: nothing in it is for the device, and so all of it counted. */
+/* What counts of one container. True: it has a cubin for the device. */
 static bool walk_fatbin(struct walk *walk, struct gm_fatbin *fatbin)
 {
 	struct gm_image_part part;
@@ -247,7 +246,9 @@ bool gm_image_allocates(const void *image, size_t size, unsigned arch, struct gm
 {
 	struct walk walk = {.arch = arch, .follow = true, .out = out};
 	struct gm_view view = gm_view_of(image, size);
+	int saved = errno;
 	walk_image(&walk, &view);
+	errno = saved;
 	return out->answer != GM_IMAGE_NO;
 }
 

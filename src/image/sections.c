@@ -60,14 +60,21 @@ bool gm_sections_view(const struct gm_sections *sections, const Elf64_Shdr *sect
 bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *section,
 		       const char *name)
 {
-	const char *text = gm_sections_string(&sections->names, section->sh_name);
-	return text && strcmp(text, name) == 0;
+	size_t n;
+	const char *text = gm_sections_string(&sections->names, section->sh_name, &n);
+	return text && n == strlen(name) && memcmp(text, name, n) == 0;
 }
 
-const char *gm_sections_string(const struct gm_view *strings, uint64_t offset)
+/* Not looked for further: a table that has no ends would be read once for each symbol. */
+const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t *n)
 {
 	if (offset >= strings->size)
 		return NULL;
 	const char *text = (const char *)strings->at + offset;
-	return memchr(text, 0, strings->size - offset) ? text : NULL;
+	uint64_t rest = strings->size - offset;
+	const char *end = memchr(text, 0, rest < GM_STRING_MOST ? rest : GM_STRING_MOST);
+	if (!end && rest < GM_STRING_MOST)
+		return NULL;
+	*n = end ? (size_t)(end - text) : GM_STRING_MOST;
+	return text;
 }

@@ -5,6 +5,7 @@
 
 #include <elf.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "image/view.h"
 
@@ -32,7 +33,11 @@ bool gm_sections_view(const struct gm_sections *sections, const Elf64_Shdr *sect
 bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *section,
 		       const char *name);
 
-/* The terminated string at `offset` of a table of strings; NULL: none is there. */
-const char *gm_sections_string(const struct gm_view *strings, uint64_t offset);
+/*
+ * The string at `offset` of a table of strings, and how many bytes it has before its end; of one
+ * longer than GM_STRING_MOST, so many. NULL: none is there that ends.
+ */
+enum { GM_STRING_MOST = 64 };
+const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t *n);
 
 #endif

@@ -38,6 +38,8 @@ static void symbols(void)
 	IS("cubin:90:raw:mymalloc,malloc_,mallo,xmalloc,mallocs", 0, NONE);
 	IS("cubin:90:raw:=malloc,=free", 0, NONE); /* the program's own */
 	IS("cubin:90:raw:=malloc,malloc", 0, SYMBOL);
+	IS("cubin:90:raw:a_function_with_a_name_that_is_longer_than_any_name_of_an_allocator_is", 0,
+	   NONE);
 	IS("old:75:raw:malloc", 0, SYMBOL);
 	IS("old:75:raw:free", 0, NONE);
 	IS("object:120:raw:malloc", 0, SYMBOL);
@@ -259,7 +261,9 @@ static void strange(void)
 		TAP_IS(verdict.answer, GM_IMAGE_UNKNOWN, "is unknown");
 		free(bytes);
 	}
+	errno = 4711;
 	TAP_OK(gm_image_allocates(NULL, 0, 0, &verdict), "no image at all");
+	TAP_IS(errno, 4711, "whatever was asked for meanwhile");
 	TAP_IS(verdict.why, GM_IMAGE_WHY_UNREADABLE, "is not there");
 }
 
