@@ -137,5 +137,26 @@ if "$NVCC" -w -DGM_MALLOC -DGM_MAIN "${one[@]}" -o "$out/program" "$source" 2>/d
 	grep -q '^malloc  *yes: calls an allocator: malloc, free$' "$out/said"
 	check "program may call malloc" $?
 fi
+
+# What such programs hand to the driver: a wrapper of version 1, or, linked from relocatable code, of version 2. (Libraries
+# of a sanitizer do not link so.)
+wrapper() { # wrapper NAME DEFINE OPTION WANT...
+	"$NVCC" -I"$top/src" -Xcompiler -D_GNU_SOURCE -c "$top/tests/unit/image_wrapper.c" -o "$out/wrapper.o" &&
+		compile kernels.o "$2" "$3" "${one[@]}" && "$NVCC" -dlink "${one[@]}" -o "$out/link.o" "$out/kernels.o" || return
+	if ! "$NVCC" -cudart=none -o "$out/registers" "$out/wrapper.o" "$out/kernels.o" "$out/link.o" .libs/libgmimage.a \
+		.libs/libgm.a -ldl -lpthread 2>/dev/null; then
+		n=$((n + 1))
+		echo "ok $n - $1 # SKIP does not link here"
+		return
+	fi
+	"$out/registers" | sort >"$out/said"
+	grep -qx "$4" "$out/said"
+	check "$1" $?
+}
+wrapper "a program with malloc" GM_MALLOC -c '1 yes .*'
+wrapper "a program without" GM_PRINT -c '1 no .*compute_90.* no .*compute_90.*'
+wrapper "a linked program with malloc" GM_MALLOC -dc '2 yes .*'
+wrapper "a linked one without, and what it was linked from" GM_PRINT -dc '2 no sm_90 compute_90 no sm_90'
+
 echo "1..$n"
 exit $bad
