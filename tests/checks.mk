@@ -62,4 +62,4 @@ check-defer:
 	skipped=`cat tests/preload/*.log | grep -c '^ok .*# skip frees do not wait'`; test $$skipped -eq $(DEFER_SKIPPED)
 
 distclean-local:
-	rm -rf address coverage debug thread undefined
+	rm -rf address coverage debug fuzz thread undefined

@@ -11,6 +11,7 @@ include tests/core/local.mk
 include tests/cli/local.mk
 include tests/cli/wrong.mk
 include tests/gpu/local.mk
+include tests/fuzz/local.mk
 include tests/bench/local.mk
 include tests/bench/warm.mk
 include tests/lint/local.mk

@@ -4,6 +4,7 @@ TOOL=$PWD/gpumemstat
 DEMO=$PWD/tests/workloads/demo
 SIM=$PWD/tests/sim/lib
 MKLOG=$PWD/tests/cli/mklog
+MKIMAGE=$PWD/tests/cli/mkimage
 
 # gpumemstat puts the library in front of a sanitizer's runtime, and shells that it starts leak at their end.
 export LC_ALL=C COLUMNS=80 ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0

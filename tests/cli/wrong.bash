@@ -13,13 +13,14 @@ options() {
 		"$OPTIONS_DEF"
 }
 
-# What the commands take: none, one (a log or a process), logs, traces, a command line, or perhaps one (asks).
+# What the commands take: none, one (a log or a process), logs, traces, files, a command line, or perhaps one (asks).
 operands_of() {
 	case $("$TOOL" "$1" --help | sed -n "1s/^Usage: gpumemstat $1 //p") in
 	'[OPTION]...') echo none ;;
 	'[OPTION]... [LOG|PID]') echo one ;;
 	'[OPTION]... [LOG]...') echo logs ;;
 	'[OPTION]... LOG|CSV...') echo traces ;;
+	'[OPTION]... FILE...') echo files ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
 	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
 	*) echo "wrong.bash does not know what gpumemstat $1 takes" >&2 && return 1 ;;

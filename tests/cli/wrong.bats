@@ -157,6 +157,15 @@ gpumemstat: two.gml: no such file' $command one.gml -- two.gml
 			fails 1 "gpumemstat: '': no such file
 gpumemstat: two.csv: no such file" $command '' -- two.csv
 			;;
+		files)
+			misused $command "$command: expected a FILE" $command
+			misused $command "$command: expected a FILE" $command --
+			misused $command "$command: expected a FILE" $command --json
+			misused $command "unrecognized option '--nonsense'" $command one.cubin --nonsense
+			fails 1 'gpumemstat: --json: no such file' $command -- --json
+			fails 1 "gpumemstat: '': no such file
+gpumemstat: two.cubin: no such file" $command '' -- two.cubin
+			;;
 		launch)
 			misused $command "$command: expected a COMMAND" $command
 			misused $command "$command: expected a COMMAND" $command --
@@ -215,11 +224,13 @@ gpumemstat: two.csv: no such file" $command '' -- two.csv
 		done
 	done
 	mklog x.gml at:1s map:0:64M:1us alloc:0:1M:1us
+	echo .version 8.0 >x.ptx
 	for command in $(commands); do
 		log=x.gml
 		case $(operands_of $command) in
 		launch | asks) continue ;;
 		none) log= ;;
+		files) log=x.ptx ;;
 		esac
 		for json in '' --json; do
 			grep -q "^JSON|" <<<"$(accepted $command)" || [ -z "$json" ] || continue

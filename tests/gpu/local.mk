@@ -5,7 +5,8 @@
 GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
 	overrun
 GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
-EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) %D%/driver.cc %D%/kernels.cu %D%/grow.cu
+EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
+	%D%/driver.cc %D%/kernels.cu %D%/grow.cu
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
 GPU_HEAP = -maxrregcount=24 -I$(top_srcdir)/src -I$(top_srcdir)

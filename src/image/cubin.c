@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A cubin: an ELF file of EM_CUDA. What it calls and has not is an undefined symbol, in the old ABI
+ * (7, up to CUDA 12) and in the new one, with or without -G, linked or relocatable, from sm_50 to
+ * sm_121.
+ */
+#include <string.h>
+
+#include "judge.h"
+#include "sections.h"
+
+/* Where e_flags have the architecture depends on who is named as the system. */
+enum { OSABI_OLD = 0x33, OLD_SHIFT = 0, NEW_SHIFT = 8, ARCH_MASK = 0xff };
+
+static uint32_t arch_of(const Elf64_Ehdr *head)
+{
+	unsigned shift = head->e_ident[EI_OSABI] == OSABI_OLD ? OLD_SHIFT : NEW_SHIFT;
+	return head->e_flags >> shift & ARCH_MASK;
+}
+
+static void judge_symbols(const struct gm_sections *sections, const Elf64_Shdr *table,
+			  struct gm_image_verdict *verdict)
+{
+	Elf64_Shdr section;
+	struct gm_view symbols, strings;
+	if (table->sh_entsize != sizeof(Elf64_Sym) ||
+	    !gm_sections_view(sections, table, &symbols) ||
+	    !gm_sections_get(sections, table->sh_link, &section) ||
+	    !gm_sections_view(sections, &section, &strings)) {
+		gm_verdict_add(verdict, gm_verdict_lack(sections->view));
+		return;
+	}
+	for (uint64_t i = 0; i < symbols.size / sizeof(Elf64_Sym); i++) {
+		Elf64_Sym symbol;
+		memcpy(&symbol, symbols.at + i * sizeof symbol, sizeof symbol);
+		if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0)
+			continue;
+		size_t n;
+		const char *name = gm_sections_string(&strings, symbol.st_name, &n);
+		if (name)
+			gm_verdict_symbol(verdict, name, n);
+		else
+			gm_verdict_add(verdict, gm_verdict_lack(sections->view));
+	}
+}
+
+static void note_head(const Elf64_Ehdr *head, struct gm_image_part *part)
+{
+	part->kind = head->e_type == ET_REL ? GM_IMAGE_OBJECT : GM_IMAGE_CUBIN;
+	if (!part->arch)
+		part->arch = arch_of(head);
+}
+
+/*
+ * Behind the header lie .shstrtab, .strtab and .symtab, with padding between. Both tables of names
+ * begin with the names of the sections; names have no run of zeros in them, and the first symbol is
+ * one.
+ */
+enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image_part *part)
+{
+	static const char begin[] = "\0.shstrtab\0.strtab\0.symtab";
+	static const Elf64_Sym first;
+	const char *tables = (const char *)at + sizeof(Elf64_Ehdr), *end = (const char *)at + n;
+	Elf64_Ehdr head;
+	if (n < sizeof head + sizeof begin || memcmp(tables, begin, sizeof begin) != 0)
+		return GM_CUBIN_LOOK;
+	memcpy(&head, at, sizeof head);
+	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_machine != EM_CUDA)
+		return GM_CUBIN_LOOK;
+	const char *names = memmem(tables + 1, (size_t)(end - tables - 1), begin, sizeof begin);
+	const char *symbols =
+		names ? memmem(names, (size_t)(end - names), &first, sizeof first) : NULL;
+	if (!symbols)
+		return GM_CUBIN_MORE;
+	for (unsigned i = 0; i < GM_IMAGE_SYMBOLS; i++) {
+		const char *name = gm_image_symbol_name((enum gm_image_symbol)i);
+		if (memmem(names, (size_t)(symbols - names) + 1, name, strlen(name) + 1))
+			return GM_CUBIN_LOOK;
+	}
+	note_head(&head, part);
+	return GM_CUBIN_NONE;
+}
+
+void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
+		    struct gm_image_verdict *verdict)
+{
+	struct gm_sections sections;
+	Elf64_Shdr section;
+	bool found = false;
+	bool open = gm_sections_open(&sections, view),
+	     old = sections.head.e_ident[EI_CLASS] == ELFCLASS32;
+	if (!open || sections.head.e_machine != EM_CUDA) {
+		gm_verdict_add(verdict, open || old ? GM_IMAGE_WHY_KIND : gm_verdict_lack(view));
+		return;
+	}
+	note_head(&sections.head, part);
+	/* An ELF file has one table of symbols. */
+	for (uint64_t i = 0; !found && gm_sections_get(&sections, i, &section); i++)
+		found = section.sh_type == SHT_SYMTAB;
+	if (found)
+		judge_symbols(&sections, &section, verdict);
+	else
+		gm_verdict_add(verdict, GM_IMAGE_WHY_NO_SYMBOLS);
+}

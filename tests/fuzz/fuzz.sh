@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# fuzz.sh SRCDIR SECONDS HARNESS...: each harness under libFuzzer with AddressSanitizer and UBSan for its share of the time,
+# in the folder "fuzz" of this one, where what it finds stays. Then what was run and covered, as the lines of
+# tests/fuzz/RESULTS. Fails if any input fails.
+top=$1 seconds=$2
+shift 2
+case $seconds in '' | *[!0-9]* | 0) echo "fuzz.sh: SECONDS=$seconds: expected a number from 1 on" >&2; exit 2 ;; esac
+share=$(((seconds + $# - 1) / $#))
+mkdir -p fuzz || exit 1
+flags="-std=gnu11 -D_GNU_SOURCE -g -O1 -I$top/src"
+
+echo "$(date -u +%Y-%m-%d), $(${FUZZ_CC:-clang} --version | head -n 1)"
+for harness; do
+	set -- "$top/tests/fuzz/fuzz_$harness.c" "$top"/src/image/*.c
+	${FUZZ_CC:-clang} $flags -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all "$@" -o "fuzz/$harness" -ldl \
+		-lpthread || exit 1
+	mkdir -p "fuzz/corpus_$harness"
+	dict=$top/tests/fuzz/$harness.dict
+	[ -f "$dict" ] && dict=-dict=$dict || dict=
+	"fuzz/$harness" -max_total_time="$share" -max_len=65536 -rss_limit_mb=4096 -malloc_limit_mb=1024 -print_final_stats=1 \
+		-artifact_prefix="fuzz/$harness." $dict "fuzz/corpus_$harness" "$top/tests/fuzz/corpus/$harness" \
+		2>"fuzz/$harness.said" || { tail -n 40 "fuzz/$harness.said" >&2; exit 1; }
+	runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "fuzz/$harness.said")
+	edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "fuzz/$harness.said" | tail -n 1)
+	kept=$(find "fuzz/corpus_$harness" "$top/tests/fuzz/corpus/$harness" -type f | wc -l)
+	echo "$harness: $share s, $runs executions, $edges edges, $kept inputs"
+	# Which lines all inputs together run.
+	${FUZZ_CC:-clang} $flags -fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping "$@" -o "fuzz/$harness.cov" \
+		-ldl -lpthread || exit 1
+	LLVM_PROFILE_FILE=fuzz/$harness.raw "fuzz/$harness.cov" -runs=0 "fuzz/corpus_$harness" \
+		"$top/tests/fuzz/corpus/$harness" >/dev/null 2>&1 && llvm-profdata merge "fuzz/$harness.raw" -o \
+		"fuzz/$harness.profile" && llvm-cov report "fuzz/$harness.cov" -instr-profile="fuzz/$harness.profile" \
+		"$top"/src/image/*.c 2>/dev/null | awk -v top="$top/" '
+			$1 ~ /\.c$/ && $8 > $9 {sub(/.*\//, "", $1); printf "    %-12s %5d of %5d lines, %s\n", $1, $8 - $9, $8, $10}'
+done

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The readers of images under libFuzzer: make fuzz SECONDS=3600 (clang; of all harnesses together). What it found stands in
+# RESULTS; the corpus is replayed by make check, without libFuzzer.
+FUZZ_HARNESSES = fatbin cubin ptx
+FUZZ_REPLAYS = %D%/replay_fatbin %D%/replay_cubin %D%/replay_ptx
+check_PROGRAMS += $(FUZZ_REPLAYS)
+TESTS += $(FUZZ_REPLAYS)
+EXTRA_DIST += %D%/corpus %D%/fuzz.sh %D%/ptx.dict %D%/RESULTS
+
+tests_fuzz_replay_fatbin_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_fatbin.c
+tests_fuzz_replay_fatbin_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"fatbin"'
+tests_fuzz_replay_fatbin_LDADD = libgmimage.la libgm.la -lpthread -ldl
+tests_fuzz_replay_cubin_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_cubin.c
+tests_fuzz_replay_cubin_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"cubin"'
+tests_fuzz_replay_cubin_LDADD = libgmimage.la libgm.la -lpthread -ldl
+tests_fuzz_replay_ptx_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_ptx.c
+tests_fuzz_replay_ptx_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"ptx"'
+tests_fuzz_replay_ptx_LDADD = libgmimage.la libgm.la -lpthread -ldl
+
+SECONDS = 300
+FUZZ_CC = clang
+.PHONY: fuzz
+fuzz:
+	FUZZ_CC='$(FUZZ_CC)' $(SHELL) $(srcdir)/tests/fuzz/fuzz.sh '$(abs_top_srcdir)' '$(SECONDS)' $(FUZZ_HARNESSES)
