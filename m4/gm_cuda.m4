@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # GM_CUDA: --with-cuda=DIR, else $CUDA_HOME, else the usual places, else the folder that quickstart fetched into.
-# Sets CUDA_CPPFLAGS (cuda.h and cudaTypedefs.h are enough to build), CUDA_HOME, NVCC and the conditional HAVE_NVCC.
+# Sets CUDA_CPPFLAGS (cuda.h and cudaTypedefs.h are enough to build), CUDA_HOME, NVCC and the conditional HAVE_NVCC;
+# GM_HELPERS, where the device code for malloc in kernels can be built.
 AC_DEFUN([GM_CUDA], [
 AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR], [the CUDA Toolkit, 12 or 13 (its headers are enough)])])
 AC_MSG_CHECKING([for the CUDA Toolkit])
@@ -17,4 +18,12 @@ AC_SUBST([CUDA_HOME], [$gm_cuda])
 AC_SUBST([CUDA_CPPFLAGS], ["-isystem $gm_cuda/include"])
 AC_PATH_PROG([NVCC], [nvcc], [], [$gm_cuda/bin$PATH_SEPARATOR$PATH])
 AM_CONDITIONAL([HAVE_NVCC], [test -n "$NVCC"])
+gm_helpers=yes
+for gm_tool in "$NVCC" "${NVCC%nvcc}nvlink" "${NVCC%nvcc}fatbinary"; do
+	AS_IF([test ! -x "$gm_tool"], [gm_helpers=no])
+done
+AS_IF([test $gm_helpers = yes], [AC_DEFINE([GM_HELPERS], [1])],
+	[AC_MSG_WARN([no nvcc, nvlink and fatbinary: this build leaves malloc in kernels to the driver])])
+AH_TEMPLATE([GM_HELPERS], [Device code for malloc in kernels is built in])
+AM_CONDITIONAL([GM_HELPERS], [test $gm_helpers = yes])
 ])

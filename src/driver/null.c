@@ -368,6 +368,18 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
+/* It runs no kernels: these OPTIONAL calls it lacks, their pointers are NULL. */
+#define NULL_LACKS(symbol) enum { null_##symbol };
+NULL_LACKS(cuLaunchKernel)
+NULL_LACKS(cuLinkAddData_v2)
+NULL_LACKS(cuLinkComplete)
+NULL_LACKS(cuLinkCreate_v2)
+NULL_LACKS(cuLinkDestroy)
+NULL_LACKS(cuMemcpyDtoHAsync_v2)
+NULL_LACKS(cuModuleGetFunction)
+NULL_LACKS(cuModuleGetGlobal_v2)
+NULL_LACKS(cuModuleLoadData)
+
 void gm_null_load(struct gm_driver *driver, uint64_t memory)
 {
 	gm_lock_take(&lock);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The helpers of this build: images.S, which local.mk makes where configure found an nvcc. */
+#include <stddef.h>
+
+#include "takeover/takeover.h"
+
+#ifdef GM_HELPERS
+
+#define IMAGE(n) extern const char gm_image_##n[], gm_image_##n##_ptx[];
+#define GM_POLICY(name, n, can) IMAGE(n)
+#include "heap/device/policy.def"
+#undef GM_POLICY
+IMAGE(empty)
+
+/* No table: its pointers would have to be relocated in every process. */
+struct gm_takeover_images gm_takeover_images(unsigned policy)
+{
+	struct gm_takeover_images images = {.empty = gm_image_empty, .empty_ptx = gm_image_empty_ptx};
+	unsigned row = 0;
+#define GM_POLICY(name, n, can)                        \
+	if (row++ == policy) {                         \
+		images.helper = gm_image_##n;          \
+		images.helper_ptx = gm_image_##n##_ptx; \
+	}
+#include "heap/device/policy.def"
+#undef GM_POLICY
+	return images;
+}
+
+#else
+
+struct gm_takeover_images gm_takeover_images(unsigned policy)
+{
+	(void)policy;
+	return (struct gm_takeover_images){0};
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Takes over malloc and free of all kernels of one context, present and future. They are one
+ * function each per context, in memory that kernels can write: a helper module (helper.cu) is
+ * loaded, the addresses of the driver's malloc and free are decoded from calls in its own code, a
+ * jump to the helper's malloc and free is written over the first instruction of each, lines of code
+ * that multiprocessors hold are dropped, and a test kernel calls both. Images of the program are
+ * never altered.
+ *
+ * Either every step reads back as expected, or the first instructions are put back.
+ */
+#ifndef GM_TAKEOVER_TAKEOVER_H
+#define GM_TAKEOVER_TAKEOVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+enum gm_takeover_end {
+#define GM_TAKEOVER(name, text) GM_TAKEOVER_##name,
+#include "takeover/takeover.def"
+#undef GM_TAKEOVER
+	GM_TAKEOVER_ENDS
+};
+
+/* One line of what it means; never NULL. */
+const char *gm_takeover_text(enum gm_takeover_end end);
+
+/* What the driver loads: the helper, and an empty module. NULL: there is none. */
+struct gm_takeover_images {
+	const void *helper, *empty;	    /* code: for cuModuleLoadData */
+	const void *helper_ptx, *empty_ptx; /* a container of PTX: for cuLinkAddData */
+};
+
+struct gm_takeover_config {
+	const struct gm_driver *driver;
+	struct gm_takeover_images images; /* the helper's with the policy of the heap */
+	CUdeviceptr heap; /* of struct gm_heap, ready */
+	unsigned blocks;  /* of the test: two for each multiprocessor */
+	/* Around a launch of kernels that allocate; may be NULL. */
+	void (*launch)(void *arg, CUstream stream);
+	void (*launched)(void *arg, CUstream stream);
+	void *arg;
+};
+
+struct gm_takeover_report {
+	enum gm_takeover_end end;
+	const char *step;     /* that failed, or NULL */
+	CUresult result;      /* of the driver, in that step */
+	uint64_t at[2], to[2]; /* addresses of malloc and free: the driver's, ours; 0: not known */
+	unsigned form;	      /* enum gm_call_form */
+	uint64_t given, wrong; /* threads of the test */
+};
+
+/*
+ * Take over the context that is current to the calling thread; nobody else does so meanwhile. Waits
+ * for kernels of its own on a stream of its own; legal while captures are open. What it loads
+ * stays until the context ends. True: taken over. False: report->end says why not, and the context
+ * is as before, unless that is GM_TAKEOVER_BROKEN. The heap stays the caller's.
+ */
+bool gm_takeover(const struct gm_takeover_config *config, struct gm_takeover_report *report);
+
+/* Those of this build for a policy, by its number in heap/device/policy.def; all NULL: none, for
+ * configure found no nvcc. */
+struct gm_takeover_images gm_takeover_images(unsigned policy);
+
+#endif
