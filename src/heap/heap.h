@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The host's side of a device heap (device/heap.h): makes it, feeds it while kernels run, and takes
+ * back what they no longer use. One heap belongs to one context.
+ *
+ *   chunk     a run of granules, mapped at once into the heap's reserved addresses: a loan of the
+ *             device's pool, so that the pool's limit, counters and out-of-memory ladder apply
+ *   growth    a chunk of 2 to 128 MiB, about 1/8 of what the heap has, or more where one allocation
+ *             needs it: idle and new memory only, and never behind a fence
+ *   in flight kernels that may allocate, from gm_heap_launch until the work that was in the stream
+ *             at gm_heap_launched has completed. A service thread answers the mailbox meanwhile
+ *
+ * Threads: every function may be called from any thread at any time, whatever context is current,
+ * but for gm_heap_destroy, which is the last one. No lock is held across a call of the driver; the
+ * service thread takes none that anybody holds while waiting for the GPU, makes no call that needs
+ * a context, and reads the host's memory alone unless the heap has to grow.
+ */
+#ifndef GM_HEAP_HEAP_H
+#define GM_HEAP_HEAP_H
+
+#include "knob/knob.h"
+#include "pool/context.h"
+#include "pool/pool.h"
+
+struct gm_heap;	     /* on the device: device/heap.h */
+struct gm_heap_host; /* the host's side of it */
+
+struct gm_heap_config {
+	const struct gm_driver *driver;
+	struct gm_pool *pool;	    /* of the context's device; outlives the heap */
+	struct gm_context *context; /* the heap's; need not be current */
+	/* A name of device/policy.def; NULL: the one that GPUMEM_HEAP=auto means. */
+	const char *policy;
+	uint64_t limit; /* bytes mapped at most, rounded down to granules: gm_heap_limit */
+	/* The heap's own kernels: gm_heap_image(), or what the simulated driver takes for it. */
+	const void *image;
+	/* Called once by each service thread, before all else it does; may be NULL. */
+	void (*thread)(void);
+	/* What the service thread reads time by, and sleeps with; NULL: the system's. Tests alone
+	 * set them. `sleep` may wake early. */
+	uint64_t (*clock)(void);
+	void (*sleep)(struct gm_heap_host *heap, uint64_t nanoseconds);
+};
+
+/* Bytes, but for the counts. From the heap's beginning: grown, shrunk, refused. */
+struct gm_heap_figures {
+	uint64_t limit;	   /* most that may be mapped */
+	uint64_t reserved; /* addresses for granules */
+	uint64_t own;	   /* mapped besides, for the heap's own books */
+	uint64_t mapped;   /* in chunks */
+	uint64_t chunks;
+	uint64_t used;			    /* in granules that are not free */
+	uint64_t live;			    /* in allocations, as rounded up by the policy */
+	uint64_t grown, shrunk;		    /* chunks that came, and went */
+	uint64_t refused;		    /* growths that the pool or the limit refused */
+	uint64_t nulls;			    /* allocations that got NULL */
+	uint64_t foreign_frees;		    /* frees of what is no allocation of the heap */
+	uint64_t queue_chunks, recycled[2]; /* as in struct gm_heap_stats */
+};
+
+/*
+ * The number of a policy in device/policy.def, or -1. gm_heap_policy_name is its inverse, NULL from
+ * the end of the table on. GPUMEM_HEAP=auto is "granule".
+ */
+int gm_heap_policy(const char *name);
+const char *gm_heap_policy_name(unsigned number);
+
+/* The heap's own kernels for sm_75 and later, as cuModuleLoadData takes them; NULL: this build has
+ * none, for there was no nvcc, and no heap can be made but on an image of the caller's. */
+const void *gm_heap_image(void);
+
+/* What GPUMEM_HEAP_LIMIT allows on a device of `total` bytes. */
+uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total);
+
+/*
+ * Make a heap: reserves addresses, four times the limit and 1 TiB at most, or less where that much
+ * is not to be had; maps its books and the first chunk, loads its kernels, and sets it up on a
+ * stream of its own, for which it waits. On success *out is the caller's until gm_heap_destroy.
+ *
+ * CUDA_ERROR_NOT_SUPPORTED: no image, no such policy, a driver before 12.0, or GPUMEM_HEAP=off;
+ * CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_IMAGE: the image is not for this device;
+ * CUDA_ERROR_OUT_OF_MEMORY: no addresses, no memory for books and first chunk, or no host memory;
+ * else what the driver answered. Nothing is left behind then, and nothing is said: the caller
+ * knows what the heap was for.
+ */
+CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host **out);
+
+/*
+ * Give everything back: ends the service, waits for the context's work unless the context is gone
+ * (gm_context_gone), and takes all chunks from under the heap. Nobody uses the heap any more.
+ */
+void gm_heap_destroy(struct gm_heap_host *heap);
+
+/* The device address of the heap, constant: what kernels get. 16-byte aligned. */
+CUdeviceptr gm_heap_device(const struct gm_heap_host *heap);
+
+/* The heap's policy, a number as gm_heap_policy gives it. */
+unsigned gm_heap_policy_of(const struct gm_heap_host *heap);
+
+/*
+ * Around each call that launches a kernel (or graph) that may allocate from the heap or free to it;
+ * the heap's context is current in both. `stream` is the one of the launch: NULL is the legacy
+ * stream, so for a _ptsz call that was given NULL it is CU_STREAM_PER_THREAD. Not for launches that
+ * are being captured; the launch of the graph counts.
+ *
+ * gm_heap_launch starts the service thread if need be. It waits for a gm_heap_trim that is looking
+ * for empty chunks, and for nothing else. gm_heap_launched, called also when the launch has failed,
+ * puts one write of a word of host memory behind it. If the driver refuses that the kernel counts
+ * as in flight until the next gm_heap_trim, which waits for it; said once.
+ */
+void gm_heap_launch(struct gm_heap_host *heap, CUstream stream);
+void gm_heap_launched(struct gm_heap_host *heap, CUstream stream);
+
+/* True if a kernel that may allocate is in flight. Calls nothing. */
+bool gm_heap_in_flight(const struct gm_heap_host *heap);
+
+/*
+ * Give chunks that hold nothing back to the pool, all but the first: waits for the work of the
+ * context so far, then for a kernel of the heap's own. Returns bytes; 0 too while kernels that may
+ * allocate are in flight, captures are open in the context, or the policy returns nothing.
+ */
+uint64_t gm_heap_trim(struct gm_heap_host *heap);
+
+/*
+ * Figures of the heap. Those of the device (used, live, nulls, foreign_frees, queue_chunks,
+ * recycled) are read by a kernel, for which it waits, or are as of the last call while kernels
+ * that may allocate are in flight: then, and when the driver fails, CUDA_ERROR_NOT_READY or its
+ * error, with all of the host's figures valid.
+ */
+CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out);
+
+/*
+ * The context is about to be destroyed or reset: ends the service, so that kernels still in flight
+ * get NULL after a second. Then, after the driver's call, gm_context_gone and gm_heap_destroy.
+ */
+void gm_heap_context_ending(struct gm_heap_host *heap);
+
+/* The process exits: no service thread makes a call of the driver any more; waits for the one that
+ * it is in, for a second at most. All heaps. */
+void gm_heap_exit(void);
+
+/* In a forked child: forget all heaps, calling nothing. */
+void gm_heap_forget_all(void);
+
+#endif
