@@ -6,7 +6,7 @@
 
 #ifdef GM_HELPERS
 
-#define IMAGE(n) extern const char gm_image_##n[], gm_image_##n##_ptx[];
+#define IMAGE(n) extern const char gm_helper_##n##_code[], gm_helper_##n##_code##_ptx[];
 #define GM_POLICY(name, n, can) IMAGE(n)
 #include "heap/device/policy.def"
 #undef GM_POLICY
@@ -15,12 +15,12 @@ IMAGE(empty)
 /* No table: its pointers would have to be relocated in every process. */
 struct gm_takeover_images gm_takeover_images(unsigned policy)
 {
-	struct gm_takeover_images images = {.empty = gm_image_empty, .empty_ptx = gm_image_empty_ptx};
+	struct gm_takeover_images images = {.empty = gm_helper_empty_code, .empty_ptx = gm_helper_empty_code_ptx};
 	unsigned row = 0;
 #define GM_POLICY(name, n, can)                        \
 	if (row++ == policy) {                         \
-		images.helper = gm_image_##n;          \
-		images.helper_ptx = gm_image_##n##_ptx; \
+		images.helper = gm_helper_##n##_code;          \
+		images.helper_ptx = gm_helper_##n##_code##_ptx; \
 	}
 #include "heap/device/policy.def"
 #undef GM_POLICY

@@ -29,7 +29,7 @@ static CUresult link_ptx(const struct gm_driver *d, CUlinkState state, const voi
 	return result == CUDA_SUCCESS ? d->cuModuleLoadData(out, cubin) : result;
 }
 
-CUresult gm_image_load(const struct gm_driver *d, const void *code, const void *ptx, CUmodule *out)
+CUresult gm_takeover_load(const struct gm_driver *d, const void *code, const void *ptx, CUmodule *out)
 {
 	CUjit_option option = CU_JIT_MAX_REGISTERS;
 	void *value = (void *)(uintptr_t)REGISTERS;

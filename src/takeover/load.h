@@ -9,7 +9,7 @@
  * container `ptx` (may be NULL), which the driver compiles and links: without a link its functions
  * would have no addresses. On success it stays until its context ends.
  */
-CUresult gm_image_load(const struct gm_driver *driver, const void *code, const void *ptx,
+CUresult gm_takeover_load(const struct gm_driver *driver, const void *code, const void *ptx,
 		       CUmodule *out);
 
 #endif

@@ -14,7 +14,7 @@ $(helper_images): %D%/helper.sh %D%/helper.cu %D%/empty.cu %D%/helper.h $(wildca
 %D%/images.S: $(helper_images) Makefile
 	$(AM_V_GEN){ printf '\t.section .note.GNU-stack,"",%%progbits\n\t.section .rodata\n'; \
 		for n in $(helper_names); do for kind in '' .ptx; do \
-			name=gm_image_$$n$${kind:+_ptx}; \
+			name=gm_helper_$${n}_code$${kind:+_ptx}; \
 			printf '\t.balign 64\n\t.hidden %s\n\t.globl %s\n%s:\n\t.incbin "%s"\n' \
 				$$name $$name $$name %D%/$$n.fatbin$$kind; \
 		done; done; } >$@-t && mv $@-t $@

@@ -39,7 +39,7 @@ bool gm_patch_load(struct gm_patch *p)
 	const struct gm_driver *d = p->driver;
 	CUdeviceptr heap = p->config->heap;
 	size_t size = 0;
-	if (!done(p, gm_image_load(d, p->config->images.helper, p->config->images.helper_ptx,
+	if (!done(p, gm_takeover_load(d, p->config->images.helper, p->config->images.helper_ptx,
 				   &p->module)))
 		return false;
 	for (unsigned i = 0; i < GM_PATCH_KERNELS; i++)
@@ -95,7 +95,7 @@ bool gm_patch_drop_lines(struct gm_patch *p)
 	const struct gm_driver *d = p->driver;
 	CUmodule module;
 	CUfunction kernel;
-	return done(p, gm_image_load(d, p->config->images.empty, p->config->images.empty_ptx,
+	return done(p, gm_takeover_load(d, p->config->images.empty, p->config->images.empty_ptx,
 				     &module)) &&
 	       done(p, d->cuModuleGetFunction(&kernel, module, "gm_empty")) &&
 	       done(p, d->cuLaunchKernel(kernel, p->config->blocks, 1, 1, 32, 1, 1, 0, p->stream,

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc in kernels: which contexts are taken over (takeover/takeover.h), and their heaps. A context
+ * is taken over when an image that may call malloc is about to be used in it: loaded as a module, or
+ * a kernel of it launched, whichever comes first. Every context has a heap of its own.
+ */
+#ifndef GM_SHIM_INKERNEL_H
+#define GM_SHIM_INKERNEL_H
+
+#include "handlers.h"
+#include "heap/heap.h"
+#include "takeover/takeover.h"
+
+/* --- inkernel.c: contexts --- */
+
+enum gm_inkernel_state {
+	GM_INKERNEL_UNDECIDED,
+	GM_INKERNEL_DECIDING, /* some thread is at it */
+	GM_INKERNEL_TAKEN,	  /* `heap` is there */
+	GM_INKERNEL_NATIVE	  /* it stays the driver's: `report` says why */
+};
+
+struct gm_inkernel {
+	uint64_t key;
+	struct gm_context *context;
+	_Atomic(enum gm_inkernel_state) state;
+	struct gm_heap_host *heap;
+	struct gm_takeover_report report;
+	_Atomic uint64_t asked; /* the program's limit, and 1 added; 0: it set none */
+	uint64_t took;		/* ns */
+	struct gm_inkernel *next;
+};
+
+/* False: GPUMEM_HEAP=off, GPUMEM_MODE=trace, or a build without helpers. */
+bool gm_inkernel_wanted(void);
+
+/* An image that may call malloc is about to be used in this context: takes it over, or waits for
+ * the thread that does. */
+void gm_inkernel_use(struct gm_context *context);
+
+
+/* Around a launch of a kernel or graph (`function` NULL): the heap to hand to gm_inkernel_after_launch,
+ * or NULL. Takes the context over if need be. Inside of gm_shim_enter. */
+struct gm_heap_host *gm_inkernel_before_launch(const void *function, CUstream stream);
+void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream);
+
+/* Around a call of the program that may end a context (NULL: not a known one): before it, and when
+ * it has left the context alive. */
+void gm_inkernel_context_ending(const struct gm_context *context);
+void gm_inkernel_context_stays(const struct gm_context *context);
+/* The context is gone: so is its heap. */
+void gm_inkernel_context_gone(const struct gm_context *context);
+
+/* In a forked child. */
+void gm_inkernel_forget(void);
+
+#endif
