@@ -368,17 +368,21 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* It runs no kernels: these OPTIONAL calls it lacks, their pointers are NULL. */
-#define NULL_LACKS(symbol) enum { null_##symbol };
-NULL_LACKS(cuLaunchKernel)
-NULL_LACKS(cuLinkAddData_v2)
-NULL_LACKS(cuLinkComplete)
-NULL_LACKS(cuLinkCreate_v2)
-NULL_LACKS(cuLinkDestroy)
-NULL_LACKS(cuMemcpyDtoHAsync_v2)
-NULL_LACKS(cuModuleGetFunction)
-NULL_LACKS(cuModuleGetGlobal_v2)
-NULL_LACKS(cuModuleLoadData)
+/* It has no kernels, and so no device heaps. */
+#define null_cuLaunchKernel NULL
+#define null_cuLinkAddData_v2 NULL
+#define null_cuLinkComplete NULL
+#define null_cuLinkCreate_v2 NULL
+#define null_cuLinkDestroy NULL
+#define null_cuMemHostGetDevicePointer_v2 NULL
+#define null_cuMemHostRegister_v2 NULL
+#define null_cuMemHostUnregister NULL
+#define null_cuMemcpyDtoHAsync_v2 NULL
+#define null_cuModuleGetFunction NULL
+#define null_cuModuleGetGlobal_v2 NULL
+#define null_cuModuleLoadData NULL
+#define null_cuModuleUnload NULL
+#define null_cuStreamWriteValue32_v2 NULL
 
 void gm_null_load(struct gm_driver *driver, uint64_t memory)
 {

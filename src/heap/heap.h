@@ -29,7 +29,7 @@ struct gm_heap_config {
 	const struct gm_driver *driver;
 	struct gm_pool *pool;	    /* of the context's device; outlives the heap */
 	struct gm_context *context; /* the heap's; need not be current */
-	/* A name of device/policy.def; NULL: the one that GPUMEM_HEAP=auto means. */
+	/* A name of device/policy.def (gm_heap_wanted); NULL: "granule". */
 	const char *policy;
 	uint64_t limit; /* bytes mapped at most, rounded down to granules: gm_heap_limit */
 	/* The heap's own kernels: gm_heap_image(), or what the simulated driver takes for it. */
@@ -69,6 +69,9 @@ const char *gm_heap_policy_name(unsigned number);
  * none, for there was no nvcc, and no heap can be made but on an image of the caller's. */
 const void *gm_heap_image(void);
 
+/* The policy that GPUMEM_HEAP names, NULL for "off". */
+const char *gm_heap_wanted(const struct gm_knobs *knobs);
+
 /* What GPUMEM_HEAP_LIMIT allows on a device of `total` bytes. */
 uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total);
 
@@ -77,7 +80,7 @@ uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total);
  * is not to be had; maps its books and the first chunk, loads its kernels, and sets it up on a
  * stream of its own, for which it waits. On success *out is the caller's until gm_heap_destroy.
  *
- * CUDA_ERROR_NOT_SUPPORTED: no image, no such policy, a driver before 12.0, or GPUMEM_HEAP=off;
+ * CUDA_ERROR_NOT_SUPPORTED: no image, no such policy, or a driver before 12.0;
  * CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_IMAGE: the image is not for this device;
  * CUDA_ERROR_OUT_OF_MEMORY: no addresses, no memory for books and first chunk, or no host memory;
  * else what the driver answered. Nothing is left behind then, and nothing is said: the caller
@@ -104,15 +107,17 @@ unsigned gm_heap_policy_of(const struct gm_heap_host *heap);
  * are being captured; the launch of the graph counts.
  *
  * gm_heap_launch starts the service thread if need be. It waits for a gm_heap_trim that is looking
- * for empty chunks, and for nothing else. gm_heap_launched, called also when the launch has failed,
- * puts one write of a word of host memory behind it. If the driver refuses that the kernel counts
- * as in flight until the next gm_heap_trim, which waits for it; said once.
+ * for empty chunks, and for nothing else. Where growth was refused before, it puts a memset on the
+ * stream, so that the kernel asks again. gm_heap_launched is told whether the launch succeeded, and
+ * if so puts one write of a word of host memory behind it. If the driver refuses that, or more than
+ * 256 streams have such kernels in flight, the kernel counts as in flight until the next
+ * gm_heap_trim, which waits for it.
  */
 void gm_heap_launch(struct gm_heap_host *heap, CUstream stream);
-void gm_heap_launched(struct gm_heap_host *heap, CUstream stream);
+void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched);
 
 /* True if a kernel that may allocate is in flight. Calls nothing. */
-bool gm_heap_in_flight(const struct gm_heap_host *heap);
+bool gm_heap_in_flight(struct gm_heap_host *heap);
 
 /*
  * Give chunks that hold nothing back to the pool, all but the first: waits for the work of the

@@ -40,7 +40,8 @@ enum { GM_GRANTS = 64 }; /* granted, and not yet taken by the device, at most */
 
 /*
  * What host and device tell each other: pinned host memory, a line for each word. All amounts are
- * in granules, counted from the heap's creation and never falling.
+ * in granules, counted from the heap's creation; none ever falls but `want`, when nobody waits for
+ * that much any more, and `refused`, when it may be tried again.
  */
 struct gm_mailbox {
 	struct {

@@ -28,7 +28,8 @@ enum {
 	GM_POLICY_NATURAL = 32,
 };
 
-#ifndef __CUDACC__
+/* Not for the host's side of a heap, which has no lanes to call these. */
+#if !defined __CUDACC__ && !defined GM_HEAP_HOST
 struct gm_policy {
 	const char *name;
 	size_t (*bytes)(uint32_t capacity);

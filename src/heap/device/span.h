@@ -62,7 +62,7 @@ GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 	if (now - last < GM_POLL || gm_cas64(&heap->polled_at, last, now) != last)
 		return;
 	uint64_t want = gm_load64(&heap->wanted), beat = gm_load64_system(&heap->mail->beat.value);
-	if (gm_load64_system(&heap->mail->want.value) < want)
+	if (gm_load64_system(&heap->mail->want.value) != want)
 		gm_store64_system(&heap->mail->want.value, want);
 	/* A refusal that is older than the grants that came with it is no refusal. */
 	gm_store64(&heap->refused, gm_load64_system(&heap->mail->refused.value));
@@ -84,6 +84,17 @@ GM_DEVICE void gm_span_want(struct gm_heap *heap, uint64_t want)
 }
 
 /*
+ * Whoever wanted that much wants it no longer. So no want outlives its lane but a small one that
+ * was asked for beforehand, and hides another's; a lane that waits says again what it wants.
+ */
+GM_DEVICE void gm_span_unwant(struct gm_heap *heap, uint64_t want)
+{
+	uint64_t granted = gm_load64(&heap->granted);
+	if (want > granted && gm_load64(&heap->wanted) == want)
+		gm_cas64(&heap->wanted, want, granted);
+}
+
+/*
  * No `need` granules were found: wait until more came. True: look again. False: the host refused,
  * or it does not answer.
  */
@@ -91,15 +102,17 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 {
 	uint64_t granted = gm_load64(&heap->granted), began = gm_nanoseconds();
 	uint32_t epoch = gm_load32(&heap->epoch);
-	gm_span_want(heap, granted + need);
 	for (;;) {
+		gm_span_want(heap, granted + need);
 		gm_span_poll(heap);
-		if (gm_load64(&heap->granted) != granted ||
-		    (gm_load32(&heap->epoch) != epoch && gm_load64(&heap->available) >= need))
-			return true;
+		bool more = gm_load64(&heap->granted) != granted ||
+			    (gm_load32(&heap->epoch) != epoch &&
+			     gm_load64(&heap->available) >= need);
 		uint64_t refused = gm_load64(&heap->refused), since = gm_load64(&heap->beat_at);
-		if (refused && refused <= granted + need)
-			return false;
+		if (more || (refused && refused <= granted + need)) {
+			gm_span_unwant(heap, granted + need);
+			return more;
+		}
 		since = since > began ? since : began;
 		uint64_t beat = gm_load64(&heap->beat) + 1;
 		if (gm_load64(&heap->dead) == beat)

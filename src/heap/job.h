@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the host's side of a heap asks of the heap's own kernels, and what they answer, in pinned
+ * host memory. The kernels are written once, in the common language of C11 and CUDA C++, a function
+ * for each: kernels.cu makes kernels of them, sim_kernels.c what the simulated driver launches.
+ */
+#ifndef GM_HEAP_JOB_H
+#define GM_HEAP_JOB_H
+
+#include "heap/device/span.h"
+
+enum {
+	GM_JOB_CHUNKS = 512, /* looked at by one trim */
+	GM_INIT_THREADS = 256,
+};
+
+struct gm_job {
+	struct gm_heap heap;	    /* set_up: what the device's begins as */
+	struct gm_heap_stats stats; /* stats: the policy's, and ... */
+	uint64_t nulls, foreign_frees, used;
+	uint32_t chunks; /* trim: of `chunk` */
+	uint32_t last;	 /* this is the last of a trim's jobs */
+	struct gm_job_chunk {
+		uint32_t first, count; /* granules */
+		uint32_t taken;	       /* out: all were free, and are no longer the heap's */
+		uint32_t pad;
+	} chunk[GM_JOB_CHUNKS];
+};
+
+/* By one lane, on zeroed memory. */
+GM_DEVICE void gm_job_set_up(struct gm_heap *heap, const struct gm_job *job)
+{
+	*heap = job->heap;
+	gm_span_collect(heap);
+}
+
+/*
+ * By one lane, after the policy's trim and while no other one is in the heap. What nobody got is
+ * not wanted any more, and what was refused may be had.
+ */
+GM_DEVICE void gm_job_take_chunks(struct gm_heap *heap, struct gm_job *job)
+{
+	gm_span_collect(heap);
+	for (uint32_t i = 0; i < job->chunks; i++) {
+		struct gm_job_chunk *chunk = &job->chunk[i];
+		chunk->taken = gm_span_claim(heap, chunk->first, chunk->count);
+	}
+	heap->wanted = heap->granted;
+	heap->refused = 0;
+}
+
+/* By one lane, after the policy's stats. */
+GM_DEVICE void gm_job_count(const struct gm_heap *heap, struct gm_job *job)
+{
+	job->nulls = heap->refusals;
+	job->foreign_frees = heap->foreign_frees;
+	job->used = heap->granted - heap->available;
+}
+
+#endif

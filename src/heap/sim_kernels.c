@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kernels.cu for the simulated driver: the same functions, run by the emulation. */
+#include "heap/sim_kernels.h"
+
+#include "heap/device/policies.h"
+#include "heap/job.h"
+
+struct launch {
+	const struct gm_policy *policy;
+	struct gm_heap *heap;
+	struct gm_job *job;
+};
+
+static struct launch arguments(void **args, const struct gm_policy *policy)
+{
+	return (struct launch){policy, *(struct gm_heap **)args[0], *(struct gm_job **)args[1]};
+}
+
+static void run(unsigned threads, void (*lane)(void *, uint32_t), struct launch launch)
+{
+	unsigned warps = (threads + GM_WARP - 1) / GM_WARP;
+	gm_simt_launch(&(struct gm_simt){warps, warps, 1, GM_SIMT_FAIR}, lane, &launch);
+}
+
+static void set_up_lane(void *arg, uint32_t thread)
+{
+	struct launch *launch = arg;
+	if (thread == 0)
+		gm_job_set_up(launch->heap, launch->job);
+}
+
+static void init_lane(void *arg, uint32_t thread)
+{
+	struct launch *launch = arg;
+	launch->policy->init(launch->heap, thread, GM_INIT_THREADS);
+}
+
+static void trim_lane(void *arg, uint32_t thread)
+{
+	struct launch *launch = arg;
+	if (thread != 0)
+		return;
+	launch->policy->trim(launch->heap);
+	gm_job_take_chunks(launch->heap, launch->job);
+}
+
+static void stats_lane(void *arg, uint32_t thread)
+{
+	struct launch *launch = arg;
+	if (thread != 0)
+		return;
+	launch->policy->stats(launch->heap, &launch->job->stats);
+	gm_job_count(launch->heap, launch->job);
+}
+
+static void set_up(void **args)
+{
+	run(1, set_up_lane, arguments(args, NULL));
+}
+
+/* The rows of gm_policies, by name; then the kernels of each. */
+enum {
+#define GM_POLICY(name, n, can) POLICY_##n,
+#include "heap/device/policy.def"
+#undef GM_POLICY
+};
+
+#define GM_POLICY(name, n, can)                                                             \
+	static void init_##n(void **args)                                                   \
+	{                                                                                   \
+		run(GM_INIT_THREADS, init_lane, arguments(args, &gm_policies[POLICY_##n])); \
+	}                                                                                   \
+	static void trim_##n(void **args)                                                   \
+	{                                                                                   \
+		run(1, trim_lane, arguments(args, &gm_policies[POLICY_##n]));               \
+	}                                                                                   \
+	static void stats_##n(void **args)                                                  \
+	{                                                                                   \
+		run(1, stats_lane, arguments(args, &gm_policies[POLICY_##n]));              \
+	}
+#include "heap/device/policy.def"
+#undef GM_POLICY
+
+#define ARGS                                   \
+	{                                      \
+		sizeof(void *), sizeof(void *) \
+	}
+
+static const struct gm_sim_kernel kernels[] = {
+	{"gm_heap_set_up", set_up, ARGS, 0},
+#define GM_POLICY(name, n, can)                                                           \
+	{"gm_heap_init_" #n, init_##n, ARGS, 0}, {"gm_heap_trim_" #n, trim_##n, ARGS, 0}, \
+		{"gm_heap_stats_" #n, stats_##n, ARGS, 0},
+#include "heap/device/policy.def"
+#undef GM_POLICY
+};
+
+const struct gm_sim_image gm_heap_sim_image = {
+	.magic = GM_SIM_IMAGE,
+	.count = sizeof kernels / sizeof *kernels,
+	.kernels = kernels,
+};
