@@ -22,7 +22,7 @@ static GM_TLS struct gm_inkernel *recent;
 bool gm_inkernel_wanted(void)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
-	return knobs->mode.choice == GM_MODE_POOL && knobs->heap.choice != GM_HEAP_OFF;
+	return knobs->mode.choice == GM_MODE_POOL && gm_heap_wanted(knobs);
 }
 
 /* --- the list --- */
@@ -80,9 +80,9 @@ static void before_test(void *heap, CUstream stream)
 	gm_heap_launch(heap, stream);
 }
 
-static void after_test(void *heap, CUstream stream)
+static void after_test(void *heap, CUstream stream, bool launched)
 {
-	gm_heap_launched(heap, stream);
+	gm_heap_launched(heap, stream, launched);
 }
 
 /* The program's own limit is a floor, unless the user set one. */
@@ -102,9 +102,7 @@ static bool make_heap(struct gm_inkernel *h)
 		.driver = &gm_shim_driver,
 		.pool = gm_shim_pool(h->context->ordinal),
 		.context = h->context,
-		.policy = knobs->heap.choice == GM_HEAP_AUTO
-				  ? NULL
-				  : gm_heap_policy_name(knobs->heap.choice - GM_HEAP_OFF - 1),
+		.policy = gm_heap_wanted(knobs),
 		.limit = limit_of(h),
 		.image = gm_heap_image(),
 		.thread = silence,
@@ -202,12 +200,9 @@ void gm_inkernel_use(struct gm_context *context)
 
 /* --- launches --- */
 
-struct gm_heap_host *gm_inkernel_before_launch(const void *function, CUstream stream)
+struct gm_heap_host *gm_inkernel_before_launch(CUstream stream)
 {
 	uint64_t ignored;
-	enum gm_handle_kind kind = function ? gm_handle_kind(function) : GM_HANDLE_UNKNOWN;
-	if (GM_LIKELY(kind == GM_HANDLE_HARMLESS))
-		return NULL;
 	struct gm_context *context = gm_shim_context_of_stream(stream);
 	if (!context)
 		return NULL;
@@ -219,9 +214,9 @@ struct gm_heap_host *gm_inkernel_before_launch(const void *function, CUstream st
 	return heap;
 }
 
-void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream)
+void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresult result)
 {
-	gm_heap_launched(heap, stream);
+	gm_heap_launched(heap, stream, result == CUDA_SUCCESS);
 }
 
 /* --- contexts end --- */
@@ -231,6 +226,16 @@ void gm_inkernel_context_ending(const struct gm_context *context)
 	struct gm_heap_host *heap = context ? taken(known(context->key)) : NULL;
 	if (heap)
 		gm_heap_context_ending(heap);
+}
+
+/* A launch starts the service of what is in flight. */
+void gm_inkernel_context_stays(const struct gm_context *context)
+{
+	struct gm_heap_host *heap = context ? taken(known(context->key)) : NULL;
+	if (!heap || !gm_heap_in_flight(heap))
+		return;
+	gm_heap_launch(heap, CU_STREAM_PER_THREAD);
+	gm_heap_launched(heap, CU_STREAM_PER_THREAD, false);
 }
 
 void gm_inkernel_context_gone(const struct gm_context *context)

@@ -31,18 +31,25 @@ struct gm_inkernel {
 	struct gm_inkernel *next;
 };
 
-/* False: GPUMEM_HEAP=off, GPUMEM_MODE=trace, or a build without helpers. */
+/* False: GPUMEM_HEAP=off or GPUMEM_MODE=trace. */
 bool gm_inkernel_wanted(void);
+
+/* What is known of a context; NULL: no host memory. */
+struct gm_inkernel *gm_inkernel_known(struct gm_context *context);
+enum gm_inkernel_state gm_inkernel_state(const struct gm_inkernel *h);
 
 /* An image that may call malloc is about to be used in this context: takes it over, or waits for
  * the thread that does. */
 void gm_inkernel_use(struct gm_context *context);
 
 
-/* Around a launch of a kernel or graph (`function` NULL): the heap to hand to gm_inkernel_after_launch,
- * or NULL. Takes the context over if need be. Inside of gm_shim_enter. */
-struct gm_heap_host *gm_inkernel_before_launch(const void *function, CUstream stream);
-void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream);
+/*
+ * Around the launch of a kernel or graph that may call malloc: the heap of its context for the
+ * second call, or NULL, when that is not needed. Takes the context over if need be. Inside of
+ * gm_shim_enter.
+ */
+struct gm_heap_host *gm_inkernel_before_launch(CUstream stream);
+void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresult result);
 
 /* Around a call of the program that may end a context (NULL: not a known one): before it, and when
  * it has left the context alive. */
@@ -53,5 +60,10 @@ void gm_inkernel_context_gone(const struct gm_context *context);
 
 /* In a forked child. */
 void gm_inkernel_forget(void);
+
+/* --- heaplimit.c --- */
+
+/* The context is not taken over: its driver gets the limit that the program had asked for. */
+void gm_inkernel_limit_to_driver(const struct gm_inkernel *h);
 
 #endif

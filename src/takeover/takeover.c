@@ -99,7 +99,7 @@ static enum gm_takeover_end test(struct gm_patch *p, struct gm_takeover_report *
 		c->launch(c->arg, p->stream);
 	bool ran = gm_patch_run(p, GM_PATCH_TEST, c->blocks, GM_HELPER_TEST_THREADS, NULL);
 	if (c->launched)
-		c->launched(c->arg, p->stream);
+		c->launched(c->arg, p->stream, ran);
 	if (!ran || !gm_patch_run(p, GM_PATCH_SEEN, 1, 1, (void *[]){&blocks}) ||
 	    !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;

@@ -40,7 +40,7 @@ struct gm_takeover_config {
 	unsigned blocks;  /* of the test: two for each multiprocessor */
 	/* Around a launch of kernels that allocate; may be NULL. */
 	void (*launch)(void *arg, CUstream stream);
-	void (*launched)(void *arg, CUstream stream);
+	void (*launched)(void *arg, CUstream stream, bool launched);
 	void *arg;
 };
 
