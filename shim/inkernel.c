@@ -90,9 +90,10 @@ static uint64_t limit_of(struct gm_inkernel *h)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
 	uint64_t limit = gm_heap_limit(knobs, gm_shim_devices[h->context->ordinal].total);
-	uint64_t asked = atomic_load(&h->asked);
-	bool set = gm_knob_source(GM_KNOB_ID_heap_limit, NULL) == GM_KNOB_ENVIRONMENT;
-	return asked > limit && !set ? asked - 1 : limit;
+	uint64_t asked = atomic_load(&h->limit);
+	const char *text;
+	bool set = gm_knob_source(GM_KNOB_ID_heap_limit, &text) == GM_KNOB_ENVIRONMENT;
+	return asked > limit && !set ? asked : limit;
 }
 
 static bool make_heap(struct gm_inkernel *h)
@@ -120,6 +121,7 @@ static enum gm_takeover_end take_over(struct gm_inkernel *h)
 		return GM_TAKEOVER_WATCHED;
 	if (!gm_takeover_images(0).helper)
 		return GM_TAKEOVER_NO_HELPER;
+	gm_inkernel_limit_keep(h);
 	gm_shim_driver.cuDeviceGetAttribute(
 		&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, h->context->device);
 	if (!make_heap(h))
@@ -154,11 +156,18 @@ static void take_over_in(struct gm_inkernel *h)
 		gm_shim_driver.cuCtxPopCurrent_v2(&popped);
 }
 
+/* Nothing is wrong: it is meant to be so, or gpumem has no code for this device. */
+static bool is_expected(const struct gm_takeover_report *r)
+{
+	return r->end <= GM_TAKEOVER_NO_HELPER || r->result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+	       r->result == CUDA_ERROR_INVALID_IMAGE || r->result == CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static void tell(const struct gm_inkernel *h)
 {
 	static bool said[GM_TAKEOVER_ENDS];
 	const struct gm_takeover_report *r = &h->report;
-	enum gm_msg_level level = r->end <= GM_TAKEOVER_NO_HELPER ? GM_MSG_INFO : GM_MSG_WARN;
+	enum gm_msg_level level = is_expected(r) ? GM_MSG_INFO : GM_MSG_WARN;
 	if (!gm_msg_first(&said[r->end]))
 		return;
 	if (r->step)
@@ -176,7 +185,7 @@ static void decide(struct gm_inkernel *h)
 	h->took = gm_clock_ns() - start;
 	bool ours = h->report.end == GM_TAKEOVER_TAKEN;
 	if (!ours)
-		gm_inkernel_limit_to_driver(h);
+		gm_inkernel_limit_restore(h);
 	atomic_store_explicit(&h->state, ours ? GM_INKERNEL_TAKEN : GM_INKERNEL_NATIVE,
 			      memory_order_release);
 	tell(h);
@@ -207,9 +216,11 @@ struct gm_heap_host *gm_inkernel_before_launch(CUstream stream)
 	if (!context)
 		return NULL;
 	gm_inkernel_use(context);
-	struct gm_heap_host *heap = taken(known(context->key));
+	struct gm_inkernel *h = known(context->key);
+	struct gm_heap_host *heap = taken(h);
 	if (!heap || gm_graph_captured(stream, &ignored))
 		return NULL;
+	atomic_store_explicit(&h->launched, true, memory_order_relaxed);
 	gm_heap_launch(heap, stream);
 	return heap;
 }

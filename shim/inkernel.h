@@ -26,8 +26,12 @@ struct gm_inkernel {
 	_Atomic(enum gm_inkernel_state) state;
 	struct gm_heap_host *heap;
 	struct gm_takeover_report report;
-	_Atomic uint64_t asked; /* the program's limit, and 1 added; 0: it set none */
-	uint64_t took;		/* ns */
+	/* What the program set cudaLimitMallocHeapSize to, as the driver rounds it; the least and
+	 * the most that it makes of it. 0: not known. */
+	_Atomic uint64_t limit;
+	uint64_t least, most;
+	atomic_bool launched; /* a kernel that may call malloc */
+	uint64_t took;	      /* ns */
 	struct gm_inkernel *next;
 };
 
@@ -63,7 +67,9 @@ void gm_inkernel_forget(void);
 
 /* --- heaplimit.c --- */
 
-/* The context is not taken over: its driver gets the limit that the program had asked for. */
-void gm_inkernel_limit_to_driver(const struct gm_inkernel *h);
+/* The context is about to be taken over: keep its limit, and have the driver set aside as little
+ * as it can for a heap that nobody will use. And if nothing came of it. The context is current. */
+void gm_inkernel_limit_keep(struct gm_inkernel *h);
+void gm_inkernel_limit_restore(struct gm_inkernel *h);
 
 #endif

@@ -19,3 +19,4 @@ include src/driver/local.mk
 include src/pool/local.mk
 include src/heap/local.mk
 include src/takeover/local.mk
+include src/image/local.mk

@@ -30,6 +30,7 @@ int gm_record_main(const struct gm_command *self, int argc, char **argv);
 int gm_summary_main(const struct gm_command *self, int argc, char **argv);
 int gm_frag_main(const struct gm_command *self, int argc, char **argv);
 int gm_replay_main(const struct gm_command *self, int argc, char **argv);
+int gm_image_main(const struct gm_command *self, int argc, char **argv);
 int gm_doctor_main(const struct gm_command *self, int argc, char **argv);
 int gm_env_main(const struct gm_command *self, int argc, char **argv);
 int gm_hooks_main(const struct gm_command *self, int argc, char **argv);

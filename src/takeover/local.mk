@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-libgm_la_SOURCES += %D%/builtin.c %D%/decode.c %D%/decode.h %D%/helper.h %D%/load.c %D%/load.h %D%/patch.c %D%/patch.h %D%/takeover.c %D%/takeover.def \
+# Of its own, for the preload alone: libgpumem-core has no kernels to take over.
+noinst_LTLIBRARIES += libgmtakeover.la
+libgmtakeover_la_SOURCES = %D%/builtin.c %D%/decode.c %D%/decode.h %D%/helper.h %D%/load.c %D%/load.h %D%/patch.c %D%/patch.h %D%/takeover.c %D%/takeover.def \
 	%D%/takeover.h
+libgmtakeover_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
+libgmtakeover_la_CFLAGS = $(AM_CFLAGS) -fPIC
 EXTRA_DIST += %D%/empty.cu %D%/helper.cu %D%/helper.sh
 
 # The modules that a takeover loads, and images.S, which takes their bytes in.
@@ -18,5 +22,5 @@ $(helper_images): %D%/helper.sh %D%/helper.cu %D%/empty.cu %D%/helper.h $(wildca
 			printf '\t.balign 64\n\t.hidden %s\n\t.globl %s\n%s:\n\t.incbin "%s"\n' \
 				$$name $$name $$name %D%/$$n.fatbin$$kind; \
 		done; done; } >$@-t && mv $@-t $@
-nodist_libgm_la_SOURCES = %D%/images.S
+nodist_libgmtakeover_la_SOURCES = %D%/images.S
 endif

@@ -8,6 +8,7 @@ include tests/unit/log.mk
 include tests/unit/driver.mk
 include tests/unit/pool.mk
 include tests/unit/heap.mk
+include tests/unit/image.mk
 include tests/unit/shim.mk
 include tests/unit/tools.mk
 check_PROGRAMS += $(UNIT_TESTS)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sections of a 64-bit ELF file in memory, be it a cubin or one of the host. */
+#ifndef GM_IMAGE_SECTIONS_H
+#define GM_IMAGE_SECTIONS_H
+
+#include <elf.h>
+#include <stdbool.h>
+
+#include "image/view.h"
+
+struct gm_sections {
+	struct gm_view *view;
+	Elf64_Ehdr head;
+	uint64_t n;
+	struct gm_view names; /* empty: they have none */
+};
+
+/* Does an ELF file of any kind begin there? */
+bool gm_sections_begin(struct gm_view *view);
+
+/* False: it is no little-endian 64-bit ELF file, or its table of sections is not there. `view` must
+ * stay. */
+bool gm_sections_open(struct gm_sections *sections, struct gm_view *view);
+
+/* Section `i`; false: there is none. */
+bool gm_sections_get(const struct gm_sections *sections, uint64_t i, Elf64_Shdr *out);
+
+/* Its content; false: it is not there. */
+bool gm_sections_view(const struct gm_sections *sections, const Elf64_Shdr *section,
+		      struct gm_view *out);
+
+bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *section,
+		       const char *name);
+
+/* The terminated string at `offset` of a table of strings; NULL: none is there. */
+const char *gm_sections_string(const struct gm_view *strings, uint64_t offset);
+
+#endif

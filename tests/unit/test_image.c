@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What images of every format are said to call: whole ones, made in memory. */
+#include "image/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../image_make.h"
+#include "../tap.h"
+
+/* Judge what `words` make, its size known. */
+static struct gm_image_verdict judge(const char *words, unsigned arch)
+{
+	struct gm_image_verdict verdict;
+	struct make m;
+	make_image(&m, words);
+	bool yes = gm_image_allocates(m.at, m.n, arch, &verdict);
+	if (yes != (verdict.answer != GM_IMAGE_NO))
+		TAP_OK(false, "the answer of '%s' is that of its verdict", words);
+	free(m.at);
+	return verdict;
+}
+
+#define IS(words, arch, want)                                                                      \
+	TAP_STR(gm_image_why_text(judge(words, arch).why), gm_image_why_text(GM_IMAGE_WHY_##want), \
+		"'%s' for %u: " #want, words, arch)
+
+static void symbols(void)
+{
+	IS("cubin:90", 0, NONE);
+	IS("cubin:90:raw:malloc,free", 0, SYMBOL);
+	IS("cubin:90:raw:vprintf,__assertfail", 0, NONE);
+	IS("cubin:90:raw:free", 0, NONE);
+	IS("cubin:90:raw:mymalloc,malloc_,mallo,xmalloc,mallocs", 0, NONE);
+	IS("old:75:raw:malloc", 0, SYMBOL);
+	IS("old:75:raw:free", 0, NONE);
+	IS("object:120:raw:malloc", 0, SYMBOL);
+	IS("object:120:raw:other", 0, NONE);
+	for (unsigned i = 0; i < GM_IMAGE_SYMBOLS; i++) {
+		char words[2][128];
+		const char *name = gm_image_symbol_name((enum gm_image_symbol)i);
+		snprintf(words[0], sizeof words[0], "cubin:90:raw:%s", name);
+		snprintf(words[1], sizeof words[1], "ptx:90:raw:%s", name);
+		for (unsigned j = 0; j < 2; j++) {
+			struct gm_image_verdict verdict = judge(words[j], 0);
+			bool frees = strstr(name, "ree") || strstr(name, "_Zd");
+			TAP_IS(verdict.symbols, UINT32_C(1) << i, "'%s' is seen", words[j]);
+			TAP_IS(verdict.answer, frees ? GM_IMAGE_NO : GM_IMAGE_YES,
+			       "and whether it allocates");
+		}
+	}
+}
+
+static void containers(void)
+{
+	IS("fatbin cubin:90 ptx:90", 0, NONE);
+	IS("fatbin cubin:90 ptx:90:raw:malloc", 0, SYMBOL);
+	IS("fatbin cubin:90 fatbin cubin:75:raw:malloc", 0, SYMBOL);
+	IS("fatbin", 0, NOTHING);
+	IS("host fatbin cubin:90 fatbin cubin:75:raw:malloc", 0, SYMBOL);
+	IS("host fatbin cubin:90 fatbin cubin:75", 0, NONE);
+	IS("fatbin lto:90", 0, LTO);
+	IS("fatbin 64:90", 0, KIND);
+	IS("fatbin cubin:90:odd", 0, PACKING);
+	/* A yes outweighs what is unknown, wherever it stands. */
+	IS("fatbin lto:90 cubin:90:raw:malloc", 0, SYMBOL);
+	IS("fatbin cubin:90:raw:malloc lto:90", 0, SYMBOL);
+	IS("fatbin cubin:90 lto:90 64:90", 0, LTO);
+	struct gm_image_verdict verdict =
+		judge("fatbin ptx:90 cubin:75:raw:free cubin:90a:raw:malloc cubin:75", 0);
+	TAP_IS(verdict.symbols, 1 << GM_IMAGE_SYMBOL_FREE | 1 << GM_IMAGE_SYMBOL_MALLOC,
+	       "the symbols of all parts");
+	TAP_IS(verdict.n_archs, 3, "each architecture once");
+	char name[GM_IMAGE_ARCH_ROOM];
+	TAP_STR(gm_image_arch_name(verdict.archs[0], name), "compute_90", "PTX");
+	TAP_STR(gm_image_arch_name(verdict.archs[1], name), "sm_75", "a cubin");
+	TAP_STR(gm_image_arch_name(verdict.archs[2], name), "sm_90a", "a cubin of one device");
+	verdict = judge("fatbin cubin:100f", 0);
+	TAP_STR(gm_image_arch_name(verdict.archs[0], name), "sm_100f", "a cubin of a family");
+	TAP_STR(gm_image_answer_name(judge("fatbin lto:90", 0).answer), "unknown", "the answer");
+	char words[1024] = "fatbin";
+	for (unsigned i = 0; i < 2 * GM_IMAGE_ARCHS; i++)
+		snprintf(words + strlen(words), sizeof words - strlen(words), " cubin:%u", i + 50);
+	TAP_IS(judge(words, 0).n_archs, GM_IMAGE_ARCHS, "no more architectures than there is room");
+}
+
+static void compressed(void)
+{
+	IS("fatbin cubin:90:lz4 ptx:90:lz4", 0, NONE);
+	IS("fatbin cubin:90:zstd ptx:90:zstd", 0, NONE);
+	IS("fatbin cubin:90:lz4:malloc", 0, SYMBOL);
+	IS("fatbin cubin:90:zstd:malloc", 0, SYMBOL);
+	IS("fatbin ptx:90:lz4:malloc", 0, SYMBOL);
+	IS("fatbin ptx:90:zstd:malloc", 0, SYMBOL);
+	IS("fatbin object:90:zstd:malloc", 0, SYMBOL);
+	IS("host fatbin old:75:lz4:malloc", 0, SYMBOL);
+}
+
+/* Of several, the one that the driver takes. */
+static void choice(void)
+{
+	IS("fatbin cubin:80:raw:malloc cubin:90", 90, NONE);
+	IS("fatbin cubin:80 cubin:90:raw:malloc", 90, SYMBOL);
+	IS("fatbin cubin:80 cubin:86:raw:malloc cubin:90", 86, SYMBOL);
+	IS("fatbin cubin:80:raw:malloc cubin:86 cubin:90", 89, NONE);
+	IS("fatbin cubin:80:raw:malloc ptx:70", 90, NONE); /* cubins run on their major version */
+	IS("fatbin cubin:90:raw:malloc ptx:70", 80, NONE); /* and on no older device */
+	IS("fatbin cubin:80 ptx:90:raw:malloc", 80, NONE); /* rather a cubin than PTX */
+	IS("fatbin ptx:70:raw:malloc ptx:80", 90, NONE);   /* the newest */
+	IS("fatbin cubin:90a:raw:malloc ptx:80", 90, SYMBOL); /* of this device */
+	IS("fatbin cubin:100a:raw:malloc ptx:80", 103, NONE); /* of another */
+	IS("fatbin cubin:100f:raw:malloc ptx:80", 103, SYMBOL);
+	IS("fatbin ptx:100f:raw:malloc ptx:80", 120, NONE);
+	IS("fatbin ptx:90a:raw:malloc ptx:80", 100, NONE);
+	IS("fatbin cubin:90 cubin:90a:raw:malloc", 90, SYMBOL); /* as good as each other: both */
+	IS("fatbin cubin:90 64:90 lto:90", 90, NONE); /* what is known, rather than what is not */
+	/* Nothing that it could take: who knows what it does. */
+	IS("fatbin cubin:90 cubin:75:raw:malloc", 50, SYMBOL);
+	IS("fatbin cubin:90 lto:90", 50, LTO);
+	TAP_IS(judge("fatbin cubin:80 cubin:86 ptx:90", 86).n_archs, 3,
+	       "all architectures are noted, whichever is chosen");
+	/* Of a file without a choice there is none. */
+	IS("cubin:75:raw:malloc", 90, SYMBOL);
+}
+
+static void strange(void)
+{
+	struct gm_image_verdict verdict;
+	static const struct {
+		const char *bytes;
+		size_t n;
+		enum gm_image_why why;
+	} rows[] = {
+		{"garbage", 7, GM_IMAGE_WHY_FORMAT},
+		{"\0", 1, GM_IMAGE_WHY_FORMAT},
+		{"   ", 3, GM_IMAGE_WHY_FORMAT},
+		{".", 1, GM_IMAGE_WHY_FORMAT},
+		{"// nothing", 10, GM_IMAGE_WHY_FORMAT},
+		{".version 8.0 /*", 15, GM_IMAGE_WHY_DAMAGED},
+		{"\x7f"
+		 "ELF",
+		 4, GM_IMAGE_WHY_DAMAGED},
+		{"\x50\xed\x55\xba", 4, GM_IMAGE_WHY_DAMAGED},
+		{"\xb1\x43\x62\x46", 4, GM_IMAGE_WHY_FORMAT},
+		{"\x50\xed\x55\xba\2\0\x10\0\0\0\0\0\0\0\0\0", 16, GM_IMAGE_WHY_FORMAT},
+		{"\x50\xed\x55\xba\1\0\x0f\0\0\0\0\0\0\0\0\0", 16, GM_IMAGE_WHY_DAMAGED},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char *bytes = malloc(rows[i].n);
+		memcpy(bytes, rows[i].bytes, rows[i].n);
+		gm_image_allocates(bytes, rows[i].n, 0, &verdict);
+		TAP_STR(gm_image_why_text(verdict.why), gm_image_why_text(rows[i].why),
+			"strange image %zu", i);
+		TAP_IS(verdict.answer, GM_IMAGE_UNKNOWN, "is unknown");
+		free(bytes);
+	}
+	TAP_OK(gm_image_allocates(NULL, 0, 0, &verdict), "no image at all");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_UNREADABLE, "is not there");
+}
+
+/* Change one field of an ELF file, and say what is made of it. */
+static enum gm_image_why changed(const char *words, size_t offset, uint64_t value, size_t size)
+{
+	struct gm_image_verdict verdict;
+	struct make m;
+	make_image(&m, words);
+	memcpy(m.at + offset, &value, size);
+	gm_image_allocates(m.at, m.n, 0, &verdict);
+	free(m.at);
+	return verdict.why;
+}
+
+#define HEAD(field, value)                                                   \
+	changed("cubin:90:raw:malloc", offsetof(Elf64_Ehdr, field), (value), \
+		sizeof((Elf64_Ehdr *)0)->field)
+
+static void elf_fields(void)
+{
+	Elf64_Ehdr head;
+	struct make m;
+	make_image(&m, "cubin:90:raw:malloc");
+	memcpy(&head, m.at, sizeof head);
+	size_t first = head.e_shoff, symtab = first + 3 * sizeof(Elf64_Shdr);
+	free(m.at);
+	TAP_IS(HEAD(e_machine, EM_X86_64), GM_IMAGE_WHY_NOTHING,
+	       "a host's file without containers");
+	TAP_IS(HEAD(e_shoff, 0), GM_IMAGE_WHY_DAMAGED, "no table of sections");
+	TAP_IS(HEAD(e_shoff, UINT64_MAX - 64), GM_IMAGE_WHY_DAMAGED, "or one beyond everything");
+	TAP_IS(HEAD(e_shentsize, 40), GM_IMAGE_WHY_DAMAGED, "sections of another size");
+	TAP_IS(HEAD(e_shnum, 6), GM_IMAGE_WHY_DAMAGED, "more sections than there are");
+	TAP_IS(HEAD(e_shnum, 3), GM_IMAGE_WHY_NO_SYMBOLS, "too few for the table of symbols");
+	TAP_IS(HEAD(e_shstrndx, 77), GM_IMAGE_WHY_SYMBOL, "the names of sections are not needed");
+	TAP_IS(HEAD(e_shnum, 0), GM_IMAGE_WHY_NO_SYMBOLS,
+	       "as many as the first section says: none");
+	TAP_IS(changed("cubin:90:raw:malloc", EI_CLASS, ELFCLASS32, 1), GM_IMAGE_WHY_KIND,
+	       "32 bits");
+	TAP_IS(changed("cubin:90:raw:malloc", EI_DATA, ELFDATA2MSB, 1), GM_IMAGE_WHY_DAMAGED,
+	       "big-endian");
+	const char *words = "cubin:90:raw:malloc";
+	TAP_IS(changed(words, symtab + offsetof(Elf64_Shdr, sh_type), SHT_PROGBITS, 4),
+	       GM_IMAGE_WHY_NO_SYMBOLS, "no table of symbols");
+	TAP_IS(changed(words, symtab + offsetof(Elf64_Shdr, sh_entsize), 16, 8),
+	       GM_IMAGE_WHY_DAMAGED, "symbols of another size");
+	TAP_IS(changed(words, symtab + offsetof(Elf64_Shdr, sh_link), 9, 4), GM_IMAGE_WHY_DAMAGED,
+	       "no section with their names");
+	TAP_IS(changed(words, symtab + offsetof(Elf64_Shdr, sh_offset), UINT64_MAX, 8),
+	       GM_IMAGE_WHY_DAMAGED, "symbols beyond everything");
+	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_type), SHT_NOBITS, 4),
+	       GM_IMAGE_WHY_DAMAGED, "names without content");
+	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_size), 9, 8),
+	       GM_IMAGE_WHY_DAMAGED, "a name that does not end");
+	TAP_IS(changed(words, symtab - 64 + offsetof(Elf64_Shdr, sh_size), 4, 8),
+	       GM_IMAGE_WHY_DAMAGED, "names that end before a name");
+}
+
+/* More sections than the header has room to count, as it says then. */
+static void many_sections(void)
+{
+	struct gm_image_verdict verdict;
+	struct make m;
+	Elf64_Ehdr head;
+	Elf64_Shdr first;
+	make_image(&m, "host fatbin cubin:90:raw:malloc");
+	memcpy(&head, m.at, sizeof head);
+	memcpy(&first, m.at + head.e_shoff, sizeof first);
+	first.sh_size = head.e_shnum;
+	first.sh_link = head.e_shstrndx;
+	head.e_shnum = 0;
+	head.e_shstrndx = SHN_XINDEX;
+	memcpy(m.at + head.e_shoff, &first, sizeof first);
+	memcpy(m.at, &head, sizeof head);
+	gm_image_allocates(m.at, m.n, 0, &verdict);
+	TAP_IS(verdict.why, GM_IMAGE_WHY_SYMBOL, "sections counted in the first of them");
+	first.sh_size = UINT64_MAX;
+	memcpy(m.at + head.e_shoff, &first, sizeof first);
+	gm_image_allocates(m.at, m.n, 0, &verdict);
+	TAP_IS(verdict.why, GM_IMAGE_WHY_DAMAGED, "more than there can be");
+	free(m.at);
+}
+
+static void files(void)
+{
+	struct gm_image_verdict verdict;
+	struct make m;
+	char path[] = "/tmp/gm_test_image.XXXXXX";
+	int fd = mkstemp(path);
+	make_image(&m, "fatbin cubin:80 cubin:90:raw:malloc");
+	TAP_OK(fd >= 0 && write(fd, m.at, m.n) == (ssize_t)m.n, "a file");
+	TAP_OK(gm_image_file_allocates(path, 90, &verdict), "is read");
+	TAP_OK(!gm_image_file_allocates(path, 80, &verdict), "and chosen from");
+	struct gm_wrapper wrapper = {GM_WRAPPER_MAGIC, 1, m.at, NULL};
+	TAP_OK(pwrite(fd, &wrapper, sizeof wrapper, 0) == sizeof wrapper, "a file with a pointer");
+	TAP_OK(gm_image_file_allocates(path, 80, &verdict), "which is not followed");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_FORMAT, "for it means nothing");
+	TAP_OK(ftruncate(fd, 0) == 0 && gm_image_file_allocates(path, 90, &verdict),
+	       "an empty file");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "is none");
+	close(fd);
+	unlink(path);
+	errno = 4711;
+	TAP_OK(gm_image_file_allocates(path, 90, &verdict) && errno == 4711,
+	       "a file that is not there, and errno as it was");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "is none");
+	TAP_OK(mkfifo(path, 0600) == 0 && gm_image_file_allocates(path, 90, &verdict),
+	       "a pipe keeps nobody waiting");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "and is no file");
+	unlink(path);
+	free(m.at);
+}
+
+int main(void)
+{
+	symbols();
+	containers();
+	if (make_can_pack())
+		compressed();
+	choice();
+	strange();
+	elf_fields();
+	many_sections();
+	files();
+	return tap_done();
+}
