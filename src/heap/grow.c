@@ -138,7 +138,7 @@ bool gm_heap_answer(struct gm_heap_host *heap)
 	uint64_t refused = __atomic_load_n(&mail->refused.value, __ATOMIC_ACQUIRE);
 	if (want <= heap->granted)
 		return false;
-	__atomic_store_n(&mail->beat.value, mail->beat.value + 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&mail->beat.value, 1, __ATOMIC_RELEASE);
 	if (refused && refused <= want)
 		return false;
 	if (heap->grants - __atomic_load_n(&mail->taken.value, __ATOMIC_ACQUIRE) >= GM_GRANTS)

@@ -53,6 +53,8 @@ void gm_heap_launch(struct gm_heap_host *heap, CUstream stream)
 	while (heap->trimming)
 		gm_lock_wait(&heap->lock, &heap->trimmed);
 	heap->launching++;
+	/* An earlier kernel may have found nobody here. */
+	__atomic_fetch_add(&heap->shared->mail.beat.value, 1, __ATOMIC_RELEASE);
 	gm_heap_wake(heap);
 	gm_lock_release(&heap->lock);
 	if (__atomic_load_n(&heap->shared->mail.refused.value, __ATOMIC_RELAXED))

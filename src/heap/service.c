@@ -207,9 +207,9 @@ void gm_heap_wake(struct gm_heap_host *heap)
 void gm_heap_stop(struct gm_heap_host *heap)
 {
 	atomic_store(&heap->stopped, true);
-	ring(heap);
 	if (!gm_heap_is_ours(heap))
 		return;
+	ring(heap);
 	while (atomic_load(&heap->alive))
 		wait_while(&heap->alive, 1, LINGER);
 	/* The thread's last step was to let go of the lock. */

@@ -71,6 +71,7 @@ GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 		gm_store64(&heap->beat_at, now);
 	}
 	gm_span_collect(heap);
+	gm_store64(&heap->seen_at, now);
 }
 
 /* `want` granules are needed in all. */
@@ -105,9 +106,9 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 	for (;;) {
 		gm_span_want(heap, granted + need);
 		gm_span_poll(heap);
-		bool more = gm_load64(&heap->granted) != granted ||
-			    (gm_load32(&heap->epoch) != epoch &&
-			     gm_load64(&heap->available) >= need);
+		bool more =
+			gm_load64(&heap->granted) != granted ||
+			(gm_load32(&heap->epoch) != epoch && gm_load64(&heap->available) >= need);
 		uint64_t refused = gm_load64(&heap->refused), since = gm_load64(&heap->beat_at);
 		if (more || (refused && refused <= granted + need)) {
 			gm_span_unwant(heap, granted + need);
@@ -115,7 +116,7 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 		}
 		since = since > began ? since : began;
 		uint64_t beat = gm_load64(&heap->beat) + 1;
-		if (gm_load64(&heap->dead) == beat)
+		if (gm_load64(&heap->dead) == beat && gm_load64(&heap->seen_at) > began)
 			return false;
 		if (gm_nanoseconds() - since > GM_HOST_DEAD)
 			gm_store64(&heap->dead, beat);

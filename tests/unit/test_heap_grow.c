@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Growth from end to end: lanes of the emulation allocate from a heap that the host made, ask for
+ * more through the mailbox, and one lane answers them as the service thread does, step by step.
+ */
+#include "tests/unit/heap_host_help.h"
+
+#ifdef __SANITIZE_THREAD__
+enum { WARPS = 2, ROUNDS = 6 }; /* threads are dear there */
+#else
+enum { WARPS = 4, ROUNDS = 12 };
+#endif
+enum { LANES = WARPS * 32, KEPT = 4 };
+#define MIB ((uint64_t)1 << 20)
+
+struct block {
+	unsigned char *address;
+	size_t size;
+};
+
+struct work {
+	struct site site;
+	const struct gm_policy *policy;
+	void (*lane)(struct work *work, uint32_t thread);
+	struct block block[LANES][KEPT];
+	bool answers;
+	uint32_t left; /* lanes that are still at it */
+	size_t size;
+	uint64_t got, null, bad, bytes;
+};
+
+/* The host is a warp of its own. */
+static void launch_lane(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	if (thread >= 32) {
+		work->lane(work, thread - 32);
+		gm_add32(&work->left, ~0u);
+		return;
+	}
+	while (thread == 0 && gm_load32(&work->left)) {
+		if (work->answers)
+			gm_heap_answer(work->site.heap);
+		else
+			gm_simt_advance(GM_HOST_DEAD / 20);
+		gm_pause(1000);
+	}
+}
+
+static void launch(struct work *work, void (*lane)(struct work *work, uint32_t thread),
+		   const char *what)
+{
+	static uint32_t seed;
+	work->left = LANES;
+	work->lane = lane;
+	work->got = work->null = 0;
+	seed = seed ? seed + 1 : test_seed();
+	/* The launch of a kernel, without the thread, which would be second to answer. */
+	gm_heap_launch(work->site.heap, NULL);
+	gm_heap_launched(work->site.heap, NULL, true);
+	TAP_OK(gm_simt_launch(&(struct gm_simt){WARPS + 1, WARPS + 1, seed, GM_SIMT_FAIR},
+			      launch_lane, work),
+	       "%s: %s", work->policy->name, what);
+}
+
+static void make(struct work *work, const char *memory, uint64_t limit,
+		 const struct gm_policy *policy)
+{
+	memset(work, 0, sizeof *work);
+	work->policy = policy;
+	work->answers = true;
+	site_make(&work->site, memory, limit, policy->name);
+	gm_heap_stop(work->site.heap);
+}
+
+static bool take(struct work *work, struct block *block, size_t size, uint32_t number)
+{
+	block->address = work->policy->malloc(site_device(&work->site), size);
+	block->size = size;
+	test_count(block->address ? &work->got : &work->null);
+	if (block->address)
+		test_fill(block->address, size, number);
+	gm_simt_progress();
+	return block->address;
+}
+
+static void give(struct work *work, struct block *block, uint32_t number)
+{
+	if (block->address && !test_holds(block->address, block->size, number))
+		test_count(&work->bad);
+	work->policy->free(site_device(&work->site), block->address);
+	block->address = NULL;
+}
+
+/* --- what lanes do --- */
+
+static void churn(struct work *work, uint32_t thread)
+{
+	uint32_t r = (thread + 1) * 2654435761u ^ test_seed();
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		uint32_t k = i % KEPT;
+		r = r * 1664525u + 1013904223u;
+		size_t size = r >> 28 == 0 ? GM_GRANULE + (r >> 4) % GM_GRANULE
+					   : (r >> 8) % (r >> 29 ? 2000 : 60000);
+		give(work, &work->block[thread][k], thread * KEPT + k);
+		take(work, &work->block[thread][k], size, thread * KEPT + k);
+	}
+}
+
+static void free_all(struct work *work, uint32_t thread)
+{
+	uint32_t other = LANES - 1 - thread; /* another lane than allocated it */
+	for (uint32_t k = 0; k < KEPT; k++)
+		give(work, &work->block[other][k], other * KEPT + k);
+}
+
+/* Until there is no more; the first word of each links them all. */
+static void fill_heap(struct work *work, uint32_t thread)
+{
+	void **block;
+	(void)thread;
+	while ((block = work->policy->malloc(site_device(&work->site), work->size))) {
+		uint64_t *head = (uint64_t *)&work->block[0][0].address;
+		uint64_t seen = gm_load64(head), next;
+		do {
+			next = seen;
+			__atomic_store_n((uint64_t *)block, next, __ATOMIC_RELAXED);
+			seen = gm_cas64(head, next, (uint64_t)(uintptr_t)block);
+		} while (seen != next);
+		test_count(&work->got);
+		gm_simt_progress();
+	}
+	test_count(&work->null);
+}
+
+static void free_list(struct work *work, uint32_t thread)
+{
+	void *block = thread ? NULL : work->block[0][0].address, *next;
+	for (; block; block = next) {
+		next = *(void **)block;
+		work->policy->free(site_device(&work->site), block);
+		gm_simt_progress();
+	}
+	if (thread == 0)
+		work->block[0][0].address = NULL;
+}
+
+/* One lane wants more than there ever is, the others a little. */
+static void one_too_many(struct work *work, uint32_t thread)
+{
+	if (thread == 0 && !work->policy->malloc(site_device(&work->site), work->size))
+		test_count(&work->null);
+	else if (thread % 4 == 0)
+		take(work, &work->block[thread][0], 400000, thread * KEPT);
+}
+
+static void one_each(struct work *work, uint32_t thread)
+{
+	take(work, &work->block[thread][0], work->size, thread * KEPT);
+}
+
+/* --- what is expected --- */
+
+static void grows_from_empty(struct work *work, const struct gm_policy *policy)
+{
+	const char *name = policy->name;
+	make(work, "1G", 512 * MIB, policy);
+	struct gm_heap_figures before = site_figures(&work->site);
+	TAP_IS(before.chunks, 1, "%s: one chunk", name);
+	TAP_IS(before.used, 0, "%s: that nothing is in", name);
+	TAP_IS(site_pool(&work->site).lent, before.own + before.mapped,
+	       "%s: the pool lent it, and the books", name);
+	launch(work, churn, "lanes allocate and free at random");
+	TAP_IS(work->null, 0, "%s: nobody gets NULL", name);
+	TAP_IS(work->bad, 0, "%s: what was written is there", name);
+	TAP_OK(site_figures(&work->site).grown > 1, "%s: it grew", name);
+	launch(work, free_all, "other lanes free all");
+	TAP_IS(work->bad, 0, "%s: what was written was there", name);
+	TAP_IS(site_figures(&work->site).foreign_frees, 0, "%s: each is freed once", name);
+	if (policy->can & GM_POLICY_RETURNS) {
+		struct gm_heap_figures figures = site_figures(&work->site);
+		TAP_IS(figures.live, 0, "%s: nothing is live", name);
+		TAP_IS(gm_heap_trim(work->site.heap), figures.mapped - before.mapped,
+		       "%s: all chunks but the first go back", name);
+		figures = site_figures(&work->site);
+		TAP_IS(figures.mapped, before.mapped, "%s: that is left", name);
+		TAP_IS(figures.used, 0, "%s: and empty", name);
+		TAP_IS(site_pool(&work->site).lent, before.own + before.mapped,
+		       "%s: as the pool sees it", name);
+		launch(work, churn, "and it grows anew");
+		TAP_IS(work->null + work->bad, 0, "%s: as before", name);
+		TAP_OK(site_figures(&work->site).grown > figures.grown, "%s: with new chunks",
+		       name);
+	}
+	site_close(&work->site, name);
+}
+
+static void stops_at_limit(struct work *work, const struct gm_policy *policy)
+{
+	const char *name = policy->name;
+	make(work, "1G", 80 * MIB, policy);
+	work->size = 8000;
+	launch(work, fill_heap, "lanes fill the heap");
+	struct gm_heap_figures figures = site_figures(&work->site);
+	TAP_IS(figures.mapped, 80 * MIB, "%s: up to its limit", name);
+	TAP_IS(work->null, LANES, "%s: then each gets NULL", name);
+	TAP_OK(work->got * 8192 >= 76 * MIB, "%s: %lu of 8000 bytes", name,
+	       (unsigned long)work->got);
+	TAP_OK(figures.refused > 0, "%s: growth was refused", name);
+	uint64_t got = work->got;
+	launch(work, free_list, "all is freed");
+	if (policy->can & GM_POLICY_MIXES) {
+		launch(work, fill_heap, "and allocated again");
+		TAP_OK(work->got >= got * 95 / 100, "%s: as many as before: %lu, %lu", name,
+		       (unsigned long)got, (unsigned long)work->got);
+		launch(work, free_list, "and freed");
+	}
+	if (policy->can & GM_POLICY_RETURNS)
+		TAP_IS(gm_heap_trim(work->site.heap), figures.mapped - GM_HEAP_FIRST * 2 * MIB,
+		       "%s: all chunks but the first go back", name);
+	site_close(&work->site, name);
+}
+
+static void refuses_what_is_too_much(struct work *work)
+{
+	make(work, "1G", 160 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	work->size = 170 * MIB;
+	launch(work, one_too_many, "one lane wants more than the limit");
+	TAP_IS(work->null, 1, "it gets NULL");
+	TAP_IS(work->got, LANES / 4 - 1, "and the others what they want");
+	TAP_OK(site_figures(&work->site).mapped < 120 * MIB, "the heap did not grow to its limit");
+	launch(work, free_all, "free");
+	gm_heap_trim(work->site.heap);
+	work->size = 100 * MIB;
+	launch(work, one_too_many, "100 MiB in one piece");
+	TAP_IS(work->null, 0, "are to be had");
+	site_close(&work->site, "too much");
+}
+
+/* The pool has no more, and then it has. */
+static void asks_again_when_memory_is_back(struct work *work)
+{
+	struct gm_block block;
+	make(work, "256M", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	TAP_IS(gm_pool_alloc(work->site.pool, 190 * MIB, 1, &block), CUDA_SUCCESS,
+	       "cudaMalloc takes most of the device");
+	work->size = 2 * MIB;
+	launch(work, one_each, "lanes want 2 MiB each");
+	TAP_OK(work->got >= GM_HEAP_FIRST && work->null > 0, "%lu get it, %lu NULL",
+	       (unsigned long)work->got, (unsigned long)work->null);
+	uint64_t got = work->got;
+	TAP_OK(site_pool(&work->site).mapped + site_pool(&work->site).lent >= 250 * MIB,
+	       "the device was full");
+	launch(work, free_all, "all is freed");
+	gm_pool_free(work->site.pool, block.base, NULL);
+	launch(work, one_each, "and cudaFree gives memory back");
+	TAP_OK(work->got > got + 30 && work->got + work->null == LANES,
+	       "the next kernel gets more: %lu", (unsigned long)work->got);
+	site_close(&work->site, "memory");
+}
+
+/* Small wants that nobody answers: NULL after a second of the device's clock, and not for ever. */
+static void outlives_the_host(struct work *work)
+{
+	make(work, "1G", 512 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	work->answers = false;
+	work->size = 2 * MIB;
+	launch(work, one_each, "nobody answers");
+	TAP_IS(work->got, GM_HEAP_FIRST, "what is mapped is had");
+	TAP_IS(work->null, LANES - GM_HEAP_FIRST, "and NULL by the others");
+	launch(work, free_all, "free");
+	work->answers = true;
+	launch(work, one_each, "then somebody does");
+	TAP_IS(work->got, LANES, "and all have theirs");
+	site_close(&work->site, "host");
+}
+
+static void keeps_chunks_in_use(struct work *work)
+{
+	make(work, "1G", 512 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	work->size = 3 * MIB;
+	launch(work, one_each, "runs of two granules");
+	uint64_t mapped = site_figures(&work->site).mapped;
+	/* A third of them is freed: chunks hold some of the others. */
+	for (uint32_t i = 0; i < LANES; i += 3)
+		give(work, &work->block[i][0], i * KEPT);
+	gm_heap_trim(work->site.heap);
+	struct gm_heap_figures figures = site_figures(&work->site);
+	TAP_OK(figures.mapped <= mapped && figures.mapped >= mapped / 2, "some chunks may go");
+	launch(work, free_all, "what is left holds its data");
+	TAP_IS(work->bad, 0, "to the byte");
+	TAP_OK(gm_heap_trim(work->site.heap) > 0, "then more can go");
+	TAP_IS(site_figures(&work->site).chunks, 1, "all but the first");
+	site_close(&work->site, "in use");
+}
+
+/* 2 MiB, then an eighth of what there is, up to 128 MiB. */
+static void grows_by_share(struct work *work)
+{
+	uint32_t largest = 0, mapped = 0;
+	make(work, "4G", 3072 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	struct gm_heap_host *heap = work->site.heap;
+	bool fits = true;
+	for (unsigned i = 0; i < 60; i++) {
+		gm_span_want(site_device(&work->site), heap->granted + 1);
+		gm_simt_advance(GM_POLL);
+		gm_span_poll(site_device(&work->site));
+		mapped = atomic_load(&heap->mapped);
+		if (!gm_heap_answer(heap))
+			break;
+		uint32_t count = atomic_load(&heap->mapped) - mapped;
+		uint32_t share = mapped / 8 < 1 ? 1 : mapped / 8 > 64 ? 64 : mapped / 8;
+		share = share < heap->limit - mapped ? share : heap->limit - mapped;
+		fits = fits && count == share;
+		largest = count > largest ? count : largest;
+	}
+	TAP_OK(fits, "each chunk is an eighth of what is mapped");
+	TAP_IS(largest, GM_HEAP_MOST_CHUNK, "up to 128 MiB");
+	site_close(&work->site, "share");
+}
+
+int main(void)
+{
+	static struct work work;
+	for (unsigned p = 0; p < GM_POLICIES; p++) {
+		grows_from_empty(&work, &gm_policies[p]);
+		stops_at_limit(&work, &gm_policies[p]);
+	}
+	refuses_what_is_too_much(&work);
+	asks_again_when_memory_is_back(&work);
+	outlives_the_host(&work);
+	keeps_chunks_in_use(&work);
+	grows_by_share(&work);
+	return tap_done();
+}
