@@ -80,14 +80,16 @@ bool gm_patch_apply(struct gm_patch *p)
 	return true;
 }
 
+/* Where malloc stays ours, so must free. */
 bool gm_patch_undo(struct gm_patch *p)
 {
-	bool all = true;
 	while (p->changed > 0) {
-		unsigned i = --p->changed;
-		all = write_one(p, p->change[i].at, p->change[i].was) && all;
+		unsigned i = p->changed - 1;
+		if (!write_one(p, p->change[i].at, p->change[i].was))
+			return false;
+		p->changed = i;
 	}
-	return all;
+	return true;
 }
 
 bool gm_patch_drop_lines(struct gm_patch *p)
