@@ -104,8 +104,9 @@ uint64_t gm_heap_drop_chunks(struct gm_heap_host *heap);
 
 /* --- launch.c --- */
 
-/* In flight? With the lock held. */
+/* In flight? And as far as its end will be seen by itself? With the lock held. */
 bool gm_heap_is_in_flight(const struct gm_heap_host *heap);
+bool gm_heap_is_tracked(const struct gm_heap_host *heap);
 
 /* --- service.c --- */
 

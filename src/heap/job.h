@@ -14,17 +14,19 @@ enum {
 	GM_INIT_THREADS = 256,
 };
 
+struct gm_job_chunk {
+	uint32_t first, count; /* granules */
+	uint32_t taken;	       /* out: all were free, and are no longer the heap's */
+	uint32_t pad;
+};
+
 struct gm_job {
 	struct gm_heap heap;	    /* set_up: what the device's begins as */
 	struct gm_heap_stats stats; /* stats: the policy's, and ... */
 	uint64_t nulls, foreign_frees, used;
 	uint32_t chunks; /* trim: of `chunk` */
-	uint32_t last;	 /* this is the last of a trim's jobs */
-	struct gm_job_chunk {
-		uint32_t first, count; /* granules */
-		uint32_t taken;	       /* out: all were free, and are no longer the heap's */
-		uint32_t pad;
-	} chunk[GM_JOB_CHUNKS];
+	uint32_t pad;
+	struct gm_job_chunk chunk[GM_JOB_CHUNKS];
 };
 
 /* By one lane, on zeroed memory. */

@@ -15,12 +15,17 @@ static bool is_done(const struct gm_heap_host *heap, unsigned track)
 	       heap->track[track].last;
 }
 
-bool gm_heap_is_in_flight(const struct gm_heap_host *heap)
+bool gm_heap_is_tracked(const struct gm_heap_host *heap)
 {
-	bool any = heap->launching || heap->untracked;
+	bool any = heap->launching;
 	for (unsigned i = 0; i < heap->tracks && !any; i++)
 		any = !is_done(heap, i);
 	return any;
+}
+
+bool gm_heap_is_in_flight(const struct gm_heap_host *heap)
+{
+	return heap->untracked || gm_heap_is_tracked(heap);
 }
 
 bool gm_heap_in_flight(struct gm_heap_host *heap)

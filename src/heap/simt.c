@@ -420,6 +420,7 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 		__tsan_destroy_fiber(launch.warps[l / LANES].lane[l % LANES].fiber);
 	}
 #endif
+	device_clock += launch.steps; /* a clock never goes back */
 	run = NULL;
 	self = NULL;
 	munmap(launch.stacks, stacks);

@@ -56,13 +56,16 @@ static CUresult run_in_context(struct gm_heap_host *heap, CUfunction kernel, uns
 
 /* --- trim --- */
 
-/* Wait for the context's work, and with it for the launches that nothing tracks. */
+/* Wait for the context's work, and with it for the launches that nothing tracks. False: not now. */
 static bool fence(struct gm_heap_host *heap)
 {
 	enum gm_fenced fenced;
 	gm_lock_take(&heap->lock);
 	unsigned untracked = heap->untracked;
+	bool tracked = gm_heap_is_tracked(heap);
 	gm_lock_release(&heap->lock);
+	if (tracked)
+		return false;
 	CUresult result =
 		gm_fence((void *)heap->config.driver, heap->config.context->key, false, &fenced);
 	if (result != CUDA_SUCCESS || fenced != GM_FENCED_PASSED)
@@ -77,7 +80,6 @@ static bool fence(struct gm_heap_host *heap)
 static bool next_job(struct gm_heap_host *heap, uint32_t *from)
 {
 	struct gm_job *job = &heap->shared->job;
-	job->chunks = 0;
 	gm_lock_take(&heap->lock);
 	for (size_t i = 0; i < heap->chunks.n && job->chunks < GM_JOB_CHUNKS; i++) {
 		const struct gm_heap_chunk *chunk = &heap->chunks.at[i];
@@ -92,7 +94,7 @@ static bool next_job(struct gm_heap_host *heap, uint32_t *from)
 
 static void note_taken(struct gm_heap_host *heap)
 {
-	const struct gm_job *job = &heap->shared->job;
+	struct gm_job *job = &heap->shared->job;
 	gm_lock_take(&heap->lock);
 	for (size_t i = 0, j = 0; i < heap->chunks.n && j < job->chunks; i++) {
 		struct gm_heap_chunk *chunk = &heap->chunks.at[i];
@@ -104,12 +106,14 @@ static void note_taken(struct gm_heap_host *heap)
 		heap->gone += chunk->count;
 	}
 	gm_lock_release(&heap->lock);
+	job->chunks = 0;
 }
 
 /* Take all chunks but the first, which begins at 0, out of the device's hands if they are free. */
 static void empty(struct gm_heap_host *heap)
 {
 	uint32_t from = 1;
+	note_taken(heap); /* a kernel that the driver failed to wait for may have run */
 	while (next_job(heap, &from) && run_in_context(heap, heap->trim, 1) == CUDA_SUCCESS)
 		note_taken(heap);
 	__atomic_store_n(&heap->shared->mail.want.value, 0, __ATOMIC_RELAXED);

@@ -262,12 +262,12 @@ static void asks_again_when_memory_is_back(struct work *work)
 /* Small wants that nobody answers: NULL after a second of the device's clock, and not for ever. */
 static void outlives_the_host(struct work *work)
 {
-	make(work, "1G", 512 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
 	work->answers = false;
-	work->size = 2 * MIB;
+	work->size = 1000000;
 	launch(work, one_each, "nobody answers");
-	TAP_IS(work->got, GM_HEAP_FIRST, "what is mapped is had");
-	TAP_IS(work->null, LANES - GM_HEAP_FIRST, "and NULL by the others");
+	TAP_IS(work->got, 2 * GM_HEAP_FIRST, "what is mapped is had");
+	TAP_IS(work->null, LANES - 2 * GM_HEAP_FIRST, "and NULL by the others");
 	launch(work, free_all, "free");
 	work->answers = true;
 	launch(work, one_each, "then somebody does");

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The host's side of a heap: which launches are in flight, the service thread and what it costs,
+ * every call of the driver failing in turn, few addresses, contexts that end, fork, exit.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/heap_host_help.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
+/* A kernel of the program, on a stream that is held: it runs when the test says so. */
+static void launch(struct site *site, CUstream stream)
+{
+	gm_heap_launch(site->heap, stream);
+	gm_sim_launch(stream, nothing, NULL);
+	gm_heap_launched(site->heap, stream, true);
+}
+
+static CUstream held_stream(void)
+{
+	CUstream stream;
+	drv(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+	gm_sim_hold(stream);
+	return stream;
+}
+
+/* What a lane does that finds nothing, in place of one. */
+static void want(struct site *site, uint64_t granules)
+{
+	__atomic_store_n(&site->heap->shared->mail.want.value, granules, __ATOMIC_RELEASE);
+}
+
+static uint64_t have(const struct site *site)
+{
+	return __atomic_load_n(&site->heap->shared->mail.have.value, __ATOMIC_ACQUIRE);
+}
+
+/* --- which launches are in flight --- */
+
+static void follows_launches(void)
+{
+	struct site site;
+	site_make(&site, "512M", 256 * MIB, NULL);
+	CUstream a = held_stream(), b = held_stream();
+	TAP_OK(!gm_heap_in_flight(site.heap), "nothing is in flight");
+	gm_heap_launch(site.heap, a);
+	TAP_OK(gm_heap_in_flight(site.heap), "a launch begins");
+	gm_heap_launched(site.heap, a, false);
+	TAP_OK(!gm_heap_in_flight(site.heap), "and fails");
+	launch(&site, a);
+	launch(&site, b);
+	launch(&site, a);
+	gm_sim_release(b, (unsigned)-1);
+	TAP_OK(gm_heap_in_flight(site.heap), "one of two streams is done");
+	gm_sim_release(a, 3);
+	TAP_OK(gm_heap_in_flight(site.heap), "one of two kernels is, and the second runs");
+	TAP_IS(gm_heap_trim(site.heap), 0, "no trim meanwhile");
+	struct gm_heap_figures figures;
+	TAP_IS(gm_heap_figures(site.heap, &figures), CUDA_ERROR_NOT_READY, "nor news of it");
+	TAP_IS(figures.chunks, 1, "but what the host knows");
+	gm_sim_release(a, (unsigned)-1);
+	TAP_OK(!gm_heap_in_flight(site.heap), "all are done");
+	TAP_IS(gm_heap_figures(site.heap, &figures), CUDA_SUCCESS, "and there is news");
+	TAP_IS(site.heap->tracks, 2, "two streams took two words");
+	drv(cuStreamDestroy_v2)(a);
+	drv(cuStreamDestroy_v2)(b);
+	site_close(&site, "launches");
+}
+
+static void follows_many_streams(void)
+{
+	enum { N = GM_HEAP_TRACKS + 3 };
+	static CUstream stream[N];
+	struct site site;
+	site_make(&site, "512M", 256 * MIB, NULL);
+	for (unsigned i = 0; i < N; i++) {
+		stream[i] = held_stream();
+		launch(&site, stream[i]);
+	}
+	for (unsigned i = 0; i < N; i++)
+		gm_sim_release(stream[i], (unsigned)-1);
+	TAP_OK(gm_heap_in_flight(site.heap), "what cannot be followed counts as in flight");
+	gm_heap_trim(site.heap);
+	TAP_OK(!gm_heap_in_flight(site.heap), "until a trim has waited for it");
+	launch(&site, stream[N - 1]);
+	gm_sim_fail("cuStreamWriteValue32_v2", 1, CUDA_ERROR_NOT_SUPPORTED);
+	launch(&site, stream[0]);
+	TAP_OK(gm_heap_in_flight(site.heap), "likewise where the driver writes no word");
+	gm_heap_trim(site.heap);
+	TAP_OK(!gm_heap_in_flight(site.heap), "until a trim");
+	for (unsigned i = 0; i < N; i++)
+		drv(cuStreamDestroy_v2)(stream[i]);
+	site_close(&site, "streams");
+}
+
+/* --- the service --- */
+
+static void *launch_some(void *arg)
+{
+	struct site *site = arg;
+	drv(cuCtxSetCurrent)(site->context->handle);
+	for (unsigned i = 0; i < 50; i++) {
+		launch(site, NULL);
+		sched_yield();
+	}
+	return NULL;
+}
+
+/* The thread itself: what is asked for comes, as long as a kernel is in flight, and it ends. */
+static void serves(void)
+{
+	struct site site;
+	pthread_t other;
+	site_make(&site, "1G", 512 * MIB, NULL);
+	CUstream stream = held_stream();
+	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread without a kernel");
+	launch(&site, stream);
+	TAP_IS(atomic_load(&site.heap->alive), 1, "one with it");
+	for (unsigned i = 0; i < 20; i++) {
+		uint64_t grants = have(&site);
+		want(&site, site.heap->granted + 1);
+		while (have(&site) == grants)
+			sched_yield();
+		__atomic_store_n(&site.heap->shared->mail.taken.value, have(&site),
+				 __ATOMIC_RELEASE);
+	}
+	TAP_IS(site_figures(&site).grown, 21, "it answers each want");
+	want(&site, site.heap->capacity + 1);
+	while (!__atomic_load_n(&site.heap->shared->mail.refused.value, __ATOMIC_ACQUIRE))
+		sched_yield();
+	TAP_OK(site_figures(&site).grown == 21, "or refuses");
+	pthread_create(&other, NULL, launch_some, &site);
+	launch_some(&site);
+	pthread_join(other, NULL);
+	gm_sim_release(stream, (unsigned)-1);
+	while (gm_heap_in_flight(site.heap))
+		sched_yield();
+	gm_heap_stop(site.heap);
+	TAP_IS(atomic_load(&site.heap->alive), 0, "it ends when it is told to");
+	drv(cuStreamDestroy_v2)(stream);
+	site_close(&site, "thread");
+}
+
+static uint64_t fake_now, fake_end;
+static unsigned naps;
+static CUstream fake_stream;
+
+static uint64_t fake_clock(void)
+{
+	return fake_now += 100;
+}
+
+/* A nap takes as long as it should, until the kernel ends. */
+static void fake_sleep(struct gm_heap_host *heap, uint64_t ns)
+{
+	(void)heap;
+	naps++;
+	fake_now += ns;
+	if (fake_now >= fake_end && fake_stream) {
+		gm_sim_release(fake_stream, (unsigned)-1);
+		fake_stream = NULL;
+	}
+}
+
+/* An hour is 72,000 looks at the mailbox; each is a few microseconds. */
+static void costs_little(void)
+{
+	struct site site;
+	site_make(&site, "512M", 256 * MIB, NULL);
+	gm_heap_stop(site.heap); /* no thread: the loop runs here, by a clock of the test's */
+	fake_stream = held_stream();
+	CUstream stream = fake_stream;
+	launch(&site, stream);
+	atomic_store(&site.heap->stopped, false);
+	site.heap->config.clock = fake_clock;
+	site.heap->config.sleep = fake_sleep;
+	fake_now = 0;
+	fake_end = 3600 * 1000000000ull;
+	naps = 0;
+	gm_heap_serve(site.heap);
+	TAP_OK(naps > 1000 && naps < 80000, "an hour without a want: %u looks", naps);
+	TAP_OK(fake_now >= fake_end, "it stayed for all of it");
+	TAP_OK(fake_now < fake_end + 2000000000ull, "and not much longer");
+	atomic_store(&site.heap->stopped, true);
+	drv(cuStreamDestroy_v2)(stream);
+	site_close(&site, "hour");
+}
+
+/* --- each call of the driver fails --- */
+
+static const char *const calls[] = {
+	"cuMemAddressReserve",	   "cuMemCreate",	   "cuMemMap",
+	"cuMemSetAccess",	   "cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2",
+	"cuModuleLoadData",	   "cuModuleGetFunction",  "cuStreamCreate",
+	"cuMemsetD8Async",	   "cuLaunchKernel",	   "cuStreamSynchronize",
+	"cuCtxPushCurrent_v2",	   "cuMemUnmap",	   "cuCtxRecordEvent",
+	"cuEventSynchronize",	   "cuEventCreate",	   "cuStreamGetId",
+	"cuStreamWriteValue32_v2",
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+static unsigned fail(unsigned call, unsigned nth)
+{
+	unsigned before = gm_sim_calls(calls[call]);
+	gm_sim_fail(calls[call], nth, CUDA_ERROR_OUT_OF_MEMORY);
+	return before;
+}
+
+static void create_fails(void)
+{
+	struct site site;
+	for (unsigned c = 0; c < CALLS; c++) {
+		for (unsigned nth = 1;; nth++) {
+			char name[64];
+			snprintf(name, sizeof name, "%s %u", calls[c], nth);
+			site_open(&site, "512M", 256 * MIB);
+			unsigned before = fail(c, nth);
+			site.result = gm_heap_create(&site.config, &site.heap);
+			bool came = gm_sim_calls(calls[c]) - before >= nth;
+			gm_sim_fail(calls[c], 0, 0);
+			if (!came) {
+				site_close(&site, name);
+				break;
+			}
+			/* Fewer addresses will do. */
+			TAP_OK(site.result == CUDA_SUCCESS
+				       ? strcmp(calls[c], "cuMemAddressReserve") == 0
+				       : site.heap == NULL,
+			       "%s: no heap", name);
+			site_close(&site, name);
+		}
+	}
+}
+
+/* A life: growth, a launch, a trim; whatever fails, the next attempt is as if nothing had been. */
+static void live(struct site *site)
+{
+	want(site, site->heap->granted + 1);
+	gm_heap_answer(site->heap);
+	launch(site, NULL);
+	gm_heap_trim(site->heap);
+}
+
+static void life_fails(void)
+{
+	struct site site;
+	for (unsigned c = 0; c < CALLS; c++) {
+		for (unsigned nth = 1;; nth++) {
+			char name[64];
+			snprintf(name, sizeof name, "life, %s %u", calls[c], nth);
+			site_make(&site, "512M", 256 * MIB, NULL);
+			gm_heap_stop(site.heap);
+			unsigned before = fail(c, nth);
+			live(&site);
+			bool came = gm_sim_calls(calls[c]) - before >= nth;
+			gm_sim_fail(calls[c], 0, 0);
+			live(&site);
+			gm_heap_trim(site.heap);
+			struct gm_heap_figures figures = site_figures(&site);
+			TAP_IS(figures.chunks, 1, "%s: all chunks but the first went back", name);
+			TAP_IS(figures.used, 0, "%s: and nothing is lost of that", name);
+			site_close(&site, name);
+			if (!came)
+				break;
+		}
+	}
+}
+
+/* What the driver does not take back it keeps; all else goes. */
+static void destroy_fails(void)
+{
+	struct site site;
+	for (unsigned nth = 1; nth <= 3; nth++) {
+		site_make(&site, "512M", 256 * MIB, NULL);
+		gm_heap_stop(site.heap);
+		live(&site);
+		gm_sim_fail("cuMemUnmap", nth, CUDA_ERROR_UNKNOWN);
+		gm_heap_destroy(site.heap);
+		gm_sim_fail("cuMemUnmap", 0, 0);
+		gm_pool_destroy(site.pool);
+		TAP_OK(gm_sim_leaks(false) <= 3, "unmap %u of an end fails: one thing is left",
+		       nth);
+	}
+}
+
+/* --- few addresses, other contexts, other processes --- */
+
+static void takes_fewer_addresses(void)
+{
+	struct site site;
+	site_open(&site, "2G", 1024 * MIB);
+	gm_sim_fail("cuMemAddressReserve", 1, CUDA_ERROR_OUT_OF_MEMORY);
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "half the addresses");
+	TAP_IS(site_figures(&site).reserved, 2048 * MIB, "will do");
+	site_close(&site, "addresses");
+	/* Books of 8 percent of what they are for: not for four times that. */
+	site_make(&site, "2G", 1024 * MIB, "ouro-s-p");
+	TAP_IS(site_figures(&site).reserved, 1024 * MIB, "nor more than their books are worth");
+	site_close(&site, "books");
+}
+
+static void refuses(void)
+{
+	struct site site;
+	static const struct gm_sim_image empty = {.magic = GM_SIM_IMAGE};
+	site_open(&site, "512M", 256 * MIB);
+	site.config.policy = "none";
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED, "no policy");
+	site.config.policy = "rw";
+	site.config.image = NULL;
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED, "no image");
+	site.config.image = &empty;
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_INVALID_IMAGE, "a wrong one");
+	site.config.image = &gm_heap_sim_image;
+	site.config.limit = MIB;
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_OUT_OF_MEMORY, "no granule");
+	site.config.limit = 256 * MIB;
+	site.driver.cuStreamGetId = NULL; /* as before driver 12.0 */
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED, "old driver");
+	site_close(&site, "refused");
+}
+
+static void outlives_its_context(void)
+{
+	struct site site;
+	CUcontext other;
+	site_open(&site, "512M", 256 * MIB);
+	drv(cuCtxCreate_v2)(&other, 0, 0);
+	CUresult result;
+	site.context = gm_context_current(&site.driver, &result);
+	site.config.context = site.context;
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "a context of its own");
+	launch(&site, NULL);
+	gm_heap_context_ending(site.heap);
+	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread is left");
+	drv(cuCtxDestroy_v2)(other);
+	gm_context_gone(other);
+	TAP_IS(gm_heap_trim(site.heap), 0, "no trim of it");
+	gm_heap_launch(site.heap, NULL);
+	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread comes");
+	gm_heap_destroy(site.heap);
+	site.heap = NULL;
+	TAP_IS(site_pool(&site).lent, 0, "all is back with the pool");
+	gm_pool_destroy(site.pool);
+}
+
+static void is_left_alone_in_a_child(void)
+{
+	struct site site;
+	int status = -1;
+	site_make(&site, "512M", 256 * MIB, NULL);
+	CUstream stream = held_stream();
+	launch(&site, stream);
+	gm_lock_take(&site.heap->lock); /* as another thread may have at that moment */
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		struct gm_heap_figures figures;
+		gm_heap_forget_all();
+		gm_heap_launch(site.heap, stream);
+		gm_heap_launched(site.heap, stream, true);
+		bool clean = !gm_heap_in_flight(site.heap) && gm_heap_trim(site.heap) == 0 &&
+			     gm_heap_figures(site.heap, &figures) == CUDA_ERROR_NOT_READY;
+		gm_heap_context_ending(site.heap);
+		gm_heap_destroy(site.heap);
+		gm_heap_exit();
+		_exit(clean ? 0 : 1);
+	}
+	gm_lock_release(&site.heap->lock);
+	waitpid(child, &status, 0);
+	TAP_OK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child calls nothing, and waits "
+							      "for nothing");
+	gm_sim_release(stream, (unsigned)-1);
+	drv(cuStreamDestroy_v2)(stream);
+	site_close(&site, "fork");
+}
+
+/* Last: nothing is served after that. */
+static void ends_with_the_process(void)
+{
+	struct site site;
+	site_make(&site, "512M", 256 * MIB, NULL);
+	CUstream stream = held_stream();
+	launch(&site, stream);
+	gm_heap_exit();
+	unsigned created = gm_sim_calls("cuMemCreate"), unmapped = gm_sim_calls("cuMemUnmap");
+	want(&site, site.heap->granted + 1);
+	TAP_OK(!gm_heap_answer(site.heap), "no want is answered");
+	gm_heap_launch(site.heap, stream);
+	gm_heap_launched(site.heap, stream, false);
+	gm_heap_stop(site.heap);
+	gm_heap_destroy(site.heap);
+	TAP_IS(gm_sim_calls("cuMemCreate"), created, "no memory taken");
+	TAP_IS(gm_sim_calls("cuMemUnmap"), unmapped, "none given back");
+}
+
+static void names_policies(void)
+{
+	union gm_knob_value value;
+	struct gm_knobs knobs = *gm_knob_get();
+	char why[200];
+	TAP_STR(gm_heap_wanted(&knobs), "granule", "GPUMEM_HEAP=auto");
+	gm_knob_parse(GM_KNOB_ID_heap, "off", &knobs.heap, why, sizeof why);
+	TAP_OK(!gm_heap_wanted(&knobs), "GPUMEM_HEAP=off");
+	for (unsigned i = 0; gm_heap_policy_name(i); i++) {
+		TAP_OK(gm_knob_parse(GM_KNOB_ID_heap, gm_heap_policy_name(i), &value, why,
+				     sizeof why),
+		       "GPUMEM_HEAP=%s", gm_heap_policy_name(i));
+		knobs.heap = value;
+		TAP_STR(gm_heap_wanted(&knobs), gm_heap_policy_name(i), "is that policy");
+	}
+	gm_knob_parse(GM_KNOB_ID_heap_limit, "25%", &knobs.heap_limit, why, sizeof why);
+	TAP_IS(gm_heap_limit(&knobs, 1000), 250, "GPUMEM_HEAP_LIMIT is a share");
+	gm_knob_parse(GM_KNOB_ID_heap_limit, "3M", &knobs.heap_limit, why, sizeof why);
+	TAP_IS(gm_heap_limit(&knobs, 1000), 3 * MIB, "or a size");
+}
+
+int main(void)
+{
+	names_policies();
+	follows_launches();
+	follows_many_streams();
+	serves();
+	costs_little();
+	create_fails();
+	life_fails();
+	destroy_fails();
+	takes_fewer_addresses();
+	refuses();
+	outlives_its_context();
+	is_left_alone_in_a_child();
+	ends_with_the_process();
+	return tap_done();
+}
