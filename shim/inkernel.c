@@ -7,6 +7,7 @@
 #include "base/msg.h"
 #include "handle.h"
 #include "knob/knob.h"
+#include "takeover/helper.h"
 #include "watched.h"
 
 /* How long a thread that is about to use a context waits for the one that takes it over. Not for
@@ -124,13 +125,14 @@ static enum gm_takeover_end take_over(struct gm_inkernel *h)
 	gm_inkernel_limit_keep(h);
 	gm_shim_driver.cuDeviceGetAttribute(
 		&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, h->context->device);
+	const unsigned blocks = processors > 0 ? 2 * (unsigned)processors : 1;
 	if (!make_heap(h))
 		return GM_TAKEOVER_NO_HEAP;
 	const struct gm_takeover_config config = {
 		.driver = &gm_shim_driver,
 		.images = gm_takeover_images(gm_heap_policy_of(h->heap)),
 		.heap = gm_heap_device(h->heap),
-		.blocks = processors > 0 ? 2 * (unsigned)processors : 1,
+		.blocks = blocks < GM_HELPER_BLOCKS ? blocks : GM_HELPER_BLOCKS,
 		.launch = before_test,
 		.launched = after_test,
 		.arg = h->heap,

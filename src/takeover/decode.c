@@ -5,6 +5,9 @@
 #define CALL_ABSOLUTE 0x7943u
 #define RETURN	      0x7950u
 
+/* The low 24 bits: R1, the stack pointer, gets a number. */
+#define MOVE_TO_STACK 0x017802u
+
 #define FIELD 47 /* bits from bit 34 on: 30 of `low`, 17 of `high` */
 #define FIELD_LOW 30
 #define FIELD_HIGH (FIELD - FIELD_LOW)
@@ -20,6 +23,13 @@ const struct gm_insn *gm_insn_call(const struct gm_insn *code, size_t n)
 		if ((code[i].low & 0xffff) == CALL_ABSOLUTE)
 			return &code[i];
 	return NULL;
+}
+
+bool gm_insn_switches_stack(const struct gm_insn *code, const struct gm_insn *call)
+{
+	while (code < call && (code->low & 0xffffff) != MOVE_TO_STACK)
+		code++;
+	return code < call;
 }
 
 uint64_t gm_insn_target(enum gm_call_form form, struct gm_insn call)

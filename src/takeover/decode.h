@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The machine code of GPUs, as far as a takeover reads and writes it: one instruction, the absolute
- * call, which carries its target and leaves the return address to registers, so that a call in the
- * place of a function's first instruction is a jump. From sm_75 on an instruction has 16 bytes.
+ * call, which carries its target. From sm_75 on an instruction has 16 bytes.
  *
  * Where in a call the target stands is not looked up by architecture: it is found from a call whose
  * target is known. An architecture that writes it otherwise is recognised as unknown.
@@ -30,6 +29,9 @@ enum gm_call_form {
 /* The first unconditional call in a function of at most `n` instructions, before it returns; or
  * NULL. */
 const struct gm_insn *gm_insn_call(const struct gm_insn *code, size_t n);
+
+/* Does the function give the stack pointer a fixed value before its instruction `call`? */
+bool gm_insn_switches_stack(const struct gm_insn *code, const struct gm_insn *call);
 
 /* How a call that is known to go to `target` says so. */
 enum gm_call_form gm_insn_form(struct gm_insn call, uint64_t target);

@@ -75,35 +75,57 @@ __global__ void gm_helper_write(uint64_t *code, uint64_t low, uint64_t high)
 
 static __device__ bool holds(const volatile uint32_t *word, uint32_t value)
 {
-	for (unsigned i = 0; i < GM_HELPER_TEST_BYTES / 4; i++)
+	for (unsigned i = 0; i < GM_HELPER_BYTES / 4; i++)
 		if (word[i] != value + i)
 			return false;
 	return true;
 }
 
-/*
- * Every thread calls what was the driver's malloc, as kernels of the program do: what it gets has to
- * lie in the heap, and to be its own. The first one of a block also frees what is nobody's.
- */
-__global__ void gm_helper_test(void)
+static __device__ bool is_ours(uint64_t address)
 {
-	uint64_t base = gm_helper_heap->base;
-	uint64_t end = base + ((uint64_t)gm_helper_heap->capacity << GM_GRANULE_SHIFT);
+	uint64_t offset = address - gm_helper_heap->base;
+	return offset < (uint64_t)gm_helper_heap->capacity << GM_GRANULE_SHIFT && address % 16 == 0;
+}
+
+static __device__ void count(uint64_t address, bool good)
+{
+	gm_add64(!address	     ? &gm_helper_answer.refused
+		 : !is_ours(address) ? &gm_helper_answer.elsewhere
+		 : !good	     ? &gm_helper_answer.damaged
+				     : &gm_helper_answer.given,
+		 1);
+}
+
+/* A piece for each thread; other warps have theirs meanwhile. */
+static __device__ void use_all(void)
+{
 	uint32_t value = (blockIdx.x * blockDim.x + threadIdx.x) * 0x9e3779b9u;
-	volatile uint32_t *word = (volatile uint32_t *)gm_helper_calls_malloc(GM_HELPER_TEST_BYTES);
-	bool there = (uint64_t)word >= base && (uint64_t)word < end && !((uint64_t)word & 15);
-	uint64_t *count = word ? &gm_helper_answer.elsewhere : &gm_helper_answer.refused;
-	if (there)
-		for (unsigned i = 0; i < GM_HELPER_TEST_BYTES / 4; i++)
-			word[i] = value + i;
+	volatile uint32_t *word = (volatile uint32_t *)gm_helper_calls_malloc(GM_HELPER_BYTES);
+	bool ours = is_ours((uint64_t)word);
+	for (unsigned i = 0; ours && i < GM_HELPER_BYTES / 4; i++)
+		word[i] = value + i;
 	__syncthreads();
-	if (there) {
-		count = holds(word, value) ? &gm_helper_answer.given : &gm_helper_answer.damaged;
+	count((uint64_t)word, ours && holds(word, value));
+	if (ours)
 		gm_helper_calls_free((void *)word);
+}
+
+/* By what was the driver's malloc and free, as kernels of the program call them. */
+__global__ void gm_helper_test(unsigned part)
+{
+	uint64_t *kept = &gm_helper_answer.kept[blockIdx.x];
+	bool first = threadIdx.x == 0;
+	if (part == GM_HELPER_MALLOCS && first) {
+		*kept = (uint64_t)gm_helper_calls_malloc(GM_HELPER_BYTES);
+		count(*kept, true);
 	}
-	gm_add64(count, 1);
-	if (threadIdx.x == 0)
+	if (part == GM_HELPER_STRANGERS && first)
 		gm_helper_calls_free(&gm_helper_answer);
+	if (part == GM_HELPER_ALL) {
+		use_all();
+		if (first)
+			gm_helper_calls_free((void *)*kept);
+	}
 }
 
 /* Ours counts such frees in the heap: how many it has seen, of which `tests` are the test's. */

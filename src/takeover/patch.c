@@ -74,7 +74,7 @@ bool gm_patch_apply(struct gm_patch *p)
 {
 	while (p->changed < GM_PATCHES) {
 		unsigned i = p->changed++;
-		if (!write_one(p, p->change[i].at, p->change[i].jump))
+		if (!write_one(p, p->change[i].at, p->change[i].call))
 			return false;
 	}
 	return true;

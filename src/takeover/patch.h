@@ -34,7 +34,7 @@ struct gm_patch {
 	struct gm_helper_answer answer; /* as last fetched */
 	struct {
 		uint64_t at;
-		struct gm_insn was, jump;
+		struct gm_insn was, call;
 	} change[GM_PATCHES];
 	unsigned changed; /* so many may have been written */
 	CUresult result;  /* of the first call of the driver that failed */
@@ -53,8 +53,8 @@ bool gm_patch_fetch(struct gm_patch *p);
 /* `n` instructions at `at`, at most GM_HELPER_CODE. */
 bool gm_patch_read(struct gm_patch *p, uint64_t at, struct gm_insn *out, unsigned n);
 
-/* Write both jumps, or what was there before; true if that reads back. After gm_patch_undo the
- * multiprocessors may still hold the jumps: gm_patch_drop_lines. */
+/* Write both calls, or what was there before; true if that reads back. After gm_patch_undo the
+ * multiprocessors may still hold the calls: gm_patch_drop_lines. */
 bool gm_patch_apply(struct gm_patch *p);
 bool gm_patch_undo(struct gm_patch *p);
 

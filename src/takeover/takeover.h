@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Takes over malloc and free of all kernels of one context, present and future. They are one
- * function each per context, in memory that kernels can write: a helper module (helper.cu) is
- * loaded, the addresses of the driver's malloc and free are decoded from calls in its own code, a
- * jump to the helper's malloc and free is written over the first instruction of each, lines of code
+ * function each per context, in memory that kernels can write. Each saves what its caller expects
+ * to be kept, switches to a stack of its own (512 bytes with driver 580), and calls what does the
+ * work; that call is made to go to malloc and free of the heap, in a helper module (helper.cu):
+ * the host decodes where it is from code that kernels have read, a kernel writes it, lines of code
  * that multiprocessors hold are dropped, and a test kernel calls both. Images of the program are
  * never altered.
  *
- * Either every step reads back as expected, or the first instructions are put back.
+ * Either every step reads back as expected, or the calls are put back.
  */
 #ifndef GM_TAKEOVER_TAKEOVER_H
 #define GM_TAKEOVER_TAKEOVER_H
@@ -37,7 +38,7 @@ struct gm_takeover_config {
 	const struct gm_driver *driver;
 	struct gm_takeover_images images; /* the helper's with the policy of the heap */
 	CUdeviceptr heap; /* of struct gm_heap, ready */
-	unsigned blocks;  /* of the test: two for each multiprocessor */
+	unsigned blocks;  /* of the test: two for each multiprocessor, at most GM_HELPER_BLOCKS */
 	/* Around a launch of kernels that allocate; may be NULL. */
 	void (*launch)(void *arg, CUstream stream);
 	void (*launched)(void *arg, CUstream stream, bool launched);

@@ -15,17 +15,34 @@
 #define CALL   0x7943u
 #define RETURN 0x7950u
 
-/* Code of a context: functions of the driver and of the helper, 256 bytes each. */
-enum function { MALLOC, FREE, OUR_MALLOC, OUR_FREE, CALLS_OURS, CALLS_MALLOC, CALLS_FREE, FUNCTIONS };
-static _Alignas(256) struct gm_insn code[FUNCTIONS][16], line[2];
-static const struct gm_insn original[2] = {{0xfffdc401ff007387, 0x0009e20000100800},
-					   {0xfffdc401ff007387, 0x0003e20000100800}};
+/*
+ * Code of a context: functions of the driver and of the helper, 1 KiB each. The driver's malloc and free
+ * (of which the words that count here are driver 580's) switch to a stack of their own and call what
+ * does the work.
+ */
+enum function {
+	MALLOC,
+	FREE,
+	WORK_MALLOC,
+	WORK_FREE,
+	OUR_MALLOC,
+	OUR_FREE,
+	CALLS_OURS,
+	CALLS_MALLOC,
+	CALLS_FREE,
+	FUNCTIONS
+};
+enum { SWITCH = 19, WORK = 26, RETURNS = 51 };
+static _Alignas(1024) struct gm_insn code[FUNCTIONS][GM_HELPER_CODE], line[2];
+static struct gm_insn original[2];
 
 static struct gm_helper_answer *answer; /* the helper's variable */
 static enum gm_call_form form;
 static int deaf;  /* the store that has no effect: 1 the first, ...; 0: none */
 static int stores;
 static bool forgets_frees, refuses, damages;
+static uint64_t strangers;
+static bool ready; /* the driver has made the context ready before anything was written */
 
 static uint64_t at(enum function f)
 {
@@ -38,6 +55,8 @@ static void reset_code(enum gm_call_form as)
 	memset(code, 0, sizeof code);
 	form = as;
 	deaf = stores = 0;
+	strangers = 0;
+	ready = false;
 	forgets_frees = refuses = damages = false;
 	for (unsigned i = 0; i < 3; i++) {
 		struct gm_insn *f = code[CALLS_OURS + i];
@@ -45,25 +64,32 @@ static void reset_code(enum gm_call_form as)
 		f[5] = gm_insn_aim(as, (struct gm_insn){CALL, 0x000fea0003c00000}, at(target[i]));
 		f[9] = (struct gm_insn){RETURN, 0};
 	}
-	code[MALLOC][0] = line[0] = original[0];
-	code[FREE][0] = line[1] = original[1];
+	for (unsigned i = 0; i < 2; i++) {
+		struct gm_insn *f = code[MALLOC + i];
+		f[0] = (struct gm_insn){0xfffdc401ff007387, 0x0009e20000100800};
+		f[SWITCH] = (struct gm_insn){0x00fffdc000017802, 0x000fe20000000f00};
+		f[WORK] = gm_insn_aim(as, (struct gm_insn){CALL, 0x002fea0003c00000},
+				      at(WORK_MALLOC + i));
+		f[RETURNS] = (struct gm_insn){RETURN, 0};
+		line[i] = original[i] = f[WORK];
+	}
 }
 
 static bool is_native(void)
 {
-	return gm_insn_same(code[MALLOC][0], original[0]) && gm_insn_same(line[0], original[0]) &&
-	       gm_insn_same(code[FREE][0], original[1]) && gm_insn_same(line[1], original[1]);
+	return gm_insn_same(code[MALLOC][WORK], original[0]) && gm_insn_same(line[0], original[0]) &&
+	       gm_insn_same(code[FREE][WORK], original[1]) && gm_insn_same(line[1], original[1]);
 }
 
-static bool jumps(struct gm_insn insn, enum function to)
+static bool calls_it(struct gm_insn insn, enum function to)
 {
 	return (insn.low & 0xffff) == CALL && gm_insn_target(form, insn) == at(to);
 }
 
 static bool is_ours(void)
 {
-	return jumps(code[MALLOC][0], OUR_MALLOC) && jumps(line[0], OUR_MALLOC) &&
-	       jumps(code[FREE][0], OUR_FREE) && jumps(line[1], OUR_FREE);
+	return calls_it(code[MALLOC][WORK], OUR_MALLOC) && calls_it(line[0], OUR_MALLOC) &&
+	       calls_it(code[FREE][WORK], OUR_FREE) && calls_it(line[1], OUR_FREE);
 }
 
 /* --- the helper's kernels --- */
@@ -95,12 +121,12 @@ static void run_read(void **args)
 static void run_write(void **args)
 {
 	uint64_t to = *(uint64_t *)args[0];
-	if (to != at(MALLOC) && to != at(FREE))
+	if (to != (uintptr_t)&code[MALLOC][WORK] && to != (uintptr_t)&code[FREE][WORK])
 		abort();
 	if (++stores != deaf)
 		*(struct gm_insn *)(uintptr_t)to =
 			(struct gm_insn){*(uint64_t *)args[1], *(uint64_t *)args[2]};
-	if (jumps(code[MALLOC][0], OUR_MALLOC) && !jumps(code[FREE][0], OUR_FREE))
+	if (calls_it(code[MALLOC][WORK], OUR_MALLOC) && !calls_it(code[FREE][WORK], OUR_FREE))
 		abort();
 }
 
@@ -111,25 +137,32 @@ static void run_nothing(void **args)
 
 static void run_test(void **args)
 {
-	uint64_t threads = (uint64_t)BLOCKS * GM_HELPER_TEST_THREADS;
-	(void)args;
-	*(!jumps(line[0], OUR_MALLOC) ? &answer->elsewhere : &answer->given) += threads - 2;
+	unsigned part = *(unsigned *)args[0];
+	uint64_t threads = part == GM_HELPER_MALLOCS ? BLOCKS : (uint64_t)BLOCKS * GM_HELPER_THREADS;
+	bool all = part == GM_HELPER_ALL;
+	if (part == GM_HELPER_NOTHING)
+		ready = is_native();
+	if (part == GM_HELPER_STRANGERS)
+		strangers += calls_it(line[1], OUR_FREE) && !forgets_frees ? BLOCKS : 0;
+	if (part == GM_HELPER_NOTHING || part == GM_HELPER_STRANGERS)
+		return;
+	*(!calls_it(line[0], OUR_MALLOC) ? &answer->elsewhere : &answer->given) += threads - 2;
 	*(refuses ? &answer->refused : &answer->given) += 1;
-	*(damages ? &answer->damaged : &answer->given) += 1;
+	*(damages && all ? &answer->damaged : &answer->given) += 1;
 }
 
 static void run_seen(void **args)
 {
 	if (*(uint64_t *)args[0] != BLOCKS)
 		abort();
-	answer->strangers = jumps(line[1], OUR_FREE) && !forgets_frees ? BLOCKS : 0;
+	answer->strangers = strangers;
 }
 
 static void run_empty(void **args)
 {
 	(void)args;
-	line[0] = code[MALLOC][0];
-	line[1] = code[FREE][0];
+	line[0] = code[MALLOC][WORK];
+	line[1] = code[FREE][WORK];
 }
 
 static const struct gm_sim_kernel helper_kernels[] = {
@@ -137,13 +170,13 @@ static const struct gm_sim_kernel helper_kernels[] = {
 	{"gm_helper_read", run_read, {8, 4}, 0},
 	{"gm_helper_write", run_write, {8, 8, 8}, 0},
 	{"gm_helper_use", run_nothing, {8}, 0},
-	{"gm_helper_test", run_test, {0}, 0},
+	{"gm_helper_test", run_test, {4}, 0},
 	{"gm_helper_seen", run_seen, {8}, 0},
 };
 static const struct gm_sim_kernel empty_kernels[] = {{"gm_empty", run_empty, {0}, 0}};
 static const struct gm_sim_global helper_globals[] = {
 	{"gm_helper_answer", sizeof(struct gm_helper_answer)}};
-static const struct gm_sim_image helper = {GM_SIM_IMAGE, 6, helper_kernels, 4096, 1, helper_globals};
+static const struct gm_sim_image helper = {GM_SIM_IMAGE, 6, helper_kernels, 16384, 1, helper_globals};
 static const struct gm_sim_image empty = {GM_SIM_IMAGE, 1, empty_kernels, 512, 0, NULL};
 
 static CUresult get_global(CUdeviceptr *address, size_t *size, CUmodule module, const char *name)
@@ -207,16 +240,17 @@ static void test_taken(void)
 		reset_code(form);
 		launches = launched = launched_well = 0;
 		TAP_OK(take() && report.end == GM_TAKEOVER_TAKEN, "taken over, form %d", form);
-		TAP_OK(is_ours(), "malloc and free jump to ours, in every line");
+		TAP_OK(is_ours(), "malloc and free call ours, in every line");
+		TAP_OK(ready, "the driver was ready before anything was written");
 		TAP_OK(report.at[0] == at(MALLOC) && report.at[1] == at(FREE) &&
 			       report.to[0] == at(OUR_MALLOC) && report.to[1] == at(OUR_FREE) &&
 			       report.form == form,
 		       "the report says where they are");
-		TAP_IS(report.given, BLOCKS * GM_HELPER_TEST_THREADS, "all threads of the test");
-		TAP_OK(launches == 1 && launched == 1 && launched_well == 1,
-		       "the heap was told of the test's launch");
+		TAP_IS(report.given, BLOCKS * (1 + GM_HELPER_THREADS), "all threads of the test");
+		TAP_OK(launches == 4 && launched == 4 && launched_well == 4,
+		       "the heap was told of each launch of the test");
 		TAP_OK(!take() && report.end == GM_TAKEOVER_STRANGE_MALLOC && is_ours(),
-		       "what somebody has taken over is left alone");
+		       "what is ours is not taken over again");
 	}
 }
 
@@ -245,6 +279,12 @@ static void test_code(void)
 	reset_code(GM_CALL_SPLIT);
 	code[CALLS_FREE][5] = gm_insn_aim(form, code[CALLS_FREE][5], at(FREE) + 8);
 	check_refusal("free is in the middle of an instruction", GM_TAKEOVER_STRANGE_MALLOC);
+	reset_code(GM_CALL_SPLIT);
+	code[FREE][SWITCH].low ^= 1;
+	check_refusal("free stays on its caller's stack", GM_TAKEOVER_STRANGE_MALLOC);
+	reset_code(GM_CALL_SPLIT);
+	code[MALLOC][20] = code[MALLOC][RETURNS];
+	check_refusal("malloc does the work itself", GM_TAKEOVER_STRANGE_MALLOC);
 }
 
 static void test_writes(void)
