@@ -8,6 +8,7 @@
 #include "core.h"
 
 #include "base/msg.h"
+#include "heap/own.h"
 #include "knob/knob.h"
 #include "pool/fence.h"
 #include "pool/place.h"
@@ -118,6 +119,7 @@ static void notice(struct device *d, const struct gm_context *context)
 		return;
 	gm_streams_context_gone(atomic_load(&d->streams), key);
 	gm_pool_context_gone(atomic_load(&d->pool), key);
+	gm_heap_own_context_gone(key);
 }
 
 static CUresult enter(struct gm_place *place, int ordinal, CUstream stream)
@@ -189,6 +191,30 @@ static CUresult alone_stats(int ordinal, struct gpumem_stats *out)
 	return CUDA_SUCCESS;
 }
 
+static CUresult alone_heap(int ordinal, size_t limit, struct gm_heap_host **out)
+{
+	struct gm_place place;
+	size_t total = 0;
+	CUresult result = enter(&place, ordinal, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	const struct gm_heap_config config = {
+		.driver = &driver,
+		.pool = atomic_load(&devices[ordinal].pool),
+		.context = place.context,
+	};
+	result = driver.cuDeviceTotalMem_v2(&total, place.context->device);
+	if (result == CUDA_SUCCESS)
+		result = gm_heap_own_create(&config, total, limit, out);
+	gm_place_leave(&place);
+	return result;
+}
+
+static void end_launch(struct gm_heap_host *heap, CUstream stream)
+{
+	gm_heap_launched(heap, stream, true);
+}
+
 static bool alone_mark(const char *text)
 {
 	(void)text;
@@ -203,6 +229,8 @@ const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbo
 		.trim = alone_trim,
 		.stats = alone_stats,
 		.mark = alone_mark,
+		.heap = {alone_heap, gm_heap_own_destroy, gm_heap_launch, end_launch, gm_heap_trim,
+			 gm_heap_figures, gm_heap_device},
 	};
 	const char *missing = gm_driver_load(&driver, lookup, arg);
 	if (missing) {

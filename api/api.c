@@ -113,3 +113,78 @@ void gpumem_cupy_free(void *stream, void *block, int device)
 {
 	give(block, device, stream, stream != NULL);
 }
+
+/* --- heaps --- */
+
+/* The handle is the host's side itself, of whoever `core` is. */
+static struct gm_heap_host *host_of(const struct gpumem_heap *heap)
+{
+	return (struct gm_heap_host *)(uintptr_t)heap;
+}
+
+int gpumem_heap_create(int device, size_t limit, struct gpumem_heap **heap)
+{
+	struct gm_heap_host *made = NULL;
+	if (!heap)
+		return CUDA_ERROR_INVALID_VALUE;
+	*heap = NULL;
+	if (!get())
+		return CUDA_ERROR_NO_DEVICE;
+	CUresult result = core->heap.create(device, limit, &made);
+	if (result == CUDA_SUCCESS)
+		*heap = (struct gpumem_heap *)made;
+	return (int)result;
+}
+
+void gpumem_heap_destroy(struct gpumem_heap *heap)
+{
+	if (heap && get())
+		core->heap.destroy(host_of(heap));
+}
+
+struct gm_heap *gpumem_heap_device(const struct gpumem_heap *heap)
+{
+	return heap && get() ? (struct gm_heap *)(uintptr_t)core->heap.device(host_of(heap)) : NULL;
+}
+
+void gpumem_heap_begin(struct gpumem_heap *heap, struct CUstream_st *stream)
+{
+	if (heap && get())
+		core->heap.begin(host_of(heap), stream);
+}
+
+void gpumem_heap_end(struct gpumem_heap *heap, struct CUstream_st *stream)
+{
+	if (heap && get())
+		core->heap.end(host_of(heap), stream);
+}
+
+uint64_t gpumem_heap_trim(struct gpumem_heap *heap)
+{
+	return heap && get() ? core->heap.trim(host_of(heap)) : 0;
+}
+
+int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats)
+{
+	struct gm_heap_figures figures;
+	if (!heap || !stats || stats->size <= sizeof stats->size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!get())
+		return CUDA_ERROR_NO_DEVICE;
+	CUresult result = core->heap.figures(host_of(heap), &figures);
+	const struct gpumem_heap_stats all = {
+		.size = stats->size < sizeof all ? stats->size : sizeof all,
+		.limit = figures.limit,
+		.mapped = figures.mapped,
+		.chunks = figures.chunks,
+		.own = figures.own,
+		.grown = figures.grown,
+		.shrunk = figures.shrunk,
+		.used = figures.used,
+		.live = figures.live,
+		.nulls = figures.nulls,
+		.foreign_frees = figures.foreign_frees,
+	};
+	memcpy(stats, &all, all.size);
+	return (int)result;
+}

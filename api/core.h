@@ -10,10 +10,11 @@
 #include <stdbool.h>
 
 #include "gpumem.h"
+#include "heap/heap.h"
 #include "pool/pool.h"
 
 /* Grows with every change of the table: a preload of another one is not used. */
-#define GM_CORE_VERSION 1
+#define GM_CORE_VERSION 2
 
 struct gm_core {
 	/* `known`: the block is for `stream`; else for any. */
@@ -22,6 +23,15 @@ struct gm_core {
 	uint64_t (*trim)(void);
 	CUresult (*stats)(int device, struct gpumem_stats *out); /* all of it; `size` is unused */
 	bool (*mark)(const char *text);
+	struct {
+		CUresult (*create)(int device, size_t limit, struct gm_heap_host **out);
+		void (*destroy)(struct gm_heap_host *heap);
+		void (*begin)(struct gm_heap_host *heap, CUstream stream);
+		void (*end)(struct gm_heap_host *heap, CUstream stream);
+		uint64_t (*trim)(struct gm_heap_host *heap);
+		CUresult (*figures)(struct gm_heap_host *heap, struct gm_heap_figures *out);
+		CUdeviceptr (*device)(const struct gm_heap_host *heap);
+	} heap;
 };
 
 /* The preload's: NULL if it has no pools (GPUMEM_MODE=trace, GPUMEM_ENABLE=0, no cuInit yet), or

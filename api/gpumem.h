@@ -87,6 +87,58 @@ void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st
 void *gpumem_cupy_malloc(void *stream, size_t size, int device);
 void gpumem_cupy_free(void *stream, void *block, int device);
 
+/*
+ * Heaps that kernels allocate from: gpumem_device(3), whose gpumem_device.cuh has what kernels
+ * call. A heap belongs to one context and must be destroyed, with it or after it at the latest.
+ */
+struct gpumem_heap; /* the host's handle */
+struct gm_heap;	    /* the heap itself, on the device: what kernels are given */
+
+/* It only grows at its end. Bytes, but for the counts. */
+struct gpumem_heap_stats {
+	size_t size; /* in: sizeof this; out: how much of that was filled in */
+	uint64_t limit;
+	uint64_t mapped;	/* in chunks, which are borrowed from the pool of the device */
+	uint64_t chunks;	/* number of them */
+	uint64_t own;		/* mapped besides, for the heap's own books */
+	uint64_t grown;		/* chunks that came, from the beginning */
+	uint64_t shrunk;	/* and went */
+	uint64_t used;		/* in granules of 2 MiB that hold something */
+	uint64_t live;		/* in allocations, as rounded up */
+	uint64_t nulls;		/* allocations that got NULL */
+	uint64_t foreign_frees; /* frees of what was no allocation of the heap */
+};
+
+/*
+ * Make a heap in the current context of `device`, or else in its primary one, that may map `limit`
+ * bytes (0, or more than that: what GPUMEM_HEAP_LIMIT says). Waits for kernels of its own. Returns
+ * 0, or a CUresult, after one line on standard error: CUDA_ERROR_NOT_SUPPORTED (801) where there
+ * are no heaps.
+ */
+int gpumem_heap_create(int device, size_t limit, struct gpumem_heap **heap);
+
+/* Waits for the work of its context. NULL does nothing. */
+void gpumem_heap_destroy(struct gpumem_heap *heap);
+
+/* The heap for kernels of its context; constant. */
+struct gm_heap *gpumem_heap_device(const struct gpumem_heap *heap);
+
+/*
+ * Around each launch of a kernel that allocates from the heap or frees to it: only between them,
+ * and until that kernel has ended, does the heap grow. `stream` is that of the launch; the heap's
+ * context is current. Not in a stream capture: there it goes around the launch of the graph.
+ */
+void gpumem_heap_begin(struct gpumem_heap *heap, struct CUstream_st *stream);
+void gpumem_heap_end(struct gpumem_heap *heap, struct CUstream_st *stream);
+
+/* Give what holds nothing back to the pool, all but the first chunk: waits for the work of the
+ * context. Returns the bytes; 0 while such kernels are running. */
+uint64_t gpumem_heap_trim(struct gpumem_heap *heap);
+
+/* Figures. Returns 0; CUDA_ERROR_NOT_READY (600): such kernels are running, and `used` and what
+ * comes after it is as it was last time; CUDA_ERROR_INVALID_VALUE (1) as in gpumem_stats. */
+int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,10 +7,17 @@ libgpumem_core_la_SOURCES = %D%/alone.c %D%/api.c %D%/core.h
 libgpumem_core_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/%D%
 libgpumem_core_la_CFLAGS = $(AM_CFLAGS) -fPIC
 libgpumem_core_la_LIBADD = libgm.la -lpthread -ldl
-libgpumem_core_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
+libgpumem_core_la_LDFLAGS = -version-info 1:0:1 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,now,-z,nodelete,-z,relro,-z,noexecstack
 EXTRA_libgpumem_core_la_DEPENDENCIES = %D%/libgpumem-core.map
 EXTRA_DIST += %D%/libgpumem-core.map
+
+# The header for kernels, with all of the device code that it needs in it.
+nodist_include_HEADERS = %D%/gpumem_device.cuh
+CLEANFILES += %D%/gpumem_device.cuh
+EXTRA_DIST += %D%/gpumem_device.cuh.in %D%/flatten.awk
+%D%/gpumem_device.cuh: %D%/gpumem_device.cuh.in %D%/flatten.awk $(wildcard $(srcdir)/src/heap/device/*.h)
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(AWK) -v src=$(srcdir)/src -f $(srcdir)/%D%/flatten.awk $< >$@-t && mv $@-t $@
 
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = %D%/gpumem.pc

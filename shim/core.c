@@ -8,6 +8,7 @@
 #include "api/core.h"
 
 #include "handlers.h"
+#include "heap/own.h"
 #include "knob/knob.h"
 #include "pool/place.h"
 #include "pool/stream.h"
@@ -143,6 +144,82 @@ static CUresult core_stats(int ordinal, struct gpumem_stats *out)
 	return CUDA_SUCCESS;
 }
 
+/* --- heaps: calls that their service thread, or we, make are none of the program's --- */
+
+static void heap_thread(void)
+{
+	gm_shim_inside = 1;
+}
+
+static CUresult make_heap(const struct gm_place *place, size_t limit, struct gm_heap_host **out)
+{
+	unsigned ordinal = place->context->ordinal;
+	const struct gm_heap_config config = {
+		.driver = &gm_shim_driver,
+		.pool = gm_shim_pool(ordinal),
+		.context = place->context,
+		.thread = heap_thread,
+	};
+	return config.pool ? gm_heap_own_create(&config, gm_shim_devices[ordinal].total, limit, out)
+			   : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult core_heap(int ordinal, size_t limit, struct gm_heap_host **out)
+{
+	struct gm_place place;
+	if (!gm_shim_enter())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	CUresult result = gm_place_enter(&place, &gm_shim_driver, ordinal, NULL);
+	if (result == CUDA_SUCCESS) {
+		result = make_heap(&place, limit, out);
+		gm_place_leave(&place);
+	}
+	gm_shim_leave();
+	return result;
+}
+
+static void core_heap_destroy(struct gm_heap_host *heap)
+{
+	bool entered = gm_shim_enter();
+	gm_heap_own_destroy(heap);
+	if (entered)
+		gm_shim_leave();
+}
+
+static void core_heap_begin(struct gm_heap_host *heap, CUstream stream)
+{
+	bool entered = gm_shim_enter();
+	gm_heap_launch(heap, stream);
+	if (entered)
+		gm_shim_leave();
+}
+
+static void core_heap_end(struct gm_heap_host *heap, CUstream stream)
+{
+	bool entered = gm_shim_enter();
+	gm_heap_launched(heap, stream, true);
+	if (entered)
+		gm_shim_leave();
+}
+
+static uint64_t core_heap_trim(struct gm_heap_host *heap)
+{
+	bool entered = gm_shim_enter();
+	uint64_t given = gm_heap_trim(heap);
+	if (entered)
+		gm_shim_leave();
+	return given;
+}
+
+static CUresult core_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out)
+{
+	bool entered = gm_shim_enter();
+	CUresult result = gm_heap_figures(heap, out);
+	if (entered)
+		gm_shim_leave();
+	return result;
+}
+
 static bool core_mark(const char *text)
 {
 	struct gm_record mark = {.device = 255, .kind = GM_RECORD_MARK};
@@ -163,6 +240,8 @@ __attribute__((visibility("default"))) const struct gm_core *gm_preload_core(uns
 		.trim = core_trim,
 		.stats = core_stats,
 		.mark = core_mark,
+		.heap = {core_heap, core_heap_destroy, core_heap_begin, core_heap_end,
+			 core_heap_trim, core_heap_figures, gm_heap_device},
 	};
 	return version == GM_CORE_VERSION && gm_shim_active() &&
 			       gm_knob_get()->mode.choice == GM_MODE_POOL
@@ -181,6 +260,7 @@ void gm_core_context_gone(unsigned ordinal, uint64_t key)
 	struct gm_streams *streams = kept_if_any(ordinal);
 	if (streams)
 		gm_streams_context_gone(streams, key);
+	gm_heap_own_context_gone(key);
 }
 
 void gm_core_forget(void)

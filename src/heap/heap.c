@@ -118,6 +118,7 @@ static CUresult share(struct gm_heap_host *heap)
 		return result;
 	}
 	heap->shared = pages;
+	heap->registered = true;
 	return driver->cuMemHostGetDevicePointer_v2(&heap->shared_device, pages, 0);
 }
 
@@ -216,7 +217,7 @@ static void leave(const struct within *within)
 	gm_driver_quiet_end(within->driver, within->mode);
 }
 
-/* What ends with the context by itself. */
+/* What ends with the context by itself: the handles may be others' then. */
 static void drop_from_context(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
@@ -224,7 +225,7 @@ static void drop_from_context(struct gm_heap_host *heap)
 		driver->cuModuleUnload(heap->module);
 	if (heap->stream)
 		driver->cuStreamDestroy_v2(heap->stream);
-	if (heap->shared)
+	if (heap->registered)
 		driver->cuMemHostUnregister(heap->shared);
 }
 
@@ -238,6 +239,7 @@ static void drop_memory(struct gm_heap_host *heap)
 		gm_pool_take_back(heap->config.pool, heap->device, heap->own);
 	if (heap->reserved)
 		heap->config.driver->cuMemAddressFree(heap->reserved, heap->addresses);
+	heap->device = heap->reserved = 0;
 }
 
 static void free_host(struct gm_heap_host *heap)
@@ -314,6 +316,18 @@ void gm_heap_destroy(struct gm_heap_host *heap)
 void gm_heap_context_ending(struct gm_heap_host *heap)
 {
 	gm_heap_stop(heap);
+}
+
+void gm_heap_context_gone(struct gm_heap_host *heap)
+{
+	gm_heap_stop(heap);
+	heap->module = NULL;
+	heap->stream = NULL;
+	heap->registered = false;
+	if (gm_heap_begin_calls(heap)) {
+		drop_memory(heap);
+		gm_heap_end_calls();
+	}
 }
 
 CUdeviceptr gm_heap_device(const struct gm_heap_host *heap)

@@ -135,10 +135,16 @@ uint64_t gm_heap_trim(struct gm_heap_host *heap);
 CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out);
 
 /*
- * The context is about to be destroyed or reset: ends the service, so that kernels still in flight
- * get NULL after a second. Then, after the driver's call, gm_context_gone and gm_heap_destroy.
+ * The context is about to be destroyed or reset, which may be refused: ends the service, so that
+ * kernels still in flight get NULL after a second.
  */
 void gm_heap_context_ending(struct gm_heap_host *heap);
+
+/*
+ * The context was destroyed or reset (after gm_context_gone): ends the service, and gives what the
+ * heap had mapped back to the pool. Only gm_heap_destroy is left to be called. Any thread, once.
+ */
+void gm_heap_context_gone(struct gm_heap_host *heap);
 
 /* The process exits: no service thread makes a call of the driver any more; waits for the one that
  * it is in, for a second at most. All heaps. */

@@ -79,6 +79,7 @@ struct gm_heap_host {
 	atomic_uint bell;    /* the service has something to look at; a futex */
 	atomic_bool stopped; /* for good */
 	struct gm_heap_shared *shared;
+	bool registered; /* with the driver */
 };
 
 /* --- policy.c --- */

@@ -5,7 +5,7 @@
 GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
 	overrun
 GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
-EXTRA_DIST += %D%/gpu.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) %D%/driver.cc %D%/kernels.cu
+EXTRA_DIST += %D%/gpu.h $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) %D%/driver.cc %D%/kernels.cu %D%/grow.cu
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
 GPU_LIBS = -lcublas -lcublasLt -lcufft -lcusparse -lcuda
@@ -13,11 +13,12 @@ GPU_SRC = $(top_srcdir)/tests/gpu
 GPU_RESULTS = gpu-results
 
 .PHONY: gpu-bundle check-gpu
-gpu-bundle: all
+gpu-bundle: all api/gpumem_device.cuh
 	@test -n "$(NVCC)" || { echo 'gpu-bundle: nvcc was not found by configure' >&2; exit 1; }
 	rm -rf gpu-bundle && mkdir gpu-bundle
 	for p in $(GPU_BUILT); do \
 		$(GPU_NVCC) $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p -Xlinker --as-needed $(GPU_LIBS) || exit 1; done
+	$(GPU_NVCC) -I api -I $(top_srcdir)/api $(GPU_SRC)/grow.cu -o gpu-bundle/grow -L.libs -lgpumem-core
 	$(GPU_NVCC) -cudart shared $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_shared -lcuda
 	$(GPU_NVCC) -default-stream per-thread $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_ptds -lcuda
 	$(GPU_NVCC) -cubin $(GPU_SRC)/kernels.cu -o gpu-bundle/kernels.cubin

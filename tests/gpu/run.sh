@@ -32,6 +32,7 @@ train_async         180  1  any   PYTORCH_ALLOC_CONF=backend:cudaMallocAsync pyt
 cupy                180  1  pool  python3 with_cupy.py none pool
 torch_core          180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_core.py
 cupy_core           180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_cupy_core.py
+grow                120  1  pool  LD_LIBRARY_PATH=. ./grow
 cupy_others         180  1  any   python3 with_cupy.py async managed none
 jax                 240  1  pool  XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
 jax_platform        240  1  pool  XLA_PYTHON_CLIENT_ALLOCATOR=platform python3 with_jax.py

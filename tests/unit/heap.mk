@@ -18,6 +18,9 @@ tests_unit_test_heap_grow_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_heap_host
 tests_unit_test_heap_host_SOURCES = tests/unit/test_heap_host.c tests/unit/heap_help.h tests/unit/heap_host_help.h
 tests_unit_test_heap_host_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_api
+tests_unit_test_heap_api_SOURCES = tests/unit/test_heap_api.c tests/unit/heap_help.h
+tests_unit_test_heap_api_LDADD = $(UNIT_LDADD)
 
 # Compiled for the GPU where there is an nvcc.
 EXTRA_DIST += tests/unit/heap_policies.cu tests/bench/heap.cu

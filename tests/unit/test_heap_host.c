@@ -333,24 +333,23 @@ static void outlives_its_context(void)
 {
 	struct site site;
 	CUcontext other;
+	CUresult result;
 	site_open(&site, "512M", 256 * MIB);
 	drv(cuCtxCreate_v2)(&other, 0, 0);
-	CUresult result;
-	site.context = gm_context_current(&site.driver, &result);
-	site.config.context = site.context;
+	site.config.context = gm_context_current(&site.driver, &result);
 	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "a context of its own");
 	launch(&site, NULL);
 	gm_heap_context_ending(site.heap);
 	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread is left");
 	drv(cuCtxDestroy_v2)(other);
 	gm_context_gone(other);
+	gm_heap_context_gone(site.heap);
+	TAP_IS(site_pool(&site).lent, 0, "all is back with the pool");
 	TAP_IS(gm_heap_trim(site.heap), 0, "no trim of it");
 	gm_heap_launch(site.heap, NULL);
 	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread comes");
-	gm_heap_destroy(site.heap);
-	site.heap = NULL;
-	TAP_IS(site_pool(&site).lent, 0, "all is back with the pool");
-	gm_pool_destroy(site.pool);
+	site.driver.cuEventDestroy_v2(site.config.context->probe);
+	site_close(&site, "gone");
 }
 
 static void is_left_alone_in_a_child(void)
@@ -370,7 +369,7 @@ static void is_left_alone_in_a_child(void)
 		gm_heap_launched(site.heap, stream, true);
 		bool clean = !gm_heap_in_flight(site.heap) && gm_heap_trim(site.heap) == 0 &&
 			     gm_heap_figures(site.heap, &figures) == CUDA_ERROR_NOT_READY;
-		gm_heap_context_ending(site.heap);
+		gm_heap_context_gone(site.heap);
 		gm_heap_destroy(site.heap);
 		gm_heap_exit();
 		_exit(clean ? 0 : 1);

@@ -12,6 +12,7 @@
  *   gm_lane() gm_sm() gm_warp() gm_active()           who am I; which lanes are here with me
  *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32 gm_union(mask, bits)
  *   gm_syncwarp(mask)                                 the one that orders memory as well
+ *   gm_block_warp() gm_block_warps() gm_block_sync()  for whole blocks of whole warps
  *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
  *   gm_load32/64_acquire gm_store32/64_release gm_add64_release
  *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_or64 gm_and64 gm_exch64 gm_cas32/64
@@ -21,6 +22,8 @@
  * free; acquire and release in the emulation, for ThreadSanitizer sees those accesses too
  *   gm_load32_cached                                  of what is constant while a kernel runs
  *   gm_load64_system gm_store64_system                acquire, release; shared with the host
+ *   gm_peek64_system gm_post64_system gm_fence_system likewise, but relaxed, so that several are on
+ *                                                     their way at once; and a fence behind them
  *   gm_popc gm_ctz gm_log2 gm_pause(ns) gm_nanoseconds()
  * Addresses are of 4- or 8-byte aligned words. No call faults, and none waits but the *_sync ones,
  * i.e. match, shfl, union and syncwarp.

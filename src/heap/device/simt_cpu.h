@@ -60,6 +60,22 @@ GM_DEVICE void gm_syncwarp(uint32_t mask)
 	gm_cpu_meet(GM_SIMT_SYNC, mask, 0, 0);
 }
 
+/* A block is one warp here. */
+GM_DEVICE uint32_t gm_block_warp(void)
+{
+	return 0;
+}
+
+GM_DEVICE uint32_t gm_block_warps(void)
+{
+	return 1;
+}
+
+GM_DEVICE void gm_block_sync(void)
+{
+	gm_syncwarp(~0u);
+}
+
 GM_DEVICE uint32_t gm_popc(uint32_t bits)
 {
 	return (uint32_t)__builtin_popcount(bits);
@@ -83,6 +99,10 @@ GM_DEVICE void gm_pause(uint32_t nanoseconds)
 GM_DEVICE uint64_t gm_nanoseconds(void)
 {
 	return gm_cpu_nanoseconds();
+}
+
+GM_DEVICE void gm_fence_system(void)
+{
 }
 
 /* One row a call: name, order, type. The scheduler may switch lanes before each. */
@@ -119,6 +139,9 @@ GM_CPU_LOAD(gm_load64, __ATOMIC_RELAXED, uint64_t)
 GM_CPU_LOAD(gm_load32_acquire, __ATOMIC_ACQUIRE, uint32_t)
 GM_CPU_LOAD(gm_load64_acquire, __ATOMIC_ACQUIRE, uint64_t)
 GM_CPU_LOAD(gm_load64_system, __ATOMIC_ACQUIRE, uint64_t)
+/* In order already: ThreadSanitizer knows no fences. */
+GM_CPU_LOAD(gm_peek64_system, __ATOMIC_ACQUIRE, uint64_t)
+GM_CPU_STORE(gm_post64_system, __ATOMIC_RELEASE, uint64_t)
 GM_CPU_STORE(gm_store32, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_STORE(gm_store64, __ATOMIC_RELAXED, uint64_t)
 GM_CPU_STORE(gm_store32_release, __ATOMIC_RELEASE, uint32_t)

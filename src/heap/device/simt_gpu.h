@@ -71,6 +71,22 @@ GM_DEVICE void gm_syncwarp(uint32_t mask)
 	__syncwarp(mask);
 }
 
+/* The block: its warps, and a barrier for all of them. */
+GM_DEVICE uint32_t gm_block_warp(void)
+{
+	return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) >> 5;
+}
+
+GM_DEVICE uint32_t gm_block_warps(void)
+{
+	return (blockDim.x * blockDim.y * blockDim.z) >> 5;
+}
+
+GM_DEVICE void gm_block_sync(void)
+{
+	__syncthreads();
+}
+
 GM_DEVICE uint32_t gm_popc(uint32_t bits)
 {
 	return (uint32_t)__popc(bits);
@@ -98,6 +114,11 @@ GM_DEVICE uint64_t gm_nanoseconds(void)
 	uint64_t now;
 	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
 	return now;
+}
+
+GM_DEVICE void gm_fence_system(void)
+{
+	__threadfence_system();
 }
 
 /* One row a call: name, PTX, type, register letter. */
@@ -140,6 +161,8 @@ GM_GPU_LOAD(gm_load64, "ld.relaxed.gpu.u64", uint64_t, "l")
 GM_GPU_LOAD(gm_load32_acquire, "ld.acquire.gpu.u32", uint32_t, "r")
 GM_GPU_LOAD(gm_load64_acquire, "ld.acquire.gpu.u64", uint64_t, "l")
 GM_GPU_LOAD(gm_load64_system, "ld.acquire.sys.u64", uint64_t, "l")
+GM_GPU_LOAD(gm_peek64_system, "ld.relaxed.sys.u64", uint64_t, "l")
+GM_GPU_STORE(gm_post64_system, "st.relaxed.sys.u64", uint64_t, "l")
 GM_GPU_STORE(gm_store32, "st.relaxed.gpu.u32", uint32_t, "r")
 GM_GPU_STORE(gm_store64, "st.relaxed.gpu.u64", uint64_t, "l")
 GM_GPU_STORE(gm_store32_release, "st.release.gpu.u32", uint32_t, "r")

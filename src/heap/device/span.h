@@ -34,12 +34,14 @@ GM_DEVICE void gm_span_give(struct gm_heap *heap, uint32_t first, uint32_t count
  * `polled_at` on. Nobody holds anything that another lane could have to wait for.
  */
 
-/* Put what the host has granted into `free`, and tell it so. */
-GM_DEVICE void gm_span_collect(struct gm_heap *heap)
+/* Put what the host has granted, `have` times by now, into `free`, and tell it so. */
+GM_DEVICE void gm_span_fetch(struct gm_heap *heap, uint64_t have)
 {
-	uint64_t have = gm_load64_system(&heap->mail->have.value), at = gm_load64(&heap->grants);
+	uint64_t at = gm_load64(&heap->grants);
+	if (at >= have)
+		return;
 	while (at < have) {
-		uint64_t grant = gm_load64_system(&heap->mail->grant[at % GM_GRANTS]);
+		uint64_t grant = gm_peek64_system(&heap->mail->grant[at % GM_GRANTS]);
 		uint64_t seen = gm_cas64(&heap->grants, at, at + 1);
 		if (seen == at) {
 			gm_span_give(heap, (uint32_t)(grant >> 32), (uint32_t)grant);
@@ -55,22 +57,29 @@ GM_DEVICE void gm_span_collect(struct gm_heap *heap)
 	} while (gm_load64(&heap->grants) != at);
 }
 
+GM_DEVICE void gm_span_collect(struct gm_heap *heap)
+{
+	gm_span_fetch(heap, gm_load64_system(&heap->mail->have.value));
+}
+
 /* Look at the mailbox, if nobody did lately: ask for all that is wanted, fetch the answers. */
 GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 {
 	uint64_t now = gm_nanoseconds(), last = gm_load64(&heap->polled_at);
 	if (now - last < GM_POLL || gm_cas64(&heap->polled_at, last, now) != last)
 		return;
-	uint64_t want = gm_load64(&heap->wanted), beat = gm_load64_system(&heap->mail->beat.value);
-	if (gm_load64_system(&heap->mail->want.value) != want)
-		gm_store64_system(&heap->mail->want.value, want);
-	/* A refusal that is older than the grants that came with it is no refusal. */
-	gm_store64(&heap->refused, gm_load64_system(&heap->mail->refused.value));
+	/* One way over the bus for all of it. */
+	gm_post64_system(&heap->mail->want.value, gm_load64(&heap->wanted));
+	uint64_t have = gm_peek64_system(&heap->mail->have.value);
+	uint64_t refused = gm_peek64_system(&heap->mail->refused.value);
+	uint64_t beat = gm_peek64_system(&heap->mail->beat.value);
+	gm_fence_system();
+	gm_store64(&heap->refused, refused); /* is beyond all grants that came before it */
 	if (beat != gm_load64(&heap->beat)) {
 		gm_store64(&heap->beat, beat);
 		gm_store64(&heap->beat_at, now);
 	}
-	gm_span_collect(heap);
+	gm_span_fetch(heap, have);
 	gm_store64(&heap->seen_at, now);
 }
 
@@ -171,10 +180,16 @@ GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t coun
 GM_DEVICE_SLOW uint32_t gm_span_take_run(struct gm_heap *heap, uint32_t count)
 {
 	uint32_t run = 0;
-	for (uint32_t w = (heap->capacity + 63) >> 6; w-- > 0;) {
-		uint64_t word = gm_load64(&heap->free.word[w]);
+	if (gm_load64(&heap->available) < count) /* never less than there is */
+		return GM_NO_GRANULE;
+	uint64_t filled = 0; /* words of 64 that may not be 0 */
+	for (uint32_t w = (heap->capacity + 63) >> 6, first = w; w-- > 0;) {
+		if (w + 1 == first || (w & 63) == 63)
+			filled = gm_load64(&heap->free.summary[w >> 6]);
+		uint64_t word = filled >> (w & 63) & 1 ? gm_load64(&heap->free.word[w]) : 0;
 		if (word == 0) {
 			run = 0;
+			w = filled ? w : w & ~63u;
 			continue;
 		}
 		for (uint32_t bit = 64; bit-- > 0;) {
