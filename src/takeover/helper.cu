@@ -43,9 +43,12 @@ __device__ __noinline__ void gm_helper_calls_free(void *address)
 	free(address);
 }
 
-__global__ void gm_helper_addresses(void)
+/* `call` is never set: but the linker drops what no kernel calls, and what that calls in turn. */
+__global__ void gm_helper_addresses(bool call)
 {
 	uint64_t *address = gm_helper_answer.address;
+	if (call)
+		gm_helper_free(gm_helper_malloc(address[0]));
 	address[GM_HELPER_MALLOC] = (uint64_t)gm_helper_malloc;
 	address[GM_HELPER_FREE] = (uint64_t)gm_helper_free;
 	address[GM_HELPER_CALLS_OURS] = (uint64_t)gm_helper_calls_ours;

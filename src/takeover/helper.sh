@@ -16,6 +16,10 @@ source=$src/takeover/helper.cu
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
+functions() {
+	grep -ao '\.text\.[A-Za-z0-9_]*' "$1" | sort -u
+}
+
 # One of each generation: its code runs on the later ones of that generation, too. What this nvcc does not know gets PTX.
 known=" $("$nvcc" --list-gpu-code | tr '\n' ' ') " images=() least=
 for sm in 75 80 90 100 110 120; do
@@ -23,6 +27,11 @@ for sm in 75 80 90 100 110 120; do
 	least=${least:-$sm}
 	"$nvcc" -arch="sm_$sm" "${flags[@]}" -cubin -o "$work/$sm.o" "$source"
 	"$bin/nvlink" -arch="sm_$sm" "$work/$sm.o" -o "$work/$sm.cubin"
+	# What nvlink thinks unreachable it drops, and calls of that go to address 0.
+	[ "$(functions "$work/$sm.o")" = "$(functions "$work/$sm.cubin")" ] || {
+		echo "helper.sh: nvlink dropped functions of $out for sm_$sm" >&2
+		exit 1
+	}
 	images+=("--image3=kind=elf,sm=$sm,file=$work/$sm.cubin")
 done
 [ -n "$least" ] || { echo "helper.sh: $nvcc compiles for no GPU that is supported" >&2; exit 1; }

@@ -63,7 +63,8 @@ static enum gm_takeover_end decode(struct gm_patch *p, struct gm_takeover_report
 {
 	uint64_t address[GM_HELPER_FUNCTIONS];
 	struct call ours, calls[2];
-	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, NULL) || !gm_patch_fetch(p))
+	bool call = false;
+	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&call}) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
 	for (unsigned i = 0; i < GM_HELPER_FUNCTIONS; i++)
 		address[i] = p->answer.address[i];
