@@ -326,6 +326,25 @@ static void check_limits(struct gm_doctor *doctor)
 			      "of addresses and of file sizes, none is in the way");
 }
 
+/* --- device heaps --- */
+
+static void check_heap(struct gm_doctor *doctor)
+{
+#ifdef GM_HELPERS
+	const bool built = true;
+#else
+	const bool built = false;
+#endif
+	if (!built)
+		gm_doctor_say(doctor, "heap", GM_DOCTOR_WARN, "Build where there is an nvcc.",
+			      "this build has no device code: there are no device heaps");
+	else if (value_of(GM_KNOB_ID_heap).choice == GM_HEAP_OFF)
+		gm_doctor_say(doctor, "heap", GM_DOCTOR_OK, "", "GPUMEM_HEAP=off: none is made");
+	else
+		gm_doctor_say(doctor, "heap", GM_DOCTOR_OK, "",
+			      "the device code of heaps is built in");
+}
+
 void gm_doctor_here(struct gm_doctor *doctor)
 {
 	check_system(doctor);
@@ -336,4 +355,5 @@ void gm_doctor_here(struct gm_doctor *doctor)
 	check_preload(doctor);
 	check_knobs(doctor);
 	check_log(doctor);
+	check_heap(doctor);
 }

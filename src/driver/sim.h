@@ -88,7 +88,8 @@ struct gm_sim_global {
 	size_t size;
 };
 
-/* Lives as long as the module; a cubin, PTX or fatbin is CUDA_ERROR_INVALID_IMAGE. */
+/* Lives as long as the module; a cubin, PTX or fatbin is CUDA_ERROR_INVALID_IMAGE, or what
+ * gm_sim_stand_in said last. */
 struct gm_sim_image {
 	char magic[8]; /* GM_SIM_IMAGE, without its end */
 	size_t count;
@@ -97,5 +98,8 @@ struct gm_sim_image {
 	size_t n_globals;
 	const struct gm_sim_global *globals;
 };
+
+/* From now on this image is loaded for all that is none of the simulator's; NULL: none is. */
+void gm_sim_stand_in(const struct gm_sim_image *image);
 
 #endif

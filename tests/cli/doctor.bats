@@ -3,6 +3,7 @@
 # gpumemstat doctor: every check, where it passes and where it does not.
 source "$BATS_TEST_DIRNAME/cli.bash"
 DENY=$PWD/tests/cli/deny
+CONFIG=$PWD/config.h
 unset LD_PRELOAD "${!GPUMEM_@}"
 
 # checked STATUS ARGUMENT...: run doctor into out (JSON); its exit status is STATUS.
@@ -37,8 +38,8 @@ fake() {
 @test "all is well" {
 	checked 0
 	jq -e '[.checks[] | .check] == ["system", "proc", "memfd", "limits", "library", "preload", "knobs", "log",
-		"driver", "device 0", "mapping 0", "sharing 0"]' out
-	jq -e '[.checks[] | .state] | unique == ["ok"]' out
+		"heap", "driver", "device 0", "mapping 0", "sharing 0"]' out
+	jq -e '[.checks[] | select(.check != "heap") | .state] | unique == ["ok"]' out
 	finds ok driver "$(realpath "$SIM/libcuda.so.1"), CUDA "
 	finds ok 'device 0' 'Simulated GPU, '
 	finds ok 'mapping 0' '2 MiB were created, mapped and released; granularity 2.00 MiB'
@@ -47,6 +48,18 @@ fake() {
 	[ -z "$(ls | grep -v -e out -e err)" ] # neither the trial nor the driver leaves a log
 	SIM_DEVICES=3 checked 0
 	jq -e '[.checks[] | select(.check | startswith("mapping"))] | length == 3' out
+}
+
+@test "device heaps: built in or not, and wanted or not" {
+	if grep -q 'define GM_HELPERS' "$CONFIG"; then
+		checked 0
+		finds ok heap 'the device code of heaps is built in'
+		GPUMEM_HEAP=off checked 0
+		finds ok heap 'GPUMEM_HEAP=off: none is made'
+	else
+		checked 0
+		finds warn heap 'this build has no device code: there are no device heaps' 'nvcc'
+	fi
 }
 
 @test "as text: a line a check, what it found and what to do" {

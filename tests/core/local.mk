@@ -4,6 +4,11 @@ check_PROGRAMS += %D%/program
 %C%_program_SOURCES = %D%/program.c tests/preload/program.h tests/preload/steer.h
 %C%_program_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 %C%_program_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl
-dist_check_SCRIPTS += %D%/core.bats %D%/object.bats
-TESTS += %D%/core.bats %D%/object.bats
+check_PROGRAMS += %D%/heap
+%C%_heap_SOURCES = %D%/heap.c tests/preload/program.h tests/preload/steer.h
+%C%_heap_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_heap_LDADD = libgpumem-core.la src/heap/libgmsim_la-sim_kernels.lo src/heap/libgmsim_la-simt.lo \
+	tests/sim/lib/libcuda.so.1 -lpthread -ldl
+dist_check_SCRIPTS += %D%/core.bats %D%/heap.bats %D%/object.bats
+TESTS += %D%/core.bats %D%/heap.bats %D%/object.bats
 EXTRA_DIST += %D%/plain.c

@@ -28,6 +28,7 @@ static void *steer(const char *name)
 /* The driver's own entry, which the preload does not see. */
 #define gm_sim_symbol STEER(gm_sim_symbol, void *, (void *, const char *))
 #define gm_sim_need STEER(gm_sim_need, void, (const char *, size_t))
+#define gm_sim_stand_in STEER(gm_sim_stand_in, void, (const void *))
 #define gm_sim_calls STEER(gm_sim_calls, unsigned, (const char *))
 
 #endif

@@ -24,6 +24,7 @@ struct work {
 	void (*lane)(struct work *work, uint32_t thread);
 	struct block block[LANES][KEPT];
 	bool answers;
+	uint32_t seed;
 	uint32_t left; /* lanes that are still at it */
 	size_t size;
 	uint64_t got, null, bad, bytes;
@@ -69,6 +70,7 @@ static void make(struct work *work, const char *memory, uint64_t limit,
 	memset(work, 0, sizeof *work);
 	work->policy = policy;
 	work->answers = true;
+	work->seed = test_seed();
 	site_make(&work->site, memory, limit, policy->name);
 	gm_heap_stop(work->site.heap);
 }
@@ -96,7 +98,7 @@ static void give(struct work *work, struct block *block, uint32_t number)
 
 static void churn(struct work *work, uint32_t thread)
 {
-	uint32_t r = (thread + 1) * 2654435761u ^ test_seed();
+	uint32_t r = (thread + 1) * 2654435761u ^ work->seed;
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		uint32_t k = i % KEPT;
 		r = r * 1664525u + 1013904223u;

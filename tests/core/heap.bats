@@ -1,0 +1,52 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Device heaps of programs, by libgpumem-core alone and under the preload.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/../preload/behaviour.bash"
+	PROGRAMS=$PWD/tests/core
+	export SIM_MEMORY=1G
+}
+
+# both CASE LINE...: this is what it prints, natively and preloaded.
+both() {
+	grep -q 'define GM_HELPERS' config.h || skip "no nvcc: this build has no heaps"
+	needs_driver 12.0
+	same heap "$1"
+	printf '%s\n' "${@:2}" | diff -u - "$BATS_TEST_TMPDIR/native"
+}
+
+@test "a heap grows while a kernel runs, is used, and goes back" {
+	both life 'made: 0' 'empty: limit 256 MiB, 1 chunks, 32 MiB, grown 1, shrunk 0, used 0 MiB, live 0' \
+		'while a kernel runs: statistics 600, trim 0' \
+		'grown: limit 256 MiB, 4 chunks, 44 MiB, grown 4, shrunk 0, used 0 MiB, live 0' \
+		'used: limit 256 MiB, 4 chunks, 44 MiB, grown 4, shrunk 0, used 6 MiB, live 4194432' 'trimmed: 12 MiB' \
+		'trimmed: limit 256 MiB, 1 chunks, 32 MiB, grown 4, shrunk 3, used 0 MiB, live 0' 'left: 0 MiB'
+}
+
+@test "wrong arguments" {
+	both wrong 'no place: 1' 'no device: 101' 'no heap: 1 1 0' 'statistics of none: 1' 'made: 0' \
+		'statistics without a size: 1' 'some of them: 0, 16 bytes, 256 MiB, and 0'
+}
+
+@test "a device that was reset: its heap's memory goes back, and another heap is left alone" {
+	both reset 'made: 0' 'made: 0' 'another: limit 256 MiB, 1 chunks, 32 MiB, grown 1, shrunk 0, used 0 MiB, live 0' \
+		'still: limit 256 MiB, 1 chunks, 32 MiB, grown 1, shrunk 0, used 0 MiB, live 0'
+}
+
+@test "the process exits while a kernel is in flight" {
+	both leave 'made: 0' 'grown'
+}
+
+@test "a child leaves its parent's heap alone" {
+	both fork 'made: 0' 'child: trim 0' 'child: status 0' \
+		'parent: limit 256 MiB, 2 chunks, 36 MiB, grown 2, shrunk 0, used 0 MiB, live 0'
+}
+
+@test "GPUMEM_HEAP=off refuses, GPUMEM_HEAP_LIMIT bounds" {
+	export GPUMEM_HEAP=off
+	both leave 'gpumem: no device heap on device 0: GPUMEM_HEAP=off' 'made: 801'
+	export GPUMEM_HEAP=auto GPUMEM_HEAP_LIMIT=8M
+	both wrong 'no place: 1' 'no device: 101' 'no heap: 1 1 0' 'statistics of none: 1' 'made: 0' \
+		'statistics without a size: 1' 'some of them: 0, 16 bytes, 8 MiB, and 0'
+}
