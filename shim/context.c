@@ -48,17 +48,17 @@ static CUresult released(CUdevice device, CUresult result)
 }
 
 /* One argument in, one kind of end. */
-#define ENDS(symbol, type, ending, what)                                 \
-	CUresult on_##symbol(type which)                                 \
-	{                                                                \
-		if (!gm_shim_enter())                                    \
-			return real.symbol(which);                       \
+#define ENDS(symbol, type, ending, what)                                            \
+	CUresult on_##symbol(type which)                                            \
+	{                                                                           \
+		if (!gm_shim_enter())                                               \
+			return real.symbol(which);                                  \
 		struct gm_context *context = begin_end(gm_context_##ending(which)); \
-		CUresult result = GM_PASS(real.symbol(which));           \
-		result = what(which, result);                            \
-		finish_end(context);                                     \
-		gm_shim_leave();                                         \
-		return result;                                           \
+		CUresult result = GM_PASS(real.symbol(which));                      \
+		result = what(which, result);                                       \
+		finish_end(context);                                                \
+		gm_shim_leave();                                                    \
+		return result;                                                      \
 	}
 
 ENDS(cuCtxDestroy, CUcontext, ending, destroyed)

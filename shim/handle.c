@@ -15,7 +15,7 @@
 #define LEAST 1024u
 
 struct table {
-	size_t size, used; /* used: under the lock */
+	size_t size, used;	 /* used: under the lock */
 	_Atomic uint64_t slot[]; /* handle << 8 | kind; 0: free */
 };
 
@@ -46,9 +46,8 @@ enum gm_handle_kind gm_handle_kind(const void *handle)
 	struct table *t = atomic_load_explicit(&current, memory_order_acquire);
 	if (!t)
 		return GM_HANDLE_UNKNOWN;
-	return (enum gm_handle_kind)(atomic_load_explicit(find(t, name(handle)),
-							  memory_order_relaxed) &
-				     0xff);
+	return (enum gm_handle_kind)(
+		atomic_load_explicit(find(t, name(handle)), memory_order_relaxed) & 0xff);
 }
 
 /* Under the lock: a table with room for one more. */
@@ -66,7 +65,8 @@ static struct table *with_room(void)
 		uint64_t there = atomic_load_explicit(&old->slot[i], memory_order_relaxed);
 		if (!there)
 			continue;
-		atomic_store_explicit(find(t, there & ~UINT64_C(0xff)), there, memory_order_relaxed);
+		atomic_store_explicit(find(t, there & ~UINT64_C(0xff)), there,
+				      memory_order_relaxed);
 		t->used++;
 	}
 	atomic_store_explicit(&current, t, memory_order_release);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The limit that a program sets for the heap of its kernels. Until its context is taken over it is
- * the driver's, which sets memory aside when the first module that calls malloc is loaded. From then
- * on it is kept here, and answered as the driver answers (driver 580): rounded up to 64 KiB, between
- * a least and a most, and fixed once a kernel that may call malloc was launched.
+ * the driver's, which sets memory aside when the first module that calls malloc is loaded. From
+ * then on it is kept here, and answered as the driver answers (driver 580): rounded up to 64 KiB,
+ * between a least and a most, and fixed once a kernel that may call malloc was launched.
  */
 #include "base/size.h"
 #include "foreign.h"

@@ -8,12 +8,13 @@
 #include "handle.h"
 #include "knob/knob.h"
 #include "takeover/helper.h"
+#include "takeover/load.h"
 #include "watched.h"
 
 /* How long a thread that is about to use a context waits for the one that takes it over. Not for
  * good: that one waits for the GPU, where a kernel may be waiting for this thread. */
 #define PATIENCE UINT64_C(2000000000) /* ns */
-#define NAP	 100000
+#define NAP 100000
 
 /* Only grows at its head; read without a lock. */
 static _Atomic(struct gm_inkernel *) all;
@@ -118,14 +119,21 @@ static bool make_heap(struct gm_inkernel *h)
 static enum gm_takeover_end take_over(struct gm_inkernel *h)
 {
 	int processors = 0;
+	const struct gm_takeover_images images = gm_takeover_images(0);
 	if (gm_watched())
 		return GM_TAKEOVER_WATCHED;
-	if (!gm_takeover_images(0).helper)
+	if (!images.empty)
 		return GM_TAKEOVER_NO_HELPER;
-	gm_inkernel_limit_keep(h);
-	gm_shim_driver.cuDeviceGetAttribute(
-		&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, h->context->device);
+	/* Before memory is taken for a heap: is there code for this device? */
+	CUmodule ignored;
+	h->report.result =
+		gm_takeover_load(&gm_shim_driver, images.empty, images.empty_ptx, &ignored);
+	if (h->report.result != CUDA_SUCCESS)
+		return GM_TAKEOVER_NO_LOAD;
+	gm_shim_driver.cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+					    h->context->device);
 	const unsigned blocks = processors > 0 ? 2 * (unsigned)processors : 1;
+	gm_inkernel_limit_keep(h);
 	if (!make_heap(h))
 		return GM_TAKEOVER_NO_HEAP;
 	const struct gm_takeover_config config = {
@@ -147,15 +155,15 @@ static enum gm_takeover_end take_over(struct gm_inkernel *h)
 /* With the context current. */
 static void take_over_in(struct gm_inkernel *h)
 {
-	CUcontext now = NULL, popped;
-	bool push = gm_shim_driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || now != h->context->handle;
-	if (push && gm_shim_driver.cuCtxPushCurrent_v2(h->context->handle) != CUDA_SUCCESS) {
-		h->report.end = GM_TAKEOVER_DRIVER;
-		return;
-	}
-	h->report.end = take_over(h);
-	if (push)
+	CUcontext popped;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	h->report.end = GM_TAKEOVER_DRIVER;
+	h->report.result = gm_shim_driver.cuCtxPushCurrent_v2(h->context->handle);
+	if (h->report.result == CUDA_SUCCESS) {
+		h->report.end = take_over(h);
 		gm_shim_driver.cuCtxPopCurrent_v2(&popped);
+	}
+	gm_driver_quiet_end(&gm_shim_driver, mode);
 }
 
 /* Nothing is wrong: it is meant to be so, or gpumem has no code for this device. */
@@ -193,11 +201,13 @@ static void decide(struct gm_inkernel *h)
 	tell(h);
 }
 
+/* Not while captures are open: registering the mailbox or setting the limit would end one (driver
+ * 580). What is captured now is launched later, and looked at then. */
 void gm_inkernel_use(struct gm_context *context)
 {
 	struct gm_inkernel *h = gm_inkernel_known(context);
 	enum gm_inkernel_state undecided = GM_INKERNEL_UNDECIDED;
-	if (!h || gm_inkernel_state(h) > GM_INKERNEL_DECIDING)
+	if (!h || gm_inkernel_state(h) > GM_INKERNEL_DECIDING || gm_capture_any())
 		return;
 	if (atomic_compare_exchange_strong(&h->state, &undecided, GM_INKERNEL_DECIDING)) {
 		decide(h);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc in kernels: which contexts are taken over (takeover/takeover.h), and their heaps. A context
- * is taken over when an image that may call malloc is about to be used in it: loaded as a module, or
- * a kernel of it launched, whichever comes first. Every context has a heap of its own.
+ * malloc in kernels: which contexts are taken over (takeover/takeover.h), and their heaps. A
+ * context is taken over when an image that may call malloc is about to be used in it: loaded as a
+ * module, or a kernel of it launched, whichever comes first. Every context has a heap of its own.
  */
 #ifndef GM_SHIM_INKERNEL_H
 #define GM_SHIM_INKERNEL_H
@@ -16,8 +16,8 @@
 enum gm_inkernel_state {
 	GM_INKERNEL_UNDECIDED,
 	GM_INKERNEL_DECIDING, /* some thread is at it */
-	GM_INKERNEL_TAKEN,	  /* `heap` is there */
-	GM_INKERNEL_NATIVE	  /* it stays the driver's: `report` says why */
+	GM_INKERNEL_TAKEN,    /* `heap` is there */
+	GM_INKERNEL_NATIVE    /* it stays the driver's: `report` says why */
 };
 
 struct gm_inkernel {
@@ -43,9 +43,8 @@ struct gm_inkernel *gm_inkernel_known(struct gm_context *context);
 enum gm_inkernel_state gm_inkernel_state(const struct gm_inkernel *h);
 
 /* An image that may call malloc is about to be used in this context: takes it over, or waits for
- * the thread that does. */
+ * the thread that does. Put off while stream captures are open. */
 void gm_inkernel_use(struct gm_context *context);
-
 
 /*
  * Around the launch of a kernel or graph that may call malloc: the heap of its context for the

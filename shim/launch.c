@@ -62,8 +62,8 @@ static CUresult end(struct gm_heap_host *heap, CUstream stream, CUresult result)
 			next = watched_##symbol;                                                 \
 		return next arguments;                                                           \
 	}
-#define LAUNCHES(symbol, parameters, arguments, function, stream_)   \
-	LAUNCH(symbol, parameters, arguments, function, stream_)     \
+#define LAUNCHES(symbol, parameters, arguments, function, stream_) \
+	LAUNCH(symbol, parameters, arguments, function, stream_)   \
 	LAUNCH(symbol##_ptsz, parameters, arguments, function, own(stream_))
 
 static CUstream own(CUstream stream)
@@ -100,8 +100,7 @@ static CUresult watched_multi(CUDA_LAUNCH_PARAMS *list, unsigned n, unsigned fla
 	CUresult result = real.cuLaunchCooperativeKernelMultiDevice(list, n, flags);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_shim_enter()) {
 		if (gm_retry(result))
-			result = GM_PASS(
-				real.cuLaunchCooperativeKernelMultiDevice(list, n, flags));
+			result = GM_PASS(real.cuLaunchCooperativeKernelMultiDevice(list, n, flags));
 		gm_shim_leave();
 	}
 	for (unsigned i = 0; list && i < n && i < MOST; i++)

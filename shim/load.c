@@ -22,10 +22,10 @@ static unsigned architecture(const struct gm_context *context)
 	int major = 0, minor = 0;
 	if (!context)
 		return GM_IMAGE_ANY;
-	gm_shim_driver.cuDeviceGetAttribute(
-		&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, context->device);
-	gm_shim_driver.cuDeviceGetAttribute(
-		&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, context->device);
+	gm_shim_driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+					    context->device);
+	gm_shim_driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+					    context->device);
 	return (unsigned)(10 * major + minor);
 }
 
@@ -117,17 +117,17 @@ CUresult on_cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *nam
 	return result;
 }
 
-#define LISTS(symbol, type, from)                                                  \
-	CUresult on_##symbol(type *out, unsigned n, from owner)                    \
-	{                                                                          \
-		if (!gm_shim_enter())                                              \
-			return real.symbol(out, n, owner);                         \
-		CUresult result = GM_PASS(real.symbol(out, n, owner));             \
-		for (unsigned i = 0; result == CUDA_SUCCESS && out && i < n; i++)  \
-			if (out[i]) /* there may be fewer */                       \
-				note(out[i], gm_handle_kind(owner));               \
-		gm_shim_leave();                                                   \
-		return result;                                                     \
+#define LISTS(symbol, type, from)                                                 \
+	CUresult on_##symbol(type *out, unsigned n, from owner)                   \
+	{                                                                         \
+		if (!gm_shim_enter())                                             \
+			return real.symbol(out, n, owner);                        \
+		CUresult result = GM_PASS(real.symbol(out, n, owner));            \
+		for (unsigned i = 0; result == CUDA_SUCCESS && out && i < n; i++) \
+			if (out[i]) /* there may be fewer */                      \
+				note(out[i], gm_handle_kind(owner));              \
+		gm_shim_leave();                                                  \
+		return result;                                                    \
 	}
 
 LISTS(cuLibraryEnumerateKernels, CUkernel, CUlibrary)

@@ -15,11 +15,12 @@ IMAGE(empty)
 /* No table: its pointers would have to be relocated in every process. */
 struct gm_takeover_images gm_takeover_images(unsigned policy)
 {
-	struct gm_takeover_images images = {.empty = gm_helper_empty_code, .empty_ptx = gm_helper_empty_code_ptx};
+	struct gm_takeover_images images = {.empty = gm_helper_empty_code,
+					    .empty_ptx = gm_helper_empty_code_ptx};
 	unsigned row = 0;
-#define GM_POLICY(name, n, can)                        \
-	if (row++ == policy) {                         \
-		images.helper = gm_helper_##n##_code;          \
+#define GM_POLICY(name, n, can)                                 \
+	if (row++ == policy) {                                  \
+		images.helper = gm_helper_##n##_code;           \
 		images.helper_ptx = gm_helper_##n##_code##_ptx; \
 	}
 #include "heap/device/policy.def"

@@ -3,7 +3,7 @@
 
 /* The low 16 bits of an instruction: what it does, and the predicate under which, here always. */
 #define CALL_ABSOLUTE 0x7943u
-#define RETURN	      0x7950u
+#define RETURN 0x7950u
 
 /* The low 24 bits: R1, the stack pointer, gets a number. */
 #define MOVE_TO_STACK 0x017802u

@@ -19,7 +19,8 @@ struct gm_insn {
 	uint64_t low, high;
 };
 
-/* Where the target of a call stands; it is a multiple of 4, and its lowest two bits are left out. */
+/* Where the target of a call stands; it is a multiple of 4, and its lowest two bits are left out.
+ */
 enum gm_call_form {
 	GM_CALL_UNKNOWN,
 	GM_CALL_WHOLE, /* sm_75 to sm_89: 47 bits from bit 34 on */

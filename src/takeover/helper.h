@@ -43,7 +43,7 @@ enum gm_helper_part {
 	GM_HELPER_NOTHING,   /* but that the driver makes ready what kernels with malloc need */
 	GM_HELPER_MALLOCS,   /* one thread a block calls malloc, and keeps what it gets */
 	GM_HELPER_STRANGERS, /* one thread a block frees what is nobody's */
-	GM_HELPER_ALL	     /* all threads call malloc, write, read and free; one frees what was kept */
+	GM_HELPER_ALL /* all threads call malloc, write, read and free; one frees what was kept */
 };
 
 /* So many threads a block, each with so many bytes. */

@@ -13,6 +13,8 @@ flags=(-I "$src" -rdc=true -maxrregcount=24 -Wno-deprecated-gpu-targets "-DGM_HE
 source=$src/takeover/helper.cu
 [ "$policy" != empty ] || source=$src/takeover/empty.cu
 
+most=512 # bytes of stack: that of the driver's malloc
+
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
@@ -26,10 +28,16 @@ for sm in 75 80 90 100 110 120; do
 	[ "${known/ sm_$sm /}" != "$known" ] || continue
 	least=${least:-$sm}
 	"$nvcc" -arch="sm_$sm" "${flags[@]}" -cubin -o "$work/$sm.o" "$source"
-	"$bin/nvlink" -arch="sm_$sm" "$work/$sm.o" -o "$work/$sm.cubin"
+	"$bin/nvlink" -v -arch="sm_$sm" "$work/$sm.o" -o "$work/$sm.cubin" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
 	# What nvlink thinks unreachable it drops, and calls of that go to address 0.
 	[ "$(functions "$work/$sm.o")" = "$(functions "$work/$sm.cubin")" ] || {
 		echo "helper.sh: nvlink dropped functions of $out for sm_$sm" >&2
+		exit 1
+	}
+	# gm_helper_addresses calls malloc and free directly.
+	stack=$(sed -n '/gm_helper_addresses/{n;s/.* \([0-9]*\) stack.*/\1/p;}' "$work/said")
+	[ "$policy" = empty ] || [ "$stack" -le $most ] || {
+		echo "helper.sh: malloc of $policy takes $stack bytes of stack on sm_$sm" >&2
 		exit 1
 	}
 	images+=("--image3=kind=elf,sm=$sm,file=$work/$sm.cubin")

@@ -21,15 +21,15 @@ static CUresult link_ptx(const struct gm_driver *d, CUlinkState state, const voi
 	void *cubin;
 	size_t size;
 	memcpy(&head, ptx, sizeof head);
-	CUresult result =
-		d->cuLinkAddData_v2(state, CU_JIT_INPUT_FATBINARY, (void *)(uintptr_t)ptx,
-				    head.header + head.size, "gpumem", 0, NULL, NULL);
+	CUresult result = d->cuLinkAddData_v2(state, CU_JIT_INPUT_FATBINARY, (void *)(uintptr_t)ptx,
+					      head.header + head.size, "gpumem", 0, NULL, NULL);
 	if (result == CUDA_SUCCESS)
 		result = d->cuLinkComplete(state, &cubin, &size);
 	return result == CUDA_SUCCESS ? d->cuModuleLoadData(out, cubin) : result;
 }
 
-CUresult gm_takeover_load(const struct gm_driver *d, const void *code, const void *ptx, CUmodule *out)
+CUresult gm_takeover_load(const struct gm_driver *d, const void *code, const void *ptx,
+			  CUmodule *out)
 {
 	CUjit_option option = CU_JIT_MAX_REGISTERS;
 	void *value = (void *)(uintptr_t)REGISTERS;

@@ -10,6 +10,6 @@
  * would have no addresses. On success it stays until its context ends.
  */
 CUresult gm_takeover_load(const struct gm_driver *driver, const void *code, const void *ptx,
-		       CUmodule *out);
+			  CUmodule *out);
 
 #endif

@@ -40,7 +40,7 @@ bool gm_patch_load(struct gm_patch *p)
 	CUdeviceptr heap = p->config->heap;
 	size_t size = 0;
 	if (!done(p, gm_takeover_load(d, p->config->images.helper, p->config->images.helper_ptx,
-				   &p->module)))
+				      &p->module)))
 		return false;
 	for (unsigned i = 0; i < GM_PATCH_KERNELS; i++)
 		if (!done(p, d->cuModuleGetFunction(&p->kernel[i], p->module, names[i])))
@@ -98,7 +98,7 @@ bool gm_patch_drop_lines(struct gm_patch *p)
 	CUmodule module;
 	CUfunction kernel;
 	return done(p, gm_takeover_load(d, p->config->images.empty, p->config->images.empty_ptx,
-				     &module)) &&
+					&module)) &&
 	       done(p, d->cuModuleGetFunction(&kernel, module, "gm_empty")) &&
 	       done(p, d->cuLaunchKernel(kernel, p->config->blocks, 1, 1, 32, 1, 1, 0, p->stream,
 					 NULL, NULL)) &&

@@ -88,8 +88,8 @@ static bool is_plausible(const struct gm_takeover_report *r, uint64_t at)
 	return at && at % 16 == 0 && at != r->to[0] && at != r->to[1];
 }
 
-/* The driver's malloc and free save what a caller expects to be kept, switch to a stack of their own,
- * and call what does the work: that call is what will go to ours. */
+/* The driver's malloc and free save what a caller expects to be kept, switch to a stack of their
+ * own, and call what does the work: that call is what will go to ours. */
 static enum gm_takeover_end plan(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	static const enum gm_patch_which which[2] = {GM_PATCH_MALLOC, GM_PATCH_FREE};
@@ -148,8 +148,8 @@ static const struct {
 	const char *name;
 	enum gm_takeover_end (*run)(struct gm_patch *p, struct gm_takeover_report *r);
 } steps[] = {
-	{"loading the helper", load},	{"reading calls", decode}, {"reading malloc and free", plan},
-	{"writing", change}, {"testing", test},
+	{"loading the helper", load}, {"reading calls", decode}, {"reading malloc and free", plan},
+	{"writing", change},	      {"testing", test},
 };
 
 static void run_steps(struct gm_patch *p, struct gm_takeover_report *r)

@@ -37,8 +37,8 @@ struct gm_takeover_images {
 struct gm_takeover_config {
 	const struct gm_driver *driver;
 	struct gm_takeover_images images; /* the helper's with the policy of the heap */
-	CUdeviceptr heap; /* of struct gm_heap, ready */
-	unsigned blocks;  /* of the test: two for each multiprocessor, at most GM_HELPER_BLOCKS */
+	CUdeviceptr heap;		  /* of struct gm_heap, ready */
+	unsigned blocks; /* of the test: two for each multiprocessor, at most GM_HELPER_BLOCKS */
 	/* Around a launch of kernels that allocate; may be NULL. */
 	void (*launch)(void *arg, CUstream stream);
 	void (*launched)(void *arg, CUstream stream, bool launched);
@@ -47,10 +47,10 @@ struct gm_takeover_config {
 
 struct gm_takeover_report {
 	enum gm_takeover_end end;
-	const char *step;     /* that failed, or NULL */
-	CUresult result;      /* of the driver, in that step */
+	const char *step;      /* that failed, or NULL */
+	CUresult result;       /* of the driver, in that step */
 	uint64_t at[2], to[2]; /* addresses of malloc and free: the driver's, ours; 0: not known */
-	unsigned form;	      /* enum gm_call_form */
+	unsigned form;	       /* enum gm_call_form */
 	uint64_t given, wrong; /* threads of the test */
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc in kernels, as programs use it: malloc and free of many sizes, new and delete, objects with
- * virtual functions that outlive their kernel, recursion, printf and assert beside it, blocks of 1024
- * threads, a cooperative grid, graphs, limits, a reset of the device. Built plainly, with -G and with
- * -rdc=true; the native heap is made large enough that nothing is refused there.
+ * malloc in kernels, as programs use it: malloc and free of many sizes, new and delete, objects
+ * with virtual functions that outlive their kernel, recursion, printf and assert beside it, blocks
+ * of 1024 threads, a cooperative grid, graphs, limits, a reset of the device. Built plainly, with
+ * -G and with -rdc=true; the native heap is made large enough that nothing is refused there.
  */
 #include "gpu.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Images that call malloc, by every way in which the driver takes them: modules and libraries, from
- * memory and from files, plain, -G, -rdc=true, PTX text, NVRTC; memory that one module allocates and
- * another frees, in both orders of loading; one library in several contexts and after a reset; a
- * module loaded while another thread captures.
- * Usage: inkernel_load FOLDER
+ * memory and from files, plain, -G, -rdc=true, PTX text, NVRTC; memory that one module allocates
+ * and another frees, in both orders of loading; one library in several contexts and after a reset;
+ * a module loaded while another thread captures. Usage: inkernel_load FOLDER
  */
 #include "gpu.h"
 
@@ -149,7 +148,8 @@ static void captures(CUcontext *primary)
 			loaded = cuModuleLoadData(&module, image.data());
 		}).join();
 		int ended = cuStreamEndCapture(stream, &graph);
-		printf("loaded while thread captures, mode %-15d %d %d\n", (int)mode, loaded, ended);
+		printf("loaded while thread captures, mode %-15d %d %d\n", (int)mode, loaded,
+		       ended);
 		exchange("and used", module, module);
 		MUST(cuGraphDestroy(graph));
 		MUST(cuStreamDestroy(stream));
@@ -171,8 +171,8 @@ static void nvrtc()
 	typedef struct program *Program;
 	auto create = (int (*)(Program *, const char *, const char *, int, const char *const *,
 			       const char *const *))dlsym(library, "nvrtcCreateProgram");
-	auto compile = (int (*)(Program, int, const char *const *))dlsym(library,
-									  "nvrtcCompileProgram");
+	auto compile =
+		(int (*)(Program, int, const char *const *))dlsym(library, "nvrtcCompileProgram");
 	auto size = (int (*)(Program, size_t *))dlsym(library, "nvrtcGetPTXSize");
 	auto ptx = (int (*)(Program, char *))dlsym(library, "nvrtcGetPTX");
 	std::string source;

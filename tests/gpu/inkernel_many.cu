@@ -64,7 +64,8 @@ int main(int argc, char **argv)
 		MUST(cudaEventElapsedTime(&free_ms, at[2], at[3]));
 		printf("%u threads, %u bytes, round %d: %llu NULL, %llu wrong\n", n, 4 * words,
 		       round, wrong[0], wrong[1]);
-		fprintf(stderr, "threads,%u,bytes,%u,round,%d,malloc_ms,%.4f,free_ms,%.4f,null,%llu\n", n,
+		fprintf(stderr,
+			"threads,%u,bytes,%u,round,%d,malloc_ms,%.4f,free_ms,%.4f,null,%llu\n", n,
 			4 * words, round, malloc_ms, free_ms, wrong[0]);
 	}
 	return 0;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The takeover of a context, on the simulated driver, with a helper of our own: its kernels read and
- * write code that lies in memory of the test, and multiprocessors hold lines of it until another module
- * was launched. Then every call of the driver fails once, in every place: what was changed is put
- * back, and the next takeover succeeds.
+ * The takeover of a context, on the simulated driver, with a helper of our own: its kernels read
+ * and write code that lies in memory of the test, and multiprocessors hold lines of it until
+ * another module was launched. Then every call of the driver fails once, in every place: what was
+ * changed is put back, and the next takeover succeeds.
  */
-#include "takeover/takeover.h"
 #include "takeover/decode.h"
 #include "takeover/helper.h"
+#include "takeover/takeover.h"
 
 #include "tests/unit/on_sim.h"
 
 #define BLOCKS 6
-#define CALL   0x7943u
+#define CALL 0x7943u
 #define RETURN 0x7950u
 
 /*
- * Code of a context: functions of the driver and of the helper, 1 KiB each. The driver's malloc and free
- * (of which the words that count here are driver 580's) switch to a stack of their own and call what
- * does the work.
+ * Code of a context: functions of the driver and of the helper, 1 KiB each. The driver's malloc and
+ * free (of which the words that count here are driver 580's) switch to a stack of their own and
+ * call what does the work.
  */
 enum function {
 	MALLOC,
@@ -38,7 +38,7 @@ static struct gm_insn original[2];
 
 static struct gm_helper_answer *answer; /* the helper's variable */
 static enum gm_call_form form;
-static int deaf;  /* the store that has no effect: 1 the first, ...; 0: none */
+static int deaf; /* the store that has no effect: 1 the first, ...; 0: none */
 static int stores;
 static bool forgets_frees, refuses, damages;
 static uint64_t strangers;
@@ -77,8 +77,9 @@ static void reset_code(enum gm_call_form as)
 
 static bool is_native(void)
 {
-	return gm_insn_same(code[MALLOC][WORK], original[0]) && gm_insn_same(line[0], original[0]) &&
-	       gm_insn_same(code[FREE][WORK], original[1]) && gm_insn_same(line[1], original[1]);
+	return gm_insn_same(code[MALLOC][WORK], original[0]) &&
+	       gm_insn_same(line[0], original[0]) && gm_insn_same(code[FREE][WORK], original[1]) &&
+	       gm_insn_same(line[1], original[1]);
 }
 
 static bool calls_it(struct gm_insn insn, enum function to)
@@ -97,10 +98,8 @@ static bool is_ours(void)
 static void run_addresses(void **args)
 {
 	static const enum function told[GM_HELPER_FUNCTIONS] = {
-		[GM_HELPER_MALLOC] = OUR_MALLOC,
-		[GM_HELPER_FREE] = OUR_FREE,
-		[GM_HELPER_CALLS_OURS] = CALLS_OURS,
-		[GM_HELPER_CALLS_MALLOC] = CALLS_MALLOC,
+		[GM_HELPER_MALLOC] = OUR_MALLOC,     [GM_HELPER_FREE] = OUR_FREE,
+		[GM_HELPER_CALLS_OURS] = CALLS_OURS, [GM_HELPER_CALLS_MALLOC] = CALLS_MALLOC,
 		[GM_HELPER_CALLS_FREE] = CALLS_FREE,
 	};
 	if (*(bool *)args[0])
@@ -139,7 +138,8 @@ static void run_nothing(void **args)
 static void run_test(void **args)
 {
 	unsigned part = *(unsigned *)args[0];
-	uint64_t threads = part == GM_HELPER_MALLOCS ? BLOCKS : (uint64_t)BLOCKS * GM_HELPER_THREADS;
+	uint64_t threads =
+		part == GM_HELPER_MALLOCS ? BLOCKS : (uint64_t)BLOCKS * GM_HELPER_THREADS;
 	bool all = part == GM_HELPER_ALL;
 	if (part == GM_HELPER_NOTHING)
 		ready = is_native();
@@ -167,24 +167,22 @@ static void run_empty(void **args)
 }
 
 static const struct gm_sim_kernel helper_kernels[] = {
-	{"gm_helper_addresses", run_addresses, {1}, 0},
-	{"gm_helper_read", run_read, {8, 4}, 0},
-	{"gm_helper_write", run_write, {8, 8, 8}, 0},
-	{"gm_helper_use", run_nothing, {8}, 0},
-	{"gm_helper_test", run_test, {4}, 0},
-	{"gm_helper_seen", run_seen, {8}, 0},
+	{"gm_helper_addresses", run_addresses, {1}, 0}, {"gm_helper_read", run_read, {8, 4}, 0},
+	{"gm_helper_write", run_write, {8, 8, 8}, 0},	{"gm_helper_use", run_nothing, {8}, 0},
+	{"gm_helper_test", run_test, {4}, 0},		{"gm_helper_seen", run_seen, {8}, 0},
 };
 static const struct gm_sim_kernel empty_kernels[] = {{"gm_empty", run_empty, {0}, 0}};
 static const struct gm_sim_global helper_globals[] = {
 	{"gm_helper_answer", sizeof(struct gm_helper_answer)}};
-static const struct gm_sim_image helper = {GM_SIM_IMAGE, 6, helper_kernels, 16384, 1, helper_globals};
+static const struct gm_sim_image helper = {GM_SIM_IMAGE, 6, helper_kernels,
+					   16384,	 1, helper_globals};
 static const struct gm_sim_image empty = {GM_SIM_IMAGE, 1, empty_kernels, 512, 0, NULL};
 
 static CUresult get_global(CUdeviceptr *address, size_t *size, CUmodule module, const char *name)
 {
 	typedef CUresult (*call)(CUdeviceptr *, size_t *, CUmodule, const char *);
-	CUresult result = ((call)gm_sim_symbol(NULL, "cuModuleGetGlobal_v2"))(address, size, module,
-									       name);
+	CUresult result =
+		((call)gm_sim_symbol(NULL, "cuModuleGetGlobal_v2"))(address, size, module, name);
 	if (result == CUDA_SUCCESS) {
 		answer = (struct gm_helper_answer *)(uintptr_t)*address;
 		memset(answer, 0, sizeof *answer);

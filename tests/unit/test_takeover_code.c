@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls in the machine code of each generation of GPUs. The words are from cubins of nvcc 13.0 and, for
- * those of calls with a target, what NVIDIA's disassembler reads as the given target; those of sm_90
- * also stood in the memory of an H200 (driver 580).
+ * Calls in the machine code of each generation of GPUs. The words are from cubins of nvcc 13.0 and,
+ * for those of calls with a target, what NVIDIA's disassembler reads as the given target; those of
+ * sm_90 also stood in the memory of an H200 (driver 580).
  */
 #include "takeover/decode.h"
 
@@ -13,15 +13,33 @@
 static const struct {
 	const char *name;
 	enum gm_call_form form;
-	struct gm_insn call; /* of TARGET */
+	struct gm_insn call;  /* of TARGET */
 	struct gm_insn blank; /* as nvcc writes it, before it is linked */
 } generations[] = {
-	{"sm_75", GM_CALL_WHOLE, {0x177a234000007943, 0x000fea0003c07f93}, {0x7943, 0x000fea0003c00000}},
-	{"sm_80", GM_CALL_WHOLE, {0x177a234000007943, 0x000fea0003c07f93}, {0x7943, 0x000fea0003c00000}},
-	{"sm_89", GM_CALL_WHOLE, {0x177a234000007943, 0x000fea0003c07f93}, {0x7943, 0x000fea0003c00000}},
-	{"sm_90", GM_CALL_SPLIT, {0x93177a2000d07943, 0x000fea0003c0007f}, {0x7943, 0x000fea0003c00000}},
-	{"sm_100", GM_CALL_SPLIT, {0x93177a2000d07943, 0x000fea0003c0007f}, {0x7943, 0x000fea0003c00000}},
-	{"sm_120", GM_CALL_SPLIT, {0x93177a2000d07943, 0x000fea0003c0007f}, {0x7943, 0x000fea0003c00000}},
+	{"sm_75",
+	 GM_CALL_WHOLE,
+	 {0x177a234000007943, 0x000fea0003c07f93},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_80",
+	 GM_CALL_WHOLE,
+	 {0x177a234000007943, 0x000fea0003c07f93},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_89",
+	 GM_CALL_WHOLE,
+	 {0x177a234000007943, 0x000fea0003c07f93},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_90",
+	 GM_CALL_SPLIT,
+	 {0x93177a2000d07943, 0x000fea0003c0007f},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_100",
+	 GM_CALL_SPLIT,
+	 {0x93177a2000d07943, 0x000fea0003c0007f},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_120",
+	 GM_CALL_SPLIT,
+	 {0x93177a2000d07943, 0x000fea0003c0007f},
+	 {0x7943, 0x000fea0003c00000}},
 };
 
 enum { GENERATIONS = sizeof generations / sizeof *generations };
@@ -31,14 +49,14 @@ static void test_each(void)
 	for (unsigned i = 0; i < GENERATIONS; i++) {
 		enum gm_call_form form = generations[i].form;
 		struct gm_insn call = generations[i].call, blank = generations[i].blank;
-		TAP_OK(gm_insn_form(call, TARGET) == form, "%s: the form follows from a known target",
-		   generations[i].name);
+		TAP_OK(gm_insn_form(call, TARGET) == form,
+		       "%s: the form follows from a known target", generations[i].name);
 		TAP_OK(gm_insn_target(form, call) == TARGET, "%s: the target is read",
-		   generations[i].name);
+		       generations[i].name);
 		TAP_OK(gm_insn_same(gm_insn_aim(form, blank, TARGET), call), "%s: and written",
-		   generations[i].name);
+		       generations[i].name);
 		TAP_OK(gm_insn_same(gm_insn_aim(form, call, 0), blank),
-		   "%s: and nothing else is changed", generations[i].name);
+		       "%s: and nothing else is changed", generations[i].name);
 	}
 }
 
@@ -62,8 +80,8 @@ static void test_unknown(void)
 	TAP_OK(gm_insn_form(call, TARGET + 16) == GM_CALL_UNKNOWN, "another target: unknown");
 	call.low ^= UINT64_C(1) << 16;
 	TAP_OK(gm_insn_form(call, TARGET) == GM_CALL_WHOLE &&
-		   gm_insn_form(call, TARGET ^ 4) == GM_CALL_UNKNOWN,
-	   "bits outside of the field are not looked at");
+		       gm_insn_form(call, TARGET ^ 4) == GM_CALL_UNKNOWN,
+	       "bits outside of the field are not looked at");
 	TAP_OK(gm_insn_form((struct gm_insn){0, 0}, TARGET) == GM_CALL_UNKNOWN, "no call: unknown");
 }
 
@@ -81,7 +99,8 @@ static void test_find(void)
 {
 	struct gm_insn code[12];
 	TAP_OK(gm_insn_call(function, 12) == &function[5], "the call in a function is found");
-	TAP_OK(gm_insn_target(GM_CALL_SPLIT, function[5]) == 0x7f93170c0f00, "it is the driver's malloc");
+	TAP_OK(gm_insn_target(GM_CALL_SPLIT, function[5]) == 0x7f93170c0f00,
+	       "it is the driver's malloc");
 	TAP_OK(!gm_insn_call(function, 5), "not beyond the end of what was read");
 	for (unsigned i = 0; i < 12; i++)
 		code[i] = function[i];
