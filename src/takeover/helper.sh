@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Compile a module that a takeover loads: helper.sh NVCC SRC OUT. NVCC is the compiler, SRC the folder src/. OUT is
 # FOLDER/empty.fatbin or FOLDER/POLICY.fatbin, POLICY being one of the heap's: code for each generation of GPUs. Beside it
-# goes OUT.ptx, PTX for later ones.
+# goes OUT.ptx, PTX for later ones. A generation on which the policy needs too much stack is left out.
 # Functions have the 24 registers that every kernel which calls malloc has. Relocatable device code, linked: without it a
 # function has no address.
 set -eu
@@ -23,7 +23,7 @@ functions() {
 }
 
 # One of each generation: its code runs on the later ones of that generation, too. What this nvcc does not know gets PTX.
-known=" $("$nvcc" --list-gpu-code | tr '\n' ' ') " images=() least=
+known=" $("$nvcc" --list-gpu-code | tr '\n' ' ') " images=() least= ptx=$source
 for sm in 75 80 90 100 110 120; do
 	[ "${known/ sm_$sm /}" != "$known" ] || continue
 	least=${least:-$sm}
@@ -37,14 +37,17 @@ for sm in 75 80 90 100 110 120; do
 	# gm_helper_addresses calls malloc and free directly.
 	stack=$(sed -n '/gm_helper_addresses/{n;s/.* \([0-9]*\) stack.*/\1/p;}' "$work/said")
 	[ "$policy" = empty ] || [ "$stack" -le $most ] || {
-		echo "helper.sh: malloc of $policy takes $stack bytes of stack on sm_$sm" >&2
-		exit 1
+		echo "helper.sh: malloc of $policy takes $stack bytes of stack on sm_$sm: left out" >&2
+		ptx=$src/takeover/empty.cu
+		continue
 	}
 	images+=("--image3=kind=elf,sm=$sm,file=$work/$sm.cubin")
 done
 [ -n "$least" ] || { echo "helper.sh: $nvcc compiles for no GPU that is supported" >&2; exit 1; }
-"$nvcc" -arch="compute_$least" "${flags[@]}" -ptx -o "$work/ptx" "$source"
+# Nor may the driver compile what is too much on some GPU: it then finds a module without functions.
+"$nvcc" -arch="compute_$least" "${flags[@]}" -ptx -o "$work/ptx" "$ptx"
 "$bin/fatbinary" -64 --compress-all --create="$work/ptx.fatbin" "--image3=kind=ptx,sm=$least,file=$work/ptx"
+[ ${#images[@]} -gt 0 ] || images=("--image3=kind=ptx,sm=$least,file=$work/ptx")
 "$bin/fatbinary" -64 --compress-all --create="$work/fatbin" "${images[@]}"
 mv "$work/ptx.fatbin" "$out.ptx"
 mv "$work/fatbin" "$out"
