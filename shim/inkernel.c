@@ -180,12 +180,12 @@ static void tell(const struct gm_inkernel *h)
 	enum gm_msg_level level = is_expected(r) ? GM_MSG_INFO : GM_MSG_WARN;
 	if (!gm_msg_first(&said[r->end]))
 		return;
-	if (r->step)
-		gm_msg(level, "device %u: malloc in kernels stays the driver's: %s (%s: %s)",
-		       h->context->ordinal, gm_takeover_text(r->end), r->step,
-		       gm_driver_error(&gm_shim_driver, r->result));
-	else
+	if (r->end == GM_TAKEOVER_TAKEN)
 		gm_msg(level, "device %u: %s", h->context->ordinal, gm_takeover_text(r->end));
+	else
+		gm_msg(level, "device %u: malloc in kernels stays the driver's: %s%s%s (%s)",
+		       h->context->ordinal, gm_takeover_text(r->end), r->step ? ", while " : "",
+		       r->step ? r->step : "", gm_driver_error(&gm_shim_driver, r->result));
 }
 
 static void decide(struct gm_inkernel *h)

@@ -4,8 +4,9 @@
  * simulated driver takes no code for GPUs, so each takeover ends at its first step, the load of a
  * module that the preload brings along; tests/preload/inkernel.bats counts these.
  */
-#include "driver/sim.h"
 #include "program.h"
+/* after cuda.h, whose names it would change */
+#include "driver/sim.h"
 
 static void run_nothing(void **args)
 {
