@@ -33,10 +33,9 @@ static unsigned architecture(const struct gm_context *context)
 static enum gm_handle_kind judge(const void *image, const char *path)
 {
 	struct gm_image_verdict verdict;
-	struct gm_context *context = here();
-	unsigned arch = architecture(context);
 	if (!gm_inkernel_wanted() || (!image && !path))
 		return GM_HANDLE_UNKNOWN;
+	unsigned arch = architecture(here());
 	bool may = image ? gm_image_allocates(image, 0, arch, &verdict)
 			 : gm_image_file_allocates(path, arch, &verdict);
 	return may ? GM_HANDLE_ALLOCATES : GM_HANDLE_HARMLESS;
