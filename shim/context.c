@@ -4,6 +4,21 @@
  * succeeded: the context's work is over then, and no sooner.
  */
 #include "handlers.h"
+#include "inkernel.h"
+
+/* Around a call that may end a context. */
+static struct gm_context *begin_end(struct gm_context *context)
+{
+	gm_inkernel_context_ending(context);
+	return context;
+}
+
+static void finish_end(struct gm_context *context)
+{
+	if (context && !atomic_load_explicit(&context->gone, memory_order_acquire))
+		gm_inkernel_context_stays(context);
+	gm_context_ended(context);
+}
 
 static CUresult destroyed(CUcontext handle, CUresult result)
 {
@@ -33,17 +48,17 @@ static CUresult released(CUdevice device, CUresult result)
 }
 
 /* One argument in, one kind of end. */
-#define ENDS(symbol, type, ending, what)                                 \
-	CUresult on_##symbol(type which)                                 \
-	{                                                                \
-		if (!gm_shim_enter())                                    \
-			return real.symbol(which);                       \
-		struct gm_context *context = gm_context_##ending(which); \
-		CUresult result = GM_PASS(real.symbol(which));           \
-		result = what(which, result);                            \
-		gm_context_ended(context);                               \
-		gm_shim_leave();                                         \
-		return result;                                           \
+#define ENDS(symbol, type, ending, what)                                            \
+	CUresult on_##symbol(type which)                                            \
+	{                                                                           \
+		if (!gm_shim_enter())                                               \
+			return real.symbol(which);                                  \
+		struct gm_context *context = begin_end(gm_context_##ending(which)); \
+		CUresult result = GM_PASS(real.symbol(which));                      \
+		result = what(which, result);                                       \
+		finish_end(context);                                                \
+		gm_shim_leave();                                                    \
+		return result;                                                      \
 	}
 
 ENDS(cuCtxDestroy, CUcontext, ending, destroyed)
@@ -90,11 +105,11 @@ CUresult on_cuGreenCtxDestroy(CUgreenCtx green)
 		return real.cuGreenCtxDestroy(green);
 	if (gm_shim_driver.cuCtxFromGreenCtx)
 		gm_shim_driver.cuCtxFromGreenCtx(&derived, green);
-	struct gm_context *primary = gm_context_ending(derived);
+	struct gm_context *primary = begin_end(gm_context_ending(derived));
 	CUresult result = GM_PASS(real.cuGreenCtxDestroy(green));
 	if (result == CUDA_SUCCESS && derived && gm_context_green_gone(derived, &device))
 		result = released(device, result);
-	gm_context_ended(primary);
+	finish_end(primary);
 	gm_shim_leave();
 	return result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/array.h"
 #include "foreign.h"
+#include "inkernel.h"
 #include "knob/knob.h"
 
 static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64_t end,
@@ -213,6 +214,7 @@ void gm_shim_context_gone(uint64_t key)
 	struct gm_context *context = gm_context_find(key);
 	if (!context)
 		return;
+	gm_inkernel_context_gone(context);
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (!pool)

@@ -203,8 +203,9 @@ void gm_trim_exit(void);
 
 /* --- launch.c --- */
 
-/* Why launches are looked at: a pool exists, whose memory they can run out of; GPUMEM_LAUNCHES. */
-enum { GM_LAUNCH_POOLED = 1, GM_LAUNCH_COUNTED = 2 };
+/* Why launches are looked at: a pool exists, whose memory they can run out of; GPUMEM_LAUNCHES;
+ * there is a kernel that may call malloc. */
+enum { GM_LAUNCH_POOLED = 1, GM_LAUNCH_COUNTED = 2, GM_LAUNCH_HEAP = 4 };
 extern atomic_uint gm_launch_watched;
 
 #endif

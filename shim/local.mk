@@ -7,7 +7,7 @@ libgpumem_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir) -I$(top_srcdi
 libgpumem_la_CCASFLAGS = $(AM_CCASFLAGS)
 libgpumem_la_CFLAGS = $(AM_CFLAGS) -fPIC
 # Two segments rather than four (noseparate-code): each is a system call and page faults in every process.
-libgpumem_la_LIBADD = libgm.la
+libgpumem_la_LIBADD = libgmtakeover.la libgmimage.la libgm.la
 libgpumem_la_LDFLAGS = -module -avoid-version -shared -Wl,--version-script=%D%/libgpumem.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,noseparate-code,-z,now,-z,nodelete,-z,relro,-z,noexecstack
 EXTRA_libgpumem_la_DEPENDENCIES = %D%/libgpumem.map

@@ -21,21 +21,13 @@ bool gm_retry(CUresult result)
 #define P2(A, B) P1(A), B b
 #define P3(A, B, C) P2(A, B), C c
 #define P4(A, B, C, D) P3(A, B, C), D d
-#define P5(A, B, C, D, E) P4(A, B, C, D), E e
-#define P6(A, B, C, D, E, F) P5(A, B, C, D, E), F f
-#define P7(A, B, C, D, E, F, G) P6(A, B, C, D, E, F), G g
-#define P8(A, B, C, D, E, F, G, H) P7(A, B, C, D, E, F, G), H h
 #define N1 a
 #define N2 N1, b
 #define N3 N2, c
 #define N4 N3, d
-#define N5 N4, e
-#define N6 N5, f
-#define N7 N6, g
-#define N8 N7, h
 
-#define COUNT(...) COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define COUNT_(A, B, C, D, E, F, G, H, n, ...) n
+#define COUNT(...) COUNT_(__VA_ARGS__, 4, 3, 2, 1, 0)
+#define COUNT_(A, B, C, D, n, ...) n
 #define JOIN(a, b) JOIN_(a, b)
 #define JOIN_(a, b) a##b
 
@@ -53,20 +45,8 @@ bool gm_retry(CUresult result)
 		return result;                                                         \
 	}
 
-GM_RETRY(cuCtxSetLimit, CUlimit, size_t)
 GM_RETRY(cuGraphUpload, CUgraphExec, CUstream)
 GM_RETRY(cuGraphUpload_ptsz, CUgraphExec, CUstream)
-GM_RETRY(cuKernelGetFunction, CUfunction *, CUkernel)
 GM_RETRY(cuLibraryGetGlobal, CUdeviceptr *, size_t *, CUlibrary, const char *)
-GM_RETRY(cuLibraryGetModule, CUmodule *, CUlibrary)
-GM_RETRY(cuLibraryLoadData, CUlibrary *, const void *, CUjit_option *, void **, unsigned,
-	 CUlibraryOption *, void **, unsigned)
-GM_RETRY(cuLibraryLoadFromFile, CUlibrary *, const char *, CUjit_option *, void **, unsigned,
-	 CUlibraryOption *, void **, unsigned)
-GM_RETRY(cuModuleGetFunction, CUfunction *, CUmodule, const char *)
-GM_RETRY(cuModuleLoad, CUmodule *, const char *)
-GM_RETRY(cuModuleLoadData, CUmodule *, const void *)
-GM_RETRY(cuModuleLoadDataEx, CUmodule *, const void *, unsigned, CUjit_option *, void **)
-GM_RETRY(cuModuleLoadFatBinary, CUmodule *, const void *)
 GM_RETRY(cuStreamCreate, CUstream *, unsigned)
 GM_RETRY(cuStreamCreateWithPriority, CUstream *, unsigned, int)

@@ -43,6 +43,10 @@ typedef CUresult(CUDAAPI *PFN_cuCtxCreate_v12050)(CUcontext *, CUctxCreateParams
 #endif
 
 #if CUDA_VERSION < 12040
+typedef CUresult(CUDAAPI *PFN_cuLibraryEnumerateKernels_v12040)(CUkernel *, unsigned int,
+								CUlibrary);
+typedef CUresult(CUDAAPI *PFN_cuModuleEnumerateFunctions_v12040)(CUfunction *, unsigned int,
+								 CUmodule);
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef CUresult(CUDAAPI *PFN_cuGreenCtxCreate_v12040)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
 						       unsigned int);

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/msg.h"
+#include "handle.h"
 #include "handlers.h"
+#include "inkernel.h"
 #include "knob/knob.h"
 #include "late.h"
 
@@ -123,6 +125,8 @@ static void forget(void)
 	latest = 0;
 	atomic_store(&gm_launch_watched, 0);
 	gm_trim_forget();
+	gm_inkernel_forget();
+	gm_handle_forget_all();
 	gm_shim_devices_forget();
 	gm_used_forget();
 	gm_foreign_forget_all();
@@ -158,6 +162,7 @@ static enum gm_shim_state start(void)
 	if (gm_msg_first(&watching)) {
 		pthread_atfork(NULL, NULL, forget);
 		atexit(gm_trim_exit);
+		atexit(gm_heap_exit);
 	}
 	return GM_SHIM_ACTIVE;
 }

@@ -18,4 +18,5 @@ include src/log/local.mk
 include src/driver/local.mk
 include src/pool/local.mk
 include src/heap/local.mk
+include src/takeover/local.mk
 include src/image/local.mk

@@ -370,10 +370,16 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 
 /* It has no kernels, and so no device heaps. */
 #define null_cuLaunchKernel NULL
+#define null_cuLinkAddData_v2 NULL
+#define null_cuLinkComplete NULL
+#define null_cuLinkCreate_v2 NULL
+#define null_cuLinkDestroy NULL
 #define null_cuMemHostGetDevicePointer_v2 NULL
 #define null_cuMemHostRegister_v2 NULL
 #define null_cuMemHostUnregister NULL
+#define null_cuMemcpyDtoHAsync_v2 NULL
 #define null_cuModuleGetFunction NULL
+#define null_cuModuleGetGlobal_v2 NULL
 #define null_cuModuleLoadData NULL
 #define null_cuModuleUnload NULL
 #define null_cuStreamWriteValue32_v2 NULL

@@ -328,10 +328,21 @@ CUresult sim_cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	return CUDA_SUCCESS;
 }
 
+/* Of the heap of kernels, as measured on driver 580; the most is the H200's. */
+static size_t round_heap(size_t value)
+{
+	static const size_t least = (size_t)4 << 20, most = 17681179680u;
+	if (value >= most)
+		return most;
+	return value <= least ? least : gm_round_up(value, 65536);
+}
+
 CUresult sim_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	if ((unsigned)limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+		value = round_heap(value);
 	sim_current()->limits[limit] = value;
 	return CUDA_SUCCESS;
 }

@@ -175,6 +175,36 @@ CUresult sim_module_global(const struct sim_module *module, const char *name, CU
 	return CUDA_ERROR_NOT_FOUND;
 }
 
+CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *size, CUmodule handle, const char *name)
+{
+	struct sim_module *module = sim_module_of(handle, false);
+	if (!module)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return name ? sim_module_global(module, name, at, size) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The first `n` of them; what is beyond the last one stays as it is. */
+static CUresult enumerate(void **out, unsigned n, const struct sim_module *module)
+{
+	if (!module)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!out || !n)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < n && i < module->image->count; i++)
+		out[i] = (void *)(uintptr_t)&module->image->kernels[i];
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuModuleEnumerateFunctions(CUfunction *out, unsigned n, CUmodule handle)
+{
+	return enumerate((void **)out, n, sim_module_of(handle, false));
+}
+
+CUresult sim_cuLibraryEnumerateKernels(CUkernel *out, unsigned n, CUlibrary handle)
+{
+	return enumerate((void **)out, n, sim_module_of(handle, true));
+}
+
 CUresult sim_cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
 {
 	const struct gm_sim_kernel *kernel;

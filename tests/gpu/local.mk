@@ -3,10 +3,10 @@
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
 GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
-	overrun
+	overrun inkernel inkernel_many
 GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
-	%D%/driver.cc %D%/kernels.cu %D%/grow.cu
+	%D%/driver.cc %D%/inkernel_load.cc %D%/inkernel_module.cu %D%/kernels.cu %D%/grow.cu
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
 GPU_HEAP = -maxrregcount=24 -I$(top_srcdir)/src -I$(top_srcdir)
@@ -24,6 +24,17 @@ gpu-bundle: all api/gpumem_device.cuh
 	$(GPU_NVCC) -cudart shared $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_shared -lcuda
 	$(GPU_NVCC) -default-stream per-thread $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_ptds -lcuda
 	$(GPU_NVCC) $(GPU_HEAP) $(GPU_SRC)/heap.cu -o gpu-bundle/heap
+	$(GPU_NVCC) -G $(GPU_SRC)/inkernel.cu -o gpu-bundle/inkernel_debug
+	$(GPU_NVCC) -rdc=true $(GPU_SRC)/inkernel.cu -o gpu-bundle/inkernel_rdc
+	mkdir gpu-bundle/modules
+	$(GPU_NVCC) -cubin $(GPU_SRC)/inkernel_module.cu -o gpu-bundle/modules/plain.cubin
+	$(GPU_NVCC) -G -cubin $(GPU_SRC)/inkernel_module.cu -o gpu-bundle/modules/debug.cubin
+	$(GPU_NVCC) -rdc=true -cubin $(GPU_SRC)/inkernel_module.cu -o gpu-bundle/modules/rdc.o
+	$(dir $(NVCC))nvlink -arch=$(GPU_ARCH) gpu-bundle/modules/rdc.o -o gpu-bundle/modules/rdc.cubin
+	$(GPU_NVCC) -ptx $(GPU_SRC)/inkernel_module.cu -o gpu-bundle/modules/text.ptx
+	cp $(GPU_SRC)/inkernel_module.cu gpu-bundle/modules/
+	g++ -O2 -std=c++17 $(CUDA_CPPFLAGS) $(GPU_SRC)/inkernel_load.cc -o gpu-bundle/inkernel_load \
+		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
 	$(GPU_NVCC) -cubin $(GPU_SRC)/kernels.cu -o gpu-bundle/kernels.cubin
 	g++ -O2 $(CUDA_CPPFLAGS) $(GPU_SRC)/driver.cc -o gpu-bundle/driver -L$(CUDA_HOME)/lib64/stubs -lcuda
 	cp $(GPU_COPIED:%=$(GPU_SRC)/%) gpu-bundle/

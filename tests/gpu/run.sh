@@ -20,6 +20,12 @@ runtime_ptds        120  1  pool  ./runtime_ptds
 capture             120  1  pool  ./capture
 peer                120  1  pool  ./peer
 driver              120  1  pool  ./driver kernels.cubin
+inkernel            120  1  pool  ./inkernel
+inkernel_debug      120  1  pool  ./inkernel_debug
+inkernel_rdc        120  1  pool  ./inkernel_rdc
+inkernel_load       120  1  pool  LD_LIBRARY_PATH=@ ./inkernel_load modules
+inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
+memcheck_inkernel   240  1  pool  ./under.sh memcheck ./inkernel_many 1000 64
 blas                120  1  pool  LD_LIBRARY_PATH=@ ./blas
 fft                 120  1  pool  LD_LIBRARY_PATH=@ ./fft
 sparse              120  1  pool  LD_LIBRARY_PATH=@ ./sparse

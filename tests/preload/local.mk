@@ -7,6 +7,7 @@ include %D%/defer.mk
 include %D%/failed.mk
 include %D%/fill.mk
 include %D%/idle.mk
+include %D%/inkernel.mk
 
 # What a test preloads: a sanitizer's runtime has to come first.
 AM_TESTS_ENVIRONMENT += SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \

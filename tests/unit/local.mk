@@ -9,6 +9,7 @@ include tests/unit/driver.mk
 include tests/unit/pool.mk
 include tests/unit/heap.mk
 include tests/unit/image.mk
+include tests/unit/takeover.mk
 include tests/unit/shim.mk
 include tests/unit/tools.mk
 check_PROGRAMS += $(UNIT_TESTS)

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The helper: malloc and free of one policy of the heap, N of policy.def given as GM_HELPER_POLICY,
+ * and the kernels by which the host reads and writes the code of a context, and tests it.
+ *
+ * gm_helper_malloc and gm_helper_free are called in the place of the driver's, from kernels of any
+ * module: no more than 24 registers, and no constant bank, which is the calling kernel's.
+ */
+#include "heap/device/policies.h"
+#include "takeover/helper.h"
+
+#define JOIN_(a, b, c) a##b##c
+#define JOIN(a, b, c) JOIN_(a, b, c)
+#define POLICY(call) JOIN(gm_, GM_HELPER_POLICY, _##call)
+
+extern "C" {
+
+__device__ struct gm_heap *gm_helper_heap;
+__device__ struct gm_helper_answer gm_helper_answer;
+
+__device__ __noinline__ void *gm_helper_malloc(size_t size)
+{
+	return POLICY(malloc)(gm_helper_heap, size);
+}
+
+__device__ __noinline__ void gm_helper_free(void *address)
+{
+	POLICY(free)(gm_helper_heap, address);
+}
+
+__device__ __noinline__ void *gm_helper_calls_ours(size_t size)
+{
+	return gm_helper_malloc(size);
+}
+
+__device__ __noinline__ void *gm_helper_calls_malloc(size_t size)
+{
+	return malloc(size);
+}
+
+__device__ __noinline__ void gm_helper_calls_free(void *address)
+{
+	free(address);
+}
+
+/* `call` is never set: but the linker drops what no kernel calls, and what that calls in turn. */
+__global__ void gm_helper_addresses(bool call)
+{
+	uint64_t *address = gm_helper_answer.address;
+	if (call)
+		gm_helper_free(gm_helper_malloc(address[0]));
+	address[GM_HELPER_MALLOC] = (uint64_t)gm_helper_malloc;
+	address[GM_HELPER_FREE] = (uint64_t)gm_helper_free;
+	address[GM_HELPER_CALLS_OURS] = (uint64_t)gm_helper_calls_ours;
+	address[GM_HELPER_CALLS_MALLOC] = (uint64_t)gm_helper_calls_malloc;
+	address[GM_HELPER_CALLS_FREE] = (uint64_t)gm_helper_calls_free;
+}
+
+__global__ void gm_helper_use(struct gm_heap *heap)
+{
+	gm_helper_heap = heap;
+}
+
+/* `n` instructions, at most GM_HELPER_CODE. */
+__global__ void gm_helper_read(const uint64_t *code, unsigned n)
+{
+	for (unsigned i = 0; i < 2 * n; i++)
+		gm_helper_answer.code[i] = gm_load64_system(code + i);
+}
+
+/* One instruction, all of it at once. */
+__global__ void gm_helper_write(uint64_t *code, uint64_t low, uint64_t high)
+{
+	asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(code), "l"(low), "l"(high)
+		     : "memory");
+	__threadfence_system();
+}
+
+static __device__ bool holds(const volatile uint32_t *word, uint32_t value)
+{
+	for (unsigned i = 0; i < GM_HELPER_BYTES / 4; i++)
+		if (word[i] != value + i)
+			return false;
+	return true;
+}
+
+static __device__ bool is_ours(uint64_t address)
+{
+	uint64_t offset = address - gm_helper_heap->base;
+	return offset < (uint64_t)gm_helper_heap->capacity << GM_GRANULE_SHIFT && address % 16 == 0;
+}
+
+static __device__ void count(uint64_t address, bool good)
+{
+	gm_add64(!address	     ? &gm_helper_answer.refused
+		 : !is_ours(address) ? &gm_helper_answer.elsewhere
+		 : !good	     ? &gm_helper_answer.damaged
+				     : &gm_helper_answer.given,
+		 1);
+}
+
+/* A piece for each thread; other warps have theirs meanwhile. */
+static __device__ void use_all(void)
+{
+	uint32_t value = (blockIdx.x * blockDim.x + threadIdx.x) * 0x9e3779b9u;
+	volatile uint32_t *word = (volatile uint32_t *)gm_helper_calls_malloc(GM_HELPER_BYTES);
+	bool ours = is_ours((uint64_t)word);
+	for (unsigned i = 0; ours && i < GM_HELPER_BYTES / 4; i++)
+		word[i] = value + i;
+	__syncthreads();
+	count((uint64_t)word, ours && holds(word, value));
+	if (ours)
+		gm_helper_calls_free((void *)word);
+}
+
+/* By what was the driver's malloc and free, as kernels of the program call them. */
+__global__ void gm_helper_test(unsigned part)
+{
+	uint64_t *kept = &gm_helper_answer.kept[blockIdx.x];
+	bool first = threadIdx.x == 0;
+	if (part == GM_HELPER_MALLOCS && first) {
+		*kept = (uint64_t)gm_helper_calls_malloc(GM_HELPER_BYTES);
+		count(*kept, true);
+	}
+	if (part == GM_HELPER_STRANGERS && first)
+		gm_helper_calls_free(&gm_helper_answer);
+	if (part == GM_HELPER_ALL) {
+		use_all();
+		if (first)
+			gm_helper_calls_free((void *)*kept);
+	}
+}
+
+/* Ours counts such frees in the heap: how many it has seen, of which `tests` are the test's. */
+__global__ void gm_helper_seen(uint64_t tests)
+{
+	uint64_t seen = gm_load64(&gm_helper_heap->foreign_frees);
+	gm_helper_answer.strangers = seen;
+	gm_add64(&gm_helper_heap->foreign_frees, 0 - (seen < tests ? seen : tests));
+}
+
+} /* extern "C" */

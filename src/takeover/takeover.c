@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "takeover/takeover.h"
+
+#include "takeover/patch.h"
+
+const char *gm_takeover_text(enum gm_takeover_end end)
+{
+	static const char *const texts[] = {
+#define GM_TAKEOVER(name, text) text,
+#include "takeover/takeover.def"
+#undef GM_TAKEOVER
+	};
+	return end < GM_TAKEOVER_ENDS ? texts[end] : "unknown";
+}
+
+/* --- the steps: each answers how the takeover ends there, or GM_TAKEOVER_TAKEN to go on --- */
+
+static bool run_part(struct gm_patch *p, unsigned part)
+{
+	const struct gm_takeover_config *c = p->config;
+	if (c->launch)
+		c->launch(c->arg, p->stream);
+	bool ran = gm_patch_run(p, GM_PATCH_TEST, c->blocks, GM_HELPER_THREADS, (void *[]){&part});
+	if (c->launched)
+		c->launched(c->arg, p->stream, ran);
+	return ran;
+}
+
+/* The driver makes a context ready for malloc at the first launch of a kernel that may call it, and
+ * must not do so once its code was changed. */
+static enum gm_takeover_end load(struct gm_patch *p, struct gm_takeover_report *r)
+{
+	(void)r;
+	if (!gm_patch_load(p))
+		return GM_TAKEOVER_NO_LOAD;
+	return run_part(p, GM_HELPER_NOTHING) ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_DRIVER;
+}
+
+struct call {
+	uint64_t at; /* 0: there is none */
+	struct gm_insn insn;
+	bool own_stack; /* the function has switched to a stack of its own */
+};
+
+/* The call in the function at `at`; false: the driver failed. */
+static bool read_call(struct gm_patch *p, uint64_t at, struct call *call)
+{
+	struct gm_insn code[GM_HELPER_CODE];
+	*call = (struct call){0};
+	if (!gm_patch_read(p, at, code, GM_HELPER_CODE))
+		return false;
+	const struct gm_insn *found = gm_insn_call(code, GM_HELPER_CODE);
+	if (!found)
+		return true;
+	call->at = at + (uint64_t)(found - code) * sizeof *found;
+	call->insn = *found;
+	call->own_stack = gm_insn_switches_stack(code, found);
+	return true;
+}
+
+/* Where calls say their target is known from the one whose target is. */
+static enum gm_takeover_end decode(struct gm_patch *p, struct gm_takeover_report *r)
+{
+	uint64_t address[GM_HELPER_FUNCTIONS];
+	struct call ours, calls[2];
+	bool call = false;
+	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&call}) || !gm_patch_fetch(p))
+		return GM_TAKEOVER_DRIVER;
+	for (unsigned i = 0; i < GM_HELPER_FUNCTIONS; i++)
+		address[i] = p->answer.address[i];
+	if (!read_call(p, address[GM_HELPER_CALLS_OURS], &ours) ||
+	    !read_call(p, address[GM_HELPER_CALLS_MALLOC], &calls[0]) ||
+	    !read_call(p, address[GM_HELPER_CALLS_FREE], &calls[1]))
+		return GM_TAKEOVER_DRIVER;
+	r->to[0] = address[GM_HELPER_MALLOC];
+	r->to[1] = address[GM_HELPER_FREE];
+	r->form = gm_insn_form(ours.insn, r->to[0]);
+	if (r->form == GM_CALL_UNKNOWN || !calls[0].at || !calls[1].at)
+		return GM_TAKEOVER_UNKNOWN_CODE;
+	for (unsigned i = 0; i < 2; i++)
+		r->at[i] = gm_insn_target(r->form, calls[i].insn);
+	return GM_TAKEOVER_TAKEN;
+}
+
+/* Can it be code of the driver's? */
+static bool is_plausible(const struct gm_takeover_report *r, uint64_t at)
+{
+	return at && at % 16 == 0 && at != r->to[0] && at != r->to[1];
+}
+
+/* The driver's malloc and free save what a caller expects to be kept, switch to a stack of their
+ * own, and call what does the work: that call is what will go to ours. */
+static enum gm_takeover_end plan(struct gm_patch *p, struct gm_takeover_report *r)
+{
+	static const enum gm_patch_which which[2] = {GM_PATCH_MALLOC, GM_PATCH_FREE};
+	if (r->at[0] == r->at[1])
+		return GM_TAKEOVER_STRANGE_MALLOC;
+	for (unsigned i = 0; i < 2; i++) {
+		struct call call;
+		if (!is_plausible(r, r->at[i]))
+			return GM_TAKEOVER_STRANGE_MALLOC;
+		if (!read_call(p, r->at[i], &call))
+			return GM_TAKEOVER_DRIVER;
+		if (!call.own_stack || !is_plausible(r, gm_insn_target(r->form, call.insn)))
+			return GM_TAKEOVER_STRANGE_MALLOC;
+		p->change[which[i]].at = call.at;
+		p->change[which[i]].was = call.insn;
+		p->change[which[i]].call = gm_insn_aim(r->form, call.insn, r->to[i]);
+	}
+	return GM_TAKEOVER_TAKEN;
+}
+
+static enum gm_takeover_end change(struct gm_patch *p, struct gm_takeover_report *r)
+{
+	(void)r;
+	if (gm_patch_apply(p))
+		return gm_patch_drop_lines(p) ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_DRIVER;
+	return p->result == CUDA_SUCCESS ? GM_TAKEOVER_NOT_WRITTEN : GM_TAKEOVER_DRIVER;
+}
+
+/* One part after the other; `threads` have got memory by then. */
+static enum gm_takeover_end test_part(struct gm_patch *p, struct gm_takeover_report *r,
+				      enum gm_helper_part part, uint64_t threads)
+{
+	if (!run_part(p, part) || !gm_patch_fetch(p))
+		return GM_TAKEOVER_DRIVER;
+	r->given = p->answer.given;
+	r->wrong = p->answer.refused + p->answer.elsewhere + p->answer.damaged;
+	return r->given == threads && !r->wrong ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_TEST_FAILED;
+}
+
+static enum gm_takeover_end test(struct gm_patch *p, struct gm_takeover_report *r)
+{
+	uint64_t blocks = p->config->blocks;
+	enum gm_takeover_end end = test_part(p, r, GM_HELPER_MALLOCS, blocks);
+	if (end == GM_TAKEOVER_TAKEN)
+		end = test_part(p, r, GM_HELPER_STRANGERS, blocks);
+	if (end != GM_TAKEOVER_TAKEN)
+		return end;
+	if (!gm_patch_run(p, GM_PATCH_SEEN, 1, 1, (void *[]){&blocks}) || !gm_patch_fetch(p))
+		return GM_TAKEOVER_DRIVER;
+	if (p->answer.strangers < blocks)
+		return GM_TAKEOVER_TEST_FAILED;
+	return test_part(p, r, GM_HELPER_ALL, blocks + blocks * GM_HELPER_THREADS);
+}
+
+static const struct {
+	const char *name;
+	enum gm_takeover_end (*run)(struct gm_patch *p, struct gm_takeover_report *r);
+} steps[] = {
+	{"loading the helper", load}, {"reading calls", decode}, {"reading malloc and free", plan},
+	{"writing", change},	      {"testing", test},
+};
+
+static void run_steps(struct gm_patch *p, struct gm_takeover_report *r)
+{
+	for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
+		r->end = steps[i].run(p, r);
+		r->step = r->end == GM_TAKEOVER_TAKEN ? NULL : steps[i].name;
+		if (r->step)
+			break;
+	}
+	r->result = p->result;
+	if (!r->step || !p->changed)
+		return;
+	bool undone = gm_patch_undo(p);
+	if (!gm_patch_drop_lines(p) || !undone)
+		r->end = GM_TAKEOVER_BROKEN;
+}
+
+bool gm_takeover(const struct gm_takeover_config *config, struct gm_takeover_report *r)
+{
+	const struct gm_driver *d = config->driver;
+	struct gm_patch p = {.config = config, .driver = d};
+	*r = (struct gm_takeover_report){.end = GM_TAKEOVER_NO_HELPER};
+	if (!config->images.helper || !config->images.empty)
+		return false;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(d);
+	p.result = d->cuStreamCreate(&p.stream, CU_STREAM_NON_BLOCKING);
+	if (p.result == CUDA_SUCCESS) {
+		run_steps(&p, r);
+		d->cuStreamDestroy_v2(p.stream);
+	} else {
+		r->end = GM_TAKEOVER_DRIVER;
+		r->step = "making a stream";
+		r->result = p.result;
+	}
+	gm_driver_quiet_end(d, mode);
+	return r->end == GM_TAKEOVER_TAKEN;
+}

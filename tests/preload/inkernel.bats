@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc in kernels: when contexts are taken over. The simulated driver refuses the module with which a takeover begins
+# (CUDA_ERROR_INVALID_IMAGE, 200), so that each attempt is one such line in its trace, and the program goes on natively.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	needs_driver 12.5
+	grep -q '^#define GM_HELPERS 1' config.h || skip 'this build has no code for GPUs'
+}
+
+# attempts PART: runs it, and prints how often a takeover began.
+attempts() {
+	rm -f "$BATS_TEST_TMPDIR/trace"
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/inkernel" "$1" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
+	grep -cx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" || true
+}
+
+@test "a refused takeover changes nothing that the program sees, and says nothing" {
+	for part in modules libraries resets captured limits; do
+		same inkernel "$part"
+	done
+	[ "$(attempts modules)" -eq 1 ]
+	[ ! -s "$BATS_TEST_TMPDIR/err" ]
+}
+
+@test "before the first module is loaded, once a context" {
+	[ "$(attempts modules)" -eq 1 ]
+	[ "$(grep -nx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" -lt \
+		"$(grep -nxm1 'cuModuleLoadData 0' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" ]
+}
+
+@test "of a library: in each context, when the first of its kernels comes there" {
+	[ "$(attempts libraries)" -eq 2 ]
+}
+
+@test "again after each reset" {
+	[ "$(attempts resets)" -eq 3 ]
+}
+
+@test "put off while a capture is open" {
+	[ "$(attempts captured)" -eq 1 ]
+	[ "$(grep -nx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" -gt \
+		"$(grep -nx 'cuStreamEndCapture 0' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" ]
+}
+
+@test "not with GPUMEM_HEAP=off, and not when only watching" {
+	KNOBS=(GPUMEM_HEAP=off)
+	[ "$(attempts libraries)" -eq 0 ]
+	KNOBS=(GPUMEM_MODE=trace)
+	[ "$(attempts modules)" -eq 0 ]
+}
+
+@test "GPUMEM_VERBOSE=3 says why not, once" {
+	KNOBS=(GPUMEM_VERBOSE=3)
+	[ "$(attempts resets)" -eq 3 ]
+	[ "$(grep -c 'malloc in kernels stays the driver' "$BATS_TEST_TMPDIR/err")" -eq 1 ]
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When a context is about to be taken over: modules and libraries are loaded, kernels launched. The
+ * simulated driver takes no code for GPUs, so each takeover ends at its first step, the load of a
+ * module that the preload brings along; tests/preload/inkernel.bats counts these.
+ */
+#include "program.h"
+/* after cuda.h, whose names it would change */
+#include "driver/sim.h"
+
+static void run_nothing(void **args)
+{
+	(void)args;
+}
+
+static const struct gm_sim_kernel kernels[] = {{"nothing", run_nothing, {0}, 0}};
+static const struct gm_sim_image image = {GM_SIM_IMAGE, 1, kernels, 4096, 0, NULL};
+
+static void launch(CUfunction function, CUstream stream)
+{
+	SAY(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+}
+
+static CUfunction of_module(CUmodule *module)
+{
+	CUfunction function;
+	SAY(cuModuleLoadData(module, &image));
+	SAY(cuModuleGetFunction(&function, *module, "nothing"));
+	return function;
+}
+
+/* One context: at its first module. */
+static void modules(void)
+{
+	CUmodule first, second;
+	launch(of_module(&first), NULL);
+	launch(of_module(&second), NULL);
+	SAY(cuCtxSynchronize());
+}
+
+/* A library belongs to none; the first of its kernels that comes into a context counts there. */
+static void libraries(void)
+{
+	CUlibrary library;
+	CUkernel kernel;
+	CUfunction function;
+	CUcontext second;
+	SAY(cuLibraryLoadData(&library, &image, NULL, NULL, 0, NULL, NULL, 0));
+	SAY(cuLibraryGetKernel(&kernel, library, "nothing"));
+	puts("a kernel");
+	SAY(cuKernelGetFunction(&function, kernel));
+	launch(function, NULL);
+	CUctxCreateParams parameters;
+	memset(&parameters, 0, sizeof parameters);
+	SAY(cuCtxCreate(&second, &parameters, 0, 0));
+	launch((CUfunction)kernel, NULL);
+	launch((CUfunction)kernel, NULL);
+	SAY(cuCtxDestroy(second));
+}
+
+static void resets(void)
+{
+	CUmodule module;
+	for (int i = 0; i < 3; i++) {
+		launch(of_module(&module), NULL);
+		SAY(cuDevicePrimaryCtxReset(0));
+		use_device(0);
+	}
+}
+
+/* Put off while a capture is open. */
+static void captured(void)
+{
+	CUmodule module;
+	CUstream stream;
+	CUgraph graph;
+	SAY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	SAY(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CUfunction function = of_module(&module);
+	SAY(cuStreamEndCapture(stream, &graph));
+	SAY(cuGraphDestroy(graph));
+	puts("captured");
+	fflush(stdout);
+	launch(function, stream);
+}
+
+static void limits(void)
+{
+	size_t value = 0;
+	SAY(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 12345678));
+	SAY(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE));
+	printf("%zu\n", value);
+	CUmodule module;
+	launch(of_module(&module), NULL);
+	SAY(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE));
+	printf("%zu\n", value);
+	SAY(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2048));
+	SAY(cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));
+	printf("%zu\n", value);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "modules";
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} parts[] = {{"modules", modules},
+		     {"libraries", libraries},
+		     {"resets", resets},
+		     {"captured", captured},
+		     {"limits", limits}};
+	MUST(cuInit(0));
+	use_device(0);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (strcmp(parts[i].name, what) == 0)
+			parts[i].run();
+	return 0;
+}

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+check_PROGRAMS += tests/preload/inkernel
+dist_check_SCRIPTS += tests/preload/inkernel.bats
+TESTS += tests/preload/inkernel.bats
+tests_preload_inkernel_SOURCES = tests/preload/inkernel.c tests/preload/program.h
+tests_preload_inkernel_LDADD = $(BEHAVIOUR_LDADD)

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls in the machine code of each generation of GPUs. The words are from cubins of nvcc 13.0 and,
+ * for those of calls with a target, what NVIDIA's disassembler reads as the given target; those of
+ * sm_90 also stood in the memory of an H200 (driver 580).
+ */
+#include "takeover/decode.h"
+
+#include "../tap.h"
+
+#define TARGET UINT64_C(0x7f93177a2340)
+
+static const struct {
+	const char *name;
+	enum gm_call_form form;
+	struct gm_insn call;  /* of TARGET */
+	struct gm_insn blank; /* as nvcc writes it, before it is linked */
+} generations[] = {
+	{"sm_75",
+	 GM_CALL_WHOLE,
+	 {0x177a234000007943, 0x000fea0003c07f93},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_80",
+	 GM_CALL_WHOLE,
+	 {0x177a234000007943, 0x000fea0003c07f93},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_89",
+	 GM_CALL_WHOLE,
+	 {0x177a234000007943, 0x000fea0003c07f93},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_90",
+	 GM_CALL_SPLIT,
+	 {0x93177a2000d07943, 0x000fea0003c0007f},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_100",
+	 GM_CALL_SPLIT,
+	 {0x93177a2000d07943, 0x000fea0003c0007f},
+	 {0x7943, 0x000fea0003c00000}},
+	{"sm_120",
+	 GM_CALL_SPLIT,
+	 {0x93177a2000d07943, 0x000fea0003c0007f},
+	 {0x7943, 0x000fea0003c00000}},
+};
+
+enum { GENERATIONS = sizeof generations / sizeof *generations };
+
+static void test_each(void)
+{
+	for (unsigned i = 0; i < GENERATIONS; i++) {
+		enum gm_call_form form = generations[i].form;
+		struct gm_insn call = generations[i].call, blank = generations[i].blank;
+		TAP_OK(gm_insn_form(call, TARGET) == form,
+		       "%s: the form follows from a known target", generations[i].name);
+		TAP_OK(gm_insn_target(form, call) == TARGET, "%s: the target is read",
+		       generations[i].name);
+		TAP_OK(gm_insn_same(gm_insn_aim(form, blank, TARGET), call), "%s: and written",
+		       generations[i].name);
+		TAP_OK(gm_insn_same(gm_insn_aim(form, call, 0), blank),
+		       "%s: and nothing else is changed", generations[i].name);
+	}
+}
+
+static void test_any_target(void)
+{
+	bool all = true;
+	for (unsigned bit = 4; bit < 49; bit++)
+		for (unsigned i = 0; i < GENERATIONS; i++) {
+			uint64_t target = UINT64_C(1) << bit | 0x40;
+			struct gm_insn call =
+				gm_insn_aim(generations[i].form, generations[i].call, target);
+			all = all && gm_insn_target(generations[i].form, call) == target &&
+			      gm_insn_form(call, target) == generations[i].form;
+		}
+	TAP_OK(all, "every bit of a target is kept");
+}
+
+static void test_unknown(void)
+{
+	struct gm_insn call = generations[0].call;
+	TAP_OK(gm_insn_form(call, TARGET + 16) == GM_CALL_UNKNOWN, "another target: unknown");
+	call.low ^= UINT64_C(1) << 16;
+	TAP_OK(gm_insn_form(call, TARGET) == GM_CALL_WHOLE &&
+		       gm_insn_form(call, TARGET ^ 4) == GM_CALL_UNKNOWN,
+	       "bits outside of the field are not looked at");
+	TAP_OK(gm_insn_form((struct gm_insn){0, 0}, TARGET) == GM_CALL_UNKNOWN, "no call: unknown");
+}
+
+/* gm_helper_calls_malloc as an H200 had it. */
+static const struct gm_insn function[] = {
+	{0xfffffff801017810, 0x000fca0007ffe0ff}, {0x0000041501007387, 0x000fe80000100800},
+	{0x0000001401007387, 0x0001e40000100800}, {0x177a7a6000147802, 0x001fe40000000f00},
+	{0x00007f9300157802, 0x000fce0000000f00}, {0x93170c0c00c07943, 0x000fea0003c0007f},
+	{0x0000000001147983, 0x000ea80000100800}, {0x0000040001157983, 0x0000a40000100800},
+	{0x0000000801017810, 0x001fe20007ffe0ff}, {0x0000000014007950, 0x004fec0003e00000},
+	{0xfffffffc00fc7947, 0x000fc0000383ffff}, {0x0000000000007918, 0x000fc00000000000},
+};
+
+static void test_find(void)
+{
+	struct gm_insn code[12];
+	TAP_OK(gm_insn_call(function, 12) == &function[5], "the call in a function is found");
+	TAP_OK(gm_insn_target(GM_CALL_SPLIT, function[5]) == 0x7f93170c0f00,
+	       "it is the driver's malloc");
+	TAP_OK(!gm_insn_call(function, 5), "not beyond the end of what was read");
+	for (unsigned i = 0; i < 12; i++)
+		code[i] = function[i];
+	code[5] = function[9];
+	code[9] = function[5];
+	TAP_OK(!gm_insn_call(code, 12), "nor behind a return");
+	code[5] = function[5];
+	code[5].low ^= 0x7000;
+	code[9] = function[9];
+	TAP_OK(!gm_insn_call(code, 12), "nor one that is made under a condition");
+}
+
+int main(void)
+{
+	test_each();
+	test_any_target();
+	test_unknown();
+	test_find();
+	return tap_done();
+}
