@@ -3,6 +3,8 @@
 check_PROGRAMS += %D%/program
 %C%_program_SOURCES = %D%/program.c tests/preload/program.h tests/preload/steer.h
 %C%_program_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+# A program, not a script that sets the library up: under a preload and a sanitizer its tools would leak.
+%C%_program_LDFLAGS = -no-install
 %C%_program_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl
 check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c tests/preload/program.h tests/preload/steer.h

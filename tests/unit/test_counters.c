@@ -202,7 +202,9 @@ static uint64_t all_frees(void)
 /* More threads than there are rows for: one after the other, then at once. */
 static void test_rows(void)
 {
-	struct gm_counter_live *live = calloc(1, sizeof *live);
+	struct gm_counter_live *live =
+		aligned_alloc(_Alignof(struct gm_counter_live), sizeof *live);
+	memset(live, 0, sizeof *live);
 	unsigned rows;
 	gm_counters_forget();
 	gm_counters_move(live);

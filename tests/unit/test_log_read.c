@@ -57,7 +57,7 @@ static void slurp(const char *path)
 		exit(1);
 	length = (size_t)st.st_size;
 	free(bytes);
-	bytes = malloc(length);
+	bytes = aligned_alloc(GM_PAGE_OFFSET, gm_round_up(length, GM_PAGE_OFFSET));
 	if (read(fd, bytes, length) != (ssize_t)length)
 		exit(1);
 	close(fd);
