@@ -9,6 +9,7 @@ check_PROGRAMS += %D%/program
 check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c tests/preload/program.h tests/preload/steer.h
 %C%_heap_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_heap_LDFLAGS = -no-install
 %C%_heap_LDADD = libgpumem-core.la src/heap/libgmsim_la-sim_kernels.lo src/heap/libgmsim_la-simt.lo \
 	tests/sim/lib/libcuda.so.1 -lpthread -ldl
 dist_check_SCRIPTS += %D%/core.bats %D%/heap.bats %D%/object.bats
