@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# coverage.sh SRCDIR MINIMUM: after the tests, in a build folder of --enable-coverage: line coverage of each file of shim/
-# and src/; fails if that of all of them together is below MINIMUM percent. The simulated drivers stand in for the device,
-# and gpumemstat is no part of the library: their lines are shown, and not counted. Assembler is not measured. A line that
-# is compiled more than once (a header) counts as run if it was run anywhere.
+# coverage.sh SRCDIR MINIMUM: after the tests, in a build folder of --enable-coverage: line coverage of each file of api/,
+# shim/ and src/; fails if that of all of them together is below MINIMUM percent. The simulated drivers stand in for the
+# device, and gpumemstat is no part of the library: their lines are shown, and not counted. Assembler is not measured. A line
+# that is compiled more than once (a header, the device's code in its tests) counts as run if it was run anywhere.
 top=$(cd "$1" && pwd) || exit 1
-find api src shim tools tests/sim -name '*.gcno' | sort | while read -r object; do
+find api src shim tools tests/sim tests/unit -name '*.gcno' | sort | while read -r object; do
 	${GCOV:-gcov} --stdout "$object" 2>/dev/null # it complains of what was never run
 done | awk -F: -v top="$top/" -v minimum="$2" '
 	function group(f) {
-		return f ~ /^src\/driver\/(sim|null)/ ? "simulated drivers" : f ~ /^tools/ ? "gpumemstat" : "shim and src"
+		return f ~ /^src\/driver\/(sim|null)/ ? "simulated drivers" : f ~ /^tools/ ? "gpumemstat" : "the libraries"
 	}
 	function row(name, hit, lines) {
 		return sprintf("%-32s %6d of %6d  %5.1f %%", name, hit, lines, 100 * hit / lines)
@@ -19,7 +19,7 @@ done | awk -F: -v top="$top/" -v minimum="$2" '
 			file = index($4, top) == 1 ? substr($4, length(top) + 1) : ""
 		next
 	}
-	file !~ /^(core|src|shim|tools)\// || $1 ~ /-$/ { next }
+	file !~ /^(api|src|shim|tools)\// || $1 ~ /-$/ { next }
 	!((file, $2) in run) {
 		run[file, $2] = 0
 		lines[file]++
@@ -32,12 +32,12 @@ done | awk -F: -v top="$top/" -v minimum="$2" '
 		for (f in lines) {
 			all[group(f)] += lines[f]
 			got[group(f)] += hit[f]
-			if (group(f) == "shim and src")
+			if (group(f) == "the libraries")
 				print row(f, hit[f], lines[f]) | "sort"
 		}
 		close("sort")
 		print ""
-		g = "shim and src"
+		g = "the libraries"
 		if (!all[g]) {
 			print "coverage: nothing was measured"
 			exit 1
