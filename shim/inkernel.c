@@ -199,6 +199,7 @@ static void decide(struct gm_inkernel *h)
 	atomic_store_explicit(&h->state, ours ? GM_INKERNEL_TAKEN : GM_INKERNEL_NATIVE,
 			      memory_order_release);
 	tell(h);
+	gm_inkernel_log(h);
 }
 
 /* Not while captures are open: registering the mailbox or setting the limit would end one (driver

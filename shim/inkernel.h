@@ -64,6 +64,17 @@ void gm_inkernel_context_gone(const struct gm_context *context);
 /* In a forked child. */
 void gm_inkernel_forget(void);
 
+/* --- inkernel_log.c --- */
+
+/* Count and record how the takeover of a context ended, once it is decided. */
+void gm_inkernel_log(const struct gm_inkernel *h);
+
+/* Likewise an image that is about to be loaded (or the file at `path`): what was found in it.
+ * `context`: the current one, or NULL. */
+struct gm_image_verdict;
+void gm_inkernel_log_image(const struct gm_context *context, const void *image, const char *path,
+			   const struct gm_image_verdict *verdict);
+
 /* --- heaplimit.c --- */
 
 /* The context is about to be taken over: keep its limit, and have the driver set aside as little

@@ -134,6 +134,9 @@ uint64_t gm_heap_trim(struct gm_heap_host *heap);
  */
 CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out);
 
+/* Those of the host alone, the others as they were last read. Calls nothing. */
+void gm_heap_figures_of_host(struct gm_heap_host *heap, struct gm_heap_figures *out);
+
 /*
  * The context is about to be destroyed or reset, which may be refused: ends the service, so that
  * kernels still in flight get NULL after a second.

@@ -157,6 +157,14 @@ static void of_host(struct gm_heap_host *heap, struct gm_heap_figures *out)
 	out->refused = heap->refusals;
 }
 
+void gm_heap_figures_of_host(struct gm_heap_host *heap, struct gm_heap_figures *out)
+{
+	gm_lock_take(&heap->lock);
+	*out = heap->last;
+	of_host(heap, out);
+	gm_lock_release(&heap->lock);
+}
+
 CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out)
 {
 	CUresult result = CUDA_ERROR_NOT_READY;
@@ -172,9 +180,6 @@ CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out)
 		gm_lock_release(&heap->lock);
 		end(heap);
 	}
-	gm_lock_take(&heap->lock);
-	*out = heap->last;
-	of_host(heap, out);
-	gm_lock_release(&heap->lock);
+	gm_heap_figures_of_host(heap, out);
 	return result;
 }
