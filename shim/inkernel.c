@@ -248,6 +248,7 @@ void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresu
 void gm_inkernel_context_ending(const struct gm_context *context)
 {
 	struct gm_heap_host *heap = context ? taken(known(context->key)) : NULL;
+	gm_inkernel_look_last(context);
 	if (heap)
 		gm_heap_context_ending(heap);
 }

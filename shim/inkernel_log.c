@@ -2,6 +2,7 @@
 /* What the log is told of malloc in kernels: how each takeover ended, and what each image is. */
 #include "inkernel.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,4 +81,37 @@ void gm_inkernel_log_image(const struct gm_context *context, const void *image, 
 		.kind = GM_RECORD_MODULE,
 	};
 	gm_log_put(&record);
+}
+
+/* --- heaps --- */
+
+static void look(void)
+{
+	CUresult ignored;
+	int saved = errno;
+	struct gm_context *context =
+		gm_capture_any() ? NULL : gm_context_current(&gm_shim_driver, &ignored);
+	if (context)
+		gm_heap_look(context);
+	errno = saved;
+}
+
+void gm_inkernel_look(void)
+{
+	if (gm_clock_ns() >= atomic_load(&gm_heap_look_at))
+		look();
+}
+
+void gm_inkernel_look_now(void)
+{
+	if (!gm_shim_enter())
+		return;
+	look();
+	gm_shim_leave();
+}
+
+void gm_inkernel_look_last(const struct gm_context *context)
+{
+	if (context && gm_inkernel_has_news() && !gm_capture_any())
+		gm_heap_look_last(context);
 }
