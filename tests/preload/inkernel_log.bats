@@ -32,6 +32,25 @@ holds() {
 	done
 }
 
+@test "each context says why it was not taken over, at every level" {
+	for LEVEL in events small; do
+		logged libraries
+		holds '.devices[0].contexts | length == 2 and .[0].context != .[1].context'
+		holds '[.devices[0].contexts[] | .taken_over == false and .status == 200 and .heap == null and .took_ns > 0
+			and .text == "the driver refused the helper module (CUDA_ERROR_INVALID_IMAGE)"] | all'
+		holds '[.findings[].rule] | index("kernels_native") != null'
+	done
+}
+
+@test "each image, and what was found in it; events only" {
+	logged libraries
+	holds '.images | length == 1 and .[0].malloc == "unknown" and .[0].address > 0 and .[0].device == 0
+		and .[0].text == "is of no format that is known here"'
+	LEVEL=small
+	logged libraries
+	holds '.images == [] and .counters.images == 1'
+}
+
 @test "images are counted that were looked at, and those that nobody can tell" {
 	logged modules
 	holds '.counters | .images == 2 and .images_malloc == 2 and .images_unknown == 2'
