@@ -112,6 +112,6 @@ void gm_inkernel_look_now(void)
 
 void gm_inkernel_look_last(const struct gm_context *context)
 {
-	if (context && gm_inkernel_has_news() && !gm_capture_any())
+	if (context && !gm_capture_any())
 		gm_heap_look_last(context);
 }

@@ -144,13 +144,19 @@ static bool is_reading(struct gm_heap_host *heap)
 	return reading;
 }
 
+/* It is read while it is in use, and somebody hears of it. */
+static bool can_ask(const struct gm_heap_host *heap)
+{
+	return gm_heap_policy_is_steady(heap->policy) && !atomic_load(&heap->deaf);
+}
+
 /* The reading is the caller's to ask for. */
 static bool may_ask(struct gm_heap_host *heap, uint64_t now)
 {
 	gm_lock_take(&heap->lock);
 	take_asked(heap);
 	bool may = atomic_load(&heap->stale) && now >= atomic_load(&heap->due) && !heap->reading &&
-		   !heap->deaf && !heap->ended && !gm_heap_is_in_flight(heap);
+		   !heap->ended && !gm_heap_is_in_flight(heap);
 	if (may) {
 		atomic_store(&heap->stale, false);
 		heap->reading = true;
@@ -178,7 +184,7 @@ static void ask(struct gm_heap_host *heap)
 		return;
 	gm_lock_take(&heap->lock);
 	heap->reading = false;
-	heap->deaf = result == CUDA_SUCCESS; /* it may still write */
+	atomic_store(&heap->deaf, result == CUDA_SUCCESS); /* it may still write */
 	gm_lock_release(&heap->lock);
 }
 
@@ -186,7 +192,7 @@ static void look_at(struct gm_heap_host *heap)
 {
 	uint64_t now = gm_clock_ns(), pause = gm_knob_get()->sample.ns;
 	uint64_t share = (now - heap->born) / AGE_SHARE;
-	if (!gm_heap_policy_is_steady(heap->policy) || !may_ask(heap, now))
+	if (!can_ask(heap) || !may_ask(heap, now))
 		return;
 	atomic_store(&heap->due, now + (share < pause ? share : pause));
 	if (gm_context_enter(heap->config.context)) {
@@ -208,7 +214,7 @@ static void look_again(void)
 		uint64_t due = atomic_load(&h->due);
 		if (is_reading(h))
 			due = now;
-		else if (!atomic_load(&h->stale) || !gm_heap_policy_is_steady(h->policy))
+		else if (!atomic_load(&h->stale) || !can_ask(h))
 			continue;
 		due = due > now + PAUSE ? due : now + PAUSE;
 		next = due < next ? due : next;

@@ -92,9 +92,9 @@ struct gm_heap_host {
 	uint64_t born;		   /* CLOCK_MONOTONIC, like the next one */
 	_Atomic uint64_t due;	   /* to be read no sooner */
 	atomic_bool stale;	   /* kernels were launched since it was last read */
+	atomic_bool deaf;	   /* nobody would hear of the end of a reading */
 	/* Under the heap's lock: */
 	bool reading;		    /* asked for, and not there yet */
-	bool deaf;		    /* nobody would hear of the end of a reading */
 	bool ended;		    /* its last record is written */
 	uint32_t asked;		    /* readings */
 	struct gm_heap_sample said; /* all that is known beyond struct gm_heap_figures */
@@ -181,8 +181,8 @@ void gm_heap_has_news(struct gm_heap_host *heap);
 /* It is made; or nobody may look at it any more, after which its last record is written. */
 void gm_heap_note_made(struct gm_heap_host *heap);
 void gm_heap_note_end(struct gm_heap_host *heap);
-/* Its last record alone, once. */
-void gm_heap_note_last(struct gm_heap_host *heap);
+/* Its last record alone; false: that has been written before. */
+bool gm_heap_note_last(struct gm_heap_host *heap);
 /* In a forked child. */
 void gm_heap_note_forget(void);
 

@@ -194,13 +194,15 @@ void gm_heap_note_made(struct gm_heap_host *heap)
 	gm_lock_release(&lock);
 }
 
-void gm_heap_note_last(struct gm_heap_host *heap)
+bool gm_heap_note_last(struct gm_heap_host *heap)
 {
 	gm_lock_take(&heap->lock);
-	if (!heap->ended)
-		put_sample(heap, GM_RECORD_LAST);
+	bool first = !heap->ended;
 	heap->ended = true;
+	if (first)
+		put_sample(heap, GM_RECORD_LAST);
 	gm_lock_release(&heap->lock);
+	return first;
 }
 
 void gm_heap_note_end(struct gm_heap_host *heap)
@@ -208,7 +210,6 @@ void gm_heap_note_end(struct gm_heap_host *heap)
 	if (!gm_heap_is_ours(heap))
 		return;
 	unlist(heap);
-	if (!heap->ended)
+	if (gm_heap_note_last(heap))
 		count(heap, GM_C_heap_live, 0 - heap->last.live);
-	gm_heap_note_last(heap);
 }
