@@ -113,8 +113,8 @@ bool gm_lock_try(struct gm_lock *lock)
 
 void gm_lock_release(struct gm_lock *lock)
 {
+	note_released(lock->rank); /* once it is unlocked, its owner may free it */
 	pthread_mutex_unlock(&lock->mutex);
-	note_released(lock->rank);
 }
 
 void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition)

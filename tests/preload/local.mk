@@ -34,6 +34,7 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 	$(PRELOAD_CC) -O0 -o $@ $< -ldl
 %D%/%-O2: %D%/%.c
 	$(PRELOAD_CC) -O2 -o $@ $< -ldl
+%D%/sweep-O0 %D%/sweep-O2: src/driver/hooks.def
 %D%/linked-O0: %D%/linked.c tests/sim/lib/libcuda.so.1
 	$(PRELOAD_CC) -O0 -o $@ $(srcdir)/tests/preload/linked.c tests/sim/lib/libcuda.so.1
 %D%/linked-O2: %D%/linked.c tests/sim/lib/libcuda.so.1

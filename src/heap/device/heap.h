@@ -2,26 +2,33 @@
 /*
  * The heap that kernels allocate from, as the device sees it, and what a policy is.
  *
- *   granule   2 MiB of the heap's reserved addresses, mapped or not; granule g is at base + g * 2
- * MiB free      granule that is mapped and belongs to nobody: its bit in `free` is set grant     a
- * run of granules that the host has mapped; it comes through the mailbox policy    what makes
- * granules into allocations: one file each, chosen when the heap is made
+ *   granule  2 MiB of the heap's reserved addresses, mapped or not; granule g is at
+ *            base + g * 2 MiB
+ *   free     a granule that is mapped and belongs to nobody: its bit in `free` is set
+ *   grant    a run of granules that the host has mapped; it comes through the mailbox
+ *   policy   what makes granules into allocations: one file each, chosen when the heap is made
  *
  * All of this is one block of device memory, zero but for the constants that the host writes.
  *
  * A policy is a row of policy.def and a file that defines, for its name N:
  *
- *   size_t gm_N_bytes(capacity)              bytes of memory that it needs, zeroed, 64-byte
- * aligned, for a heap of so many granules: heap->policy void gm_N_init(heap, thread, threads)    by
- * that many threads, each once, before all else void *gm_N_malloc(heap, size)            any size;
- * 16-byte aligned; distinct from all that is allocated, size 0 too; NULL: full, and the host has no
- *                                            more, or the size is beyond the heap
- *   void gm_N_free(heap, address)            what malloc returned, once; NULL is nothing
- *   size_t gm_N_usable(heap, address)        bytes that the caller may use there, at least the size
- *                                            it asked for; 0: not known
- *   void gm_N_trim(heap)                     by one lane, while no other one is in the heap: put
- *                                            granules that hold nothing back into `free`
- *   void gm_N_stats(heap, stats)             likewise: add up what its structures say
+ *   size_t gm_N_bytes(capacity)
+ *       bytes of memory that it needs, zeroed, 64-byte aligned, for a heap of so many granules:
+ *       heap->policy
+ *   void gm_N_init(heap, thread, threads)
+ *       by that many threads, each once, before all else
+ *   void *gm_N_malloc(heap, size)
+ *       any size; 16-byte aligned; distinct from all that is allocated, size 0 too; NULL: full, and
+ *       the host has no more, or the size is beyond the heap
+ *   void gm_N_free(heap, address)
+ *       what malloc returned, once; NULL is nothing
+ *   size_t gm_N_usable(heap, address)
+ *       bytes that the caller may use there, at least the size it asked for; 0: not known
+ *   void gm_N_trim(heap)
+ *       by one lane, while no other one is in the heap: put granules that hold nothing back into
+ *       `free`
+ *   void gm_N_stats(heap, stats)
+ *       likewise: add up what its structures say
  *
  * malloc and free may be called by any lanes of a warp, together or apart, with any sizes, in
  * blocks of any shape; free also in another kernel, stream or block than malloc. They never trap.
