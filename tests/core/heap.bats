@@ -83,3 +83,18 @@ holds() {
 	holds '.heaps[0] | .ended and .mapped == 37748736 and .live == 0'
 	holds '.counters | .heap_samples == 0 and .heap_growths == 1'
 }
+
+@test "a heap is read when the program has waited for its work, and else by its calls" {
+	grep -q 'define GM_HELPERS' config.h || skip "no nvcc: this build has no heaps"
+	[[ $SANITIZE_LIB != *asan* ]] || skip "as above"
+	needs_driver 12.0
+	for case in wait calls; do
+		both $case 'made: 0'
+		for level in events small; do
+			logged $case $level
+			holds '.counters | .heap_samples == 1 and .heap_live == 128'
+			holds '.heaps | length == 1 and .[0].live == 128 and .[0].used == 2097152 and .[0].sizes == {"128": 1}'
+			holds '.heap_sizes == [{size: 128, live: 1, bytes: 128}]'
+		done
+	done
+}

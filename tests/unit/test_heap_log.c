@@ -284,11 +284,68 @@ static void writes_ends(void)
 	unlink("log");
 }
 
+/* --- many threads --- */
+
+enum { THREADS = 4, LIVES = 25 };
+
+/* Heaps come and go, while every thread looks at those of all. */
+static void *live_fast(void *arg)
+{
+	struct site site = *(struct site *)arg;
+	drv(cuCtxSetCurrent)(site.context->handle);
+	for (unsigned i = 0; i < LIVES; i++) {
+		if (gm_heap_create(&site.config, &site.heap) != CUDA_SUCCESS)
+			return arg;
+		gm_granule_malloc(device_of(site.heap), 16);
+		for (unsigned j = 0; j < 4; j++) {
+			gm_heap_launch(site.heap, CU_STREAM_PER_THREAD);
+			gm_heap_launched(site.heap, CU_STREAM_PER_THREAD, true);
+			gm_heap_look(site.context);
+		}
+		gm_heap_destroy(site.heap);
+	}
+	return NULL;
+}
+
+static int crowd(void *arg)
+{
+	struct site site;
+	pthread_t thread[THREADS];
+	void *failed = NULL;
+	(void)arg;
+	CHECK(begin(&site, "1G", 64 * MIB));
+	for (unsigned i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&thread[i], NULL, live_fast, &site) == 0);
+	for (unsigned i = 0; i < THREADS && !failed; i++)
+		CHECK(pthread_join(thread[i], &failed) == 0);
+	CHECK(!failed);
+	gm_heap_log_all();
+	gm_log_close();
+	return 0;
+}
+
+static void is_safe(void)
+{
+	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_SAMPLE=0", crowd, NULL), 0, "threads");
+	struct gm_log_file *file = help_open("log");
+	if (!file)
+		return;
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_heaps), THREADS * LIVES, "all heaps were made");
+	TAP_OK(gm_log_read_counter(file, 0, GM_C_heap_samples) >= THREADS * LIVES,
+	       "each was read at its end, if not before");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_heap_live), 0, "nothing is alive");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_heap_mapped), 0, "nor mapped");
+	TAP_OK(help_check(file), "the numbers add up");
+	gm_log_read_close(file);
+	unlink("log");
+}
+
 int main(void)
 {
 	help_begin();
 	writes_events();
 	writes_little();
 	writes_ends();
+	is_safe();
 	return tap_done();
 }
