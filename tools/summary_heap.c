@@ -126,7 +126,7 @@ static void sizes_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 {
 	static const struct gm_column columns[] = {
 		{"size", "allocations of", GM_COLUMN_LEFT},
-		{"live", "live", 0},
+		{"live", "when last read", 0},
 		{"bytes", "bytes", 0},
 	};
 	uint64_t live[GM_HEAP_BINS] = {0}, any = 0;
@@ -158,14 +158,14 @@ static void sizes_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 static void growth_line(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 {
 	const struct gm_figures_median median = gm_figures_growth(f, d);
-	char time[32], middle[32], longest[32], refused[32], limit[32];
-	bool known = median.least == median.most;
-	gm_emit_line(emit, "heap growth",
-		     "%s in all, median %s%s, longest %s; %s refused, %s of them for the "
-		     "heap's limit",
-		     gm_time_format(C(heap_growth_ns), time, sizeof time), known ? "" : "within ",
-		     gm_time_format(median.most, middle, sizeof middle),
-		     gm_time_format(C(heap_growth_longest), longest, sizeof longest),
+	char all[32], middle[32], longest[32], refused[32], limit[32], times[128] = "none";
+	if (C(heap_growths))
+		snprintf(times, sizeof times, "%s in all, median %s%s, longest %s",
+			 gm_time_format(C(heap_growth_ns), all, sizeof all),
+			 median.least == median.most ? "" : "within ",
+			 gm_time_format(median.most, middle, sizeof middle),
+			 gm_time_format(C(heap_growth_longest), longest, sizeof longest));
+	gm_emit_line(emit, "heap growth", "%s; %s refused, %s of them for the heap's limit", times,
 		     gm_tool_count(C(heap_refused), refused, sizeof refused),
 		     gm_tool_count(C(heap_refused_limit), limit, sizeof limit));
 	gm_emit_object(emit, "heap_growth");

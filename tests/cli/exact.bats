@@ -153,10 +153,10 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	              them for the heap's limit
 	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
 
-	allocations of       live      bytes
-	16 B                    1       16 B
-	128 B                   3      384 B
-	larger                  2          -
+	allocations of  when last read      bytes
+	16 B                         1       16 B
+	128 B                        3      384 B
+	larger                       2          -
 	unused        1 device
 	images        3 loaded, 2 may call malloc in kernels, 1 of them because nobody
 	              can tell
@@ -190,10 +190,10 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	              1 of them for the heap's limit
 	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
 
-	allocations of       live      bytes
-	16 B                    1       16 B
-	128 B                   3      384 B
-	larger                  2          -
+	allocations of  when last read      bytes
+	16 B                         1       16 B
+	128 B                        3      384 B
+	larger                       2          -
 	unused        1 device
 	images        3 loaded, 2 may call malloc in kernels, 1 of them because nobody
 	              can tell

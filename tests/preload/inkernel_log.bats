@@ -15,7 +15,7 @@ setup() {
 logged() {
 	rm -f "$LOG"
 	KNOBS+=(GPUMEM_LOG="${LEVEL:-events}" GPUMEM_LOG_NAME="$LOG")
-	preloaded "$PROGRAMS/inkernel" "$1" >"$BATS_TEST_TMPDIR/out"
+	preloaded "$PROGRAMS/${PROGRAM:-inkernel}" "$1" >"$BATS_TEST_TMPDIR/out"
 	"$TOOL" --json "$LOG" >"$BATS_TEST_TMPDIR/json"
 }
 
@@ -60,4 +60,17 @@ holds() {
 	KNOBS=(GPUMEM_HEAP=off)
 	logged modules
 	holds '.counters.images == 0 and .devices[0].counters.takeovers_native == 0'
+}
+
+@test "a context that is taken over, and its heap, which ends with it" {
+	[ -x "$PROGRAMS/taken" ] || skip 'no program here is taken over'
+	[[ $SANITIZE_LIB != *asan* ]] || skip 'AddressSanitizer prints a line about makecontext, which emulates kernels'
+	export SIM_MEMORY=512M
+	KNOBS=(GPUMEM_SAMPLE=0)
+	PROGRAM=taken
+	logged resets
+	holds '.contradiction == null and (.devices[0].counters | .takeovers == 40 and .takeovers_native == 0 and .heaps == 40)'
+	holds '[.devices[0].contexts[] | .taken_over and .heap != null and .limit == 268435456] | all and length == 40'
+	holds '[.devices[0].heaps[] | .ended and (.own | not) and .sizes == {"128": 1}] | all and length == 40'
+	holds '.devices[0].counters | .heap_live == 0 and .heap_live_peak == 128 and .heap_mapped == 0 and .heap_foreign_frees == 0'
 }
