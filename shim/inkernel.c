@@ -199,6 +199,7 @@ static void decide(struct gm_inkernel *h)
 	atomic_store_explicit(&h->state, ours ? GM_INKERNEL_TAKEN : GM_INKERNEL_NATIVE,
 			      memory_order_release);
 	tell(h);
+	gm_inkernel_log(h);
 }
 
 /* Not while captures are open: registering the mailbox or setting the limit would end one (driver
@@ -247,6 +248,7 @@ void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresu
 void gm_inkernel_context_ending(const struct gm_context *context)
 {
 	struct gm_heap_host *heap = context ? taken(known(context->key)) : NULL;
+	gm_inkernel_look_last(context);
 	if (heap)
 		gm_heap_context_ending(heap);
 }

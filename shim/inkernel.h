@@ -64,6 +64,29 @@ void gm_inkernel_context_gone(const struct gm_context *context);
 /* In a forked child. */
 void gm_inkernel_forget(void);
 
+/* --- inkernel_log.c --- */
+
+/* Count and record how the takeover of a context ended, once it is decided. */
+void gm_inkernel_log(const struct gm_inkernel *h);
+
+/* Likewise an image that is about to be loaded (or the file at `path`): what was found in it.
+ * `context`: the current one, or NULL. */
+struct gm_image_verdict;
+void gm_inkernel_log_image(const struct gm_context *context, const void *image, const char *path,
+			   const struct gm_image_verdict *verdict);
+
+/* Read the heaps of the current context, if that is due; always when the program has waited for its
+ * work. Inside of gm_shim_enter, the second one outside. */
+void gm_inkernel_look(void);
+void gm_inkernel_look_now(void);
+/* The context (NULL: not a known one) is about to end, kept from others. */
+void gm_inkernel_look_last(const struct gm_context *context);
+static inline bool gm_inkernel_has_news(void)
+{
+	return GM_UNLIKELY(atomic_load_explicit(&gm_heap_look_at, memory_order_relaxed) !=
+			   UINT64_MAX);
+}
+
 /* --- heaplimit.c --- */
 
 /* The context is about to be taken over: keep its limit, and have the driver set aside as little

@@ -38,6 +38,7 @@ static enum gm_handle_kind judge(const void *image, const char *path)
 	unsigned arch = architecture(here());
 	bool may = image ? gm_image_allocates(image, 0, arch, &verdict)
 			 : gm_image_file_allocates(path, arch, &verdict);
+	gm_inkernel_log_image(here(), image, path, &verdict);
 	return may ? GM_HANDLE_ALLOCATES : GM_HANDLE_HARMLESS;
 }
 

@@ -53,6 +53,8 @@ void gm_shim_leave(void)
 	}
 	if (GM_UNLIKELY(atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed)))
 		gm_trim_start();
+	if (gm_inkernel_has_news())
+		gm_inkernel_look();
 	gm_log_poll();
 	gm_shim_inside = 0;
 }
@@ -186,5 +188,6 @@ __attribute__((destructor)) static void finish(void)
 	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE || getpid() != process)
 		return;
 	gm_shim_sample(gm_clock_ns(), true);
+	gm_heap_log_all();
 	gm_log_close();
 }

@@ -61,6 +61,9 @@ static void add_entry(struct gm_figures *figures, const struct gm_log_entry *ent
 	case GM_RECORD_OUT_OF_MEMORY:
 		add_refusal(figures, entry);
 		break;
+	default:
+		if (!gm_figures_add_heap(figures, entry))
+			no_memory();
 	}
 }
 
@@ -76,7 +79,8 @@ static bool is_used(const struct gm_figures *figures, unsigned device)
 		GM_C_allocate_calls,	  GM_C_free_calls,
 		GM_C_free_driver,	  GM_C_map_calls,
 		GM_C_foreign_peak,	  GM_C_foreign_managed_calls,
-		GM_C_foreign_graph_calls, GM_C_foreign_external_calls};
+		GM_C_foreign_graph_calls, GM_C_foreign_external_calls,
+		GM_C_takeovers_native,	  GM_C_heaps};
 	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
 		if (gm_figures_device(figures, device, signs[i]))
 			return true;
@@ -115,6 +119,7 @@ void gm_figures_close(struct gm_figures *figures)
 		gm_array_free(&figures->hooks[i].durations);
 	free(figures->hooks);
 	gm_array_free(&figures->refusals);
+	gm_figures_free_heap(figures);
 	gm_log_read_close(figures->file);
 }
 

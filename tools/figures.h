@@ -25,6 +25,38 @@ struct gm_figures_device {
 	bool used;    /* any allocation, free or mapping of the program */
 	bool sampled; /* `last` is there */
 	struct gm_sample last;
+	GM_ARRAY(uint32_t) growths; /* of device heaps, ns, as far as the log has their events */
+};
+
+/* A context whose malloc in kernels was taken over, or was to be. */
+struct gm_figures_context {
+	uint64_t key, time, heap, limit, ns;
+	unsigned device, status;
+	bool taken;
+	const char *text; /* how it ended; of the log, like those below */
+};
+
+/* An image of device code that was loaded. */
+struct gm_figures_image {
+	uint64_t address;
+	unsigned device;
+	bool may, unknown; /* call malloc */
+	const char *text;
+};
+
+/* A device heap, as it was last read. */
+struct gm_figures_heap {
+	uint64_t live, mapped, nulls, foreign_frees;
+	uint32_t context; /* low half of its key */
+	unsigned device;
+	bool own, ended; /* own: the program made it */
+	const char *policy;
+	struct gm_heap_sample more;
+};
+
+/* ns; the same twice where it is known, else what it lies between. */
+struct gm_figures_median {
+	uint64_t least, most;
 };
 
 struct gm_figures {
@@ -34,6 +66,9 @@ struct gm_figures {
 	unsigned n_devices;
 	struct gm_figures_hook *hooks; /* about->n_hooks of them */
 	GM_ARRAY(struct gm_figures_refusal) refusals;
+	GM_ARRAY(struct gm_figures_context) contexts;
+	GM_ARRAY(struct gm_figures_image) images;
+	GM_ARRAY(struct gm_figures_heap) heaps;
 };
 
 /* Read `path`. False: `why` says why not, and nothing is to be closed. */
@@ -52,6 +87,18 @@ uint64_t gm_figures_at(const struct gm_figures *figures, uint64_t time);
 
 /* The duration that `ppm` of the calls did not exceed; 0 without calls. */
 uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm);
+
+/* --- figures_heap.c --- */
+
+/* Take in a record about malloc in kernels; false: host memory is short. And let go of all. */
+bool gm_figures_add_heap(struct gm_figures *figures, const struct gm_log_entry *entry);
+void gm_figures_free_heap(struct gm_figures *figures);
+
+/* The median of the growths of a device's heaps; 0 without any. */
+struct gm_figures_median gm_figures_growth(struct gm_figures *figures, unsigned device);
+
+/* The size of allocations in a bin of gm_heap_sample.live, but for the last. */
+uint64_t gm_figures_size(unsigned bin);
 
 /* "closed cleanly", "still running", "killed, or crashed". */
 const char *gm_figures_end(const struct gm_figures *figures);

@@ -91,7 +91,7 @@ static size_t fill(const struct gm_finding *finding, const char *from, char *to,
 	size_t at = 0;
 	*to = '\0';
 	while (*from && at + 1 < n) {
-		char text[64];
+		char text[256];
 		size_t plain = strcspn(from, "{"), inside = strcspn(from + plain, "}");
 		at += (size_t)snprintf(to + at, n - at, "%.*s", (int)plain, from);
 		from += plain;

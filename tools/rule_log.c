@@ -322,7 +322,7 @@ bool gm_rule_watched(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_no_memory(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, SUM(allocate_calls) == 0);
+	return count(out, SUM(allocate_calls) == 0 && SUM(heaps) == 0);
 }
 
 bool gm_rule_no_events(struct gm_figures *f, struct gm_finding *out)

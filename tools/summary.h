@@ -16,6 +16,11 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *fig
 void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *figures, unsigned device);
 void gm_summary_process(struct gm_emit *emit, const struct gm_figures *figures);
 
+/* summary_heap.c: malloc in kernels of one device: its contexts and heaps; and the images that were
+ * loaded. */
+void gm_summary_heaps(struct gm_emit *emit, struct gm_figures *figures, unsigned device);
+void gm_summary_images(struct gm_emit *emit, const struct gm_figures *figures);
+
 /* One line a log, then minimum, median and maximum. Text, and "across" in JSON. */
 void gm_summary_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n);
 

@@ -187,7 +187,7 @@ static const char *uuid_text(const uint8_t uuid[16], char buf[48])
 	return buf;
 }
 
-static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+static void one_device(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 {
 	const struct gm_log_read_device *device = &f->about->devices[d];
 	/* Of a pool that never had anything, people need no tables. */
@@ -215,12 +215,13 @@ static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigne
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
 	}
+	gm_summary_heaps(emit, f, d);
 	gm_summary_foreign(emit, f, d);
 	counters_json(emit, f, GM_SCOPE_DEVICE, d);
 	gm_emit_end(emit);
 }
 
-static void all_devices(struct gm_emit *emit, const struct gm_figures *f)
+static void all_devices(struct gm_emit *emit, struct gm_figures *f)
 {
 	unsigned unused = 0;
 	gm_emit_list(emit, "devices");
@@ -379,6 +380,7 @@ void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 	head_text(emit, f);
 	all_devices(emit, f);
 	gm_summary_process(emit, f);
+	gm_summary_images(emit, f);
 	copies_table(emit, f);
 	latency_table(emit, f);
 	refusals(emit, f);

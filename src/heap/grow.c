@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "heap/host.h"
 
 static uint64_t bytes_of(uint32_t granules)
@@ -87,7 +88,9 @@ CUresult gm_heap_add_chunk(struct gm_heap_host *heap, uint32_t count)
 	if (result == CUDA_SUCCESS) {
 		chunk->state = GM_CHUNK_MAPPED;
 		heap->grown++;
+		heap->newest = *chunk;
 		atomic_fetch_add(&heap->mapped, count);
+		gm_heap_note_mapped(heap, (int64_t)bytes_of(count));
 	} else {
 		erase(heap, chunk);
 	}
@@ -131,6 +134,22 @@ static void refuse(struct gm_heap_host *heap, uint64_t want)
 	__atomic_store_n(&heap->shared->mail.refused.value, want, __ATOMIC_RELEASE);
 }
 
+/* The heap wants so many granules in all, and has fewer. */
+static bool answer(struct gm_heap_host *heap, uint64_t want)
+{
+	uint64_t start = gm_clock_ns(), need = want - heap->granted;
+	uint32_t room = heap->limit - atomic_load(&heap->mapped);
+	if (need <= heap->capacity && grow(heap, (uint32_t)need)) {
+		gm_heap_note_growth(heap, address_of(heap, heap->newest.first),
+				    bytes_of(heap->newest.count), want, start);
+		return true;
+	}
+	uint64_t least = need > GM_HEAP_LOW ? need : 1;
+	gm_heap_note_refusal(heap, least << GM_GRANULE_SHIFT, want, start, least > room);
+	refuse(heap, need > GM_HEAP_LOW ? want : heap->granted + 1);
+	return false;
+}
+
 bool gm_heap_answer(struct gm_heap_host *heap)
 {
 	struct gm_mailbox *mail = &heap->shared->mail;
@@ -143,13 +162,10 @@ bool gm_heap_answer(struct gm_heap_host *heap)
 		return false;
 	if (heap->grants - __atomic_load_n(&mail->taken.value, __ATOMIC_ACQUIRE) >= GM_GRANTS)
 		return false; /* it has not looked yet at what there is */
-	uint64_t need = want - heap->granted;
 	if (!gm_heap_begin_calls(heap))
 		return false;
-	bool grew = need <= heap->capacity && grow(heap, (uint32_t)need);
+	bool grew = answer(heap, want);
 	gm_heap_end_calls();
-	if (!grew)
-		refuse(heap, need > GM_HEAP_LOW ? want : heap->granted + 1);
 	return grew;
 }
 
@@ -181,6 +197,7 @@ uint64_t gm_heap_drop_chunks(struct gm_heap_host *heap)
 			erase(heap, chunk_at(heap, chunk.first));
 			atomic_fetch_sub(&heap->mapped, chunk.count);
 			heap->shrunk++;
+			gm_heap_note_mapped(heap, -(int64_t)bytes_of(chunk.count));
 			dropped += bytes_of(chunk.count);
 		}
 		found = next_leaving(heap, chunk.first + chunk.count);

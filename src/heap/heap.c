@@ -287,6 +287,7 @@ CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host
 		leave(&within);
 	}
 	if (result == CUDA_SUCCESS) {
+		gm_heap_note_made(heap);
 		*out = heap;
 		return result;
 	}
@@ -302,6 +303,9 @@ void gm_heap_destroy(struct gm_heap_host *heap)
 	gm_heap_stop(heap);
 	if (gm_heap_begin_calls(heap)) {
 		gm_fence((void *)heap->config.driver, heap->config.context->key, false, &fenced);
+		if (atomic_load(&heap->stale) && !atomic_load(&heap->config.context->gone))
+			gm_heap_read(heap, gm_heap_run_alive);
+		gm_heap_note_end(heap);
 		if (!atomic_load(&heap->config.context->gone) &&
 		    enter(heap, &within) == CUDA_SUCCESS) {
 			drop_from_context(heap);
@@ -321,6 +325,7 @@ void gm_heap_context_ending(struct gm_heap_host *heap)
 void gm_heap_context_gone(struct gm_heap_host *heap)
 {
 	gm_heap_stop(heap);
+	gm_heap_note_end(heap);
 	heap->module = NULL;
 	heap->stream = NULL;
 	heap->registered = false;

@@ -31,6 +31,7 @@ struct gm_heap_config {
 	struct gm_context *context; /* the heap's; need not be current */
 	/* A name of device/policy.def (gm_heap_wanted); NULL: "granule". */
 	const char *policy;
+	bool own;	/* the program has made it by gpumem.h: for the log */
 	uint64_t limit; /* bytes mapped at most, rounded down to granules: gm_heap_limit */
 	/* The heap's own kernels: gm_heap_image(), or what the simulated driver takes for it. */
 	const void *image;
@@ -133,6 +134,28 @@ uint64_t gm_heap_trim(struct gm_heap_host *heap);
  * error, with all of the host's figures valid.
  */
 CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out);
+
+/* Those of the host alone, the others as they were last read. Calls nothing. */
+void gm_heap_figures_of_host(struct gm_heap_host *heap, struct gm_heap_figures *out);
+
+/*
+ * The context is current, and it may be a good moment to read its heaps, for counters and log. A
+ * heap is read once no kernel that may allocate is in flight; not again before GPUMEM_SAMPLE, or a
+ * sixteenth of its age if that is less, has passed. Nothing is waited for: what was asked for is
+ * taken in by a later call. Not while captures are open.
+ *
+ * gm_heap_look_at is when there may be something to do, CLOCK_MONOTONIC; UINT64_MAX: there is not.
+ */
+extern _Atomic uint64_t gm_heap_look_at;
+void gm_heap_look(const struct gm_context *context);
+
+/* The context is about to end, kept from others (pool/context.h): read its heaps a last time, and
+ * wait for that. */
+void gm_heap_look_last(const struct gm_context *context);
+
+/* The process exits, after gm_heap_exit: write the last record of all heaps. Waits 10 ms at most
+ * for figures that are on their way. No call of the driver. */
+void gm_heap_log_all(void);
 
 /*
  * The context is about to be destroyed or reset, which may be refused: ends the service, so that

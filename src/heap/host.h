@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "heap/heap.h"
 #include "heap/job.h"
+#include "log/record.h"
 
 enum {
 	GM_HEAP_TRACKS = 256,	 /* streams whose launches are followed at a time */
@@ -27,6 +28,8 @@ struct gm_heap_shared {
 	struct gm_mailbox mail;
 	uint32_t done[GM_HEAP_TRACKS]; /* by the GPU: the last launch that completed */
 	struct gm_job job;
+	uint32_t read; /* by the GPU: the last reading that completed */
+	struct gm_job reading;
 };
 
 /* The launches of one stream. In flight while shared->done differs from `last`. */
@@ -72,20 +75,37 @@ struct gm_heap_host {
 		gone; /* gone: granules that were granted and left the device's hands */
 	struct gm_heap_figures last; /* of the device */
 
-	atomic_uint mapped;  /* granules of chunks, whatever their state */
-	uint64_t granted;    /* granules, in all; the service's, and create's */
-	uint64_t grants;     /* likewise */
-	atomic_uint alive;   /* there is a service thread; a futex */
-	atomic_uint bell;    /* the service has something to look at; a futex */
-	atomic_bool stopped; /* for good */
+	atomic_uint mapped;	     /* granules of chunks, whatever their state */
+	uint64_t granted;	     /* granules, in all; the service's, and create's */
+	uint64_t grants;	     /* likewise */
+	struct gm_heap_chunk newest; /* likewise */
+	atomic_uint alive;	     /* there is a service thread; a futex */
+	atomic_uint bell;	     /* the service has something to look at; a futex */
+	atomic_bool stopped;	     /* for good */
 	struct gm_heap_shared *shared;
 	bool registered; /* with the driver */
+
+	/* --- figures.c, note.c --- */
+	struct gm_heap_host *next; /* of all; under their lock, like the next two */
+	unsigned pinned;	   /* by threads that look at it */
+	bool leaving;		   /* nobody may do so any more */
+	uint64_t born;		   /* CLOCK_MONOTONIC, like the next one */
+	_Atomic uint64_t due;	   /* to be read no sooner */
+	atomic_bool stale;	   /* kernels were launched since it was last read */
+	atomic_bool deaf;	   /* nobody would hear of the end of a reading */
+	/* Under the heap's lock: */
+	bool reading;		    /* asked for, and not there yet */
+	bool ended;		    /* its last record is written */
+	uint32_t asked;		    /* readings */
+	struct gm_heap_sample said; /* all that is known beyond struct gm_heap_figures */
 };
 
 /* --- policy.c --- */
 
 /* Bytes of the policy's memory for so many granules. */
 size_t gm_heap_policy_bytes(unsigned policy, uint32_t capacity);
+/* Can it be read while kernels allocate? */
+bool gm_heap_policy_is_steady(unsigned policy);
 /* The policy's name in the names of its kernels, as gm_heap_init_<symbol>. */
 const char *gm_heap_policy_symbol(unsigned policy);
 
@@ -133,5 +153,54 @@ void gm_heap_end_calls(void);
 
 /* Launch one of the heap's kernels on its own stream and wait for it. */
 CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned threads);
+
+/* The same with the heap's context made current: the caller sees to it that it does not end
+ * meanwhile; or gm_context_enter does, and if that cannot be, CUDA_ERROR_NOT_READY. */
+CUresult gm_heap_run_there(struct gm_heap_host *heap, CUfunction kernel, unsigned threads);
+CUresult gm_heap_run_alive(struct gm_heap_host *heap, CUfunction kernel, unsigned threads);
+
+/* Keep launches of kernels that may allocate waiting, until gm_heap_let_in. False: one is in
+ * flight, or another thread does so. */
+bool gm_heap_keep_out(struct gm_heap_host *heap);
+void gm_heap_let_in(struct gm_heap_host *heap);
+
+/* --- figures.c --- */
+
+/* Read the heap by a kernel that is run by `run`, and wait for it. */
+CUresult gm_heap_read(struct gm_heap_host *heap,
+		      CUresult (*run)(struct gm_heap_host *, CUfunction, unsigned));
+
+/* In a forked child. */
+void gm_heap_look_forget(void);
+
+/* A kernel that may allocate was launched: there will be something new to read. */
+void gm_heap_has_news(struct gm_heap_host *heap);
+
+/* --- note.c: counters and records. With the heap's lock held where it says so --- */
+
+/* It is made; or nobody may look at it any more, after which its last record is written. */
+void gm_heap_note_made(struct gm_heap_host *heap);
+void gm_heap_note_end(struct gm_heap_host *heap);
+/* Its last record alone; false: that has been written before. */
+bool gm_heap_note_last(struct gm_heap_host *heap);
+/* In a forked child. */
+void gm_heap_note_forget(void);
+
+/* Its chunks have become so many bytes more, or less. Lock held. */
+void gm_heap_note_mapped(struct gm_heap_host *heap, int64_t bytes);
+
+/* It got a chunk of `bytes` at `address` for kernels that wanted so many granules in all; or got
+ * none, which is due to its own limit, or not. The host set out to do so at `start`. */
+void gm_heap_note_growth(struct gm_heap_host *heap, CUdeviceptr address, uint64_t bytes,
+			 uint64_t want, uint64_t start);
+void gm_heap_note_refusal(struct gm_heap_host *heap, uint64_t bytes, uint64_t want, uint64_t start,
+			  bool limit);
+
+/* heap->last has been `before`, and was read anew. Lock held. */
+void gm_heap_note_figures(struct gm_heap_host *heap, const struct gm_heap_figures *before);
+
+/* The first heap of the context with this key, or of all (0), and pin it; or the one after `heap`,
+ * which is let go. NULL: there is none. */
+struct gm_heap_host *gm_heap_pin_next(struct gm_heap_host *heap, uint64_t key);
 
 #endif

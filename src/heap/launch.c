@@ -121,4 +121,6 @@ void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched)
 	heap->untracked += launched && !written;
 	heap->launching--;
 	gm_lock_release(&heap->lock);
+	if (launched)
+		gm_heap_has_news(heap);
 }

@@ -30,6 +30,7 @@ static CUresult create(const struct gm_heap_config *wanted, uint64_t total, uint
 	const struct gm_knobs *knobs = gm_knob_get();
 	uint64_t most = gm_heap_limit(knobs, total);
 	struct gm_heap_config config = *wanted;
+	config.own = true;
 	config.policy = "granule";
 	config.limit = limit && limit < most ? limit : most;
 	config.image = config.image ? config.image : gm_heap_image();

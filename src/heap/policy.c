@@ -9,8 +9,9 @@
 static const struct {
 	const char *name, *symbol;
 	size_t (*bytes)(uint32_t capacity);
+	unsigned can;
 } policies[] = {
-#define GM_POLICY(name, n, can) {name, #n, gm_##n##_bytes},
+#define GM_POLICY(name, n, can) {name, #n, gm_##n##_bytes, can},
 #include "heap/device/policy.def"
 #undef GM_POLICY
 };
@@ -38,4 +39,9 @@ const char *gm_heap_policy_symbol(unsigned number)
 size_t gm_heap_policy_bytes(unsigned number, uint32_t capacity)
 {
 	return policies[number].bytes(capacity);
+}
+
+bool gm_heap_policy_is_steady(unsigned number)
+{
+	return policies[number].can & GM_POLICY_STEADY;
 }

@@ -87,6 +87,7 @@ void gm_heap_forget_all(void)
 	atomic_store(&exiting, false);
 	atomic_store(&calling, 0);
 	atomic_fetch_add(&generation, 1);
+	gm_heap_look_forget();
 }
 
 /* --- the thread --- */

@@ -2,6 +2,8 @@
 /* kernels.cu for the simulated driver: the same functions, run by the emulation. */
 #include "heap/sim_kernels.h"
 
+#include <pthread.h>
+
 #include "heap/device/policies.h"
 #include "heap/job.h"
 
@@ -16,10 +18,14 @@ static struct launch arguments(void **args, const struct gm_policy *policy)
 	return (struct launch){policy, *(struct gm_heap **)args[0], *(struct gm_job **)args[1]};
 }
 
+/* One at a time, whichever thread launches: there is one emulation. */
 static void run(unsigned threads, void (*lane)(void *, uint32_t), struct launch launch)
 {
+	static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 	unsigned warps = (threads + GM_WARP - 1) / GM_WARP;
+	pthread_mutex_lock(&turn);
 	gm_simt_launch(&(struct gm_simt){warps, warps, 1, GM_SIMT_FAIR}, lane, &launch);
+	pthread_mutex_unlock(&turn);
 }
 
 static void set_up_lane(void *arg, uint32_t thread)

@@ -18,8 +18,7 @@ CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned thre
 	return result == CUDA_SUCCESS ? driver->cuStreamSynchronize(heap->stream) : result;
 }
 
-/* The device is the caller's: no kernel that may allocate is in flight, and none will be. */
-static bool begin(struct gm_heap_host *heap)
+bool gm_heap_keep_out(struct gm_heap_host *heap)
 {
 	gm_lock_take(&heap->lock);
 	bool mine = !heap->trimming && !gm_heap_is_in_flight(heap);
@@ -28,7 +27,7 @@ static bool begin(struct gm_heap_host *heap)
 	return mine;
 }
 
-static void end(struct gm_heap_host *heap)
+void gm_heap_let_in(struct gm_heap_host *heap)
 {
 	gm_lock_take(&heap->lock);
 	heap->trimming = false;
@@ -36,13 +35,10 @@ static void end(struct gm_heap_host *heap)
 	pthread_cond_broadcast(&heap->trimmed);
 }
 
-/* In the heap's context: run a kernel. */
-static CUresult run_in_context(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
+CUresult gm_heap_run_there(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
 {
 	const struct gm_driver *driver = heap->config.driver;
 	CUcontext popped;
-	if (!gm_context_enter(heap->config.context))
-		return CUDA_ERROR_NOT_READY;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
 	CUresult result = driver->cuCtxPushCurrent_v2(heap->config.context->handle);
 	if (result == CUDA_SUCCESS) {
@@ -50,6 +46,14 @@ static CUresult run_in_context(struct gm_heap_host *heap, CUfunction kernel, uns
 		driver->cuCtxPopCurrent_v2(&popped);
 	}
 	gm_driver_quiet_end(driver, mode);
+	return result;
+}
+
+CUresult gm_heap_run_alive(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
+{
+	if (!gm_context_enter(heap->config.context))
+		return CUDA_ERROR_NOT_READY;
+	CUresult result = gm_heap_run_there(heap, kernel, threads);
 	gm_context_leave(heap->config.context);
 	return result;
 }
@@ -114,7 +118,7 @@ static void empty(struct gm_heap_host *heap)
 {
 	uint32_t from = 1;
 	note_taken(heap); /* a kernel that the driver failed to wait for may have run */
-	while (next_job(heap, &from) && run_in_context(heap, heap->trim, 1) == CUDA_SUCCESS)
+	while (next_job(heap, &from) && gm_heap_run_alive(heap, heap->trim, 1) == CUDA_SUCCESS)
 		note_taken(heap);
 	__atomic_store_n(&heap->shared->mail.want.value, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&heap->shared->mail.refused.value, 0, __ATOMIC_RELEASE);
@@ -122,59 +126,9 @@ static void empty(struct gm_heap_host *heap)
 
 uint64_t gm_heap_trim(struct gm_heap_host *heap)
 {
-	if (!gm_heap_is_ours(heap) || !fence(heap) || !begin(heap))
+	if (!gm_heap_is_ours(heap) || !fence(heap) || !gm_heap_keep_out(heap))
 		return 0;
 	empty(heap);
-	end(heap);
+	gm_heap_let_in(heap);
 	return gm_heap_drop_chunks(heap);
-}
-
-/* --- figures --- */
-
-static void of_device(struct gm_heap_host *heap, struct gm_heap_figures *out)
-{
-	const struct gm_job *job = &heap->shared->job;
-	out->used = (job->used - heap->gone) << GM_GRANULE_SHIFT;
-	out->live = job->stats.live_bytes;
-	out->nulls = job->nulls;
-	out->foreign_frees = job->foreign_frees;
-	out->queue_chunks = job->stats.queue_chunks;
-	out->recycled[0] = job->stats.queue_recycled;
-	out->recycled[1] = job->stats.chunks_recycled;
-}
-
-static void of_host(struct gm_heap_host *heap, struct gm_heap_figures *out)
-{
-	out->limit = (uint64_t)heap->limit << GM_GRANULE_SHIFT;
-	out->reserved = (uint64_t)heap->capacity << GM_GRANULE_SHIFT;
-	out->own = heap->own;
-	out->mapped = (uint64_t)atomic_load(&heap->mapped) << GM_GRANULE_SHIFT;
-	out->chunks = 0;
-	for (size_t i = 0; i < heap->chunks.n; i++)
-		out->chunks += heap->chunks.at[i].state != GM_CHUNK_COMING;
-	out->grown = heap->grown;
-	out->shrunk = heap->shrunk;
-	out->refused = heap->refusals;
-}
-
-CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out)
-{
-	CUresult result = CUDA_ERROR_NOT_READY;
-	memset(out, 0, sizeof *out);
-	if (!gm_heap_is_ours(heap))
-		return result;
-	if (begin(heap)) {
-		memset(&heap->shared->job.stats, 0, sizeof heap->shared->job.stats);
-		result = run_in_context(heap, heap->stats, 1);
-		gm_lock_take(&heap->lock);
-		if (result == CUDA_SUCCESS)
-			of_device(heap, &heap->last);
-		gm_lock_release(&heap->lock);
-		end(heap);
-	}
-	gm_lock_take(&heap->lock);
-	*out = heap->last;
-	of_host(heap, out);
-	gm_lock_release(&heap->lock);
-	return result;
 }

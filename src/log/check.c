@@ -64,10 +64,19 @@ static const struct sum sums[] = {
 static const struct {
 	enum gm_counter least, most;
 } orders[] = {
-	{GM_C_requested, GM_C_handed_out},	 {GM_C_requested, GM_C_requested_peak},
-	{GM_C_mapped, GM_C_mapped_peak},	 {GM_C_retired, GM_C_retired_peak},
-	{GM_C_requested_peak, GM_C_mapped_peak}, {GM_C_unmap_calls, GM_C_map_calls},
-	{GM_C_trim_bytes, GM_C_unmap_bytes},	 {GM_C_foreign, GM_C_foreign_peak},
+	{GM_C_requested, GM_C_handed_out},
+	{GM_C_requested, GM_C_requested_peak},
+	{GM_C_mapped, GM_C_mapped_peak},
+	{GM_C_retired, GM_C_retired_peak},
+	{GM_C_requested_peak, GM_C_mapped_peak},
+	{GM_C_unmap_calls, GM_C_map_calls},
+	{GM_C_trim_bytes, GM_C_unmap_bytes},
+	{GM_C_foreign, GM_C_foreign_peak},
+	{GM_C_heap_mapped, GM_C_heap_mapped_peak},
+	{GM_C_heap_mapped, GM_C_lent},
+	{GM_C_heap_live, GM_C_heap_live_peak},
+	{GM_C_heap_refused_limit, GM_C_heap_refused},
+	{GM_C_heap_growth_longest, GM_C_heap_growth_ns},
 };
 
 static uint64_t add(const uint64_t *counters, const enum gm_counter *terms)
@@ -164,6 +173,20 @@ static bool check_foreign(const struct gm_log_file *file, unsigned device, const
 	return true;
 }
 
+/* Growths by time are no more than all of them. */
+static bool check_growths(const struct gm_log_file *file, unsigned device, const struct why *why)
+{
+	const uint64_t *c = gm_log_read_counters(file, device);
+	uint64_t binned = 0;
+	for (unsigned i = GM_C_heap_growths_64us; i <= GM_C_heap_growths_16ms; i++)
+		binned += c[i];
+	if (binned <= c[GM_C_heap_growths])
+		return true;
+	return no(why,
+		  "device %u: %" PRIu64 " growths by time, above heap_growths, which is %" PRIu64,
+		  device, binned, c[GM_C_heap_growths]);
+}
+
 /* All that is mapped is in use, idle or retired. */
 static bool check_parts(const struct gm_log_entry *entry, const struct why *why)
 {
@@ -254,6 +277,7 @@ struct tally {
 	uint64_t maps, map_bytes, unmaps, unmap_bytes, samples;
 	uint64_t bytes, freed_bytes; /* of the pool */
 	uint64_t live, requested;
+	uint64_t takeovers, grown, grown_bytes, grown_not, heap_samples;
 };
 
 struct block {
@@ -304,6 +328,16 @@ static bool count(struct events *events, const struct gm_record *r)
 		return true;
 	case GM_RECORD_SAMPLE:
 		t->samples++;
+		return true;
+	case GM_RECORD_TAKEOVER:
+		t->takeovers += r->size == 0;
+		return true;
+	case GM_RECORD_GROW:
+		*(r->status ? &t->grown_not : &t->grown) += 1;
+		t->grown_bytes += r->status ? 0 : r->size;
+		return true;
+	case GM_RECORD_HEAP_SAMPLE:
+		t->heap_samples += !(r->flags & GM_RECORD_LAST);
 		return true;
 	default:
 		return true;
@@ -372,6 +406,11 @@ static bool compare(const struct gm_log_file *file, unsigned device, const struc
 		{"UNMAP events", t->unmaps, GM_C_unmap_calls, GM_RECORD_MAP},
 		{"bytes of UNMAP events", t->unmap_bytes, GM_C_unmap_bytes, GM_RECORD_MAP},
 		{"SAMPLE events", t->samples, GM_C_samples, GM_RECORD_SAMPLE},
+		{"TAKEOVER events", t->takeovers, GM_C_takeovers, GM_RECORD_TAKEOVER},
+		{"GROW events", t->grown, GM_C_heap_growths, GM_RECORD_GROW},
+		{"bytes of GROW events", t->grown_bytes, GM_C_heap_growth_bytes, GM_RECORD_GROW},
+		{"GROW events that were refused", t->grown_not, GM_C_heap_refused, GM_RECORD_GROW},
+		{"HEAP_SAMPLE events", t->heap_samples, GM_C_heap_samples, GM_RECORD_HEAP_SAMPLE},
 		{"blocks alive by events", t->live, GM_C_live_blocks, GM_RECORD_ALLOCATE},
 		{"bytes alive by events", t->requested, GM_C_requested, GM_RECORD_ALLOCATE},
 	};
@@ -415,7 +454,8 @@ static bool check(struct gm_log_file *file, const struct why *why)
 			  file->about.torn);
 	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
 		if (!check_sums(file, device, why) || !check_orders(file, device, why) ||
-		    (file->about.closed && !check_foreign(file, device, why)))
+		    (file->about.closed &&
+		     !(check_foreign(file, device, why) && check_growths(file, device, why))))
 			return false;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry))

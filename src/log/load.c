@@ -213,13 +213,34 @@ bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct
 	return length >= GM_SAMPLE_SHORT && gm_load_body(segment, slot, out, length);
 }
 
+bool gm_load_heap(const struct gm_load_segment *segment, uint32_t slot, struct gm_heap_sample *out)
+{
+	uint32_t length;
+	memset(out, 0, sizeof *out);
+	if (!gm_load_body(segment, slot, &length, sizeof length))
+		return false;
+	if (length > sizeof *out) /* of a later version of the library */
+		length = sizeof *out;
+	return length >= sizeof length && gm_load_body(segment, slot, out, length);
+}
+
+/* Is all there that belongs to the record? */
+static bool is_whole(const struct gm_load_segment *segment, uint32_t slot)
+{
+	const struct gm_record *record = &segment->slots[slot];
+	struct gm_sample sample;
+	struct gm_heap_sample heap;
+	if (gm_load_has_sample(record))
+		return gm_load_sample(segment, slot, &sample);
+	return record->kind != GM_RECORD_HEAP_SAMPLE || gm_load_heap(segment, slot, &heap);
+}
+
 /* One slot; false: host memory is short. */
 static bool index_slot(struct gm_log_file *file, uint32_t s, uint32_t slot)
 {
 	static const struct gm_record nothing;
 	const struct gm_load_segment *segment = &file->segments.at[s];
 	const struct gm_record *record = &segment->slots[slot];
-	struct gm_sample sample;
 	if (record->kind == GM_RECORD_NONE) {
 		file->about.torn += memcmp(record, &nothing, sizeof nothing) != 0;
 		return true;
@@ -231,7 +252,7 @@ static bool index_slot(struct gm_log_file *file, uint32_t s, uint32_t slot)
 		return load_string(file, segment, slot);
 	if (!is_known(record->kind)) /* of a later version of the library */
 		return true;
-	if (gm_load_has_sample(record) && !gm_load_sample(segment, slot, &sample)) {
+	if (!is_whole(segment, slot)) {
 		file->about.torn++;
 		return true;
 	}

@@ -47,6 +47,7 @@ struct gm_log_file {
 	uint32_t kept; /* bit k: records of kind k are kept */
 	size_t at;     /* in keys */
 	struct gm_sample sample;
+	struct gm_heap_sample heap;
 	char damage[160];
 };
 
@@ -74,6 +75,10 @@ bool gm_load_about(struct gm_log_file *file);
  * of the library did not write is 0. */
 bool gm_load_has_sample(const struct gm_record *record);
 bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct gm_sample *out);
+
+/* What follows a HEAP_SAMPLE; false: nothing, or not all. What an older version did not write is 0.
+ */
+bool gm_load_heap(const struct gm_load_segment *segment, uint32_t slot, struct gm_heap_sample *out);
 
 /* The body of a record of `length` bytes in the slots after it; false: it is not all there. */
 bool gm_load_body(const struct gm_load_segment *segment, uint32_t slot, void *to, size_t length);

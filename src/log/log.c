@@ -30,8 +30,9 @@ static const uint32_t kinds_of_word[] = {
 	BIT(GM_RECORD_MARK),
 };
 
-static const uint32_t kinds_always = BIT(GM_RECORD_OUT_OF_MEMORY) | BIT(GM_RECORD_STRING);
-static const uint32_t kinds_small = BIT(GM_RECORD_SAMPLE);
+static const uint32_t kinds_always =
+	BIT(GM_RECORD_OUT_OF_MEMORY) | BIT(GM_RECORD_STRING) | BIT(GM_RECORD_TAKEOVER);
+static const uint32_t kinds_small = BIT(GM_RECORD_SAMPLE) | BIT(GM_RECORD_HEAP_SAMPLE);
 static const uint32_t kinds_events = BIT(GM_RECORD_CONTEXT) | BIT(GM_RECORD_LIVE);
 
 static _Atomic uint32_t wanted; /* bit k: records of kind k are kept */
@@ -184,6 +185,15 @@ void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *s
 		put(&r, sample, sizeof *sample);
 	if (r.kind == GM_RECORD_OUT_OF_MEMORY && w->file.memory)
 		atomic_fetch_or_explicit(&w->due, GM_DUE_FLUSH, memory_order_relaxed);
+}
+
+void gm_log_put_heap(const struct gm_record *record, const struct gm_heap_sample *sample)
+{
+	struct gm_heap_sample body = *sample;
+	body.length = sizeof body;
+	bool kept = gm_writer.level == GM_LEVEL_EVENTS || record->flags & GM_RECORD_LAST;
+	if (kept && gm_log_wants(GM_RECORD_HEAP_SAMPLE))
+		put(record, &body, sizeof body);
 }
 
 static void put_string(uint32_t number)

@@ -48,6 +48,10 @@ void gm_log_put(const struct gm_record *record);
  * integrals). */
 void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *sample);
 
+/* Append a HEAP_SAMPLE with its body, whose length is filled in. The small log keeps those with
+ * GM_RECORD_LAST. */
+void gm_log_put_heap(const struct gm_record *record, const struct gm_heap_sample *sample);
+
 /* The number of `text` in the log, writing it there the first time; 0 when it cannot be kept. */
 uint32_t gm_log_string(const char *text);
 

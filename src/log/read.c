@@ -338,6 +338,11 @@ bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out)
 	const struct gm_load_segment *segment = &file->segments.at[key->segment];
 	out->record = segment->slots[key->slot];
 	out->sample = NULL;
+	out->heap = NULL;
+	if (out->record.kind == GM_RECORD_HEAP_SAMPLE) {
+		gm_load_heap(segment, key->slot, &file->heap);
+		out->heap = &file->heap;
+	}
 	if (gm_load_has_sample(&out->record)) {
 		gm_load_sample(segment, key->slot, &file->sample);
 		out->sample = &file->sample;

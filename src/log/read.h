@@ -62,11 +62,12 @@ const uint64_t *gm_log_read_counters(const struct gm_log_file *file, unsigned de
 const char *gm_log_read_string(const struct gm_log_file *file, uint32_t number);
 
 /* Records in order of time, STRING and MORE taken out. `sample` is set for SAMPLE and
- * OUT_OF_MEMORY, else NULL, and valid until the next call. gm_log_read_next returns false at the
- * end; rewind starts over. */
+ * OUT_OF_MEMORY, `heap` for HEAP_SAMPLE, else NULL, and valid until the next call. gm_log_read_next
+ * returns false at the end; rewind starts over. */
 struct gm_log_entry {
 	struct gm_record record;
 	const struct gm_sample *sample;
+	const struct gm_heap_sample *heap;
 };
 bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out);
 void gm_log_read_rewind(struct gm_log_file *file);

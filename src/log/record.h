@@ -22,8 +22,10 @@
 		"block freed, fence outstanding: base, requested, handed out, block id")          \
 	GM_KIND(9, GROW, "in-kernel heap grew: address, bytes, heap size after, granules wanted") \
 	GM_KIND(10, HEAP_SAMPLE,                                                                  \
-		"in-kernel heap: live bytes, mapped bytes, failed, frees of foreign addresses")   \
-	GM_KIND(11, MODULE, "module loaded: image address, bytes, 0, 1 if it may call malloc")    \
+		"in-kernel heap: live bytes, mapped bytes, failed, frees of foreign addresses; "  \
+		"struct gm_heap_sample follows")                                                  \
+	GM_KIND(11, MODULE,                                                                       \
+		"module loaded: image address, 0, 1 if nobody can tell, 1 if it may call malloc") \
 	GM_KIND(12, SAMPLE,                                                                       \
 		"fragmentation sample of a device: 0, 0, length of struct gm_sample, which "      \
 		"follows")                                                                        \
@@ -34,6 +36,9 @@
 		"checkpoint: a block that was live: base, requested, handed out, block id")       \
 	GM_KIND(16, STRING, "id: number; size: length in bytes; text in the slots that follow")   \
 	GM_KIND(17, CONTEXT, "context first seen (size 0) or gone (size 1): id is its key")       \
+	GM_KIND(18, TAKEOVER,                                                                     \
+		"malloc in kernels of a context: heap (0: the driver's), row of takeover.def, "   \
+		"the heap's limit, key of the context")                                           \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {
@@ -53,6 +58,8 @@ enum gm_record_flag {
 	GM_RECORD_ASYNC = 1 << 6,
 	GM_RECORD_MEMSET = 1 << 7,
 	GM_RECORD_CONTEXT_GONE = 1 << 8, /* a free that nobody called: its context went */
+	GM_RECORD_OWN = 1 << 9,		 /* of a heap that the program made by gpumem.h */
+	GM_RECORD_LAST = 1 << 10,	 /* of a heap that ends, or whose process does */
 };
 
 struct gm_record {
@@ -94,6 +101,33 @@ struct gm_sample {
 /* Without the last two, as the first logs have it. */
 #define GM_SAMPLE_SHORT offsetof(struct gm_sample, idle_units)
 
+/*
+ * Sizes of allocations in a heap: bin 0 is up to 16 bytes, the next ones up to 32, 48, 64, 96, 128
+ * and so on by 1.5 and 2 times each power of two, to 1 MiB; the last one is what is beyond.
+ */
+#define GM_HEAP_BINS 33
+/* Growths by time: bin 0 is up to GM_HEAP_GROWTH_LEAST, each further one to four times as much, the
+ * last one without end. */
+#define GM_HEAP_GROWTH_BINS 6
+#define GM_HEAP_GROWTH_LEAST 64000u /* ns */
+
+/* What HEAP_SAMPLE carries: gpumem-log(5), Device heaps. Bytes, but for counts and times. */
+struct gm_heap_sample {
+	uint32_t length; /* of this struct */
+	uint32_t chunks;
+	uint64_t heap; /* its address on the device: which one it is */
+	uint64_t limit, own, mapped_peak;
+	uint64_t used; /* in granules that are not free */
+	uint64_t live_peak;
+	uint64_t grown, shrunk;		 /* chunks that came, the first one too, and went */
+	uint64_t refused, refused_limit; /* growths */
+	uint64_t growth_ns, growth_longest;
+	uint32_t growths[GM_HEAP_GROWTH_BINS];
+	uint32_t live[GM_HEAP_BINS]; /* allocations by size; all 0: the policy does not say */
+	uint32_t pad;
+};
+
 _Static_assert(sizeof(struct gm_record) == 64, "a slot is 64 bytes");
+_Static_assert(sizeof(struct gm_heap_sample) == 264, "gpumem-log(5) gives the offsets");
 
 #endif

@@ -114,6 +114,12 @@ static bool put_sample(struct gm_segment *segment, const struct gm_record *recor
 	return true;
 }
 
+/* Contexts come and go, and what is said of each must leave room for snapshots. */
+static bool is_of_heap(uint8_t kind)
+{
+	return kind == GM_RECORD_TAKEOVER || kind == GM_RECORD_HEAP_SAMPLE;
+}
+
 bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const void *body,
 		  size_t length)
 {
@@ -123,6 +129,8 @@ bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const voi
 		return false;
 	if (record->kind == GM_RECORD_SAMPLE)
 		return put_sample(segment, record, body, length);
+	if (is_of_heap(record->kind) && area.others + n > area.others_room / 2)
+		return true; /* the counters have it */
 	if (area.others_room - area.others < n)
 		return false;
 	gm_segment_write(segment, area.others, record, body, length);

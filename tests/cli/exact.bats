@@ -133,6 +133,197 @@ job() {
 	END
 }
 
+# A heap of 64 MiB at most that grows three times and is refused once; read twice, at last with 1, 3 and 2 allocations.
+KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:4M:50us grow:0:4M:60us grow:0:4M:300us
+	nogrow:0:64M:1 heap:0:20M:0:0 at:3s size:0:1 size:5:3 size:32:2 heap:0:6M:8:1 last:0 native:0:3us)
+
+@test "malloc in kernels" {
+	mklog a.gml "${KERNELS[@]}"
+	"$TOOL" a.gml | sed -n '/^in kernels/,$p' >out
+	diff -u - out <<-'END'
+	in kernels    context 1: malloc and free of kernels are gpumem's, in 12.0 ms
+	              context 2: malloc is the driver's: the driver refused the helper
+	              module, while loading the helper (CUDA_ERROR_INVALID_IMAGE), in
+	              3.00 us
+
+	device heaps     at end       peak      grown      times
+	live           6.00 MiB   20.0 MiB          -          -
+	mapped         44.0 MiB   44.0 MiB   12.0 MiB          3
+	heap growth   410 us in all, median 60.0 us, longest 300 us; 1 refused, 1 of
+	              them for the heap's limit
+	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
+
+	allocations of  when last read      bytes
+	16 B                         1       16 B
+	128 B                        3      384 B
+	larger                       2          -
+	unused        1 device
+	images        3 loaded, 2 may call malloc in kernels, 1 of them because nobody
+	              can tell
+
+	malloc   images that may call it
+	yes      calls an allocator: malloc, free
+	unknown  kernels.fatbin: is compressed, and there is no liblz4.so.1
+
+	findings      8 mallocs in kernels got NULL: a device heap had reached its
+	              limit, with 44.0 MiB mapped. Raise GPUMEM_HEAP_LIMIT.
+	              1 free in kernels of what is no allocation of the heap: freed
+	              twice, or not the address that malloc gave. compute-sanitizer
+	              finds the place.
+	              malloc in kernels of 1 context stayed the driver's: the driver
+	              refused the helper module, while loading the helper
+	              (CUDA_ERROR_INVALID_IMAGE). GPUMEM_VERBOSE=3 says so as it
+	              happens; 'gpumemstat doctor' looks at the machine.
+	END
+	GPUMEM_LOG=small mklog b.gml "${KERNELS[@]}"
+	"$TOOL" b.gml | sed -n '/^in kernels/,/^findings/p' >out
+	diff -u - out <<-'END'
+	in kernels    context 1: malloc and free of kernels are gpumem's, in 12.0 ms
+	              context 2: malloc is the driver's: the driver refused the helper
+	              module, while loading the helper (CUDA_ERROR_INVALID_IMAGE), in
+	              3.00 us
+
+	device heaps     at end       peak      grown      times
+	live           6.00 MiB   20.0 MiB          -          -
+	mapped         44.0 MiB   44.0 MiB   12.0 MiB          3
+	heap growth   410 us in all, median within 64.0 us, longest 300 us; 1 refused,
+	              1 of them for the heap's limit
+	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
+
+	allocations of  when last read      bytes
+	16 B                         1       16 B
+	128 B                        3      384 B
+	larger                       2          -
+	unused        1 device
+	images        3 loaded, 2 may call malloc in kernels, 1 of them because nobody
+	              can tell
+
+	findings      8 mallocs in kernels got NULL: a device heap had reached its
+	END
+	"$TOOL" --json a.gml | jq -S '.logs[0] | {contradiction, images, contexts: .devices[0].contexts, heaps: .devices[0].heaps,
+		growth: .devices[0].heap_growth, memory: .devices[0].heap_memory, sizes: .devices[0].heap_sizes}' >out
+	diff -u - out <<-'END'
+	{
+	  "contexts": [
+	    {
+	      "context": 1,
+	      "heap": 1099511627776,
+	      "limit": 67108864,
+	      "ns": 1000000000,
+	      "status": 0,
+	      "taken_over": true,
+	      "text": "malloc and free of kernels are gpumem's",
+	      "took_ns": 12000000
+	    },
+	    {
+	      "context": 2,
+	      "heap": null,
+	      "limit": null,
+	      "ns": 3000000000,
+	      "status": 200,
+	      "taken_over": false,
+	      "text": "the driver refused the helper module, while loading the helper (CUDA_ERROR_INVALID_IMAGE)",
+	      "took_ns": 3000
+	    }
+	  ],
+	  "contradiction": null,
+	  "growth": {
+	    "median_least_ns": 60000,
+	    "median_most_ns": 60000
+	  },
+	  "heaps": [
+	    {
+	      "books": 33554432,
+	      "chunks": 4,
+	      "context": 1,
+	      "ended": true,
+	      "foreign_frees": 1,
+	      "grown": 4,
+	      "growth_longest": 300000,
+	      "growth_ns": 410000,
+	      "growths": {
+	        "16ms": 0,
+	        "1ms": 1,
+	        "256us": 0,
+	        "4ms": 0,
+	        "64us": 2,
+	        "longer": 0
+	      },
+	      "heap": 1099511627776,
+	      "limit": 67108864,
+	      "live": 6291456,
+	      "live_peak": 20971520,
+	      "mapped": 46137344,
+	      "mapped_peak": 46137344,
+	      "nulls": 8,
+	      "own": false,
+	      "policy": "granule",
+	      "refused": 1,
+	      "refused_limit": 1,
+	      "shrunk": 0,
+	      "sizes": {
+	        "128": 3,
+	        "16": 1,
+	        "larger": 2
+	      },
+	      "used": 6291456
+	    }
+	  ],
+	  "images": [
+	    {
+	      "address": 8589934592,
+	      "device": null,
+	      "malloc": "no",
+	      "text": "calls no allocator"
+	    },
+	    {
+	      "address": 8589934592,
+	      "device": null,
+	      "malloc": "yes",
+	      "text": "calls an allocator: malloc, free"
+	    },
+	    {
+	      "address": 8589934592,
+	      "device": null,
+	      "malloc": "unknown",
+	      "text": "kernels.fatbin: is compressed, and there is no liblz4.so.1"
+	    }
+	  ],
+	  "memory": {
+	    "live": {
+	      "calls": null,
+	      "current": 6291456,
+	      "peak": 20971520,
+	      "total": null
+	    },
+	    "mapped": {
+	      "calls": 3,
+	      "current": 46137344,
+	      "peak": 46137344,
+	      "total": 12582912
+	    }
+	  },
+	  "sizes": [
+	    {
+	      "bytes": 16,
+	      "live": 1,
+	      "size": 16
+	    },
+	    {
+	      "bytes": 384,
+	      "live": 3,
+	      "size": 128
+	    },
+	    {
+	      "bytes": null,
+	      "live": 2,
+	      "size": null
+	    }
+	  ]
+	}
+	END
+}
+
 FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_calls:0:3M give:foreign_managed_calls:0:100M
 	take:foreign_async_calls:0:1M give:foreign_host_calls:0:5M at:2s used:0:600M count:foreign_unknown:2 count:launches:12)
 

@@ -96,6 +96,40 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt no_memory "${CALM[@]}"
 }
 
+@test "malloc in kernels" {
+	HEAP=(taken:0:64M:1ms lend:0:32M)
+	has kernels_native "${CALM[@]}" native:0:1ms
+	says "malloc in kernels of 1 context stayed the driver's: the driver refused the helper module, while loading the helper (CUDA_ERROR_INVALID_IMAGE)."
+	has kernels_native "${CALM[@]}" count:takeovers_native:2
+	says "malloc in kernels of 2 contexts stayed the driver's: the log does not say why."
+	hasnt kernels_native "${CALM[@]}" "${HEAP[@]}"
+	has heap_limit "${HEAP[@]}" nogrow:0:64M:1 nogrow:0:2M:0 heap:0:1M:7:0
+	says '7 mallocs in kernels got NULL: a device heap had reached its limit, with 32.0 MiB mapped. Raise GPUMEM_HEAP_LIMIT.'
+	hasnt heap_limit "${HEAP[@]}" nogrow:0:64M:1 heap:0:1M:0:0
+	hasnt heap_limit "${HEAP[@]}" nogrow:0:64M:0 heap:0:1M:7:0
+	has heap_full "${HEAP[@]}" nogrow:0:64M:0 heap:0:1M:1:0
+	says '1 malloc in kernels got NULL: there was no more memory for the device heap, which had 32.0 MiB.'
+	hasnt heap_full "${HEAP[@]}" nogrow:0:64M:0 nogrow:0:2M:1 heap:0:1M:1:0
+	hasnt heap_full "${HEAP[@]}" heap:0:1M:1:0
+	has heap_nulls "${HEAP[@]}" heap:0:1M:1:0
+	says '1 malloc in kernels got NULL, though no device heap was refused memory'
+	hasnt heap_nulls "${HEAP[@]}" heap:0:1M:0:0
+	hasnt heap_nulls "${HEAP[@]}" nogrow:0:2M:0 heap:0:1M:1:0
+	has heap_bad_free "${HEAP[@]}" heap:0:1M:0:1
+	says '1 free in kernels of what is no allocation of the heap'
+	hasnt heap_bad_free "${HEAP[@]}" heap:0:1M:0:0
+	hasnt no_memory "${HEAP[@]}"
+
+	has heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1ms grow:0:4M:3ms
+	says 'Device 0: each time a device heap grew (3), kernels waited, in the median for 1.00 ms, at most for 3.00 ms. GPUMEM_PREWARM maps'
+	hasnt heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:999999ns grow:0:4M:3ms
+	has heap_growth "${HEAP[@]}" lend:1:2M grow:0:4M:1ms grow:1:4M:2ms # the worse device
+	says 'Device 1: each time a device heap grew (1), kernels waited, in the median for 2.00 ms'
+	# Without events, by the bins of the counters: from 1,024 us on
+	GPUMEM_LOG=small has heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1025us grow:0:4M:3ms
+	GPUMEM_LOG=small hasnt heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1024us grow:0:4M:3ms
+}
+
 @test "calls that the pool did not answer" {
 	has to_driver "${CALM[@]}" count:allocate_calls:99 count:allocate_pool:98 count:allocate_driver:1
 	says '1 of 100 allocations went to the driver'

@@ -51,3 +51,50 @@ both() {
 	both wrong 'no place: 1' 'no device: 101' 'no heap: 1 1 0' 'statistics of none: 1' 'made: 0' \
 		'statistics without a size: 1' 'some of them: 0, 16 bytes, 8 MiB, and 0'
 }
+
+# logged CASE LEVEL: its log as JSON, to $BATS_TEST_TMPDIR/json
+logged() {
+	rm -f "$BATS_TEST_TMPDIR/log.gml"
+	KNOBS=(GPUMEM_LOG="$2" GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml" GPUMEM_SAMPLE=0)
+	preloaded "$PROGRAMS/heap" "$1" >"$BATS_TEST_TMPDIR/out"
+	"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/json"
+}
+
+# holds EXPRESSION: of the log's first device
+holds() {
+	jq -e ".logs[0].devices[0] | $1" "$BATS_TEST_TMPDIR/json" >/dev/null ||
+		{ echo "$1"; jq .logs[0] "$BATS_TEST_TMPDIR/json"; return 1; }
+}
+
+@test "the log has each heap, how it grew, and what was alive" {
+	grep -q 'define GM_HELPERS' config.h || skip "no nvcc: this build has no heaps"
+	[[ $SANITIZE_LIB != *asan* ]] || skip "as above"
+	needs_driver 12.0
+	for level in events small; do
+		logged life $level
+		jq -e '.logs[0].contradiction == null' "$BATS_TEST_TMPDIR/json"
+		holds '.counters | .heaps == 1 and .heap_growths == 3 and .heap_growth_bytes == 12582912 and .heap_growth_ns > 0'
+		holds '.counters | .heap_mapped == 0 and .heap_mapped_peak == 46137344 and .heap_live == 0 and .heap_live_peak == 4194432'
+		holds '.heaps | length == 1 and .[0].own and .[0].ended and .[0].policy == "granule" and .[0].limit == 268435456'
+		holds '.heaps[0] | .grown == 4 and .shrunk == 3 and .live_peak == 4194432 and ([.growths[]] | add) == 3'
+	done
+	# A kernel is in flight at exit, so the heap was never read; what the host knows is there.
+	logged leave small
+	holds '.heaps[0] | .ended and .mapped == 37748736 and .live == 0'
+	holds '.counters | .heap_samples == 0 and .heap_growths == 1'
+}
+
+@test "a heap is read when the program has waited for its work, and else by its calls" {
+	grep -q 'define GM_HELPERS' config.h || skip "no nvcc: this build has no heaps"
+	[[ $SANITIZE_LIB != *asan* ]] || skip "as above"
+	needs_driver 12.0
+	for case in wait calls; do
+		both $case 'made: 0'
+		for level in events small; do
+			logged $case $level
+			holds '.counters | .heap_samples == 1 and .heap_live == 128'
+			holds '.heaps | length == 1 and .[0].live == 128 and .[0].used == 2097152 and .[0].sizes == {"128": 1}'
+			holds '.heap_sizes == [{size: 128, live: 1, bytes: 128}]'
+		done
+	done
+}

@@ -8,6 +8,7 @@
 
 #include <sched.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "heap/device/api.h"
@@ -154,6 +155,46 @@ static void leave(void)
 	printf("grown\n");
 }
 
+/* A kernel that has used the heap is over; the last that the program does is `then`. */
+static void use_once(void (*then)(void))
+{
+	struct gpumem_heap *heap = make();
+	if (!heap)
+		return;
+	CUstream stream = held_stream();
+	launch(heap, stream);
+	gpumem_malloc(gpumem_heap_device(heap), 100);
+	gm_sim_release(stream, (unsigned)-1);
+	then();
+}
+
+static void synchronize(void)
+{
+	MUST(cuCtxSynchronize());
+}
+
+static void wait_for_work(void)
+{
+	use_once(synchronize);
+}
+
+/* Calls are made for a while: one that finds nothing to do keeps the next ones from looking. */
+static void ask(void)
+{
+	struct timespec start, now;
+	size_t left, all;
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		MUST(cuMemGetInfo(&left, &all));
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 1000000);
+}
+
+static void make_calls(void)
+{
+	use_once(ask);
+}
+
 static void forked(void)
 {
 	struct gpumem_heap *heap = make();
@@ -184,10 +225,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = {{"life", life},
-		     {"wrong", wrong},
-		     {"reset", reset},
-		     {"leave", leave},
+	} cases[] = {{"life", life},   {"wrong", wrong},	{"reset", reset},
+		     {"leave", leave}, {"wait", wait_for_work}, {"calls", make_calls},
 		     {"fork", forked}};
 	MUST(cuInit(0));
 	use_device(0);

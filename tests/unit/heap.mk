@@ -30,3 +30,6 @@ EXTRA_DIST += tests/unit/heap_policies.cu
 dist_check_SCRIPTS += tests/unit/heap_nvcc.sh
 TESTS += tests/unit/heap_nvcc.sh
 AM_TESTS_ENVIRONMENT += NVCC='$(NVCC)'; export NVCC;
+UNIT_TESTS += tests/unit/test_heap_log
+tests_unit_test_heap_log_SOURCES = tests/unit/test_heap_log.c tests/unit/heap_help.h tests/unit/heap_host_help.h tests/unit/log_help.h
+tests_unit_test_heap_log_LDADD = $(UNIT_LDADD)

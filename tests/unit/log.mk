@@ -15,3 +15,6 @@ UNIT_TESTS += tests/unit/test_log_mutate
 EXTRA_DIST += tests/mutate.h
 tests_unit_test_log_mutate_SOURCES = tests/unit/test_log_mutate.c
 tests_unit_test_log_mutate_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_log_heap
+tests_unit_test_log_heap_SOURCES = tests/unit/test_log_heap.c tests/unit/log_help.h
+tests_unit_test_log_heap_LDADD = $(UNIT_LDADD)

@@ -27,13 +27,29 @@ static const char long_text[] = "a text of more than one slot: void foo::bar<int
 				"namespace)::baz>(float*, unsigned "
 				"long), and it goes on, with \xc3\xa4, a tab\tand the end";
 
+static const struct gm_heap_sample heap = {
+	.chunks = 3,
+	.heap = 0x7e0000000000,
+	.growth_longest = 77,
+	.growths = {1, 2, 3, 4, 5, 6},
+	.live = {[0] = 10, [GM_HEAP_BINS - 1] = UINT32_MAX},
+};
+
+/* Does it have what was written, its length filled in? */
+static bool is_heap(const struct gm_heap_sample *sample)
+{
+	struct gm_heap_sample want = heap;
+	want.length = sizeof want;
+	return sample && !memcmp(sample, &want, sizeof want);
+}
+
 static int write_kinds(void *arg)
 {
 	(void)arg;
 	gm_counters_open();
 	if (!gm_log_open(&help_config))
 		return 1;
-	for (unsigned kind = 1; kind <= GM_RECORD_CONTEXT; kind++) {
+	for (unsigned kind = 1; kind <= GM_RECORD_TAKEOVER; kind++) {
 		struct gm_record record = record_of(kind);
 		if (kind == GM_RECORD_SAMPLE || kind == GM_RECORD_OUT_OF_MEMORY) {
 			struct gm_sample sample = help_state(0);
@@ -41,6 +57,8 @@ static int write_kinds(void *arg)
 			sample.requested = 5;
 			sample.handed_out = sample.mapped = 10;
 			gm_log_put_sample(&record, &sample);
+		} else if (kind == GM_RECORD_HEAP_SAMPLE) {
+			gm_log_put_heap(&record, &heap);
 		} else if (kind != GM_RECORD_STRING) {
 			record.string = kind == GM_RECORD_MARK ? gm_log_string(long_text) : 0;
 			gm_log_put(&record);
@@ -78,11 +96,13 @@ static void test_kinds(void)
 				       entry.sample->mapped == 10
 			   : !entry.sample,
 		       "with its sample, if it has one");
+		TAP_OK(kind == GM_RECORD_HEAP_SAMPLE ? is_heap(entry.heap) : !entry.heap,
+		       "and its figures of a heap");
 		if (kind == GM_RECORD_MARK)
 			TAP_STR(gm_log_read_string(file, entry.record.string), long_text,
 				"and its text");
 	}
-	TAP_IS(kind, GM_RECORD_CONTEXT, "all of them");
+	TAP_IS(kind, GM_RECORD_TAKEOVER, "all of them");
 	TAP_STR(gm_log_read_string(file, 2), "short", "a string by its number");
 	TAP_OK(!gm_log_read_string(file, 3) && !gm_log_read_string(file, 0), "no other number");
 	gm_log_read_rewind(file);

@@ -306,6 +306,52 @@ static void test_snapshots(void)
 	unlink("log");
 }
 
+#define CONTEXTS 5000
+
+static int write_contexts(void *arg)
+{
+	const struct gm_heap_sample heap = {.heap = 1};
+	struct gm_record sample = {.flags = GM_RECORD_LAST, .kind = GM_RECORD_HEAP_SAMPLE};
+	(void)arg;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	for (uint64_t i = 1; i <= CONTEXTS; i++) {
+		const struct gm_record takeover = {.id = i, .kind = GM_RECORD_TAKEOVER};
+		gm_counter_add(0, GM_C_takeovers, 1);
+		gm_log_put(&takeover);
+		gm_log_put_heap(&sample, &heap);
+	}
+	sample.flags = 0;
+	gm_log_put_heap(&sample, &heap); /* not the last of its heap: for events only */
+	help_sample(0, 1, GM_RECORD_OUT_OF_MEMORY);
+	gm_log_close();
+	return 0;
+}
+
+/* What is said of contexts that come and go leaves room for what is rare. */
+static void test_contexts(void)
+{
+	struct gm_log_entry entry;
+	unsigned takeovers = 0, heaps = 0, snapshots = 0;
+	TAP_IS(help_child("GPUMEM_LOG=small", write_contexts, NULL), 0, "5,000 contexts");
+	struct gm_log_file *file = help_open("log");
+	if (!file)
+		return;
+	while (gm_log_read_next(file, &entry)) {
+		takeovers += entry.record.kind == GM_RECORD_TAKEOVER;
+		heaps += entry.record.kind == GM_RECORD_HEAP_SAMPLE;
+		snapshots += entry.record.kind == GM_RECORD_OUT_OF_MEMORY;
+	}
+	TAP_OK(takeovers > 50 && takeovers < CONTEXTS && heaps > 50, "some are there");
+	TAP_IS(snapshots, 1, "and what came after them");
+	TAP_IS(gm_log_read_about(file)->dropped, 0, "none counts as lost");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_takeovers), CONTEXTS, "all were counted");
+	TAP_OK(help_check(file), "the numbers add up");
+	gm_log_read_close(file);
+	unlink("log");
+}
+
 static void test_file_systems(void)
 {
 	TAP_STR(gm_file_unmappable(0x6969), "nfs", "files on NFS are not mapped");
@@ -357,6 +403,7 @@ int main(void)
 	gm_file_force_memory = false;
 	test_one_line();
 	test_full_disk();
+	test_contexts();
 	test_file_systems();
 	test_strings();
 	return tap_done();

@@ -26,6 +26,10 @@ static int write_some(void *arg)
 				help_sample(d, 0, GM_RECORD_SAMPLE);
 		}
 		help_sample(d, 0, GM_RECORD_OUT_OF_MEMORY);
+		const struct gm_record heap = {.flags = GM_RECORD_LAST,
+					       .device = (uint8_t)d,
+					       .kind = GM_RECORD_HEAP_SAMPLE};
+		gm_log_put_heap(&heap, &(struct gm_heap_sample){.heap = d});
 		gm_log_string(d ? "a string of more than 63 bytes, which takes two slots, not one"
 				: "\033]0;a title\007");
 	}
@@ -85,6 +89,8 @@ static const char *harm(const char *path)
 				wrong = "not in order of time";
 			if (samples != (entry.sample != NULL))
 				wrong = "a sample too many or too few";
+			if ((r->kind == GM_RECORD_HEAP_SAMPLE) != (entry.heap != NULL))
+				wrong = "figures of a heap too many or too few";
 			last = r->time;
 		}
 	}

@@ -338,14 +338,22 @@ GM_DEVICE void gm_granule_stats(struct gm_heap *heap, struct gm_heap_stats *stat
 {
 	stats->granules += gm_load64(&heap->granted) - gm_load64(&heap->available);
 	stats->static_bytes += gm_granule_bytes(heap->capacity);
-	for (uint32_t g = 0; g < heap->capacity; g++) {
+	uint32_t end = stats->end ? stats->end : heap->capacity;
+	for (uint32_t g = 0; g < end; g++) {
 		const struct gm_slab *slab = &gm_granules_of(heap)->slab[g];
-		uint64_t state = gm_load64(&slab->state);
-		if (GM_CLASS(state) == GM_RUN)
-			stats->live_bytes += (uint64_t)slab->run << GM_GRANULE_SHIFT;
-		else if (GM_CLASS(state) != 0)
-			stats->live_bytes +=
-				(uint64_t)GM_USED(state) * gm_granule_size(GM_CLASS(state) - 1);
+		uint64_t state = gm_load64(&slab->state), size = 0, used = 1;
+		uint32_t class_ = GM_CLASS(state);
+		if (class_ == 0)
+			continue;
+		if (class_ == GM_RUN) {
+			class_ = GM_SIZES;
+			size = (uint64_t)gm_load32(&slab->run) << GM_GRANULE_SHIFT;
+		} else {
+			size = gm_granule_size(class_ - 1);
+			used = GM_USED(state);
+		}
+		stats->live[class_ - 1] += used;
+		stats->live_bytes += used * size;
 	}
 }
 

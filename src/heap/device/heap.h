@@ -101,7 +101,10 @@ struct gm_heap {
 	char pad4[GM_LINE - 16];
 };
 
-/* What a policy's structures say while nobody is in the heap. */
+enum { GM_SIZES = 33 }; /* of allocations that a policy may tell apart; the last: all beyond */
+
+/* What a policy's structures say while nobody is in the heap; or, of one that is STEADY, nearly so
+ * while somebody is. */
 struct gm_heap_stats {
 	uint64_t granules;	  /* not free, and granted */
 	uint64_t live_bytes;	  /* in use, rounded up as the policy does */
@@ -109,6 +112,9 @@ struct gm_heap_stats {
 	uint64_t queue_chunks;	  /* Ouroboros: chunks that hold queues now, ... */
 	uint64_t queue_recycled;  /* how often one was drained and went back, ... */
 	uint64_t chunks_recycled; /* and how often a chunk of pages did, for any use */
+	uint64_t live[GM_SIZES];  /* granule: allocations of each class, and runs */
+	uint32_t end; /* in: granules from there on were never the heap's; 0: capacity */
+	uint32_t pad;
 };
 
 #endif

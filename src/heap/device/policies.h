@@ -26,6 +26,7 @@ enum {
 	GM_POLICY_EXACT = 8,
 	GM_POLICY_UNFAIR = 16,
 	GM_POLICY_NATURAL = 32,
+	GM_POLICY_STEADY = 128,
 };
 
 /* Not for the host's side of a heap, which has no lanes to call these. */

@@ -1,0 +1,76 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# What the log says of malloc in kernels. The simulated driver refuses the module with which a takeover begins, so that
+# each ends there (tests/preload/inkernel.c).
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	needs_driver 12.5
+	grep -q '^#define GM_HELPERS 1' config.h || skip 'this build has no code for GPUs'
+	TOOL=$PWD/gpumemstat
+	LOG=$BATS_TEST_TMPDIR/log.gml
+}
+
+# logged PART: runs it, and writes its log as JSON to $BATS_TEST_TMPDIR/json
+logged() {
+	rm -f "$LOG"
+	KNOBS+=(GPUMEM_LOG="${LEVEL:-events}" GPUMEM_LOG_NAME="$LOG")
+	preloaded "$PROGRAMS/${PROGRAM:-inkernel}" "$1" >"$BATS_TEST_TMPDIR/out"
+	"$TOOL" --json "$LOG" >"$BATS_TEST_TMPDIR/json"
+}
+
+# holds EXPRESSION: of the log
+holds() {
+	jq -e ".logs[0] | $1" "$BATS_TEST_TMPDIR/json" >/dev/null || { echo "$1"; jq .logs[0] "$BATS_TEST_TMPDIR/json"; return 1; }
+}
+
+@test "each context that is not taken over is counted, once" {
+	for part in modules:1 libraries:2 resets:3 captured:1; do
+		logged "${part%:*}"
+		holds ".contradiction == null and .devices[0].counters.takeovers_native == ${part#*:}"
+		holds '.devices[0].counters | .takeovers == 0 and .takeover_ns > 0 and .heaps == 0'
+	done
+}
+
+@test "each context says why it was not taken over, at every level" {
+	for LEVEL in events small; do
+		logged libraries
+		holds '.devices[0].contexts | length == 2 and .[0].context != .[1].context'
+		holds '[.devices[0].contexts[] | .taken_over == false and .status == 200 and .heap == null and .took_ns > 0
+			and .text == "the driver refused the helper module (CUDA_ERROR_INVALID_IMAGE)"] | all'
+		holds '[.findings[].rule] | index("kernels_native") != null'
+	done
+}
+
+@test "each image, and what was found in it; events only" {
+	logged libraries
+	holds '.images | length == 1 and .[0].malloc == "unknown" and .[0].address > 0 and .[0].device == 0
+		and .[0].text == "is of no format that is known here"'
+	LEVEL=small
+	logged libraries
+	holds '.images == [] and .counters.images == 1'
+}
+
+@test "images are counted that were looked at, and those that nobody can tell" {
+	logged modules
+	holds '.counters | .images == 2 and .images_malloc == 2 and .images_unknown == 2'
+}
+
+@test "nothing is counted with GPUMEM_HEAP=off" {
+	KNOBS=(GPUMEM_HEAP=off)
+	logged modules
+	holds '.counters.images == 0 and .devices[0].counters.takeovers_native == 0'
+}
+
+@test "a context that is taken over, and its heap, which ends with it" {
+	[ -x "$PROGRAMS/taken" ] || skip 'no program here is taken over'
+	[[ $SANITIZE_LIB != *asan* ]] || skip 'AddressSanitizer prints a line about makecontext, which emulates kernels'
+	export SIM_MEMORY=512M
+	KNOBS=(GPUMEM_SAMPLE=0)
+	PROGRAM=taken
+	logged resets
+	holds '.contradiction == null and (.devices[0].counters | .takeovers == 40 and .takeovers_native == 0 and .heaps == 40)'
+	holds '[.devices[0].contexts[] | .taken_over and .heap != null and .limit == 268435456] | all and length == 40'
+	holds '[.devices[0].heaps[] | .ended and (.own | not) and .sizes == {"128": 1}] | all and length == 40'
+	holds '.devices[0].counters | .heap_live == 0 and .heap_live_peak == 128 and .heap_mapped == 0 and .heap_foreign_frees == 0'
+}
