@@ -9,10 +9,11 @@ setup() {
 	grep -q '^#define GM_HELPERS 1' config.h || skip 'this build has no code for GPUs'
 }
 
-# attempts PART: runs it, and prints how often a takeover began.
+# attempts PART [PROGRAM]: runs it, and prints how often a takeover began.
 attempts() {
 	rm -f "$BATS_TEST_TMPDIR/trace"
-	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/inkernel" "$1" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/${2:-inkernel}" "$1" \
+		>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
 	grep -cx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" || true
 }
 
@@ -42,6 +43,24 @@ attempts() {
 	[ "$(attempts captured)" -eq 1 ]
 	[ "$(grep -nx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" -gt \
 		"$(grep -nx 'cuStreamEndCapture 0' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" ]
+}
+
+@test "the image of a library is looked at when its first kernel is asked for, if it stays where it is" {
+	for part in preserved module listed in_program wrapped; do
+		same unread "$part"
+		[ "$(attempts "$part" unread)" -eq 1 ]
+	done
+	same unread once
+	[ "$(attempts once unread)" -eq 0 ]
+}
+
+@test "the image of a library is looked at when it is loaded, if it may go" {
+	same unread copied
+	[ "$(attempts copied unread)" -eq 1 ]
+	for part in copied_harmless in_variable again; do
+		same unread "$part"
+		[ "$(attempts "$part" unread)" -eq 0 ]
+	done
 }
 
 @test "not with GPUMEM_HEAP=off, and not when only watching" {
