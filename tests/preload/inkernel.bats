@@ -9,10 +9,10 @@ setup() {
 	grep -q '^#define GM_HELPERS 1' config.h || skip 'this build has no code for GPUs'
 }
 
-# attempts PART [PROGRAM]: runs it, and prints how often a takeover began.
+# attempts PART [PROGRAM [ARGUMENT]]: runs it, and prints how often a takeover began.
 attempts() {
 	rm -f "$BATS_TEST_TMPDIR/trace"
-	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/${2:-inkernel}" "$1" \
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/${2:-inkernel}" "$1" "${@:3}" \
 		>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
 	grep -cx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" || true
 }
@@ -68,6 +68,24 @@ attempts() {
 	[ "$(attempts libraries)" -eq 0 ]
 	KNOBS=(GPUMEM_MODE=trace)
 	[ "$(attempts modules)" -eq 0 ]
+}
+
+@test "not when a debugger is attached" {
+	same inkernel debugged cudbgApiClientPid
+	KNOBS=(GPUMEM_VERBOSE=3)
+	for word in cudbgIpcFlag cudbgDebuggerInitialized cudbgRpcEnabled cudbgApiClientPid cudbgUseExternalDebugger; do
+		[ "$(attempts debugged inkernel "$word")" -eq 0 ]
+		grep -q 'stays the driver.s: a debugger or compute-sanitizer is at work' "$BATS_TEST_TMPDIR/err"
+	done
+}
+
+@test "not when a tool is at work that watches the code of kernels" {
+	for name in libsanitizer-collection.so libsanitizer-public.so libcudadebugger.so.1; do
+		cp "$SIM/libcudart.so.13" "$BATS_TEST_TMPDIR/$name"
+		[ "$(attempts watched inkernel "$BATS_TEST_TMPDIR/$name")" -eq 0 ]
+	done
+	cp "$SIM/libcudart.so.13" "$BATS_TEST_TMPDIR/libanother.so"
+	[ "$(attempts watched inkernel "$BATS_TEST_TMPDIR/libanother.so")" -eq 1 ]
 }
 
 @test "GPUMEM_VERBOSE=3 says why not, once" {

@@ -2,7 +2,7 @@
 check_PROGRAMS += tests/preload/inkernel tests/preload/taken tests/preload/unread
 dist_check_SCRIPTS += tests/preload/inkernel.bats tests/preload/taken.bats
 TESTS += tests/preload/inkernel.bats tests/preload/taken.bats
-tests_preload_inkernel_SOURCES = tests/preload/inkernel.c tests/preload/program.h
+tests_preload_inkernel_SOURCES = tests/preload/inkernel.c tests/preload/program.h tests/preload/steer.h
 tests_preload_inkernel_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_unread_SOURCES = tests/preload/unread.c tests/preload/program.h tests/preload/steer.h tests/image_make.h
 tests_preload_unread_LDADD = $(BEHAVIOUR_LDADD)
