@@ -9,8 +9,8 @@
 
 /* What compute-sanitizer, and the driver for a debugger, put into the process, by the beginning of
  * the file's name. */
-static const char *const names[] = {"libsanitizer-collection.", "libsanitizer-public.",
-				    "libcudadebugger."};
+static const char names[][26] = {"libsanitizer-collection.", "libsanitizer-public.",
+				 "libcudadebugger."};
 
 static int visit(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -28,9 +28,9 @@ static int visit(struct dl_phdr_info *info, size_t size, void *arg)
  * exception (CUDA_ENABLE_COREDUMP_ON_EXCEPTION) sets none. */
 static bool debugged(void)
 {
-	static const char *const flags[] = {"cudbgIpcFlag", "cudbgDebuggerInitialized",
-					    "cudbgRpcEnabled", "cudbgApiClientPid",
-					    "cudbgUseExternalDebugger"};
+	static const char flags[][26] = {"cudbgIpcFlag", "cudbgDebuggerInitialized",
+					 "cudbgRpcEnabled", "cudbgApiClientPid",
+					 "cudbgUseExternalDebugger"};
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
 		const uint32_t *flag = gm_resolve_symbol(NULL, flags[i]);
 		if (flag && __atomic_load_n(flag, __ATOMIC_RELAXED))

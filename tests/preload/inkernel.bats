@@ -46,7 +46,7 @@ attempts() {
 }
 
 @test "the image of a library is looked at when its first kernel is asked for, if it stays where it is" {
-	for part in preserved module listed in_program wrapped; do
+	for part in preserved module listed in_program wrapped threads; do
 		same unread "$part"
 		[ "$(attempts "$part" unread)" -eq 1 ]
 	done

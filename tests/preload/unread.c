@@ -10,6 +10,7 @@
 #include "steer.h"
 #include "tests/image_make.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #define ALLOCATES "cubin:75:raw:malloc,free"
@@ -149,6 +150,29 @@ static void in_variable(void)
 	use(library, "nothing");
 }
 
+static void *use_once(void *library)
+{
+	CUkernel kernel;
+	CUfunction function;
+	use_device(0);
+	MUST(cuLibraryGetKernel(&kernel, library, "nothing"));
+	MUST(cuKernelGetFunction(&function, kernel));
+	return NULL;
+}
+
+/* Threads that ask for the same kernel at the same time. */
+static void threads(void)
+{
+	pthread_t thread[8];
+	void *code = pages(HARMLESS);
+	CUlibrary library = load(code, true);
+	put(code, ALLOCATES);
+	for (int i = 0; i < 8; i++)
+		MUST((CUresult)pthread_create(&thread[i], NULL, use_once, library));
+	for (int i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+}
+
 /* A handle that comes again is another library. */
 static void again(void)
 {
@@ -164,11 +188,17 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} parts[] = {{"copied", copied},	   {"copied_harmless", copied_harmless},
-		     {"preserved", preserved},	   {"once", once},
-		     {"module", module},	   {"listed", listed},
-		     {"in_program", in_program},   {"wrapped", wrapped},
-		     {"in_variable", in_variable}, {"again", again}};
+	} parts[] = {{"copied", copied},
+		     {"copied_harmless", copied_harmless},
+		     {"preserved", preserved},
+		     {"once", once},
+		     {"module", module},
+		     {"listed", listed},
+		     {"in_program", in_program},
+		     {"wrapped", wrapped},
+		     {"in_variable", in_variable},
+		     {"threads", threads},
+		     {"again", again}};
 	MUST(cuInit(0));
 	use_device(0);
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
