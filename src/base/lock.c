@@ -111,10 +111,12 @@ bool gm_lock_try(struct gm_lock *lock)
 	return true;
 }
 
+/* Who takes it next may be about to destroy it: it is not looked at once it is let go. */
 void gm_lock_release(struct gm_lock *lock)
 {
+	enum gm_lock_rank rank = lock->rank;
 	pthread_mutex_unlock(&lock->mutex);
-	note_released(lock->rank);
+	note_released(rank);
 }
 
 void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition)
