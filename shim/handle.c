@@ -6,6 +6,7 @@
  */
 #include "handle.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -14,12 +15,16 @@
 
 #define LEAST 1024u
 
-struct table {
-	size_t size, used;	 /* used: under the lock */
-	_Atomic uint64_t slot[]; /* handle << 8 | kind; 0: free */
+struct slot {
+	_Atomic uint64_t known; /* handle << 8 | kind; 0: free */
+	const void *image;	/* of an unread one; under the lock */
 };
 
-atomic_bool gm_handle_any;
+struct table {
+	size_t size, used; /* used: under the lock */
+	struct slot slot[];
+};
+
 static _Atomic(struct table *) current;
 static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_TABLE);
 
@@ -29,13 +34,18 @@ static uint64_t name(const void *handle)
 	return (uint64_t)(uintptr_t)handle << 8;
 }
 
+static uint64_t known(const struct slot *slot)
+{
+	return atomic_load_explicit(&slot->known, memory_order_relaxed);
+}
+
 /* Where a handle is, or the free slot where it would be. */
-static _Atomic uint64_t *find(struct table *t, uint64_t handle)
+static struct slot *find(struct table *t, uint64_t handle)
 {
 	size_t at = (handle * UINT64_C(0x9e3779b97f4a7c15)) >> 20;
 	for (;; at++) {
-		_Atomic uint64_t *slot = &t->slot[at & (t->size - 1)];
-		uint64_t there = atomic_load_explicit(slot, memory_order_relaxed);
+		struct slot *slot = &t->slot[at & (t->size - 1)];
+		uint64_t there = known(slot);
 		if (!there || (there & ~UINT64_C(0xff)) == handle)
 			return slot;
 	}
@@ -46,8 +56,7 @@ enum gm_handle_kind gm_handle_kind(const void *handle)
 	struct table *t = atomic_load_explicit(&current, memory_order_acquire);
 	if (!t)
 		return GM_HANDLE_UNKNOWN;
-	return (enum gm_handle_kind)(
-		atomic_load_explicit(find(t, name(handle)), memory_order_relaxed) & 0xff);
+	return (enum gm_handle_kind)(known(find(t, name(handle))) & 0xff);
 }
 
 /* Under the lock: a table with room for one more. */
@@ -62,36 +71,70 @@ static struct table *with_room(void)
 		return NULL;
 	t->size = size;
 	for (size_t i = 0; old && i < old->size; i++) {
-		uint64_t there = atomic_load_explicit(&old->slot[i], memory_order_relaxed);
+		uint64_t there = known(&old->slot[i]);
 		if (!there)
 			continue;
-		atomic_store_explicit(find(t, there & ~UINT64_C(0xff)), there,
-				      memory_order_relaxed);
+		struct slot *slot = find(t, there & ~UINT64_C(0xff));
+		slot->image = old->slot[i].image;
+		atomic_store_explicit(&slot->known, there, memory_order_relaxed);
 		t->used++;
 	}
 	atomic_store_explicit(&current, t, memory_order_release);
 	return t;
 }
 
-void gm_handle_note(const void *handle, enum gm_handle_kind kind)
+/* Under the lock. */
+static void put(struct slot *slot, const void *handle, enum gm_handle_kind kind, const void *image)
+{
+	slot->image = image;
+	atomic_store_explicit(&slot->known, name(handle) | kind, memory_order_relaxed);
+}
+
+static void note(const void *handle, enum gm_handle_kind kind, const void *image)
 {
 	if (!handle)
 		return;
 	gm_lock_take(&lock);
 	struct table *t = with_room();
 	if (t) {
-		_Atomic uint64_t *slot = find(t, name(handle));
-		t->used += !atomic_load_explicit(slot, memory_order_relaxed);
-		atomic_store_explicit(slot, name(handle) | kind, memory_order_relaxed);
+		struct slot *slot = find(t, name(handle));
+		t->used += !known(slot);
+		put(slot, handle, kind, image);
 	}
 	gm_lock_release(&lock);
-	if (kind == GM_HANDLE_ALLOCATES)
-		atomic_store_explicit(&gm_handle_any, true, memory_order_relaxed);
+}
+
+void gm_handle_note(const void *handle, enum gm_handle_kind kind)
+{
+	note(handle, kind, NULL);
+}
+
+void gm_handle_note_unread(const void *handle, const void *image)
+{
+	note(handle, GM_HANDLE_UNREAD, image);
+}
+
+const void *gm_handle_unread(const void *handle)
+{
+	gm_lock_take(&lock);
+	struct table *t = atomic_load_explicit(&current, memory_order_relaxed);
+	const void *image = t ? find(t, name(handle))->image : NULL;
+	gm_lock_release(&lock);
+	return image;
+}
+
+void gm_handle_read(const void *handle, const void *image, enum gm_handle_kind kind)
+{
+	gm_lock_take(&lock);
+	struct table *t = atomic_load_explicit(&current, memory_order_relaxed);
+	struct slot *slot = t ? find(t, name(handle)) : NULL;
+	if (slot && slot->image == image)
+		put(slot, handle, kind, NULL);
+	gm_lock_release(&lock);
 }
 
 void gm_handle_forget_all(void)
 {
 	atomic_store_explicit(&current, NULL, memory_order_relaxed);
-	atomic_store_explicit(&gm_handle_any, false, memory_order_relaxed);
 	gm_lock_init(&lock, GM_RANK_TABLE);
 }

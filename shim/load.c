@@ -3,12 +3,15 @@
  * Images are loaded, and kernels looked up in them. Of each image it is asked once whether it may
  * call malloc (image/image.h), and the answer is remembered of what the driver makes of it
  * (handle.h): a context is taken over before the first module that may is loaded there. A library
- * belongs to no context; one is taken over before the first of its kernels is.
+ * belongs to no context; one is taken over before the first of its kernels is. Who loads
+ * libraries by the thousand uses few of them: where the image stays in its place, it is looked at
+ * when the first of its kernels, or its module, is asked for.
  */
 #include "foreign.h"
 #include "handle.h"
 #include "image/image.h"
 #include "inkernel.h"
+#include "object.h"
 
 static struct gm_context *here(void)
 {
@@ -42,6 +45,30 @@ static enum gm_handle_kind judge(const void *image, const char *path)
 	return may ? GM_HANDLE_ALLOCATES : GM_HANDLE_HARMLESS;
 }
 
+static void watch(enum gm_handle_kind kind)
+{
+	if (kind == GM_HANDLE_ALLOCATES)
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_HEAP);
+}
+
+/* Of what the driver handed out before. Threads that ask for what is unread at the same time may
+ * each look: a lock could not be held, for that may open a library, and others wait for it in
+ * constructors of theirs. */
+static enum gm_handle_kind kind_of(const void *handle)
+{
+	const void *image;
+	enum gm_handle_kind kind = gm_handle_kind(handle);
+	if (kind != GM_HANDLE_UNREAD)
+		return kind;
+	image = gm_handle_unread(handle);
+	if (!image)
+		return gm_handle_kind(handle);
+	kind = judge(image, NULL);
+	gm_handle_read(handle, image, kind);
+	watch(kind);
+	return kind;
+}
+
 /* It is about to be used in the current context. */
 static void use(enum gm_handle_kind kind)
 {
@@ -56,8 +83,7 @@ static void note(const void *handle, enum gm_handle_kind kind)
 	if (kind == GM_HANDLE_UNKNOWN)
 		return;
 	gm_handle_note(handle, kind);
-	if (kind == GM_HANDLE_ALLOCATES)
-		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_HEAP);
+	watch(kind);
 }
 
 /* A handler of a call that makes *out of something whose kind is `what`. `before`: it comes into
@@ -87,22 +113,53 @@ GIVES(cuModuleLoadDataEx,
 GIVES(cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image), judge(image, NULL),
       use(kind))
 GIVES(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name),
-      (out, module, name), gm_handle_kind(module), use(kind))
+      (out, module, name), kind_of(module), use(kind))
 
-GIVES(cuLibraryLoadData,
-      (CUlibrary * out, const void *image, CUjit_option *options, void **values, unsigned n,
-       CUlibraryOption *library_options, void **library_values, unsigned library_n),
-      (out, image, options, values, n, library_options, library_values, library_n),
-      judge(image, NULL), )
 GIVES(cuLibraryLoadFromFile,
       (CUlibrary * out, const char *path, CUjit_option *options, void **values, unsigned n,
        CUlibraryOption *library_options, void **library_values, unsigned library_n),
       (out, path, options, values, n, library_options, library_values, library_n),
       judge(NULL, path), )
-GIVES(cuLibraryGetModule, (CUmodule * out, CUlibrary library), (out, library),
-      gm_handle_kind(library), use(kind))
-GIVES(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), (out, kernel),
-      gm_handle_kind(kernel), use(kind))
+GIVES(cuLibraryGetModule, (CUmodule * out, CUlibrary library), (out, library), kind_of(library),
+      use(kind))
+GIVES(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), (out, kernel), kind_of(kernel),
+      use(kind))
+
+/* --- a library whose image stays may be left unread --- */
+
+/* Will the bytes of the image be there, and the same, as long as the library? The program says so,
+ * or they are part of an object; else the driver has copied them, and they may go at once. */
+static bool stays(const void *image, const CUlibraryOption *options, void *const *values,
+		  unsigned n)
+{
+	for (unsigned i = 0; i < n && options && values; i++)
+		if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED && values[i])
+			return true;
+	const void *code = gm_image_code(image);
+	return code && gm_object_holds(code);
+}
+
+CUresult on_cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *options,
+			      void **values, unsigned n, CUlibraryOption *library_options,
+			      void **library_values, unsigned library_n)
+{
+#define ARGUMENTS out, image, options, values, n, library_options, library_values, library_n
+	if (!gm_shim_enter())
+		return real.cuLibraryLoadData(ARGUMENTS);
+	bool later = image && gm_inkernel_wanted() &&
+		     stays(image, library_options, library_values, library_n);
+	enum gm_handle_kind kind = later ? GM_HANDLE_UNREAD : judge(image, NULL);
+	CUresult result = GM_PASS(real.cuLibraryLoadData(ARGUMENTS));
+	if (gm_retry(result))
+		result = GM_PASS(real.cuLibraryLoadData(ARGUMENTS));
+	if (result == CUDA_SUCCESS && out && later)
+		gm_handle_note_unread(*out, image);
+	else if (result == CUDA_SUCCESS && out)
+		note(*out, kind);
+	gm_shim_leave();
+	return result;
+#undef ARGUMENTS
+}
 
 /* --- kernels of a library take no memory before they are in a context --- */
 
@@ -112,7 +169,7 @@ CUresult on_cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *nam
 		return real.cuLibraryGetKernel(out, library, name);
 	CUresult result = GM_PASS(real.cuLibraryGetKernel(out, library, name));
 	if (result == CUDA_SUCCESS && out)
-		note(*out, gm_handle_kind(library));
+		note(*out, kind_of(library));
 	gm_shim_leave();
 	return result;
 }
@@ -125,7 +182,7 @@ CUresult on_cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *nam
 		CUresult result = GM_PASS(real.symbol(out, n, owner));            \
 		for (unsigned i = 0; result == CUDA_SUCCESS && out && i < n; i++) \
 			if (out[i]) /* there may be fewer */                      \
-				note(out[i], gm_handle_kind(owner));              \
+				note(out[i], kind_of(owner));                     \
 		gm_shim_leave();                                                  \
 		return result;                                                    \
 	}

@@ -54,24 +54,32 @@ static bool read_object(const struct dl_phdr_info *info, struct gm_object *out)
 	return out->symbols && out->strings && (out->hash || out->gnu_hash);
 }
 
-static bool contains(const struct dl_phdr_info *info, const void *address)
+/* The segment of an object in which `address` lies, or NULL. */
+static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, const void *address)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		if (segment->p_type == PT_LOAD &&
 		    (uintptr_t)address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz)
-			return true;
+			return segment;
 	}
-	return false;
+	return NULL;
 }
 
 static int visit_at(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct search *search = arg;
 	(void)size;
-	if (!contains(info, search->address))
+	if (!segment_of(info, search->address))
 		return 0;
 	return read_object(info, search->out) ? 1 : -1;
+}
+
+static int visit_holds(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const ElfW(Phdr) *segment = segment_of(info, arg);
+	(void)size;
+	return !segment ? 0 : segment->p_flags & PF_W ? -1 : 1;
 }
 
 static int visit_driver(struct dl_phdr_info *info, size_t size, void *arg)
@@ -86,7 +94,7 @@ static int visit_behind(struct dl_phdr_info *info, size_t size, void *arg)
 	struct search *search = arg;
 	(void)size;
 	if (!search->passed) {
-		search->passed = contains(info, search->address);
+		search->passed = segment_of(info, search->address);
 		return 0;
 	}
 	return read_object(info, search->out) && gm_object_symbol(search->out, search->symbol);
@@ -95,6 +103,11 @@ static int visit_behind(struct dl_phdr_info *info, size_t size, void *arg)
 bool gm_object_at(const void *address, struct gm_object *out)
 {
 	return dl_iterate_phdr(visit_at, &(struct search){.address = address, .out = out}) == 1;
+}
+
+bool gm_object_holds(const void *address)
+{
+	return dl_iterate_phdr(visit_holds, (void *)(uintptr_t)address) == 1;
 }
 
 bool gm_object_driver(struct gm_object *out)

@@ -24,6 +24,9 @@ struct gm_object {
 /* The object whose segments contain `address`; false: none. */
 bool gm_object_at(const void *address, struct gm_object *out);
 
+/* Does `address` lie in an object, in a segment that nothing can write to? */
+bool gm_object_holds(const void *address);
+
 /* The first libcuda in the order of loading; false: none is mapped. */
 bool gm_object_driver(struct gm_object *out);
 

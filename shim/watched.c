@@ -7,8 +7,10 @@
 
 #include "shim.h"
 
-/* What compute-sanitizer puts into the process, by the beginning of its file's name. */
-static const char *const names[] = {"libsanitizer-collection.", "libsanitizer-public."};
+/* What compute-sanitizer, and the driver for a debugger, put into the process, by the beginning of
+ * the file's name. */
+static const char names[][26] = {"libsanitizer-collection.", "libsanitizer-public.",
+				 "libcudadebugger."};
 
 static int visit(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -21,10 +23,14 @@ static int visit(struct dl_phdr_info *info, size_t size, void *arg)
 	return *(bool *)arg;
 }
 
-/* Words of the driver that a debugger sets (cudadebugger.h): it is attached. */
+/* Words of the driver that a debugger sets (cudadebugger.h). The first one is there before the
+ * driver starts, and taken back then; the others stay (driver 580). A dump of the GPU after an
+ * exception (CUDA_ENABLE_COREDUMP_ON_EXCEPTION) sets none. */
 static bool debugged(void)
 {
-	static const char *const flags[] = {"cudbgIpcFlag", "cudbgDebuggerInitialized"};
+	static const char flags[][26] = {"cudbgIpcFlag", "cudbgDebuggerInitialized",
+					 "cudbgRpcEnabled", "cudbgApiClientPid",
+					 "cudbgUseExternalDebugger"};
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
 		const uint32_t *flag = gm_resolve_symbol(NULL, flags[i]);
 		if (flag && __atomic_load_n(flag, __ATOMIC_RELAXED))

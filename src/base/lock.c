@@ -111,9 +111,10 @@ bool gm_lock_try(struct gm_lock *lock)
 	return true;
 }
 
+/* Who takes it next may be about to destroy it: it is not looked at once it is let go. */
 void gm_lock_release(struct gm_lock *lock)
 {
-	note_released(lock->rank); /* once it is unlocked, its owner may free it */
+	note_released(lock->rank);
 	pthread_mutex_unlock(&lock->mutex);
 }
 

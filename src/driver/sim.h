@@ -99,6 +99,10 @@ struct gm_sim_image {
 	const struct gm_sim_global *globals;
 };
 
+/* Where a global lies in the module that was last loaded into the current context; 0: it has none.
+ */
+CUdeviceptr gm_sim_find_global(const char *name);
+
 /* From now on this image is loaded for all that is none of the simulator's; NULL: none is. */
 void gm_sim_stand_in(const struct gm_sim_image *image);
 

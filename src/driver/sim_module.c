@@ -175,6 +175,19 @@ CUresult sim_module_global(const struct sim_module *module, const char *name, CU
 	return CUDA_ERROR_NOT_FOUND;
 }
 
+CUdeviceptr gm_sim_find_global(const char *name)
+{
+	CUdeviceptr at = 0;
+	sim_lock_driver();
+	for (struct sim_node *n = sim.modules.first; n && !at; n = n->next) {
+		struct sim_module *module = (struct sim_module *)n;
+		if (module->ctx && module->ctx == sim_current())
+			sim_module_global(module, name, &at, NULL);
+	}
+	sim_unlock_driver();
+	return at;
+}
+
 CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *size, CUmodule handle, const char *name)
 {
 	struct sim_module *module = sim_module_of(handle, false);

@@ -252,6 +252,16 @@ bool gm_image_allocates(const void *image, size_t size, unsigned arch, struct gm
 	return out->answer != GM_IMAGE_NO;
 }
 
+const void *gm_image_code(const void *image)
+{
+	struct gm_wrapper wrapper = {.data = NULL};
+	struct gm_view view = gm_view_of(image, 0);
+	if (!gm_wrapper_begins(&view))
+		return view.size ? image : NULL;
+	gm_view_copy(&view, 0, &wrapper, sizeof wrapper);
+	return wrapper.data;
+}
+
 void gm_image_walk(const void *image, size_t size, gm_image_see *see, void *arg,
 		   struct gm_image_verdict *out)
 {

@@ -87,6 +87,10 @@ struct gm_image_part {
 bool gm_image_allocates(const void *image, size_t size, unsigned arch,
 			struct gm_image_verdict *out);
 
+/* Where the code of an image is, without looking at it: what a wrapper leads to, else the image.
+ * NULL: that cannot be read. */
+const void *gm_image_code(const void *image);
+
 /* The same of a file; pointers in it are not followed. It is read whole, not mapped, for it may
  * shrink. */
 bool gm_image_file_allocates(const char *path, unsigned arch, struct gm_image_verdict *out);

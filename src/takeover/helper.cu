@@ -3,8 +3,8 @@
  * The helper: malloc and free of one policy of the heap, N of policy.def given as GM_HELPER_POLICY,
  * and the kernels by which the host reads and writes the code of a context, and tests it.
  *
- * gm_helper_malloc and gm_helper_free are called in the place of the driver's, from kernels of any
- * module: no more than 24 registers, and no constant bank, which is the calling kernel's.
+ * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in the place of the driver's, from
+ * kernels of any module: no more than 24 registers, and no constant bank, which is the calling kernel's.
  */
 #include "heap/device/policies.h"
 #include "takeover/helper.h"
@@ -13,7 +13,18 @@
 #define JOIN(a, b, c) JOIN_(a, b, c)
 #define POLICY(call) JOIN(gm_, GM_HELPER_POLICY, _##call)
 
+enum {
+#define GM_POLICY(name, n, can) CAN_##n = (can),
+#include "heap/device/policy.def"
+#undef GM_POLICY
+	ALIGNS = GM_POLICY_ALIGNS(JOIN(CAN_, GM_HELPER_POLICY, )),
+	ALIGNMENT = ALIGNS > 16 ? 256 : 16 /* of the test: others may take a granule for more */
+};
+
 extern "C" {
+
+/* The driver's, which nvcc makes of new for a type that is aligned to more than 16 bytes. */
+__device__ void *__cuda_syscall_aligned_malloc(size_t size, size_t alignment);
 
 __device__ struct gm_heap *gm_helper_heap;
 __device__ struct gm_helper_answer gm_helper_answer;
@@ -26,6 +37,12 @@ __device__ __noinline__ void *gm_helper_malloc(size_t size)
 __device__ __noinline__ void gm_helper_free(void *address)
 {
 	POLICY(free)(gm_helper_heap, address);
+}
+
+__device__ __noinline__ void *gm_helper_aligned(size_t size, size_t alignment)
+{
+	size_t least = gm_aligned_size(ALIGNS, alignment, size);
+	return least ? gm_helper_malloc(least) : NULL;
 }
 
 __device__ __noinline__ void *gm_helper_calls_ours(size_t size)
@@ -43,17 +60,24 @@ __device__ __noinline__ void gm_helper_calls_free(void *address)
 	free(address);
 }
 
+__device__ __noinline__ void *gm_helper_calls_aligned(size_t size, size_t alignment)
+{
+	return __cuda_syscall_aligned_malloc(size, alignment);
+}
+
 /* `call` is never set: but the linker drops what no kernel calls, and what that calls in turn. */
 __global__ void gm_helper_addresses(bool call)
 {
 	uint64_t *address = gm_helper_answer.address;
 	if (call)
-		gm_helper_free(gm_helper_malloc(address[0]));
+		gm_helper_free(gm_helper_aligned(address[0], (size_t)gm_helper_malloc(address[1])));
 	address[GM_HELPER_MALLOC] = (uint64_t)gm_helper_malloc;
 	address[GM_HELPER_FREE] = (uint64_t)gm_helper_free;
+	address[GM_HELPER_ALIGNED] = (uint64_t)gm_helper_aligned;
 	address[GM_HELPER_CALLS_OURS] = (uint64_t)gm_helper_calls_ours;
 	address[GM_HELPER_CALLS_MALLOC] = (uint64_t)gm_helper_calls_malloc;
 	address[GM_HELPER_CALLS_FREE] = (uint64_t)gm_helper_calls_free;
+	address[GM_HELPER_CALLS_ALIGNED] = (uint64_t)gm_helper_calls_aligned;
 }
 
 __global__ void gm_helper_use(struct gm_heap *heap)
@@ -121,6 +145,12 @@ __global__ void gm_helper_test(unsigned part)
 	if (part == GM_HELPER_MALLOCS && first) {
 		*kept = (uint64_t)gm_helper_calls_malloc(GM_HELPER_BYTES);
 		count(*kept, true);
+	}
+	if (part == GM_HELPER_ALIGNEDS && first) {
+		uint64_t at = (uint64_t)gm_helper_calls_aligned(GM_HELPER_BYTES, ALIGNMENT);
+		count(at, at % ALIGNMENT == 0);
+		if (is_ours(at))
+			gm_helper_calls_free((void *)at);
 	}
 	if (part == GM_HELPER_STRANGERS && first)
 		gm_helper_calls_free(&gm_helper_answer);

@@ -12,9 +12,11 @@
 enum gm_helper_function {
 	GM_HELPER_MALLOC, /* ours */
 	GM_HELPER_FREE,
-	GM_HELPER_CALLS_OURS,	/* holds a call of ours, whose target is thus known */
-	GM_HELPER_CALLS_MALLOC, /* a call of the driver's malloc */
+	GM_HELPER_ALIGNED,
+	GM_HELPER_CALLS_OURS,	/* holds a call of our malloc, whose target is thus known */
+	GM_HELPER_CALLS_MALLOC, /* a call of the driver's */
 	GM_HELPER_CALLS_FREE,
+	GM_HELPER_CALLS_ALIGNED,
 	GM_HELPER_FUNCTIONS
 };
 
@@ -42,6 +44,7 @@ struct gm_helper_answer {
 enum gm_helper_part {
 	GM_HELPER_NOTHING,   /* but that the driver makes ready what kernels with malloc need */
 	GM_HELPER_MALLOCS,   /* one thread a block calls malloc, and keeps what it gets */
+	GM_HELPER_ALIGNEDS,  /* the same of aligned memory, which it frees at once */
 	GM_HELPER_STRANGERS, /* one thread a block frees what is nobody's */
 	GM_HELPER_ALL /* all threads call malloc, write, read and free; one frees what was kept */
 };

@@ -72,7 +72,7 @@ static bool write_one(struct gm_patch *p, uint64_t at, struct gm_insn insn)
 
 bool gm_patch_apply(struct gm_patch *p)
 {
-	while (p->changed < GM_PATCHES) {
+	while (p->changed < GM_TAKEOVER_FUNCTIONS) {
 		unsigned i = p->changed++;
 		if (!write_one(p, p->change[i].at, p->change[i].call))
 			return false;

@@ -20,10 +20,6 @@ enum gm_patch_kernel {
 	GM_PATCH_KERNELS
 };
 
-/* In this order they are changed, and put back in the other: memory of ours must never get to the
- * driver's free. */
-enum gm_patch_which { GM_PATCH_FREE, GM_PATCH_MALLOC, GM_PATCHES };
-
 struct gm_patch {
 	const struct gm_takeover_config *config;
 	const struct gm_driver *driver;
@@ -35,7 +31,7 @@ struct gm_patch {
 	struct {
 		uint64_t at;
 		struct gm_insn was, call;
-	} change[GM_PATCHES];
+	} change[GM_TAKEOVER_FUNCTIONS];
 	unsigned changed; /* so many may have been written */
 	CUresult result;  /* of the first call of the driver that failed */
 };
@@ -53,7 +49,7 @@ bool gm_patch_fetch(struct gm_patch *p);
 /* `n` instructions at `at`, at most GM_HELPER_CODE. */
 bool gm_patch_read(struct gm_patch *p, uint64_t at, struct gm_insn *out, unsigned n);
 
-/* Write both calls, or what was there before; true if that reads back. After gm_patch_undo the
+/* Write all calls, or what was there before; true if that reads back. After gm_patch_undo the
  * multiprocessors may still hold the calls: gm_patch_drop_lines. */
 bool gm_patch_apply(struct gm_patch *p);
 bool gm_patch_undo(struct gm_patch *p);

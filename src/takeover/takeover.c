@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "takeover/takeover.h"
 
+#include <string.h>
+
 #include "takeover/patch.h"
 
 const char *gm_takeover_text(enum gm_takeover_end end)
@@ -58,44 +60,51 @@ static bool read_call(struct gm_patch *p, uint64_t at, struct call *call)
 	return true;
 }
 
-/* Where calls say their target is known from the one whose target is. */
+/* Where the helper says them; malloc's is where calls say their target is known from. */
+static const struct {
+	enum gm_helper_function ours, calls;
+} functions[GM_TAKEOVER_FUNCTIONS] = {
+	[GM_TAKEOVER_FREE] = {GM_HELPER_FREE, GM_HELPER_CALLS_FREE},
+	[GM_TAKEOVER_MALLOC] = {GM_HELPER_MALLOC, GM_HELPER_CALLS_MALLOC},
+	[GM_TAKEOVER_ALIGNED] = {GM_HELPER_ALIGNED, GM_HELPER_CALLS_ALIGNED},
+};
+
 static enum gm_takeover_end decode(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	uint64_t address[GM_HELPER_FUNCTIONS];
-	struct call ours, calls[2];
-	bool call = false;
-	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&call}) || !gm_patch_fetch(p))
+	struct call call;
+	bool never = false;
+	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&never}) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
-	for (unsigned i = 0; i < GM_HELPER_FUNCTIONS; i++)
-		address[i] = p->answer.address[i];
-	if (!read_call(p, address[GM_HELPER_CALLS_OURS], &ours) ||
-	    !read_call(p, address[GM_HELPER_CALLS_MALLOC], &calls[0]) ||
-	    !read_call(p, address[GM_HELPER_CALLS_FREE], &calls[1]))
+	memcpy(address, p->answer.address, sizeof address);
+	if (!read_call(p, address[GM_HELPER_CALLS_OURS], &call))
 		return GM_TAKEOVER_DRIVER;
-	r->to[0] = address[GM_HELPER_MALLOC];
-	r->to[1] = address[GM_HELPER_FREE];
-	r->form = gm_insn_form(ours.insn, r->to[0]);
-	if (r->form == GM_CALL_UNKNOWN || !calls[0].at || !calls[1].at)
-		return GM_TAKEOVER_UNKNOWN_CODE;
-	for (unsigned i = 0; i < 2; i++)
-		r->at[i] = gm_insn_target(r->form, calls[i].insn);
-	return GM_TAKEOVER_TAKEN;
+	r->form = gm_insn_form(call.insn, address[GM_HELPER_MALLOC]);
+	for (unsigned i = 0; r->form && i < GM_TAKEOVER_FUNCTIONS; i++) {
+		r->to[i] = address[functions[i].ours];
+		if (!read_call(p, address[functions[i].calls], &call))
+			return GM_TAKEOVER_DRIVER;
+		if (!call.at)
+			return GM_TAKEOVER_UNKNOWN_CODE;
+		r->at[i] = gm_insn_target(r->form, call.insn);
+	}
+	return r->form ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_UNKNOWN_CODE;
 }
 
-/* Can it be code of the driver's? */
+/* Can it be code of the driver's, and of no other function? */
 static bool is_plausible(const struct gm_takeover_report *r, uint64_t at)
 {
-	return at && at % 16 == 0 && at != r->to[0] && at != r->to[1];
+	unsigned seen = 0;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		seen += (at == r->at[i]) + 2 * (at == r->to[i]);
+	return at && at % 16 == 0 && seen < 2;
 }
 
 /* The driver's malloc and free save what a caller expects to be kept, switch to a stack of their
  * own, and call what does the work: that call is what will go to ours. */
 static enum gm_takeover_end plan(struct gm_patch *p, struct gm_takeover_report *r)
 {
-	static const enum gm_patch_which which[2] = {GM_PATCH_MALLOC, GM_PATCH_FREE};
-	if (r->at[0] == r->at[1])
-		return GM_TAKEOVER_STRANGE_MALLOC;
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
 		struct call call;
 		if (!is_plausible(r, r->at[i]))
 			return GM_TAKEOVER_STRANGE_MALLOC;
@@ -103,9 +112,9 @@ static enum gm_takeover_end plan(struct gm_patch *p, struct gm_takeover_report *
 			return GM_TAKEOVER_DRIVER;
 		if (!call.own_stack || !is_plausible(r, gm_insn_target(r->form, call.insn)))
 			return GM_TAKEOVER_STRANGE_MALLOC;
-		p->change[which[i]].at = call.at;
-		p->change[which[i]].was = call.insn;
-		p->change[which[i]].call = gm_insn_aim(r->form, call.insn, r->to[i]);
+		p->change[i].at = call.at;
+		p->change[i].was = call.insn;
+		p->change[i].call = gm_insn_aim(r->form, call.insn, r->to[i]);
 	}
 	return GM_TAKEOVER_TAKEN;
 }
@@ -134,14 +143,16 @@ static enum gm_takeover_end test(struct gm_patch *p, struct gm_takeover_report *
 	uint64_t blocks = p->config->blocks;
 	enum gm_takeover_end end = test_part(p, r, GM_HELPER_MALLOCS, blocks);
 	if (end == GM_TAKEOVER_TAKEN)
-		end = test_part(p, r, GM_HELPER_STRANGERS, blocks);
+		end = test_part(p, r, GM_HELPER_ALIGNEDS, 2 * blocks);
+	if (end == GM_TAKEOVER_TAKEN)
+		end = test_part(p, r, GM_HELPER_STRANGERS, 2 * blocks);
 	if (end != GM_TAKEOVER_TAKEN)
 		return end;
 	if (!gm_patch_run(p, GM_PATCH_SEEN, 1, 1, (void *[]){&blocks}) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
 	if (p->answer.strangers < blocks)
 		return GM_TAKEOVER_TEST_FAILED;
-	return test_part(p, r, GM_HELPER_ALL, blocks + blocks * GM_HELPER_THREADS);
+	return test_part(p, r, GM_HELPER_ALL, 2 * blocks + blocks * GM_HELPER_THREADS);
 }
 
 static const struct {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Takes over malloc and free of all kernels of one context, present and future. They are one
- * function each per context, in memory that kernels can write. Each saves what its caller expects
- * to be kept, switches to a stack of its own (512 bytes with driver 580), and calls what does the
- * work; that call is made to go to malloc and free of the heap, in a helper module (helper.cu):
- * the host decodes where it is from code that kernels have read, a kernel writes it, lines of code
- * that multiprocessors hold are dropped, and a test kernel calls both. Images of the program are
- * never altered.
+ * Takes over malloc, free and the malloc of over-aligned types of all kernels of one context,
+ * present and future. They are one function each per context, in memory that kernels can write.
+ * Each saves what its caller expects to be kept, switches to a stack of its own (512 bytes with
+ * driver 580), and calls what does the work; that call is made to go to malloc and free of the
+ * heap, in a helper module (helper.cu): the host decodes where it is from code that kernels have
+ * read, a kernel writes it, lines of code that multiprocessors hold are dropped, and a test kernel
+ * calls both. Images of the program are never altered.
  *
  * Either every step reads back as expected, or the calls are put back.
  */
@@ -45,11 +45,21 @@ struct gm_takeover_config {
 	void *arg;
 };
 
+/* Functions of the driver that are taken over, in the order in which they are changed; they are put
+ * back in the other one: memory of ours must never get to the driver's free. */
+enum gm_takeover_function {
+	GM_TAKEOVER_FREE,
+	GM_TAKEOVER_MALLOC,
+	GM_TAKEOVER_ALIGNED, /* __cuda_syscall_aligned_malloc */
+	GM_TAKEOVER_FUNCTIONS
+};
+
 struct gm_takeover_report {
 	enum gm_takeover_end end;
-	const char *step;      /* that failed, or NULL */
-	CUresult result;       /* of the driver, in that step */
-	uint64_t at[2], to[2]; /* addresses of malloc and free: the driver's, ours; 0: not known */
+	const char *step; /* that failed, or NULL */
+	CUresult result;  /* of the driver, in that step */
+	/* addresses, by gm_takeover_function: the driver's, ours; 0: not known */
+	uint64_t at[GM_TAKEOVER_FUNCTIONS], to[GM_TAKEOVER_FUNCTIONS];
 	unsigned form;	       /* enum gm_call_form */
 	uint64_t given, wrong; /* threads of the test */
 };

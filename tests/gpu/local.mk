@@ -3,7 +3,7 @@
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
 GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
-	overrun inkernel inkernel_many
+	overrun inkernel inkernel_many aligned
 GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
 	%D%/driver.cc %D%/inkernel_load.cc %D%/inkernel_module.cu %D%/kernels.cu %D%/grow.cu
@@ -25,6 +25,7 @@ gpu-bundle: all api/gpumem_device.cuh
 	$(GPU_NVCC) -default-stream per-thread $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_ptds -lcuda
 	$(GPU_NVCC) $(GPU_HEAP) $(GPU_SRC)/heap.cu -o gpu-bundle/heap
 	$(GPU_NVCC) -G $(GPU_SRC)/inkernel.cu -o gpu-bundle/inkernel_debug
+	$(GPU_NVCC) -G $(GPU_SRC)/aligned.cu -o gpu-bundle/aligned_debug
 	$(GPU_NVCC) -rdc=true $(GPU_SRC)/inkernel.cu -o gpu-bundle/inkernel_rdc
 	mkdir gpu-bundle/modules
 	$(GPU_NVCC) -cubin $(GPU_SRC)/inkernel_module.cu -o gpu-bundle/modules/plain.cubin

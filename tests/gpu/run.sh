@@ -25,6 +25,10 @@ inkernel_debug      120  1  pool  ./inkernel_debug
 inkernel_rdc        120  1  pool  ./inkernel_rdc
 inkernel_load       120  1  pool  LD_LIBRARY_PATH=@ ./inkernel_load modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
+aligned             120  1  pool  ./aligned
+aligned_debug       120  1  pool  ./aligned_debug
+memcheck_aligned    240  1  any   ./under.sh memcheck ./aligned native
+gdb_aligned         240  1  any   ./under.sh gdb ./aligned native
 memcheck_inkernel   240  1  pool  ./under.sh memcheck ./inkernel_many 1000 64
 blas                120  1  pool  LD_LIBRARY_PATH=@ ./blas
 fft                 120  1  pool  LD_LIBRARY_PATH=@ ./fft

@@ -9,10 +9,11 @@ setup() {
 	grep -q '^#define GM_HELPERS 1' config.h || skip 'this build has no code for GPUs'
 }
 
-# attempts PART: runs it, and prints how often a takeover began.
+# attempts PART [PROGRAM [ARGUMENT]]: runs it, and prints how often a takeover began.
 attempts() {
 	rm -f "$BATS_TEST_TMPDIR/trace"
-	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/inkernel" "$1" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/${2:-inkernel}" "$1" "${@:3}" \
+		>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
 	grep -cx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" || true
 }
 
@@ -44,11 +45,47 @@ attempts() {
 		"$(grep -nx 'cuStreamEndCapture 0' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" ]
 }
 
+@test "the image of a library is looked at when its first kernel is asked for, if it stays where it is" {
+	for part in preserved module listed in_program wrapped threads; do
+		same unread "$part"
+		[ "$(attempts "$part" unread)" -eq 1 ]
+	done
+	same unread once
+	[ "$(attempts once unread)" -eq 0 ]
+}
+
+@test "the image of a library is looked at when it is loaded, if it may go" {
+	same unread copied
+	[ "$(attempts copied unread)" -eq 1 ]
+	for part in copied_harmless in_variable again; do
+		same unread "$part"
+		[ "$(attempts "$part" unread)" -eq 0 ]
+	done
+}
+
 @test "not with GPUMEM_HEAP=off, and not when only watching" {
 	KNOBS=(GPUMEM_HEAP=off)
 	[ "$(attempts libraries)" -eq 0 ]
 	KNOBS=(GPUMEM_MODE=trace)
 	[ "$(attempts modules)" -eq 0 ]
+}
+
+@test "not when a debugger is attached" {
+	same inkernel debugged cudbgApiClientPid
+	KNOBS=(GPUMEM_VERBOSE=3)
+	for word in cudbgIpcFlag cudbgDebuggerInitialized cudbgRpcEnabled cudbgApiClientPid cudbgUseExternalDebugger; do
+		[ "$(attempts debugged inkernel "$word")" -eq 0 ]
+		grep -q 'stays the driver.s: a debugger or compute-sanitizer is at work' "$BATS_TEST_TMPDIR/err"
+	done
+}
+
+@test "not when a tool is at work that watches the code of kernels" {
+	for name in libsanitizer-collection.so libsanitizer-public.so libcudadebugger.so.1; do
+		cp "$SIM/libcudart.so.13" "$BATS_TEST_TMPDIR/$name"
+		[ "$(attempts watched inkernel "$BATS_TEST_TMPDIR/$name")" -eq 0 ]
+	done
+	cp "$SIM/libcudart.so.13" "$BATS_TEST_TMPDIR/libanother.so"
+	[ "$(attempts watched inkernel "$BATS_TEST_TMPDIR/libanother.so")" -eq 1 ]
 }
 
 @test "GPUMEM_VERBOSE=3 says why not, once" {

@@ -7,6 +7,7 @@
 #include "program.h"
 /* after cuda.h, whose names it would change */
 #include "driver/sim.h"
+#include "steer.h"
 
 static void run_nothing(void **args)
 {
@@ -99,6 +100,21 @@ static void limits(void)
 	printf("%zu\n", value);
 }
 
+/* A debugger has set that word of the driver. */
+static void debugged(const char *word)
+{
+	*(uint32_t *)steer(word) = 1;
+	modules();
+}
+
+/* A tool has put that library into the process. */
+static void watched(const char *library)
+{
+	if (!dlopen(library, RTLD_NOW))
+		puts(dlerror());
+	modules();
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "modules";
@@ -115,5 +131,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (strcmp(parts[i].name, what) == 0)
 			parts[i].run();
+	if (argc > 2)
+		(strcmp(what, "debugged") == 0 ? debugged : watched)(argv[2]);
 	return 0;
 }

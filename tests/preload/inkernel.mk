@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-check_PROGRAMS += tests/preload/inkernel
-dist_check_SCRIPTS += tests/preload/inkernel.bats
-TESTS += tests/preload/inkernel.bats
-tests_preload_inkernel_SOURCES = tests/preload/inkernel.c tests/preload/program.h
+check_PROGRAMS += tests/preload/inkernel tests/preload/taken tests/preload/unread
+dist_check_SCRIPTS += tests/preload/inkernel.bats tests/preload/taken.bats
+TESTS += tests/preload/inkernel.bats tests/preload/taken.bats
+tests_preload_inkernel_SOURCES = tests/preload/inkernel.c tests/preload/program.h tests/preload/steer.h
 tests_preload_inkernel_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_unread_SOURCES = tests/preload/unread.c tests/preload/program.h tests/preload/steer.h tests/image_make.h
+tests_preload_unread_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_taken_SOURCES = tests/preload/taken.c tests/preload/program.h tests/preload/steer.h tests/unit/takeover_help.h
+tests_preload_taken_LDADD = libgmtakeover.la src/heap/libgmsim_la-sim_kernels.lo src/heap/libgmsim_la-simt.lo libgm.la $(BEHAVIOUR_LDADD)

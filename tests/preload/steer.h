@@ -29,6 +29,7 @@ static void *steer(const char *name)
 #define gm_sim_symbol STEER(gm_sim_symbol, void *, (void *, const char *))
 #define gm_sim_need STEER(gm_sim_need, void, (const char *, size_t))
 #define gm_sim_stand_in STEER(gm_sim_stand_in, void, (const void *))
+#define gm_sim_find_global STEER(gm_sim_find_global, CUdeviceptr, (const char *))
 #define gm_sim_calls STEER(gm_sim_calls, unsigned, (const char *))
 
 #endif

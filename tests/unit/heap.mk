@@ -24,6 +24,9 @@ tests_unit_test_heap_api_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_heap_phases
 tests_unit_test_heap_phases_SOURCES = tests/unit/test_heap_phases.c tests/unit/heap_help.h
 tests_unit_test_heap_phases_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_aligned
+tests_unit_test_heap_aligned_SOURCES = tests/unit/test_heap_aligned.c tests/unit/heap_help.h
+tests_unit_test_heap_aligned_LDADD = $(UNIT_LDADD)
 
 # Compiled for the GPU where there is an nvcc.
 EXTRA_DIST += tests/unit/heap_policies.cu

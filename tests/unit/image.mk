@@ -12,6 +12,6 @@ tests_unit_test_image_open_LDADD = $(IMAGE_LDADD)
 tests_unit_test_image_ptx_SOURCES = tests/unit/test_image_ptx.c
 tests_unit_test_image_ptx_LDADD = $(IMAGE_LDADD)
 
-EXTRA_DIST += tests/unit/image_kernels.cu tests/unit/image_wrapper.c
+EXTRA_DIST += tests/unit/image_kernels.cu tests/unit/image_link.c tests/unit/image_wrapper.c
 dist_check_SCRIPTS += tests/unit/image_nvcc.sh
 TESTS += tests/unit/image_nvcc.sh

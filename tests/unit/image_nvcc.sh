@@ -128,6 +128,32 @@ for file in 90.cubin relocatable.fatbin debug.fatbin; do
 	check "$file damaged" $?
 done
 
+# What linkers make of parts, when a program loads it as a module: nvlink, and nvJitLink, which the driver has in itself for
+# cuLinkComplete. The cubin that it hands out calls what its parts call.
+compile part.cubin GM_MALLOC -cubin -rdc=true -arch=sm_90
+compile other.cubin GM_PRINT -cubin -rdc=true -arch=sm_90
+"$(dirname "$NVCC")/nvlink" -arch=sm_90 "$out/part.cubin" "$out/other.cubin" -o "$out/nvlink.cubin" 2>"$out/said" &&
+	says nvlink.cubin 1 yes
+if "$NVCC" -Xcompiler -D_GNU_SOURCE -o "$out/link" "$top/tests/unit/image_link.c" -lnvJitLink 2>/dev/null; then
+	libraries=$(dirname "$NVCC")/../lib64
+	for kind in cubin ptx ltoir; do
+		for part in part:GM_MALLOC other:GM_PRINT; do
+			case $kind in
+			cubin) ;;
+			ptx) compile "${part%:*}.ptx" "${part#*:}" -ptx -rdc=true -arch=compute_90 ;;
+			ltoir) compile "${part%:*}.ltoir" "${part#*:}" -dc -ltoir -gencode arch=compute_90,code=lto_90 ;;
+			esac
+		done
+		for parts in "part other:yes" "other:no"; do
+			read -ra files <<<"${parts%:*}"
+			files=("${files[@]/%/.$kind}")
+			LD_LIBRARY_PATH=$libraries "$out/link" "$out/linked.cubin" "${files[@]/#/$out/}" 2>"$out/said"
+			check "${parts%:*} link, as $kind" $?
+			says linked.cubin 1 "${parts#*:}"
+		done
+	done
+fi
+
 # A program and an object have the containers of all.
 compile object.o GM_MALLOC -c "${one[@]}"
 says object.o 2 yes

@@ -33,6 +33,8 @@ static size_t pick_size(uint32_t r)
 		return GM_GRANULE + r % (2 * GM_GRANULE);
 	if (r % 50 == 49)
 		return 8193 + r % 60000;
+	if (r % 100 == 98)
+		return (size_t)16384 << r % 7;
 	return r % 3 ? size[r / 3 % (sizeof size / sizeof *size)] : r / 3 % 600;
 }
 
@@ -40,8 +42,10 @@ static void check_new(struct work *work, const struct block *block)
 {
 	const struct gm_policy *policy = work->f.policy;
 	uintptr_t at = (uintptr_t)block->address;
-	size_t natural = block->size & (block->size - 1) || block->size > 8192 ? 16 : block->size;
-	if (at % 16 || (natural > 16 && policy->can & GM_POLICY_NATURAL && at % natural))
+	unsigned can = block->size <= 8192 ? GM_POLICY_NATURAL : GM_POLICY_WIDE;
+	bool natural = policy->can & can && (block->size & (block->size - 1)) == 0 &&
+		       block->size > 16 && block->size <= 1024 * 1024;
+	if (at % 16 || (natural && at % block->size))
 		test_count(&work->misaligned);
 	size_t usable = policy->usable(&work->f.heap, block->address);
 	if (usable < block->size && policy->can & GM_POLICY_FREES)

@@ -5,129 +5,41 @@
  * another module was launched. Then every call of the driver fails once, in every place: what was
  * changed is put back, and the next takeover succeeds.
  */
-#include "takeover/decode.h"
-#include "takeover/helper.h"
-#include "takeover/takeover.h"
+#include "takeover_help.h"
 
 #include "tests/unit/on_sim.h"
 
 #define BLOCKS 6
-#define CALL 0x7943u
-#define RETURN 0x7950u
 
-/*
- * Code of a context: functions of the driver and of the helper, 1 KiB each. The driver's malloc and
- * free (of which the words that count here are driver 580's) switch to a stack of their own and
- * call what does the work.
- */
-enum function {
-	MALLOC,
-	FREE,
-	WORK_MALLOC,
-	WORK_FREE,
-	OUR_MALLOC,
-	OUR_FREE,
-	CALLS_OURS,
-	CALLS_MALLOC,
-	CALLS_FREE,
-	FUNCTIONS
-};
-enum { SWITCH = 19, WORK = 26, RETURNS = 51 };
-static _Alignas(1024) struct gm_insn code[FUNCTIONS][GM_HELPER_CODE], line[2];
-static struct gm_insn original[2];
-
+static struct fake_code code;
 static struct gm_helper_answer *answer; /* the helper's variable */
-static enum gm_call_form form;
-static int deaf; /* the store that has no effect: 1 the first, ...; 0: none */
-static int stores;
-static bool forgets_frees, refuses, damages;
+static bool forgets_frees, refuses, damages, misaligns;
 static uint64_t strangers;
 static bool ready; /* the driver has made the context ready before anything was written */
 
-static uint64_t at(enum function f)
-{
-	return (uintptr_t)code[f];
-}
-
 static void reset_code(enum gm_call_form as)
 {
-	static const enum function target[] = {OUR_MALLOC, MALLOC, FREE};
-	memset(code, 0, sizeof code);
-	form = as;
-	deaf = stores = 0;
+	fake_reset(&code, as);
 	strangers = 0;
 	ready = false;
-	forgets_frees = refuses = damages = false;
-	for (unsigned i = 0; i < 3; i++) {
-		struct gm_insn *f = code[CALLS_OURS + i];
-		f[0] = (struct gm_insn){0x147802, 0};
-		f[5] = gm_insn_aim(as, (struct gm_insn){CALL, 0x000fea0003c00000}, at(target[i]));
-		f[9] = (struct gm_insn){RETURN, 0};
-	}
-	for (unsigned i = 0; i < 2; i++) {
-		struct gm_insn *f = code[MALLOC + i];
-		f[0] = (struct gm_insn){0xfffdc401ff007387, 0x0009e20000100800};
-		f[SWITCH] = (struct gm_insn){0x00fffdc000017802, 0x000fe20000000f00};
-		f[WORK] = gm_insn_aim(as, (struct gm_insn){CALL, 0x002fea0003c00000},
-				      at(WORK_MALLOC + i));
-		f[RETURNS] = (struct gm_insn){RETURN, 0};
-		line[i] = original[i] = f[WORK];
-	}
-}
-
-static bool is_native(void)
-{
-	return gm_insn_same(code[MALLOC][WORK], original[0]) &&
-	       gm_insn_same(line[0], original[0]) && gm_insn_same(code[FREE][WORK], original[1]) &&
-	       gm_insn_same(line[1], original[1]);
-}
-
-static bool calls_it(struct gm_insn insn, enum function to)
-{
-	return (insn.low & 0xffff) == CALL && gm_insn_target(form, insn) == at(to);
-}
-
-static bool is_ours(void)
-{
-	return calls_it(code[MALLOC][WORK], OUR_MALLOC) && calls_it(line[0], OUR_MALLOC) &&
-	       calls_it(code[FREE][WORK], OUR_FREE) && calls_it(line[1], OUR_FREE);
+	forgets_frees = refuses = damages = misaligns = false;
 }
 
 /* --- the helper's kernels --- */
 
 static void run_addresses(void **args)
 {
-	static const enum function told[GM_HELPER_FUNCTIONS] = {
-		[GM_HELPER_MALLOC] = OUR_MALLOC,     [GM_HELPER_FREE] = OUR_FREE,
-		[GM_HELPER_CALLS_OURS] = CALLS_OURS, [GM_HELPER_CALLS_MALLOC] = CALLS_MALLOC,
-		[GM_HELPER_CALLS_FREE] = CALLS_FREE,
-	};
-	if (*(bool *)args[0])
-		abort();
-	for (unsigned i = 0; i < GM_HELPER_FUNCTIONS; i++)
-		answer->address[i] = at(told[i]);
+	fake_addresses(&code, answer, args);
 }
 
 static void run_read(void **args)
 {
-	uint64_t from = *(uint64_t *)args[0];
-	unsigned n = *(unsigned *)args[1];
-	if (from < at(0) || from + n * sizeof(struct gm_insn) > at(FUNCTIONS) || n > GM_HELPER_CODE)
-		abort();
-	memcpy(answer->code, (void *)(uintptr_t)from, n * sizeof(struct gm_insn));
+	fake_read(&code, answer, args);
 }
 
-/* Memory of ours must never get to the driver's free. */
 static void run_write(void **args)
 {
-	uint64_t to = *(uint64_t *)args[0];
-	if (to != (uintptr_t)&code[MALLOC][WORK] && to != (uintptr_t)&code[FREE][WORK])
-		abort();
-	if (++stores != deaf)
-		*(struct gm_insn *)(uintptr_t)to =
-			(struct gm_insn){*(uint64_t *)args[1], *(uint64_t *)args[2]};
-	if (calls_it(code[MALLOC][WORK], OUR_MALLOC) && !calls_it(code[FREE][WORK], OUR_FREE))
-		abort();
+	fake_write(&code, args);
 }
 
 static void run_nothing(void **args)
@@ -135,21 +47,26 @@ static void run_nothing(void **args)
 	(void)args;
 }
 
+static bool is_taken(enum gm_takeover_function function)
+{
+	return fake_is_taken(&code, code.line[function], function);
+}
+
 static void run_test(void **args)
 {
 	unsigned part = *(unsigned *)args[0];
-	uint64_t threads =
-		part == GM_HELPER_MALLOCS ? BLOCKS : (uint64_t)BLOCKS * GM_HELPER_THREADS;
-	bool all = part == GM_HELPER_ALL;
+	bool all = part == GM_HELPER_ALL, aligned = part == GM_HELPER_ALIGNEDS;
+	uint64_t threads = all ? (uint64_t)BLOCKS * GM_HELPER_THREADS : BLOCKS;
+	bool ours = is_taken(aligned ? GM_TAKEOVER_ALIGNED : GM_TAKEOVER_MALLOC);
 	if (part == GM_HELPER_NOTHING)
-		ready = is_native();
+		ready = fake_is_native(&code);
 	if (part == GM_HELPER_STRANGERS)
-		strangers += calls_it(line[1], OUR_FREE) && !forgets_frees ? BLOCKS : 0;
+		strangers += is_taken(GM_TAKEOVER_FREE) && !forgets_frees ? BLOCKS : 0;
 	if (part == GM_HELPER_NOTHING || part == GM_HELPER_STRANGERS)
 		return;
-	*(!calls_it(line[0], OUR_MALLOC) ? &answer->elsewhere : &answer->given) += threads - 2;
+	*(!ours ? &answer->elsewhere : &answer->given) += threads - 2;
 	*(refuses ? &answer->refused : &answer->given) += 1;
-	*(damages && all ? &answer->damaged : &answer->given) += 1;
+	*((damages && all) || (misaligns && aligned) ? &answer->damaged : &answer->given) += 1;
 }
 
 static void run_seen(void **args)
@@ -162,8 +79,7 @@ static void run_seen(void **args)
 static void run_empty(void **args)
 {
 	(void)args;
-	line[0] = code[MALLOC][WORK];
-	line[1] = code[FREE][WORK];
+	fake_drop_lines(&code);
 }
 
 static const struct gm_sim_kernel helper_kernels[] = {
@@ -235,20 +151,21 @@ static void start(void)
 
 static void test_taken(void)
 {
-	for (form = GM_CALL_WHOLE; form <= GM_CALL_SPLIT; form++) {
+	for (enum gm_call_form form = GM_CALL_WHOLE; form <= GM_CALL_SPLIT; form++) {
 		reset_code(form);
 		launches = launched = launched_well = 0;
 		TAP_OK(take() && report.end == GM_TAKEOVER_TAKEN, "taken over, form %d", form);
-		TAP_OK(is_ours(), "malloc and free call ours, in every line");
+		TAP_OK(fake_is_ours(&code), "malloc and free call ours, in every line");
 		TAP_OK(ready, "the driver was ready before anything was written");
-		TAP_OK(report.at[0] == at(MALLOC) && report.at[1] == at(FREE) &&
-			       report.to[0] == at(OUR_MALLOC) && report.to[1] == at(OUR_FREE) &&
-			       report.form == form,
-		       "the report says where they are");
-		TAP_IS(report.given, BLOCKS * (1 + GM_HELPER_THREADS), "all threads of the test");
-		TAP_OK(launches == 4 && launched == 4 && launched_well == 4,
+		bool said = report.form == form;
+		for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+			said = said && report.at[i] == fake_at(&code, FAKE_DRIVER + i) &&
+			       report.to[i] == fake_at(&code, FAKE_OURS + i);
+		TAP_OK(said, "the report says where they are");
+		TAP_IS(report.given, BLOCKS * (2 + GM_HELPER_THREADS), "all threads of the test");
+		TAP_OK(launches == 5 && launched == 5 && launched_well == 5,
 		       "the heap was told of each launch of the test");
-		TAP_OK(!take() && report.end == GM_TAKEOVER_STRANGE_MALLOC && is_ours(),
+		TAP_OK(!take() && report.end == GM_TAKEOVER_STRANGE_MALLOC && fake_is_ours(&code),
 		       "what is ours is not taken over again");
 	}
 }
@@ -258,39 +175,51 @@ static void check_refusal(const char *what, enum gm_takeover_end end)
 	bool taken = take();
 	TAP_OK(!taken && report.end == end && report.step, "%s: %s", what,
 	       gm_takeover_text(report.end));
-	TAP_OK(is_native(), "%s: all is as before", what);
+	TAP_OK(fake_is_native(&code), "%s: all is as before", what);
 }
 
-static void test_code(void)
+enum { AT = FAKE_CALLS_AT, MALLOC = GM_TAKEOVER_MALLOC, FREE = GM_TAKEOVER_FREE };
+
+static void test_helper_code(void)
 {
 	reset_code(GM_CALL_SPLIT);
-	code[CALLS_OURS][5].low ^= UINT64_C(1) << 40;
+	code.f[FAKE_CALLS_OURS][AT].low ^= UINT64_C(1) << 40;
 	check_refusal("a call that says another target", GM_TAKEOVER_UNKNOWN_CODE);
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
+		reset_code(GM_CALL_SPLIT);
+		code.f[FAKE_CALLS + i][AT].low = FAKE_RETURN;
+		check_refusal("no call of one", GM_TAKEOVER_UNKNOWN_CODE);
+		reset_code(GM_CALL_SPLIT);
+		code.f[FAKE_CALLS + i][AT] =
+			code.f[FAKE_CALLS + (i + 1) % GM_TAKEOVER_FUNCTIONS][AT];
+		check_refusal("two are one", GM_TAKEOVER_STRANGE_MALLOC);
+	}
 	reset_code(GM_CALL_SPLIT);
-	code[CALLS_MALLOC][5].low = 0x7950;
-	check_refusal("no call of malloc", GM_TAKEOVER_UNKNOWN_CODE);
-	reset_code(GM_CALL_SPLIT);
-	code[CALLS_FREE][5] = code[CALLS_MALLOC][5];
-	check_refusal("malloc and free are one", GM_TAKEOVER_STRANGE_MALLOC);
-	reset_code(GM_CALL_SPLIT);
-	code[CALLS_FREE][5] = gm_insn_aim(form, code[CALLS_FREE][5], at(OUR_MALLOC));
+	fake_calls(&code, FAKE_CALLS + FREE, FAKE_OURS + MALLOC);
 	check_refusal("free is a function of ours", GM_TAKEOVER_STRANGE_MALLOC);
 	reset_code(GM_CALL_SPLIT);
-	code[CALLS_FREE][5] = gm_insn_aim(form, code[CALLS_FREE][5], at(FREE) + 8);
+	struct gm_insn *call = &code.f[FAKE_CALLS + FREE][AT];
+	*call = gm_insn_aim(code.form, *call, fake_at(&code, FAKE_DRIVER + FREE) + 8);
 	check_refusal("free is in the middle of an instruction", GM_TAKEOVER_STRANGE_MALLOC);
-	reset_code(GM_CALL_SPLIT);
-	code[FREE][SWITCH].low ^= 1;
-	check_refusal("free stays on its caller's stack", GM_TAKEOVER_STRANGE_MALLOC);
-	reset_code(GM_CALL_SPLIT);
-	code[MALLOC][20] = code[MALLOC][RETURNS];
-	check_refusal("malloc does the work itself", GM_TAKEOVER_STRANGE_MALLOC);
+}
+
+static void test_driver_code(void)
+{
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
+		reset_code(GM_CALL_SPLIT);
+		code.f[FAKE_DRIVER + i][FAKE_SWITCHES].low ^= 1;
+		check_refusal("one stays on its caller's stack", GM_TAKEOVER_STRANGE_MALLOC);
+		reset_code(GM_CALL_SPLIT);
+		code.f[FAKE_DRIVER + i][20].low = FAKE_RETURN;
+		check_refusal("one does the work itself", GM_TAKEOVER_STRANGE_MALLOC);
+	}
 }
 
 static void test_writes(void)
 {
-	for (int which = 1; which <= 2; which++) {
+	for (int which = 1; which <= GM_TAKEOVER_FUNCTIONS; which++) {
 		reset_code(GM_CALL_SPLIT);
-		deaf = which;
+		code.deaf = which;
 		check_refusal("a store without effect", GM_TAKEOVER_NOT_WRITTEN);
 	}
 	reset_code(GM_CALL_SPLIT);
@@ -300,11 +229,14 @@ static void test_writes(void)
 	damages = true;
 	check_refusal("a thread reads something else", GM_TAKEOVER_TEST_FAILED);
 	reset_code(GM_CALL_SPLIT);
+	misaligns = true;
+	check_refusal("aligned memory is not aligned", GM_TAKEOVER_TEST_FAILED);
+	reset_code(GM_CALL_SPLIT);
 	forgets_frees = true;
 	check_refusal("frees do not arrive", GM_TAKEOVER_TEST_FAILED);
 	reset_code(GM_CALL_SPLIT);
 	refuses = true;
-	deaf = 3;
+	code.deaf = GM_TAKEOVER_FUNCTIONS + 1;
 	TAP_OK(!take() && report.end == GM_TAKEOVER_BROKEN, "what cannot be put back is said");
 }
 
@@ -320,7 +252,7 @@ static void test_images(void)
 	       "a helper that the driver does not take");
 	c.images.helper = &empty;
 	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NO_LOAD, "a wrong one");
-	TAP_OK(is_native(), "all is as before");
+	TAP_OK(fake_is_native(&code), "all is as before");
 }
 
 /* --- every call of the driver fails once --- */
@@ -351,11 +283,11 @@ static bool fail_once(const char *symbol, unsigned nth)
 		return false;
 	TAP_OK(report.result == CUDA_ERROR_LAUNCH_TIMEOUT && report.step,
 	       "%s fails, call %u, in %s", symbol, nth, report.step);
-	TAP_OK(report.end == GM_TAKEOVER_BROKEN || is_native(), "all is as before: %s",
+	TAP_OK(report.end == GM_TAKEOVER_BROKEN || fake_is_native(&code), "all is as before: %s",
 	       gm_takeover_text(report.end));
 	TAP_OK(report.end != GM_TAKEOVER_BROKEN, "and that is known");
 	TAP_IS(mode_now(), CU_STREAM_CAPTURE_MODE_GLOBAL, "the capture mode as well");
-	TAP_OK(take() && is_ours(), "the next takeover succeeds");
+	TAP_OK(take() && fake_is_ours(&code), "the next takeover succeeds");
 	return true;
 }
 
@@ -376,7 +308,8 @@ int main(void)
 {
 	start();
 	test_taken();
-	test_code();
+	test_helper_code();
+	test_driver_code();
 	test_writes();
 	test_images();
 	test_faults();

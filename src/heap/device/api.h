@@ -6,6 +6,7 @@
 #ifndef GM_HEAP_DEVICE_API_H
 #define GM_HEAP_DEVICE_API_H
 
+#include "heap/device/aligned.h"
 #include "heap/device/granule.h"
 
 /* --- as in <stdlib.h> --- */
@@ -56,17 +57,11 @@ GM_DEVICE void *gpumem_realloc(struct gm_heap *heap, void *block, size_t size)
 	return moved;
 }
 
-/* A power of two is aligned to itself, up to a granule. */
+/* `alignment`: a power of two, up to a granule. */
 GM_DEVICE void *gpumem_aligned_alloc(struct gm_heap *heap, size_t alignment, size_t size)
 {
-	if (alignment == 0 || (alignment & (alignment - 1)) || alignment > GM_GRANULE)
-		return NULL;
-	size_t least = size > alignment ? size : alignment;
-	if (alignment > 16 && least <= GM_GRANULE / 2)
-		least = (size_t)2 << gm_log2(least - 1);
-	else if (alignment > 16 && least < GM_GRANULE)
-		least = GM_GRANULE;
-	return gpumem_malloc(heap, least);
+	uint64_t least = gm_aligned_size(GM_ALIGNED_WIDE, alignment, size);
+	return least ? gpumem_malloc(heap, least) : NULL;
 }
 
 /* --- one allocation for a warp, or for a block --- */

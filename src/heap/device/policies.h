@@ -6,6 +6,7 @@
 #ifndef GM_HEAP_DEVICE_POLICIES_H
 #define GM_HEAP_DEVICE_POLICIES_H
 
+#include "heap/device/aligned.h"
 #include "heap/device/bump.h"
 #include "heap/device/corw.h"
 #include "heap/device/granule.h"
@@ -26,8 +27,13 @@ enum {
 	GM_POLICY_EXACT = 8,
 	GM_POLICY_UNFAIR = 16,
 	GM_POLICY_NATURAL = 32,
+	GM_POLICY_WIDE = 64,
 	GM_POLICY_STEADY = 128,
 };
+
+/* Up to which power of two allocations are aligned to themselves, for gm_aligned_size. */
+#define GM_POLICY_ALIGNS(can) \
+	((can)&GM_POLICY_WIDE ? GM_ALIGNED_WIDE : (can)&GM_POLICY_NATURAL ? GM_ALIGNED_NATURAL : 16)
 
 /* Not for the host's side of a heap, which has no lanes to call these. */
 #if !defined __CUDACC__ && !defined GM_HEAP_HOST

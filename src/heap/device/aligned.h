@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Aligned allocations without a header: so many bytes are asked of a policy's malloc that what
+ * comes is aligned by itself, and free takes it like all else.
+ */
+#ifndef GM_HEAP_DEVICE_ALIGNED_H
+#define GM_HEAP_DEVICE_ALIGNED_H
+
+#include "heap/device/heap.h"
+
+/* What policies promise of powers of two (policy.def), and what gm_N_malloc of more than a granule
+ * gives: whole granules. */
+enum { GM_ALIGNED_NATURAL = 8 * 1024, GM_ALIGNED_WIDE = 1024 * 1024 };
+
+/*
+ * The size to ask for, so that `size` bytes come aligned; 0: nobody can, for `alignment` is no
+ * power of two, or larger than a granule. `natural`: powers of two up to this one are aligned to
+ * themselves.
+ */
+GM_DEVICE uint64_t gm_aligned_size(uint64_t natural, uint64_t alignment, uint64_t size)
+{
+	uint64_t least = size > alignment ? size : alignment;
+	if (alignment == 0 || (alignment & (alignment - 1)) || alignment > GM_GRANULE)
+		return 0;
+	if (alignment <= 16)
+		return least;
+	if (least <= natural)
+		return 2ull << gm_log2(least - 1);
+	return least < GM_GRANULE ? GM_GRANULE : least;
+}
+
+#endif

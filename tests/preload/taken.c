@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contexts that are taken over, on the simulated driver: in the place of the preload's modules it
+ * loads one whose kernels run here. The heap's run in the emulation; the helper's read and write
+ * code of each context's own (unit/takeover_help.h); the program's malloc goes to the heap if that
+ * code does.
+ */
+#include "program.h"
+
+#include "heap/device/policies.h"
+#include "heap/sim_kernels.h"
+#include "tests/unit/takeover_help.h"
+/* after sim.h, whose names it takes */
+#include "steer.h"
+
+/* --- what the driver and the helper have in each context --- */
+
+static struct place {
+	CUcontext context;
+	struct gm_heap *heap;
+	struct gm_helper_answer *answer;
+	struct fake_code code;
+} places[16];
+
+static CUcontext current(void)
+{
+	CUcontext context = NULL;
+	((CUresult(*)(CUcontext *))gm_sim_symbol(NULL, "cuCtxGetCurrent"))(&context);
+	return context;
+}
+
+/* Of the current context; a new one has none. */
+static struct place *here(void)
+{
+	CUcontext context = current();
+	struct place *p = places;
+	while (p < places + 15 && p->context && p->context != context)
+		p++;
+	p->context = context;
+	return p;
+}
+
+static void run_use(void **args)
+{
+	struct place *p = here();
+	p->heap = *(struct gm_heap **)args[0];
+	p->answer = (void *)(uintptr_t)gm_sim_find_global("gm_helper_answer");
+	memset(p->answer, 0, sizeof *p->answer);
+	fake_reset(&p->code, GM_CALL_SPLIT);
+}
+
+static void run_addresses(void **args)
+{
+	fake_addresses(&here()->code, here()->answer, args);
+}
+
+static void run_read(void **args)
+{
+	fake_read(&here()->code, here()->answer, args);
+}
+
+static void run_write(void **args)
+{
+	fake_write(&here()->code, args);
+}
+
+static void run_empty(void **args)
+{
+	(void)args;
+	fake_drop_lines(&here()->code);
+}
+
+/* --- malloc and free, as kernels call them --- */
+
+struct job {
+	struct place *place;
+	size_t size;
+	void *address;
+};
+
+static bool is_taken(const struct place *p, enum gm_takeover_function function)
+{
+	return fake_is_taken(&p->code, p->code.line[function], function);
+}
+
+static void malloc_lane(void *arg, uint32_t thread)
+{
+	struct job *job = arg;
+	if (thread == 0)
+		job->address = gm_granule_malloc(job->place->heap, job->size);
+}
+
+static void free_lane(void *arg, uint32_t thread)
+{
+	struct job *job = arg;
+	if (thread == 0)
+		gm_granule_free(job->place->heap, job->address);
+}
+
+static void emulate(void (*lane)(void *, uint32_t), struct job *job)
+{
+	gm_simt_launch(&(struct gm_simt){1, 1, 1, GM_SIMT_FAIR}, lane, job);
+}
+
+/* NULL: the driver's own, which is not played here. */
+static void *kernel_malloc(size_t size)
+{
+	struct job job = {here(), size, NULL};
+	if (is_taken(job.place, GM_TAKEOVER_MALLOC))
+		emulate(malloc_lane, &job);
+	return job.address;
+}
+
+static void kernel_free(void *address)
+{
+	struct job job = {here(), 0, address};
+	if (is_taken(job.place, GM_TAKEOVER_FREE))
+		emulate(free_lane, &job);
+}
+
+static void run_malloc(void **args)
+{
+	**(void ***)args[0] = kernel_malloc(*(size_t *)args[1]);
+}
+
+static void run_free(void **args)
+{
+	kernel_free(*(void **)args[0]);
+}
+
+static unsigned blocks_of_test(void)
+{
+	int processors = 0;
+	((CUresult(*)(int *, CUdevice_attribute, CUdevice))gm_sim_symbol(
+		NULL, "cuDeviceGetAttribute"))(&processors,
+					       CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
+	unsigned blocks = processors > 0 ? 2 * (unsigned)processors : 1;
+	return blocks < GM_HELPER_BLOCKS ? blocks : GM_HELPER_BLOCKS;
+}
+
+static void run_test(void **args)
+{
+	unsigned part = *(unsigned *)args[0], blocks = blocks_of_test();
+	struct place *p = here();
+	uint64_t threads = part == GM_HELPER_ALL ? blocks * GM_HELPER_THREADS : blocks;
+	bool aligned = part == GM_HELPER_ALIGNEDS;
+	if (part == GM_HELPER_STRANGERS)
+		for (unsigned i = 0; i < blocks; i++)
+			kernel_free(p);
+	if (part == GM_HELPER_NOTHING || part == GM_HELPER_STRANGERS)
+		return;
+	bool ours = is_taken(p, aligned ? GM_TAKEOVER_ALIGNED : GM_TAKEOVER_MALLOC);
+	*(ours ? &p->answer->given : &p->answer->elsewhere) += threads;
+}
+
+static void run_seen(void **args)
+{
+	struct place *p = here();
+	p->answer->strangers = p->heap->foreign_frees;
+	p->heap->foreign_frees -= *(uint64_t *)args[0];
+}
+
+/* --- images --- */
+
+static const struct gm_sim_kernel helper[] = {
+	{"gm_helper_addresses", run_addresses, {1}, 0},
+	{"gm_helper_read", run_read, {8, 4}, 0},
+	{"gm_helper_write", run_write, {8, 8, 8}, 0},
+	{"gm_helper_use", run_use, {8}, 0},
+	{"gm_helper_test", run_test, {4}, 0},
+	{"gm_helper_seen", run_seen, {8}, 0},
+	{"gm_empty", run_empty, {0}, 0},
+};
+static const struct gm_sim_global globals[] = {
+	{"gm_helper_answer", sizeof(struct gm_helper_answer)}};
+static const struct gm_sim_kernel kernels[] = {{"get", run_malloc, {8, 8}, 0},
+					       {"drop", run_free, {8}, 0}};
+static const struct gm_sim_image image = {GM_SIM_IMAGE, 2, kernels, 4096, 0, NULL};
+
+/* The helper's kernels and the heap's, in one image. */
+static void stand_in(void)
+{
+	enum { OWN = sizeof helper / sizeof *helper };
+	static struct gm_sim_kernel all[64];
+	static struct gm_sim_image both = {GM_SIM_IMAGE, 0, all, 65536, 1, globals};
+	both.count = OWN + gm_heap_sim_image.count;
+	if (both.count > sizeof all / sizeof *all)
+		exit(1);
+	memcpy(all, helper, sizeof helper);
+	memcpy(all + OWN, gm_heap_sim_image.kernels, gm_heap_sim_image.count * sizeof *all);
+	gm_sim_stand_in(&both);
+}
+
+/* --- the program --- */
+
+static CUmodule load(void)
+{
+	CUmodule module;
+	MUST(cuModuleLoadData(&module, &image));
+	return module;
+}
+
+static void launch(CUmodule module, const char *name, void **args)
+{
+	CUfunction function;
+	MUST(cuModuleGetFunction(&function, module, name));
+	MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+	MUST(cuCtxSynchronize());
+}
+
+static void *get(CUmodule module, size_t size)
+{
+	void *address = NULL, **out = &address;
+	launch(module, "get", (void *[]){&out, &size});
+	if (address)
+		memset(address, 0x5a, size);
+	return address;
+}
+
+static void drop(CUmodule module, void *address)
+{
+	launch(module, "drop", (void *[]){&address});
+}
+
+/* Is it of the heap of the current context? */
+static bool is_own(const void *address)
+{
+	const struct gm_heap *heap = here()->heap;
+	return heap && is_taken(here(), GM_TAKEOVER_MALLOC) &&
+	       (uintptr_t)address - heap->base < (uint64_t)heap->capacity << GM_GRANULE_SHIFT;
+}
+
+static CUcontext create(int device)
+{
+	CUcontext context;
+	CUctxCreateParams parameters;
+	memset(&parameters, 0, sizeof parameters);
+	MUST(cuCtxCreate(&context, &parameters, 0, device));
+	return context;
+}
+
+/* What is used in one context is nothing to the other one, nor is its end. */
+static void pair(const char *what, CUcontext first, CUcontext second)
+{
+	CUmodule modules[2];
+	void *blocks[2];
+	CUcontext contexts[2] = {first, second};
+	for (int i = 0; i < 2; i++) {
+		MUST(cuCtxSetCurrent(contexts[i]));
+		modules[i] = load();
+		blocks[i] = get(modules[i], 1000);
+	}
+	for (int i = 0; i < 2; i++) {
+		MUST(cuCtxSetCurrent(contexts[i]));
+		printf("%s: %s, %s\n", what, is_own(blocks[i]) ? "its own heap" : "not its own",
+		       is_own(blocks[!i]) ? "the other's, too" : "apart");
+	}
+	MUST(cuCtxDestroy(second));
+	MUST(cuCtxSetCurrent(first));
+	drop(modules[0], blocks[0]);
+	printf("%s: the first after the second's end: %s, %llu strangers\n", what,
+	       is_own(get(modules[0], 3000)) ? "goes on" : "is gone",
+	       (unsigned long long)here()->heap->foreign_frees);
+}
+
+static void contexts(void)
+{
+	pair("two contexts", use_device(0), create(0));
+}
+
+static void devices(void)
+{
+	pair("two devices", use_device(0), create(1));
+}
+
+/* Each heap has more than a tenth of what there is. */
+static void ends(void)
+{
+	int taken = 0;
+	for (int i = 0; i < 40; i++) {
+		CUcontext context = create(0);
+		taken += is_own(get(load(), 100));
+		MUST(cuCtxDestroy(context));
+	}
+	printf("one after the other: %d\n", taken);
+}
+
+static void resets(void)
+{
+	int taken = 0;
+	for (int i = 0; i < 40; i++) {
+		use_device(0);
+		taken += is_own(get(load(), 100));
+		MUST(cuDevicePrimaryCtxReset(0));
+	}
+	printf("reset: %d\n", taken);
+}
+
+/* Only the last release ends a primary context. */
+static void releases(void)
+{
+	use_device(0);
+	use_device(0);
+	CUmodule module = load();
+	void *block = get(module, 100);
+	MUST(cuDevicePrimaryCtxRelease(0));
+	drop(module, block);
+	printf("released once: %s\n", is_own(get(module, 100)) ? "goes on" : "is gone");
+	MUST(cuDevicePrimaryCtxRelease(0));
+	use_device(0);
+	here()->heap = NULL;
+	printf("released twice: %s\n", is_own(get(load(), 100)) ? "another heap" : "none");
+}
+
+static size_t limit(void)
+{
+	size_t value = 0;
+	MUST(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE));
+	return value;
+}
+
+/* Each context has a limit of its own. */
+static void limits(void)
+{
+	CUcontext first = use_device(0), second = create(0);
+	MUST(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB));
+	load();
+	MUST(cuCtxSetCurrent(first));
+	MUST(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 16 * MIB));
+	load();
+	MUST(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 32 * MIB));
+	printf("limits: %zu", limit() / MIB);
+	MUST(cuCtxSetCurrent(second));
+	printf(" %zu\n", limit() / MIB);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} parts[] = {{"contexts", contexts}, {"devices", devices},   {"ends", ends},
+		     {"resets", resets},     {"releases", releases}, {"limits", limits}};
+	MUST(cuInit(0));
+	stand_in();
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (argc > 1 && strcmp(parts[i].name, argv[1]) == 0)
+			parts[i].run();
+	return 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The code of a context, as far as a takeover reads and writes it, in memory of a test: functions
+ * of the driver and of the helper, 1 KiB each, and the lines of it that multiprocessors hold until
+ * another module was launched. The driver's functions (of which the words that count here are
+ * driver 580's) switch to a stack of their own and call what does the work.
+ */
+#ifndef GM_TESTS_TAKEOVER_HELP_H
+#define GM_TESTS_TAKEOVER_HELP_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "takeover/decode.h"
+#include "takeover/helper.h"
+#include "takeover/takeover.h"
+
+#define FAKE_CALL 0x7943u
+#define FAKE_RETURN 0x7950u
+
+/* Groups of functions, each by gm_takeover_function; and one more. */
+enum fake_function {
+	FAKE_DRIVER,
+	FAKE_WORK = FAKE_DRIVER + GM_TAKEOVER_FUNCTIONS,
+	FAKE_OURS = FAKE_WORK + GM_TAKEOVER_FUNCTIONS,
+	FAKE_CALLS = FAKE_OURS + GM_TAKEOVER_FUNCTIONS,
+	FAKE_CALLS_OURS = FAKE_CALLS + GM_TAKEOVER_FUNCTIONS,
+	FAKE_FUNCTIONS
+};
+/* Of the driver's functions: instructions that matter. */
+enum { FAKE_SWITCHES = 19, FAKE_WORKS = 26, FAKE_RETURNS = 51, FAKE_CALLS_AT = 5 };
+
+struct fake_code {
+	_Alignas(1024) struct gm_insn f[FAKE_FUNCTIONS][GM_HELPER_CODE];
+	struct gm_insn line[GM_TAKEOVER_FUNCTIONS], original[GM_TAKEOVER_FUNCTIONS];
+	enum gm_call_form form;
+	int deaf; /* the store that has no effect: 1 the first, ...; 0: none */
+	int stores;
+};
+
+static inline uint64_t fake_at(const struct fake_code *c, unsigned function)
+{
+	return (uintptr_t)c->f[function];
+}
+
+static inline struct gm_insn fake_call(const struct fake_code *c, uint64_t word, unsigned function)
+{
+	return gm_insn_aim(c->form, (struct gm_insn){FAKE_CALL, word}, fake_at(c, function));
+}
+
+static inline void fake_calls(struct fake_code *c, unsigned function, unsigned target)
+{
+	c->f[function][0] = (struct gm_insn){0x147802, 0};
+	c->f[function][FAKE_CALLS_AT] = fake_call(c, 0x000fea0003c00000, target);
+	c->f[function][9] = (struct gm_insn){FAKE_RETURN, 0};
+}
+
+/* As it is before a takeover. */
+static inline void fake_reset(struct fake_code *c, enum gm_call_form form)
+{
+	memset(c, 0, sizeof *c);
+	c->form = form;
+	fake_calls(c, FAKE_CALLS_OURS, FAKE_OURS + GM_TAKEOVER_MALLOC);
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
+		struct gm_insn *f = c->f[FAKE_DRIVER + i];
+		fake_calls(c, FAKE_CALLS + i, FAKE_DRIVER + i);
+		f[0] = (struct gm_insn){0xfffdc401ff007387, 0x0009e20000100800};
+		f[FAKE_SWITCHES] = (struct gm_insn){0x00fffdc000017802, 0x000fe20000000f00};
+		f[FAKE_WORKS] = fake_call(c, 0x002fea0003c00000, FAKE_WORK + i);
+		f[FAKE_RETURNS] = (struct gm_insn){FAKE_RETURN, 0};
+		c->line[i] = c->original[i] = f[FAKE_WORKS];
+	}
+}
+
+static inline bool fake_is_native(const struct fake_code *c)
+{
+	bool native = true;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		native = native &&
+			 gm_insn_same(c->f[FAKE_DRIVER + i][FAKE_WORKS], c->original[i]) &&
+			 gm_insn_same(c->line[i], c->original[i]);
+	return native;
+}
+
+/* Does an instruction in the place of the work's call go to ours? */
+static inline bool fake_is_taken(const struct fake_code *c, struct gm_insn insn, unsigned i)
+{
+	return (insn.low & 0xffff) == FAKE_CALL &&
+	       gm_insn_target(c->form, insn) == fake_at(c, FAKE_OURS + i);
+}
+
+static inline bool fake_is_ours(const struct fake_code *c)
+{
+	bool ours = true;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		ours = ours && fake_is_taken(c, c->f[FAKE_DRIVER + i][FAKE_WORKS], i) &&
+		       fake_is_taken(c, c->line[i], i);
+	return ours;
+}
+
+/* --- the helper's kernels --- */
+
+static inline void fake_addresses(const struct fake_code *c, struct gm_helper_answer *answer,
+				  void **args)
+{
+	static const unsigned told[GM_HELPER_FUNCTIONS] = {
+		[GM_HELPER_MALLOC] = FAKE_OURS + GM_TAKEOVER_MALLOC,
+		[GM_HELPER_FREE] = FAKE_OURS + GM_TAKEOVER_FREE,
+		[GM_HELPER_ALIGNED] = FAKE_OURS + GM_TAKEOVER_ALIGNED,
+		[GM_HELPER_CALLS_OURS] = FAKE_CALLS_OURS,
+		[GM_HELPER_CALLS_MALLOC] = FAKE_CALLS + GM_TAKEOVER_MALLOC,
+		[GM_HELPER_CALLS_FREE] = FAKE_CALLS + GM_TAKEOVER_FREE,
+		[GM_HELPER_CALLS_ALIGNED] = FAKE_CALLS + GM_TAKEOVER_ALIGNED,
+	};
+	if (*(bool *)args[0])
+		abort();
+	for (unsigned i = 0; i < GM_HELPER_FUNCTIONS; i++)
+		answer->address[i] = fake_at(c, told[i]);
+}
+
+static inline void fake_read(const struct fake_code *c, struct gm_helper_answer *answer,
+			     void **args)
+{
+	uint64_t from = *(uint64_t *)args[0];
+	unsigned n = *(unsigned *)args[1];
+	if (from < fake_at(c, 0) ||
+	    from + n * sizeof(struct gm_insn) > fake_at(c, FAKE_FUNCTIONS) || n > GM_HELPER_CODE)
+		abort();
+	memcpy(answer->code, (void *)(uintptr_t)from, n * sizeof(struct gm_insn));
+}
+
+/* Memory of ours must never get to the driver's free. */
+static inline void fake_write(struct fake_code *c, void **args)
+{
+	struct gm_insn *to = *(struct gm_insn **)args[0];
+	bool found = false, gives = false;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		found = found || to == &c->f[FAKE_DRIVER + i][FAKE_WORKS];
+	if (!found)
+		abort();
+	if (++c->stores != c->deaf)
+		*to = (struct gm_insn){*(uint64_t *)args[1], *(uint64_t *)args[2]};
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		if (fake_is_taken(c, c->f[FAKE_DRIVER + i][FAKE_WORKS], i))
+			gives = gives || i != GM_TAKEOVER_FREE;
+	if (gives &&
+	    !fake_is_taken(c, c->f[FAKE_DRIVER + GM_TAKEOVER_FREE][FAKE_WORKS], GM_TAKEOVER_FREE))
+		abort();
+}
+
+/* Another module is run: the lines are those of now. */
+static inline void fake_drop_lines(struct fake_code *c)
+{
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		c->line[i] = c->f[FAKE_DRIVER + i][FAKE_WORKS];
+}
+
+#endif
