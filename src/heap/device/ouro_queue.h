@@ -50,7 +50,6 @@ GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap)
 	chunk = gm_ouro_chunk_take(heap, false);
 	if (!chunk)
 		return 0;
-	gm_store32(&gm_ouro_head(heap, chunk)->state, 0);
 	for (uint32_t i = 0; i < GM_OURO_SPOTS; i++)
 		gm_store64(gm_ouro_spot(heap, chunk, i), 0);
 	return chunk;
@@ -207,19 +206,29 @@ GM_DEVICE_SLOW uint32_t gm_ouro_seek(const struct gm_heap *heap, const struct gm
 				       (uint32_t)index);
 }
 
-/* The slot of a position that the caller took, and its queue chunk, or 0. */
-GM_DEVICE uint64_t *gm_ouro_slot(const struct gm_heap *heap, struct gm_ouro_queue *queue,
-				 enum gm_ouro_kind kind, uint64_t at, uint32_t *chunk)
+/* Likewise of a position that was taken: it is there, or about to be. */
+GM_DEVICE uint32_t gm_ouro_await(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
+				 enum gm_ouro_kind kind, uint64_t at)
 {
-	*chunk = 0;
-	if (kind == GM_OURO_S)
-		return &queue->slot[at & (queue->slots - 1)];
-	while ((*chunk = gm_ouro_seek(heap, queue, kind, at)) == 0)
-		gm_pause(10);
-	return gm_ouro_spot(heap, *chunk, at);
+	uint32_t chunk;
+	while ((chunk = gm_ouro_seek(heap, queue, kind, at)) == 0)
+		gm_pause(100);
+	return chunk;
 }
 
-/* A slot was written (1 << 32) or emptied (1). */
+/* The slot of a position that the caller took. */
+GM_DEVICE uint64_t *gm_ouro_slot(const struct gm_heap *heap, struct gm_ouro_queue *queue,
+				 enum gm_ouro_kind kind, uint64_t at)
+{
+	if (kind == GM_OURO_S)
+		return &queue->slot[at & (queue->slots - 1)];
+	return gm_ouro_spot(heap, gm_ouro_await(heap, queue, kind, at), at);
+}
+
+#define GM_OURO_WRITTEN (1ull << 32)
+#define GM_OURO_EMPTIED 1ull
+
+/* Slots of a queue chunk were written or emptied: `what` times how many. */
 GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
 			     enum gm_ouro_kind kind, uint32_t chunk, uint64_t what)
 {
@@ -232,8 +241,26 @@ GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
 	}
 	if (kind == GM_OURO_VL && counts == GM_OURO_DRAINED)
 		gm_ouro_vl_move_first(heap, queue);
-	if (kind == GM_OURO_VL && what != 1 && counts >> 32 == GM_OURO_SPOTS)
+	if (kind == GM_OURO_VL && what >= GM_OURO_WRITTEN && counts >> 32 == GM_OURO_SPOTS)
 		gm_ouro_vl_move_filling(heap, queue);
+}
+
+/*
+ * `n` slots from position `at` on were written or emptied, one after the other, at most as many as
+ * a queue chunk has. Their queue chunks are where they are until this is said.
+ */
+GM_DEVICE_SLOW void gm_ouro_done(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				 enum gm_ouro_kind kind, uint64_t at, uint32_t n, uint64_t what)
+{
+	if (kind == GM_OURO_S && what == GM_OURO_EMPTIED)
+		gm_add64_sync(&queue->room, n);
+	while (kind != GM_OURO_S && n) {
+		uint32_t left = GM_OURO_SPOTS - (uint32_t)(at % GM_OURO_SPOTS);
+		uint32_t here = n < left ? n : left;
+		gm_ouro_count(heap, queue, kind, gm_ouro_await(heap, queue, kind, at), what * here);
+		at += here;
+		n -= here;
+	}
 }
 
 /* There was no room, or little. False: no more is to be had. */
@@ -243,10 +270,8 @@ GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *q
 	bool more = true;
 	if (kind == GM_OURO_S)
 		return false;
-	if (gm_cas32(&queue->extending, 0, 1) != 0) {
-		gm_pause(20);
+	if (gm_load32(&queue->extending) != 0 || gm_cas32(&queue->extending, 0, 1) != 0)
 		return true;
-	}
 	if ((int64_t)gm_load64(&queue->room) <= little)
 		more = kind == GM_OURO_VA ? gm_ouro_va_extend(heap, queue)
 					  : gm_ouro_vl_extend(heap, queue);
@@ -271,9 +296,14 @@ GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue 
 				     enum gm_ouro_kind kind, uint32_t wanted)
 {
 	int64_t left;
-	while (gm_ouro_take_room(queue, wanted, false, &left) == 0)
+	/* Who waits only reads. */
+	for (uint32_t turn = 0; (int64_t)gm_load64(&queue->room) < (int64_t)wanted ||
+				gm_ouro_take_room(queue, wanted, false, &left) == 0;
+	     turn++) {
 		if (!gm_ouro_extend(heap, queue, kind, wanted - 1))
 			return gm_ouro_take_room(queue, wanted, true, &left);
+		gm_pause(50u << (turn < 5 ? turn : 5));
+	}
 	/* Below half a queue chunk: bring the next one before it is needed. */
 	if (left < GM_OURO_SPOTS / 2 && left + wanted >= GM_OURO_SPOTS / 2)
 		gm_ouro_extend(heap, queue, kind, GM_OURO_SPOTS / 2);
@@ -284,34 +314,19 @@ GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue 
 GM_DEVICE_SLOW void gm_ouro_enqueue(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				    enum gm_ouro_kind kind, uint64_t at, uint64_t value)
 {
-	uint32_t chunk;
-	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at, &chunk);
+	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at);
 	/* In S, who reads what was here a round ago may not have come to it. */
 	while (gm_cas64(slot, 0, value) != 0)
-		gm_pause(10);
-	if (chunk)
-		gm_ouro_count(heap, queue, kind, chunk, 1ull << 32);
-}
-
-/* The slot is 0 now. */
-GM_DEVICE void gm_ouro_emptied(struct gm_heap *heap, struct gm_ouro_queue *queue,
-			       enum gm_ouro_kind kind, uint32_t chunk)
-{
-	if (kind == GM_OURO_S)
-		gm_add64_sync(&queue->room, 1);
-	else
-		gm_ouro_count(heap, queue, kind, chunk, 1);
+		gm_pause(100);
 }
 
 /* Read from a position that the caller took from `front`. */
 GM_DEVICE_SLOW uint64_t gm_ouro_dequeue(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					enum gm_ouro_kind kind, uint64_t at)
 {
-	uint32_t chunk;
-	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at, &chunk), value;
-	while ((value = gm_exch64(slot, 0)) == 0)
-		gm_pause(10);
-	gm_ouro_emptied(heap, queue, kind, chunk);
+	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at), value;
+	while (gm_load64(slot) == 0 || (value = gm_exch64(slot, 0)) == 0)
+		gm_pause(100);
 	return value;
 }
 
