@@ -85,7 +85,8 @@ static void visit(struct work *work, const struct gm_ouro_queue *queue, uint64_t
 	uint32_t bits = 0;
 	for (unsigned w = 0; w < 512 / 32; w++)
 		bits += gm_popc(head->mask[w]);
-	if (!page && ((int32_t)bits != GM_OURO_COUNT(head->state) || !(head->state & GM_OURO_QUEUED)))
+	if (!page &&
+	    ((int32_t)bits != GM_OURO_COUNT(head->state) || !(head->state & GM_OURO_QUEUED)))
 		tally->wrong++;
 }
 

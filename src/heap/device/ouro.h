@@ -20,6 +20,7 @@
 #ifndef GM_HEAP_DEVICE_OURO_H
 #define GM_HEAP_DEVICE_OURO_H
 
+#include "heap/device/ring.h"
 #include "heap/device/run.h"
 
 enum {
@@ -53,16 +54,6 @@ struct gm_ouro_chunk {
 	uint32_t mask[512 / 32]; /* pages that are free or parked */
 };
 
-/* The index queue (5.2.3, algorithm 5): a ring, of numbers that are not 0. */
-struct gm_ouro_ring {
-	uint64_t *slot;
-	uint64_t size;
-	uint64_t count;
-	uint64_t front;
-	uint64_t back;
-	uint64_t pad[3];
-};
-
 struct gm_ouro_queue {
 	uint64_t sem; /* access primitive (5.2.4); below */
 	uint64_t pad0[7];
@@ -87,8 +78,8 @@ struct gm_ouro {
 	struct gm_cut cut;
 	uint64_t queue_chunks, queue_recycled, chunks_recycled;
 	uint64_t pad[2];
-	struct gm_ouro_ring chunks; /* empty chunks */
-	struct gm_ouro_ring spare;  /* drained queue chunks: all their slots are 0 */
+	struct gm_ring chunks; /* empty chunks */
+	struct gm_ring spare;  /* drained queue chunks: all their slots are 0 */
 	struct gm_ouro_queue queue[GM_OURO_QUEUES];
 };
 
@@ -114,40 +105,16 @@ GM_DEVICE uint32_t gm_ouro_pages(uint32_t q)
 	return 512u >> q;
 }
 
-/* --- the index queue --- */
-
-GM_DEVICE void gm_ouro_ring_put(struct gm_ouro_ring *ring, uint64_t value)
-{
-	gm_add64(&ring->count, 1);
-	uint64_t at = gm_add64(&ring->back, 1) % ring->size;
-	while (gm_cas64(&ring->slot[at], 0, value) != 0)
-		gm_pause(10);
-}
-
-GM_DEVICE uint64_t gm_ouro_ring_get(struct gm_ouro_ring *ring)
-{
-	if ((int64_t)gm_load64(&ring->count) <= 0)
-		return 0;
-	if ((int64_t)gm_add64(&ring->count, ~0ull) <= 0) {
-		gm_add64(&ring->count, 1);
-		return 0;
-	}
-	uint64_t at = gm_add64(&ring->front, 1) % ring->size, value;
-	while ((value = gm_exch64(&ring->slot[at], 0)) == 0)
-		gm_pause(10);
-	return value;
-}
-
 /* An empty chunk, or 0; `wait` for the host if need be. */
 GM_DEVICE_SLOW uint32_t gm_ouro_chunk_take(struct gm_heap *heap, bool wait)
 {
 	struct gm_ouro *ouro = gm_ouro_of(heap);
-	uint32_t chunk = (uint32_t)gm_ouro_ring_get(&ouro->chunks);
+	uint32_t chunk = (uint32_t)gm_ring_get(&ouro->chunks);
 	if (chunk)
 		return chunk;
 	uint64_t at = gm_cut_take(heap, &ouro->cut, 1, wait);
 	if (at == GM_CUT_NONE)
-		return (uint32_t)gm_ouro_ring_get(&ouro->chunks);
+		return (uint32_t)gm_ring_get(&ouro->chunks);
 	chunk = (uint32_t)(at >> 32) * GM_OURO_CHUNKS + (uint32_t)at;
 	gm_store64(&gm_ouro_head(heap, chunk)->state, GM_OURO_EMPTY);
 	return chunk;
@@ -204,8 +171,10 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
 	for (uint32_t w = gm_lane() % words;; w = (w + 1) % words) {
 		uint32_t free = gm_load32(&head->mask[w]);
 		while (free) {
-			uint32_t above = free >> gm_lane() << gm_lane(), from = above ? above : free;
-			uint32_t bit = from & (~from + 1), old = gm_and32_sync(&head->mask[w], ~bit);
+			uint32_t above = free >> gm_lane() << gm_lane(),
+				 from = above ? above : free;
+			uint32_t bit = from & (~from + 1),
+				 old = gm_and32_sync(&head->mask[w], ~bit);
 			if (old & bit)
 				return w << 5 | gm_ctz(bit);
 			free = old & ~bit;
@@ -223,10 +192,10 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
  * necessary brings it, the others wait until it is at 0. Expected are the chunks of the groups of
  * lanes that are bringing some, and that keep of theirs what they need themselves.
  */
-#define GM_OURO_A1 (1ull << 20)			    /* a page */
-#define GM_OURO_A(sem) ((int64_t)(sem) >> 20)	    /* pages available, less those wanted */
+#define GM_OURO_A1 (1ull << 20)			 /* a page */
+#define GM_OURO_A(sem) ((int64_t)(sem) >> 20)	 /* pages available, less those wanted */
 #define GM_OURO_E(sem) ((uint32_t)(sem)&0xfffff) /* groups of lanes that bring chunks */
-#define GM_OURO_PATIENCE 12			    /* looks while nobody brings any */
+#define GM_OURO_PATIENCE 12			 /* looks while nobody brings any */
 
 GM_DEVICE void gm_ouro_signal(struct gm_ouro_queue *queue, uint64_t pages)
 {

@@ -135,7 +135,7 @@ GM_DEVICE_SLOW void gm_ouro_chunk_give(struct gm_heap *heap, struct gm_ouro_queu
 {
 	gm_add64(&queue->owned, 0ull - gm_ouro_pages(queue->q));
 	gm_add64(&gm_ouro_of(heap)->chunks_recycled, 1);
-	gm_ouro_ring_put(&gm_ouro_of(heap)->chunks, chunk);
+	gm_ring_put(&gm_ouro_of(heap)->chunks, chunk);
 }
 
 /* All pages of the chunk were free: make it any size's again, if they still are. */
@@ -322,7 +322,8 @@ GM_DEVICE_SLOW void gm_ouro_chunk_put(struct gm_heap *heap, struct gm_ouro_queue
 	uint32_t mask = gm_match(gm_active(), queue->q), q = queue->q;
 	uint64_t alone = GM_OURO_EMPTY + GM_OURO_OF(q), *state = &gm_ouro_head(heap, chunk)->state;
 	/* The only page of a chunk need not be queued. */
-	bool gone = q == GM_OURO_QUEUES - 1 && gm_cas64(state, alone, GM_OURO_EMPTY) == alone, all = false;
+	bool gone = q == GM_OURO_QUEUES - 1 && gm_cas64(state, alone, GM_OURO_EMPTY) == alone,
+	     all = false;
 	if (gone)
 		gm_ouro_chunk_give(heap, queue, chunk);
 	else

@@ -44,7 +44,7 @@ GM_DEVICE uint64_t *gm_ouro_spot(const struct gm_heap *heap, uint32_t chunk, uin
 /* One, all its slots 0; 0: no memory. */
 GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap)
 {
-	uint32_t chunk = (uint32_t)gm_ouro_ring_get(&gm_ouro_of(heap)->spare);
+	uint32_t chunk = (uint32_t)gm_ring_get(&gm_ouro_of(heap)->spare);
 	if (chunk)
 		return chunk;
 	chunk = gm_ouro_chunk_take(heap, false);
@@ -76,7 +76,7 @@ GM_DEVICE void gm_ouro_spots_drained(struct gm_heap *heap, uint32_t chunk)
 	gm_add64(&gm_ouro_of(heap)->queue_chunks, ~0ull);
 	gm_add64(&gm_ouro_of(heap)->queue_recycled, 1);
 	gm_store64(&gm_ouro_head(heap, chunk)->place, 0);
-	gm_ouro_ring_put(&gm_ouro_of(heap)->spare, chunk);
+	gm_ring_put(&gm_ouro_of(heap)->spare, chunk);
 }
 
 /* --- VA --- */

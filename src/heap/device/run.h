@@ -78,10 +78,10 @@ GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uin
 	bool first =
 		wait && gm_load32(&cut->replacing) == 0 && gm_cas32(&cut->replacing, 0, 1) == 0;
 	if (!first && wait && turn < GM_CUT_PATIENCE) {
-		gm_pause(200);
+		gm_pause(100u << (turn < 5 ? turn : 5));
 		return true;
 	}
-	bool found = gm_cut_install(heap, cut, used_up);
+	bool found = gm_load64(&cut->next) >> 32 != used_up || gm_cut_install(heap, cut, used_up);
 	if (first)
 		gm_store32_release(&cut->replacing, 0);
 	return found || gm_load64(&cut->next) >> 32 != used_up || (wait && gm_span_grow(heap, 1));
