@@ -264,6 +264,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_bring(struct gm_heap *heap, struct gm_ouro
 		chunk = gm_ouro_chunk_begin(heap, q, pages - rest, rest ? GM_OURO_QUEUED : 0);
 	if (chunk)
 		gm_add64(&queue->owned, pages);
+	gm_syncwarp(mask); /* who freed the chunk's pages is before all of the lanes */
 	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
 	if (rank + 1 == chunks) {
 		gm_ouro_brought(queue, wanted, chunk ? rest : 0);
