@@ -21,8 +21,7 @@
 #ifndef GM_HEAP_DEVICE_KMA_H
 #define GM_HEAP_DEVICE_KMA_H
 
-#include "heap/device/ring.h"
-#include "heap/device/run.h"
+#include "heap/device/stock.h"
 
 enum {
 	GM_KMA_SHIFT = 14,
@@ -48,9 +47,8 @@ struct gm_kma_head {
 };
 
 struct gm_kma {
-	struct gm_cut cut;
+	struct gm_stock free; /* superblocks of which all is free */
 	uint64_t pad[5];
-	struct gm_ring free;	       /* superblocks of which all is free */
 	uint32_t size[GM_KMA_CLASSES]; /* of a block */
 	uint32_t blocks[GM_KMA_CLASSES];
 	uint32_t pad1[10];
@@ -86,19 +84,19 @@ GM_DEVICE void *gm_kma_address(const struct gm_kma *kma, struct gm_kma_head *hea
 
 /* --- superblocks --- */
 
-/* A free superblock for class c, all its bits set to `bits`, with credit for `free` blocks; 0:
- * there is none. */
-GM_DEVICE_SLOW uint32_t gm_kma_take(struct gm_heap *heap, uint32_t c, uint32_t bits, uint32_t free)
+/* A free superblock for each lane of `mask`, for class c, all its bits set to `bits`, with credit
+ * for `free` blocks; 0: there is none. */
+GM_DEVICE_SLOW uint32_t gm_kma_take(struct gm_heap *heap, uint32_t mask, uint32_t c, uint32_t bits,
+				    uint32_t free)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
-	uint32_t superblock = (uint32_t)gm_ring_get(&kma->free), blocks = kma->blocks[c];
-	if (!superblock) {
-		uint64_t at = gm_cut_take(heap, &kma->cut, 1, true);
-		if (at == GM_CUT_NONE)
-			return 0;
-		superblock = (uint32_t)(at >> 32) * GM_KMA_SUPERBLOCKS + (uint32_t)at + 1;
+	bool cut;
+	uint32_t superblock = gm_stock_get(heap, &kma->free, mask, true, &cut) + 1;
+	uint32_t blocks = gm_load32_cached(&kma->blocks[c]);
+	if (!superblock)
+		return 0;
+	if (cut)
 		gm_store64(&gm_kma_head(heap, superblock)->credit, GM_KMA_EMPTY);
-	}
 	struct gm_kma_head *head = gm_kma_head(heap, superblock);
 	for (uint32_t w = 0; w < (blocks + 31) >> 5; w++)
 		gm_store32(&gm_kma_bits(head, blocks)[w], bits);
@@ -129,7 +127,7 @@ GM_DEVICE_SLOW void gm_kma_add(struct gm_heap *heap, uint32_t superblock, uint32
 	uint64_t active = gm_load64(&kma->class_[c].active);
 	if ((uint32_t)active == superblock)
 		gm_kma_swap(kma, c, active, 0);
-	gm_ring_put(&kma->free, superblock);
+	gm_stock_put(&kma->free, superblock - 1);
 }
 
 /* Another superblock in the place of `seen`. False: there is none. */
@@ -139,7 +137,7 @@ GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen
 	uint32_t blocks = kma->blocks[c], superblock;
 	if (gm_load64(&kma->class_[c].active) != seen)
 		return true;
-	superblock = gm_kma_take(heap, c, 0, blocks);
+	superblock = gm_kma_take(heap, 1u << gm_lane(), c, 0, blocks);
 	if (!superblock) {
 		if ((uint32_t)seen)
 			gm_kma_swap(kma, c, seen, 0);
@@ -147,7 +145,7 @@ GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen
 	}
 	if (!gm_kma_swap(kma, c, seen, superblock)) {
 		gm_add64_sync(&gm_kma_head(heap, superblock)->credit, 0 - GM_KMA_OF(c) - blocks);
-		gm_ring_put(&kma->free, superblock);
+		gm_stock_put(&kma->free, superblock - 1);
 	}
 	return true;
 }
@@ -262,8 +260,9 @@ GM_DEVICE_SLOW void *gm_kma_full(struct gm_heap *heap, uint32_t c, uint32_t mask
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t blocks = kma->blocks[c], rank = gm_rank(mask), superblock = 0;
-	if (rank < gm_popc(mask) / blocks)
-		superblock = gm_kma_take(heap, c, ~0u, 0);
+	uint32_t takers = gm_first(mask, gm_popc(mask) / blocks);
+	if (takers >> gm_lane() & 1)
+		superblock = gm_kma_take(heap, takers, c, ~0u, 0);
 	gm_syncwarp(mask);
 	superblock = gm_shfl32(mask, superblock, gm_nth(mask, rank / blocks));
 	return superblock ? gm_kma_address(kma, gm_kma_head(heap, superblock), c, rank % blocks)
@@ -342,9 +341,9 @@ GM_DEVICE void gm_kma_init(struct gm_heap *heap, uint32_t thread, uint32_t threa
 	(void)threads;
 	if (thread != 0)
 		return;
-	gm_cut_init(&kma->cut, 0, GM_KMA_SUPERBLOCKS);
-	kma->free.slot = (uint64_t *)(kma + 1);
-	kma->free.size = (uint64_t)heap->capacity * GM_KMA_SUPERBLOCKS;
+	gm_cut_init(&kma->free.cut, 0, GM_KMA_SUPERBLOCKS);
+	kma->free.back.slot = (uint64_t *)(kma + 1);
+	kma->free.back.size = (uint64_t)heap->capacity * GM_KMA_SUPERBLOCKS;
 	for (uint32_t c = 0; c < GM_KMA_CLASSES; c++) {
 		uint32_t size = 16u << c, blocks = GM_KMA_SUPERBLOCK / size;
 		uint32_t bits = (blocks + 31) / 32 * 4;
@@ -375,7 +374,7 @@ GM_DEVICE uint64_t gm_kma_live(const struct gm_heap *heap, uint32_t superblock)
 
 GM_DEVICE void gm_kma_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
-	uint64_t next = gm_load64(&gm_kma_of(heap)->cut.next);
+	uint64_t next = gm_load64(&gm_kma_of(heap)->free.cut.next);
 	gm_run_stats(heap, stats);
 	stats->static_bytes += gm_kma_bytes(heap->capacity);
 	for (uint32_t g = 0; g < heap->capacity; g++) {

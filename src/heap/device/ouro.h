@@ -20,8 +20,7 @@
 #ifndef GM_HEAP_DEVICE_OURO_H
 #define GM_HEAP_DEVICE_OURO_H
 
-#include "heap/device/ring.h"
-#include "heap/device/run.h"
+#include "heap/device/stock.h"
 
 enum {
 	GM_OURO_QUEUES = 10,
@@ -58,7 +57,7 @@ struct gm_ouro_queue {
 	uint64_t sem; /* access primitive (5.2.4); below */
 	uint64_t pad0[7];
 	uint64_t back; /* where the next entry goes; positions only grow */
-	uint64_t room; /* entries for which there are slots */
+	uint64_t room; /* slots for entries: a semaphore like `sem` */
 	uint64_t pad1[6];
 	uint64_t front;	 /* position of the first entry */
 	uint64_t parked; /* tag << 32 | first chunk of pages for which the queue had no room */
@@ -75,11 +74,11 @@ struct gm_ouro_queue {
 };
 
 struct gm_ouro {
-	struct gm_cut cut;
+	struct gm_stock chunks; /* empty chunks */
+	uint64_t pad;
 	uint64_t queue_chunks, queue_recycled, chunks_recycled;
-	uint64_t pad[2];
-	struct gm_ring chunks; /* empty chunks */
-	struct gm_ring spare;  /* drained queue chunks: all their slots are 0 */
+	uint64_t pad1;
+	struct gm_ring spare; /* drained queue chunks: all their slots are 0 */
 	struct gm_ouro_queue queue[GM_OURO_QUEUES];
 };
 
@@ -105,26 +104,24 @@ GM_DEVICE uint32_t gm_ouro_pages(uint32_t q)
 	return 512u >> q;
 }
 
-/* An empty chunk, or 0; `wait` for the host if need be. */
-GM_DEVICE_SLOW uint32_t gm_ouro_chunk_take(struct gm_heap *heap, bool wait)
+/* An empty chunk for each lane of `mask`, or 0; `wait` for the host if need be. */
+GM_DEVICE uint32_t gm_ouro_chunk_take(struct gm_heap *heap, uint32_t mask, bool wait)
 {
-	struct gm_ouro *ouro = gm_ouro_of(heap);
-	uint32_t chunk = (uint32_t)gm_ring_get(&ouro->chunks);
-	if (chunk)
-		return chunk;
-	uint64_t at = gm_cut_take(heap, &ouro->cut, 1, wait);
-	if (at == GM_CUT_NONE)
-		return (uint32_t)gm_ring_get(&ouro->chunks);
-	chunk = (uint32_t)(at >> 32) * GM_OURO_CHUNKS + (uint32_t)at;
-	gm_store64(&gm_ouro_head(heap, chunk)->state, GM_OURO_EMPTY);
-	return chunk;
+	bool cut;
+	uint32_t chunk = gm_stock_get(heap, &gm_ouro_of(heap)->chunks, mask, wait, &cut);
+	if (cut)
+		gm_store64(&gm_ouro_head(heap, chunk)->state, GM_OURO_EMPTY);
+	return chunk == GM_STOCK_NONE ? 0 : chunk;
 }
 
-/* A chunk for queue q, of which all pages but `used` are free, and `mark` in its state; 0: none. */
-GM_DEVICE_SLOW uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t q, uint32_t used,
-					    uint64_t mark)
+/*
+ * A chunk for queue q for each lane of `mask`, of which all pages but `used` are free, and `mark`
+ * in its state; 0: none.
+ */
+GM_DEVICE_SLOW uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t mask, uint32_t q,
+					    uint32_t used, uint64_t mark)
 {
-	uint32_t chunk = gm_ouro_chunk_take(heap, true), pages = gm_ouro_pages(q);
+	uint32_t chunk = gm_ouro_chunk_take(heap, mask, true), pages = gm_ouro_pages(q);
 	if (!chunk)
 		return 0;
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
@@ -185,66 +182,78 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
 /*
  * --- the access primitive: a bulk semaphore (Gelado, Garland, PPoPP 2019) ---
  *
- * Algorithm 6 has three counters: pages that exist, pages that are expected, pages that are
- * reserved, and changes them by compare-and-swap, at which a thousand warps fail again and again.
- * Here the first and the last are one, which lanes add to: available pages, less those that lanes
- * want. Below 0 it says how many pages are missing; the one whose wish makes one chunk more
- * necessary brings it, the others wait until it is at 0. Expected are the chunks of the groups of
- * lanes that are bringing some, and that keep of theirs what they need themselves.
+ * Algorithm 6 has three counters: what exists, what is expected, what is reserved; and changes them
+ * by compare-and-swap, at which a thousand warps fail again and again. Here the first and the last
+ * are one, which lanes add to: what is available, less what lanes want. Below 0 it says how much is
+ * missing; the one whose wish makes one chunk more necessary brings it, the others wait until it is
+ * at 0. Expected are the chunks of the groups of lanes that are bringing some.
+ *
+ * A queue has two: of its pages, and of slots for entries, which come on queue chunks. `shift`: of
+ * how many a chunk has.
  */
-#define GM_OURO_A1 (1ull << 20)			 /* a page */
-#define GM_OURO_A(sem) ((int64_t)(sem) >> 20)	 /* pages available, less those wanted */
+#define GM_OURO_A1 (1ull << 20)			 /* one more */
+#define GM_OURO_A(sem) ((int64_t)(sem) >> 20)	 /* available, less wanted */
 #define GM_OURO_E(sem) ((uint32_t)(sem)&0xfffff) /* groups of lanes that bring chunks */
 #define GM_OURO_PATIENCE 12			 /* looks while nobody brings any */
 
-GM_DEVICE void gm_ouro_signal(struct gm_ouro_queue *queue, uint64_t pages)
+GM_DEVICE void gm_ouro_signal(uint64_t *sem, uint64_t n)
 {
-	gm_add64_sync(&queue->sem, pages * GM_OURO_A1);
+	gm_add64_sync(sem, n * GM_OURO_A1);
 }
 
-/* Take `wanted` pages off, if they are there. */
-GM_DEVICE bool gm_ouro_reduce(struct gm_ouro_queue *queue, uint32_t wanted)
+/* Take `wanted` off, if they are there. */
+GM_DEVICE bool gm_ouro_reduce(uint64_t *sem, uint32_t wanted)
 {
-	if (GM_OURO_A(gm_load64(&queue->sem)) < (int64_t)wanted)
+	if (GM_OURO_A(gm_load64(sem)) < (int64_t)wanted)
 		return false;
-	if (GM_OURO_A(gm_add64_sync(&queue->sem, 0 - wanted * GM_OURO_A1)) >= (int64_t)wanted)
+	if (GM_OURO_A(gm_add64_sync(sem, 0 - wanted * GM_OURO_A1)) >= (int64_t)wanted)
 		return true;
-	gm_ouro_signal(queue, wanted);
+	gm_ouro_signal(sem, wanted);
 	return false;
 }
 
-/* Chunks that queue q lacks. */
-GM_DEVICE int64_t gm_ouro_lacks(uint32_t q, int64_t available)
+/* As many of `wanted` as are there: how many. */
+GM_DEVICE_SLOW uint32_t gm_ouro_rest(uint64_t *sem, uint32_t wanted)
 {
-	return available >= 0 ? 0 : (gm_ouro_pages(q) - 1 - available) >> (9 - q);
+	while (wanted && !gm_ouro_reduce(sem, wanted)) {
+		int64_t has = GM_OURO_A(gm_load64(sem));
+		wanted = has <= 0 ? 0 : has < (int64_t)wanted ? (uint32_t)has : wanted;
+	}
+	return wanted;
+}
+
+/* Chunks that are missing. */
+GM_DEVICE int64_t gm_ouro_lacks(int64_t available, uint32_t shift)
+{
+	return available >= 0 ? 0 : ((1 << shift) - 1 - available) >> shift;
 }
 
 /*
- * Pages for `wanted` lanes. True: they are in the queue, or about to be. False: the caller has to
- * bring the chunks for its lanes, and to call gm_ouro_brought.
+ * Take `wanted` off. True: they are there, or about to be. False: the caller has to bring chunks,
+ * and to call gm_ouro_brought.
  */
-GM_DEVICE_SLOW bool gm_ouro_wait(struct gm_ouro_queue *queue, uint32_t wanted)
+GM_DEVICE_SLOW bool gm_ouro_wait(uint64_t *at, uint32_t wanted, uint32_t shift)
 {
-	uint64_t sem = gm_add64_sync(&queue->sem, 0 - wanted * GM_OURO_A1);
+	uint64_t sem = gm_add64_sync(at, 0 - wanted * GM_OURO_A1);
 	int64_t had = GM_OURO_A(sem), has = had - (int64_t)wanted;
 	if (has >= 0)
 		return true;
-	uint32_t alone = gm_ouro_lacks(queue->q, has) == gm_ouro_lacks(queue->q, had) ? 0 : ~0u;
+	uint32_t alone = gm_ouro_lacks(has, shift) == gm_ouro_lacks(had, shift) ? 0 : ~0u;
 	for (uint32_t turn = 0; alone < GM_OURO_PATIENCE; turn++) {
 		gm_pause(100u << (turn < 5 ? turn : 5));
-		sem = gm_load64_acquire(&queue->sem);
+		sem = gm_load64_acquire(at);
 		if (GM_OURO_A(sem) >= 0)
 			return true;
 		alone += GM_OURO_E(sem) == 0 || turn % 1024 == 1023;
 	}
-	gm_add64(&queue->sem, 1);
+	gm_add64(at, 1);
 	return false;
 }
 
-/* The lanes' own wish is met, as far as it can be, and `pages` more are about to be there. */
-GM_DEVICE void gm_ouro_brought(struct gm_ouro_queue *queue, uint32_t wanted, uint32_t pages)
+/* The caller's `wanted` are not wanted any more, and `n` are there, or about to be. */
+GM_DEVICE void gm_ouro_brought(uint64_t *sem, uint32_t wanted, uint32_t n)
 {
-	gm_add64_sync(&queue->sem, (wanted + pages) * GM_OURO_A1 - 1);
+	gm_add64_sync(sem, ((uint64_t)wanted + n) * GM_OURO_A1 - 1);
 }
 
 /* --- setting up --- */
@@ -276,9 +285,9 @@ GM_DEVICE void gm_ouro_init(struct gm_heap *heap, enum gm_ouro_kind kind, uint32
 	uint64_t chunks = (uint64_t)heap->capacity * GM_OURO_CHUNKS;
 	if (thread != 0)
 		return;
-	gm_cut_init(&ouro->cut, GM_OURO_HEADS, GM_OURO_CHUNKS);
-	ouro->chunks.slot = slot;
-	ouro->chunks.size = chunks;
+	gm_cut_init(&ouro->chunks.cut, GM_OURO_HEADS, GM_OURO_CHUNKS);
+	ouro->chunks.back.slot = slot;
+	ouro->chunks.back.size = chunks;
 	ouro->spare.slot = slot + chunks;
 	ouro->spare.size = chunks;
 	slot += 2 * chunks;
@@ -287,7 +296,7 @@ GM_DEVICE void gm_ouro_init(struct gm_heap *heap, enum gm_ouro_kind kind, uint32
 		queue->q = q;
 		queue->slot = slot;
 		queue->slots = gm_ouro_slots(kind, heap->capacity);
-		queue->room = kind == GM_OURO_S ? queue->slots : 0;
+		queue->room = kind == GM_OURO_S ? queue->slots * GM_OURO_A1 : 0;
 		slot += queue->slots;
 	}
 }

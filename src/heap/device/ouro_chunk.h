@@ -36,20 +36,20 @@ GM_DEVICE uint64_t *gm_ouro_peek(const struct gm_heap *heap, struct gm_ouro_queu
 	return *chunk ? gm_ouro_spot(heap, *chunk, at) : NULL;
 }
 
-#define GM_OURO_SWEEP 8 /* slots looked at together */
+#define GM_OURO_SWEEP 16 /* slots looked at together */
 
-/* How many entries from the front on were taken out, as far as one look goes; and the slots. */
-GM_DEVICE uint32_t gm_ouro_gone(const struct gm_heap *heap, struct gm_ouro_queue *queue,
-				enum gm_ouro_kind kind, uint64_t front, uint64_t **slot)
+/* How many entries from a position on were taken out, as far as one look goes; and the slots. */
+GM_DEVICE_SLOW uint32_t gm_ouro_gone(const struct gm_heap *heap, struct gm_ouro_queue *queue,
+				     enum gm_ouro_kind kind, uint64_t at, uint64_t **slot)
 {
 	uint32_t chunk, size = kind == GM_OURO_S ? queue->slots : GM_OURO_SPOTS, gone = 0;
-	uint32_t left = size - (uint32_t)(front & (size - 1));
-	*slot = gm_ouro_peek(heap, queue, kind, front, &chunk);
+	uint32_t left = size - (uint32_t)(at & (size - 1));
+	*slot = gm_ouro_peek(heap, queue, kind, at, &chunk);
 	if (!*slot)
 		return 0;
 	for (uint32_t i = 0; i < GM_OURO_SWEEP; i++) {
-		uint32_t at = i < left ? i : left - 1;
-		gone |= (uint32_t)(gm_load64_acquire(*slot + at) == GM_OURO_REMOVED) << i;
+		uint32_t next = i < left ? i : left - 1;
+		gone |= (uint32_t)(gm_load64(*slot + next) == GM_OURO_REMOVED) << i;
 	}
 	uint32_t n = gm_ctz(~gone);
 	return n < left ? n : left;
@@ -59,7 +59,7 @@ GM_DEVICE uint32_t gm_ouro_gone(const struct gm_heap *heap, struct gm_ouro_queue
 GM_DEVICE_SLOW void gm_ouro_advance(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				    enum gm_ouro_kind kind)
 {
-	uint64_t front, *slot;
+	uint64_t *slot, front;
 	uint32_t n;
 	/* One lane at a time; who comes meanwhile leaves it to that one. */
 	while (gm_load32(&queue->advancing) == 0 &&
@@ -69,7 +69,7 @@ GM_DEVICE_SLOW void gm_ouro_advance(struct gm_heap *heap, struct gm_ouro_queue *
 		while ((n = gm_ouro_gone(heap, queue, kind, front, &slot)) != 0) {
 			gm_store64(&queue->front, front + n);
 			for (uint32_t i = 0; i < n; i++)
-				gm_store64_release(slot + i, 0);
+				gm_store64(slot + i, 0);
 			gm_ouro_done(heap, queue, kind, front, n, GM_OURO_EMPTIED);
 			front += n;
 		}
@@ -83,7 +83,7 @@ GM_DEVICE_SLOW void gm_ouro_chunk_queue(struct gm_heap *heap, struct gm_ouro_que
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	gm_store64(&head->place, 0);
-	if (!gm_ouro_room(heap, queue, kind, 1)) {
+	if (!gm_ouro_room(heap, queue, kind, 1u << gm_lane(), 1)) {
 		gm_ouro_park(heap, queue, chunk);
 		return;
 	}
@@ -135,7 +135,7 @@ GM_DEVICE_SLOW void gm_ouro_chunk_give(struct gm_heap *heap, struct gm_ouro_queu
 {
 	gm_add64(&queue->owned, 0ull - gm_ouro_pages(queue->q));
 	gm_add64(&gm_ouro_of(heap)->chunks_recycled, 1);
-	gm_ring_put(&gm_ouro_of(heap)->chunks, chunk);
+	gm_stock_put(&gm_ouro_of(heap)->chunks, chunk);
 }
 
 /* All pages of the chunk were free: make it any size's again, if they still are. */
@@ -146,19 +146,19 @@ GM_DEVICE_SLOW void gm_ouro_chunk_end(struct gm_heap *heap, struct gm_ouro_queue
 	uint32_t pages = gm_ouro_pages(queue->q);
 	uint64_t empty = GM_OURO_EMPTY + GM_OURO_OF(queue->q) + GM_OURO_QUEUED + pages;
 	uint64_t entry = gm_ouro_entry(queue, chunk);
-	if (!gm_ouro_reduce(queue, pages))
+	if (!gm_ouro_reduce(&queue->sem, pages))
 		return;
 	uint64_t *slot = (uint64_t *)(uintptr_t)gm_load64(&head->place);
 	if (gm_load64(&head->state) != empty || !slot ||
 	    gm_cas64(slot, entry, GM_OURO_REMOVED) != entry) {
-		gm_ouro_signal(queue, pages);
+		gm_ouro_signal(&queue->sem, pages);
 		return;
 	}
 	if (gm_cas64(&head->state, empty, GM_OURO_EMPTY) == empty) {
 		gm_ouro_chunk_give(heap, queue, chunk);
 	} else {
 		gm_ouro_chunk_settle(heap, queue, kind, chunk);
-		gm_ouro_signal(queue, pages);
+		gm_ouro_signal(&queue->sem, pages);
 	}
 	gm_ouro_advance(heap, queue, kind);
 }
@@ -185,22 +185,40 @@ GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, struct gm_ouro_queue 
 	return n;
 }
 
-/* Look at position `at`: pages of the chunk there, up to `wanted`: chunk << 32 | how many; or 0. */
+/* The chunk of this entry has no pages: take it out, if it is still there. */
+GM_DEVICE_SLOW void gm_ouro_chunk_remove(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					 enum gm_ouro_kind kind, uint64_t *slot, uint64_t entry)
+{
+	if (gm_cas64(slot, entry, GM_OURO_REMOVED) != entry)
+		return;
+	gm_ouro_chunk_settle(heap, queue, kind, (uint32_t)(entry >> 4));
+	gm_ouro_advance(heap, queue, kind);
+}
+
+/*
+ * Look at position `*at`, and move it on: pages of the chunk there, up to `wanted`: chunk << 32 |
+ * how many; or 0. `tidy`: take the entry out if its chunk has no pages.
+ */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					    enum gm_ouro_kind kind, uint64_t at, uint32_t wanted)
+					    enum gm_ouro_kind kind, uint64_t *at, uint32_t wanted,
+					    bool tidy)
 {
 	uint32_t in, n, chunk;
-	uint64_t *slot = gm_ouro_peek(heap, queue, kind, at, &in);
+	uint64_t *slot = gm_ouro_peek(heap, queue, kind, *at, &in);
 	uint64_t entry = slot ? gm_load64_acquire(slot) : 0;
 	bool last;
-	if (entry == 0 || entry == GM_OURO_REMOVED || (entry & 15) != queue->q)
+	if (entry == GM_OURO_REMOVED) {
+		n = gm_ouro_gone(heap, queue, kind, *at, &slot);
+		*at += n ? n : 1;
+		return 0;
+	}
+	*at += 1;
+	if (entry == 0 || (entry & 15) != queue->q)
 		return 0;
 	chunk = (uint32_t)(entry >> 4);
 	n = gm_ouro_chunk_pop(heap, queue, kind, chunk, wanted, &last);
-	if (last && gm_cas64(slot, entry, GM_OURO_REMOVED) == entry) {
-		gm_ouro_chunk_settle(heap, queue, kind, chunk);
-		gm_ouro_advance(heap, queue, kind);
-	}
+	if (last || (n == 0 && tidy))
+		gm_ouro_chunk_remove(heap, queue, kind, slot, entry);
 	return n ? (uint64_t)chunk << 32 | n : 0;
 }
 
@@ -217,16 +235,28 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_unpark(struct gm_heap *heap, struct gm_our
 	return n ? (uint64_t)chunk << 32 | n : 0;
 }
 
-/* By one lane: a chunk with some of the `wanted` pages that the access primitive promised. */
+#define GM_OURO_SPREAD 1024 /* warps begin to look at so many places */
+
+/*
+ * By one lane: a chunk with some of the `wanted` pages that the access primitive promised. Warps
+ * begin in different places near the front, and then at the front itself.
+ */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_find(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					   enum gm_ouro_kind kind, uint32_t wanted)
 {
 	uint64_t found;
 	for (uint32_t turn = 0;; turn++) {
 		uint64_t at = gm_load64(&queue->front), back = gm_load64_acquire(&queue->back);
-		for (; at < back; at++)
-			if ((found = gm_ouro_chunk_visit(heap, queue, kind, at, wanted)) != 0)
+		uint32_t spread =
+			back - at < GM_OURO_SPREAD ? (uint32_t)(back - at) : GM_OURO_SPREAD;
+		if (turn == 0 && spread > 1)
+			at += (gm_sm() * 61 + gm_warp()) % spread;
+		while (at < back)
+			if ((found = gm_ouro_chunk_visit(heap, queue, kind, &at, wanted,
+							 turn != 0)) != 0)
 				return found;
+		if (turn == 0)
+			continue;
 		if ((found = gm_ouro_chunk_unpark(heap, queue, kind, wanted)) != 0)
 			return found;
 		gm_ouro_advance(heap, queue, kind);
@@ -261,25 +291,19 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_bring(struct gm_heap *heap, struct gm_ouro
 	uint32_t chunks = (wanted + pages - 1) >> (9 - q), rank = gm_rank(mask);
 	uint32_t rest = rank + 1 == chunks ? chunks * pages - wanted : 0;
 	if (rank < chunks)
-		chunk = gm_ouro_chunk_begin(heap, q, pages - rest, rest ? GM_OURO_QUEUED : 0);
-	if (chunk)
-		gm_add64(&queue->owned, pages);
+		chunk = gm_ouro_chunk_begin(heap, gm_first(mask, chunks), q, pages - rest,
+					    rest ? GM_OURO_QUEUED : 0);
+	uint32_t made = gm_popc(gm_ballot(mask, chunk != 0));
+	if (rank == 0)
+		gm_add64(&queue->owned, made * pages);
 	gm_syncwarp(mask); /* who freed the chunk's pages is before all of the lanes */
 	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
 	if (rank + 1 == chunks) {
-		gm_ouro_brought(queue, wanted, chunk ? rest : 0);
+		gm_ouro_brought(&queue->sem, wanted, chunk ? rest : 0);
 		if (chunk && rest)
 			gm_ouro_chunk_queue(heap, queue, kind, chunk);
 	}
 	return mine ? (uint64_t)mine << 9 | (rank & (pages - 1)) : 0;
-}
-
-/* There was no memory for a chunk: for how many of the lanes pages came back meanwhile. */
-GM_DEVICE uint32_t gm_ouro_chunk_last(struct gm_ouro_queue *queue, uint32_t wanted)
-{
-	while (wanted && !gm_ouro_reduce(queue, wanted))
-		wanted--;
-	return wanted;
 }
 
 /* A page for each of the lanes of `mask`; 0: there is no memory. */
@@ -289,7 +313,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_get(struct gm_heap *heap, struct gm_ouro_q
 	uint64_t page = 0;
 	uint32_t n = 0;
 	if (gm_lane() == gm_leader(mask))
-		n = gm_ouro_wait(queue, gm_popc(mask));
+		n = gm_ouro_wait(&queue->sem, gm_popc(mask), 9 - queue->q);
 	if (gm_shfl32(mask, n, gm_leader(mask)))
 		return gm_ouro_chunk_walk(heap, queue, kind, mask);
 	page = gm_ouro_chunk_bring(heap, queue, kind, mask);
@@ -297,7 +321,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_get(struct gm_heap *heap, struct gm_ouro_q
 	if (page)
 		return page;
 	if (gm_lane() == gm_leader(mask))
-		n = gm_ouro_chunk_last(queue, gm_popc(mask));
+		n = gm_ouro_rest(&queue->sem, gm_popc(mask));
 	mask = gm_first(mask, gm_shfl32(mask, n, gm_leader(mask)));
 	return mask >> gm_lane() & 1 ? gm_ouro_chunk_walk(heap, queue, kind, mask) : 0;
 }
@@ -331,7 +355,7 @@ GM_DEVICE_SLOW void gm_ouro_chunk_put(struct gm_heap *heap, struct gm_ouro_queue
 		all = gm_ouro_chunk_add(heap, kind, chunk, 1);
 	uint32_t put = gm_ballot(mask, !gone);
 	if (gm_lane() == gm_leader(mask))
-		gm_ouro_signal(queue, gm_popc(put));
+		gm_ouro_signal(&queue->sem, gm_popc(put));
 	if (all)
 		gm_ouro_chunk_end(heap, queue, kind, chunk);
 }

@@ -47,7 +47,7 @@ GM_DEVICE uint32_t gm_ouro_page_find(struct gm_heap *heap, struct gm_ouro_queue 
 		n = gm_ouro_page_unpark(heap, queue, wanted, from);
 	if (n)
 		return n;
-	if (!gm_ouro_wait(queue, wanted))
+	if (!gm_ouro_wait(&queue->sem, wanted, 9 - queue->q))
 		return GM_OURO_BEGIN;
 	*from = gm_add64(&queue->front, wanted);
 	return wanted;
@@ -57,11 +57,11 @@ GM_DEVICE uint32_t gm_ouro_page_find(struct gm_heap *heap, struct gm_ouro_queue 
 GM_DEVICE_SLOW uint32_t gm_ouro_page_last(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					  uint32_t wanted, uint64_t *from)
 {
-	for (uint32_t n = wanted; n; n--)
-		if (gm_ouro_reduce(queue, n)) {
-			*from = gm_add64(&queue->front, n);
-			return n;
-		}
+	uint32_t n = gm_ouro_rest(&queue->sem, wanted);
+	if (n)
+		*from = gm_add64(&queue->front, n);
+	if (n)
+		return n;
 	return gm_ouro_page_unpark(heap, queue, wanted, from);
 }
 
@@ -85,14 +85,13 @@ GM_DEVICE_SLOW void gm_ouro_page_fill(struct gm_heap *heap, struct gm_ouro_queue
 				      enum gm_ouro_kind kind, uint32_t mask, uint64_t chunk,
 				      uint32_t rest)
 {
-	uint32_t room = 0, first = gm_ouro_pages(queue->q) - rest;
+	uint32_t first = gm_ouro_pages(queue->q) - rest;
+	uint32_t room = rest ? gm_ouro_room(heap, queue, kind, mask, rest) : 0;
 	uint64_t at = 0;
 	if (gm_lane() == gm_leader(mask)) {
-		room = rest ? gm_ouro_room(heap, queue, kind, rest) : 0;
 		at = gm_add64(&queue->back, room);
-		gm_ouro_brought(queue, gm_popc(mask), room);
+		gm_ouro_brought(&queue->sem, gm_popc(mask), room);
 	}
-	room = gm_shfl32(mask, room, gm_leader(mask));
 	at = gm_shfl(mask, at, gm_leader(mask));
 	for (uint32_t i = gm_rank(mask); i < rest; i += gm_popc(mask))
 		if (i < room)
@@ -111,9 +110,10 @@ GM_DEVICE_SLOW uint64_t gm_ouro_page_begin(struct gm_heap *heap, struct gm_ouro_
 	uint32_t q = queue->q, pages = gm_ouro_pages(q), wanted = gm_popc(mask);
 	uint32_t chunks = (wanted + pages - 1) >> (9 - q), rank = gm_rank(mask), chunk = 0;
 	if (rank < chunks)
-		chunk = gm_ouro_chunk_begin(heap, q, pages, 0);
-	if (chunk)
-		gm_add64(&queue->owned, pages);
+		chunk = gm_ouro_chunk_begin(heap, gm_first(mask, chunks), q, pages, 0);
+	uint32_t made = gm_popc(gm_ballot(mask, chunk != 0));
+	if (rank == 0)
+		gm_add64(&queue->owned, made * pages);
 	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
 	uint32_t last = gm_shfl32(mask, chunk, gm_nth(mask, chunks - 1));
 	gm_ouro_page_fill(heap, queue, kind, mask, last, last ? chunks * pages - wanted : 0);
@@ -173,13 +173,9 @@ GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind
 GM_DEVICE_SLOW void gm_ouro_page_put(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				     enum gm_ouro_kind kind, uint64_t page)
 {
-	uint32_t mask = gm_match(gm_active(), queue->q), got = 0, rank = gm_rank(mask);
-	uint64_t at = 0;
-	if (rank == 0) {
-		got = gm_ouro_room(heap, queue, kind, gm_popc(mask));
-		at = gm_add64(&queue->back, got);
-	}
-	got = gm_shfl32(mask, got, gm_leader(mask));
+	uint32_t mask = gm_match(gm_active(), queue->q), rank = gm_rank(mask);
+	uint32_t got = gm_ouro_room(heap, queue, kind, mask, gm_popc(mask));
+	uint64_t at = rank == 0 ? gm_add64(&queue->back, got) : 0;
 	at = gm_shfl(mask, at, gm_leader(mask));
 	if (rank < got)
 		gm_ouro_enqueue(heap, queue, kind, at + rank, page);
@@ -188,7 +184,7 @@ GM_DEVICE_SLOW void gm_ouro_page_put(struct gm_heap *heap, struct gm_ouro_queue 
 	gm_syncwarp(mask);
 	if (rank == 0) {
 		gm_ouro_done(heap, queue, kind, at, got, GM_OURO_WRITTEN);
-		gm_ouro_signal(queue, got);
+		gm_ouro_signal(&queue->sem, got);
 	}
 }
 

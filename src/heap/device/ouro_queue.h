@@ -7,9 +7,8 @@
  *   VL   virtualized linked-chunk: queue chunks in a list (5.4.2)
  *
  * `room` counts the entries for which there are slots: who wants to enqueue takes off room first
- * and a position then, so that a position always has its slot. Who brings the room below half a
- * queue chunk's brings the next queue chunk as well, one lane at a time; when there is no memory
- * for one, enqueuing fails, and nothing else.
+ * and a position then, so that a position always has its slot. Who finds none brings a queue chunk;
+ * when there is no memory for one, enqueuing fails, and nothing else.
  *
  * In a queue chunk every slot is written once and emptied once. When both are done for all, it is
  * drained: its slots are 0 again.
@@ -41,18 +40,24 @@ GM_DEVICE uint64_t *gm_ouro_spot(const struct gm_heap *heap, uint32_t chunk, uin
 
 /* --- queue chunks --- */
 
-/* One, all its slots 0; 0: no memory. */
-GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap)
+/* By all lanes of `mask`: one, all its slots 0; 0: no memory. */
+GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap, uint32_t mask)
 {
-	uint32_t chunk = (uint32_t)gm_ring_get(&gm_ouro_of(heap)->spare);
-	if (chunk)
-		return chunk;
-	chunk = gm_ouro_chunk_take(heap, false);
-	if (!chunk)
-		return 0;
-	for (uint32_t i = 0; i < GM_OURO_SPOTS; i++)
-		gm_store64(gm_ouro_spot(heap, chunk, i), 0);
-	return chunk;
+	struct gm_ring *spare = &gm_ouro_of(heap)->spare;
+	uint32_t chunk = 0, fresh = 0, leader = gm_leader(mask);
+	uint64_t at;
+	if (gm_lane() == leader) {
+		if (gm_ring_claim(spare, 1, &at))
+			chunk = (uint32_t)gm_ring_read(spare, at);
+		else
+			chunk = fresh = gm_ouro_chunk_take(heap, 1u << leader, false);
+	}
+	gm_syncwarp(mask);
+	fresh = gm_shfl32(mask, fresh, leader);
+	for (uint32_t i = gm_rank(mask); fresh && i < GM_OURO_SPOTS; i += gm_popc(mask))
+		gm_store64(gm_ouro_spot(heap, fresh, i), 0);
+	gm_syncwarp(mask);
+	return gm_shfl32(mask, chunk, leader);
 }
 
 GM_DEVICE void gm_ouro_spots_set(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
@@ -65,12 +70,6 @@ GM_DEVICE void gm_ouro_spots_set(const struct gm_heap *heap, const struct gm_our
 	gm_store64_release(&head->place, gm_ouro_place(queue, index));
 }
 
-GM_DEVICE void gm_ouro_spots_placed(struct gm_heap *heap, struct gm_ouro_queue *queue)
-{
-	gm_add64(&gm_ouro_of(heap)->queue_chunks, 1);
-	gm_add64_sync(&queue->room, GM_OURO_SPOTS);
-}
-
 GM_DEVICE void gm_ouro_spots_drained(struct gm_heap *heap, uint32_t chunk)
 {
 	gm_add64(&gm_ouro_of(heap)->queue_chunks, ~0ull);
@@ -81,18 +80,17 @@ GM_DEVICE void gm_ouro_spots_drained(struct gm_heap *heap, uint32_t chunk)
 
 /* --- VA --- */
 
-/* By one lane at a time. False: the array is full, or there is no memory. */
-GM_DEVICE_SLOW bool gm_ouro_va_extend(struct gm_heap *heap, struct gm_ouro_queue *queue)
+/* By one lane at a time. False: the array is full. */
+GM_DEVICE_SLOW bool gm_ouro_va_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				      uint32_t chunk)
 {
 	uint64_t index = gm_load64(&queue->placed);
 	uint64_t *pointer = &queue->slot[index & (queue->slots - 1)];
-	uint32_t chunk = gm_load64_acquire(pointer) == 0 ? gm_ouro_spots_take(heap) : 0;
-	if (!chunk)
+	if (gm_load64_acquire(pointer) != 0)
 		return false;
 	gm_ouro_spots_set(heap, queue, chunk, (uint32_t)index);
 	gm_store64_release(pointer, (index + 1) << 32 | chunk);
 	gm_store64(&queue->placed, index + 1);
-	gm_ouro_spots_placed(heap, queue);
 	return true;
 }
 
@@ -149,13 +147,12 @@ GM_DEVICE_SLOW void gm_ouro_vl_move_filling(struct gm_heap *heap, struct gm_ouro
 	}
 }
 
-/* By one lane at a time. False: there is no memory. */
-GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue *queue)
+/* By one lane at a time. */
+GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				      uint32_t chunk)
 {
 	uint64_t last = gm_load64_acquire(&queue->last), link;
-	uint32_t index = last ? (uint32_t)(last >> 32) + 1 : 0, chunk = gm_ouro_spots_take(heap);
-	if (!chunk)
-		return false;
+	uint32_t index = last ? (uint32_t)(last >> 32) + 1 : 0;
 	gm_ouro_spots_set(heap, queue, chunk, index);
 	link = (uint64_t)index << 32 | chunk;
 	if (last) {
@@ -166,7 +163,6 @@ GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue
 		gm_store64_release(&queue->filling, link);
 	}
 	gm_store64_release(&queue->last, link);
-	gm_ouro_spots_placed(heap, queue);
 	/* The last one stays where it is, drained or full, until there is one after it. */
 	gm_ouro_vl_move_first(heap, queue);
 	gm_ouro_vl_move_filling(heap, queue);
@@ -253,7 +249,7 @@ GM_DEVICE_SLOW void gm_ouro_done(struct gm_heap *heap, struct gm_ouro_queue *que
 				 enum gm_ouro_kind kind, uint64_t at, uint32_t n, uint64_t what)
 {
 	if (kind == GM_OURO_S && what == GM_OURO_EMPTIED)
-		gm_add64_sync(&queue->room, n);
+		gm_ouro_signal(&queue->room, n);
 	while (kind != GM_OURO_S && n) {
 		uint32_t left = GM_OURO_SPOTS - (uint32_t)(at % GM_OURO_SPOTS);
 		uint32_t here = n < left ? n : left;
@@ -263,51 +259,46 @@ GM_DEVICE_SLOW void gm_ouro_done(struct gm_heap *heap, struct gm_ouro_queue *que
 	}
 }
 
-/* There was no room, or little. False: no more is to be had. */
+/* Put a queue chunk behind the others. False: there is no place for it. */
 GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				   enum gm_ouro_kind kind, int64_t little)
+				   enum gm_ouro_kind kind, uint32_t chunk)
 {
-	bool more = true;
-	if (kind == GM_OURO_S)
-		return false;
-	if (gm_load32(&queue->extending) != 0 || gm_cas32(&queue->extending, 0, 1) != 0)
-		return true;
-	if ((int64_t)gm_load64(&queue->room) <= little)
-		more = kind == GM_OURO_VA ? gm_ouro_va_extend(heap, queue)
-					  : gm_ouro_vl_extend(heap, queue);
+	while (gm_load32(&queue->extending) != 0 || gm_cas32(&queue->extending, 0, 1) != 0)
+		gm_pause(500);
+	bool placed = kind == GM_OURO_VA ? gm_ouro_va_extend(heap, queue, chunk)
+					 : gm_ouro_vl_extend(heap, queue, chunk);
 	gm_store32_release(&queue->extending, 0);
-	return more;
+	if (placed)
+		gm_add64(&gm_ouro_of(heap)->queue_chunks, 1);
+	else
+		gm_ring_put(&gm_ouro_of(heap)->spare, chunk);
+	return placed;
 }
 
-/* Take room for `wanted` entries, or for less if `some` will do: for how many. */
-GM_DEVICE uint32_t gm_ouro_take_room(struct gm_ouro_queue *queue, uint32_t wanted, bool some,
-				     int64_t *left)
-{
-	int64_t old = (int64_t)gm_add64_sync(&queue->room, 0ull - wanted);
-	uint32_t got = old >= (int64_t)wanted ? wanted : some && old > 0 ? (uint32_t)old : 0;
-	if (got < wanted)
-		gm_add64(&queue->room, wanted - got);
-	*left = old - got;
-	return got;
-}
-
-/* Room for `wanted` entries: for how many the caller got it; less: there is no more to be had. */
+/*
+ * By all lanes of `mask`: room for `wanted` entries, at most as many as a queue chunk has: for how
+ * many they got it; less: there is no more to be had.
+ */
 GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				     enum gm_ouro_kind kind, uint32_t wanted)
+				     enum gm_ouro_kind kind, uint32_t mask, uint32_t wanted)
 {
-	int64_t left;
-	/* Who waits only reads. */
-	for (uint32_t turn = 0; (int64_t)gm_load64(&queue->room) < (int64_t)wanted ||
-				gm_ouro_take_room(queue, wanted, false, &left) == 0;
-	     turn++) {
-		if (!gm_ouro_extend(heap, queue, kind, wanted - 1))
-			return gm_ouro_take_room(queue, wanted, true, &left);
-		gm_pause(50u << (turn < 5 ? turn : 5));
+	uint32_t got = 0, chunk;
+	bool leads = gm_lane() == gm_leader(mask);
+	if (leads && kind == GM_OURO_S)
+		got = gm_ouro_rest(&queue->room, wanted);
+	else if (leads)
+		got = gm_ouro_wait(&queue->room, wanted, 10) ? wanted : 0;
+	got = gm_shfl32(mask, got, gm_leader(mask));
+	if (got || kind == GM_OURO_S)
+		return got;
+	chunk = gm_ouro_spots_take(heap, mask);
+	if (leads && chunk && gm_ouro_extend(heap, queue, kind, chunk))
+		got = wanted;
+	if (leads) {
+		gm_ouro_brought(&queue->room, wanted, got ? GM_OURO_SPOTS - wanted : 0);
+		got = got ? got : gm_ouro_rest(&queue->room, wanted);
 	}
-	/* Below half a queue chunk: bring the next one before it is needed. */
-	if (left < GM_OURO_SPOTS / 2 && left + wanted >= GM_OURO_SPOTS / 2)
-		gm_ouro_extend(heap, queue, kind, GM_OURO_SPOTS / 2);
-	return wanted;
+	return gm_shfl32(mask, got, gm_leader(mask));
 }
 
 /* Write to a position that the caller took from `back`. */
