@@ -206,42 +206,52 @@ GM_DEVICE uint32_t gm_kma_class_of(const struct gm_kma *kma, size_t size)
 /*
  * Credit for up to `wanted` blocks of the active superblock, all at once: the superblock << 32 |
  * how many were free << 8 | for how many. 0: not yet; GM_KMA_NONE: there is none. `turn` counts the
- * calls.
+ * calls. By what was taken off too much a warp knows how many are before it: it looks again at the
+ * superblock, told by its tag, that will have some for it: *when.
  */
 GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint32_t wanted,
-				      uint32_t turn)
+				      uint32_t turn, uint32_t *when)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint64_t active = gm_load64_acquire(&kma->class_[c].active), credit;
-	uint32_t superblock = (uint32_t)active, free = 0, n;
+	uint32_t superblock = (uint32_t)active, tag = (uint32_t)(active >> 32), n;
+	int32_t free = 0, before = (int32_t)(*when - tag);
 	struct gm_kma_head *head = gm_kma_head(heap, superblock);
+	if (superblock && turn && before > 0 && turn % GM_KMA_PATIENCE != GM_KMA_PATIENCE - 1) {
+		gm_pause(200u * (before < 32 ? (uint32_t)before : 32));
+		return 0;
+	}
 	if (superblock) {
 		credit = gm_load64(&head->credit);
 		if (GM_KMA_CLASS(credit) == c + 1 && GM_KMA_FREE(credit) > 0) {
 			credit = gm_add64_sync(&head->credit, 0ull - wanted);
-			if (GM_KMA_CLASS(credit) == c + 1 && GM_KMA_FREE(credit) > 0)
-				free = (uint32_t)GM_KMA_FREE(credit);
-			if (free < wanted)
-				gm_kma_add(heap, superblock, wanted - free);
+			free = GM_KMA_CLASS(credit) == c + 1 ? GM_KMA_FREE(credit) : 0;
+			if (free < (int32_t)wanted)
+				gm_kma_add(heap, superblock,
+					   free > 0 ? wanted - (uint32_t)free : wanted);
 		} else if (GM_KMA_CLASS(credit) != c + 1) {
 			gm_kma_swap(kma, c, active, 0); /* somebody else's by now */
+		} else {
+			free = GM_KMA_FREE(credit);
 		}
 	}
-	n = free < wanted ? free : wanted;
-	if (n && n == free)
+	n = free <= 0 ? 0 : free < (int32_t)wanted ? (uint32_t)free : wanted;
+	if (n && n == (uint32_t)free)
 		gm_kma_bring(heap, c, active);
-	if (n == 0)
-		return gm_kma_activate(heap, c, active, turn) ? 0 : GM_KMA_NONE;
-	return active << 32 | free << 8 | n;
+	if (n)
+		return active << 32 | (uint32_t)free << 8 | n;
+	*when = tag + 1 + (uint32_t)-free / gm_load32_cached(&kma->blocks[c]);
+	return gm_kma_activate(heap, c, active, turn) ? 0 : GM_KMA_NONE;
 }
 
 /* From the active superblock, for the lanes of `mask`. */
 GM_DEVICE_SLOW void *gm_kma_some(struct gm_heap *heap, uint32_t c, uint32_t mask)
 {
+	uint32_t when = 0;
 	for (uint32_t turn = 0;; turn++) {
 		uint64_t got = 0;
 		if (gm_lane() == gm_leader(mask))
-			got = gm_kma_credit(heap, c, gm_popc(mask), turn);
+			got = gm_kma_credit(heap, c, gm_popc(mask), turn, &when);
 		gm_syncwarp(mask); /* what the leader saw with the credit, all see now */
 		got = gm_shfl(mask, got, gm_leader(mask));
 		if (got == GM_KMA_NONE)

@@ -24,10 +24,10 @@ struct gm_ring {
 
 GM_DEVICE void gm_ring_put(struct gm_ring *ring, uint64_t value)
 {
-	gm_add64(&ring->count, 1);
 	uint64_t at = gm_add64(&ring->back, 1) % ring->size;
 	while (gm_cas64(&ring->slot[at], 0, value) != 0)
 		gm_pause(100);
+	gm_add64(&ring->count, 1);
 }
 
 /* Places of up to `wanted` numbers, from *at on: how many. */
