@@ -81,11 +81,12 @@ static void visit(struct work *work, const struct gm_ouro_queue *queue, uint64_t
 	}
 	seen[at / 8] |= (unsigned char)(1 << at % 8);
 	tally->entries++;
-	tally->pages += page ? 1 : GM_OURO_COUNT(head->state);
+	tally->pages += page ? 1 : (uint64_t)GM_OURO_COUNT(head->state);
 	uint32_t bits = 0;
 	for (unsigned w = 0; w < 512 / 32; w++)
 		bits += gm_popc(head->mask[w]);
-	if (!page && (bits != GM_OURO_COUNT(head->state) || !(head->state & GM_OURO_QUEUED)))
+	if (!page &&
+	    ((int32_t)bits != GM_OURO_COUNT(head->state) || !(head->state & GM_OURO_QUEUED)))
 		tally->wrong++;
 }
 
@@ -106,9 +107,8 @@ static struct tally walk(struct work *work)
 				visit(work, queue, *slot, seen, &tally);
 		}
 		tally.queue_chunks += count_queue_chunks(heap, queue, kind);
-		tally.promised += GM_OURO_C(queue->sem);
-		tally.wrong +=
-			GM_OURO_E(queue->sem) || GM_OURO_R(queue->sem) || (uint32_t)queue->parked;
+		tally.promised += (uint64_t)GM_OURO_A(queue->sem);
+		tally.wrong += GM_OURO_E(queue->sem) || (uint32_t)queue->parked;
 	}
 	free(seen);
 	return tally;

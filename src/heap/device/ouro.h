@@ -20,7 +20,7 @@
 #ifndef GM_HEAP_DEVICE_OURO_H
 #define GM_HEAP_DEVICE_OURO_H
 
-#include "heap/device/run.h"
+#include "heap/device/stock.h"
 
 enum {
 	GM_OURO_QUEUES = 10,
@@ -33,37 +33,31 @@ enum {
 
 enum gm_ouro_kind { GM_OURO_S, GM_OURO_VA, GM_OURO_VL };
 
-/* A chunk's state: pages that it has free or parked (16 bits), q + 1 or 0 (8), queued. */
-#define GM_OURO_COUNT(state) ((state)&0xffff)
-#define GM_OURO_Q(state) ((state) >> 16 & 0xff)
-#define GM_OURO_OF(q) (((q) + 1) << 16)
-#define GM_OURO_QUEUED (1u << 24) /* in the queue, parked, or on its way there */
+/*
+ * A chunk's state: pages that it has free or parked (32 bits, and a bias: lanes that look at an
+ * entry that is out of date take some off, and put them back), q + 1 or 0 (8), queued.
+ */
+#define GM_OURO_EMPTY (1ull << 30) /* no pages, and no queue's */
+#define GM_OURO_COUNT(state) ((int32_t)((uint32_t)(state) - (uint32_t)GM_OURO_EMPTY))
+#define GM_OURO_Q(state) ((uint32_t)((state) >> 32) & 0xff)
+#define GM_OURO_OF(q) ((uint64_t)((q) + 1) << 32)
+#define GM_OURO_QUEUED (1ull << 40) /* in the queue, parked, or on its way there */
 
 struct gm_ouro_chunk {
-	uint32_t state;
-	uint32_t below; /* the next parked chunk */
+	uint64_t state; /* never stored once other lanes may know the chunk, only added to */
 	/* A chunk of pages: the slot of the queue that it is in. A queue chunk: which one it is. */
 	uint64_t place;
-	uint64_t next;		 /* queue chunk of VL: tag << 32 | the one after it, or 0 */
+	/* A parked chunk: the one below. A queue chunk of VL: tag << 32 | the one after it, or 0 */
+	uint64_t next;
 	uint64_t counts;	 /* queue chunk: slots written << 32 | slots emptied */
 	uint32_t mask[512 / 32]; /* pages that are free or parked */
-};
-
-/* The index queue (5.2.3, algorithm 5): a ring, of numbers that are not 0. */
-struct gm_ouro_ring {
-	uint64_t *slot;
-	uint64_t size;
-	uint64_t count;
-	uint64_t front;
-	uint64_t back;
-	uint64_t pad[3];
 };
 
 struct gm_ouro_queue {
 	uint64_t sem; /* access primitive (5.2.4); below */
 	uint64_t pad0[7];
 	uint64_t back; /* where the next entry goes; positions only grow */
-	uint64_t room; /* entries for which there are slots */
+	uint64_t room; /* slots for entries: a semaphore like `sem` */
 	uint64_t pad1[6];
 	uint64_t front;	 /* position of the first entry */
 	uint64_t parked; /* tag << 32 | first chunk of pages for which the queue had no room */
@@ -76,15 +70,15 @@ struct gm_ouro_queue {
 	uint64_t first, filling, last; /* VL: index << 32 | queue chunk, or 0 */
 	uint64_t owned;		       /* pages of the queue's chunks */
 	uint32_t extending;	       /* a lane brings a queue chunk */
-	uint32_t pad3;
+	uint32_t advancing;	       /* a lane moves the front over entries that were taken out */
 };
 
 struct gm_ouro {
-	struct gm_cut cut;
+	struct gm_stock chunks; /* empty chunks */
+	uint64_t pad;
 	uint64_t queue_chunks, queue_recycled, chunks_recycled;
-	uint64_t pad[2];
-	struct gm_ouro_ring chunks; /* empty chunks */
-	struct gm_ouro_ring spare;  /* drained queue chunks: all their slots are 0 */
+	uint64_t pad1;
+	struct gm_ring spare; /* drained queue chunks: all their slots are 0 */
 	struct gm_ouro_queue queue[GM_OURO_QUEUES];
 };
 
@@ -110,59 +104,35 @@ GM_DEVICE uint32_t gm_ouro_pages(uint32_t q)
 	return 512u >> q;
 }
 
-/* --- the index queue --- */
-
-GM_DEVICE void gm_ouro_ring_put(struct gm_ouro_ring *ring, uint64_t value)
+/* An empty chunk for each lane of `mask`, or 0; `wait` for the host if need be. */
+GM_DEVICE uint32_t gm_ouro_chunk_take(struct gm_heap *heap, uint32_t mask, bool wait)
 {
-	gm_add64(&ring->count, 1);
-	uint64_t at = gm_add64(&ring->back, 1) % ring->size;
-	while (gm_cas64(&ring->slot[at], 0, value) != 0)
-		gm_pause(10);
+	bool cut;
+	uint32_t chunk = gm_stock_get(heap, &gm_ouro_of(heap)->chunks, mask, wait, &cut);
+	if (cut)
+		gm_store64(&gm_ouro_head(heap, chunk)->state, GM_OURO_EMPTY);
+	return chunk == GM_STOCK_NONE ? 0 : chunk;
 }
 
-GM_DEVICE uint64_t gm_ouro_ring_get(struct gm_ouro_ring *ring)
+/*
+ * A chunk for queue q for each lane of `mask`, of which all pages but `used` are free, and `mark`
+ * in its state; 0: none.
+ */
+GM_DEVICE_SLOW uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t mask, uint32_t q,
+					    uint32_t used, uint64_t mark)
 {
-	if ((int64_t)gm_load64(&ring->count) <= 0)
-		return 0;
-	if ((int64_t)gm_add64(&ring->count, ~0ull) <= 0) {
-		gm_add64(&ring->count, 1);
-		return 0;
-	}
-	uint64_t at = gm_add64(&ring->front, 1) % ring->size, value;
-	while ((value = gm_exch64(&ring->slot[at], 0)) == 0)
-		gm_pause(10);
-	return value;
-}
-
-/* An empty chunk, or 0; `wait` for the host if need be. */
-GM_DEVICE_SLOW uint32_t gm_ouro_chunk_take(struct gm_heap *heap, bool wait)
-{
-	struct gm_ouro *ouro = gm_ouro_of(heap);
-	uint32_t chunk = (uint32_t)gm_ouro_ring_get(&ouro->chunks);
-	if (chunk)
-		return chunk;
-	uint64_t at = gm_cut_take(heap, &ouro->cut, 1, wait);
-	if (at != GM_CUT_NONE)
-		return (uint32_t)(at >> 32) * GM_OURO_CHUNKS + (uint32_t)at;
-	return (uint32_t)gm_ouro_ring_get(&ouro->chunks);
-}
-
-/* A chunk for queue q, all its pages free; 0: none. */
-GM_DEVICE uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t q, uint32_t state)
-{
-	uint32_t chunk = gm_ouro_chunk_take(heap, true), pages = gm_ouro_pages(q);
+	uint32_t chunk = gm_ouro_chunk_take(heap, mask, true), pages = gm_ouro_pages(q);
 	if (!chunk)
 		return 0;
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	for (uint32_t w = 0; w < 512 / 32; w++) {
-		uint32_t left = pages > 32 * w ? pages - 32 * w : 0;
-		gm_store32(&head->mask[w], GM_OURO_COUNT(state) == 0 ? 0
-					   : left >= 32		     ? ~0u
-								     : (1u << left) - 1);
+		uint32_t end = pages > 32 * w ? pages - 32 * w : 0;
+		uint32_t from = used > 32 * w ? used - 32 * w : 0;
+		gm_store32(&head->mask[w],
+			   (end >= 32 ? ~0u : (1u << end) - 1) & (from >= 32 ? 0 : ~0u << from));
 	}
 	gm_store64(&head->place, 0);
-	gm_store32_release(&head->state, state);
-	gm_add64(&gm_ouro_of(heap)->queue[q].owned, pages);
+	gm_add64_sync(&head->state, GM_OURO_OF(q) + mark + pages - used);
 	return chunk;
 }
 
@@ -172,7 +142,7 @@ GM_DEVICE void gm_ouro_park(struct gm_heap *heap, struct gm_ouro_queue *queue, u
 {
 	uint64_t top = gm_load64(&queue->parked), seen;
 	for (;; top = seen) {
-		gm_store32(&gm_ouro_head(heap, chunk)->below, (uint32_t)top);
+		gm_store64(&gm_ouro_head(heap, chunk)->next, (uint32_t)top);
 		seen = gm_cas64(&queue->parked, top, ((top >> 32) + 1) << 32 | chunk);
 		if (seen == top)
 			return;
@@ -183,7 +153,7 @@ GM_DEVICE uint32_t gm_ouro_unpark(struct gm_heap *heap, struct gm_ouro_queue *qu
 {
 	uint64_t top = gm_load64_acquire(&queue->parked), seen;
 	for (; (uint32_t)top; top = seen) {
-		uint32_t below = gm_load32(&gm_ouro_head(heap, (uint32_t)top)->below);
+		uint32_t below = (uint32_t)gm_load64(&gm_ouro_head(heap, (uint32_t)top)->next);
 		seen = gm_cas64(&queue->parked, top, ((top >> 32) + 1) << 32 | below);
 		if (seen == top)
 			return (uint32_t)top;
@@ -198,10 +168,13 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
 	for (uint32_t w = gm_lane() % words;; w = (w + 1) % words) {
 		uint32_t free = gm_load32(&head->mask[w]);
 		while (free) {
-			uint32_t bit = free & (~free + 1);
-			if (gm_and32_sync(&head->mask[w], ~bit) & bit)
+			uint32_t above = free >> gm_lane() << gm_lane(),
+				 from = above ? above : free;
+			uint32_t bit = from & (~from + 1),
+				 old = gm_and32_sync(&head->mask[w], ~bit);
+			if (old & bit)
 				return w << 5 | gm_ctz(bit);
-			free &= ~bit;
+			free = old & ~bit;
 		}
 	}
 }
@@ -209,87 +182,78 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
 /*
  * --- the access primitive: a bulk semaphore (Gelado, Garland, PPoPP 2019) ---
  *
- * Pages in the queue (40 bits, and a bias: below 0 somebody took too many, and is about to put them
- * back), chunks on their way there (12), pages that lanes wait for (12).
+ * Algorithm 6 has three counters: what exists, what is expected, what is reserved; and changes them
+ * by compare-and-swap, at which a thousand warps fail again and again. Here the first and the last
+ * are one, which lanes add to: what is available, less what lanes want. Below 0 it says how much is
+ * missing; the one whose wish makes one chunk more necessary brings it, the others wait until it is
+ * at 0. Expected are the chunks of the groups of lanes that are bringing some.
+ *
+ * A queue has two: of its pages, and of slots for entries, which come on queue chunks. `shift`: of
+ * how many a chunk has.
  */
-#define GM_OURO_BIAS (1ll << 39)
-#define GM_OURO_C(sem) ((int64_t)((sem)&0xffffffffffull) - GM_OURO_BIAS)
-#define GM_OURO_E(sem) ((int64_t)((sem) >> 40 & 0xfff))
-#define GM_OURO_R(sem) ((int64_t)((sem) >> 52))
-#define GM_OURO_E1 (1ull << 40)
-#define GM_OURO_R1 (1ull << 52)
+#define GM_OURO_A1 (1ull << 20)			 /* one more */
+#define GM_OURO_A(sem) ((int64_t)(sem) >> 20)	 /* available, less wanted */
+#define GM_OURO_E(sem) ((uint32_t)(sem)&0xfffff) /* groups of lanes that bring chunks */
+#define GM_OURO_PATIENCE 12			 /* looks while nobody brings any */
 
-GM_DEVICE void gm_ouro_signal(struct gm_ouro_queue *queue, uint64_t pages)
+GM_DEVICE void gm_ouro_signal(uint64_t *sem, uint64_t n)
 {
-	gm_add64_sync(&queue->sem, pages);
+	gm_add64_sync(sem, n * GM_OURO_A1);
 }
 
-/* Take `wanted` pages off, or less if there are less and `all` is not set. */
-GM_DEVICE uint32_t gm_ouro_reduce(struct gm_ouro_queue *queue, uint32_t wanted, bool all)
+/* Take `wanted` off, if they are there. */
+GM_DEVICE bool gm_ouro_reduce(uint64_t *sem, uint32_t wanted)
 {
-	for (;;) {
-		int64_t count = GM_OURO_C(gm_load64(&queue->sem));
-		uint32_t n = count < (int64_t)wanted ? (uint32_t)count : wanted;
-		if (count < 0) {
-			gm_pause(20);
-			continue;
-		}
-		if (n == 0 || (all && n < wanted))
-			return 0;
-		if (GM_OURO_C(gm_add64_sync(&queue->sem, 0ull - n)) >= (int64_t)n)
-			return n;
-		gm_add64_sync(&queue->sem, n);
-	}
+	if (GM_OURO_A(gm_load64(sem)) < (int64_t)wanted)
+		return false;
+	if (GM_OURO_A(gm_add64_sync(sem, 0 - wanted * GM_OURO_A1)) >= (int64_t)wanted)
+		return true;
+	gm_ouro_signal(sem, wanted);
+	return false;
 }
 
-/* Wait with `wanted` reserved, as long as what is there or on its way suffices for all. */
-GM_DEVICE void gm_ouro_reserve(struct gm_ouro_queue *queue, uint64_t sem, uint32_t wanted,
-			       uint32_t pages)
+/* As many of `wanted` as are there: how many. */
+GM_DEVICE_SLOW uint32_t gm_ouro_rest(uint64_t *sem, uint32_t wanted)
 {
-	bool counted = GM_OURO_R(sem) + wanted <= 0xfff;
-	if (counted && gm_cas64(&queue->sem, sem, sem + wanted * GM_OURO_R1) != sem) {
-		gm_pause(100);
-		return;
-	}
-	for (uint32_t k = 1;; k++) {
-		sem = gm_load64(&queue->sem);
-		if (GM_OURO_C(sem) >= (int64_t)wanted ||
-		    GM_OURO_R(sem) > GM_OURO_C(sem) + GM_OURO_E(sem) * pages || !counted)
-			break;
-		gm_pause(10 * k);
-	}
-	if (counted)
-		gm_add64(&queue->sem, 0ull - wanted * GM_OURO_R1);
-	else
-		gm_pause(100);
-}
-
-#define GM_OURO_BEGIN 0xffffffffu
-
-/*
- * Algorithm 6: answers `wanted`, taken off; or GM_OURO_BEGIN: the caller has to begin a chunk of
- * pages, which is announced already, and to call gm_ouro_begun.
- */
-GM_DEVICE_SLOW uint32_t gm_ouro_wait(struct gm_ouro_queue *queue, uint32_t wanted)
-{
-	uint32_t pages = gm_ouro_pages(queue->q);
-	while (gm_ouro_reduce(queue, wanted, true) == 0) {
-		uint64_t sem = gm_load64(&queue->sem);
-		int64_t coming = GM_OURO_C(sem) + GM_OURO_E(sem) * pages;
-		if (GM_OURO_C(sem) < 0)
-			continue;
-		if (coming >= GM_OURO_R(sem) + wanted || GM_OURO_E(sem) == 0xfff)
-			gm_ouro_reserve(queue, sem, wanted, pages);
-		else if (gm_cas64(&queue->sem, sem, sem + GM_OURO_E1) == sem)
-			return GM_OURO_BEGIN;
+	while (wanted && !gm_ouro_reduce(sem, wanted)) {
+		int64_t has = GM_OURO_A(gm_load64(sem));
+		wanted = has <= 0 ? 0 : has < (int64_t)wanted ? (uint32_t)has : wanted;
 	}
 	return wanted;
 }
 
-/* The announced chunk is there, `pages` of it in the queue; 0: there will be none. */
-GM_DEVICE void gm_ouro_begun(struct gm_ouro_queue *queue, uint32_t pages)
+/* Chunks that are missing. */
+GM_DEVICE int64_t gm_ouro_lacks(int64_t available, uint32_t shift)
 {
-	gm_ouro_signal(queue, (uint64_t)pages - GM_OURO_E1);
+	return available >= 0 ? 0 : ((1 << shift) - 1 - available) >> shift;
+}
+
+/*
+ * Take `wanted` off. True: they are there, or about to be. False: the caller has to bring chunks,
+ * and to call gm_ouro_brought.
+ */
+GM_DEVICE_SLOW bool gm_ouro_wait(uint64_t *at, uint32_t wanted, uint32_t shift)
+{
+	uint64_t sem = gm_add64_sync(at, 0 - wanted * GM_OURO_A1);
+	int64_t had = GM_OURO_A(sem), has = had - (int64_t)wanted;
+	if (has >= 0)
+		return true;
+	uint32_t alone = gm_ouro_lacks(has, shift) == gm_ouro_lacks(had, shift) ? 0 : ~0u;
+	for (uint32_t turn = 0; alone < GM_OURO_PATIENCE; turn++) {
+		gm_pause(100u << (turn < 5 ? turn : 5));
+		sem = gm_load64_acquire(at);
+		if (GM_OURO_A(sem) >= 0)
+			return true;
+		alone += GM_OURO_E(sem) == 0 || turn % 1024 == 1023;
+	}
+	gm_add64(at, 1);
+	return false;
+}
+
+/* The caller's `wanted` are not wanted any more, and `n` are there, or about to be. */
+GM_DEVICE void gm_ouro_brought(uint64_t *sem, uint32_t wanted, uint32_t n)
+{
+	gm_add64_sync(sem, ((uint64_t)wanted + n) * GM_OURO_A1 - 1);
 }
 
 /* --- setting up --- */
@@ -321,19 +285,18 @@ GM_DEVICE void gm_ouro_init(struct gm_heap *heap, enum gm_ouro_kind kind, uint32
 	uint64_t chunks = (uint64_t)heap->capacity * GM_OURO_CHUNKS;
 	if (thread != 0)
 		return;
-	gm_cut_init(&ouro->cut, GM_OURO_HEADS, GM_OURO_CHUNKS);
-	ouro->chunks.slot = slot;
-	ouro->chunks.size = chunks;
+	gm_cut_init(&ouro->chunks.cut, GM_OURO_HEADS, GM_OURO_CHUNKS);
+	ouro->chunks.back.slot = slot;
+	ouro->chunks.back.size = chunks;
 	ouro->spare.slot = slot + chunks;
 	ouro->spare.size = chunks;
 	slot += 2 * chunks;
 	for (uint32_t q = 0; q < GM_OURO_QUEUES; q++) {
 		struct gm_ouro_queue *queue = &ouro->queue[q];
 		queue->q = q;
-		queue->sem = GM_OURO_BIAS;
 		queue->slot = slot;
 		queue->slots = gm_ouro_slots(kind, heap->capacity);
-		queue->room = kind == GM_OURO_S ? queue->slots : 0;
+		queue->room = kind == GM_OURO_S ? queue->slots * GM_OURO_A1 : 0;
 		slot += queue->slots;
 	}
 }
@@ -365,7 +328,7 @@ GM_DEVICE size_t gm_ouro_usable(const struct gm_heap *heap, const void *address)
 {
 	uint32_t chunk;
 	const struct gm_ouro_chunk *head = gm_ouro_find(heap, address, &chunk);
-	return head ? (size_t)8 << GM_OURO_Q(gm_load32(&head->state))
+	return head ? (size_t)8 << GM_OURO_Q(gm_load64(&head->state))
 		    : gm_run_usable(heap, address);
 }
 

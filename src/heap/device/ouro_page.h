@@ -14,72 +14,145 @@ GM_DEVICE_SLOW void gm_ouro_park_page(struct gm_heap *heap, struct gm_ouro_queue
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, (uint32_t)(page >> 9));
 	gm_or32_sync(&head->mask[(page & 511) >> 5], 1u << (page & 31));
-	if (GM_OURO_COUNT(gm_add32_sync(&head->state, 1)) == 0)
+	if (GM_OURO_COUNT(gm_add64_sync(&head->state, 1)) == 0)
 		gm_ouro_park(heap, queue, (uint32_t)(page >> 9));
 }
 
-/* A parked page, or 0. */
-GM_DEVICE_SLOW uint64_t gm_ouro_unpark_page(struct gm_heap *heap, struct gm_ouro_queue *queue)
+/* What the leader finds for its lanes: how many of them are served; and from where. */
+#define GM_OURO_BEGIN 64u	  /* none: they bring chunks */
+#define GM_OURO_MASK (1ull << 63) /* from this chunk's mask; else from this position on */
+
+/* Parked pages for up to `wanted` lanes. */
+GM_DEVICE_SLOW uint32_t gm_ouro_page_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					    uint32_t wanted, uint64_t *from)
 {
 	uint32_t chunk = gm_ouro_unpark(heap, queue);
 	if (!chunk)
 		return 0;
 	/* The chunk is ours until we park it again: nobody else takes pages from it. */
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
-	uint32_t page = gm_ouro_pick(head, gm_ouro_pages(queue->q));
-	if (GM_OURO_COUNT(gm_add32_sync(&head->state, ~0u)) > 1)
+	uint32_t count = (uint32_t)GM_OURO_COUNT(gm_load64_acquire(&head->state));
+	uint32_t n = count < wanted ? count : wanted;
+	*from = GM_OURO_MASK | chunk;
+	if (GM_OURO_COUNT(gm_add64_sync(&head->state, 0ull - n)) > (int32_t)n)
 		gm_ouro_park(heap, queue, chunk);
-	return (uint64_t)chunk << 9 | page;
+	return n;
 }
 
-/* A new chunk's pages: answers how many are in the queue; the others are parked. */
-GM_DEVICE_SLOW uint32_t gm_ouro_page_begin(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					   enum gm_ouro_kind kind)
+GM_DEVICE uint32_t gm_ouro_page_find(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				     uint32_t wanted, uint64_t *from)
 {
-	uint32_t pages = gm_ouro_pages(queue->q), queued = 0;
-	uint64_t chunk = gm_ouro_chunk_begin(heap, queue->q, GM_OURO_OF(queue->q));
-	if (!chunk)
-		return 0;
-	while (queued < pages) {
-		uint32_t got = gm_ouro_room(heap, queue, kind, pages - queued);
-		if (!got)
-			break;
-		uint64_t at = gm_add64(&queue->back, got);
-		for (uint32_t i = 0; i < got; i++, queued++)
-			gm_ouro_enqueue(heap, queue, kind, at + i, chunk << 9 | queued);
-	}
-	for (uint32_t i = queued; i < pages; i++)
-		gm_ouro_park_page(heap, queue, chunk << 9 | i);
-	return queued;
+	uint32_t n = 0;
+	if ((uint32_t)gm_load64(&queue->parked))
+		n = gm_ouro_page_unpark(heap, queue, wanted, from);
+	if (n)
+		return n;
+	if (!gm_ouro_wait(&queue->sem, wanted, 9 - queue->q))
+		return GM_OURO_BEGIN;
+	*from = gm_add64(&queue->front, wanted);
+	return wanted;
 }
 
-/* Pages for `wanted` lanes of which the caller is the first: how many there are in the queue. */
-GM_DEVICE_SLOW uint32_t gm_ouro_page_wait(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					  enum gm_ouro_kind kind, uint32_t wanted)
+/* There was no memory for a chunk: what came back meanwhile. */
+GM_DEVICE_SLOW uint32_t gm_ouro_page_last(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					  uint32_t wanted, uint64_t *from)
 {
-	uint32_t got;
-	while ((got = gm_ouro_wait(queue, wanted)) == GM_OURO_BEGIN) {
-		uint32_t made = gm_ouro_page_begin(heap, queue, kind);
-		gm_ouro_begun(queue, made);
-		if (!made)
-			return gm_ouro_reduce(queue, wanted, false);
-	}
-	return got;
+	uint32_t n = gm_ouro_rest(&queue->sem, wanted);
+	if (n)
+		*from = gm_add64(&queue->front, n);
+	if (n)
+		return n;
+	return gm_ouro_page_unpark(heap, queue, wanted, from);
 }
 
-/* A page for each of the lanes that are here, from the queue; 0: there is no memory. */
-GM_DEVICE_SLOW uint64_t gm_ouro_page_get(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					 enum gm_ouro_kind kind)
+/* The page for each of the lanes `served`, or 0 for another lane. */
+GM_DEVICE_SLOW uint64_t gm_ouro_page_fetch(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					   enum gm_ouro_kind kind, uint32_t served, uint64_t from)
 {
-	uint32_t mask = gm_ouro_group(queue->q), got = 0, rank = gm_rank(mask);
+	uint32_t chunk = (uint32_t)from;
+	if (from & GM_OURO_MASK)
+		return (uint64_t)chunk << 9 |
+		       gm_ouro_pick(gm_ouro_head(heap, chunk), gm_ouro_pages(queue->q));
+	uint64_t page = gm_ouro_dequeue(heap, queue, kind, from + gm_rank(served));
+	gm_syncwarp(served);
+	if (gm_lane() == gm_leader(served))
+		gm_ouro_done(heap, queue, kind, from, gm_popc(served), GM_OURO_EMPTIED);
+	return page;
+}
+
+/* By all lanes of `mask`: put the last `rest` pages of a new chunk into the queue. */
+GM_DEVICE_SLOW void gm_ouro_page_fill(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				      enum gm_ouro_kind kind, uint32_t mask, uint64_t chunk,
+				      uint32_t rest)
+{
+	uint32_t first = gm_ouro_pages(queue->q) - rest;
+	uint32_t room = rest ? gm_ouro_room(heap, queue, kind, mask, rest) : 0;
 	uint64_t at = 0;
-	if (rank == 0) {
-		got = gm_ouro_page_wait(heap, queue, kind, gm_popc(mask));
-		at = gm_add64(&queue->front, got);
+	if (gm_lane() == gm_leader(mask)) {
+		at = gm_add64(&queue->back, room);
+		gm_ouro_brought(&queue->sem, gm_popc(mask), room);
 	}
-	got = gm_shfl32(mask, got, gm_leader(mask));
 	at = gm_shfl(mask, at, gm_leader(mask));
-	return rank < got ? gm_ouro_dequeue(heap, queue, kind, at + rank) : 0;
+	for (uint32_t i = gm_rank(mask); i < rest; i += gm_popc(mask))
+		if (i < room)
+			gm_ouro_enqueue(heap, queue, kind, at + i, chunk << 9 | (first + i));
+		else
+			gm_ouro_park_page(heap, queue, chunk << 9 | (first + i));
+	gm_syncwarp(mask);
+	if (gm_lane() == gm_leader(mask))
+		gm_ouro_done(heap, queue, kind, at, room, GM_OURO_WRITTEN);
+}
+
+/* By all lanes of `mask`: bring chunks, a page of which is for each of them; 0: no memory. */
+GM_DEVICE_SLOW uint64_t gm_ouro_page_begin(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					   enum gm_ouro_kind kind, uint32_t mask)
+{
+	uint32_t q = queue->q, pages = gm_ouro_pages(q), wanted = gm_popc(mask);
+	uint32_t chunks = (wanted + pages - 1) >> (9 - q), rank = gm_rank(mask), chunk = 0;
+	if (rank < chunks)
+		chunk = gm_ouro_chunk_begin(heap, gm_first(mask, chunks), q, pages, 0);
+	uint32_t made = gm_popc(gm_ballot(mask, chunk != 0));
+	if (rank == 0)
+		gm_add64(&queue->owned, made * pages);
+	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
+	uint32_t last = gm_shfl32(mask, chunk, gm_nth(mask, chunks - 1));
+	gm_ouro_page_fill(heap, queue, kind, mask, last, last ? chunks * pages - wanted : 0);
+	return mine ? (uint64_t)mine << 9 | (rank & (pages - 1)) : 0;
+}
+
+/* A page for each of the lanes of `mask`; 0: there is no memory. */
+GM_DEVICE_SLOW uint64_t gm_ouro_page_get(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					 enum gm_ouro_kind kind, uint32_t mask)
+{
+	uint64_t page = 0, from = 0;
+	uint32_t n = 0, served;
+	do {
+		if (gm_lane() == gm_leader(mask))
+			n = gm_ouro_page_find(heap, queue, gm_popc(mask), &from);
+		gm_syncwarp(mask);
+		n = gm_shfl32(mask, n, gm_leader(mask));
+		from = gm_shfl(mask, from, gm_leader(mask));
+		served = n == GM_OURO_BEGIN ? 0 : gm_first(mask, n);
+		if (served >> gm_lane() & 1)
+			return gm_ouro_page_fetch(heap, queue, kind, served, from);
+		mask &= ~served;
+	} while (n != GM_OURO_BEGIN);
+	page = gm_ouro_page_begin(heap, queue, kind, mask);
+	mask = gm_ballot(mask, page == 0);
+	while (page == 0) {
+		if (gm_lane() == gm_leader(mask))
+			n = gm_ouro_page_last(heap, queue, gm_popc(mask), &from);
+		gm_syncwarp(mask);
+		n = gm_shfl32(mask, n, gm_leader(mask));
+		from = gm_shfl(mask, from, gm_leader(mask));
+		served = gm_first(mask, n);
+		if (n == 0)
+			return 0;
+		if (served >> gm_lane() & 1)
+			return gm_ouro_page_fetch(heap, queue, kind, served, from);
+		mask &= ~served;
+	}
+	return page;
 }
 
 GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind, size_t size)
@@ -88,13 +161,7 @@ GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind
 		return gm_run_malloc(heap, size);
 	uint32_t q = gm_ouro_queue_of(size);
 	struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
-	uint64_t page = 0;
-	if ((uint32_t)gm_load64(&queue->parked))
-		page = gm_ouro_unpark_page(heap, queue);
-	if (page == 0)
-		page = gm_ouro_page_get(heap, queue, kind);
-	if (page == 0)
-		page = gm_ouro_unpark_page(heap, queue);
+	uint64_t page = gm_ouro_page_get(heap, queue, kind, gm_ouro_group(q));
 	if (page == 0) {
 		gm_add64(&heap->refusals, 1);
 		return NULL;
@@ -106,28 +173,26 @@ GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind
 GM_DEVICE_SLOW void gm_ouro_page_put(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				     enum gm_ouro_kind kind, uint64_t page)
 {
-	uint32_t mask = gm_match(gm_active(), queue->q), got = 0, rank = gm_rank(mask);
-	uint64_t at = 0;
-	if (rank == 0) {
-		got = gm_ouro_room(heap, queue, kind, gm_popc(mask));
-		at = gm_add64(&queue->back, got);
-	}
-	got = gm_shfl32(mask, got, gm_leader(mask));
+	uint32_t mask = gm_match(gm_active(), queue->q), rank = gm_rank(mask);
+	uint32_t got = gm_ouro_room(heap, queue, kind, mask, gm_popc(mask));
+	uint64_t at = rank == 0 ? gm_add64(&queue->back, got) : 0;
 	at = gm_shfl(mask, at, gm_leader(mask));
 	if (rank < got)
 		gm_ouro_enqueue(heap, queue, kind, at + rank, page);
 	else
 		gm_ouro_park_page(heap, queue, page);
 	gm_syncwarp(mask);
-	if (rank == 0)
-		gm_ouro_signal(queue, got);
+	if (rank == 0) {
+		gm_ouro_done(heap, queue, kind, at, got, GM_OURO_WRITTEN);
+		gm_ouro_signal(&queue->sem, got);
+	}
 }
 
 GM_DEVICE void gm_ouro_page_free(struct gm_heap *heap, enum gm_ouro_kind kind, void *address)
 {
 	uint32_t chunk;
 	struct gm_ouro_chunk *head = gm_ouro_find(heap, address, &chunk);
-	uint32_t q = head ? GM_OURO_Q(gm_load32(&head->state)) - 1 : GM_OURO_QUEUES;
+	uint32_t q = head ? GM_OURO_Q(gm_load64(&head->state)) - 1 : GM_OURO_QUEUES;
 	if (q >= GM_OURO_QUEUES) {
 		gm_run_free(heap, address);
 		return;
@@ -144,10 +209,10 @@ GM_DEVICE void gm_ouro_page_stats(struct gm_heap *heap, enum gm_ouro_kind kind,
 	gm_ouro_stats(heap, kind, stats);
 	for (uint32_t q = 0; q < GM_OURO_QUEUES; q++) {
 		struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
-		uint64_t live = gm_load64(&queue->owned) - GM_OURO_C(gm_load64(&queue->sem));
+		uint64_t live = gm_load64(&queue->owned) - GM_OURO_A(gm_load64(&queue->sem));
 		uint32_t chunk = (uint32_t)gm_load64(&queue->parked);
-		for (; chunk; chunk = gm_load32(&gm_ouro_head(heap, chunk)->below))
-			live -= GM_OURO_COUNT(gm_load32(&gm_ouro_head(heap, chunk)->state));
+		for (; chunk; chunk = (uint32_t)gm_load64(&gm_ouro_head(heap, chunk)->next))
+			live -= GM_OURO_COUNT(gm_load64(&gm_ouro_head(heap, chunk)->state));
 		stats->live_bytes += live << (q + 4);
 	}
 }

@@ -7,9 +7,8 @@
  *   VL   virtualized linked-chunk: queue chunks in a list (5.4.2)
  *
  * `room` counts the entries for which there are slots: who wants to enqueue takes off room first
- * and a position then, so that a position always has its slot. Who brings the room below half a
- * queue chunk's brings the next queue chunk as well, one lane at a time; when there is no memory
- * for one, enqueuing fails, and nothing else.
+ * and a position then, so that a position always has its slot. Who finds none brings a queue chunk;
+ * when there is no memory for one, enqueuing fails, and nothing else.
  *
  * In a queue chunk every slot is written once and emptied once. When both are done for all, it is
  * drained: its slots are 0 again.
@@ -41,19 +40,24 @@ GM_DEVICE uint64_t *gm_ouro_spot(const struct gm_heap *heap, uint32_t chunk, uin
 
 /* --- queue chunks --- */
 
-/* One, all its slots 0; 0: no memory. */
-GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap)
+/* By all lanes of `mask`: one, all its slots 0; 0: no memory. */
+GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap, uint32_t mask)
 {
-	uint32_t chunk = (uint32_t)gm_ouro_ring_get(&gm_ouro_of(heap)->spare);
-	if (chunk)
-		return chunk;
-	chunk = gm_ouro_chunk_take(heap, false);
-	if (!chunk)
-		return 0;
-	gm_store32(&gm_ouro_head(heap, chunk)->state, 0);
-	for (uint32_t i = 0; i < GM_OURO_SPOTS; i++)
-		gm_store64(gm_ouro_spot(heap, chunk, i), 0);
-	return chunk;
+	struct gm_ring *spare = &gm_ouro_of(heap)->spare;
+	uint32_t chunk = 0, fresh = 0, leader = gm_leader(mask);
+	uint64_t at;
+	if (gm_lane() == leader) {
+		if (gm_ring_claim(spare, 1, &at))
+			chunk = (uint32_t)gm_ring_read(spare, at);
+		else
+			chunk = fresh = gm_ouro_chunk_take(heap, 1u << leader, false);
+	}
+	gm_syncwarp(mask);
+	fresh = gm_shfl32(mask, fresh, leader);
+	for (uint32_t i = gm_rank(mask); fresh && i < GM_OURO_SPOTS; i += gm_popc(mask))
+		gm_store64(gm_ouro_spot(heap, fresh, i), 0);
+	gm_syncwarp(mask);
+	return gm_shfl32(mask, chunk, leader);
 }
 
 GM_DEVICE void gm_ouro_spots_set(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
@@ -66,34 +70,27 @@ GM_DEVICE void gm_ouro_spots_set(const struct gm_heap *heap, const struct gm_our
 	gm_store64_release(&head->place, gm_ouro_place(queue, index));
 }
 
-GM_DEVICE void gm_ouro_spots_placed(struct gm_heap *heap, struct gm_ouro_queue *queue)
-{
-	gm_add64(&gm_ouro_of(heap)->queue_chunks, 1);
-	gm_add64_sync(&queue->room, GM_OURO_SPOTS);
-}
-
 GM_DEVICE void gm_ouro_spots_drained(struct gm_heap *heap, uint32_t chunk)
 {
 	gm_add64(&gm_ouro_of(heap)->queue_chunks, ~0ull);
 	gm_add64(&gm_ouro_of(heap)->queue_recycled, 1);
 	gm_store64(&gm_ouro_head(heap, chunk)->place, 0);
-	gm_ouro_ring_put(&gm_ouro_of(heap)->spare, chunk);
+	gm_ring_put(&gm_ouro_of(heap)->spare, chunk);
 }
 
 /* --- VA --- */
 
-/* By one lane at a time. False: the array is full, or there is no memory. */
-GM_DEVICE_SLOW bool gm_ouro_va_extend(struct gm_heap *heap, struct gm_ouro_queue *queue)
+/* By one lane at a time. False: the array is full. */
+GM_DEVICE_SLOW bool gm_ouro_va_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				      uint32_t chunk)
 {
 	uint64_t index = gm_load64(&queue->placed);
 	uint64_t *pointer = &queue->slot[index & (queue->slots - 1)];
-	uint32_t chunk = gm_load64_acquire(pointer) == 0 ? gm_ouro_spots_take(heap) : 0;
-	if (!chunk)
+	if (gm_load64_acquire(pointer) != 0)
 		return false;
 	gm_ouro_spots_set(heap, queue, chunk, (uint32_t)index);
 	gm_store64_release(pointer, (index + 1) << 32 | chunk);
 	gm_store64(&queue->placed, index + 1);
-	gm_ouro_spots_placed(heap, queue);
 	return true;
 }
 
@@ -150,13 +147,12 @@ GM_DEVICE_SLOW void gm_ouro_vl_move_filling(struct gm_heap *heap, struct gm_ouro
 	}
 }
 
-/* By one lane at a time. False: there is no memory. */
-GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue *queue)
+/* By one lane at a time. */
+GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				      uint32_t chunk)
 {
 	uint64_t last = gm_load64_acquire(&queue->last), link;
-	uint32_t index = last ? (uint32_t)(last >> 32) + 1 : 0, chunk = gm_ouro_spots_take(heap);
-	if (!chunk)
-		return false;
+	uint32_t index = last ? (uint32_t)(last >> 32) + 1 : 0;
 	gm_ouro_spots_set(heap, queue, chunk, index);
 	link = (uint64_t)index << 32 | chunk;
 	if (last) {
@@ -167,7 +163,6 @@ GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue
 		gm_store64_release(&queue->filling, link);
 	}
 	gm_store64_release(&queue->last, link);
-	gm_ouro_spots_placed(heap, queue);
 	/* The last one stays where it is, drained or full, until there is one after it. */
 	gm_ouro_vl_move_first(heap, queue);
 	gm_ouro_vl_move_filling(heap, queue);
@@ -207,19 +202,29 @@ GM_DEVICE_SLOW uint32_t gm_ouro_seek(const struct gm_heap *heap, const struct gm
 				       (uint32_t)index);
 }
 
-/* The slot of a position that the caller took, and its queue chunk, or 0. */
-GM_DEVICE uint64_t *gm_ouro_slot(const struct gm_heap *heap, struct gm_ouro_queue *queue,
-				 enum gm_ouro_kind kind, uint64_t at, uint32_t *chunk)
+/* Likewise of a position that was taken: it is there, or about to be. */
+GM_DEVICE uint32_t gm_ouro_await(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
+				 enum gm_ouro_kind kind, uint64_t at)
 {
-	*chunk = 0;
-	if (kind == GM_OURO_S)
-		return &queue->slot[at & (queue->slots - 1)];
-	while ((*chunk = gm_ouro_seek(heap, queue, kind, at)) == 0)
-		gm_pause(10);
-	return gm_ouro_spot(heap, *chunk, at);
+	uint32_t chunk;
+	while ((chunk = gm_ouro_seek(heap, queue, kind, at)) == 0)
+		gm_pause(100);
+	return chunk;
 }
 
-/* A slot was written (1 << 32) or emptied (1). */
+/* The slot of a position that the caller took. */
+GM_DEVICE uint64_t *gm_ouro_slot(const struct gm_heap *heap, struct gm_ouro_queue *queue,
+				 enum gm_ouro_kind kind, uint64_t at)
+{
+	if (kind == GM_OURO_S)
+		return &queue->slot[at & (queue->slots - 1)];
+	return gm_ouro_spot(heap, gm_ouro_await(heap, queue, kind, at), at);
+}
+
+#define GM_OURO_WRITTEN (1ull << 32)
+#define GM_OURO_EMPTIED 1ull
+
+/* Slots of a queue chunk were written or emptied: `what` times how many. */
 GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
 			     enum gm_ouro_kind kind, uint32_t chunk, uint64_t what)
 {
@@ -232,86 +237,87 @@ GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
 	}
 	if (kind == GM_OURO_VL && counts == GM_OURO_DRAINED)
 		gm_ouro_vl_move_first(heap, queue);
-	if (kind == GM_OURO_VL && what != 1 && counts >> 32 == GM_OURO_SPOTS)
+	if (kind == GM_OURO_VL && what >= GM_OURO_WRITTEN && counts >> 32 == GM_OURO_SPOTS)
 		gm_ouro_vl_move_filling(heap, queue);
 }
 
-/* There was no room, or little. False: no more is to be had. */
-GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				   enum gm_ouro_kind kind, int64_t little)
+/*
+ * `n` slots from position `at` on were written or emptied, one after the other, at most as many as
+ * a queue chunk has. Their queue chunks are where they are until this is said.
+ */
+GM_DEVICE_SLOW void gm_ouro_done(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				 enum gm_ouro_kind kind, uint64_t at, uint32_t n, uint64_t what)
 {
-	bool more = true;
-	if (kind == GM_OURO_S)
-		return false;
-	if (gm_cas32(&queue->extending, 0, 1) != 0) {
-		gm_pause(20);
-		return true;
+	if (kind == GM_OURO_S && what == GM_OURO_EMPTIED)
+		gm_ouro_signal(&queue->room, n);
+	while (kind != GM_OURO_S && n) {
+		uint32_t left = GM_OURO_SPOTS - (uint32_t)(at % GM_OURO_SPOTS);
+		uint32_t here = n < left ? n : left;
+		gm_ouro_count(heap, queue, kind, gm_ouro_await(heap, queue, kind, at), what * here);
+		at += here;
+		n -= here;
 	}
-	if ((int64_t)gm_load64(&queue->room) <= little)
-		more = kind == GM_OURO_VA ? gm_ouro_va_extend(heap, queue)
-					  : gm_ouro_vl_extend(heap, queue);
+}
+
+/* Put a queue chunk behind the others. False: there is no place for it. */
+GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				   enum gm_ouro_kind kind, uint32_t chunk)
+{
+	while (gm_load32(&queue->extending) != 0 || gm_cas32(&queue->extending, 0, 1) != 0)
+		gm_pause(500);
+	bool placed = kind == GM_OURO_VA ? gm_ouro_va_extend(heap, queue, chunk)
+					 : gm_ouro_vl_extend(heap, queue, chunk);
 	gm_store32_release(&queue->extending, 0);
-	return more;
+	if (placed)
+		gm_add64(&gm_ouro_of(heap)->queue_chunks, 1);
+	else
+		gm_ring_put(&gm_ouro_of(heap)->spare, chunk);
+	return placed;
 }
 
-/* Take room for `wanted` entries, or for less if `some` will do: for how many. */
-GM_DEVICE uint32_t gm_ouro_take_room(struct gm_ouro_queue *queue, uint32_t wanted, bool some,
-				     int64_t *left)
-{
-	int64_t old = (int64_t)gm_add64_sync(&queue->room, 0ull - wanted);
-	uint32_t got = old >= (int64_t)wanted ? wanted : some && old > 0 ? (uint32_t)old : 0;
-	if (got < wanted)
-		gm_add64(&queue->room, wanted - got);
-	*left = old - got;
-	return got;
-}
-
-/* Room for `wanted` entries: for how many the caller got it; less: there is no more to be had. */
+/*
+ * By all lanes of `mask`: room for `wanted` entries, at most as many as a queue chunk has: for how
+ * many they got it; less: there is no more to be had.
+ */
 GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				     enum gm_ouro_kind kind, uint32_t wanted)
+				     enum gm_ouro_kind kind, uint32_t mask, uint32_t wanted)
 {
-	int64_t left;
-	while (gm_ouro_take_room(queue, wanted, false, &left) == 0)
-		if (!gm_ouro_extend(heap, queue, kind, wanted - 1))
-			return gm_ouro_take_room(queue, wanted, true, &left);
-	/* Below half a queue chunk: bring the next one before it is needed. */
-	if (left < GM_OURO_SPOTS / 2 && left + wanted >= GM_OURO_SPOTS / 2)
-		gm_ouro_extend(heap, queue, kind, GM_OURO_SPOTS / 2);
-	return wanted;
+	uint32_t got = 0, chunk;
+	bool leads = gm_lane() == gm_leader(mask);
+	if (leads && kind == GM_OURO_S)
+		got = gm_ouro_rest(&queue->room, wanted);
+	else if (leads)
+		got = gm_ouro_wait(&queue->room, wanted, 10) ? wanted : 0;
+	got = gm_shfl32(mask, got, gm_leader(mask));
+	if (got || kind == GM_OURO_S)
+		return got;
+	chunk = gm_ouro_spots_take(heap, mask);
+	if (leads && chunk && gm_ouro_extend(heap, queue, kind, chunk))
+		got = wanted;
+	if (leads) {
+		gm_ouro_brought(&queue->room, wanted, got ? GM_OURO_SPOTS - wanted : 0);
+		got = got ? got : gm_ouro_rest(&queue->room, wanted);
+	}
+	return gm_shfl32(mask, got, gm_leader(mask));
 }
 
 /* Write to a position that the caller took from `back`. */
 GM_DEVICE_SLOW void gm_ouro_enqueue(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				    enum gm_ouro_kind kind, uint64_t at, uint64_t value)
 {
-	uint32_t chunk;
-	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at, &chunk);
+	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at);
 	/* In S, who reads what was here a round ago may not have come to it. */
 	while (gm_cas64(slot, 0, value) != 0)
-		gm_pause(10);
-	if (chunk)
-		gm_ouro_count(heap, queue, kind, chunk, 1ull << 32);
-}
-
-/* The slot is 0 now. */
-GM_DEVICE void gm_ouro_emptied(struct gm_heap *heap, struct gm_ouro_queue *queue,
-			       enum gm_ouro_kind kind, uint32_t chunk)
-{
-	if (kind == GM_OURO_S)
-		gm_add64_sync(&queue->room, 1);
-	else
-		gm_ouro_count(heap, queue, kind, chunk, 1);
+		gm_pause(100);
 }
 
 /* Read from a position that the caller took from `front`. */
 GM_DEVICE_SLOW uint64_t gm_ouro_dequeue(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					enum gm_ouro_kind kind, uint64_t at)
 {
-	uint32_t chunk;
-	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at, &chunk), value;
-	while ((value = gm_exch64(slot, 0)) == 0)
-		gm_pause(10);
-	gm_ouro_emptied(heap, queue, kind, chunk);
+	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at), value;
+	while (gm_load64(slot) == 0 || (value = gm_exch64(slot, 0)) == 0)
+		gm_pause(100);
 	return value;
 }
 

@@ -78,13 +78,33 @@ GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uin
 	bool first =
 		wait && gm_load32(&cut->replacing) == 0 && gm_cas32(&cut->replacing, 0, 1) == 0;
 	if (!first && wait && turn < GM_CUT_PATIENCE) {
-		gm_pause(200);
+		gm_pause(100u << (turn < 4 ? turn : 4));
 		return true;
 	}
-	bool found = gm_cut_install(heap, cut, used_up);
+	bool found = gm_load64(&cut->next) >> 32 != used_up || gm_cut_install(heap, cut, used_up);
 	if (first)
 		gm_store32_release(&cut->replacing, 0);
 	return found || gm_load64(&cut->next) >> 32 != used_up || (wait && gm_span_grow(heap, 1));
+}
+
+/*
+ * Up to `wanted` steps side by side, at least one: granule << 32 | first step, and *got, how many;
+ * or GM_CUT_NONE. `wait` for the host.
+ */
+GM_DEVICE_SLOW uint64_t gm_cut_some(struct gm_heap *heap, struct gm_cut *cut, uint32_t wanted,
+				    bool wait, uint32_t *got)
+{
+	for (uint32_t turn = 0;; turn++) {
+		uint64_t old = gm_load64(&cut->next);
+		if ((uint32_t)old < cut->steps)
+			old = gm_add64(&cut->next, wanted);
+		uint32_t left = cut->steps - (uint32_t)old;
+		*got = left < wanted ? left : wanted;
+		if ((uint32_t)old < cut->steps)
+			return old - (1ull << 32);
+		if (!gm_cut_replace(heap, cut, (uint32_t)(old >> 32), turn, wait))
+			return GM_CUT_NONE;
+	}
 }
 
 /* `count` steps side by side: granule << 32 | first step; or GM_CUT_NONE. `wait` for the host. */

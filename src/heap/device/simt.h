@@ -61,6 +61,14 @@ GM_DEVICE uint32_t gm_first(uint32_t mask, uint32_t count)
 	return mask & ~others;
 }
 
+/* The lane of `mask` with that rank. */
+GM_DEVICE uint32_t gm_nth(uint32_t mask, uint32_t rank)
+{
+	for (; rank; rank--)
+		mask &= mask - 1;
+	return gm_ctz(mask);
+}
+
 /* The first lane of `mask`, which acts for all of it. */
 GM_DEVICE uint32_t gm_leader(uint32_t mask)
 {
