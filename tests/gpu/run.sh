@@ -33,9 +33,7 @@ inkernel_link       120  1  pool  ./inkernel_jit modules driver
 inkernel_cupy       180  1  pool  python3 with_cupy_inkernel.py
 inkernel_restore    120  1  pool  GPUMEM_HEAP=off ./inkernel_restore modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
-inkernel_cap        120  1  pool  GPUMEM_HEAP_LIMIT=1G ./inkernel_full 1073741824
 memcheck_inkernel   240  1  pool  ./under.sh memcheck ./inkernel_many 1000 64
-memcheck_full       240  1  pool  ./under.sh memcheck ./inkernel_full 8388608
 blas                120  1  pool  LD_LIBRARY_PATH=@ ./blas
 fft                 120  1  pool  LD_LIBRARY_PATH=@ ./fft
 sparse              120  1  pool  LD_LIBRARY_PATH=@ ./sparse
@@ -67,6 +65,10 @@ ncu                 240  0  any   ./under.sh ncu ./cub
 many                120  8  pool  ./many
 --
 limits              120  1  pool  ./limits
+--
+inkernel_cap        120  1  pool  GPUMEM_HEAP_LIMIT=1G ./inkernel_full 1073741824
+--
+memcheck_full       240  1  pool  ./under.sh memcheck ./inkernel_full 8388608
 --
 inkernel_whole      120  1  pool  GPUMEM_HEAP_LIMIT=95% ./inkernel_full whole
 --
