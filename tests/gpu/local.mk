@@ -35,8 +35,9 @@ gpu-bundle: all api/gpumem_device.cuh
 	cp $(GPU_SRC)/inkernel_module.cu gpu-bundle/modules/
 	for p in inkernel_load inkernel_jit; do g++ -O2 -std=c++17 $(CUDA_CPPFLAGS) $(GPU_SRC)/$$p.cc -o gpu-bundle/$$p \
 		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread || exit 1; done
-	$(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS) -I$(top_srcdir)/src -I$(top_srcdir) $(GPU_SRC)/inkernel_restore.c -o gpu-bundle/inkernel_restore \
-		.libs/libgmtakeover.a .libs/libgm.a -L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
+	$(CC) -std=gnu11 -O2 -include config.h $(CUDA_CPPFLAGS) -I$(top_srcdir)/src -I$(top_srcdir) \
+		$(GPU_SRC)/inkernel_restore.c -o gpu-bundle/inkernel_restore .libs/libgmtakeover.a .libs/libgm.a \
+		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
 	$(GPU_NVCC) -cubin $(GPU_SRC)/kernels.cu -o gpu-bundle/kernels.cubin
 	g++ -O2 $(CUDA_CPPFLAGS) $(GPU_SRC)/driver.cc -o gpu-bundle/driver -L$(CUDA_HOME)/lib64/stubs -lcuda
 	cp $(GPU_COPIED:%=$(GPU_SRC)/%) gpu-bundle/
