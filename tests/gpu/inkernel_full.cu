@@ -18,15 +18,15 @@ struct Counts {
 	unsigned long long pieces, refused, wrong;
 };
 
-/* Each thread till it gets NULL, or has `most`. */
+/* Each thread till it gets NULL, or all of them have `most`. */
 __global__ void take_all(Piece **list, size_t size, unsigned long long most, Counts *counts)
 {
 	unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
-	unsigned long long n = 0;
-	for (; n < most; n++) {
+	for (unsigned long long n = 0; atomicAdd(&counts->pieces, 1) < most; n++) {
 		Piece *p = (Piece *)malloc(size);
 		if (!p) {
 			atomicAdd(&counts->refused, 1);
+			atomicAdd(&counts->pieces, ~0ull);
 			break;
 		}
 		p->next = list[t];
@@ -34,7 +34,6 @@ __global__ void take_all(Piece **list, size_t size, unsigned long long most, Cou
 		*((volatile char *)p + size - 1) = (char)t;
 		list[t] = p;
 	}
-	atomicAdd(&counts->pieces, n);
 }
 
 __global__ void free_all(Piece **list, size_t size, Counts *counts)
@@ -95,7 +94,7 @@ int main(int argc, char **argv)
 	if (whole) /* who does not know of the preload has 8 MiB */
 		least = getenv("LD_PRELOAD") ? before / 100 * 80 : (size_t)4 << 20;
 	/* Without a cap no thread may go on for ever. */
-	unsigned long long most = (limit ? 4 * limit : 2 * before) / size / (BLOCKS * BLOCK) + 1;
+	unsigned long long most = (limit ? 4 * limit : 2 * before) / size;
 	for (int round = 0; round < 3; round++) {
 		*counts = {};
 		take_all<<<BLOCKS, BLOCK>>>(list, size, most, counts);
