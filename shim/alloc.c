@@ -4,6 +4,7 @@
 #include "base/msg.h"
 #include "base/size.h"
 #include "foreign.h"
+#include "inkernel.h"
 
 /* One call of the program that asks for memory. */
 struct request {
@@ -147,6 +148,8 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 		return refused(q, result);
 	result = gm_pool_alloc(pool, q->size, q->context->key, &b);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_core_settle(q->context->ordinal))
+		result = gm_pool_alloc(pool, q->size, q->context->key, &b);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_inkernel_settle(q->context->ordinal))
 		result = gm_pool_alloc(pool, q->size, q->context->key, &b);
 	if (result == CUDA_SUCCESS) {
 		gm_fill(q->context, &b);

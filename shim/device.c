@@ -5,6 +5,7 @@
 #include "base/msg.h"
 #include "base/size.h"
 #include "handlers.h"
+#include "inkernel.h"
 #include "knob/knob.h"
 #include "pool/knobs.h"
 
@@ -177,6 +178,7 @@ bool gm_shim_give_back_all(void)
 		if (!pool)
 			continue;
 		gm_core_settle(i);
+		gm_inkernel_settle(i);
 		gm_pool_give_back(pool, 0, true);
 		given += gm_pool_given(pool);
 	}

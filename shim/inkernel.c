@@ -243,6 +243,22 @@ void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresu
 	gm_heap_launched(heap, stream, result == CUDA_SUCCESS);
 }
 
+/* --- memory that heaps no longer use --- */
+
+uint64_t gm_inkernel_settle(unsigned ordinal)
+{
+	uint64_t given = 0;
+	struct gm_inkernel *h = atomic_load_explicit(&all, memory_order_acquire);
+	for (; h; h = h->next) {
+		if (h->context->ordinal != ordinal || !gm_context_enter(h->context))
+			continue;
+		struct gm_heap_host *heap = taken(h);
+		given += heap ? gm_heap_trim(heap) : 0;
+		gm_context_leave(h->context);
+	}
+	return given;
+}
+
 /* --- contexts end --- */
 
 void gm_inkernel_context_ending(const struct gm_context *context)

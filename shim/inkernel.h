@@ -54,6 +54,11 @@ void gm_inkernel_use(struct gm_context *context);
 struct gm_heap_host *gm_inkernel_before_launch(CUstream stream);
 void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresult result);
 
+/* Give what the heaps of a device hold and kernels no longer use back to its pool, and answer how
+ * many bytes that were. May wait for the work of contexts; of those whose kernels allocate just
+ * now, or that capture, nothing comes. Inside of gm_shim_enter. */
+uint64_t gm_inkernel_settle(unsigned ordinal);
+
 /* Around a call of the program that may end a context (NULL: not a known one): before it, and when
  * it has left the context alive. */
 void gm_inkernel_context_ending(const struct gm_context *context);

@@ -4,20 +4,20 @@
 # In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
 include %D%/exec.mk
 BENCH_C = client launches pairs replay serve
-BENCH_COPIED = heap.py heap_table.py measure.py pool.py report.py run.sh train.py
-EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu
+BENCH_COPIED = heap.py heap_table.py inkernel.py measure.py pool.py report.py run.sh train.py
+EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 BENCH_SRC = $(top_srcdir)/tests/bench
 BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)
 BENCH_RESULTS = bench-results
-BENCH_SUITES = pool heap
+BENCH_SUITES = pool heap inkernel
 TRACE =
 
 check_PROGRAMS += %D%/client
 %C%_client_SOURCES = %D%/client.c %D%/client.h %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/serve.c
 %C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread
 check_DATA += $(BENCH_EXEC)
-dist_check_SCRIPTS += %D%/bench.bats %D%/heap.bats
-TESTS += %D%/bench.bats %D%/heap.bats
+dist_check_SCRIPTS += %D%/bench.bats %D%/heap.bats %D%/inkernel.bats
+TESTS += %D%/bench.bats %D%/heap.bats %D%/inkernel.bats
 
 .PHONY: bench bench-bundle
 bench-bundle: all $(BENCH_EXEC)
@@ -27,6 +27,8 @@ bench-bundle: all $(BENCH_EXEC)
 	for f in $(BENCH_C) blas; do $(BENCH_CC) -c $(BENCH_SRC)/$$f.c -o bench-bundle/$$f.o || exit 1; done
 	$(GPU_NVCC) -c $(BENCH_SRC)/kernels.cu -o bench-bundle/kernels.o
 	cd bench-bundle && $(NVCC) $(BENCH_C:%=%.o) kernels.o -o client -L$(CUDA_HOME)/lib64/stubs -lcuda
+	$(GPU_NVCC) -c $(BENCH_SRC)/inkernel.cu -o bench-bundle/inkernel.o
+	cd bench-bundle && $(NVCC) inkernel.o kernels.o launches.o serve.o -o inkernel
 	cd bench-bundle && $(NVCC) serve.o blas.o -o blas -lcublas && rm -f *.o
 	$(GPU_NVCC) $(GPU_HEAP) $(BENCH_SRC)/heap.cu -o bench-bundle/heap
 	test -z '$(TRACE)' || python3 $(BENCH_SRC)/trace.py '$(TRACE)' >bench-bundle/trace.txt

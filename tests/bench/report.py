@@ -48,6 +48,10 @@ def at_least(bound):
     return lambda r: ("%.4g" % r.ours, r.ours - bound, 1)
 
 
+def at_most(bound):
+    return lambda r: ("%.4g %s" % (r.ours, r.unit), bound - r.ours, 1)
+
+
 def never(r):
     return "%.3g" % r.ours, -r.ours, PAIRS
 
@@ -99,7 +103,13 @@ HEAP = (
     ("churn: faster than corw", "thread/churn", "corw", anything, faster(1)),
     ("a full heap: 95% in use", "utilisation/granule", "", power_of_two, at_least(0.95)),
 )
-TARGETS = {"pool": POOL, "heap": HEAP}
+INKERNEL = (
+    ("1M threads x malloc(64): 1000x native", "malloc", "native", anything, faster(1000)),
+    ("10M threads x malloc(64): no NULL", "nulls", "", anything, at_most(0)),
+    ("malloc that makes the heap grow: reported", "growth", "", anything, shown),
+    ("launch beside malloc: at most 20 ns more", "launch-beside/sync", "native", anything, costs(20)),
+)
+TARGETS = {"pool": POOL, "heap": HEAP, "inkernel": INKERNEL}
 
 
 def verdict(rows, case, peer, fits, how):

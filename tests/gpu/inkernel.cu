@@ -189,7 +189,22 @@ __global__ void talk(unsigned long long *out)
 	free(text);
 }
 
-/* --- a cooperative grid of as many blocks as the device takes at once --- */
+/* The device is of no use to the process any more, not even after a reset. */
+__global__ void complain()
+{
+	char *text = (char *)malloc(1);
+	assert(threadIdx.x != 5 || !text);
+	free(text);
+}
+
+static void failed_assert()
+{
+	complain<<<1, 32>>>();
+	SHOW(cudaDeviceSynchronize());
+	SHOW(cudaFree(sum));
+}
+
+/* --- cooperative grids of as many blocks as the device takes at once --- */
 
 __global__ void together(unsigned **slots, unsigned long long *out)
 {
@@ -205,20 +220,62 @@ __global__ void together(unsigned **slots, unsigned long long *out)
 	free(slots[(t + 1) % n]);
 }
 
-static void cooperative()
+/* One that allocates nothing: the block that comes last lets the others go. */
+__global__ void meet(unsigned long long *out)
+{
+	for (int i = 0; i < 10; i++)
+		cooperative_groups::this_grid().sync();
+	if (threadIdx.x == 0)
+		atomicAdd(out, 1);
+}
+
+__global__ void churn()
+{
+	for (unsigned i = 0; i < 20; i++) {
+		volatile unsigned *word = (unsigned *)malloc(16 + i * 8);
+		if (word)
+			*word = i;
+		free((void *)word);
+	}
+}
+
+static unsigned most_blocks(const void *kernel)
 {
 	cudaDeviceProp p;
 	int blocks = 0;
-	unsigned **slots;
 	MUST(cudaGetDeviceProperties(&p, 0));
-	MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, together, 128, 0));
-	unsigned grid = (unsigned)(blocks * p.multiProcessorCount);
-	printf("%-40s %u\n", "blocks at once", grid);
+	MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, 128, 0));
+	printf("%-40s %d\n", "blocks at once", blocks * p.multiProcessorCount);
+	return (unsigned)(blocks * p.multiProcessorCount);
+}
+
+static void cooperative()
+{
+	unsigned **slots, grid = most_blocks((const void *)together);
 	MUST(cudaMalloc(&slots, grid * 128 * sizeof *slots));
 	void *arguments[] = {&slots, &sum};
 	MUST(cudaLaunchCooperativeKernel((void *)together, grid, 128, arguments));
 	report("a cooperative grid");
 	MUST(cudaFree(slots));
+}
+
+/* Whole grids that come after, between and before kernels that allocate, in streams apart. */
+static void cooperative_beside()
+{
+	unsigned grid = most_blocks((const void *)meet);
+	void *arguments[] = {&sum};
+	cudaStream_t stream[2];
+	for (cudaStream_t &one : stream)
+		MUST(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking));
+	for (int i = 0; i < 10; i++) {
+		churn<<<64, 128, 0, stream[0]>>>();
+		MUST(cudaLaunchCooperativeKernel((void *)meet, grid, 128, arguments, 0, stream[1]));
+	}
+	report("a cooperative grid beside malloc");
+	SHOW(cudaLaunchCooperativeKernel((void *)meet, grid + 1, 128, arguments, 0, stream[1]));
+	cudaGetLastError();
+	for (cudaStream_t one : stream)
+		MUST(cudaStreamDestroy(one));
 }
 
 /* --- graphs --- */
@@ -257,14 +314,32 @@ static void limit(size_t value)
 	printf("limit %-34zu %d %zu\n", value, result, answer);
 }
 
-static void registers(const char *name, const void *kernel)
+/* What each kernel needs, and how much of it the device takes at once. */
+static void registers()
 {
-	cudaFuncAttributes a;
-	int blocks = 0;
-	MUST(cudaFuncGetAttributes(&a, kernel));
-	MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, 256, 0));
-	printf("%-40s %d registers, %zu local, %d blocks\n", name, a.numRegs, a.localSizeBytes,
-	       blocks);
+	static const struct {
+		const char *name;
+		const void *kernel;
+	} all[] = {
+#define KERNEL(name) {#name, (const void *)name}
+		KERNEL(sizes),	  KERNEL(keep),	    KERNEL(give_back), KERNEL(make_shapes),
+		KERNEL(measure),  KERNEL(destroy),  KERNEL(trees),     KERNEL(talk),
+		KERNEL(complain), KERNEL(together), KERNEL(meet),      KERNEL(churn),
+	};
+	for (const auto &one : all) {
+		cudaFuncAttributes a;
+		MUST(cudaFuncGetAttributes(&a, one.kernel));
+		printf("%-12s %d registers, %zu local, %zu shared, %zu constant, %d threads:",
+		       one.name, a.numRegs, a.localSizeBytes, a.sharedSizeBytes, a.constSizeBytes,
+		       a.maxThreadsPerBlock);
+		for (int threads : {32, 128, 256, 1024}) {
+			int blocks = 0;
+			MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, one.kernel,
+									   threads, 0));
+			printf(" %d", blocks);
+		}
+		printf("\n");
+	}
 }
 
 static void round_of_tests()
@@ -276,8 +351,7 @@ static void round_of_tests()
 		limit(value);
 	MUST(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
 	MUST(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
-	registers("sizes", (const void *)sizes);
-	registers("trees", (const void *)trees);
+	registers();
 	limit((size_t)600 << 20); /* loaded, and none launched */
 	mallocs(128);
 	limit((size_t)700 << 20);
@@ -288,16 +362,20 @@ static void round_of_tests()
 	talk<<<1, 64>>>(sum);
 	report("printf and assert");
 	cooperative();
+	cooperative_beside();
 	graphs();
 	mallocs(32);
-	MUST(cudaFree(sum));
+	registers();
 }
 
 int main()
 {
 	for (int i = 0; i < 3; i++) {
 		round_of_tests();
+		MUST(cudaFree(sum));
 		MUST(cudaDeviceReset());
 	}
+	round_of_tests();
+	failed_assert();
 	return 0;
 }

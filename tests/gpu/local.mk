@@ -3,10 +3,10 @@
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
 GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
-	overrun inkernel inkernel_many aligned
-GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
+	overrun aligned inkernel inkernel_full inkernel_many
+GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
-	%D%/driver.cc %D%/inkernel_load.cc %D%/inkernel_module.cu %D%/kernels.cu %D%/grow.cu
+	%D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
 GPU_HEAP = -maxrregcount=24 -I$(top_srcdir)/src -I$(top_srcdir)
@@ -34,7 +34,10 @@ gpu-bundle: all api/gpumem_device.cuh
 	$(dir $(NVCC))nvlink -arch=$(GPU_ARCH) gpu-bundle/modules/rdc.o -o gpu-bundle/modules/rdc.cubin
 	$(GPU_NVCC) -ptx $(GPU_SRC)/inkernel_module.cu -o gpu-bundle/modules/text.ptx
 	cp $(GPU_SRC)/inkernel_module.cu gpu-bundle/modules/
-	g++ -O2 -std=c++17 $(CUDA_CPPFLAGS) $(GPU_SRC)/inkernel_load.cc -o gpu-bundle/inkernel_load \
+	for p in inkernel_load inkernel_jit; do g++ -O2 -std=c++17 $(CUDA_CPPFLAGS) $(GPU_SRC)/$$p.cc -o gpu-bundle/$$p \
+		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread || exit 1; done
+	$(CC) -std=gnu11 -O2 -include config.h $(CUDA_CPPFLAGS) -I$(top_srcdir)/src -I$(top_srcdir) \
+		$(GPU_SRC)/inkernel_restore.c -o gpu-bundle/inkernel_restore .libs/libgmtakeover.a .libs/libgm.a \
 		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
 	$(GPU_NVCC) -cubin $(GPU_SRC)/kernels.cu -o gpu-bundle/kernels.cubin
 	g++ -O2 $(CUDA_CPPFLAGS) $(GPU_SRC)/driver.cc -o gpu-bundle/driver -L$(CUDA_HOME)/lib64/stubs -lcuda

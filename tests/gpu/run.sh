@@ -23,7 +23,15 @@ driver              120  1  pool  ./driver kernels.cubin
 inkernel            120  1  pool  ./inkernel
 inkernel_debug      120  1  pool  ./inkernel_debug
 inkernel_rdc        120  1  pool  ./inkernel_rdc
-inkernel_load       120  1  pool  LD_LIBRARY_PATH=@ ./inkernel_load modules
+inkernel_orders     120  1  pool  ./inkernel_load modules orders
+inkernel_contexts   120  1  pool  ./inkernel_load modules contexts
+inkernel_captures   120  1  pool  ./inkernel_load modules captures
+inkernel_devices    120  1  pool  ./inkernel_load modules devices
+inkernel_nvrtc      120  1  pool  LD_LIBRARY_PATH=@ ./inkernel_jit modules nvrtc
+inkernel_nvjitlink  120  1  pool  LD_LIBRARY_PATH=@ ./inkernel_jit modules nvjitlink
+inkernel_link       120  1  pool  ./inkernel_jit modules driver
+inkernel_cupy       180  1  pool  python3 with_cupy_inkernel.py
+inkernel_restore    120  1  pool  GPUMEM_HEAP=off ./inkernel_restore modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
 aligned             120  1  pool  ./aligned
 aligned_debug       120  1  pool  ./aligned_debug
@@ -61,6 +69,12 @@ ncu                 240  0  any   ./under.sh ncu ./cub
 many                120  8  pool  ./many
 --
 limits              120  1  pool  ./limits
+--
+inkernel_cap        120  1  pool  GPUMEM_HEAP_LIMIT=1G ./inkernel_full 1073741824
+--
+memcheck_full       240  1  pool  ./under.sh memcheck ./inkernel_full 8388608
+--
+inkernel_whole      120  1  pool  GPUMEM_HEAP_LIMIT=95% ./inkernel_full whole
 --
 idle                300  4  pool  ./idle
 --
