@@ -164,6 +164,9 @@ static enum gm_shim_state start(void)
 		atexit(gm_trim_exit);
 		atexit(gm_heap_exit);
 	}
+	/* Only capture.c's calls begin one; later drivers have another, which is not hooked. */
+	if (!gm_resolve_symbol(NULL, "cuStreamBeginRecaptureToGraph"))
+		gm_fence_captures_counted();
 	return GM_SHIM_ACTIVE;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/thread.h"
 #include "pool/internal.h"
 
 #define BYTES (GM_SHELVES * sizeof(struct gm_shelf))
@@ -44,11 +45,7 @@ void gm_shelves_resize(struct gm_pool *pool)
 
 struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
 {
-	static atomic_uint threads;
-	static GM_TLS unsigned number; /* of the thread, from 1 on */
-	if (GM_UNLIKELY(!number))
-		number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
-	unsigned index = (number - 1) % GM_SHELVES;
+	unsigned index = gm_thread_index() % GM_SHELVES;
 	if (GM_UNLIKELY(index >= in_use(pool))) {
 		gm_pool_lock(pool);
 		if (index >= in_use(pool))
