@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pool/block.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
+#include "base/size.h"
 #include "pool/extent.h"
 #include "pool/slab.h"
 
 #define FAN ((uint64_t)1 << GM_TABLE_FAN)
+
+void *gm_piece_memory(size_t bytes)
+{
+	bytes = gm_round_up(bytes, _Alignof(struct gm_piece));
+	void *memory = aligned_alloc(_Alignof(struct gm_piece), bytes);
+	return memory ? memset(memory, 0, bytes) : NULL;
+}
 
 static unsigned shift_of(unsigned level)
 {

@@ -45,9 +45,9 @@ enum gm_state {
 	GM_SLAB	    /* extents only: cut into slots */
 };
 
-/* One extent, or one slot of a slab. */
+/* One extent, or one slot of a slab: a cache line, for the next one may be another thread's. */
 struct gm_piece {
-	atomic_uint seq; /* odd while being written */
+	_Alignas(64) atomic_uint seq; /* odd while being written */
 	_Atomic uint16_t state;
 	bool pinned; /* while live: there are pins of it in pool->pins */
 	_Atomic uint64_t base, held;
@@ -64,6 +64,11 @@ struct gm_table {
 	CUdeviceptr base;
 	uint64_t size;
 };
+
+_Static_assert(sizeof(struct gm_piece) == 64, "a piece is a cache line");
+
+/* Zeroed memory for pieces and what goes with them, for free(); NULL: there is none. */
+void *gm_piece_memory(size_t bytes);
 
 #define GM_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 /* Between gm_piece_begin and gm_piece_end. Release: who sees it also sees the odd number. */

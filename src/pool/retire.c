@@ -273,10 +273,16 @@ void gm_retired_poll(struct gm_pool *pool, struct gm_retired *r)
 	look(pool, r, cover(pool, r));
 }
 
+/* The shelves that collect: each has as much of the bound. */
+static unsigned crew(const struct gm_pool *pool)
+{
+	return pool->n_collecting ? pool->n_collecting : 1;
+}
+
 uint32_t gm_retired_batch(const struct gm_pool *pool)
 {
-	unsigned n = pool->n_collecting < GM_RETIRE_CREW ? pool->n_collecting : GM_RETIRE_CREW;
-	return GM_RETIRE_BATCH * (n ? n : 1);
+	unsigned n = crew(pool);
+	return GM_RETIRE_BATCH * (n < GM_RETIRE_CREW ? n : GM_RETIRE_CREW);
 }
 
 void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context)
@@ -297,8 +303,11 @@ bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
 		return false;
 	if (r->fresh_n >= gm_retired_batch(pool))
 		return true;
-	return (r->fresh_bytes > config->retire / GM_RETIRE_PARTS || is_past_bound(pool)) &&
-	       (r->fresh_n >= GM_RETIRE_LEAST || !r->fences);
+	if (r->fresh_n < GM_RETIRE_LEAST)
+		return !r->fences &&
+		       (r->fresh_bytes > config->retire / GM_RETIRE_LEAST || is_past_bound(pool));
+	return r->fresh_bytes > config->retire / GM_RETIRE_PARTS / crew(pool) ||
+	       is_past_bound(pool);
 }
 
 void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but)

@@ -36,11 +36,11 @@
 #include "pool/freed.h"
 #include "pool/slab.h"
 
-#define GM_SHELVES 32	  /* ThreadSanitizer follows 64 locks held at once */
-#define GM_SHELF_ROW 16	  /* most larger blocks of a shelf */
-#define GM_SHELF_WIDE 512 /* likewise with config.defer */
-#define GM_SHELF_PART 32  /* most of them on all shelves: this part of what is mapped */
-#define GM_SHELF_SLOTS 64 /* most slots in a bin; of large ones, as many as make this: */
+#define GM_SHELVES 32	   /* ThreadSanitizer follows 64 locks held at once */
+#define GM_SHELF_ROW 16	   /* most larger blocks of a shelf */
+#define GM_SHELF_WIDE 1024 /* likewise with config.defer */
+#define GM_SHELF_PART 32   /* most of them on all shelves: this part of what is mapped */
+#define GM_SHELF_SLOTS 64  /* most slots in a bin; of large ones, as many as make this: */
 #define GM_SHELF_BIN (256 * GM_KIB)
 #define GM_SHELF_DEEP 1024 /* slots in a bin with config.defer */
 #define GM_SHELF_STEALS 4  /* other shelves looked at */

@@ -48,8 +48,14 @@ static void batches(void)
 	TAP_IS(f.recorded, 3, "shares a fence at least with another one while one is to pass");
 	f.passed = 3;
 	TAP_IS(gm_pool_settle(pool), GM_RETIRE_BATCH * 3072 + 258 * GM_MIB, "all that is there");
-	gm_pool_free(pool, fake_alloc(pool, 129 * GM_MIB).base, NULL);
-	TAP_IS(f.recorded, 4, "and has its own where none is");
+	gm_pool_free(pool, fake_alloc(pool, 255 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 3, "waits for another one where two fit the bound");
+	gm_pool_free(pool, fake_alloc(pool, 257 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 4, "which it shares");
+	f.passed = 4;
+	TAP_IS(gm_pool_settle(pool), 512 * GM_MIB, "and settles both");
+	gm_pool_free(pool, fake_alloc(pool, 257 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 5, "a larger one has its own where none is to pass");
 	end("batches");
 }
 
@@ -130,7 +136,7 @@ static void held_up(void)
 
 static void reuse(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB, 128 * GM_MIB);
+	struct gm_pool *pool = open_pool(GM_GIB, 60 * GM_MIB);
 	struct gm_block a = fake_alloc(pool, 32 * GM_MIB), b, c, d;
 	gm_pool_free(pool, a.base, NULL);
 	b = fake_alloc(pool, 32 * GM_MIB);
