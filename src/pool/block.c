@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/debug.h"
 #include "base/size.h"
 #include "pool/extent.h"
 #include "pool/slab.h"
@@ -202,70 +203,50 @@ static uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigne
 	return state;
 }
 
-/* What else a look saw of the piece, for whoever acts on it. */
-struct seen {
-	uint32_t state;
-	unsigned seq;
-};
-
 /* Follow one hint to the piece at the address; NULL: it does not lead there. */
 static const struct gm_piece *look_at(const struct gm_extent *extent, CUdeviceptr address,
-				      struct gm_block *out, struct seen *seen)
+				      struct gm_block *out)
 {
 	for (;;) {
-		seen->state = look(&extent->piece, out, &seen->seq);
-		if (seen->state <= GM_IDLE || address - out->base >= out->held)
+		unsigned seq, ignored;
+		uint32_t state = look(&extent->piece, out, &seq);
+		if (state <= GM_IDLE || address - out->base >= out->held)
 			return NULL;
-		if (seen->state != GM_SLAB)
+		if (state != GM_SLAB)
 			return &extent->piece;
-		unsigned seq = seen->seq;
 		const struct gm_slab *slab = LOOK(extent->slab);
 		const struct gm_piece *slot = slab ? slot_at(slab, out->base, address) : NULL;
 		if (slot)
-			seen->state = look(slot, out, &seen->seq);
+			look(slot, out, &ignored);
 		if (seq == GM_GET(extent->piece.seq))
 			return slot;
 	}
 }
 
-static struct gm_piece *look_up(const struct gm_table *table, CUdeviceptr address,
-				struct gm_block *out, struct seen *seen)
-{
-	for (unsigned i = 0; i < HINTS; i++) {
-		const struct gm_extent *extent = hint(table, address - table->base, i);
-		const struct gm_piece *piece = extent ? look_at(extent, address, out, seen) : NULL;
-		if (piece && out->live)
-			return (struct gm_piece *)piece;
-	}
-	return NULL;
-}
-
 struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,
 			       struct gm_block *out)
 {
-	struct seen seen;
-	struct gm_piece *piece = look_up(table, address, out, &seen);
-	if (!piece)
-		*out = (struct gm_block){0};
-	return piece;
+	for (unsigned i = 0; i < HINTS; i++) {
+		const struct gm_extent *extent = hint(table, address - table->base, i);
+		const struct gm_piece *piece = extent ? look_at(extent, address, out) : NULL;
+		if (piece && out->live)
+			return (struct gm_piece *)piece;
+	}
+	*out = (struct gm_block){0};
+	return NULL;
 }
 
-struct gm_piece *gm_table_claim(const struct gm_table *table, CUdeviceptr address,
-				struct gm_block *out)
+bool gm_piece_claim(struct gm_piece *piece, uint64_t id)
 {
-	if (address - table->base >= table->size)
-		return NULL;
-	for (;;) {
-		struct seen seen;
-		struct gm_piece *piece = look_up(table, address, out, &seen);
-		if (!piece || seen.state != GM_LIVE || out->base != address)
-			return NULL;
-		if (!atomic_compare_exchange_strong_explicit(&piece->seq, &seen.seq, seen.seq + 1,
-							     memory_order_acquire,
-							     memory_order_relaxed))
-			continue; /* another thread was faster, and it may not be live any more */
-		GM_SET(piece->state, GM_FREEING);
-		gm_piece_end(piece);
-		return piece;
-	}
+	unsigned seq = LOOK(piece->seq);
+	do {
+		while (GM_UNLIKELY(seq % 2))
+			seq = LOOK(piece->seq);
+		if (LOOK(piece->state) != GM_LIVE || LOOK(piece->id) != id)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&piece->seq, &seq, seq + 1, memory_order_acquire, memory_order_acquire));
+	GM_SET(piece->state, GM_FREEING);
+	gm_piece_end(piece);
+	return true;
 }

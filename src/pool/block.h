@@ -5,7 +5,7 @@
  * Pieces (extents and slots of slabs) are written between gm_piece_begin and gm_piece_end, and read
  * by anyone, who starts again when the sequence number moved. Their memory stays a piece of that
  * kind while the pool lives, so that a stale pointer is harmless. Who may write one:
- *   live     who claims it to free it (gm_table_claim), under the lock of any shelf; of two that
+ *   live     who claims it to free it (gm_piece_claim), under the lock of any shelf; of two that
  *            try, one succeeds
  *   freeing  who claimed it, under the lock of a shelf or the pool
  *   shelved  who holds the lock of its shelf; retired, while that has not handed it over: likewise
@@ -112,13 +112,9 @@ struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address
 struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,
 			       struct gm_block *out);
 
-/*
- * The live block that begins at `address` and that no other thread is freeing: from now on the
- * caller is. *out is what it was, but for `ordinal`. NULL: there is none. Under the lock of a
- * shelf.
- */
-struct gm_piece *gm_table_claim(const struct gm_table *table, CUdeviceptr address,
-				struct gm_block *out);
+/* If the piece is the live block of that id, and no other thread is freeing it, the caller is from
+ * now on. Under the lock of a shelf. */
+bool gm_piece_claim(struct gm_piece *piece, uint64_t id);
 
 /* A piece that the caller may write becomes a live block. */
 void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id, uint64_t context);

@@ -88,7 +88,7 @@ struct gm_shelf *gm_shelf_mine(struct gm_pool *pool);
 bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
 		    uint64_t context, struct gm_block *out);
 
-/* Under the shelf's lock: a block that the caller claimed (gm_table_claim) becomes idle on the
+/* Under the shelf's lock: a block that the caller claimed (gm_piece_claim) becomes idle on the
  * shelf, and is counted so. False: it has to go the slow way, for it is pinned or the shelf is
  * full. */
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
