@@ -4,6 +4,7 @@
 
 #include "base/msg.h"
 #include "base/size.h"
+#include "base/tick.h"
 #include "handlers.h"
 #include "knob/knob.h"
 #include "pool/knobs.h"
@@ -128,6 +129,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		gm_pool_destroy(pool);
 		return there;
 	}
+	gm_tick_calibrate();
 	gm_peer_apply(ordinal, pool);
 	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 	prewarm(ordinal, pool);
@@ -229,6 +231,8 @@ static void sample_one(unsigned ordinal, const struct gm_pool *pool, uint64_t no
 static __attribute__((noinline)) void sample_due(uint64_t now, bool last)
 {
 	uint64_t seen = atomic_load_explicit(&next_sample, memory_order_relaxed), next = UINT64_MAX;
+	gm_tick_calibrate();
+	now = gm_clock_ns(); /* it may have been some milliseconds early */
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (!pool)

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "base/clock.h"
+#include "base/tick.h"
 #include "log/count.h"
 #include "log/log.h"
 #include "pool/context.h"
@@ -107,7 +107,8 @@ void gm_used_forget(void);
 /* Something happened at `now`: samples may be due when the handler leaves. */
 void gm_shim_happened(uint64_t now);
 
-/* Fill in what all records of calls have in common. `start` is when the call began. */
+/* Fill in what all records of calls have in common. `start` is when the call began; both are times
+ * of the clock, as gm_tick's moments are where events are kept. */
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 				const struct gm_context *context, uint64_t start, uint64_t end,
 				CUresult result);
@@ -118,7 +119,8 @@ struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
  * once the caller has tried all it knows. */
 CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out);
 CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result);
-/* Count and record that a block went back to the pool, by a call that began at `start`. */
+/* Count and record that a block went back to the pool, by a call that began at `start` (gm_tick, as
+ * in those above). */
 void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start);
 
 /* Count and record blocks that go with their context. */

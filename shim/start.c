@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/msg.h"
+#include "base/tick.h"
 #include "handle.h"
 #include "handlers.h"
 #include "inkernel.h"
@@ -157,6 +158,8 @@ static enum gm_shim_state start(void)
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	open_log(pools, devices);
+	if (knobs->log.choice != GM_LOG_EVENTS) /* whose records say when a call was */
+		gm_tick_start();
 	if (knobs->launches.flag)
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching)) {

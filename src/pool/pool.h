@@ -99,7 +99,7 @@ struct gm_block {
 	uint64_t context; /* the owner's key, as given to gm_pool_alloc */
 	unsigned ordinal; /* of the pool */
 	bool live;	  /* false: the address is in the pool's range, but in no live block */
-	uint64_t waited;  /* of a free: CLOCK_MONOTONIC when it had waited; 0: it did not wait */
+	uint64_t waited;  /* of a free: gm_tick when it had waited; 0: it did not wait */
 };
 
 /* Everything the log says about a pool; the definitions stand in gpumem-log(5). */

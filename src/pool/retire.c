@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/tick.h"
 #include "log/log.h"
 #include "pool/internal.h"
 
@@ -232,7 +232,7 @@ static CUresult ask(struct gm_pool *pool, struct gm_retired *r, struct gm_retire
 		    bool wait)
 {
 	const struct gm_deferral *defer = pool->config.defer;
-	uint64_t begin = wait ? gm_clock_ns() : 0, epoch = r->epoch;
+	uint64_t begin = wait ? gm_tick() : 0, epoch = r->epoch;
 	fence->users++;
 	gm_pool_unlock(pool);
 	CUresult result = (wait ? defer->wait : defer->passed)(pool->config.fence_arg,
@@ -358,7 +358,7 @@ CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum
 	*waited = 0;
 	if (!pool->config.fence)
 		return CUDA_SUCCESS;
-	uint64_t begin = gm_clock_ns();
+	uint64_t begin = gm_tick();
 	CUresult result = pool->config.fence(pool->config.fence_arg, context, native, fenced);
 	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED)
 		*waited = gm_pool_count_fence(pool, begin);

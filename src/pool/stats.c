@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sums of a pool, their copies in the live counters, and what is computed from them. */
-#include "base/clock.h"
+#include "base/tick.h"
 #include "log/frag.h"
 #include "log/log.h"
 #include "pool/internal.h"
@@ -145,9 +145,11 @@ void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes)
 
 uint64_t gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin)
 {
-	uint64_t end = gm_clock_ns();
-	gm_counter_add(pool->config.ordinal, GM_C_fences, 1);
-	gm_counter_add(pool->config.ordinal, GM_C_fence_ns, end - begin);
+	uint64_t end = gm_tick();
+	unsigned device = pool->config.ordinal;
+	_Atomic uint64_t *parts = gm_count_device(device);
+	gm_count_in(parts, device, GM_C_fences, 1);
+	gm_count_in(parts, device, GM_C_fence_ns, gm_tick_ns(begin, end));
 	return end;
 }
 
