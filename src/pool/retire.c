@@ -85,41 +85,50 @@ static void note(const struct gm_pool *pool, const struct gm_piece *piece)
 				       .kind = GM_RECORD_RETIRE});
 }
 
-static void add_one(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *piece)
+void gm_retired_number(struct gm_pool *pool, struct gm_retiring *list)
 {
-	piece->retired_at = r->newest = ++pool->retirements;
-	*r->last = piece;
-	r->last = &piece->next;
-	r->n++;
-	r->fresh_n++;
-	note(pool, piece);
-}
-
-void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *list)
-{
-	uint64_t bytes = 0;
-	for (struct gm_piece *piece = list, *next; piece; piece = next) {
-		next = piece->next;
-		piece->next = NULL;
-		bytes += GM_GET(piece->held);
-		add_one(pool, r, piece);
+	struct gm_piece *fresh = list->numbered ? list->numbered->next : list->first;
+	uint64_t n = 0;
+	for (struct gm_piece *piece = fresh; piece; piece = piece->next)
+		n++;
+	if (!n)
+		return;
+	uint64_t number = atomic_fetch_add_explicit(&pool->retirements, n, memory_order_relaxed);
+	for (struct gm_piece *piece = fresh; piece; piece = piece->next) {
+		piece->retired_at = ++number;
+		note(pool, piece);
 	}
-	r->fresh_bytes += bytes;
-	gm_pool_count_retired(pool, bytes);
-	gm_pool_trim_retired(pool);
+	list->numbered = list->last;
 }
 
-struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r, uint64_t most)
+void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_retiring *list)
+{
+	if (!list->first)
+		return;
+	gm_retired_number(pool, list);
+	*r->last = list->first;
+	r->last = &list->last->next;
+	r->newest = list->last->retired_at;
+	r->n += list->n;
+	r->fresh_n += list->n;
+	r->fresh_bytes += list->bytes;
+	gm_pool_count_retired(pool, list->bytes);
+	gm_pool_trim_retired(pool);
+	*list = (struct gm_retiring){0};
+}
+
+struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r, uint64_t most,
+				 uint64_t *bytes)
 {
 	struct gm_piece *list = r->first, **end = &r->first;
-	uint64_t bytes = 0;
+	*bytes = 0;
 	for (; most && *end && (*end)->retired_at <= r->passed; end = &(*end)->next, most--) {
-		bytes += GM_GET((*end)->held);
+		*bytes += GM_GET((*end)->held);
 		r->n--;
 	}
 	if (end == &r->first)
 		return NULL;
-	gm_pool_count_settled(pool, bytes);
+	gm_pool_count_settled(pool, *bytes);
 	r->first = *end;
 	if (!r->first)
 		r->last = &r->first;
@@ -129,11 +138,10 @@ struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r, uin
 
 static uint64_t put_back(struct gm_pool *pool, struct gm_retired *r)
 {
-	uint64_t bytes = 0;
-	for (struct gm_piece *piece = gm_retired_take(pool, r, UINT64_MAX), *next; piece;
+	uint64_t bytes;
+	for (struct gm_piece *piece = gm_retired_take(pool, r, UINT64_MAX, &bytes), *next; piece;
 	     piece = next) {
 		next = piece->next;
-		bytes += GM_GET(piece->held);
 		gm_pool_put_back(pool, piece);
 	}
 	return bytes;
@@ -290,10 +298,10 @@ void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t c
 	struct gm_retired *r = find(pool, shelf, context);
 	if (!r || !r->n)
 		return;
-	uint64_t most = is_past_bound(pool) ? UINT64_MAX : gm_retired_batch(pool);
-	struct gm_piece *list = gm_retired_take(pool, r, most);
+	uint64_t most = is_past_bound(pool) ? UINT64_MAX : gm_retired_batch(pool), bytes;
+	struct gm_piece *list = gm_retired_take(pool, r, most, &bytes);
 	if (list)
-		gm_shelf_put_idle(pool, shelf, list);
+		gm_shelf_stock(pool, shelf, list, bytes);
 }
 
 bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)

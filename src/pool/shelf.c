@@ -193,6 +193,65 @@ uint64_t gm_shelf_next_id(struct gm_shelf *shelf)
 	return ++shelf->id;
 }
 
+/* --- what came back at once, under the shelf's lock --- */
+
+static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
+{
+	return !piece->pinned && !gm_pool_trims_at_once(pool);
+}
+
+/* What is idle since `now` is put on the shelf. */
+static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece, uint64_t now)
+{
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_SHELVED);
+	GM_SET(piece->size, 0);
+	GM_SET(piece->id, 0);
+	GM_SET(piece->context, 0);
+	gm_piece_end(piece);
+	piece->retired_at = now;
+	push(shelf, piece);
+	gm_pool_tell_idle(pool);
+}
+
+static struct gm_piece *pop_stock(struct gm_stock *stock)
+{
+	struct gm_piece *piece = stock->first;
+	stock->first = piece->next;
+	stock->bytes -= GM_GET(piece->held);
+	return piece;
+}
+
+/* The first one of that size; those before it find their places. NULL: there is none, or one that
+ * has no place. */
+static struct gm_piece *take_stock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+{
+	uint64_t now = 0;
+	for (struct gm_piece *piece; (piece = shelf->stock.first) && !piece->pinned;) {
+		uint64_t its = GM_GET(piece->held);
+		if (its == held)
+			return pop_stock(&shelf->stock);
+		if (!has_room(pool, shelf, its))
+			return NULL;
+		now = now ? now : gm_pool_now(pool);
+		put(pool, shelf, pop_stock(&shelf->stock), now);
+	}
+	return NULL;
+}
+
+/* Under the pool's lock, too: all of it, and what has no place goes into the extents. */
+static void sort_stock(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	uint64_t now = shelf->stock.first ? gm_pool_now(pool) : 0;
+	while (shelf->stock.first) {
+		struct gm_piece *piece = pop_stock(&shelf->stock);
+		if (may_be_shelved(pool, piece) && has_room(pool, shelf, GM_GET(piece->held)))
+			put(pool, shelf, piece, now);
+		else
+			gm_pool_put_back_since(pool, piece, shelf->stock.since);
+	}
+}
+
 /* --- the warm path --- */
 
 /* From another shelf, unless its lock is taken. The caller's own is held; blocks never are between
@@ -222,6 +281,8 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 	gm_lock_take(&shelf->lock);
 	if (is_allowed(shelf, size)) {
 		piece = pop(shelf, held);
+		if (!piece && shelf->stock.first)
+			piece = take_stock(pool, shelf, held);
 		/* Under config.defer each needs what it waits for and as much again: taking it from
 		 * one another, none would ever have enough. */
 		if (!piece && !pool->config.defer)
@@ -234,25 +295,6 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 	}
 	gm_lock_release(&shelf->lock);
 	return piece;
-}
-
-static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
-{
-	return !piece->pinned && !gm_pool_trims_at_once(pool);
-}
-
-/* What is idle since `now` is put on the shelf. */
-static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece, uint64_t now)
-{
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_SHELVED);
-	GM_SET(piece->size, 0);
-	GM_SET(piece->id, 0);
-	GM_SET(piece->context, 0);
-	gm_piece_end(piece);
-	piece->retired_at = now;
-	push(shelf, piece);
-	gm_pool_tell_idle(pool);
 }
 
 void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
@@ -282,6 +324,12 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
 {
 	gm_lock_take(&shelf->lock);
 	struct gm_piece *piece = pop(shelf, held);
+	if (!piece)
+		piece = take_stock(pool, shelf, held);
+	if (!piece && shelf->stock.first) {
+		sort_stock(pool, shelf);
+		piece = pop(shelf, held);
+	}
 	if (!piece && !is_allowed(shelf, size))
 		piece = steal(pool, shelf, held);
 	gm_lock_release(&shelf->lock);
@@ -350,13 +398,22 @@ void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf)
 	gm_lock_release(&shelf->lock);
 }
 
+static void empty_stock(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	while (shelf->stock.first)
+		gm_pool_put_back_since(pool, pop_stock(&shelf->stock), shelf->stock.since);
+}
+
 static bool empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
 	uint32_t n = GM_GET(shelf->n);
+	bool stocked = shelf->stock.first && shelf->stock.since <= until;
+	if (stocked)
+		empty_stock(pool, shelf);
 	empty_row(pool, shelf, until);
 	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
 		empty_bin(pool, shelf, &shelf->bins[i], 0, until);
-	return GM_GET(shelf->n) < n;
+	return stocked || GM_GET(shelf->n) < n;
 }
 
 /* More than this one block needs, for more will come. */
@@ -383,18 +440,16 @@ bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, stru
 	return true;
 }
 
-void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list)
+void gm_shelf_stock(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list,
+		    uint64_t bytes)
 {
 	gm_lock_take(&shelf->lock);
-	uint64_t now = list ? gm_pool_now(pool) : 0;
-	for (struct gm_piece *piece = list, *next; piece; piece = next) {
-		next = piece->next;
-		if (may_be_shelved(pool, piece) && has_room(pool, shelf, GM_GET(piece->held)))
-			put(pool, shelf, piece, now);
-		else
-			gm_pool_put_back_since(pool, piece, now);
-	}
+	sort_stock(pool, shelf);
+	shelf->stock = (struct gm_stock){list, bytes, gm_pool_now(pool)};
+	if (gm_pool_trims_at_once(pool))
+		sort_stock(pool, shelf);
 	gm_lock_release(&shelf->lock);
+	gm_pool_tell_idle(pool);
 }
 
 bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)
@@ -419,6 +474,8 @@ bool gm_shelves_empty(struct gm_pool *pool)
 static uint64_t oldest_on(struct gm_shelf *shelf)
 {
 	uint64_t oldest = shelf->n_row ? shelf->row[0].piece->retired_at : UINT64_MAX;
+	if (shelf->stock.first && shelf->stock.since < oldest)
+		oldest = shelf->stock.since;
 	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
 		for (struct gm_piece *piece = shelf->bins[i].first; piece; piece = piece->next)
 			if (!piece->next && piece->retired_at < oldest)
@@ -481,6 +538,18 @@ static const char *check_row(const struct gm_shelf *shelf)
 	return NULL;
 }
 
+static const char *check_stock(const struct gm_stock *stock, uint64_t *n)
+{
+	uint64_t bytes = 0;
+	for (const struct gm_piece *piece = stock->first; piece; piece = piece->next) {
+		if (GM_GET(piece->state) != GM_RETIRED)
+			return "what a shelf has in stock was retired";
+		bytes += GM_GET(piece->held);
+		++*n;
+	}
+	return bytes == stock->bytes ? NULL : "what a shelf has in stock is counted";
+}
+
 static const char *check(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t *n_all)
 {
 	uint64_t n = shelf->n_row;
@@ -502,17 +571,19 @@ static const char *check(const struct gm_pool *pool, const struct gm_shelf *shel
 	return shelf->id <= shelf->id_end ? NULL : "a shelf keeps to its ids";
 }
 
-const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_freed)
+const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_retired)
 {
 	const char *why = NULL;
 	int64_t granted = 0;
 	for (unsigned i = 0; i < GM_SHELVES && !why; i++) {
-		if (i >= in_use(pool) && (pool->shelves[i].n || pool->shelves[i].freed.n))
+		if (i >= in_use(pool) && (pool->shelves[i].n || pool->shelves[i].freed.list.n))
 			return "shelves in use are counted";
 		why = check(pool, &pool->shelves[i], n);
-		if (!why && pool->shelves[i].freed.n)
+		if (!why && pool->shelves[i].freed.list.n)
 			why = gm_freed_check(&pool->shelves[i].freed);
-		*n_freed += pool->shelves[i].freed.n;
+		if (!why)
+			why = check_stock(&pool->shelves[i].stock, n_retired);
+		*n_retired += pool->shelves[i].freed.list.n;
 		granted += pool->shelves[i].allowance;
 	}
 	if (!why && granted != pool->granted)

@@ -60,6 +60,12 @@ struct gm_shelved {
 	struct gm_piece *piece;
 };
 
+/* Blocks that came back at once. Nobody has looked at them since, so they are GM_RETIRED still. */
+struct gm_stock {
+	struct gm_piece *first;
+	uint64_t bytes, since;
+};
+
 struct gm_shelf {
 	_Alignas(128) struct gm_lock lock; /* of all that follows */
 	_Atomic uint32_t n;		   /* blocks on it; also read without the lock */
@@ -71,6 +77,7 @@ struct gm_shelf {
 	int64_t most; /* and has grown to this since it was last added to the pool's */
 	struct gm_bin bins[GM_SLAB_CLASSES];
 	struct gm_freed freed;
+	struct gm_stock stock;
 	uint32_t n_row;
 	uint64_t row_bytes;
 	struct gm_shelved row[GM_SHELF_WIDE]; /* oldest first */
@@ -115,9 +122,11 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
  * is not to be shelved. */
 bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
 
-/* Put a list of pieces back that are used no more and count as idle (gm_retired_take): on the shelf
- * as long as there is room, and else into the extents. */
-void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list);
+/* Put a list of pieces back that are used no more and count as idle (gm_retired_take), all at once.
+ * Each is looked at when it is wanted: then it goes where it belongs on the shelf, as long as there
+ * is room, and else into the extents. */
+void gm_shelf_stock(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list,
+		    uint64_t bytes);
 
 /* Empty the row into the extents. */
 void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf);
@@ -136,8 +145,8 @@ bool gm_shelves_flush(struct gm_pool *pool, uint64_t until);
 /* Since when the longest shelved block is there; UINT64_MAX: there is none. */
 uint64_t gm_shelves_oldest(struct gm_pool *pool);
 
-/* NULL, or the invariant that is broken; *n, *n_freed: how many blocks are shelved, and retired
- * there. Under all locks. */
-const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_freed);
+/* NULL, or the invariant that is broken; *n, *n_retired: how many blocks are shelved, and
+ * GM_RETIRED there. Under all locks. */
+const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_retired);
 
 #endif
