@@ -137,7 +137,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 	return pool;
 }
 
-struct gm_pool *gm_shim_pool(unsigned ordinal)
+struct gm_pool *gm_shim_pool_made(unsigned ordinal)
 {
 	if (ordinal >= gm_shim_n_devices ||
 	    !atomic_load_explicit(&gm_shim_devices[ordinal].on, memory_order_relaxed))

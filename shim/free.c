@@ -30,7 +30,7 @@ void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t star
 {
 	uint64_t end = b->waited ? b->waited : gm_tick(); /* what follows takes no time */
 	gm_shim_happened(gm_tick_clock_ns(end));
-	gm_memops_set(b->id, false);
+	gm_memops_freed(b->id);
 	_Atomic uint64_t *parts = gm_count_device(b->ordinal);
 	gm_count_in(parts, b->ordinal, GM_C_free_calls, 1);
 	gm_count_in(parts, b->ordinal, GM_C_free_bytes, b->size);
@@ -49,13 +49,13 @@ enum use {
 	BY_NONE
 };
 
-static CUresult give_to_pool(struct gm_pool *pool, CUdeviceptr address, enum use use,
-			     uint64_t context, struct gm_block *b)
+static CUresult give_to_pool(struct gm_pool *pool, CUdeviceptr address, uint64_t start,
+			     enum use use, uint64_t context, struct gm_block *b)
 {
 	if (use == BY_NONE)
 		return gm_pool_free_done(pool, address, b);
 	return use == BY_OTHER ? gm_pool_free_behind(pool, address, context, b)
-			       : gm_pool_free(pool, address, b);
+			       : gm_pool_free_since(pool, address, start, b);
 }
 
 /* A block of ours, whatever the address is in it. */
@@ -63,7 +63,7 @@ static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdevicept
 			  uint64_t start, enum use use, uint64_t context)
 {
 	struct gm_block b;
-	CUresult result = give_to_pool(pool, address, use, context, &b);
+	CUresult result = give_to_pool(pool, address, start, use, context, &b);
 	gm_fence_suspect(result);
 	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
 		gm_pool_find(pool, address, &b);
@@ -202,7 +202,7 @@ static void pool_gone(struct gm_pool *pool, uint64_t key)
 		struct gm_record record =
 			free_record(GM_HOOK_NONE, now, now, b->base, b->size, b->held, b->id,
 				    b->context, b->ordinal, GM_RECORD_CONTEXT_GONE);
-		gm_memops_set(b->id, false);
+		gm_memops_freed(b->id);
 		gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
 		put(&record);
 	}

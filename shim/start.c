@@ -160,6 +160,7 @@ static enum gm_shim_state start(void)
 	open_log(pools, devices);
 	if (knobs->log.choice != GM_LOG_EVENTS) /* whose records say when a call was */
 		gm_tick_start();
+	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
 	if (knobs->launches.flag)
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching)) {

@@ -279,11 +279,12 @@ static CUresult free_block(struct gm_pool *pool, struct gm_piece *piece,
 }
 
 /* Wait for the owner context first. */
-static CUresult wait_and_free(struct gm_pool *pool, struct gm_piece *piece, struct gm_block *block)
+static CUresult wait_and_free(struct gm_pool *pool, struct gm_piece *piece, struct gm_block *block,
+			      uint64_t began)
 {
 	enum gm_fenced fenced;
 	uint64_t up_to = GM_GET(pool->retirements);
-	CUresult result = gm_pool_fence(pool, block->context, true, &fenced, &block->waited);
+	CUresult result = gm_pool_fence(pool, block->context, true, began, &fenced, &block->waited);
 	if (result != CUDA_SUCCESS)
 		return result;
 	bool passed = fenced == GM_FENCED_PASSED;
@@ -305,7 +306,8 @@ static CUresult ask_and_free(struct gm_pool *pool, struct gm_piece *piece,
 				      : result;
 }
 
-CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
+CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, uint64_t began,
+			    struct gm_block *out)
 {
 	struct gm_block own, *block = out ? out : &own;
 	CUresult result;
@@ -317,7 +319,7 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block
 	if (pool->config.defer)
 		result = ask_and_free(pool, piece, block);
 	else if (pool->config.fence)
-		result = wait_and_free(pool, piece, block);
+		result = wait_and_free(pool, piece, block, began);
 	else
 		result = free_block(pool, piece, block, AT_ONCE, block->context);
 	gm_pool_debug_visit(pool);

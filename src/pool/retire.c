@@ -359,17 +359,16 @@ uint64_t gm_retired_glance(struct gm_pool *pool)
 
 /* --- waiting --- */
 
-CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced,
-		       uint64_t *waited)
+CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, uint64_t began,
+		       enum gm_fenced *fenced, uint64_t *waited)
 {
 	*fenced = GM_FENCED_PASSED;
 	*waited = 0;
 	if (!pool->config.fence)
 		return CUDA_SUCCESS;
-	uint64_t begin = gm_tick();
 	CUresult result = pool->config.fence(pool->config.fence_arg, context, native, fenced);
 	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED)
-		*waited = gm_pool_count_fence(pool, begin);
+		*waited = gm_pool_count_fence(pool, began);
 	return result;
 }
 
@@ -389,7 +388,7 @@ static void await(struct gm_pool *pool, struct gm_retired *r)
 		return;
 	}
 	gm_pool_unlock(pool);
-	CUresult result = gm_pool_fence(pool, context, false, &fenced, &waited);
+	CUresult result = gm_pool_fence(pool, context, false, gm_tick(), &fenced, &waited);
 	gm_pool_lock(pool);
 	if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED && r->epoch == epoch)
 		pass(pool, r, up_to);

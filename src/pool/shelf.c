@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/thread.h"
 #include "pool/internal.h"
 
 #define BYTES (GM_SHELVES * sizeof(struct gm_shelf))
@@ -43,17 +42,13 @@ void gm_shelves_resize(struct gm_pool *pool)
 			      memory_order_relaxed);
 }
 
-struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
+void gm_shelf_begin(struct gm_pool *pool, unsigned index)
 {
-	unsigned index = gm_thread_index() % GM_SHELVES;
-	if (GM_UNLIKELY(index >= in_use(pool))) {
-		gm_pool_lock(pool);
-		if (index >= in_use(pool))
-			atomic_store_explicit(&pool->n_shelves, index + 1, memory_order_relaxed);
-		gm_shelves_resize(pool);
-		gm_pool_unlock(pool);
-	}
-	return &pool->shelves[index];
+	gm_pool_lock(pool);
+	if (index >= in_use(pool))
+		atomic_store_explicit(&pool->n_shelves, index + 1, memory_order_relaxed);
+	gm_shelves_resize(pool);
+	gm_pool_unlock(pool);
 }
 
 /* --- blocks on it, under the shelf's lock --- */

@@ -87,8 +87,8 @@ struct gm_shelf {
 bool gm_shelves_open(struct gm_pool *pool);
 void gm_shelves_close(struct gm_pool *pool);
 
-/* The calling thread's shelf. No lock held. */
-struct gm_shelf *gm_shelf_mine(struct gm_pool *pool);
+/* A shelf comes into use; gm_shelf_mine (internal.h) is the calling thread's. No lock held. */
+void gm_shelf_begin(struct gm_pool *pool, unsigned index);
 
 /* The warm path, no lock held: a block of `size` bytes from this shelf or another one. False: none
  * has a block of exactly `held` bytes, or it would be a new peak of requested bytes. */

@@ -31,7 +31,7 @@ tests_unit_test_pool_stats_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_sim_SOURCES = tests/unit/test_pool_sim.c
 tests_unit_test_pool_sim_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_log_SOURCES = tests/unit/test_pool_log.c $(POOL_FAKE)
-tests_unit_test_pool_log_LDFLAGS = -Wl,--wrap=gm_log_wants,--wrap=gm_log_put,--wrap=gm_log_put_sample
+tests_unit_test_pool_log_LDFLAGS = -Wl,--wrap=gm_log_put,--wrap=gm_log_put_sample
 tests_unit_test_pool_log_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_valid_SOURCES = tests/unit/test_pool_valid.c $(POOL_FAKE)
 tests_unit_test_pool_valid_LDADD = $(UNIT_LDADD)
