@@ -19,7 +19,7 @@ void *gm_piece_memory(size_t bytes)
 	return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-static unsigned shift_of(unsigned level)
+static inline unsigned shift_of(unsigned level)
 {
 	return GM_TABLE_SHIFT + level * GM_TABLE_FAN;
 }
@@ -54,7 +54,7 @@ static void put(struct gm_table *table, unsigned level, uint64_t index, struct g
 	atomic_store_explicit(&table->level[level][index], extent, memory_order_release);
 }
 
-static struct gm_extent *get(const struct gm_table *table, unsigned level, uint64_t index)
+static inline struct gm_extent *get(const struct gm_table *table, unsigned level, uint64_t index)
 {
 	return atomic_load_explicit(&table->level[level][index], memory_order_acquire);
 }
@@ -92,7 +92,7 @@ void gm_table_enter(struct gm_table *table, struct gm_extent *extent)
 /* The hints for an address, coarsest first; the last is that of the granule before its own. */
 #define HINTS (GM_TABLE_LEVELS + 1)
 
-static struct gm_extent *hint(const struct gm_table *table, uint64_t offset, unsigned nth)
+static inline struct gm_extent *hint(const struct gm_table *table, uint64_t offset, unsigned nth)
 {
 	if (nth < GM_TABLE_LEVELS) {
 		unsigned level = GM_TABLE_LEVELS - 1 - nth;
@@ -144,8 +144,8 @@ struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr b
 	return NULL;
 }
 
-static const struct gm_piece *slot_at(const struct gm_slab *slab, CUdeviceptr base,
-				      CUdeviceptr address)
+static inline const struct gm_piece *slot_at(const struct gm_slab *slab, CUdeviceptr base,
+					     CUdeviceptr address)
 {
 	uint32_t index = (uint32_t)(address - base) / slab->slot;
 	return index < slab->n ? &slab->slots[index] : NULL;
@@ -162,32 +162,11 @@ struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address
 	return piece && gm_piece_is_live(piece) ? (struct gm_piece *)piece : NULL;
 }
 
-void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id, uint64_t context)
-{
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_LIVE);
-	GM_SET(piece->size, size);
-	GM_SET(piece->id, id);
-	GM_SET(piece->context, context);
-	gm_piece_end(piece);
-}
-
-void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal, struct gm_block *out)
-{
-	*out = (struct gm_block){.base = GM_GET(piece->base),
-				 .size = GM_GET(piece->size),
-				 .held = GM_GET(piece->held),
-				 .id = GM_GET(piece->id),
-				 .context = GM_GET(piece->context),
-				 .ordinal = ordinal,
-				 .live = gm_piece_is_live(piece)};
-}
-
 /* Acquire loads, so that the second look at the number cannot come before them. */
 #define LOOK(field) atomic_load_explicit(&(field), memory_order_acquire)
 
 /* A consistent copy of a piece: its state, and *seq for whoever checks once more. */
-static uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigned *seq)
+static inline uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigned *seq)
 {
 	uint32_t state;
 	do {
@@ -204,8 +183,8 @@ static uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigne
 }
 
 /* Follow one hint to the piece at the address; NULL: it does not lead there. */
-static const struct gm_piece *look_at(const struct gm_extent *extent, CUdeviceptr address,
-				      struct gm_block *out)
+static inline const struct gm_piece *look_at(const struct gm_extent *extent, CUdeviceptr address,
+					     struct gm_block *out)
 {
 	for (;;) {
 		unsigned seq, ignored;

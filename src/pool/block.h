@@ -117,9 +117,28 @@ struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address
 bool gm_piece_claim(struct gm_piece *piece, uint64_t id);
 
 /* A piece that the caller may write becomes a live block. */
-void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id, uint64_t context);
+static inline void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id,
+				     uint64_t context)
+{
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_LIVE);
+	GM_SET(piece->size, size);
+	GM_SET(piece->id, id);
+	GM_SET(piece->context, context);
+	gm_piece_end(piece);
+}
 
 /* A copy of a live piece, which the caller may write. */
-void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal, struct gm_block *out);
+static inline void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal,
+				 struct gm_block *out)
+{
+	*out = (struct gm_block){.base = GM_GET(piece->base),
+				 .size = GM_GET(piece->size),
+				 .held = GM_GET(piece->held),
+				 .id = GM_GET(piece->id),
+				 .context = GM_GET(piece->context),
+				 .ordinal = ordinal,
+				 .live = gm_piece_is_live(piece)};
+}
 
 #endif

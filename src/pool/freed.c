@@ -76,10 +76,10 @@ void gm_freed_collect(struct gm_pool *pool)
 {
 	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
-		gm_lock_take(&shelf->lock);
+		gm_quick_take(&shelf->lock);
 		if (shelf->freed.most)
 			gm_freed_hand_over(pool, shelf);
-		gm_lock_release(&shelf->lock);
+		gm_quick_release(&shelf->lock);
 	}
 }
 

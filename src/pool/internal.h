@@ -206,8 +206,19 @@ void gm_pool_trim_retired(struct gm_pool *pool);
 /* pin.c. Under the lock: the block is no more. */
 void gm_pool_unpin(struct gm_pool *pool, struct gm_piece *piece);
 
-/* stats.c. The live counters of blocks change by so much. No lock needed. */
-void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held, uint64_t n);
+/* The live counters of blocks change by so much. No lock needed. */
+static inline void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held,
+				     uint64_t n)
+{
+	unsigned device = pool->config.ordinal;
+	_Atomic uint64_t *parts = gm_count_device(device);
+	gm_count_in(parts, device, GM_C_requested, size);
+	gm_count_in(parts, device, GM_C_handed_out, held);
+	gm_count_in(parts, device, GM_C_idle, -held);
+	gm_count_in(parts, device, GM_C_live_blocks, n);
+}
+
+/* stats.c. */
 /* Idle bytes with those of the shelves, as good as can be known without locks. */
 uint64_t gm_pool_idle(const struct gm_pool *pool);
 /* Under all locks: add the sums of the shelves to the pool's. */

@@ -202,11 +202,11 @@ static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 	set_state(f->piece, GM_RETIRED);
 	f->piece->next = NULL;
 	struct gm_retiring one = {f->piece, f->piece, NULL, 1, f->block->held};
-	gm_lock_take(&f->shelf->lock);
+	gm_quick_take(&f->shelf->lock);
 	gm_freed_hand_over(pool, f->shelf);
 	gm_retired_add(pool, retired, &one);
 	gm_freed_allow(pool, f->shelf, retired);
-	gm_lock_release(&f->shelf->lock);
+	gm_quick_release(&f->shelf->lock);
 	if (!gm_retired_due(pool, retired))
 		return CUDA_SUCCESS;
 	gm_retired_poll(pool, retired);
@@ -265,14 +265,14 @@ static CUresult free_block(struct gm_pool *pool, struct gm_piece *piece,
 				  .context = context,
 				  .fenced = how == RETIRE ? GM_FENCED_LATER : GM_FENCED_PASSED};
 	bool done = false;
-	gm_lock_take(&f.shelf->lock);
+	gm_quick_take(&f.shelf->lock);
 	bool mine = gm_piece_claim(piece, block->id);
 	if (mine)
 		done = how == RETIRE ? gm_freed_put(pool, f.shelf, piece, context)
 				     : gm_shelf_put(pool, f.shelf, piece);
 	if (how == RETIRE && !done) /* rather here than under the pool's lock */
 		gm_retired_number(pool, &f.shelf->freed.list);
-	gm_lock_release(&f.shelf->lock);
+	gm_quick_release(&f.shelf->lock);
 	if (GM_LIKELY(done))
 		return CUDA_SUCCESS;
 	return mine ? free_slowly(pool, &f) : CUDA_ERROR_INVALID_VALUE;

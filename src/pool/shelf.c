@@ -16,7 +16,7 @@ bool gm_shelves_open(struct gm_pool *pool)
 		return false;
 	pool->shelves = memory;
 	for (unsigned i = 0; i < GM_SHELVES; i++)
-		gm_lock_init(&pool->shelves[i].lock, GM_RANK_SHELF);
+		gm_quick_init(&pool->shelves[i].lock, GM_RANK_SHELF);
 	return true;
 }
 
@@ -24,8 +24,6 @@ void gm_shelves_close(struct gm_pool *pool)
 {
 	if (!pool->shelves)
 		return;
-	for (unsigned i = 0; i < GM_SHELVES; i++)
-		gm_lock_destroy(&pool->shelves[i].lock);
 	munmap(pool->shelves, BYTES);
 }
 
@@ -152,8 +150,8 @@ static void push(struct gm_shelf *shelf, struct gm_piece *piece)
 
 /* --- sums, under the shelf's lock --- */
 
-static void change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
-		   uint64_t n)
+static inline void change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			  uint64_t held, uint64_t n)
 {
 	shelf->requested += size;
 	shelf->live_blocks += n;
@@ -167,14 +165,20 @@ static bool is_allowed(const struct gm_shelf *shelf, uint64_t size)
 	return (int64_t)(shelf->requested + size) <= shelf->allowance;
 }
 
+/* The shelf's allowance lets it. */
+static inline void count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			      uint64_t held)
+{
+	change(pool, shelf, size, held, 1);
+	if ((int64_t)shelf->requested > shelf->most)
+		shelf->most = (int64_t)shelf->requested;
+}
+
 bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
-	int64_t requested = (int64_t)(shelf->requested + size);
 	if (!is_allowed(shelf, size))
 		return false;
-	if (requested > shelf->most)
-		shelf->most = requested;
-	change(pool, shelf, size, held, 1);
+	count_live(pool, shelf, size, held);
 	return true;
 }
 
@@ -261,10 +265,10 @@ static struct gm_piece *steal(struct gm_pool *pool, const struct gm_shelf *mine,
 		if (GM_GET(other->n) == 0)
 			continue;
 		tries++;
-		if (!gm_lock_try(&other->lock))
+		if (!gm_quick_try(&other->lock))
 			continue;
 		piece = pop(other, held);
-		gm_lock_release(&other->lock);
+		gm_quick_release(&other->lock);
 	}
 	return piece;
 }
@@ -273,7 +277,7 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 		    uint64_t context, struct gm_block *out)
 {
 	struct gm_piece *piece = NULL;
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	if (is_allowed(shelf, size)) {
 		piece = pop(shelf, held);
 		if (!piece && shelf->stock.first)
@@ -284,11 +288,11 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 			piece = steal(pool, shelf, held);
 	}
 	if (piece) {
-		gm_shelf_count(pool, shelf, size, held);
+		count_live(pool, shelf, size, held);
 		gm_piece_hand_out(piece, size, gm_shelf_next_id(shelf), context);
 		gm_piece_copy(piece, pool->config.ordinal, out);
 	}
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	return piece;
 }
 
@@ -317,7 +321,7 @@ bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 			       uint64_t held)
 {
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	struct gm_piece *piece = pop(shelf, held);
 	if (!piece)
 		piece = take_stock(pool, shelf, held);
@@ -327,20 +331,20 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
 	}
 	if (!piece && !is_allowed(shelf, size))
 		piece = steal(pool, shelf, held);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	return piece;
 }
 
 void gm_shelves_lock(struct gm_pool *pool)
 {
 	for (unsigned i = 0; i < in_use(pool); i++)
-		gm_lock_take_next(&pool->shelves[i].lock);
+		gm_quick_take_next(&pool->shelves[i].lock);
 }
 
 void gm_shelves_unlock(struct gm_pool *pool)
 {
 	for (unsigned i = in_use(pool); i-- > 0;)
-		gm_lock_release(&pool->shelves[i].lock);
+		gm_quick_release(&pool->shelves[i].lock);
 }
 
 static struct gm_piece *reversed(struct gm_piece *list)
@@ -388,9 +392,9 @@ static void empty_row(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t unt
 
 void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf)
 {
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	empty_row(pool, shelf, UINT64_MAX);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 }
 
 static void empty_stock(struct gm_pool *pool, struct gm_shelf *shelf)
@@ -427,23 +431,23 @@ bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, stru
 {
 	if (!may_be_shelved(pool, piece))
 		return false;
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	if (!has_room(pool, shelf, GM_GET(piece->held)))
 		make_room(pool, shelf, GM_GET(piece->held));
 	put_freed(pool, shelf, piece);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	return true;
 }
 
 void gm_shelf_stock(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list,
 		    uint64_t bytes)
 {
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	sort_stock(pool, shelf);
 	shelf->stock = (struct gm_stock){list, bytes, gm_pool_now(pool)};
 	if (gm_pool_trims_at_once(pool))
 		sort_stock(pool, shelf);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	gm_pool_tell_idle(pool);
 }
 
@@ -483,9 +487,9 @@ uint64_t gm_shelves_oldest(struct gm_pool *pool)
 	uint64_t oldest = UINT64_MAX;
 	for (unsigned i = 0; i < in_use(pool); i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
-		gm_lock_take(&shelf->lock);
+		gm_quick_take(&shelf->lock);
 		uint64_t since = oldest_on(shelf);
-		gm_lock_release(&shelf->lock);
+		gm_quick_release(&shelf->lock);
 		oldest = since < oldest ? since : oldest;
 	}
 	return oldest;

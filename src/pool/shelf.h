@@ -32,7 +32,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/lock.h"
+#include "base/quick.h"
 #include "pool/freed.h"
 #include "pool/slab.h"
 
@@ -67,9 +67,9 @@ struct gm_stock {
 };
 
 struct gm_shelf {
-	_Alignas(128) struct gm_lock lock; /* of all that follows */
-	_Atomic uint32_t n;		   /* blocks on it; also read without the lock */
-	uint64_t id, id_end;		   /* the next block's id, unless it is the end */
+	_Alignas(128) struct gm_quick lock; /* of all that follows */
+	_Atomic uint32_t n;		    /* blocks on it; also read without the lock */
+	uint64_t id, id_end;		    /* the next block's id, unless it is the end */
 	/* What allocations and frees here changed of the pool's sums, modulo 2^64. */
 	uint64_t requested, live_blocks;
 	_Atomic uint64_t handed_out; /* also read without the lock */

@@ -22,16 +22,6 @@ static void change_idle(struct gm_pool *pool, uint64_t by)
 	change(pool, GM_C_idle, by);
 }
 
-void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held, uint64_t n)
-{
-	unsigned device = pool->config.ordinal;
-	_Atomic uint64_t *parts = gm_count_device(device);
-	gm_count_in(parts, device, GM_C_requested, size);
-	gm_count_in(parts, device, GM_C_handed_out, held);
-	gm_count_in(parts, device, GM_C_idle, -held);
-	gm_count_in(parts, device, GM_C_live_blocks, n);
-}
-
 /* --- with the sums of the shelves --- */
 
 uint64_t gm_pool_idle(const struct gm_pool *pool)
@@ -101,7 +91,7 @@ static void count_at_peak(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t
 void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
 	int64_t spare = (int64_t)(pool->requested_peak - pool->requested) - pool->granted;
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	int64_t lacks = (int64_t)(shelf->requested + size) - shelf->allowance;
 	if (lacks > 0 && lacks <= spare) {
 		int64_t more = lacks + (spare - lacks) / 2;
@@ -109,7 +99,7 @@ void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t s
 		pool->granted += more;
 	}
 	bool counted = gm_shelf_count(pool, shelf, size, held);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	if (!counted)
 		count_at_peak(pool, shelf, size, held);
 }
