@@ -30,7 +30,7 @@ static void served(const struct request *q, const struct gm_block *b, unsigned f
 {
 	unsigned device = q->context->ordinal;
 	uint64_t end = gm_tick();
-	gm_shim_happened(gm_tick_clock_ns(end));
+	gm_shim_happened_at(end);
 	bool driver = flags & GM_RECORD_DRIVER;
 	_Atomic uint64_t *parts = gm_count_device(device);
 	gm_count_in(parts, device, GM_C_allocate_calls, 1);
@@ -85,7 +85,7 @@ static CUresult refused(const struct request *q, CUresult result)
 {
 	unsigned device = q->context->ordinal;
 	uint64_t end = gm_tick();
-	gm_shim_happened(gm_tick_clock_ns(end));
+	gm_shim_happened_at(end);
 	gm_counter_add(device, GM_C_allocate_calls, 1);
 	gm_counter_add(device, GM_C_allocate_failed, 1);
 	gm_counter_add(device, GM_C_allocate_ns, gm_tick_ns(q->start, end));

@@ -232,7 +232,6 @@ static __attribute__((noinline)) void sample_due(uint64_t now, bool last)
 {
 	uint64_t seen = atomic_load_explicit(&next_sample, memory_order_relaxed), next = UINT64_MAX;
 	gm_tick_calibrate();
-	now = gm_clock_ns(); /* it may have been some milliseconds early */
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (!pool)

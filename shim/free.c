@@ -29,7 +29,7 @@ static void put(const struct gm_record *record)
 void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start)
 {
 	uint64_t end = b->waited ? b->waited : gm_tick(); /* what follows takes no time */
-	gm_shim_happened(gm_tick_clock_ns(end));
+	gm_shim_happened_at(end);
 	gm_memops_freed(b->id);
 	_Atomic uint64_t *parts = gm_count_device(b->ordinal);
 	gm_count_in(parts, b->ordinal, GM_C_free_calls, 1);

@@ -114,6 +114,7 @@ void gm_used_forget(void);
 
 /* Something happened at `now`: samples may be due when the handler leaves. */
 void gm_shim_happened(uint64_t now);
+void gm_shim_happened_at(uint64_t moment); /* likewise, of gm_tick */
 
 /* Fill in what all records of calls have in common. `start` is when the call began; both are times
  * of the clock, as gm_tick's moments are where events are kept. */

@@ -75,7 +75,8 @@ bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)
 
 void gm_lock_init(struct gm_lock *lock, enum gm_lock_rank rank)
 {
-	pthread_mutex_init(&lock->mutex, NULL);
+	/* What is done under these locks is short: looking again is cheaper than sleeping. */
+	lock->mutex = (pthread_mutex_t)PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 	lock->rank = rank;
 }
 

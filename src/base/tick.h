@@ -51,10 +51,10 @@ static inline uint64_t gm_tick_ns(uint64_t from, uint64_t to)
 	return to < from ? 0 : (uint64_t)((unsigned __int128)(to - from) * scale >> 32);
 }
 
-/* CLOCK_MONOTONIC at a moment that was just now; up to 10 ms before it. */
-static inline uint64_t gm_tick_clock_ns(uint64_t moment)
+/* Ticks in so many nanoseconds, while moments are the counter's. */
+static inline uint64_t gm_tick_of_ns(uint64_t ns)
 {
-	return gm_tick_is_clock(moment) ? moment : gm_clock_coarse_ns();
+	return (ns << 32) / atomic_load_explicit(&gm_tick_scale, memory_order_relaxed);
 }
 
 #endif

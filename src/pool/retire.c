@@ -202,17 +202,28 @@ static void recorded(struct gm_pool *pool, struct gm_retired *r, struct gm_retir
 {
 	if (result == CUDA_SUCCESS && fence->event && enter(r, fence))
 		return;
-	if (result == CUDA_SUCCESS && !fence->event) /* nothing runs there */
+	if (result == CUDA_SUCCESS && !fence->event) /* nothing runs there any more */
 		pass(pool, r, fence->up_to);
 	else if (result != CUDA_SUCCESS && r->asked == fence->up_to)
 		r->asked = r->covered;
 	drop(pool, fence);
 }
 
+/* On an idle GPU a fence has passed as soon as it is recorded. Without the lock. */
+static void ask_at_once(const struct gm_pool *pool, struct gm_retire_fence *fence)
+{
+	const struct gm_deferral *defer = pool->config.defer;
+	void *arg = pool->config.fence_arg;
+	if (defer->passed(arg, fence->context, fence->event) != CUDA_SUCCESS)
+		return;
+	defer->drop(arg, fence->context, fence->event);
+	fence->event = NULL;
+}
+
 /* A fence behind what nobody has asked one for yet. It covers only work submitted before the
  * record, so the number is taken before: it is returned, or 0 for none. Several threads may do so
  * at a time: one that the system keeps from running is in nobody's way. */
-static uint64_t cover(struct gm_pool *pool, struct gm_retired *r)
+static uint64_t cover(struct gm_pool *pool, struct gm_retired *r, bool look_at_once)
 {
 	const struct gm_deferral *defer = pool->config.defer;
 	if (!defer || !defer->record || r->newest <= r->asked || r->newest <= r->passed ||
@@ -223,10 +234,13 @@ static uint64_t cover(struct gm_pool *pool, struct gm_retired *r)
 		return 0; /* they wait for the next one */
 	uint64_t epoch = r->epoch, up_to = r->newest;
 	*fence = (struct gm_retire_fence){.context = r->context, .up_to = up_to, .users = 1};
+	look_at_once = look_at_once && !r->fences; /* else an older one is asked first */
 	r->fresh_n = r->fresh_bytes = 0;
 	r->asked = up_to;
 	gm_pool_unlock(pool);
 	CUresult result = defer->record(pool->config.fence_arg, fence->context, &fence->event);
+	if (result == CUDA_SUCCESS && fence->event && look_at_once)
+		ask_at_once(pool, fence);
 	gm_pool_lock(pool);
 	if (r->epoch == epoch)
 		recorded(pool, r, fence, result);
@@ -259,13 +273,13 @@ static bool is_past_bound(const struct gm_pool *pool)
 	return pool->retired > pool->config.retire;
 }
 
-/* Ask the oldest fences whether they have passed, until one has not; the one recorded just now, up
- * to `just`, only if it is the first. Below the bound one thread does at a time. */
+/* Ask the oldest fences whether they have passed, until one has not, or is the one recorded just
+ * now, up to `just`. Below the bound one thread does at a time. */
 static void look(struct gm_pool *pool, struct gm_retired *r, uint64_t just)
 {
 	CUresult result = CUDA_SUCCESS;
-	for (bool first = true; result == CUDA_SUCCESS && r->fences; first = false) {
-		if ((r->polling && !is_past_bound(pool)) || (!first && r->fences->up_to == just))
+	while (result == CUDA_SUCCESS && r->fences) {
+		if ((r->polling && !is_past_bound(pool)) || r->fences->up_to == just)
 			return;
 		uint64_t epoch = r->epoch;
 		r->polling++;
@@ -278,7 +292,7 @@ static void look(struct gm_pool *pool, struct gm_retired *r, uint64_t just)
 
 void gm_retired_poll(struct gm_pool *pool, struct gm_retired *r)
 {
-	look(pool, r, cover(pool, r));
+	look(pool, r, cover(pool, r, true));
 }
 
 /* The shelves that collect: each has as much of the bound. */
@@ -377,7 +391,7 @@ static void await(struct gm_pool *pool, struct gm_retired *r)
 {
 	enum gm_fenced fenced;
 	uint64_t epoch = r->epoch, up_to = r->newest, context = r->context, waited;
-	cover(pool, r);
+	cover(pool, r, false);
 	if (r->epoch != epoch || r->passed >= up_to)
 		return;
 	struct gm_retire_fence *last = r->fences;
