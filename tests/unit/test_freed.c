@@ -137,6 +137,25 @@ static void crew(void)
 	end("a crew");
 }
 
+/* Together they stay below the bound, whatever the size. */
+static void crew_of_large(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 64 * GM_MIB);
+	pthread_t thread;
+	for (unsigned i = 1; i < 4; i++) {
+		pthread_create(&thread, NULL, free_some, NULL);
+		pthread_join(thread, NULL);
+	}
+	gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
+	for (unsigned i = 0; i < 4; i++)
+		gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
+	TAP_OK(f.recorded == 0 && gm_shelf_mine(pool)->freed.list.bytes == 4 * GM_MIB,
+	       "one of four shelves collects its part of a quarter of the bound");
+	gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 1, "which is more than its part of what goes behind one fence");
+	end("a crew with large blocks");
+}
+
 static unsigned stocked;
 
 static void *stock(void *arg)
@@ -183,6 +202,7 @@ int main(void)
 	bound_of_shelves();
 	of_another_shelf();
 	crew();
+	crew_of_large();
 	own();
 	return tap_done();
 }
