@@ -364,7 +364,10 @@ uint64_t gm_retired_glance(struct gm_pool *pool)
 	uint64_t bytes = 0;
 	if (is_past_bound(pool))
 		return gm_retired_collect(pool);
+	const struct gm_shelf *mine = &pool->shelves[gm_thread_index() % GM_SHELVES];
 	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
+		if (r->shelf != mine)
+			continue; /* else others would lack it, and look for ours */
 		look(pool, r, 0);
 		bytes += put_back(pool, r);
 	}

@@ -95,8 +95,8 @@ void gm_retired_passed(struct gm_pool *pool, uint64_t context, uint64_t up_to);
 /* The context is gone: put back all it has retired. Drops the lock, after that. */
 void gm_retired_gone(struct gm_pool *pool, uint64_t context);
 
-/* For an allocation that found nothing: ask the fences that are there, and put back what has
- * passed. Past config.retire it is gm_retired_collect. Returns bytes. Drops the lock. */
+/* For an allocation that found nothing: ask the fences that the thread's shelf has, and put back
+ * what has passed. Past config.retire it is gm_retired_collect. Returns bytes. Drops the lock. */
 uint64_t gm_retired_glance(struct gm_pool *pool);
 
 /*

@@ -165,6 +165,12 @@ static void *stock(void *arg)
 	return NULL;
 }
 
+static void *need_more(void *arg)
+{
+	*(CUdeviceptr *)arg = fake_alloc(f.pool, 100 * GM_MIB).base;
+	return NULL;
+}
+
 /* What a thread freed comes back to it, however much another one needs. */
 static void own(void)
 {
@@ -185,6 +191,12 @@ static void own(void)
 	pthread_create(&thread, NULL, stock, &blocks[0]);
 	pthread_join(thread, NULL);
 	TAP_OK(stocked == 0 && mine->n == 4 * GM_RETIRE_BATCH, "none goes to another thread,");
+	unsigned queries = f.queries;
+	pthread_create(&thread, NULL, need_more, &blocks[2]);
+	pthread_join(thread, NULL);
+	TAP_OK(f.queries == queries && mine->n == 4 * GM_RETIRE_BATCH,
+	       "even if that takes new memory,");
+	gm_pool_free(pool, blocks[2], NULL);
 	blocks[1] = fake_alloc(pool, 3000).base;
 	TAP_IS(gm_shelf_mine(pool)->stock.bytes, (gm_retired_batch(pool) - 1) * 3072,
 	       "and a batch to this one at its next need");
