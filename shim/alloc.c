@@ -15,7 +15,7 @@ struct request {
 	size_t width, height;
 	unsigned element;
 	struct gm_context *context;
-	uint64_t start;
+	uint64_t start; /* gm_tick */
 };
 
 /* What the call would have done without us. */
@@ -30,12 +30,12 @@ static CUresult natively(const struct request *q)
 static void served(const struct request *q, const struct gm_block *b, unsigned flags)
 {
 	unsigned device = q->context->ordinal;
-	uint64_t end = gm_clock_ns();
-	gm_shim_happened(end);
+	uint64_t end = gm_tick();
+	gm_shim_happened_at(end);
 	bool driver = flags & GM_RECORD_DRIVER;
 	_Atomic uint64_t *parts = gm_count_device(device);
 	gm_count_in(parts, device, GM_C_allocate_calls, 1);
-	gm_count_in(parts, device, GM_C_allocate_ns, end - q->start);
+	gm_count_in(parts, device, GM_C_allocate_ns, gm_tick_ns(q->start, end));
 	gm_count_in(parts, device, GM_C_allocate_pool, !driver);
 	gm_count_in(parts, device, GM_C_allocate_bytes, driver ? 0 : b->size);
 	if (driver)
@@ -85,11 +85,11 @@ static void tell(unsigned device, const struct gm_pool *pool, size_t asked)
 static CUresult refused(const struct request *q, CUresult result)
 {
 	unsigned device = q->context->ordinal;
-	uint64_t end = gm_clock_ns();
-	gm_shim_happened(end);
+	uint64_t end = gm_tick();
+	gm_shim_happened_at(end);
 	gm_counter_add(device, GM_C_allocate_calls, 1);
 	gm_counter_add(device, GM_C_allocate_failed, 1);
-	gm_counter_add(device, GM_C_allocate_ns, end - q->start);
+	gm_counter_add(device, GM_C_allocate_ns, gm_tick_ns(q->start, end));
 	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED)) {
 		struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook,
 							 q->context, q->start, end, result);
@@ -167,7 +167,7 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 
 CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out)
 {
-	const struct request q = {.size = size, .context = context, .start = gm_clock_ns()};
+	const struct request q = {.size = size, .context = context, .start = gm_tick()};
 	CUresult result =
 		gm_pool_alloc(gm_shim_pool_if_any(context->ordinal), size, context->key, out);
 	if (result == CUDA_SUCCESS) {
@@ -192,7 +192,7 @@ CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 		.hook = GM_HOOK_cuMemAlloc_v2,
 		.out = dptr,
 		.size = bytesize,
-		.start = gm_clock_ns(),
+		.start = gm_tick(),
 		.context = gm_context_current(&gm_shim_driver, &result),
 	};
 	struct gm_pool *pool =
@@ -246,7 +246,7 @@ CUresult on_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthIn
 		.width = WidthInBytes,
 		.height = Height,
 		.element = ElementSizeBytes,
-		.start = gm_clock_ns(),
+		.start = gm_tick(),
 		.context = gm_context_current(&gm_shim_driver, &result),
 	};
 	result = allocate_rows(&q);

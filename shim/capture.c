@@ -85,6 +85,8 @@ static struct gm_context *begin(CUstream stream)
 	struct gm_context *context = gm_shim_context_of_stream(stream);
 	if (context)
 		gm_fence_capture_begin(context);
+	else
+		gm_fence_capture_missed();
 	return context;
 }
 
@@ -95,7 +97,10 @@ static CUresult begun(struct gm_context *context, CUstream stream, CUresult resu
 	if (!context)
 		return result;
 	/* What could not be remembered is not counted either: nothing would ever end it. */
-	gm_fence_capture_begun(context, result == CUDA_SUCCESS && remember(c));
+	bool counted = result == CUDA_SUCCESS && remember(c);
+	if (result == CUDA_SUCCESS && !counted)
+		gm_fence_capture_missed();
+	gm_fence_capture_begun(context, counted);
 	if (result == CUDA_SUCCESS)
 		gm_counter_add(0, GM_C_captures, 1);
 	return result;

@@ -82,7 +82,7 @@ static CUresult core_alloc(size_t size, int ordinal, CUstream stream, bool known
 	struct gm_block block = {0};
 	if (!gm_shim_enter())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	uint64_t start = gm_clock_ns();
+	uint64_t start = gm_tick();
 	CUresult result = enter(&place, ordinal, stream, &streams);
 	if (result == CUDA_SUCCESS) {
 		result = gm_streams_alloc(streams, size, place.context, number_of(stream, known),

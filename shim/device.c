@@ -4,6 +4,7 @@
 
 #include "base/msg.h"
 #include "base/size.h"
+#include "base/tick.h"
 #include "handlers.h"
 #include "inkernel.h"
 #include "knob/knob.h"
@@ -129,6 +130,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		gm_pool_destroy(pool);
 		return there;
 	}
+	gm_tick_calibrate();
 	gm_peer_apply(ordinal, pool);
 	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 	prewarm(ordinal, pool);
@@ -136,7 +138,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 	return pool;
 }
 
-struct gm_pool *gm_shim_pool(unsigned ordinal)
+struct gm_pool *gm_shim_pool_made(unsigned ordinal)
 {
 	if (ordinal >= gm_shim_n_devices ||
 	    !atomic_load_explicit(&gm_shim_devices[ordinal].on, memory_order_relaxed))
@@ -231,6 +233,7 @@ static void sample_one(unsigned ordinal, const struct gm_pool *pool, uint64_t no
 static __attribute__((noinline)) void sample_due(uint64_t now, bool last)
 {
 	uint64_t seen = atomic_load_explicit(&next_sample, memory_order_relaxed), next = UINT64_MAX;
+	gm_tick_calibrate();
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (!pool)

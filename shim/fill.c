@@ -11,6 +11,8 @@
 #include "handlers.h"
 #include "knob/knob.h"
 
+bool gm_fill_on;
+
 #define ZEROED_FROM GM_MIB /* smaller blocks come as they are natively, too */
 
 /* Grows at its head only; the stream of a context that is gone is never asked for again. */
@@ -63,10 +65,10 @@ static CUresult fill(uint64_t key, const struct gm_block *b, unsigned char byte)
 	return result;
 }
 
-void gm_fill(const struct gm_context *context, const struct gm_block *b)
+void gm_fill_block(const struct gm_context *context, const struct gm_block *b)
 {
 	unsigned what = gm_knob_get()->fill.choice;
-	if (GM_LIKELY(what == GM_FILL_OFF) || (what == GM_FILL_ZERO && b->size < ZEROED_FROM))
+	if (what == GM_FILL_OFF || (what == GM_FILL_ZERO && b->size < ZEROED_FROM))
 		return;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
 	CUresult result = fill(context->key, b, what == GM_FILL_ZERO ? 0 : (unsigned char)what);

@@ -28,13 +28,13 @@ static void put(const struct gm_record *record)
 
 void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start)
 {
-	uint64_t end = b->waited ? b->waited : gm_clock_ns(); /* what follows takes no time */
-	gm_shim_happened(end);
-	gm_memops_set(b->id, false);
+	uint64_t end = b->waited ? b->waited : gm_tick(); /* what follows takes no time */
+	gm_shim_happened_at(end);
+	gm_memops_freed(b->id);
 	_Atomic uint64_t *parts = gm_count_device(b->ordinal);
 	gm_count_in(parts, b->ordinal, GM_C_free_calls, 1);
 	gm_count_in(parts, b->ordinal, GM_C_free_bytes, b->size);
-	gm_count_in(parts, b->ordinal, GM_C_free_ns, end - start);
+	gm_count_in(parts, b->ordinal, GM_C_free_ns, gm_tick_ns(start, end));
 	if (!gm_log_wants(GM_RECORD_FREE))
 		return;
 	struct gm_record record = free_record(hook, start, end, b->base, b->size, b->held, b->id,
@@ -49,13 +49,13 @@ enum use {
 	BY_NONE
 };
 
-static CUresult give_to_pool(struct gm_pool *pool, CUdeviceptr address, enum use use,
-			     uint64_t context, struct gm_block *b)
+static CUresult give_to_pool(struct gm_pool *pool, CUdeviceptr address, uint64_t start,
+			     enum use use, uint64_t context, struct gm_block *b)
 {
 	if (use == BY_NONE)
 		return gm_pool_free_done(pool, address, b);
 	return use == BY_OTHER ? gm_pool_free_behind(pool, address, context, b)
-			       : gm_pool_free(pool, address, b);
+			       : gm_pool_free_since(pool, address, start, b);
 }
 
 /* A block of ours, whatever the address is in it. */
@@ -63,7 +63,7 @@ static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdevicept
 			  uint64_t start, enum use use, uint64_t context)
 {
 	struct gm_block b;
-	CUresult result = give_to_pool(pool, address, use, context, &b);
+	CUresult result = give_to_pool(pool, address, start, use, context, &b);
 	gm_fence_suspect(result);
 	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
 		gm_pool_find(pool, address, &b);
@@ -89,8 +89,8 @@ static CUresult free_foreign(enum gm_hook_id hook, CUdeviceptr address, CUstream
 	if (result != CUDA_SUCCESS || f.kind != GM_FOREIGN_DRIVER)
 		return result;
 	gm_counter_add(f.ordinal, GM_C_free_driver, 1);
-	struct gm_record record = free_record(hook, start, gm_clock_ns(), address, f.size, f.size,
-					      f.id, f.context, f.ordinal, GM_RECORD_DRIVER);
+	struct gm_record record = free_record(hook, start, gm_tick(), address, f.size, f.size, f.id,
+					      f.context, f.ordinal, GM_RECORD_DRIVER);
 	put(&record);
 	return result;
 }
@@ -99,7 +99,7 @@ CUresult on_cuMemFree_v2(CUdeviceptr dptr)
 {
 	if (!gm_shim_enter())
 		return real.cuMemFree_v2(dptr);
-	uint64_t start = gm_clock_ns();
+	uint64_t start = gm_tick();
 	struct gm_pool *pool = gm_shim_pool_at(dptr);
 	CUresult result = pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, start, BY_OWNER, 0)
 			       : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, start);
@@ -129,7 +129,7 @@ static CUresult stream_done(CUstream stream, CUresult (*look)(CUstream stream))
 static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
 			   CUstream order, CUresult (*native)(CUdeviceptr, CUstream))
 {
-	uint64_t start = gm_clock_ns();
+	uint64_t start = gm_tick();
 	struct gm_pool *pool = gm_shim_pool_at(address);
 	if (!pool)
 		return free_foreign(hook, address, stream, native, start);
@@ -202,7 +202,7 @@ static void pool_gone(struct gm_pool *pool, uint64_t key)
 		struct gm_record record =
 			free_record(GM_HOOK_NONE, now, now, b->base, b->size, b->held, b->id,
 				    b->context, b->ordinal, GM_RECORD_CONTEXT_GONE);
-		gm_memops_set(b->id, false);
+		gm_memops_freed(b->id);
 		gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
 		put(&record);
 	}

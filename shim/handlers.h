@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "base/clock.h"
+#include "base/tick.h"
 #include "log/count.h"
 #include "log/log.h"
 #include "pool/context.h"
@@ -56,9 +56,6 @@ extern struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 /* Ask the driver about its devices; `pools` is false when only watching. Once, at the start. */
 void gm_shim_devices_find(bool pools, struct gm_log_device *log);
 
-/* The pool of a device, made at first need; NULL when it cannot have one. Calls the driver. */
-struct gm_pool *gm_shim_pool(unsigned ordinal);
-
 /* The pool of a device could not allocate for `why`, which is not a lack of memory: if it never
  * could, the device is left to the driver from now on, and one line says so. */
 void gm_shim_pool_failed(unsigned ordinal, CUresult why);
@@ -69,6 +66,17 @@ static inline struct gm_pool *gm_shim_pool_if_any(unsigned ordinal)
 	return ordinal < gm_shim_n_devices
 		       ? atomic_load_explicit(&gm_shim_devices[ordinal].pool, memory_order_acquire)
 		       : NULL;
+}
+
+/* The pool of a device, made at first need; NULL when it cannot have one. Calls the driver. */
+struct gm_pool *gm_shim_pool_made(unsigned ordinal);
+static inline struct gm_pool *gm_shim_pool(unsigned ordinal)
+{
+	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
+	if (GM_LIKELY(pool &&
+		      atomic_load_explicit(&gm_shim_devices[ordinal].on, memory_order_relaxed)))
+		return pool;
+	return gm_shim_pool_made(ordinal);
 }
 
 /* The pool in whose range `address` lies; NULL: in none. Lock-free. */
@@ -106,8 +114,10 @@ void gm_used_forget(void);
 
 /* Something happened at `now`: samples may be due when the handler leaves. */
 void gm_shim_happened(uint64_t now);
+void gm_shim_happened_at(uint64_t moment); /* likewise, of gm_tick */
 
-/* Fill in what all records of calls have in common. `start` is when the call began. */
+/* Fill in what all records of calls have in common. `start` is when the call began; both are times
+ * of the clock, as gm_tick's moments are where events are kept. */
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 				const struct gm_context *context, uint64_t start, uint64_t end,
 				CUresult result);
@@ -118,7 +128,8 @@ struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
  * once the caller has tried all it knows. */
 CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out);
 CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result);
-/* Count and record that a block went back to the pool, by a call that began at `start`. */
+/* Count and record that a block went back to the pool, by a call that began at `start` (gm_tick, as
+ * in those above). */
 void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start);
 
 /* Count and record blocks that go with their context. */
@@ -155,6 +166,12 @@ void gm_peer_forget_all(void);
 
 /* Set or clear it; false: no host memory. */
 bool gm_memops_set(uint64_t block, bool on);
+extern atomic_size_t gm_memops_entries; /* blocks that it is on for */
+static inline void gm_memops_freed(uint64_t block)
+{
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_memops_entries, memory_order_relaxed)))
+		gm_memops_set(block, false);
+}
 /* One relaxed load while nobody uses it. */
 bool gm_memops_get(uint64_t block);
 void gm_memops_forget_all(void);
@@ -179,7 +196,13 @@ void gm_core_forget(void);
 
 /* Write what GPUMEM_FILL says into a fresh block of the current context, and wait for it. Where
  * that fails the block stays as it was, and one line says so. */
-void gm_fill(const struct gm_context *context, const struct gm_block *b);
+void gm_fill_block(const struct gm_context *context, const struct gm_block *b);
+extern bool gm_fill_on; /* GPUMEM_FILL asks for it; set at the start */
+static inline void gm_fill(const struct gm_context *context, const struct gm_block *b)
+{
+	if (GM_UNLIKELY(gm_fill_on))
+		gm_fill_block(context, b);
+}
 /* In a forked child: the streams are the parent's. */
 void gm_fill_forget(void);
 

@@ -15,7 +15,7 @@ struct entry {
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_TABLE);
 static struct entry *table;
-static atomic_size_t entries;
+atomic_size_t gm_memops_entries;
 
 static struct entry *lookup(uint64_t block)
 {
@@ -36,7 +36,7 @@ static bool switch_on(uint64_t block)
 		HASH_ADD(hh, table, block, sizeof block, fresh);
 		kept = !gm_hash_failed(fresh);
 		if (kept)
-			atomic_fetch_add_explicit(&entries, 1, memory_order_relaxed);
+			atomic_fetch_add_explicit(&gm_memops_entries, 1, memory_order_relaxed);
 	}
 	gm_lock_release(&lock);
 	if (there || !kept)
@@ -46,13 +46,13 @@ static bool switch_on(uint64_t block)
 
 static void switch_off(uint64_t block)
 {
-	if (!atomic_load_explicit(&entries, memory_order_relaxed))
+	if (!atomic_load_explicit(&gm_memops_entries, memory_order_relaxed))
 		return;
 	gm_lock_take(&lock);
 	struct entry *e = lookup(block);
 	if (e) {
 		HASH_DEL(table, e);
-		atomic_fetch_sub_explicit(&entries, 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&gm_memops_entries, 1, memory_order_relaxed);
 	}
 	gm_lock_release(&lock);
 	free(e);
@@ -68,7 +68,7 @@ bool gm_memops_set(uint64_t block, bool on)
 
 bool gm_memops_get(uint64_t block)
 {
-	if (GM_LIKELY(!atomic_load_explicit(&entries, memory_order_relaxed)))
+	if (GM_LIKELY(!atomic_load_explicit(&gm_memops_entries, memory_order_relaxed)))
 		return false;
 	gm_lock_take(&lock);
 	bool on = lookup(block) != NULL;
@@ -80,5 +80,5 @@ void gm_memops_forget_all(void)
 {
 	gm_lock_init(&lock, GM_RANK_TABLE);
 	table = NULL;
-	atomic_store(&entries, 0);
+	atomic_store(&gm_memops_entries, 0);
 }

@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include "base/msg.h"
+#include "base/tick.h"
 #include "handle.h"
 #include "handlers.h"
 #include "inkernel.h"
 #include "knob/knob.h"
 #include "late.h"
+
+#define LOOK_NS 1000000u
 
 _Atomic(enum gm_shim_state) gm_shim_state;
 GM_TLS unsigned gm_shim_inside;
@@ -20,11 +23,34 @@ struct gm_driver gm_shim_driver;
 
 static atomic_bool started;
 static pid_t process;	       /* that started */
-static GM_TLS uint64_t latest; /* when this thread's last timed call ended */
+static GM_TLS uint64_t latest; /* gm_tick when this thread's last timed call ended */
+
+/* Where moments are the counter's: when it was last looked whether samples are due, and for how
+ * long nobody looks again. */
+static _Atomic uint64_t looked, look_pause;
 
 void gm_shim_happened(uint64_t now)
 {
-	latest = now;
+	latest = now & ~(uint64_t)1;
+}
+
+void gm_shim_happened_at(uint64_t moment)
+{
+	latest = moment;
+}
+
+static void look(uint64_t now)
+{
+	gm_shim_sample(now, false);
+	gm_used_look(now);
+}
+
+static __attribute__((noinline)) void look_now_and_then(uint64_t moment)
+{
+	uint64_t pause = gm_knob_get()->sample.ns < LOOK_NS ? 0 : gm_tick_of_ns(LOOK_NS);
+	atomic_store_explicit(&look_pause, pause, memory_order_relaxed);
+	atomic_store_explicit(&looked, moment, memory_order_relaxed);
+	look(gm_clock_ns());
 }
 
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
@@ -46,11 +72,15 @@ struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 
 void gm_shim_leave(void)
 {
-	if (latest) {
-		gm_shim_sample(latest, false);
-		gm_used_look(latest);
-		latest = 0;
+	if (!gm_tick_is_clock(latest)) {
+		/* Should the counter ever be set back, this is a long time. */
+		uint64_t passed = latest - atomic_load_explicit(&looked, memory_order_relaxed);
+		if (passed >= atomic_load_explicit(&look_pause, memory_order_relaxed))
+			look_now_and_then(latest);
+	} else if (latest) {
+		look(latest);
 	}
+	latest = 0;
 	if (GM_UNLIKELY(atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed)))
 		gm_trim_start();
 	if (gm_inkernel_has_news())
@@ -159,6 +189,9 @@ static enum gm_shim_state start(void)
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	open_log(pools, devices);
+	if (knobs->log.choice != GM_LOG_EVENTS) /* whose records say when a call was */
+		gm_tick_start();
+	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
 	if (knobs->launches.flag)
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching)) {
@@ -166,6 +199,9 @@ static enum gm_shim_state start(void)
 		atexit(gm_trim_exit);
 		atexit(gm_heap_exit);
 	}
+	/* Only capture.c's calls begin one; later drivers have another, which is not hooked. */
+	if (!gm_resolve_symbol(NULL, "cuStreamBeginRecaptureToGraph"))
+		gm_fence_captures_counted();
 	return GM_SHIM_ACTIVE;
 }
 

@@ -12,18 +12,23 @@ static GM_TLS unsigned char held[GM_RANK_COUNT]; /* locks of each rank held by t
 static atomic_ulong contended[GM_RANK_COUNT];
 
 /* No lock of rank `from` or above may be held. */
-static void note_taken(enum gm_lock_rank rank, unsigned from)
+void gm_lock_note_taken(enum gm_lock_rank rank, unsigned from)
 {
 	for (unsigned r = from; r < GM_RANK_COUNT; r++)
 		GM_ASSERT(held[r] == 0 && "locks are taken in the order of their ranks");
 	held[rank]++;
 }
 
+void gm_lock_note_contended(enum gm_lock_rank rank)
+{
+	atomic_fetch_add_explicit(&contended[rank], 1, memory_order_relaxed);
+}
+
 static void lock_mutex(struct gm_lock *lock)
 {
 	if (pthread_mutex_trylock(&lock->mutex) == 0)
 		return;
-	atomic_fetch_add_explicit(&contended[lock->rank], 1, memory_order_relaxed);
+	gm_lock_note_contended(lock->rank);
 	pthread_mutex_lock(&lock->mutex);
 }
 
@@ -32,7 +37,7 @@ unsigned long gm_lock_contended(enum gm_lock_rank rank)
 	return atomic_load_explicit(&contended[rank], memory_order_relaxed);
 }
 
-static void note_released(enum gm_lock_rank rank)
+void gm_lock_note_released(enum gm_lock_rank rank)
 {
 	GM_ASSERT(held[rank] > 0);
 	held[rank]--;
@@ -48,12 +53,6 @@ bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)
 
 #else
 
-static inline void note_taken(enum gm_lock_rank rank, unsigned from)
-{
-	(void)rank;
-	(void)from;
-}
-
 static inline void lock_mutex(struct gm_lock *lock)
 {
 	pthread_mutex_lock(&lock->mutex);
@@ -63,11 +62,6 @@ unsigned long gm_lock_contended(enum gm_lock_rank rank)
 {
 	(void)rank;
 	return 0;
-}
-
-static inline void note_released(enum gm_lock_rank rank)
-{
-	(void)rank;
 }
 
 bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)
@@ -81,7 +75,8 @@ bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)
 
 void gm_lock_init(struct gm_lock *lock, enum gm_lock_rank rank)
 {
-	pthread_mutex_init(&lock->mutex, NULL);
+	/* What is done under these locks is short: looking again is cheaper than sleeping. */
+	lock->mutex = (pthread_mutex_t)PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 	lock->rank = rank;
 }
 
@@ -93,13 +88,13 @@ void gm_lock_destroy(struct gm_lock *lock)
 /* Two locks of one rank are refused as well: nothing orders them. */
 void gm_lock_take(struct gm_lock *lock)
 {
-	note_taken(lock->rank, lock->rank);
+	gm_lock_note_taken(lock->rank, lock->rank);
 	lock_mutex(lock);
 }
 
 void gm_lock_take_next(struct gm_lock *lock)
 {
-	note_taken(lock->rank, lock->rank + 1);
+	gm_lock_note_taken(lock->rank, lock->rank + 1);
 	lock_mutex(lock);
 }
 
@@ -107,14 +102,14 @@ bool gm_lock_try(struct gm_lock *lock)
 {
 	if (pthread_mutex_trylock(&lock->mutex) != 0)
 		return false;
-	note_taken(lock->rank, lock->rank + 1);
+	gm_lock_note_taken(lock->rank, lock->rank + 1);
 	return true;
 }
 
 /* Who takes it next may be about to destroy it: it is not looked at once it is let go. */
 void gm_lock_release(struct gm_lock *lock)
 {
-	note_released(lock->rank);
+	gm_lock_note_released(lock->rank);
 	pthread_mutex_unlock(&lock->mutex);
 }
 
@@ -141,18 +136,18 @@ void gm_rwlock_destroy(struct gm_rwlock *lock)
 
 void gm_rwlock_read(struct gm_rwlock *lock)
 {
-	note_taken(lock->rank, lock->rank);
+	gm_lock_note_taken(lock->rank, lock->rank);
 	pthread_rwlock_rdlock(&lock->rwlock);
 }
 
 void gm_rwlock_write(struct gm_rwlock *lock)
 {
-	note_taken(lock->rank, lock->rank);
+	gm_lock_note_taken(lock->rank, lock->rank);
 	pthread_rwlock_wrlock(&lock->rwlock);
 }
 
 void gm_rwlock_release(struct gm_rwlock *lock)
 {
 	pthread_rwlock_unlock(&lock->rwlock);
-	note_released(lock->rank);
+	gm_lock_note_released(lock->rank);
 }

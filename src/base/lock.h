@@ -62,6 +62,18 @@ void gm_rwlock_read(struct gm_rwlock *lock);
 void gm_rwlock_write(struct gm_rwlock *lock);
 void gm_rwlock_release(struct gm_rwlock *lock);
 
+/* What debug builds check, for locks of other kinds: one is taken, while none of rank `from` or
+ * above may be held; it was another's; it is let go. */
+#ifdef GM_DEBUG
+void gm_lock_note_taken(enum gm_lock_rank rank, unsigned from);
+void gm_lock_note_contended(enum gm_lock_rank rank);
+void gm_lock_note_released(enum gm_lock_rank rank);
+#else
+#define gm_lock_note_taken(rank, from) ((void)(rank), (void)(from))
+#define gm_lock_note_contended(rank) ((void)(rank))
+#define gm_lock_note_released(rank) ((void)(rank))
+#endif
+
 /* How often a thread found a lock of the rank taken by another. Always 0 in release builds. */
 unsigned long gm_lock_contended(enum gm_lock_rank rank);
 

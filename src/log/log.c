@@ -35,7 +35,7 @@ static const uint32_t kinds_always =
 static const uint32_t kinds_small = BIT(GM_RECORD_SAMPLE) | BIT(GM_RECORD_HEAP_SAMPLE);
 static const uint32_t kinds_events = BIT(GM_RECORD_CONTEXT) | BIT(GM_RECORD_LIVE);
 
-static _Atomic uint32_t wanted; /* bit k: records of kind k are kept */
+_Atomic uint32_t gm_log_wanted;
 
 static uint32_t kinds_asked(const struct gm_knobs *knobs)
 {
@@ -119,15 +119,10 @@ bool gm_log_open(const struct gm_log_config *config)
 		       GM_MSG_CUT(name), strerror(error));
 		*w->file.path = 0;
 	} else {
-		atomic_store_explicit(&wanted, kinds, memory_order_release);
+		atomic_store_explicit(&gm_log_wanted, kinds, memory_order_release);
 	}
 	errno = saved;
 	return !error;
-}
-
-bool gm_log_wants(enum gm_record_kind kind)
-{
-	return kind < 32 && (atomic_load_explicit(&wanted, memory_order_relaxed) & BIT(kind));
 }
 
 static void put(const struct gm_record *record, const void *body, size_t length)
@@ -281,7 +276,7 @@ void gm_log_close(void)
 {
 	struct gm_writer *w = &gm_writer;
 	int saved = errno;
-	atomic_store(&wanted, 0);
+	atomic_store(&gm_log_wanted, 0);
 	gm_lock_take(&w->lock);
 	if (w->file.fd >= 0) {
 		if (w->level == GM_LEVEL_SMALL)
@@ -303,7 +298,7 @@ void gm_log_forget(void)
 {
 	struct gm_writer *w = &gm_writer;
 	int saved = errno;
-	atomic_store(&wanted, 0);
+	atomic_store(&gm_log_wanted, 0);
 	gm_counters_forget();
 	for (unsigned i = 0; i < 2; i++)
 		if (w->segments[i].base)

@@ -8,6 +8,7 @@
 #ifndef GM_LOG_LOG_H
 #define GM_LOG_LOG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,7 +39,12 @@ struct gm_log_config {
 bool gm_log_open(const struct gm_log_config *config);
 
 /* True if records of this kind are kept: test before filling one in. One relaxed load. */
-bool gm_log_wants(enum gm_record_kind kind);
+extern _Atomic uint32_t gm_log_wanted; /* bit k: records of kind k are kept */
+static inline bool gm_log_wants(enum gm_record_kind kind)
+{
+	return kind < 32 &&
+	       (atomic_load_explicit(&gm_log_wanted, memory_order_relaxed) & 1u << kind);
+}
 
 /* Append one record; `time` (if 0) and `thread` are filled in. Takes no lock but at a segment's
  * end. Any thread; may be called under GM_RANK_POOL. */

@@ -68,9 +68,9 @@ static void hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_pie
 		     uint64_t size, uint64_t context)
 {
 	gm_pool_count_live(pool, shelf, size, GM_GET(piece->held));
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	uint64_t id = gm_shelf_next_id(shelf);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	gm_piece_hand_out(piece, size, id, context);
 }
 

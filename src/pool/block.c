@@ -1,14 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pool/block.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
+#include "base/debug.h"
+#include "base/size.h"
 #include "pool/extent.h"
 #include "pool/slab.h"
 
 #define FAN ((uint64_t)1 << GM_TABLE_FAN)
 
-static unsigned shift_of(unsigned level)
+void *gm_piece_memory(size_t bytes)
+{
+	bytes = gm_round_up(bytes, _Alignof(struct gm_piece));
+	void *memory = aligned_alloc(_Alignof(struct gm_piece), bytes);
+	return memory ? memset(memory, 0, bytes) : NULL;
+}
+
+static inline unsigned shift_of(unsigned level)
 {
 	return GM_TABLE_SHIFT + level * GM_TABLE_FAN;
 }
@@ -43,7 +54,7 @@ static void put(struct gm_table *table, unsigned level, uint64_t index, struct g
 	atomic_store_explicit(&table->level[level][index], extent, memory_order_release);
 }
 
-static struct gm_extent *get(const struct gm_table *table, unsigned level, uint64_t index)
+static inline struct gm_extent *get(const struct gm_table *table, unsigned level, uint64_t index)
 {
 	return atomic_load_explicit(&table->level[level][index], memory_order_acquire);
 }
@@ -81,7 +92,7 @@ void gm_table_enter(struct gm_table *table, struct gm_extent *extent)
 /* The hints for an address, coarsest first; the last is that of the granule before its own. */
 #define HINTS (GM_TABLE_LEVELS + 1)
 
-static struct gm_extent *hint(const struct gm_table *table, uint64_t offset, unsigned nth)
+static inline struct gm_extent *hint(const struct gm_table *table, uint64_t offset, unsigned nth)
 {
 	if (nth < GM_TABLE_LEVELS) {
 		unsigned level = GM_TABLE_LEVELS - 1 - nth;
@@ -133,8 +144,8 @@ struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr b
 	return NULL;
 }
 
-static const struct gm_piece *slot_at(const struct gm_slab *slab, CUdeviceptr base,
-				      CUdeviceptr address)
+static inline const struct gm_piece *slot_at(const struct gm_slab *slab, CUdeviceptr base,
+					     CUdeviceptr address)
 {
 	uint32_t index = (uint32_t)(address - base) / slab->slot;
 	return index < slab->n ? &slab->slots[index] : NULL;
@@ -151,32 +162,11 @@ struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address
 	return piece && gm_piece_is_live(piece) ? (struct gm_piece *)piece : NULL;
 }
 
-void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id, uint64_t context)
-{
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_LIVE);
-	GM_SET(piece->size, size);
-	GM_SET(piece->id, id);
-	GM_SET(piece->context, context);
-	gm_piece_end(piece);
-}
-
-void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal, struct gm_block *out)
-{
-	*out = (struct gm_block){.base = GM_GET(piece->base),
-				 .size = GM_GET(piece->size),
-				 .held = GM_GET(piece->held),
-				 .id = GM_GET(piece->id),
-				 .context = GM_GET(piece->context),
-				 .ordinal = ordinal,
-				 .live = gm_piece_is_live(piece)};
-}
-
 /* Acquire loads, so that the second look at the number cannot come before them. */
 #define LOOK(field) atomic_load_explicit(&(field), memory_order_acquire)
 
 /* A consistent copy of a piece: its state, and *seq for whoever checks once more. */
-static uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigned *seq)
+static inline uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigned *seq)
 {
 	uint32_t state;
 	do {
@@ -192,70 +182,50 @@ static uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigne
 	return state;
 }
 
-/* What else a look saw of the piece, for whoever acts on it. */
-struct seen {
-	uint32_t state;
-	unsigned seq;
-};
-
 /* Follow one hint to the piece at the address; NULL: it does not lead there. */
-static const struct gm_piece *look_at(const struct gm_extent *extent, CUdeviceptr address,
-				      struct gm_block *out, struct seen *seen)
+static inline const struct gm_piece *look_at(const struct gm_extent *extent, CUdeviceptr address,
+					     struct gm_block *out)
 {
 	for (;;) {
-		seen->state = look(&extent->piece, out, &seen->seq);
-		if (seen->state <= GM_IDLE || address - out->base >= out->held)
+		unsigned seq, ignored;
+		uint32_t state = look(&extent->piece, out, &seq);
+		if (state <= GM_IDLE || address - out->base >= out->held)
 			return NULL;
-		if (seen->state != GM_SLAB)
+		if (state != GM_SLAB)
 			return &extent->piece;
-		unsigned seq = seen->seq;
 		const struct gm_slab *slab = LOOK(extent->slab);
 		const struct gm_piece *slot = slab ? slot_at(slab, out->base, address) : NULL;
 		if (slot)
-			seen->state = look(slot, out, &seen->seq);
+			look(slot, out, &ignored);
 		if (seq == GM_GET(extent->piece.seq))
 			return slot;
 	}
 }
 
-static struct gm_piece *look_up(const struct gm_table *table, CUdeviceptr address,
-				struct gm_block *out, struct seen *seen)
-{
-	for (unsigned i = 0; i < HINTS; i++) {
-		const struct gm_extent *extent = hint(table, address - table->base, i);
-		const struct gm_piece *piece = extent ? look_at(extent, address, out, seen) : NULL;
-		if (piece && out->live)
-			return (struct gm_piece *)piece;
-	}
-	return NULL;
-}
-
 struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,
 			       struct gm_block *out)
 {
-	struct seen seen;
-	struct gm_piece *piece = look_up(table, address, out, &seen);
-	if (!piece)
-		*out = (struct gm_block){0};
-	return piece;
+	for (unsigned i = 0; i < HINTS; i++) {
+		const struct gm_extent *extent = hint(table, address - table->base, i);
+		const struct gm_piece *piece = extent ? look_at(extent, address, out) : NULL;
+		if (piece && out->live)
+			return (struct gm_piece *)piece;
+	}
+	*out = (struct gm_block){0};
+	return NULL;
 }
 
-struct gm_piece *gm_table_claim(const struct gm_table *table, CUdeviceptr address,
-				struct gm_block *out)
+bool gm_piece_claim(struct gm_piece *piece, uint64_t id)
 {
-	if (address - table->base >= table->size)
-		return NULL;
-	for (;;) {
-		struct seen seen;
-		struct gm_piece *piece = look_up(table, address, out, &seen);
-		if (!piece || seen.state != GM_LIVE || out->base != address)
-			return NULL;
-		if (!atomic_compare_exchange_strong_explicit(&piece->seq, &seen.seq, seen.seq + 1,
-							     memory_order_acquire,
-							     memory_order_relaxed))
-			continue; /* another thread was faster, and it may not be live any more */
-		GM_SET(piece->state, GM_FREEING);
-		gm_piece_end(piece);
-		return piece;
-	}
+	unsigned seq = LOOK(piece->seq);
+	do {
+		while (GM_UNLIKELY(seq % 2))
+			seq = LOOK(piece->seq);
+		if (LOOK(piece->state) != GM_LIVE || LOOK(piece->id) != id)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&piece->seq, &seq, seq + 1, memory_order_acquire, memory_order_acquire));
+	GM_SET(piece->state, GM_FREEING);
+	gm_piece_end(piece);
+	return true;
 }

@@ -5,7 +5,7 @@
  * Pieces (extents and slots of slabs) are written between gm_piece_begin and gm_piece_end, and read
  * by anyone, who starts again when the sequence number moved. Their memory stays a piece of that
  * kind while the pool lives, so that a stale pointer is harmless. Who may write one:
- *   live     who claims it to free it (gm_table_claim), under the lock of any shelf; of two that
+ *   live     who claims it to free it (gm_piece_claim), under the lock of any shelf; of two that
  *            try, one succeeds
  *   freeing  who claimed it, under the lock of a shelf or the pool
  *   shelved  who holds the lock of its shelf; retired, while that has not handed it over: likewise
@@ -45,9 +45,9 @@ enum gm_state {
 	GM_SLAB	    /* extents only: cut into slots */
 };
 
-/* One extent, or one slot of a slab. */
+/* One extent, or one slot of a slab: a cache line, for the next one may be another thread's. */
 struct gm_piece {
-	atomic_uint seq; /* odd while being written */
+	_Alignas(64) atomic_uint seq; /* odd while being written */
 	_Atomic uint16_t state;
 	bool pinned; /* while live: there are pins of it in pool->pins */
 	_Atomic uint64_t base, held;
@@ -64,6 +64,11 @@ struct gm_table {
 	CUdeviceptr base;
 	uint64_t size;
 };
+
+_Static_assert(sizeof(struct gm_piece) == 64, "a piece is a cache line");
+
+/* Zeroed memory for pieces and what goes with them, for free(); NULL: there is none. */
+void *gm_piece_memory(size_t bytes);
 
 #define GM_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 /* Between gm_piece_begin and gm_piece_end. Release: who sees it also sees the odd number. */
@@ -107,18 +112,33 @@ struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address
 struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,
 			       struct gm_block *out);
 
-/*
- * The live block that begins at `address` and that no other thread is freeing: from now on the
- * caller is. *out is what it was, but for `ordinal`. NULL: there is none. Under the lock of a
- * shelf.
- */
-struct gm_piece *gm_table_claim(const struct gm_table *table, CUdeviceptr address,
-				struct gm_block *out);
+/* If the piece is the live block of that id, and no other thread is freeing it, the caller is from
+ * now on. Under the lock of a shelf. */
+bool gm_piece_claim(struct gm_piece *piece, uint64_t id);
 
 /* A piece that the caller may write becomes a live block. */
-void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id, uint64_t context);
+static inline void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id,
+				     uint64_t context)
+{
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_LIVE);
+	GM_SET(piece->size, size);
+	GM_SET(piece->id, id);
+	GM_SET(piece->context, context);
+	gm_piece_end(piece);
+}
 
 /* A copy of a live piece, which the caller may write. */
-void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal, struct gm_block *out);
+static inline void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal,
+				 struct gm_block *out)
+{
+	*out = (struct gm_block){.base = GM_GET(piece->base),
+				 .size = GM_GET(piece->size),
+				 .held = GM_GET(piece->held),
+				 .id = GM_GET(piece->id),
+				 .context = GM_GET(piece->context),
+				 .ordinal = ordinal,
+				 .live = gm_piece_is_live(piece)};
+}
 
 #endif

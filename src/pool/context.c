@@ -22,9 +22,10 @@ static _Atomic(CUcontext) primaries[PRIMARIES];
 /* The context this thread used last: saves the walk in nearly every call. */
 static GM_TLS struct gm_context *recent;
 
-static struct gm_context *first(void)
+/* Sequentially consistent, as is the store: a capture that begins looks at all (fence.c). */
+struct gm_context *gm_context_newest(void)
 {
-	return atomic_load_explicit(&contexts, memory_order_acquire);
+	return atomic_load(&contexts);
 }
 
 static bool is_gone(const struct gm_context *c)
@@ -34,7 +35,7 @@ static bool is_gone(const struct gm_context *c)
 
 struct gm_context *gm_context_find(uint64_t key)
 {
-	for (struct gm_context *c = first(); c; c = c->next)
+	for (struct gm_context *c = gm_context_newest(); c; c = c->next)
 		if (c->key == key)
 			return c;
 	return NULL;
@@ -61,7 +62,7 @@ static bool is_it(const struct gm_context *c, CUcontext handle, uint64_t id)
 
 static struct gm_context *known(CUcontext handle, uint64_t id)
 {
-	for (struct gm_context *c = first(); c; c = c->next)
+	for (struct gm_context *c = gm_context_newest(); c; c = c->next)
 		if (is_it(c, handle, id))
 			return c;
 	return NULL;
@@ -134,8 +135,8 @@ static struct gm_context *publish(struct gm_context *c, uint64_t id)
 	struct gm_context *other = known(c->handle, id);
 	if (!other) {
 		c->key = id ? id : ++last_number;
-		c->next = first();
-		atomic_store_explicit(&contexts, c, memory_order_release);
+		c->next = gm_context_newest();
+		atomic_store(&contexts, c);
 	}
 	gm_lock_release(&growing);
 	return other ? other : c;

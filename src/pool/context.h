@@ -15,6 +15,13 @@
 #include "driver/driver.h"
 
 #define GM_CONTEXT_EVENTS 16
+#define GM_CONTEXT_SEATS 32
+
+/* Where a thread of that number waits for the context the short way; see pool/fence.c. */
+struct gm_seat {
+	_Alignas(128) atomic_uint state;
+	CUevent event; /* of who has taken the seat; NULL: none was made yet */
+};
 
 struct gm_context {
 	/* Each allocation reads these. */
@@ -33,6 +40,7 @@ struct gm_context {
 	atomic_uint users, ending;
 	_Alignas(128) _Atomic(CUevent)
 		events[GM_CONTEXT_EVENTS]; /* spare events of gm_fence; NULL: empty slot */
+	struct gm_seat seats[GM_CONTEXT_SEATS];
 };
 
 /*
@@ -45,6 +53,9 @@ struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *
 /* Likewise for a given handle. */
 struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handle,
 				 CUresult *result);
+
+/* The context that was seen last; the others follow through `next`. */
+struct gm_context *gm_context_newest(void);
 
 /* The context of a key, or NULL. No driver call. */
 struct gm_context *gm_context_find(uint64_t key);

@@ -43,7 +43,7 @@ void gm_extents_close(struct gm_extents *extents)
 bool gm_extents_reserve(struct gm_extents *extents, size_t n)
 {
 	while (extents->n_unused < extents->n_promised + n) {
-		struct gm_extent_arena *arena = calloc(1, sizeof *arena);
+		struct gm_extent_arena *arena = gm_piece_memory(sizeof *arena);
 		if (!arena)
 			return false;
 		arena->next = extents->arenas;

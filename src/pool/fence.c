@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pool/fence.h"
 
-#include "base/debug.h"
+#include <sched.h>
 
-/* Captures open in any context: one relaxed load while there are none. */
+#include "base/debug.h"
+#include "base/thread.h"
+
+/* Captures open in any context, or about to begin: one relaxed load while there are none. */
 static atomic_uint captures_open;
+
+/* All captures are counted there. */
+static atomic_bool all_counted;
 
 /* An error that stays was seen in some context. */
 static atomic_bool suspect;
@@ -138,6 +144,67 @@ static CUresult synchronize(const struct gm_driver *driver, struct gm_context *c
 	return result;
 }
 
+/*
+ * The short way, for the usual case: nobody captures, and nothing is running. Natively asking an
+ * event breaks a capture that is open in any context, and recording one that of its own. Either the
+ * thread that asks sees the count, or the one that begins sees the seat (both are sequentially
+ * consistent) and waits the while that the two calls take. For the GPU nobody waits there.
+ */
+enum { SEAT_FREE, SEAT_ASKING, SEAT_WAITING };
+
+static bool take_seat(struct gm_seat *seat)
+{
+	unsigned state = SEAT_FREE;
+	return atomic_compare_exchange_strong(&seat->state, &state, SEAT_ASKING);
+}
+
+static CUresult ask_event(const struct gm_driver *driver, struct gm_context *context,
+			  struct gm_seat *seat)
+{
+	CUresult result = CUDA_SUCCESS;
+	if (GM_UNLIKELY(!seat->event))
+		result = take_event(driver, context, &seat->event);
+	if (result == CUDA_SUCCESS)
+		result = driver->cuCtxRecordEvent(context->handle, seat->event);
+	return result == CUDA_SUCCESS ? driver->cuEventQuery(seat->event) : result;
+}
+
+static CUresult await_event(const struct gm_driver *driver, CUevent event)
+{
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
+	CUresult result = driver->cuEventSynchronize(event);
+	gm_driver_quiet_end(driver, mode);
+	return result;
+}
+
+/* False: not this way. */
+static bool wait_shortly(const struct gm_driver *driver, struct gm_context *context,
+			 CUresult *result)
+{
+	struct gm_seat *seat = &context->seats[gm_thread_index() % GM_CONTEXT_SEATS];
+	if (!atomic_load_explicit(&all_counted, memory_order_relaxed) ||
+	    !driver->cuCtxRecordEvent || !take_seat(seat))
+		return false;
+	bool may = !atomic_load(&captures_open) && atomic_load(&all_counted);
+	if (GM_LIKELY(may))
+		*result = ask_event(driver, context, seat);
+	if (may && *result == CUDA_ERROR_NOT_READY) {
+		atomic_store_explicit(&seat->state, SEAT_WAITING, memory_order_release);
+		*result = await_event(driver, seat->event);
+	}
+	atomic_store_explicit(&seat->state, SEAT_FREE, memory_order_release);
+	return may;
+}
+
+/* Nobody asks any more; who comes from now on sees `captures_open`. */
+static void await_seats(void)
+{
+	for (struct gm_context *c = gm_context_newest(); c; c = c->next)
+		for (unsigned i = 0; i < GM_CONTEXT_SEATS; i++)
+			while (atomic_load(&c->seats[i].state) == SEAT_ASKING)
+				sched_yield();
+}
+
 static CUresult wait_for(const struct gm_driver *driver, struct gm_context *context)
 {
 	CUevent event;
@@ -168,7 +235,8 @@ CUresult gm_fence(void *arg, uint64_t key, bool native, enum gm_fenced *fenced)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (native) {
-		result = wait_for(driver, context);
+		if (!wait_shortly(driver, context, &result))
+			result = wait_for(driver, context);
 	} else if (gm_context_enter(context)) {
 		result = wait_for(driver, context);
 		gm_context_leave(context);
@@ -262,17 +330,30 @@ const struct gm_deferral *gm_fence_deferral(const struct gm_driver *driver)
 	return driver->cuCtxRecordEvent ? &with : &without;
 }
 
+void gm_fence_captures_counted(void)
+{
+	atomic_store(&all_counted, true);
+}
+
+void gm_fence_capture_missed(void)
+{
+	atomic_store(&all_counted, false);
+	await_seats();
+}
+
 void gm_fence_capture_begin(struct gm_context *context)
 {
+	atomic_fetch_add(&captures_open, 1);
+	await_seats();
 	gm_rwlock_write(&context->capture);
 }
 
 void gm_fence_capture_begun(struct gm_context *context, bool success)
 {
-	if (success) {
+	if (success)
 		atomic_fetch_add_explicit(&context->captures, 1, memory_order_relaxed);
-		atomic_fetch_add_explicit(&captures_open, 1, memory_order_relaxed);
-	}
+	else
+		atomic_fetch_sub(&captures_open, 1);
 	gm_rwlock_release(&context->capture);
 }
 
@@ -285,5 +366,6 @@ void gm_fence_capture_ended(struct gm_context *context)
 void gm_fence_forget_all(void)
 {
 	atomic_store_explicit(&captures_open, 0, memory_order_relaxed);
+	atomic_store_explicit(&all_counted, false, memory_order_relaxed);
 	atomic_store_explicit(&suspect, false, memory_order_relaxed);
 }

@@ -10,6 +10,10 @@
  * would natively answer then is what cuEventQuery of an old event of ours answers (measured for all
  * twelve cases of capture mode x same or other thread x exchanged or not), so that is asked; if it
  * passes, the fence is put off (GM_FENCED_LATER).
+ *
+ * Where every capture of the process is counted there is a short way for what a free waits for: a
+ * thread takes a seat in the context, sees that no capture is open anywhere, and records its own
+ * event and asks it, with neither the lock nor the mode exchanged; begin waits until nobody does.
  */
 #ifndef GM_POOL_FENCE_H
 #define GM_POOL_FENCE_H
@@ -43,6 +47,13 @@ static inline void gm_fence_suspect(CUresult result)
 	if (GM_UNLIKELY(result != CUDA_SUCCESS))
 		gm_fence_suspect_error(result);
 }
+
+/* All captures are counted from here on: by whoever hears of each that begins. In a forked child
+ * none are. */
+void gm_fence_captures_counted(void);
+
+/* A capture began that nobody could count, or may have: from now on they are not all counted. */
+void gm_fence_capture_missed(void);
 
 /* Around the driver's cuStreamBeginCapture*: begin takes the lock, end counts and releases it. */
 void gm_fence_capture_begin(struct gm_context *context);

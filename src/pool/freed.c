@@ -12,17 +12,17 @@ static uint64_t most_bytes(const struct gm_pool *pool)
 static bool takes(const struct gm_pool *pool, const struct gm_freed *freed, uint64_t held,
 		  uint64_t context)
 {
-	return freed->n < freed->most && freed->context == context &&
-	       freed->bytes + held <= freed->share && GM_GET(pool->may_collect);
+	return freed->list.n < freed->most && freed->context == context &&
+	       freed->list.bytes + held <= freed->share && GM_GET(pool->may_collect);
 }
 
-static void append(struct gm_freed *freed, struct gm_piece *piece)
+static void append(struct gm_retiring *list, struct gm_piece *piece)
 {
 	piece->next = NULL;
-	*freed->last = piece;
-	freed->last = &piece->next;
-	freed->bytes += GM_GET(piece->held);
-	freed->n++;
+	*(list->last ? &list->last->next : &list->first) = piece;
+	list->last = piece;
+	list->bytes += GM_GET(piece->held);
+	list->n++;
 }
 
 bool gm_freed_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
@@ -34,26 +34,16 @@ bool gm_freed_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_RETIRED);
 	gm_piece_end(piece);
-	append(&shelf->freed, piece);
+	append(&shelf->freed.list, piece);
 	gm_pool_tell_idle(pool);
 	return true;
 }
 
-static void clear(struct gm_freed *freed)
-{
-	freed->first = NULL;
-	freed->last = &freed->first;
-	freed->bytes = 0;
-	freed->n = freed->most = 0;
-}
-
 void gm_freed_hand_over(struct gm_pool *pool, struct gm_shelf *shelf)
 {
-	struct gm_piece *list = shelf->freed.first;
 	pool->n_collecting -= shelf->freed.most > 0;
-	clear(&shelf->freed);
-	if (list)
-		gm_retired_add(pool, shelf->freed.into, list);
+	shelf->freed.most = 0;
+	gm_retired_add(pool, shelf->freed.into, &shelf->freed.list);
 }
 
 /* As many as make a batch with what is there; another batch, if that is one. */
@@ -86,10 +76,10 @@ void gm_freed_collect(struct gm_pool *pool)
 {
 	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
-		gm_lock_take(&shelf->lock);
+		gm_quick_take(&shelf->lock);
 		if (shelf->freed.most)
 			gm_freed_hand_over(pool, shelf);
-		gm_lock_release(&shelf->lock);
+		gm_quick_release(&shelf->lock);
 	}
 }
 
@@ -104,13 +94,14 @@ void gm_freed_bound(struct gm_pool *pool)
 const char *gm_freed_check(const struct gm_freed *freed)
 {
 	uint64_t bytes = 0, n = 0;
-	struct gm_piece *const *link = &freed->first;
-	for (; *link; link = &(*link)->next, n++) {
-		if (GM_GET((*link)->state) != GM_RETIRED)
+	const struct gm_piece *last = NULL;
+	for (const struct gm_piece *piece = freed->list.first; piece; piece = piece->next, n++) {
+		if (GM_GET(piece->state) != GM_RETIRED)
 			return "what a shelf has freed is retired";
-		bytes += GM_GET((*link)->held);
+		bytes += GM_GET(piece->held);
+		last = piece;
 	}
-	if (n != freed->n || bytes != freed->bytes || (n && link != freed->last))
+	if (n != freed->list.n || bytes != freed->list.bytes || last != freed->list.last)
 		return "what a shelf has freed is counted";
 	return n <= freed->most && bytes <= freed->share ? NULL : "a shelf has its bounds";
 }

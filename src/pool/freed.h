@@ -14,20 +14,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pool/retire.h"
+
 #define GM_FREED_PART 4 /* of config.retire, for all shelves that collect */
 
 struct gm_piece;
 struct gm_pool;
-struct gm_retired;
 struct gm_shelf;
 
 /* Under the lock of the shelf. */
 struct gm_freed {
-	struct gm_piece *first, **last; /* oldest first */
-	struct gm_retired *into;	/* where they go */
-	uint64_t context;		/* which is this one's */
-	uint64_t bytes, share;		/* and the most there may be */
-	uint32_t n, most;		/* and so many there may be; 0: none of any context */
+	struct gm_retiring list;
+	struct gm_retired *into; /* where they go */
+	uint64_t context;	 /* which is this one's */
+	uint64_t share;		 /* the most bytes there may be, */
+	uint32_t most;		 /* and so many blocks; 0: none of any context */
 };
 
 /* Under the shelf's lock: a block that the caller claimed, used by `context`, is retired, and

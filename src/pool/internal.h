@@ -9,6 +9,7 @@
 #include "base/debug.h"
 #include "base/lock.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "log/count.h"
 #include "log/record.h"
 #include "pool/block.h"
@@ -119,6 +120,15 @@ static inline void gm_pool_unlock(const struct gm_pool *pool)
 	gm_lock_release(&((struct gm_pool *)pool)->lock);
 }
 
+/* The calling thread's shelf. No lock held. */
+static inline struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
+{
+	unsigned index = gm_thread_index() % GM_SHELVES;
+	if (GM_UNLIKELY(index >= GM_GET(pool->n_shelves)))
+		gm_shelf_begin(pool, index);
+	return &pool->shelves[index];
+}
+
 /* Call `each` for every extent that is no slab and every slot, idle ones included, until it returns
  * false. Under the lock; `each` may free pieces. */
 bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, struct gm_piece *piece),
@@ -180,9 +190,9 @@ CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed);
 void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
 		   uint64_t ns, CUdeviceptr old);
 
-/* retire.c. No lock held: ask for a fence, and count it. */
-CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced,
-		       uint64_t *waited);
+/* retire.c. No lock held: ask for a fence, and count it, from `began` (gm_tick) on. */
+CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, uint64_t began,
+		       enum gm_fenced *fenced, uint64_t *waited);
 
 /* chunk.c. The time by config.clock; 0 in a pool that is never trimmed. */
 uint64_t gm_pool_now(const struct gm_pool *pool);
@@ -196,8 +206,19 @@ void gm_pool_trim_retired(struct gm_pool *pool);
 /* pin.c. Under the lock: the block is no more. */
 void gm_pool_unpin(struct gm_pool *pool, struct gm_piece *piece);
 
-/* stats.c. The live counters of blocks change by so much. No lock needed. */
-void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held, uint64_t n);
+/* The live counters of blocks change by so much. No lock needed. */
+static inline void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held,
+				     uint64_t n)
+{
+	unsigned device = pool->config.ordinal;
+	_Atomic uint64_t *parts = gm_count_device(device);
+	gm_count_in(parts, device, GM_C_requested, size);
+	gm_count_in(parts, device, GM_C_handed_out, held);
+	gm_count_in(parts, device, GM_C_idle, -held);
+	gm_count_in(parts, device, GM_C_live_blocks, n);
+}
+
+/* stats.c. */
 /* Idle bytes with those of the shelves, as good as can be known without locks. */
 uint64_t gm_pool_idle(const struct gm_pool *pool);
 /* Under all locks: add the sums of the shelves to the pool's. */
@@ -210,7 +231,7 @@ void gm_pool_count_retired(struct gm_pool *pool, uint64_t bytes);
 void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes);
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
-/* A fence was waited for until now, which it returns. No lock. */
+/* A fence was waited for from `begin` (gm_tick) until now, which it returns. No lock. */
 uint64_t gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin);
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
 

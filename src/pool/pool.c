@@ -184,35 +184,29 @@ static bool is_mine(const struct gm_piece *piece, const struct gm_block *block)
 struct freeing {
 	struct gm_shelf *shelf; /* of this thread */
 	struct gm_piece *piece; /* claimed */
-	struct gm_block block;
+	const struct gm_block *block;
 	uint64_t context; /* whose work may be using it */
-	CUresult result;  /* not success: it is not to be freed after all */
 	enum gm_fenced fenced;
 };
-
-static bool shelve(struct gm_pool *pool, const struct freeing *f)
-{
-	gm_lock_take(&f->shelf->lock);
-	bool shelved = is_mine(f->piece, &f->block) && gm_shelf_put(pool, f->shelf, f->piece);
-	gm_lock_release(&f->shelf->lock);
-	return shelved;
-}
 
 /* A live block is freed, and the GPU may still be using it. What is found to be used no more comes
  * to this thread's shelf. */
 static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 {
 	struct gm_retired *retired = gm_retired_of(pool, f->shelf, f->context);
-	if (!retired)
+	if (!retired) {
+		set_state(f->piece, GM_LIVE);
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	gm_pool_count_freed(pool, f->block.size, f->block.held);
+	}
+	gm_pool_count_freed(pool, f->block->size, f->block->held);
 	set_state(f->piece, GM_RETIRED);
 	f->piece->next = NULL;
-	gm_lock_take(&f->shelf->lock);
+	struct gm_retiring one = {f->piece, f->piece, NULL, 1, f->block->held};
+	gm_quick_take(&f->shelf->lock);
 	gm_freed_hand_over(pool, f->shelf);
-	gm_retired_add(pool, retired, f->piece);
+	gm_retired_add(pool, retired, &one);
 	gm_freed_allow(pool, f->shelf, retired);
-	gm_lock_release(&f->shelf->lock);
+	gm_quick_release(&f->shelf->lock);
 	if (!gm_retired_due(pool, retired))
 		return CUDA_SUCCESS;
 	gm_retired_poll(pool, retired);
@@ -221,23 +215,18 @@ static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 	return CUDA_SUCCESS;
 }
 
-/* What the shelf does not take, for it is full or the block is pinned; what cannot be idle yet; and
- * what is not to be freed after all. */
+/* What the shelf does not take, for it is full or the block is pinned, and what cannot be idle yet.
+ */
 static CUresult free_slowly(struct gm_pool *pool, const struct freeing *f)
 {
-	CUresult result = f->result;
+	CUresult result = CUDA_SUCCESS;
 	gm_pool_lock(pool);
-	if (!is_mine(f->piece, &f->block)) {
-		result = result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
-	} else {
-		if (result == CUDA_SUCCESS && f->fenced == GM_FENCED_LATER)
-			result = retire(pool, f);
-		else if (result == CUDA_SUCCESS &&
-			 !gm_shelf_put_making_room(pool, f->shelf, f->piece))
-			release(pool, f->piece);
-		if (result != CUDA_SUCCESS)
-			set_state(f->piece, GM_LIVE);
-	}
+	if (!is_mine(f->piece, f->block))
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (f->fenced == GM_FENCED_LATER)
+		result = retire(pool, f);
+	else if (!gm_shelf_put_making_room(pool, f->shelf, f->piece))
+		release(pool, f->piece);
 	gm_pool_unlock(pool);
 	return result;
 }
@@ -252,80 +241,108 @@ static void settle(struct gm_pool *pool, uint64_t context, uint64_t up_to)
 	gm_pool_unlock(pool);
 }
 
-/* Wait for the owner context of a claimed block, and act on the answer. */
-static CUresult fence_and_free(struct gm_pool *pool, struct freeing *f)
+enum how { RETIRE, AT_ONCE };
+
+/* The live block that begins there; NULL: there is none. */
+static struct gm_piece *begins_at(const struct gm_pool *pool, CUdeviceptr address,
+				  struct gm_block *block)
 {
-	uint64_t up_to = GM_GET(pool->retirements);
-	f->result = gm_pool_fence(pool, f->block.context, true, &f->fenced, &f->block.waited);
-	bool passed = f->result == CUDA_SUCCESS && f->fenced == GM_FENCED_PASSED;
-	CUresult result = f->result;
-	if (!passed || !shelve(pool, f))
-		result = free_slowly(pool, f);
-	if (passed)
-		settle(pool, f->block.context, up_to);
-	return result;
+	if (!gm_pool_reserves(pool, address))
+		return NULL;
+	struct gm_piece *piece = gm_table_look(&pool->table, address, block);
+	block->ordinal = pool->config.ordinal;
+	return piece && block->base == address ? piece : NULL;
 }
 
-enum how { WAIT, RETIRE, AT_ONCE };
-
-#define OWNER 0 /* no context has this key */
-
-/* `context`: whose work may be using the block. */
-static CUresult free_block(struct gm_pool *pool, CUdeviceptr address, enum how how,
-			   uint64_t context, struct gm_block *out)
+/* What `block` says of `piece` was true a moment ago: of several threads that free it one gets it.
+ * `context`: whose work may be using it. */
+static CUresult free_block(struct gm_pool *pool, struct gm_piece *piece,
+			   const struct gm_block *block, enum how how, uint64_t context)
 {
-	struct freeing f = {.fenced = how == RETIRE ? GM_FENCED_LATER : GM_FENCED_PASSED};
+	const struct freeing f = {.shelf = gm_shelf_mine(pool),
+				  .piece = piece,
+				  .block = block,
+				  .context = context,
+				  .fenced = how == RETIRE ? GM_FENCED_LATER : GM_FENCED_PASSED};
 	bool done = false;
-	gm_pool_debug_visit(pool);
-	f.shelf = gm_shelf_mine(pool);
-	gm_lock_take(&f.shelf->lock);
-	f.piece = gm_table_claim(&pool->table, address, &f.block);
-	f.context = context == OWNER ? f.block.context : context;
-	if (f.piece && how == RETIRE)
-		done = gm_freed_put(pool, f.shelf, f.piece, f.context);
-	else if (f.piece && how == AT_ONCE)
-		done = gm_shelf_put(pool, f.shelf, f.piece);
-	gm_lock_release(&f.shelf->lock);
-	CUresult result = f.piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	if (f.piece && !done)
-		result = how == WAIT ? fence_and_free(pool, &f) : free_slowly(pool, &f);
-	gm_pool_debug_visit(pool);
-	f.block.ordinal = pool->config.ordinal;
-	if (result == CUDA_SUCCESS && out)
-		*out = f.block;
+	gm_quick_take(&f.shelf->lock);
+	bool mine = gm_piece_claim(piece, block->id);
+	if (mine)
+		done = how == RETIRE ? gm_freed_put(pool, f.shelf, piece, context)
+				     : gm_shelf_put(pool, f.shelf, piece);
+	if (how == RETIRE && !done) /* rather here than under the pool's lock */
+		gm_retired_number(pool, &f.shelf->freed.list);
+	gm_quick_release(&f.shelf->lock);
+	if (GM_LIKELY(done))
+		return CUDA_SUCCESS;
+	return mine ? free_slowly(pool, &f) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Wait for the owner context first. */
+static CUresult wait_and_free(struct gm_pool *pool, struct gm_piece *piece, struct gm_block *block,
+			      uint64_t began)
+{
+	enum gm_fenced fenced;
+	uint64_t up_to = GM_GET(pool->retirements);
+	CUresult result = gm_pool_fence(pool, block->context, true, began, &fenced, &block->waited);
+	if (result != CUDA_SUCCESS)
+		return result;
+	bool passed = fenced == GM_FENCED_PASSED;
+	result = free_block(pool, piece, block, passed ? AT_ONCE : RETIRE, block->context);
+	if (passed)
+		settle(pool, block->context, up_to);
 	return result;
 }
 
 /* The native errors come at once, the waiting later. */
-static CUresult ask_natively(const struct gm_pool *pool, CUdeviceptr address)
+static CUresult ask_and_free(struct gm_pool *pool, struct gm_piece *piece,
+			     const struct gm_block *block)
 {
 	const struct gm_deferral *defer = pool->config.defer;
-	struct gm_block block;
-	if (defer->is_quiet && defer->is_quiet())
-		return CUDA_SUCCESS;
-	if (!gm_pool_find(pool, address, &block) || !block.live || block.base != address)
-		return CUDA_ERROR_INVALID_VALUE;
-	return defer->ask(pool->config.fence_arg, block.context);
+	CUresult result = CUDA_SUCCESS;
+	if (!defer->is_quiet || !defer->is_quiet())
+		result = defer->ask(pool->config.fence_arg, block->context);
+	return result == CUDA_SUCCESS ? free_block(pool, piece, block, RETIRE, block->context)
+				      : result;
 }
 
-CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
+CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, uint64_t began,
+			    struct gm_block *out)
 {
-	if (!pool->config.defer)
-		return free_block(pool, address, pool->config.fence ? WAIT : AT_ONCE, OWNER, out);
-	CUresult result = ask_natively(pool, address);
-	return result == CUDA_SUCCESS ? free_block(pool, address, RETIRE, OWNER, out) : result;
+	struct gm_block own, *block = out ? out : &own;
+	CUresult result;
+	struct gm_piece *piece = begins_at(pool, address, block);
+	if (!piece)
+		return CUDA_ERROR_INVALID_VALUE;
+	gm_pool_debug_visit(pool);
+	block->waited = 0;
+	if (pool->config.defer)
+		result = ask_and_free(pool, piece, block);
+	else if (pool->config.fence)
+		result = wait_and_free(pool, piece, block, began);
+	else
+		result = free_block(pool, piece, block, AT_ONCE, block->context);
+	gm_pool_debug_visit(pool);
+	return result;
 }
 
 CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t context,
 			     struct gm_block *out)
 {
+	struct gm_block own, *block = out ? out : &own;
+	struct gm_piece *piece = begins_at(pool, address, block);
 	GM_ASSERT(pool->config.defer);
-	return free_block(pool, address, RETIRE, context, out);
+	block->waited = 0;
+	return piece ? free_block(pool, piece, block, RETIRE, context) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return free_block(pool, address, AT_ONCE, OWNER, out);
+	struct gm_block own, *block = out ? out : &own;
+	struct gm_piece *piece = begins_at(pool, address, block);
+	block->waited = 0;
+	return piece ? free_block(pool, piece, block, AT_ONCE, block->context)
+		     : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- all blocks --- */

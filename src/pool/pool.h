@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/tick.h"
 #include "driver/driver.h"
 #include "log/record.h"
 
@@ -99,7 +100,7 @@ struct gm_block {
 	uint64_t context; /* the owner's key, as given to gm_pool_alloc */
 	unsigned ordinal; /* of the pool */
 	bool live;	  /* false: the address is in the pool's range, but in no live block */
-	uint64_t waited;  /* of a free: CLOCK_MONOTONIC when it had waited; 0: it did not wait */
+	uint64_t waited;  /* of a free: gm_tick when it had waited; 0: it did not wait */
 };
 
 /* Everything the log says about a pool; the definitions stand in gpumem-log(5). */
@@ -143,13 +144,19 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 
 /*
  * Give the block that begins at `address` back. Waits for the owner context through config.fence,
- * outside every lock; the block cannot be reused or freed again meanwhile. With config.defer it
- * waits for nothing, and the block is retired. On success *out (may be NULL) says what it was.
- * CUDA_ERROR_INVALID_VALUE: no live block begins there (double frees included).
+ * outside every lock; the block cannot be reused meanwhile, and of several threads that free it one
+ * does, once all have waited. With config.defer it waits for nothing, and the block is retired. The
+ * wait counts from `began` (gm_tick) on, when the call began. On success *out (may be NULL) says
+ * what it was. CUDA_ERROR_INVALID_VALUE: no live block begins there (double frees included).
  * CUDA_ERROR_OUT_OF_MEMORY: no host memory for the books. Any other error is the fence's. After an
  * error the block is live as before.
  */
-CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
+CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, uint64_t began,
+			    struct gm_block *out);
+static inline CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
+{
+	return gm_pool_free_since(pool, address, gm_tick(), out);
+}
 
 /* Likewise, but the work that may use the block is that of `context`, and no native free is
  * answered. Only with config.defer. */

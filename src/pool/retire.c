@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/tick.h"
 #include "log/log.h"
 #include "pool/internal.h"
 
@@ -85,41 +85,50 @@ static void note(const struct gm_pool *pool, const struct gm_piece *piece)
 				       .kind = GM_RECORD_RETIRE});
 }
 
-static void add_one(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *piece)
+void gm_retired_number(struct gm_pool *pool, struct gm_retiring *list)
 {
-	piece->retired_at = r->newest = ++pool->retirements;
-	*r->last = piece;
-	r->last = &piece->next;
-	r->n++;
-	r->fresh_n++;
-	note(pool, piece);
-}
-
-void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_piece *list)
-{
-	uint64_t bytes = 0;
-	for (struct gm_piece *piece = list, *next; piece; piece = next) {
-		next = piece->next;
-		piece->next = NULL;
-		bytes += GM_GET(piece->held);
-		add_one(pool, r, piece);
+	struct gm_piece *fresh = list->numbered ? list->numbered->next : list->first;
+	uint64_t n = 0;
+	for (struct gm_piece *piece = fresh; piece; piece = piece->next)
+		n++;
+	if (!n)
+		return;
+	uint64_t number = atomic_fetch_add_explicit(&pool->retirements, n, memory_order_relaxed);
+	for (struct gm_piece *piece = fresh; piece; piece = piece->next) {
+		piece->retired_at = ++number;
+		note(pool, piece);
 	}
-	r->fresh_bytes += bytes;
-	gm_pool_count_retired(pool, bytes);
-	gm_pool_trim_retired(pool);
+	list->numbered = list->last;
 }
 
-struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r, uint64_t most)
+void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_retiring *list)
+{
+	if (!list->first)
+		return;
+	gm_retired_number(pool, list);
+	*r->last = list->first;
+	r->last = &list->last->next;
+	r->newest = list->last->retired_at;
+	r->n += list->n;
+	r->fresh_n += list->n;
+	r->fresh_bytes += list->bytes;
+	gm_pool_count_retired(pool, list->bytes);
+	gm_pool_trim_retired(pool);
+	*list = (struct gm_retiring){0};
+}
+
+struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r, uint64_t most,
+				 uint64_t *bytes)
 {
 	struct gm_piece *list = r->first, **end = &r->first;
-	uint64_t bytes = 0;
+	*bytes = 0;
 	for (; most && *end && (*end)->retired_at <= r->passed; end = &(*end)->next, most--) {
-		bytes += GM_GET((*end)->held);
+		*bytes += GM_GET((*end)->held);
 		r->n--;
 	}
 	if (end == &r->first)
 		return NULL;
-	gm_pool_count_settled(pool, bytes);
+	gm_pool_count_settled(pool, *bytes);
 	r->first = *end;
 	if (!r->first)
 		r->last = &r->first;
@@ -129,11 +138,10 @@ struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r, uin
 
 static uint64_t put_back(struct gm_pool *pool, struct gm_retired *r)
 {
-	uint64_t bytes = 0;
-	for (struct gm_piece *piece = gm_retired_take(pool, r, UINT64_MAX), *next; piece;
+	uint64_t bytes;
+	for (struct gm_piece *piece = gm_retired_take(pool, r, UINT64_MAX, &bytes), *next; piece;
 	     piece = next) {
 		next = piece->next;
-		bytes += GM_GET(piece->held);
 		gm_pool_put_back(pool, piece);
 	}
 	return bytes;
@@ -194,17 +202,28 @@ static void recorded(struct gm_pool *pool, struct gm_retired *r, struct gm_retir
 {
 	if (result == CUDA_SUCCESS && fence->event && enter(r, fence))
 		return;
-	if (result == CUDA_SUCCESS && !fence->event) /* nothing runs there */
+	if (result == CUDA_SUCCESS && !fence->event) /* nothing runs there any more */
 		pass(pool, r, fence->up_to);
 	else if (result != CUDA_SUCCESS && r->asked == fence->up_to)
 		r->asked = r->covered;
 	drop(pool, fence);
 }
 
+/* On an idle GPU a fence has passed as soon as it is recorded. Without the lock. */
+static void ask_at_once(const struct gm_pool *pool, struct gm_retire_fence *fence)
+{
+	const struct gm_deferral *defer = pool->config.defer;
+	void *arg = pool->config.fence_arg;
+	if (defer->passed(arg, fence->context, fence->event) != CUDA_SUCCESS)
+		return;
+	defer->drop(arg, fence->context, fence->event);
+	fence->event = NULL;
+}
+
 /* A fence behind what nobody has asked one for yet. It covers only work submitted before the
  * record, so the number is taken before: it is returned, or 0 for none. Several threads may do so
  * at a time: one that the system keeps from running is in nobody's way. */
-static uint64_t cover(struct gm_pool *pool, struct gm_retired *r)
+static uint64_t cover(struct gm_pool *pool, struct gm_retired *r, bool look_at_once)
 {
 	const struct gm_deferral *defer = pool->config.defer;
 	if (!defer || !defer->record || r->newest <= r->asked || r->newest <= r->passed ||
@@ -215,10 +234,13 @@ static uint64_t cover(struct gm_pool *pool, struct gm_retired *r)
 		return 0; /* they wait for the next one */
 	uint64_t epoch = r->epoch, up_to = r->newest;
 	*fence = (struct gm_retire_fence){.context = r->context, .up_to = up_to, .users = 1};
+	look_at_once = look_at_once && !r->fences; /* else an older one is asked first */
 	r->fresh_n = r->fresh_bytes = 0;
 	r->asked = up_to;
 	gm_pool_unlock(pool);
 	CUresult result = defer->record(pool->config.fence_arg, fence->context, &fence->event);
+	if (result == CUDA_SUCCESS && fence->event && look_at_once)
+		ask_at_once(pool, fence);
 	gm_pool_lock(pool);
 	if (r->epoch == epoch)
 		recorded(pool, r, fence, result);
@@ -232,7 +254,7 @@ static CUresult ask(struct gm_pool *pool, struct gm_retired *r, struct gm_retire
 		    bool wait)
 {
 	const struct gm_deferral *defer = pool->config.defer;
-	uint64_t begin = wait ? gm_clock_ns() : 0, epoch = r->epoch;
+	uint64_t begin = wait ? gm_tick() : 0, epoch = r->epoch;
 	fence->users++;
 	gm_pool_unlock(pool);
 	CUresult result = (wait ? defer->wait : defer->passed)(pool->config.fence_arg,
@@ -251,13 +273,13 @@ static bool is_past_bound(const struct gm_pool *pool)
 	return pool->retired > pool->config.retire;
 }
 
-/* Ask the oldest fences whether they have passed, until one has not; the one recorded just now, up
- * to `just`, only if it is the first. Below the bound one thread does at a time. */
+/* Ask the oldest fences whether they have passed, until one has not, or is the one recorded just
+ * now, up to `just`. Below the bound one thread does at a time. */
 static void look(struct gm_pool *pool, struct gm_retired *r, uint64_t just)
 {
 	CUresult result = CUDA_SUCCESS;
-	for (bool first = true; result == CUDA_SUCCESS && r->fences; first = false) {
-		if ((r->polling && !is_past_bound(pool)) || (!first && r->fences->up_to == just))
+	while (result == CUDA_SUCCESS && r->fences) {
+		if ((r->polling && !is_past_bound(pool)) || r->fences->up_to == just)
 			return;
 		uint64_t epoch = r->epoch;
 		r->polling++;
@@ -270,13 +292,19 @@ static void look(struct gm_pool *pool, struct gm_retired *r, uint64_t just)
 
 void gm_retired_poll(struct gm_pool *pool, struct gm_retired *r)
 {
-	look(pool, r, cover(pool, r));
+	look(pool, r, cover(pool, r, true));
+}
+
+/* The shelves that collect: each has as much of the bound. */
+static unsigned crew(const struct gm_pool *pool)
+{
+	return pool->n_collecting ? pool->n_collecting : 1;
 }
 
 uint32_t gm_retired_batch(const struct gm_pool *pool)
 {
-	unsigned n = pool->n_collecting < GM_RETIRE_CREW ? pool->n_collecting : GM_RETIRE_CREW;
-	return GM_RETIRE_BATCH * (n ? n : 1);
+	unsigned n = crew(pool);
+	return GM_RETIRE_BATCH * (n < GM_RETIRE_CREW ? n : GM_RETIRE_CREW);
 }
 
 void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context)
@@ -284,10 +312,10 @@ void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t c
 	struct gm_retired *r = find(pool, shelf, context);
 	if (!r || !r->n)
 		return;
-	uint64_t most = is_past_bound(pool) ? UINT64_MAX : gm_retired_batch(pool);
-	struct gm_piece *list = gm_retired_take(pool, r, most);
+	uint64_t most = is_past_bound(pool) ? UINT64_MAX : gm_retired_batch(pool), bytes;
+	struct gm_piece *list = gm_retired_take(pool, r, most, &bytes);
 	if (list)
-		gm_shelf_put_idle(pool, shelf, list);
+		gm_shelf_stock(pool, shelf, list, bytes);
 }
 
 bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
@@ -297,8 +325,11 @@ bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
 		return false;
 	if (r->fresh_n >= gm_retired_batch(pool))
 		return true;
-	return (r->fresh_bytes > config->retire / GM_RETIRE_PARTS || is_past_bound(pool)) &&
-	       (r->fresh_n >= GM_RETIRE_LEAST || !r->fences);
+	if (r->fresh_n < GM_RETIRE_LEAST)
+		return !r->fences &&
+		       (r->fresh_bytes > config->retire / GM_RETIRE_LEAST || is_past_bound(pool));
+	return r->fresh_bytes > config->retire / GM_RETIRE_PARTS / crew(pool) ||
+	       is_past_bound(pool);
 }
 
 void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but)
@@ -333,7 +364,10 @@ uint64_t gm_retired_glance(struct gm_pool *pool)
 	uint64_t bytes = 0;
 	if (is_past_bound(pool))
 		return gm_retired_collect(pool);
+	const struct gm_shelf *mine = &pool->shelves[gm_thread_index() % GM_SHELVES];
 	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
+		if (r->shelf != mine)
+			continue; /* else others would lack it, and look for ours */
 		look(pool, r, 0);
 		bytes += put_back(pool, r);
 	}
@@ -342,17 +376,16 @@ uint64_t gm_retired_glance(struct gm_pool *pool)
 
 /* --- waiting --- */
 
-CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, enum gm_fenced *fenced,
-		       uint64_t *waited)
+CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, uint64_t began,
+		       enum gm_fenced *fenced, uint64_t *waited)
 {
 	*fenced = GM_FENCED_PASSED;
 	*waited = 0;
 	if (!pool->config.fence)
 		return CUDA_SUCCESS;
-	uint64_t begin = gm_clock_ns();
 	CUresult result = pool->config.fence(pool->config.fence_arg, context, native, fenced);
 	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED)
-		*waited = gm_pool_count_fence(pool, begin);
+		*waited = gm_pool_count_fence(pool, began);
 	return result;
 }
 
@@ -361,7 +394,7 @@ static void await(struct gm_pool *pool, struct gm_retired *r)
 {
 	enum gm_fenced fenced;
 	uint64_t epoch = r->epoch, up_to = r->newest, context = r->context, waited;
-	cover(pool, r);
+	cover(pool, r, false);
 	if (r->epoch != epoch || r->passed >= up_to)
 		return;
 	struct gm_retire_fence *last = r->fences;
@@ -372,7 +405,7 @@ static void await(struct gm_pool *pool, struct gm_retired *r)
 		return;
 	}
 	gm_pool_unlock(pool);
-	CUresult result = gm_pool_fence(pool, context, false, &fenced, &waited);
+	CUresult result = gm_pool_fence(pool, context, false, gm_tick(), &fenced, &waited);
 	gm_pool_lock(pool);
 	if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED && r->epoch == epoch)
 		pass(pool, r, up_to);

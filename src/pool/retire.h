@@ -49,9 +49,18 @@ struct gm_retired {
 struct gm_retired *gm_retired_of(struct gm_pool *pool, const struct gm_shelf *shelf,
 				 uint64_t context);
 
-/* Retire a list of freed blocks, which are GM_RETIRED and count as idle (gm_pool_count_freed)
- * already; never fails. */
-void gm_retired_add(struct gm_pool *pool, struct gm_retired *retired, struct gm_piece *list);
+/* Freed blocks, in the order of their frees. `numbered`: the last one that has its number. */
+struct gm_retiring {
+	struct gm_piece *first, *last, *numbered;
+	uint64_t n, bytes;
+};
+
+/* Number those that are not; no lock needed but the list's own. */
+void gm_retired_number(struct gm_pool *pool, struct gm_retiring *list);
+
+/* Retire freed blocks, which are GM_RETIRED and count as idle (gm_pool_count_freed) already; never
+ * fails. */
+void gm_retired_add(struct gm_pool *pool, struct gm_retired *retired, struct gm_retiring *list);
 
 /* Blocks that make a batch: the more threads free, the more of them, for the driver serves one
  * thread at a time. */
@@ -68,11 +77,12 @@ void gm_retired_poll(struct gm_pool *pool, struct gm_retired *retired);
  * what has passed. */
 void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but);
 
-/* The `most` oldest blocks whose fences have passed, taken out of the list; they count as idle from
- * here on, so the caller puts each back (gm_pool_put_back) or keeps it elsewhere before it lets go
- * of the lock.
+/* The `most` oldest blocks whose fences have passed, taken out of the list, and their bytes; they
+ * count as idle from here on, so the caller puts each back (gm_pool_put_back) or keeps it elsewhere
+ * before it lets go of the lock.
  */
-struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *retired, uint64_t most);
+struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *retired, uint64_t most,
+				 uint64_t *bytes);
 
 /* What the shelf has retired of `context` comes back to it as far as fences are known to have
  * passed: a batch at a time, past config.retire all of it. */
@@ -85,8 +95,8 @@ void gm_retired_passed(struct gm_pool *pool, uint64_t context, uint64_t up_to);
 /* The context is gone: put back all it has retired. Drops the lock, after that. */
 void gm_retired_gone(struct gm_pool *pool, uint64_t context);
 
-/* For an allocation that found nothing: ask the fences that are there, and put back what has
- * passed. Past config.retire it is gm_retired_collect. Returns bytes. Drops the lock. */
+/* For an allocation that found nothing: ask the fences that the thread's shelf has, and put back
+ * what has passed. Past config.retire it is gm_retired_collect. Returns bytes. Drops the lock. */
 uint64_t gm_retired_glance(struct gm_pool *pool);
 
 /*

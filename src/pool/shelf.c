@@ -16,7 +16,7 @@ bool gm_shelves_open(struct gm_pool *pool)
 		return false;
 	pool->shelves = memory;
 	for (unsigned i = 0; i < GM_SHELVES; i++)
-		gm_lock_init(&pool->shelves[i].lock, GM_RANK_SHELF);
+		gm_quick_init(&pool->shelves[i].lock, GM_RANK_SHELF);
 	return true;
 }
 
@@ -24,8 +24,6 @@ void gm_shelves_close(struct gm_pool *pool)
 {
 	if (!pool->shelves)
 		return;
-	for (unsigned i = 0; i < GM_SHELVES; i++)
-		gm_lock_destroy(&pool->shelves[i].lock);
 	munmap(pool->shelves, BYTES);
 }
 
@@ -42,21 +40,13 @@ void gm_shelves_resize(struct gm_pool *pool)
 			      memory_order_relaxed);
 }
 
-struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
+void gm_shelf_begin(struct gm_pool *pool, unsigned index)
 {
-	static atomic_uint threads;
-	static GM_TLS unsigned number; /* of the thread, from 1 on */
-	if (GM_UNLIKELY(!number))
-		number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
-	unsigned index = (number - 1) % GM_SHELVES;
-	if (GM_UNLIKELY(index >= in_use(pool))) {
-		gm_pool_lock(pool);
-		if (index >= in_use(pool))
-			atomic_store_explicit(&pool->n_shelves, index + 1, memory_order_relaxed);
-		gm_shelves_resize(pool);
-		gm_pool_unlock(pool);
-	}
-	return &pool->shelves[index];
+	gm_pool_lock(pool);
+	if (index >= in_use(pool))
+		atomic_store_explicit(&pool->n_shelves, index + 1, memory_order_relaxed);
+	gm_shelves_resize(pool);
+	gm_pool_unlock(pool);
 }
 
 /* --- blocks on it, under the shelf's lock --- */
@@ -160,8 +150,8 @@ static void push(struct gm_shelf *shelf, struct gm_piece *piece)
 
 /* --- sums, under the shelf's lock --- */
 
-static void change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
-		   uint64_t n)
+static inline void change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			  uint64_t held, uint64_t n)
 {
 	shelf->requested += size;
 	shelf->live_blocks += n;
@@ -175,14 +165,20 @@ static bool is_allowed(const struct gm_shelf *shelf, uint64_t size)
 	return (int64_t)(shelf->requested + size) <= shelf->allowance;
 }
 
+/* The shelf's allowance lets it. */
+static inline void count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			      uint64_t held)
+{
+	change(pool, shelf, size, held, 1);
+	if ((int64_t)shelf->requested > shelf->most)
+		shelf->most = (int64_t)shelf->requested;
+}
+
 bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
-	int64_t requested = (int64_t)(shelf->requested + size);
 	if (!is_allowed(shelf, size))
 		return false;
-	if (requested > shelf->most)
-		shelf->most = requested;
-	change(pool, shelf, size, held, 1);
+	count_live(pool, shelf, size, held);
 	return true;
 }
 
@@ -196,48 +192,7 @@ uint64_t gm_shelf_next_id(struct gm_shelf *shelf)
 	return ++shelf->id;
 }
 
-/* --- the warm path --- */
-
-/* From another shelf, unless its lock is taken. The caller's own is held; blocks never are between
- * two shelves without a lock. */
-static struct gm_piece *steal(struct gm_pool *pool, const struct gm_shelf *mine, uint64_t held)
-{
-	struct gm_piece *piece = NULL;
-	unsigned n = in_use(pool), tries = 0;
-	unsigned first = (unsigned)(mine - pool->shelves) + 1;
-	for (unsigned i = 0; i + 1 < n && !piece && tries < GM_SHELF_STEALS; i++) {
-		struct gm_shelf *other = &pool->shelves[(first + i) % n];
-		if (GM_GET(other->n) == 0)
-			continue;
-		tries++;
-		if (!gm_lock_try(&other->lock))
-			continue;
-		piece = pop(other, held);
-		gm_lock_release(&other->lock);
-	}
-	return piece;
-}
-
-bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
-		    uint64_t context, struct gm_block *out)
-{
-	struct gm_piece *piece = NULL;
-	gm_lock_take(&shelf->lock);
-	if (is_allowed(shelf, size)) {
-		piece = pop(shelf, held);
-		/* Under config.defer each needs what it waits for and as much again: taking it from
-		 * one another, none would ever have enough. */
-		if (!piece && !pool->config.defer)
-			piece = steal(pool, shelf, held);
-	}
-	if (piece) {
-		gm_shelf_count(pool, shelf, size, held);
-		gm_piece_hand_out(piece, size, gm_shelf_next_id(shelf), context);
-		gm_piece_copy(piece, pool->config.ordinal, out);
-	}
-	gm_lock_release(&shelf->lock);
-	return piece;
-}
+/* --- what came back at once, under the shelf's lock --- */
 
 static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
 {
@@ -256,6 +211,89 @@ static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *p
 	piece->retired_at = now;
 	push(shelf, piece);
 	gm_pool_tell_idle(pool);
+}
+
+static struct gm_piece *pop_stock(struct gm_stock *stock)
+{
+	struct gm_piece *piece = stock->first;
+	stock->first = piece->next;
+	stock->bytes -= GM_GET(piece->held);
+	return piece;
+}
+
+/* The first one of that size; those before it find their places. NULL: there is none, or one that
+ * has no place. */
+static struct gm_piece *take_stock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+{
+	uint64_t now = 0;
+	for (struct gm_piece *piece; (piece = shelf->stock.first) && !piece->pinned;) {
+		uint64_t its = GM_GET(piece->held);
+		if (its == held)
+			return pop_stock(&shelf->stock);
+		if (!has_room(pool, shelf, its))
+			return NULL;
+		now = now ? now : gm_pool_now(pool);
+		put(pool, shelf, pop_stock(&shelf->stock), now);
+	}
+	return NULL;
+}
+
+/* Under the pool's lock, too: all of it, and what has no place goes into the extents. */
+static void sort_stock(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	uint64_t now = shelf->stock.first ? gm_pool_now(pool) : 0;
+	while (shelf->stock.first) {
+		struct gm_piece *piece = pop_stock(&shelf->stock);
+		if (may_be_shelved(pool, piece) && has_room(pool, shelf, GM_GET(piece->held)))
+			put(pool, shelf, piece, now);
+		else
+			gm_pool_put_back_since(pool, piece, shelf->stock.since);
+	}
+}
+
+/* --- the warm path --- */
+
+/* From another shelf, unless its lock is taken. The caller's own is held; blocks never are between
+ * two shelves without a lock. */
+static struct gm_piece *steal(struct gm_pool *pool, const struct gm_shelf *mine, uint64_t held)
+{
+	struct gm_piece *piece = NULL;
+	unsigned n = in_use(pool), tries = 0;
+	unsigned first = (unsigned)(mine - pool->shelves) + 1;
+	for (unsigned i = 0; i + 1 < n && !piece && tries < GM_SHELF_STEALS; i++) {
+		struct gm_shelf *other = &pool->shelves[(first + i) % n];
+		if (GM_GET(other->n) == 0)
+			continue;
+		tries++;
+		if (!gm_quick_try(&other->lock))
+			continue;
+		piece = pop(other, held);
+		gm_quick_release(&other->lock);
+	}
+	return piece;
+}
+
+bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
+		    uint64_t context, struct gm_block *out)
+{
+	struct gm_piece *piece = NULL;
+	gm_quick_take(&shelf->lock);
+	if (is_allowed(shelf, size)) {
+		piece = pop(shelf, held);
+		if (!piece && shelf->stock.first)
+			piece = take_stock(pool, shelf, held);
+		/* Under config.defer each needs what it waits for and as much again: taking it from
+		 * one another, none would ever have enough. */
+		if (!piece && !pool->config.defer)
+			piece = steal(pool, shelf, held);
+	}
+	if (piece) {
+		count_live(pool, shelf, size, held);
+		gm_piece_hand_out(piece, size, gm_shelf_next_id(shelf), context);
+		gm_piece_copy(piece, pool->config.ordinal, out);
+	}
+	gm_quick_release(&shelf->lock);
+	return piece;
 }
 
 void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
@@ -283,24 +321,30 @@ bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 			       uint64_t held)
 {
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	struct gm_piece *piece = pop(shelf, held);
+	if (!piece)
+		piece = take_stock(pool, shelf, held);
+	if (!piece && shelf->stock.first) {
+		sort_stock(pool, shelf);
+		piece = pop(shelf, held);
+	}
 	if (!piece && !is_allowed(shelf, size))
 		piece = steal(pool, shelf, held);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	return piece;
 }
 
 void gm_shelves_lock(struct gm_pool *pool)
 {
 	for (unsigned i = 0; i < in_use(pool); i++)
-		gm_lock_take_next(&pool->shelves[i].lock);
+		gm_quick_take_next(&pool->shelves[i].lock);
 }
 
 void gm_shelves_unlock(struct gm_pool *pool)
 {
 	for (unsigned i = in_use(pool); i-- > 0;)
-		gm_lock_release(&pool->shelves[i].lock);
+		gm_quick_release(&pool->shelves[i].lock);
 }
 
 static struct gm_piece *reversed(struct gm_piece *list)
@@ -348,18 +392,27 @@ static void empty_row(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t unt
 
 void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf)
 {
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	empty_row(pool, shelf, UINT64_MAX);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
+}
+
+static void empty_stock(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	while (shelf->stock.first)
+		gm_pool_put_back_since(pool, pop_stock(&shelf->stock), shelf->stock.since);
 }
 
 static bool empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
 	uint32_t n = GM_GET(shelf->n);
+	bool stocked = shelf->stock.first && shelf->stock.since <= until;
+	if (stocked)
+		empty_stock(pool, shelf);
 	empty_row(pool, shelf, until);
 	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
 		empty_bin(pool, shelf, &shelf->bins[i], 0, until);
-	return GM_GET(shelf->n) < n;
+	return stocked || GM_GET(shelf->n) < n;
 }
 
 /* More than this one block needs, for more will come. */
@@ -378,26 +431,24 @@ bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, stru
 {
 	if (!may_be_shelved(pool, piece))
 		return false;
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	if (!has_room(pool, shelf, GM_GET(piece->held)))
 		make_room(pool, shelf, GM_GET(piece->held));
 	put_freed(pool, shelf, piece);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	return true;
 }
 
-void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list)
+void gm_shelf_stock(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list,
+		    uint64_t bytes)
 {
-	gm_lock_take(&shelf->lock);
-	uint64_t now = list ? gm_pool_now(pool) : 0;
-	for (struct gm_piece *piece = list, *next; piece; piece = next) {
-		next = piece->next;
-		if (may_be_shelved(pool, piece) && has_room(pool, shelf, GM_GET(piece->held)))
-			put(pool, shelf, piece, now);
-		else
-			gm_pool_put_back_since(pool, piece, now);
-	}
-	gm_lock_release(&shelf->lock);
+	gm_quick_take(&shelf->lock);
+	sort_stock(pool, shelf);
+	shelf->stock = (struct gm_stock){list, bytes, gm_pool_now(pool)};
+	if (gm_pool_trims_at_once(pool))
+		sort_stock(pool, shelf);
+	gm_quick_release(&shelf->lock);
+	gm_pool_tell_idle(pool);
 }
 
 bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)
@@ -422,6 +473,8 @@ bool gm_shelves_empty(struct gm_pool *pool)
 static uint64_t oldest_on(struct gm_shelf *shelf)
 {
 	uint64_t oldest = shelf->n_row ? shelf->row[0].piece->retired_at : UINT64_MAX;
+	if (shelf->stock.first && shelf->stock.since < oldest)
+		oldest = shelf->stock.since;
 	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
 		for (struct gm_piece *piece = shelf->bins[i].first; piece; piece = piece->next)
 			if (!piece->next && piece->retired_at < oldest)
@@ -434,9 +487,9 @@ uint64_t gm_shelves_oldest(struct gm_pool *pool)
 	uint64_t oldest = UINT64_MAX;
 	for (unsigned i = 0; i < in_use(pool); i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
-		gm_lock_take(&shelf->lock);
+		gm_quick_take(&shelf->lock);
 		uint64_t since = oldest_on(shelf);
-		gm_lock_release(&shelf->lock);
+		gm_quick_release(&shelf->lock);
 		oldest = since < oldest ? since : oldest;
 	}
 	return oldest;
@@ -484,6 +537,18 @@ static const char *check_row(const struct gm_shelf *shelf)
 	return NULL;
 }
 
+static const char *check_stock(const struct gm_stock *stock, uint64_t *n)
+{
+	uint64_t bytes = 0;
+	for (const struct gm_piece *piece = stock->first; piece; piece = piece->next) {
+		if (GM_GET(piece->state) != GM_RETIRED)
+			return "what a shelf has in stock was retired";
+		bytes += GM_GET(piece->held);
+		++*n;
+	}
+	return bytes == stock->bytes ? NULL : "what a shelf has in stock is counted";
+}
+
 static const char *check(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t *n_all)
 {
 	uint64_t n = shelf->n_row;
@@ -505,17 +570,19 @@ static const char *check(const struct gm_pool *pool, const struct gm_shelf *shel
 	return shelf->id <= shelf->id_end ? NULL : "a shelf keeps to its ids";
 }
 
-const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_freed)
+const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_retired)
 {
 	const char *why = NULL;
 	int64_t granted = 0;
 	for (unsigned i = 0; i < GM_SHELVES && !why; i++) {
-		if (i >= in_use(pool) && (pool->shelves[i].n || pool->shelves[i].freed.n))
+		if (i >= in_use(pool) && (pool->shelves[i].n || pool->shelves[i].freed.list.n))
 			return "shelves in use are counted";
 		why = check(pool, &pool->shelves[i], n);
-		if (!why && pool->shelves[i].freed.n)
+		if (!why && pool->shelves[i].freed.list.n)
 			why = gm_freed_check(&pool->shelves[i].freed);
-		*n_freed += pool->shelves[i].freed.n;
+		if (!why)
+			why = check_stock(&pool->shelves[i].stock, n_retired);
+		*n_retired += pool->shelves[i].freed.list.n;
 		granted += pool->shelves[i].allowance;
 	}
 	if (!why && granted != pool->granted)

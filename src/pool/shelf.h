@@ -32,15 +32,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/lock.h"
+#include "base/quick.h"
 #include "pool/freed.h"
 #include "pool/slab.h"
 
-#define GM_SHELVES 32	  /* ThreadSanitizer follows 64 locks held at once */
-#define GM_SHELF_ROW 16	  /* most larger blocks of a shelf */
-#define GM_SHELF_WIDE 512 /* likewise with config.defer */
-#define GM_SHELF_PART 32  /* most of them on all shelves: this part of what is mapped */
-#define GM_SHELF_SLOTS 64 /* most slots in a bin; of large ones, as many as make this: */
+#define GM_SHELVES 32	   /* ThreadSanitizer follows 64 locks held at once */
+#define GM_SHELF_ROW 16	   /* most larger blocks of a shelf */
+#define GM_SHELF_WIDE 1024 /* likewise with config.defer */
+#define GM_SHELF_PART 32   /* most of them on all shelves: this part of what is mapped */
+#define GM_SHELF_SLOTS 64  /* most slots in a bin; of large ones, as many as make this: */
 #define GM_SHELF_BIN (256 * GM_KIB)
 #define GM_SHELF_DEEP 1024 /* slots in a bin with config.defer */
 #define GM_SHELF_STEALS 4  /* other shelves looked at */
@@ -60,10 +60,16 @@ struct gm_shelved {
 	struct gm_piece *piece;
 };
 
+/* Blocks that came back at once. Nobody has looked at them since, so they are GM_RETIRED still. */
+struct gm_stock {
+	struct gm_piece *first;
+	uint64_t bytes, since;
+};
+
 struct gm_shelf {
-	_Alignas(128) struct gm_lock lock; /* of all that follows */
-	_Atomic uint32_t n;		   /* blocks on it; also read without the lock */
-	uint64_t id, id_end;		   /* the next block's id, unless it is the end */
+	_Alignas(128) struct gm_quick lock; /* of all that follows */
+	_Atomic uint32_t n;		    /* blocks on it; also read without the lock */
+	uint64_t id, id_end;		    /* the next block's id, unless it is the end */
 	/* What allocations and frees here changed of the pool's sums, modulo 2^64. */
 	uint64_t requested, live_blocks;
 	_Atomic uint64_t handed_out; /* also read without the lock */
@@ -71,6 +77,7 @@ struct gm_shelf {
 	int64_t most; /* and has grown to this since it was last added to the pool's */
 	struct gm_bin bins[GM_SLAB_CLASSES];
 	struct gm_freed freed;
+	struct gm_stock stock;
 	uint32_t n_row;
 	uint64_t row_bytes;
 	struct gm_shelved row[GM_SHELF_WIDE]; /* oldest first */
@@ -80,15 +87,15 @@ struct gm_shelf {
 bool gm_shelves_open(struct gm_pool *pool);
 void gm_shelves_close(struct gm_pool *pool);
 
-/* The calling thread's shelf. No lock held. */
-struct gm_shelf *gm_shelf_mine(struct gm_pool *pool);
+/* A shelf comes into use; gm_shelf_mine (internal.h) is the calling thread's. No lock held. */
+void gm_shelf_begin(struct gm_pool *pool, unsigned index);
 
 /* The warm path, no lock held: a block of `size` bytes from this shelf or another one. False: none
  * has a block of exactly `held` bytes, or it would be a new peak of requested bytes. */
 bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
 		    uint64_t context, struct gm_block *out);
 
-/* Under the shelf's lock: a block that the caller claimed (gm_table_claim) becomes idle on the
+/* Under the shelf's lock: a block that the caller claimed (gm_piece_claim) becomes idle on the
  * shelf, and is counted so. False: it has to go the slow way, for it is pinned or the shelf is
  * full. */
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
@@ -115,9 +122,11 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
  * is not to be shelved. */
 bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
 
-/* Put a list of pieces back that are used no more and count as idle (gm_retired_take): on the shelf
- * as long as there is room, and else into the extents. */
-void gm_shelf_put_idle(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list);
+/* Put a list of pieces back that are used no more and count as idle (gm_retired_take), all at once.
+ * Each is looked at when it is wanted: then it goes where it belongs on the shelf, as long as there
+ * is room, and else into the extents. */
+void gm_shelf_stock(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list,
+		    uint64_t bytes);
 
 /* Empty the row into the extents. */
 void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf);
@@ -136,8 +145,8 @@ bool gm_shelves_flush(struct gm_pool *pool, uint64_t until);
 /* Since when the longest shelved block is there; UINT64_MAX: there is none. */
 uint64_t gm_shelves_oldest(struct gm_pool *pool);
 
-/* NULL, or the invariant that is broken; *n, *n_freed: how many blocks are shelved, and retired
- * there. Under all locks. */
-const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_freed);
+/* NULL, or the invariant that is broken; *n, *n_retired: how many blocks are shelved, and
+ * GM_RETIRED there. Under all locks. */
+const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_retired);
 
 #endif

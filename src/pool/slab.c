@@ -151,7 +151,7 @@ void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_pi
 static struct gm_slab *new_slab(unsigned class)
 {
 	uint32_t slot = gm_slab_slot(class), n = (uint32_t)(gm_slab_length(class) / slot);
-	struct gm_slab *slab = calloc(1, sizeof *slab + n * sizeof *slab->slots);
+	struct gm_slab *slab = gm_piece_memory(sizeof *slab + n * sizeof *slab->slots);
 	if (!slab)
 		return NULL;
 	slab->class = class;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sums of a pool, their copies in the live counters, and what is computed from them. */
-#include "base/clock.h"
+#include "base/tick.h"
 #include "log/frag.h"
 #include "log/log.h"
 #include "pool/internal.h"
@@ -20,16 +20,6 @@ static void change_idle(struct gm_pool *pool, uint64_t by)
 {
 	atomic_fetch_add_explicit(&pool->idle, by, memory_order_relaxed);
 	change(pool, GM_C_idle, by);
-}
-
-void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held, uint64_t n)
-{
-	unsigned device = pool->config.ordinal;
-	_Atomic uint64_t *parts = gm_count_device(device);
-	gm_count_in(parts, device, GM_C_requested, size);
-	gm_count_in(parts, device, GM_C_handed_out, held);
-	gm_count_in(parts, device, GM_C_idle, -held);
-	gm_count_in(parts, device, GM_C_live_blocks, n);
 }
 
 /* --- with the sums of the shelves --- */
@@ -101,7 +91,7 @@ static void count_at_peak(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t
 void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
 	int64_t spare = (int64_t)(pool->requested_peak - pool->requested) - pool->granted;
-	gm_lock_take(&shelf->lock);
+	gm_quick_take(&shelf->lock);
 	int64_t lacks = (int64_t)(shelf->requested + size) - shelf->allowance;
 	if (lacks > 0 && lacks <= spare) {
 		int64_t more = lacks + (spare - lacks) / 2;
@@ -109,7 +99,7 @@ void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t s
 		pool->granted += more;
 	}
 	bool counted = gm_shelf_count(pool, shelf, size, held);
-	gm_lock_release(&shelf->lock);
+	gm_quick_release(&shelf->lock);
 	if (!counted)
 		count_at_peak(pool, shelf, size, held);
 }
@@ -145,9 +135,11 @@ void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes)
 
 uint64_t gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin)
 {
-	uint64_t end = gm_clock_ns();
-	gm_counter_add(pool->config.ordinal, GM_C_fences, 1);
-	gm_counter_add(pool->config.ordinal, GM_C_fence_ns, end - begin);
+	uint64_t end = gm_tick();
+	unsigned device = pool->config.ordinal;
+	_Atomic uint64_t *parts = gm_count_device(device);
+	gm_count_in(parts, device, GM_C_fences, 1);
+	gm_count_in(parts, device, GM_C_fence_ns, gm_tick_ns(begin, end));
 	return end;
 }
 

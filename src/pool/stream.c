@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/lock.h"
 #include "base/size.h"
+#include "base/tick.h"
 
 #define STEP 512u /* sizes are rounded up to it, so that near ones meet */
 #define TRIES 4u  /* marks that one allocation asks about */
@@ -215,7 +215,7 @@ CUresult gm_streams_alloc(struct gm_streams *s, size_t size, struct gm_context *
 static CUresult free_now(struct gm_streams *s, CUdeviceptr address, bool done)
 {
 	struct gm_block b;
-	uint64_t start = gm_clock_ns();
+	uint64_t start = gm_tick();
 	CUresult result = done ? gm_pool_free_done(s->config.pool, address, &b)
 			       : gm_pool_free(s->config.pool, address, &b);
 	if (result == CUDA_SUCCESS && s->config.freed)

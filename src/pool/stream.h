@@ -28,7 +28,7 @@ struct gm_streams_config {
 	uint64_t most; /* bytes kept */
 	/* A fresh block of the pool, as gm_pool_alloc. */
 	CUresult (*take)(void *arg, size_t size, struct gm_context *context, struct gm_block *out);
-	/* A block went back to the pool. `start`: when that began, gm_clock_ns. NULL: nobody asks.
+	/* A block went back to the pool. `start`: when that began, gm_tick. NULL: nobody asks.
 	 */
 	void (*freed)(void *arg, const struct gm_block *block, uint64_t start);
 	void *arg;

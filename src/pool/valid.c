@@ -234,8 +234,9 @@ static struct sums known(const struct gm_pool *pool)
 		all.requested += shelf->requested;
 		all.handed_out += shelf->handed_out;
 		all.live_blocks += shelf->live_blocks;
-		all.idle -= shelf->handed_out + shelf->freed.bytes;
-		all.retired += shelf->freed.bytes;
+		uint64_t looks_retired = shelf->freed.list.bytes + shelf->stock.bytes;
+		all.idle -= shelf->handed_out + looks_retired;
+		all.retired += looks_retired;
 	}
 	return all;
 }

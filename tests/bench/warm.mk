@@ -2,7 +2,7 @@
 # What a warm pair of cuMemAlloc and cuMemFree costs, without a GPU; prints times and fails on none.
 EXTRA_DIST += tests/bench/warm.c tests/bench/warm.sh tests/bench/warm_driver.c
 BENCH_WARM = tests/bench/warm tests/bench/lib/libcuda.so.1
-BENCH_WARM_CALLS = cuCtxGetCurrent cuCtxGetId cuThreadExchangeStreamCaptureMode cuCtxRecordEvent cuEventSynchronize
+BENCH_WARM_CALLS = cuCtxGetCurrent cuCtxGetId cuThreadExchangeStreamCaptureMode cuCtxRecordEvent cuEventQuery cuEventSynchronize
 CLEANFILES += $(BENCH_WARM) tests/bench/lib/sim.o
 
 tests/bench/lib/sim.o: $(sim_libcuda_sources) $(sim_h_files) tests/bench/warm.mk

@@ -46,6 +46,12 @@ CUresult CUDAAPI cuCtxRecordEvent(CUcontext context, CUevent event)
 	return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuEventQuery(CUevent event)
+{
+	(void)event;
+	return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuEventSynchronize(CUevent event)
 {
 	(void)event;

@@ -5,3 +5,6 @@ tests_unit_test_size_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_base
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
 tests_unit_test_base_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_tick
+tests_unit_test_tick_SOURCES = tests/unit/test_tick.c
+tests_unit_test_tick_LDADD = $(UNIT_LDADD)

@@ -24,14 +24,14 @@ tests_unit_test_pool_lend_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_threads_SOURCES = tests/unit/test_pool_threads.c $(POOL_FAKE)
 tests_unit_test_pool_threads_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_host_SOURCES = tests/unit/test_pool_host.c $(POOL_FAKE)
-tests_unit_test_pool_host_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+tests_unit_test_pool_host_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 tests_unit_test_pool_host_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_stats_SOURCES = tests/unit/test_pool_stats.c $(POOL_FAKE)
 tests_unit_test_pool_stats_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_sim_SOURCES = tests/unit/test_pool_sim.c
 tests_unit_test_pool_sim_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_log_SOURCES = tests/unit/test_pool_log.c $(POOL_FAKE)
-tests_unit_test_pool_log_LDFLAGS = -Wl,--wrap=gm_log_wants,--wrap=gm_log_put,--wrap=gm_log_put_sample
+tests_unit_test_pool_log_LDFLAGS = -Wl,--wrap=gm_log_put,--wrap=gm_log_put_sample
 tests_unit_test_pool_log_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_valid_SOURCES = tests/unit/test_pool_valid.c $(POOL_FAKE)
 tests_unit_test_pool_valid_LDADD = $(UNIT_LDADD)

@@ -2,6 +2,8 @@
 /* Arrays, hashing without host memory, ranked locks, messages. */
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include "base/distance.h"
 #include "base/lock.h"
 #include "base/msg.h"
+#include "base/quick.h"
 
 /* uthash that cannot get memory while `starved` is set. */
 static bool starved;
@@ -154,11 +157,49 @@ static void messages(void)
 	TAP_IS(error, EDOM, "errno is kept");
 }
 
+#define TURNS 50000
+
+static struct gm_quick quick;
+static uint64_t turns; /* under it */
+
+/* Now and then the one who has it is put off the processor, so that others wait. */
+static void *take_turns(void *arg)
+{
+	for (unsigned i = 0; i < TURNS; i++) {
+		gm_quick_take(&quick);
+		uint64_t before = turns;
+		if (i % 64 == 0)
+			sched_yield();
+		turns = before + 1;
+		gm_quick_release(&quick);
+	}
+	return arg;
+}
+
+static void quick_locks(void)
+{
+	pthread_t threads[4];
+	gm_quick_init(&quick, GM_RANK_SHELF);
+	errno = EDOM;
+	gm_quick_take(&quick);
+	TAP_OK(!gm_quick_try(&quick), "a quick lock that is taken is not had");
+	gm_quick_release(&quick);
+	TAP_OK(gm_quick_try(&quick), "one that is free is");
+	gm_quick_release(&quick);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, take_turns, NULL);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	TAP_IS(turns, 4 * TURNS, "of four threads one has it at a time");
+	TAP_OK(atomic_load(&quick.word) == GM_QUICK_FREE && errno == EDOM, "and nobody at last");
+}
+
 int main(void)
 {
 	arrays();
 	hashing();
 	locks();
+	quick_locks();
 	distances();
 	messages();
 	return tap_done();

@@ -13,11 +13,15 @@ static CUresult fence(bool native, enum gm_fenced *fenced)
 	return gm_fence(&sim, here->key, native, fenced);
 }
 
+static bool counted; /* the fences of frees may go the short way */
+
 static void start(const char *version)
 {
 	CUresult result;
 	gm_context_forget_all();
 	gm_fence_forget_all();
+	if (counted)
+		gm_fence_captures_counted();
 	sim_start(version, "1");
 	sim_set_current(sim_context(0));
 	here = gm_context_current(&sim, &result);
@@ -208,6 +212,8 @@ static void record_excludes_begin(void)
 {
 	pthread_t thread;
 	enum gm_fenced fenced;
+	atomic_store(&recording, false);
+	atomic_store(&began, false);
 	record_event = sim.cuCtxRecordEvent;
 	sim.cuCtxRecordEvent = slow_record;
 	pthread_create(&thread, NULL, begin_capture, NULL);
@@ -217,21 +223,79 @@ static void record_excludes_begin(void)
 	sim.cuCtxRecordEvent = record_event;
 }
 
+/* --- the short way --- */
+
+static unsigned mode_changes(void)
+{
+	return gm_sim_calls("cuThreadExchangeStreamCaptureMode");
+}
+
+static void short_way(void)
+{
+	enum gm_fenced fenced;
+	fence(true, &fenced);
+	unsigned changes = mode_changes(), events = gm_sim_calls("cuEventCreate");
+	TAP_OK(fence(true, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED, "a fence");
+	TAP_OK(mode_changes() == changes && gm_sim_calls("cuEventCreate") == events,
+	       "takes two calls of the driver where nobody captures");
+	gm_fence_capture_missed();
+	TAP_OK(fence(true, &fenced) == CUDA_SUCCESS && mode_changes() == changes + 2,
+	       "and changes the mode where somebody might unknown to us");
+	gm_fence_captures_counted();
+}
+
+/* More threads than seats: those that find theirs taken go the long way. */
+#define CROWD (GM_CONTEXT_SEATS + 2)
+
+static void *fence_in_crowd(void *arg)
+{
+	enum gm_fenced fenced;
+	bool good = fence(true, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED;
+	return good ? arg : NULL;
+}
+
+static void crowd(void)
+{
+	CUstream stream;
+	pthread_t threads[CROWD];
+	unsigned good = 0;
+	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	gm_sim_hold(stream);
+	gm_sim_launch(stream, nothing, NULL);
+	for (unsigned i = 0; i < CROWD; i++)
+		pthread_create(&threads[i], NULL, fence_in_crowd, here);
+	while (gm_sim_waiters() < CROWD)
+		sched_yield();
+	gm_fence_capture_begin(here);
+	TAP_OK(true, "a capture begins while %u threads wait for the GPU", CROWD);
+	gm_fence_capture_begun(here, false);
+	gm_sim_release(stream, -1u);
+	for (unsigned i = 0; i < CROWD; i++) {
+		void *answer;
+		pthread_join(threads[i], &answer);
+		good += answer != NULL;
+	}
+	TAP_IS(good, CROWD, "all of them pass");
+	sim.cuStreamDestroy_v2(stream);
+}
+
 /* --- what the driver refuses --- */
 
 static void errors(bool events)
 {
 	/* The first fence makes an event, which the others use. */
-	static const char *const calls[2][4] = {
+	static const char *const calls[3][4] = {
 		{"cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuCtxSynchronize", "cuCtxSynchronize"},
 		{"cuCtxPushCurrent_v2", "cuEventCreate", "cuCtxRecordEvent", "cuEventSynchronize"},
+		{"cuCtxPushCurrent_v2", "cuEventCreate", "cuCtxRecordEvent", "cuEventQuery"},
 	};
+	unsigned way = events + (events && counted);
 	enum gm_fenced fenced;
 	for (unsigned i = 0; i < 4; i++) {
 		CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-		gm_sim_fail(calls[events][i], 1, CUDA_ERROR_LAUNCH_FAILED);
+		gm_sim_fail(calls[way][i], 1, CUDA_ERROR_LAUNCH_FAILED);
 		TAP_IS(fence(true, &fenced), CUDA_ERROR_LAUNCH_FAILED, "%s fails, and so it says",
-		       calls[events][i]);
+		       calls[way][i]);
 		sim.cuThreadExchangeStreamCaptureMode(&mode);
 		TAP_IS(mode, CU_STREAM_CAPTURE_MODE_GLOBAL, "the thread's mode is what it was");
 	}
@@ -344,6 +408,7 @@ static void ending(void)
 {
 	pthread_t thread;
 	void *known;
+	atomic_store(&ended, false);
 	TAP_OK(gm_context_enter(here), "the pool is in a context");
 	pthread_create(&thread, NULL, end_context, here);
 	while (!atomic_load(&here->ending) && !atomic_load(&ended))
@@ -368,16 +433,22 @@ static void ending(void)
 
 int main(void)
 {
-	static const char *const versions[] = {"13.0", "12.0"};
-	for (unsigned i = 0; i < 2; i++) {
-		printf("# driver %s\n", versions[i]);
+	static const char *const versions[] = {"13.0", "12.0", "13.0"};
+	for (unsigned n = 0; n < 3; n++) {
+		unsigned i = n % 2;
+		counted = n == 2;
+		printf("# driver %s%s\n", versions[i], counted ? ", captures counted" : "");
 		start(versions[i]);
 		TAP_IS(sim.cuCtxRecordEvent != NULL, i == 0, "cuCtxRecordEvent is %s",
 		       i ? "missing" : "there");
 		errors(i == 0);
 		waits_for_all_streams();
-		if (i == 0)
+		if (i == 0 && !counted)
 			many_at_once();
+		if (counted) {
+			short_way();
+			crowd();
+		}
 		twelve_cases();
 		put_off();
 		if (i == 0)

@@ -6,8 +6,11 @@ static void batch_on_shelf(uint64_t size)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
 	CUdeviceptr first[GM_RETIRE_BATCH], second[GM_RETIRE_BATCH];
+	uint64_t held = 0;
 	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++) {
-		first[i] = fake_alloc(pool, size).base;
+		struct gm_block block = fake_alloc(pool, size);
+		first[i] = block.base;
+		held += block.held;
 		second[i] = fake_alloc(pool, size).base;
 	}
 	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
@@ -15,9 +18,37 @@ static void batch_on_shelf(uint64_t size)
 	f.passed = f.recorded;
 	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
 		gm_pool_free(pool, second[i], NULL);
-	TAP_OK(f.recorded == 2 && gm_shelf_mine(pool)->n == GM_RETIRE_BATCH,
+	TAP_OK(f.recorded == 2 && gm_shelf_mine(pool)->stock.bytes == held,
 	       "%llu bytes: a batch comes back to the shelf", (unsigned long long)size);
 	end("a batch on the shelf");
+}
+
+/* Sizes that nobody asks for find their places when another one is. */
+static void mixed_stock(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	const struct gm_shelf *shelf = gm_shelf_mine(pool);
+	CUdeviceptr blocks[GM_RETIRE_BATCH];
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
+		blocks[i] = fake_alloc(pool, i % 2 ? 60000 : 3000).base;
+	f.passed = UINTPTR_MAX;
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
+		gm_pool_free(pool, blocks[i], NULL);
+	TAP_OK(shelf->stock.first && retired() == 0, "a batch of two sizes comes back, idle");
+	TAP_OK(!shelf->stock.first, "and into the extents where somebody counts");
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
+		blocks[i] = fake_alloc(pool, i % 2 ? 60000 : 3000).base;
+	for (unsigned i = 0; i < GM_RETIRE_BATCH; i++)
+		gm_pool_free(pool, blocks[i], NULL);
+	TAP_OK(shelf->stock.first && shelf->n == 0 && fake_valid(pool), "once more");
+	TAP_IS(fake_alloc(pool, 60000).base, blocks[1], "the second one is taken");
+	TAP_OK(shelf->n == 1 && fake_valid(pool), "the first one put in its place");
+	TAP_IS(fake_alloc(pool, 3000).base, blocks[0], "where it is found");
+	fake_alloc(pool, 9000);
+	TAP_OK(!shelf->stock.first && shelf->n > 0 && fake_valid(pool),
+	       "nobody has the third size: all are in their places");
+	gm_pool_context_gone(pool, 1);
+	end("two sizes in stock");
 }
 
 /* What one shelf collects counts, too. */
@@ -26,20 +57,20 @@ static void bound_of_shelves(void)
 	struct gm_pool *pool = open_pool(GM_GIB, 40 * GM_MIB);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	free_small(GM_RETIRE_BATCH / 2);
-	TAP_IS(shelf->freed.n, GM_RETIRE_BATCH / 2 - 1, "frees collect on the shelf");
-	TAP_IS(shelf->freed.bytes, (GM_RETIRE_BATCH / 2 - 1) * 3072, "with their bytes");
+	TAP_IS(shelf->freed.list.n, GM_RETIRE_BATCH / 2 - 1, "frees collect on the shelf");
+	TAP_IS(shelf->freed.list.bytes, (GM_RETIRE_BATCH / 2 - 1) * 3072, "with their bytes");
 	TAP_OK(fake_valid(pool), "valid");
-	uint64_t bytes = shelf->freed.bytes;
+	uint64_t bytes = shelf->freed.list.bytes;
 	gm_pool_free(pool, fake_alloc(pool, 11 * GM_MIB).base, NULL);
-	TAP_OK(shelf->freed.n == 0 && pool->retired == bytes + 3072 + 11 * GM_MIB,
+	TAP_OK(shelf->freed.list.n == 0 && pool->retired == bytes + 3072 + 11 * GM_MIB,
 	       "a block beyond a quarter of the bound brings all to the pool");
 	TAP_IS(f.recorded, 1, "to go behind one fence");
 	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
-	TAP_IS(shelf->freed.bytes, 9 * GM_MIB, "a shorter one does not");
+	TAP_IS(shelf->freed.list.bytes, 9 * GM_MIB, "a shorter one does not");
 	gm_pool_free(pool, fake_alloc(pool, 2 * GM_MIB).base, NULL);
-	TAP_OK(shelf->freed.n == 0 && f.recorded == 2, "nor two that are as much");
+	TAP_OK(shelf->freed.list.n == 0 && f.recorded == 2, "nor two that are as much");
 	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
-	TAP_OK(shelf->freed.n == 0 && pool->retired > 30 * GM_MIB,
+	TAP_OK(shelf->freed.list.n == 0 && pool->retired > 30 * GM_MIB,
 	       "none collect where they would pass the bound");
 	end("a bound of shelves");
 }
@@ -68,13 +99,13 @@ static void of_another_shelf(void)
 	TAP_IS(gm_pool_give_back(pool, 0, true), 32 * GM_MIB, "and who gives back");
 	free_small(5);
 	TAP_IS(gm_pool_context_gone(pool, 1), 0, "what is on a shelf is not alive");
-	TAP_OK(pool->retired == 0 && gm_shelf_mine(pool)->freed.n == 0,
+	TAP_OK(pool->retired == 0 && gm_shelf_mine(pool)->freed.list.n == 0,
 	       "and goes with its context");
 	TAP_OK(gm_shelf_mine(pool)->freed.most == 0, "of which the shelf takes no more");
 	free_small(5);
 	TAP_IS(gm_pool_free_behind(pool, fake_alloc(pool, 3000).base, 2, NULL), CUDA_SUCCESS,
 	       "a block of another context");
-	TAP_OK(pool->retired == 6 * 3072 && gm_shelf_mine(pool)->freed.n == 0,
+	TAP_OK(pool->retired == 6 * 3072 && gm_shelf_mine(pool)->freed.list.n == 0,
 	       "makes the shelf hand over its own");
 	TAP_IS(gm_retired_of(pool, gm_shelf_mine(pool), 1)->n, 5,
 	       "to the context that they are of");
@@ -106,12 +137,37 @@ static void crew(void)
 	end("a crew");
 }
 
+/* Together they stay below the bound, whatever the size. */
+static void crew_of_large(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 64 * GM_MIB);
+	pthread_t thread;
+	for (unsigned i = 1; i < 4; i++) {
+		pthread_create(&thread, NULL, free_some, NULL);
+		pthread_join(thread, NULL);
+	}
+	gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
+	for (unsigned i = 0; i < 4; i++)
+		gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
+	TAP_OK(f.recorded == 0 && gm_shelf_mine(pool)->freed.list.bytes == 4 * GM_MIB,
+	       "one of four shelves collects its part of a quarter of the bound");
+	gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 1, "which is more than its part of what goes behind one fence");
+	end("a crew with large blocks");
+}
+
 static unsigned stocked;
 
 static void *stock(void *arg)
 {
 	*(CUdeviceptr *)arg = fake_alloc(f.pool, 3000).base;
-	stocked = gm_shelf_mine(f.pool)->n;
+	stocked = gm_shelf_mine(f.pool)->n + (gm_shelf_mine(f.pool)->stock.first != NULL);
+	return NULL;
+}
+
+static void *need_more(void *arg)
+{
+	*(CUdeviceptr *)arg = fake_alloc(f.pool, 100 * GM_MIB).base;
 	return NULL;
 }
 
@@ -135,8 +191,14 @@ static void own(void)
 	pthread_create(&thread, NULL, stock, &blocks[0]);
 	pthread_join(thread, NULL);
 	TAP_OK(stocked == 0 && mine->n == 4 * GM_RETIRE_BATCH, "none goes to another thread,");
+	unsigned queries = f.queries;
+	pthread_create(&thread, NULL, need_more, &blocks[2]);
+	pthread_join(thread, NULL);
+	TAP_OK(f.queries == queries && mine->n == 4 * GM_RETIRE_BATCH,
+	       "even if that takes new memory,");
+	gm_pool_free(pool, blocks[2], NULL);
 	blocks[1] = fake_alloc(pool, 3000).base;
-	TAP_IS(gm_shelf_mine(pool)->n, gm_retired_batch(pool) - 1,
+	TAP_IS(gm_shelf_mine(pool)->stock.bytes, (gm_retired_batch(pool) - 1) * 3072,
 	       "and a batch to this one at its next need");
 	gm_pool_free(pool, blocks[0], NULL);
 	gm_pool_free(pool, blocks[1], NULL);
@@ -148,9 +210,11 @@ int main(void)
 	batch_on_shelf(3000);
 	batch_on_shelf(60000);
 	batch_on_shelf(3 * GM_MIB);
+	mixed_stock();
 	bound_of_shelves();
 	of_another_shelf();
 	crew();
+	crew_of_large();
 	own();
 	return tap_done();
 }

@@ -39,10 +39,13 @@ static struct gm_pool *open_pool(uint64_t memory)
 static void free_again(void)
 {
 	struct gm_block found;
-	TAP_IS(gm_pool_free(fence.pool, fence.address, NULL), CUDA_ERROR_INVALID_VALUE,
-	       "a block being freed is not freed by another");
+	fence.meanwhile = NULL;
 	TAP_OK(gm_pool_find(fence.pool, fence.address, &found) && found.live,
-	       "and is alive until its fence has passed");
+	       "a block is alive until its fence has passed");
+	TAP_IS(gm_pool_free(fence.pool, fence.address, NULL), CUDA_SUCCESS,
+	       "another thread that frees it may be first");
+	struct gm_block next = fake_alloc(fence.pool, found.size);
+	TAP_OK(next.base == found.base, "and its memory in use again");
 	TAP_OK(fake_valid(fence.pool), "valid meanwhile");
 }
 
@@ -59,6 +62,11 @@ static void waits(void)
 	TAP_IS(gm_pool_free_done(pool, other.base, NULL), CUDA_ERROR_INVALID_VALUE, "but once");
 	fence.meanwhile = free_again;
 	fence.address = block.base;
+	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "then there is nothing left to free");
+	TAP_OK(gm_pool_find(pool, block.base, &found) && found.live && found.id != block.id,
+	       "least of all the next block there");
+	fence.calls = 0;
 	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "a free succeeds");
 	TAP_OK(fence.calls == 1 && fence.native && fence.context == 1,
 	       "after it waited for the block's context, on the program's behalf");

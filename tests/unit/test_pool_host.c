@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Host memory for the books runs out at every place in turn: out of memory is the worst answer.
- * Linked with --wrap for malloc, calloc and realloc. */
+ * Linked with --wrap for malloc, calloc, realloc and aligned_alloc. */
 #include "pool_fake.h"
 
 static unsigned long countdown; /* the allocation that fails; 0: none */
@@ -13,9 +13,11 @@ static bool fails(void)
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
 void *__wrap_malloc(size_t size)
 {
@@ -30,6 +32,11 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_realloc(void *old, size_t size)
 {
 	return fails() ? NULL : __real_realloc(old, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+	return fails() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
 #define AT ((CUdeviceptr)1 << 46)

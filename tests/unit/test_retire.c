@@ -48,8 +48,14 @@ static void batches(void)
 	TAP_IS(f.recorded, 3, "shares a fence at least with another one while one is to pass");
 	f.passed = 3;
 	TAP_IS(gm_pool_settle(pool), GM_RETIRE_BATCH * 3072 + 258 * GM_MIB, "all that is there");
-	gm_pool_free(pool, fake_alloc(pool, 129 * GM_MIB).base, NULL);
-	TAP_IS(f.recorded, 4, "and has its own where none is");
+	gm_pool_free(pool, fake_alloc(pool, 255 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 3, "waits for another one where two fit the bound");
+	gm_pool_free(pool, fake_alloc(pool, 257 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 4, "which it shares");
+	f.passed = 4;
+	TAP_IS(gm_pool_settle(pool), 512 * GM_MIB, "and settles both");
+	gm_pool_free(pool, fake_alloc(pool, 257 * GM_MIB).base, NULL);
+	TAP_IS(f.recorded, 5, "a larger one has its own where none is to pass");
 	end("batches");
 }
 
@@ -130,7 +136,7 @@ static void held_up(void)
 
 static void reuse(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB, 128 * GM_MIB);
+	struct gm_pool *pool = open_pool(GM_GIB, 60 * GM_MIB);
 	struct gm_block a = fake_alloc(pool, 32 * GM_MIB), b, c, d;
 	gm_pool_free(pool, a.base, NULL);
 	b = fake_alloc(pool, 32 * GM_MIB);
@@ -285,9 +291,9 @@ static void gone(void)
 /* --- lists --- */
 
 /* Pieces that somebody collected, their books done. */
-static struct gm_piece *collected(struct gm_pool *pool, unsigned n)
+static struct gm_retiring collected(struct gm_pool *pool, unsigned n)
 {
-	struct gm_piece *list = NULL;
+	struct gm_retiring list = {.n = n};
 	struct gm_block blocks[100];
 	for (unsigned i = 0; i < n; i++)
 		blocks[i] = fake_alloc(pool, 3000);
@@ -295,8 +301,10 @@ static struct gm_piece *collected(struct gm_pool *pool, unsigned n)
 		struct gm_piece *piece = gm_table_live(&pool->table, blocks[i].base);
 		gm_pool_count_freed(pool, 3000, blocks[i].held);
 		GM_SET(piece->state, GM_RETIRED);
-		piece->next = list;
-		list = piece;
+		piece->next = list.first;
+		list.first = piece;
+		list.last = list.last ? list.last : piece;
+		list.bytes += blocks[i].held;
 	}
 	return list;
 }
@@ -305,31 +313,35 @@ static void lists(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
 	struct gm_retired *r = gm_retired_of(pool, gm_shelf_mine(pool), 9);
-	struct gm_piece *first = collected(pool, 100), *second;
+	struct gm_retiring first = collected(pool, 100), second;
+	const struct gm_piece *oldest = first.first;
+	uint64_t bytes;
 	gm_pool_lock(pool);
-	gm_retired_add(pool, r, first);
+	gm_retired_add(pool, r, &first);
 	TAP_OK(gm_retired_due(pool, r), "a list of blocks is retired at once");
 	gm_retired_poll(pool, r);
-	TAP_OK(!gm_retired_due(pool, r) && !gm_retired_take(pool, r, UINT64_MAX),
+	TAP_OK(!gm_retired_due(pool, r) && !gm_retired_take(pool, r, UINT64_MAX, &bytes),
 	       "behind one fence");
 	gm_pool_unlock(pool);
 	TAP_IS(retired(), 100 * 3072, "all of it");
 	TAP_OK(fake_valid(pool), "valid");
 	second = collected(pool, 5);
+	const struct gm_piece *later = second.first;
 	gm_pool_lock(pool);
-	gm_retired_add(pool, r, second);
+	gm_retired_add(pool, r, &second);
 	f.passed = 1;
 	gm_retired_poll(pool, r);
-	struct gm_piece *list = gm_retired_take(pool, r, UINT64_MAX);
+	struct gm_piece *list = gm_retired_take(pool, r, UINT64_MAX, &bytes);
 	unsigned n = 0;
 	for (struct gm_piece *piece = list, *next; piece; piece = next, n++) {
 		next = piece->next;
 		gm_pool_put_back(pool, piece);
 	}
 	gm_pool_unlock(pool);
-	TAP_OK(n == 100 && list == first, "and comes back as a list, the oldest first");
+	TAP_OK(n == 100 && list == oldest && bytes == 100 * 3072,
+	       "and comes back as a list, the oldest first");
 	TAP_IS(retired(), 5 * 3072, "without what was retired later");
-	TAP_OK(r->first == second && fake_valid(pool), "valid");
+	TAP_OK(r->first == later && fake_valid(pool), "valid");
 	end("lists");
 }
 
@@ -385,7 +397,8 @@ static void trims(void)
 	free_small(2);
 	noticed = 0;
 	free_small(1);
-	TAP_OK(noticed > 0 && gm_shelf_mine(f.pool)->freed.n > 0, "what a shelf collects, too,");
+	TAP_OK(noticed > 0 && gm_shelf_mine(f.pool)->freed.list.n > 0,
+	       "what a shelf collects, too,");
 	TAP_IS(gm_pool_trim_next(f.pool), 9000, "is looked at");
 	end("trimming");
 }
