@@ -59,10 +59,10 @@ static inline bool gm_quick_try(struct gm_quick *lock)
 
 static inline void gm_quick_release(struct gm_quick *lock)
 {
+	gm_lock_note_released(lock->rank);
 	unsigned word = atomic_exchange_explicit(&lock->word, GM_QUICK_FREE, memory_order_release);
 	if (GM_UNLIKELY(word == GM_QUICK_AWAITED))
 		gm_quick_wake(lock);
-	gm_lock_note_released(lock->rank);
 }
 
 #endif
