@@ -3,6 +3,8 @@
  * What counters and log say of device heaps: children live with some and write a log of it, which
  * is compared with what they did.
  */
+#include <sched.h>
+
 #include "tests/unit/heap_host_help.h"
 /* after the emulation's headers */
 #include "log_help.h"
@@ -340,6 +342,38 @@ static void is_safe(void)
 	unlink("log");
 }
 
+static atomic_bool destroyed;
+
+static void *destroy(void *arg)
+{
+	gm_heap_destroy(arg);
+	atomic_store(&destroyed, true);
+	return NULL;
+}
+
+/* Whoever looks at a heap keeps it; nobody begins to once it is about to go. */
+static int hold(void *arg)
+{
+	struct site site;
+	struct gm_heap_host *other;
+	pthread_t thread;
+	(void)arg;
+	CHECK(begin(&site, "512M", 64 * MIB));
+	CHECK(gm_heap_create(&site.config, &site.heap) == CUDA_SUCCESS);
+	const uint64_t key = site.context->key;
+	CHECK(gm_heap_pin_next(NULL, key) == site.heap && !gm_heap_pin_next(NULL, key + 1));
+	CHECK(pthread_create(&thread, NULL, destroy, site.heap) == 0);
+	while ((other = gm_heap_pin_next(NULL, key)))
+		CHECK(!gm_heap_pin_next(other, key));
+	for (unsigned i = 0; i < 10000; i++)
+		sched_yield();
+	CHECK(!atomic_load(&destroyed));
+	CHECK(!gm_heap_pin_next(site.heap, key));
+	CHECK(pthread_join(thread, NULL) == 0 && atomic_load(&destroyed));
+	gm_log_close();
+	return 0;
+}
+
 int main(void)
 {
 	help_begin();
@@ -347,5 +381,6 @@ int main(void)
 	writes_little();
 	writes_ends();
 	is_safe();
+	TAP_IS(help_child("GPUMEM_LOG=off", hold, NULL), 0, "a heap stays while it is looked at");
 	return tap_done();
 }
