@@ -227,7 +227,7 @@ GM_DEVICE uint32_t gm_granule_claim(struct gm_heap *heap, const struct gm_bits *
 				    uint32_t seed)
 {
 	for (;;) {
-		uint32_t granule = gm_bits_take(set, heap->summaries, seed);
+		uint32_t granule = gm_bits_take(set, gm_span_reach(heap), seed);
 		/* The bit may be from an earlier life: then it is dropped. */
 		if (granule == GM_NO_GRANULE || gm_slab_activate(heap, granule, c))
 			return granule;
@@ -274,7 +274,8 @@ GM_DEVICE uint32_t gm_granule_fresh(struct gm_heap *heap, uint32_t seed)
 {
 	uint32_t granule = gm_span_take_one(heap, seed);
 	while (granule == GM_NO_GRANULE) {
-		uint32_t empty = gm_bits_take(&gm_granules_of(heap)->empty, heap->summaries, seed);
+		uint32_t empty =
+			gm_bits_take(&gm_granules_of(heap)->empty, gm_span_reach(heap), seed);
 		if (empty == GM_NO_GRANULE)
 			return empty;
 		if (gm_slab_retire(heap, empty))
@@ -370,6 +371,16 @@ GM_DEVICE_SLOW uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c,
 	return GM_NO_SHARD;
 }
 
+/* By one lane: some set may hold a granule for the class. */
+GM_DEVICE bool gm_granule_in_sets(struct gm_heap *heap, uint32_t c)
+{
+	const struct gm_granules *all = gm_granules_of(heap);
+	const struct gm_granule_class *class_ = &all->class_[c];
+	uint32_t n = gm_span_reach(heap);
+	return gm_bits_any(&heap->free, n) || gm_bits_any(&all->empty, n) ||
+	       gm_bits_any(&class_->roomy, n) || gm_bits_any(&class_->ragged, n);
+}
+
 /*
  * By one lane: mark the shard busy, and find it a granule. Without one, `*next` is GM_ANY_SHARD:
  * somebody else is about to; or GM_NO_SHARD: none was found.
@@ -381,10 +392,13 @@ GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint3
 	uint32_t *shard = &class_->shard[s], granule;
 	bool fresh = false;
 	*next = GM_NO_SHARD;
+	bool wait = seen == GM_SHARD_BUSY && turn < GM_SHARD_PATIENCE;
 	if (gm_load32(&class_->dry) == GM_DRY(gm_load32(&heap->epoch)))
 		return GM_NO_GRANULE;
-	if (seen == GM_SHARD_BUSY ? turn < GM_SHARD_PATIENCE
-				  : gm_cas32(shard, seen, GM_SHARD_BUSY) != seen) {
+	/* A busy shard says that a granule is on its way: others wait for it. */
+	if (!wait && !gm_granule_in_sets(heap, c))
+		return GM_NO_GRANULE;
+	if (wait || (seen != GM_SHARD_BUSY && gm_cas32(shard, seen, GM_SHARD_BUSY) != seen)) {
 		*next = GM_ANY_SHARD;
 		gm_pause(50);
 		return GM_NO_GRANULE;
@@ -395,16 +409,6 @@ GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint3
 	if (seen != GM_SHARD_BUSY && gm_cas32(shard, GM_SHARD_BUSY, seen) != GM_SHARD_BUSY && seen)
 		gm_granule_deactivate(heap, seen - 1, c);
 	return GM_NO_GRANULE;
-}
-
-/* By one lane: some set may hold a granule for the class. */
-GM_DEVICE bool gm_granule_in_sets(struct gm_heap *heap, uint32_t c)
-{
-	const struct gm_granules *all = gm_granules_of(heap);
-	const struct gm_granule_class *class_ = &all->class_[c];
-	uint32_t n = heap->summaries;
-	return gm_bits_any(&heap->free, n) || gm_bits_any(&all->empty, n) ||
-	       gm_bits_any(&class_->roomy, n) || gm_bits_any(&class_->ragged, n);
 }
 
 /* By all lanes of `mask`: look everywhere for class `c`: the shard to try next, or GM_NO_SHARD. */

@@ -93,8 +93,8 @@ struct gm_heap {
 	uint64_t beat_at;   /* when a change of it was seen */
 	uint64_t dead;	    /* the beat + 1 after which a lane waited in vain; 0: none */
 	uint32_t epoch;	    /* counts granules that came back or in */
-	uint32_t pad3;
-	uint64_t seen_at; /* polled_at of the last look that is over */
+	uint32_t reach;	    /* words of a summary that all granules so far need */
+	uint64_t seen_at;   /* polled_at of the last look that is over */
 	uint32_t pad5[12];
 	uint64_t foreign_frees; /* of addresses outside the heap, or where nothing is allocated */
 	uint64_t refusals;	/* allocations that got NULL */

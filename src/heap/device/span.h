@@ -34,6 +34,21 @@ GM_DEVICE void gm_span_give(struct gm_heap *heap, uint32_t first, uint32_t count
  * `polled_at` on. Nobody holds anything that another lane could have to wait for.
  */
 
+/* No granule lies beyond so many words of a summary. */
+GM_DEVICE uint32_t gm_span_reach(const struct gm_heap *heap)
+{
+	uint32_t reach = gm_load32(&heap->reach);
+	return reach ? reach : 1;
+}
+
+GM_DEVICE void gm_span_extend(struct gm_heap *heap, uint32_t end)
+{
+	uint32_t reach = gm_load32(&heap->reach), seen, need = (end + 4095) >> 12;
+	for (; reach < need; reach = seen)
+		if ((seen = gm_cas32(&heap->reach, reach, need)) == reach)
+			return;
+}
+
 /* Put what the host has granted, `have` times by now, into `free`, and tell it so. */
 GM_DEVICE void gm_span_fetch(struct gm_heap *heap, uint64_t have)
 {
@@ -44,6 +59,7 @@ GM_DEVICE void gm_span_fetch(struct gm_heap *heap, uint64_t have)
 		uint64_t grant = gm_peek64_system(&heap->mail->grant[at % GM_GRANTS]);
 		uint64_t seen = gm_cas64(&heap->grants, at, at + 1);
 		if (seen == at) {
+			gm_span_extend(heap, (uint32_t)(grant >> 32) + (uint32_t)grant);
 			gm_span_give(heap, (uint32_t)(grant >> 32), (uint32_t)grant);
 			gm_add64(&heap->granted, (uint32_t)grant);
 			seen = at + 1;
@@ -143,7 +159,7 @@ GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
 /* One free granule, found from somewhere that `seed` says, or GM_NO_GRANULE. */
 GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
 {
-	uint32_t granule = gm_bits_take(&heap->free, heap->summaries, seed);
+	uint32_t granule = gm_bits_take(&heap->free, gm_span_reach(heap), seed);
 	if (granule != GM_NO_GRANULE && gm_add64(&heap->available, ~0ull) <= heap->low && heap->low)
 		gm_span_ask_ahead(heap);
 	return granule;
