@@ -107,8 +107,8 @@ static struct tally walk(struct work *work)
 				visit(work, queue, *slot, seen, &tally);
 		}
 		tally.queue_chunks += count_queue_chunks(heap, queue, kind);
-		tally.promised += (uint64_t)GM_OURO_A(queue->sem);
-		tally.wrong += GM_OURO_E(queue->sem) || (uint32_t)queue->parked;
+		tally.promised += (uint64_t)GM_OURO_A(queue->sem.word);
+		tally.wrong += GM_OURO_E(queue->sem.word) || (uint32_t)queue->parked;
 	}
 	free(seen);
 	return tally;

@@ -15,8 +15,9 @@
  * Where the paper has compare-and-swap in a loop, at which a thousand warps fail again and again,
  * lanes add here: credit is taken off for a whole warp, and what was not there is added back; the
  * free list is an index queue in the place of Michael and Scott's. The warp that takes the last
- * credit brings the next superblock. Blocks of which a warp needs a superblock full need no active
- * one. Credit comes back after the block's bit is clear: who has credit finds a clear bit.
+ * credit puts the next superblock in its place, and makes another one ready. Blocks of which a warp
+ * needs a superblock full need no active one. Credit comes back after the block's bit is clear: who
+ * has credit finds a clear bit.
  */
 #ifndef GM_HEAP_DEVICE_KMA_H
 #define GM_HEAP_DEVICE_KMA_H
@@ -55,7 +56,8 @@ struct gm_kma {
 	struct {
 		uint64_t active;   /* tag << 32 | superblock, or 0 */
 		uint32_t bringing; /* a lane is about to make one active where there is none */
-		uint32_t pad[13];
+		uint32_t ready;	   /* the next superblock with all its credit, or 0 */
+		uint32_t pad[12];
 	} class_[GM_KMA_CLASSES];
 };
 
@@ -87,11 +89,11 @@ GM_DEVICE void *gm_kma_address(const struct gm_kma *kma, struct gm_kma_head *hea
 /* A free superblock for each lane of `mask`, for class c, all its bits set to `bits`, with credit
  * for `free` blocks; 0: there is none. */
 GM_DEVICE_SLOW uint32_t gm_kma_take(struct gm_heap *heap, uint32_t mask, uint32_t c, uint32_t bits,
-				    uint32_t free)
+				    uint32_t free, bool wait)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	bool cut;
-	uint32_t superblock = gm_stock_get(heap, &kma->free, mask, true, &cut) + 1;
+	uint32_t superblock = gm_stock_get(heap, &kma->free, mask, wait, &cut) + 1;
 	uint32_t blocks = gm_load32_cached(&kma->blocks[c]);
 	if (!superblock)
 		return 0;
@@ -130,20 +132,35 @@ GM_DEVICE_SLOW void gm_kma_add(struct gm_heap *heap, uint32_t superblock, uint32
 	gm_stock_put(&kma->free, superblock - 1);
 }
 
+/* The superblock that is ready, or another one; 0: there is none. */
+GM_DEVICE uint32_t gm_kma_next(struct gm_heap *heap, uint32_t c)
+{
+	struct gm_kma *kma = gm_kma_of(heap);
+	uint32_t *ready = &kma->class_[c].ready, superblock = gm_load32(ready);
+	if (superblock && gm_cas32(ready, superblock, 0) == superblock)
+		return superblock;
+	return gm_kma_take(heap, 1u << gm_lane(), c, 0, kma->blocks[c], true);
+}
+
 /* Another superblock in the place of `seen`. False: there is none. */
 GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
-	uint32_t blocks = kma->blocks[c], superblock;
+	uint32_t blocks = kma->blocks[c], *ready = &kma->class_[c].ready, superblock;
 	if (gm_load64(&kma->class_[c].active) != seen)
 		return true;
-	superblock = gm_kma_take(heap, 1u << gm_lane(), c, 0, blocks);
+	superblock = gm_kma_next(heap, c);
 	if (!superblock) {
 		if ((uint32_t)seen)
 			gm_kma_swap(kma, c, seen, 0);
 		return gm_load64(&kma->class_[c].active) != seen;
 	}
-	if (!gm_kma_swap(kma, c, seen, superblock)) {
+	/* For the next time: without waiting for the host. */
+	if (gm_kma_swap(kma, c, seen, superblock))
+		superblock = blocks == 1 || gm_load32(ready) != 0
+				     ? 0
+				     : gm_kma_take(heap, 1u << gm_lane(), c, 0, blocks, false);
+	if (superblock && (gm_load32(ready) != 0 || gm_cas32(ready, 0, superblock) != 0)) {
 		gm_add64_sync(&gm_kma_head(heap, superblock)->credit, 0 - GM_KMA_OF(c) - blocks);
 		gm_stock_put(&kma->free, superblock - 1);
 	}
@@ -272,7 +289,7 @@ GM_DEVICE_SLOW void *gm_kma_full(struct gm_heap *heap, uint32_t c, uint32_t mask
 	uint32_t blocks = kma->blocks[c], rank = gm_rank(mask), superblock = 0;
 	uint32_t takers = gm_first(mask, gm_popc(mask) / blocks);
 	if (takers >> gm_lane() & 1)
-		superblock = gm_kma_take(heap, takers, c, ~0u, 0);
+		superblock = gm_kma_take(heap, takers, c, ~0u, 0, true);
 	gm_syncwarp(mask);
 	superblock = gm_shfl32(mask, superblock, gm_nth(mask, rank / blocks));
 	return superblock ? gm_kma_address(kma, gm_kma_head(heap, superblock), c, rank % blocks)

@@ -53,12 +53,18 @@ struct gm_ouro_chunk {
 	uint32_t mask[512 / 32]; /* pages that are free or parked */
 };
 
+/* The access primitive (5.2.4); below. */
+struct gm_ouro_sem {
+	uint64_t word;
+	uint64_t failures; /* groups of lanes that found no memory for a chunk */
+};
+
 struct gm_ouro_queue {
-	uint64_t sem; /* access primitive (5.2.4); below */
-	uint64_t pad0[7];
-	uint64_t back; /* where the next entry goes; positions only grow */
-	uint64_t room; /* slots for entries: a semaphore like `sem` */
-	uint64_t pad1[6];
+	struct gm_ouro_sem sem; /* of pages */
+	uint64_t pad0[6];
+	struct gm_ouro_sem room; /* of slots for entries */
+	uint64_t back;		 /* where the next entry goes; positions only grow */
+	uint64_t pad1[5];
 	uint64_t front;	 /* position of the first entry */
 	uint64_t parked; /* tag << 32 | first chunk of pages for which the queue had no room */
 	uint64_t pad2[6];
@@ -196,27 +202,27 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
 #define GM_OURO_E(sem) ((uint32_t)(sem)&0xfffff) /* groups of lanes that bring chunks */
 #define GM_OURO_PATIENCE 12			 /* looks while nobody brings any */
 
-GM_DEVICE void gm_ouro_signal(uint64_t *sem, uint64_t n)
+GM_DEVICE void gm_ouro_signal(struct gm_ouro_sem *sem, uint64_t n)
 {
-	gm_add64_sync(sem, n * GM_OURO_A1);
+	gm_add64_sync(&sem->word, n * GM_OURO_A1);
 }
 
 /* Take `wanted` off, if they are there. */
-GM_DEVICE bool gm_ouro_reduce(uint64_t *sem, uint32_t wanted)
+GM_DEVICE bool gm_ouro_reduce(struct gm_ouro_sem *sem, uint32_t wanted)
 {
-	if (GM_OURO_A(gm_load64(sem)) < (int64_t)wanted)
+	if (GM_OURO_A(gm_load64(&sem->word)) < (int64_t)wanted)
 		return false;
-	if (GM_OURO_A(gm_add64_sync(sem, 0 - wanted * GM_OURO_A1)) >= (int64_t)wanted)
+	if (GM_OURO_A(gm_add64_sync(&sem->word, 0 - wanted * GM_OURO_A1)) >= (int64_t)wanted)
 		return true;
 	gm_ouro_signal(sem, wanted);
 	return false;
 }
 
 /* As many of `wanted` as are there: how many. */
-GM_DEVICE_SLOW uint32_t gm_ouro_rest(uint64_t *sem, uint32_t wanted)
+GM_DEVICE_SLOW uint32_t gm_ouro_rest(struct gm_ouro_sem *sem, uint32_t wanted)
 {
 	while (wanted && !gm_ouro_reduce(sem, wanted)) {
-		int64_t has = GM_OURO_A(gm_load64(sem));
+		int64_t has = GM_OURO_A(gm_load64(&sem->word));
 		wanted = has <= 0 ? 0 : has < (int64_t)wanted ? (uint32_t)has : wanted;
 	}
 	return wanted;
@@ -232,28 +238,37 @@ GM_DEVICE int64_t gm_ouro_lacks(int64_t available, uint32_t shift)
  * Take `wanted` off. True: they are there, or about to be. False: the caller has to bring chunks,
  * and to call gm_ouro_brought.
  */
-GM_DEVICE_SLOW bool gm_ouro_wait(uint64_t *at, uint32_t wanted, uint32_t shift)
+GM_DEVICE_SLOW bool gm_ouro_wait(struct gm_ouro_sem *sem, uint32_t wanted, uint32_t shift)
 {
-	uint64_t sem = gm_add64_sync(at, 0 - wanted * GM_OURO_A1);
-	int64_t had = GM_OURO_A(sem), has = had - (int64_t)wanted;
+	uint64_t failures = gm_load64(&sem->failures);
+	uint64_t word = gm_add64_sync(&sem->word, 0 - wanted * GM_OURO_A1);
+	int64_t had = GM_OURO_A(word), has = had - (int64_t)wanted;
 	if (has >= 0)
 		return true;
 	uint32_t alone = gm_ouro_lacks(has, shift) == gm_ouro_lacks(had, shift) ? 0 : ~0u;
 	for (uint32_t turn = 0; alone < GM_OURO_PATIENCE; turn++) {
 		gm_pause(100u << (turn < 5 ? turn : 5));
-		sem = gm_load64_acquire(at);
-		if (GM_OURO_A(sem) >= 0)
+		word = gm_load64_acquire(&sem->word);
+		if (GM_OURO_A(word) >= 0)
 			return true;
-		alone += GM_OURO_E(sem) == 0 || turn % 1024 == 1023;
+		alone += GM_OURO_E(word) == 0 || turn % 1024 == 1023;
+		/* Who relied on another's chunk has to see for itself. */
+		if (gm_load64(&sem->failures) != failures)
+			break;
 	}
-	gm_add64(at, 1);
+	gm_add64(&sem->word, 1);
 	return false;
 }
 
-/* The caller's `wanted` are not wanted any more, and `n` are there, or about to be. */
-GM_DEVICE void gm_ouro_brought(uint64_t *sem, uint32_t wanted, uint32_t n)
+/*
+ * The caller's `wanted` are not wanted any more, and `n` are there, or about to be; `failed`: for
+ * want of memory it has not brought all.
+ */
+GM_DEVICE void gm_ouro_brought(struct gm_ouro_sem *sem, uint32_t wanted, uint32_t n, bool failed)
 {
-	gm_add64_sync(sem, ((uint64_t)wanted + n) * GM_OURO_A1 - 1);
+	gm_add64_sync(&sem->word, ((uint64_t)wanted + n) * GM_OURO_A1 - 1);
+	if (failed)
+		gm_add64(&sem->failures, 1);
 }
 
 /* --- setting up --- */
@@ -296,7 +311,7 @@ GM_DEVICE void gm_ouro_init(struct gm_heap *heap, enum gm_ouro_kind kind, uint32
 		queue->q = q;
 		queue->slot = slot;
 		queue->slots = gm_ouro_slots(kind, heap->capacity);
-		queue->room = kind == GM_OURO_S ? queue->slots * GM_OURO_A1 : 0;
+		queue->room.word = kind == GM_OURO_S ? queue->slots * GM_OURO_A1 : 0;
 		slot += queue->slots;
 	}
 }

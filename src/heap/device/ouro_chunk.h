@@ -299,7 +299,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_bring(struct gm_heap *heap, struct gm_ouro
 	gm_syncwarp(mask); /* who freed the chunk's pages is before all of the lanes */
 	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
 	if (rank + 1 == chunks) {
-		gm_ouro_brought(&queue->sem, wanted, chunk ? rest : 0);
+		gm_ouro_brought(&queue->sem, wanted, chunk ? rest : 0, !chunk);
 		if (chunk && rest)
 			gm_ouro_chunk_queue(heap, queue, kind, chunk);
 	}
@@ -384,7 +384,7 @@ GM_DEVICE void gm_ouro_chunk_stats(struct gm_heap *heap, enum gm_ouro_kind kind,
 	gm_ouro_stats(heap, kind, stats);
 	for (uint32_t q = 0; q < GM_OURO_QUEUES; q++) {
 		struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
-		uint64_t live = gm_load64(&queue->owned) - GM_OURO_A(gm_load64(&queue->sem));
+		uint64_t live = gm_load64(&queue->owned) - GM_OURO_A(gm_load64(&queue->sem.word));
 		stats->live_bytes += live << (q + 4);
 	}
 }

@@ -90,7 +90,7 @@ GM_DEVICE_SLOW void gm_ouro_page_fill(struct gm_heap *heap, struct gm_ouro_queue
 	uint64_t at = 0;
 	if (gm_lane() == gm_leader(mask)) {
 		at = gm_add64(&queue->back, room);
-		gm_ouro_brought(&queue->sem, gm_popc(mask), room);
+		gm_ouro_brought(&queue->sem, gm_popc(mask), room, chunk == 0 || room < rest);
 	}
 	at = gm_shfl(mask, at, gm_leader(mask));
 	for (uint32_t i = gm_rank(mask); i < rest; i += gm_popc(mask))
@@ -209,7 +209,7 @@ GM_DEVICE void gm_ouro_page_stats(struct gm_heap *heap, enum gm_ouro_kind kind,
 	gm_ouro_stats(heap, kind, stats);
 	for (uint32_t q = 0; q < GM_OURO_QUEUES; q++) {
 		struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
-		uint64_t live = gm_load64(&queue->owned) - GM_OURO_A(gm_load64(&queue->sem));
+		uint64_t live = gm_load64(&queue->owned) - GM_OURO_A(gm_load64(&queue->sem.word));
 		uint32_t chunk = (uint32_t)gm_load64(&queue->parked);
 		for (; chunk; chunk = (uint32_t)gm_load64(&gm_ouro_head(heap, chunk)->next))
 			live -= GM_OURO_COUNT(gm_load64(&gm_ouro_head(heap, chunk)->state));

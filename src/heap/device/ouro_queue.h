@@ -295,7 +295,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue 
 	if (leads && chunk && gm_ouro_extend(heap, queue, kind, chunk))
 		got = wanted;
 	if (leads) {
-		gm_ouro_brought(&queue->room, wanted, got ? GM_OURO_SPOTS - wanted : 0);
+		gm_ouro_brought(&queue->room, wanted, got ? GM_OURO_SPOTS - wanted : 0, !got);
 		got = got ? got : gm_ouro_rest(&queue->room, wanted);
 	}
 	return gm_shfl32(mask, got, gm_leader(mask));
