@@ -48,7 +48,7 @@ train_cached        180  1  pool  python3 train.py
 train_expandable    180  1  any   PYTORCH_ALLOC_CONF=expandable_segments:True python3 train.py
 train_async         180  1  any   PYTORCH_ALLOC_CONF=backend:cudaMallocAsync python3 train.py
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
-heap_queues         240  1  pool  ./heap 100000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
+heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
 cupy                180  1  pool  python3 with_cupy.py none pool
 torch_core          180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_core.py
 cupy_core           180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_cupy_core.py
