@@ -33,8 +33,8 @@ inkernel_link       120  1  pool  ./inkernel_jit modules driver
 inkernel_cupy       180  1  pool  python3 with_cupy_inkernel.py
 inkernel_restore    120  1  pool  GPUMEM_HEAP=off ./inkernel_restore modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
-aligned             120  1  pool  ./aligned
-aligned_debug       120  1  pool  ./aligned_debug
+aligned             120  1  any   ./aligned
+aligned_debug       120  1  any   ./aligned_debug
 memcheck_aligned    240  1  any   ./under.sh memcheck ./aligned native
 gdb_aligned         240  1  any   ./under.sh gdb ./aligned native
 memcheck_inkernel   240  1  pool  ./under.sh memcheck ./inkernel_many 1000 64

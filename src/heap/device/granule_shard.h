@@ -159,6 +159,16 @@ GM_DEVICE bool gm_slab_place(struct gm_granule_class *class_, uint32_t granule)
 	return false;
 }
 
+/* A granule is empty: some class may look for one. */
+GM_DEVICE void gm_granule_news(struct gm_heap *heap)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	if (gm_load32(&all->dry) == 0)
+		return;
+	gm_store32(&all->dry, 0);
+	gm_add32(&heap->epoch, 1);
+}
+
 /* `before` slots were in use, now it is `now`, and the granule is no shard's. */
 GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32_t c,
 				  uint32_t before, uint32_t now)
@@ -170,24 +180,17 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 		if (gm_slab_activate(heap, granule, c)) {
 			if (gm_slab_place(class_, granule))
 				return;
-			gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
+			/* Whoever freed meanwhile took it for a shard's. */
+			now = GM_USED(gm_and64(&all->slab[granule].state, ~GM_ACTIVE));
 		}
 		gm_bits_put(&class_->roomy, granule);
 	}
 	if (before >= slots && now < slots)
 		gm_bits_put(&class_->ragged, granule);
-	if (now == 0)
+	if (now == 0) {
 		gm_bits_put(&all->empty, granule);
-}
-
-/* A granule is empty: some class may look for one. */
-GM_DEVICE void gm_granule_news(struct gm_heap *heap)
-{
-	struct gm_granules *all = gm_granules_of(heap);
-	if (gm_load32(&all->dry) == 0)
-		return;
-	gm_store32(&all->dry, 0);
-	gm_add32(&heap->epoch, 1);
+		gm_granule_news(heap);
+	}
 }
 
 /* Take `count` off the slots in use or reserved; the bits are clear already. */
@@ -218,8 +221,6 @@ GM_DEVICE void gm_granule_deactivate(struct gm_heap *heap, uint32_t granule, uin
 	uint64_t old = gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
 	if (GM_USED(old) < all->class_[c].slots)
 		gm_slab_offer(heap, granule, c, ~0u, GM_USED(old));
-	if (GM_USED(old) == 0)
-		gm_granule_news(heap);
 }
 
 /* Make a granule out of a set of the class active; GM_NO_GRANULE: there is none. */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Steps of policy `granule` that only many lanes at once come to, taken one by one: a granule that
+ * is offered to its class while another lane frees the last of it.
+ */
+#include "tests/unit/heap_help.h"
+
+enum { GRANULES = 4, SIZE = 100 * 1024 };
+
+struct work {
+	struct fixture f;
+	uint32_t epoch;
+};
+
+/* By one lane. No shard has a place for the granule, which is one block's alone. */
+static void offer_late(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	struct gm_heap *heap = &work->f.heap;
+	struct gm_granules *all = gm_granules_of(heap);
+	uint32_t c = gm_granule_class_of(SIZE);
+	struct gm_granule_class *class_ = &all->class_[c];
+	if (thread != 0)
+		return;
+	void *block = gm_granule_malloc(heap, SIZE);
+	uint32_t granule = (uint32_t)(((uintptr_t)block - heap->base) >> GM_GRANULE_SHIFT);
+	/* As after gm_slab_activate in gm_slab_offer, where one slot was left. */
+	class_->shard[0] = 0;
+	class_->shards = class_->own = GM_SHARDS;
+	gm_granule_free(heap, block);
+	gm_and64(&all->slab[granule].state, ~GM_ACTIVE);
+	work->epoch = heap->epoch;
+	all->dry = 1;
+	gm_slab_offer(heap, granule, c, class_->slots, 1);
+	class_->shards = class_->own = 1;
+}
+
+static void trim(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	if (thread == 0)
+		gm_granule_trim(&work->f.heap);
+}
+
+static const struct gm_policy *granule(void)
+{
+	unsigned p = 0;
+	while (gm_policies[p].malloc != gm_granule_malloc)
+		p++;
+	return &gm_policies[p];
+}
+
+int main(void)
+{
+	static struct work work;
+	test_open(&work.f, granule(), GRANULES, GRANULES, test_seed());
+	TAP_OK(test_launch(&work.f, 1, 1, offer_late, &work), "a granule is offered too late");
+	TAP_OK(work.f.heap.epoch != work.epoch, "who looked in vain learns of it");
+	TAP_OK(test_launch(&work.f, 1, 1, trim, &work), "the heap is trimmed");
+	TAP_IS(work.f.heap.available, GRANULES, "and it goes back like any that is empty");
+	test_close(&work.f);
+	return tap_done();
+}
