@@ -152,6 +152,30 @@ __global__ void churn(gm_heap *heap, unsigned most, unsigned long long *shelf, u
 	}
 }
 
+/* Allocations of a kernel that frees at once what it has written: without a fence of its own, and
+ * with the next one in hand. */
+template <class P> __global__ void reuse(gm_heap *heap, unsigned most, Wrong *wrong)
+{
+	unsigned *before = nullptr, tag = 0, length = 0;
+	for (unsigned turn = 0; turn < 16; turn++) {
+		unsigned seed = scatter(this_thread() * 16 + turn), size = 4 + seed % (most - 3);
+		unsigned *mine = (unsigned *)P::malloc(heap, size);
+		if (mine)
+			write(mine, size, seed);
+		else
+			atomicAdd(&wrong->null, 1);
+		if (before && !holds(before, length, tag))
+			atomicAdd(&wrong->content, 1);
+		if (before)
+			P::free(heap, before);
+		before = mine;
+		length = size;
+		tag = seed;
+	}
+	if (before)
+		P::free(heap, before);
+}
+
 template <class P> __global__ void sweep(gm_heap *heap, unsigned long long *shelf, unsigned places)
 {
 	unsigned t = this_thread();
@@ -248,6 +272,9 @@ template <class P> static void run_churn(unsigned threads, uint32_t capacity, Wr
 		churn<P><<<threads / 16 / BLOCK + 1, BLOCK>>>(heap.device, most, shelf, places,
 								       wrong);
 		sweep<P><<<(places + BLOCK - 1) / BLOCK, BLOCK>>>(heap.device, shelf, places);
+		ends(heap, name, wrong);
+		snprintf(name, sizeof name, "reused at once to %u", most);
+		reuse<P><<<threads / 16 / BLOCK + 1, BLOCK>>>(heap.device, most, wrong);
 		ends(heap, name, wrong);
 	}
 	MUST(cudaFree(shelf));

@@ -197,7 +197,7 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t count)
 {
 	struct gm_granules *all = gm_granules_of(heap);
-	uint64_t old = gm_add64_release(&all->slab[granule].state, 0ull - count);
+	uint64_t old = gm_add64_freed(&all->slab[granule].state, 0ull - count);
 	uint32_t c = GM_CLASS(old) - 1, used = GM_USED(old), now = used - count;
 	if (c >= GM_CLASSES)
 		return;

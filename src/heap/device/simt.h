@@ -15,12 +15,14 @@
  *   gm_syncwarp(mask)                                 the one that orders memory as well
  *   gm_block_warp() gm_block_warps() gm_block_sync()  for whole blocks of whole warps
  *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
- *   gm_load32/64_acquire gm_store32/64_release gm_add64_release
+ *   gm_load32/64_acquire gm_store32/64_release
  *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_or64 gm_and64 gm_exch64 gm_cas32/64
  *                                                     acquire and release; all answer the old value
- *   gm_or32 gm_and32                                  take, and give back, what becomes the
- *       caller's: relaxed on the GPU, where a program orders its own accesses around malloc and
- * free; acquire and release in the emulation, for ThreadSanitizer sees those accesses too
+ *   gm_and32                                          give back what was the caller's: release, or
+ *       its late writes would reach the next owner
+ *   gm_or32 gm_add64_freed                            take what becomes the caller's; count what
+ *       gm_and32 gave back. Relaxed on the GPU: the address that is taken, and the old value that
+ *       is counted, come before what follows from them; acquire and release in the emulation
  *   gm_load32_cached                                  of what is constant while a kernel runs
  *   gm_load64_system gm_store64_system                acquire, release; shared with the host
  *   gm_peek64_system gm_post64_system gm_fence_system likewise, but relaxed, so that several are on

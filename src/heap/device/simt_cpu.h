@@ -166,6 +166,6 @@ GM_CPU_CAS(gm_cas64, uint64_t)
 /* simt.h says why these two are stricter here than on the GPU. */
 GM_CPU_RMW(gm_or32, __atomic_fetch_or, __ATOMIC_ACQ_REL, uint32_t)
 GM_CPU_RMW(gm_and32, __atomic_fetch_and, __ATOMIC_ACQ_REL, uint32_t)
-GM_CPU_RMW(gm_add64_release, __atomic_fetch_add, __ATOMIC_ACQ_REL, uint64_t)
+GM_CPU_RMW(gm_add64_freed, __atomic_fetch_add, __ATOMIC_ACQ_REL, uint64_t)
 
 #endif
