@@ -6,7 +6,7 @@ libgmsim_la_SOURCES += %D%/simt.c %D%/simt.h \
 	%D%/device/ouro_s_c.h %D%/device/ouro_s_p.h %D%/device/ouro_va_c.h %D%/device/ouro_va_p.h \
 	%D%/device/ouro_vl_c.h %D%/device/ouro_vl_p.h %D%/device/policies.h %D%/device/policy.def %D%/device/run.h %D%/device/rw.h \
 	%D%/device/rw_bm.h %D%/device/rw_pool.h %D%/device/rw_run.h \
-	%D%/device/simt.h %D%/device/simt_cpu.h %D%/device/simt_gpu.h %D%/device/span.h
+	%D%/device/simt.h %D%/device/simt_cpu.h %D%/device/simt_gpu.h %D%/device/span.h %D%/device/stock.h
 libgm_la_SOURCES += %D%/figures.c %D%/grow.c %D%/heap.c %D%/heap.h %D%/host.h %D%/image.c %D%/job.h %D%/launch.c %D%/note.c %D%/own.c %D%/own.h %D%/policy.c %D%/service.c %D%/trim.c
 libgmsim_la_SOURCES += %D%/sim_kernels.c %D%/sim_kernels.h
 

@@ -7,7 +7,7 @@
 
 enum { CAPACITY = 48, LANES = 96, EACH = 5 };
 
-enum host { ALIVE, DEAD };
+enum host { ALIVE, AWAY, DEAD };
 
 struct work {
 	struct fixture f;
@@ -41,10 +41,11 @@ static void grow_lane(void *arg, uint32_t thread)
 	/* The host is a warp of its own. */
 	if (thread < 32) {
 		while (thread == 0 && gm_load32(&work->left)) {
-			if (work->host == ALIVE)
+			if (work->host != ALIVE)
+				gm_simt_advance(work->host == AWAY ? 5 * GM_HOST_DEAD
+								   : GM_HOST_DEAD / 20);
+			if (work->host != DEAD)
 				answer(work);
-			else
-				gm_simt_advance(GM_HOST_DEAD / 20);
 			gm_pause(1000);
 		}
 		return;
@@ -94,6 +95,10 @@ static void check_growth(struct work *work, const struct gm_policy *policy, enum
 	grow(work, policy, ALIVE, 1, 8192, mode);
 	TAP_OK(work->got >= 100 && work->got <= 256, "%s: one granule, then refused: %lu", name,
 	       (unsigned long)work->got);
+	test_close(&work->f);
+
+	grow(work, policy, AWAY, CAPACITY, 3000, mode);
+	TAP_IS(work->null, 0, "%s: nor when the GPU was another process's for seconds", name);
 	test_close(&work->f);
 
 	grow(work, policy, DEAD, CAPACITY, 64, mode);

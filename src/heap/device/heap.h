@@ -90,12 +90,13 @@ struct gm_heap {
 	uint64_t refused;   /* mailbox's, when last looked at */
 	uint64_t polled_at; /* and when that was, by gm_nanoseconds */
 	uint64_t beat;	    /* mailbox's */
-	uint64_t beat_at;   /* when a change of it was seen */
+	uint64_t beat_at;   /* `waited` when a change of it was seen */
 	uint64_t dead;	    /* the beat + 1 after which a lane waited in vain; 0: none */
 	uint32_t epoch;	    /* counts granules that came back or in */
 	uint32_t reach;	    /* words of a summary that all granules so far need */
 	uint64_t seen_at;   /* polled_at of the last look that is over */
-	uint32_t pad5[12];
+	uint64_t waited;    /* ns between looks, each no more than GM_LOOK */
+	uint32_t pad5[10];
 	uint64_t foreign_frees; /* of addresses outside the heap, or where nothing is allocated */
 	uint64_t refusals;	/* allocations that got NULL */
 	char pad4[GM_LINE - 16];

@@ -10,6 +10,8 @@
 
 #define GM_HOST_DEAD 1000000000ull /* ns without a beat after which nobody waits for the host */
 #define GM_POLL 500		   /* ns between two looks at the mailbox */
+/* What lies between two looks counts so long at most: the GPU may have been another process's. */
+#define GM_LOOK (GM_HOST_DEAD / 100)
 
 GM_DEVICE char *gm_span_address(const struct gm_heap *heap, uint32_t granule)
 {
@@ -81,8 +83,8 @@ GM_DEVICE void gm_span_collect(struct gm_heap *heap)
 /* Look at the mailbox, if nobody did lately: ask for all that is wanted, fetch the answers. */
 GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 {
-	uint64_t now = gm_nanoseconds(), last = gm_load64(&heap->polled_at);
-	if (now - last < GM_POLL || gm_cas64(&heap->polled_at, last, now) != last)
+	uint64_t now = gm_nanoseconds(), last = gm_load64(&heap->polled_at), waited = now - last;
+	if (waited < GM_POLL || gm_cas64(&heap->polled_at, last, now) != last)
 		return;
 	/* One way over the bus for all of it. */
 	gm_post64_system(&heap->mail->want.value, gm_load64(&heap->wanted));
@@ -91,9 +93,11 @@ GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 	uint64_t beat = gm_peek64_system(&heap->mail->beat.value);
 	gm_fence_system();
 	gm_store64(&heap->refused, refused); /* is beyond all grants that came before it */
+	waited = waited < GM_LOOK ? waited : GM_LOOK;
+	waited += gm_add64(&heap->waited, waited);
 	if (beat != gm_load64(&heap->beat)) {
 		gm_store64(&heap->beat, beat);
-		gm_store64(&heap->beat_at, now);
+		gm_store64(&heap->beat_at, waited);
 	}
 	gm_span_fetch(heap, have);
 	gm_store64(&heap->seen_at, now);
@@ -127,6 +131,7 @@ GM_DEVICE void gm_span_unwant(struct gm_heap *heap, uint64_t want)
 GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 {
 	uint64_t granted = gm_load64(&heap->granted), began = gm_nanoseconds();
+	uint64_t from = gm_load64(&heap->waited);
 	uint32_t epoch = gm_load32(&heap->epoch);
 	for (;;) {
 		gm_span_want(heap, granted + need);
@@ -139,11 +144,11 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 			gm_span_unwant(heap, granted + need);
 			return more;
 		}
-		since = since > began ? since : began;
+		since = since > from ? since : from;
 		uint64_t beat = gm_load64(&heap->beat) + 1;
 		if (gm_load64(&heap->dead) == beat && gm_load64(&heap->seen_at) > began)
 			return false;
-		if (gm_nanoseconds() - since > GM_HOST_DEAD)
+		if ((int64_t)(gm_load64(&heap->waited) - since) > (int64_t)GM_HOST_DEAD)
 			gm_store64(&heap->dead, beat);
 		gm_pause(GM_POLL);
 	}
