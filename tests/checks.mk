@@ -43,9 +43,9 @@ coverage: coverage/Makefile
 # In this build. What a test preloads or runs as gpumemstat, and each unit test, runs under valgrind.
 VALGRIND = $(SHELL) $(abs_top_srcdir)/tests/valgrind.sh
 # Starts of programs that fail or look at how they were started, a gpumemstat that starts itself again, nothing of ours;
-# and hundreds of starts each, which check-asan has (tests/unit/test_log_mutate damages logs here).
-NOT_UNDER_VALGRIND = tests/cli/launch.bats tests/cli/launch_wrong.bats tests/cli/doctor.bats tests/cli/completion.bats \
-	tests/cli/damage.bats tests/cli/wrong.bats
+# hundreds of starts each, and lanes, which switch stacks: check-asan has these (tests/unit/test_log_mutate damages logs here).
+NOT_UNDER_VALGRIND = tests/unit/test_heap_% tests/cli/launch.bats tests/cli/launch_wrong.bats tests/cli/doctor.bats \
+	tests/cli/completion.bats tests/cli/damage.bats tests/cli/wrong.bats
 check-valgrind:
 	TEST_UNDER='$(VALGRIND)' $(MAKE) check LOG_COMPILER='$(VALGRIND)' \
 		TESTS='$(filter-out $(NOT_UNDER_VALGRIND) $(OF_PROCESSES),$(filter tests/unit/% tests/preload/% tests/cli/%,$(TESTS)))'
