@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The heap's own kernels, for every policy; job.h says what they do. The library carries them for all architectures.
+// The heap's own kernels, for every policy; job.h says what they do. The library carries them for
+// all architectures.
 #include "heap/device/policies.h"
 #include "heap/job.h"
 
@@ -8,20 +9,20 @@ extern "C" __global__ void gm_heap_set_up(struct gm_heap *heap, const struct gm_
 	gm_job_set_up(heap, job);
 }
 
-#define GM_POLICY(name, n, can)                                                                                        \
-	extern "C" __global__ void gm_heap_init_##n(struct gm_heap *heap, const struct gm_job *)                       \
-	{                                                                                                              \
-		gm_##n##_init(heap, threadIdx.x, blockDim.x);                                                          \
-	}                                                                                                              \
-	extern "C" __global__ void gm_heap_trim_##n(struct gm_heap *heap, struct gm_job *job)                          \
-	{                                                                                                              \
-		gm_##n##_trim(heap);                                                                                   \
-		gm_job_take_chunks(heap, job);                                                                         \
-	}                                                                                                              \
-	extern "C" __global__ void gm_heap_stats_##n(struct gm_heap *heap, struct gm_job *job)                         \
-	{                                                                                                              \
-		gm_##n##_stats(heap, &job->stats);                                                                     \
-		gm_job_count(heap, job);                                                                               \
+#define GM_POLICY(name, n, can)                                                                  \
+	extern "C" __global__ void gm_heap_init_##n(struct gm_heap *heap, const struct gm_job *) \
+	{                                                                                        \
+		gm_##n##_init(heap, threadIdx.x, blockDim.x);                                    \
+	}                                                                                        \
+	extern "C" __global__ void gm_heap_trim_##n(struct gm_heap *heap, struct gm_job *job)    \
+	{                                                                                        \
+		gm_##n##_trim(heap);                                                             \
+		gm_job_take_chunks(heap, job);                                                   \
+	}                                                                                        \
+	extern "C" __global__ void gm_heap_stats_##n(struct gm_heap *heap, struct gm_job *job)   \
+	{                                                                                        \
+		gm_##n##_stats(heap, &job->stats);                                               \
+		gm_job_count(heap, job);                                                         \
 	}
 #include "heap/device/policy.def"
 #undef GM_POLICY

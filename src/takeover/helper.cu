@@ -3,8 +3,9 @@
  * The helper: malloc and free of one policy of the heap, N of policy.def given as GM_HELPER_POLICY,
  * and the kernels by which the host reads and writes the code of a context, and tests it.
  *
- * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in the place of the driver's, from
- * kernels of any module: no more than 24 registers, and no constant bank, which is the calling kernel's.
+ * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in the place of the driver's,
+ * from kernels of any module: no more than 24 registers, and no constant bank, which is the calling
+ * kernel's.
  */
 #include "heap/device/policies.h"
 #include "takeover/helper.h"

@@ -4,10 +4,11 @@
  *
  *   heap PART [POLICY]...
  *
- * Prints a line a pair: "pair CASE SIZE UNIT OURS PEER THEIRS", where ours is policy `granule`, or "one CASE/POLICY
- * SIZE UNIT VALUE". The two of a pair take turns, each time on a new heap of 16 GiB: cold is the first malloc of it, warm
- * and free are the median of the next five, churn is malloc, touch, free, eight times in one kernel. The cases are the
- * survey's (Winter, Parger, Mlakar, Steinberger, PPoPP 2021), and some more.
+ * Prints a line a pair: "pair CASE SIZE UNIT OURS PEER THEIRS", where ours is policy `granule`, or
+ * "one CASE/POLICY SIZE UNIT VALUE". The two of a pair take turns, each time on a new heap of 16
+ * GiB: cold is the first malloc of it, warm and free are the median of the next five, churn is
+ * malloc, touch, free, eight times in one kernel. The cases are the survey's (Winter, Parger,
+ * Mlakar, Steinberger, PPoPP 2021), and some more.
  */
 #include <cub/device/device_scan.cuh>
 
@@ -15,7 +16,8 @@
 
 enum { CAPACITY = 8192, PAIRS = 9, ROUNDS = 5, MILLION = 1000000 };
 
-static const unsigned sizes[] = {16, 24, 32, 40, 64, 100, 128, 256, 512, 777, 1024, 2048, 3000, 4096, 8192};
+static const unsigned sizes[] = {16,  24,  32,	 40,   64,   100,  128, 256,
+				 512, 777, 1024, 2048, 3000, 4096, 8192};
 static const unsigned few_sizes[] = {16, 64, 256, 1024, 4096, 8192};
 static const unsigned bounds[] = {64, 256, 1024, 4096, 8192};
 static Ground *ground;
@@ -46,13 +48,15 @@ __global__ static void verify_all(Case c, Counts *counts)
 		atomicAdd(&counts->wrong, 1);
 }
 
-static void pair_line(const char *name, unsigned size, const char *unit, double ours, const Policy &peer, double theirs)
+static void pair_line(const char *name, unsigned size, const char *unit, double ours,
+		      const Policy &peer, double theirs)
 {
 	printf("pair %s %u %s %.3f %s %.3f\n", name, size, unit, ours, peer.name, theirs);
 	fflush(stdout);
 }
 
-static void one_line(const char *name, const Policy &p, unsigned size, const char *unit, double value)
+static void one_line(const char *name, const Policy &p, unsigned size, const char *unit,
+		     double value)
 {
 	printf("one %s/%s %u %s %.6g\n", name, p.name, size, unit, value);
 	fflush(stdout);
@@ -70,7 +74,8 @@ static void check(const Policy &p, const char *name, unsigned size, bool null_to
 	MUST(cudaMemcpy(&seen, counts, sizeof seen, cudaMemcpyDeviceToHost));
 	MUST(cudaMemset(counts, 0, sizeof seen));
 	if (seen.wrong || (null_too && seen.null)) {
-		printf("error %s %s %u: %llu wrong, %llu NULL\n", p.name, name, size, seen.wrong, seen.null);
+		printf("error %s %s %u: %llu wrong, %llu NULL\n", p.name, name, size, seen.wrong,
+		       seen.null);
 		exit(1);
 	}
 }
@@ -126,7 +131,10 @@ static void compare(const Policy &peer, const Case &c, const char *name, double 
 		const struct {
 			const char *column;
 			double ours, theirs;
-		} columns[] = {{"cold", a.cold, b.cold}, {"warm", a.warm, b.warm}, {"free", a.free, b.free}, {"churn", a.churn, b.churn}};
+		} columns[] = {{"cold", a.cold, b.cold},
+			       {"warm", a.warm, b.warm},
+			       {"free", a.free, b.free},
+			       {"churn", a.churn, b.churn}};
 		for (const auto &column : columns) {
 			char full[64];
 			snprintf(full, sizeof full, "%s/%s", name, column.column);
@@ -197,7 +205,8 @@ static void part_range(const Policy &p)
 		MUST(cudaMemcpy(at.data(), addresses, n * sizeof at[0], cudaMemcpyDeviceToHost));
 		ground->close();
 		auto ends = std::minmax_element(at.begin(), at.end());
-		one_line("range", p, size, "share", double(n) * size / (*ends.second - *ends.first + size));
+		one_line("range", p, size, "share",
+			 double(n) * size / (*ends.second - *ends.first + size));
 	}
 }
 
@@ -205,14 +214,16 @@ static void part_range(const Policy &p)
 static void part_full(const Policy &p)
 {
 	const uint32_t granules = 1024;
-	unsigned long long *count = Heap<policy_granule>::zeroed<unsigned long long>(sizeof *count), got;
+	unsigned long long *count = Heap<policy_granule>::zeroed<unsigned long long>(sizeof *count),
+			   got;
 	for (unsigned size : sizes) {
 		MUST(cudaMemset(count, 0, sizeof *count));
 		ground->open(p, granules);
 		p.fill(ground->device, size, count);
 		MUST(cudaMemcpy(&got, count, sizeof got, cudaMemcpyDeviceToHost));
 		ground->close();
-		one_line("utilisation", p, size, "share", double(got) * size / (double(granules) * GM_GRANULE));
+		one_line("utilisation", p, size, "share",
+			 double(got) * size / (double(granules) * GM_GRANULE));
 	}
 	MUST(cudaFree(count));
 }
@@ -267,8 +278,10 @@ struct Scan {
 		unsigned last[2];
 		say_sizes<<<grid_of(c), BLOCK>>>(c, words);
 		MUST(cub::DeviceScan::ExclusiveSum(work, work_bytes, words, offset, c.threads));
-		MUST(cudaMemcpy(&last[0], offset + c.threads - 1, sizeof last[0], cudaMemcpyDeviceToHost));
-		MUST(cudaMemcpy(&last[1], words + c.threads - 1, sizeof last[1], cudaMemcpyDeviceToHost));
+		MUST(cudaMemcpy(&last[0], offset + c.threads - 1, sizeof last[0],
+				cudaMemcpyDeviceToHost));
+		MUST(cudaMemcpy(&last[1], words + c.threads - 1, sizeof last[1],
+				cudaMemcpyDeviceToHost));
 		MUST(cudaMalloc(&at, (size_t(last[0]) + last[1]) * 4));
 	}
 	void release()
@@ -305,8 +318,12 @@ static void part_work(const Policy &p)
 				});
 				p.allocate(ground->device, c);
 				s.allocate(c);
-				double written = microseconds([&] { write_ints<<<grid_of(c), BLOCK>>>(c, nullptr, nullptr); });
-				double packed = microseconds([&] { write_ints<<<grid_of(c), BLOCK>>>(c, s.at, s.offset); });
+				double written = microseconds([&] {
+					write_ints<<<grid_of(c), BLOCK>>>(c, nullptr, nullptr);
+				});
+				double packed = microseconds([&] {
+					write_ints<<<grid_of(c), BLOCK>>>(c, s.at, s.offset);
+				});
 				p.release(ground->device, c);
 				s.release();
 				if (i == 0) /* the first time warms up both */
@@ -331,7 +348,8 @@ static void part_hold(const Policy &peer)
 				ground->open(p, CAPACITY);
 				took[k] = microseconds([&] {
 					for (unsigned j = 0; j < 2 * kernels; j++) {
-						Case c = {addresses + j % kernels * n, n, 1, 0, most};
+						Case c = {addresses + j % kernels * n, n, 1, 0,
+							  most};
 						if (j >= kernels)
 							p.release(ground->device, c);
 						p.allocate(ground->device, c);
@@ -346,9 +364,10 @@ static void part_hold(const Policy &peer)
 static const struct {
 	const char *name;
 	void (*run)(const Policy &p);
-} parts[] = {{"targets", part_targets}, {"policies", part_policies}, {"warp", part_warp}, {"scaling", part_scaling},
-	     {"cuda", part_cuda},	{"range", part_range},	     {"full", part_full}, {"init", part_init},
-	     {"work", part_work},	{"hold", part_hold}};
+} parts[] = {{"targets", part_targets}, {"policies", part_policies}, {"warp", part_warp},
+	     {"scaling", part_scaling}, {"cuda", part_cuda},	     {"range", part_range},
+	     {"full", part_full},	{"init", part_init},	     {"work", part_work},
+	     {"hold", part_hold}};
 
 int main(int argc, char **argv)
 {
@@ -356,7 +375,8 @@ int main(int argc, char **argv)
 		if (argc < 3 || strcmp(argv[1], part.name))
 			continue;
 		setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-		MUST(cudaDeviceSetLimit(cudaLimitMallocHeapSize, !strcmp(argv[1], "cuda") ? 1ul << 30 : 1ul << 20));
+		MUST(cudaDeviceSetLimit(cudaLimitMallocHeapSize,
+					!strcmp(argv[1], "cuda") ? 1ul << 30 : 1ul << 20));
 		ground = new Ground(CAPACITY);
 		counts = Heap<policy_granule>::zeroed<Counts>(sizeof *counts);
 		addresses = Heap<policy_granule>::zeroed<void *>((1 << 20) * sizeof *addresses);

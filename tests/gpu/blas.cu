@@ -36,7 +36,8 @@ static void multiply(cublasHandle_t blas, int n)
 static void multiply_lt(cublasLtHandle_t lt, int n, size_t room)
 {
 	const double one = 1, zero = 0;
-	double *a = matrix<double>(n, n, 4), *b = matrix<double>(n, n, 5), *c = matrix<double>(n, n, 6);
+	double *a = matrix<double>(n, n, 4), *b = matrix<double>(n, n, 5),
+	       *c = matrix<double>(n, n, 6);
 	void *workspace;
 	MUST(cudaMalloc(&workspace, room));
 	cublasLtMatmulDesc_t operation;

@@ -9,7 +9,8 @@ static __global__ void signal(cufftComplex *at, size_t n)
 {
 	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
 	     i += (size_t)gridDim.x * blockDim.x)
-		at[i] = make_cuComplex((int)(pattern(7, i) >> 24) - 128, (int)(pattern(8, i) >> 24));
+		at[i] = make_cuComplex((int)(pattern(7, i) >> 24) - 128,
+				       (int)(pattern(8, i) >> 24));
 }
 
 static void transform(const char *what, cufftHandle plan, size_t n)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device heap that grows from empty while kernels run: 200 times in one kernel, up to its limit by many lanes, while the
-// host sits in calls that wait for the very kernel; and goes back. Prints what has to be so; times go to standard error.
+// A device heap that grows from empty while kernels run: 200 times in one kernel, up to its limit
+// by many lanes, while the host sits in calls that wait for the very kernel; and goes back. Prints
+// what has to be so; times go to standard error.
 #include <algorithm>
 #include <chrono>
 #include <gpumem_device.cuh>
@@ -49,9 +50,10 @@ static void trim(gpumem_heap *heap, const char *when)
 	uint64_t given = gpumem_heap_trim(heap);
 	std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
 	struct gpumem_heap_stats s = stats(heap);
-	fprintf(stderr, "%s: trim of %llu chunks, %llu MiB: %.2f ms\n", when, (Count)before.chunks - 1,
-		(Count)given >> 20, took.count());
-	printf("%-30s live %llu, used %llu, chunks %llu\n", when, (Count)s.live, (Count)s.used, (Count)s.chunks);
+	fprintf(stderr, "%s: trim of %llu chunks, %llu MiB: %.2f ms\n", when,
+		(Count)before.chunks - 1, (Count)given >> 20, took.count());
+	printf("%-30s live %llu, used %llu, chunks %llu\n", when, (Count)s.live, (Count)s.used,
+	       (Count)s.chunks);
 	say("what went is what was mapped", given == before.mapped - s.mapped);
 }
 
@@ -65,7 +67,8 @@ struct Times {
 static __global__ void grow_by_malloc(gm_heap *heap, void **block, Times *times)
 {
 	for (int i = 0; i < GROWTHS; i++) {
-		uint64_t size = (gm_load64(&heap->available) + 1) * GM_GRANULE, begin = gm_nanoseconds();
+		uint64_t size = (gm_load64(&heap->available) + 1) * GM_GRANULE,
+			 begin = gm_nanoseconds();
 		block[i] = gpumem_malloc(heap, size);
 		times->whole[i] = gm_nanoseconds() - begin;
 		if (block[i]) {
@@ -87,15 +90,17 @@ static __global__ void grow_alone(gm_heap *heap, Times *times, Count *failed)
 
 static __global__ void free_blocks(gm_heap *heap, void **block, Count n)
 {
-	for (Count i = blockIdx.x * (Count)blockDim.x + threadIdx.x; i < n; i += (Count)gridDim.x * blockDim.x)
+	for (Count i = blockIdx.x * (Count)blockDim.x + threadIdx.x; i < n;
+	     i += (Count)gridDim.x * blockDim.x)
 		gpumem_free(heap, block[i]);
 }
 
 static void tell(const char *what, uint64_t *ns)
 {
 	std::sort(ns, ns + GROWTHS);
-	fprintf(stderr, "%s: median %.1f us, p90 %.1f, p99 %.1f, longest %.1f\n", what, ns[GROWTHS / 2] / 1e3,
-		ns[GROWTHS * 9 / 10] / 1e3, ns[GROWTHS * 99 / 100] / 1e3, ns[GROWTHS - 1] / 1e3);
+	fprintf(stderr, "%s: median %.1f us, p90 %.1f, p99 %.1f, longest %.1f\n", what,
+		ns[GROWTHS / 2] / 1e3, ns[GROWTHS * 9 / 10] / 1e3, ns[GROWTHS * 99 / 100] / 1e3,
+		ns[GROWTHS - 1] / 1e3);
 }
 
 static void growths()
@@ -109,12 +114,14 @@ static void growths()
 	MUST(cudaMallocManaged(&block, GROWTHS * sizeof *block));
 	MUST(cudaMallocManaged(&failed, sizeof *failed));
 	struct gpumem_heap_stats s = stats(heap);
-	fprintf(stderr, "empty: %llu MiB mapped, and %llu of books\n", (Count)s.mapped >> 20, (Count)s.own >> 20);
+	fprintf(stderr, "empty: %llu MiB mapped, and %llu of books\n", (Count)s.mapped >> 20,
+		(Count)s.own >> 20);
 	say("at most 64 MiB are mapped before", s.mapped + s.own <= 64 << 20);
 	run(heap, [&] { grow_alone<<<1, 1>>>(device, times, failed); });
 	tell("waiting for the host, new memory", times->grow);
 	struct gpumem_heap_stats after = stats(heap);
-	fprintf(stderr, "grown %llu times, to %llu MiB\n", (Count)after.grown, (Count)after.mapped >> 20);
+	fprintf(stderr, "grown %llu times, to %llu MiB\n", (Count)after.grown,
+		(Count)after.mapped >> 20);
 	say("grew 200 times in one kernel", after.grown - s.grown == GROWTHS && *failed == 0);
 	trim(heap, "after 200 growths");
 	run(heap, [&] { grow_alone<<<1, 1>>>(device, times, failed); });
@@ -153,7 +160,8 @@ static __global__ void fill_heap(gm_heap *heap, uint32_t **block, Count room, Co
 
 static __global__ void check_and_free(gm_heap *heap, uint32_t **block, Count n, Count *bad)
 {
-	for (Count i = blockIdx.x * (Count)blockDim.x + threadIdx.x; i < n; i += (Count)gridDim.x * blockDim.x) {
+	for (Count i = blockIdx.x * (Count)blockDim.x + threadIdx.x; i < n;
+	     i += (Count)gridDim.x * blockDim.x) {
 		if (block[i][0] != (uint32_t)i || block[i][BLOCK / 4 - 1] != ~(uint32_t)i)
 			atomicAdd(bad, 1);
 		gpumem_free(heap, block[i]);
@@ -174,12 +182,14 @@ static void full()
 		n[0] = n[1] = 0;
 		auto begin = std::chrono::steady_clock::now();
 		run(heap, [&] { fill_heap<<<1024, 256>>>(device, block, room, n); });
-		std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+		std::chrono::duration<double, std::milli> took =
+			std::chrono::steady_clock::now() - begin;
 		struct gpumem_heap_stats s = stats(heap);
 		fprintf(stderr, "filled with %llu blocks, %.2f%% of the limit, in %.1f ms\n", n[0],
 			100. * n[0] * 8192 / limit, took.count());
 		say("the heap is at its limit", s.mapped == limit);
-		say("at least 95% of it is in use", n[0] * 8192 >= limit / 100 * 95 && n[0] <= room);
+		say("at least 95% of it is in use",
+		    n[0] * 8192 >= limit / 100 * 95 && n[0] <= room);
 		say("then there is NULL", s.nulls >= 1024 * 256);
 		run(heap, [&] { check_and_free<<<1024, 256>>>(device, block, n[0], &n[1]); });
 		say("what was written was there", n[1] == 0);
@@ -228,8 +238,12 @@ static void under_calls()
 	MUST(cudaFuncGetAttributes(&attributes, grow_slowly));
 	MUST(cudaFuncGetAttributes(&attributes, free_blocks));
 	for (int call = 0; call < 7; call++) {
-		static const char *const names[] = {"cudaFree", "cudaMalloc", "cudaMemcpy", "first launch",
-						    "cudaHostRegister", "cudaDeviceSetLimit",
+		static const char *const names[] = {"cudaFree",
+						    "cudaMalloc",
+						    "cudaMemcpy",
+						    "first launch",
+						    "cudaHostRegister",
+						    "cudaDeviceSetLimit",
 						    "cudaDeviceSynchronize"};
 		MUST(cudaMalloc(&old, 64 << 20));
 		*begun = 0;
@@ -239,13 +253,30 @@ static void under_calls()
 		while (!*begun)
 			;
 		switch (call) {
-		case 0: MUST(cudaFree(old)); break;
-		case 1: MUST(cudaMalloc(&taken, 256 << 20)); MUST(cudaFree(taken)); break;
-		case 2: MUST(cudaMemcpy(old, host, sizeof host, cudaMemcpyHostToDevice)); break;
-		case 3: lazy<<<1, 1, 0, other>>>(NULL); MUST(cudaStreamSynchronize(other)); break;
-		case 4: MUST(cudaHostRegister(host, sizeof host, 0)); MUST(cudaHostUnregister(host)); break;
-		case 5: MUST(cudaDeviceSetLimit(cudaLimitStackSize, 4096)); break;
-		case 6: MUST(cudaDeviceSynchronize()); break;
+		case 0:
+			MUST(cudaFree(old));
+			break;
+		case 1:
+			MUST(cudaMalloc(&taken, 256 << 20));
+			MUST(cudaFree(taken));
+			break;
+		case 2:
+			MUST(cudaMemcpy(old, host, sizeof host, cudaMemcpyHostToDevice));
+			break;
+		case 3:
+			lazy<<<1, 1, 0, other>>>(NULL);
+			MUST(cudaStreamSynchronize(other));
+			break;
+		case 4:
+			MUST(cudaHostRegister(host, sizeof host, 0));
+			MUST(cudaHostUnregister(host));
+			break;
+		case 5:
+			MUST(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
+			break;
+		case 6:
+			MUST(cudaDeviceSynchronize());
+			break;
 		}
 		MUST(cudaDeviceSynchronize());
 		int got = 0;
@@ -280,8 +311,11 @@ static void quiet()
 	usleep(1900000);
 	getrusage(RUSAGE_SELF, &after);
 	MUST(cudaDeviceSynchronize());
-	double us = (after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1e6 +
-		    after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec;
+	double us = (after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
+		     before.ru_stime.tv_sec) *
+			    1e6 +
+		    after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
+		    before.ru_stime.tv_usec;
 	fprintf(stderr, "a kernel of 2 s that asks for nothing: %.0f us of CPU\n", us);
 	gpumem_heap_destroy(heap);
 }

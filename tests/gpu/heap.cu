@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Every policy of the device heap on the GPU: what malloc returns is written in full, and read again
- * by another kernel; nothing overlaps, nothing is lost.
+ * Every policy of the device heap on the GPU: what malloc returns is written in full, and read
+ * again by another kernel; nothing overlaps, nothing is lost.
  *
  *   heap [THREADS [POLICY]...]     default: 1000000 threads, all policies
  *
@@ -62,8 +62,8 @@ __device__ static bool placed(const gm_heap *heap, void *address, unsigned size,
 {
 	uint64_t offset = (uint64_t)address - heap->base;
 	unsigned aligned = natural && size >= 16 && !(size & (size - 1)) ? size : 16;
-	return (uint64_t)address % aligned == 0 &&
-	       offset + size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT;
+	return (uint64_t)address % aligned == 0 && offset + size <= (uint64_t)heap->capacity
+									    << GM_GRANULE_SHIFT;
 }
 
 template <class P> __device__ void *allocate_one(gm_heap *heap, const Case &c, unsigned t)
@@ -250,8 +250,8 @@ template <class P> static void run_cases(unsigned threads, uint32_t capacity, Wr
 		for (int round = 0; round < (P::can & GM_POLICY_FREES ? 2 : 1); round++) {
 			allocate<P><<<grid, c.block>>>(heap->device, c, threads, at, wrong);
 			MUST(cudaDeviceSynchronize());
-			release<P><<<(threads + 95) / 96, 96, 0, other>>>(heap->device, c, threads, at,
-									  wrong);
+			release<P><<<(threads + 95) / 96, 96, 0, other>>>(heap->device, c, threads,
+									  at, wrong);
 			MUST(cudaDeviceSynchronize());
 		}
 		ends(*heap, c.name, wrong);
@@ -270,7 +270,7 @@ template <class P> static void run_churn(unsigned threads, uint32_t capacity, Wr
 		char name[32];
 		snprintf(name, sizeof name, "come and go to %u", most);
 		churn<P><<<threads / 16 / BLOCK + 1, BLOCK>>>(heap.device, most, shelf, places,
-								       wrong);
+							      wrong);
 		sweep<P><<<(places + BLOCK - 1) / BLOCK, BLOCK>>>(heap.device, shelf, places);
 		ends(heap, name, wrong);
 		snprintf(name, sizeof name, "reused at once to %u", most);
@@ -300,14 +300,16 @@ template <class P> static void run_full(uint32_t capacity, unsigned size, Wrong 
 	ends(heap, name, wrong);
 	/* Queues that came to be meanwhile may keep what they are made of. */
 	gm_heap_stats stats = heap.stats();
-	unsigned long long queues = (stats.queue_chunks + stats.queue_recycled) * (GM_OURO_CHUNK / size);
+	unsigned long long queues =
+		(stats.queue_chunks + stats.queue_recycled) * (GM_OURO_CHUNK / size);
 	bool bad = !got[0] || got[0] > most || got[1] > most ||
 		   /* Runs of units may leave gaps, and not the same ones each time. */
 		   ((P::can & GM_POLICY_FREES) && (P::can & GM_POLICY_EXACT) && size <= 256 &&
 		    (got[1] > got[0] || got[0] - got[1] > queues)) ||
 		   (strcmp(P::name, "granule") == 0 && got[0] < most / 20 * 19);
 	if (bad)
-		printf("%-10s %-20s %llu, then %llu of %llu WRONG\n", P::name, name, got[0], got[1], most);
+		printf("%-10s %-20s %llu, then %llu of %llu WRONG\n", P::name, name, got[0], got[1],
+		       most);
 	good = good && !bad;
 	MUST(cudaFree(count));
 	MUST(cudaFree(lists));
@@ -342,10 +344,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s [THREADS [POLICY]...]\n", argv[0]);
 		return 2;
 	}
-#define GM_POLICY(name, n, can)                      \
-	if (is_wanted(name, argc, argv)) {           \
-		known++;                             \
-		run<policy_##n>(threads);            \
+#define GM_POLICY(name, n, can)            \
+	if (is_wanted(name, argc, argv)) { \
+		known++;                   \
+		run<policy_##n>(threads);  \
 	}
 #include "heap/device/policy.def"
 	if (argc > 2 && known != argc - 2) {

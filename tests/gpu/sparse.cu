@@ -77,8 +77,8 @@ static void by_itself(cusparseHandle_t handle, const Matrix &m)
 	MUST(cusparseCreateCsr(&product, N, N, 0, rows, NULL, NULL, CUSPARSE_INDEX_32I,
 			       CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F));
 	MUST(cusparseSpGEMM_createDescr(&plan));
-#define ARGS                                                                             \
-	handle, plain, plain, &one, m.sparse, m.sparse, &zero, product, CUDA_R_32F,      \
+#define ARGS                                                                        \
+	handle, plain, plain, &one, m.sparse, m.sparse, &zero, product, CUDA_R_32F, \
 		CUSPARSE_SPGEMM_DEFAULT, plan
 	MUST(cusparseSpGEMM_workEstimation(ARGS, &first, NULL));
 	void *work1 = buffer(first);

@@ -16,7 +16,8 @@ typedef thrust::device_vector<uint32_t> Words;
 
 template <class Vector> static unsigned long long digest(const Vector &v)
 {
-	return digest(thrust::raw_pointer_cast(v.data()), v.size() * sizeof(typename Vector::value_type));
+	return digest(thrust::raw_pointer_cast(v.data()),
+		      v.size() * sizeof(typename Vector::value_type));
 }
 
 static Words words(size_t n, uint32_t tag)

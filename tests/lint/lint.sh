@@ -21,7 +21,7 @@ skip() {
 }
 
 sources=$(find api src shim tools tests -name '*.[chS]' -o -name '*.def' -o -name '*.cu' -o -name '*.cc' | sort)
-code=$(printf '%s\n' "$sources" | grep '\.[ch]$')
+code=$(printf '%s\n' "$sources" | grep -E '\.([ch]|cu|cc)$')
 scripts=$(find . -name '.?*' -prune -o -path ./build -prune -o -path './gpumem-*' -prune -o \( -name '*.sh' -o -name '*.bats' -o -name '*.py' \
 	-o -name '*.mk' -o -name '*.m4' \) -print | grep -vE '/(build-aux|(gpu|bench)-bundle)/|m4/(lt|libtool)|aclocal.m4' | sort)
 

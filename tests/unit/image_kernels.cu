@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels that allocate, each in its way, and some that do not: image_nvcc.sh defines one of the names. */
+/* Kernels that allocate, each in its way, and some that do not: image_nvcc.sh defines one of the
+ * names. */
 #include <cassert>
 #include <cstdio>
 
