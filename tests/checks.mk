@@ -43,7 +43,8 @@ coverage: coverage/Makefile
 # In this build. What a test preloads or runs as gpumemstat, and each unit test, runs under valgrind.
 VALGRIND = $(SHELL) $(abs_top_srcdir)/tests/valgrind.sh
 # Starts of programs that fail or look at how they were started, a gpumemstat that starts itself again, nothing of ours;
-# hundreds of starts each, and lanes, which switch stacks: check-asan has these (tests/unit/test_log_mutate damages logs here).
+# hundreds of starts each, and lanes by the million, minutes each: check-asan has these (tests/unit/test_log_mutate damages
+# logs here).
 NOT_UNDER_VALGRIND = tests/unit/test_heap_% tests/cli/launch.bats tests/cli/launch_wrong.bats tests/cli/doctor.bats \
 	tests/cli/completion.bats tests/cli/damage.bats tests/cli/wrong.bats
 check-valgrind:

@@ -9,6 +9,9 @@
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #endif
+#ifdef HAVE_VALGRIND_VALGRIND_H
+#include <valgrind/valgrind.h>
+#endif
 
 enum { LANES = 32, MULTIPROCESSORS = 4, STACK = 64 * 1024 };
 
@@ -17,7 +20,8 @@ enum { LANES = 32, MULTIPROCESSORS = 4, STACK = 64 * 1024 };
 
 struct lane {
 	ucontext_t context;
-	void *fiber; /* ThreadSanitizer's */
+	void *fiber;	/* ThreadSanitizer's */
+	unsigned stack; /* valgrind's number of it */
 	unsigned index, warp;
 	/* where it waits: in a *_sync call, or where activemask is asked for */
 	enum gm_simt_op op;
@@ -354,6 +358,30 @@ UNSEEN static void prepare(struct warp *warp, unsigned seat)
 	}
 }
 
+/* Told of them, memcheck knows a switch of stacks from a stack that grows by megabytes. */
+UNSEEN static void show_stacks(const struct launch *launch)
+{
+#ifdef HAVE_VALGRIND_VALGRIND_H
+	for (unsigned l = 0; l < launch->resident * LANES; l++) {
+		const char *stack = launch->stacks + (size_t)l * STACK;
+		launch->warps[l / LANES].lane[l % LANES].stack =
+			VALGRIND_STACK_REGISTER(stack, stack + STACK - 1);
+	}
+#else
+	(void)launch;
+#endif
+}
+
+UNSEEN static void hide_stacks(const struct launch *launch)
+{
+#ifdef HAVE_VALGRIND_VALGRIND_H
+	for (unsigned l = 0; l < launch->resident * LANES; l++)
+		VALGRIND_STACK_DEREGISTER(launch->warps[l / LANES].lane[l % LANES].stack);
+#else
+	(void)launch;
+#endif
+}
+
 UNSEEN static void host_loop(void)
 {
 	unsigned next = run->resident;
@@ -402,6 +430,7 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 	size_t stacks = (size_t)launch.resident * LANES * STACK;
 	launch.warps = allocate(warps);
 	launch.stacks = allocate(stacks);
+	show_stacks(&launch);
 #ifdef __SANITIZE_THREAD__
 	launch.host_fiber = __tsan_get_current_fiber();
 #endif
@@ -423,6 +452,7 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 	device_clock += launch.steps; /* a clock never goes back */
 	run = NULL;
 	self = NULL;
+	hide_stacks(&launch);
 	munmap(launch.stacks, stacks);
 	munmap(launch.warps, warps);
 	return !launch.stuck;
