@@ -16,7 +16,7 @@ enum {
 	GM_SHARDS = 1 << GM_SHARDS_LOG, /* of a class, at most */
 	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, */
 	GM_SHARD_PLENTY = 256,		/* as long as it is at most one of so many free granules */
-	GM_SLAB_BITS = 256,		/* bitmap in the slab record up to this many slots */
+	GM_SLAB_BITS = 512,		/* bitmap in the slab record up to this many slots */
 	GM_RUN = 63,			/* class number, plus 1, of the head of a run */
 };
 
