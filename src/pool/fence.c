@@ -177,23 +177,40 @@ static CUresult await_event(const struct gm_driver *driver, CUevent event)
 	return result;
 }
 
-/* False: not this way. */
-static bool wait_shortly(const struct gm_driver *driver, struct gm_context *context,
-			 CUresult *result)
+static void leave_seat(struct gm_seat *seat)
+{
+	atomic_store_explicit(&seat->state, SEAT_FREE, memory_order_release);
+}
+
+/* The seat from which it was asked, for the caller to leave; NULL: not this way. */
+static struct gm_seat *ask_shortly(const struct gm_driver *driver, struct gm_context *context,
+				   CUresult *result)
 {
 	struct gm_seat *seat = &context->seats[gm_thread_index() % GM_CONTEXT_SEATS];
 	if (!atomic_load_explicit(&all_counted, memory_order_relaxed) ||
 	    !driver->cuCtxRecordEvent || !take_seat(seat))
-		return false;
-	bool may = !atomic_load(&captures_open) && atomic_load(&all_counted);
-	if (GM_LIKELY(may))
+		return NULL;
+	if (GM_LIKELY(!atomic_load(&captures_open) && atomic_load(&all_counted))) {
 		*result = ask_event(driver, context, seat);
-	if (may && *result == CUDA_ERROR_NOT_READY) {
+		return seat;
+	}
+	leave_seat(seat);
+	return NULL;
+}
+
+/* False: not this way. */
+static bool wait_shortly(const struct gm_driver *driver, struct gm_context *context,
+			 CUresult *result)
+{
+	struct gm_seat *seat = ask_shortly(driver, context, result);
+	if (!seat)
+		return false;
+	if (*result == CUDA_ERROR_NOT_READY) {
 		atomic_store_explicit(&seat->state, SEAT_WAITING, memory_order_release);
 		*result = await_event(driver, seat->event);
 	}
-	atomic_store_explicit(&seat->state, SEAT_FREE, memory_order_release);
-	return may;
+	leave_seat(seat);
+	return true;
 }
 
 /* Nobody asks any more; who comes from now on sees `captures_open`. */
@@ -322,10 +339,22 @@ static void drop_fence(void *arg, uint64_t key, CUevent fence)
 	gm_context_leave(context);
 }
 
+static bool is_idle(void *arg, uint64_t key)
+{
+	CUresult result;
+	struct gm_context *context = gm_context_find(key);
+	struct gm_seat *seat = is_gone(context) ? NULL : ask_shortly(arg, context, &result);
+	if (!seat)
+		return false;
+	leave_seat(seat);
+	gm_fence_suspect(result);
+	return result == CUDA_SUCCESS;
+}
+
 const struct gm_deferral *gm_fence_deferral(const struct gm_driver *driver)
 {
-	static const struct gm_deferral with = {ask,	    record_fence, fence_passed,
-						fence_wait, drop_fence,	  is_quiet};
+	static const struct gm_deferral with = {ask,	    record_fence, fence_passed, fence_wait,
+						drop_fence, is_quiet,	  is_idle};
 	static const struct gm_deferral without = {.ask = ask, .is_quiet = is_quiet};
 	return driver->cuCtxRecordEvent ? &with : &without;
 }

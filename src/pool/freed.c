@@ -9,6 +9,11 @@ static uint64_t most_bytes(const struct gm_pool *pool)
 	return pool->config.retire / GM_FREED_PART;
 }
 
+bool gm_freed_is_large(const struct gm_pool *pool, uint64_t held)
+{
+	return held > most_bytes(pool);
+}
+
 static bool takes(const struct gm_pool *pool, const struct gm_freed *freed, uint64_t held,
 		  uint64_t context)
 {

@@ -31,6 +31,9 @@ struct gm_freed {
 	uint32_t most;		 /* and so many blocks; 0: none of any context */
 };
 
+/* Has a shelf no place for blocks of that size, whatever is there? */
+bool gm_freed_is_large(const struct gm_pool *pool, uint64_t held);
+
 /* Under the shelf's lock: a block that the caller claimed, used by `context`, is retired, and
  * counted as freed. False: it has to go the slow way. */
 bool gm_freed_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,

@@ -55,6 +55,9 @@ struct gm_deferral {
 	void (*drop)(void *arg, uint64_t context, CUevent fence);
 	/* True: `ask` would answer CUDA_SUCCESS for any context. NULL: that is not known. */
 	bool (*is_quiet)(void);
+	/* True: all work submitted to the context so far has completed; waits for none. False: it
+	 * has not, or this cannot be asked now. NULL: never. */
+	bool (*is_idle)(void *arg, uint64_t context);
 };
 
 struct gm_pool_config {

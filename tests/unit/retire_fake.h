@@ -11,10 +11,11 @@
 static struct {
 	struct gm_pool *pool;
 	uintptr_t recorded, passed, dropped;
-	unsigned asks, queries, waits, fences;
+	unsigned asks, queries, waits, fences, looks;
 	uint64_t context; /* of the last call */
 	CUresult answer, record, broken;
 	bool none; /* nothing can be running */
+	bool idle; /* nothing is running */
 	void (*meanwhile)(void);
 } f;
 
@@ -80,6 +81,15 @@ static inline void drop(void *arg, uint64_t context, CUevent fence)
 	f.dropped++;
 }
 
+static inline bool is_idle(void *arg, uint64_t context)
+{
+	(void)arg;
+	enter(context);
+	f.looks++;
+	interrupt();
+	return f.idle;
+}
+
 /* The fence of those that cannot record one. */
 static inline CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
 {
@@ -91,7 +101,8 @@ static inline CUresult fence_fake(void *arg, uint64_t context, bool native, enum
 	return CUDA_SUCCESS;
 }
 
-static const struct gm_deferral deferral = {ask, record, passed, wait_for, drop, NULL};
+static const struct gm_deferral deferral = {ask, record, passed, wait_for, drop, NULL, NULL};
+static const struct gm_deferral looking = {ask, record, passed, wait_for, drop, NULL, is_idle};
 static const struct gm_deferral old_driver = {.ask = ask};
 
 static inline struct gm_pool *open_with(uint64_t memory, uint64_t retire,

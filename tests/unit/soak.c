@@ -72,6 +72,12 @@ static CUresult passed(void *arg, uint64_t context, CUevent event)
 	return below(2) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+static bool is_idle(void *arg, uint64_t context)
+{
+	(void)arg, (void)context;
+	return below(2);
+}
+
 static CUresult wait_for(void *arg, uint64_t context, CUevent event)
 {
 	(void)arg, (void)context, (void)event;
@@ -84,7 +90,8 @@ static void drop(void *arg, uint64_t context, CUevent event)
 	fences--;
 }
 
-static const struct gm_deferral deferral = {ask, record_fence, passed, wait_for, drop, NULL};
+static const struct gm_deferral deferral = {ask,  record_fence, passed, wait_for,
+					    drop, NULL,		is_idle};
 
 /* --- blocks --- */
 

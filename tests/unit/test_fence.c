@@ -383,6 +383,38 @@ static void one_by_one(void)
 	sim.cuStreamDestroy_v2(second);
 }
 
+/* Only where all captures are counted, and none is open: else it could break one. */
+static void at_a_glance(void)
+{
+	const struct gm_deferral *defer = gm_fence_deferral(&sim);
+	CUstream stream;
+	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	gm_sim_hold(stream);
+	unsigned asked = gm_sim_calls("cuEventQuery"), waited = gm_sim_calls("cuEventSynchronize");
+	TAP_IS(defer->is_idle(&sim, here->key), counted, "a look where nothing runs");
+	gm_sim_launch(stream, nothing, NULL);
+	TAP_OK(!defer->is_idle(&sim, here->key), "a look while a kernel runs");
+	TAP_IS(gm_sim_calls("cuEventQuery") - asked, counted ? 2 : 0, "asks");
+	TAP_IS(gm_sim_calls("cuEventSynchronize"), waited, "and waits for none");
+	gm_sim_release(stream, -1u);
+	sim.cuStreamSynchronize(stream);
+	gm_fence_capture_begin(here);
+	gm_fence_capture_begun(here, true);
+	asked = gm_sim_calls("cuEventQuery");
+	TAP_OK(!defer->is_idle(&sim, here->key) && gm_sim_calls("cuEventQuery") == asked,
+	       "nor is it asked while a capture is open");
+	gm_fence_capture_ended(here);
+	TAP_IS(defer->is_idle(&sim, here->key), counted, "and it can be afterwards");
+	gm_sim_fail("cuEventQuery", counted, CUDA_ERROR_ILLEGAL_ADDRESS);
+	TAP_OK(!defer->is_idle(&sim, here->key), "a broken context is not idle");
+	if (counted)
+		gm_sim_fail("cuEventQuery", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+	TAP_IS(defer->ask(&sim, here->key), counted ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS,
+	       "and is asked about by frees");
+	gm_fence_forget_all();
+	sim.cuStreamDestroy_v2(stream);
+}
+
 static CUresult query(const char *when)
 {
 	const struct gm_deferral *defer = gm_fence_deferral(&sim);
@@ -456,6 +488,7 @@ int main(void)
 		TAP_IS(gm_fence_deferral(&sim)->record != NULL, i == 0, "fences can%s be recorded",
 		       i ? "not" : "");
 		if (i == 0) {
+			at_a_glance();
 			one_by_one();
 			ending();
 		}

@@ -226,6 +226,40 @@ static void free_block(void)
 	gm_pool_free(f.pool, block, NULL);
 }
 
+static void free_and_see(void)
+{
+	free_block();
+	retired_meanwhile = retired();
+}
+
+/* A block of more than a quarter of the bound, GM_FREED_PART, is looked at when it is freed. */
+static void large(void)
+{
+	struct gm_pool *pool = open_with(GM_GIB, 400 * GM_MIB, &looking);
+	CUdeviceptr fits = fake_alloc(pool, 40 * GM_MIB).base;
+	CUdeviceptr more = fake_alloc(pool, 102 * GM_MIB).base;
+	block = fake_alloc(pool, 3000).base;
+	f.idle = true;
+	gm_pool_free(pool, fits, NULL);
+	TAP_OK(f.looks == 0 && retired() == 40 * GM_MIB, "blocks that fit are collected");
+	f.meanwhile = free_and_see;
+	TAP_IS(gm_pool_free(pool, more, NULL), CUDA_SUCCESS, "a larger one");
+	TAP_OK(f.looks == 1 && f.context == 1 && f.recorded == 0,
+	       "needs no fence where nothing runs");
+	TAP_OK(fake_alloc(pool, 102 * GM_MIB).base == more && f.recorded == 0,
+	       "and is used again at once");
+	TAP_IS(retired(), 3072, "what was retired before is settled, not what was meanwhile");
+	f.idle = false;
+	gm_pool_free(pool, more, NULL);
+	TAP_OK(f.looks == 2 && retired() == 3072 + 102 * GM_MIB, "where something does it waits");
+	f.answer = CUDA_ERROR_ILLEGAL_ADDRESS;
+	block = fake_alloc(pool, 102 * GM_MIB).base;
+	TAP_OK(block != more, "as any other");
+	TAP_OK(gm_pool_free(pool, block, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS && f.looks == 2,
+	       "nor is a broken context looked at");
+	end("large blocks");
+}
+
 static void older_only(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
@@ -260,6 +294,18 @@ static void go(void)
 	struct gm_block b; /* takes the place of the other one */
 	gm_pool_alloc(f.pool, 7 * GM_MIB, 5, &b);
 	gm_pool_free(f.pool, b.base, NULL);
+}
+
+static void gone_at_a_look(void)
+{
+	struct gm_pool *pool = open_with(GM_GIB, 400 * GM_MIB, &looking);
+	CUdeviceptr at = fake_alloc(pool, 102 * GM_MIB).base;
+	f.idle = true;
+	f.meanwhile = go;
+	TAP_IS(gm_pool_free(pool, at, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "a block goes with its context while one looks");
+	TAP_IS(retired(), 7 * GM_MIB, "the next one is none the worse");
+	end("a context goes at a look");
 }
 
 static void gone(void)
@@ -414,7 +460,9 @@ int main(void)
 	nothing_runs();
 	without_fences();
 	older_only();
+	large();
 	gone();
+	gone_at_a_look();
 	lists();
 	trims();
 	return tap_done();
