@@ -47,11 +47,12 @@ setup() {
 	grep -qx 'inkernel,first-free,64,9,us,20,native,20000,1000,1000,1000' out.csv
 	grep -qx 'inkernel,new,,9,us,30,native,30000,1000,1000,1000' out.csv
 	grep -qx 'inkernel,delete,,9,us,40,native,40000,1000,1000,1000' out.csv
+	grep -qx 'inkernel,launch-before/sync,,9,ns,2001,native,3000,1.49925,1.49925,1.49925' out.csv
 	grep -qx 'inkernel,launch-beside/sync,,9,ns,2001,native,3000,1.49925,1.49925,1.49925' out.csv
 	grep -qx 'inkernel,nulls,64,1,NULLs,0,,,,,' out.csv
 	grep -qx 'inkernel,nulls/native,64,1,NULLs,9.9e+06,,,,,' out.csv
 	grep -qx 'inkernel,growth,167772160,9,us,45,,,,,' out.csv
-	[ "$(grep -vc '^#' out.csv)" -eq 15 ]
+	[ "$(grep -vc '^#' out.csv)" -eq 16 ]
 	# The limit is raised before the first kernel, and not where the default is measured.
 	[ "$(grep -c 'limit 1073741824' asked)" -eq 18 ]
 	[ "$(grep -c '^ours pieces 10000000 64' asked)" -eq 9 ]

@@ -45,10 +45,15 @@ class Inkernel(Suite):
         turns = [self.turn_of(client, *words) for _ in range(WARM + TIMED)][WARM:]
         return [statistics.median(values) for values in zip(*turns)]
 
+    def harmless(self, clients, case):
+        """Of a kernel that does not allocate, before and after others of the program did."""
+        self.alternate(case, "ns", clients, "launch", self.time(LAUNCH_TIME))
+
     def pieces(self, clients):
         names = self.turn((NATIVE, OURS))
         for name in names:
             self.ask(clients[name], "limit", GIB)
+        self.harmless(clients, "launch-before")
         self.add("first-%s", SIZE, {name: self.turn_of(clients[name], "pieces", MILLION, SIZE) for name in names})
         self.add("%s", SIZE, {name: self.warm(clients[name], "pieces", MILLION, SIZE) if name == OURS else
                               self.turn_of(clients[name], "pieces", MILLION, SIZE) for name in names})
@@ -56,7 +61,7 @@ class Inkernel(Suite):
                self.turn_of(clients[name], "objects", MILLION) for name in names}
         for what, ours, theirs in zip(("new", "delete"), got[OURS], got[NATIVE]):
             self.table.add(what, None, "us", ours, NATIVE, theirs)
-        self.alternate("launch-beside", "ns", clients, "launch", self.time(LAUNCH_TIME))
+        self.harmless(clients, "launch-beside")
 
     def programs(self):
         self.with_clients((NATIVE, OURS), [self.here("inkernel")], self.pieces)
