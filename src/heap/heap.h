@@ -115,10 +115,10 @@ unsigned gm_heap_policy_of(const struct gm_heap_host *heap);
  *
  * gm_heap_launch starts the service thread if need be. While a kernel of the heap's own is in the
  * heap, the stream waits for that one; the caller only until it is launched. Where growth was
- * refused before, it puts a memset on the stream, so that the kernel asks again. gm_heap_launched is
- * told whether the launch succeeded, and if so puts one write of a word of host memory behind it.
- * If the driver refuses that, or more than 256 streams have such kernels in flight, the kernel
- * counts as in flight until the next gm_heap_trim, which waits for it.
+ * refused before, it puts a memset on the stream, so that the kernel asks again.
+ * gm_heap_launched is told whether the launch succeeded, and if so puts one write of a word of host
+ * memory behind it. If the driver refuses that, or more than 256 streams have such kernels in
+ * flight, the kernel counts as in flight until the next gm_heap_trim, which waits for it.
  */
 void gm_heap_launch(struct gm_heap_host *heap, CUstream stream);
 void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched);
