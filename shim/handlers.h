@@ -219,6 +219,9 @@ extern atomic_bool gm_trim_wanted; /* there is idle memory that nobody sees to *
 void gm_trim_idle(void *unused);
 /* At the end of a handler when it is wanted: see to it. */
 void gm_trim_start(void);
+/* The `idle` of struct gm_heap_config: no handler ends there, and what a heap holds is not for a
+ * thread that serves kernels to trim. Makes the thread. */
+void gm_trim_heap_idle(void *unused);
 /* In a forked child: there is no thread. */
 void gm_trim_forget(void);
 /* For atexit. A thread made only then could be the last one to end, and would end the process. */

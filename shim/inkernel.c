@@ -109,6 +109,8 @@ static bool make_heap(struct gm_inkernel *h)
 		.limit = limit_of(h),
 		.image = gm_heap_image(),
 		.thread = silence,
+		.trim_after = knobs->trim_after.ns,
+		.idle = gm_trim_heap_idle,
 	};
 	if (config.pool)
 		h->report.result = gm_heap_create(&config, &h->heap);
@@ -245,18 +247,58 @@ void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresu
 
 /* --- memory that heaps no longer use --- */
 
+/* The heap of a context that does not end until gm_context_leave; or NULL. */
+static struct gm_heap_host *enter(struct gm_inkernel *h)
+{
+	if (gm_inkernel_state(h) != GM_INKERNEL_TAKEN || !gm_context_enter(h->context))
+		return NULL;
+	struct gm_heap_host *heap = taken(h);
+	if (!heap)
+		gm_context_leave(h->context);
+	return heap;
+}
+
 uint64_t gm_inkernel_settle(unsigned ordinal)
 {
 	uint64_t given = 0;
+	struct gm_heap_host *heap;
 	struct gm_inkernel *h = atomic_load_explicit(&all, memory_order_acquire);
 	for (; h; h = h->next) {
-		if (h->context->ordinal != ordinal || !gm_context_enter(h->context))
+		if (h->context->ordinal != ordinal || !(heap = enter(h)))
 			continue;
-		struct gm_heap_host *heap = taken(h);
-		given += heap ? gm_heap_trim(heap) : 0;
+		given += gm_heap_trim(heap);
 		gm_context_leave(h->context);
 	}
 	return given;
+}
+
+uint64_t gm_inkernel_trim(uint64_t now)
+{
+	uint64_t given = 0;
+	struct gm_heap_host *heap;
+	struct gm_inkernel *h = atomic_load_explicit(&all, memory_order_acquire);
+	for (; h && !given && !gm_capture_any(); h = h->next) {
+		if (!(heap = enter(h)))
+			continue;
+		given = gm_heap_trim_idle(heap, now);
+		gm_context_leave(h->context);
+	}
+	return given;
+}
+
+uint64_t gm_inkernel_trim_next(void)
+{
+	uint64_t next = UINT64_MAX, due;
+	struct gm_heap_host *heap;
+	struct gm_inkernel *h = atomic_load_explicit(&all, memory_order_acquire);
+	for (; h; h = h->next) {
+		if (!(heap = enter(h)))
+			continue;
+		due = gm_heap_trim_next(heap);
+		next = due < next ? due : next;
+		gm_context_leave(h->context);
+	}
+	return next;
 }
 
 /* --- contexts end --- */

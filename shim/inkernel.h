@@ -59,6 +59,12 @@ void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresu
  * now, or that capture, nothing comes. Inside of gm_shim_enter. */
 uint64_t gm_inkernel_settle(unsigned ordinal);
 
+/* For the thread of trim.c: take what a heap of any device has held idle for GPUMEM_TRIM_AFTER, as
+ * idle memory of its pool; bytes, or 0 when nothing is due, or captures are open. And when
+ * something is due; UINT64_MAX: not before gm_trim_heap_idle is called. */
+uint64_t gm_inkernel_trim(uint64_t now);
+uint64_t gm_inkernel_trim_next(void);
+
 /* Around a call of the program that may end a context (NULL: not a known one): before it, and when
  * it has left the context alive. */
 void gm_inkernel_context_ending(const struct gm_context *context);

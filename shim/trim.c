@@ -2,8 +2,13 @@
 /*
  * Idle memory that nobody needed for GPUMEM_TRIM_AFTER goes back to the driver also while the
  * program sleeps: a thread sees to it, sleeping itself until the first chunk is due. It is made by
- * the call that leaves memory idle, and ends when there is none. With 0 there is no thread: the
- * call gives the memory back itself.
+ * the call that leaves memory idle, and ends when there is none. With 0 the call gives the memory
+ * back itself.
+ *
+ * What the heap of a context holds, and kernels no longer use, becomes idle memory of its pool once
+ * no kernel was in flight for as long. That takes a kernel, which the thread waits for: a call of
+ * the program should not, and the thread that serves the heap must not, so it is this thread with
+ * 0, too. The heap's thread makes it, for when kernels end no call of the program does.
  *
  * Once the process exits the thread makes no call of the driver any more, and exit waits for the
  * one that it is in.
@@ -21,6 +26,7 @@
 
 #include "base/msg.h"
 #include "handlers.h"
+#include "inkernel.h"
 #include "knob/knob.h"
 
 #define STACK ((size_t)512 << 10)
@@ -34,10 +40,16 @@ static atomic_bool alive; /* there is a thread, or none can be made */
 static atomic_bool exiting;
 static atomic_uint busy; /* the thread may be calling the driver; a futex */
 
+/* Calls of the program give back what pools have; the thread is for heaps alone. */
+static bool at_once(void)
+{
+	return gm_knob_get()->trim_after.ns == 0;
+}
+
 void gm_trim_idle(void *unused)
 {
 	(void)unused;
-	if (!atomic_load_explicit(&alive, memory_order_relaxed))
+	if (!atomic_load_explicit(&alive, memory_order_relaxed) || at_once())
 		atomic_store_explicit(&gm_trim_wanted, true, memory_order_relaxed);
 }
 
@@ -74,8 +86,8 @@ void gm_trim_exit(void)
 
 static uint64_t next_due(void)
 {
-	uint64_t next = UINT64_MAX;
-	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+	uint64_t next = gm_inkernel_trim_next();
+	for (unsigned i = 0; i < gm_shim_n_devices && !at_once(); i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		uint64_t due = pool ? gm_pool_trim_next(pool) : UINT64_MAX;
 		next = due < next ? due : next;
@@ -84,7 +96,7 @@ static uint64_t next_due(void)
 }
 
 /* The chunk of any pool that is due at `now`; returns its bytes. */
-static uint64_t trim_one(uint64_t now)
+static uint64_t trim_pools(uint64_t now)
 {
 	uint64_t given = 0;
 	for (unsigned i = 0; i < gm_shim_n_devices && !given; i++) {
@@ -93,6 +105,13 @@ static uint64_t trim_one(uint64_t now)
 			given = gm_pool_trim(pool, now);
 	}
 	return given;
+}
+
+/* Likewise, or what a heap holds. */
+static uint64_t trim_one(uint64_t now)
+{
+	uint64_t given = trim_pools(now);
+	return given ? given : gm_inkernel_trim(now);
 }
 
 /* --- the thread --- */
@@ -110,11 +129,11 @@ static void sleep_until(uint64_t due)
 /* Give back what is due; false: the process exits. */
 static bool trim_due(void)
 {
-	uint64_t now = gm_clock_ns(), given, sum = 0;
+	uint64_t given, sum = 0;
 	do {
 		if (!begin_busy())
 			return false;
-		given = trim_one(now);
+		given = trim_one(gm_clock_ns());
 		sum += given;
 		if (!given && sum) {
 			gm_shim_sample(gm_clock_ns(), false);
@@ -186,12 +205,18 @@ void gm_trim_start(void)
 {
 	int saved = errno;
 	atomic_store_explicit(&gm_trim_wanted, false, memory_order_relaxed);
-	if (gm_knob_get()->trim_after.ns == 0)
-		while (trim_one(gm_clock_ns()))
+	if (at_once())
+		while (trim_pools(gm_clock_ns()))
 			;
 	else
 		start_thread();
 	errno = saved;
+}
+
+void gm_trim_heap_idle(void *unused)
+{
+	(void)unused;
+	start_thread();
 }
 
 void gm_trim_forget(void)

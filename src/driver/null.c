@@ -346,6 +346,7 @@ NULL_CALL(cuStreamIsCapturing, (CUstream s U, CUstreamCaptureStatus *status),
 	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
 NULL_CALL(cuStreamQuery, (CUstream s U), )
 NULL_CALL(cuStreamSynchronize, (CUstream s U), )
+NULL_CALL(cuStreamWaitEvent, (CUstream s U, CUevent e U, unsigned f U), )
 NULL_CALL(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode U), )
 NULL_CALL(cuMemcpyPeer,
 	  (CUdeviceptr d U, CUcontext c U, CUdeviceptr s U, CUcontext e U, size_t n U), )

@@ -44,7 +44,7 @@ static void take(struct gm_heap_host *heap, const struct gm_job *job)
 }
 
 /* A reading that was asked for is there. */
-static void take_asked(struct gm_heap_host *heap)
+void gm_heap_take_reading(struct gm_heap_host *heap)
 {
 	if (!heap->reading || __atomic_load_n(&heap->shared->read, __ATOMIC_ACQUIRE) != heap->asked)
 		return;
@@ -78,7 +78,7 @@ CUresult gm_heap_read(struct gm_heap_host *heap,
 	atomic_store(&heap->stale, false);
 	CUresult result = run(heap, heap->stats, 1);
 	gm_lock_take(&heap->lock);
-	take_asked(heap); /* it is older */
+	gm_heap_take_reading(heap); /* it is older */
 	if (result == CUDA_SUCCESS)
 		take(heap, &heap->shared->job);
 	gm_lock_release(&heap->lock);
@@ -138,7 +138,7 @@ void gm_heap_has_news(struct gm_heap_host *heap)
 static bool is_reading(struct gm_heap_host *heap)
 {
 	gm_lock_take(&heap->lock);
-	take_asked(heap);
+	gm_heap_take_reading(heap);
 	bool reading = heap->reading;
 	gm_lock_release(&heap->lock);
 	return reading;
@@ -154,7 +154,7 @@ static bool can_ask(const struct gm_heap_host *heap)
 static bool may_ask(struct gm_heap_host *heap, uint64_t now)
 {
 	gm_lock_take(&heap->lock);
-	take_asked(heap);
+	gm_heap_take_reading(heap);
 	bool may = atomic_load(&heap->stale) && now >= atomic_load(&heap->due) && !heap->reading &&
 		   !heap->ended && !gm_heap_is_in_flight(heap);
 	if (may) {

@@ -171,24 +171,26 @@ bool gm_heap_answer(struct gm_heap_host *heap)
 
 /* --- the way back --- */
 
-/* A chunk that is LEAVING, from the `from`th on, or NULL. */
-static const struct gm_heap_chunk *next_leaving(const struct gm_heap_host *heap, uint32_t from)
+/* A chunk that is LEAVING, from granule `from` on: it is the caller's. False: there is none. */
+static bool next_leaving(struct gm_heap_host *heap, uint32_t from, struct gm_heap_chunk *out)
 {
 	for (size_t i = 0; i < heap->chunks.n; i++) {
-		const struct gm_heap_chunk *chunk = &heap->chunks.at[i];
-		if (chunk->state == GM_CHUNK_LEAVING && chunk->first >= from)
-			return chunk;
+		struct gm_heap_chunk *chunk = &heap->chunks.at[i];
+		if (chunk->state != GM_CHUNK_LEAVING || chunk->first < from)
+			continue;
+		chunk->state = GM_CHUNK_GOING;
+		*out = *chunk;
+		return true;
 	}
-	return NULL;
+	return false;
 }
 
 uint64_t gm_heap_drop_chunks(struct gm_heap_host *heap)
 {
 	uint64_t dropped = 0;
+	struct gm_heap_chunk chunk = {0};
 	gm_lock_take(&heap->lock);
-	const struct gm_heap_chunk *found = next_leaving(heap, 0);
-	while (found) {
-		struct gm_heap_chunk chunk = *found;
+	while (next_leaving(heap, chunk.first + chunk.count, &chunk)) {
 		gm_lock_release(&heap->lock);
 		CUresult result = gm_pool_take_back(
 			heap->config.pool, address_of(heap, chunk.first), bytes_of(chunk.count));
@@ -199,8 +201,9 @@ uint64_t gm_heap_drop_chunks(struct gm_heap_host *heap)
 			heap->shrunk++;
 			gm_heap_note_mapped(heap, -(int64_t)bytes_of(chunk.count));
 			dropped += bytes_of(chunk.count);
+		} else {
+			chunk_at(heap, chunk.first)->state = GM_CHUNK_LEAVING;
 		}
-		found = next_leaving(heap, chunk.first + chunk.count);
 	}
 	gm_lock_release(&heap->lock);
 	return dropped;

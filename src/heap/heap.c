@@ -147,7 +147,10 @@ static CUresult load(struct gm_heap_host *heap)
 
 static CUresult make_stream(struct gm_heap_host *heap)
 {
-	return heap->config.driver->cuStreamCreate(&heap->stream, CU_STREAM_NON_BLOCKING);
+	const struct gm_driver *driver = heap->config.driver;
+	CUresult result = driver->cuStreamCreate(&heap->stream, CU_STREAM_NON_BLOCKING);
+	return result == CUDA_SUCCESS ? driver->cuEventCreate(&heap->ran, CU_EVENT_DISABLE_TIMING)
+				      : result;
 }
 
 static CUresult add_first(struct gm_heap_host *heap)
@@ -223,6 +226,8 @@ static void drop_from_context(struct gm_heap_host *heap)
 	const struct gm_driver *driver = heap->config.driver;
 	if (heap->module)
 		driver->cuModuleUnload(heap->module);
+	if (heap->ran)
+		driver->cuEventDestroy_v2(heap->ran);
 	if (heap->stream)
 		driver->cuStreamDestroy_v2(heap->stream);
 	if (heap->registered)
@@ -328,6 +333,7 @@ void gm_heap_context_gone(struct gm_heap_host *heap)
 	gm_heap_note_end(heap);
 	heap->module = NULL;
 	heap->stream = NULL;
+	heap->ran = NULL;
 	heap->registered = false;
 	if (gm_heap_begin_calls(heap)) {
 		drop_memory(heap);

@@ -37,6 +37,12 @@ struct gm_heap_config {
 	const void *image;
 	/* Called once by each service thread, before all else it does; may be NULL. */
 	void (*thread)(void);
+	uint64_t trim_after; /* ns that no kernel that may allocate is in flight before
+			      * gm_heap_trim_idle takes what is empty; UINT64_MAX: never */
+	/* Called when gm_heap_trim_next has become an earlier time than before, by a service
+	 * thread, with no lock held; may be NULL. Must not call the driver. */
+	void (*idle)(void *arg);
+	void *idle_arg;
 	/* What the service thread reads time by, and sleeps with; NULL: the system's. Tests alone
 	 * set them. `sleep` may wake early. */
 	uint64_t (*clock)(void);
@@ -107,12 +113,12 @@ unsigned gm_heap_policy_of(const struct gm_heap_host *heap);
  * stream, so for a _ptsz call that was given NULL it is CU_STREAM_PER_THREAD. Not for launches that
  * are being captured; the launch of the graph counts.
  *
- * gm_heap_launch starts the service thread if need be. It waits for a gm_heap_trim that is looking
- * for empty chunks, and for nothing else. Where growth was refused before, it puts a memset on the
- * stream, so that the kernel asks again. gm_heap_launched is told whether the launch succeeded, and
- * if so puts one write of a word of host memory behind it. If the driver refuses that, or more than
- * 256 streams have such kernels in flight, the kernel counts as in flight until the next
- * gm_heap_trim, which waits for it.
+ * gm_heap_launch starts the service thread if need be. While a kernel of the heap's own is in the
+ * heap, the stream waits for that one; the caller only until it is launched. Where growth was
+ * refused before, it puts a memset on the stream, so that the kernel asks again.
+ * gm_heap_launched is told whether the launch succeeded, and if so puts one write of a word of host
+ * memory behind it. If the driver refuses that, or more than 256 streams have such kernels in
+ * flight, the kernel counts as in flight until the next gm_heap_trim, which waits for it.
  */
 void gm_heap_launch(struct gm_heap_host *heap, CUstream stream);
 void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched);
@@ -126,6 +132,19 @@ bool gm_heap_in_flight(struct gm_heap_host *heap);
  * allocate are in flight, captures are open in the context, or the policy returns nothing.
  */
 uint64_t gm_heap_trim(struct gm_heap_host *heap);
+
+/*
+ * The same for a heap that no kernel has used for config.trim_after, without waiting for the
+ * context's work: only for a kernel of the heap's own, which may have to wait for room on the GPU.
+ * Once after each time that kernels were in flight. Launches that no write stands behind
+ * (gm_heap_launched) are in flight here until gm_heap_trim has waited for them. Not while captures
+ * are open.
+ */
+uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now);
+
+/* When that may next have something to give; UINT64_MAX: not before config.idle is called, as for a
+ * heap that has its first chunk alone. Calls nothing. */
+uint64_t gm_heap_trim_next(struct gm_heap_host *heap);
 
 /*
  * Figures of the heap. Those of the device (used, live, nulls, foreign_frees, queue_chunks,

@@ -43,6 +43,7 @@ enum gm_chunk_state {
 	GM_CHUNK_COMING, /* addresses alone, being mapped */
 	GM_CHUNK_MAPPED,
 	GM_CHUNK_LEAVING, /* out of the device's hands, and still mapped */
+	GM_CHUNK_GOING,	  /* likewise, and a thread is unmapping it */
 };
 
 struct gm_heap_chunk {
@@ -61,16 +62,20 @@ struct gm_heap_host {
 	CUdeviceptr shared_device;
 	CUmodule module;
 	CUstream stream; /* for the heap's own kernels */
+	CUevent ran;	 /* behind the last of them */
 	CUfunction set_up, init, trim, stats;
 
 	struct gm_lock lock;
 	pthread_cond_t trimmed;
 	GM_ARRAY(struct gm_heap_chunk) chunks; /* by address */
 	struct gm_heap_track track[GM_HEAP_TRACKS];
-	unsigned tracks;    /* the used part of it */
-	unsigned launching; /* between gm_heap_launch and gm_heap_launched */
-	unsigned untracked; /* launches that no write stands behind */
-	bool trimming;
+	unsigned tracks;     /* the used part of it */
+	unsigned launching;  /* between gm_heap_launch and gm_heap_launched */
+	unsigned untracked;  /* launches that no write stands behind */
+	bool trimming;	     /* a kernel of its own is, or will be, in the heap, and ... */
+	bool behind;	     /* `ran` stands behind it */
+	bool busy;	     /* launched into since the service last found nothing in flight */
+	uint64_t idle_since; /* when that was; UINT64_MAX: gm_heap_trim_idle was there */
 	uint64_t grown, shrunk, refusals,
 		gone; /* gone: granules that were granted and left the device's hands */
 	struct gm_heap_figures last; /* of the device */
@@ -159,8 +164,8 @@ CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned thre
 CUresult gm_heap_run_there(struct gm_heap_host *heap, CUfunction kernel, unsigned threads);
 CUresult gm_heap_run_alive(struct gm_heap_host *heap, CUfunction kernel, unsigned threads);
 
-/* Keep launches of kernels that may allocate waiting, until gm_heap_let_in. False: one is in
- * flight, or another thread does so. */
+/* Keep kernels that may allocate from running beside those of gm_heap_run, until gm_heap_let_in.
+ * False: one is in flight, or another thread does so. */
 bool gm_heap_keep_out(struct gm_heap_host *heap);
 void gm_heap_let_in(struct gm_heap_host *heap);
 
@@ -169,6 +174,9 @@ void gm_heap_let_in(struct gm_heap_host *heap);
 /* Read the heap by a kernel that is run by `run`, and wait for it. */
 CUresult gm_heap_read(struct gm_heap_host *heap,
 		      CUresult (*run)(struct gm_heap_host *, CUfunction, unsigned));
+
+/* Take in a reading that was asked for, if it is there: before the heap changes. Lock held. */
+void gm_heap_take_reading(struct gm_heap_host *heap);
 
 /* In a forked child. */
 void gm_heap_look_forget(void);

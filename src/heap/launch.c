@@ -50,18 +50,38 @@ static void ask_anew(struct gm_heap_host *heap, CUstream stream)
 	gm_driver_quiet_end(heap->config.driver, mode);
 }
 
+/* Let the GPU run what comes next in the stream after the heap's own kernel. The caller does not
+ * wait for that: it may have to wait for room, which a kernel takes that waits for the caller. */
+static void wait_behind(struct gm_heap_host *heap, CUstream stream)
+{
+	const struct gm_driver *driver = heap->config.driver;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
+	CUresult result = driver->cuStreamWaitEvent(stream, heap->ran, 0);
+	gm_driver_quiet_end(driver, mode);
+	if (result == CUDA_SUCCESS)
+		return;
+	gm_lock_take(&heap->lock);
+	while (heap->trimming)
+		gm_lock_wait(&heap->lock, &heap->trimmed);
+	gm_lock_release(&heap->lock);
+}
+
 void gm_heap_launch(struct gm_heap_host *heap, CUstream stream)
 {
 	if (!gm_heap_is_ours(heap))
 		return;
 	gm_lock_take(&heap->lock);
-	while (heap->trimming)
+	while (heap->trimming && !heap->behind)
 		gm_lock_wait(&heap->lock, &heap->trimmed);
+	bool behind = heap->trimming;
 	heap->launching++;
+	heap->busy = true;
 	/* An earlier kernel may have found nobody here. */
 	__atomic_fetch_add(&heap->shared->mail.beat.value, 1, __ATOMIC_RELEASE);
 	gm_heap_wake(heap);
 	gm_lock_release(&heap->lock);
+	if (behind)
+		wait_behind(heap, stream);
 	if (__atomic_load_n(&heap->shared->mail.refused.value, __ATOMIC_RELAXED))
 		ask_anew(heap, stream);
 }

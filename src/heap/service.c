@@ -130,15 +130,38 @@ static void attend(struct gm_heap_host *heap)
 	}
 }
 
+/* Is nothing in flight? Then the heap is idle, from now on if it was not before. */
+static bool note_idle(struct gm_heap_host *heap)
+{
+	uint64_t now = now_of(heap);
+	gm_lock_take(&heap->lock);
+	bool idle = !gm_heap_is_in_flight(heap), news = idle && heap->busy;
+	if (news) {
+		heap->busy = false;
+		heap->idle_since = now;
+	}
+	gm_lock_release(&heap->lock);
+	if (news && heap->config.idle && gm_heap_trim_next(heap) != UINT64_MAX)
+		heap->config.idle(heap->config.idle_arg);
+	return idle;
+}
+
+static bool is_busy(struct gm_heap_host *heap)
+{
+	gm_lock_take(&heap->lock);
+	bool busy = heap->busy;
+	gm_lock_release(&heap->lock);
+	return busy;
+}
+
 void gm_heap_serve(struct gm_heap_host *heap)
 {
-	unsigned bell;
 	do {
 		attend(heap);
-		bell = atomic_load(&heap->bell);
-		if (!is_over(heap) && !gm_heap_in_flight(heap))
+		unsigned bell = atomic_load(&heap->bell);
+		if (!is_over(heap) && note_idle(heap))
 			nap(heap, bell, LINGER);
-	} while (!is_over(heap) && (gm_heap_in_flight(heap) || bell != atomic_load(&heap->bell)));
+	} while (!is_over(heap) && is_busy(heap));
 }
 
 static void *run(void *arg)
@@ -153,7 +176,7 @@ static void *run(void *arg)
 		gm_heap_serve(heap);
 		/* Whoever launches from here on makes another thread, or is seen here. */
 		gm_lock_take(&heap->lock);
-		again = !is_over(heap) && gm_heap_is_in_flight(heap);
+		again = !is_over(heap) && heap->busy;
 		if (!again)
 			atomic_store(&heap->alive, 0);
 		gm_lock_release(&heap->lock);

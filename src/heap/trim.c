@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The heap's own kernels: they run on its own stream while nothing that may allocate is in flight,
- * and gm_heap_launch waits for them.
+ * and what gm_heap_launch stands before runs after them.
  */
 #include <string.h>
 
 #include "heap/host.h"
 #include "pool/fence.h"
+
+/* Launches need not wait here any more: their streams wait for the event. */
+static void let_in_behind(struct gm_heap_host *heap)
+{
+	gm_lock_take(&heap->lock);
+	heap->behind = true;
+	gm_lock_release(&heap->lock);
+	pthread_cond_broadcast(&heap->trimmed);
+}
 
 CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
 {
@@ -15,14 +24,27 @@ CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned thre
 	void *arguments[] = {&heap->device, &job};
 	CUresult result = driver->cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, heap->stream,
 						 arguments, NULL);
-	return result == CUDA_SUCCESS ? driver->cuStreamSynchronize(heap->stream) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (driver->cuEventRecord(heap->ran, heap->stream) == CUDA_SUCCESS)
+		let_in_behind(heap);
+	return driver->cuStreamSynchronize(heap->stream);
+}
+
+/* With the lock held. */
+static bool keep_out(struct gm_heap_host *heap)
+{
+	if (heap->trimming || gm_heap_is_in_flight(heap))
+		return false;
+	heap->trimming = true;
+	heap->behind = false;
+	return true;
 }
 
 bool gm_heap_keep_out(struct gm_heap_host *heap)
 {
 	gm_lock_take(&heap->lock);
-	bool mine = !heap->trimming && !gm_heap_is_in_flight(heap);
-	heap->trimming = heap->trimming || mine;
+	bool mine = keep_out(heap);
 	gm_lock_release(&heap->lock);
 	return mine;
 }
@@ -80,12 +102,15 @@ static bool fence(struct gm_heap_host *heap)
 	return true;
 }
 
-/* Up to GM_JOB_CHUNKS chunks from granule *from on, which moves on; false: there are none. */
+/* Up to GM_JOB_CHUNKS chunks from granule *from on, which moves on; false: there are none, or a
+ * kernel was launched behind the last job. */
 static bool next_job(struct gm_heap_host *heap, uint32_t *from)
 {
 	struct gm_job *job = &heap->shared->job;
 	gm_lock_take(&heap->lock);
-	for (size_t i = 0; i < heap->chunks.n && job->chunks < GM_JOB_CHUNKS; i++) {
+	bool alone = !gm_heap_is_in_flight(heap);
+	heap->behind = heap->behind && !alone;
+	for (size_t i = 0; alone && i < heap->chunks.n && job->chunks < GM_JOB_CHUNKS; i++) {
 		const struct gm_heap_chunk *chunk = &heap->chunks.at[i];
 		if (chunk->state != GM_CHUNK_MAPPED || chunk->first < *from)
 			continue;
@@ -100,6 +125,7 @@ static void note_taken(struct gm_heap_host *heap)
 {
 	struct gm_job *job = &heap->shared->job;
 	gm_lock_take(&heap->lock);
+	gm_heap_take_reading(heap); /* it is of before */
 	for (size_t i = 0, j = 0; i < heap->chunks.n && j < job->chunks; i++) {
 		struct gm_heap_chunk *chunk = &heap->chunks.at[i];
 		if (chunk->first != job->chunk[j].first)
@@ -127,6 +153,47 @@ static void empty(struct gm_heap_host *heap)
 uint64_t gm_heap_trim(struct gm_heap_host *heap)
 {
 	if (!gm_heap_is_ours(heap) || !fence(heap) || !gm_heap_keep_out(heap))
+		return 0;
+	empty(heap);
+	gm_heap_let_in(heap);
+	return gm_heap_drop_chunks(heap);
+}
+
+/* --- by itself --- */
+
+static uint64_t next_due(const struct gm_heap_host *heap)
+{
+	uint64_t due;
+	if (heap->busy || heap->chunks.n <= 1 ||
+	    __builtin_add_overflow(heap->idle_since, heap->config.trim_after, &due))
+		return UINT64_MAX;
+	return due;
+}
+
+uint64_t gm_heap_trim_next(struct gm_heap_host *heap)
+{
+	if (!gm_heap_is_ours(heap))
+		return UINT64_MAX;
+	gm_lock_take(&heap->lock);
+	uint64_t due = next_due(heap);
+	gm_lock_release(&heap->lock);
+	return due;
+}
+
+/* It will not be due again until kernels were in flight. */
+static bool begin_idle(struct gm_heap_host *heap, uint64_t now)
+{
+	gm_lock_take(&heap->lock);
+	bool mine = next_due(heap) <= now && keep_out(heap);
+	if (mine)
+		heap->idle_since = UINT64_MAX;
+	gm_lock_release(&heap->lock);
+	return mine;
+}
+
+uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
+{
+	if (!gm_heap_is_ours(heap) || !begin_idle(heap, now))
 		return 0;
 	empty(heap);
 	gm_heap_let_in(heap);

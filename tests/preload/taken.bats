@@ -50,3 +50,47 @@ one_reservation() {
 @test "each context keeps the limit that the program set there" {
 	prints limits 'limits: 32 64'
 }
+
+# --- what kernels have freed, and nobody uses any more ---
+
+@test "it goes back by itself, to the pool and to the driver" {
+	local back='back, the driver has it' after
+	for after in 1ms 0; do
+		KNOBS=(GPUMEM_TRIM_AFTER=$after)
+		prints idle "$back" "$back" "$back" 'goes on'
+	done
+}
+
+@test "not sooner than GPUMEM_TRIM_AFTER, nor with off; there is a thread for that, if need be" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
+	KNOBS=(GPUMEM_TRIM_AFTER=1h GPUMEM_PREWARM=0)
+	prints kept 'nothing to keep, 0 threads' 'kept, 1 threads'
+	KNOBS=(GPUMEM_TRIM_AFTER=off)
+	prints kept 'nothing to keep, 0 threads' 'kept, 0 threads'
+}
+
+@test "not while kernels are in flight, whatever other contexts do" {
+	for after in 1ms 0; do
+		KNOBS=(GPUMEM_TRIM_AFTER=$after)
+		prints flight 'another: back' 'another: back' 'in flight: kept' 'ended: back'
+	done
+}
+
+@test "not while a capture is open" {
+	KNOBS=(GPUMEM_TRIM_AFTER=1ms)
+	SIM_DEVICES=2 prints capture 'another: back' 'another: back' 'capture: kept' 'ended: back'
+}
+
+@test "contexts end meanwhile" {
+	KNOBS=(GPUMEM_TRIM_AFTER=0)
+	SIM_YIELD=1 prints race 'one after the other: 40'
+	one_reservation
+}
+
+@test "the log knows of it" {
+	KNOBS=(GPUMEM_TRIM_AFTER=1ms GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	preloaded "$PROGRAMS/taken" idle
+	"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/json"
+	jq -e '.logs[0] | .contradiction == null and (.devices[0].heaps | length == 1 and .[0].shrunk == 3)
+		and .devices[0].counters.trim_bytes >= 3 * 67108864' "$BATS_TEST_TMPDIR/json" || { jq .logs[0].devices "$BATS_TEST_TMPDIR/json"; false; }
+}

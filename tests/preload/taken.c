@@ -7,6 +7,10 @@
  */
 #include "program.h"
 
+#include <dirent.h>
+#include <sched.h>
+#include <unistd.h>
+
 #include "heap/device/policies.h"
 #include "heap/sim_kernels.h"
 #include "tests/unit/takeover_help.h"
@@ -128,6 +132,21 @@ static void run_free(void **args)
 	kernel_free(*(void **)args[0]);
 }
 
+/* The heap gets what the block takes, for which its thread answers in time of its own; then it is
+ * allocated and freed. */
+static void run_churn(void **args)
+{
+	struct gm_heap *heap = here()->heap;
+	struct gm_mailbox *mail = heap->mail;
+	size_t size = *(size_t *)args[0];
+	uint64_t have = __atomic_load_n(&mail->have.value, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&mail->want.value, heap->granted + (size >> GM_GRANULE_SHIFT),
+			 __ATOMIC_RELEASE);
+	while (__atomic_load_n(&mail->have.value, __ATOMIC_ACQUIRE) == have)
+		sched_yield();
+	kernel_free(kernel_malloc(size));
+}
+
 static unsigned blocks_of_test(void)
 {
 	int processors = 0;
@@ -173,9 +192,9 @@ static const struct gm_sim_kernel helper[] = {
 };
 static const struct gm_sim_global globals[] = {
 	{"gm_helper_answer", sizeof(struct gm_helper_answer)}};
-static const struct gm_sim_kernel kernels[] = {{"get", run_malloc, {8, 8}, 0},
-					       {"drop", run_free, {8}, 0}};
-static const struct gm_sim_image image = {GM_SIM_IMAGE, 2, kernels, 4096, 0, NULL};
+static const struct gm_sim_kernel kernels[] = {
+	{"get", run_malloc, {8, 8}, 0}, {"drop", run_free, {8}, 0}, {"churn", run_churn, {8}, 0}};
+static const struct gm_sim_image image = {GM_SIM_IMAGE, 3, kernels, 4096, 0, NULL};
 
 /* The helper's kernels and the heap's, in one image. */
 static void stand_in(void)
@@ -200,11 +219,16 @@ static CUmodule load(void)
 	return module;
 }
 
-static void launch(CUmodule module, const char *name, void **args)
+static void launch_on(CUstream stream, CUmodule module, const char *name, void **args)
 {
 	CUfunction function;
 	MUST(cuModuleGetFunction(&function, module, name));
-	MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+	MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
+}
+
+static void launch(CUmodule module, const char *name, void **args)
+{
+	launch_on(NULL, module, name, args);
 	MUST(cuCtxSynchronize());
 }
 
@@ -334,13 +358,177 @@ static void limits(void)
 	printf(" %zu\n", limit() / MIB);
 }
 
+/* --- memory that kernels have freed --- */
+
+#define USED (64 * MIB)
+#define TRIES 20000
+
+/* As the program sees it, or as the driver has it. */
+static size_t free_now(bool driver)
+{
+	size_t have, total;
+	CUresult (*ask)(size_t *, size_t *) = cuMemGetInfo_v2;
+	if (driver)
+		ask = (CUresult(*)(size_t *, size_t *))gm_sim_symbol(NULL, "cuMemGetInfo_v2");
+	MUST(ask(&have, &total));
+	return have;
+}
+
+static bool comes_back(size_t want, bool driver)
+{
+	for (unsigned i = 0; i < TRIES && free_now(driver) < want; i++)
+		usleep(1000);
+	return free_now(driver) >= want;
+}
+
+/* One kernel does both. It is not waited for: a capture may be open. */
+static void use_and_free(CUmodule module)
+{
+	size_t size = USED;
+	launch_on(NULL, module, "churn", (void *[]){&size});
+}
+
+/* A module in the current context, which has been taken over. */
+static CUmodule load_and_use(void)
+{
+	CUmodule module = load();
+	drop(module, get(module, 100));
+	return module;
+}
+
+static void idle(void)
+{
+	use_device(0);
+	CUmodule module = load_and_use();
+	size_t seen = free_now(false), had = free_now(true);
+	for (int i = 0; i < 3; i++) {
+		use_and_free(module);
+		bool back = comes_back(seen, false);
+		printf("%s, %s\n", back ? "back" : "kept",
+		       comes_back(had, true) ? "the driver has it" : "the driver has not");
+	}
+	printf("%s\n", is_own(get(module, 100)) ? "goes on" : "is gone");
+}
+
+/* How many threads have that name. */
+static unsigned threads(const char *want)
+{
+	unsigned n = 0;
+	DIR *folder = opendir("/proc/self/task");
+	for (struct dirent *entry; (entry = readdir(folder));) {
+		char path[300], name[32] = "";
+		snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+		FILE *file = fopen(path, "r");
+		if (file && fgets(name, sizeof name, file))
+			name[strcspn(name, "\n")] = '\0';
+		if (file)
+			fclose(file);
+		n += strcmp(name, want) == 0;
+	}
+	closedir(folder);
+	return n;
+}
+
+/* It has seen the end of all kernels, and said so. A thread has its maker's name at first. */
+static void until_the_service_ends(void)
+{
+	while (threads("gpumem-heap"))
+		sched_yield();
+}
+
+static void show_kept(size_t seen)
+{
+	until_the_service_ends();
+	printf("%s, %u threads\n", free_now(false) < seen ? "kept" : "nothing to keep",
+	       threads("gpumem"));
+}
+
+static void kept(void)
+{
+	use_device(0);
+	CUmodule module = load_and_use();
+	size_t seen = free_now(false);
+	show_kept(seen);
+	use_and_free(module);
+	show_kept(seen);
+}
+
+/* One context has kernels in flight, and another one shows when memory goes back. */
+static void flight(void)
+{
+	CUstream stream;
+	void *none = NULL;
+	CUcontext first = use_device(0), second = create(0);
+	CUmodule other = load_and_use();
+	MUST(cuCtxSetCurrent(first));
+	CUmodule module = load_and_use();
+	size_t seen = free_now(false);
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	gm_sim_hold(stream);
+	launch_on(stream, module, "drop", (void *[]){&none});
+	use_and_free(module);
+	size_t less = free_now(false);
+	MUST(cuCtxSetCurrent(second));
+	for (int i = 0; i < 2; i++) {
+		use_and_free(other);
+		printf("another: %s\n", comes_back(less, false) ? "back" : "kept");
+	}
+	printf("in flight: %s\n", free_now(false) < seen ? "kept" : "back");
+	gm_sim_release(stream, (unsigned)-1);
+	printf("ended: %s\n", comes_back(seen, false) ? "back" : "kept");
+}
+
+/* Contexts end when their heaps are about to give memory back, or are at it. */
+static void race(void)
+{
+	int taken = 0;
+	for (int i = 0; i < 40; i++) {
+		CUcontext context = create(0);
+		CUmodule module = load_and_use();
+		use_and_free(module);
+		taken += here()->heap != NULL;
+		usleep((useconds_t)i * 100);
+		MUST(cuCtxDestroy(context));
+	}
+	printf("one after the other: %d\n", taken);
+}
+
+static void capture(void)
+{
+	CUstream stream;
+	CUgraph graph;
+	CUdeviceptr block;
+	CUcontext first = use_device(0), second = use_device(1);
+	size_t had = free_now(true);
+	MUST(cuCtxSetCurrent(first));
+	CUmodule module = load_and_use();
+	size_t seen = free_now(false);
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	use_and_free(module);
+	until_the_service_ends();
+	MUST(cuCtxSetCurrent(second));
+	for (int i = 0; i < 2; i++) {
+		MUST(cuMemAlloc_v2(&block, USED));
+		MUST(cuMemFree_v2(block));
+		printf("another: %s\n", comes_back(had, true) ? "back" : "kept");
+	}
+	MUST(cuCtxSetCurrent(first));
+	printf("capture: %s\n", free_now(false) < seen ? "kept" : "back");
+	MUST(cuStreamEndCapture(stream, &graph));
+	printf("ended: %s\n", comes_back(seen, false) ? "back" : "kept");
+	MUST(cuGraphDestroy(graph));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
 	} parts[] = {{"contexts", contexts}, {"devices", devices},   {"ends", ends},
-		     {"resets", resets},     {"releases", releases}, {"limits", limits}};
+		     {"resets", resets},     {"releases", releases}, {"limits", limits},
+		     {"idle", idle},	     {"kept", kept},	     {"flight", flight},
+		     {"capture", capture},   {"race", race}};
 	MUST(cuInit(0));
 	stand_in();
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -225,7 +225,7 @@ static const char *const calls[] = {
 	"cuMemsetD8Async",	   "cuLaunchKernel",	   "cuStreamSynchronize",
 	"cuCtxPushCurrent_v2",	   "cuMemUnmap",	   "cuCtxRecordEvent",
 	"cuEventSynchronize",	   "cuEventCreate",	   "cuStreamGetId",
-	"cuStreamWriteValue32_v2",
+	"cuStreamWriteValue32_v2", "cuEventRecord",
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
@@ -234,6 +234,12 @@ static unsigned fail(unsigned call, unsigned nth)
 	unsigned before = gm_sim_calls(calls[call]);
 	gm_sim_fail(calls[call], nth, CUDA_ERROR_OUT_OF_MEMORY);
 	return before;
+}
+
+/* Fewer addresses will do, and launches can wait themselves. */
+static bool is_spare(const char *call)
+{
+	return strcmp(call, "cuMemAddressReserve") == 0 || strcmp(call, "cuEventRecord") == 0;
 }
 
 static void create_fails(void)
@@ -252,10 +258,7 @@ static void create_fails(void)
 				site_close(&site, name);
 				break;
 			}
-			/* Fewer addresses will do. */
-			TAP_OK(site.result == CUDA_SUCCESS
-				       ? strcmp(calls[c], "cuMemAddressReserve") == 0
-				       : site.heap == NULL,
+			TAP_OK(site.result == CUDA_SUCCESS ? is_spare(calls[c]) : !site.heap,
 			       "%s: no heap", name);
 			site_close(&site, name);
 		}
@@ -362,6 +365,7 @@ static void outlives_its_context(void)
 	launch(&site, NULL);
 	gm_heap_context_ending(site.heap);
 	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread is left");
+	CUevent ran = site.heap->ran;
 	drv(cuCtxDestroy_v2)(other);
 	gm_context_gone(other);
 	gm_heap_context_gone(site.heap);
@@ -370,6 +374,7 @@ static void outlives_its_context(void)
 	gm_heap_launch(site.heap, NULL);
 	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread comes");
 	site.driver.cuEventDestroy_v2(site.config.context->probe);
+	site.driver.cuEventDestroy_v2(ran);
 	site_close(&site, "gone");
 }
 
@@ -389,6 +394,8 @@ static void is_left_alone_in_a_child(void)
 		gm_heap_launch(site.heap, stream);
 		gm_heap_launched(site.heap, stream, true);
 		bool clean = !gm_heap_in_flight(site.heap) && gm_heap_trim(site.heap) == 0 &&
+			     gm_heap_trim_next(site.heap) == UINT64_MAX &&
+			     gm_heap_trim_idle(site.heap, UINT64_MAX - 1) == 0 &&
 			     gm_heap_figures(site.heap, &figures) == CUDA_ERROR_NOT_READY;
 		gm_heap_context_gone(site.heap);
 		gm_heap_destroy(site.heap);

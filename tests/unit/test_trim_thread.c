@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread of shim/trim.c, on pools that do what the test says: when it is made, when it ends,
- * what happens when it cannot be made, and that it leaves the driver alone once the process exits.
+ * The thread of shim/trim.c, on pools and heaps that do what the test says: when it is made, when
+ * it ends, what happens when it cannot be made, and that it leaves the driver alone once the
+ * process exits.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -18,6 +19,7 @@ static uint64_t exit_waits = UINT64_MAX / 2;
 #define pthread_create made_by_test
 #define gm_pool_trim trim_by_test
 #define gm_pool_trim_next next_by_test
+#define gm_knob_get knobs_by_test
 #include "../../shim/trim.c"
 #undef pthread_create
 
@@ -28,6 +30,14 @@ unsigned gm_shim_n_devices = 2;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 GM_TLS unsigned gm_shim_inside;
 
+#define MOMENT 1000000 /* ns */
+static struct gm_knobs knobs;
+
+const struct gm_knobs *gm_knob_get(void)
+{
+	return &knobs;
+}
+
 void gm_shim_sample(uint64_t now, bool last)
 {
 	(void)now;
@@ -35,11 +45,12 @@ void gm_shim_sample(uint64_t now, bool last)
 }
 
 static struct {
-	_Atomic uint64_t next[2];	 /* of each pool */
+	_Atomic uint64_t next[3];	 /* of each pool, and of heaps */
 	atomic_uint trims, made, refuse; /* calls; threads; how many are refused */
 	int error;
 	size_t stack; /* of the last one asked for */
 	uint64_t (*trim)(unsigned device);
+	uint64_t now; /* the time that the last call of gm_pool_trim went by */
 } test;
 
 /* Only their addresses count. */
@@ -57,9 +68,22 @@ uint64_t gm_pool_trim_next(const struct gm_pool *pool)
 
 uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 {
-	(void)now;
+	test.now = now;
 	atomic_fetch_add(&test.trims, 1);
 	return test.trim(device_of(pool));
+}
+
+/* Heaps are what comes after the pools. */
+enum { HEAPS = 2 };
+
+uint64_t gm_inkernel_trim_next(void)
+{
+	return atomic_load(&test.next[HEAPS]);
+}
+
+uint64_t gm_inkernel_trim(uint64_t now)
+{
+	return now < atomic_load(&test.next[HEAPS]) ? 0 : test.trim(HEAPS);
 }
 
 static atomic_uint running; /* threads, until they touch nothing of trim.c any more */
@@ -89,6 +113,7 @@ static void set_up(uint64_t (*trim)(unsigned device))
 {
 	memset(&test, 0, sizeof test);
 	test.trim = trim;
+	atomic_store(&test.next[HEAPS], UINT64_MAX);
 	for (unsigned i = 0; i < 2; i++) {
 		atomic_store(&test.next[i], UINT64_MAX);
 		atomic_store(&gm_shim_devices[i].pool, (struct gm_pool *)&pools[i]);
@@ -140,6 +165,66 @@ static void one(void)
 	TAP_IS(atomic_load(&test.made), 1, "and no other is made");
 }
 
+/* A heap that has something to give, once. What it gives is idle in a pool, from then on. */
+static uint64_t heap_to_pool(unsigned device)
+{
+	if (device != HEAPS)
+		return test.now < atomic_load(&test.next[device]) ? 0 : one_each(device);
+	atomic_store(&test.next[HEAPS], UINT64_MAX);
+	atomic_store(&test.next[0], gm_clock_ns());
+	gm_trim_idle(NULL);
+	return 4096;
+}
+
+static void heaps(void)
+{
+	set_up(heap_to_pool);
+	gm_trim_heap_idle(NULL);
+	TAP_IS(atomic_load(&test.made), 0, "nor is there one when no heap has anything");
+	atomic_store(&test.next[HEAPS], 1);
+	gm_trim_heap_idle(NULL);
+	TAP_IS(atomic_load(&test.made), 1, "a heap makes one itself");
+	until_it_has_ended();
+	TAP_IS(atomic_load(&test.next[HEAPS]), UINT64_MAX, "it takes what the heap has");
+	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "and gives that back in its turn");
+}
+
+static uint64_t nothing_goes(unsigned device)
+{
+	(void)device;
+	return 0;
+}
+
+static void at_once_with_0(void)
+{
+	knobs.trim_after.ns = 0;
+	set_up(one_each);
+	atomic_store(&test.next[0], 1);
+	gm_trim_idle(NULL);
+	gm_trim_start();
+	TAP_OK(atomic_load(&test.next[0]) == UINT64_MAX && !atomic_load(&test.made),
+	       "0: the call gives back what pools have, and makes no thread");
+	atomic_store(&test.next[HEAPS], 1);
+	gm_trim_start();
+	TAP_OK(atomic_load(&test.next[HEAPS]) == 1 && !atomic_load(&test.made),
+	       "0: it takes nothing from heaps");
+	set_up(nothing_goes);
+	atomic_store(&test.next[0], 1);
+	gm_trim_heap_idle(NULL);
+	TAP_IS(atomic_load(&test.made), 0, "0: a pool needs no thread, though its memory stays");
+	set_up(heap_to_pool);
+	atomic_store(&test.next[HEAPS], 1);
+	gm_trim_heap_idle(NULL);
+	until_it_has_ended();
+	TAP_OK(atomic_load(&test.made) == 1 && atomic_load(&test.next[HEAPS]) == UINT64_MAX,
+	       "0: a thread takes what a heap has");
+	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "0: and gives it back at once");
+	atomic_store(&alive, true);
+	gm_trim_idle(NULL);
+	TAP_OK(atomic_load(&gm_trim_wanted), "0: calls go on meanwhile");
+	knobs.trim_after.ns = MOMENT;
+}
+
 static void refused(void)
 {
 	set_up(one_each);
@@ -188,6 +273,12 @@ static uint64_t over_exit(unsigned device)
 	return 4096;
 }
 
+/* The pools have nothing. */
+static uint64_t over_heap(unsigned device)
+{
+	return device == HEAPS ? over_exit(device) : 0;
+}
+
 __attribute__((noreturn)) static uint64_t for_ever(unsigned device)
 {
 	(void)device;
@@ -205,19 +296,20 @@ static void last(void)
 		sched_yield();
 }
 
-static void child(uint64_t (*trim)(unsigned device))
+static void child(uint64_t (*trim)(unsigned device), unsigned device)
 {
 	atexit(last);
 	atexit(gm_trim_exit); /* as cuInit has it */
 	set_up(trim);
-	atomic_store(&test.next[0], 1);
+	atomic_store(&test.next[device], 1);
 	sem_init(&trimming, 0, 0);
 	gm_trim_start();
 	sem_wait(&trimming);
 	exit(0);
 }
 
-static void exits(uint64_t (*trim)(unsigned device), const char *want, const char *name)
+static void exits(uint64_t (*trim)(unsigned device), unsigned device, const char *want,
+		  const char *name)
 {
 	char text[16] = "";
 	int status = -1;
@@ -226,7 +318,7 @@ static void exits(uint64_t (*trim)(unsigned device), const char *want, const cha
 		exit(1);
 	pid_t pid = fork();
 	if (pid == 0)
-		child(trim);
+		child(trim, device);
 	close(said[1]);
 	for (size_t at = 0, n = 1; n > 0 && at < sizeof text - 1; at += n)
 		n = (size_t)read(said[0], text + at, sizeof text - 1 - at);
@@ -238,13 +330,16 @@ static void exits(uint64_t (*trim)(unsigned device), const char *want, const cha
 
 int main(void)
 {
-	setenv("GPUMEM_TRIM_AFTER", "1ms", 1);
-	gm_knob_get();
+	knobs.trim_after.ns = MOMENT;
 	/* First, for a child has only this thread; nothing has registered with exit yet. */
-	exits(over_exit, "<>.", "exit waits for the call that the thread is in; it makes no other");
+	exits(over_exit, 0, "<>.",
+	      "exit waits for the call that the thread is in; it makes no other");
+	exits(over_heap, HEAPS, "<>.", "likewise where that is for a heap");
 	exit_waits = 1000000;
-	exits(for_ever, "<.", "but not for ever");
+	exits(for_ever, 0, "<.", "but not for ever");
 	life();
+	heaps();
+	at_once_with_0();
 	refused();
 	one();
 	return tap_done();
