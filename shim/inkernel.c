@@ -311,14 +311,11 @@ void gm_inkernel_context_ending(const struct gm_context *context)
 		gm_heap_context_ending(heap);
 }
 
-/* A launch starts the service of what is in flight. */
 void gm_inkernel_context_stays(const struct gm_context *context)
 {
 	struct gm_heap_host *heap = context ? taken(known(context->key)) : NULL;
-	if (!heap || !gm_heap_in_flight(heap))
-		return;
-	gm_heap_launch(heap, CU_STREAM_PER_THREAD);
-	gm_heap_launched(heap, CU_STREAM_PER_THREAD, false);
+	if (heap)
+		gm_heap_context_stays(heap);
 }
 
 void gm_inkernel_context_gone(const struct gm_context *context)

@@ -327,6 +327,11 @@ void gm_heap_context_ending(struct gm_heap_host *heap)
 	gm_heap_stop(heap);
 }
 
+void gm_heap_context_stays(struct gm_heap_host *heap)
+{
+	gm_heap_resume(heap);
+}
+
 void gm_heap_context_gone(struct gm_heap_host *heap)
 {
 	gm_heap_stop(heap);

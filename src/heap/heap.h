@@ -182,6 +182,10 @@ void gm_heap_log_all(void);
  */
 void gm_heap_context_ending(struct gm_heap_host *heap);
 
+/* After gm_heap_context_ending: it was refused, or was not the context's end. Kernels in flight,
+ * and those to come, are served again. */
+void gm_heap_context_stays(struct gm_heap_host *heap);
+
 /*
  * The context was destroyed or reset (after gm_context_gone): ends the service, and gives what the
  * heap had mapped back to the pool. Only gm_heap_destroy is left to be called. Any thread, once.

@@ -142,8 +142,9 @@ void gm_heap_serve(struct gm_heap_host *heap);
 /* There is something in flight: with the lock held. */
 void gm_heap_wake(struct gm_heap_host *heap);
 
-/* End the service and wait for its thread. */
+/* End the service and wait for its thread; and have it again, for what is in flight by now. */
 void gm_heap_stop(struct gm_heap_host *heap);
+void gm_heap_resume(struct gm_heap_host *heap);
 
 /* How often this process is a fork of the first one; and whether it is that which made the heap:
  * if not, nothing is done with it, for its lock may be held for ever. */

@@ -240,3 +240,14 @@ void gm_heap_stop(struct gm_heap_host *heap)
 	gm_lock_take(&heap->lock);
 	gm_lock_release(&heap->lock);
 }
+
+void gm_heap_resume(struct gm_heap_host *heap)
+{
+	if (!gm_heap_is_ours(heap))
+		return;
+	atomic_store(&heap->stopped, false);
+	gm_lock_take(&heap->lock);
+	if (heap->busy)
+		gm_heap_wake(heap);
+	gm_lock_release(&heap->lock);
+}

@@ -246,6 +246,16 @@ static void drop(CUmodule module, void *address)
 	launch(module, "drop", (void *[]){&address});
 }
 
+#define USED (64 * MIB)
+
+/* One kernel does both, for which the heap has to grow. It is not waited for: a capture may be
+ * open. */
+static void use_and_free(CUmodule module)
+{
+	size_t size = USED;
+	launch_on(NULL, module, "churn", (void *[]){&size});
+}
+
 /* Is it of the heap of the current context? */
 static bool is_own(const void *address)
 {
@@ -329,7 +339,9 @@ static void releases(void)
 	void *block = get(module, 100);
 	MUST(cuDevicePrimaryCtxRelease(0));
 	drop(module, block);
-	printf("released once: %s\n", is_own(get(module, 100)) ? "goes on" : "is gone");
+	use_and_free(module);
+	MUST(cuCtxSynchronize());
+	printf("released once: %s\n", is_own(get(module, 100)) ? "grows on" : "is gone");
 	MUST(cuDevicePrimaryCtxRelease(0));
 	use_device(0);
 	here()->heap = NULL;
@@ -360,7 +372,6 @@ static void limits(void)
 
 /* --- memory that kernels have freed --- */
 
-#define USED (64 * MIB)
 #define TRIES 20000
 
 /* As the program sees it, or as the driver has it. */
@@ -379,13 +390,6 @@ static bool comes_back(size_t want, bool driver)
 	for (unsigned i = 0; i < TRIES && free_now(driver) < want; i++)
 		usleep(1000);
 	return free_now(driver) >= want;
-}
-
-/* One kernel does both. It is not waited for: a capture may be open. */
-static void use_and_free(CUmodule module)
-{
-	size_t size = USED;
-	launch_on(NULL, module, "churn", (void *[]){&size});
 }
 
 /* A module in the current context, which has been taken over. */

@@ -378,6 +378,42 @@ static void outlives_its_context(void)
 	site_close(&site, "gone");
 }
 
+/* A want of a kernel in flight is answered: this waits for it. */
+static bool is_served(struct site *site)
+{
+	uint64_t grants = have(site);
+	want(site, site->heap->granted + 1);
+	for (unsigned i = 0; i < 20000 && have(site) == grants; i++)
+		usleep(1000);
+	__atomic_store_n(&site->heap->shared->mail.taken.value, have(site), __ATOMIC_RELEASE);
+	return have(site) != grants;
+}
+
+/* The end was refused: kernels in flight meanwhile, and later ones, find somebody again. */
+static void outlives_a_refused_end(void)
+{
+	struct site site;
+	site_make(&site, "512M", 256 * MIB, NULL);
+	CUstream stream = held_stream();
+	launch(&site, stream);
+	gm_heap_context_ending(site.heap);
+	launch(&site, stream);
+	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread while a context is ending");
+	gm_heap_context_stays(site.heap);
+	TAP_OK(is_served(&site), "it stays: what was in flight is served");
+	gm_sim_release(stream, (unsigned)-1);
+	while (gm_heap_in_flight(site.heap))
+		sched_yield();
+	gm_heap_context_ending(site.heap);
+	gm_heap_context_stays(site.heap);
+	gm_sim_hold(stream);
+	launch(&site, stream);
+	TAP_OK(is_served(&site), "and what comes later");
+	gm_sim_release(stream, (unsigned)-1);
+	drv(cuStreamDestroy_v2)(stream);
+	site_close(&site, "stays");
+}
+
 static void is_left_alone_in_a_child(void)
 {
 	struct site site;
@@ -465,6 +501,7 @@ int main(void)
 	takes_fewer_addresses();
 	refuses();
 	outlives_its_context();
+	outlives_a_refused_end();
 	is_left_alone_in_a_child();
 	ends_with_the_process();
 	return tap_done();
