@@ -76,6 +76,10 @@ memcheck_full       240  1  pool  ./under.sh memcheck ./inkernel_full 8388608
 --
 inkernel_whole      120  1  pool  GPUMEM_HEAP_LIMIT=95% ./inkernel_full whole
 --
+inkernel_idle       120  1  pool  GPUMEM_TRIM_AFTER=0 ./inkernel_idle kernels.cubin
+--
+inkernel_idle_later 120  1  pool  GPUMEM_TRIM_AFTER=100ms ./inkernel_idle kernels.cubin
+--
 idle                300  4  pool  ./idle
 --
 late                120  1  any   ./late
