@@ -52,7 +52,7 @@ check-valgrind:
 		TESTS='$(filter-out $(NOT_UNDER_VALGRIND) $(OF_PROCESSES),$(filter tests/unit/% tests/preload/% tests/cli/%,$(TESTS)))'
 
 # The programs of tests/preload on older drivers; how many of the tests do not apply to each.
-DRIVER_VERSIONS = 11.4:42 12.2:31 12.5:5 13.0:0
+DRIVER_VERSIONS = 11.4:48 12.2:37 12.5:5 13.0:0
 check-versions:
 	MAKE='$(MAKE)' $(SHELL) $(srcdir)/tests/versions.sh '$(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))' $(DRIVER_VERSIONS)
 
