@@ -6,10 +6,10 @@
 #include "handlers.h"
 #include "inkernel.h"
 
-/* Around a call that may end a context. */
-static struct gm_context *begin_end(struct gm_context *context)
+/* Around a call that may end a context; `surely`: unless it is refused. */
+static struct gm_context *begin_end(struct gm_context *context, bool surely)
 {
-	gm_inkernel_context_ending(context);
+	gm_inkernel_context_ending(context, surely);
 	return context;
 }
 
@@ -48,25 +48,25 @@ static CUresult released(CUdevice device, CUresult result)
 }
 
 /* One argument in, one kind of end. */
-#define ENDS(symbol, type, ending, what)                                            \
-	CUresult on_##symbol(type which)                                            \
-	{                                                                           \
-		if (!gm_shim_enter())                                               \
-			return real.symbol(which);                                  \
-		struct gm_context *context = begin_end(gm_context_##ending(which)); \
-		CUresult result = GM_PASS(real.symbol(which));                      \
-		result = what(which, result);                                       \
-		finish_end(context);                                                \
-		gm_shim_leave();                                                    \
-		return result;                                                      \
+#define ENDS(symbol, type, ending, what, surely)                                            \
+	CUresult on_##symbol(type which)                                                    \
+	{                                                                                   \
+		if (!gm_shim_enter())                                                       \
+			return real.symbol(which);                                          \
+		struct gm_context *context = begin_end(gm_context_##ending(which), surely); \
+		CUresult result = GM_PASS(real.symbol(which));                              \
+		result = what(which, result);                                               \
+		finish_end(context);                                                        \
+		gm_shim_leave();                                                            \
+		return result;                                                              \
 	}
 
-ENDS(cuCtxDestroy, CUcontext, ending, destroyed)
-ENDS(cuCtxDestroy_v2, CUcontext, ending, destroyed)
-ENDS(cuDevicePrimaryCtxReset, CUdevice, primary_ending, reset)
-ENDS(cuDevicePrimaryCtxReset_v2, CUdevice, primary_ending, reset)
-ENDS(cuDevicePrimaryCtxRelease, CUdevice, primary_ending, released)
-ENDS(cuDevicePrimaryCtxRelease_v2, CUdevice, primary_ending, released)
+ENDS(cuCtxDestroy, CUcontext, ending, destroyed, true)
+ENDS(cuCtxDestroy_v2, CUcontext, ending, destroyed, true)
+ENDS(cuDevicePrimaryCtxReset, CUdevice, primary_ending, reset, true)
+ENDS(cuDevicePrimaryCtxReset_v2, CUdevice, primary_ending, reset, true)
+ENDS(cuDevicePrimaryCtxRelease, CUdevice, primary_ending, released, false)
+ENDS(cuDevicePrimaryCtxRelease_v2, CUdevice, primary_ending, released, false)
 
 /* --- green contexts: what is allocated there is the primary context's, and stays --- */
 
@@ -105,7 +105,7 @@ CUresult on_cuGreenCtxDestroy(CUgreenCtx green)
 		return real.cuGreenCtxDestroy(green);
 	if (gm_shim_driver.cuCtxFromGreenCtx)
 		gm_shim_driver.cuCtxFromGreenCtx(&derived, green);
-	struct gm_context *primary = begin_end(gm_context_ending(derived));
+	struct gm_context *primary = begin_end(gm_context_ending(derived), false);
 	CUresult result = GM_PASS(real.cuGreenCtxDestroy(green));
 	if (result == CUDA_SUCCESS && derived && gm_context_green_gone(derived, &device))
 		result = released(device, result);

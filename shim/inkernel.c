@@ -303,10 +303,10 @@ uint64_t gm_inkernel_trim_next(void)
 
 /* --- contexts end --- */
 
-void gm_inkernel_context_ending(const struct gm_context *context)
+void gm_inkernel_context_ending(const struct gm_context *context, bool surely)
 {
 	struct gm_heap_host *heap = context ? taken(known(context->key)) : NULL;
-	gm_inkernel_look_last(context);
+	gm_inkernel_look_last(context, surely);
 	if (heap)
 		gm_heap_context_ending(heap);
 }

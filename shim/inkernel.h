@@ -65,9 +65,9 @@ uint64_t gm_inkernel_settle(unsigned ordinal);
 uint64_t gm_inkernel_trim(uint64_t now);
 uint64_t gm_inkernel_trim_next(void);
 
-/* Around a call of the program that may end a context (NULL: not a known one): before it, and when
- * it has left the context alive. */
-void gm_inkernel_context_ending(const struct gm_context *context);
+/* Around a call of the program that may end a context (NULL: not a known one): before it, when it
+ * surely will unless the driver refuses, or perhaps; and when it has left the context alive. */
+void gm_inkernel_context_ending(const struct gm_context *context, bool surely);
 void gm_inkernel_context_stays(const struct gm_context *context);
 /* The context is gone: so is its heap. */
 void gm_inkernel_context_gone(const struct gm_context *context);
@@ -90,8 +90,9 @@ void gm_inkernel_log_image(const struct gm_context *context, const void *image, 
  * work. Inside of gm_shim_enter, the second one outside. */
 void gm_inkernel_look(void);
 void gm_inkernel_look_now(void);
-/* The context (NULL: not a known one) is about to end, kept from others. */
-void gm_inkernel_look_last(const struct gm_context *context);
+/* The context (NULL: not a known one) is about to end, kept from others; if that is not sure, only
+ * where its work is done. */
+void gm_inkernel_look_last(const struct gm_context *context, bool surely);
 static inline bool gm_inkernel_has_news(void)
 {
 	return GM_UNLIKELY(atomic_load_explicit(&gm_heap_look_at, memory_order_relaxed) !=

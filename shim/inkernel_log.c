@@ -110,8 +110,12 @@ void gm_inkernel_look_now(void)
 	gm_shim_leave();
 }
 
-void gm_inkernel_look_last(const struct gm_context *context)
+/* It takes a kernel. Where the context may stay, another one may have the GPU to itself until this
+ * thread goes on. */
+void gm_inkernel_look_last(const struct gm_context *context, bool surely)
 {
-	if (context && !gm_capture_any())
+	if (!context || gm_capture_any() || !gm_heap_any_unread(context))
+		return;
+	if (surely || gm_fence_is_idle(&gm_shim_driver, context->key))
 		gm_heap_look_last(context);
 }

@@ -229,10 +229,23 @@ void gm_heap_look(const struct gm_context *context)
 	look_again();
 }
 
+static bool is_unread(struct gm_heap_host *heap)
+{
+	return is_reading(heap) || atomic_load(&heap->stale);
+}
+
+bool gm_heap_any_unread(const struct gm_context *context)
+{
+	bool any = false;
+	for (struct gm_heap_host *h = NULL; (h = gm_heap_pin_next(h, context->key));)
+		any = any || is_unread(h);
+	return any;
+}
+
 void gm_heap_look_last(const struct gm_context *context)
 {
 	for (struct gm_heap_host *h = NULL; (h = gm_heap_pin_next(h, context->key));)
-		if (is_reading(h) || atomic_load(&h->stale))
+		if (is_unread(h))
 			gm_heap_read(h, gm_heap_run_there);
 }
 

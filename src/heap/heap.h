@@ -169,8 +169,9 @@ extern _Atomic uint64_t gm_heap_look_at;
 void gm_heap_look(const struct gm_context *context);
 
 /* The context is about to end, kept from others (pool/context.h): read its heaps a last time, and
- * wait for that. */
+ * wait for that; and whether there is anything to be read. */
 void gm_heap_look_last(const struct gm_context *context);
+bool gm_heap_any_unread(const struct gm_context *context);
 
 /* The process exits, after gm_heap_exit: write the last record of all heaps. Waits 10 ms at most
  * for figures that are on their way. No call of the driver. */

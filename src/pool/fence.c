@@ -339,7 +339,7 @@ static void drop_fence(void *arg, uint64_t key, CUevent fence)
 	gm_context_leave(context);
 }
 
-static bool is_idle(void *arg, uint64_t key)
+bool gm_fence_is_idle(void *arg, uint64_t key)
 {
 	CUresult result;
 	struct gm_context *context = gm_context_find(key);
@@ -353,8 +353,9 @@ static bool is_idle(void *arg, uint64_t key)
 
 const struct gm_deferral *gm_fence_deferral(const struct gm_driver *driver)
 {
-	static const struct gm_deferral with = {ask,	    record_fence, fence_passed, fence_wait,
-						drop_fence, is_quiet,	  is_idle};
+	static const struct gm_deferral with = {
+		ask,	    record_fence, fence_passed,	   fence_wait,
+		drop_fence, is_quiet,	  gm_fence_is_idle};
 	static const struct gm_deferral without = {.ask = ask, .is_quiet = is_quiet};
 	return driver->cuCtxRecordEvent ? &with : &without;
 }

@@ -43,7 +43,8 @@ one_reservation() {
 }
 
 @test "the heap ends with the last release of a primary context" {
-	prints releases 'released once: grows on' 'released twice: another heap'
+	prints releases 'released while a kernel runs: 0 waits' 'released twice: grows on' \
+		'released by all: another heap'
 }
 
 @test "each context keeps the limit that the program set there" {

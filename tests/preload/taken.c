@@ -330,22 +330,50 @@ static void resets(void)
 	printf("reset: %d\n", taken);
 }
 
-/* Only the last release ends a primary context. */
+/* A module in the current context, which has been taken over. */
+static CUmodule load_and_use(void)
+{
+	CUmodule module = load();
+	drop(module, get(module, 100));
+	return module;
+}
+
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
+/* How often the preload waited for a stream: for the kernel that reads a heap. */
+static unsigned release(void)
+{
+	unsigned before = gm_sim_calls("cuStreamSynchronize");
+	MUST(cuDevicePrimaryCtxRelease(0));
+	return gm_sim_calls("cuStreamSynchronize") - before;
+}
+
+/* Only the last release ends a primary context. A kernel that runs meanwhile may need this thread,
+ * and leave others no room. */
 static void releases(void)
 {
-	use_device(0);
-	use_device(0);
-	CUmodule module = load();
-	void *block = get(module, 100);
+	CUstream stream;
+	void *none = NULL;
+	for (int i = 0; i < 3; i++)
+		use_device(0);
+	CUmodule module = load_and_use();
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	gm_sim_hold(stream);
+	gm_sim_launch(stream, nothing, NULL);
+	launch_on(NULL, module, "drop", (void *[]){&none}); /* there is news of the heap */
+	printf("released while a kernel runs: %u waits\n", release());
+	gm_sim_release(stream, (unsigned)-1);
 	MUST(cuDevicePrimaryCtxRelease(0));
-	drop(module, block);
 	use_and_free(module);
 	MUST(cuCtxSynchronize());
-	printf("released once: %s\n", is_own(get(module, 100)) ? "grows on" : "is gone");
+	printf("released twice: %s\n", is_own(get(module, 100)) ? "grows on" : "is gone");
 	MUST(cuDevicePrimaryCtxRelease(0));
 	use_device(0);
 	here()->heap = NULL;
-	printf("released twice: %s\n", is_own(get(load(), 100)) ? "another heap" : "none");
+	printf("released by all: %s\n", is_own(get(load(), 100)) ? "another heap" : "none");
 }
 
 static size_t limit(void)
@@ -390,14 +418,6 @@ static bool comes_back(size_t want, bool driver)
 	for (unsigned i = 0; i < TRIES && free_now(driver) < want; i++)
 		usleep(1000);
 	return free_now(driver) >= want;
-}
-
-/* A module in the current context, which has been taken over. */
-static CUmodule load_and_use(void)
-{
-	CUmodule module = load();
-	drop(module, get(module, 100));
-	return module;
 }
 
 static void idle(void)
