@@ -36,7 +36,9 @@
 #endif
 
 atomic_bool gm_trim_wanted;
-static atomic_bool alive; /* there is a thread, or none can be made */
+/* There is a thread, or none can be made; and what it sees to. */
+enum { NOBODY, FOR_HEAPS, FOR_ALL };
+static atomic_uint alive;
 static atomic_bool exiting;
 static atomic_uint busy; /* the thread may be calling the driver; a futex */
 
@@ -46,10 +48,15 @@ static bool at_once(void)
 	return gm_knob_get()->trim_after.ns == 0;
 }
 
+static unsigned task(void)
+{
+	return at_once() ? FOR_HEAPS : FOR_ALL;
+}
+
 void gm_trim_idle(void *unused)
 {
 	(void)unused;
-	if (!atomic_load_explicit(&alive, memory_order_relaxed) || at_once())
+	if (atomic_load_explicit(&alive, memory_order_relaxed) != FOR_ALL)
 		atomic_store_explicit(&gm_trim_wanted, true, memory_order_relaxed);
 }
 
@@ -145,15 +152,15 @@ static bool trim_due(void)
 }
 
 /* When something is due, or UINT64_MAX, and the thread ends. Whoever leaves memory idle once
- * `alive` is false asks for another one. */
+ * `alive` is NOBODY asks for another one. */
 static uint64_t stay(void)
 {
 	uint64_t due = next_due();
 	if (due != UINT64_MAX)
 		return due;
-	atomic_store(&alive, false);
+	atomic_store(&alive, NOBODY);
 	due = next_due();
-	return due != UINT64_MAX && !atomic_exchange(&alive, true) ? due : UINT64_MAX;
+	return due != UINT64_MAX && !atomic_exchange(&alive, task()) ? due : UINT64_MAX;
 }
 
 static void *run(void *unused)
@@ -187,7 +194,7 @@ static int make_thread(size_t stack)
 
 static void start_thread(void)
 {
-	if (atomic_load(&exiting) || next_due() == UINT64_MAX || atomic_exchange(&alive, true))
+	if (atomic_load(&exiting) || next_due() == UINT64_MAX || atomic_exchange(&alive, task()))
 		return;
 	sigset_t all, before;
 	sigfillset(&all);
@@ -222,7 +229,7 @@ void gm_trim_heap_idle(void *unused)
 void gm_trim_forget(void)
 {
 	atomic_store(&gm_trim_wanted, false);
-	atomic_store(&alive, false);
+	atomic_store(&alive, NOBODY);
 	atomic_store(&exiting, false);
 	atomic_store(&busy, 0);
 }

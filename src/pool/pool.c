@@ -294,25 +294,31 @@ static CUresult wait_and_free(struct gm_pool *pool, struct gm_piece *piece, stru
 	return result;
 }
 
-/* The native errors come at once, the waiting later. For a block that few others would share a
- * fence with, a look whether the GPU is idle costs less than that fence. */
+/* A block that few others would share a fence with: a look whether the GPU is idle costs less. */
+static CUresult look_and_free(struct gm_pool *pool, struct gm_piece *piece,
+			      const struct gm_block *block)
+{
+	uint64_t up_to = GM_GET(pool->retirements);
+	bool idle = pool->config.defer->is_idle(pool->config.fence_arg, block->context);
+	CUresult result = free_block(pool, piece, block, idle ? AT_ONCE : RETIRE, block->context);
+	if (idle)
+		settle(pool, block->context, up_to);
+	return result;
+}
+
+/* The native errors come at once, the waiting later. */
 static CUresult ask_and_free(struct gm_pool *pool, struct gm_piece *piece,
 			     const struct gm_block *block)
 {
 	const struct gm_deferral *defer = pool->config.defer;
-	void *arg = pool->config.fence_arg;
 	CUresult result = CUDA_SUCCESS;
 	if (!defer->is_quiet || !defer->is_quiet())
-		result = defer->ask(arg, block->context);
+		result = defer->ask(pool->config.fence_arg, block->context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	uint64_t up_to = GM_GET(pool->retirements);
-	bool idle = gm_freed_is_large(pool, block->held) && defer->is_idle &&
-		    defer->is_idle(arg, block->context);
-	result = free_block(pool, piece, block, idle ? AT_ONCE : RETIRE, block->context);
-	if (idle)
-		settle(pool, block->context, up_to);
-	return result;
+	if (GM_UNLIKELY(gm_freed_is_large(pool, block->held) && defer->is_idle))
+		return look_and_free(pool, piece, block);
+	return free_block(pool, piece, block, RETIRE, block->context);
 }
 
 CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, uint64_t began,

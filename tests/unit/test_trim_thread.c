@@ -219,7 +219,7 @@ static void at_once_with_0(void)
 	TAP_OK(atomic_load(&test.made) == 1 && atomic_load(&test.next[HEAPS]) == UINT64_MAX,
 	       "0: a thread takes what a heap has");
 	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "0: and gives it back at once");
-	atomic_store(&alive, true);
+	atomic_store(&alive, FOR_HEAPS);
 	gm_trim_idle(NULL);
 	TAP_OK(atomic_load(&gm_trim_wanted), "0: calls go on meanwhile");
 	knobs.trim_after.ns = MOMENT;

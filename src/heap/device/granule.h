@@ -4,7 +4,7 @@
  *
  *   class   16 B, 32 B, then 1.5 and 2 times each power of two, to 1 MiB; above: runs
  *   slot    one allocation; a bit of the granule's bitmap, set while in use. The bitmap lies in
- *           the granule's first slots, or, where at most 256 slots fit, in its slab record
+ *           the granule's first slots, or, where at most GM_SLAB_BITS fit, in its slab record
  *   shard   one granule that a class hands out from at present; lanes spread over the shards
  *           of their class by multiprocessor. The first of them, as many as lanes that wait
  *           need, bring new granules to the class; a granule of which slots came free, and that
