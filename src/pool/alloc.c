@@ -13,9 +13,10 @@ static struct gm_want want_extent(uint64_t size)
 
 struct gm_want gm_pool_want(uint64_t size)
 {
-	if (size <= GM_SLAB_LARGEST)
-		return (struct gm_want){gm_slab_length(gm_slab_class(size)), GM_SLAB_LEAST_SLOT};
-	return want_extent(size);
+	if (size > GM_SLAB_LARGEST)
+		return want_extent(size);
+	uint64_t length = gm_slab_length(gm_slab_class(size));
+	return (struct gm_want){length, length};
 }
 
 /* Idle memory for `size` bytes as an extent, however small the size is. */

@@ -170,8 +170,8 @@ bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
 	struct gm_slab *slab = class->spare;
 	if (!slab)
 		return false;
-	struct gm_extent *extent =
-		gm_extent_take(slabs->extents, gm_slab_length(class_index), GM_SLAB_LEAST_SLOT);
+	uint64_t length = gm_slab_length(class_index);
+	struct gm_extent *extent = gm_extent_take(slabs->extents, length, length);
 	if (!extent)
 		return false;
 	class->spare = slab->after;
@@ -216,6 +216,8 @@ const char *gm_slab_check(const struct gm_slab *slab)
 	uint32_t n_free = 0;
 	if (GM_GET(slab->extent->piece.held) != gm_slab_length(slab->class))
 		return "a slab has the length of its class";
+	if (GM_GET(slab->extent->piece.base) % gm_slab_length(slab->class))
+		return "a slab is aligned to its length";
 	for (uint32_t i = 0; i < slab->n; i++) {
 		bool is_free = slab->free[i / 64] >> i % 64 & 1;
 		const char *why = check_slot(slab, i, is_free);

@@ -3,8 +3,9 @@
  * Slabs: extents cut into slots of one size class, for blocks of up to 64 KiB. Classes are 512
  * bytes apart up to 8 KiB, then eight to a doubling, so that a slot is never more than an eighth
  * longer than the request rounded up to 512 bytes. A slab is as long as 32 slots, rounded up to a
- * power of two of 128 KiB to 2 MiB: programs have few blocks of most classes. Called under the
- * pool's lock.
+ * power of two of 128 KiB to 2 MiB: programs have few blocks of most classes. It is aligned to its
+ * length, so it lies in one granule and in one chunk: a chunk of which no slot and no block is used
+ * is idle from end to end once empty slabs are gone. Called under the pool's lock.
  *
  * Slabs are never returned to malloc while the pool lives (block.h), but used again for their
  * class. The last empty slab of a class is kept cut until gm_slabs_flush.

@@ -116,6 +116,27 @@ static void by_chunk(void)
 	fake_end(pool, "by chunk");
 }
 
+/* Slots at the end of a chunk, and nothing in use in the one after it. */
+static void slots_beside(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
+	struct gm_block large = fake_alloc(pool, 8 * GM_MIB - 256 * GM_KIB);
+	struct gm_block slot = fake_alloc(pool, 31504), idle = fake_alloc(pool, 32 * GM_MIB);
+	gm_pool_free(pool, idle.base, NULL);
+	now += AFTER;
+	trim(pool, now);
+	TAP_OK(fake_valid(pool), "valid");
+	gm_pool_free(pool, slot.base, NULL);
+	now += AFTER;
+	trim(pool, now);
+	TAP_IS(fake_stats(pool).mapped, 8 * GM_MIB, "what is left is where the block is");
+	gm_pool_free(pool, large.base, NULL);
+	now += AFTER;
+	trim(pool, now);
+	TAP_OK(!fake_stats(pool).mapped && fake_valid(pool), "then nothing, all valid");
+	fake_end(pool, "slots beside");
+}
+
 static void small_blocks(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
@@ -334,6 +355,7 @@ int main(void)
 	after_a_time();
 	a_steady_loop();
 	by_chunk();
+	slots_beside();
 	small_blocks();
 	keep();
 	at_once_and_never();
