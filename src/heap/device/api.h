@@ -13,8 +13,9 @@
 
 /*
  * These two are calls, as malloc and free are. Inlined into a kernel, several times and beside the
- * slow path that they call, ptxas 13.0 lets lanes of one group get out of step: on an H200 kernels
- * of 262,144 threads hung, or ended with error 700, within ten launches.
+ * slow path that they call, they let lanes of one group get out of step at a shuffle (nvcc 13.0, at
+ * -O1 of ptxas, too): on an H200 kernels of 262,144 threads hung, or ended with error 700, within
+ * ten launches. Why is not known.
  */
 GM_DEVICE_SLOW void *gpumem_malloc(struct gm_heap *heap, size_t size)
 {
