@@ -24,11 +24,25 @@ struct work {
 	void (*lane)(struct work *work, uint32_t thread);
 	struct block block[LANES][KEPT];
 	bool answers;
+	uint64_t late; /* ns of the device's clock until the host does, if it does not answer now */
+	uint64_t seen; /* by then: when lanes last looked */
 	uint32_t seed;
 	uint32_t left; /* lanes that are still at it */
 	size_t size;
 	uint64_t got, null, bad, bytes;
 };
+
+static void be_late(struct work *work)
+{
+	uint64_t step = work->late ? GM_LOOK / 10 : GM_HOST_DEAD / 20;
+	uint64_t seen = gm_load64(&site_device(&work->site)->seen_at);
+	if (work->late && seen == work->seen)
+		return;
+	work->seen = seen;
+	gm_simt_advance(step);
+	work->answers = work->late && work->late <= step;
+	work->late -= work->late < step ? work->late : step;
+}
 
 /* The host is a warp of its own. */
 static void launch_lane(void *arg, uint32_t thread)
@@ -43,7 +57,7 @@ static void launch_lane(void *arg, uint32_t thread)
 		if (work->answers)
 			gm_heap_answer(work->site.heap);
 		else
-			gm_simt_advance(GM_HOST_DEAD / 20);
+			be_late(work);
 		gm_pause(1000);
 	}
 }
@@ -277,6 +291,29 @@ static void outlives_the_host(struct work *work)
 	site_close(&work->site, "host");
 }
 
+/* A host that is slow is not dead, however many lanes look for its answer meanwhile. */
+static void waits_for_a_slow_host(struct work *work)
+{
+	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	work->answers = false;
+	work->late = GM_HOST_DEAD / 2;
+	work->size = 1000000;
+	launch(work, one_each, "the host answers after half a second");
+	TAP_IS(work->got, LANES, "everybody waits for it");
+	launch(work, free_all, "free");
+	/* A lane that read the clock before another one looked. */
+	struct gm_heap *device = site_device(&work->site);
+	uint64_t waited = device->waited, now = gm_nanoseconds();
+	device->polled_at = now + GM_POLL;
+	gm_span_poll(device);
+	TAP_IS(device->polled_at, now + GM_POLL, "a look in the past is none");
+	TAP_IS(device->waited, waited, "and no time that anybody waited");
+	device->polled_at = now + 2 * GM_HOST_DEAD;
+	gm_span_poll(device);
+	TAP_OK(device->polled_at < now + GM_HOST_DEAD, "a clock that was put back is believed");
+	site_close(&work->site, "slow host");
+}
+
 static void keeps_chunks_in_use(struct work *work)
 {
 	make(work, "1G", 512 * MIB, &gm_policies[gm_heap_policy("granule")]);
@@ -331,6 +368,7 @@ int main(void)
 	refuses_what_is_too_much(&work);
 	asks_again_when_memory_is_back(&work);
 	outlives_the_host(&work);
+	waits_for_a_slow_host(&work);
 	keeps_chunks_in_use(&work);
 	grows_by_share(&work);
 	return tap_done();

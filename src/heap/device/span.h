@@ -84,7 +84,9 @@ GM_DEVICE void gm_span_collect(struct gm_heap *heap)
 GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 {
 	uint64_t now = gm_nanoseconds(), last = gm_load64(&heap->polled_at), waited = now - last;
-	if (waited < GM_POLL || gm_cas64(&heap->polled_at, last, now) != last)
+	/* Another lane may have looked since this one read the clock. */
+	if (waited < GM_POLL || last - now < GM_HOST_DEAD ||
+	    gm_cas64(&heap->polled_at, last, now) != last)
 		return;
 	/* One way over the bus for all of it. */
 	gm_post64_system(&heap->mail->want.value, gm_load64(&heap->wanted));
