@@ -145,8 +145,12 @@ bool gm_shelves_flush(struct gm_pool *pool, uint64_t until);
 /* Since when the longest shelved block is there; UINT64_MAX: there is none. */
 uint64_t gm_shelves_oldest(struct gm_pool *pool);
 
+/* The most blocks of a bin, whose slots have `held` bytes, and of a row. */
+uint32_t gm_shelf_most_slots(const struct gm_pool *pool, uint64_t held);
+uint32_t gm_shelf_most_in_row(const struct gm_pool *pool);
+
 /* NULL, or the invariant that is broken; *n, *n_retired: how many blocks are shelved, and
- * GM_RETIRED there. Under all locks. */
+ * GM_RETIRED there. Under all locks. shelf_check.c. */
 const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *n_retired);
 
 #endif
