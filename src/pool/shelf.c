@@ -160,9 +160,28 @@ static inline void change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t
 	gm_pool_show_live(pool, size, held, n);
 }
 
+/* What the shelf's allowance lacks for that; not above 0: nothing. */
+static int64_t lacks(const struct gm_shelf *shelf, uint64_t size)
+{
+	return (int64_t)(shelf->requested + size) - shelf->allowance;
+}
+
 static bool is_allowed(const struct gm_shelf *shelf, uint64_t size)
 {
-	return (int64_t)(shelf->requested + size) <= shelf->allowance;
+	return lacks(shelf, size) <= 0;
+}
+
+/* Up to `most` of what is left of another shelf's allowance. */
+static void lend(struct gm_shelf *from, struct gm_shelf *to, int64_t most)
+{
+	int64_t left = from->allowance - (int64_t)from->requested;
+	int64_t lent = left < most ? left : most;
+	if (lent <= 0)
+		return;
+	from->allowance -= lent;
+	to->allowance += lent;
+	if (from->most > from->allowance)
+		from->most = from->allowance;
 }
 
 /* The shelf's allowance lets it. */
@@ -273,12 +292,27 @@ static struct gm_piece *steal(struct gm_pool *pool, const struct gm_shelf *mine,
 	return piece;
 }
 
+/* With the caller's own lock held: what is missing, of other shelves, whose threads have nothing
+ * live for it just now. If all have, it may be a new peak. */
+static bool borrow(struct gm_pool *pool, struct gm_shelf *mine, uint64_t size)
+{
+	unsigned n = in_use(pool), first = (unsigned)(mine - pool->shelves) + 1;
+	for (unsigned i = 0; i + 1 < n && !is_allowed(mine, size); i++) {
+		struct gm_shelf *other = &pool->shelves[(first + i) % n];
+		if (!gm_quick_try(&other->lock))
+			continue;
+		lend(other, mine, lacks(mine, size));
+		gm_quick_release(&other->lock);
+	}
+	return is_allowed(mine, size);
+}
+
 bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
 		    uint64_t context, struct gm_block *out)
 {
 	struct gm_piece *piece = NULL;
 	gm_quick_take(&shelf->lock);
-	if (is_allowed(shelf, size)) {
+	if (GM_LIKELY(is_allowed(shelf, size)) || borrow(pool, shelf, size)) {
 		piece = pop(shelf, held);
 		if (!piece && shelf->stock.first)
 			piece = take_stock(pool, shelf, held);

@@ -21,7 +21,8 @@
  * A shelf has sums of its own, of what its threads allocated and freed: the pool's sums are what it
  * keeps itself and those of all shelves. The peak of requested bytes is exact nevertheless: a shelf
  * may let its sum grow to an allowance, and all allowances together do not reach beyond the peak so
- * far. Only an allocation beyond its shelf's allowance sums up, under all locks.
+ * far. An allocation beyond its shelf's allowance borrows from the others, and only where nothing is
+ * left of theirs sums up, under all locks.
  *
  * Locks: that of the pool, then those of the shelves, in their order if more than one.
  */

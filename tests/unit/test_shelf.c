@@ -320,6 +320,41 @@ static void exact_peaks(void)
 	fake_end(pool, "exact peaks");
 }
 
+static void *borrow(void *arg)
+{
+	struct gm_block *block = arg;
+	*block = fake_alloc(fake_shared, 3000);
+	return NULL;
+}
+
+/* Up to the peak, one thread may have what another one had. */
+static void allowances(void)
+{
+	struct gm_pool *pool = fake_shared = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block mine[2] = {fake_alloc(pool, 3000), fake_alloc(pool, 3000)}, theirs;
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	pthread_t thread;
+	gm_pool_free(pool, mine[0].base, NULL);
+	gm_pool_free(pool, mine[1].base, NULL);
+	int64_t granted = pool->granted, allowance = shelf->allowance;
+	uint64_t counted = pool->requested;
+	TAP_OK(granted == allowance && pool->requested_peak == 6000, "two blocks were the peak");
+	pthread_create(&thread, NULL, borrow, &theirs);
+	pthread_join(thread, NULL);
+	TAP_IS(shelf->allowance, allowance - 3000, "another thread borrows what it needs");
+	TAP_OK(pool->granted == granted && pool->requested == counted,
+	       "without a look at all that there is");
+	TAP_OK(fake_valid(pool), "valid");
+	mine[0] = fake_alloc(pool, 3000);
+	TAP_IS(pool->requested_peak, 6000, "the peak is as before");
+	mine[1] = fake_alloc(pool, 3000);
+	TAP_IS(pool->requested_peak, 9000, "until there are three blocks");
+	gm_pool_free(pool, theirs.base, NULL);
+	gm_pool_free(pool, mine[0].base, NULL);
+	gm_pool_free(pool, mine[1].base, NULL);
+	fake_end(pool, "allowances");
+}
+
 int main(void)
 {
 	exact_hits();
@@ -333,5 +368,6 @@ int main(void)
 	from_another_shelf();
 	peak();
 	exact_peaks();
+	allowances();
 	return tap_done();
 }
