@@ -118,6 +118,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 							     : NULL,
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
 		.may_remap = gm_shim_may_remap,
+		.clock = gm_clock_coarse_ns,
 	};
 	gm_pool_config_knobs(&config, knobs, d->total);
 	struct gm_pool *pool, *there = NULL;

@@ -75,18 +75,32 @@ static void hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_pie
 	gm_piece_hand_out(piece, size, id, context);
 }
 
+/* What came back to the shelf; before there is new memory for it (`must`), what may do so is asked
+ * for, if it was not just now. */
+static struct gm_piece *find_on_shelf(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+				      uint64_t context, bool must, bool *asked)
+{
+	*asked = gm_retired_miss(pool, shelf, context, must);
+	return gm_shelf_take(pool, shelf, size, held_for(size));
+}
+
 /* A shelved block, idle memory, or more memory. */
 static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t context,
 		     struct gm_piece **piece)
 {
 	CUresult result = CUDA_SUCCESS;
-	gm_retired_restock(pool, shelf, context);
-	*piece = gm_shelf_take(pool, shelf, size, held_for(size));
+	bool asked;
+	*piece = find_on_shelf(pool, shelf, size, context, false, &asked);
 	if (*piece)
 		return CUDA_SUCCESS;
 	if (size >= GM_POOL_BIG)
 		gm_shelf_empty_row(pool, shelf);
 	*piece = gm_pool_take(pool, size);
+	if (GM_UNLIKELY(!*piece) && !asked) {
+		*piece = find_on_shelf(pool, shelf, size, context, true, &asked);
+		if (*piece)
+			return CUDA_SUCCESS;
+	}
 	if (GM_UNLIKELY(!*piece))
 		result = gm_pool_climb(pool, size, piece);
 	if (*piece)

@@ -122,9 +122,10 @@ static void leave_idle(struct gm_pool *pool, struct gm_chunk *chunk)
 
 uint64_t gm_pool_now(const struct gm_pool *pool)
 {
-	if (pool->config.trim_after == UINT64_MAX)
-		return 0;
-	return pool->config.clock ? pool->config.clock() : gm_clock_coarse_ns();
+	const struct gm_pool_config *config = &pool->config;
+	if (config->trim_after == UINT64_MAX && !(config->defer && config->clock))
+		return 0; /* nobody asks how long something lies idle */
+	return config->clock ? config->clock() : gm_clock_coarse_ns();
 }
 
 /* --- coming and going --- */

@@ -11,7 +11,15 @@ static uint64_t most_bytes(const struct gm_pool *pool)
 
 bool gm_freed_is_large(const struct gm_pool *pool, uint64_t held)
 {
-	return held > most_bytes(pool);
+	return held > GM_GET(pool->freed_share);
+}
+
+/* Each free reads it: written only when it changes. */
+static void set_share(struct gm_pool *pool)
+{
+	uint64_t share = most_bytes(pool) / (pool->n_collecting ? pool->n_collecting : 1);
+	if (share != GM_GET(pool->freed_share))
+		atomic_store_explicit(&pool->freed_share, share, memory_order_relaxed);
 }
 
 static bool takes(const struct gm_pool *pool, const struct gm_freed *freed, uint64_t held,
@@ -68,7 +76,8 @@ void gm_freed_allow(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_reti
 	pool->n_collecting++;
 	freed->most = most_blocks(pool, into);
 	pool->n_collecting -= freed->most == 0;
-	freed->share = most_bytes(pool) / (pool->n_collecting ? pool->n_collecting : 1);
+	set_share(pool);
+	freed->share = GM_GET(pool->freed_share);
 }
 
 void gm_freed_hand_over_all(struct gm_pool *pool)
@@ -88,10 +97,15 @@ void gm_freed_collect(struct gm_pool *pool)
 	}
 }
 
+void gm_freed_open(struct gm_pool *pool)
+{
+	set_share(pool);
+	gm_freed_bound(pool);
+}
+
 void gm_freed_bound(struct gm_pool *pool)
 {
 	bool may = pool->retired <= pool->config.retire - most_bytes(pool);
-	/* Each free reads it: written only when it changes. */
 	if (may != GM_GET(pool->may_collect))
 		atomic_store_explicit(&pool->may_collect, may, memory_order_relaxed);
 }

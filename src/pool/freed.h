@@ -31,7 +31,11 @@ struct gm_freed {
 	uint32_t most;		 /* and so many blocks; 0: none of any context */
 };
 
-/* Has a shelf no place for blocks of that size, whatever is there? */
+/* Of a new pool. */
+void gm_freed_open(struct gm_pool *pool);
+
+/* Has a shelf no place for blocks of that size, whatever is there? As it was when one last shared
+ * out; no lock. */
 bool gm_freed_is_large(const struct gm_pool *pool, uint64_t held);
 
 /* Under the shelf's lock: a block that the caller claimed, used by `context`, is retired, and

@@ -58,10 +58,12 @@ struct gm_pool {
 	struct gm_table table;	      /* written under the lock, looked up without */
 	struct gm_shelf *shelves;     /* GM_SHELVES; each has a lock of its own */
 	_Atomic uint64_t shelf_bytes; /* the most of larger blocks that one may hold */
-	atomic_bool may_collect;      /* shelves may collect freed blocks; see freed.h */
-	atomic_uint n_shelves;	      /* that were ever used; written under the lock */
-	char apart[128];	      /* all threads read the above, and few write what follows */
-	struct gm_lock lock;	      /* of all that follows */
+	_Atomic uint64_t
+		freed_share;	 /* the most bytes of freed blocks that a shelf collects, and */
+	atomic_bool may_collect; /* it may do so now; see freed.h */
+	atomic_uint n_shelves;	 /* that were ever used; written under the lock */
+	char apart[128];	 /* all threads read the above, and few write what follows */
+	struct gm_lock lock;	 /* of all that follows */
 	struct gm_range range;
 	struct gm_extents extents;
 	struct gm_slabs slabs;
@@ -194,7 +196,8 @@ void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_r
 CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, uint64_t began,
 		       enum gm_fenced *fenced, uint64_t *waited);
 
-/* chunk.c. The time by config.clock; 0 in a pool that is never trimmed. */
+/* chunk.c. The time by config.clock; in a pool that is never trimmed 0, but for frees that
+ * are deferred, where a clock is given. */
 uint64_t gm_pool_now(const struct gm_pool *pool);
 
 /* trim.c. A block was freed: whoever trims is told, if there is more than he leaves. */

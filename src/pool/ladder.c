@@ -5,6 +5,14 @@
  */
 #include "pool/internal.h"
 
+/* What threads use by turns stays theirs as long as the pool can grow. */
+static CUresult flush_old(struct gm_pool *pool, struct gm_want want)
+{
+	(void)want;
+	bool any = gm_shelves_empty_old(pool);
+	return gm_slabs_flush(&pool->slabs) || any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult flush(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
@@ -68,9 +76,11 @@ static CUresult grow_in_pieces(struct gm_pool *pool, struct gm_want want)
 	return result;
 }
 
+/* For what a chunk holds, none is idle. */
 static CUresult remap(struct gm_pool *pool, struct gm_want want)
 {
-	return gm_pool_remap(pool, want, false);
+	return want.length > GM_POOL_GRANULE ? gm_pool_remap(pool, want, false)
+					     : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult remap_and_shed(struct gm_pool *pool, struct gm_want want)
@@ -117,9 +127,9 @@ static CUresult settle(struct gm_pool *pool, struct gm_want want)
 static CUresult climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct gm_want want) = {
-		flush,	 glance,	 remap,		 grow,		grow_less,
-		collect, grow_in_pieces, remap_and_shed, exchange_some, exchange_all,
-		settle,	 remap_and_shed, exchange_all};
+		flush_old,    glance,  remap,	       grow,	       grow_less,
+		flush,	      collect, grow_in_pieces, remap_and_shed, exchange_some,
+		exchange_all, settle,  remap_and_shed, exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		CUresult result = steps[i](pool, gm_pool_want(size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)

@@ -75,7 +75,7 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 	pool->driver = config->driver;
 	gm_lock_init(&pool->lock, GM_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);
-	gm_freed_bound(pool);
+	gm_freed_open(pool);
 	gm_extents_open(&pool->extents, &pool->table);
 	gm_slabs_open(&pool->slabs, &pool->extents);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
@@ -198,11 +198,11 @@ static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 		set_state(f->piece, GM_LIVE);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	gm_pool_count_freed(pool, f->block->size, f->block->held);
-	set_state(f->piece, GM_RETIRED);
 	f->piece->next = NULL;
 	struct gm_retiring one = {f->piece, f->piece, NULL, 1, f->block->held};
 	gm_quick_take(&f->shelf->lock);
+	gm_shelf_count_freed(pool, f->shelf, f->piece);
+	set_state(f->piece, GM_RETIRED);
 	gm_freed_hand_over(pool, f->shelf);
 	gm_retired_add(pool, retired, &one);
 	gm_freed_allow(pool, f->shelf, retired);

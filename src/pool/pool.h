@@ -85,7 +85,8 @@ struct gm_pool_config {
 	/* May idle memory be moved to other addresses now? Called with no lock held. NULL: yes. */
 	bool (*may_remap)(void *arg);
 	void *may_remap_arg;
-	/* Nanoseconds of a clock that never goes back; NULL: CLOCK_MONOTONIC_COARSE. */
+	/* Nanoseconds of a clock that never goes back; NULL: CLOCK_MONOTONIC_COARSE, or
+	 * none where nothing is trimmed. */
 	uint64_t (*clock)(void);
 	/* A chunk became wholly idle, or a block was retired, and there is more of such memory than
 	 * `keep`. Called under the pool's lock, so it may set a flag and no more. NULL: nobody

@@ -49,7 +49,7 @@ static void clear(struct gm_retired *r)
 	r->last = &r->first;
 	r->fences = NULL;
 	r->n = r->newest = r->asked = r->covered = r->passed = r->fresh_n = r->fresh_bytes = 0;
-	r->n_fences = r->polling = 0;
+	r->n_fences = r->polling = r->misses = 0;
 	r->used = false;
 	r->epoch++;
 }
@@ -169,8 +169,10 @@ static void let_go(struct gm_pool *pool, struct gm_retire_fence *fence)
  * pool's, so none of a context that takes the place meanwhile is touched. */
 static void pass(struct gm_pool *pool, struct gm_retired *r, uint64_t up_to)
 {
-	if (r->passed < up_to)
+	if (r->passed < up_to) {
 		r->passed = up_to;
+		r->misses = 0;
+	}
 	for (struct gm_retire_fence *fence; (fence = r->fences) && fence->up_to <= up_to;) {
 		r->fences = fence->next;
 		r->n_fences--;
@@ -318,6 +320,45 @@ void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t c
 		gm_shelf_stock(pool, shelf, list, bytes);
 }
 
+/* Many blocks may have passed, and no fence is known to have. While the GPU is busy each allocation
+ * comes here: the first one asks, the second, the fourth ... */
+static bool is_worth_a_look(struct gm_retired *r)
+{
+	if (r->n < r->fresh_n + GM_RETIRE_MISSED || r->first->retired_at <= r->passed)
+		return false;
+	unsigned misses = r->misses++;
+	return (misses & (misses + 1)) == 0;
+}
+
+/* Is nothing on its way back, while half a batch lies on the shelf? Then it is handed over. */
+static bool hand_over_half(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_retired *r)
+{
+	gm_quick_take(&shelf->lock);
+	bool enough = !r->fences && shelf->freed.most && shelf->freed.into == r &&
+		      (r->fresh_n + shelf->freed.list.n >= gm_retired_batch(pool) / 2 ||
+		       shelf->freed.list.bytes >= shelf->freed.share / 2);
+	if (enough) {
+		gm_freed_hand_over(pool, shelf);
+		gm_freed_allow(pool, shelf, r);
+	}
+	gm_quick_release(&shelf->lock);
+	return enough;
+}
+
+bool gm_retired_miss(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context, bool must)
+{
+	struct gm_retired *r = find(pool, shelf, context);
+	if (!r)
+		return false;
+	bool asks = hand_over_half(pool, shelf, r);
+	if (asks)
+		gm_retired_poll(pool, r);
+	else if ((asks = is_worth_a_look(r) || must))
+		look(pool, r, 0);
+	gm_retired_restock(pool, shelf, context);
+	return asks;
+}
+
 bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
 {
 	const struct gm_pool_config *config = &pool->config;
@@ -366,10 +407,8 @@ uint64_t gm_retired_glance(struct gm_pool *pool)
 		return gm_retired_collect(pool);
 	const struct gm_shelf *mine = &pool->shelves[gm_thread_index() % GM_SHELVES];
 	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
-		if (r->shelf != mine)
-			continue; /* else others would lack it, and look for ours */
-		look(pool, r, 0);
-		bytes += put_back(pool, r);
+		if (r->shelf == mine) /* else others would lack it, and look for ours */
+			bytes += put_back(pool, r);
 	}
 	return bytes;
 }

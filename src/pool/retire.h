@@ -20,6 +20,7 @@
 #define GM_RETIRE_CREW 8    /* times the shelves that collect, up to so many */
 #define GM_RETIRE_PARTS 8   /* or this part of config.retire bytes, but */
 #define GM_RETIRE_LEAST 2   /* blocks at least, where another fence is yet to pass */
+#define GM_RETIRE_MISSED 16 /* blocks behind fences that an allocation asks for */
 #define GM_RETIRE_FENCES 64 /* of one context that have not passed */
 
 struct gm_piece;
@@ -41,6 +42,7 @@ struct gm_retired {
 	struct gm_retire_fence *fences; /* oldest first */
 	unsigned n_fences;
 	unsigned polling; /* threads that ask whether one has passed, without the lock */
+	unsigned misses;  /* allocations that found nothing here since the last one passed */
 	uint64_t epoch;	  /* grows when the context goes */
 	struct gm_retired *next;
 };
@@ -88,6 +90,14 @@ struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *retire
  * passed: a batch at a time, past config.retire all of it. */
 void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context);
 
+/*
+ * Likewise, for an allocation that finds nothing on the shelf. With half a batch freed there, and
+ * no fence recorded, it does not wait for the rest; if many blocks wait for fences, or it `must`,
+ * the oldest are asked: for many again and again, but ever less often. True: that was done. Drops
+ * the lock.
+ */
+bool gm_retired_miss(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context, bool must);
+
 /* A fence that was asked for after the retirement number `up_to` (of pool->retirements) has passed
  * for the context: put back what that settles. Drops the lock. */
 void gm_retired_passed(struct gm_pool *pool, uint64_t context, uint64_t up_to);
@@ -95,8 +105,8 @@ void gm_retired_passed(struct gm_pool *pool, uint64_t context, uint64_t up_to);
 /* The context is gone: put back all it has retired. Drops the lock, after that. */
 void gm_retired_gone(struct gm_pool *pool, uint64_t context);
 
-/* For an allocation that found nothing: ask the fences that the thread's shelf has, and put back
- * what has passed. Past config.retire it is gm_retired_collect. Returns bytes. Drops the lock. */
+/* For an allocation that found nothing: put back what the thread's shelf has that has passed. Past
+ * config.retire it is gm_retired_collect. Returns bytes. Drops the lock. */
 uint64_t gm_retired_glance(struct gm_pool *pool);
 
 /*

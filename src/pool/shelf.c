@@ -503,6 +503,21 @@ bool gm_shelves_empty(struct gm_pool *pool)
 	return any;
 }
 
+bool gm_shelves_empty_old(struct gm_pool *pool)
+{
+	uint64_t now = pool->config.defer ? gm_pool_now(pool) : 0;
+	bool any = false;
+	if (now <= GM_SHELF_FRESH) /* or nobody knows since when */
+		return gm_shelves_empty(pool);
+	for (unsigned i = 0; i < in_use(pool); i++) {
+		struct gm_shelf *shelf = &pool->shelves[i];
+		gm_quick_take(&shelf->lock);
+		any |= empty(pool, shelf, now - GM_SHELF_FRESH);
+		gm_quick_release(&shelf->lock);
+	}
+	return any;
+}
+
 /* The oldest of a bin is its last. */
 static uint64_t oldest_on(struct gm_shelf *shelf)
 {

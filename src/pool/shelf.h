@@ -21,8 +21,8 @@
  * A shelf has sums of its own, of what its threads allocated and freed: the pool's sums are what it
  * keeps itself and those of all shelves. The peak of requested bytes is exact nevertheless: a shelf
  * may let its sum grow to an allowance, and all allowances together do not reach beyond the peak so
- * far. An allocation beyond its shelf's allowance borrows from the others, and only where nothing is
- * left of theirs sums up, under all locks.
+ * far. An allocation beyond its shelf's allowance borrows from the others, and only where nothing
+ * is left of theirs sums up, under all locks.
  *
  * Locks: that of the pool, then those of the shelves, in their order if more than one.
  */
@@ -46,6 +46,7 @@
 #define GM_SHELF_DEEP 1024 /* slots in a bin with config.defer */
 #define GM_SHELF_STEALS 4  /* other shelves looked at */
 #define GM_SHELF_IDS 1024  /* block ids that a shelf takes at once */
+#define GM_SHELF_FRESH ((uint64_t)20 * 1000 * 1000)
 
 struct gm_pool;
 
@@ -132,8 +133,11 @@ void gm_shelf_stock(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piec
 /* Empty the row into the extents. */
 void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf);
 
-/* Empty all shelves into the extents; true if there was any block. */
+/* Empty all shelves into the extents; true if there was any block. Where frees are deferred, the
+ * second one leaves what came there in the last GM_SHELF_FRESH ns: each thread needs that for what
+ * it waits for, and threads that took it from one another would all be short of it, for ever. */
 bool gm_shelves_empty(struct gm_pool *pool);
+bool gm_shelves_empty_old(struct gm_pool *pool);
 
 /* The locks of all shelves: nobody else allocates, frees or writes a piece. */
 void gm_shelves_lock(struct gm_pool *pool);

@@ -143,4 +143,18 @@ static inline void free_small(unsigned n)
 		gm_pool_free(f.pool, fake_alloc(f.pool, 3000).base, NULL);
 }
 
+/* Likewise, but all are allocated before the first one is freed, so that no allocation looks for
+ * what was freed. */
+static inline void free_blocks(unsigned n, uint64_t size)
+{
+	CUdeviceptr *blocks = calloc(n, sizeof *blocks);
+	if (!blocks)
+		abort();
+	for (unsigned i = 0; i < n; i++)
+		blocks[i] = fake_alloc(f.pool, size).base;
+	for (unsigned i = 0; i < n; i++)
+		gm_pool_free(f.pool, blocks[i], NULL);
+	free(blocks);
+}
+
 #endif

@@ -124,9 +124,9 @@ static void crew(void)
 	free_small(2);
 	TAP_IS(gm_retired_batch(pool), GM_RETIRE_CREW * GM_RETIRE_BATCH,
 	       "a batch grows with the shelves that collect");
-	free_small(GM_RETIRE_CREW * GM_RETIRE_BATCH - 50);
+	free_blocks(GM_RETIRE_CREW * GM_RETIRE_BATCH - 50, 3000);
 	TAP_IS(f.recorded, 0, "with its frees behind one fence:");
-	free_small(50);
+	free_blocks(50, 3000);
 	TAP_IS(f.recorded, 1, "this one");
 	TAP_OK(fake_valid(pool), "valid");
 	pthread_create(&thread, NULL, free_some, NULL);
@@ -146,12 +146,11 @@ static void crew_of_large(void)
 		pthread_create(&thread, NULL, free_some, NULL);
 		pthread_join(thread, NULL);
 	}
-	gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
-	for (unsigned i = 0; i < 4; i++)
-		gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
+	CUdeviceptr last = fake_alloc(pool, GM_MIB).base;
+	free_blocks(5, GM_MIB);
 	TAP_OK(f.recorded == 0 && gm_shelf_mine(pool)->freed.list.bytes == 4 * GM_MIB,
 	       "one of four shelves collects its part of a quarter of the bound");
-	gm_pool_free(pool, fake_alloc(pool, GM_MIB).base, NULL);
+	gm_pool_free(pool, last, NULL);
 	TAP_IS(f.recorded, 1, "which is more than its part of what goes behind one fence");
 	end("a crew with large blocks");
 }
@@ -205,6 +204,96 @@ static void own(void)
 	end("one's own");
 }
 
+/* --- a thread that needs memory, and what others use by turns --- */
+
+static uint64_t clock_now;
+
+static uint64_t clock_fake(void)
+{
+	return clock_now;
+}
+
+static uint64_t mapped_by(uint64_t size)
+{
+	CUdeviceptr block = fake_alloc(f.pool, size).base;
+	uint64_t mapped = f.pool->mapped;
+	gm_pool_free(f.pool, block, NULL);
+	return mapped;
+}
+
+static void *alloc_half(void *arg)
+{
+	*(uint64_t *)arg = mapped_by(GM_MIB / 2);
+	return NULL;
+}
+
+static void *alloc_more(void *arg)
+{
+	*(uint64_t *)arg = mapped_by(GM_MIB / 2 + 4096);
+	return NULL;
+}
+
+/* As another thread. */
+static uint64_t mapped_after(void *(*alloc)(void *))
+{
+	pthread_t thread;
+	uint64_t mapped = 0;
+	pthread_create(&thread, NULL, alloc, &mapped);
+	pthread_join(thread, NULL);
+	return mapped;
+}
+
+static void by_turns(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	pool->config.clock = clock_fake;
+	clock_now = 5000 * GM_SHELF_FRESH;
+	f.passed = UINTPTR_MAX;
+	free_blocks(GM_RETIRE_BATCH, GM_MIB / 2);
+	const struct gm_shelf *shelf = gm_shelf_mine(pool);
+	TAP_OK(shelf->stock.bytes == 32 * GM_MIB && pool->mapped == 32 * GM_MIB,
+	       "all that is mapped came back to one thread just now");
+	TAP_IS(mapped_after(alloc_half), 64 * GM_MIB, "for another one the pool grows");
+	TAP_IS(shelf->stock.bytes, 32 * GM_MIB, "and takes none of it");
+	free_blocks(GM_RETIRE_BATCH, 31 * GM_MIB / 64);
+	clock_now += GM_SHELF_FRESH;
+	uint64_t mapped = pool->mapped;
+	fake_alloc(pool, 31 * GM_MIB); /* what else is idle */
+	TAP_IS(mapped_after(alloc_more), mapped,
+	       "what nobody has used for 20 ms goes to whoever needs it");
+	TAP_OK(!shelf->stock.first && fake_valid(pool), "all of it");
+	gm_pool_context_gone(pool, 1);
+	end("by turns");
+
+	pool = open_pool(32 * GM_MIB, GM_GIB);
+	pool->config.clock = clock_fake;
+	f.passed = UINTPTR_MAX;
+	free_blocks(GM_RETIRE_BATCH, GM_MIB / 2);
+	TAP_IS(mapped_after(alloc_more), 32 * GM_MIB,
+	       "where the pool cannot grow, it does so at once");
+	end("by turns, all of it");
+}
+
+/* A block that fits into the part of no shelf. */
+static void share(void)
+{
+	struct gm_pool *pool = open_with(GM_GIB, 64 * GM_MIB, &looking);
+	pthread_t thread;
+	CUdeviceptr block = fake_alloc(pool, 5 * GM_MIB).base,
+		    large = fake_alloc(pool, 5 * GM_MIB).base;
+	gm_pool_free(pool, block, NULL);
+	TAP_OK(f.looks == 0 && retired() == 5 * GM_MIB, "one shelf collects 5 MiB of 16");
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_create(&thread, NULL, free_some, NULL);
+		pthread_join(thread, NULL);
+	}
+	f.idle = true;
+	gm_pool_free(pool, large, NULL);
+	TAP_IS(f.looks, 1, "one of four does not: whether the GPU is idle is asked at once");
+	TAP_OK(gm_shelf_mine(pool)->freed.list.n == 0 && fake_valid(pool), "and it was");
+	end("a share");
+}
+
 int main(void)
 {
 	batch_on_shelf(3000);
@@ -216,5 +305,7 @@ int main(void)
 	crew();
 	crew_of_large();
 	own();
+	by_turns();
+	share();
 	return tap_done();
 }

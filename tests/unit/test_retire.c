@@ -32,13 +32,13 @@ static void free_returns(void)
 static void batches(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, 512 * GM_MIB);
-	for (unsigned i = 1; i < 2 * GM_RETIRE_BATCH; i++)
-		gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
+	CUdeviceptr last = fake_alloc(pool, 3000).base;
+	free_blocks(2 * GM_RETIRE_BATCH - 1, 3000);
 	TAP_IS(f.recorded, 1, "one fence serves many blocks");
 	TAP_IS(f.queries, 1, "asked for when they are enough");
 	TAP_IS(retired(), (2 * GM_RETIRE_BATCH - 1) * 3072, "none of which has passed");
 	f.passed = 1;
-	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
+	gm_pool_free(pool, last, NULL);
 	TAP_IS(f.recorded, 2, "the next batch");
 	TAP_IS(retired(), GM_RETIRE_BATCH * 3072, "settles the one before it");
 	TAP_IS(f.dropped, 1, "whose fence goes");
@@ -125,7 +125,7 @@ static void held_up(void)
 	free_small(1);
 	f.meanwhile = go_on;
 	gm_pool_lock(pool);
-	gm_retired_glance(pool);
+	gm_retired_miss(pool, gm_shelf_mine(pool), 1, true);
 	gm_pool_unlock(pool);
 	TAP_OK(!f.meanwhile && retired_meanwhile <= 2 * 3072, "likewise while one asks");
 	TAP_OK(fake_valid(pool), "valid");
@@ -133,6 +133,42 @@ static void held_up(void)
 }
 
 /* --- allocations --- */
+
+/* A thread that has blocks enough, but no batch of them. */
+static void misses(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	const struct gm_shelf *shelf = gm_shelf_mine(pool);
+	CUdeviceptr first = fake_alloc(pool, 3000).base;
+	gm_pool_free(pool, first, NULL);
+	free_small(GM_RETIRE_BATCH / 2 - 1);
+	TAP_OK(f.recorded == 0 && f.queries == 0, "half a batch is freed, and no fence asked for");
+	CUdeviceptr other = fake_alloc(pool, 3000).base;
+	TAP_OK(f.recorded == 1 && f.queries == 1 && other != first,
+	       "the next allocation asks for one; another block is idle meanwhile");
+	free_small(GM_RETIRE_BATCH - 2);
+	TAP_IS(f.recorded, 1, "as long as that is to pass none is recorded before a batch is full");
+	TAP_IS(f.queries, 1 + 6, "it is asked by the 1st, 2nd, 4th ... 32nd allocation");
+	TAP_IS(retired(), (GM_RETIRE_BATCH / 2 + GM_RETIRE_BATCH - 2) * 3072, "all wait for it");
+	f.passed = 1;
+	free_small(1);
+	TAP_IS(f.dropped, 0, "the 63rd does not see that it has passed");
+	CUdeviceptr again = fake_alloc(pool, 3000).base;
+	TAP_OK(f.queries == 1 + 7 && f.dropped == 1 && again == first, "the 64th does");
+	TAP_OK(shelf->stock.first, "and the rest of half a batch is on the shelf");
+	gm_pool_free(pool, again, NULL);
+	gm_pool_free(pool, other, NULL);
+	end("misses");
+
+	pool = open_pool(GM_GIB, 64 * GM_MIB);
+	free_small(1);
+	free_blocks(8, GM_MIB);
+	TAP_OK(f.recorded == 0, "half of the bytes that a shelf may collect");
+	fake_alloc(pool, GM_MIB);
+	TAP_IS(f.recorded, 1, "count as half a batch");
+	gm_pool_context_gone(pool, 1);
+	end("large misses");
+}
 
 static void reuse(void)
 {
@@ -161,7 +197,7 @@ static void reuse(void)
 	TAP_IS(f.recorded, 1, "past the bound");
 	f.passed = 1;
 	c = fake_alloc(pool, 30 * GM_MIB);
-	TAP_OK(c.base == a.base && f.recorded == 2, "one is");
+	TAP_OK(c.base == a.base && f.recorded == 1, "what is behind it is used again");
 	end("reuse past the bound");
 
 	pool = open_pool(64 * GM_MIB, GM_GIB);
@@ -455,6 +491,7 @@ int main(void)
 	batches();
 	bound();
 	held_up();
+	misses();
 	reuse();
 	captures();
 	nothing_runs();
