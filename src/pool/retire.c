@@ -330,13 +330,22 @@ static bool is_worth_a_look(struct gm_retired *r)
 	return (misses & (misses + 1)) == 0;
 }
 
+/* So many, or bytes, are enough for a fence where nothing else comes back. Of the largest blocks a
+ * whole batch is few: it is better to have more of them. */
+static bool is_half(const struct gm_pool *pool, const struct gm_freed *freed, uint64_t n)
+{
+	uint64_t half = gm_retired_batch(pool) / 2;
+	return n >= (half > GM_RETIRE_BATCH ? half : GM_RETIRE_BATCH) ||
+	       (n >= GM_RETIRE_FEW && freed->list.bytes >= freed->share / 2);
+}
+
 /* Is nothing on its way back, while half a batch lies on the shelf? Then it is handed over. */
 static bool hand_over_half(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_retired *r)
 {
+	struct gm_freed *freed = &shelf->freed;
 	gm_quick_take(&shelf->lock);
-	bool enough = !r->fences && shelf->freed.most && shelf->freed.into == r &&
-		      (r->fresh_n + shelf->freed.list.n >= gm_retired_batch(pool) / 2 ||
-		       shelf->freed.list.bytes >= shelf->freed.share / 2);
+	bool enough = !r->fences && freed->most && freed->into == r &&
+		      is_half(pool, freed, r->fresh_n + freed->list.n);
 	if (enough) {
 		gm_freed_hand_over(pool, shelf);
 		gm_freed_allow(pool, shelf, r);

@@ -20,6 +20,7 @@
 #define GM_RETIRE_CREW 8    /* times the shelves that collect, up to so many */
 #define GM_RETIRE_PARTS 8   /* or this part of config.retire bytes, but */
 #define GM_RETIRE_LEAST 2   /* blocks at least, where another fence is yet to pass */
+#define GM_RETIRE_FEW 4	    /* blocks behind a fence that is asked for before they are more */
 #define GM_RETIRE_MISSED 16 /* blocks behind fences that an allocation asks for */
 #define GM_RETIRE_FENCES 64 /* of one context that have not passed */
 
@@ -91,10 +92,10 @@ struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *retire
 void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context);
 
 /*
- * Likewise, for an allocation that finds nothing on the shelf. With half a batch freed there, and
- * no fence recorded, it does not wait for the rest; if many blocks wait for fences, or it `must`,
- * the oldest are asked: for many again and again, but ever less often. True: that was done. Drops
- * the lock.
+ * Likewise, for an allocation that finds nothing on the shelf. With half a batch of several
+ * threads freed there, and no fence recorded, it does not wait for the rest; if many blocks wait
+ * for fences, or it `must`, the oldest are asked: for many again and again, but ever less often.
+ * True: that was done. Drops the lock.
  */
 bool gm_retired_miss(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context, bool must);
 

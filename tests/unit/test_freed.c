@@ -137,6 +137,27 @@ static void crew(void)
 	end("a crew");
 }
 
+/* Half of it is enough where the shelf is empty. */
+static void crew_that_misses(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	pthread_t thread;
+	for (unsigned i = 1; i < 4; i++) {
+		pthread_create(&thread, NULL, free_some, NULL);
+		pthread_join(thread, NULL);
+	}
+	free_small(2 * GM_RETIRE_BATCH);
+	TAP_IS(f.recorded, 0, "four shelves collect, and one has half a batch");
+	CUdeviceptr block = fake_alloc(pool, 3000).base;
+	TAP_OK(f.recorded == 1 && f.queries == 1, "the next allocation asks for a fence");
+	TAP_IS(gm_shelf_mine(pool)->freed.list.n, 0, "behind all of it");
+	free_small(GM_RETIRE_BATCH);
+	TAP_OK(f.recorded == 1 && f.queries > 1,
+	       "as long as it is to pass it asks for no other one");
+	gm_pool_free(pool, block, NULL);
+	end("a crew that misses");
+}
+
 /* Together they stay below the bound, whatever the size. */
 static void crew_of_large(void)
 {
@@ -303,6 +324,7 @@ int main(void)
 	bound_of_shelves();
 	of_another_shelf();
 	crew();
+	crew_that_misses();
 	crew_of_large();
 	own();
 	by_turns();

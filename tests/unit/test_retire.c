@@ -134,30 +134,26 @@ static void held_up(void)
 
 /* --- allocations --- */
 
-/* A thread that has blocks enough, but no batch of them. */
+/* A thread whose blocks all wait. */
 static void misses(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
 	const struct gm_shelf *shelf = gm_shelf_mine(pool);
 	CUdeviceptr first = fake_alloc(pool, 3000).base;
 	gm_pool_free(pool, first, NULL);
-	free_small(GM_RETIRE_BATCH / 2 - 1);
-	TAP_OK(f.recorded == 0 && f.queries == 0, "half a batch is freed, and no fence asked for");
-	CUdeviceptr other = fake_alloc(pool, 3000).base;
-	TAP_OK(f.recorded == 1 && f.queries == 1 && other != first,
-	       "the next allocation asks for one; another block is idle meanwhile");
+	free_small(GM_RETIRE_BATCH - 1);
+	TAP_OK(f.recorded == 1 && f.queries == 1, "a batch is freed, and its fence asked for");
 	free_small(GM_RETIRE_BATCH - 2);
 	TAP_IS(f.recorded, 1, "as long as that is to pass none is recorded before a batch is full");
 	TAP_IS(f.queries, 1 + 6, "it is asked by the 1st, 2nd, 4th ... 32nd allocation");
-	TAP_IS(retired(), (GM_RETIRE_BATCH / 2 + GM_RETIRE_BATCH - 2) * 3072, "all wait for it");
+	TAP_IS(retired(), (2 * GM_RETIRE_BATCH - 2) * 3072, "all wait for it");
 	f.passed = 1;
 	free_small(1);
 	TAP_IS(f.dropped, 0, "the 63rd does not see that it has passed");
 	CUdeviceptr again = fake_alloc(pool, 3000).base;
 	TAP_OK(f.queries == 1 + 7 && f.dropped == 1 && again == first, "the 64th does");
-	TAP_OK(shelf->stock.first, "and the rest of half a batch is on the shelf");
+	TAP_OK(shelf->stock.first, "and the rest of the batch is on the shelf");
 	gm_pool_free(pool, again, NULL);
-	gm_pool_free(pool, other, NULL);
 	end("misses");
 
 	pool = open_pool(GM_GIB, 64 * GM_MIB);
