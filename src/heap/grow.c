@@ -164,7 +164,9 @@ bool gm_heap_answer(struct gm_heap_host *heap)
 		return false; /* it has not looked yet at what there is */
 	if (!gm_heap_begin_calls(heap))
 		return false;
+	__atomic_fetch_or(&mail->beat.value, GM_BEAT_CALLING, __ATOMIC_RELEASE);
 	bool grew = answer(heap, want);
+	__atomic_fetch_and(&mail->beat.value, ~GM_BEAT_CALLING, __ATOMIC_RELEASE);
 	gm_heap_end_calls();
 	return grew;
 }

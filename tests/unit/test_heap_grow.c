@@ -23,7 +23,7 @@ struct work {
 	const struct gm_policy *policy;
 	void (*lane)(struct work *work, uint32_t thread);
 	struct block block[LANES][KEPT];
-	bool answers;
+	bool answers, calls; /* the host; or it is in the driver */
 	uint64_t late; /* ns of the device's clock until the host does, if it does not answer now */
 	uint64_t seen; /* by then: when lanes last looked */
 	uint32_t seed;
@@ -40,6 +40,9 @@ static void be_late(struct work *work)
 		return;
 	work->seen = seen;
 	gm_simt_advance(step);
+	uint64_t *beat = &work->site.heap->shared->mail.beat.value;
+	if (work->calls)
+		__atomic_fetch_or(beat, GM_BEAT_CALLING, __ATOMIC_RELEASE);
 	work->answers = work->late && work->late <= step;
 	work->late -= work->late < step ? work->late : step;
 }
@@ -301,6 +304,8 @@ static void waits_for_a_slow_host(struct work *work)
 	launch(work, one_each, "the host answers after half a second");
 	TAP_IS(work->got, LANES, "everybody waits for it");
 	launch(work, free_all, "free");
+	TAP_IS(work->site.heap->shared->mail.beat.value & GM_BEAT_CALLING, 0,
+	       "the host makes no calls");
 	/* A lane that read the clock before another one looked. */
 	struct gm_heap *device = site_device(&work->site);
 	uint64_t waited = device->waited, now = gm_nanoseconds();
@@ -312,6 +317,31 @@ static void waits_for_a_slow_host(struct work *work)
 	gm_span_poll(device);
 	TAP_OK(device->polled_at < now + GM_HOST_DEAD, "a clock that was put back is believed");
 	site_close(&work->site, "slow host");
+}
+
+/* What the driver does may take seconds; it may also wait for the very kernel. */
+static void waits_for_a_slow_driver(struct work *work)
+{
+	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	work->answers = false;
+	work->calls = true;
+	work->late = 3 * GM_HOST_DEAD;
+	work->size = 1000000;
+	launch(work, one_each, "the driver lets the host wait for three seconds");
+	TAP_IS(work->got, LANES, "everybody waits for it");
+	launch(work, free_all, "free");
+	site_close(&work->site, "slow driver");
+
+	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	work->answers = false;
+	work->calls = true;
+	work->late = 2 * GM_HOST_STUCK;
+	work->size = 1000000;
+	launch(work, one_each, "it does for twenty");
+	TAP_IS(work->got, 2 * GM_HEAP_FIRST, "what is mapped is had");
+	TAP_IS(work->null, LANES - 2 * GM_HEAP_FIRST, "and NULL by the others");
+	launch(work, free_all, "free");
+	site_close(&work->site, "stuck driver");
 }
 
 static void keeps_chunks_in_use(struct work *work)
@@ -369,6 +399,7 @@ int main(void)
 	asks_again_when_memory_is_back(&work);
 	outlives_the_host(&work);
 	waits_for_a_slow_host(&work);
+	waits_for_a_slow_driver(&work);
 	keeps_chunks_in_use(&work);
 	grows_by_share(&work);
 	return tap_done();

@@ -54,13 +54,18 @@ struct gm_mailbox {
 	struct {
 		uint64_t value;
 		char pad[GM_LINE - sizeof(uint64_t)];
-	} want,			   /* device: granules that are needed in all */
-		have,		   /* host: grants made; grant i is in grant[i % GM_GRANTS] */
-		taken,		   /* device: grants that it has read: their places are free */
-		refused,	   /* host: the least want that it cannot meet now; 0: none */
-		beat;		   /* host: changes at least every 100 ms while `want` is not met */
+	} want,		 /* device: granules that are needed in all */
+		have,	 /* host: grants made; grant i is in grant[i % GM_GRANTS] */
+		taken,	 /* device: grants that it has read: their places are free */
+		refused, /* host: the least want that it cannot meet now; 0: none */
+		beat;	 /* host: changes at least every 100 ms while `want` is not met, but
+			    for GM_BEAT_CALLING */
 	uint64_t grant[GM_GRANTS]; /* first granule << 32 | granules */
 };
+
+/* In `beat`: the host is making the calls of the driver that more granules take. They can be slow,
+ * or wait for a thread that waits for the kernel. */
+#define GM_BEAT_CALLING (1ull << 63)
 
 /* A set of granules: a bit each, and a bit for each word that is not 0. */
 struct gm_bits {

@@ -9,7 +9,8 @@
 #include "heap/device/bits.h"
 
 #define GM_HOST_DEAD 1000000000ull /* ns without a beat after which nobody waits for the host */
-#define GM_POLL 500		   /* ns between two looks at the mailbox */
+#define GM_HOST_STUCK (10 * GM_HOST_DEAD) /* likewise with GM_BEAT_CALLING */
+#define GM_POLL 500			  /* ns between two looks at the mailbox */
 /* What lies between two looks counts so long at most: the GPU may have been another process's. */
 #define GM_LOOK (GM_HOST_DEAD / 100)
 
@@ -147,11 +148,12 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 			return more;
 		}
 		since = since > from ? since : from;
-		uint64_t beat = gm_load64(&heap->beat) + 1;
-		if (gm_load64(&heap->dead) == beat && gm_load64(&heap->seen_at) > began)
+		uint64_t beat = gm_load64(&heap->beat);
+		uint64_t most = beat & GM_BEAT_CALLING ? GM_HOST_STUCK : GM_HOST_DEAD;
+		if (gm_load64(&heap->dead) == beat + 1 && gm_load64(&heap->seen_at) > began)
 			return false;
-		if ((int64_t)(gm_load64(&heap->waited) - since) > (int64_t)GM_HOST_DEAD)
-			gm_store64(&heap->dead, beat);
+		if ((int64_t)(gm_load64(&heap->waited) - since) > (int64_t)most)
+			gm_store64(&heap->dead, beat + 1);
 		gm_pause(GM_POLL);
 	}
 }
