@@ -304,8 +304,6 @@ static void waits_for_a_slow_host(struct work *work)
 	launch(work, one_each, "the host answers after half a second");
 	TAP_IS(work->got, LANES, "everybody waits for it");
 	launch(work, free_all, "free");
-	TAP_IS(work->site.heap->shared->mail.beat.value & GM_BEAT_CALLING, 0,
-	       "the host makes no calls");
 	/* A lane that read the clock before another one looked. */
 	struct gm_heap *device = site_device(&work->site);
 	uint64_t waited = device->waited, now = gm_nanoseconds();
@@ -320,28 +318,47 @@ static void waits_for_a_slow_host(struct work *work)
 }
 
 /* What the driver does may take seconds; it may also wait for the very kernel. */
-static void waits_for_a_slow_driver(struct work *work)
+static void waits_in_the_driver(struct work *work, uint64_t ns, uint64_t got)
 {
 	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
 	work->answers = false;
 	work->calls = true;
-	work->late = 3 * GM_HOST_DEAD;
+	work->late = ns;
 	work->size = 1000000;
-	launch(work, one_each, "the driver lets the host wait for three seconds");
-	TAP_IS(work->got, LANES, "everybody waits for it");
+	launch(work, one_each, "the host is in the driver");
+	TAP_IS(work->got, got, "for %lu s: who gets a block", (unsigned long)(ns / GM_HOST_DEAD));
+	TAP_IS(work->null, LANES - got, "and who NULL");
 	launch(work, free_all, "free");
-	site_close(&work->site, "slow driver");
+	site_close(&work->site, "the driver");
+}
 
+static struct work *in_call;
+static unsigned calls, calls_said;
+static CUresult (*map)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
+		       unsigned long long);
+
+static CUresult map_watched(CUdeviceptr at, size_t size, size_t offset,
+			    CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	calls++;
+	calls_said += in_call->site.heap->shared->mail.beat.value & GM_BEAT_CALLING ? 1 : 0;
+	return map(at, size, offset, handle, flags);
+}
+
+static void says_that_it_calls(struct work *work)
+{
 	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
-	work->answers = false;
-	work->calls = true;
-	work->late = 2 * GM_HOST_STUCK;
+	in_call = work;
+	map = work->site.driver.cuMemMap;
+	work->site.driver.cuMemMap = map_watched;
 	work->size = 1000000;
-	launch(work, one_each, "it does for twenty");
-	TAP_IS(work->got, 2 * GM_HEAP_FIRST, "what is mapped is had");
-	TAP_IS(work->null, LANES - 2 * GM_HEAP_FIRST, "and NULL by the others");
+	launch(work, one_each, "the heap grows");
+	TAP_OK(calls > 0 && calls_said == calls, "%u of %u calls of the driver are announced",
+	       calls_said, calls);
+	TAP_IS(work->site.heap->shared->mail.beat.value & GM_BEAT_CALLING, 0,
+	       "and it is said that they are over");
 	launch(work, free_all, "free");
-	site_close(&work->site, "stuck driver");
+	site_close(&work->site, "calls");
 }
 
 static void keeps_chunks_in_use(struct work *work)
@@ -399,7 +416,9 @@ int main(void)
 	asks_again_when_memory_is_back(&work);
 	outlives_the_host(&work);
 	waits_for_a_slow_host(&work);
-	waits_for_a_slow_driver(&work);
+	waits_in_the_driver(&work, 3 * GM_HOST_DEAD, LANES);
+	waits_in_the_driver(&work, 2 * GM_HOST_STUCK, (uint64_t)2 * GM_HEAP_FIRST);
+	says_that_it_calls(&work);
 	keeps_chunks_in_use(&work);
 	grows_by_share(&work);
 	return tap_done();
