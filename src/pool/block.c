@@ -89,15 +89,14 @@ void gm_table_enter(struct gm_table *table, struct gm_extent *extent)
 		put(table, level, from++, extent);
 }
 
-/* The hints for an address, coarsest first; the last is that of the granule before its own. */
+/* The hints for an address, finest first, for that leads to whatever begins there and to most
+ * slabs; the last is that of the granule before its own. */
 #define HINTS (GM_TABLE_LEVELS + 1)
 
 static inline struct gm_extent *hint(const struct gm_table *table, uint64_t offset, unsigned nth)
 {
-	if (nth < GM_TABLE_LEVELS) {
-		unsigned level = GM_TABLE_LEVELS - 1 - nth;
-		return get(table, level, offset >> shift_of(level));
-	}
+	if (nth < GM_TABLE_LEVELS)
+		return get(table, nth, offset >> shift_of(nth));
 	uint64_t index = offset >> GM_TABLE_SHIFT;
 	return index ? get(table, 0, index - 1) : NULL;
 }
@@ -144,10 +143,11 @@ struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr b
 	return NULL;
 }
 
-static inline const struct gm_piece *slot_at(const struct gm_slab *slab, CUdeviceptr base,
-					     CUdeviceptr address)
+static inline const struct gm_piece *slot_at(const struct gm_slab *slab, uint64_t offset)
 {
-	uint32_t index = (uint32_t)(address - base) / slab->slot;
+	if (!slab)
+		return NULL;
+	uint64_t index = gm_slab_index(offset, slab->inverse);
 	return index < slab->n ? &slab->slots[index] : NULL;
 }
 
@@ -158,48 +158,48 @@ struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address
 		return NULL;
 	const struct gm_piece *piece = &extent->piece;
 	if (GM_GET(piece->state) == GM_SLAB)
-		piece = slot_at(GM_GET(extent->slab), GM_GET(piece->base), address);
+		piece = slot_at(GM_GET(extent->slab), address - GM_GET(piece->base));
 	return piece && gm_piece_is_live(piece) ? (struct gm_piece *)piece : NULL;
 }
 
 /* Acquire loads, so that the second look at the number cannot come before them. */
 #define LOOK(field) atomic_load_explicit(&(field), memory_order_acquire)
 
-/* A consistent copy of a piece: its state, and *seq for whoever checks once more. */
-static inline uint32_t look(const struct gm_piece *piece, struct gm_block *out, unsigned *seq)
+/* A consistent copy of a piece. */
+static inline void look(const struct gm_piece *piece, struct gm_block *out)
 {
+	unsigned seq;
 	uint32_t state;
 	do {
-		*seq = LOOK(piece->seq);
+		seq = LOOK(piece->seq);
 		state = LOOK(piece->state);
 		out->base = LOOK(piece->base);
 		out->held = LOOK(piece->held);
 		out->size = LOOK(piece->size);
 		out->id = LOOK(piece->id);
 		out->context = LOOK(piece->context);
-	} while (*seq % 2 || *seq != GM_GET(piece->seq));
+	} while (seq % 2 || seq != GM_GET(piece->seq));
 	out->live = state == GM_LIVE || state == GM_FREEING;
-	return state;
 }
 
 /* Follow one hint to the piece at the address; NULL: it does not lead there. */
 static inline const struct gm_piece *look_at(const struct gm_extent *extent, CUdeviceptr address,
 					     struct gm_block *out)
 {
-	for (;;) {
-		unsigned seq, ignored;
-		uint32_t state = look(&extent->piece, out, &seq);
-		if (state <= GM_IDLE || address - out->base >= out->held)
-			return NULL;
-		if (state != GM_SLAB)
-			return &extent->piece;
-		const struct gm_slab *slab = LOOK(extent->slab);
-		const struct gm_piece *slot = slab ? slot_at(slab, out->base, address) : NULL;
-		if (slot)
-			look(slot, out, &ignored);
-		if (seq == GM_GET(extent->piece.seq))
-			return slot;
-	}
+	const struct gm_piece *piece;
+	unsigned seq;
+	do {
+		seq = LOOK(extent->piece.seq);
+		uint32_t state = LOOK(extent->piece.state);
+		uint64_t offset = address - LOOK(extent->piece.base);
+		piece = NULL;
+		if (state > GM_IDLE && offset < LOOK(extent->piece.held))
+			piece = state == GM_SLAB ? slot_at(LOOK(extent->slab), offset)
+						 : &extent->piece;
+		if (piece)
+			look(piece, out);
+	} while (GM_UNLIKELY(seq % 2 || seq != GM_GET(extent->piece.seq)));
+	return piece;
 }
 
 struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,

@@ -242,9 +242,21 @@ struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handl
 	return c;
 }
 
+/* One call, which says it of the current context by itself. */
+static bool is_current(const struct gm_driver *driver, const struct gm_context *c)
+{
+	unsigned long long id = 0;
+	return driver->cuCtxGetId && driver->cuCtxGetId(NULL, &id) == CUDA_SUCCESS &&
+	       id == c->key && !is_gone(c);
+}
+
 struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *result)
 {
 	CUcontext handle = NULL;
+	if (GM_LIKELY(recent && is_current(driver, recent))) {
+		*result = CUDA_SUCCESS;
+		return recent;
+	}
 	*result = driver->cuCtxGetCurrent(&handle);
 	return *result == CUDA_SUCCESS ? gm_context_of(driver, handle, result) : NULL;
 }

@@ -6,25 +6,7 @@
 
 #include "base/debug.h"
 
-#define LINEAR 16u /* classes that are 512 bytes apart */
-#define SLOTS 32   /* of a slab, at least, but for rounding */
-
-unsigned gm_slab_class(uint64_t size)
-{
-	unsigned last = (unsigned)((size - 1) / GM_SLAB_LEAST_SLOT); /* begun steps, less one */
-	if (last < LINEAR)
-		return last;
-	unsigned doubling = 31 - (unsigned)__builtin_clz(last);
-	return LINEAR + (doubling - 4) * 8 + ((last >> (doubling - 3)) - 8);
-}
-
-uint32_t gm_slab_slot(unsigned class)
-{
-	if (class < LINEAR)
-		return (class + 1) * GM_SLAB_LEAST_SLOT;
-	unsigned doubling = 4 + (class - LINEAR) / 8, eighth = (class - LINEAR) % 8;
-	return ((9 + eighth) << (doubling - 3)) * GM_SLAB_LEAST_SLOT;
-}
+#define SLOTS 32 /* of a slab, at least, but for rounding */
 
 uint64_t gm_slab_length(unsigned class)
 {
@@ -156,6 +138,7 @@ static struct gm_slab *new_slab(unsigned class)
 		return NULL;
 	slab->class = class;
 	slab->slot = slot;
+	slab->inverse = gm_slab_inverse(slot);
 	slab->n = slab->n_free = n;
 	for (uint32_t i = 0; i < n; i += 64)
 		slab->free[i / 64] = n - i >= 64 ? UINT64_MAX : ((uint64_t)1 << (n - i)) - 1;

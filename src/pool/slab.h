@@ -28,7 +28,8 @@ struct gm_slab {
 	struct gm_extent *extent;	/* NULL: not cut from anything now */
 	struct gm_slab *before, *after; /* in `open` while it has free slots; after: in `spare` */
 	unsigned class;
-	uint32_t slot; /* bytes */
+	uint32_t slot;	  /* bytes */
+	uint32_t inverse; /* of the slot's length: see gm_slab_index */
 	uint32_t n, n_free;
 	uint64_t free[GM_SLAB_WORDS]; /* a bit a slot */
 	struct gm_piece slots[];
@@ -43,10 +44,43 @@ struct gm_slabs {
 	} classes[GM_SLAB_CLASSES];
 };
 
+#define GM_SLAB_LINEAR 16u /* classes that are GM_SLAB_LEAST_SLOT apart */
+
 /* The class of a size of 1 to GM_SLAB_LARGEST bytes, the bytes of its slots, and of its slabs. */
-unsigned gm_slab_class(uint64_t size);
-uint32_t gm_slab_slot(unsigned class);
+static inline unsigned gm_slab_class(uint64_t size)
+{
+	unsigned last = (unsigned)((size - 1) / GM_SLAB_LEAST_SLOT); /* begun steps, less one */
+	if (last < GM_SLAB_LINEAR)
+		return last;
+	unsigned doubling = 31 - (unsigned)__builtin_clz(last);
+	return GM_SLAB_LINEAR + (doubling - 4) * 8 + ((last >> (doubling - 3)) - 8);
+}
+
+static inline uint32_t gm_slab_slot(unsigned class)
+{
+	if (class < GM_SLAB_LINEAR)
+		return (class + 1) * GM_SLAB_LEAST_SLOT;
+	unsigned doubling = 4 + (class - GM_SLAB_LINEAR) / 8;
+	return ((9 + (class - GM_SLAB_LINEAR) % 8) << (doubling - 3)) * GM_SLAB_LEAST_SLOT;
+}
+
 uint64_t gm_slab_length(unsigned class);
+
+/*
+ * The slot at an offset into a slab, without a division. In steps of GM_SLAB_LEAST_SLOT an offset
+ * is below 2^12 and a slot at most 2^7; the inverse is 2^20 over the latter, rounded up. What is
+ * added by that is less than 2^12 * 2^7 / 2^20 of a step: it reaches no other slot.
+ */
+static inline uint32_t gm_slab_inverse(uint32_t slot)
+{
+	uint32_t steps = slot / GM_SLAB_LEAST_SLOT;
+	return ((1u << 20) + steps - 1) / steps;
+}
+
+static inline uint64_t gm_slab_index(uint64_t offset, uint32_t inverse)
+{
+	return offset / GM_SLAB_LEAST_SLOT * inverse >> 20;
+}
 
 void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents);
 void gm_slabs_close(struct gm_slabs *slabs);

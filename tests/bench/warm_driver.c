@@ -13,7 +13,6 @@ CUresult entry_cuCtxGetId(CUcontext handle, unsigned long long *out);
 #define OWN static __thread __attribute__((tls_model("initial-exec")))
 
 OWN CUcontext current;
-OWN CUcontext asked;
 OWN unsigned long long id;
 
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out)
@@ -25,8 +24,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out)
 
 CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *out)
 {
-	CUresult result = handle == asked ? CUDA_SUCCESS : entry_cuCtxGetId(handle, &id);
-	asked = handle;
+	CUresult result = id ? CUDA_SUCCESS : entry_cuCtxGetId(handle, &id);
 	*out = id;
 	return result;
 }

@@ -7,7 +7,7 @@
 
 int main(void)
 {
-	unsigned wrong = 0, unordered = 0, wasteful = 0, loose = 0;
+	unsigned wrong = 0, unordered = 0, wasteful = 0, loose = 0, misled = 0;
 	for (uint64_t size = 1; size <= GM_SLAB_LARGEST; size++) {
 		unsigned class = gm_slab_class(size);
 		uint64_t slot = gm_slab_slot(class), rounded = gm_round_up(size, 512);
@@ -16,10 +16,16 @@ int main(void)
 		wasteful += (slot - rounded) * 8 > slot;
 		loose += class && gm_slab_slot(class - 1) >= size;
 	}
+	for (unsigned class = 0; class < GM_SLAB_CLASSES; class ++) {
+		uint32_t slot = gm_slab_slot(class), inverse = gm_slab_inverse(slot);
+		for (uint64_t at = 0; at < gm_slab_length(class); at += 256)
+			misled += gm_slab_index(at, inverse) != at / slot;
+	}
 	TAP_IS(wrong, 0, "every small size has a class of slots that hold it, in steps of 512");
 	TAP_IS(unordered, 0, "larger sizes have larger classes");
 	TAP_IS(wasteful, 0, "no slot is more than an eighth too long");
 	TAP_IS(loose, 0, "no smaller class would do");
+	TAP_IS(misled, 0, "every offset leads to the slot that holds it");
 	TAP_IS(gm_slab_slot(GM_SLAB_CLASSES - 1), GM_SLAB_LARGEST, "the last class is the largest");
 	TAP_IS(gm_slab_slot(gm_slab_class(4097)), 4608, "4097 bytes take 4608");
 	TAP_IS(gm_slab_slot(gm_slab_class(8193)), 9216, "8193 bytes take 9216");
