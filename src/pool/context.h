@@ -15,12 +15,14 @@
 #include "driver/driver.h"
 
 #define GM_CONTEXT_EVENTS 16
-#define GM_CONTEXT_SEATS 32
 
-/* Where a thread of that number waits for the context the short way; see pool/fence.c. */
-struct gm_seat {
-	_Alignas(128) atomic_uint state;
-	CUevent event; /* of who has taken the seat; NULL: none was made yet */
+/* The looks at whether a context is idle, one at a time; see pool/fence.c. */
+struct gm_looks {
+	/* Twice the number of those that have ended, and one more while another is under way. */
+	_Alignas(128) _Atomic uint64_t word;
+	_Atomic uint64_t wanted; /* what somebody waits for the word to be */
+	_Atomic CUresult result; /* of the last one that has ended */
+	CUevent event;		 /* of who looks; NULL: none was made yet */
 };
 
 struct gm_context {
@@ -40,7 +42,7 @@ struct gm_context {
 	atomic_uint users, ending;
 	_Alignas(128) _Atomic(CUevent)
 		events[GM_CONTEXT_EVENTS]; /* spare events of gm_fence; NULL: empty slot */
-	struct gm_seat seats[GM_CONTEXT_SEATS];
+	struct gm_looks looks;
 };
 
 /*

@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include "base/debug.h"
-#include "base/thread.h"
 
 /* Captures open in any context, or about to begin: one relaxed load while there are none. */
 static atomic_uint captures_open;
@@ -147,26 +146,116 @@ static CUresult synchronize(const struct gm_driver *driver, struct gm_context *c
 /*
  * The short way, for the usual case: nobody captures, and nothing is running. Natively asking an
  * event breaks a capture that is open in any context, and recording one that of its own. Either the
- * thread that asks sees the count, or the one that begins sees the seat (both are sequentially
+ * thread that looks sees the count, or the one that begins sees the look (both are sequentially
  * consistent) and waits the while that the two calls take. For the GPU nobody waits there.
+ *
+ * What a look finds is true for all who asked before it began, and the driver is several times
+ * slower when threads call it by turns. So one thread looks, and those that come meanwhile wait for
+ * the next look: a few of these it takes as well before it goes its way.
  */
-enum { SEAT_FREE, SEAT_ASKING, SEAT_WAITING };
+#define FOR_OTHERS 3 /* looks in a row that are not one's own */
+#define EAGER 400    /* turns of waiting without a pause: about as long as a look takes */
 
-static bool take_seat(struct gm_seat *seat)
+unsigned gm_fence_patience = 700; /* and in all; then the one that looks is not running */
+
+/* A look that was begun. What it finds running may be waited for by *pending, which is the
+ * caller's to put back then; without `pending` there is none. */
+static CUresult look_once(const struct gm_driver *driver, struct gm_context *context,
+			  CUevent *pending)
 {
-	unsigned state = SEAT_FREE;
-	return atomic_compare_exchange_strong(&seat->state, &state, SEAT_ASKING);
+	CUevent *event = &context->looks.event;
+	CUresult result = CUDA_SUCCESS;
+	if (GM_UNLIKELY(atomic_load(&captures_open) || !atomic_load(&all_counted)))
+		return CUDA_ERROR_NOT_READY;
+	if (GM_UNLIKELY(!*event))
+		result = take_event(driver, context, event);
+	if (result == CUDA_SUCCESS)
+		result = driver->cuCtxRecordEvent(context->handle, *event);
+	if (result == CUDA_SUCCESS)
+		result = driver->cuEventQuery(*event);
+	if (GM_UNLIKELY(result == CUDA_ERROR_NOT_READY) && pending) {
+		*pending = *event;
+		*event = NULL;
+	}
+	return result;
 }
 
-static CUresult ask_event(const struct gm_driver *driver, struct gm_context *context,
-			  struct gm_seat *seat)
+/* `word` is of before; false: another look is under way, or was. */
+static bool begin_look(struct gm_looks *looks, uint64_t word)
 {
-	CUresult result = CUDA_SUCCESS;
-	if (GM_UNLIKELY(!seat->event))
-		result = take_event(driver, context, &seat->event);
-	if (result == CUDA_SUCCESS)
-		result = driver->cuCtxRecordEvent(context->handle, seat->event);
-	return result == CUDA_SUCCESS ? driver->cuEventQuery(seat->event) : result;
+	return word % 2 == 0 && atomic_compare_exchange_strong(&looks->word, &word, word + 1);
+}
+
+/* The word is the caller's while a look is under way. */
+static uint64_t present(const struct gm_looks *looks)
+{
+	return atomic_load_explicit(&looks->word, memory_order_relaxed);
+}
+
+static bool is_another_wanted(const struct gm_looks *looks)
+{
+	return atomic_load_explicit(&looks->wanted, memory_order_relaxed) > present(looks) + 1;
+}
+
+/* One that was begun has ended, and another begins. */
+static void next_look(struct gm_looks *looks, CUresult result)
+{
+	atomic_store_explicit(&looks->result, result, memory_order_relaxed);
+	atomic_fetch_add(&looks->word, 2);
+}
+
+static void end_look(struct gm_looks *looks, CUresult result)
+{
+	atomic_store_explicit(&looks->result, result, memory_order_relaxed);
+	atomic_store_explicit(&looks->word, present(looks) + 1, memory_order_release);
+}
+
+/* After begin_look: the caller's, and those of some others. */
+static CUresult look(const struct gm_driver *driver, struct gm_context *context, CUevent *pending)
+{
+	struct gm_looks *looks = &context->looks;
+	CUresult own = look_once(driver, context, pending), result = own;
+	for (unsigned i = 0; i < FOR_OTHERS && result == CUDA_SUCCESS && is_another_wanted(looks);
+	     i++) {
+		next_look(looks, result);
+		result = look_once(driver, context, NULL);
+	}
+	end_look(looks, result);
+	return own;
+}
+
+static inline void spin(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#elif defined __aarch64__
+	__asm__ volatile("yield");
+#endif
+}
+
+/* How a look of another thread ended that begins after now: only good news is worth having. Else
+ * the caller's own, as look(). CUDA_ERROR_NOT_READY without *pending: not this way. */
+static CUresult look_together(const struct gm_driver *driver, struct gm_context *context,
+			      CUevent *pending)
+{
+	struct gm_looks *looks = &context->looks;
+	if (!driver->cuCtxRecordEvent || !atomic_load_explicit(&all_counted, memory_order_relaxed))
+		return CUDA_ERROR_NOT_READY;
+	uint64_t word = atomic_load(&looks->word), enough = (word + 1) / 2 * 2 + 2;
+	if (GM_LIKELY(begin_look(looks, word)))
+		return look(driver, context, pending);
+	atomic_store_explicit(&looks->wanted, enough, memory_order_relaxed);
+	for (unsigned i = 0; i < gm_fence_patience; i++) {
+		word = atomic_load(&looks->word);
+		if (word >= enough &&
+		    atomic_load_explicit(&looks->result, memory_order_relaxed) == CUDA_SUCCESS)
+			return CUDA_SUCCESS;
+		if (begin_look(looks, word))
+			return look(driver, context, pending);
+		if (i > EAGER)
+			spin();
+	}
+	return CUDA_ERROR_NOT_READY;
 }
 
 static CUresult await_event(const struct gm_driver *driver, CUevent event)
@@ -177,49 +266,26 @@ static CUresult await_event(const struct gm_driver *driver, CUevent event)
 	return result;
 }
 
-static void leave_seat(struct gm_seat *seat)
+/* CUDA_ERROR_NOT_READY: not this way. */
+static CUresult wait_shortly(const struct gm_driver *driver, struct gm_context *context)
 {
-	atomic_store_explicit(&seat->state, SEAT_FREE, memory_order_release);
-}
-
-/* The seat from which it was asked, for the caller to leave; NULL: not this way. */
-static struct gm_seat *ask_shortly(const struct gm_driver *driver, struct gm_context *context,
-				   CUresult *result)
-{
-	struct gm_seat *seat = &context->seats[gm_thread_index() % GM_CONTEXT_SEATS];
-	if (!atomic_load_explicit(&all_counted, memory_order_relaxed) ||
-	    !driver->cuCtxRecordEvent || !take_seat(seat))
-		return NULL;
-	if (GM_LIKELY(!atomic_load(&captures_open) && atomic_load(&all_counted))) {
-		*result = ask_event(driver, context, seat);
-		return seat;
+	CUevent event = NULL;
+	CUresult result = look_together(driver, context, &event);
+	if (GM_UNLIKELY(event)) {
+		result = await_event(driver, event);
+		put_event(driver, context, event);
 	}
-	leave_seat(seat);
-	return NULL;
+	return result;
 }
 
-/* False: not this way. */
-static bool wait_shortly(const struct gm_driver *driver, struct gm_context *context,
-			 CUresult *result)
+/* Those that look now have done so; who begins to from now on sees `captures_open`. */
+static void await_looks(void)
 {
-	struct gm_seat *seat = ask_shortly(driver, context, result);
-	if (!seat)
-		return false;
-	if (*result == CUDA_ERROR_NOT_READY) {
-		atomic_store_explicit(&seat->state, SEAT_WAITING, memory_order_release);
-		*result = await_event(driver, seat->event);
+	for (struct gm_context *c = gm_context_newest(); c; c = c->next) {
+		uint64_t word = atomic_load(&c->looks.word);
+		while (word % 2 && atomic_load(&c->looks.word) == word)
+			sched_yield();
 	}
-	leave_seat(seat);
-	return true;
-}
-
-/* Nobody asks any more; who comes from now on sees `captures_open`. */
-static void await_seats(void)
-{
-	for (struct gm_context *c = gm_context_newest(); c; c = c->next)
-		for (unsigned i = 0; i < GM_CONTEXT_SEATS; i++)
-			while (atomic_load(&c->seats[i].state) == SEAT_ASKING)
-				sched_yield();
 }
 
 static CUresult wait_for(const struct gm_driver *driver, struct gm_context *context)
@@ -252,7 +318,8 @@ CUresult gm_fence(void *arg, uint64_t key, bool native, enum gm_fenced *fenced)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (native) {
-		if (!wait_shortly(driver, context, &result))
+		result = wait_shortly(driver, context);
+		if (result == CUDA_ERROR_NOT_READY)
 			result = wait_for(driver, context);
 	} else if (gm_context_enter(context)) {
 		result = wait_for(driver, context);
@@ -341,12 +408,10 @@ static void drop_fence(void *arg, uint64_t key, CUevent fence)
 
 bool gm_fence_is_idle(void *arg, uint64_t key)
 {
-	CUresult result;
 	struct gm_context *context = gm_context_find(key);
-	struct gm_seat *seat = is_gone(context) ? NULL : ask_shortly(arg, context, &result);
-	if (!seat)
+	if (is_gone(context))
 		return false;
-	leave_seat(seat);
+	CUresult result = look_together(arg, context, NULL);
 	gm_fence_suspect(result);
 	return result == CUDA_SUCCESS;
 }
@@ -368,13 +433,13 @@ void gm_fence_captures_counted(void)
 void gm_fence_capture_missed(void)
 {
 	atomic_store(&all_counted, false);
-	await_seats();
+	await_looks();
 }
 
 void gm_fence_capture_begin(struct gm_context *context)
 {
 	atomic_fetch_add(&captures_open, 1);
-	await_seats();
+	await_looks();
 	gm_rwlock_write(&context->capture);
 }
 

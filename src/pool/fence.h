@@ -12,8 +12,9 @@
  * passes, the fence is put off (GM_FENCED_LATER).
  *
  * Where every capture of the process is counted there is a short way for what a free waits for: a
- * thread takes a seat in the context, sees that no capture is open anywhere, and records its own
- * event and asks it, with neither the lock nor the mode exchanged; begin waits until nobody does.
+ * thread sees that no capture is open anywhere, and records an event of the context and asks it,
+ * with neither the lock nor the mode exchanged; begin waits until nobody does. What several threads
+ * ask at the same time, one of them asks for all.
  */
 #ifndef GM_POOL_FENCE_H
 #define GM_POOL_FENCE_H
@@ -64,6 +65,10 @@ void gm_fence_capture_begun(struct gm_context *context, bool success);
 
 /* A capture ended or its stream was destroyed. */
 void gm_fence_capture_ended(struct gm_context *context);
+
+/* How often a thread sees whether another's look has ended before it goes its own way; for tests.
+ */
+extern unsigned gm_fence_patience;
 
 /* In a forked child: no capture is open, and nothing went wrong. */
 void gm_fence_forget_all(void);

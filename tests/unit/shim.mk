@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-UNIT_TESTS += tests/unit/test_context tests/unit/test_fence tests/unit/test_late
+UNIT_TESTS += tests/unit/test_context tests/unit/test_fence tests/unit/test_looks tests/unit/test_late
 tests_unit_test_context_SOURCES = tests/unit/test_context.c tests/unit/on_sim.h
 tests_unit_test_context_LDADD = $(UNIT_LDADD)
 tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/on_sim.h
 tests_unit_test_fence_LDADD = $(UNIT_LDADD)
+tests_unit_test_looks_SOURCES = tests/unit/test_looks.c tests/unit/on_sim.h
+tests_unit_test_looks_LDADD = $(UNIT_LDADD)
 tests_unit_test_late_SOURCES = tests/unit/test_late.c shim/late.c shim/late.h shim/object.c shim/object.h
 tests_unit_test_late_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
 tests_unit_test_late_LDADD = $(UNIT_LDADD)

@@ -244,8 +244,7 @@ static void short_way(void)
 	gm_fence_captures_counted();
 }
 
-/* More threads than seats: those that find theirs taken go the long way. */
-#define CROWD (GM_CONTEXT_SEATS + 2)
+#define CROWD (GM_CONTEXT_EVENTS + 2)
 
 static void *fence_in_crowd(void *arg)
 {

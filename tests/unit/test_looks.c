@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One thread looks whether a context is idle, for all that asked before it began (pool/fence.c). */
+#include "pool/fence.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "on_sim.h"
+
+static struct gm_context *here;
+static CUresult (*record_event)(CUcontext ctx, CUevent event);
+static atomic_int passed;
+
+static bool fence(void)
+{
+	enum gm_fenced fenced;
+	return gm_fence(&sim, here->key, true, &fenced) == CUDA_SUCCESS &&
+	       fenced == GM_FENCED_PASSED;
+}
+
+static void *fence_elsewhere(void *arg)
+{
+	atomic_store(&passed, fence() ? 1 : -1);
+	return arg;
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static atomic_uint looks; /* begun */
+static pthread_t looker;
+static atomic_uint by_others;
+static void (*meanwhile)(void);
+
+/* Of the first look: what happens after the record is not seen by it. */
+static CUresult count_record(CUcontext ctx, CUevent event)
+{
+	CUresult result = record_event(ctx, event);
+	atomic_fetch_add(&by_others, !pthread_equal(pthread_self(), looker));
+	if (atomic_fetch_add(&looks, 1) == 0)
+		meanwhile();
+	return result;
+}
+
+static pthread_t follower;
+
+static void start_follower(void)
+{
+	atomic_store(&passed, 0);
+	pthread_create(&follower, NULL, fence_elsewhere, NULL);
+}
+
+/* The other thread comes while this one looks, and waits for the next look. */
+static void come(void)
+{
+	uint64_t word = atomic_load(&here->looks.word);
+	start_follower();
+	while (atomic_load(&here->looks.wanted) <= word)
+		sched_yield();
+	TAP_IS(atomic_load(&here->looks.wanted), word + 3, "who comes during a look");
+	TAP_IS(atomic_load(&passed), 0, "is not content with it");
+}
+
+static CUstream stream;
+
+static void come_with_work(void)
+{
+	gm_sim_launch(stream, nothing, NULL);
+	come();
+}
+
+/* The one that looks is kept from running. */
+static void wait_in_vain(void)
+{
+	start_follower();
+	while (!atomic_load(&passed))
+		sched_yield();
+}
+
+static void look_with(void (*act)(void), unsigned patience)
+{
+	looker = pthread_self();
+	atomic_store(&looks, 0);
+	atomic_store(&by_others, 0);
+	meanwhile = act;
+	gm_fence_patience = patience;
+	record_event = sim.cuCtxRecordEvent;
+	sim.cuCtxRecordEvent = count_record;
+	TAP_OK(fence(), "a look");
+}
+
+static void unhook(void)
+{
+	pthread_join(follower, NULL);
+	sim.cuCtxRecordEvent = record_event;
+	TAP_IS(atomic_load(&passed), 1, "its fence passes");
+}
+
+static void shared(void)
+{
+	look_with(come, UINT_MAX);
+	unhook();
+	TAP_IS(atomic_load(&looks), 2, "there was one look more");
+	TAP_IS(atomic_load(&by_others), 0, "which the first thread took for it");
+}
+
+static void not_too_early(void)
+{
+	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	gm_sim_hold(stream);
+	look_with(come_with_work, UINT_MAX);
+	while (!gm_sim_waiters() && !atomic_load(&passed))
+		sched_yield();
+	TAP_IS(atomic_load(&passed), 0, "what a thread launched before it came is waited for");
+	gm_sim_release(stream, -1u);
+	unhook();
+	sim.cuStreamDestroy_v2(stream);
+}
+
+static void in_vain(void)
+{
+	look_with(wait_in_vain, 100);
+	unhook();
+	TAP_IS(atomic_load(&by_others), 1, "one that does not get on holds nobody up");
+}
+
+int main(void)
+{
+	CUresult result;
+	sim_start("13.0", "1");
+	gm_fence_captures_counted();
+	sim_set_current(sim_context(0));
+	here = gm_context_current(&sim, &result);
+	TAP_OK(here && fence(), "an idle context");
+	shared();
+	not_too_early();
+	in_vain();
+	return tap_done();
+}
