@@ -22,11 +22,12 @@
 #include "pool/shelf.h"
 #include "pool/slab.h"
 
-#define GM_POOL_CHUNK (32 * GM_MIB)	   /* grown by for blocks of less than a granule */
-#define GM_POOL_PIECE (512 * GM_MIB)	   /* the longest handle, */
-#define GM_POOL_WHOLE 32		   /* but for this part of the memory, which goes first */
-#define GM_POOL_BIG_STEP (64 * GM_KIB)	   /* sizes from GM_POOL_BIG are multiples of it */
-#define GM_POOL_BIG GM_MIB		   /* below: multiples of GM_SLAB_LEAST_SLOT */
+#define GM_POOL_CHUNK (32 * GM_MIB)	/* grown by for blocks of less than a granule */
+#define GM_POOL_DEFERRED (128 * GM_MIB) /* likewise at most for others where frees are deferred */
+#define GM_POOL_PIECE (512 * GM_MIB)	/* the longest handle, */
+#define GM_POOL_WHOLE 32		/* but for this part of the memory, which goes first */
+#define GM_POOL_BIG_STEP (64 * GM_KIB)	/* sizes from GM_POOL_BIG are multiples of it */
+#define GM_POOL_BIG GM_MIB		/* below: multiples of GM_SLAB_LEAST_SLOT */
 #define GM_POOL_ALIGNED_FROM (64 * GM_MIB) /* blocks that are 2 MiB-aligned whatever their size */
 #define GM_POOL_ALIGN 512u
 

@@ -33,12 +33,16 @@ static CUresult collect(struct gm_pool *pool, struct gm_want want)
 }
 
 /* Small blocks share a chunk. A longer one gets what it lacks and no more, which costs what it does
- * natively, and comes free again with the block. */
+ * natively, and comes free again with the block; but where frees are deferred, as many more as are
+ * retired, for each thread will have some that wait and some that it takes. */
 static uint64_t least_growth(const struct gm_pool *pool, struct gm_want want)
 {
 	if (pool->config.chunk)
 		return pool->config.chunk;
-	return want.length < GM_POOL_GRANULE ? GM_POOL_CHUNK : 0;
+	if (want.length < GM_POOL_GRANULE)
+		return GM_POOL_CHUNK;
+	uint64_t more = pool->retired < GM_POOL_DEFERRED ? pool->retired : GM_POOL_DEFERRED;
+	return more - more % gm_round_up(want.length, GM_POOL_GRANULE);
 }
 
 static CUresult grow(struct gm_pool *pool, struct gm_want want)

@@ -24,7 +24,9 @@ static bool may_remap(struct gm_pool *pool)
 CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 {
 	CUdeviceptr at;
-	if (!gm_pool_can_hold(pool, want.length) || !may_remap(pool))
+	/* As long as the pool can grow, threads that defer their frees keep their shelves. */
+	bool keeps = pool->config.defer && !shed;
+	if ((!keeps && !gm_pool_can_hold(pool, want.length)) || !may_remap(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	uint64_t moved = gm_chunks_pick(pool, bytes, MOST, at);

@@ -22,11 +22,19 @@ static bool is_of(const struct gm_retired *r, uint64_t context)
 	return r->used && r->context == context;
 }
 
+static bool is_by(const struct gm_retired *r, const struct gm_shelf *shelf, uint64_t context)
+{
+	return r->shelf == shelf && is_of(r, context);
+}
+
 static struct gm_retired *find(const struct gm_pool *pool, const struct gm_shelf *shelf,
 			       uint64_t context)
 {
-	struct gm_retired *r = pool->retirees;
-	while (r && !(r->shelf == shelf && is_of(r, context)))
+	struct gm_retired *r =
+		shelf->freed.into; /* it nearly always is; others are in other caches */
+	if (GM_LIKELY(r && is_by(r, shelf, context)))
+		return r;
+	for (r = pool->retirees; r && !is_by(r, shelf, context);)
 		r = r->next;
 	return r;
 }
@@ -339,14 +347,16 @@ static bool is_half(const struct gm_pool *pool, const struct gm_freed *freed, ui
 	       (n >= GM_RETIRE_FEW && freed->list.bytes >= freed->share / 2);
 }
 
-/* Is nothing on its way back, while half a batch lies on the shelf? Then it is handed over. */
-static bool hand_over_half(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_retired *r)
+/* Is nothing on its way back, while half a batch lies on the shelf? Then it is handed over; with
+ * `all`, whatever lies there is. */
+static bool hand_over_half(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_retired *r,
+			   bool all)
 {
 	struct gm_freed *freed = &shelf->freed;
 	gm_quick_take(&shelf->lock);
-	bool enough = !r->fences && freed->most && freed->into == r &&
-		      is_half(pool, freed, r->fresh_n + freed->list.n);
-	if (enough) {
+	bool any = freed->most && freed->into == r;
+	bool enough = any && !r->fences && is_half(pool, freed, r->fresh_n + freed->list.n);
+	if (enough || (any && all)) {
 		gm_freed_hand_over(pool, shelf);
 		gm_freed_allow(pool, shelf, r);
 	}
@@ -359,7 +369,7 @@ bool gm_retired_miss(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t cont
 	struct gm_retired *r = find(pool, shelf, context);
 	if (!r)
 		return false;
-	bool asks = hand_over_half(pool, shelf, r);
+	bool asks = hand_over_half(pool, shelf, r, must);
 	if (asks)
 		gm_retired_poll(pool, r);
 	else if ((asks = is_worth_a_look(r) || must))

@@ -295,6 +295,46 @@ static void by_turns(void)
 	end("by turns, all of it");
 }
 
+static void *alloc_large(void *arg)
+{
+	*(uint64_t *)arg = mapped_by(4 * GM_MIB);
+	return NULL;
+}
+
+/* Nor do they lose what is longer than a granule, of which idle chunks are made. */
+static void large_by_turns(void)
+{
+	struct gm_pool *pool = open_pool(4 * GM_GIB, 4 * GM_GIB);
+	pool->config.clock = clock_fake;
+	clock_now = 5000 * GM_SHELF_FRESH;
+	f.passed = UINTPTR_MAX;
+	free_blocks(GM_RETIRE_BATCH, 4 * GM_MIB);
+	const struct gm_shelf *shelf = gm_shelf_mine(pool);
+	TAP_IS(shelf->stock.bytes, 256 * GM_MIB, "64 large blocks came back to one thread");
+	TAP_IS(mapped_after(alloc_large), 260 * GM_MIB, "another one has its own");
+	TAP_IS(shelf->stock.bytes, 256 * GM_MIB, "and takes none of them");
+	TAP_OK(fake_valid(pool), "valid");
+	gm_pool_context_gone(pool, 1);
+	end("large blocks by turns");
+}
+
+/* The more memory waits for fences, the more the pool grows by. */
+static void grows_ahead(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	for (unsigned i = 0; i < 60; i++)
+		gm_pool_free(pool, fake_alloc(pool, 4 * GM_MIB).base, NULL);
+	TAP_IS(fake.calls[FAKE_CREATE], 7, "60 blocks that all wait make the pool grow 7 times");
+	TAP_IS(pool->mapped, 256 * GM_MIB, "by 1, 1, 2, 4 ... 32 blocks");
+	for (unsigned i = 0; i < 30; i++)
+		gm_pool_free(pool, fake_alloc(pool, 5 * GM_MIB).base, NULL);
+	TAP_OK(pool->mapped <= retired() + GM_POOL_DEFERRED && fake_valid(pool),
+	       "for others, by 128 MiB at most");
+	f.passed = UINTPTR_MAX;
+	gm_pool_settle(pool);
+	end("grows ahead");
+}
+
 /* A block that fits into the part of no shelf. */
 static void share(void)
 {
@@ -328,6 +368,8 @@ int main(void)
 	crew_of_large();
 	own();
 	by_turns();
+	large_by_turns();
+	grows_ahead();
 	share();
 	return tap_done();
 }
