@@ -322,6 +322,7 @@ static void large_by_turns(void)
 static void grows_ahead(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	pool->config.clock = clock_fake;
 	for (unsigned i = 0; i < 60; i++)
 		gm_pool_free(pool, fake_alloc(pool, 4 * GM_MIB).base, NULL);
 	TAP_IS(fake.calls[FAKE_CREATE], 7, "60 blocks that all wait make the pool grow 7 times");
