@@ -379,7 +379,7 @@ int main(int argc, char **argv)
 		     {"capture", capture}, {"gone", gone}, {"reset", reset}, {"async", async},
 		     {"full", full},	   {"ends", ends}, {"cycle", cycle}};
 	show = argc > 2 && strcmp(argv[2], "show") == 0;
-	alarm(120); /* nothing here may wait for ever */
+	alarm(600); /* nothing here may wait for ever */
 	MUST(cuInit(0));
 	primary = use_device(0);
 	for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {

@@ -180,7 +180,7 @@ static void needs(void)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
-	alarm(120); /* nothing here may wait for ever */
+	alarm(600); /* nothing here may wait for ever */
 	if (strcmp(what, "thread") == 0)
 		return thread(), 0;
 	if (strcmp(what, "ends") == 0)
