@@ -186,7 +186,7 @@ static bool begin_look(struct gm_looks *looks, uint64_t word)
 	return word % 2 == 0 && atomic_compare_exchange_strong(&looks->word, &word, word + 1);
 }
 
-/* The word is the caller's while a look is under way. */
+/* Who has begun a look is the only one who changes the word. */
 static uint64_t present(const struct gm_looks *looks)
 {
 	return atomic_load_explicit(&looks->word, memory_order_relaxed);
@@ -241,9 +241,10 @@ static CUresult look_together(const struct gm_driver *driver, struct gm_context 
 	struct gm_looks *looks = &context->looks;
 	if (!driver->cuCtxRecordEvent || !atomic_load_explicit(&all_counted, memory_order_relaxed))
 		return CUDA_ERROR_NOT_READY;
-	uint64_t word = atomic_load(&looks->word), enough = (word + 1) / 2 * 2 + 2;
-	if (GM_LIKELY(begin_look(looks, word)))
+	if (GM_LIKELY(begin_look(looks, present(looks))))
 		return look(driver, context, pending);
+	/* A write, which who begins the next look has read: it sees what this thread submitted. */
+	uint64_t word = atomic_fetch_add(&looks->word, 0), enough = (word + 1) / 2 * 2 + 2;
 	atomic_store_explicit(&looks->wanted, enough, memory_order_relaxed);
 	for (unsigned i = 0; i < gm_fence_patience; i++) {
 		word = atomic_load(&looks->word);
