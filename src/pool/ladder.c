@@ -41,7 +41,9 @@ static uint64_t least_growth(const struct gm_pool *pool, struct gm_want want)
 		return pool->config.chunk;
 	if (want.length < GM_POOL_GRANULE)
 		return GM_POOL_CHUNK;
-	uint64_t more = pool->retired < GM_POOL_DEFERRED ? pool->retired : GM_POOL_DEFERRED;
+	uint64_t more = pool->config.defer ? pool->retired : 0;
+	if (more > GM_POOL_DEFERRED)
+		more = GM_POOL_DEFERRED;
 	return more - more % gm_round_up(want.length, GM_POOL_GRANULE);
 }
 

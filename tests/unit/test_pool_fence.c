@@ -114,6 +114,21 @@ static void retires(void)
 	fake_end(pool, "retirement");
 }
 
+/* Only threads that defer their frees are ahead of the fences again and again. */
+static void grows_as_needed(void)
+{
+	struct gm_pool *pool = open_pool(256 * GM_MIB);
+	struct gm_block large = fake_alloc(pool, 40 * GM_MIB);
+	fence.fenced = GM_FENCED_LATER;
+	gm_pool_free(pool, large.base, NULL);
+	fake_alloc(pool, 4 * GM_MIB);
+	TAP_IS(fake_stats(pool).mapped, 44 * GM_MIB, "what waits for a capture is not made up for");
+	fence.fenced = GM_FENCED_PASSED;
+	gm_pool_settle(pool);
+	gm_pool_context_gone(pool, 1);
+	fake_end(pool, "growth");
+}
+
 static void free_one_more(void)
 {
 	fence.meanwhile = NULL;
@@ -183,6 +198,7 @@ int main(void)
 {
 	waits();
 	retires();
+	grows_as_needed();
 	settles_only_older();
 	contexts_go();
 	return tap_done();
