@@ -40,6 +40,10 @@ static void two_contexts(void)
 	TAP_IS(gm_context_gone(b), 0, "once");
 	TAP_OK(gm_context_find(key) == second && atomic_load(&second->gone), "it stays, as gone");
 	TAP_IS(gm_context_gone((CUcontext)&key), 0, "one that was never seen");
+	sim_set_current(a);
+	TAP_OK(gm_context_current(&sim, &result) == first, "the other one is current");
+	gm_context_gone(a);
+	TAP_OK(gm_context_current(&sim, &result) != first, "but not once it is gone");
 	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(a);
 	gm_context_gone(a);
 }

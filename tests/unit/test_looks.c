@@ -127,6 +127,18 @@ static void in_vain(void)
 	TAP_IS(atomic_load(&by_others), 1, "one that does not get on holds nobody up");
 }
 
+static void want_many(void)
+{
+	atomic_store(&here->looks.wanted, atomic_load(&here->looks.word) + 1000);
+}
+
+static void not_for_ever(void)
+{
+	look_with(want_many, 100);
+	sim.cuCtxRecordEvent = record_event;
+	TAP_IS(atomic_load(&looks), 4, "three are taken for others, however many want one");
+}
+
 int main(void)
 {
 	CUresult result;
@@ -138,5 +150,6 @@ int main(void)
 	shared();
 	not_too_early();
 	in_vain();
+	not_for_ever();
 	return tap_done();
 }
