@@ -230,14 +230,16 @@ struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool)
 	return list;
 }
 
-/* The largest chunk that may be picked; none is larger than `most`. */
-static struct gm_chunk *largest(const struct gm_pool *pool, uint64_t most, CUdeviceptr from,
-				CUdeviceptr to)
+/* The largest chunk that may be picked; none is larger than `most`, or in the idle extent that ends
+ * at `apart`. */
+static struct gm_chunk *largest(const struct gm_pool *pool, uint64_t most, CUdeviceptr apart)
 {
 	struct gm_chunk *best = NULL;
+	const struct gm_extent *tail = apart ? gm_table_ends_at(&pool->table, apart) : NULL;
+	CUdeviceptr from = tail ? GM_GET(tail->piece.base) : 0;
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
 		if (chunk->picked || !may_go(chunk) || chunk->size > most ||
-		    (chunk->base >= from && chunk->base < to))
+		    (chunk->base >= from && chunk->base < apart))
 			continue;
 		if (!best || chunk->size > best->size)
 			best = chunk;
@@ -247,15 +249,18 @@ static struct gm_chunk *largest(const struct gm_pool *pool, uint64_t most, CUdev
 	return best;
 }
 
+bool gm_chunks_any(const struct gm_pool *pool, uint64_t most, CUdeviceptr apart)
+{
+	return largest(pool, most, apart) != NULL;
+}
+
 uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr apart)
 {
 	uint64_t picked = 0, limit = bytes;
 	gm_shelves_empty(pool);
 	gm_slabs_flush(&pool->slabs);
-	const struct gm_extent *tail = apart ? gm_table_ends_at(&pool->table, apart) : NULL;
-	CUdeviceptr from = tail ? GM_GET(tail->piece.base) : 0;
 	for (; most && limit; most--) {
-		struct gm_chunk *chunk = largest(pool, limit, from, apart);
+		struct gm_chunk *chunk = largest(pool, limit, apart);
 		if (!chunk)
 			break;
 		chunk->picked = true;

@@ -71,6 +71,9 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk);
  * addresses yet; NULL: no host memory. */
 struct gm_chunk *gm_chunk_new(struct gm_pool *pool, uint64_t size);
 
+/* Is there a chunk that gm_chunks_pick could pick, as things are? */
+bool gm_chunks_any(const struct gm_pool *pool, uint64_t bytes, CUdeviceptr apart);
+
 /*
  * Pick wholly idle chunks, neither pinned nor busy, of at most `bytes` in all, the largest that fit
  * first, so that they are few, and no more than `most` of them; none below an idle extent that ends

@@ -9,12 +9,20 @@
 
 #define MOST 64 /* chunks moved for one request: some 3 ms */
 
-/* Asked before the lock is needed, because the answer may take other locks. */
+/* Idle chunks that could be moved, or at least given back. */
+static bool is_worth_it(const struct gm_pool *pool, struct gm_want want, bool shed)
+{
+	CUdeviceptr at;
+	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	return shed ? pool->idle_first != NULL : gm_chunks_any(pool, bytes, at);
+}
+
+/* Asked before the lock is needed, because the answer may take other locks, and a while. */
 static bool may_remap(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
-	if (!pool->idle_first || !config->may_remap)
-		return pool->idle_first;
+	if (!config->may_remap)
+		return true;
 	gm_pool_unlock(pool);
 	bool may = config->may_remap(config->may_remap_arg);
 	gm_pool_lock(pool);
@@ -26,7 +34,8 @@ CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 	CUdeviceptr at;
 	/* As long as the pool can grow, threads that defer their frees keep their shelves. */
 	bool keeps = pool->config.defer && !shed;
-	if ((!keeps && !gm_pool_can_hold(pool, want.length)) || !may_remap(pool))
+	if ((!keeps && !gm_pool_can_hold(pool, want.length)) || !is_worth_it(pool, want, shed) ||
+	    !may_remap(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	uint64_t moved = gm_chunks_pick(pool, bytes, MOST, at);

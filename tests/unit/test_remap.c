@@ -7,10 +7,12 @@
 #define PEER 3
 
 static bool may, asked_locked;
+static unsigned asked;
 
 static bool may_fake(void *arg)
 {
 	(void)arg;
+	asked++;
 	asked_locked |= !gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT);
 	return may;
 }
@@ -68,6 +70,26 @@ static void moves(void)
 	TAP_OK(again.base == b[0].base, "the old addresses are used again");
 	TAP_OK(!asked_locked, "whether it may was asked with no lock held");
 	fake_end(pool, "moves");
+}
+
+/* The answer takes longer than many a growth. */
+static void asks_in_need(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_block first = fake_alloc(pool, 2 * GM_MIB);
+	gm_pool_free(pool, first.base, NULL);
+	asked = 0;
+	struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
+	TAP_OK(b.base == first.base && fake_stats(pool).mapped == 32 * GM_MIB,
+	       "idle memory before free addresses grows where it is");
+	TAP_IS(asked, 0, "and nobody asks whether it may be moved");
+	struct gm_block after = fake_alloc(pool, 2 * GM_MIB);
+	gm_pool_free(pool, b.base, NULL);
+	fake_alloc(pool, 64 * GM_MIB);
+	TAP_IS(asked, 1, "with other memory in between that is asked");
+	gm_pool_free(pool, after.base, NULL);
+	gm_pool_context_gone(pool, 1);
+	fake_end(pool, "asking");
 }
 
 static void adds_what_lacks(void)
@@ -254,5 +276,6 @@ int main(void)
 	gives_back_for_the_rest();
 	fails_in_the_middle();
 	fails_after_making();
+	asks_in_need();
 	return tap_done();
 }
