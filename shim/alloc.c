@@ -15,7 +15,7 @@ struct request {
 	size_t width, height;
 	unsigned element;
 	struct gm_context *context;
-	uint64_t start; /* gm_tick */
+	struct gm_timing call;
 };
 
 /* What the call would have done without us. */
@@ -27,23 +27,31 @@ static CUresult natively(const struct request *q)
 	return GM_PASS(real.cuMemAlloc_v2(q->out, q->size));
 }
 
+/* A timed call ends now. */
+static uint64_t took(unsigned device, struct gm_timing call)
+{
+	uint64_t end = gm_tick();
+	gm_shim_happened_at(end);
+	gm_counter_add(device, GM_C_allocate_ns, gm_timing_ns(call, end));
+	return end;
+}
+
 static void served(const struct request *q, const struct gm_block *b, unsigned flags)
 {
 	unsigned device = q->context->ordinal;
-	uint64_t end = gm_tick();
-	gm_shim_happened_at(end);
+	struct gm_timing call = gm_timing_of(q->call, b->since);
+	uint64_t end = call.start ? took(device, call) : 0;
 	bool driver = flags & GM_RECORD_DRIVER;
 	_Atomic uint64_t *parts = gm_count_device(device);
 	gm_count_in(parts, device, GM_C_allocate_calls, 1);
-	gm_count_in(parts, device, GM_C_allocate_ns, gm_tick_ns(q->start, end));
 	gm_count_in(parts, device, GM_C_allocate_pool, !driver);
 	gm_count_in(parts, device, GM_C_allocate_bytes, driver ? 0 : b->size);
 	if (driver)
 		gm_counter_add(device, GM_C_allocate_driver, 1);
 	if (!gm_log_wants(GM_RECORD_ALLOCATE))
 		return;
-	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE, q->hook, q->context, q->start,
-						 end, CUDA_SUCCESS);
+	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE, q->hook, q->context,
+						 call.start, end, CUDA_SUCCESS);
 	record.address = b->base;
 	record.size = b->size;
 	record.held = b->held;
@@ -85,14 +93,13 @@ static void tell(unsigned device, const struct gm_pool *pool, size_t asked)
 static CUresult refused(const struct request *q, CUresult result)
 {
 	unsigned device = q->context->ordinal;
-	uint64_t end = gm_tick();
-	gm_shim_happened_at(end);
+	struct gm_timing call = gm_timing_of(q->call, gm_tick());
+	uint64_t end = took(device, call);
 	gm_counter_add(device, GM_C_allocate_calls, 1);
 	gm_counter_add(device, GM_C_allocate_failed, 1);
-	gm_counter_add(device, GM_C_allocate_ns, gm_tick_ns(q->start, end));
 	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED)) {
 		struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook,
-							 q->context, q->start, end, result);
+							 q->context, call.start, end, result);
 		record.size = q->size;
 		gm_log_put(&record);
 	}
@@ -107,6 +114,7 @@ static CUresult refused(const struct request *q, CUresult result)
 /* The driver serves the call: because it is odd, or there is no pool, or the pool cannot. */
 static CUresult from_driver(struct request *q)
 {
+	q->call = gm_timing_of(q->call, gm_tick());
 	CUresult result = natively(q);
 	if (!q->context)
 		return result;
@@ -157,6 +165,8 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 		served(q, &b, 0);
 		return result;
 	}
+	if (b.since)
+		q->call = gm_timing_of(q->call, b.since);
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		gm_shim_pool_failed(q->context->ordinal, result);
 	if (!within_limit(q->context->ordinal, pool, q->size))
@@ -167,7 +177,7 @@ static CUresult from_pool(struct request *q, struct gm_pool *pool)
 
 CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out)
 {
-	const struct request q = {.size = size, .context = context, .start = gm_tick()};
+	const struct request q = {.size = size, .context = context, .call = gm_shim_call()};
 	CUresult result =
 		gm_pool_alloc(gm_shim_pool_if_any(context->ordinal), size, context->key, out);
 	if (result == CUDA_SUCCESS) {
@@ -179,7 +189,7 @@ CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block 
 
 CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result)
 {
-	const struct request q = {.size = size, .context = context, .start = start};
+	const struct request q = {.size = size, .context = context, .call = gm_timing_since(start)};
 	return refused(&q, result);
 }
 
@@ -192,7 +202,7 @@ CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 		.hook = GM_HOOK_cuMemAlloc_v2,
 		.out = dptr,
 		.size = bytesize,
-		.start = gm_tick(),
+		.call = gm_shim_call(),
 		.context = gm_context_current(&gm_shim_driver, &result),
 	};
 	struct gm_pool *pool =
@@ -246,7 +256,7 @@ CUresult on_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthIn
 		.width = WidthInBytes,
 		.height = Height,
 		.element = ElementSizeBytes,
-		.start = gm_tick(),
+		.call = gm_shim_call(),
 		.context = gm_context_current(&gm_shim_driver, &result),
 	};
 	result = allocate_rows(&q);

@@ -31,7 +31,7 @@ static CUresult take(void *unused, size_t size, struct gm_context *context, stru
 static void freed(void *unused, const struct gm_block *block, uint64_t start)
 {
 	(void)unused;
-	gm_shim_freed(GM_HOOK_NONE, block, start);
+	gm_shim_freed(GM_HOOK_NONE, block, gm_timing_since(start));
 }
 
 static struct gm_streams *make(unsigned ordinal, struct gm_pool *pool)

@@ -113,6 +113,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.device = d->handle,
 		.ordinal = ordinal,
 		.fence = gm_fence,
+		.is_idle = gm_fence_is_idle,
 		.fence_arg = &gm_shim_driver,
 		.defer = knobs->free.choice == GM_FREE_DEFER ? gm_fence_deferral(&gm_shim_driver)
 							     : NULL,

@@ -26,19 +26,29 @@ static void put(const struct gm_record *record)
 		gm_log_put(record);
 }
 
-void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start)
+/* A timed call has ended. */
+static void took(const struct gm_block *b, struct gm_timing call, uint64_t end)
 {
-	uint64_t end = b->waited ? b->waited : gm_tick(); /* what follows takes no time */
 	gm_shim_happened_at(end);
+	gm_counter_add(b->ordinal, GM_C_free_ns, gm_timing_ns(call, end));
+}
+
+void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, struct gm_timing call)
+{
+	call = gm_timing_of(call, b->since);
+	uint64_t end = b->waited; /* what follows takes no time */
+	if (GM_UNLIKELY(call.start)) {
+		end = end ? end : gm_tick();
+		took(b, call, end);
+	}
 	gm_memops_freed(b->id);
 	_Atomic uint64_t *parts = gm_count_device(b->ordinal);
 	gm_count_in(parts, b->ordinal, GM_C_free_calls, 1);
 	gm_count_in(parts, b->ordinal, GM_C_free_bytes, b->size);
-	gm_count_in(parts, b->ordinal, GM_C_free_ns, gm_tick_ns(start, end));
 	if (!gm_log_wants(GM_RECORD_FREE))
 		return;
-	struct gm_record record = free_record(hook, start, end, b->base, b->size, b->held, b->id,
-					      b->context, b->ordinal, 0);
+	struct gm_record record = free_record(hook, call.start, end, b->base, b->size, b->held,
+					      b->id, b->context, b->ordinal, 0);
 	gm_log_put(&record);
 }
 
@@ -49,21 +59,21 @@ enum use {
 	BY_NONE
 };
 
-static CUresult give_to_pool(struct gm_pool *pool, CUdeviceptr address, uint64_t start,
+static CUresult give_to_pool(struct gm_pool *pool, CUdeviceptr address, struct gm_timing call,
 			     enum use use, uint64_t context, struct gm_block *b)
 {
 	if (use == BY_NONE)
 		return gm_pool_free_done(pool, address, b);
 	return use == BY_OTHER ? gm_pool_free_behind(pool, address, context, b)
-			       : gm_pool_free_since(pool, address, start, b);
+			       : gm_pool_free_since(pool, address, call, b);
 }
 
 /* A block of ours, whatever the address is in it. */
 static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdeviceptr address,
-			  uint64_t start, enum use use, uint64_t context)
+			  struct gm_timing call, enum use use, uint64_t context)
 {
 	struct gm_block b;
-	CUresult result = give_to_pool(pool, address, start, use, context, &b);
+	CUresult result = give_to_pool(pool, address, call, use, context, &b);
 	gm_fence_suspect(result);
 	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
 		gm_pool_find(pool, address, &b);
@@ -72,7 +82,7 @@ static CUresult free_ours(enum gm_hook_id hook, struct gm_pool *pool, CUdevicept
 		 * be gone, and the block with it. */
 		return b.live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
 	}
-	gm_shim_freed(hook, &b, start);
+	gm_shim_freed(hook, &b, call);
 	return result;
 }
 
@@ -99,10 +109,10 @@ CUresult on_cuMemFree_v2(CUdeviceptr dptr)
 {
 	if (!gm_shim_enter())
 		return real.cuMemFree_v2(dptr);
-	uint64_t start = gm_tick();
 	struct gm_pool *pool = gm_shim_pool_at(dptr);
-	CUresult result = pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, start, BY_OWNER, 0)
-			       : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, start);
+	CUresult result =
+		pool ? free_ours(GM_HOOK_cuMemFree_v2, pool, dptr, gm_shim_call(), BY_OWNER, 0)
+		     : free_foreign(GM_HOOK_cuMemFree_v2, dptr, NULL, NULL, gm_tick());
 	gm_shim_leave();
 	return result;
 }
@@ -129,10 +139,10 @@ static CUresult stream_done(CUstream stream, CUresult (*look)(CUstream stream))
 static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
 			   CUstream order, CUresult (*native)(CUdeviceptr, CUstream))
 {
-	uint64_t start = gm_tick();
+	struct gm_timing call = gm_timing_since(gm_tick());
 	struct gm_pool *pool = gm_shim_pool_at(address);
 	if (!pool)
-		return free_foreign(hook, address, stream, native, start);
+		return free_foreign(hook, address, stream, native, call.start);
 	/* A fence of the stream's context covers the stream. */
 	struct gm_context *context = NULL;
 	if (gm_knob_get()->free.choice == GM_FREE_DEFER)
@@ -140,8 +150,8 @@ static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream s
 	CUresult result = stream_done(order, context ? gm_shim_driver.cuStreamQuery
 						     : gm_shim_driver.cuStreamSynchronize);
 	if (context && result == CUDA_ERROR_NOT_READY)
-		return free_ours(hook, pool, address, start, BY_OTHER, context->key);
-	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, start, BY_NONE, 0) : result;
+		return free_ours(hook, pool, address, call, BY_OTHER, context->key);
+	return result == CUDA_SUCCESS ? free_ours(hook, pool, address, call, BY_NONE, 0) : result;
 }
 
 CUresult on_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)

@@ -116,6 +116,17 @@ void gm_used_forget(void);
 void gm_shim_happened(uint64_t now);
 void gm_shim_happened_at(uint64_t moment); /* likewise, of gm_tick */
 
+/* A call of the program begins that is made again and again (timing.h). All are timed where the log
+ * has each of them, and where GPUMEM_SAMPLE is less than a millisecond. */
+extern GM_TLS struct gm_pace gm_shim_pace;
+static inline struct gm_timing gm_shim_call(void)
+{
+	return gm_pace_call(&gm_shim_pace);
+}
+
+/* What is due at `now` (of the clock): samples, and how much of a device is used. */
+void gm_shim_look(uint64_t now);
+
 /* Fill in what all records of calls have in common. `start` is when the call began; both are times
  * of the clock, as gm_tick's moments are where events are kept. */
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
@@ -127,10 +138,10 @@ struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 /* A block of the context's device, counted and recorded; what is refused is so by gm_shim_refused,
  * once the caller has tried all it knows. */
 CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out);
-CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result);
-/* Count and record that a block went back to the pool, by a call that began at `start` (gm_tick, as
- * in those above). */
-void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, uint64_t start);
+CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start /* gm_tick */,
+			 CUresult result);
+/* Count and record that a block went back to the pool, by `call`. */
+void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, struct gm_timing call);
 
 /* Count and record blocks that go with their context. */
 void gm_shim_context_gone(uint64_t key);

@@ -24,6 +24,7 @@ struct gm_driver gm_shim_driver;
 static atomic_bool started;
 static pid_t process;	       /* that started */
 static GM_TLS uint64_t latest; /* gm_tick when this thread's last timed call ended */
+GM_TLS struct gm_pace gm_shim_pace;
 
 /* Where moments are the counter's: when it was last looked whether samples are due, and for how
  * long nobody looks again. */
@@ -39,7 +40,7 @@ void gm_shim_happened_at(uint64_t moment)
 	latest = moment;
 }
 
-static void look(uint64_t now)
+void gm_shim_look(uint64_t now)
 {
 	gm_shim_sample(now, false);
 	gm_used_look(now);
@@ -50,7 +51,7 @@ static __attribute__((noinline)) void look_now_and_then(uint64_t moment)
 	uint64_t pause = gm_knob_get()->sample.ns < LOOK_NS ? 0 : gm_tick_of_ns(LOOK_NS);
 	atomic_store_explicit(&look_pause, pause, memory_order_relaxed);
 	atomic_store_explicit(&looked, moment, memory_order_relaxed);
-	look(gm_clock_ns());
+	gm_shim_look(gm_clock_ns());
 }
 
 struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
@@ -75,10 +76,12 @@ void gm_shim_leave(void)
 	if (!gm_tick_is_clock(latest)) {
 		/* Should the counter ever be set back, this is a long time. */
 		uint64_t passed = latest - atomic_load_explicit(&looked, memory_order_relaxed);
-		if (passed >= atomic_load_explicit(&look_pause, memory_order_relaxed))
+		uint64_t pause = atomic_load_explicit(&look_pause, memory_order_relaxed);
+		gm_pace_ended(&gm_shim_pace, latest, pause);
+		if (passed >= pause)
 			look_now_and_then(latest);
 	} else if (latest) {
-		look(latest);
+		gm_shim_look(latest);
 	}
 	latest = 0;
 	if (GM_UNLIKELY(atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed)))

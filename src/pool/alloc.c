@@ -111,6 +111,7 @@ static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out)
 {
 	struct gm_piece *piece;
+	out->since = 0;
 	if (size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size > pool->memory || size > pool->config.limit)
@@ -121,12 +122,14 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 		gm_pool_debug_visit(pool);
 		return CUDA_SUCCESS;
 	}
+	uint64_t since = gm_tick();
 	gm_pool_lock(pool);
 	CUresult result = find(pool, shelf, size, context, &piece);
 	if (piece) {
 		hand_out(pool, shelf, piece, size, context);
 		gm_piece_copy(piece, pool->config.ordinal, out);
 	}
+	out->since = since;
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return result;

@@ -419,9 +419,8 @@ bool gm_fence_is_idle(void *arg, uint64_t key)
 
 const struct gm_deferral *gm_fence_deferral(const struct gm_driver *driver)
 {
-	static const struct gm_deferral with = {
-		ask,	    record_fence, fence_passed,	   fence_wait,
-		drop_fence, is_quiet,	  gm_fence_is_idle};
+	static const struct gm_deferral with = {ask,	    record_fence, fence_passed,
+						fence_wait, drop_fence,	  is_quiet};
 	static const struct gm_deferral without = {.ask = ask, .is_quiet = is_quiet};
 	return driver->cuCtxRecordEvent ? &with : &without;
 }

@@ -23,7 +23,7 @@
 #include "pool/context.h"
 #include "pool/pool.h"
 
-/* The `is_idle` of struct gm_deferral; arg is the const struct gm_driver *. */
+/* The `is_idle` of struct gm_pool_config; arg is the const struct gm_driver *. */
 bool gm_fence_is_idle(void *arg, uint64_t context);
 
 /* The `fence` of struct gm_pool_config; arg is the const struct gm_driver *. */

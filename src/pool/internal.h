@@ -235,8 +235,8 @@ void gm_pool_count_retired(struct gm_pool *pool, uint64_t bytes);
 void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes);
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
-/* A fence was waited for from `begin` (gm_tick) until now, which it returns. No lock. */
-uint64_t gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin);
+/* A fence was waited for by `call`, until now, which it returns; 0: that is not timed. No lock. */
+uint64_t gm_pool_count_fence(const struct gm_pool *pool, struct gm_timing call);
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
 
 /* valid.c. The unlocked half of gm_pool_is_valid: under all locks. */

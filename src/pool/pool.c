@@ -278,20 +278,39 @@ static CUresult free_block(struct gm_pool *pool, struct gm_piece *piece,
 	return mine ? free_slowly(pool, &f) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Wait for the owner context first. */
-static CUresult wait_and_free(struct gm_pool *pool, struct gm_piece *piece, struct gm_block *block,
-			      uint64_t began)
+static bool is_idle(const struct gm_pool *pool, uint64_t context)
 {
-	enum gm_fenced fenced;
-	uint64_t up_to = GM_GET(pool->retirements);
-	CUresult result = gm_pool_fence(pool, block->context, true, began, &fenced, &block->waited);
-	if (result != CUDA_SUCCESS)
-		return result;
-	bool passed = fenced == GM_FENCED_PASSED;
-	result = free_block(pool, piece, block, passed ? AT_ONCE : RETIRE, block->context);
+	const struct gm_pool_config *config = &pool->config;
+	return config->is_idle && config->is_idle(config->fence_arg, context);
+}
+
+static CUresult free_fenced(struct gm_pool *pool, struct gm_piece *piece,
+			    const struct gm_block *block, bool passed, uint64_t up_to)
+{
+	CUresult result = free_block(pool, piece, block, passed ? AT_ONCE : RETIRE, block->context);
 	if (passed)
 		settle(pool, block->context, up_to);
 	return result;
+}
+
+/* Wait for the owner context first. On an idle GPU that is a look, which all frees pay for alike:
+ * it is not worth a reading of the clock before and after. */
+static CUresult wait_and_free(struct gm_pool *pool, struct gm_piece *piece, struct gm_block *block,
+			      struct gm_timing call)
+{
+	enum gm_fenced fenced = GM_FENCED_PASSED;
+	uint64_t up_to = GM_GET(pool->retirements);
+	CUresult result = CUDA_SUCCESS;
+	if (GM_LIKELY(is_idle(pool, block->context))) {
+		block->waited = gm_pool_count_fence(pool, call);
+	} else {
+		block->since = call.start ? call.start : gm_tick();
+		result = gm_pool_fence(pool, block->context, true, block->since, &fenced,
+				       &block->waited);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	return free_fenced(pool, piece, block, fenced == GM_FENCED_PASSED, up_to);
 }
 
 /* A block that few others would share a fence with: a look whether the GPU is idle costs less. */
@@ -299,11 +318,7 @@ static CUresult look_and_free(struct gm_pool *pool, struct gm_piece *piece,
 			      const struct gm_block *block)
 {
 	uint64_t up_to = GM_GET(pool->retirements);
-	bool idle = pool->config.defer->is_idle(pool->config.fence_arg, block->context);
-	CUresult result = free_block(pool, piece, block, idle ? AT_ONCE : RETIRE, block->context);
-	if (idle)
-		settle(pool, block->context, up_to);
-	return result;
+	return free_fenced(pool, piece, block, is_idle(pool, block->context), up_to);
 }
 
 /* The native errors come at once, the waiting later. */
@@ -316,12 +331,12 @@ static CUresult ask_and_free(struct gm_pool *pool, struct gm_piece *piece,
 		result = defer->ask(pool->config.fence_arg, block->context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (GM_UNLIKELY(gm_freed_is_large(pool, block->held) && defer->is_idle))
+	if (GM_UNLIKELY(gm_freed_is_large(pool, block->held)))
 		return look_and_free(pool, piece, block);
 	return free_block(pool, piece, block, RETIRE, block->context);
 }
 
-CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, uint64_t began,
+CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, struct gm_timing call,
 			    struct gm_block *out)
 {
 	struct gm_block own, *block = out ? out : &own;
@@ -330,11 +345,11 @@ CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, uint64_t 
 	if (!piece)
 		return CUDA_ERROR_INVALID_VALUE;
 	gm_pool_debug_visit(pool);
-	block->waited = 0;
+	block->since = block->waited = 0;
 	if (pool->config.defer)
 		result = ask_and_free(pool, piece, block);
 	else if (pool->config.fence)
-		result = wait_and_free(pool, piece, block, began);
+		result = wait_and_free(pool, piece, block, call);
 	else
 		result = free_block(pool, piece, block, AT_ONCE, block->context);
 	gm_pool_debug_visit(pool);
@@ -347,7 +362,7 @@ CUresult gm_pool_free_behind(struct gm_pool *pool, CUdeviceptr address, uint64_t
 	struct gm_block own, *block = out ? out : &own;
 	struct gm_piece *piece = begins_at(pool, address, block);
 	GM_ASSERT(pool->config.defer);
-	block->waited = 0;
+	block->since = block->waited = 0;
 	return piece ? free_block(pool, piece, block, RETIRE, context) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -355,7 +370,7 @@ CUresult gm_pool_free_done(struct gm_pool *pool, CUdeviceptr address, struct gm_
 {
 	struct gm_block own, *block = out ? out : &own;
 	struct gm_piece *piece = begins_at(pool, address, block);
-	block->waited = 0;
+	block->since = block->waited = 0;
 	return piece ? free_block(pool, piece, block, AT_ONCE, block->context)
 		     : CUDA_ERROR_INVALID_VALUE;
 }

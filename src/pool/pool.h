@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/tick.h"
+#include "base/timing.h"
 #include "driver/driver.h"
 #include "log/record.h"
 
@@ -55,9 +55,6 @@ struct gm_deferral {
 	void (*drop)(void *arg, uint64_t context, CUevent fence);
 	/* True: `ask` would answer CUDA_SUCCESS for any context. NULL: that is not known. */
 	bool (*is_quiet)(void);
-	/* True: all work submitted to the context so far has completed; waits for none. False: it
-	 * has not, or this cannot be asked now. NULL: never. */
-	bool (*is_idle)(void *arg, uint64_t context);
 };
 
 struct gm_pool_config {
@@ -73,6 +70,9 @@ struct gm_pool_config {
 	 */
 	CUresult (*fence)(void *arg, uint64_t context, bool native, enum gm_fenced *fenced);
 	void *fence_arg;
+	/* True: all work submitted to the context so far has completed; waits for none, no lock
+	 * held. False: it has not, or this cannot be asked now. NULL: never. */
+	bool (*is_idle)(void *arg, uint64_t context);
 	/* NULL: a free waits. Else it returns at once, and the block is used again when a fence
 	 * has passed that was recorded after the free. */
 	const struct gm_deferral *defer;
@@ -104,7 +104,10 @@ struct gm_block {
 	uint64_t context; /* the owner's key, as given to gm_pool_alloc */
 	unsigned ordinal; /* of the pool */
 	bool live;	  /* false: the address is in the pool's range, but in no live block */
-	uint64_t waited;  /* of a free: gm_tick when it had waited; 0: it did not wait */
+	/* Of a call that took longer (no shelf had the block, or the GPU was at work): gm_tick when
+	 * that was found, or the call began, if it is timed; else 0. */
+	uint64_t since;
+	uint64_t waited; /* of a free: gm_tick when it had waited; 0: it did not, or nobody knows */
 };
 
 /* Everything the log says about a pool; the definitions stand in gpumem-log(5). */
@@ -140,9 +143,9 @@ void gm_pool_destroy(struct gm_pool *pool);
 /*
  * A block of `size` bytes (at least 1) owned by context `context`. 512-byte aligned; 2 MiB-aligned
  * when it holds a multiple of 2 MiB, and from 64 MiB on. Never waits for the GPU except at the
- * device's limit, for retired memory. On success *out is filled. CUDA_ERROR_OUT_OF_MEMORY: neither
- * idle nor new memory, nor after giving idle chunks back and waiting for retired ones; the caller
- * may still ask the driver itself.
+ * device's limit, for retired memory. On success *out is filled, else its `since` alone.
+ * CUDA_ERROR_OUT_OF_MEMORY: neither idle nor new memory, nor after giving idle chunks back and
+ * waiting for retired ones; the caller may still ask the driver itself.
  */
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out);
 
@@ -150,16 +153,16 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
  * Give the block that begins at `address` back. Waits for the owner context through config.fence,
  * outside every lock; the block cannot be reused meanwhile, and of several threads that free it one
  * does, once all have waited. With config.defer it waits for nothing, and the block is retired. The
- * wait counts from `began` (gm_tick) on, when the call began. On success *out (may be NULL) says
- * what it was. CUDA_ERROR_INVALID_VALUE: no live block begins there (double frees included).
+ * wait is counted as `call` says. On success *out (may be NULL) says what it was.
+ * CUDA_ERROR_INVALID_VALUE: no live block begins there (double frees included).
  * CUDA_ERROR_OUT_OF_MEMORY: no host memory for the books. Any other error is the fence's. After an
  * error the block is live as before.
  */
-CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, uint64_t began,
+CUresult gm_pool_free_since(struct gm_pool *pool, CUdeviceptr address, struct gm_timing call,
 			    struct gm_block *out);
 static inline CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)
 {
-	return gm_pool_free_since(pool, address, gm_tick(), out);
+	return gm_pool_free_since(pool, address, gm_timing_since(gm_tick()), out);
 }
 
 /* Likewise, but the work that may use the block is that of `context`, and no native free is

@@ -270,7 +270,7 @@ static CUresult ask(struct gm_pool *pool, struct gm_retired *r, struct gm_retire
 	CUresult result = (wait ? defer->wait : defer->passed)(pool->config.fence_arg,
 							       fence->context, fence->event);
 	if (wait && result == CUDA_SUCCESS)
-		gm_pool_count_fence(pool, begin);
+		gm_pool_count_fence(pool, gm_timing_since(begin));
 	gm_pool_lock(pool);
 	if (result == CUDA_SUCCESS && r->epoch == epoch)
 		pass(pool, r, fence->up_to);
@@ -443,7 +443,7 @@ CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, uint
 		return CUDA_SUCCESS;
 	CUresult result = pool->config.fence(pool->config.fence_arg, context, native, fenced);
 	if (result == CUDA_SUCCESS && *fenced == GM_FENCED_PASSED)
-		*waited = gm_pool_count_fence(pool, began);
+		*waited = gm_pool_count_fence(pool, gm_timing_since(began));
 	return result;
 }
 

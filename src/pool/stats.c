@@ -133,13 +133,15 @@ void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes)
 	gm_freed_bound(pool);
 }
 
-uint64_t gm_pool_count_fence(const struct gm_pool *pool, uint64_t begin)
+uint64_t gm_pool_count_fence(const struct gm_pool *pool, struct gm_timing call)
 {
-	uint64_t end = gm_tick();
 	unsigned device = pool->config.ordinal;
 	_Atomic uint64_t *parts = gm_count_device(device);
 	gm_count_in(parts, device, GM_C_fences, 1);
-	gm_count_in(parts, device, GM_C_fence_ns, gm_tick_ns(begin, end));
+	if (!call.start)
+		return 0;
+	uint64_t end = gm_tick();
+	gm_count_in(parts, device, GM_C_fence_ns, gm_timing_ns(call, end));
 	return end;
 }
 

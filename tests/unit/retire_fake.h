@@ -101,8 +101,8 @@ static inline CUresult fence_fake(void *arg, uint64_t context, bool native, enum
 	return CUDA_SUCCESS;
 }
 
-static const struct gm_deferral deferral = {ask, record, passed, wait_for, drop, NULL, NULL};
-static const struct gm_deferral looking = {ask, record, passed, wait_for, drop, NULL, is_idle};
+static const struct gm_deferral deferral = {ask, record, passed, wait_for, drop, NULL};
+static const struct gm_deferral looking = {ask, record, passed, wait_for, drop, NULL};
 static const struct gm_deferral old_driver = {.ask = ask};
 
 static inline struct gm_pool *open_with(uint64_t memory, uint64_t retire,
@@ -111,6 +111,7 @@ static inline struct gm_pool *open_with(uint64_t memory, uint64_t retire,
 	struct gm_pool_config config = {.driver = &fake_driver,
 					.limit = UINT64_MAX,
 					.fence = fence_fake,
+					.is_idle = defer == &looking ? is_idle : NULL,
 					.defer = defer,
 					.retire = retire,
 					.trim_after = UINT64_MAX};

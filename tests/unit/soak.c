@@ -90,8 +90,7 @@ static void drop(void *arg, uint64_t context, CUevent event)
 	fences--;
 }
 
-static const struct gm_deferral deferral = {ask,  record_fence, passed, wait_for,
-					    drop, NULL,		is_idle};
+static const struct gm_deferral deferral = {ask, record_fence, passed, wait_for, drop, NULL};
 
 /* --- blocks --- */
 
@@ -240,6 +239,7 @@ static bool open_pool(bool defer)
 	struct gm_pool_config config = {.driver = &driver,
 					.limit = UINT64_MAX,
 					.fence = fence,
+					.is_idle = is_idle,
 					.defer = defer ? &deferral : NULL,
 					.retire = 32 * GM_MIB,
 					.trim_after = GM_GIB,

@@ -390,9 +390,9 @@ static void at_a_glance(void)
 	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 	gm_sim_hold(stream);
 	unsigned asked = gm_sim_calls("cuEventQuery"), waited = gm_sim_calls("cuEventSynchronize");
-	TAP_IS(defer->is_idle(&sim, here->key), counted, "a look where nothing runs");
+	TAP_IS(gm_fence_is_idle(&sim, here->key), counted, "a look where nothing runs");
 	gm_sim_launch(stream, nothing, NULL);
-	TAP_OK(!defer->is_idle(&sim, here->key), "a look while a kernel runs");
+	TAP_OK(!gm_fence_is_idle(&sim, here->key), "a look while a kernel runs");
 	TAP_IS(gm_sim_calls("cuEventQuery") - asked, counted ? 2 : 0, "asks");
 	TAP_IS(gm_sim_calls("cuEventSynchronize"), waited, "and waits for none");
 	gm_sim_release(stream, -1u);
@@ -400,12 +400,12 @@ static void at_a_glance(void)
 	gm_fence_capture_begin(here);
 	gm_fence_capture_begun(here, true);
 	asked = gm_sim_calls("cuEventQuery");
-	TAP_OK(!defer->is_idle(&sim, here->key) && gm_sim_calls("cuEventQuery") == asked,
+	TAP_OK(!gm_fence_is_idle(&sim, here->key) && gm_sim_calls("cuEventQuery") == asked,
 	       "nor is it asked while a capture is open");
 	gm_fence_capture_ended(here);
-	TAP_IS(defer->is_idle(&sim, here->key), counted, "and it can be afterwards");
+	TAP_IS(gm_fence_is_idle(&sim, here->key), counted, "and it can be afterwards");
 	gm_sim_fail("cuEventQuery", counted, CUDA_ERROR_ILLEGAL_ADDRESS);
-	TAP_OK(!defer->is_idle(&sim, here->key), "a broken context is not idle");
+	TAP_OK(!gm_fence_is_idle(&sim, here->key), "a broken context is not idle");
 	if (counted)
 		gm_sim_fail("cuEventQuery", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
 	TAP_IS(defer->ask(&sim, here->key), counted ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS,

@@ -2,6 +2,8 @@
 /* Frees that wait, that cannot wait now, that fail, that race, and contexts that go. */
 #include "pool_fake.h"
 
+#include "log/counters.h"
+
 static struct {
 	struct gm_pool *pool;
 	CUresult result;
@@ -83,6 +85,61 @@ static void waits(void)
 	fence.result = CUDA_SUCCESS;
 	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "until it is freed again");
 	fake_end(pool, "waiting");
+}
+
+static bool idle;
+
+static bool is_idle_fake(void *arg, uint64_t context)
+{
+	(void)arg, (void)context;
+	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
+	return idle;
+}
+
+static uint64_t count_of(enum gm_counter counter)
+{
+	return gm_counter_get(0, counter);
+}
+
+/* Frees of blocks that nothing uses do not wait, and take the clock only if they are timed. */
+static void looks(void)
+{
+	struct gm_pool_config config = {.driver = &fake_driver,
+					.limit = UINT64_MAX,
+					.fence = fence_fake,
+					.is_idle = is_idle_fake};
+	struct gm_timing untimed = {0}, timed = {gm_tick() - 1000000, 3};
+	struct gm_pool *pool;
+	struct gm_block b;
+	fake_open(GM_GIB);
+	memset(&fence, 0, sizeof fence);
+	gm_pool_create(&config, &pool);
+	TAP_OK(fake_alloc(pool, 3000).since, "what needs new memory is found to take longer");
+	idle = true;
+	uint64_t fences = count_of(GM_C_fences), ns = count_of(GM_C_fence_ns);
+	gm_pool_free_since(pool, fake_alloc(pool, 3000).base, untimed, &b);
+	TAP_OK(!b.since && !b.waited, "on an idle GPU a free that is not timed reads no clock");
+	TAP_OK(count_of(GM_C_fences) == fences + 1 && count_of(GM_C_fence_ns) == ns,
+	       "and is a fence that took no time");
+	b = fake_alloc(pool, 3000);
+	TAP_OK(!b.since, "nor does what a shelf has");
+	gm_pool_free_since(pool, b.base, timed, &b);
+	TAP_OK(!b.since && b.waited >= timed.start + 1000000, "one that is timed does");
+	TAP_OK(count_of(GM_C_fence_ns) - ns >= 3 * (uint64_t)900000, "and counts for others");
+	TAP_IS(fence.calls, 0, "none has waited");
+	idle = false;
+	ns = count_of(GM_C_fence_ns);
+	gm_pool_free_since(pool, fake_alloc(pool, 3000).base, timed, &b);
+	TAP_OK(fence.calls == 1 && fence.native, "on a busy GPU a free waits");
+	TAP_IS(b.since, timed.start, "is timed from its beginning, if it is,");
+	TAP_OK(gm_tick_ns(b.since, b.waited) == count_of(GM_C_fence_ns) - ns,
+	       "and counts for itself");
+	uint64_t before = gm_tick();
+	gm_pool_free_since(pool, fake_alloc(pool, 3000).base, untimed, &b);
+	TAP_OK(b.since >= before && b.waited >= b.since, "or from when it finds it busy");
+	TAP_IS(count_of(GM_C_fences), fences + 4, "all are fences");
+	gm_pool_context_gone(pool, 1);
+	fake_end(pool, "looking");
 }
 
 static void retires(void)
@@ -197,6 +254,7 @@ static void contexts_go(void)
 int main(void)
 {
 	waits();
+	looks();
 	retires();
 	grows_as_needed();
 	settles_only_older();

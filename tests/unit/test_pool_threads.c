@@ -89,8 +89,8 @@ static bool is_idle(void *arg, uint64_t context)
 	return number % 4 == 0 && wait_for(arg, context, (CUevent)number) == CUDA_SUCCESS;
 }
 
-static const struct gm_deferral deferral = {ask,	record_fence, has_passed, wait_for,
-					    drop_fence, NULL,	      is_idle};
+static const struct gm_deferral deferral = {ask,      record_fence, has_passed,
+					    wait_for, drop_fence,   NULL};
 
 /* --- */
 
@@ -230,6 +230,7 @@ static void crowd(const char *name, const struct gm_deferral *defer)
 	struct gm_pool_config config = {.driver = &fake_driver,
 					.limit = MEMORY,
 					.fence = fence,
+					.is_idle = defer ? is_idle : NULL,
 					.defer = defer,
 					.retire = MEMORY / 32};
 	pthread_t threads[THREADS], disturber;
