@@ -116,14 +116,27 @@ CUresult on_cuGreenCtxDestroy(CUgreenCtx green)
 
 /* --- contexts begin --- */
 
+static void look_first(CUcontext handle)
+{
+	CUcontext popped;
+	if (gm_shim_driver.cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS)
+		return;
+	gm_shim_look(gm_clock_ns());
+	gm_shim_driver.cuCtxPopCurrent_v2(&popped);
+}
+
 /* What the first allocation would wait for is done here, where the driver takes a hundred
- * milliseconds or more. */
+ * milliseconds or more: also the first sample, with the first page of the log, and the first
+ * question how much of the device is used. */
 static void made(CUcontext handle)
 {
 	CUresult ignored;
 	struct gm_context *context = gm_context_of(&gm_shim_driver, handle, &ignored);
-	if (context)
-		gm_shim_pool(context->ordinal);
+	if (!context)
+		return;
+	bool first = !gm_shim_pool_if_any(context->ordinal);
+	if (gm_shim_pool(context->ordinal) && first)
+		look_first(handle);
 }
 
 /* Parameters, the arguments that they are, and what is to be done after success. */

@@ -161,6 +161,13 @@ turn() {
 	[ "$(counter device_asked)" -eq 1 ]
 }
 
+@test "the device is asked once it has a context" {
+	KNOBS=(GPUMEM_SAMPLE=1h)
+	logged lives nothing
+	[ "$(counter device_asked)" -eq 1 ]
+	[ "$(counter samples)" -eq 2 ] # the other one at the end
+}
+
 @test "launches are counted only when asked for" {
 	same lives launches
 	logged lives launches

@@ -69,6 +69,12 @@ static void shared(void)
 	close(fd);
 }
 
+/* A context, and no call that would be looked at. */
+static void nothing(void)
+{
+	SAY(cuCtxSynchronize());
+}
+
 /* Of 1, 2, 4 and 8 MiB only the stream-ordered 4 outlive the context. */
 static void context(void)
 {
@@ -248,9 +254,9 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } all[] = {
-	{"mappings", mappings}, {"shared", shared}, {"context", context}, {"graphs", graphs},
-	{"views", views},	{"levels", levels}, {"unknown", unknown}, {"overhead", overhead},
-	{"launches", launches}, {"fault", fault},   {"green", green},
+	{"mappings", mappings}, {"shared", shared},   {"context", context}, {"graphs", graphs},
+	{"views", views},	{"levels", levels},   {"unknown", unknown}, {"overhead", overhead},
+	{"launches", launches}, {"nothing", nothing}, {"fault", fault},	    {"green", green},
 };
 
 int main(int argc, char **argv)
