@@ -54,7 +54,7 @@ struct gm_piece {
 	_Atomic uint64_t size, id, context; /* of a block; else 0 */
 	/* Only by who may write the piece: */
 	struct gm_piece *next; /* in a list of retired or shelved blocks; scratch while idle */
-	uint64_t retired_at;   /* number of the retirement; while shelved: since when */
+	uint64_t shelved_at;   /* while shelved: since when */
 };
 
 struct gm_table {

@@ -199,7 +199,7 @@ static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	f->piece->next = NULL;
-	struct gm_retiring one = {f->piece, f->piece, NULL, 1, f->block->held};
+	struct gm_retiring one = {f->piece, f->piece, 1, f->block->held};
 	gm_quick_take(&f->shelf->lock);
 	gm_shelf_count_freed(pool, f->shelf, f->piece);
 	set_state(f->piece, GM_RETIRED);
@@ -270,12 +270,17 @@ static CUresult free_block(struct gm_pool *pool, struct gm_piece *piece,
 	if (mine)
 		done = how == RETIRE ? gm_freed_put(pool, f.shelf, piece, context)
 				     : gm_shelf_put(pool, f.shelf, piece);
-	if (how == RETIRE && !done) /* rather here than under the pool's lock */
-		gm_retired_number(pool, &f.shelf->freed.list);
 	gm_quick_release(&f.shelf->lock);
 	if (GM_LIKELY(done))
 		return CUDA_SUCCESS;
 	return mine ? free_slowly(pool, &f) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* A fence that is asked for after this covers what used so many retired blocks. Acquire: that was
+ * submitted before. */
+static uint64_t retirements(const struct gm_pool *pool)
+{
+	return atomic_load_explicit(&pool->retirements, memory_order_acquire);
 }
 
 static bool is_idle(const struct gm_pool *pool, uint64_t context)
@@ -299,7 +304,7 @@ static CUresult wait_and_free(struct gm_pool *pool, struct gm_piece *piece, stru
 			      struct gm_timing call)
 {
 	enum gm_fenced fenced = GM_FENCED_PASSED;
-	uint64_t up_to = GM_GET(pool->retirements);
+	uint64_t up_to = retirements(pool);
 	CUresult result = CUDA_SUCCESS;
 	if (GM_LIKELY(is_idle(pool, block->context))) {
 		block->waited = gm_pool_count_fence(pool, call);
@@ -317,7 +322,7 @@ static CUresult wait_and_free(struct gm_pool *pool, struct gm_piece *piece, stru
 static CUresult look_and_free(struct gm_pool *pool, struct gm_piece *piece,
 			      const struct gm_block *block)
 {
-	uint64_t up_to = GM_GET(pool->retirements);
+	uint64_t up_to = retirements(pool);
 	return free_fenced(pool, piece, block, is_idle(pool, block->context), up_to);
 }
 

@@ -53,8 +53,7 @@ static struct gm_retired *find_unused(struct gm_pool *pool)
  * is of an older epoch. */
 static void clear(struct gm_retired *r)
 {
-	r->first = NULL;
-	r->last = &r->first;
+	r->batches.first = r->batches.n = 0;
 	r->fences = NULL;
 	r->n = r->newest = r->asked = r->covered = r->passed = r->fresh_n = r->fresh_bytes = 0;
 	r->n_fences = r->polling = r->misses = 0;
@@ -82,8 +81,6 @@ struct gm_retired *gm_retired_of(struct gm_pool *pool, const struct gm_shelf *sh
 
 static void note(const struct gm_pool *pool, const struct gm_piece *piece)
 {
-	if (!gm_log_wants(GM_RECORD_RETIRE))
-		return;
 	gm_log_put(&(struct gm_record){.address = GM_GET(piece->base),
 				       .size = GM_GET(piece->size),
 				       .held = GM_GET(piece->held),
@@ -93,30 +90,30 @@ static void note(const struct gm_pool *pool, const struct gm_piece *piece)
 				       .kind = GM_RECORD_RETIRE});
 }
 
-void gm_retired_number(struct gm_pool *pool, struct gm_retiring *list)
+/* The number of the last of `n` more. Release: what used them was submitted before. */
+static uint64_t number(struct gm_pool *pool, uint64_t n)
 {
-	struct gm_piece *fresh = list->numbered ? list->numbered->next : list->first;
-	uint64_t n = 0;
-	for (struct gm_piece *piece = fresh; piece; piece = piece->next)
-		n++;
-	if (!n)
-		return;
-	uint64_t number = atomic_fetch_add_explicit(&pool->retirements, n, memory_order_relaxed);
-	for (struct gm_piece *piece = fresh; piece; piece = piece->next) {
-		piece->retired_at = ++number;
-		note(pool, piece);
-	}
-	list->numbered = list->last;
+	uint64_t last = GM_GET(pool->retirements) + n;
+	atomic_store_explicit(&pool->retirements, last, memory_order_release);
+	return last;
+}
+
+/* Is the newest batch one that nobody has asked a fence for yet? */
+static bool needs_fence(const struct gm_retired *r)
+{
+	return r->newest > r->asked && r->newest > r->passed;
 }
 
 void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_retiring *list)
 {
 	if (!list->first)
 		return;
-	gm_retired_number(pool, list);
-	*r->last = list->first;
-	r->last = &list->last->next;
-	r->newest = list->last->retired_at;
+	const struct gm_piece *piece = gm_log_wants(GM_RECORD_RETIRE) ? list->first : NULL;
+	for (; piece; piece = piece->next)
+		note(pool, piece);
+	bool join = needs_fence(r);
+	r->newest = number(pool, list->n);
+	gm_batch_add(&r->batches, list, r->newest, join);
 	r->n += list->n;
 	r->fresh_n += list->n;
 	r->fresh_bytes += list->bytes;
@@ -128,20 +125,13 @@ void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_retiri
 struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *r, uint64_t most,
 				 uint64_t *bytes)
 {
-	struct gm_piece *list = r->first, **end = &r->first;
-	*bytes = 0;
-	for (; most && *end && (*end)->retired_at <= r->passed; end = &(*end)->next, most--) {
-		*bytes += GM_GET((*end)->held);
-		r->n--;
-	}
-	if (end == &r->first)
+	struct gm_retiring list = gm_batch_take(&r->batches, r->passed, most);
+	*bytes = list.bytes;
+	if (!list.first)
 		return NULL;
-	gm_pool_count_settled(pool, *bytes);
-	r->first = *end;
-	if (!r->first)
-		r->last = &r->first;
-	*end = NULL;
-	return list;
+	r->n -= list.n;
+	gm_pool_count_settled(pool, list.bytes);
+	return list.first;
 }
 
 static uint64_t put_back(struct gm_pool *pool, struct gm_retired *r)
@@ -206,6 +196,13 @@ static bool enter(struct gm_retired *r, struct gm_retire_fence *fence)
 	return true;
 }
 
+/* There is no fence for it: the next one will do. */
+static void unask(struct gm_retired *r, uint64_t up_to)
+{
+	if (r->asked == up_to)
+		r->asked = r->covered;
+}
+
 /* What the driver answered is known, and `epoch` still is. */
 static void recorded(struct gm_pool *pool, struct gm_retired *r, struct gm_retire_fence *fence,
 		     CUresult result)
@@ -214,8 +211,8 @@ static void recorded(struct gm_pool *pool, struct gm_retired *r, struct gm_retir
 		return;
 	if (result == CUDA_SUCCESS && !fence->event) /* nothing runs there any more */
 		pass(pool, r, fence->up_to);
-	else if (result != CUDA_SUCCESS && r->asked == fence->up_to)
-		r->asked = r->covered;
+	else if (result != CUDA_SUCCESS)
+		unask(r, fence->up_to);
 	drop(pool, fence);
 }
 
@@ -236,8 +233,7 @@ static void ask_at_once(const struct gm_pool *pool, struct gm_retire_fence *fenc
 static uint64_t cover(struct gm_pool *pool, struct gm_retired *r, bool look_at_once)
 {
 	const struct gm_deferral *defer = pool->config.defer;
-	if (!defer || !defer->record || r->newest <= r->asked || r->newest <= r->passed ||
-	    r->n_fences >= GM_RETIRE_FENCES)
+	if (!defer || !defer->record || !needs_fence(r) || r->n_fences >= GM_RETIRE_FENCES)
 		return 0;
 	struct gm_retire_fence *fence = calloc(1, sizeof *fence);
 	if (!fence)
@@ -332,7 +328,7 @@ void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t c
  * comes here: the first one asks, the second, the fourth ... */
 static bool is_worth_a_look(struct gm_retired *r)
 {
-	if (r->n < r->fresh_n + GM_RETIRE_MISSED || r->first->retired_at <= r->passed)
+	if (r->n < r->fresh_n + GM_RETIRE_MISSED || gm_batch_oldest(&r->batches) <= r->passed)
 		return false;
 	unsigned misses = r->misses++;
 	return (misses & (misses + 1)) == 0;
@@ -462,11 +458,17 @@ static void await(struct gm_pool *pool, struct gm_retired *r)
 		ask(pool, r, last, true);
 		return;
 	}
+	if (r->asked < up_to)
+		r->asked = up_to; /* or what is retired meanwhile would join it */
 	gm_pool_unlock(pool);
 	CUresult result = gm_pool_fence(pool, context, false, gm_tick(), &fenced, &waited);
 	gm_pool_lock(pool);
-	if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED && r->epoch == epoch)
+	if (r->epoch != epoch)
+		return;
+	if (result == CUDA_SUCCESS && fenced == GM_FENCED_PASSED)
 		pass(pool, r, up_to);
+	else
+		unask(r, up_to);
 }
 
 uint64_t gm_retired_settle(struct gm_pool *pool)
@@ -536,18 +538,11 @@ void gm_retired_close(struct gm_pool *pool)
 
 static const char *check_one(const struct gm_retired *r)
 {
-	uint64_t n = 0, last = 0;
+	const char *why = gm_batch_check(&r->batches, r->n, r->newest);
+	uint64_t last = 0;
 	unsigned n_fences = 0;
-	struct gm_piece *const *link = &r->first;
-	for (; *link; link = &(*link)->next, n++) {
-		if (GM_GET((*link)->state) != GM_RETIRED || (*link)->retired_at <= last ||
-		    (*link)->retired_at > r->newest)
-			return "retired blocks are listed by age";
-		last = (*link)->retired_at;
-	}
-	if (link != r->last || n != r->n)
-		return "retired blocks are listed";
-	last = 0;
+	if (why)
+		return why;
 	for (const struct gm_retire_fence *f = r->fences; f; f = f->next, n_fences++) {
 		if (f->up_to <= last || f->up_to > r->covered || f->context != r->context ||
 		    !f->users)

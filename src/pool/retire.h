@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Retired blocks: freed, but the GPU may still be using them. What the threads of a shelf
- * retired of a context is a list of its own, in the order of the frees, which are numbered, with a
- * queue of fences: threads that free at once get their own blocks back, warm in their caches. A
- * fence was recorded after the free with the number `up_to`, so when it has passed all up to that
- * one can be used again. One fence serves many blocks: it is recorded when there are enough of them
- * (GM_RETIRE_BATCH, or bytes in proportion to config.retire), when an allocation finds nothing, or
- * when somebody settles.
+ * retired of a context is a queue of its own, in the order in which they handed it over, with a
+ * queue of fences: threads that free at once get their own blocks back, warm in their caches.
+ *
+ * Retirements count in the order in which blocks are handed over, and a batch has the number of its
+ * last one. A fence was recorded after the retirement with the number `up_to`, so when it has
+ * passed all batches up to that number can be used again. One fence serves many blocks: it is
+ * recorded when there are enough of them (GM_RETIRE_BATCH, or bytes in proportion to
+ * config.retire), when an allocation finds nothing, or when somebody settles. What is handed over
+ * while no fence is asked for joins the newest batch, for one fence will cover both.
  *
  * All of this is called under the pool's lock. What says so drops it around driver calls and holds
  * it again when it returns. Lists of pieces are linked through piece->next and end with NULL.
@@ -14,6 +17,7 @@
 #ifndef GM_POOL_RETIRE_H
 #define GM_POOL_RETIRE_H
 
+#include "pool/batch.h"
 #include "pool/pool.h"
 
 #define GM_RETIRE_BATCH 64  /* blocks behind one fence, */
@@ -34,8 +38,7 @@ struct gm_retired {
 	const struct gm_shelf *shelf;
 	uint64_t context;
 	bool used;
-	struct gm_piece *first, **last; /* oldest first */
-	uint64_t n;
+	uint64_t n; /* blocks in `batches` */
 	/* Numbers of retirements: the last one, the last that a fence was asked for, the last
 	 * behind a recorded fence, and the last that can be used again. */
 	uint64_t newest, asked, covered, passed;
@@ -46,23 +49,15 @@ struct gm_retired {
 	unsigned misses;  /* allocations that found nothing here since the last one passed */
 	uint64_t epoch;	  /* grows when the context goes */
 	struct gm_retired *next;
+	struct gm_batches batches;
 };
 
 /* What `shelf` has retired of `context`; NULL: no host memory for it. */
 struct gm_retired *gm_retired_of(struct gm_pool *pool, const struct gm_shelf *shelf,
 				 uint64_t context);
 
-/* Freed blocks, in the order of their frees. `numbered`: the last one that has its number. */
-struct gm_retiring {
-	struct gm_piece *first, *last, *numbered;
-	uint64_t n, bytes;
-};
-
-/* Number those that are not; no lock needed but the list's own. */
-void gm_retired_number(struct gm_pool *pool, struct gm_retiring *list);
-
-/* Retire freed blocks, which are GM_RETIRED and count as idle (gm_pool_count_freed) already; never
- * fails. */
+/* Retire freed blocks, which are GM_RETIRED and count as idle (gm_pool_count_freed) already, and
+ * empty the list; never fails. */
 void gm_retired_add(struct gm_pool *pool, struct gm_retired *retired, struct gm_retiring *list);
 
 /* Blocks that make a batch: the more threads free, the more of them, for the driver serves one
@@ -80,15 +75,15 @@ void gm_retired_poll(struct gm_pool *pool, struct gm_retired *retired);
  * what has passed. */
 void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but);
 
-/* The `most` oldest blocks whose fences have passed, taken out of the list, and their bytes; they
- * count as idle from here on, so the caller puts each back (gm_pool_put_back) or keeps it elsewhere
- * before it lets go of the lock.
- */
+/* The oldest batches that have passed, taken out of the queue as one list, and their bytes: one, if
+ * there is any, and more while they are not above `most` blocks together. They count as idle from
+ * here on, so the caller puts each block back (gm_pool_put_back) or keeps it elsewhere before it
+ * lets go of the lock. */
 struct gm_piece *gm_retired_take(struct gm_pool *pool, struct gm_retired *retired, uint64_t most,
 				 uint64_t *bytes);
 
 /* What the shelf has retired of `context` comes back to it as far as fences are known to have
- * passed: a batch at a time, past config.retire all of it. */
+ * passed: as many as gm_retired_batch at a time, past config.retire all of it. */
 void gm_retired_restock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context);
 
 /*

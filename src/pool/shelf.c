@@ -227,7 +227,7 @@ static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *p
 	GM_SET(piece->id, 0);
 	GM_SET(piece->context, 0);
 	gm_piece_end(piece);
-	piece->retired_at = now;
+	piece->shelved_at = now;
 	push(shelf, piece);
 	gm_pool_tell_idle(pool);
 }
@@ -398,7 +398,7 @@ static void empty_bin(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bi
 		      uint32_t keep, uint64_t until)
 {
 	struct gm_piece **link = &bin->first;
-	for (; *link && (keep || (*link)->retired_at > until); link = &(*link)->next)
+	for (; *link && (keep || (*link)->shelved_at > until); link = &(*link)->next)
 		keep -= keep > 0;
 	struct gm_piece *piece = reversed(*link), *next;
 	*link = NULL;
@@ -406,7 +406,7 @@ static void empty_bin(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bi
 		next = piece->next;
 		bin->n--;
 		count(shelf, -1u);
-		gm_pool_put_back_since(pool, piece, piece->retired_at);
+		gm_pool_put_back_since(pool, piece, piece->shelved_at);
 	}
 }
 
@@ -415,12 +415,12 @@ static void put_back_oldest(struct gm_pool *pool, struct gm_shelf *shelf)
 	struct gm_piece *piece = shelf->row[0].piece;
 	leave_row(shelf, 0);
 	count(shelf, -1u);
-	gm_pool_put_back_since(pool, piece, piece->retired_at);
+	gm_pool_put_back_since(pool, piece, piece->shelved_at);
 }
 
 static void empty_row(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
-	while (shelf->n_row && shelf->row[0].piece->retired_at <= until)
+	while (shelf->n_row && shelf->row[0].piece->shelved_at <= until)
 		put_back_oldest(pool, shelf);
 }
 
@@ -521,13 +521,13 @@ bool gm_shelves_empty_old(struct gm_pool *pool)
 /* The oldest of a bin is its last. */
 static uint64_t oldest_on(struct gm_shelf *shelf)
 {
-	uint64_t oldest = shelf->n_row ? shelf->row[0].piece->retired_at : UINT64_MAX;
+	uint64_t oldest = shelf->n_row ? shelf->row[0].piece->shelved_at : UINT64_MAX;
 	if (shelf->stock.first && shelf->stock.since < oldest)
 		oldest = shelf->stock.since;
 	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
 		for (struct gm_piece *piece = shelf->bins[i].first; piece; piece = piece->next)
-			if (!piece->next && piece->retired_at < oldest)
-				oldest = piece->retired_at;
+			if (!piece->next && piece->shelved_at < oldest)
+				oldest = piece->shelved_at;
 	return oldest;
 }
 

@@ -97,6 +97,7 @@ static inline CUresult fence_fake(void *arg, uint64_t context, bool native, enum
 	enter(context);
 	GM_ASSERT(!native);
 	f.fences++;
+	interrupt();
 	*fenced = f.record == CUDA_ERROR_NOT_READY ? GM_FENCED_LATER : GM_FENCED_PASSED;
 	return CUDA_SUCCESS;
 }

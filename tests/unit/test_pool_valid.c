@@ -92,7 +92,6 @@ static void lists(const struct gm_block *large, const struct gm_block *small)
 	struct gm_extent *first = gm_table_find(&pool->table, large->base);
 	struct gm_extent *cut = gm_table_find(&pool->table, small->base);
 	struct gm_slab *slab = GM_GET(cut->slab);
-	struct gm_piece *nowhere = NULL;
 	struct gm_slab_class *class = &pool->slabs.classes[slab->class];
 	WRONG(slab->extent, NULL, "a slab knows its extent");
 	WRONG(slab->before, slab, "the list of slabs is linked both ways");
@@ -105,9 +104,9 @@ static void lists(const struct gm_block *large, const struct gm_block *small)
 	WRONG(pool->chunks->access, pool->access + 1, "access has a generation that was");
 	WRONG(pool->chunks->size, 0, "extents are mapped");
 	WRONG(pool->chunks->after->before, NULL, "chunks are linked both ways");
-	WRONG(gm_retired_of(pool, gm_shelf_mine(pool), 1)->last, &nowhere,
-	      "retired blocks are listed");
-	WRONG(gm_retired_of(pool, gm_shelf_mine(pool), 1)->n, 1, "retired blocks are listed");
+	struct gm_retired *retired = gm_retired_of(pool, gm_shelf_mine(pool), 1);
+	WRONG(retired->batches.n, 1, "retired blocks are listed by age");
+	WRONG(retired->n, 1, "retired blocks are listed");
 	WRONG(pool->mapped_peak, 0, "peaks are not below what is");
 	WRONG(pool->config.limit, pool->mapped - 1, "no more is mapped than the limit");
 }
@@ -162,9 +161,9 @@ static void shelves(const struct gm_block *hole)
 	struct gm_piece other = {.state = GM_SHELVED, .held = 512};
 	WRONG(bin->first, &other, "blocks on a shelf have the size of their place");
 	struct gm_piece newer = {.state = GM_SHELVED, .held = GM_GET(slot->held), .next = slot};
-	slot->retired_at = 1;
+	slot->shelved_at = 1;
 	WRONG(bin->first, &newer, "shelved blocks are listed by age");
-	slot->retired_at = 0;
+	slot->shelved_at = 0;
 	WRONG(shelf->most, (int64_t)shelf->requested - 1, "a shelf keeps to its allowance");
 	WRONG(shelf->allowance, shelf->most - 1, "a shelf keeps to its allowance");
 	WRONG(shelf->id, shelf->id_end + 1, "a shelf keeps to its ids");
