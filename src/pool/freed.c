@@ -11,7 +11,7 @@ static uint64_t most_bytes(const struct gm_pool *pool)
 
 bool gm_freed_is_large(const struct gm_pool *pool, uint64_t held)
 {
-	return held > GM_GET(pool->freed_share);
+	return held * GM_FREED_LEAST > GM_GET(pool->freed_share);
 }
 
 /* Each free reads it: written only when it changes. */
@@ -73,6 +73,7 @@ void gm_freed_allow(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_reti
 		return; /* each is looked at when it is freed */
 	freed->into = into;
 	freed->context = into->context;
+	freed->allowed = ++pool->n_allowed;
 	pool->n_collecting++;
 	freed->most = most_blocks(pool, into);
 	pool->n_collecting -= freed->most == 0;
@@ -95,6 +96,27 @@ void gm_freed_collect(struct gm_pool *pool)
 			gm_freed_hand_over(pool, shelf);
 		gm_quick_release(&shelf->lock);
 	}
+}
+
+/* Hand over what a shelf collects that has not done so for a while. */
+static bool retire_old(struct gm_pool *pool, struct gm_shelf *shelf)
+{
+	gm_quick_take(&shelf->lock);
+	bool old = shelf->freed.most && shelf->freed.allowed + GM_FREED_TURN < pool->n_allowed;
+	if (old)
+		gm_freed_hand_over(pool, shelf);
+	gm_quick_release(&shelf->lock);
+	return old;
+}
+
+void gm_freed_sweep(struct gm_pool *pool)
+{
+	if (GM_LIKELY(pool->n_allowed < pool->sweep_at))
+		return;
+	pool->sweep_at = pool->n_allowed + GM_FREED_TURN;
+	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
+		if (retire_old(pool, &pool->shelves[i]))
+			gm_retired_return(pool, pool->shelves[i].freed.into);
 }
 
 void gm_freed_open(struct gm_pool *pool)

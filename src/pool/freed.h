@@ -16,7 +16,9 @@
 
 #include "pool/retire.h"
 
-#define GM_FREED_PART 4 /* of config.retire, for all shelves that collect */
+#define GM_FREED_PART 2	 /* of config.retire, for all shelves that collect */
+#define GM_FREED_LEAST 4 /* blocks: with fewer a fence costs more than a look */
+#define GM_FREED_TURN 64 /* lists handed over, in which a shelf that collects has its turn */
 
 struct gm_piece;
 struct gm_pool;
@@ -29,13 +31,14 @@ struct gm_freed {
 	uint64_t context;	 /* which is this one's */
 	uint64_t share;		 /* the most bytes there may be, */
 	uint32_t most;		 /* and so many blocks; 0: none of any context */
+	uint64_t allowed;	 /* when that was, in pool->n_allowed */
 };
 
 /* Of a new pool. */
 void gm_freed_open(struct gm_pool *pool);
 
-/* Has a shelf no place for blocks of that size, whatever is there? As it was when one last shared
- * out; no lock. */
+/* Has a shelf no place for GM_FREED_LEAST blocks of that size, whatever is there? As it was when
+ * one last shared out; no lock. */
 bool gm_freed_is_large(const struct gm_pool *pool, uint64_t held);
 
 /* Under the shelf's lock: a block that the caller claimed, used by `context`, is retired, and
@@ -52,6 +55,10 @@ void gm_freed_allow(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_reti
  */
 void gm_freed_hand_over_all(struct gm_pool *pool);
 void gm_freed_collect(struct gm_pool *pool);
+
+/* Under the pool's lock alone, which it may drop; now and then it looks: shelves whose threads free
+ * no more, or seldom, have no part of the bound, and what they collected goes back to the pool. */
+void gm_freed_sweep(struct gm_pool *pool);
 
 /* Under the pool's lock: what is retired has changed. */
 void gm_freed_bound(struct gm_pool *pool);

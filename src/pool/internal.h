@@ -82,6 +82,8 @@ struct gm_pool {
 	_Atomic uint64_t
 		retirements;   /* how many there were; numbers them; also read without the lock */
 	unsigned n_collecting; /* shelves */
+	uint64_t n_allowed;    /* times that a shelf was told to collect, and */
+	uint64_t sweep_at;     /* when it is next seen which do so no more; see freed.h */
 	uint64_t look_at;      /* when gm_pool_trim polls what is retired; 0: nothing is */
 	/* Sums, as in struct gm_pool_stats, but for what the shelves' sums add to them. */
 	uint64_t requested, requested_peak, handed_out, mapped, mapped_peak, lent;

@@ -207,6 +207,7 @@ static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 	gm_retired_add(pool, retired, &one);
 	gm_freed_allow(pool, f->shelf, retired);
 	gm_quick_release(&f->shelf->lock);
+	gm_freed_sweep(pool);
 	if (!gm_retired_due(pool, retired))
 		return CUDA_SUCCESS;
 	gm_retired_poll(pool, retired);

@@ -388,14 +388,19 @@ bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *r)
 	       is_past_bound(pool);
 }
 
+uint64_t gm_retired_return(struct gm_pool *pool, struct gm_retired *r)
+{
+	if (!r->n)
+		return 0;
+	gm_retired_poll(pool, r);
+	return put_back(pool, r);
+}
+
 void gm_retired_poll_others(struct gm_pool *pool, const struct gm_retired *but)
 {
-	for (struct gm_retired *r = pool->retirees; r && is_past_bound(pool); r = r->next) {
-		if (r == but || !r->n)
-			continue;
-		gm_retired_poll(pool, r);
-		put_back(pool, r);
-	}
+	for (struct gm_retired *r = pool->retirees; r && is_past_bound(pool); r = r->next)
+		if (r != but)
+			gm_retired_return(pool, r);
 }
 
 uint64_t gm_retired_collect(struct gm_pool *pool)
@@ -406,12 +411,8 @@ uint64_t gm_retired_collect(struct gm_pool *pool)
 	gm_freed_collect(pool);
 	if (!pool->config.defer->record)
 		return is_past_bound(pool) ? gm_retired_settle(pool) : 0;
-	for (struct gm_retired *r = pool->retirees; r; r = r->next) {
-		if (!r->n)
-			continue;
-		gm_retired_poll(pool, r);
-		bytes += put_back(pool, r);
-	}
+	for (struct gm_retired *r = pool->retirees; r; r = r->next)
+		bytes += gm_retired_return(pool, r);
 	return bytes;
 }
 

@@ -22,7 +22,7 @@
 
 #define GM_RETIRE_BATCH 64  /* blocks behind one fence, */
 #define GM_RETIRE_CREW 8    /* times the shelves that collect, up to so many */
-#define GM_RETIRE_PARTS 8   /* or this part of config.retire bytes, but */
+#define GM_RETIRE_PARTS 4   /* or this part of config.retire bytes, but */
 #define GM_RETIRE_LEAST 2   /* blocks at least, where another fence is yet to pass */
 #define GM_RETIRE_FEW 4	    /* blocks behind a fence that is asked for before they are more */
 #define GM_RETIRE_MISSED 16 /* blocks behind fences that an allocation asks for */
@@ -70,6 +70,9 @@ bool gm_retired_due(const struct gm_pool *pool, const struct gm_retired *retired
 /* Record a fence behind what has none yet, and ask the oldest ones whether they have passed. Waits
  * for nothing; drops the lock. */
 void gm_retired_poll(struct gm_pool *pool, struct gm_retired *retired);
+
+/* Likewise, and put back what has passed. Returns bytes. */
+uint64_t gm_retired_return(struct gm_pool *pool, struct gm_retired *retired);
 
 /* Likewise for all others while more than config.retire is retired, and put back
  * what has passed. */

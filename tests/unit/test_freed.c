@@ -61,17 +61,20 @@ static void bound_of_shelves(void)
 	TAP_IS(shelf->freed.list.bytes, (GM_RETIRE_BATCH / 2 - 1) * 3072, "with their bytes");
 	TAP_OK(fake_valid(pool), "valid");
 	uint64_t bytes = shelf->freed.list.bytes;
-	gm_pool_free(pool, fake_alloc(pool, 11 * GM_MIB).base, NULL);
-	TAP_OK(shelf->freed.list.n == 0 && pool->retired == bytes + 3072 + 11 * GM_MIB,
-	       "a block beyond a quarter of the bound brings all to the pool");
+	gm_pool_free(pool, fake_alloc(pool, 21 * GM_MIB).base, NULL);
+	TAP_OK(shelf->freed.list.n == 0 && pool->retired == bytes + 3072 + 21 * GM_MIB,
+	       "a block beyond half of the bound brings all to the pool");
 	TAP_IS(f.recorded, 1, "to go behind one fence");
-	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
-	TAP_IS(shelf->freed.list.bytes, 9 * GM_MIB, "a shorter one does not");
-	gm_pool_free(pool, fake_alloc(pool, 2 * GM_MIB).base, NULL);
-	TAP_OK(shelf->freed.list.n == 0 && f.recorded == 2, "nor two that are as much");
 	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
 	TAP_OK(shelf->freed.list.n == 0 && pool->retired > 30 * GM_MIB,
 	       "none collect where they would pass the bound");
+	gm_pool_settle(pool);
+	free_small(1);
+	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL);
+	TAP_IS(shelf->freed.list.bytes, 9 * GM_MIB, "once that has passed they do");
+	unsigned recorded = f.recorded;
+	gm_pool_free(pool, fake_alloc(pool, 12 * GM_MIB).base, NULL);
+	TAP_OK(shelf->freed.list.n == 0 && f.recorded == recorded + 1, "up to half of it together");
 	end("a bound of shelves");
 }
 
@@ -161,7 +164,7 @@ static void crew_that_misses(void)
 /* Together they stay below the bound, whatever the size. */
 static void crew_of_large(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB, 64 * GM_MIB);
+	struct gm_pool *pool = open_pool(GM_GIB, 32 * GM_MIB);
 	pthread_t thread;
 	for (unsigned i = 1; i < 4; i++) {
 		pthread_create(&thread, NULL, free_some, NULL);
@@ -170,7 +173,7 @@ static void crew_of_large(void)
 	CUdeviceptr last = fake_alloc(pool, GM_MIB).base;
 	free_blocks(5, GM_MIB);
 	TAP_OK(f.recorded == 0 && gm_shelf_mine(pool)->freed.list.bytes == 4 * GM_MIB,
-	       "one of four shelves collects its part of a quarter of the bound");
+	       "one of four shelves collects its part of half of the bound");
 	gm_pool_free(pool, last, NULL);
 	TAP_IS(f.recorded, 1, "which is more than its part of what goes behind one fence");
 	end("a crew with large blocks");
@@ -336,7 +339,7 @@ static void grows_ahead(void)
 	end("grows ahead");
 }
 
-/* A block that fits into the part of no shelf. */
+/* A block of which the part of no shelf holds some. */
 static void share(void)
 {
 	struct gm_pool *pool = open_with(GM_GIB, 64 * GM_MIB, &looking);
@@ -344,7 +347,7 @@ static void share(void)
 	CUdeviceptr block = fake_alloc(pool, 5 * GM_MIB).base,
 		    large = fake_alloc(pool, 5 * GM_MIB).base;
 	gm_pool_free(pool, block, NULL);
-	TAP_OK(f.looks == 0 && retired() == 5 * GM_MIB, "one shelf collects 5 MiB of 16");
+	TAP_OK(f.looks == 0 && retired() == 5 * GM_MIB, "one shelf collects 5 MiB of 32");
 	for (unsigned i = 0; i < 4; i++) {
 		pthread_create(&thread, NULL, free_some, NULL);
 		pthread_join(thread, NULL);
@@ -354,6 +357,32 @@ static void share(void)
 	TAP_IS(f.looks, 1, "one of four does not: whether the GPU is idle is asked at once");
 	TAP_OK(gm_shelf_mine(pool)->freed.list.n == 0 && fake_valid(pool), "and it was");
 	end("a share");
+}
+
+/* Threads that are gone, or do something else, have no part of what all may collect. */
+static void sweep(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, 64 * GM_MIB);
+	pthread_t thread;
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_create(&thread, NULL, free_some, NULL);
+		pthread_join(thread, NULL);
+	}
+	f.passed = UINTPTR_MAX;
+	free_small(1);
+	TAP_IS(pool->n_collecting, 5, "five shelves collect");
+	for (unsigned i = 0; i < 2 * GM_FREED_TURN && pool->n_collecting > 1; i++) {
+		TAP_OK(i > GM_FREED_TURN || pool->n_collecting == 5, "each has its turn");
+		free_small((unsigned)gm_retired_batch(pool));
+	}
+	free_small(3 * GM_RETIRE_BATCH / 2);
+	TAP_IS(pool->n_collecting, 1, "then the one that does so alone");
+	TAP_IS(gm_shelf_mine(pool)->freed.share, 32 * GM_MIB, "which has their parts");
+	uint64_t others = 0;
+	for (const struct gm_retired *r = pool->retirees; r; r = r->next)
+		others += r->shelf == gm_shelf_mine(pool) ? 0 : r->n;
+	TAP_OK(others == 0 && fake_valid(pool), "what they had is the pool's again");
+	end("a sweep");
 }
 
 int main(void)
@@ -372,5 +401,6 @@ int main(void)
 	large_by_turns();
 	grows_ahead();
 	share();
+	sweep();
 	return tap_done();
 }

@@ -156,7 +156,7 @@ static void misses(void)
 	gm_pool_free(pool, again, NULL);
 	end("misses");
 
-	pool = open_pool(GM_GIB, 64 * GM_MIB);
+	pool = open_pool(GM_GIB, 32 * GM_MIB);
 	free_small(1);
 	free_blocks(8, GM_MIB);
 	TAP_OK(f.recorded == 0, "half of the bytes that a shelf may collect");
