@@ -78,6 +78,10 @@ class Client:
         self.name, self.log, self.left = os.path.basename(command[-1]), log, b""
         self.process = subprocess.Popen(command, env=environment, cwd=where, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
+    def run_on(self, processors):
+        """Its first thread, and those that it makes from now on."""
+        os.sched_setaffinity(self.process.pid, processors)
+
     def line(self, limit):
         while b"\n" not in self.left:
             if not select.select([self.process.stdout], [], [], limit)[0]:

@@ -29,6 +29,7 @@ NATIVE = "native"
 SECONDS = 200.0  # for which the times below, in microseconds, are meant
 PAIR_TIME, CREW_TIME, KERNEL_TIME, LAUNCH_TIME, GEMM_TIME = 6000, 8000, 3000, 20000, 15000
 UNDER_ROUNDS, TRAIN_STEPS, ALTERNATIONS, EXECS = 4, 40, 5, 200
+ALONE = 4  # runs of one thread, each on another processor, as several threads have several
 
 
 class Suite:
@@ -39,6 +40,7 @@ class Suite:
         self.preload = os.environ.get("BENCH_PRELOAD") or os.path.join(HERE, "libgpumem.so")
         self.round, self.started, self.largest, self.broken = 0, 0, 0, set()
         self.native_used = 0  # of the device, at the peak of the trace
+        self.processors = sorted(os.sched_getaffinity(0))
         knobs = subprocess.run([self.here("gpumemstat"), "env"], check=True, capture_output=True, text=True).stdout
         self.variants = {NATIVE: None, "sync": {}, "sync/log=off": {"GPUMEM_LOG": "off"}}
         if any(line.startswith("GPUMEM_FREE ") for line in knobs.splitlines()):
@@ -104,18 +106,40 @@ class Suite:
 
     # Programs that allocate.
 
-    def ask_all(self, clients, case, size, unit, command, asynchronous=None, names=None):
+    def processor(self, nth):
+        """Another one for each `nth`, and in each round: some are faster than others for a while."""
+        return self.processors[(self.round * ALONE + nth) % len(self.processors)]
+
+    def mean(self, client, command, runs):
+        values = []
+        for nth in range(runs):
+            if runs > 1:
+                client.run_on({self.processor(nth)})
+            values.append(client.ask(*command)[0])
+        if runs > 1:
+            client.run_on(self.processors)
+        return statistics.mean(values)
+
+    def ask_all(self, clients, case, size, unit, command, asynchronous=None, names=None, runs=1):
         """Ask each of the variants the same; a row for each against native, and against the stream-ordered calls."""
         values = {}
         for name in self.turn(names or clients):
-            values[name] = clients[name].ask(*command)[0]
+            values[name] = self.mean(clients[name], command, runs)
             if name == NATIVE and asynchronous:
-                values["async"] = clients[name].ask(*asynchronous)[0]
+                values["async"] = self.mean(clients[name], asynchronous, runs)
         for name in clients:
             if name != NATIVE and name in values:
                 for peer in (NATIVE, "async"):
                     self.table.add("%s/%s" % (case, name), size, unit, values[name], peer, values.get(peer))
         return values
+
+    def on_one_processor(self, clients, ask):
+        """All of them on the same one: what is compared is asked right after each other."""
+        for client in clients.values():
+            client.run_on({self.processor(0)})
+        ask(clients)
+        for client in clients.values():
+            client.run_on(self.processors)
 
     def warm(self, clients):
         for size in self.fitting(WARM):
@@ -128,9 +152,10 @@ class Suite:
         cases += [(n, size, "same") for size in self.fitting(EIGHT) for n in (1, 8)]
         alone = {}
         for n, size, kind in cases:
-            rest = (n, size, kind, self.time(CREW_TIME))
+            runs = ALONE if n == 1 else 1
+            rest = (n, size, kind, self.time(CREW_TIME / 2 if n == 1 else CREW_TIME))
             values = self.ask_all(clients, "threads=%d/%s" % (n, kind), size, "pairs/s", ("threads", "plain") + rest,
-                                  ("threads", "ordered") + rest, names)
+                                  ("threads", "ordered") + rest, names, runs)
             if n == 1:
                 alone[size, kind] = values
             for name in names:
@@ -161,10 +186,12 @@ class Suite:
 
     def programs(self):
         def run(clients):
-            for name, ask in (("warm", self.warm), ("threads", self.crews), ("free-under-kernel", self.under),
-                              ("launch", self.launches)):
-                ask(clients)
-                self.table.write()
+            self.on_one_processor(clients, self.warm)
+            self.table.write()
+            self.crews(clients)
+            self.table.write()
+            self.under(clients)
+            self.on_one_processor(clients, self.launches)
         clients = self.with_clients(self.variants, [self.here("client")], run)
         for name, client in clients.items():
             if name in ("sync", "defer"):
