@@ -103,8 +103,10 @@ static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 	}
 	if (GM_UNLIKELY(!*piece))
 		result = gm_pool_climb(pool, size, piece);
-	if (*piece)
+	if (*piece) {
 		gm_chunk_use(pool, GM_GET((*piece)->base), GM_GET((*piece)->held));
+		gm_shelf_refill(pool, shelf, size);
+	}
 	return result;
 }
 

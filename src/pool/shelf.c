@@ -369,6 +369,23 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
 	return piece;
 }
 
+void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size)
+{
+	if (pool->n_collecting < 2 || size > GM_SLAB_LARGEST || gm_pool_trims_at_once(pool))
+		return;
+	unsigned class = gm_slab_class(size);
+	uint64_t now = gm_pool_now(pool), held = gm_slab_slot(class);
+	gm_quick_take(&shelf->lock);
+	for (unsigned i = 0; i < GM_SHELF_REFILL && has_room(pool, shelf, held); i++) {
+		struct gm_piece *piece = gm_slab_take(&pool->slabs, class);
+		if (!piece)
+			break;
+		gm_chunk_use(pool, GM_GET(piece->base), held);
+		put(pool, shelf, piece, now);
+	}
+	gm_quick_release(&shelf->lock);
+}
+
 void gm_shelves_lock(struct gm_pool *pool)
 {
 	for (unsigned i = 0; i < in_use(pool); i++)

@@ -44,6 +44,7 @@
 #define GM_SHELF_SLOTS 64  /* most slots in a bin; of large ones, as many as make this: */
 #define GM_SHELF_BIN (256 * GM_KIB)
 #define GM_SHELF_DEEP 1024 /* slots in a bin with config.defer */
+#define GM_SHELF_REFILL 15 /* slots taken beside one that is asked for */
 #define GM_SHELF_STEALS 4  /* other shelves looked at */
 #define GM_SHELF_IDS 1024  /* block ids that a shelf takes at once */
 #define GM_SHELF_FRESH ((uint64_t)20 * 1000 * 1000)
@@ -119,6 +120,11 @@ void gm_shelves_resize(struct gm_pool *pool);
  * caller's from now on; NULL: there is none. */
 struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 			       uint64_t held);
+
+/* After an allocation of `size` bytes out of a slab, where several threads defer their frees: the
+ * next slots, too, for each thread needs many. Taken one by one by turns, neighbours would belong
+ * to different threads, and their books lie side by side in pairs of cache lines. */
+void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size);
 
 /* Likewise gm_shelf_put, which takes the lock of the shelf, and makes room on it. False: the block
  * is not to be shelved. */

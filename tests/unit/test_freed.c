@@ -140,6 +140,13 @@ static void crew(void)
 	end("a crew");
 }
 
+/* One after the other, of sizes that a shelf takes none of but what is asked for. */
+static void free_each(unsigned n, uint64_t size)
+{
+	while (n--)
+		gm_pool_free(f.pool, fake_alloc(f.pool, size).base, NULL);
+}
+
 /* Half of it is enough where the shelf is empty. */
 static void crew_that_misses(void)
 {
@@ -149,12 +156,12 @@ static void crew_that_misses(void)
 		pthread_create(&thread, NULL, free_some, NULL);
 		pthread_join(thread, NULL);
 	}
-	free_small(2 * GM_RETIRE_BATCH);
+	free_each(2 * GM_RETIRE_BATCH, 100000);
 	TAP_IS(f.recorded, 0, "four shelves collect, and one has half a batch");
-	CUdeviceptr block = fake_alloc(pool, 3000).base;
+	CUdeviceptr block = fake_alloc(pool, 100000).base;
 	TAP_OK(f.recorded == 1 && f.queries == 1, "the next allocation asks for a fence");
 	TAP_IS(gm_shelf_mine(pool)->freed.list.n, 0, "behind all of it");
-	free_small(GM_RETIRE_BATCH);
+	free_each(GM_RETIRE_BATCH, 100000);
 	TAP_OK(f.recorded == 1 && f.queries > 1,
 	       "as long as it is to pass it asks for no other one");
 	gm_pool_free(pool, block, NULL);
@@ -385,6 +392,47 @@ static void sweep(void)
 	end("a sweep");
 }
 
+static CUdeviceptr blocks_of[2][GM_SHELF_REFILL + 1];
+
+/* Unless its shelf is `other`: there were many threads before it. */
+static void *allocate_some(void *other)
+{
+	for (unsigned i = 0; i < GM_SHELF_REFILL + 1 && gm_shelf_mine(f.pool) != other; i++)
+		blocks_of[1][i] = fake_alloc(f.pool, 60000).base;
+	return NULL;
+}
+
+/* Where several threads free, each has slots side by side. */
+static void refill(void)
+{
+	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	pthread_t thread;
+	gm_pool_free(pool, fake_alloc(pool, 64 * GM_MIB).base, NULL); /* what follows is no peak */
+	CUdeviceptr first = fake_alloc(pool, 60000).base;
+	TAP_IS(shelf->n, 0, "one thread takes what it needs");
+	free_small(1);
+	pthread_create(&thread, NULL, free_some, NULL);
+	pthread_join(thread, NULL);
+	blocks_of[0][0] = fake_alloc(pool, 60000).base;
+	TAP_IS(shelf->n, GM_SHELF_REFILL, "of two each takes more");
+	for (blocks_of[1][0] = 0; !blocks_of[1][0];) {
+		pthread_create(&thread, NULL, allocate_some, shelf);
+		pthread_join(thread, NULL);
+	}
+	for (unsigned i = 1; i < GM_SHELF_REFILL + 1; i++)
+		blocks_of[0][i] = fake_alloc(pool, 60000).base;
+	TAP_OK(shelf->n == 0 && fake_valid(pool), "which it finds there");
+	unsigned mixed = 0;
+	uint64_t slot = gm_slab_slot(gm_slab_class(60000)), each = (GM_SHELF_REFILL + 1) * slot;
+	for (unsigned which = 0; which < 2; which++)
+		for (unsigned i = 0; i < GM_SHELF_REFILL + 1; i++)
+			mixed += blocks_of[which][i] - (first + slot + which * each) >= each;
+	TAP_IS(mixed, 0, "neighbours, in the order in which they asked");
+	gm_pool_context_gone(pool, 1);
+	end("refill");
+}
+
 int main(void)
 {
 	batch_on_shelf(3000);
@@ -402,5 +450,6 @@ int main(void)
 	grows_ahead();
 	share();
 	sweep();
+	refill();
 	return tap_done();
 }
