@@ -246,8 +246,9 @@ class Suite:
     # Programs that gpumem should not be noticed by.
 
     def blas(self):
-        self.with_clients((NATIVE, "sync"), [self.here("blas")],
-                          lambda clients: self.alternate("blas", "us", clients, "gemm", self.time(GEMM_TIME)))
+        def run(clients):
+            self.alternate("blas", "us", clients, "gemm", self.time(GEMM_TIME))
+        self.with_clients((NATIVE, "sync"), [self.here("blas")], lambda clients: self.on_one_processor(clients, run))
 
     def torch(self):
         clients, starts = {}, {}
@@ -258,6 +259,7 @@ class Suite:
                 starts[name] = (time.monotonic() - begin) * 1e3
             self.table.add("torch-start/sync", None, "ms", starts["sync"], NATIVE, starts[NATIVE])
             for client in clients.values():
+                client.run_on({self.processor(0)})  # and the threads of its backward steps, which setup makes
                 client.send("setup")
             for client in clients.values():
                 client.answer()
