@@ -47,6 +47,7 @@ bool gm_freed_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_RETIRED);
 	gm_piece_end(piece);
+	gm_retired_note(pool, piece);
 	append(&shelf->freed.list, piece);
 	gm_pool_tell_idle(pool);
 	return true;

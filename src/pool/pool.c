@@ -203,6 +203,7 @@ static CUresult retire(struct gm_pool *pool, const struct freeing *f)
 	gm_quick_take(&f->shelf->lock);
 	gm_shelf_count_freed(pool, f->shelf, f->piece);
 	set_state(f->piece, GM_RETIRED);
+	gm_retired_note(pool, f->piece);
 	gm_freed_hand_over(pool, f->shelf);
 	gm_retired_add(pool, retired, &one);
 	gm_freed_allow(pool, f->shelf, retired);

@@ -79,8 +79,10 @@ struct gm_retired *gm_retired_of(struct gm_pool *pool, const struct gm_shelf *sh
 
 /* --- the blocks --- */
 
-static void note(const struct gm_pool *pool, const struct gm_piece *piece)
+void gm_retired_note(const struct gm_pool *pool, const struct gm_piece *piece)
 {
+	if (!gm_log_wants(GM_RECORD_RETIRE))
+		return;
 	gm_log_put(&(struct gm_record){.address = GM_GET(piece->base),
 				       .size = GM_GET(piece->size),
 				       .held = GM_GET(piece->held),
@@ -108,9 +110,6 @@ void gm_retired_add(struct gm_pool *pool, struct gm_retired *r, struct gm_retiri
 {
 	if (!list->first)
 		return;
-	const struct gm_piece *piece = gm_log_wants(GM_RECORD_RETIRE) ? list->first : NULL;
-	for (; piece; piece = piece->next)
-		note(pool, piece);
 	bool join = needs_fence(r);
 	r->newest = number(pool, list->n);
 	gm_batch_add(&r->batches, list, r->newest, join);

@@ -56,6 +56,9 @@ struct gm_retired {
 struct gm_retired *gm_retired_of(struct gm_pool *pool, const struct gm_shelf *shelf,
 				 uint64_t context);
 
+/* Record that a block is retired, once it is GM_RETIRED. Under the lock of its shelf. */
+void gm_retired_note(const struct gm_pool *pool, const struct gm_piece *piece);
+
 /* Retire freed blocks, which are GM_RETIRED and count as idle (gm_pool_count_freed) already, and
  * empty the list; never fails. */
 void gm_retired_add(struct gm_pool *pool, struct gm_retired *retired, struct gm_retiring *list);

@@ -33,6 +33,39 @@ static CUresult later(void *arg, uint64_t context, bool native, enum gm_fenced *
 	return CUDA_SUCCESS;
 }
 
+static CUresult ask(void *arg, uint64_t context)
+{
+	(void)arg, (void)context;
+	return CUDA_SUCCESS;
+}
+
+/* Deferred frees go to the pool's lists many at a time. */
+static void retires(void)
+{
+	static const struct gm_deferral deferral = {.ask = ask};
+	struct gm_pool *pool = NULL;
+	struct gm_pool_config config = {.driver = &fake_driver,
+					.limit = UINT64_MAX,
+					.fence = later,
+					.defer = &deferral,
+					.retire = 64 * GM_MIB};
+	atomic_store(&gm_log_wanted, UINT32_MAX);
+	fake_open(GM_GIB);
+	gm_pool_create(&config, &pool);
+	for (unsigned i = 0; i < 3; i++) {
+		struct gm_block block = fake_alloc(pool, 1000);
+		unsigned before = n_records;
+		gm_pool_free(pool, block.base, NULL);
+		TAP_OK(n_records == before + 1 && last()->kind == GM_RECORD_RETIRE &&
+			       last()->id == block.id && last()->size == 1000,
+		       "each is written when it is freed");
+	}
+	unsigned before = n_records;
+	fake_stats(pool);
+	TAP_IS(n_records, before, "and not again");
+	fake_end(pool, "retirements");
+}
+
 int main(void)
 {
 	struct gm_pool *pool = NULL;
@@ -81,5 +114,6 @@ int main(void)
 	gm_pool_snapshot(pool, 1);
 	TAP_IS(n_records, before, "nothing is written when nothing is wanted");
 	fake_end(pool, "log");
+	retires();
 	return tap_done();
 }
