@@ -366,6 +366,24 @@ static void share(void)
 	end("a share");
 }
 
+/* The shelf of another thread that collects. */
+static struct gm_shelf *another(struct gm_pool *pool)
+{
+	struct gm_shelf *shelf = pool->shelves;
+	while (shelf == gm_shelf_mine(pool) || !shelf->freed.most)
+		shelf++;
+	return shelf;
+}
+
+static uint64_t retired_but(const struct gm_pool *pool, const struct gm_shelf *a,
+			    const struct gm_shelf *b)
+{
+	uint64_t n = 0;
+	for (const struct gm_retired *r = pool->retirees; r; r = r->next)
+		n += r->shelf == a || r->shelf == b ? 0 : r->n;
+	return n;
+}
+
 /* Threads that are gone, or do something else, have no part of what all may collect. */
 static void sweep(void)
 {
@@ -378,17 +396,19 @@ static void sweep(void)
 	f.passed = UINTPTR_MAX;
 	free_small(1);
 	TAP_IS(pool->n_collecting, 5, "five shelves collect");
-	for (unsigned i = 0; i < 2 * GM_FREED_TURN && pool->n_collecting > 1; i++) {
+	struct gm_shelf *mine = gm_shelf_mine(pool), *active = another(pool);
+	for (unsigned i = 0; i < 2 * GM_FREED_TURN; i++) {
 		TAP_OK(i > GM_FREED_TURN || pool->n_collecting == 5, "each has its turn");
+		active->freed.allowed = pool->n_allowed; /* as if it had handed something over */
 		free_small((unsigned)gm_retired_batch(pool));
+		if (pool->n_collecting <= 2)
+			break;
 	}
-	free_small(3 * GM_RETIRE_BATCH / 2);
-	TAP_IS(pool->n_collecting, 1, "then the one that does so alone");
-	TAP_IS(gm_shelf_mine(pool)->freed.share, 32 * GM_MIB, "which has their parts");
-	uint64_t others = 0;
-	for (const struct gm_retired *r = pool->retirees; r; r = r->next)
-		others += r->shelf == gm_shelf_mine(pool) ? 0 : r->n;
-	TAP_OK(others == 0 && fake_valid(pool), "what they had is the pool's again");
+	free_small(3 * GM_RETIRE_BATCH);
+	TAP_OK(pool->n_collecting == 2 && active->freed.most, "then those that do so now");
+	TAP_IS(mine->freed.share, 16 * GM_MIB, "which have the others' parts");
+	TAP_IS(retired_but(pool, mine, active), 0, "what they had is the pool's again");
+	TAP_OK(fake_valid(pool), "valid");
 	end("a sweep");
 }
 
