@@ -84,19 +84,26 @@ static void *free_some(void *arg)
 	return arg;
 }
 
+/* `n` threads, one after the other: each leaves a shelf that collects. */
+static void others_free(unsigned n)
+{
+	pthread_t thread;
+	for (; n; n--) {
+		pthread_create(&thread, NULL, free_some, NULL);
+		pthread_join(thread, NULL);
+	}
+}
+
 static void of_another_shelf(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
-	pthread_t thread;
 	free_small(10);
-	pthread_create(&thread, NULL, free_some, NULL);
-	pthread_join(thread, NULL);
+	others_free(1);
 	TAP_IS(pool->retired, 2 * 3072, "of two shelves only the first frees are handed over");
 	TAP_OK(fake_valid(pool), "valid");
 	TAP_IS(gm_pool_settle(pool), 20 * 3072, "who settles gets all");
 	free_small(10);
-	pthread_create(&thread, NULL, free_some, NULL);
-	pthread_join(thread, NULL);
+	others_free(1);
 	TAP_IS(retired(), 20 * 3072, "who counts, too");
 	free_small(10);
 	TAP_IS(gm_pool_give_back(pool, 0, true), 32 * GM_MIB, "and who gives back");
@@ -119,11 +126,7 @@ static void of_another_shelf(void)
 static void crew(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
-	pthread_t thread;
-	for (unsigned i = 1; i < GM_RETIRE_CREW; i++) {
-		pthread_create(&thread, NULL, free_some, NULL);
-		pthread_join(thread, NULL);
-	}
+	others_free(GM_RETIRE_CREW - 1);
 	free_small(2);
 	TAP_IS(gm_retired_batch(pool), GM_RETIRE_CREW * GM_RETIRE_BATCH,
 	       "a batch grows with the shelves that collect");
@@ -132,8 +135,7 @@ static void crew(void)
 	free_blocks(50, 3000);
 	TAP_IS(f.recorded, 1, "this one");
 	TAP_OK(fake_valid(pool), "valid");
-	pthread_create(&thread, NULL, free_some, NULL);
-	pthread_join(thread, NULL);
+	others_free(1);
 	TAP_IS(gm_retired_batch(pool), GM_RETIRE_CREW * GM_RETIRE_BATCH, "up to a bound");
 	gm_pool_settle(pool);
 	TAP_IS(gm_retired_batch(pool), GM_RETIRE_BATCH, "where none collects it is one shelf's");
@@ -151,11 +153,7 @@ static void free_each(unsigned n, uint64_t size)
 static void crew_that_misses(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
-	pthread_t thread;
-	for (unsigned i = 1; i < 4; i++) {
-		pthread_create(&thread, NULL, free_some, NULL);
-		pthread_join(thread, NULL);
-	}
+	others_free(3);
 	free_each(2 * GM_RETIRE_BATCH, 100000);
 	TAP_IS(f.recorded, 0, "four shelves collect, and one has half a batch");
 	CUdeviceptr block = fake_alloc(pool, 100000).base;
@@ -172,11 +170,7 @@ static void crew_that_misses(void)
 static void crew_of_large(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, 32 * GM_MIB);
-	pthread_t thread;
-	for (unsigned i = 1; i < 4; i++) {
-		pthread_create(&thread, NULL, free_some, NULL);
-		pthread_join(thread, NULL);
-	}
+	others_free(3);
 	CUdeviceptr last = fake_alloc(pool, GM_MIB).base;
 	free_blocks(5, GM_MIB);
 	TAP_OK(f.recorded == 0 && gm_shelf_mine(pool)->freed.list.bytes == 4 * GM_MIB,
@@ -350,15 +344,11 @@ static void grows_ahead(void)
 static void share(void)
 {
 	struct gm_pool *pool = open_with(GM_GIB, 64 * GM_MIB, &looking);
-	pthread_t thread;
 	CUdeviceptr block = fake_alloc(pool, 5 * GM_MIB).base,
 		    large = fake_alloc(pool, 5 * GM_MIB).base;
 	gm_pool_free(pool, block, NULL);
 	TAP_OK(f.looks == 0 && retired() == 5 * GM_MIB, "one shelf collects 5 MiB of 32");
-	for (unsigned i = 0; i < 4; i++) {
-		pthread_create(&thread, NULL, free_some, NULL);
-		pthread_join(thread, NULL);
-	}
+	others_free(4);
 	f.idle = true;
 	gm_pool_free(pool, large, NULL);
 	TAP_IS(f.looks, 1, "one of four does not: whether the GPU is idle is asked at once");
@@ -388,11 +378,7 @@ static uint64_t retired_but(const struct gm_pool *pool, const struct gm_shelf *a
 static void sweep(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, 64 * GM_MIB);
-	pthread_t thread;
-	for (unsigned i = 0; i < 4; i++) {
-		pthread_create(&thread, NULL, free_some, NULL);
-		pthread_join(thread, NULL);
-	}
+	others_free(4);
 	f.passed = UINTPTR_MAX;
 	free_small(1);
 	TAP_IS(pool->n_collecting, 5, "five shelves collect");
@@ -432,8 +418,7 @@ static void refill(void)
 	CUdeviceptr first = fake_alloc(pool, 60000).base;
 	TAP_IS(shelf->n, 0, "one thread takes what it needs");
 	free_small(1);
-	pthread_create(&thread, NULL, free_some, NULL);
-	pthread_join(thread, NULL);
+	others_free(1);
 	blocks_of[0][0] = fake_alloc(pool, 60000).base;
 	TAP_IS(shelf->n, GM_SHELF_REFILL, "of two each takes more");
 	for (blocks_of[1][0] = 0; !blocks_of[1][0];) {
