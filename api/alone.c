@@ -1,63 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Without the preload: one pool a device, of this library alone, made at first need. There is no
- * log and no thread; of the knobs GPUMEM_LIMIT and GPUMEM_VERBOSE count. Nobody tells us of stream
- * captures or of contexts that end: a context that came back under another number is how the end of
- * one is seen.
+ * log and no thread. The only knobs obeyed are GPUMEM_LIMIT, GPUMEM_VERBOSE and those of heaps.
+ * Stream captures and the ends of contexts are not seen. A context has ended when its handle comes
+ * back under another number.
  */
 #include "core.h"
 
 #include "base/msg.h"
-#include "heap/own.h"
+#include "context/fence.h"
+#include "context/place.h"
+#include "core/heaps.h"
+#include "core/stream.h"
+#include "core/visit.h"
 #include "knob/knob.h"
-#include "pool/fence.h"
-#include "pool/place.h"
-#include "pool/stream.h"
+#include "pool/knobs.h"
 
 #define DEVICES 64
-#define KEPT_SHARE 8 /* of a device's memory, at most, is kept for streams */
 
 struct device {
 	struct gm_lock making;
-	_Atomic(struct gm_streams *) streams; /* the last to be set */
+	_Atomic(struct gm_streams *) streams; /* set last */
 	_Atomic(struct gm_pool *) pool;
-	_Atomic(CUcontext) handle; /* of the context seen last */
-	_Atomic uint64_t key;
 };
 
 static struct gm_driver driver;
 static struct device devices[DEVICES];
 static int n_devices;
 
-static CUresult take(void *arg, size_t size, struct gm_context *context, struct gm_block *out)
+static CUresult alone_take(void *arg, size_t size, struct gm_context *context, struct gm_block *out)
 {
 	return gm_pool_alloc(arg, size, context->key, out);
 }
 
-static uint64_t limit_of(uint64_t total)
-{
-	union gm_knob_value limit = gm_knob_get()->limit;
-	uint32_t ppm = limit.share.ppm;
-	if (ppm >= 1000000)
-		return UINT64_MAX;
-	return ppm ? (uint64_t)((unsigned __int128)total * ppm / 1000000) : limit.share.bytes;
-}
-
-/* Both, for nobody else to see yet. */
-static CUresult make(unsigned ordinal, struct gm_pool **pool, struct gm_streams **streams)
+/* A pool with its streams, not published yet. */
+static CUresult device_make(unsigned ordinal, struct gm_pool **pool, struct gm_streams **streams)
 {
 	struct gm_pool_config config = {
 		.driver = &driver,
 		.ordinal = ordinal,
-		.fence = gm_fence,
+		.fences = gm_fence_ops(&driver),
 		.fence_arg = &driver,
 		.trim_after = UINT64_MAX,
 	};
+	struct gm_pool_config knobs;
 	size_t total = 0;
 	CUresult result = driver.cuDeviceGet(&config.device, (int)ordinal);
 	if (result == CUDA_SUCCESS)
 		result = driver.cuDeviceTotalMem_v2(&total, config.device);
-	config.limit = limit_of(total);
+	gm_pool_config_knobs(&knobs, gm_knob_get(), total);
+	config.limit = knobs.limit;
 	if (result == CUDA_SUCCESS)
 		result = gm_pool_create(&config, pool);
 	if (result != CUDA_SUCCESS)
@@ -65,8 +57,8 @@ static CUresult make(unsigned ordinal, struct gm_pool **pool, struct gm_streams 
 	const struct gm_streams_config kept = {
 		.driver = &driver,
 		.pool = *pool,
-		.most = total / KEPT_SHARE,
-		.take = take,
+		.most = total / GM_STREAMS_SHARE,
+		.take = alone_take,
 		.arg = *pool,
 	};
 	*streams = gm_streams_create(&kept);
@@ -76,104 +68,92 @@ static CUresult make(unsigned ordinal, struct gm_pool **pool, struct gm_streams 
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Of two threads one's is kept: no lock is held across the driver's calls. */
-static CUresult have(unsigned ordinal)
+/* No lock is held across the driver's calls, so two threads may each make a pool: one is kept. */
+static CUresult device_find(unsigned ordinal)
 {
 	struct device *d = &devices[ordinal];
 	struct gm_pool *pool;
 	struct gm_streams *streams;
 	if (GM_LIKELY(atomic_load_explicit(&d->streams, memory_order_acquire) != NULL))
 		return CUDA_SUCCESS;
-	CUresult result = make(ordinal, &pool, &streams);
+	CUresult result = device_make(ordinal, &pool, &streams);
 	if (result != CUDA_SUCCESS)
 		return result;
 	gm_lock_take(&d->making);
-	bool late = atomic_load_explicit(&d->streams, memory_order_relaxed) != NULL;
-	if (!late) {
+	bool lost = atomic_load_explicit(&d->streams, memory_order_relaxed) != NULL;
+	if (!lost) {
 		atomic_store_explicit(&d->pool, pool, memory_order_relaxed);
 		atomic_store_explicit(&d->streams, streams, memory_order_release);
 	}
 	gm_lock_release(&d->making);
-	if (late) {
+	if (lost) {
 		gm_streams_destroy(streams);
 		gm_pool_destroy(pool);
 	}
 	return CUDA_SUCCESS;
 }
 
-static struct gm_streams *streams_of(unsigned ordinal)
+static struct gm_streams *device_streams(unsigned ordinal)
 {
 	return atomic_load_explicit(&devices[ordinal].streams, memory_order_acquire);
 }
 
-/* The same handle under another number: what was there before is gone, and its memory with it. */
-static void notice(struct device *d, const struct gm_context *context)
+static void alone_context_gone(const struct gm_context *context)
 {
-	uint64_t key = atomic_load_explicit(&d->key, memory_order_relaxed);
-	if (GM_LIKELY(key == context->key))
-		return;
-	CUcontext handle =
-		atomic_exchange_explicit(&d->handle, context->handle, memory_order_relaxed);
-	key = atomic_exchange_explicit(&d->key, context->key, memory_order_relaxed);
-	if (handle != context->handle || !key || key == context->key)
-		return;
-	gm_streams_context_gone(atomic_load(&d->streams), key);
-	gm_pool_context_gone(atomic_load(&d->pool), key);
-	gm_heap_own_context_gone(key);
+	struct gm_streams *streams = device_streams(context->ordinal);
+	if (streams) {
+		gm_streams_context_gone(streams, context->key);
+		gm_pool_context_gone(atomic_load(&devices[context->ordinal].pool), context->key);
+	}
+	gm_heap_own_context_gone(context->key);
 }
 
-static CUresult enter(struct gm_place *place, int ordinal, CUstream stream)
+/* A context seen for the first time may have the handle of an older one, which has ended then: its
+ * memory goes back to the pool. */
+static void alone_poll_ends(void)
 {
-	if (ordinal < 0 || ordinal >= n_devices)
-		return CUDA_ERROR_INVALID_DEVICE;
-	CUresult result = gm_place_enter(place, &driver, ordinal, stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = have((unsigned)ordinal);
-	if (result == CUDA_SUCCESS)
-		notice(&devices[ordinal], place->context);
-	else
-		gm_place_leave(place);
+	static _Atomic(struct gm_context *) polled;
+	struct gm_context *newest = gm_context_newest(), *gone;
+	if (GM_LIKELY(atomic_load_explicit(&polled, memory_order_relaxed) == newest))
+		return;
+	while ((gone = gm_context_replaced()))
+		alone_context_gone(gone);
+	atomic_store_explicit(&polled, newest, memory_order_relaxed);
+}
+
+static CUresult alone_streams(const struct gm_context *context, struct gm_streams **out)
+{
+	CUresult result = device_find(context->ordinal);
+	if (result == CUDA_SUCCESS) {
+		alone_poll_ends();
+		*out = device_streams(context->ordinal);
+	}
 	return result;
 }
+
+static const struct gm_visits visits = {.driver = &driver, .streams = alone_streams};
 
 static CUresult alone_alloc(size_t size, int ordinal, CUstream stream, bool known, CUdeviceptr *out)
 {
-	struct gm_place place;
-	struct gm_block block = {0};
-	CUresult result = enter(&place, ordinal, stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	uint64_t number = known ? gm_streams_number(&driver, stream) : 0;
-	result = gm_streams_alloc(streams_of((unsigned)ordinal), size, place.context, number,
-				  &block);
-	gm_place_leave(&place);
-	*out = block.base;
-	return result;
+	if (ordinal < 0 || ordinal >= n_devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	return gm_visit_alloc(&visits, size, ordinal, stream, known, out);
 }
 
 static CUresult alone_free(CUdeviceptr address, int ordinal, CUstream stream, bool known)
 {
-	struct gm_place place;
-	CUresult result = enter(&place, ordinal, stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	uint64_t number = known ? gm_streams_number(&driver, stream) : 0;
-	result = gm_streams_free(streams_of((unsigned)ordinal), address, place.context, stream,
-				 number);
-	gm_place_leave(&place);
-	return result;
+	if (ordinal < 0 || ordinal >= n_devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	return gm_visit_free(&visits, address, ordinal, stream, known);
 }
 
 static uint64_t alone_trim(void)
 {
 	uint64_t given = 0;
 	for (int i = 0; i < n_devices; i++) {
-		struct gm_streams *streams = streams_of((unsigned)i);
-		if (!streams)
-			continue;
-		gm_streams_settle(streams);
-		given += gm_pool_give_back(atomic_load(&devices[i].pool), 0, true);
+		struct gm_streams *streams = device_streams((unsigned)i);
+		if (streams)
+			given += gm_visit_trim(streams, atomic_load(&devices[i].pool));
 	}
 	return given;
 }
@@ -183,7 +163,7 @@ static CUresult alone_stats(int ordinal, struct gpumem_stats *out)
 	struct gm_pool_stats stats;
 	if (ordinal < 0 || ordinal >= n_devices)
 		return CUDA_ERROR_INVALID_DEVICE;
-	struct gm_streams *streams = streams_of((unsigned)ordinal);
+	struct gm_streams *streams = device_streams((unsigned)ordinal);
 	if (!streams)
 		return CUDA_SUCCESS;
 	gm_pool_stats(atomic_load(&devices[ordinal].pool), &stats);
@@ -193,24 +173,26 @@ static CUresult alone_stats(int ordinal, struct gpumem_stats *out)
 
 static CUresult alone_heap(int ordinal, size_t limit, struct gm_heap_host **out)
 {
-	struct gm_place place;
+	struct gm_visit visit;
 	size_t total = 0;
-	CUresult result = enter(&place, ordinal, NULL);
+	if (ordinal < 0 || ordinal >= n_devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	CUresult result = gm_visit_enter(&visit, &visits, ordinal, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	const struct gm_heap_config config = {
 		.driver = &driver,
 		.pool = atomic_load(&devices[ordinal].pool),
-		.context = place.context,
+		.context = visit.place.context,
 	};
-	result = driver.cuDeviceTotalMem_v2(&total, place.context->device);
+	result = driver.cuDeviceTotalMem_v2(&total, visit.place.context->device);
 	if (result == CUDA_SUCCESS)
 		result = gm_heap_own_create(&config, total, limit, out);
-	gm_place_leave(&place);
+	gm_visit_leave(&visit);
 	return result;
 }
 
-static void end_launch(struct gm_heap_host *heap, CUstream stream)
+static void alone_heap_end(struct gm_heap_host *heap, CUstream stream)
 {
 	gm_heap_launched(heap, stream, true);
 }
@@ -229,8 +211,8 @@ const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbo
 		.trim = alone_trim,
 		.stats = alone_stats,
 		.mark = alone_mark,
-		.heap = {alone_heap, gm_heap_own_destroy, gm_heap_launch, end_launch, gm_heap_trim,
-			 gm_heap_figures, gm_heap_device},
+		.heap = {alone_heap, gm_heap_own_destroy, gm_heap_launch, alone_heap_end,
+			 gm_heap_trim, gm_heap_figures, gm_heap_device},
 	};
 	const char *missing = gm_driver_load(&driver, lookup, arg);
 	if (missing) {
@@ -238,11 +220,11 @@ const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbo
 		       missing);
 		return NULL;
 	}
-	if (gm_driver_ask_version(&driver) != CUDA_SUCCESS ||
+	if (gm_driver_query_version(&driver) != CUDA_SUCCESS ||
 	    driver.cuDeviceGetCount(&n_devices) != CUDA_SUCCESS)
 		return NULL;
 	n_devices = n_devices < DEVICES ? n_devices : DEVICES;
 	for (int i = 0; i < n_devices; i++)
-		gm_lock_init(&devices[i].making, GM_RANK_SHIM);
+		gm_lock_init(&devices[i].making, GM_LOCK_RANK_SHIM);
 	return &alone;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of gpumem.h, and the choice of who answers them. */
-/* before gpumem.h: all else in here is hidden */
+/* The functions of gpumem.h: each is passed to the preload, or else to the library's own pool. */
+/* before gpumem.h: all other functions in this file are hidden */
 #pragma GCC visibility push(default)
 #include "gpumem.h"
 #pragma GCC visibility pop
@@ -14,34 +14,35 @@
 #include "base/msg.h"
 #include "knob/knob.h"
 
-static const struct gm_core *core; /* NULL: nobody */
+static const struct gm_core *core; /* NULL: all memory is refused */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const struct gm_core *preload(void)
+static const struct gm_core *core_of_preload(void)
 {
 	const struct gm_core *(*entry)(unsigned version) = dlsym(RTLD_DEFAULT, GM_CORE_ENTRY);
 	return entry ? entry(GM_CORE_VERSION) : NULL;
 }
 
-static void find(void)
+static void core_find(void)
 {
-	/* Under the preload this cuInit is its own, with which it starts. */
+	/* Under the preload this is the preload's cuInit, which starts it. */
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
 	CUresult (*init)(unsigned) = driver ? (CUresult(*)(unsigned))dlsym(driver, "cuInit") : NULL;
+	gm_msg_follow();
 	gm_msg_set_level((enum gm_msg_level)gm_knob_get()->verbose.choice);
 	if (!init || init(0) != CUDA_SUCCESS) {
 		gm_msg(GM_MSG_WARN,
 		       "libgpumem-core: no CUDA driver that works: all memory is refused");
 		return;
 	}
-	core = preload();
+	core = core_of_preload();
 	if (!core)
 		core = gm_core_alone(dlsym, driver);
 }
 
-static const struct gm_core *get(void)
+static const struct gm_core *core_get(void)
 {
-	pthread_once(&once, find);
+	pthread_once(&once, core_find);
 	return core;
 }
 
@@ -52,7 +53,7 @@ int gpumem_stats(int device, struct gpumem_stats *stats)
 	struct gpumem_stats all = {0};
 	if (!stats || stats->size <= sizeof stats->size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!get())
+	if (!core_get())
 		return CUDA_ERROR_NO_DEVICE;
 	CUresult result = core->stats(device, &all);
 	all.size = stats->size < sizeof all ? stats->size : sizeof all;
@@ -63,27 +64,28 @@ int gpumem_stats(int device, struct gpumem_stats *stats)
 
 uint64_t gpumem_trim(void)
 {
-	return get() ? core->trim() : 0;
+	return core_get() ? core->trim() : 0;
 }
 
 int gpumem_mark(const char *text)
 {
-	return text && get() && core->mark(text);
+	return text && core_get() && core->mark(text);
 }
 
 /* --- memory --- */
 
-static void *take(size_t size, int device, CUstream stream, bool known)
+static void *block_alloc(size_t size, int device, CUstream stream, bool known)
 {
 	CUdeviceptr block;
-	if (!size || !get() || core->alloc(size, device, stream, known, &block) != CUDA_SUCCESS)
+	if (!size || !core_get() ||
+	    core->alloc(size, device, stream, known, &block) != CUDA_SUCCESS)
 		return NULL;
 	return (void *)block;
 }
 
-static void give(void *block, int device, CUstream stream, bool known)
+static void block_free(void *block, int device, CUstream stream, bool known)
 {
-	if (!block || !get())
+	if (!block || !core_get())
 		return;
 	CUresult result = core->free((CUdeviceptr)block, device, stream, known);
 	if (result != CUDA_SUCCESS)
@@ -95,29 +97,36 @@ static void give(void *block, int device, CUstream stream, bool known)
 
 void *gpumem_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
 {
-	return size > 0 ? take((size_t)size, device, stream, true) : NULL;
+	if (size <= 0 || !core_get())
+		return NULL;
+	GM_MSG_ONCE(
+		GM_MSG_WARN,
+		"gpumem_torch_alloc: PyTorch's record_stream has no effect on this memory, which "
+		"may be overwritten while another stream uses it; where memory is out the answer "
+		"is NULL, which PyTorch does not look for");
+	return block_alloc((size_t)size, device, stream, true);
 }
 
 void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st *stream)
 {
 	(void)size;
-	give(block, device, stream, true);
+	block_free(block, device, stream, true);
 }
 
 void *gpumem_cupy_malloc(void *stream, size_t size, int device)
 {
-	return take(size, device, stream, stream != NULL);
+	return block_alloc(size, device, stream, stream != NULL);
 }
 
 void gpumem_cupy_free(void *stream, void *block, int device)
 {
-	give(block, device, stream, stream != NULL);
+	block_free(block, device, stream, stream != NULL);
 }
 
 /* --- heaps --- */
 
-/* The handle is the host's side itself, of whoever `core` is. */
-static struct gm_heap_host *host_of(const struct gpumem_heap *heap)
+/* The handle is a pointer to the host's side, which `core` has made. */
+static struct gm_heap_host *heap_host(const struct gpumem_heap *heap)
 {
 	return (struct gm_heap_host *)(uintptr_t)heap;
 }
@@ -128,7 +137,7 @@ int gpumem_heap_create(int device, size_t limit, struct gpumem_heap **heap)
 	if (!heap)
 		return CUDA_ERROR_INVALID_VALUE;
 	*heap = NULL;
-	if (!get())
+	if (!core_get())
 		return CUDA_ERROR_NO_DEVICE;
 	CUresult result = core->heap.create(device, limit, &made);
 	if (result == CUDA_SUCCESS)
@@ -138,30 +147,31 @@ int gpumem_heap_create(int device, size_t limit, struct gpumem_heap **heap)
 
 void gpumem_heap_destroy(struct gpumem_heap *heap)
 {
-	if (heap && get())
-		core->heap.destroy(host_of(heap));
+	if (heap && core_get())
+		core->heap.destroy(heap_host(heap));
 }
 
 struct gm_heap *gpumem_heap_device(const struct gpumem_heap *heap)
 {
-	return heap && get() ? (struct gm_heap *)(uintptr_t)core->heap.device(host_of(heap)) : NULL;
+	return heap && core_get() ? (struct gm_heap *)(uintptr_t)core->heap.device(heap_host(heap))
+				  : NULL;
 }
 
 void gpumem_heap_begin(struct gpumem_heap *heap, struct CUstream_st *stream)
 {
-	if (heap && get())
-		core->heap.begin(host_of(heap), stream);
+	if (heap && core_get())
+		core->heap.begin(heap_host(heap), stream);
 }
 
 void gpumem_heap_end(struct gpumem_heap *heap, struct CUstream_st *stream)
 {
-	if (heap && get())
-		core->heap.end(host_of(heap), stream);
+	if (heap && core_get())
+		core->heap.end(heap_host(heap), stream);
 }
 
 uint64_t gpumem_heap_trim(struct gpumem_heap *heap)
 {
-	return heap && get() ? core->heap.trim(host_of(heap)) : 0;
+	return heap && core_get() ? core->heap.trim(heap_host(heap)) : 0;
 }
 
 int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats)
@@ -169,9 +179,9 @@ int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats)
 	struct gm_heap_figures figures;
 	if (!heap || !stats || stats->size <= sizeof stats->size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!get())
+	if (!core_get())
 		return CUDA_ERROR_NO_DEVICE;
-	CUresult result = core->heap.figures(host_of(heap), &figures);
+	CUresult result = core->heap.figures(heap_host(heap), &figures);
 	const struct gpumem_heap_stats all = {
 		.size = stats->size < sizeof all ? stats->size : sizeof all,
 		.limit = figures.limit,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who does what gpumem.h promises: the preload, which hands this table out through the one name of
- * its own that it exports, or the library by itself (alone.c). Threading and errors are those of
- * gpumem.h.
+ * The table of functions behind gpumem.h. It is the preload's, which exports one name of its own
+ * for that, or the library's (alone.c). Threading and errors are those of gpumem.h.
  */
 #ifndef GM_CORE_CORE_H
 #define GM_CORE_CORE_H
@@ -13,15 +12,15 @@
 #include "heap/heap.h"
 #include "pool/pool.h"
 
-/* Grows with every change of the table: a preload of another one is not used. */
+/* Grows with every change of the table: a preload with another version is not used. */
 #define GM_CORE_VERSION 2
 
 struct gm_core {
-	/* `known`: the block is for `stream`; else for any. */
+	/* `known`: the block is for `stream`, else for any stream. */
 	CUresult (*alloc)(size_t size, int device, CUstream stream, bool known, CUdeviceptr *out);
 	CUresult (*free)(CUdeviceptr block, int device, CUstream stream, bool known);
 	uint64_t (*trim)(void);
-	CUresult (*stats)(int device, struct gpumem_stats *out); /* all of it; `size` is unused */
+	CUresult (*stats)(int device, struct gpumem_stats *out); /* all members; `size` is unused */
 	bool (*mark)(const char *text);
 	struct {
 		CUresult (*create)(int device, size_t limit, struct gm_heap_host **out);
@@ -39,7 +38,7 @@ struct gm_core {
 #define GM_CORE_ENTRY "gm_preload_core"
 const struct gm_core *gm_preload_core(unsigned version);
 
-/* What both tell of a pool. */
+/* The figures of a pool, for both tables. */
 static inline void gm_core_stats(const struct gm_pool_stats *pool, uint64_t kept,
 				 struct gpumem_stats *out)
 {

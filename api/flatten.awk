@@ -3,7 +3,7 @@
 # those include, in its place, once.
 function put(file, inner,    line, name) {
 	while ((getline line < file) > 0) {
-		if (line ~ /^#include "heap\//) {
+		if (line ~ /^#include "(heap|sim)\//) {
 			name = line
 			gsub(/^#include "|".*$/, "", name)
 			if (name ~ /simt_cpu/)

@@ -2,15 +2,15 @@
 /*
  * gpumem's pool of device memory, for programs that ask for it: gpumem(3), link with -lgpumem-core.
  *
- * Under LD_PRELOAD=libgpumem.so every call here lands in the preload's one pool of the device,
- * beside the program's cudaMalloc. Without it the library finds libcuda.so.1 itself, at the first
+ * Under LD_PRELOAD=libgpumem.so every call uses the preload's one pool of the device, which also
+ * serves the program's cudaMalloc. Without the preload the library loads libcuda.so.1 at the first
  * call, and has pools of its own.
  *
- * Any thread may call anything at any time. Sizes are bytes. `device` is the ordinal that CUDA
- * gives it. Memory is owned by the context current to the calling thread if that is one of
- * `device`; else by the one that the stream is of, else by the device's primary context, which is
- * retained for that and stays the process's. Nothing here changes what is current, and nothing ends
- * the process. Where the device cannot be had, allocations answer NULL.
+ * Any thread may call any function at any time. Sizes are bytes. `device` is CUDA's ordinal. Memory
+ * is owned by the context current to the calling thread if that is one of `device`; else by the
+ * context of the stream; else by the device's primary context, which is then retained for the life
+ * of the process. No function changes the current context, and none ends the process. If the device
+ * cannot be used, allocations return NULL.
  */
 #ifndef GPUMEM_H
 #define GPUMEM_H
@@ -26,16 +26,16 @@ extern "C" {
 /* A cudaStream_t and CUstream are pointers to this. */
 struct CUstream_st;
 
-/* What the pool of a device holds; gpumem-log(5) defines every figure but `kept`. It only grows at
- * its end. */
+/* The memory of a device's pool; gpumem-log(5) defines every figure but `kept`. New members are
+ * only added at the end. */
 struct gpumem_stats {
-	size_t size;	     /* in: sizeof this; out: how much of that was filled in */
-	uint64_t requested;  /* in blocks in use, as asked for; kept ones are in use here */
+	size_t size;	     /* in: sizeof this; out: bytes of it that were filled in */
+	uint64_t requested;  /* in blocks in use, kept ones included, as requested */
 	uint64_t handed_out; /* the same, as rounded up */
 	uint64_t mapped;     /* handed_out + idle + retired */
 	uint64_t idle;
 	uint64_t retired;
-	uint64_t kept; /* of handed_out: freed on a stream, and waiting for an allocation there */
+	uint64_t kept; /* part of handed_out: freed on a stream, for the next allocation there */
 	uint64_t largest_idle;
 	uint64_t unreclaimable;
 	uint64_t live_blocks;
@@ -44,7 +44,7 @@ struct gpumem_stats {
 };
 
 /*
- * Figures of a device's pool, taken at one moment but for `kept`; all 0 where it has none yet.
+ * Figures of a device's pool, all but `kept` taken at one moment; all 0 if it has no pool yet.
  * Returns 0, or a CUresult: CUDA_ERROR_INVALID_VALUE (1) if stats is NULL or its size does not
  * reach beyond `size`, CUDA_ERROR_INVALID_DEVICE (101) if there is no such device,
  * CUDA_ERROR_NO_DEVICE (100) if there is no driver.
@@ -52,91 +52,94 @@ struct gpumem_stats {
 int gpumem_stats(int device, struct gpumem_stats *stats);
 
 /*
- * Give all memory that is not in use back to the driver, on every device: waits for the work of
- * what was freed. Returns the bytes given back.
+ * Return all memory that is not in use to the driver, on every device. Waits for the GPU to finish
+ * with freed memory. Returns the bytes.
  */
 uint64_t gpumem_trim(void);
 
 /*
- * Put a mark with this text, which is copied, into the log's events (GPUMEM_LOG=events). Returns 1;
- * 0: there is no such log, as there is none without the preload.
+ * Put a mark with a copy of this text into the log's events (GPUMEM_LOG=events). Returns 1; 0:
+ * there is no such log. Without the preload there is none.
  */
 int gpumem_mark(const char *text);
 
 /*
- * A block that is used on `stream` (NULL: the legacy default stream) or ordered after it; of size
- * 0: NULL. 512-byte aligned. NULL too when memory is lacking, after everything idle was given back.
- * What was freed on the same stream is reused at once. Of the shape that
- * torch.cuda.memory.CUDAPluggableAllocator takes.
+ * A block to be used on `stream` (NULL: the legacy default stream) or ordered after it. 512-byte
+ * aligned. NULL: the size is 0, or memory is lacking even after all idle memory was returned to the
+ * driver. Memory freed on the same stream is reused at once. The signature is that of
+ * torch.cuda.memory.CUDAPluggableAllocator, but PyTorch should not use it: its record_stream has no
+ * effect here, so a block may be overwritten while another stream uses it, and PyTorch takes NULL
+ * for memory. The first call says so on standard error.
  */
 void *gpumem_torch_alloc(ssize_t size, int device, struct CUstream_st *stream);
 
 /*
- * Free a block, which nothing uses any more but what was queued on `stream` before: never waits,
- * unless more is kept than the library keeps. NULL does nothing. `size` is ignored. What is no
- * block in use is left alone, and said on standard error once.
+ * Free a block whose only users are work queued on `stream` before. Waits only if the library keeps
+ * too many freed blocks. NULL does nothing. `size` is ignored. An invalid free does nothing; the
+ * first one is reported on standard error.
  */
 void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st *stream);
 
 /*
- * The same in the shape of cupy.cuda.CFunctionAllocator(param, malloc, free, owner). `stream` is
- * its `param`: the stream that the allocator is for (1: the legacy default stream, 2: the
- * thread's). NULL: memory for any stream, whose free waits for the work of its context, as cudaFree
+ * The same with the signatures of cupy.cuda.CFunctionAllocator(param, malloc, free, owner).
+ * `stream` is its `param`: the stream of the allocator (1: the legacy default stream, 2: the
+ * thread's). NULL: memory for any stream; its free waits for the work of its context, as cudaFree
  * does.
  */
 void *gpumem_cupy_malloc(void *stream, size_t size, int device);
 void gpumem_cupy_free(void *stream, void *block, int device);
 
 /*
- * Heaps that kernels allocate from: gpumem_device(3), whose gpumem_device.cuh has what kernels
- * call. A heap belongs to one context and must be destroyed, with it or after it at the latest.
+ * Heaps for allocation in kernels: gpumem_device(3); gpumem_device.cuh has the functions for
+ * kernels. A heap belongs to one context. It must be destroyed, before or after its context.
  */
 struct gpumem_heap; /* the host's handle */
-struct gm_heap;	    /* the heap itself, on the device: what kernels are given */
+struct gm_heap;	    /* the heap itself, on the device: an argument of kernels */
 
-/* It only grows at its end. Bytes, but for the counts. */
+/* Bytes, or counts where it says so. New members are only added at the end. */
 struct gpumem_heap_stats {
-	size_t size; /* in: sizeof this; out: how much of that was filled in */
+	size_t size; /* in: sizeof this; out: bytes of it that were filled in */
 	uint64_t limit;
-	uint64_t mapped;	/* in chunks, which are borrowed from the pool of the device */
-	uint64_t chunks;	/* number of them */
-	uint64_t own;		/* mapped besides, for the heap's own books */
-	uint64_t grown;		/* chunks that came, from the beginning */
-	uint64_t shrunk;	/* and went */
-	uint64_t used;		/* in granules of 2 MiB that hold something */
+	uint64_t mapped;	/* in chunks, which the pool of the device lends */
+	uint64_t chunks;	/* count */
+	uint64_t own;		/* mapped in addition, for the heap's bookkeeping */
+	uint64_t grown;		/* count of chunks ever added */
+	uint64_t shrunk;	/* count of chunks ever returned to the pool */
+	uint64_t used;		/* in granules of 2 MiB that are not empty */
 	uint64_t live;		/* in allocations, as rounded up */
-	uint64_t nulls;		/* allocations that got NULL */
-	uint64_t foreign_frees; /* frees of what was no allocation of the heap */
+	uint64_t nulls;		/* count of allocations that returned NULL */
+	uint64_t foreign_frees; /* count of invalid frees: no allocation of the heap */
 };
 
 /*
- * Make a heap in the current context of `device`, or else in its primary one, that may map `limit`
- * bytes (0, or more than that: what GPUMEM_HEAP_LIMIT says). Waits for kernels of its own. Returns
- * 0, or a CUresult, after one line on standard error: CUDA_ERROR_NOT_SUPPORTED (801) where there
- * are no heaps.
+ * Make a heap in the current context of `device`, or else in its primary one. It may map `limit`
+ * bytes, at most GPUMEM_HEAP_LIMIT; 0: GPUMEM_HEAP_LIMIT. Waits for kernels of its own. Returns 0,
+ * or a CUresult after one line on standard error: CUDA_ERROR_NOT_SUPPORTED (801) if heaps are not
+ * available.
  */
 int gpumem_heap_create(int device, size_t limit, struct gpumem_heap **heap);
 
 /* Waits for the work of its context. NULL does nothing. */
 void gpumem_heap_destroy(struct gpumem_heap *heap);
 
-/* The heap for kernels of its context; constant. */
+/* The heap on the device, for kernels of its context; constant. */
 struct gm_heap *gpumem_heap_device(const struct gpumem_heap *heap);
 
 /*
- * Around each launch of a kernel that allocates from the heap or frees to it: only between them,
- * and until that kernel has ended, does the heap grow. `stream` is that of the launch; the heap's
- * context is current. Not in a stream capture: there it goes around the launch of the graph.
+ * Around each launch of a kernel that allocates from the heap or frees to it. The heap grows only
+ * from `begin` until that kernel has ended. `stream` is that of the launch; the heap's context is
+ * current. Not in a stream capture: call them around the launch of the graph.
  */
 void gpumem_heap_begin(struct gpumem_heap *heap, struct CUstream_st *stream);
 void gpumem_heap_end(struct gpumem_heap *heap, struct CUstream_st *stream);
 
-/* Give what holds nothing back to the pool, all but the first chunk: waits for the work of the
- * context. Returns the bytes; 0 while such kernels are running. */
+/* Return empty chunks, except the first, to the pool. Waits for the work of the context. Returns
+ * the bytes; 0 while kernels that use the heap are running. */
 uint64_t gpumem_heap_trim(struct gpumem_heap *heap);
 
-/* Figures. Returns 0; CUDA_ERROR_NOT_READY (600): such kernels are running, and `used` and what
- * comes after it is as it was last time; CUDA_ERROR_INVALID_VALUE (1) as in gpumem_stats. */
+/* Figures of a heap. Returns 0; CUDA_ERROR_NOT_READY (600): kernels that use the heap are running,
+ * and `used` and the members after it have their last values; CUDA_ERROR_INVALID_VALUE (1) as in
+ * gpumem_stats. */
 int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats);
 
 #ifdef __cplusplus

@@ -22,7 +22,8 @@ gm_helpers=yes
 for gm_tool in "$NVCC" "${NVCC%nvcc}nvlink" "${NVCC%nvcc}fatbinary"; do
 	AS_IF([test ! -x "$gm_tool"], [gm_helpers=no])
 done
-AS_IF([test $gm_helpers = yes], [AC_DEFINE([GM_HELPERS], [1])],
+AS_IF([test $gm_helpers = yes], [AC_DEFINE([GM_HELPERS], [1])
+	GM_GPU_ARCHS],
 	[AC_MSG_WARN([no nvcc, nvlink and fatbinary: this build leaves malloc in kernels to the driver])])
 AH_TEMPLATE([GM_HELPERS], [Device code for malloc in kernels is built in])
 AM_CONDITIONAL([GM_HELPERS], [test $gm_helpers = yes])

@@ -1,47 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libgpumem-core does in a preloaded process: its blocks come from the one pool of the device,
- * and stand in the log like those of cudaMalloc. What it keeps for streams is in use to the pool
- * and the log, until it goes back: when the program trims, when memory is lacking, with its
- * context.
+ * libgpumem-core in a preloaded process. Its blocks come from the one pool of the device, and are
+ * logged like those of cudaMalloc. A block kept for a stream counts as in use in pool and log. It
+ * goes back to the pool when the program trims, when memory is lacking, or with its context.
  */
+#include "shim/core.h"
+
 #include "api/core.h"
 
-#include "handlers.h"
-#include "heap/own.h"
+#include "context/place.h"
+#include "core/heaps.h"
+#include "core/stream.h"
+#include "core/visit.h"
 #include "knob/knob.h"
-#include "pool/place.h"
-#include "pool/stream.h"
+#include "log/log.h"
+#include "shim/block/alloc.h"
+#include "shim/block/free.h"
+#include "shim/call.h"
+#include "shim/device.h"
 
-#define KEPT_SHARE 8 /* of a device's memory, at most */
-
-static _Atomic(struct gm_streams *) kept[GM_COUNTER_DEVICES];
+static _Atomic(struct gm_streams *) kept[GM_COUNTER_DEVICES]; /* by device, made at first need */
 
 static struct gm_streams *kept_if_any(unsigned ordinal)
 {
 	return atomic_load_explicit(&kept[ordinal], memory_order_acquire);
 }
 
-static CUresult take(void *unused, size_t size, struct gm_context *context, struct gm_block *out)
+static CUresult core_take(void *unused, size_t size, struct gm_context *context,
+			  struct gm_block *out)
 {
 	(void)unused;
 	return gm_shim_serve(context, size, out);
 }
 
-static void freed(void *unused, const struct gm_block *block, uint64_t start)
+static void core_freed(void *unused, const struct gm_block *block, uint64_t start)
 {
 	(void)unused;
 	gm_shim_freed(GM_HOOK_NONE, block, gm_timing_since(start));
 }
 
-static struct gm_streams *make(unsigned ordinal, struct gm_pool *pool)
+static struct gm_streams *streams_make(unsigned ordinal, struct gm_pool *pool)
 {
 	struct gm_streams_config config = {
 		.driver = &gm_shim_driver,
 		.pool = pool,
-		.most = gm_shim_devices[ordinal].total / KEPT_SHARE,
-		.take = take,
-		.freed = freed,
+		.most = gm_shim_devices[ordinal].total / GM_STREAMS_SHARE,
+		.take = core_take,
+		.freed = core_freed,
 	};
 	struct gm_streams *made = gm_streams_create(&config), *there = NULL;
 	if (!made || atomic_compare_exchange_strong(&kept[ordinal], &there, made))
@@ -50,65 +55,51 @@ static struct gm_streams *make(unsigned ordinal, struct gm_pool *pool)
 	return there;
 }
 
-static CUresult enter(struct gm_place *place, int ordinal, CUstream stream,
-		      struct gm_streams **streams)
+static CUresult core_streams(const struct gm_context *context, struct gm_streams **out)
 {
-	CUresult result = gm_place_enter(place, &gm_shim_driver, ordinal, stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	unsigned device = place->context->ordinal;
-	struct gm_pool *pool = gm_shim_pool(device);
-	*streams = pool ? kept_if_any(device) : NULL;
-	if (pool && !*streams)
-		*streams = make(device, pool);
-	if (*streams)
+	struct gm_pool *pool = gm_shim_pool(context->ordinal);
+	*out = pool ? kept_if_any(context->ordinal) : NULL;
+	if (pool && !*out)
+		*out = streams_make(context->ordinal, pool);
+	if (*out)
 		return CUDA_SUCCESS;
-	gm_place_leave(place);
 	return pool ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* A filled block is fresh: nothing is kept then. */
-static uint64_t number_of(CUstream stream, bool known)
+static void core_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result)
 {
-	return known && gm_knob_get()->fill.choice == GM_FILL_OFF
-		       ? gm_streams_number(&gm_shim_driver, stream)
-		       : 0;
+	gm_shim_refused(context, size, start, result);
+}
+
+static const struct gm_visits visits = {
+	.driver = &gm_shim_driver,
+	.streams = core_streams,
+	.refused = core_refused,
+};
+
+/* A filled block is fresh: with GPUMEM_FILL nothing is kept for streams. */
+static bool streams_are_kept(void)
+{
+	return gm_knob_get()->fill.choice == GM_FILL_OFF;
 }
 
 static CUresult core_alloc(size_t size, int ordinal, CUstream stream, bool known, CUdeviceptr *out)
 {
-	struct gm_place place;
-	struct gm_streams *streams;
-	struct gm_block block = {0};
 	if (!gm_shim_enter())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	uint64_t start = gm_tick();
-	CUresult result = enter(&place, ordinal, stream, &streams);
-	if (result == CUDA_SUCCESS) {
-		result = gm_streams_alloc(streams, size, place.context, number_of(stream, known),
-					  &block);
-		if (result != CUDA_SUCCESS)
-			gm_shim_refused(place.context, size, start, result);
-		gm_place_leave(&place);
-	}
+	CUresult result =
+		gm_visit_alloc(&visits, size, ordinal, stream, known && streams_are_kept(), out);
 	gm_fence_suspect(result);
 	gm_shim_leave();
-	*out = block.base;
 	return result;
 }
 
 static CUresult core_free(CUdeviceptr address, int ordinal, CUstream stream, bool known)
 {
-	struct gm_place place;
-	struct gm_streams *streams;
 	if (!gm_shim_enter())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	CUresult result = enter(&place, ordinal, stream, &streams);
-	if (result == CUDA_SUCCESS) {
-		result = gm_streams_free(streams, address, place.context, stream,
-					 number_of(stream, known));
-		gm_place_leave(&place);
-	}
+	CUresult result =
+		gm_visit_free(&visits, address, ordinal, stream, known && streams_are_kept());
 	gm_fence_suspect(result);
 	gm_shim_leave();
 	return result;
@@ -119,11 +110,8 @@ static uint64_t core_trim(void)
 	uint64_t given = 0;
 	if (!gm_shim_enter())
 		return 0;
-	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
-		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		gm_core_settle(i);
-		given += pool ? gm_pool_give_back(pool, 0, true) : 0;
-	}
+	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+		given += gm_visit_trim(kept_if_any(i), gm_shim_pool_if_any(i));
 	gm_shim_leave();
 	return given;
 }
@@ -144,21 +132,22 @@ static CUresult core_stats(int ordinal, struct gpumem_stats *out)
 	return CUDA_SUCCESS;
 }
 
-/* --- heaps: calls that their service thread, or we, make are none of the program's --- */
+/* --- heaps: the driver calls of their service threads, or of ours, are not the program's --- */
 
-static void heap_thread(void)
+static void heap_guard(bool up)
 {
-	gm_shim_inside = 1;
+	gm_shim_inside = up;
 }
 
-static CUresult make_heap(const struct gm_place *place, size_t limit, struct gm_heap_host **out)
+static CUresult core_heap_make(const struct gm_place *place, size_t limit,
+			       struct gm_heap_host **out)
 {
 	unsigned ordinal = place->context->ordinal;
 	const struct gm_heap_config config = {
 		.driver = &gm_shim_driver,
 		.pool = gm_shim_pool(ordinal),
 		.context = place->context,
-		.thread = heap_thread,
+		.guard = heap_guard,
 	};
 	return config.pool ? gm_heap_own_create(&config, gm_shim_devices[ordinal].total, limit, out)
 			   : CUDA_ERROR_NOT_SUPPORTED;
@@ -171,52 +160,48 @@ static CUresult core_heap(int ordinal, size_t limit, struct gm_heap_host **out)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	CUresult result = gm_place_enter(&place, &gm_shim_driver, ordinal, NULL);
 	if (result == CUDA_SUCCESS) {
-		result = make_heap(&place, limit, out);
+		result = core_heap_make(&place, limit, out);
 		gm_place_leave(&place);
 	}
 	gm_shim_leave();
 	return result;
 }
 
+/* Put the guard up for a statement, if it is not up already. */
+#define GUARDED(statement)                      \
+	do {                                    \
+		bool entered = gm_shim_enter(); \
+		statement;                      \
+		if (entered)                    \
+			gm_shim_leave();        \
+	} while (0)
+
 static void core_heap_destroy(struct gm_heap_host *heap)
 {
-	bool entered = gm_shim_enter();
-	gm_heap_own_destroy(heap);
-	if (entered)
-		gm_shim_leave();
+	GUARDED(gm_heap_own_destroy(heap));
 }
 
 static void core_heap_begin(struct gm_heap_host *heap, CUstream stream)
 {
-	bool entered = gm_shim_enter();
-	gm_heap_launch(heap, stream);
-	if (entered)
-		gm_shim_leave();
+	GUARDED(gm_heap_launch(heap, stream));
 }
 
 static void core_heap_end(struct gm_heap_host *heap, CUstream stream)
 {
-	bool entered = gm_shim_enter();
-	gm_heap_launched(heap, stream, true);
-	if (entered)
-		gm_shim_leave();
+	GUARDED(gm_heap_launched(heap, stream, true));
 }
 
 static uint64_t core_heap_trim(struct gm_heap_host *heap)
 {
-	bool entered = gm_shim_enter();
-	uint64_t given = gm_heap_trim(heap);
-	if (entered)
-		gm_shim_leave();
+	uint64_t given;
+	GUARDED(given = gm_heap_trim(heap));
 	return given;
 }
 
 static CUresult core_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out)
 {
-	bool entered = gm_shim_enter();
-	CUresult result = gm_heap_figures(heap, out);
-	if (entered)
-		gm_shim_leave();
+	CUresult result;
+	GUARDED(result = gm_heap_figures(heap, out));
 	return result;
 }
 
@@ -249,18 +234,20 @@ __attribute__((visibility("default"))) const struct gm_core *gm_preload_core(uns
 		       : NULL;
 }
 
-uint64_t gm_core_settle(unsigned ordinal)
+uint64_t gm_core_reclaim(unsigned ordinal)
 {
 	struct gm_streams *streams = kept_if_any(ordinal);
-	return streams ? gm_streams_settle(streams) : 0;
+	return streams ? gm_streams_drain(streams) : 0;
 }
 
-void gm_core_context_gone(unsigned ordinal, uint64_t key)
+void gm_core_context_gone(struct gm_context *context)
 {
-	struct gm_streams *streams = kept_if_any(ordinal);
-	if (streams)
-		gm_streams_context_gone(streams, key);
-	gm_heap_own_context_gone(key);
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_streams *streams = kept_if_any(i);
+		if (streams)
+			gm_streams_context_gone(streams, context->key);
+	}
+	gm_heap_own_context_gone(context->key);
 }
 
 void gm_core_forget(void)

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <stdlib.h>
+#include "shim/device.h"
+
 #include <string.h>
 
 #include "base/msg.h"
 #include "base/size.h"
 #include "base/tick.h"
-#include "handlers.h"
-#include "inkernel.h"
 #include "knob/knob.h"
 #include "pool/knobs.h"
+#include "shim/block/network.h"
+#include "shim/call.h"
+#include "shim/context/peer.h"
+#include "shim/kernel/launch.h"
+#include "shim/trim.h"
 
 unsigned gm_shim_n_devices;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
-static int attribute(CUdevice device, CUdevice_attribute which)
+static int device_attribute(CUdevice device, CUdevice_attribute attribute)
 {
 	int value = 0;
-	if (gm_shim_driver.cuDeviceGetAttribute(&value, which, device) != CUDA_SUCCESS)
+	if (gm_shim_driver.cuDeviceGetAttribute(&value, attribute, device) != CUDA_SUCCESS)
 		return 0;
 	return value;
 }
 
-static void find_one(unsigned ordinal, bool pools, struct gm_log_device *log)
+static void device_find(unsigned ordinal, bool pools, struct gm_log_device *log)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
 	struct gm_pool_config config;
@@ -38,8 +42,9 @@ static void find_one(unsigned ordinal, bool pools, struct gm_log_device *log)
 	d->limit = pools ? config.limit : UINT64_MAX;
 	if (!pools)
 		return;
-	d->pitch = (size_t)attribute(d->handle, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
-	d->on = attribute(d->handle, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+	d->pitch = (size_t)device_attribute(d->handle, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+	d->on = device_attribute(d->handle,
+				 CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 	if (!d->on)
 		gm_msg(GM_MSG_WARN,
 		       "device %u (%s) has no virtual memory management: its memory is left to the "
@@ -53,18 +58,18 @@ void gm_shim_devices_find(bool pools, struct gm_log_device *log)
 	gm_shim_driver.cuDeviceGetCount(&count);
 	gm_shim_n_devices = count < GM_COUNTER_DEVICES ? (unsigned)count : GM_COUNTER_DEVICES;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
-		find_one(i, pools, &log[i]);
+		device_find(i, pools, &log[i]);
 }
 
-static void leave_to_driver(unsigned ordinal, CUresult why)
+static void device_leave_to_driver(unsigned ordinal, CUresult why)
 {
 	if (atomic_exchange(&gm_shim_devices[ordinal].on, false))
 		gm_msg(GM_MSG_WARN, "no pool on device %u (%s): its memory is left to the driver",
 		       ordinal, gm_driver_error(&gm_shim_driver, why));
 }
 
-/* Does the error speak of the device, rather than of this moment or of a broken context? */
-static bool is_lasting(CUresult why)
+/* The error is due to the device, rather than to this moment or to a broken context. */
+static bool error_is_lasting(CUresult why)
 {
 	switch (why) {
 	case CUDA_ERROR_INVALID_VALUE:
@@ -83,16 +88,16 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
 {
 	struct gm_pool_stats stats;
 	gm_pool_stats(gm_shim_pool_if_any(ordinal), &stats);
-	if (stats.mapped_peak == 0 && is_lasting(why))
-		leave_to_driver(ordinal, why);
+	if (stats.mapped_peak == 0 && error_is_lasting(why))
+		device_leave_to_driver(ordinal, why);
 }
 
-/* No pool is to be looked at before: asking each of them would cost every call more than it costs
- * otherwise. A pool that is made just when another thread is here may be looked at one pause late.
+/* Time before which no pool needs a sample: asking each pool would more than double the cost of a
+ * call. The first sample of a pool that is made while another thread polls may be one pause late.
  */
 static _Atomic uint64_t next_sample;
 
-static void prewarm(unsigned ordinal, struct gm_pool *pool)
+static void pool_prewarm(unsigned ordinal, struct gm_pool *pool)
 {
 	char text[32];
 	const char *given;
@@ -104,7 +109,7 @@ static void prewarm(unsigned ordinal, struct gm_pool *pool)
 		       gm_driver_error(&gm_shim_driver, result));
 }
 
-static struct gm_pool *make_pool(unsigned ordinal)
+static struct gm_pool *pool_make(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
 	const struct gm_knobs *knobs = gm_knob_get();
@@ -112,11 +117,9 @@ static struct gm_pool *make_pool(unsigned ordinal)
 		.driver = &gm_shim_driver,
 		.device = d->handle,
 		.ordinal = ordinal,
-		.fence = gm_fence,
-		.is_idle = gm_fence_is_idle,
+		.fences = gm_fence_ops(&gm_shim_driver),
 		.fence_arg = &gm_shim_driver,
-		.defer = knobs->free.choice == GM_FREE_DEFER ? gm_fence_deferral(&gm_shim_driver)
-							     : NULL,
+		.defer = knobs->free.choice == GM_FREE_DEFER,
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
 		.may_remap = gm_shim_may_remap,
 		.clock = gm_clock_coarse_ns,
@@ -125,7 +128,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 	struct gm_pool *pool, *there = NULL;
 	CUresult result = gm_pool_create(&config, &pool);
 	if (result != CUDA_SUCCESS) {
-		leave_to_driver(ordinal, result);
+		device_leave_to_driver(ordinal, result);
 		return NULL;
 	}
 	if (!atomic_compare_exchange_strong(&d->pool, &there, pool)) {
@@ -135,7 +138,7 @@ static struct gm_pool *make_pool(unsigned ordinal)
 	gm_tick_calibrate();
 	gm_peer_apply(ordinal, pool);
 	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
-	prewarm(ordinal, pool);
+	pool_prewarm(ordinal, pool);
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	return pool;
 }
@@ -146,7 +149,7 @@ struct gm_pool *gm_shim_pool_made(unsigned ordinal)
 	    !atomic_load_explicit(&gm_shim_devices[ordinal].on, memory_order_relaxed))
 		return NULL;
 	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
-	return GM_LIKELY(pool != NULL) ? pool : make_pool(ordinal);
+	return GM_LIKELY(pool != NULL) ? pool : pool_make(ordinal);
 }
 
 struct gm_pool *gm_shim_pool_at(CUdeviceptr address)
@@ -173,29 +176,12 @@ bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours)
 	return *ours && block->live && address - block->base < block->size;
 }
 
-bool gm_shim_give_back_all(void)
-{
-	static GM_TLS uint64_t seen; /* given when this thread asked last */
-	uint64_t given = 0, before = seen;
-	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
-		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		if (!pool)
-			continue;
-		gm_core_settle(i);
-		gm_inkernel_settle(i);
-		gm_pool_give_back(pool, 0, true);
-		given += gm_pool_given(pool);
-	}
-	seen = given;
-	return given != before;
-}
-
 struct walk {
 	void (*each)(void *arg, const struct gm_record *live);
 	void *arg;
 };
 
-static void walk_one(void *arg, const struct gm_block *b)
+static void walk_block(void *arg, const struct gm_block *b)
 {
 	struct walk *w = arg;
 	struct gm_record live = {
@@ -216,11 +202,11 @@ void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *a
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		if (pool)
-			gm_pool_walk(pool, walk_one, &w);
+			gm_pool_walk(pool, walk_block, &w);
 	}
 }
 
-static void sample_one(unsigned ordinal, const struct gm_pool *pool, uint64_t now)
+static void pool_sample(unsigned ordinal, const struct gm_pool *pool, uint64_t now)
 {
 	struct gm_sample sample;
 	struct gm_record record = {
@@ -232,7 +218,7 @@ static void sample_one(unsigned ordinal, const struct gm_pool *pool, uint64_t no
 	gm_log_put_sample(&record, &sample);
 }
 
-static __attribute__((noinline)) void sample_due(uint64_t now, bool last)
+static __attribute__((noinline)) void pools_sample(uint64_t now, bool last)
 {
 	uint64_t seen = atomic_load_explicit(&next_sample, memory_order_relaxed), next = UINT64_MAX;
 	gm_tick_calibrate();
@@ -241,7 +227,7 @@ static __attribute__((noinline)) void sample_due(uint64_t now, bool last)
 		if (!pool)
 			continue;
 		if (last || gm_log_sample_due(i, now))
-			sample_one(i, pool, now);
+			pool_sample(i, pool, now);
 		uint64_t due = gm_log_sample_next(i);
 		next = due < next ? due : next;
 	}
@@ -252,7 +238,13 @@ static __attribute__((noinline)) void sample_due(uint64_t now, bool last)
 void gm_shim_sample(uint64_t now, bool last)
 {
 	if (GM_UNLIKELY(last || now >= atomic_load_explicit(&next_sample, memory_order_relaxed)))
-		sample_due(now, last);
+		pools_sample(now, last);
+}
+
+void gm_shim_devices_leave(uint64_t now)
+{
+	if (now)
+		gm_shim_sample(now, false);
 }
 
 void gm_shim_devices_forget(void)

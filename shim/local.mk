@@ -1,9 +1,37 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The preload: nothing to link against, no constructor, and no library that a container may not have.
+# The preload: nothing to link against, no constructor but that of base/msg.c, and no library that a
+# container may lack.
 lib_LTLIBRARIES += libgpumem.la
-libgpumem_la_SOURCES = %D%/dlsym.c %D%/hooks.c %D%/late.c %D%/late.h %D%/object.c %D%/object.h %D%/resolve.c %D%/resolve.h \
-	%D%/shim.h
-libgpumem_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir) -I$(top_srcdir)/core
+# What all handlers share, and what happens in every module at an event of the process.
+libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/core.c %D%/core.h %D%/device.c %D%/device.h \
+	%D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/retry.c %D%/retry.h %D%/trim.c \
+	%D%/trim.h %D%/used.c %D%/used.h
+# From the program's look-up of a symbol to our entry.
+libgpumem_la_SOURCES += %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
+	%D%/entry/glibc_late.h %D%/entry/hooks.c %D%/entry/hooks.h %D%/entry/object.c %D%/entry/object.h \
+	%D%/entry/resolve.c %D%/entry/resolve.h
+# Blocks of the pool.
+libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.c %D%/block/fill.c \
+	%D%/block/fill.h %D%/block/free.c %D%/block/free.h %D%/block/info.c %D%/block/memops.c \
+	%D%/block/memops.h %D%/block/network.c %D%/block/network.h
+# Contexts, captures, peer access.
+libgpumem_la_SOURCES += %D%/context/capture.c %D%/context/capture.h %D%/context/context.c \
+	%D%/context/peer.c %D%/context/peer.h %D%/context/sync.c
+# Copies and memsets.
+libgpumem_la_SOURCES += %D%/copy/batch.c %D%/copy/copy.c %D%/copy/copy2d.c %D%/copy/copy2d.h \
+	%D%/copy/memset.c %D%/copy/transfer.c %D%/copy/transfer.h
+# Memory that does not come from the pool.
+libgpumem_la_SOURCES += %D%/foreign/account.c %D%/foreign/account.h %D%/foreign/array.c \
+	%D%/foreign/async.c %D%/foreign/create.c %D%/foreign/create.h %D%/foreign/external.c \
+	%D%/foreign/foreign.c %D%/foreign/foreign.h %D%/foreign/graph.c %D%/foreign/graph.h \
+	%D%/foreign/host.c
+# Kernels, and malloc in them.
+libgpumem_la_SOURCES += %D%/kernel/handle.c %D%/kernel/handle.h %D%/kernel/heaplimit.c \
+	%D%/kernel/heaplimit.h %D%/kernel/inkernel.c %D%/kernel/inkernel.h %D%/kernel/inkernel_log.c \
+	%D%/kernel/inkernel_log.h %D%/kernel/launch.c %D%/kernel/launch.h %D%/kernel/load.c \
+	%D%/kernel/watched.c %D%/kernel/watched.h
+
+libgpumem_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir)
 libgpumem_la_CCASFLAGS = $(AM_CCASFLAGS)
 libgpumem_la_CFLAGS = $(AM_CFLAGS) -fPIC
 # Two segments rather than four (noseparate-code): each is a system call and page faults in every process.
@@ -11,16 +39,15 @@ libgpumem_la_LIBADD = libgmtakeover.la libgmimage.la libgm.la
 libgpumem_la_LDFLAGS = -module -avoid-version -shared -Wl,--version-script=%D%/libgpumem.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,noseparate-code,-z,now,-z,nodelete,-z,relro,-z,noexecstack
 EXTRA_libgpumem_la_DEPENDENCIES = %D%/libgpumem.map
-EXTRA_DIST += %D%/entry-aarch64.S %D%/entry-x86_64.S
-include %D%/handlers.mk
+EXTRA_DIST += %D%/entry/entry-aarch64.S %D%/entry/entry-x86_64.S
 
 if HOST_AARCH64
-libgpumem_la_SOURCES += %D%/entry-aarch64.S
+libgpumem_la_SOURCES += %D%/entry/entry-aarch64.S
 else
-libgpumem_la_SOURCES += %D%/entry-x86_64.S
+libgpumem_la_SOURCES += %D%/entry/entry-x86_64.S
 endif
 
-# As of glibc 2.34 these are empty archives and leave no trace; before it, the functions are found nowhere else.
+# As of glibc 2.34 these are empty archives and leave no trace. Before it only they have the functions.
 libgpumem_la_LIBADD += -ldl -lpthread
 
 # A debug build also lets the simulated driver ask which locks its caller holds.
@@ -28,14 +55,15 @@ if GM_DEBUG
 SHIM_DEBUG_EXPORT = gm_lock_none_held;
 endif
 
-# The exports are the hooks, dlsym, and what libgpumem-core asks for (api/core.h). One anonymous version: a named one would not take a versioned reference over.
+# The exports are the hooks, dlsym, and libgpumem-core's entry (api/core.h). One anonymous version: a named
+# one would not satisfy a reference to another version.
 %D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def Makefile
 	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; $(SHIM_DEBUG_EXPORT)' && \
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
 		echo 'local: *; };'; } >$@-t && mv $@-t $@
 CLEANFILES += %D%/libgpumem.map
 
-# Nobody links with it, so nobody needs libtool's description; without that, uninstalling has to be told the name.
+# Nothing links with it, so libtool's description is not installed, and uninstalling needs the library's name.
 install-exec-hook:
 	rm -f $(DESTDIR)$(libdir)/libgpumem.la
 uninstall-hook:

@@ -1,15 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that take device memory of which we know nothing else. Idle memory of the pools must never
- * be the reason that one of them fails: it is given back, and the call made once more. A new one is
- * a row of hooks.def with RETRY and a line below: the symbol and the types of its parameters.
+ * Here are the calls that take device memory and are not handled otherwise. A new one is a row of
+ * hooks.def with RETRY, and a line below: the symbol and the types of its parameters.
  */
-#include "handlers.h"
+#include "shim/retry.h"
+
+#include "log/count.h"
+#include "shim/device.h"
+#include "shim/modules.h"
+
+/* Return all idle memory of all pools to the driver, retired memory included. True: some went since
+ * this thread asked last, whoever returned it, so a call that lacked memory may find it now. */
+static bool retry_reclaim_all(void)
+{
+	static GM_TLS uint64_t seen; /* bytes, when this thread asked last */
+	uint64_t given = 0, before = seen;
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (!pool)
+			continue;
+		gm_modules_reclaim(i);
+		gm_pool_give_back(pool, 0, true);
+		given += gm_pool_given(pool);
+	}
+	seen = given;
+	return given != before;
+}
 
 bool gm_retry(CUresult result)
 {
 	CUresult ignored;
-	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) || !gm_shim_give_back_all())
+	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) || !retry_reclaim_all())
 		return false;
 	struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
 	gm_counter_add(context ? context->ordinal : 0, GM_C_retry_calls, 1);
@@ -31,22 +52,16 @@ bool gm_retry(CUresult result)
 #define JOIN(a, b) JOIN_(a, b)
 #define JOIN_(a, b) a##b
 
-#define GM_RETRY(symbol, ...) \
-	GM_RETRY_(symbol, (JOIN(P, COUNT(__VA_ARGS__))(__VA_ARGS__)), (JOIN(N, COUNT(__VA_ARGS__))))
-#define GM_RETRY_(symbol, parameters, arguments)                                       \
-	CUresult on_##symbol parameters                                                \
-	{                                                                              \
-		CUresult result = real.symbol arguments;                               \
-		if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) || !gm_shim_enter()) \
-			return result;                                                 \
-		if (gm_retry(result))                                                  \
-			result = GM_PASS(real.symbol arguments);                       \
-		gm_shim_leave();                                                       \
-		return result;                                                         \
+#define RETRIES(symbol, ...) \
+	RETRIES_(symbol, (JOIN(P, COUNT(__VA_ARGS__))(__VA_ARGS__)), (JOIN(N, COUNT(__VA_ARGS__))))
+#define RETRIES_(symbol, parameters, arguments)                   \
+	CUresult on_##symbol parameters                           \
+	{                                                         \
+		return GM_RETRY_UNGUARDED(real.symbol arguments); \
 	}
 
-GM_RETRY(cuGraphUpload, CUgraphExec, CUstream)
-GM_RETRY(cuGraphUpload_ptsz, CUgraphExec, CUstream)
-GM_RETRY(cuLibraryGetGlobal, CUdeviceptr *, size_t *, CUlibrary, const char *)
-GM_RETRY(cuStreamCreate, CUstream *, unsigned)
-GM_RETRY(cuStreamCreateWithPriority, CUstream *, unsigned, int)
+RETRIES(cuGraphUpload, CUgraphExec, CUstream)
+RETRIES(cuGraphUpload_ptsz, CUgraphExec, CUstream)
+RETRIES(cuLibraryGetGlobal, CUdeviceptr *, size_t *, CUlibrary, const char *)
+RETRIES(cuStreamCreate, CUstream *, unsigned)
+RETRIES(cuStreamCreateWithPriority, CUstream *, unsigned, int)

@@ -1,100 +1,64 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle memory that nobody needed for GPUMEM_TRIM_AFTER goes back to the driver also while the
- * program sleeps: a thread sees to it, sleeping itself until the first chunk is due. It is made by
- * the call that leaves memory idle, and ends when there is none. With 0 the call gives the memory
- * back itself.
+ * Idle memory that was not needed for GPUMEM_TRIM_AFTER goes back to the driver, also while the
+ * program sleeps: the trim thread does that, and sleeps until the first chunk is due. The call that
+ * leaves memory idle starts the thread, which ends when nothing is idle. With GPUMEM_TRIM_AFTER=0
+ * that call gives the memory back itself.
  *
- * What the heap of a context holds, and kernels no longer use, becomes idle memory of its pool once
- * no kernel was in flight for as long. That takes a kernel, which the thread waits for: a call of
- * the program should not, and the thread that serves the heap must not, so it is this thread with
- * 0, too. The heap's thread makes it, for when kernels end no call of the program does.
+ * Empty chunks of a context's device heap become idle memory of its pool once no kernel was in
+ * flight for as long. A kernel has to run to find them, and a thread has to wait for it. A call of
+ * the program should not, and the heap's service thread must not, so the trim thread does, with
+ * GPUMEM_TRIM_AFTER=0, too. The service thread starts it, as no call of the program follows when
+ * kernels end.
  *
- * Once the process exits the thread makes no call of the driver any more, and exit waits for the
- * one that it is in.
+ * The trim thread would keep a process alive whose main has ended by pthread_exit. So it checks
+ * now and then whether it is the last (gm_worker_sleep), and ends. Exit handlers of the program
+ * may then run on it.
+ *
+ * Once the process exits the thread makes no more calls of the driver (gm_gate_close).
  */
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/msg.h"
-#include "handlers.h"
-#include "inkernel.h"
+#include "base/worker.h"
 #include "knob/knob.h"
+#include "log/log.h"
+#include "shim/call.h"
+#include "shim/device.h"
+#include "shim/kernel/inkernel.h"
+#include "shim/trim.h"
 
-#define STACK ((size_t)512 << 10)
-#define LEAST_NAP 1000000u /* ns, when what is due could not go */
-#ifndef EXIT_WAITS
-#define EXIT_WAITS 1000000000u /* ns at most: whoever exits may hold a lock of the driver */
-#endif
+#define LEAST_NAP 1000000u     /* ns, when what is due could not go */
+#define CHECK_EVERY 100000000u /* ns between checks whether the program's threads have ended */
 
 atomic_bool gm_trim_wanted;
-/* There is a thread, or none can be made; and what it sees to. */
-enum { NOBODY, FOR_HEAPS, FOR_ALL };
-static atomic_uint alive;
-static atomic_bool exiting;
-static atomic_uint busy; /* the thread may be calling the driver; a futex */
+static struct gm_worker worker;
+static struct gm_gate gate;
 
 /* Calls of the program give back what pools have; the thread is for heaps alone. */
-static bool at_once(void)
+static bool trim_is_immediate(void)
 {
 	return gm_knob_get()->trim_after.ns == 0;
-}
-
-static unsigned task(void)
-{
-	return at_once() ? FOR_HEAPS : FOR_ALL;
 }
 
 void gm_trim_idle(void *unused)
 {
 	(void)unused;
-	if (atomic_load_explicit(&alive, memory_order_relaxed) != FOR_ALL)
+	if (!gm_worker_is_running(&worker) || trim_is_immediate())
 		atomic_store_explicit(&gm_trim_wanted, true, memory_order_relaxed);
-}
-
-/* --- against exit: either the thread sees `exiting`, or exit sees `busy` --- */
-
-static void end_busy(void)
-{
-	atomic_store(&busy, 0);
-	if (atomic_load(&exiting))
-		syscall(SYS_futex, &busy, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-static bool begin_busy(void)
-{
-	atomic_store(&busy, 1);
-	if (!atomic_load(&exiting))
-		return true;
-	end_busy();
-	return false;
 }
 
 void gm_trim_exit(void)
 {
-	uint64_t end = gm_clock_ns() + EXIT_WAITS, now;
-	atomic_store(&exiting, true);
-	while (atomic_load(&busy) && (now = gm_clock_ns()) < end) {
-		struct timespec left = {.tv_sec = (time_t)((end - now) / 1000000000u),
-					.tv_nsec = (long)((end - now) % 1000000000u)};
-		syscall(SYS_futex, &busy, FUTEX_WAIT_PRIVATE, 1, &left, NULL, 0);
-	}
+	gm_gate_close(&gate);
 }
 
-/* --- what is due --- */
-
-static uint64_t next_due(void)
+/* When the first chunk is due that the thread gives back. */
+static uint64_t trim_next(void)
 {
 	uint64_t next = gm_inkernel_trim_next();
-	for (unsigned i = 0; i < gm_shim_n_devices && !at_once(); i++) {
+	for (unsigned i = 0; i < gm_shim_n_devices && !trim_is_immediate(); i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		uint64_t due = pool ? gm_pool_trim_next(pool) : UINT64_MAX;
 		next = due < next ? due : next;
@@ -102,7 +66,7 @@ static uint64_t next_due(void)
 	return next;
 }
 
-/* The chunk of any pool that is due at `now`; returns its bytes. */
+/* One chunk of any pool that is due at `now`; returns its bytes. */
 static uint64_t trim_pools(uint64_t now)
 {
 	uint64_t given = 0;
@@ -114,95 +78,69 @@ static uint64_t trim_pools(uint64_t now)
 	return given;
 }
 
-/* Likewise, or what a heap holds. */
-static uint64_t trim_one(uint64_t now)
-{
-	uint64_t given = trim_pools(now);
-	return given ? given : gm_inkernel_trim(now);
-}
-
-/* --- the thread --- */
-
-static void sleep_until(uint64_t due)
-{
-	uint64_t now = gm_clock_ns(), nap = gm_knob_get()->trim_after.ns;
-	if (due <= now)
-		due = now + (nap > LEAST_NAP ? nap : LEAST_NAP);
-	struct timespec until = {.tv_sec = (time_t)(due / 1000000000u),
-				 .tv_nsec = (long)(due % 1000000000u)};
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-}
-
 /* Give back what is due; false: the process exits. */
 static bool trim_due(void)
 {
 	uint64_t given, sum = 0;
 	do {
-		if (!begin_busy())
+		if (!gm_gate_enter(&gate))
 			return false;
-		given = trim_one(gm_clock_ns());
+		uint64_t now = gm_clock_ns();
+		given = trim_pools(now);
+		if (!given)
+			given = gm_inkernel_trim(now);
 		sum += given;
 		if (!given && sum) {
 			gm_shim_sample(gm_clock_ns(), false);
 			gm_log_poll();
 		}
-		end_busy();
+		gm_gate_leave(&gate);
 	} while (given);
 	return true;
 }
 
-/* When something is due, or UINT64_MAX, and the thread ends. Whoever leaves memory idle once
- * `alive` is NOBODY asks for another one. */
-static uint64_t stay(void)
+/* --- the thread --- */
+
+/* When something is due, or UINT64_MAX, and the thread ends. A call that leaves memory idle after
+ * gm_worker_end asks for another thread. */
+static uint64_t trim_stay(void)
 {
-	uint64_t due = next_due();
+	uint64_t due = trim_next();
 	if (due != UINT64_MAX)
 		return due;
-	atomic_store(&alive, NOBODY);
-	due = next_due();
-	return due != UINT64_MAX && !atomic_exchange(&alive, task()) ? due : UINT64_MAX;
+	gm_worker_end(&worker);
+	due = trim_next();
+	return due != UINT64_MAX && gm_worker_claim(&worker) ? due : UINT64_MAX;
 }
 
-static void *run(void *unused)
+/* False: the program's threads have ended. */
+static bool trim_sleep(uint64_t due)
+{
+	uint64_t now = gm_clock_ns(), nap = gm_knob_get()->trim_after.ns;
+	if (due <= now)
+		due = now + (nap > LEAST_NAP ? nap : LEAST_NAP);
+	if (gm_worker_sleep(&worker, gm_worker_bell(&worker), due - now, CHECK_EVERY))
+		return true;
+	gm_worker_end(&worker); /* exit handlers that free may start another */
+	return false;
+}
+
+static void trim_run(void *unused)
 {
 	uint64_t due;
 	(void)unused;
-	prctl(PR_SET_NAME, "gpumem");
 	gm_shim_inside = 1;
 	do {
-		due = stay();
-		if (due != UINT64_MAX)
-			sleep_until(due);
-	} while (due != UINT64_MAX && trim_due());
-	return NULL;
+		due = trim_stay();
+	} while (due != UINT64_MAX && trim_sleep(due) && trim_due());
+	gm_shim_inside = 0; /* exit handlers of the program may follow */
 }
 
-/* --- making it --- */
-
-static int make_thread(size_t stack)
+static void trim_start_thread(void)
 {
-	pthread_attr_t attr;
-	pthread_t thread;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (stack)
-		pthread_attr_setstacksize(&attr, stack);
-	int error = pthread_create(&thread, &attr, run, NULL);
-	pthread_attr_destroy(&attr);
-	return error;
-}
-
-static void start_thread(void)
-{
-	if (atomic_load(&exiting) || next_due() == UINT64_MAX || atomic_exchange(&alive, task()))
+	if (gm_gate_is_closed(&gate) || trim_next() == UINT64_MAX)
 		return;
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = make_thread(STACK);
-	if (error == EINVAL) /* the program has much thread-local memory */
-		error = make_thread(0);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int error = gm_worker_start(&worker, "gpumem", trim_run, NULL);
 	if (error)
 		gm_msg(GM_MSG_WARN, "no thread for GPUMEM_TRIM_AFTER: %s; idle memory stays",
 		       strerror(error));
@@ -212,24 +150,23 @@ void gm_trim_start(void)
 {
 	int saved = errno;
 	atomic_store_explicit(&gm_trim_wanted, false, memory_order_relaxed);
-	if (at_once())
+	if (trim_is_immediate())
 		while (trim_pools(gm_clock_ns()))
 			;
 	else
-		start_thread();
+		trim_start_thread();
 	errno = saved;
 }
 
 void gm_trim_heap_idle(void *unused)
 {
 	(void)unused;
-	start_thread();
+	trim_start_thread();
 }
 
 void gm_trim_forget(void)
 {
 	atomic_store(&gm_trim_wanted, false);
-	atomic_store(&alive, NOBODY);
-	atomic_store(&exiting, false);
-	atomic_store(&busy, 0);
+	gm_worker_forget(&worker);
+	gm_gate_forget(&gate);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How much of a device is used, as the driver says, beside what we can account for at that moment:
- * the difference is what driver, contexts and other processes take (gpumem-log(5), OVERHEAD).
- */
-#include "handlers.h"
-#include "knob/knob.h"
+#include "shim/used.h"
 
-static _Atomic uint64_t next_look;		      /* when any device may be due */
+#include "knob/knob.h"
+#include "log/count.h"
+#include "shim/call.h"
+#include "shim/device.h"
+
+static _Atomic uint64_t next_poll;		      /* when any device may be due */
 static _Atomic uint64_t next_ask[GM_COUNTER_DEVICES]; /* when each is */
 
-void gm_used_note(unsigned ordinal, uint64_t used)
+void gm_used_record(unsigned ordinal, uint64_t used)
 {
 	uint64_t accounted = gm_counter_get(ordinal, GM_C_mapped) +
 			     gm_counter_get(ordinal, GM_C_lent) +
@@ -20,18 +20,20 @@ void gm_used_note(unsigned ordinal, uint64_t used)
 	gm_counter_add(ordinal, GM_C_device_asked, 1);
 }
 
-static void ask(const struct gm_context *context)
+uint64_t gm_used_query(const struct gm_context *context)
 {
 	size_t available, total;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
 	CUresult result = gm_shim_driver.cuMemGetInfo_v2(&available, &total);
 	gm_driver_quiet_end(&gm_shim_driver, mode);
-	if (result == CUDA_SUCCESS && available <= total)
-		gm_used_note(context->ordinal, total - available);
+	if (result != CUDA_SUCCESS || available > total)
+		return 0;
+	gm_used_record(context->ordinal, total - available);
+	return available;
 }
 
-/* Of several threads one gets it. */
-static bool is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
+/* One of several threads gets true. */
+static bool used_is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 {
 	uint64_t at = atomic_load_explicit(when, memory_order_relaxed);
 	return now >= at &&
@@ -39,29 +41,35 @@ static bool is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 						       memory_order_relaxed);
 }
 
-/* It takes some 4 us. Only the device of the current context can be asked, so the threads of a
- * process that uses several get to look in turn. */
-static __attribute__((noinline)) void look(uint64_t now)
+/* A question takes some 4 us. Only the device of the current context can be asked, so in a process
+ * with several devices the threads get to ask in turn. */
+static __attribute__((noinline)) void used_poll(uint64_t now)
 {
 	CUresult ignored;
 	uint64_t pause = gm_knob_get()->sample.ns;
-	if (!gm_shim_n_devices || !is_due(&next_look, now, pause / gm_shim_n_devices))
+	if (!gm_shim_n_devices || !used_is_due(&next_poll, now, pause / gm_shim_n_devices))
 		return;
 	const struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
 	if (context && context->ordinal < GM_COUNTER_DEVICES &&
-	    is_due(&next_ask[context->ordinal], now, pause))
-		ask(context);
+	    used_is_due(&next_ask[context->ordinal], now, pause))
+		gm_used_query(context);
 }
 
-void gm_used_look(uint64_t now)
+void gm_used_sample(uint64_t now)
 {
-	if (GM_UNLIKELY(now >= atomic_load_explicit(&next_look, memory_order_relaxed)))
-		look(now);
+	if (GM_UNLIKELY(now >= atomic_load_explicit(&next_poll, memory_order_relaxed)))
+		used_poll(now);
+}
+
+void gm_used_leave(uint64_t now)
+{
+	if (now)
+		gm_used_sample(now);
 }
 
 void gm_used_forget(void)
 {
-	atomic_store(&next_look, 0);
+	atomic_store(&next_poll, 0);
 	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++)
 		atomic_store(&next_ask[i], 0);
 }

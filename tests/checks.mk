@@ -1,31 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The suite under other conditions; ./quickstart check runs all of this.
-EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/versions.sh
-.PHONY: check-debug check-asan check-ubsan check-tsan check-valgrind check-versions check-defer coverage
+# The suite under other conditions. ./quickstart check makes the first two of CHECKS, ./quickstart check all makes all.
+CHECKS = check check-sanitize check-sanitize-rest check-versions check-defer coverage check-tsan distcheck check-valgrind
+EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/skips.sh
+.PHONY: checks check-debug check-sanitize check-sanitize-rest check-tsan check-valgrind check-versions check-defer coverage
+checks:
+	@echo $(CHECKS)
 
-# Not again in each: they are about processes, whatever runs in them, and count the files and calls of each; the demo that
-# they run needs driver 12.0.
+# Not again in each: of sources alone; and of processes, whatever runs in them, whose files and calls these count, and
+# whose demo needs driver 12.0.
+OF_SOURCE = tests/lint/% tests/unit/heap_nvcc.sh
 OF_PROCESSES = tests/preload/commands.bats tests/preload/containers.bats tests/preload/ranks.bats
 
-# Builds of their own, in folders of this one.
-OPTIONS_address = --enable-debug --enable-sanitize=address
+# Builds of their own, in folders of this one, with the device code of this one: nvcc takes minutes for it.
 OPTIONS_coverage = --enable-debug --enable-coverage
 OPTIONS_debug = --enable-debug
+OPTIONS_sanitize = --enable-sanitize=address,undefined CFLAGS='-g1 -Og'
 OPTIONS_thread = --enable-debug --enable-sanitize=thread
-OPTIONS_undefined = --enable-debug --enable-sanitize=undefined
 
-address/Makefile coverage/Makefile debug/Makefile thread/Makefile undefined/Makefile:
+coverage/Makefile debug/Makefile sanitize/Makefile thread/Makefile:
 	$(MKDIR_P) $(@D) && top=`cd $(srcdir) && pwd` && cd $(@D) && \
-		$$top/configure --quiet --with-cuda='$(CUDA_HOME)' CC='$(CC)' $(OPTIONS_$(@D))
-check-debug: debug/Makefile
+		$$top/configure --quiet --with-cuda='$(CUDA_HOME)' --with-gpu-archs='$(GPU_ARCHS)' CC='$(CC)' \
+		$(OPTIONS_$(@D))
+.PHONY: own-coverage own-debug own-sanitize own-thread
+own-coverage own-debug own-sanitize own-thread: own-%: %/Makefile $(DEVICE_CODE)
+	for f in $(DEVICE_CODE); do $(MKDIR_P) $*/`dirname $$f` && cp -p $$f $*/$$f || exit 1; done
+
+check-debug: own-debug
 	$(MAKE) -C debug check
-check-asan: address/Makefile
-	$(MAKE) -C address check
-check-ubsan: undefined/Makefile
-	$(MAKE) -C undefined check TESTS='$(filter-out tests/cli/% tests/lint/%,$(TESTS))'
+# In two parts: first the half that finds most; the rest takes longer.
+FIRST_SANITIZED = $(UNIT_TESTS) $(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))
+check-sanitize: own-sanitize
+	$(MAKE) -C sanitize check TESTS='$(FIRST_SANITIZED)' \
+		check_PROGRAMS='$(filter tests/unit/% tests/preload/%,$(check_PROGRAMS))'
+check-sanitize-rest: own-sanitize
+	$(MAKE) -C sanitize check TESTS='$(filter-out $(FIRST_SANITIZED) $(OF_SOURCE),$(TESTS))'
 # gpumemstat has one thread, and the sanitizer keeps signals from it while it waits for its child.
-check-tsan: thread/Makefile
-	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% tests/lint/% $(OF_PROCESSES),$(TESTS))'
+check-tsan: own-thread
+	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% %_nvcc.sh $(OF_SOURCE) $(OF_PROCESSES),$(TESTS))'
 
 if COVERAGE
 AM_CPPFLAGS += -include $(top_srcdir)/tests/coverage.h
@@ -34,33 +45,29 @@ endif
 
 # The least that is accepted of api/, shim/ and src/, in percent of lines.
 COVERAGE_MINIMUM = 90
-coverage: coverage/Makefile
+coverage: own-coverage
 	$(MAKE) -C coverage check TESTS=
 	find coverage -name '*.gcda' -delete
-	$(MAKE) -C coverage check TESTS='$(filter-out $(OF_PROCESSES),$(TESTS))'
+	$(MAKE) -C coverage check TESTS='$(filter-out $(OF_SOURCE) $(OF_PROCESSES),$(TESTS))'
 	cd coverage && $(SHELL) $(abs_top_srcdir)/tests/coverage.sh $(abs_top_srcdir) $(COVERAGE_MINIMUM)
 
 # In this build. What a test preloads or runs as gpumemstat, and each unit test, runs under valgrind.
 VALGRIND = $(SHELL) $(abs_top_srcdir)/tests/valgrind.sh
 # Starts of programs that fail or look at how they were started, a gpumemstat that starts itself again, nothing of ours;
-# hundreds of starts each, and lanes by the million, minutes each: check-asan has these (tests/unit/test_log_mutate damages
-# logs here).
+# hundreds of starts each, and lanes by the million, minutes each: the sanitizers have these (tests/unit/test_log_mutate
+# damages logs here).
 NOT_UNDER_VALGRIND = tests/unit/test_heap_% tests/cli/launch.bats tests/cli/launch_wrong.bats tests/cli/doctor.bats \
 	tests/cli/completion.bats tests/cli/damage.bats tests/cli/wrong.bats
 check-valgrind:
 	TEST_UNDER='$(VALGRIND)' $(MAKE) check LOG_COMPILER='$(VALGRIND)' \
 		TESTS='$(filter-out $(NOT_UNDER_VALGRIND) $(OF_PROCESSES),$(filter tests/unit/% tests/preload/% tests/cli/%,$(TESTS)))'
 
-# The programs of tests/preload on older drivers; how many of the tests do not apply to each.
-DRIVER_VERSIONS = 11.4:48 12.2:37 12.5:5 13.0:0
+# The programs of tests/preload on older drivers, and where frees do not wait.
+SKIPS = MAKE='$(MAKE)' $(SHELL) $(srcdir)/tests/skips.sh $(srcdir) '$(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))'
 check-versions:
-	MAKE='$(MAKE)' $(SHELL) $(srcdir)/tests/versions.sh '$(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))' $(DRIVER_VERSIONS)
-
-# The programs of tests/preload once more where frees do not wait; exactly DEFER_SKIPPED tests say that they do.
-DEFER_SKIPPED = 2
+	$(SKIPS) SIM_DRIVER=12.5 SIM_DRIVER=12.2 SIM_DRIVER=11.4
 check-defer:
-	GPUMEM_FREE=defer $(MAKE) check TESTS='$(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))'
-	skipped=`cat tests/preload/*.log | grep -c '^ok .*# skip frees do not wait'`; test $$skipped -eq $(DEFER_SKIPPED)
+	$(SKIPS) GPUMEM_FREE=defer
 
 distclean-local:
-	rm -rf address coverage debug fuzz thread undefined
+	rm -rf coverage debug fuzz sanitize thread

@@ -9,7 +9,7 @@ find api src shim tools tests/sim tests/unit -name '*.gcno' | sort | while read 
 	${GCOV:-gcov} --stdout "$object" 2>/dev/null # it complains of what was never run
 done | awk -F: -v top="$top/" -v minimum="$2" '
 	function group(f) {
-		return f ~ /^src\/driver\/(sim|null)/ ? "simulated drivers" : f ~ /^tools/ ? "gpumemstat" : "the libraries"
+		return f ~ /^src\/(sim\/|driver\/null)/ ? "simulated drivers" : f ~ /^tools/ ? "gpumemstat" : "the libraries"
 	}
 	function row(name, hit, lines) {
 		return sprintf("%-32s %6d of %6d  %5.1f %%", name, hit, lines, 100 * hit / lines)

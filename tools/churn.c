@@ -12,7 +12,7 @@ struct step {
 	int by;
 };
 
-static int by_size(const void *a, const void *b)
+static int step_compare(const void *a, const void *b)
 {
 	const struct step *x = a, *y = b;
 	if (x->size != y->size)
@@ -20,8 +20,8 @@ static int by_size(const void *a, const void *b)
 	return (x->order > y->order) - (x->order < y->order);
 }
 
-/* What the steps of one size come to. */
-static struct gm_churn tally(const struct step *steps, size_t n)
+/* Count the steps of one size. */
+static struct gm_churn steps_tally(const struct step *steps, size_t n)
 {
 	struct gm_churn churn = {.size = steps[0].size};
 	uint64_t alive = 0;
@@ -31,14 +31,15 @@ static struct gm_churn tally(const struct step *steps, size_t n)
 			alive++;
 		} else {
 			churn.freed++;
-			alive -= alive > 0; /* it may be from before the log's first segment */
+			alive -= alive >
+				 0; /* the block may be from before the log's first segment */
 		}
 		churn.most = alive > churn.most ? alive : churn.most;
 	}
 	return churn;
 }
 
-static bool is_churn(const struct gm_churn *churn)
+static bool churn_qualifies(const struct gm_churn *churn)
 {
 	return churn->freed >= churn->allocated - churn->allocated / 10 &&
 	       churn->most <= churn->allocated / 100;
@@ -61,12 +62,12 @@ struct gm_churn gm_churn_find(struct gm_log_file *file)
 		}
 	}
 	if (steps.n)
-		qsort(steps.at, steps.n, sizeof *steps.at, by_size);
+		qsort(steps.at, steps.n, sizeof *steps.at, step_compare);
 	for (size_t i = 0, next; i < steps.n; i = next) {
 		for (next = i + 1; next < steps.n && steps.at[next].size == steps.at[i].size;)
 			next++;
-		struct gm_churn churn = tally(&steps.at[i], next - i);
-		if (is_churn(&churn) && churn.allocated > found.allocated)
+		struct gm_churn churn = steps_tally(&steps.at[i], next - i);
+		if (churn_qualifies(&churn) && churn.allocated > found.allocated)
 			found = churn;
 	}
 	gm_array_free(&steps);

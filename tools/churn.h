@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes that are allocated and freed over and over. */
+/* Finds sizes that are allocated and freed again and again. */
 #ifndef GM_TOOLS_CHURN_H
 #define GM_TOOLS_CHURN_H
 
@@ -9,13 +9,13 @@
 
 struct gm_churn {
 	uint64_t size;	    /* requested */
-	uint64_t allocated; /* times */
+	uint64_t allocated; /* number of allocations */
 	uint64_t freed;
-	uint64_t most; /* alive at a time */
+	uint64_t most; /* most live at a time */
 };
 
-/* Of the sizes of which nine in ten blocks were freed, and at most one in a hundred was alive at a
- * time, the one that was allocated most often; all 0 if there is none, or no events. */
+/* The size that was allocated most often, of those of which nine in ten blocks were freed and at
+ * most one in a hundred was live at a time. All 0 if there is none, or the log has no events. */
 struct gm_churn gm_churn_find(struct gm_log_file *file);
 
 #endif

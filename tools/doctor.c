@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Can it work here, and if not, why? */
+/* gpumemstat doctor: checks whether gpumem can work here. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "emit.h"
 #include "tool.h"
 
-static int show(const struct gm_options *options, const struct gm_doctor *doctor)
+static int checks_show(const struct gm_options *options, const struct gm_doctor *doctor)
 {
 	static const struct gm_column columns[] = {
 		{"state", "state", GM_COLUMN_LEFT},
@@ -57,10 +57,10 @@ int gm_doctor_main(const struct gm_command *self, int argc, char **argv)
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
 	gm_doctor_here(&doctor);
-	gm_doctor_apart(&doctor, "driver", options.timeout, gm_doctor_driver);
+	gm_doctor_child(&doctor, "driver", options.timeout, gm_doctor_driver);
 	if (first < argc)
 		gm_doctor_command(&doctor, argv[first]);
-	int status = show(&options, &doctor);
+	int status = checks_show(&options, &doctor);
 	gm_array_free(&doctor.checks);
 	return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Can gpumem work here? Checks, each of which says what it found and what to do about it. */
+/* Checks whether gpumem can work here. Each check gives a finding and a remedy. Single-threaded. */
 #ifndef GM_TOOLS_DOCTOR_H
 #define GM_TOOLS_DOCTOR_H
 
@@ -10,9 +10,9 @@
 
 enum gm_doctor_state {
 	GM_DOCTOR_OK,
-	GM_DOCTOR_WARN, /* it works, but not all of it */
+	GM_DOCTOR_WARN, /* it works, with a restriction */
 	GM_DOCTOR_FAIL, /* it cannot work */
-	GM_DOCTOR_STEP	/* of a process of its own: what it does next */
+	GM_DOCTOR_STEP	/* not a check: the next step of a child process */
 };
 
 struct gm_doctor_check {
@@ -22,31 +22,31 @@ struct gm_doctor_check {
 
 struct gm_doctor {
 	GM_ARRAY(struct gm_doctor_check) checks;
-	int pipe; /* -1: this process keeps the checks; else they are sent */
+	int pipe; /* -1: checks are kept here; else they are sent to this descriptor */
 };
 
-/* One check; `remedy` says what to do, "" nothing. */
+/* Add a check. `remedy`: text to do; "": nothing. */
 void gm_doctor_say(struct gm_doctor *doctor, const char *name, enum gm_doctor_state state,
 		   const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* In a process of its own: what is done next, to be named should it crash or hang. */
-void gm_doctor_step(struct gm_doctor *doctor, const char *what);
+/* In a child process: name the next step, for the message if it crashes or hangs. */
+void gm_doctor_step(struct gm_doctor *doctor, const char *text);
 
 /*
- * Run `ask` in a process of its own, and take over what it says. When it crashes, or is silent for
- * `timeout` ns, a failed check `name` says at which step, and the process is killed.
+ * Run `run` in a child process and take over its checks. If the child crashes, or sends nothing for
+ * `timeout` ns, it is killed, and a failed check `name` names its step.
  */
-void gm_doctor_apart(struct gm_doctor *doctor, const char *name, uint64_t timeout,
-		     void (*ask)(struct gm_doctor *doctor));
+void gm_doctor_child(struct gm_doctor *doctor, const char *name, uint64_t timeout,
+		     void (*run)(struct gm_doctor *doctor));
 
-/* doctor_driver.c, for gm_doctor_apart: the driver and its devices. */
+/* doctor_driver.c, for gm_doctor_child: checks of the driver and its devices. */
 void gm_doctor_driver(struct gm_doctor *doctor);
 
-/* doctor_here.c: system, library, preload, knobs, log, limits. */
+/* doctor_here.c: checks of system, library, preload, knobs, log, limits. */
 void gm_doctor_here(struct gm_doctor *doctor);
 
-/* doctor_command.c: can the library get into this command? */
+/* doctor_command.c: checks whether the library can be preloaded into this command. */
 void gm_doctor_command(struct gm_doctor *doctor, const char *command);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Can the library get into a command, and which driver would it find there? */
+/* Checks whether the library can be preloaded into a command, and which driver the command
+ * finds. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@ enum { SCRIPTS_MOST = 4 };
 static const char name[] = "command";
 
 /* The folder of a file, for $ORIGIN. */
-static void folder_of(const char *path, char *out, size_t n)
+static void file_folder(const char *path, char *out, size_t n)
 {
 	char *whole = realpath(path, NULL);
 	char *slash = whole ? strrchr(whole, '/') : NULL;
@@ -27,9 +28,9 @@ static void folder_of(const char *path, char *out, size_t n)
 	free(whole);
 }
 
-/* One folder of a run path, `length` bytes at `from`, with $ORIGIN filled in and a file appended.
- */
-static void place(const char *from, size_t length, const char *origin, char *out, size_t n)
+/* Expand $ORIGIN in one folder of a run path (`length` bytes) and append the driver's file name. */
+static void run_path_expand(const char *from, size_t length, const char *origin, char *out,
+			    size_t n)
 {
 	static const char *const words[] = {"$ORIGIN", "${ORIGIN}"};
 	size_t at = 0;
@@ -47,15 +48,15 @@ static void place(const char *from, size_t length, const char *origin, char *out
 		snprintf(out + at, n - at, "/libcuda.so.1");
 }
 
-/* A program that brings its own driver, or a stub of one. */
-static void check_run_path(struct gm_doctor *doctor, const struct gm_elf *elf, const char *path)
+/* Does the run path lead to another driver, or to a stub? */
+static void run_path_check(struct gm_doctor *doctor, const struct gm_elf *elf, const char *path)
 {
 	const char *list = elf->runpath ? elf->runpath : elf->rpath;
 	char origin[PATH_MAX], file[2 * PATH_MAX];
-	folder_of(path, origin, sizeof origin);
+	file_folder(path, origin, sizeof origin);
 	for (const char *p = list; p && *p; p += *p == ':') {
 		size_t length = strcspn(p, ":");
-		place(p, length, origin, file, sizeof file);
+		run_path_expand(p, length, origin, file, sizeof file);
 		p += length;
 		if (access(file, F_OK) != 0)
 			continue;
@@ -72,7 +73,7 @@ static void check_run_path(struct gm_doctor *doctor, const struct gm_elf *elf, c
 		      list ? "its run path has no libcuda.so.1" : "it has none");
 }
 
-static void check_cuda(struct gm_doctor *doctor, const struct gm_elf *elf)
+static void cuda_check(struct gm_doctor *doctor, const struct gm_elf *elf)
 {
 	const char *driver = NULL, *runtime = NULL;
 	for (size_t i = 0; i < elf->needed.n; i++) {
@@ -95,14 +96,14 @@ static void check_cuda(struct gm_doctor *doctor, const struct gm_elf *elf)
 			      "nothing of CUDA in it; libraries that it loads may use it");
 }
 
-/* The dynamic loader of another C library cannot load ours. */
-static bool is_glibc_loader(const char *interpreter)
+/* Another C library's dynamic loader cannot load the preload. */
+static bool loader_is_glibc(const char *interpreter)
 {
 	const char *slash = strrchr(interpreter, '/');
 	return strncmp(slash ? slash + 1 : interpreter, "ld-linux", 8) == 0;
 }
 
-static void check_program(struct gm_doctor *doctor, const struct gm_elf *elf, const char *path)
+static void program_check(struct gm_doctor *doctor, const struct gm_elf *elf, const char *path)
 {
 	if (elf->bits == 32)
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Run a 64-bit one.",
@@ -117,7 +118,7 @@ static void check_program(struct gm_doctor *doctor, const struct gm_elf *elf, co
 			      "Link it dynamically; the CUDA runtime may stay static.",
 			      "%.400s is statically linked: nothing can be preloaded into it",
 			      path);
-	else if (!is_glibc_loader(elf->interpreter))
+	else if (!loader_is_glibc(elf->interpreter))
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Run one that was built for glibc.",
 			      "%.400s is loaded by %.200s, which is not glibc's", path,
 			      elf->interpreter);
@@ -128,12 +129,12 @@ static void check_program(struct gm_doctor *doctor, const struct gm_elf *elf, co
 	else {
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "",
 			      "%.400s is a program for this machine", path);
-		check_cuda(doctor, elf);
-		check_run_path(doctor, elf, path);
+		cuda_check(doctor, elf);
+		run_path_check(doctor, elf, path);
 	}
 }
 
-static void check_name(struct gm_doctor *doctor, const char *path)
+static void name_check(struct gm_doctor *doctor, const char *path)
 {
 	const char *pattern = getenv("GPUMEM_PROGRAM");
 	char *whole = realpath(path, NULL);
@@ -144,9 +145,9 @@ static void check_name(struct gm_doctor *doctor, const char *path)
 	free(whole);
 }
 
-/* The program that a script is for, in place: that of its first line, or what env(1) there looks
- * for. NULL: it is no script. */
-static char *interpreter_of(char *head)
+/* The interpreter of a script, in place: that of its first line, or the program that env(1) there
+ * searches. NULL: it is no script. */
+static char *script_interpreter(char *head)
 {
 	char *word, *rest = head + 2;
 	if (head[0] != '#' || head[1] != '!')
@@ -166,7 +167,7 @@ static char *interpreter_of(char *head)
 	return first;
 }
 
-static void check_file(struct gm_doctor *doctor, const char *path, unsigned depth)
+static void file_check(struct gm_doctor *doctor, const char *path, unsigned depth)
 {
 	char head[4096], next[PATH_MAX];
 	struct gm_elf elf;
@@ -185,11 +186,11 @@ static void check_file(struct gm_doctor *doctor, const char *path, unsigned dept
 			gm_doctor_say(doctor, "rights", GM_DOCTOR_FAIL,
 				      "Run a copy without these rights.",
 				      "%.400s: %s, so the loader ignores LD_PRELOAD", path, rights);
-		check_name(doctor, path);
-		check_program(doctor, &elf, path);
+		name_check(doctor, path);
+		program_check(doctor, &elf, path);
 		gm_elf_free(&elf);
 	} else {
-		const char *program = interpreter_of(head);
+		const char *program = script_interpreter(head);
 		if (!program || depth >= SCRIPTS_MOST)
 			gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "",
 				      "%.400s is neither a program nor a script", path);
@@ -200,7 +201,7 @@ static void check_file(struct gm_doctor *doctor, const char *path, unsigned dept
 		else {
 			gm_doctor_say(doctor, "script", GM_DOCTOR_OK, "",
 				      "%.400s is a script for %.200s", path, next);
-			check_file(doctor, next, depth + 1);
+			file_check(doctor, next, depth + 1);
 		}
 	}
 	if (fd >= 0)
@@ -211,7 +212,7 @@ void gm_doctor_command(struct gm_doctor *doctor, const char *command)
 {
 	char path[PATH_MAX];
 	if (gm_preload_resolve(command, path, sizeof path))
-		check_file(doctor, path, 0);
+		file_check(doctor, path, 0);
 	else if (strchr(command, '/'))
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "", "%.400s: %s", command,
 			      strerror(access(command, F_OK) == 0 ? EACCES : ENOENT));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The driver: found, whole, new enough, with devices whose memory can be mapped. */
+/* Checks that the driver is found, complete and new enough, and that its devices' memory can be
+ * mapped. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -12,20 +13,20 @@
 
 enum { DRIVER_LEAST = 11040, DRIVER_GOOD = 12050, TRIAL = 2 << 20, ANSWER = 96 };
 
-/* "CUDA_ERROR_NO_DEVICE (100)": what a driver cannot name has a number still. */
-static const char *name_of(const struct gm_driver *driver, CUresult result, char buf[ANSWER])
+/* "CUDA_ERROR_NO_DEVICE (100)": the number also identifies a result without a name. */
+static const char *result_name(const struct gm_driver *driver, CUresult result, char buf[ANSWER])
 {
 	snprintf(buf, ANSWER, "%s (%d)", gm_driver_error(driver, result), (int)result);
 	return buf;
 }
 
-static void *lookup(void *handle, const char *symbol)
+static void *symbol_find(void *handle, const char *symbol)
 {
 	return dlsym(handle, symbol);
 }
 
-/* What to do about an answer of cuInit. */
-static const char *remedy_of(CUresult result)
+/* The remedy for a result of cuInit. */
+static const char *result_remedy(CUresult result)
 {
 	static const struct {
 		CUresult result;
@@ -50,7 +51,7 @@ static const char *remedy_of(CUresult result)
 	return "nvidia-smi and dmesg may say more.";
 }
 
-static const char *path_of(void *handle, char *buf, size_t n)
+static const char *library_path(void *handle, char *buf, size_t n)
 {
 	struct link_map *map;
 	char *whole =
@@ -60,8 +61,8 @@ static const char *path_of(void *handle, char *buf, size_t n)
 	return buf;
 }
 
-/* The driver, with cuInit done; false: it was said why not. */
-static bool open_driver(struct gm_doctor *doctor, struct gm_driver *driver)
+/* Open the driver and call cuInit. False: a check says why not. */
+static bool driver_open(struct gm_doctor *doctor, struct gm_driver *driver)
 {
 	char path[400], answer[ANSWER];
 	const char *name = "driver";
@@ -74,10 +75,10 @@ static bool open_driver(struct gm_doctor *doctor, struct gm_driver *driver)
 			      "libcuda.so.1 cannot be loaded: %s", dlerror());
 		return false;
 	}
-	path_of(handle, path, sizeof path);
+	library_path(handle, path, sizeof path);
 	CUresult(CUDAAPI * init)(unsigned);
 	*(void **)&init = dlsym(handle, "cuInit");
-	const char *missing = gm_driver_load(driver, lookup, handle);
+	const char *missing = gm_driver_load(driver, symbol_find, handle);
 	if (!init || missing) {
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL,
 			      "gpumem needs a driver from CUDA 11.4 on (470).", "%s has no %s",
@@ -88,11 +89,11 @@ static bool open_driver(struct gm_doctor *doctor, struct gm_driver *driver)
 	CUresult result = init(0);
 	if (result == CUDA_SUCCESS) {
 		gm_doctor_step(doctor, "cuDriverGetVersion");
-		result = gm_driver_ask_version(driver);
+		result = gm_driver_query_version(driver);
 	}
 	if (result != CUDA_SUCCESS) {
-		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, remedy_of(result),
-			      "%s: cuInit answers %s", path, name_of(driver, result, answer));
+		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, result_remedy(result),
+			      "%s: cuInit answers %s", path, result_name(driver, result, answer));
 		return false;
 	}
 	const int version = driver->version;
@@ -109,56 +110,57 @@ static bool open_driver(struct gm_doctor *doctor, struct gm_driver *driver)
 	return !old;
 }
 
-/* A trial in progress: the call that failed first, and its answer. */
+/* A trial: the first call that failed, and its result. */
 struct trial {
 	const char *failed; /* NULL: none yet */
 	CUresult result;
 };
 
-/* What one call answered; true if all is well so far. */
-static bool went_well(struct trial *trial, const char *call, CUresult result)
+/* Record the result of a call. True: no call has failed so far. */
+static bool trial_continue(struct trial *trial, const char *call, CUresult result)
 {
 	if (!trial->failed && result != CUDA_SUCCESS)
 		*trial = (struct trial){call, result};
 	return !trial->failed;
 }
-#define WENT_WELL(trial, call, ...) went_well(trial, #call, driver->call(__VA_ARGS__))
+#define TRIAL_CALL(trial, call, ...) trial_continue(trial, #call, driver->call(__VA_ARGS__))
 
-/* Make, map and give back 2 MiB, as a chunk is. */
-static struct trial try_memory(const struct gm_driver *driver, const CUmemAllocationProp *prop)
+/* Create, map and release 2 MiB, as the pool does for a chunk. */
+static struct trial memory_try(const struct gm_driver *driver, const CUmemAllocationProp *prop)
 {
 	const CUmemAccessDesc access = {prop->location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr at = 0;
 	struct trial trial = {NULL, CUDA_SUCCESS}, *t = &trial;
-	if (!WENT_WELL(t, cuMemAddressReserve, &at, TRIAL, 0, 0, 0))
+	if (!TRIAL_CALL(t, cuMemAddressReserve, &at, TRIAL, 0, 0, 0))
 		return trial;
-	if (WENT_WELL(t, cuMemCreate, &handle, TRIAL, prop, 0)) {
-		if (WENT_WELL(t, cuMemMap, at, TRIAL, 0, handle, 0)) {
-			WENT_WELL(t, cuMemSetAccess, at, TRIAL, &access, 1);
-			WENT_WELL(t, cuMemUnmap, at, TRIAL);
+	if (TRIAL_CALL(t, cuMemCreate, &handle, TRIAL, prop, 0)) {
+		if (TRIAL_CALL(t, cuMemMap, at, TRIAL, 0, handle, 0)) {
+			TRIAL_CALL(t, cuMemSetAccess, at, TRIAL, &access, 1);
+			TRIAL_CALL(t, cuMemUnmap, at, TRIAL);
 		}
-		WENT_WELL(t, cuMemRelease, handle);
+		TRIAL_CALL(t, cuMemRelease, handle);
 	}
-	WENT_WELL(t, cuMemAddressFree, at, TRIAL);
+	TRIAL_CALL(t, cuMemAddressFree, at, TRIAL);
 	return trial;
 }
 
-static int attribute(const struct gm_driver *driver, CUdevice device, CUdevice_attribute which)
+static int device_attribute(const struct gm_driver *driver, CUdevice device,
+			    CUdevice_attribute which)
 {
 	int value = 0;
 	return driver->cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
-/* Virtual memory management; false: the pool cannot serve the device. */
-static bool check_mapping(struct gm_doctor *doctor, const struct gm_driver *driver,
+/* Check virtual memory management. False: the pool cannot serve the device. */
+static bool mapping_check(struct gm_doctor *doctor, const struct gm_driver *driver,
 			  const char *name, CUmemAllocationProp *prop)
 {
 	size_t granularity = 0;
 	CUresult result = CUDA_SUCCESS;
 	char size[32], answer[ANSWER];
-	if (!attribute(driver, prop->location.id,
-		       CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
+	if (!device_attribute(driver, prop->location.id,
+			      CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL,
 			      "A virtual GPU may have to be given it by its host.",
 			      "no virtual memory management: the driver serves this device");
@@ -175,13 +177,13 @@ static bool check_mapping(struct gm_doctor *doctor, const struct gm_driver *driv
 	gm_doctor_step(doctor, "mapping 2 MiB");
 	struct trial trial = {"cuMemGetAllocationGranularity", result};
 	if (result == CUDA_SUCCESS)
-		trial = try_memory(driver, prop);
+		trial = memory_try(driver, prop);
 	const bool full = trial.failed && trial.result == CUDA_ERROR_OUT_OF_MEMORY;
 	if (trial.failed)
 		gm_doctor_say(doctor, name, full ? GM_DOCTOR_WARN : GM_DOCTOR_FAIL,
 			      full ? "The device is full: look for others with nvidia-smi." : "",
 			      "a trial of 2 MiB: %s answers %s", trial.failed,
-			      name_of(driver, trial.result, answer));
+			      result_name(driver, trial.result, answer));
 	else
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "",
 			      "2 MiB were created, mapped and released; granularity %s",
@@ -189,24 +191,24 @@ static bool check_mapping(struct gm_doctor *doctor, const struct gm_driver *driv
 	return !trial.failed;
 }
 
-/* What chunks are made with where they can be. */
-static void check_handles(struct gm_doctor *doctor, const struct gm_driver *driver,
+/* Check the handle types that chunks are made with where they are supported. */
+static void handles_check(struct gm_doctor *doctor, const struct gm_driver *driver,
 			  const char *name, CUmemAllocationProp *prop)
 {
 	char answer[ANSWER];
 	const CUdevice device = prop->location.id;
-	const bool posix = attribute(
+	const bool posix = device_attribute(
 		driver, device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-	const bool rdma = attribute(driver, device,
-				    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+	const bool rdma = device_attribute(
+		driver, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 	prop->requestedHandleTypes = posix ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
 	prop->allocFlags.gpuDirectRDMACapable = rdma;
-	const struct trial trial = try_memory(driver, prop);
+	const struct trial trial = memory_try(driver, prop);
 	if (trial.failed)
 		gm_doctor_say(doctor, name, GM_DOCTOR_WARN,
 			      "The container may forbid it; gpumem goes on with plain handles.",
 			      "the device allows sharing, but %s answers %s", trial.failed,
-			      name_of(driver, trial.result, answer));
+			      result_name(driver, trial.result, answer));
 	else
 		gm_doctor_say(doctor, name, posix && rdma ? GM_DOCTOR_OK : GM_DOCTOR_WARN,
 			      posix && rdma ? ""
@@ -215,7 +217,7 @@ static void check_handles(struct gm_doctor *doctor, const struct gm_driver *driv
 			      posix ? "POSIX" : "no POSIX", rdma ? "with" : "no");
 }
 
-static void check_device(struct gm_doctor *doctor, const struct gm_driver *driver, int ordinal)
+static void device_check(struct gm_doctor *doctor, const struct gm_driver *driver, int ordinal)
 {
 	CUdevice device;
 	char name[96] = "", size[32], check[24], answer[ANSWER];
@@ -229,7 +231,7 @@ static void check_device(struct gm_doctor *doctor, const struct gm_driver *drive
 	snprintf(check, sizeof check, "device %d", ordinal);
 	if (result != CUDA_SUCCESS) {
 		gm_doctor_say(doctor, check, GM_DOCTOR_FAIL, "nvidia-smi and dmesg may say more.",
-			      "cannot be asked: %s", name_of(driver, result, answer));
+			      "cannot be asked: %s", result_name(driver, result, answer));
 		return;
 	}
 	gm_doctor_say(doctor, check, GM_DOCTOR_OK, "", "%s, %s", name,
@@ -238,25 +240,25 @@ static void check_device(struct gm_doctor *doctor, const struct gm_driver *drive
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
 	snprintf(check, sizeof check, "mapping %d", ordinal);
-	if (!check_mapping(doctor, driver, check, &prop))
+	if (!mapping_check(doctor, driver, check, &prop))
 		return;
 	snprintf(check, sizeof check, "sharing %d", ordinal);
-	check_handles(doctor, driver, check, &prop);
+	handles_check(doctor, driver, check, &prop);
 }
 
 void gm_doctor_driver(struct gm_doctor *doctor)
 {
 	struct gm_driver driver;
 	int n = 0;
-	/* Should we be preloaded ourselves: leave no log of this. */
+	/* If gpumemstat itself runs under the preload, no log is left. */
 	setenv("GPUMEM_ENABLE", "0", 1);
-	if (!open_driver(doctor, &driver))
+	if (!driver_open(doctor, &driver))
 		return;
 	gm_doctor_step(doctor, "cuDeviceGetCount");
 	CUresult result = driver.cuDeviceGetCount(&n);
 	if (result != CUDA_SUCCESS || n == 0)
-		gm_doctor_say(doctor, "devices", GM_DOCTOR_FAIL, remedy_of(CUDA_ERROR_NO_DEVICE),
-			      "the driver has no device");
+		gm_doctor_say(doctor, "devices", GM_DOCTOR_FAIL,
+			      result_remedy(CUDA_ERROR_NO_DEVICE), "the driver has no device");
 	for (int i = 0; result == CUDA_SUCCESS && i < n; i++)
-		check_device(doctor, &driver, i);
+		device_check(doctor, &driver, i);
 }

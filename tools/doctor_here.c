@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What surrounds a program: system, library, preload, knobs, the place of the log, limits. */
+/* Checks of a program's surroundings: system, library, preload, knobs, the log's folder, limits. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ enum { GLIBC_MAJOR = 2, GLIBC_MINOR = 28 };
 
 /* --- system --- */
 
-static void check_system(struct gm_doctor *doctor)
+static void system_check(struct gm_doctor *doctor)
 {
 	struct utsname name;
 	int major = 0, minor = 0;
@@ -43,8 +43,8 @@ static void check_system(struct gm_doctor *doctor)
 		      name.sysname, name.release, name.machine, version);
 }
 
-/* /proc: what the library and gpumemstat read of a process. */
-static void check_proc(struct gm_doctor *doctor)
+/* /proc: the library and gpumemstat read it. */
+static void proc_check(struct gm_doctor *doctor)
 {
 	char path[PATH_MAX];
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -63,7 +63,7 @@ static void check_proc(struct gm_doctor *doctor)
 		closedir(dir);
 }
 
-static void check_memfd(struct gm_doctor *doctor)
+static void memfd_check(struct gm_doctor *doctor)
 {
 	int fd = memfd_create("gpumem-doctor", MFD_CLOEXEC);
 	if (fd < 0)
@@ -80,8 +80,8 @@ static void check_memfd(struct gm_doctor *doctor)
 
 /* --- the library --- */
 
-/* Run ourselves under the library, as any program would be; what the loader says goes to `out`. */
-static bool try_library(const char *library, char *out, size_t n)
+/* Run gpumemstat under the library; the loader's message goes to `out`. */
+static bool library_try(const char *library, char *out, size_t n)
 {
 	int ends[2], status = -1;
 	size_t at = 0;
@@ -108,7 +108,7 @@ static bool try_library(const char *library, char *out, size_t n)
 	return pid > 0 && status == 0 && at == 0;
 }
 
-static void check_library(struct gm_doctor *doctor)
+static void library_check(struct gm_doctor *doctor)
 {
 	char path[PATH_MAX], said[400];
 	const char *name = "library";
@@ -122,7 +122,7 @@ static void check_library(struct gm_doctor *doctor)
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Move it to another folder.",
 			      "%.400s: LD_PRELOAD cannot name a file with a blank or a colon",
 			      path);
-	else if (!try_library(path, said, sizeof said))
+	else if (!library_try(path, said, sizeof said))
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL,
 			      "Take the libgpumem.so that was made for this system.",
 			      "%.200s cannot be loaded: %s", path,
@@ -131,9 +131,9 @@ static void check_library(struct gm_doctor *doctor)
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "", "%.400s can be loaded", path);
 }
 
-/* The first file of a list, by blanks and colons, that is not there; `ours`: is the library in it?
- */
-static const char *missing_of(char *list, bool *ours)
+/* The first file of a list, separated by blanks and colons, that does not exist. *ours: the library
+ * is in the list. */
+static const char *list_find_missing(char *list, bool *ours)
 {
 	const char *missing = NULL;
 	char *rest = list;
@@ -146,7 +146,7 @@ static const char *missing_of(char *list, bool *ours)
 	return missing;
 }
 
-static void check_preload(struct gm_doctor *doctor)
+static void preload_check(struct gm_doctor *doctor)
 {
 	const char *set = getenv("LD_PRELOAD");
 	char words[4096], file[4096] = "";
@@ -158,8 +158,8 @@ static void check_preload(struct gm_doctor *doctor)
 		fclose(stream);
 	}
 	snprintf(words, sizeof words, "%s", set ? set : "");
-	const char *missing = missing_of(words, &ours);
-	const char *missing_everywhere = missing_of(file, &ours_everywhere);
+	const char *missing = list_find_missing(words, &ours);
+	const char *missing_everywhere = list_find_missing(file, &ours_everywhere);
 	const char *text =
 		ours_everywhere ? SYSTEM_PRELOAD " has libgpumem.so: all programs run under it"
 		: ours		? "LD_PRELOAD has libgpumem.so"
@@ -178,8 +178,8 @@ static void check_preload(struct gm_doctor *doctor)
 
 /* --- knobs --- */
 
-/* What the library will use: the environment's value if it is a good one, else the default. */
-static union gm_knob_value value_of(enum gm_knob_id id)
+/* The value that the library uses: the environment's if it is valid, else the default. */
+static union gm_knob_value knob_value(enum gm_knob_id id)
 {
 	union gm_knob_value value;
 	char why[256];
@@ -189,11 +189,11 @@ static union gm_knob_value value_of(enum gm_knob_id id)
 	return value;
 }
 
-static void check_knobs(struct gm_doctor *doctor)
+static void knobs_check(struct gm_doctor *doctor)
 {
 	extern char **environ;
 	const char *name = "knobs";
-	const bool strict = value_of(GM_KNOB_ID_on_error).choice == GM_ON_ERROR_OFF;
+	const bool strict = knob_value(GM_KNOB_ID_on_error).choice == GM_ON_ERROR_OFF;
 	unsigned set = 0, wrong = 0;
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
 		union gm_knob_value value;
@@ -219,7 +219,7 @@ static void check_knobs(struct gm_doctor *doctor)
 			      nearest ? "%s is not a knob; did you mean %s?" : "%s is not a knob%s",
 			      word, nearest ? nearest : "; see gpumemstat env");
 	}
-	if (!value_of(GM_KNOB_ID_enable).flag)
+	if (!knob_value(GM_KNOB_ID_enable).flag)
 		gm_doctor_say(doctor, name, GM_DOCTOR_FAIL, "Unset GPUMEM_ENABLE.",
 			      "GPUMEM_ENABLE=0: nothing is hooked");
 	else if (!wrong)
@@ -228,26 +228,26 @@ static void check_knobs(struct gm_doctor *doctor)
 
 /* --- the log --- */
 
-/* Space that a log of this level begins with. */
-static uint64_t room(bool events)
+/* Initial size of a log of this level. */
+static uint64_t log_room(bool events)
 {
 	return events ? GM_SEGMENT_EVENTS : GM_SEGMENT_SMALL;
 }
 
-/* Make a log's file where the next log would be, as the writer does, and take it away again. */
-static int try_log(struct gm_file *file, uint64_t length)
+/* Create the file of a log as the writer does, and remove it. 0 or an errno. */
+static int log_try(struct gm_file *file, uint64_t length)
 {
 	static struct gm_about about;
 	char name[PATH_MAX];
-	const char *pattern = value_of(GM_KNOB_ID_log_name).text;
-	gm_about_ask(&about);
+	const char *pattern = knob_value(GM_KNOB_ID_log_name).text;
+	gm_about_gather(&about);
 	const struct gm_file_words words = gm_about_words(&about);
 	snprintf(file->path, sizeof file->path, "%s", pattern);
 	if (!gm_file_name(name, sizeof name, pattern, gm_knob_table[GM_KNOB_ID_log_name].fallback,
 			  &words))
 		return ENAMETOOLONG;
 	snprintf(file->path, sizeof file->path, "%s", name);
-	int error = gm_file_create(file, name);
+	int error = gm_file_create(file, name, NULL, 0);
 	if (error)
 		return error;
 	error = gm_file_reserve(file, length);
@@ -261,18 +261,18 @@ static int try_log(struct gm_file *file, uint64_t length)
 	return error;
 }
 
-static void check_log(struct gm_doctor *doctor)
+static void log_check(struct gm_doctor *doctor)
 {
 	static struct gm_file file;
 	const char *name = "log";
-	const int level = value_of(GM_KNOB_ID_log).choice;
+	const int level = knob_value(GM_KNOB_ID_log).choice;
 	char size[32];
 	if (level == GM_LOG_OFF) {
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "", "GPUMEM_LOG=off: none is written");
 		return;
 	}
-	const uint64_t length = room(level == GM_LOG_EVENTS);
-	int error = try_log(&file, length);
+	const uint64_t length = log_room(level == GM_LOG_EVENTS);
+	int error = log_try(&file, length);
 	gm_size_format(length, size, sizeof size);
 	if (error)
 		gm_doctor_say(
@@ -295,13 +295,13 @@ static void check_log(struct gm_doctor *doctor)
 
 /* --- limits --- */
 
-static void check_limits(struct gm_doctor *doctor)
+static void limits_check(struct gm_doctor *doctor)
 {
 	struct rlimit addresses = {RLIM_INFINITY, 0}, files = {RLIM_INFINITY, 0};
-	const int level = value_of(GM_KNOB_ID_log).choice;
-	const uint64_t most = level == GM_LOG_EVENTS ? value_of(GM_KNOB_ID_log_limit).bytes
+	const int level = knob_value(GM_KNOB_ID_log).choice;
+	const uint64_t most = level == GM_LOG_EVENTS ? knob_value(GM_KNOB_ID_log_limit).bytes
 			      : level == GM_LOG_OFF  ? 0
-						     : room(false);
+						     : log_room(false);
 	char limit[32], need[32];
 	bool fine = true;
 	getrlimit(RLIMIT_AS, &addresses);
@@ -328,7 +328,7 @@ static void check_limits(struct gm_doctor *doctor)
 
 /* --- device heaps --- */
 
-static void check_heap(struct gm_doctor *doctor)
+static void heap_check(struct gm_doctor *doctor)
 {
 #ifdef GM_HELPERS
 	const bool built = true;
@@ -336,9 +336,10 @@ static void check_heap(struct gm_doctor *doctor)
 	const bool built = false;
 #endif
 	if (!built)
-		gm_doctor_say(doctor, "heap", GM_DOCTOR_WARN, "Build where there is an nvcc.",
-			      "this build has no device code: there are no device heaps");
-	else if (value_of(GM_KNOB_ID_heap).choice == GM_HEAP_OFF)
+		gm_doctor_say(
+			doctor, "heap", GM_DOCTOR_WARN, "Build where there is an nvcc.",
+			"this build has no device code: malloc in kernels stays the driver's");
+	else if (knob_value(GM_KNOB_ID_heap).choice == GM_HEAP_OFF)
 		gm_doctor_say(doctor, "heap", GM_DOCTOR_OK, "", "GPUMEM_HEAP=off: none is made");
 	else
 		gm_doctor_say(doctor, "heap", GM_DOCTOR_OK, "",
@@ -347,13 +348,13 @@ static void check_heap(struct gm_doctor *doctor)
 
 void gm_doctor_here(struct gm_doctor *doctor)
 {
-	check_system(doctor);
-	check_proc(doctor);
-	check_memfd(doctor);
-	check_limits(doctor);
-	check_library(doctor);
-	check_preload(doctor);
-	check_knobs(doctor);
-	check_log(doctor);
-	check_heap(doctor);
+	system_check(doctor);
+	proc_check(doctor);
+	memfd_check(doctor);
+	limits_check(doctor);
+	library_check(doctor);
+	preload_check(doctor);
+	knobs_check(doctor);
+	log_check(doctor);
+	heap_check(doctor);
 }

@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "layout.h"
 
-static char *size_in_unit(uint64_t bytes, char unit, char *buf, size_t n)
+static char *size_format_unit(uint64_t bytes, char unit, char *buf, size_t n)
 {
 	static const char order[] = "BKMG";
 	char whole[32];
@@ -34,7 +34,8 @@ char *gm_value_format(struct gm_value value, char unit, char *buf, size_t n)
 	case GM_VALUE_COUNT:
 		return gm_tool_count(value.n, buf, n);
 	case GM_VALUE_BYTES:
-		return unit ? size_in_unit(value.n, unit, buf, n) : gm_size_format(value.n, buf, n);
+		return unit ? size_format_unit(value.n, unit, buf, n)
+			    : gm_size_format(value.n, buf, n);
 	case GM_VALUE_RATE:
 		gm_size_format(value.n, buf, n);
 		strncat(buf, "/s", n - strlen(buf) - 1);
@@ -57,7 +58,7 @@ char *gm_value_format(struct gm_value value, char unit, char *buf, size_t n)
 	return buf;
 }
 
-/* Length of the UTF-8 sequence at `s`, 0 when it is not one; *code is its character. */
+/* Length of the UTF-8 sequence at `s`, 0 if it is invalid; *code: its character. */
 static unsigned utf8_length(const unsigned char *s, unsigned *code)
 {
 	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -76,7 +77,7 @@ static unsigned utf8_length(const unsigned char *s, unsigned *code)
 	return *code < least[n] || *code > 0x10ffff || surrogate ? 0 : n;
 }
 
-/* Bytes that are no UTF-8 become U+FFFD; controls, C1 included, are written as \u00XX. */
+/* Invalid UTF-8 becomes U+FFFD; control characters, C1 included, are written as \u00XX. */
 static void json_string(FILE *out, const char *text)
 {
 	const unsigned char *s = (const unsigned char *)(text ? text : "");
@@ -123,7 +124,7 @@ static void json_value(FILE *out, struct gm_value value)
 	}
 }
 
-/* Comma, line and key in front of whatever comes next. */
+/* Comma, line break and key before the next value. */
 static void json_next(struct gm_emit *emit, const char *key)
 {
 	if (!emit->first)
@@ -215,8 +216,8 @@ void gm_emit_break(struct gm_emit *emit)
 		putc('\n', emit->out);
 }
 
-/* Text cells are kept, escaped, until the table ends and its widths are known. */
-static void keep_cell(struct gm_emit *emit, const char *text)
+/* Cells of a text table are kept, escaped, until the table ends and its widths are known. */
+static void cell_keep(struct gm_emit *emit, const char *text)
 {
 	size_t n = 4 * strlen(text) + 1;
 	char *cell = malloc(n);
@@ -241,7 +242,7 @@ void gm_emit_table(struct gm_emit *emit, const char *key, bool keyed,
 	}
 	for (unsigned i = 0; i < n; i++)
 		if (!(columns[i].flags & GM_COLUMN_JSON_ONLY))
-			keep_cell(emit, columns[i].title);
+			cell_keep(emit, columns[i].title);
 }
 
 void gm_emit_row(struct gm_emit *emit, const char *key, const struct gm_value *values)
@@ -262,9 +263,9 @@ void gm_emit_row(struct gm_emit *emit, const char *key, const struct gm_value *v
 		if (emit->columns[i].flags & GM_COLUMN_JSON_ONLY)
 			continue;
 		if (values[i].kind == GM_VALUE_TEXT)
-			keep_cell(emit, values[i].text ? values[i].text : "");
+			cell_keep(emit, values[i].text ? values[i].text : "");
 		else
-			keep_cell(emit, gm_value_format(values[i], emit->options->unit, number,
+			cell_keep(emit, gm_value_format(values[i], emit->options->unit, number,
 							sizeof number));
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One walk over what there is to say writes either text for people or one JSON object. Lines and
+ * Output of a command: one sequence of calls writes either text or one JSON object. Lines and
  * breaks exist in text only, single values in JSON only, tables in both. Text is escaped for the
  * terminal, JSON strings for JSON. Not thread-safe; one struct an output.
  */
@@ -43,9 +43,9 @@ struct gm_value {
 #define GM_TEXT(s) ((struct gm_value){GM_VALUE_TEXT, 0, (s)})
 
 enum gm_column_flag {
-	GM_COLUMN_LEFT = 1,  /* numbers and others stand to the right */
-	GM_COLUMN_WRAP = 2,  /* broken over lines where too wide; the last column only */
-	GM_COLUMN_BELOW = 4, /* on lines of its own below the row; the last column only */
+	GM_COLUMN_LEFT = 1,  /* aligned left; else right, as numbers are */
+	GM_COLUMN_WRAP = 2,  /* wrapped if too wide; the last column only */
+	GM_COLUMN_BELOW = 4, /* on separate lines below the row; the last column only */
 	GM_COLUMN_TEXT_ONLY = 8,
 	GM_COLUMN_JSON_ONLY = 16
 };
@@ -59,18 +59,18 @@ struct gm_emit {
 	FILE *out;
 	const struct gm_options *options;
 	unsigned depth; /* of JSON nesting */
-	bool first;	/* nothing written yet at this depth */
-	uint64_t lists; /* bit d: the thing open at depth d is a list */
+	bool first;	/* nothing was written yet at this depth */
+	uint64_t lists; /* bit d: a list is open at depth d */
 	const struct gm_column *columns;
 	unsigned n_columns, rows;
 	bool keyed;
-	GM_ARRAY(char *) cells; /* of the table in progress, n_columns a row, the titles first */
+	GM_ARRAY(char *) cells; /* of the open table, n_columns a row, the titles first */
 };
 
 /* JSON begins with "schema": 1. */
 void gm_emit_open(struct gm_emit *emit, FILE *out, const struct gm_options *options);
 
-/* End the output. GM_EXIT_OK, or GM_EXIT_FAILED after saying that it could not all be written. */
+/* End the output. GM_EXIT_OK, or GM_EXIT_FAILED after a message that not all could be written. */
 int gm_emit_close(struct gm_emit *emit);
 
 /* JSON only. `key` is NULL inside a list. */
@@ -85,9 +85,9 @@ void gm_emit_line(struct gm_emit *emit, const char *label, const char *format, .
 void gm_emit_break(struct gm_emit *emit);
 
 /*
- * A table: rows of one value a column. JSON: under `key`, a list of objects; or, when every row
- * gives its own key, an object of objects. Of a list, rows beyond options->rows are
- * counted, not shown, in text; JSON has them all.
+ * A table: rows of one value a column. JSON: a list of objects under `key`; if `keyed`, an object
+ * of objects, and each row gives its key. Text shows options->rows rows of a list and counts the
+ * others; JSON has them all.
  */
 void gm_emit_table(struct gm_emit *emit, const char *key, bool keyed,
 		   const struct gm_column *columns, unsigned n);

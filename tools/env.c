@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every knob, as this environment, a run or a process has it. */
+/* gpumemstat env: every knob, as this environment, a log or a process has it. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -23,8 +23,8 @@ static const struct gm_column columns[] = {
 	{"help", "", GM_COLUMN_LEFT | GM_COLUMN_BELOW},
 };
 
-/* What the library would make of `text` (NULL: not set). */
-static struct setting judge(enum gm_knob_id id, const char *text)
+/* The library's interpretation of `text` (NULL: not set). */
+static struct setting setting_judge(enum gm_knob_id id, const char *text)
 {
 	union gm_knob_value value;
 	char why[256];
@@ -38,7 +38,7 @@ static struct setting judge(enum gm_knob_id id, const char *text)
 	return (struct setting){fallback, "default, refused"};
 }
 
-static int show(const struct gm_options *options, const struct setting *settings)
+static int settings_show(const struct gm_options *options, const struct setting *settings)
 {
 	struct gm_emit emit;
 	gm_emit_open(&emit, stdout, options);
@@ -54,16 +54,16 @@ static int show(const struct gm_options *options, const struct setting *settings
 	return gm_emit_close(&emit);
 }
 
-static int of_here(const struct gm_options *options)
+static int here_show(const struct gm_options *options)
 {
 	struct setting settings[GM_KNOB_COUNT];
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
-		settings[i] = judge((enum gm_knob_id)i, getenv(gm_knob_table[i].name));
-	return show(options, settings);
+		settings[i] = setting_judge((enum gm_knob_id)i, getenv(gm_knob_table[i].name));
+	return settings_show(options, settings);
 }
 
-/* The entry "NAME=..." in a row of terminated strings; NULL: none. */
-static const char *in_environment(const char *text, size_t n, const char *name)
+/* The value of "NAME=..." in a sequence of terminated strings; NULL: none. */
+static const char *environment_find(const char *text, size_t n, const char *name)
 {
 	size_t length = strlen(name);
 	for (const char *end = text + n; text < end; text += strlen(text) + 1)
@@ -72,7 +72,7 @@ static const char *in_environment(const char *text, size_t n, const char *name)
 	return NULL;
 }
 
-static int of_process(const struct gm_options *options, const char *pid)
+static int process_show(const struct gm_options *options, const char *pid)
 {
 	enum { MOST = 4 << 20 };
 	struct setting settings[GM_KNOB_COUNT];
@@ -90,16 +90,16 @@ static int of_process(const struct gm_options *options, const char *pid)
 	size_t n = fread(text, 1, MOST, file);
 	fclose(file);
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
-		settings[i] =
-			judge((enum gm_knob_id)i, in_environment(text, n, gm_knob_table[i].name));
-	int status = show(options, settings);
+		settings[i] = setting_judge((enum gm_knob_id)i,
+					    environment_find(text, n, gm_knob_table[i].name));
+	int status = settings_show(options, settings);
 	free(text);
 	return status;
 }
 
-/* Where " (SOURCE)" begins in "VALUE (SOURCE)"; a refused text may hold anything, so the source is
- * looked for by its words. */
-static char *find_source(char *text)
+/* The start of " (SOURCE)" in "VALUE (SOURCE)". A refused text may contain anything, so the known
+ * sources are searched. */
+static char *source_find(char *text)
 {
 	static const char *const sources[] = {" (environment)", " (default)"};
 	size_t n = strlen(text);
@@ -111,8 +111,9 @@ static char *find_source(char *text)
 	return strstr(text, " (default; refused: ");
 }
 
-/* "NAME=VALUE (SOURCE)" of a log's header, into place; the text is the caller's to release. */
-static char *recorded(const struct gm_log_about *about, const char *name, struct setting *out)
+/* A knob as the log has it, "NAME=VALUE (SOURCE)". The caller frees the text returned. */
+static char *setting_from_log(const struct gm_log_about *about, const char *name,
+			      struct setting *out)
 {
 	size_t length = strlen(name);
 	*out = (struct setting){"", "not recorded"};
@@ -121,7 +122,7 @@ static char *recorded(const struct gm_log_about *about, const char *name, struct
 		if (strncmp(knob, name, length) != 0 || knob[length] != '=')
 			continue;
 		char *copy = strdup(knob + length + 1);
-		char *source = copy ? find_source(copy) : NULL;
+		char *source = copy ? source_find(copy) : NULL;
 		if (source) {
 			*source = '\0';
 			source += 2;
@@ -134,7 +135,7 @@ static char *recorded(const struct gm_log_about *about, const char *name, struct
 	return NULL;
 }
 
-static int of_log(const struct gm_options *options, const char *path)
+static int log_show(const struct gm_options *options, const char *path)
 {
 	struct setting settings[GM_KNOB_COUNT];
 	char *copies[GM_KNOB_COUNT], why[256];
@@ -144,8 +145,9 @@ static int of_log(const struct gm_options *options, const char *path)
 		return GM_EXIT_FAILED;
 	}
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
-		copies[i] = recorded(gm_log_read_about(file), gm_knob_table[i].name, &settings[i]);
-	int status = show(options, settings);
+		copies[i] = setting_from_log(gm_log_read_about(file), gm_knob_table[i].name,
+					     &settings[i]);
+	int status = settings_show(options, settings);
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
 		free(copies[i]);
 	gm_log_read_close(file);
@@ -159,10 +161,10 @@ int gm_env_main(const struct gm_command *self, int argc, char **argv)
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
 	if (first == argc)
-		return of_here(&options);
+		return here_show(&options);
 	if (first + 1 < argc)
 		return gm_tool_extra(self, argv[first + 1]);
-	const char *what = argv[first];
-	bool number = *what && !what[strspn(what, "0123456789")];
-	return number ? of_process(&options, what) : of_log(&options, what);
+	const char *operand = argv[first];
+	bool number = *operand && !operand[strspn(operand, "0123456789")];
+	return number ? process_show(&options, operand) : log_show(&options, operand);
 }

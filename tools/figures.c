@@ -7,13 +7,13 @@
 
 #include "tool.h"
 
-static _Noreturn void no_memory(void)
+static _Noreturn void memory_exhausted(void)
 {
 	gm_tool_error("out of memory");
 	exit(GM_EXIT_FAILED);
 }
 
-static void add_call(struct gm_figures *figures, const struct gm_record *record)
+static void call_add(struct gm_figures *figures, const struct gm_record *record)
 {
 	if (record->hook == 0 || record->hook > figures->about->n_hooks)
 		return;
@@ -23,10 +23,10 @@ static void add_call(struct gm_figures *figures, const struct gm_record *record)
 	hook->driver += (record->flags & GM_RECORD_DRIVER) != 0;
 	hook->total += record->duration;
 	if (!gm_array_push(&hook->durations, record->duration))
-		no_memory();
+		memory_exhausted();
 }
 
-static void add_refusal(struct gm_figures *figures, const struct gm_log_entry *entry)
+static void refusal_add(struct gm_figures *figures, const struct gm_log_entry *entry)
 {
 	struct gm_figures_refusal refusal = {.time = entry->record.time,
 					     .asked = entry->record.size,
@@ -34,15 +34,15 @@ static void add_refusal(struct gm_figures *figures, const struct gm_log_entry *e
 	if (entry->sample)
 		refusal.sample = *entry->sample;
 	if (!gm_array_push(&figures->refusals, refusal))
-		no_memory();
+		memory_exhausted();
 }
 
-static void add_entry(struct gm_figures *figures, const struct gm_log_entry *entry)
+static void entry_add(struct gm_figures *figures, const struct gm_log_entry *entry)
 {
 	const struct gm_record *record = &entry->record;
 	switch (record->kind) {
 	case GM_RECORD_FREE:
-		/* Nobody called: the context went. */
+		/* No call: the context ended. */
 		if (record->flags & GM_RECORD_CONTEXT_GONE)
 			break;
 		/* fall through */
@@ -50,7 +50,7 @@ static void add_entry(struct gm_figures *figures, const struct gm_log_entry *ent
 	case GM_RECORD_ALLOCATE_FAILED:
 	case GM_RECORD_COPY:
 	case GM_RECORD_RETIRE:
-		add_call(figures, record);
+		call_add(figures, record);
 		break;
 	case GM_RECORD_SAMPLE:
 		if (!entry->sample || record->device >= figures->n_devices)
@@ -59,21 +59,21 @@ static void add_entry(struct gm_figures *figures, const struct gm_log_entry *ent
 		figures->devices[record->device].last = *entry->sample;
 		break;
 	case GM_RECORD_OUT_OF_MEMORY:
-		add_refusal(figures, entry);
+		refusal_add(figures, entry);
 		break;
 	default:
 		if (!gm_figures_add_heap(figures, entry))
-			no_memory();
+			memory_exhausted();
 	}
 }
 
-static int compare(const void *a, const void *b)
+static int duration_compare(const void *a, const void *b)
 {
 	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	return (x > y) - (x < y);
 }
 
-static bool is_used(const struct gm_figures *figures, unsigned device)
+static bool device_is_used(const struct gm_figures *figures, unsigned device)
 {
 	static const enum gm_counter signs[] = {
 		GM_C_allocate_calls,	  GM_C_free_calls,
@@ -99,17 +99,17 @@ bool gm_figures_open(struct gm_figures *figures, const char *path, char *why, si
 				     : GM_COUNTER_DEVICES;
 	figures->hooks = calloc(figures->about->n_hooks + 1, sizeof *figures->hooks);
 	if (!figures->hooks)
-		no_memory();
+		memory_exhausted();
 	while (gm_log_read_next(figures->file, &entry))
-		add_entry(figures, &entry);
+		entry_add(figures, &entry);
 	for (unsigned i = 0; i < figures->about->n_hooks; i++) {
 		struct gm_figures_hook *hook = &figures->hooks[i];
 		if (hook->durations.n)
 			qsort(hook->durations.at, hook->durations.n, sizeof *hook->durations.at,
-			      compare);
+			      duration_compare);
 	}
 	for (unsigned i = 0; i < figures->n_devices; i++)
-		figures->devices[i].used = is_used(figures, i);
+		figures->devices[i].used = device_is_used(figures, i);
 	return true;
 }
 
@@ -141,9 +141,20 @@ uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c)
 	return sum;
 }
 
+bool gm_figures_is_trace(const struct gm_figures *figures)
+{
+	return strcmp(figures->about->mode, "trace") == 0;
+}
+
+uint64_t gm_figures_requested_peak(const struct gm_figures *figures)
+{
+	return gm_figures_sum(figures, gm_figures_is_trace(figures) ? GM_C_foreign_driver_peak
+								    : GM_C_requested_peak);
+}
+
 uint64_t gm_figures_length(const struct gm_figures *figures)
 {
-	/* A peak is a sign of life too, and a small log may have no later one. */
+	/* A peak is a sign of life, too, and may be the last one of a small log. */
 	uint64_t last = figures->about->end;
 	for (unsigned i = 0; i < figures->n_devices; i++) {
 		uint64_t requested = gm_figures_device(figures, i, GM_C_requested_peak_time);

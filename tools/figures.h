@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The figures of one log: what summary shows, before any of it is laid out. */
+/* The figures of one log, as summary shows them, before layout. Single-threaded. */
 #ifndef GM_TOOLS_FIGURES_H
 #define GM_TOOLS_FIGURES_H
 
@@ -11,7 +11,7 @@
 
 /* The calls of one hook, from events. */
 struct gm_figures_hook {
-	uint64_t calls, errors, driver, total; /* total: ns; driver: calls that the driver served */
+	uint64_t calls, errors, driver, total; /* total: ns; driver: calls served by the driver */
 	GM_ARRAY(uint32_t) durations;	       /* ns, sorted */
 };
 
@@ -22,18 +22,18 @@ struct gm_figures_refusal {
 };
 
 struct gm_figures_device {
-	bool used;    /* any allocation, free or mapping of the program */
+	bool used;    /* the program allocated, freed or mapped on it */
 	bool sampled; /* `last` is there */
 	struct gm_sample last;
 	GM_ARRAY(uint32_t) growths; /* of device heaps, ns, as far as the log has their events */
 };
 
-/* A context whose malloc in kernels was taken over, or was to be. */
+/* A context for which a takeover of malloc in kernels was tried. */
 struct gm_figures_context {
 	uint64_t key, time, heap, limit, ns;
 	unsigned device, status;
 	bool taken;
-	const char *text; /* how it ended; of the log, like those below */
+	const char *text; /* how the takeover ended; text of the log, as those below */
 };
 
 /* An image of device code that was loaded. */
@@ -44,7 +44,7 @@ struct gm_figures_image {
 	const char *text;
 };
 
-/* A device heap, as it was last read. */
+/* A device heap, as last sampled. */
 struct gm_figures_heap {
 	uint64_t live, mapped, nulls, foreign_frees;
 	uint32_t context; /* low half of its key */
@@ -54,7 +54,7 @@ struct gm_figures_heap {
 	struct gm_heap_sample more;
 };
 
-/* ns; the same twice where it is known, else what it lies between. */
+/* ns; equal where the median is known, else its bounds */
 struct gm_figures_median {
 	uint64_t least, most;
 };
@@ -71,7 +71,7 @@ struct gm_figures {
 	GM_ARRAY(struct gm_figures_heap) heaps;
 };
 
-/* Read `path`. False: `why` says why not, and nothing is to be closed. */
+/* Read a log. False: `why` has the reason, and nothing is to be closed. */
 bool gm_figures_open(struct gm_figures *figures, const char *path, char *why, size_t n);
 void gm_figures_close(struct gm_figures *figures);
 
@@ -81,29 +81,37 @@ uint64_t gm_figures_process(const struct gm_figures *figures, enum gm_counter c)
 /* Over all devices. */
 uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c);
 
+/* In trace mode the driver serves every allocation and the pool none. */
+bool gm_figures_is_trace(const struct gm_figures *figures);
+
+/* Peak of the bytes that the program had requested, of the pool, in trace mode of the driver; the
+ * sum of the devices' peaks. */
+uint64_t gm_figures_requested_peak(const struct gm_figures *figures);
+
 /* ns from the start of the log to its last sign of life, or to `time` (0: unknown, gives 0). */
 uint64_t gm_figures_length(const struct gm_figures *figures);
 uint64_t gm_figures_at(const struct gm_figures *figures, uint64_t time);
 
-/* The duration that `ppm` of the calls did not exceed; 0 without calls. */
+/* The duration that `ppm` parts per million of the calls did not exceed; 0 without calls. */
 uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm);
 
 /* --- figures_heap.c --- */
 
-/* Take in a record about malloc in kernels; false: host memory is short. And let go of all. */
+/* Add a record about malloc in kernels; false: host memory is short. free_heap frees all of
+ * them. */
 bool gm_figures_add_heap(struct gm_figures *figures, const struct gm_log_entry *entry);
 void gm_figures_free_heap(struct gm_figures *figures);
 
-/* The median of the growths of a device's heaps; 0 without any. */
+/* The median growth time of a device's heaps; 0 without growths. */
 struct gm_figures_median gm_figures_growth(struct gm_figures *figures, unsigned device);
 
-/* The size of allocations in a bin of gm_heap_sample.live, but for the last. */
+/* The allocation size of a bin of gm_heap_sample.live, except the last. */
 uint64_t gm_figures_size(unsigned bin);
 
 /* "closed cleanly", "still running", "killed, or crashed". */
 const char *gm_figures_end(const struct gm_figures *figures);
 
-/* The path without the folders before it. */
+/* The file name of the log. */
 const char *gm_figures_name(const struct gm_figures *figures);
 
 #endif

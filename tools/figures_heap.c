@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a log says of malloc in kernels. */
+/* The figures of malloc in kernels. */
 #include <stdlib.h>
 
 #include "figures.h"
 
-static const char *text_of(const struct gm_figures *f, const struct gm_record *r)
+static const char *record_text(const struct gm_figures *f, const struct gm_record *r)
 {
 	const char *text = gm_log_read_string(f->file, r->string);
 	return text ? text : "";
 }
 
-static bool add_context(struct gm_figures *f, const struct gm_record *r)
+static bool context_add(struct gm_figures *f, const struct gm_record *r)
 {
 	const struct gm_figures_context context = {
 		.key = r->id,
@@ -21,25 +21,25 @@ static bool add_context(struct gm_figures *f, const struct gm_record *r)
 		.device = r->device,
 		.status = r->status,
 		.taken = r->size == 0,
-		.text = text_of(f, r),
+		.text = record_text(f, r),
 	};
 	return gm_array_push(&f->contexts, context);
 }
 
-static bool add_image(struct gm_figures *f, const struct gm_record *r)
+static bool image_add(struct gm_figures *f, const struct gm_record *r)
 {
 	const struct gm_figures_image image = {
 		.address = r->address,
 		.may = r->id,
 		.unknown = r->held,
 		.device = r->device,
-		.text = text_of(f, r),
+		.text = record_text(f, r),
 	};
 	return gm_array_push(&f->images, image);
 }
 
-/* A heap is its latest record. */
-static bool add_heap(struct gm_figures *f, const struct gm_log_entry *entry)
+/* The latest record of a heap replaces those before. */
+static bool heap_add(struct gm_figures *f, const struct gm_log_entry *entry)
 {
 	const struct gm_record *r = &entry->record;
 	const struct gm_figures_heap heap = {
@@ -50,7 +50,7 @@ static bool add_heap(struct gm_figures *f, const struct gm_log_entry *entry)
 		.context = r->context,
 		.device = r->device,
 		.own = r->flags & GM_RECORD_OWN,
-		.policy = text_of(f, r),
+		.policy = record_text(f, r),
 		.more = *entry->heap,
 		.ended = r->flags & GM_RECORD_LAST,
 	};
@@ -70,11 +70,11 @@ bool gm_figures_add_heap(struct gm_figures *f, const struct gm_log_entry *entry)
 	const struct gm_record *r = &entry->record;
 	switch (r->kind) {
 	case GM_RECORD_TAKEOVER:
-		return add_context(f, r);
+		return context_add(f, r);
 	case GM_RECORD_MODULE:
-		return add_image(f, r);
+		return image_add(f, r);
 	case GM_RECORD_HEAP_SAMPLE:
-		return add_heap(f, entry);
+		return heap_add(f, entry);
 	case GM_RECORD_GROW:
 		return r->status || r->device >= f->n_devices ||
 		       gm_array_push(&f->devices[r->device].growths, r->duration);
@@ -92,14 +92,15 @@ void gm_figures_free_heap(struct gm_figures *f)
 	gm_array_free(&f->heaps);
 }
 
-static int compare(const void *a, const void *b)
+static int duration_compare(const void *a, const void *b)
 {
 	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	return (x > y) - (x < y);
 }
 
-/* From the counters: the bounds of the bin that the median is in. */
-static struct gm_figures_median binned(const struct gm_figures *f, unsigned d, uint64_t n)
+/* From the counters: the bounds of the median's bin. */
+static struct gm_figures_median growths_median_binned(const struct gm_figures *f, unsigned d,
+						      uint64_t n)
 {
 	uint64_t most = GM_HEAP_GROWTH_LEAST, least = 0, sum = 0;
 	for (unsigned bin = 0; bin < GM_HEAP_GROWTH_BINS - 1; bin++, least = most, most *= 4) {
@@ -116,9 +117,9 @@ struct gm_figures_median gm_figures_growth(struct gm_figures *f, unsigned d)
 	struct gm_figures_device *device = &f->devices[d];
 	if (!n)
 		return (struct gm_figures_median){0, 0};
-	if (device->growths.n != n) /* the log does not have them, or not all */
-		return binned(f, d, n);
-	qsort(device->growths.at, n, sizeof *device->growths.at, compare);
+	if (device->growths.n != n) /* the log does not have all of them */
+		return growths_median_binned(f, d, n);
+	qsort(device->growths.at, n, sizeof *device->growths.at, duration_compare);
 	uint64_t median = device->growths.at[n - n / 2 - 1];
 	return (struct gm_figures_median){median, median};
 }

@@ -30,7 +30,7 @@ bool gm_find_glob(const char *name, char *out, size_t n)
 {
 	char whole[PATH_MAX];
 	size_t at = 0, length = strlen(name);
-	/* As the writer does: a folder gets the default name. */
+	/* As the writer: a folder gets the default name. */
 	const char *rest = !length || name[length - 1] == '/' ? GM_FIND_DEFAULT_NAME : "";
 	if ((size_t)snprintf(whole, sizeof whole, "%s%s", name, rest) >= sizeof whole)
 		return false;
@@ -82,7 +82,7 @@ struct candidate {
 	bool in;
 };
 
-static bool look_at(const char *path, struct candidate *out)
+static bool candidate_read(const char *path, struct candidate *out)
 {
 	struct gm_log_file *file;
 	char why[256];
@@ -102,26 +102,26 @@ static bool look_at(const char *path, struct candidate *out)
 	return true;
 }
 
-/* Does `a` belong to the run that `b` is in? */
-static bool together(const struct candidate *a, const struct candidate *b)
+/* Does `a` belong to the run of `b`? */
+static bool candidate_joins(const struct candidate *a, const struct candidate *b)
 {
 	if (*a->job || *b->job)
 		return strcmp(a->job, b->job) == 0;
 	return a->start <= b->end && b->start <= a->end;
 }
 
-static void spread(struct candidate *logs, size_t n)
+static void candidates_spread(struct candidate *logs, size_t n)
 {
 	for (bool more = true; more;) {
 		more = false;
 		for (size_t i = 0; i < n; i++)
 			for (size_t j = 0; j < n && !logs[i].in; j++)
-				if (logs[j].in && together(&logs[i], &logs[j]))
+				if (logs[j].in && candidate_joins(&logs[i], &logs[j]))
 					more = logs[i].in = true;
 	}
 }
 
-static int by_rank(const void *a, const void *b)
+static int candidate_compare(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
 	if (x->rank != y->rank)
@@ -138,14 +138,14 @@ void gm_find_newest_run(struct gm_find *find, const char *glob)
 	gm_find_matching(&all, glob);
 	struct candidate *logs = calloc(all.paths.n + 1, sizeof *logs);
 	for (size_t i = 0; logs && i < all.paths.n; i++)
-		n += look_at(all.paths.at[i], &logs[n]);
+		n += candidate_read(all.paths.at[i], &logs[n]);
 	for (size_t i = 1; i < n; i++)
 		if (logs[i].start > logs[newest].start)
 			newest = i;
 	if (n > 0) {
 		logs[newest].in = true;
-		spread(logs, n);
-		qsort(logs, n, sizeof *logs, by_rank);
+		candidates_spread(logs, n);
+		qsort(logs, n, sizeof *logs, candidate_compare);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (logs[i].in)

@@ -24,8 +24,8 @@ static const struct row {
 #undef OF_LOGS
 };
 
-/* Does what was measured reach the threshold? A share of nothing does, if there is anything. */
-static bool reaches(const struct gm_finding *finding)
+/* Does the measurement reach the threshold? A ratio to 0 does if the value is not 0. */
+static bool finding_reaches(const struct gm_finding *finding)
 {
 	const struct gm_finding_rule *rule = finding->rule;
 	if (!rule->ratio)
@@ -39,7 +39,7 @@ unsigned gm_findings_of_log(struct gm_figures *figures, struct gm_finding out[GM
 	unsigned n = 0;
 	for (size_t i = 0; i < GM_FINDINGS_MOST; i++) {
 		out[n] = (struct gm_finding){.rule = &rows[i].rule};
-		n += rows[i].of_log && rows[i].of_log(figures, &out[n]) && reaches(&out[n]);
+		n += rows[i].of_log && rows[i].of_log(figures, &out[n]) && finding_reaches(&out[n]);
 	}
 	return n;
 }
@@ -50,14 +50,15 @@ unsigned gm_findings_of_logs(struct gm_logs_one *logs, size_t count,
 	unsigned n = 0;
 	for (size_t i = 0; i < GM_FINDINGS_MOST; i++) {
 		out[n] = (struct gm_finding){.rule = &rows[i].rule};
-		n += rows[i].of_logs && rows[i].of_logs(logs, count, &out[n]) && reaches(&out[n]);
+		n += rows[i].of_logs && rows[i].of_logs(logs, count, &out[n]) &&
+		     finding_reaches(&out[n]);
 	}
 	return n;
 }
 
-/* What stands for a word in braces; "" when it is none. */
-static const char *word(const struct gm_finding *finding, const char *name, size_t n, char *buf,
-			size_t room)
+/* The text for a word in braces; "": unknown word. */
+static const char *word_value(const struct gm_finding *finding, const char *name, size_t n,
+			      char *buf, size_t room)
 {
 	const bool one = finding->value.n == 1;
 	const struct {
@@ -85,8 +86,8 @@ static const char *word(const struct gm_finding *finding, const char *name, size
 	return buf;
 }
 
-/* Fill in the words; returns how long it is. */
-static size_t fill(const struct gm_finding *finding, const char *from, char *to, size_t n)
+/* Expand the words in braces. Returns the length. */
+static size_t sentence_fill(const struct gm_finding *finding, const char *from, char *to, size_t n)
 {
 	size_t at = 0;
 	*to = '\0';
@@ -97,8 +98,9 @@ static size_t fill(const struct gm_finding *finding, const char *from, char *to,
 		from += plain;
 		if (!*from || at + 1 >= n)
 			break;
-		at += (size_t)snprintf(to + at, n - at, "%s",
-				       word(finding, from + 1, inside - 1, text, sizeof text));
+		at += (size_t)snprintf(
+			to + at, n - at, "%s",
+			word_value(finding, from + 1, inside - 1, text, sizeof text));
 		from += inside + 1;
 	}
 	return at < n ? at : n - 1;
@@ -106,15 +108,15 @@ static size_t fill(const struct gm_finding *finding, const char *from, char *to,
 
 char *gm_finding_text(const struct gm_finding *finding, char *buf, size_t n)
 {
-	size_t at = fill(finding, finding->rule->sentence, buf, n);
+	size_t at = sentence_fill(finding, finding->rule->sentence, buf, n);
 	if (*finding->rule->remedy && at + 2 < n) {
 		buf[at++] = ' ';
-		fill(finding, finding->rule->remedy, buf + at, n - at);
+		sentence_fill(finding, finding->rule->remedy, buf + at, n - at);
 	}
 	return buf;
 }
 
-static void json(struct gm_emit *emit, const struct gm_finding *finding)
+static void finding_json(struct gm_emit *emit, const struct gm_finding *finding)
 {
 	static const char *const levels[] = {"error", "warning", "note"};
 	const struct gm_finding_rule *rule = finding->rule;
@@ -126,9 +128,9 @@ static void json(struct gm_emit *emit, const struct gm_finding *finding)
 	gm_emit_value(emit, "of", finding->of);
 	gm_emit_value(emit, "threshold",
 		      rule->ratio ? GM_PPM(rule->threshold) : GM_COUNT(rule->threshold));
-	fill(finding, rule->sentence, text, sizeof text);
+	sentence_fill(finding, rule->sentence, text, sizeof text);
 	gm_emit_value(emit, "text", GM_TEXT(text));
-	fill(finding, rule->remedy, text, sizeof text);
+	sentence_fill(finding, rule->remedy, text, sizeof text);
 	gm_emit_value(emit, "remedy", GM_TEXT(text));
 	gm_emit_end(emit);
 }
@@ -141,7 +143,7 @@ void gm_findings_show(struct gm_emit *emit, struct gm_figures *figures)
 	gm_emit_break(emit);
 	gm_emit_list(emit, "findings");
 	for (unsigned i = 0; i < n; i++) {
-		json(emit, &findings[i]);
+		finding_json(emit, &findings[i]);
 		gm_emit_line(emit, i == 0 ? "findings" : "", "%s",
 			     gm_finding_text(&findings[i], text, sizeof text));
 	}
@@ -152,8 +154,8 @@ void gm_findings_show(struct gm_emit *emit, struct gm_figures *figures)
 			     figures->about->path);
 }
 
-/* Whose finding it is. */
-static const char *owner(const struct gm_figures *figures, char *buf, size_t n)
+/* Name of the log with the finding. */
+static const char *log_owner(const struct gm_figures *figures, char *buf, size_t n)
 {
 	if (figures->about->rank >= 0)
 		snprintf(buf, n, "rank %d", figures->about->rank);
@@ -162,13 +164,13 @@ static const char *owner(const struct gm_figures *figures, char *buf, size_t n)
 	return buf;
 }
 
-/* The logs that have a rule, by the first of them. */
+/* The logs with a finding of one rule. */
 struct had {
 	size_t logs, first;
 	struct gm_finding finding;
 };
 
-static void each(struct gm_emit *emit, struct gm_logs_one *logs, size_t n, bool said)
+static void findings_show_each(struct gm_emit *emit, struct gm_logs_one *logs, size_t n, bool said)
 {
 	struct gm_finding findings[GM_FINDINGS_MOST];
 	struct had had[GM_FINDINGS_MOST] = {0};
@@ -186,7 +188,7 @@ static void each(struct gm_emit *emit, struct gm_logs_one *logs, size_t n, bool 
 			continue;
 		snprintf(more, sizeof more, " and %zu more", had[row].logs - 1);
 		gm_emit_line(emit, said ? "" : "findings", "%s%s: %s",
-			     owner(&logs[had[row].first].figures, name, sizeof name),
+			     log_owner(&logs[had[row].first].figures, name, sizeof name),
 			     had[row].logs > 1 ? more : "",
 			     gm_finding_text(&had[row].finding, text, sizeof text));
 		said = true;
@@ -200,11 +202,11 @@ void gm_findings_show_many(struct gm_emit *emit, struct gm_logs_one *logs, size_
 	unsigned found = gm_findings_of_logs(logs, n, findings);
 	gm_emit_list(emit, "findings");
 	for (unsigned i = 0; i < found; i++) {
-		json(emit, &findings[i]);
+		finding_json(emit, &findings[i]);
 		gm_emit_line(emit, i == 0 ? "findings" : "", "%s",
 			     gm_finding_text(&findings[i], text, sizeof text));
 	}
 	gm_emit_end(emit);
 	if (!emit->options->json)
-		each(emit, logs, n, found > 0);
+		findings_show_each(emit, logs, n, found > 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands out in logs, and what to do about it: the rules of findings.def. */
+/* Findings in logs, with remedies: the rules of findings.def. Single-threaded. */
 #ifndef GM_TOOLS_FINDINGS_H
 #define GM_TOOLS_FINDINGS_H
 
@@ -15,7 +15,7 @@ struct gm_finding_rule {
 	const char *sentence, *remedy; /* remedy: what to do; may be "" */
 };
 
-/* What a rule measured. `device` counts for sentences that name one. */
+/* The measurement of a rule. `device`: for sentences that name one. */
 struct gm_finding {
 	const struct gm_finding_rule *rule;
 	struct gm_value value, of, other;
@@ -29,23 +29,23 @@ enum {
 	GM_FINDINGS_MOST
 };
 
-/* The findings of one log, or of several taken together, in the order of findings.def; returns how
- * many. */
+/* The findings of one log, or of several together, in the order of findings.def. Returns their
+ * number. */
 unsigned gm_findings_of_log(struct gm_figures *figures, struct gm_finding out[GM_FINDINGS_MOST]);
 unsigned gm_findings_of_logs(struct gm_logs_one *logs, size_t n,
 			     struct gm_finding out[GM_FINDINGS_MOST]);
 
-/* The sentence, and what to do: "One. Two." Returns `buf`. */
+/* Sentence and remedy: "One. Two." Returns `buf`. */
 char *gm_finding_text(const struct gm_finding *finding, char *buf, size_t n);
 
-/* Write the findings of one log: text, and "findings" in JSON. */
+/* Write the findings of one log: text, or "findings" in JSON. */
 void gm_findings_show(struct gm_emit *emit, struct gm_figures *figures);
 
-/* Of several: those of them together, and in text each that one of them has, with the first that
- * has it. */
+/* Write the findings of several logs together; in text also those of each log, once, with the first
+ * log that has them. */
 void gm_findings_show_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n);
 
-/* rule_log.c, rule_logs.c: measure for a rule. False: it does not apply. */
+/* rule_log.c, rule_heap.c, rule_logs.c: measure for a rule. False: it does not apply. */
 #define GM_FINDING_OF_LOG(name) bool gm_rule_##name(struct gm_figures *f, struct gm_finding *out);
 #define GM_FINDING_OF_LOGS(name) \
 	bool gm_rule_##name(struct gm_logs_one *logs, size_t n, struct gm_finding *out);

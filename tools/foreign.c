@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that is not the pool's, and what nobody accounts for. */
+/* Shows memory that is not the pool's, and memory that is not accounted for. */
 #include "base/size.h"
 #include "summary.h"
 
@@ -27,29 +27,37 @@ static const struct kind on_host[] = {
 	{"created_host", "created", GM_C_foreign_created_host_calls},
 };
 
-static void row(struct gm_emit *emit, const struct gm_figures *f, unsigned d,
-		const struct kind *kind)
+static bool kind_is_shown(const struct gm_figures *f, unsigned d, const struct kind *kind)
+{
+	/* In trace mode this is the requested memory, which the table of memory has. */
+	return gm_figures_device(f, d, kind->calls) &&
+	       !(kind->calls == GM_C_foreign_driver_calls && gm_figures_is_trace(f));
+}
+
+static void kind_row(struct gm_emit *emit, const struct gm_figures *f, unsigned d,
+		     const struct kind *kind)
 {
 	uint64_t v[6];
 	for (unsigned i = 0; i < N(v); i++)
 		v[i] = gm_figures_device(f, d, kind->calls + i);
-	if (!v[0] && !emit->options->json)
+	if (!kind_is_shown(f, d, kind) && !emit->options->json)
 		return;
 	gm_emit_row(emit, kind->key,
 		    (struct gm_value[]){GM_TEXT(kind->title), GM_BYTES(v[4]), GM_BYTES(v[5]),
 					GM_BYTES(v[1]), GM_COUNT(v[0]), GM_COUNT(v[2])});
 }
 
-static bool any(const struct gm_figures *f, unsigned d, const struct kind *kinds, size_t n)
+static bool kinds_any(const struct gm_figures *f, unsigned d, const struct kind *kinds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (gm_figures_device(f, d, kinds[i].calls))
+		if (kind_is_shown(f, d, &kinds[i]))
 			return true;
 	return false;
 }
 
-static void table(struct gm_emit *emit, const struct gm_figures *f, unsigned d, const char *key,
-		  const char *title, const struct kind *kinds, size_t n, bool total)
+static void kinds_table(struct gm_emit *emit, const struct gm_figures *f, unsigned d,
+			const char *key, const char *title, const struct kind *kinds, size_t n,
+			bool total)
 {
 	const struct gm_column columns[] = {
 		{"name", title, GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
@@ -59,13 +67,14 @@ static void table(struct gm_emit *emit, const struct gm_figures *f, unsigned d, 
 		{"calls", "calls", 0},
 		{"frees", "frees", 0},
 	};
-	if (!emit->options->json && !any(f, d, kinds, n))
+	if (!emit->options->json && !kinds_any(f, d, kinds, n))
 		return;
 	gm_emit_break(emit);
 	gm_emit_table(emit, key, true, columns, N(columns));
 	for (size_t i = 0; i < n; i++)
-		row(emit, f, d, &kinds[i]);
-	if (total)
+		kind_row(emit, f, d, &kinds[i]);
+	/* In trace mode the requested memory is part of the total. */
+	if (total && (emit->options->json || !gm_figures_is_trace(f)))
 		gm_emit_row(
 			emit, "on_device",
 			(struct gm_value[]){GM_TEXT("on the device"),
@@ -75,16 +84,16 @@ static void table(struct gm_emit *emit, const struct gm_figures *f, unsigned d, 
 	gm_emit_table_end(emit);
 }
 
-static void overhead(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+static void overhead_show(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	char rest[32], used[32], accounted[32], at[32];
 	uint64_t u = gm_figures_device(f, d, GM_C_device_used);
 	uint64_t a = gm_figures_device(f, d, GM_C_device_accounted);
 	uint64_t time = gm_figures_at(f, gm_figures_device(f, d, GM_C_device_asked_time));
-	uint64_t left = u > a ? u - a : 0;
+	uint64_t unaccounted = u > a ? u - a : 0;
 	bool asked = gm_figures_device(f, d, GM_C_device_asked);
 	gm_emit_object(emit, "overhead");
-	gm_emit_value(emit, "bytes", asked ? GM_BYTES(left) : GM_NONE);
+	gm_emit_value(emit, "bytes", asked ? GM_BYTES(unaccounted) : GM_NONE);
 	gm_emit_value(emit, "used", asked ? GM_BYTES(u) : GM_NONE);
 	gm_emit_value(emit, "accounted", asked ? GM_BYTES(a) : GM_NONE);
 	gm_emit_value(emit, "ns", asked ? GM_NS(time) : GM_NONE);
@@ -94,15 +103,15 @@ static void overhead(struct gm_emit *emit, const struct gm_figures *f, unsigned 
 	gm_emit_line(emit, "overhead",
 		     "%s for driver, contexts and other processes: at %s %s of the device was "
 		     "used, %s of it accounted for",
-		     gm_size_format(left, rest, sizeof rest), gm_time_format(time, at, sizeof at),
-		     gm_size_format(u, used, sizeof used),
+		     gm_size_format(unaccounted, rest, sizeof rest),
+		     gm_time_format(time, at, sizeof at), gm_size_format(u, used, sizeof used),
 		     gm_size_format(a, accounted, sizeof accounted));
 }
 
 void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
-	table(emit, f, d, "foreign", "foreign", on_device, N(on_device), true);
-	overhead(emit, f, d);
+	kinds_table(emit, f, d, "foreign", "foreign", on_device, N(on_device), true);
+	overhead_show(emit, f, d);
 }
 
 void gm_summary_process(struct gm_emit *emit, const struct gm_figures *f)
@@ -110,7 +119,7 @@ void gm_summary_process(struct gm_emit *emit, const struct gm_figures *f)
 	char count[32];
 	uint64_t unknown = gm_figures_process(f, GM_C_foreign_unknown);
 	uint64_t launches = gm_figures_process(f, GM_C_launches);
-	table(emit, f, 0, "host_memory", "host memory", on_host, N(on_host), false);
+	kinds_table(emit, f, 0, "host_memory", "host memory", on_host, N(on_host), false);
 	if (unknown)
 		gm_emit_line(emit, "unknown", "%s free%s of memory that was not seen given",
 			     gm_tool_count(unknown, count, sizeof count), unknown == 1 ? "" : "s");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fragmentation: now, at the peak, over time; what is idle by size; what a size cannot use. */
+/* gpumemstat frag: fragmentation now, at the peak and over time; idle memory by size; idle memory
+ * that blocks of a size cannot use. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct moment {
 	struct gm_sample sample;
 };
 
-/* The samples of one device, and the two that are looked at closely. */
+/* The samples of one device. `end` and `peak` are shown in detail. */
 struct course {
 	const struct gm_figures *figures;
 	unsigned device;
@@ -25,25 +26,27 @@ struct course {
 	uint64_t mapped; /* the highest */
 };
 
-static _Noreturn void no_memory(void)
+static _Noreturn void memory_exhausted(void)
 {
 	gm_tool_error("out of memory");
 	exit(GM_EXIT_FAILED);
 }
 
-/* Idle memory in pieces: beyond the longest run, even after remapping. */
-static uint64_t in_pieces(const struct gm_sample *s)
+/* Idle memory outside the longest run, even after remapping. */
+static uint64_t sample_in_pieces(const struct gm_sample *s)
 {
 	return s->idle > s->largest_after_remap ? s->idle - s->largest_after_remap : 0;
 }
 
-/* Is `a` worse? More is in pieces, or more is mapped for as much. */
-static bool is_worse(const struct gm_sample *a, const struct gm_sample *b)
+/* Is `a` more fragmented: more in pieces, or as much in pieces and more mapped? */
+static bool sample_is_worse(const struct gm_sample *a, const struct gm_sample *b)
 {
-	return in_pieces(a) != in_pieces(b) ? in_pieces(a) > in_pieces(b) : a->mapped > b->mapped;
+	return sample_in_pieces(a) != sample_in_pieces(b)
+		       ? sample_in_pieces(a) > sample_in_pieces(b)
+		       : a->mapped > b->mapped;
 }
 
-static void read_course(struct course *course)
+static void course_read(struct course *course)
 {
 	struct gm_log_entry entry;
 	gm_log_read_rewind(course->figures->file);
@@ -54,31 +57,31 @@ static void read_course(struct course *course)
 			continue;
 		moment.sample = *entry.sample;
 		if (!gm_array_push(&course->moments, moment))
-			no_memory();
+			memory_exhausted();
 	}
 	for (size_t i = 0; i < course->moments.n; i++) {
 		const struct moment *moment = &course->moments.at[i];
 		course->end = moment;
 		if (moment->sample.mapped > course->mapped)
 			course->mapped = moment->sample.mapped;
-		if (!course->peak || is_worse(&moment->sample, &course->peak->sample))
+		if (!course->peak || sample_is_worse(&moment->sample, &course->peak->sample))
 			course->peak = moment;
 	}
 }
 
-static uint64_t ppm(uint64_t part, uint64_t whole)
+static uint64_t share_ppm(uint64_t part, uint64_t whole)
 {
 	return whole ? (uint64_t)((unsigned __int128)part * 1000000 / whole) : 0;
 }
 
-/* --- what a size cannot use --- */
+/* --- memory that a size cannot use --- */
 
 struct unusable {
 	uint64_t least, most, remap_least, remap_most; /* ppm of idle */
 };
 
 /* gpumem-log(5), "unusable for a size". */
-static struct unusable unusable(const struct gm_sample *s, uint64_t size)
+static struct unusable sample_unusable(const struct gm_sample *s, uint64_t size)
 {
 	uint64_t low, high;
 	uint64_t whole = s->largest_after_remap >= size ? s->largest_after_remap : 0;
@@ -90,8 +93,8 @@ static struct unusable unusable(const struct gm_sample *s, uint64_t size)
 				 .remap_most = gm_frag_external_ppm(s->idle, low_remap)};
 }
 
-/* "0.310", or "0.120 to 0.310" where that is all that is known. */
-static struct gm_value bounds(uint64_t least, uint64_t most, char *buf, size_t n)
+/* "0.310", or "0.120 to 0.310" where only bounds are known. */
+static struct gm_value bounds_format(uint64_t least, uint64_t most, char *buf, size_t n)
 {
 	if (least == most)
 		snprintf(buf, n, "%.3f", (double)least / 1e6);
@@ -104,8 +107,8 @@ static void unusable_text(struct gm_emit *emit, const struct course *course)
 {
 	char name[64], text[4][48], size[32];
 	const uint64_t asked = emit->options->size;
-	const struct unusable end = unusable(&course->end->sample, asked),
-			      peak = unusable(&course->peak->sample, asked);
+	const struct unusable end = sample_unusable(&course->end->sample, asked),
+			      peak = sample_unusable(&course->peak->sample, asked);
 	const struct gm_column columns[] = {
 		{NULL, "unusable", GM_COLUMN_LEFT},
 		{NULL, course->figures->about->running ? "now" : "at end", 0},
@@ -115,35 +118,37 @@ static void unusable_text(struct gm_emit *emit, const struct course *course)
 	snprintf(name, sizeof name, "for %s", size);
 	gm_emit_break(emit);
 	gm_emit_table(emit, NULL, true, columns, 3);
-	gm_emit_row(emit, NULL,
-		    (struct gm_value[]){GM_TEXT(name),
-					bounds(end.least, end.most, text[0], sizeof *text),
-					bounds(peak.least, peak.most, text[1], sizeof *text)});
-	gm_emit_row(emit, NULL,
-		    (struct gm_value[]){
-			    GM_TEXT("  after remap"),
-			    bounds(end.remap_least, end.remap_most, text[2], sizeof *text),
-			    bounds(peak.remap_least, peak.remap_most, text[3], sizeof *text)});
+	gm_emit_row(
+		emit, NULL,
+		(struct gm_value[]){GM_TEXT(name),
+				    bounds_format(end.least, end.most, text[0], sizeof *text),
+				    bounds_format(peak.least, peak.most, text[1], sizeof *text)});
+	gm_emit_row(
+		emit, NULL,
+		(struct gm_value[]){
+			GM_TEXT("  after remap"),
+			bounds_format(end.remap_least, end.remap_most, text[2], sizeof *text),
+			bounds_format(peak.remap_least, peak.remap_most, text[3], sizeof *text)});
 	gm_emit_table_end(emit);
 }
 
 /* --- idle memory by size --- */
 
-/* The share of idle memory that is in shorter runs than this bin has, or in none. */
-static uint64_t below(const struct gm_sample *s, unsigned bin)
+/* Share of idle memory in shorter runs than those of this bin, or in no run. */
+static uint64_t bin_share_below(const struct gm_sample *s, unsigned bin)
 {
 	uint64_t rest = s->idle;
 	for (unsigned i = bin; i < GM_SAMPLE_BINS; i++)
 		rest -= (uint64_t)s->idle_units[i] * GM_SAMPLE_UNIT;
-	return ppm(rest, s->idle);
+	return share_ppm(rest, s->idle);
 }
 
-static void put_bin(struct gm_value *to, const struct gm_sample *s, unsigned bin)
+static void bin_put(struct gm_value *to, const struct gm_sample *s, unsigned bin)
 {
 	to[0] = s->idle_runs[bin] ? GM_COUNT(s->idle_runs[bin]) : GM_NONE;
 	to[1] = s->idle_runs[bin] ? GM_BYTES((uint64_t)s->idle_units[bin] * GM_SAMPLE_UNIT)
 				  : GM_NONE;
-	to[2] = s->idle ? GM_PPM(below(s, bin)) : GM_NONE;
+	to[2] = s->idle ? GM_PPM(bin_share_below(s, bin)) : GM_NONE;
 }
 
 static void histogram_text(struct gm_emit *emit, const struct course *course)
@@ -174,8 +179,8 @@ static void histogram_text(struct gm_emit *emit, const struct course *course)
 		gm_value_format(GM_BYTES(gm_frag_bin_least(i ? i : 1)), emit->options->unit, least,
 				sizeof least);
 		snprintf(names[i], sizeof *names, i ? "%s and more" : "less than %s", least);
-		put_bin(cells + 1, end, i);
-		put_bin(cells + 4, peak, i);
+		bin_put(cells + 1, end, i);
+		bin_put(cells + 4, peak, i);
 		gm_emit_row(emit, NULL, cells);
 	}
 	gm_emit_row(emit, NULL,
@@ -187,28 +192,28 @@ static void histogram_text(struct gm_emit *emit, const struct course *course)
 
 /* --- over time --- */
 
-/* Columns of `width` for a part of `whole`, rounded up so that what is there can be seen. */
-static unsigned columns_for(uint64_t part, uint64_t whole, unsigned width)
+/* Columns of `width` for a part of `whole`, rounded up so that a small part is visible. */
+static unsigned bar_columns(uint64_t part, uint64_t whole, unsigned width)
 {
 	return whole ? (unsigned)(((unsigned __int128)part * width + whole - 1) / whole) : 0;
 }
 
-/* "####==..": handed out, retired, idle, as parts of the highest mapped. */
-static char *bar(const struct gm_sample *s, uint64_t whole, unsigned width)
+/* "####==..": handed out, retired, idle, as parts of the highest mapped. The caller frees. */
+static char *bar_make(const struct gm_sample *s, uint64_t whole, unsigned width)
 {
-	unsigned all = columns_for(s->mapped, whole, width);
-	unsigned used = columns_for(s->handed_out, whole, width);
-	unsigned retired = columns_for(s->handed_out + s->retired, whole, width);
+	unsigned all = bar_columns(s->mapped, whole, width);
+	unsigned used = bar_columns(s->handed_out, whole, width);
+	unsigned retired = bar_columns(s->handed_out + s->retired, whole, width);
 	char *text = calloc(1, all + 1);
 	if (!text)
-		no_memory();
+		memory_exhausted();
 	for (unsigned i = 0; i < all; i++)
 		text[i] = i < used ? '#' : i < retired ? '=' : '.';
 	return text;
 }
 
-/* The worst sample of each of `rows` equal parts of the time; those without one are passed over.
- */
+/* The worst sample of each of `rows` equal parts of the time; parts without a sample are
+ * skipped. */
 static void course_text(struct gm_emit *emit, const struct course *course)
 {
 	char highest[32], title[48];
@@ -240,13 +245,13 @@ static void course_text(struct gm_emit *emit, const struct course *course)
 			uint64_t at = moment->time - first->time;
 			if ((unsigned __int128)at * rows / span != part)
 				break;
-			if (is_worse(&moment->sample, &best->sample))
+			if (sample_is_worse(&moment->sample, &best->sample))
 				best = moment;
 		}
 		const struct gm_sample *s = &best->sample;
-		char time[32], *line = bar(s, course->mapped, width);
+		char time[32], *line = bar_make(s, course->mapped, width);
 		if (!gm_array_push(&bars, line))
-			no_memory();
+			memory_exhausted();
 		gm_time_format(gm_figures_at(course->figures, best->time), time, sizeof time);
 		gm_emit_row(
 			emit, NULL,
@@ -284,14 +289,14 @@ static void moment_json(struct gm_emit *emit, const char *key, const struct cour
 		gm_emit_table(emit, "histogram", false, bins, 4);
 		for (unsigned i = 0; i < GM_SAMPLE_BINS; i++) {
 			struct gm_value cells[4] = {GM_BYTES(i ? gm_frag_bin_least(i) : 0)};
-			put_bin(cells + 1, s, i);
+			bin_put(cells + 1, s, i);
 			if (s->idle_runs[i])
 				gm_emit_row(emit, NULL, cells);
 		}
 		gm_emit_table_end(emit);
 	}
 	if (gm_frag_has_bins(s) && emit->options->size) {
-		const struct unusable u = unusable(s, emit->options->size);
+		const struct unusable u = sample_unusable(s, emit->options->size);
 		gm_emit_object(emit, "unusable");
 		gm_emit_value(emit, "size", GM_BYTES(emit->options->size));
 		gm_emit_value(emit, "least", GM_PPM(u.least));
@@ -318,11 +323,11 @@ static void course_json(struct gm_emit *emit, const struct course *course)
 
 /* --- one log --- */
 
-static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	struct course course = {.figures = f, .device = d};
 	char label[32], when[32] = "", count[32];
-	read_course(&course);
+	course_read(&course);
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
 	gm_emit_value(emit, "name", GM_TEXT(f->about->devices[d].name));
@@ -350,7 +355,7 @@ static void one_device(struct gm_emit *emit, const struct gm_figures *f, unsigne
 	gm_array_free(&course.moments);
 }
 
-static void one_log(struct gm_emit *emit, const struct gm_figures *f)
+static void log_show(struct gm_emit *emit, const struct gm_figures *f)
 {
 	char length[32];
 	unsigned shown = 0;
@@ -367,7 +372,7 @@ static void one_log(struct gm_emit *emit, const struct gm_figures *f)
 		bool pooled = gm_figures_device(f, d, GM_C_map_calls) > 0;
 		shown += pooled;
 		if (pooled || emit->options->json)
-			one_device(emit, f, d);
+			device_show(emit, f, d);
 	}
 	gm_emit_end(emit);
 	if (!shown)
@@ -375,13 +380,13 @@ static void one_log(struct gm_emit *emit, const struct gm_figures *f)
 	gm_emit_end(emit);
 }
 
-static void show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
+static void logs_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 {
 	gm_emit_list(emit, "logs");
 	for (size_t i = 0; i < n; i++) {
 		if (i > 0)
 			gm_emit_break(emit);
-		one_log(emit, &logs[i].figures);
+		log_show(emit, &logs[i].figures);
 	}
 	gm_emit_end(emit);
 }
@@ -392,5 +397,5 @@ int gm_frag_main(const struct gm_command *self, int argc, char **argv)
 	int first = gm_options_parse(&options, self, argc, argv);
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
-	return gm_logs_run(&options, argv + first, (size_t)(argc - first), show);
+	return gm_logs_run(&options, argv + first, (size_t)(argc - first), logs_show);
 }

@@ -3,7 +3,7 @@
 
 #include "emit.h"
 
-/* As in shim.h, for the flags column of hooks.def. */
+/* As in shim/entry/hooks.h, for the flags column of hooks.def. */
 enum { RETRY = 1, WAITS = 2 };
 
 static const struct hook {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What device code a file has, and whether it may call malloc. */
+/* gpumemstat image: the device code of a file, and whether it may call malloc. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "emit.h"
 #include "image/image.h"
 
-/* The names of all symbols, with what separates them. */
+/* Room for the names of all symbols, with separators. */
 enum { CALLS_ROOM = 512, ARCHS_ROOM = GM_IMAGE_ARCHS * (GM_IMAGE_ARCH_ROOM + 2) };
 
 struct row {
@@ -23,7 +23,7 @@ struct row {
 
 struct found {
 	GM_ARRAY(struct row) rows;
-	bool lost; /* no memory for one */
+	bool lost; /* out of memory for a row */
 	struct gm_image_verdict verdict;
 };
 
@@ -52,7 +52,8 @@ static char *archs_text(const struct gm_image_verdict *verdict, char *buf, size_
 	return buf;
 }
 
-static void see(void *arg, const struct gm_image_part *part, const struct gm_image_verdict *verdict)
+static void part_keep(void *arg, const struct gm_image_part *part,
+		      const struct gm_image_verdict *verdict)
 {
 	struct found *found = arg;
 	char calls[CALLS_ROOM];
@@ -64,7 +65,7 @@ static void see(void *arg, const struct gm_image_part *part, const struct gm_ima
 	found->lost |= (*calls && !row.calls) || !gm_array_push(&found->rows, row);
 }
 
-static void show_rows(struct gm_emit *emit, const struct found *found)
+static void rows_show(struct gm_emit *emit, const struct found *found)
 {
 	static const struct gm_column columns[] = {
 		{"container", "container", 0},
@@ -100,7 +101,7 @@ static void show_rows(struct gm_emit *emit, const struct found *found)
 	gm_emit_table_end(emit);
 }
 
-static void show(struct gm_emit *emit, const char *path, const struct found *found)
+static void file_show(struct gm_emit *emit, const char *path, const struct found *found)
 {
 	const struct gm_image_verdict *verdict = &found->verdict;
 	const char *answer = gm_image_answer_name(verdict->answer);
@@ -119,18 +120,18 @@ static void show(struct gm_emit *emit, const char *path, const struct found *fou
 	if (*archs)
 		gm_emit_line(emit, "code for", "%s", archs);
 	gm_emit_break(emit);
-	show_rows(emit, found);
+	rows_show(emit, found);
 	gm_emit_end(emit);
 }
 
-static void begin(struct gm_emit *emit, const struct gm_options *options)
+static void output_begin(struct gm_emit *emit, const struct gm_options *options)
 {
 	gm_emit_open(emit, stdout, options);
 	gm_emit_list(emit, "files");
 }
 
-/* Look at an open file. NULL: it was; else what is wrong with it. */
-static const char *look(int fd, struct found *found)
+/* Walk through the image of an open file. NULL: done; else the reason why not. */
+static const char *file_walk(int fd, struct found *found)
 {
 	struct stat about;
 	if (fstat(fd, &about) != 0)
@@ -140,32 +141,33 @@ static const char *look(int fd, struct found *found)
 	if (about.st_size == 0)
 		return "empty";
 	size_t size = (size_t)about.st_size;
-	void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return strerror(errno);
-	gm_image_walk(bytes, size, see, found, &found->verdict);
-	munmap(bytes, size);
+	void *bytes = gm_image_read(fd, size);
+	if (!bytes)
+		return errno ? strerror(errno) : "was cut while it was read";
+	gm_image_walk(bytes, size, part_keep, found, &found->verdict);
+	free(bytes);
 	if (found->lost)
 		return "out of memory";
 	return found->rows.n ? NULL : gm_image_why_text(found->verdict.why);
 }
 
-/* What is right with none of the files is said nowhere but on stderr: *n counts those shown. */
-static int of_file(struct gm_emit *emit, const struct gm_options *options, const char *path,
-		   unsigned *n)
+/* Show one file, or its error on stderr. The output begins with the first file shown; *n counts
+ * them. */
+static int file_report(struct gm_emit *emit, const struct gm_options *options, const char *path,
+		       unsigned *n)
 {
 	struct found found = {.lost = false};
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const char *wrong =
-		fd < 0 ? (errno == ENOENT ? "no such file" : strerror(errno)) : look(fd, &found);
+	const char *wrong = fd < 0 ? (errno == ENOENT ? "no such file" : strerror(errno))
+				   : file_walk(fd, &found);
 	if (wrong) {
 		gm_tool_error("%s: %s", gm_tool_name(path), wrong);
 	} else {
 		if ((*n)++ > 0)
 			gm_emit_break(emit);
 		else
-			begin(emit, options);
-		show(emit, path, &found);
+			output_begin(emit, options);
+		file_show(emit, path, &found);
 	}
 	for (size_t i = 0; i < found.rows.n; i++)
 		free(found.rows.at[i].calls);
@@ -186,7 +188,7 @@ int gm_image_main(const struct gm_command *self, int argc, char **argv)
 	if (first == argc)
 		return gm_tool_usage(self->name, "%s: expected a FILE", self->name);
 	for (int i = first; i < argc; i++)
-		status |= of_file(&emit, &options, argv[i], &n);
+		status |= file_report(&emit, &options, argv[i], &n);
 	if (n == 0)
 		return status;
 	gm_emit_end(&emit);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `run` and `record`: a command under the preload, its status, and one line about what it left. */
+/* gpumemstat run and record: run a command under the preload, return its status, print one line
+ * about its logs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 #include "knob/knob.h"
-#include "left.h"
+#include "leftover_logs.h"
 #include "log/format.h"
 #include "options.h"
 #include "preload.h"
@@ -22,15 +23,16 @@ enum { EXIT_OWN_FAILURE = 125, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 struct launch {
 	struct gm_options options;
 	bool record, exec;
-	bool quiet;	       /* the user wants no log, so there is nothing to say */
-	char folder[PATH_MAX]; /* of `run`: where its logs lie until the line is said; "" none */
-	struct gm_left left;
+	bool quiet;	       /* GPUMEM_LOG=off: no line at the end */
+	char folder[PATH_MAX]; /* of `run`: folder of its logs until the line is printed; "": none
+				*/
+	struct gm_leftover_logs leftover;
 };
 
 /* --- the environment --- */
 
-/* KNOB=VALUE into the environment; false: it was a usage error. */
-static bool set_knob(const struct gm_command *self, const char *text)
+/* Set KNOB=VALUE in the environment. False: a usage error. */
+static bool knob_set(const struct gm_command *self, const char *text)
 {
 	char name[128], why[256];
 	union gm_knob_value value;
@@ -58,8 +60,9 @@ static bool set_knob(const struct gm_command *self, const char *text)
 	return false;
 }
 
-/* Knobs of the command line, later ones over earlier ones. Returns GM_OPTIONS_DONE or _STOP. */
-static int parse(struct launch *launch, const struct gm_command *self, int argc, char **argv)
+/* Options of the command line; later knobs override earlier ones. Returns GM_OPTIONS_DONE or
+ * _STOP. */
+static int launch_parse(struct launch *launch, const struct gm_command *self, int argc, char **argv)
 {
 	int option;
 	gm_options_begin(&launch->options);
@@ -77,7 +80,7 @@ static int parse(struct launch *launch, const struct gm_command *self, int argc,
 			setenv("GPUMEM_MODE", "trace", 1);
 		else if (option == GM_OPTION_EXEC)
 			launch->exec = true;
-		else if (!set_knob(self, optarg)) {
+		else if (!knob_set(self, optarg)) {
 			launch->options.status = GM_EXIT_USAGE;
 			return GM_OPTIONS_STOP;
 		}
@@ -85,9 +88,9 @@ static int parse(struct launch *launch, const struct gm_command *self, int argc,
 	return GM_OPTIONS_DONE;
 }
 
-/* The folder of `run`, in which its processes leave the small logs that the line comes from. Where
- * there can be none, the command runs all the same, and nothing is said at its end. */
-static bool make_folder(struct launch *launch)
+/* Make the folder of `run` for its processes' small logs. False: there is none; the command runs
+ * without, and no line is printed at its end. */
+static bool folder_make(struct launch *launch)
 {
 	char into[PATH_MAX + 2];
 	const char *tmp = getenv("TMPDIR");
@@ -99,7 +102,7 @@ static bool make_folder(struct launch *launch)
 		return false;
 	}
 	snprintf(into, sizeof into, "%s/", launch->folder);
-	if (!gm_left_try(into, GM_SEGMENT_SMALL)) {
+	if (!gm_leftover_logs_try(into, GM_SEGMENT_SMALL)) {
 		rmdir(launch->folder);
 		launch->folder[0] = '\0';
 		return false;
@@ -108,8 +111,8 @@ static bool make_folder(struct launch *launch)
 	return true;
 }
 
-/* Put this folder in front of a relative name: the command's processes may go elsewhere. */
-static void name_from_here(void)
+/* Make a relative name absolute: the command's processes may change their folder. */
+static void log_name_make_absolute(void)
 {
 	char here[PATH_MAX], whole[3 * PATH_MAX];
 	const char *name = getenv("GPUMEM_LOG_NAME");
@@ -128,29 +131,32 @@ static void name_from_here(void)
 	setenv("GPUMEM_LOG_NAME", name, 1);
 }
 
-/* What the command's processes are to leave; `level` as -e gave it, or NULL. */
-static bool choose_log(struct launch *launch, const char *level)
+/* Choose the log of the command's processes. `level`: that of -e, or NULL. False: no log is
+ * possible. */
+static bool log_choose(struct launch *launch, const char *level)
 {
 	if (!level && launch->record)
 		level = "events";
 	else if (!level)
-		level = !launch->exec && make_folder(launch) ? "small" : "off";
+		level = !launch->exec && folder_make(launch) ? "small" : "off";
 	launch->quiet = strcasecmp(level, "off") == 0;
 	setenv("GPUMEM_LOG", level, 1);
-	name_from_here();
-	if (!gm_left_begin(&launch->left, getenv("GPUMEM_LOG_NAME")))
+	log_name_make_absolute();
+	if (!gm_leftover_logs_begin(&launch->leftover, getenv("GPUMEM_LOG_NAME")))
 		return false;
 	return launch->quiet || *launch->folder ||
-	       gm_left_try(getenv("GPUMEM_LOG_NAME"),
-			   strcasecmp(level, "small") == 0 ? GM_SEGMENT_SMALL : GM_SEGMENT_EVENTS);
+	       gm_leftover_logs_try(getenv("GPUMEM_LOG_NAME"), strcasecmp(level, "small") == 0
+								       ? GM_SEGMENT_SMALL
+								       : GM_SEGMENT_EVENTS);
 }
 
 /* --- the process --- */
 
 static volatile sig_atomic_t child;
 
-/* Ours to pass on; what the terminal sends reaches the whole group by itself. */
-static void forward(int signal, siginfo_t *info, void *unused)
+/* Forward a signal to the child. The terminal's signals reach the whole process group by
+ * themselves. */
+static void signal_forward(int signal, siginfo_t *info, void *unused)
 {
 	(void)unused;
 	int saved = errno;
@@ -159,10 +165,11 @@ static void forward(int signal, siginfo_t *info, void *unused)
 	errno = saved;
 }
 
-static void forward_signals(void)
+static void signals_catch(void)
 {
 	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT};
-	struct sigaction action = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct sigaction action = {.sa_sigaction = signal_forward,
+				   .sa_flags = SA_SIGINFO | SA_RESTART};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
 		struct sigaction old;
 		sigaction(signals[i], NULL, &old);
@@ -171,7 +178,7 @@ static void forward_signals(void)
 	}
 }
 
-static int cannot_run(const char *command, int error)
+static int command_report_failure(const char *command, int error)
 {
 	char missing[PATH_MAX];
 	if (error == ENOENT && gm_preload_interpreter_missing(command, missing, sizeof missing))
@@ -181,16 +188,16 @@ static int cannot_run(const char *command, int error)
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-/* Start the command with signals blocked, so that none is lost before `child` is known. *status:
- * what we exit with. False: the command did not run. */
-static bool start_and_wait(char **command, int *status)
+/* Start the command and wait for it. Signals are blocked until `child` is known, so that none is
+ * lost. *status: exit status of gpumemstat. False: the command did not run. */
+static bool command_run(char **command, int *status)
 {
 	sigset_t all, before;
 	struct sigaction plain = {.sa_handler = SIG_DFL}, of_child;
 	int ends[2], error = 0, ended = 0;
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	/* Who started us may ignore it, and then there would be no status to wait for. */
+	/* The parent process may ignore it; then there would be no status to wait for. */
 	sigaction(SIGCHLD, &plain, &of_child);
 	if (pipe2(ends, O_CLOEXEC) != 0 || (child = fork()) < 0) {
 		gm_tool_error("cannot start a process: %s", strerror(errno));
@@ -207,7 +214,7 @@ static bool start_and_wait(char **command, int *status)
 		_exit(EXIT_CANNOT_RUN);
 	}
 	close(ends[1]);
-	forward_signals();
+	signals_catch();
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	ssize_t got = read(ends[0], &error, sizeof error);
 	close(ends[0]);
@@ -215,7 +222,7 @@ static bool start_and_wait(char **command, int *status)
 		;
 	child = 0;
 	if (got == (ssize_t)sizeof error) {
-		*status = cannot_run(command[0], error);
+		*status = command_report_failure(command[0], error);
 		return false;
 	}
 	*status = WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
@@ -226,9 +233,9 @@ static int launch_main(struct launch *launch, const struct gm_command *self, int
 {
 	char library[PATH_MAX];
 	int status = EXIT_OWN_FAILURE;
-	/* GPUMEM_LOG of the environment counts for `run` only when it was given with -e. */
+	/* GPUMEM_LOG counts only when it is given with -e, not from the environment. */
 	unsetenv("GPUMEM_LOG");
-	if (parse(launch, self, argc, argv) == GM_OPTIONS_STOP)
+	if (launch_parse(launch, self, argc, argv) == GM_OPTIONS_STOP)
 		return launch->options.status;
 	char **command = argv + optind;
 	if (!*command)
@@ -240,17 +247,17 @@ static int launch_main(struct launch *launch, const struct gm_command *self, int
 				     "gpumemstat run",
 				     level);
 	if (!gm_preload_find(library, sizeof library) || !gm_preload_set(library) ||
-	    !choose_log(launch, level))
+	    !log_choose(launch, level))
 		return EXIT_OWN_FAILURE;
 	if (launch->exec) {
 		execvp(*command, command);
-		return cannot_run(*command, errno);
+		return command_report_failure(*command, errno);
 	}
-	if (start_and_wait(command, &status) && !launch->quiet)
-		gm_left_say(&launch->left, *command, *launch->folder != '\0');
+	if (command_run(command, &status) && !launch->quiet)
+		gm_leftover_logs_report(&launch->leftover, *command, *launch->folder != '\0');
 	if (*launch->folder)
 		rmdir(launch->folder);
-	gm_left_end(&launch->left);
+	gm_leftover_logs_end(&launch->leftover);
 	return status;
 }
 

@@ -5,11 +5,11 @@
 
 #include "emit.h"
 
-/* NUMBER_LEAST: of numbers, where there is room for it, so that tables stand in line. */
+/* NUMBER_LEAST: width of a column of numbers, where there is room, so that tables are aligned. */
 enum { GAP = 2, COLUMNS_MOST = 32, WRAP_LEAST = 16, NUMBER_LEAST = 9 };
 
 /* Columns on the terminal: bytes that do not continue a UTF-8 sequence. */
-static unsigned columns_of(const char *text, size_t n)
+static unsigned text_columns(const char *text, size_t n)
 {
 	unsigned columns = 0;
 	for (size_t i = 0; i < n; i++)
@@ -17,19 +17,19 @@ static unsigned columns_of(const char *text, size_t n)
 	return columns;
 }
 
-static void put_bold(FILE *out, const struct gm_options *options, const char *text, size_t n)
+static void bold_put(FILE *out, const struct gm_options *options, const char *text, size_t n)
 {
 	const bool bold = options->color && n > 0;
 	fprintf(out, "%s%.*s%s", bold ? "\033[1m" : "", (int)n, text, bold ? "\033[0m" : "");
 }
 
-static void put_spaces(FILE *out, unsigned n)
+static void spaces_put(FILE *out, unsigned n)
 {
 	fprintf(out, "%*s", (int)n, "");
 }
 
-/* How much of `text` fits in `room` columns: up to a space where there is one. */
-static size_t fitting(const char *text, unsigned room)
+/* Bytes of `text` that fit in `room` columns: up to a space where there is one. */
+static size_t text_fit(const char *text, unsigned room)
 {
 	size_t space = 0, i = 0;
 	for (unsigned columns = 0; text[i]; i++) {
@@ -42,28 +42,28 @@ static size_t fitting(const char *text, unsigned room)
 	return i;
 }
 
-/* Break `text` into lines that begin at column `indent`; the first line is already there. */
-static void put_wrapped(FILE *out, const char *text, unsigned indent, unsigned width)
+/* Print `text` in lines that begin at column `indent`; the first is already indented. */
+static void wrapped_put(FILE *out, const char *text, unsigned indent, unsigned width)
 {
 	unsigned room = width > indent + WRAP_LEAST ? width - indent : WRAP_LEAST;
 	for (;;) {
-		size_t n = fitting(text, room);
+		size_t n = text_fit(text, room);
 		fprintf(out, "%.*s\n", (int)n, text);
 		text += n;
 		text += strspn(text, " ");
 		if (!*text)
 			break;
-		put_spaces(out, indent);
+		spaces_put(out, indent);
 	}
 }
 
 void gm_layout_line(FILE *out, const struct gm_options *options, const char *label,
 		    const char *text)
 {
-	unsigned columns = columns_of(label, strlen(label));
-	put_bold(out, options, label, strlen(label));
-	put_spaces(out, columns < GM_LAYOUT_LABEL ? GM_LAYOUT_LABEL - columns : 1);
-	put_wrapped(out, text, GM_LAYOUT_LABEL, options->width);
+	unsigned columns = text_columns(label, strlen(label));
+	bold_put(out, options, label, strlen(label));
+	spaces_put(out, columns < GM_LAYOUT_LABEL ? GM_LAYOUT_LABEL - columns : 1);
+	wrapped_put(out, text, GM_LAYOUT_LABEL, options->width);
 }
 
 struct table {
@@ -71,52 +71,66 @@ struct table {
 	const struct gm_options *options;
 	const unsigned *flags;
 	unsigned n, width[COLUMNS_MOST];
+	unsigned spaces; /* pending before the next text, so that no line ends in blanks */
 };
 
-static void put_cell(const struct table *table, unsigned column, const char *text, bool title)
+/* A part of a table wider than the screen: the first column, and columns [from, to). */
+struct part {
+	unsigned from, to;
+};
+
+static void table_put_spaces(struct table *table)
 {
-	size_t n = strlen(text);
-	unsigned used = columns_of(text, n), pad = 0;
-	bool left = table->flags[column] & GM_COLUMN_LEFT;
-	bool last = column + 1 == table->n || table->flags[column + 1] & GM_COLUMN_BELOW;
-	if (used < table->width[column])
-		pad = table->width[column] - used;
-	if (column > 0)
-		put_spaces(table->out, GAP);
-	if (!left)
-		put_spaces(table->out, pad);
-	if (title)
-		put_bold(table->out, table->options, text, n);
-	else
-		fputs(text, table->out);
-	if (left && !last)
-		put_spaces(table->out, pad);
+	spaces_put(table->out, table->spaces);
+	table->spaces = 0;
 }
 
-static void put_row(const struct table *table, char *const *cells, bool title)
+static void table_put_cell(struct table *table, unsigned column, const char *text, bool title)
+{
+	size_t n = strlen(text);
+	unsigned used = text_columns(text, n), pad = 0;
+	bool align_left = table->flags[column] & GM_COLUMN_LEFT;
+	if (used < table->width[column])
+		pad = table->width[column] - used;
+	table->spaces += (column > 0 ? GAP : 0) + (align_left ? 0 : pad);
+	if (n > 0)
+		table_put_spaces(table);
+	if (title)
+		bold_put(table->out, table->options, text, n);
+	else
+		fputs(text, table->out);
+	table->spaces += align_left ? pad : 0;
+}
+
+static void table_put_row(struct table *table, struct part part, char *const *cells, bool title)
 {
 	unsigned at = 0;
-	for (unsigned i = 0; i < table->n; i++) {
+	for (unsigned i = 0; i < part.to; i = i ? i + 1 : part.from) {
 		if (table->flags[i] & GM_COLUMN_BELOW) {
 			if (title)
 				continue;
+			table->spaces = 0;
 			fputs("\n    ", table->out);
-			put_wrapped(table->out, cells[i], 4, table->options->width);
+			wrapped_put(table->out, cells[i], 4, table->options->width);
 			return;
 		}
 		if (table->flags[i] & GM_COLUMN_WRAP && !title) {
-			put_spaces(table->out, GAP);
-			put_wrapped(table->out, cells[i], at + GAP, table->options->width);
+			table->spaces += GAP;
+			if (*cells[i])
+				table_put_spaces(table);
+			table->spaces = 0;
+			wrapped_put(table->out, cells[i], at + GAP, table->options->width);
 			return;
 		}
-		put_cell(table, i, cells[i], title);
+		table_put_cell(table, i, cells[i], title);
 		at += table->width[i] + (i > 0 ? GAP : 0);
 	}
+	table->spaces = 0;
 	putc('\n', table->out);
 }
 
-/* Widen the columns of tables of figures to a common measure, or none if that is too much. */
-static void line_up(struct table *table)
+/* Widen the columns of a table of figures to a common measure, unless it becomes too wide. */
+static void table_align(struct table *table)
 {
 	unsigned wide[COLUMNS_MOST], sum = 0;
 	for (unsigned i = 0; i < table->n; i++) {
@@ -130,16 +144,36 @@ static void line_up(struct table *table)
 		memcpy(table->width, wide, table->n * sizeof *wide);
 }
 
+/* As many columns from `from` as fit beside the first; one at least. */
+static struct part table_part(const struct table *table, unsigned from)
+{
+	struct part part = {from, from};
+	unsigned sum = table->width[0];
+	for (; part.to < table->n; part.to++) {
+		const unsigned flags = table->flags[part.to];
+		if (flags & GM_COLUMN_BELOW)
+			continue;
+		sum += GAP + (flags & GM_COLUMN_WRAP ? WRAP_LEAST : table->width[part.to]);
+		if (sum > table->options->width && part.to > from)
+			break;
+	}
+	return part;
+}
+
 void gm_layout_table(FILE *out, const struct gm_options *options, const unsigned *flags, unsigned n,
 		     char *const *cells, size_t count)
 {
 	struct table table = {.out = out, .options = options, .flags = flags, .n = n};
 	for (size_t i = 0; i < count; i++) {
-		unsigned columns = columns_of(cells[i], strlen(cells[i]));
+		unsigned columns = text_columns(cells[i], strlen(cells[i]));
 		if (columns > table.width[i % n])
 			table.width[i % n] = columns;
 	}
-	line_up(&table);
-	for (size_t row = 0; row + n <= count; row += n)
-		put_row(&table, cells + row, row == 0);
+	table_align(&table);
+	struct part part = {0, 1};
+	do {
+		part = table_part(&table, part.to);
+		for (size_t row = 0; row + n <= count; row += n)
+			table_put_row(&table, part, cells + row, row == 0);
+	} while (part.to < n);
 }

@@ -5,8 +5,8 @@
 
 #include "find.h"
 
-/* Open what can be opened; the rest is named on stderr. */
-static size_t open_all(struct gm_logs_one *logs, char *const *paths, size_t n)
+/* Open the logs; unreadable ones are named on stderr. Returns the number opened. */
+static size_t logs_open(struct gm_logs_one *logs, char *const *paths, size_t n)
 {
 	size_t opened = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -21,7 +21,7 @@ static size_t open_all(struct gm_logs_one *logs, char *const *paths, size_t n)
 	return opened;
 }
 
-static int close_all(struct gm_logs_one *logs, size_t n)
+static int logs_close(struct gm_logs_one *logs, size_t n)
 {
 	int status = GM_EXIT_OK;
 	for (size_t i = 0; i < n; i++) {
@@ -35,8 +35,8 @@ static int close_all(struct gm_logs_one *logs, size_t n)
 	return status;
 }
 
-static int run(const struct gm_options *options, char *const *paths, size_t n,
-	       void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
+static int logs_show(const struct gm_options *options, char *const *paths, size_t n,
+		     void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
 {
 	struct gm_logs_one *logs = calloc(n, sizeof *logs);
 	struct gm_emit emit;
@@ -44,20 +44,20 @@ static int run(const struct gm_options *options, char *const *paths, size_t n,
 		gm_tool_error("out of memory");
 		return GM_EXIT_FAILED;
 	}
-	size_t opened = open_all(logs, paths, n);
+	size_t opened = logs_open(logs, paths, n);
 	int status = opened < n ? GM_EXIT_FAILED : GM_EXIT_OK;
 	if (opened > 0) {
 		gm_emit_open(&emit, stdout, options);
 		show(&emit, logs, opened);
 		status |= gm_emit_close(&emit);
 	}
-	status |= close_all(logs, opened);
+	status |= logs_close(logs, opened);
 	free(logs);
 	return status;
 }
 
-/* The files that an operand stands for: itself, or the newest run with such a name. */
-static void add(struct gm_find *found, const char *operand)
+/* Add the files of an operand: itself, or the newest run with such a name. */
+static void operand_add(struct gm_find *found, const char *operand)
 {
 	char glob[2 * PATH_MAX];
 	size_t before = found->paths.n;
@@ -67,7 +67,7 @@ static void add(struct gm_find *found, const char *operand)
 	}
 	gm_find_newest_run(found, glob);
 	if (found->paths.n == before)
-		gm_find_add(found, operand); /* to be named as what is not there */
+		gm_find_add(found, operand); /* so that the message names it */
 }
 
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
@@ -76,11 +76,11 @@ int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 	struct gm_find found = {0};
 	int status = GM_EXIT_FAILED;
 	for (size_t i = 0; i < n; i++)
-		add(&found, names[i]);
+		operand_add(&found, names[i]);
 	if (n == 0)
 		gm_find_newest_run(&found, GM_FIND_DEFAULT_GLOB);
 	if (found.paths.n > 0)
-		status = run(options, found.paths.at, found.paths.n, show);
+		status = logs_show(options, found.paths.at, found.paths.n, show);
 	else
 		gm_tool_error("no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one");
 	gm_find_free(&found);

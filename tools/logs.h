@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The logs that a command is asked about. */
+/* Opens the logs that are a command's operands. Single-threaded. */
 #ifndef GM_TOOLS_LOGS_H
 #define GM_TOOLS_LOGS_H
 
@@ -13,9 +13,9 @@ struct gm_logs_one {
 };
 
 /*
- * Read the logs that are named, by their files or as GPUMEM_LOG_NAME names them, or the newest
- * run's when none is, and have `show` write them; it may reorder them. What cannot be read is named
- * on stderr and left out, contradictions are named after the output. Returns the exit status.
+ * Read the logs that are named, by file or as GPUMEM_LOG_NAME names them, or without names those of
+ * the newest run, and call `show` to write them; it may reorder them. Unreadable logs are named on
+ * stderr and skipped; contradictions are named after the output. Returns the exit status.
  */
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n));

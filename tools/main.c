@@ -53,7 +53,7 @@ static const struct gm_command commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static const struct gm_command *find(const char *name)
+static const struct gm_command *command_find(const char *name)
 {
 	for (unsigned i = 0; i < COMMANDS; i++)
 		if (strcmp(commands[i].name, name) == 0)
@@ -61,7 +61,7 @@ static const struct gm_command *find(const char *name)
 	return NULL;
 }
 
-static int unknown(const char *word)
+static int command_unknown(const char *word)
 {
 	const char *nearest = NULL;
 	/* One slip in a short word, two in a longer one. */
@@ -79,16 +79,16 @@ static int unknown(const char *word)
 	return gm_tool_usage(NULL, "unknown command '%s'", word);
 }
 
-/* The command that stands behind options; NULL: none does. */
-static const struct gm_command *find_behind_options(char **argv)
+/* The command that follows options; NULL: none. */
+static const struct gm_command *command_find_behind_options(char **argv)
 {
 	const struct gm_command *command = NULL;
 	for (; *argv && strcmp(*argv, "--") != 0 && !command; argv++)
-		command = find(*argv);
+		command = command_find(*argv);
 	return command;
 }
 
-static int help(void)
+static int help_print(void)
 {
 	puts("Usage: gpumemstat [COMMAND] [OPTION]... [ARGUMENT]...\n"
 	     "Run a CUDA program on the memory pool of gpumem, or read the logs it left.\n\n"
@@ -101,34 +101,34 @@ static int help(void)
 	return GM_EXIT_OK;
 }
 
-static bool is_one_of(const char *word, const char *a, const char *b)
+static bool word_is_one_of(const char *word, const char *a, const char *b)
 {
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-static int run(int argc, char **argv)
+static int command_run(int argc, char **argv)
 {
 	const char *first = argc > 1 ? argv[1] : NULL;
-	const struct gm_command *command = first ? find(first) : NULL;
+	const struct gm_command *command = first ? command_find(first) : NULL;
 	if (command)
 		return command->run(command, argc - 1, argv + 1);
-	if (first && is_one_of(first, "-h", "--help"))
-		return help();
-	if (first && is_one_of(first, "-V", "--version")) {
+	if (first && word_is_one_of(first, "-h", "--help"))
+		return help_print();
+	if (first && word_is_one_of(first, "-V", "--version")) {
 		puts("gpumemstat " PACKAGE_VERSION);
 		return GM_EXIT_OK;
 	}
-	/* A log has a dot or a slash in its name and a command never has, whatever lies here. */
+	/* A log's name has a dot or a slash, a command's never, whatever files are here. */
 	if (first && *first != '-' && !strpbrk(first, "./"))
-		return unknown(first);
-	if (first && *first == '-' && (command = find_behind_options(argv + 1)))
+		return command_unknown(first);
+	if (first && *first == '-' && (command = command_find_behind_options(argv + 1)))
 		return gm_tool_usage(command->name, "options of '%s' stand behind it",
 				     command->name);
-	return gm_summary_main(find("summary"), argc, argv);
+	return gm_summary_main(command_find("summary"), argc, argv);
 }
 
 int main(int argc, char **argv)
 {
-	int status = run(argc, argv), flushed = gm_tool_flush();
+	int status = command_run(argc, argv), flushed = gm_tool_flush();
 	return status ? status : flushed;
 }

@@ -40,7 +40,7 @@ static bool number_parse(const char *text, unsigned least, unsigned most, unsign
 	return true;
 }
 
-static unsigned default_width(void)
+static unsigned width_default(void)
 {
 	struct winsize window;
 	unsigned width;
@@ -53,7 +53,7 @@ static unsigned default_width(void)
 	return WIDTH_DEFAULT;
 }
 
-static bool default_color(void)
+static bool color_default(void)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 	return !(no && *no) && isatty(STDOUT_FILENO) && !(term && strcmp(term, "dumb") == 0);
@@ -61,9 +61,9 @@ static bool default_color(void)
 
 void gm_options_begin(struct gm_options *options)
 {
-	*options = (struct gm_options){.color = default_color(),
+	*options = (struct gm_options){.color = color_default(),
 				       .rows = UINT_MAX,
-				       .width = default_width(),
+				       .width = width_default(),
 				       .timeout = TIMEOUT_DEFAULT,
 				       .policies = (1u << GM_POLICY_COUNT) - 1,
 				       .device = -1,
@@ -72,7 +72,7 @@ void gm_options_begin(struct gm_options *options)
 	optind = 0; /* glibc: start over */
 }
 
-static bool set_units(struct gm_options *options, const char *text)
+static bool units_set(struct gm_options *options, const char *text)
 {
 	if (strcmp(text, "auto") == 0)
 		options->unit = 0;
@@ -83,10 +83,10 @@ static bool set_units(struct gm_options *options, const char *text)
 	return true;
 }
 
-static bool set_color(struct gm_options *options, const char *text)
+static bool color_set(struct gm_options *options, const char *text)
 {
 	if (strcmp(text, "auto") == 0)
-		options->color = default_color();
+		options->color = color_default();
 	else if (strcmp(text, "always") == 0 || strcmp(text, "never") == 0)
 		options->color = *text == 'a';
 	else
@@ -94,7 +94,7 @@ static bool set_color(struct gm_options *options, const char *text)
 	return true;
 }
 
-static bool set_sort(struct gm_options *options, const char *text)
+static bool sort_set(struct gm_options *options, const char *text)
 {
 	static const char *const keys[] = {"rank",   "program", "start", "requested",
 					   "mapped", "calls",	"failed"};
@@ -117,7 +117,7 @@ static int option_text(const struct option_info *info, char *text, size_t n)
 			info->argument ? info->argument : "");
 }
 
-static void print_help(const struct gm_command *command)
+static void help_print(const struct gm_command *command)
 {
 	int width = 20;
 	char text[40];
@@ -138,39 +138,39 @@ static void print_help(const struct gm_command *command)
 		printf("\n%s\n", command->details);
 }
 
-static bool set_json(struct gm_options *options, const char *text)
+static bool json_set(struct gm_options *options, const char *text)
 {
 	(void)text;
 	options->json = true;
 	return true;
 }
 
-static bool set_width(struct gm_options *options, const char *text)
+static bool width_set(struct gm_options *options, const char *text)
 {
 	return number_parse(text, WIDTH_LEAST, WIDTH_MOST, &options->width);
 }
 
-static bool set_rows(struct gm_options *options, const char *text)
+static bool rows_set(struct gm_options *options, const char *text)
 {
 	return number_parse(text, 1, INT_MAX, &options->rows);
 }
 
-static bool set_size(struct gm_options *options, const char *text)
+static bool size_set(struct gm_options *options, const char *text)
 {
 	return gm_size_parse(text, &options->size) && options->size >= GM_SAMPLE_LEAST;
 }
 
-static bool set_timeout(struct gm_options *options, const char *text)
+static bool timeout_set(struct gm_options *options, const char *text)
 {
 	return gm_time_parse(text, &options->timeout) && options->timeout > 0;
 }
 
-static bool set_policy(struct gm_options *options, const char *text)
+static bool policy_set(struct gm_options *options, const char *text)
 {
 	return gm_policy_parse(text, &options->policies);
 }
 
-static bool set_limit(struct gm_options *options, const char *text)
+static bool limit_set(struct gm_options *options, const char *text)
 {
 	union gm_knob_value value;
 	char why[128];
@@ -178,13 +178,13 @@ static bool set_limit(struct gm_options *options, const char *text)
 	return gm_knob_parse(GM_KNOB_ID_limit, text, &value, why, sizeof why);
 }
 
-static bool set_memory(struct gm_options *options, const char *text)
+static bool memory_set(struct gm_options *options, const char *text)
 {
 	return gm_size_parse(text, &options->memory) && options->memory >= 2 * GM_MIB &&
 	       options->memory <= 16 * GM_KIB * GM_GIB;
 }
 
-static bool set_device(struct gm_options *options, const char *text)
+static bool device_set(struct gm_options *options, const char *text)
 {
 	unsigned device;
 	if (!number_parse(text, 0, GM_COUNTER_DEVICES - 1, &device))
@@ -193,13 +193,13 @@ static bool set_device(struct gm_options *options, const char *text)
 	return true;
 }
 
-static bool set_unit(struct gm_options *options, const char *text)
+static bool unit_set(struct gm_options *options, const char *text)
 {
 	return gm_size_parse(text, &options->unit_size) && options->unit_size > 0;
 }
 
-/* 0 to 1, with a fraction: a hundredth of so many percent. */
-static bool set_least(struct gm_options *options, const char *text)
+/* 0 to 1, with a fraction; parsed as a percentage of a hundredth. */
+static bool least_set(struct gm_options *options, const char *text)
 {
 	char percent[32];
 	if (strlen(text) > sizeof percent - 2)
@@ -215,26 +215,27 @@ static const struct {
 	bool (*set)(struct gm_options *options, const char *text);
 	const char *expected;
 } setters[GM_OPTION_COUNT] = {
-	[GM_OPTION_INDEX_JSON] = {set_json, NULL},
-	[GM_OPTION_INDEX_UNITS] = {set_units, "auto, B, K, M or G"},
-	[GM_OPTION_INDEX_SORT] = {set_sort, "rank, program, start, requested, mapped, calls or "
+	[GM_OPTION_INDEX_JSON] = {json_set, NULL},
+	[GM_OPTION_INDEX_UNITS] = {units_set, "auto, B, K, M or G"},
+	[GM_OPTION_INDEX_SORT] = {sort_set, "rank, program, start, requested, mapped, calls or "
 					    "failed"},
-	[GM_OPTION_INDEX_ROWS] = {set_rows, "a number from 1 on"},
-	[GM_OPTION_INDEX_SIZE] = {set_size, "a size of 64K or more"},
-	[GM_OPTION_INDEX_TIMEOUT] = {set_timeout, "a time like 500ms or 30s"},
-	[GM_OPTION_INDEX_POLICY] = {set_policy, "names out of pool, first-fit, exact-size, "
+	[GM_OPTION_INDEX_ROWS] = {rows_set, "a number from 1 on"},
+	[GM_OPTION_INDEX_SIZE] = {size_set, "a size of 64K or more"},
+	[GM_OPTION_INDEX_TIMEOUT] = {timeout_set, "a time like 500ms or 30s"},
+	[GM_OPTION_INDEX_POLICY] = {policy_set, "names out of pool, first-fit, exact-size, "
 						"round-2m and pytorch"},
-	[GM_OPTION_INDEX_LIMIT] = {set_limit, "a size like 64G or a share like 90%"},
-	[GM_OPTION_INDEX_MEMORY] = {set_memory, "a size from 2M to 16T"},
-	[GM_OPTION_INDEX_DEVICE] = {set_device, "a number from 0 to 63"},
-	[GM_OPTION_INDEX_UNIT] = {set_unit, "a size like 64K"},
-	[GM_OPTION_INDEX_LEAST] = {set_least, "a ratio from 0 to 1, like 0.95"},
-	[GM_OPTION_INDEX_COLOR] = {set_color, "auto, always or never"},
-	[GM_OPTION_INDEX_WIDTH] = {set_width, "a number from 40 to 1000"},
+	[GM_OPTION_INDEX_LIMIT] = {limit_set, "a size like 64G or a share like 90%"},
+	[GM_OPTION_INDEX_MEMORY] = {memory_set, "a size from 2M to 16T"},
+	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 63"},
+	[GM_OPTION_INDEX_UNIT] = {unit_set, "a size like 64K"},
+	[GM_OPTION_INDEX_LEAST] = {least_set, "a ratio from 0 to 1, like 0.95"},
+	[GM_OPTION_INDEX_COLOR] = {color_set, "auto, always or never"},
+	[GM_OPTION_INDEX_WIDTH] = {width_set, "a number from 40 to 1000"},
 };
 
-/* Take a common option. False: `options->status` is set. */
-static bool take(struct gm_options *options, const struct gm_command *command, unsigned index)
+/* Apply a common option. False: `options->status` is set. */
+static bool option_take(struct gm_options *options, const struct gm_command *command,
+			unsigned index)
 {
 	const struct option_info *info = &table[index];
 	if (setters[index].set(options, optarg))
@@ -248,11 +249,11 @@ static bool take(struct gm_options *options, const struct gm_command *command, u
 	return false;
 }
 
-/* What getopt_long needs for this command's mask; long options answer with 256 + index. */
-static void getopt_tables(const struct gm_command *command, char *letters, struct option *names)
+/* The tables of getopt_long for this command's mask; long options have the value 256 + index. */
+static void tables_make(const struct gm_command *command, char *letters, struct option *names)
 {
 	*letters++ = '+';
-	*letters++ = ':'; /* getopt is silent, and tells what is missing from the rest */
+	*letters++ = ':'; /* getopt prints nothing, and returns ':' for a missing argument */
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
 		if (!(command->options & 1u << i))
 			continue;
@@ -270,7 +271,7 @@ static void getopt_tables(const struct gm_command *command, char *letters, struc
 	*names = (struct option){0};
 }
 
-static unsigned bit_of(int key)
+static unsigned key_bit(int key)
 {
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
 		if (key == 256 + (int)i || (key < 256 && key == table[i].letter))
@@ -278,8 +279,8 @@ static unsigned bit_of(int key)
 	return 0;
 }
 
-/* The long names that begin like `word`, "--NAME" or "--NAME=...". */
-static unsigned count_matching(const struct gm_command *command, const char *word)
+/* Number of long names that begin like `word`, "--NAME" or "--NAME=...". */
+static unsigned names_count_matching(const struct gm_command *command, const char *word)
 {
 	unsigned count = 0;
 	size_t n = strcspn(word + 2, "=");
@@ -289,8 +290,8 @@ static unsigned count_matching(const struct gm_command *command, const char *wor
 	return count;
 }
 
-/* What getopt_long refused, in getopt's words but escaped. */
-static int refuse(const struct gm_command *command, int key, const char *word)
+/* Report an option that getopt_long refused, in getopt's words but escaped. */
+static int option_refuse(const struct gm_command *command, int key, const char *word)
 {
 	const char *name = optopt >= 256 ? table[optopt - 256].name : NULL;
 	if (name && key == ':')
@@ -302,7 +303,7 @@ static int refuse(const struct gm_command *command, int key, const char *word)
 		return gm_tool_usage(command->name, "option requires an argument -- '%c'", optopt);
 	if (optopt)
 		return gm_tool_usage(command->name, "invalid option -- '%c'", optopt);
-	if (count_matching(command, word) > 1)
+	if (names_count_matching(command, word) > 1)
 		return gm_tool_usage(command->name, "option '%s' is ambiguous", word);
 	return gm_tool_usage(command->name, "unrecognized option '%s'", word);
 }
@@ -313,23 +314,23 @@ int gm_options_next(struct gm_options *options, const struct gm_command *command
 	const unsigned own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC;
 	char letters[2 * GM_OPTION_COUNT + 3];
 	struct option names[GM_OPTION_COUNT + 1];
-	getopt_tables(command, letters, names);
-	/* Operands may stand before options, but those of COMMAND are not ours. */
+	tables_make(command, letters, names);
+	/* Operands may come before options, but those of COMMAND are not parsed. */
 	const char *order = command->options & GM_OPTIONS_COMMAND ? letters : letters + 1;
 	for (;;) {
 		int key = getopt_long(argc, argv, order, names, NULL);
-		unsigned bit = key >= 0 ? bit_of(key) : 0;
+		unsigned bit = key >= 0 ? key_bit(key) : 0;
 		if (key == -1)
 			return GM_OPTIONS_DONE;
 		if (bit & own)
 			return (int)bit;
 		if (bit == GM_OPTION_HELP)
-			print_help(command);
+			help_print(command);
 		else if (bit == GM_OPTION_VERSION)
 			puts("gpumemstat " PACKAGE_VERSION);
 		else if (!bit)
-			options->status = refuse(command, key, argv[optind - 1]);
-		else if (take(options, command, (unsigned)__builtin_ctz(bit)))
+			options->status = option_refuse(command, key, argv[optind - 1]);
+		else if (option_take(options, command, (unsigned)__builtin_ctz(bit)))
 			continue;
 		return GM_OPTIONS_STOP;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of all commands: one table (options.def), one parser. */
+/* The options of all commands: one table (options.def), one parser. Single-threaded. */
 #ifndef GM_TOOLS_OPTIONS_H
 #define GM_TOOLS_OPTIONS_H
 
@@ -21,7 +21,8 @@ enum gm_option_bit {
 #undef GM_OPTION
 	GM_OPTIONS_ALWAYS = GM_OPTION_HELP | GM_OPTION_VERSION,
 	GM_OPTIONS_OUTPUT = GM_OPTIONS_ALWAYS | GM_OPTION_JSON | GM_OPTION_COLOR | GM_OPTION_WIDTH,
-	GM_OPTIONS_COMMAND = GM_OPTION_SET | GM_OPTION_TIMEOUT, /* of those that take a COMMAND */
+	GM_OPTIONS_COMMAND =
+		GM_OPTION_SET | GM_OPTION_TIMEOUT, /* of commands that take a COMMAND */
 	GM_OPTIONS_LAUNCH = GM_OPTIONS_ALWAYS | GM_OPTION_SET | GM_OPTION_EXEC
 };
 
@@ -45,20 +46,19 @@ struct gm_options {
 
 enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };
 
-/* Defaults from environment and terminal, and the parser's start. */
+/* Set defaults from environment and terminal, and start the parser. */
 void gm_options_begin(struct gm_options *options);
 
 /*
- * Parse up to the next option that is the command's own business: its enum gm_option_bit, with
+ * Parse up to the next option that the command handles itself: its enum gm_option_bit, with
  * getopt's optarg. GM_OPTIONS_DONE: operands begin at optind. GM_OPTIONS_STOP: return
- * options->status (help was printed, or a usage error said). Options of commands that take a
- * COMMAND end at the first operand.
+ * options->status (help was printed, or a usage error). Options of commands that take a COMMAND end
+ * at the first operand.
  */
 int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
 		    char **argv);
 
-/* Operands for commands whose options are all common ones: the index of the first, or
- * GM_OPTIONS_STOP. */
+/* For commands with common options only: the index of the first operand, or GM_OPTIONS_STOP. */
 int gm_options_parse(struct gm_options *options, const struct gm_command *command, int argc,
 		     char **argv);
 

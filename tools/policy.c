@@ -17,8 +17,8 @@ const struct gm_policy *const gm_policies[GM_POLICY_COUNT] = {
 	&gm_policy_torch,
 };
 
-/* The policy of this name of `n` bytes, as a set; 0: none. */
-static unsigned find(const char *name, size_t n)
+/* The policy with this name of `n` bytes, as a set; 0: none. */
+static unsigned policy_find(const char *name, size_t n)
 {
 	for (unsigned i = 0; i < GM_POLICY_COUNT; i++)
 		if (strlen(gm_policies[i]->name) == n && memcmp(gm_policies[i]->name, name, n) == 0)
@@ -31,7 +31,7 @@ bool gm_policy_parse(const char *text, unsigned *set)
 	unsigned found = 0;
 	for (;;) {
 		size_t n = strcspn(text, ",");
-		unsigned one = find(text, n);
+		unsigned one = policy_find(text, n);
 		if (!one)
 			return false;
 		found |= one;

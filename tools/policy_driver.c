@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two policies that leave it all to cuMemAlloc. `round-2m`: each request on its own, rounded up to
- * 2 MiB. `exact-size`: freed blocks are kept and serve requests of their own size only, which is
- * rounded up to 512 bytes; when the driver refuses, all kept ones are given back and it is asked
- * once more.
+ * Two policies on cuMemAlloc.
+ *   round-2m    each request by itself, rounded up to 2 MiB
+ *   exact-size  requests are rounded up to 512 bytes; freed blocks are kept and serve requests of
+ *               their own size only; when the driver refuses, all kept blocks are freed and the
+ *               call is made again
  */
 #include <stdlib.h>
 
@@ -73,7 +74,7 @@ static void *exact_open(const struct gm_driver *driver, uint64_t memory, uint64_
 	return exact;
 }
 
-static struct shelf *shelf_of(struct exact *exact, uint64_t size)
+static struct shelf *exact_shelf(struct exact *exact, uint64_t size)
 {
 	struct shelf *shelf;
 	HASH_FIND(hh, exact->shelves, &size, sizeof size, shelf);
@@ -89,7 +90,7 @@ static struct shelf *shelf_of(struct exact *exact, uint64_t size)
 	return shelf;
 }
 
-static void give_all_back(struct exact *exact)
+static void exact_return_all(struct exact *exact)
 {
 	for (struct shelf *shelf = exact->shelves; shelf; shelf = shelf->hh.next) {
 		for (size_t i = 0; i < shelf->idle.n; i++)
@@ -101,7 +102,7 @@ static void give_all_back(struct exact *exact)
 static bool exact_alloc(void *arg, uint64_t size, uint64_t now, struct gm_policy_place *out)
 {
 	struct exact *exact = arg;
-	struct shelf *shelf = shelf_of(exact, gm_round_up(size, STEP));
+	struct shelf *shelf = exact_shelf(exact, gm_round_up(size, STEP));
 	CUdeviceptr address;
 	(void)now;
 	out->of = shelf;
@@ -110,7 +111,7 @@ static bool exact_alloc(void *arg, uint64_t size, uint64_t now, struct gm_policy
 		return true;
 	}
 	if (exact->driver->cuMemAlloc_v2(&address, shelf->size) != CUDA_SUCCESS) {
-		give_all_back(exact);
+		exact_return_all(exact);
 		if (exact->driver->cuMemAlloc_v2(&address, shelf->size) != CUDA_SUCCESS)
 			return false;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * First fit: one arena that grows at its end by whole granules and never shrinks. A request,
- * rounded up to 512 bytes, goes to the lowest address where it fits.
+ * rounded up to 512 bytes, gets the lowest address with room.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ enum { STEP = 512 };
 
 struct state {
 	const struct gm_driver *driver;
-	CUdeviceptr base, end; /* of what is mapped */
+	CUdeviceptr base, end; /* of the mapped range */
 	struct gm_spans spans;
 	struct gm_span *last;
 };
@@ -30,7 +30,7 @@ static void *first_open(const struct gm_driver *driver, uint64_t memory, uint64_
 }
 
 /* Map `size` bytes more at the end. */
-static bool map(struct state *state, uint64_t size)
+static bool arena_map(struct state *state, uint64_t size)
 {
 	const struct gm_driver *driver = state->driver;
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -48,13 +48,13 @@ static bool map(struct state *state, uint64_t size)
 }
 
 /* A free span of `size` bytes at the end; NULL: the device is full. */
-static struct gm_span *grow(struct state *state, uint64_t size)
+static struct gm_span *arena_grow(struct state *state, uint64_t size)
 {
 	struct gm_span *last = state->last;
 	bool open = last && !last->used;
 	uint64_t more = gm_round_up(open ? size - last->size : size, GM_POOL_GRANULE);
 	CUdeviceptr at = state->end;
-	if (!map(state, more))
+	if (!arena_map(state, more))
 		return NULL;
 	if (open) {
 		gm_span_extend(&state->spans, last, more);
@@ -70,7 +70,7 @@ static bool first_alloc(void *arg, uint64_t size, uint64_t now, struct gm_policy
 	(void)now;
 	size = gm_round_up(size, STEP);
 	struct gm_span *span = gm_span_find(&state->spans, size);
-	if (!span && !(span = grow(state, size)))
+	if (!span && !(span = arena_grow(state, size)))
 		return false;
 	gm_span_take(&state->spans, span, size);
 	if (span == state->last && span->after)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The null driver with a meter on each call that takes memory or gives it back. */
+#include "policy_meter.h"
+
 #include <string.h>
 
 #include "base/clock.h"
 #include "driver/null.h"
-#include "policy.h"
 
 static struct gm_driver plain;
 static struct gm_meter meter;
 
-static void note_use(void)
+static void meter_record_use(void)
 {
-	size_t left = 0, total = 0;
-	plain.cuMemGetInfo_v2(&left, &total);
-	if (total - left > meter.peak)
-		meter.peak = total - left;
+	size_t available = 0, total = 0;
+	plain.cuMemGetInfo_v2(&available, &total);
+	if (total - available > meter.peak)
+		meter.peak = total - available;
 }
 
 #define METERED(name, symbol, params, args)                \
@@ -23,7 +23,7 @@ static void note_use(void)
 		const uint64_t start = gm_clock_ns();      \
 		const CUresult result = plain.symbol args; \
 		meter.calls[GM_METER_##name]++;            \
-		note_use();                                \
+		meter_record_use();                        \
 		meter.ns += gm_clock_ns() - start;         \
 		return result;                             \
 	}

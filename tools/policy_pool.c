@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pool itself, under the knobs of the environment, given back to as the preload's thread does.
- */
+/* The pool, with the knobs of the environment, trimmed as by the preload's thread. */
 #include <stdlib.h>
 
 #include "base/msg.h"
@@ -12,18 +11,18 @@ enum { CONTEXT = 1 };
 
 struct state {
 	struct gm_pool *pool;
-	bool trims;   /* something may become due */
-	uint64_t due; /* when trimming is next worth a look */
+	bool trims;   /* a trim may become due */
+	uint64_t due; /* time of the next trim */
 };
 
 static uint64_t the_time;
 
-static uint64_t clock_of_trace(void)
+static uint64_t trace_clock(void)
 {
 	return the_time;
 }
 
-static void became_idle(void *arg)
+static void state_became_idle(void *arg)
 {
 	struct state *state = arg;
 	state->trims = true;
@@ -32,15 +31,17 @@ static void became_idle(void *arg)
 static void *pool_open(const struct gm_driver *driver, uint64_t memory, uint64_t limit)
 {
 	struct state *state = gm_policy_make(sizeof *state);
-	struct gm_pool_config config = {
-		.driver = driver, .clock = clock_of_trace, .idle = became_idle, .idle_arg = state};
+	struct gm_pool_config config = {.driver = driver,
+					.clock = trace_clock,
+					.idle = state_became_idle,
+					.idle_arg = state};
 	gm_pool_config_knobs(&config, gm_knob_get(), memory);
 	config.limit = limit;
 	if (config.trim_after == UINT64_MAX)
 		config.idle = NULL;
 	the_time = 0;
 	state->due = UINT64_MAX;
-	gm_msg_set_level(GM_MSG_SILENT); /* what it would say of a refusal is in the figures */
+	gm_msg_set_level(GM_MSG_SILENT); /* the figures show refusals */
 	if (gm_pool_create(&config, &state->pool) != CUDA_SUCCESS) {
 		gm_tool_error("out of memory");
 		exit(GM_EXIT_FAILED);
@@ -48,8 +49,8 @@ static void *pool_open(const struct gm_driver *driver, uint64_t memory, uint64_t
 	return state;
 }
 
-/* What the thread of shim/trim.c would have given back by `now`. */
-static void pass_time(struct state *state, uint64_t now)
+/* Trim as the thread of shim/trim.c would have done until `now`. */
+static void state_pass_time(struct state *state, uint64_t now)
 {
 	the_time = now;
 	if (state->trims) {
@@ -66,7 +67,7 @@ static bool pool_alloc(void *arg, uint64_t size, uint64_t now, struct gm_policy_
 {
 	struct state *state = arg;
 	struct gm_block block;
-	pass_time(state, now);
+	state_pass_time(state, now);
 	if (gm_pool_alloc(state->pool, size, CONTEXT, &block) != CUDA_SUCCESS)
 		return false;
 	out->address = block.base;
@@ -76,8 +77,8 @@ static bool pool_alloc(void *arg, uint64_t size, uint64_t now, struct gm_policy_
 static void pool_free(void *arg, const struct gm_policy_place *place, uint64_t now)
 {
 	struct state *state = arg;
-	pass_time(state, now);
-	gm_pool_free(state->pool, place->address, NULL);
+	state_pass_time(state, now);
+	gm_pool_free(state->pool, place->address, NULL, NULL);
 }
 
 static void pool_close(void *arg)

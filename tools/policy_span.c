@@ -1,100 +1,100 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A treap: a search tree in the order of the spans, and a heap in that of their random ranks. */
+/* A treap: a search tree in the order of the spans, a heap in the order of their random ranks. */
 #include "policy_span.h"
 
 #include <stdlib.h>
 
 #include "policy.h"
 
-static uint64_t most_of(const struct gm_span *span)
+static uint64_t span_most(const struct gm_span *span)
 {
 	return span ? span->most : 0;
 }
 
-static void pull(struct gm_span *span)
+static void span_update_most(struct gm_span *span)
 {
-	uint64_t left = most_of(span->left), right = most_of(span->right);
+	uint64_t left = span_most(span->left), right = span_most(span->right);
 	uint64_t most = left > right ? left : right;
 	span->most = most > span->size ? most : span->size;
 }
 
-static bool stands_before(const struct gm_spans *spans, const struct gm_span *a,
-			  const struct gm_span *b)
+static bool span_is_before(const struct gm_spans *spans, const struct gm_span *a,
+			   const struct gm_span *b)
 {
 	if (spans->by_size && a->size != b->size)
 		return a->size < b->size;
 	return a->address < b->address;
 }
 
-/* Those before `at` go to *left, the others to *right. */
-static void split(const struct gm_spans *spans, struct gm_span *root, const struct gm_span *at,
-		  struct gm_span **left, struct gm_span **right)
+/* Spans before `at` go to *left, the others to *right. */
+static void tree_split(const struct gm_spans *spans, struct gm_span *root, const struct gm_span *at,
+		       struct gm_span **left, struct gm_span **right)
 {
 	if (!root) {
 		*left = *right = NULL;
-	} else if (stands_before(spans, root, at)) {
-		split(spans, root->right, at, &root->right, right);
-		pull(root);
+	} else if (span_is_before(spans, root, at)) {
+		tree_split(spans, root->right, at, &root->right, right);
+		span_update_most(root);
 		*left = root;
 	} else {
-		split(spans, root->left, at, left, &root->left);
-		pull(root);
+		tree_split(spans, root->left, at, left, &root->left);
+		span_update_most(root);
 		*right = root;
 	}
 }
 
-/* All of `left` stand before all of `right`. */
-static struct gm_span *merge(struct gm_span *left, struct gm_span *right)
+/* pre: all of `left` are before all of `right`. */
+static struct gm_span *tree_merge(struct gm_span *left, struct gm_span *right)
 {
 	if (!left || !right)
 		return left ? left : right;
 	if (left->rank > right->rank) {
-		left->right = merge(left->right, right);
-		pull(left);
+		left->right = tree_merge(left->right, right);
+		span_update_most(left);
 		return left;
 	}
-	right->left = merge(left, right->left);
-	pull(right);
+	right->left = tree_merge(left, right->left);
+	span_update_most(right);
 	return right;
 }
 
-static void insert(struct gm_spans *spans, struct gm_span *span)
+static void tree_insert(struct gm_spans *spans, struct gm_span *span)
 {
 	struct gm_span *left, *right;
 	spans->seed = spans->seed * 6364136223846793005u + 1442695040888963407u;
 	span->rank = spans->seed >> 16;
 	span->left = span->right = NULL;
 	span->used = false;
-	pull(span);
-	split(spans, spans->root, span, &left, &right);
-	spans->root = merge(merge(left, span), right);
+	span_update_most(span);
+	tree_split(spans, spans->root, span, &left, &right);
+	spans->root = tree_merge(tree_merge(left, span), right);
 }
 
-static struct gm_span *without(const struct gm_spans *spans, struct gm_span *root,
-			       const struct gm_span *span)
+static struct gm_span *tree_without(const struct gm_spans *spans, struct gm_span *root,
+				    const struct gm_span *span)
 {
 	if (root == span)
-		return merge(root->left, root->right);
-	if (stands_before(spans, span, root))
-		root->left = without(spans, root->left, span);
+		return tree_merge(root->left, root->right);
+	if (span_is_before(spans, span, root))
+		root->left = tree_without(spans, root->left, span);
 	else
-		root->right = without(spans, root->right, span);
-	pull(root);
+		root->right = tree_without(spans, root->right, span);
+	span_update_most(root);
 	return root;
 }
 
-static void remove_from(struct gm_spans *spans, struct gm_span *span)
+static void tree_remove(struct gm_spans *spans, struct gm_span *span)
 {
-	spans->root = without(spans, spans->root, span);
+	spans->root = tree_without(spans, spans->root, span);
 }
 
 struct gm_span *gm_span_find(const struct gm_spans *spans, uint64_t size)
 {
 	struct gm_span *at = spans->root;
-	if (most_of(at) < size)
+	if (span_most(at) < size)
 		return NULL;
 	for (;;) {
-		if (most_of(at->left) >= size)
+		if (span_most(at->left) >= size)
 			at = at->left;
 		else if (at->size >= size)
 			return at;
@@ -103,8 +103,8 @@ struct gm_span *gm_span_find(const struct gm_spans *spans, uint64_t size)
 	}
 }
 
-static struct gm_span *make(struct gm_span *before, struct gm_span *after, uint64_t address,
-			    uint64_t size)
+static struct gm_span *span_make(struct gm_span *before, struct gm_span *after, uint64_t address,
+				 uint64_t size)
 {
 	struct gm_span *span = gm_policy_make(sizeof *span);
 	span->address = address;
@@ -121,26 +121,27 @@ static struct gm_span *make(struct gm_span *before, struct gm_span *after, uint6
 struct gm_span *gm_span_add(struct gm_spans *spans, struct gm_span *before, uint64_t address,
 			    uint64_t size)
 {
-	struct gm_span *span = make(before, NULL, address, size);
-	insert(spans, span);
+	struct gm_span *span = span_make(before, NULL, address, size);
+	tree_insert(spans, span);
 	return span;
 }
 
 void gm_span_take(struct gm_spans *spans, struct gm_span *span, uint64_t size)
 {
-	remove_from(spans, span);
+	tree_remove(spans, span);
 	if (size < span->size) {
-		insert(spans, make(span, span->after, span->address + size, span->size - size));
+		tree_insert(spans,
+			    span_make(span, span->after, span->address + size, span->size - size));
 		span->size = size;
 	}
 	span->used = true;
 }
 
-/* `span`, which is in no tree, takes the free one after it in. */
-static void swallow(struct gm_spans *spans, struct gm_span *span)
+/* Merge `span`, which is not in the tree, with the free span after it. */
+static void span_absorb_next(struct gm_spans *spans, struct gm_span *span)
 {
 	struct gm_span *next = span->after;
-	remove_from(spans, next);
+	tree_remove(spans, next);
 	span->size += next->size;
 	span->after = next->after;
 	if (span->after)
@@ -151,10 +152,10 @@ static void swallow(struct gm_spans *spans, struct gm_span *span)
 struct gm_span *gm_span_give(struct gm_spans *spans, struct gm_span *span)
 {
 	if (span->after && !span->after->used)
-		swallow(spans, span);
+		span_absorb_next(spans, span);
 	if (span->before && !span->before->used) {
 		struct gm_span *before = span->before;
-		remove_from(spans, before);
+		tree_remove(spans, before);
 		before->size += span->size;
 		before->after = span->after;
 		if (before->after)
@@ -162,29 +163,29 @@ struct gm_span *gm_span_give(struct gm_spans *spans, struct gm_span *span)
 		free(span);
 		span = before;
 	}
-	insert(spans, span);
+	tree_insert(spans, span);
 	return span;
 }
 
 void gm_span_extend(struct gm_spans *spans, struct gm_span *span, uint64_t by)
 {
-	remove_from(spans, span);
+	tree_remove(spans, span);
 	span->size += by;
-	insert(spans, span);
+	tree_insert(spans, span);
 }
 
 void gm_span_drop(struct gm_spans *spans, struct gm_span *span)
 {
-	remove_from(spans, span);
+	tree_remove(spans, span);
 	free(span);
 }
 
-/* The next one in the order of the tree; NULL `span`: the first. */
-static struct gm_span *next_of(const struct gm_spans *spans, const struct gm_span *span)
+/* The next span in the order of the tree; NULL `span`: the first. */
+static struct gm_span *tree_next(const struct gm_spans *spans, const struct gm_span *span)
 {
 	struct gm_span *next = NULL;
 	for (struct gm_span *at = spans->root; at;) {
-		if (!span || stands_before(spans, span, at)) {
+		if (!span || span_is_before(spans, span, at)) {
 			next = at;
 			at = at->left;
 		} else {
@@ -196,8 +197,8 @@ static struct gm_span *next_of(const struct gm_spans *spans, const struct gm_spa
 
 void gm_span_each(struct gm_spans *spans, void (*each)(void *arg, struct gm_span *span), void *arg)
 {
-	for (struct gm_span *at = next_of(spans, NULL), *next; at; at = next) {
-		next = next_of(spans, at);
+	for (struct gm_span *at = tree_next(spans, NULL), *next; at; at = next) {
+		next = tree_next(spans, at);
 		each(arg, at);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs of addresses, used and free, for the policies that split and merge. Neighbours are linked;
- * the free ones stand in a tree, by address or by size and then address. The first in that order
- * that is large enough is the first fit or the best fit. All in O(log n).
+ * Runs of addresses, used and free, for policies that split and merge. Neighbours are linked. The
+ * free ones are in a tree, ordered by address, or by size and then address: the first one that is
+ * large enough is the first fit, or the best fit. All operations are O(log n).
  */
 #ifndef GM_TOOLS_POLICY_SPAN_H
 #define GM_TOOLS_POLICY_SPAN_H
@@ -12,12 +12,12 @@
 
 struct gm_span {
 	uint64_t address, size;
-	struct gm_span *before, *after; /* what lies beside it; NULL: nothing */
+	struct gm_span *before, *after; /* neighbours; NULL: none */
 	bool used;
-	/* Of a free one, in the tree: */
+	/* In the tree of free spans: */
 	struct gm_span *left, *right;
-	uint64_t most; /* the largest size below and including it */
-	uint64_t rank; /* at random; none below it has a higher one */
+	uint64_t most; /* the largest size in the subtree */
+	uint64_t rank; /* random; the highest of the subtree */
 };
 
 struct gm_spans {
@@ -26,29 +26,29 @@ struct gm_spans {
 	uint64_t seed;
 };
 
-/* A free span between `before` and nothing. */
+/* Add a free span after `before`, with no neighbour behind. */
 struct gm_span *gm_span_add(struct gm_spans *spans, struct gm_span *before, uint64_t address,
 			    uint64_t size);
 
-/* The first free one of `size` bytes or more; NULL: none. */
+/* The first free span of `size` bytes or more; NULL: none. */
 struct gm_span *gm_span_find(const struct gm_spans *spans, uint64_t size);
 
-/* A free one becomes used; if `size` is less than it has, the rest becomes a free one after it. */
+/* Make a free span used; if it is longer than `size`, the rest becomes a free span after it. */
 void gm_span_take(struct gm_spans *spans, struct gm_span *span, uint64_t size);
 
-/* A used one becomes free and takes free neighbours in; returns what it is now. */
+/* Make a used span free and merge it with free neighbours; returns the merged span. */
 struct gm_span *gm_span_give(struct gm_spans *spans, struct gm_span *span);
 
-/* Make a free one longer. */
+/* Lengthen a free span. */
 void gm_span_extend(struct gm_spans *spans, struct gm_span *span, uint64_t by);
 
-/* Forget a free one that has no neighbours. */
+/* Remove a free span that has no neighbours. */
 void gm_span_drop(struct gm_spans *spans, struct gm_span *span);
 
-/* Call `each`, which may drop it, for every free one. */
+/* Call `each` for every free span; it may drop the span. */
 void gm_span_each(struct gm_spans *spans, void (*each)(void *arg, struct gm_span *span), void *arg);
 
-/* Forget all; none is used any more. */
+/* Remove all spans. pre: none is used. */
 void gm_spans_close(struct gm_spans *spans);
 
 #endif

@@ -23,7 +23,7 @@
 #define SMALL GM_MIB /* the largest small request */
 #define SMALL_SEGMENT (2 * GM_MIB)
 #define LARGE_SEGMENT (20 * GM_MIB)
-#define LARGE (10 * GM_MIB) /* from here on a segment is made to measure */
+#define LARGE (10 * GM_MIB) /* from here on a segment has the size of its request */
 #define LARGE_STEP (2 * GM_MIB)
 
 struct state {
@@ -47,8 +47,8 @@ static uint64_t segment_size(uint64_t size)
 	return size < LARGE ? LARGE_SEGMENT : gm_round_up(size, LARGE_STEP);
 }
 
-/* Give a wholly free segment back: a block without neighbours. */
-static void release(void *arg, struct gm_span *span)
+/* Free a segment that is wholly free: a span without neighbours. */
+static void segment_release(void *arg, struct gm_span *span)
 {
 	struct state *state = arg;
 	if (span->before || span->after)
@@ -57,18 +57,18 @@ static void release(void *arg, struct gm_span *span)
 	gm_span_drop(span->size == SMALL_SEGMENT ? &state->small : &state->large, span);
 }
 
-static void release_all(struct state *state)
+static void segments_release(struct state *state)
 {
-	gm_span_each(&state->large, release, state);
-	gm_span_each(&state->small, release, state);
+	gm_span_each(&state->large, segment_release, state);
+	gm_span_each(&state->small, segment_release, state);
 }
 
 /* A new segment; NULL: the device is full. */
-static struct gm_span *segment(struct state *state, struct gm_spans *pool, uint64_t size)
+static struct gm_span *segment_make(struct state *state, struct gm_spans *pool, uint64_t size)
 {
 	CUdeviceptr address;
 	if (state->driver->cuMemAlloc_v2(&address, size) != CUDA_SUCCESS) {
-		release_all(state);
+		segments_release(state);
 		if (state->driver->cuMemAlloc_v2(&address, size) != CUDA_SUCCESS)
 			return NULL;
 	}
@@ -83,10 +83,10 @@ static bool torch_alloc(void *arg, uint64_t size, uint64_t now, struct gm_policy
 	const bool small = size <= SMALL;
 	struct gm_spans *pool = small ? &state->small : &state->large;
 	struct gm_span *span = gm_span_find(pool, size);
-	if (!span && !(span = segment(state, pool, segment_size(size))))
+	if (!span && !(span = segment_make(state, pool, segment_size(size))))
 		return false;
-	uint64_t left = span->size - size;
-	bool splits = small ? left >= STEP : left > SMALL;
+	uint64_t remaining = span->size - size;
+	bool splits = small ? remaining >= STEP : remaining > SMALL;
 	gm_span_take(pool, span, splits ? size : span->size);
 	*out = (struct gm_policy_place){span->address, span};
 	return true;

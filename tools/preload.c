@@ -17,10 +17,10 @@
 #define GM_LIBDIR "/usr/local/lib"
 #endif
 
-enum { SCRIPTS_MOST = 4 }; /* as deep as the kernel goes */
+enum { SCRIPTS_MOST = 4 }; /* the kernel's limit */
 
-/* Open a file with its first bytes, terminated. -1: it cannot be read. */
-static int open_head(const char *path, char *head, size_t n, struct stat *st)
+/* Open a file and read its first bytes, terminated. -1: it cannot be read. */
+static int head_open(const char *path, char *head, size_t n, struct stat *st)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	ssize_t got = -1;
@@ -34,11 +34,11 @@ static int open_head(const char *path, char *head, size_t n, struct stat *st)
 	return -1;
 }
 
-static bool is_elf(const char *path)
+static bool file_is_elf(const char *path)
 {
 	char head[SELFMAG + 1];
 	struct stat st;
-	int fd = open_head(path, head, sizeof head, &st);
+	int fd = head_open(path, head, sizeof head, &st);
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0 && memcmp(head, ELFMAG, SELFMAG) == 0;
@@ -52,7 +52,7 @@ bool gm_preload_find(char *path, size_t n)
 	if (given && *given) {
 		bool there = realpath(given, self);
 		snprintf(path, n, "%s", self);
-		if (there && is_elf(self))
+		if (there && file_is_elf(self))
 			return true;
 		gm_tool_error("GPUMEM_LIBRARY_PATH=%s: %s", given,
 			      there ? "not a library" : "no such file");
@@ -123,8 +123,8 @@ static const char *elf_obstacle(int fd, const Elf64_Ehdr *head)
 	return "it is statically linked";
 }
 
-/* The program named in the first line of a script, in place; NULL: it is no script. */
-static const char *interpreter(char *head)
+/* The interpreter of a script's first line, in place; NULL: it is no script. */
+static const char *script_interpreter(char *head)
 {
 	if (head[0] != '#' || head[1] != '!')
 		return NULL;
@@ -135,7 +135,7 @@ static const char *interpreter(char *head)
 	return *head ? head : NULL;
 }
 
-/* What makes the loader ignore LD_PRELOAD: the program runs with rights that its user has not. */
+/* The loader ignores LD_PRELOAD for programs with rights that their user does not have. */
 const char *gm_preload_rights(int fd, const struct stat *st)
 {
 	if (st->st_mode & S_ISUID && st->st_uid != getuid())
@@ -155,7 +155,7 @@ static const char *file_obstacle(const char *path, unsigned depth)
 	} head = {0};
 	struct stat st;
 	const char *next, *why = NULL;
-	int fd = open_head(path, head.text, sizeof head.text, &st);
+	int fd = head_open(path, head.text, sizeof head.text, &st);
 	if (fd < 0)
 		return NULL;
 	/* A script runs with the rights of its interpreter, whatever its own bits say. */
@@ -163,7 +163,7 @@ static const char *file_obstacle(const char *path, unsigned depth)
 		why = gm_preload_rights(fd, &st);
 		if (!why)
 			why = elf_obstacle(fd, &head.elf);
-	} else if ((next = interpreter(head.text)) && depth < SCRIPTS_MOST)
+	} else if ((next = script_interpreter(head.text)) && depth < SCRIPTS_MOST)
 		why = file_obstacle(next, depth + 1);
 	close(fd);
 	return why;
@@ -180,9 +180,9 @@ bool gm_preload_interpreter_missing(const char *command, char *missing, size_t n
 	char path[PATH_MAX], head[4096];
 	struct stat st;
 	int fd = gm_preload_resolve(command, path, sizeof path)
-			 ? open_head(path, head, sizeof head, &st)
+			 ? head_open(path, head, sizeof head, &st)
 			 : -1;
-	const char *name = fd >= 0 ? interpreter(head) : NULL;
+	const char *name = fd >= 0 ? script_interpreter(head) : NULL;
 	if (fd >= 0)
 		close(fd);
 	if (!name || access(name, F_OK) == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat replay: the same requests through the pool and through other policies, side by side.
- */
+/* gpumemstat replay: the same requests through the pool and through other policies, side by
+ * side. */
 #include "replay.h"
 
 #include <stdio.h>
@@ -10,25 +10,26 @@
 #include "base/size.h"
 #include "emit.h"
 #include "policy.h"
+#include "policy_meter.h"
 #include "pool/knobs.h"
 #include "tool.h"
 
 #define MEMORY_DEFAULT (141 * GM_GIB)
 
-/* What a policy made of a trace. */
+/* The result of a policy for a trace. */
 struct result {
 	const struct gm_policy *policy;
 	struct gm_meter meter;
-	uint64_t requested, requested_peak; /* of the requests that were served */
+	uint64_t requested, requested_peak; /* of requests that were served */
 	uint64_t operations, failed, ns;
 };
 
-/* The imagined device. */
+/* The modelled device. */
 struct device {
 	uint64_t memory, limit; /* limit UINT64_MAX: none */
 };
 
-static struct device device_of(const struct gm_trace *trace, const struct gm_options *options)
+static struct device device_config(const struct gm_trace *trace, const struct gm_options *options)
 {
 	struct gm_knobs knobs = *gm_knob_get();
 	struct gm_pool_config config;
@@ -45,8 +46,8 @@ static struct device device_of(const struct gm_trace *trace, const struct gm_opt
 
 /* --- running a trace --- */
 
-static void step(struct result *r, void *state, const struct gm_trace *trace,
-		 const struct gm_trace_event *event, struct gm_policy_place *places)
+static void trace_step(struct result *r, void *state, const struct gm_trace *trace,
+		       const struct gm_trace_event *event, struct gm_policy_place *places)
 {
 	struct gm_policy_place *place = &places[event->block];
 	const uint64_t size = trace->blocks.at[event->block]->size;
@@ -66,9 +67,9 @@ static void step(struct result *r, void *state, const struct gm_trace *trace,
 	r->operations++;
 }
 
-/* What is still alive, so that the policy can be closed. */
-static void free_rest(struct result *r, void *state, const struct gm_trace *trace,
-		      const struct gm_policy_place *places)
+/* Free the blocks that are still live, so that the policy can be closed. */
+static void trace_free_rest(struct result *r, void *state, const struct gm_trace *trace,
+			    const struct gm_policy_place *places)
 {
 	uint64_t now = trace->events.n ? trace->events.at[trace->events.n - 1].time : 0;
 	for (size_t i = 0; i < trace->blocks.n; i++)
@@ -76,8 +77,8 @@ static void free_rest(struct result *r, void *state, const struct gm_trace *trac
 			r->policy->free(state, &places[i], now);
 }
 
-static struct result run(const struct gm_policy *policy, const struct gm_trace *trace,
-			 const struct device *device)
+static struct result trace_run(const struct gm_policy *policy, const struct gm_trace *trace,
+			       const struct device *device)
 {
 	struct result r = {.policy = policy};
 	struct gm_driver driver;
@@ -87,11 +88,11 @@ static struct result run(const struct gm_policy *policy, const struct gm_trace *
 	void *state = policy->open(&driver, device->memory, device->limit);
 	uint64_t start = gm_clock_ns();
 	for (size_t i = 0; i < trace->events.n; i++)
-		step(&r, state, trace, &trace->events.at[i], places);
+		trace_step(&r, state, trace, &trace->events.at[i], places);
 	uint64_t took = gm_clock_ns() - start;
 	gm_meter_read(&r.meter);
 	r.ns = took > r.meter.ns ? took - r.meter.ns : 0;
-	free_rest(&r, state, trace, places);
+	trace_free_rest(&r, state, trace, places);
 	policy->close(state);
 	gm_meter_close();
 	free(places);
@@ -100,14 +101,14 @@ static struct result run(const struct gm_policy *policy, const struct gm_trace *
 
 /* --- showing it --- */
 
-static uint64_t utilisation(const struct result *r)
+static uint64_t result_utilisation(const struct result *r)
 {
 	if (!r->meter.peak)
 		return 1000000;
 	return (uint64_t)((unsigned __int128)r->requested_peak * 1000000 / r->meter.peak);
 }
 
-static uint64_t all_calls(const struct result *r)
+static uint64_t result_calls(const struct result *r)
 {
 	uint64_t sum = 0;
 	for (unsigned i = 0; i < GM_METER_COUNT; i++)
@@ -115,7 +116,7 @@ static uint64_t all_calls(const struct result *r)
 	return sum;
 }
 
-static void show_trace(struct gm_emit *emit, const struct gm_trace *trace,
+static void trace_show(struct gm_emit *emit, const struct gm_trace *trace,
 		       const struct device *device)
 {
 	uint64_t limit = device->limit < device->memory ? device->limit : device->memory;
@@ -148,16 +149,16 @@ static void show_trace(struct gm_emit *emit, const struct gm_trace *trace,
 	gm_emit_break(emit);
 }
 
-static void show_result(struct gm_emit *emit, const struct result *r)
+static void result_show(struct gm_emit *emit, const struct result *r)
 {
 	const uint64_t *calls = r->meter.calls;
 	const struct gm_value values[] = {
 		GM_TEXT(r->policy->name),
-		GM_PPM(utilisation(r)),
+		GM_PPM(result_utilisation(r)),
 		GM_BYTES(r->requested_peak),
 		GM_BYTES(r->meter.peak),
 		GM_COUNT(calls[GM_METER_create] + calls[GM_METER_alloc]),
-		GM_COUNT(all_calls(r)),
+		GM_COUNT(result_calls(r)),
 #define GM_METER_CALL(name) GM_COUNT(calls[GM_METER_##name]),
 		GM_METER_CALLS(GM_METER_CALL)
 #undef GM_METER_CALL
@@ -168,7 +169,7 @@ static void show_result(struct gm_emit *emit, const struct result *r)
 	gm_emit_row(emit, NULL, values);
 }
 
-static void show_table(struct gm_emit *emit, const struct result *results, unsigned n)
+static void table_show(struct gm_emit *emit, const struct result *results, unsigned n)
 {
 	static const struct gm_column columns[] = {
 		{"policy", "policy", GM_COLUMN_LEFT},
@@ -186,16 +187,16 @@ static void show_table(struct gm_emit *emit, const struct result *results, unsig
 	};
 	gm_emit_table(emit, "policies", false, columns, sizeof columns / sizeof *columns);
 	for (unsigned i = 0; i < n; i++)
-		show_result(emit, &results[i]);
+		result_show(emit, &results[i]);
 	gm_emit_table_end(emit);
 }
 
-/* --min-utilisation: GM_EXIT_EXCEEDED after a line that says so. */
-static int judge(const struct gm_trace *trace, const struct gm_options *options,
-		 const struct result *pool)
+/* --min-utilisation: GM_EXIT_EXCEEDED, after a message, if it is not reached. */
+static int result_judge(const struct gm_trace *trace, const struct gm_options *options,
+			const struct result *pool)
 {
 	char reached[32], asked[32];
-	uint64_t is = utilisation(pool);
+	uint64_t is = result_utilisation(pool);
 	if (options->least == UINT32_MAX || (is >= options->least && !pool->failed))
 		return GM_EXIT_OK;
 	if (pool->failed)
@@ -210,29 +211,29 @@ static int judge(const struct gm_trace *trace, const struct gm_options *options,
 	return GM_EXIT_EXCEEDED;
 }
 
-static int replay_one(struct gm_emit *emit, const struct gm_trace *trace)
+static int trace_replay(struct gm_emit *emit, const struct gm_trace *trace)
 {
 	const struct gm_options *options = emit->options;
-	const struct device device = device_of(trace, options);
+	const struct device device = device_config(trace, options);
 	struct result results[GM_POLICY_COUNT];
 	unsigned n = 0;
 	for (unsigned i = 0; i < GM_POLICY_COUNT; i++)
 		if (options->policies & 1u << i)
-			results[n++] = run(gm_policies[i], trace, &device);
+			results[n++] = trace_run(gm_policies[i], trace, &device);
 	gm_emit_object(emit, NULL);
-	show_trace(emit, trace, &device);
-	show_table(emit, results, n);
+	trace_show(emit, trace, &device);
+	table_show(emit, results, n);
 	gm_emit_end(emit);
-	return judge(trace, options, &results[0]);
+	return result_judge(trace, options, &results[0]);
 }
 
-/* The gravest: what could not be read before what was exceeded. */
-static int worse(int a, int b)
+/* The graver status: a failure before an exceeded limit. */
+static int status_worse(int a, int b)
 {
 	return a == GM_EXIT_FAILED || b == GM_EXIT_FAILED ? GM_EXIT_FAILED : a > b ? a : b;
 }
 
-static int replay_all(const struct gm_options *options, char *const *paths, int n)
+static int traces_replay(const struct gm_options *options, char *const *paths, int n)
 {
 	struct gm_emit emit;
 	struct gm_trace trace;
@@ -250,13 +251,13 @@ static int replay_all(const struct gm_options *options, char *const *paths, int 
 			gm_emit_break(&emit);
 		}
 		any = true;
-		status = worse(status, replay_one(&emit, &trace));
+		status = status_worse(status, trace_replay(&emit, &trace));
 		gm_trace_free(&trace);
 	}
 	if (!any)
 		return status;
 	gm_emit_end(&emit);
-	return worse(status, gm_emit_close(&emit));
+	return status_worse(status, gm_emit_close(&emit));
 }
 
 int gm_replay_main(const struct gm_command *self, int argc, char **argv)
@@ -271,5 +272,5 @@ int gm_replay_main(const struct gm_command *self, int argc, char **argv)
 		return gm_tool_usage(self->name,
 				     "--min-utilisation is about the pool, which --policy leaves "
 				     "out");
-	return replay_all(&options, argv + first, argc - first);
+	return traces_replay(&options, argv + first, argc - first);
 }

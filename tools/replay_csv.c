@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two kinds of CSV, told by their first line:
- *   RMM         what rapids-memory-manager's logging_resource_adaptor writes, in the order of rows
- *   MiniMalloc  one block a row, from `lower` up to `upper`; at equal times frees come first
+ * Two kinds of CSV, distinguished by their first line:
+ *   RMM         of rapids-memory-manager's logging_resource_adaptor, in the order of rows
+ *   MiniMalloc  one block a row, from `lower` to `upper`; at equal times frees come first
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -18,12 +18,12 @@ struct csv {
 	FILE *in;
 	char line[LINE_LONGEST + 1];
 	char *fields[FIELDS_MOST];
-	unsigned n; /* fields of the line, FIELDS_MOST: or more */
+	unsigned n; /* fields of the line; FIELDS_MOST: or more */
 	bool ended;
 };
 
-/* The next line without its end. False: there is none, and csv->ended, or it cannot be read. */
-static bool next_line(struct csv *csv)
+/* Read the next line without its end. False: csv->ended, or it cannot be read. */
+static bool csv_next_line(struct csv *csv)
 {
 	size_t n = 0;
 	int c;
@@ -44,11 +44,11 @@ static bool next_line(struct csv *csv)
 	return !csv->ended;
 }
 
-/* The next line that is not empty, in fields, of which there are to be `n`. */
-static bool next_row(struct csv *csv, unsigned n)
+/* Read the next line that is not empty and split it; it must have `n` fields. */
+static bool csv_next_row(struct csv *csv, unsigned n)
 {
 	do
-		if (!next_line(csv))
+		if (!csv_next_line(csv))
 			return false;
 	while (!*csv->line);
 	char *at = csv->line;
@@ -62,14 +62,15 @@ static bool next_row(struct csv *csv, unsigned n)
 	return true;
 }
 
-/* Say that a field is not what it should be. */
-static bool wrong(struct csv *csv, const char *name, const char *text, const char *expected)
+/* Fail with a message about a field. */
+static bool csv_fail_field(struct csv *csv, const char *name, const char *text,
+			   const char *expected)
 {
 	return gm_trace_fail(csv->trace, "%s '%.*s%s': expected %s", name, SHOWN, text,
 			     strlen(text) > SHOWN ? "..." : "", expected);
 }
 
-static int digit_of(char c)
+static int digit_value(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -78,16 +79,16 @@ static int digit_of(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
 }
 
-/* All of `text` as a number. */
-static bool number(const char *text, int base, uint64_t *out)
+/* Parse all of `text` as a number. */
+static bool number_parse(const char *text, int base, uint64_t *out)
 {
 	uint64_t value = 0;
 	if (!*text)
 		return false;
 	for (; *text; text++)
-		if (digit_of(*text) >= base ||
+		if (digit_value(*text) >= base ||
 		    __builtin_mul_overflow(value, (uint64_t)base, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)digit_of(*text), &value))
+		    __builtin_add_overflow(value, (uint64_t)digit_value(*text), &value))
 			return false;
 	*out = value;
 	return true;
@@ -95,7 +96,7 @@ static bool number(const char *text, int base, uint64_t *out)
 
 /* --- RMM --- */
 
-/* "HH:MM:SS.uuuuuu", before the last digits also ':'; ns. */
+/* "HH:MM:SS.uuuuuu", or ':' before the last digits; to ns. */
 static bool clock_parse(const char *text, uint64_t *out)
 {
 	static const char shape[] = "00:00:00.000000";
@@ -118,14 +119,15 @@ static bool pointer_parse(const char *text, uint64_t *out)
 {
 	*out = 0;
 	return strcmp(text, "(nil)") == 0 ||
-	       (strncmp(text, "0x", 2) == 0 && number(text + 2, 16, out));
+	       (strncmp(text, "0x", 2) == 0 && number_parse(text + 2, 16, out));
 }
 
 static bool rmm_allocate(struct csv *csv, uint64_t pointer, uint64_t size, uint64_t time)
 {
 	const struct gm_trace_block *there = gm_trace_find(csv->trace, pointer);
 	if (!pointer)
-		return wrong(csv, "pointer", csv->fields[3], "the address of what was allocated");
+		return csv_fail_field(csv, "pointer", csv->fields[3],
+				      "the address of what was allocated");
 	if (there)
 		return gm_trace_fail(csv->trace, "%s is allocated already, in line %llu",
 				     csv->fields[3], (unsigned long long)there->line);
@@ -151,16 +153,16 @@ static bool rmm_row(struct csv *csv, uint64_t time)
 	char *const *f = csv->fields;
 	uint64_t pointer, size;
 	if (!pointer_parse(f[3], &pointer))
-		return wrong(csv, "pointer", f[3], "0x and hexadecimal digits, or (nil)");
-	if (!number(f[4], 10, &size))
-		return wrong(csv, "size", f[4], "a number of bytes");
+		return csv_fail_field(csv, "pointer", f[3], "0x and hexadecimal digits, or (nil)");
+	if (!number_parse(f[4], 10, &size))
+		return csv_fail_field(csv, "size", f[4], "a number of bytes");
 	bool allocates = strcmp(f[2], "allocate") == 0;
 	if (strcmp(f[2], "allocate failure") == 0) {
 		csv->trace->refused++;
 		return true;
 	}
 	if (!allocates && strcmp(f[2], "free") != 0)
-		return wrong(csv, "action", f[2], "allocate, free or allocate failure");
+		return csv_fail_field(csv, "action", f[2], "allocate, free or allocate failure");
 	if (size == 0) {
 		csv->trace->empty += allocates;
 		return true;
@@ -169,17 +171,17 @@ static bool rmm_row(struct csv *csv, uint64_t time)
 			 : rmm_free(csv, pointer, size, time);
 }
 
-static bool read_rmm(struct csv *csv)
+static bool rmm_read(struct csv *csv)
 {
 	const uint64_t day = (uint64_t)24 * 3600 * 1000000000;
 	uint64_t thread, clock, begun = 0, last = 0;
 	csv->trace->format = "rmm";
-	while (next_row(csv, 6)) {
-		if (!number(csv->fields[0], 10, &thread))
-			return wrong(csv, "thread", csv->fields[0], "a number");
+	while (csv_next_row(csv, 6)) {
+		if (!number_parse(csv->fields[0], 10, &thread))
+			return csv_fail_field(csv, "thread", csv->fields[0], "a number");
 		if (!clock_parse(csv->fields[1], &clock))
-			return wrong(csv, "time", csv->fields[1], "HH:MM:SS.uuuuuu");
-		/* Threads may be a little out of order; half a day back is the next day. */
+			return csv_fail_field(csv, "time", csv->fields[1], "HH:MM:SS.uuuuuu");
+		/* Threads may be slightly out of order; half a day back is the next day. */
 		if (begun + clock + day / 2 < last)
 			begun += day;
 		last = begun + clock > last ? begun + clock : last;
@@ -209,7 +211,7 @@ struct rows {
 	GM_ARRAY(struct moment) moments;
 };
 
-static bool add_row(struct csv *csv, struct rows *rows, struct row *row)
+static bool rows_add(struct csv *csv, struct rows *rows, struct row *row)
 {
 	const struct row *there;
 	HASH_FIND(hh, rows->by_id, csv->fields[0], strlen(csv->fields[0]), there);
@@ -224,14 +226,14 @@ static bool add_row(struct csv *csv, struct rows *rows, struct row *row)
 	return !gm_hash_failed(row) || gm_trace_fail(csv->trace, "out of memory");
 }
 
-static bool parse_row(struct csv *csv, uint64_t unit, struct row *row)
+static bool row_parse(struct csv *csv, uint64_t unit, struct row *row)
 {
 	static const char *const names[] = {"id", "lower", "upper", "size"};
 	uint64_t *const numbers[] = {NULL, &row->lower, &row->upper, &row->size};
 	char *const *f = csv->fields;
 	for (unsigned i = 1; i < 4; i++)
-		if (!number(f[i], 10, numbers[i]))
-			return wrong(csv, names[i], f[i], "a number");
+		if (!number_parse(f[i], 10, numbers[i]))
+			return csv_fail_field(csv, names[i], f[i], "a number");
 	if (row->upper <= row->lower)
 		return gm_trace_fail(csv->trace, "upper %s is not above lower %s", f[2], f[1]);
 	if (__builtin_mul_overflow(row->size, unit, &row->size) || row->size > GM_POLICY_LARGEST)
@@ -240,9 +242,9 @@ static bool parse_row(struct csv *csv, uint64_t unit, struct row *row)
 	return true;
 }
 
-static bool read_rows(struct csv *csv, unsigned fields, uint64_t unit, struct rows *rows)
+static bool rows_read(struct csv *csv, unsigned fields, uint64_t unit, struct rows *rows)
 {
-	while (next_row(csv, fields)) {
+	while (csv_next_row(csv, fields)) {
 		struct row *row = gm_policy_make(sizeof *row + strlen(csv->fields[0]) + 1);
 		row->id = strcpy((char *)(row + 1), csv->fields[0]);
 		row->line = csv->trace->line;
@@ -250,13 +252,13 @@ static bool read_rows(struct csv *csv, unsigned fields, uint64_t unit, struct ro
 			free(row);
 			return gm_trace_fail(csv->trace, "out of memory");
 		}
-		if (!parse_row(csv, unit, row) || !add_row(csv, rows, row))
+		if (!row_parse(csv, unit, row) || !rows_add(csv, rows, row))
 			return false;
 	}
 	return csv->ended;
 }
 
-static int by_time(const void *a, const void *b)
+static int moment_compare(const void *a, const void *b)
 {
 	const struct moment *x = a, *y = b;
 	if (x->time != y->time)
@@ -266,7 +268,7 @@ static int by_time(const void *a, const void *b)
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static bool play_rows(struct gm_trace *trace, const struct rows *rows)
+static bool rows_play(struct gm_trace *trace, const struct rows *rows)
 {
 	for (size_t i = 0; i < rows->moments.n; i++) {
 		const struct moment *m = &rows->moments.at[i];
@@ -281,14 +283,14 @@ static bool play_rows(struct gm_trace *trace, const struct rows *rows)
 	return true;
 }
 
-static bool read_minimalloc(struct csv *csv, unsigned fields, uint64_t unit)
+static bool minimalloc_read(struct csv *csv, unsigned fields, uint64_t unit)
 {
 	struct rows rows = {0};
 	csv->trace->format = "minimalloc";
-	bool ok = read_rows(csv, fields, unit, &rows);
+	bool ok = rows_read(csv, fields, unit, &rows);
 	if (ok && rows.moments.n) {
-		qsort(rows.moments.at, rows.moments.n, sizeof *rows.moments.at, by_time);
-		ok = play_rows(csv->trace, &rows);
+		qsort(rows.moments.at, rows.moments.n, sizeof *rows.moments.at, moment_compare);
+		ok = rows_play(csv->trace, &rows);
 	}
 	HASH_CLEAR(hh, rows.by_id);
 	for (size_t i = 0; i < rows.at.n; i++)
@@ -304,14 +306,14 @@ bool gm_trace_read_csv(struct gm_trace *trace, FILE *in, uint64_t unit)
 {
 	struct csv csv = {.trace = trace, .in = in};
 	trace->line = 0;
-	if (!next_line(&csv))
+	if (!csv_next_line(&csv))
 		return csv.ended ? gm_trace_fail(trace, "empty") : false;
 	if (strcmp(csv.line, "Thread,Time,Action,Pointer,Size,Stream") == 0)
-		return read_rmm(&csv);
+		return rmm_read(&csv);
 	if (strcmp(csv.line, "id,lower,upper,size") == 0)
-		return read_minimalloc(&csv, 4, unit);
+		return minimalloc_read(&csv, 4, unit);
 	if (strcmp(csv.line, "id,lower,upper,size,offset") == 0)
-		return read_minimalloc(&csv, 5, unit);
-	return wrong(&csv, "unknown header", csv.line,
-		     "Thread,Time,Action,Pointer,Size,Stream or id,lower,upper,size");
+		return minimalloc_read(&csv, 5, unit);
+	return csv_fail_field(&csv, "unknown header", csv.line,
+			      "Thread,Time,Action,Pointer,Size,Stream or id,lower,upper,size");
 }

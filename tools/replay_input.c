@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which kind of file a trace is in goes by its first byte; gzip takes care of what it packed. */
+/* Opens a trace. Its first byte tells the kind of file; gzip decompresses. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -15,8 +15,8 @@ extern char **environ;
 
 #define GZIP_FIRST 0x1f
 
-/* Start `gzip -dc` on the file `in`; its output is at *out. False: not started. */
-static bool start_gzip(struct gm_trace *trace, int in, FILE **out, pid_t *pid)
+/* Start `gzip -dc` with `in` as its input; *out: its output. False: not started. */
+static bool gzip_start(struct gm_trace *trace, int in, FILE **out, pid_t *pid)
 {
 	char program[] = "gzip", option[] = "-dc", *const argv[] = {program, option, NULL};
 	posix_spawn_file_actions_t actions;
@@ -36,21 +36,21 @@ static bool start_gzip(struct gm_trace *trace, int in, FILE **out, pid_t *pid)
 	return gm_trace_fail(trace, "compressed, and gzip cannot be run: %s", strerror(error));
 }
 
-static bool read_gzip(struct gm_trace *trace, FILE *in, uint64_t unit)
+static bool gzip_read(struct gm_trace *trace, FILE *in, uint64_t unit)
 {
 	FILE *out;
 	pid_t pid;
 	int status = 0;
 	if (lseek(fileno(in), 0, SEEK_SET) != 0)
 		return gm_trace_fail(trace, "compressed, and no file: put gzip -dc in front of it");
-	if (!start_gzip(trace, fileno(in), &out, &pid))
+	if (!gzip_start(trace, fileno(in), &out, &pid))
 		return false;
 	bool ok = gm_trace_read_csv(trace, out, unit);
 	bool whole = feof(out);
 	fclose(out);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	/* What is cut off ends in the middle of a line, which is not the line's fault. */
+	/* A truncated file ends within a line: the error is not the line's. */
 	if (whole && (!WIFEXITED(status) || WEXITSTATUS(status))) {
 		trace->line = 0;
 		return gm_trace_fail(trace, "compressed, and damaged or cut off: gzip cannot read "
@@ -59,7 +59,7 @@ static bool read_gzip(struct gm_trace *trace, FILE *in, uint64_t unit)
 	return ok;
 }
 
-static bool read_any(struct gm_trace *trace, FILE *in, const struct gm_options *options)
+static bool trace_read(struct gm_trace *trace, FILE *in, const struct gm_options *options)
 {
 	int first = getc(in);
 	if (first == EOF)
@@ -70,7 +70,7 @@ static bool read_any(struct gm_trace *trace, FILE *in, const struct gm_options *
 				   : gm_trace_read_log(trace, options);
 	if (options->device > 0)
 		return gm_trace_fail(trace, "--device=%d: a CSV has no devices", options->device);
-	return first == GZIP_FIRST ? read_gzip(trace, in, options->unit_size)
+	return first == GZIP_FIRST ? gzip_read(trace, in, options->unit_size)
 				   : gm_trace_read_csv(trace, in, options->unit_size);
 }
 
@@ -80,7 +80,7 @@ bool gm_trace_read(struct gm_trace *trace, const char *path, const struct gm_opt
 	*trace = (struct gm_trace){.path = standard ? "standard input" : path};
 	FILE *in = standard ? stdin : fopen(path, "re");
 	if (in)
-		ok = read_any(trace, in, options);
+		ok = trace_read(trace, in, options);
 	else
 		ok = gm_trace_fail(trace, "%s", errno == ENOENT ? "no such file" : strerror(errno));
 	if (in && !standard)

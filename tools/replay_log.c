@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A log of events. Blocks are known by their numbers, of which the pool's and the driver's have no
- * two in common. */
+/* Reads a log of events. Blocks are identified by number; pool and driver use different numbers. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "log/read.h"
 #include "replay.h"
 
-static bool is_block(const struct gm_record *r)
+static bool record_is_block(const struct gm_record *r)
 {
 	return (r->kind == GM_RECORD_ALLOCATE || r->kind == GM_RECORD_LIVE ||
 		r->kind == GM_RECORD_FREE) &&
 	       !r->status;
 }
 
-/* The first device that has any block; -1: none has. */
-static int first_device(struct gm_log_file *file)
+/* The first device that has a block; -1: none. */
+static int log_first_device(struct gm_log_file *file)
 {
 	struct gm_log_entry entry;
 	int first = -1;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry))
-		if (is_block(&entry.record) && (first < 0 || entry.record.device < first))
+		if (record_is_block(&entry.record) && (first < 0 || entry.record.device < first))
 			first = entry.record.device;
 	return first;
 }
 
-static bool play(struct gm_trace *trace, const struct gm_record *r, uint64_t time, bool complete)
+static bool record_play(struct gm_trace *trace, const struct gm_record *r, uint64_t time,
+			bool complete)
 {
 	struct gm_trace_block *there = gm_trace_find(trace, r->id);
 	if (r->kind == GM_RECORD_LIVE && there)
-		return true; /* each segment begins with what is alive */
+		return true; /* each segment begins with the live blocks */
 	if (r->kind != GM_RECORD_FREE && r->size == 0) {
 		trace->empty++;
 		return true;
@@ -49,7 +49,7 @@ static bool play(struct gm_trace *trace, const struct gm_record *r, uint64_t tim
 	return true;
 }
 
-static bool read_device(struct gm_trace *trace, struct gm_log_file *file)
+static bool device_read(struct gm_trace *trace, struct gm_log_file *file)
 {
 	const struct gm_log_about *about = gm_log_read_about(file);
 	struct gm_log_entry entry;
@@ -60,19 +60,19 @@ static bool read_device(struct gm_trace *trace, struct gm_log_file *file)
 		if (r->device != trace->device)
 			continue;
 		trace->refused += r->kind == GM_RECORD_ALLOCATE_FAILED;
-		if (is_block(r) && !play(trace, r, time, about->complete))
+		if (record_is_block(r) && !record_play(trace, r, time, about->complete))
 			return false;
 	}
 	return true;
 }
 
-static bool read_open(struct gm_trace *trace, struct gm_log_file *file, int wish)
+static bool log_read(struct gm_trace *trace, struct gm_log_file *file, int wish)
 {
 	const struct gm_log_about *about = gm_log_read_about(file);
 	char why[256];
 	if (!gm_log_read_check(file, why, sizeof why))
 		return gm_trace_fail(trace, "contradicts itself: %s", why);
-	int device = wish >= 0 ? wish : first_device(file);
+	int device = wish >= 0 ? wish : log_first_device(file);
 	if (strcmp(about->level, "events") != 0)
 		return gm_trace_fail(trace, "a log without events: gpumemstat record makes one "
 					    "with them");
@@ -82,7 +82,7 @@ static bool read_open(struct gm_trace *trace, struct gm_log_file *file, int wish
 	trace->device = device < 0 ? 0 : (unsigned)device;
 	if (trace->device < about->n_devices)
 		trace->memory = about->devices[trace->device].total;
-	return read_device(trace, file);
+	return device_read(trace, file);
 }
 
 bool gm_trace_read_log(struct gm_trace *trace, const struct gm_options *options)
@@ -92,7 +92,7 @@ bool gm_trace_read_log(struct gm_trace *trace, const struct gm_options *options)
 	trace->format = "log";
 	if (!gm_log_read_open(trace->path, &file, why, sizeof why))
 		return gm_trace_fail(trace, "%s", why);
-	bool ok = read_open(trace, file, options->device);
+	bool ok = log_read(trace, file, options->device);
 	gm_log_read_close(file);
 	return ok;
 }

@@ -5,7 +5,7 @@
 #include "policy.h"
 #include "replay.h"
 
-/* --- the trace as it grows --- */
+/* --- a trace while it is read --- */
 
 bool gm_trace_fail(struct gm_trace *trace, const char *format, ...)
 {
@@ -16,7 +16,7 @@ bool gm_trace_fail(struct gm_trace *trace, const char *format, ...)
 	return false;
 }
 
-static bool add_event(struct gm_trace *trace, uint64_t time, uint32_t block, bool frees)
+static bool trace_add_event(struct gm_trace *trace, uint64_t time, uint32_t block, bool frees)
 {
 	uint64_t last = trace->events.n ? trace->events.at[trace->events.n - 1].time : 0;
 	struct gm_trace_event event = {time > last ? time : last, block, frees};
@@ -51,14 +51,14 @@ bool gm_trace_add(struct gm_trace *trace, uint64_t key, uint64_t size, uint64_t 
 		return gm_trace_fail(trace, "out of memory");
 	if (trace->requested > trace->requested_peak)
 		trace->requested_peak = trace->requested;
-	return add_event(trace, time, block->number, false);
+	return trace_add_event(trace, time, block->number, false);
 }
 
 bool gm_trace_end(struct gm_trace *trace, struct gm_trace_block *block, uint64_t time)
 {
 	HASH_DEL(trace->live, block);
 	trace->requested -= block->size;
-	return add_event(trace, time, block->number, true);
+	return trace_add_event(trace, time, block->number, true);
 }
 
 void gm_trace_free(struct gm_trace *trace)

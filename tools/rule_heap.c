@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rules about malloc in kernels measure; gpumemstat(1), FINDINGS, has each formula. */
+/* Measurements for the rules about malloc in kernels; gpumemstat(1), FINDINGS, has each formula. */
 #include "findings.h"
 
 #define SUM(name) gm_figures_sum(f, GM_C_##name)
 
-/* Mallocs that got NULL, if that is why. */
-static bool nulls(const struct gm_figures *f, bool why, struct gm_finding *out)
+/* Mallocs that got NULL, if this rule has the reason. */
+static bool nulls_measure(const struct gm_figures *f, bool why, struct gm_finding *out)
 {
 	out->value = GM_COUNT(SUM(heap_nulls));
 	out->of = GM_BYTES(SUM(heap_mapped_peak));
@@ -14,17 +14,17 @@ static bool nulls(const struct gm_figures *f, bool why, struct gm_finding *out)
 
 bool gm_rule_heap_limit(struct gm_figures *f, struct gm_finding *out)
 {
-	return nulls(f, SUM(heap_refused_limit) > 0, out);
+	return nulls_measure(f, SUM(heap_refused_limit) > 0, out);
 }
 
 bool gm_rule_heap_full(struct gm_figures *f, struct gm_finding *out)
 {
-	return nulls(f, SUM(heap_refused) > 0 && SUM(heap_refused_limit) == 0, out);
+	return nulls_measure(f, SUM(heap_refused) > 0 && SUM(heap_refused_limit) == 0, out);
 }
 
 bool gm_rule_heap_nulls(struct gm_figures *f, struct gm_finding *out)
 {
-	return nulls(f, SUM(heap_refused) == 0, out);
+	return nulls_measure(f, SUM(heap_refused) == 0, out);
 }
 
 bool gm_rule_heap_bad_free(struct gm_figures *f, struct gm_finding *out)
@@ -33,7 +33,7 @@ bool gm_rule_heap_bad_free(struct gm_figures *f, struct gm_finding *out)
 	return true;
 }
 
-/* The reason of the first; the small log may have had no room for it. */
+/* The reason of the first context; the small log may have had no room for it. */
 bool gm_rule_kernels_native(struct gm_figures *f, struct gm_finding *out)
 {
 	out->value = GM_COUNT(SUM(takeovers_native));

@@ -1,43 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rules about one log measure; gpumemstat(1), FINDINGS, has each formula. */
+/* Measurements for the rules about one log; gpumemstat(1), FINDINGS, has each formula. */
 #include <string.h>
 
 #include "base/size.h"
 #include "churn.h"
 #include "findings.h"
 
-/* Less than this, on average, is not worth a word: a pool has at least a chunk of 32 MiB. */
+/* Means below this are not reported: a pool has at least a chunk of 32 MiB. */
 #define FEW (64 * GM_MIB)
 #define MUCH (256 * GM_MIB)
 
 #define SUM(name) gm_figures_sum(f, GM_C_##name)
 #define C(name) gm_figures_device(f, d, GM_C_##name)
 
-static bool count(struct gm_finding *out, uint64_t value)
+static bool finding_count(struct gm_finding *out, uint64_t value)
 {
 	out->value = GM_COUNT(value);
 	return true;
 }
 
-/* --- out of memory: the first refusal has one cause --- */
+/* --- out of memory: the cause of the first refusal --- */
 
-enum cause { NONE, SIZE, FRAGMENTED, LIMIT, OTHERS, IN_USE };
+enum cause { NONE, SIZE, LIMIT_PIECES, FRAGMENTED, LIMIT, OTHERS, IN_USE };
 
-/* What of the device is neither free nor of this process, which had `foreign` beside the pool at
- * its most. */
-static uint64_t others(const struct gm_sample *s, uint64_t foreign)
+/* The least that the pool maps. */
+#define GRANULE (2 * GM_MIB)
+
+/* Memory of the device that is neither free nor this process's. `foreign`: the peak of the
+ * process's foreign memory. */
+static uint64_t sample_others(const struct gm_sample *s, uint64_t foreign)
 {
 	uint64_t known = s->mapped + s->lent + s->device_free + foreign;
 	return s->device_total > known ? s->device_total - known : 0;
 }
 
-/* Of the device of the first refusal. */
-static uint64_t foreign_of(const struct gm_figures *f)
+/* Bytes that the pool would have mapped, had it grown for this request. */
+static uint64_t refusal_needed(const struct gm_figures_refusal *r)
+{
+	return r->sample.mapped + r->sample.lent + gm_round_up(r->asked, GRANULE);
+}
+
+/* Peak of foreign memory, on the device of the first refusal. */
+static uint64_t refusal_foreign(const struct gm_figures *f)
 {
 	return gm_figures_device(f, f->refusals.at[0].device, GM_C_foreign_peak);
 }
 
-static enum cause cause(const struct gm_figures *f)
+static enum cause refusal_cause(const struct gm_figures *f)
 {
 	if (!f->refusals.n)
 		return NONE;
@@ -45,18 +54,20 @@ static enum cause cause(const struct gm_figures *f)
 	const struct gm_sample *s = &first->sample;
 	if (s->device_total && first->asked > s->device_total)
 		return SIZE;
+	const bool limited =
+		s->limit && s->device_total > s->limit && refusal_needed(first) > s->limit;
 	if (s->idle >= first->asked)
-		return FRAGMENTED;
-	if (s->limit && s->device_total > s->limit && s->mapped + first->asked > s->limit)
+		return limited ? LIMIT_PIECES : FRAGMENTED;
+	if (limited)
 		return LIMIT;
-	return others(s, foreign_of(f)) > s->mapped ? OTHERS : IN_USE;
+	return sample_others(s, refusal_foreign(f)) > s->mapped ? OTHERS : IN_USE;
 }
 
-/* The first refusal, if it has this cause. */
-static const struct gm_figures_refusal *refusal(const struct gm_figures *f, enum cause is,
-						struct gm_finding *out)
+/* The first refusal, if this is its cause. */
+static const struct gm_figures_refusal *refusal_first(const struct gm_figures *f, enum cause is,
+						      struct gm_finding *out)
 {
-	if (cause(f) != is)
+	if (refusal_cause(f) != is)
 		return NULL;
 	out->device = f->refusals.at[0].device;
 	out->other = GM_BYTES(f->refusals.at[0].asked);
@@ -65,7 +76,7 @@ static const struct gm_figures_refusal *refusal(const struct gm_figures *f, enum
 
 bool gm_rule_oom_size(struct gm_figures *f, struct gm_finding *out)
 {
-	const struct gm_figures_refusal *r = refusal(f, SIZE, out);
+	const struct gm_figures_refusal *r = refusal_first(f, SIZE, out);
 	if (!r)
 		return false;
 	out->value = GM_BYTES(r->asked);
@@ -73,9 +84,19 @@ bool gm_rule_oom_size(struct gm_figures *f, struct gm_finding *out)
 	return true;
 }
 
+bool gm_rule_oom_limit_pieces(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_figures_refusal *r = refusal_first(f, LIMIT_PIECES, out);
+	if (!r)
+		return false;
+	out->value = GM_BYTES(refusal_needed(r));
+	out->of = GM_BYTES(r->sample.limit);
+	return true;
+}
+
 bool gm_rule_oom_fragmented(struct gm_figures *f, struct gm_finding *out)
 {
-	const struct gm_figures_refusal *r = refusal(f, FRAGMENTED, out);
+	const struct gm_figures_refusal *r = refusal_first(f, FRAGMENTED, out);
 	if (!r)
 		return false;
 	out->value = GM_BYTES(r->sample.idle);
@@ -85,84 +106,84 @@ bool gm_rule_oom_fragmented(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_oom_limit(struct gm_figures *f, struct gm_finding *out)
 {
-	const struct gm_figures_refusal *r = refusal(f, LIMIT, out);
+	const struct gm_figures_refusal *r = refusal_first(f, LIMIT, out);
 	if (!r)
 		return false;
-	out->value = GM_BYTES(r->sample.mapped + r->asked);
+	out->value = GM_BYTES(refusal_needed(r));
 	out->of = GM_BYTES(r->sample.limit);
 	return true;
 }
 
 bool gm_rule_oom_others(struct gm_figures *f, struct gm_finding *out)
 {
-	const struct gm_figures_refusal *r = refusal(f, OTHERS, out);
+	const struct gm_figures_refusal *r = refusal_first(f, OTHERS, out);
 	if (!r)
 		return false;
-	out->value = GM_BYTES(others(&r->sample, foreign_of(f)));
+	out->value = GM_BYTES(sample_others(&r->sample, refusal_foreign(f)));
 	out->of = GM_BYTES(r->sample.mapped);
 	return true;
 }
 
 bool gm_rule_oom_in_use(struct gm_figures *f, struct gm_finding *out)
 {
-	const struct gm_figures_refusal *r = refusal(f, IN_USE, out);
+	const struct gm_figures_refusal *r = refusal_first(f, IN_USE, out);
 	if (!r)
 		return false;
 	out->of = out->other;
 	out->other = GM_BYTES(r->sample.handed_out);
-	return count(out, f->refusals.n);
+	return finding_count(out, f->refusals.n);
 }
 
 bool gm_rule_refused(struct gm_figures *f, struct gm_finding *out)
 {
-	return !f->refusals.n && count(out, SUM(allocate_failed));
+	return !f->refusals.n && finding_count(out, SUM(allocate_failed));
 }
 
-/* --- what went wrong --- */
+/* --- errors --- */
 
 bool gm_rule_bounds(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, gm_figures_process(f, GM_C_bounds_refused));
+	return finding_count(out, gm_figures_process(f, GM_C_bounds_refused));
 }
 
 bool gm_rule_bad_free(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, SUM(free_failed));
+	return finding_count(out, SUM(free_failed));
 }
 
 bool gm_rule_killed(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, !f->about->closed && !f->about->running);
+	return finding_count(out, !f->about->closed && !f->about->running);
 }
 
 bool gm_rule_records_missing(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, f->about->dropped);
+	return finding_count(out, f->about->dropped);
 }
 
 bool gm_rule_to_driver(struct gm_figures *f, struct gm_finding *out)
 {
 	out->of = GM_COUNT(SUM(allocate_calls));
-	return strcmp(f->about->mode, "pool") == 0 && count(out, SUM(allocate_driver));
+	return strcmp(f->about->mode, "pool") == 0 && finding_count(out, SUM(allocate_driver));
 }
 
 bool gm_rule_retries(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, SUM(retry_calls));
+	return finding_count(out, SUM(retry_calls));
 }
 
 bool gm_rule_never_freed(struct gm_figures *f, struct gm_finding *out)
 {
 	out->other = GM_BYTES(SUM(requested));
-	return f->about->closed && count(out, SUM(live_blocks));
+	return f->about->closed && finding_count(out, SUM(live_blocks));
 }
 
-/* --- of a device: the one with the highest share --- */
+/* --- of the device with the highest share --- */
 
-/* Measure one device; false: nothing to say about it. */
+/* Measure one device. False: the rule does not apply to it. */
 typedef bool of_device(const struct gm_figures *f, unsigned d, struct gm_finding *out);
 
-static bool worst(const struct gm_figures *f, of_device *measure, struct gm_finding *out)
+static bool device_worst(const struct gm_figures *f, of_device *measure, struct gm_finding *out)
 {
 	bool found = false;
 	for (unsigned d = 0; d < f->n_devices; d++) {
@@ -182,7 +203,7 @@ struct means {
 	uint64_t requested, internal, mapped, unreclaimable, idle, remap_ppm;
 };
 
-static bool means(const struct gm_figures *f, unsigned d, struct means *out)
+static bool device_means(const struct gm_figures *f, unsigned d, struct means *out)
 {
 	const uint64_t ns = C(sampled_ns);
 	if (!ns)
@@ -199,10 +220,10 @@ static bool means(const struct gm_figures *f, unsigned d, struct means *out)
 	return true;
 }
 
-static bool unreclaimable(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+static bool device_unreclaimable(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
 	struct means m;
-	if (!means(f, d, &m) || m.unreclaimable < FEW)
+	if (!device_means(f, d, &m) || m.unreclaimable < FEW)
 		return false;
 	out->value = GM_BYTES(m.unreclaimable);
 	out->of = GM_BYTES(m.mapped);
@@ -211,13 +232,13 @@ static bool unreclaimable(const struct gm_figures *f, unsigned d, struct gm_find
 
 bool gm_rule_unreclaimable(struct gm_figures *f, struct gm_finding *out)
 {
-	return worst(f, unreclaimable, out);
+	return device_worst(f, device_unreclaimable, out);
 }
 
-static bool in_pieces(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+static bool device_in_pieces(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
 	struct means m;
-	if (!means(f, d, &m) || m.idle < FEW || m.idle < m.mapped / 10)
+	if (!device_means(f, d, &m) || m.idle < FEW || m.idle < m.mapped / 10)
 		return false;
 	out->value = GM_PPM(m.remap_ppm);
 	out->of = GM_PPM(1000000);
@@ -227,13 +248,13 @@ static bool in_pieces(const struct gm_figures *f, unsigned d, struct gm_finding 
 
 bool gm_rule_in_pieces(struct gm_figures *f, struct gm_finding *out)
 {
-	return worst(f, in_pieces, out);
+	return device_worst(f, device_in_pieces, out);
 }
 
-static bool internal(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+static bool device_internal(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
 	struct means m;
-	if (!means(f, d, &m) || m.internal < FEW)
+	if (!device_means(f, d, &m) || m.internal < FEW)
 		return false;
 	out->value = GM_BYTES(m.internal);
 	out->of = GM_BYTES(m.requested + m.internal);
@@ -242,13 +263,13 @@ static bool internal(const struct gm_figures *f, unsigned d, struct gm_finding *
 
 bool gm_rule_internal(struct gm_figures *f, struct gm_finding *out)
 {
-	return worst(f, internal, out);
+	return device_worst(f, device_internal, out);
 }
 
-static bool kept_idle(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+static bool device_kept_idle(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
 	struct means m;
-	if (!means(f, d, &m) || m.idle < MUCH)
+	if (!device_means(f, d, &m) || m.idle < MUCH)
 		return false;
 	out->value = GM_BYTES(m.idle);
 	out->of = GM_BYTES(m.mapped);
@@ -257,10 +278,10 @@ static bool kept_idle(const struct gm_figures *f, unsigned d, struct gm_finding 
 
 bool gm_rule_kept_idle(struct gm_figures *f, struct gm_finding *out)
 {
-	return worst(f, kept_idle, out);
+	return device_worst(f, device_kept_idle, out);
 }
 
-static bool foreign(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+static bool device_foreign(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
 	out->value = GM_BYTES(C(foreign_peak));
 	out->of = GM_BYTES(C(foreign_peak) + C(mapped_peak));
@@ -269,10 +290,12 @@ static bool foreign(const struct gm_figures *f, unsigned d, struct gm_finding *o
 
 bool gm_rule_foreign(struct gm_figures *f, struct gm_finding *out)
 {
-	return strcmp(f->about->mode, "pool") == 0 && worst(f, foreign, out);
+	return strcmp(f->about->mode, "pool") == 0 && device_worst(f, device_foreign, out);
 }
 
-static bool captures(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+/* The peak of retired memory bounds the memory that captures kept from reuse. With
+ * GPUMEM_FREE=defer it also has memory that waits for its fences. */
+static bool device_captures(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
 	out->value = GM_BYTES(C(retired_peak));
 	out->of = GM_BYTES(C(mapped_peak));
@@ -281,10 +304,10 @@ static bool captures(const struct gm_figures *f, unsigned d, struct gm_finding *
 
 bool gm_rule_captures(struct gm_figures *f, struct gm_finding *out)
 {
-	return gm_figures_process(f, GM_C_captures) && worst(f, captures, out);
+	return gm_figures_process(f, GM_C_captures) && device_worst(f, device_captures, out);
 }
 
-static bool mapped_again(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+static bool device_mapped_again(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
 	out->value = GM_BYTES(C(map_bytes));
 	out->of = GM_BYTES(C(mapped_peak));
@@ -293,7 +316,7 @@ static bool mapped_again(const struct gm_figures *f, unsigned d, struct gm_findi
 
 bool gm_rule_mapped_again(struct gm_figures *f, struct gm_finding *out)
 {
-	return worst(f, mapped_again, out);
+	return device_worst(f, device_mapped_again, out);
 }
 
 /* --- time --- */
@@ -310,22 +333,22 @@ bool gm_rule_churn(struct gm_figures *f, struct gm_finding *out)
 	const struct gm_churn churn = gm_churn_find(f->file);
 	out->of = GM_COUNT(churn.most);
 	out->other = GM_BYTES(churn.size);
-	return count(out, churn.allocated);
+	return finding_count(out, churn.allocated);
 }
 
-/* --- what kind of log it is --- */
+/* --- kind of log --- */
 
 bool gm_rule_watched(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, strcmp(f->about->mode, "trace") == 0);
+	return finding_count(out, gm_figures_is_trace(f));
 }
 
 bool gm_rule_no_memory(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, SUM(allocate_calls) == 0 && SUM(heaps) == 0);
+	return finding_count(out, SUM(allocate_calls) == 0 && SUM(heaps) == 0);
 }
 
 bool gm_rule_no_events(struct gm_figures *f, struct gm_finding *out)
 {
-	return count(out, strcmp(f->about->level, "events") != 0);
+	return finding_count(out, strcmp(f->about->level, "events") != 0);
 }

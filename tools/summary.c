@@ -6,28 +6,23 @@
 
 #include "findings.h"
 
-/* The figures that several logs are compared by. */
-static uint64_t requested(const struct gm_figures *f)
-{
-	return gm_figures_sum(f, GM_C_requested_peak);
-}
-
-static uint64_t mapped(const struct gm_figures *f)
+/* The figures by which several logs are compared. */
+static uint64_t figure_mapped(const struct gm_figures *f)
 {
 	return gm_figures_sum(f, GM_C_mapped_peak);
 }
 
-static uint64_t calls(const struct gm_figures *f)
+static uint64_t figure_calls(const struct gm_figures *f)
 {
 	return gm_figures_sum(f, GM_C_allocate_calls);
 }
 
-static uint64_t driver(const struct gm_figures *f)
+static uint64_t figure_driver(const struct gm_figures *f)
 {
 	return gm_figures_sum(f, GM_C_allocate_driver);
 }
 
-static uint64_t failed(const struct gm_figures *f)
+static uint64_t figure_failed(const struct gm_figures *f)
 {
 	return gm_figures_sum(f, GM_C_allocate_failed);
 }
@@ -37,19 +32,19 @@ static const struct figure {
 	uint64_t (*of)(const struct gm_figures *figures);
 	enum gm_value_kind kind;
 } figures[] = {
-	{"requested", "peak requested", requested, GM_VALUE_BYTES},
-	{"mapped", "peak mapped", mapped, GM_VALUE_BYTES},
-	{"calls", "allocations", calls, GM_VALUE_COUNT},
-	{"driver", "of these, driver", driver, GM_VALUE_COUNT},
-	{"failed", "of these, failed", failed, GM_VALUE_COUNT},
+	{"requested", "peak requested", gm_figures_requested_peak, GM_VALUE_BYTES},
+	{"mapped", "peak mapped", figure_mapped, GM_VALUE_BYTES},
+	{"calls", "allocations", figure_calls, GM_VALUE_COUNT},
+	{"driver", "of these, driver", figure_driver, GM_VALUE_COUNT},
+	{"failed", "of these, failed", figure_failed, GM_VALUE_COUNT},
 	{"length_ns", "length", gm_figures_length, GM_VALUE_NS},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 
-/* Of the qsort in progress; the program has one thread. */
+/* For the qsort in progress; the program has one thread. */
 static const char *sort_key;
 
-static int by_key(const void *a, const void *b)
+static int log_compare(const void *a, const void *b)
 {
 	const struct gm_logs_one *x = a, *y = b;
 	const struct gm_log_about *p = x->figures.about, *q = y->figures.about;
@@ -68,13 +63,13 @@ static int by_key(const void *a, const void *b)
 	return order ? order : strcmp(p->path, q->path);
 }
 
-static int ascending(const void *a, const void *b)
+static int value_compare(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 	return (x > y) - (x < y);
 }
 
-static void across(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n)
+static void across_show(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n)
 {
 	static const struct gm_column columns[] = {
 		{"name", "across logs", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
@@ -88,7 +83,7 @@ static void across(struct gm_emit *emit, const struct gm_logs_one *logs, size_t 
 		enum gm_value_kind kind = figures[i].kind;
 		for (size_t j = 0; j < n; j++)
 			values[j] = figures[i].of(&logs[j].figures);
-		qsort(values, n, sizeof *values, ascending);
+		qsort(values, n, sizeof *values, value_compare);
 		uint64_t low = values[(n - 1) / 2], high = values[n / 2];
 		gm_emit_row(emit, figures[i].key,
 			    (struct gm_value[]){GM_TEXT(figures[i].title),
@@ -100,8 +95,8 @@ static void across(struct gm_emit *emit, const struct gm_logs_one *logs, size_t 
 	free(values);
 }
 
-/* The logs a line each; JSON has all about each of them already. */
-static void lines(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n)
+/* One line a log. JSON has each log in full instead. */
+static void lines_show(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n)
 {
 	static const struct gm_column columns[] = {
 		{"rank", "rank", 0},
@@ -119,11 +114,13 @@ static void lines(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n
 		snprintf(names[i], sizeof *names, "%s%s%s%s", gm_figures_name(f),
 			 f->about->closed ? "" : " (", f->about->closed ? "" : gm_figures_end(f),
 			 f->about->closed ? "" : ")");
-		gm_emit_row(emit, NULL,
-			    (struct gm_value[]){
-				    f->about->rank < 0 ? GM_NONE : GM_INT(f->about->rank),
-				    GM_BYTES(requested(f)), GM_BYTES(mapped(f)), GM_COUNT(calls(f)),
-				    GM_COUNT(driver(f)), GM_COUNT(failed(f)), GM_TEXT(names[i])});
+		gm_emit_row(
+			emit, NULL,
+			(struct gm_value[]){f->about->rank < 0 ? GM_NONE : GM_INT(f->about->rank),
+					    GM_BYTES(gm_figures_requested_peak(f)),
+					    GM_BYTES(figure_mapped(f)), GM_COUNT(figure_calls(f)),
+					    GM_COUNT(figure_driver(f)), GM_COUNT(figure_failed(f)),
+					    GM_TEXT(names[i])});
 	}
 	gm_emit_table_end(emit);
 	free(names);
@@ -133,23 +130,23 @@ void gm_summary_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 {
 	size_t most = 0;
 	for (size_t i = 1; i < n; i++)
-		if (mapped(&logs[i].figures) > mapped(&logs[most].figures))
+		if (figure_mapped(&logs[i].figures) > figure_mapped(&logs[most].figures))
 			most = i;
 	if (!emit->options->json)
-		lines(emit, logs, n);
+		lines_show(emit, logs, n);
 	gm_emit_break(emit);
-	across(emit, logs, n);
+	across_show(emit, logs, n);
 	gm_emit_break(emit);
 	gm_findings_show_many(emit, logs, n);
 	gm_emit_line(emit, "next", "gpumemstat %s, the one with the most mapped",
 		     logs[most].figures.about->path);
 }
 
-static void show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
+static void logs_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 {
 	sort_key = emit->options->sort;
 	if (sort_key)
-		qsort(logs, n, sizeof *logs, by_key);
+		qsort(logs, n, sizeof *logs, log_compare);
 	gm_emit_list(emit, "logs");
 	for (size_t i = 0; i < n && (n == 1 || emit->options->json); i++) {
 		gm_emit_object(emit, NULL);
@@ -167,5 +164,5 @@ int gm_summary_main(const struct gm_command *self, int argc, char **argv)
 	int first = gm_options_parse(&options, self, argc, argv);
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
-	return gm_logs_run(&options, argv + first, (size_t)(argc - first), show);
+	return gm_logs_run(&options, argv + first, (size_t)(argc - first), logs_show);
 }

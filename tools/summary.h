@@ -4,24 +4,24 @@
 
 #include "logs.h"
 
-/* All about one log. JSON: the members of an object that the caller has opened. */
+/* Show one log. JSON: the members of an object that the caller has opened. */
 void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log);
 
-/* Fragmentation of a device: now, at its highest, as a mean. */
+/* summary_frag.c: fragmentation of a device: now, peak, mean. */
 void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *figures,
 			      unsigned device);
 
-/* foreign.c: memory of one device that is not the pool's, and what nobody accounts for; memory of
- * the host, and what else is counted once a process. */
+/* foreign.c: foreign memory of a device, and memory that is not accounted for; memory of the host,
+ * and other counts of the process. */
 void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *figures, unsigned device);
 void gm_summary_process(struct gm_emit *emit, const struct gm_figures *figures);
 
-/* summary_heap.c: malloc in kernels of one device: its contexts and heaps; and the images that were
+/* summary_heap.c: malloc in kernels of a device, its contexts and heaps; the images that were
  * loaded. */
 void gm_summary_heaps(struct gm_emit *emit, struct gm_figures *figures, unsigned device);
 void gm_summary_images(struct gm_emit *emit, const struct gm_figures *figures);
 
-/* One line a log, then minimum, median and maximum. Text, and "across" in JSON. */
+/* One line a log, then minimum, median and maximum. Text; and "across" in JSON. */
 void gm_summary_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n);
 
 #endif

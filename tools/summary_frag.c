@@ -2,14 +2,20 @@
 #include "log/frag.h"
 #include "summary.h"
 
-/* A ratio as parts per million, rounded down but for what double precision loses. */
-static struct gm_value ratio(double value)
+/* A damaged log can give any figure; converting one that does not fit is undefined. */
+static uint64_t double_to_bytes(double value)
 {
-	return GM_PPM((uint64_t)(value * 1e6 + 1e-6));
+	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
 }
 
-/* As things stand now: the newest sample, and what counters know better. */
-static struct gm_sample now(const struct gm_figures *f, unsigned d)
+/* A ratio as parts per million, rounded down except for the loss of double precision. */
+static struct gm_value ratio_value(double value)
+{
+	return GM_PPM(double_to_bytes(value * 1e6 + 1e-6));
+}
+
+/* The newest sample, with the values that counters have more recently. */
+static struct gm_sample sample_now(const struct gm_figures *f, unsigned d)
 {
 	struct gm_sample sample = f->devices[d].last;
 	sample.requested = gm_figures_device(f, d, GM_C_requested);
@@ -27,15 +33,15 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 		{"mean", "mean", 0},
 	};
 	const uint64_t *counters = gm_log_read_counters(f->file, d);
-	const struct gm_sample sample = now(f, d);
+	const struct gm_sample sample = sample_now(f, d);
 	const bool is = f->devices[d].sampled, was = counters[GM_C_samples],
 		   lasted = counters[GM_C_sampled_ns];
 	struct gm_frag at, peak, mean;
 	gm_frag_now(&sample, &at);
 	gm_frag_peak(counters, &peak);
 	gm_frag_mean(counters, &mean);
-#define BYTES(known, x) ((known) ? GM_BYTES((uint64_t)(x)) : GM_NONE)
-#define RATIO(known, x) ((known) ? ratio(x) : GM_NONE)
+#define BYTES(known, x) ((known) ? GM_BYTES(double_to_bytes(x)) : GM_NONE)
+#define RATIO(known, x) ((known) ? ratio_value(x) : GM_NONE)
 	const struct {
 		const char *key, *title;
 		struct gm_value now, peak, mean;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* malloc in kernels: contexts, heaps, images. */
+/* Shows malloc in kernels: contexts, heaps, images. */
 #include <stdio.h>
 
 #include "base/size.h"
@@ -10,8 +10,8 @@ enum { CONTEXTS_SHOWN = 3 };
 
 #define C(name) gm_figures_device(f, d, GM_C_##name)
 
-static void context(struct gm_emit *emit, const struct gm_figures *f,
-		    const struct gm_figures_context *c, bool first)
+static void context_show(struct gm_emit *emit, const struct gm_figures *f,
+			 const struct gm_figures_context *c, bool first)
 {
 	char time[32];
 	gm_emit_line(emit, first ? "in kernels" : "", "context %llu: %s%s, in %s",
@@ -30,7 +30,7 @@ static void context(struct gm_emit *emit, const struct gm_figures *f,
 	gm_emit_end(emit);
 }
 
-static void contexts(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+static void contexts_show(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	unsigned shown = 0;
 	bool json = emit->options->json;
@@ -39,7 +39,7 @@ static void contexts(struct gm_emit *emit, const struct gm_figures *f, unsigned 
 		if (f->contexts.at[i].device != d)
 			continue;
 		if (json || shown < CONTEXTS_SHOWN)
-			context(emit, f, &f->contexts.at[i], shown == 0);
+			context_show(emit, f, &f->contexts.at[i], shown == 0);
 		shown++;
 	}
 	gm_emit_end(emit);
@@ -49,7 +49,7 @@ static void contexts(struct gm_emit *emit, const struct gm_figures *f, unsigned 
 			     (unsigned long long)all, (unsigned long long)C(takeovers));
 }
 
-/* Each heap, for programs that read it. */
+/* One heap. */
 static void heap_json(struct gm_emit *emit, const struct gm_figures_heap *h)
 {
 	static const char *const times[] = {"64us", "256us", "1ms", "4ms", "16ms", "longer"};
@@ -121,7 +121,7 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 	gm_emit_table_end(emit);
 }
 
-/* Allocations by size, of all heaps of the device as they were last read. */
+/* Allocations by size, of all heaps of the device as last sampled. */
 static void sizes_table(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	static const struct gm_column columns[] = {
@@ -189,7 +189,7 @@ void gm_summary_heaps(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	bool any = C(heaps) > 0, json = emit->options->json;
 	if (C(takeovers) || C(takeovers_native))
 		gm_emit_break(emit);
-	contexts(emit, f, d);
+	contexts_show(emit, f, d);
 	gm_emit_list(emit, "heaps");
 	for (size_t i = 0; json && i < f->heaps.n; i++)
 		if (f->heaps.at[i].device == d)

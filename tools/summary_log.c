@@ -6,12 +6,13 @@
 
 #include "base/size.h"
 #include "findings.h"
+#include "knob/knob.h"
 #include "summary.h"
 
 #define N(array) (sizeof(array) / sizeof *(array))
 enum { REFUSALS_SHOWN = 3 };
 
-static const char *when(uint64_t wall, const char *format, bool utc, char *buf, size_t n)
+static const char *time_text(uint64_t wall, const char *format, bool utc, char *buf, size_t n)
 {
 	const time_t seconds = (time_t)(wall / 1000000000u);
 	struct tm parts;
@@ -19,6 +20,47 @@ static const char *when(uint64_t wall, const char *format, bool utc, char *buf, 
 	    strftime(buf, n, format, &parts) == 0)
 		snprintf(buf, n, "?");
 	return buf;
+}
+
+/* Length of the text to show of a knob as the log has it, "NAME=VALUE (SOURCE)". 0: it has its
+ * default, or another line shows it. */
+static size_t knob_length(const char *knob)
+{
+	static const char *const elsewhere[] = {"GPUMEM_LOG=", "GPUMEM_LOG_NAME=", "GPUMEM_MODE="};
+	static const char set[] = " (environment)";
+	const size_t n = strlen(knob), name = strcspn(knob, "=");
+	if (n < sizeof set || strcmp(knob + n - (sizeof set - 1), set) != 0)
+		return strstr(knob, " (default; refused: ") ? n : 0;
+	for (size_t i = 0; i < N(elsewhere); i++)
+		if (strncmp(knob, elsewhere[i], strlen(elsewhere[i])) == 0)
+			return 0;
+	const size_t shown = n - (sizeof set - 1);
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
+		const struct gm_knob_info *info = &gm_knob_table[i];
+		if (strlen(info->name) == name && strncmp(knob, info->name, name) == 0 &&
+		    strlen(info->fallback) == shown - name - 1 &&
+		    strncmp(knob + name + 1, info->fallback, shown - name - 1) == 0)
+			return 0;
+	}
+	return shown;
+}
+
+static void head_knobs(struct gm_emit *emit, const struct gm_log_about *about)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+	if (!stream)
+		return;
+	for (unsigned i = 0; i < about->n_knobs; i++) {
+		size_t n = knob_length(about->knobs[i]);
+		if (n)
+			fprintf(stream, "%s%.*s", ftell(stream) > 0 ? ", " : "", (int)n,
+				about->knobs[i]);
+	}
+	if (fclose(stream) == 0 && size > 0)
+		gm_emit_line(emit, "knobs", "%s", text);
+	free(text);
 }
 
 static void head_text(struct gm_emit *emit, const struct gm_figures *f)
@@ -41,10 +83,11 @@ static void head_text(struct gm_emit *emit, const struct gm_figures *f)
 		gm_emit_line(emit, "command", "%s", about->command);
 	gm_emit_line(emit, "run", "%s from %s, %s",
 		     gm_time_format(gm_figures_length(f), length, sizeof length),
-		     when(about->start_wall, "%Y-%m-%d %H:%M:%S", false, start, sizeof start),
+		     time_text(about->start_wall, "%Y-%m-%d %H:%M:%S", false, start, sizeof start),
 		     gm_figures_end(f));
 	gm_emit_line(emit, "mode", "%s, driver %d.%d", about->mode, about->driver_version / 1000,
 		     about->driver_version % 1000 / 10);
+	head_knobs(emit, about);
 }
 
 static void head_json(struct gm_emit *emit, const struct gm_logs_one *log)
@@ -65,8 +108,8 @@ static void head_json(struct gm_emit *emit, const struct gm_logs_one *log)
 		{"mode", GM_TEXT(about->mode)},
 		{"level", GM_TEXT(about->level)},
 		{"driver_version", GM_INT(about->driver_version)},
-		{"start",
-		 GM_TEXT(when(about->start_wall, "%Y-%m-%dT%H:%M:%SZ", true, start, sizeof start))},
+		{"start", GM_TEXT(time_text(about->start_wall, "%Y-%m-%dT%H:%M:%SZ", true, start,
+					    sizeof start))},
 		{"length_ns", GM_NS(gm_figures_length(&log->figures))},
 		{"closed", GM_BOOL(about->closed)},
 		{"running", GM_BOOL(about->running)},
@@ -103,22 +146,26 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 	};
 #define C(name) gm_figures_device(f, d, GM_C_##name)
 #define AT(name) (C(name) ? GM_NS(gm_figures_at(f, C(name))) : GM_NONE)
+/* In trace mode the driver serves the program's requests. */
+#define R(of_pool, of_driver) (trace ? C(of_driver) : C(of_pool))
+	const bool trace = gm_figures_is_trace(f);
 	const struct {
 		bool shown; /* in text, too */
 		const char *key, *title;
 		struct gm_value now, peak, at, total, calls;
 	} rows[] = {
-		{true, "requested", "requested", GM_BYTES(C(requested)),
-		 GM_BYTES(C(requested_peak)), AT(requested_peak_time), GM_BYTES(C(allocate_bytes)),
-		 GM_COUNT(C(allocate_pool))},
-		{true, "handed_out", "handed out", GM_BYTES(C(handed_out)), GM_NONE, GM_NONE,
+		{true, "requested", "requested", GM_BYTES(R(requested, foreign_driver)),
+		 GM_BYTES(R(requested_peak, foreign_driver_peak)), AT(requested_peak_time),
+		 GM_BYTES(R(allocate_bytes, foreign_driver_bytes)),
+		 GM_COUNT(R(allocate_pool, foreign_driver_calls))},
+		{!trace, "handed_out", "handed out", GM_BYTES(C(handed_out)), GM_NONE, GM_NONE,
 		 GM_NONE, GM_NONE},
-		{true, "mapped", "mapped", GM_BYTES(C(mapped)), GM_BYTES(C(mapped_peak)),
+		{!trace, "mapped", "mapped", GM_BYTES(C(mapped)), GM_BYTES(C(mapped_peak)),
 		 AT(mapped_peak_time), GM_BYTES(C(map_bytes)), GM_COUNT(C(map_calls))},
-		{true, "idle", "idle", GM_BYTES(C(idle)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
-		{true, "retired", "retired", GM_BYTES(C(retired)), GM_BYTES(C(retired_peak)),
+		{!trace, "idle", "idle", GM_BYTES(C(idle)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
+		{!trace, "retired", "retired", GM_BYTES(C(retired)), GM_BYTES(C(retired_peak)),
 		 GM_NONE, GM_NONE, GM_NONE},
-		{true, "given_back", "given back", GM_NONE, GM_NONE, GM_NONE,
+		{!trace, "given_back", "given back", GM_NONE, GM_NONE, GM_NONE,
 		 GM_BYTES(C(unmap_bytes)), GM_COUNT(C(unmap_calls))},
 		{C(trim_calls) > 0, "trimmed", "  trimmed", GM_NONE, GM_NONE, GM_NONE,
 		 GM_BYTES(C(trim_bytes)), GM_COUNT(C(trim_calls))},
@@ -134,6 +181,7 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 						rows[i].at, rows[i].total, rows[i].calls});
 	}
 	gm_emit_table_end(emit);
+#undef R
 }
 
 static void calls_table(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
@@ -187,12 +235,14 @@ static const char *uuid_text(const uint8_t uuid[16], char buf[48])
 	return buf;
 }
 
-static void one_device(struct gm_emit *emit, struct gm_figures *f, unsigned d)
+static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 {
 	const struct gm_log_read_device *device = &f->about->devices[d];
-	/* Of a pool that never had anything, people need no tables. */
+	/* In text, a pool that was never used has no tables. */
 	const bool pooled = emit->options->json || gm_figures_device(f, d, GM_C_map_calls) ||
 			    gm_figures_device(f, d, GM_C_allocate_pool);
+	const bool requested =
+		gm_figures_is_trace(f) && gm_figures_device(f, d, GM_C_foreign_driver_calls);
 	char total[32], label[32], uuid[48];
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
@@ -204,7 +254,7 @@ static void one_device(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	gm_emit_break(emit);
 	gm_emit_line(emit, label, "%s, %s", device->name,
 		     gm_size_format(device->total, total, sizeof total));
-	if (pooled) {
+	if (pooled || requested) {
 		memory_table(emit, f, d);
 		gm_emit_break(emit);
 	}
@@ -221,14 +271,14 @@ static void one_device(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	gm_emit_end(emit);
 }
 
-static void all_devices(struct gm_emit *emit, struct gm_figures *f)
+static void devices_show(struct gm_emit *emit, struct gm_figures *f)
 {
 	unsigned unused = 0;
 	gm_emit_list(emit, "devices");
 	for (unsigned d = 0; d < f->n_devices; d++) {
 		unused += !f->devices[d].used;
 		if (f->devices[d].used || emit->options->json)
-			one_device(emit, f, d);
+			device_show(emit, f, d);
 	}
 	gm_emit_end(emit);
 	if (unused)
@@ -284,7 +334,7 @@ struct order {
 	unsigned hook;
 };
 
-static int by_time(const void *a, const void *b)
+static int order_compare(const void *a, const void *b)
 {
 	const struct order *p = a, *q = b;
 	const struct gm_figures_hook *x = &p->figures->hooks[p->hook];
@@ -312,7 +362,7 @@ static void latency_table(struct gm_emit *emit, const struct gm_figures *f)
 		if (f->hooks[i].calls)
 			order[n++] = (struct order){f, i};
 	if (n > 0)
-		qsort(order, n, sizeof *order, by_time);
+		qsort(order, n, sizeof *order, order_compare);
 	if (n > 0)
 		gm_emit_break(emit);
 	if (n > 0 || emit->options->json) {
@@ -333,9 +383,25 @@ static void latency_table(struct gm_emit *emit, const struct gm_figures *f)
 	free(order);
 }
 
-static void refusals(struct gm_emit *emit, const struct gm_figures *f)
+static void refusal_text(struct gm_emit *emit, const struct gm_figures *f, size_t i)
 {
-	char asked[32], mapped[32], idle[32], largest[32], freely[32], at[32];
+	const struct gm_figures_refusal *r = &f->refusals.at[i];
+	const struct gm_sample *s = &r->sample;
+	char asked[32], mapped[32], idle[32], largest[32], size[32], at[32], available[64] = "";
+	if (s->device_free)
+		snprintf(available, sizeof available, ", %s free on the device",
+			 gm_size_format(s->device_free, size, sizeof size));
+	gm_emit_line(emit, i == 0 ? "out of memory" : "",
+		     "at %s, device %u: %s asked; %s mapped, %s idle (largest %s)%s",
+		     gm_time_format(gm_figures_at(f, r->time), at, sizeof at), r->device,
+		     gm_size_format(r->asked, asked, sizeof asked),
+		     gm_size_format(s->mapped, mapped, sizeof mapped),
+		     gm_size_format(s->idle, idle, sizeof idle),
+		     gm_size_format(s->largest_idle, largest, sizeof largest), available);
+}
+
+static void refusals_show(struct gm_emit *emit, const struct gm_figures *f)
+{
 	gm_emit_list(emit, "out_of_memory");
 	for (size_t i = 0; i < f->refusals.n; i++) {
 		const struct gm_figures_refusal *r = &f->refusals.at[i];
@@ -351,22 +417,14 @@ static void refusals(struct gm_emit *emit, const struct gm_figures *f)
 		gm_emit_value(emit, "largest_idle", GM_BYTES(s->largest_idle));
 		gm_emit_value(emit, "largest_after_remap", GM_BYTES(s->largest_after_remap));
 		gm_emit_value(emit, "unreclaimable", GM_BYTES(s->unreclaimable));
-		gm_emit_value(emit, "device_free", GM_BYTES(s->device_free));
+		gm_emit_value(emit, "device_free",
+			      s->device_free ? GM_BYTES(s->device_free) : GM_NONE);
 		gm_emit_value(emit, "limit", GM_BYTES(s->limit));
 		gm_emit_end(emit);
-		if (i >= REFUSALS_SHOWN)
-			continue;
 		if (i == 0)
 			gm_emit_break(emit);
-		gm_emit_line(emit, i == 0 ? "out of memory" : "",
-			     "at %s, device %u: %s asked; %s mapped, %s idle (largest %s), "
-			     "%s free on the device",
-			     gm_time_format(gm_figures_at(f, r->time), at, sizeof at), r->device,
-			     gm_size_format(r->asked, asked, sizeof asked),
-			     gm_size_format(s->mapped, mapped, sizeof mapped),
-			     gm_size_format(s->idle, idle, sizeof idle),
-			     gm_size_format(s->largest_idle, largest, sizeof largest),
-			     gm_size_format(s->device_free, freely, sizeof freely));
+		if (i < REFUSALS_SHOWN)
+			refusal_text(emit, f, i);
 	}
 	gm_emit_end(emit);
 	if (f->refusals.n > REFUSALS_SHOWN)
@@ -378,12 +436,12 @@ void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 	struct gm_figures *f = &log->figures;
 	head_json(emit, log);
 	head_text(emit, f);
-	all_devices(emit, f);
+	devices_show(emit, f);
 	gm_summary_process(emit, f);
 	gm_summary_images(emit, f);
 	copies_table(emit, f);
 	latency_table(emit, f);
-	refusals(emit, f);
+	refusals_show(emit, f);
 	counters_json(emit, f, GM_SCOPE_PROCESS, 0);
 	gm_findings_show(emit, f);
 }

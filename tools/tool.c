@@ -9,9 +9,9 @@
 
 #include "base/escape.h"
 
-/* Names of files and strings of logs end up in messages: neither may speak to the terminal. Nor may
- * a long one crowd out what is wrong with it. */
-static void say(const char *format, va_list args)
+/* Messages contain names of files and strings of logs: they are escaped for the terminal, and not
+ * cut, so that a long name does not hide the error. */
+static void message_print(const char *format, va_list args)
 {
 	char *text, *escaped = NULL;
 	if (vasprintf(&text, format, args) < 0)
@@ -29,11 +29,11 @@ void gm_tool_error(const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	say(format, args);
+	message_print(format, args);
 	va_end(args);
 }
 
-static void say_try(const char *command)
+static void hint_print(const char *command)
 {
 	fprintf(stderr, "Try 'gpumemstat %s%s--help'\n", command ? command : "",
 		command ? " " : "");
@@ -43,9 +43,9 @@ int gm_tool_usage(const char *command, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	say(format, args);
+	message_print(format, args);
 	va_end(args);
-	say_try(command);
+	hint_print(command);
 	return GM_EXIT_USAGE;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the commands of gpumemstat share. Single-threaded. Results go to stdout, errors and progress
- * to stderr; a command returns the exit status of the program.
+ * Common functions of the commands of gpumemstat. Single-threaded. Results go to stdout, errors and
+ * progress to stderr; a command returns the exit status of the program.
  */
 #ifndef GM_TOOLS_TOOL_H
 #define GM_TOOLS_TOOL_H
@@ -10,16 +10,16 @@
 
 enum gm_exit {
 	GM_EXIT_OK = 0,
-	GM_EXIT_FAILED = 1, /* something could not be read, or contradicts itself */
+	GM_EXIT_FAILED = 1, /* a file could not be read, or contradicts itself */
 	GM_EXIT_USAGE = 2,
-	GM_EXIT_EXCEEDED = 3 /* a limit that was asked for */
+	GM_EXIT_EXCEEDED = 3 /* a limit given as an option */
 };
 
-/* One command; the table stands in main.c. argv[0] is the command's name. */
+/* A command; the table is in main.c. argv[0] is the command's name. */
 struct gm_command {
 	const char *name;
 	int (*run)(const struct gm_command *self, int argc, char **argv);
-	unsigned options;      /* set of enum gm_option_bit: what it accepts */
+	unsigned options;      /* set of enum gm_option_bit: its options */
 	const char *arguments; /* for the usage line */
 	const char *help;      /* one line, for `gpumemstat --help` */
 	const char *details;   /* further lines of `gpumemstat COMMAND --help`, or NULL */
@@ -38,18 +38,18 @@ int gm_hooks_main(const struct gm_command *self, int argc, char **argv);
 /* Print "gpumemstat: TEXT" on stderr, one line, escaped. */
 void gm_tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Likewise, then "Try 'gpumemstat COMMAND --help'" (`command` NULL: "Try 'gpumemstat --help'").
- * Returns GM_EXIT_USAGE. */
+/* gm_tool_error, then "Try 'gpumemstat COMMAND --help'" (`command` NULL: "Try 'gpumemstat
+ * --help'"). Returns GM_EXIT_USAGE. */
 int gm_tool_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* `name`, or something to see in its place when it is empty. */
+/* `name`, or "''" if it is empty. */
 const char *gm_tool_name(const char *name);
 
-/* Write out what was printed. GM_EXIT_FAILED: some of it got lost, and one line has said so. */
+/* Flush stdout. GM_EXIT_FAILED, after one message: not all could be written. */
 int gm_tool_flush(void);
 
-/* Return GM_EXIT_USAGE for the first operand that is one too many. */
+/* Report a surplus operand. Returns GM_EXIT_USAGE. */
 int gm_tool_extra(const struct gm_command *command, const char *operand);
 
 /* A number with commas: "1,204,331". Writes at most `n` bytes and returns `buf`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growable arrays: GM_ARRAY(int) a = {0}; if (!gm_array_push(&a, 7)) -> out of host memory.
+ * Growable arrays: GM_ARRAY(int) a = {0}; gm_array_push(&a, 7) is false when host memory is short.
  * The owner releases with gm_array_free. Not thread-safe. Elements move when the array grows.
  */
 #ifndef GM_BASE_ARRAY_H
@@ -16,7 +16,7 @@
 		size_t n, room; \
 	}
 
-/* Make room for `want` elements of `element` bytes; false leaves the array as it was. */
+/* Make room for `want` elements of `element` bytes. False: the array is unchanged. */
 bool gm_array_reserve_bytes(void **at, size_t *room, size_t want, size_t element);
 
 #define gm_array_reserve(a, want) \

@@ -13,7 +13,7 @@ static inline uint64_t gm_clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Likewise, up to 10 ms ago, for a fifth of the price. */
+/* CLOCK_MONOTONIC up to 10 ms old, for a fifth of the cost. */
 static inline uint64_t gm_clock_coarse_ns(void)
 {
 	struct timespec t;

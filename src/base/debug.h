@@ -7,14 +7,14 @@
 #define GM_BASE_DEBUG_H
 
 #ifdef GM_DEBUG
-void gm_debug_failed(const char *file, int line, const char *what) __attribute__((noreturn));
+void gm_debug_failed(const char *file, int line, const char *expression) __attribute__((noreturn));
 #define GM_ASSERT(x) ((x) ? (void)0 : gm_debug_failed(__FILE__, __LINE__, #x))
 #else
 #define GM_ASSERT(x) ((void)sizeof(!(x)))
 #endif
 
 #define GM_TLS __thread __attribute__((tls_model("initial-exec")))
-/* Code that a sanitizer's runtime reaches before it has set itself up. */
+/* For code that a sanitizer's runtime calls before it has initialized itself. */
 #define GM_EARLY __attribute__((no_sanitize("address", "thread", "undefined")))
 #define GM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define GM_UNLIKELY(x) __builtin_expect(!!(x), 0)

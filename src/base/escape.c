@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The length of a valid UTF-8 sequence and its code point; 0 if there is none. */
-static size_t decode(const unsigned char *at, uint32_t *point)
+static size_t utf8_decode(const unsigned char *at, uint32_t *point)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	size_t n = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : at[0] >= 0xc0 ? 2 : 0;
@@ -23,8 +23,8 @@ static size_t decode(const unsigned char *at, uint32_t *point)
 	return *point >= least[n] && *point <= 0x10ffff && !surrogate ? n : 0;
 }
 
-/* Control characters, and those that hide or turn round the text beside them. */
-static bool is_harmful(uint32_t point)
+/* Control characters, and characters that hide or reverse the text beside them. */
+static bool point_is_harmful(uint32_t point)
 {
 	return point < 0xa0 || point == 0xad || point == 0x61c ||
 	       (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
@@ -39,8 +39,8 @@ size_t gm_escape(const char *text, char *buf, size_t n)
 	while (*at) {
 		char piece[8];
 		uint32_t point;
-		size_t taken = 1, sequence = decode(at, &point);
-		if (sequence && !is_harmful(point)) {
+		size_t taken = 1, sequence = utf8_decode(at, &point);
+		if (sequence && !point_is_harmful(point)) {
 			taken = sequence;
 			memcpy(piece, at, sequence);
 			piece[sequence] = 0;
@@ -55,7 +55,7 @@ size_t gm_escape(const char *text, char *buf, size_t n)
 			snprintf(piece, sizeof piece, "\\x%02x", *at);
 		}
 		size_t m = strlen(piece);
-		if (length + m < n && used == length) { /* whole pieces only */
+		if (length + m < n && used == length) { /* never part of an escape */
 			memcpy(buf + used, piece, m);
 			used += m;
 		}

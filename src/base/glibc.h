@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Included before everything that ends up in the preload, so that one built on a new system also
- * loads into a container with glibc 2.28. tests/preload reads the versions that came out. Not in
+ * Included before every source of the preload, so that a preload built on a new system also loads
+ * into a container with glibc 2.28. tests/preload checks the versions of its symbols. Not used in
  * sanitizer builds, whose runtimes wrap the same functions.
  */
 #ifndef GM_BASE_GLIBC_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* Since 2.38 strtol and its kind are renamed to __isoc23_strtol for GNU programs. */
+/* Since 2.38, strtol and its relatives are renamed to __isoc23_strtol for GNU programs. */
 #undef __GLIBC_USE_C2X_STRTOL
 #define __GLIBC_USE_C2X_STRTOL 0
 #undef __GLIBC_USE_C23_STRTOL
@@ -24,9 +24,9 @@
 #if defined __x86_64__
 #define GM_GLIBC_FIRST "GLIBC_2.2.5"
 #define GM_GLIBC_LATER(version) version
-#define GM_GLIBC_STAT 1 /* the kernel's struct stat, in the words of __fxstat */
+#define GM_GLIBC_STAT 1 /* __fxstat's number for the kernel's struct stat */
 #elif defined __aarch64__
-#define GM_GLIBC_FIRST "GLIBC_2.17" /* of everything older, too */
+#define GM_GLIBC_FIRST "GLIBC_2.17" /* the oldest version of this architecture */
 #define GM_GLIBC_LATER(version) GM_GLIBC_FIRST
 #define GM_GLIBC_STAT 0
 #else
@@ -36,54 +36,56 @@
 #define GM_SYMVER(function, version) __asm__(".symver " #function "," #function "@" version);
 
 /*
- * The functions of libdl and libpthread. The preload does not name these two as needed: as of 2.34
- * they are empty, and loading them cost each process that is started more than all the rest of us.
- * So each is a weak reference behind a pointer, gm_late_<function>. Before 2.34 a program may start
- * without them: shim/late.c fills in what was missing, once libcuda has brought them along. A
- * program of musl, where there is no CUDA, gets nothing of this but must start all the same.
+ * The functions of libdl and libpthread. The preload does not link with the two libraries: as of
+ * glibc 2.34 they are empty, and loading them cost each started process more than all the rest of
+ * the preload. So each function is a weak reference behind a pointer, gm_glibc_late_<function>.
+ * Before 2.34 a program may start without the libraries; shim/entry/glibc_late.c fills in the
+ * missing pointers once libcuda has loaded them. A musl program has no CUDA and none of these
+ * functions, but must start.
  *
- * On such a system itself nothing of this is needed, and both are linked.
+ * A build on glibc before 2.34 links with both libraries and needs none of this.
  */
 #if __GLIBC_PREREQ(2, 34)
 #define GM_GLIBC_LATE 1
-/* What pthread_atfork is over; it is told which object to forget the handlers with, NULL: none. */
+/* The function behind pthread_atfork. `object`: the handlers go when it is unloaded; NULL:
+ * never. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
 			     void *object);
 
-#define GM_LATE(function, version) extern __typeof__(function) *gm_late_##function;
+#define GM_GLIBC_LATE_ROW(function, version) extern __typeof__(function) *gm_glibc_late_##function;
 #include "base/glibc.def"
-#undef GM_LATE
+#undef GM_GLIBC_LATE_ROW
 
-#define dladdr(...) gm_late_dladdr(__VA_ARGS__)
-#define dlclose(...) gm_late_dlclose(__VA_ARGS__)
-#define dlerror(...) gm_late_dlerror(__VA_ARGS__)
-#define dlopen(...) gm_late_dlopen(__VA_ARGS__)
-#define dlvsym(...) gm_late_dlvsym(__VA_ARGS__)
-#define pthread_atfork(...) gm_late___register_atfork(__VA_ARGS__, NULL)
-#define pthread_attr_setstacksize(...) gm_late_pthread_attr_setstacksize(__VA_ARGS__)
-#define pthread_create(...) gm_late_pthread_create(__VA_ARGS__)
-#define pthread_mutex_trylock(...) gm_late_pthread_mutex_trylock(__VA_ARGS__)
-#define pthread_once(...) gm_late_pthread_once(__VA_ARGS__)
-#define pthread_rwlock_destroy(...) gm_late_pthread_rwlock_destroy(__VA_ARGS__)
-#define pthread_rwlock_init(...) gm_late_pthread_rwlock_init(__VA_ARGS__)
-#define pthread_rwlock_rdlock(...) gm_late_pthread_rwlock_rdlock(__VA_ARGS__)
-#define pthread_rwlock_unlock(...) gm_late_pthread_rwlock_unlock(__VA_ARGS__)
-#define pthread_rwlock_wrlock(...) gm_late_pthread_rwlock_wrlock(__VA_ARGS__)
-#define pthread_rwlockattr_destroy(...) gm_late_pthread_rwlockattr_destroy(__VA_ARGS__)
-#define pthread_rwlockattr_init(...) gm_late_pthread_rwlockattr_init(__VA_ARGS__)
-#define pthread_rwlockattr_setkind_np(...) gm_late_pthread_rwlockattr_setkind_np(__VA_ARGS__)
-#define pthread_sigmask(...) gm_late_pthread_sigmask(__VA_ARGS__)
+#define dladdr(...) gm_glibc_late_dladdr(__VA_ARGS__)
+#define dlclose(...) gm_glibc_late_dlclose(__VA_ARGS__)
+#define dlerror(...) gm_glibc_late_dlerror(__VA_ARGS__)
+#define dlopen(...) gm_glibc_late_dlopen(__VA_ARGS__)
+#define dlvsym(...) gm_glibc_late_dlvsym(__VA_ARGS__)
+#define pthread_atfork(...) gm_glibc_late___register_atfork(__VA_ARGS__, NULL)
+#define pthread_create(...) gm_glibc_late_pthread_create(__VA_ARGS__)
+#define pthread_mutex_trylock(...) gm_glibc_late_pthread_mutex_trylock(__VA_ARGS__)
+#define pthread_once(...) gm_glibc_late_pthread_once(__VA_ARGS__)
+#define pthread_rwlock_destroy(...) gm_glibc_late_pthread_rwlock_destroy(__VA_ARGS__)
+#define pthread_rwlock_init(...) gm_glibc_late_pthread_rwlock_init(__VA_ARGS__)
+#define pthread_rwlock_rdlock(...) gm_glibc_late_pthread_rwlock_rdlock(__VA_ARGS__)
+#define pthread_rwlock_unlock(...) gm_glibc_late_pthread_rwlock_unlock(__VA_ARGS__)
+#define pthread_rwlock_wrlock(...) gm_glibc_late_pthread_rwlock_wrlock(__VA_ARGS__)
+#define pthread_rwlockattr_destroy(...) gm_glibc_late_pthread_rwlockattr_destroy(__VA_ARGS__)
+#define pthread_rwlockattr_init(...) gm_glibc_late_pthread_rwlockattr_init(__VA_ARGS__)
+#define pthread_rwlockattr_setkind_np(...) gm_glibc_late_pthread_rwlockattr_setkind_np(__VA_ARGS__)
+#define pthread_sigmask(...) gm_glibc_late_pthread_sigmask(__VA_ARGS__)
 
 /* A row of glibc.def. */
-struct gm_late {
+struct gm_glibc_late {
 	const char *function;
-	void **address; /* of gm_late_<function>; it holds NULL where that was not found */
+	void **address; /* of gm_glibc_late_<function>, which is NULL while the function was not
+			   found */
 };
-extern const struct gm_late gm_late_table[];
-extern const unsigned gm_late_count;
+extern const struct gm_glibc_late gm_glibc_late_table[];
+extern const unsigned gm_glibc_late_count;
 #endif
 
-/* Before 2.33 fstat and stat were no functions but these. */
+/* Before 2.33, fstat and stat were no exported functions; these two were. */
 GM_SYMVER(__fxstat, GM_GLIBC_FIRST)
 GM_SYMVER(__xstat, GM_GLIBC_FIRST)
 extern int __fxstat(int version, int fd, struct stat *out);

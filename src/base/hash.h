@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uthash, set up never to exit: an allocator preloaded into somebody's program must survive the
- * lack of host memory. After HASH_ADD* the caller tests `gm_hash_failed(element)`: the element was
- * then not added and is the caller's to release.
+ * uthash, configured never to exit: the preload must survive a lack of host memory. After HASH_ADD*
+ * the caller tests `gm_hash_failed(element)`: true means that the element was not added, and the
+ * caller still owns it.
  */
 #ifndef GM_BASE_HASH_H
 #define GM_BASE_HASH_H

@@ -4,31 +4,32 @@
 #include <stdatomic.h>
 
 #include "base/debug.h"
+#include "base/thread.h"
 
 #ifdef GM_DEBUG
 
-static GM_TLS unsigned char held[GM_RANK_COUNT]; /* locks of each rank held by this thread */
+static GM_TLS unsigned char held[GM_LOCK_RANK_COUNT]; /* locks of each rank held by this thread */
 
-static atomic_ulong contended[GM_RANK_COUNT];
+static atomic_ulong contended[GM_LOCK_RANK_COUNT];
 
 /* No lock of rank `from` or above may be held. */
-void gm_lock_note_taken(enum gm_lock_rank rank, unsigned from)
+void gm_lock_record_taken(enum gm_lock_rank rank, unsigned from)
 {
-	for (unsigned r = from; r < GM_RANK_COUNT; r++)
+	for (unsigned r = from; r < GM_LOCK_RANK_COUNT; r++)
 		GM_ASSERT(held[r] == 0 && "locks are taken in the order of their ranks");
 	held[rank]++;
 }
 
-void gm_lock_note_contended(enum gm_lock_rank rank)
+void gm_lock_record_contended(enum gm_lock_rank rank)
 {
 	atomic_fetch_add_explicit(&contended[rank], 1, memory_order_relaxed);
 }
 
-static void lock_mutex(struct gm_lock *lock)
+static void mutex_lock(struct gm_lock *lock)
 {
 	if (pthread_mutex_trylock(&lock->mutex) == 0)
 		return;
-	gm_lock_note_contended(lock->rank);
+	gm_lock_record_contended(lock->rank);
 	pthread_mutex_lock(&lock->mutex);
 }
 
@@ -37,10 +38,20 @@ unsigned long gm_lock_contended(enum gm_lock_rank rank)
 	return atomic_load_explicit(&contended[rank], memory_order_relaxed);
 }
 
-void gm_lock_note_released(enum gm_lock_rank rank)
+void gm_lock_record_released(enum gm_lock_rank rank)
 {
 	GM_ASSERT(held[rank] > 0);
 	held[rank]--;
+}
+
+void gm_lock_assert_held(enum gm_lock_rank rank)
+{
+	GM_ASSERT(held[rank] > 0 && "the caller holds the lock");
+}
+
+void gm_lock_assert_all_held(enum gm_lock_rank rank, unsigned n)
+{
+	GM_ASSERT(held[rank] >= n && "the caller holds all locks of the rank");
 }
 
 bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)
@@ -53,7 +64,7 @@ bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)
 
 #else
 
-static inline void lock_mutex(struct gm_lock *lock)
+static inline void mutex_lock(struct gm_lock *lock)
 {
 	pthread_mutex_lock(&lock->mutex);
 }
@@ -75,7 +86,7 @@ bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to)
 
 void gm_lock_init(struct gm_lock *lock, enum gm_lock_rank rank)
 {
-	/* What is done under these locks is short: looking again is cheaper than sleeping. */
+	/* Sections under these locks are short: spinning is cheaper than sleeping. */
 	lock->mutex = (pthread_mutex_t)PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 	lock->rank = rank;
 }
@@ -85,42 +96,44 @@ void gm_lock_destroy(struct gm_lock *lock)
 	pthread_mutex_destroy(&lock->mutex);
 }
 
-/* Two locks of one rank are refused as well: nothing orders them. */
+/* A second lock of the same rank is refused as well: nothing orders the two. */
 void gm_lock_take(struct gm_lock *lock)
 {
-	gm_lock_note_taken(lock->rank, lock->rank);
-	lock_mutex(lock);
+	gm_lock_record_taken(lock->rank, lock->rank);
+	mutex_lock(lock);
 }
 
 void gm_lock_take_next(struct gm_lock *lock)
 {
-	gm_lock_note_taken(lock->rank, lock->rank + 1);
-	lock_mutex(lock);
+	gm_lock_record_taken(lock->rank, lock->rank + 1);
+	mutex_lock(lock);
 }
 
-bool gm_lock_try(struct gm_lock *lock)
+bool gm_lock_try_acquire(struct gm_lock *lock)
 {
 	if (pthread_mutex_trylock(&lock->mutex) != 0)
 		return false;
-	gm_lock_note_taken(lock->rank, lock->rank + 1);
+	gm_lock_record_taken(lock->rank, lock->rank + 1);
 	return true;
 }
 
-/* Who takes it next may be about to destroy it: it is not looked at once it is let go. */
+/* The next owner may destroy the lock: it is not read after the unlock. */
 void gm_lock_release(struct gm_lock *lock)
 {
-	gm_lock_note_released(lock->rank);
+	gm_lock_record_released(lock->rank);
 	pthread_mutex_unlock(&lock->mutex);
 }
 
 void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition)
 {
+	gm_thread_hold_cancel();
 	pthread_cond_wait(condition, &lock->mutex);
+	gm_thread_let_cancel();
 }
 
 void gm_rwlock_init(struct gm_rwlock *lock, enum gm_lock_rank rank)
 {
-	/* A writer goes first: a storm of readers must not keep it out. Readers never nest. */
+	/* Writers have precedence: many readers must not starve them. Readers never nest. */
 	pthread_rwlockattr_t attr;
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -136,18 +149,18 @@ void gm_rwlock_destroy(struct gm_rwlock *lock)
 
 void gm_rwlock_read(struct gm_rwlock *lock)
 {
-	gm_lock_note_taken(lock->rank, lock->rank);
+	gm_lock_record_taken(lock->rank, lock->rank);
 	pthread_rwlock_rdlock(&lock->rwlock);
 }
 
 void gm_rwlock_write(struct gm_rwlock *lock)
 {
-	gm_lock_note_taken(lock->rank, lock->rank);
+	gm_lock_record_taken(lock->rank, lock->rank);
 	pthread_rwlock_wrlock(&lock->rwlock);
 }
 
 void gm_rwlock_release(struct gm_rwlock *lock)
 {
 	pthread_rwlock_unlock(&lock->rwlock);
-	gm_lock_note_released(lock->rank);
+	gm_lock_record_released(lock->rank);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranked locks. A thread may take a lock only if its rank is higher than that of every lock it
- * already holds, but for two of one rank as the functions below say; debug builds check this, and
- * that no lock is held across a driver call (gm_lock_none_held), and abort with both names.
+ * Ranked locks. A thread may take a lock only if its rank is higher than the ranks of all locks
+ * that it holds; the exceptions for two locks of one rank are below. Debug builds check this, and
+ * that no lock is held across a driver call (gm_lock_none_held), and abort with a message.
  */
 #ifndef GM_BASE_LOCK_H
 #define GM_BASE_LOCK_H
@@ -12,18 +12,20 @@
 
 /* In the order in which they may be taken. */
 enum gm_lock_rank {
-	GM_RANK_CAPTURE, /* one a context: stream capture against fences; may span driver calls that
-			    do not wait for the GPU (see pool/fence.h) */
-	GM_RANK_SHIM,	 /* start-up and tables of the shim */
-	GM_RANK_CONTEXT, /* the table of contexts */
-	GM_RANK_POOL,	 /* one a pool */
-	GM_RANK_SHELF,	 /* some a pool */
-	GM_RANK_TABLE,	 /* tables of streams, modules, foreign memory */
-	GM_RANK_LOG,	 /* segments of the log */
-	GM_RANK_STRING,	 /* interned strings of the log */
-	GM_RANK_COUNTER, /* whose rows of counters are whose */
-	GM_RANK_SIM,	 /* the simulated driver: below everything, as a driver is */
-	GM_RANK_COUNT
+	GM_LOCK_RANK_CAPTURE, /* one a context: orders stream captures and fences; may be held
+				 across driver calls, which wait for the GPU only before
+				 driver 12.5 (see context/fence.h) */
+	GM_LOCK_RANK_SHIM,    /* start-up and tables of the shim */
+	GM_LOCK_RANK_CONTEXT, /* the table of contexts */
+	GM_LOCK_RANK_POOL,    /* one a pool */
+	GM_LOCK_RANK_SHELF,   /* several a pool */
+	GM_LOCK_RANK_EPOCH,   /* the events of a context in a pool */
+	GM_LOCK_RANK_TABLE,   /* tables of streams, modules, foreign memory */
+	GM_LOCK_RANK_LOG,     /* segments of the log */
+	GM_LOCK_RANK_STRING,  /* interned strings of the log */
+	GM_LOCK_RANK_COUNTER, /* owners of the rows of counters */
+	GM_LOCK_RANK_SIM,     /* the simulated driver: the last, as a driver call is */
+	GM_LOCK_RANK_COUNT
 };
 
 struct gm_lock {
@@ -48,12 +50,14 @@ struct gm_rwlock {
 void gm_lock_init(struct gm_lock *lock, enum gm_lock_rank rank);
 void gm_lock_destroy(struct gm_lock *lock);
 void gm_lock_take(struct gm_lock *lock);
-/* Likewise, while locks of the same rank are held: the caller orders these among themselves. */
+/* As gm_lock_take, while locks of the same rank are held; the caller orders these among
+ * themselves. */
 void gm_lock_take_next(struct gm_lock *lock);
-/* Take it unless another thread has it. Waits for nothing, so locks of its rank may be held. */
-bool gm_lock_try(struct gm_lock *lock);
+/* Take the lock unless another thread has it. Never waits, so locks of its rank may be held. */
+bool gm_lock_try_acquire(struct gm_lock *lock);
 void gm_lock_release(struct gm_lock *lock);
-/* Let go of the lock, the only one held, until the condition is signalled; may wake for nothing. */
+/* Release the lock, wait for the condition, take the lock again. May wake spuriously. pre: it is
+ * the only lock held. */
 void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition);
 
 void gm_rwlock_init(struct gm_rwlock *lock, enum gm_lock_rank rank);
@@ -62,25 +66,35 @@ void gm_rwlock_read(struct gm_rwlock *lock);
 void gm_rwlock_write(struct gm_rwlock *lock);
 void gm_rwlock_release(struct gm_rwlock *lock);
 
-/* What debug builds check, for locks of other kinds: one is taken, while none of rank `from` or
- * above may be held; it was another's; it is let go. */
+/* The bookkeeping of debug builds, for locks of other kinds: taken (asserts that no lock of rank
+ * `from` or above is held), found taken by another thread, released. */
 #ifdef GM_DEBUG
-void gm_lock_note_taken(enum gm_lock_rank rank, unsigned from);
-void gm_lock_note_contended(enum gm_lock_rank rank);
-void gm_lock_note_released(enum gm_lock_rank rank);
+void gm_lock_record_taken(enum gm_lock_rank rank, unsigned from);
+void gm_lock_record_contended(enum gm_lock_rank rank);
+void gm_lock_record_released(enum gm_lock_rank rank);
 #else
-#define gm_lock_note_taken(rank, from) ((void)(rank), (void)(from))
-#define gm_lock_note_contended(rank) ((void)(rank))
-#define gm_lock_note_released(rank) ((void)(rank))
+#define gm_lock_record_taken(rank, from) ((void)(rank), (void)(from))
+#define gm_lock_record_contended(rank) ((void)(rank))
+#define gm_lock_record_released(rank) ((void)(rank))
 #endif
 
-/* How often a thread found a lock of the rank taken by another. Always 0 in release builds. */
+/* Abort a debug build unless the calling thread holds a lock of this rank; unless it holds all
+ * locks of the rank, which are `n`. */
+#ifdef GM_DEBUG
+void gm_lock_assert_held(enum gm_lock_rank rank);
+void gm_lock_assert_all_held(enum gm_lock_rank rank, unsigned n);
+#else
+#define gm_lock_assert_held(rank) ((void)(rank))
+#define gm_lock_assert_all_held(rank, n) ((void)(rank), (void)(n))
+#endif
+
+/* How often a thread found a lock of this rank taken by another. Always 0 in release builds. */
 unsigned long gm_lock_contended(enum gm_lock_rank rank);
 
-/* True if the calling thread holds no lock of a rank in [from, to). Always true in release builds;
- * the simulated driver, built with GM_DEBUG, asks it at each of its entries. */
+/* True if the calling thread holds no lock of a rank in [from, to). Always true in release builds.
+ * The simulated driver, built with GM_DEBUG, checks it at each of its entry points. */
 #ifdef GM_DEBUG
-__attribute__((visibility("default"))) /* a debug build of the preload lets the simulator ask it */
+__attribute__((visibility("default"))) /* the simulated driver calls that of the preload */
 #endif
 bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to);
 

@@ -2,6 +2,7 @@
 #include "base/msg.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,8 +11,44 @@
 
 #include "base/debug.h"
 #include "base/escape.h"
+#include "base/fd.h"
+#include "base/sys.h"
 
 static atomic_int level_now = GM_MSG_WARN;
+
+static struct gm_fd_identity loaded, followed; /* descriptor 2 */
+static bool was_open, has_followed;
+
+/* At load, before the program can open another file as descriptor 2. */
+__attribute__((constructor)) static void stderr_identify(void)
+{
+	was_open = gm_fd_identify(STDERR_FILENO, &loaded);
+}
+
+void gm_msg_follow(void)
+{
+	int flags = gm_sys_fcntl(STDERR_FILENO, F_GETFD, 0);
+	has_followed =
+		flags >= 0 && !(flags & FD_CLOEXEC) && gm_fd_identify(STDERR_FILENO, &followed);
+}
+
+static bool stderr_is_open(void)
+{
+	struct gm_fd_identity output;
+	return was_open &&
+	       (gm_fd_is(STDERR_FILENO, &loaded) ||
+		(has_followed && gm_fd_is(STDERR_FILENO, &followed)) ||
+		(gm_fd_identify(STDOUT_FILENO, &output) && gm_fd_is(STDERR_FILENO, &output)));
+}
+
+static void stderr_write(const char *line, size_t n)
+{
+	struct gm_fd_quiet quiet;
+	if (!stderr_is_open() || !gm_sys_can_write(STDERR_FILENO))
+		return;
+	gm_fd_quiet_begin(&quiet);
+	gm_fd_quiet_end(&quiet, gm_sys_write(STDERR_FILENO, line, n) < 0 ? errno : 0);
+}
 
 void gm_msg_set_level(enum gm_msg_level level)
 {
@@ -34,8 +71,7 @@ void gm_msg(enum gm_msg_level level, const char *format, ...)
 	gm_escape(text, line + at, sizeof line - at);
 	at += strlen(line + at);
 	line[at] = '\n';
-	ssize_t ignored = write(STDERR_FILENO, line, at + 1);
-	(void)ignored;
+	stderr_write(line, at + 1);
 	errno = saved;
 }
 
@@ -47,10 +83,10 @@ bool gm_msg_first(bool *flag)
 #ifdef GM_DEBUG
 #include <stdlib.h>
 
-void gm_debug_failed(const char *file, int line, const char *what)
+void gm_debug_failed(const char *file, int line, const char *expression)
 {
 	gm_msg_set_level(GM_MSG_DEBUG);
-	gm_msg(GM_MSG_WARN, "%s:%d: assertion failed: %s", file, line, what);
+	gm_msg(GM_MSG_WARN, "%s:%d: assertion failed: %s", file, line, expression);
 	abort();
 }
 #endif

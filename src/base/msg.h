@@ -1,29 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines on stderr. The place that decides that something is an error says so, once, through here;
- * callers that merely pass the error on stay silent. One write(2) per line, no stdio, no
- * allocation, errno preserved. Nothing is printed below the level of GPUMEM_VERBOSE.
+ * Messages on stderr. The function that decides that something is an error reports it here, once;
+ * callers that pass the error on print nothing. One write(2) a line, no stdio, no allocation, errno
+ * preserved. GPUMEM_VERBOSE sets the level.
+ *
+ * A message neither ends nor stops the program: it is dropped where the write would wait, and
+ * raises no signal. Descriptor 2 is written to only while it is standard error: never if it was
+ * closed when the library was loaded (the program's first file may have its number); else while it
+ * is the file that it was at load or in gm_msg_follow, or the same file as descriptor 1.
  */
 #ifndef GM_BASE_MSG_H
 #define GM_BASE_MSG_H
 
 #include <stdbool.h>
 
-enum gm_msg_level { GM_MSG_SILENT, GM_MSG_WARN, GM_MSG_NOTE, GM_MSG_INFO, GM_MSG_DEBUG };
+enum gm_msg_level { GM_MSG_SILENT, GM_MSG_WARN, GM_MSG_NOTICE, GM_MSG_INFO, GM_MSG_DEBUG };
 
-/* Levels up to and including `level` are printed from now on; GM_MSG_WARN at start. */
+/* Print messages up to and including `level`. GM_MSG_WARN at start. */
 void gm_msg_set_level(enum gm_msg_level level);
 
-/* For a text of unknown length in a message, so that what is said of it is not cut off:
+/* Accept descriptor 2 as it is now as standard error, too: the program may have redirected it. Not
+ * if it is close-on-exec: then it is a file that got the number by chance. */
+void gm_msg_follow(void);
+
+/* For text of unknown length in a message, so that what follows it is not cut off:
  * gm_msg(level, "log " GM_MSG_TEXT ": %s", GM_MSG_CUT(path), why) */
 #define GM_MSG_TEXT "%.*s%s"
 #define GM_MSG_CUT(text) GM_MSG_LONGEST, text, strlen(text) > GM_MSG_LONGEST ? "..." : ""
 #define GM_MSG_LONGEST 400
 
-/* Print "gpumem: TEXT\n", cut at 1 KiB and escaped. `level` is never GM_MSG_SILENT. Any thread. */
+/* Print "gpumem: TEXT\n" on standard error, cut at 1 KiB and escaped. `level` is never
+ * GM_MSG_SILENT. Any thread. */
 void gm_msg(enum gm_msg_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* True the first time it is called on `flag` (a static bool), by whichever thread comes first. */
+/* True for the first call with this `flag` (a static bool), of all threads. */
 bool gm_msg_first(bool *flag);
 
 #define GM_MSG_ONCE(level, ...)                     \

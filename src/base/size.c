@@ -48,7 +48,7 @@ struct unit {
 	uint64_t scale;
 };
 
-/* Units are looked up before the number is read, because the fraction is scaled exactly. */
+/* The unit is found before the number is read, because the fraction is scaled exactly. */
 static bool scaled_parse(const char *text, const struct unit *units, size_t n, uint64_t *out)
 {
 	const char *name = text + strspn(text, "0123456789.");

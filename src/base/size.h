@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes and times as people write them: "512M", "2GiB", "75%", "100ms". */
+/* Sizes and times as text: "512M", "2GiB", "75%", "100ms". */
 #ifndef GM_BASE_SIZE_H
 #define GM_BASE_SIZE_H
 
@@ -11,7 +11,7 @@
 #define GM_MIB ((uint64_t)1 << 20)
 #define GM_GIB ((uint64_t)1 << 30)
 
-/* Round `n` up to a multiple of the power of two `step`; the caller has ruled out overflow. */
+/* Round `n` up to a multiple of the power of two `step`. pre: the result fits. */
 static inline uint64_t gm_round_up(uint64_t n, uint64_t step)
 {
 	return (n + step - 1) & ~(step - 1);
@@ -35,7 +35,7 @@ bool gm_time_parse(const char *text, uint64_t *ns);
  * Writes at most `n` bytes including the terminator and returns `buf`. */
 char *gm_size_format(uint64_t bytes, char *buf, size_t n);
 
-/* Likewise for a time ("850 ns", "12.4 s", "1 h 02 m"). */
+/* As gm_size_format, for a time ("850 ns", "12.4 s", "1 h 02 m"). */
 char *gm_time_format(uint64_t ns, char *buf, size_t n);
 
 #endif

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/thread.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sys.h"
 
 GM_TLS unsigned gm_thread_given;
 
@@ -10,4 +18,88 @@ unsigned gm_thread_give(void)
 	static atomic_uint given;
 	gm_thread_given = atomic_fetch_add_explicit(&given, 1, memory_order_relaxed) + 1;
 	return gm_thread_given;
+}
+
+GM_TLS uint32_t gm_thread_id_kept;
+
+uint32_t gm_thread_id_read(void)
+{
+	gm_thread_id_kept = (uint32_t)syscall(SYS_gettid);
+	return gm_thread_id_kept;
+}
+
+static GM_TLS unsigned holds;
+static GM_TLS int state_before;
+
+void gm_thread_hold_cancel(void)
+{
+	if (holds++ > 0)
+		return;
+	/* glibc before 2.34 does not set it without libpthread. */
+	state_before = PTHREAD_CANCEL_ENABLE;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state_before);
+}
+
+void gm_thread_let_cancel(void)
+{
+	if (--holds == 0)
+		pthread_setcancelstate(state_before, NULL);
+}
+
+/* --- threads of the library --- */
+
+static atomic_uint serving; /* threads inside a body; each counts itself */
+
+static void *thread_run(void *arg)
+{
+	const struct gm_thread_start start = *(struct gm_thread_start *)arg;
+	atomic_fetch_add(&serving, 1);
+	start.body(start.arg);
+	atomic_fetch_sub(&serving, 1);
+	pthread_sigmask(SIG_SETMASK, &start.mask, NULL);
+	return NULL;
+}
+
+int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	*start = (struct gm_thread_start){.body = body, .arg = arg, .mask = before};
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	int error = pthread_create(&thread, &attr, thread_run, start);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+/* Field `n` of /proc/self/stat after the program's name, which may contain blanks and brackets. */
+static const char *stat_field(const char *text, unsigned n)
+{
+	const char *at = strrchr(text, ')');
+	for (; at && n > 0; n--)
+		at = strchr(at + 1, ' ');
+	return at ? at + 1 : "";
+}
+
+/* The main thread exists until the process ends, in state Z once it has ended itself. */
+bool gm_thread_is_last(void)
+{
+	char text[1024] = "";
+	int fd = gm_sys_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	gm_sys_read(fd, text, sizeof text - 1);
+	gm_sys_close(fd);
+	return *stat_field(text, 1) == 'Z' &&
+	       strtoul(stat_field(text, 18), NULL, 10) == atomic_load(&serving) + 1;
+}
+
+void gm_thread_forget(void)
+{
+	atomic_store(&serving, 0);
+	gm_thread_id_kept = 0;
 }

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #define CLOCK_SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-#define LEAST_NS 10000000u /* between two readings; each is good to some 100 ns */
-#define CLOSE 4096u	   /* ticks that a reading of both may take */
+#define LEAST_NS 10000000u /* between two readings, each exact to some 100 ns */
+#define CLOSE 4096u	   /* most ticks for a reading of clock and counter together */
 #define TRIES 5
 
 _Atomic uint64_t gm_tick_scale;
@@ -17,14 +19,14 @@ struct reading {
 };
 
 static atomic_bool usable, busy;
-static struct reading last;  /* who is `busy` has these two */
-static uint64_t measured;    /* the scale, last time */
-static struct reading first; /* written before the scale is there, and never again */
+static struct reading last;  /* owned, with `measured`, by the thread that set `busy` */
+static uint64_t measured;    /* the scale by the last two readings */
+static struct reading first; /* written once, before the scale is published */
 
 #ifdef __x86_64__
 
-/* False: the thread was put off the processor in between. */
-static bool read_both(struct reading *r)
+/* False: the thread was preempted between the readings. */
+static bool reading_take(struct reading *r)
 {
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint64_t before = __builtin_ia32_rdtsc();
@@ -40,17 +42,17 @@ static bool read_both(struct reading *r)
 static bool clock_is_counter(void)
 {
 	char source[8] = "";
-	int fd = open(CLOCK_SOURCE, O_RDONLY | O_CLOEXEC);
+	int fd = gm_sys_open(CLOCK_SOURCE, O_RDONLY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
-	ssize_t n = read(fd, source, sizeof source);
-	close(fd);
+	ssize_t n = gm_sys_read(fd, source, sizeof source);
+	gm_sys_close(fd);
 	return n == 4 && memcmp(source, "tsc\n", 4) == 0;
 }
 
 #else
 
-static bool read_both(struct reading *r)
+static bool reading_take(struct reading *r)
 {
 	(void)r;
 	return false;
@@ -63,13 +65,14 @@ static bool clock_is_counter(void)
 
 #endif
 
-static bool is_near(uint64_t a, uint64_t b)
+static bool scale_is_near(uint64_t a, uint64_t b)
 {
 	return (a > b ? a - b : b - a) < b / 256;
 }
 
-/* A machine that slept, or became another one, is found out by its second look. */
-static void look(const struct reading *now)
+/* A scale that differs from the one before is not published: between the two readings the machine
+ * was suspended, or the virtual machine migrated. */
+static void scale_update(const struct reading *now)
 {
 	uint64_t ticks = now->tick - last.tick, ns = now->clock - last.clock;
 	uint64_t before = measured;
@@ -80,7 +83,7 @@ static void look(const struct reading *now)
 	else
 		measured = ticks ? (uint64_t)(((unsigned __int128)ns << 32) / ticks) : 0;
 	last = *now;
-	if (measured && (!before || is_near(before, measured)))
+	if (measured && (!before || scale_is_near(before, measured)))
 		atomic_store_explicit(&gm_tick_scale, measured, memory_order_release);
 }
 
@@ -89,8 +92,8 @@ void gm_tick_calibrate(void)
 	struct reading now;
 	if (!atomic_load_explicit(&usable, memory_order_relaxed) || atomic_exchange(&busy, true))
 		return;
-	if (read_both(&now))
-		look(&now);
+	if (reading_take(&now))
+		scale_update(&now);
 	atomic_store(&busy, false);
 }
 
@@ -98,12 +101,13 @@ void gm_tick_start(void)
 {
 	if (!clock_is_counter())
 		return;
-	atomic_store(&busy, false); /* in a forked child: of the parent's other threads */
+	/* In a forked child, a thread of the parent may have set it. */
+	atomic_store(&busy, false);
 	atomic_store(&usable, true);
 	gm_tick_calibrate();
 }
 
-static uint64_t clock_at(uint64_t moment, uint64_t scale)
+static uint64_t moment_to_clock(uint64_t moment, uint64_t scale)
 {
 	if (gm_tick_is_clock(moment))
 		return moment;
@@ -113,7 +117,7 @@ static uint64_t clock_at(uint64_t moment, uint64_t scale)
 uint64_t gm_tick_mixed_ns(uint64_t from, uint64_t to)
 {
 	uint64_t scale = atomic_load_explicit(&gm_tick_scale, memory_order_acquire);
-	from = clock_at(from, scale);
-	to = clock_at(to, scale);
+	from = moment_to_clock(from, scale);
+	to = moment_to_clock(to, scale);
 	return to < from ? 0 : to - from;
 }

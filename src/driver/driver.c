@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "base/thread.h"
+
 enum presence { OPTIONAL, NEEDED };
 
 const char *gm_driver_load(struct gm_driver *driver, void *(*lookup)(void *arg, const char *symbol),
@@ -28,12 +30,12 @@ const char *gm_driver_load(struct gm_driver *driver, void *(*lookup)(void *arg, 
 	return NULL;
 }
 
-CUresult gm_driver_ask_version(struct gm_driver *driver)
+CUresult gm_driver_query_version(struct gm_driver *driver)
 {
 	CUresult result = driver->cuDriverGetVersion(&driver->version);
 	if (result != CUDA_SUCCESS)
 		return result;
-		/* An export that is newer than its driver is a stub. */
+		/* An export newer than the driver's version is a stub. */
 #define GM_CALL(presence, since, symbol, proto)                \
 	if (presence == OPTIONAL && (since) > driver->version) \
 		driver->symbol = NULL;
@@ -53,6 +55,7 @@ const char *gm_driver_error(const struct gm_driver *driver, CUresult result)
 CUstreamCaptureMode gm_driver_quiet_begin(const struct gm_driver *driver)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	gm_thread_hold_cancel();
 	driver->cuThreadExchangeStreamCaptureMode(&mode);
 	return mode;
 }
@@ -60,4 +63,5 @@ CUstreamCaptureMode gm_driver_quiet_begin(const struct gm_driver *driver)
 void gm_driver_quiet_end(const struct gm_driver *driver, CUstreamCaptureMode before)
 {
 	driver->cuThreadExchangeStreamCaptureMode(&before);
+	gm_thread_let_cancel();
 }

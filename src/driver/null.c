@@ -11,36 +11,36 @@
 
 #define PAGE (2 * GM_MIB)
 
-/* A physical handle, by its value, or a mapping, by its address. */
+/* A physical handle, keyed by its value, or a mapping or block, keyed by its address. */
 struct entry {
 	uint64_t key, size;
 	struct entry *handle; /* of a mapping */
-	unsigned uses;	      /* of a handle: its owner and its mappings */
+	unsigned uses;	      /* of a handle: 1 for its owner, 1 for each mapping */
 	bool released;
 	UT_hash_handle hh;
 };
 
-static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_SIM);
+static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_SIM);
 static struct {
 	uint64_t memory, used, next_address, next_handle;
 	struct gm_null_totals totals;
 	struct entry *handles, *mappings, *blocks;
 } state;
 
-/* Everything of the driver that has nothing to account for. */
+/* Constant parts of the driver. */
 
 static CUdevice the_device;
 static GM_TLS CUcontext current;
 #define THE_CONTEXT ((CUcontext)&the_device)
 
-static struct entry *find(struct entry *table, uint64_t key)
+static struct entry *table_find(struct entry *table, uint64_t key)
 {
 	struct entry *found;
 	HASH_FIND(hh, table, &key, sizeof key, found);
 	return found;
 }
 
-static struct entry *add(struct entry **table, uint64_t key, uint64_t size)
+static struct entry *table_add(struct entry **table, uint64_t key, uint64_t size)
 {
 	struct entry *made = calloc(1, sizeof *made);
 	if (!made)
@@ -54,20 +54,20 @@ static struct entry *add(struct entry **table, uint64_t key, uint64_t size)
 	return NULL;
 }
 
-static void drop(struct entry **table, struct entry *entry)
+static void table_drop(struct entry **table, struct entry *entry)
 {
 	HASH_DELETE(hh, *table, entry);
 	free(entry);
 }
 
-static void drop_all(struct entry **table)
+static void table_clear(struct entry **table)
 {
 	struct entry *entry, *next;
 	HASH_ITER(hh, *table, entry, next)
-	drop(table, entry);
+	table_drop(table, entry);
 }
 
-static bool charge(uint64_t bytes)
+static bool memory_charge(uint64_t bytes)
 {
 	if (bytes > state.memory - state.used)
 		return false;
@@ -75,7 +75,7 @@ static bool charge(uint64_t bytes)
 	return true;
 }
 
-static CUresult release_lock(CUresult result)
+static CUresult lock_release_with(CUresult result)
 {
 	gm_lock_release(&lock);
 	return result;
@@ -93,16 +93,16 @@ static CUresult null_cuMemAddressReserve(CUdeviceptr *address, size_t size, size
 	*address = gm_round_up(state.next_address, alignment > PAGE ? alignment : PAGE);
 	state.next_address = *address + size;
 	state.totals.reserved += size;
-	return release_lock(CUDA_SUCCESS);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemAddressFree(CUdeviceptr address, size_t size)
 {
 	gm_lock_take(&lock);
 	if (!address || !size || size > state.totals.reserved)
-		return release_lock(CUDA_ERROR_INVALID_VALUE);
+		return lock_release_with(CUDA_ERROR_INVALID_VALUE);
 	state.totals.reserved -= size;
-	return release_lock(CUDA_SUCCESS);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
@@ -111,12 +111,12 @@ static CUresult null_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t si
 	if (!handle || !size || size % PAGE || !prop || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	gm_lock_take(&lock);
-	if (!charge(size))
-		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
-	struct entry *made = add(&state.handles, ++state.next_handle, size);
+	if (!memory_charge(size))
+		return lock_release_with(CUDA_ERROR_OUT_OF_MEMORY);
+	struct entry *made = table_add(&state.handles, ++state.next_handle, size);
 	if (!made) {
 		state.used -= size;
-		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
+		return lock_release_with(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	made->uses = 1;
 	*handle = made->key;
@@ -124,28 +124,28 @@ static CUresult null_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t si
 	state.totals.created += size;
 	if (state.totals.created > state.totals.created_peak)
 		state.totals.created_peak = state.totals.created;
-	return release_lock(CUDA_SUCCESS);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
-static void let_go(struct entry *handle)
+static void handle_release(struct entry *handle)
 {
 	if (--handle->uses)
 		return;
 	state.used -= handle->size;
 	state.totals.created -= handle->size;
-	drop(&state.handles, handle);
+	table_drop(&state.handles, handle);
 }
 
 static CUresult null_cuMemRelease(CUmemGenericAllocationHandle value)
 {
 	gm_lock_take(&lock);
-	struct entry *handle = find(state.handles, value);
+	struct entry *handle = table_find(state.handles, value);
 	if (!handle || handle->released)
-		return release_lock(CUDA_ERROR_INVALID_VALUE);
+		return lock_release_with(CUDA_ERROR_INVALID_VALUE);
 	handle->released = true;
 	state.totals.release_calls++;
-	let_go(handle);
-	return release_lock(CUDA_SUCCESS);
+	handle_release(handle);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemMap(CUdeviceptr address, size_t size, size_t offset,
@@ -154,28 +154,28 @@ static CUresult null_cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 	if (offset)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	gm_lock_take(&lock);
-	struct entry *handle = find(state.handles, value);
+	struct entry *handle = table_find(state.handles, value);
 	if (!handle || handle->released || handle->size != size || address % PAGE || flags ||
-	    find(state.mappings, address))
-		return release_lock(CUDA_ERROR_INVALID_VALUE);
-	struct entry *made = add(&state.mappings, address, size);
+	    table_find(state.mappings, address))
+		return lock_release_with(CUDA_ERROR_INVALID_VALUE);
+	struct entry *made = table_add(&state.mappings, address, size);
 	if (!made)
-		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
+		return lock_release_with(CUDA_ERROR_OUT_OF_MEMORY);
 	made->handle = handle;
 	handle->uses++;
 	state.totals.map_calls++;
 	state.totals.mapped += size;
 	if (state.totals.mapped > state.totals.mapped_peak)
 		state.totals.mapped_peak = state.totals.mapped;
-	return release_lock(CUDA_SUCCESS);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 /* Do whole mappings, one after the other, make up exactly this range? */
-static bool covered(CUdeviceptr address, size_t size)
+static bool range_is_mapped(CUdeviceptr address, size_t size)
 {
 	CUdeviceptr end = address + size;
 	const struct entry *m;
-	while (address < end && (m = find(state.mappings, address)))
+	while (address < end && (m = table_find(state.mappings, address)))
 		address += m->size;
 	return size && address == end;
 }
@@ -183,17 +183,17 @@ static bool covered(CUdeviceptr address, size_t size)
 static CUresult null_cuMemUnmap(CUdeviceptr address, size_t size)
 {
 	gm_lock_take(&lock);
-	if (!covered(address, size))
-		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	if (!range_is_mapped(address, size))
+		return lock_release_with(CUDA_ERROR_INVALID_VALUE);
 	for (CUdeviceptr at = address, end = address + size; at < end;) {
-		struct entry *m = find(state.mappings, at);
+		struct entry *m = table_find(state.mappings, at);
 		at += m->size;
 		state.totals.mapped -= m->size;
-		let_go(m->handle);
-		drop(&state.mappings, m);
+		handle_release(m->handle);
+		table_drop(&state.mappings, m);
 	}
 	state.totals.unmap_calls++;
-	return release_lock(CUDA_SUCCESS);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *desc,
@@ -202,10 +202,10 @@ static CUresult null_cuMemSetAccess(CUdeviceptr address, size_t size, const CUme
 	if (!desc || !count)
 		return CUDA_ERROR_INVALID_VALUE;
 	gm_lock_take(&lock);
-	if (!covered(address, size))
-		return release_lock(CUDA_ERROR_INVALID_VALUE);
+	if (!range_is_mapped(address, size))
+		return lock_release_with(CUDA_ERROR_INVALID_VALUE);
 	state.totals.access_calls++;
-	return release_lock(CUDA_SUCCESS);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemAlloc_v2(CUdeviceptr *address, size_t size)
@@ -215,15 +215,15 @@ static CUresult null_cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 	gm_lock_take(&lock);
 	uint64_t held = size < PAGE ? gm_round_up(size, 512) : gm_round_up(size, PAGE);
 	uint64_t at = gm_round_up(state.next_address, size < PAGE ? 512 : PAGE);
-	if (held < size || !charge(held))
-		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
-	if (!add(&state.blocks, at, held)) {
+	if (held < size || !memory_charge(held))
+		return lock_release_with(CUDA_ERROR_OUT_OF_MEMORY);
+	if (!table_add(&state.blocks, at, held)) {
 		state.used -= held;
-		return release_lock(CUDA_ERROR_OUT_OF_MEMORY);
+		return lock_release_with(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	state.next_address = at + held;
 	*address = at;
-	return release_lock(CUDA_SUCCESS);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemFree_v2(CUdeviceptr address)
@@ -231,12 +231,12 @@ static CUresult null_cuMemFree_v2(CUdeviceptr address)
 	if (!address)
 		return CUDA_SUCCESS;
 	gm_lock_take(&lock);
-	struct entry *block = find(state.blocks, address);
+	struct entry *block = table_find(state.blocks, address);
 	if (!block)
-		return release_lock(CUDA_ERROR_INVALID_VALUE);
+		return lock_release_with(CUDA_ERROR_INVALID_VALUE);
 	state.used -= block->size;
-	drop(&state.blocks, block);
-	return release_lock(CUDA_SUCCESS);
+	table_drop(&state.blocks, block);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
@@ -246,7 +246,7 @@ static CUresult null_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 		*free_bytes = state.memory - state.used;
 	if (total)
 		*total = state.memory;
-	return release_lock(CUDA_SUCCESS);
+	return lock_release_with(CUDA_SUCCESS);
 }
 
 static CUresult null_cuMemGetAllocationGranularity(size_t *granularity,
@@ -305,8 +305,8 @@ static CUresult null_cuDeviceGetName(char *name, int size, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* The rest answers with a constant: NULL_CALL(symbol, parameters, statement). Any stream or event
- * will do as a handle, since nothing ever runs. */
+/* The other calls answer with a constant: NULL_CALL(symbol, parameters, statement). Any stream or
+ * event handle is valid, since nothing runs. */
 #define NULL_CALL(symbol, params, ...)       \
 	static CUresult null_##symbol params \
 	{                                    \
@@ -355,7 +355,7 @@ NULL_CALL(cuMemcpyPeerAsync,
 	   CUstream q U), )
 NULL_CALL(cuMemsetD8Async, (CUdeviceptr a U, unsigned char v U, size_t n U, CUstream s U), )
 
-/* There is nothing behind an address to share or to describe. */
+/* No memory is behind an address, to be shared or described. */
 static CUresult null_cuMemExportToShareableHandle(void *out U, CUmemGenericAllocationHandle h U,
 						  CUmemAllocationHandleType t U,
 						  unsigned long long f U)
@@ -369,7 +369,7 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* It has no kernels, and so no device heaps. */
+/* No kernels, and so no device heaps. */
 #define null_cuLaunchKernel NULL
 #define null_cuLinkAddData_v2 NULL
 #define null_cuLinkComplete NULL
@@ -388,9 +388,9 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 void gm_null_load(struct gm_driver *driver, uint64_t memory)
 {
 	gm_lock_take(&lock);
-	drop_all(&state.mappings);
-	drop_all(&state.handles);
-	drop_all(&state.blocks);
+	table_clear(&state.mappings);
+	table_clear(&state.handles);
+	table_clear(&state.blocks);
 	memset(&state, 0, sizeof state);
 	state.memory = memory;
 	state.next_address = (uint64_t)1 << 40;

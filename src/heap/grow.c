@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The chunks of a heap: where they lie, how it gets more, how they go. A chunk's addresses are its
- * own from before the pool maps it until after the pool has unmapped it, so that growth and trims
- * need to agree on nothing but this table.
+ * A chunk is in the table from before the pool maps it until after the pool has unmapped it, so
+ * that growth and trims never use the same addresses, and need no other agreement.
  */
+#include "heap/grow.h"
+
 #include <string.h>
 
 #include "base/clock.h"
-#include "heap/host.h"
+#include "heap/process.h"
+#include "heap/record.h"
 
-static uint64_t bytes_of(uint32_t granules)
+static uint64_t granules_bytes(uint32_t granules)
 {
 	return (uint64_t)granules << GM_GRANULE_SHIFT;
 }
 
-static CUdeviceptr address_of(const struct gm_heap_host *heap, uint32_t granule)
+static CUdeviceptr granules_address(const struct gm_heap_host *heap, uint32_t granule)
 {
-	return heap->reserved + heap->own + bytes_of(granule);
+	return heap->reserved + heap->own + granules_bytes(granule);
 }
 
-/* --- the table, with the lock held --- */
+/* --- the table --- */
 
-/* The lowest hole that is long enough: the index of the chunk after it, and where it begins. */
-static bool find_hole(const struct gm_heap_host *heap, uint32_t count, size_t *at, uint32_t *first)
+/* The lowest hole of `count` granules: the index of the chunk after it, and its first granule. */
+static bool chunks_find_hole(const struct gm_heap_host *heap, uint32_t count, size_t *at,
+			     uint32_t *first)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	*first = 0;
 	for (*at = 0; *at < heap->chunks.n; ++*at) {
 		const struct gm_heap_chunk *chunk = &heap->chunks.at[*at];
@@ -34,36 +38,38 @@ static bool find_hole(const struct gm_heap_host *heap, uint32_t count, size_t *a
 	return heap->capacity - *first >= count;
 }
 
-static bool insert(struct gm_heap_host *heap, uint32_t count, uint32_t *first)
+static bool chunks_insert(struct gm_heap_host *heap, uint32_t count, uint32_t *first)
 {
 	size_t at;
-	if (!find_hole(heap, count, &at, first) ||
+	if (!chunks_find_hole(heap, count, &at, first) ||
 	    !gm_array_reserve(&heap->chunks, heap->chunks.n + 1))
 		return false;
 	struct gm_heap_chunk *place = &heap->chunks.at[at];
 	memmove(place + 1, place, (heap->chunks.n++ - at) * sizeof *place);
-	*place = (struct gm_heap_chunk){*first, count, GM_CHUNK_COMING};
+	*place = (struct gm_heap_chunk){*first, count, GM_CHUNK_MAPPING};
 	return true;
 }
 
-static struct gm_heap_chunk *chunk_at(struct gm_heap_host *heap, uint32_t first)
+static struct gm_heap_chunk *chunks_find(struct gm_heap_host *heap, uint32_t first)
 {
 	size_t i = 0;
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	while (heap->chunks.at[i].first != first)
 		i++;
 	return &heap->chunks.at[i];
 }
 
-static void erase(struct gm_heap_host *heap, struct gm_heap_chunk *chunk)
+static void chunks_erase(struct gm_heap_host *heap, struct gm_heap_chunk *chunk)
 {
 	size_t at = (size_t)(chunk - heap->chunks.at);
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	memmove(chunk, chunk + 1, (--heap->chunks.n - at) * sizeof *chunk);
 }
 
 /* --- growth --- */
 
-/* Tell the device; its place in the mailbox is free. */
-static void grant(struct gm_heap_host *heap, uint32_t first, uint32_t count)
+/* Tell the device of granules that are mapped. gm_heap_answer has seen a free place. */
+static void mailbox_grant(struct gm_heap_host *heap, uint32_t first, uint32_t count)
 {
 	struct gm_mailbox *mail = &heap->shared->mail;
 	__atomic_store_n(&mail->grant[heap->grants % GM_GRANTS], (uint64_t)first << 32 | count,
@@ -78,43 +84,45 @@ CUresult gm_heap_add_chunk(struct gm_heap_host *heap, uint32_t count)
 	if (count > heap->limit - atomic_load(&heap->mapped))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	gm_lock_take(&heap->lock);
-	bool found = insert(heap, count, &first);
+	bool found = chunks_insert(heap, count, &first);
 	gm_lock_release(&heap->lock);
 	if (!found)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult result = gm_pool_lend(heap->config.pool, address_of(heap, first), bytes_of(count));
+	CUresult result = gm_pool_lend(heap->config.pool, granules_address(heap, first),
+				       granules_bytes(count));
 	gm_lock_take(&heap->lock);
-	struct gm_heap_chunk *chunk = chunk_at(heap, first);
+	struct gm_heap_chunk *chunk = chunks_find(heap, first);
 	if (result == CUDA_SUCCESS) {
 		chunk->state = GM_CHUNK_MAPPED;
 		heap->grown++;
 		heap->newest = *chunk;
 		atomic_fetch_add(&heap->mapped, count);
-		gm_heap_note_mapped(heap, (int64_t)bytes_of(count));
+		gm_heap_record_mapped(heap, (int64_t)granules_bytes(count));
 	} else {
-		erase(heap, chunk);
+		chunks_erase(heap, chunk);
 	}
 	gm_lock_release(&heap->lock);
 	if (result == CUDA_SUCCESS)
-		grant(heap, first, count);
+		mailbox_grant(heap, first, count);
 	return result;
 }
 
-static uint32_t clamp(uint32_t value, uint32_t least, uint32_t most)
+static uint32_t uint32_clamp(uint32_t value, uint32_t least, uint32_t most)
 {
 	return value < least ? least : value > most ? most : value;
 }
 
 /*
- * `need` more granules, or a usual chunk if that is more. A few granules may have been asked for
- * beforehand, and hide that somebody needs fewer: so fewer will do for those.
+ * Add a chunk of `need` granules, or of the usual size if that is more. Up to GM_HEAP_LOW granules
+ * may be more than lanes wait for, as lanes ask ahead: where they are not to be had, one is tried.
  */
-static bool grow(struct gm_heap_host *heap, uint32_t need)
+static bool heap_grow(struct gm_heap_host *heap, uint32_t need)
 {
 	uint32_t mapped = atomic_load(&heap->mapped), room = heap->limit - mapped;
-	uint32_t usual = clamp(mapped / GM_HEAP_SHARE, GM_HEAP_LEAST_CHUNK, GM_HEAP_MOST_CHUNK);
+	uint32_t usual =
+		uint32_clamp(mapped / GM_HEAP_SHARE, GM_HEAP_LEAST_CHUNK, GM_HEAP_MOST_CHUNK);
 	const uint32_t sizes[] = {
-		clamp(usual, need, need > room ? need : room),
+		uint32_clamp(usual, need, need > room ? need : room),
 		need,
 		need <= GM_HEAP_LOW ? 1 : need,
 	};
@@ -125,8 +133,8 @@ static bool grow(struct gm_heap_host *heap, uint32_t need)
 	return false;
 }
 
-/* That much is not to be had: until something changed, nobody needs to ask for it again. */
-static void refuse(struct gm_heap_host *heap, uint64_t want)
+/* Tell the device that so many granules in total are not to be had, until a launch or a trim. */
+static void mailbox_refuse(struct gm_heap_host *heap, uint64_t want)
 {
 	gm_lock_take(&heap->lock);
 	heap->refusals++;
@@ -134,19 +142,19 @@ static void refuse(struct gm_heap_host *heap, uint64_t want)
 	__atomic_store_n(&heap->shared->mail.refused.value, want, __ATOMIC_RELEASE);
 }
 
-/* The heap wants so many granules in all, and has fewer. */
-static bool answer(struct gm_heap_host *heap, uint64_t want)
+/* The device wants `want` granules in total, and was granted fewer. */
+static bool heap_answer(struct gm_heap_host *heap, uint64_t want)
 {
 	uint64_t start = gm_clock_ns(), need = want - heap->granted;
 	uint32_t room = heap->limit - atomic_load(&heap->mapped);
-	if (need <= heap->capacity && grow(heap, (uint32_t)need)) {
-		gm_heap_note_growth(heap, address_of(heap, heap->newest.first),
-				    bytes_of(heap->newest.count), want, start);
+	if (need <= heap->capacity && heap_grow(heap, (uint32_t)need)) {
+		gm_heap_record_growth(heap, granules_address(heap, heap->newest.first),
+				      granules_bytes(heap->newest.count), want, start);
 		return true;
 	}
 	uint64_t least = need > GM_HEAP_LOW ? need : 1;
-	gm_heap_note_refusal(heap, least << GM_GRANULE_SHIFT, want, start, least > room);
-	refuse(heap, need > GM_HEAP_LOW ? want : heap->granted + 1);
+	gm_heap_record_refusal(heap, least << GM_GRANULE_SHIFT, want, start, least > room);
+	mailbox_refuse(heap, need > GM_HEAP_LOW ? want : heap->granted + 1);
 	return false;
 }
 
@@ -161,26 +169,27 @@ bool gm_heap_answer(struct gm_heap_host *heap)
 	if (refused && refused <= want)
 		return false;
 	if (heap->grants - __atomic_load_n(&mail->taken.value, __ATOMIC_ACQUIRE) >= GM_GRANTS)
-		return false; /* it has not looked yet at what there is */
+		return false; /* the device has yet to take the grants in the mailbox */
 	if (!gm_heap_begin_calls(heap))
 		return false;
 	__atomic_fetch_or(&mail->beat.value, GM_BEAT_CALLING, __ATOMIC_RELEASE);
-	bool grew = answer(heap, want);
+	bool grew = heap_answer(heap, want);
 	__atomic_fetch_and(&mail->beat.value, ~GM_BEAT_CALLING, __ATOMIC_RELEASE);
 	gm_heap_end_calls();
 	return grew;
 }
 
-/* --- the way back --- */
+/* --- back to the pool --- */
 
-/* A chunk that is LEAVING, from granule `from` on: it is the caller's. False: there is none. */
-static bool next_leaving(struct gm_heap_host *heap, uint32_t from, struct gm_heap_chunk *out)
+/* Make the first chunk that is CLAIMED, from granule `from` on, the caller's. False: none is. */
+static bool chunks_next_claimed(struct gm_heap_host *heap, uint32_t from, struct gm_heap_chunk *out)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	for (size_t i = 0; i < heap->chunks.n; i++) {
 		struct gm_heap_chunk *chunk = &heap->chunks.at[i];
-		if (chunk->state != GM_CHUNK_LEAVING || chunk->first < from)
+		if (chunk->state != GM_CHUNK_CLAIMED || chunk->first < from)
 			continue;
-		chunk->state = GM_CHUNK_GOING;
+		chunk->state = GM_CHUNK_UNMAPPING;
 		*out = *chunk;
 		return true;
 	}
@@ -192,19 +201,20 @@ uint64_t gm_heap_drop_chunks(struct gm_heap_host *heap)
 	uint64_t dropped = 0;
 	struct gm_heap_chunk chunk = {0};
 	gm_lock_take(&heap->lock);
-	while (next_leaving(heap, chunk.first + chunk.count, &chunk)) {
+	while (chunks_next_claimed(heap, chunk.first + chunk.count, &chunk)) {
 		gm_lock_release(&heap->lock);
-		CUresult result = gm_pool_take_back(
-			heap->config.pool, address_of(heap, chunk.first), bytes_of(chunk.count));
+		CUresult result =
+			gm_pool_take_back(heap->config.pool, granules_address(heap, chunk.first),
+					  granules_bytes(chunk.count));
 		gm_lock_take(&heap->lock);
 		if (result == CUDA_SUCCESS) {
-			erase(heap, chunk_at(heap, chunk.first));
+			chunks_erase(heap, chunks_find(heap, chunk.first));
 			atomic_fetch_sub(&heap->mapped, chunk.count);
 			heap->shrunk++;
-			gm_heap_note_mapped(heap, -(int64_t)bytes_of(chunk.count));
-			dropped += bytes_of(chunk.count);
+			gm_heap_record_mapped(heap, -(int64_t)granules_bytes(chunk.count));
+			dropped += granules_bytes(chunk.count);
 		} else {
-			chunk_at(heap, chunk.first)->state = GM_CHUNK_LEAVING;
+			chunks_find(heap, chunk.first)->state = GM_CHUNK_CLAIMED;
 		}
 	}
 	gm_lock_release(&heap->lock);

@@ -1,47 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a heap, and its end. */
+/*
+ * A heap's addresses are reserved at once; its memory comes by and by:
+ *
+ *   reserved (= device)                                                   reserved + addresses
+ *   |<--------------- own: the books --------------->|<-------- granules: capacity --------->|
+ *   | gm_heap | free words | summary | runs | policy's | chunk | hole | chunk |     ...      |
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/size.h"
-#include "heap/host.h"
-#include "pool/fence.h"
+#include "context/fence.h"
+#include "heap/grow.h"
+#include "heap/kernel.h"
+#include "heap/list.h"
+#include "heap/policy.h"
+#include "heap/process.h"
+#include "heap/record.h"
+#include "heap/sample.h"
+#include "heap/service.h"
 #include "pool/knobs.h"
 
 #define MOST_ADDRESSES (1024 * GM_GIB)
-#define TIMES_LIMIT 4 /* addresses for a heap's limit: runs need them side by side */
-#define BOOKS_SHARE 8 /* of the limit, at most, for the books of addresses beyond it */
+#define TIMES_LIMIT 4 /* addresses by limit: runs need granules side by side */
+#define BOOKS_SHARE 8 /* of the limit, at most: books of addresses beyond it */
 
 uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total)
 {
 	return gm_pool_knob_bytes(knobs->heap_limit, total);
 }
 
-const char *gm_heap_wanted(const struct gm_knobs *knobs)
-{
-	static const char *const special[] = {[GM_HEAP_AUTO] = "granule", [GM_HEAP_OFF] = NULL};
-	unsigned choice = knobs->heap.choice;
-	return choice <= GM_HEAP_OFF ? special[choice]
-				     : gm_heap_policy_name(choice - GM_HEAP_OFF - 1);
-}
+/* --- books and addresses --- */
 
-/* --- how large --- */
+/* Parts of the books behind struct gm_heap, and their end. */
+enum books_part { FREE_WORDS, FREE_SUMMARY, RUNS, POLICY, END, PARTS };
 
-/* Where the parts of the books are, from their beginning; the last is their end. */
-enum part { FREE_WORDS, FREE_SUMMARY, RUNS, POLICY, END, PARTS };
-
-static uint32_t summaries_of(uint32_t capacity)
+static uint32_t books_summaries(uint32_t capacity)
 {
 	return (capacity + 4095) / 4096;
 }
 
-static void lay_out(unsigned policy, uint32_t capacity, uint64_t at[PARTS])
+/* at[part]: bytes from the beginning of the books. */
+static void books_lay_out(unsigned policy, uint32_t capacity, uint64_t at[PARTS])
 {
 	const uint64_t sizes[] = {
 		sizeof(struct gm_heap),
 		(capacity + 63) / 64 * sizeof(uint64_t),
-		summaries_of(capacity) * sizeof(uint64_t),
+		books_summaries(capacity) * sizeof(uint64_t),
 		capacity * sizeof(uint32_t),
 		gm_heap_policy_bytes(policy, capacity),
 	};
@@ -50,20 +57,20 @@ static void lay_out(unsigned policy, uint32_t capacity, uint64_t at[PARTS])
 		at[part] = end = gm_round_up(end + sizes[part], GM_LINE);
 }
 
-static uint64_t books_of(unsigned policy, uint32_t capacity)
+static uint64_t books_bytes(unsigned policy, uint32_t capacity)
 {
 	uint64_t at[PARTS];
-	lay_out(policy, capacity, at);
+	books_lay_out(policy, capacity, at);
 	return gm_round_up(at[END], GM_GRANULE);
 }
 
-static uint32_t half(const struct gm_heap_host *heap, uint32_t capacity)
+static uint32_t capacity_halve(const struct gm_heap_host *heap, uint32_t capacity)
 {
 	return capacity / 2 > heap->limit ? capacity / 2 : heap->limit;
 }
 
-/* Fewer addresses where they are not to be had, or their books are out of proportion. */
-static CUresult reserve(struct gm_heap_host *heap)
+/* Fewer addresses where the driver has not as many, or their books would take too much. */
+static CUresult heap_reserve(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
 	uint64_t most = MOST_ADDRESSES >> GM_GRANULE_SHIFT,
@@ -74,12 +81,12 @@ static CUresult reserve(struct gm_heap_host *heap)
 	if (heap->limit == 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	while (capacity > heap->limit &&
-	       books_of(heap->policy, capacity) >
+	       books_bytes(heap->policy, capacity) >
 		       ((uint64_t)heap->limit << GM_GRANULE_SHIFT) / BOOKS_SHARE)
-		capacity = half(heap, capacity);
-	for (;; capacity = half(heap, capacity)) {
+		capacity = capacity_halve(heap, capacity);
+	for (;; capacity = capacity_halve(heap, capacity)) {
 		heap->capacity = capacity;
-		heap->own = books_of(heap->policy, capacity);
+		heap->own = books_bytes(heap->policy, capacity);
 		heap->addresses = heap->own + ((uint64_t)capacity << GM_GRANULE_SHIFT);
 		CUresult result = driver->cuMemAddressReserve(&heap->reserved, heap->addresses,
 							      GM_GRANULE, 0, 0);
@@ -88,9 +95,9 @@ static CUresult reserve(struct gm_heap_host *heap)
 	}
 }
 
-/* --- one part after the other; what is there is not NULL --- */
+/* --- the steps of gm_heap_create: what a step has made is not NULL --- */
 
-static CUresult map_books(struct gm_heap_host *heap)
+static CUresult heap_map_books(struct gm_heap_host *heap)
 {
 	CUresult result = gm_pool_lend(heap->config.pool, heap->reserved, heap->own);
 	if (result == CUDA_SUCCESS)
@@ -103,8 +110,8 @@ static size_t shared_bytes(void)
 	return gm_round_up(sizeof(struct gm_heap_shared), 4096);
 }
 
-/* Pages of our own rather than the driver's, which go with the context while the service reads. */
-static CUresult share(struct gm_heap_host *heap)
+/* Pages of our own: the driver's would go with the context, while the service thread reads them. */
+static CUresult heap_share(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
 	void *pages = mmap(NULL, shared_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
@@ -122,30 +129,30 @@ static CUresult share(struct gm_heap_host *heap)
 	return driver->cuMemHostGetDevicePointer_v2(&heap->shared_device, pages, 0);
 }
 
-static CUresult function(struct gm_heap_host *heap, CUfunction *out, const char *job,
-			 const char *symbol)
+static CUresult kernel_find(struct gm_heap_host *heap, CUfunction *out, const char *job,
+			    const char *symbol)
 {
 	char name[64];
 	snprintf(name, sizeof name, "gm_heap_%s%s", job, symbol);
 	return heap->config.driver->cuModuleGetFunction(out, heap->module, name);
 }
 
-static CUresult load(struct gm_heap_host *heap)
+static CUresult heap_load(struct gm_heap_host *heap)
 {
 	const char *symbol = gm_heap_policy_symbol(heap->policy);
 	CUresult result = heap->config.driver->cuModuleLoadData(&heap->module, heap->config.image);
 	if (result == CUDA_SUCCESS)
-		result = function(heap, &heap->set_up, "set_up", "");
+		result = kernel_find(heap, &heap->set_up, "set_up", "");
 	if (result == CUDA_SUCCESS)
-		result = function(heap, &heap->init, "init_", symbol);
+		result = kernel_find(heap, &heap->init, "init_", symbol);
 	if (result == CUDA_SUCCESS)
-		result = function(heap, &heap->trim, "trim_", symbol);
+		result = kernel_find(heap, &heap->trim, "trim_", symbol);
 	if (result == CUDA_SUCCESS)
-		result = function(heap, &heap->stats, "stats_", symbol);
+		result = kernel_find(heap, &heap->stats, "stats_", symbol);
 	return result == CUDA_ERROR_NOT_FOUND ? CUDA_ERROR_INVALID_IMAGE : result;
 }
 
-static CUresult make_stream(struct gm_heap_host *heap)
+static CUresult heap_make_stream(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
 	CUresult result = driver->cuStreamCreate(&heap->stream, CU_STREAM_NON_BLOCKING);
@@ -153,30 +160,31 @@ static CUresult make_stream(struct gm_heap_host *heap)
 				      : result;
 }
 
-static CUresult add_first(struct gm_heap_host *heap)
+static CUresult heap_add_first(struct gm_heap_host *heap)
 {
 	return gm_heap_add_chunk(heap, heap->limit < GM_HEAP_FIRST ? heap->limit : GM_HEAP_FIRST);
 }
 
-static void *on_device(const struct gm_heap_host *heap, uint64_t at)
+static void *books_address(const struct gm_heap_host *heap, uint64_t at)
 {
 	return (void *)(uintptr_t)(heap->device + at);
 }
 
-static CUresult set_up(struct gm_heap_host *heap)
+static CUresult heap_set_up(struct gm_heap_host *heap)
 {
 	uint64_t at[PARTS];
-	lay_out(heap->policy, heap->capacity, at);
+	books_lay_out(heap->policy, heap->capacity, at);
 	heap->shared->job.heap = (struct gm_heap){
 		.base = heap->reserved + heap->own,
 		.capacity = heap->capacity,
-		.summaries = summaries_of(heap->capacity),
+		.summaries = books_summaries(heap->capacity),
 		.low = GM_HEAP_LOW,
 		.mail = (struct gm_mailbox *)(uintptr_t)(heap->shared_device +
 							 offsetof(struct gm_heap_shared, mail)),
-		.policy = on_device(heap, at[POLICY]),
-		.free = {on_device(heap, at[FREE_WORDS]), on_device(heap, at[FREE_SUMMARY])},
-		.run = on_device(heap, at[RUNS]),
+		.policy = books_address(heap, at[POLICY]),
+		.free = {books_address(heap, at[FREE_WORDS]),
+			 books_address(heap, at[FREE_SUMMARY])},
+		.run = books_address(heap, at[RUNS]),
 	};
 	CUresult result =
 		heap->config.driver->cuMemsetD8Async(heap->device, 0, heap->own, heap->stream);
@@ -185,10 +193,11 @@ static CUresult set_up(struct gm_heap_host *heap)
 	return result == CUDA_SUCCESS ? gm_heap_run(heap, heap->init, GM_INIT_THREADS) : result;
 }
 
-static CUresult build(struct gm_heap_host *heap)
+static CUresult heap_build(struct gm_heap_host *heap)
 {
 	static CUresult (*const steps[])(struct gm_heap_host *) = {
-		reserve, map_books, share, load, make_stream, add_first, set_up,
+		heap_reserve,	  heap_map_books, heap_share,  heap_load,
+		heap_make_stream, heap_add_first, heap_set_up,
 	};
 	CUresult result = CUDA_SUCCESS;
 	for (size_t i = 0; i < sizeof steps / sizeof *steps && result == CUDA_SUCCESS; i++)
@@ -196,32 +205,32 @@ static CUresult build(struct gm_heap_host *heap)
 	return result;
 }
 
-/* --- in the context --- */
+/* --- with the heap's context current --- */
 
-struct within {
+struct entered {
 	const struct gm_driver *driver;
 	CUstreamCaptureMode mode;
 };
 
-static CUresult enter(struct gm_heap_host *heap, struct within *within)
+static CUresult heap_enter(struct gm_heap_host *heap, struct entered *entered)
 {
-	within->driver = heap->config.driver;
-	within->mode = gm_driver_quiet_begin(within->driver);
-	CUresult result = within->driver->cuCtxPushCurrent_v2(heap->config.context->handle);
+	entered->driver = heap->config.driver;
+	entered->mode = gm_driver_quiet_begin(entered->driver);
+	CUresult result = entered->driver->cuCtxPushCurrent_v2(heap->config.context->handle);
 	if (result != CUDA_SUCCESS)
-		gm_driver_quiet_end(within->driver, within->mode);
+		gm_driver_quiet_end(entered->driver, entered->mode);
 	return result;
 }
 
-static void leave(const struct within *within)
+static void heap_leave(const struct entered *entered)
 {
 	CUcontext popped;
-	within->driver->cuCtxPopCurrent_v2(&popped);
-	gm_driver_quiet_end(within->driver, within->mode);
+	entered->driver->cuCtxPopCurrent_v2(&popped);
+	gm_driver_quiet_end(entered->driver, entered->mode);
 }
 
-/* What ends with the context by itself: the handles may be others' then. */
-static void drop_from_context(struct gm_heap_host *heap)
+/* Destroy what ends with the context by itself: after its end, the handles may be others'. */
+static void heap_drop_handles(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
 	if (heap->module)
@@ -234,11 +243,11 @@ static void drop_from_context(struct gm_heap_host *heap)
 		driver->cuMemHostUnregister(heap->shared);
 }
 
-/* Give back what lies under the addresses, and these. */
-static void drop_memory(struct gm_heap_host *heap)
+/* Give back the memory under the addresses, and these. */
+static void heap_drop_memory(struct gm_heap_host *heap)
 {
 	for (size_t i = 0; i < heap->chunks.n; i++)
-		heap->chunks.at[i].state = GM_CHUNK_LEAVING;
+		heap->chunks.at[i].state = GM_CHUNK_CLAIMED;
 	gm_heap_drop_chunks(heap);
 	if (heap->device)
 		gm_pool_take_back(heap->config.pool, heap->device, heap->own);
@@ -247,21 +256,21 @@ static void drop_memory(struct gm_heap_host *heap)
 	heap->device = heap->reserved = 0;
 }
 
-static void free_host(struct gm_heap_host *heap)
+static void heap_free(struct gm_heap_host *heap)
 {
 	if (heap->shared)
 		munmap(heap->shared, shared_bytes());
 	gm_array_free(&heap->chunks);
 	if (gm_heap_is_ours(heap)) {
-		pthread_cond_destroy(&heap->trimmed);
+		pthread_cond_destroy(&heap->admitted);
 		gm_lock_destroy(&heap->lock);
 	}
 	free(heap);
 }
 
-/* --- the two calls --- */
+/* --- beginning and end --- */
 
-static bool can_make(const struct gm_heap_config *config)
+static bool config_is_supported(const struct gm_heap_config *config)
 {
 	const struct gm_driver *driver = config->driver;
 	return config->image && driver->cuLaunchKernel && driver->cuMemHostGetDevicePointer_v2 &&
@@ -272,9 +281,9 @@ static bool can_make(const struct gm_heap_config *config)
 
 CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host **out)
 {
-	struct within within;
+	struct entered entered;
 	int policy = gm_heap_policy(config->policy ? config->policy : "granule");
-	if (policy < 0 || !can_make(config))
+	if (policy < 0 || !config_is_supported(config))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	struct gm_heap_host *heap = calloc(1, sizeof *heap);
 	if (!heap)
@@ -282,44 +291,55 @@ CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host
 	heap->config = *config;
 	heap->policy = (unsigned)policy;
 	heap->generation = gm_heap_generation();
-	gm_lock_init(&heap->lock, GM_RANK_TABLE);
-	pthread_cond_init(&heap->trimmed, NULL);
-	CUresult result = enter(heap, &within);
+	gm_lock_init(&heap->lock, GM_LOCK_RANK_TABLE);
+	pthread_cond_init(&heap->admitted, NULL);
+	CUresult result = heap_enter(heap, &entered);
 	if (result == CUDA_SUCCESS) {
-		result = build(heap);
+		result = heap_build(heap);
 		if (result != CUDA_SUCCESS)
-			drop_from_context(heap);
-		leave(&within);
+			heap_drop_handles(heap);
+		heap_leave(&entered);
 	}
 	if (result == CUDA_SUCCESS) {
-		gm_heap_note_made(heap);
+		heap->born = gm_clock_ns();
+		gm_heap_record_made(heap);
+		gm_heap_list_add(heap);
 		*out = heap;
 		return result;
 	}
-	drop_memory(heap);
-	free_host(heap);
+	heap_drop_memory(heap);
+	heap_free(heap);
 	return result;
+}
+
+/* Nobody reads the heap any more; its last record is written. */
+static void heap_unlist(struct gm_heap_host *heap)
+{
+	if (!gm_heap_is_ours(heap))
+		return;
+	gm_heap_list_remove(heap);
+	gm_heap_record_end(heap);
 }
 
 void gm_heap_destroy(struct gm_heap_host *heap)
 {
-	struct within within;
+	struct entered entered;
 	enum gm_fenced fenced;
 	gm_heap_stop(heap);
 	if (gm_heap_begin_calls(heap)) {
 		gm_fence((void *)heap->config.driver, heap->config.context->key, false, &fenced);
 		if (atomic_load(&heap->stale) && !atomic_load(&heap->config.context->gone))
 			gm_heap_read(heap, gm_heap_run_alive);
-		gm_heap_note_end(heap);
+		heap_unlist(heap);
 		if (!atomic_load(&heap->config.context->gone) &&
-		    enter(heap, &within) == CUDA_SUCCESS) {
-			drop_from_context(heap);
-			leave(&within);
+		    heap_enter(heap, &entered) == CUDA_SUCCESS) {
+			heap_drop_handles(heap);
+			heap_leave(&entered);
 		}
-		drop_memory(heap);
+		heap_drop_memory(heap);
 		gm_heap_end_calls();
 	}
-	free_host(heap);
+	heap_free(heap);
 }
 
 void gm_heap_context_ending(struct gm_heap_host *heap)
@@ -335,13 +355,13 @@ void gm_heap_context_stays(struct gm_heap_host *heap)
 void gm_heap_context_gone(struct gm_heap_host *heap)
 {
 	gm_heap_stop(heap);
-	gm_heap_note_end(heap);
+	heap_unlist(heap);
 	heap->module = NULL;
 	heap->stream = NULL;
 	heap->ran = NULL;
 	heap->registered = false;
 	if (gm_heap_begin_calls(heap)) {
-		drop_memory(heap);
+		heap_drop_memory(heap);
 		gm_heap_end_calls();
 	}
 }

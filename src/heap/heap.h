@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host's side of a device heap (device/heap.h): makes it, feeds it while kernels run, and takes
- * back what they no longer use. One heap belongs to one context.
+ * The host's side of a device heap (device/heap.h): makes it, grows it while kernels run, and takes
+ * empty chunks back. One heap belongs to one context. This is the folder's whole interface.
  *
  *   chunk     a run of granules, mapped at once into the heap's reserved addresses: a loan of the
  *             device's pool, so that the pool's limit, counters and out-of-memory ladder apply
@@ -10,16 +10,16 @@
  *   in flight kernels that may allocate, from gm_heap_launch until the work that was in the stream
  *             at gm_heap_launched has completed. A service thread answers the mailbox meanwhile
  *
- * Threads: every function may be called from any thread at any time, whatever context is current,
- * but for gm_heap_destroy, which is the last one. No lock is held across a call of the driver; the
- * service thread takes none that anybody holds while waiting for the GPU, makes no call that needs
- * a context, and reads the host's memory alone unless the heap has to grow.
+ * Threads: any thread may call any function at any time, whatever context is current, with no lock
+ * held; but gm_heap_destroy is the last call. No lock is held across a call of the driver. The
+ * service thread takes no lock that is held while waiting for the GPU, makes no call that needs a
+ * context, and reads host memory alone unless the heap has to grow.
  */
 #ifndef GM_HEAP_HEAP_H
 #define GM_HEAP_HEAP_H
 
+#include "context/context.h"
 #include "knob/knob.h"
-#include "pool/context.h"
 #include "pool/pool.h"
 
 struct gm_heap;	     /* on the device: device/heap.h */
@@ -31,49 +31,49 @@ struct gm_heap_config {
 	struct gm_context *context; /* the heap's; need not be current */
 	/* A name of device/policy.def (gm_heap_wanted); NULL: "granule". */
 	const char *policy;
-	bool own;	/* the program has made it by gpumem.h: for the log */
+	bool own;	/* the program made it through gpumem.h: for the log */
 	uint64_t limit; /* bytes mapped at most, rounded down to granules: gm_heap_limit */
-	/* The heap's own kernels: gm_heap_image(), or what the simulated driver takes for it. */
+	/* The heap's own kernels: gm_heap_image(), or the simulated driver's image. */
 	const void *image;
-	/* Called once by each service thread, before all else it does; may be NULL. */
-	void (*thread)(void);
-	uint64_t trim_after; /* ns that no kernel that may allocate is in flight before
-			      * gm_heap_trim_idle takes what is empty; UINT64_MAX: never */
+	/* Called by each service thread, with true before anything else, and with false at its end:
+	 * exit handlers of the program may follow. May be NULL. */
+	void (*guard)(bool up);
+	/* gm_heap_trim_idle trims once no kernel that may allocate was in flight for so many ns;
+	 * UINT64_MAX: never. */
+	uint64_t trim_after;
 	/* Called when gm_heap_trim_next has become an earlier time than before, by a service
 	 * thread, with no lock held; may be NULL. Must not call the driver. */
 	void (*idle)(void *arg);
 	void *idle_arg;
-	/* What the service thread reads time by, and sleeps with; NULL: the system's. Tests alone
-	 * set them. `sleep` may wake early. */
+	/* The service thread's clock and sleep; NULL: the system's. Set by tests alone. `sleep`
+	 * may wake early. */
 	uint64_t (*clock)(void);
 	void (*sleep)(struct gm_heap_host *heap, uint64_t nanoseconds);
 };
 
-/* Bytes, but for the counts. From the heap's beginning: grown, shrunk, refused. */
+/* In bytes, but for counts, which are totals since the heap was made. */
 struct gm_heap_figures {
-	uint64_t limit;	   /* most that may be mapped */
-	uint64_t reserved; /* addresses for granules */
-	uint64_t own;	   /* mapped besides, for the heap's own books */
-	uint64_t mapped;   /* in chunks */
-	uint64_t chunks;
+	uint64_t limit;			    /* of `mapped` */
+	uint64_t reserved;		    /* addresses for granules */
+	uint64_t own;			    /* mapped besides, for the heap's own books */
+	uint64_t mapped;		    /* in chunks */
+	uint64_t chunks;		    /* now */
 	uint64_t used;			    /* in granules that are not free */
 	uint64_t live;			    /* in allocations, as rounded up by the policy */
-	uint64_t grown, shrunk;		    /* chunks that came, and went */
+	uint64_t grown, shrunk;		    /* chunks mapped, and given back */
 	uint64_t refused;		    /* growths that the pool or the limit refused */
 	uint64_t nulls;			    /* allocations that got NULL */
-	uint64_t foreign_frees;		    /* frees of what is no allocation of the heap */
+	uint64_t foreign_frees;		    /* invalid frees: no allocation of the heap */
 	uint64_t queue_chunks, recycled[2]; /* as in struct gm_heap_stats */
 };
 
-/*
- * The number of a policy in device/policy.def, or -1. gm_heap_policy_name is its inverse, NULL from
- * the end of the table on. GPUMEM_HEAP=auto is "granule".
- */
+/* The row of a policy in device/policy.def, or -1. gm_heap_policy_name is its inverse, NULL from
+ * the end of the table on. GPUMEM_HEAP=auto is "granule". */
 int gm_heap_policy(const char *name);
 const char *gm_heap_policy_name(unsigned number);
 
-/* The heap's own kernels for sm_75 and later, as cuModuleLoadData takes them; NULL: this build has
- * none, for there was no nvcc, and no heap can be made but on an image of the caller's. */
+/* The heap's own kernels for sm_75 and later, for cuModuleLoadData; NULL: this build has none, as
+ * there was no nvcc. Heaps then need an image of the caller's. */
 const void *gm_heap_image(void);
 
 /* The policy that GPUMEM_HEAP names, NULL for "off". */
@@ -83,25 +83,23 @@ const char *gm_heap_wanted(const struct gm_knobs *knobs);
 uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total);
 
 /*
- * Make a heap: reserves addresses, four times the limit and 1 TiB at most, or less where that much
- * is not to be had; maps its books and the first chunk, loads its kernels, and sets it up on a
- * stream of its own, for which it waits. On success *out is the caller's until gm_heap_destroy.
+ * Make a heap: reserve addresses, four times the limit and 1 TiB at most, or fewer where the driver
+ * has not as many; map its books and the first chunk, load its kernels, and run them on a stream of
+ * its own, waiting for them. On success *out is the caller's until gm_heap_destroy.
  *
  * CUDA_ERROR_NOT_SUPPORTED: no image, no such policy, or a driver before 12.0;
  * CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_IMAGE: the image is not for this device;
  * CUDA_ERROR_OUT_OF_MEMORY: no addresses, no memory for books and first chunk, or no host memory;
- * else what the driver answered. Nothing is left behind then, and nothing is said: the caller
- * knows what the heap was for.
+ * else the driver's error. Nothing remains allocated then. No message: the caller knows what the
+ * heap was for.
  */
 CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host **out);
 
-/*
- * Give everything back: ends the service, waits for the context's work unless the context is gone
- * (gm_context_gone), and takes all chunks from under the heap. Nobody uses the heap any more.
- */
+/* Give everything back: end the service, wait for the context's work unless the context is gone
+ * (gm_context_gone), and unmap all chunks. No other call on the heap is in progress or comes. */
 void gm_heap_destroy(struct gm_heap_host *heap);
 
-/* The device address of the heap, constant: what kernels get. 16-byte aligned. */
+/* The device address of the heap, which kernels are given. Constant, 16-byte aligned. */
 CUdeviceptr gm_heap_device(const struct gm_heap_host *heap);
 
 /* The heap's policy, a number as gm_heap_policy gives it. */
@@ -113,9 +111,10 @@ unsigned gm_heap_policy_of(const struct gm_heap_host *heap);
  * stream, so for a _ptsz call that was given NULL it is CU_STREAM_PER_THREAD. Not for launches that
  * are being captured; the launch of the graph counts.
  *
- * gm_heap_launch starts the service thread if need be. While a kernel of the heap's own is in the
- * heap, the stream waits for that one; the caller only until it is launched. Where growth was
- * refused before, it puts a memset on the stream, so that the kernel asks again.
+ * gm_heap_launch starts the service thread if there is none. While a kernel of the heap's own runs,
+ * the stream waits for its end, the caller only until it is launched. Where growth was refused
+ * before, gm_heap_launch puts a memset on the stream, so that the kernel asks again.
+ *
  * gm_heap_launched is told whether the launch succeeded, and if so puts one write of a word of host
  * memory behind it. If the driver refuses that, or more than 256 streams have such kernels in
  * flight, the kernel counts as in flight until the next gm_heap_trim, which waits for it.
@@ -127,74 +126,70 @@ void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched)
 bool gm_heap_in_flight(struct gm_heap_host *heap);
 
 /*
- * Give chunks that hold nothing back to the pool, all but the first: waits for the work of the
+ * Give empty chunks back to the pool, all but the first. Waits for the work submitted to the
  * context so far, then for a kernel of the heap's own. Returns bytes; 0 too while kernels that may
- * allocate are in flight, captures are open in the context, or the policy returns nothing.
+ * allocate are in flight, captures are open in the context, or the policy returns no granules.
  */
 uint64_t gm_heap_trim(struct gm_heap_host *heap);
 
 /*
- * The same for a heap that no kernel has used for config.trim_after, without waiting for the
- * context's work: only for a kernel of the heap's own, which may have to wait for room on the GPU.
- * Once after each time that kernels were in flight. Launches that no write stands behind
+ * The same for a heap that no kernel has used for config.trim_after, once after each time that
+ * kernels were in flight. Does not wait for the context's work, only for a kernel of the heap's
+ * own, which may have to wait for room on the GPU. Launches that no write stands behind
  * (gm_heap_launched) are in flight here until gm_heap_trim has waited for them. Not while captures
  * are open.
  */
 uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now);
 
-/* When that may next have something to give; UINT64_MAX: not before config.idle is called, as for a
- * heap that has its first chunk alone. Calls nothing. */
+/* When gm_heap_trim_idle may next find empty chunks; UINT64_MAX: not before config.idle is called,
+ * as for a heap that has its first chunk alone. Calls nothing. */
 uint64_t gm_heap_trim_next(struct gm_heap_host *heap);
 
 /*
  * Figures of the heap. Those of the device (used, live, nulls, foreign_frees, queue_chunks,
- * recycled) are read by a kernel, for which it waits, or are as of the last call while kernels
- * that may allocate are in flight: then, and when the driver fails, CUDA_ERROR_NOT_READY or its
- * error, with all of the host's figures valid.
+ * recycled) are read by a kernel, which is waited for. While kernels that may allocate are in
+ * flight, and when the driver fails, they are those last read, the host's are valid all the same,
+ * and the answer is CUDA_ERROR_NOT_READY or the driver's error.
  */
 CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out);
 
-/* Those of the host alone, the others as they were last read. Calls nothing. */
+/* The host's figures, with the device's as last read. Calls nothing. */
 void gm_heap_figures_of_host(struct gm_heap_host *heap, struct gm_heap_figures *out);
 
 /*
- * The context is current, and it may be a good moment to read its heaps, for counters and log. A
- * heap is read once no kernel that may allocate is in flight; not again before GPUMEM_SAMPLE, or a
- * sixteenth of its age if that is less, has passed. Nothing is waited for: what was asked for is
- * taken in by a later call. Not while captures are open.
+ * Read the heaps of the context, which is current, for counters and log. A heap is read when no
+ * kernel that may allocate is in flight; not again before GPUMEM_SAMPLE, or a sixteenth of its age
+ * if that is less, has passed. Nothing is waited for: a later call takes the reading in. Not while
+ * captures are open.
  *
- * gm_heap_look_at is when there may be something to do, CLOCK_MONOTONIC; UINT64_MAX: there is not.
+ * To be called at gm_heap_sample_at, CLOCK_MONOTONIC, or later; UINT64_MAX: there is nothing to do.
  */
-extern _Atomic uint64_t gm_heap_look_at;
-void gm_heap_look(const struct gm_context *context);
+extern _Atomic uint64_t gm_heap_sample_at;
+void gm_heap_sample_context(const struct gm_context *context);
 
-/* The context is about to end, kept from others (pool/context.h): read its heaps a last time, and
- * wait for that; and whether there is anything to be read. */
-void gm_heap_look_last(const struct gm_context *context);
+/* The context is about to end, kept from others (context/context.h): read its heaps a last time,
+ * and wait for that; and whether any has to be read. */
+void gm_heap_sample_last(const struct gm_context *context);
 bool gm_heap_any_unread(const struct gm_context *context);
 
 /* The process exits, after gm_heap_exit: write the last record of all heaps. Waits 10 ms at most
- * for figures that are on their way. No call of the driver. */
+ * for a reading that was launched. No call of the driver. */
 void gm_heap_log_all(void);
 
-/*
- * The context is about to be destroyed or reset, which may be refused: ends the service, so that
- * kernels still in flight get NULL after a second.
- */
+/* The context is about to be destroyed or reset, which may be refused: end the service, so that
+ * kernels still in flight get NULL after a second. */
 void gm_heap_context_ending(struct gm_heap_host *heap);
 
-/* After gm_heap_context_ending: it was refused, or was not the context's end. Kernels in flight,
- * and those to come, are served again. */
+/* After gm_heap_context_ending: the context did not end. Kernels in flight, and later ones, are
+ * served again. */
 void gm_heap_context_stays(struct gm_heap_host *heap);
 
-/*
- * The context was destroyed or reset (after gm_context_gone): ends the service, and gives what the
- * heap had mapped back to the pool. Only gm_heap_destroy is left to be called. Any thread, once.
- */
+/* The context was destroyed or reset (after gm_context_gone): end the service, and give the heap's
+ * memory back to the pool. Once; after it, only gm_heap_destroy may be called. */
 void gm_heap_context_gone(struct gm_heap_host *heap);
 
-/* The process exits: no service thread makes a call of the driver any more; waits for the one that
- * it is in, for a second at most. All heaps. */
+/* The process exits: no service thread makes a call of the driver any more. Waits for calls in
+ * progress, for a second at most. All heaps. */
 void gm_heap_exit(void);
 
 /* In a forked child: forget all heaps, calling nothing. */

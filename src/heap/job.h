@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the host's side of a heap asks of the heap's own kernels, and what they answer, in pinned
- * host memory. The kernels are written once, in the common language of C11 and CUDA C++, a function
- * for each: kernels.cu makes kernels of them, sim_kernels.c what the simulated driver launches.
+ * The arguments and answers of the heap's own kernels, in pinned host memory. The kernels are
+ * written once, in the common language of C11 and CUDA C++, a function for each: kernels.cu makes
+ * kernels of them, sim/kernels.c functions that the simulated driver launches.
  */
 #ifndef GM_HEAP_JOB_H
 #define GM_HEAP_JOB_H
@@ -10,19 +10,19 @@
 #include "heap/device/span.h"
 
 enum {
-	GM_JOB_CHUNKS = 512, /* looked at by one trim */
+	GM_JOB_CHUNKS = 512, /* of one job of a trim */
 	GM_INIT_THREADS = 256,
 };
 
 struct gm_job_chunk {
 	uint32_t first, count; /* granules */
-	uint32_t taken;	       /* out: all were free, and are no longer the heap's */
+	uint32_t taken;	       /* out: all were free, and are no longer the device's */
 	uint32_t pad;
 };
 
 struct gm_job {
-	struct gm_heap heap;	    /* set_up: what the device's begins as */
-	struct gm_heap_stats stats; /* stats: the policy's, and ... */
+	struct gm_heap heap;	    /* set_up: the device's initial value */
+	struct gm_heap_stats stats; /* stats: the policy's figures, and the heap's: */
 	uint64_t nulls, foreign_frees, used;
 	uint32_t chunks; /* trim: of `chunk` */
 	uint32_t pad;
@@ -37,8 +37,8 @@ GM_DEVICE void gm_job_set_up(struct gm_heap *heap, const struct gm_job *job)
 }
 
 /*
- * By one lane, after the policy's trim and while no other one is in the heap. What nobody got is
- * not wanted any more, and what was refused may be had.
+ * By one lane, after the policy's trim and while no other one is in the heap. As no lane waits,
+ * wants that were not met are dropped; and lanes may ask again for what was refused.
  */
 GM_DEVICE void gm_job_take_chunks(struct gm_heap *heap, struct gm_job *job)
 {

@@ -1,17 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Compile the heap's own kernels: kernels.sh NVCC SRC OUT. NVCC is the compiler, SRC the folder src/, OUT the fatbin: code
-# for one GPU of each generation, which runs on the later ones of it, too, and PTX of the least, for what this nvcc does
-# not know.
+# Compile the heap's own kernels. NVCC is the compiler, SRC the folder src/, FOLDER that of the results.
+#   kernels.sh compile NVCC SRC FOLDER/kernels.ARCH.cubin           the code of one generation of GPUs; kernels.ARCH.ptx beside it
+#   kernels.sh bind NVCC SRC FOLDER/kernels.fatbin OLDEST ARCH...   the fatbin of these, and PTX of OLDEST for all other GPUs
 set -eu
-nvcc=$1 src=$2 out=$3
-known=" $("$nvcc" --list-gpu-code | tr '\n' ' ') " code=() least=
-for sm in 75 80 90 100 110 120; do
-	[ "${known/ sm_$sm /}" != "$known" ] || continue
-	least=${least:-$sm}
-	code+=(-gencode "arch=compute_$sm,code=sm_$sm")
-done
-[ -n "$least" ] || { echo "kernels.sh: $nvcc compiles for no GPU that is supported" >&2; exit 1; }
-"$nvcc" -std=c++17 -I "$src" -Wno-deprecated-gpu-targets -Xfatbin=-compress-all "${code[@]}" \
-	-gencode "arch=compute_$least,code=compute_$least" -fatbin -o "$out-t" "$src/heap/kernels.cu"
-mv "$out-t" "$out"
+step=$1 nvcc=$2 src=$3 out=$4 folder=$(dirname "$4")
+shift 4
+flags=(-std=c++17 -I "$src" -Wno-deprecated-gpu-targets)
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+case $step in
+compile)
+	arch=${out%.cubin} arch=${arch##*.}
+	"$nvcc" "${flags[@]}" -arch="sm_$arch" -cubin --keep --keep-dir "$work" -o "$out-t" "$src/heap/kernels.cu"
+	mv -f "$work"/*.ptx "${out%.cubin}.ptx"
+	;;
+bind)
+	oldest=$1 images=() ptx=$folder/kernels.$1.ptx
+	shift
+	for arch; do images+=("--image3=kind=elf,sm=$arch,file=$folder/kernels.$arch.cubin"); done
+	[[ " $* " == *" $oldest "* ]] || {
+		ptx=$work/ptx
+		"$nvcc" "${flags[@]}" -arch="compute_$oldest" -ptx -o "$ptx" "$src/heap/kernels.cu"
+	}
+	"$(dirname "$nvcc")/fatbinary" -64 --compress-all --create="$out-t" "${images[@]}" \
+		"--image3=kind=ptx,sm=$oldest,file=$ptx"
+	;;
+esac
+mv -f "$out-t" "$out"

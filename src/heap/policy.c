@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of policies, as the host knows them. */
 #define GM_HEAP_HOST /* before policies.h */
+#include "heap/policy.h"
+
 #include <string.h>
 
 #include "heap/device/policies.h"
-#include "heap/host.h"
+#include "heap/heap.h"
 
 static const struct {
 	const char *name, *symbol;
@@ -31,17 +32,25 @@ const char *gm_heap_policy_name(unsigned number)
 	return number < POLICIES ? policies[number].name : NULL;
 }
 
-const char *gm_heap_policy_symbol(unsigned number)
+const char *gm_heap_wanted(const struct gm_knobs *knobs)
 {
-	return policies[number].symbol;
+	static const char *const special[] = {[GM_HEAP_AUTO] = "granule", [GM_HEAP_OFF] = NULL};
+	unsigned choice = knobs->heap.choice;
+	return choice <= GM_HEAP_OFF ? special[choice]
+				     : gm_heap_policy_name(choice - GM_HEAP_OFF - 1);
 }
 
-size_t gm_heap_policy_bytes(unsigned number, uint32_t capacity)
+const char *gm_heap_policy_symbol(unsigned policy)
 {
-	return policies[number].bytes(capacity);
+	return policies[policy].symbol;
 }
 
-bool gm_heap_policy_is_steady(unsigned number)
+size_t gm_heap_policy_bytes(unsigned policy, uint32_t capacity)
 {
-	return policies[number].can & GM_POLICY_STEADY;
+	return policies[policy].bytes(capacity);
+}
+
+bool gm_heap_policy_is_steady(unsigned policy)
+{
+	return policies[policy].can & GM_POLICY_STEADY;
 }

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cubin: an ELF file of EM_CUDA. What it calls and has not is an undefined symbol, in the old ABI
- * (7, up to CUDA 12) and in the new one, with or without -G, linked or relocatable, from sm_50 to
- * sm_121.
+ * A cubin: an ELF file of EM_CUDA. A called function that is not in it is an undefined symbol, in
+ * the old ABI (7, up to CUDA 12) and the new one, with or without -G, linked or relocatable, from
+ * sm_50 to sm_121.
  */
+#include "cubin.h"
+
 #include <string.h>
 
 #include "judge.h"
 #include "sections.h"
 
-/* Where e_flags have the architecture depends on who is named as the system. */
+/* The position of the architecture in e_flags depends on the OS/ABI. */
 enum { OSABI_OLD = 0x33, OLD_SHIFT = 0, NEW_SHIFT = 8, ARCH_MASK = 0xff };
 
-static uint32_t arch_of(const Elf64_Ehdr *head)
+static uint32_t head_arch(const Elf64_Ehdr *head)
 {
 	unsigned shift = head->e_ident[EI_OSABI] == OSABI_OLD ? OLD_SHIFT : NEW_SHIFT;
 	return head->e_flags >> shift & ARCH_MASK;
 }
 
-static void judge_symbols(const struct gm_sections *sections, const Elf64_Shdr *table,
+static void symbols_judge(const struct gm_sections *sections, const Elf64_Shdr *table,
 			  struct gm_image_verdict *verdict)
 {
 	Elf64_Shdr section;
@@ -44,17 +46,16 @@ static void judge_symbols(const struct gm_sections *sections, const Elf64_Shdr *
 	}
 }
 
-static void note_head(const Elf64_Ehdr *head, struct gm_image_part *part)
+static void part_set_head(const Elf64_Ehdr *head, struct gm_image_part *part)
 {
 	part->kind = head->e_type == ET_REL ? GM_IMAGE_OBJECT : GM_IMAGE_CUBIN;
 	if (!part->arch)
-		part->arch = arch_of(head);
+		part->arch = head_arch(head);
 }
 
 /*
- * Behind the header lie .shstrtab, .strtab and .symtab, with padding between. Both tables of names
- * begin with the names of the sections; names have no run of zeros in them, and the first symbol is
- * one.
+ * After the header come .shstrtab, .strtab and .symtab, with padding between. Both tables of names
+ * begin with the names of the sections. Names contain no run of zeros, and the first symbol is one.
  */
 enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image_part *part)
 {
@@ -63,10 +64,10 @@ enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image
 	const char *tables = (const char *)at + sizeof(Elf64_Ehdr), *end = (const char *)at + n;
 	Elf64_Ehdr head;
 	if (n < sizeof head + sizeof begin || memcmp(tables, begin, sizeof begin) != 0)
-		return GM_CUBIN_LOOK;
+		return GM_CUBIN_SEARCH;
 	memcpy(&head, at, sizeof head);
 	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_machine != EM_CUDA)
-		return GM_CUBIN_LOOK;
+		return GM_CUBIN_SEARCH;
 	const char *names = memmem(tables + 1, (size_t)(end - tables - 1), begin, sizeof begin);
 	const char *symbols =
 		names ? memmem(names, (size_t)(end - names), &first, sizeof first) : NULL;
@@ -75,9 +76,9 @@ enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image
 	for (unsigned i = 0; i < GM_IMAGE_SYMBOLS; i++) {
 		const char *name = gm_image_symbol_name((enum gm_image_symbol)i);
 		if (memmem(names, (size_t)(symbols - names) + 1, name, strlen(name) + 1))
-			return GM_CUBIN_LOOK;
+			return GM_CUBIN_SEARCH;
 	}
-	note_head(&head, part);
+	part_set_head(&head, part);
 	return GM_CUBIN_NONE;
 }
 
@@ -93,12 +94,12 @@ void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		gm_verdict_add(verdict, open || old ? GM_IMAGE_WHY_KIND : gm_verdict_lack(view));
 		return;
 	}
-	note_head(&sections.head, part);
+	part_set_head(&sections.head, part);
 	/* An ELF file has one table of symbols. */
 	for (uint64_t i = 0; !found && gm_sections_get(&sections, i, &section); i++)
 		found = section.sh_type == SHT_SYMTAB;
 	if (found)
-		judge_symbols(&sections, &section, verdict);
+		symbols_judge(&sections, &section, verdict);
 	else
 		gm_verdict_add(verdict, GM_IMAGE_WHY_NO_SYMBOLS);
 }

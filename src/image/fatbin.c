@@ -3,7 +3,7 @@
 
 #include "judge.h"
 
-static bool begins(struct gm_view *view, uint64_t offset, uint32_t magic)
+static bool magic_is_at(struct gm_view *view, uint64_t offset, uint32_t magic)
 {
 	uint32_t found;
 	return gm_view_copy(view, offset, &found, sizeof found) && found == magic;
@@ -11,12 +11,12 @@ static bool begins(struct gm_view *view, uint64_t offset, uint32_t magic)
 
 bool gm_fatbin_begins(struct gm_view *view, uint64_t offset)
 {
-	return begins(view, offset, GM_FATBIN_MAGIC);
+	return magic_is_at(view, offset, GM_FATBIN_MAGIC);
 }
 
 bool gm_wrapper_begins(struct gm_view *view)
 {
-	return begins(view, 0, GM_WRAPPER_MAGIC);
+	return magic_is_at(view, 0, GM_WRAPPER_MAGIC);
 }
 
 bool gm_fatbin_open(struct gm_fatbin *fatbin, struct gm_view *view, uint64_t offset,
@@ -24,7 +24,7 @@ bool gm_fatbin_open(struct gm_fatbin *fatbin, struct gm_view *view, uint64_t off
 {
 	struct gm_fatbin_head head;
 	*fatbin = (struct gm_fatbin){0};
-	/* Before all of the header is read, it must be one. */
+	/* The magic number first: the rest of a header is read only if this is one. */
 	bool there = gm_view_get(view, offset, sizeof head.magic);
 	*why = there ? GM_IMAGE_WHY_FORMAT : gm_verdict_lack(view);
 	if (!there || !gm_fatbin_begins(view, offset))
@@ -42,7 +42,7 @@ bool gm_fatbin_open(struct gm_fatbin *fatbin, struct gm_view *view, uint64_t off
 	return true;
 }
 
-static enum gm_image_packing packing_of(const struct gm_fatbin_entry *entry)
+static enum gm_image_packing entry_packing(const struct gm_fatbin_entry *entry)
 {
 	uint64_t how = entry->flags & (GM_FATBIN_LZ4 | GM_FATBIN_ZSTD);
 	if (how == 0 && entry->packed_size == 0)
@@ -52,7 +52,7 @@ static enum gm_image_packing packing_of(const struct gm_fatbin_entry *entry)
 	return how == GM_FATBIN_LZ4 ? GM_IMAGE_LZ4 : GM_IMAGE_ZSTD;
 }
 
-static enum gm_image_kind kind_of(const struct gm_fatbin_entry *entry)
+static enum gm_image_kind entry_kind(const struct gm_fatbin_entry *entry)
 {
 	switch (entry->kind) {
 	case GM_FATBIN_PTX:
@@ -66,11 +66,11 @@ static enum gm_image_kind kind_of(const struct gm_fatbin_entry *entry)
 	}
 }
 
-static struct gm_image_part part_of(const struct gm_fatbin_entry *entry)
+static struct gm_image_part entry_part(const struct gm_fatbin_entry *entry)
 {
-	struct gm_image_part part = {.kind = kind_of(entry),
+	struct gm_image_part part = {.kind = entry_kind(entry),
 				     .arch = entry->arch & GM_IMAGE_NUMBER,
-				     .packing = packing_of(entry),
+				     .packing = entry_packing(entry),
 				     .debug = entry->flags & GM_FATBIN_DEBUG,
 				     .stored = entry->payload_size,
 				     .size = entry->size ? entry->size : entry->payload_size};
@@ -93,7 +93,7 @@ enum gm_fatbin_step gm_fatbin_next(struct gm_fatbin *fatbin, struct gm_image_par
 	    __builtin_add_overflow(fatbin->at, entry.header_size, &behind) ||
 	    !gm_view_part(&fatbin->entries, behind, entry.payload_size, code))
 		return GM_FATBIN_BROKEN;
-	*part = part_of(&entry);
+	*part = entry_part(&entry);
 	fatbin->at = behind + entry.payload_size;
 	if (entry.packed_size)
 		code->size = entry.packed_size;
@@ -105,7 +105,7 @@ void gm_fatbin_rewind(struct gm_fatbin *fatbin)
 	fatbin->at = 0;
 }
 
-unsigned gm_fatbin_rank(const struct gm_image_part *part, unsigned arch)
+unsigned gm_fatbin_preference(const struct gm_image_part *part, unsigned arch)
 {
 	unsigned number = part->arch & GM_IMAGE_NUMBER;
 	bool same_major = number / 10 == arch / 10, cubin = part->kind == GM_IMAGE_CUBIN;

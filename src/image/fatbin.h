@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Containers of device code, as nvcc, fatbinary and nvJitLink of CUDA 11 to 13 make them. NVIDIA
- * does not document them; the layout is what came out of them.
+ * does not document the layout; it was read from their output.
  */
 #ifndef GM_IMAGE_FATBIN_H
 #define GM_IMAGE_FATBIN_H
@@ -11,24 +11,23 @@
 
 enum {
 	GM_WRAPPER_MAGIC = 0x466243b1,
-	GM_WRAPPER_LINKED = 2, /* version 1: `data` alone */
+	GM_WRAPPER_LINKED = 2, /* version 1 has `data` only */
 	GM_FATBIN_VERSION = 1
 };
 #define GM_FATBIN_MAGIC 0xba55ed50u
 
-/* In programs: where their container is, and, if it was linked from several, what it was linked
- * from. */
+/* In programs: the address of the container and, if it was linked from several, of these. */
 struct gm_wrapper {
 	uint32_t magic, version;
 	const void *data;
 	const void *const
-		*containers; /* of version 2; NULL ends it; its last entry may be missing */
+		*containers; /* version 2 only; NULL ends the list, or its last entry is missing */
 };
 
 struct gm_fatbin_head {
 	uint32_t magic;
 	uint16_t version, header_size;
-	uint64_t size; /* of all entries behind the header */
+	uint64_t size; /* bytes of all entries after the header */
 };
 
 enum gm_fatbin_kind { GM_FATBIN_PTX = 1, GM_FATBIN_ELF = 2, GM_FATBIN_LTO = 8 };
@@ -42,46 +41,46 @@ enum gm_fatbin_flag {
 
 struct gm_fatbin_entry {
 	uint16_t kind, version;
-	uint32_t header_size;  /* 64, and more with names or options */
-	uint64_t payload_size; /* as it lies there, padded to 8 */
-	uint32_t packed_size;  /* of these, what is compressed; 0: nothing is */
+	uint32_t header_size;  /* 64; more with names or options */
+	uint64_t payload_size; /* bytes in the container, padded to 8 */
+	uint32_t packed_size;  /* compressed bytes of these; 0: not compressed */
 	uint32_t options_offset;
-	uint16_t minor, major; /* of the PTX, or of the ABI */
+	uint16_t minor, major; /* version of the PTX, or of the ABI */
 	uint32_t arch;
 	uint32_t name_offset, name_length;
-	uint64_t flags, hash, size; /* unpacked; 0 where nothing is compressed */
+	uint64_t flags, hash, size; /* size: unpacked; 0 if not compressed */
 };
 _Static_assert(sizeof(struct gm_wrapper) == 24, "as nvcc lays it out");
 _Static_assert(sizeof(struct gm_fatbin_head) == 16, "as nvcc lays it out");
 _Static_assert(sizeof(struct gm_fatbin_entry) == 64, "as nvcc lays it out");
 
-/* The entries of a container, one after the other. */
+/* Iterator over the entries of a container. */
 struct gm_fatbin {
-	struct gm_view entries; /* exactly these */
-	uint64_t at, end; /* the next entry; where the container ends in what it was opened in */
+	struct gm_view entries; /* exactly the entries */
+	uint64_t at, end;	/* next entry; end of the container in the view it was opened in */
 };
 
-/* Does a container or a wrapper begin there? */
+/* Does a container, or a wrapper, begin here? */
 bool gm_fatbin_begins(struct gm_view *view, uint64_t offset);
 bool gm_wrapper_begins(struct gm_view *view);
 
-/* The container at `offset`. False: *why. */
+/* Open the container at `offset`. False: *why has the reason. */
 bool gm_fatbin_open(struct gm_fatbin *fatbin, struct gm_view *view, uint64_t offset,
 		    enum gm_image_why *why);
 
 enum gm_fatbin_step { GM_FATBIN_ENTRY, GM_FATBIN_END, GM_FATBIN_BROKEN };
 
-/* The next entry: what it is, and its code as it lies there. */
+/* The next entry: its description, and its code as stored. */
 enum gm_fatbin_step gm_fatbin_next(struct gm_fatbin *fatbin, struct gm_image_part *part,
 				   struct gm_view *code);
 
-/* From the first entry again. */
+/* Start again with the first entry. */
 void gm_fatbin_rewind(struct gm_fatbin *fatbin);
 
 /*
- * How much the driver prefers a part on a device of that architecture; 0: it cannot use it. Equals
- * are as good as each other.
+ * Rank of a part on a device of this architecture: the driver loads the highest. 0: it cannot use
+ * it. Parts of equal rank are equivalent.
  */
-unsigned gm_fatbin_rank(const struct gm_image_part *part, unsigned arch);
+unsigned gm_fatbin_preference(const struct gm_image_part *part, unsigned arch);
 
 #endif

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What kind of image it is, which parts of it count, and what they say together. */
+/* The walk through an image: its kind, the parts that count, and their common verdict. */
 #include "image.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/sys.h"
+#include "cubin.h"
 #include "fatbin.h"
 #include "judge.h"
+#include "ptx.h"
 #include "sections.h"
 #include "unpack.h"
 
 enum {
-	CONTAINERS_MOST = 4096, /* that a program was linked from */
+	CONTAINERS_MOST = 4096, /* containers that a program was linked from */
 	GLANCE = 64 << 10	/* bytes */
 };
 
@@ -27,14 +29,14 @@ struct walk {
 	struct gm_image_verdict *out;
 };
 
-/* With nobody to be shown the parts, one that says yes is enough. */
-static bool is_done(const struct walk *walk)
+/* Without a caller for each part, the first yes is enough. */
+static bool walk_is_done(const struct walk *walk)
 {
 	return !walk->see && walk->out->answer == GM_IMAGE_YES;
 }
 
-static void judge_plain(struct gm_view *code, struct gm_image_part *part,
-			struct gm_image_verdict *verdict)
+static void code_judge_plain(struct gm_view *code, struct gm_image_part *part,
+			     struct gm_image_verdict *verdict)
 {
 	if (part->kind == GM_IMAGE_PTX)
 		gm_ptx_judge(code, part, verdict);
@@ -43,10 +45,10 @@ static void judge_plain(struct gm_view *code, struct gm_image_part *part,
 }
 
 /*
- * True: the first few of many bytes were enough to see that nothing in it allocates. To unpack all
- * of what a framework loads would take seconds.
+ * True: the first bytes show that the code does not allocate. To unpack all code that a framework
+ * loads would take seconds.
  */
-static bool is_harmless(const struct gm_view *code, struct gm_image_part *part)
+static bool code_is_harmless(const struct gm_view *code, struct gm_image_part *part)
 {
 	enum gm_cubin_glance glance = GM_CUBIN_MORE;
 	if (part->kind != GM_IMAGE_CUBIN || part->size > GM_IMAGE_MOST)
@@ -54,7 +56,7 @@ static bool is_harmless(const struct gm_view *code, struct gm_image_part *part)
 	for (uint64_t n = GLANCE; glance == GM_CUBIN_MORE && n <= part->size / 2; n *= 4) {
 		void *bytes = malloc(n);
 		if (!bytes || !gm_unpack_some(part->packing, code, bytes, n))
-			glance = GM_CUBIN_LOOK;
+			glance = GM_CUBIN_SEARCH;
 		else
 			glance = gm_cubin_glance(bytes, n, part);
 		free(bytes);
@@ -62,11 +64,11 @@ static bool is_harmless(const struct gm_view *code, struct gm_image_part *part)
 	return glance == GM_CUBIN_NONE;
 }
 
-static void judge_packed(const struct gm_view *code, struct gm_image_part *part,
-			 struct gm_image_verdict *verdict)
+static void code_judge_packed(const struct gm_view *code, struct gm_image_part *part,
+			      struct gm_image_verdict *verdict)
 {
 	enum gm_image_why why;
-	if (is_harmless(code, part))
+	if (code_is_harmless(code, part))
 		return;
 	void *bytes = gm_unpack(part->packing, code, part->size, &why);
 	if (!bytes) {
@@ -74,11 +76,11 @@ static void judge_packed(const struct gm_view *code, struct gm_image_part *part,
 		return;
 	}
 	struct gm_view plain = {.at = bytes, .size = part->size};
-	judge_plain(&plain, part, verdict);
+	code_judge_plain(&plain, part, verdict);
 	free(bytes);
 }
 
-static void judge(struct walk *walk, struct gm_view *code, struct gm_image_part *part)
+static void part_judge(struct walk *walk, struct gm_view *code, struct gm_image_part *part)
 {
 	struct gm_image_verdict verdict;
 	gm_verdict_begin(&verdict);
@@ -89,9 +91,9 @@ static void judge(struct walk *walk, struct gm_view *code, struct gm_image_part 
 	else if (part->packing == GM_IMAGE_PACKED)
 		gm_verdict_add(&verdict, GM_IMAGE_WHY_PACKING);
 	else if (part->packing == GM_IMAGE_RAW)
-		judge_plain(code, part, &verdict);
+		code_judge_plain(code, part, &verdict);
 	else
-		judge_packed(code, part, &verdict);
+		code_judge_packed(code, part, &verdict);
 	if (part->arch)
 		gm_verdict_arch(&verdict, part->arch);
 	part->container = walk->number;
@@ -100,15 +102,15 @@ static void judge(struct walk *walk, struct gm_view *code, struct gm_image_part 
 	gm_verdict_merge(walk->out, &verdict);
 }
 
-/* The best rank in a container, whose architectures are noted; 0: it has nothing for the device. */
-static unsigned best_rank(struct walk *walk, struct gm_fatbin *fatbin)
+/* The best rank in a container; its architectures are recorded. 0: no part for the device. */
+static unsigned fatbin_best_rank(struct walk *walk, struct gm_fatbin *fatbin)
 {
 	struct gm_image_part part;
 	struct gm_view code;
 	unsigned best = 0;
 	enum gm_fatbin_step step;
 	while ((step = gm_fatbin_next(fatbin, &part, &code)) == GM_FATBIN_ENTRY) {
-		unsigned rank = gm_fatbin_rank(&part, walk->arch);
+		unsigned rank = gm_fatbin_preference(&part, walk->arch);
 		best = rank > best ? rank : best;
 		gm_verdict_arch(walk->out, part.arch);
 	}
@@ -118,27 +120,27 @@ static unsigned best_rank(struct walk *walk, struct gm_fatbin *fatbin)
 	return best;
 }
 
-/* What counts of one container. True: it has a cubin for the device. */
+/* Judge the parts of a container that count. True: it has a cubin for the device. */
 static bool walk_fatbin(struct walk *walk, struct gm_fatbin *fatbin)
 {
 	struct gm_image_part part;
 	struct gm_view code;
-	unsigned best = best_rank(walk, fatbin), n = 0;
+	unsigned best = fatbin_best_rank(walk, fatbin), n = 0;
 	best = walk->arch == GM_IMAGE_ANY ? 0 : best;
 	walk->number++;
-	for (; !is_done(walk); n++) {
+	for (; !walk_is_done(walk); n++) {
 		if (gm_fatbin_next(fatbin, &part, &code) != GM_FATBIN_ENTRY)
 			break;
-		if (!best || gm_fatbin_rank(&part, walk->arch) == best)
-			judge(walk, &code, &part);
+		if (!best || gm_fatbin_preference(&part, walk->arch) == best)
+			part_judge(walk, &code, &part);
 	}
 	if (n == 0)
 		gm_verdict_add(walk->out, GM_IMAGE_WHY_NOTHING);
 	return best > GM_IMAGE_NUMBER; /* a cubin */
 }
 
-/* Those that lie behind one another, where an end is known; else one. False: as above, of the last.
- */
+/* Judge all adjacent containers if the end is known, else one. Returns walk_fatbin's result for the
+ * last one. */
 static bool walk_containers(struct walk *walk, struct gm_view *view)
 {
 	struct gm_fatbin fatbin;
@@ -153,15 +155,15 @@ static bool walk_containers(struct walk *walk, struct gm_view *view)
 		found = walk_fatbin(walk, &fatbin);
 		for (at = fatbin.end; !view->open && at < view->size && view->at[at] == 0;)
 			at++;
-	} while (!view->open && at < view->size && !is_done(walk));
+	} while (!view->open && at < view->size && !walk_is_done(walk));
 	return found;
 }
 
-/* What the container was linked from counts where the driver may have to link again. */
+/* The containers that were linked count where the driver may have to link again. */
 static void walk_linked(struct walk *walk, const struct gm_wrapper *wrapper)
 {
 	struct gm_view list = gm_view_of(wrapper->containers, 0);
-	for (uint64_t i = 0; i < CONTAINERS_MOST && !is_done(walk); i++) {
+	for (uint64_t i = 0; i < CONTAINERS_MOST && !walk_is_done(walk); i++) {
 		const void *container;
 		if (!gm_view_copy(&list, i * sizeof container, &container, sizeof container))
 			gm_verdict_add(walk->out, GM_IMAGE_WHY_UNREADABLE);
@@ -185,11 +187,12 @@ static void walk_wrapper(struct walk *walk, struct gm_view *view)
 	}
 	struct gm_view data = gm_view_of(wrapper.data, 0);
 	bool found = walk_containers(walk, &data);
-	if (wrapper.version == GM_WRAPPER_LINKED && wrapper.containers && !found && !is_done(walk))
+	if (wrapper.version == GM_WRAPPER_LINKED && wrapper.containers && !found &&
+	    !walk_is_done(walk))
 		walk_linked(walk, &wrapper);
 }
 
-/* The sections of a host's ELF file in which nvcc and clang put containers. */
+/* The sections of a host ELF file in which nvcc and clang put containers. */
 static void walk_host(struct walk *walk, const struct gm_sections *sections)
 {
 	static const char *const names[] = {".nv_fatbin", "__nv_relfatbin"};
@@ -199,7 +202,7 @@ static void walk_host(struct walk *walk, const struct gm_sections *sections)
 	for (uint64_t i = 0; gm_sections_get(sections, i, &section); i++) {
 		bool named = gm_sections_named(sections, &section, names[0]) ||
 			     gm_sections_named(sections, &section, names[1]);
-		if (!named || section.sh_size == 0 || is_done(walk))
+		if (!named || section.sh_size == 0 || walk_is_done(walk))
 			continue;
 		found = true;
 		if (gm_sections_view(sections, &section, &content))
@@ -220,7 +223,7 @@ static void walk_elf(struct walk *walk, struct gm_view *view)
 		return;
 	}
 	part.stored = part.size = view->open ? 0 : view->size;
-	judge(walk, view, &part);
+	part_judge(walk, view, &part);
 }
 
 static void walk_image(struct walk *walk, struct gm_view *view)
@@ -235,7 +238,7 @@ static void walk_image(struct walk *walk, struct gm_view *view)
 		walk_elf(walk, view);
 	else if (gm_ptx_begins(view)) {
 		part.stored = part.size = view->open ? 0 : view->size;
-		judge(walk, view, &part);
+		part_judge(walk, view, &part);
 	} else {
 		bool there = gm_view_get(view, 0, 1);
 		gm_verdict_add(walk->out, there ? GM_IMAGE_WHY_FORMAT : GM_IMAGE_WHY_UNREADABLE);
@@ -270,37 +273,45 @@ void gm_image_walk(const void *image, size_t size, gm_image_see *see, void *arg,
 	walk_image(&walk, &view);
 }
 
-/* The whole of a regular file; NULL: *why. A pipe could keep its reader waiting, and is none. */
-static void *read_whole(int fd, size_t *size, enum gm_image_why *why)
+void *gm_image_read(int fd, size_t size)
 {
-	struct stat about;
+	char *bytes = malloc(size);
 	size_t got = 0;
-	*why = GM_IMAGE_WHY_FILE;
-	if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0)
-		return NULL;
-	*size = (size_t)about.st_size;
-	*why = GM_IMAGE_WHY_NO_MEMORY;
-	char *bytes = malloc(*size);
-	while (bytes && got < *size) {
-		ssize_t n = read(fd, bytes + got, *size - got);
-		if (n > 0)
-			got += (size_t)n;
-		else if (n == 0 || errno != EINTR)
+	ssize_t n = 1;
+	while (bytes && got < size && n != 0) {
+		n = gm_sys_read(fd, bytes + got, size - got);
+		if (n < 0 && errno != EINTR)
 			break;
+		got += n > 0 ? (size_t)n : 0;
 	}
-	if (!bytes || got == *size)
+	if (!bytes || got == size)
 		return bytes;
-	*why = GM_IMAGE_WHY_FILE;
+	if (n == 0)
+		errno = 0;
 	free(bytes);
 	return NULL;
+}
+
+/* Read a regular file. NULL: *why has the reason. Not a pipe, which may block the reader. */
+static void *file_read(int fd, size_t *size, enum gm_image_why *why)
+{
+	struct stat about;
+	*why = GM_IMAGE_WHY_FILE;
+	if (gm_sys_fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0)
+		return NULL;
+	*size = (size_t)about.st_size;
+	void *bytes = gm_image_read(fd, *size);
+	if (!bytes && errno == ENOMEM)
+		*why = GM_IMAGE_WHY_NO_MEMORY;
+	return bytes;
 }
 
 bool gm_image_file_allocates(const char *path, unsigned arch, struct gm_image_verdict *out)
 {
 	enum gm_image_why why = GM_IMAGE_WHY_FILE;
 	size_t size;
-	int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	void *bytes = fd >= 0 ? read_whole(fd, &size, &why) : NULL;
+	int saved = errno, fd = gm_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+	void *bytes = fd >= 0 ? file_read(fd, &size, &why) : NULL;
 	if (bytes) {
 		struct walk walk = {.arch = arch, .out = out};
 		struct gm_view view = {.at = bytes, .size = size};
@@ -311,7 +322,7 @@ bool gm_image_file_allocates(const char *path, unsigned arch, struct gm_image_ve
 		gm_verdict_add(out, why);
 	}
 	if (fd >= 0)
-		close(fd);
+		gm_sys_close(fd);
 	errno = saved;
 	return out->answer != GM_IMAGE_NO;
 }

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * May this image call malloc? An image is what the driver is given to load: a wrapper as nvcc puts
- * it into programs, a container (fatbin), a cubin, PTX text, an object file of the host with
- * containers in it.
+ * May this image call malloc? An image is the driver's input for loading device code: a wrapper as
+ * nvcc puts it into programs, a container (fatbin), a cubin, PTX text, or an object file of the
+ * host with containers in it.
  *
- * A container has code for several architectures. The driver takes the newest cubin that the device
- * can run, else the newest PTX; gm_image_allocates looks at that one alone when it is told the
- * architecture, and else at all of them. (The driver is made to take PTX by CUDA_FORCE_PTX_JIT: say
- * GM_IMAGE_ANY then.) Code for link time is as good as what it says itself: relocatable cubins are
- * judged by their own symbols, for what they are linked to is an image again; intermediate code
- * (LTO) cannot be read.
+ *     wrapper ---------> container: | entry | entry | ...
+ *     host ELF: section -^          an entry: cubin, PTX or LTO, plain or compressed
  *
- * A yes that is wrong costs memory, a no that is wrong leaves a program as it was; so whatever is
- * not understood is "unknown", to be taken for a yes. free alone is no yes: there is nothing to
- * free where nobody allocates, and `symbols` has it.
+ * A container has code for several architectures. The driver loads the newest cubin that the device
+ * can run, else the newest PTX. gm_image_allocates judges that entry alone if it is given the
+ * architecture, else all entries. (CUDA_FORCE_PTX_JIT makes the driver load PTX: pass GM_IMAGE_ANY
+ * then.) Relocatable cubins are judged by their own symbols: the result of linking is another
+ * image. Intermediate code (LTO) cannot be read.
  *
- * Nothing here writes, logs, takes a lock or calls the driver; nothing is read beyond `size`, or,
- * where that is unknown, beyond what the headers span and is mapped. Compressed code is unpacked
- * one piece at a time, GM_IMAGE_MOST bytes at most. liblz4.so.1 and libzstd.so.1 are opened when
- * the first image needs them, and never closed. Any thread.
+ * A wrong yes costs memory, a wrong no leaves a program as it was. So an image that is not
+ * understood is "unknown", to be taken for a yes. free alone is no yes: without an allocation there
+ * is nothing to free; `symbols` has it.
+ *
+ * No function here writes, logs, takes a lock or calls the driver. Nothing is read beyond `size`
+ * or, where that is unknown, beyond the mapped range that the headers span. Compressed code is
+ * unpacked one entry at a time, GM_IMAGE_MOST bytes at most. liblz4.so.1 and libzstd.so.1 are
+ * opened for the first image that needs them, and never closed. Any thread.
  */
 #ifndef GM_IMAGE_IMAGE_H
 #define GM_IMAGE_IMAGE_H
@@ -60,18 +62,18 @@ enum { GM_IMAGE_ARCHS = 24 };
 
 struct gm_image_verdict {
 	enum gm_image_answer answer;
-	enum gm_image_why why; /* of the answer; the first one, where there are several */
-	uint32_t symbols; /* bit s: gm_image_symbol s is called; not all when stopped at a yes */
-	unsigned n_archs; /* seen, whether they were looked at or not */
-	uint32_t archs[GM_IMAGE_ARCHS]; /* what is beyond is left out */
+	enum gm_image_why why; /* reason of the answer; the first of several */
+	uint32_t symbols;      /* bit s: gm_image_symbol s is called; incomplete after a yes */
+	unsigned n_archs;      /* architectures seen, judged or not */
+	uint32_t archs[GM_IMAGE_ARCHS]; /* further ones are dropped */
 };
 
 enum gm_image_kind { GM_IMAGE_PTX, GM_IMAGE_CUBIN, GM_IMAGE_OBJECT, GM_IMAGE_LTO, GM_IMAGE_OTHER };
 enum gm_image_packing { GM_IMAGE_RAW, GM_IMAGE_LZ4, GM_IMAGE_ZSTD, GM_IMAGE_PACKED };
 
-/* A piece of code of an image. */
+/* A part of an image: one piece of code. */
 struct gm_image_part {
-	enum gm_image_kind kind; /* OBJECT: a relocatable cubin, known once it was looked at */
+	enum gm_image_kind kind; /* OBJECT: a relocatable cubin, known once it is judged */
 	uint32_t arch;
 	enum gm_image_packing packing;
 	bool debug;
@@ -80,31 +82,36 @@ struct gm_image_part {
 };
 
 /*
- * What `image` calls, and why that is the answer. `size`: 0 if unknown. `arch`: the number of the
- * device's architecture (10 times the major version of its compute capability and the minor one),
- * or GM_IMAGE_ANY. True: *out->answer is not GM_IMAGE_NO.
+ * Judge an image. `size`: 0 if unknown. `arch`: the number of the device's architecture (10 times
+ * the major version of its compute capability plus the minor one), or GM_IMAGE_ANY. True:
+ * out->answer is not GM_IMAGE_NO.
  */
 bool gm_image_allocates(const void *image, size_t size, unsigned arch,
 			struct gm_image_verdict *out);
 
-/* Where the code of an image is, without looking at it: what a wrapper leads to, else the image.
- * NULL: that cannot be read. */
+/* Address of an image's code: the container of a wrapper, else the image. NULL: it cannot be
+ * read. */
 const void *gm_image_code(const void *image);
 
-/* The same of a file; pointers in it are not followed. It is read whole, not mapped, for it may
- * shrink. */
+/* gm_image_allocates for a file; pointers in it are not followed. The file is read, not mapped: it
+ * may shrink. */
 bool gm_image_file_allocates(const char *path, unsigned arch, struct gm_image_verdict *out);
 
+/* Read `size` bytes (at least 1) from the position of `fd` into memory that the caller frees. Not
+ * mapped: a mapped file that shrinks would end the process. NULL: errno, or 0 if the file has
+ * fewer. */
+void *gm_image_read(int fd, size_t size);
+
 /*
- * Every part of an image of a known size, one call of `see` each, whatever the answer; pointers in
- * it are not followed. *out is about all of them.
+ * Call `see` for every part of an image of a known size, whatever the answer; pointers in it are
+ * not followed. *out is the verdict of all parts.
  */
 typedef void gm_image_see(void *arg, const struct gm_image_part *part,
 			  const struct gm_image_verdict *verdict);
 void gm_image_walk(const void *image, size_t size, gm_image_see *see, void *arg,
 		   struct gm_image_verdict *out);
 
-/* Texts for people; static, but those of `buf`. */
+/* Texts for users; static, except those in `buf`. */
 const char *gm_image_answer_name(enum gm_image_answer answer);
 const char *gm_image_why_text(enum gm_image_why why);
 const char *gm_image_symbol_name(enum gm_image_symbol symbol);

@@ -1,45 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the readers of each format share: how what they find becomes a verdict. */
+/* How the findings of the readers of cubins, PTX and containers become a verdict. */
 #ifndef GM_IMAGE_JUDGE_H
 #define GM_IMAGE_JUDGE_H
 
 #include "image/image.h"
 #include "image/view.h"
 
-/* Begin with a no that nothing speaks for yet. */
+/* Start with a no. */
 void gm_verdict_begin(struct gm_image_verdict *verdict);
 
-/* One more reason. A yes outweighs an unknown, and that a no; of equals the first stays. */
+/* Add a reason. A yes outweighs an unknown, an unknown outweighs a no; of equals the first
+ * stays. */
 void gm_verdict_add(struct gm_image_verdict *verdict, enum gm_image_why why);
 
-/* The name, of `n` bytes, of a function that is called; nothing if it is no allocator's. */
+/* Add a called function, by its name of `n` bytes; ignored if it is not in symbols.def. */
 void gm_verdict_symbol(struct gm_image_verdict *verdict, const char *name, size_t n);
 
 void gm_verdict_arch(struct gm_image_verdict *verdict, uint32_t arch);
 
-/* All that `part` found. */
+/* Add all findings of `part`. */
 void gm_verdict_merge(struct gm_image_verdict *verdict, const struct gm_image_verdict *part);
 
-/* Why bytes are not there. */
+/* The reason for bytes that cannot be read. */
 enum gm_image_why gm_verdict_lack(const struct gm_view *view);
-
-/* A cubin; `part` gets its kind, and its architecture unless it has one. */
-void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
-		    struct gm_image_verdict *verdict);
-
-/*
- * What the beginning of a cubin tells, of which more can be had. nvcc and nvlink put the names of
- * all symbols in front, so that it is enough for a no; GM_CUBIN_LOOK: it must be looked at as a
- * whole.
- */
-enum gm_cubin_glance { GM_CUBIN_NONE, GM_CUBIN_MORE, GM_CUBIN_LOOK };
-enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image_part *part);
-
-/* PTX text, up to its first 0 or the end; likewise. */
-void gm_ptx_judge(struct gm_view *view, struct gm_image_part *part,
-		  struct gm_image_verdict *verdict);
-
-/* Does text begin there that may be PTX? */
-bool gm_ptx_begins(struct gm_view *view);
 
 #endif

@@ -1,54 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PTX text. What is called must be declared before, by ".func (...) NAME (...);": so a declared
- * name counts, unless a body follows it, somewhere. Comments and strings are skipped; there is no
- * preprocessor (ptxas refuses one).
+ * PTX text. A called function must be declared before, by ".func (...) NAME (...);". So a declared
+ * name counts, unless a body of that name follows somewhere. Comments and strings are skipped;
+ * there is no preprocessor (ptxas refuses one).
  */
+#include "ptx.h"
+
 #include <string.h>
 
 #include "judge.h"
 
-enum { NAME_MOST = 64 }; /* longer ones are no allocators' */
+enum { NAME_MOST = 64 }; /* no allocator has a longer name */
 
 struct scan {
 	const char *at, *end;
-	bool broken; /* a comment or a string that does not end */
+	bool broken; /* a comment or a string without an end */
 };
 
 enum token { TOKEN_END, TOKEN_NAME, TOKEN_MARK };
 
-/* Of ASCII alone: the program may have set any locale. */
-static bool is_blank(char c)
+/* ASCII only: the program may have set any locale. */
+static bool char_is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static bool is_digit(char c)
+static bool char_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-static bool in_name(char c)
+static bool char_is_name(char c)
 {
 	char lower = (char)(c | 0x20);
-	return (lower >= 'a' && lower <= 'z') || is_digit(c) || c == '_' || c == '$' || c == '%';
+	return (lower >= 'a' && lower <= 'z') || char_is_digit(c) || c == '_' || c == '$' ||
+	       c == '%';
 }
 
-/* Behind the `n` bytes of `mark`, which a comment or string ends with. */
-static void skip_to(struct scan *scan, const char *mark, size_t n)
+/* Skip to the end of `mark` (`n` bytes), which ends a comment or string. */
+static void scan_skip_past(struct scan *scan, const char *mark, size_t n)
 {
 	const char *found = memmem(scan->at, (size_t)(scan->end - scan->at), mark, n);
 	scan->broken |= !found;
 	scan->at = found ? found + n : scan->end;
 }
 
-static void skip_line(struct scan *scan)
+static void scan_skip_line(struct scan *scan)
 {
 	const char *found = memchr(scan->at, '\n', (size_t)(scan->end - scan->at));
 	scan->at = found ? found + 1 : scan->end;
 }
 
-static bool skip_comment(struct scan *scan)
+static bool scan_skip_comment(struct scan *scan)
 {
 	if (scan->end - scan->at < 2 || scan->at[0] != '/')
 		return false;
@@ -57,31 +60,31 @@ static bool skip_comment(struct scan *scan)
 		return false;
 	scan->at += 2;
 	if (second == '/')
-		skip_line(scan);
+		scan_skip_line(scan);
 	else
-		skip_to(scan, "*/", 2);
+		scan_skip_past(scan, "*/", 2);
 	return true;
 }
 
-/* The next name or mark, blanks, comments and strings skipped. A directive is a name with its dot.
- */
-static enum token next(struct scan *scan, const char **text, size_t *n)
+/* The next name or mark; blanks, comments and strings are skipped. A directive is a name with its
+ * dot. */
+static enum token scan_next(struct scan *scan, const char **text, size_t *n)
 {
 	while (scan->at < scan->end) {
 		const char *from = scan->at;
-		if (is_blank(*from)) {
+		if (char_is_blank(*from)) {
 			scan->at++;
 		} else if (*from == '"') {
 			scan->at++;
-			skip_to(scan, "\"", 1);
-		} else if (!skip_comment(scan)) {
+			scan_skip_past(scan, "\"", 1);
+		} else if (!scan_skip_comment(scan)) {
 			scan->at++;
-			if (!in_name(*from) && *from != '.') {
+			if (!char_is_name(*from) && *from != '.') {
 				*text = from;
 				*n = 1;
 				return TOKEN_MARK;
 			}
-			while (scan->at < scan->end && in_name(*scan->at))
+			while (scan->at < scan->end && char_is_name(*scan->at))
 				scan->at++;
 			*text = from;
 			*n = (size_t)(scan->at - from);
@@ -91,46 +94,46 @@ static enum token next(struct scan *scan, const char **text, size_t *n)
 	return TOKEN_END;
 }
 
-static bool is(const char *text, size_t n, const char *what)
+static bool token_is(const char *text, size_t n, const char *word)
 {
-	return n == strlen(what) && memcmp(text, what, n) == 0;
+	return n == strlen(word) && memcmp(text, word, n) == 0;
 }
 
-/* Behind the closing bracket of one that was just read. */
-static void skip_brackets(struct scan *scan)
+/* Skip to the end of the bracket that was just opened. */
+static void scan_skip_brackets(struct scan *scan)
 {
 	const char *text;
 	size_t n;
 	enum token token;
 	unsigned depth = 1;
-	while (depth > 0 && (token = next(scan, &text, &n)) != TOKEN_END)
+	while (depth > 0 && (token = scan_next(scan, &text, &n)) != TOKEN_END)
 		if (token == TOKEN_MARK)
 			depth += (*text == '(') - (*text == ')');
 }
 
 struct name {
 	char text[NAME_MOST];
-	size_t n; /* 0: there is none, or a longer one */
+	size_t n; /* 0: none, or longer */
 };
 
 /*
- * What follows ".func": attributes, what it returns, its name, its parameters and further
- * attributes, then a body or ";". True: a body.
+ * Read the text after ".func": attributes, return value, name, parameters, further attributes, then
+ * a body or ";". True: a body.
  */
-static bool read_function(struct scan *scan, struct name *name)
+static bool scan_function(struct scan *scan, struct name *name)
 {
 	const char *text;
 	size_t n;
 	enum token token;
 	name->n = 0;
 	bool named = false;
-	while ((token = next(scan, &text, &n)) != TOKEN_END) {
+	while ((token = scan_next(scan, &text, &n)) != TOKEN_END) {
 		if (token == TOKEN_NAME && *text != '.' && !named) {
 			named = true;
 			name->n = n < NAME_MOST ? n : 0;
 			memcpy(name->text, text, name->n);
 		} else if (token == TOKEN_MARK && *text == '(') {
-			skip_brackets(scan);
+			scan_skip_brackets(scan);
 		} else if (token == TOKEN_MARK && (*text == '{' || *text == ';')) {
 			return *text == '{';
 		}
@@ -138,16 +141,16 @@ static bool read_function(struct scan *scan, struct name *name)
 	return false;
 }
 
-/* ".target sm_90a, debug": the first name there. */
-static uint32_t read_target(struct scan *scan)
+/* ".target sm_90a, debug": the first name. */
+static uint32_t scan_target(struct scan *scan)
 {
 	const char *text;
 	size_t n;
 	uint32_t number = 0;
-	if (next(scan, &text, &n) != TOKEN_NAME || n < 4 || memcmp(text, "sm_", 3) != 0)
+	if (scan_next(scan, &text, &n) != TOKEN_NAME || n < 4 || memcmp(text, "sm_", 3) != 0)
 		return 0;
 	size_t i = 3;
-	for (; i < n && is_digit(text[i]) && number < 1000; i++)
+	for (; i < n && char_is_digit(text[i]) && number < 1000; i++)
 		number = number * 10 + (uint32_t)(text[i] - '0');
 	uint32_t flags = i == n ? 0 : (text[i] == 'a' ? GM_IMAGE_EXACT : GM_IMAGE_FAMILY);
 	return number ? number | flags | GM_IMAGE_VIRTUAL : 0;
@@ -157,13 +160,13 @@ bool gm_ptx_begins(struct gm_view *view)
 {
 	for (uint64_t i = 0;; i++) {
 		const char *c = gm_view_get(view, i, 1);
-		if (!c || !is_blank(*c))
+		if (!c || !char_is_blank(*c))
 			return c && (*c == '.' || *c == '/');
 	}
 }
 
-/* Whom a body was seen for is not undefined. */
-static void judge_text(struct scan *scan, struct gm_image_part *part,
+/* A function with a body is not undefined. */
+static void text_judge(struct scan *scan, struct gm_image_part *part,
 		       struct gm_image_verdict *verdict)
 {
 	struct gm_image_verdict declared, defined;
@@ -173,17 +176,17 @@ static void judge_text(struct scan *scan, struct gm_image_part *part,
 	bool version = false;
 	gm_verdict_begin(&declared);
 	gm_verdict_begin(&defined);
-	while ((token = next(scan, &text, &n)) != TOKEN_END) {
+	while ((token = scan_next(scan, &text, &n)) != TOKEN_END) {
 		if (token != TOKEN_NAME || *text != '.')
 			continue;
-		if (is(text, n, ".version")) {
+		if (token_is(text, n, ".version")) {
 			version = true;
-		} else if (is(text, n, ".target")) {
-			uint32_t arch = read_target(scan);
+		} else if (token_is(text, n, ".target")) {
+			uint32_t arch = scan_target(scan);
 			part->arch = part->arch ? part->arch : arch;
-		} else if (is(text, n, ".func")) {
+		} else if (token_is(text, n, ".func")) {
 			struct name name;
-			bool body = read_function(scan, &name);
+			bool body = scan_function(scan, &name);
 			gm_verdict_symbol(body ? &defined : &declared, name.text, name.n);
 		}
 	}
@@ -208,5 +211,5 @@ void gm_ptx_judge(struct gm_view *view, struct gm_image_part *part,
 		return;
 	}
 	struct scan scan = {.at = (const char *)view->at, .end = (const char *)view->at + length};
-	judge_text(&scan, part, verdict);
+	text_judge(&scan, part, verdict);
 }

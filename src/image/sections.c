@@ -9,8 +9,8 @@ bool gm_sections_begin(struct gm_view *view)
 	return magic && memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
-/* Where there are too many for the header, it is the first section that has numbers. */
-static bool read_counts(struct gm_sections *sections, uint64_t *names)
+/* Section counts that are too large for the header are in section 0. */
+static bool sections_count(struct gm_sections *sections, uint64_t *names)
 {
 	Elf64_Shdr first = {0};
 	const Elf64_Ehdr *head = &sections->head;
@@ -35,7 +35,7 @@ bool gm_sections_open(struct gm_sections *sections, struct gm_view *view)
 	if (!gm_sections_begin(view) || !gm_view_copy(view, 0, head, sizeof *head))
 		return false;
 	if (head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_ident[EI_DATA] != ELFDATA2LSB ||
-	    !read_counts(sections, &names))
+	    !sections_count(sections, &names))
 		return false;
 	if (!gm_sections_get(sections, names, &section) ||
 	    !gm_sections_view(sections, &section, &sections->names))
@@ -65,7 +65,7 @@ bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *sec
 	return text && n == strlen(name) && memcmp(text, name, n) == 0;
 }
 
-/* Not looked for further: a table that has no ends would be read once for each symbol. */
+/* The search for the end is bounded: a table without ends would be read once for each symbol. */
 const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t *n)
 {
 	if (offset >= strings->size)

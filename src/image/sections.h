@@ -16,17 +16,17 @@ struct gm_sections {
 	struct gm_view names; /* empty: they have none */
 };
 
-/* Does an ELF file of any kind begin there? */
+/* Does an ELF file of any kind begin here? */
 bool gm_sections_begin(struct gm_view *view);
 
-/* False: it is no little-endian 64-bit ELF file, or its table of sections is not there. `view` must
- * stay. */
+/* False: no little-endian 64-bit ELF file, or its table of sections cannot be read. `view` must
+ * outlive `sections`. */
 bool gm_sections_open(struct gm_sections *sections, struct gm_view *view);
 
-/* Section `i`; false: there is none. */
+/* Section `i`. False: there is none. */
 bool gm_sections_get(const struct gm_sections *sections, uint64_t i, Elf64_Shdr *out);
 
-/* Its content; false: it is not there. */
+/* The content of a section. False: it is not there. */
 bool gm_sections_view(const struct gm_sections *sections, const Elf64_Shdr *section,
 		      struct gm_view *out);
 
@@ -34,8 +34,8 @@ bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *sec
 		       const char *name);
 
 /*
- * The string at `offset` of a table of strings, and how many bytes it has before its end; of one
- * longer than GM_STRING_MOST, so many. NULL: none is there that ends.
+ * The string at `offset` of a table of strings; *n: its length, GM_STRING_MOST at most. NULL: no
+ * string with an end is there.
  */
 enum { GM_STRING_MOST = 64 };
 const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t *n);

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* What both libraries have had since their first releases with these sonames. */
+/* The interface of both libraries since their first releases with these sonames. */
 struct zstd_in {
 	const void *at;
 	size_t size, done;
@@ -31,8 +31,8 @@ static struct {
 	unsigned (*failed)(size_t result);
 } zstd = {.once = PTHREAD_ONCE_INIT};
 
-/* Not closed when a function is missing, either: it happens once at most. */
-static void find_lz4(void)
+/* Not closed if a function is missing: that happens once at most. */
+static void lz4_open(void)
 {
 	void *handle = dlopen("liblz4.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
@@ -41,7 +41,7 @@ static void find_lz4(void)
 	*(void **)&lz4.some = dlsym(handle, "LZ4_decompress_safe_partial");
 }
 
-static void find_zstd(void)
+static void zstd_open(void)
 {
 	void *handle = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
@@ -53,27 +53,26 @@ static void find_zstd(void)
 	*(void **)&zstd.failed = dlsym(handle, "ZSTD_isError");
 }
 
-/* Is there what unpacks that? Found once. */
-static bool is_there(enum gm_image_packing packing)
+/* Is the library for this packing there? Searched once. */
+static bool library_is_there(enum gm_image_packing packing)
 {
 	if (packing == GM_IMAGE_LZ4)
-		pthread_once(&lz4.once, find_lz4);
+		pthread_once(&lz4.once, lz4_open);
 	else
-		pthread_once(&zstd.once, find_zstd);
+		pthread_once(&zstd.once, zstd_open);
 	return packing == GM_IMAGE_LZ4
 		       ? lz4.whole && lz4.some
 		       : zstd.whole && zstd.begin && zstd.step && zstd.end && zstd.failed;
 }
 
-/* Both answer with the bytes that they made, or with an error, which is no number that is expected.
- */
-static bool unpack_lz4(const struct gm_view *packed, void *to, uint64_t size)
+/* Both return the number of bytes made, or an error, which never equals the size expected. */
+static bool lz4_unpack(const struct gm_view *packed, void *to, uint64_t size)
 {
 	return packed->size <= INT_MAX && size <= INT_MAX &&
 	       lz4.whole((const char *)packed->at, to, (int)packed->size, (int)size) == (int)size;
 }
 
-static bool unpack_zstd(const struct gm_view *packed, void *to, uint64_t size)
+static bool zstd_unpack(const struct gm_view *packed, void *to, uint64_t size)
 {
 	return zstd.whole(to, size, packed->at, packed->size) == size;
 }
@@ -83,7 +82,7 @@ void *gm_unpack(enum gm_image_packing packing, const struct gm_view *packed, uin
 {
 	bool is_lz4 = packing == GM_IMAGE_LZ4;
 	*why = is_lz4 ? GM_IMAGE_WHY_NO_LZ4 : GM_IMAGE_WHY_NO_ZSTD;
-	if (!is_there(packing))
+	if (!library_is_there(packing))
 		return NULL;
 	*why = size == 0 ? GM_IMAGE_WHY_DAMAGED : GM_IMAGE_WHY_LARGE;
 	if (size == 0 || size > GM_IMAGE_MOST)
@@ -92,14 +91,14 @@ void *gm_unpack(enum gm_image_packing packing, const struct gm_view *packed, uin
 	void *to = malloc(size);
 	if (!to)
 		return NULL;
-	if (is_lz4 ? unpack_lz4(packed, to, size) : unpack_zstd(packed, to, size))
+	if (is_lz4 ? lz4_unpack(packed, to, size) : zstd_unpack(packed, to, size))
 		return to;
 	*why = GM_IMAGE_WHY_UNPACKED;
 	free(to);
 	return NULL;
 }
 
-static bool some_zstd(const struct gm_view *packed, void *to, uint64_t n)
+static bool zstd_unpack_some(const struct gm_view *packed, void *to, uint64_t n)
 {
 	struct zstd_in in = {.at = packed->at, .size = packed->size};
 	struct zstd_out out = {.at = to, .size = n};
@@ -117,9 +116,9 @@ static bool some_zstd(const struct gm_view *packed, void *to, uint64_t n)
 bool gm_unpack_some(enum gm_image_packing packing, const struct gm_view *packed, void *to,
 		    uint64_t n)
 {
-	if (!is_there(packing) || packed->size > INT_MAX || n > INT_MAX)
+	if (!library_is_there(packing) || packed->size > INT_MAX || n > INT_MAX)
 		return false;
 	if (packing == GM_IMAGE_ZSTD)
-		return some_zstd(packed, to, n);
+		return zstd_unpack_some(packed, to, n);
 	return lz4.some((const char *)packed->at, to, (int)packed->size, (int)n, (int)n) == (int)n;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decompression of one piece of a container, by libraries that are opened on first need. */
+/* Decompression of one entry of a container, by libraries that are opened when first needed. Any
+ * thread. */
 #ifndef GM_IMAGE_UNPACK_H
 #define GM_IMAGE_UNPACK_H
 
@@ -7,12 +8,12 @@
 #include "image/view.h"
 
 /*
- * `packed` into `size` new bytes, which the caller releases. NULL: *why says so. Any thread.
+ * Decompress `packed` into `size` bytes that the caller frees. NULL: *why has the reason.
  */
 void *gm_unpack(enum gm_image_packing packing, const struct gm_view *packed, uint64_t size,
 		enum gm_image_why *why);
 
-/* The first `n` bytes alone, which are fewer than all, into `to`. False: they cannot be had so. */
+/* Decompress only the first `n` bytes, fewer than all, into `to`. False: not possible. */
 bool gm_unpack_some(enum gm_image_packing packing, const struct gm_view *packed, void *to,
 		    uint64_t n);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "base/sys.h"
 
 enum { TEXT_STEP = 1 << 16 };
 
@@ -15,17 +16,17 @@ struct gm_view gm_view_of(const void *at, uint64_t size)
 }
 
 /*
- * Are the bytes up to `end` mapped? Then the rest of their page is. msync only looks at the
- * mappings here: it fails where there is a hole, and an asynchronous one does nothing else.
+ * Extend an open view up to the page that contains `end`. msync with MS_ASYNC only checks the
+ * mappings: it fails where there is a hole, and does nothing else. False: not mapped.
  */
-static bool grow(struct gm_view *view, uint64_t end)
+static bool view_extend(struct gm_view *view, uint64_t end)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)view->at;
 	if (end > UINTPTR_MAX - page - at)
 		return false;
 	uintptr_t from = (at + view->size) & ~(page - 1);
 	uintptr_t to = (at + end + page - 1) & ~(page - 1);
-	if (msync((void *)from, to - from, MS_ASYNC) != 0)
+	if (gm_sys_msync((void *)from, to - from, MS_ASYNC) != 0)
 		return false;
 	view->size = to - at;
 	return true;
@@ -36,7 +37,7 @@ const void *gm_view_get(struct gm_view *view, uint64_t offset, uint64_t n)
 	uint64_t end;
 	if (__builtin_add_overflow(offset, n, &end))
 		return NULL;
-	if (end > view->size && !(view->open && grow(view, end)))
+	if (end > view->size && !(view->open && view_extend(view, end)))
 		return NULL;
 	return view->at + offset;
 }
@@ -56,7 +57,7 @@ bool gm_view_part(struct gm_view *view, uint64_t offset, uint64_t n, struct gm_v
 	return from != NULL;
 }
 
-/* Page by page where the end is unknown: a text may be the last thing that is mapped. */
+/* In steps down to a byte where the end is unknown: the text may end with the mapping. */
 bool gm_view_text(struct gm_view *view, uint64_t *length)
 {
 	for (uint64_t from = 0;;) {

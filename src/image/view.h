@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A stretch of memory that is read by offset, never beyond its end. Of one whose end nobody told,
- * what is asked for is first looked up among the mappings of the process: as far as headers lead,
- * and no further.
+ * A range of memory that is read by offset, never beyond its end. If the end is unknown, each
+ * access first checks that the bytes are mapped in the process. Not thread-safe.
  */
 #ifndef GM_IMAGE_VIEW_H
 #define GM_IMAGE_VIEW_H
@@ -12,23 +11,23 @@
 
 struct gm_view {
 	const unsigned char *at;
-	uint64_t size; /* of an open one, what was found mapped so far */
+	uint64_t size; /* of an open one, the bytes known to be mapped */
 	bool open;     /* its end is unknown */
 };
 
 /* `size` 0: unknown. */
 struct gm_view gm_view_of(const void *at, uint64_t size);
 
-/* `n` bytes from `offset` on, not aligned; NULL: they are not there. */
+/* `n` bytes at `offset`, unaligned. NULL: they are not all there. */
 const void *gm_view_get(struct gm_view *view, uint64_t offset, uint64_t n);
 
-/* Copy them. False: they are not there, and `to` is untouched. */
+/* Copy `n` bytes. False: they are not all there, and `to` is unchanged. */
 bool gm_view_copy(struct gm_view *view, uint64_t offset, void *to, uint64_t n);
 
-/* A part of it, which ends there. False: it is not there. */
+/* A part of the view. False: it is not all there. */
 bool gm_view_part(struct gm_view *view, uint64_t offset, uint64_t n, struct gm_view *part);
 
-/* The bytes before the first 0. False: it ends first. */
+/* The length before the first 0. False: there is none before the end. */
 bool gm_view_text(struct gm_view *view, uint64_t *length);
 
 #endif

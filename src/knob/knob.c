@@ -19,7 +19,7 @@ const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT] = {
 #undef GM_KNOB
 };
 
-/* Names that begin like a knob's and belong to the tools or the tests. */
+/* Names that begin like a knob's but belong to the tools or the tests. */
 static const char *const other_names[] = {
 	"GPUMEM_LIBRARY_PATH",
 	"GPUMEM_TEST_DATA",
@@ -29,22 +29,22 @@ static const char *const other_names[] = {
 
 static struct gm_knobs knobs;
 static enum gm_knob_source sources[GM_KNOB_COUNT];
-static const char *texts[GM_KNOB_COUNT];	      /* into kept, or NULL */
-static char kept[GM_KNOB_COUNT][GM_KNOB_LONGEST + 1]; /* a program may change its environment */
+static const char *texts[GM_KNOB_COUNT];	      /* into `kept`; NULL: default */
+static char kept[GM_KNOB_COUNT][GM_KNOB_LONGEST + 1]; /* copies: the environment may change */
 static bool refused;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
-static bool same_word(const char *word, size_t n, const char *text, size_t m)
+static bool word_equals(const char *word, size_t n, const char *text, size_t m)
 {
 	return n == m && strncasecmp(word, text, n) == 0;
 }
 
 /* Index of the word of `words` ("a|b|c") that equals text[0..n), or -1. */
-static int word_index(const char *words, const char *text, size_t n)
+static int word_find(const char *words, const char *text, size_t n)
 {
 	for (int i = 0;; i++) {
 		size_t length = strcspn(words, "|");
-		if (same_word(words, length, text, n))
+		if (word_equals(words, length, text, n))
 			return i;
 		if (!words[length])
 			return -1;
@@ -53,7 +53,7 @@ static int word_index(const char *words, const char *text, size_t n)
 }
 
 /* "expected one of a, b, c" */
-static void say_words(const char *before, const char *words, char *why, size_t n)
+static void words_append(const char *before, const char *words, char *why, size_t n)
 {
 	size_t at = (size_t)snprintf(why, n, "%s", before);
 	for (; *words && at + 2 < n; words++) {
@@ -65,29 +65,30 @@ static void say_words(const char *before, const char *words, char *why, size_t n
 		why[at] = '\0';
 }
 
-static bool parse_bool(const char *text, bool *out)
+static bool bool_parse(const char *text, bool *out)
 {
 	static const char *const words[2] = {"0|no|off|false", "1|yes|on|true"};
 	for (int value = 0; value < 2; value++)
-		if (word_index(words[value], text, strlen(text)) >= 0) {
+		if (word_find(words[value], text, strlen(text)) >= 0) {
 			*out = value;
 			return true;
 		}
 	return false;
 }
 
-/* "all,-copy": words in order, "all" and "none" set or clear everything, a minus takes away. */
-static bool parse_list(const char *words, const char *text, uint32_t *out)
+/* "all,-copy": words in order; "all" sets and "none" clears all bits, a minus clears a word's
+ * bit. */
+static bool list_parse(const char *words, const char *text, uint32_t *out)
 {
 	uint32_t set = 0;
 	while (true) {
 		size_t n = strcspn(text, ",");
 		bool minus = *text == '-';
-		int i = word_index(words, text + minus, n - minus);
+		int i = word_find(words, text + minus, n - minus);
 		uint32_t bits = i >= 0 ? (uint32_t)1 << i : UINT32_MAX;
-		if (i < 0 && same_word("none", 4, text, n))
+		if (i < 0 && word_equals("none", 4, text, n))
 			set = 0;
-		else if (i < 0 && !same_word("all", 3, text + minus, n - minus))
+		else if (i < 0 && !word_equals("all", 3, text + minus, n - minus))
 			return false;
 		else
 			set = minus ? set & ~bits : set | bits;
@@ -99,8 +100,8 @@ static bool parse_list(const char *words, const char *text, uint32_t *out)
 	return true;
 }
 
-/* "165", "0xa5"; digits alone, so that neither sign nor space nor octal passes. */
-static bool parse_byte(const char *text, unsigned *out)
+/* "165", "0xa5"; digits only, so that sign, blank and octal are refused. */
+static bool byte_parse(const char *text, unsigned *out)
 {
 	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 	const char *digits = text + (hex ? 2 : 0);
@@ -124,18 +125,18 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 	}
 	switch (info->type) {
 	case GM_KNOB_BOOL:
-		if (parse_bool(text, &value.flag))
+		if (bool_parse(text, &value.flag))
 			break;
 		snprintf(why, n, "expected 0 or 1");
 		return false;
 	case GM_KNOB_CHOICE:
-		choice = word_index(info->argument, text, strlen(text));
+		choice = word_find(info->argument, text, strlen(text));
 		value.choice = (unsigned)choice;
 		if (choice >= 0)
 			break;
-		say_words("expected one of ", info->argument, why, n);
+		words_append("expected one of ", info->argument, why, n);
 		return false;
-	case GM_KNOB_SIZE: /* the argument is the least */
+	case GM_KNOB_SIZE: /* the argument is the least value */
 		gm_size_parse(info->argument, &least);
 		if (gm_size_parse(text, &value.bytes) && value.bytes >= least)
 			break;
@@ -172,18 +173,18 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 		value.text = text;
 		break;
 	case GM_KNOB_BYTE:
-		if (parse_byte(text, &value.choice))
+		if (byte_parse(text, &value.choice))
 			break;
-		choice = word_index(info->argument, text, strlen(text));
+		choice = word_find(info->argument, text, strlen(text));
 		value.choice = 256 + (unsigned)choice;
 		if (choice >= 0)
 			break;
-		say_words("expected a byte such as 0xa5, or one of ", info->argument, why, n);
+		words_append("expected a byte such as 0xa5, or one of ", info->argument, why, n);
 		return false;
 	case GM_KNOB_LIST:
-		if (parse_list(info->argument, text, &value.set))
+		if (list_parse(info->argument, text, &value.set))
 			break;
-		say_words("expected a list of all, none, ", info->argument, why, n);
+		words_append("expected a list of all, none, ", info->argument, why, n);
 		return false;
 	}
 	*out = value;
@@ -220,10 +221,10 @@ bool gm_knob_is_known(const char *name)
 	return is_known(name);
 }
 
-static void report_unknown(void)
+static void unknown_report(void)
 {
 	for (char **entry = environ; entry && *entry; entry++) {
-		char name[GM_MSG_LONGEST + 2]; /* a longer one shows that it is cut */
+		char name[GM_MSG_LONGEST + 2]; /* a longer one is shown as cut */
 		size_t n = strcspn(*entry, "=");
 		if (strncmp(*entry, "GPUMEM_", 7) != 0)
 			continue;
@@ -239,7 +240,7 @@ static void report_unknown(void)
 	}
 }
 
-static void read_one(enum gm_knob_id id, union gm_knob_value *value)
+static void knob_read(enum gm_knob_id id, union gm_knob_value *value)
 {
 	const struct gm_knob_info *info = &gm_knob_table[id];
 	char why[256];
@@ -249,14 +250,14 @@ static void read_one(enum gm_knob_id id, union gm_knob_value *value)
 		return;
 	texts[id] = kept[id];
 	snprintf(kept[id], sizeof kept[id], "%s", given);
-	/* The copy is what is parsed: a TEXT points into it. */
+	/* The copy is parsed: a TEXT points into it. */
 	bool good = strlen(given) <= GM_KNOB_LONGEST &&
 		    gm_knob_parse(id, kept[id], value, why, sizeof why);
 	sources[id] = good ? GM_KNOB_ENVIRONMENT : GM_KNOB_REFUSED;
 	refused |= !good;
 }
 
-static void report_refused(enum gm_knob_id id)
+static void refused_report(enum gm_knob_id id)
 {
 	const struct gm_knob_info *info = &gm_knob_table[id];
 	union gm_knob_value unused;
@@ -273,21 +274,21 @@ static void report_refused(enum gm_knob_id id)
 		       GM_MSG_CUT(given), why, *info->fallback ? info->fallback : "none");
 }
 
-static void read_all(void)
+static void knobs_read(void)
 {
 #define GM_KNOB(member, type, name, value, argument, help) \
-	read_one(GM_KNOB_ID_##member, &knobs.member);
+	knob_read(GM_KNOB_ID_##member, &knobs.member);
 #include "knob/knob.def"
 #undef GM_KNOB
 	gm_msg_set_level((enum gm_msg_level)knobs.verbose.choice);
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
-		report_refused((enum gm_knob_id)i);
-	report_unknown();
+		refused_report((enum gm_knob_id)i);
+	unknown_report();
 }
 
 const struct gm_knobs *gm_knob_get(void)
 {
-	pthread_once(&read_once, read_all);
+	pthread_once(&read_once, knobs_read);
 	return &knobs;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Environment knobs. Read once into a struct that never changes afterwards; secure_getenv, so a
+ * Environment knobs, read once into a struct that is constant afterwards. By secure_getenv, so a
  * set-uid program ignores them. A bad value keeps the default and is reported once, in one line
- * naming knob, value and what was expected; an unknown GPUMEM_* name is reported with the nearest
+ * with knob, value and what was expected. An unknown GPUMEM_* name is reported with the nearest
  * known one.
  */
 #ifndef GM_KNOB_KNOB_H
@@ -24,7 +24,7 @@ enum gm_knob_type {
 	GM_KNOB_LIST
 };
 
-/* One value. Which member counts follows from the type. */
+/* One value; its type selects the member. */
 union gm_knob_value {
 	bool flag;	 /* BOOL */
 	unsigned choice; /* CHOICE: index into the words; BYTE: the byte, or 256 + that index */
@@ -70,28 +70,29 @@ extern const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT];
 /* Where a value came from. */
 enum gm_knob_source { GM_KNOB_DEFAULT, GM_KNOB_ENVIRONMENT, GM_KNOB_REFUSED };
 
-enum { GM_KNOB_LONGEST = 4095 }; /* bytes of a value: as long as a path may be */
+enum { GM_KNOB_LONGEST = 4095 }; /* bytes of a value: the length of the longest path */
 
 /*
- * Parse one value. True: *out is set (TEXT points into `text`). False: `why` (of `n` bytes) says
- * what was expected, e.g. "expected one of pool, trace"; *out is untouched.
+ * Parse one value. True: *out is set (TEXT points into `text`). False: `why`, of `n` bytes, says
+ * what was expected ("expected one of pool, trace"), and *out is unchanged. Any thread.
  */
 bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *out, char *why,
 		   size_t n);
 
 /*
- * Read all knobs from the environment; the first call parses, later ones return the same struct.
- * Reports bad values and unknown names through gm_msg, once. Never NULL; no allocation.
+ * Read all knobs from the environment. The first call parses, later ones return the same struct.
+ * Bad values and unknown names are reported through gm_msg, once. Never NULL; no allocation. Any
+ * thread.
  */
 const struct gm_knobs *gm_knob_get(void);
 
-/* Valid after gm_knob_get: where the value came from and its text as given (NULL: default). */
+/* Source of a value, and its text as given (NULL: default). pre: gm_knob_get. */
 enum gm_knob_source gm_knob_source(enum gm_knob_id id, const char **text);
 
-/* True if any knob was refused and GPUMEM_ON_ERROR=off: the library is to stay off. */
+/* True if a knob was refused and GPUMEM_ON_ERROR=off: the library stays off. pre: gm_knob_get. */
 bool gm_knob_must_stay_off(void);
 
-/* True for a knob, and for the other names beginning with GPUMEM_ that are not misspelt. */
+/* True for a knob, and for the other correct names that begin with GPUMEM_. */
 bool gm_knob_is_known(const char *name);
 
 /* The known knob nearest to `name` within an edit distance of 3, or NULL. */

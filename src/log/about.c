@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "knob/knob.h"
 
 #define COMMAND_ROOM 8192
@@ -33,8 +34,8 @@ static const struct variable job_variables[] = {
 #undef GM_JOB
 };
 
-/* Its value; NULL where it does not count. */
-static const char *ask(const struct variable *variable)
+/* The variable's value; NULL: it is not set, means none, or lacks the other variable. */
+static const char *variable_value(const struct variable *variable)
 {
 	const char *value = secure_getenv(variable->name);
 	if (!value || !*value || strcmp(value, variable->none) == 0 ||
@@ -43,7 +44,7 @@ static const char *ask(const struct variable *variable)
 	return value;
 }
 
-static void ask_program(char *out, size_t n)
+static void program_name(char *out, size_t n)
 {
 	char path[4096];
 	ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -52,19 +53,19 @@ static void ask_program(char *out, size_t n)
 	snprintf(out, n, "%s", slash ? slash + 1 : program_invocation_short_name);
 }
 
-static void ask_job(char *out, size_t n)
+static void job_name(char *out, size_t n)
 {
 	*out = 0;
 	for (size_t i = 0; !*out && i < sizeof job_variables / sizeof *job_variables; i++) {
-		const char *value = ask(&job_variables[i]);
+		const char *value = variable_value(&job_variables[i]);
 		snprintf(out, n, "%s", value ? value : "");
 	}
 }
 
-static int ask_rank(void)
+static int rank_number(void)
 {
 	for (size_t i = 0; i < sizeof rank_variables / sizeof *rank_variables; i++) {
-		const char *value = ask(&rank_variables[i]);
+		const char *value = variable_value(&rank_variables[i]);
 		char *end;
 		long rank = value ? strtol(value, &end, 10) : -1;
 		if (value && !*end && rank >= 0 && rank <= INT_MAX)
@@ -73,15 +74,15 @@ static int ask_rank(void)
 	return -1;
 }
 
-void gm_about_ask(struct gm_about *about)
+void gm_about_gather(struct gm_about *about)
 {
 	if (gethostname(about->host, sizeof about->host))
 		strcpy(about->host, "unknown");
 	about->host[sizeof about->host - 1] = 0;
-	ask_program(about->program, sizeof about->program);
-	ask_job(about->job, sizeof about->job);
+	program_name(about->program, sizeof about->program);
+	job_name(about->job, sizeof about->job);
 	about->pid = getpid();
-	about->rank = ask_rank();
+	about->rank = rank_number();
 }
 
 struct gm_file_words gm_about_words(const struct gm_about *about)
@@ -90,9 +91,9 @@ struct gm_file_words gm_about_words(const struct gm_about *about)
 				      about->rank};
 }
 
-/* One pair; one that does not fit whole is left out. */
-__attribute__((format(printf, 3, 4))) static void say(struct gm_about *about, const char *key,
-						      const char *format, ...)
+/* Append a pair, unless it does not fit as a whole. */
+__attribute__((format(printf, 3, 4))) static void text_add(struct gm_about *about, const char *key,
+							   const char *format, ...)
 {
 	size_t room = sizeof about->text - about->size;
 	char *at = about->text + about->size;
@@ -109,46 +110,46 @@ __attribute__((format(printf, 3, 4))) static void say(struct gm_about *about, co
 		about->size += (uint32_t)(n + (size_t)more + 1);
 }
 
-static void say_knob(struct gm_about *about, enum gm_knob_id id)
+static void text_add_knob(struct gm_about *about, enum gm_knob_id id)
 {
 	const char *given = NULL;
 	const struct gm_knob_info *knob = &gm_knob_table[id];
 	switch (gm_knob_source(id, &given)) {
 	case GM_KNOB_ENVIRONMENT:
-		say(about, "knob", "%s=%s (environment)", knob->name, given ? given : "");
+		text_add(about, "knob", "%s=%s (environment)", knob->name, given ? given : "");
 		break;
 	case GM_KNOB_REFUSED:
-		say(about, "knob", "%s=%s (default; refused: %s)", knob->name, knob->fallback,
-		    given ? given : "");
+		text_add(about, "knob", "%s=%s (default; refused: %s)", knob->name, knob->fallback,
+			 given ? given : "");
 		break;
 	case GM_KNOB_DEFAULT:
-		say(about, "knob", "%s=%s (default)", knob->name, knob->fallback);
+		text_add(about, "knob", "%s=%s (default)", knob->name, knob->fallback);
 		break;
 	}
 }
 
-static void say_device(struct gm_about *about, const struct gm_log_device *device)
+static void text_add_device(struct gm_about *about, const struct gm_log_device *device)
 {
 	char uuid[33];
 	for (unsigned i = 0; i < 16; i++)
 		snprintf(uuid + 2 * i, 3, "%02x", device->uuid[i]);
-	say(about, "device", "%s %llu %.*s", uuid, (unsigned long long)device->total,
-	    (int)sizeof device->name, device->name);
+	text_add(about, "device", "%s %llu %.*s", uuid, (unsigned long long)device->total,
+		 (int)sizeof device->name, device->name);
 }
 
-/* True if a shell would read the argument as it stands. */
-static bool is_plain(const char *argument)
+/* True if a shell reads the argument as it stands. */
+static bool argument_is_plain(const char *argument)
 {
 	return *argument && !argument[strspn(argument, "abcdefghijklmnopqrstuvwxyz0123456789"
 						       "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_./=:,@%+")];
 }
 
-/* The arguments as one would type them; cut where room ends. */
-static void join_arguments(const char *from, size_t length, char *out, size_t n)
+/* The arguments as they would be typed; cut at the end of the room. */
+static void arguments_join(const char *from, size_t length, char *out, size_t n)
 {
 	size_t at = 0;
 	for (const char *end = from + length; from < end; from += strlen(from) + 1) {
-		bool plain = is_plain(from);
+		bool plain = argument_is_plain(from);
 		if (at + 4 >= n)
 			break;
 		if (at)
@@ -168,33 +169,32 @@ static void join_arguments(const char *from, size_t length, char *out, size_t n)
 	out[at] = 0;
 }
 
-static void say_command(struct gm_about *about)
+static void text_add_command(struct gm_about *about)
 {
 	char raw[COMMAND_ROOM / 2], text[COMMAND_ROOM];
-	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, raw, sizeof raw - 1);
+	int fd = gm_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n = fd < 0 ? 0 : gm_sys_read(fd, raw, sizeof raw - 1);
 	if (fd >= 0)
-		close(fd);
+		gm_sys_close(fd);
 	n = n < 0 ? 0 : n;
 	raw[n] = 0;
-	join_arguments(raw, (size_t)n, text, sizeof text);
-	say(about, "command", "%s", text);
+	arguments_join(raw, (size_t)n, text, sizeof text);
+	text_add(about, "command", "%s", text);
 }
 
 void gm_about_write(struct gm_about *about, const struct gm_log_config *config)
 {
 	about->size = 0;
-	say(about, "host", "%s", about->host);
-	say(about, "program", "%s", about->program);
-	say(about, "job", "%s", about->job);
-	say(about, "mode", "%s", config->mode ? config->mode : "");
+	text_add(about, "host", "%s", about->host);
+	text_add(about, "program", "%s", about->program);
+	text_add(about, "job", "%s", about->job);
+	text_add(about, "mode", "%s", config->mode ? config->mode : "");
 	for (unsigned i = 0; i < config->n_devices; i++)
-		say_device(about, &config->devices[i]);
+		text_add_device(about, &config->devices[i]);
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
-		say_knob(about, (enum gm_knob_id)i);
-	/* Before the hooks, which could be reordered but not shortened: a lost hook loses a name.
-	 */
+		text_add_knob(about, (enum gm_knob_id)i);
+	/* The hooks come last but one: if room ends, a lost hook loses only a name. */
 	for (unsigned i = 0; i < config->n_hooks; i++)
-		say(about, "hook", "%s", config->hooks[i]);
-	say_command(about);
+		text_add(about, "hook", "%s", config->hooks[i]);
+	text_add_command(about);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Do the numbers of a log add up? Every rule stands in gpumem-log(5), CHECKS. */
+/* Checks whether the numbers of a log add up. gpumem-log(5), CHECKS, has every rule. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "log/frag.h"
 #include "log/load.h"
 
-#define IN_FLIGHT 256 /* calls that may be half counted in a log that was not closed */
+#define IN_FLIGHT 256 /* calls that may be counted in part in a log that was not closed */
 #define END GM_COUNTER_COUNT
 
 struct why {
@@ -17,7 +17,8 @@ struct why {
 	size_t n;
 };
 
-__attribute__((format(printf, 2, 3))) static bool no(const struct why *why, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool check_fail(const struct why *why,
+							     const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -26,11 +27,11 @@ __attribute__((format(printf, 2, 3))) static bool no(const struct why *why, cons
 	return false;
 }
 
-/* Sums that are equal. Of counts, calls in flight may be missing from either side while the log is
- * not closed; bytes are compared only when it is. */
+/* Sums that must be equal. While a log is not closed, calls in progress may be missing from one
+ * side: counts may differ by IN_FLIGHT, and bytes are not compared. */
 struct sum {
-	const char *left_text, *right_text;
-	enum gm_counter plus[4], minus[4], right[4];
+	const char *sum_text, *other_text;
+	enum gm_counter plus[4], minus[4], other[4];
 };
 
 static const struct sum sums[] = {
@@ -79,7 +80,7 @@ static const struct {
 	{GM_C_heap_growth_longest, GM_C_heap_growth_ns},
 };
 
-static uint64_t add(const uint64_t *counters, const enum gm_counter *terms)
+static uint64_t terms_sum(const uint64_t *counters, const enum gm_counter *terms)
 {
 	uint64_t sum = 0;
 	for (; *terms != END; terms++)
@@ -87,32 +88,33 @@ static uint64_t add(const uint64_t *counters, const enum gm_counter *terms)
 	return sum;
 }
 
-static bool check_sums(const struct gm_log_file *file, unsigned device, const struct why *why)
+static bool sums_check(const struct gm_log_file *file, unsigned device, const struct why *why)
 {
 	const uint64_t *counters = gm_log_read_counters(file, device);
 	for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
 		const struct sum *sum = &sums[i];
-		uint64_t left = add(counters, sum->plus) - add(counters, sum->minus);
-		uint64_t right = add(counters, sum->right);
-		uint64_t off = left > right ? left - right : right - left;
+		uint64_t value = terms_sum(counters, sum->plus) - terms_sum(counters, sum->minus);
+		uint64_t other = terms_sum(counters, sum->other);
+		uint64_t off = value > other ? value - other : other - value;
 		bool counts = gm_counter_table[sum->plus[0]].unit == GM_UNIT_COUNT;
 		if (!off || (!file->about.closed && (!counts || off <= IN_FLIGHT)))
 			continue;
-		return no(why, "device %u: %s is %" PRIu64 ", but %s is %" PRIu64, device,
-			  sum->left_text, left, sum->right_text, right);
+		return check_fail(why, "device %u: %s is %" PRIu64 ", but %s is %" PRIu64, device,
+				  sum->sum_text, value, sum->other_text, other);
 	}
 	return true;
 }
 
-static bool check_orders(const struct gm_log_file *file, unsigned device, const struct why *why)
+static bool orders_check(const struct gm_log_file *file, unsigned device, const struct why *why)
 {
 	const uint64_t *counters = gm_log_read_counters(file, device);
 	for (size_t i = 0; file->about.closed && i < sizeof orders / sizeof *orders; i++) {
 		enum gm_counter least = orders[i].least, most = orders[i].most;
 		if (counters[least] > counters[most])
-			return no(why, "device %u: %s is %" PRIu64 ", above %s, which is %" PRIu64,
-				  device, gm_counter_table[least].name, counters[least],
-				  gm_counter_table[most].name, counters[most]);
+			return check_fail(
+				why, "device %u: %s is %" PRIu64 ", above %s, which is %" PRIu64,
+				device, gm_counter_table[least].name, counters[least],
+				gm_counter_table[most].name, counters[most]);
 	}
 	static const enum gm_counter pairs[][2] = {{GM_C_requested_peak, GM_C_requested_peak_time},
 						   {GM_C_mapped_peak, GM_C_mapped_peak_time}};
@@ -120,16 +122,16 @@ static bool check_orders(const struct gm_log_file *file, unsigned device, const 
 		uint64_t time = counters[pairs[i][1]];
 		bool within = time >= file->about.start && time <= file->about.end;
 		if (counters[pairs[i][0]] && !within)
-			return no(why,
-				  "device %u: %s is %" PRIu64 ", but the log is from %" PRIu64
-				  " to %" PRIu64,
-				  device, gm_counter_table[pairs[i][1]].name, time,
-				  file->about.start, file->about.end);
+			return check_fail(why,
+					  "device %u: %s is %" PRIu64
+					  ", but the log is from %" PRIu64 " to %" PRIu64,
+					  device, gm_counter_table[pairs[i][1]].name, time,
+					  file->about.start, file->about.end);
 	}
 	return true;
 }
 
-/* Each kind of foreign memory by the first of its counters: calls, bytes, frees, freed, alive,
+/* The first of the six counters of each kind of foreign memory: calls, bytes, frees, freed, alive,
  * peak. */
 static const enum gm_counter foreign[] = {
 	GM_C_foreign_driver_calls,	 GM_C_foreign_async_calls,   GM_C_foreign_created_calls,
@@ -138,43 +140,44 @@ static const enum gm_counter foreign[] = {
 	GM_C_foreign_created_host_calls,
 };
 
-/* `c` are the counters of the kind's scope. */
-static bool check_kind(const uint64_t *c, enum gm_counter first, const struct why *why)
+/* `c`: the counters of the kind's scope. */
+static bool kind_check(const uint64_t *c, enum gm_counter first, const struct why *why)
 {
 	const uint64_t *v = &c[first];
 	const char *name = gm_counter_table[first + 4].name;
 	if (v[1] - v[3] != v[4])
-		return no(why, "%s_bytes - %s_freed is %" PRIu64 ", but %s is %" PRIu64, name, name,
-			  v[1] - v[3], name, v[4]);
+		return check_fail(why, "%s_bytes - %s_freed is %" PRIu64 ", but %s is %" PRIu64,
+				  name, name, v[1] - v[3], name, v[4]);
 	if (v[2] > v[0])
-		return no(why, "%s_frees is %" PRIu64 ", above %s_calls, which is %" PRIu64, name,
-			  v[2], name, v[0]);
+		return check_fail(why, "%s_frees is %" PRIu64 ", above %s_calls, which is %" PRIu64,
+				  name, v[2], name, v[0]);
 	if (v[4] > v[5])
-		return no(why, "%s is %" PRIu64 ", above %s_peak, which is %" PRIu64, name, v[4],
-			  name, v[5]);
+		return check_fail(why, "%s is %" PRIu64 ", above %s_peak, which is %" PRIu64, name,
+				  v[4], name, v[5]);
 	return true;
 }
 
-static bool check_foreign(const struct gm_log_file *file, unsigned device, const struct why *why)
+static bool foreign_check(const struct gm_log_file *file, unsigned device, const struct why *why)
 {
 	const uint64_t *counters = gm_log_read_counters(file, device);
 	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
 		bool of_process = gm_counter_table[foreign[i]].scope == GM_SCOPE_PROCESS;
-		if (!check_kind(of_process ? file->counters[0] : counters, foreign[i], why))
+		if (!kind_check(of_process ? file->counters[0] : counters, foreign[i], why))
 			return false;
 	}
 	uint64_t sum = counters[GM_C_foreign_driver] + counters[GM_C_foreign_async] +
 		       counters[GM_C_foreign_created] + counters[GM_C_foreign_array];
 	if (sum != counters[GM_C_foreign])
-		return no(why,
-			  "device %u: foreign is %" PRIu64 ", but foreign_driver + foreign_async + "
-			  "foreign_created + foreign_array is %" PRIu64,
-			  device, counters[GM_C_foreign], sum);
+		return check_fail(why,
+				  "device %u: foreign is %" PRIu64
+				  ", but foreign_driver + foreign_async + "
+				  "foreign_created + foreign_array is %" PRIu64,
+				  device, counters[GM_C_foreign], sum);
 	return true;
 }
 
-/* Growths by time are no more than all of them. */
-static bool check_growths(const struct gm_log_file *file, unsigned device, const struct why *why)
+/* The growths in the bins are at most all growths. */
+static bool growths_check(const struct gm_log_file *file, unsigned device, const struct why *why)
 {
 	const uint64_t *c = gm_log_read_counters(file, device);
 	uint64_t binned = 0;
@@ -182,35 +185,36 @@ static bool check_growths(const struct gm_log_file *file, unsigned device, const
 		binned += c[i];
 	if (binned <= c[GM_C_heap_growths])
 		return true;
-	return no(why,
-		  "device %u: %" PRIu64 " growths by time, above heap_growths, which is %" PRIu64,
-		  device, binned, c[GM_C_heap_growths]);
+	return check_fail(why,
+			  "device %u: %" PRIu64
+			  " growths by time, above heap_growths, which is %" PRIu64,
+			  device, binned, c[GM_C_heap_growths]);
 }
 
-/* All that is mapped is in use, idle or retired. */
-static bool check_parts(const struct gm_log_entry *entry, const struct why *why)
+/* mapped = handed out + idle + retired. */
+static bool parts_check(const struct gm_log_entry *entry, const struct why *why)
 {
 	const struct gm_sample *s = entry->sample;
 	uint64_t parts = s->handed_out + s->idle + s->retired;
 	if (s->mapped != parts)
-		return no(why,
-			  "sample at %" PRIu64 ": mapped is %" PRIu64
-			  ", but handed_out + idle + retired is %" PRIu64,
-			  entry->record.time, s->mapped, parts);
+		return check_fail(why,
+				  "sample at %" PRIu64 ": mapped is %" PRIu64
+				  ", but handed_out + idle + retired is %" PRIu64,
+				  entry->record.time, s->mapped, parts);
 	return true;
 }
 
-/* One sample: no part larger than its whole, and nothing above the peaks. */
-static bool check_sample(const struct gm_log_file *file, const struct gm_log_entry *entry,
+/* One sample: no part exceeds its whole, and no value its peak. */
+static bool sample_check(const struct gm_log_file *file, const struct gm_log_entry *entry,
 			 const struct why *why)
 {
 	const struct gm_sample *s = entry->sample;
 	const uint64_t *peaks = gm_log_read_counters(file, entry->record.device);
 	const struct {
-		const char *what;
+		const char *name;
 		uint64_t value, most;
-		const char *most_what;
-		bool of_samples; /* a peak that only samples raise */
+		const char *most_name;
+		bool of_samples; /* the peak is raised by samples only */
 	} rules[] = {
 		{"requested", s->requested, s->handed_out, "handed_out", false},
 		{"largest_idle", s->largest_idle, s->idle, "idle", false},
@@ -232,17 +236,18 @@ static bool check_sample(const struct gm_log_file *file, const struct gm_log_ent
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
 		bool counts = !rules[i].of_samples || entry->record.kind == GM_RECORD_SAMPLE;
 		if (counts && rules[i].value > rules[i].most)
-			return no(why,
-				  "sample at %" PRIu64 ": %s is %" PRIu64
-				  ", above %s, which is %" PRIu64,
-				  entry->record.time, rules[i].what, rules[i].value,
-				  rules[i].most_what, rules[i].most);
+			return check_fail(why,
+					  "sample at %" PRIu64 ": %s is %" PRIu64
+					  ", above %s, which is %" PRIu64,
+					  entry->record.time, rules[i].name, rules[i].value,
+					  rules[i].most_name, rules[i].most);
 	}
 	return true;
 }
 
-/* The runs of each size are as long as their bin says, as many as all of them, and part of idle. */
-static bool check_bins(const struct gm_log_entry *entry, const struct why *why)
+/* The runs of each bin are long enough for it, their number is that of all runs, and their bytes
+ * are within idle. */
+static bool bins_check(const struct gm_log_entry *entry, const struct why *why)
 {
 	const struct gm_sample *s = entry->sample;
 	uint64_t runs = 0, time = entry->record.time;
@@ -251,27 +256,27 @@ static bool check_bins(const struct gm_log_entry *entry, const struct why *why)
 		uint64_t n = s->idle_runs[i], bytes = (uint64_t)s->idle_units[i] * GM_SAMPLE_UNIT;
 		uint64_t least = n * gm_frag_bin_least(i);
 		if (bytes < least && s->idle_units[i] != UINT32_MAX)
-			return no(why,
-				  "sample at %" PRIu64 ": %" PRIu64 " runs of %" PRIu64
-				  " bytes and more come to %" PRIu64,
-				  time, n, gm_frag_bin_least(i), bytes);
+			return check_fail(why,
+					  "sample at %" PRIu64 ": %" PRIu64 " runs of %" PRIu64
+					  " bytes and more come to %" PRIu64,
+					  time, n, gm_frag_bin_least(i), bytes);
 		runs += n;
 		counted = n != UINT16_MAX;
 	}
 	if (counted && runs != s->idle_extents)
-		return no(why,
-			  "sample at %" PRIu64 ": %" PRIu64
-			  " runs by size, but idle_extents is %" PRIu64,
-			  time, runs, s->idle_extents);
+		return check_fail(why,
+				  "sample at %" PRIu64 ": %" PRIu64
+				  " runs by size, but idle_extents is %" PRIu64,
+				  time, runs, s->idle_extents);
 	if (gm_frag_in_runs(s) > s->idle)
-		return no(why,
-			  "sample at %" PRIu64 ": runs of %" PRIu64
-			  " bytes, above idle, which is %" PRIu64,
-			  time, gm_frag_in_runs(s), s->idle);
+		return check_fail(why,
+				  "sample at %" PRIu64 ": runs of %" PRIu64
+				  " bytes, above idle, which is %" PRIu64,
+				  time, gm_frag_in_runs(s), s->idle);
 	return true;
 }
 
-/* What the events of one device come to. */
+/* The totals of one device's events. */
 struct tally {
 	uint64_t pool, driver, failed, freed, freed_driver, freed_context;
 	uint64_t maps, map_bytes, unmaps, unmap_bytes, samples;
@@ -287,11 +292,11 @@ struct block {
 
 struct events {
 	struct tally of[GM_COUNTER_DEVICES];
-	GM_ARRAY(struct block) born; /* handed out, or alive at a checkpoint */
+	GM_ARRAY(struct block) born; /* handed out, or live at a checkpoint */
 	GM_ARRAY(struct block) gone;
 };
 
-static bool count(struct events *events, const struct gm_record *r)
+static bool events_count(struct events *events, const struct gm_record *r)
 {
 	unsigned row = r->device < GM_COUNTER_DEVICES ? r->device : GM_COUNTER_DEVICES - 1;
 	struct tally *t = &events->of[row];
@@ -309,7 +314,7 @@ static bool count(struct events *events, const struct gm_record *r)
 		if (r->status) /* refused: nothing was freed */
 			return true;
 		if (driver) {
-			t->freed_driver++; /* gone with its context or not */
+			t->freed_driver++; /* by a call or with its context */
 			return true;
 		}
 		*(gone_with_context ? &t->freed_context : &t->freed) += 1;
@@ -344,24 +349,24 @@ static bool count(struct events *events, const struct gm_record *r)
 	}
 }
 
-static int by_id(const void *a, const void *b)
+static int block_compare(const void *a, const void *b)
 {
 	const struct block *x = a, *y = b;
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* live = born - gone, by id; a block may be born several times over (LIVE), and go once. */
-static bool settle(struct events *events, const struct why *why)
+/* live = born - gone, by id. A block may be born several times (LIVE), and goes once. */
+static bool events_match(struct events *events, const struct why *why)
 {
 	const struct block *born = events->born.at, *gone = events->gone.at;
 	size_t n = events->born.n, m = events->gone.n, g = 0;
 	if (n)
-		qsort(events->born.at, n, sizeof *born, by_id);
+		qsort(events->born.at, n, sizeof *born, block_compare);
 	if (m)
-		qsort(events->gone.at, m, sizeof *gone, by_id);
+		qsort(events->gone.at, m, sizeof *gone, block_compare);
 	for (size_t i = 1; i < m; i++)
 		if (gone[i].id == gone[i - 1].id)
-			return no(why, "block %" PRIu64 " was freed twice", gone[i].id);
+			return check_fail(why, "block %" PRIu64 " was freed twice", gone[i].id);
 	for (size_t i = 0; i < n; i++) {
 		if (i && born[i].id == born[i - 1].id)
 			continue;
@@ -375,16 +380,17 @@ static bool settle(struct events *events, const struct why *why)
 		events->of[born[i].device].requested += born[i].size;
 	}
 	if (g < m)
-		return no(why, "block %" PRIu64 " was freed, but never handed out", gone[g].id);
+		return check_fail(why, "block %" PRIu64 " was freed, but never handed out",
+				  gone[g].id);
 	return true;
 }
 
-static bool compare(const struct gm_log_file *file, unsigned device, const struct tally *t,
-		    const struct why *why)
+static bool tally_check(const struct gm_log_file *file, unsigned device, const struct tally *t,
+			const struct why *why)
 {
 	const uint64_t *counters = gm_log_read_counters(file, device);
 	const struct {
-		const char *what;
+		const char *name;
 		uint64_t events;
 		enum gm_counter counter;
 		enum gm_record_kind kind;
@@ -417,57 +423,58 @@ static bool compare(const struct gm_log_file *file, unsigned device, const struc
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
 		uint64_t counter = counters[rules[i].counter];
 		if (file->kept >> rules[i].kind & 1 && rules[i].events != counter)
-			return no(why, "device %u: %" PRIu64 " %s, but %s is %" PRIu64, device,
-				  rules[i].events, rules[i].what,
-				  gm_counter_table[rules[i].counter].name, counter);
+			return check_fail(why, "device %u: %" PRIu64 " %s, but %s is %" PRIu64,
+					  device, rules[i].events, rules[i].name,
+					  gm_counter_table[rules[i].counter].name, counter);
 	}
 	return true;
 }
 
-static bool check_events(struct gm_log_file *file, struct events *events, const struct why *why)
+static bool events_check(struct gm_log_file *file, struct events *events, const struct why *why)
 {
 	struct gm_log_entry entry;
 	uint64_t written = file->counters[0][GM_C_log_records];
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry))
-		if (!count(events, &entry.record))
-			return no(why, "out of memory");
+		if (!events_count(events, &entry.record))
+			return check_fail(why, "out of memory");
 	if (file->about.records != written)
-		return no(why, "%" PRIu64 " records, but log_records is %" PRIu64,
-			  file->about.records, written);
-	if (!settle(events, why))
+		return check_fail(why, "%" PRIu64 " records, but log_records is %" PRIu64,
+				  file->about.records, written);
+	if (!events_match(events, why))
 		return false;
 	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
-		if (!compare(file, device, &events->of[device], why))
+		if (!tally_check(file, device, &events->of[device], why))
 			return false;
 	return true;
 }
 
-static bool check(struct gm_log_file *file, const struct why *why)
+static bool file_check(struct gm_log_file *file, const struct why *why)
 {
 	struct gm_log_entry entry;
 	struct events *events = NULL;
 	if (*file->damage)
-		return no(why, "%s", file->damage);
+		return check_fail(why, "%s", file->damage);
 	if (file->about.closed && file->about.torn)
-		return no(why, "%" PRIu64 " records were never finished, but the log was closed",
-			  file->about.torn);
+		return check_fail(why,
+				  "%" PRIu64 " records were never finished, but the log was closed",
+				  file->about.torn);
 	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
-		if (!check_sums(file, device, why) || !check_orders(file, device, why) ||
+		if (!sums_check(file, device, why) || !orders_check(file, device, why) ||
 		    (file->about.closed &&
-		     !(check_foreign(file, device, why) && check_growths(file, device, why))))
+		     !(foreign_check(file, device, why) && growths_check(file, device, why))))
 			return false;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry))
-		if (entry.sample && !(check_parts(&entry, why) && check_bins(&entry, why) &&
-				      check_sample(file, &entry, why)))
+		if (entry.sample && !(parts_check(&entry, why) && bins_check(&entry, why) &&
+				      sample_check(file, &entry, why)))
 			return false;
 	if (!file->about.closed || !file->about.complete)
 		return true;
 	events = calloc(1, sizeof *events);
 	if (!events)
-		return no(why, "out of memory");
-	bool ok = check_events(file, events, why);
+		return check_fail(why, "out of memory");
+	bool ok = events_check(file, events, why);
 	gm_array_free(&events->born);
 	gm_array_free(&events->gone);
 	free(events);
@@ -478,7 +485,7 @@ bool gm_log_read_check(struct gm_log_file *file, char *why, size_t n)
 {
 	struct why text = {why, n};
 	size_t at = file->at;
-	bool ok = check(file, &text);
-	file->at = at; /* of the caller's own reading */
+	bool ok = file_check(file, &text);
+	file->at = at; /* the caller's position */
 	return ok;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way that nearly every count goes, short enough to stand in each place that counts: a thread's
- * own row of parts (page.h), which nobody else writes.
+ * The short path of nearly every count, inlined at each caller: an addition to the thread's own row
+ * of parts (page.h), which no other thread writes. Any thread; no lock.
  */
 #ifndef GM_LOG_COUNT_H
 #define GM_LOG_COUNT_H
@@ -9,11 +9,12 @@
 #include "base/debug.h"
 #include "log/page.h"
 
-/* The calling thread's rows of parts, by row of the page: 1 + which; SHARED: none was left. */
+/* The calling thread's row of parts for each row of the page: 1 + its index; 0: none yet; SHARED:
+ * all rows were taken. */
 extern GM_TLS uint16_t gm_count_mine[GM_PAGE_ROWS];
 #define GM_COUNT_SHARED (GM_PART_ROWS + 1)
 
-/* Where it is counted now. */
+/* The counters in use. */
 extern _Atomic(struct gm_counter_live *) gm_count_shown;
 
 /* 1 + the place of a counter in rows of parts; 0: it is in the page alone. */
@@ -43,7 +44,7 @@ static inline unsigned gm_count_row(unsigned device, enum gm_counter counter)
 	return 1 + (device < GM_COUNTER_DEVICES ? device : GM_COUNTER_DEVICES - 1);
 }
 
-/* In the page, or for the first time in a row of parts. */
+/* The slow path: count in the page, or take a row of parts first. Takes GM_LOCK_RANK_COUNTER. */
 void gm_count_elsewhere(unsigned device, enum gm_counter counter, uint64_t n);
 
 /* The calling thread's parts of the counters in a row of the page; NULL: it has none. */
@@ -69,14 +70,15 @@ static inline void gm_count_in(_Atomic uint64_t *parts, unsigned device, enum gm
 	atomic_store_explicit(&parts[place - 1], before + n, memory_order_relaxed);
 }
 
-/* For several counts of a device in one go: gm_count_in(gm_count_device(D), D, ...). */
+/* Count with `parts` found before, for several counts of a device:
+ * gm_count_in(gm_count_device(D), D, ...). */
 static inline _Atomic uint64_t *gm_count_device(unsigned device)
 {
 	return gm_count_parts(gm_count_row(device, GM_C_allocate_calls));
 }
 
-/* Process counters ignore `device`. Before gm_counters_open, it goes to a private page. Any thread;
- * no driver call, no lock but at a thread's first count of a device. */
+/* Add `n` to a counter. Process counters ignore `device`. Before gm_counters_open the page is
+ * private. Any thread; async-signal-safe but for the first count of a thread. */
 static inline void gm_counter_add(unsigned device, enum gm_counter counter, uint64_t n)
 {
 	gm_count_in(gm_count_parts(gm_count_row(device, counter)), device, counter, n);

@@ -9,10 +9,11 @@
 
 #include "base/clock.h"
 #include "base/debug.h"
+#include "base/fd.h"
 #include "base/lock.h"
 #include "base/msg.h"
+#include "base/sys.h"
 #include "log/count.h"
-#include "log/fd.h"
 #include "log/page.h"
 #include "log/parts.h"
 
@@ -23,29 +24,30 @@ const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT] = {
 #undef GM_COUNTER
 };
 
-static struct gm_counter_live own; /* counted in while nothing is shared */
+static struct gm_counter_live own; /* used while neither log nor memfd is mapped */
 _Atomic(struct gm_counter_live *) gm_count_shown = &own;
-static struct gm_lock parts_lock = GM_LOCK_INIT(GM_RANK_COUNTER); /* of who takes or moves rows */
+static struct gm_lock parts_lock =
+	GM_LOCK_INIT(GM_LOCK_RANK_COUNTER); /* held to take rows of parts, and to move them */
 static int memfd = -1;
 static struct gm_fd_identity memfd_identity;
 static struct gm_counter_live *memfd_live;
 
 GM_TLS uint16_t gm_count_mine[GM_PAGE_ROWS];
 
-static inline struct gm_counter_live *live(void)
+static inline struct gm_counter_live *live_place(void)
 {
 	return atomic_load_explicit(&gm_count_shown, memory_order_acquire);
 }
 
-static inline _Atomic uint64_t *at(unsigned device, enum gm_counter counter)
+static inline _Atomic uint64_t *counter_place(unsigned device, enum gm_counter counter)
 {
-	return &live()->page.value[gm_count_row(device, counter)][counter];
+	return &live_place()->page.value[gm_count_row(device, counter)][counter];
 }
 
-static void take_parts(unsigned row)
+static void parts_take(unsigned row)
 {
 	gm_lock_take(&parts_lock);
-	gm_count_mine[row] = (uint16_t)(1 + gm_parts_take(&live()->parts, row));
+	gm_count_mine[row] = (uint16_t)(1 + gm_parts_take(&live_place()->parts, row));
 	gm_lock_release(&parts_lock);
 }
 
@@ -53,30 +55,32 @@ void gm_count_elsewhere(unsigned device, enum gm_counter counter, uint64_t n)
 {
 	unsigned row = gm_count_row(device, counter);
 	if (gm_count_place(counter) && !gm_count_mine[row]) {
-		take_parts(row);
+		parts_take(row);
 		gm_counter_add(device, counter, n);
 		return;
 	}
-	atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed);
+	atomic_fetch_add_explicit(counter_place(device, counter), n, memory_order_relaxed);
 }
 
 uint64_t gm_counter_change(unsigned device, enum gm_counter counter, uint64_t n)
 {
 	GM_ASSERT(!gm_count_place(counter) && "the sum of a split counter is not known");
-	return atomic_fetch_add_explicit(at(device, counter), n, memory_order_relaxed) + n;
+	return atomic_fetch_add_explicit(counter_place(device, counter), n, memory_order_relaxed) +
+	       n;
 }
 
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value)
 {
 	uint64_t parts[GM_COUNTER_COUNT] = {0};
 	if (gm_count_place(counter))
-		gm_parts_sum(&live()->parts, gm_count_row(device, counter), parts);
-	atomic_store_explicit(at(device, counter), value - parts[counter], memory_order_relaxed);
+		gm_parts_sum(&live_place()->parts, gm_count_row(device, counter), parts);
+	atomic_store_explicit(counter_place(device, counter), value - parts[counter],
+			      memory_order_relaxed);
 }
 
 bool gm_counter_raise(unsigned device, enum gm_counter counter, uint64_t value)
 {
-	_Atomic uint64_t *peak = at(device, counter);
+	_Atomic uint64_t *peak = counter_place(device, counter);
 	uint64_t before = atomic_load_explicit(peak, memory_order_relaxed);
 	while (before < value)
 		if (atomic_compare_exchange_weak_explicit(
@@ -85,8 +89,8 @@ bool gm_counter_raise(unsigned device, enum gm_counter counter, uint64_t value)
 	return false;
 }
 
-/* A row of the page, parts added. */
-static void sum_row(const struct gm_counter_live *from, unsigned row,
+/* The values of a row of the page, with its parts. */
+static void row_sum(const struct gm_counter_live *from, unsigned row,
 		    uint64_t value[GM_COUNTER_COUNT])
 {
 	for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
@@ -98,8 +102,8 @@ uint64_t gm_counter_get(unsigned device, enum gm_counter counter)
 {
 	uint64_t value[GM_COUNTER_COUNT];
 	if (!gm_count_place(counter))
-		return atomic_load_explicit(at(device, counter), memory_order_relaxed);
-	sum_row(live(), gm_count_row(device, counter), value);
+		return atomic_load_explicit(counter_place(device, counter), memory_order_relaxed);
+	row_sum(live_place(), gm_count_row(device, counter), value);
 	return value[counter];
 }
 
@@ -116,14 +120,15 @@ void gm_counters_describe(struct gm_page_head *head, uint32_t version)
 
 struct gm_page_head *gm_counters_head(void)
 {
-	return &live()->page.head;
+	return &live_place()->page.head;
 }
 
-/* The memfd goes as soon as nobody should find it; its mapping stays for a count in flight. */
-static void drop_memfd(void)
+/* Close the memfd, so that no process finds it; its addresses stay mapped, for a count in
+ * progress. */
+static void memfd_drop(void)
 {
 	if (memfd >= 0 && gm_fd_is(memfd, &memfd_identity))
-		close(memfd);
+		gm_sys_close(memfd);
 	memfd = -1;
 	if (memfd_live)
 		mmap(memfd_live, sizeof *memfd_live, PROT_READ | PROT_WRITE,
@@ -135,13 +140,13 @@ void gm_counters_copy(struct gm_counter_page *to)
 {
 	uint64_t value[GM_COUNTER_COUNT];
 	for (unsigned row = 0; row < GM_PAGE_ROWS; row++) {
-		sum_row(live(), row, value);
+		row_sum(live_place(), row, value);
 		for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
 			atomic_store_explicit(&to->value[row][i], value[i], memory_order_relaxed);
 	}
 }
 
-static void copy_page(const struct gm_counter_page *from, struct gm_counter_page *to)
+static void page_copy(const struct gm_counter_page *from, struct gm_counter_page *to)
 {
 	for (unsigned row = 0; row < GM_PAGE_ROWS; row++)
 		for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
@@ -154,25 +159,25 @@ static void copy_page(const struct gm_counter_page *from, struct gm_counter_page
 void gm_counters_move(struct gm_counter_live *to)
 {
 	int saved = errno;
-	struct gm_counter_live *from = live();
+	struct gm_counter_live *from = live_place();
 	if (!to)
 		to = &own;
 	if (to == from)
 		return;
 	gm_lock_take(&parts_lock);
-	copy_page(&from->page, &to->page);
+	page_copy(&from->page, &to->page);
 	gm_parts_describe(&to->parts);
 	gm_parts_copy(&from->parts, &to->parts);
 	atomic_store_explicit(&gm_count_shown, to, memory_order_release);
 	gm_lock_release(&parts_lock);
 	if (from == memfd_live)
-		drop_memfd();
+		memfd_drop();
 	errno = saved;
 }
 
-static bool open_failed(const char *what, int saved)
+static bool memfd_failed(const char *call, int saved)
 {
-	gm_msg(GM_MSG_WARN, "live counters: %s: %s; gpumemstat top will not see this process", what,
+	gm_msg(GM_MSG_WARN, "live counters: %s: %s; gpumemstat top will not see this process", call,
 	       strerror(errno));
 	errno = saved;
 	return false;
@@ -180,26 +185,26 @@ static bool open_failed(const char *what, int saved)
 
 bool gm_counters_open(void)
 {
-	if (live() != &own)
+	if (live_place() != &own)
 		return true;
 	int saved = errno;
 	int fd = memfd_create("gpumem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
-		return open_failed("memfd_create", saved);
+		return memfd_failed("memfd_create", saved);
 	fd = gm_fd_raise(fd);
 	if (fd < 0)
-		return open_failed("memfd_create", saved);
+		return memfd_failed("memfd_create", saved);
 	struct gm_counter_live *to = MAP_FAILED;
 	errno = gm_fd_extend(fd, sizeof *to);
 	if (!errno)
 		to = mmap(NULL, sizeof *to, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (to == MAP_FAILED || !gm_fd_identify(fd, &memfd_identity)) {
-		open_failed("mmap", saved);
-		close(fd);
+		memfd_failed("mmap", saved);
+		gm_sys_close(fd);
 		return false;
 	}
-	/* Whoever opens it through /proc must not be able to shorten it under our feet. */
-	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	/* A process that opens it through /proc must not be able to shorten it. */
+	gm_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	gm_counters_describe(&to->page.head, GM_PAGE_SPLIT);
 	gm_counters_move(to);
 	memfd = fd;
@@ -214,8 +219,8 @@ void gm_counters_forget(void)
 	memset(&own.page, 0, sizeof own.page);
 	memset(gm_count_mine, 0, sizeof gm_count_mine);
 	gm_parts_forget(&own.parts);
-	gm_lock_init(&parts_lock, GM_RANK_COUNTER);
+	gm_lock_init(&parts_lock, GM_LOCK_RANK_COUNTER);
 	atomic_store_explicit(&gm_count_shown, &own, memory_order_release);
-	drop_memfd();
+	memfd_drop();
 	errno = saved;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Live counters, there from the first cuInit on whether there is a log or not: a page (page.h) in
- * the log while one is mapped, else in a memfd named "gpumem"; other processes find either through
- * /proc/PID/fd. A counter of split.def is added to without touching memory that other threads
- * write.
+ * Live counters, from the first cuInit on, with or without a log: a page (page.h) in the log while
+ * one is mapped, else in a memfd named "gpumem". Other processes find both through /proc/PID/fd.
+ * Adding to a counter of split.def writes no memory that other threads write. Any thread.
  */
 #ifndef GM_LOG_COUNTERS_H
 #define GM_LOG_COUNTERS_H
@@ -11,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GM_COUNTER_DEVICES 64 /* ordinals beyond share the last */
+#define GM_COUNTER_DEVICES 64 /* higher ordinals share the last */
 
 enum gm_counter {
 #define GM_COUNTER(scope, kind, name, unit, help) GM_C_##name,
@@ -41,17 +40,18 @@ struct gm_counter_info {
 extern const struct gm_counter_info gm_counter_table[GM_COUNTER_COUNT];
 
 /* gm_counter_add is in count.h. */
-/* Add, and return what the counter has become. Process counters ignore `device`. Not for those of
+/* Add `n` and return the new value. Process counters ignore `device`. Not for counters of
  * split.def. */
 uint64_t gm_counter_change(unsigned device, enum gm_counter counter, uint64_t n);
-/* A counter of split.def only while no other thread adds to it: its parts are summed. */
+/* Store a value. For a counter of split.def, no other thread may add to it meanwhile: its parts are
+ * summed. */
 void gm_counter_set(unsigned device, enum gm_counter counter, uint64_t value);
 /* Raise a PEAK to `value`; true if it rose. */
 bool gm_counter_raise(unsigned device, enum gm_counter counter, uint64_t value);
-/* Of a split one, what all threads' parts come to: not for calls that are to be fast. */
+/* The value; for a counter of split.def the sum of all threads' parts, which is slow. */
 uint64_t gm_counter_get(unsigned device, enum gm_counter counter);
 
-/* Make the page; false (one line said) keeps the private one. */
+/* Move the counters into a memfd. False, after one message: they stay in private memory. */
 bool gm_counters_open(void);
 /* In a forked child: a fresh private page, all zero. */
 void gm_counters_forget(void);

@@ -9,13 +9,15 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #define NAMES_TRIED 1000
 
 bool gm_file_force_memory;
 
 /*
- * File systems whose files are written rather than mapped: on a network a page fault may hang or
- * raise SIGBUS in the middle of the program, and ZFS keeps no promise of posix_fallocate.
+ * File systems whose files are written, not mapped: on a network a page fault may hang, or raise
+ * SIGBUS in the middle of the program; ZFS does not reserve space for posix_fallocate.
  */
 static const struct {
 	uint32_t magic;
@@ -39,7 +41,7 @@ const char *gm_file_unmappable(uint32_t magic)
 	return NULL;
 }
 
-static const char *why_memory(int fd)
+static const char *system_name(int fd)
 {
 	struct statfs fs;
 	if (gm_file_force_memory || fstatfs(fd, &fs))
@@ -47,9 +49,8 @@ static const char *why_memory(int fd)
 	return gm_file_unmappable((uint32_t)fs.f_type);
 }
 
-/* A container's seccomp filter may refuse fallocate; then there is no promise of space to be had.
- */
-static bool cannot_reserve(int fd)
+/* A container's seccomp filter may refuse fallocate: no space can be reserved then. */
+static bool reserve_is_refused(int fd)
 {
 	struct gm_fd_quiet quiet;
 	gm_fd_quiet_begin(&quiet);
@@ -58,8 +59,8 @@ static bool cannot_reserve(int fd)
 	return error == EPERM || error == EACCES || error == ENOSYS;
 }
 
-/* Append `text` with slashes made harmless; a word of the environment is no path. */
-static size_t put_word(char *out, size_t n, size_t at, const char *text)
+/* Append `text` with '_' for each slash: a word of the environment is no path. */
+static size_t name_put_word(char *out, size_t n, size_t at, const char *text)
 {
 	for (; *text; text++, at++)
 		if (at < n)
@@ -67,33 +68,33 @@ static size_t put_word(char *out, size_t n, size_t at, const char *text)
 	return at;
 }
 
-static size_t put_number(char *out, size_t n, size_t at, int number)
+static size_t name_put_number(char *out, size_t n, size_t at, int number)
 {
 	char digits[16];
 	snprintf(digits, sizeof digits, "%d", number);
-	return put_word(out, n, at, digits);
+	return name_put_word(out, n, at, digits);
 }
 
-static size_t expand(char *out, size_t n, size_t at, const char *pattern,
-		     const struct gm_file_words *words)
+static size_t name_expand(char *out, size_t n, size_t at, const char *pattern,
+			  const struct gm_file_words *words)
 {
 	for (const char *p = pattern; *p; p++) {
-		char what = *p == '%' ? p[1] : 0;
-		if (what == 'h')
-			at = put_word(out, n, at, words->host);
-		else if (what == 'e')
-			at = put_word(out, n, at, words->program);
-		else if (what == 'j')
-			at = put_word(out, n, at, *words->job ? words->job : "0");
-		else if (what == 'p')
-			at = put_number(out, n, at, words->pid);
-		else if (what == 'r')
-			at = put_number(out, n, at, words->rank < 0 ? 0 : words->rank);
+		char letter = *p == '%' ? p[1] : 0;
+		if (letter == 'h')
+			at = name_put_word(out, n, at, words->host);
+		else if (letter == 'e')
+			at = name_put_word(out, n, at, words->program);
+		else if (letter == 'j')
+			at = name_put_word(out, n, at, *words->job ? words->job : "0");
+		else if (letter == 'p')
+			at = name_put_number(out, n, at, words->pid);
+		else if (letter == 'r')
+			at = name_put_number(out, n, at, words->rank < 0 ? 0 : words->rank);
 		else {
 			if (at < n)
 				out[at] = *p;
 			at++;
-			p += what == '%';
+			p += letter == '%';
 			continue;
 		}
 		p++;
@@ -105,60 +106,36 @@ bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback
 		  const struct gm_file_words *words)
 {
 	size_t length = strlen(pattern);
-	size_t at = expand(out, n, 0, pattern, words);
+	size_t at = name_expand(out, n, 0, pattern, words);
 	if (!length || pattern[length - 1] == '/')
-		at = expand(out, n, at, fallback, words);
+		at = name_expand(out, n, at, fallback, words);
 	if (at >= n)
 		return false;
 	out[at] = 0;
 	return true;
 }
 
-int gm_file_create(struct gm_file *file, const char *name)
-{
-	int fd = -1;
-	for (unsigned i = 0; fd < 0 && i < NAMES_TRIED; i++) {
-		int n = i ? snprintf(file->path, sizeof file->path, "%s.%u", name, i)
-			  : snprintf(file->path, sizeof file->path, "%s", name);
-		if (n >= (int)sizeof file->path)
-			return ENAMETOOLONG;
-		fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (fd < 0 && errno != EEXIST)
-			return errno;
-	}
-	if (fd < 0)
-		return EEXIST;
-	file->fd = gm_fd_raise(fd);
-	file->length = 0;
-	if (file->fd < 0) {
-		unlink(file->path);
-		return EMFILE;
-	}
-	file->system = why_memory(file->fd);
-	file->memory = file->system || cannot_reserve(file->fd);
-	return gm_fd_identify(file->fd, &file->identity) ? 0 : errno;
-}
-
-/* The program may have closed our descriptor, and opened another file under its number. */
-static int check_ours(struct gm_file *file)
+/* Reopen the file if the program has closed its descriptor, or opened another file under the
+ * number. 0 or an errno. */
+static int descriptor_check(struct gm_file *file)
 {
 	if (gm_fd_is(file->fd, &file->identity))
 		return 0;
-	int fd = open(file->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = gm_sys_open(file->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
 	if (fd < 0 || !gm_fd_is(fd, &file->identity)) {
 		if (fd >= 0)
-			close(fd);
+			gm_sys_close(fd);
 		return EBADF;
 	}
 	file->fd = gm_fd_raise(fd);
 	return file->fd < 0 ? EMFILE : 0;
 }
 
-/* Without a promise of space, for files that are written: what is missing shows then. */
-static int extend(const struct gm_file *file, uint64_t length)
+/* A `memory` file is not reserved: a lack of space shows when it is written. */
+static int file_extend(const struct gm_file *file, uint64_t length)
 {
 	if (file->memory)
-		return ftruncate(file->fd, (off_t)length) ? errno : 0;
+		return gm_sys_ftruncate(file->fd, length) ? errno : 0;
 	return posix_fallocate(file->fd, (off_t)file->length, (off_t)(length - file->length));
 }
 
@@ -168,15 +145,15 @@ int gm_file_reserve(struct gm_file *file, uint64_t length)
 	int error;
 	if (length <= file->length)
 		return 0;
-	error = check_ours(file);
+	error = descriptor_check(file);
 	if (error)
 		return error;
 	gm_fd_quiet_begin(&quiet);
 	do {
-		error = extend(file, length);
+		error = file_extend(file, length);
 	} while (error == EINTR);
 	gm_fd_quiet_end(&quiet, error);
-	if (error) /* what was reserved of it is of no use */
+	if (error) /* return a part that was reserved */
 		gm_file_trim(file, file->length);
 	else
 		file->length = length;
@@ -187,12 +164,12 @@ int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t off
 {
 	struct gm_fd_quiet quiet;
 	const char *from = data;
-	int error = check_ours(file);
+	int error = descriptor_check(file);
 	if (error)
 		return error;
 	gm_fd_quiet_begin(&quiet);
 	while (n && !error) {
-		ssize_t done = pwrite(file->fd, from, n, (off_t)offset);
+		ssize_t done = gm_sys_pwrite(file->fd, from, n, offset);
 		if (done > 0) {
 			from += done;
 			offset += (uint64_t)done;
@@ -205,9 +182,48 @@ int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t off
 	return error;
 }
 
+/* Open a new file of this name, with a number appended where needed: file->path. -1: errno. */
+static int file_open_new(struct gm_file *file, const char *name)
+{
+	for (unsigned i = 0; i < NAMES_TRIED; i++) {
+		int n = i ? snprintf(file->path, sizeof file->path, "%s.%u", name, i)
+			  : snprintf(file->path, sizeof file->path, "%s", name);
+		if (n >= (int)sizeof file->path) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		int fd = gm_sys_open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+				     0600);
+		if (fd >= 0 || errno != EEXIST)
+			return fd;
+	}
+	return -1;
+}
+
+int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n)
+{
+	int error, fd = file_open_new(file, name);
+	if (fd < 0)
+		return errno;
+	file->length = 0;
+	file->fd = gm_fd_raise(fd);
+	if (file->fd < 0 || !gm_fd_identify(file->fd, &file->identity))
+		error = errno;
+	else
+		error = gm_file_write(file, first, n, 0);
+	if (error) {
+		gm_sys_unlink(file->path);
+		gm_file_close(file);
+		return error;
+	}
+	file->system = system_name(file->fd);
+	file->memory = file->system || reserve_is_refused(file->fd);
+	return 0;
+}
+
 void *gm_file_map(struct gm_file *file, uint64_t offset, size_t size)
 {
-	int error = check_ours(file);
+	int error = descriptor_check(file);
 	if (error) {
 		errno = error;
 		return NULL;
@@ -218,20 +234,20 @@ void *gm_file_map(struct gm_file *file, uint64_t offset, size_t size)
 
 void gm_file_trim(struct gm_file *file, uint64_t length)
 {
-	if (!check_ours(file) && !ftruncate(file->fd, (off_t)length))
+	if (!descriptor_check(file) && !gm_sys_ftruncate(file->fd, length))
 		file->length = length;
 }
 
 void gm_file_remove(struct gm_file *file)
 {
-	if (!check_ours(file))
-		unlink(file->path);
+	if (!descriptor_check(file))
+		gm_sys_unlink(file->path);
 	gm_file_close(file);
 }
 
 void gm_file_close(struct gm_file *file)
 {
 	if (file->fd >= 0 && gm_fd_is(file->fd, &file->identity))
-		close(file->fd);
+		gm_sys_close(file->fd);
 	file->fd = -1;
 }

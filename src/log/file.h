@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file behind a log. No call here raises a signal (SIGXFSZ is kept away), follows a link,
- * overwrites a file, or touches a descriptor that the program has closed and used again.
- * Not thread-safe: GM_RANK_LOG is held, or nobody else knows the file yet.
+ * The file of a log. No call here raises a signal (SIGXFSZ is blocked), follows a link, overwrites
+ * a file, or uses a descriptor that the program has closed and opened again.
+ * pre: GM_LOCK_RANK_LOG is held, or no other thread has the file.
  */
 #ifndef GM_LOG_FILE_H
 #define GM_LOG_FILE_H
@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "log/fd.h"
+#include "base/fd.h"
 
-/* What stands for %h %p %r %j %e in a name. */
+/* The words for %h %p %r %j %e in a name. */
 struct gm_file_words {
 	const char *host, *job, *program;
 	int pid, rank;
@@ -24,35 +24,39 @@ struct gm_file {
 	int fd;
 	struct gm_fd_identity identity;
 	char path[PATH_MAX];
-	bool memory; /* on a file system whose files are not to be mapped: write, do not map */
-	const char *system; /* the name of that file system; NULL: another reason, or none */
+	bool memory;	    /* true: write the file, do not map it */
+	const char *system; /* name of the file system that forbids mapping; NULL: other reason, or
+			       none */
 	uint64_t length;
 };
 
-/* The name of a file system whose files are not to be mapped, by its magic number; else NULL. */
+/* The name of the file system with this magic number if its files must not be mapped, else NULL. */
 const char *gm_file_unmappable(uint32_t magic);
 
-/* Expand a pattern; a name that ends in / gets `fallback` appended. False: it is too long. */
+/* Expand a pattern into `out`; a name that ends in / gets `fallback` appended. False: it is too
+ * long. */
 bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback,
 		  const struct gm_file_words *words);
 
-/* Make a new file, 0600; where the name is taken, .1, .2 ... is appended. 0 or an errno. */
-int gm_file_create(struct gm_file *file, const char *name);
+/* Create a file, mode 0600; where the name is taken, .1, .2 ... is appended. Its first `n` bytes
+ * are `first`, written before all else: if the process is killed now, the file is known for what it
+ * is. 0 or an errno; there is no file then. */
+int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n);
 
-/* Grow the file to `length`, with space reserved on disk but for a `memory` one. 0 or an errno; the
- * file is then as long as before. */
+/* Grow the file to `length`, with space reserved on disk unless it is a `memory` one. 0 or an
+ * errno; the file is then as long as before. */
 int gm_file_reserve(struct gm_file *file, uint64_t length);
 
-/* Write all of it. 0 or an errno. */
+/* Write `n` bytes. 0 or an errno. */
 int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t offset);
 
-/* Map a part that was reserved, shared; NULL with errno set. */
+/* Map a reserved part, shared. NULL with errno set. */
 void *gm_file_map(struct gm_file *file, uint64_t offset, size_t size);
 
-/* Shorten the file. Nobody may touch a mapping of what goes. */
+/* Shorten the file. pre: no mapping of the removed part is used any more. */
 void gm_file_trim(struct gm_file *file, uint64_t length);
 
-/* Close, and unlink: a log that could not begin. */
+/* Close and unlink the file of a log that could not begin. */
 void gm_file_remove(struct gm_file *file);
 
 void gm_file_close(struct gm_file *file);

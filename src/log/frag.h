@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The four fragmentation figures of gpumem-log(5), FRAGMENTATION. The formulas live here and
- * nowhere else. Pure functions.
+ * The fragmentation figures of gpumem-log(5), FRAGMENTATION. No other file has these formulas. Pure
+ * functions.
  */
 #ifndef GM_LOG_FRAG_H
 #define GM_LOG_FRAG_H
@@ -15,35 +15,35 @@
 struct gm_frag {
 	double internal;       /* bytes: handed out - requested */
 	double external;       /* 0 to 1: 1 - largest idle / idle; 0 when nothing is idle */
-	double external_remap; /* likewise, with what remapping could put side by side */
+	double external_remap; /* external, after the runs that remapping could join */
 	double unreclaimable;  /* bytes: idle, inside chunks that also hold live blocks */
 	double utilisation;    /* 0 to 1: requested / mapped; 1 when nothing is mapped */
 };
 
-/* At one sample. */
+/* The figures of one sample. */
 void gm_frag_now(const struct gm_sample *sample, struct gm_frag *out);
 
-/* The highest of all samples; utilisation: peak requested / peak mapped. `counters` are those of
- * one device, in the order of counters.def. */
+/* The highest of all samples; utilisation: peak requested / peak mapped. `counters`: one device's,
+ * in the order of counters.def. */
 void gm_frag_peak(const uint64_t counters[GM_COUNTER_COUNT], struct gm_frag *out);
 
-/* The mean over time from the first sample to the last; 0 (utilisation 1) when there is but one. */
+/* The mean over time from the first sample to the last; 0 (utilisation 1) with only one sample. */
 void gm_frag_mean(const uint64_t counters[GM_COUNTER_COUNT], struct gm_frag *out);
 
-/* The bin of a sample that a run of `size` bytes is in, and the least size of a bin. */
+/* The bin of a run of `size` bytes, and the least size of a bin. */
 unsigned gm_frag_bin(uint64_t size);
 uint64_t gm_frag_bin_least(unsigned bin);
 
 /* True if the sample has its bins; the first logs had none. */
 bool gm_frag_has_bins(const struct gm_sample *sample);
 
-/* Idle bytes in runs, which free slots of slabs are not. */
+/* Idle bytes in runs: all but free slots of slabs. */
 uint64_t gm_frag_in_runs(const struct gm_sample *sample);
 
 /*
- * Idle bytes in runs of at least `size`, which is at least GM_SAMPLE_LEAST. They are known by bins:
- * *least and *most bound them, and are equal where `size` is a power of two, or all of its bin is
- * on one side.
+ * Bounds of the idle bytes in runs of at least `size`, which is at least GM_SAMPLE_LEAST. Runs are
+ * known by bins only: *least equals *most where `size` is a power of two, or where all runs of its
+ * bin are on one side of it.
  */
 void gm_frag_usable(const struct gm_sample *sample, uint64_t size, uint64_t *least, uint64_t *most);
 

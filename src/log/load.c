@@ -38,7 +38,7 @@ size_t gm_load_bytes(const struct gm_log_file *file, void *to, size_t n, uint64_
 	return done;
 }
 
-/* NULL: the head can be trusted as far as this file goes. */
+/* The first fault of a head; NULL: it is valid. */
 static const char *head_fault(const struct gm_log_file *file, const struct gm_segment_head *head)
 {
 	uint64_t before_slots = head->slots_offset;
@@ -57,9 +57,10 @@ static const char *head_fault(const struct gm_log_file *file, const struct gm_se
 	return NULL;
 }
 
-/* Keep a slot's kind only if it was there before its other fields were read: else they may be
- * older than the kind, for all the reader knows. */
-static void read_slots(const struct gm_log_file *file, struct gm_record *slots, uint32_t n,
+/* Read the slots twice and keep a kind only if the first reading had it already: else the other
+ * fields, read before the kind was stored, may be older. `kinds` NULL: the log is closed, read
+ * once. */
+static void slots_read(const struct gm_log_file *file, struct gm_record *slots, uint32_t n,
 		       uint64_t offset, uint8_t *kinds)
 {
 	if (!kinds) {
@@ -75,8 +76,9 @@ static void read_slots(const struct gm_log_file *file, struct gm_record *slots, 
 			slots[i].kind = GM_RECORD_NONE;
 }
 
-/* False: host memory is short. A segment that is used anew meanwhile comes out with n = 0. */
-static bool load_slots(const struct gm_log_file *file, struct gm_load_segment *segment)
+/* Read the slots of a segment. False: host memory is short. n is 0 if the segment was reused
+ * meanwhile. */
+static bool slots_load(const struct gm_log_file *file, struct gm_load_segment *segment)
 {
 	static const struct gm_record nothing;
 	uint64_t from = segment->offset + segment->head.slots_offset;
@@ -92,7 +94,7 @@ static bool load_slots(const struct gm_log_file *file, struct gm_load_segment *s
 		free(kinds);
 		return false;
 	}
-	read_slots(file, segment->slots, n, from, kinds);
+	slots_read(file, segment->slots, n, from, kinds);
 	free(kinds);
 	gm_load_bytes(file, &after, sizeof after, segment->offset);
 	while (n && !memcmp(&segment->slots[n - 1], &nothing, sizeof nothing))
@@ -103,13 +105,13 @@ static bool load_slots(const struct gm_log_file *file, struct gm_load_segment *s
 	return true;
 }
 
-static int by_sequence(const void *a, const void *b)
+static int segment_compare(const void *a, const void *b)
 {
 	const struct gm_load_segment *x = a, *y = b;
 	return (x->head.sequence > y->head.sequence) - (x->head.sequence < y->head.sequence);
 }
 
-static bool load_segment(struct gm_log_file *file, uint64_t i)
+static bool segment_load(struct gm_log_file *file, uint64_t i)
 {
 	struct gm_load_segment segment = {.offset = i * file->segment_size};
 	size_t n = gm_load_bytes(file, &segment.head, sizeof segment.head, segment.offset);
@@ -123,9 +125,9 @@ static bool load_segment(struct gm_log_file *file, uint64_t i)
 			       (unsigned long long)segment.offset, fault);
 		return true;
 	}
-	if (!segment.head.sequence) /* being made ready */
+	if (!segment.head.sequence) /* being prepared */
 		return true;
-	if (!load_slots(file, &segment) || !gm_array_push(&file->segments, segment)) {
+	if (!slots_load(file, &segment) || !gm_array_push(&file->segments, segment)) {
 		free(segment.slots);
 		return false;
 	}
@@ -138,10 +140,11 @@ bool gm_load_segments(struct gm_log_file *file)
 	if (n > SEGMENTS_MOST)
 		gm_load_damage(file, "more than %d segments", SEGMENTS_MOST);
 	for (uint64_t i = 0; i < n && i < SEGMENTS_MOST; i++)
-		if (!load_segment(file, i))
+		if (!segment_load(file, i))
 			return false;
 	if (file->segments.n)
-		qsort(file->segments.at, file->segments.n, sizeof *file->segments.at, by_sequence);
+		qsort(file->segments.at, file->segments.n, sizeof *file->segments.at,
+		      segment_compare);
 	return true;
 }
 
@@ -162,7 +165,7 @@ bool gm_load_body(const struct gm_load_segment *segment, uint32_t slot, void *to
 	return true;
 }
 
-static bool load_string(struct gm_log_file *file, const struct gm_load_segment *segment,
+static bool string_load(struct gm_log_file *file, const struct gm_load_segment *segment,
 			uint32_t slot)
 {
 	const struct gm_record *record = &segment->slots[slot];
@@ -185,7 +188,7 @@ static bool load_string(struct gm_log_file *file, const struct gm_load_segment *
 	return false;
 }
 
-static bool is_known(uint8_t kind)
+static bool kind_is_known(uint8_t kind)
 {
 	switch (kind) {
 #define GM_KIND(value, name, help) case value:
@@ -206,7 +209,7 @@ bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct
 {
 	uint64_t length = segment->slots[slot].held;
 	memset(out, 0, sizeof *out);
-	if (length == 0) /* from before the length was said */
+	if (length == 0) /* of a version that did not record the length */
 		length = GM_SAMPLE_SHORT;
 	if (length > sizeof *out) /* of a later version of the library */
 		length = sizeof *out;
@@ -224,8 +227,8 @@ bool gm_load_heap(const struct gm_load_segment *segment, uint32_t slot, struct g
 	return length >= sizeof length && gm_load_body(segment, slot, out, length);
 }
 
-/* Is all there that belongs to the record? */
-static bool is_whole(const struct gm_load_segment *segment, uint32_t slot)
+/* Does the record have all of its body? */
+static bool body_is_whole(const struct gm_load_segment *segment, uint32_t slot)
 {
 	const struct gm_record *record = &segment->slots[slot];
 	struct gm_sample sample;
@@ -235,8 +238,8 @@ static bool is_whole(const struct gm_load_segment *segment, uint32_t slot)
 	return record->kind != GM_RECORD_HEAP_SAMPLE || gm_load_heap(segment, slot, &heap);
 }
 
-/* One slot; false: host memory is short. */
-static bool index_slot(struct gm_log_file *file, uint32_t s, uint32_t slot)
+/* Index one slot. False: host memory is short. */
+static bool slot_index(struct gm_log_file *file, uint32_t s, uint32_t slot)
 {
 	static const struct gm_record nothing;
 	const struct gm_load_segment *segment = &file->segments.at[s];
@@ -249,10 +252,10 @@ static bool index_slot(struct gm_log_file *file, uint32_t s, uint32_t slot)
 		return true;
 	file->about.records++;
 	if (record->kind == GM_RECORD_STRING)
-		return load_string(file, segment, slot);
-	if (!is_known(record->kind)) /* of a later version of the library */
+		return string_load(file, segment, slot);
+	if (!kind_is_known(record->kind)) /* of a later version of the library */
 		return true;
-	if (!is_whole(segment, slot)) {
+	if (!body_is_whole(segment, slot)) {
 		file->about.torn++;
 		return true;
 	}
@@ -260,7 +263,7 @@ static bool index_slot(struct gm_log_file *file, uint32_t s, uint32_t slot)
 	return gm_array_push(&file->keys, key);
 }
 
-static int by_time(const void *a, const void *b)
+static int key_compare(const void *a, const void *b)
 {
 	const struct gm_load_key *x = a, *y = b;
 	if (x->time != y->time)
@@ -270,14 +273,14 @@ static int by_time(const void *a, const void *b)
 	return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-static int by_number(const void *a, const void *b)
+static int string_compare(const void *a, const void *b)
 {
 	const struct gm_load_string *x = a, *y = b;
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* The small log, killed while it thinned its samples out, may hold one of them twice. */
-static void drop_doubles(struct gm_log_file *file)
+/* A process killed while the small log removed samples may leave one of them twice. */
+static void keys_drop_doubles(struct gm_log_file *file)
 {
 	size_t to = 0;
 	for (size_t i = 0; i < file->keys.n; i++) {
@@ -299,14 +302,14 @@ bool gm_load_index(struct gm_log_file *file)
 	bool sorted = true;
 	for (uint32_t s = 0; s < file->segments.n; s++)
 		for (uint32_t slot = 0; slot < file->segments.at[s].n; slot++)
-			if (!index_slot(file, s, slot))
+			if (!slot_index(file, s, slot))
 				return false;
 	for (size_t i = 1; sorted && i < file->keys.n; i++)
-		sorted = by_time(&file->keys.at[i - 1], &file->keys.at[i]) < 0;
+		sorted = key_compare(&file->keys.at[i - 1], &file->keys.at[i]) < 0;
 	if (!sorted)
-		qsort(file->keys.at, file->keys.n, sizeof *file->keys.at, by_time);
+		qsort(file->keys.at, file->keys.n, sizeof *file->keys.at, key_compare);
 	if (file->strings.n)
-		qsort(file->strings.at, file->strings.n, sizeof *file->strings.at, by_number);
-	drop_doubles(file);
+		qsort(file->strings.at, file->strings.n, sizeof *file->strings.at, string_compare);
+	keys_drop_doubles(file);
 	return true;
 }

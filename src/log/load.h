@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A log in memory, for read.c, load.c and check.c. Memory is bounded by the size of the file, never
- * by a number in it; whatever does not fit the format is left out and remembered in `damage`.
+ * by a number in it. Parts that do not fit the format are skipped and recorded in `damage`. Not
+ * thread-safe.
  */
 #ifndef GM_LOG_LOAD_H
 #define GM_LOG_LOAD_H
@@ -28,8 +29,8 @@ struct gm_load_string {
 };
 
 struct gm_log_file {
-	int fd;
-	uint64_t size; /* at first: what is added later is not looked at */
+	int fd;	       /* -1 once all is read */
+	uint64_t size; /* size when opened; data appended later is not read */
 	uint64_t segment_size;
 	uint32_t version; /* of the format */
 	struct gm_log_about about;
@@ -40,47 +41,47 @@ struct gm_log_file {
 	GM_ARRAY(struct gm_load_segment) segments; /* by sequence */
 	GM_ARRAY(struct gm_load_key) keys;	   /* by time */
 	GM_ARRAY(struct gm_load_string) strings;   /* by number */
-	struct gm_page_head page;		   /* what stands before the live counters */
-	uint64_t sequence;			   /* newest segment before any was read */
+	struct gm_page_head page;		   /* the head of the live counters */
+	uint64_t sequence;			   /* newest segment, by the page read first */
 	bool page_known;			   /* else the counters are those of a checkpoint */
 	uint64_t counters[GM_PAGE_ROWS][GM_COUNTER_COUNT];
 	uint32_t kept; /* bit k: records of kind k are kept */
-	size_t at;     /* in keys */
+	size_t at;     /* next index into `keys` */
 	struct gm_sample sample;
 	struct gm_heap_sample heap;
 	char damage[160];
 };
 
-/* Note the first damage. */
+/* Record the first damage; later ones are ignored. */
 __attribute__((format(printf, 2, 3))) void gm_load_damage(struct gm_log_file *file,
 							  const char *format, ...);
 
-/* Read up to `n` bytes at `offset`, no further than the file was long when opened; the rest is
- * zeroed. Returns how many there were. */
+/* Read up to `n` bytes at `offset`, within the size of the file when opened; the rest of `to` is
+ * zeroed. Returns the number of bytes read. */
 size_t gm_load_bytes(const struct gm_log_file *file, void *to, size_t n, uint64_t offset);
 
-/* Read every segment whose head can be trusted; false: host memory is short. */
+/* Read every segment with a valid head. False: host memory is short. */
 bool gm_load_segments(struct gm_log_file *file);
 
-/* Read strings and index the records; false: host memory is short. */
+/* Read the strings and index the records. False: host memory is short. */
 bool gm_load_index(struct gm_log_file *file);
 
-/* Read the counters of the page at `offset`; false: there is none. */
+/* Read the counters of the page at `offset`. False: there is no valid page. */
 bool gm_load_page(struct gm_log_file *file, uint64_t offset, struct gm_page_head *head);
 
-/* Fill in what the newest head says; false: host memory is short. */
+/* Fill in `about` from the newest head. False: host memory is short. */
 bool gm_load_about(struct gm_log_file *file);
 
-/* Is the record followed by a sample, and which? False: it is not all there. What an older version
- * of the library did not write is 0. */
+/* has_sample: the record's kind has a sample as its body. sample: read it; false: it is incomplete.
+ * Members that an older version of the library did not write are 0. */
 bool gm_load_has_sample(const struct gm_record *record);
 bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct gm_sample *out);
 
-/* What follows a HEAP_SAMPLE; false: nothing, or not all. What an older version did not write is 0.
- */
+/* Read the body of a HEAP_SAMPLE. False: it is incomplete. Members that an older version did not
+ * write are 0. */
 bool gm_load_heap(const struct gm_load_segment *segment, uint32_t slot, struct gm_heap_sample *out);
 
-/* The body of a record of `length` bytes in the slots after it; false: it is not all there. */
+/* Read `length` bytes of a record's body from the slots after it. False: it is incomplete. */
 bool gm_load_body(const struct gm_load_segment *segment, uint32_t slot, void *to, size_t length);
 
 #endif

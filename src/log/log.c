@@ -8,16 +8,19 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/msg.h"
+#include "base/thread.h"
 #include "knob/knob.h"
+#include "log/ring.h"
 #include "log/sample.h"
+#include "log/small.h"
 #include "log/strings.h"
 #include "log/writer.h"
 
 #define BIT(kind) (1u << (kind))
 #define STRINGS_SMALL (32 * GM_KIB)
-#define STRINGS_EVENTS (2 * GM_MIB) /* written anew into each segment, of which they take 1/8 */
+#define STRINGS_EVENTS (2 * GM_MIB) /* written into each segment, of which they take 1/8 */
 
-/* Kinds by the words of GPUMEM_LOG_EVENTS, in the order of knob.def. */
+/* Kinds of each word of GPUMEM_LOG_EVENTS, in the order of knob.def. */
 static const uint32_t kinds_of_word[] = {
 	BIT(GM_RECORD_ALLOCATE) | BIT(GM_RECORD_ALLOCATE_FAILED),
 	BIT(GM_RECORD_FREE),
@@ -37,7 +40,7 @@ static const uint32_t kinds_events = BIT(GM_RECORD_CONTEXT) | BIT(GM_RECORD_LIVE
 
 _Atomic uint32_t gm_log_wanted;
 
-static uint32_t kinds_asked(const struct gm_knobs *knobs)
+static uint32_t kinds_wanted(const struct gm_knobs *knobs)
 {
 	uint32_t kinds = kinds_always;
 	if (knobs->log.choice == GM_LOG_SMALL)
@@ -48,15 +51,17 @@ static uint32_t kinds_asked(const struct gm_knobs *knobs)
 	return kinds | kinds_events;
 }
 
-static int make_file(struct gm_writer *w, const struct gm_knobs *knobs)
+static int file_make(struct gm_writer *w, const struct gm_knobs *knobs)
 {
 	static char name[PATH_MAX];
 	const char *fallback = gm_knob_table[GM_KNOB_ID_log_name].fallback;
 	struct gm_file_words words = gm_about_words(&w->about);
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (!gm_file_name(name, sizeof name, knobs->log_name.text, fallback, &words))
 		return ENAMETOOLONG;
-	memcpy(w->file.path, name, sizeof name); /* for the message, should it fail */
-	int error = gm_file_create(&w->file, name);
+	memcpy(w->file.path, name, sizeof name); /* for the message of a failure */
+	const struct gm_segment_head head = gm_writer_head(w, 0);
+	int error = gm_file_create(&w->file, name, &head, sizeof head);
 	if (error)
 		return error;
 	error = w->level == GM_LEVEL_SMALL ? gm_small_open(w)
@@ -66,12 +71,13 @@ static int make_file(struct gm_writer *w, const struct gm_knobs *knobs)
 	return error;
 }
 
-static void fill_head(struct gm_writer *w, const struct gm_log_config *config, uint32_t kinds)
+static void head_fill(struct gm_writer *w, const struct gm_log_config *config, uint32_t kinds)
 {
 	w->head = (struct gm_segment_head){
 		.magic = GM_FORMAT_MAGIC,
 		.version = GM_FORMAT_VERSION,
 		.slot_size = GM_SLOT_SIZE,
+		.size = w->level == GM_LEVEL_SMALL ? GM_SEGMENT_SMALL : GM_SEGMENT_EVENTS,
 		.level = w->level,
 		.kept = kinds,
 		.pid = (uint32_t)w->about.pid,
@@ -85,8 +91,9 @@ static void fill_head(struct gm_writer *w, const struct gm_log_config *config, u
 	w->flushed = 0;
 }
 
-/* A `memory` log shows itself at once, so that a process killed soon is not without one. */
-static void flush(struct gm_writer *w)
+/* Write a `memory` log to its file. Also done at its start, so that a process that is killed soon
+ * leaves a log. */
+static void file_flush(struct gm_writer *w)
 {
 	if (w->level == GM_LEVEL_SMALL)
 		gm_small_flush(w);
@@ -102,16 +109,16 @@ bool gm_log_open(const struct gm_log_config *config)
 	gm_sample_start(knobs->sample.ns);
 	if (knobs->log.choice == GM_LOG_OFF || w->file.fd >= 0)
 		return true;
-	uint32_t kinds = kinds_asked(knobs);
+	uint32_t kinds = kinds_wanted(knobs);
 	w->level = knobs->log.choice == GM_LOG_SMALL ? GM_LEVEL_SMALL : GM_LEVEL_EVENTS;
 	gm_strings_limit(w->level == GM_LEVEL_SMALL ? STRINGS_SMALL : STRINGS_EVENTS);
-	gm_about_ask(&w->about);
+	gm_about_gather(&w->about);
 	gm_about_write(&w->about, config);
-	fill_head(w, config, kinds);
+	head_fill(w, config, kinds);
 	gm_lock_take(&w->lock);
-	int error = make_file(w, knobs);
+	int error = file_make(w, knobs);
 	if (!error && w->file.memory)
-		flush(w);
+		file_flush(w);
 	gm_lock_release(&w->lock);
 	if (error) {
 		const char *name = *w->file.path ? w->file.path : knobs->log_name.text;
@@ -125,14 +132,14 @@ bool gm_log_open(const struct gm_log_config *config)
 	return !error;
 }
 
-static void put(const struct gm_record *record, const void *body, size_t length)
+static void record_put(const struct gm_record *record, const void *body, size_t length)
 {
 	struct gm_writer *w = &gm_writer;
 	struct gm_record r = *record;
 	bool kept;
 	if (!r.time)
 		r.time = gm_clock_ns();
-	r.thread = gm_segment_thread();
+	r.thread = gm_thread_id();
 	if (w->level == GM_LEVEL_EVENTS) {
 		kept = gm_ring_put(w, &r, body, length);
 	} else {
@@ -147,12 +154,13 @@ static void put(const struct gm_record *record, const void *body, size_t length)
 void gm_log_put(const struct gm_record *record)
 {
 	if (gm_log_wants((enum gm_record_kind)record->kind))
-		put(record, NULL, 0);
+		record_put(record, NULL, 0);
 }
 
-/* What a sample brings up to date besides its own counters. */
-static void show_life(struct gm_writer *w, uint64_t time)
+/* Update the rest of the page at a sample. GM_LOCK_RANK_LOG is held. */
+static void page_update(struct gm_writer *w, uint64_t time)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (w->file.fd < 0)
 		return;
 	if (w->level == GM_LEVEL_EVENTS)
@@ -173,11 +181,11 @@ void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *s
 	if (r.kind == GM_RECORD_SAMPLE) {
 		gm_lock_take(&w->lock);
 		gm_sample_count(r.device, r.time, sample);
-		show_life(w, r.time);
+		page_update(w, r.time);
 		gm_lock_release(&w->lock);
 	}
 	if (gm_log_wants((enum gm_record_kind)r.kind))
-		put(&r, sample, sizeof *sample);
+		record_put(&r, sample, sizeof *sample);
 	if (r.kind == GM_RECORD_OUT_OF_MEMORY && w->file.memory)
 		atomic_fetch_or_explicit(&w->due, GM_DUE_FLUSH, memory_order_relaxed);
 }
@@ -188,16 +196,16 @@ void gm_log_put_heap(const struct gm_record *record, const struct gm_heap_sample
 	body.length = sizeof body;
 	bool kept = gm_writer.level == GM_LEVEL_EVENTS || record->flags & GM_RECORD_LAST;
 	if (kept && gm_log_wants(GM_RECORD_HEAP_SAMPLE))
-		put(record, &body, sizeof body);
+		record_put(record, &body, sizeof body);
 }
 
-static void put_string(uint32_t number)
+static void string_put(uint32_t number)
 {
 	size_t length;
 	const char *text = gm_strings_text(number, &length);
 	struct gm_record record = {
 		.id = number, .size = length, .device = 255, .kind = GM_RECORD_STRING};
-	put(&record, text, length);
+	record_put(&record, text, length);
 }
 
 uint32_t gm_log_string(const char *text)
@@ -208,23 +216,24 @@ uint32_t gm_log_string(const char *text)
 		return 0;
 	uint32_t number = gm_strings_number(text, strnlen(text, GM_STRING_MAX), &fresh);
 	if (fresh)
-		put_string(number);
+		string_put(number);
 	errno = saved;
 	return number;
 }
 
-static void put_live(void *arg, const struct gm_record *live)
+static void live_put(void *arg, const struct gm_record *live)
 {
 	uint32_t *n = arg;
 	struct gm_record record = *live;
 	record.kind = GM_RECORD_LIVE;
-	put(&record, NULL, 0);
+	record_put(&record, NULL, 0);
 	(*n)++;
 }
 
-/* Make a fresh segment readable without those before it: all strings, all blocks alive. Blocks that
- * would fill more than half of it are left out, else writing them down could go on for ever. */
-static void checkpoint(struct gm_writer *w)
+/* Make a new segment readable without the ones before it: write all strings and all live blocks.
+ * Blocks that would fill more than half of it are left out, else the checkpoint itself would need a
+ * new segment, without end. No lock is held: the pool's walk takes its own. */
+static void checkpoint_write(struct gm_writer *w)
 {
 	const struct gm_segment *segment = atomic_load(&w->current);
 	uint64_t sequence = segment ? atomic_load(&segment->sequence) : 0;
@@ -232,12 +241,12 @@ static void checkpoint(struct gm_writer *w)
 	uint32_t n = 0;
 	size_t length;
 	for (uint32_t i = 1; sequence && gm_strings_text(i, &length); i++)
-		put_string(i);
+		string_put(i);
 	for (unsigned i = 0; i < w->n_devices; i++)
 		blocks += gm_counter_get(i, GM_C_live_blocks);
 	if (!sequence || !w->walk || blocks > GM_SEGMENT_EVENTS / GM_SLOT_SIZE / 2)
 		return;
-	w->walk(put_live, &n);
+	w->walk(live_put, &n);
 	gm_lock_take(&w->lock);
 	if (atomic_load(&w->current) == segment && atomic_load(&segment->sequence) == sequence) {
 		gm_segment_head(segment)->live_records = n;
@@ -246,13 +255,13 @@ static void checkpoint(struct gm_writer *w)
 	gm_lock_release(&w->lock);
 }
 
-/* Apart from gm_log_poll, so that the way through that is short. */
-static __attribute__((noinline)) void work_off(struct gm_writer *w)
+/* Not inlined, so that gm_log_poll is short. */
+static __attribute__((noinline)) void due_work(struct gm_writer *w)
 {
 	int saved = errno;
 	uint32_t due = atomic_exchange(&w->due, 0);
 	if (due & GM_DUE_CHECKPOINT)
-		checkpoint(w);
+		checkpoint_write(w);
 	gm_lock_take(&w->lock);
 	if (gm_log_wants(GM_RECORD_STRING)) {
 		if (due & GM_DUE_TOUCH)
@@ -260,7 +269,7 @@ static __attribute__((noinline)) void work_off(struct gm_writer *w)
 		if (due & GM_DUE_SPARE)
 			gm_ring_prepare(w);
 		if (w->file.memory && (due & (GM_DUE_FLUSH | GM_DUE_CHECKPOINT)))
-			flush(w);
+			file_flush(w);
 	}
 	gm_lock_release(&w->lock);
 	errno = saved;
@@ -269,7 +278,7 @@ static __attribute__((noinline)) void work_off(struct gm_writer *w)
 void gm_log_poll(void)
 {
 	if (GM_UNLIKELY(atomic_load_explicit(&gm_writer.due, memory_order_relaxed)))
-		work_off(&gm_writer);
+		due_work(&gm_writer);
 }
 
 void gm_log_close(void)
@@ -291,8 +300,9 @@ void gm_log_close(void)
 }
 
 /*
- * The segments stay mapped in a child until here (no MADV_DONTFORK): a child that never gets here,
- * because a bare clone made it, would fault in its first hooked call instead of counting wrongly.
+ * The segments stay mapped in a child until this call (no MADV_DONTFORK): a child that never calls
+ * it, because a bare clone made it, would fault in its first hooked call instead of counting
+ * wrongly.
  */
 void gm_log_forget(void)
 {
@@ -306,8 +316,8 @@ void gm_log_forget(void)
 	if (w->front)
 		munmap(w->front, GM_FRONT_SIZE);
 	gm_file_close(&w->file);
-	memset(w, 0, sizeof *w); /* records_at stays behind: the parent may have been in malloc */
-	gm_lock_init(&w->lock, GM_RANK_LOG);
+	memset(w, 0, sizeof *w); /* records_at leaks: the parent may have been in malloc */
+	gm_lock_init(&w->lock, GM_LOCK_RANK_LOG);
 	w->file.fd = -1;
 	gm_segment_forget_thread();
 	gm_strings_forget();

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The live counters as they lie in memory (gpumem-log(5), Counters): mapped from the log while
- * there is one that can be mapped, so that even kill -9 leaves exact numbers, else from a memfd
- * named "gpumem". First a page, one row for the process and one a device; then rows of parts. A
- * counter of split.def is what the page has, plus its part in every row of that device or of the
- * process, modulo 2^64. A row of parts belongs to one thread, which needs neither a lock nor an
- * atomic addition.
+ * The live counters in memory (gpumem-log(5), Counters): mapped from the log where its file can be
+ * mapped, so that even kill -9 leaves exact numbers; else from a memfd named "gpumem".
+ *
+ *     page:  a row for the process, a row for each device
+ *     parts: GM_PART_ROWS rows, each owned by one thread and added to one row of the page
+ *
+ * The value of a counter of split.def is the page's value plus the counter's part in every row of
+ * parts of that device (or of the process), modulo 2^64. Only the owner writes to a row of parts:
+ * it needs neither a lock nor an atomic addition.
  */
 #ifndef GM_LOG_PAGE_H
 #define GM_LOG_PAGE_H
@@ -17,10 +20,10 @@
 #include "log/counters.h"
 
 #define GM_PAGE_MAGIC "GPUMEMCT"
-#define GM_PAGE_WHOLE 1 /* version of a page whose values are sums: no parts follow */
-#define GM_PAGE_SPLIT 2 /* of one that is followed by parts, GM_PAGE_ROOM after its beginning */
+#define GM_PAGE_WHOLE 1 /* version of a page that no parts follow: its values are sums */
+#define GM_PAGE_SPLIT 2 /* version of a page with parts, GM_PAGE_ROOM after its beginning */
 #define GM_PAGE_ROOM (96 * GM_KIB)
-#define GM_PAGE_ROWS (1 + GM_COUNTER_DEVICES)			/* the process, then the devices */
+#define GM_PAGE_ROWS (1 + GM_COUNTER_DEVICES)			/* the process, then each device */
 #define GM_PAGE_STRIDE (((unsigned)GM_COUNTER_COUNT + 7) & ~7u) /* rows begin on cache lines */
 
 struct gm_page_head {
@@ -32,7 +35,7 @@ struct gm_page_head {
 	uint32_t pid;
 	uint32_t closed;   /* 1: the log was closed cleanly */
 	uint64_t start;	   /* CLOCK_MONOTONIC, ns */
-	uint64_t last;	   /* last sign of life, likewise */
+	uint64_t last;	   /* last sign of life: CLOCK_MONOTONIC, ns */
 	uint64_t sequence; /* newest segment of the log */
 	uint64_t length;   /* of the log, bytes */
 };
@@ -48,14 +51,13 @@ _Static_assert(sizeof(struct gm_counter_page) <= GM_PAGE_ROOM, "a page of counte
 #define GM_PART_PLACES 15
 
 struct gm_part_row {
-	_Alignas(128) _Atomic uint64_t row; /* 1 + the page's row that it adds to; 0: not in use */
+	_Alignas(128) _Atomic uint64_t row; /* 1 + the page's row; 0: not in use */
 	_Atomic uint64_t part[GM_PART_PLACES];
 };
 
 struct gm_parts {
 	uint32_t rows;
-	/* 1 + the number of the counter at each place, 0: none; in rows of the process, of devices
-	 */
+	/* 1 + the counter at each place, 0: none; [0] in rows of the process, [1] of devices */
 	uint16_t counter[2][GM_PART_PLACES];
 	struct gm_part_row of[GM_PART_ROWS];
 };
@@ -71,21 +73,21 @@ struct gm_counter_live {
 };
 _Static_assert(offsetof(struct gm_counter_live, parts) == GM_PAGE_ROOM, "parts follow the page");
 
-/* Fill in what stands before the values; `version` says whether parts follow. */
+/* Fill in the head of a page. `version`: GM_PAGE_WHOLE or GM_PAGE_SPLIT. */
 void gm_counters_describe(struct gm_page_head *head, uint32_t version);
 
 /*
- * Move the live counters into `live`, or back into private memory (NULL: the values stay as they
- * are and the old place is left alone from now on). The caller sees to it that nobody counts
- * meanwhile, or accepts that a count in flight goes to the old place.
+ * Move the live counters into `live`, or back into private memory (NULL; the old place keeps its
+ * values and is no longer written). A count in progress in another thread may still go to the old
+ * place.
  */
 void gm_counters_move(struct gm_counter_live *live);
 
-/* Copy the live values, not the head, while others count: each is one that it had. Parts are added
- * up: `to` is whole. */
+/* Copy the live values, without the head, while other threads count: each value is one that the
+ * counter had. Parts are added up, so `to` is a GM_PAGE_WHOLE page. */
 void gm_counters_copy(struct gm_counter_page *to);
 
-/* What stands before the values that are counted in now. */
+/* The head of the page that is in use. */
 struct gm_page_head *gm_counters_head(void);
 
 #endif

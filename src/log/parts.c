@@ -6,12 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "log/segment.h"
+#include "base/lock.h"
+#include "base/thread.h"
 
-static uint32_t owner[GM_PART_ROWS]; /* thread id; 0: nobody's, but it may hold counts */
-static _Atomic unsigned rows_given;  /* rows that ever had an owner: the first ones */
+static uint32_t owner[GM_PART_ROWS]; /* thread id; 0: none, but the row may hold counts */
+static _Atomic unsigned rows_given;  /* rows that ever had an owner: [0, rows_given) */
 
-/* As in struct gm_parts. */
+/* 1 + the counter at each place, 0: none; as struct gm_parts.counter. */
 static const uint16_t counter_at[2][GM_PART_PLACES] = {
 #define GM_SPLIT(scope, place, name) [GM_SCOPE_##scope == GM_SCOPE_DEVICE][place] = 1 + GM_C_##name,
 #include "log/split.def"
@@ -24,31 +25,31 @@ void gm_parts_describe(struct gm_parts *parts)
 	memcpy(parts->counter, counter_at, sizeof counter_at);
 }
 
-/* Threads tell nobody when they end: that would take a hook that libc runs in each of them. */
-static bool has_ended(uint32_t thread)
+/* Ending threads do not report it: that would take a hook that libc runs in each of them. */
+static bool thread_has_ended(uint32_t thread)
 {
 	return syscall(SYS_tgkill, getpid(), (pid_t)thread, 0) != 0 && errno == ESRCH;
 }
 
-static void disown_ended(void)
+static void owners_disown_ended(void)
 {
 	uint32_t alive = 0;
 	int saved = errno;
 	for (unsigned i = 0; i < GM_PART_ROWS; i++) {
 		if (!owner[i] || owner[i] == alive)
 			continue;
-		if (has_ended(owner[i]))
+		if (thread_has_ended(owner[i]))
 			owner[i] = 0;
 		else
 			alive = owner[i];
 	}
 	errno = saved;
-	/* What they counted last is seen by whoever goes on with their rows. */
+	/* So that the next owner of a row sees the last counts of the one that has ended. */
 	atomic_fetch_add_explicit(&rows_given, 0, memory_order_acq_rel);
 }
 
-/* A row of nobody's whose counts are of that row of the page; else one that was never used. */
-static unsigned find(const struct gm_parts *parts, unsigned row)
+/* A row without an owner that counts for this row of the page; else the first unused one. */
+static unsigned row_find(const struct gm_parts *parts, unsigned row)
 {
 	unsigned given = atomic_load_explicit(&rows_given, memory_order_relaxed);
 	for (unsigned i = 0; i < given; i++)
@@ -60,14 +61,15 @@ static unsigned find(const struct gm_parts *parts, unsigned row)
 
 unsigned gm_parts_take(struct gm_parts *parts, unsigned row)
 {
-	unsigned found = find(parts, row);
+	gm_lock_assert_held(GM_LOCK_RANK_COUNTER);
+	unsigned found = row_find(parts, row);
 	if (found == GM_PART_ROWS) {
-		disown_ended();
-		found = find(parts, row);
+		owners_disown_ended();
+		found = row_find(parts, row);
 	}
 	if (found == GM_PART_ROWS)
 		return found;
-	owner[found] = gm_segment_thread();
+	owner[found] = gm_thread_id();
 	atomic_store_explicit(&parts->of[found].row, row + 1, memory_order_relaxed);
 	if (found == atomic_load_explicit(&rows_given, memory_order_relaxed))
 		atomic_store_explicit(&rows_given, found + 1, memory_order_release);
@@ -93,6 +95,7 @@ void gm_parts_sum(const struct gm_parts *parts, unsigned row, uint64_t value[GM_
 void gm_parts_copy(const struct gm_parts *from, struct gm_parts *to)
 {
 	unsigned given = atomic_load_explicit(&rows_given, memory_order_relaxed);
+	gm_lock_assert_held(GM_LOCK_RANK_COUNTER);
 	for (unsigned i = 0; i < given; i++) {
 		const struct gm_part_row *a = &from->of[i];
 		struct gm_part_row *b = &to->of[i];

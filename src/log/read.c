@@ -11,10 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "log/fd.h"
+#include "base/fd.h"
 #include "log/load.h"
 
-__attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t n, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool read_fail(char *why, size_t n, const char *format,
+							    ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -23,8 +24,8 @@ __attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t n, cons
 	return false;
 }
 
-/* Add to the counters what the rows of parts have; numbers that make no sense are passed over. */
-static void add_parts(struct gm_log_file *file, const struct gm_parts *parts)
+/* Add the rows of parts to the counters; invalid rows and counters are skipped. */
+static void parts_add(struct gm_log_file *file, const struct gm_parts *parts)
 {
 	for (uint32_t i = 0; i < GM_PART_ROWS && i < parts->rows; i++) {
 		uint64_t row = parts->of[i].row;
@@ -60,12 +61,12 @@ bool gm_load_page(struct gm_log_file *file, uint64_t offset, struct gm_page_head
 			      offset + sizeof *head +
 				      (uint64_t)row * head->stride * sizeof(uint64_t));
 	if (split)
-		add_parts(file, &parts);
+		parts_add(file, &parts);
 	return true;
 }
 
-/* True if the process that wrote the file runs on this host and has it open. */
-static bool is_running(const struct gm_log_file *file)
+/* True if the process that writes the file runs on this host and has it open. */
+static bool process_is_running(const struct gm_log_file *file)
 {
 	char host[256] = "", folder[64], path[400];
 	struct gm_fd_identity log;
@@ -86,14 +87,14 @@ static bool is_running(const struct gm_log_file *file)
 }
 
 /* "UUID in hex, bytes, name" */
-static bool parse_device(struct gm_log_file *file, const char *text)
+static bool device_parse(struct gm_log_file *file, const char *text)
 {
 	struct gm_log_read_device device = {0};
 	for (unsigned i = 0; i < 16; i++) {
 		unsigned byte;
 		if (strspn(text + 2 * i, "0123456789abcdef") < 2 ||
 		    sscanf(text + 2 * i, "%2x", &byte) != 1)
-			return true; /* not ours: a device less */
+			return true; /* damaged: skip the device */
 		device.uuid[i] = (uint8_t)byte;
 	}
 	char *end;
@@ -102,7 +103,7 @@ static bool parse_device(struct gm_log_file *file, const char *text)
 	return gm_array_push(&file->devices, device);
 }
 
-static bool parse_pair(struct gm_log_file *file, const char *pair)
+static bool pair_parse(struct gm_log_file *file, const char *pair)
 {
 	struct gm_log_about *about = &file->about;
 	const struct {
@@ -125,7 +126,7 @@ static bool parse_pair(struct gm_log_file *file, const char *pair)
 	if (!strncmp(pair, "knob=", 5))
 		return gm_array_push(&file->knobs, pair + 5);
 	if (!strncmp(pair, "device=", 7))
-		return parse_device(file, pair + 7);
+		return device_parse(file, pair + 7);
 	return true; /* of a later version of the library */
 }
 
@@ -139,7 +140,7 @@ bool gm_load_about(struct gm_log_file *file)
 		return false;
 	gm_load_bytes(file, file->text, head->text_size, newest->offset + head->text_offset);
 	for (uint32_t at = 0; at < head->text_size; at += (uint32_t)strlen(file->text + at) + 1)
-		if (!parse_pair(file, file->text + at))
+		if (!pair_parse(file, file->text + at))
 			return false;
 	about->level = head->level == GM_LEVEL_SMALL ? "small" : "events";
 	about->rank = head->rank;
@@ -157,15 +158,15 @@ bool gm_load_about(struct gm_log_file *file)
 	return true;
 }
 
-/* The length now: no shorter than a length that the page gave before, unless the file was cut. */
-static uint64_t ask_size(const struct gm_log_file *file)
+/* The length now. It is at least the length that the page gave before, unless the file was cut. */
+static uint64_t file_size(const struct gm_log_file *file)
 {
 	struct stat st;
 	return fstat(file->fd, &st) ? 0 : (uint64_t)st.st_size;
 }
 
-/* What the newest of the counters say, and whether anything is missing. */
-static void conclude(struct gm_log_file *file)
+/* Fill in the rest of `about` from the newest counters, and note missing parts. */
+static void about_finish(struct gm_log_file *file)
 {
 	static const uint32_t needed =
 		1u << GM_RECORD_ALLOCATE | 1u << GM_RECORD_FREE | 1u << GM_RECORD_MAP;
@@ -182,7 +183,7 @@ static void conclude(struct gm_log_file *file)
 		about->end = about->start;
 	if (!file->page_known)
 		gm_load_damage(file, "its counters cannot be read");
-	else if (ask_size(file) < file->page.length)
+	else if (file_size(file) < file->page.length)
 		gm_load_damage(file, "it was cut: %llu of %llu bytes are there",
 			       (unsigned long long)file->size,
 			       (unsigned long long)file->page.length);
@@ -191,70 +192,79 @@ static void conclude(struct gm_log_file *file)
 	about->complete = !*file->damage && !about->dropped && first->head.sequence == 1 &&
 			  newest->head.level == GM_LEVEL_EVENTS &&
 			  (file->kept & needed) == needed && !(about->closed && about->torn);
-	about->running = is_running(file);
+	about->running = process_is_running(file);
 }
 
-/* False: `why` says what it is instead. */
-static bool look_at_first(struct gm_log_file *file, char *why, size_t n)
+/* Check the head of the first segment. False: `why` says what the file is. */
+static bool head_check(struct gm_log_file *file, char *why, size_t n)
 {
 	struct gm_segment_head head;
 	if (gm_load_bytes(file, &head, sizeof head, 0) < sizeof head.magic ||
 	    memcmp(head.magic, GM_FORMAT_MAGIC, sizeof head.magic))
-		return fail(why, n, "not a gpumem log");
+		return read_fail(why, n, "not a gpumem log");
 	if (file->size < sizeof head)
-		return fail(why, n, "segment 1 at 0x0: cut within its head");
+		return read_fail(why, n, "segment 1 at 0x0: cut within its head");
 	if (head.version < GM_FORMAT_OLDEST || head.version > GM_FORMAT_VERSION)
-		return fail(why, n, "version %u of the format, this gpumemstat reads %d to %d",
-			    head.version, GM_FORMAT_OLDEST, GM_FORMAT_VERSION);
+		return read_fail(why, n, "version %u of the format, this gpumemstat reads %d to %d",
+				 head.version, GM_FORMAT_OLDEST, GM_FORMAT_VERSION);
 	if (head.size < GM_SEGMENT_SMALL || head.size > 4 * GM_SEGMENT_EVENTS ||
 	    head.size & (head.size - 1))
-		return fail(why, n, "segment 1 at 0x0: its sizes are wrong");
+		return read_fail(why, n, "segment 1 at 0x0: its sizes are wrong");
 	file->segment_size = head.size;
 	file->version = head.version;
 	return true;
 }
 
-static bool load(struct gm_log_file *file, char *why, size_t n)
+static bool file_load(struct gm_log_file *file, char *why, size_t n)
 {
 	struct gm_page_head checkpoint;
-	if (!look_at_first(file, why, n))
+	if (!head_check(file, why, n))
 		return false;
 	/* Before the records: a log that is closed now does not change while it is read. */
 	file->page_known = gm_load_page(file, GM_PAGE_OFFSET, &file->page);
 	file->about.closed = file->page_known && file->page.closed == 1;
 	file->sequence = file->page.sequence;
-	file->size = ask_size(file);
+	file->size = file_size(file);
 	if (!gm_load_segments(file))
-		return fail(why, n, "out of memory");
+		return read_fail(why, n, "out of memory");
 	if (!file->segments.n)
-		return fail(why, n, "%s", *file->damage ? file->damage : "it holds no segment");
+		return read_fail(why, n, "%s",
+				 *file->damage ? file->damage : "it holds no segment");
 	const struct gm_load_segment *newest = &file->segments.at[file->segments.n - 1];
 	if (!file->page_known && newest->head.checkpoint_offset)
 		gm_load_page(file, newest->offset + newest->head.checkpoint_offset, &checkpoint);
 	if (!gm_load_about(file) || !gm_load_index(file))
-		return fail(why, n, "out of memory");
-	/* Again, after the records: counters never lag behind the events that were read. */
+		return read_fail(why, n, "out of memory");
+	/* Again after the records: counters are at least as new as the events that were read. */
 	if (!file->about.closed && file->page_known)
 		gm_load_page(file, GM_PAGE_OFFSET, &file->page);
-	conclude(file);
+	about_finish(file);
 	return true;
 }
 
-static bool open_file(struct gm_log_file *file, const char *path, char *why, size_t n)
+/* Closed once read: a command may hold many logs, and descriptors are few. */
+static void file_close(struct gm_log_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+}
+
+static bool file_open(struct gm_log_file *file, const char *path, char *why, size_t n)
 {
 	struct stat st;
 	file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file->fd < 0)
-		return fail(why, n, "%s", errno == ENOENT ? "no such file" : strerror(errno));
+		return read_fail(why, n, "%s", errno == ENOENT ? "no such file" : strerror(errno));
 	if (fstat(file->fd, &st) || !S_ISREG(st.st_mode))
-		return fail(why, n, "%s, not a gpumem log",
-			    S_ISDIR(st.st_mode) ? "a folder" : "a pipe or a device");
+		return read_fail(why, n, "%s, not a gpumem log",
+				 S_ISDIR(st.st_mode) ? "a folder" : "a pipe or a device");
 	if (!st.st_size)
-		return fail(why, n, "empty, not a gpumem log");
+		return read_fail(why, n, "empty, not a gpumem log");
 	file->size = (uint64_t)st.st_size;
 	file->path = strdup(path);
 	if (!file->path)
-		return fail(why, n, "out of memory");
+		return read_fail(why, n, "out of memory");
 	return true;
 }
 
@@ -262,15 +272,16 @@ bool gm_log_read_open(const char *path, struct gm_log_file **out, char *why, siz
 {
 	struct gm_log_file *file = calloc(1, sizeof *file);
 	if (!file)
-		return fail(why, n, "out of memory");
+		return read_fail(why, n, "out of memory");
 	struct gm_log_about *about = &file->about;
 	about->host = about->program = about->command = about->job = about->mode = "";
 	about->level = "";
 	about->rank = -1;
-	if (!open_file(file, path, why, n) || !load(file, why, n)) {
+	if (!file_open(file, path, why, n) || !file_load(file, why, n)) {
 		gm_log_read_close(file);
 		return false;
 	}
+	file_close(file);
 	about->path = file->path;
 	*out = file;
 	return true;
@@ -292,8 +303,7 @@ void gm_log_read_close(struct gm_log_file *file)
 	gm_array_free(&file->knobs);
 	free(file->text);
 	free(file->path);
-	if (file->fd >= 0)
-		close(file->fd);
+	file_close(file);
 	free(file);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The records of a log, frozen with gpumem-log(5): slots of 64 bytes, little-endian. A slot of kind
- * 0 was never finished and is skipped. Fields that a kind does not use are 0.
+ * The records of a log, frozen with gpumem-log(5): slots of 64 bytes, little-endian. Readers skip a
+ * slot of kind 0: it was never finished. Fields that a kind does not use are 0.
  */
 #ifndef GM_LOG_RECORD_H
 #define GM_LOG_RECORD_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* GM_KIND(value, name, what address/size/held/id mean) */
+/* GM_KIND(value, name, meaning of address/size/held/id) */
 #define GM_RECORD_KINDS(GM_KIND)                                                                  \
 	GM_KIND(1, ALLOCATE, "block handed out: base, requested, handed out, block id")           \
 	GM_KIND(2, FREE, "block taken back: base, requested, handed out, block id")               \
@@ -49,7 +49,7 @@ enum gm_record_kind {
 };
 
 enum gm_record_flag {
-	GM_RECORD_DRIVER = 1 << 0, /* served by the driver, not by the pool */
+	GM_RECORD_DRIVER = 1 << 0, /* served by the driver instead of the pool */
 	GM_RECORD_H2D = 1 << 1,	   /* direction of a copy; none of the five: a memset or unknown */
 	GM_RECORD_D2H = 1 << 2,
 	GM_RECORD_D2D = 1 << 3,
@@ -57,9 +57,9 @@ enum gm_record_flag {
 	GM_RECORD_PEER = 1 << 5, /* between two devices */
 	GM_RECORD_ASYNC = 1 << 6,
 	GM_RECORD_MEMSET = 1 << 7,
-	GM_RECORD_CONTEXT_GONE = 1 << 8, /* a free that nobody called: its context went */
-	GM_RECORD_OWN = 1 << 9,		 /* of a heap that the program made by gpumem.h */
-	GM_RECORD_LAST = 1 << 10,	 /* of a heap that ends, or whose process does */
+	GM_RECORD_CONTEXT_GONE = 1 << 8, /* a free without a call: the block's context ended */
+	GM_RECORD_OWN = 1 << 9,		 /* a heap that the program made with gpumem.h */
+	GM_RECORD_LAST = 1 << 10,	 /* the heap, or its process, ends */
 };
 
 struct gm_record {
@@ -81,49 +81,50 @@ struct gm_record {
 };
 
 /*
- * Runs of idle memory by size: bin 0 is below GM_SAMPLE_LEAST, each further one twice as far, the
- * last one without end (gm_frag_bin). What is missing from idle are free slots of slabs.
+ * Runs of idle memory by size: bin 0 is below GM_SAMPLE_LEAST, each further bin has twice the limit
+ * of the one before, the last one has none (gm_frag_bin). Free slots of slabs are idle but in no
+ * run.
  */
 #define GM_SAMPLE_BINS 20
 #define GM_SAMPLE_LEAST ((uint64_t)64 << 10)
 #define GM_SAMPLE_UNIT 512u
 
-/* What SAMPLE and OUT_OF_MEMORY carry: definitions in gpumem-log(5), FRAGMENTATION. */
+/* The body of SAMPLE and OUT_OF_MEMORY: definitions in gpumem-log(5), FRAGMENTATION. */
 struct gm_sample {
 	uint64_t requested, handed_out, mapped, idle, retired, lent;
 	uint64_t largest_idle, largest_after_remap, unreclaimable, pinned;
 	uint64_t live_blocks, chunks, idle_extents;
-	uint64_t device_free, device_total; /* as the driver says; 0 when it was not asked */
+	uint64_t device_free, device_total; /* as the driver says; 0 when it was not queried */
 	uint64_t limit;
 	uint32_t idle_units[GM_SAMPLE_BINS]; /* of GM_SAMPLE_UNIT bytes; saturating */
 	uint16_t idle_runs[GM_SAMPLE_BINS];  /* saturating */
 };
-/* Without the last two, as the first logs have it. */
+/* The body without the last two members, as the first logs have it. */
 #define GM_SAMPLE_SHORT offsetof(struct gm_sample, idle_units)
 
 /*
- * Sizes of allocations in a heap: bin 0 is up to 16 bytes, the next ones up to 32, 48, 64, 96, 128
- * and so on by 1.5 and 2 times each power of two, to 1 MiB; the last one is what is beyond.
+ * Sizes of allocations in a heap: bin 0 is up to 16 bytes, the next up to 32, 48, 64, 96, 128 and
+ * so on by 1.5 and 2 times each power of two, to 1 MiB; the last bin is above.
  */
 #define GM_HEAP_BINS 33
-/* Growths by time: bin 0 is up to GM_HEAP_GROWTH_LEAST, each further one to four times as much, the
- * last one without end. */
+/* Growths by time: bin 0 is up to GM_HEAP_GROWTH_LEAST, each further bin up to four times as much,
+ * the last one has no limit. */
 #define GM_HEAP_GROWTH_BINS 6
 #define GM_HEAP_GROWTH_LEAST 64000u /* ns */
 
-/* What HEAP_SAMPLE carries: gpumem-log(5), Device heaps. Bytes, but for counts and times. */
+/* The body of HEAP_SAMPLE: gpumem-log(5), Device heaps. Bytes, except for counts and times. */
 struct gm_heap_sample {
 	uint32_t length; /* of this struct */
 	uint32_t chunks;
-	uint64_t heap; /* its address on the device: which one it is */
+	uint64_t heap; /* its address on the device, which identifies it */
 	uint64_t limit, own, mapped_peak;
-	uint64_t used; /* in granules that are not free */
+	uint64_t used; /* bytes in granules that are not free */
 	uint64_t live_peak;
-	uint64_t grown, shrunk;		 /* chunks that came, the first one too, and went */
+	uint64_t grown, shrunk;		 /* chunks added, the first included, and removed */
 	uint64_t refused, refused_limit; /* growths */
 	uint64_t growth_ns, growth_longest;
 	uint32_t growths[GM_HEAP_GROWTH_BINS];
-	uint32_t live[GM_HEAP_BINS]; /* allocations by size; all 0: the policy does not say */
+	uint32_t live[GM_HEAP_BINS]; /* allocations by size; all 0: not counted */
 	uint32_t pad;
 };
 

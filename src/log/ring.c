@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "log/writer.h"
+#include "log/ring.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 
 #define PLACES_MOST 65536
 
-/* Where gm_log_poll is asked to make the next segment ready: seven eighths. */
+/* The slot at which gm_log_poll is requested to prepare the next segment: seven eighths. */
 static uint32_t alarm_slot(const struct gm_segment *segment)
 {
 	return segment->slots - segment->slots / 8;
 }
 
-/* Pages are faulted in this many slots at a time, once writers come within half of that. */
+/* Slots whose pages are faulted in at a time, once writers are within half of that. */
 #define TOUCH 4096u
 
 #ifndef MADV_POPULATE_WRITE
@@ -28,46 +28,49 @@ void gm_ring_touch(struct gm_writer *w)
 	struct gm_segment *segment = &w->segments[w->now];
 	uint32_t from = atomic_load_explicit(&segment->touched, memory_order_relaxed);
 	uint32_t used = gm_segment_used(segment);
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	from = from > used ? from : used;
 	uint32_t to = segment->slots - from < TOUCH ? segment->slots : from + TOUCH;
 	uint64_t first = segment->slots_offset + (uint64_t)from * GM_SLOT_SIZE;
 	uint64_t last = segment->slots_offset + (uint64_t)to * GM_SLOT_SIZE;
-	first &= ~(uint64_t)0xffff; /* no page is larger */
-	/* Where the kernel cannot, writers take the faults, and it is not tried again. */
+	first &= ~(uint64_t)0xffff; /* 64 KiB: no page is larger */
+	/* If the kernel has no such call, writers take the faults, and it is not tried again. */
 	bool can = !w->ended && !madvise(segment->base + first, last - first, MADV_POPULATE_WRITE);
 	atomic_store_explicit(&segment->touched, can ? to : segment->slots, memory_order_relaxed);
 }
 
-/* What is to be done soon, now that `slot` is written. */
-static void look_ahead(struct gm_writer *w, const struct gm_segment *segment, uint32_t slot)
+/* Request the work that is due soon after `slot` is written. */
+static void due_set_ahead(struct gm_writer *w, const struct gm_segment *segment, uint32_t slot)
 {
-	uint32_t touched = atomic_load_explicit(&segment->touched, memory_order_relaxed), ask = 0;
+	uint32_t touched = atomic_load_explicit(&segment->touched, memory_order_relaxed), due = 0;
 	if (slot - alarm_slot(segment) < 4 * GM_BLOCK)
-		ask |= GM_DUE_SPARE;
+		due |= GM_DUE_SPARE;
 	if (slot + TOUCH / 2 > touched && touched < segment->slots)
-		ask |= GM_DUE_TOUCH;
-	if (GM_UNLIKELY(ask & ~atomic_load_explicit(&w->due, memory_order_relaxed)))
-		atomic_fetch_or_explicit(&w->due, ask, memory_order_relaxed);
+		due |= GM_DUE_TOUCH;
+	if (GM_UNLIKELY(due & ~atomic_load_explicit(&w->due, memory_order_relaxed)))
+		atomic_fetch_or_explicit(&w->due, due, memory_order_relaxed);
 }
 
-static struct gm_segment *other(struct gm_writer *w)
+static struct gm_segment *segment_other(struct gm_writer *w)
 {
 	return &w->segments[!w->now];
 }
 
 uint64_t gm_ring_records(const struct gm_writer *w)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	return w->records + gm_segment_records(&w->segments[0], NULL) +
 	       gm_segment_records(&w->segments[1], NULL);
 }
 
-/* Make the segment of `sequence` out of `segment`, whose place in the file may have to be taken
- * from the oldest one. 0 or an errno. */
-static int make(struct gm_writer *w, struct gm_segment *segment, uint64_t sequence)
+/* Make `segment` the segment of `sequence`. Its place in the file may be that of the oldest
+ * segment, whose records are then dropped. 0 or an errno. */
+static int segment_make(struct gm_writer *w, struct gm_segment *segment, uint64_t sequence)
 {
 	static const uint64_t nothing;
 	uint32_t place = (uint32_t)((sequence - 1) % w->places);
 	uint64_t offset = place * w->head.size;
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	int error = gm_file_reserve(&w->file, offset + w->head.size);
 	if (!error)
 		error = gm_writer_hold(w, segment, offset);
@@ -87,28 +90,29 @@ int gm_ring_open(struct gm_writer *w, uint64_t limit)
 {
 	struct gm_segment *first = &w->segments[0];
 	uint64_t places = limit / GM_SEGMENT_EVENTS;
-	w->head.size = GM_SEGMENT_EVENTS;
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	w->places = places < 2 ? 2 : places > PLACES_MOST ? PLACES_MOST : (uint32_t)places;
 	w->records_at = calloc(w->places, sizeof *w->records_at);
 	w->now = 0;
 	if (!w->records_at)
 		return ENOMEM;
-	int error = make(w, first, 1);
+	int error = segment_make(w, first, 1);
 	if (!error)
 		error = gm_writer_share_counters(w);
 	if (error)
 		return error;
-	gm_segment_head(first)->live_known = 1; /* nothing lives yet */
+	gm_segment_head(first)->live_known = 1; /* no block is live yet */
 	gm_writer_show(w, first, 1);
 	atomic_store(&w->current, first);
 	return 0;
 }
 
-/* The other segment was the current one once: put what it has where it belongs. False while a
- * writer is inside. */
-static bool retire(struct gm_writer *w, struct gm_segment *old, bool patient)
+/* Add the records of the segment that was current before to the totals, and write a `memory` one to
+ * the file. False: a writer is inside. */
+static bool segment_retire(struct gm_writer *w, struct gm_segment *old, bool patient)
 {
 	uint64_t sequence = atomic_load(&old->sequence);
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (!sequence)
 		return true;
 	if (!gm_segment_drain(old, patient))
@@ -126,37 +130,39 @@ static bool retire(struct gm_writer *w, struct gm_segment *old, bool patient)
 	return true;
 }
 
-/* 0, or why the other segment is not ready: EBUSY while a writer is inside. */
-static int prepare(struct gm_writer *w, bool patient)
+/* Prepare the other segment. 0 or an errno; EBUSY: a writer is inside. */
+static int segment_prepare(struct gm_writer *w, bool patient)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (w->ready)
 		return 0;
-	if (w->ended || !retire(w, other(w), patient))
+	if (w->ended || !segment_retire(w, segment_other(w), patient))
 		return EBUSY;
-	int error = make(w, other(w), atomic_load(&w->segments[w->now].sequence) + 1);
+	int error =
+		segment_make(w, segment_other(w), atomic_load(&w->segments[w->now].sequence) + 1);
 	w->ready = !error;
 	return error;
 }
 
 void gm_ring_prepare(struct gm_writer *w)
 {
-	prepare(w, false); /* a failure is decided at the turn */
+	segment_prepare(w, false); /* the turn reports a failure */
 }
 
-/* Make another segment current in place of `full`. False: records are to be dropped, for good or
- * while a writer of the segment before is still inside. */
-static bool turn(struct gm_writer *w, const struct gm_segment *full)
+/* Make the other segment current in place of `full`. False: records are dropped, for good, or while
+ * a writer of the previous segment is still inside. */
+static bool segment_turn(struct gm_writer *w, const struct gm_segment *full)
 {
 	int saved = errno;
 	bool ok = true;
 	gm_lock_take(&w->lock);
 	if (atomic_load(&w->current) == full) {
-		int error = prepare(w, true);
+		int error = segment_prepare(w, true);
 		ok = !error;
 		if (error && error != EBUSY)
 			gm_writer_end(w, error);
 		if (ok) {
-			struct gm_segment *next = other(w);
+			struct gm_segment *next = segment_other(w);
 			gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
 			gm_writer_show(w, next, atomic_load(&next->sequence));
 			w->now = !w->now;
@@ -182,12 +188,12 @@ bool gm_ring_put(struct gm_writer *w, const struct gm_record *record, const void
 		bool same = atomic_load(&w->current) == segment;
 		if (GM_LIKELY(same && gm_segment_take(segment, n, &slot))) {
 			gm_segment_write(segment, slot, record, body, length);
-			look_ahead(w, segment, slot);
+			due_set_ahead(w, segment, slot);
 			gm_segment_leave(segment, 1);
 			return true;
 		}
 		gm_segment_leave(segment, 0);
-		if (same && !turn(w, segment))
+		if (same && !segment_turn(w, segment))
 			return false;
 	}
 }
@@ -195,10 +201,11 @@ bool gm_ring_put(struct gm_writer *w, const struct gm_record *record, const void
 void gm_ring_flush(struct gm_writer *w)
 {
 	struct gm_segment *now = &w->segments[w->now];
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (!w->file.memory || w->ended)
 		return;
 	if (!w->ready)
-		retire(w, other(w), false);
+		segment_retire(w, segment_other(w), false);
 	if (!gm_writer_flush(w, now, now->written, gm_segment_used(now)))
 		gm_writer_flush_page(w, false);
 }
@@ -206,17 +213,19 @@ void gm_ring_flush(struct gm_writer *w)
 void gm_ring_close(struct gm_writer *w)
 {
 	struct gm_segment *now = &w->segments[w->now];
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	atomic_store(&w->current, NULL);
-	bool clean = gm_segment_drain(now, true) && gm_segment_drain(other(w), true);
+	bool clean = gm_segment_drain(now, true) && gm_segment_drain(segment_other(w), true);
 	uint64_t length = w->file.length;
 	gm_counter_set(0, GM_C_log_records, gm_ring_records(w));
 	if (w->file.memory) {
 		if (!w->ready)
-			retire(w, other(w), true);
+			segment_retire(w, segment_other(w), true);
 		if (gm_writer_flush(w, now, 0, gm_segment_used(now)))
 			gm_writer_drop(gm_segment_records(now, NULL));
 	}
-	/* In the first round the current segment is the last in the file, but for a ready one. */
+	/* In the first round the current segment is the last in the file, except for a prepared
+	 * one. */
 	if (atomic_load(&now->sequence) <= w->places)
 		length = now->offset + now->slots_offset +
 			 (uint64_t)gm_segment_used(now) * GM_SLOT_SIZE;

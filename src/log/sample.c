@@ -11,9 +11,9 @@
 #define SECOND 1000000000u
 #define FIGURES 6
 
-/* The six figures that are summed over time, and the highest that they were. */
+/* The six figures that are summed over time, and their peaks. */
 static const struct {
-	enum gm_counter seconds, peak; /* GM_COUNTER_COUNT: the pool keeps this peak itself */
+	enum gm_counter seconds, peak; /* peak GM_COUNTER_COUNT: the pool counts this peak itself */
 } figures[FIGURES] = {
 	{GM_C_requested_seconds, GM_COUNTER_COUNT},
 	{GM_C_mapped_seconds, GM_COUNTER_COUNT},
@@ -23,18 +23,18 @@ static const struct {
 	{GM_C_external_remap_seconds, GM_C_external_remap_peak},
 };
 
-/* The previous sample of each device: its figures hold until the next one. */
+/* The previous sample of each device: its figures count until the next one. GM_LOCK_RANK_LOG. */
 static struct {
 	uint64_t time; /* 0: none yet */
 	uint64_t value[FIGURES];
-	uint64_t rest[FIGURES]; /* what was too small for a whole unit times second, in 1e-9 */
+	uint64_t rest[FIGURES]; /* remainder below a whole unit times second, in 1e-9 */
 } before[GM_COUNTER_DEVICES];
 
 static _Atomic uint64_t due[GM_COUNTER_DEVICES];
 static _Atomic uint64_t pause_ns;
 static atomic_bool started;
 
-static void figures_of(const struct gm_sample *sample, uint64_t value[FIGURES])
+static void figures_read(const struct gm_sample *sample, uint64_t value[FIGURES])
 {
 	uint64_t held = sample->handed_out, asked = sample->requested;
 	value[0] = asked;
@@ -49,7 +49,7 @@ void gm_sample_count(unsigned device, uint64_t time, const struct gm_sample *sam
 {
 	unsigned row = device < GM_COUNTER_DEVICES ? device : GM_COUNTER_DEVICES - 1;
 	uint64_t value[FIGURES];
-	figures_of(sample, value);
+	figures_read(sample, value);
 	if (before[row].time && time < before[row].time)
 		time = before[row].time;
 	uint64_t passed = before[row].time ? time - before[row].time : 0;
@@ -81,25 +81,25 @@ void gm_sample_stop(void)
 		atomic_store_explicit(&due[i], 0, memory_order_relaxed);
 }
 
-static unsigned row_of(unsigned device)
+static unsigned device_row(unsigned device)
 {
 	return device < GM_COUNTER_DEVICES ? device : GM_COUNTER_DEVICES - 1;
 }
 
 uint64_t gm_log_sample_next(unsigned device)
 {
-	return atomic_load_explicit(&due[row_of(device)], memory_order_relaxed);
+	return atomic_load_explicit(&due[device_row(device)], memory_order_relaxed);
 }
 
 bool gm_log_sample_due(unsigned device, uint64_t now)
 {
 	if (!atomic_load_explicit(&started, memory_order_acquire))
 		return false;
-	unsigned row = row_of(device);
+	unsigned row = device_row(device);
 	uint64_t when = atomic_load_explicit(&due[row], memory_order_relaxed);
 	uint64_t next = now + atomic_load_explicit(&pause_ns, memory_order_relaxed);
 	next = next < now ? UINT64_MAX : next;
-	/* Only one of several callers gets it; with no pause at all, each does. */
+	/* One of several callers succeeds; with an interval of 0, each does. */
 	return now >= when &&
 	       (atomic_compare_exchange_strong_explicit(
 			&due[row], &when, next, memory_order_relaxed, memory_order_relaxed) ||

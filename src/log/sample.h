@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What samples leave behind in the counters: peaks and sums over time (gpumem-log(5)). */
+/* The counters that samples feed: peaks, and sums over time (gpumem-log(5)). */
 #ifndef GM_LOG_SAMPLE_H
 #define GM_LOG_SAMPLE_H
 
@@ -7,13 +7,15 @@
 
 #include "log/record.h"
 
-/* Count one sample of a device, taken at `time`. The caller keeps others out. */
+/* Count one sample of a device, taken at `time`. pre: GM_LOCK_RANK_LOG is held, or the process has
+ * one thread. */
 void gm_sample_count(unsigned device, uint64_t time, const struct gm_sample *sample);
 
-/* Samples are due from now on, every `interval` ns. */
+/* From now on samples are due every `interval` ns. */
 void gm_sample_start(uint64_t interval);
 
-/* Nothing is due, and nothing was seen. */
+/* No sample is due, and the last samples are forgotten. pre: GM_LOCK_RANK_LOG is held, or the
+ * process has one thread. */
 void gm_sample_stop(void);
 
 #endif

@@ -3,35 +3,27 @@
 
 #include <sched.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/debug.h"
+#include "base/sys.h"
 
 #define FINISHED ((uint64_t)1 << 16)
+#define MOMENT 100000 /* ns */
 
-/* Slots that this thread has taken, and its stripe and id. */
+/* The calling thread's slots in the segment that it last wrote to, and its stripe. */
 static GM_TLS struct {
 	const struct gm_segment *segment;
-	uint64_t sequence;
+	uint64_t sequence; /* of the segment when the slots were taken */
 	uint32_t next, end;
-	uint32_t thread, stripe;
+	uint32_t stripe; /* 1 + its index; 0: none yet */
 } mine;
 
 static _Atomic uint32_t stripes_given;
 
-static uint32_t ask_thread(void)
+static void stripe_assign(void)
 {
-	mine.thread = (uint32_t)syscall(SYS_gettid);
-	mine.stripe =
-		atomic_fetch_add_explicit(&stripes_given, 1, memory_order_relaxed) % GM_STRIPES;
-	return mine.thread;
-}
-
-uint32_t gm_segment_thread(void)
-{
-	return GM_LIKELY(mine.thread) ? mine.thread : ask_thread();
+	uint32_t given = atomic_fetch_add_explicit(&stripes_given, 1, memory_order_relaxed);
+	mine.stripe = 1 + given % GM_STRIPES;
 }
 
 void gm_segment_forget_thread(void)
@@ -39,16 +31,18 @@ void gm_segment_forget_thread(void)
 	memset(&mine, 0, sizeof mine);
 }
 
-/* Sequentially consistent, as is making another segment current: one of the two sees the other. */
+/* Sequentially consistent, as is the store of the current segment: a writer sees that another
+ * segment is current, or the thread that drains this one sees the writer. */
 void gm_segment_enter(struct gm_segment *segment)
 {
-	gm_segment_thread();
-	atomic_fetch_add(&segment->stripes[mine.stripe].word, 1);
+	if (GM_UNLIKELY(!mine.stripe))
+		stripe_assign();
+	atomic_fetch_add(&segment->stripes[mine.stripe - 1].word, 1);
 }
 
 void gm_segment_leave(struct gm_segment *segment, unsigned records)
 {
-	atomic_fetch_add_explicit(&segment->stripes[mine.stripe].word, records * FINISHED - 1,
+	atomic_fetch_add_explicit(&segment->stripes[mine.stripe - 1].word, records * FINISHED - 1,
 				  memory_order_release);
 }
 
@@ -73,7 +67,7 @@ bool gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *slot)
 	return true;
 }
 
-static void write_slot(struct gm_record *to, const void *from, size_t n, uint8_t kind)
+static void slot_write(struct gm_record *to, const void *from, size_t n, uint8_t kind)
 {
 	_Static_assert(offsetof(struct gm_record, kind) == GM_MORE_SIZE, "the kind is last");
 	memcpy(to, from, n);
@@ -87,11 +81,11 @@ void gm_segment_write(struct gm_segment *segment, uint32_t slot, const struct gm
 	const char *from = body;
 	while (length) {
 		size_t n = length < GM_MORE_SIZE ? length : GM_MORE_SIZE;
-		write_slot(++at, from, n, GM_RECORD_MORE);
+		slot_write(++at, from, n, GM_RECORD_MORE);
 		from += n;
 		length -= n;
 	}
-	write_slot(first, record, GM_MORE_SIZE, record->kind);
+	slot_write(first, record, GM_MORE_SIZE, record->kind);
 }
 
 uint64_t gm_segment_records(const struct gm_segment *segment, uint64_t *writers)
@@ -107,10 +101,9 @@ uint64_t gm_segment_records(const struct gm_segment *segment, uint64_t *writers)
 	return records;
 }
 
-/* A writer inside is copying 64 bytes; if it takes long, it was put off the processor. */
+/* A writer inside copies 64 bytes at a time; if that takes long, its thread was preempted. */
 bool gm_segment_drain(const struct gm_segment *segment, bool patient)
 {
-	static const struct timespec moment = {.tv_nsec = 100000};
 	uint64_t writers;
 	for (unsigned i = 0; i < (patient ? 1200u : 100u); i++) {
 		gm_segment_records(segment, &writers);
@@ -119,7 +112,7 @@ bool gm_segment_drain(const struct gm_segment *segment, bool patient)
 		if (i < 1000)
 			sched_yield();
 		else
-			nanosleep(&moment, NULL);
+			gm_sys_nap(MOMENT);
 	}
 	return false;
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The small log: one segment, an eighth of it for snapshots, strings and the like in the order in
- * which they come, the rest for samples. When the samples fill it, every second one of each device
- * goes, and from then on every second one is kept: what is there always covers the whole time.
+ * The small log: one segment.
+ *
+ *     | others: 1/8 of the slots | samples: groups of SAMPLE_SLOTS |
+ *
+ * Snapshots, strings and the like are appended to the first part. When samples fill the second
+ * part, every second one of each device is removed, and from then on every second one is kept: the
+ * samples always cover the whole run.
  */
+#include "log/small.h"
+
 #include <string.h>
 
 #include "base/clock.h"
 #include "log/count.h"
-#include "log/writer.h"
 
 #define SAMPLE_SLOTS 5
 _Static_assert(1 + (sizeof(struct gm_sample) + GM_MORE_SIZE - 1) / GM_MORE_SIZE == SAMPLE_SLOTS,
@@ -20,14 +25,14 @@ static struct {
 	unsigned shift;		       /* one of 2^shift samples is kept */
 	struct {
 		uint64_t seen;
-		uint32_t newest; /* group + 1 of a sample that the next one replaces; 0: none */
+		uint32_t newest; /* 1 + the group of a sample that the next one replaces; 0: none */
 	} device[256];
 } area;
 
 int gm_small_open(struct gm_writer *w)
 {
 	struct gm_segment *segment = &w->segments[0];
-	w->head.size = GM_SEGMENT_SMALL;
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	w->places = 1;
 	w->now = 0;
 	int error = gm_file_reserve(&w->file, w->head.size);
@@ -52,29 +57,30 @@ static uint32_t group_slot(uint32_t group)
 	return area.others_room + group * SAMPLE_SLOTS;
 }
 
-/* Make a group's slots as if they had never been written; the record goes first. */
-static void wipe(struct gm_segment *segment, uint32_t group)
+/* Clear a group's slots; the record's kind goes first. */
+static void group_wipe(struct gm_segment *segment, uint32_t group)
 {
 	struct gm_record *at = gm_segment_slot(segment, group_slot(group));
 	__atomic_store_n(&at->kind, GM_RECORD_NONE, __ATOMIC_SEQ_CST);
 	memset(at, 0, SAMPLE_SLOTS * sizeof *at);
 }
 
-static void move(struct gm_segment *segment, uint32_t from, uint32_t to)
+static void group_move(struct gm_segment *segment, uint32_t from, uint32_t to)
 {
 	struct gm_record *source = gm_segment_slot(segment, group_slot(from));
 	struct gm_record *target = gm_segment_slot(segment, group_slot(to));
 	if (from == to)
 		return;
-	wipe(segment, to);
+	group_wipe(segment, to);
 	memcpy(target + 1, source + 1, (SAMPLE_SLOTS - 1) * sizeof *source);
 	memcpy(target, source, GM_MORE_SIZE);
 	__atomic_store_n(&target->kind, source->kind, __ATOMIC_RELEASE);
 }
 
-/* Keep every second sample of each device, and its last, which the next ones replace until one is
- * due to stay. Killed in between, a sample may be there twice, never not at all. */
-static void thin(struct gm_segment *segment)
+/* Keep every second sample of each device, and its last one, which the next samples replace until
+ * one is due to stay. If the process is killed meanwhile, a sample may be in the log twice, but
+ * never missing. */
+static void samples_thin(struct gm_segment *segment)
 {
 	uint32_t last[256] = {0}, kth[256] = {0}, to = 0;
 	for (uint32_t i = 0; i < area.samples; i++)
@@ -88,24 +94,24 @@ static void thin(struct gm_segment *segment)
 		bool stays = area.device[device].seen % (1ull << area.shift) == 0;
 		if (is_last)
 			area.device[device].newest = stays ? 0 : to + 1;
-		move(segment, i, to++);
+		group_move(segment, i, to++);
 	}
 	for (uint32_t i = to; i < area.samples; i++)
-		wipe(segment, i);
+		group_wipe(segment, i);
 	area.samples = to;
 }
 
-static bool put_sample(struct gm_segment *segment, const struct gm_record *record, const void *body,
+static bool sample_put(struct gm_segment *segment, const struct gm_record *record, const void *body,
 		       size_t length)
 {
 	uint32_t *newest = &area.device[record->device].newest;
 	if (!*newest && area.samples == area.sample_room)
-		thin(segment);
+		samples_thin(segment);
 	if (!*newest && area.samples == area.sample_room)
 		return false;
 	uint32_t group = *newest ? *newest - 1 : area.samples++;
 	if (*newest)
-		wipe(segment, group);
+		group_wipe(segment, group);
 	else
 		gm_counter_add(0, GM_C_log_records, 1);
 	gm_segment_write(segment, group_slot(group), record, body, length);
@@ -114,8 +120,9 @@ static bool put_sample(struct gm_segment *segment, const struct gm_record *recor
 	return true;
 }
 
-/* Contexts come and go, and what is said of each must leave room for snapshots. */
-static bool is_of_heap(uint8_t kind)
+/* Records of heaps take half of the first part at most: contexts are made and end without limit,
+ * and snapshots need room. */
+static bool kind_is_of_heap(uint8_t kind)
 {
 	return kind == GM_RECORD_TAKEOVER || kind == GM_RECORD_HEAP_SAMPLE;
 }
@@ -125,12 +132,13 @@ bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const voi
 {
 	struct gm_segment *segment = &w->segments[0];
 	uint32_t n = gm_format_slots(length);
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (w->ended || !atomic_load(&w->current))
 		return false;
 	if (record->kind == GM_RECORD_SAMPLE)
-		return put_sample(segment, record, body, length);
-	if (is_of_heap(record->kind) && area.others + n > area.others_room / 2)
-		return true; /* the counters have it */
+		return sample_put(segment, record, body, length);
+	if (kind_is_of_heap(record->kind) && area.others + n > area.others_room / 2)
+		return true; /* the counters include it */
 	if (area.others_room - area.others < n)
 		return false;
 	gm_segment_write(segment, area.others, record, body, length);
@@ -141,6 +149,7 @@ bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const voi
 
 void gm_small_flush(struct gm_writer *w)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (!w->file.memory || w->ended)
 		return;
 	gm_writer_flush(w, &w->segments[0], 0, group_slot(area.samples));
@@ -151,6 +160,7 @@ void gm_small_close(struct gm_writer *w)
 {
 	struct gm_segment *segment = &w->segments[0];
 	uint32_t end = group_slot(area.samples);
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	atomic_store(&w->current, NULL);
 	if (w->file.memory && !w->ended)
 		gm_writer_flush(w, segment, 0, end);

@@ -15,7 +15,7 @@ struct string {
 	char text[];
 };
 
-static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_STRING);
+static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_STRING);
 static struct string *table;		    /* by text */
 static GM_ARRAY(struct string *) by_number; /* from 0 */
 static size_t room;
@@ -27,8 +27,9 @@ void gm_strings_limit(size_t bytes)
 	gm_lock_release(&lock);
 }
 
-static struct string *add(const char *text, size_t length)
+static struct string *string_add(const char *text, size_t length)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_STRING);
 	if (length > room || !gm_array_reserve(&by_number, by_number.n + 1))
 		return NULL;
 	struct string *string = calloc(1, sizeof *string + length + 1);
@@ -54,7 +55,7 @@ uint32_t gm_strings_number(const char *text, size_t length, bool *fresh)
 	gm_lock_take(&lock);
 	HASH_FIND(hh, table, text, length, string);
 	if (!string) {
-		string = add(text, length);
+		string = string_add(text, length);
 		*fresh = string != NULL;
 	}
 	gm_lock_release(&lock);
@@ -76,7 +77,7 @@ const char *gm_strings_text(uint32_t number, size_t *length)
 
 void gm_strings_forget(void)
 {
-	gm_lock_init(&lock, GM_RANK_STRING);
+	gm_lock_init(&lock, GM_LOCK_RANK_STRING);
 	table = NULL;
 	memset(&by_number, 0, sizeof by_number);
 	room = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The texts of a log, each kept once. Thread-safe (GM_RANK_STRING); nothing is ever released. */
+/* The texts of a log, each kept once. Any thread; takes GM_LOCK_RANK_STRING. Texts live as long as
+ * the process. */
 #ifndef GM_LOG_STRINGS_H
 #define GM_LOG_STRINGS_H
 
@@ -7,17 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* At most this many bytes of text are kept from now on. */
+/* Keep at most `bytes` bytes of text from now on. */
 void gm_strings_limit(size_t bytes);
 
-/* The number of `text` (at most `length` bytes of it), from 1; *fresh: it had none before. 0: the
- * limit is reached, or host memory is short. */
+/* The number of `text` (its first `length` bytes), from 1; *fresh: it is new. 0: the limit is
+ * reached, or host memory is short. */
 uint32_t gm_strings_number(const char *text, size_t length, bool *fresh);
 
-/* The text of a number, or NULL past the last. */
+/* The text of a number; NULL: there is none. */
 const char *gm_strings_text(uint32_t number, size_t *length);
 
-/* In a forked child, whose parent may have been at work here: start over. */
+/* In a forked child: start empty. The parent may have held the lock. */
 void gm_strings_forget(void);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/msg.h"
 
-struct gm_writer gm_writer = {.lock = GM_LOCK_INIT(GM_RANK_LOG), .file = {.fd = -1}};
+struct gm_writer gm_writer = {.lock = GM_LOCK_INIT(GM_LOCK_RANK_LOG), .file = {.fd = -1}};
 
 void gm_writer_drop(uint64_t records)
 {
@@ -19,6 +19,7 @@ void gm_writer_drop(uint64_t records)
 int gm_writer_hold(struct gm_writer *w, struct gm_segment *segment, uint64_t offset)
 {
 	uint64_t size = w->head.size;
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (!w->file.memory) {
 		if (segment->base)
 			munmap(segment->base, size);
@@ -35,11 +36,11 @@ int gm_writer_hold(struct gm_writer *w, struct gm_segment *segment, uint64_t off
 	return 0;
 }
 
-void gm_writer_describe(struct gm_writer *w, struct gm_segment *segment, uint64_t sequence)
+struct gm_segment_head gm_writer_head(const struct gm_writer *w, uint64_t offset)
 {
-	struct gm_segment_head head = w->head, *to = gm_segment_head(segment);
+	struct gm_segment_head head = w->head;
 	uint32_t at = GM_PAGE_OFFSET;
-	if (segment->offset == 0) {
+	if (offset == 0) {
 		head.live_offset = at;
 		at += sizeof(struct gm_counter_live);
 	}
@@ -48,6 +49,17 @@ void gm_writer_describe(struct gm_writer *w, struct gm_segment *segment, uint64_
 		at += GM_PAGE_ROOM;
 	}
 	head.slots_offset = at;
+	head.text_offset = GM_TEXT_OFFSET;
+	head.text_size = w->about.size;
+	return head;
+}
+
+void gm_writer_describe(struct gm_writer *w, struct gm_segment *segment, uint64_t sequence)
+{
+	struct gm_segment_head *to = gm_segment_head(segment);
+	const struct gm_segment_head head = gm_writer_head(w, segment->offset);
+	uint32_t at = head.slots_offset;
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	segment->slots_offset = at;
 	segment->slots = (uint32_t)((segment->size - at) / GM_SLOT_SIZE);
 	segment->written = 0;
@@ -60,15 +72,13 @@ void gm_writer_describe(struct gm_writer *w, struct gm_segment *segment, uint64_
 	if (sequence > w->places || (w->file.memory && sequence > 2)) /* else it is fresh */
 		memset(segment->base + at, 0, segment->size - at);
 	memcpy(segment->base + GM_TEXT_OFFSET, w->about.text, sizeof w->about.text);
-	head.text_offset = GM_TEXT_OFFSET;
-	head.text_size = w->about.size;
-	head.sequence = 0;
 	*to = head;
 }
 
 void gm_writer_show(struct gm_writer *w, struct gm_segment *segment, uint64_t sequence)
 {
 	struct gm_segment_head *head = gm_segment_head(segment);
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	head->begun = gm_clock_ns();
 	head->dropped = w->dropped;
 	if (head->checkpoint_offset) {
@@ -88,6 +98,7 @@ void gm_writer_show(struct gm_writer *w, struct gm_segment *segment, uint64_t se
 
 int gm_writer_share_counters(struct gm_writer *w)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (w->file.memory)
 		return 0;
 	w->front = gm_file_map(&w->file, 0, GM_FRONT_SIZE);
@@ -104,7 +115,9 @@ int gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t fr
 	const struct gm_segment_head *head = gm_segment_head(segment);
 	uint64_t at = segment->offset + segment->slots_offset + (uint64_t)from * GM_SLOT_SIZE;
 	uint32_t checkpoint = head->checkpoint_offset;
-	/* Over the slots of the segment that had this place before, all of them at first. */
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
+	/* The first flush of a segment overwrites all slots of the one that had its place
+	 * before. */
 	uint32_t end = head->sequence > w->places && !from ? segment->slots : to;
 	int error = 0;
 	if (end > from)
@@ -124,8 +137,9 @@ int gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t fr
 
 void gm_writer_flush_page(struct gm_writer *w, bool closed)
 {
-	static struct gm_counter_page copy; /* not on the program's stack: it may be a small one */
+	static struct gm_counter_page copy; /* not on the program's stack, which may be small */
 	const struct gm_segment *now = &w->segments[w->now];
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	gm_counters_copy(&copy);
 	gm_counters_describe(&copy.head, GM_PAGE_WHOLE);
 	copy.head.start = w->head.start;
@@ -142,13 +156,14 @@ void gm_writer_finish(struct gm_writer *w, uint64_t length, bool clean)
 {
 	struct gm_page_head *head = gm_counters_head();
 	bool trim = clean && length < w->file.length;
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (w->file.memory) {
 		if (trim)
 			gm_file_trim(&w->file, length);
 		gm_writer_flush_page(w, clean);
 		return;
 	}
-	/* The numbers are final before the log says that they are. */
+	/* The numbers are final before the log is marked as closed. */
 	gm_counters_move(NULL);
 	if (!w->front)
 		return;
@@ -162,6 +177,7 @@ void gm_writer_finish(struct gm_writer *w, uint64_t length, bool clean)
 
 void gm_writer_end(struct gm_writer *w, int error)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_LOG);
 	if (w->ended)
 		return;
 	w->ended = true;

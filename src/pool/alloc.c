@@ -1,103 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Allocation from idle memory; where there is none, the ladder is climbed. */
+/*
+ * Allocation. The first place that has a block of the size wins:
+ *
+ *     1  a shelf                              the shelf's lock; the warm path
+ *     2  limbo: blocks that may have passed   no lock; then 1 again
+ *     3  idle memory                          the pool's lock
+ *     4  limbo, if 2 polled no event          no lock; then 1 again
+ *     5  the ladder                           the pool's lock, released meanwhile
+ */
+#include "base/tick.h"
+#include "pool/fit.h"
 #include "pool/internal.h"
+#include "pool/ladder.h"
+#include "pool/stats.h"
+#include "pool/valid.h"
 
-static struct gm_want want_extent(uint64_t size)
-{
-	uint64_t step = size < GM_POOL_BIG ? GM_SLAB_LEAST_SLOT : GM_POOL_BIG_STEP;
-	uint64_t length = gm_round_up(size, step);
-	if (length < GM_EXTENT_LEAST)
-		length = GM_EXTENT_LEAST;
-	return (struct gm_want){length, gm_pool_align_of(length)};
-}
-
-struct gm_want gm_pool_want(uint64_t size)
-{
-	if (size > GM_SLAB_LARGEST)
-		return want_extent(size);
-	uint64_t length = gm_slab_length(gm_slab_class(size));
-	return (struct gm_want){length, length};
-}
-
-/* Idle memory for `size` bytes as an extent, however small the size is. */
-static struct gm_piece *take_extent(struct gm_pool *pool, uint64_t size)
-{
-	struct gm_want want = want_extent(size);
-	if (!gm_extents_reserve(&pool->extents, 2))
-		return NULL;
-	struct gm_extent *extent = gm_extent_take(&pool->extents, want.length, want.align);
-	if (!extent)
-		return NULL;
-	gm_extent_use(&pool->extents, extent, GM_SHELVED, NULL); /* until hand_out says whose */
-	return &extent->piece;
-}
-
-static struct gm_piece *take_slot(struct gm_pool *pool, uint64_t size)
-{
-	unsigned class = gm_slab_class(size);
-	struct gm_piece *piece = gm_slab_take(&pool->slabs, class);
-	if (piece || !gm_extents_reserve(&pool->extents, 2))
-		return piece;
-	return gm_slab_make(&pool->slabs, class) ? gm_slab_take(&pool->slabs, class) : NULL;
-}
-
-struct gm_piece *gm_pool_take(struct gm_pool *pool, uint64_t size)
-{
-	return size <= GM_SLAB_LARGEST ? take_slot(pool, size) : take_extent(pool, size);
-}
-
-struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size)
-{
-	struct gm_piece *piece = NULL;
-	if (size > GM_SLAB_LARGEST)
-		return NULL;
-	for (unsigned c = gm_slab_class(size); c < GM_SLAB_CLASSES && !piece; c++)
-		piece = gm_slab_take(&pool->slabs, c);
-	return piece ? piece : take_extent(pool, size);
-}
-
-/* What a block of `size` bytes will hold where there is memory for it. */
-static uint64_t held_for(uint64_t size)
+/* The bytes that a block of `size` bytes holds, unless it is the last resort (gm_pool_take_any). */
+static uint64_t size_held(uint64_t size)
 {
 	if (size <= GM_SLAB_LARGEST)
 		return gm_slab_slot(gm_slab_class(size));
-	return want_extent(size).length;
+	return gm_pool_extent_length(size);
 }
 
 /* A piece that is in no list becomes the block. */
-static void hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
-		     uint64_t size, uint64_t context)
+static void block_hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+			   uint64_t size, uint64_t context)
 {
 	gm_pool_count_live(pool, shelf, size, GM_GET(piece->held));
-	gm_quick_take(&shelf->lock);
+	gm_futex_lock_take(&shelf->lock);
 	uint64_t id = gm_shelf_next_id(shelf);
-	gm_quick_release(&shelf->lock);
+	gm_futex_lock_release(&shelf->lock);
 	gm_piece_hand_out(piece, size, id, context);
 }
 
-/* What came back to the shelf; before there is new memory for it (`must`), what may do so is asked
- * for, if it was not just now. */
-static struct gm_piece *find_on_shelf(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
-				      uint64_t context, bool must, bool *asked)
-{
-	*asked = gm_retired_miss(pool, shelf, context, must);
-	return gm_shelf_take(pool, shelf, size, held_for(size));
-}
-
-/* A shelved block, idle memory, or more memory. */
-static CUresult find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t context,
-		     struct gm_piece **piece)
+/* Places 1 and 3 to 5. The pool's lock is held, and released meanwhile. `polled`: events were
+ * polled already. */
+static CUresult piece_find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			   uint64_t held, uint64_t context, bool polled, struct gm_piece **piece)
 {
 	CUresult result = CUDA_SUCCESS;
-	bool asked;
-	*piece = find_on_shelf(pool, shelf, size, context, false, &asked);
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	*piece = gm_shelf_take(pool, shelf, size, held);
 	if (*piece)
 		return CUDA_SUCCESS;
 	if (size >= GM_POOL_BIG)
 		gm_shelf_empty_row(pool, shelf);
 	*piece = gm_pool_take(pool, size);
-	if (GM_UNLIKELY(!*piece) && !asked) {
-		*piece = find_on_shelf(pool, shelf, size, context, true, &asked);
+	if (GM_UNLIKELY(!*piece) && !polled) {
+		gm_pool_unlock(pool);
+		gm_limbo_miss(pool, shelf, context, true);
+		gm_pool_lock(pool);
+		*piece = gm_shelf_take(pool, shelf, size, held);
 		if (*piece)
 			return CUDA_SUCCESS;
 	}
@@ -120,15 +74,24 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	gm_pool_debug_visit(pool);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
-	if (GM_LIKELY(gm_shelf_alloc(pool, shelf, size, held_for(size), context, out))) {
+	uint64_t held = size_held(size);
+	if (GM_LIKELY(gm_shelf_alloc(pool, shelf, size, held, context, out))) {
 		gm_pool_debug_visit(pool);
 		return CUDA_SUCCESS;
 	}
 	uint64_t since = gm_tick();
+	bool polled = false;
+	if (GM_GET(shelf->retired)) {
+		polled = gm_limbo_miss(pool, shelf, context, false);
+		if (gm_shelf_alloc(pool, shelf, size, held, context, out)) {
+			out->since = since;
+			return CUDA_SUCCESS;
+		}
+	}
 	gm_pool_lock(pool);
-	CUresult result = find(pool, shelf, size, context, &piece);
+	CUresult result = piece_find(pool, shelf, size, held, context, polled, &piece);
 	if (piece) {
-		hand_out(pool, shelf, piece, size, context);
+		block_hand_out(pool, shelf, piece, size, context);
 		gm_piece_copy(piece, pool->config.ordinal, out);
 	}
 	out->since = since;

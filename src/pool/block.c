@@ -19,17 +19,17 @@ void *gm_piece_memory(size_t bytes)
 	return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-static inline unsigned shift_of(unsigned level)
+static inline unsigned level_shift(unsigned level)
 {
 	return GM_TABLE_SHIFT + level * GM_TABLE_FAN;
 }
 
 bool gm_table_open(struct gm_table *table, CUdeviceptr base, uint64_t size)
 {
-	uint64_t entries[GM_TABLE_LEVELS], all = 0;
+	uint64_t entries[GM_TABLE_LEVELS], total = 0;
 	for (unsigned i = 0; i < GM_TABLE_LEVELS; i++)
-		all += entries[i] = (size >> shift_of(i)) + 1;
-	*table = (struct gm_table){.base = base, .size = size, .bytes = all * sizeof(void *)};
+		total += entries[i] = (size >> level_shift(i)) + 1;
+	*table = (struct gm_table){.base = base, .size = size, .bytes = total * sizeof(void *)};
 	table->memory = mmap(NULL, table->bytes, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (table->memory == MAP_FAILED) {
@@ -49,12 +49,14 @@ void gm_table_close(struct gm_table *table)
 	*table = (struct gm_table){0};
 }
 
-static void put(struct gm_table *table, unsigned level, uint64_t index, struct gm_extent *extent)
+static void entry_put(struct gm_table *table, unsigned level, uint64_t index,
+		      struct gm_extent *extent)
 {
 	atomic_store_explicit(&table->level[level][index], extent, memory_order_release);
 }
 
-static inline struct gm_extent *get(const struct gm_table *table, unsigned level, uint64_t index)
+static inline struct gm_extent *entry_get(const struct gm_table *table, unsigned level,
+					  uint64_t index)
 {
 	return atomic_load_explicit(&table->level[level][index], memory_order_acquire);
 }
@@ -63,11 +65,11 @@ void gm_table_enter_ends(struct gm_table *table, struct gm_extent *extent)
 {
 	uint64_t from = GM_GET(extent->piece.base) - table->base;
 	uint64_t to = from + GM_GET(extent->piece.held);
-	/* One that begins and ends in a granule is idle; what follows it owns the entry. */
+	/* An extent that begins and ends in one granule is idle; its successor has the entry. */
 	if (from >> GM_TABLE_SHIFT == to >> GM_TABLE_SHIFT)
 		return;
-	put(table, 0, from >> GM_TABLE_SHIFT, extent);
-	put(table, 0, (to >> GM_TABLE_SHIFT) - 1, extent);
+	entry_put(table, 0, from >> GM_TABLE_SHIFT, extent);
+	entry_put(table, 0, (to >> GM_TABLE_SHIFT) - 1, extent);
 }
 
 void gm_table_enter(struct gm_table *table, struct gm_extent *extent)
@@ -79,29 +81,30 @@ void gm_table_enter(struct gm_table *table, struct gm_extent *extent)
 	unsigned level = 0;
 	for (; level + 1 < GM_TABLE_LEVELS && from < to; level++) {
 		while (from < to && from % FAN)
-			put(table, level, from++, extent);
+			entry_put(table, level, from++, extent);
 		while (from < to && to % FAN)
-			put(table, level, --to, extent);
+			entry_put(table, level, --to, extent);
 		from /= FAN;
 		to /= FAN;
 	}
 	while (from < to)
-		put(table, level, from++, extent);
+		entry_put(table, level, from++, extent);
 }
 
-/* The hints for an address, finest first, for that leads to whatever begins there and to most
- * slabs; the last is that of the granule before its own. */
+/* The hints for an address: level 0 first, which leads to a block that begins there and to most
+ * slabs; level 0 of the granule before comes last. */
 #define HINTS (GM_TABLE_LEVELS + 1)
 
-static inline struct gm_extent *hint(const struct gm_table *table, uint64_t offset, unsigned nth)
+static inline struct gm_extent *entry_hint(const struct gm_table *table, uint64_t offset,
+					   unsigned nth)
 {
 	if (nth < GM_TABLE_LEVELS)
-		return get(table, nth, offset >> shift_of(nth));
+		return entry_get(table, nth, offset >> level_shift(nth));
 	uint64_t index = offset >> GM_TABLE_SHIFT;
-	return index ? get(table, 0, index - 1) : NULL;
+	return index ? entry_get(table, 0, index - 1) : NULL;
 }
 
-static bool holds(const struct gm_extent *extent, CUdeviceptr address)
+static bool extent_holds(const struct gm_extent *extent, CUdeviceptr address)
 {
 	return address - GM_GET(extent->piece.base) < GM_GET(extent->piece.held);
 }
@@ -111,8 +114,9 @@ struct gm_extent *gm_table_find(const struct gm_table *table, CUdeviceptr addres
 	if (address - table->base >= table->size)
 		return NULL;
 	for (unsigned i = 0; i < HINTS; i++) {
-		struct gm_extent *extent = hint(table, address - table->base, i);
-		if (extent && GM_GET(extent->piece.state) > GM_IDLE && holds(extent, address))
+		struct gm_extent *extent = entry_hint(table, address - table->base, i);
+		if (extent && GM_GET(extent->piece.state) > GM_IDLE &&
+		    extent_holds(extent, address))
 			return extent;
 	}
 	return NULL;
@@ -122,7 +126,8 @@ struct gm_extent *gm_table_ends_at(const struct gm_table *table, CUdeviceptr bor
 {
 	if (border <= table->base)
 		return NULL;
-	struct gm_extent *extent = get(table, 0, ((border - table->base) >> GM_TABLE_SHIFT) - 1);
+	struct gm_extent *extent =
+		entry_get(table, 0, ((border - table->base) >> GM_TABLE_SHIFT) - 1);
 	if (!extent || GM_GET(extent->piece.state) == GM_UNUSED ||
 	    GM_GET(extent->piece.base) + GM_GET(extent->piece.held) != border)
 		return NULL;
@@ -133,8 +138,8 @@ struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr b
 {
 	if (border - table->base >= table->size)
 		return NULL;
-	struct gm_extent *extent = get(table, 0, (border - table->base) >> GM_TABLE_SHIFT);
-	/* A short idle extent leaves the entry of its granule to the one after it. */
+	struct gm_extent *extent = entry_get(table, 0, (border - table->base) >> GM_TABLE_SHIFT);
+	/* A short idle extent has no entry: its granule's names the extent after it. */
 	for (int i = 0; i < 2 && extent && GM_GET(extent->piece.state) != GM_UNUSED; i++) {
 		if (GM_GET(extent->piece.base) == border)
 			return extent;
@@ -143,7 +148,7 @@ struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr b
 	return NULL;
 }
 
-static inline const struct gm_piece *slot_at(const struct gm_slab *slab, uint64_t offset)
+static inline const struct gm_piece *slab_slot_at(const struct gm_slab *slab, uint64_t offset)
 {
 	if (!slab)
 		return NULL;
@@ -158,56 +163,56 @@ struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address
 		return NULL;
 	const struct gm_piece *piece = &extent->piece;
 	if (GM_GET(piece->state) == GM_SLAB)
-		piece = slot_at(GM_GET(extent->slab), address - GM_GET(piece->base));
+		piece = slab_slot_at(GM_GET(extent->slab), address - GM_GET(piece->base));
 	return piece && gm_piece_is_live(piece) ? (struct gm_piece *)piece : NULL;
 }
 
-/* Acquire loads, so that the second look at the number cannot come before them. */
-#define LOOK(field) atomic_load_explicit(&(field), memory_order_acquire)
+/* Acquire: the second load of the sequence number stays behind these loads. */
+#define ACQUIRE(field) atomic_load_explicit(&(field), memory_order_acquire)
 
 /* A consistent copy of a piece. */
-static inline void look(const struct gm_piece *piece, struct gm_block *out)
+static inline void piece_read(const struct gm_piece *piece, struct gm_block *out)
 {
 	unsigned seq;
 	uint32_t state;
 	do {
-		seq = LOOK(piece->seq);
-		state = LOOK(piece->state);
-		out->base = LOOK(piece->base);
-		out->held = LOOK(piece->held);
-		out->size = LOOK(piece->size);
-		out->id = LOOK(piece->id);
-		out->context = LOOK(piece->context);
+		seq = ACQUIRE(piece->seq);
+		state = ACQUIRE(piece->state);
+		out->base = ACQUIRE(piece->base);
+		out->held = ACQUIRE(piece->held);
+		out->size = ACQUIRE(piece->size);
+		out->id = ACQUIRE(piece->id);
+		out->context = ACQUIRE(piece->context);
 	} while (seq % 2 || seq != GM_GET(piece->seq));
 	out->live = state == GM_LIVE || state == GM_FREEING;
 }
 
-/* Follow one hint to the piece at the address; NULL: it does not lead there. */
-static inline const struct gm_piece *look_at(const struct gm_extent *extent, CUdeviceptr address,
-					     struct gm_block *out)
+/* Follow one hint to the piece at the address; NULL: the hint is stale. */
+static inline const struct gm_piece *table_read_at(const struct gm_extent *extent,
+						   CUdeviceptr address, struct gm_block *out)
 {
 	const struct gm_piece *piece;
 	unsigned seq;
 	do {
-		seq = LOOK(extent->piece.seq);
-		uint32_t state = LOOK(extent->piece.state);
-		uint64_t offset = address - LOOK(extent->piece.base);
+		seq = ACQUIRE(extent->piece.seq);
+		uint32_t state = ACQUIRE(extent->piece.state);
+		uint64_t offset = address - ACQUIRE(extent->piece.base);
 		piece = NULL;
-		if (state > GM_IDLE && offset < LOOK(extent->piece.held))
-			piece = state == GM_SLAB ? slot_at(LOOK(extent->slab), offset)
+		if (state > GM_IDLE && offset < ACQUIRE(extent->piece.held))
+			piece = state == GM_SLAB ? slab_slot_at(ACQUIRE(extent->slab), offset)
 						 : &extent->piece;
 		if (piece)
-			look(piece, out);
+			piece_read(piece, out);
 	} while (GM_UNLIKELY(seq % 2 || seq != GM_GET(extent->piece.seq)));
 	return piece;
 }
 
-struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,
+struct gm_piece *gm_table_read(const struct gm_table *table, CUdeviceptr address,
 			       struct gm_block *out)
 {
 	for (unsigned i = 0; i < HINTS; i++) {
-		const struct gm_extent *extent = hint(table, address - table->base, i);
-		const struct gm_piece *piece = extent ? look_at(extent, address, out) : NULL;
+		const struct gm_extent *extent = entry_hint(table, address - table->base, i);
+		const struct gm_piece *piece = extent ? table_read_at(extent, address, out) : NULL;
 		if (piece && out->live)
 			return (struct gm_piece *)piece;
 	}
@@ -217,11 +222,11 @@ struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address
 
 bool gm_piece_claim(struct gm_piece *piece, uint64_t id)
 {
-	unsigned seq = LOOK(piece->seq);
+	unsigned seq = ACQUIRE(piece->seq);
 	do {
 		while (GM_UNLIKELY(seq % 2))
-			seq = LOOK(piece->seq);
-		if (LOOK(piece->state) != GM_LIVE || LOOK(piece->id) != id)
+			seq = ACQUIRE(piece->seq);
+		if (ACQUIRE(piece->state) != GM_LIVE || ACQUIRE(piece->id) != id)
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&piece->seq, &seq, seq + 1, memory_order_acquire, memory_order_acquire));

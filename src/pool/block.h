@@ -2,21 +2,31 @@
 /*
  * From any address to the block that holds it, in O(1), without a lock.
  *
- * Pieces (extents and slots of slabs) are written between gm_piece_begin and gm_piece_end, and read
- * by anyone, who starts again when the sequence number moved. Their memory stays a piece of that
- * kind while the pool lives, so that a stale pointer is harmless. Who may write one:
- *   live     who claims it to free it (gm_piece_claim), under the lock of any shelf; of two that
- *            try, one succeeds
- *   freeing  who claimed it, under the lock of a shelf or the pool
- *   shelved  who holds the lock of its shelf; retired, while that has not handed it over: likewise
- *   else     who holds the pool's lock
- * Whoever holds the pool's lock and those of all shelves may write any.
+ * Pieces (extents and slots of slabs) are written between gm_piece_begin and gm_piece_end. Any
+ * thread may read them; it reads again if the sequence number has changed. The memory of a piece
+ * stays a piece of that kind while the pool lives, so a stale pointer is harmless. The writer of a
+ * piece, by its state:
  *
- * The table maps addresses to extents at four granularities, 64 KiB to 2 GiB. An extent in use is
- * entered once for each largest granule that it covers, so a block of any size costs at most some
- * dozens of entries. Entries are hints and are never cleared: who follows one checks that the
- * extent holds the address. At 64 KiB an entry names the last extent that begins in the granule;
- * extents in use are at least that long, so the granule before leads to the only other one.
+ *     live       the thread that claims it to free it (gm_piece_claim), under any shelf's lock; of
+ *                two threads that try, one succeeds
+ *     freeing    the thread that claimed it, under the lock of a shelf or of the pool
+ *     shelved    a thread that holds the lock of the piece's shelf
+ *     retired    likewise; once it is out of limbo, the thread that took it out
+ *     other      a thread that holds the pool's lock
+ *     any        a thread that holds the pool's lock and the locks of all shelves
+ *
+ * The table maps addresses to extents at four levels. An extent in use is entered once for each
+ * largest granule that it covers, so a block of any size costs at most some dozens of entries.
+ *
+ *     level   granule   entries of an extent from 2 MiB to 4 MiB + 128 KiB
+ *       3       2 GiB   -
+ *       2      64 MiB   -
+ *       1       2 MiB   2 MiB
+ *       0      64 KiB   2 MiB and 4 MiB + 64 KiB, its ends; 4 MiB
+ *
+ * Entries are hints and are never cleared: a reader checks that the extent holds the address. At
+ * level 0 an entry names the last extent that begins in the granule. Extents in use are at least a
+ * granule long, so at most one other extent reaches into it, and the granule before leads to that.
  */
 #ifndef GM_POOL_BLOCK_H
 #define GM_POOL_BLOCK_H
@@ -28,33 +38,34 @@
 #include "pool/pool.h"
 
 #define GM_TABLE_LEVELS 4
-#define GM_TABLE_SHIFT 16 /* of the finest level; each next one is 32 times coarser */
+#define GM_TABLE_SHIFT 16 /* of level 0; each next level is 32 times coarser */
 #define GM_TABLE_FAN 5
-#define GM_EXTENT_LEAST ((uint64_t)1 << GM_TABLE_SHIFT) /* of an extent in use */
+#define GM_EXTENT_LEAST ((uint64_t)1 << GM_TABLE_SHIFT) /* the length of an extent in use */
 
 struct gm_extent;
 struct gm_slab;
 
 enum gm_state {
-	GM_UNUSED, /* describes nothing */
+	GM_UNUSED, /* no memory */
 	GM_IDLE,
 	GM_LIVE,
-	GM_FREEING, /* live, and a free of it is waiting for its fence */
+	GM_FREEING, /* live, but claimed by a thread that frees it */
 	GM_RETIRED,
-	GM_SHELVED, /* idle as it is, ready for the next request of its size; see shelf.h */
+	GM_SHELVED, /* idle, not joined with its neighbours; see shelf.h */
 	GM_SLAB	    /* extents only: cut into slots */
 };
 
-/* One extent, or one slot of a slab: a cache line, for the next one may be another thread's. */
+/* One extent, or one slot of a slab. A cache line of its own: the next piece may be in use by
+ * another thread. */
 struct gm_piece {
 	_Alignas(64) atomic_uint seq; /* odd while being written */
 	_Atomic uint16_t state;
-	bool pinned; /* while live: there are pins of it in pool->pins */
+	bool pinned; /* while live: pool->pins has pins of it */
 	_Atomic uint64_t base, held;
 	_Atomic uint64_t size, id, context; /* of a block; else 0 */
-	/* Only by who may write the piece: */
+	/* Read and written by the writer alone: */
 	struct gm_piece *next; /* in a list of retired or shelved blocks; scratch while idle */
-	uint64_t shelved_at;   /* while shelved: since when */
+	uint64_t shelved_at;   /* while shelved: since then, by config.clock */
 };
 
 struct gm_table {
@@ -67,11 +78,12 @@ struct gm_table {
 
 _Static_assert(sizeof(struct gm_piece) == 64, "a piece is a cache line");
 
-/* Zeroed memory for pieces and what goes with them, for free(); NULL: there is none. */
+/* Zeroed memory, aligned for pieces; the caller frees it with free(). NULL: no host memory. */
 void *gm_piece_memory(size_t bytes);
 
 #define GM_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
-/* Between gm_piece_begin and gm_piece_end. Release: who sees it also sees the odd number. */
+/* Between gm_piece_begin and gm_piece_end. Release: a thread that reads the value also reads the
+ * odd sequence number. */
 #define GM_SET(field, value) atomic_store_explicit(&(field), (value), memory_order_release)
 
 static inline void gm_piece_begin(struct gm_piece *piece)
@@ -94,29 +106,36 @@ static inline bool gm_piece_is_live(const struct gm_piece *piece)
 bool gm_table_open(struct gm_table *table, CUdeviceptr base, uint64_t size);
 void gm_table_close(struct gm_table *table);
 
-/* Under the pool's lock: enter the ends of an extent, and, when it comes into use, all of it. */
+/* --- the pool's lock is held --- */
+
+/* Enter both ends of an extent; enter all of an extent that comes into use. */
 void gm_table_enter_ends(struct gm_table *table, struct gm_extent *extent);
 void gm_table_enter(struct gm_table *table, struct gm_extent *extent);
 
-/* Under the pool's lock: the extent in use that holds `address`, or NULL; the extent that ends or
- * begins at `border`, a multiple of 2 MiB, idle or in use, or NULL. */
+/* The extent in use that holds `address`, or NULL. */
 struct gm_extent *gm_table_find(const struct gm_table *table, CUdeviceptr address);
+
+/* The extent, idle or in use, that ends or begins at `border`, a multiple of 2 MiB; or NULL. */
 struct gm_extent *gm_table_ends_at(const struct gm_table *table, CUdeviceptr border);
 struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr border);
 
-/* Under the pool's lock: the slot or extent of the live block that holds `address`, or NULL. */
+/* The slot or extent of the live block that holds `address`, or NULL. */
 struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address);
 
-/* What is at `address`, which lies in the range; no lock. All but `ordinal` is filled in. Returns
+/* --- no lock is needed --- */
+
+/* Read the block at `address`, which lies in the range. Fills in all of *out but `ordinal`. Returns
  * the live piece, or NULL. */
-struct gm_piece *gm_table_look(const struct gm_table *table, CUdeviceptr address,
+struct gm_piece *gm_table_read(const struct gm_table *table, CUdeviceptr address,
 			       struct gm_block *out);
 
-/* If the piece is the live block of that id, and no other thread is freeing it, the caller is from
- * now on. Under the lock of a shelf. */
+/* --- the caller may write the piece (see above) --- */
+
+/* Claim the live block of this id for a free, under the lock of a shelf. False: the piece is no
+ * longer this block, or another thread has claimed it. */
 bool gm_piece_claim(struct gm_piece *piece, uint64_t id);
 
-/* A piece that the caller may write becomes a live block. */
+/* The piece becomes a live block. */
 static inline void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint64_t id,
 				     uint64_t context)
 {
@@ -128,7 +147,7 @@ static inline void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint
 	gm_piece_end(piece);
 }
 
-/* A copy of a live piece, which the caller may write. */
+/* A copy of a live piece. */
 static inline void gm_piece_copy(const struct gm_piece *piece, unsigned ordinal,
 				 struct gm_block *out)
 {

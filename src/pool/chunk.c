@@ -3,14 +3,33 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/msg.h"
+#include "log/log.h"
 #include "pool/internal.h"
+#include "pool/peer.h"
+#include "pool/stats.h"
 
 /* --- driver calls --- */
 
-static CUresult create(struct gm_pool *pool, struct gm_chunk *chunk, unsigned extras,
-		       const struct gm_access *access)
+/* Around a driver call that creates or releases physical memory. */
+static void change_begin(struct gm_pool *pool)
+{
+	gm_pool_lock(pool);
+	pool->changes++;
+	pool->changing++;
+	gm_pool_unlock(pool);
+}
+
+static void change_end(struct gm_pool *pool, uint64_t more)
+{
+	gm_pool_lock(pool);
+	pool->made += more;
+	pool->changing--;
+	gm_pool_unlock(pool);
+}
+
+static CUresult handle_create(struct gm_pool *pool, struct gm_chunk *chunk, unsigned extras,
+			      const struct gm_access *access)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -19,7 +38,9 @@ static CUresult create(struct gm_pool *pool, struct gm_chunk *chunk, unsigned ex
 	if (extras & GM_CHUNK_EXPORTABLE)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	prop.allocFlags.gpuDirectRDMACapable = (extras & GM_CHUNK_RDMA) != 0;
+	change_begin(pool);
 	CUresult result = pool->driver->cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+	change_end(pool, result == CUDA_SUCCESS ? chunk->size : 0);
 	if (result != CUDA_SUCCESS || !access)
 		return result;
 	result = gm_chunk_map(pool, chunk, chunk->base, access);
@@ -28,18 +49,18 @@ static CUresult create(struct gm_pool *pool, struct gm_chunk *chunk, unsigned ex
 	return result;
 }
 
-/* Containers may forbid what the device allows; under WSL 2 memory for RDMA can be created, but no
- * access be given to it. */
+/* Containers may forbid properties that the device supports. Under WSL 2, memory for RDMA can be
+ * created, but cuMemSetAccess on it fails. */
 CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
 			 const struct gm_access *access)
 {
-	unsigned asked = GM_GET(pool->extras), extras = asked;
-	CUresult result = create(pool, chunk, extras, access);
+	unsigned wanted = GM_GET(pool->extras), extras = wanted;
+	CUresult result = handle_create(pool, chunk, extras, access);
 	while (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && extras) {
-		extras = (extras - 1) & asked; /* the next smaller subset */
-		result = create(pool, chunk, extras, access);
+		extras = (extras - 1) & wanted; /* the next smaller subset */
+		result = handle_create(pool, chunk, extras, access);
 	}
-	if (result == CUDA_SUCCESS && extras != asked)
+	if (result == CUDA_SUCCESS && extras != wanted)
 		atomic_fetch_and_explicit(&pool->extras, extras, memory_order_relaxed);
 	return result;
 }
@@ -68,7 +89,9 @@ CUresult gm_chunk_unmap(struct gm_pool *pool, struct gm_chunk *chunk)
 
 void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk)
 {
+	change_begin(pool);
 	CUresult result = pool->driver->cuMemRelease(chunk->handle);
+	change_end(pool, -chunk->size);
 	chunk->handle = 0;
 	if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
 		GM_MSG_ONCE(GM_MSG_WARN, "the driver keeps %llu bytes of device %u: %s",
@@ -76,29 +99,57 @@ void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk)
 			    gm_driver_error(pool->driver, result));
 }
 
-/* --- books --- */
+void gm_chunk_record(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
+		     uint64_t ns, CUdeviceptr old)
+{
+	unsigned device = pool->config.ordinal;
+	if (kind == GM_RECORD_MAP) {
+		gm_counter_add(device, GM_C_map_calls, 1);
+		gm_counter_add(device, GM_C_map_bytes, chunk->size);
+		gm_counter_add(device, GM_C_map_ns, ns);
+	} else if (kind == GM_RECORD_UNMAP) {
+		gm_counter_add(device, GM_C_unmap_calls, 1);
+		gm_counter_add(device, GM_C_unmap_bytes, chunk->size);
+	} else if (kind == GM_RECORD_REMAP) {
+		gm_counter_add(device, GM_C_remap_calls, 1);
+		gm_counter_add(device, GM_C_remap_bytes, chunk->size);
+		gm_counter_add(device, GM_C_remap_ns, ns);
+	}
+	if (!gm_log_wants(kind))
+		return;
+	gm_log_put(&(struct gm_record){.address = chunk->base,
+				       .size = chunk->size,
+				       .held = old,
+				       .id = chunk->serial,
+				       .duration = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns,
+				       .device = (uint8_t)device,
+				       .kind = (uint8_t)kind});
+}
 
-static struct gm_chunk **entry(const struct gm_pool *pool, CUdeviceptr address)
+/* --- books: the pool's lock is held --- */
+
+static struct gm_chunk **table_entry(const struct gm_pool *pool, CUdeviceptr address)
 {
 	return &pool->chunk_of[(address - pool->range.base) / GM_POOL_GRANULE];
 }
 
 struct gm_chunk *gm_chunk_at(const struct gm_pool *pool, CUdeviceptr address)
 {
-	return address - pool->range.base < pool->range.size ? *entry(pool, address) : NULL;
+	return address - pool->range.base < pool->range.size ? *table_entry(pool, address) : NULL;
 }
 
-static void enter(struct gm_pool *pool, const struct gm_chunk *chunk, struct gm_chunk *value)
+static void table_enter(struct gm_pool *pool, const struct gm_chunk *chunk, struct gm_chunk *value)
 {
-	struct gm_chunk **at = entry(pool, chunk->base);
+	struct gm_chunk **at = table_entry(pool, chunk->base);
 	for (uint64_t i = 0; i < chunk->size / GM_POOL_GRANULE; i++)
 		at[i] = value;
 }
 
 /* --- the list of wholly idle chunks --- */
 
-/* Mostly the last: only what was on a shelf for a while may have been idle for longer. */
-static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk)
+/* The list is by age. The search from its end is short: only blocks that lay on a shelf make a
+ * chunk that is idle since an earlier time. */
+static void idle_enter(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	const struct gm_pool_config *config = &pool->config;
 	struct gm_chunk *before = pool->idle_last;
@@ -109,30 +160,23 @@ static void enter_idle(struct gm_pool *pool, struct gm_chunk *chunk)
 	chunk->idle_after = after;
 	*(before ? &before->idle_after : &pool->idle_first) = chunk;
 	*(after ? &after->idle_before : &pool->idle_last) = chunk;
-	if (config->idle && pool->idle > config->keep)
+	if (config->idle && gm_pool_idle(pool) > config->keep)
 		config->idle(config->idle_arg);
 }
 
-static void leave_idle(struct gm_pool *pool, struct gm_chunk *chunk)
+static void idle_leave(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	struct gm_chunk *before = chunk->idle_before, *after = chunk->idle_after;
 	*(before ? &before->idle_after : &pool->idle_first) = after;
 	*(after ? &after->idle_before : &pool->idle_last) = before;
 }
 
-uint64_t gm_pool_now(const struct gm_pool *pool)
-{
-	const struct gm_pool_config *config = &pool->config;
-	if (config->trim_after == UINT64_MAX && !(config->defer && config->clock))
-		return 0; /* nobody asks how long something lies idle */
-	return config->clock ? config->clock() : gm_clock_coarse_ns();
-}
-
-/* --- coming and going --- */
+/* --- into the pool, and out of it --- */
 
 struct gm_chunk *gm_chunk_new(struct gm_pool *pool, uint64_t size)
 {
 	struct gm_chunk *chunk = calloc(1, sizeof *chunk);
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (!chunk || !gm_extents_promise(&pool->extents)) {
 		free(chunk);
 		return NULL;
@@ -144,6 +188,7 @@ struct gm_chunk *gm_chunk_new(struct gm_pool *pool, uint64_t size)
 
 void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	GM_ASSERT(chunk->used == 0 && chunk->run && chunk->run->base == chunk->base);
 	pool->pending -= chunk->size;
 	chunk->before = NULL;
@@ -151,19 +196,19 @@ void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk)
 	if (pool->chunks)
 		pool->chunks->before = chunk;
 	pool->chunks = chunk;
-	enter(pool, chunk, chunk);
+	table_enter(pool, chunk, chunk);
 	gm_extent_add(&pool->extents, chunk->base, chunk->size);
 	gm_pool_count_chunk(pool, chunk->size);
 	chunk->idle_since = gm_pool_now(pool);
-	enter_idle(pool, chunk);
+	idle_enter(pool, chunk);
 }
 
-static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
-				struct gm_extent *extent)
+static struct gm_extent *chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk,
+				      struct gm_extent *extent)
 {
 	extent = gm_extent_remove(&pool->extents, extent, chunk->base, chunk->size);
-	enter(pool, chunk, NULL);
-	leave_idle(pool, chunk);
+	table_enter(pool, chunk, NULL);
+	idle_leave(pool, chunk);
 	*(chunk->before ? &chunk->before->after : &pool->chunks) = chunk->after;
 	if (chunk->after)
 		chunk->after->before = chunk->before;
@@ -171,15 +216,15 @@ static struct gm_extent *detach(struct gm_pool *pool, struct gm_chunk *chunk,
 	return extent;
 }
 
-static bool may_go(const struct gm_chunk *chunk)
+static bool chunk_is_movable(const struct gm_chunk *chunk)
 {
 	return !chunk->pins && !chunk->busy;
 }
 
-/* Detach from the chunks that lie in one idle extent: the picked ones, or, if `wanted` is not NULL,
- * as many as it takes. */
-static void detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t *wanted,
-			struct gm_chunk **list)
+/* Detach chunks that lie in one idle extent: the picked ones, or, if `wanted` is not NULL, any
+ * until *wanted bytes are reached. */
+static void chunks_detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t *wanted,
+			       struct gm_chunk **list)
 {
 	CUdeviceptr at = GM_GET(extent->piece.base), end = at + GM_GET(extent->piece.held);
 	struct gm_chunk *chunk = gm_chunk_at(pool, at);
@@ -188,11 +233,11 @@ static void detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t
 	while (extent && at < end && (!wanted || *wanted)) {
 		chunk = gm_chunk_at(pool, at);
 		at += chunk->size;
-		if (at > end || (wanted ? !may_go(chunk) : !chunk->picked))
+		if (at > end || (wanted ? !chunk_is_movable(chunk) : !chunk->picked))
 			continue;
 		if (!gm_extents_reserve(&pool->extents, 2))
 			return;
-		extent = detach(pool, chunk, extent);
+		extent = chunk_detach(pool, chunk, extent);
 		gm_extents_promise(&pool->extents);
 		if (wanted)
 			*wanted -= chunk->size < *wanted ? chunk->size : *wanted;
@@ -201,15 +246,15 @@ static void detach_from(struct gm_pool *pool, struct gm_extent *extent, uint64_t
 	}
 }
 
-static struct gm_chunk *detach_all(struct gm_pool *pool, uint64_t *wanted)
+static struct gm_chunk *chunks_detach_all(struct gm_pool *pool, uint64_t *wanted)
 {
 	struct gm_chunk *list = NULL;
-	gm_shelves_empty(pool);
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_slabs_flush(&pool->slabs);
 	struct gm_extent *idle = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
 	while (idle && (!wanted || *wanted)) {
-		struct gm_piece *next = idle->piece.next; /* idle is cut to pieces */
-		detach_from(pool, idle, wanted, &list);
+		struct gm_piece *next = idle->piece.next; /* the extent will be cut */
+		chunks_detach_from(pool, idle, wanted, &list);
 		idle = (struct gm_extent *)next;
 	}
 	return list;
@@ -217,29 +262,29 @@ static struct gm_chunk *detach_all(struct gm_pool *pool, uint64_t *wanted)
 
 struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes)
 {
-	return detach_all(pool, &bytes);
+	return chunks_detach_all(pool, &bytes);
 }
 
 struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool)
 {
-	struct gm_chunk *list = detach_all(pool, NULL);
+	struct gm_chunk *list = chunks_detach_all(pool, NULL);
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after)
-		chunk->picked = false; /* what host memory did not suffice for */
+		chunk->picked = false; /* host memory did not suffice */
 	for (struct gm_chunk *chunk = list; chunk; chunk = chunk->after)
 		chunk->picked = false;
 	return list;
 }
 
-/* The largest chunk that may be picked; none is larger than `most`, or in the idle extent that ends
- * at `apart`. */
-static struct gm_chunk *largest(const struct gm_pool *pool, uint64_t most, CUdeviceptr apart)
+/* The largest chunk of at most `most` bytes that may be picked, outside the idle extent that ends
+ * at `below`. */
+static struct gm_chunk *chunks_largest(const struct gm_pool *pool, uint64_t most, CUdeviceptr below)
 {
 	struct gm_chunk *best = NULL;
-	const struct gm_extent *tail = apart ? gm_table_ends_at(&pool->table, apart) : NULL;
+	const struct gm_extent *tail = below ? gm_table_ends_at(&pool->table, below) : NULL;
 	CUdeviceptr from = tail ? GM_GET(tail->piece.base) : 0;
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
-		if (chunk->picked || !may_go(chunk) || chunk->size > most ||
-		    (chunk->base >= from && chunk->base < apart))
+		if (chunk->picked || !chunk_is_movable(chunk) || chunk->size > most ||
+		    (chunk->base >= from && chunk->base < below))
 			continue;
 		if (!best || chunk->size > best->size)
 			best = chunk;
@@ -249,18 +294,19 @@ static struct gm_chunk *largest(const struct gm_pool *pool, uint64_t most, CUdev
 	return best;
 }
 
-bool gm_chunks_any(const struct gm_pool *pool, uint64_t most, CUdeviceptr apart)
+bool gm_chunks_any(const struct gm_pool *pool, uint64_t most, CUdeviceptr below)
 {
-	return largest(pool, most, apart) != NULL;
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	return chunks_largest(pool, most, below) != NULL;
 }
 
-uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr apart)
+uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr below)
 {
 	uint64_t picked = 0, limit = bytes;
-	gm_shelves_empty(pool);
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_slabs_flush(&pool->slabs);
 	for (; most && limit; most--) {
-		struct gm_chunk *chunk = largest(pool, limit, apart);
+		struct gm_chunk *chunk = chunks_largest(pool, limit, below);
 		if (!chunk)
 			break;
 		chunk->picked = true;
@@ -272,46 +318,49 @@ uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUd
 
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
 {
-	GM_ASSERT(!chunk->used && may_go(chunk));
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	GM_ASSERT(!chunk->used && chunk_is_movable(chunk));
 	gm_slabs_flush(&pool->slabs);
 	if (!gm_extents_reserve(&pool->extents, 2))
 		return false;
-	detach(pool, chunk, gm_extent_idle_at(&pool->extents, chunk->base));
+	chunk_detach(pool, chunk, gm_extent_idle_at(&pool->extents, chunk->base));
 	gm_extents_promise(&pool->extents);
 	chunk->after = NULL;
 	return true;
 }
 
-static void count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more,
-		       uint64_t since)
+static void chunk_count_used(struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool more,
+			     uint64_t since)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (CUdeviceptr end = base + length; base < end;) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, base);
 		CUdeviceptr stop = chunk->base + chunk->size;
 		uint64_t part = (stop < end ? stop : end) - base;
 		if (!chunk->used)
-			leave_idle(pool, chunk);
+			idle_leave(pool, chunk);
 		chunk->used += more ? part : -part;
 		base += part;
 		if (chunk->idle_since < since)
 			chunk->idle_since = since;
 		if (!chunk->used)
-			enter_idle(pool, chunk);
+			idle_enter(pool, chunk);
 	}
 }
 
 void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length)
 {
-	count_used(pool, base, length, true, 0);
+	chunk_count_used(pool, base, length, true, 0);
 }
 
 void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since)
 {
-	count_used(pool, base, length, false, since);
+	chunk_count_used(pool, base, length, false, since);
 }
 
 void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	pool->pending -= chunk->size;
 	if (chunk->run)
 		gm_range_put(&pool->range, chunk->run);

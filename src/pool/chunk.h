@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chunks: physical handles, and where they are mapped. The first group calls the driver and is
- * called with no lock held, on chunks that nobody else knows; the second keeps the books, under the
- * pool's lock.
+ * Chunks: physical handles, and the addresses where they are mapped.
+ *
+ *     new --create, map--> mapped --publish--> in the pool --detach--> detached
+ *      |                                            ^                   |    |
+ *    forget                                         +----- publish -----+    unmap, release, forget
+ *
+ * In the pool a chunk's memory consists of extents. In all other states the chunk is pending, in
+ * the hands of one thread, and has the promise of an extent.
  */
 #ifndef GM_POOL_CHUNK_H
 #define GM_POOL_CHUNK_H
@@ -11,102 +16,98 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
+#include "log/record.h"
 #include "pool/pool.h"
 #include "pool/range.h"
 
-#define GM_PEERS 63
+struct gm_access;
 
 enum gm_chunk_extra { GM_CHUNK_RDMA = 1, GM_CHUNK_EXPORTABLE = 2 };
 
 struct gm_chunk {
 	CUdeviceptr base; /* where it is mapped */
 	uint64_t size;
-	uint64_t used; /* bytes in live and retired blocks */
+	uint64_t used; /* bytes in live, retired and shelved blocks */
 	uint64_t serial;
 	CUmemGenericAllocationHandle handle; /* 0: none */
 	unsigned pins;			     /* pins of live blocks on it */
 	unsigned busy;			     /* threads that are changing its access */
 	bool picked;			     /* to be detached */
-	uint64_t access;		     /* generation of the peers that it was opened to */
+	uint64_t access;		     /* generation of its access; see peer.h */
 	uint64_t seen_used, seen_pins;	     /* scratch of gm_pool_check */
-	uint64_t idle_since;		     /* by config.clock, if used is 0: last used then */
-	struct gm_run *run;		     /* its addresses in the range */
+	uint64_t idle_since;		     /* if `used` is 0: the last use, by config.clock */
+	struct gm_run *run;		     /* its addresses in the range, or NULL */
 	struct gm_run *to;		     /* where it is being moved, or NULL */
 	struct gm_chunk *before, *after;     /* in the pool's list, or in a caller's (after) */
-	struct gm_chunk *idle_before, *idle_after; /* among those of used 0, longest idle first */
+	struct gm_chunk *idle_before, *idle_after; /* among wholly idle chunks, oldest first */
 };
 
-/* A chunk's access, as cuMemSetAccess takes it, at one moment. */
-struct gm_access {
-	CUmemAccessDesc list[GM_PEERS + 1];
-	size_t n;
-	uint64_t generation;
-};
-
-/* --- driver calls, no lock held --- */
+/* --- driver calls: no lock is held, and the chunk is the calling thread's --- */
 
 /*
- * Make the physical memory, and, unless `access` is NULL, map it at chunk->base. Exportable and
- * RDMA-capable where the device allows it: what it says it can do and then refuses, here or when
- * access is given, is not asked for again. On failure there is no handle.
+ * Create the physical memory and, unless `access` is NULL, map it at chunk->base. It is exportable
+ * and RDMA-capable if the device supports that. A property that the device claims to support, but
+ * that makes a call here fail, is not requested again. On failure there is no handle.
  */
 CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
 			 const struct gm_access *access);
-/* Map it at `at` and give access; unmapped again when that fails. chunk->base becomes `at`. */
+
+/* Map the chunk at `at`, which becomes chunk->base, and set its access. On failure it is unmapped.
+ */
 CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr at,
 		      const struct gm_access *access);
 CUresult gm_chunk_unmap(struct gm_pool *pool, struct gm_chunk *chunk);
-/* Give the physical memory back; whatever the driver answers, the handle is gone. */
+
+/* Return the physical memory to the driver. Whatever the driver's result, the handle is gone. */
 void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk);
 
-/* --- books, under the pool's lock --- */
+/* Count and log that a chunk was mapped, moved (from `old`) or returned to the driver. Any lock may
+ * be held. */
+void gm_chunk_record(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
+		     uint64_t ns, CUdeviceptr old);
 
-/* The chunk mapped at an address of the range, or NULL. */
+/* --- the pool's lock is held --- */
+
+/* The chunk that is mapped at an address of the range, or NULL. */
 struct gm_chunk *gm_chunk_at(const struct gm_pool *pool, CUdeviceptr address);
 
-/* A pending chunk that is mapped becomes part of the pool, wholly idle. Keeps its promise. */
-void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk);
-
-/* A chunk of `size` bytes, counted as pending, with an extent promised, and neither handle nor
- * addresses yet; NULL: no host memory. */
+/* A new chunk of `size` bytes, without a handle and addresses. NULL: no host memory. */
 struct gm_chunk *gm_chunk_new(struct gm_pool *pool, uint64_t size);
 
-/* Is there a chunk that gm_chunks_pick could pick, as things are? */
-bool gm_chunks_any(const struct gm_pool *pool, uint64_t bytes, CUdeviceptr apart);
-
-/*
- * Pick wholly idle chunks, neither pinned nor busy, of at most `bytes` in all, the largest that fit
- * first, so that they are few, and no more than `most` of them; none below an idle extent that ends
- * at `apart` (0: any). Returns their bytes. gm_chunks_detach must follow before the lock is
- * dropped.
+/* A pending chunk that is mapped becomes part of the pool, wholly idle. Uses its promised extent.
  */
-uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr apart);
+void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk);
+
+/* A pending chunk ends: frees its addresses, its promise and its host memory. */
+void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk);
+
+/* Count [base, +length) as used in the chunks under it; or as unused, with its last use at
+ * `since`. */
+void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length);
+void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since);
+
+/* --- likewise; the caller has emptied the shelves: shelved blocks keep chunks in use --- */
+
+/* Would gm_chunks_pick find a chunk now? Blocks may be on the shelves. */
+bool gm_chunks_any(const struct gm_pool *pool, uint64_t bytes, CUdeviceptr below);
 
 /*
- * Take wholly idle chunks, neither pinned nor busy, out of the pool: those that were picked, or at
- * least `bytes` in all if there are as many. They are linked through `after`, counted as pending,
- * each has an extent promised, and is still mapped. Without host memory they may be fewer.
+ * Pick wholly idle chunks, neither pinned nor busy: at most `most` of them and at most `bytes` in
+ * total, the largest first, so that they are few. None lies in the idle extent that ends at `below`
+ * (0: there is none). Returns their bytes. gm_chunks_detach_picked must follow before the lock is
+ * released.
+ */
+uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUdeviceptr below);
+
+/*
+ * Detach wholly idle chunks, neither pinned nor busy: the picked ones, or a total of at least
+ * `bytes`, or all if that is less. They are still mapped, and linked through `after`. Fewer if host
+ * memory runs out.
  */
 struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool);
 struct gm_chunk *gm_chunks_detach(struct gm_pool *pool, uint64_t bytes);
 
-/* Likewise take one wholly idle chunk out, neither pinned nor busy; false: no host memory. */
+/* Detach one wholly idle chunk, neither pinned nor busy. False: no host memory. */
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk);
-
-/* The chunks under [base, +length) hold that much more, or less, of used memory, which was in use
- * until `since`. */
-void gm_chunk_use(struct gm_pool *pool, CUdeviceptr base, uint64_t length);
-void gm_chunk_unuse(struct gm_pool *pool, CUdeviceptr base, uint64_t length, uint64_t since);
-
-/* A detached or never published chunk is no more: it is not pending any longer, and its addresses,
- * its promise and its host memory are given back. */
-void gm_chunk_forget(struct gm_pool *pool, struct gm_chunk *chunk);
-
-/* Access for a chunk that is mapped now: the pool's device, and its granted peers if `peers`. */
-void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *access);
-/* What to change on a chunk mapped earlier: every peer ever named, granted or not. */
-void gm_access_changes(const struct gm_pool *pool, struct gm_access *access);
-/* Bring all chunks up to date; the lock is dropped around driver calls. */
-CUresult gm_access_refresh(struct gm_pool *pool);
 
 #endif

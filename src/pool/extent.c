@@ -7,24 +7,24 @@
 #include "base/size.h"
 
 #define ARENA 128    /* extents made at a time */
-#define NEAR_FITS 16 /* misaligned candidates looked at before a roomier one is asked for */
+#define NEAR_FITS 16 /* candidates tried, before one that is long enough at any alignment */
 
 struct gm_extent_arena {
 	struct gm_extent_arena *next;
 	struct gm_extent extents[ARENA];
 };
 
-static uint64_t length_of(const struct gm_extent *extent)
+static uint64_t extent_length(const struct gm_extent *extent)
 {
 	return GM_GET(extent->piece.held);
 }
 
-static CUdeviceptr base_of(const struct gm_extent *extent)
+static CUdeviceptr extent_base(const struct gm_extent *extent)
 {
 	return GM_GET(extent->piece.base);
 }
 
-/* --- making and dropping extents --- */
+/* --- unused extents --- */
 
 void gm_extents_open(struct gm_extents *extents, struct gm_table *table)
 {
@@ -72,7 +72,8 @@ void gm_extents_absolve(struct gm_extents *extents)
 	extents->n_promised--;
 }
 
-static void set(struct gm_extent *extent, enum gm_state state, CUdeviceptr base, uint64_t length)
+static void extent_set(struct gm_extent *extent, enum gm_state state, CUdeviceptr base,
+		       uint64_t length)
 {
 	struct gm_piece *piece = &extent->piece;
 	gm_piece_begin(piece);
@@ -85,20 +86,20 @@ static void set(struct gm_extent *extent, enum gm_state state, CUdeviceptr base,
 	gm_piece_end(piece);
 }
 
-static struct gm_extent *make(struct gm_extents *extents, CUdeviceptr base, uint64_t length)
+static struct gm_extent *extent_make(struct gm_extents *extents, CUdeviceptr base, uint64_t length)
 {
 	struct gm_extent *extent = extents->unused;
 	GM_ASSERT(extent && "extents are reserved before they are needed");
 	extents->unused = extent->left;
 	extents->n_unused--;
 	extent->before = extent->after = NULL;
-	set(extent, GM_IDLE, base, length);
+	extent_set(extent, GM_IDLE, base, length);
 	return extent;
 }
 
-static void drop(struct gm_extents *extents, struct gm_extent *extent)
+static void extent_drop(struct gm_extents *extents, struct gm_extent *extent)
 {
-	set(extent, GM_UNUSED, 0, 0);
+	extent_set(extent, GM_UNUSED, 0, 0);
 	extent->before = extent->after = NULL;
 	extent->left = extents->unused;
 	extents->unused = extent;
@@ -118,31 +119,31 @@ bool gm_extent_each(const struct gm_extents *extents,
 
 /* --- the treap of idle extents --- */
 
-static bool is_before(const struct gm_extent *a, uint64_t length, CUdeviceptr base)
+static bool node_is_before(const struct gm_extent *a, uint64_t length, CUdeviceptr base)
 {
-	return length_of(a) < length || (length_of(a) == length && base_of(a) < base);
+	return extent_length(a) < length || (extent_length(a) == length && extent_base(a) < base);
 }
 
-static unsigned bin_of(uint64_t length)
+static unsigned length_bin(uint64_t length)
 {
 	return 63 - (unsigned)__builtin_clzll(length);
 }
 
-static void insert(struct gm_extents *extents, struct gm_extent *extent)
+static void treap_insert(struct gm_extents *extents, struct gm_extent *extent)
 {
-	uint64_t length = length_of(extent);
-	CUdeviceptr base = base_of(extent);
+	uint64_t length = extent_length(extent);
+	CUdeviceptr base = extent_base(extent);
 	uint32_t r = extents->random;
 	r ^= r << 13, r ^= r >> 17, r ^= r << 5;
 	extent->priority = extents->random = r;
 	struct gm_extent **link = &extents->root;
 	while (*link && (*link)->priority >= r)
-		link = is_before(*link, length, base) ? &(*link)->right : &(*link)->left;
-	/* Split the subtree there into what is before and what is after the new one. */
+		link = node_is_before(*link, length, base) ? &(*link)->right : &(*link)->left;
+	/* Split the subtree there: the nodes before the new one, and the nodes after it. */
 	struct gm_extent *rest = *link, **before = &extent->left, **after = &extent->right;
 	*link = extent;
 	while (rest) {
-		if (is_before(rest, length, base)) {
+		if (node_is_before(rest, length, base)) {
 			*before = rest;
 			before = &rest->right;
 			rest = rest->right;
@@ -154,17 +155,18 @@ static void insert(struct gm_extents *extents, struct gm_extent *extent)
 	}
 	*before = *after = NULL;
 	extents->n_idle++;
-	extents->idle_histogram[bin_of(length)]++;
-	extents->idle_bytes[bin_of(length)] += length;
+	extents->idle_histogram[length_bin(length)]++;
+	extents->idle_bytes[length_bin(length)] += length;
 }
 
-static void take_out(struct gm_extents *extents, struct gm_extent *extent)
+static void treap_remove(struct gm_extents *extents, struct gm_extent *extent)
 {
-	uint64_t length = length_of(extent);
+	uint64_t length = extent_length(extent);
 	struct gm_extent **link = &extents->root;
 	while (*link != extent) {
 		GM_ASSERT(*link && "an idle extent is in the treap");
-		link = is_before(*link, length, base_of(extent)) ? &(*link)->right : &(*link)->left;
+		link = node_is_before(*link, length, extent_base(extent)) ? &(*link)->right
+									  : &(*link)->left;
 	}
 	struct gm_extent *left = extent->left, *right = extent->right;
 	while (left && right) {
@@ -180,17 +182,17 @@ static void take_out(struct gm_extents *extents, struct gm_extent *extent)
 	}
 	*link = left ? left : right;
 	extents->n_idle--;
-	extents->idle_histogram[bin_of(length)]--;
-	extents->idle_bytes[bin_of(length)] -= length;
+	extents->idle_histogram[length_bin(length)]--;
+	extents->idle_bytes[length_bin(length)] -= length;
 }
 
 /* The first idle extent that is not before (length, base). */
-static struct gm_extent *first_from(const struct gm_extents *extents, uint64_t length,
-				    CUdeviceptr base)
+static struct gm_extent *treap_first_from(const struct gm_extents *extents, uint64_t length,
+					  CUdeviceptr base)
 {
 	struct gm_extent *best = NULL;
 	for (struct gm_extent *at = extents->root; at;) {
-		if (is_before(at, length, base)) {
+		if (node_is_before(at, length, base)) {
 			at = at->right;
 		} else {
 			best = at;
@@ -208,41 +210,41 @@ struct gm_extent *gm_extent_longest(const struct gm_extents *extents)
 	return at;
 }
 
-static struct gm_extent *list(struct gm_extent *at, uint64_t length, struct gm_extent *tail)
+static struct gm_extent *idle_list(struct gm_extent *at, uint64_t length, struct gm_extent *tail)
 {
 	if (!at)
 		return tail;
-	tail = list(at->right, length, tail);
-	if (length_of(at) < length)
+	tail = idle_list(at->right, length, tail);
+	if (extent_length(at) < length)
 		return tail;
 	at->piece.next = tail ? &tail->piece : NULL;
-	return list(at->left, length, at);
+	return idle_list(at->left, length, at);
 }
 
 struct gm_extent *gm_extent_list_idle(const struct gm_extents *extents, uint64_t length)
 {
-	return list(extents->root, length, NULL);
+	return idle_list(extents->root, length, NULL);
 }
 
-static struct gm_extent *idle_at(struct gm_extent *at, CUdeviceptr address)
+static struct gm_extent *idle_find(struct gm_extent *at, CUdeviceptr address)
 {
 	struct gm_extent *found = NULL;
 	for (; at && !found; at = at->right) {
-		if (address - base_of(at) < length_of(at))
+		if (address - extent_base(at) < extent_length(at))
 			return at;
-		found = idle_at(at->left, address);
+		found = idle_find(at->left, address);
 	}
 	return found;
 }
 
 struct gm_extent *gm_extent_idle_at(const struct gm_extents *extents, CUdeviceptr address)
 {
-	return idle_at(extents->root, address);
+	return idle_find(extents->root, address);
 }
 
 /* --- cutting and joining --- */
 
-static void link_up(struct gm_extent *a, struct gm_extent *b)
+static void extent_link(struct gm_extent *a, struct gm_extent *b)
 {
 	if (a)
 		a->after = b;
@@ -250,33 +252,33 @@ static void link_up(struct gm_extent *a, struct gm_extent *b)
 		b->before = a;
 }
 
-static bool is_idle(const struct gm_extent *extent)
+static bool extent_is_idle(const struct gm_extent *extent)
 {
 	return extent && GM_GET(extent->piece.state) == GM_IDLE;
 }
 
 /* Join an extent that is out of the treap with its idle neighbours, and put the whole in. */
-static void settle(struct gm_extents *extents, struct gm_extent *extent)
+static void idle_join(struct gm_extents *extents, struct gm_extent *extent)
 {
 	struct gm_extent *before = extent->before, *after = extent->after;
-	CUdeviceptr base = base_of(extent);
-	uint64_t length = length_of(extent);
-	if (is_idle(before)) {
-		take_out(extents, before);
-		base = base_of(before);
-		length += length_of(before);
-		link_up(before->before, extent);
-		drop(extents, before);
+	CUdeviceptr base = extent_base(extent);
+	uint64_t length = extent_length(extent);
+	if (extent_is_idle(before)) {
+		treap_remove(extents, before);
+		base = extent_base(before);
+		length += extent_length(before);
+		extent_link(before->before, extent);
+		extent_drop(extents, before);
 	}
-	if (is_idle(after)) {
-		take_out(extents, after);
-		length += length_of(after);
-		link_up(extent, after->after);
-		drop(extents, after);
+	if (extent_is_idle(after)) {
+		treap_remove(extents, after);
+		length += extent_length(after);
+		extent_link(extent, after->after);
+		extent_drop(extents, after);
 	}
-	set(extent, GM_IDLE, base, length);
+	extent_set(extent, GM_IDLE, base, length);
 	gm_table_enter_ends(extents->table, extent);
-	insert(extents, extent);
+	treap_insert(extents, extent);
 }
 
 void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length)
@@ -284,65 +286,66 @@ void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length
 	struct gm_extent *before = gm_table_ends_at(extents->table, base);
 	struct gm_extent *after = gm_table_begins_at(extents->table, base + length);
 	gm_extents_absolve(extents);
-	struct gm_extent *extent = make(extents, base, length);
-	link_up(before, extent);
-	link_up(extent, after);
-	settle(extents, extent);
+	struct gm_extent *extent = extent_make(extents, base, length);
+	extent_link(before, extent);
+	extent_link(extent, after);
+	idle_join(extents, extent);
 }
 
 void gm_extent_give(struct gm_extents *extents, struct gm_extent *extent)
 {
-	settle(extents, extent);
+	idle_join(extents, extent);
 }
 
 /* Where a block would begin in an idle extent; 0: it does not fit. */
-static CUdeviceptr place(const struct gm_extent *extent, uint64_t length, uint64_t align)
+static CUdeviceptr extent_place(const struct gm_extent *extent, uint64_t length, uint64_t align)
 {
-	CUdeviceptr at = gm_round_up(base_of(extent), align);
-	uint64_t gap = at - base_of(extent);
-	return length_of(extent) >= gap && length_of(extent) - gap >= length ? at : 0;
+	CUdeviceptr at = gm_round_up(extent_base(extent), align);
+	uint64_t gap = at - extent_base(extent);
+	return extent_length(extent) >= gap && extent_length(extent) - gap >= length ? at : 0;
 }
 
-static struct gm_extent *best_fit(const struct gm_extents *extents, uint64_t length, uint64_t align)
+static struct gm_extent *treap_best_fit(const struct gm_extents *extents, uint64_t length,
+					uint64_t align)
 {
-	struct gm_extent *at = first_from(extents, length, 0);
+	struct gm_extent *at = treap_first_from(extents, length, 0);
 	for (unsigned i = 0; at && i < NEAR_FITS; i++) {
-		if (place(at, length, align))
+		if (extent_place(at, length, align))
 			return at;
-		at = first_from(extents, length_of(at), base_of(at) + 1);
+		at = treap_first_from(extents, extent_length(at), extent_base(at) + 1);
 	}
-	return at ? first_from(extents, length + align - 1, 0) : NULL;
+	return at ? treap_first_from(extents, length + align - 1, 0) : NULL;
 }
 
-/* What is left of an idle extent after a cut: idle again, between its old neighbours. */
-static void leave(struct gm_extents *extents, struct gm_extent *extent)
+/* The rest of an idle extent after a cut, linked to its old neighbours, is idle again. */
+static void rest_insert(struct gm_extents *extents, struct gm_extent *extent)
 {
 	gm_table_enter_ends(extents->table, extent);
-	insert(extents, extent);
+	treap_insert(extents, extent);
 }
 
 struct gm_extent *gm_extent_take(struct gm_extents *extents, uint64_t length, uint64_t align)
 {
-	struct gm_extent *extent = best_fit(extents, length, align);
+	struct gm_extent *extent = treap_best_fit(extents, length, align);
 	if (!extent)
 		return NULL;
-	take_out(extents, extent);
-	CUdeviceptr base = base_of(extent), at = place(extent, length, align);
-	CUdeviceptr end = base + length_of(extent);
+	treap_remove(extents, extent);
+	CUdeviceptr base = extent_base(extent), at = extent_place(extent, length, align);
+	CUdeviceptr end = base + extent_length(extent);
 	if (at > base) {
-		struct gm_extent *front = make(extents, base, at - base);
-		link_up(extent->before, front);
-		link_up(front, extent);
-		leave(extents, front);
+		struct gm_extent *front = extent_make(extents, base, at - base);
+		extent_link(extent->before, front);
+		extent_link(front, extent);
+		rest_insert(extents, front);
 	}
 	if (at + length < end) {
-		struct gm_extent *tail = make(extents, at + length, end - at - length);
-		link_up(tail, extent->after);
-		link_up(extent, tail);
-		leave(extents, tail);
+		struct gm_extent *tail = extent_make(extents, at + length, end - at - length);
+		extent_link(tail, extent->after);
+		extent_link(extent, tail);
+		rest_insert(extents, tail);
 	}
-	if (length_of(extent) != length)
-		set(extent, GM_IDLE, at, length);
+	if (extent_length(extent) != length)
+		extent_set(extent, GM_IDLE, at, length);
 	return extent;
 }
 
@@ -359,25 +362,25 @@ void gm_extent_use(struct gm_extents *extents, struct gm_extent *extent, enum gm
 struct gm_extent *gm_extent_remove(struct gm_extents *extents, struct gm_extent *idle,
 				   CUdeviceptr base, uint64_t length)
 {
-	CUdeviceptr from = base_of(idle), end = from + length_of(idle);
-	GM_ASSERT(is_idle(idle) && base >= from && base + length <= end);
-	take_out(extents, idle);
+	CUdeviceptr from = extent_base(idle), end = from + extent_length(idle);
+	GM_ASSERT(extent_is_idle(idle) && base >= from && base + length <= end);
+	treap_remove(extents, idle);
 	struct gm_extent *rest = NULL, *after = idle->after;
 	if (base + length < end) {
-		rest = make(extents, base + length, end - base - length);
-		link_up(rest, after);
-		leave(extents, rest);
+		rest = extent_make(extents, base + length, end - base - length);
+		extent_link(rest, after);
+		rest_insert(extents, rest);
 	} else if (after) {
 		after->before = NULL;
 	}
 	if (base > from) {
 		idle->after = NULL;
-		set(idle, GM_IDLE, from, base - from);
-		leave(extents, idle);
+		extent_set(idle, GM_IDLE, from, base - from);
+		rest_insert(extents, idle);
 	} else {
 		if (idle->before)
 			idle->before->after = NULL;
-		drop(extents, idle);
+		extent_drop(extents, idle);
 	}
 	return rest;
 }
@@ -389,31 +392,31 @@ struct walk {
 	uint64_t n, histogram[64], bytes[64];
 };
 
-static const char *check(const struct gm_extent *at, struct walk *walk)
+static const char *treap_check(const struct gm_extent *at, struct walk *walk)
 {
 	if (!at)
 		return NULL;
 	if ((at->left && at->left->priority > at->priority) ||
 	    (at->right && at->right->priority > at->priority))
 		return "the treap of idle extents is a heap";
-	const char *why = check(at->left, walk);
+	const char *why = treap_check(at->left, walk);
 	if (why)
 		return why;
-	if (!is_idle(at))
+	if (!extent_is_idle(at))
 		return "the treap holds idle extents only";
-	if (walk->last && !is_before(walk->last, length_of(at), base_of(at)))
+	if (walk->last && !node_is_before(walk->last, extent_length(at), extent_base(at)))
 		return "the treap of idle extents is in order";
 	walk->last = at;
 	walk->n++;
-	walk->histogram[bin_of(length_of(at))]++;
-	walk->bytes[bin_of(length_of(at))] += length_of(at);
-	return check(at->right, walk);
+	walk->histogram[length_bin(extent_length(at))]++;
+	walk->bytes[length_bin(extent_length(at))] += extent_length(at);
+	return treap_check(at->right, walk);
 }
 
 const char *gm_extents_check(const struct gm_extents *extents)
 {
 	struct walk walk = {0};
-	const char *why = check(extents->root, &walk);
+	const char *why = treap_check(extents->root, &walk);
 	if (why)
 		return why;
 	if (walk.n != extents->n_idle)

@@ -1,51 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory from the driver and back. The books are reserved under the lock, the driver is called
- * without it, and the result is published under it again; whatever fails between is undone.
+ * The steps of a growth (gm_pool_map), and the pool's lock:
+ *
+ *     growth_plan       held       new chunks, addresses for these and for chunks that are moved
+ *     growth_assemble   released   cuMemCreate and cuMemMap for new chunks; moves
+ *     chunks_freshen    released   only if access was granted or revoked meanwhile
+ *     growth_finish     held       publishes each chunk, or ends it; frees unused addresses
  */
-#include <stdlib.h>
+#include "pool/grow.h"
 
 #include "base/clock.h"
-#include "log/log.h"
 #include "pool/internal.h"
+#include "pool/peer.h"
+#include "pool/stats.h"
+#include "pool/valid.h"
+
+/* --- limits; the pool's lock is held --- */
+
+uint64_t gm_pool_most(const struct gm_pool *pool)
+{
+	return pool->config.limit < pool->memory ? pool->config.limit : pool->memory;
+}
 
 uint64_t gm_pool_room(const struct gm_pool *pool)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	uint64_t committed = pool->mapped + pool->lent + pool->pending;
 	return pool->config.limit > committed ? pool->config.limit - committed : 0;
 }
 
-void gm_chunk_note(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm_record_kind kind,
-		   uint64_t ns, CUdeviceptr old)
+bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
 {
-	unsigned device = pool->config.ordinal;
-	if (kind == GM_RECORD_MAP) {
-		gm_counter_add(device, GM_C_map_calls, 1);
-		gm_counter_add(device, GM_C_map_bytes, chunk->size);
-		gm_counter_add(device, GM_C_map_ns, ns);
-	} else if (kind == GM_RECORD_UNMAP) {
-		gm_counter_add(device, GM_C_unmap_calls, 1);
-		gm_counter_add(device, GM_C_unmap_bytes, chunk->size);
-	} else if (kind == GM_RECORD_REMAP) {
-		gm_counter_add(device, GM_C_remap_calls, 1);
-		gm_counter_add(device, GM_C_remap_bytes, chunk->size);
-		gm_counter_add(device, GM_C_remap_ns, ns);
-	}
-	if (!gm_log_wants(kind))
-		return;
-	gm_log_put(&(struct gm_record){.address = chunk->base,
-				       .size = chunk->size,
-				       .held = old,
-				       .id = chunk->serial,
-				       .duration = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns,
-				       .device = (uint8_t)device,
-				       .kind = (uint8_t)kind});
+	gm_shelves_empty(pool); /* adds their sums to the pool's */
+	uint64_t most = gm_pool_most(pool);
+	uint64_t kept = pool->handed_out + gm_pool_retired(pool) + pool->lent;
+	return kept <= most && length <= most - kept;
 }
 
 uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t align,
 			   CUdeviceptr *at)
 {
 	uint64_t least = gm_round_up(length, GM_POOL_GRANULE);
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	*at = 0;
 	for (const struct gm_run *run = pool->range.free; run; run = run->next) {
 		const struct gm_extent *tail = gm_table_ends_at(&pool->table, run->base);
@@ -63,35 +59,28 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 	return least;
 }
 
-static void end_giving(struct gm_pool *pool)
-{
-	if (--pool->giving == 0)
-		pthread_cond_broadcast(&pool->given_back);
-}
+/* --- planning; the pool's lock is held --- */
 
-uint64_t gm_pool_most(const struct gm_pool *pool)
-{
-	return pool->config.limit < pool->memory ? pool->config.limit : pool->memory;
-}
+#define LONGEST (512 * GM_MIB) /* bytes of a handle */
+#define WHOLE 32	       /* the first 1/32 of the memory has handles of any length */
 
-/* --- planning, under the lock --- */
-
-/* The cost is by handle, so they are few; but a part of one cannot come free. Where more than half
- * of the memory is taken already, that counts for more. */
+/* Each handle has a cost, so there are few; but a handle can only be returned whole. Where more
+ * than half of the memory is taken, handles are shorter. */
 uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes)
 {
 	if (pool->config.chunk)
 		return pool->config.chunk;
 	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
-	uint64_t longest = taken + bytes > most / 2 ? GM_POOL_PIECE / 2 : GM_POOL_PIECE;
-	if (taken + bytes <= most / GM_POOL_WHOLE)
+	uint64_t longest = taken + bytes > most / 2 ? LONGEST / 2 : LONGEST;
+	if (taken + bytes <= most / WHOLE)
 		longest = bytes;
 	uint64_t n = longest ? (bytes + longest - 1) / longest : 0;
 	return n ? gm_round_up(bytes / n, GM_POOL_GRANULE) : 0;
 }
 
-/* Chunks of `piece` bytes at most, none made yet, after those of `last`; false: no host memory. */
-static bool add_new(struct gm_pool *pool, struct gm_chunk **last, uint64_t bytes, uint64_t piece)
+/* Append new chunks of at most `piece` bytes to the list that ends at *last. False: no host memory.
+ */
+static bool growth_add(struct gm_pool *pool, struct gm_chunk **last, uint64_t bytes, uint64_t piece)
 {
 	while (bytes) {
 		struct gm_chunk *chunk = gm_chunk_new(pool, bytes < piece ? bytes : piece);
@@ -104,8 +93,8 @@ static bool add_new(struct gm_pool *pool, struct gm_chunk **last, uint64_t bytes
 	return true;
 }
 
-/* Give each chunk its part of a run; false: no host memory, and some have none. */
-static bool place(struct gm_pool *pool, struct gm_chunk *chunks, struct gm_run *run)
+/* Assign each chunk its part of a run. False: no host memory; some chunks have no part. */
+static bool growth_place(struct gm_pool *pool, struct gm_chunk *chunks, struct gm_run *run)
 {
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after) {
 		struct gm_run *rest = chunk->after ? gm_range_cut(run, chunk->size) : NULL;
@@ -119,23 +108,23 @@ static bool place(struct gm_pool *pool, struct gm_chunk *chunks, struct gm_run *
 	return true;
 }
 
-static bool plan(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk **chunks, uint64_t bytes,
-		 uint64_t piece)
+static bool growth_plan(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk **chunks,
+			uint64_t bytes, uint64_t piece)
 {
 	struct gm_chunk **last = chunks;
 	uint64_t sum = bytes;
 	for (; *last; last = &(*last)->after)
 		sum += (*last)->size;
-	if (bytes > gm_pool_room(pool) || !add_new(pool, last, bytes, piece))
+	if (bytes > gm_pool_room(pool) || !growth_add(pool, last, bytes, piece))
 		return false;
 	struct gm_run *run =
 		at ? gm_range_take_at(&pool->range, at, sum) : gm_range_take(&pool->range, sum);
-	return run && place(pool, *chunks, run);
+	return run && growth_place(pool, *chunks, run);
 }
 
-/* --- driver calls, no lock held --- */
+/* --- driver calls; no lock is held --- */
 
-static void unmake(struct gm_pool *pool, struct gm_chunk *chunks, const struct gm_chunk *end)
+static void growth_unmake(struct gm_pool *pool, struct gm_chunk *chunks, const struct gm_chunk *end)
 {
 	for (; chunks != end; chunks = chunks->after) {
 		gm_chunk_unmap(pool, chunks);
@@ -143,21 +132,23 @@ static void unmake(struct gm_pool *pool, struct gm_chunk *chunks, const struct g
 	}
 }
 
-static CUresult make(struct gm_pool *pool, struct gm_chunk *chunks, const struct gm_access *access)
+static CUresult growth_make(struct gm_pool *pool, struct gm_chunk *chunks,
+			    const struct gm_access *access)
 {
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after) {
 		chunk->base = chunk->to->base;
 		CUresult result = gm_chunk_create(pool, chunk, access);
 		if (result != CUDA_SUCCESS) {
-			unmake(pool, chunks, chunk);
+			growth_unmake(pool, chunks, chunk);
 			return result;
 		}
 	}
 	return CUDA_SUCCESS;
 }
 
-/* A chunk that cannot be mapped where it is to go is mapped where it was, or is no more. */
-static CUresult move(struct gm_pool *pool, struct gm_chunk *chunk, const struct gm_access *access)
+/* A chunk that cannot be mapped at its new addresses is mapped at the old ones, else released. */
+static CUresult chunk_move(struct gm_pool *pool, struct gm_chunk *chunk,
+			   const struct gm_access *access)
 {
 	CUresult result = gm_chunk_unmap(pool, chunk);
 	if (result != CUDA_SUCCESS)
@@ -169,32 +160,33 @@ static CUresult move(struct gm_pool *pool, struct gm_chunk *chunk, const struct 
 	return result;
 }
 
-/* The new ones first: where there is no memory for them, nothing is moved. What moved before one
- * that does not stays there, as idle as before. */
-static CUresult make_and_move(struct gm_pool *pool, struct gm_chunk *chunks,
-			      const struct gm_access *access, uint64_t ns[2])
+/* New chunks first: without memory for them, nothing is moved. If a move fails, the chunks that
+ * moved before it stay at their new addresses. */
+static CUresult growth_make_and_move(struct gm_pool *pool, struct gm_chunk *chunks,
+				     const struct gm_access *access, uint64_t ns[2])
 {
 	struct gm_chunk *fresh = chunks;
 	uint64_t begin = gm_clock_ns();
 	while (fresh && fresh->run)
 		fresh = fresh->after;
-	CUresult result = make(pool, fresh, access);
+	CUresult result = growth_make(pool, fresh, access);
 	ns[0] = gm_clock_ns() - begin;
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (struct gm_chunk *chunk = chunks; chunk != fresh; chunk = chunk->after) {
-		if (move(pool, chunk, access) == CUDA_SUCCESS)
+		if (chunk_move(pool, chunk, access) == CUDA_SUCCESS)
 			continue;
-		unmake(pool, fresh, NULL);
-		return CUDA_ERROR_OUT_OF_MEMORY; /* growing may go well */
+		growth_unmake(pool, fresh, NULL);
+		return CUDA_ERROR_OUT_OF_MEMORY; /* the next rung may succeed */
 	}
 	ns[1] = gm_clock_ns() - begin - ns[0];
 	return CUDA_SUCCESS;
 }
 
-/* Open chunks to peers that came or went meanwhile; one that cannot be is no more. */
-static CUresult change_access(struct gm_pool *pool, struct gm_chunk *chunks,
-			      const struct gm_access *access)
+/* Apply grants and revocations that came meanwhile. A chunk whose access cannot be set is released.
+ */
+static CUresult chunk_change_access(struct gm_pool *pool, struct gm_chunk *chunks,
+				    const struct gm_access *access)
 {
 	CUresult worst = CUDA_SUCCESS;
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after) {
@@ -212,23 +204,23 @@ static CUresult change_access(struct gm_pool *pool, struct gm_chunk *chunks,
 	return worst;
 }
 
-/* --- */
+/* --- the result; the pool's lock is held --- */
 
-/* A planned chunk: where it is now, it is idle; where it is not, the addresses are free. What
- * making and moving took, in all, is noted with the first chunk of each. */
-static void settle(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t ns[2])
+/* A planned chunk becomes idle where it is mapped now; its other addresses become free. The total
+ * times of creating and of moving are recorded with the first chunk of each. */
+static void growth_finish(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t ns[2])
 {
 	bool is_new = !chunk->run, arrived = chunk->to && chunk->base == chunk->to->base;
-	struct gm_run *left = arrived ? chunk->run : chunk->to;
-	CUdeviceptr old = left ? left->base : 0;
+	struct gm_run *rest = arrived ? chunk->run : chunk->to;
+	CUdeviceptr old = rest ? rest->base : 0;
 	if (arrived)
 		chunk->run = chunk->to;
 	chunk->to = NULL;
-	if (left)
-		gm_range_put(&pool->range, left);
+	if (rest)
+		gm_range_put(&pool->range, rest);
 	if (!chunk->handle) {
 		if (!is_new)
-			gm_chunk_note(pool, chunk, GM_RECORD_UNMAP, 0, 0);
+			gm_chunk_record(pool, chunk, GM_RECORD_UNMAP, 0, 0);
 		gm_chunk_forget(pool, chunk);
 		return;
 	}
@@ -237,40 +229,46 @@ static void settle(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t ns[2])
 	gm_chunk_publish(pool, chunk);
 	if (!arrived)
 		return;
-	gm_chunk_note(pool, chunk, is_new ? GM_RECORD_MAP : GM_RECORD_REMAP, ns[!is_new], old);
+	gm_chunk_record(pool, chunk, is_new ? GM_RECORD_MAP : GM_RECORD_REMAP, ns[!is_new], old);
 	ns[!is_new] = 0;
 }
 
-/* A grant or revocation came while they were out of the pool's list. */
-static bool is_stale(const struct gm_pool *pool, const struct gm_chunk *chunks)
+/* Has access been granted or revoked while the chunks were in no list of the pool? */
+static bool chunks_are_stale(const struct gm_pool *pool, const struct gm_chunk *chunks)
 {
 	while (chunks && (!chunks->handle || chunks->access == pool->access))
 		chunks = chunks->after;
 	return chunks != NULL;
 }
 
-static CUresult assemble(struct gm_pool *pool, struct gm_chunk *chunks, uint64_t ns[2])
+static CUresult growth_assemble(struct gm_pool *pool, struct gm_chunk *chunks, uint64_t ns[2])
 {
 	struct gm_access access;
 	gm_access_now(pool, true, &access);
 	gm_pool_unlock(pool);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
-	CUresult result = make_and_move(pool, chunks, &access, ns);
+	CUresult result = growth_make_and_move(pool, chunks, &access, ns);
 	gm_driver_quiet_end(pool->driver, mode);
 	gm_pool_lock(pool);
 	return result;
 }
 
-static CUresult freshen(struct gm_pool *pool, struct gm_chunk *chunks)
+static CUresult chunks_freshen(struct gm_pool *pool, struct gm_chunk *chunks)
 {
 	struct gm_access access;
 	gm_access_changes(pool, &access);
 	gm_pool_unlock(pool);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
-	CUresult result = change_access(pool, chunks, &access);
+	CUresult result = chunk_change_access(pool, chunks, &access);
 	gm_driver_quiet_end(pool->driver, mode);
 	gm_pool_lock(pool);
 	return result;
+}
+
+static void giving_end(struct gm_pool *pool)
+{
+	if (--pool->giving == 0)
+		pthread_cond_broadcast(&pool->given_back);
 }
 
 CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk *idle, uint64_t bytes,
@@ -279,19 +277,20 @@ CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk *idle
 	uint64_t ns[2] = {0};
 	bool moves = idle != NULL;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	pool->giving += moves;
-	if (plan(pool, at, &idle, bytes, piece))
-		result = assemble(pool, idle, ns);
-	while (is_stale(pool, idle)) {
-		CUresult changed = freshen(pool, idle);
+	if (growth_plan(pool, at, &idle, bytes, piece))
+		result = growth_assemble(pool, idle, ns);
+	while (chunks_are_stale(pool, idle)) {
+		CUresult changed = chunks_freshen(pool, idle);
 		result = result == CUDA_SUCCESS ? changed : result;
 	}
 	for (struct gm_chunk *chunk = idle, *after; chunk; chunk = after) {
 		after = chunk->after;
-		settle(pool, chunk, ns);
+		growth_finish(pool, chunk, ns);
 	}
 	if (moves)
-		end_giving(pool);
+		giving_end(pool);
 	return result;
 }
 
@@ -308,12 +307,13 @@ CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes)
 	return result;
 }
 
-/* --- giving back --- */
+/* --- back to the driver --- */
 
 uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 {
 	uint64_t given = 0;
 	bool stale = false;
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (!chunks)
 		return 0;
 	pool->giving++;
@@ -326,17 +326,17 @@ uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 	gm_pool_lock(pool);
 	for (struct gm_chunk *chunk = chunks, *after; chunk; chunk = after) {
 		after = chunk->after;
-		if (chunk->handle) { /* the driver would not */
+		if (chunk->handle) { /* the driver did not unmap it */
 			gm_chunk_publish(pool, chunk);
 			stale |= chunk->access != pool->access;
 			continue;
 		}
 		given += chunk->size;
-		gm_chunk_note(pool, chunk, GM_RECORD_UNMAP, 0, 0);
+		gm_chunk_record(pool, chunk, GM_RECORD_UNMAP, 0, 0);
 		gm_chunk_forget(pool, chunk);
 	}
 	pool->given += given;
-	end_giving(pool);
+	giving_end(pool);
 	if (stale)
 		gm_access_refresh(pool);
 	return given;
@@ -344,6 +344,7 @@ uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes)
 {
+	gm_shelves_empty(pool);
 	uint64_t given = gm_pool_give(pool, gm_chunks_detach(pool, bytes));
 	pool->exchanged += given;
 	return given;
@@ -355,16 +356,17 @@ void gm_pool_await_given(struct gm_pool *pool)
 		gm_lock_wait(&pool->lock, &pool->given_back);
 }
 
-uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool settle)
+uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool drain)
 {
 	uint64_t given = 0;
-	if (settle)
-		gm_pool_settle(pool);
+	if (drain)
+		gm_pool_drain(pool);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_shelves_empty(pool); /* and pool->idle is all there is */
-	if (pool->idle > keep)
-		given = gm_pool_give(pool, gm_chunks_detach(pool, pool->idle - keep));
+	gm_shelves_empty(pool);
+	uint64_t idle = gm_pool_idle(pool);
+	if (idle > keep)
+		given = gm_pool_give(pool, gm_chunks_detach(pool, idle - keep));
 	gm_pool_await_given(pool);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);

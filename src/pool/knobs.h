@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the knobs say about a pool: the same for the preload and for gpumemstat's replay. */
+/* A pool's configuration from knobs, for the preload and for gpumemstat's replay alike. */
 #ifndef GM_POOL_KNOBS_H
 #define GM_POOL_KNOBS_H
 
@@ -7,11 +7,11 @@
 #include "pool/pool.h"
 
 /* Fill in the members of *config that knobs decide, for a device of `total` bytes; the others stay
- * as they are. A limit of 100% or more is none. */
+ * as they are. A limit of 100% or more is no limit. */
 void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *knobs,
 			  uint64_t total);
 
-/* What a knob of type SIZE_OR_PERCENT means on a device of `total` bytes. */
+/* The bytes of a knob of type SIZE_OR_PERCENT on a device of `total` bytes. */
 uint64_t gm_pool_knob_bytes(union gm_knob_value value, uint64_t total);
 
 #endif

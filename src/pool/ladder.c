@@ -1,57 +1,87 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ladder: ways to come by idle memory, tried in turn. A step is called under the pool's lock,
- * may drop it, and answers SUCCESS when there may be idle memory now.
+ * The rungs of the ladder, in the order in which they are tried. After each, the piece is taken out
+ * of idle memory if that has one by now.
+ *
+ *     rung               cost                                waits for the GPU?  drops the lock?
+ *     flush_old          (1) shelved blocks of 20 ms or more no                  no
+ *     glance             passed blocks of this shelf         no                  past the bound
+ *     remap              50 us a chunk, at most 64 chunks    no                  yes
+ *     grow               26 us a handle, 41 us a GiB         no                  yes
+ *     grow_less          likewise, no spare memory           no                  yes
+ *     flush              shelved blocks of all threads       no                  no
+ *     collect            a query an event                    (2)                 yes
+ *     grow_in_pieces     4 to 16 times as many handles       no                  yes
+ *     remap_and_shed     as remap, 110 us an unmap           no                  yes
+ *     exchange_some      110 us an unmap, as grow            no                  yes
+ *     exchange_all       likewise, all idle chunks           no                  yes
+ *     drain              one fence a context                 yes                 yes
+ *     remap_and_shed     again, with the drained memory      no                  yes
+ *     exchange_all       again                               no                  yes
+ *
+ * (1) where frees are deferred; else as flush.
+ * (2) only where the driver cannot record fences, and more than config.retire is retired.
+ *
+ * A step is called under the pool's lock. CUDA_SUCCESS: there may be idle memory now.
  */
-#include "pool/internal.h"
+#include "pool/ladder.h"
 
-/* What threads use by turns stays theirs as long as the pool can grow. */
-static CUresult flush_old(struct gm_pool *pool, struct gm_want want)
+#include "pool/fit.h"
+#include "pool/grow.h"
+#include "pool/internal.h"
+#include "pool/remap.h"
+#include "pool/stats.h"
+
+/* Blocks that threads reuse at short intervals stay theirs as long as the pool can grow. */
+static CUresult step_flush_old(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
 	bool any = gm_shelves_empty_old(pool);
 	return gm_slabs_flush(&pool->slabs) || any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult flush(struct gm_pool *pool, struct gm_want want)
+static CUresult step_flush(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
 	bool any = gm_shelves_empty(pool);
 	return gm_slabs_flush(&pool->slabs) || any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult glance(struct gm_pool *pool, struct gm_want want)
+static CUresult step_glance(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
-	return gm_retired_glance(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return gm_limbo_glance(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult collect(struct gm_pool *pool, struct gm_want want)
+static CUresult step_collect(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
-	return gm_retired_collect(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return gm_limbo_collect(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Small blocks share a chunk. A longer one gets what it lacks and no more, which costs what it does
- * natively, and comes free again with the block; but where frees are deferred, as many more as are
- * retired, for each thread will have some that wait and some that it takes. */
-static uint64_t least_growth(const struct gm_pool *pool, struct gm_want want)
+/*
+ * Small blocks share a chunk. A longer block gets the memory that it lacks and no more, which costs
+ * as much as natively, and is idle again together with the block. But where frees are deferred the
+ * growth is longer by the retired bytes: each thread will have blocks that are retired and blocks
+ * that it allocates.
+ */
+static uint64_t growth_least(const struct gm_pool *pool, struct gm_want want)
 {
 	if (pool->config.chunk)
 		return pool->config.chunk;
 	if (want.length < GM_POOL_GRANULE)
 		return GM_POOL_CHUNK;
-	uint64_t more = pool->config.defer ? pool->retired : 0;
+	uint64_t more = pool->config.defer ? gm_pool_retired(pool) : 0;
 	if (more > GM_POOL_DEFERRED)
 		more = GM_POOL_DEFERRED;
 	return more - more % gm_round_up(want.length, GM_POOL_GRANULE);
 }
 
-static CUresult grow(struct gm_pool *pool, struct gm_want want)
+static CUresult step_grow(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at = 0;
-	uint64_t least = least_growth(pool, want), bytes = least;
-	if (want.length > least) /* else a chunk is enough wherever it lies */
+	uint64_t least = growth_least(pool, want), bytes = least;
+	if (want.length > least) /* else one chunk is enough, at any address */
 		bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	if (bytes < least)
 		bytes = least;
@@ -60,16 +90,16 @@ static CUresult grow(struct gm_pool *pool, struct gm_want want)
 	return gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
 }
 
-static CUresult grow_less(struct gm_pool *pool, struct gm_want want)
+static CUresult step_grow_less(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
-	return bytes < least_growth(pool, want) ? gm_pool_map(pool, at, NULL, bytes, bytes)
+	return bytes < growth_least(pool, want) ? gm_pool_map(pool, at, NULL, bytes, bytes)
 						: CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Fragmented or refused: smaller handles. */
-static CUresult grow_in_pieces(struct gm_pool *pool, struct gm_want want)
+/* Physical memory is fragmented, or the driver refused: shorter handles. */
+static CUresult step_grow_in_pieces(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -82,60 +112,53 @@ static CUresult grow_in_pieces(struct gm_pool *pool, struct gm_want want)
 	return result;
 }
 
-/* For what a chunk holds, none is idle. */
-static CUresult remap(struct gm_pool *pool, struct gm_want want)
+/* A request of up to a granule finds room in any idle chunk, so there is none. */
+static CUresult step_remap(struct gm_pool *pool, struct gm_want want)
 {
 	return want.length > GM_POOL_GRANULE ? gm_pool_remap(pool, want, false)
 					     : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult remap_and_shed(struct gm_pool *pool, struct gm_want want)
+static CUresult step_remap_and_shed(struct gm_pool *pool, struct gm_want want)
 {
 	return gm_pool_remap(pool, want, true);
 }
 
-bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
-{
-	gm_shelves_empty(pool); /* and the sums are whole */
-	uint64_t most = gm_pool_most(pool);
-	uint64_t kept = pool->handed_out + pool->retired + pool->lent;
-	return kept <= most && length <= most - kept;
-}
-
-/* Give `bytes` of idle chunks back and grow by no more than needed. Only if that can help: a
- * program that probes for memory keeps its own. */
-static CUresult exchange(struct gm_pool *pool, struct gm_want want, uint64_t bytes)
+/* Return `bytes` of idle chunks to the driver, and grow by no more than needed. Only if the request
+ * fits: a program that probes for memory keeps its own. */
+static CUresult memory_exchange(struct gm_pool *pool, struct gm_want want, uint64_t bytes)
 {
 	CUdeviceptr at;
 	if (!gm_pool_can_hold(pool, want.length) || !gm_pool_shed(pool, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? grow_in_pieces(pool, want) : result;
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? step_grow_in_pieces(pool, want) : result;
 }
 
-static CUresult exchange_some(struct gm_pool *pool, struct gm_want want)
+static CUresult step_exchange_some(struct gm_pool *pool, struct gm_want want)
 {
-	return exchange(pool, want, want.length);
+	return memory_exchange(pool, want, want.length);
 }
 
-static CUresult exchange_all(struct gm_pool *pool, struct gm_want want)
+static CUresult step_exchange_all(struct gm_pool *pool, struct gm_want want)
 {
-	return exchange(pool, want, UINT64_MAX);
+	return memory_exchange(pool, want, UINT64_MAX);
 }
 
-static CUresult settle(struct gm_pool *pool, struct gm_want want)
+static CUresult step_drain(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
-	return gm_retired_settle(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return gm_limbo_drain(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
+static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct gm_want want) = {
-		flush_old,    glance,  remap,	       grow,	       grow_less,
-		flush,	      collect, grow_in_pieces, remap_and_shed, exchange_some,
-		exchange_all, settle,  remap_and_shed, exchange_all};
+		step_flush_old,	     step_glance,	 step_remap,	    step_grow,
+		step_grow_less,	     step_flush,	 step_collect,	    step_grow_in_pieces,
+		step_remap_and_shed, step_exchange_some, step_exchange_all, step_drain,
+		step_remap_and_shed, step_exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		CUresult result = steps[i](pool, gm_pool_want(size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
@@ -149,18 +172,19 @@ static CUresult climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece 
 	return *piece ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Idle memory that another thread is moving, or gives back to nobody, is missing for a moment: once
- * more then. */
+/* Idle memory that another thread is moving or returning is missing for a moment: then the ladder
+ * is climbed once more. Exchanged memory does not count, for it has a new user. */
 CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	while (true) {
 		uint64_t given = pool->given - pool->exchanged;
-		CUresult result = climb_once(pool, size, piece);
+		CUresult result = ladder_climb_once(pool, size, piece);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
-		bool others = pool->giving > 0;
+		bool moving = pool->giving > 0;
 		gm_pool_await_given(pool);
-		if (!others && pool->given - pool->exchanged == given)
+		if (!moving && pool->given - pool->exchanged == given)
 			return result;
 	}
 }

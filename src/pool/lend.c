@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loans: chunks mapped at addresses that the borrower reserved. A loan takes wholly idle chunks
- * that fit into it, moved without copying, and one new handle for the rest. What is lent is open to
- * the pool's device only: no other may reach into a heap of kernels natively either.
+ * Loans: chunks mapped at addresses that the borrower reserved.
+ *
+ *     loan     |---- idle chunk ----|-- idle chunk --|-- one new handle --|
+ *
+ * A loan takes wholly idle chunks that fit into it, moved without copying, and one new handle for
+ * the rest. Only the pool's device has access to it: natively, too, no other device can access a
+ * heap of kernels.
  */
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "pool/grow.h"
 #include "pool/internal.h"
+#include "pool/peer.h"
+#include "pool/stats.h"
+#include "pool/valid.h"
 
-static uint64_t sum_of(const struct gm_chunk *chunks)
+static uint64_t chunks_sum(const struct gm_chunk *chunks)
 {
 	uint64_t sum = 0;
 	for (; chunks; chunks = chunks->after)
@@ -18,12 +26,12 @@ static uint64_t sum_of(const struct gm_chunk *chunks)
 	return sum;
 }
 
-/* --- with no lock held --- */
+/* --- no lock is held --- */
 
-/* Map the chunks of a loan side by side from `at`; those that were mapped in the range leave it.
- * On failure, chunks with a run are still or again in the range, or have no handle left. */
-static CUresult move_out(struct gm_pool *pool, struct gm_chunk *chunks, CUdeviceptr at,
-			 const struct gm_access *lent, const struct gm_access *home)
+/* Map the chunks of a loan side by side from `at`. Those with a run leave their addresses in the
+ * range; on failure they are mapped there again, or released. */
+static CUresult chunks_move_out(struct gm_pool *pool, struct gm_chunk *chunks, CUdeviceptr at,
+				const struct gm_access *lent, const struct gm_access *home)
 {
 	struct gm_chunk *chunk = chunks;
 	CUresult result = CUDA_SUCCESS;
@@ -49,10 +57,10 @@ static CUresult move_out(struct gm_pool *pool, struct gm_chunk *chunks, CUdevice
 	return result;
 }
 
-/* --- with the lock held, dropped around driver calls --- */
+/* --- the pool's lock is held, and released around driver calls --- */
 
-/* A new handle of `size` bytes, not mapped, counted as pending. */
-static CUresult make_new(struct gm_pool *pool, uint64_t size, struct gm_chunk **out)
+/* A pending chunk of `size` bytes, not mapped. */
+static CUresult chunk_make(struct gm_pool *pool, uint64_t size, struct gm_chunk **out)
 {
 	struct gm_chunk *chunk = size > gm_pool_room(pool) ? NULL : gm_chunk_new(pool, size);
 	if (!chunk)
@@ -69,8 +77,8 @@ static CUresult make_new(struct gm_pool *pool, uint64_t size, struct gm_chunk **
 	return CUDA_SUCCESS;
 }
 
-/* A loan that does not come about: its chunks are idle again, or gone. */
-static void bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
+/* A loan has failed: its chunks become idle again, or end. */
+static void chunks_bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
 {
 	for (struct gm_chunk *chunk = chunks, *after; chunk; chunk = after) {
 		after = chunk->after;
@@ -79,24 +87,25 @@ static void bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
 			continue;
 		}
 		if (chunk->run)
-			gm_chunk_note(pool, chunk, GM_RECORD_UNMAP, 0, 0);
+			gm_chunk_record(pool, chunk, GM_RECORD_UNMAP, 0, 0);
 		gm_chunk_forget(pool, chunk);
 	}
 	gm_access_refresh(pool);
 }
 
-/* Idle chunks that fit, and a new handle for the rest. On failure *chunks may hold some. */
-static CUresult gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **chunks)
+/* Idle chunks that fit, and a new handle for the rest. On failure *chunks may have some of them. */
+static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **chunks)
 {
+	gm_shelves_empty(pool);
 	gm_chunks_pick(pool, size, UINT_MAX, 0);
 	*chunks = gm_chunks_detach_picked(pool);
-	uint64_t rest = size - sum_of(*chunks);
+	uint64_t rest = size - chunks_sum(*chunks);
 	if (rest == 0)
 		return CUDA_SUCCESS;
 	struct gm_chunk *fresh;
-	CUresult result = make_new(pool, rest, &fresh);
+	CUresult result = chunk_make(pool, rest, &fresh);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_shed(pool, rest))
-		result = make_new(pool, rest, &fresh);
+		result = chunk_make(pool, rest, &fresh);
 	if (result != CUDA_SUCCESS)
 		return result;
 	fresh->after = *chunks;
@@ -104,15 +113,15 @@ static CUresult gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **ch
 	return CUDA_SUCCESS;
 }
 
-static void settle_loan(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
+static void loan_finish(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
 {
 	for (struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after) {
 		pool->pending -= chunk->size;
 		if (!chunk->run) {
-			gm_chunk_note(pool, chunk, GM_RECORD_MAP, ns, 0);
+			gm_chunk_record(pool, chunk, GM_RECORD_MAP, ns, 0);
 			continue;
 		}
-		gm_chunk_note(pool, chunk, GM_RECORD_REMAP, 0, chunk->run->base);
+		gm_chunk_record(pool, chunk, GM_RECORD_REMAP, 0, chunk->run->base);
 		gm_range_put(&pool->range, chunk->run);
 		chunk->run = NULL;
 	}
@@ -121,26 +130,26 @@ static void settle_loan(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
 	gm_pool_count_lent(pool, pool->lent + loan->size);
 }
 
-static CUresult lend(struct gm_pool *pool, struct gm_loan *loan)
+static CUresult loan_make(struct gm_pool *pool, struct gm_loan *loan)
 {
 	struct gm_access lent, home;
 	uint64_t begin = gm_clock_ns();
-	CUresult result = gather(pool, loan->size, &loan->chunks);
+	CUresult result = chunks_gather(pool, loan->size, &loan->chunks);
 	if (result == CUDA_SUCCESS) {
 		gm_access_now(pool, false, &lent);
 		gm_access_now(pool, true, &home);
 		gm_pool_unlock(pool);
-		result = move_out(pool, loan->chunks, loan->at, &lent, &home);
-		/* What was made for this loan has no place in the range. */
+		result = chunks_move_out(pool, loan->chunks, loan->at, &lent, &home);
+		/* A new chunk has no addresses in the range. */
 		for (struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after)
 			if (result != CUDA_SUCCESS && !chunk->run)
 				gm_chunk_release(pool, chunk);
 		gm_pool_lock(pool);
 	}
 	if (result == CUDA_SUCCESS)
-		settle_loan(pool, loan, gm_clock_ns() - begin);
+		loan_finish(pool, loan, gm_clock_ns() - begin);
 	else
-		bring_home(pool, loan->chunks);
+		chunks_bring_home(pool, loan->chunks);
 	return result;
 }
 
@@ -156,7 +165,7 @@ CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size)
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	CUresult result = lend(pool, loan);
+	CUresult result = loan_make(pool, loan);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	gm_driver_quiet_end(pool->driver, mode);
@@ -165,10 +174,10 @@ CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size)
 	return result;
 }
 
-/* --- the way back --- */
+/* --- taking back --- */
 
-/* A chunk that is mapped nowhere becomes idle memory of the pool, or goes back to the driver. */
-static void return_chunk(struct gm_pool *pool, struct gm_chunk *chunk)
+/* An unmapped chunk becomes idle memory of the pool, else it is returned to the driver. */
+static void chunk_return(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	struct gm_access access;
 	CUdeviceptr old = chunk->base;
@@ -182,17 +191,17 @@ static void return_chunk(struct gm_pool *pool, struct gm_chunk *chunk)
 		gm_chunk_release(pool, chunk);
 	gm_pool_lock(pool);
 	if (result == CUDA_SUCCESS) {
-		gm_chunk_note(pool, chunk, GM_RECORD_REMAP, 0, old);
+		gm_chunk_record(pool, chunk, GM_RECORD_REMAP, 0, old);
 		gm_chunk_publish(pool, chunk);
 		gm_access_refresh(pool);
 	} else {
-		gm_chunk_note(pool, chunk, GM_RECORD_UNMAP, 0, 0);
+		gm_chunk_record(pool, chunk, GM_RECORD_UNMAP, 0, 0);
 		gm_chunk_forget(pool, chunk);
 	}
 }
 
-/* Unmap and take back one chunk after the other; the loan keeps what the driver does not unmap. */
-static CUresult take_back(struct gm_pool *pool, struct gm_loan *loan)
+/* Take back one chunk after the other. The loan keeps the chunks that the driver does not unmap. */
+static CUresult loan_take_back(struct gm_pool *pool, struct gm_loan *loan)
 {
 	struct gm_chunk **link = &loan->chunks;
 	CUresult worst = CUDA_SUCCESS;
@@ -209,7 +218,7 @@ static CUresult take_back(struct gm_pool *pool, struct gm_loan *loan)
 		*link = chunk->after;
 		gm_pool_count_lent(pool, pool->lent - chunk->size);
 		pool->pending += chunk->size;
-		return_chunk(pool, chunk);
+		chunk_return(pool, chunk);
 	}
 	return worst;
 }
@@ -227,7 +236,7 @@ CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size)
 	if (loan) {
 		*link = loan->next;
 		pool->loans_moving++;
-		result = take_back(pool, loan);
+		result = loan_take_back(pool, loan);
 		pool->loans_moving--;
 		if (loan->chunks) {
 			loan->next = pool->loans;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Which devices may reach the pool's chunks. Grants and revocations advance a generation; a chunk
- * notes the one it was opened to, and whoever finds an older one brings the chunk up to date.
- */
+#include "pool/peer.h"
+
 #include "pool/internal.h"
 
-static CUmemAccessDesc desc(CUdevice device, bool granted)
+static CUmemAccessDesc access_desc(CUdevice device, bool granted)
 {
 	return (CUmemAccessDesc){
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
@@ -16,24 +14,27 @@ static CUmemAccessDesc desc(CUdevice device, bool granted)
 
 void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *access)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	access->n = 0;
 	access->generation = pool->access;
-	access->list[access->n++] = desc(pool->config.device, true);
+	access->list[access->n++] = access_desc(pool->config.device, true);
 	for (unsigned i = 0; peers && i < pool->n_peers; i++)
 		if (pool->peers[i].granted)
-			access->list[access->n++] = desc(pool->peers[i].device, true);
+			access->list[access->n++] = access_desc(pool->peers[i].device, true);
 }
 
 void gm_access_changes(const struct gm_pool *pool, struct gm_access *access)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	access->n = 0;
 	access->generation = pool->access;
 	for (unsigned i = 0; i < pool->n_peers; i++)
-		access->list[access->n++] = desc(pool->peers[i].device, pool->peers[i].granted);
+		access->list[access->n++] =
+			access_desc(pool->peers[i].device, pool->peers[i].granted);
 }
 
-/* Bring one busy chunk up to date; the lock is held on entry and return, and dropped between. */
-static CUresult update(struct gm_pool *pool, struct gm_chunk *chunk)
+/* Bring one busy chunk up to date. The pool's lock is released around the driver call. */
+static CUresult chunk_update_access(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	struct gm_access access;
 	gm_access_changes(pool, &access);
@@ -48,22 +49,23 @@ static CUresult update(struct gm_pool *pool, struct gm_chunk *chunk)
 	return result;
 }
 
-/* Bring all chunks up to date. A busy chunk stays in the list, so that the walk can go on from it
- * after the lock was dropped; chunks that come meanwhile come with their access. */
+/* A busy chunk stays in the list, so the walk goes on from it after the lock was released. Chunks
+ * that are published meanwhile have their access already. */
 CUresult gm_access_refresh(struct gm_pool *pool)
 {
 	CUresult result = CUDA_SUCCESS;
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	for (struct gm_chunk *chunk = pool->chunks; chunk && result == CUDA_SUCCESS;
 	     chunk = chunk->after) {
 		chunk->busy++;
 		while (result == CUDA_SUCCESS && chunk->access != pool->access)
-			result = update(pool, chunk);
+			result = chunk_update_access(pool, chunk);
 		chunk->busy--;
 	}
 	return result;
 }
 
-static struct gm_peer *find(struct gm_pool *pool, CUdevice device)
+static struct gm_peer *peer_find(struct gm_pool *pool, CUdevice device)
 {
 	for (unsigned i = 0; i < pool->n_peers; i++)
 		if (pool->peers[i].device == device)
@@ -71,7 +73,7 @@ static struct gm_peer *find(struct gm_pool *pool, CUdevice device)
 	return NULL;
 }
 
-static CUresult change(struct gm_pool *pool, struct gm_peer *peer, bool granted)
+static CUresult peer_change(struct gm_pool *pool, struct gm_peer *peer, bool granted)
 {
 	peer->granted = granted;
 	pool->access++;
@@ -84,7 +86,7 @@ CUresult gm_pool_grant(struct gm_pool *pool, CUdevice device)
 	if (device == pool->config.device)
 		return CUDA_SUCCESS;
 	gm_pool_lock(pool);
-	struct gm_peer *peer = find(pool, device);
+	struct gm_peer *peer = peer_find(pool, device);
 	if (!peer && pool->n_peers == GM_PEERS) {
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	} else if (!peer || !peer->granted) {
@@ -92,11 +94,11 @@ CUresult gm_pool_grant(struct gm_pool *pool, CUdevice device)
 			peer = &pool->peers[pool->n_peers++];
 			peer->device = device;
 		}
-		result = change(pool, peer, true);
+		result = peer_change(pool, peer, true);
 		if (result != CUDA_SUCCESS) /* all chunks or none */
-			change(pool, peer, false);
+			peer_change(pool, peer, false);
 	} else {
-		result = gm_access_refresh(pool); /* another thread may not be through yet */
+		result = gm_access_refresh(pool); /* another thread may still be at it */
 	}
 	gm_pool_unlock(pool);
 	return result;
@@ -106,9 +108,9 @@ CUresult gm_pool_revoke(struct gm_pool *pool, CUdevice device)
 {
 	CUresult result = CUDA_SUCCESS;
 	gm_pool_lock(pool);
-	struct gm_peer *peer = find(pool, device);
+	struct gm_peer *peer = peer_find(pool, device);
 	if (peer)
-		result = peer->granted ? change(pool, peer, false) : gm_access_refresh(pool);
+		result = peer->granted ? peer_change(pool, peer, false) : gm_access_refresh(pool);
 	gm_pool_unlock(pool);
 	return result;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pool/internal.h"
+#include "pool/pin.h"
 
-/* Call on every chunk under a pin. */
-static void count(struct gm_pool *pool, const struct gm_pin *pin, bool more)
+#include "pool/internal.h"
+#include "pool/valid.h"
+
+/* Count a pin in every chunk under it. */
+static void pin_count(struct gm_pool *pool, const struct gm_pin *pin, bool more)
 {
 	CUdeviceptr at = pin->base, end = pin->base + pin->size;
 	while (at < end) {
@@ -17,17 +20,17 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_shelves_lock(pool); /* or the block might be freed, and not unpinned */
+	gm_shelves_lock(pool); /* else the block might be freed meanwhile, and stay pinned */
 	struct gm_piece *piece = gm_table_live(&pool->table, address);
 	if (piece) {
-		uint64_t left = GM_GET(piece->base) + GM_GET(piece->held) - address;
+		uint64_t rest = GM_GET(piece->base) + GM_GET(piece->held) - address;
 		struct gm_pin pin = {GM_GET(piece->id), address, size ? size : 1};
-		if (size > left) {
+		if (size > rest) {
 			result = CUDA_ERROR_INVALID_VALUE;
 		} else if (!gm_array_push(&pool->pins, pin)) {
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		} else {
-			count(pool, &pin, true);
+			pin_count(pool, &pin, true);
 			piece->pinned = true;
 			result = CUDA_SUCCESS;
 		}
@@ -41,10 +44,11 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 void gm_pool_unpin(struct gm_pool *pool, struct gm_piece *piece)
 {
 	uint64_t id = GM_GET(piece->id);
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	piece->pinned = false;
 	for (size_t i = 0; i < pool->pins.n;) {
 		if (pool->pins.at[i].id == id) {
-			count(pool, &pool->pins.at[i], false);
+			pin_count(pool, &pool->pins.at[i], false);
 			pool->pins.at[i] = pool->pins.at[--pool->pins.n];
 		} else {
 			i++;

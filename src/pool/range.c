@@ -6,7 +6,7 @@
 #include "base/debug.h"
 #include "pool/pool.h"
 
-static struct gm_run *new_run(CUdeviceptr base, uint64_t size)
+static struct gm_run *run_new(CUdeviceptr base, uint64_t size)
 {
 	struct gm_run *run = malloc(sizeof *run);
 	if (run)
@@ -18,7 +18,7 @@ CUresult gm_range_open(struct gm_range *range, const struct gm_driver *driver, u
 		       uint64_t least)
 {
 	*range = (struct gm_range){0};
-	range->free = new_run(0, 0);
+	range->free = run_new(0, 0);
 	if (!range->free)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -47,8 +47,8 @@ void gm_range_close(struct gm_range *range, const struct gm_driver *driver)
 	*range = (struct gm_range){0};
 }
 
-/* Take the first `size` bytes of the free run that `link` leads to. */
-static struct gm_run *take(struct gm_range *range, struct gm_run **link, uint64_t size)
+/* Take the first `size` bytes of the free run at *link. */
+static struct gm_run *run_take(struct gm_range *range, struct gm_run **link, uint64_t size)
 {
 	struct gm_run *found = *link, *taken = found;
 	if (!found)
@@ -56,7 +56,7 @@ static struct gm_run *take(struct gm_range *range, struct gm_run **link, uint64_
 	if (found->size == size) {
 		*link = found->next;
 	} else {
-		taken = new_run(found->base, size);
+		taken = run_new(found->base, size);
 		if (!taken)
 			return NULL;
 		found->base += size;
@@ -72,7 +72,7 @@ struct gm_run *gm_range_take(struct gm_range *range, uint64_t size)
 	struct gm_run **link = &range->free;
 	while (*link && (*link)->size < size)
 		link = &(*link)->next;
-	return take(range, link, size);
+	return run_take(range, link, size);
 }
 
 struct gm_run *gm_range_take_at(struct gm_range *range, CUdeviceptr base, uint64_t size)
@@ -80,20 +80,20 @@ struct gm_run *gm_range_take_at(struct gm_range *range, CUdeviceptr base, uint64
 	struct gm_run **link = &range->free;
 	while (*link && ((*link)->base != base || (*link)->size < size))
 		link = &(*link)->next;
-	return take(range, link, size);
+	return run_take(range, link, size);
 }
 
 struct gm_run *gm_range_cut(struct gm_run *run, uint64_t size)
 {
 	GM_ASSERT(size > 0 && size < run->size);
-	struct gm_run *rest = new_run(run->base + size, run->size - size);
+	struct gm_run *rest = run_new(run->base + size, run->size - size);
 	if (rest)
 		run->size = size;
 	return rest;
 }
 
-/* Append `next`, which follows `run` in the list, to it if the two touch. */
-static void join(struct gm_run *run, struct gm_run *next)
+/* Join `run` with `next`, its successor in the list, if the two touch. */
+static void run_join(struct gm_run *run, struct gm_run *next)
 {
 	if (!next || run->base + run->size != next->base)
 		return;
@@ -112,9 +112,9 @@ void gm_range_put(struct gm_range *range, struct gm_run *run)
 	range->taken -= run->size;
 	run->next = *link;
 	*link = run;
-	join(run, run->next);
+	run_join(run, run->next);
 	if (before)
-		join(before, run);
+		run_join(before, run);
 }
 
 const char *gm_range_check(const struct gm_range *range)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The addresses of a pool: reserved once, then handed out in runs. The lowest run that is long
- * enough is taken first, so that chunks lie side by side and their idle ends coalesce. Everything
- * but open and close is called under the pool's lock.
+ * enough is taken first, so that chunks lie side by side and their idle ends are joined.
+ *
+ * The pool's lock guards everything here; the caller holds it, except for open and close.
  */
 #ifndef GM_POOL_RANGE_H
 #define GM_POOL_RANGE_H
@@ -12,7 +13,7 @@
 
 #include "driver/driver.h"
 
-/* Either free (in the list of its range) or taken (in the hands of whoever took it). */
+/* Either free, in the list of its range, or taken, and then the caller's. */
 struct gm_run {
 	CUdeviceptr base;
 	uint64_t size;
@@ -22,30 +23,30 @@ struct gm_run {
 struct gm_range {
 	CUdeviceptr base;
 	uint64_t size;
-	uint64_t taken;	     /* bytes in runs that were taken */
+	uint64_t taken;	     /* bytes of taken runs */
 	struct gm_run *free; /* by address; no two touch */
 };
 
-/* Reserve `want` bytes of addresses, or half of that, and so on down to `least`, all multiples of
- * 2 MiB. OUT_OF_MEMORY: neither. Calls the driver. */
+/* Reserve `want` bytes of addresses, else half as many, and so on down to `least`, all multiples of
+ * 2 MiB. On failure the result is the driver's last one. Calls the driver. */
 CUresult gm_range_open(struct gm_range *range, const struct gm_driver *driver, uint64_t want,
 		       uint64_t least);
 void gm_range_close(struct gm_range *range, const struct gm_driver *driver);
 
-/* Take `size` bytes; NULL: no run is that long, or no host memory. */
+/* Take `size` bytes. NULL: no run is that long, or no host memory. */
 struct gm_run *gm_range_take(struct gm_range *range, uint64_t size);
 
-/* Likewise, from the beginning of the free run at `base`. */
+/* Take the first `size` bytes of the free run that begins at `base`. NULL: likewise. */
 struct gm_run *gm_range_take_at(struct gm_range *range, CUdeviceptr base, uint64_t size);
 
-/* Cut a taken run in two: `run` keeps its first `size` bytes, the rest is returned. NULL: no host
- * memory, `run` is as before. */
+/* Cut a taken run in two: `run` keeps its first `size` bytes, the rest is the result. NULL: no host
+ * memory; `run` is unchanged. */
 struct gm_run *gm_range_cut(struct gm_run *run, uint64_t size);
 
-/* Give a taken run back; never fails, because the run itself becomes the list's element. */
+/* A taken run becomes free. Never fails: the run itself becomes the list's element. */
 void gm_range_put(struct gm_range *range, struct gm_run *run);
 
-/* NULL, or the invariant that is broken. */
+/* NULL, or the broken invariant. */
 const char *gm_range_check(const struct gm_range *range);
 
 #endif

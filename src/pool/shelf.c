@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 
 #include "pool/internal.h"
+#include "pool/stats.h"
+#include "pool/trim.h"
 
 #define BYTES (GM_SHELVES * sizeof(struct gm_shelf))
 
@@ -16,7 +18,7 @@ bool gm_shelves_open(struct gm_pool *pool)
 		return false;
 	pool->shelves = memory;
 	for (unsigned i = 0; i < GM_SHELVES; i++)
-		gm_quick_init(&pool->shelves[i].lock, GM_RANK_SHELF);
+		gm_futex_lock_init(&pool->shelves[i].lock, GM_LOCK_RANK_SHELF);
 	return true;
 }
 
@@ -27,15 +29,15 @@ void gm_shelves_close(struct gm_pool *pool)
 	munmap(pool->shelves, BYTES);
 }
 
-/* Those after the last one that was ever used need no lock and no look. */
-static unsigned in_use(const struct gm_pool *pool)
+/* Shelves after these were never used. */
+static unsigned shelves_in_use(const struct gm_pool *pool)
 {
 	return GM_GET(pool->n_shelves);
 }
 
 void gm_shelves_resize(struct gm_pool *pool)
 {
-	unsigned n = in_use(pool);
+	unsigned n = shelves_in_use(pool);
 	atomic_store_explicit(&pool->shelf_bytes, pool->mapped / GM_SHELF_PART / (n ? n : 1),
 			      memory_order_relaxed);
 }
@@ -43,7 +45,7 @@ void gm_shelves_resize(struct gm_pool *pool)
 void gm_shelf_begin(struct gm_pool *pool, unsigned index)
 {
 	gm_pool_lock(pool);
-	if (index >= in_use(pool))
+	if (index >= shelves_in_use(pool))
 		atomic_store_explicit(&pool->n_shelves, index + 1, memory_order_relaxed);
 	gm_shelves_resize(pool);
 	gm_pool_unlock(pool);
@@ -51,17 +53,17 @@ void gm_shelf_begin(struct gm_pool *pool, unsigned index)
 
 /* --- blocks on it, under the shelf's lock --- */
 
-static void count(struct gm_shelf *shelf, uint32_t more)
+static void shelf_count(struct gm_shelf *shelf, uint32_t more)
 {
 	atomic_store_explicit(&shelf->n, GM_GET(shelf->n) + more, memory_order_relaxed);
 }
 
-static struct gm_bin *bin_of(struct gm_shelf *shelf, uint64_t held)
+static struct gm_bin *shelf_bin(struct gm_shelf *shelf, uint64_t held)
 {
 	return held <= GM_SLAB_LARGEST ? &shelf->bins[gm_slab_class(held)] : NULL;
 }
 
-static struct gm_piece *pop_bin(struct gm_bin *bin)
+static struct gm_piece *bin_pop(struct gm_bin *bin)
 {
 	struct gm_piece *piece = bin->first;
 	if (!piece)
@@ -71,7 +73,7 @@ static struct gm_piece *pop_bin(struct gm_bin *bin)
 	return piece;
 }
 
-static void leave_row(struct gm_shelf *shelf, uint32_t at)
+static void row_remove(struct gm_shelf *shelf, uint32_t at)
 {
 	shelf->row_bytes -= shelf->row[at].held;
 	shelf->n_row--;
@@ -79,24 +81,24 @@ static void leave_row(struct gm_shelf *shelf, uint32_t at)
 }
 
 /* The last one in of its size. */
-static struct gm_piece *pop_row(struct gm_shelf *shelf, uint64_t held)
+static struct gm_piece *row_pop(struct gm_shelf *shelf, uint64_t held)
 {
 	for (uint32_t i = shelf->n_row; i-- > 0;) {
 		if (shelf->row[i].held != held)
 			continue;
 		struct gm_piece *piece = shelf->row[i].piece;
-		leave_row(shelf, i);
+		row_remove(shelf, i);
 		return piece;
 	}
 	return NULL;
 }
 
-static struct gm_piece *pop(struct gm_shelf *shelf, uint64_t held)
+static struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
 {
-	struct gm_bin *bin = bin_of(shelf, held);
-	struct gm_piece *piece = bin ? pop_bin(bin) : pop_row(shelf, held);
+	struct gm_bin *bin = shelf_bin(shelf, held);
+	struct gm_piece *piece = bin ? bin_pop(bin) : row_pop(shelf, held);
 	if (piece)
-		count(shelf, -1u);
+		shelf_count(shelf, -1u);
 	return piece;
 }
 
@@ -113,30 +115,30 @@ uint32_t gm_shelf_most_in_row(const struct gm_pool *pool)
 	return pool->config.defer ? GM_SHELF_WIDE : GM_SHELF_ROW;
 }
 
-/* So many fit whatever their size: one, or those behind one fence. */
-static uint32_t least_in_row(const struct gm_pool *pool)
+/* The row holds these whatever their size: one block, or the least that share an event. */
+static uint32_t row_least(const struct gm_pool *pool)
 {
-	return pool->config.defer ? GM_RETIRE_LEAST : 1;
+	return pool->config.defer ? GM_LIMBO_LEAST : 1;
 }
 
-static bool fits_row(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t held)
+static bool row_fits(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t held)
 {
 	uint64_t bytes = shelf->row_bytes + held;
-	return shelf->n_row < least_in_row(pool) ||
+	return shelf->n_row < row_least(pool) ||
 	       (shelf->n_row < gm_shelf_most_in_row(pool) &&
-		(bytes <= GM_GET(pool->shelf_bytes) || bytes <= 2 * shelf->freed.share));
+		(bytes <= GM_GET(pool->shelf_bytes) || bytes <= 2 * shelf->limbo.share));
 }
 
-static bool has_room(const struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+static bool shelf_has_room(const struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
-	const struct gm_bin *bin = bin_of(shelf, held);
-	return bin ? bin->n < gm_shelf_most_slots(pool, held) : fits_row(pool, shelf, held);
+	const struct gm_bin *bin = shelf_bin(shelf, held);
+	return bin ? bin->n < gm_shelf_most_slots(pool, held) : row_fits(pool, shelf, held);
 }
 
-static void push(struct gm_shelf *shelf, struct gm_piece *piece)
+static void shelf_push(struct gm_shelf *shelf, struct gm_piece *piece)
 {
 	uint64_t held = GM_GET(piece->held);
-	struct gm_bin *bin = bin_of(shelf, held);
+	struct gm_bin *bin = shelf_bin(shelf, held);
 	if (bin) {
 		piece->next = bin->first;
 		bin->first = piece;
@@ -145,37 +147,37 @@ static void push(struct gm_shelf *shelf, struct gm_piece *piece)
 		shelf->row[shelf->n_row++] = (struct gm_shelved){held, piece};
 		shelf->row_bytes += held;
 	}
-	count(shelf, 1);
+	shelf_count(shelf, 1);
 }
 
 /* --- sums, under the shelf's lock --- */
 
-static inline void change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
-			  uint64_t held, uint64_t n)
+static inline void sums_change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+			       uint64_t held, uint64_t n, enum gm_counter other)
 {
 	shelf->requested += size;
 	shelf->live_blocks += n;
 	atomic_store_explicit(&shelf->handed_out, GM_GET(shelf->handed_out) + held,
 			      memory_order_relaxed);
-	gm_pool_show_live(pool, size, held, n);
+	gm_pool_show_live(pool, size, held, n, other);
 }
 
-/* What the shelf's allowance lacks for that; not above 0: nothing. */
-static int64_t lacks(const struct gm_shelf *shelf, uint64_t size)
+/* The bytes that the shelf's allowance lacks for a block of `size`; 0 or less: none. */
+static int64_t allowance_lacks(const struct gm_shelf *shelf, uint64_t size)
 {
 	return (int64_t)(shelf->requested + size) - shelf->allowance;
 }
 
-static bool is_allowed(const struct gm_shelf *shelf, uint64_t size)
+static bool allowance_allows(const struct gm_shelf *shelf, uint64_t size)
 {
-	return lacks(shelf, size) <= 0;
+	return allowance_lacks(shelf, size) <= 0;
 }
 
-/* Up to `most` of what is left of another shelf's allowance. */
-static void lend(struct gm_shelf *from, struct gm_shelf *to, int64_t most)
+/* Up to `most` of what remains of another shelf's allowance. */
+static void allowance_lend(struct gm_shelf *from, struct gm_shelf *to, int64_t most)
 {
-	int64_t left = from->allowance - (int64_t)from->requested;
-	int64_t lent = left < most ? left : most;
+	int64_t spare = from->allowance - (int64_t)from->requested;
+	int64_t lent = spare < most ? spare : most;
 	if (lent <= 0)
 		return;
 	from->allowance -= lent;
@@ -184,20 +186,20 @@ static void lend(struct gm_shelf *from, struct gm_shelf *to, int64_t most)
 		from->most = from->allowance;
 }
 
-/* The shelf's allowance lets it. */
-static inline void count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
-			      uint64_t held)
+/* The shelf's allowance is large enough. */
+static inline void sums_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
+				   uint64_t held)
 {
-	change(pool, shelf, size, held, 1);
+	sums_change(pool, shelf, size, held, 1, GM_C_idle);
 	if ((int64_t)shelf->requested > shelf->most)
 		shelf->most = (int64_t)shelf->requested;
 }
 
 bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
-	if (!is_allowed(shelf, size))
+	if (!allowance_allows(shelf, size))
 		return false;
-	count_live(pool, shelf, size, held);
+	sums_count_live(pool, shelf, size, held);
 	return true;
 }
 
@@ -211,15 +213,16 @@ uint64_t gm_shelf_next_id(struct gm_shelf *shelf)
 	return ++shelf->id;
 }
 
-/* --- what came back at once, under the shelf's lock --- */
+/* --- blocks that have passed, under the shelf's lock --- */
 
-static bool may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
+static bool piece_may_be_shelved(const struct gm_pool *pool, const struct gm_piece *piece)
 {
 	return !piece->pinned && !gm_pool_trims_at_once(pool);
 }
 
-/* What is idle since `now` is put on the shelf. */
-static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece, uint64_t now)
+/* Put an idle block on the shelf, as of `now`. */
+static void shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+		      uint64_t now)
 {
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_SHELVED);
@@ -228,11 +231,11 @@ static void put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *p
 	GM_SET(piece->context, 0);
 	gm_piece_end(piece);
 	piece->shelved_at = now;
-	push(shelf, piece);
+	shelf_push(shelf, piece);
 	gm_pool_tell_idle(pool);
 }
 
-static struct gm_piece *pop_stock(struct gm_stock *stock)
+static struct gm_piece *passed_pop(struct gm_passed *stock)
 {
 	struct gm_piece *piece = stock->first;
 	stock->first = piece->next;
@@ -240,113 +243,123 @@ static struct gm_piece *pop_stock(struct gm_stock *stock)
 	return piece;
 }
 
-/* The first one of that size; those before it find their places. NULL: there is none, or one that
- * has no place. */
-static struct gm_piece *take_stock(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+/* Take the first passed block of that size; those before it go to their places on the shelf. NULL:
+ * there is none, or a block before it finds no place. */
+static struct gm_piece *passed_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
 	uint64_t now = 0;
-	for (struct gm_piece *piece; (piece = shelf->stock.first) && !piece->pinned;) {
+	for (struct gm_piece *piece; (piece = shelf->passed.first) && !piece->pinned;) {
 		uint64_t its = GM_GET(piece->held);
 		if (its == held)
-			return pop_stock(&shelf->stock);
-		if (!has_room(pool, shelf, its))
+			return passed_pop(&shelf->passed);
+		if (!shelf_has_room(pool, shelf, its))
 			return NULL;
 		now = now ? now : gm_pool_now(pool);
-		put(pool, shelf, pop_stock(&shelf->stock), now);
+		shelf_put(pool, shelf, passed_pop(&shelf->passed), now);
 	}
 	return NULL;
 }
 
-/* Under the pool's lock, too: all of it, and what has no place goes into the extents. */
-static void sort_stock(struct gm_pool *pool, struct gm_shelf *shelf)
+/* All passed blocks; those that find no place go into the extents. The pool's lock is held, too. */
+void gm_shelf_sort_passed(struct gm_pool *pool, struct gm_shelf *shelf)
 {
-	uint64_t now = shelf->stock.first ? gm_pool_now(pool) : 0;
-	while (shelf->stock.first) {
-		struct gm_piece *piece = pop_stock(&shelf->stock);
-		if (may_be_shelved(pool, piece) && has_room(pool, shelf, GM_GET(piece->held)))
-			put(pool, shelf, piece, now);
+	uint64_t now = shelf->passed.first ? gm_pool_now(pool) : 0;
+	while (shelf->passed.first) {
+		struct gm_piece *piece = passed_pop(&shelf->passed);
+		if (piece_may_be_shelved(pool, piece) &&
+		    shelf_has_room(pool, shelf, GM_GET(piece->held)))
+			shelf_put(pool, shelf, piece, now);
 		else
-			gm_pool_put_back_since(pool, piece, shelf->stock.since);
+			gm_pool_put_back_since(pool, piece, shelf->passed.since);
 	}
 }
 
 /* --- the warm path --- */
 
-/* From another shelf, unless its lock is taken. The caller's own is held; blocks never are between
- * two shelves without a lock. */
-static struct gm_piece *steal(struct gm_pool *pool, const struct gm_shelf *mine, uint64_t held)
+/* Take a block from another shelf whose lock is free. The caller's own lock is held, so that a
+ * block is on a shelf or in the hands of a thread that holds a lock. */
+static struct gm_piece *shelf_steal(struct gm_pool *pool, const struct gm_shelf *mine,
+				    uint64_t held)
 {
 	struct gm_piece *piece = NULL;
-	unsigned n = in_use(pool), tries = 0;
+	unsigned n = shelves_in_use(pool), tries = 0;
 	unsigned first = (unsigned)(mine - pool->shelves) + 1;
 	for (unsigned i = 0; i + 1 < n && !piece && tries < GM_SHELF_STEALS; i++) {
 		struct gm_shelf *other = &pool->shelves[(first + i) % n];
 		if (GM_GET(other->n) == 0)
 			continue;
 		tries++;
-		if (!gm_quick_try(&other->lock))
+		if (!gm_futex_lock_try_acquire(&other->lock))
 			continue;
-		piece = pop(other, held);
-		gm_quick_release(&other->lock);
+		piece = shelf_pop(other, held);
+		gm_futex_lock_release(&other->lock);
 	}
 	return piece;
 }
 
-/* With the caller's own lock held: what is missing, of other shelves, whose threads have nothing
- * live for it just now. If all have, it may be a new peak. */
-static bool borrow(struct gm_pool *pool, struct gm_shelf *mine, uint64_t size)
+/* Borrow the missing allowance from shelves that do not use theirs now. If all use theirs, the
+ * block may be a new peak. The caller's own lock is held. */
+static bool allowance_borrow(struct gm_pool *pool, struct gm_shelf *mine, uint64_t size)
 {
-	unsigned n = in_use(pool), first = (unsigned)(mine - pool->shelves) + 1;
-	for (unsigned i = 0; i + 1 < n && !is_allowed(mine, size); i++) {
+	unsigned n = shelves_in_use(pool), first = (unsigned)(mine - pool->shelves) + 1;
+	for (unsigned i = 0; i + 1 < n && !allowance_allows(mine, size); i++) {
 		struct gm_shelf *other = &pool->shelves[(first + i) % n];
-		if (!gm_quick_try(&other->lock))
+		if (!gm_futex_lock_try_acquire(&other->lock))
 			continue;
-		lend(other, mine, lacks(mine, size));
-		gm_quick_release(&other->lock);
+		allowance_lend(other, mine, allowance_lacks(mine, size));
+		gm_futex_lock_release(&other->lock);
 	}
-	return is_allowed(mine, size);
+	return allowance_allows(mine, size);
 }
 
 bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held,
 		    uint64_t context, struct gm_block *out)
 {
 	struct gm_piece *piece = NULL;
-	gm_quick_take(&shelf->lock);
-	if (GM_LIKELY(is_allowed(shelf, size)) || borrow(pool, shelf, size)) {
-		piece = pop(shelf, held);
-		if (!piece && shelf->stock.first)
-			piece = take_stock(pool, shelf, held);
-		/* Under config.defer each needs what it waits for and as much again: taking it from
-		 * one another, none would ever have enough. */
+	gm_futex_lock_take(&shelf->lock);
+	if (GM_LIKELY(allowance_allows(shelf, size)) || allowance_borrow(pool, shelf, size)) {
+		piece = shelf_pop(shelf, held);
+		if (!piece && shelf->passed.first)
+			piece = passed_take(pool, shelf, held);
+		/* Not with config.defer: each thread needs as many blocks again as wait in limbo,
+		 * and threads that took them from one another would all lack them. */
 		if (!piece && !pool->config.defer)
-			piece = steal(pool, shelf, held);
+			piece = shelf_steal(pool, shelf, held);
 	}
 	if (piece) {
-		count_live(pool, shelf, size, held);
+		sums_count_live(pool, shelf, size, held);
 		gm_piece_hand_out(piece, size, gm_shelf_next_id(shelf), context);
 		gm_piece_copy(piece, pool->config.ordinal, out);
 	}
-	gm_quick_release(&shelf->lock);
+	gm_futex_lock_release(&shelf->lock);
 	return piece;
 }
 
-void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
-			  const struct gm_piece *piece)
+static inline void sums_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
+				    const struct gm_piece *piece, enum gm_counter into)
 {
-	change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1);
+	sums_change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1, into);
 }
 
-static void put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+void gm_shelf_count_retired(struct gm_pool *pool, struct gm_shelf *shelf,
+			    const struct gm_piece *piece)
 {
-	gm_shelf_count_freed(pool, shelf, piece);
-	put(pool, shelf, piece, gm_pool_now(pool));
+	uint64_t retired = GM_GET(shelf->retired) + GM_GET(piece->held);
+	sums_count_freed(pool, shelf, piece, GM_C_retired);
+	atomic_store_explicit(&shelf->retired, retired, memory_order_relaxed);
+}
+
+static void shelf_put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	sums_count_freed(pool, shelf, piece, GM_C_idle);
+	shelf_put(pool, shelf, piece, gm_pool_now(pool));
 }
 
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
-	if (!may_be_shelved(pool, piece) || !has_room(pool, shelf, GM_GET(piece->held)))
+	if (!piece_may_be_shelved(pool, piece) || !shelf_has_room(pool, shelf, GM_GET(piece->held)))
 		return false;
-	put_freed(pool, shelf, piece);
+	shelf_put_freed(pool, shelf, piece);
 	return true;
 }
 
@@ -355,50 +368,50 @@ bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 			       uint64_t held)
 {
-	gm_quick_take(&shelf->lock);
-	struct gm_piece *piece = pop(shelf, held);
+	gm_futex_lock_take(&shelf->lock);
+	struct gm_piece *piece = shelf_pop(shelf, held);
 	if (!piece)
-		piece = take_stock(pool, shelf, held);
-	if (!piece && shelf->stock.first) {
-		sort_stock(pool, shelf);
-		piece = pop(shelf, held);
+		piece = passed_take(pool, shelf, held);
+	if (!piece && shelf->passed.first) {
+		gm_shelf_sort_passed(pool, shelf);
+		piece = shelf_pop(shelf, held);
 	}
-	if (!piece && !is_allowed(shelf, size))
-		piece = steal(pool, shelf, held);
-	gm_quick_release(&shelf->lock);
+	if (!piece && !allowance_allows(shelf, size))
+		piece = shelf_steal(pool, shelf, held);
+	gm_futex_lock_release(&shelf->lock);
 	return piece;
 }
 
 void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size)
 {
-	if (pool->n_collecting < 2 || size > GM_SLAB_LARGEST || gm_pool_trims_at_once(pool))
+	if (GM_GET(pool->n_collecting) < 2 || size > GM_SLAB_LARGEST || gm_pool_trims_at_once(pool))
 		return;
 	unsigned class = gm_slab_class(size);
 	uint64_t now = gm_pool_now(pool), held = gm_slab_slot(class);
-	gm_quick_take(&shelf->lock);
-	for (unsigned i = 0; i < GM_SHELF_REFILL && has_room(pool, shelf, held); i++) {
+	gm_futex_lock_take(&shelf->lock);
+	for (unsigned i = 0; i < GM_SHELF_REFILL && shelf_has_room(pool, shelf, held); i++) {
 		struct gm_piece *piece = gm_slab_take(&pool->slabs, class);
 		if (!piece)
 			break;
 		gm_chunk_use(pool, GM_GET(piece->base), held);
-		put(pool, shelf, piece, now);
+		shelf_put(pool, shelf, piece, now);
 	}
-	gm_quick_release(&shelf->lock);
+	gm_futex_lock_release(&shelf->lock);
 }
 
 void gm_shelves_lock(struct gm_pool *pool)
 {
-	for (unsigned i = 0; i < in_use(pool); i++)
-		gm_quick_take_next(&pool->shelves[i].lock);
+	for (unsigned i = 0; i < shelves_in_use(pool); i++)
+		gm_futex_lock_take_next(&pool->shelves[i].lock);
 }
 
 void gm_shelves_unlock(struct gm_pool *pool)
 {
-	for (unsigned i = in_use(pool); i-- > 0;)
-		gm_quick_release(&pool->shelves[i].lock);
+	for (unsigned i = shelves_in_use(pool); i-- > 0;)
+		gm_futex_lock_release(&pool->shelves[i].lock);
 }
 
-static struct gm_piece *reversed(struct gm_piece *list)
+static struct gm_piece *list_reverse(struct gm_piece *list)
 {
 	struct gm_piece *first = NULL;
 	for (struct gm_piece *next; list; list = next) {
@@ -409,105 +422,92 @@ static struct gm_piece *reversed(struct gm_piece *list)
 	return first;
 }
 
-/* The last one in comes first, so the end of the list is the old ones: those after the `keep`
- * newest that are there since `until` or longer go, the oldest first. */
-static void empty_bin(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
+/* Empty a bin but for its `keep` newest blocks and those that came after `until`. The newest block
+ * is first, so the rest of the list goes, oldest block first. */
+static void bin_empty(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
 		      uint32_t keep, uint64_t until)
 {
 	struct gm_piece **link = &bin->first;
 	for (; *link && (keep || (*link)->shelved_at > until); link = &(*link)->next)
 		keep -= keep > 0;
-	struct gm_piece *piece = reversed(*link), *next;
+	struct gm_piece *piece = list_reverse(*link), *next;
 	*link = NULL;
 	for (; piece; piece = next) {
 		next = piece->next;
 		bin->n--;
-		count(shelf, -1u);
+		shelf_count(shelf, -1u);
 		gm_pool_put_back_since(pool, piece, piece->shelved_at);
 	}
 }
 
-static void put_back_oldest(struct gm_pool *pool, struct gm_shelf *shelf)
+static void row_put_back_oldest(struct gm_pool *pool, struct gm_shelf *shelf)
 {
 	struct gm_piece *piece = shelf->row[0].piece;
-	leave_row(shelf, 0);
-	count(shelf, -1u);
+	row_remove(shelf, 0);
+	shelf_count(shelf, -1u);
 	gm_pool_put_back_since(pool, piece, piece->shelved_at);
 }
 
-static void empty_row(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
+static void row_empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
 	while (shelf->n_row && shelf->row[0].piece->shelved_at <= until)
-		put_back_oldest(pool, shelf);
+		row_put_back_oldest(pool, shelf);
 }
 
 void gm_shelf_empty_row(struct gm_pool *pool, struct gm_shelf *shelf)
 {
-	gm_quick_take(&shelf->lock);
-	empty_row(pool, shelf, UINT64_MAX);
-	gm_quick_release(&shelf->lock);
+	gm_futex_lock_take(&shelf->lock);
+	row_empty(pool, shelf, UINT64_MAX);
+	gm_futex_lock_release(&shelf->lock);
 }
 
-static void empty_stock(struct gm_pool *pool, struct gm_shelf *shelf)
+static void passed_empty(struct gm_pool *pool, struct gm_shelf *shelf)
 {
-	while (shelf->stock.first)
-		gm_pool_put_back_since(pool, pop_stock(&shelf->stock), shelf->stock.since);
+	while (shelf->passed.first)
+		gm_pool_put_back_since(pool, passed_pop(&shelf->passed), shelf->passed.since);
 }
 
-static bool empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
+static bool shelf_empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
 	uint32_t n = GM_GET(shelf->n);
-	bool stocked = shelf->stock.first && shelf->stock.since <= until;
+	bool stocked = shelf->passed.first && shelf->passed.since <= until;
 	if (stocked)
-		empty_stock(pool, shelf);
-	empty_row(pool, shelf, until);
+		passed_empty(pool, shelf);
+	row_empty(pool, shelf, until);
 	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
-		empty_bin(pool, shelf, &shelf->bins[i], 0, until);
+		bin_empty(pool, shelf, &shelf->bins[i], 0, until);
 	return stocked || GM_GET(shelf->n) < n;
 }
 
-/* More than this one block needs, for more will come. */
-static void make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+/* Half of the bin or row, for more blocks will come. */
+static void shelf_make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
-	struct gm_bin *bin = bin_of(shelf, held);
+	struct gm_bin *bin = shelf_bin(shelf, held);
 	uint64_t half = GM_GET(pool->shelf_bytes) / 2;
 	if (bin)
-		empty_bin(pool, shelf, bin, bin->n / 2, UINT64_MAX);
+		bin_empty(pool, shelf, bin, bin->n / 2, UINT64_MAX);
 	while (!bin && shelf->n_row &&
 	       (shelf->n_row > gm_shelf_most_in_row(pool) / 2 || shelf->row_bytes + held > half))
-		put_back_oldest(pool, shelf);
+		row_put_back_oldest(pool, shelf);
 }
 
 bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
-	if (!may_be_shelved(pool, piece))
+	if (!piece_may_be_shelved(pool, piece))
 		return false;
-	gm_quick_take(&shelf->lock);
-	if (!has_room(pool, shelf, GM_GET(piece->held)))
-		make_room(pool, shelf, GM_GET(piece->held));
-	put_freed(pool, shelf, piece);
-	gm_quick_release(&shelf->lock);
+	gm_futex_lock_take(&shelf->lock);
+	if (!shelf_has_room(pool, shelf, GM_GET(piece->held)))
+		shelf_make_room(pool, shelf, GM_GET(piece->held));
+	shelf_put_freed(pool, shelf, piece);
+	gm_futex_lock_release(&shelf->lock);
 	return true;
-}
-
-void gm_shelf_stock(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *list,
-		    uint64_t bytes)
-{
-	gm_quick_take(&shelf->lock);
-	sort_stock(pool, shelf);
-	shelf->stock = (struct gm_stock){list, bytes, gm_pool_now(pool)};
-	if (gm_pool_trims_at_once(pool))
-		sort_stock(pool, shelf);
-	gm_quick_release(&shelf->lock);
-	gm_pool_tell_idle(pool);
 }
 
 bool gm_shelves_flush(struct gm_pool *pool, uint64_t until)
 {
 	bool any = false;
-	gm_freed_hand_over_all(pool);
-	for (unsigned i = 0; i < in_use(pool); i++)
-		any |= empty(pool, &pool->shelves[i], until);
+	for (unsigned i = 0; i < shelves_in_use(pool); i++)
+		any |= shelf_empty(pool, &pool->shelves[i], until);
 	gm_pool_sum_up(pool);
 	return any;
 }
@@ -524,23 +524,23 @@ bool gm_shelves_empty_old(struct gm_pool *pool)
 {
 	uint64_t now = pool->config.defer ? gm_pool_now(pool) : 0;
 	bool any = false;
-	if (now <= GM_SHELF_FRESH) /* or nobody knows since when */
+	if (now <= GM_SHELF_FRESH) /* or there is no clock */
 		return gm_shelves_empty(pool);
-	for (unsigned i = 0; i < in_use(pool); i++) {
+	for (unsigned i = 0; i < shelves_in_use(pool); i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
-		gm_quick_take(&shelf->lock);
-		any |= empty(pool, shelf, now - GM_SHELF_FRESH);
-		gm_quick_release(&shelf->lock);
+		gm_futex_lock_take(&shelf->lock);
+		any |= shelf_empty(pool, shelf, now - GM_SHELF_FRESH);
+		gm_futex_lock_release(&shelf->lock);
 	}
 	return any;
 }
 
-/* The oldest of a bin is its last. */
-static uint64_t oldest_on(struct gm_shelf *shelf)
+/* The oldest block of a bin is its last one. */
+static uint64_t shelf_oldest(struct gm_shelf *shelf)
 {
 	uint64_t oldest = shelf->n_row ? shelf->row[0].piece->shelved_at : UINT64_MAX;
-	if (shelf->stock.first && shelf->stock.since < oldest)
-		oldest = shelf->stock.since;
+	if (shelf->passed.first && shelf->passed.since < oldest)
+		oldest = shelf->passed.since;
 	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
 		for (struct gm_piece *piece = shelf->bins[i].first; piece; piece = piece->next)
 			if (!piece->next && piece->shelved_at < oldest)
@@ -551,11 +551,11 @@ static uint64_t oldest_on(struct gm_shelf *shelf)
 uint64_t gm_shelves_oldest(struct gm_pool *pool)
 {
 	uint64_t oldest = UINT64_MAX;
-	for (unsigned i = 0; i < in_use(pool); i++) {
+	for (unsigned i = 0; i < shelves_in_use(pool); i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
-		gm_quick_take(&shelf->lock);
-		uint64_t since = oldest_on(shelf);
-		gm_quick_release(&shelf->lock);
+		gm_futex_lock_take(&shelf->lock);
+		uint64_t since = shelf_oldest(shelf);
+		gm_futex_lock_release(&shelf->lock);
 		oldest = since < oldest ? since : oldest;
 	}
 	return oldest;

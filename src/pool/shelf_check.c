@@ -2,16 +2,16 @@
 /* What is true of shelves while nobody is at them. */
 #include "pool/internal.h"
 
-static bool is_shelved(const struct gm_piece *piece)
+static bool piece_is_shelved(const struct gm_piece *piece)
 {
 	return GM_GET(piece->state) == GM_SHELVED && !piece->pinned;
 }
 
-static const char *check_bin(const struct gm_bin *bin, uint64_t slot)
+static const char *bin_check(const struct gm_bin *bin, uint64_t slot)
 {
 	uint64_t last = UINT64_MAX, n = 0;
 	for (const struct gm_piece *piece = bin->first; piece; piece = piece->next, n++) {
-		if (!is_shelved(piece))
+		if (!piece_is_shelved(piece))
 			return "what is on a shelf is shelved";
 		if (GM_GET(piece->held) != slot)
 			return "blocks on a shelf have the size of their place";
@@ -22,12 +22,12 @@ static const char *check_bin(const struct gm_bin *bin, uint64_t slot)
 	return n == bin->n ? NULL : "shelved blocks are counted";
 }
 
-static const char *check_row(const struct gm_shelf *shelf)
+static const char *row_check(const struct gm_shelf *shelf)
 {
 	uint64_t bytes = 0, last = 0;
 	for (uint32_t i = 0; i < shelf->n_row; i++) {
 		const struct gm_piece *piece = shelf->row[i].piece;
-		if (!is_shelved(piece))
+		if (!piece_is_shelved(piece))
 			return "what is on a shelf is shelved";
 		if (GM_GET(piece->held) != shelf->row[i].held ||
 		    GM_GET(piece->held) <= GM_SLAB_LARGEST)
@@ -42,25 +42,26 @@ static const char *check_row(const struct gm_shelf *shelf)
 	return NULL;
 }
 
-static const char *check_stock(const struct gm_stock *stock, uint64_t *n)
+static const char *passed_check(const struct gm_passed *passed, uint64_t *n)
 {
 	uint64_t bytes = 0;
-	for (const struct gm_piece *piece = stock->first; piece; piece = piece->next) {
+	for (const struct gm_piece *piece = passed->first; piece; piece = piece->next) {
 		if (GM_GET(piece->state) != GM_RETIRED)
-			return "what a shelf has in stock was retired";
+			return "blocks that have passed were retired";
 		bytes += GM_GET(piece->held);
 		++*n;
 	}
-	return bytes == stock->bytes ? NULL : "what a shelf has in stock is counted";
+	return bytes == passed->bytes ? NULL : "blocks that have passed are counted";
 }
 
-static const char *check(const struct gm_pool *pool, const struct gm_shelf *shelf, uint64_t *n_all)
+static const char *shelf_check(const struct gm_pool *pool, const struct gm_shelf *shelf,
+			       uint64_t *n_all)
 {
 	uint64_t n = shelf->n_row;
-	const char *why = shelf->n_row <= gm_shelf_most_in_row(pool) ? check_row(shelf)
+	const char *why = shelf->n_row <= gm_shelf_most_in_row(pool) ? row_check(shelf)
 								     : "a shelf has its bounds";
 	for (unsigned i = 0; i < GM_SLAB_CLASSES && !why; i++) {
-		why = check_bin(&shelf->bins[i], gm_slab_slot(i));
+		why = bin_check(&shelf->bins[i], gm_slab_slot(i));
 		n += shelf->bins[i].n;
 		if (shelf->bins[i].n > gm_shelf_most_slots(pool, gm_slab_slot(i)))
 			why = "a shelf has its bounds";
@@ -79,18 +80,20 @@ const char *gm_shelves_check(const struct gm_pool *pool, uint64_t *n, uint64_t *
 {
 	const char *why = NULL;
 	int64_t granted = 0;
+	uint64_t sealed = 0;
 	for (unsigned i = 0; i < GM_SHELVES && !why; i++) {
 		if (i >= GM_GET(pool->n_shelves) &&
-		    (pool->shelves[i].n || pool->shelves[i].freed.list.n))
+		    (pool->shelves[i].n || pool->shelves[i].limbo.used))
 			return "shelves in use are counted";
-		why = check(pool, &pool->shelves[i], n);
-		if (!why && pool->shelves[i].freed.list.n)
-			why = gm_freed_check(&pool->shelves[i].freed);
+		why = shelf_check(pool, &pool->shelves[i], n);
 		if (!why)
-			why = check_stock(&pool->shelves[i].stock, n_retired);
-		*n_retired += pool->shelves[i].freed.list.n;
+			why = passed_check(&pool->shelves[i].passed, n_retired);
+		if (!why)
+			why = gm_limbo_check(pool, &pool->shelves[i], n_retired, &sealed);
 		granted += pool->shelves[i].allowance;
 	}
+	if (!why && sealed != pool->sealed)
+		why = "sealed bytes are counted";
 	if (!why && granted != pool->granted)
 		why = "allowances are counted";
 	if (!why && (int64_t)pool->requested + granted > (int64_t)pool->requested_peak)

@@ -6,7 +6,7 @@
 
 #include "base/debug.h"
 
-#define SLOTS 32 /* of a slab, at least, but for rounding */
+#define SLOTS 32 /* of a slab, at least */
 
 uint64_t gm_slab_length(unsigned class)
 {
@@ -21,7 +21,7 @@ void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents)
 	*slabs = (struct gm_slabs){.extents = extents};
 }
 
-static void free_list(struct gm_slab *slab)
+static void list_free(struct gm_slab *slab)
 {
 	for (struct gm_slab *after; slab; slab = after) {
 		after = slab->after;
@@ -29,7 +29,7 @@ static void free_list(struct gm_slab *slab)
 	}
 }
 
-static bool free_full(void *arg, struct gm_extent *extent)
+static bool slab_free_full(void *arg, struct gm_extent *extent)
 {
 	(void)arg;
 	if (GM_GET(extent->piece.state) == GM_SLAB && GM_GET(extent->slab)->n_free == 0)
@@ -39,16 +39,16 @@ static bool free_full(void *arg, struct gm_extent *extent)
 
 void gm_slabs_close(struct gm_slabs *slabs)
 {
-	gm_extent_each(slabs->extents, free_full, NULL); /* these are in no list */
+	gm_extent_each(slabs->extents, slab_free_full, NULL); /* full slabs are in no list */
 	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++) {
-		free_list(slabs->classes[i].open);
-		free_list(slabs->classes[i].spare);
+		list_free(slabs->classes[i].open);
+		list_free(slabs->classes[i].spare);
 	}
 }
 
 /* --- the list of slabs with free slots --- */
 
-static void list_add(struct gm_slab_class *class, struct gm_slab *slab, bool last)
+static void class_add(struct gm_slab_class *class, struct gm_slab *slab, bool last)
 {
 	slab->before = last ? class->last : NULL;
 	slab->after = last ? NULL : class->open;
@@ -56,7 +56,7 @@ static void list_add(struct gm_slab_class *class, struct gm_slab *slab, bool las
 	*(slab->after ? &slab->after->before : &class->last) = slab;
 }
 
-static void list_remove(struct gm_slab_class *class, struct gm_slab *slab)
+static void class_remove(struct gm_slab_class *class, struct gm_slab *slab)
 {
 	*(slab->before ? &slab->before->after : &class->open) = slab->after;
 	*(slab->after ? &slab->after->before : &class->last) = slab->before;
@@ -65,7 +65,7 @@ static void list_remove(struct gm_slab_class *class, struct gm_slab *slab)
 
 /* --- slots --- */
 
-static void set_slot(struct gm_piece *slot, enum gm_state state, CUdeviceptr base, uint64_t held)
+static void slot_set(struct gm_piece *slot, enum gm_state state, CUdeviceptr base, uint64_t held)
 {
 	gm_piece_begin(slot);
 	GM_SET(slot->state, state);
@@ -92,17 +92,17 @@ struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class_index)
 	if (class->empty == slab)
 		class->empty = NULL;
 	if (--slab->n_free == 0)
-		list_remove(class, slab);
+		class_remove(class, slab);
 	CUdeviceptr base = GM_GET(slab->extent->piece.base);
-	set_slot(slot, GM_IDLE, base + (word * 64 + bit) * (uint64_t)slab->slot, slab->slot);
+	slot_set(slot, GM_IDLE, base + (word * 64 + bit) * (uint64_t)slab->slot, slab->slot);
 	return slot;
 }
 
-/* A slab goes: its extent becomes idle, and the slab waits for its class to need another. */
-static void dissolve(struct gm_slabs *slabs, struct gm_slab *slab)
+/* The extent of an empty slab becomes idle; the slab is spare for its class. */
+static void slab_dissolve(struct gm_slabs *slabs, struct gm_slab *slab)
 {
 	struct gm_slab_class *class = &slabs->classes[slab->class];
-	list_remove(class, slab);
+	class_remove(class, slab);
 	GM_SET(slab->extent->slab, NULL);
 	gm_extent_give(slabs->extents, slab->extent);
 	slab->extent = NULL;
@@ -115,22 +115,22 @@ void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_pi
 	struct gm_slab *slab = GM_GET(extent->slab);
 	struct gm_slab_class *class = &slabs->classes[slab->class];
 	size_t index = (size_t)(slot - slab->slots);
-	set_slot(slot, GM_IDLE, 0, 0);
+	slot_set(slot, GM_IDLE, 0, 0);
 	slab->free[index / 64] |= (uint64_t)1 << index % 64;
 	if (slab->n_free++ == 0)
-		list_add(class, slab, false);
+		class_add(class, slab, false);
 	if (slab->n_free < slab->n)
 		return;
 	if (class->empty) {
-		dissolve(slabs, slab);
+		slab_dissolve(slabs, slab);
 		return;
 	}
 	class->empty = slab;
-	list_remove(class, slab);
-	list_add(class, slab, true);
+	class_remove(class, slab);
+	class_add(class, slab, true);
 }
 
-static struct gm_slab *new_slab(unsigned class)
+static struct gm_slab *slab_new(unsigned class)
 {
 	uint32_t slot = gm_slab_slot(class), n = (uint32_t)(gm_slab_length(class) / slot);
 	struct gm_slab *slab = gm_piece_memory(sizeof *slab + n * sizeof *slab->slots);
@@ -149,7 +149,7 @@ bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
 {
 	struct gm_slab_class *class = &slabs->classes[class_index];
 	if (!class->spare)
-		class->spare = new_slab(class_index);
+		class->spare = slab_new(class_index);
 	struct gm_slab *slab = class->spare;
 	if (!slab)
 		return false;
@@ -159,7 +159,7 @@ bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
 		return false;
 	class->spare = slab->after;
 	slab->extent = extent;
-	list_add(class, slab, true);
+	class_add(class, slab, true);
 	class->empty = slab;
 	gm_extent_use(slabs->extents, extent, GM_SLAB, slab);
 	return true;
@@ -172,7 +172,7 @@ bool gm_slabs_flush(struct gm_slabs *slabs)
 		struct gm_slab *slab = slabs->classes[i].empty;
 		slabs->classes[i].empty = NULL;
 		if (slab) {
-			dissolve(slabs, slab);
+			slab_dissolve(slabs, slab);
 			any = true;
 		}
 	}
@@ -181,7 +181,7 @@ bool gm_slabs_flush(struct gm_slabs *slabs)
 
 /* --- checking --- */
 
-static const char *check_slot(const struct gm_slab *slab, uint32_t i, bool is_free)
+static const char *slot_check(const struct gm_slab *slab, uint32_t i, bool is_free)
 {
 	const struct gm_piece *slot = &slab->slots[i];
 	uint32_t state = GM_GET(slot->state);
@@ -203,7 +203,7 @@ const char *gm_slab_check(const struct gm_slab *slab)
 		return "a slab is aligned to its length";
 	for (uint32_t i = 0; i < slab->n; i++) {
 		bool is_free = slab->free[i / 64] >> i % 64 & 1;
-		const char *why = check_slot(slab, i, is_free);
+		const char *why = slot_check(slab, i, is_free);
 		if (why)
 			return why;
 		n_free += is_free;
@@ -211,7 +211,7 @@ const char *gm_slab_check(const struct gm_slab *slab)
 	return n_free == slab->n_free ? NULL : "free slots are counted";
 }
 
-static const char *check_class(const struct gm_slab_class *class, unsigned index)
+static const char *class_check(const struct gm_slab_class *class, unsigned index)
 {
 	const struct gm_slab *last = NULL;
 	for (const struct gm_slab *slab = class->open; slab; last = slab, slab = slab->after) {
@@ -231,6 +231,6 @@ const char *gm_slabs_check(const struct gm_slabs *slabs)
 {
 	const char *why = NULL;
 	for (unsigned i = 0; i < GM_SLAB_CLASSES && !why; i++)
-		why = check_class(&slabs->classes[i], i);
+		why = class_check(&slabs->classes[i], i);
 	return why;
 }

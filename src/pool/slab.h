@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slabs: extents cut into slots of one size class, for blocks of up to 64 KiB. Classes are 512
- * bytes apart up to 8 KiB, then eight to a doubling, so that a slot is never more than an eighth
- * longer than the request rounded up to 512 bytes. A slab is as long as 32 slots, rounded up to a
- * power of two of 128 KiB to 2 MiB: programs have few blocks of most classes. It is aligned to its
- * length, so it lies in one granule and in one chunk: a chunk of which no slot and no block is used
- * is idle from end to end once empty slabs are gone. Called under the pool's lock.
+ * Slabs: extents cut into slots of one size class, for blocks of up to 64 KiB.
  *
- * Slabs are never returned to malloc while the pool lives (block.h), but used again for their
- * class. The last empty slab of a class is kept cut until gm_slabs_flush.
+ *     slab   |slot|slot|slot|  ...  |slot|rest|   128 KiB to 2 MiB, aligned to its length
+ *     free     1    0    0            1           a bit a slot
+ *
+ * Classes are 512 bytes apart up to 8 KiB, then eight to a doubling: a slot is at most an eighth
+ * longer than the request rounded up to 512 bytes. A slab has the length of 32 slots, rounded up to
+ * a power of two, at least 128 KiB and at most 2 MiB: programs have few blocks of most classes. Its
+ * alignment keeps it in one granule and one chunk, so a chunk without a used slot or block is one
+ * idle run as soon as empty slabs are dissolved.
+ *
+ * A class keeps its last empty slab cut until gm_slabs_flush. The memory of struct gm_slab is kept
+ * for its class while the pool lives (see block.h).
+ *
+ * The pool's lock guards everything here; the caller holds it.
  */
 #ifndef GM_POOL_SLAB_H
 #define GM_POOL_SLAB_H
@@ -25,11 +31,11 @@
 #define GM_SLAB_WORDS (GM_SLAB_SHORTEST / GM_SLAB_LEAST_SLOT / 64)
 
 struct gm_slab {
-	struct gm_extent *extent;	/* NULL: not cut from anything now */
+	struct gm_extent *extent;	/* NULL: the slab is spare */
 	struct gm_slab *before, *after; /* in `open` while it has free slots; after: in `spare` */
 	unsigned class;
 	uint32_t slot;	  /* bytes */
-	uint32_t inverse; /* of the slot's length: see gm_slab_index */
+	uint32_t inverse; /* of the slot's length; see gm_slab_index */
 	uint32_t n, n_free;
 	uint64_t free[GM_SLAB_WORDS]; /* a bit a slot */
 	struct gm_piece slots[];
@@ -38,18 +44,18 @@ struct gm_slab {
 struct gm_slabs {
 	struct gm_extents *extents;
 	struct gm_slab_class {
-		struct gm_slab *open, *last; /* with free slots; the empty one is last */
-		struct gm_slab *empty;	     /* the one without a used slot, or NULL */
-		struct gm_slab *spare;
+		struct gm_slab *open, *last; /* with free slots; the empty slab is last */
+		struct gm_slab *empty;	     /* the one slab without a used slot, or NULL */
+		struct gm_slab *spare;	     /* dissolved; through `after` */
 	} classes[GM_SLAB_CLASSES];
 };
 
 #define GM_SLAB_LINEAR 16u /* classes that are GM_SLAB_LEAST_SLOT apart */
 
-/* The class of a size of 1 to GM_SLAB_LARGEST bytes, the bytes of its slots, and of its slabs. */
+/* The class of a size of 1 to GM_SLAB_LARGEST bytes; the bytes of its slots, and of its slabs. */
 static inline unsigned gm_slab_class(uint64_t size)
 {
-	unsigned last = (unsigned)((size - 1) / GM_SLAB_LEAST_SLOT); /* begun steps, less one */
+	unsigned last = (unsigned)((size - 1) / GM_SLAB_LEAST_SLOT); /* index of the last step */
 	if (last < GM_SLAB_LINEAR)
 		return last;
 	unsigned doubling = 31 - (unsigned)__builtin_clz(last);
@@ -68,8 +74,8 @@ uint64_t gm_slab_length(unsigned class);
 
 /*
  * The slot at an offset into a slab, without a division. In steps of GM_SLAB_LEAST_SLOT an offset
- * is below 2^12 and a slot at most 2^7; the inverse is 2^20 over the latter, rounded up. What is
- * added by that is less than 2^12 * 2^7 / 2^20 of a step: it reaches no other slot.
+ * is below 2^12 and a slot at most 2^7. The inverse is 2^20 over the slot, rounded up. The rounding
+ * adds less than 2^12 * 2^7 / 2^20 of a step, which reaches no other slot.
  */
 static inline uint32_t gm_slab_inverse(uint32_t slot)
 {
@@ -85,20 +91,20 @@ static inline uint64_t gm_slab_index(uint64_t offset, uint32_t inverse)
 void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents);
 void gm_slabs_close(struct gm_slabs *slabs);
 
-/* A free slot of a class, now taken, from a slab that is cut already; NULL: none. */
+/* Take a free slot of a class; NULL: no slab of the class has one. */
 struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class);
 
-/* Cut one more slab of gm_slab_length from idle extents; false: none fits, or no host memory. Takes
- * up to two reserved extents. */
+/* Cut one more slab out of idle extents. False: no idle extent is long enough, or no host memory.
+ * Uses up to two reserved extents. */
 bool gm_slab_make(struct gm_slabs *slabs, unsigned class);
 
-/* Give a slot back; its piece is idle again. `extent` holds it. */
+/* A slot in use, in `extent`, becomes free. */
 void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_piece *slot);
 
-/* Turn empty slabs into idle extents; true if there was any. */
+/* Dissolve the empty slabs into idle extents; true if there was one. */
 bool gm_slabs_flush(struct gm_slabs *slabs);
 
-/* NULL, or the invariant of the slab or of the lists that is broken. */
+/* NULL, or the broken invariant of the slab or of the lists. */
 const char *gm_slab_check(const struct gm_slab *slab);
 const char *gm_slabs_check(const struct gm_slabs *slabs);
 

@@ -1,32 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sums of a pool, their copies in the live counters, and what is computed from them. */
+#include "pool/stats.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
 #include "base/tick.h"
 #include "log/frag.h"
 #include "log/log.h"
-#include "pool/internal.h"
 
-static void set(const struct gm_pool *pool, enum gm_counter counter, uint64_t value)
+#define TRIES 8	      /* calls of `ask` in gm_pool_stats_beside, at most; before each, */
+#define PATIENCE 1000 /* polls for a moment without driver calls in progress */
+
+static void gauge_set(const struct gm_pool *pool, enum gm_counter counter, uint64_t value)
 {
 	gm_counter_set(pool->config.ordinal, counter, value);
 }
 
-/* What threads change at the same time changes by differences. */
-static void change(const struct gm_pool *pool, enum gm_counter counter, uint64_t by)
+/* For gauges that several threads change at the same time. */
+static void gauge_change(const struct gm_pool *pool, enum gm_counter counter, uint64_t by)
 {
 	gm_counter_add(pool->config.ordinal, counter, by);
 }
 
-static void change_idle(struct gm_pool *pool, uint64_t by)
-{
-	atomic_fetch_add_explicit(&pool->idle, by, memory_order_relaxed);
-	change(pool, GM_C_idle, by);
-}
-
 /* --- with the sums of the shelves --- */
+
+uint64_t gm_pool_retired(const struct gm_pool *pool)
+{
+	uint64_t retired = 0;
+	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
+		retired += GM_GET(pool->shelves[i].retired);
+	return retired;
+}
 
 uint64_t gm_pool_idle(const struct gm_pool *pool)
 {
-	uint64_t idle = GM_GET(pool->idle);
+	uint64_t idle = GM_GET(pool->mapped) - GM_GET(pool->handed_out) - gm_pool_retired(pool);
 	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
 		idle -= GM_GET(pool->shelves[i].handed_out);
 	return (int64_t)idle > 0 ? idle : 0;
@@ -34,13 +42,13 @@ uint64_t gm_pool_idle(const struct gm_pool *pool)
 
 void gm_pool_sum_up(struct gm_pool *pool)
 {
+	gm_pool_assert_all_held(pool);
 	for (unsigned i = 0; i < pool->n_shelves; i++) {
 		struct gm_shelf *shelf = &pool->shelves[i];
 		int64_t requested = (int64_t)shelf->requested;
 		pool->requested += shelf->requested;
 		pool->handed_out += shelf->handed_out;
 		pool->live_blocks += shelf->live_blocks;
-		pool->idle -= shelf->handed_out;
 		pool->granted -= requested;
 		shelf->allowance -= requested;
 		shelf->most -= requested;
@@ -49,12 +57,13 @@ void gm_pool_sum_up(struct gm_pool *pool)
 	}
 }
 
-/* Share out what is left up to the peak: to each shelf what it used of its last allowance, as far
- * as it goes, and to the one that asks first half of the rest. */
-static void grant(struct gm_pool *pool, struct gm_shelf *first)
+/* Divide the bytes below the peak: each shelf gets as much as it used of its last allowance, while
+ * there is enough; then `first`, the shelf that needs more, gets half of the rest. */
+static void allowances_grant(struct gm_pool *pool, struct gm_shelf *first)
 {
 	int64_t spare = (int64_t)(pool->requested_peak - pool->requested);
 	unsigned n = pool->n_shelves, from = (unsigned)(first - pool->shelves);
+	gm_pool_assert_all_held(pool);
 	pool->granted = 0;
 	for (unsigned i = 0; i < n; i++) {
 		struct gm_shelf *shelf = &pool->shelves[(from + i) % n];
@@ -67,31 +76,30 @@ static void grant(struct gm_pool *pool, struct gm_shelf *first)
 	pool->granted += spare / 2;
 }
 
-/* Beyond all allowances: this block may make a new peak. */
-static void count_at_peak(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
-			  uint64_t held)
+/* The allowances are used up: this block may make a new peak. */
+static void peak_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
 	gm_shelves_lock(pool);
 	gm_pool_sum_up(pool);
 	pool->requested += size;
 	pool->handed_out += held;
-	pool->idle -= held;
 	pool->live_blocks++;
-	gm_pool_show_live(pool, size, held, 1);
+	gm_pool_show_live(pool, size, held, 1, GM_C_idle);
 	bool higher = pool->requested > pool->requested_peak;
 	if (higher)
 		pool->requested_peak = pool->requested;
-	grant(pool, shelf);
+	allowances_grant(pool, shelf);
 	gm_shelves_unlock(pool);
 	if (higher &&
 	    gm_counter_raise(pool->config.ordinal, GM_C_requested_peak, pool->requested_peak))
-		set(pool, GM_C_requested_peak_time, gm_clock_ns());
+		gauge_set(pool, GM_C_requested_peak_time, gm_clock_ns());
 }
 
 void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held)
 {
 	int64_t spare = (int64_t)(pool->requested_peak - pool->requested) - pool->granted;
-	gm_quick_take(&shelf->lock);
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	gm_futex_lock_take(&shelf->lock);
 	int64_t lacks = (int64_t)(shelf->requested + size) - shelf->allowance;
 	if (lacks > 0 && lacks <= spare) {
 		int64_t more = lacks + (spare - lacks) / 2;
@@ -99,38 +107,32 @@ void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t s
 		pool->granted += more;
 	}
 	bool counted = gm_shelf_count(pool, shelf, size, held);
-	gm_quick_release(&shelf->lock);
+	gm_futex_lock_release(&shelf->lock);
 	if (!counted)
-		count_at_peak(pool, shelf, size, held);
+		peak_count(pool, shelf, size, held);
 }
 
-/* --- what only the pool counts --- */
+/* --- sums of the pool alone --- */
 
 void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	pool->requested -= size;
 	pool->handed_out -= held;
-	pool->idle += held;
 	pool->live_blocks--;
-	gm_pool_show_live(pool, -size, -held, (uint64_t)-1);
+	gm_pool_show_live(pool, -size, -held, (uint64_t)-1, GM_C_idle);
 }
 
-/* The memory of freed blocks is not idle yet. */
-void gm_pool_count_retired(struct gm_pool *pool, uint64_t bytes)
+void gm_pool_show_reclaimed(const struct gm_pool *pool, uint64_t bytes)
 {
-	change_idle(pool, -bytes);
-	pool->retired += bytes;
-	gm_counter_raise(pool->config.ordinal, GM_C_retired_peak, pool->retired);
-	change(pool, GM_C_retired, bytes);
-	gm_freed_bound(pool);
+	_Atomic uint64_t *parts = gm_count_device(pool->config.ordinal);
+	gm_count_in(parts, pool->config.ordinal, GM_C_idle, bytes);
+	gm_count_in(parts, pool->config.ordinal, GM_C_retired, -bytes);
 }
 
-void gm_pool_count_settled(struct gm_pool *pool, uint64_t bytes)
+void gm_pool_count_retired_peak(const struct gm_pool *pool)
 {
-	change_idle(pool, bytes);
-	pool->retired -= bytes;
-	change(pool, GM_C_retired, -bytes);
-	gm_freed_bound(pool);
+	gm_counter_raise(pool->config.ordinal, GM_C_retired_peak, gm_pool_retired(pool));
 }
 
 uint64_t gm_pool_count_fence(const struct gm_pool *pool, struct gm_timing call)
@@ -147,37 +149,40 @@ uint64_t gm_pool_count_fence(const struct gm_pool *pool, struct gm_timing call)
 
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	pool->n_chunks++;
 	pool->mapped += size;
 	gm_shelves_resize(pool);
-	change_idle(pool, size);
-	set(pool, GM_C_mapped, pool->mapped);
+	gauge_change(pool, GM_C_idle, size);
+	gauge_set(pool, GM_C_mapped, pool->mapped);
 	if (pool->mapped <= pool->mapped_peak)
 		return;
 	pool->mapped_peak = pool->mapped;
 	if (gm_counter_raise(pool->config.ordinal, GM_C_mapped_peak, pool->mapped))
-		set(pool, GM_C_mapped_peak_time, gm_clock_ns());
+		gauge_set(pool, GM_C_mapped_peak_time, gm_clock_ns());
 }
 
 void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	pool->n_chunks--;
 	pool->mapped -= size;
 	gm_shelves_resize(pool);
-	change_idle(pool, -size);
+	gauge_change(pool, GM_C_idle, -size);
 	pool->pending += size;
-	set(pool, GM_C_mapped, pool->mapped);
+	gauge_set(pool, GM_C_mapped, pool->mapped);
 }
 
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	pool->lent = lent;
-	set(pool, GM_C_lent, lent);
+	gauge_set(pool, GM_C_lent, lent);
 }
 
-/* --- computed --- */
+/* --- computed figures --- */
 
-static bool is_free(const struct gm_extent *extent)
+static bool extent_is_free(const struct gm_extent *extent)
 {
 	if (!extent)
 		return false;
@@ -188,8 +193,8 @@ static bool is_free(const struct gm_extent *extent)
 	return GM_GET(extent->piece.state) == GM_IDLE;
 }
 
-/* One run more, or (`n` -1) one less. */
-static void count_run(struct gm_pool_stats *out, uint64_t length, int n)
+/* Add a run of idle addresses (`n` is 1) or subtract it (-1). */
+static void run_count(struct gm_pool_stats *out, uint64_t length, int n)
 {
 	unsigned bin = 63 - (unsigned)__builtin_clzll(length);
 	out->idle_extents += (uint64_t)n;
@@ -197,28 +202,28 @@ static void count_run(struct gm_pool_stats *out, uint64_t length, int n)
 	out->idle_bytes[bin] += (uint64_t)n * length;
 }
 
-/* An empty slab, kept for its class, makes one run of the idle extents around it. The first one of
- * a run speaks for all. */
-static void join_empty(const struct gm_slab *slab, struct gm_pool_stats *out)
+/* An empty slab and the idle extents around it are one run. If the run has several empty slabs, it
+ * is counted at the first. */
+static void slab_join_empty(const struct gm_slab *slab, struct gm_pool_stats *out)
 {
 	const struct gm_extent *from = slab->extent;
 	uint64_t run = 0;
-	while (is_free(from->before)) {
+	while (extent_is_free(from->before)) {
 		from = from->before;
 		if (GM_GET(from->piece.state) == GM_SLAB)
 			return;
 	}
-	for (; is_free(from); from = from->after) {
+	for (; extent_is_free(from); from = from->after) {
 		run += GM_GET(from->piece.held);
 		if (GM_GET(from->piece.state) == GM_IDLE)
-			count_run(out, GM_GET(from->piece.held), -1);
+			run_count(out, GM_GET(from->piece.held), -1);
 	}
-	count_run(out, run, 1);
+	run_count(out, run, 1);
 	out->largest_idle = run > out->largest_idle ? run : out->largest_idle;
 }
 
-/* The runs of idle addresses. */
-static void count_runs(const struct gm_pool *pool, struct gm_pool_stats *out)
+/* Fill in the figures of the runs of idle addresses. */
+static void runs_count(const struct gm_pool *pool, struct gm_pool_stats *out)
 {
 	const struct gm_extent *longest = gm_extent_longest(&pool->extents);
 	out->largest_idle = longest ? GM_GET(longest->piece.held) : 0;
@@ -229,10 +234,10 @@ static void count_runs(const struct gm_pool *pool, struct gm_pool_stats *out)
 	}
 	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++)
 		if (pool->slabs.classes[i].empty)
-			join_empty(pool->slabs.classes[i].empty, out);
+			slab_join_empty(pool->slabs.classes[i].empty, out);
 }
 
-static void stats(const struct gm_pool *pool, struct gm_pool_stats *out)
+static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
 {
 	*out = (struct gm_pool_stats){
 		.requested = pool->requested,
@@ -240,14 +245,15 @@ static void stats(const struct gm_pool *pool, struct gm_pool_stats *out)
 		.handed_out = pool->handed_out,
 		.mapped = pool->mapped,
 		.mapped_peak = pool->mapped_peak,
-		.idle = pool->idle,
-		.retired = pool->retired,
+		.idle = gm_pool_idle(pool),
+		.retired = gm_pool_retired(pool),
 		.lent = pool->lent,
+		.made = pool->made,
 		.live_blocks = pool->live_blocks,
 		.chunks = pool->n_chunks,
 	};
 	uint64_t whole = 0;
-	count_runs(pool, out);
+	runs_count(pool, out);
 	for (const struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after) {
 		if (chunk->pins)
 			out->pinned += chunk->size;
@@ -259,31 +265,70 @@ static void stats(const struct gm_pool *pool, struct gm_pool_stats *out)
 	out->largest_after_remap = whole > out->largest_idle ? whole : out->largest_idle;
 }
 
-/* While nothing changes, the live counters are set right as well: a count may be lost when their
+/* While nothing changes, the live counters are corrected as well: a count may be lost when their
  * page moves. */
-static void show(const struct gm_pool *pool)
+static void stats_show(const struct gm_pool *pool)
 {
-	set(pool, GM_C_requested, pool->requested);
-	set(pool, GM_C_handed_out, pool->handed_out);
-	set(pool, GM_C_idle, pool->idle);
-	set(pool, GM_C_retired, pool->retired);
-	set(pool, GM_C_live_blocks, pool->live_blocks);
+	gauge_set(pool, GM_C_requested, pool->requested);
+	gauge_set(pool, GM_C_handed_out, pool->handed_out);
+	gauge_set(pool, GM_C_idle, gm_pool_idle(pool));
+	gauge_set(pool, GM_C_retired, gm_pool_retired(pool));
+	gm_pool_count_retired_peak(pool);
+	gauge_set(pool, GM_C_live_blocks, pool->live_blocks);
+}
+
+static void stats_collect(struct gm_pool *pool, struct gm_pool_stats *out)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	gm_shelves_lock(pool);
+	gm_shelves_flush(pool, UINT64_MAX); /* joins shelved blocks with their neighbours */
+	stats_fill(pool, out);
+	stats_show(pool);
+	gm_shelves_unlock(pool);
 }
 
 void gm_pool_stats(const struct gm_pool *constant, struct gm_pool_stats *out)
 {
 	struct gm_pool *pool = (struct gm_pool *)constant;
 	gm_pool_lock(pool);
-	gm_shelves_lock(pool);
-	gm_shelves_flush(pool, UINT64_MAX); /* the idle runs are what they can be */
-	stats(pool, out);
-	show(pool);
-	gm_shelves_unlock(pool);
+	stats_collect(pool, out);
 	gm_pool_unlock(pool);
 }
 
-/* The bins of a sample begin at powers of two as well: none of these is split. */
-static void sample_runs(const struct gm_pool_stats *s, struct gm_sample *out)
+/* The number of changes of physical memory so far. Waits for the end of changes in progress, but
+ * not for ever: the driver may be waiting for the caller. */
+static uint64_t changes_await(const struct gm_pool *pool)
+{
+	for (unsigned i = 0;; i++) {
+		gm_pool_lock(pool);
+		bool done = !pool->changing || i == PATIENCE;
+		uint64_t changes = pool->changes;
+		gm_pool_unlock(pool);
+		if (done)
+			return changes;
+		sched_yield();
+	}
+}
+
+CUresult gm_pool_stats_beside(const struct gm_pool *constant, CUresult (*ask)(void *arg), void *arg,
+			      struct gm_pool_stats *out)
+{
+	struct gm_pool *pool = (struct gm_pool *)constant;
+	bool changed = true;
+	CUresult result = CUDA_SUCCESS;
+	for (unsigned i = 0; changed && i < TRIES; i++) {
+		uint64_t before = changes_await(pool);
+		result = ask(arg);
+		gm_pool_lock(pool);
+		changed = pool->changes != before || pool->changing;
+		stats_collect(pool, out);
+		gm_pool_unlock(pool);
+	}
+	return result;
+}
+
+/* The bins of a sample begin at powers of two as well, so no bin of the pool is split. */
+static void runs_sample(const struct gm_pool_stats *s, struct gm_sample *out)
 {
 	uint64_t runs[GM_SAMPLE_BINS] = {0}, units[GM_SAMPLE_BINS] = {0};
 	for (unsigned i = 0; i < 64; i++) {
@@ -316,15 +361,16 @@ void gm_pool_sample(const struct gm_pool *pool, struct gm_sample *out)
 				  .idle_extents = s.idle_extents,
 				  .device_total = pool->memory,
 				  .limit = pool->config.limit};
-	sample_runs(&s, out);
+	runs_sample(&s, out);
 }
 
-void gm_pool_snapshot(const struct gm_pool *pool, size_t asked)
+void gm_pool_snapshot(const struct gm_pool *pool, size_t asked, uint64_t device_free)
 {
 	if (!gm_log_wants(GM_RECORD_OUT_OF_MEMORY))
 		return;
 	struct gm_sample sample;
 	gm_pool_sample(pool, &sample);
+	sample.device_free = device_free;
 	struct gm_record record = {.size = asked,
 				   .device = (uint8_t)pool->config.ordinal,
 				   .status = CUDA_ERROR_OUT_OF_MEMORY,

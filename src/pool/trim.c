@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Trimming: what nobody needed for a while goes back to the driver, so that other processes get it.
- * Age is that of a chunk: the time since any of it was last in use. The list of wholly idle chunks
- * is in that order, so the oldest is its first. What lay on a shelf for so long comes first.
- */
-#include "pool/internal.h"
+#include "pool/trim.h"
 
-/* What nobody took from its shelf for so long can make whole chunks idle. */
-static void take_from_shelves(struct gm_pool *pool, uint64_t now)
+#include "pool/grow.h"
+#include "pool/stats.h"
+#include "pool/valid.h"
+
+/* Blocks that no thread took from a shelf for config.trim_after may make whole chunks idle. */
+static void shelves_flush_old(struct gm_pool *pool, uint64_t now)
 {
 	if (now < pool->config.trim_after)
 		return;
@@ -23,37 +22,44 @@ void gm_pool_tell_idle(struct gm_pool *pool)
 		config->idle(config->idle_arg);
 }
 
+static bool pool_has_more_than_kept(const struct gm_pool *pool)
+{
+	return gm_pool_idle(pool) + gm_pool_retired(pool) > pool->config.keep;
+}
+
 void gm_pool_trim_retired(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
-	if (!config->idle || !config->defer || !config->defer->record)
+	uint64_t at;
+	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
+	if (!config->defer || !config->fences->record || !pool_has_more_than_kept(pool))
 		return;
-	uint64_t now = pool->look_at ? 0 : gm_pool_now(pool);
-	if (!pool->look_at && __builtin_add_overflow(now, config->trim_after, &pool->look_at))
-		pool->look_at = UINT64_MAX;
-	if (gm_pool_idle(pool) + pool->retired > config->keep)
-		config->idle(config->idle_arg);
+	bool never = __builtin_add_overflow(gm_pool_now(pool), config->trim_after, &at);
+	pool->poll_at = never ? UINT64_MAX : at;
+	config->idle(config->idle_arg);
 }
 
-/* What was retired may be idle by now. If it is not, another look is taken. */
-static void look_at_retired(struct gm_pool *pool, uint64_t now)
+/* Retired blocks may be idle by now. If some are not, the next poll is after config.trim_after. */
+static void limbo_poll(struct gm_pool *pool, uint64_t now)
 {
-	if (!pool->look_at || now < pool->look_at)
+	if (!pool->poll_at || now < pool->poll_at)
 		return;
-	gm_retired_collect(pool);
-	pool->look_at = pool->retired ? now + pool->config.trim_after : 0;
+	pool->poll_at = 0;
+	gm_limbo_collect(pool);
+	if (gm_pool_retired(pool))
+		pool->poll_at = now + pool->config.trim_after;
 }
 
-/* The chunk that is to go next; NULL: none. */
-static struct gm_chunk *due(const struct gm_pool *pool, uint64_t now)
+/* The chunk to return to the driver next; NULL: none is due. */
+static struct gm_chunk *chunk_due(const struct gm_pool *pool, uint64_t now)
 {
 	const struct gm_pool_config *config = &pool->config;
 	if (config->trim_after == UINT64_MAX)
 		return NULL;
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
 		if (now < chunk->idle_since || now - chunk->idle_since < config->trim_after)
-			return NULL; /* nor has any after it */
-		if (chunk->busy || chunk->pins || pool->idle - chunk->size < config->keep)
+			return NULL; /* the following ones are younger */
+		if (chunk->busy || chunk->pins || gm_pool_idle(pool) - chunk->size < config->keep)
 			continue;
 		return chunk;
 	}
@@ -65,10 +71,9 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	uint64_t given = 0;
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_freed_collect(pool);
-	look_at_retired(pool, now);
-	take_from_shelves(pool, now);
-	struct gm_chunk *chunk = due(pool, now);
+	limbo_poll(pool, now);
+	shelves_flush_old(pool, now);
+	struct gm_chunk *chunk = chunk_due(pool, now);
 	if (chunk && gm_chunk_detach(pool, chunk))
 		given = gm_pool_give(pool, chunk);
 	if (given) {
@@ -80,12 +85,27 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	return given;
 }
 
+/* When limbo is to be polled; UINT64_MAX: not before another block is retired and announced. Once
+ * each shelf's lock was held, the sums count all blocks that were retired before poll_at became 0.
+ */
+static uint64_t limbo_poll_at(struct gm_pool *pool)
+{
+	uint64_t poll_at = pool->poll_at;
+	if (poll_at && !pool_has_more_than_kept(pool)) {
+		pool->poll_at = 0;
+		gm_shelves_lock(pool);
+		gm_shelves_unlock(pool);
+		if (pool_has_more_than_kept(pool))
+			pool->poll_at = poll_at;
+	}
+	return pool->poll_at ? pool->poll_at : UINT64_MAX;
+}
+
 uint64_t gm_pool_trim_next(const struct gm_pool *constant)
 {
 	struct gm_pool *pool = (struct gm_pool *)constant;
 	uint64_t next = UINT64_MAX, since = UINT64_MAX;
 	gm_pool_lock(pool);
-	gm_freed_collect(pool); /* which sets when to look at it */
 	if (gm_pool_idle(pool) > pool->config.keep)
 		since = gm_shelves_oldest(pool);
 	if (pool->idle_first && gm_pool_idle(pool) > pool->config.keep &&
@@ -93,11 +113,9 @@ uint64_t gm_pool_trim_next(const struct gm_pool *constant)
 		since = pool->idle_first->idle_since;
 	if (__builtin_add_overflow(since, pool->config.trim_after, &next))
 		next = UINT64_MAX;
-	if (pool->look_at && pool->look_at < next &&
-	    gm_pool_idle(pool) + pool->retired > pool->config.keep)
-		next = pool->look_at;
+	uint64_t poll_at = limbo_poll_at(pool);
 	gm_pool_unlock(pool);
-	return next;
+	return poll_at < next ? poll_at : next;
 }
 
 uint64_t gm_pool_given(const struct gm_pool *pool)

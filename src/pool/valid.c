@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every invariant of a pool, each with the words that name it. */
-#include <stddef.h>
+/*
+ * Every invariant of a pool, each with the words that name it. A check of the pool goes through all
+ * extents and slots, then all chunks, the lists, and compares the sums.
+ */
+#include "pool/valid.h"
 
+#include "pool/fit.h"
 #include "pool/internal.h"
+#include "pool/stats.h"
 
-/* A pool with more blocks or room for more extents than this is checked once in so many TURNS. */
+/* Debug builds check a pool with more blocks, or memory for more extents, once in TURNS calls. */
 #define FEW_BLOCKS 64
 #define FEW_EXTENTS 256
 #define TURNS 64
@@ -16,27 +21,27 @@ struct sums {
 	uint64_t shelved, n_shelved;
 };
 
-/* Note the first broken invariant; always false. */
-static bool broken(struct sums *sums, const char *why)
+/* Remember the broken invariant; always false. */
+static bool sums_break(struct sums *sums, const char *why)
 {
 	sums->why = why;
 	return false;
 }
 
-static bool check_piece(struct sums *sums, const struct gm_piece *piece)
+static bool piece_check(struct sums *sums, const struct gm_piece *piece)
 {
 	uint64_t held = GM_GET(piece->held), size = GM_GET(piece->size);
 	uint32_t state = GM_GET(piece->state);
 	CUdeviceptr base = GM_GET(piece->base);
 	if (GM_GET(piece->seq) % 2)
-		return broken(sums, "nothing is being written");
+		return sums_break(sums, "nothing is being written");
 	if (state == GM_RETIRED) {
 		sums->retired += held;
 		sums->n_retired++;
 		return true;
 	}
 	if (base % gm_pool_align_of(held))
-		return broken(sums, "blocks are aligned");
+		return sums_break(sums, "blocks are aligned");
 	if (state == GM_SHELVED) {
 		sums->idle += held;
 		sums->shelved += held;
@@ -49,72 +54,72 @@ static bool check_piece(struct sums *sums, const struct gm_piece *piece)
 	sums->handed_out += held;
 	sums->live_blocks++;
 	if (size == 0 || size > held || GM_GET(piece->id) == 0)
-		return broken(sums, "a live block has a size and an id");
+		return sums_break(sums, "a live block has a size and an id");
 	const struct gm_table *table = &sums->pool->table;
 	if (gm_table_live(table, base) != piece || gm_table_live(table, base + held - 1) != piece ||
 	    gm_table_live(table, base + held / 2) != piece)
-		return broken(sums, "a live block is found from all its addresses");
+		return sums_break(sums, "a live block is found from all its addresses");
 	return true;
 }
 
-static bool check_slab(struct sums *sums, const struct gm_extent *extent)
+static bool slab_check(struct sums *sums, const struct gm_extent *extent)
 {
 	const struct gm_slab *slab = GM_GET(extent->slab);
 	if (!slab || slab->extent != extent)
-		return broken(sums, "a slab knows its extent");
+		return sums_break(sums, "a slab knows its extent");
 	const char *why = gm_slab_check(slab);
 	if (why)
-		return broken(sums, why);
+		return sums_break(sums, why);
 	uint64_t used = sums->handed_out + sums->retired + sums->shelved;
 	for (uint32_t i = 0; i < slab->n; i++)
-		if (!check_piece(sums, &slab->slots[i]))
+		if (!piece_check(sums, &slab->slots[i]))
 			return false;
 	used = sums->handed_out + sums->retired + sums->shelved - used;
 	if (used != (slab->n - slab->n_free) * (uint64_t)slab->slot)
-		return broken(sums, "used slots add up");
+		return sums_break(sums, "used slots add up");
 	sums->idle += GM_GET(extent->piece.held) - used;
 	return true;
 }
 
-/* Neighbours touch, know each other, and are not both idle. */
-static bool check_links(struct sums *sums, const struct gm_extent *extent)
+/* Neighbours touch, point to each other, and are not both idle. */
+static bool links_check(struct sums *sums, const struct gm_extent *extent)
 {
 	const struct gm_table *table = &sums->pool->table;
 	CUdeviceptr base = GM_GET(extent->piece.base), end = base + GM_GET(extent->piece.held);
 	const struct gm_extent *after = extent->after, *before = extent->before;
 	if (after && (after->before != extent || GM_GET(after->piece.base) != end))
-		return broken(sums, "an extent touches the one after it");
+		return sums_break(sums, "an extent touches the one after it");
 	if (before && before->after != extent)
-		return broken(sums, "an extent touches the one before it");
+		return sums_break(sums, "an extent touches the one before it");
 	if (!after != !gm_chunk_at(sums->pool, end))
-		return broken(sums, "an extent ends where another begins or nothing is mapped");
+		return sums_break(sums, "an extent ends where another begins or nothing is mapped");
 	if (!before != (base == table->base || !gm_chunk_at(sums->pool, base - 1)))
-		return broken(sums, "an extent begins where another ends or nothing is mapped");
+		return sums_break(sums, "an extent begins where another ends or nothing is mapped");
 	if (after && GM_GET(after->piece.state) == GM_IDLE &&
 	    GM_GET(extent->piece.state) == GM_IDLE)
-		return broken(sums, "idle neighbours are joined");
+		return sums_break(sums, "idle neighbours are joined");
 	if (end % GM_POOL_GRANULE == 0 && gm_table_ends_at(table, end) != extent)
-		return broken(sums, "an extent is found from its end");
+		return sums_break(sums, "an extent is found from its end");
 	if (base % GM_POOL_GRANULE == 0 && gm_table_begins_at(table, base) != extent)
-		return broken(sums, "an extent is found from its beginning");
+		return sums_break(sums, "an extent is found from its beginning");
 	return true;
 }
 
-static bool check_extent(void *arg, struct gm_extent *extent)
+static bool extent_check(void *arg, struct gm_extent *extent)
 {
 	struct sums *sums = arg;
 	CUdeviceptr base = GM_GET(extent->piece.base);
 	uint64_t held = GM_GET(extent->piece.held);
 	uint32_t state = GM_GET(extent->piece.state);
 	if (held == 0 || held % GM_POOL_ALIGN || base % GM_POOL_ALIGN)
-		return broken(sums, "extents come in steps of 512 bytes");
+		return sums_break(sums, "extents come in steps of 512 bytes");
 	for (CUdeviceptr at = base; at < base + held;) {
 		const struct gm_chunk *chunk = gm_chunk_at(sums->pool, at);
 		if (!chunk || chunk->base + chunk->size <= at)
-			return broken(sums, "extents are mapped");
+			return sums_break(sums, "extents are mapped");
 		at = chunk->base + chunk->size;
 	}
-	if (!check_links(sums, extent))
+	if (!links_check(sums, extent))
 		return false;
 	if (state == GM_IDLE) {
 		sums->n_idle++;
@@ -122,14 +127,14 @@ static bool check_extent(void *arg, struct gm_extent *extent)
 		return true;
 	}
 	if (held < GM_EXTENT_LEAST)
-		return broken(sums, "an extent in use has a granule of the table at least");
-	return state == GM_SLAB ? check_slab(sums, extent) : check_piece(sums, &extent->piece);
+		return sums_break(sums, "an extent in use has a granule of the table at least");
+	return state == GM_SLAB ? slab_check(sums, extent) : piece_check(sums, &extent->piece);
 }
 
 /* --- chunks --- */
 
-/* Add to what was seen in the chunks under [base, +length): used bytes, and a pin if `pin`. */
-static void see(const struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool pin)
+/* Count in the chunks under [base, +length): a pin if `pin`, else used bytes. */
+static void chunks_count(const struct gm_pool *pool, CUdeviceptr base, uint64_t length, bool pin)
 {
 	for (CUdeviceptr end = base + length; base < end;) {
 		struct gm_chunk *chunk = gm_chunk_at(pool, base);
@@ -142,16 +147,16 @@ static void see(const struct gm_pool *pool, CUdeviceptr base, uint64_t length, b
 	}
 }
 
-static bool see_piece(void *arg, struct gm_piece *piece)
+static bool piece_count_used(void *arg, struct gm_piece *piece)
 {
 	const struct gm_pool *pool = arg;
 	uint32_t state = GM_GET(piece->state);
 	if (gm_piece_is_live(piece) || state == GM_RETIRED || state == GM_SHELVED)
-		see(pool, GM_GET(piece->base), GM_GET(piece->held), false);
+		chunks_count(pool, GM_GET(piece->base), GM_GET(piece->held), false);
 	return true;
 }
 
-static const char *check_chunk(const struct gm_pool *pool, const struct gm_chunk *chunk)
+static const char *chunk_check(const struct gm_pool *pool, const struct gm_chunk *chunk)
 {
 	if (chunk->base % GM_POOL_GRANULE || chunk->size % GM_POOL_GRANULE || !chunk->size)
 		return "chunks come in granules";
@@ -169,16 +174,16 @@ static const char *check_chunk(const struct gm_pool *pool, const struct gm_chunk
 	return chunk->access <= pool->access ? NULL : "access has a generation that was";
 }
 
-static const char *check_chunks(const struct gm_pool *pool)
+static const char *chunks_check(const struct gm_pool *pool)
 {
 	uint64_t n = 0, mapped = 0, n_idle = 0, last = 0;
 	for (struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after)
 		chunk->seen_used = chunk->seen_pins = 0;
-	gm_pool_each_piece(pool, see_piece, (void *)pool);
+	gm_pool_each_piece(pool, piece_count_used, (void *)pool);
 	for (size_t i = 0; i < pool->pins.n; i++)
-		see(pool, pool->pins.at[i].base, pool->pins.at[i].size, true);
+		chunks_count(pool, pool->pins.at[i].base, pool->pins.at[i].size, true);
 	for (struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after) {
-		const char *why = check_chunk(pool, chunk);
+		const char *why = chunk_check(pool, chunk);
 		if (why)
 			return why;
 		if (chunk->after && chunk->after->before != chunk)
@@ -201,58 +206,56 @@ static const char *check_chunks(const struct gm_pool *pool)
 
 /* --- sums --- */
 
-static const char *check_lists(const struct gm_pool *pool, const struct sums *sums)
+static const char *lists_check(const struct gm_pool *pool, const struct sums *sums)
 {
 	uint64_t lent = 0, n_retired = 0;
 	for (const struct gm_loan *loan = pool->loans; loan; loan = loan->next)
 		for (const struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after)
 			lent += chunk->size;
-	/* A loan that is being taken back stands in no list, and is checked afterwards. */
+	/* A loan that is being taken back is in no list; it is checked afterwards. */
 	if (lent > pool->lent || (lent != pool->lent && pool->loans_moving == 0))
 		return "loans are counted";
 	uint64_t n_shelved = 0;
 	const char *why = gm_shelves_check(pool, &n_shelved, &n_retired);
 	if (!why && n_shelved != sums->n_shelved)
 		why = "shelved blocks are on a shelf";
-	if (!why)
-		why = gm_retired_check(pool, &n_retired);
 	if (!why && n_retired != sums->n_retired)
 		why = "all retired blocks are listed";
 	return why;
 }
 
 /* The pool's sums with those of its shelves. */
-static struct sums known(const struct gm_pool *pool)
+static struct sums sums_known(const struct gm_pool *pool)
 {
 	struct sums all = {.requested = pool->requested,
 			   .handed_out = pool->handed_out,
 			   .live_blocks = pool->live_blocks,
-			   .idle = pool->idle,
-			   .retired = pool->retired};
+			   .idle = gm_pool_idle(pool),
+			   .retired = gm_pool_retired(pool)};
 	for (unsigned i = 0; i < GM_SHELVES; i++) {
 		const struct gm_shelf *shelf = &pool->shelves[i];
 		all.requested += shelf->requested;
 		all.handed_out += shelf->handed_out;
 		all.live_blocks += shelf->live_blocks;
-		uint64_t looks_retired = shelf->freed.list.bytes + shelf->stock.bytes;
-		all.idle -= shelf->handed_out + looks_retired;
-		all.retired += looks_retired;
 	}
 	return all;
 }
 
-static const char *check_sums(const struct gm_pool *pool, const struct sums *sums)
+static const char *sums_check(const struct gm_pool *pool, const struct sums *sums)
 {
-	struct sums all = known(pool);
+	struct sums all = sums_known(pool);
 	if (sums->requested != all.requested)
 		return "requested is the sum of requested sizes";
 	if (sums->handed_out != all.handed_out)
 		return "handed_out is the sum of sizes handed out";
 	if (sums->live_blocks != all.live_blocks)
 		return "live blocks are counted";
-	if (sums->retired != all.retired)
+	uint64_t passed = 0; /* bytes that are idle, in blocks of state GM_RETIRED */
+	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
+		passed += pool->shelves[i].passed.bytes;
+	if (sums->retired - passed != all.retired)
 		return "retired is the sum of retired blocks";
-	if (sums->idle != all.idle)
+	if (sums->idle + passed != all.idle)
 		return "idle is the sum of idle extents, free slots and shelved blocks";
 	if (pool->mapped != all.handed_out + all.idle + all.retired)
 		return "mapped = handed_out + idle + retired";
@@ -262,13 +265,17 @@ static const char *check_sums(const struct gm_pool *pool, const struct sums *sum
 		return "idle extents are in the treap";
 	if (pool->mapped + pool->lent + pool->pending > pool->config.limit)
 		return "no more is mapped than the limit";
+	uint64_t whole = pool->mapped + pool->lent;
+	if (pool->made < whole || pool->made > whole + pool->pending)
+		return "made is what is mapped and lent, and part of what is pending";
 	return NULL;
 }
 
 bool gm_pool_check(const struct gm_pool *pool, const char **why)
 {
 	struct sums sums = {.pool = pool};
-	gm_extent_each(&pool->extents, check_extent, &sums);
+	gm_pool_assert_all_held(pool);
+	gm_extent_each(&pool->extents, extent_check, &sums);
 	if (!sums.why)
 		sums.why = gm_extents_check(&pool->extents);
 	if (!sums.why)
@@ -276,11 +283,11 @@ bool gm_pool_check(const struct gm_pool *pool, const char **why)
 	if (!sums.why)
 		sums.why = gm_range_check(&pool->range);
 	if (!sums.why)
-		sums.why = check_chunks(pool);
+		sums.why = chunks_check(pool);
 	if (!sums.why)
-		sums.why = check_lists(pool, &sums);
+		sums.why = lists_check(pool, &sums);
 	if (!sums.why)
-		sums.why = check_sums(pool, &sums);
+		sums.why = sums_check(pool, &sums);
 	if (sums.why && why)
 		*why = sums.why;
 	return !sums.why;
@@ -301,7 +308,7 @@ void gm_pool_debug_check(struct gm_pool *pool)
 {
 	const char *why = NULL;
 	gm_shelves_lock(pool);
-	bool few = known(pool).live_blocks <= FEW_BLOCKS && pool->extents.n_all <= FEW_EXTENTS;
+	bool few = sums_known(pool).live_blocks <= FEW_BLOCKS && pool->extents.n_all <= FEW_EXTENTS;
 	if ((few || pool->check_turn++ % TURNS == 0) && !gm_pool_check(pool, &why))
 		gm_debug_failed("pool", 0, why);
 	gm_shelves_unlock(pool);

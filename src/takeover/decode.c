@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "takeover/decode.h"
 
-/* The low 16 bits of an instruction: what it does, and the predicate under which, here always. */
+/* The low 16 bits of an instruction: operation and predicate, here "always". */
 #define CALL_ABSOLUTE 0x7943u
 #define RETURN 0x7950u
 
-/* The low 24 bits: R1, the stack pointer, gets a number. */
+/* The low 24 bits: move a constant to R1, the stack pointer. */
 #define MOVE_TO_STACK 0x017802u
 
 #define FIELD 47 /* bits from bit 34 on: 30 of `low`, 17 of `high` */
 #define FIELD_LOW 30
 #define FIELD_HIGH (FIELD - FIELD_LOW)
 
-static uint64_t ones(unsigned bits)
+static uint64_t bits_ones(unsigned bits)
 {
 	return (UINT64_C(1) << bits) - 1;
 }
@@ -34,7 +34,8 @@ bool gm_insn_switches_stack(const struct gm_insn *code, const struct gm_insn *ca
 
 uint64_t gm_insn_target(enum gm_call_form form, struct gm_insn call)
 {
-	uint64_t field = call.low >> (64 - FIELD_LOW) | (call.high & ones(FIELD_HIGH)) << FIELD_LOW;
+	uint64_t low = call.low >> (64 - FIELD_LOW), high = call.high & bits_ones(FIELD_HIGH);
+	uint64_t field = low | high << FIELD_LOW;
 	if (form == GM_CALL_SPLIT)
 		field = field << 8 | (call.low >> 16 & 0xff);
 	return field << 2;
@@ -47,8 +48,9 @@ struct gm_insn gm_insn_aim(enum gm_call_form form, struct gm_insn call, uint64_t
 		call.low = (call.low & ~(UINT64_C(0xff) << 16)) | (field & 0xff) << 16;
 		field >>= 8;
 	}
-	call.low = (call.low & ones(64 - FIELD_LOW)) | field << (64 - FIELD_LOW);
-	call.high = (call.high & ~ones(FIELD_HIGH)) | (field >> FIELD_LOW & ones(FIELD_HIGH));
+	call.low = (call.low & bits_ones(64 - FIELD_LOW)) | field << (64 - FIELD_LOW);
+	call.high &= ~bits_ones(FIELD_HIGH);
+	call.high |= field >> FIELD_LOW & bits_ones(FIELD_HIGH);
 	return call;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The machine code of GPUs, as far as a takeover reads and writes it: one instruction, the absolute
- * call, which carries its target. From sm_75 on an instruction has 16 bytes.
+ * call, which holds its target. From sm_75 on an instruction has 16 bytes.
  *
- * Where in a call the target stands is not looked up by architecture: it is found from a call whose
- * target is known. An architecture that writes it otherwise is recognised as unknown.
+ * There is no table of architectures: where a call holds its target is found from a call whose
+ * target is known. An architecture with another form is recognised as unknown.
  *
  * Pure functions; any thread.
  */
@@ -19,22 +19,21 @@ struct gm_insn {
 	uint64_t low, high;
 };
 
-/* Where the target of a call stands; it is a multiple of 4, and its lowest two bits are left out.
- */
+/* Where a call holds its target, which is a multiple of 4: without its lowest two bits. */
 enum gm_call_form {
 	GM_CALL_UNKNOWN,
 	GM_CALL_WHOLE, /* sm_75 to sm_89: 47 bits from bit 34 on */
 	GM_CALL_SPLIT, /* from sm_90 on: 8 bits from bit 16 on, and 47 from bit 34 on */
 };
 
-/* The first unconditional call in a function of at most `n` instructions, before it returns; or
- * NULL. */
+/* The first unconditional call in a function, before its first return and within `n` instructions;
+ * or NULL. */
 const struct gm_insn *gm_insn_call(const struct gm_insn *code, size_t n);
 
-/* Does the function give the stack pointer a fixed value before its instruction `call`? */
+/* Does the function set the stack pointer to a constant before its instruction `call`? */
 bool gm_insn_switches_stack(const struct gm_insn *code, const struct gm_insn *call);
 
-/* How a call that is known to go to `target` says so. */
+/* The form of a call that is known to go to `target`. */
 enum gm_call_form gm_insn_form(struct gm_insn call, uint64_t target);
 
 uint64_t gm_insn_target(enum gm_call_form form, struct gm_insn call);

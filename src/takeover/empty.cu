@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loading and running any further module makes the multiprocessors forget lines of code that they
- * hold. */
+/* Loading and running a further module makes the multiprocessors drop their cached lines of code.
+ */
 extern "C" __global__ void gm_empty(void)
 {
 }

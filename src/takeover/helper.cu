@@ -4,7 +4,7 @@
  * and the kernels by which the host reads and writes the code of a context, and tests it.
  *
  * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in the place of the driver's,
- * from kernels of any module: no more than 24 registers, and no constant bank, which is the calling
+ * from kernels of any module: they have 24 registers, and no constant bank, as that is the calling
  * kernel's.
  */
 #include "heap/device/policies.h"
@@ -19,12 +19,13 @@ enum {
 #include "heap/device/policy.def"
 #undef GM_POLICY
 	ALIGNS = GM_POLICY_ALIGNS(JOIN(CAN_, GM_HELPER_POLICY, )),
-	ALIGNMENT = ALIGNS > 16 ? 256 : 16 /* of the test: others may take a granule for more */
+	ALIGNMENT =
+		ALIGNS > 16 ? 256 : 16 /* of the test: others may take a granule for a larger one */
 };
 
 extern "C" {
 
-/* The driver's, which nvcc makes of new for a type that is aligned to more than 16 bytes. */
+/* The driver's; nvcc calls it for `new` of a type that is aligned to more than 16 bytes. */
 __device__ void *__cuda_syscall_aligned_malloc(size_t size, size_t alignment);
 
 __device__ struct gm_heap *gm_helper_heap;
@@ -66,7 +67,7 @@ __device__ __noinline__ void *gm_helper_calls_aligned(size_t size, size_t alignm
 	return __cuda_syscall_aligned_malloc(size, alignment);
 }
 
-/* `call` is never set: but the linker drops what no kernel calls, and what that calls in turn. */
+/* `call` is never set: it keeps the linker from dropping functions that no kernel calls. */
 __global__ void gm_helper_addresses(bool call)
 {
 	uint64_t *address = gm_helper_answer.address;
@@ -86,14 +87,14 @@ __global__ void gm_helper_use(struct gm_heap *heap)
 	gm_helper_heap = heap;
 }
 
-/* `n` instructions, at most GM_HELPER_CODE. */
+/* Read `n` instructions, at most GM_HELPER_CODE. */
 __global__ void gm_helper_read(const uint64_t *code, unsigned n)
 {
 	for (unsigned i = 0; i < 2 * n; i++)
 		gm_helper_answer.code[i] = gm_load64_system(code + i);
 }
 
-/* One instruction, all of it at once. */
+/* Write one instruction, in one access. */
 __global__ void gm_helper_write(uint64_t *code, uint64_t low, uint64_t high)
 {
 	asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(code), "l"(low), "l"(high)
@@ -101,7 +102,7 @@ __global__ void gm_helper_write(uint64_t *code, uint64_t low, uint64_t high)
 	__threadfence_system();
 }
 
-static __device__ bool holds(const volatile uint32_t *word, uint32_t value)
+static __device__ bool helper_holds(const volatile uint32_t *word, uint32_t value)
 {
 	for (unsigned i = 0; i < GM_HELPER_BYTES / 4; i++)
 		if (word[i] != value + i)
@@ -109,60 +110,60 @@ static __device__ bool holds(const volatile uint32_t *word, uint32_t value)
 	return true;
 }
 
-static __device__ bool is_ours(uint64_t address)
+static __device__ bool helper_is_ours(uint64_t address)
 {
 	uint64_t offset = address - gm_helper_heap->base;
 	return offset < (uint64_t)gm_helper_heap->capacity << GM_GRANULE_SHIFT && address % 16 == 0;
 }
 
-static __device__ void count(uint64_t address, bool good)
+static __device__ void helper_count(uint64_t address, bool good)
 {
-	gm_add64(!address	     ? &gm_helper_answer.refused
-		 : !is_ours(address) ? &gm_helper_answer.elsewhere
-		 : !good	     ? &gm_helper_answer.damaged
-				     : &gm_helper_answer.given,
+	gm_add64(!address		    ? &gm_helper_answer.refused
+		 : !helper_is_ours(address) ? &gm_helper_answer.elsewhere
+		 : !good		    ? &gm_helper_answer.damaged
+					    : &gm_helper_answer.given,
 		 1);
 }
 
-/* A piece for each thread; other warps have theirs meanwhile. */
-static __device__ void use_all(void)
+/* An allocation for each thread, while other warps have theirs. */
+static __device__ void helper_use_all(void)
 {
 	uint32_t value = (blockIdx.x * blockDim.x + threadIdx.x) * 0x9e3779b9u;
 	volatile uint32_t *word = (volatile uint32_t *)gm_helper_calls_malloc(GM_HELPER_BYTES);
-	bool ours = is_ours((uint64_t)word);
+	bool ours = helper_is_ours((uint64_t)word);
 	for (unsigned i = 0; ours && i < GM_HELPER_BYTES / 4; i++)
 		word[i] = value + i;
 	__syncthreads();
-	count((uint64_t)word, ours && holds(word, value));
+	helper_count((uint64_t)word, ours && helper_holds(word, value));
 	if (ours)
 		gm_helper_calls_free((void *)word);
 }
 
-/* By what was the driver's malloc and free, as kernels of the program call them. */
+/* Call malloc and free as kernels of the program do. */
 __global__ void gm_helper_test(unsigned part)
 {
 	uint64_t *kept = &gm_helper_answer.kept[blockIdx.x];
 	bool first = threadIdx.x == 0;
 	if (part == GM_HELPER_MALLOCS && first) {
 		*kept = (uint64_t)gm_helper_calls_malloc(GM_HELPER_BYTES);
-		count(*kept, true);
+		helper_count(*kept, true);
 	}
 	if (part == GM_HELPER_ALIGNEDS && first) {
 		uint64_t at = (uint64_t)gm_helper_calls_aligned(GM_HELPER_BYTES, ALIGNMENT);
-		count(at, at % ALIGNMENT == 0);
-		if (is_ours(at))
+		helper_count(at, at % ALIGNMENT == 0);
+		if (helper_is_ours(at))
 			gm_helper_calls_free((void *)at);
 	}
 	if (part == GM_HELPER_STRANGERS && first)
 		gm_helper_calls_free(&gm_helper_answer);
 	if (part == GM_HELPER_ALL) {
-		use_all();
+		helper_use_all();
 		if (first)
 			gm_helper_calls_free((void *)*kept);
 	}
 }
 
-/* Ours counts such frees in the heap: how many it has seen, of which `tests` are the test's. */
+/* The heap counts invalid frees: read how many, and take off `tests`, which are the test's. */
 __global__ void gm_helper_seen(uint64_t tests)
 {
 	uint64_t seen = gm_load64(&gm_helper_heap->foreign_frees);

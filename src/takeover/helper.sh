@@ -1,53 +1,66 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Compile a module that a takeover loads: helper.sh NVCC SRC OUT. NVCC is the compiler, SRC the folder src/. OUT is
-# FOLDER/empty.fatbin or FOLDER/POLICY.fatbin, POLICY being one of the heap's: code for each generation of GPUs. Beside it
-# goes OUT.ptx, PTX for later ones. A generation on which the policy needs too much stack is left out.
+# Compile a module that a takeover loads. NVCC is the compiler, SRC the folder src/, NAME `empty` or a policy of the heap.
+#   helper.sh compile NVCC SRC FOLDER/NAME.ARCH.cubin           the code of one generation of GPUs, not linked; NAME.ARCH.ptx beside it
+#   helper.sh bind NVCC SRC FOLDER/NAME.fatbin OLDEST ARCH...   link them; NAME.fatbin.ptx beside it is PTX of OLDEST for other GPUs
+# A generation on which the policy needs too much stack is left out.
 # Functions have the 24 registers that every kernel which calls malloc has. Relocatable device code, linked: without it a
 # function has no address.
 set -eu
-nvcc=$1 src=$2 out=$3
+step=$1 nvcc=$2 src=$3 out=$4 folder=$(dirname "$4") name=$(basename "$4")
+shift 4
+name=${name%%.*}
 bin=$(dirname "$nvcc")
-policy=$(basename "$out" .fatbin)
-flags=(-I "$src" -rdc=true -maxrregcount=24 -Wno-deprecated-gpu-targets "-DGM_HELPER_POLICY=$policy")
+flags=(-I "$src" -rdc=true -maxrregcount=24 -Wno-deprecated-gpu-targets "-DGM_HELPER_POLICY=$name")
 source=$src/takeover/helper.cu
-[ "$policy" != empty ] || source=$src/takeover/empty.cu
-
-most=512 # bytes of stack: that of the driver's malloc
+[ "$name" != empty ] || source=$src/takeover/empty.cu
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+
+if [ "$step" = compile ]; then
+	arch=${out%.cubin} arch=${arch##*.}
+	"$nvcc" -arch="sm_$arch" "${flags[@]}" -cubin --keep --keep-dir "$work" -o "$out-t" "$source"
+	mv -f "$work"/*.ptx "${out%.cubin}.ptx"
+	mv -f "$out-t" "$out"
+	exit
+fi
+
+most=512 # bytes of stack: that of the driver's malloc
 
 functions() {
 	grep -ao '\.text\.[A-Za-z0-9_]*' "$1" | sort -u
 }
 
-# One of each generation: its code runs on the later ones of that generation, too. What this nvcc does not know gets PTX.
-known=" $("$nvcc" --list-gpu-code | tr '\n' ' ') " images=() least= ptx=$source
-for sm in 75 80 90 100 110 120; do
-	[ "${known/ sm_$sm /}" != "$known" ] || continue
-	least=${least:-$sm}
-	"$nvcc" -arch="sm_$sm" "${flags[@]}" -cubin -o "$work/$sm.o" "$source"
-	"$bin/nvlink" -v -arch="sm_$sm" "$work/$sm.o" -o "$work/$sm.cubin" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
+oldest=$1 images=() fits=yes ptx=$folder/$name.$1.ptx
+shift
+for sm; do
+	"$bin/nvlink" -v -arch="sm_$sm" "$folder/$name.$sm.cubin" -o "$work/$sm.cubin" >"$work/said" 2>&1 || {
+		cat "$work/said" >&2
+		exit 1
+	}
 	# What nvlink thinks unreachable it drops, and calls of that go to address 0.
-	[ "$(functions "$work/$sm.o")" = "$(functions "$work/$sm.cubin")" ] || {
+	[ "$(functions "$folder/$name.$sm.cubin")" = "$(functions "$work/$sm.cubin")" ] || {
 		echo "helper.sh: nvlink dropped functions of $out for sm_$sm" >&2
 		exit 1
 	}
 	# gm_helper_addresses calls malloc and free directly.
 	stack=$(sed -n '/gm_helper_addresses/{n;s/.* \([0-9]*\) stack.*/\1/p;}' "$work/said")
-	[ "$policy" = empty ] || [ "$stack" -le $most ] || {
-		echo "helper.sh: malloc of $policy takes $stack bytes of stack on sm_$sm: left out" >&2
-		ptx=$src/takeover/empty.cu
+	[ "$name" = empty ] || [ "$stack" -le $most ] || {
+		echo "helper.sh: malloc of $name takes $stack bytes of stack on sm_$sm: left out" >&2
+		fits=
 		continue
 	}
 	images+=("--image3=kind=elf,sm=$sm,file=$work/$sm.cubin")
 done
-[ -n "$least" ] || { echo "helper.sh: $nvcc compiles for no GPU that is supported" >&2; exit 1; }
 # Nor may the driver compile what is too much on some GPU: it then finds a module without functions.
-"$nvcc" -arch="compute_$least" "${flags[@]}" -ptx -o "$work/ptx" "$ptx"
-"$bin/fatbinary" -64 --compress-all --create="$work/ptx.fatbin" "--image3=kind=ptx,sm=$least,file=$work/ptx"
-[ ${#images[@]} -gt 0 ] || images=("--image3=kind=ptx,sm=$least,file=$work/ptx")
+[ "$fits" ] || ptx=$folder/empty.$oldest.ptx source=$src/takeover/empty.cu
+[[ " $* " == *" $oldest "* ]] || {
+	ptx=$work/ptx
+	"$nvcc" -arch="compute_$oldest" "${flags[@]}" -ptx -o "$ptx" "$source"
+}
+"$bin/fatbinary" -64 --compress-all --create="$work/ptx.fatbin" "--image3=kind=ptx,sm=$oldest,file=$ptx"
+[ ${#images[@]} -gt 0 ] || images=("--image3=kind=ptx,sm=$oldest,file=$ptx")
 "$bin/fatbinary" -64 --compress-all --create="$work/fatbin" "${images[@]}"
-mv "$work/ptx.fatbin" "$out.ptx"
-mv "$work/fatbin" "$out"
+mv -f "$work/ptx.fatbin" "$out.ptx"
+mv -f "$work/fatbin" "$out"

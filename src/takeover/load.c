@@ -4,17 +4,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What every kernel that calls malloc has. */
+/* Of every kernel that calls malloc. */
 #define REGISTERS 24
 
-/* A container begins with its magic, version, and the sizes of this and of what follows. */
+/* The head of a container: the sizes are of the head, and of the content that follows. */
 struct container {
 	uint32_t magic;
 	uint16_t version, header;
 	uint64_t size;
 };
 
-static CUresult link_ptx(const struct gm_driver *d, CUlinkState state, const void *ptx,
+static CUresult ptx_link(const struct gm_driver *d, CUlinkState state, const void *ptx,
 			 CUmodule *out)
 {
 	struct container head;
@@ -41,7 +41,7 @@ CUresult gm_takeover_load(const struct gm_driver *d, const void *code, const voi
 	result = d->cuLinkCreate_v2(1, &option, &value, &state);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = link_ptx(d, state, ptx, out);
+	result = ptx_link(d, state, ptx, out);
 	d->cuLinkDestroy(state);
 	return result;
 }

@@ -11,9 +11,16 @@ EXTRA_DIST += %D%/empty.cu %D%/helper.cu %D%/helper.sh
 if GM_HELPERS
 helper_names := empty $(shell sed -n 's/^GM_POLICY."[^"]*", *\([a-z0-9_]*\),.*/\1/p' $(srcdir)/src/heap/device/policy.def)
 helper_images := $(helper_names:%=%D%/%.fatbin)
-CLEANFILES += $(helper_images) $(helper_images:=.ptx) %D%/images.S
-$(helper_images): %D%/helper.sh %D%/helper.cu %D%/empty.cu %D%/helper.h $(wildcard $(srcdir)/src/heap/device/*.h)
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SHELL) $(srcdir)/src/takeover/helper.sh '$(NVCC)' $(srcdir)/src $@
+helper_cubins := $(foreach arch,$(gpu_archs),$(helper_names:%=%D%/%.$(arch).cubin))
+CLEANFILES += $(helper_images) $(helper_images:=.ptx) %D%/images.S %D%/*.cubin %D%/*.ptx
+DEVICE_CODE += $(helper_images) $(helper_images:=.ptx)
+gpu_cubins += $(helper_cubins)
+$(helper_cubins): %D%/helper.sh %D%/helper.cu %D%/empty.cu %D%/helper.h $(wildcard $(srcdir)/src/heap/device/*.h)
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SHELL) $(srcdir)/src/takeover/helper.sh compile '$(NVCC)' $(srcdir)/src $@
+# Those of `empty` for the policies that need too much stack.
+$(helper_images): %.fatbin: $(foreach arch,$(gpu_archs),%.$(arch).cubin %D%/empty.$(arch).cubin) \
+		src/takeover/helper.sh src/gpu_archs
+	$(AM_V_GEN)$(SHELL) $(srcdir)/src/takeover/helper.sh bind '$(NVCC)' $(srcdir)/src $@ $(gpu_oldest) $(gpu_archs)
 
 %D%/images.S: $(helper_images) Makefile
 	$(AM_V_GEN){ printf '\t.section .note.GNU-stack,"",%%progbits\n\t.section .rodata\n'; \
@@ -21,6 +28,6 @@ $(helper_images): %D%/helper.sh %D%/helper.cu %D%/empty.cu %D%/helper.h $(wildca
 			name=gm_helper_$${n}_code$${kind:+_ptx}; \
 			printf '\t.balign 64\n\t.hidden %s\n\t.globl %s\n%s:\n\t.incbin "%s"\n' \
 				$$name $$name $$name %D%/$$n.fatbin$$kind; \
-		done; done; } >$@-t && mv $@-t $@
+		done; done; } >$@-t && mv -f $@-t $@
 nodist_libgmtakeover_la_SOURCES = %D%/images.S
 endif

@@ -11,8 +11,8 @@ static const char *const names[GM_PATCH_KERNELS] = {
 	[GM_PATCH_TEST] = "gm_helper_test",	      [GM_PATCH_SEEN] = "gm_helper_seen",
 };
 
-/* Remember what the driver answered, if it is the first refusal. */
-static bool done(struct gm_patch *p, CUresult result)
+/* Remember the first error of the driver. True: there was none here. */
+static bool patch_ok(struct gm_patch *p, CUresult result)
 {
 	if (p->result == CUDA_SUCCESS)
 		p->result = result;
@@ -22,16 +22,16 @@ static bool done(struct gm_patch *p, CUresult result)
 bool gm_patch_run(struct gm_patch *p, enum gm_patch_kernel kernel, unsigned blocks,
 		  unsigned threads, void **args)
 {
-	return done(p, p->driver->cuLaunchKernel(p->kernel[kernel], blocks, 1, 1, threads, 1, 1, 0,
-						 p->stream, args, NULL)) &&
-	       done(p, p->driver->cuStreamSynchronize(p->stream));
+	return patch_ok(p, p->driver->cuLaunchKernel(p->kernel[kernel], blocks, 1, 1, threads, 1, 1,
+						     0, p->stream, args, NULL)) &&
+	       patch_ok(p, p->driver->cuStreamSynchronize(p->stream));
 }
 
 bool gm_patch_fetch(struct gm_patch *p)
 {
-	return done(p, p->driver->cuMemcpyDtoHAsync_v2(&p->answer, p->variable, sizeof p->answer,
-						       p->stream)) &&
-	       done(p, p->driver->cuStreamSynchronize(p->stream));
+	return patch_ok(p, p->driver->cuMemcpyDtoHAsync_v2(&p->answer, p->variable,
+							   sizeof p->answer, p->stream)) &&
+	       patch_ok(p, p->driver->cuStreamSynchronize(p->stream));
 }
 
 bool gm_patch_load(struct gm_patch *p)
@@ -39,16 +39,17 @@ bool gm_patch_load(struct gm_patch *p)
 	const struct gm_driver *d = p->driver;
 	CUdeviceptr heap = p->config->heap;
 	size_t size = 0;
-	if (!done(p, gm_takeover_load(d, p->config->images.helper, p->config->images.helper_ptx,
-				      &p->module)))
+	if (!patch_ok(p, gm_takeover_load(d, p->config->images.helper, p->config->images.helper_ptx,
+					  &p->module)))
 		return false;
 	for (unsigned i = 0; i < GM_PATCH_KERNELS; i++)
-		if (!done(p, d->cuModuleGetFunction(&p->kernel[i], p->module, names[i])))
+		if (!patch_ok(p, d->cuModuleGetFunction(&p->kernel[i], p->module, names[i])))
 			return false;
-	if (!done(p, d->cuModuleGetGlobal_v2(&p->variable, &size, p->module, "gm_helper_answer")))
+	if (!patch_ok(p,
+		      d->cuModuleGetGlobal_v2(&p->variable, &size, p->module, "gm_helper_answer")))
 		return false;
 	if (size != sizeof p->answer)
-		return done(p, CUDA_ERROR_INVALID_IMAGE);
+		return patch_ok(p, CUDA_ERROR_INVALID_IMAGE);
 	return gm_patch_run(p, GM_PATCH_USE, 1, 1, (void *[]){&heap});
 }
 
@@ -63,7 +64,7 @@ bool gm_patch_read(struct gm_patch *p, uint64_t at, struct gm_insn *out, unsigne
 	return true;
 }
 
-static bool write_one(struct gm_patch *p, uint64_t at, struct gm_insn insn)
+static bool patch_write(struct gm_patch *p, uint64_t at, struct gm_insn insn)
 {
 	struct gm_insn read;
 	return gm_patch_run(p, GM_PATCH_WRITE, 1, 1, (void *[]){&at, &insn.low, &insn.high}) &&
@@ -74,18 +75,18 @@ bool gm_patch_apply(struct gm_patch *p)
 {
 	while (p->changed < GM_TAKEOVER_FUNCTIONS) {
 		unsigned i = p->changed++;
-		if (!write_one(p, p->change[i].at, p->change[i].call))
+		if (!patch_write(p, p->change[i].at, p->change[i].call))
 			return false;
 	}
 	return true;
 }
 
-/* Where malloc stays ours, so must free. */
+/* In reverse order: while malloc is still ours, so must free be. */
 bool gm_patch_undo(struct gm_patch *p)
 {
 	while (p->changed > 0) {
 		unsigned i = p->changed - 1;
-		if (!write_one(p, p->change[i].at, p->change[i].was))
+		if (!patch_write(p, p->change[i].at, p->change[i].was))
 			return false;
 		p->changed = i;
 	}
@@ -97,10 +98,10 @@ bool gm_patch_drop_lines(struct gm_patch *p)
 	const struct gm_driver *d = p->driver;
 	CUmodule module;
 	CUfunction kernel;
-	return done(p, gm_takeover_load(d, p->config->images.empty, p->config->images.empty_ptx,
-					&module)) &&
-	       done(p, d->cuModuleGetFunction(&kernel, module, "gm_empty")) &&
-	       done(p, d->cuLaunchKernel(kernel, p->config->blocks, 1, 1, 32, 1, 1, 0, p->stream,
-					 NULL, NULL)) &&
-	       done(p, d->cuStreamSynchronize(p->stream));
+	return patch_ok(p, gm_takeover_load(d, p->config->images.empty, p->config->images.empty_ptx,
+					    &module)) &&
+	       patch_ok(p, d->cuModuleGetFunction(&kernel, module, "gm_empty")) &&
+	       patch_ok(p, d->cuLaunchKernel(kernel, p->config->blocks, 1, 1, 32, 1, 1, 0,
+					     p->stream, NULL, NULL)) &&
+	       patch_ok(p, d->cuStreamSynchronize(p->stream));
 }

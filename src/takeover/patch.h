@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A takeover under way: the helper's kernels by which code is read and written, and the change
- * itself. One thread, the context current, its capture mode RELAXED.
+ * A takeover in progress: the helper's kernels, which read and write code, and the change itself.
+ * One thread, with the context current and its capture mode RELAXED. All functions return false
+ * after an error of the driver, which p->result keeps.
  */
 #ifndef GM_TAKEOVER_PATCH_H
 #define GM_TAKEOVER_PATCH_H
@@ -32,29 +33,29 @@ struct gm_patch {
 		uint64_t at;
 		struct gm_insn was, call;
 	} change[GM_TAKEOVER_FUNCTIONS];
-	unsigned changed; /* so many may have been written */
+	unsigned changed; /* so many of them may have been written */
 	CUresult result;  /* of the first call of the driver that failed */
 };
 
-/* Load the helper, find its kernels, tell it the heap. */
+/* Load the helper, find its kernels, give it the heap. */
 bool gm_patch_load(struct gm_patch *p);
 
 /* Run a kernel of the helper and wait for it. */
 bool gm_patch_run(struct gm_patch *p, enum gm_patch_kernel kernel, unsigned blocks,
 		  unsigned threads, void **args);
 
-/* p->answer = what the helper's kernels have written. */
+/* p->answer = the helper's gm_helper_answer. */
 bool gm_patch_fetch(struct gm_patch *p);
 
-/* `n` instructions at `at`, at most GM_HELPER_CODE. */
+/* Read `n` instructions at `at`, at most GM_HELPER_CODE. */
 bool gm_patch_read(struct gm_patch *p, uint64_t at, struct gm_insn *out, unsigned n);
 
-/* Write all calls, or what was there before; true if that reads back. After gm_patch_undo the
- * multiprocessors may still hold the calls: gm_patch_drop_lines. */
+/* Write all calls, or the instructions that were there before; true if they read back. After each,
+ * multiprocessors may still hold the old code: gm_patch_drop_lines. */
 bool gm_patch_apply(struct gm_patch *p);
 bool gm_patch_undo(struct gm_patch *p);
 
-/* Make multiprocessors forget lines of code. */
+/* Make multiprocessors drop their cached lines of code. */
 bool gm_patch_drop_lines(struct gm_patch *p);
 
 #endif

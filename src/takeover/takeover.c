@@ -15,9 +15,9 @@ const char *gm_takeover_text(enum gm_takeover_end end)
 	return end < GM_TAKEOVER_ENDS ? texts[end] : "unknown";
 }
 
-/* --- the steps: each answers how the takeover ends there, or GM_TAKEOVER_TAKEN to go on --- */
+/* --- the steps: each returns how the takeover ends there, or GM_TAKEOVER_TAKEN to go on --- */
 
-static bool run_part(struct gm_patch *p, unsigned part)
+static bool helper_run_part(struct gm_patch *p, unsigned part)
 {
 	const struct gm_takeover_config *c = p->config;
 	if (c->launch)
@@ -30,12 +30,12 @@ static bool run_part(struct gm_patch *p, unsigned part)
 
 /* The driver makes a context ready for malloc at the first launch of a kernel that may call it, and
  * must not do so once its code was changed. */
-static enum gm_takeover_end load(struct gm_patch *p, struct gm_takeover_report *r)
+static enum gm_takeover_end takeover_load(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	(void)r;
 	if (!gm_patch_load(p))
 		return GM_TAKEOVER_NO_LOAD;
-	return run_part(p, GM_HELPER_NOTHING) ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_DRIVER;
+	return helper_run_part(p, GM_HELPER_NOTHING) ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_DRIVER;
 }
 
 struct call {
@@ -45,7 +45,7 @@ struct call {
 };
 
 /* The call in the function at `at`; false: the driver failed. */
-static bool read_call(struct gm_patch *p, uint64_t at, struct call *call)
+static bool call_read(struct gm_patch *p, uint64_t at, struct call *call)
 {
 	struct gm_insn code[GM_HELPER_CODE];
 	*call = (struct call){0};
@@ -60,7 +60,7 @@ static bool read_call(struct gm_patch *p, uint64_t at, struct call *call)
 	return true;
 }
 
-/* Where the helper says them; malloc's is where calls say their target is known from. */
+/* The addresses of each function in the helper's answer: ours, and a caller of the driver's. */
 static const struct {
 	enum gm_helper_function ours, calls;
 } functions[GM_TAKEOVER_FUNCTIONS] = {
@@ -69,7 +69,7 @@ static const struct {
 	[GM_TAKEOVER_ALIGNED] = {GM_HELPER_ALIGNED, GM_HELPER_CALLS_ALIGNED},
 };
 
-static enum gm_takeover_end decode(struct gm_patch *p, struct gm_takeover_report *r)
+static enum gm_takeover_end takeover_decode(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	uint64_t address[GM_HELPER_FUNCTIONS];
 	struct call call;
@@ -77,12 +77,12 @@ static enum gm_takeover_end decode(struct gm_patch *p, struct gm_takeover_report
 	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&never}) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
 	memcpy(address, p->answer.address, sizeof address);
-	if (!read_call(p, address[GM_HELPER_CALLS_OURS], &call))
+	if (!call_read(p, address[GM_HELPER_CALLS_OURS], &call))
 		return GM_TAKEOVER_DRIVER;
 	r->form = gm_insn_form(call.insn, address[GM_HELPER_MALLOC]);
 	for (unsigned i = 0; r->form && i < GM_TAKEOVER_FUNCTIONS; i++) {
 		r->to[i] = address[functions[i].ours];
-		if (!read_call(p, address[functions[i].calls], &call))
+		if (!call_read(p, address[functions[i].calls], &call))
 			return GM_TAKEOVER_DRIVER;
 		if (!call.at)
 			return GM_TAKEOVER_UNKNOWN_CODE;
@@ -91,8 +91,8 @@ static enum gm_takeover_end decode(struct gm_patch *p, struct gm_takeover_report
 	return r->form ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_UNKNOWN_CODE;
 }
 
-/* Can it be code of the driver's, and of no other function? */
-static bool is_plausible(const struct gm_takeover_report *r, uint64_t at)
+/* Can this be the address of one function of the driver's, and of no other? */
+static bool address_is_plausible(const struct gm_takeover_report *r, uint64_t at)
 {
 	unsigned seen = 0;
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
@@ -100,17 +100,17 @@ static bool is_plausible(const struct gm_takeover_report *r, uint64_t at)
 	return at && at % 16 == 0 && seen < 2;
 }
 
-/* The driver's malloc and free save what a caller expects to be kept, switch to a stack of their
- * own, and call what does the work: that call is what will go to ours. */
-static enum gm_takeover_end plan(struct gm_patch *p, struct gm_takeover_report *r)
+/* The driver's malloc and free save the caller's registers, switch to a stack of their own, and
+ * call the function that does the work. That call is the one to change: it will go to ours. */
+static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
 		struct call call;
-		if (!is_plausible(r, r->at[i]))
+		if (!address_is_plausible(r, r->at[i]))
 			return GM_TAKEOVER_STRANGE_MALLOC;
-		if (!read_call(p, r->at[i], &call))
+		if (!call_read(p, r->at[i], &call))
 			return GM_TAKEOVER_DRIVER;
-		if (!call.own_stack || !is_plausible(r, gm_insn_target(r->form, call.insn)))
+		if (!call.own_stack || !address_is_plausible(r, gm_insn_target(r->form, call.insn)))
 			return GM_TAKEOVER_STRANGE_MALLOC;
 		p->change[i].at = call.at;
 		p->change[i].was = call.insn;
@@ -119,7 +119,7 @@ static enum gm_takeover_end plan(struct gm_patch *p, struct gm_takeover_report *
 	return GM_TAKEOVER_TAKEN;
 }
 
-static enum gm_takeover_end change(struct gm_patch *p, struct gm_takeover_report *r)
+static enum gm_takeover_end takeover_change(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	(void)r;
 	if (gm_patch_apply(p))
@@ -127,43 +127,46 @@ static enum gm_takeover_end change(struct gm_patch *p, struct gm_takeover_report
 	return p->result == CUDA_SUCCESS ? GM_TAKEOVER_NOT_WRITTEN : GM_TAKEOVER_DRIVER;
 }
 
-/* One part after the other; `threads` have got memory by then. */
-static enum gm_takeover_end test_part(struct gm_patch *p, struct gm_takeover_report *r,
-				      enum gm_helper_part part, uint64_t threads)
+/* Run a part of the test; `threads` threads have got memory by its end, in total. */
+static enum gm_takeover_end takeover_test_part(struct gm_patch *p, struct gm_takeover_report *r,
+					       enum gm_helper_part part, uint64_t threads)
 {
-	if (!run_part(p, part) || !gm_patch_fetch(p))
+	if (!helper_run_part(p, part) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
 	r->given = p->answer.given;
 	r->wrong = p->answer.refused + p->answer.elsewhere + p->answer.damaged;
 	return r->given == threads && !r->wrong ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_TEST_FAILED;
 }
 
-static enum gm_takeover_end test(struct gm_patch *p, struct gm_takeover_report *r)
+static enum gm_takeover_end takeover_test(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	uint64_t blocks = p->config->blocks;
-	enum gm_takeover_end end = test_part(p, r, GM_HELPER_MALLOCS, blocks);
+	enum gm_takeover_end end = takeover_test_part(p, r, GM_HELPER_MALLOCS, blocks);
 	if (end == GM_TAKEOVER_TAKEN)
-		end = test_part(p, r, GM_HELPER_ALIGNEDS, 2 * blocks);
+		end = takeover_test_part(p, r, GM_HELPER_ALIGNEDS, 2 * blocks);
 	if (end == GM_TAKEOVER_TAKEN)
-		end = test_part(p, r, GM_HELPER_STRANGERS, 2 * blocks);
+		end = takeover_test_part(p, r, GM_HELPER_STRANGERS, 2 * blocks);
 	if (end != GM_TAKEOVER_TAKEN)
 		return end;
 	if (!gm_patch_run(p, GM_PATCH_SEEN, 1, 1, (void *[]){&blocks}) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
 	if (p->answer.strangers < blocks)
 		return GM_TAKEOVER_TEST_FAILED;
-	return test_part(p, r, GM_HELPER_ALL, 2 * blocks + blocks * GM_HELPER_THREADS);
+	return takeover_test_part(p, r, GM_HELPER_ALL, 2 * blocks + blocks * GM_HELPER_THREADS);
 }
 
 static const struct {
 	const char *name;
 	enum gm_takeover_end (*run)(struct gm_patch *p, struct gm_takeover_report *r);
 } steps[] = {
-	{"loading the helper", load}, {"reading calls", decode}, {"reading malloc and free", plan},
-	{"writing", change},	      {"testing", test},
+	{"loading the helper", takeover_load},
+	{"reading calls", takeover_decode},
+	{"reading malloc and free", takeover_plan},
+	{"writing", takeover_change},
+	{"testing", takeover_test},
 };
 
-static void run_steps(struct gm_patch *p, struct gm_takeover_report *r)
+static void takeover_run(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
 		r->end = steps[i].run(p, r);
@@ -189,7 +192,7 @@ bool gm_takeover(const struct gm_takeover_config *config, struct gm_takeover_rep
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(d);
 	p.result = d->cuStreamCreate(&p.stream, CU_STREAM_NON_BLOCKING);
 	if (p.result == CUDA_SUCCESS) {
-		run_steps(&p, r);
+		takeover_run(&p, r);
 		d->cuStreamDestroy_v2(p.stream);
 	} else {
 		r->end = GM_TAKEOVER_DRIVER;

@@ -2,13 +2,18 @@
 /*
  * Takes over malloc, free and the malloc of over-aligned types of all kernels of one context,
  * present and future. They are one function each per context, in memory that kernels can write.
- * Each saves what its caller expects to be kept, switches to a stack of its own (512 bytes with
- * driver 580), and calls what does the work; that call is made to go to malloc and free of the
- * heap, in a helper module (helper.cu): the host decodes where it is from code that kernels have
- * read, a kernel writes it, lines of code that multiprocessors hold are dropped, and a test kernel
- * calls both. Images of the program are never altered.
+ * Each saves the caller's registers, switches to a stack of its own (512 bytes with driver 580),
+ * and calls the function that does the work. A takeover makes that call go to malloc and free of
+ * the heap, in a helper module (helper.cu):
  *
- * Either every step reads back as expected, or the calls are put back.
+ *   load     the helper, and the driver's own malloc with it
+ *   decode   the code of the helper's callers of malloc and free: where are the driver's?
+ *   plan     the code of these: where is the call, and is all as expected?
+ *   change   a kernel writes the calls, and multiprocessors drop their cached lines of code
+ *   test     a kernel calls malloc and free
+ *
+ * Either every step reads back as expected, or the calls are put back. Images of the program are
+ * never altered.
  */
 #ifndef GM_TAKEOVER_TAKEOVER_H
 #define GM_TAKEOVER_TAKEOVER_H
@@ -25,10 +30,10 @@ enum gm_takeover_end {
 	GM_TAKEOVER_ENDS
 };
 
-/* One line of what it means; never NULL. */
+/* One line of explanation; never NULL. */
 const char *gm_takeover_text(enum gm_takeover_end end);
 
-/* What the driver loads: the helper, and an empty module. NULL: there is none. */
+/* The modules to load: the helper, and an empty one. NULL: there is none. */
 struct gm_takeover_images {
 	const void *helper, *empty;	    /* code: for cuModuleLoadData */
 	const void *helper_ptx, *empty_ptx; /* a container of PTX: for cuLinkAddData */
@@ -45,8 +50,8 @@ struct gm_takeover_config {
 	void *arg;
 };
 
-/* Functions of the driver that are taken over, in the order in which they are changed; they are put
- * back in the other one: memory of ours must never get to the driver's free. */
+/* Functions of the driver that are taken over, in the order in which they are changed. They are put
+ * back in reverse order: memory of ours must never get to the driver's free. */
 enum gm_takeover_function {
 	GM_TAKEOVER_FREE,
 	GM_TAKEOVER_MALLOC,
@@ -65,15 +70,15 @@ struct gm_takeover_report {
 };
 
 /*
- * Take over the context that is current to the calling thread; nobody else does so meanwhile. Waits
- * for kernels of its own on a stream of its own; legal while captures are open. What it loads
- * stays until the context ends. True: taken over. False: report->end says why not, and the context
- * is as before, unless that is GM_TAKEOVER_BROKEN. The heap stays the caller's.
+ * Take over the context that is current to the calling thread; no other thread does so meanwhile.
+ * Waits for kernels of its own on a stream of its own; legal while captures are open. The modules
+ * remain loaded until the context ends. True: taken over. False: report->end has the reason, and
+ * the context is as before, unless that is GM_TAKEOVER_BROKEN. The heap remains the caller's.
  */
 bool gm_takeover(const struct gm_takeover_config *config, struct gm_takeover_report *report);
 
-/* Those of this build for a policy, by its number in heap/device/policy.def; all NULL: none, for
- * configure found no nvcc. */
+/* The modules of this build for a policy, a row of heap/device/policy.def; all NULL: configure
+ * found no nvcc. */
 struct gm_takeover_images gm_takeover_images(unsigned policy);
 
 #endif

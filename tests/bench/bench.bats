@@ -154,7 +154,7 @@ first_calls() {
 	[ "$(first_calls 'threads plain 1 512 same 1' 4)" = "Alloc Alloc Free Alloc" ]
 }
 
-@test "a measured program refuses what it does not know" {
+@test "a measured program refuses unknown commands" {
 	for line in nonsense 'pair plain 512' 'pair plain x 100' 'threads plain 0 512 same 100' 'free_under 512 10 0'; do
 		run ask "$line"
 		[ "$status" -eq 1 ]
@@ -184,7 +184,8 @@ first_calls() {
 }
 
 @test "the interval of a ratio is one of order statistics" {
-	cd bundle && python3 - <<-'END'
+	cd bundle
+	python3 - <<-'END'
 		import measure
 		assert measure.interval([5, 1, 9, 3, 7, 2, 8, 4, 6]) == (2, 8)
 		assert measure.interval([1, 2, 3, 4, 5]) is None
@@ -230,13 +231,13 @@ targets() {
 @test "report.py holds every target to its bound" {
 	local line missed=0
 	echo suite,case,size,count,unit,ours,peer,theirs,ratio,low,high >head
-	{ cat head && targets | sed 's/;.*//; s/^/pool,/'; } >met.csv
+	{ cat head; targets | sed 's/;.*//; s/^/pool,/'; } >met.csv
 	echo 'pool,threads=8/same/defer,2097152,9,pairs/s,6,one thread,1,1,1,1' >>met.csv # no target is about these
 	run python3 bundle/report.py met.csv
 	[ "$status" -eq 0 ]
 	[[ $output == *"18 of 18 targets met" ]]
 	while IFS= read -r line; do
-		{ cat head && targets | awk -F';' -v row="$line" '{print "pool," ($0 == row ? $2 : $1)}'; } >missed.csv
+		{ cat head; targets | awk -F';' -v row="$line" '{print "pool," ($0 == row ? $2 : $1)}'; } >missed.csv
 		run python3 bundle/report.py missed.csv
 		[ "$status" -eq 1 ] || { echo "not noticed: $line"; return 1; }
 		[[ $output == *"17 of 18 targets met" ]]
@@ -245,9 +246,9 @@ targets() {
 	[ "$missed" -eq 19 ]
 }
 
-@test "report.py: too few pairs, nothing, and no result" {
+@test "report.py: too few pairs, an empty file and a missing one are not met" {
 	echo suite,case,size,count,unit,ours,peer,theirs,ratio,low,high >head
-	{ cat head && targets | sed 's/;.*//; s/^/pool,/; s/\(,warm.sync,512,\)9/\18/'; } >few.csv
+	{ cat head; targets | sed 's/;.*//; s/^/pool,/; s/\(,warm.sync,512,\)9/\18/'; } >few.csv
 	run python3 bundle/report.py few.csv
 	[ "$status" -eq 1 ]
 	[[ $output == *"8 pairs at 512 B: too few"*"17 of 18 targets met" ]]
@@ -260,4 +261,19 @@ targets() {
 	[[ $output == "report.py: wrong.csv: its columns are not "* ]]
 	run python3 bundle/report.py none.csv
 	[ "$status" -eq 2 ]
+}
+
+@test "two builds by turns: a row for each question, and the geometric mean" {
+	export BENCH_SECONDS=0 BENCH_ROUNDS=2
+	modes | grep -qx defer || skip "this build has no GPUMEM_FREE"
+	GPUMEM_FREE=defer python3 bundle/turns.py turns.csv "$GPUMEM_TEST_PRELOAD" "$GPUMEM_TEST_PRELOAD" "commit: x and y"
+	grep -qx '# commit: x and y' turns.csv
+	grep -q '^# 2 rounds; geometric mean of the ratios [0-9.]*$' turns.csv
+	# 64th parts of 1 GiB: 512 B to 16 MiB.
+	[ "$(grep -c '^turns,turns/pair,[0-9]*,2,us,[0-9.e+-]*,before,' turns.csv)" -eq 5 ]
+	[ "$(grep -c '^turns,turns/threads=[0-9]*,[0-9]*,2,pairs/s,' turns.csv)" -eq 20 ]
+	[ "$(grep -c '^turns,turns/mixed=[18],4096,2,pairs/s,' turns.csv)" -eq 2 ]
+	run python3 bundle/turns.py turns.csv
+	[ "$status" -eq 1 ]
+	[ "$output" = 'turns.py RESULT.csv BEFORE.so AFTER.so COMMENT...' ]
 }

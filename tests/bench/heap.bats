@@ -8,12 +8,14 @@ setup() {
 	export PYTHONDONTWRITEBYTECODE=1 BENCH_SECONDS=100
 	SOURCE=$BATS_TEST_DIRNAME
 	cd "$BATS_TEST_TMPDIR" || return 1
-	mkdir bundle && cp "$SOURCE"/*.py bundle/ && chmod u+w bundle/*.py
+	mkdir bundle
+	cp "$SOURCE"/*.py bundle/
+	chmod u+w bundle/*.py
 }
 
 # A program that prints, for any part, what the arguments say.
 heap_says() {
-	{ echo '#!/bin/sh' && echo 'cat <<END' && printf '%s\n' "$@" && echo END; } >bundle/heap
+	printf '%s\n' '#!/bin/sh' 'cat <<END' "$@" END >bundle/heap
 	chmod +x bundle/heap
 }
 
@@ -26,7 +28,7 @@ heap_says() {
 	grep -E '^heap,utilisation/granule,64,[0-9]+,share,0.99,' out.csv
 }
 
-@test "heap.py: a part that fails is named, and keeps what it said before; other words are an error" {
+@test "heap.py: a part that fails is named and keeps its rows so far; unknown words are an error" {
 	heap_says "pair thread/warm 16 us 20 rw-bm 40" "error rw-bm thread 16: 1 wrong, 0 NULL"
 	echo 'exit 1' >>bundle/heap
 	BENCH_POLICIES=rw-bm python3 bundle/heap.py out.csv .
@@ -56,12 +58,12 @@ targets() {
 @test "report.py holds the heap to its targets" {
 	local line missed=0
 	echo suite,case,size,count,unit,ours,peer,theirs,ratio,low,high >head
-	{ cat head && targets | sed 's/;.*//; s/^/heap,/'; } >met.csv
+	{ cat head; targets | sed 's/;.*//; s/^/heap,/'; } >met.csv
 	run python3 bundle/report.py met.csv
 	[ "$status" -eq 0 ]
 	[[ $output == *"9 of 9 targets met" ]]
 	while IFS= read -r line; do
-		{ cat head && targets | awk -F';' -v row="$line" '{print "heap," ($0 == row ? $2 : $1)}'; } >missed.csv
+		{ cat head; targets | awk -F';' -v row="$line" '{print "heap," ($0 == row ? $2 : $1)}'; } >missed.csv
 		run python3 bundle/report.py missed.csv
 		[ "$status" -eq 1 ] || { echo "not noticed: $line"; return 1; }
 		[[ $output == *"8 of 9 targets met" ]]
@@ -74,7 +76,7 @@ targets() {
 	[[ $output == *"not measured"*"8 of 9 targets met" ]]
 }
 
-@test "heap_table.py: policies beside other allocators, as far as there are files of them" {
+@test "heap_table.py shows policies beside the allocators that it has files of" {
 	echo suite,case,size,count,unit,ours,peer,theirs,ratio,low,high >rows.csv
 	echo heap,thread/warm,16,9,us,20,rw-bm,40,2,2,2 >>rows.csv
 	unset GPUMEM_TEST_DATA

@@ -11,7 +11,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return 1
 	mkdir bundle work
 	ln -s "$BUILD/gpumemstat" bundle/
-	cp "$SOURCE"/*.py bundle/ && chmod u+w bundle/*.py
+	cp "$SOURCE"/*.py bundle/
+	chmod u+w bundle/*.py
 	export BENCH_PRELOAD=libc.so.6 # the program in place of inkernel.cu looks at where its log shall be
 	export ASKED=$PWD/asked NATIVE_NULLS=9900000 OURS_NULLS=0 WRONG=0
 	# Natively all takes 1000 times as long, but for the first turn and a launch; preloaded each turn is faster than the last.
@@ -63,7 +64,7 @@ setup() {
 	[[ $output == *"4 of 4 targets met" ]]
 }
 
-@test "inkernel.py: one NULL in any round is seen; wrong words and refusals end a part" {
+@test "inkernel.py: one NULL in any round is reported; unknown words and refusals end a part" {
 	OURS_NULLS=1 python3 bundle/inkernel.py out.csv work
 	grep -qx 'inkernel,nulls,64,1,NULLs,9,,,,,' out.csv
 	run python3 bundle/report.py out.csv
@@ -91,12 +92,12 @@ targets() {
 @test "report.py holds malloc in kernels to its targets" {
 	local line missed=0
 	echo suite,case,size,count,unit,ours,peer,theirs,ratio,low,high >head
-	{ cat head && targets | sed 's/;.*//; s/^/inkernel,/'; } >met.csv
+	{ cat head; targets | sed 's/;.*//; s/^/inkernel,/'; } >met.csv
 	run python3 bundle/report.py met.csv
 	[ "$status" -eq 0 ]
 	[[ $output == *"4 of 4 targets met" ]]
 	while IFS= read -r line; do
-		{ cat head && targets | awk -F';' -v row="$line" '{print "inkernel," ($0 == row ? $2 : $1)}'; } >missed.csv
+		{ cat head; targets | awk -F';' -v row="$line" '{print "inkernel," ($0 == row ? $2 : $1)}'; } >missed.csv
 		run python3 bundle/report.py missed.csv
 		[ "$status" -eq 1 ] || { echo "not noticed: $line"; return 1; }
 		[[ $output == *"3 of 4 targets met" ]]

@@ -4,7 +4,7 @@
 # In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
 include %D%/exec.mk
 BENCH_C = client launches pairs replay serve
-BENCH_COPIED = heap.py heap_table.py inkernel.py measure.py pool.py report.py run.sh train.py
+BENCH_COPIED = heap.py heap_table.py inkernel.py measure.py pool.py report.py run.sh train.py turns.py
 EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 BENCH_SRC = $(top_srcdir)/tests/bench
 BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)

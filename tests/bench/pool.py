@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite of the pool: what it has to show is in doc/design.md, section 4. Run by run.sh.
+"""The suite of the pool: what it has to show is in doc/performance.md. Run by run.sh.
 
     pool.py RESULT.csv WORK_FOLDER COMMENT...
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare what was measured with the targets of doc/design.md, section 4.
+"""Compare what was measured with the targets of doc/performance.md.
 
     report.py RESULT.csv
 

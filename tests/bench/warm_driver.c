@@ -6,7 +6,7 @@
  */
 #include <cuda.h>
 
-/* The simulated driver's own (sim_exports.c). */
+/* The simulated driver's own (sim/exports.c). */
 CUresult entry_cuCtxGetCurrent(CUcontext *out);
 CUresult entry_cuCtxGetId(CUcontext handle, unsigned long long *out);
 

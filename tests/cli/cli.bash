@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the .bats files about gpumemstat. Run in the build folder.
+. "${BASH_SOURCE%/*}/../refute.bash"
 TOOL=$PWD/gpumemstat
 DEMO=$PWD/tests/workloads/demo
 SIM=$PWD/tests/sim/lib
 MKLOG=$PWD/tests/cli/mklog
+CUT=$PWD/tests/cli/libcut.so
 MKIMAGE=$PWD/tests/cli/mkimage
 
 # gpumemstat puts the library in front of a sanitizer's runtime, and shells that it starts leak at their end.
 export LC_ALL=C COLUMNS=80 ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 unset NO_COLOR GPUMEM_LOG GPUMEM_LOG_NAME GPUMEM_MODE GPUMEM_LIMIT SLURM_JOB_ID SLURM_PROCID
+
+# A test's process in the background, BACKGROUND, ends with the test, however that ends.
+teardown() {
+	[ -z "${BACKGROUND:-}" ] || kill -KILL "$BACKGROUND" 2>/dev/null || true
+}
 
 setup() {
 	export LD_LIBRARY_PATH=$SIM
@@ -34,5 +41,5 @@ expect() {
 
 # mklog NAME WORD...: the log that the words of mklog.c describe, under the same command line whatever they are.
 mklog() {
-	(export GPUMEM_LOG=${GPUMEM_LOG:-events} GPUMEM_LOG_NAME=$1 GPUMEM_LOG_EVENTS=all && exec -a train "$MKLOG" "${@:2}")
+	(unset GPUMEM_PREWARM && export GPUMEM_LOG=${GPUMEM_LOG:-events} GPUMEM_LOG_NAME=$1 GPUMEM_LOG_EVENTS=all && exec -a train "$MKLOG" "${@:2}")
 }

@@ -15,12 +15,12 @@ offers() {
 	)
 }
 
-@test "commands" {
+@test "completion offers every command" {
 	offers '' >offered
 	"$TOOL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort | diff - offered
 }
 
-@test "options of every command" {
+@test "completion offers the options of every command" {
 	for command in $(offers ''); do
 		"$TOOL" $command --help | sed -n '/^Options:/,/^$/p' >help
 		{ sed -n 's/^ *\(-[a-zA-Z]\)[, ].*/\1/p' help
@@ -31,7 +31,7 @@ offers() {
 	offers --w | grep -qx -e '--width='
 }
 
-@test "values" {
+@test "completion offers the values of options" {
 	for option in units color sort; do
 		offers summary --$option = '' >offered
 		[ "$(wc -l <offered)" -ge 3 ]
@@ -48,10 +48,10 @@ offers() {
 	[ "$(offers run -e '')" = "$knobs" ]
 }
 
-@test "logs" {
-	: >one.gml && : >two.gml.1 && : >other
+@test "completion offers logs" {
+	touch one.gml two.gml.1 other
 	[ "$(offers summary '' | tr '\n' ' ')" = 'one.gml two.gml.1 ' ]
 	offers one | grep -qx one.gml
-	: >three.csv && : >four.csv.gz && : >five.gz
+	touch three.csv four.csv.gz five.gz
 	[ "$(offers replay '' | tr '\n' ' ')" = 'four.csv.gz one.gml three.csv two.gml.1 ' ]
 }

@@ -9,7 +9,7 @@ unset LD_PRELOAD "${!GPUMEM_@}"
 # checked STATUS ARGUMENT...: run doctor into out (JSON); its exit status is STATUS.
 checked() {
 	local status=0
-	"$TOOL" doctor --json "${@:2}" >out 2>err || status=$?
+	"$TOOL" doctor --json --timeout=1h "${@:2}" >out 2>err || status=$?
 	[ "$status" -eq "$1" ] || { echo "exit $status, not $1: doctor ${*:2}"; cat out err; return 1; }
 	jq -e --argjson works $((1 - status)) '.schema == 1 and .works == ($works == 1)' out >/dev/null
 }
@@ -35,7 +35,7 @@ fake() {
 	export LD_LIBRARY_PATH=$PWD/driver
 }
 
-@test "all is well" {
+@test "doctor: all is well" {
 	checked 0
 	jq -e '[.checks[] | .check] == ["system", "proc", "memfd", "limits", "library", "preload", "knobs", "log",
 		"heap", "driver", "device 0", "mapping 0", "sharing 0"]' out
@@ -50,7 +50,7 @@ fake() {
 	jq -e '[.checks[] | select(.check | startswith("mapping"))] | length == 3' out
 }
 
-@test "device heaps: built in or not, and wanted or not" {
+@test "doctor: device heaps are built in or not, and wanted or not" {
 	if grep -q 'define GM_HELPERS' "$CONFIG"; then
 		checked 0
 		finds ok heap 'the device code of heaps is built in'
@@ -58,11 +58,11 @@ fake() {
 		finds ok heap 'GPUMEM_HEAP=off: none is made'
 	else
 		checked 0
-		finds warn heap 'this build has no device code: there are no device heaps' 'nvcc'
+		finds warn heap "this build has no device code: malloc in kernels stays the driver's" 'nvcc'
 	fi
 }
 
-@test "as text: a line a check, what it found and what to do" {
+@test "doctor: the text has a line a check, with the result and what to do" {
 	"$TOOL" doctor --width=200 >out
 	head -n 1 out | grep -qE '^state +check +what$'
 	grep -qE '^ok +mapping 0 +2 MiB were created, mapped and released; granularity 2.00 MiB\.$' out
@@ -75,12 +75,13 @@ fake() {
 	GPUMEM_MODE=x "$TOOL" doctor | tail -n 1 | grep -qx 'result        It works here, with 1 restriction.'
 }
 
-@test "no driver, none that works, an old one" {
+@test "doctor: no driver, a driver that fails, an old driver" {
 	LD_LIBRARY_PATH=/nowhere checked 1
 	if [ -z "$(ldconfig -p 2>/dev/null | grep libcuda.so.1)" ]; then
 		finds fail driver 'libcuda.so.1 cannot be loaded: ' "Install NVIDIA's driver"
 	fi
-	mkdir none && echo text >none/libcuda.so.1
+	mkdir none
+	echo text >none/libcuda.so.1
 	LD_LIBRARY_PATH=$PWD/none checked 1
 	finds fail driver 'libcuda.so.1 cannot be loaded: '
 	SIM_FAIL=cuInit:1:999 checked 1
@@ -97,7 +98,7 @@ fake() {
 	finds ok driver 'CUDA 12.5'
 }
 
-@test "a driver that lacks what is needed" {
+@test "doctor: a driver that lacks a needed call" {
 	mkdir less
 	printf '%s\n' 'int cuInit(unsigned f) { return f; }' >less.c
 	cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o less/libcuda.so.1 less.c
@@ -105,7 +106,7 @@ fake() {
 	finds fail driver "$PWD/less/libcuda.so.1 has no cuCtxGetDevice" 'gpumem needs a driver from CUDA 11.4'
 }
 
-@test "a driver that crashes, ends the process, or never answers" {
+@test "doctor: a driver that crashes, ends the process, or never answers" {
 	fake 'int cuInit(unsigned f) { __builtin_trap(); return f; }'
 	checked 1
 	finds fail driver 'the driver crashed in cuInit (Illegal instruction)' 'Install the driver anew'
@@ -116,15 +117,19 @@ fake() {
 	finds fail driver 'the driver ended the process in cuDeviceGetCount'
 	fake '#include <unistd.h>
 	int cuInit(unsigned f) { for (;;) pause(); }'
-	checked 1 --timeout=200ms
-	finds fail driver 'no answer in 200 ms from cuInit' '--timeout waits longer'
+	for time in 200ms 2s 20s 200s; do # as long as a busy machine takes to get there
+		checked 1 --timeout=$time
+		if grep -q 'from cuInit' out; then break; fi
+	done
+	finds fail driver ' from cuInit' '--timeout waits longer'
+	grep -qE 'no answer in [0-9.]+ m?s from cuInit' out
 	fake '#include <stdio.h>
 	int cuInit(unsigned f) { puts("a driver that talks"); fflush(stdout); return 0; }'
 	checked 1 # for the simulated driver was never initialised
 	! grep -q talks out
 }
 
-@test "devices: none, no mapping, a full one, no sharing" {
+@test "doctor: no device, a device without mapping, a full one, one without sharing" {
 	fake 'int cuDeviceGetCount(int *n) { return *n = 0; }'
 	checked 1
 	finds fail devices 'the driver has no device' 'Is CUDA_VISIBLE_DEVICES empty?'
@@ -161,7 +166,7 @@ fake() {
 	finds fail 'device 0' 'cannot be asked: CUDA_ERROR_UNKNOWN'
 }
 
-@test "the library: missing, none, not for this system, with a blank in its name" {
+@test "doctor: a library that is missing, no library, for another system, with a blank in its name" {
 	GPUMEM_LIBRARY_PATH=/nowhere/libgpumem.so checked 1
 	finds fail library 'libgpumem.so was not found' 'GPUMEM_LIBRARY_PATH'
 	# One that needs a symbol which is not there, as of a newer C library.
@@ -171,12 +176,13 @@ fake() {
 	GPUMEM_LIBRARY_PATH=$PWD/libgpumem.so checked 1
 	finds fail library "$PWD/libgpumem.so cannot be loaded: " 'that was made for this system'
 	finds fail library no_such_function
-	mkdir 'a folder' && cp "$(realpath "$(dirname "$TOOL")"/.libs/libgpumem.so)" 'a folder/libgpumem.so'
+	mkdir 'a folder'
+	cp "$(realpath "$(dirname "$TOOL")"/.libs/libgpumem.so)" 'a folder/libgpumem.so'
 	GPUMEM_LIBRARY_PATH="$PWD/a folder/libgpumem.so" checked 1
 	finds fail library 'cannot name a file with a blank or a colon' 'Move it'
 }
 
-@test "LD_PRELOAD" {
+@test "doctor: LD_PRELOAD" {
 	finds_preload() { LD_PRELOAD=$1 checked 0 2>/dev/null && finds "$2" preload "$3"; }
 	finds_preload "$(realpath "$(dirname "$TOOL")"/.libs/libgpumem.so)" ok 'LD_PRELOAD has libgpumem.so'
 	[ -z "$(ls | grep gml)" ] # preloaded ourselves, we leave no log either
@@ -187,7 +193,7 @@ fake() {
 	finds ok preload 'LD_PRELOAD is not set; gpumemstat run sets it'
 }
 
-@test "knobs" {
+@test "doctor: knobs" {
 	GPUMEM_LIMIT=1G GPUMEM_LOG=off checked 0
 	finds ok knobs '2 set, none of them wrong'
 	GPUMEM_LIMIT=much checked 0
@@ -202,7 +208,7 @@ fake() {
 	finds fail knobs 'GPUMEM_ENABLE=0: nothing is hooked' 'Unset GPUMEM_ENABLE'
 }
 
-@test "the log: off, elsewhere, nowhere, forbidden, too large" {
+@test "doctor: a log that is off, elsewhere, nowhere, forbidden, too large" {
 	GPUMEM_LOG=off checked 0
 	finds ok log 'GPUMEM_LOG=off: none is written'
 	mkdir logs
@@ -215,7 +221,7 @@ fake() {
 	finds warn log 'cannot be made: File name too long'
 	GPUMEM_LOG_NAME=/proc/x.gml checked 0
 	finds warn log '/proc/x.gml: a log of 1.00 MiB cannot be made: '
-	[ -w /dev/full ] && GPUMEM_LOG=events checked 0
+	GPUMEM_LOG=events checked 0
 	finds ok log '.gml can be made'
 	(ulimit -f 100 && checked 0 && cp out limited) || true
 	cp limited out
@@ -227,14 +233,14 @@ fake() {
 	finds warn limits 'files are limited to 20.0 MiB, a log may have 256 MiB' 'or lower GPUMEM_LOG_LIMIT'
 }
 
-@test "limits of addresses" {
+@test "doctor: a limit of address space" {
 	(ulimit -v 400000000 && "$TOOL" --version >/dev/null 2>&1) || skip "this build needs more addresses than that (sanitizers)"
 	(ulimit -v 400000000 && checked 0 && cp out limited) || true
 	cp limited out
 	finds warn limits 'addresses are limited to 381 GiB' 'ulimit -v'
 }
 
-@test "system calls that a container refuses" {
+@test "doctor: system calls that a container refuses" {
 	refused() {
 		local status=0
 		"$DENY" "$1" "$TOOL" doctor --json >out 2>err || status=$?
@@ -249,7 +255,7 @@ fake() {
 	finds warn proc '/proc/self/exe cannot be read'
 }
 
-@test "a command that it can get into" {
+@test "doctor: a command that can be preloaded" {
 	checked 0 -- "$DEMO" 200 --json
 	jq -e '[.checks[-3:][] | .check] == ["command", "cuda", "run path"]' out
 	finds ok command "$DEMO is a program for this machine"
@@ -258,16 +264,18 @@ fake() {
 	checked 0 true
 	finds ok command "$(type -P true) is a program for this machine"
 	finds ok cuda 'nothing of CUDA in it; libraries that it loads may use it'
-	printf '#!%s -e\n' "$(type -P sh)" >script && chmod +x script
+	printf '#!%s -e\n' "$(type -P sh)" >script
+	chmod +x script
 	checked 0 ./script
 	finds ok script "./script is a script for $(type -P sh)"
 	finds ok command "$(type -P sh) is a program"
-	printf '#! /usr/bin/env -S A=b  sh -e\n' >enved && chmod +x enved
+	printf '#! /usr/bin/env -S A=b  sh -e\n' >enved
+	chmod +x enved
 	checked 0 ./enved
 	finds ok script "./enved is a script for $(type -P sh)"
 }
 
-@test "what of CUDA a program has" {
+@test "doctor: which CUDA libraries a program uses" {
 	printf '%s\n' 'extern int cuInit(unsigned); int main(void) { return cuInit(0); }' >driver.c
 	cc -o driver driver.c "$SIM/libcuda.so.1"
 	checked 0 ./driver
@@ -279,9 +287,11 @@ fake() {
 	finds ok cuda 'it has device code and its own CUDA runtime (static)'
 }
 
-@test "run paths with a driver of their own" {
+@test "doctor: run paths with a driver of their own" {
 	printf '%s\n' 'int main(void) { return 0; }' >p.c
-	mkdir -p lib/stubs && cp "$SIM/libcuda.so.1" lib/stubs/ && cp "$SIM/libcuda.so.1" lib/
+	mkdir -p lib/stubs
+	cp "$SIM/libcuda.so.1" lib/stubs/
+	cp "$SIM/libcuda.so.1" lib/
 	cc -Wl,--enable-new-dtags -Wl,-rpath,/nowhere:'$ORIGIN/lib/stubs' -o p p.c
 	checked 1 ./p
 	finds fail 'run path' "its RUNPATH finds $PWD/lib/stubs/libcuda.so.1 before the system's driver, and that is a stub" 'Link it anew'
@@ -293,7 +303,7 @@ fake() {
 	finds ok 'run path' 'its run path has no libcuda.so.1'
 }
 
-@test "commands that it cannot get into" {
+@test "doctor: commands that cannot be preloaded" {
 	checked 1 no-such-command
 	finds fail command 'no-such-command is in no folder of PATH as a program'
 	checked 1 ./none
@@ -304,23 +314,27 @@ fake() {
 	chmod +x plain
 	checked 1 ./plain
 	finds fail command './plain is neither a program nor a script'
-	printf '#!/no/such/shell\n' >script && chmod +x script
+	printf '#!/no/such/shell\n' >script
+	chmod +x script
 	checked 1 ./script
 	finds fail command './script is a script for /no/such/shell, which was not found' 'Install it'
-	printf '#!%s\n' "$PWD/loop" >loop && chmod +x loop
+	printf '#!%s\n' "$PWD/loop" >loop
+	chmod +x loop
 	checked 1 ./loop
 	finds fail command 'loop is neither a program nor a script'
 	printf '%s\n' 'int main(void) { return 0; }' >p.c
-	cc -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1 -o musl p.c && checked 1 ./musl
+	cc -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1 -o musl p.c
+	checked 1 ./musl
 	finds fail command "./musl is loaded by /lib/ld-musl-x86_64.so.1, which is not glibc's" 'built for glibc'
-	cc -Wl,--dynamic-linker=/no/ld-linux-x86-64.so.2 -o lost p.c && checked 1 ./lost
+	cc -Wl,--dynamic-linker=/no/ld-linux-x86-64.so.2 -o lost p.c
+	checked 1 ./lost
 	finds fail command './lost is loaded by /no/ld-linux-x86-64.so.2, which is not there' 'Install that C library'
 	GPUMEM_PROGRAM='python*' checked 1 "$DEMO"
 	finds fail command 'GPUMEM_PROGRAM=python* leaves demo alone' 'Unset GPUMEM_PROGRAM'
 	GPUMEM_PROGRAM='de*' checked 0 "$DEMO"
 }
 
-@test "programs for other machines, statically linked, damaged" {
+@test "doctor: programs for other machines, statically linked, damaged" {
 	patched() { # patched OFFSET BYTES: a copy of true with these bytes
 		cp "$(type -P true)" patched
 		printf "$2" | dd of=patched bs=1 seek="$1" conv=notrunc status=none
@@ -332,18 +346,20 @@ fake() {
 	finds fail command './patched is a program for another processor (ELF machine 243)'
 	patched 54 '\x07' # size of a program header
 	finds fail command './patched is neither a program nor a script'
-	head -c 100 "$(type -P true)" >cut && chmod +x cut
+	head -c 100 "$(type -P true)" >cut
+	chmod +x cut
 	checked 1 ./cut
 	finds fail command './cut is neither a program nor a script'
 	printf '%s\n' 'int main(void) { return 0; }' >p.c
 	cc -static -o static p.c 2>/dev/null || skip "no static libc"
 	checked 1 ./static
 	finds fail command './static is statically linked: nothing can be preloaded into it' 'the CUDA runtime may stay static'
-	cc -static-pie -o static p.c && checked 1 ./static
+	cc -static-pie -o static p.c
+	checked 1 ./static
 	finds fail command './static is statically linked'
 }
 
-@test "no damage to a program does any to doctor" {
+@test "doctor ends well on damaged programs" {
 	cp "$(type -P true)" whole
 	for seed in $(seq 1 60); do
 		python3 - $seed <<-'END'
@@ -361,8 +377,9 @@ fake() {
 	done
 }
 
-@test "rights that its user has not" {
-	cp "$(type -P true)" setuid && chmod u+s setuid
+@test "doctor: a user without permissions" {
+	cp "$(type -P true)" setuid
+	chmod u+s setuid
 	[ -u setuid ] || skip "no set-user-ID files here"
 	checked 0 ./setuid # one's own is no matter
 	chown 12345 setuid 2>/dev/null && chmod u+s setuid || skip "not allowed to give files away"
@@ -370,7 +387,7 @@ fake() {
 	finds fail rights './setuid: it is set-user-ID, so the loader ignores LD_PRELOAD' 'Run a copy'
 }
 
-@test "wrong options" {
+@test "doctor refuses wrong options" {
 	for time in 0 0s -1s 5 soon ''; do
 		expect 2 "gpumemstat: --timeout=$time: expected a time like 500ms or 30s
 Try 'gpumemstat doctor --help'" doctor --timeout=$time

@@ -18,7 +18,7 @@ job() {
 	GPUMEM_LOG=small SLURM_JOB_ID=881 SLURM_PROCID=3 mklog gpumem.node7.3.gml at:2s map:0:2M:1us alloc:0:1M:1us kill
 }
 
-@test "one log" {
+@test "summary of one log, exactly" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" --width=80 a.gml >out
 	diff -u - out <<-'END'
@@ -29,6 +29,7 @@ job() {
 	              at:3s fail:0:7G:1G sample:0:60M:8M
 	run           3.00 s from 2026-11-21 12:00:00, closed cleanly
 	mode          pool, driver 13.0
+	knobs         GPUMEM_LOG_EVENTS=all
 
 	device 0      GPU one, 8.00 GiB
 	memory           at end       peak         at     in all      calls
@@ -72,7 +73,7 @@ job() {
 	END
 }
 
-@test "several logs" {
+@test "summary of several logs, exactly" {
 	job
 	mklog gpumem.other.gml at:1s # of no job
 	"$TOOL" gpumem.node7.*.gml >out
@@ -105,7 +106,7 @@ job() {
 	[ ! -s err ]
 }
 
-@test "a log that was only watched" {
+@test "summary of a log in mode trace, exactly" {
 	GPUMEM_MODE=trace mklog e.gml at:1s driver:1:1G:5us
 	"$TOOL" e.gml >out
 	diff -u - out <<-'END'
@@ -114,15 +115,15 @@ job() {
 	command       train at:1s driver:1:1G:5us
 	run           1.00 s from 2026-11-21 12:00:00, closed cleanly
 	mode          trace, driver 13.0
+	knobs         GPUMEM_LOG_EVENTS=all
 
 	device 1      GPU two, 16.0 GiB
+	memory           at end       peak         at     in all      calls
+	requested      1.00 GiB   1.00 GiB          -   1.00 GiB          1
+
 	calls            in all       pool     driver     failed  mean time
 	allocate              1          0          1          0    5.00 us
 	free                  0          0          0          0          -
-
-	foreign           at end       peak     in all      calls      frees
-	of the driver   1.00 GiB   1.00 GiB   1.00 GiB          1          0
-	on the device   1.00 GiB   1.00 GiB          -          -          -
 	unused        1 device
 
 	time of a call      calls     errors     median        99%        max
@@ -131,13 +132,25 @@ job() {
 	findings      This run was only watched; all memory was the driver's.
 	              'gpumemstat record' without --trace runs it on the pool.
 	END
+	# Of other kinds, what is there is foreign all the same; JSON has all of it.
+	GPUMEM_MODE=trace mklog f.gml at:1s driver:0:8M:5us give:foreign_async_calls:0:2M
+	"$TOOL" f.gml | sed -n '/^foreign/,/^$/p' >out
+	diff -u - out <<-'END'
+	foreign            at end       peak     in all      calls      frees
+	stream-ordered   2.00 MiB   2.00 MiB   2.00 MiB          1          0
+	unused        1 device
+
+	END
+	"$TOOL" --json f.gml | jq -e '.logs[0].devices[0] | .memory.requested.peak == 8388608 and .foreign.driver.peak == 8388608 and
+		.foreign.on_device.peak == 10485760'
+	"$TOOL" --json e.gml f.gml | jq -e '.across.requested == {min: 8388608, median: 541065216, max: 1073741824}'
 }
 
 # A heap of 64 MiB at most that grows three times and is refused once; read twice, at last with 1, 3 and 2 allocations.
 KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:4M:50us grow:0:4M:60us grow:0:4M:300us
 	nogrow:0:64M:1 heap:0:20M:0:0 at:3s size:0:1 size:5:3 size:32:2 heap:0:6M:8:1 last:0 native:0:3us)
 
-@test "malloc in kernels" {
+@test "summary of malloc in kernels, exactly" {
 	mklog a.gml "${KERNELS[@]}"
 	"$TOOL" a.gml | sed -n '/^in kernels/,$p' >out
 	diff -u - out <<-'END'
@@ -327,7 +340,7 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_calls:0:3M give:foreign_managed_calls:0:100M
 	take:foreign_async_calls:0:1M give:foreign_host_calls:0:5M at:2s used:0:600M count:foreign_unknown:2 count:launches:12)
 
-@test "foreign memory and overhead" {
+@test "summary of foreign memory and overhead, exactly" {
 	mklog a.gml "${FOREIGN[@]}"
 	"$TOOL" a.gml | sed -n '/^waits/,/^time of a call/p' >out
 	diff -u - out <<-'END'
@@ -360,7 +373,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	"$TOOL" b.gml | grep -q '^overhead *0 B for driver, '
 }
 
-@test "sums of foreign memory that contradict one another" {
+@test "sums of foreign memory that contradict one another are reported" {
 	contradicts() { # contradicts MESSAGE WORD...
 		rm -f c.gml
 		mklog c.gml "${@:2}"
@@ -379,7 +392,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	contradicts 'device 0: foreign is 7, above foreign_peak, which is 0' count:foreign:7
 }
 
-@test "the order of several logs" {
+@test "several logs are shown in the order asked for" {
 	job
 	for order in rank:0,1,2,3 program:0,1,2,3 requested:0,1,2,3 mapped:2,1,0,3 calls:0,1,2,3; do
 		[ "$("$TOOL" --json --sort=${order%:*} | jq -r '[.logs[].rank] | join(",")')" = ${order#*:} ]
@@ -390,7 +403,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	[ "$(grep -c '^peak ' out)" -eq 2 ]
 }
 
-@test "figures in JSON" {
+@test "figures in JSON, exactly" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" --json a.gml >out
 	jq -e '.logs[0] | .pid == 4711 and .host == "node7" and .rank == null and .start == "2026-11-21T12:00:00Z"' out
@@ -405,7 +418,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	jq -e '.logs[0].out_of_memory | length == 1 and .[0].asked == 7516192768 and .[0].ns == 3e9' out
 }
 
-@test "the contradiction is named with both numbers" {
+@test "a contradiction is named with both numbers" {
 	mklog c.gml "${RUN[@]}" count:allocate_pool:1
 	status=0
 	"$TOOL" c.gml >out 2>err || status=$?
@@ -417,7 +430,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	"$TOOL" --json c.gml 2>/dev/null | jq -e '.logs[0].contradiction | startswith("device 0: allocate_calls is 3, ")'
 }
 
-@test "a standard output that is full" {
+@test "a full standard output is an error" {
 	mklog a.gml "${RUN[@]}"
 	status=0
 	"$TOOL" a.gml >/dev/full 2>err || status=$?
@@ -425,7 +438,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	diff -u - err <<<'gpumemstat: standard output: No space left on device'
 }
 
-@test "no trailing blanks, no line wider than the screen" {
+@test "output has no trailing blanks, and no line wider than the screen" {
 	mklog a.gml "${RUN[@]}"
 	for width in 60 80 132; do
 		"$TOOL" summary --width=$width a.gml >out
@@ -433,6 +446,29 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 		"$TOOL" hooks --width=$width >>out
 		if grep -nE '[[:blank:]]$' out; then return 1; fi
 	done
-	{ "$TOOL" --width=80 a.gml && "$TOOL" hooks --width=80; } >out
+	{ "$TOOL" --width=80 a.gml; "$TOOL" hooks --width=80; } >out
 	[ "$(wc -L <out)" -le 80 ]
+}
+
+@test "a table wider than the screen continues below, with its first column" {
+	mklog a.gml "${RUN[@]}"
+	job
+	"$MKIMAGE" a.fatbin fatbin cubin:75:raw:malloc,free ptx:90a:raw:free
+	for width in 40 50 60 70; do
+		for command in 'summary a.gml' 'summary gpumem.*.gml' 'frag a.gml' 'frag --size=1M a.gml' 'replay a.gml' 'image a.fatbin' env; do
+			"$TOOL" $command --width=$width >out
+			[ "$(wc -L <out)" -le $width ] || { echo "$command, $width"; cat out; return 1; }
+			if grep -nE '[[:blank:]]$' out; then return 1; fi
+		done
+	done
+	"$TOOL" --width=40 a.gml | sed -n '/^calls/,/^$/p' >out
+	diff -u - out <<-'END'
+	calls     in all  pool  driver  failed
+	allocate       3     2       0       1
+	free           1     1       0       0
+	calls     mean time
+	allocate    1.33 us
+	free         900 ns
+
+	END
 }

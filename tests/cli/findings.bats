@@ -31,19 +31,24 @@ CALM=("${POOL[@]}" free:1:1us)
 # over WORD...: from 1 s to 3 s as a sample at 1 s says
 over() { MEAN=("$@" at:3s sample:0:1M:0); }
 
-@test "nothing stands out" {
+@test "findings: nothing stands out" {
 	rules_of "${CALM[@]}" >rules
 	[ ! -s rules ]
 	says "Nothing stands out. 'gpumemstat --json f.gml' has every counter."
 }
 
-@test "out of memory: one cause each" {
+@test "findings: each out-of-memory has one cause" {
 	has oom_size fail:0:8589934593:8G
 	says "Out of memory: 8.00 GiB was asked for, more than the device's 8.00 GiB."
 	hasnt oom_size fail:0:8G:8G
 	has oom_fragmented "${POOL[@]}" fail:0:63M:0
 	says 'Out of memory: 63.0 MiB was asked for while 63.0 MiB was idle, the largest piece too small'
 	hasnt oom_fragmented "${POOL[@]}" fail:0:66060289:0
+	has oom_limit_pieces "${POOL[@]}" limit:0:64M fail:0:1M:0
+	says 'Out of memory: 1.00 MiB was asked for, GPUMEM_LIMIT keeps this process at 64.0 MiB, and no idle piece was as large. Raise GPUMEM_LIMIT'
+	hasnt oom_limit_pieces "${POOL[@]}" limit:0:66M fail:0:2M:0
+	has oom_fragmented "${POOL[@]}" limit:0:66M fail:0:2M:0
+	has oom_limit_pieces "${POOL[@]}" limit:0:67108865 fail:0:1:0 # it grows by 2 MiB at least
 	has oom_limit map:0:2G:1us alloc:0:2G:1us limit:0:4G fail:0:2147483649:6G
 	says 'Out of memory: 2.00 GiB was asked for, and GPUMEM_LIMIT keeps this process at 4.00 GiB. Raise GPUMEM_LIMIT.'
 	hasnt oom_limit map:0:2G:1us alloc:0:2G:1us limit:0:4G fail:0:2G:6G
@@ -64,7 +69,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt refused fail:0:9G:8G
 }
 
-@test "mistakes of the program" {
+@test "findings: mistakes of the program" {
 	has bounds "${CALM[@]}" count:bounds_refused:2
 	says '2 copies or memsets were refused'
 	hasnt bounds "${CALM[@]}"
@@ -78,7 +83,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt never_freed "${POOL[@]}" kill
 }
 
-@test "the log itself" {
+@test "findings: the log itself" {
 	has killed "${POOL[@]}" kill
 	says 'The program was killed or crashed: the figures are those of its last sign of life.'
 	hasnt killed "${POOL[@]}"
@@ -96,7 +101,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt no_memory "${CALM[@]}"
 }
 
-@test "malloc in kernels" {
+@test "findings: malloc in kernels" {
 	HEAP=(taken:0:64M:1ms lend:0:32M)
 	has kernels_native "${CALM[@]}" native:0:1ms
 	says "malloc in kernels of 1 context stayed the driver's: the driver refused the helper module, while loading the helper (CUDA_ERROR_INVALID_IMAGE)."
@@ -130,7 +135,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	GPUMEM_LOG=small hasnt heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1024us grow:0:4M:3ms
 }
 
-@test "calls that the pool did not answer" {
+@test "findings: calls that the driver served" {
 	has to_driver "${CALM[@]}" count:allocate_calls:99 count:allocate_pool:98 count:allocate_driver:1
 	says '1 of 100 allocations went to the driver'
 	hasnt to_driver "${CALM[@]}" count:allocate_calls:100 count:allocate_pool:99 count:allocate_driver:1
@@ -140,7 +145,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt retries "${CALM[@]}"
 }
 
-@test "memory that is lost" {
+@test "findings: memory that is lost" {
 	over at:1s map:0:1G:1us alloc:0:700M:1us sample:0:300M:256M
 	has unreclaimable "${MEAN[@]}"
 	says 'Device 0: on average 256 MiB of 1.00 GiB mapped was idle in chunks that also held live blocks'
@@ -192,14 +197,14 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt mapped_again "${CALM[@]}" count:map_bytes:191M count:unmap_bytes:191M
 }
 
-@test "of two devices, the worse one" {
+@test "findings: the worse of two devices is named" {
 	has unreclaimable at:1s map:0:1G:1us map:1:1G:1us alloc:0:500M:1us alloc:1:200M:1us sample:0:300M:300M sample:1:300M:600M \
 		at:2s sample:0:300M:300M sample:1:300M:600M
 	says 'Device 1: on average 600 MiB of 1.00 GiB mapped'
 	[ "$(grep -cx unreclaimable rules)" -eq 1 ]
 }
 
-@test "time that is lost" {
+@test "findings: time that is lost" {
 	# 1 s of run; 2 us in the calls of CALM.
 	has fence_waits "${CALM[@]}" count:free_ns:19998000 count:fence_ns:10000000
 	says 'Of 20.0 ms in allocations and frees, 10.0 ms was waiting for the GPU'
@@ -233,7 +238,7 @@ ranks() {
 	"$TOOL" --width=1000 r.*.gml >out
 }
 
-@test "several logs together" {
+@test "findings: several logs together" {
 	has_of_ranks() { ranks "${@:2}" && grep -qx "$1" rules || { cat out; return 1; }; }
 	hasnt_of_ranks() { ranks "${@:2}" && ! grep -qx "$1" rules || { cat out; return 1; }; }
 	has_of_ranks unbalanced 75M 100M 80M
@@ -249,7 +254,7 @@ ranks() {
 	"$TOOL" --json r.*.gml | jq -e '.findings == []'
 }
 
-@test "of several logs, each finding with the first that has it" {
+@test "findings: of several logs, each finding names the first that has it" {
 	for rank in 0 1 2; do
 		RANK=$rank WORLD_SIZE=3 mklog m.$rank.gml "${CALM[@]}" $([ $rank = 0 ] || echo count:bounds_refused:$rank)
 	done
@@ -260,14 +265,14 @@ ranks() {
 	[ "$(grep -cE 'refused, for they left' out)" -eq 1 ]
 }
 
-@test "JSON: value, threshold, sentence and what to do apart" {
+@test "findings in JSON have value, threshold, sentence and what to do" {
 	mklog j.gml "${CALM[@]}" count:allocate_calls:1 count:allocate_driver:1
 	"$TOOL" --json j.gml | jq -e '.logs[0].findings == [{rule: "to_driver", level: "warning", value: 1, of: 2, threshold: 0.01,
 		text: "1 of 2 allocations went to the driver, because the pool could not serve them.",
 		remedy: "GPUMEM_VERBOSE=3 says more."}]'
 }
 
-@test "every rule is tested both ways, and the manual has it with its threshold" {
+@test "every finding is tested with and without, and the manual has its threshold" {
 	sed -n 's/^GM_FINDING([A-Z]*, *[A-Z]*, *\([a-z_]*\), *[A-Z]*, *\([0-9.]*\),$/\1 \2/p' "$RULES" >rows
 	[ "$(wc -l <rows)" -eq "$(grep -c '^GM_FINDING(' "$RULES")" ]
 	while read -r rule threshold; do

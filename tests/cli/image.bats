@@ -8,7 +8,7 @@ mkimage() {
 	"$MKIMAGE" "$@"
 }
 
-@test "a container" {
+@test "image of a container" {
 	mkimage a.fatbin fatbin cubin:75:raw:malloc,free ptx:90a:raw:free lto:90 object:100f
 	"$TOOL" image a.fatbin >out
 	diff -u - out <<-'END'
@@ -37,7 +37,7 @@ mkimage() {
 	"$TOOL" image -n 1 --units=K a.fatbin | grep -qx '... and 3 more'
 }
 
-@test "bare code, programs, several files" {
+@test "image of bare code, programs, several files" {
 	mkimage a.cubin cubin:120:raw:__cuda_syscall_aligned_malloc
 	mkimage b.ptx ptx:80:raw:vprintf
 	mkimage c.so host fatbin cubin:90 fatbin cubin:80 ptx:80
@@ -80,7 +80,7 @@ mkimage() {
 	jq -e '.files[0].parts[0].container == null and .files[2].parts[2].container == 2' out
 }
 
-@test "compressed code, and a library that is missing" {
+@test "image of compressed code, and with a library missing" {
 	"$MKIMAGE" pack || skip "liblz4 or libzstd is missing"
 	mkimage a.fatbin fatbin cubin:75:lz4:malloc ptx:90:zstd:malloc
 	"$TOOL" image --json a.fatbin >out
@@ -97,7 +97,7 @@ mkimage() {
 	jq -e '.files[0].parts[1].why == "is compressed, and there is no libzstd.so.1"' out
 }
 
-@test "files that are none" {
+@test "image refuses files without device code" {
 	mkdir folder
 	mkfifo pipe
 	ln -s loop loop
@@ -117,7 +117,13 @@ mkimage() {
 	fails 1 'gpumemstat: a\x1b[1m\n\xff: no such file' image $'a\e[1m\n\xff'
 }
 
-@test "files that are damaged, and good ones beside them" {
+@test "image of a file that is cut while it is read" {
+	mkimage a.fatbin fatbin cubin:75
+	LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$CUT" CUT=a.fatbin expect 1 'gpumemstat: a.fatbin: was cut while it was read' image a.fatbin
+	[ ! -s a.fatbin ]
+}
+
+@test "image of damaged files, and good ones beside them" {
 	mkimage good fatbin cubin:75 ptx:75
 	head -c 800 good >short
 	head -c 100 good >shorter

@@ -53,7 +53,10 @@ wrong_of() {
 		why=
 		values=()
 		;;
-	*) echo "knobs.bash has no wrong values of type $1" >&2 && return 1 ;;
+	*)
+		echo "knobs.bash has no wrong values of type $1" >&2
+		return 1
+		;;
 	esac
 }
 

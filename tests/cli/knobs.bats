@@ -23,19 +23,19 @@ quiet_but() {
 	[ "$1" = GPUMEM_LOG ] || echo GPUMEM_LOG=off
 }
 
-@test "the table is read whole" {
+@test "the tests read every row of knob.def" {
 	[ "$(knobs | wc -l)" -eq "$(grep -c '^GM_KNOB(' "$KNOB_DEF")" ]
 	[ "$(knobs | wc -l)" -ge 11 ]
 }
 
-@test "every wrong value of every knob" {
+@test "every wrong value of every knob is reported, and the default is used" {
 	check() {
 		unharmed "gpumem: $1=$(shown_value "$2"): $3; using $4" $(quiet_but "$1") "$1=$2"
 	}
 	each_wrong check
 }
 
-@test "as long as a value may be" {
+@test "a value of 4095 bytes is taken, a longer one is reported" {
 	longest=$(printf 'x%.0s' {1..4095})
 	native=$("$DEMO" 3)
 	unharmed '' GPUMEM_LOG=off GPUMEM_PROGRAM="$longest"
@@ -50,7 +50,7 @@ quiet_but() {
 	unharmed "gpumem: log $(shown_value "$words"): File name too long; the program goes on without one" GPUMEM_LOG_NAME="$words"
 }
 
-@test "as large as a value may be" {
+@test "the largest values of sizes and times are taken" {
 	native=$("$DEMO" 3)
 	unharmed '' GPUMEM_LOG=events GPUMEM_LOG_NAME=large.gml GPUMEM_LOG_LIMIT=16777215T GPUMEM_LIMIT=16777215T GPUMEM_SAMPLE=5124095h
 	"$TOOL" --json large.gml >json
@@ -59,7 +59,7 @@ quiet_but() {
 	jq -e '.logs[0].devices[0].counters | .samples == 2 and .allocate_calls > 0' json
 }
 
-@test "a bad knob under GPUMEM_ON_ERROR=off: said, and nothing is done" {
+@test "a bad knob under GPUMEM_ON_ERROR=off is reported, and nothing is hooked" {
 	check() {
 		local ending='gpumem stays off'
 		[ "$1" != GPUMEM_ON_ERROR ] || return 0
@@ -75,14 +75,14 @@ quiet_but() {
 	[ -f warn.gml ]
 }
 
-@test "GPUMEM_VERBOSE=0 is silent about the others" {
+@test "GPUMEM_VERBOSE=0 is silent about bad knobs" {
 	check() {
 		[ "$1" = GPUMEM_VERBOSE ] || unharmed '' $(quiet_but "$1") GPUMEM_VERBOSE=0 "$1=$2"
 	}
 	each_wrong check 1
 }
 
-@test "a program that fails goes on to fail as it would" {
+@test "a program that fails, fails with a bad knob too" {
 	status=0
 	SIM_MEMORY=4M "$DEMO" 100 >native 2>native.err || status=$?
 	[ "$status" -ne 0 ]
@@ -94,7 +94,7 @@ quiet_but() {
 		<(grep -v '^gpumem: out of memory on device 0: ' err)
 }
 
-@test "names that are no knobs" {
+@test "names that are no knobs are reported with the nearest one" {
 	native=$("$DEMO" 3)
 	while IFS='^' read -r _ name _; do
 		unharmed "gpumem: ${name}X is not a knob; did you mean $name?" GPUMEM_LOG=off ${name}X=1
@@ -108,7 +108,7 @@ quiet_but() {
 	unharmed '' GPUMEM_LOG=off gpumem_mode=1 GPUMEMORY=1 GPUMEM=1 XGPUMEM_MODE=1
 }
 
-@test "several at once: a line each, in the order of the manual, then the names that are none" {
+@test "several bad knobs: a line each, in the order of the manual, then unknown names" {
 	native=$("$DEMO" 3)
 	unharmed 'gpumem: GPUMEM_ENABLE=: expected 0 or 1; using 1
 gpumem: GPUMEM_LIMIT=0: expected a size such as 512M, or a percentage up to 100%; using 100%
@@ -119,14 +119,14 @@ gpumem: GPUMEM_MODES is not a knob; did you mean GPUMEM_MODE?' \
 		GPUMEM_VERBOSE=9 GPUMEM_MODES=1 GPUMEM_MODE=fast GPUMEM_LIMIT=0 GPUMEM_ENABLE= GPUMEM_LOG=$'x\ny'
 }
 
-@test "a program that does not use CUDA hears nothing" {
+@test "a program that does not use CUDA reports no bad knob" {
 	check() {
 		[ -z "$(env "$1=$2" LD_PRELOAD="$PRELOAD" true 2>&1)" ]
 	}
 	each_wrong check 1
 }
 
-@test "gpumemstat env and -e say the same" {
+@test "gpumemstat env and -e report the same bad knobs" {
 	check() {
 		local said
 		said="$1=$(shown "$2"): $3"

@@ -3,7 +3,7 @@
 # run and record: the command's status, signals, environment, and the line at the end.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
-@test "record leaves one log and says one line" {
+@test "record leaves one log and prints one line" {
 	"$TOOL" record -- "$DEMO" 500 >out 2>err
 	[ "$(wc -l <out)" -eq 1 ]
 	[ "$(wc -l <err)" -eq 1 ]
@@ -13,7 +13,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ "$(stat -c %a "$log")" = 600 ]
 }
 
-@test "run leaves none, and says how much" {
+@test "run leaves no log, and prints how much memory was used" {
 	"$TOOL" run -- "$DEMO" 500 >out 2>err
 	[ "$(echo *.gml)" = '*.gml' ]
 	[ "$(wc -l <err)" -eq 1 ]
@@ -21,13 +21,13 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'gpumem-run.*' -newer out)" ]
 }
 
-@test "the output is the command's own" {
+@test "run and record leave the output to the command" {
 	"$DEMO" 500 >native
 	"$TOOL" run "$DEMO" 500 >preloaded 2>/dev/null
 	diff native preloaded
 }
 
-@test "several processes, several logs, and what to type for them" {
+@test "record of several processes: several logs, and the command that shows them" {
 	# One after the other: plain gpumemstat would show the last alone.
 	"$TOOL" record -o logs.%p.gml -- sh -c "'$DEMO' 100; '$DEMO' 100" >/dev/null 2>err
 	[ "$(echo logs.*.gml | wc -w)" -eq 2 ]
@@ -42,7 +42,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	"$TOOL" --json | jq -e '.logs | length == 2'
 }
 
-@test "a command that goes elsewhere leaves its log here" {
+@test "record of a command that changes its folder leaves the log here" {
 	mkdir elsewhere '100%p'
 	"$TOOL" record -- sh -c "cd elsewhere && '$DEMO' 10" >/dev/null 2>err
 	[ "$(echo gpumem.*.gml | wc -w)" -eq 1 ]
@@ -56,28 +56,30 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	grep -q '^gpumemstat: out.gml.1: peak ' err
 }
 
-@test "a folder for the logs" {
+@test "record -o FOLDER/" {
 	mkdir there
 	"$TOOL" record -o there/ -- "$DEMO" 100 >/dev/null 2>err
 	[ "$(echo there/gpumem.*.gml | wc -w)" -eq 1 ]
 }
 
-@test "a command that does not use CUDA" {
+@test "record of a command that does not use CUDA" {
 	expect 0 'gpumemstat: no process used CUDA' record -- true
 	expect 3 'gpumemstat: no process used CUDA' run sh -c 'exit 3'
 	[ "$(echo *.gml)" = '*.gml' ]
 }
 
-@test "why the library was not loaded" {
+@test "record says why the library was not loaded" {
 	printf '#include <unistd.h>\nint main(void) { return 0; }\n' >quiet.c
 	cc -static quiet.c -o static 2>/dev/null || skip "no static libc"
 	expect 0 'gpumemstat: libgpumem.so was not loaded by ./static: it is statically linked' run ./static
-	printf '#!%s\n' "$PWD/static" >script && chmod +x script
+	printf '#!%s\n' "$PWD/static" >script
+	chmod +x script
 	expect 0 'gpumemstat: libgpumem.so was not loaded by ./script: it is statically linked' run ./script
 }
 
-@test "a set-user-ID program" {
-	cp "$(type -P true)" setuid && chmod u+s setuid
+@test "record of a set-user-ID program" {
+	cp "$(type -P true)" setuid
+	chmod u+s setuid
 	# One's own gives no rights, so the loader does as it is told.
 	expect 0 'gpumemstat: no process used CUDA' run ./setuid
 	chown 12345 setuid 2>/dev/null && chmod u+s setuid || skip "not allowed to give files away"
@@ -85,12 +87,13 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	expect 0 'gpumemstat: libgpumem.so was not loaded by ./setuid: it is set-user-ID' run ./setuid
 }
 
-@test "the status is the command's" {
+@test "run and record exit with the command's status" {
 	expect 127 'gpumemstat: ./nothing: No such file or directory' run ./nothing
 	expect 127 'gpumemstat: no-such-command: No such file or directory' record no-such-command
 	: >file
 	expect 126 'gpumemstat: ./file: Permission denied' run ./file
-	printf '#!/no/such/interpreter -x\n' >script && chmod +x script
+	printf '#!/no/such/interpreter -x\n' >script
+	chmod +x script
 	expect 127 'gpumemstat: ./script: its interpreter /no/such/interpreter is missing' run ./script
 	expect 127 'gpumemstat: ./nothing: No such file or directory' run --exec ./nothing
 	run "$TOOL" run sh -c 'kill -TERM $$'
@@ -100,7 +103,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ -z "$output" ]
 }
 
-@test "a signal is passed on" {
+@test "run and record pass signals on" {
 	"$TOOL" run sh -c 'trap "exit 42" USR1; echo ready >ready; while :; do sleep 0.05; done' 2>err &
 	tool=$!
 	while [ ! -s ready ]; do sleep 0.05; done
@@ -110,12 +113,12 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ "$status" -eq 42 ]
 }
 
-@test "signals that our own parent ignores" {
+@test "run under a parent that ignores signals keeps the status" {
 	bash -c "trap '' CHLD HUP; exec '$TOOL' run sh -c 'kill -HUP \$\$; exit 9'" 2>err && status=0 || status=$?
 	[ "$status" -eq 9 ]
 }
 
-@test "LD_PRELOAD is prepended to, and knobs are set" {
+@test "record prepends to LD_PRELOAD, and sets knobs" {
 	before=${LD_PRELOAD:-}
 	LD_PRELOAD=${before:+$before:}libdl.so.2 "$TOOL" run -e GPUMEM_LIMIT=50% sh -c 'echo "$LD_PRELOAD"; echo "$GPUMEM_LIMIT"' >out 2>/dev/null
 	[[ $(sed -n 1p out) == */libgpumem.so:*libdl.so.2 ]]
@@ -126,6 +129,6 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ "$(cat out)" = small ]
 }
 
-@test "a library that is not there" {
+@test "record without the library" {
 	GPUMEM_LIBRARY_PATH=./none.so expect 125 'gpumemstat: GPUMEM_LIBRARY_PATH=./none.so: no such file' run true
 }

@@ -13,8 +13,11 @@ each() {
 	[ -z "$(find . -name '*.gml*')" ]
 }
 
-@test "a command that cannot be run" {
-	: >file && mkdir folder && mkfifo pipe && ln -s loop loop
+@test "record of a command that cannot be run" {
+	: >file
+	mkdir folder
+	mkfifo pipe
+	ln -s loop loop
 	printf '#!/no/such/interpreter -x\n' >script
 	printf '#!./file\n' >chained
 	printf '#!\n' >none
@@ -39,7 +42,7 @@ each() {
 	[ "$(<err)" = 'gpumemstat: ls: No such file or directory' ]
 }
 
-@test "every signal" {
+@test "record of a command that dies of any signal" {
 	# Of the shell's signals, not of a sanitizer's.
 	for tool in ASAN TSAN UBSAN; do
 		options=${tool}_OPTIONS
@@ -62,7 +65,7 @@ each() {
 	grep -qx 'gpumemstat: killed.gml: peak .*; next: gpumemstat killed.gml' err
 }
 
-@test "every status" {
+@test "record of a command that exits with any status" {
 	for code in 0 1 2 77 125 126 127 128 143 255; do
 		for start in run record 'run --exec'; do
 			status=0
@@ -72,7 +75,7 @@ each() {
 	done
 }
 
-@test "a 32-bit program" {
+@test "record of a 32-bit program" {
 	[ "$(uname -m)" = x86_64 ] || skip "made for x86-64"
 	# exit(42), by hand
 	printf '\177ELF\001\001\001\0\0\0\0\0\0\0\0\0\002\0\003\0\001\0\0\0\124\200\004\010\064\0\0\0\0\0\0\0\0\0\0\0\064\0\040\0\001\0\050\0\0\0\0\0\001\0\0\0\0\0\0\0\0\200\004\010\0\200\004\010\140\0\0\0\140\0\0\0\005\0\0\0\0\020\0\0\270\001\0\0\0\273\052\0\0\0\315\200' >small
@@ -83,20 +86,25 @@ each() {
 	fails 42 'gpumemstat: libgpumem.so was not loaded by ./small: it is a 32-bit program' record ./small
 }
 
-@test "a script, and a program of another name" {
-	printf '#!/bin/sh\nexec "%s" 5\n' "$DEMO" >script && chmod +x script
+@test "record of a script, and of a program under another name" {
+	printf '#!/bin/sh\nexec "%s" 5\n' "$DEMO" >script
+	chmod +x script
 	"$TOOL" record -o script.gml ./script >out 2>err
 	[ "$(<out)" = "$("$DEMO" 5)" ]
 	[ "$("$TOOL" --json script.gml | jq -r '.logs[0].program')" = demo ]
 	# A text without #! is the shell's, as execvp has it.
-	printf 'exec "%s" 5\n' "$DEMO" >plain && chmod +x plain
+	printf 'exec "%s" 5\n' "$DEMO" >plain
+	chmod +x plain
 	"$TOOL" record -o plain.gml ./plain >out 2>err
 	[ "$(<out)" = "$("$DEMO" 5)" ]
 	[ -f plain.gml ]
 }
 
-@test "a library that cannot be preloaded" {
-	mkdir 'a b' c:d plain && mkfifo pipe && : >empty && ln -s none dangling
+@test "record with a library that cannot be preloaded" {
+	mkdir 'a b' c:d plain
+	mkfifo pipe
+	: >empty
+	ln -s none dangling
 	for folder in 'a b' c:d; do
 		cp "$(dirname "$TOOL")/.libs/libgpumem.so" "$folder"
 		export GPUMEM_LIBRARY_PATH=$folder/libgpumem.so
@@ -116,7 +124,7 @@ each() {
 	[[ $("$TOOL" run sh -c 'echo "$LD_PRELOAD"' 2>/dev/null) == "$PWD"/plain/other.so* ]]
 }
 
-@test "what LD_PRELOAD held already" {
+@test "record keeps the libraries that LD_PRELOAD has" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime has to come first"
 	library=$(dirname "$TOOL")/.libs/libgpumem.so
 	preload() { LD_PRELOAD=$1 "$TOOL" run sh -c 'echo "$LD_PRELOAD"' 2>/dev/null; }
@@ -130,8 +138,10 @@ each() {
 	grep -q '^gpumemstat: inner.gml: peak ' err
 }
 
-@test "a folder that has gone" {
-	mkdir gone && cd gone && rmdir ../gone
+@test "record in a folder that was removed" {
+	mkdir gone
+	cd gone
+	rmdir ../gone
 	status=0
 	"$TOOL" record "$DEMO" 5 >../out 2>../err || status=$?
 	[ "$status" -eq 125 ]
@@ -145,13 +155,14 @@ each() {
 	grep -q '^gpumemstat: 1 process used CUDA: ' "$BATS_TEST_TMPDIR/err"
 }
 
-@test "descriptors that are closed" {
+@test "record with closed descriptors" {
 	expected=$("$DEMO" 5)
 	n=0
 	for closed in 0 1 2 '0 1' '0 2' '1 2' '0 1 2'; do
 		n=$((n + 1))
 		for start in run "record -o closed.$n.gml"; do
-			: >out && : >err
+			: >out
+			: >err
 			status=0
 			(
 				exec >out 2>err </dev/null
@@ -173,8 +184,9 @@ each() {
 	done
 }
 
-@test "a log that has no place" {
-	: >file && mkdir folder
+@test "record into a folder that does not exist is refused" {
+	: >file
+	mkdir folder
 	for start in record 'record --exec' 'run -e GPUMEM_LOG=events -e GPUMEM_LOG_NAME=none/x.gml'; do
 		name='-o none/x.gml'
 		[[ $start == record* ]] || name=
@@ -198,7 +210,7 @@ Try 'gpumemstat record --help'" record -o "$long"
 	[ -z "$(find . -name '*~*')" ]
 }
 
-@test "run without a place for what its line comes from" {
+@test "run where TMPDIR does not exist" {
 	TMPDIR=/no/where "$TOOL" run "$DEMO" 5 >out 2>err
 	[ "$(<out)" = "$("$DEMO" 5)" ]
 	[ "$(<err)" = 'gpumemstat: no log can be written in /no/where/: No such file or directory' ]
@@ -207,7 +219,7 @@ Try 'gpumemstat record --help'" record -o "$long"
 	[ "$status" -eq 9 ]
 }
 
-@test "below a limit of the file size" {
+@test "record below a limit of file size" {
 	expected=$("$DEMO" 5)
 	(
 		ulimit -f 100
@@ -219,7 +231,7 @@ Try 'gpumemstat record --help'" record -o "$long"
 	[ -z "$(find . -name 'gpumem-run*' -o -name '*.gml*')" ]
 }
 
-@test "a disk that is full, or read-only, or fills up" {
+@test "record on a disk that is full, read-only, or fills up" {
 	unshare -rm true 2>/dev/null || unshare -m true 2>/dev/null || skip "no namespaces here"
 	unshare -m true 2>/dev/null && own=(unshare -m) || own=(unshare -rm)
 	mkdir disk
@@ -257,7 +269,7 @@ Try 'gpumemstat record --help'" record -o "$long"
 	jq -e '.logs[0] | .closed and .dropped > 0 and (.complete | not) and .contradiction == null' json
 }
 
-@test "knobs under which nothing is hooked" {
+@test "record with knobs under which nothing is hooked" {
 	for value in 0 off No; do
 		"$TOOL" run -e GPUMEM_ENABLE=$value "$DEMO" 5 >out 2>err
 		[ "$(<err)" = "gpumemstat: nothing was hooked: GPUMEM_ENABLE=$value" ]

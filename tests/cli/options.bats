@@ -8,13 +8,13 @@ try() { # try COMMAND MESSAGE ARGUMENT...: a usage error of COMMAND ("" none)
 Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 }
 
-@test "no such command" {
+@test "an unknown command is refused" {
 	try '' "unknown command 'fragg'; did you mean 'frag'?" fragg
 	try '' "unknown command 'summry'; did you mean 'summary'?" summry x.gml
 	try '' "unknown command ''" ''
 }
 
-@test "no such option, of every command" {
+@test "an unknown option of every command is refused" {
 	for command in run record summary frag replay image env hooks doctor; do
 		try $command "unrecognized option '--nonsense'" $command --nonsense
 		try $command "invalid option -- 'x'" $command -x
@@ -31,7 +31,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	try hooks "unrecognized option '--sort=rank'" hooks --sort=rank
 }
 
-@test "options without their argument" {
+@test "options without their argument are refused" {
 	for command in run record; do
 		try $command "option requires an argument -- 'e'" $command -e
 	done
@@ -44,7 +44,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	try summary "option '--width' requires an argument" summary --width
 }
 
-@test "options with a bad argument" {
+@test "options with a bad argument are refused" {
 	try summary '--units=T: expected auto, B, K, M or G' summary --units=T
 	try summary '--units=: expected auto, B, K, M or G' summary --units=
 	try summary '--sort=size: expected rank, program, start, requested, mapped, calls or failed' summary --sort=size
@@ -59,7 +59,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	done
 }
 
-@test "bad knobs" {
+@test "bad knobs of -e are refused" {
 	for command in run record; do
 		try $command '-e GPUMEM_MODE: expected KNOB=VALUE' $command -e GPUMEM_MODE true
 		try $command '-e =1: expected KNOB=VALUE' $command -e =1 true
@@ -70,11 +70,11 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	done
 }
 
-@test "nothing to record" {
+@test "record with GPUMEM_LOG=off is refused" {
 	try record '-e GPUMEM_LOG=off: nothing to record; see gpumemstat run' record -e GPUMEM_LOG=off true
 }
 
-@test "too few and too many arguments" {
+@test "too few and too many arguments are refused" {
 	for command in run record; do
 		try $command "$command: expected a COMMAND" $command
 		try $command "$command: expected a COMMAND" $command -e GPUMEM_MODE=pool --
@@ -83,7 +83,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	try env "env: unexpected argument 'two'" env one two
 }
 
-@test "what cannot be read" {
+@test "logs that cannot be read are named" {
 	expect 1 'gpumemstat: none.gml: no such file' none.gml
 	expect 1 'gpumemstat: none.gml: no such file' summary none.gml
 	expect 1 'gpumemstat: none.gml: no such file' env none.gml

@@ -15,15 +15,16 @@ for name in $(variables RANK; variables JOB); do [ "$name" = - ] || unset "$name
 
 # named PATTERN VARIABLE=VALUE...: the name of the log that is made with these, and a jq filter's answer about it
 named() {
-	rm -rf named && mkdir named
+	rm -rf named
+	mkdir named
 	(cd named && env "${@:2}" GPUMEM_LOG=small GPUMEM_LOG_NAME="$1" "$MKLOG" at:1s) && ls named
 }
 of_log() { "$TOOL" --json named/* | jq -c "[.logs[0].rank, .logs[0].job]"; }
 
-@test "the rank: every variable alone" {
+@test "the rank comes from each variable alone" {
 	n=0
 	while read -r name also none; do
-		[ "$also" = - ] && also=UNUSED
+		[ "$also" != - ] || also=UNUSED
 		[ "$(named 'x.%r' $name=7 $also=9)" = x.7 ] && [ "$(of_log)" = '[7,""]' ] || { echo "$name"; return 1; }
 		for bad in '' -1 7x 99999999999 one; do
 			[ "$(named 'x.%r' "$name=$bad" $also=9)" = x.0 ] && [ "$(of_log)" = '[null,""]' ] || { echo "$name=$bad"; return 1; }
@@ -37,10 +38,10 @@ of_log() { "$TOOL" --json named/* | jq -c "[.logs[0].rank, .logs[0].job]"; }
 	done
 }
 
-@test "the job: every variable alone" {
+@test "the job comes from each variable alone" {
 	n=0
 	while read -r name also none; do
-		[ "$also" = - ] && also=UNUSED
+		[ "$also" != - ] || also=UNUSED
 		[ "$(named 'x.%j' $name=12[3].pbs/a $also=9)" = 'x.12[3].pbs_a' ] && [ "$(of_log)" = '[null,"12[3].pbs/a"]' ] ||
 			{ echo "$name"; return 1; }
 		[ "$(named 'x.%j' $name= $also=9)" = x.0 ] && [ "$(of_log)" = '[null,""]' ] || { echo "$name="; return 1; }
@@ -52,7 +53,7 @@ of_log() { "$TOOL" --json named/* | jq -c "[.logs[0].rank, .logs[0].job]"; }
 	for name in SLURM_JOB_ID PBS_JOBID LSB_JOBID TORCHELASTIC_RUN_ID; do variables JOB | grep -q "^$name "; done
 }
 
-@test "of several variables the first, in the order of the manual" {
+@test "of several variables of rank and job the first of the manual counts" {
 	for what in RANK JOB; do
 		variables $what | cut -d' ' -f1 >order
 		sed -n '/^\.Ss Ranks and jobs/,/^\.Sh FILES/p' "$MANUAL" | sed -n 's/^\.It$/&/; /^\.It$/{n;s/^\.Ev \([A-Za-z0-9_]*\).*/\1/p}' >manual
@@ -94,7 +95,7 @@ two_jobs() {
 	END
 }
 
-@test "logs by the name that GPUMEM_LOG_NAME gave them: the newest run, by rank" {
+@test "logs found by GPUMEM_LOG_NAME are the newest run's, by rank" {
 	two_jobs
 	"$TOOL" summary 'logs/%j.%r.gml' >out
 	[ "$(sed -n 's/.* \([0-9]*\.[0-9]*\.gml\)$/\1/p' out | tr '\n' ' ')" = '18.0.gml 18.1.gml 18.10.gml ' ] || { cat out; return 1; }
@@ -108,7 +109,7 @@ two_jobs() {
 	expect 1 'gpumemstat: 100%: no such file' summary '100%'
 }
 
-@test "one line a rank, the range, and their order" {
+@test "several ranks: a line a rank, the range, and their order" {
 	two_jobs
 	"$TOOL" summary --sort=mapped -n 2 'logs/%j.%r.gml' >out
 	diff -u - out <<-'END'
@@ -132,6 +133,15 @@ two_jobs() {
 	next          gpumemstat logs/18.10.gml, the one with the most mapped
 	END
 	"$TOOL" summary --json 'logs/%j.%r.gml' | jq -e '.across.requested == {min: 1048576, median: 2097152, max: 11534336}'
+}
+
+@test "more logs are read than the process may have open files" {
+	mklog log.0.gml at:1s map:0:1M:1us
+	for i in $(seq 1 99); do cp log.0.gml log.$i.gml; done
+	(ulimit -n 64 && "$TOOL" summary --json log.*.gml) >out 2>err
+	[ ! -s err ]
+	jq -e '.logs | length == 100' out
+	(ulimit -n 64 && "$TOOL" frag --json log.*.gml) | jq -e '.logs | length == 100'
 }
 
 @test "record in a job: a log a rank, found again by its name" {

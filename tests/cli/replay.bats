@@ -35,7 +35,7 @@ MIXED=(allocate:1:1000 allocate:2:3*MIB allocate:3:12*MIB allocate:4:11*MIB free
 	free:4:11*MIB allocate:5:20*MIB allocate:6:MIB+1)
 PEAK=$((26 * MIB + 1000))
 
-@test "pytorch: segments of 2, 20 and as many MiB, split and merged" {
+@test "replay, policy pytorch: segments of 2, 20 and more MiB, split and merged" {
 	rmm "${MIXED[@]}" >t.csv
 	# 2 for the small one; 20, of which 3 and 12; 12, which 11 has whole, as 1 is not split off. What 3, 12 and the
 	# rest were merged to serves 20, and the last request, of more than 1 MiB, is cut from the 12.
@@ -52,7 +52,7 @@ PEAK=$((26 * MIB + 1000))
 	same pytorch "$((10 * MIB - 512)) $((20 * MIB)) 0 1 0 0" u.csv
 }
 
-@test "first-fit: the lowest place, and an arena that grows at its end" {
+@test "replay, policy first-fit: the lowest place, and an arena that grows at its end" {
 	rmm "${MIXED[@]}" >t.csv
 	# 2; 2 more for 3 beside 1024 bytes; 12 more, 12 more; 20 and the last lie in what was freed.
 	same first-fit "$PEAK $((28 * MIB)) 0 0 0 4" t.csv
@@ -64,7 +64,7 @@ PEAK=$((26 * MIB + 1000))
 		'[5,5,5,0,0,15]' ]
 }
 
-@test "exact-size: a block serves its own size only" {
+@test "replay, policy exact-size: a block serves its own size only" {
 	rmm "${MIXED[@]}" >t.csv
 	# The device takes 1024, 4 MiB, 12 MiB, 12 MiB, 20 MiB and 1 MiB + 512.
 	same exact-size "$PEAK $((49 * MIB + 1536)) 0 6 0 0" t.csv
@@ -72,12 +72,12 @@ PEAK=$((26 * MIB + 1000))
 	same exact-size "1025 $((1024 + 1536)) 0 2 0 0" u.csv
 }
 
-@test "round-2m: every request is the driver's" {
+@test "replay, policy round-2m: every request is the driver's" {
 	rmm "${MIXED[@]}" >t.csv
 	same round-2m "$PEAK $((30 * MIB)) 0 6 4 0" t.csv
 }
 
-@test "a device that is full" {
+@test "replay on a device that is full" {
 	rmm allocate:1:12*MIB free:1:12*MIB allocate:2:24*MIB allocate:3:16*MIB free:3:16*MIB free:2:24*MIB >t.csv
 	# What is cached is given back and the driver asked once more; in vain for 16, whose free is left out.
 	for policy in pytorch exact-size; do
@@ -98,7 +98,7 @@ PEAK=$((26 * MIB + 1000))
 	"$TOOL" replay --json t.csv | jq -e '.traces[0] | .memory == 151397597184 and .limit == .memory'
 }
 
-@test "the pool, under its knobs, in the time of the trace" {
+@test "replay, policy pool: its knobs hold, in the time of the trace" {
 	rmm "${MIXED[@]}" >t.csv
 	figures pool . t.csv >out
 	jq -e ".requested_peak == $PEAK and .failed == 0 and .operations == 10 and .alloc_calls == 0" out
@@ -120,7 +120,7 @@ PEAK=$((26 * MIB + 1000))
 	grep -q '^gpumem: GPUMEM_LIMIT=lots: ' err
 }
 
-@test "MiniMalloc: frees before allocations, sizes in units" {
+@test "replay of MiniMalloc: frees before allocations, sizes in units" {
 	# At 5 both of the first are freed before the third begins, which stands before them.
 	printf '%s\n' id,lower,upper,size c,5,9,4 a,0,5,3 b2,2,5,1 >m.csv
 	same round-2m "$((4 * MIB)) $((6 * MIB)) 0 3 3 0" --unit=1M m.csv
@@ -138,7 +138,7 @@ PEAK=$((26 * MIB + 1000))
 	done
 }
 
-@test "what RMM writes" {
+@test "replay of RMM's CSV" {
 	cat >t.csv <<-'END'
 		Thread,Time,Action,Pointer,Size,Stream
 		140,09:00:00:000001,allocate,0x7F0000000000,4096,0
@@ -158,7 +158,7 @@ PEAK=$((26 * MIB + 1000))
 	printf %s "$(<t.csv)" | "$TOOL" replay --json - | jq -e '.traces[0].path == "standard input" and .traces[0].allocations == 2'
 }
 
-@test "compressed" {
+@test "replay of compressed traces" {
 	rmm "${MIXED[@]}" >t.csv
 	gzip -k t.csv
 	cp t.csv.gz under_another_name
@@ -181,7 +181,7 @@ PEAK=$((26 * MIB + 1000))
 	PATH=$PWD expect 1 'gpumemstat: t.csv.gz: compressed, and gzip cannot be run: No such file or directory' replay t.csv.gz
 }
 
-@test "side by side" {
+@test "replay shows policies side by side" {
 	rmm allocate:1:3*MIB allocate:2:12*MIB >t.csv
 	printf '%s\n' id,lower,upper,size a,0,5,3 b,1,2,0 >m.csv
 	"$TOOL" replay --policy=round-2m,pytorch --limit=50% --memory=1G t.csv m.csv |
@@ -210,7 +210,7 @@ PEAK=$((26 * MIB + 1000))
 	diff 1 2
 }
 
-@test "the exit status: limits, and what cannot be read" {
+@test "replay's exit status: limits, and traces that cannot be read" {
 	rmm allocate:1:32*MIB >t.csv
 	"$TOOL" replay --min-utilisation=0.001 t.csv >out
 	rmm allocate:1:1000 >small.csv
@@ -235,7 +235,7 @@ PEAK=$((26 * MIB + 1000))
 Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.csv
 }
 
-@test "a log: blocks of the pool and of the driver, of one device" {
+@test "replay of a log: blocks of the pool and of the driver, of one device" {
 	mklog a.gml at:1s map:0:64M:1us alloc:0:10M:1us driver:0:1M:1us map:1:64M:1us alloc:1:3M:1us fail:0:7G:1G at:2s free:1:1us free:2:1us \
 		alloc:0:2M:1us
 	"$TOOL" replay --json a.gml >out
@@ -257,7 +257,7 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 	[ ! -s out ]
 }
 
-@test "a recorded run comes to what its log says" {
+@test "replay of a recorded run agrees with its log" {
 	# A short log, and one of two segments: the second begins with what is alive, which is known already.
 	# No samples between, for which the pool joins its idle memory.
 	for how in '2000 256' '120000 16 -e GPUMEM_LOG_EVENTS=all'; do
@@ -276,7 +276,7 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 	[ "$(stat -c %s run120000.gml)" -gt $((16 * MIB)) ]
 }
 
-@test "a log whose first segments were dropped begins with what was alive" {
+@test "replay of a log whose first segments were dropped begins with the live blocks" {
 	"$TOOL" record -e GPUMEM_LOG_EVENTS=all -e GPUMEM_SAMPLE=0 -e GPUMEM_LOG_LIMIT=32M -o cut.gml -- "$DEMO" 40000 16 >/dev/null 2>&1
 	"$TOOL" summary --json cut.gml | jq '.logs[0] | {complete, dropped} + .devices[0].counters' >log
 	jq -e '.complete == false and .dropped > 0' log
@@ -288,7 +288,7 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 	[ "$(jq .requested_peak out)" -le "$(jq .requested_peak log)" ]
 }
 
-@test "the training step, and the instances of MiniMalloc" {
+@test "replay of the training step and of MiniMalloc's instances" {
 	[ -n "${GPUMEM_TEST_DATA:-}" ] || skip "GPUMEM_TEST_DATA does not name a folder with traces"
 	"$TOOL" replay --json --min-utilisation=0.95 "$GPUMEM_TEST_DATA/traces/training_step.csv.gz" >out
 	jq -e '.traces[0] | [.allocations, .frees, .requested_peak] == [13385, 13385, 2532893696]' out

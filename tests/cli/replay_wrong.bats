@@ -24,7 +24,7 @@ fails() {
 	[ "$status" -eq "$1" ] || { echo "exit $status, not $1: ${*:3}"; return 1; }
 }
 
-@test "files that are none" {
+@test "replay refuses files that are no trace" {
 	mkdir folder
 	ln -s loop loop
 	: >empty.csv
@@ -41,7 +41,7 @@ fails() {
 gpumemstat: two.csv: no such file' replay one.csv two.csv
 }
 
-@test "logs that are none" {
+@test "replay refuses damaged logs" {
 	mklog good.gml at:1s map:0:64M:1us alloc:0:1M:1us
 	head -c 1000 good.gml >short.gml
 	echo GPUMEM >word.gml
@@ -57,7 +57,7 @@ gpumemstat: two.csv: no such file' replay one.csv two.csv
 	"$TOOL" replay --device=0 m.csv >out
 }
 
-@test "headers" {
+@test "replay refuses wrong headers" {
 	expected="expected $RMM or $MINI"
 	bad 1 "unknown header 'nonsense': $expected" nonsense
 	bad 1 "unknown header '': $expected" '' $MINI
@@ -71,7 +71,7 @@ gpumemstat: two.csv: no such file' replay one.csv two.csv
 	bad 1 'a byte that is 0: this is no text' 'id\0'
 }
 
-@test "rows of RMM" {
+@test "replay refuses wrong rows of RMM" {
 	rows() { # rows REASON ROW...: the last row is refused
 		bad $# "$1" $RMM "${@:2}"
 	}
@@ -122,7 +122,7 @@ gpumemstat: two.csv: no such file' replay one.csv two.csv
 	[ "$(wc -l <err)" -eq 1 ]
 }
 
-@test "rows of MiniMalloc" {
+@test "replay refuses wrong rows of MiniMalloc" {
 	rows() {
 		bad $# "$1" $MINI "${@:2}"
 	}
@@ -143,7 +143,7 @@ gpumemstat: two.csv: no such file' replay one.csv two.csv
 	fails 1 'gpumemstat: t.csv:2: size 18446744073709551615, of 2 bytes: more than any device has' replay --unit=2 t.csv
 }
 
-@test "sizes and times at the edge are taken" {
+@test "replay takes the largest sizes and times" {
 	printf '%s\n' $MINI a,0,18446744073709551615,1152921504606846976 b,0,1,1 >t.csv
 	"$TOOL" replay --json t.csv | jq -e '.traces[0].policies | map(.failed == 1 and .requested_peak == 1) | all'
 	printf '%s\n' $RMM 18446744073709551615,23:59:60.999999,allocate,0xFFFFFFFFFFFFFFFF,1152921504606846976,0 \

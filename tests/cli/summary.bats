@@ -8,7 +8,7 @@ record() {
 	log=$(echo gpumem.*.gml)
 }
 
-@test "the first screen answers" {
+@test "summary fits the first screen" {
 	record -- "$DEMO" 500
 	"$TOOL" >out
 	"$TOOL" summary "$log" | diff - out
@@ -27,7 +27,7 @@ record() {
 	[ "$(wc -L <out)" -le 80 ]
 }
 
-@test "JSON has the schema, the counters and nothing that contradicts" {
+@test "summary --json has the schema, the counters, and no contradiction" {
 	record -- "$DEMO" 500
 	"$TOOL" --json "$log" >out
 	jq -e '.schema == 1 and (.logs | length) == 1 and .logs[0].contradiction == null and .logs[0].closed' out
@@ -39,11 +39,14 @@ record() {
 	done
 }
 
-@test "only watched: the driver served" {
-	record --trace -- "$DEMO" 200
+@test "summary of mode trace: the driver served" {
+	"$TOOL" record --trace -- "$DEMO" 200 2>&1 >/dev/null | grep -E '^gpumemstat: gpumem.*: peak [0-9.]+ MiB requested, 0 B mapped; '
+	log=$(echo gpumem.*.gml)
 	"$TOOL" >out
 	grep -q '^mode  *trace, ' out
 	grep -q 'This run was only watched' out
+	grep -qE '^requested +0 B +[0-9.]+ MiB ' out
+	if grep -q '^of the driver' out; then false; fi
 	jq -e '.logs[0].devices[0].counters | .allocate_pool == 0 and .allocate_driver > 10 and .mapped == 0' <("$TOOL" --json)
 }
 
@@ -55,25 +58,39 @@ record() {
 	"$TOOL" --json | jq -e '.logs[0].level == "small" and .logs[0].devices[0].counters.allocate_pool > 10'
 }
 
-@test "out of memory is found" {
+@test "summary finds an out-of-memory" {
 	SIM_MEMORY=64M record -- "$DEMO" 500 || true
 	"$TOOL" >out
 	grep -q 'Out of memory: ' out
 	"$TOOL" --json | jq -e '.logs[0].devices[0].counters.allocate_failed > 0'
 }
 
-@test "several logs: a line each, then the range" {
+@test "summary of an out-of-memory under a limit shows the driver's free memory" {
+	SIM_MEMORY=2G record -e GPUMEM_LIMIT=32M -- "$DEMO" 2000 || true
+	"$TOOL" --json >out
+	jq -e '.logs[0].out_of_memory[0] | .limit == 33554432 and .device_free > 1900 * 1048576 and
+		.device_free + .mapped <= 2048 * 1048576' out
+	"$TOOL" --width=200 | grep -qE '^out of memory .*, 1\.9[0-9] GiB free on the device$'
+	jq -e '[.logs[0].findings[].rule] | index("oom_limit_pieces") != null and index("oom_fragmented") == null' out
+	"$TOOL" | tr -s ' \n' ' ' | grep -q 'GPUMEM_LIMIT keeps this process at 32.0 MiB'
+	# Of a log in which it was not asked, nothing is said.
+	mklog old.gml map:0:64M:1us alloc:0:60M:1us fail:0:1G:0
+	"$TOOL" --width=200 old.gml | grep -qE '^out of memory .*\(largest 4.00 MiB\)$'
+	"$TOOL" --json old.gml | jq -e '.logs[0].out_of_memory[0].device_free == null'
+}
+
+@test "summary of several logs: a line each, then the range" {
 	"$TOOL" record -- sh -c "'$DEMO' 100; '$DEMO' 300" >/dev/null 2>&1
 	"$TOOL" summary gpumem.*.gml >out
 	[ "$(grep -c 'gpumem\..*\.gml$' out)" -eq 2 ]
 	grep -qE '^across logs +min +median +max$' out
 	"$TOOL" summary --json gpumem.*.gml | jq -e '(.logs | length) == 2 and .across.calls.max > .across.calls.min'
-	"$TOOL" summary gpumem.*.gml none.gml >with 2>err && return 1
+	refute "$TOOL" summary gpumem.*.gml none.gml >with 2>err
 	diff out with
 	grep -qx 'gpumemstat: none.gml: no such file' err
 }
 
-@test "a log that contradicts itself is shown, named, and status 1" {
+@test "summary of a log that contradicts itself shows it, names it, and exits with 1" {
 	record -- "$DEMO" 200
 	served=$("$TOOL" --json "$log" | jq '.logs[0].devices[0].counters.allocate_pool')
 	# One more allocation than there was, where the counters lie.
@@ -92,45 +109,58 @@ record() {
 	grep -q '^device 0' out
 }
 
-@test "what a log says cannot speak to the terminal" {
-	cp "$DEMO" $'de\e[31mmo' && "$TOOL" record -- $'./de\e[31mmo' 50 >/dev/null 2>&1
+@test "text of a log cannot control the terminal" {
+	cp "$DEMO" $'de\e[31mmo'
+	"$TOOL" record -- $'./de\e[31mmo' 50 >/dev/null 2>&1
 	log=$(echo gpumem.*.gml)
 	"$TOOL" "$log" >out
-	! grep -q $'\e' out
+	refute grep -q $'\e' out
 	"$TOOL" --json "$log" | jq -e '.logs[0].program == "de\u001b[31mmo"'
 }
 
 @test "colour only when asked for" {
 	record -- "$DEMO" 50
-	! "$TOOL" "$log" | grep -q $'\e'
+	"$TOOL" "$log" | refute grep -q $'\e'
 	"$TOOL" --color=always "$log" >out
 	"$TOOL" --color=never "$log" | diff - <(sed 's/\x1b\[[0-9;]*m//g' out)
 }
 
-@test "units" {
+@test "summary in other units" {
 	record -- "$DEMO" 200
 	"$TOOL" --units=B "$log" >out
 	mapped=$("$TOOL" --json "$log" | jq '.logs[0].devices[0].counters.mapped_peak')
 	grep '^mapped ' out | tr -d , | grep -q "$mapped"
 }
 
-@test "env: of this environment, of a log, of a process" {
+@test "summary shows knobs that are not default, in one line" {
+	shown() { "$TOOL" --width=300 "$1" | grep '^knobs'; }
+	unset GPUMEM_PREWARM
+	"$TOOL" record -o none.gml -- "$DEMO" 50 >/dev/null 2>&1
+	[ -z "$(shown none.gml)" ]
+	"$TOOL" record -o same.gml -e GPUMEM_LIMIT=100% -e GPUMEM_FREE=sync -- "$DEMO" 50 >/dev/null 2>&1
+	[ -z "$(shown same.gml)" ]
+	"$TOOL" record -o set.gml -e GPUMEM_LIMIT=1G -e GPUMEM_FREE=defer -e GPUMEM_PREWARM=0 --trace -- "$DEMO" 50 >/dev/null 2>&1
+	[ "$(shown set.gml)" = 'knobs         GPUMEM_FREE=defer, GPUMEM_LIMIT=1G, GPUMEM_PREWARM=0' ] || { shown set.gml; return 1; }
+	(GPUMEM_SAMPLE=5 mklog refused.gml 2>/dev/null)
+	[ "$(shown refused.gml)" = 'knobs         GPUMEM_LOG_EVENTS=all, GPUMEM_SAMPLE=100ms (default; refused: 5)' ] || { shown refused.gml; return 1; }
+}
+
+@test "env of this environment, of a log, of a process" {
 	GPUMEM_MODE=trace "$TOOL" env --json | jq -e '.knobs[] | select(.name == "GPUMEM_MODE") | .value == "trace" and .source == "environment" and .default == "pool"'
 	GPUMEM_MODE=fast "$TOOL" env --json 2>err | jq -e '.knobs[] | select(.name == "GPUMEM_MODE") | .value == "pool"'
 	grep -qx 'gpumemstat: GPUMEM_MODE=fast: expected one of pool, trace; using pool' err
 	record -e GPUMEM_LIMIT=1G -- "$DEMO" 50
 	"$TOOL" env --json "$log" | jq -e '.knobs[] | select(.name == "GPUMEM_LIMIT") | .value == "1G" and .source == "environment"'
 	"$TOOL" env --json "$log" | jq -e '.knobs[] | select(.name == "GPUMEM_MODE") | .value == "pool" and .source == "default"'
-	GPUMEM_SAMPLE=5s sleep 60 &
-	pid=$!
+	GPUMEM_SAMPLE=5s sleep infinity &
+	pid=$! BACKGROUND=$!
 	while ! grep -qz GPUMEM_SAMPLE=5s /proc/$pid/environ; do sleep 0.05; done
 	"$TOOL" env --json $pid | jq -e '.knobs[] | select(.name == "GPUMEM_SAMPLE") | .value == "5s"'
-	kill $pid
 	knobs=$(grep -c '^GM_KNOB(' "$BATS_TEST_DIRNAME/../../src/knob/knob.def")
 	[ "$("$TOOL" env --json | jq '.knobs | length')" -eq "$knobs" ]
 }
 
-@test "hooks: every row" {
+@test "hooks shows every row" {
 	rows=$(grep -c '^GM_HOOK(' "$BATS_TEST_DIRNAME/../../src/driver/hooks.def")
 	[ "$("$TOOL" hooks --json | jq '.hooks | length')" -eq "$rows" ]
 	"$TOOL" hooks --json | jq -e '.hooks[] | select(.symbol == "cuMemCreate") | .retry'

@@ -23,7 +23,10 @@ operands_of() {
 	'[OPTION]... FILE...') echo files ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
 	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
-	*) echo "wrong.bash does not know what gpumemstat $1 takes" >&2 && return 1 ;;
+	*)
+		echo "wrong.bash does not know what gpumemstat $1 takes" >&2
+		return 1
+		;;
 	esac
 }
 

@@ -4,7 +4,7 @@
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/wrong.bash"
 
-@test "the tables are read whole" {
+@test "the tests read every row of commands and options" {
 	[ "$(options | wc -l)" -eq "$(grep -c '^GM_OPTION(' "$OPTIONS_DEF")" ]
 	[ "$(commands | wc -l)" -eq "$(grep -c '^	{"[a-z]*", gm_[a-z]*_main,' "$BATS_TEST_DIRNAME/../../tools/main.c")" ]
 	for command in $(commands); do
@@ -21,7 +21,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	done < <(options)
 }
 
-@test "a command that is none" {
+@test "an unknown command is refused, with the nearest one" {
 	for command in $(commands); do
 		misused '' "unknown command '${command:0:1}$command'; did you mean '$command'?" ${command:0:1}$command
 		misused '' "unknown command '${command}s'; did you mean '$command'?" ${command}s x.gml --json
@@ -33,7 +33,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	done
 }
 
-@test "an option that is none" {
+@test "an unknown option of every command is refused" {
 	for command in $(commands); do
 		letters=$(accepted $command | cut -d'|' -f2 | tr -d '\n')
 		for name in nonsense x 0 ä $'\e[31m' $'non\xff' $'a\nb' "$(printf 'x%.0s' {1..5000})" nonsense=5 $'x=\e'; do
@@ -47,7 +47,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	misused summary "invalid option -- 'x'" -x
 }
 
-@test "options that other commands have" {
+@test "options of other commands are refused" {
 	for command in $(commands); do
 		own=$(accepted $command)
 		while IFS='|' read -r bit letter name argument; do
@@ -60,7 +60,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	done
 }
 
-@test "arguments that are missing, or too many" {
+@test "missing and excess arguments of options are refused" {
 	for command in $(commands); do
 		while IFS='|' read -r bit letter name argument; do
 			if [ -n "$argument" ]; then
@@ -75,7 +75,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	done
 }
 
-@test "abbreviations: taken where they are clear" {
+@test "abbreviations of options are taken where they are clear" {
 	for command in $(commands); do
 		names=$(accepted $command | cut -d'|' -f3)
 		while IFS='|' read -r bit letter name argument; do
@@ -94,7 +94,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	done
 }
 
-@test "values that are wrong, before and behind good ones" {
+@test "wrong values are refused, before and behind good ones" {
 	for command in $(commands); do
 		tail=()
 		[ "$(operands_of $command)" != launch ] || tail=(true)
@@ -125,7 +125,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	fails 1 'gpumemstat: summary: no such file' --json -- summary
 }
 
-@test "operands: none, too many, and behind --" {
+@test "operands: missing ones, too many, and behind --" {
 	for command in $(commands); do
 		case $(operands_of $command) in
 		none)
@@ -177,7 +177,7 @@ gpumemstat: two.cubin: no such file" $command '' -- two.cubin
 	done
 }
 
-@test "a process that is none" {
+@test "a process that does not exist is refused" {
 	for command in $(commands); do
 		[ "$(operands_of $command)" = one ] || continue
 		for pid in 0 4194999 00 99999999999999999999999; do
@@ -202,14 +202,14 @@ gpumemstat: two.cubin: no such file" $command '' -- two.cubin
 	[[ $(mode -o three.gml -e GPUMEM_LOG_NAME=two) == *' '*/two ]]
 }
 
-@test "what COMMAND gets is its own" {
+@test "options behind COMMAND are the command's own" {
 	for command in run record; do
 		[ "$("$TOOL" $command printf '%s,' --json -x -- --help 2>/dev/null)" = '--json,-x,--,--help,' ]
 		[ "$("$TOOL" $command -- printf '%s,' -e 2>/dev/null)" = '-e,' ]
 	done
 }
 
-@test "a standard output that takes nothing" {
+@test "a standard output that takes nothing is an error" {
 	: >full
 	for command in '' $(commands); do
 		for option in --help --version -h -V; do
@@ -250,7 +250,7 @@ gpumemstat: two.cubin: no such file" $command '' -- two.cubin
 	done
 }
 
-@test "a reader that has gone" {
+@test "a standard output without a reader ends a command by SIGPIPE, or with an error" {
 	command -v python3 >/dev/null || skip "no python3"
 	cat >gone.py <<-'END'
 		import os, subprocess, sys

@@ -20,7 +20,7 @@ both() {
 		'4096000 bytes reused on the same stream at once: yes' '32768000 bytes reused on the same stream at once: yes'
 }
 
-@test "on another stream only once the first is through" {
+@test "a block freed on a stream is reused on another one only once the first is through" {
 	needs_driver 12.0
 	both other_stream 'reused on another stream before the first is through: no' \
 		'what the other stream wrote is there: yes' 'reused after the first is through: yes' \
@@ -33,27 +33,47 @@ both() {
 		'the one freed later among them: no'
 }
 
-@test "trim waits for the streams and gives all back" {
+@test "trim waits for the streams and returns all kept memory" {
 	needs_driver 12.0
 	both trim '67108864 bytes kept' 'trim waits: yes' 'and gives back as much: yes' 'nothing is left: yes' \
 		'1048576 bytes kept' 'trim waits: yes' 'and gives back as much: yes' 'nothing is left: yes' 'trimmed again: 0 bytes'
 }
 
-@test "what is kept is nobody's out-of-memory, and bounded" {
+@test "kept memory is bounded, and never the reason for an out-of-memory" {
 	needs_driver 12.0
 	export SIM_MEMORY=256M
 	both memory '33554432 bytes kept' 'what was kept makes room: yes' 'and is kept no more: yes' 'more than there is: no' \
 		'kept beyond an eighth: no'
 }
 
-@test "a stream that was destroyed" {
+@test "a block of a destroyed stream is not reused by a later stream, and goes back" {
 	needs_driver 12.0
 	both destroyed 'reused by a stream that came after: no' 'all of it back: yes'
 }
 
-@test "a device that was reset" {
+@test "blocks are not reused in another context, and all go back when the first ends" {
+	needs_driver 12.0
+	both contexts 'reused in another context: no' 'in use, and handed out again: no' 'all of it back: yes'
+}
+
+@test "threads of two contexts allocate and free on streams" {
+	needs_driver 12.0
+	both turns '0 blocks lost' 'all of it back: yes'
+}
+
+@test "no byte is wrong while contexts come and go" {
+	SIM_YIELD=1 same contexts operations 3000
+	[ "$(tail -n 1 "$BATS_TEST_TMPDIR/preloaded")" = '0 bytes wrong' ]
+}
+
+@test "no block is kept after a device reset" {
 	needs_driver 12.0
 	both reset 'after a reset: 1 blocks, 0 bytes kept'
+}
+
+@test "a device reset while another of its contexts is in use loses no block" {
+	needs_driver 12.0
+	both reset_behind 'a block of the primary context: yes' 'after a reset: 2 blocks' 'all of it back: yes'
 }
 
 @test "an open capture: nothing of ours in its graph" {
@@ -62,13 +82,22 @@ both() {
 		'cuStreamEndCapture(s, &graph): CUDA_SUCCESS' '0 nodes of ours' 'all of it back: yes'
 }
 
-@test "CuPy's shape: a stream, or none" {
+@test "CuPy's calls: with a stream, and without" {
 	needs_driver 12.0
 	both cupy 'of a stream: reused at once: yes' 'of no stream: in use until its context is through: yes' \
-		'and free then: yes' 'the legacy stream by both names: yes'
+		'and free then: yes'
 }
 
-@test "four devices, threads without a context" {
+@test "PyTorch's calls, and one line that says what is missing" {
+	needs_driver 12.0
+	local line="gpumem: gpumem_torch_alloc: PyTorch's record_stream has no effect on this memory, which may be overwritten while \
+another stream uses it; where memory is out the answer is NULL, which PyTorch does not look for"
+	both torch "$line" 'of a stream: reused at once: yes' 'the legacy stream by both names: yes'
+	export GPUMEM_VERBOSE=0
+	both torch 'of a stream: reused at once: yes' 'the legacy stream by both names: yes'
+}
+
+@test "threads without a context allocate on four devices, and no context stays current" {
 	export SIM_DEVICES=4
 	both devices 'device 0: 100 MiB in 100 blocks; nothing left current: yes' \
 		'device 1: 200 MiB in 100 blocks; nothing left current: yes' \
@@ -76,11 +105,11 @@ both() {
 		'device 3: 400 MiB in 100 blocks; nothing left current: yes' 'device 4: 101'
 }
 
-@test "threads that share streams" {
+@test "threads that share streams get blocks of their own" {
 	both threads '0 wrong; 0 blocks, 0 bytes left'
 }
 
-@test "wrong arguments harm nothing, and are said once" {
+@test "wrong arguments of gpumem.h harm nothing, and are reported once" {
 	needs_driver 12.0
 	native "$PROGRAMS/program" wrong >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
 	printf '%s\n' 'size 0: no' 'a negative size: no' 'no such device: no' 'more than fits: no' \
@@ -107,7 +136,7 @@ both() {
 	[ "$output" = $'8 MiB in 1 blocks\nmarked: 0' ]
 }
 
-@test "GPUMEM_LIMIT holds without the preload, too" {
+@test "GPUMEM_LIMIT holds without the preload" {
 	needs_driver 12.0
 	export SIM_MEMORY=512M GPUMEM_LIMIT=50%
 	both memory '33554432 bytes kept' 'what was kept makes room: yes' 'and is kept no more: yes' 'more than there is: no' \

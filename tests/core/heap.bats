@@ -25,7 +25,7 @@ both() {
 		'trimmed: limit 256 MiB, 1 chunks, 32 MiB, grown 4, shrunk 3, used 0 MiB, live 0' 'left: 0 MiB'
 }
 
-@test "wrong arguments" {
+@test "wrong arguments of heap calls are refused" {
 	both wrong 'no place: 1' 'no device: 101' 'no heap: 1 1 0' 'statistics of none: 1' 'made: 0' \
 		'statistics without a size: 1' 'some of them: 0, 16 bytes, 256 MiB, and 0'
 }
@@ -35,7 +35,7 @@ both() {
 		'still: limit 256 MiB, 1 chunks, 32 MiB, grown 1, shrunk 0, used 0 MiB, live 0'
 }
 
-@test "the process exits while a kernel is in flight" {
+@test "a process exits while a kernel of a heap is in flight" {
 	both leave 'made: 0' 'grown'
 }
 
@@ -66,7 +66,7 @@ holds() {
 		{ echo "$1"; jq .logs[0] "$BATS_TEST_TMPDIR/json"; return 1; }
 }
 
-@test "the log has each heap, how it grew, and what was alive" {
+@test "the log has each heap, its growth, and its live bytes" {
 	grep -q 'define GM_HELPERS' config.h || skip "no nvcc: this build has no heaps"
 	[[ $SANITIZE_LIB != *asan* ]] || skip "as above"
 	needs_driver 12.0
@@ -84,7 +84,7 @@ holds() {
 	holds '.counters | .heap_samples == 0 and .heap_growths == 1'
 }
 
-@test "a heap is read when the program has waited for its work, and else by its calls" {
+@test "a heap is read when the program has waited for its work, and otherwise at its calls" {
 	grep -q 'define GM_HELPERS' config.h || skip "no nvcc: this build has no heaps"
 	[[ $SANITIZE_LIB != *asan* ]] || skip "as above"
 	needs_driver 12.0

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "heap/device/api.h"
-#include "heap/sim_kernels.h"
+#include "sim/kernels.h"
 /* after sim.h, whose names it takes */
 #include "../preload/steer.h"
 #include "api/gpumem.h"
@@ -185,8 +185,8 @@ static void ask(void)
 	size_t left, all;
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	do {
+		clock_gettime(CLOCK_MONOTONIC, &now); /* before it: the last call is late enough */
 		MUST(cuMemGetInfo(&left, &all));
-		clock_gettime(CLOCK_MONOTONIC, &now);
 	} while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 1000000);
 }
 

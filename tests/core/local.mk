@@ -10,8 +10,13 @@ check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c tests/preload/program.h tests/preload/steer.h
 %C%_heap_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 %C%_heap_LDFLAGS = -no-install
-%C%_heap_LDADD = libgpumem-core.la src/heap/libgmsim_la-sim_kernels.lo src/heap/libgmsim_la-simt.lo \
+%C%_heap_LDADD = libgpumem-core.la src/sim/libgmsim_la-kernels.lo src/sim/libgmsim_la-simt.lo \
 	tests/sim/lib/libcuda.so.1 -lpthread -ldl
+check_PROGRAMS += %D%/contexts
+%C%_contexts_SOURCES = tests/gpu/core_contexts.c
+%C%_contexts_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/api
+%C%_contexts_LDFLAGS = -no-install
+%C%_contexts_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl
 dist_check_SCRIPTS += %D%/core.bats %D%/heap.bats %D%/object.bats
 TESTS += %D%/core.bats %D%/heap.bats %D%/object.bats
 EXTRA_DIST += %D%/plain.c

@@ -8,11 +8,11 @@
 int main(void)
 {
 	struct gpumem_stats stats = {sizeof stats, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-	void *block = gpumem_torch_alloc(1000, 0, NULL);
+	void *block = gpumem_cupy_malloc(NULL, 1000, 0);
 	int result = gpumem_stats(0, &stats);
 	printf("%s, %d, %llu\n", block ? "block" : "none", result,
 	       (unsigned long long)stats.requested);
-	gpumem_torch_free(block, 1000, 0, NULL);
+	gpumem_cupy_free(NULL, block, 0);
 	printf("%d\n", gpumem_mark("epoch 3"));
 	return 0;
 }

@@ -13,6 +13,9 @@
 #include "../preload/steer.h"
 #include "api/gpumem.h"
 
+/* cuda.h hides it; every driver has it. */
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+
 #define BIG (64 * MIB)	/* freed, it gets an event of its own */
 #define SMALL (1 * MIB) /* waits for others to share one with */
 
@@ -21,14 +24,21 @@ static void *at(CUdeviceptr address)
 	return (void *)address;
 }
 
+/* CuPy's NULL is any stream. */
+static void *named(CUstream stream)
+{
+	return stream ? stream : CU_STREAM_LEGACY;
+}
+
 static CUdeviceptr take(size_t size, CUstream stream)
 {
-	return (CUdeviceptr)gpumem_torch_alloc((ssize_t)size, 0, stream);
+	return (CUdeviceptr)gpumem_cupy_malloc(named(stream), size, 0);
 }
 
 static void give(CUdeviceptr block, size_t size, CUstream stream)
 {
-	gpumem_torch_free(at(block), (ssize_t)size, 0, stream);
+	(void)size;
+	gpumem_cupy_free(named(stream), at(block), 0);
 }
 
 static void yes(const char *what, bool is)
@@ -216,6 +226,41 @@ static void destroyed(void)
 	yes("all of it back", stats_of(0).mapped == 0);
 }
 
+#define BATCH 16
+
+/* What one context freed is no other's, for it goes with the first. */
+static void contexts(void)
+{
+	CUcontext first, second;
+	CUdeviceptr block[BATCH], fresh[BATCH];
+	bool crossed = false, again = false;
+	MUST(cuCtxCreate_v2(&first, 0, 0));
+	CUstream s = stream_new();
+	for (int i = 0; i < BATCH; i++)
+		block[i] = take(SMALL, s);
+	for (int i = 0; i < BATCH; i++)
+		give(block[i], SMALL, s);
+	MUST(cuCtxCreate_v2(&second, 0, 0));
+	CUstream t = stream_new();
+	CUdeviceptr other = take(SMALL, t);
+	for (int i = 0; i < BATCH; i++)
+		crossed |= other == block[i];
+	yes("reused in another context", crossed);
+	if (!dlsym(RTLD_DEFAULT, "gm_preload_core"))
+		gpumem_trim(); /* nobody tells the library by itself that a context ends */
+	MUST(cuCtxDestroy(first));
+	for (int i = 0; i < BATCH; i++) {
+		fresh[i] = take(SMALL, t);
+		again |= fresh[i] == other;
+	}
+	yes("in use, and handed out again", again);
+	for (int i = 0; i < BATCH; i++)
+		give(fresh[i], SMALL, t);
+	give(other, SMALL, t);
+	gpumem_trim();
+	yes("all of it back", stats_of(0).mapped == 0);
+}
+
 static void reset(void)
 {
 	CUstream s = stream_new();
@@ -232,6 +277,28 @@ static void reset(void)
 	printf("after a reset: %llu blocks, %llu bytes kept\n", (unsigned long long)st.live_blocks,
 	       (unsigned long long)st.kept);
 	give(fresh, SMALL, s);
+}
+
+/* The device is reset while another context is the last one seen. */
+static void reset_behind(void)
+{
+	CUcontext other;
+	CUdevice device;
+	MUST(cuDeviceGet(&device, 0));
+	CUdeviceptr mine = take(BIG, stream_new());
+	yes("a block of the primary context", mine != 0);
+	MUST(cuCtxCreate_v2(&other, 0, device));
+	CUstream s = stream_new();
+	CUdeviceptr block = take(SMALL, s);
+	MUST(cuDevicePrimaryCtxReset(device));
+	use_device(0);
+	CUdeviceptr fresh = take(SMALL, NULL);
+	printf("after a reset: %llu blocks\n", (unsigned long long)stats_of(0).live_blocks);
+	give(fresh, SMALL, NULL);
+	MUST(cuCtxSetCurrent(other));
+	give(block, SMALL, s);
+	gpumem_trim();
+	yes("all of it back", stats_of(0).mapped == 0);
 }
 
 static void capture(void)
@@ -284,8 +351,17 @@ static void cupy(void)
 	gm_sim_release(s, -1u);
 	pthread_join(thread, NULL);
 	yes("and free then", stats_of(0).live_blocks == 1);
-	void *legacy = gpumem_cupy_malloc(CU_STREAM_LEGACY, SMALL, 0);
-	gpumem_cupy_free(CU_STREAM_LEGACY, legacy, 0);
+}
+
+/* PyTorch's shape, with what it lacks for PyTorch said once. */
+static void torch(void)
+{
+	CUstream s = stream_new();
+	void *a = gpumem_torch_alloc(BIG, 0, s);
+	gpumem_torch_free(a, BIG, 0, s);
+	yes("of a stream: reused at once", a && gpumem_torch_alloc(BIG, 0, s) == a);
+	void *legacy = gpumem_torch_alloc(SMALL, 0, NULL);
+	gpumem_torch_free(legacy, SMALL, 0, NULL);
 	yes("the legacy stream by both names", (CUdeviceptr)legacy == take(SMALL, NULL));
 }
 
@@ -293,12 +369,13 @@ static void *on_device(void *arg)
 {
 	int device = (int)(intptr_t)arg;
 	CUcontext current = NULL;
-	void *block = gpumem_torch_alloc((ssize_t)((size_t)(device + 1) * MIB), device, NULL);
+	size_t size = (size_t)(device + 1) * MIB;
+	void *block = gpumem_cupy_malloc(CU_STREAM_LEGACY, size, device);
 	MUST(cuCtxGetCurrent(&current));
 	bool none = block && !current;
-	gpumem_torch_free(block, 0, device, NULL);
+	gpumem_cupy_free(CU_STREAM_LEGACY, block, device);
 	for (int i = 0; none && i < 100; i++) {
-		block = gpumem_torch_alloc((ssize_t)((size_t)(device + 1) * MIB), device, NULL);
+		block = gpumem_cupy_malloc(CU_STREAM_LEGACY, size, device);
 		none = block != NULL;
 	}
 	return (void *)(intptr_t)none;
@@ -333,7 +410,7 @@ static void wrong(void)
 	CUdeviceptr a = take(SMALL, s);
 	yes("size 0", take(0, s) != 0);
 	yes("a negative size", gpumem_torch_alloc(-1, 0, s) != NULL);
-	yes("no such device", gpumem_torch_alloc(1, 64, NULL) || gpumem_torch_alloc(1, -1, NULL));
+	yes("no such device", gpumem_cupy_malloc(s, 1, 64) || gpumem_cupy_malloc(s, 1, -1));
 	yes("more than fits", gpumem_cupy_malloc(s, SIZE_MAX, 0) != NULL);
 	give(0, 1, s);
 	gpumem_torch_free(&local, 1, 0, s);
@@ -412,6 +489,41 @@ static void threads(void)
 	       (unsigned long long)st.mapped);
 }
 
+/* Each holds a block all the while; that it is no more its free would say. */
+static void *in_context(void *context)
+{
+	MUST(cuCtxSetCurrent(context));
+	CUstream s = stream_new();
+	CUdeviceptr held = take(SMALL, s);
+	size_t n_lost = 0;
+	for (unsigned i = 0; i < 20000; i++) {
+		CUdeviceptr block = take(SMALL, s);
+		n_lost += !block;
+		give(block, SMALL, s);
+	}
+	give(held, SMALL, s);
+	return (void *)n_lost;
+}
+
+static void turns(void)
+{
+	pthread_t all[WORKERS];
+	CUcontext two[2];
+	size_t sum = 0;
+	MUST(cuCtxCreate_v2(&two[0], 0, 0));
+	MUST(cuCtxCreate_v2(&two[1], 0, 0));
+	for (int i = 0; i < WORKERS; i++)
+		pthread_create(&all[i], NULL, in_context, two[i % 2]);
+	for (int i = 0; i < WORKERS; i++) {
+		void *n_lost;
+		pthread_join(all[i], &n_lost);
+		sum += (size_t)n_lost;
+	}
+	printf("%zu blocks lost\n", sum);
+	gpumem_trim();
+	yes("all of it back", stats_of(0).mapped == 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -424,12 +536,16 @@ int main(int argc, char **argv)
 		{"trim", trim},
 		{"memory", memory},
 		{"destroyed", destroyed},
+		{"contexts", contexts},
 		{"reset", reset},
+		{"reset_behind", reset_behind},
 		{"capture", capture},
 		{"cupy", cupy},
+		{"torch", torch},
 		{"wrong", wrong},
 		{"shared", shared},
 		{"threads", threads},
+		{"turns", turns},
 		{"devices", devices},
 	};
 	MUST(cuInit(0));

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/cubin.h"
 #include "image/judge.h"
+#include "image/ptx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

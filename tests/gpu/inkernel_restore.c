@@ -183,7 +183,7 @@ static void start(const char *folder)
 	}
 	HOLD(library && !gm_driver_load(&driver, find, library));
 	MUST(cuInit(0));
-	MUST(gm_driver_ask_version(&driver));
+	MUST(gm_driver_query_version(&driver));
 	MUST(cuDeviceGet(&device, 0));
 	MUST(cuDevicePrimaryCtxRetain(&primary, device));
 	MUST(cuCtxPushCurrent_v2(primary));

@@ -3,10 +3,10 @@
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
 GPU_BUILT = runtime limits idle late capture peer pair many blas fft sparse thrust cub \
-	overrun aligned inkernel inkernel_full inkernel_idle inkernel_many
+	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many
 GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
-	%D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu
+	%D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
 GPU_HEAP = -maxrregcount=24 -I$(top_srcdir)/src -I$(top_srcdir)
@@ -21,6 +21,12 @@ gpu-bundle: all api/gpumem_device.cuh
 	for p in $(GPU_BUILT); do \
 		$(GPU_NVCC) $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p -Xlinker --as-needed $(GPU_LIBS) || exit 1; done
 	$(GPU_NVCC) -I api -I $(top_srcdir)/api $(GPU_SRC)/grow.cu -o gpu-bundle/grow -L.libs -lgpumem-core
+	for how in HEADER INLINED; do $(GPU_NVCC) -DCHURN_$$how -I api -I $(top_srcdir)/api $(GPU_SRC)/churn.cu \
+		-o gpu-bundle/churn_`echo $$how | tr A-Z a-z` -L.libs -lgpumem-core || exit 1; done
+	$(GPU_NVCC) -DEXPLICIT_HEAP -I api -I $(top_srcdir)/api $(GPU_SRC)/foreign_free.cu -o gpu-bundle/foreign_heap \
+		-L.libs -lgpumem-core
+	$(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS) -I$(top_srcdir)/api $(GPU_SRC)/core_contexts.c -o gpu-bundle/core_contexts \
+		-L.libs -lgpumem-core -L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
 	$(GPU_NVCC) -cudart shared $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_shared -lcuda
 	$(GPU_NVCC) -default-stream per-thread $(GPU_SRC)/runtime.cu -o gpu-bundle/runtime_ptds -lcuda
 	$(GPU_NVCC) $(GPU_HEAP) $(GPU_SRC)/heap.cu -o gpu-bundle/heap

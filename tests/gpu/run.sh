@@ -9,7 +9,9 @@ set -u
 # NAME  LIMIT  LOGS  SERVED  COMMAND
 # LIMIT: seconds for each of the two runs. LOGS: how many processes use CUDA, and leave a log (0: ncu puts a driver of its own
 # in front of the library). SERVED pool: every log shows allocations of cuMemAlloc's family, all of them served by the pool;
-# any: the case may take its memory elsewhere, too.
+# a number: as pool, and it is exactly so many; heap: in every log kernels made a device heap grow; any: the case may take its
+# memory elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
+# 64.2 MiB in 9 blocks that are taken at the start.
 # In COMMAND, assignments come first and @ is the folders of the toolkit's libraries. "--": what runs has to end first, for
 # what follows needs the device for itself, or a quiet one.
 cases() {
@@ -33,6 +35,11 @@ inkernel_link       120  1  pool  ./inkernel_jit modules driver
 inkernel_cupy       180  1  pool  python3 with_cupy_inkernel.py
 inkernel_restore    120  1  pool  GPUMEM_HEAP=off ./inkernel_restore modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
+foreign             240  1  pool  ./foreign_free
+foreign_rw          240  1  pool  GPUMEM_HEAP=rw ./foreign_free
+foreign_rw_bm       240  1  pool  GPUMEM_HEAP=rw-bm ./foreign_free
+foreign_corw        240  1  pool  GPUMEM_HEAP=corw ./foreign_free
+foreign_heap        240  1  pool  LD_LIBRARY_PATH=. ./foreign_heap
 aligned             120  1  any   ./aligned
 aligned_debug       120  1  any   ./aligned_debug
 memcheck_aligned    240  1  any   ./under.sh memcheck ./aligned native
@@ -52,11 +59,17 @@ heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-
 cupy                180  1  pool  python3 with_cupy.py none pool
 torch_core          180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_core.py
 cupy_core           180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_cupy_core.py
+core_contexts       180  1  pool  LD_LIBRARY_PATH=. ./core_contexts seconds 60
 grow                120  1  pool  LD_LIBRARY_PATH=. ./grow
+churn               240  1  heap  ./churn 3
+churn_header        120  1  heap  LD_LIBRARY_PATH=. ./churn_header 5
+churn_inlined       120  1  heap  LD_LIBRARY_PATH=. ./churn_inlined 5
+synccheck_churn     240  1  heap  LD_LIBRARY_PATH=. ./under.sh synccheck ./churn_header 1
+memcheck_churn      240  1  heap  LD_LIBRARY_PATH=. ./under.sh memcheck ./churn_header 1 grown
 cupy_others         180  1  any   python3 with_cupy.py async managed none
-jax                 240  1  pool  XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
-jax_platform        240  1  pool  XLA_PYTHON_CLIENT_ALLOCATOR=platform python3 with_jax.py
-jax_async           240  1  any   XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+jax                 240  1  9     XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+jax_platform        240  1  9     XLA_PYTHON_CLIENT_ALLOCATOR=platform python3 with_jax.py
+jax_async           240  1  9     XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
 numba               180  1  pool  NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0 python3 with_numba.py
 memcheck_thrust     240  1  pool  ./under.sh memcheck ./thrust
 memcheck_runtime    240  1  pool  ./under.sh memcheck ./runtime churn copies pitched errors
@@ -114,18 +127,20 @@ note() { # note ok|no|skip NAME TEXT
 	printf '%-5s %s\n' "$1" "$2: $3" >>"$results/$2.verdict"
 }
 
-# Of the logs of a case: how many there are, and the sums and the least of what pool and driver served.
+# Of the logs of a case: how many there are, the least and the sum of what the pool served, the sum of what the driver did,
+# and the least by which device heaps grew.
 served() { # served LOG...
 	"$here/gpumemstat" summary --json "$@" | python3 -c '
 import json, sys
-logs = [[sum(device["counters"][name] for device in log["devices"]) for name in ("allocate_pool", "allocate_driver")]
-        for log in json.load(sys.stdin)["logs"]]
-print(len(logs), min(pool for pool, _ in logs), sum(pool for pool, _ in logs), sum(driver for _, driver in logs))'
+names = "allocate_pool", "allocate_driver", "heap_growth_bytes"
+logs = [[sum(device["counters"][name] for device in log["devices"]) for name in names] for log in json.load(sys.stdin)["logs"]]
+pool, driver, heap = zip(*logs)
+print(len(logs), min(pool), sum(pool), sum(driver), min(heap))'
 }
 
 # gpumemstat reads the logs of a case without complaint, and the driver was handed no allocation.
 read_logs() { # read_logs NAME LOGS SERVED
-	local name=$1 found least pool driver
+	local name=$1 found least pool driver heap
 	local -a logs=("$results/logs/$name"/*)
 	[ -e "${logs[0]}" ] || logs=()
 	if [ ${#logs[@]} -lt "$2" ]; then
@@ -138,11 +153,15 @@ read_logs() { # read_logs NAME LOGS SERVED
 		return
 	fi
 	rm -f "$results/$name.summary.err"
-	read -r found least pool driver <<<"$(served "${logs[@]}")"
+	read -r found least pool driver heap <<<"$(served "${logs[@]}")"
 	if [ -z "$driver" ]; then
 		note no "$name" "gpumemstat summary --json gave no counters"
-	elif [ "$3" = pool ] && { [ "$least" = 0 ] || [ "$driver" != 0 ]; }; then
+	elif [ "$3" = heap ]; then
+		note "$([ "$heap" != 0 ] && echo ok || echo no)" "$name" "device heaps grew by $heap bytes or more; logs: $found"
+	elif [ "$3" != any ] && { [ "$least" = 0 ] || [ "$driver" != 0 ]; }; then
 		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
+	elif [ "$3" != any ] && [ "$3" != pool ] && [ "$pool" != "$3" ]; then
+		note no "$name" "$pool allocations served by the pool, not $3"
 	else
 		note ok "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found"
 	fi
@@ -174,8 +193,8 @@ compare() { # compare NAME LIMIT LOGS SERVED COMMAND...
 			tail -n 5 "$results/$name.native.err" "$results/$name.preloaded.err"
 		} >>"$results/$name.verdict"
 	fi
-	# Some ask for more than there is, and the library says so.
-	said=$(grep '^gpumem: ' "$results/$name.preloaded.err" | grep -m 1 -v 'out of memory on device') && note no "$name" "$said"
+	# Some ask for more than there is, or call what PyTorch should not, and the library says so.
+	said=$(grep '^gpumem: ' "$results/$name.preloaded.err" | grep -m 1 -v -e 'out of memory on device' -e 'gpumem_torch_alloc: ') && note no "$name" "$said"
 	[ "$least" = 0 ] || read_logs "$name" "$least" "$by"
 }
 

@@ -14,16 +14,16 @@ setup() {
 	same attributes
 }
 
-@test "copies and memsets are refused at the same byte" {
+@test "copies and memsets are refused at the same byte as natively" {
 	same bounds
 	! grep -v 'exact CUDA_SUCCESS, from within CUDA_SUCCESS, a unit too far CUDA_ERROR_INVALID_VALUE, a byte too few CUDA_ERROR_INVALID_VALUE' "$BATS_TEST_TMPDIR/preloaded" | grep exact
 }
 
-@test "likewise with per-thread default streams" {
+@test "copies on per-thread default streams are refused at the same byte as natively" {
 	same bounds_ptds
 }
 
-@test "what is refused does not reach the driver" {
+@test "a refused copy does not reach the driver" {
 	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/bounds" >/dev/null
 	# Of each form: two that fit; the rest is beyond a block or in a free one.
 	[ "$(grep -cw cuMemsetD2D16Async "$BATS_TEST_TMPDIR/trace")" -eq 2 ]
@@ -38,15 +38,15 @@ setup() {
 	SIM_DRIVER=11.4 same contexts
 }
 
-@test "two devices without peer access" {
+@test "copies between two devices without peer access work as natively" {
 	SIM_DEVICES=2 same peers
 }
 
-@test "two devices with peer access" {
+@test "copies between two devices with peer access work as natively" {
 	SIM_DEVICES=2 same peers enable
 }
 
-@test "two devices that cannot reach each other" {
+@test "copies between two devices that cannot reach each other work as natively" {
 	export SIM_DEVICES=2 SIM_PEER=0
 	for program in peers peers_ptds; do
 		same $program
@@ -65,7 +65,7 @@ setup() {
 	grep -q '^the kernel saw 42$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
-@test "an asynchronous free does, too" {
+@test "cuMemFreeAsync of a block waits for its stream" {
 	frees_wait
 	run preloaded "$PROGRAMS/held" async
 	[ "$status" -eq 0 ]
@@ -73,25 +73,25 @@ setup() {
 	[[ $output = *'the kernel saw 42'* ]]
 }
 
-@test "but it waits for no other stream" {
+@test "cuMemFreeAsync of a block waits for no other stream" {
 	run preloaded "$PROGRAMS/held" other
 	[ "$status" -eq 0 ]
 	[[ $output = *'freed under the kernel: 1'* ]]
 	same held other
 }
 
-@test "a full device holds as much, and recovers" {
+@test "a full device holds as much as natively, and recovers" {
 	SIM_MEMORY=256M same pressure fill
 }
 
-@test "idle memory is nobody's out-of-memory" {
+@test "idle memory of the pool makes no other call fail" {
 	for entry in cuMemCreate cuMemAllocManaged cuMemAllocAsync cuArrayCreate cuArray3DCreate; do
 		SIM_MEMORY=256M same pressure take $entry
 		grep -q "^$entry: CUDA_SUCCESS$" "$BATS_TEST_TMPDIR/preloaded"
 	done
 }
 
-@test "the pool serves" {
+@test "the pool serves allocations without cuMemAlloc" {
 	[ "$(calls cuMemAlloc_v2 contexts)" -eq 0 ]
 	[ "$(calls cuMemCreate contexts)" -gt 0 ]
 }
@@ -118,7 +118,7 @@ setup() {
 	same contexts
 }
 
-@test "where no pool can be made, the driver serves, and one line says so" {
+@test "the driver serves where no pool can be made, and one line says so" {
 	native "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/native"
 	SIM_FAIL=cuMemGetAllocationGranularity:1:801 preloaded "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
 	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"

@@ -3,15 +3,15 @@
 BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats %D%/break_life.bats \
 	%D%/break_others.bats %D%/break_table.bats
 BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_peers %D%/break_pointers %D%/break_runtimes %D%/break_share \
-	%D%/break_signals %D%/break_threads
+	%D%/break_signals %D%/break_threads %D%/cancel
 check_PROGRAMS += $(BREAK_TESTS)
 dist_check_SCRIPTS += $(BREAK_BATS)
 TESTS += $(BREAK_BATS)
-BREAK_OBJECTS = %D%/libother-calls.so %D%/libother-dlsym.so %D%/libother-around.so %D%/libother-malloc.so %D%/liblate.so \
-	%D%/libucp.so.0
+BREAK_OBJECTS = %D%/libother-calls.so %D%/libother-dlsym.so %D%/libother-around.so %D%/libother-malloc.so %D%/libended.so \
+	%D%/liblate.so %D%/libucp.so.0
 check_DATA += $(BREAK_OBJECTS)
 CLEANFILES += $(BREAK_OBJECTS)
-EXTRA_DIST += %D%/BREAKAGE.md %D%/liblate.c %D%/libother.c
+EXTRA_DIST += %D%/BREAKAGE.md %D%/libended.c %D%/liblate.c %D%/libother.c
 
 %D%/libother-calls.so: %D%/libother.c
 	$(PRELOAD_SHARED) -DCALLS $<
@@ -21,6 +21,8 @@ EXTRA_DIST += %D%/BREAKAGE.md %D%/liblate.c %D%/libother.c
 	$(PRELOAD_SHARED) -DAROUND $<
 %D%/libother-malloc.so: %D%/libother.c
 	$(PRELOAD_SHARED) -fno-builtin -DMALLOC $<
+%D%/libended.so: %D%/libended.c
+	$(PRELOAD_SHARED) -fno-builtin $<
 %D%/liblate.so: %D%/liblate.c
 	$(PRELOAD_SHARED) $<
 # Of UCX only the name.
@@ -43,3 +45,5 @@ tests_preload_break_threads_SOURCES = %D%/break_threads.c %D%/program.h
 tests_preload_break_threads_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_break_signals_SOURCES = %D%/break_signals.c %D%/program.h
 tests_preload_break_signals_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_cancel_SOURCES = %D%/cancel.c %D%/program.h %D%/steer.h
+tests_preload_cancel_LDADD = $(BEHAVIOUR_LDADD)

@@ -17,7 +17,7 @@ prints() {
 	! grep 'untouched 0' "$BATS_TEST_TMPDIR/preloaded"
 }
 
-@test "frees of every kind of memory, by either call; odd sizes; no context, or a stale one" {
+@test "frees of every kind of memory, odd sizes, and calls without a valid context answer as natively" {
 	same break_frees
 	SIM_DRIVER=12.2 same break_frees
 	[ "$(grep -c '^all back: 1$' "$BATS_TEST_TMPDIR/preloaded")" -eq 2 ]
@@ -27,7 +27,7 @@ REFUSED='cuIpcGetMemHandle(&name, p + MIB): CUDA_ERROR_INVALID_VALUE
 written: 0
 cuMemRetainAllocationHandle(&physical, (void *)(uintptr_t)p): CUDA_ERROR_INVALID_VALUE'
 
-@test "memory of the pool cannot be shared, and every answer says so; one line" {
+@test "memory of the pool cannot be shared: every answer says so, and one line" {
 	prints "legacy 0, handle types 0
 $REFUSED
 $REFUSED
@@ -42,7 +42,7 @@ cuIpcGetMemHandle(&name, p): CUDA_ERROR_INVALID_VALUE" "$PROGRAMS/break_share"
 	grep -q '^legacy 1, handle types 0$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
-@test "a library that asks, and will take a slower road: one line names it" {
+@test "a library that falls back to a slower way to share is named in one line" {
 	preloaded "$PROGRAMS/break_share" "$PROGRAMS/libucp.so.0" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
 	[ "$(grep -c '^gpumem: libucp\.so\.0 cannot share memory of the pool' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # and the refusal
@@ -51,7 +51,7 @@ cuIpcGetMemHandle(&name, p): CUDA_ERROR_INVALID_VALUE" "$PROGRAMS/break_share"
 	[ ! -s "$BATS_TEST_TMPDIR/said" ]
 }
 
-@test "peer access covers what is there and what comes, one way only, until the last context gives it up" {
+@test "peer access covers present and future blocks, one way, until the last context disables it" {
 	export SIM_DEVICES=3
 	prints 'cuCtxEnablePeerAccess(context[2], 0): CUDA_SUCCESS
 enabled before the first allocation: 1 0 1

@@ -20,7 +20,7 @@ count() {
 	grep -cE "$1" "$BATS_TEST_TMPDIR/trace" || true
 }
 
-@test "the attribute says no: the driver serves, one line, no call of virtual memory" {
+@test "a device that has no virtual memory is left to the driver: one line, no call of virtual memory" {
 	export SIM_ATTRIBUTE=102:0
 	for program in answers contexts; do
 		passes $program
@@ -30,7 +30,7 @@ count() {
 	done
 }
 
-@test "the attribute says yes, cuMemCreate says no: the driver serves, one line, no further attempt" {
+@test "a device whose cuMemCreate fails is left to the driver: one line, no further attempt" {
 	for code in 1 304 800 801 999; do
 		export SIM_FAIL=cuMemCreate:0:$code
 		for program in answers contexts; do
@@ -44,7 +44,7 @@ count() {
 	done
 }
 
-@test "addresses cannot be reserved, or nothing be mapped: likewise" {
+@test "a device where nothing can be reserved or mapped is left to the driver, with one line" {
 	for call in cuMemAddressReserve cuMemMap cuMemSetAccess; do
 		export SIM_FAIL=$call:0:801
 		passes contexts
@@ -54,7 +54,7 @@ count() {
 	done
 }
 
-@test "each device for itself" {
+@test "each device of two is left to the driver with a line of its own" {
 	export SIM_FAIL=cuMemCreate:0:801 SIM_DEVICES=2
 	passes peers
 	grep -q '^gpumem: no pool on device 0 ' "$BATS_TEST_TMPDIR/said"
@@ -62,7 +62,7 @@ count() {
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ]
 }
 
-@test "a lack of memory, or one odd failure, is no reason to give the pool up" {
+@test "a lack of memory or one odd failure does not end the pool" {
 	local map=cuMemMap:2:999 # however it asks, the second chunk fails
 	for rule in cuMemCreate:1:2 cuMemCreate:2:304 $map,$map,$map,$map; do
 		export SIM_FAIL=$rule
@@ -74,7 +74,7 @@ count() {
 	[ "$(count '^cuMemAlloc_v2 0$')" -eq 1 ]
 }
 
-@test "memory for RDMA refused where it is created, or where access is given: the pool serves without" {
+@test "the pool serves without RDMA where RDMA memory is refused at creation or at access" {
 	for where in create access; do
 		export SIM_RDMA=$where
 		passes contexts
@@ -88,7 +88,7 @@ count() {
 	done
 }
 
-@test "a device without RDMA or without exportable handles" {
+@test "a device without RDMA or exportable handles has a pool, and no failed attempt" {
 	for attributes in 110:0 103:0 110:0,103:0; do
 		export SIM_ATTRIBUTE=$attributes SIM_RDMA=create
 		[ $attributes != 103:0 ] || unset SIM_RDMA

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program that uses the driver before main and after it, and ends in some way:
- * `break_ends return|exit|_exit|quick|abort|kill|thread|busy`. "thread": main's thread ends first;
- * "busy": others allocate meanwhile, to the end.
+ * `break_ends return|exit|_exit|quick|abort|kill|thread|idle|busy`. "thread": main's thread ends
+ * first; "idle": it is the only one, and leaves memory idle; "busy": others allocate meanwhile, to
+ * the end.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -33,6 +34,21 @@ __attribute__((destructor)) static void after_main(void)
 static void free_it(void)
 {
 	SAY(cuMemFree(of_main));
+}
+
+/* What exit handlers may count on: stack, and the signals of the program. */
+static void deep(void)
+{
+	volatile char room[MIB];
+	sigset_t blocked;
+	CUdeviceptr p;
+	for (size_t i = 0; i < sizeof room; i += 1024)
+		room[i] = 1;
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	printf("SIGINT is blocked: %d\n", sigismember(&blocked, SIGINT));
+	SAY(cuCtxSetCurrent(context));
+	SAY(cuMemAlloc(&p, 50 * MIB));
+	SAY(cuMemFree(p));
 }
 
 /* In a library that is finished after us, or at once where there is none. */
@@ -83,6 +99,13 @@ static void end(const char *how)
 	if (strcmp(how, "thread") == 0) {
 		me = pthread_self();
 		pthread_create(&thread, NULL, last_thread, &me);
+		pthread_exit(NULL);
+	}
+	if (strcmp(how, "idle") == 0) {
+		CUdeviceptr p;
+		atexit(deep);
+		SAY(cuMemAlloc(&p, 20 * MIB));
+		SAY(cuMemFree(p));
 		pthread_exit(NULL);
 	}
 	for (uintptr_t i = 0; strcmp(how, "busy") == 0 && i < 4; i++)

@@ -10,10 +10,10 @@ setup() {
 
 # What hangs, fails.
 alike() {
-	native timeout 120 "$PROGRAMS/$1" "${@:2}" >native
-	preloaded timeout 120 "$PROGRAMS/$1" "${@:2}" >preloaded 2>said
+	native timeout 3600 "$PROGRAMS/$1" "${@:2}" >native
+	preloaded timeout 3600 "$PROGRAMS/$1" "${@:2}" >preloaded 2>said
 	diff -u native preloaded
-	! grep '^gpumem' said
+	refute grep '^gpumem' said
 	grep -qx 'calls that failed: 0' preloaded
 }
 
@@ -27,11 +27,11 @@ readable() {
 	done
 }
 
-@test "threads that are there before cuInit" {
+@test "threads that exist before cuInit get native answers" {
 	alike break_threads early
 }
 
-@test "threads that all call cuInit" {
+@test "threads that all call cuInit get native answers" {
 	SIM_YIELD=1 alike break_threads found
 	# Its entries are in assembler, whose acquire ThreadSanitizer does not see.
 	[[ $SANITIZE_LIB == *tsan* ]] || SIM_YIELD=1 alike break_threads init
@@ -43,16 +43,34 @@ readable() {
 	grep -qx 'nothing stays behind: 1' preloaded
 }
 
-@test "a signal handler that allocates while we hold a lock" {
+@test "a signal handler can allocate while its thread holds a lock of ours" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own malloc"
-	preloaded timeout 120 "$PROGRAMS/break_signals" >preloaded
+	preloaded timeout 3600 "$PROGRAMS/break_signals" >preloaded
 	diff -u - preloaded <<-'END'
 		signals handled: some
 		calls that failed: 0
 	END
 }
 
-@test "children of threads, while others allocate" {
+@test "a thread that is cancelled in a call of ours ends behind the call, and others go on" {
+	for free in sync defer; do
+		logged
+		KNOBS+=(GPUMEM_FREE=$free GPUMEM_LIMIT=much)
+		preloaded "$PROGRAMS/cancel" >preloaded 2>said || {
+			cat preloaded
+			false
+		}
+		diff -u - preloaded <<-'END'
+			the thread came through: 1
+			and ended behind it: 1
+			cuMemAlloc_v2(&p, most_of_it()): CUDA_SUCCESS
+			cuMemFree_v2(p): CUDA_SUCCESS
+		END
+		grep -q '^gpumem: GPUMEM_LIMIT' said
+	done
+}
+
+@test "children forked by threads, while others allocate, get native answers" {
 	# In a child the leak checker waits for threads that are not there.
 	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 	logged
@@ -62,18 +80,18 @@ readable() {
 	[ "$(awk '$1 == "free" {print $2 - $3, $5; exit}' summary)" = '0 0' ] # nothing of theirs is counted in it
 }
 
-@test "a child that no fork handler knows of leaves the parent's log alone" {
+@test "a child made by clone leaves the parent's log alone" {
 	logged
 	alike break_threads clone
 	[ "$(ls ./*.gml | wc -l)" -eq 1 ]
 	readable
 }
 
-@test "other programs, by vfork, posix_spawn and system" {
+@test "vfork, posix_spawn and system start programs as natively" {
 	alike break_threads spawn
 }
 
-@test "eight processes at once, a log each" {
+@test "eight processes at once have a log each" {
 	logged
 	native "$PROGRAMS/contexts" >native
 	for i in 1 2 3 4 5 6 7 8; do
@@ -87,20 +105,22 @@ readable() {
 	readable
 }
 
-@test "every way to end: before main and after it the calls answer as natively, and the log can be read" {
+@test "calls before and after main answer as natively, and the log can be read, however the process ends" {
 	logged
-	for how in thread return exit _exit quick abort kill; do
+	for how in thread idle return exit _exit quick abort kill; do
 		local there=0 here=0
 		# The leak checker cannot see what the main thread left to libc.
-		[ -z "$SANITIZE_LIB" ] || [ $how != thread ] || continue
+		[[ -z $SANITIZE_LIB || ($how != thread && $how != idle) ]] || continue
 		rm -f ./*.gml
 		logged
-		# Else, where frees do not wait, the last thread would be ours.
+		# Else the last thread would be ours, in which no context is current; "idle" makes one so.
 		[ $how != thread ] || KNOBS+=(GPUMEM_TRIM_AFTER=off)
+		local limit=()
+		[ $how != idle ] || KNOBS+=(GPUMEM_TRIM_AFTER=1h) limit=(timeout -s KILL 60)
 		native "$PROGRAMS/break_ends" $how >native 2>/dev/null || there=$?
-		preloaded "$PROGRAMS/break_ends" $how >preloaded 2>said || here=$?
+		preloaded "${limit[@]}" "$PROGRAMS/break_ends" $how >preloaded 2>said || here=$?
 		diff -u native preloaded
-		! grep '^gpumem' said
+		refute grep '^gpumem' said
 		[ "$here" -eq "$there" ]
 		[ "$(ls ./*.gml | wc -l)" -eq 1 ]
 		readable
@@ -119,18 +139,34 @@ readable() {
 	readable
 }
 
-@test "threads that allocate while the process ends" {
+@test "a library that is finished before us is not called when the log is closed" {
+	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer stands in for the same functions"
+	[ -z "$COVERAGE" ] || skip "gcov writes its counts with the same functions, at the end of each library"
+	for level in small events; do
+		rm -f ./*.gml
+		KNOBS=(GPUMEM_LOG=$level GPUMEM_LOG_NAME=%p.gml)
+		preloaded env LD_PRELOAD="$PROGRAMS/libended.so:$LIBRARY" "$PROGRAMS/break_ends" >preloaded || {
+			cat preloaded
+			false
+		}
+		grep -qx 'cuMemFree(of_main): CUDA_SUCCESS' preloaded
+		readable
+		grep -q 'closed cleanly' summary
+	done
+}
+
+@test "threads that allocate while the process ends get native answers" {
 	logged
 	native "$PROGRAMS/break_ends" busy >native
 	for i in $(seq 20); do
-		preloaded timeout 120 "$PROGRAMS/break_ends" busy >preloaded 2>said
+		preloaded timeout 3600 "$PROGRAMS/break_ends" busy >preloaded 2>said
 		diff -u native preloaded
 		[ ! -s said ]
 		rm -f ./*.gml
 	done
 }
 
-@test "two runtimes in one process" {
+@test "two runtimes in one process share the pool" {
 	needs_driver 12.0
 	native "$PROGRAMS/break_runtimes" >native
 	SIM_TRACE=$PWD/trace preloaded "$PROGRAMS/break_runtimes" >preloaded 2>&1

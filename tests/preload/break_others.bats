@@ -30,14 +30,14 @@ served() { # served WHERE: by the pool
 	grep -qx 'cuMemCreate 0' "$TRACE.$1" && ! grep -qx 'cuMemAlloc_v2 0' "$TRACE.$1"
 }
 
-@test "behind a library that defines the driver's calls: it sees them all, and the pool serves them" {
+@test "a library before us that defines the driver's calls sees them all, and the pool serves them" {
 	beside libother-calls.so "$PROGRAMS/linked-O2"
 	[ "$behind" = "$alone" ]
 	served behind
 	served front
 }
 
-@test "beside a library that hooks dlsym and asks the next dlsym: both see the calls" {
+@test "a library that hooks dlsym and asks the next dlsym sees the calls, and so do we" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer asks dlsym before it has set itself up"
 	for level in O0 O2; do
 		beside libother-dlsym.so "$PROGRAMS/ask-$level" open libcuda.so.1 use
@@ -47,7 +47,7 @@ served() { # served WHERE: by the pool
 	done
 }
 
-@test "beside a library that hooks dlsym and asks libc's: what it takes over never reaches us, free included" {
+@test "calls taken over by a library that asks libc's dlsym never reach us, frees included" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer asks dlsym before it has set itself up"
 	for level in O0 O2; do
 		beside libother-around.so "$PROGRAMS/ask-$level" open libcuda.so.1 use
@@ -57,7 +57,7 @@ served() { # served WHERE: by the pool
 	done
 }
 
-@test "beside a malloc that asks dlsym: nothing that dlsym does calls malloc" {
+@test "our dlsym calls no malloc, for a malloc may ask dlsym" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own malloc"
 	beside libother-malloc.so "$PROGRAMS/ask-O2" open libcuda.so.1 sym cuDriverGetVersion use
 	[ "$behind" = "$alone" ]
@@ -65,7 +65,7 @@ served() { # served WHERE: by the pool
 	served behind
 }
 
-@test "a library opened with RTLD_DEEPBIND finds the driver itself, the program beside it still us" {
+@test "a library opened with RTLD_DEEPBIND finds the driver itself, and its program finds us" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer refuses RTLD_DEEPBIND"
 	for level in O0 O2; do
 		says $'sym cuMemAlloc_v2: driver\nsym cuMemFree_v2: driver\ninit 0 retain 0 current 0 alloc 0 free 0' \
@@ -73,7 +73,7 @@ served() { # served WHERE: by the pool
 	done
 }
 
-@test "libcuda under its versioned name, and under two names at once" {
+@test "libcuda is found under its versioned name, and under two names at once" {
 	cp "$SIM/libcuda.so.1" "$BATS_TEST_TMPDIR/libcuda.so.580.95.05"
 	for level in O0 O2; do
 		says $'sym cuMemAlloc_v2: gpumem\ninit 0 retain 0 current 0 alloc 0 free 0' \
@@ -86,7 +86,7 @@ served() { # served WHERE: by the pool
 	done
 }
 
-@test "a driver that the program closes stays: we have its addresses" {
+@test "a driver that the program closes stays loaded" {
 	# One that can be unloaded, as it is natively.
 	says 'closed: 0, mapped: 0' on plain "$PROGRAMS/ask-O2" open libcuda.so.1 close
 	for level in O0 O2; do

@@ -134,6 +134,46 @@ static void own_mapping(void)
 	SAY(cuMemAddressFree(at, 4 * MIB));
 }
 
+static void map_calls(CUdeviceptr p, size_t size)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemAccessDesc access = {.location = prop.location,
+				  .flags = CU_MEM_ACCESS_FLAGS_PROT_NONE};
+	CUmemGenericAllocationHandle handle;
+	unsigned long long flags = UNTOUCHED;
+	MUST(cuMemCreate(&handle, size, &prop, 0));
+	SAY(cuMemSetAccess(p, size, &access, 1));
+	SAY(cuMemGetAccess(&flags, &prop.location, p));
+	SAY(cuMemGetAccess(&flags, &prop.location, p + size - 1));
+	SAY(cuMemMap(p, size, 0, handle, 0));
+	SAY(cuMemUnmap(p, size));
+	SAY(cuMemAddressFree(p, size));
+	printf("nothing was written: %d\n", flags == UNTOUCHED);
+	MUST(cuMemRelease(handle));
+}
+
+/* A block is mapped memory, and natively none: calls on mappings leave it as it is. */
+static void no_mapping(size_t size)
+{
+	CUdeviceptr p, next;
+	unsigned char byte = 0;
+	printf("a block of %zu bytes\n", size);
+	MUST(cuMemAlloc(&p, size));
+	MUST(cuMemsetD8(p, 0x17, size));
+	map_calls(p, size);
+	SAY(cuMemcpyDtoH(&byte, p + size - 1, 1));
+	printf("its last byte: %d\n", byte == 0x17);
+	MUST(cuMemFree(p));
+	printf("freed\n");
+	map_calls(p, size);
+	MUST(cuMemAlloc(&next, size));
+	SAY(cuMemsetD8(next, 0x18, size));
+	SAY(cuMemcpyDtoH(&byte, next + size - 1, 1));
+	printf("its last byte: %d\n", byte == 0x18);
+	MUST(cuMemFree(next));
+}
+
 static void retained(CUdeviceptr p)
 {
 	CUmemGenericAllocationHandle handle = 42;
@@ -168,6 +208,9 @@ int main(void)
 	ids(200000);
 	ids(3 * MIB);
 	ids(64 * MIB);
+	no_mapping(2 * MIB);
+	no_mapping(32 * MIB);
+	no_mapping(64 * MIB);
 	own_mapping();
 	MUST(cuMemFreeAsync(async, NULL));
 	MUST(cuMemFree(managed));

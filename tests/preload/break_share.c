@@ -24,7 +24,7 @@ static uint64_t handle_types(CUdeviceptr p)
 int main(int argc, char **argv)
 {
 	CUmemGenericAllocationHandle physical = 7;
-	CUipcMemHandle name;
+	CUipcMemHandle name, untouched;
 	CUdeviceptr p, managed;
 	for (int i = 1; i < argc; i++)
 		if (!dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL))
@@ -34,10 +34,11 @@ int main(int argc, char **argv)
 	MUST(cuMemAlloc(&p, 5 * MIB));
 	MUST(cuMemAllocManaged(&managed, 5 * MIB, CU_MEM_ATTACH_GLOBAL));
 	printf("legacy %u, handle types %ju\n", legacy(p), (uintmax_t)handle_types(p));
+	memset(&untouched, 1, sizeof untouched);
 	for (int i = 0; i < 3; i++) {
-		memset(&name, 1, sizeof name);
+		name = untouched;
 		SAY(cuIpcGetMemHandle(&name, p + MIB));
-		printf("written: %d\n", name.reserved[0] != 1);
+		printf("written: %d\n", memcmp(&name, &untouched, sizeof name) != 0);
 		SAY(cuMemRetainAllocationHandle(&physical, (void *)(uintptr_t)p));
 	}
 	SAY(cuIpcGetMemHandle(NULL, p));

@@ -6,12 +6,12 @@ setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 }
 
-@test "all cases of mode, thread and exchange answer as natively" {
+@test "captures: all cases of mode, thread and exchange answer as natively" {
 	same captures
 	[ "$(grep -c '^cuMemFree,' "$BATS_TEST_TMPDIR/preloaded")" -eq 12 ]
 }
 
-@test "likewise on a driver without cuCtxRecordEvent" {
+@test "captures on a driver without cuCtxRecordEvent: all cases answer as natively" {
 	SIM_DRIVER=12.0 same captures
 }
 
@@ -20,6 +20,6 @@ setup() {
 	[ "$(cat "$BATS_TEST_TMPDIR/preloaded")" = '0 captures invalidated, 0 calls refused' ]
 }
 
-@test "likewise on a driver without cuCtxRecordEvent: the race" {
+@test "frees of other threads never invalidate a relaxed capture, without cuCtxRecordEvent" {
 	SIM_YIELD=1 SIM_DRIVER=12.0 same race
 }

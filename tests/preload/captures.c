@@ -99,6 +99,39 @@ static void odd_ends(void)
 	SAY(cuCtxSynchronize());
 }
 
+static void *end_it(void *stream)
+{
+	CUgraph graph;
+	MUST(cuCtxSetCurrent(context));
+	SAY(cuStreamEndCapture(stream, &graph));
+	return NULL;
+}
+
+/* An end by the wrong thread fails, and the capture stays open: a free must not invalidate it. */
+static void wrong_thread(void)
+{
+	CUstream stream;
+	CUgraph graph = NULL;
+	CUdeviceptr p;
+	pthread_t thread;
+	MUST(cuMemAlloc(&p, 1000));
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	pthread_create(&thread, NULL, end_it, stream);
+	pthread_join(thread, NULL);
+	struct attempt free_it = {.act = FREE, .block = p};
+	pthread_create(&thread, NULL, attempt, &free_it);
+	pthread_join(thread, NULL);
+	printf("freed by another thread: %s\n", result_name(free_it.answer));
+	SAY(cuStreamEndCapture(stream, &graph));
+	printf("graph %d\n", graph != NULL);
+	if (graph)
+		MUST(cuGraphDestroy(graph));
+	MUST(cuMemAlloc(&p, 1000));
+	SAY(cuMemFree(p));
+	MUST(cuStreamDestroy(stream));
+}
+
 int main(void)
 {
 	MUST(cuInit(0));
@@ -108,5 +141,6 @@ int main(void)
 			for (int i = 0; i < 4; i++)
 				one_case((enum act)what, (CUstreamCaptureMode)mode, i / 2, i % 2);
 	odd_ends();
+	wrong_thread();
 	return 0;
 }

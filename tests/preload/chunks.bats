@@ -13,7 +13,7 @@ setup() {
 	[ "$(calls cuMemUnmap stripes)" -eq 3 ]
 }
 
-@test "not beside a library that caches registrations by address, unless asked for, and then not at all" {
+@test "idle chunks stay beside a library that caches registrations, but for GPUMEM_REMAP=on" {
 	beside() {
 		rm -f "$BATS_TEST_TMPDIR/trace"
 		env LD_LIBRARY_PATH="$SIM" GPUMEM_LOG=off GPUMEM_REMAP="$1" SIM_TRACE="$BATS_TEST_TMPDIR/trace" \
@@ -26,7 +26,7 @@ setup() {
 	beside off '' 0
 }
 
-@test "CHUNK is the size of every handle" {
+@test "GPUMEM_CHUNK is the size of every handle" {
 	KNOBS=(GPUMEM_CHUNK=16M GPUMEM_REMAP=off)
 	[ "$(calls cuMemCreate stripes)" -eq $((6 * 4 + 12)) ]
 	KNOBS=(GPUMEM_CHUNK=128M GPUMEM_REMAP=off)
@@ -40,7 +40,7 @@ same_but_said() {
 	[ "$(<"$BATS_TEST_TMPDIR/said")" = "$1" ]
 }
 
-@test "PREWARM maps memory before it is asked for, or says that there is none" {
+@test "GPUMEM_PREWARM maps memory before the first allocation, or says that there is none" {
 	KNOBS=(GPUMEM_PREWARM=60%)
 	[ "$(calls cuMemCreate stripes)" -eq 3 ] # 615 MiB, more than half of the device
 	KNOBS=(GPUMEM_PREWARM=2G)
@@ -49,7 +49,7 @@ same_but_said() {
 	same_but_said 'gpumem: GPUMEM_PREWARM: no 512 MiB of device 0 (CUDA_ERROR_OUT_OF_MEMORY)'
 }
 
-@test "a first context has 2 MiB mapped, where the tests do not ask otherwise, and says nothing where it cannot" {
+@test "a first context has 2 MiB mapped by default, and says nothing where that fails" {
 	[ "$GPUMEM_PREWARM" = 0 ]
 	[ "$(calls cuMemCreate stripes)" -eq 6 ]
 	unset GPUMEM_PREWARM
@@ -60,7 +60,7 @@ same_but_said() {
 	! grep PREWARM "$BATS_TEST_TMPDIR/said"
 }
 
-@test "a refused allocation is told in one line, and then more and more rarely" {
+@test "a refused allocation is reported in one line, later ones more and more rarely" {
 	KNOBS=('GPUMEM_LIMIT=64M')
 	SIM_MEMORY=256M preloaded "$PROGRAMS/pressure" fill >/dev/null 2>"$BATS_TEST_TMPDIR/said"
 	diff -u "$BATS_TEST_TMPDIR/said" - <<-'END'

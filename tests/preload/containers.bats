@@ -82,14 +82,14 @@ no_log() {
 
 WITHOUT='the program goes on without one'
 
-@test "a read-only file system" {
+@test "a program runs as natively on a read-only file system" {
 	in_mounts 'mount --bind . .; mount -o remount,bind,ro "$PWD"; cd "$PWD"; ! touch here 2>/dev/null'
 	alike "${DEMO[@]}"
 	says "log gpumem.*\.gml: Read-only file system; $WITHOUT"
 	no_log
 }
 
-@test "a read-only root, and no /dev" {
+@test "a program runs as natively with a read-only root and no /dev" {
 	no_gcov
 	need_mounts
 	[ "$UNSHARE" = "unshare -m" ] || skip "takes root"
@@ -99,7 +99,7 @@ WITHOUT='the program goes on without one'
 	one_log
 }
 
-@test "no /proc: the program has the name that it was called by" {
+@test "GPUMEM_PROGRAM without /proc compares the name of the call" {
 	in_mounts 'mount -t tmpfs -o ro none /proc; [ ! -e /proc/self ]'
 	PRELOADED+=(GPUMEM_PROGRAM=demo)
 	alike "${DEMO[@]}"
@@ -111,7 +111,7 @@ WITHOUT='the program goes on without one'
 	no_log
 }
 
-@test "no environment but ours" {
+@test "a program runs as natively with no environment but ours" {
 	NATIVE=(env -i LD_LIBRARY_PATH="$SIM")
 	PRELOADED=("${NATIVE[@]}" LD_PRELOAD="$LIBRARY")
 	alike "${DEMO[@]}"
@@ -119,7 +119,7 @@ WITHOUT='the program goes on without one'
 	one_log
 }
 
-@test "a chroot with the needed files alone" {
+@test "a program runs as natively in a chroot with the needed files alone" {
 	local root=$BATS_TEST_TMPDIR/root file files=("${DEMO[0]}" "$LIBRARY" "$SIM/libcuda.so.1")
 	need_mounts
 	mkdir "$root"
@@ -132,7 +132,7 @@ WITHOUT='the program goes on without one'
 	one_log "$root"
 }
 
-@test "a user without a name" {
+@test "a program runs as natively as a user without a name" {
 	no_gcov
 	[ "$(id -u)" -eq 0 ] || skip "takes root"
 	WITHIN=("$CONFINE" uid=54321 --)
@@ -148,7 +148,7 @@ WITHOUT='the program goes on without one'
 	one_log
 }
 
-@test "a user namespace that knows nobody" {
+@test "a program runs as natively in an empty user namespace" {
 	unshare -U true || skip "no user namespace to be had here"
 	WITHIN=(unshare -U)
 	alike "${DEMO[@]}"
@@ -156,7 +156,7 @@ WITHOUT='the program goes on without one'
 	one_log
 }
 
-@test "a seccomp filter over what we use, and what containers refuse" {
+@test "a program runs as natively under seccomp filters of containers" {
 	local error why thread
 	local refused=clone3,close_range,fallocate,getrandom,io_uring_setup,madvise,membarrier,memfd_create,openat2
 	refused+=,perf_event_open,pidfd_getfd,pidfd_open,process_vm_readv,ptrace,sched_getaffinity,statx,userfaultfd
@@ -179,19 +179,25 @@ WITHOUT='the program goes on without one'
 	one_log
 }
 
-@test "few descriptors" {
+@test "a program runs as natively with few descriptors" {
 	local n
 	for n in 4 5 6 20 64; do
 		WITHIN=("$CONFINE" close=3 close=4 close=5 close=6 close=7 close=8 close=9 limit=NOFILE:$n --)
 		alike "${DEMO[@]}"
 		case $n in
-		4) says "log gpumem.*\.gml: Too many open files; $WITHOUT" && no_log ;;
-		*) says && one_log ;;
+		4)
+			says "log gpumem.*\.gml: Too many open files; $WITHOUT"
+			no_log
+			;;
+		*)
+			says
+			one_log
+			;;
 		esac
 	done
 }
 
-@test "closed standard descriptors, whose numbers must not become ours" {
+@test "closed standard descriptors do not become ours" {
 	local closed limit
 	MEMSETS=.counters.memset_calls # any number
 	for limit in 1024 100; do
@@ -211,14 +217,14 @@ WITHOUT='the program goes on without one'
 	no_log
 }
 
-@test "little address space: no pool, and the driver serves" {
+@test "the driver serves where address space is too small for a pool" {
 	WITHIN=("$CONFINE" limit=AS:400000000 --)
 	alike "${DEMO[@]}"
 	says 'no pool on device 0 \(CUDA_ERROR_OUT_OF_MEMORY\): its memory is left to the driver'
 	one_log
 }
 
-@test "small files only, and no signal about them" {
+@test "a program runs as natively below a limit of file size, without a signal" {
 	no_gcov
 	WITHIN=("$CONFINE" limit=FSIZE:200000 --)
 	alike "${DEMO[@]}"
@@ -231,7 +237,7 @@ WITHOUT='the program goes on without one'
 	no_log
 }
 
-@test "one processor, and no further process or thread" {
+@test "a program runs as natively on one processor, with no further process or thread" {
 	no_gcov
 	WITHIN=("$CONFINE" cpus=1 --)
 	alike "${DEMO[@]}"
@@ -246,7 +252,7 @@ WITHOUT='the program goes on without one'
 	one_log
 }
 
-@test "/etc/ld.so.preload, and programs of other users' rights" {
+@test "/etc/ld.so.preload serves programs, and leaves set-group-ID ones alone" {
 	local native
 	mkdir "$BATS_TEST_TMPDIR/etc"
 	cp /etc/ld.so.cache /etc/passwd "$BATS_TEST_TMPDIR/etc"
@@ -265,7 +271,8 @@ WITHOUT='the program goes on without one'
 	rm gpumem.*.gml
 	[ "$UNSHARE" = "unshare -m" ] || skip "the rest takes root"
 	cp "$PROGRAMS/ask-O2" "$BATS_TEST_TMPDIR/ask"
-	chgrp 65534 "$BATS_TEST_TMPDIR/ask" && chmod 2755 "$BATS_TEST_TMPDIR/ask"
+	chgrp 65534 "$BATS_TEST_TMPDIR/ask"
+	chmod 2755 "$BATS_TEST_TMPDIR/ask"
 	"${WITHIN[@]}" "$BATS_TEST_TMPDIR/ask" "${ask[@]:1}" >out
 	diff -u <("$BATS_TEST_TMPDIR/ask" "${ask[@]:1}") out
 	grep -q '^sym cuInit: driver$' out
@@ -273,7 +280,7 @@ WITHOUT='the program goes on without one'
 	no_log
 }
 
-@test "a program of another libc starts, as in a container of Alpine's" {
+@test "a program of musl starts under the preload" {
 	command -v musl-gcc >/dev/null || skip "no musl-gcc"
 	NATIVE=(env LD_LIBRARY_PATH="$BATS_TEST_TMPDIR")
 	PRELOADED=("${NATIVE[@]}" LD_PRELOAD="$LIBRARY" GPUMEM_VERBOSE=4)

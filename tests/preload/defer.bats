@@ -12,48 +12,48 @@ late() {
 	same defer "$1"
 	grep -q ' blocks are intact$' "$BATS_TEST_TMPDIR/preloaded"
 	preloaded "$PROGRAMS/defer" "$1" show >"$BATS_TEST_TMPDIR/shown"
-	! grep -qx "  waited: ${2:-1}" "$BATS_TEST_TMPDIR/shown"
+	refute grep -qx "  waited: ${2:-1}" "$BATS_TEST_TMPDIR/shown"
 	grep -qx "  waited: $((1 - ${2:-1}))" "$BATS_TEST_TMPDIR/shown"
 }
 
-@test "a block is not used again while a stream is yet to write to it, whatever its size" {
+@test "defer: a block is not reused while a stream is yet to write to it, whatever its size" {
 	late plain
 }
 
-@test "nor is any of many that one fence covers" {
+@test "defer: none of many blocks behind one fence is reused too soon" {
 	late many
 }
 
-@test "nor one that was freed after the fence" {
+@test "defer: a block freed after the fence is not reused too soon" {
 	late order
 }
 
-@test "nor by another context" {
+@test "defer: a block is not reused too soon by another context" {
 	late contexts
 }
 
-@test "nor while a capture is open, which is none the worse" {
+@test "defer: a block is not reused too soon while a capture is open, and the capture stays valid" {
 	late capture
 }
 
-@test "nor one that was freed in the order of another context's stream" {
+@test "defer: a block freed in the order of another context's stream is not reused too soon" {
 	late async
 }
 
-@test "what was freed goes with its context" {
+@test "defer: freed blocks become idle with the end of their context" {
 	late gone
 	same defer reset
 }
 
-@test "at the device's limit an allocation waits" {
-	late full 0
+@test "defer: an allocation waits at the device's limit" {
+	SIM_MEMORY=256M late full 0
 	KNOBS=(GPUMEM_LIMIT=64M)
 	preloaded "$PROGRAMS/defer" full show >"$BATS_TEST_TMPDIR/shown"
 	grep -qx '  waited: 1' "$BATS_TEST_TMPDIR/shown"
 	grep -qx '1 of 1 blocks are intact' "$BATS_TEST_TMPDIR/shown"
 }
 
-@test "all of it where every free looks what has passed" {
+@test "defer: no block is reused too soon where every free polls (GPUMEM_RETIRE=0)" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "many minutes under ThreadSanitizer"
 	needs_driver 12.5
 	export GPUMEM_RETIRE=0
@@ -62,14 +62,14 @@ late() {
 	done
 }
 
-@test "all of it on drivers that cannot record a fence" {
+@test "defer: no block is reused too soon on drivers without cuCtxRecordEvent" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "many minutes under ThreadSanitizer"
 	for SIM_DRIVER in 11.4 12.0; do
 		export SIM_DRIVER
 		for case in plain many order contexts capture gone; do
 			late $case
 		done
-		late full 0
+		SIM_MEMORY=256M late full 0
 		same defer reset
 		# Past the bound an allocation waits there before it takes new memory.
 		KNOBS=(GPUMEM_RETIRE=0)
@@ -78,12 +78,12 @@ late() {
 	done
 }
 
-@test "contexts end while other threads look for what has passed, or wait" {
+@test "defer: contexts end while other threads poll or wait" {
 	SIM_YIELD=1 same defer ends
 	SIM_DRIVER=12.0 same defer ends
 }
 
-@test "on an idle GPU memory is used again, and 64 frees share a fence" {
+@test "defer: on an idle GPU memory is reused, and 64 frees share a fence" {
 	needs_driver 12.5
 	KNOBS=(GPUMEM_TRIM_AFTER=off) # which looks what has passed, too, where 10 s go by
 	[ "$(calls cuMemCreate defer cycle)" -eq 1 ]

@@ -16,7 +16,7 @@ filled() {
 
 CAPTURE=('cuMemAlloc(&block, size): CUDA_SUCCESS' 'cuStreamEndCapture(stream, &graph): CUDA_SUCCESS')
 
-@test "off: blocks hold what was there" {
+@test "GPUMEM_FILL=off: blocks hold the bytes that were there" {
 	filled off 'fresh, 1000 bytes: mixed' "fresh, 1048575 bytes: mixed" 'fresh, 1048576 bytes: mixed' \
 		'fresh, 3145728 bytes: mixed' "${CAPTURE[@]}" 'captured, 2097152 bytes: mixed' \
 		'pitched, 2048000 bytes: mixed' 'another context, 1048576 bytes: mixed' 'fresh, 1048576 bytes: mixed'
@@ -26,14 +26,14 @@ CAPTURE=('cuMemAlloc(&block, size): CUDA_SUCCESS' 'cuStreamEndCapture(stream, &g
 	[ "$(calls cuMemsetD8Async fill)" -eq 0 ]
 }
 
-@test "zero: from 1 MiB on" {
+@test "GPUMEM_FILL=zero: blocks from 1 MiB on are zero" {
 	filled zero 'fresh, 1000 bytes: mixed' "fresh, 1048575 bytes: mixed" 'fresh, 1048576 bytes: 00' \
 		'fresh, 3145728 bytes: 00' "${CAPTURE[@]}" 'captured, 2097152 bytes: 00' \
 		'pitched, 2048000 bytes: 00' 'another context, 1048576 bytes: 00' 'fresh, 1048576 bytes: 00'
 	[ ! -s "$BATS_TEST_TMPDIR/err" ]
 }
 
-@test "a byte: every block, in every context" {
+@test "GPUMEM_FILL=BYTE: every block, in every context" {
 	for byte in 0xa5 165; do
 		filled $byte 'fresh, 1000 bytes: a5' "fresh, 1048575 bytes: a5" 'fresh, 1048576 bytes: a5' \
 			'fresh, 3145728 bytes: a5' "${CAPTURE[@]}" 'captured, 2097152 bytes: a5' \
@@ -46,7 +46,7 @@ CAPTURE=('cuMemAlloc(&block, size): CUDA_SUCCESS' 'cuStreamEndCapture(stream, &g
 	[ "$with" -eq "$(($(calls cuStreamCreate fill) + 2))" ]
 }
 
-@test "a fill that fails leaves the block as it was, and one line" {
+@test "GPUMEM_FILL: a fill that fails leaves the block as it was, and one line" {
 	export SIM_FAIL=cuMemsetD8Async:0:1
 	filled 0xa5 'fresh, 1000 bytes: mixed' "fresh, 1048575 bytes: mixed" 'fresh, 1048576 bytes: mixed' \
 		'fresh, 3145728 bytes: mixed' "${CAPTURE[@]}" 'captured, 2097152 bytes: mixed' \

@@ -41,7 +41,7 @@ turn() {
 	[ "$(counter foreign_unknown)" -eq 0 ]
 }
 
-@test "each kind: calls, bytes, live and peak, refusals left out" {
+@test "foreign memory: calls, bytes, live and peak of each kind, without refusals" {
 	needs_driver 12.2
 	turn async async
 	turn async async_by_free
@@ -61,13 +61,13 @@ turn() {
 	turn driver driver
 }
 
-@test "likewise through the twins for per-thread default streams" {
+@test "foreign memory of per-thread default streams is counted" {
 	turn async async foreign_ptsz
 	turn async async_by_free foreign_ptsz
 	turn async pool foreign_ptsz
 }
 
-@test "what is on the device makes the sum" {
+@test "the sum of foreign memory has the kinds that lie on the device" {
 	for way in async created array; do
 		logged foreign $way
 		[ "$(counter foreign)" -eq "$(counter foreign_$way)" ]
@@ -79,7 +79,7 @@ turn() {
 	done
 }
 
-@test "eight threads lose no byte" {
+@test "eight threads lose no byte of foreign memory" {
 	for way in async pool managed pinned registered created array; do
 		logged foreign $way threads
 		name=${way/pinned/host} name=${name/pool/async}
@@ -88,25 +88,26 @@ turn() {
 		kind $name
 		[ "$(kind $name | cut -d' ' -f1-5)" = "4000 $((8000 * times * MIB)) 4000 $((8000 * times * MIB)) 0" ]
 		peak=$(kind $name | cut -d' ' -f6)
-		[ "$peak" -ge $((2 * times * MIB)) ] && [ "$peak" -le $((16 * times * MIB)) ]
+		[ "$peak" -ge $((2 * times * MIB)) ]
+		[ "$peak" -le $((16 * times * MIB)) ]
 	done
 }
 
-@test "physical memory lives while it is owned or mapped" {
+@test "physical memory is counted while it is owned or mapped" {
 	same lives mappings
 	logged lives mappings
 	# 1 + 2 + 3 + 4 pages of 2 MiB; the second is mapped twice, the third could not be unmapped, the fourth is owned.
 	is created 4 20 1 2 18 20
 }
 
-@test "an import is not taken for a second memory" {
+@test "an import of physical memory is not counted twice" {
 	same lives shared
 	logged lives shared
 	is created 1 2 1 2 0 2
 	[ "$(counter foreign_unknown)" -eq 0 ]
 }
 
-@test "memory goes with its context, stream-ordered memory does not" {
+@test "foreign memory goes with its context, stream-ordered memory does not" {
 	same lives context
 	logged lives context
 	is managed 1 1 1 1 0 1
@@ -115,14 +116,14 @@ turn() {
 	is async 1 4 0 0 4 4
 }
 
-@test "memory of a graph goes with the last that was made of it" {
+@test "memory of a graph goes with its last instance" {
 	same lives graphs
 	logged lives graphs
 	is graph 3 7 2 3 4 4
 	is async 0 0 0 0 0 0
 }
 
-@test "a view of imported memory is no memory, and no stranger" {
+@test "a view of imported memory is neither counted nor unknown" {
 	same lives views
 	logged lives views
 	is external 1 4 1 4 0 4
@@ -130,21 +131,21 @@ turn() {
 	[ "$(counter foreign_unknown)" -eq 0 ]
 }
 
-@test "levels of mipmapped arrays" {
+@test "levels of mipmapped arrays are counted once" {
 	same lives levels
 	logged lives levels
 	full=$((8 * (128 + 32 + 8 + 2 + 1)))
 	[ "$(kind array)" = "4 $((full * 2 + 8 * 3 * (16 + 8))) 0 0 $((full * 2 + 8 * 3 * 24)) $((full * 2 + 8 * 3 * 24))" ]
 }
 
-@test "frees of what was never seen are counted, not guessed" {
+@test "frees of unknown addresses are counted as unknown" {
 	same lives unknown
 	logged lives unknown
 	[ "$(counter foreign_unknown)" -eq 2 ]
 	is async 0 0 0 0 0 0
 }
 
-@test "overhead is what the device says is used, less what is accounted for" {
+@test "overhead is the used memory of the device less the accounted" {
 	logged lives overhead
 	jq -e '.logs[0].devices[0] | .overhead.bytes == 64 * 1048576 and .overhead.used == .overhead.accounted + .overhead.bytes' "$JSON"
 	jq -e '.logs[0].devices[0] | .overhead.accounted == .counters.mapped + 16 * 1048576' "$JSON"
@@ -152,7 +153,7 @@ turn() {
 	"$TOOL" "$BATS_TEST_TMPDIR/log" | grep -qE '^stream-ordered +16.0 MiB +16.0 MiB +16.0 MiB +1 +0$'
 }
 
-@test "the device is asked with the samples, without a pool as well" {
+@test "the device's used memory is read with the samples, without a pool too" {
 	KNOBS=(GPUMEM_SAMPLE=0 GPUMEM_MODE=trace)
 	logged foreign async
 	[ "$(counter device_asked)" -ge 3 ]
@@ -161,7 +162,7 @@ turn() {
 	[ "$(counter device_asked)" -eq 1 ]
 }
 
-@test "the device is asked once it has a context" {
+@test "the device's used memory is read once a context exists" {
 	KNOBS=(GPUMEM_SAMPLE=1h)
 	logged lives nothing
 	[ "$(counter device_asked)" -eq 1 ]
@@ -187,7 +188,7 @@ turn() {
 	[ "$(counter async_pools_gone)" -eq 0 ]
 }
 
-@test "an error that stays with a context is repeated" {
+@test "a sticky error is repeated by allocations" {
 	same lives fault
 	[ "$(grep -c 'cuMemAlloc.*ILLEGAL_ADDRESS' "$BATS_TEST_TMPDIR/preloaded")" -eq 3 ]
 }
@@ -198,13 +199,13 @@ turn() {
 	SIM_DRIVER=12.4 same lives green
 }
 
-@test "events of driver memory that went with its context agree with the counters" {
+@test "events of driver memory that goes with its context agree with the counters" {
 	KNOBS=(GPUMEM_MODE=trace)
 	LEVEL=events logged contexts
 	[ "$(counter free_driver)" -gt 50 ]
 }
 
-@test "batches of copies" {
+@test "batches of copies answer as natively" {
 	needs_driver 12.8
 	for program in batch batch_ptsz; do
 		same $program
@@ -214,19 +215,19 @@ turn() {
 	done
 }
 
-@test "batches of copies between two devices" {
+@test "batches of copies between two devices answer as natively" {
 	needs_driver 12.8
 	SIM_DEVICES=2 same batch peers
 	grep -q '^lines that fit: CUDA_SUCCESS, failed at -1, arrived 1000 1000 1000$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
-@test "likewise with memory that is not the pool's" {
+@test "batches of copies between two devices answer as natively for foreign memory" {
 	needs_driver 12.8
 	SIM_DEVICES=2 same batch foreign
 	SIM_DEVICES=2 same batch_ptsz foreign
 }
 
-@test "likewise when neither can reach the other" {
+@test "batches of copies between devices that cannot reach each other answer as natively" {
 	needs_driver 12.8
 	SIM_DEVICES=2 same batch peers
 	export SIM_FAIL=$(yes cuDeviceCanAccessPeer:1:101 | head -n 400 | paste -sd,)
@@ -235,7 +236,7 @@ turn() {
 	[ "$(grep -cx 'cuMemcpyPeerAsync 0' "$BATS_TEST_TMPDIR/trace")" -gt 6 ]
 }
 
-@test "each copy of a batch is counted, those of a refused one are not" {
+@test "each copy of a batch is counted, copies of a refused batch are not" {
 	needs_driver 12.8
 	logged batch
 	# Lines: 6 batches of 3, 6 times the first before a bad one; boxes: 2 of 3, 2 times the first, around an array 6.

@@ -6,11 +6,11 @@ setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 }
 
-@test "children get what they get natively" {
+@test "forked children get native answers" {
 	same forks
 }
 
-@test "a child's log is its own" {
+@test "a forked child has a log of its own" {
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=%p.gml)
 	preloaded "$PROGRAMS/forks" >out

@@ -36,7 +36,15 @@ taker() {
 	[ "$status" -eq 0 ]
 }
 
-@test "natively another process gets what was freed" {
+@test "cuMemGetInfo counts memory that is being mapped or returned" {
+	KNOBS=(GPUMEM_TRIM_AFTER=0)
+	unset SIM_SHARE
+	SIM_MEMORY=1G run preloaded "$PROGRAMS/info"
+	diff -u <(for call in cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease; do echo "in $call: the same"; done) - <<<"$output"
+	[ "$status" -eq 0 ]
+}
+
+@test "natively another process gets freed memory" {
 	sleeper native
 	taker native 1
 	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
@@ -55,7 +63,7 @@ taker() {
 	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
 }
 
-@test "TRIM_AFTER=0: at once" {
+@test "GPUMEM_TRIM_AFTER=0 returns idle memory at once" {
 	KNOBS=(GPUMEM_TRIM_AFTER=0)
 	sleeper preloaded
 	taker native 1
@@ -65,17 +73,17 @@ taker() {
 	wake
 }
 
-@test "after a time, while the program sleeps" {
+@test "GPUMEM_TRIM_AFTER returns idle memory while the program sleeps" {
 	KNOBS=(GPUMEM_TRIM_AFTER=20ms)
 	sleeper preloaded
-	taker native 20000
+	taker native 600000
 	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
-	taker preloaded 20000
+	taker preloaded 600000
 	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
 	wake
 }
 
-@test "KEEP stays" {
+@test "GPUMEM_KEEP stays mapped" {
 	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=25%)
 	sleeper preloaded
 	taker native 1
@@ -90,14 +98,14 @@ taker() {
 	wake
 }
 
-@test "in one process other entries get it, and blocks again" {
+@test "idle memory serves other calls of the process, and blocks again" {
 	unset SIM_SHARE
 	same idle needs
 	[ "$(grep -c CUDA_SUCCESS "$BATS_TEST_TMPDIR/preloaded")" -eq 8 ]
 	! grep -q OUT_OF_MEMORY "$BATS_TEST_TMPDIR/preloaded"
 }
 
-@test "there is a thread while memory is idle, and no sooner" {
+@test "a thread trims while memory is idle, and no sooner" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	[ -z "$TEST_UNDER" ] || skip "valgrind has signal masks of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1h)
@@ -113,7 +121,7 @@ it is used again: 2
 a child: 1" ]
 }
 
-@test "there is none at all where it has nothing to do" {
+@test "no thread trims where there is nothing to return" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	for knob in GPUMEM_TRIM_AFTER=0 GPUMEM_TRIM_AFTER=off GPUMEM_KEEP=100% GPUMEM_MODE=trace GPUMEM_ENABLE=0; do
 		KNOBS=("$knob")
@@ -125,7 +133,7 @@ a child: 1" ]
 	done
 }
 
-@test "it ends when all has gone back, and comes again" {
+@test "the thread that trims ends when all memory is returned, and comes again" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1ms)
 	run preloaded "$PROGRAMS/idle" ends
@@ -136,7 +144,7 @@ round 2: the thread has ended, 0 chunks are mapped
 round 3: the thread has ended, 0 chunks are mapped" ]
 }
 
-@test "what went back is counted and shown" {
+@test "trimmed memory is counted and shown" {
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_LOG=events GPUMEM_LOG_NAME=a.gml)
 	preloaded "$PROGRAMS/idle" ends >/dev/null

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "driver/sim.h"
 #include "program.h"
+#include "sim/sim.h"
 #include "steer.h"
 
 static size_t percent(unsigned share)
@@ -180,7 +180,7 @@ static void needs(void)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
-	alarm(600); /* nothing here may wait for ever */
+	alarm(3600); /* nothing here may wait for ever */
 	if (strcmp(what, "thread") == 0)
 		return thread(), 0;
 	if (strcmp(what, "ends") == 0)

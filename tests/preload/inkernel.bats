@@ -17,7 +17,7 @@ attempts() {
 	grep -cx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" || true
 }
 
-@test "a refused takeover changes nothing that the program sees, and says nothing" {
+@test "a refused takeover changes no answer, and prints nothing" {
 	for part in modules libraries resets captured limits; do
 		same inkernel "$part"
 	done
@@ -25,27 +25,27 @@ attempts() {
 	[ ! -s "$BATS_TEST_TMPDIR/err" ]
 }
 
-@test "before the first module is loaded, once a context" {
+@test "a context is taken over once, before its first module that may call malloc is loaded" {
 	[ "$(attempts modules)" -eq 1 ]
 	[ "$(grep -nx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" -lt \
 		"$(grep -nxm1 'cuModuleLoadData 0' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" ]
 }
 
-@test "of a library: in each context, when the first of its kernels comes there" {
+@test "a context is taken over when the first kernel of a library comes there" {
 	[ "$(attempts libraries)" -eq 2 ]
 }
 
-@test "again after each reset" {
+@test "a context is taken over again after each reset" {
 	[ "$(attempts resets)" -eq 3 ]
 }
 
-@test "put off while a capture is open" {
+@test "a takeover is put off while a capture is open" {
 	[ "$(attempts captured)" -eq 1 ]
 	[ "$(grep -nx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" -gt \
 		"$(grep -nx 'cuStreamEndCapture 0' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" ]
 }
 
-@test "the image of a library is looked at when its first kernel is asked for, if it stays where it is" {
+@test "the image of a library is read at its first kernel, if it stays in memory" {
 	for part in preserved module listed in_program wrapped threads; do
 		same unread "$part"
 		[ "$(attempts "$part" unread)" -eq 1 ]
@@ -54,7 +54,7 @@ attempts() {
 	[ "$(attempts once unread)" -eq 0 ]
 }
 
-@test "the image of a library is looked at when it is loaded, if it may go" {
+@test "the image of a library is read at its load, if it may go" {
 	same unread copied
 	[ "$(attempts copied unread)" -eq 1 ]
 	for part in copied_harmless in_variable again; do
@@ -63,14 +63,14 @@ attempts() {
 	done
 }
 
-@test "not with GPUMEM_HEAP=off, and not when only watching" {
+@test "no context is taken over with GPUMEM_HEAP=off or in mode trace" {
 	KNOBS=(GPUMEM_HEAP=off)
 	[ "$(attempts libraries)" -eq 0 ]
 	KNOBS=(GPUMEM_MODE=trace)
 	[ "$(attempts modules)" -eq 0 ]
 }
 
-@test "not when a debugger is attached" {
+@test "no context is taken over when a debugger is attached" {
 	same inkernel debugged cudbgApiClientPid
 	KNOBS=(GPUMEM_VERBOSE=3)
 	for word in cudbgIpcFlag cudbgDebuggerInitialized cudbgRpcEnabled cudbgApiClientPid cudbgUseExternalDebugger; do
@@ -79,7 +79,7 @@ attempts() {
 	done
 }
 
-@test "not when a tool is at work that watches the code of kernels" {
+@test "no context is taken over under a tool that watches the code of kernels" {
 	for name in libsanitizer-collection.so libsanitizer-public.so libcudadebugger.so.1; do
 		cp "$SIM/libcudart.so.13" "$BATS_TEST_TMPDIR/$name"
 		[ "$(attempts watched inkernel "$BATS_TEST_TMPDIR/$name")" -eq 0 ]
@@ -88,7 +88,7 @@ attempts() {
 	[ "$(attempts watched inkernel "$BATS_TEST_TMPDIR/libanother.so")" -eq 1 ]
 }
 
-@test "GPUMEM_VERBOSE=3 says why not, once" {
+@test "GPUMEM_VERBOSE=3 says once why a context is not taken over" {
 	KNOBS=(GPUMEM_VERBOSE=3)
 	[ "$(attempts resets)" -eq 3 ]
 	[ "$(grep -c 'malloc in kernels stays the driver' "$BATS_TEST_TMPDIR/err")" -eq 1 ]

@@ -7,4 +7,4 @@ tests_preload_inkernel_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_unread_SOURCES = tests/preload/unread.c tests/preload/program.h tests/preload/steer.h tests/image_make.h
 tests_preload_unread_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_taken_SOURCES = tests/preload/taken.c tests/preload/program.h tests/preload/steer.h tests/unit/takeover_help.h
-tests_preload_taken_LDADD = libgmtakeover.la src/heap/libgmsim_la-sim_kernels.lo src/heap/libgmsim_la-simt.lo libgm.la $(BEHAVIOUR_LDADD)
+tests_preload_taken_LDADD = libgmtakeover.la src/sim/libgmsim_la-kernels.lo src/sim/libgmsim_la-simt.lo libgm.la $(BEHAVIOUR_LDADD)

@@ -24,7 +24,7 @@ holds() {
 	jq -e ".logs[0] | $1" "$BATS_TEST_TMPDIR/json" >/dev/null || { echo "$1"; jq .logs[0] "$BATS_TEST_TMPDIR/json"; return 1; }
 }
 
-@test "each context that is not taken over is counted, once" {
+@test "each context that is not taken over is counted once" {
 	for part in modules:1 libraries:2 resets:3 captured:1; do
 		logged "${part%:*}"
 		holds ".contradiction == null and .devices[0].counters.takeovers_native == ${part#*:}"
@@ -32,7 +32,7 @@ holds() {
 	done
 }
 
-@test "each context says why it was not taken over, at every level" {
+@test "the log says of each context why it was not taken over, at every level" {
 	for LEVEL in events small; do
 		logged libraries
 		holds '.devices[0].contexts | length == 2 and .[0].context != .[1].context'
@@ -42,7 +42,7 @@ holds() {
 	done
 }
 
-@test "each image, and what was found in it; events only" {
+@test "the log has each image and its verdict, with events only" {
 	logged libraries
 	holds '.images | length == 1 and .[0].malloc == "unknown" and .[0].address > 0 and .[0].device == 0
 		and .[0].text == "is of no format that is known here"'
@@ -51,18 +51,18 @@ holds() {
 	holds '.images == [] and .counters.images == 1'
 }
 
-@test "images are counted that were looked at, and those that nobody can tell" {
+@test "images that were read are counted, and those that cannot be judged" {
 	logged modules
 	holds '.counters | .images == 2 and .images_malloc == 2 and .images_unknown == 2'
 }
 
-@test "nothing is counted with GPUMEM_HEAP=off" {
+@test "no image is counted with GPUMEM_HEAP=off" {
 	KNOBS=(GPUMEM_HEAP=off)
 	logged modules
 	holds '.counters.images == 0 and .devices[0].counters.takeovers_native == 0'
 }
 
-@test "a context that is taken over, and its heap, which ends with it" {
+@test "the log has a context that is taken over, and its heap until the context ends" {
 	[ -x "$PROGRAMS/taken" ] || skip 'no program here is taken over'
 	[[ $SANITIZE_LIB != *asan* ]] || skip 'AddressSanitizer prints a line about makecontext, which emulates kernels'
 	export SIM_MEMORY=512M

@@ -9,6 +9,7 @@ include %D%/fill.mk
 include %D%/idle.mk
 include %D%/inkernel.mk
 include %D%/inkernel_log.mk
+include %D%/stderr.mk
 
 # What a test preloads: a sanitizer's runtime has to come first.
 AM_TESTS_ENVIRONMENT += SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \

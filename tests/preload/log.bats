@@ -20,13 +20,13 @@ logged() {
 	jq -e '.logs[0] | .contradiction == null and .closed' json
 }
 
-@test "threads do not disturb one another" {
+@test "threads that allocate and log do not disturb one another" {
 	same threads 200
 	grep -c ': 0 wrong$' "$BATS_TEST_TMPDIR/preloaded" | grep -qx 4
 	grep -qx '0 1 2 .* 19' "$BATS_TEST_TMPDIR/preloaded"
 }
 
-@test "likewise on a driver without cuCtxRecordEvent" {
+@test "threads that allocate do not disturb one another, without cuCtxRecordEvent" {
 	SIM_YIELD=1 SIM_DRIVER=12.0 same threads 100
 	grep -c ': 0 wrong$' "$BATS_TEST_TMPDIR/preloaded" | grep -qx 4
 }
@@ -43,7 +43,7 @@ logged() {
 	[ "$(stat -c %s log)" -gt $((16 << 20)) ]
 }
 
-@test "the log names what it was told: command, knobs, and those that were refused" {
+@test "the log has the command, the knobs, and refused values" {
 	ln -s "$PROGRAMS/threads" "$BATS_TEST_TMPDIR/it's"
 	PROGRAMS=$BATS_TEST_TMPDIR
 	logged GPUMEM_SAMPLE=1s GPUMEM_LIMIT=much -- "it's" 1 'a b'

@@ -7,7 +7,7 @@ setup() {
 	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
 }
 
-@test "up to cuInit a process looks as it does natively" {
+@test "before cuInit a process looks as it does natively" {
 	needs_driver 12.0
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own malloc"
 	cd "$BATS_TEST_TMPDIR"
@@ -27,7 +27,7 @@ setup() {
 	[ -z "$(ls)" ]
 }
 
-@test "cuInit that fails starts nothing" {
+@test "a cuInit that fails starts nothing" {
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_LOG=events GPUMEM_VERBOSE=4 SIM_FAIL=cuInit:1:100)
 	same sim "$PROGRAMS/linked-O2"

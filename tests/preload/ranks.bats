@@ -48,27 +48,27 @@ whole() {
 	"$TOOL" "$@" | grep -q '^across logs'
 }
 
-@test "torchrun" {
+@test "ranks of torchrun: a log each" {
 	start torchrun logs.%r.gml
 	[ "$(ls)" = "$(for_each_rank logs.RANK.gml)" ]
 	whole logs.*.gml
 }
 
-@test "torchrun inside a Slurm job, where Slurm knows one task" {
+@test "ranks of torchrun inside a Slurm job of one task: a log each" {
 	start torchrun %j.%r.gml env SLURM_JOB_ID=881 SLURM_PROCID=0 SLURM_NTASKS=1
 	[ "$(ls)" = "$(for_each_rank 881.RANK.gml)" ]
 	whole 881.*.gml
 	jq -e '.logs | all(.job == "881")' "$BATS_TEST_TMPDIR/json"
 }
 
-@test "Slurm" {
+@test "ranks of Slurm: a log each" {
 	start slurm %j.%r.gml
 	[ "$(ls)" = "$(for_each_rank 4711.RANK.gml)" ]
 	whole 4711.*.gml
 	jq -e '.logs | all(.job == "4711")' "$BATS_TEST_TMPDIR/json"
 }
 
-@test "Open MPI" {
+@test "ranks of Open MPI: a log each" {
 	start openmpi train.%r.gml
 	[ "$(ls)" = "$(for_each_rank train.RANK.gml)" ]
 	whole train.*.gml
@@ -84,27 +84,27 @@ whole() {
 	whole *.gml.1
 }
 
-@test "one name for all of them: eight logs all the same" {
+@test "ranks with one log name have eight logs" {
 	start torchrun one.gml
 	[ "$(ls)" = "$(echo one.gml && for i in 1 2 3 4 5 6 7; do echo one.gml.$i; done)" ]
 	"$TOOL" --json * | jq -e '[.logs[].rank] | sort == [0, 1, 2, 3, 4, 5, 6, 7]'
 	"$TOOL" --json * | jq -e '.logs | all(.closed and .torn == 0 and .contradiction == null)'
 }
 
-@test "the default names: plain gpumemstat shows all ranks of the run" {
+@test "ranks with default log names: plain gpumemstat shows the whole run" {
 	start slurm ''
 	[ "$(ls gpumem.*.*.gml | wc -l)" -eq 8 ]
 	"$TOOL" --json | jq -e '[.logs[].rank] == [0, 1, 2, 3, 4, 5, 6, 7]'
 }
 
-@test "every event of eight processes at once" {
+@test "the logs of eight processes at once have every event" {
 	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=%r.gml)
 	preloaded "$START" torchrun 8 "$DEMO" 1RANK0 16 >/dev/null
 	whole [0-7].gml
 	jq -e '.logs | all(.complete)' "$BATS_TEST_TMPDIR/json"
 }
 
-@test "under gpumemstat record, the launcher itself leaves no log" {
+@test "a launcher under gpumemstat record leaves no log" {
 	LD_LIBRARY_PATH=$SIM "$TOOL" record -o %j.%r.gml -- "$START" slurm 8 "$DEMO" 1RANK0 16 >out 2>err
 	diff -u <(native_output) <(sort out)
 	[ "$(wc -l <err)" -eq 1 ]

@@ -7,7 +7,7 @@ setup() {
 	export SIM_MEMORY=256M
 }
 
-@test "each row has a case" {
+@test "each RETRY row of hooks.def has a case" {
 	run native "$PROGRAMS/retry" list
 	echo "$output"
 	[ "$status" -eq 0 ]
@@ -24,7 +24,7 @@ calls_of() {
 	if [ "$1" = pool ]; then echo 0; else echo 2; fi
 }
 
-@test "each takes 90% of a device that was 95% full and is free again" {
+@test "each RETRY call takes 90% of a device that was 95% full and is idle" {
 	native "$PROGRAMS/retry" list >"$BATS_TEST_TMPDIR/rows"
 	while read -r symbol kind; do
 		native "$PROGRAMS/retry" take "$symbol" >"$BATS_TEST_TMPDIR/native" 2>"$BATS_TEST_TMPDIR/native.calls" || is_newer "$symbol"
@@ -39,7 +39,7 @@ calls_of() {
 	done <"$BATS_TEST_TMPDIR/rows"
 }
 
-@test "each fails as natively when there is too little memory, and writes nothing" {
+@test "each RETRY call fails as natively when memory is too little, and writes nothing" {
 	native "$PROGRAMS/retry" list >"$BATS_TEST_TMPDIR/rows"
 	while read -r symbol kind; do
 		native "$PROGRAMS/retry" fail "$symbol" >"$BATS_TEST_TMPDIR/native" 2>/dev/null || is_newer "$symbol"
@@ -51,7 +51,7 @@ calls_of() {
 	done <"$BATS_TEST_TMPDIR/rows"
 }
 
-@test "what a capture forbids is not made again, what it allows is" {
+@test "a call that a capture forbids is not retried, one that it allows is" {
 	same retry capture
 	grep -qx 'take_cuMemCreate(): CUDA_SUCCESS' "$BATS_TEST_TMPDIR/preloaded"
 	grep -qx 'take_cuMemAllocManaged(): CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED' "$BATS_TEST_TMPDIR/preloaded"

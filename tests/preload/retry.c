@@ -5,14 +5,14 @@
  * `retry take SYMBOL` takes 90% through it; `retry fail SYMBOL` asks for more than there is;
  * `retry capture` does both kinds of call while a stream is captured.
  */
-#include "../../shim/shim.h"
+#include "../../shim/entry/hooks.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver/sim.h"
 #include "program.h"
+#include "sim/sim.h"
 #include "steer.h"
 
 #define BLOCK (81 * MIB) /* three of these are 95% of 256 MiB */

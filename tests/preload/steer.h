@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Steering the simulated driver from a program, by the names it exports (driver/sim.h). */
+/* Steering the simulated driver from a program, by the names it exports (sim/sim.h). */
 #ifndef GM_TESTS_PRELOAD_STEER_H
 #define GM_TESTS_PRELOAD_STEER_H
 
@@ -30,6 +30,7 @@ static void *steer(const char *name)
 #define gm_sim_need STEER(gm_sim_need, void, (const char *, size_t))
 #define gm_sim_stand_in STEER(gm_sim_stand_in, void, (const void *))
 #define gm_sim_find_global STEER(gm_sim_find_global, CUdeviceptr, (const char *))
+#define gm_sim_before STEER(gm_sim_before, void, (const char *, void (*)(void)))
 #define gm_sim_calls STEER(gm_sim_calls, unsigned, (const char *))
 
 #endif

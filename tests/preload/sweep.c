@@ -2,7 +2,8 @@
 /*
  * Every request of a file of lines "symbol,version,flags", through the preload and through the
  * driver's own resolver: ours if the driver's answer is its export of a hooked symbol, the driver's
- * own pointer otherwise; and what it keeps apart for per-thread streams stays apart.
+ * own pointer otherwise; and what it keeps apart for per-thread streams stays apart. With "first",
+ * through the first form of the resolver, which drivers before 12.0 have alone.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include <cuda.h>
 
 typedef CUresult resolver(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+typedef CUresult first_resolver(const char *, void **, int, cuuint64_t);
 typedef void *dlsym_fn(void *, const char *);
 
 static const char *const hooked[] = {
@@ -40,26 +42,41 @@ static bool is_ours(const void *entry)
 /* Which hook the driver's own entry belongs to, or NULL. */
 static const char *hook_of(dlsym_fn *native, void *handle, const void *entry)
 {
+	static void *entries[sizeof hooked / sizeof *hooked];
+	static bool known;
+	for (size_t i = 0; !known && i < sizeof hooked / sizeof *hooked; i++)
+		entries[i] = native(handle, hooked[i]);
+	known = true;
 	for (size_t i = 0; i < sizeof hooked / sizeof *hooked; i++)
-		if (native(handle, hooked[i]) == entry)
+		if (entries[i] == entry)
 			return hooked[i];
 	return NULL;
+}
+
+static bool first; /* form of the resolver, which gives no status */
+
+static CUresult ask(void *resolve, const char *symbol, void **entry, int version, cuuint64_t flags,
+		    CUdriverProcAddressQueryResult *status)
+{
+	return first ? ((first_resolver *)resolve)(symbol, entry, version, flags)
+		     : ((resolver *)resolve)(symbol, entry, version, flags, status);
 }
 
 int main(int count, char **arguments)
 {
 	FILE *file = count > 1 ? fopen(arguments[1], "r") : NULL;
 	bool expect = count > 2 && strcmp(arguments[2], "native") != 0;
+	first = count > 3 && strcmp(arguments[3], "first") == 0;
 	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	dlsym_fn *native = libc_dlsym();
 	char line[256], last[256] = "";
 	void *last_theirs = NULL, *last_ours = NULL;
 	unsigned requests = 0, ours = 0, apart = 0, wrong = 0;
 	if (!file || !handle || !native)
-		return puts("usage: sweep FILE native|preloaded"), 2;
-	resolver *raw = (resolver *)native(handle, "cuGetProcAddress_v2");
-	resolver *resolve = (resolver *)dlsym(handle, "cuGetProcAddress_v2");
-	if (!raw || expect != is_ours((void *)resolve))
+		return puts("usage: sweep FILE native|preloaded [first]"), 2;
+	const char *form = first ? "cuGetProcAddress" : "cuGetProcAddress_v2";
+	void *raw = native(handle, form), *resolve = dlsym(handle, form);
+	if (!raw || expect != is_ours(resolve))
 		return puts("the resolver is somebody else's"), 1;
 	while (fgets(line, sizeof line, file)) {
 		char *comma = strchr(line, ',');
@@ -74,10 +91,10 @@ int main(int count, char **arguments)
 		memset(status, 7, sizeof status);
 		void *entry[2] = {NULL, NULL};
 		/* cudart gives no status; every second request does */
-		CUresult result[2] = {
-			raw(symbol, &entry[0], version, flag, requests & 1 ? &status[0] : NULL),
-			resolve(symbol, &entry[1], version, flag,
-				requests & 1 ? &status[1] : NULL)};
+		CUresult result[2] = {ask(raw, symbol, &entry[0], version, flag,
+					  requests & 1 ? &status[0] : NULL),
+				      ask(resolve, symbol, &entry[1], version, flag,
+					  requests & 1 ? &status[1] : NULL)};
 		const char *hook = entry[0] ? hook_of(native, handle, entry[0]) : NULL;
 		bool right = result[0] == result[1] && status[0] == status[1];
 		if (expect && hook)

@@ -17,12 +17,12 @@ prints() {
 	printf '%s\n' "${@:2}" | diff -u - "$BATS_TEST_TMPDIR/out"
 }
 
-@test "two contexts of a device" {
+@test "two contexts of a device have heaps of their own" {
 	prints contexts 'two contexts: its own heap, apart' 'two contexts: its own heap, apart' \
 		"two contexts: the first after the second's end: goes on, 0 strangers"
 }
 
-@test "contexts of two devices" {
+@test "contexts of two devices have heaps of their own" {
 	SIM_DEVICES=2 prints devices 'two devices: its own heap, apart' 'two devices: its own heap, apart' \
 		"two devices: the first after the second's end: goes on, 0 strangers"
 }
@@ -32,7 +32,7 @@ one_reservation() {
 	grep -x 'gpumem: sim: 1 leaked reservation(s)' "$BATS_TEST_TMPDIR/err"
 }
 
-@test "the memory of a heap is there again when its context was destroyed" {
+@test "the memory of a heap is idle again when its context was destroyed" {
 	prints ends 'one after the other: 40'
 	one_reservation
 }
@@ -42,18 +42,18 @@ one_reservation() {
 	one_reservation
 }
 
-@test "the heap ends with the last release of a primary context" {
+@test "a heap ends with the last release of its primary context" {
 	prints releases 'released while a kernel runs: 0 waits' 'released twice: grows on' \
 		'released by all: another heap'
 }
 
-@test "each context keeps the limit that the program set there" {
+@test "each context keeps the heap limit that the program set there" {
 	prints limits 'limits: 32 64'
 }
 
 # --- what kernels have freed, and nobody uses any more ---
 
-@test "it goes back by itself, to the pool and to the driver" {
+@test "memory that kernels freed goes back by itself, to the pool and to the driver" {
 	local back='back, the driver has it' after
 	for after in 1ms 0; do
 		KNOBS=(GPUMEM_TRIM_AFTER=$after)
@@ -61,7 +61,7 @@ one_reservation() {
 	done
 }
 
-@test "not sooner than GPUMEM_TRIM_AFTER, nor with off; there is a thread for that, if need be" {
+@test "a heap trims no sooner than GPUMEM_TRIM_AFTER, and not with off; a thread does so if needed" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1h GPUMEM_PREWARM=0)
 	prints kept 'nothing to keep, 0 threads' 'kept, 1 threads'
@@ -69,25 +69,25 @@ one_reservation() {
 	prints kept 'nothing to keep, 0 threads' 'kept, 0 threads'
 }
 
-@test "not while kernels are in flight, whatever other contexts do" {
+@test "a heap does not trim while its kernels are in flight, whatever other contexts do" {
 	for after in 1ms 0; do
 		KNOBS=(GPUMEM_TRIM_AFTER=$after)
 		prints flight 'another: back' 'another: back' 'in flight: kept' 'ended: back'
 	done
 }
 
-@test "not while a capture is open" {
+@test "a heap does not trim while a capture is open" {
 	KNOBS=(GPUMEM_TRIM_AFTER=1ms)
 	SIM_DEVICES=2 prints capture 'another: back' 'another: back' 'capture: kept' 'ended: back'
 }
 
-@test "contexts end meanwhile" {
+@test "contexts end while heaps trim" {
 	KNOBS=(GPUMEM_TRIM_AFTER=0)
 	SIM_YIELD=1 prints race 'one after the other: 40'
 	one_reservation
 }
 
-@test "the log knows of it" {
+@test "the log counts what heaps trim" {
 	KNOBS=(GPUMEM_TRIM_AFTER=1ms GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	preloaded "$PROGRAMS/taken" idle
 	"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/json"

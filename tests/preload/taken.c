@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "heap/device/policies.h"
-#include "heap/sim_kernels.h"
+#include "sim/kernels.h"
 #include "tests/unit/takeover_help.h"
 /* after sim.h, whose names it takes */
 #include "steer.h"
@@ -400,7 +400,7 @@ static void limits(void)
 
 /* --- memory that kernels have freed --- */
 
-#define TRIES 20000
+#define TRIES 600000 /* of a millisecond: nothing here may wait for ever */
 
 /* As the program sees it, or as the driver has it. */
 static size_t free_now(bool driver)

@@ -6,7 +6,7 @@
  */
 #include "program.h"
 /* after cuda.h, whose names it would change */
-#include "driver/sim.h"
+#include "sim/sim.h"
 #include "steer.h"
 #include "tests/image_make.h"
 

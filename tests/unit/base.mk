@@ -10,3 +10,6 @@ tests_unit_test_timing_SOURCES = tests/unit/test_timing.c
 tests_unit_test_timing_LDADD = $(UNIT_LDADD)
 tests_unit_test_tick_SOURCES = tests/unit/test_tick.c
 tests_unit_test_tick_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_worker
+tests_unit_test_worker_SOURCES = tests/unit/test_worker.c
+tests_unit_test_worker_LDADD = $(UNIT_LDADD)

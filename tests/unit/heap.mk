@@ -30,15 +30,21 @@ tests_unit_test_heap_phases_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_heap_granule
 tests_unit_test_heap_granule_SOURCES = tests/unit/test_heap_granule.c tests/unit/heap_help.h
 tests_unit_test_heap_granule_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_foreign
+tests_unit_test_heap_foreign_SOURCES = tests/unit/test_heap_foreign.c tests/unit/heap_help.h
+tests_unit_test_heap_foreign_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_heap_aligned
 tests_unit_test_heap_aligned_SOURCES = tests/unit/test_heap_aligned.c tests/unit/heap_help.h
 tests_unit_test_heap_aligned_LDADD = $(UNIT_LDADD)
 
 # Compiled for the GPU where there is an nvcc.
-EXTRA_DIST += tests/unit/heap_policies.cu
+EXTRA_DIST += tests/unit/heap_masks.cu tests/unit/heap_masks.py tests/unit/heap_policies.cu
 dist_check_SCRIPTS += tests/unit/heap_nvcc.sh
 TESTS += tests/unit/heap_nvcc.sh
 AM_TESTS_ENVIRONMENT += NVCC='$(NVCC)'; export NVCC;
 UNIT_TESTS += tests/unit/test_heap_log
 tests_unit_test_heap_log_SOURCES = tests/unit/test_heap_log.c tests/unit/heap_help.h tests/unit/heap_host_help.h tests/unit/log_help.h
 tests_unit_test_heap_log_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_service
+tests_unit_test_service_SOURCES = tests/unit/test_service.c tests/unit/heap_help.h tests/unit/heap_host_help.h
+tests_unit_test_service_LDADD = $(UNIT_LDADD)

@@ -6,9 +6,14 @@
 #ifndef GM_TESTS_HEAP_HOST_HELP_H
 #define GM_TESTS_HEAP_HOST_HELP_H
 
-#include "heap/host.h"
-#include "heap/sim_kernels.h"
-#include "pool/fence.h"
+#include "context/fence.h"
+#include "heap/flight.h"
+#include "heap/grow.h"
+#include "heap/kernel.h"
+#include "heap/list.h"
+#include "heap/sample.h"
+#include "heap/service.h"
+#include "sim/kernels.h"
 #include "tests/unit/sim_setup.h"
 /* after the emulation's headers */
 #include "tests/unit/heap_help.h"
@@ -50,13 +55,13 @@ static inline void site_open(struct site *site, const char *memory, uint64_t lim
 	gm_context_forget_all();
 	gm_fence_forget_all();
 	if (gm_driver_load(&site->driver, gm_sim_symbol, NULL) ||
-	    gm_driver_ask_version(&site->driver) != CUDA_SUCCESS)
+	    gm_driver_query_version(&site->driver) != CUDA_SUCCESS)
 		abort();
 	site->context = gm_context_current(&site->driver, &result);
 	const struct gm_pool_config pool = {
 		.driver = &site->driver,
 		.limit = UINT64_MAX,
-		.fence = gm_fence,
+		.fences = gm_fence_ops(&site->driver),
 		.fence_arg = &site->driver,
 		.trim_after = UINT64_MAX,
 	};

@@ -29,5 +29,17 @@ for policy in $(sed -n 's/^GM_POLICY("[^"]*", *\([a-z0-9_]*\),.*/\1/p' "$top/src
 		check "$what of $policy: ${frame:-no} bytes of stack frame" $?
 	done
 done
+
+# No *_sync call may rest on the mask of one lane; that the search finds one shows a kernel that does.
+masks() { # masks FLAG...: what heap_masks.py says of tests/unit/heap_masks.cu
+	"$NVCC" -arch=sm_90 -I "$top/src" "$@" -cubin "$top/tests/unit/heap_masks.cu" -o "$out/masks" >&2 &&
+		python3 "$top/tests/unit/heap_masks.py" "$out/masks" | sed 's/^.*: //'
+}
+said=$(masks -DBARE_MASK)
+[[ $said =~ by\ all\ lanes,\ [1-9][0-9]*\ by\ one ]]
+check "a bare mask is found: $said" $?
+said=$(masks)
+[[ $said =~ ^[1-9][0-9]*\ by\ all\ lanes,\ 0\ by\ one ]]
+check "the policies have none: $said" $?
 echo "1..$n"
 exit $bad

@@ -4,7 +4,7 @@
 #define GM_TESTS_UNIT_ON_SIM_H
 
 #include "driver/driver.h"
-#include "driver/sim.h"
+#include "sim/sim.h"
 /* after driver.h: the types of each ABI version */
 #include <cudaTypedefs.h>
 
@@ -45,7 +45,7 @@ static inline void sim_start(const char *version, const char *devices)
 		printf("Bail out! the simulated driver has no %s\n", missing);
 		exit(1);
 	}
-	gm_driver_ask_version(&sim);
+	gm_driver_query_version(&sim);
 }
 
 #endif

@@ -3,7 +3,8 @@ UNIT_TESTS += tests/unit/test_range tests/unit/test_extent tests/unit/test_slab 
 	tests/unit/test_pool_random tests/unit/test_pool_faults tests/unit/test_pool_fence \
 	tests/unit/test_pool_lend tests/unit/test_pool_threads tests/unit/test_pool_host \
 	tests/unit/test_pool_stats tests/unit/test_pool_sim tests/unit/test_pool_log tests/unit/test_pool_valid tests/unit/test_pool_access \
-	tests/unit/test_pool_trim tests/unit/test_batch tests/unit/test_retire tests/unit/test_retire_lists tests/unit/test_freed tests/unit/test_remap tests/unit/test_shelf tests/unit/test_traces
+	tests/unit/test_pool_trim tests/unit/test_limbo tests/unit/test_limbo_shelf tests/unit/test_remap tests/unit/test_shelf tests/unit/test_streams tests/unit/test_traces tests/unit/test_pool_beside \
+	tests/unit/test_pool_claim
 POOL_FAKE = tests/unit/pool_fake.h
 tests_unit_test_range_SOURCES = tests/unit/test_range.c $(POOL_FAKE)
 tests_unit_test_range_LDADD = $(UNIT_LDADD)
@@ -39,16 +40,20 @@ tests_unit_test_pool_access_SOURCES = tests/unit/test_pool_access.c $(POOL_FAKE)
 tests_unit_test_pool_access_LDADD = $(UNIT_LDADD)
 tests_unit_test_pool_trim_SOURCES = tests/unit/test_pool_trim.c $(POOL_FAKE)
 tests_unit_test_pool_trim_LDADD = $(UNIT_LDADD)
-tests_unit_test_batch_SOURCES = tests/unit/test_batch.c
-tests_unit_test_batch_LDADD = $(UNIT_LDADD)
-tests_unit_test_retire_SOURCES = tests/unit/test_retire.c tests/unit/retire_fake.h $(POOL_FAKE)
-tests_unit_test_retire_LDADD = $(UNIT_LDADD)
-tests_unit_test_retire_lists_SOURCES = tests/unit/test_retire_lists.c tests/unit/retire_fake.h $(POOL_FAKE)
-tests_unit_test_retire_lists_LDADD = $(UNIT_LDADD)
-tests_unit_test_freed_SOURCES = tests/unit/test_freed.c tests/unit/retire_fake.h $(POOL_FAKE)
-tests_unit_test_freed_LDADD = $(UNIT_LDADD)
+tests_unit_test_limbo_SOURCES = tests/unit/test_limbo.c tests/unit/limbo_fake.h $(POOL_FAKE)
+tests_unit_test_limbo_LDADD = $(UNIT_LDADD)
+tests_unit_test_limbo_shelf_SOURCES = tests/unit/test_limbo_shelf.c tests/unit/limbo_fake.h $(POOL_FAKE)
+tests_unit_test_limbo_shelf_LDADD = $(UNIT_LDADD)
 tests_unit_test_remap_SOURCES = tests/unit/test_remap.c $(POOL_FAKE)
 tests_unit_test_remap_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_beside_SOURCES = tests/unit/test_pool_beside.c $(POOL_FAKE)
+tests_unit_test_pool_beside_LDADD = $(UNIT_LDADD)
+tests_unit_test_pool_claim_SOURCES = tests/unit/test_pool_claim.c $(POOL_FAKE)
+tests_unit_test_pool_claim_LDFLAGS = -Wl,--wrap=gm_lock_take
+tests_unit_test_pool_claim_LDADD = $(UNIT_LDADD)
+tests_unit_test_streams_SOURCES = tests/unit/test_streams.c tests/unit/on_sim.h
+tests_unit_test_streams_LDFLAGS = -Wl,--wrap=gm_lock_wait
+tests_unit_test_streams_LDADD = $(UNIT_LDADD)
 tests_unit_test_traces_SOURCES = tests/unit/test_traces.c $(POOL_FAKE)
 tests_unit_test_traces_LDADD = $(UNIT_LDADD)
 tests_unit_test_shelf_SOURCES = tests/unit/test_shelf.c $(POOL_FAKE)

@@ -30,6 +30,9 @@ enum fake_call {
 static const char *const fake_names[FAKE_N] = {"reserve",    "create", "map",
 					       "set access", "unmap",  "release"};
 
+/* How a block is freed that no work uses. */
+static const struct gm_free fake_done = {.after = GM_FREE_AFTER_NOTHING};
+
 static struct gm_driver fake_real, fake_driver;
 static struct {
 	unsigned calls[FAKE_N];
@@ -49,12 +52,13 @@ static struct {
 		uint64_t size;
 	} maps[256]; /* what is mapped */
 	unsigned n_maps;
+	void (*visit)(enum fake_call call); /* at the beginning of each call */
 } fake;
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static CUresult fake_enter(enum fake_call call)
 {
-	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
+	GM_ASSERT(gm_lock_none_held(GM_LOCK_RANK_CAPTURE, GM_LOCK_RANK_COUNT));
 	pthread_mutex_lock(&fake_lock);
 	fake.calls[call]++;
 	bool fails = fake.fail[call] && --fake.fail[call] == 0;
@@ -67,6 +71,8 @@ static CUresult fake_enter(enum fake_call call)
 	}
 	fake.unreleased += fails && call == FAKE_RELEASE;
 	pthread_mutex_unlock(&fake_lock);
+	if (fake.visit)
+		fake.visit(call);
 	if (!fails)
 		return CUDA_SUCCESS;
 	return fake.with ? fake.with : CUDA_ERROR_OUT_OF_MEMORY;
@@ -150,7 +156,7 @@ static CUresult fake_attribute(int *value, CUdevice_attribute attribute, CUdevic
 
 static CUresult fake_exchange(CUstreamCaptureMode *mode)
 {
-	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
+	GM_ASSERT(gm_lock_none_held(GM_LOCK_RANK_CAPTURE, GM_LOCK_RANK_COUNT));
 	return fake_real.cuThreadExchangeStreamCaptureMode(mode);
 }
 

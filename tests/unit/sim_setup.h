@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "driver/sim.h"
+#include "sim/sim.h"
 
 #include "../tap.h"
 

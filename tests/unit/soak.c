@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "base/size.h"
-#include "driver/sim.h"
 #include "pool/pool.h"
+#include "sim/sim.h"
 
 #include "../tap.h"
 
@@ -90,7 +90,14 @@ static void drop(void *arg, uint64_t context, CUevent event)
 	fences--;
 }
 
-static const struct gm_deferral deferral = {ask, record_fence, passed, wait_for, drop, NULL};
+static const struct gm_fence_ops fences_ops = {.ask = ask,
+					       .is_idle = is_idle,
+					       .wait = fence,
+					       .record = record_fence,
+					       .passed = passed,
+					       .wait_for = wait_for,
+					       .drop = drop};
+static const struct gm_free done = {.after = GM_FREE_AFTER_NOTHING};
 
 /* --- blocks --- */
 
@@ -139,11 +146,11 @@ static const char *free_one(void)
 	struct gm_block was;
 	if (!is_signed(&live[i]))
 		return "a block does not hold what was written";
-	CUresult result = below(8) ? gm_pool_free(pool, live[i].base, &was)
-				   : gm_pool_free_done(pool, live[i].base, &was);
+	CUresult result = below(8) ? gm_pool_free(pool, live[i].base, NULL, &was)
+				   : gm_pool_free(pool, live[i].base, &done, &was);
 	if (result != CUDA_SUCCESS || was.id != live[i].id || was.size != live[i].size)
 		return "a live block is not freed";
-	if (gm_pool_free(pool, live[i].base, NULL) != CUDA_ERROR_INVALID_VALUE)
+	if (gm_pool_free(pool, live[i].base, NULL, NULL) != CUDA_ERROR_INVALID_VALUE)
 		return "a block is freed twice";
 	requested -= was.size;
 	live[i] = live[--n_live];
@@ -203,7 +210,7 @@ static const char *rare(void)
 		gm_pool_give_back(pool, below(256 * GM_MIB), below(2));
 		return NULL;
 	case 1:
-		gm_pool_settle(pool);
+		gm_pool_drain(pool);
 		return NULL;
 	case 2:
 		now += below(GM_GIB);
@@ -238,9 +245,8 @@ static bool open_pool(bool defer)
 {
 	struct gm_pool_config config = {.driver = &driver,
 					.limit = UINT64_MAX,
-					.fence = fence,
-					.is_idle = is_idle,
-					.defer = defer ? &deferral : NULL,
+					.fences = &fences_ops,
+					.defer = defer,
 					.retire = 32 * GM_MIB,
 					.trim_after = GM_GIB,
 					.clock = clock_fake};

@@ -10,9 +10,9 @@
 
 #include "base/array.h"
 #include "base/distance.h"
+#include "base/futex_lock.h"
 #include "base/lock.h"
 #include "base/msg.h"
-#include "base/quick.h"
 
 /* uthash that cannot get memory while `starved` is set. */
 static bool starved;
@@ -55,7 +55,7 @@ static void hashing(void)
 	HASH_CLEAR(hh, table);
 }
 
-static struct gm_lock low = GM_LOCK_INIT(GM_RANK_POOL), high = GM_LOCK_INIT(GM_RANK_LOG);
+static struct gm_lock low = GM_LOCK_INIT(GM_LOCK_RANK_POOL), high = GM_LOCK_INIT(GM_LOCK_RANK_LOG);
 
 static void right_order(void)
 {
@@ -73,7 +73,7 @@ static void wrong_order(void)
 
 static void twice(void)
 {
-	struct gm_lock other = GM_LOCK_INIT(GM_RANK_POOL);
+	struct gm_lock other = GM_LOCK_INIT(GM_LOCK_RANK_POOL);
 	gm_lock_take(&low);
 	gm_lock_take(&other);
 }
@@ -81,7 +81,7 @@ static void twice(void)
 static void never_taken(void)
 {
 	struct gm_rwlock lock;
-	gm_rwlock_init(&lock, GM_RANK_CAPTURE);
+	gm_rwlock_init(&lock, GM_LOCK_RANK_CAPTURE);
 	gm_rwlock_release(&lock);
 }
 
@@ -107,11 +107,12 @@ static void locks(void)
 	TAP_OK(aborts(twice), "two locks of one rank");
 	TAP_OK(aborts(never_taken), "a release of what is not held");
 	gm_lock_take(&low);
-	TAP_OK(!gm_lock_none_held(GM_RANK_POOL, GM_RANK_LOG), "a held lock is known");
-	TAP_OK(gm_lock_none_held(GM_RANK_TABLE, GM_RANK_COUNT), "and no other");
+	TAP_OK(!gm_lock_none_held(GM_LOCK_RANK_POOL, GM_LOCK_RANK_LOG), "a held lock is known");
+	TAP_OK(gm_lock_none_held(GM_LOCK_RANK_TABLE, GM_LOCK_RANK_COUNT), "and no other");
 	gm_lock_release(&low);
 #else
-	TAP_OK(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT), "a release build does not watch");
+	TAP_OK(gm_lock_none_held(GM_LOCK_RANK_CAPTURE, GM_LOCK_RANK_COUNT),
+	       "a release build does not watch");
 	(void)wrong_order, (void)twice, (void)never_taken;
 #endif
 }
@@ -134,8 +135,9 @@ static void messages(void)
 	if (pipe(ends) != 0 || kept < 0)
 		exit(99);
 	dup2(ends[1], STDERR_FILENO);
+	gm_msg_follow();
 	errno = EDOM;
-	gm_msg(GM_MSG_NOTE, "not at this level");
+	gm_msg(GM_MSG_NOTICE, "not at this level");
 	gm_msg(GM_MSG_WARN, "%d is %s", 7, "seven");
 	gm_msg(GM_MSG_WARN, "\033[31m\n" GM_MSG_TEXT " ends", GM_MSG_CUT("\xff"));
 	for (int i = 0; i < 3; i++)
@@ -159,19 +161,19 @@ static void messages(void)
 
 #define TURNS 50000
 
-static struct gm_quick quick;
+static struct gm_futex_lock quick;
 static uint64_t turns; /* under it */
 
 /* Now and then the one who has it is put off the processor, so that others wait. */
 static void *take_turns(void *arg)
 {
 	for (unsigned i = 0; i < TURNS; i++) {
-		gm_quick_take(&quick);
+		gm_futex_lock_take(&quick);
 		uint64_t before = turns;
 		if (i % 64 == 0)
 			sched_yield();
 		turns = before + 1;
-		gm_quick_release(&quick);
+		gm_futex_lock_release(&quick);
 	}
 	return arg;
 }
@@ -179,19 +181,20 @@ static void *take_turns(void *arg)
 static void quick_locks(void)
 {
 	pthread_t threads[4];
-	gm_quick_init(&quick, GM_RANK_SHELF);
+	gm_futex_lock_init(&quick, GM_LOCK_RANK_SHELF);
 	errno = EDOM;
-	gm_quick_take(&quick);
-	TAP_OK(!gm_quick_try(&quick), "a quick lock that is taken is not had");
-	gm_quick_release(&quick);
-	TAP_OK(gm_quick_try(&quick), "one that is free is");
-	gm_quick_release(&quick);
+	gm_futex_lock_take(&quick);
+	TAP_OK(!gm_futex_lock_try_acquire(&quick), "a quick lock that is taken is not had");
+	gm_futex_lock_release(&quick);
+	TAP_OK(gm_futex_lock_try_acquire(&quick), "one that is free is");
+	gm_futex_lock_release(&quick);
 	for (unsigned i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, take_turns, NULL);
 	for (unsigned i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	TAP_IS(turns, 4 * TURNS, "of four threads one has it at a time");
-	TAP_OK(atomic_load(&quick.word) == GM_QUICK_FREE && errno == EDOM, "and nobody at last");
+	TAP_OK(atomic_load(&quick.word) == GM_FUTEX_LOCK_FREE && errno == EDOM,
+	       "and nobody at last");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pool/context.h"
+#include "context/context.h"
 
 #include <pthread.h>
 
@@ -56,7 +56,7 @@ static void primary_reset(void)
 	sim_set_current(handle);
 	struct gm_context *before = gm_context_current(&sim, &result);
 	TAP_IS(gm_context_primary_gone(0), 0, "nobody said which is the primary one");
-	gm_context_note_primary(0, handle);
+	gm_context_remember_primary(0, handle);
 	SIM(cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000)(0);
 	TAP_IS(gm_context_primary_gone(0), before->key, "the primary one is reset");
 	CUcontext again = sim_primary(0);
@@ -101,6 +101,33 @@ static void refused(void)
 	TAP_IS(gm_context_primary_gone(100000), 0, "nor this");
 }
 
+static bool may_enter(struct gm_context *c)
+{
+	bool entered = gm_context_enter(c);
+	if (entered)
+		gm_context_leave(c);
+	return entered;
+}
+
+/* The pool keeps out while a call of the program may end the context. */
+static void ends(void)
+{
+	CUresult result;
+	CUcontext handle = sim_context(0);
+	struct gm_context *c = gm_context_of(&sim, handle, &result);
+	TAP_OK(may_enter(c), "a context may be entered");
+	TAP_OK(gm_context_ending(handle) == c, "a call of the program may end it");
+	TAP_OK(!may_enter(c), "not meanwhile");
+	gm_context_ended(c);
+	TAP_OK(may_enter(c), "it did not end, and may be entered again");
+	gm_context_ending(handle);
+	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(handle);
+	gm_context_gone(handle);
+	gm_context_ended(c);
+	TAP_OK(!may_enter(c), "and never once it has ended");
+	TAP_OK(!gm_context_ending(handle), "nor does it end again");
+}
+
 static pthread_barrier_t line;
 
 static void *look(void *handle)
@@ -139,6 +166,7 @@ int main(void)
 		two_contexts();
 		primary_reset();
 		refused();
+		ends();
 		first_sight_at_once();
 		gm_context_forget_all();
 		TAP_OK(!gm_context_find(1), "forgotten");

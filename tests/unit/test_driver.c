@@ -56,7 +56,7 @@ int main(void)
 	struct gm_driver d;
 	TAP_OK(gm_driver_load(&d, lookup, NULL) == NULL, "all calls there");
 	TAP_IS(d.version, 0, "no call was made");
-	TAP_IS(gm_driver_ask_version(&d), CUDA_SUCCESS, "ask");
+	TAP_IS(gm_driver_query_version(&d), CUDA_SUCCESS, "ask");
 	TAP_IS(d.version, 12050, "the version");
 	TAP_STR(gm_driver_error(&d, CUDA_ERROR_UNKNOWN), "an unknown CUDA error", "no name");
 	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {

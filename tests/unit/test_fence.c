@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pool/fence.h"
+#include "context/fence.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -340,7 +340,7 @@ static void many_at_once(void)
 
 static void one_by_one(void)
 {
-	const struct gm_deferral *defer = gm_fence_deferral(&sim);
+	const struct gm_fence_ops *defer = gm_fence_ops(&sim);
 	CUstream first, second;
 	CUevent early, late;
 	sim.cuStreamCreate(&first, CU_STREAM_NON_BLOCKING);
@@ -356,7 +356,7 @@ static void one_by_one(void)
 	TAP_IS(defer->passed(&sim, here->key, early), CUDA_SUCCESS, "the first kernel ends");
 	TAP_IS(defer->passed(&sim, here->key, late), CUDA_ERROR_NOT_READY, "the second does not");
 	gm_sim_release(second, -1u);
-	TAP_IS(defer->wait(&sim, here->key, late), CUDA_SUCCESS, "until it is waited for");
+	TAP_IS(defer->wait_for(&sim, here->key, late), CUDA_SUCCESS, "until it is waited for");
 	unsigned made = gm_sim_calls("cuEventCreate");
 	defer->drop(&sim, here->key, late);
 	defer->drop(&sim, here->key, early);
@@ -385,7 +385,7 @@ static void one_by_one(void)
 /* Only where all captures are counted, and none is open: else it could break one. */
 static void at_a_glance(void)
 {
-	const struct gm_deferral *defer = gm_fence_deferral(&sim);
+	const struct gm_fence_ops *defer = gm_fence_ops(&sim);
 	CUstream stream;
 	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 	gm_sim_hold(stream);
@@ -416,7 +416,7 @@ static void at_a_glance(void)
 
 static CUresult query(const char *when)
 {
-	const struct gm_deferral *defer = gm_fence_deferral(&sim);
+	const struct gm_fence_ops *defer = gm_fence_ops(&sim);
 	CUevent event = NULL;
 	unsigned before = gm_sim_calls("cuCtxRecordEvent");
 	CUresult result = defer->record(&sim, here->key, &event);
@@ -484,7 +484,7 @@ int main(void)
 		put_off();
 		if (i == 0)
 			record_excludes_begin();
-		TAP_IS(gm_fence_deferral(&sim)->record != NULL, i == 0, "fences can%s be recorded",
+		TAP_IS(gm_fence_ops(&sim)->record != NULL, i == 0, "fences can%s be recorded",
 		       i ? "not" : "");
 		if (i == 0) {
 			at_a_glance();

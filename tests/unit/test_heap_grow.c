@@ -5,8 +5,8 @@
  */
 #include "tests/unit/heap_host_help.h"
 
-#ifdef __SANITIZE_THREAD__
-enum { WARPS = 2, ROUNDS = 6 }; /* threads are dear there */
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { WARPS = 2, ROUNDS = 6 }; /* lanes are dear there */
 #else
 enum { WARPS = 4, ROUNDS = 12 };
 #endif
@@ -24,27 +24,28 @@ struct work {
 	void (*lane)(struct work *work, uint32_t thread);
 	struct block block[LANES][KEPT];
 	bool answers, calls; /* the host; or it is in the driver */
-	uint64_t late; /* ns of the device's clock until the host does, if it does not answer now */
+	uint64_t
+		delay; /* ns of the device's clock until the host does, if it does not answer now */
 	uint64_t seen; /* by then: when lanes last looked */
 	uint32_t seed;
-	uint32_t left; /* lanes that are still at it */
+	uint32_t running; /* lanes that are still at it */
 	size_t size;
 	uint64_t got, null, bad, bytes;
 };
 
 static void be_late(struct work *work)
 {
-	uint64_t step = work->late ? GM_LOOK / 10 : GM_HOST_DEAD / 20;
+	uint64_t step = work->delay ? GM_POLL_NS / 10 : GM_HOST_DEAD / 20;
 	uint64_t seen = gm_load64(&site_device(&work->site)->seen_at);
-	if (work->late && seen == work->seen)
+	if (work->delay && seen == work->seen)
 		return;
 	work->seen = seen;
 	gm_simt_advance(step);
 	uint64_t *beat = &work->site.heap->shared->mail.beat.value;
 	if (work->calls)
 		__atomic_fetch_or(beat, GM_BEAT_CALLING, __ATOMIC_RELEASE);
-	work->answers = work->late && work->late <= step;
-	work->late -= work->late < step ? work->late : step;
+	work->answers = work->delay && work->delay <= step;
+	work->delay -= work->delay < step ? work->delay : step;
 }
 
 /* The host is a warp of its own. */
@@ -53,10 +54,10 @@ static void launch_lane(void *arg, uint32_t thread)
 	struct work *work = arg;
 	if (thread >= 32) {
 		work->lane(work, thread - 32);
-		gm_add32(&work->left, ~0u);
+		gm_add32(&work->running, ~0u);
 		return;
 	}
-	while (thread == 0 && gm_load32(&work->left)) {
+	while (thread == 0 && gm_load32(&work->running)) {
 		if (work->answers)
 			gm_heap_answer(work->site.heap);
 		else
@@ -69,7 +70,7 @@ static void launch(struct work *work, void (*lane)(struct work *work, uint32_t t
 		   const char *what)
 {
 	static uint32_t seed;
-	work->left = LANES;
+	work->running = LANES;
 	work->lane = lane;
 	work->got = work->null = 0;
 	seed = seed ? seed + 1 : test_seed();
@@ -271,7 +272,7 @@ static void asks_again_when_memory_is_back(struct work *work)
 	TAP_OK(site_pool(&work->site).mapped + site_pool(&work->site).lent >= 250 * MIB,
 	       "the device was full");
 	launch(work, free_all, "all is freed");
-	gm_pool_free(work->site.pool, block.base, NULL);
+	gm_pool_free(work->site.pool, block.base, NULL, NULL);
 	launch(work, one_each, "and cudaFree gives memory back");
 	TAP_OK(work->got > got + 30 && work->got + work->null == LANES,
 	       "the next kernel gets more: %lu", (unsigned long)work->got);
@@ -299,7 +300,7 @@ static void waits_for_a_slow_host(struct work *work)
 {
 	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
 	work->answers = false;
-	work->late = GM_HOST_DEAD / 2;
+	work->delay = GM_HOST_DEAD / 2;
 	work->size = 1000000;
 	launch(work, one_each, "the host answers after half a second");
 	TAP_IS(work->got, LANES, "everybody waits for it");
@@ -323,7 +324,7 @@ static void waits_in_the_driver(struct work *work, uint64_t ns, uint64_t got)
 	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
 	work->answers = false;
 	work->calls = true;
-	work->late = ns;
+	work->delay = ns;
 	work->size = 1000000;
 	launch(work, one_each, "the host is in the driver");
 	TAP_IS(work->got, got, "for %lu s: who gets a block", (unsigned long)(ns / GM_HOST_DEAD));

@@ -122,9 +122,9 @@ static void serves(void)
 	pthread_t other;
 	site_make(&site, "1G", 512 * MIB, NULL);
 	CUstream stream = held_stream();
-	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread without a kernel");
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "no thread without a kernel");
 	launch(&site, stream);
-	TAP_IS(atomic_load(&site.heap->alive), 1, "one with it");
+	TAP_IS(atomic_load(&site.heap->service.running), 1, "one with it");
 	for (unsigned i = 0; i < 20; i++) {
 		uint64_t grants = have(&site);
 		want(&site, site.heap->granted + 1);
@@ -145,7 +145,7 @@ static void serves(void)
 	while (gm_heap_in_flight(site.heap))
 		sched_yield();
 	gm_heap_stop(site.heap);
-	TAP_IS(atomic_load(&site.heap->alive), 0, "it ends when it is told to");
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "it ends when it is told to");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "thread");
 }
@@ -364,7 +364,7 @@ static void outlives_its_context(void)
 	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "a context of its own");
 	launch(&site, NULL);
 	gm_heap_context_ending(site.heap);
-	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread is left");
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "no thread is left");
 	CUevent ran = site.heap->ran;
 	drv(cuCtxDestroy_v2)(other);
 	gm_context_gone(other);
@@ -372,7 +372,7 @@ static void outlives_its_context(void)
 	TAP_IS(site_pool(&site).lent, 0, "all is back with the pool");
 	TAP_IS(gm_heap_trim(site.heap), 0, "no trim of it");
 	gm_heap_launch(site.heap, NULL);
-	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread comes");
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "no thread comes");
 	site.driver.cuEventDestroy_v2(site.config.context->probe);
 	site.driver.cuEventDestroy_v2(ran);
 	site_close(&site, "gone");
@@ -383,7 +383,7 @@ static bool is_served(struct site *site)
 {
 	uint64_t grants = have(site);
 	want(site, site->heap->granted + 1);
-	for (unsigned i = 0; i < 20000 && have(site) == grants; i++)
+	for (unsigned i = 0; i < 600000 && have(site) == grants; i++)
 		usleep(1000);
 	__atomic_store_n(&site->heap->shared->mail.taken.value, have(site), __ATOMIC_RELEASE);
 	return have(site) != grants;
@@ -398,7 +398,7 @@ static void outlives_a_refused_end(void)
 	launch(&site, stream);
 	gm_heap_context_ending(site.heap);
 	launch(&site, stream);
-	TAP_IS(atomic_load(&site.heap->alive), 0, "no thread while a context is ending");
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "no thread while a context is ending");
 	gm_heap_context_stays(site.heap);
 	TAP_OK(is_served(&site), "it stays: what was in flight is served");
 	gm_sim_release(stream, (unsigned)-1);
@@ -414,7 +414,7 @@ static void outlives_a_refused_end(void)
 	site_close(&site, "stays");
 }
 
-static void is_left_alone_in_a_child(void)
+static void is_not_touched_in_a_child(void)
 {
 	struct site site;
 	int status = -1;
@@ -502,7 +502,7 @@ int main(void)
 	refuses();
 	outlives_its_context();
 	outlives_a_refused_end();
-	is_left_alone_in_a_child();
+	is_not_touched_in_a_child();
 	ends_with_the_process();
 	return tap_done();
 }

@@ -19,12 +19,13 @@ static atomic_uint told; /* calls of config.idle */
 
 static uint64_t fake_now, kernel_ends;
 static CUstream running; /* held until then */
-static unsigned late;	 /* a kernel is launched at that look at the clock with none in flight */
+static unsigned
+	reads_to_launch; /* reads of the clock with no kernel in flight until one is launched */
 static void launch_late(void);
 
 static uint64_t fake_clock(void)
 {
-	if (late && !gm_heap_in_flight(site.heap) && --late == 0)
+	if (reads_to_launch && !gm_heap_in_flight(site.heap) && --reads_to_launch == 0)
 		launch_late();
 	return ++fake_now;
 }
@@ -184,9 +185,9 @@ static void sees_the_last(void)
 	make(AFTER);
 	grow(1);
 	latecomer = held_stream();
-	late = 2;
+	reads_to_launch = 2;
 	run_kernel(1000);
-	TAP_IS(late, 0, "a kernel comes late");
+	TAP_IS(reads_to_launch, 0, "a kernel comes late");
 	TAP_OK(!gm_heap_in_flight(site.heap), "it is attended to");
 	TAP_IS(atomic_load(&told), 1, "who trims is told when it has ended");
 	TAP_OK(due() >= kernel_ends + AFTER, "from when on the time counts");
@@ -236,7 +237,7 @@ static void emulate(void (*lane)(void *, uint32_t))
 	gm_simt_launch(&(struct gm_simt){1, 1, 1, GM_SIMT_FAIR}, lane, NULL);
 }
 
-static void looks_once(void)
+static void polls_once(void)
 {
 	make(AFTER);
 	TAP_IS(gm_heap_add_chunk(site.heap, 2 * GM_HEAP_FIRST), CUDA_SUCCESS, "a second chunk");
@@ -293,12 +294,12 @@ static void leaves_what_others_unmap(void)
 {
 	make(AFTER);
 	grow(1);
-	site.heap->chunks.at[1].state = GM_CHUNK_GOING;
+	site.heap->chunks.at[1].state = GM_CHUNK_UNMAPPING;
 	TAP_IS(gm_heap_drop_chunks(site.heap), 0, "what another thread unmaps is that one's");
-	site.heap->chunks.at[1].state = GM_CHUNK_LEAVING;
+	site.heap->chunks.at[1].state = GM_CHUNK_CLAIMED;
 	site.driver.cuMemUnmap = unmap;
 	TAP_IS(gm_heap_drop_chunks(site.heap), 2 * MIB, "what nobody does is not");
-	TAP_IS(leaving_as, GM_CHUNK_GOING, "and is this one's then");
+	TAP_IS(leaving_as, GM_CHUNK_UNMAPPING, "and is this one's then");
 	site.driver.cuMemUnmap = drv(cuMemUnmap);
 	site_close(&site, "others");
 }
@@ -312,7 +313,7 @@ static void reads_before(void)
 	launch(NULL, nothing, NULL);
 	serve();
 	gm_sim_hold(site.heap->stream);
-	gm_heap_look(site.context);
+	gm_heap_sample_context(site.context);
 	gm_sim_release(site.heap->stream, (unsigned)-1);
 	grow(4);
 	TAP_IS(trim(due()), 8 * MIB, "what came since goes");
@@ -388,9 +389,9 @@ static void stops_for_launches(void)
 	running = stream;
 	kernel_ends = fake_now;
 	serve();
-	TAP_OK(gm_heap_keep_out(site.heap) && !site.heap->behind,
+	TAP_OK(gm_heap_exclude(site.heap) && !site.heap->ran_recorded,
 	       "the next launch waits for a kernel that is yet to come");
-	gm_heap_let_in(site.heap);
+	gm_heap_admit(site.heap);
 	TAP_IS(trim(due()), 20 * MIB, "the rest goes later");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "many");
@@ -398,15 +399,15 @@ static void stops_for_launches(void)
 
 static atomic_uint launched;
 
-static void note_trimming(void *trimming)
+static void record_excluded(void *trimming)
 {
-	*(bool *)trimming = site.heap->trimming;
+	*(bool *)trimming = site.heap->excluded;
 }
 
 static void *launch_one(void *trimming)
 {
 	drv(cuCtxSetCurrent)(site.context->handle);
-	launch(NULL, note_trimming, trimming);
+	launch(NULL, record_excluded, trimming);
 	atomic_store(&launched, 1);
 	return NULL;
 }
@@ -506,7 +507,7 @@ int main(void)
 	goes_when_due();
 	sees_the_last();
 	never_with_off();
-	looks_once();
+	polls_once();
 	waits_for_the_untracked();
 	leaves_what_others_unmap();
 	reads_before();

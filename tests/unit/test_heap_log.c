@@ -83,26 +83,26 @@ static int live(void *arg)
 	gm_granule_free(device_of(heap), block[0]);
 	gm_granule_free(device_of(heap), block[0]);
 	CUstream stream = held_stream();
-	CHECK(gm_heap_look_at == UINT64_MAX);
+	CHECK(gm_heap_sample_at == UINT64_MAX);
 	launch(heap, stream);
-	CHECK(gm_heap_look_at <= gm_clock_ns());
-	gm_heap_look(site.context);
+	CHECK(gm_heap_sample_at <= gm_clock_ns());
+	gm_heap_sample_context(site.context);
 	CHECK(gm_sim_calls("cuLaunchKernel") - made == 0); /* it is in flight */
 	gm_sim_release(stream, (unsigned)-1);
-	gm_heap_look(site.context);
+	gm_heap_sample_context(site.context);
 	CHECK(gm_sim_calls("cuLaunchKernel") - made == 1);
-	gm_heap_look(site.context);
-	CHECK(counted(GM_C_heap_samples) == 1 && gm_heap_look_at == UINT64_MAX);
-	gm_heap_look(site.context); /* nothing was launched since */
+	gm_heap_sample_context(site.context);
+	CHECK(counted(GM_C_heap_samples) == 1 && gm_heap_sample_at == UINT64_MAX);
+	gm_heap_sample_context(site.context); /* nothing was launched since */
 	CHECK(gm_sim_calls("cuLaunchKernel") - made == 1);
 	gm_granule_free(device_of(heap), block[4]);
 	gm_sim_hold(stream);
 	launch(heap, stream);
 	gm_sim_release(stream, (unsigned)-1);
 	gm_sim_hold(heap->stream);
-	gm_heap_look(site.context);
-	gm_heap_look(site.context);
-	CHECK(counted(GM_C_heap_samples) == 1 && gm_heap_look_at != UINT64_MAX);
+	gm_heap_sample_context(site.context);
+	gm_heap_sample_context(site.context);
+	CHECK(counted(GM_C_heap_samples) == 1 && gm_heap_sample_at != UINT64_MAX);
 	gm_sim_release(heap->stream, (unsigned)-1); /* it is there: exit takes it in */
 	gm_heap_exit();
 	gm_heap_log_all();
@@ -246,15 +246,15 @@ static int end(void *arg)
 	CHECK(!want_more(heap, 64));
 	CUstream stream = held_stream();
 	launch(heap, stream);
-	gm_heap_look_last(site.context); /* in flight */
+	gm_heap_sample_last(site.context); /* in flight */
 	CHECK(counted(GM_C_heap_samples) == 0);
 	gm_sim_release(stream, (unsigned)-1);
-	gm_heap_look(site.context);
-	gm_heap_look(site.context);
+	gm_heap_sample_context(site.context);
+	gm_heap_sample_context(site.context);
 	CHECK(counted(GM_C_heap_samples) == 0);
-	gm_heap_look_last(site.context);
+	gm_heap_sample_last(site.context);
 	CHECK(counted(GM_C_heap_samples) == 1);
-	gm_heap_look_last(site.context);
+	gm_heap_sample_last(site.context);
 	CHECK(counted(GM_C_heap_samples) == 1);
 	gm_sim_hold(stream);
 	launch(heap, stream);
@@ -263,7 +263,7 @@ static int end(void *arg)
 	gm_heap_destroy(heap); /* reads it once more */
 	CHECK(counted(GM_C_heap_live_peak) >= 16 && counted(GM_C_heap_live) == 0);
 	CHECK(counted(GM_C_heap_samples) == 2 && counted(GM_C_heap_mapped) == 0);
-	gm_heap_look(site.context);
+	gm_heap_sample_context(site.context);
 	gm_heap_log_all();
 	gm_log_close();
 	return 0;
@@ -304,7 +304,7 @@ static void *live_fast(void *arg)
 		for (unsigned j = 0; j < 4; j++) {
 			gm_heap_launch(site.heap, CU_STREAM_PER_THREAD);
 			gm_heap_launched(site.heap, CU_STREAM_PER_THREAD, true);
-			gm_heap_look(site.context);
+			gm_heap_sample_context(site.context);
 		}
 		gm_heap_destroy(site.heap);
 	}

@@ -7,6 +7,11 @@
 #include "tests/unit/heap_help.h"
 
 enum { GRANULES = 16, WARPS = 128, SLOTS = GRANULES * 256 };
+#ifdef __SANITIZE_ADDRESS__
+enum { TURNS = 6 }; /* lanes are dear there */
+#else
+enum { TURNS = 24 };
+#endif
 
 struct work {
 	struct fixture f;
@@ -68,7 +73,7 @@ int main(void)
 		const struct gm_policy *policy = &gm_policies[p];
 		if (strcmp(policy->name, "granule") != 0)
 			continue;
-		for (uint32_t turn = 0; turn < 24; turn++) {
+		for (uint32_t turn = 0; turn < TURNS; turn++) {
 			memset(&work, 0, sizeof work);
 			test_open(&work.f, policy, GRANULES, GRANULES, seed + turn * 1000);
 			TAP_OK(test_launch(&work.f, 8, 8, fill, &work), "8 KiB fill the heap");

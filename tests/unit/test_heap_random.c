@@ -99,7 +99,7 @@ static void free_others(void *arg, uint32_t thread)
 		retire(work, &work->block[(thread + LANES / 2 + 1) % LANES][k]);
 }
 
-static void check_left(struct work *work, const char *name)
+static void check_remaining(struct work *work, const char *name)
 {
 	struct gm_heap_stats stats = test_stats(&work->f);
 	if (!(work->f.policy->can & GM_POLICY_FREES))
@@ -130,7 +130,7 @@ static void run(const struct gm_policy *policy, uint32_t seed, enum gm_simt_mode
 	TAP_IS(work.misaligned, 0, "%s: aligned", name);
 	TAP_IS(work.small, 0, "%s: usable size", name);
 	TAP_IS(work.f.heap.foreign_frees, 0, "%s: every free was of something", name);
-	check_left(&work, name);
+	check_remaining(&work, name);
 	test_close(&work.f);
 }
 

@@ -12,7 +12,7 @@ enum host { ALIVE, AWAY, DEAD };
 struct work {
 	struct fixture f;
 	enum host host;
-	uint32_t mapped, limit, left; /* granules; lanes that are still at it */
+	uint32_t mapped, limit, running; /* granules; lanes that are still at it */
 	uint64_t got, null;
 	size_t size;
 };
@@ -40,7 +40,7 @@ static void grow_lane(void *arg, uint32_t thread)
 	struct work *work = arg;
 	/* The host is a warp of its own. */
 	if (thread < 32) {
-		while (thread == 0 && gm_load32(&work->left)) {
+		while (thread == 0 && gm_load32(&work->running)) {
 			if (work->host != ALIVE)
 				gm_simt_advance(work->host == AWAY ? 5 * GM_HOST_DEAD
 								   : GM_HOST_DEAD / 20);
@@ -57,7 +57,7 @@ static void grow_lane(void *arg, uint32_t thread)
 			test_fill(address, work->size, thread);
 		gm_simt_progress();
 	}
-	gm_add32(&work->left, ~0u);
+	gm_add32(&work->running, ~0u);
 }
 
 static void grow(struct work *work, const struct gm_policy *policy, enum host host, uint32_t limit,
@@ -70,7 +70,7 @@ static void grow(struct work *work, const struct gm_policy *policy, enum host ho
 	work->host = host;
 	work->limit = limit;
 	work->size = size;
-	work->left = LANES;
+	work->running = LANES;
 	TAP_OK(test_launch(&work->f, LANES / 32 + 1, LANES / 32 + 1, grow_lane, work),
 	       "%s: all lanes come to their end", policy->name);
 }
@@ -182,15 +182,15 @@ static void scramble(void *arg, uint32_t thread)
 static void check_contention(void)
 {
 	static struct scramble s;
-	uint32_t left = 0;
+	uint32_t remaining = 0;
 	test_open(&s.f, &gm_policies[0], 100, 100, test_seed());
 	TAP_OK(test_launch(&s.f, 3, 3, scramble, &s), "lanes take and give granules and runs");
 	TAP_IS(s.shared, 0, "no granule is two lanes' at once");
 	TAP_OK(s.runs > 500, "%lu runs were taken", (unsigned long)s.runs);
 	TAP_IS(s.f.heap.available, 100, "all granules are counted at the end");
 	while (gm_span_take_one(&s.f.heap, 0) != GM_NO_GRANULE)
-		left++;
-	TAP_IS(left, 100, "and are there");
+		remaining++;
+	TAP_IS(remaining, 100, "and are there");
 	test_close(&s.f);
 }
 

@@ -10,7 +10,7 @@
 
 #include "../image_make.h"
 #include "../tap.h"
-#include "image/judge.h"
+#include "image/cubin.h"
 
 /* Judge what `words` make, its size known. */
 static struct gm_image_verdict judge(const char *words, unsigned arch)
@@ -195,10 +195,10 @@ static void glances(void)
 	TAP_OK(none > 0 && none == without.n - first + 1, "once it is enough, more is, too");
 	TAP_OK(part.kind == GM_IMAGE_OBJECT && part.arch == 75, "and the header is noted");
 	without.at[offsetof(Elf64_Ehdr, e_machine)] ^= 1;
-	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_LOOK, "another machine");
+	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_SEARCH, "another machine");
 	without.at[offsetof(Elf64_Ehdr, e_machine)] ^= 1;
 	without.at[sizeof(Elf64_Ehdr) + 1] = 'x';
-	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_LOOK, "another layout");
+	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_SEARCH, "another layout");
 	free(with.at);
 	free(without.at);
 }

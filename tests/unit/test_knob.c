@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/msg.h"
+
 #include "../tap.h"
 
 static void good_values(void)
@@ -119,6 +121,7 @@ static void said(const char *name, const char *value, char *out, size_t n)
 		clearenv();
 		setenv(name, value, 1);
 		dup2(ends[1], STDERR_FILENO);
+		gm_msg_follow();
 		gm_knob_get();
 		gm_knob_get();
 		_exit(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What of libdl and libpthread was not there at load is found later (base/glibc.h). */
-#include "../../shim/late.h"
+#include "../../shim/entry/glibc_late.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -17,21 +17,23 @@ static void count(void)
 
 static void test_all_there(void)
 {
-	for (unsigned i = 0; i < gm_late_count; i++)
-		TAP_OK(*gm_late_table[i].address, "%s is there at load, as of glibc 2.34",
-		       gm_late_table[i].function);
-	TAP_OK(!gm_late_missing(), "so nothing is missing");
+	for (unsigned i = 0; i < gm_glibc_late_count; i++)
+		TAP_OK(*gm_glibc_late_table[i].address, "%s is there at load, as of glibc 2.34",
+		       gm_glibc_late_table[i].function);
+	TAP_OK(!gm_glibc_late_missing(), "so nothing is missing");
 }
 
 static void test_filled_in(void)
 {
 	pthread_once_t once = PTHREAD_ONCE_INIT;
-	for (unsigned i = 0; i < gm_late_count; i++)
-		*gm_late_table[i].address = NULL;
-	TAP_OK(!gm_late_missing(), "without any of them, as before 2.34, nothing stays missing");
-	for (unsigned i = 0; i < gm_late_count; i++)
-		TAP_OK(*gm_late_table[i].address == dlsym(RTLD_DEFAULT, gm_late_table[i].function),
-		       "%s is what dlsym answers", gm_late_table[i].function);
+	for (unsigned i = 0; i < gm_glibc_late_count; i++)
+		*gm_glibc_late_table[i].address = NULL;
+	TAP_OK(!gm_glibc_late_missing(),
+	       "without any of them, as before 2.34, nothing stays missing");
+	for (unsigned i = 0; i < gm_glibc_late_count; i++)
+		TAP_OK(*gm_glibc_late_table[i].address ==
+			       dlsym(RTLD_DEFAULT, gm_glibc_late_table[i].function),
+		       "%s is what dlsym answers", gm_glibc_late_table[i].function);
 	pthread_once(&once, count);
 	pthread_once(&once, count);
 	TAP_IS(times, 1, "and one that was found works");

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/escape.h"
+#include "base/thread.h"
 #include "log/file.h"
 #include "log_help.h"
 
@@ -319,6 +320,7 @@ static int write_and_fork(void *arg)
 	help_allocate(0, 1000);
 	pid_t pid = fork();
 	if (pid == 0) {
+		gm_thread_forget();
 		gm_log_forget();
 		gm_counters_forget();
 		help_allocate(0, 2000);

@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
+#include "base/msg.h"
 #include "log/file.h"
 #include "log/strings.h"
 #include "log_help.h"
@@ -156,6 +157,7 @@ static int say_to_file(void *arg)
 {
 	int fd = open("said", O_CREAT | O_WRONLY | O_APPEND, 0600);
 	dup2(fd, 2);
+	gm_msg_follow();
 	return write_to_limit(arg);
 }
 

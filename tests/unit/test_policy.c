@@ -6,6 +6,7 @@
 #include "base/size.h"
 
 #include "../../tools/policy.h"
+#include "../../tools/policy_meter.h"
 #include "../../tools/policy_span.h"
 #include "../tap.h"
 

@@ -21,11 +21,12 @@ static void serves(void)
 	TAP_OK(gm_pool_find(pool, block.base + 1024, &found) && !found.live,
 	       "the byte after it leads to no block");
 	TAP_OK(!gm_pool_find(pool, 4096, &found), "an address outside is not the pool's");
-	TAP_IS(gm_pool_free(pool, block.base + 512, NULL), CUDA_ERROR_INVALID_VALUE,
+	TAP_IS(gm_pool_free(pool, block.base + 512, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "an inner address is not freed");
-	TAP_IS(gm_pool_free(pool, block.base, &found), CUDA_SUCCESS, "it is freed");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, &found), CUDA_SUCCESS, "it is freed");
 	TAP_OK(found.id == block.id && found.size == 1000, "and described");
-	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_ERROR_INVALID_VALUE, "but not twice");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "but not twice");
 	TAP_OK(gm_pool_find(pool, block.base, &found) && !found.live, "nor found");
 	TAP_IS(gm_pool_alloc(pool, 0, 1, &block), CUDA_ERROR_INVALID_VALUE, "0 bytes are none");
 	TAP_IS(gm_pool_alloc(pool, SIZE_MAX, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
@@ -72,7 +73,7 @@ static void grows(void)
 	TAP_IS(fake.calls[FAKE_CREATE], 1, "exactly one");
 	fake_alloc(pool, 2 * GM_MIB);
 	TAP_IS(fake_stats(pool).chunks, 2, "another chunk");
-	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
 	struct gm_block b = fake_alloc(pool, 100 * GM_MIB);
 	TAP_OK(b.base == a.base && fake_stats(pool).chunks == 2, "is not needed after a free");
 	fake_end(pool, "growth");
@@ -103,7 +104,7 @@ static void joins_chunks(void)
 	for (int i = 0; i < 4; i++)
 		blocks[i] = fake_alloc(pool, 32 * GM_MIB);
 	for (int i = 0; i < 4; i++)
-		gm_pool_free(pool, blocks[i].base, NULL);
+		gm_pool_free(pool, blocks[i].base, NULL, NULL);
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_IS(stats.idle_extents, 1, "chunks mapped side by side are one idle extent");
 	TAP_IS(stats.largest_idle, 128 * GM_MIB, "of all of them");
@@ -128,18 +129,18 @@ static void runs_out(void)
 	TAP_OK(fake_valid(pool), "a full pool is valid");
 	TAP_IS(fake_stats(pool).idle, 0, "with nothing idle");
 	TAP_OK(!fake_alloc(pool, 1).base, "not a byte more");
-	gm_pool_free(pool, blocks[5].base, NULL);
+	gm_pool_free(pool, blocks[5].base, NULL, NULL);
 	for (served = 0; served < 9; served++)
 		blocks[64 + served] = fake_alloc(pool, 112 * GM_KIB);
-	gm_pool_free(pool, blocks[64].base, NULL);
-	gm_pool_free(pool, blocks[66].base, NULL);
+	gm_pool_free(pool, blocks[64].base, NULL, NULL);
+	gm_pool_free(pool, blocks[66].base, NULL, NULL);
 	for (served = 0; fake_alloc(pool, 1000).base;)
 		served++;
 	TAP_IS(served, 2, "where no slab fits, small blocks take extents");
 	TAP_OK(fake_valid(pool), "valid");
 	for (unsigned i = 0; i < n; i++)
 		if (i != 5)
-			gm_pool_free(pool, blocks[i].base, NULL);
+			gm_pool_free(pool, blocks[i].base, NULL, NULL);
 	TAP_OK(!fake_alloc(pool, 64 * GM_MIB).base, "these are in the way of 64 MiB");
 	TAP_OK(fake_alloc(pool, 58 * GM_MIB).base, "but not of 58");
 	fake_end(pool, "exhaustion");
@@ -147,8 +148,8 @@ static void runs_out(void)
 	pool = fake_pool(96 * GM_MIB, UINT64_MAX);
 	for (int i = 0; i < 3; i++)
 		blocks[i] = fake_alloc(pool, 32 * GM_MIB);
-	gm_pool_free(pool, blocks[0].base, NULL);
-	gm_pool_free(pool, blocks[2].base, NULL);
+	gm_pool_free(pool, blocks[0].base, NULL, NULL);
+	gm_pool_free(pool, blocks[2].base, NULL, NULL);
 	TAP_OK(!fake_alloc(pool, 65 * GM_MIB).base, "65 MiB do not fit beside 32 of 96");
 	TAP_IS(fake.calls[FAKE_UNMAP], 0, "and nothing is given back in vain");
 	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "64 do, once idle chunks were exchanged");
@@ -164,7 +165,7 @@ static void keeps_the_limit(void)
 	TAP_IS(fake_stats(pool).mapped, 38 * GM_MIB, "which map no more than that");
 	TAP_OK(!fake_alloc(pool, 3 * GM_MIB).base, "not 3 more");
 	TAP_OK(!fake_alloc(pool, 41 * GM_MIB).base, "and never 41");
-	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
 	TAP_OK(fake_alloc(pool, 20 * GM_MIB).base, "20 again after a free");
 	TAP_OK(fake_stats(pool).mapped_peak <= 40 * GM_MIB, "the limit was kept");
 	TAP_OK(fake_valid(pool), "valid");
@@ -179,17 +180,17 @@ static void gives_back(void)
 		blocks[i] = fake_alloc(pool, 32 * GM_MIB);
 	for (int i = 0; i < 6; i++)
 		if (i != 2)
-			gm_pool_free(pool, blocks[i].base, NULL);
+			gm_pool_free(pool, blocks[i].base, NULL, NULL);
 	TAP_IS(gm_pool_give_back(pool, 100 * GM_MIB, false), 64 * GM_MIB,
 	       "chunks go until no more than 100 MiB are idle");
 	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "96 are left");
 	TAP_IS(gm_pool_give_back(pool, 0, true), 96 * GM_MIB, "all go");
 	TAP_IS(fake_stats(pool).mapped, 32 * GM_MIB, "but for the one in use");
 	TAP_OK(fake_valid(pool), "valid");
-	gm_pool_free(pool, blocks[2].base, NULL);
+	gm_pool_free(pool, blocks[2].base, NULL, NULL);
 	struct gm_block small = fake_alloc(pool, 512);
 	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "a chunk with one small block stays");
-	gm_pool_free(pool, small.base, NULL);
+	gm_pool_free(pool, small.base, NULL, NULL);
 	TAP_IS(gm_pool_give_back(pool, 0, false), 32 * GM_MIB, "and goes when that is free");
 	TAP_IS(fake_stats(pool).mapped, 0, "nothing is mapped");
 	TAP_OK(fake_alloc(pool, 512).base, "and all begins anew");
@@ -216,8 +217,8 @@ static void walks(void)
 	fake_alloc(pool, 700);
 	gm_pool_walk(pool, see, &seen);
 	TAP_OK(seen.n == 3 && seen.size == 703 + 3 * GM_MIB, "a walk sees every live block");
-	gm_pool_free(pool, a.base, NULL);
-	gm_pool_free(pool, b.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
+	gm_pool_free(pool, b.base, NULL, NULL);
 	seen = (struct seen){0};
 	gm_pool_walk(pool, see, &seen);
 	TAP_OK(seen.n == 1 && seen.size == 700, "and no other");

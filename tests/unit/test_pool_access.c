@@ -97,7 +97,7 @@ static void during_give_back(void)
 {
 	start();
 	struct gm_block block = fake_alloc(pool, 8 * GM_MIB);
-	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "all is idle");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "all is idle");
 	coming = PEER;
 	fake.fail[FAKE_UNMAP] = 1;
 	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "the driver unmaps nothing");

@@ -13,7 +13,7 @@ static void do_alloc(struct gm_pool *pool)
 {
 	struct gm_block block = fake_alloc(pool, 48 * GM_MIB);
 	if (block.base)
-		gm_pool_free(pool, block.base, NULL);
+		gm_pool_free(pool, block.base, NULL, NULL);
 	gm_pool_give_back(pool, 0, false);
 }
 
@@ -32,12 +32,12 @@ static void do_exchange(struct gm_pool *pool)
 		blocks[i] = fake_alloc(pool, 64 * GM_MIB);
 	for (int i = 0; i < 3; i += 2)
 		if (blocks[i].base)
-			gm_pool_free(pool, blocks[i].base, NULL);
+			gm_pool_free(pool, blocks[i].base, NULL, NULL);
 	large = fake_alloc(pool, 120 * GM_MIB);
 	if (large.base)
-		gm_pool_free(pool, large.base, NULL);
+		gm_pool_free(pool, large.base, NULL, NULL);
 	if (blocks[1].base)
-		gm_pool_free(pool, blocks[1].base, NULL);
+		gm_pool_free(pool, blocks[1].base, NULL, NULL);
 	gm_pool_give_back(pool, 0, false);
 }
 
@@ -45,7 +45,7 @@ static void do_lend(struct gm_pool *pool)
 {
 	struct gm_block block = fake_alloc(pool, 10 * GM_MIB);
 	if (block.base)
-		gm_pool_free(pool, block.base, NULL);
+		gm_pool_free(pool, block.base, NULL, NULL);
 	if (gm_pool_lend(pool, LOAN, 40 * GM_MIB) == CUDA_SUCCESS) {
 		/* What could not be unmapped stays lent, and is taken back by a second try. */
 		if (gm_pool_take_back(pool, LOAN, 40 * GM_MIB) != CUDA_SUCCESS)
@@ -62,9 +62,9 @@ static void do_grant(struct gm_pool *pool)
 	if (gm_pool_revoke(pool, PEER) != CUDA_SUCCESS)
 		gm_pool_revoke(pool, PEER);
 	if (a.base)
-		gm_pool_free(pool, a.base, NULL);
+		gm_pool_free(pool, a.base, NULL, NULL);
 	if (b.base)
-		gm_pool_free(pool, b.base, NULL);
+		gm_pool_free(pool, b.base, NULL, NULL);
 	gm_pool_give_back(pool, 0, false);
 }
 
@@ -72,7 +72,7 @@ static void free_some(struct gm_pool *pool, struct gm_block *blocks, unsigned fr
 {
 	for (unsigned i = from; i < 6; i += step) {
 		if (blocks[i].base)
-			gm_pool_free(pool, blocks[i].base, NULL);
+			gm_pool_free(pool, blocks[i].base, NULL, NULL);
 		blocks[i].base = 0;
 	}
 }
@@ -89,7 +89,7 @@ static void do_remap(struct gm_pool *pool)
 	gm_pool_grant(pool, PEER);
 	free_some(pool, b, 0, 2);
 	b[0] = fake_alloc(pool, 40 * GM_MIB);
-	gm_pool_free(pool, b[0].base, NULL);
+	gm_pool_free(pool, b[0].base, NULL, NULL);
 	b[0] = fake_alloc(pool, 75 * GM_MIB);
 	gm_pool_trim(pool, UINT64_MAX);
 	b[2] = fake_alloc(pool, 30 * GM_MIB);

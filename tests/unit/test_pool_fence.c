@@ -18,7 +18,7 @@ static struct {
 static CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
 {
 	(void)arg;
-	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
+	GM_ASSERT(gm_lock_none_held(GM_LOCK_RANK_CAPTURE, GM_LOCK_RANK_COUNT));
 	fence.calls++;
 	fence.context = context;
 	fence.native = native;
@@ -28,10 +28,12 @@ static CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fen
 	return fence.result;
 }
 
+static const struct gm_fence_ops waiting = {.wait = fence_fake};
+
 static struct gm_pool *open_pool(uint64_t memory)
 {
 	struct gm_pool_config config = {
-		.driver = &fake_driver, .limit = UINT64_MAX, .fence = fence_fake};
+		.driver = &fake_driver, .limit = UINT64_MAX, .fences = &waiting};
 	fake_open(memory);
 	memset(&fence, 0, sizeof fence);
 	gm_pool_create(&config, &fence.pool);
@@ -44,7 +46,7 @@ static void free_again(void)
 	fence.meanwhile = NULL;
 	TAP_OK(gm_pool_find(fence.pool, fence.address, &found) && found.live,
 	       "a block is alive until its fence has passed");
-	TAP_IS(gm_pool_free(fence.pool, fence.address, NULL), CUDA_SUCCESS,
+	TAP_IS(gm_pool_free(fence.pool, fence.address, NULL, NULL), CUDA_SUCCESS,
 	       "another thread that frees it may be first");
 	struct gm_block next = fake_alloc(fence.pool, found.size);
 	TAP_OK(next.base == found.base, "and its memory in use again");
@@ -57,19 +59,20 @@ static void waits(void)
 	struct gm_block block = fake_alloc(pool, 5 * GM_MIB), found;
 	TAP_IS(fence.calls, 0, "an allocation waits for nothing");
 	struct gm_block other = fake_alloc(pool, 3 * GM_MIB);
-	TAP_IS(gm_pool_free_done(pool, other.base, &found), CUDA_SUCCESS,
+	TAP_IS(gm_pool_free(pool, other.base, &fake_done, &found), CUDA_SUCCESS,
 	       "a block that is done with");
 	TAP_OK(fence.calls == 0 && found.id == other.id && fake_stats(pool).requested == block.size,
 	       "is idle at once, and waits for nothing");
-	TAP_IS(gm_pool_free_done(pool, other.base, NULL), CUDA_ERROR_INVALID_VALUE, "but once");
+	TAP_IS(gm_pool_free(pool, other.base, &fake_done, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "but once");
 	fence.meanwhile = free_again;
 	fence.address = block.base;
-	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_ERROR_INVALID_VALUE,
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "then there is nothing left to free");
 	TAP_OK(gm_pool_find(pool, block.base, &found) && found.live && found.id != block.id,
 	       "least of all the next block there");
 	fence.calls = 0;
-	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "a free succeeds");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "a free succeeds");
 	TAP_OK(fence.calls == 1 && fence.native && fence.context == 1,
 	       "after it waited for the block's context, on the program's behalf");
 	TAP_IS(fake_stats(pool).handed_out, 0, "all is idle");
@@ -77,13 +80,13 @@ static void waits(void)
 	block = fake_alloc(pool, 700);
 	fence.meanwhile = NULL;
 	fence.result = CUDA_ERROR_ILLEGAL_ADDRESS;
-	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_ERROR_ILLEGAL_ADDRESS,
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_ILLEGAL_ADDRESS,
 	       "an error of the fence is the answer");
 	TAP_OK(gm_pool_find(pool, block.base, &found) && found.live && found.id == block.id,
 	       "and the block lives on");
 	TAP_OK(fake_valid(pool), "valid");
 	fence.result = CUDA_SUCCESS;
-	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_SUCCESS, "until it is freed again");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "until it is freed again");
 	fake_end(pool, "waiting");
 }
 
@@ -92,9 +95,11 @@ static bool idle;
 static bool is_idle_fake(void *arg, uint64_t context)
 {
 	(void)arg, (void)context;
-	GM_ASSERT(gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT));
+	GM_ASSERT(gm_lock_none_held(GM_LOCK_RANK_CAPTURE, GM_LOCK_RANK_COUNT));
 	return idle;
 }
+
+static const struct gm_fence_ops polling = {.is_idle = is_idle_fake, .wait = fence_fake};
 
 static uint64_t count_of(enum gm_counter counter)
 {
@@ -104,11 +109,9 @@ static uint64_t count_of(enum gm_counter counter)
 /* Frees of blocks that nothing uses do not wait, and take the clock only if they are timed. */
 static void looks(void)
 {
-	struct gm_pool_config config = {.driver = &fake_driver,
-					.limit = UINT64_MAX,
-					.fence = fence_fake,
-					.is_idle = is_idle_fake};
-	struct gm_timing untimed = {0}, timed = {gm_tick() - 1000000, 3};
+	struct gm_pool_config config = {
+		.driver = &fake_driver, .limit = UINT64_MAX, .fences = &polling};
+	const struct gm_free untimed = {0}, timed = {.call = {gm_tick() - 1000000, 3}};
 	struct gm_pool *pool;
 	struct gm_block b;
 	fake_open(GM_GIB);
@@ -117,25 +120,25 @@ static void looks(void)
 	TAP_OK(fake_alloc(pool, 3000).since, "what needs new memory is found to take longer");
 	idle = true;
 	uint64_t fences = count_of(GM_C_fences), ns = count_of(GM_C_fence_ns);
-	gm_pool_free_since(pool, fake_alloc(pool, 3000).base, untimed, &b);
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, &untimed, &b);
 	TAP_OK(!b.since && !b.waited, "on an idle GPU a free that is not timed reads no clock");
 	TAP_OK(count_of(GM_C_fences) == fences + 1 && count_of(GM_C_fence_ns) == ns,
 	       "and is a fence that took no time");
 	b = fake_alloc(pool, 3000);
 	TAP_OK(!b.since, "nor does what a shelf has");
-	gm_pool_free_since(pool, b.base, timed, &b);
-	TAP_OK(!b.since && b.waited >= timed.start + 1000000, "one that is timed does");
+	gm_pool_free(pool, b.base, &timed, &b);
+	TAP_OK(!b.since && b.waited >= timed.call.start + 1000000, "one that is timed does");
 	TAP_OK(count_of(GM_C_fence_ns) - ns >= 3 * (uint64_t)900000, "and counts for others");
 	TAP_IS(fence.calls, 0, "none has waited");
 	idle = false;
 	ns = count_of(GM_C_fence_ns);
-	gm_pool_free_since(pool, fake_alloc(pool, 3000).base, timed, &b);
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, &timed, &b);
 	TAP_OK(fence.calls == 1 && fence.native, "on a busy GPU a free waits");
-	TAP_IS(b.since, timed.start, "is timed from its beginning, if it is,");
+	TAP_IS(b.since, timed.call.start, "is timed from its beginning, if it is,");
 	TAP_OK(gm_tick_ns(b.since, b.waited) == count_of(GM_C_fence_ns) - ns,
 	       "and counts for itself");
 	uint64_t before = gm_tick();
-	gm_pool_free_since(pool, fake_alloc(pool, 3000).base, untimed, &b);
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, &untimed, &b);
 	TAP_OK(b.since >= before && b.waited >= b.since, "or from when it finds it busy");
 	TAP_IS(count_of(GM_C_fences), fences + 4, "all are fences");
 	gm_pool_context_gone(pool, 1);
@@ -148,18 +151,19 @@ static void retires(void)
 	struct gm_block small = fake_alloc(pool, 700), large = fake_alloc(pool, 40 * GM_MIB);
 	struct gm_block found;
 	fence.fenced = GM_FENCED_LATER;
-	TAP_IS(gm_pool_free(pool, small.base, NULL), CUDA_SUCCESS, "a free without a fence");
-	TAP_IS(gm_pool_free(pool, large.base, &found), CUDA_SUCCESS, "or two");
+	TAP_IS(gm_pool_free(pool, small.base, NULL, NULL), CUDA_SUCCESS, "a free without a fence");
+	TAP_IS(gm_pool_free(pool, large.base, NULL, &found), CUDA_SUCCESS, "or two");
 	TAP_IS(found.id, large.id, "say what they freed");
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_IS(stats.retired, 1024 + 40 * GM_MIB, "and retire it");
 	TAP_IS(stats.mapped, stats.handed_out + stats.idle + stats.retired, "it adds up");
 	TAP_IS(stats.live_blocks, 0, "none is alive");
 	TAP_OK(gm_pool_find(pool, large.base, &found) && !found.live, "nor found");
-	TAP_IS(gm_pool_free(pool, large.base, NULL), CUDA_ERROR_INVALID_VALUE, "nor freed twice");
+	TAP_IS(gm_pool_free(pool, large.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "nor freed twice");
 	TAP_OK(fake_valid(pool), "valid");
 	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "retired memory is not given back");
-	TAP_IS(gm_pool_settle(pool), 0, "nor settled while there is no fence");
+	TAP_IS(gm_pool_drain(pool), 0, "nor settled while there is no fence");
 	TAP_OK(!fence.native, "which the pool asks for by itself");
 	TAP_OK(!fake_alloc(pool, 40 * GM_MIB).base, "nor used again");
 	fence.fenced = GM_FENCED_PASSED;
@@ -177,11 +181,11 @@ static void grows_as_needed(void)
 	struct gm_pool *pool = open_pool(256 * GM_MIB);
 	struct gm_block large = fake_alloc(pool, 40 * GM_MIB);
 	fence.fenced = GM_FENCED_LATER;
-	gm_pool_free(pool, large.base, NULL);
+	gm_pool_free(pool, large.base, NULL, NULL);
 	fake_alloc(pool, 4 * GM_MIB);
 	TAP_IS(fake_stats(pool).mapped, 44 * GM_MIB, "what waits for a capture is not made up for");
 	fence.fenced = GM_FENCED_PASSED;
-	gm_pool_settle(pool);
+	gm_pool_drain(pool);
 	gm_pool_context_gone(pool, 1);
 	fake_end(pool, "growth");
 }
@@ -190,7 +194,7 @@ static void free_one_more(void)
 {
 	fence.meanwhile = NULL;
 	fence.fenced = GM_FENCED_LATER;
-	gm_pool_free(fence.pool, fence.address, NULL);
+	gm_pool_free(fence.pool, fence.address, NULL, NULL);
 	fence.fenced = GM_FENCED_PASSED;
 }
 
@@ -200,15 +204,15 @@ static void settles_only_older(void)
 	struct gm_block a = fake_alloc(pool, GM_MIB), b = fake_alloc(pool, 2 * GM_MIB), c;
 	gm_pool_alloc(pool, 3 * GM_MIB, 2, &c);
 	fence.fenced = GM_FENCED_LATER;
-	gm_pool_free(pool, a.base, NULL);
-	gm_pool_free(pool, c.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
+	gm_pool_free(pool, c.base, NULL, NULL);
 	fence.fenced = GM_FENCED_PASSED;
 	fence.meanwhile = free_one_more;
 	fence.address = b.base;
-	TAP_IS(gm_pool_settle(pool), 4 * GM_MIB, "a fence settles what was freed before it");
+	TAP_IS(gm_pool_drain(pool), 4 * GM_MIB, "a fence settles what was freed before it");
 	TAP_IS(fake_stats(pool).retired, 2 * GM_MIB, "not what was freed during it");
 	TAP_OK(fake_valid(pool), "valid");
-	TAP_IS(gm_pool_settle(pool), 2 * GM_MIB, "the next one does");
+	TAP_IS(gm_pool_drain(pool), 2 * GM_MIB, "the next one does");
 	fake_end(pool, "order");
 }
 
@@ -229,7 +233,7 @@ static void contexts_go(void)
 	gm_pool_alloc(pool, 4000, 2, &other);
 	fence.fenced = GM_FENCED_LATER;
 	for (int i = 0; i < 10; i++)
-		gm_pool_free(pool, blocks[i].base, NULL);
+		gm_pool_free(pool, blocks[i].base, NULL, NULL);
 	unsigned calls = fence.calls;
 	TAP_IS(gm_pool_context_gone(pool, 1), 30, "30 live blocks go with their context");
 	struct gm_pool_stats stats = fake_stats(pool);
@@ -244,7 +248,7 @@ static void contexts_go(void)
 	struct gm_block block = fake_alloc(pool, 5 * GM_MIB);
 	fence.meanwhile = context_goes;
 	fence.address = block.base;
-	TAP_IS(gm_pool_free(pool, block.base, NULL), CUDA_ERROR_INVALID_VALUE,
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "a free that its context overtook frees nothing");
 	TAP_IS(fake_stats(pool).live_blocks, 1, "and not the next block at the address");
 	TAP_OK(fake_valid(pool), "valid");

@@ -63,12 +63,12 @@ static void act(struct gm_pool *pool)
 	if (n)
 		note(gm_pool_pin(pool, blocks[0].base, 1));
 	for (unsigned i = 0; i < n; i += 2)
-		note(gm_pool_free(pool, blocks[i].base, NULL));
+		note(gm_pool_free(pool, blocks[i].base, NULL, NULL));
 	gm_pool_give_back(pool, 0, true);
 	CUresult lent = gm_pool_lend(pool, AT, 48 * GM_MIB);
 	note(lent);
 	for (unsigned i = 1; i < n; i += 2)
-		note(gm_pool_free(pool, blocks[i].base, NULL));
+		note(gm_pool_free(pool, blocks[i].base, NULL, NULL));
 	if (lent == CUDA_SUCCESS)
 		note(gm_pool_take_back(pool, AT, 48 * GM_MIB));
 }

@@ -18,7 +18,7 @@ static void lends(void)
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_OK(stats.lent == 4 * GM_MIB && stats.mapped == 0, "which it does not count as its own");
 	struct gm_block block = fake_alloc(pool, 20 * GM_MIB);
-	gm_pool_free(pool, block.base, NULL);
+	gm_pool_free(pool, block.base, NULL, NULL);
 	unsigned created = fake.calls[FAKE_CREATE];
 	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 40 * GM_MIB), CUDA_SUCCESS, "a loan of 40 MiB");
 	TAP_IS(fake.calls[FAKE_CREATE], created + 1, "moves the idle chunk, and makes one more");
@@ -47,7 +47,7 @@ static void lends_at_the_limit(void)
 {
 	struct gm_pool *pool = fake_pool(64 * GM_MIB, UINT64_MAX);
 	struct gm_block block = fake_alloc(pool, 64 * GM_MIB);
-	gm_pool_free(pool, block.base, NULL);
+	gm_pool_free(pool, block.base, NULL, NULL);
 	TAP_IS(gm_pool_lend(pool, AT, 2 * GM_MIB), CUDA_SUCCESS,
 	       "a chunk that is too long is exchanged for a short one");
 	TAP_OK(fake_stats(pool).mapped == 0 && fake_stats(pool).lent == 2 * GM_MIB, "just that");
@@ -59,7 +59,7 @@ static void pins(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
 	struct gm_block block = fake_alloc(pool, 64 * GM_MIB), other;
-	gm_pool_free(pool, block.base, NULL);
+	gm_pool_free(pool, block.base, NULL, NULL);
 	fake_alloc(pool, 32 * GM_MIB);
 	other = fake_alloc(pool, 1000);
 	TAP_IS(gm_pool_pin(pool, other.base, 1000), CUDA_SUCCESS, "a small block is pinned");
@@ -70,7 +70,7 @@ static void pins(void)
 	       "nor what is idle");
 	TAP_IS(fake_stats(pool).pinned, 64 * GM_MIB, "its chunk is pinned");
 	TAP_OK(fake_valid(pool), "valid");
-	gm_pool_free(pool, other.base, NULL);
+	gm_pool_free(pool, other.base, NULL, NULL);
 	TAP_IS(fake_stats(pool).pinned, 0, "while the block lives");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "pins");
@@ -117,11 +117,40 @@ static void opens_to_peers(void)
 	fake_end(pool, "peers");
 }
 
+static struct gm_pool *granting;
+
+/* A peer comes while the chunks of a loan are in nobody's list. */
+static void grant_during_unmap(enum fake_call call)
+{
+	if (call != FAKE_UNMAP)
+		return;
+	fake.visit = NULL;
+	gm_pool_grant(granting, 3);
+}
+
+/* A chunk that cannot be lent goes back to where it was, with the access that is granted now. */
+static void brings_home(void)
+{
+	struct gm_pool *pool = granting = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block block = fake_alloc(pool, 32 * GM_MIB);
+	gm_pool_free(pool, block.base, NULL, NULL);
+	fake.visit = grant_during_unmap;
+	fake.fail[FAKE_MAP] = 1;
+	TAP_IS(gm_pool_lend(pool, AT, 32 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY,
+	       "a loan that the driver does not map");
+	TAP_OK(!fake.visit && fake_stats(pool).idle == 32 * GM_MIB, "its chunk is idle again");
+	TAP_OK(granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+	       "and open to the peer that came meanwhile");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "brought home");
+}
+
 int main(void)
 {
 	lends();
 	lends_at_the_limit();
 	pins();
 	opens_to_peers();
+	brings_home();
 	return tap_done();
 }

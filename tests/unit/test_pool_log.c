@@ -39,15 +39,16 @@ static CUresult ask(void *arg, uint64_t context)
 	return CUDA_SUCCESS;
 }
 
+static const struct gm_fence_ops fences = {.ask = ask, .wait = later};
+
 /* Deferred frees go to the pool's lists many at a time. */
 static void retires(void)
 {
-	static const struct gm_deferral deferral = {.ask = ask};
 	struct gm_pool *pool = NULL;
 	struct gm_pool_config config = {.driver = &fake_driver,
 					.limit = UINT64_MAX,
-					.fence = later,
-					.defer = &deferral,
+					.fences = &fences,
+					.defer = true,
 					.retire = 64 * GM_MIB};
 	atomic_store(&gm_log_wanted, UINT32_MAX);
 	fake_open(GM_GIB);
@@ -55,7 +56,7 @@ static void retires(void)
 	for (unsigned i = 0; i < 3; i++) {
 		struct gm_block block = fake_alloc(pool, 1000);
 		unsigned before = n_records;
-		gm_pool_free(pool, block.base, NULL);
+		gm_pool_free(pool, block.base, NULL, NULL);
 		TAP_OK(n_records == before + 1 && last()->kind == GM_RECORD_RETIRE &&
 			       last()->id == block.id && last()->size == 1000,
 		       "each is written when it is freed");
@@ -70,7 +71,7 @@ int main(void)
 {
 	struct gm_pool *pool = NULL;
 	struct gm_pool_config config = {
-		.driver = &fake_driver, .ordinal = 3, .limit = 64 * GM_MIB, .fence = later};
+		.driver = &fake_driver, .ordinal = 3, .limit = 64 * GM_MIB, .fences = &fences};
 	atomic_store(&gm_log_wanted, UINT32_MAX);
 	fake_open(GM_GIB);
 	gm_pool_create(&config, &pool);
@@ -80,23 +81,24 @@ int main(void)
 		       last()->device == 3,
 	       "of the chunk mapped");
 	uint64_t chunk = last()->address;
-	gm_pool_free(pool, block.base, NULL);
+	gm_pool_free(pool, block.base, NULL, NULL);
 	TAP_OK(last()->kind == GM_RECORD_RETIRE && last()->address == block.base &&
 		       last()->size == 1000 && last()->held == 1024 && last()->id == block.id &&
 		       last()->context == 1,
 	       "a free without a fence writes that the block was retired");
-	gm_pool_snapshot(pool, 12345);
+	gm_pool_snapshot(pool, 12345, 77 * GM_MIB);
 	TAP_OK(last()->kind == GM_RECORD_OUT_OF_MEMORY && last()->size == 12345 &&
 		       last()->device == 3,
 	       "a snapshot says what was asked");
 	TAP_OK(last_sample.mapped == 32 * GM_MIB && last_sample.retired == 1024 &&
 		       last_sample.idle == 32 * GM_MIB - 1024 && last_sample.chunks == 1 &&
-		       last_sample.limit == 64 * GM_MIB && last_sample.device_total == GM_GIB,
+		       last_sample.limit == 64 * GM_MIB && last_sample.device_total == GM_GIB &&
+		       last_sample.device_free == 77 * GM_MIB,
 	       "and how it stood");
 	TAP_OK(last_sample.idle_extents == 1 && last_sample.idle_runs[9] == 1 &&
 		       last_sample.idle_units[9] == (32 * GM_MIB - 128 * GM_KIB) / GM_SAMPLE_UNIT,
 	       "and what was idle beside the slab, by size");
-	gm_pool_settle(pool);
+	gm_pool_drain(pool);
 	gm_pool_lend(pool, (CUdeviceptr)1 << 46, 32 * GM_MIB);
 	TAP_OK(last()->kind == GM_RECORD_REMAP && last()->address == (CUdeviceptr)1 << 46 &&
 		       last()->held == chunk && last()->id == 1,
@@ -111,7 +113,7 @@ int main(void)
 	unsigned before = n_records;
 	atomic_store(&gm_log_wanted, 0);
 	fake_alloc(pool, 1000);
-	gm_pool_snapshot(pool, 1);
+	gm_pool_snapshot(pool, 1, 0);
 	TAP_IS(n_records, before, "nothing is written when nothing is wanted");
 	fake_end(pool, "log");
 	retires();

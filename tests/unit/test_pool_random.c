@@ -101,9 +101,9 @@ static const char *free_one(struct gm_pool *pool)
 	const char *why = check_found(pool, &live[i]);
 	if (why)
 		return why;
-	if (gm_pool_free(pool, live[i].base, &was) != CUDA_SUCCESS || was.id != live[i].id)
+	if (gm_pool_free(pool, live[i].base, NULL, &was) != CUDA_SUCCESS || was.id != live[i].id)
 		return "a live block is not freed";
-	if (gm_pool_free(pool, live[i].base, NULL) != CUDA_ERROR_INVALID_VALUE)
+	if (gm_pool_free(pool, live[i].base, NULL, NULL) != CUDA_ERROR_INVALID_VALUE)
 		return "a block is freed twice";
 	live[i] = live[--n_live];
 	return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The pool on the simulated driver, which is strict and whose memory can be written. */
-#include "driver/sim.h"
+#include "sim/sim.h"
 
 #include "base/size.h"
 #include "pool/pool.h"
@@ -60,7 +60,7 @@ static void holds_data(void)
 		TAP_IS(filled, served, "each holds its own data, chunk borders or not");
 		for (int i = 0; i < N; i++)
 			if (blocks[i].size)
-				gm_pool_free(pool, blocks[i].base, NULL);
+				gm_pool_free(pool, blocks[i].base, NULL, NULL);
 		gm_pool_give_back(pool, (unsigned)round * GM_GIB, false);
 	}
 	const char *why = NULL;
@@ -79,7 +79,7 @@ static void survives_failures(void)
 		gm_sim_fail(calls[i], 1, CUDA_ERROR_OUT_OF_MEMORY);
 		CUresult result = gm_pool_alloc(pool, 200 * GM_MIB, 1, &block);
 		if (result == CUDA_SUCCESS)
-			gm_pool_free(pool, block.base, NULL);
+			gm_pool_free(pool, block.base, NULL, NULL);
 		gm_pool_give_back(pool, 0, false);
 		gm_sim_fail(calls[i], 0, CUDA_SUCCESS);
 		TAP_IS(gm_pool_alloc(pool, 200 * GM_MIB, 1, &block), CUDA_SUCCESS,
@@ -104,7 +104,7 @@ static void opens_to_a_peer(void)
 	TAP_OK(is_filled(&a) && is_filled(&b), "the own device reaches both all the time");
 	CUdeviceptr at = 0;
 	TAP_IS(driver.cuMemAddressReserve(&at, 64 * GM_MIB, 0, 0, 0), CUDA_SUCCESS, "addresses");
-	gm_pool_free(pool, b.base, NULL);
+	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_IS(gm_pool_lend(pool, at, 64 * GM_MIB), CUDA_SUCCESS, "for a loan");
 	memset((void *)(uintptr_t)at, 1, 64 * GM_MIB);
 	TAP_IS(gm_pool_take_back(pool, at, 64 * GM_MIB), CUDA_SUCCESS, "that is taken back");

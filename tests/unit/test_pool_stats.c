@@ -120,7 +120,7 @@ static uint64_t next(uint64_t below)
 static void step(struct gm_pool *pool)
 {
 	if (next(100) == 0) {
-		if (next(2) && gm_pool_settle(pool))
+		if (next(2) && gm_pool_drain(pool))
 			n_gone = 0;
 		gm_pool_give_back(pool, next(MEMORY), false);
 	} else if (n_live < BLOCKS && next(2)) {
@@ -133,7 +133,7 @@ static void step(struct gm_pool *pool)
 	} else if (n_live) {
 		unsigned i = (unsigned)next(n_live);
 		retiring = next(8) == 0;
-		gm_pool_free(pool, live[i].base, NULL);
+		gm_pool_free(pool, live[i].base, NULL, NULL);
 		if (retiring)
 			gone[n_gone++] = live[i];
 		else
@@ -145,16 +145,17 @@ static void step(struct gm_pool *pool)
 
 static void by_brute_force(void)
 {
+	static const struct gm_fence_ops fences = {.wait = fence};
 	struct gm_pool *pool = NULL;
 	struct gm_pool_config config = {
-		.driver = &fake_driver, .limit = UINT64_MAX, .fence = fence};
+		.driver = &fake_driver, .limit = UINT64_MAX, .fences = &fences};
 	const char *why = NULL;
 	unsigned i;
 	fake_open(MEMORY);
 	gm_pool_create(&config, &pool);
 	struct gm_block first = fake_alloc(pool, GM_MIB);
 	origin = first.base;
-	gm_pool_free(pool, first.base, NULL);
+	gm_pool_free(pool, first.base, NULL, NULL);
 	for (i = 0; i < STEPS && !why; i++) {
 		step(pool);
 		why = compare(pool);
@@ -180,8 +181,8 @@ static void of_slabs(void)
 	TAP_IS(stats.idle, 32 * GM_MIB - 1024 - 61440, "free slots are idle");
 	TAP_IS(stats.largest_idle, 28 * GM_MIB, "but no run of idle memory, beside aligned slabs");
 	TAP_IS(stats.unreclaimable, stats.idle, "beside blocks nothing can be reclaimed");
-	gm_pool_free(pool, a.base, NULL);
-	gm_pool_free(pool, b.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
+	gm_pool_free(pool, b.base, NULL, NULL);
 	stats = fake_stats(pool);
 	TAP_IS(stats.largest_idle, 32 * GM_MIB, "empty slabs are, though they stay cut");
 	TAP_OK(stats.idle_extents == 1 && stats.idle_histogram[25] == 1 &&

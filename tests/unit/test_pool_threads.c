@@ -89,8 +89,14 @@ static bool is_idle(void *arg, uint64_t context)
 	return number % 4 == 0 && wait_for(arg, context, (CUevent)number) == CUDA_SUCCESS;
 }
 
-static const struct gm_deferral deferral = {ask,      record_fence, has_passed,
-					    wait_for, drop_fence,   NULL};
+static const struct gm_fence_ops deferring = {.ask = ask,
+					      .is_idle = is_idle,
+					      .wait = fence,
+					      .record = record_fence,
+					      .passed = has_passed,
+					      .wait_for = wait_for,
+					      .drop = drop_fence};
+static const struct gm_fence_ops waiting = {.wait = fence};
 
 /* --- */
 
@@ -139,7 +145,7 @@ static void drop(struct gm_block *block, unsigned char me)
 	struct gm_block was;
 	check(block);
 	own(block, me, 0);
-	if (gm_pool_free(pool, block->base, &was) != CUDA_SUCCESS || was.id != block->id)
+	if (gm_pool_free(pool, block->base, NULL, &was) != CUDA_SUCCESS || was.id != block->id)
 		errors++;
 	block->base = 0;
 }
@@ -150,7 +156,7 @@ static void pass_on(void)
 	struct gm_block block = fake_alloc(pool, 777), found;
 	CUdeviceptr old = atomic_exchange(&shared, block.base);
 	if (old && gm_pool_find(pool, old, &found) && found.live)
-		gm_pool_free(pool, old, NULL);
+		gm_pool_free(pool, old, NULL, NULL);
 }
 
 static void *work(void *arg)
@@ -182,7 +188,7 @@ static void *work(void *arg)
 
 static unsigned long contended(void)
 {
-	return gm_lock_contended(GM_RANK_POOL) + gm_lock_contended(GM_RANK_SHELF);
+	return gm_lock_contended(GM_LOCK_RANK_POOL) + gm_lock_contended(GM_LOCK_RANK_SHELF);
 }
 
 /* Under all locks of the pool. */
@@ -225,12 +231,11 @@ static void *disturb(void *arg)
 	return NULL;
 }
 
-static void crowd(const char *name, const struct gm_deferral *defer)
+static void crowd(const char *name, bool defer)
 {
 	struct gm_pool_config config = {.driver = &fake_driver,
 					.limit = MEMORY,
-					.fence = fence,
-					.is_idle = defer ? is_idle : NULL,
+					.fences = defer ? &deferring : &waiting,
 					.defer = defer,
 					.retire = MEMORY / 32};
 	pthread_t threads[THREADS], disturber;
@@ -239,7 +244,7 @@ static void crowd(const char *name, const struct gm_deferral *defer)
 	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "%s: a pool", name);
 	first = fake_alloc(pool, 512);
 	origin = first.base;
-	gm_pool_free(pool, first.base, NULL);
+	gm_pool_free(pool, first.base, NULL, NULL);
 	running = THREADS;
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, work, (void *)(i + 1));
@@ -259,10 +264,10 @@ static void crowd(const char *name, const struct gm_deferral *defer)
 
 int main(void)
 {
-	crowd("waiting", NULL);
+	crowd("waiting", false);
 	memset(freed_after, 0, sizeof freed_after);
 	atomic_store(&shared, 0);
-	crowd("deferred", &deferral);
+	crowd("deferred", true);
 	TAP_OK(recorded > 0 && kept == 0, "fences were recorded, and all given back");
 	TAP_OK(looks > 0, "large blocks were looked at");
 #ifdef GM_DEBUG

@@ -24,10 +24,11 @@ static void sums(void)
 {
 	CORRUPT(pool->requested, 1);
 	CORRUPT(pool->handed_out, 512);
-	CORRUPT(pool->idle, 512);
-	CORRUPT(pool->retired, 512);
+	CORRUPT(gm_shelf_mine(pool)->handed_out, 512);
+	CORRUPT(gm_shelf_mine(pool)->retired, 512);
 	CORRUPT(pool->mapped, GM_POOL_GRANULE);
 	CORRUPT(pool->lent, GM_POOL_GRANULE);
+	CORRUPT(pool->made, GM_POOL_GRANULE);
 	CORRUPT(pool->live_blocks, 1);
 	CORRUPT(pool->n_chunks, 1);
 	CORRUPT(pool->range.taken, GM_POOL_GRANULE);
@@ -104,9 +105,12 @@ static void lists(const struct gm_block *large, const struct gm_block *small)
 	WRONG(pool->chunks->access, pool->access + 1, "access has a generation that was");
 	WRONG(pool->chunks->size, 0, "extents are mapped");
 	WRONG(pool->chunks->after->before, NULL, "chunks are linked both ways");
-	struct gm_retired *retired = gm_retired_of(pool, gm_shelf_mine(pool), 1);
-	WRONG(retired->batches.n, 1, "retired blocks are listed by age");
-	WRONG(retired->n, 1, "retired blocks are listed");
+	struct gm_shelf *mine = gm_shelf_mine(pool);
+	WRONG(mine->limbo.used, 1, "bags are counted");
+	WRONG(mine->limbo.sealed_n, 1, "bags are counted");
+	WRONG(mine->limbo.bags[3].n, 1, "blocks in limbo are counted");
+	WRONG(mine->limbo.bags[3].number, pool->seals + 1, "bags have a number that was");
+	WRONG(pool->sealed, 1, "sealed bytes are counted");
 	WRONG(pool->mapped_peak, 0, "peaks are not below what is");
 	WRONG(pool->config.limit, pool->mapped - 1, "no more is mapped than the limit");
 }
@@ -196,8 +200,8 @@ int main(void)
 	struct gm_block huge = fake_alloc(pool, 64 * GM_MIB);
 	struct gm_block hole = fake_alloc(pool, GM_MIB), after = fake_alloc(pool, GM_MIB);
 	TAP_OK(huge.base && hole.base && after.base, "two chunks, and a hole in one");
-	gm_pool_free(pool, hole.base, NULL);
-	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL);
+	gm_pool_free(pool, hole.base, NULL, NULL);
+	gm_pool_free(pool, fake_alloc(pool, 3000).base, NULL, NULL);
 	lists(&large, &small);
 	shelves(&hole);
 	addresses();

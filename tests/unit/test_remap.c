@@ -13,7 +13,7 @@ static bool may_fake(void *arg)
 {
 	(void)arg;
 	asked++;
-	asked_locked |= !gm_lock_none_held(GM_RANK_CAPTURE, GM_RANK_COUNT);
+	asked_locked |= !gm_lock_none_held(GM_LOCK_RANK_CAPTURE, GM_LOCK_RANK_COUNT);
 	return may;
 }
 
@@ -34,7 +34,7 @@ static void stripes(struct gm_pool *pool, struct gm_block *blocks, unsigned n, u
 	for (unsigned i = 0; i < n; i++)
 		blocks[i] = fake_alloc(pool, size);
 	for (unsigned i = 0; i < n; i += 2)
-		gm_pool_free(pool, blocks[i].base, NULL);
+		gm_pool_free(pool, blocks[i].base, NULL, NULL);
 }
 
 /* Is nothing of the driver's mapped at `address`? */
@@ -77,17 +77,17 @@ static void asks_in_need(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB);
 	struct gm_block first = fake_alloc(pool, 2 * GM_MIB);
-	gm_pool_free(pool, first.base, NULL);
+	gm_pool_free(pool, first.base, NULL, NULL);
 	asked = 0;
 	struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
 	TAP_OK(b.base == first.base && fake_stats(pool).mapped == 32 * GM_MIB,
 	       "idle memory before free addresses grows where it is");
 	TAP_IS(asked, 0, "and nobody asks whether it may be moved");
 	struct gm_block after = fake_alloc(pool, 2 * GM_MIB);
-	gm_pool_free(pool, b.base, NULL);
+	gm_pool_free(pool, b.base, NULL, NULL);
 	fake_alloc(pool, 64 * GM_MIB);
 	TAP_IS(asked, 1, "with other memory in between that is asked");
-	gm_pool_free(pool, after.base, NULL);
+	gm_pool_free(pool, after.base, NULL, NULL);
 	gm_pool_context_gone(pool, 1);
 	fake_end(pool, "asking");
 }
@@ -97,14 +97,14 @@ static void adds_what_lacks(void)
 	struct gm_pool *pool = open_pool(GM_GIB);
 	struct gm_block b[5];
 	stripes(pool, b, 5, 64 * GM_MIB);
-	gm_pool_free(pool, b[3].base, NULL);
+	gm_pool_free(pool, b[3].base, NULL, NULL);
 	/* 192 idle in one run at the end, 64 at the beginning. */
 	struct gm_block large = fake_alloc(pool, 300 * GM_MIB);
 	TAP_OK(large.base == b[2].base && fake_valid(pool), "an idle end stays where it is");
 	TAP_IS(gm_counter_get(0, GM_C_remap_bytes) % (64 * GM_MIB), 0, "whole chunks move");
 	TAP_OK(unmapped(b[0].base), "the other one is moved behind it");
 	TAP_IS(fake_stats(pool).mapped, (320 + 44) * GM_MIB, "and new memory for the rest");
-	gm_pool_free(pool, large.base, NULL);
+	gm_pool_free(pool, large.base, NULL, NULL);
 	TAP_OK(fake_alloc(pool, 300 * GM_MIB).base == large.base && fake_valid(pool),
 	       "the next one finds it so");
 	fake_end(pool, "what lacks");
@@ -125,7 +125,7 @@ static void leaves_alone(void)
 	gm_pool_pin(pool, b[1].base, 1);
 	gm_pool_pin(pool, b[3].base, 1);
 	for (unsigned i = 1; i < 6; i += 2)
-		gm_pool_free(pool, b[i].base, NULL);
+		gm_pool_free(pool, b[i].base, NULL, NULL);
 	b[1] = fake_alloc(pool, 400 * GM_MIB);
 	TAP_OK(b[1].base && fake_valid(pool), "a chunk that is pinned no more may move");
 	fake_end(pool, "left alone");
@@ -161,7 +161,7 @@ static void prefers_few(void)
 	for (unsigned i = 0; i < 8; i++)
 		b[i] = fake_alloc(pool, sizes[i] * GM_MIB);
 	for (unsigned i = 0; i < 8; i += 2)
-		gm_pool_free(pool, b[i].base, NULL);
+		gm_pool_free(pool, b[i].base, NULL, NULL);
 	uint64_t calls = gm_counter_get(0, GM_C_remap_calls);
 	unsigned created = fake.calls[FAKE_CREATE];
 	TAP_OK(fake_alloc(pool, 164 * GM_MIB).base, "of chunks of 8, 64, 100 and 16 MiB");
@@ -225,8 +225,8 @@ static void gives_back_for_the_rest(void)
 	static const unsigned sizes[] = {100, 60, 80, 80};
 	for (unsigned i = 0; i < 4; i++)
 		b[i] = fake_alloc(pool, sizes[i] * GM_MIB);
-	gm_pool_free(pool, b[0].base, NULL);
-	gm_pool_free(pool, b[2].base, NULL);
+	gm_pool_free(pool, b[0].base, NULL, NULL);
+	gm_pool_free(pool, b[2].base, NULL, NULL);
 	TAP_OK(fake_alloc(pool, 150 * GM_MIB).base && fake_valid(pool),
 	       "a chunk that is too long is given back for what lacks");
 	TAP_IS(fake_stats(pool).mapped, 290 * GM_MIB, "no more than that is made");

@@ -32,11 +32,11 @@ static void exact_hits(void)
 		struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
 		struct gm_block a = fake_alloc(pool, sizes[i]), b = fake_alloc(pool, sizes[i]);
 		struct gm_block found;
-		gm_pool_free(pool, a.base, NULL);
+		gm_pool_free(pool, a.base, NULL, NULL);
 		TAP_IS(shelved(pool), 1, "%llu bytes: a freed block is shelved",
 		       (unsigned long long)sizes[i]);
 		TAP_OK(gm_pool_find(pool, a.base, &found) && !found.live, "and not alive");
-		TAP_IS(gm_pool_free(pool, a.base, NULL), CUDA_ERROR_INVALID_VALUE,
+		TAP_IS(gm_pool_free(pool, a.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 		       "nor freed again");
 		TAP_OK(fake_valid(pool), "valid");
 		struct gm_block c = fake_alloc(pool, sizes[i]);
@@ -52,11 +52,11 @@ static void by_held(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
 	struct gm_block a = fake_alloc(pool, 3 * GM_MIB), b;
-	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
 	b = fake_alloc(pool, 3 * GM_MIB - 1000);
 	TAP_OK(b.base == a.base && b.size == 3 * GM_MIB - 1000 && b.held == a.held,
 	       "what counts is what a block holds");
-	gm_pool_free(pool, b.base, NULL);
+	gm_pool_free(pool, b.base, NULL, NULL);
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_IS(stats.requested_peak, 3 * GM_MIB, "the peak is that of the larger one");
 	TAP_IS(stats.idle, stats.mapped, "what is shelved is idle");
@@ -71,13 +71,13 @@ static void joined_on_demand(void)
 		b[i] = fake_alloc(pool, 100 * GM_KIB + 512 * i); /* each size once */
 	fake_alloc(pool, fake_stats(pool).largest_idle / (64 * GM_KIB) * (64 * GM_KIB));
 	uint64_t runs = idle_runs(pool);
-	gm_pool_free(pool, b[3].base, NULL);
-	gm_pool_free(pool, b[4].base, NULL);
+	gm_pool_free(pool, b[3].base, NULL, NULL);
+	gm_pool_free(pool, b[4].base, NULL, NULL);
 	TAP_IS(idle_runs(pool), runs, "neighbours on the shelf are not joined");
 	TAP_IS(fake_stats(pool).idle_extents, runs + 1, "until somebody looks at idle runs");
 	TAP_IS(shelved(pool), 0, "which empties the shelf");
 	for (unsigned i = 5; i < 12; i++)
-		gm_pool_free(pool, b[i].base, NULL);
+		gm_pool_free(pool, b[i].base, NULL, NULL);
 	unsigned maps = fake.calls[FAKE_MAP];
 	struct gm_block c = fake_alloc(pool, 500 * GM_KIB);
 	TAP_OK(c.base >= b[3].base && c.base < b[12].base && fake.calls[FAKE_MAP] == maps,
@@ -96,7 +96,7 @@ static void before_growth(void)
 		n++;
 	TAP_IS(n, 1024, "a device full of 64 KiB");
 	for (unsigned i = 0; i < n; i++)
-		gm_pool_free(pool, b[i].base, NULL);
+		gm_pool_free(pool, b[i].base, NULL, NULL);
 	TAP_OK(shelved(pool) > 0, "some of it is shelved");
 	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "all of it is found for one large block");
 	TAP_OK(fake_valid(pool), "valid");
@@ -111,15 +111,15 @@ static void bounds(void)
 	for (unsigned i = 0; i < 2000; i++)
 		b[i] = fake_alloc(pool, 512 * (1 + i % 200));
 	for (unsigned i = 0; i < 2000; i++) {
-		gm_pool_free(pool, b[i].base, NULL);
+		gm_pool_free(pool, b[i].base, NULL, NULL);
 		most = shelved(pool) > most ? shelved(pool) : most;
 	}
 	TAP_OK(fake_valid(pool), "2000 frees keep to the bounds of a shelf");
 	TAP_OK(most < 2000, "not all are shelved (%u at most)", most);
 	struct gm_block large = fake_alloc(pool, 200 * GM_MIB),
 			huge = fake_alloc(pool, 300 * GM_MIB);
-	gm_pool_free(pool, large.base, NULL);
-	gm_pool_free(pool, huge.base, NULL);
+	gm_pool_free(pool, large.base, NULL, NULL);
+	gm_pool_free(pool, huge.base, NULL, NULL);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	TAP_OK(shelf->n_row == 1 && shelf->row[0].held == 300 * GM_MIB,
 	       "a large block drives all others from the row");
@@ -134,8 +134,8 @@ static void large_miss(void)
 	fake_alloc(pool, 512 * GM_MIB);
 	fake_alloc(pool, 100000); /* maps more than it needs */
 	struct gm_block a = fake_alloc(pool, 3 * GM_MIB), b = fake_alloc(pool, 5 * GM_MIB);
-	gm_pool_free(pool, a.base, NULL);
-	gm_pool_free(pool, b.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
+	gm_pool_free(pool, b.base, NULL, NULL);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	TAP_IS(shelf->n_row, 2, "two large blocks in a row");
 	fake_alloc(pool, 100000);
@@ -151,11 +151,11 @@ static void pinned(void)
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
 	struct gm_block a = fake_alloc(pool, 5 * GM_MIB);
 	TAP_IS(gm_pool_pin(pool, a.base, 100), CUDA_SUCCESS, "a pinned block");
-	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
 	TAP_IS(shelved(pool), 0, "does not go on a shelf");
 	TAP_IS(fake_stats(pool).pinned, 0, "and is pinned no more");
 	struct gm_block b = fake_alloc(pool, 5 * GM_MIB);
-	gm_pool_free(pool, b.base, NULL);
+	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_IS(shelved(pool), 1, "the next one at its place does");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "pins");
@@ -165,7 +165,7 @@ static void context_goes(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
 	struct gm_block a = fake_alloc(pool, GM_MIB), b = fake_alloc(pool, 2000);
-	gm_pool_free(pool, a.base, NULL);
+	gm_pool_free(pool, a.base, NULL, NULL);
 	TAP_IS(gm_pool_context_gone(pool, 1), 1, "what is shelved belongs to no context");
 	TAP_OK(fake_alloc(pool, GM_MIB).base == a.base && fake_alloc(pool, 2000).base == b.base,
 	       "and is there for the next one");
@@ -178,7 +178,7 @@ static void context_goes(void)
 static void *free_it(void *arg)
 {
 	const struct gm_block *block = arg;
-	return (void *)(uintptr_t)gm_pool_free(fake_shared, block->base, NULL);
+	return (void *)(uintptr_t)gm_pool_free(fake_shared, block->base, NULL, NULL);
 }
 
 static void from_another_shelf(void)
@@ -235,7 +235,7 @@ static void *at_the_peak(void *arg)
 				errors++;
 			pthread_barrier_wait(&meeting);
 		}
-		if (gm_pool_free(fake_shared, block.base, NULL) != CUDA_SUCCESS)
+		if (gm_pool_free(fake_shared, block.base, NULL, NULL) != CUDA_SUCCESS)
 			errors++;
 		atomic_fetch_sub(&sum, size);
 	}
@@ -280,7 +280,7 @@ static void step(void)
 	uint64_t size = 1 + (exact_seed >> 20) % 100000;
 	if (block->base) { /* of whatever thread */
 		exact -= block->size;
-		if (gm_pool_free(fake_shared, block->base, NULL) != CUDA_SUCCESS)
+		if (gm_pool_free(fake_shared, block->base, NULL, NULL) != CUDA_SUCCESS)
 			errors++;
 		block->base = 0;
 	} else if (gm_pool_alloc(fake_shared, size, 1, block) == CUDA_SUCCESS) {
@@ -334,8 +334,8 @@ static void allowances(void)
 	struct gm_block mine[2] = {fake_alloc(pool, 3000), fake_alloc(pool, 3000)}, theirs;
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	pthread_t thread;
-	gm_pool_free(pool, mine[0].base, NULL);
-	gm_pool_free(pool, mine[1].base, NULL);
+	gm_pool_free(pool, mine[0].base, NULL, NULL);
+	gm_pool_free(pool, mine[1].base, NULL, NULL);
 	int64_t granted = pool->granted, allowance = shelf->allowance;
 	uint64_t counted = pool->requested;
 	TAP_OK(granted == allowance && pool->requested_peak == 6000, "two blocks were the peak");
@@ -349,9 +349,9 @@ static void allowances(void)
 	TAP_IS(pool->requested_peak, 6000, "the peak is as before");
 	mine[1] = fake_alloc(pool, 3000);
 	TAP_IS(pool->requested_peak, 9000, "until there are three blocks");
-	gm_pool_free(pool, theirs.base, NULL);
-	gm_pool_free(pool, mine[0].base, NULL);
-	gm_pool_free(pool, mine[1].base, NULL);
+	gm_pool_free(pool, theirs.base, NULL, NULL);
+	gm_pool_free(pool, mine[0].base, NULL, NULL);
+	gm_pool_free(pool, mine[1].base, NULL, NULL);
 	fake_end(pool, "allowances");
 }
 

@@ -128,7 +128,7 @@ static bool play(struct gm_pool *pool, struct trace *trace)
 		const struct event *event = &trace->events.at[i];
 		struct life *life = &trace->lives.at[event->life];
 		if (event->frees) {
-			gm_pool_free(pool, life->base, NULL);
+			gm_pool_free(pool, life->base, NULL, NULL);
 			continue;
 		}
 		life->base = fake_alloc(pool, life->size).base;

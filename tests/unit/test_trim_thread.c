@@ -4,24 +4,26 @@
  * it ends, what happens when it cannot be made, and that it leaves the driver alone once the
  * process exits.
  */
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int made_by_test(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
-			void *arg);
+#include "base/thread.h"
+
+static int made_by_test(struct gm_thread_start *start, void (*body)(void *arg), void *arg);
 /* How long exit waits, in ns: for ever, so to say, unless a test says otherwise. */
 static uint64_t exit_waits = UINT64_MAX / 2;
 #define EXIT_WAITS exit_waits
-#define pthread_create made_by_test
+#define gm_thread_start(...) made_by_test(__VA_ARGS__)
 #define gm_pool_trim trim_by_test
 #define gm_pool_trim_next next_by_test
 #define gm_knob_get knobs_by_test
+#include "../../src/base/worker.c"
+/* after it */
 #include "../../shim/trim.c"
-#undef pthread_create
+#undef gm_thread_start
 
 #include "../tap.h"
 
@@ -48,7 +50,6 @@ static struct {
 	_Atomic uint64_t next[3];	 /* of each pool, and of heaps */
 	atomic_uint trims, made, refuse; /* calls; threads; how many are refused */
 	int error;
-	size_t stack; /* of the last one asked for */
 	uint64_t (*trim)(unsigned device);
 	uint64_t now; /* the time that the last call of gm_pool_trim went by */
 } test;
@@ -88,25 +89,24 @@ uint64_t gm_inkernel_trim(uint64_t now)
 
 static atomic_uint running; /* threads, until they touch nothing of trim.c any more */
 
-static void *counted(void *body)
+static void (*made_body)(void *arg);
+
+static void counted(void *arg)
 {
-	void *result = ((void *(*)(void *))body)(NULL);
+	made_body(arg);
 	atomic_fetch_sub(&running, 1);
-	return result;
 }
 
-static int made_by_test(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
-			void *arg)
+static int made_by_test(struct gm_thread_start *start, void (*body)(void *arg), void *arg)
 {
-	(void)arg;
-	pthread_attr_getstacksize(attr, &test.stack);
+	made_body = body;
 	atomic_fetch_add(&test.made, 1);
 	if (atomic_load(&test.refuse)) {
 		atomic_fetch_sub(&test.refuse, 1);
 		return test.error;
 	}
 	atomic_fetch_add(&running, 1);
-	return pthread_create(thread, attr, counted, (void *)body);
+	return gm_thread_start(start, counted, arg);
 }
 
 static void set_up(uint64_t (*trim)(unsigned device))
@@ -219,7 +219,7 @@ static void at_once_with_0(void)
 	TAP_OK(atomic_load(&test.made) == 1 && atomic_load(&test.next[HEAPS]) == UINT64_MAX,
 	       "0: a thread takes what a heap has");
 	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "0: and gives it back at once");
-	atomic_store(&alive, FOR_HEAPS);
+	atomic_store(&worker.running, 1);
 	gm_trim_idle(NULL);
 	TAP_OK(atomic_load(&gm_trim_wanted), "0: calls go on meanwhile");
 	knobs.trim_after.ns = MOMENT;
@@ -227,15 +227,6 @@ static void at_once_with_0(void)
 
 static void refused(void)
 {
-	set_up(one_each);
-	atomic_store(&test.next[0], 1);
-	test.error = EINVAL;
-	atomic_store(&test.refuse, 1);
-	gm_trim_start();
-	TAP_IS(atomic_load(&test.made), 2, "where a small stack is refused");
-	TAP_OK(test.stack > STACK, "the usual one is asked for");
-	until_it_has_ended();
-
 	set_up(one_each);
 	atomic_store(&test.next[0], 1);
 	test.error = EAGAIN;
@@ -267,7 +258,7 @@ static uint64_t over_exit(unsigned device)
 	(void)device;
 	put('<');
 	sem_post(&trimming);
-	while (!atomic_load(&exiting))
+	while (!gm_gate_is_closed(&gate))
 		sched_yield();
 	put('>');
 	return 4096;

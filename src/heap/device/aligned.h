@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Aligned allocations without a header: so many bytes are asked of a policy's malloc that what
- * comes is aligned by itself, and free takes it like all else.
+ * Aligned allocations without a header: a policy's malloc is asked for a size at which its
+ * allocations are aligned by themselves, so that free needs to know nothing of it.
  */
 #ifndef GM_HEAP_DEVICE_ALIGNED_H
 #define GM_HEAP_DEVICE_ALIGNED_H
 
 #include "heap/device/heap.h"
 
-/* What policies promise of powers of two (policy.def), and what gm_N_malloc of more than a granule
- * gives: whole granules. */
+/* Powers of two up to which policies align to themselves: NATURAL and WIDE of policy.def. More than
+ * a granule is whole granules with every policy. */
 enum { GM_ALIGNED_NATURAL = 8 * 1024, GM_ALIGNED_WIDE = 1024 * 1024 };
 
 /*
- * The size to ask for, so that `size` bytes come aligned; 0: nobody can, for `alignment` is no
+ * The size to ask for, so that `size` bytes are aligned; 0: not possible, as `alignment` is no
  * power of two, or larger than a granule. `natural`: powers of two up to this one are aligned to
  * themselves.
  */

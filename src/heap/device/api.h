@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What gpumem_device(3) gives to kernels, on a heap of policy `granule`. Written like the rest in
- * the common language of C11 and CUDA C++, so that the emulation runs it, too.
+ * The functions of gpumem_device(3), on a heap of policy `granule`. In the common language of C11
+ * and CUDA C++, like the rest, so that the emulation runs them, too.
  */
 #ifndef GM_HEAP_DEVICE_API_H
 #define GM_HEAP_DEVICE_API_H
@@ -11,12 +11,7 @@
 
 /* --- as in <stdlib.h> --- */
 
-/*
- * These two are calls, as malloc and free are. Inlined into a kernel, several times and beside the
- * slow path that they call, they let lanes of one group get out of step at a shuffle (nvcc 13.0, at
- * -O1 of ptxas, too): on an H200 kernels of 262,144 threads hung, or ended with error 700, within
- * ten launches. Why is not known.
- */
+/* Not inlined: a kernel with many calls has one copy of each. */
 GM_DEVICE_SLOW void *gpumem_malloc(struct gm_heap *heap, size_t size)
 {
 	return gm_granule_malloc(heap, size);
@@ -32,7 +27,7 @@ GM_DEVICE size_t gpumem_usable_size(struct gm_heap *heap, const void *block)
 	return gm_granule_usable(heap, block);
 }
 
-/* Both are 16-byte aligned, and whole words lie behind the last byte. */
+/* Copies whole words: both are 16-byte aligned, and the last word is allocated in full. */
 GM_DEVICE void gm_api_copy(void *to, const void *from, size_t size)
 {
 	for (size_t i = 0; i < (size + 7) / 8; i++)
@@ -72,13 +67,13 @@ GM_DEVICE void *gpumem_aligned_alloc(struct gm_heap *heap, size_t alignment, siz
 
 /* --- one allocation for a warp, or for a block --- */
 
-/* The sum of the sizes of the lanes of `mask` before this one; *all: of all of them. */
+/* The sum of the sizes of the lanes of `mask` below the caller's; *all: of all lanes. */
 GM_DEVICE uint64_t gm_api_scan(uint32_t mask, uint64_t size, uint64_t *all)
 {
 	uint64_t before = 0, sum = 0;
-	for (uint32_t left = mask; left; left &= left - 1) {
-		uint64_t other = gm_shfl(mask, size, gm_ctz(left));
-		before += gm_ctz(left) < gm_lane() ? other : 0;
+	for (uint32_t rest = mask; rest; rest &= rest - 1) {
+		uint64_t other = gm_shfl(mask, size, gm_ctz(rest));
+		before += gm_ctz(rest) < gm_lane() ? other : 0;
 		sum += other;
 	}
 	*all = sum;
@@ -90,9 +85,11 @@ GM_DEVICE uint64_t gm_api_round(size_t size)
 	return ((uint64_t)size + 15) & ~15ull;
 }
 
-/* All lanes of `mask` call it, with sizes of their own: each gets its part of one allocation. */
+/* Called by all lanes of `mask`, each with a size of its own: each gets its part of one
+ * allocation. */
 GM_DEVICE void *gpumem_warp_malloc(struct gm_heap *heap, uint32_t mask, size_t size)
 {
+	mask = gm_mask_hide(mask, mask);
 	uint64_t all, before = gm_api_scan(mask, gm_api_round(size), &all), base = 0;
 	if (gm_lane() == gm_leader(mask))
 		base = (uint64_t)(uintptr_t)gpumem_malloc(heap, all);
@@ -101,21 +98,22 @@ GM_DEVICE void *gpumem_warp_malloc(struct gm_heap *heap, uint32_t mask, size_t s
 	return base ? (void *)(uintptr_t)(base + before) : NULL;
 }
 
-/* All lanes of the same mask, each with what it got. */
+/* Called by all lanes of the same mask, each with its part. */
 GM_DEVICE void gpumem_warp_free(struct gm_heap *heap, uint32_t mask, void *part)
 {
+	mask = gm_mask_hide(mask, mask);
 	gm_syncwarp(mask);
 	if (gm_lane() == gm_leader(mask))
 		gpumem_free(heap, part);
 }
 
-/* In shared memory, one for each collective call that is under way. */
+/* In shared memory, one for each collective call in progress. */
 struct gpumem_block {
-	uint64_t warp[GM_WARP]; /* what the warps before it need */
+	uint64_t warp[GM_WARP]; /* bytes that the warps before it need */
 	uint64_t base;
 };
 
-/* The whole block calls it, whole warps: each thread gets its part of one allocation. */
+/* Called by the whole block, of whole warps: each thread gets its part of one allocation. */
 GM_DEVICE void *gpumem_block_malloc(struct gm_heap *heap, struct gpumem_block *block, size_t size)
 {
 	uint64_t all, before = gm_api_scan(~0u, gm_api_round(size), &all);
@@ -147,15 +145,15 @@ GM_DEVICE void gpumem_block_free(struct gm_heap *heap, struct gpumem_block *bloc
 
 #define GPUMEM_ARENA_PIECE 65536u
 
-/* What an arena is made of; allocations follow. */
+/* A part of an arena; allocations follow. */
 struct gm_arena_piece {
 	struct gm_arena_piece *next;
-	uint64_t used; /* may run over */
+	uint64_t used; /* bytes; may exceed GPUMEM_ARENA_PIECE */
 };
 
-/* Zero, it is empty. In memory that all its users reach. */
+/* Empty when zero. In memory that all its users can access. */
 struct gpumem_arena {
-	uint64_t top;	/* the piece that is cut up */
+	uint64_t top;	/* the piece to allocate from */
 	uint64_t large; /* list of pieces that hold one allocation each */
 };
 
@@ -164,7 +162,7 @@ GM_DEVICE struct gm_arena_piece *gm_arena_piece(uint64_t address)
 	return (struct gm_arena_piece *)(uintptr_t)address;
 }
 
-/* A piece of its own for what is large. */
+/* A piece of its own for a large allocation. */
 GM_DEVICE_SLOW void *gm_arena_large(struct gm_heap *heap, struct gpumem_arena *arena, uint64_t size)
 {
 	struct gm_arena_piece *piece =
@@ -180,8 +178,8 @@ GM_DEVICE_SLOW void *gm_arena_large(struct gm_heap *heap, struct gpumem_arena *a
 	return piece + 1;
 }
 
-/* Put a new piece over `top`, which is used up, with `size` bytes of it taken; NULL: somebody else
- * did, or *full: there is no memory. */
+/* Put a new piece on `top`, which is full, and allocate `size` bytes of it. NULL: another lane has
+ * put one there, or *full: there is no memory. */
 GM_DEVICE_SLOW void *gm_arena_more(struct gm_heap *heap, struct gpumem_arena *arena, uint64_t top,
 				   uint64_t size, bool *full)
 {
@@ -227,7 +225,7 @@ GM_DEVICE void gm_arena_drop(struct gm_heap *heap, uint64_t list)
 	}
 }
 
-/* By one lane, when nobody else is at the arena: it is empty then. */
+/* By one lane, while no other lane uses the arena, which is empty afterwards. */
 GM_DEVICE void gpumem_arena_free(struct gm_heap *heap, struct gpumem_arena *arena)
 {
 	gm_arena_drop(heap, gm_exch64(&arena->top, 0));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sets of granules that any lane may take from and add to at once, without a lock: a bitmap under
- * one level of summary. A summary bit may be set over an empty word; it is never clear over a word
- * that stays filled.
+ * Sets of granules without a lock: a bitmap under one level of summary. Any lanes may add and
+ * remove members at the same time. A summary bit may be set over an empty word, but is not clear
+ * for long over a word with members.
  */
 #ifndef GM_HEAP_DEVICE_BITS_H
 #define GM_HEAP_DEVICE_BITS_H
@@ -36,7 +36,7 @@ GM_DEVICE void gm_bits_emptied(const struct gm_bits *set, uint32_t w)
 		gm_or64(&set->summary[w >> 6], 1ull << (w & 63));
 }
 
-/* Take `bits` of word `w`; the ones that were there. */
+/* Remove `bits` from word `w`: those that were set. */
 GM_DEVICE uint64_t gm_bits_drain(const struct gm_bits *set, uint32_t w, uint64_t bits)
 {
 	uint64_t old = gm_and64(&set->word[w], ~bits);
@@ -50,7 +50,7 @@ GM_DEVICE bool gm_bits_remove(const struct gm_bits *set, uint32_t i)
 	return gm_bits_drain(set, i >> 6, 1ull << (i & 63)) != 0;
 }
 
-/* There may be a member; false: there was none. */
+/* True: there may be a member; false: there was none. */
 GM_DEVICE bool gm_bits_any(const struct gm_bits *set, uint32_t summaries)
 {
 	for (uint32_t s = 0; s < summaries; s++)
@@ -59,7 +59,7 @@ GM_DEVICE bool gm_bits_any(const struct gm_bits *set, uint32_t summaries)
 	return false;
 }
 
-/* Take one member, looking from somewhere that `seed` says; GM_NO_GRANULE: none was seen. */
+/* Remove one member, searched from a place given by `seed`; GM_NO_GRANULE: none was seen. */
 GM_DEVICE uint32_t gm_bits_take(const struct gm_bits *set, uint32_t summaries, uint32_t seed)
 {
 	for (uint32_t n = 0, s = seed % summaries; n < summaries;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Policy `bump`: one addition an allocation, and nothing is ever freed. It is what the others are
- * measured against: "Atomic" in the survey of the thesis (Winter, 2021, 5.6), the poor man's heap
- * of Spliet (2013, 5.2), who has it from Lea.
- * What remains of a granule when the next allocation does not fit is lost.
+ * Policy `bump`: one addition an allocation, and no memory is ever freed. The other policies are
+ * measured against it: "Atomic" in the survey of the thesis (Winter, 2021, 5.6), the poor man's
+ * heap of Spliet (2013, 5.2), who has it from Lea. The rest of a granule is lost when the next
+ * allocation does not fit.
  */
 #ifndef GM_HEAP_DEVICE_BUMP_H
 #define GM_HEAP_DEVICE_BUMP_H

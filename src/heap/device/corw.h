@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Policy `corw`: the collaborative random walk (Pham et al., 4.2, algorithms 3 and 4). Every lane
- * reads a random word; lanes that found clear bits give one each to lanes that still need a unit,
- * until none needs, or none has. A word whose lock bit another warp has set counts as used up,
- * which keeps warps apart; what makes a unit a lane's is its used bit, for RW_malloc, which serves
- * what is more than a unit, sets no lock bits.
+ * reads a random word. Lanes that found clear bits give one each to lanes that still need a unit,
+ * until none needs one, or none has any. A word whose lock bit another warp has set counts as full,
+ * so that warps seldom meet. A lane owns a unit once it has set the used bit: RW_malloc, which
+ * serves more than a unit, sets no lock bits.
  */
 #ifndef GM_HEAP_DEVICE_CORW_H
 #define GM_HEAP_DEVICE_CORW_H
@@ -27,7 +27,7 @@ GM_DEVICE uint32_t gm_corw_kth(uint32_t bits, uint32_t k)
 	return at;
 }
 
-/* A random word that no other warp is at: its number, and its bits; or GM_NO_GRANULE, and all. */
+/* Lock a random word: its number, and its used bits; or GM_NO_GRANULE, and all bits set. */
 GM_DEVICE uint32_t gm_corw_read(struct gm_rw *rw, uint32_t *seed, uint32_t *bits)
 {
 	uint32_t word = gm_rw_place(rw, seed);
@@ -40,7 +40,7 @@ GM_DEVICE uint32_t gm_corw_read(struct gm_rw *rw, uint32_t *seed, uint32_t *bits
 	return word;
 }
 
-/* Set the bits that this lane gave away; answers those that somebody else had set before. */
+/* Set the used bits that this lane gave away, and unlock the word; returns those set before. */
 GM_DEVICE uint32_t gm_corw_write(struct gm_rw *rw, uint32_t word, uint32_t given)
 {
 	uint32_t old = 0;
@@ -51,32 +51,32 @@ GM_DEVICE uint32_t gm_corw_write(struct gm_rw *rw, uint32_t word, uint32_t given
 	return old & given;
 }
 
-/* One round of all lanes of `mask`, of which `*need` need a unit: the one that this lane got. */
+/* One round of all lanes of `mask`, of which `*need` need a unit: the caller's unit, if any. */
 GM_DEVICE_SLOW uint32_t gm_corw_round(struct gm_rw *rw, uint32_t mask, uint32_t *need,
 				      uint32_t *seed)
 {
-	uint32_t bits, given = 0, giver = gm_lane(), bit = 0, left = *need;
+	uint32_t bits, given = 0, giver = gm_lane(), bit = 0, rest = *need;
 	uint32_t word = gm_corw_read(rw, seed, &bits), unit = GM_NO_GRANULE;
 	for (;;) {
 		uint32_t has = gm_ballot(mask, bits != ~0u);
-		if (!left || !has)
+		if (!rest || !has)
 			break;
-		uint32_t n = gm_popc(has), rank = gm_rank(left), first = ~bits & (bits + 1);
-		bool mine = (left >> gm_lane() & 1) && rank < n;
+		uint32_t n = gm_popc(has), rank = gm_rank(rest), first = ~bits & (bits + 1);
+		bool mine = (rest >> gm_lane() & 1) && rank < n;
 		if (mine)
 			giver = gm_corw_kth(has, rank);
 		uint32_t got = gm_shfl32(mask, first, mine ? giver : gm_lane());
 		if (mine)
 			bit = got;
-		/* The k-th that has gives to the k-th in need. */
-		if (first && gm_rank(has) < gm_popc(left)) {
+		/* The k-th lane with a clear bit gives it to the k-th lane in need. */
+		if (first && gm_rank(has) < gm_popc(rest)) {
 			given |= first;
 			bits |= first;
 		}
-		left &= ~gm_ballot(mask, mine);
+		rest &= ~gm_ballot(mask, mine);
 	}
 	uint32_t lost = gm_shfl32(mask, gm_corw_write(rw, word, given), giver);
-	gm_syncwarp(mask); /* what the giver saw with the word, the receiver sees now */
+	gm_syncwarp(mask); /* the receiver sees the memory as the giver did */
 	word = gm_shfl32(mask, word, giver);
 	if (bit && !(lost & bit))
 		unit = word << 5 | gm_ctz(bit);
@@ -84,7 +84,7 @@ GM_DEVICE_SLOW uint32_t gm_corw_round(struct gm_rw *rw, uint32_t mask, uint32_t 
 	return unit;
 }
 
-/* A unit for each of the lanes that are here; GM_NO_GRANULE: the walk found none. */
+/* A unit for each active lane; GM_NO_GRANULE: the walk found none. */
 GM_DEVICE_SLOW uint32_t gm_corw_walk(struct gm_heap *heap)
 {
 	struct gm_rw *rw = gm_rw_of(heap);

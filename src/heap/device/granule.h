@@ -5,19 +5,19 @@
  *   class   16 B, 32 B, then 1.5 and 2 times each power of two, to 1 MiB; above: runs
  *   slot    one allocation; a bit of the granule's bitmap, set while in use. The bitmap lies in
  *           the granule's first slots, or, where at most GM_SLAB_BITS fit, in its slab record
- *   shard   one granule that a class hands out from at present; lanes spread over the shards
- *           of their class by multiprocessor. The first of them, as many as lanes that wait
- *           need, bring new granules to the class; a granule of which slots came free, and that
- *           is no shard's, becomes one more
- *   active  a granule that is some shard's
- *   roomy   not active, at least 1/8 free; ragged: not active, not full; empty: nothing in
- *           use. An empty granule stays its class's until another class, or the host, needs it
+ *   shard   a place of a class that holds one granule to allocate from; lanes spread over the
+ *           shards of their class by multiprocessor. The first `own` shards, as many as the lanes
+ *           that wait need, bring new granules to the class. A granule outside of all shards that
+ *           got free slots is put into a further shard
+ *   active  a granule in a shard
+ *   roomy   not active, at least 1/8 free; ragged: not active, not full; empty: no slot in
+ *           use. An empty granule remains in its class until another class, or the host, needs it
  *
- * The lanes of a warp that want the same class reserve their slots together: one addition to the
- * granule's count and cursor. What is reserved exists, so each then finds a bit, as a rule the
- * cursor's own. The cursor makes a fresh granule a bump allocator (Gallatin: McCoy, Pandey, PPoPP
- * 2024); the count, changed by one word with it, tells when a granule is empty and can become
- * another class's, and its bits are reused one by one (chunk masks of Ouroboros: Winter et al., ICS
+ * The lanes of a warp that want the same class reserve their slots together, by one addition to the
+ * granule's count and cursor. A reserved slot exists, so that each lane finds a clear bit, as a
+ * rule that at the cursor. The cursor makes a fresh granule a bump allocator (Gallatin: McCoy,
+ * Pandey, PPoPP 2024). The count lies in the same word, and tells when a granule is empty and may
+ * go to another class. Bits are reused one by one (chunk masks of Ouroboros: Winter et al., ICS
  * 2020; slabs of LLVM's GPU allocator).
  */
 #ifndef GM_HEAP_DEVICE_GRANULE_H
@@ -27,36 +27,37 @@
 
 /* --- allocation --- */
 
-/* Reserved in vain. */
-GM_DEVICE_SLOW void gm_granule_too_many(struct gm_heap *heap, uint32_t granule, uint32_t count)
+/* `count` more slots were reserved than there are. */
+GM_DEVICE_SLOW void gm_granule_unreserve(struct gm_heap *heap, uint32_t granule, uint32_t count)
 {
 	gm_slab_drop(heap, granule, count);
 }
 
 /*
- * Reserve up to `count` slots of the granule in shard `s`: answers the granule, how many, and where
- * the cursor stood. `*seen` is what the shard held. `look`: do not reserve in vain if many may try.
+ * Reserve up to `count` slots of the granule in shard `s`: how many. `*seen`: the shard's word,
+ * with the granule; `*cursor`: where the cursor was. `check`: read first whether there are any,
+ * where many lanes may try.
  */
 GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t count,
-				      bool look, uint32_t *seen, uint32_t *cursor)
+				      bool check, uint32_t *seen, uint32_t *cursor)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	*seen = gm_load32_acquire(&all->class_[c].shard[s]);
 	if (*seen == 0 || *seen == GM_SHARD_BUSY)
 		return 0;
 	uint32_t granule = *seen - 1, slots = gm_load32_cached(&all->class_[c].slots), got = 0;
-	if (look && GM_USED(gm_load64(&all->slab[granule].state)) >= slots)
+	if (check && GM_USED(gm_load64(&all->slab[granule].state)) >= slots)
 		return 0;
 	uint64_t old = gm_add64(&all->slab[granule].state, (uint64_t)count << 32 | count);
 	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
 		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
 	*cursor = (uint32_t)(old >> 32);
 	if (got < count)
-		gm_granule_too_many(heap, granule, count - got);
+		gm_granule_unreserve(heap, granule, count - got);
 	return got;
 }
 
-/* Some other bit than the one at `at`, which was taken: a reserved one exists. */
+/* The bit at `at` was set: find a clear one. There is one, as a slot was reserved. */
 GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32_t at)
 {
 	uint32_t words = (slots + 31) >> 5, w = at >> 5;
@@ -77,8 +78,9 @@ GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32
 }
 
 /*
- * The slot for each lane of `mask`, from the cursor on: lanes with the same word claim it at once.
- * Where slots are few each lane claims its own, because then the cursor may meet a word twice.
+ * The slot for each lane of `mask`, from the cursor on. Lanes with the same word claim their bits
+ * at once; but where slots are few each lane claims its own, as the cursor may come to a word
+ * twice.
  */
 GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t cursor, uint32_t mask)
 {
@@ -88,11 +90,11 @@ GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t curs
 	if (gm_lane() == leader)
 		old = gm_or32(&bits[at >> 5], wanted << (at & 31));
 	old = gm_shfl32(same, old, leader);
-	gm_syncwarp(mask); /* what the lanes that acted for this one saw, it sees now */
+	gm_syncwarp(mask); /* see memory as the lane that claimed the bit did */
 	return old >> (at & 31) & 1 ? gm_granule_search(bits, slots, at) : at;
 }
 
-/* One of the slots that were reserved for all lanes of `mask`. */
+/* One slot of those that were reserved for all lanes of `mask`. */
 GM_DEVICE void *gm_granule_take(struct gm_heap *heap, uint32_t c, uint32_t granule, uint32_t cursor,
 				uint32_t mask)
 {
@@ -104,7 +106,7 @@ GM_DEVICE void *gm_granule_take(struct gm_heap *heap, uint32_t c, uint32_t granu
 	return gm_span_address(heap, granule) + header + (size_t)slot * gm_granule_size(c);
 }
 
-/* Make all empty granules nobody's; false: there were none. */
+/* Give all empty granules back to the heap; false: there were none. */
 GM_DEVICE bool gm_granule_retire_all(struct gm_heap *heap)
 {
 	bool any = false;
@@ -141,34 +143,34 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 	return gm_span_address(heap, granule);
 }
 
-/* What the lanes of `mask` found in shard `s` of class `c`. */
+/* The slots that the lanes of a mask reserved in shard `s` of a class. */
 struct gm_granule_try {
 	uint32_t s, seen, cursor;
-	uint32_t got; /* slots, for the first so many lanes of them */
+	uint32_t got; /* slots, for the first so many lanes of the mask */
 };
 
-/* Of the first `shards` ones, the one that is near this lane. */
+/* The shard of this multiprocessor and warp, out of the first `shards`. */
 GM_DEVICE uint32_t gm_granule_near(uint32_t shards)
 {
 	return ((gm_sm() * 32 + gm_warp() % 32) & (GM_SHARDS - 1)) * shards >> GM_SHARDS_LOG;
 }
 
-/* By all lanes of `mask`: slots of the shard `s`, as the first of them says. */
+/* By all lanes of `mask`: reserve slots in shard `s` of the first lane. */
 GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t mask,
-			      bool look, struct gm_granule_try *t)
+			      bool check, struct gm_granule_try *t)
 {
 	uint32_t leader = gm_leader(mask);
 	t->got = t->seen = t->cursor = 0;
 	if (gm_lane() == leader)
-		t->got = gm_granule_reserve(heap, c, s, gm_popc(mask), look, &t->seen, &t->cursor);
+		t->got = gm_granule_reserve(heap, c, s, gm_popc(mask), check, &t->seen, &t->cursor);
 	t->s = gm_shfl32(mask, s, leader);
 	t->seen = gm_shfl32(mask, t->seen, leader);
 	t->cursor = gm_shfl32(mask, t->cursor, leader);
 	t->got = gm_shfl32(mask, t->got, leader);
 }
 
-/* The lanes of `mask` found nothing at once: the next shard, and then one that may bring granules.
- */
+/* The lanes of `mask` found no slot in their shard: try the next, then one that may bring
+ * granules. */
 GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, uint32_t mask)
 {
 	uint32_t next = GM_ANY_SHARD;
@@ -194,7 +196,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 			continue;
 		if (gm_lane() == gm_leader(mask))
 			gm_granule_served(heap, c, gm_popc(mask));
-		/* A slot of a larger class will do, one that is aligned as well. */
+		/* Try a larger class, of at least the same alignment. */
 		c += 1 + (c & 1);
 		next = GM_ANY_SHARD;
 		turn = ~0u;
@@ -204,8 +206,8 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 }
 
 /*
- * `size` bytes, or NULL when the heap is full and cannot grow. Any lanes of a warp may call it, of
- * any sizes, together or apart.
+ * `size` bytes, or NULL when the heap is full and cannot grow. Any lanes of a warp may call it,
+ * with any sizes, converged or not.
  */
 GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 {
@@ -222,10 +224,14 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 
 /* --- free --- */
 
-GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint32_t granule)
+/* Free the run that begins at `offset`; if none does, that is an invalid free. */
+GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint64_t offset)
 {
+	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
 	struct gm_slab *slab = &gm_granules_of(heap)->slab[granule];
-	uint64_t state = gm_load64(&slab->state), seen;
+	uint64_t state = 0, seen;
+	if (offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT && !(offset & (GM_GRANULE - 1)))
+		state = gm_load64(&slab->state);
 	for (; GM_CLASS(state) == GM_RUN; state = seen) {
 		seen = gm_cas64(&slab->state, state, state & 0xfffff);
 		if (seen == state) {
@@ -236,31 +242,48 @@ GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint32_t granule)
 	gm_add64(&heap->foreign_frees, 1);
 }
 
-/* Give back what malloc returned; NULL is nothing. Any kernel, stream, block or lane may. */
+#define GM_NO_SLOT 0xffffffffu
+
+/*
+ * The slot of class `c` that begins at `offset`, or GM_NO_SLOT; *header of the class. For an
+ * address in the header `part` wraps, and is beyond the last slot.
+ */
+GM_DEVICE uint32_t gm_granule_slot_at(const struct gm_granule_class *class_, uint32_t c,
+				      uint64_t offset, uint32_t *header)
+{
+	*header = gm_load32_cached(&class_->header);
+	uint32_t slots = gm_load32_cached(&class_->slots);
+	uint32_t part = ((uint32_t)offset & (uint32_t)(GM_GRANULE - 1)) - *header;
+	uint32_t parts = part >> gm_granule_shift(c);
+	uint32_t slot =
+		gm_granule_parts(c) == 3 ? parts / 3 : parts / 4; /* constants: no division */
+	return slot < slots && slot * gm_granule_size(c) == part ? slot : GM_NO_SLOT;
+}
+
+/*
+ * Free an allocation; NULL is ignored. Any kernel, stream, block or lane may call it. Any other
+ * address, one inside of an allocation too, is an invalid free: counted, and without effect.
+ */
 GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
 	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
+	uint32_t c = GM_CLASSES, slot = GM_NO_SLOT, header = 0;
 	if (address == NULL)
 		return;
 	struct gm_granules *all = gm_granules_of(heap);
-	uint32_t c = GM_RUN;
 	if (offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
 		c = GM_CLASS(gm_load64(&all->slab[granule].state)) - 1;
-	if (c >= GM_CLASSES) {
-		if (c == GM_RUN - 1)
-			gm_granule_free_run(heap, granule);
-		else
-			gm_add64(&heap->foreign_frees, 1);
+	if (c < GM_CLASSES)
+		slot = gm_granule_slot_at(&all->class_[c], c, offset, &header);
+	if (slot == GM_NO_SLOT) {
+		gm_granule_free_run(heap, offset);
 		return;
 	}
-	uint32_t header = gm_load32_cached(&all->class_[c].header);
-	uint32_t part = ((uint32_t)offset & (uint32_t)(GM_GRANULE - 1)) - header;
-	uint32_t slot = (part >> gm_granule_shift(c)) / gm_granule_parts(c);
 	uint32_t *bits = gm_granule_bits(heap, &all->slab[granule], granule, header);
 	uint32_t mask = gm_match(gm_active(), (uint64_t)granule << 32 | slot >> 5);
 	uint32_t mine = gm_union(mask, 1u << (slot & 31));
-	gm_syncwarp(mask); /* all lanes are done with their slots */
+	gm_syncwarp(mask); /* all lanes have finished with their slots */
 	if (gm_lane() != gm_leader(mask))
 		return;
 	uint32_t old = gm_and32(&bits[slot >> 5], ~mine);
@@ -271,17 +294,24 @@ GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
 		gm_slab_drop(heap, granule, freed);
 }
 
-/* Bytes that the caller may use at what malloc returned. */
+/* Usable bytes of an allocation; 0: none begins there. */
 GM_DEVICE size_t gm_granule_usable(struct gm_heap *heap, const void *address)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT), slot = GM_NO_SLOT, header = 0;
 	if (address == NULL || offset >= (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
 		return 0;
-	const struct gm_slab *slab = &gm_granules_of(heap)->slab[offset >> GM_GRANULE_SHIFT];
+	struct gm_granules *all = gm_granules_of(heap);
+	struct gm_slab *slab = &all->slab[granule];
 	uint32_t c = GM_CLASS(gm_load64(&slab->state)) - 1;
-	if (c == GM_RUN - 1)
+	if (c == GM_RUN - 1 && !(offset & (GM_GRANULE - 1)))
 		return (size_t)slab->run << GM_GRANULE_SHIFT;
-	return c < GM_CLASSES ? gm_granule_size(c) : 0;
+	if (c < GM_CLASSES)
+		slot = gm_granule_slot_at(&all->class_[c], c, offset, &header);
+	if (slot == GM_NO_SLOT)
+		return 0;
+	const uint32_t *bits = gm_granule_bits(heap, slab, granule, header);
+	return gm_load32(&bits[slot >> 5]) >> (slot & 31) & 1 ? gm_granule_size(c) : 0;
 }
 
 /* --- setting up, and between kernels --- */
@@ -321,7 +351,7 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 	}
 }
 
-/* Let go of what shards hold empty, and then of all that is empty. */
+/* Take empty granules out of the shards, and give all empty ones back. */
 GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 {
 	gm_granule_strip(heap, 1u << gm_lane(), ~0u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lower half of policy `granule` (granule.h): its structures, what becomes of a granule when
- * slots come free, and how a shard gets another one.
+ * The lower half of policy `granule` (granule.h): its structures, where a granule goes when slots
+ * come free, and how a shard gets another granule.
  */
 #ifndef GM_HEAP_DEVICE_GRANULE_SHARD_H
 #define GM_HEAP_DEVICE_GRANULE_SHARD_H
@@ -11,38 +11,38 @@
 enum {
 	GM_CLASSES = 32,
 	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
-	GM_CLASS_PATIENCE = 4096, /* and for one that may hold the last granule */
+	GM_CLASS_PATIENCE = 4096, /* likewise, when it may hold the last granule */
 	GM_SHARDS_LOG = 12,
 	GM_SHARDS = 1 << GM_SHARDS_LOG, /* of a class, at most */
-	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, */
-	GM_SHARD_PLENTY = 256,		/* as long as it is at most one of so many free granules */
-	GM_SLAB_BITS = 512,		/* bitmap in the slab record up to this many slots */
+	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, ... */
+	GM_SHARD_PLENTY = 256,		/* but at most one for so many free granules */
+	GM_SLAB_BITS = 512,		/* up to so many slots the bitmap is in the slab record */
 	GM_RUN = 63,			/* class number, plus 1, of the head of a run */
 };
 
-/* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; above,
- * the cursor. A reservation that comes too late counts there for a moment, whatever the granule is.
- */
+/* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; in the
+ * upper half, the cursor. A reservation that comes after the granule's last slot, or after its
+ * class has changed, counts there until it is taken back. */
 #define GM_USED(state) ((uint32_t)(state)&0xfffff)
 #define GM_CLASS(state) ((uint32_t)(state) >> 20 & 63)
 #define GM_CLASS_IS(class_plus_1) ((uint64_t)(class_plus_1) << 20)
 #define GM_ACTIVE (1ull << 26)
 
 /*
- * A lane is putting another granule there; others keep away, so that they do not all take one. But
- * nobody depends on that lane, which may be one of the same warp that the hardware does not let go
- * on: after GM_SHARD_PATIENCE turns they put theirs there, and the lane that comes too late offers
- * its granule to the class.
+ * A lane is bringing another granule to the shard. Others wait, so that they do not all take one;
+ * but not for ever, as the hardware may not schedule that lane, which may be of the same warp.
+ * After GM_SHARD_PATIENCE turns they bring one themselves, and the lane that loses offers its
+ * granule to the class.
  */
 #define GM_SHARD_BUSY 0xffffffffu
 #define GM_NO_SHARD 0xffffffffu
 #define GM_ANY_SHARD 0xfffffffeu
-#define GM_FRESH 0x80000000u /* with a granule: its bitmap is not cleared yet */
+#define GM_FRESH 0x80000000u /* flag of a granule: its bitmap is not cleared yet */
 
 /*
- * `dry` of a class: GM_DRY(heap.epoch), that everything was searched then and nothing found, and
- * nothing came free since; or the number of a search that goes on; or 0. Whoever frees a slot of
- * the class makes it 0, so a search that began before does not count.
+ * `dry` of a class is GM_DRY(heap.epoch) if a search at that epoch found nothing and no slot came
+ * free since; or the number of a search in progress; or 0. A free of the class's slots makes it 0,
+ * so that the result of a search that began before is ignored.
  */
 #define GM_DRY(epoch) ((epoch) << 1 | 1)
 
@@ -54,14 +54,14 @@ struct gm_slab {
 };
 
 struct gm_granule_class {
-	uint32_t slots;	 /* usable ones of a granule */
-	uint32_t header; /* bytes before the first */
-	uint32_t shards; /* in use: lanes look at any of them first */
-	uint32_t own;	 /* the first so many of them, which may bring a granule to the class */
+	uint32_t slots;	 /* of a granule */
+	uint32_t header; /* bytes before the first slot */
+	uint32_t shards; /* in use: lanes try any of them first */
+	uint32_t own;	 /* the first so many shards may bring a granule to the class */
 	uint32_t pad0[12];
-	uint32_t waiting; /* lanes that found no slot, and are still looking */
+	uint32_t waiting; /* lanes that found no slot, and still search */
 	uint32_t pad1[15];
-	uint32_t dry; /* what the last search of everything says; above */
+	uint32_t dry; /* result of the last full search: GM_DRY */
 	uint32_t pad2[15];
 	struct gm_bits roomy, ragged;
 	uint32_t pad3[8];
@@ -71,8 +71,8 @@ struct gm_granule_class {
 struct gm_granules {
 	struct gm_granule_class class_[GM_CLASSES];
 	struct gm_slab *slab;
-	struct gm_bits empty; /* not active, and nothing in use: any class may have them */
-	uint32_t dry;	      /* some class is: an empty granule is news to it */
+	struct gm_bits empty; /* not active, no slot in use: any class may take them */
+	uint32_t dry;	      /* some class is dry: an empty granule is to be announced */
 	uint32_t pad[15];
 };
 
@@ -112,7 +112,7 @@ GM_DEVICE uint32_t *gm_granule_bits(struct gm_heap *heap, struct gm_slab *slab, 
 	return header ? (uint32_t *)gm_span_address(heap, granule) : slab->bits;
 }
 
-/* Change the state of a granule that is nobody else's, but for late reservations. */
+/* Change the state of a granule that the caller owns; others' reservations stay counted. */
 GM_DEVICE void gm_slab_become(struct gm_slab *slab, uint64_t state)
 {
 	uint64_t old = gm_load64(&slab->state), seen;
@@ -120,9 +120,9 @@ GM_DEVICE void gm_slab_become(struct gm_slab *slab, uint64_t state)
 		old = seen;
 }
 
-/* --- what a granule becomes when slots of it came free --- */
+/* --- a granule of which slots came free --- */
 
-/* Make an empty granule nobody's; false: it is in use again, or another lane did. */
+/* Take an empty granule from its class; false: it is in use again, or another lane took it. */
 GM_DEVICE bool gm_slab_retire(struct gm_heap *heap, uint32_t granule)
 {
 	struct gm_granules *all = gm_granules_of(heap);
@@ -136,7 +136,7 @@ GM_DEVICE bool gm_slab_retire(struct gm_heap *heap, uint32_t granule)
 	return true;
 }
 
-/* Make a granule of the class, which is no shard's, active; false: it is not what it was. */
+/* Make a granule of class `c` active; false: it is active, or another class's. */
 GM_DEVICE bool gm_slab_activate(struct gm_heap *heap, uint32_t granule, uint32_t c)
 {
 	uint64_t *word = &gm_granules_of(heap)->slab[granule].state, state = gm_load64(word), seen;
@@ -146,7 +146,7 @@ GM_DEVICE bool gm_slab_activate(struct gm_heap *heap, uint32_t granule, uint32_t
 	return false;
 }
 
-/* Let a shard have the active granule: an empty one, or one more. False: there are too many. */
+/* Put an active granule into an unused shard, or a further one. False: there are too many. */
 GM_DEVICE bool gm_slab_place(struct gm_granule_class *class_, uint32_t granule)
 {
 	uint32_t own = gm_load32(&class_->own), shards = gm_load32(&class_->shards);
@@ -159,8 +159,8 @@ GM_DEVICE bool gm_slab_place(struct gm_granule_class *class_, uint32_t granule)
 	return false;
 }
 
-/* A granule is empty: some class may look for one. */
-GM_DEVICE void gm_granule_news(struct gm_heap *heap)
+/* A granule is empty: classes that are dry search again. */
+GM_DEVICE void gm_granule_announce(struct gm_heap *heap)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	if (gm_load32(&all->dry) == 0)
@@ -169,7 +169,7 @@ GM_DEVICE void gm_granule_news(struct gm_heap *heap)
 	gm_add32(&heap->epoch, 1);
 }
 
-/* `before` slots were in use, now it is `now`, and the granule is no shard's. */
+/* An inactive granule had `before` slots in use, and has `now`: put it where lanes find it. */
 GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32_t c,
 				  uint32_t before, uint32_t now)
 {
@@ -180,7 +180,7 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 		if (gm_slab_activate(heap, granule, c)) {
 			if (gm_slab_place(class_, granule))
 				return;
-			/* Whoever freed meanwhile took it for a shard's. */
+			/* Lanes that freed meanwhile took it for active, and did not offer it. */
 			now = GM_USED(gm_and64(&all->slab[granule].state, ~GM_ACTIVE));
 		}
 		gm_bits_put(&class_->roomy, granule);
@@ -189,7 +189,7 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 		gm_bits_put(&class_->ragged, granule);
 	if (now == 0) {
 		gm_bits_put(&all->empty, granule);
-		gm_granule_news(heap);
+		gm_granule_announce(heap);
 	}
 }
 
@@ -206,11 +206,11 @@ GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t cou
 	if (!(old & GM_ACTIVE) &&
 	    (now == 0 || (used > roomy && now <= roomy) || (used >= slots && now < slots)))
 		gm_slab_offer(heap, granule, c, used, now);
-	/* After that, so that a search that missed it is no more believed. */
+	/* After that, so that the result of a search that missed it is dropped. */
 	if (gm_load32(&class_->dry) != 0)
 		gm_store32(&class_->dry, 0);
 	if (now == 0)
-		gm_granule_news(heap);
+		gm_granule_announce(heap);
 }
 
 /* --- another granule for a shard --- */
@@ -223,19 +223,19 @@ GM_DEVICE void gm_granule_deactivate(struct gm_heap *heap, uint32_t granule, uin
 		gm_slab_offer(heap, granule, c, ~0u, GM_USED(old));
 }
 
-/* Make a granule out of a set of the class active; GM_NO_GRANULE: there is none. */
+/* Take a granule from a set of the class, and make it active; GM_NO_GRANULE: there is none. */
 GM_DEVICE uint32_t gm_granule_claim(struct gm_heap *heap, const struct gm_bits *set, uint32_t c,
 				    uint32_t seed)
 {
 	for (;;) {
 		uint32_t granule = gm_bits_take(set, gm_span_reach(heap), seed);
-		/* The bit may be from an earlier life: then it is dropped. */
+		/* The bit may be stale, of a granule that has left the class: it is dropped. */
 		if (granule == GM_NO_GRANULE || gm_slab_activate(heap, granule, c))
 			return granule;
 	}
 }
 
-/* Raise a word to at least that. */
+/* Raise a word to at least `least`. */
 GM_DEVICE void gm_granule_raise(uint32_t *word, uint32_t least)
 {
 	uint32_t value = gm_load32(word), seen;
@@ -245,18 +245,18 @@ GM_DEVICE void gm_granule_raise(uint32_t *word, uint32_t least)
 }
 
 /*
- * By one lane: `lanes` more found no slot in the class. As many shards bring granules as are needed
- * for all that wait, so that they come at once and not one after the other, and no more of them;
- * but where memory is plenty some more, so that fewer lanes meet at one.
+ * By one lane: `lanes` more found no slot in the class. As many shards bring granules as all lanes
+ * that wait need, so that granules come at once and not one by one; but while many granules are
+ * free, a shard for each GM_SHARD_LANES of these lanes, so that fewer lanes share one.
  */
 GM_DEVICE void gm_granule_wanted(struct gm_heap *heap, uint32_t c, uint32_t lanes)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t waiting = gm_add32(&class_->waiting, lanes) + lanes;
-	uint32_t wanted = waiting / class_->slots + 1, apart = waiting / GM_SHARD_LANES;
+	uint32_t wanted = waiting / class_->slots + 1, spread = waiting / GM_SHARD_LANES;
 	uint64_t plenty = gm_load64(&heap->available) / GM_SHARD_PLENTY;
-	apart = apart < plenty ? apart : (uint32_t)plenty;
-	wanted = wanted < apart ? apart : wanted;
+	spread = spread < plenty ? spread : (uint32_t)plenty;
+	wanted = wanted < spread ? spread : wanted;
 	wanted = wanted < GM_SHARDS ? wanted : GM_SHARDS;
 	if (gm_load32(&class_->own) < wanted) {
 		gm_granule_raise(&class_->shards, wanted);
@@ -264,14 +264,14 @@ GM_DEVICE void gm_granule_wanted(struct gm_heap *heap, uint32_t c, uint32_t lane
 	}
 }
 
-/* Lanes that were counted there have a slot, or give up. */
+/* `lanes` of those that waited have a slot, or gave up. */
 GM_DEVICE void gm_granule_served(struct gm_heap *heap, uint32_t c, uint32_t lanes)
 {
 	gm_add32(&gm_granules_of(heap)->class_[c].waiting, 0u - lanes);
 }
 
-/* A granule that no class holds, or holds empty. */
-GM_DEVICE uint32_t gm_granule_fresh(struct gm_heap *heap, uint32_t seed)
+/* Take a free granule, or an empty one of any class. */
+GM_DEVICE uint32_t gm_granule_take_fresh(struct gm_heap *heap, uint32_t seed)
 {
 	uint32_t granule = gm_span_take_one(heap, seed);
 	while (granule == GM_NO_GRANULE) {
@@ -285,7 +285,7 @@ GM_DEVICE uint32_t gm_granule_fresh(struct gm_heap *heap, uint32_t seed)
 	return granule;
 }
 
-/* By one lane, with the shard marked busy: find it a granule. */
+/* By one lane, which has marked the shard busy: find a granule for it. */
 GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32_t seed,
 					bool *fresh)
 {
@@ -293,12 +293,12 @@ GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32
 	uint32_t granule = gm_granule_claim(heap, &class_->roomy, c, seed);
 	if (granule != GM_NO_GRANULE)
 		return granule;
-	granule = gm_granule_fresh(heap, seed);
+	granule = gm_granule_take_fresh(heap, seed);
 	*fresh = granule != GM_NO_GRANULE;
 	return *fresh ? granule : gm_granule_claim(heap, &class_->ragged, c, seed);
 }
 
-/* Clear the bitmap of a fresh granule, with all lanes of `mask`. */
+/* By all lanes of `mask`: clear the bitmap of a fresh granule. */
 GM_DEVICE_SLOW void gm_granule_clear(struct gm_heap *heap, uint32_t c, uint32_t granule,
 				     uint32_t mask)
 {
@@ -311,7 +311,7 @@ GM_DEVICE_SLOW void gm_granule_clear(struct gm_heap *heap, uint32_t c, uint32_t 
 	gm_syncwarp(mask);
 }
 
-/* By one lane: take the granule away from shard `s` of class `c`, if it is empty. */
+/* By one lane: take the granule out of shard `s` of class `c`, if it is empty. */
 GM_DEVICE bool gm_granule_strip_one(struct gm_heap *heap, uint32_t c, uint32_t s)
 {
 	struct gm_granules *all = gm_granules_of(heap);
@@ -319,7 +319,7 @@ GM_DEVICE bool gm_granule_strip_one(struct gm_heap *heap, uint32_t c, uint32_t s
 	if (seen == 0 || seen == GM_SHARD_BUSY ||
 	    GM_USED(gm_load64(&all->slab[seen - 1].state)) != 0 || gm_cas32(shard, seen, 0) != seen)
 		return false;
-	/* Not to one of the class's shards again. */
+	/* Not gm_granule_deactivate: it would put the granule into a shard of the class again. */
 	uint64_t old = gm_and64(&all->slab[seen - 1].state, ~GM_ACTIVE);
 	if (GM_USED(old) == 0)
 		gm_bits_put(&all->empty, seen - 1);
@@ -329,8 +329,8 @@ GM_DEVICE bool gm_granule_strip_one(struct gm_heap *heap, uint32_t c, uint32_t s
 }
 
 /*
- * By all lanes of `mask`: take empty granules away from shards of any class; `most` rounds in which
- * one was found. False: there were none.
+ * By all lanes of `mask`: take empty granules out of shards of any class, in at most `most` rounds
+ * that find one. False: there were none.
  */
 GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap, uint32_t mask, uint32_t most)
 {
@@ -348,9 +348,9 @@ GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap, uint32_t mask, uint32
 	return any;
 }
 
-/* By all lanes of `mask`: a shard of the class with a slot, or one on its way; or GM_NO_SHARD. */
-GM_DEVICE_SLOW uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c, uint32_t turn,
-					       uint32_t mask)
+/* By all lanes of `mask`: a shard of the class with a free slot, or a busy one; or GM_NO_SHARD. */
+GM_DEVICE_SLOW uint32_t gm_granule_find_shard(struct gm_heap *heap, uint32_t c, uint32_t turn,
+					      uint32_t mask)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
@@ -372,7 +372,7 @@ GM_DEVICE_SLOW uint32_t gm_granule_other_shard(struct gm_heap *heap, uint32_t c,
 	return GM_NO_SHARD;
 }
 
-/* By one lane: some set may hold a granule for the class. */
+/* By one lane: may a set hold a granule for the class? */
 GM_DEVICE bool gm_granule_in_sets(struct gm_heap *heap, uint32_t c)
 {
 	const struct gm_granules *all = gm_granules_of(heap);
@@ -383,8 +383,8 @@ GM_DEVICE bool gm_granule_in_sets(struct gm_heap *heap, uint32_t c)
 }
 
 /*
- * By one lane: mark the shard busy, and find it a granule. Without one, `*next` is GM_ANY_SHARD:
- * somebody else is about to; or GM_NO_SHARD: none was found.
+ * By one lane: mark the shard busy, and find a granule for it. GM_NO_GRANULE: `*next` is
+ * GM_ANY_SHARD, if another lane is bringing one, or GM_NO_SHARD, if none was found.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint32_t s,
 					 uint32_t seen, uint32_t turn, uint32_t *next)
@@ -396,7 +396,7 @@ GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint3
 	bool wait = seen == GM_SHARD_BUSY && turn < GM_SHARD_PATIENCE;
 	if (gm_load32(&class_->dry) == GM_DRY(gm_load32(&heap->epoch)))
 		return GM_NO_GRANULE;
-	/* A busy shard says that a granule is on its way: others wait for it. */
+	/* A busy shard means that a lane is bringing a granule: wait for it. */
 	if (!wait && !gm_granule_in_sets(heap, c))
 		return GM_NO_GRANULE;
 	if (wait || (seen != GM_SHARD_BUSY && gm_cas32(shard, seen, GM_SHARD_BUSY) != seen)) {
@@ -412,8 +412,8 @@ GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint3
 	return GM_NO_GRANULE;
 }
 
-/* By all lanes of `mask`: look everywhere for class `c`: the shard to try next, or GM_NO_SHARD. */
-GM_DEVICE_SLOW uint32_t gm_granule_look(struct gm_heap *heap, uint32_t c, uint32_t turn,
+/* By all lanes of `mask`: search everything for class `c`: the shard to try, or GM_NO_SHARD. */
+GM_DEVICE_SLOW uint32_t gm_granule_scan(struct gm_heap *heap, uint32_t c, uint32_t turn,
 					uint32_t mask)
 {
 	uint32_t leader = gm_leader(mask), epoch = gm_load32(&heap->epoch), again = 0, other;
@@ -423,19 +423,18 @@ GM_DEVICE_SLOW uint32_t gm_granule_look(struct gm_heap *heap, uint32_t c, uint32
 	}
 	if (gm_shfl32(mask, again, leader))
 		return GM_ANY_SHARD;
-	other = gm_granule_other_shard(heap, c, turn, mask);
+	other = gm_granule_find_shard(heap, c, turn, mask);
 	if (other == GM_NO_SHARD && gm_granule_strip(heap, mask, 1))
 		return GM_ANY_SHARD;
-	/* A granule went from one place to another: it may have been in neither when it was looked
-	 * at. */
+	/* A granule moved between places, and the search may have missed it in both. */
 	if (other == GM_NO_SHARD && gm_ballot(mask, gm_load32(&heap->epoch) != epoch))
 		return GM_ANY_SHARD;
 	return other;
 }
 
 /*
- * By all lanes of `mask`: nothing was found for class `c`. Answers the shard to try next, or
- * GM_NO_SHARD: there is nothing, and the host gives no more.
+ * By all lanes of `mask`: no granule was found for class `c`. Returns the shard to try next, or
+ * GM_NO_SHARD: there is none, and the host grants no more.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t turn,
 					     uint32_t mask)
@@ -443,16 +442,16 @@ GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, u
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t leader = gm_leader(mask), dry = 0, epoch = 0, next = GM_NO_SHARD;
 	uint32_t search = (uint32_t)gm_nanoseconds() << 1 | 2;
-	bool says = false;
+	bool searches = false;
 	if (gm_lane() == leader) {
 		epoch = gm_load32(&heap->epoch);
 		dry = gm_load32(&class_->dry);
-		says = (dry == 0 || dry & 1) && dry != GM_DRY(epoch) &&
-		       gm_cas32(&class_->dry, dry, search) == dry;
+		searches = (dry == 0 || dry & 1) && dry != GM_DRY(epoch) &&
+			   gm_cas32(&class_->dry, dry, search) == dry;
 	}
 	if (!gm_ballot(mask, gm_lane() == leader && dry == GM_DRY(epoch)))
-		next = gm_granule_look(heap, c, turn, mask);
-	if (says)
+		next = gm_granule_scan(heap, c, turn, mask);
+	if (searches)
 		gm_cas32(&class_->dry, search, next == GM_NO_SHARD ? GM_DRY(epoch) : 0);
 	if (next != GM_NO_SHARD)
 		return next;
@@ -460,8 +459,7 @@ GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, u
 	return gm_ballot(mask, more) ? GM_ANY_SHARD : GM_NO_SHARD;
 }
 
-/* By one lane: the granule that it found, ready to use, goes to the shard in the place of `seen`.
- */
+/* By one lane: put the granule that it found into the shard, in the place of `seen`. */
 GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t seen,
 				       uint32_t granule, bool fresh)
 {
@@ -476,9 +474,9 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 }
 
 /*
- * Shard `s` of class `c` had `seen`, which is used up: give it another granule. All lanes of `mask`
- * come, with the same arguments, for the `turn`th time. Answers the shard to try next,
- * GM_ANY_SHARD, or GM_NO_SHARD: the class has nothing left.
+ * By all lanes of `mask`, with the same arguments, for the `turn`th time: the granule `seen` of
+ * shard `s` is full, so bring another. Returns the shard to try next, GM_ANY_SHARD, or GM_NO_SHARD:
+ * there is no memory for the class.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s,
 					   uint32_t seen, uint32_t mask, uint32_t turn)

@@ -4,20 +4,20 @@
  * Delft 2013, 5.1): superblocks of equal blocks, one active superblock a size class.
  *
  *   superblock  16 KiB of a granule: head, blocks, and at its end a bit a block, set while in use
- *   credit      of a superblock: its blocks that are free, and its class; one word
- *   active      the class allocates from it; without credit it becomes inactive, and when all its
- *               blocks are free it goes to the free list, whatever it was
+ *   credit      of a superblock: the number of its free blocks, and its class, in one word
+ *   active      the superblock that a class allocates from. Without credit it becomes inactive.
+ *               A superblock whose blocks are all free goes to the free list, active or not
  *
- * An inactive superblock is not allocated from before all of it is free (5.1.1), so a heap can be
- * full of half-empty ones. Block sizes are powers of two up to 128 bytes, and a bit less above
- * that, so that the superblock has no rest (5.1.1, block size heuristics).
+ * An inactive superblock is not allocated from until all its blocks are free (5.1.1), so that a
+ * heap can be full of half-empty ones. Block sizes are powers of two up to 128 bytes, and a bit
+ * less above that, so that the superblock has no rest (5.1.1, block size heuristics).
  *
- * Where the paper has compare-and-swap in a loop, at which a thousand warps fail again and again,
- * lanes add here: credit is taken off for a whole warp, and what was not there is added back; the
- * free list is an index queue in the place of Michael and Scott's. The warp that takes the last
- * credit puts the next superblock in its place, and makes another one ready. Blocks of which a warp
- * needs a superblock full need no active one. Credit comes back after the block's bit is clear: who
- * has credit finds a clear bit.
+ * The paper has compare-and-swap in a loop, at which a thousand warps fail again and again. Here
+ * lanes add: a leader subtracts credit for its whole warp, and adds back what was not there. The
+ * free list is an index queue instead of Michael and Scott's. The warp that takes the last credit
+ * puts the next superblock in its place, and makes another one ready. Where a warp needs all blocks
+ * of a superblock, it takes one without making it active. Credit is added after the block's bit is
+ * cleared: a lane with credit finds a clear bit.
  */
 #ifndef GM_HEAP_DEVICE_KMA_H
 #define GM_HEAP_DEVICE_KMA_H
@@ -30,12 +30,12 @@ enum {
 	GM_KMA_SUPERBLOCKS = 1 << (GM_GRANULE_SHIFT - GM_KMA_SHIFT), /* of a granule */
 	GM_KMA_CLASSES = 11,					     /* 16 bytes to 16 KiB */
 	GM_KMA_HEAD = 32,
-	GM_KMA_PATIENCE = 64, /* turns of waiting for a superblock that another lane brings */
+	GM_KMA_PATIENCE = 64, /* turns of waiting for a lane that brings a superblock */
 };
 
 /*
- * Credit: free blocks (32 bits, and a bias: lanes take off too much, and put it back), class + 1 or
- * 0. A superblock's is stored once, and added to from then on.
+ * Credit: free blocks (32 bits, biased, as lanes subtract too much and add it back), class + 1 or
+ * 0. It is stored once in a superblock's life, and then only added to.
  */
 #define GM_KMA_EMPTY (1ull << 30) /* no class, no blocks */
 #define GM_KMA_FREE(credit) ((int32_t)((uint32_t)(credit) - (uint32_t)GM_KMA_EMPTY))
@@ -48,15 +48,15 @@ struct gm_kma_head {
 };
 
 struct gm_kma {
-	struct gm_stock free; /* superblocks of which all is free */
+	struct gm_stock free; /* superblocks whose blocks are all free */
 	uint64_t pad[5];
 	uint32_t size[GM_KMA_CLASSES]; /* of a block */
 	uint32_t blocks[GM_KMA_CLASSES];
 	uint32_t pad1[10];
 	struct {
 		uint64_t active;   /* tag << 32 | superblock, or 0 */
-		uint32_t bringing; /* a lane is about to make one active where there is none */
-		uint32_t ready;	   /* the next superblock with all its credit, or 0 */
+		uint32_t bringing; /* a lane is making one active, as there is none */
+		uint32_t ready;	   /* the next superblock, with full credit, or 0 */
 		uint32_t pad[12];
 	} class_[GM_KMA_CLASSES];
 };
@@ -86,8 +86,8 @@ GM_DEVICE void *gm_kma_address(const struct gm_kma *kma, struct gm_kma_head *hea
 
 /* --- superblocks --- */
 
-/* A free superblock for each lane of `mask`, for class c, all its bits set to `bits`, with credit
- * for `free` blocks; 0: there is none. */
+/* Take a free superblock for each lane of `mask`, for class c, with all bits set to `bits`, and
+ * credit for `free` blocks; 0: there is none. */
 GM_DEVICE_SLOW uint32_t gm_kma_take(struct gm_heap *heap, uint32_t mask, uint32_t c, uint32_t bits,
 				    uint32_t free, bool wait)
 {
@@ -106,15 +106,15 @@ GM_DEVICE_SLOW uint32_t gm_kma_take(struct gm_heap *heap, uint32_t mask, uint32_
 	return superblock;
 }
 
-/* `seen` is active in the class: another one, or 0. The tag tells apart two lives of a superblock.
- */
+/* Make `superblock`, or none (0), active in the place of `seen`. The tag changes each time, so that
+ * a superblock that is active again is not taken for `seen`. */
 GM_DEVICE bool gm_kma_swap(struct gm_kma *kma, uint32_t c, uint64_t seen, uint32_t superblock)
 {
 	return gm_cas64(&kma->class_[c].active, seen, ((seen >> 32) + 1) << 32 | superblock) ==
 	       seen;
 }
 
-/* Add to the credit; the superblock may be all free then, and goes to the free list. */
+/* Add to the credit. A superblock whose blocks are then all free goes to the free list. */
 GM_DEVICE_SLOW void gm_kma_add(struct gm_heap *heap, uint32_t superblock, uint32_t n)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
@@ -132,8 +132,8 @@ GM_DEVICE_SLOW void gm_kma_add(struct gm_heap *heap, uint32_t superblock, uint32
 	gm_stock_put(&kma->free, superblock - 1);
 }
 
-/* The superblock that is ready, or another one; 0: there is none. */
-GM_DEVICE uint32_t gm_kma_next(struct gm_heap *heap, uint32_t c)
+/* Take the superblock that is ready, or a free one; 0: there is none. */
+GM_DEVICE uint32_t gm_kma_take_ready(struct gm_heap *heap, uint32_t c)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t *ready = &kma->class_[c].ready, superblock = gm_load32(ready);
@@ -142,20 +142,20 @@ GM_DEVICE uint32_t gm_kma_next(struct gm_heap *heap, uint32_t c)
 	return gm_kma_take(heap, 1u << gm_lane(), c, 0, kma->blocks[c], true);
 }
 
-/* Another superblock in the place of `seen`. False: there is none. */
+/* Make another superblock active in the place of `seen`. False: there is none. */
 GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t blocks = kma->blocks[c], *ready = &kma->class_[c].ready, superblock;
 	if (gm_load64(&kma->class_[c].active) != seen)
 		return true;
-	superblock = gm_kma_next(heap, c);
+	superblock = gm_kma_take_ready(heap, c);
 	if (!superblock) {
 		if ((uint32_t)seen)
 			gm_kma_swap(kma, c, seen, 0);
 		return gm_load64(&kma->class_[c].active) != seen;
 	}
-	/* For the next time: without waiting for the host. */
+	/* Make one ready for the next time, without waiting for the host. */
 	if (gm_kma_swap(kma, c, seen, superblock))
 		superblock = blocks == 1 || gm_load32(ready) != 0
 				     ? 0
@@ -175,10 +175,10 @@ GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t s
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t *bringing = &kma->class_[c].bringing;
-	bool late = turn % GM_KMA_PATIENCE == GM_KMA_PATIENCE - 1, first = false;
+	bool overdue = turn % GM_KMA_PATIENCE == GM_KMA_PATIENCE - 1, first = false;
 	if ((uint32_t)seen == 0)
 		first = gm_load32(bringing) == 0 && gm_cas32(bringing, 0, 1) == 0;
-	if (!first && !late) {
+	if (!first && !overdue) {
 		gm_pause(100u << (turn < 5 ? turn : 5));
 		return true;
 	}
@@ -188,7 +188,7 @@ GM_DEVICE_SLOW bool gm_kma_activate(struct gm_heap *heap, uint32_t c, uint64_t s
 	return more;
 }
 
-/* A block for which the caller has credit; it looks from `at` on. */
+/* Take a block for which the caller has credit, searched from `at` on. */
 GM_DEVICE_SLOW void *gm_kma_block(struct gm_kma *kma, struct gm_kma_head *head, uint32_t c,
 				  uint32_t at)
 {
@@ -221,10 +221,10 @@ GM_DEVICE uint32_t gm_kma_class_of(const struct gm_kma *kma, size_t size)
 #define GM_KMA_NONE (~0ull)
 
 /*
- * Credit for up to `wanted` blocks of the active superblock, all at once: the superblock << 32 |
- * how many were free << 8 | for how many. 0: not yet; GM_KMA_NONE: there is none. `turn` counts the
- * calls. By what was taken off too much a warp knows how many are before it: it looks again at the
- * superblock, told by its tag, that will have some for it: *when.
+ * Take credit for up to `wanted` blocks of the active superblock: the superblock << 32 | how many
+ * were free << 8 | for how many. 0: try again; GM_KMA_NONE: there is none. `turn` counts the calls.
+ * The credit that others subtracted too much tells a warp how many blocks are wanted before its
+ * own: it waits until the superblock is active that will have some for it, by its tag: *when.
  */
 GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint32_t wanted,
 				      uint32_t turn, uint32_t *when)
@@ -247,7 +247,7 @@ GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint32_t
 				gm_kma_add(heap, superblock,
 					   free > 0 ? wanted - (uint32_t)free : wanted);
 		} else if (GM_KMA_CLASS(credit) != c + 1) {
-			gm_kma_swap(kma, c, active, 0); /* somebody else's by now */
+			gm_kma_swap(kma, c, active, 0); /* another class's by now */
 		} else {
 			free = GM_KMA_FREE(credit);
 		}
@@ -261,15 +261,15 @@ GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint32_t
 	return gm_kma_activate(heap, c, active, turn) ? 0 : GM_KMA_NONE;
 }
 
-/* From the active superblock, for the lanes of `mask`. */
-GM_DEVICE_SLOW void *gm_kma_some(struct gm_heap *heap, uint32_t c, uint32_t mask)
+/* Allocate from active superblocks, for the lanes of `mask`. */
+GM_DEVICE_SLOW void *gm_kma_malloc_some(struct gm_heap *heap, uint32_t c, uint32_t mask)
 {
 	uint32_t when = 0;
 	for (uint32_t turn = 0;; turn++) {
 		uint64_t got = 0;
 		if (gm_lane() == gm_leader(mask))
 			got = gm_kma_credit(heap, c, gm_popc(mask), turn, &when);
-		gm_syncwarp(mask); /* what the leader saw with the credit, all see now */
+		gm_syncwarp(mask); /* all see the memory as the leader did */
 		got = gm_shfl(mask, got, gm_leader(mask));
 		if (got == GM_KMA_NONE)
 			return NULL;
@@ -282,8 +282,8 @@ GM_DEVICE_SLOW void *gm_kma_some(struct gm_heap *heap, uint32_t c, uint32_t mask
 	}
 }
 
-/* Superblocks that the lanes of `mask` use up, a block for each lane. NULL: there was none. */
-GM_DEVICE_SLOW void *gm_kma_full(struct gm_heap *heap, uint32_t c, uint32_t mask)
+/* Allocate whole superblocks for the lanes of `mask`, a block for each. NULL: there was none. */
+GM_DEVICE_SLOW void *gm_kma_malloc_full(struct gm_heap *heap, uint32_t c, uint32_t mask)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
 	uint32_t blocks = kma->blocks[c], rank = gm_rank(mask), superblock = 0;
@@ -296,7 +296,7 @@ GM_DEVICE_SLOW void *gm_kma_full(struct gm_heap *heap, uint32_t c, uint32_t mask
 			  : NULL;
 }
 
-/* The lanes that are here for the same class take their blocks together. */
+/* Active lanes of the same class take their blocks together. */
 GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
@@ -307,13 +307,13 @@ GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 	uint32_t full = gm_first(mask, wanted - wanted % gm_load32_cached(&kma->blocks[c]));
 	void *block = NULL;
 	if (full >> gm_lane() & 1) {
-		block = gm_kma_full(heap, c, full);
+		block = gm_kma_malloc_full(heap, c, full);
 		mask = gm_ballot(full, block == NULL);
 	} else {
 		mask &= ~full;
 	}
 	if (block == NULL)
-		block = gm_kma_some(heap, c, mask);
+		block = gm_kma_malloc_some(heap, c, mask);
 	if (block == NULL)
 		gm_add64(&heap->refusals, 1);
 	return block;
@@ -321,40 +321,58 @@ GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 
 /* --- free --- */
 
+/*
+ * The bit, in *word, of the block that begins at an address in a granule of the policy; *c: its
+ * class. 0: none begins there.
+ */
+GM_DEVICE uint32_t gm_kma_find(const struct gm_heap *heap, const void *address, uint32_t *c,
+			       uint32_t **word)
+{
+	const struct gm_kma *kma = gm_kma_of(heap);
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t superblock = (uint32_t)(offset >> GM_KMA_SHIFT);
+	struct gm_kma_head *head = gm_kma_head(heap, superblock + 1);
+	/* For an address in the head this wraps, and is beyond the last block. */
+	uint32_t at = ((uint32_t)offset & (GM_KMA_SUPERBLOCK - 1)) - GM_KMA_HEAD;
+	if (!gm_cut_has(&kma->free.cut, superblock / GM_KMA_SUPERBLOCKS,
+			superblock % GM_KMA_SUPERBLOCKS))
+		return 0;
+	*c = GM_KMA_CLASS(gm_load64(&head->credit)) - 1;
+	if (*c >= GM_KMA_CLASSES)
+		return 0;
+	uint32_t size = gm_load32_cached(&kma->size[*c]), block = at / size;
+	uint32_t blocks = gm_load32_cached(&kma->blocks[*c]);
+	if (block >= blocks || block * size != at)
+		return 0;
+	*word = gm_kma_bits(head, blocks) + (block >> 5);
+	return 1u << (block & 31);
+}
+
 GM_DEVICE void gm_kma_free(struct gm_heap *heap, void *address)
 {
-	struct gm_kma *kma = gm_kma_of(heap);
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
-	uint32_t granule, superblock = (uint32_t)(offset >> GM_KMA_SHIFT) + 1;
+	uint32_t granule, c, *word = NULL;
 	if (!gm_run_is_cut(heap, address, &granule)) {
 		gm_run_free(heap, address);
 		return;
 	}
-	struct gm_kma_head *head = gm_kma_head(heap, superblock);
-	uint32_t c = GM_KMA_CLASS(gm_load64(&head->credit)) - 1;
-	if (c >= GM_KMA_CLASSES) {
+	uint32_t bit = gm_kma_find(heap, address, &c, &word);
+	if (bit && gm_and32_sync(word, ~bit) & bit)
+		gm_kma_add(heap, (uint32_t)(offset >> GM_KMA_SHIFT) + 1, 1);
+	else
 		gm_add64(&heap->foreign_frees, 1);
-		return;
-	}
-	uint32_t blocks = gm_load32_cached(&kma->blocks[c]);
-	uint32_t block = ((uint32_t)(offset & (GM_KMA_SUPERBLOCK - 1)) - GM_KMA_HEAD) /
-			 gm_load32_cached(&kma->size[c]);
-	gm_and32_sync(&gm_kma_bits(head, blocks)[block >> 5], ~(1u << (block & 31)));
-	gm_kma_add(heap, superblock, 1);
 }
 
 GM_DEVICE size_t gm_kma_usable(struct gm_heap *heap, const void *address)
 {
-	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
-	uint32_t granule, c;
+	uint32_t granule, c = 0, *word = NULL;
 	if (!gm_run_is_cut(heap, address, &granule))
 		return gm_run_usable(heap, address);
-	c = GM_KMA_CLASS(
-		gm_load64(&gm_kma_head(heap, (uint32_t)(offset >> GM_KMA_SHIFT) + 1)->credit));
-	return c && c <= GM_KMA_CLASSES ? gm_kma_of(heap)->size[c - 1] : 0;
+	uint32_t bit = gm_kma_find(heap, address, &c, &word);
+	return bit && gm_load32(word) & bit ? gm_kma_of(heap)->size[c] : 0;
 }
 
-/* --- setting up, and at rest --- */
+/* --- setting up, and between kernels --- */
 
 GM_DEVICE_HOST size_t gm_kma_bytes(uint32_t capacity)
 {
@@ -407,7 +425,7 @@ GM_DEVICE void gm_kma_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 	for (uint32_t g = 0; g < heap->capacity; g++) {
 		if (gm_load32(&heap->run[g]) != GM_RUN_CUT)
 			continue;
-		/* Of the granule that is being cut, only what was cut off. */
+		/* Of the last granule, only the superblocks that were cut off. */
 		uint32_t n = g + 1 == next >> 32 ? (uint32_t)next : GM_KMA_SUPERBLOCKS;
 		for (uint32_t k = 0; k < n && k < GM_KMA_SUPERBLOCKS; k++)
 			stats->live_bytes += gm_kma_live(heap, g * GM_KMA_SUPERBLOCKS + k + 1);

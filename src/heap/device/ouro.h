@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the six Ouroboros policies share (Winter, Mlakar, Parger, Steinberger, ICS 2020; Winter's
- * thesis, 2021, chapter 5): chunks, the index queue, the access primitive.
+ * The common part of the six Ouroboros policies (Winter, Mlakar, Parger, Steinberger, ICS 2020;
+ * Winter's thesis, 2021, chapter 5): chunks, the index queue, the access primitive.
  *
- *   chunk   8 KiB of a granule; its number is granule * 256 + place. The first three chunks of a
+ *   chunk   8 KiB of a granule; its number is granule * 256 + place. The first five chunks of a
  *           granule hold the heads of the others, so that pages lie on multiples of their size
- *   page    16 << q bytes of a chunk, q from 0 to 9; what is larger is a run of granules
+ *   page    16 << q bytes of a chunk, q from 0 to 9; larger allocations are runs of granules
  *   kind    of a chunk: pages of queue q, or slots of a queue (queue chunk)
  *
- * Where this differs from the published code: numbers of chunks have 32 bits and references to
- * pages 64; 0 is the deletion marker; a malloc that finds nothing answers NULL, and takes back what
- * it had announced; a free for which a queue has no room parks the page (5.3.1 loses it); queue
- * chunks that were drained serve as queue chunks again, and never as pages, since a late reader may
- * still look at them, for which the thesis leaves a trail of chunks that is long enough as a rule.
+ * Differences from the published code: numbers of chunks have 32 bits and references to pages 64. 0
+ * is the deletion marker. A malloc that finds no memory returns NULL, and withdraws what it had
+ * announced. A free for which a queue has no room parks the page (5.3.1 loses it). Drained queue
+ * chunks are reused as queue chunks, never as pages: a slow reader may still read them, for which
+ * the thesis keeps a trail of chunks that is long enough as a rule.
  *
  * Lanes wait for other lanes, of their own warp too: these policies need independent thread
  * scheduling.
@@ -27,30 +27,31 @@ enum {
 	GM_OURO_CHUNK_SHIFT = 13,
 	GM_OURO_CHUNK = 1 << GM_OURO_CHUNK_SHIFT,
 	GM_OURO_CHUNKS = 1 << (GM_GRANULE_SHIFT - GM_OURO_CHUNK_SHIFT), /* of a granule */
-	GM_OURO_HEADS = 3,						/* of them hold heads */
+	GM_OURO_HEADS = 5,						/* of them hold the heads */
 	GM_OURO_SPOTS = GM_OURO_CHUNK / 8,				/* slots of a queue chunk */
 };
 
 enum gm_ouro_kind { GM_OURO_S, GM_OURO_VA, GM_OURO_VL };
 
 /*
- * A chunk's state: pages that it has free or parked (32 bits, and a bias: lanes that look at an
- * entry that is out of date take some off, and put them back), q + 1 or 0 (8), queued.
+ * A chunk's state: its free or parked pages (32 bits, biased: lanes with an outdated entry subtract
+ * some, and add them back), q + 1 or 0 (8), queued.
  */
 #define GM_OURO_EMPTY (1ull << 30) /* no pages, and no queue's */
 #define GM_OURO_COUNT(state) ((int32_t)((uint32_t)(state) - (uint32_t)GM_OURO_EMPTY))
 #define GM_OURO_Q(state) ((uint32_t)((state) >> 32) & 0xff)
 #define GM_OURO_OF(q) ((uint64_t)((q) + 1) << 32)
-#define GM_OURO_QUEUED (1ull << 40) /* in the queue, parked, or on its way there */
+#define GM_OURO_QUEUED (1ull << 40) /* in the queue, parked, or about to be */
 
 struct gm_ouro_chunk {
-	uint64_t state; /* never stored once other lanes may know the chunk, only added to */
-	/* A chunk of pages: the slot of the queue that it is in. A queue chunk: which one it is. */
+	uint64_t state; /* stored only while no other lane knows the chunk, then added to */
+	/* A chunk of pages: its slot in the queue. A queue chunk: gm_ouro_place. */
 	uint64_t place;
-	/* A parked chunk: the one below. A queue chunk of VL: tag << 32 | the one after it, or 0 */
+	/* A parked chunk: the one below. A queue chunk of VL: tag << 32 | the next one, or 0. */
 	uint64_t next;
 	uint64_t counts;	 /* queue chunk: slots written << 32 | slots emptied */
-	uint32_t mask[512 / 32]; /* pages that are free or parked */
+	uint32_t mask[512 / 32]; /* queues of chunks: pages that are free; of pages: parked */
+	uint32_t used[512 / 32]; /* queues of pages: pages in use */
 };
 
 /* The access primitive (5.2.4); below. */
@@ -66,7 +67,7 @@ struct gm_ouro_queue {
 	uint64_t back;		 /* where the next entry goes; positions only grow */
 	uint64_t pad1[5];
 	uint64_t front;	 /* position of the first entry */
-	uint64_t parked; /* tag << 32 | first chunk of pages for which the queue had no room */
+	uint64_t parked; /* tag << 32 | top of the stack of parked chunks */
 	uint64_t pad2[6];
 	/* S: the ring of slots. VA: of index + 1 << 32 | queue chunk */
 	uint64_t *slot;
@@ -75,8 +76,8 @@ struct gm_ouro_queue {
 	uint64_t placed;	       /* VA: queue chunks so far */
 	uint64_t first, filling, last; /* VL: index << 32 | queue chunk, or 0 */
 	uint64_t owned;		       /* pages of the queue's chunks */
-	uint32_t extending;	       /* a lane brings a queue chunk */
-	uint32_t advancing;	       /* a lane moves the front over entries that were taken out */
+	uint32_t extending;	       /* a lane is adding a queue chunk */
+	uint32_t advancing;	       /* a lane is moving the front over removed entries */
 };
 
 struct gm_ouro {
@@ -84,7 +85,7 @@ struct gm_ouro {
 	uint64_t pad;
 	uint64_t queue_chunks, queue_recycled, chunks_recycled;
 	uint64_t pad1;
-	struct gm_ring spare; /* drained queue chunks: all their slots are 0 */
+	struct gm_ring spare; /* drained queue chunks, all slots 0 */
 	struct gm_ouro_queue queue[GM_OURO_QUEUES];
 };
 
@@ -104,13 +105,13 @@ GM_DEVICE struct gm_ouro_chunk *gm_ouro_head(const struct gm_heap *heap, uint32_
 	       chunk % GM_OURO_CHUNKS;
 }
 
-/* Pages of a chunk. */
+/* How many pages a chunk of queue q has. */
 GM_DEVICE uint32_t gm_ouro_pages(uint32_t q)
 {
 	return 512u >> q;
 }
 
-/* An empty chunk for each lane of `mask`, or 0; `wait` for the host if need be. */
+/* Take an empty chunk for each lane of `mask`, or 0; `wait` for the host if there is none. */
 GM_DEVICE uint32_t gm_ouro_chunk_take(struct gm_heap *heap, uint32_t mask, bool wait)
 {
 	bool cut;
@@ -121,8 +122,8 @@ GM_DEVICE uint32_t gm_ouro_chunk_take(struct gm_heap *heap, uint32_t mask, bool 
 }
 
 /*
- * A chunk for queue q for each lane of `mask`, of which all pages but `used` are free, and `mark`
- * in its state; 0: none.
+ * Take a chunk for queue q for each lane of `mask`, with all pages free but the first `used`, and
+ * `mark` in its state; 0: none.
  */
 GM_DEVICE_SLOW uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t mask, uint32_t q,
 					    uint32_t used, uint64_t mark)
@@ -131,11 +132,12 @@ GM_DEVICE_SLOW uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t mask,
 	if (!chunk)
 		return 0;
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
-	for (uint32_t w = 0; w < 512 / 32; w++) {
+	for (uint32_t w = 0; w < (pages + 31) >> 5; w++) {
 		uint32_t end = pages > 32 * w ? pages - 32 * w : 0;
 		uint32_t from = used > 32 * w ? used - 32 * w : 0;
 		gm_store32(&head->mask[w],
 			   (end >= 32 ? ~0u : (1u << end) - 1) & (from >= 32 ? 0 : ~0u << from));
+		gm_store32(&head->used[w], 0);
 	}
 	gm_store64(&head->place, 0);
 	gm_add64_sync(&head->state, GM_OURO_OF(q) + mark + pages - used);
@@ -167,7 +169,7 @@ GM_DEVICE uint32_t gm_ouro_unpark(struct gm_heap *heap, struct gm_ouro_queue *qu
 	return 0;
 }
 
-/* A bit of the chunk's mask, of which one is ours: the page. */
+/* Take a page by its bit in the chunk's mask; the count has promised one. */
 GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
 {
 	uint32_t words = (pages + 31) >> 5;
@@ -188,26 +190,27 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
 /*
  * --- the access primitive: a bulk semaphore (Gelado, Garland, PPoPP 2019) ---
  *
- * Algorithm 6 has three counters: what exists, what is expected, what is reserved; and changes them
- * by compare-and-swap, at which a thousand warps fail again and again. Here the first and the last
- * are one, which lanes add to: what is available, less what lanes want. Below 0 it says how much is
- * missing; the one whose wish makes one chunk more necessary brings it, the others wait until it is
- * at 0. Expected are the chunks of the groups of lanes that are bringing some.
+ * Algorithm 6 has three counters, of existing, expected and reserved pages, and changes them by
+ * compare-and-swap, at which a thousand warps fail again and again. Here lanes add, and the first
+ * and the last counter are one: pages available, less pages wanted. Below 0 it is the number of
+ * pages that are missing. The lane whose addition makes one chunk more necessary brings it; the
+ * others wait until the counter is at 0 again. Expected are the chunks of lanes that are bringing
+ * some.
  *
- * A queue has two: of its pages, and of slots for entries, which come on queue chunks. `shift`: of
- * how many a chunk has.
+ * A queue has two semaphores: of its pages, and of slots for entries, which come on queue chunks.
+ * `shift`: the logarithm of how many a chunk has.
  */
 #define GM_OURO_A1 (1ull << 20)			 /* one more */
-#define GM_OURO_A(sem) ((int64_t)(sem) >> 20)	 /* available, less wanted */
+#define GM_OURO_A(sem) ((int64_t)(sem) >> 20)	 /* available, less wanted; may be negative */
 #define GM_OURO_E(sem) ((uint32_t)(sem)&0xfffff) /* groups of lanes that bring chunks */
-#define GM_OURO_PATIENCE 12			 /* looks while nobody brings any */
+#define GM_OURO_PATIENCE 12			 /* polls while no lane brings any */
 
 GM_DEVICE void gm_ouro_signal(struct gm_ouro_sem *sem, uint64_t n)
 {
 	gm_add64_sync(&sem->word, n * GM_OURO_A1);
 }
 
-/* Take `wanted` off, if they are there. */
+/* Subtract `wanted`, if they are available. */
 GM_DEVICE bool gm_ouro_reduce(struct gm_ouro_sem *sem, uint32_t wanted)
 {
 	if (GM_OURO_A(gm_load64(&sem->word)) < (int64_t)wanted)
@@ -218,8 +221,8 @@ GM_DEVICE bool gm_ouro_reduce(struct gm_ouro_sem *sem, uint32_t wanted)
 	return false;
 }
 
-/* As many of `wanted` as are there: how many. */
-GM_DEVICE_SLOW uint32_t gm_ouro_rest(struct gm_ouro_sem *sem, uint32_t wanted)
+/* Subtract as many of `wanted` as are available: how many. */
+GM_DEVICE_SLOW uint32_t gm_ouro_reduce_some(struct gm_ouro_sem *sem, uint32_t wanted)
 {
 	while (wanted && !gm_ouro_reduce(sem, wanted)) {
 		int64_t has = GM_OURO_A(gm_load64(&sem->word));
@@ -228,15 +231,15 @@ GM_DEVICE_SLOW uint32_t gm_ouro_rest(struct gm_ouro_sem *sem, uint32_t wanted)
 	return wanted;
 }
 
-/* Chunks that are missing. */
-GM_DEVICE int64_t gm_ouro_lacks(int64_t available, uint32_t shift)
+/* How many chunks are missing. */
+GM_DEVICE int64_t gm_ouro_missing(int64_t available, uint32_t shift)
 {
 	return available >= 0 ? 0 : ((1 << shift) - 1 - available) >> shift;
 }
 
 /*
- * Take `wanted` off. True: they are there, or about to be. False: the caller has to bring chunks,
- * and to call gm_ouro_brought.
+ * Subtract `wanted`. True: they are available, or will be soon. False: the caller has to bring
+ * chunks, and to call gm_ouro_brought.
  */
 GM_DEVICE_SLOW bool gm_ouro_wait(struct gm_ouro_sem *sem, uint32_t wanted, uint32_t shift)
 {
@@ -245,14 +248,14 @@ GM_DEVICE_SLOW bool gm_ouro_wait(struct gm_ouro_sem *sem, uint32_t wanted, uint3
 	int64_t had = GM_OURO_A(word), has = had - (int64_t)wanted;
 	if (has >= 0)
 		return true;
-	uint32_t alone = gm_ouro_lacks(has, shift) == gm_ouro_lacks(had, shift) ? 0 : ~0u;
+	uint32_t alone = gm_ouro_missing(has, shift) == gm_ouro_missing(had, shift) ? 0 : ~0u;
 	for (uint32_t turn = 0; alone < GM_OURO_PATIENCE; turn++) {
 		gm_pause(100u << (turn < 5 ? turn : 5));
 		word = gm_load64_acquire(&sem->word);
 		if (GM_OURO_A(word) >= 0)
 			return true;
 		alone += GM_OURO_E(word) == 0 || turn % 1024 == 1023;
-		/* Who relied on another's chunk has to see for itself. */
+		/* A lane that relied on another's chunk has to bring one itself. */
 		if (gm_load64(&sem->failures) != failures)
 			break;
 	}
@@ -261,8 +264,8 @@ GM_DEVICE_SLOW bool gm_ouro_wait(struct gm_ouro_sem *sem, uint32_t wanted, uint3
 }
 
 /*
- * The caller's `wanted` are not wanted any more, and `n` are there, or about to be; `failed`: for
- * want of memory it has not brought all.
+ * After gm_ouro_wait was false: the caller's `wanted` are no longer wanted, and `n` more are
+ * available, or will be soon. `failed`: there was no memory for all chunks.
  */
 GM_DEVICE void gm_ouro_brought(struct gm_ouro_sem *sem, uint32_t wanted, uint32_t n, bool failed)
 {
@@ -273,7 +276,7 @@ GM_DEVICE void gm_ouro_brought(struct gm_ouro_sem *sem, uint32_t wanted, uint32_
 
 /* --- setting up --- */
 
-/* Slots of S: 8 a chunk; pointers of VA: one for 64 chunks; as the published code has it. */
+/* Slots of S: 8 a chunk; pointers of VA: one for 64 chunks; as in the published code. */
 GM_DEVICE_HOST uint32_t gm_ouro_slots(enum gm_ouro_kind kind, uint32_t capacity)
 {
 	uint64_t wanted = kind == GM_OURO_S    ? (uint64_t)capacity * GM_OURO_CHUNKS * 8
@@ -322,29 +325,31 @@ GM_DEVICE uint32_t gm_ouro_queue_of(size_t size)
 	return size <= 16 ? 0 : gm_log2(size - 1) - 3;
 }
 
-/* The lanes of a warp that want pages of the same queue wait together. */
+/* The active lanes that want pages of queue q: they wait together. */
 GM_DEVICE uint32_t gm_ouro_group(uint32_t q)
 {
 	return gm_match(gm_active(), q);
 }
 
-/* The head and page of an address, if it is in a chunk of pages; else NULL. */
-GM_DEVICE struct gm_ouro_chunk *gm_ouro_find(const struct gm_heap *heap, const void *address,
-					     uint32_t *chunk)
+/*
+ * The queue of the page that begins at an address: page *page of chunk *chunk. GM_OURO_QUEUES: none
+ * begins there.
+ */
+GM_DEVICE uint32_t gm_ouro_find(const struct gm_heap *heap, const void *address, uint32_t *chunk,
+				uint32_t *page)
 {
-	uint32_t granule;
-	*chunk = (uint32_t)(((uint64_t)(uintptr_t)address - heap->base) >> GM_OURO_CHUNK_SHIFT);
-	if (!gm_run_is_cut(heap, address, &granule) || *chunk % GM_OURO_CHUNKS < GM_OURO_HEADS)
-		return NULL;
-	return gm_ouro_head(heap, *chunk);
-}
-
-GM_DEVICE size_t gm_ouro_usable(const struct gm_heap *heap, const void *address)
-{
-	uint32_t chunk;
-	const struct gm_ouro_chunk *head = gm_ouro_find(heap, address, &chunk);
-	return head ? (size_t)8 << GM_OURO_Q(gm_load64(&head->state))
-		    : gm_run_usable(heap, address);
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t granule, place, q, in = (uint32_t)offset & (GM_OURO_CHUNK - 1);
+	*chunk = (uint32_t)(offset >> GM_OURO_CHUNK_SHIFT);
+	place = *chunk % GM_OURO_CHUNKS;
+	if (!gm_run_is_cut(heap, address, &granule) || place < GM_OURO_HEADS ||
+	    !gm_cut_has(&gm_ouro_of(heap)->chunks.cut, granule, place))
+		return GM_OURO_QUEUES;
+	q = GM_OURO_Q(gm_load64(&gm_ouro_head(heap, *chunk)->state)) - 1;
+	if (q >= GM_OURO_QUEUES)
+		return GM_OURO_QUEUES;
+	*page = in >> (q + 4);
+	return *page << (q + 4) == in ? q : GM_OURO_QUEUES;
 }
 
 GM_DEVICE void gm_ouro_stats(struct gm_heap *heap, enum gm_ouro_kind kind,

@@ -3,29 +3,29 @@
  * Ouroboros with queues of chunks that have free pages (thesis, 5.3.2, algorithms 8 and 9), for
  * each kind of queue: less queue memory, and an empty chunk becomes anything else; slower.
  *
- * Pages are counted by the access primitive; the lanes of a warp that got some walk the queue from
- * its front until a chunk has them: its count goes down, and bits of its mask are then the lanes'.
- * A chunk is queued when its first page is freed, and leaves the queue when a lane finds it used
- * up, or when its last page is freed.
+ * The access primitive counts pages. The lanes of a warp to which it promised some walk the queue
+ * from its front until a chunk has pages: they subtract from its count, and take bits of its mask.
+ * A chunk is queued when its first page is freed. It is removed when a lane finds it without pages,
+ * or when its last page is freed.
  *
- * A lane takes pages by subtracting from the count, and adds back what was not there (algorithm 9);
- * the state names the queue, so that a lane with an outdated entry sees that it has to add all of
- * it back. Whoever adds sees whether the chunk has to be queued now. Who takes an entry out of its
- * slot, by compare-and-swap, decides what becomes of the chunk; so a chunk has one entry. The front
- * moves over entries that were taken out, and over no others.
+ * A lane takes pages by subtracting from the count, and adds back what was not there (algorithm 9).
+ * The state names the queue, so that a lane with an outdated entry sees that it has to add all of
+ * it back. The lane that adds sees whether the chunk has to be queued now. The lane that removes an
+ * entry from its slot, by compare-and-swap, decides about the chunk, which so has one entry at
+ * most. The front moves over removed entries, and over no others.
  */
 #ifndef GM_HEAP_DEVICE_OURO_CHUNK_H
 #define GM_HEAP_DEVICE_OURO_CHUNK_H
 
 #include "heap/device/ouro_queue.h"
 
-/* What a slot holds: the chunk, and q, so that an entry is never another queue's. */
+/* The entry in a slot: the chunk, and q, so that queues have no entry in common. */
 GM_DEVICE uint64_t gm_ouro_entry(const struct gm_ouro_queue *queue, uint32_t chunk)
 {
 	return (uint64_t)chunk << 4 | queue->q;
 }
 
-/* The slot of a position that is not the caller's: NULL: none. */
+/* The slot of a position that the caller did not take; NULL: it has none. */
 GM_DEVICE uint64_t *gm_ouro_peek(const struct gm_heap *heap, struct gm_ouro_queue *queue,
 				 enum gm_ouro_kind kind, uint64_t at, uint32_t *chunk)
 {
@@ -36,48 +36,49 @@ GM_DEVICE uint64_t *gm_ouro_peek(const struct gm_heap *heap, struct gm_ouro_queu
 	return *chunk ? gm_ouro_spot(heap, *chunk, at) : NULL;
 }
 
-#define GM_OURO_SWEEP 16 /* slots looked at together */
+#define GM_OURO_SWEEP 16 /* slots that are read together */
 
-/* How many entries from a position on were taken out, as far as one look goes; and the slots. */
-GM_DEVICE_SLOW uint32_t gm_ouro_gone(const struct gm_heap *heap, struct gm_ouro_queue *queue,
-				     enum gm_ouro_kind kind, uint64_t at, uint64_t **slot)
+/* How many entries from a position on are removed, up to GM_OURO_SWEEP; and their slots. */
+GM_DEVICE_SLOW uint32_t gm_ouro_count_removed(const struct gm_heap *heap,
+					      struct gm_ouro_queue *queue, enum gm_ouro_kind kind,
+					      uint64_t at, uint64_t **slot)
 {
 	uint32_t chunk, size = kind == GM_OURO_S ? queue->slots : GM_OURO_SPOTS, gone = 0;
-	uint32_t left = size - (uint32_t)(at & (size - 1));
+	uint32_t rest = size - (uint32_t)(at & (size - 1));
 	*slot = gm_ouro_peek(heap, queue, kind, at, &chunk);
 	if (!*slot)
 		return 0;
 	for (uint32_t i = 0; i < GM_OURO_SWEEP; i++) {
-		uint32_t next = i < left ? i : left - 1;
+		uint32_t next = i < rest ? i : rest - 1;
 		gone |= (uint32_t)(gm_load64(*slot + next) == GM_OURO_REMOVED) << i;
 	}
 	uint32_t n = gm_ctz(~gone);
-	return n < left ? n : left;
+	return n < rest ? n : rest;
 }
 
-/* Move the front over entries that were taken out. */
+/* Move the front over removed entries. */
 GM_DEVICE_SLOW void gm_ouro_advance(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				    enum gm_ouro_kind kind)
 {
 	uint64_t *slot, front;
 	uint32_t n;
-	/* One lane at a time; who comes meanwhile leaves it to that one. */
+	/* One lane at a time; the others leave it to that lane. */
 	while (gm_load32(&queue->advancing) == 0 &&
-	       gm_ouro_gone(heap, queue, kind, gm_load64(&queue->front), &slot) &&
+	       gm_ouro_count_removed(heap, queue, kind, gm_load64(&queue->front), &slot) &&
 	       gm_cas32(&queue->advancing, 0, 1) == 0) {
 		front = gm_load64(&queue->front);
-		while ((n = gm_ouro_gone(heap, queue, kind, front, &slot)) != 0) {
+		while ((n = gm_ouro_count_removed(heap, queue, kind, front, &slot)) != 0) {
 			gm_store64(&queue->front, front + n);
 			for (uint32_t i = 0; i < n; i++)
 				gm_store64(slot + i, 0);
-			gm_ouro_done(heap, queue, kind, front, n, GM_OURO_EMPTIED);
+			gm_ouro_report(heap, queue, kind, front, n, GM_OURO_EMPTIED);
 			front += n;
 		}
 		gm_store32_release(&queue->advancing, 0);
 	}
 }
 
-/* A chunk that is marked as queued. */
+/* Enqueue a chunk that is marked as queued. */
 GM_DEVICE_SLOW void gm_ouro_chunk_queue(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					enum gm_ouro_kind kind, uint32_t chunk)
 {
@@ -90,12 +91,12 @@ GM_DEVICE_SLOW void gm_ouro_chunk_queue(struct gm_heap *heap, struct gm_ouro_que
 	uint64_t at = gm_add64(&queue->back, 1);
 	gm_store64(&head->place, (uintptr_t)gm_ouro_slot(heap, queue, kind, at));
 	gm_ouro_enqueue(heap, queue, kind, at, gm_ouro_entry(queue, chunk));
-	gm_ouro_done(heap, queue, kind, at, 1, GM_OURO_WRITTEN);
+	gm_ouro_report(heap, queue, kind, at, 1, GM_OURO_WRITTEN);
 }
 
-/* The entry was taken out by the caller: the chunk is out of the queue, or enters it again. */
-GM_DEVICE_SLOW void gm_ouro_chunk_settle(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					 enum gm_ouro_kind kind, uint32_t chunk)
+/* The caller removed the entry: mark the chunk as not queued, or enqueue it if it has pages. */
+GM_DEVICE_SLOW void gm_ouro_chunk_place(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					enum gm_ouro_kind kind, uint32_t chunk)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint64_t state = gm_load64(&head->state), seen;
@@ -106,8 +107,8 @@ GM_DEVICE_SLOW void gm_ouro_chunk_settle(struct gm_heap *heap, struct gm_ouro_qu
 }
 
 /*
- * The pages are free, or not taken after all; the chunk is queued if it was not. True: all of them
- * are free now.
+ * Add `n` pages that were freed, or were not taken after all, and queue the chunk if it is not.
+ * True: all its pages are free now.
  */
 GM_DEVICE bool gm_ouro_chunk_add(struct gm_heap *heap, enum gm_ouro_kind kind, uint32_t chunk,
 				 uint32_t n)
@@ -129,7 +130,7 @@ GM_DEVICE bool gm_ouro_chunk_add(struct gm_heap *heap, enum gm_ouro_kind kind, u
 	return all;
 }
 
-/* Put a chunk that is no queue's any more where it is had for any. */
+/* Give an empty chunk to the stock, for any queue. */
 GM_DEVICE_SLOW void gm_ouro_chunk_give(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				       uint32_t chunk)
 {
@@ -138,7 +139,7 @@ GM_DEVICE_SLOW void gm_ouro_chunk_give(struct gm_heap *heap, struct gm_ouro_queu
 	gm_stock_put(&gm_ouro_of(heap)->chunks, chunk);
 }
 
-/* All pages of the chunk were free: make it any size's again, if they still are. */
+/* All pages of the chunk were free: if they still are, give the chunk to the stock. */
 GM_DEVICE_SLOW void gm_ouro_chunk_end(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				      enum gm_ouro_kind kind, uint32_t chunk)
 {
@@ -157,13 +158,13 @@ GM_DEVICE_SLOW void gm_ouro_chunk_end(struct gm_heap *heap, struct gm_ouro_queue
 	if (gm_cas64(&head->state, empty, GM_OURO_EMPTY) == empty) {
 		gm_ouro_chunk_give(heap, queue, chunk);
 	} else {
-		gm_ouro_chunk_settle(heap, queue, kind, chunk);
+		gm_ouro_chunk_place(heap, queue, kind, chunk);
 		gm_ouro_signal(&queue->sem, pages);
 	}
 	gm_ouro_advance(heap, queue, kind);
 }
 
-/* Up to `wanted` pages of the chunk, if it is the queue's: how many; *last: none are left. */
+/* Take up to `wanted` pages of the chunk, if it is the queue's: how many; *last: none remains. */
 GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				     enum gm_ouro_kind kind, uint32_t chunk, uint32_t wanted,
 				     bool *last)
@@ -185,19 +186,19 @@ GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, struct gm_ouro_queue 
 	return n;
 }
 
-/* The chunk of this entry has no pages: take it out, if it is still there. */
+/* The chunk of this entry has no pages: remove the entry, if it is still there. */
 GM_DEVICE_SLOW void gm_ouro_chunk_remove(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					 enum gm_ouro_kind kind, uint64_t *slot, uint64_t entry)
 {
 	if (gm_cas64(slot, entry, GM_OURO_REMOVED) != entry)
 		return;
-	gm_ouro_chunk_settle(heap, queue, kind, (uint32_t)(entry >> 4));
+	gm_ouro_chunk_place(heap, queue, kind, (uint32_t)(entry >> 4));
 	gm_ouro_advance(heap, queue, kind);
 }
 
 /*
- * Look at position `*at`, and move it on: pages of the chunk there, up to `wanted`: chunk << 32 |
- * how many; or 0. `tidy`: take the entry out if its chunk has no pages.
+ * Take up to `wanted` pages of the chunk at position `*at`, and advance that: chunk << 32 | how
+ * many; or 0. `tidy`: remove the entry if its chunk has no pages.
  */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					    enum gm_ouro_kind kind, uint64_t *at, uint32_t wanted,
@@ -208,7 +209,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro
 	uint64_t entry = slot ? gm_load64_acquire(slot) : 0;
 	bool last;
 	if (entry == GM_OURO_REMOVED) {
-		n = gm_ouro_gone(heap, queue, kind, *at, &slot);
+		n = gm_ouro_count_removed(heap, queue, kind, *at, &slot);
 		*at += n ? n : 1;
 		return 0;
 	}
@@ -222,7 +223,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro
 	return n ? (uint64_t)chunk << 32 | n : 0;
 }
 
-/* Pages of a parked chunk, likewise; that one is then queued, if there is room now. */
+/* Likewise, of a parked chunk, which is then queued, if there is room now. */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					     enum gm_ouro_kind kind, uint32_t wanted)
 {
@@ -231,15 +232,15 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_unpark(struct gm_heap *heap, struct gm_our
 	if (!chunk)
 		return 0;
 	n = gm_ouro_chunk_pop(heap, queue, kind, chunk, wanted, &last);
-	gm_ouro_chunk_settle(heap, queue, kind, chunk);
+	gm_ouro_chunk_place(heap, queue, kind, chunk);
 	return n ? (uint64_t)chunk << 32 | n : 0;
 }
 
-#define GM_OURO_SPREAD 1024 /* warps begin to look at so many places */
+#define GM_OURO_SPREAD 1024 /* warps begin their search at so many places */
 
 /*
- * By one lane: a chunk with some of the `wanted` pages that the access primitive promised. Warps
- * begin in different places near the front, and then at the front itself.
+ * By one lane: take some of the `wanted` pages that the access primitive promised. Warps begin at
+ * different places near the front, and in later turns at the front itself.
  */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_find(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					   enum gm_ouro_kind kind, uint32_t wanted)
@@ -264,7 +265,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_find(struct gm_heap *heap, struct gm_ouro_
 	}
 }
 
-/* By all lanes of `mask`, a page of whom each was promised: the one for this lane. */
+/* By all lanes of `mask`, each of which was promised a page: the caller's page. */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					   enum gm_ouro_kind kind, uint32_t mask)
 {
@@ -275,7 +276,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_
 		found = 0;
 		if (gm_lane() == gm_leader(mask))
 			found = gm_ouro_chunk_find(heap, queue, kind, gm_popc(mask));
-		gm_syncwarp(mask); /* what the leader saw of the chunk, all see now */
+		gm_syncwarp(mask); /* all see the chunk as the leader did */
 		found = gm_shfl(mask, found, gm_leader(mask));
 		served = gm_first(mask, (uint32_t)found);
 	}
@@ -283,7 +284,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_
 	return found >> 32 << 9 | gm_ouro_pick(head, gm_ouro_pages(queue->q));
 }
 
-/* By all lanes of `mask`: bring chunks, a page of which is for each of them; 0: no memory. */
+/* By all lanes of `mask`: bring chunks, with a page for each lane; 0: no memory. */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_bring(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					    enum gm_ouro_kind kind, uint32_t mask)
 {
@@ -296,7 +297,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_bring(struct gm_heap *heap, struct gm_ouro
 	uint32_t made = gm_popc(gm_ballot(mask, chunk != 0));
 	if (rank == 0)
 		gm_add64(&queue->owned, made * pages);
-	gm_syncwarp(mask); /* who freed the chunk's pages is before all of the lanes */
+	gm_syncwarp(mask); /* the frees of the chunk's pages come before all lanes' use */
 	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
 	if (rank + 1 == chunks) {
 		gm_ouro_brought(&queue->sem, wanted, chunk ? rest : 0, !chunk);
@@ -321,7 +322,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_get(struct gm_heap *heap, struct gm_ouro_q
 	if (page)
 		return page;
 	if (gm_lane() == gm_leader(mask))
-		n = gm_ouro_rest(&queue->sem, gm_popc(mask));
+		n = gm_ouro_reduce_some(&queue->sem, gm_popc(mask));
 	mask = gm_first(mask, gm_shfl32(mask, n, gm_leader(mask)));
 	return mask >> gm_lane() & 1 ? gm_ouro_chunk_walk(heap, queue, kind, mask) : 0;
 }
@@ -340,13 +341,13 @@ GM_DEVICE void *gm_ouro_chunk_malloc(struct gm_heap *heap, enum gm_ouro_kind kin
 	return gm_ouro_address(heap, (uint32_t)(page >> 9)) + ((page & 511) << (q + 4));
 }
 
-/* The lanes that are here with pages of one queue say so together. */
+/* A page was freed: count it, together with all active lanes of the same queue. */
 GM_DEVICE_SLOW void gm_ouro_chunk_put(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				      enum gm_ouro_kind kind, uint32_t chunk)
 {
 	uint32_t mask = gm_match(gm_active(), queue->q), q = queue->q;
 	uint64_t alone = GM_OURO_EMPTY + GM_OURO_OF(q), *state = &gm_ouro_head(heap, chunk)->state;
-	/* The only page of a chunk need not be queued. */
+	/* A chunk of one page need not be queued. */
 	bool gone = q == GM_OURO_QUEUES - 1 && gm_cas64(state, alone, GM_OURO_EMPTY) == alone,
 	     all = false;
 	if (gone)
@@ -362,20 +363,26 @@ GM_DEVICE_SLOW void gm_ouro_chunk_put(struct gm_heap *heap, struct gm_ouro_queue
 
 GM_DEVICE void gm_ouro_chunk_free(struct gm_heap *heap, enum gm_ouro_kind kind, void *address)
 {
-	uint32_t chunk;
-	struct gm_ouro_chunk *head = gm_ouro_find(heap, address, &chunk);
-	uint32_t q = head ? GM_OURO_Q(gm_load64(&head->state)) - 1 : GM_OURO_QUEUES;
-	if (q >= GM_OURO_QUEUES) {
+	uint32_t chunk, page, q = gm_ouro_find(heap, address, &chunk, &page);
+	if (q == GM_OURO_QUEUES) {
 		gm_run_free(heap, address);
 		return;
 	}
-	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
-	uint32_t page = (uint32_t)(offset >> (q + 4)) & (gm_ouro_pages(q) - 1);
-	if (gm_or32_sync(&head->mask[page >> 5], 1u << (page & 31)) >> (page & 31) & 1) {
+	uint32_t *word = &gm_ouro_head(heap, chunk)->mask[page >> 5], bit = 1u << (page & 31);
+	if (gm_or32_sync(word, bit) & bit) {
 		gm_add64(&heap->foreign_frees, 1);
 		return;
 	}
 	gm_ouro_chunk_put(heap, &gm_ouro_of(heap)->queue[q], kind, chunk);
+}
+
+GM_DEVICE size_t gm_ouro_chunk_usable(const struct gm_heap *heap, const void *address)
+{
+	uint32_t chunk, page, q = gm_ouro_find(heap, address, &chunk, &page);
+	if (q == GM_OURO_QUEUES)
+		return gm_run_usable(heap, address);
+	uint32_t free = gm_load32(&gm_ouro_head(heap, chunk)->mask[page >> 5]);
+	return free >> (page & 31) & 1 ? 0 : (size_t)16 << q;
 }
 
 GM_DEVICE void gm_ouro_chunk_stats(struct gm_heap *heap, enum gm_ouro_kind kind,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ouroboros with queues of pages (thesis, 5.3.1, algorithm 7), for each kind of queue: fast, but a
- * chunk stays with its size. A page is in the queue, parked, or in use.
+ * chunk keeps its page size for ever. A page is in the queue, parked, or in use.
  */
 #ifndef GM_HEAP_DEVICE_OURO_PAGE_H
 #define GM_HEAP_DEVICE_OURO_PAGE_H
 
 #include "heap/device/ouro_queue.h"
 
-/* A page that no queue has room for: a bit of its chunk's mask. */
+/* Park a page that the queue has no room for: set its bit in the chunk's mask. */
 GM_DEVICE_SLOW void gm_ouro_park_page(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				      uint64_t page)
 {
@@ -18,18 +18,18 @@ GM_DEVICE_SLOW void gm_ouro_park_page(struct gm_heap *heap, struct gm_ouro_queue
 		gm_ouro_park(heap, queue, (uint32_t)(page >> 9));
 }
 
-/* What the leader finds for its lanes: how many of them are served; and from where. */
-#define GM_OURO_BEGIN 64u	  /* none: they bring chunks */
-#define GM_OURO_MASK (1ull << 63) /* from this chunk's mask; else from this position on */
+/* What a leader finds: for how many of its lanes, and *from. */
+#define GM_OURO_BEGIN 64u	  /* for none: the lanes bring chunks */
+#define GM_OURO_MASK (1ull << 63) /* *from is a chunk, with pages in its mask; else a position */
 
-/* Parked pages for up to `wanted` lanes. */
+/* By the leader: parked pages for up to `wanted` lanes. */
 GM_DEVICE_SLOW uint32_t gm_ouro_page_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					    uint32_t wanted, uint64_t *from)
 {
 	uint32_t chunk = gm_ouro_unpark(heap, queue);
 	if (!chunk)
 		return 0;
-	/* The chunk is ours until we park it again: nobody else takes pages from it. */
+	/* The chunk is the caller's until it is parked again: no other lane takes pages from it. */
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint32_t count = (uint32_t)GM_OURO_COUNT(gm_load64_acquire(&head->state));
 	uint32_t n = count < wanted ? count : wanted;
@@ -53,11 +53,11 @@ GM_DEVICE uint32_t gm_ouro_page_find(struct gm_heap *heap, struct gm_ouro_queue 
 	return wanted;
 }
 
-/* There was no memory for a chunk: what came back meanwhile. */
-GM_DEVICE_SLOW uint32_t gm_ouro_page_last(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					  uint32_t wanted, uint64_t *from)
+/* There was no memory for a chunk: use pages that were freed meanwhile. */
+GM_DEVICE_SLOW uint32_t gm_ouro_page_retry(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					   uint32_t wanted, uint64_t *from)
 {
-	uint32_t n = gm_ouro_rest(&queue->sem, wanted);
+	uint32_t n = gm_ouro_reduce_some(&queue->sem, wanted);
 	if (n)
 		*from = gm_add64(&queue->front, n);
 	if (n)
@@ -65,7 +65,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_page_last(struct gm_heap *heap, struct gm_ouro_q
 	return gm_ouro_page_unpark(heap, queue, wanted, from);
 }
 
-/* The page for each of the lanes `served`, or 0 for another lane. */
+/* By the lanes `served`: a page for each of them. */
 GM_DEVICE_SLOW uint64_t gm_ouro_page_fetch(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					   enum gm_ouro_kind kind, uint32_t served, uint64_t from)
 {
@@ -76,7 +76,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_page_fetch(struct gm_heap *heap, struct gm_ouro_
 	uint64_t page = gm_ouro_dequeue(heap, queue, kind, from + gm_rank(served));
 	gm_syncwarp(served);
 	if (gm_lane() == gm_leader(served))
-		gm_ouro_done(heap, queue, kind, from, gm_popc(served), GM_OURO_EMPTIED);
+		gm_ouro_report(heap, queue, kind, from, gm_popc(served), GM_OURO_EMPTIED);
 	return page;
 }
 
@@ -100,10 +100,10 @@ GM_DEVICE_SLOW void gm_ouro_page_fill(struct gm_heap *heap, struct gm_ouro_queue
 			gm_ouro_park_page(heap, queue, chunk << 9 | (first + i));
 	gm_syncwarp(mask);
 	if (gm_lane() == gm_leader(mask))
-		gm_ouro_done(heap, queue, kind, at, room, GM_OURO_WRITTEN);
+		gm_ouro_report(heap, queue, kind, at, room, GM_OURO_WRITTEN);
 }
 
-/* By all lanes of `mask`: bring chunks, a page of which is for each of them; 0: no memory. */
+/* By all lanes of `mask`: bring chunks, with a page for each lane; 0: no memory. */
 GM_DEVICE_SLOW uint64_t gm_ouro_page_begin(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					   enum gm_ouro_kind kind, uint32_t mask)
 {
@@ -114,6 +114,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_page_begin(struct gm_heap *heap, struct gm_ouro_
 	uint32_t made = gm_popc(gm_ballot(mask, chunk != 0));
 	if (rank == 0)
 		gm_add64(&queue->owned, made * pages);
+	gm_syncwarp(mask); /* heads are written before other lanes use them */
 	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
 	uint32_t last = gm_shfl32(mask, chunk, gm_nth(mask, chunks - 1));
 	gm_ouro_page_fill(heap, queue, kind, mask, last, last ? chunks * pages - wanted : 0);
@@ -141,7 +142,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_page_get(struct gm_heap *heap, struct gm_ouro_qu
 	mask = gm_ballot(mask, page == 0);
 	while (page == 0) {
 		if (gm_lane() == gm_leader(mask))
-			n = gm_ouro_page_last(heap, queue, gm_popc(mask), &from);
+			n = gm_ouro_page_retry(heap, queue, gm_popc(mask), &from);
 		gm_syncwarp(mask);
 		n = gm_shfl32(mask, n, gm_leader(mask));
 		from = gm_shfl(mask, from, gm_leader(mask));
@@ -166,10 +167,12 @@ GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind
 		gm_add64(&heap->refusals, 1);
 		return NULL;
 	}
-	return gm_ouro_address(heap, (uint32_t)(page >> 9)) + ((page & 511) << (q + 4));
+	uint32_t chunk = (uint32_t)(page >> 9);
+	gm_or32(&gm_ouro_head(heap, chunk)->used[(page & 511) >> 5], 1u << (page & 31));
+	return gm_ouro_address(heap, chunk) + ((page & 511) << (q + 4));
 }
 
-/* The lanes that are here with pages of one queue put them there together. */
+/* Put a freed page into its queue, together with all active lanes of the same queue. */
 GM_DEVICE_SLOW void gm_ouro_page_put(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				     enum gm_ouro_kind kind, uint64_t page)
 {
@@ -183,26 +186,36 @@ GM_DEVICE_SLOW void gm_ouro_page_put(struct gm_heap *heap, struct gm_ouro_queue 
 		gm_ouro_park_page(heap, queue, page);
 	gm_syncwarp(mask);
 	if (rank == 0) {
-		gm_ouro_done(heap, queue, kind, at, got, GM_OURO_WRITTEN);
+		gm_ouro_report(heap, queue, kind, at, got, GM_OURO_WRITTEN);
 		gm_ouro_signal(&queue->sem, got);
 	}
 }
 
 GM_DEVICE void gm_ouro_page_free(struct gm_heap *heap, enum gm_ouro_kind kind, void *address)
 {
-	uint32_t chunk;
-	struct gm_ouro_chunk *head = gm_ouro_find(heap, address, &chunk);
-	uint32_t q = head ? GM_OURO_Q(gm_load64(&head->state)) - 1 : GM_OURO_QUEUES;
-	if (q >= GM_OURO_QUEUES) {
+	uint32_t chunk, page, q = gm_ouro_find(heap, address, &chunk, &page);
+	if (q == GM_OURO_QUEUES) {
 		gm_run_free(heap, address);
 		return;
 	}
-	uint64_t page = ((uint64_t)(uintptr_t)address - heap->base) >> (q + 4);
-	page = (uint64_t)chunk << 9 | (page & (gm_ouro_pages(q) - 1));
-	gm_ouro_page_put(heap, &gm_ouro_of(heap)->queue[q], kind, page);
+	uint32_t *word = &gm_ouro_head(heap, chunk)->used[page >> 5], bit = 1u << (page & 31);
+	if (!(gm_and32(word, ~bit) & bit)) {
+		gm_add64(&heap->foreign_frees, 1);
+		return;
+	}
+	gm_ouro_page_put(heap, &gm_ouro_of(heap)->queue[q], kind, (uint64_t)chunk << 9 | page);
 }
 
-/* Bytes in use: the pages of all chunks, less those in the queues and those that are parked. */
+GM_DEVICE size_t gm_ouro_page_usable(const struct gm_heap *heap, const void *address)
+{
+	uint32_t chunk, page, q = gm_ouro_find(heap, address, &chunk, &page);
+	if (q == GM_OURO_QUEUES)
+		return gm_run_usable(heap, address);
+	uint32_t used = gm_load32(&gm_ouro_head(heap, chunk)->used[page >> 5]);
+	return used >> (page & 31) & 1 ? (size_t)16 << q : 0;
+}
+
+/* Bytes in use: pages of all chunks, less those queued and parked. */
 GM_DEVICE void gm_ouro_page_stats(struct gm_heap *heap, enum gm_ouro_kind kind,
 				  struct gm_heap_stats *stats)
 {

@@ -28,7 +28,7 @@
 	}                                                                                        \
 	GM_DEVICE size_t gm_##name##_usable(struct gm_heap *heap, const void *address)           \
 	{                                                                                        \
-		return gm_ouro_usable(heap, address);                                            \
+		return gm_ouro_##flavour##_usable(heap, address);                                \
 	}                                                                                        \
 	GM_DEVICE void gm_##name##_trim(struct gm_heap *heap)                                    \
 	{                                                                                        \

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The three queues of Ouroboros: positions, and where the slot of a position is.
+ * The three queues of Ouroboros. They differ in where the slot of a position is:
  *
  *   S    standard: one ring of slots (thesis, 5.3)
  *   VA   virtualized array-hierarchy: a ring of pointers to queue chunks (5.4.1)
  *   VL   virtualized linked-chunk: queue chunks in a list (5.4.2)
  *
- * `room` counts the entries for which there are slots: who wants to enqueue takes off room first
- * and a position then, so that a position always has its slot. Who finds none brings a queue chunk;
- * when there is no memory for one, enqueuing fails, and nothing else.
+ * `room` counts free slots. A lane that enqueues subtracts from `room` first, and takes a position
+ * then, so that each position has a slot. A lane that finds no room brings a queue chunk; without
+ * memory for one, enqueuing fails, and nothing is changed.
  *
- * In a queue chunk every slot is written once and emptied once. When both are done for all, it is
- * drained: its slots are 0 again.
+ * In a queue chunk every slot is written once and emptied once. After that the chunk is drained:
+ * its slots are 0 again.
  */
 #ifndef GM_HEAP_DEVICE_OURO_QUEUE_H
 #define GM_HEAP_DEVICE_OURO_QUEUE_H
 
 #include "heap/device/ouro.h"
 
-#define GM_OURO_REMOVED (~0ull) /* an entry that was taken out of the middle of the queue */
+#define GM_OURO_REMOVED (~0ull) /* an entry that was removed from the middle of the queue */
 #define GM_OURO_DRAINED ((uint64_t)GM_OURO_SPOTS << 32 | GM_OURO_SPOTS)
 
-/* Which queue chunk it is; other words of it are believed only with the place as expected. */
+/* `place` of a queue chunk. Its other words are valid only if the place is the expected one. */
 GM_DEVICE uint64_t gm_ouro_place(const struct gm_ouro_queue *queue, uint32_t index)
 {
 	return (uint64_t)(queue->q + 1) << 32 | index;
 }
 
-/* The upper half of VL's `next`: whose it is, for a reader that comes late. */
+/* The upper half of VL's `next`: its queue and index, which a slow reader compares. */
 GM_DEVICE uint64_t gm_ouro_tag(const struct gm_ouro_queue *queue, uint32_t index)
 {
 	return (uint64_t)((queue->q + 1) << 28 | (index & 0xfffffff)) << 32;
@@ -40,7 +40,7 @@ GM_DEVICE uint64_t *gm_ouro_spot(const struct gm_heap *heap, uint32_t chunk, uin
 
 /* --- queue chunks --- */
 
-/* By all lanes of `mask`: one, all its slots 0; 0: no memory. */
+/* By all lanes of `mask`: take a queue chunk with all slots 0; 0: no memory. */
 GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap, uint32_t mask)
 {
 	struct gm_ring *spare = &gm_ouro_of(heap)->spare;
@@ -102,7 +102,7 @@ GM_DEVICE uint32_t gm_ouro_va_find(const struct gm_ouro_queue *queue, uint64_t i
 
 /* --- VL --- */
 
-/* What comes after `link` (index << 32 | queue chunk), or 0. */
+/* The link (index << 32 | queue chunk) after `link`, or 0. */
 GM_DEVICE uint64_t gm_ouro_vl_next(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
 				   uint64_t link)
 {
@@ -113,7 +113,7 @@ GM_DEVICE uint64_t gm_ouro_vl_next(const struct gm_heap *heap, const struct gm_o
 	return (uint64_t)(index + 1) << 32 | (uint32_t)next;
 }
 
-/* Algorithm 10: move `first` over what is drained, and put that away. */
+/* Algorithm 10: move `first` over drained queue chunks, and keep these as spares. */
 GM_DEVICE_SLOW void gm_ouro_vl_move_first(struct gm_heap *heap, struct gm_ouro_queue *queue)
 {
 	for (;;) {
@@ -131,7 +131,7 @@ GM_DEVICE_SLOW void gm_ouro_vl_move_first(struct gm_heap *heap, struct gm_ouro_q
 	}
 }
 
-/* The same for where enqueuers begin to look: over what is written full. */
+/* Move `filling`, where enqueuers begin their search, over queue chunks that are full. */
 GM_DEVICE_SLOW void gm_ouro_vl_move_filling(struct gm_heap *heap, struct gm_ouro_queue *queue)
 {
 	for (;;) {
@@ -163,13 +163,13 @@ GM_DEVICE_SLOW bool gm_ouro_vl_extend(struct gm_heap *heap, struct gm_ouro_queue
 		gm_store64_release(&queue->filling, link);
 	}
 	gm_store64_release(&queue->last, link);
-	/* The last one stays where it is, drained or full, until there is one after it. */
+	/* `first` and `filling` stay at the last one, drained or full, until there is a next. */
 	gm_ouro_vl_move_first(heap, queue);
 	gm_ouro_vl_move_filling(heap, queue);
 	return true;
 }
 
-/* From `link` on; 0: not met, for the list has moved on. */
+/* The queue chunk with this index, searched from `link` on; 0: the list has moved on. */
 GM_DEVICE uint32_t gm_ouro_vl_find(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
 				   uint64_t link, uint32_t index)
 {
@@ -188,7 +188,7 @@ GM_DEVICE uint32_t gm_ouro_vl_find(const struct gm_heap *heap, const struct gm_o
 
 /* --- all three --- */
 
-/* The queue chunk of a position; 0: it is not there, or not yet. Not for S. */
+/* The queue chunk of a position; 0: it is gone, or not there yet. Not for S. */
 GM_DEVICE_SLOW uint32_t gm_ouro_seek(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
 				     enum gm_ouro_kind kind, uint64_t at)
 {
@@ -202,7 +202,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_seek(const struct gm_heap *heap, const struct gm
 				       (uint32_t)index);
 }
 
-/* Likewise of a position that was taken: it is there, or about to be. */
+/* Likewise, of a position that the caller took: wait until it is there. */
 GM_DEVICE uint32_t gm_ouro_await(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
 				 enum gm_ouro_kind kind, uint64_t at)
 {
@@ -224,42 +224,42 @@ GM_DEVICE uint64_t *gm_ouro_slot(const struct gm_heap *heap, struct gm_ouro_queu
 #define GM_OURO_WRITTEN (1ull << 32)
 #define GM_OURO_EMPTIED 1ull
 
-/* Slots of a queue chunk were written or emptied: `what` times how many. */
+/* Slots of a queue chunk were written or emptied: `step` times how many. */
 GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
-			     enum gm_ouro_kind kind, uint32_t chunk, uint64_t what)
+			     enum gm_ouro_kind kind, uint32_t chunk, uint64_t step)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint64_t index = (uint32_t)gm_load64(&head->place);
-	uint64_t counts = gm_add64_sync(&head->counts, what) + what;
+	uint64_t counts = gm_add64_sync(&head->counts, step) + step;
 	if (kind == GM_OURO_VA && counts == GM_OURO_DRAINED) {
 		gm_store64_release(&queue->slot[index & (queue->slots - 1)], 0);
 		gm_ouro_spots_drained(heap, chunk);
 	}
 	if (kind == GM_OURO_VL && counts == GM_OURO_DRAINED)
 		gm_ouro_vl_move_first(heap, queue);
-	if (kind == GM_OURO_VL && what >= GM_OURO_WRITTEN && counts >> 32 == GM_OURO_SPOTS)
+	if (kind == GM_OURO_VL && step >= GM_OURO_WRITTEN && counts >> 32 == GM_OURO_SPOTS)
 		gm_ouro_vl_move_filling(heap, queue);
 }
 
 /*
- * `n` slots from position `at` on were written or emptied, one after the other, at most as many as
- * a queue chunk has. Their queue chunks are where they are until this is said.
+ * Count `n` slots from position `at` on as written or emptied, at most as many as a queue chunk
+ * has. Until this their queue chunks do not move.
  */
-GM_DEVICE_SLOW void gm_ouro_done(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				 enum gm_ouro_kind kind, uint64_t at, uint32_t n, uint64_t what)
+GM_DEVICE_SLOW void gm_ouro_report(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				   enum gm_ouro_kind kind, uint64_t at, uint32_t n, uint64_t step)
 {
-	if (kind == GM_OURO_S && what == GM_OURO_EMPTIED)
+	if (kind == GM_OURO_S && step == GM_OURO_EMPTIED)
 		gm_ouro_signal(&queue->room, n);
 	while (kind != GM_OURO_S && n) {
-		uint32_t left = GM_OURO_SPOTS - (uint32_t)(at % GM_OURO_SPOTS);
-		uint32_t here = n < left ? n : left;
-		gm_ouro_count(heap, queue, kind, gm_ouro_await(heap, queue, kind, at), what * here);
+		uint32_t rest = GM_OURO_SPOTS - (uint32_t)(at % GM_OURO_SPOTS);
+		uint32_t here = n < rest ? n : rest;
+		gm_ouro_count(heap, queue, kind, gm_ouro_await(heap, queue, kind, at), step * here);
 		at += here;
 		n -= here;
 	}
 }
 
-/* Put a queue chunk behind the others. False: there is no place for it. */
+/* Add a queue chunk to the queue. False: there is no place for it. */
 GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				   enum gm_ouro_kind kind, uint32_t chunk)
 {
@@ -276,8 +276,8 @@ GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *q
 }
 
 /*
- * By all lanes of `mask`: room for `wanted` entries, at most as many as a queue chunk has: for how
- * many they got it; less: there is no more to be had.
+ * By all lanes of `mask`: get room for `wanted` entries, at most as many as a queue chunk has.
+ * Returns for how many there is room; less than `wanted`: there is no memory.
  */
 GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				     enum gm_ouro_kind kind, uint32_t mask, uint32_t wanted)
@@ -285,7 +285,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue 
 	uint32_t got = 0, chunk;
 	bool leads = gm_lane() == gm_leader(mask);
 	if (leads && kind == GM_OURO_S)
-		got = gm_ouro_rest(&queue->room, wanted);
+		got = gm_ouro_reduce_some(&queue->room, wanted);
 	else if (leads)
 		got = gm_ouro_wait(&queue->room, wanted, 10) ? wanted : 0;
 	got = gm_shfl32(mask, got, gm_leader(mask));
@@ -296,7 +296,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue 
 		got = wanted;
 	if (leads) {
 		gm_ouro_brought(&queue->room, wanted, got ? GM_OURO_SPOTS - wanted : 0, !got);
-		got = got ? got : gm_ouro_rest(&queue->room, wanted);
+		got = got ? got : gm_ouro_reduce_some(&queue->room, wanted);
 	}
 	return gm_shfl32(mask, got, gm_leader(mask));
 }
@@ -306,7 +306,7 @@ GM_DEVICE_SLOW void gm_ouro_enqueue(struct gm_heap *heap, struct gm_ouro_queue *
 				    enum gm_ouro_kind kind, uint64_t at, uint64_t value)
 {
 	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at);
-	/* In S, who reads what was here a round ago may not have come to it. */
+	/* In S, the reader of the entry of a round ago may not have emptied the slot yet. */
 	while (gm_cas64(slot, 0, value) != 0)
 		gm_pause(100);
 }

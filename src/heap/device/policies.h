@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All policies, and a table of them by name for the CPU. A kernel cannot afford a call through a
- * pointer: on the GPU each policy is compiled on its own, and the heap's creator chooses the code.
+ * All policies, and a table of them by name for the CPU. On the GPU there is no such table, as a
+ * call through a pointer is too slow there: each policy is compiled on its own, and the heap's
+ * creator chooses the code.
  */
 #ifndef GM_HEAP_DEVICE_POLICIES_H
 #define GM_HEAP_DEVICE_POLICIES_H
@@ -31,11 +32,11 @@ enum {
 	GM_POLICY_STEADY = 128,
 };
 
-/* Up to which power of two allocations are aligned to themselves, for gm_aligned_size. */
+/* The largest power of two that is aligned to itself, for gm_aligned_size. */
 #define GM_POLICY_ALIGNS(can) \
 	((can)&GM_POLICY_WIDE ? GM_ALIGNED_WIDE : (can)&GM_POLICY_NATURAL ? GM_ALIGNED_NATURAL : 16)
 
-/* Not for the host's side of a heap, which has no lanes to call these. */
+/* Not on the host's side of a heap, where there are no lanes. */
 #if !defined __CUDACC__ && !defined GM_HEAP_HOST
 struct gm_policy {
 	const char *name;
@@ -46,7 +47,7 @@ struct gm_policy {
 	size_t (*usable)(struct gm_heap *heap, const void *address);
 	void (*trim)(struct gm_heap *heap);
 	void (*stats)(struct gm_heap *heap, struct gm_heap_stats *stats);
-	unsigned can; /* GM_POLICY_..., policy.def says what they mean */
+	unsigned can; /* GM_POLICY_...: policy.def */
 };
 
 static const struct gm_policy gm_policies[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Allocations that are runs of whole granules, for the policies whose own ones end below; and who
- * owns a granule, which tells free what to do with an address.
+ * Allocations that are runs of whole granules, for policies whose own allocations are smaller; and
+ * the owner of each granule, by which free decides what an address is.
  */
 #ifndef GM_HEAP_DEVICE_RUN_H
 #define GM_HEAP_DEVICE_RUN_H
@@ -9,17 +9,17 @@
 #include "heap/device/span.h"
 
 #define GM_RUN_NONE 0u	       /* free, or inside of a run */
-#define GM_RUN_CUT 0xffffffffu /* the policy's, which cuts it up */
+#define GM_RUN_CUT 0xffffffffu /* the policy's, which divides it */
 
 /*
- * Cutting one granule after the other: the word holds granule + 1 in its upper half, and in the
- * lower one how many steps of it are gone, which may run over.
+ * Cuts one granule after the other into steps. `next` holds granule + 1 in its upper half, and the
+ * number of steps cut off in its lower half, which may exceed `steps`.
  */
 struct gm_cut {
 	uint64_t next;
-	uint32_t first;	    /* step that a granule begins with */
+	uint32_t first;	    /* the first step of each granule that is cut off */
 	uint32_t steps;	    /* of a granule */
-	uint32_t replacing; /* a lane is about to bring a granule */
+	uint32_t replacing; /* a lane is bringing the next granule */
 	uint32_t pad;
 };
 
@@ -33,7 +33,7 @@ GM_DEVICE void gm_cut_init(struct gm_cut *cut, uint32_t first, uint32_t steps)
 	gm_store64(&cut->next, steps);
 }
 
-/* A free granule for the policy to cut up, or GM_NO_GRANULE: then gm_span_grow may bring some. */
+/* Take a free granule for the policy, or GM_NO_GRANULE: then gm_span_grow may bring some. */
 GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap)
 {
 	uint32_t granule = gm_span_take_one(heap, gm_sm());
@@ -42,21 +42,21 @@ GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap)
 	return granule;
 }
 
-/* It is not needed. */
+/* Give back a granule that the policy took. */
 GM_DEVICE void gm_run_give_one(struct gm_heap *heap, uint32_t granule)
 {
 	gm_store32(&heap->run[granule], GM_RUN_NONE);
 	gm_span_give(heap, granule, 1);
 }
 
-/* Put a granule in the place of `used_up`. False: there is none. */
+/* Replace granule `used_up` - 1. False: there is no other granule. */
 GM_DEVICE bool gm_cut_install(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up)
 {
 	uint32_t granule = gm_run_take_one(heap);
 	uint64_t now = gm_load64(&cut->next), was;
 	if (granule == GM_NO_GRANULE)
 		return now >> 32 != used_up;
-	/* Other lanes go on adding to the lower half meanwhile. */
+	/* Other lanes add to the lower half meanwhile. */
 	for (; now >> 32 == used_up; now = was) {
 		was = gm_cas64(&cut->next, now, (uint64_t)(granule + 1) << 32 | cut->first);
 		if (was == now)
@@ -67,14 +67,14 @@ GM_DEVICE bool gm_cut_install(struct gm_heap *heap, struct gm_cut *cut, uint32_t
 }
 
 /*
- * `granule + 1` was used up: put another there; `wait` for the host if need be. False: there is
- * none. `turn` counts the calls: other lanes may have the last granule in hand, or find nothing
- * either.
+ * Granule `used_up` - 1 has no steps any more: bring another, or wait for the lane that does, for
+ * GM_CUT_PATIENCE turns; `turn` counts the calls. `wait`: for the host, too. False: there is no
+ * granule.
  */
 GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up,
 				   uint32_t turn, bool wait)
 {
-	/* Who waits only reads: there may be as many as the device has lanes. */
+	/* Lanes that wait only read: they may be as many as the device has lanes. */
 	bool first =
 		wait && gm_load32(&cut->replacing) == 0 && gm_cas32(&cut->replacing, 0, 1) == 0;
 	if (!first && wait && turn < GM_CUT_PATIENCE) {
@@ -88,8 +88,8 @@ GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uin
 }
 
 /*
- * Up to `wanted` steps side by side, at least one: granule << 32 | first step, and *got, how many;
- * or GM_CUT_NONE. `wait` for the host.
+ * Cut off up to `wanted` steps side by side, at least one: granule << 32 | first step, and *got,
+ * how many; or GM_CUT_NONE. `wait` for the host.
  */
 GM_DEVICE_SLOW uint64_t gm_cut_some(struct gm_heap *heap, struct gm_cut *cut, uint32_t wanted,
 				    bool wait, uint32_t *got)
@@ -98,8 +98,8 @@ GM_DEVICE_SLOW uint64_t gm_cut_some(struct gm_heap *heap, struct gm_cut *cut, ui
 		uint64_t old = gm_load64(&cut->next);
 		if ((uint32_t)old < cut->steps)
 			old = gm_add64(&cut->next, wanted);
-		uint32_t left = cut->steps - (uint32_t)old;
-		*got = left < wanted ? left : wanted;
+		uint32_t rest = cut->steps - (uint32_t)old;
+		*got = rest < wanted ? rest : wanted;
 		if ((uint32_t)old < cut->steps)
 			return old - (1ull << 32);
 		if (!gm_cut_replace(heap, cut, (uint32_t)(old >> 32), turn, wait))
@@ -107,7 +107,7 @@ GM_DEVICE_SLOW uint64_t gm_cut_some(struct gm_heap *heap, struct gm_cut *cut, ui
 	}
 }
 
-/* `count` steps side by side: granule << 32 | first step; or GM_CUT_NONE. `wait` for the host. */
+/* Cut off `count` steps: granule << 32 | first step; or GM_CUT_NONE. `wait` for the host. */
 GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, struct gm_cut *cut, uint32_t count, bool wait)
 {
 	for (uint32_t turn = 0;; turn++) {
@@ -119,6 +119,13 @@ GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, struct gm_cut *cut, uint32_
 		if (!gm_cut_replace(heap, cut, (uint32_t)(old >> 32), turn, wait))
 			return GM_CUT_NONE;
 	}
+}
+
+/* Was the step cut off? If not, its memory holds arbitrary data. */
+GM_DEVICE bool gm_cut_has(const struct gm_cut *cut, uint32_t granule, uint32_t step)
+{
+	uint64_t next = gm_load64(&cut->next);
+	return next >> 32 != granule + 1 || step < (uint32_t)next;
 }
 
 GM_DEVICE_SLOW void *gm_run_malloc(struct gm_heap *heap, size_t size)
@@ -138,7 +145,7 @@ GM_DEVICE_SLOW void *gm_run_malloc(struct gm_heap *heap, size_t size)
 	return gm_span_address(heap, granule);
 }
 
-/* Whose an address is: true, with its granule, if the policy cut that up. */
+/* Does an address lie in a granule that the policy took? Then *granule is that one. */
 GM_DEVICE bool gm_run_is_cut(const struct gm_heap *heap, const void *address, uint32_t *granule)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
@@ -147,7 +154,7 @@ GM_DEVICE bool gm_run_is_cut(const struct gm_heap *heap, const void *address, ui
 	       gm_load32(&heap->run[*granule]) == GM_RUN_CUT;
 }
 
-/* Free what the policy did not cut: a run, or nothing of the heap's. */
+/* Free an address outside of the policy's granules: of a run, or an invalid free. */
 GM_DEVICE_SLOW void gm_run_free(struct gm_heap *heap, const void *address)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
@@ -169,13 +176,13 @@ GM_DEVICE_SLOW void gm_run_free(struct gm_heap *heap, const void *address)
 GM_DEVICE size_t gm_run_usable(const struct gm_heap *heap, const void *address)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
-	if (offset >= (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
+	if (offset >= (uint64_t)heap->capacity << GM_GRANULE_SHIFT || offset & (GM_GRANULE - 1))
 		return 0;
 	uint32_t count = gm_load32(&heap->run[offset >> GM_GRANULE_SHIFT]);
 	return count == GM_RUN_CUT ? 0 : (size_t)count << GM_GRANULE_SHIFT;
 }
 
-/* What gm_N_stats of such a policy begins with: granules, and the bytes of runs. */
+/* The common part of gm_N_stats: granules, and the bytes of runs. */
 GM_DEVICE void gm_run_stats(const struct gm_heap *heap, struct gm_heap_stats *stats)
 {
 	stats->granules += gm_load64(&heap->granted) - gm_load64(&heap->available);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Policy `rw`: the basic random walk (Pham et al., section 3, algorithm 1): a random unit, again
- * and again, until its used bit was clear. Nothing is shared but the bits. More than a unit:
- * RW_malloc.
+ * Policy `rw`: the basic random walk (Pham et al., section 3, algorithm 1): a lane sets the used
+ * bit of random units until one was clear. Lanes share no words but the used bits. More than a
+ * unit: RW_malloc.
  */
 #ifndef GM_HEAP_DEVICE_RW_H
 #define GM_HEAP_DEVICE_RW_H

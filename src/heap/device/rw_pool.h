@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the random search policies share (Pham et al., "Dynamic Memory
- * Management in Massively Parallel Systems: A Case on GPUs"; extended in ACM TOPC 12(1), 2025).
+ * The common part of the random search policies (Pham et al., "Dynamic Memory Management in
+ * Massively Parallel Systems: A Case on GPUs"; extended in ACM TOPC 12(1), 2025).
  *
  *   unit   256 bytes of a granule that the pool holds (the paper's page)
- *   used   a bit a unit: lanes look at random places until they find one that is clear
- *   more   a bit a unit: the allocation goes on in the next unit; so free knows where it ends
- *   lock   a bit a word of `used`: some warp of `corw` is at that word
+ *   used   a bit a unit: lanes probe random places until one is clear
+ *   more   a bit a unit: the allocation continues in the next unit, so that free finds its end
+ *   lock   a bit a word of `used`: a warp of `corw` is at that word
  *
- * The paper's pool is full from the beginning and its searches never end. Here a search that failed
- * GM_RW_PROBES times has the pool take an eighth of all free granules, so that most of its units
- * are free while most of the heap is; without any, all units are looked at in order, and then the
- * answer is NULL.
+ * The paper's pool has all memory from the beginning, and its searches never end. Here, after
+ * GM_RW_PROBES failed probes the pool takes an eighth of all free granules, so that most of its
+ * units are free while most of the heap is. When no granule is free, all units are probed in order,
+ * and then the answer is NULL.
  */
 #ifndef GM_HEAP_DEVICE_RW_POOL_H
 #define GM_HEAP_DEVICE_RW_POOL_H
@@ -25,15 +25,15 @@ enum {
 	GM_RW_UNITS = GM_RW_WORDS * 32,
 	GM_RW_LONGEST = GM_RW_UNITS / 2, /* units of an allocation; above: runs of granules */
 	GM_RW_PROBES = 32,
-	GM_RW_PATIENCE = 16, /* turns of waiting for granules that another lane brings */
-	GM_RW_SHARE = 8,     /* of the free granules, the pool takes one part in so many */
+	GM_RW_PATIENCE = 16, /* turns of waiting for a lane that brings granules */
+	GM_RW_SHARE = 8,     /* the pool takes this part of the free granules */
 };
 
 struct gm_rw {
 	uint32_t held;	 /* granules in `granule`, at most heap->capacity */
-	uint32_t adding; /* a lane is about to add some */
+	uint32_t adding; /* a lane is adding some */
 	uint32_t pad[14];
-	uint32_t *granule; /* + 1; 0: not there yet */
+	uint32_t *granule; /* granule + 1; 0: not there yet */
 	uint32_t *used;	   /* GM_RW_WORDS a granule of the heap */
 	uint32_t *more;
 	uint32_t *lock;
@@ -94,7 +94,7 @@ GM_DEVICE uint32_t gm_rw_place(struct gm_rw *rw, uint32_t *seed)
 	return (granule - 1) * GM_RW_WORDS + gm_rw_below(gm_rw_random(seed), GM_RW_WORDS);
 }
 
-/* Take a clear bit of a word: its unit, or GM_NO_GRANULE. */
+/* Set any clear bit of a word: its unit, or GM_NO_GRANULE. */
 GM_DEVICE uint32_t gm_rw_take(struct gm_rw *rw, uint32_t word)
 {
 	uint32_t free = ~gm_load32(&rw->used[word]);
@@ -107,7 +107,7 @@ GM_DEVICE uint32_t gm_rw_take(struct gm_rw *rw, uint32_t word)
 	return GM_NO_GRANULE;
 }
 
-/* The pool takes granules of the heap: false: there were none. */
+/* Move granules from the heap to the pool; false: none was free. */
 GM_DEVICE_SLOW bool gm_rw_add(struct gm_heap *heap)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
@@ -148,7 +148,7 @@ GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t tur
 	return more || gm_span_grow(heap, 1);
 }
 
-/* Some unit, in order; or GM_NO_GRANULE: all are used. */
+/* Take the first unit that is free; GM_NO_GRANULE: none is. */
 GM_DEVICE_SLOW uint32_t gm_rw_sweep(struct gm_rw *rw)
 {
 	uint32_t held = gm_load32(&rw->held), unit;
@@ -191,17 +191,32 @@ GM_DEVICE uint32_t gm_rw_length(const struct gm_rw *rw, uint32_t unit)
 	return count;
 }
 
-GM_DEVICE_SLOW void gm_rw_free_run(struct gm_rw *rw, uint32_t unit)
+/* False: the unit is inside of an allocation, as the unit before it continues. The last unit of a
+ * granule never continues. */
+GM_DEVICE bool gm_rw_begins(const struct gm_rw *rw, uint32_t unit)
 {
-	uint32_t count = gm_rw_length(rw, unit), bits, n;
-	for (uint32_t at = unit, left = count - 1; left; at += n, left -= n) {
-		n = gm_rw_part(at, left, &bits);
+	uint32_t before = unit - 1;
+	return unit == 0 || !(gm_load32(&rw->more[before >> 5]) >> (before & 31) & 1);
+}
+
+/* Of lanes that free the same run, the one that clears its first bit of `more` frees it. False:
+ * another lane did. */
+GM_DEVICE_SLOW bool gm_rw_free_run(struct gm_rw *rw, uint32_t unit)
+{
+	uint32_t bit = 1u << (unit & 31), first = 0, bits, n;
+	if (!(gm_and32_sync(&rw->more[unit >> 5], ~bit) & bit))
+		return false;
+	uint32_t count = gm_rw_length(rw, unit + 1) + 1;
+	for (uint32_t at = unit + 1, rest = count - 2; rest; at += n, rest -= n) {
+		n = gm_rw_part(at, rest, &bits);
 		gm_and32_sync(&rw->more[at >> 5], ~bits);
 	}
-	for (uint32_t at = unit, left = count; left; at += n, left -= n) {
-		n = gm_rw_part(at, left, &bits);
-		gm_and32_sync(&rw->used[at >> 5], ~bits);
+	for (uint32_t at = unit, rest = count; rest; at += n, rest -= n) {
+		n = gm_rw_part(at, rest, &bits);
+		uint32_t old = gm_and32_sync(&rw->used[at >> 5], ~bits);
+		first = at == unit ? old & bit : first;
 	}
+	return first;
 }
 
 GM_DEVICE void gm_rw_free(struct gm_heap *heap, void *address)
@@ -213,20 +228,26 @@ GM_DEVICE void gm_rw_free(struct gm_heap *heap, void *address)
 		gm_run_free(heap, address);
 		return;
 	}
-	if (gm_load32(&rw->more[unit >> 5]) & bit)
-		gm_rw_free_run(rw, unit);
-	else if (!(gm_and32_sync(&rw->used[unit >> 5], ~bit) & bit))
+	bool valid = !(offset & (GM_RW_UNIT - 1)) && gm_rw_begins(rw, unit);
+	if (valid && gm_load32(&rw->more[unit >> 5]) & bit)
+		valid = gm_rw_free_run(rw, unit);
+	else if (valid)
+		valid = gm_and32_sync(&rw->used[unit >> 5], ~bit) & bit;
+	if (!valid)
 		gm_add64(&heap->foreign_frees, 1);
 }
 
 GM_DEVICE size_t gm_rw_usable(struct gm_heap *heap, const void *address)
 {
+	const struct gm_rw *rw = gm_rw_of(heap);
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
-	uint32_t granule;
+	uint32_t granule, unit = (uint32_t)(offset >> GM_RW_UNIT_SHIFT);
 	if (!gm_run_is_cut(heap, address, &granule))
 		return gm_run_usable(heap, address);
-	return (size_t)gm_rw_length(gm_rw_of(heap), (uint32_t)(offset >> GM_RW_UNIT_SHIFT))
-	       << GM_RW_UNIT_SHIFT;
+	if (offset & (GM_RW_UNIT - 1) || !gm_rw_begins(rw, unit) ||
+	    !(gm_load32(&rw->used[unit >> 5]) >> (unit & 31) & 1))
+		return 0;
+	return (size_t)gm_rw_length(rw, unit) << GM_RW_UNIT_SHIFT;
 }
 
 /* Units in use of the k-th granule. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RW_malloc (Pham et al., 4.3, algorithm 5): n units side by side. The lanes that are here together
- * read the words of a granule side by side, from a random one on, and look for a run of n clear
- * bits in what all of them read; runs go on across words. First they look for one run for all of
- * them, and share it; without one, for each in turn.
+ * RW_malloc (Pham et al., 4.3, algorithm 5): n units side by side. The active lanes read
+ * neighbouring words of a granule, from a random one on, and search all of these for a run of n
+ * clear bits, which may cross words. First they search one run for all lanes together, and divide
+ * it; if there is none, one for each lane in turn.
  */
 #ifndef GM_HEAP_DEVICE_RW_RUN_H
 #define GM_HEAP_DEVICE_RW_RUN_H
@@ -14,7 +14,7 @@
 GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count, uint32_t mask)
 {
 	uint32_t lost = 0, bits, first = unit >> 5, last = (unit + count - 1) >> 5;
-	uint32_t w, set = first; /* this lane's words below `set` are set, but for `lost` ones */
+	uint32_t w, set = first; /* the lane has set its words below `set`, but for `lost` ones */
 	for (w = first + gm_rank(mask); w <= last && !lost; w += gm_popc(mask)) {
 		uint32_t from = w == first ? unit : w << 5;
 		gm_rw_part(from, unit + count - from, &bits);
@@ -25,7 +25,7 @@ GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count,
 			gm_and32_sync(&rw->used[w], ~(bits & ~old));
 	}
 	bool won = !gm_ballot(mask, lost != 0);
-	/* What other lanes saw with their words, this one sees now. */
+	/* Every lane sees the memory of all words as the lane did that set them. */
 	gm_syncwarp(mask);
 	if (won)
 		return true;
@@ -38,8 +38,8 @@ GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count,
 }
 
 /*
- * Go on looking for `count` clear bits in a row: in `word`, of which the bits below `*from` were
- * looked at; `*row` clear ones end there. True: they end below `*from` now.
+ * Continue the search for `count` clear bits in a row, in `word`. Its bits below `*from` are
+ * scanned, and `*row` clear bits end there. True: `count` clear bits end below the new `*from`.
  */
 GM_DEVICE bool gm_rw_scan(uint32_t word, uint32_t count, uint32_t *from, uint32_t *row)
 {
@@ -63,16 +63,16 @@ GM_DEVICE bool gm_rw_scan(uint32_t word, uint32_t count, uint32_t *from, uint32_
 	return false;
 }
 
-/* By all lanes of `mask`: a run in one granule, from its word `begin` on; or GM_NO_GRANULE. */
+/* By all lanes of `mask`: claim a run in one granule, from word `begin` on; or GM_NO_GRANULE. */
 GM_DEVICE_SLOW uint32_t gm_rw_search(struct gm_rw *rw, uint32_t granule, uint32_t begin,
 				     uint32_t count, uint32_t mask)
 {
 	uint32_t row = 0, from = 0, base = granule * GM_RW_WORDS;
 	for (uint32_t w = begin; w < GM_RW_WORDS; w += gm_popc(mask)) {
-		uint32_t mine = w + gm_rank(mask), left = mask, at = w;
+		uint32_t mine = w + gm_rank(mask), rest = mask, at = w;
 		uint32_t word = mine < GM_RW_WORDS ? gm_load32(&rw->used[base + mine]) : ~0u;
-		for (; left && at < GM_RW_WORDS; left &= left - 1, at++) {
-			uint32_t seen = gm_shfl32(mask, word, gm_ctz(left));
+		for (; rest && at < GM_RW_WORDS; rest &= rest - 1, at++) {
+			uint32_t seen = gm_shfl32(mask, word, gm_ctz(rest));
 			while (gm_rw_scan(seen, count, &from, &row)) {
 				uint32_t unit = ((base + at) << 5) + from - count;
 				if (gm_rw_claim(rw, unit, count, mask))
@@ -88,7 +88,7 @@ GM_DEVICE_SLOW uint32_t gm_rw_search(struct gm_rw *rw, uint32_t granule, uint32_
 	return GM_NO_GRANULE;
 }
 
-/* By all lanes of `mask`, with the same arguments: `count` units, or GM_NO_GRANULE. */
+/* By all lanes of `mask`, with the same arguments: claim `count` units, or GM_NO_GRANULE. */
 GM_DEVICE_SLOW uint32_t gm_rw_find(struct gm_heap *heap, uint32_t count, uint32_t mask,
 				   bool only_probe)
 {
@@ -119,13 +119,13 @@ GM_DEVICE_SLOW uint32_t gm_rw_find(struct gm_heap *heap, uint32_t count, uint32_
 	return GM_NO_GRANULE;
 }
 
-/* The units are an allocation: mark where it goes on. */
+/* Make the units one allocation: set `more` of all but the last. */
 GM_DEVICE void *gm_rw_join(struct gm_heap *heap, uint32_t unit, uint32_t count)
 {
 	uint32_t bits, n;
-	for (uint32_t at = unit, left = count - 1; left && unit != GM_NO_GRANULE;
-	     at += n, left -= n) {
-		n = gm_rw_part(at, left, &bits);
+	for (uint32_t at = unit, rest = count - 1; rest && unit != GM_NO_GRANULE;
+	     at += n, rest -= n) {
+		n = gm_rw_part(at, rest, &bits);
 		gm_or32_sync(&gm_rw_of(heap)->more[at >> 5], bits);
 	}
 	return gm_rw_address(heap, unit);
@@ -138,17 +138,17 @@ GM_DEVICE_SLOW void *gm_rw_malloc_run(struct gm_heap *heap, size_t size)
 		return gm_run_malloc(heap, size);
 	uint32_t count = (uint32_t)((size + GM_RW_UNIT - 1) >> GM_RW_UNIT_SHIFT);
 	uint32_t mask = gm_active(), total = 0, before = 0, unit = GM_NO_GRANULE;
-	for (uint32_t left = mask; left; left &= left - 1) {
-		if (gm_ctz(left) == gm_lane())
+	for (uint32_t rest = mask; rest; rest &= rest - 1) {
+		if (gm_ctz(rest) == gm_lane())
 			before = total;
-		total += gm_shfl32(mask, count, gm_ctz(left));
+		total += gm_shfl32(mask, count, gm_ctz(rest));
 	}
 	if (total != count && total <= GM_RW_LONGEST)
 		unit = gm_rw_find(heap, total, mask, true);
 	if (unit != GM_NO_GRANULE)
 		return gm_rw_join(heap, unit + before, count);
-	for (uint32_t left = mask; left; left &= left - 1) {
-		uint32_t lane = gm_ctz(left);
+	for (uint32_t rest = mask; rest; rest &= rest - 1) {
+		uint32_t lane = gm_ctz(rest);
 		uint32_t found = gm_rw_find(heap, gm_shfl32(mask, count, lane), mask, false);
 		if (lane == gm_lane())
 			unit = found;
@@ -156,7 +156,7 @@ GM_DEVICE_SLOW void *gm_rw_malloc_run(struct gm_heap *heap, size_t size)
 	return gm_rw_join(heap, unit, count);
 }
 
-/* The functions that the policy `name` has from here: all but gm_name_malloc. */
+/* The functions of policy `name` that all random search policies share: all but gm_name_malloc. */
 #define GM_RW_POLICY(name)                                                                       \
 	GM_DEVICE_HOST size_t gm_##name##_bytes(uint32_t capacity)                               \
 	{                                                                                        \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * simt.h on the GPU: sm_70 and later. PTX instead of the older atomic functions, because those have
- * no order and no scope; the lane is %laneid, because threadIdx says nothing in a block of two
+ * no order and no scope. The lane is %laneid, because threadIdx does not give it in a block of two
  * dimensions.
  */
-#ifndef GM_HEAP_SIMT_GPU_H
-#define GM_HEAP_SIMT_GPU_H
+#ifndef GM_HEAP_DEVICE_SIMT_GPU_H
+#define GM_HEAP_DEVICE_SIMT_GPU_H
 
 #define GM_DEVICE static __device__ __forceinline__
 #define GM_DEVICE_SLOW static __device__ __noinline__
@@ -25,7 +25,7 @@ GM_DEVICE uint32_t gm_sm(void)
 	return sm;
 }
 
-/* My warp's place on the multiprocessor: a hint, for it may change. */
+/* The warp's place on the multiprocessor: a hint, as it may change. */
 GM_DEVICE uint32_t gm_warp(void)
 {
 	uint32_t warp;
@@ -33,14 +33,37 @@ GM_DEVICE uint32_t gm_warp(void)
 	return warp;
 }
 
+/*
+ * `lanes`, the same set in all lanes of `mask`, in a form that ptxas cannot take for uniform: the
+ * caller is in `mask`, so that no lane is added.
+ *
+ * ptxas 13.0 takes the answers of activemask, vote and match (of a uniform value) for uniform. They
+ * are equal only in the lanes that were together at that call. Behind a branch these lanes may meet
+ * lanes of another group, which has another mask. Before a *_sync call ptxas tests whether all
+ * lanes of the mask are here, and waits for them only if not. For a uniform mask the test reads the
+ * mask of one lane (R2UR), else of all (REDUX.OR). So a lane that meets a whole other group does
+ * not wait for its own:
+ *
+ *   lanes      0 1 2 3 | 4 5 6 7      groups 0-3 and 4-7, the latter leads at lane 4
+ *   shuffle 1  * * * *   *            the test reads the mask of 0-3: all here, nobody waits
+ *   shuffle 2            4            lane 4 waits, with the mask of 4-7
+ *   shuffle 1              5 6 7      and is paired with these: the hardware compares masks alone
+ */
+GM_DEVICE uint32_t gm_mask_hide(uint32_t lanes, uint32_t mask)
+{
+	return lanes | (1u << gm_lane() & ~mask);
+}
+
 GM_DEVICE uint32_t gm_active(void)
 {
-	return __activemask();
+	uint32_t mask = __activemask();
+	return gm_mask_hide(mask, mask);
 }
 
 GM_DEVICE uint32_t gm_match(uint32_t mask, uint64_t value)
 {
-	return __match_any_sync(mask, (unsigned long long)value);
+	uint32_t same = __match_any_sync(mask, (unsigned long long)value);
+	return gm_mask_hide(same, same);
 }
 
 GM_DEVICE uint64_t gm_shfl(uint32_t mask, uint64_t value, uint32_t lane)
@@ -53,38 +76,37 @@ GM_DEVICE uint32_t gm_shfl32(uint32_t mask, uint32_t value, uint32_t lane)
 	return __shfl_sync(mask, value, (int)lane);
 }
 
-/* The union of the lanes' bits; they are together, as after gm_match. */
+/* The union of the lanes' bits. The lanes are together, as after gm_match. */
 GM_DEVICE uint32_t gm_union(uint32_t mask, uint32_t bits)
 {
 #if __CUDA_ARCH__ >= 800
 	return __reduce_or_sync(mask, bits);
 #else
 	uint32_t all = 0;
-	for (uint32_t left = mask; left; left &= left - 1)
-		all |= __shfl_sync(mask, bits, __ffs((int)left) - 1);
+	for (uint32_t rest = mask; rest; rest &= rest - 1)
+		all |= __shfl_sync(mask, bits, __ffs((int)rest) - 1);
 	return all;
 #endif
 }
 
-/* Lanes of one mask that may have come apart. */
-GM_DEVICE_SLOW uint32_t gm_ballot_apart(uint32_t mask, uint32_t yes)
+/* gm_ballot where the lanes of `mask` may have diverged. */
+GM_DEVICE_SLOW uint32_t gm_ballot_diverged(uint32_t mask, uint32_t yes)
 {
 	uint32_t all = 0;
-	for (uint32_t left = mask; left; left &= left - 1)
-		all |= __shfl_sync(mask, yes, __ffs((int)left) - 1);
+	for (uint32_t rest = mask; rest; rest &= rest - 1)
+		all |= __shfl_sync(mask, yes, __ffs((int)rest) - 1);
 	return all;
 }
 
 /*
- * The lanes of `mask` that say yes. A vote is taken only when exactly these lanes are here: in code
- * where several groups of a warp are on their way, each with its mask, ptxas 13.0 votes over those
- * that happen to be together.
+ * The lanes of `mask` whose `yes` is true. The hardware's vote is used only when exactly the lanes
+ * of `mask` are active, which all of them see, or none.
  */
 GM_DEVICE uint32_t gm_ballot(uint32_t mask, bool yes)
 {
 	if (__activemask() == mask)
-		return __ballot_sync(mask, yes);
-	return gm_ballot_apart(mask, (uint32_t)yes << gm_lane());
+		return gm_mask_hide(__ballot_sync(mask, yes), mask);
+	return gm_ballot_diverged(mask, (uint32_t)yes << gm_lane());
 }
 
 GM_DEVICE void gm_syncwarp(uint32_t mask)

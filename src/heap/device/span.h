@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Granules for the policies: one, or a run side by side, taken and given back by single lanes; and
- * growth, by asking the host for more while the kernel runs.
+ * Granules for the policies: single lanes take one, or a run side by side, and give them back; and
+ * growth: lanes ask the host for more while the kernel runs.
  */
 #ifndef GM_HEAP_DEVICE_SPAN_H
 #define GM_HEAP_DEVICE_SPAN_H
 
 #include "heap/device/bits.h"
 
-#define GM_HOST_DEAD 1000000000ull /* ns without a beat after which nobody waits for the host */
+#define GM_HOST_DEAD 1000000000ull	  /* ns without a beat after which lanes give the host up */
 #define GM_HOST_STUCK (10 * GM_HOST_DEAD) /* likewise with GM_BEAT_CALLING */
-#define GM_POLL 500			  /* ns between two looks at the mailbox */
-/* What lies between two looks counts so long at most: the GPU may have been another process's. */
-#define GM_LOOK (GM_HOST_DEAD / 100)
+#define GM_POLL 500			  /* ns between two polls of the mailbox */
+/* The time between two polls counts as this at most: the GPU may have been another process's. */
+#define GM_POLL_NS (GM_HOST_DEAD / 100)
 
 GM_DEVICE char *gm_span_address(const struct gm_heap *heap, uint32_t granule)
 {
@@ -32,12 +32,12 @@ GM_DEVICE void gm_span_give(struct gm_heap *heap, uint32_t first, uint32_t count
 }
 
 /*
- * Growth. The words of the mailbox lie in the host's memory, so the lanes that need granules look
- * at the device's copies, and at most one lane every GM_POLL at the mailbox: whoever moves
- * `polled_at` on. Nobody holds anything that another lane could have to wait for.
+ * Growth. The mailbox lies in host memory. So the lanes that need granules read the device's copies
+ * of its words, and at most one lane every GM_POLL reads the mailbox: the lane that advances
+ * `polled_at`. No lane holds anything that another lane waits for.
  */
 
-/* No granule lies beyond so many words of a summary. */
+/* Words of a summary that cover all granules granted so far. */
 GM_DEVICE uint32_t gm_span_reach(const struct gm_heap *heap)
 {
 	uint32_t reach = gm_load32(&heap->reach);
@@ -52,7 +52,7 @@ GM_DEVICE void gm_span_extend(struct gm_heap *heap, uint32_t end)
 			return;
 }
 
-/* Put what the host has granted, `have` times by now, into `free`, and tell it so. */
+/* Put the first `have` grants of the host into `free`, if not done, and tell the host. */
 GM_DEVICE void gm_span_fetch(struct gm_heap *heap, uint64_t have)
 {
 	uint64_t at = gm_load64(&heap->grants);
@@ -69,7 +69,7 @@ GM_DEVICE void gm_span_fetch(struct gm_heap *heap, uint64_t have)
 		}
 		at = seen;
 	}
-	/* Two lanes may be here: whoever comes last has seen the last value. */
+	/* Two lanes may be here: the one that stores last has seen the last value. */
 	do {
 		at = gm_load64(&heap->grants);
 		gm_store64_system(&heap->mail->taken.value, at);
@@ -81,22 +81,22 @@ GM_DEVICE void gm_span_collect(struct gm_heap *heap)
 	gm_span_fetch(heap, gm_load64_system(&heap->mail->have.value));
 }
 
-/* Look at the mailbox, if nobody did lately: ask for all that is wanted, fetch the answers. */
+/* Poll the mailbox, unless another lane did within GM_POLL: write `want`, read the answers. */
 GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 {
 	uint64_t now = gm_nanoseconds(), last = gm_load64(&heap->polled_at), waited = now - last;
-	/* Another lane may have looked since this one read the clock. */
+	/* Another lane may have polled since this one read the clock. */
 	if (waited < GM_POLL || last - now < GM_HOST_DEAD ||
 	    gm_cas64(&heap->polled_at, last, now) != last)
 		return;
-	/* One way over the bus for all of it. */
+	/* All of these cross the bus at once. */
 	gm_post64_system(&heap->mail->want.value, gm_load64(&heap->wanted));
 	uint64_t have = gm_peek64_system(&heap->mail->have.value);
 	uint64_t refused = gm_peek64_system(&heap->mail->refused.value);
 	uint64_t beat = gm_peek64_system(&heap->mail->beat.value);
 	gm_fence_system();
-	gm_store64(&heap->refused, refused); /* is beyond all grants that came before it */
-	waited = waited < GM_LOOK ? waited : GM_LOOK;
+	gm_store64(&heap->refused, refused); /* more than all grants that came before it */
+	waited = waited < GM_POLL_NS ? waited : GM_POLL_NS;
 	waited += gm_add64(&heap->waited, waited);
 	if (beat != gm_load64(&heap->beat)) {
 		gm_store64(&heap->beat, beat);
@@ -106,7 +106,7 @@ GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 	gm_store64(&heap->seen_at, now);
 }
 
-/* `want` granules are needed in all. */
+/* `want` granules are needed in total. */
 GM_DEVICE void gm_span_want(struct gm_heap *heap, uint64_t want)
 {
 	uint64_t wanted = gm_load64(&heap->wanted);
@@ -117,8 +117,9 @@ GM_DEVICE void gm_span_want(struct gm_heap *heap, uint64_t want)
 }
 
 /*
- * Whoever wanted that much wants it no longer. So no want outlives its lane but a small one that
- * was asked for beforehand, and hides another's; a lane that waits says again what it wants.
+ * The lane that wanted so many does so no longer. So no want outlives its lane, but a small one of
+ * gm_span_ask_ahead. A larger want that is withdrawn here may have hidden another lane's: a lane
+ * that waits writes its own again.
  */
 GM_DEVICE void gm_span_unwant(struct gm_heap *heap, uint64_t want)
 {
@@ -128,8 +129,8 @@ GM_DEVICE void gm_span_unwant(struct gm_heap *heap, uint64_t want)
 }
 
 /*
- * No `need` granules were found: wait until more came. True: look again. False: the host refused,
- * or it does not answer.
+ * `need` granules were not found: wait for more. True: search again. False: the host refused, or
+ * does not answer.
  */
 GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 {
@@ -158,14 +159,14 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 	}
 }
 
-/* Below the mark: ask without waiting, so that waiting is the exception. */
+/* Few granules are free: ask for more without waiting, so that lanes seldom have to wait. */
 GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
 {
 	gm_span_want(heap, gm_load64(&heap->granted) + heap->low);
 	gm_span_poll(heap);
 }
 
-/* One free granule, found from somewhere that `seed` says, or GM_NO_GRANULE. */
+/* One free granule, or GM_NO_GRANULE; `seed` spreads lanes over the granules. */
 GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
 {
 	uint32_t granule = gm_bits_take(&heap->free, gm_span_reach(heap), seed);
@@ -174,13 +175,13 @@ GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
 	return granule;
 }
 
-/* Up to `most` free granules of word `w`: their bits. */
+/* Take up to `most` free granules of word `w`: their bits. */
 GM_DEVICE uint64_t gm_span_take_some(struct gm_heap *heap, uint32_t w, uint32_t most)
 {
 	uint64_t bits = gm_bits_drain(&heap->free, w, ~0ull), kept = 0;
 	uint32_t n = 0;
-	for (uint64_t left = bits; left && n < most; left &= left - 1, n++)
-		kept |= left & (~left + 1);
+	for (uint64_t rest = bits; rest && n < most; rest &= rest - 1, n++)
+		kept |= rest & (~rest + 1);
 	if (bits != kept)
 		gm_bits_fill(&heap->free, w, bits & ~kept);
 	if (n && gm_add64(&heap->available, 0ull - n) <= heap->low + n && heap->low)
@@ -196,7 +197,7 @@ GM_DEVICE uint64_t gm_span_part(uint32_t w, uint32_t first, uint32_t count)
 	return (end - from == 64 ? ~0ull : (1ull << (end - from)) - 1) << (from & 63);
 }
 
-/* Take exactly these; false: one was gone, and none was taken. */
+/* Take exactly these granules; false: one was not free, and none is taken. */
 GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t count)
 {
 	uint32_t w = first >> 6, last = (first + count - 1) >> 6;
@@ -215,11 +216,11 @@ GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t coun
 	return true;
 }
 
-/* `count` free granules side by side, from the end of the heap; or GM_NO_GRANULE. */
+/* Take `count` free granules side by side, nearest to the heap's end; or GM_NO_GRANULE. */
 GM_DEVICE_SLOW uint32_t gm_span_take_run(struct gm_heap *heap, uint32_t count)
 {
 	uint32_t run = 0;
-	if (gm_load64(&heap->available) < count) /* never less than there is */
+	if (gm_load64(&heap->available) < count) /* never less than there are */
 		return GM_NO_GRANULE;
 	uint64_t filled = 0; /* words of 64 that may not be 0 */
 	for (uint32_t w = (heap->capacity + 63) >> 6, first = w; w-- > 0;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces of granules, by number: the ones that came back, in an index queue, and then the next ones
- * of a granule that is cut up. Lanes that need some get them together.
+ * A stock of numbered pieces of granules: freed ones first, from an index queue, and then new ones,
+ * cut off a granule. The lanes of a mask get theirs together.
  */
 #ifndef GM_HEAP_DEVICE_STOCK_H
 #define GM_HEAP_DEVICE_STOCK_H
@@ -9,9 +9,9 @@
 #include "heap/device/run.h"
 
 /*
- * The index queue (Winter's thesis, 5.2.3, algorithm 5): a ring of numbers that are not 0, in which
- * a place is had by adding to a counter, and nobody tries twice. It has room for all the numbers
- * that are put there.
+ * The index queue (Winter's thesis, 5.2.3, algorithm 5): a ring of numbers that are not 0. A lane
+ * gets a place by adding to a counter, and never has to try again. The ring has room for all
+ * numbers that are ever put there.
  */
 struct gm_ring {
 	uint64_t *slot;
@@ -30,7 +30,7 @@ GM_DEVICE void gm_ring_put(struct gm_ring *ring, uint64_t value)
 	gm_add64(&ring->count, 1);
 }
 
-/* Places of up to `wanted` numbers, from *at on: how many. */
+/* Claim the places of up to `wanted` numbers, from *at on: how many. */
 GM_DEVICE uint32_t gm_ring_claim(struct gm_ring *ring, uint32_t wanted, uint64_t *at)
 {
 	if ((int64_t)gm_load64(&ring->count) <= 0)
@@ -58,14 +58,15 @@ struct gm_stock {
 };
 
 #define GM_STOCK_NONE (~0u)
-#define GM_STOCK_CUT (1ull << 63) /* what the leader got was not there before */
+#define GM_STOCK_CUT (1ull << 63) /* the pieces are new: cut off a granule */
 
 GM_DEVICE void gm_stock_put(struct gm_stock *stock, uint32_t piece)
 {
 	gm_ring_put(&stock->back, (uint64_t)piece + 1);
 }
 
-/* The leader's: up to `wanted` of them; `from`: places, or GM_STOCK_CUT and the first number. */
+/* By the leader: get up to `wanted` pieces. *from: their places in the ring, or GM_STOCK_CUT and
+ * the first number. */
 GM_DEVICE_SLOW uint32_t gm_stock_claim(struct gm_heap *heap, struct gm_stock *stock,
 				       uint32_t wanted, bool wait, uint64_t *from)
 {
@@ -80,8 +81,8 @@ GM_DEVICE_SLOW uint32_t gm_stock_claim(struct gm_heap *heap, struct gm_stock *st
 }
 
 /*
- * By all lanes of `mask`: a piece for each of them, or GM_STOCK_NONE; *cut: nobody had it before.
- * `wait` for the host if need be.
+ * By all lanes of `mask`: a piece for each of them, or GM_STOCK_NONE; *cut: the piece is new.
+ * `wait` for the host if there is none.
  */
 GM_DEVICE_SLOW uint32_t gm_stock_get(struct gm_heap *heap, struct gm_stock *stock, uint32_t mask,
 				     bool wait, bool *cut)

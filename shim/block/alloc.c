@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/block/alloc.h"
+
+#include <stdio.h>
+
+#include "base/msg.h"
+#include "base/size.h"
+#include "log/count.h"
+#include "log/log.h"
+#include "shim/block/fill.h"
+#include "shim/call.h"
+#include "shim/device.h"
+#include "shim/foreign/foreign.h"
+#include "shim/modules.h"
+#include "shim/used.h"
+
+/* One call of the program that asks for memory. */
+struct request {
+	enum gm_hook_id hook;
+	CUdeviceptr *out;
+	size_t size;
+	size_t *pitch; /* cuMemAllocPitch: where the pitch goes; else NULL, and the rest unused */
+	size_t width, height;
+	unsigned element;
+	struct gm_context *context;
+	struct gm_timing call;
+};
+
+/* Make the program's call as it is. */
+static CUresult request_pass(const struct request *q)
+{
+	if (q->pitch)
+		return GM_PASS(
+			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
+	return GM_PASS(real.cuMemAlloc_v2(q->out, q->size));
+}
+
+/* A timed call ends now. Returns the moment. */
+static uint64_t alloc_timed(unsigned device, struct gm_timing call)
+{
+	uint64_t end = gm_tick();
+	gm_shim_happened_at(end);
+	gm_counter_add(device, GM_C_allocate_ns, gm_timing_ns(call, end));
+	return end;
+}
+
+static void request_served(const struct request *q, const struct gm_block *b, unsigned flags)
+{
+	unsigned device = q->context->ordinal;
+	struct gm_timing call = gm_timing_of(q->call, b->since);
+	uint64_t end = call.start ? alloc_timed(device, call) : 0;
+	bool driver = flags & GM_RECORD_DRIVER;
+	_Atomic uint64_t *parts = gm_count_device(device);
+	gm_count_in(parts, device, GM_C_allocate_calls, 1);
+	gm_count_in(parts, device, GM_C_allocate_pool, !driver);
+	gm_count_in(parts, device, GM_C_allocate_bytes, driver ? 0 : b->size);
+	if (driver)
+		gm_counter_add(device, GM_C_allocate_driver, 1);
+	if (!gm_log_wants(GM_RECORD_ALLOCATE))
+		return;
+	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE, q->hook, q->context,
+						 call.start, end, CUDA_SUCCESS);
+	record.address = b->base;
+	record.size = b->size;
+	record.held = b->held;
+	record.id = b->id;
+	record.flags = (uint16_t)flags;
+	gm_log_put(&record);
+}
+
+/* One line about the state of the pool. Programs may allocate until they fail, again and again, so
+ * only the first failure of a device is reported, the second, the fourth, and so on. */
+static void alloc_report_failure(unsigned device, const struct gm_pool *pool, size_t asked)
+{
+	enum { ASKED, LIMIT, LIVE, IDLE, LARGEST, UNRECLAIMABLE, N };
+	static atomic_uint failures[GM_COUNTER_DEVICES];
+	struct gm_pool_stats s;
+	char text[N][32], nth[32] = "";
+	unsigned n = atomic_fetch_add_explicit(&failures[device], 1, memory_order_relaxed) + 1;
+	if (n & (n - 1))
+		return;
+	if (n > 1)
+		snprintf(nth, sizeof nth, " (failure %u)", n);
+	gm_pool_stats(pool, &s);
+	const struct gm_shim_device *d = &gm_shim_devices[device];
+	const uint64_t value[N] = {[ASKED] = asked,
+				   [LIMIT] = d->limit < d->total ? d->limit : d->total,
+				   [LIVE] = s.handed_out,
+				   [IDLE] = s.idle,
+				   [LARGEST] = s.largest_idle,
+				   [UNRECLAIMABLE] = s.unreclaimable};
+	for (unsigned i = 0; i < N; i++)
+		gm_size_format(value[i], text[i], sizeof text[i]);
+	gm_msg(GM_MSG_WARN,
+	       "out of memory on device %u%s: asked %s, limit %s, live %s, idle %s, largest idle "
+	       "%s, unreclaimable %s",
+	       device, nth, text[ASKED], text[LIMIT], text[LIVE], text[IDLE], text[LARGEST],
+	       text[UNRECLAIMABLE]);
+}
+
+static CUresult request_refused(const struct request *q, CUresult result)
+{
+	unsigned device = q->context->ordinal;
+	struct gm_timing call = gm_timing_of(q->call, gm_tick());
+	uint64_t end = alloc_timed(device, call);
+	gm_counter_add(device, GM_C_allocate_calls, 1);
+	gm_counter_add(device, GM_C_allocate_failed, 1);
+	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED)) {
+		struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook,
+							 q->context, call.start, end, result);
+		record.size = q->size;
+		gm_log_put(&record);
+	}
+	struct gm_pool *pool = gm_shim_pool_if_any(device);
+	if (pool && result == CUDA_ERROR_OUT_OF_MEMORY) {
+		gm_pool_snapshot(pool, q->size, gm_used_query(q->context));
+		alloc_report_failure(device, pool, q->size);
+	}
+	return result;
+}
+
+/* The driver serves the call: its arguments are invalid, there is no pool, or the pool cannot. */
+static CUresult request_from_driver(struct request *q)
+{
+	q->call = gm_timing_of(q->call, gm_tick());
+	CUresult result = request_pass(q);
+	if (!q->context)
+		return result;
+	if (result != CUDA_SUCCESS)
+		return request_refused(q, result);
+	size_t size = q->pitch ? *q->pitch * q->height : q->size;
+	const struct gm_foreign f = {
+		.key = *q->out,
+		.space = GM_SPACE_DEVICE,
+		.kind = GM_FOREIGN_DRIVER,
+		.ordinal = q->context->ordinal,
+		.size = size,
+		.context = q->context->key,
+		.id = gm_foreign_next_id(),
+	};
+	const struct gm_block b = {.base = f.key, .size = size, .held = size, .id = f.id};
+	gm_foreign_add(&f);
+	request_served(q, &b, GM_RECORD_DRIVER);
+	return result;
+}
+
+/* GPUMEM_LIMIT also counts memory that the driver serves. */
+static bool driver_within_limit(unsigned ordinal, const struct gm_pool *pool, size_t size)
+{
+	struct gm_pool_stats stats;
+	uint64_t limit = gm_shim_devices[ordinal].limit, sum;
+	if (limit == UINT64_MAX)
+		return true;
+	gm_pool_stats(pool, &stats);
+	return !__builtin_add_overflow(stats.mapped + gm_foreign_bytes(ordinal), size, &sum) &&
+	       sum <= limit;
+}
+
+/* Each module in turn makes memory idle, until there is enough. */
+static __attribute__((noinline)) CUresult request_reclaim(const struct request *q,
+							  struct gm_pool *pool, struct gm_block *b)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned row = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
+			       gm_modules_reclaim_next(q->context->ordinal, &row);)
+		result = gm_pool_alloc(pool, q->size, q->context->key, b);
+	return result;
+}
+
+static CUresult request_from_pool(struct request *q, struct gm_pool *pool)
+{
+	struct gm_block b;
+	CUresult result = gm_fence_may_allocate(&gm_shim_driver, q->context);
+	if (result != CUDA_SUCCESS)
+		return request_refused(q, result);
+	result = gm_pool_alloc(pool, q->size, q->context->key, &b);
+	if (GM_UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY))
+		result = request_reclaim(q, pool, &b);
+	if (GM_LIKELY(result == CUDA_SUCCESS)) {
+		gm_fill(q->context, &b);
+		*q->out = b.base;
+		request_served(q, &b, 0);
+		return result;
+	}
+	if (b.since)
+		q->call = gm_timing_of(q->call, b.since);
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		gm_shim_pool_failed(q->context->ordinal, result);
+	if (!driver_within_limit(q->context->ordinal, pool, q->size))
+		return request_refused(q, CUDA_ERROR_OUT_OF_MEMORY);
+	q->pitch = NULL; /* the pitch is known: the driver need only find the bytes */
+	return request_from_driver(q);
+}
+
+CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out)
+{
+	const struct request q = {.size = size, .context = context, .call = gm_shim_call()};
+	CUresult result =
+		gm_pool_alloc(gm_shim_pool_if_any(context->ordinal), size, context->key, out);
+	if (result == CUDA_SUCCESS) {
+		gm_fill(context, out);
+		request_served(&q, out, 0);
+	}
+	return result;
+}
+
+CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result)
+{
+	const struct request q = {.size = size, .context = context, .call = gm_timing_since(start)};
+	return request_refused(&q, result);
+}
+
+static CUresult alloc_bytes(CUdeviceptr *out, size_t size)
+{
+	CUresult ignored;
+	struct request q = {
+		.hook = GM_HOOK_cuMemAlloc_v2,
+		.out = out,
+		.size = size,
+		.call = gm_shim_call(),
+		.context = gm_context_current(&gm_shim_driver, &ignored),
+	};
+	struct gm_pool *pool = q.context && out && size ? gm_shim_pool(q.context->ordinal) : NULL;
+	return pool ? request_from_pool(&q, pool) : request_from_driver(&q);
+}
+
+GM_HANDLER(cuMemAlloc_v2, (CUdeviceptr * out, size_t size), (out, size), alloc_bytes(out, size))
+
+/* The driver's rule: rows begin at multiples of the texture alignment. False: the driver must judge
+ * the arguments. */
+static bool request_pitch(const struct request *q, size_t *pitch)
+{
+	if (!q->context || !q->out || !q->pitch || !q->width || !q->height)
+		return false;
+	if (q->element != 4 && q->element != 8 && q->element != 16)
+		return false;
+	size_t step = gm_shim_devices[q->context->ordinal].pitch;
+	if (!step || step & (step - 1) || q->width > SIZE_MAX - step)
+		return false;
+	*pitch = gm_round_up(q->width, step);
+	return true;
+}
+
+static CUresult request_rows(struct request *q)
+{
+	size_t pitch, *out = q->pitch;
+	struct gm_pool *pool = request_pitch(q, &pitch) ? gm_shim_pool(q->context->ordinal) : NULL;
+	if (!pool)
+		return request_from_driver(q);
+	if (__builtin_mul_overflow(pitch, q->height, &q->size)) {
+		q->size = SIZE_MAX;
+		return request_refused(q, CUDA_ERROR_INVALID_VALUE);
+	}
+	CUresult result = request_from_pool(q, pool);
+	if (result == CUDA_SUCCESS)
+		*out = pitch;
+	return result;
+}
+
+static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+			    unsigned element)
+{
+	CUresult ignored;
+	struct request q = {
+		.hook = GM_HOOK_cuMemAllocPitch_v2,
+		.out = out,
+		.pitch = pitch,
+		.width = width,
+		.height = height,
+		.element = element,
+		.call = gm_shim_call(),
+		.context = gm_context_current(&gm_shim_driver, &ignored),
+	};
+	return request_rows(&q);
+}
+
+GM_HANDLER(cuMemAllocPitch_v2,
+	   (CUdeviceptr * out, size_t *pitch, size_t width, size_t height, unsigned element),
+	   (out, pitch, width, height, element), alloc_pitch(out, pitch, width, height, element))

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/block/free.h"
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "knob/knob.h"
+#include "log/count.h"
+#include "log/log.h"
+#include "shim/block/memops.h"
+#include "shim/call.h"
+#include "shim/context/capture.h"
+#include "shim/device.h"
+#include "shim/foreign/foreign.h"
+
+static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64_t end,
+				    CUdeviceptr base, size_t size, size_t held, uint64_t id,
+				    uint64_t context, unsigned ordinal, unsigned flags)
+{
+	struct gm_record record =
+		gm_shim_record(GM_RECORD_FREE, hook, NULL, start, end, CUDA_SUCCESS);
+	record.address = base;
+	record.size = size;
+	record.held = held;
+	record.id = id;
+	record.context = (uint32_t)context;
+	record.device = (uint8_t)ordinal;
+	record.flags = (uint16_t)flags;
+	return record;
+}
+
+static void free_log(const struct gm_record *record)
+{
+	if (gm_log_wants(GM_RECORD_FREE))
+		gm_log_put(record);
+}
+
+/* A timed call has ended, at `end` of gm_tick. */
+static void free_timed(const struct gm_block *b, struct gm_timing call, uint64_t end)
+{
+	gm_shim_happened_at(end);
+	gm_counter_add(b->ordinal, GM_C_free_ns, gm_timing_ns(call, end));
+}
+
+void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, struct gm_timing call)
+{
+	call = gm_timing_of(call, b->since);
+	uint64_t end = b->waited; /* the rest of the free takes no time */
+	if (GM_UNLIKELY(call.start)) {
+		end = end ? end : gm_tick();
+		free_timed(b, call, end);
+	}
+	gm_memops_freed(b->id);
+	_Atomic uint64_t *parts = gm_count_device(b->ordinal);
+	gm_count_in(parts, b->ordinal, GM_C_free_calls, 1);
+	gm_count_in(parts, b->ordinal, GM_C_free_bytes, b->size);
+	if (!gm_log_wants(GM_RECORD_FREE))
+		return;
+	struct gm_record record = free_record(hook, call.start, end, b->base, b->size, b->held,
+					      b->id, b->context, b->ordinal, 0);
+	gm_log_put(&record);
+}
+
+/* The work that may still use a block when it is freed. */
+enum use {
+	BY_OWNER, /* of the context that owns it: cuMemFree knows no more */
+	BY_OTHER, /* of the given context; only where reuse is deferred */
+	BY_NONE
+};
+
+static CUresult free_to_pool(struct gm_pool *pool, CUdeviceptr address, struct gm_timing call,
+			     enum use use, uint64_t context, struct gm_block *b)
+{
+	static const enum gm_free_after after[] = {[BY_OWNER] = GM_FREE_AFTER_OWNER,
+						   [BY_OTHER] = GM_FREE_AFTER_USERS,
+						   [BY_NONE] = GM_FREE_AFTER_NOTHING};
+	const struct gm_free how = {
+		.after = after[use], .users = {context, GM_STREAM_ANY}, .call = call};
+	return gm_pool_free(pool, address, &how, b);
+}
+
+/* `address` lies in the range of the pool. */
+static CUresult free_block(enum gm_hook_id hook, struct gm_pool *pool, CUdeviceptr address,
+			   struct gm_timing call, enum use use, uint64_t context)
+{
+	struct gm_block b;
+	CUresult result = free_to_pool(pool, address, call, use, context, &b);
+	gm_fence_suspect(result);
+	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
+		gm_pool_find(pool, address, &b);
+		gm_counter_add(b.ordinal, GM_C_free_failed, 1);
+		/* An invalid free: the driver knows best which error it natively gives, for the
+		 * current context may be gone, and the block with it. */
+		return b.live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
+	}
+	gm_shim_freed(hook, &b, call);
+	return result;
+}
+
+/* Memory that any call of the driver gave. The log's events have only the part that cuMemAlloc
+ * asked for. */
+static CUresult free_foreign(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
+			     CUresult (*async)(CUdeviceptr, CUstream), uint64_t start)
+{
+	struct gm_foreign f;
+	bool known = gm_foreign_take(GM_SPACE_DEVICE, address, &f);
+	CUresult result =
+		async ? GM_PASS(async(address, stream)) : GM_PASS(real.cuMemFree_v2(address));
+	gm_foreign_took(&f, known, result);
+	if (result != CUDA_SUCCESS || f.kind != GM_FOREIGN_DRIVER)
+		return result;
+	gm_counter_add(f.ordinal, GM_C_free_driver, 1);
+	struct gm_record record = free_record(hook, start, gm_tick(), address, f.size, f.size, f.id,
+					      f.context, f.ordinal, GM_RECORD_DRIVER);
+	free_log(&record);
+	return result;
+}
+
+static CUresult free_any(CUdeviceptr address)
+{
+	struct gm_pool *pool = gm_shim_pool_at(address);
+	return pool ? free_block(GM_HOOK_cuMemFree_v2, pool, address, gm_shim_call(), BY_OWNER, 0)
+		    : free_foreign(GM_HOOK_cuMemFree_v2, address, NULL, NULL, gm_tick());
+}
+
+GM_HANDLER(cuMemFree_v2, (CUdeviceptr address), (address), free_any(address))
+
+/*
+ * Has the work on a stream completed, as `ask` (cuStreamQuery or cuStreamSynchronize) answers?
+ * Natively cuMemFreeAsync is queued on its stream. A block of ours is freed when the stream is
+ * empty, for the program has ordered all uses of the block before that. Memory of cuMemAlloc cannot
+ * be freed in a stream that is being captured, natively either.
+ */
+static CUresult stream_poll(CUstream stream, CUresult (*ask)(CUstream stream))
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	CUresult result = gm_shim_driver.cuStreamIsCapturing(stream, &status);
+	if (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = ask(stream);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	gm_fence_suspect(result);
+	return result;
+}
+
+/* `order`: the stream whose work must complete first. */
+static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
+			   CUstream order, CUresult (*native)(CUdeviceptr, CUstream))
+{
+	struct gm_timing call = gm_timing_since(gm_tick());
+	struct gm_pool *pool = gm_shim_pool_at(address);
+	if (!pool)
+		return free_foreign(hook, address, stream, native, call.start);
+	/* With GPUMEM_FREE=defer: a fence of the stream's context covers the stream. */
+	struct gm_context *context = NULL;
+	if (gm_knob_get()->free.choice == GM_FREE_DEFER)
+		context = gm_shim_context_of_stream(order);
+	CUresult result = stream_poll(order, context ? gm_shim_driver.cuStreamQuery
+						     : gm_shim_driver.cuStreamSynchronize);
+	if (context && result == CUDA_ERROR_NOT_READY)
+		return free_block(hook, pool, address, call, BY_OTHER, context->key);
+	return result == CUDA_SUCCESS ? free_block(hook, pool, address, call, BY_NONE, 0) : result;
+}
+
+GM_HANDLER(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), (address, stream),
+	   free_async(GM_HOOK_cuMemFreeAsync, address, stream, stream, real.cuMemFreeAsync))
+GM_HANDLER(cuMemFreeAsync_ptsz, (CUdeviceptr address, CUstream stream), (address, stream),
+	   free_async(GM_HOOK_cuMemFreeAsync_ptsz, address, stream,
+		      stream ? stream : CU_STREAM_PER_THREAD, real.cuMemFreeAsync_ptsz))
+
+/* --- blocks that end with their context --- */
+
+struct owned {
+	uint64_t key;
+	GM_ARRAY(struct gm_block) blocks;
+};
+
+static void owned_collect(void *arg, const struct gm_block *block)
+{
+	struct owned *o = arg;
+	if (block->context == o->key)
+		(void)gm_array_push(&o->blocks, *block);
+}
+
+static void owned_driver_gone(const struct gm_foreign *f)
+{
+	uint64_t now = gm_clock_ns();
+	if (f->kind != GM_FOREIGN_DRIVER)
+		return;
+	struct gm_record record =
+		free_record(GM_HOOK_NONE, now, now, f->key, f->size, f->size, f->id, f->context,
+			    f->ordinal, GM_RECORD_DRIVER | GM_RECORD_CONTEXT_GONE);
+	gm_counter_add(f->ordinal, GM_C_free_driver, 1);
+	free_log(&record);
+}
+
+static void owned_pool_gone(struct gm_pool *pool, uint64_t key)
+{
+	struct owned o = {.key = key};
+	uint64_t now = gm_clock_ns();
+	gm_pool_walk(pool, owned_collect, &o);
+	gm_pool_context_gone(pool, key);
+	for (size_t i = 0; i < o.blocks.n; i++) {
+		const struct gm_block *b = &o.blocks.at[i];
+		struct gm_record record =
+			free_record(GM_HOOK_NONE, now, now, b->base, b->size, b->held, b->id,
+				    b->context, b->ordinal, GM_RECORD_CONTEXT_GONE);
+		gm_memops_freed(b->id);
+		gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
+		free_log(&record);
+	}
+	gm_array_free(&o.blocks);
+}
+
+void gm_block_context_gone(struct gm_context *context)
+{
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (pool)
+			owned_pool_gone(pool, context->key);
+	}
+	gm_foreign_context_gone(context->key, owned_driver_gone);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/msg.h"
+#include "shim/call.h"
+#include "shim/device.h"
+#include "shim/foreign/foreign.h"
+#include "shim/used.h"
+
+static size_t memory_least(size_t a, uint64_t b)
+{
+	return a < b ? a : (size_t)b;
+}
+
+struct memory {
+	size_t available, total;
+};
+
+static CUresult memory_ask(void *memory)
+{
+	struct memory *m = memory;
+	return GM_PASS(real.cuMemGetInfo_v2(&m->available, &m->total));
+}
+
+/* Memory of the pool that no block holds is available; memory beyond GPUMEM_LIMIT is not. */
+static void memory_adjust(unsigned ordinal, const struct gm_pool_stats *pool, struct memory *m)
+{
+	uint64_t limit = ordinal < gm_shim_n_devices ? gm_shim_devices[ordinal].limit : UINT64_MAX;
+	m->available =
+		memory_least(m->available + pool->made - pool->lent - pool->handed_out, m->total);
+	if (limit == UINT64_MAX)
+		return;
+	uint64_t used = pool->handed_out + gm_foreign_bytes(ordinal);
+	m->available = memory_least(m->available, used < limit ? limit - used : 0);
+	m->total = memory_least(m->total, limit);
+}
+
+static CUresult memory_read(unsigned ordinal, struct memory *m)
+{
+	struct gm_pool_stats stats = {0};
+	struct gm_pool *pool = gm_shim_pool_if_any(ordinal);
+	CUresult result = pool ? gm_pool_stats_beside(pool, memory_ask, m, &stats) : memory_ask(m);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (m->total)
+		gm_used_record(ordinal, m->total - m->available);
+	memory_adjust(ordinal, &stats, m);
+	return result;
+}
+
+static CUresult memory_info(size_t *available, size_t *total)
+{
+	struct memory m = {0};
+	CUresult result;
+	struct gm_context *context = gm_context_current(&gm_shim_driver, &result);
+	/* The driver decides which outputs may be NULL. */
+	if (!context || !available || !total)
+		result = GM_PASS(real.cuMemGetInfo_v2(available, total));
+	if (context && (available || total) && result == CUDA_SUCCESS)
+		result = memory_read(context->ordinal, &m);
+	if (context && result == CUDA_SUCCESS) {
+		if (available)
+			*available = m.available;
+		if (total)
+			*total = m.total;
+	}
+	return result;
+}
+
+GM_HANDLER(cuMemGetInfo_v2, (size_t * available, size_t *total), (available, total),
+	   memory_info(available, total))
+
+/* Look-ups need no guard: the only call that they make is the program's own, which also reports the
+ * error of a thread without a context. */
+CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	struct gm_block b;
+	bool in_range = false;
+	bool live = gm_shim_active() && gm_shim_find_live(dptr, &b, &in_range);
+	CUresult result =
+		real.cuMemGetAddressRange_v2(pbase, psize, in_range && !live ? GM_NOWHERE : dptr);
+	if (live && result == CUDA_SUCCESS) {
+		if (pbase)
+			*pbase = b.base;
+		if (psize)
+			*psize = b.size;
+	}
+	return result;
+}
+
+/* A dma-buf names physical memory: the chunks under it must not move while the block lives. */
+static CUresult block_pin_export(struct gm_pool *pool, const struct gm_block *b,
+				 CUdeviceptr address, size_t size)
+{
+	if (!b->live || address - b->base >= b->size || size > b->size - (address - b->base))
+		return CUDA_ERROR_INVALID_VALUE;
+	return gm_pool_pin(pool, address, size);
+}
+
+CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+					  CUmemRangeHandleType handleType, unsigned long long flags)
+{
+	struct gm_block b;
+	struct gm_pool *pool = gm_shim_active() ? gm_shim_find(dptr, &b) : NULL;
+	CUresult result = pool ? block_pin_export(pool, &b, dptr, size) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		return result;
+	return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
+}
+
+CUresult on_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+{
+	struct gm_block b;
+	if (!gm_shim_active() || !gm_shim_find(dptr, &b))
+		return real.cuIpcGetMemHandle(pHandle, dptr);
+	GM_MSG_ONCE(GM_MSG_WARN, "cuIpcGetMemHandle is refused: memory of the pool cannot be "
+				 "shared with other processes this way");
+	return real.cuIpcGetMemHandle(pHandle, GM_NOWHERE);
+}

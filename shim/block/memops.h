@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of blocks, by their ids. The driver refuses it for mapped
+ * memory. Synchronous copies and memsets of a block that has it have completed when they return.
+ * Any thread.
+ */
+#ifndef GM_SHIM_BLOCK_MEMOPS_H
+#define GM_SHIM_BLOCK_MEMOPS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/debug.h"
+
+extern atomic_size_t gm_memops_entries; /* blocks that have it */
+
+/* False: no host memory to set it. */
+bool gm_memops_set(uint64_t block, bool on);
+/* One relaxed load while no block has it. */
+bool gm_memops_get(uint64_t block);
+/* Likewise: the block was freed. */
+static inline void gm_memops_freed(uint64_t block)
+{
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_memops_entries, memory_order_relaxed)))
+		gm_memops_set(block, false);
+}
+
+/* modules.h */
+void gm_memops_forget_all(void);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Libraries in the process that move device memory to other processes and machines. Any thread. */
+#ifndef GM_SHIM_BLOCK_NETWORK_H
+#define GM_SHIM_BLOCK_NETWORK_H
+
+#include <stdbool.h>
+
+/* A call asks whether a block can be shared: warn once if such a library is loaded, which takes a
+ * slower way when it cannot. */
+void gm_shim_report_network(void);
+
+/* The `may_remap` of struct gm_pool_config: GPUMEM_REMAP. */
+bool gm_shim_may_remap(void *unused);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Batches of copies. Each copy is checked, made reachable and counted like a call of its own. A
+ * batch without a bad copy goes to the driver whole. Else it is cut before the bad copy: natively
+ * the copies before it are done, and those after it are not (measured on driver 580). A batch is
+ * also cut around a copy between devices that cannot reach each other, which cuMemcpyPeer does.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "shim/copy/copy2d.h"
+#include "shim/copy/transfer.h"
+#include "shim/foreign/foreign.h"
+
+#if CUDA_VERSION >= 12080
+
+/* The attributes of copies [first, first + n): those that begin there, and the one that holds at
+ * `first`. */
+struct part {
+	size_t first_attribute, n_attributes;
+	size_t *attribute_first;
+};
+
+/* The common part of the four forms of a call. */
+struct batch {
+	size_t n;
+	struct gm_transfer *copies;
+	CUstream stream;
+	/* The driver's call for copies [first, first + n); *failed as the driver's is. */
+	CUresult (*call)(const struct batch *b, size_t first, size_t n, const struct part *p,
+			 size_t *failed);
+	/* Copies of lines: the call's own arguments. */
+	CUdeviceptr *dsts, *srcs;
+	size_t *sizes;
+	CUmemcpyAttributes *attributes;
+	size_t *attribute_first;
+	size_t n_attributes;
+	/* Copies of boxes. */
+	CUDA_MEMCPY3D_BATCH_OP *ops;
+	unsigned long long flags;
+	bool silent; /* the driver does not say which copy ran past its block */
+};
+
+static bool part_cut(const struct batch *b, size_t first, size_t n, struct part *part)
+{
+	size_t k = 0, end;
+	while (k + 1 < b->n_attributes && b->attribute_first[k + 1] <= first)
+		k++;
+	for (end = k; end < b->n_attributes && b->attribute_first[end] < first + n;)
+		end++;
+	size_t *from = malloc((end - k + 1) * sizeof *from);
+	if (!from)
+		return false;
+	for (size_t i = k; i < end; i++)
+		from[i - k] = b->attribute_first[i] > first ? b->attribute_first[i] - first : 0;
+	*part = (struct part){k, end - k, from};
+	return true;
+}
+
+static CUresult batch_call(const struct batch *b, size_t first, size_t n, size_t *failed)
+{
+	struct part p = {0, b->n_attributes, b->attribute_first};
+	bool whole = n == b->n || !b->n_attributes;
+	if (!whole && !part_cut(b, first, n, &p))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = GM_PASS(b->call(b, first, n, &p, failed));
+	if (!whole)
+		free(p.attribute_first);
+	return result;
+}
+
+/* Memory has become reachable, so the whole part is worth another try: copies of a batch do not
+ * depend on one another. */
+static bool batch_opened(const struct batch *b, size_t first, size_t n, CUresult result)
+{
+	bool any = false;
+	for (size_t i = first; i < first + n; i++)
+		any |= gm_transfer_again(&b->copies[i], result);
+	return any;
+}
+
+/* *failed is the index of the copy that failed, in the whole batch, or as it was if the driver does
+ * not say. */
+static CUresult batch_run_part(const struct batch *b, size_t first, size_t n, size_t *failed)
+{
+	if (!n)
+		return CUDA_SUCCESS;
+	if (first)
+		*failed = SIZE_MAX;
+	CUresult result = batch_call(b, first, n, failed);
+	if (result != CUDA_SUCCESS && batch_opened(b, first, n, result))
+		result = batch_call(b, first, n, failed);
+	if (result != CUDA_SUCCESS && *failed != SIZE_MAX)
+		*failed += first;
+	for (size_t i = first; i < first + n; i++) {
+		if (i > first) /* the time of the call is counted once */
+			b->copies[i].start = gm_clock_ns();
+		result = gm_transfer_end(&b->copies[i], result);
+	}
+	return result;
+}
+
+static CUresult batch_run(const struct batch *b, size_t *failed)
+{
+	size_t first = 0;
+	for (size_t i = 0; i < b->n; i++) {
+		struct gm_transfer *t = &b->copies[i];
+		CUresult refused = gm_transfer_begin(t), result;
+		if (refused == CUDA_SUCCESS && !t->by_peer)
+			continue;
+		result = batch_run_part(b, first, i - first, failed);
+		if (result == CUDA_SUCCESS) {
+			*failed = b->silent ? SIZE_MAX : i;
+			result = gm_transfer_end(t, refused == CUDA_SUCCESS ? gm_transfer_by_peer(t)
+									    : refused);
+		}
+		if (result != CUDA_SUCCESS)
+			return result;
+		first = i + 1;
+	}
+	return batch_run_part(b, first, b->n - first, failed);
+}
+
+/* --- lines --- */
+
+static CUresult lines_run(struct batch *b, const struct gm_transfer *like, size_t *failed)
+{
+	b->copies = calloc(b->n, sizeof *b->copies);
+	if (!b->copies)
+		return batch_call(b, 0, b->n, failed);
+	for (size_t i = 0; i < b->n; i++) {
+		b->copies[i] = *like;
+		b->copies[i].dst = b->dsts[i];
+		b->copies[i].src = b->srcs[i];
+		b->copies[i].dst_span = b->copies[i].src_span = b->copies[i].bytes = b->sizes[i];
+	}
+	CUresult result = batch_run(b, failed);
+	free(b->copies);
+	return result;
+}
+
+/* A call with an argument that the driver refuses goes to it as it is. */
+#define CALL_LINES(symbol, ...)                                                            \
+	static CUresult call_##symbol(const struct batch *b, size_t first, size_t n,       \
+				      const struct part *p, size_t *failed)                \
+	{                                                                                  \
+		(void)failed;                                                              \
+		return real.symbol(b->dsts + first, b->srcs + first, b->sizes + first, n,  \
+				   b->attributes + p->first_attribute, p->attribute_first, \
+				   p->n_attributes, __VA_ARGS__);                          \
+	}
+#define HAS_LINES (dsts && srcs && sizes && n && attributes && attribute_first && n_attributes)
+#define LINE_BATCH(symbol, own_stream, parameters, arguments, before, after)             \
+	GM_HANDLER_IF(HAS_LINES, symbol, parameters, arguments, ({                       \
+			      size_t at = before;                                        \
+			      struct batch b = {.n = n,                                  \
+						.stream = stream,                        \
+						.call = call_##symbol,                   \
+						.dsts = dsts,                            \
+						.srcs = srcs,                            \
+						.sizes = sizes,                          \
+						.attributes = attributes,                \
+						.attribute_first = attribute_first,      \
+						.n_attributes = n_attributes};           \
+			      const struct gm_transfer like = {.hook = GM_HOOK_##symbol, \
+							       .flags = GM_RECORD_ASYNC, \
+							       .stream = stream,         \
+							       .own = own_stream};       \
+			      CUresult done = lines_run(&b, &like, &at);                 \
+			      after;                                                     \
+			      done;                                                      \
+		      }))
+
+/* Where the driver writes no index, the program finds its own value. */
+#define READ_FAILED (failed ? *failed : SIZE_MAX)
+#define WRITE_FAILED                  \
+	do                            \
+		if (failed)           \
+			*failed = at; \
+	while (0)
+#define PARAMETERS_V1                                                                    \
+	(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t n,               \
+	 CUmemcpyAttributes * attributes, size_t * attribute_first, size_t n_attributes, \
+	 size_t * failed, CUstream stream)
+#define ARGUMENTS_V1 \
+	(dsts, srcs, sizes, n, attributes, attribute_first, n_attributes, failed, stream)
+#define PARAMETERS_V2                                                                    \
+	(CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t n,               \
+	 CUmemcpyAttributes * attributes, size_t * attribute_first, size_t n_attributes, \
+	 CUstream stream)
+#define ARGUMENTS_V2 (dsts, srcs, sizes, n, attributes, attribute_first, n_attributes, stream)
+
+CALL_LINES(cuMemcpyBatchAsync, failed, b->stream)
+LINE_BATCH(cuMemcpyBatchAsync, false, PARAMETERS_V1, ARGUMENTS_V1, READ_FAILED, WRITE_FAILED)
+CALL_LINES(cuMemcpyBatchAsync_ptsz, failed, b->stream)
+LINE_BATCH(cuMemcpyBatchAsync_ptsz, true, PARAMETERS_V1, ARGUMENTS_V1, READ_FAILED, WRITE_FAILED)
+CALL_LINES(cuMemcpyBatchAsync_v2, b->stream)
+LINE_BATCH(cuMemcpyBatchAsync_v2, false, PARAMETERS_V2, ARGUMENTS_V2, SIZE_MAX, (void)at)
+CALL_LINES(cuMemcpyBatchAsync_v2_ptsz, b->stream)
+LINE_BATCH(cuMemcpyBatchAsync_v2_ptsz, true, PARAMETERS_V2, ARGUMENTS_V2, SIZE_MAX, (void)at)
+
+/* --- boxes --- */
+
+/* Bytes of an element: 1 between two pointers, else the array's; 0: an unknown array, so that only
+ * the driver can check the copy. */
+static unsigned operation_element(const CUDA_MEMCPY3D_BATCH_OP *op)
+{
+	struct gm_foreign f = {.element = 0};
+	const CUmemcpy3DOperand *array = op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY	? &op->src
+					 : op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? &op->dst
+											: NULL;
+	if (!array)
+		return 1;
+	gm_foreign_find(GM_SPACE_ARRAY, (uint64_t)array->op.array.array, &f);
+	return f.element;
+}
+
+static CUDA_MEMCPY3D operation_box(const CUDA_MEMCPY3D_BATCH_OP *op)
+{
+	size_t element = operation_element(op), width = op->extent.width,
+	       height = op->extent.height;
+	CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+			   .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+			   .WidthInBytes = gm_transfer_product(width, element),
+			   .Height = height,
+			   .Depth = op->extent.depth};
+#define SIDE(side)                                                                           \
+	if (op->side.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {                                 \
+		c.side##Array = op->side.op.array.array;                                     \
+		c.side##XInBytes = gm_transfer_product(op->side.op.array.offset.x, element); \
+		c.side##Y = op->side.op.array.offset.y;                                      \
+		c.side##Z = op->side.op.array.offset.z;                                      \
+	} else {                                                                             \
+		size_t row = op->side.op.ptr.rowLength ? op->side.op.ptr.rowLength : width;  \
+		size_t rows = op->side.op.ptr.layerHeight;                                   \
+		c.side##MemoryType = CU_MEMORYTYPE_UNIFIED;                                  \
+		c.side##Device = op->side.op.ptr.ptr;                                        \
+		c.side##Pitch = gm_transfer_product(row, element);                           \
+		c.side##Height = rows ? rows : height;                                       \
+	}
+	SIDE(src)
+	SIDE(dst)
+#undef SIDE
+	return c;
+}
+
+static bool operand_is_valid(const CUmemcpy3DOperand *o, const CUextent3D *extent)
+{
+	size_t row = o->op.ptr.rowLength, rows = o->op.ptr.layerHeight;
+	return o->type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
+	       ((!row || row >= extent->width) && (!rows || rows >= extent->height));
+}
+
+/* The driver checks every description before it does any copy. */
+static bool boxes_are_valid(const struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		const CUDA_MEMCPY3D_BATCH_OP *op = &b->ops[i];
+		if (!op->extent.width || !op->extent.height || !op->extent.depth ||
+		    !operand_is_valid(&op->src, &op->extent) ||
+		    !operand_is_valid(&op->dst, &op->extent))
+			return false;
+	}
+	return true;
+}
+
+static CUresult boxes_run(struct batch *b, const struct gm_transfer *like, size_t *failed)
+{
+	if (!boxes_are_valid(b))
+		return batch_call(b, 0, b->n, failed);
+	CUDA_MEMCPY3D *boxes = calloc(b->n, sizeof *boxes);
+	b->copies = calloc(b->n, sizeof *b->copies);
+	if (!boxes || !b->copies) {
+		free(boxes);
+		free(b->copies);
+		return batch_call(b, 0, b->n, failed);
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		boxes[i] = operation_box(&b->ops[i]);
+		b->copies[i] = gm_transfer_of_box(&boxes[i]);
+		b->copies[i].hook = like->hook;
+		b->copies[i].flags |= like->flags;
+		b->copies[i].stream = like->stream;
+		b->copies[i].own = like->own;
+	}
+	CUresult result = batch_run(b, failed);
+	free(boxes);
+	free(b->copies);
+	return result;
+}
+
+#define CALL_BOXES(symbol, ...)                                                      \
+	static CUresult call_##symbol(const struct batch *b, size_t first, size_t n, \
+				      const struct part *p, size_t *failed)          \
+	{                                                                            \
+		(void)p;                                                             \
+		(void)failed;                                                        \
+		return real.symbol(n, b->ops + first, __VA_ARGS__);                  \
+	}
+#define HAS_BOXES (n && ops)
+#define BOX_BATCH(symbol, own_stream, parameters, arguments, before, after)              \
+	GM_HANDLER_IF(HAS_BOXES, symbol, parameters, arguments, ({                       \
+			      size_t at = before;                                        \
+			      struct batch b = {.n = n,                                  \
+						.stream = stream,                        \
+						.call = call_##symbol,                   \
+						.ops = ops,                              \
+						.flags = flags,                          \
+						.silent = true};                         \
+			      const struct gm_transfer like = {.hook = GM_HOOK_##symbol, \
+							       .flags = GM_RECORD_ASYNC, \
+							       .stream = stream,         \
+							       .own = own_stream};       \
+			      CUresult done = boxes_run(&b, &like, &at);                 \
+			      after;                                                     \
+			      done;                                                      \
+		      }))
+
+#define BOX_PARAMETERS_V1                                                                   \
+	(size_t n, CUDA_MEMCPY3D_BATCH_OP * ops, size_t * failed, unsigned long long flags, \
+	 CUstream stream)
+#define BOX_ARGUMENTS_V1 (n, ops, failed, flags, stream)
+#define BOX_PARAMETERS_V2 \
+	(size_t n, CUDA_MEMCPY3D_BATCH_OP * ops, unsigned long long flags, CUstream stream)
+#define BOX_ARGUMENTS_V2 (n, ops, flags, stream)
+
+CALL_BOXES(cuMemcpy3DBatchAsync, failed, b->flags, b->stream)
+BOX_BATCH(cuMemcpy3DBatchAsync, false, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, READ_FAILED,
+	  WRITE_FAILED)
+CALL_BOXES(cuMemcpy3DBatchAsync_ptsz, failed, b->flags, b->stream)
+BOX_BATCH(cuMemcpy3DBatchAsync_ptsz, true, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, READ_FAILED,
+	  WRITE_FAILED)
+CALL_BOXES(cuMemcpy3DBatchAsync_v2, b->flags, b->stream)
+BOX_BATCH(cuMemcpy3DBatchAsync_v2, false, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX, (void)at)
+CALL_BOXES(cuMemcpy3DBatchAsync_v2_ptsz, b->flags, b->stream)
+BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, true, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX,
+	  (void)at)
+
+#else
+
+/* This toolkit does not declare the contents of a batch: it is passed on. */
+#define PASSES(symbol, parameters, arguments) \
+	CUresult on_##symbol parameters       \
+	{                                     \
+		return real.symbol arguments; \
+	}
+#define LINES_V1(symbol)                                                                        \
+	PASSES(symbol,                                                                          \
+	       (CUdeviceptr * d, CUdeviceptr * s, size_t * z, size_t n, CUmemcpyAttributes * a, \
+		size_t * i, size_t m, size_t * failed, CUstream stream),                        \
+	       (d, s, z, n, a, i, m, failed, stream))
+#define LINES_V2(symbol)                                                                        \
+	PASSES(symbol,                                                                          \
+	       (CUdeviceptr * d, CUdeviceptr * s, size_t * z, size_t n, CUmemcpyAttributes * a, \
+		size_t * i, size_t m, CUstream stream),                                         \
+	       (d, s, z, n, a, i, m, stream))
+#define BOXES_V1(symbol)                                                                           \
+	PASSES(symbol,                                                                             \
+	       (size_t n, CUDA_MEMCPY3D_BATCH_OP * ops, size_t * failed, unsigned long long flags, \
+		CUstream stream),                                                                  \
+	       (n, ops, failed, flags, stream))
+#define BOXES_V2(symbol)                                                          \
+	PASSES(symbol,                                                            \
+	       (size_t n, CUDA_MEMCPY3D_BATCH_OP * ops, unsigned long long flags, \
+		CUstream stream),                                                 \
+	       (n, ops, flags, stream))
+LINES_V1(cuMemcpyBatchAsync)
+LINES_V1(cuMemcpyBatchAsync_ptsz)
+LINES_V2(cuMemcpyBatchAsync_v2)
+LINES_V2(cuMemcpyBatchAsync_v2_ptsz)
+BOXES_V1(cuMemcpy3DBatchAsync)
+BOXES_V1(cuMemcpy3DBatchAsync_ptsz)
+BOXES_V2(cuMemcpy3DBatchAsync_v2)
+BOXES_V2(cuMemcpy3DBatchAsync_v2_ptsz)
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/copy/transfer.h"
+
+#include "base/clock.h"
+#include "log/count.h"
+#include "log/log.h"
+#include "shim/block/memops.h"
+#include "shim/context/peer.h"
+#include "shim/device.h"
+
+/* One side is within the requested size of one live block, or in no pool. */
+static bool side_in_bounds(CUdeviceptr at, size_t span, struct gm_pool **pool, struct gm_block *b)
+{
+	if (!at || !span)
+		return true;
+	*pool = gm_shim_find(at, b);
+	if (!*pool)
+		return true;
+	return b->live && at - b->base < b->size && span <= b->size - (at - b->base);
+}
+
+CUresult gm_transfer_begin(struct gm_transfer *t)
+{
+	t->start = gm_clock_ns();
+	if (!side_in_bounds(t->dst, t->dst_span, &t->dst_pool, &t->dst_block) ||
+	    !side_in_bounds(t->src, t->src_span, &t->src_pool, &t->src_block)) {
+		gm_counter_add(0, GM_C_bounds_refused, 1);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (!t->dst_pool || !t->src_pool)
+		return CUDA_SUCCESS;
+	if (t->dst_pool == t->src_pool) {
+		t->flags = (t->flags & ~(unsigned)GM_RECORD_PEER) | GM_RECORD_D2D;
+		return CUDA_SUCCESS;
+	}
+	t->flags = (t->flags & ~(unsigned)GM_RECORD_D2D) | GM_RECORD_PEER;
+	unsigned dst = t->dst_block.ordinal, src = t->src_block.ordinal;
+	if (!t->placed)
+		t->by_peer = !gm_peer_reach(dst, src) || !gm_peer_reach(src, dst);
+	return CUDA_SUCCESS;
+}
+
+static CUcontext side_owner(struct gm_pool *pool, const struct gm_block *b, CUdeviceptr at)
+{
+	CUcontext handle = NULL;
+	if (pool) {
+		struct gm_context *owner = gm_context_find(b->context);
+		return owner ? owner->handle : NULL;
+	}
+	gm_shim_driver.cuPointerGetAttribute(&handle, CU_POINTER_ATTRIBUTE_CONTEXT, at);
+	return handle;
+}
+
+static CUDA_MEMCPY3D_PEER box_with_contexts(const CUDA_MEMCPY3D *c, CUcontext dst, CUcontext src)
+{
+	return (CUDA_MEMCPY3D_PEER){
+		.srcXInBytes = c->srcXInBytes,
+		.srcY = c->srcY,
+		.srcZ = c->srcZ,
+		.srcLOD = c->srcLOD,
+		.srcMemoryType = c->srcMemoryType,
+		.srcDevice = c->srcDevice,
+		.srcContext = src,
+		.srcPitch = c->srcPitch,
+		.srcHeight = c->srcHeight,
+		.dstXInBytes = c->dstXInBytes,
+		.dstY = c->dstY,
+		.dstZ = c->dstZ,
+		.dstLOD = c->dstLOD,
+		.dstMemoryType = c->dstMemoryType,
+		.dstDevice = c->dstDevice,
+		.dstContext = dst,
+		.dstPitch = c->dstPitch,
+		.dstHeight = c->dstHeight,
+		.WidthInBytes = c->WidthInBytes,
+		.Height = c->Height,
+		.Depth = c->Depth,
+	};
+}
+
+CUresult gm_transfer_by_peer(const struct gm_transfer *t)
+{
+	CUcontext dst = side_owner(t->dst_pool, &t->dst_block, t->dst);
+	CUcontext src = side_owner(t->src_pool, &t->src_block, t->src);
+	CUstream stream = t->own && !t->stream ? CU_STREAM_PER_THREAD : t->stream;
+	if (t->box) {
+		CUDA_MEMCPY3D_PEER box = box_with_contexts(t->box, dst, src);
+		if (t->flags & GM_RECORD_ASYNC)
+			return real.cuMemcpy3DPeerAsync(&box, stream);
+		return t->own ? real.cuMemcpy3DPeer_ptds(&box) : real.cuMemcpy3DPeer(&box);
+	}
+	if (t->flags & GM_RECORD_ASYNC)
+		return real.cuMemcpyPeerAsync(t->dst, dst, t->src, src, t->bytes, stream);
+	return t->own ? real.cuMemcpyPeer_ptds(t->dst, dst, t->src, src, t->bytes)
+		      : real.cuMemcpyPeer(t->dst, dst, t->src, src, t->bytes);
+}
+
+/* The device of memory of no pool, or -1. */
+static int address_device(CUdeviceptr at)
+{
+	int ordinal = -1;
+	if (!at || gm_shim_driver.cuPointerGetAttribute(
+			   &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) != CUDA_SUCCESS)
+		return -1;
+	return ordinal;
+}
+
+/*
+ * One side is in a pool, and the current context or the other side belongs to another device:
+ * natively that works. It is found out after the failure, because asking beforehand would cost
+ * every copy.
+ */
+bool gm_transfer_again(struct gm_transfer *t, CUresult result)
+{
+	CUresult ignored;
+	bool ours = t->dst_pool || t->src_pool;
+	if (result != CUDA_ERROR_INVALID_VALUE || !ours || gm_shim_n_devices < 2 || t->by_peer ||
+	    t->placed || t->opened)
+		return false;
+	t->opened = true;
+	struct gm_context *current = gm_context_current(&gm_shim_driver, &ignored);
+	unsigned owner = t->dst_pool ? t->dst_block.ordinal : t->src_block.ordinal;
+	int other = t->dst_pool && t->src_pool ? (int)t->src_block.ordinal
+					       : address_device(t->dst_pool ? t->src : t->dst);
+	bool foreign = other >= 0 && (unsigned)other != owner;
+	bool elsewhere = current && current->ordinal != owner;
+	if (foreign && !gm_peer_reach(owner, (unsigned)other))
+		t->by_peer = true;
+	if (elsewhere)
+		gm_peer_reach(owner, current->ordinal);
+	return foreign || elsewhere;
+}
+
+static enum gm_counter transfer_counter(unsigned flags)
+{
+	static const struct {
+		unsigned flag;
+		enum gm_counter calls;
+	} kinds[] = {
+		{GM_RECORD_MEMSET, GM_C_memset_calls}, {GM_RECORD_PEER, GM_C_copy_peer_calls},
+		{GM_RECORD_H2D, GM_C_copy_h2d_calls},  {GM_RECORD_D2H, GM_C_copy_d2h_calls},
+		{GM_RECORD_D2D, GM_C_copy_d2d_calls},
+	};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (flags & kinds[i].flag)
+			return kinds[i].calls;
+	return GM_C_copy_other_calls;
+}
+
+static void transfer_record(const struct gm_transfer *t, uint64_t end)
+{
+	struct gm_record r =
+		gm_shim_record(GM_RECORD_COPY, t->hook, NULL, t->start, end, CUDA_SUCCESS);
+	if (!gm_log_wants(GM_RECORD_COPY))
+		return;
+	const struct gm_block *b = t->dst_pool ? &t->dst_block : &t->src_block;
+	if (t->dst_pool || t->src_pool) {
+		r.context = (uint32_t)b->context;
+		r.device = (uint8_t)b->ordinal;
+	}
+	r.address = t->dst;
+	r.size = t->bytes;
+	r.held = t->src;
+	r.flags = (uint16_t)t->flags;
+	gm_log_put(&r);
+}
+
+/* A synchronous transfer of memory with SYNC_MEMOPS must have completed when it returns. */
+static CUresult transfer_wait(const struct gm_transfer *t)
+{
+	if (t->flags & GM_RECORD_ASYNC)
+		return CUDA_SUCCESS;
+	if (!(t->dst_pool && gm_memops_get(t->dst_block.id)) &&
+	    !(t->src_pool && gm_memops_get(t->src_block.id)))
+		return CUDA_SUCCESS;
+	return gm_shim_driver.cuStreamSynchronize(t->own ? CU_STREAM_PER_THREAD : NULL);
+}
+
+CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result)
+{
+	if (result == CUDA_SUCCESS)
+		result = transfer_wait(t);
+	if (result != CUDA_SUCCESS)
+		return result;
+	uint64_t end = gm_clock_ns();
+	/* Rows of counters.def: calls, bytes, time. */
+	enum gm_counter calls = transfer_counter(t->flags);
+	gm_counter_add(0, calls, 1);
+	gm_counter_add(0, calls + 1, t->bytes);
+	gm_counter_add(0, calls + 2, end - t->start);
+	transfer_record(t, end);
+	return result;
+}

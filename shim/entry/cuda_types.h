@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The types of every function that driver/hooks.def names, whatever toolkit compiles us. */
+#ifndef GM_SHIM_ENTRY_CUDA_TYPES_H
+#define GM_SHIM_ENTRY_CUDA_TYPES_H
+
+#include "driver/driver.h"
+/* after driver.h: the types of each ABI version */
+#include <cudaTypedefs.h>
+
+/* Missing from early toolkits of CUDA 12. Only pointers to the structs are passed on. */
+#if CUDA_VERSION < 12020
+typedef struct CUgraphNodeParams_st CUgraphNodeParams;
+typedef CUresult(CUDAAPI *PFN_cuGraphAddNode_v12020)(CUgraphNode *, CUgraph, const CUgraphNode *,
+						     size_t, CUgraphNodeParams *);
+#endif
+#if CUDA_VERSION < 12030
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef CUresult(CUDAAPI *PFN_cuStreamBeginCaptureToGraph_v12030)(CUstream, CUgraph,
+								  const CUgraphNode *,
+								  const CUgraphEdgeData *, size_t,
+								  CUstreamCaptureMode);
+typedef PFN_cuStreamBeginCaptureToGraph_v12030 PFN_cuStreamBeginCaptureToGraph_v12030_ptsz;
+typedef CUresult(CUDAAPI *PFN_cuGraphAddNode_v12030)(CUgraphNode *, CUgraph, const CUgraphNode *,
+						     const CUgraphEdgeData *, size_t,
+						     CUgraphNodeParams *);
+#endif
+#if CUDA_VERSION < 12050
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef CUresult(CUDAAPI *PFN_cuCtxCreate_v12050)(CUcontext *, CUctxCreateParams *, unsigned int,
+						  CUdevice);
+#endif
+
+#if CUDA_VERSION < 12040
+typedef CUresult(CUDAAPI *PFN_cuLibraryEnumerateKernels_v12040)(CUkernel *, unsigned int,
+								CUlibrary);
+typedef CUresult(CUDAAPI *PFN_cuModuleEnumerateFunctions_v12040)(CUfunction *, unsigned int,
+								 CUmodule);
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef CUresult(CUDAAPI *PFN_cuGreenCtxCreate_v12040)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
+						       unsigned int);
+typedef CUresult(CUDAAPI *PFN_cuGreenCtxDestroy_v12040)(CUgreenCtx);
+#endif
+#if CUDA_VERSION < 12080
+typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
+typedef CUresult(CUDAAPI *PFN_cuMemcpyBatchAsync_v12080)(CUdeviceptr *, CUdeviceptr *, size_t *,
+							 size_t, CUmemcpyAttributes *, size_t *,
+							 size_t, size_t *, CUstream);
+typedef CUresult(CUDAAPI *PFN_cuMemcpy3DBatchAsync_v12080)(size_t, CUDA_MEMCPY3D_BATCH_OP *,
+							   size_t *, unsigned long long, CUstream);
+typedef PFN_cuMemcpyBatchAsync_v12080 PFN_cuMemcpyBatchAsync_v12080_ptsz;
+typedef PFN_cuMemcpy3DBatchAsync_v12080 PFN_cuMemcpy3DBatchAsync_v12080_ptsz;
+#endif
+#if CUDA_VERSION < 13000
+typedef CUresult(CUDAAPI *PFN_cuCtxSynchronize_v13000)(CUcontext);
+typedef CUresult(CUDAAPI *PFN_cuMemcpyBatchAsync_v13000)(CUdeviceptr *, CUdeviceptr *, size_t *,
+							 size_t, CUmemcpyAttributes *, size_t *,
+							 size_t, CUstream);
+typedef CUresult(CUDAAPI *PFN_cuMemcpy3DBatchAsync_v13000)(size_t, CUDA_MEMCPY3D_BATCH_OP *,
+							   unsigned long long, CUstream);
+typedef PFN_cuMemcpyBatchAsync_v13000 PFN_cuMemcpyBatchAsync_v13000_ptsz;
+typedef PFN_cuMemcpy3DBatchAsync_v13000 PFN_cuMemcpy3DBatchAsync_v13000_ptsz;
+#endif
+
+#endif

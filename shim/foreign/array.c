@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Arrays. Only the driver knows how much memory one takes, so its elements are counted. A sparse
+ * array has no memory of its own, and neither has one that is mapped later.
+ */
+#include "shim/foreign/foreign.h"
+#include "shim/retry.h"
+
+/* Bytes of one channel; 0: unknown, in a compressed or planar format. */
+static unsigned channel_bytes(CUarray_format format)
+{
+	switch (format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return 1;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return 2;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 4;
+	default:
+		return 0;
+	}
+}
+
+static size_t array_product(size_t a, size_t b)
+{
+	size_t c;
+	return __builtin_mul_overflow(a, b, &c) ? 0 : c;
+}
+
+static size_t array_extent(size_t n)
+{
+	return n ? n : 1;
+}
+
+/* Bytes of all levels. Layers and the faces of a cube do not shrink with the level. */
+static size_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
+{
+	size_t w = d->Width, h = array_extent(d->Height), z = array_extent(d->Depth), sum = 0;
+	unsigned element = channel_bytes(d->Format) * d->NumChannels;
+	if (d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+		return 0;
+	bool flat = d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+	for (unsigned i = 0; i < levels; i++) {
+		sum += array_product(array_product(w, h), array_product(z, element));
+		if (w == 1 && h == 1 && (flat || z == 1))
+			break; /* the driver makes no more levels than that */
+		w = array_extent(w / 2);
+		h = array_extent(h / 2);
+		z = flat ? z : array_extent(z / 2);
+	}
+	return sum;
+}
+
+static void array_given(enum gm_foreign_space space, const void *handle,
+			const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
+{
+	gm_foreign_add_here((struct gm_foreign){
+		.key = (uint64_t)handle,
+		.space = space,
+		.kind = GM_FOREIGN_ARRAY,
+		.size = array_bytes(d, levels),
+		.element = channel_bytes(d->Format) * d->NumChannels,
+	});
+}
+
+static CUDA_ARRAY3D_DESCRIPTOR array_descriptor_3d(const CUDA_ARRAY_DESCRIPTOR *d)
+{
+	return (CUDA_ARRAY3D_DESCRIPTOR){
+		.Width = d->Width,
+		.Height = d->Height,
+		.Format = d->Format,
+		.NumChannels = d->NumChannels,
+	};
+}
+
+GM_TAKES(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d),
+	 array_given(GM_SPACE_ARRAY, *out, &(CUDA_ARRAY3D_DESCRIPTOR[]){array_descriptor_3d(d)}[0],
+		     1))
+GM_TAKES(cuArray3DCreate_v2, (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), (out, d),
+	 array_given(GM_SPACE_ARRAY, *out, d, 1))
+GM_TAKES(cuMipmappedArrayCreate,
+	 (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels),
+	 (out, d, levels), array_given(GM_SPACE_MIPMAP, *out, d, levels))
+GM_GIVES_UP(cuArrayDestroy, (CUarray array), (array), GM_SPACE_ARRAY, array)
+GM_GIVES_UP(cuMipmappedArrayDestroy, (CUmipmappedArray array), (array), GM_SPACE_MIPMAP, array)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of other interfaces (Vulkan, Direct3D, other processes) that the program imports. Mappings
+ * of it are views of the same bytes. They are remembered so that freeing one is not counted as a
+ * free of unknown memory.
+ */
+#include "shim/foreign/foreign.h"
+#include "shim/retry.h"
+
+static void external_given(enum gm_foreign_kind kind, enum gm_foreign_space space, uint64_t key,
+			   size_t size)
+{
+	gm_foreign_add_here(
+		(struct gm_foreign){.key = key, .space = space, .kind = kind, .size = size});
+}
+
+GM_TAKES(cuImportExternalMemory,
+	 (CUexternalMemory * out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc), (out, desc),
+	 external_given(GM_FOREIGN_EXTERNAL, GM_SPACE_EXTERNAL, (uint64_t)*out, desc->size))
+GM_TAKES(cuExternalMemoryGetMappedBuffer,
+	 (CUdeviceptr * out, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc),
+	 (out, memory, desc), external_given(GM_FOREIGN_VIEW, GM_SPACE_DEVICE, *out, desc->size))
+GM_TAKES(cuExternalMemoryGetMappedMipmappedArray,
+	 (CUmipmappedArray * out, CUexternalMemory memory,
+	  const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *desc),
+	 (out, memory, desc), external_given(GM_FOREIGN_VIEW, GM_SPACE_MIPMAP, (uint64_t)*out, 0))
+GM_GIVES_UP(cuDestroyExternalMemory, (CUexternalMemory memory), (memory), GM_SPACE_EXTERNAL, memory)

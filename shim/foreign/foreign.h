@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of the program that does not come from the pool: the bytes of each kind (gpumem-log(5),
+ * FOREIGN MEMORY), and a table of the pieces, so that each is counted as freed with the size with
+ * which it was given. A piece for which the table lacks host memory is not counted. Any thread, no
+ * lock held.
+ */
+#ifndef GM_SHIM_FOREIGN_FOREIGN_H
+#define GM_SHIM_FOREIGN_FOREIGN_H
+
+#include "shim/call.h"
+
+enum gm_foreign_kind {
+	GM_FOREIGN_DRIVER, /* cuMemAlloc, served by the driver */
+	GM_FOREIGN_ASYNC,
+	GM_FOREIGN_CREATED,
+	GM_FOREIGN_ARRAY,
+	GM_FOREIGN_MANAGED,
+	GM_FOREIGN_GRAPH,
+	GM_FOREIGN_EXTERNAL,
+	GM_FOREIGN_HOST,
+	GM_FOREIGN_REGISTERED,
+	GM_FOREIGN_CREATED_HOST,
+	GM_FOREIGN_VIEW, /* another name for memory that is counted elsewhere, or of unknown size */
+	GM_FOREIGN_KINDS
+};
+
+/* The name space of a key: an address and a handle may be the same number. */
+enum gm_foreign_space {
+	GM_SPACE_DEVICE,   /* addresses that cuMemFree takes */
+	GM_SPACE_HOST,	   /* cuMemFreeHost */
+	GM_SPACE_REGISTER, /* cuMemHostUnregister */
+	GM_SPACE_ARRAY,
+	GM_SPACE_MIPMAP,
+	GM_SPACE_EXTERNAL, /* cuDestroyExternalMemory */
+};
+
+struct gm_foreign {
+	uint64_t key; /* address or handle */
+	uint64_t space;
+	enum gm_foreign_kind kind;
+	unsigned ordinal; /* of the device; ignored for memory of the host */
+	size_t size;	  /* bytes */
+	uint64_t context; /* key of the context with which it ends; 0: with none */
+	uint64_t group;	  /* of a graph's memory: graph.c */
+	uint64_t id;	  /* of GM_FOREIGN_DRIVER, in the log */
+	unsigned element; /* bytes, of an array; 0: unknown */
+};
+
+/* An id for memory of GM_FOREIGN_DRIVER; none is ever that of a block. */
+uint64_t gm_foreign_next_id(void);
+
+/* Remember and count a piece that the driver gave. */
+void gm_foreign_add(const struct gm_foreign *piece);
+
+/* Likewise a piece on the current context's device, which ends with that context. */
+void gm_foreign_add_here(struct gm_foreign piece);
+
+/*
+ * Around the driver's call that frees a piece. `take` removes it from the table before the driver
+ * can give its name to another; true: *piece says which it was. `took` counts it as freed, or puts
+ * it back if the call failed, and counts a free of an unknown piece; returns `result`.
+ */
+bool gm_foreign_take(enum gm_foreign_space space, uint64_t key, struct gm_foreign *piece);
+CUresult gm_foreign_took(const struct gm_foreign *piece, bool known, CUresult result);
+
+/* Copy a piece of the table to *piece; false: it is not there. */
+bool gm_foreign_find(enum gm_foreign_space space, uint64_t key, struct gm_foreign *piece);
+
+/* Forget the pieces of a context or of a graph's group, which are gone, after `each` (may be NULL)
+ * of them. */
+void gm_foreign_context_gone(uint64_t key, void (*each)(const struct gm_foreign *gone));
+void gm_foreign_group_gone(uint64_t group);
+
+/* Live bytes of GM_FOREIGN_DRIVER on a device. */
+uint64_t gm_foreign_bytes(unsigned ordinal);
+
+/* modules.h */
+void gm_foreign_forget_all(void);
+
+/* A handler of a call that frees a piece. */
+#define GM_GIVES_UP(symbol, parameters, arguments, space, key)                               \
+	GM_HANDLER(symbol, parameters, arguments, ({                                         \
+			   struct gm_foreign piece_;                                         \
+			   bool known_ = gm_foreign_take(space, (uint64_t)(key), &piece_);   \
+			   gm_foreign_took(&piece_, known_, GM_PASS(real.symbol arguments)); \
+		   }))
+
+#endif

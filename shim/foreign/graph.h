@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory of allocation nodes of graphs. Any thread, no lock held. */
+#ifndef GM_SHIM_FOREIGN_GRAPH_H
+#define GM_SHIM_FOREIGN_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+/* True: `stream` is being captured, and *group is that of its graph. One relaxed load while no
+ * capture is open. */
+bool gm_graph_captured(CUstream stream, uint64_t *group);
+
+/* modules.h */
+void gm_graph_forget_all(void);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/kernel/inkernel.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/msg.h"
+#include "base/sys.h"
+#include "knob/knob.h"
+#include "shim/context/capture.h"
+#include "shim/device.h"
+#include "shim/foreign/graph.h"
+#include "shim/kernel/heaplimit.h"
+#include "shim/kernel/inkernel_log.h"
+#include "shim/kernel/watched.h"
+#include "shim/trim.h"
+#include "takeover/helper.h"
+#include "takeover/load.h"
+
+/* A thread that is about to use a context waits so long for the thread that takes it over. The wait
+ * is bounded: that thread waits for the GPU, where a kernel may be waiting for this one. */
+#define PATIENCE UINT64_C(2000000000) /* ns */
+#define NAP 100000		      /* ns */
+
+/* A list that only grows, at its head, under the lock; read without it. */
+static _Atomic(struct gm_inkernel *) all;
+static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_SHIM);
+static GM_TLS struct gm_inkernel *recent;
+
+bool gm_inkernel_wanted(void)
+{
+	const struct gm_knobs *knobs = gm_knob_get();
+	return knobs->mode.choice == GM_MODE_POOL && gm_heap_wanted(knobs);
+}
+
+/* --- the list --- */
+
+static struct gm_inkernel *inkernel_find(uint64_t key)
+{
+	struct gm_inkernel *h = recent;
+	if (h && h->key == key)
+		return h;
+	h = atomic_load_explicit(&all, memory_order_acquire);
+	while (h && h->key != key)
+		h = h->next;
+	if (h)
+		recent = h;
+	return h;
+}
+
+struct gm_inkernel *gm_inkernel_known(struct gm_context *context)
+{
+	struct gm_inkernel *h = inkernel_find(context->key);
+	if (h)
+		return h;
+	gm_lock_take(&lock);
+	h = inkernel_find(context->key);
+	if (!h && (h = calloc(1, sizeof *h))) {
+		h->key = context->key;
+		h->context = context;
+		h->next = atomic_load_explicit(&all, memory_order_relaxed);
+		atomic_store_explicit(&all, h, memory_order_release);
+	}
+	gm_lock_release(&lock);
+	return h;
+}
+
+enum gm_inkernel_state gm_inkernel_state(const struct gm_inkernel *h)
+{
+	return atomic_load_explicit(&h->state, memory_order_acquire);
+}
+
+static struct gm_heap_host *inkernel_heap(const struct gm_inkernel *h)
+{
+	return h && gm_inkernel_state(h) == GM_INKERNEL_TAKEN ? h->heap : NULL;
+}
+
+/* --- taking over --- */
+
+static void guard_set(bool up)
+{
+	gm_shim_inside = up;
+}
+
+static void test_launch(void *heap, CUstream stream)
+{
+	gm_heap_launch(heap, stream);
+}
+
+static void test_launched(void *heap, CUstream stream, bool launched)
+{
+	gm_heap_launched(heap, stream, launched);
+}
+
+/* At least the program's own limit, unless the user set GPUMEM_HEAP_LIMIT. */
+static uint64_t heap_limit(struct gm_inkernel *h)
+{
+	const struct gm_knobs *knobs = gm_knob_get();
+	uint64_t limit = gm_heap_limit(knobs, gm_shim_devices[h->context->ordinal].total);
+	uint64_t asked = atomic_load(&h->limit);
+	const char *text;
+	bool set = gm_knob_source(GM_KNOB_ID_heap_limit, &text) == GM_KNOB_ENVIRONMENT;
+	return asked > limit && !set ? asked : limit;
+}
+
+static bool heap_make(struct gm_inkernel *h)
+{
+	const struct gm_knobs *knobs = gm_knob_get();
+	const struct gm_heap_config config = {
+		.driver = &gm_shim_driver,
+		.pool = gm_shim_pool(h->context->ordinal),
+		.context = h->context,
+		.policy = gm_heap_wanted(knobs),
+		.limit = heap_limit(h),
+		.image = gm_heap_image(),
+		.guard = guard_set,
+		.trim_after = knobs->trim_after.ns,
+		.idle = gm_trim_heap_idle,
+	};
+	if (config.pool)
+		h->report.result = gm_heap_create(&config, &h->heap);
+	return config.pool && h->report.result == CUDA_SUCCESS;
+}
+
+/* The context is current. */
+static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
+{
+	int processors = 0;
+	const struct gm_takeover_images images = gm_takeover_images(0);
+	if (gm_watched())
+		return GM_TAKEOVER_WATCHED;
+	if (!images.empty)
+		return GM_TAKEOVER_NO_HELPER;
+	/* Before memory is taken for a heap: the helper module must have code for this device. */
+	CUmodule ignored;
+	h->report.result =
+		gm_takeover_load(&gm_shim_driver, images.empty, images.empty_ptx, &ignored);
+	if (h->report.result != CUDA_SUCCESS)
+		return GM_TAKEOVER_NO_LOAD;
+	gm_shim_driver.cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+					    h->context->device);
+	const unsigned blocks = processors > 0 ? 2 * (unsigned)processors : 1;
+	gm_inkernel_limit_keep(h);
+	if (!heap_make(h))
+		return GM_TAKEOVER_NO_HEAP;
+	const struct gm_takeover_config config = {
+		.driver = &gm_shim_driver,
+		.images = gm_takeover_images(gm_heap_policy_of(h->heap)),
+		.heap = gm_heap_device(h->heap),
+		.blocks = blocks < GM_HELPER_BLOCKS ? blocks : GM_HELPER_BLOCKS,
+		.launch = test_launch,
+		.launched = test_launched,
+		.arg = h->heap,
+	};
+	if (!gm_takeover(&config, &h->report) && h->report.end != GM_TAKEOVER_BROKEN) {
+		gm_heap_destroy(h->heap);
+		h->heap = NULL;
+	}
+	return h->report.end;
+}
+
+/* With the context current. */
+static void inkernel_take_over_in_context(struct gm_inkernel *h)
+{
+	CUcontext popped;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	h->report.end = GM_TAKEOVER_DRIVER;
+	h->report.result = gm_shim_driver.cuCtxPushCurrent_v2(h->context->handle);
+	if (h->report.result == CUDA_SUCCESS) {
+		h->report.end = inkernel_take_over(h);
+		gm_shim_driver.cuCtxPopCurrent_v2(&popped);
+	}
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+}
+
+/* No fault: it is configured so, or gpumem has no code for this device. */
+static bool report_is_expected(const struct gm_takeover_report *r)
+{
+	return r->end <= GM_TAKEOVER_NO_HELPER || r->result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+	       r->result == CUDA_ERROR_INVALID_IMAGE || r->result == CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static void report_print(const struct gm_inkernel *h)
+{
+	static bool said[GM_TAKEOVER_ENDS];
+	const struct gm_takeover_report *r = &h->report;
+	enum gm_msg_level level = report_is_expected(r) ? GM_MSG_INFO : GM_MSG_WARN;
+	if (!gm_msg_first(&said[r->end]))
+		return;
+	if (r->end == GM_TAKEOVER_TAKEN)
+		gm_msg(level, "device %u: %s", h->context->ordinal, gm_takeover_text(r->end));
+	else
+		gm_msg(level, "device %u: malloc in kernels stays the driver's: %s%s%s (%s)",
+		       h->context->ordinal, gm_takeover_text(r->end), r->step ? ", while " : "",
+		       r->step ? r->step : "", gm_driver_error(&gm_shim_driver, r->result));
+}
+
+static void inkernel_decide(struct gm_inkernel *h)
+{
+	uint64_t start = gm_clock_ns();
+	inkernel_take_over_in_context(h);
+	h->took = gm_clock_ns() - start;
+	bool ours = h->report.end == GM_TAKEOVER_TAKEN;
+	if (!ours)
+		gm_inkernel_limit_restore(h);
+	atomic_store_explicit(&h->state, ours ? GM_INKERNEL_TAKEN : GM_INKERNEL_NATIVE,
+			      memory_order_release);
+	report_print(h);
+	gm_inkernel_log(h);
+}
+
+/* Not while captures are open: registering the mailbox or setting the limit would end them (driver
+ * 580). A graph captured now is launched later, and its launch comes here again. */
+void gm_inkernel_use(struct gm_context *context)
+{
+	struct gm_inkernel *h = gm_inkernel_known(context);
+	enum gm_inkernel_state undecided = GM_INKERNEL_UNDECIDED;
+	if (!h || gm_inkernel_state(h) > GM_INKERNEL_DECIDING || gm_capture_any())
+		return;
+	if (atomic_compare_exchange_strong(&h->state, &undecided, GM_INKERNEL_DECIDING)) {
+		inkernel_decide(h);
+		return;
+	}
+	for (uint64_t end = gm_clock_ns() + PATIENCE;
+	     gm_inkernel_state(h) == GM_INKERNEL_DECIDING && gm_clock_ns() < end;)
+		gm_sys_nap(NAP);
+}
+
+/* --- launches --- */
+
+struct gm_heap_host *gm_inkernel_before_launch(CUstream stream)
+{
+	uint64_t ignored;
+	struct gm_context *context = gm_shim_context_of_stream(stream);
+	if (!context)
+		return NULL;
+	gm_inkernel_use(context);
+	struct gm_inkernel *h = inkernel_find(context->key);
+	struct gm_heap_host *heap = inkernel_heap(h);
+	if (!heap || gm_graph_captured(stream, &ignored))
+		return NULL;
+	atomic_store_explicit(&h->launched, true, memory_order_relaxed);
+	gm_heap_launch(heap, stream);
+	return heap;
+}
+
+void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresult result)
+{
+	gm_heap_launched(heap, stream, result == CUDA_SUCCESS);
+}
+
+/* --- memory that heaps no longer use --- */
+
+#define ANY UINT_MAX
+
+/*
+ * A walk over the heaps of one device, or of ANY: NULL in *at begins it, NULL is its end. The
+ * context of a heap does not end until the walk goes on; a caller that stops before the
+ * end of the walk calls gm_context_leave for (*at)->context.
+ */
+static struct gm_heap_host *heap_next(struct gm_inkernel **at, unsigned ordinal)
+{
+	struct gm_heap_host *heap = NULL;
+	struct gm_inkernel *h = *at;
+	if (h)
+		gm_context_leave(h->context);
+	for (h = h ? h->next : atomic_load_explicit(&all, memory_order_acquire); h; h = h->next) {
+		if ((ordinal != ANY && h->context->ordinal != ordinal) ||
+		    gm_inkernel_state(h) != GM_INKERNEL_TAKEN || !gm_context_enter(h->context))
+			continue;
+		heap = inkernel_heap(h);
+		if (heap)
+			break;
+		gm_context_leave(h->context);
+	}
+	*at = h;
+	return heap;
+}
+
+uint64_t gm_inkernel_reclaim(unsigned ordinal)
+{
+	uint64_t given = 0;
+	struct gm_heap_host *heap;
+	for (struct gm_inkernel *at = NULL; (heap = heap_next(&at, ordinal));)
+		given += gm_heap_trim(heap);
+	return given;
+}
+
+uint64_t gm_inkernel_trim(uint64_t now)
+{
+	uint64_t given = 0;
+	struct gm_heap_host *heap;
+	struct gm_inkernel *at = NULL;
+	while (!given && !gm_capture_any() && (heap = heap_next(&at, ANY)))
+		given = gm_heap_trim_idle(heap, now);
+	if (at)
+		gm_context_leave(at->context);
+	return given;
+}
+
+uint64_t gm_inkernel_trim_next(void)
+{
+	uint64_t next = UINT64_MAX;
+	struct gm_heap_host *heap;
+	for (struct gm_inkernel *at = NULL; (heap = heap_next(&at, ANY));) {
+		uint64_t due = gm_heap_trim_next(heap);
+		next = due < next ? due : next;
+	}
+	return next;
+}
+
+/* --- contexts end --- */
+
+void gm_inkernel_context_ending(const struct gm_context *context, bool surely)
+{
+	struct gm_heap_host *heap = context ? inkernel_heap(inkernel_find(context->key)) : NULL;
+	gm_inkernel_sample_last(context, surely);
+	if (heap)
+		gm_heap_context_ending(heap);
+}
+
+void gm_inkernel_context_stays(const struct gm_context *context)
+{
+	struct gm_heap_host *heap = context ? inkernel_heap(inkernel_find(context->key)) : NULL;
+	if (heap)
+		gm_heap_context_stays(heap);
+}
+
+void gm_inkernel_context_gone(struct gm_context *context)
+{
+	struct gm_inkernel *h = inkernel_find(context->key);
+	struct gm_heap_host *heap = inkernel_heap(h);
+	if (!heap)
+		return;
+	atomic_store_explicit(&h->state, GM_INKERNEL_NATIVE, memory_order_release);
+	h->heap = NULL;
+	gm_heap_destroy(heap);
+}
+
+void gm_inkernel_forget(void)
+{
+	recent = NULL;
+	atomic_store_explicit(&all, NULL, memory_order_relaxed);
+	gm_lock_init(&lock, GM_LOCK_RANK_SHIM);
+	gm_heap_forget_all();
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Launches. While gm_launch_watched is 0 a handler is a load, a test and a jump. Else the result is
+ * read, too: the first launch of a kernel takes memory for its stack, and idle memory of a pool
+ * must not be the reason that it fails. After the first image that may call malloc, every kernel
+ * that is not known to be harmless is launched with its context's heap (inkernel.h). The handlers
+ * put the guard up only around work of ours, so they do not use GM_HANDLER.
+ */
+#include "shim/kernel/launch.h"
+
+#include "log/count.h"
+#include "shim/kernel/handle.h"
+#include "shim/kernel/inkernel.h"
+#include "shim/retry.h"
+
+atomic_uint gm_launch_watched;
+
+/* Read and count the result of a launch. */
+static CUresult launch_result(CUresult result)
+{
+	unsigned watched = atomic_load_explicit(&gm_launch_watched, memory_order_relaxed);
+	gm_fence_suspect(result);
+	if (result == CUDA_SUCCESS && watched & GM_LAUNCH_COUNTED)
+		gm_counter_add(0, GM_C_launches, 1);
+	return result;
+}
+
+/* Before the launch of a kernel, or of a graph (NULL): the heap that it may call, or NULL. */
+static struct gm_heap_host *launch_begin(const void *function, CUstream stream)
+{
+	struct gm_heap_host *heap = NULL;
+	if (!(atomic_load_explicit(&gm_launch_watched, memory_order_relaxed) & GM_LAUNCH_HEAP))
+		return NULL;
+	if ((!function || gm_handle_kind(function) != GM_HANDLE_HARMLESS) && gm_shim_enter()) {
+		heap = gm_inkernel_before_launch(stream);
+		gm_shim_leave();
+	}
+	return heap;
+}
+
+static CUresult launch_end(struct gm_heap_host *heap, CUstream stream, CUresult result)
+{
+	if (heap && gm_shim_enter()) {
+		gm_inkernel_after_launch(heap, stream, result);
+		gm_shim_leave();
+	}
+	return launch_result(result);
+}
+
+#define LAUNCH(symbol, parameters, arguments, function, stream_)                                 \
+	static __attribute__((noinline)) CUresult watched_##symbol parameters                    \
+	{                                                                                        \
+		struct gm_heap_host *heap = launch_begin(function, stream_);                     \
+		CUresult result = GM_RETRY_UNGUARDED(real.symbol arguments);                     \
+		return launch_end(heap, stream_, result);                                        \
+	}                                                                                        \
+	/* A single tail call: the compiler moves no argument. */                                \
+	CUresult on_##symbol parameters                                                          \
+	{                                                                                        \
+		__typeof__(real.symbol) next = real.symbol;                                      \
+		if (GM_UNLIKELY(atomic_load_explicit(&gm_launch_watched, memory_order_relaxed))) \
+			next = watched_##symbol;                                                 \
+		return next arguments;                                                           \
+	}
+#define LAUNCHES(symbol, parameters, arguments, function, stream_) \
+	LAUNCH(symbol, parameters, arguments, function, stream_)   \
+	LAUNCH(symbol##_ptsz, parameters, arguments, function, stream_own(stream_))
+
+static CUstream stream_own(CUstream stream)
+{
+	return stream ? stream : CU_STREAM_PER_THREAD;
+}
+
+LAUNCHES(cuLaunchKernel,
+	 (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+	  unsigned bz, unsigned shared, CUstream stream, void **params, void **extra),
+	 (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra), f, stream)
+LAUNCHES(cuLaunchKernelEx,
+	 (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
+	 (config, f, params, extra), f, config ? config->hStream : NULL)
+LAUNCHES(cuLaunchCooperativeKernel,
+	 (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+	  unsigned bz, unsigned shared, CUstream stream, void **params),
+	 (f, gx, gy, gz, bx, by, bz, shared, stream, params), f, stream)
+LAUNCH(cuLaunch, (CUfunction f), (f), f, NULL)
+LAUNCH(cuLaunchGrid, (CUfunction f, int width, int height), (f, width, height), f, NULL)
+LAUNCH(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream),
+       (f, width, height, stream), f, stream)
+LAUNCHES(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream), NULL, stream)
+
+/* Several kernels in one call, each on another device. Heaps beyond MOST do not grow while their
+ * kernels run. */
+#define MOST 16
+
+static CUresult watched_multi(CUDA_LAUNCH_PARAMS *list, unsigned n, unsigned flags)
+{
+	struct gm_heap_host *heap[MOST] = {NULL};
+	for (unsigned i = 0; list && i < n && i < MOST; i++)
+		heap[i] = launch_begin(list[i].function, list[i].hStream);
+	CUresult result =
+		GM_RETRY_UNGUARDED(real.cuLaunchCooperativeKernelMultiDevice(list, n, flags));
+	for (unsigned i = 0; list && i < n && i < MOST; i++)
+		if (heap[i])
+			launch_end(heap[i], list[i].hStream, result);
+	return launch_result(result);
+}
+
+CUresult on_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned n,
+						 unsigned flags)
+{
+	if (GM_UNLIKELY(atomic_load_explicit(&gm_launch_watched, memory_order_relaxed)))
+		return watched_multi(list, n, flags);
+	return real.cuLaunchCooperativeKernelMultiDevice(list, n, flags);
+}
+
+void gm_launch_forget(void)
+{
+	atomic_store(&gm_launch_watched, 0);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Launches of kernels and graphs. */
+#ifndef GM_SHIM_KERNEL_LAUNCH_H
+#define GM_SHIM_KERNEL_LAUNCH_H
+
+#include <stdatomic.h>
+
+/*
+ * The reasons to watch launches: a pool exists, and a launch may lack the memory that it holds;
+ * GPUMEM_LAUNCHES; some kernel may call malloc. Bits are only added. 0: launches are passed on.
+ */
+enum { GM_LAUNCH_POOLED = 1, GM_LAUNCH_COUNTED = 2, GM_LAUNCH_HEAP = 4 };
+extern atomic_uint gm_launch_watched;
+
+/* modules.h */
+void gm_launch_forget(void);
+
+#endif

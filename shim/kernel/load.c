@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Images are loaded, and kernels looked up in them. Each image is read once: may it call malloc
+ * (image/image.h)? The answer is remembered for the handles that the driver makes from it
+ * (handle.h). A context is taken over before the first module that may call malloc is loaded there.
+ * A library belongs to no context: the context is taken over before the first kernel of the library
+ * is used in it. Programs that load thousands of libraries use few of them, so an image that stays
+ * in its place is read only when its first kernel, or its module, is looked up.
+ */
+#include "image/image.h"
+#include "shim/entry/object.h"
+#include "shim/kernel/handle.h"
+#include "shim/kernel/inkernel.h"
+#include "shim/kernel/inkernel_log.h"
+#include "shim/kernel/launch.h"
+#include "shim/retry.h"
+
+static struct gm_context *context_here(void)
+{
+	CUresult ignored;
+	return gm_context_current(&gm_shim_driver, &ignored);
+}
+
+/* Of the context's device, in the numbers of image.h. */
+static unsigned device_architecture(const struct gm_context *context)
+{
+	int major = 0, minor = 0;
+	if (!context)
+		return GM_IMAGE_ANY;
+	gm_shim_driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+					    context->device);
+	gm_shim_driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+					    context->device);
+	return (unsigned)(10 * major + minor);
+}
+
+/* Read an image, or else a file, that is about to be loaded. */
+static enum gm_handle_kind image_judge(const void *image, const char *path)
+{
+	struct gm_image_verdict verdict;
+	if (!gm_inkernel_wanted() || (!image && !path))
+		return GM_HANDLE_UNKNOWN;
+	unsigned arch = device_architecture(context_here());
+	bool may = image ? gm_image_allocates(image, 0, arch, &verdict)
+			 : gm_image_file_allocates(path, arch, &verdict);
+	gm_inkernel_log_image(context_here(), image, path, &verdict);
+	return may ? GM_HANDLE_ALLOCATES : GM_HANDLE_HARMLESS;
+}
+
+static void launches_watch(enum gm_handle_kind kind)
+{
+	if (kind == GM_HANDLE_ALLOCATES)
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_HEAP);
+}
+
+/* The kind of a handle that the driver gave before; reads its image if it is unread. Several
+ * threads may each read it: no lock can be held meanwhile, for reading may open a library, and
+ * threads in constructors of libraries may wait for us. */
+static enum gm_handle_kind handle_read_kind(const void *handle)
+{
+	const void *image;
+	enum gm_handle_kind kind = gm_handle_kind(handle);
+	if (kind != GM_HANDLE_UNREAD)
+		return kind;
+	image = gm_handle_unread(handle);
+	if (!image)
+		return gm_handle_kind(handle);
+	kind = image_judge(image, NULL);
+	gm_handle_read(handle, image, kind);
+	launches_watch(kind);
+	return kind;
+}
+
+/* A handle of this kind is about to be used in the current context. */
+static void kind_use(enum gm_handle_kind kind)
+{
+	struct gm_context *context = kind == GM_HANDLE_ALLOCATES ? context_here() : NULL;
+	if (context)
+		gm_inkernel_use(context);
+}
+
+/* The driver has given `handle`. */
+static void handle_given(const void *handle, enum gm_handle_kind kind)
+{
+	if (kind == GM_HANDLE_UNKNOWN)
+		return;
+	gm_handle_remember(handle, kind);
+	launches_watch(kind);
+}
+
+/* A handler of a call that gives *out, a handle of the kind `kind_`; `before` is done before the
+ * call. */
+#define GIVES(symbol, parameters, arguments, kind_, before)                      \
+	GM_HANDLER(symbol, parameters, arguments, ({                             \
+			   enum gm_handle_kind kind = kind_;                     \
+			   before;                                               \
+			   CUresult done = GM_PASS_RETRY(real.symbol arguments); \
+			   if (done == CUDA_SUCCESS && out)                      \
+				   handle_given(*out, kind);                     \
+			   done;                                                 \
+		   }))
+
+GIVES(cuModuleLoad, (CUmodule * out, const char *path), (out, path), image_judge(NULL, path),
+      kind_use(kind))
+GIVES(cuModuleLoadData, (CUmodule * out, const void *image), (out, image), image_judge(image, NULL),
+      kind_use(kind))
+GIVES(cuModuleLoadDataEx,
+      (CUmodule * out, const void *image, unsigned n, CUjit_option *options, void **values),
+      (out, image, n, options, values), image_judge(image, NULL), kind_use(kind))
+GIVES(cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image),
+      image_judge(image, NULL), kind_use(kind))
+GIVES(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name),
+      (out, module, name), handle_read_kind(module), kind_use(kind))
+
+GIVES(cuLibraryLoadFromFile,
+      (CUlibrary * out, const char *path, CUjit_option *options, void **values, unsigned n,
+       CUlibraryOption *library_options, void **library_values, unsigned library_n),
+      (out, path, options, values, n, library_options, library_values, library_n),
+      image_judge(NULL, path), )
+GIVES(cuLibraryGetModule, (CUmodule * out, CUlibrary library), (out, library),
+      handle_read_kind(library), kind_use(kind))
+GIVES(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), (out, kernel),
+      handle_read_kind(kernel), kind_use(kind))
+
+/* --- a library whose image stays is not read yet --- */
+
+/* The bytes of the image stay, unchanged, as long as the library: the program says so, or they are
+ * part of an object. Else the driver has copied them, and the program may free them. */
+static bool image_stays(const void *image, const CUlibraryOption *options, void *const *values,
+			unsigned n)
+{
+	for (unsigned i = 0; i < n && options && values; i++)
+		if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED && values[i])
+			return true;
+	const void *code = gm_image_code(image);
+	return code && gm_object_holds(code);
+}
+
+static CUresult library_load(CUlibrary *out, const void *image, CUjit_option *options,
+			     void **values, unsigned n, CUlibraryOption *library_options,
+			     void **library_values, unsigned library_n)
+{
+	bool unread = image && gm_inkernel_wanted() &&
+		      image_stays(image, library_options, library_values, library_n);
+	enum gm_handle_kind kind = unread ? GM_HANDLE_UNREAD : image_judge(image, NULL);
+	CUresult result = GM_PASS_RETRY(real.cuLibraryLoadData(
+		out, image, options, values, n, library_options, library_values, library_n));
+	if (result == CUDA_SUCCESS && out && unread)
+		gm_handle_remember_unread(*out, image);
+	else if (result == CUDA_SUCCESS && out)
+		handle_given(*out, kind);
+	return result;
+}
+
+GM_HANDLER(cuLibraryLoadData,
+	   (CUlibrary * out, const void *image, CUjit_option *options, void **values, unsigned n,
+	    CUlibraryOption *library_options, void **library_values, unsigned library_n),
+	   (out, image, options, values, n, library_options, library_values, library_n),
+	   library_load(out, image, options, values, n, library_options, library_values, library_n))
+
+/* --- kernels of a library take no memory before they are in a context --- */
+
+static CUresult library_get_kernel(CUkernel *out, CUlibrary library, const char *name)
+{
+	CUresult result = GM_PASS(real.cuLibraryGetKernel(out, library, name));
+	if (result == CUDA_SUCCESS && out)
+		handle_given(*out, handle_read_kind(library));
+	return result;
+}
+
+GM_HANDLER(cuLibraryGetKernel, (CUkernel * out, CUlibrary library, const char *name),
+	   (out, library, name), library_get_kernel(out, library, name))
+
+#define LISTS(symbol, type, from)                                                          \
+	GM_HANDLER(symbol, (type * out, unsigned n, from owner), (out, n, owner), ({       \
+			   CUresult done = GM_PASS(real.symbol(out, n, owner));            \
+			   for (unsigned i = 0; done == CUDA_SUCCESS && out && i < n; i++) \
+				   if (out[i]) /* there may be fewer */                    \
+					   handle_given(out[i], handle_read_kind(owner));  \
+			   done;                                                           \
+		   }))
+
+LISTS(cuLibraryEnumerateKernels, CUkernel, CUlibrary)
+LISTS(cuModuleEnumerateFunctions, CUfunction, CUmodule)

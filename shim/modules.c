@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/modules.h"
+
+#include <stddef.h>
+
+#include "base/thread.h"
+#include "context/context.h"
+#include "context/fence.h"
+#include "log/counters.h"
+#include "log/log.h"
+#include "shim/block/fill.h"
+#include "shim/block/free.h"
+#include "shim/block/memops.h"
+#include "shim/call.h"
+#include "shim/context/capture.h"
+#include "shim/context/peer.h"
+#include "shim/core.h"
+#include "shim/device.h"
+#include "shim/foreign/create.h"
+#include "shim/foreign/foreign.h"
+#include "shim/foreign/graph.h"
+#include "shim/kernel/handle.h"
+#include "shim/kernel/inkernel.h"
+#include "shim/kernel/launch.h"
+#include "shim/used.h"
+
+struct module {
+	void (*forget)(void);
+	uint64_t (*reclaim)(unsigned ordinal);
+	void (*context_gone)(struct gm_context *context);
+};
+
+static const struct module modules[] = {
+#define GM_MODULE(name, forget, leave, reclaim, context_gone) {forget, reclaim, context_gone},
+#include "shim/modules.def"
+#undef GM_MODULE
+};
+#define MODULES (sizeof modules / sizeof *modules)
+
+void gm_modules_forget(void)
+{
+	for (size_t i = MODULES; i-- > 0;)
+		if (modules[i].forget)
+			modules[i].forget();
+}
+
+static inline void module_leave(void (*leave)(uint64_t now), uint64_t now)
+{
+	if (leave)
+		leave(now);
+}
+
+/* One call after the other rather than a loop: where events are logged each call of the program
+ * gets here. */
+void gm_modules_leave(uint64_t now)
+{
+#define GM_MODULE(name, forget, leave, reclaim, context_gone) module_leave(leave, now);
+#include "shim/modules.def"
+#undef GM_MODULE
+}
+
+uint64_t gm_modules_reclaim_next(unsigned ordinal, unsigned *row)
+{
+	uint64_t given = 0;
+	for (; *row < MODULES && !given; ++*row)
+		if (modules[*row].reclaim)
+			given = modules[*row].reclaim(ordinal);
+	return given;
+}
+
+void gm_modules_reclaim(unsigned ordinal)
+{
+	for (unsigned row = 0; gm_modules_reclaim_next(ordinal, &row);)
+		;
+}
+
+void gm_modules_context_gone(uint64_t key)
+{
+	struct gm_context *context = gm_context_find(key);
+	for (size_t i = MODULES; context && i-- > 0;)
+		if (modules[i].context_gone)
+			modules[i].context_gone(context);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory that stays idle for GPUMEM_TRIM_AFTER returns to the driver. Any thread. */
+#ifndef GM_SHIM_TRIM_H
+#define GM_SHIM_TRIM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* There is idle memory, and no thread that will trim it. */
+extern atomic_bool gm_trim_wanted;
+static inline bool gm_trim_due(void)
+{
+	return atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed);
+}
+
+/* The `idle` of struct gm_pool_config: called under the pool's lock, it sets a flag. */
+void gm_trim_idle(void *unused);
+/* At the end of a handler, when it is wanted: trim now, or start the thread. No lock held. */
+void gm_trim_start(void);
+/* The `idle` of struct gm_heap_config: starts the thread. No handler ends there, and the heap's own
+ * thread, which serves kernels, must not trim. */
+void gm_trim_heap_idle(void *unused);
+/* For atexit. A thread started later could be the last one to end, and would end the process. */
+void gm_trim_exit(void);
+
+/* modules.h */
+static inline void gm_trim_leave(uint64_t now)
+{
+	(void)now;
+	if (gm_trim_due())
+		gm_trim_start();
+}
+void gm_trim_forget(void);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define KERNEL_SIGSET ((long)sizeof(uint64_t)) /* the kernel's part of a sigset_t */
+
+#if defined __x86_64__
+static long syscall_raw(long number, long a, long b, long c, long d)
+{
+	long result;
+	register long fourth __asm__("r10") = d;
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "0"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+#elif defined __aarch64__
+static long syscall_raw(long number, long a, long b, long c, long d)
+{
+	register long number_register __asm__("x8") = number;
+	register long first __asm__("x0") = a, second __asm__("x1") = b;
+	register long third __asm__("x2") = c, fourth __asm__("x3") = d;
+	__asm__ volatile("svc 0"
+			 : "+r"(first)
+			 : "r"(number_register), "r"(second), "r"(third), "r"(fourth)
+			 : "memory");
+	return first;
+}
+#endif
+
+static long syscall_errno(long number, long a, long b, long c, long d)
+{
+	long result = syscall_raw(number, a, b, c, d);
+	if (result >= 0 || result < -4095)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+int gm_sys_open(const char *path, int flags, mode_t mode)
+{
+	return (int)syscall_errno(SYS_openat, AT_FDCWD, (long)path, flags, (long)mode);
+}
+
+int gm_sys_close(int fd)
+{
+	return (int)syscall_errno(SYS_close, fd, 0, 0, 0);
+}
+
+/* On 64-bit systems the kernel's struct stat is the C library's. */
+int gm_sys_fstat(int fd, struct stat *out)
+{
+	return (int)syscall_errno(SYS_fstat, fd, (long)out, 0, 0);
+}
+
+int gm_sys_ftruncate(int fd, uint64_t length)
+{
+	return (int)syscall_errno(SYS_ftruncate, fd, (long)length, 0, 0);
+}
+
+int gm_sys_unlink(const char *path)
+{
+	return (int)syscall_errno(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0);
+}
+
+ssize_t gm_sys_read(int fd, void *to, size_t n)
+{
+	return syscall_errno(SYS_read, fd, (long)to, (long)n, 0);
+}
+
+ssize_t gm_sys_write(int fd, const void *from, size_t n)
+{
+	return syscall_errno(SYS_write, fd, (long)from, (long)n, 0);
+}
+
+ssize_t gm_sys_pwrite(int fd, const void *from, size_t n, uint64_t offset)
+{
+	return syscall_errno(SYS_pwrite64, fd, (long)from, (long)n, (long)offset);
+}
+
+int gm_sys_msync(const void *from, size_t n, int flags)
+{
+	return (int)syscall_errno(SYS_msync, (long)from, (long)n, flags, 0);
+}
+
+int gm_sys_fcntl(int fd, int command, int arg)
+{
+	return (int)syscall_errno(SYS_fcntl, fd, command, arg, 0);
+}
+
+void gm_sys_nap(uint64_t ns)
+{
+	const struct timespec nap = {.tv_sec = (time_t)(ns / 1000000000u),
+				     .tv_nsec = (long)(ns % 1000000000u)};
+	syscall_raw(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&nap, 0);
+}
+
+bool gm_sys_can_write(int fd)
+{
+	struct pollfd about = {.fd = fd, .events = POLLOUT};
+	struct timespec at_once = {0};
+	return syscall_raw(SYS_ppoll, (long)&about, 1, (long)&at_once, 0) == 1;
+}
+
+int gm_sys_mask(int how, const sigset_t *signals, sigset_t *before)
+{
+	return (int)syscall_errno(SYS_rt_sigprocmask, how, (long)signals, (long)before,
+				  KERNEL_SIGSET);
+}
+
+int gm_sys_take_signal(const sigset_t *signals)
+{
+	static const struct timespec at_once;
+	return (int)syscall_errno(SYS_rt_sigtimedwait, (long)signals, 0, (long)&at_once,
+				  KERNEL_SIGSET);
+}

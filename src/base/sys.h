@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * System calls without the C library. The library's functions are cancellation points, where a
+ * thread may end while it holds a lock; and they may be interposed by libraries that are finalised
+ * earlier at exit. On failure all return -1 and set errno. Any thread.
+ */
+#ifndef GM_BASE_SYS_H
+#define GM_BASE_SYS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+int gm_sys_open(const char *path, int flags, mode_t mode);
+int gm_sys_close(int fd);
+int gm_sys_fstat(int fd, struct stat *out);
+int gm_sys_ftruncate(int fd, uint64_t length);
+int gm_sys_unlink(const char *path);
+ssize_t gm_sys_read(int fd, void *to, size_t n);
+ssize_t gm_sys_write(int fd, const void *from, size_t n);
+ssize_t gm_sys_pwrite(int fd, const void *from, size_t n, uint64_t offset);
+
+int gm_sys_msync(const void *from, size_t n, int flags);
+
+/* fcntl with a command that takes a number or nothing. */
+int gm_sys_fcntl(int fd, int command, int arg);
+
+/* Sleep for `ns` nanoseconds, or until a signal is handled. */
+void gm_sys_nap(uint64_t ns);
+
+/* False if a write to the descriptor would wait. True also if it would fail. */
+bool gm_sys_can_write(int fd);
+
+/* pthread_sigmask, without libpthread. */
+int gm_sys_mask(int how, const sigset_t *signals, sigset_t *before);
+
+/* Take a pending signal out of `signals` and return its number; does not wait. */
+int gm_sys_take_signal(const sigset_t *signals);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/worker.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define JOIN_WAITS 1000000000u /* ns of one wait; the next follows */
+#ifndef EXIT_WAITS
+#define EXIT_WAITS 1000000000u /* ns at most */
+#endif
+
+static void futex_wake(atomic_uint *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Wait until *word is not `seen`, for `ns` at most; may return early. */
+static void futex_wait(atomic_uint *word, unsigned seen, uint64_t ns)
+{
+	struct timespec most = {.tv_sec = (time_t)(ns / 1000000000u),
+				.tv_nsec = (long)(ns % 1000000000u)};
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
+}
+
+/* --- the thread --- */
+
+static void worker_run(void *arg)
+{
+	struct gm_worker *worker = arg;
+	prctl(PR_SET_NAME, worker->name);
+	worker->checked = gm_clock_ns();
+	worker->body(worker->arg);
+}
+
+int gm_worker_start(struct gm_worker *worker, const char *name, void (*body)(void *arg), void *arg)
+{
+	if (!gm_worker_claim(worker))
+		return 0;
+	worker->name = name;
+	worker->body = body;
+	worker->arg = arg;
+	return gm_thread_start(&worker->start, worker_run, worker);
+}
+
+bool gm_worker_claim(struct gm_worker *worker)
+{
+	return !atomic_exchange(&worker->running, 1);
+}
+
+void gm_worker_end(struct gm_worker *worker)
+{
+	atomic_store(&worker->running, 0);
+	futex_wake(&worker->running);
+}
+
+void gm_worker_join(struct gm_worker *worker)
+{
+	while (atomic_load(&worker->running))
+		futex_wait(&worker->running, 1, JOIN_WAITS);
+}
+
+void gm_worker_wake(struct gm_worker *worker)
+{
+	atomic_fetch_add(&worker->bell, 1);
+	futex_wake(&worker->bell);
+}
+
+bool gm_worker_sleep(struct gm_worker *worker, unsigned bell, uint64_t ns, uint64_t check)
+{
+	uint64_t now = gm_clock_ns(), end = now + ns;
+	for (; now < end && gm_worker_bell(worker) == bell; now = gm_clock_ns()) {
+		if (now - worker->checked >= check) {
+			worker->checked = now;
+			if (gm_thread_is_last())
+				return false;
+		}
+		futex_wait(&worker->bell, bell, end - now < check ? end - now : check);
+	}
+	return true;
+}
+
+void gm_worker_forget(struct gm_worker *worker)
+{
+	atomic_store(&worker->running, 0);
+}
+
+/* --- the gate --- */
+
+bool gm_gate_enter(struct gm_gate *gate)
+{
+	atomic_fetch_add(&gate->inside, 1);
+	if (!atomic_load(&gate->closed))
+		return true;
+	gm_gate_leave(gate);
+	return false;
+}
+
+void gm_gate_leave(struct gm_gate *gate)
+{
+	if (atomic_fetch_sub(&gate->inside, 1) == 1 && atomic_load(&gate->closed))
+		futex_wake(&gate->inside);
+}
+
+void gm_gate_close(struct gm_gate *gate)
+{
+	uint64_t end = gm_clock_ns() + EXIT_WAITS, now;
+	unsigned inside;
+	atomic_store(&gate->closed, true);
+	while ((inside = atomic_load(&gate->inside)) && (now = gm_clock_ns()) < end)
+		futex_wait(&gate->inside, inside, end - now);
+}
+
+void gm_gate_forget(struct gm_gate *gate)
+{
+	atomic_store(&gate->closed, false);
+	atomic_store(&gate->inside, 0);
+}

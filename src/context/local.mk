@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: BSD-3-Clause
+libgm_la_SOURCES += %D%/context.c %D%/context.h %D%/event.c %D%/event.h %D%/fence.c %D%/fence.h %D%/fence_ops.h \
+	%D%/place.c %D%/place.h %D%/poll.c %D%/poll.h

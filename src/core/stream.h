@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks that were freed on a stream, kept for the next allocation there.
+ *
+ *     freed on a stream --> kept --> reused on the same stream: at once, without a driver call
+ *                             |----> reused on another stream of its context: an event has passed
+ *                             '----> oldest, when too much is kept, or drained: to the pool
+ *
+ * Work on one stream is in order, so reuse there needs no fence. Events are recorded for
+ * GM_STREAMS_BATCH blocks or GM_STREAMS_BYTES at a time, in a free, when the caller guarantees that
+ * the stream exists; a stream's handle is never kept. Streams are identified by cuStreamGetId, for
+ * the driver reuses handles. Without that function (before 12.0) nothing is kept.
+ *
+ * To the pool a kept block is live. One struct a pool; any thread; no lock is held across a call of
+ * the driver or of the pool. Calls are made with the capture mode RELAXED. Calls on objects of a
+ * context that may not be the caller's are made inside gm_context_enter.
+ */
+#ifndef GM_CORE_STREAM_H
+#define GM_CORE_STREAM_H
+
+#include "context/context.h"
+#include "pool/pool.h"
+
+#define GM_STREAMS_BATCH 16u
+#define GM_STREAMS_BYTES ((uint64_t)32 << 20)
+#define GM_STREAMS_SHARE 8u  /* of the memory of a device may be kept, at most: 1 / SHARE */
+#define GM_STREAMS_MOST 256u /* blocks kept; more, and the oldest go to the pool */
+
+struct gm_streams;
+
+struct gm_streams_config {
+	const struct gm_driver *driver;
+	struct gm_pool *pool;
+	uint64_t most; /* bytes kept */
+	/* A fresh block of the pool, as gm_pool_alloc. */
+	CUresult (*take)(void *arg, size_t size, struct gm_context *context, struct gm_block *out);
+	/* A block went back to the pool; the free began at `start` of gm_tick. May be NULL. */
+	void (*freed)(void *arg, const struct gm_block *block, uint64_t start);
+	void *arg;
+};
+
+/* NULL: no host memory. The caller's until gm_streams_destroy, which forgets kept blocks. */
+struct gm_streams *gm_streams_create(const struct gm_streams_config *config);
+void gm_streams_destroy(struct gm_streams *streams);
+
+/* The number of a stream in the current context, which is never reused; 0: unknown. */
+uint64_t gm_streams_number(const struct gm_driver *driver, CUstream stream);
+
+/*
+ * A block of at least `size` bytes (at least 1) for the stream of `number` (0: for any stream) of
+ * `context`: a kept one, else one of config.take. If that lacks memory, all kept blocks go to the
+ * pool, and it is called again.
+ */
+CUresult gm_streams_alloc(struct gm_streams *streams, size_t size, struct gm_context *context,
+			  uint64_t number, struct gm_block *out);
+
+/*
+ * Free a block whose only users are work queued on `stream` before. With number 0 it goes to the
+ * pool, which waits as for cudaFree. `context`, that of the stream, is current.
+ * CUDA_ERROR_INVALID_VALUE: no block in use begins at `address`.
+ */
+CUresult gm_streams_free(struct gm_streams *streams, CUdeviceptr address,
+			 struct gm_context *context, CUstream stream, uint64_t number);
+
+/* Wait for the streams and free all kept blocks, except those that cannot be freed now, as in a
+ * context that is ending. Waits also for kept blocks that other threads are freeing. Returns the
+ * bytes, as held, freed meanwhile. */
+uint64_t gm_streams_drain(struct gm_streams *streams);
+
+/* The context is destroyed or reset: forget its kept blocks, before the pool makes them idle. */
+void gm_streams_context_gone(struct gm_streams *streams, uint64_t key);
+
+/* Bytes of kept blocks, as held. */
+uint64_t gm_streams_kept(struct gm_streams *streams);
+
+#endif

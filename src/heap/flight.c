@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Behind each launch the GPU writes the launch's number into a word of host memory: one word a
+ * stream, as a stream is in order. So no thread has to ask the driver whether a kernel has ended:
+ * that call might wait for the very kernel.
+ */
+#include "heap/flight.h"
+
+#include <stddef.h>
+
+#include "heap/device/heap.h"
+#include "heap/process.h"
+#include "heap/sample.h"
+#include "heap/service.h"
+
+static bool track_is_done(const struct gm_heap_host *heap, unsigned track)
+{
+	return __atomic_load_n(&heap->shared->done[track], __ATOMIC_ACQUIRE) ==
+	       heap->track[track].last;
+}
+
+bool gm_heap_is_tracked(const struct gm_heap_host *heap)
+{
+	bool any = heap->launching;
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	for (unsigned i = 0; i < heap->tracks && !any; i++)
+		any = !track_is_done(heap, i);
+	return any;
+}
+
+bool gm_heap_is_in_flight(const struct gm_heap_host *heap)
+{
+	return heap->untracked || gm_heap_is_tracked(heap);
+}
+
+bool gm_heap_in_flight(struct gm_heap_host *heap)
+{
+	if (!gm_heap_is_ours(heap))
+		return false;
+	gm_lock_take(&heap->lock);
+	bool any = gm_heap_is_in_flight(heap);
+	gm_lock_release(&heap->lock);
+	return any;
+}
+
+/* Memory that was refused to earlier kernels may be there by now: the next kernel asks again. */
+static void refusal_withdraw(struct gm_heap_host *heap, CUstream stream)
+{
+	struct gm_mailbox *mail = &heap->shared->mail;
+	CUdeviceptr word = heap->device + offsetof(struct gm_heap, refused);
+	/* Lanes that wait write their want again. */
+	__atomic_store_n(&mail->want.value, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&mail->refused.value, 0, __ATOMIC_RELEASE);
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(heap->config.driver);
+	heap->config.driver->cuMemsetD8Async(word, 0, sizeof(uint64_t), stream);
+	gm_driver_quiet_end(heap->config.driver, mode);
+}
+
+/* Let the stream wait for the heap's own kernel. The caller must not: that kernel may wait for room
+ * on the GPU, taken by a kernel of the program that waits for the caller. */
+static void stream_wait_ran(struct gm_heap_host *heap, CUstream stream)
+{
+	const struct gm_driver *driver = heap->config.driver;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
+	CUresult result = driver->cuStreamWaitEvent(stream, heap->ran, 0);
+	gm_driver_quiet_end(driver, mode);
+	if (result == CUDA_SUCCESS)
+		return;
+	gm_lock_take(&heap->lock);
+	while (heap->excluded)
+		gm_lock_wait(&heap->lock, &heap->admitted);
+	gm_lock_release(&heap->lock);
+}
+
+void gm_heap_launch(struct gm_heap_host *heap, CUstream stream)
+{
+	if (!gm_heap_is_ours(heap))
+		return;
+	gm_lock_take(&heap->lock);
+	while (heap->excluded && !heap->ran_recorded)
+		gm_lock_wait(&heap->lock, &heap->admitted);
+	bool wait = heap->excluded;
+	heap->launching++;
+	heap->busy = true;
+	/* Earlier kernels may have seen no beat for so long that they gave the host up. */
+	__atomic_fetch_add(&heap->shared->mail.beat.value, 1, __ATOMIC_RELEASE);
+	gm_heap_wake(heap);
+	gm_lock_release(&heap->lock);
+	if (wait)
+		stream_wait_ran(heap, stream);
+	if (__atomic_load_n(&heap->shared->mail.refused.value, __ATOMIC_RELAXED))
+		refusal_withdraw(heap, stream);
+}
+
+/* The stream's track, or a free one, which no other thread is writing behind; or NULL. */
+static struct gm_heap_track *track_find(struct gm_heap_host *heap, uint64_t stream)
+{
+	struct gm_heap_track *found = NULL;
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	for (unsigned i = 0; i < heap->tracks; i++) {
+		struct gm_heap_track *track = &heap->track[i];
+		if (track->writing)
+			continue;
+		if (track->stream == stream)
+			return track;
+		if (!found && track_is_done(heap, i))
+			found = track;
+	}
+	if (!found && heap->tracks < GM_HEAP_TRACKS)
+		found = &heap->track[heap->tracks++];
+	return found;
+}
+
+/* Put a write of the launch's number behind the launch. */
+static bool track_write(struct gm_heap_host *heap, struct gm_heap_track *track, CUstream stream)
+{
+	const struct gm_driver *driver = heap->config.driver;
+	CUdeviceptr word = heap->shared_device + offsetof(struct gm_heap_shared, done) +
+			   (size_t)(track - heap->track) * sizeof(uint32_t);
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
+	CUresult result = driver->cuStreamWriteValue32_v2(stream, word, track->last, 0);
+	gm_driver_quiet_end(driver, mode);
+	return result == CUDA_SUCCESS;
+}
+
+void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched)
+{
+	unsigned long long id = 0;
+	struct gm_heap_track *track = NULL;
+	if (!gm_heap_is_ours(heap))
+		return;
+	bool known = launched && heap->config.driver->cuStreamGetId(stream, &id) == CUDA_SUCCESS;
+	if (known) {
+		gm_lock_take(&heap->lock);
+		track = track_find(heap, id);
+		if (track) {
+			track->stream = id;
+			track->last++;
+			track->writing = true;
+		}
+		gm_lock_release(&heap->lock);
+	}
+	bool written = track && track_write(heap, track, stream);
+	gm_lock_take(&heap->lock);
+	if (track)
+		track->writing = false;
+	if (track && !written)
+		track->last--;
+	heap->untracked += launched && !written;
+	heap->launching--;
+	gm_lock_release(&heap->lock);
+	if (launched)
+		gm_heap_mark_stale(heap);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "heap/kernel.h"
+
+#include "heap/flight.h"
+
+#ifdef GM_HELPERS
+__attribute__((visibility("hidden"))) extern const char gm_heap_kernels[];
+
+const void *gm_heap_image(void)
+{
+	return gm_heap_kernels;
+}
+#else
+const void *gm_heap_image(void)
+{
+	return NULL;
+}
+#endif
+
+bool gm_heap_exclude_locked(struct gm_heap_host *heap)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	if (heap->excluded || gm_heap_is_in_flight(heap))
+		return false;
+	heap->excluded = true;
+	heap->ran_recorded = false;
+	return true;
+}
+
+bool gm_heap_exclude(struct gm_heap_host *heap)
+{
+	gm_lock_take(&heap->lock);
+	bool mine = gm_heap_exclude_locked(heap);
+	gm_lock_release(&heap->lock);
+	return mine;
+}
+
+void gm_heap_admit(struct gm_heap_host *heap)
+{
+	gm_lock_take(&heap->lock);
+	heap->excluded = false;
+	gm_lock_release(&heap->lock);
+	pthread_cond_broadcast(&heap->admitted);
+}
+
+CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
+{
+	const struct gm_driver *driver = heap->config.driver;
+	CUdeviceptr job = heap->shared_device + offsetof(struct gm_heap_shared, job);
+	void *arguments[] = {&heap->device, &job};
+	CUresult result = driver->cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, heap->stream,
+						 arguments, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (driver->cuEventRecord(heap->ran, heap->stream) == CUDA_SUCCESS) {
+		gm_lock_take(&heap->lock);
+		heap->ran_recorded = true;
+		gm_lock_release(&heap->lock);
+		pthread_cond_broadcast(&heap->admitted);
+	}
+	return driver->cuStreamSynchronize(heap->stream);
+}
+
+CUresult gm_heap_run_there(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
+{
+	const struct gm_driver *driver = heap->config.driver;
+	CUcontext popped;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
+	CUresult result = driver->cuCtxPushCurrent_v2(heap->config.context->handle);
+	if (result == CUDA_SUCCESS) {
+		result = gm_heap_run(heap, kernel, threads);
+		driver->cuCtxPopCurrent_v2(&popped);
+	}
+	gm_driver_quiet_end(driver, mode);
+	return result;
+}
+
+CUresult gm_heap_run_alive(struct gm_heap_host *heap, CUfunction kernel, unsigned threads)
+{
+	if (!gm_context_enter(heap->config.context))
+		return CUDA_ERROR_NOT_READY;
+	CUresult result = gm_heap_run_there(heap, kernel, threads);
+	gm_context_leave(heap->config.context);
+	return result;
+}

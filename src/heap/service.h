@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The thread that answers the mailbox of a heap. Any thread may call, unless said otherwise. */
+#ifndef GM_HEAP_SERVICE_H
+#define GM_HEAP_SERVICE_H
+
+#include "heap/host.h"
+
+/* A launch comes: start the thread if there is none, and wake it. The heap's lock is held. */
+void gm_heap_wake(struct gm_heap_host *heap);
+
+/* End the service and wait for its thread. gm_heap_resume allows it again, and starts it for what
+ * is in flight by then. No lock is held; the caller sees to it that the two come one by one. */
+void gm_heap_stop(struct gm_heap_host *heap);
+void gm_heap_resume(struct gm_heap_host *heap);
+
+/* What the thread does, until it is not needed. False: the program's threads have ended. Called by
+ * the thread, and by tests that stand in for it. */
+bool gm_heap_serve(struct gm_heap_host *heap);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pool/fit.h"
+
+#include "pool/internal.h"
+
+static struct gm_want extent_want(uint64_t size)
+{
+	uint64_t length = gm_pool_extent_length(size);
+	return (struct gm_want){length, gm_pool_align_of(length)};
+}
+
+struct gm_want gm_pool_want(uint64_t size)
+{
+	if (size > GM_SLAB_LARGEST)
+		return extent_want(size);
+	uint64_t length = gm_slab_length(gm_slab_class(size));
+	return (struct gm_want){length, length};
+}
+
+/* An extent for `size` bytes, which may be small. */
+static struct gm_piece *extent_take(struct gm_pool *pool, uint64_t size)
+{
+	struct gm_want want = extent_want(size);
+	if (!gm_extents_reserve(&pool->extents, 2))
+		return NULL;
+	struct gm_extent *extent = gm_extent_take(&pool->extents, want.length, want.align);
+	if (!extent)
+		return NULL;
+	gm_extent_use(&pool->extents, extent, GM_SHELVED, NULL); /* until it is handed out */
+	return &extent->piece;
+}
+
+static struct gm_piece *slot_take(struct gm_pool *pool, uint64_t size)
+{
+	unsigned class = gm_slab_class(size);
+	struct gm_piece *piece = gm_slab_take(&pool->slabs, class);
+	if (piece || !gm_extents_reserve(&pool->extents, 2))
+		return piece;
+	return gm_slab_make(&pool->slabs, class) ? gm_slab_take(&pool->slabs, class) : NULL;
+}
+
+struct gm_piece *gm_pool_take(struct gm_pool *pool, uint64_t size)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	return size <= GM_SLAB_LARGEST ? slot_take(pool, size) : extent_take(pool, size);
+}
+
+struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size)
+{
+	struct gm_piece *piece = NULL;
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	if (size > GM_SLAB_LARGEST)
+		return NULL;
+	for (unsigned c = gm_slab_class(size); c < GM_SLAB_CLASSES && !piece; c++)
+		piece = gm_slab_take(&pool->slabs, c);
+	return piece ? piece : extent_take(pool, size);
+}

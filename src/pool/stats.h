@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sums of a pool, their copies in the live counters, and figures computed from them.
+ *
+ * The pool has sums of its own, and each shelf has sums of the calls of its threads; the total is
+ * the pool's. It is exact under all locks; without them it may be off by the calls in progress.
+ */
+#ifndef GM_POOL_STATS_H
+#define GM_POOL_STATS_H
+
+#include "log/count.h"
+#include "pool/internal.h"
+
+/* --- no lock is needed --- */
+
+/* Idle and retired bytes. */
+uint64_t gm_pool_idle(const struct gm_pool *pool);
+uint64_t gm_pool_retired(const struct gm_pool *pool);
+
+/* Add to the live counters of blocks; `other` is the gauge that has their bytes while they are not
+ * handed out. */
+static inline void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held,
+				     uint64_t n, enum gm_counter other)
+{
+	unsigned device = pool->config.ordinal;
+	_Atomic uint64_t *parts = gm_count_device(device);
+	gm_count_in(parts, device, GM_C_requested, size);
+	gm_count_in(parts, device, GM_C_handed_out, held);
+	gm_count_in(parts, device, other, -held);
+	gm_count_in(parts, device, GM_C_live_blocks, n);
+}
+
+/* The live counters: retired bytes became idle. */
+void gm_pool_show_reclaimed(const struct gm_pool *pool, uint64_t bytes);
+
+/* The live counters: raise the peak of retired bytes to the present sum. */
+void gm_pool_count_retired_peak(const struct gm_pool *pool);
+
+/* Count a fence that `call` waited for until now. Returns gm_tick; 0: the call is not timed. */
+uint64_t gm_pool_count_fence(const struct gm_pool *pool, struct gm_timing call);
+
+/* --- the pool's lock is held: sums and live counters --- */
+
+/* Count one block more, allocated by a thread of this shelf. No shelf's lock is held. */
+void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held);
+void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held);
+void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
+void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
+void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
+
+/* --- the pool's lock and the locks of all shelves are held --- */
+
+/* Add the sums of the shelves to the pool's; theirs are 0 then. */
+void gm_pool_sum_up(struct gm_pool *pool);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Trimming: memory that was idle for config.trim_after is returned to the driver, for other
+ * processes. Age is that of a chunk: the time since any part of it was last in use. The list of
+ * wholly idle chunks is in this order, oldest first. Blocks that lay on a shelf for so long are put
+ * into the extents first. config.idle tells the trimming thread that memory may come due, and
+ * gm_pool_trim (pool.h) returns it.
+ */
+#ifndef GM_POOL_TRIM_H
+#define GM_POOL_TRIM_H
+
+#include "pool/internal.h"
+
+/* Is idle memory returned to the driver at once? */
+static inline bool gm_pool_trims_at_once(const struct gm_pool *pool)
+{
+	return pool->config.idle && pool->config.trim_after == 0;
+}
+
+/* --- a lock of the pool or of a shelf may be held --- */
+
+/* A block became idle: call config.idle if there is more idle memory than config.keep. */
+void gm_pool_tell_idle(struct gm_pool *pool);
+
+/* A block was retired, poll_at is 0, and config.idle is not NULL: if there is more idle and retired
+ * memory than config.keep, set poll_at and call config.idle. The shelf's lock is held. */
+void gm_pool_trim_retired(struct gm_pool *pool);
+
+#endif

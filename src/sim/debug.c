@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The driver's variables that debuggers set; unused here. */
+#include "sim/internal.h"
+
+uint32_t cudbgIpcFlag, cudbgDebuggerInitialized, cudbgRpcEnabled, cudbgApiClientPid,
+	cudbgUseExternalDebugger;

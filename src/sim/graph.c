@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Graphs: the steps of a capture in the order in which they were captured. */
+#include <stdlib.h>
+
+#include "sim/internal.h"
+
+struct sim_graph *sim_graph_make(void)
+{
+	struct sim_graph *graph = calloc(1, sizeof *graph);
+	if (graph)
+		sim_list_add(&sim.graphs, &graph->node);
+	return graph;
+}
+
+void sim_graph_drop(struct sim_graph *graph)
+{
+	for (size_t i = 0; i < graph->steps.n; i++)
+		sim_work_release(graph->steps.at[i]);
+	for (size_t i = 0; i < graph->memory.n; i++) {
+		struct sim_region *region = sim_region_find(graph->memory.at[i]);
+		if (region && region->graph == graph)
+			sim_memory_free(region);
+	}
+	gm_array_free(&graph->steps);
+	gm_array_free(&graph->memory);
+	sim_list_remove(&graph->node);
+	free(graph);
+}
+
+static CUresult graph_find(CUgraph handle, struct sim_graph **out)
+{
+	*out = (struct sim_graph *)handle;
+	return handle && sim_list_has(&sim.graphs, *out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult exec_find(CUgraphExec handle, struct sim_exec **out)
+{
+	*out = (struct sim_exec *)handle;
+	return handle && sim_list_has(&sim.execs, *out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuGraphCreate(CUgraph *out, unsigned flags)
+{
+	if (!out || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = (CUgraph)sim_graph_make();
+	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_cuGraphDestroy(CUgraph handle)
+{
+	struct sim_graph *graph;
+	CUresult result = graph_find(handle, &graph);
+	if (result == CUDA_SUCCESS)
+		sim_graph_drop(graph);
+	return result;
+}
+
+CUresult sim_cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
+{
+	struct sim_graph *graph;
+	CUresult result = graph_find(handle, &graph);
+	if (result == CUDA_SUCCESS && !count)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (size_t i = 0; nodes && i < *count; i++)
+		nodes[i] = i < graph->steps.n ? (CUgraphNode)graph->steps.at[i] : NULL;
+	if (!nodes || *count > graph->steps.n)
+		*count = graph->steps.n;
+	return CUDA_SUCCESS;
+}
+
+static CUresult graph_instantiate(CUgraphExec *out, CUgraph handle)
+{
+	struct sim_graph *graph;
+	CUresult result = graph_find(handle, &graph);
+	if (result == CUDA_SUCCESS && !out)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct sim_exec *exec = calloc(1, sizeof *exec);
+	if (!exec || !gm_array_reserve(&exec->steps, graph->steps.n + 1)) {
+		free(exec);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	for (size_t i = 0; i < graph->steps.n; i++) {
+		graph->steps.at[i]->refs++;
+		exec->steps.at[exec->steps.n++] = graph->steps.at[i];
+	}
+	sim_list_add(&sim.execs, &exec->node);
+	*out = (CUgraphExec)exec;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
+				   char *text, size_t size)
+{
+	if (error_node)
+		*error_node = NULL;
+	if (text && size)
+		*text = '\0';
+	return graph_instantiate(out, graph);
+}
+
+CUresult sim_cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
+				char *text, size_t size)
+{
+	return sim_cuGraphInstantiate_v2(out, graph, error_node, text, size);
+}
+
+CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
+{
+	return flags & ~0xfull ? CUDA_ERROR_INVALID_VALUE : graph_instantiate(out, graph);
+}
+
+CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
+					  CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = graph_instantiate(out, graph);
+	params->hErrNode_out = NULL;
+	params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+						    : CUDA_GRAPH_INSTANTIATE_ERROR;
+	return result;
+}
+
+CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
+{
+	struct sim_exec *exec;
+	struct sim_stream *s;
+	CUresult result = exec_find(handle, &exec);
+	if (result == CUDA_SUCCESS)
+		result = sim_stream_of(stream, &s);
+	for (size_t i = 0; result == CUDA_SUCCESS && i < exec->steps.n; i++) {
+		exec->steps.at[i]->refs++;
+		result = sim_enqueue(s, exec->steps.at[i]);
+	}
+	return result;
+}
+
+CUresult sim_cuGraphUpload(CUgraphExec handle, CUstream stream)
+{
+	struct sim_exec *exec;
+	struct sim_stream *s;
+	CUresult result = exec_find(handle, &exec);
+	return result == CUDA_SUCCESS ? sim_stream_of(stream, &s) : result;
+}
+
+CUresult sim_cuGraphExecDestroy(CUgraphExec handle)
+{
+	struct sim_exec *exec;
+	CUresult result = exec_find(handle, &exec);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (size_t i = 0; i < exec->steps.n; i++)
+		sim_work_release(exec->steps.at[i]);
+	gm_array_free(&exec->steps);
+	sim_list_remove(&exec->node);
+	free(exec);
+	return CUDA_SUCCESS;
+}

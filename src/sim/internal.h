@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared declarations of the simulated driver. One lock (GM_LOCK_RANK_SIM) guards everything. The
+ * entry points take it (exports.c), so every body sim_cuX runs under it; it is released only while
+ * a thread waits for work, or runs a kernel or a host function. Bodies call one another, never an
+ * entry point.
+ */
+#ifndef GM_SIM_INTERNAL_H
+#define GM_SIM_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/array.h"
+#include "base/debug.h"
+#include "base/lock.h"
+#include "base/size.h"
+#include "sim/sim.h"
+
+/* cuda.h defines it as a static function */
+#undef cuGetProcAddress_v2
+
+/* Types that older toolkits lack; only pointers to them are passed. */
+#if CUDA_VERSION < 12020
+typedef struct CUgraphNodeParams_st CUgraphNodeParams;
+#endif
+#if CUDA_VERSION < 12030
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+#endif
+#if CUDA_VERSION < 12050
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+#endif
+#if CUDA_VERSION < 12080
+typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
+#endif
+#if CUDA_VERSION < 12040
+typedef struct CUdevResource_st CUdevResource;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef int CUdevResourceType;
+#endif
+
+#define SIM_MAX_DEVICES 8
+#define SIM_PAGE ((size_t)2 << 20) /* granularity of physical memory */
+#define SIM_STEP ((size_t)512)	   /* unit of cuMemAlloc's sizes */
+
+/* --- the table of symbols (exports.c) --- */
+
+enum sim_symbol {
+#define SIM_CALL(symbol, base, since, flags, params, args) SIM_##symbol,
+#define SIM_BOTH(symbol, twin, base, since, twin_since, flags, params, args) \
+	SIM_##symbol, SIM_##twin,
+#include "sim/exports.def"
+#undef SIM_CALL
+#undef SIM_BOTH
+	SIM_SYMBOLS
+};
+
+enum sim_flag { SIM_EARLY = 1, SIM_CTX = 2, SIM_WAITS = 4, SIM_CTX_SYNC = 8, SIM_PER_THREAD = 16 };
+
+/* The body of each entry point. */
+#define SIM_CALL(symbol, base, since, flags, params, args) CUresult sim_##symbol params;
+#define SIM_BOTH(symbol, twin, base, since, twin_since, flags, params, args) \
+	CUresult sim_##symbol params;
+#include "sim/exports.def"
+#undef SIM_CALL
+#undef SIM_BOTH
+
+/* --- objects --- */
+
+/* Handles are addresses of objects. Each kind has a list, in which a handle is found before it is
+ * dereferenced. */
+struct sim_list {
+	struct sim_node *first;
+};
+struct sim_node {
+	struct sim_node *next, **link;
+};
+void sim_list_add(struct sim_list *list, struct sim_node *node);
+void sim_list_remove(struct sim_node *node);
+bool sim_list_has(const struct sim_list *list, const void *node);
+size_t sim_list_count(const struct sim_list *list);
+
+/* A moment in a stream: everything up to step `seq`. */
+struct sim_moment {
+	struct sim_stream *stream;
+	uint64_t seq;
+};
+struct sim_moments {
+	struct sim_moment *at;
+	size_t n, room;
+};
+
+/* The work of a step; shared by the graphs that recorded it. */
+struct sim_work {
+	unsigned refs;
+	bool unlocked; /* runs code of the program, so without the driver's lock */
+	void (*run)(void *data);
+	void (*drop)(void *data); /* may be NULL */
+	_Alignas(16) char data[];
+};
+
+struct sim_step {
+	struct sim_step *next;
+	uint64_t seq;
+	struct sim_moments after;
+	struct sim_work *work; /* NULL: no work, only an order */
+};
+
+struct sim_stream {
+	struct sim_node node; /* first: the handle */
+	struct sim_context *ctx;
+	uint64_t id, submitted, done;
+	struct sim_step *head, **tail;
+	struct sim_moments waits; /* awaited by the next step (cuStreamWaitEvent) */
+	unsigned flags, allow, ran;
+	int priority;
+	bool legacy, per_thread, held, running, destroyed;
+	struct sim_capture *capture;
+	uint64_t captured, joined; /* steps of this capture; steps that another stream waits for */
+	struct sim_stream *next_all;
+};
+
+struct sim_event {
+	struct sim_node node;
+	struct sim_context *ctx;
+	struct sim_moments moments;
+	unsigned flags;
+	uint64_t stamp;		     /* orders records, for cuEventElapsedTime */
+	bool recorded, in_capture;   /* was recorded at all; last in a capture */
+	struct sim_capture *capture; /* of the last record, while it is open */
+	struct sim_stream *captured_in;
+	uint64_t captured_at;
+};
+
+struct sim_graph {
+	struct sim_node node;
+	GM_ARRAY(struct sim_work *) steps;
+	GM_ARRAY(CUdeviceptr) memory; /* of its allocation nodes */
+};
+
+struct sim_exec {
+	struct sim_node node;
+	GM_ARRAY(struct sim_work *) steps;
+};
+
+struct sim_capture {
+	struct sim_node node;
+	struct sim_context *ctx;
+	struct sim_stream *origin;
+	CUstreamCaptureMode mode;
+	pthread_t thread;
+	bool invalid;
+	uint64_t id;
+	struct sim_graph *graph;
+	bool own_graph;
+};
+
+struct sim_context {
+	struct sim_node node;
+	unsigned device;
+	bool primary, alive;
+	unsigned retains, flags;
+	uint64_t id;
+	CUresult broken; /* sticky error */
+	unsigned peers;	 /* bit mask of the devices whose memory it may use */
+	size_t limits[CU_LIMIT_MAX];
+	struct sim_stream *legacy;
+	unsigned captures;
+	size_t local, taken;	    /* bytes for stacks; bytes charged to the device */
+	struct sim_context *origin; /* of a green one: the primary context, owner of its memory */
+};
+
+enum sim_kind {
+	SIM_DEVICE,	/* cuMemAlloc, cuMemAllocPitch */
+	SIM_MANAGED,	/* cuMemAllocManaged */
+	SIM_HOST,	/* cuMemHostAlloc */
+	SIM_REGISTERED, /* cuMemHostRegister */
+	SIM_ASYNC,	/* cuMemAllocAsync and allocation nodes of graphs */
+	SIM_MAPPING,	/* cuMemMap */
+	SIM_EXTERNAL,	/* cuExternalMemoryGetMappedBuffer */
+	SIM_MODULE	/* code and globals of a module */
+};
+
+/* A range of addresses with memory; ranges do not overlap. */
+struct sim_region {
+	CUdeviceptr base;
+	size_t size; /* as requested */
+	enum sim_kind kind;
+	unsigned device;
+	uint64_t id;
+	struct sim_context *ctx; /* owner; NULL for a mapping */
+	uint64_t ctx_id;
+	unsigned flags;
+	bool sync_memops, freeing;
+	struct sim_slab *slab;		       /* below 1 MiB: its slab */
+	struct sim_pool *pool;		       /* SIM_ASYNC */
+	struct sim_graph *graph;	       /* SIM_ASYNC: an allocation node's */
+	struct sim_handle *handle;	       /* SIM_MAPPING */
+	unsigned char access[SIM_MAX_DEVICES]; /* SIM_MAPPING: CUmemAccess_flags by device */
+};
+
+/* Pages with views at several addresses; view.c. */
+struct sim_shared {
+	void *pages;
+	int fd; /* of the pages, or -1 */
+	size_t size;
+};
+
+/* A physical allocation of cuMemCreate. */
+struct sim_handle {
+	struct sim_node node;
+	CUmemAllocationProp prop;
+	struct sim_shared memory; /* each mapping is a view of it */
+	size_t size;
+	uint64_t id, shared;	   /* shared: inode of the descriptor that was exported, or 0 */
+	unsigned owners, mappings; /* released when both are 0 */
+};
+
+struct sim_reservation {
+	CUdeviceptr base;
+	size_t size;
+};
+
+struct sim_pool {
+	struct sim_node node;
+	unsigned device;
+	bool preset; /* the device's own */
+	size_t used, used_peak;
+	uint64_t attributes[16];
+};
+
+/* A module of one context, or a library of all. */
+struct sim_module {
+	struct sim_node node;
+	const struct gm_sim_image *image;
+	struct sim_context *ctx;    /* NULL: a library */
+	struct sim_module *library; /* its library */
+	CUdeviceptr memory;
+	uint64_t memory_id;
+	struct gm_sim_image *owned; /* read from a file */
+};
+
+/* Rows of `pitch` bytes: the device memory of cuArrayCreate. */
+struct sim_array {
+	struct sim_node node;
+	struct sim_context *ctx;
+	size_t pitch, height, depth, bytes, element;
+	char *at;
+};
+
+struct sim_device {
+	size_t memory, used;
+	struct sim_context primary;
+	bool primary_listed;
+	unsigned primary_flags;
+	struct sim_pool *preset_pool, *pool;
+};
+
+struct sim_settings {
+	int version;
+	unsigned devices;
+	size_t memory;
+	int trace; /* descriptor, or -1 */
+	bool memfd, peer;
+};
+
+struct sim {
+	bool set_up, ready;
+	struct sim_settings settings;
+	struct sim_device devices[SIM_MAX_DEVICES];
+	struct sim_slab *slabs;
+	struct sim_list contexts, streams, events, graphs, execs, captures, handles, pools, arrays,
+		modules;
+	struct sim_stream *all_streams;	       /* includes destroyed ones with work */
+	struct sim_stream *buried;	       /* moments may refer to them */
+	GM_ARRAY(struct sim_region *) regions; /* by address */
+	GM_ARRAY(struct sim_reservation) reservations;
+	uint64_t next_id, next_stamp;
+	unsigned waiters, generation;
+	struct sim *past; /* state before gm_sim_reset: other threads may hold its handles */
+};
+extern struct sim sim;
+extern struct gm_lock sim_lock;
+
+/* State of a thread. */
+struct sim_thread {
+	unsigned generation;
+	bool per_thread; /* the call is the variant for the per-thread default stream */
+	unsigned depth;
+	CUstreamCaptureMode mode;
+	unsigned charged_device;
+	size_t charged; /* bytes charged by gm_sim_need for the current call */
+	struct sim_context *stack[64];
+	struct {
+		struct sim_context *ctx;
+		uint64_t ctx_id;
+		struct sim_stream *stream;
+	} own[8]; /* per-thread default streams */
+};
+extern GM_TLS struct sim_thread sim_me;
+
+/* Counts and rules. pre: the lock is held. */
+void sim_fail_locked(const char *symbol, unsigned nth, CUresult result);
+void sim_calls_reset(void);
+
+/* --- sim.c --- */
+
+void sim_lock_driver(void);
+void sim_unlock_driver(void);
+void sim_set_up(void); /* settings from the environment, once */
+uint64_t sim_new_id(void);
+
+/* --- context.c --- */
+
+struct sim_context *sim_current(void);
+CUresult sim_check_current(void);
+/* The live context of a handle (NULL: the current one), or the error. */
+CUresult sim_context_of(CUcontext handle, struct sim_context **out);
+CUcontext sim_context_handle(struct sim_context *ctx);
+void sim_context_pop_all(void);
+/* Make the context of a green context; end it. */
+struct sim_context *sim_context_derive(struct sim_context *primary);
+void sim_context_die(struct sim_context *ctx);
+bool sim_device_valid(CUdevice device);
+
+/* --- event.c --- */
+void sim_events_of_context_gone(const struct sim_context *ctx);
+
+/* --- stream.c: queues --- */
+
+/* The stream of a handle, for the calling entry point: NULL is the legacy stream, or in a variant
+ * for the per-thread default stream that of the thread. */
+CUresult sim_stream_of(CUstream handle, struct sim_stream **out);
+struct sim_stream *sim_stream_make(struct sim_context *ctx, unsigned flags, int priority);
+void sim_stream_drop(struct sim_stream *stream);
+void sim_streams_of_context_gone(struct sim_context *ctx);
+struct sim_work *sim_work_make(void (*run)(void *), void (*drop)(void *), size_t data);
+void sim_work_release(struct sim_work *work);
+/* Append (or capture) a step. Takes ownership of `work`, which is dropped on failure. */
+CUresult sim_enqueue(struct sim_stream *stream, struct sim_work *work);
+/* Work that calls a function of the program, without the driver's lock. */
+struct sim_work *sim_foreign_work(void (*run)(void *), void *arg);
+/* The moments of all work submitted to the stream, or to the whole context. */
+CUresult sim_moments_of_stream(struct sim_moments *out, struct sim_stream *stream);
+CUresult sim_moments_of_context(struct sim_moments *out, struct sim_context *ctx);
+bool sim_moments_passed(const struct sim_moments *moments);
+/* Wait until the moments have passed; frees them. */
+CUresult sim_wait(struct sim_moments *moments);
+CUresult sim_wait_stream(struct sim_stream *stream);
+CUresult sim_wait_context(struct sim_context *ctx);
+
+/* --- capture.c --- */
+
+/* For a call that a capture may forbid: success, or 900, with the captures that forbid it
+ * invalidated. */
+CUresult sim_capture_unsafe(void);
+/* For a call that waits for, or records in, the whole context. */
+CUresult sim_capture_context(struct sim_context *ctx);
+/* For work on `stream`: 906 if a capturing blocking stream of its context is involved. */
+CUresult sim_capture_implicit(struct sim_stream *stream);
+void sim_capture_end(struct sim_capture *capture);
+
+/* --- graph.c --- */
+
+struct sim_graph *sim_graph_make(void);
+void sim_graph_drop(struct sim_graph *graph);
+
+/* --- share.c --- */
+
+CUresult sim_charge(unsigned device, size_t bytes); /* OUT_OF_MEMORY beyond SIM_MEMORY */
+void sim_uncharge(unsigned device, size_t bytes);
+size_t sim_used(unsigned device); /* by all processes */
+void sim_share_open(const char *path);
+void sim_share_forget(void);
+
+/* --- memory.c, vmm.c --- */
+
+struct sim_region *sim_region_find(CUdeviceptr address);
+CUresult sim_region_insert(struct sim_region *region);
+void sim_region_remove(struct sim_region *region); /* and free the struct */
+size_t sim_region_place(CUdeviceptr address); /* index of the first region that ends after it */
+void *sim_pages(size_t size, size_t align);
+void sim_pages_drop(void *pages, size_t size);
+/* False: host memory is short. Pages, and a view made at mapped addresses, are inaccessible until
+ * mprotect. A view outlives the pages that it was made of. */
+bool sim_shared_make(struct sim_shared *shared, size_t size);
+bool sim_shared_view(const struct sim_shared *shared, size_t offset, size_t size, void *at);
+void sim_shared_drop(struct sim_shared *shared);
+/* Was `address` ever the driver's? */
+bool sim_maybe_device(CUdeviceptr address);
+/* A new region with memory of its own, charged to the device of `ctx`. */
+CUresult sim_memory_alloc(enum sim_kind kind, struct sim_context *ctx, size_t size,
+			  struct sim_region **out);
+CUresult sim_region_of_host(enum sim_kind kind, struct sim_context *ctx, void *address, size_t size,
+			    struct sim_region **out);
+void sim_memory_free(struct sim_region *region);
+void sim_memory_of_context_gone(struct sim_context *ctx);
+void sim_memory_reset(void);
+void sim_handle_release(struct sim_handle *handle);
+CUresult sim_unmap_region(struct sim_region *region);
+
+/* --- module.c, copy.c --- */
+
+CUresult sim_module_load(const void *data, struct sim_context *ctx, struct sim_module **out);
+CUresult sim_module_load_file(const char *path, struct sim_context *ctx, struct sim_module **out);
+void sim_module_unload(struct sim_module *module);
+/* NULL: no such library or module. */
+struct sim_module *sim_module_of(const void *handle, bool library);
+CUresult sim_module_kernel(const struct sim_module *module, const char *name,
+			   const struct gm_sim_kernel **out);
+CUresult sim_module_global(const struct sim_module *module, const char *name, CUdeviceptr *at,
+			   size_t *size);
+const struct gm_sim_kernel *sim_kernel_of(const void *handle);
+void sim_modules_of_context_gone(struct sim_context *ctx);
+CUresult sim_array_of(CUarray handle, struct sim_array **out);
+void sim_arrays_of_context_gone(struct sim_context *ctx);
+
+#endif

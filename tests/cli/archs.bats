@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# The GPUs that device code is compiled for: those of --with-gpu-archs, and all of them by make install.
+source "$BATS_TEST_DIRNAME/cli.bash"
+SOURCE=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+BUILD=$PWD
+FATBINS=(src/heap/kernels.fatbin src/takeover/{empty,granule}.fatbin)
+
+# A Toolkit that writes down what it is called for, and a machine whose GPUs have the compute capabilities of the file `gpus`.
+fake_toolkit() {
+	mkdir -p bin
+	stub nvcc 'case "$*" in *--list-gpu-code*) printf "sm_%s\n" 75 80 86 89 90 100 120; exit ;; esac
+		echo "$*" >>'"$PWD"'/called
+		while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; --keep-dir) echo >"$2/x.ptx" ;; esac; shift; done
+		echo >"$out"'
+	stub nvlink 'echo "gm_helper_addresses"; echo "used 24 registers, 8 stack"
+		while [ $# -gt 0 ]; do [ "$1" != -o ] || echo >"$2"; shift; done'
+	stub fatbinary 'words=
+		for a; do case $a in --create=*) out=${a#*=} ;; esac; [[ $a == *file=* ]] && [ ! -f "${a##*file=}" ] && exit 1
+			[[ $a =~ kind=(elf|ptx),sm=([0-9]+) ]] && words+=" ${BASH_REMATCH[1]/elf/cubin}:${BASH_REMATCH[2]}"; done
+		exec '"$MKIMAGE"' "$out" fatbin $words'
+	stub nvidia-smi 'cat '"$PWD"'/gpus'
+}
+
+stub() { # stub COMMAND COMMANDS
+	printf '#!/bin/bash\n%s\n' "$2" >"bin/$1"
+	chmod +x "bin/$1"
+}
+
+configure() { # configure OPTION...
+	cuda=$(sed -n 's/^CUDA_HOME = //p' "$BUILD/Makefile")
+	NVCC=$PWD/bin/nvcc PATH=$PWD/bin:$PATH "$SOURCE/configure" --quiet --with-cuda="$cuda" "$@" >out 2>&1
+}
+
+build() { # build MAKE'S ARGUMENTS...
+	: >called
+	env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory "$@" >made 2>&1 || { cat made; return 1; }
+}
+
+has() { # has FATBIN ARCHITECTURES: code for these
+	[ "$("$TOOL" image --json "$1" | jq -r '.files[0].architectures')" = "$2" ] || { "$TOOL" image "$1"; return 1; }
+}
+
+@test "this build has code for the GPUs of src/gpu_archs, and PTX" {
+	grep -q '^#define GM_HELPERS 1' "$BUILD/config.h" || skip 'no nvcc: this build has no code for GPUs'
+	cd "$BUILD"
+	oldest=$(sed -n 's/^GPU_ARCHS_ALL = \([0-9]*\).*/\1/p' Makefile)
+	code=$(sed 's/[0-9][0-9]*/sm_&/g; s/ /, /g' src/gpu_archs)
+	has src/heap/kernels.fatbin "$code, compute_$oldest"
+	for name in empty granule; do
+		has src/takeover/$name.fatbin "$code"
+		has src/takeover/$name.fatbin.ptx "compute_$oldest"
+	done
+}
+
+@test "code for the GPUs of this machine; more on demand, and only what is missing is compiled" {
+	[ ! -f "$SOURCE/config.status" ] || skip "the source folder is configured itself"
+	fake_toolkit
+	printf '%s\n' 8.6 8.9 9.0 >gpus
+	configure || { cat out; return 1; }
+	build "${FATBINS[@]}"
+	[ "$(grep -c -- -cubin called)" = 6 ]
+	has src/heap/kernels.fatbin 'sm_80, sm_90, compute_75'
+	has src/takeover/granule.fatbin 'sm_80, sm_90'
+	has src/takeover/granule.fatbin.ptx compute_75
+	build "${FATBINS[@]}"
+	[ ! -s called ]
+	for goal in install gpu-bundle bench-bundle; do
+		build -n $goal
+		grep -q 'kernels.sh compile .*/kernels.120.cubin' made
+		grep -q 'helper.sh compile .*/granule.120.cubin' made
+	done
+	build -n all
+	refute grep -q 'compile .*\.120.cubin' made
+
+	build GPU_ARCHS=all "${FATBINS[@]}"
+	[ "$(grep -c -- -cubin called)" = 9 ]
+	has src/heap/kernels.fatbin 'sm_75, sm_80, sm_90, sm_100, sm_120, compute_75'
+	has src/takeover/granule.fatbin 'sm_75, sm_80, sm_90, sm_100, sm_120'
+	build "${FATBINS[@]}" # what was installed once stays
+	[ ! -s called ]
+	rm src/*/*.cubin src/*/*.ptx # the folders of check-sanitize and others have none
+	build src/heap/kernels.fatbin
+	[ ! -s called ]
+	run build GPU_ARCHS=70 all
+	[ "$status" = 1 ]
+	[[ $output == *'GPU_ARCHS: 70: none of all, 75 80 90 100 120'* ]]
+}
+
+@test "--with-gpu-archs, and machines without a GPU that is known" {
+	[ ! -f "$SOURCE/config.status" ] || skip "the source folder is configured itself"
+	fake_toolkit
+	echo 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver.' >gpus
+	configure || { cat out; return 1; }
+	grep -qx 'GPU_ARCHS = 75' Makefile
+	grep -qx 'GPU_ARCHS_INSTALL = all' Makefile
+	build src/heap/kernels.fatbin
+	has src/heap/kernels.fatbin 'sm_75, compute_75'
+	refute configure --with-gpu-archs=80,70
+	grep -q -- '--with-gpu-archs: 70 is none of native, all, 75 80 90 100 120' out
+	configure --with-gpu-archs=90,80
+	grep -qx 'GPU_ARCHS_INSTALL = *' Makefile
+	rm src/gpu_archs
+	build src/heap/kernels.fatbin
+	has src/heap/kernels.fatbin 'sm_80, sm_90, compute_75'
+	configure --with-gpu-archs=all
+	grep -qx 'GPU_ARCHS = 75 80 90 100 120' Makefile
+}

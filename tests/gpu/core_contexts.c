@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Four threads on two contexts of one device, with memory of libgpumem-core alone: each block is
+ * filled on its stream, and every byte of it looked at before it is freed. Both contexts are
+ * destroyed and made anew all the time, one while the other is in use. Prints how many bytes were
+ * wrong, natively and preloaded the same: 0. Usage: core_contexts seconds|operations N
+ */
+#include <cuda.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gpumem.h"
+
+/* cuda.h hides it; every driver has it. */
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+
+#define PLACES 2   /* contexts, and */
+#define WORKERS 2  /* threads on each */
+#define STREAMS 2  /* of each thread */
+#define HELD 24	   /* blocks of each */
+#define ROUND 300  /* operations of each while a context lives */
+#define LARGEST 21 /* the logarithm of a size */
+
+#define MUST(call)                                                                   \
+	do {                                                                         \
+		int must_ = (int)(call);                                             \
+		if (must_ != 0) {                                                    \
+			printf("%s:%d: %s: %d\n", __FILE__, __LINE__, #call, must_); \
+			exit(1);                                                     \
+		}                                                                    \
+	} while (0)
+
+struct place {
+	CUcontext context;
+	CUdevice device;
+	pthread_barrier_t line; /* of its threads */
+	bool over;
+};
+
+struct block {
+	CUdeviceptr at;
+	size_t size;
+	uint32_t tag; /* in each of its words */
+	unsigned stream;
+	enum { CUPY, CUPY_ANY, TORCH } how;
+};
+
+struct worker {
+	pthread_t thread;
+	struct place *place;
+	CUstream streams[STREAMS];
+	struct block held[HELD];
+	uint32_t *host;
+	uint64_t random, wrong;
+};
+
+static atomic_ullong operations; /* of all */
+static uint64_t most;		 /* of them, or */
+static time_t until;		 /* when to end */
+static bool preloaded;
+
+static uint64_t pick(struct worker *w, uint64_t below)
+{
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	return w->random % below;
+}
+
+static void *allocate(const struct worker *w, const struct block *b)
+{
+	CUstream stream = w->streams[b->stream];
+	if (b->how == TORCH)
+		return gpumem_torch_alloc((ssize_t)b->size, 0, stream);
+	return gpumem_cupy_malloc(b->how == CUPY ? stream : NULL, b->size, 0);
+}
+
+static void fill(struct worker *w, struct block *b)
+{
+	b->size = ((size_t)512 << pick(w, LARGEST - 9 + 1)) - 4 * pick(w, 64);
+	b->tag = (uint32_t)pick(w, UINT32_MAX) + 1;
+	b->stream = (unsigned)pick(w, STREAMS);
+	b->how = (unsigned)pick(w, 4) % 3; /* mostly CuPy's */
+	b->at = (CUdeviceptr)allocate(w, b);
+	MUST(b->at == 0);
+	MUST(cuMemsetD32Async(b->at, b->tag, b->size / 4, w->streams[b->stream]));
+}
+
+static void look(struct worker *w, const struct block *b)
+{
+	CUstream stream = w->streams[b->stream];
+	MUST(cuMemcpyDtoHAsync(w->host, b->at, b->size, stream));
+	MUST(cuStreamSynchronize(stream));
+	for (size_t i = 0; i < b->size / 4; i++)
+		for (uint32_t differ = w->host[i] ^ b->tag; differ; differ >>= 8)
+			w->wrong += (differ & 0xff) != 0;
+}
+
+static void give(struct worker *w, struct block *b)
+{
+	CUstream stream = w->streams[b->stream];
+	look(w, b);
+	if (b->how == TORCH)
+		gpumem_torch_free((void *)b->at, (ssize_t)b->size, 0, stream);
+	else
+		gpumem_cupy_free(b->how == CUPY ? stream : NULL, (void *)b->at, 0);
+	b->at = 0;
+}
+
+static void begin(struct worker *w)
+{
+	MUST(cuCtxSetCurrent(w->place->context));
+	for (unsigned i = 0; i < STREAMS; i++)
+		MUST(cuStreamCreate(&w->streams[i], CU_STREAM_NON_BLOCKING));
+	memset(w->held, 0, sizeof w->held);
+}
+
+/* Preloaded, what is left goes with the context. */
+static void end(struct worker *w)
+{
+	for (unsigned i = 0; i < HELD; i++) {
+		struct block *b = &w->held[i];
+		if (b->at && (!preloaded || i % 2))
+			give(w, b);
+		else if (b->at)
+			look(w, b);
+	}
+}
+
+static bool is_over(void)
+{
+	return most ? atomic_load(&operations) >= most : time(NULL) >= until;
+}
+
+/* No thread uses the context now. */
+static void renew(struct place *p)
+{
+	p->over = is_over();
+	if (!preloaded)
+		gpumem_trim(); /* nobody tells the library by itself that a context ends */
+	MUST(cuCtxDestroy(p->context));
+	if (!p->over)
+		MUST(cuCtxCreate_v2(&p->context, 0, p->device));
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	do {
+		begin(w);
+		for (unsigned i = 0; i < ROUND; i++) {
+			struct block *b = &w->held[pick(w, HELD)];
+			if (b->at)
+				give(w, b);
+			fill(w, b);
+		}
+		atomic_fetch_add(&operations, ROUND);
+		end(w);
+		if (pthread_barrier_wait(&w->place->line) == PTHREAD_BARRIER_SERIAL_THREAD)
+			renew(w->place);
+		pthread_barrier_wait(&w->place->line);
+	} while (!w->place->over);
+	return NULL;
+}
+
+static void start(struct worker *w, struct place *place, unsigned number)
+{
+	w->place = place;
+	w->random = 0x9e3779b97f4a7c15 * (number + 1);
+	w->host = malloc((size_t)1 << LARGEST);
+	MUST(!w->host || pthread_create(&w->thread, NULL, work, w));
+}
+
+int main(int argc, char **argv)
+{
+	static struct place places[PLACES];
+	static struct worker workers[PLACES * WORKERS];
+	uint64_t n = argc == 3 ? strtoull(argv[2], NULL, 10) : 0, wrong = 0;
+	if (!n || (strcmp(argv[1], "seconds") != 0 && strcmp(argv[1], "operations") != 0)) {
+		fprintf(stderr, "usage: core_contexts seconds|operations N\n");
+		return 2;
+	}
+	most = argv[1][0] == 'o' ? n : 0;
+	until = time(NULL) + (time_t)n;
+	MUST(cuInit(0));
+	preloaded = dlsym(RTLD_DEFAULT, "gm_preload_core") != NULL;
+	for (unsigned i = 0; i < PLACES; i++) {
+		MUST(cuDeviceGet(&places[i].device, 0));
+		MUST(cuCtxCreate_v2(&places[i].context, 0, places[i].device));
+		MUST(pthread_barrier_init(&places[i].line, NULL, WORKERS));
+	}
+	for (unsigned i = 0; i < PLACES * WORKERS; i++)
+		start(&workers[i], &places[i % PLACES], i);
+	for (unsigned i = 0; i < PLACES * WORKERS; i++) {
+		MUST(pthread_join(workers[i].thread, NULL));
+		wrong += workers[i].wrong;
+		free(workers[i].host);
+	}
+	printf("%llu bytes wrong\n", (unsigned long long)wrong);
+	return wrong != 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ends of a heap's service thread: a launch just before its last check, and a process of which
+ * only the thread remains. The file is included to intercept the locks that it takes.
+ */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/heap_host_help.h"
+
+static void taken_by_test(struct gm_lock *lock);
+#define gm_lock_take taken_by_test
+#include "../../src/heap/service.c"
+#undef gm_lock_take
+
+#define MIB ((uint64_t)1 << 20)
+
+static struct site site;
+static CUstream stream;
+
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
+/* A kernel of the program: it runs when the stream is let go. */
+static void launch(void)
+{
+	gm_sim_hold(stream);
+	gm_heap_launch(site.heap, stream);
+	gm_sim_launch(stream, nothing, NULL);
+	gm_heap_launched(site.heap, stream, true);
+}
+
+/* --- a launch before the last check --- */
+
+static unsigned locks_to_end; /* locks that the thread is yet to take; 0: not counted */
+static bool launched, attended;
+
+static void taken_by_test(struct gm_lock *lock)
+{
+	if (locks_to_end && --locks_to_end == 0) {
+		launched = true;
+		launch();
+	}
+	gm_lock_take(lock);
+}
+
+/* The thread sleeps while a kernel is in flight, which ends then, and lingers behind it. */
+static void sleep_by_test(struct gm_heap_host *heap, uint64_t ns)
+{
+	if (gm_heap_in_flight(heap)) {
+		attended |= launched;
+		gm_sim_release(stream, (unsigned)-1);
+	} else if (ns == LINGER && !launched) {
+		locks_to_end = 2; /* heap_is_busy, and then the last one */
+	}
+}
+
+static void stays_for_a_launch(void)
+{
+	site.heap->config.sleep = sleep_by_test;
+	atomic_store(&site.heap->service.running, 1); /* the test is the thread */
+	launch();
+	service_run(site.heap);
+	TAP_OK(launched, "a kernel is launched when the thread has seen that nothing is in flight");
+	TAP_OK(attended, "the thread stays for it");
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "and ends behind it");
+	TAP_OK(!gm_heap_in_flight(site.heap), "when nothing is in flight");
+	site.heap->config.sleep = NULL;
+	gm_sim_release(stream, (unsigned)-1);
+}
+
+/* --- the last thread --- */
+
+static GM_TLS bool guarded;
+
+static void guard(bool up)
+{
+	guarded = up;
+}
+
+#ifdef __SANITIZE_THREAD__
+enum { HAS_THREAD = true }; /* of its own, so that ours is never the last */
+#else
+enum { HAS_THREAD = false };
+#endif
+
+/* What exit handlers may count on. */
+static void handler(void)
+{
+	volatile char room[MIB];
+	sigset_t blocked;
+	for (size_t i = 0; i < sizeof room; i += 1024)
+		room[i] = 1;
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	_exit(sigismember(&blocked, SIGINT) ? 3 : guarded ? 4 : 7);
+}
+
+static void child(void)
+{
+	site.heap->config.guard = guard;
+	atexit(handler);
+	launch(); /* for ever */
+	pthread_exit(NULL);
+}
+
+static void is_no_process(void)
+{
+	int status = -1;
+	pid_t pid, ended = 0;
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		child();
+	for (unsigned i = 0; pid > 0 && i < 6000 && (ended = waitpid(pid, &status, WNOHANG)) == 0;
+	     i++)
+		usleep(10000);
+	if (!TAP_OK(ended == pid, "a process ends with its last thread but ours"))
+		kill(pid, SIGKILL);
+	TAP_OK(WIFEXITED(status) && WEXITSTATUS(status) == 7,
+	       "exit handlers find stack, signals and calls as in any thread: %d", status);
+}
+
+int main(void)
+{
+	site_make(&site, "512M", 256 * MIB, NULL);
+	drv(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+	if (!HAS_THREAD)
+		is_no_process(); /* before there are other threads */
+	stays_for_a_launch();
+	drv(cuStreamDestroy_v2)(stream);
+	site_close(&site, "ends");
+	return tap_done();
+}

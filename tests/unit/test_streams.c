@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Blocks kept for streams of two contexts (core/stream.c), on the simulated driver. */
+#include "core/stream.h"
+
+#include <sched.h>
+
+#include "base/size.h"
+#include "context/fence.h"
+
+#include "on_sim.h"
+
+#define BIG (64 * GM_MIB) /* freed, it gets an event of its own */
+
+static struct gm_pool *pool;
+static struct gm_streams *streams;
+
+/* A context with one stream. */
+struct place {
+	struct gm_context *context;
+	CUstream stream;
+	uint64_t number;
+};
+
+static CUresult take(void *arg, size_t size, struct gm_context *context, struct gm_block *out)
+{
+	return gm_pool_alloc(arg, size, context->key, out);
+}
+
+static void open_all(void)
+{
+	sim_start("13.0", "1");
+	const struct gm_pool_config config = {
+		.driver = &sim,
+		.limit = UINT64_MAX,
+		.fences = gm_fence_ops(&sim),
+		.fence_arg = &sim,
+		.trim_after = UINT64_MAX,
+	};
+	gm_pool_create(&config, &pool);
+	const struct gm_streams_config kept = {
+		.driver = &sim,
+		.pool = pool,
+		.most = GM_GIB,
+		.take = take,
+		.arg = pool,
+	};
+	streams = gm_streams_create(&kept);
+}
+
+static void close_all(void)
+{
+	const char *why = NULL;
+	TAP_OK(gm_pool_is_valid(pool, &why), "valid");
+	gm_streams_destroy(streams);
+	gm_pool_destroy(pool);
+	gm_context_forget_all();
+}
+
+static void enter(const struct place *place)
+{
+	sim_set_current(place->context->handle);
+}
+
+static struct place place_in(struct gm_context *context)
+{
+	struct place place = {.context = context};
+	enter(&place);
+	sim.cuStreamCreate(&place.stream, CU_STREAM_NON_BLOCKING);
+	place.number = gm_streams_number(&sim, place.stream);
+	return place;
+}
+
+static struct place place_new(void)
+{
+	CUresult result;
+	return place_in(gm_context_of(&sim, sim_context(0), &result));
+}
+
+/* The context of a place is destroyed, as the shim sees it. */
+static void place_end(const struct place *place)
+{
+	CUcontext handle = place->context->handle;
+	struct gm_context *ending = gm_context_ending(handle);
+	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(handle);
+	uint64_t key = gm_context_gone(handle);
+	gm_streams_context_gone(streams, key);
+	gm_pool_context_gone(pool, key);
+	gm_context_ended(ending);
+}
+
+static struct gm_block take_at(const struct place *place, size_t size)
+{
+	struct gm_block block = {0};
+	enter(place);
+	gm_streams_alloc(streams, size, place->context, place->number, &block);
+	return block;
+}
+
+static CUresult give_at(const struct place *place, const struct gm_block *block)
+{
+	enter(place);
+	return gm_streams_free(streams, block->base, place->context, place->stream, place->number);
+}
+
+static bool is_live(const struct gm_block *block)
+{
+	struct gm_block now;
+	return gm_pool_find(pool, block->base, &now) && now.live && now.id == block->id;
+}
+
+/* --- */
+
+static bool overlaps(const struct gm_block *a, const struct gm_block *b)
+{
+	return a->base < b->base + b->held && b->base < a->base + a->held;
+}
+
+/* A batch shares an event, which has passed: any stream of the same context may have its blocks. */
+static void stays_in_its_context(void)
+{
+	struct gm_block freed[GM_STREAMS_BATCH];
+	bool crossed = false;
+	open_all();
+	struct place a = place_new(), b = place_new();
+	for (unsigned i = 0; i < GM_STREAMS_BATCH; i++)
+		freed[i] = take_at(&a, GM_MIB);
+	for (unsigned i = 0; i < GM_STREAMS_BATCH; i++)
+		give_at(&a, &freed[i]);
+	struct gm_block other = take_at(&b, GM_MIB);
+	for (unsigned i = 0; i < GM_STREAMS_BATCH; i++)
+		crossed |= overlaps(&other, &freed[i]);
+	TAP_OK(other.base && !crossed, "another context gets none of the kept blocks");
+	place_end(&a);
+	TAP_OK(is_live(&other), "its block stays when the first context goes");
+	crossed = false;
+	for (unsigned i = 0; i < GM_STREAMS_BATCH; i++) {
+		freed[i] = take_at(&b, GM_MIB);
+		crossed |= overlaps(&other, &freed[i]);
+	}
+	TAP_OK(!crossed, "and is not handed out again");
+	TAP_IS(gm_streams_kept(streams), 0, "nothing of the first context is kept");
+	close_all();
+}
+
+static void serves_its_context(void)
+{
+	open_all();
+	struct place a = place_new();
+	struct gm_block block = take_at(&a, BIG);
+	give_at(&a, &block);
+	struct place other = place_in(a.context);
+	TAP_IS(take_at(&other, BIG).base, block.base, "another stream of the context gets it");
+	close_all();
+}
+
+/* --- events are touched inside their context only --- */
+
+static struct gm_context *expected;
+static CUresult (*real_query)(CUevent event), (*real_wait)(CUevent event);
+static CUresult (*real_destroy)(CUevent event);
+static unsigned inside, outside;
+
+static void note_call(void)
+{
+	*(atomic_load(&expected->users) ? &inside : &outside) += 1;
+}
+
+static CUresult note_query(CUevent event)
+{
+	note_call();
+	return real_query(event);
+}
+
+static CUresult note_wait(CUevent event)
+{
+	note_call();
+	return real_wait(event);
+}
+
+static CUresult note_destroy(CUevent event)
+{
+	note_call();
+	return real_destroy(event);
+}
+
+/* From now on calls with events are noted, which are those of this context. */
+static void note_calls_of(struct gm_context *context)
+{
+	expected = context;
+	inside = outside = 0;
+	real_query = sim.cuEventQuery;
+	real_wait = sim.cuEventSynchronize;
+	real_destroy = sim.cuEventDestroy_v2;
+	sim.cuEventQuery = note_query;
+	sim.cuEventSynchronize = note_wait;
+	sim.cuEventDestroy_v2 = note_destroy;
+}
+
+static void enters_the_context(void)
+{
+	open_all();
+	struct place a = place_new(), b = place_new();
+	struct place other = place_in(a.context);
+	note_calls_of(a.context);
+	struct gm_block block = take_at(&a, BIG);
+	give_at(&a, &block);
+	TAP_IS(take_at(&other, BIG).base, block.base, "its mark is asked for");
+	TAP_OK(inside == 2 && outside == 0, "and dropped, both inside its context");
+	give_at(&other, &block);
+	enter(&b);
+	TAP_IS(gm_streams_drain(streams), BIG, "another context gives it to the pool");
+	TAP_OK(inside == 4 && outside == 0, "and waits and drops the mark inside that of the mark");
+	close_all();
+}
+
+/* The context is not the program's any more for the time of a call that may end it. */
+static void waits_for_the_end(void)
+{
+	open_all();
+	struct place a = place_new(), b = place_new();
+	note_calls_of(a.context);
+	struct gm_block block = take_at(&a, BIG);
+	give_at(&a, &block);
+	enter(&b);
+	struct gm_context *ending = gm_context_ending(a.context->handle);
+	TAP_OK(ending == a.context, "a call of the program may end the context");
+	TAP_IS(gm_streams_drain(streams), 0, "nothing of it goes to the pool meanwhile");
+	TAP_OK(inside + outside == 0, "its event is left alone");
+	TAP_OK(is_live(&block) && gm_streams_kept(streams) == BIG, "and its block is kept");
+	gm_context_ended(ending);
+	TAP_IS(gm_streams_drain(streams), BIG, "it goes if the context stays");
+	TAP_OK(!is_live(&block), "to the pool");
+	close_all();
+}
+
+/* The context is gone, and nobody has told the streams so far. */
+static void leaves_the_dead_alone(void)
+{
+	open_all();
+	struct place a = place_new(), b = place_new();
+	note_calls_of(a.context);
+	struct gm_block block = take_at(&a, BIG);
+	give_at(&a, &block);
+	enter(&b);
+	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(a.context->handle);
+	uint64_t key = gm_context_gone(a.context->handle);
+	gm_streams_drain(streams);
+	TAP_IS(inside + outside, 0, "the event of a dead context is left alone");
+	TAP_IS(gm_streams_kept(streams), 0, "its block is kept no more");
+	TAP_IS(gm_pool_context_gone(pool, key), 1, "the pool takes that back");
+	TAP_IS(take_at(&b, BIG).base, block.base, "for others");
+	close_all();
+}
+
+/* --- a block that was freed by another road --- */
+
+static struct gm_block stolen, owned;
+
+/* During the wait for it the block is freed, and its address handed out again. */
+static CUresult steal_during_wait(CUevent event)
+{
+	gm_pool_free(pool, stolen.base, &(struct gm_free){.after = GM_FREE_AFTER_NOTHING}, NULL);
+	gm_pool_alloc(pool, stolen.size, stolen.context, &owned);
+	return real_wait(event);
+}
+
+static void frees_no_other(void)
+{
+	open_all();
+	struct place a = place_new();
+	note_calls_of(a.context);
+	sim.cuEventSynchronize = steal_during_wait;
+	stolen = take_at(&a, BIG);
+	give_at(&a, &stolen);
+	gm_streams_drain(streams);
+	TAP_IS(owned.base, stolen.base, "the address is another block's after the wait");
+	TAP_OK(is_live(&owned), "which is not freed");
+	TAP_IS(gm_streams_kept(streams), 0, "the first is kept no more");
+	close_all();
+}
+
+/* What is kept of a block that is no more says nothing of the next one at its address. */
+static void keeps_the_next(void)
+{
+	open_all();
+	struct place a = place_new();
+	struct gm_block first = take_at(&a, BIG), next;
+	give_at(&a, &first);
+	gm_pool_free(pool, first.base, &(struct gm_free){.after = GM_FREE_AFTER_NOTHING}, NULL);
+	gm_pool_alloc(pool, BIG, a.context->key, &next);
+	TAP_IS(next.base, first.base, "a kept block is freed, and its address used again");
+	TAP_IS(give_at(&a, &next), CUDA_SUCCESS, "the next block there is freed");
+	TAP_IS(give_at(&a, &next), CUDA_ERROR_INVALID_VALUE, "once");
+	TAP_IS(take_at(&a, BIG).id, next.id, "and used again");
+	TAP_OK(take_at(&a, BIG).base != first.base, "once");
+	close_all();
+}
+
+/* --- settling --- */
+
+static void settles_the_others(void)
+{
+	open_all();
+	struct place a = place_new(), b = place_new();
+	struct gm_block first = take_at(&a, BIG), second = take_at(&b, BIG);
+	give_at(&a, &first);
+	give_at(&b, &second);
+	struct gm_context *ending = gm_context_ending(a.context->handle);
+	TAP_IS(gm_streams_drain(streams), BIG, "one context is ending, what the other keeps goes");
+	TAP_OK(is_live(&first) && !is_live(&second), "and only that");
+	gm_context_ended(ending);
+	close_all();
+}
+
+static atomic_bool waited;
+static pthread_t settler;
+static struct gm_block given;
+
+void __real_gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition);
+void __wrap_gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition);
+void __wrap_gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition)
+{
+	atomic_store(&waited, true);
+	__real_gm_lock_wait(lock, condition);
+}
+
+static void *settle_too(void *bytes)
+{
+	*(uint64_t *)bytes = gm_streams_drain(streams);
+	bool early = is_live(&given);
+	atomic_store(&waited, true);
+	return (void *)(uintptr_t)early;
+}
+
+static uint64_t others;
+
+/* Another thread settles while this one waits for the event. */
+static CUresult settle_during_wait(CUevent event)
+{
+	pthread_create(&settler, NULL, settle_too, &others);
+	while (!atomic_load(&waited))
+		sched_yield();
+	return real_wait(event);
+}
+
+static void waits_for_other_threads(void)
+{
+	void *early;
+	open_all();
+	struct place a = place_new();
+	note_calls_of(a.context);
+	sim.cuEventSynchronize = settle_during_wait;
+	given = take_at(&a, BIG);
+	give_at(&a, &given);
+	TAP_IS(gm_streams_drain(streams), BIG, "a thread gives what is kept");
+	pthread_join(settler, &early);
+	TAP_OK(!early, "another one that settles meanwhile waits for it");
+	TAP_IS(others, BIG, "and sees that memory came");
+	close_all();
+}
+
+int main(void)
+{
+	stays_in_its_context();
+	serves_its_context();
+	enters_the_context();
+	waits_for_the_end();
+	leaves_the_dead_alone();
+	frees_no_other();
+	keeps_the_next();
+	settles_the_others();
+	waits_for_other_threads();
+	return tap_done();
+}
