@@ -7,6 +7,7 @@ AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.su
 include tests/unit/local.mk
 include tests/sim/local.mk
 include tests/preload/local.mk
+include tests/stress/local.mk
 include tests/core/local.mk
 include tests/cli/local.mk
 include tests/cli/wrong.mk

@@ -1,0 +1,38 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Everything at once, for a while: threads, contexts, resets, captures, children, heaps, failures of the driver.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/../preload/behaviour.bash"
+	needs_driver 12.0
+	export SIM_DEVICES=2 SIM_MEMORY=512M STRESS_SEED=${STRESS_SEED:-$RANDOM}
+	PROGRAM=$PWD/tests/stress/stress
+	echo "STRESS_SEED=$STRESS_SEED"
+}
+
+# stress N [KNOB]...
+stress() {
+	KNOBS=("${@:2}")
+	preloaded "$PROGRAM" operations "$1" "$STRESS_SEED" 4 >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || {
+		cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
+		return 1
+	}
+	grep -qx 'the pool served blocks, heaps served kernels' "$BATS_TEST_TMPDIR/out"
+	refute grep '^stress:' "$BATS_TEST_TMPDIR/err"
+}
+
+@test "frees that wait" {
+	stress 1000 GPUMEM_FREE=sync
+}
+
+@test "frees that are deferred" {
+	stress 1000 GPUMEM_FREE=defer
+}
+
+@test "memory that is returned at once, and a limit" {
+	stress 1000 GPUMEM_TRIM_AFTER=0 GPUMEM_LIMIT=200M
+}
+
+@test "failures of the driver" {
+	STRESS_FAILURES=1 stress 1000 GPUMEM_TRIM_AFTER=1ms
+}
