@@ -4,20 +4,25 @@
 # In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
 include %D%/exec.mk
 BENCH_C = client launches pairs replay serve
-BENCH_COPIED = heap.py heap_table.py inkernel.py measure.py pool.py report.py run.sh train.py turns.py
-EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
+BENCH_COPIED = fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py report.py run.sh train.py turns.py
+EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
+	%D%/peers/ouroboros.h %D%/peers/peers.txt %D%/peers/plain.h %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 BENCH_SRC = $(top_srcdir)/tests/bench
 BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)
 BENCH_RESULTS = bench-results
-BENCH_SUITES = pool heap inkernel
+BENCH_SUITES = pool heap fresh inkernel
 TRACE =
+# A folder for the allocators of peers/peers.txt, outside of the project; empty: without them.
+PEERS =
+BENCH_FRESH = $(GPU_NVCC) -I$(top_srcdir) -I$(top_srcdir)/src
+BENCH_PEER = -DFRESH_PEER='"tests/bench/peers/$(1).h"' $(BENCH_SRC)/fresh.cu -o bench-bundle/fresh-$(2)
 
 check_PROGRAMS += %D%/client
 %C%_client_SOURCES = %D%/client.c %D%/client.h %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/serve.c
 %C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread
 check_DATA += $(BENCH_EXEC)
-dist_check_SCRIPTS += %D%/bench.bats %D%/heap.bats %D%/inkernel.bats
-TESTS += %D%/bench.bats %D%/heap.bats %D%/inkernel.bats
+dist_check_SCRIPTS += %D%/bench.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats
+TESTS += %D%/bench.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats
 
 .PHONY: bench bench-bundle
 bench-bundle: all $(BENCH_EXEC)
@@ -31,6 +36,12 @@ bench-bundle: all $(BENCH_EXEC)
 	cd bench-bundle && $(NVCC) inkernel.o kernels.o launches.o serve.o -o inkernel
 	cd bench-bundle && $(NVCC) serve.o blas.o -o blas -lcublas && rm -f *.o
 	$(GPU_NVCC) $(GPU_HEAP) $(BENCH_SRC)/heap.cu -o bench-bundle/heap
+	$(BENCH_FRESH) -Iapi -I$(top_srcdir)/api $(call BENCH_PEER,header,header) -L.libs -lgpumem-core -Xlinker '-rpath,$$ORIGIN'
+	$(BENCH_FRESH) $(call BENCH_PEER,plain,plain)
+	for p in rw_bm corw; do $(BENCH_FRESH) -maxrregcount=24 -DFRESH_POLICY=policy_$$p \
+		$(call BENCH_PEER,ground,`echo $$p | tr _ -`) -lcuda || exit 1; done
+	test -z '$(PEERS)' || $(BENCH_SRC)/peers/build.sh '$(PEERS)' bench-bundle $(BENCH_FRESH)
+	cp .libs/libgpumem-core.so.0 bench-bundle/
 	test -z '$(TRACE)' || python3 $(BENCH_SRC)/trace.py '$(TRACE)' >bench-bundle/trace.txt
 	cp $(BENCH_COPIED:%=$(BENCH_SRC)/%) bench-bundle/
 	cp $(BENCH_EXEC) .libs/libgpumem.so gpumemstat bench-bundle/

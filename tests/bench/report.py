@@ -111,7 +111,23 @@ INKERNEL = (
     ("malloc that makes the heap grow: reported", "growth", "", anything, shown),
     ("launch beside malloc: at most 20 ns more", "launch-beside/sync", "native", anything, costs(20)),
 )
-TARGETS = {"pool": POOL, "heap": HEAP, "inkernel": INKERNEL}
+RIVALS = ("gallatin", "ouro-s-p", "ouro-va-p", "ouro-vl-p", "ouro-s-c", "ouro-va-c", "ouro-vl-c", "native")
+FRESH = (
+    *(("warm malloc: faster than " + rival, "G/thread/warm", rival, anything, faster(1)) for rival in RIVALS),
+    *(("churn, %s: faster than %s" % (ours, rival), ours + "/thread/churn", rival, anything, faster(1))
+      for ours in ("G", "T") for rival in RIVALS),
+    *(("warm, to 1 KiB: within 1.3x of " + bound, "G/thread/warm", bound, sizes(0, KIB + 1), faster(1 / 1.3))
+      for bound in ("rw-bm", "corw")),
+    *(("warm, to 8 KiB: within 1.5x of " + bound, "G/thread/warm", bound, anything, faster(1 / 1.5))
+      for bound in ("rw-bm", "corw")),
+    ("warm, T: within 1.5x of G", "T/thread/warm", "G", anything, faster(1 / 1.5)),
+    ("cold: within 1.5x of corw and its mapping", "G/thread/cold", "corw + map", anything, faster(1 / 1.5)),
+    ("first kernel done, T: 2 ms after G's", "T/thread/start", "G", anything, costs(2)),
+    *(("first free, %s: at most 2x a later one" % ours, ours + "/thread/first-free", "later", anything, faster(0.5))
+      for ours in ("G", "T")),
+    *(("mapped, %s: 1.5x live + 64 MiB" % ours, ours + "/thread/excess", "", anything, at_most(0)) for ours in ("G", "T")),
+)
+TARGETS = {"pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL}
 
 
 def verdict(rows, case, peer, fits, how):

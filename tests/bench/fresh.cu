@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/*
+ * malloc in kernels as users meet it: a fresh process, a fresh heap, default knobs, nothing mapped
+ * beforehand. One program a heap: FRESH_PEER names its adapter (peers/). fresh.py runs them.
+ *
+ *   fresh-NAME SHAPE SIZE THREADS
+ *
+ *   thread       a block of SIZE for each thread
+ *   mixed        4 to SIZE bytes
+ *   warp         a block for the first lane of each warp
+ *
+ * Prints "row NAME UNIT VALUE", first of a fresh heap, then of one that has served this load:
+ *
+ *   start        from the start of the process (FRESH_START) to the end of its first kernel, ms
+ *   cold         that kernel's mallocs, us
+ *   mapped-...   bytes of the GPU that the heap had after cold, warm and churn
+ *   first-free   all of these blocks, us
+ *   warm, free   the median of five, us
+ *   first-churn  malloc, write, read, free, eight times in one kernel, us
+ *   churn        the median of five more; mapped-churn
+ *   live         bytes that the blocks of a kernel have together
+ *
+ * The times are the device's own, by events. Exit status 1: a block is missing or damaged.
+ */
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <dlfcn.h>
+#include <functional>
+#include <vector>
+
+#include "tests/gpu/gpu.h"
+
+#include FRESH_PEER
+
+enum { BLOCK = 256, TURNS = 8, ROUNDS = 5 };
+
+struct Case {
+	void **at;
+	unsigned threads, every, size, most;
+};
+
+struct Counts {
+	unsigned long long missing, damaged;
+};
+
+static __host__ __device__ unsigned scattered(unsigned n)
+{
+	n = (n ^ n >> 16) * 0x85ebca6bu;
+	n = (n ^ n >> 13) * 0xc2b2ae35u;
+	return n ^ n >> 16;
+}
+
+static __host__ __device__ unsigned size_of(const Case &c, unsigned t)
+{
+	return c.size ? c.size : 4 + scattered(t) % (c.most - 3);
+}
+
+static __device__ bool takes_part(const Case &c, unsigned *t)
+{
+	*t = blockIdx.x * BLOCK + threadIdx.x;
+	return *t < c.threads && *t % c.every == 0;
+}
+
+__global__ static void allocate(Peer::Device heap, Case c)
+{
+	unsigned t;
+	if (takes_part(c, &t))
+		c.at[t / c.every] = peer_malloc(heap, size_of(c, t));
+}
+
+__global__ static void release(Peer::Device heap, Case c)
+{
+	unsigned t;
+	if (takes_part(c, &t))
+		peer_free(heap, c.at[t / c.every]);
+}
+
+__global__ static void churn(Peer::Device heap, Case c, Counts *counts)
+{
+	unsigned t;
+	for (int i = 0; takes_part(c, &t) && i < TURNS; i++) {
+		volatile unsigned *word = (volatile unsigned *)peer_malloc(heap, size_of(c, t));
+		if (!word) {
+			atomicAdd(&counts->missing, 1);
+			continue;
+		}
+		*word = t;
+		if (*word != t)
+			atomicAdd(&counts->damaged, 1);
+		peer_free(heap, (void *)word);
+	}
+}
+
+static __device__ unsigned word_of(unsigned t, unsigned i)
+{
+	return t * 2654435761u + i * 40503u;
+}
+
+__global__ static void fill(Case c)
+{
+	unsigned t;
+	if (!takes_part(c, &t) || !c.at[t / c.every])
+		return;
+	for (unsigned i = 0; i < size_of(c, t) / 4; i++)
+		((unsigned *)c.at[t / c.every])[i] = word_of(t, i);
+}
+
+__global__ static void verify(Case c, Counts *counts)
+{
+	unsigned t;
+	if (!takes_part(c, &t))
+		return;
+	const unsigned *at = (const unsigned *)c.at[t / c.every];
+	bool good = true;
+	if (!at)
+		atomicAdd(&counts->missing, 1);
+	for (unsigned i = 0; at && i < size_of(c, t) / 4; i++)
+		good = good && at[i] == word_of(t, i);
+	if (!good)
+		atomicAdd(&counts->damaged, 1);
+}
+
+/* --- time and memory --- */
+
+/* Microseconds of the device. */
+static double timed(Peer &peer, const std::function<void()> &launch)
+{
+	static cudaEvent_t begin, end;
+	float ms;
+	if (!begin) {
+		MUST(cudaEventCreate(&begin));
+		MUST(cudaEventCreate(&end));
+	}
+	peer.begin();
+	MUST(cudaEventRecord(begin));
+	launch();
+	MUST(cudaGetLastError());
+	MUST(cudaEventRecord(end));
+	peer.end();
+	MUST(cudaEventSynchronize(end));
+	MUST(cudaEventElapsedTime(&ms, begin, end));
+	return ms * 1e3;
+}
+
+static double median(std::vector<double> v)
+{
+	std::sort(v.begin(), v.end());
+	return v[v.size() / 2];
+}
+
+/* Bytes of the GPU in use, by all processes, as the management library counts: the preload does not
+ * change what it says. 0: it is not there. */
+static double device_used()
+{
+	static void *const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+	struct {
+		unsigned long long total, free, used;
+	} memory = {};
+	char bus[32];
+	void *device;
+	if (!library)
+		return 0;
+	auto init = (int (*)())dlsym(library, "nvmlInit_v2");
+	auto find =
+		(int (*)(const char *, void **))dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
+	auto ask = (int (*)(void *, void *))dlsym(library, "nvmlDeviceGetMemoryInfo");
+	MUST(cudaDeviceGetPCIBusId(bus, sizeof bus, 0));
+	if (!init || !find || !ask || init() || find(bus, &device) || ask(device, &memory))
+		return 0;
+	return (double)memory.used;
+}
+
+static void row(const char *name, const char *unit, double value)
+{
+	printf("row %s %s %.6g\n", name, unit, value);
+	fflush(stdout);
+}
+
+static void check(Counts *counts, const char *when)
+{
+	Counts seen;
+	MUST(cudaMemcpy(&seen, counts, sizeof seen, cudaMemcpyDeviceToHost));
+	if (!seen.missing && !seen.damaged)
+		return;
+	printf("error %s: %llu blocks missing, %llu damaged\n", when, seen.missing, seen.damaged);
+	exit(1);
+}
+
+/* Milliseconds since the process began, by who started it. */
+static double since_start()
+{
+	const char *text = getenv("FRESH_START");
+	timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return text ? now.tv_sec * 1e3 + now.tv_nsec / 1e6 - strtod(text, nullptr) / 1e6 : 0;
+}
+
+static double live_of(const Case &c)
+{
+	double bytes = 0;
+	for (unsigned t = 0; t < c.threads; t += c.every)
+		bytes += size_of(c, t);
+	return bytes;
+}
+
+static void measure(Peer &peer, const Case &c, Counts *counts)
+{
+	const unsigned grid = (c.threads + BLOCK - 1) / BLOCK;
+	const auto take = [&] { allocate<<<grid, BLOCK>>>(peer.device(), c); };
+	const auto give = [&] { release<<<grid, BLOCK>>>(peer.device(), c); };
+	const auto turn = [&] { churn<<<grid, BLOCK>>>(peer.device(), c, counts); };
+	std::vector<double> warm, free, churned;
+	double cold = timed(peer, take), start = since_start(), before = peer.used_before;
+	row("cold", "us", cold);
+	row("start", "ms", start);
+	row("live", "bytes", live_of(c));
+	row("mapped-cold", "bytes", device_used() - before);
+	fill<<<grid, BLOCK>>>(c);
+	verify<<<grid, BLOCK>>>(c, counts);
+	check(counts, "cold");
+	row("first-free", "us", timed(peer, give));
+	for (int i = 0; i < ROUNDS; i++) {
+		warm.push_back(timed(peer, take));
+		if (i == 0)
+			verify<<<grid, BLOCK>>>(c, counts), fill<<<grid, BLOCK>>>(c);
+		free.push_back(timed(peer, give));
+	}
+	row("warm", "us", median(warm));
+	row("free", "us", median(free));
+	row("mapped-warm", "bytes", device_used() - before);
+	MUST(cudaMemset(counts, 0, sizeof *counts)); /* what was freed may have been written */
+	row("first-churn", "us", timed(peer, turn));
+	for (int i = 0; i < ROUNDS; i++)
+		churned.push_back(timed(peer, turn));
+	row("churn", "us", median(churned));
+	row("mapped-churn", "bytes", device_used() - before);
+	check(counts, "churn");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4) {
+		fprintf(stderr, "usage: %s thread|mixed|warp SIZE THREADS\n", argv[0]);
+		return 2;
+	}
+	bool mixed = !strcmp(argv[1], "mixed"), warp = !strcmp(argv[1], "warp");
+	unsigned size = (unsigned)strtoul(argv[2], nullptr, 0);
+	unsigned threads = (unsigned)strtoul(argv[3], nullptr, 0), every = warp ? 32 : 1;
+	Case c = {nullptr, threads, every, mixed ? 0 : size, size};
+	Counts *counts;
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	MUST(cudaMalloc(&c.at, threads / every * sizeof *c.at + sizeof *c.at));
+	MUST(cudaMalloc(&counts, sizeof *counts));
+	MUST(cudaMemset(counts, 0, sizeof *counts));
+	double before = device_used();
+	Peer peer(size_t(threads / every) * (size < 16 ? 16 : size));
+	peer.used_before = before;
+	measure(peer, c, counts);
+	return 0;
+}
