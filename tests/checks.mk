@@ -65,7 +65,7 @@ check-valgrind:
 # The programs of tests/preload on older drivers, and where frees do not wait.
 SKIPS = MAKE='$(MAKE)' $(SHELL) $(srcdir)/tests/skips.sh $(srcdir) '$(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))'
 check-versions:
-	$(SKIPS) SIM_DRIVER=12.5 SIM_DRIVER=12.2 SIM_DRIVER=11.4
+	$(SKIPS) SIM_DRIVER=13.0 SIM_DRIVER=12.5 SIM_DRIVER=12.2 SIM_DRIVER=11.4
 check-defer:
 	$(SKIPS) GPUMEM_FREE=defer
 

@@ -11,7 +11,7 @@ trap 'rm -rf "$new"' EXIT
 # The tests that say so, as FILE: NAME. A line in setup() counts for each test of its file.
 unsuited() {
 	for t in $tests; do
-		awk -v file="$t" -v driver="${SIM_DRIVER:-13.0}" -v free="${GPUMEM_FREE:-sync}" '
+		awk -v file="$t" -v driver="${SIM_DRIVER:-13.4}" -v free="${GPUMEM_FREE:-sync}" '
 			function number(version, part) {
 				split(version, part, ".")
 				return part[1] * 1000 + part[2]

@@ -147,6 +147,10 @@ BEGINS_BOTH(cuStreamBeginCaptureToGraph,
 	    (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
 	     const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode),
 	    (stream, graph, dependencies, data, n, mode))
+BEGINS_BOTH(cuStreamBeginRecaptureToGraph,
+	    (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+	     CUgraphRecaptureCallback differs, void *data),
+	    (stream, mode, graph, differs, data))
 
 #define ENDS(symbol, real_stream, parameters, arguments)                         \
 	GM_HANDLER(symbol, parameters, arguments, ({                             \

@@ -297,11 +297,10 @@ static CUresult boxes_run(struct batch *b, const struct gm_transfer *like, size_
 		(void)failed;                                                        \
 		return real.symbol(n, b->ops + first, __VA_ARGS__);                  \
 	}
-#define HAS_BOXES (n && ops)
-#define BOX_BATCH(symbol, own_stream, parameters, arguments, before, after)              \
-	GM_HANDLER_IF(HAS_BOXES, symbol, parameters, arguments, ({                       \
+#define BOX_BATCH(symbol, own_stream, count, parameters, arguments, before, after)       \
+	GM_HANDLER_IF((count) && ops, symbol, parameters, arguments, ({                  \
 			      size_t at = before;                                        \
-			      struct batch b = {.n = n,                                  \
+			      struct batch b = {.n = (count),                            \
 						.stream = stream,                        \
 						.call = call_##symbol,                   \
 						.ops = ops,                              \
@@ -325,16 +324,36 @@ static CUresult boxes_run(struct batch *b, const struct gm_transfer *like, size_
 #define BOX_ARGUMENTS_V2 (n, ops, flags, stream)
 
 CALL_BOXES(cuMemcpy3DBatchAsync, failed, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync, false, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, READ_FAILED,
+BOX_BATCH(cuMemcpy3DBatchAsync, false, n, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, READ_FAILED,
 	  WRITE_FAILED)
 CALL_BOXES(cuMemcpy3DBatchAsync_ptsz, failed, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_ptsz, true, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, READ_FAILED,
+BOX_BATCH(cuMemcpy3DBatchAsync_ptsz, true, n, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, READ_FAILED,
 	  WRITE_FAILED)
 CALL_BOXES(cuMemcpy3DBatchAsync_v2, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_v2, false, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX, (void)at)
-CALL_BOXES(cuMemcpy3DBatchAsync_v2_ptsz, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, true, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX,
+BOX_BATCH(cuMemcpy3DBatchAsync_v2, false, n, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX,
 	  (void)at)
+CALL_BOXES(cuMemcpy3DBatchAsync_v2_ptsz, b->flags, b->stream)
+BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, true, n, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX,
+	  (void)at)
+
+/* One box with attributes: a batch of one. */
+#define CALL_BOX(symbol)                                                             \
+	static CUresult call_##symbol(const struct batch *b, size_t first, size_t n, \
+				      const struct part *p, size_t *failed)          \
+	{                                                                            \
+		(void)n;                                                             \
+		(void)p;                                                             \
+		(void)failed;                                                        \
+		return real.symbol(b->ops + first, b->flags, b->stream);             \
+	}
+#define BOX_PARAMETERS_ONE (CUDA_MEMCPY3D_BATCH_OP * ops, unsigned long long flags, CUstream stream)
+#define BOX_ARGUMENTS_ONE (ops, flags, stream)
+CALL_BOX(cuMemcpy3DWithAttributesAsync)
+BOX_BATCH(cuMemcpy3DWithAttributesAsync, false, 1, BOX_PARAMETERS_ONE, BOX_ARGUMENTS_ONE, SIZE_MAX,
+	  (void)at)
+CALL_BOX(cuMemcpy3DWithAttributesAsync_ptsz)
+BOX_BATCH(cuMemcpy3DWithAttributesAsync_ptsz, true, 1, BOX_PARAMETERS_ONE, BOX_ARGUMENTS_ONE,
+	  SIZE_MAX, (void)at)
 
 #else
 
@@ -372,4 +391,9 @@ BOXES_V1(cuMemcpy3DBatchAsync)
 BOXES_V1(cuMemcpy3DBatchAsync_ptsz)
 BOXES_V2(cuMemcpy3DBatchAsync_v2)
 BOXES_V2(cuMemcpy3DBatchAsync_v2_ptsz)
+#define BOX_ONE(symbol)                                                                          \
+	PASSES(symbol, (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream stream), \
+	       (op, flags, stream))
+BOX_ONE(cuMemcpy3DWithAttributesAsync)
+BOX_ONE(cuMemcpy3DWithAttributesAsync_ptsz)
 #endif

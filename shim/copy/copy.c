@@ -55,3 +55,19 @@ COPY_ASYNC(cuMemcpyPeerAsync,
 	   (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t n,
 	    CUstream stream),
 	   (dst, to, src, from, n, stream), dst, src, PEER)
+
+/* Without attributes the driver refuses the call, even where another call would take its place. */
+#define WITH_ATTRIBUTES(symbol, own_stream)                                                  \
+	GM_HANDLER_IF(how, symbol,                                                           \
+		      (CUdeviceptr dst, CUdeviceptr src, size_t n, CUmemcpyAttributes * how, \
+		       CUstream stream),                                                     \
+		      (dst, src, n, how, stream), ({                                         \
+			      struct gm_transfer t_ = {.hook = GM_HOOK_##symbol,             \
+						       .flags = UNKNOWN | GM_RECORD_ASYNC,   \
+						       .own = own_stream,                    \
+						       .stream = stream,                     \
+						       LINEAR(dst, src, UNKNOWN)};           \
+			      GM_TRANSFER_RUN(&t_, real.symbol(dst, src, n, how, stream));   \
+		      }))
+WITH_ATTRIBUTES(cuMemcpyWithAttributesAsync, false)
+WITH_ATTRIBUTES(cuMemcpyWithAttributesAsync_ptsz, true)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "shim/copy/transfer.h"
+#include "shim/copy/copy2d.h"
 
 /* n elements of `step` bytes; SIZE_MAX, larger than any block, if that overflows. */
 static size_t memset_bytes(size_t n, size_t step)
@@ -18,6 +18,16 @@ static size_t memset_rows_span(size_t width, size_t rows, size_t pitch)
 	    __builtin_add_overflow(before, width, &span))
 		return SIZE_MAX;
 	return span;
+}
+
+struct gm_transfer gm_transfer_of_fill(CUdeviceptr at, size_t pitch, size_t step, size_t n,
+				       size_t rows)
+{
+	size_t width = memset_bytes(n, step);
+	return (struct gm_transfer){.dst = at,
+				    .dst_span = memset_rows_span(width, rows, pitch),
+				    .bytes = memset_bytes(width, rows),
+				    .flags = GM_RECORD_MEMSET};
 }
 
 #define LINE(step) .dst = at, .dst_span = memset_bytes(n, step), .bytes = memset_bytes(n, step)

@@ -7,14 +7,19 @@
 /* after driver.h: the types of each ABI version */
 #include <cudaTypedefs.h>
 
-/* Missing from early toolkits of CUDA 12. Only pointers to the structs are passed on. */
+/* Missing from older toolkits. */
 #if CUDA_VERSION < 12020
-typedef struct CUgraphNodeParams_st CUgraphNodeParams;
 typedef CUresult(CUDAAPI *PFN_cuGraphAddNode_v12020)(CUgraphNode *, CUgraph, const CUgraphNode *,
 						     size_t, CUgraphNodeParams *);
+typedef CUresult(CUDAAPI *PFN_cuGraphNodeSetParams_v12020)(CUgraphNode, CUgraphNodeParams *);
+typedef CUresult(CUDAAPI *PFN_cuGraphExecNodeSetParams_v12020)(CUgraphExec, CUgraphNode,
+							       CUgraphNodeParams *);
+#endif
+#if CUDA_VERSION < 12010
+typedef CUresult(CUDAAPI *PFN_cuMulticastBindAddr_v12010)(CUmemGenericAllocationHandle, size_t,
+							  CUdeviceptr, size_t, unsigned long long);
 #endif
 #if CUDA_VERSION < 12030
-typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 typedef CUresult(CUDAAPI *PFN_cuStreamBeginCaptureToGraph_v12030)(CUstream, CUgraph,
 								  const CUgraphNode *,
 								  const CUgraphEdgeData *, size_t,
@@ -25,7 +30,6 @@ typedef CUresult(CUDAAPI *PFN_cuGraphAddNode_v12030)(CUgraphNode *, CUgraph, con
 						     CUgraphNodeParams *);
 #endif
 #if CUDA_VERSION < 12050
-typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef CUresult(CUDAAPI *PFN_cuCtxCreate_v12050)(CUcontext *, CUctxCreateParams *, unsigned int,
 						  CUdevice);
 #endif
@@ -35,14 +39,11 @@ typedef CUresult(CUDAAPI *PFN_cuLibraryEnumerateKernels_v12040)(CUkernel *, unsi
 								CUlibrary);
 typedef CUresult(CUDAAPI *PFN_cuModuleEnumerateFunctions_v12040)(CUfunction *, unsigned int,
 								 CUmodule);
-typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef CUresult(CUDAAPI *PFN_cuGreenCtxCreate_v12040)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
 						       unsigned int);
 typedef CUresult(CUDAAPI *PFN_cuGreenCtxDestroy_v12040)(CUgreenCtx);
 #endif
 #if CUDA_VERSION < 12080
-typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
-typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
 typedef CUresult(CUDAAPI *PFN_cuMemcpyBatchAsync_v12080)(CUdeviceptr *, CUdeviceptr *, size_t *,
 							 size_t, CUmemcpyAttributes *, size_t *,
 							 size_t, size_t *, CUstream);
@@ -60,6 +61,35 @@ typedef CUresult(CUDAAPI *PFN_cuMemcpy3DBatchAsync_v13000)(size_t, CUDA_MEMCPY3D
 							   unsigned long long, CUstream);
 typedef PFN_cuMemcpyBatchAsync_v13000 PFN_cuMemcpyBatchAsync_v13000_ptsz;
 typedef PFN_cuMemcpy3DBatchAsync_v13000 PFN_cuMemcpy3DBatchAsync_v13000_ptsz;
+#endif
+#if CUDA_VERSION < 13010
+typedef CUresult(CUDAAPI *PFN_cuMulticastBindAddr_v13010)(CUmemGenericAllocationHandle, CUdevice,
+							  size_t, CUdeviceptr, size_t,
+							  unsigned long long);
+#endif
+#if CUDA_VERSION < 13020
+typedef CUresult(CUDAAPI *PFN_cuMemcpyWithAttributesAsync_v13020)(CUdeviceptr, CUdeviceptr, size_t,
+								  CUmemcpyAttributes *, CUstream);
+typedef CUresult(CUDAAPI *PFN_cuMemcpy3DWithAttributesAsync_v13020)(CUDA_MEMCPY3D_BATCH_OP *,
+								    unsigned long long, CUstream);
+typedef PFN_cuMemcpyWithAttributesAsync_v13020 PFN_cuMemcpyWithAttributesAsync_v13020_ptsz;
+typedef PFN_cuMemcpy3DWithAttributesAsync_v13020 PFN_cuMemcpy3DWithAttributesAsync_v13020_ptsz;
+#endif
+#if CUDA_VERSION < 13030
+typedef CUresult(CUDAAPI *PFN_cuLogicalEndpointBindAddr_v13030)(CUlogicalEndpointId, CUdevice,
+								cuuint64_t, void *, cuuint64_t,
+								unsigned long long);
+typedef CUresult(CUDAAPI *PFN_cuStreamBeginRecaptureToGraph_v13030)(CUstream, CUstreamCaptureMode,
+								    CUgraph,
+								    CUgraphRecaptureCallback,
+								    void *);
+typedef PFN_cuStreamBeginRecaptureToGraph_v13030 PFN_cuStreamBeginRecaptureToGraph_v13030_ptsz;
+#endif
+#if CUDA_VERSION < 13040
+typedef PFN_cuGraphAddNode_v12030 PFN_cuGraphAddNode_v13040;
+typedef PFN_cuGraphNodeSetParams_v12020 PFN_cuGraphNodeSetParams_v13040;
+typedef CUresult(CUDAAPI *PFN_cuMemGetLocationInfo_v13040)(CUdeviceptr, size_t, size_t, size_t,
+							   CUmemLocation *);
 #endif
 
 #endif

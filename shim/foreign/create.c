@@ -200,6 +200,21 @@ OTHERS_ONLY(cuMemSetAccess, (CUdeviceptr at, size_t size, const CUmemAccessDesc 
 	    (at, size, desc, n), at, size)
 OTHERS_ONLY(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *where, CUdeviceptr at),
 	    (flags, where, at), at, 1)
+OTHERS_ONLY(cuMemGetLocationInfo,
+	    (CUdeviceptr at, size_t size, size_t step, size_t sample, CUmemLocation *where),
+	    (at, size, step, sample, where), at, size)
+OTHERS_ONLY(cuMulticastBindAddr,
+	    (CUmemGenericAllocationHandle group, size_t offset, CUdeviceptr at, size_t size,
+	     unsigned long long flags),
+	    (group, offset, at, size, flags), at, size)
+OTHERS_ONLY(cuMulticastBindAddr_v2,
+	    (CUmemGenericAllocationHandle group, CUdevice device, size_t offset, CUdeviceptr at,
+	     size_t size, unsigned long long flags),
+	    (group, device, offset, at, size, flags), at, size)
+OTHERS_ONLY(cuLogicalEndpointBindAddr,
+	    (CUlogicalEndpointId endpoint, CUdevice device, cuuint64_t offset, void *at,
+	     cuuint64_t size, unsigned long long flags),
+	    (endpoint, device, offset, at, size, flags), (CUdeviceptr)at, size)
 
 static CUresult mapping_make(CUdeviceptr at, size_t size, size_t offset,
 			     CUmemGenericAllocationHandle handle, unsigned long long flags)

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/lock.h"
 #include "shim/context/capture.h"
+#include "shim/copy/node.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
 #include "shim/retry.h"
@@ -178,36 +179,42 @@ static void node_added(CUgraph graph, const CUgraphNodeParams *params)
 			   params->alloc.bytesize);
 }
 
-#define ADDS(symbol, parameters, arguments)                                       \
-	GM_HANDLER(symbol, parameters, arguments, ({                              \
-			   struct gm_foreign f;                                   \
-			   CUdeviceptr at = node_freed(params);                   \
-			   bool known = gm_foreign_take(GM_SPACE_DEVICE, at, &f); \
-			   CUresult done = GM_PASS_RETRY(real.symbol arguments);  \
-			   gm_foreign_took(&f, known, done);                      \
-			   if (done == CUDA_SUCCESS)                              \
-				   node_added(graph, params);                     \
-			   done;                                                  \
+#else
+/* This toolkit does not declare the parameters: passed on. */
+static CUdeviceptr node_freed(const CUgraphNodeParams *params)
+{
+	(void)params;
+	return 0;
+}
+
+static void node_added(CUgraph graph, const CUgraphNodeParams *params)
+{
+	(void)graph;
+	(void)params;
+}
+#endif
+
+#define ADDS(symbol, parameters, arguments)                                                       \
+	GM_HANDLER(symbol, parameters, arguments, ({                                              \
+			   struct gm_foreign f;                                                   \
+			   struct gm_transfer t = gm_node_transfer(params);                       \
+			   CUdeviceptr at = node_freed(params);                                   \
+			   bool known = gm_foreign_take(GM_SPACE_DEVICE, at, &f);                 \
+			   CUresult done = GM_NODE_RUN(&t, GM_PASS_RETRY(real.symbol arguments)); \
+			   gm_foreign_took(&f, known, done);                                      \
+			   if (done == CUDA_SUCCESS)                                              \
+				   node_added(graph, params);                                     \
+			   done;                                                                  \
 		   }))
 ADDS(cuGraphAddNode,
      (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t n,
       CUgraphNodeParams *params),
      (node, graph, before, n, params))
-ADDS(cuGraphAddNode_v2,
-     (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
-      size_t n, CUgraphNodeParams *params),
-     (node, graph, before, edges, n, params))
-#else
-/* This toolkit does not declare the parameters: passed on. */
-GM_TAKES(cuGraphAddNode,
-	 (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t n,
-	  CUgraphNodeParams *params),
-	 (node, graph, before, n, params), (void)0)
-GM_TAKES(cuGraphAddNode_v2,
-	 (CUgraphNode * node, CUgraph graph, const CUgraphNode *before,
-	  const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *params),
-	 (node, graph, before, edges, n, params), (void)0)
-#endif
+#define WITH_EDGES                                                     \
+	(CUgraphNode * node, CUgraph graph, const CUgraphNode *before, \
+	 const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *params)
+ADDS(cuGraphAddNode_v2, WITH_EDGES, (node, graph, before, edges, n, params))
+ADDS(cuGraphAddNode_v3, WITH_EDGES, (node, graph, before, edges, n, params))
 
 void gm_graph_forget_all(void)
 {

@@ -24,8 +24,28 @@
 #include <cuda.h>
 
 /* Types that older toolkits lack; only pointers to them are passed. */
+#if CUDA_VERSION < 12020
+typedef struct CUgraphNodeParams_st CUgraphNodeParams;
+#endif
+#if CUDA_VERSION < 12030
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+#endif
 #if CUDA_VERSION < 12040
 typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResource_st CUdevResource;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef int CUdevResourceType;
+#endif
+#if CUDA_VERSION < 12050
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+#endif
+#if CUDA_VERSION < 12080
+typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
+#endif
+#if CUDA_VERSION < 13030
+typedef cuuint32_t CUlogicalEndpointId;
+typedef void (*CUgraphRecaptureCallback)(void); /* with other parameters; we never call it */
 #endif
 
 struct gm_driver {

@@ -141,6 +141,21 @@ CUresult sim_cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
 	return sim_cuMemcpy3DBatchAsync(count, ops, NULL, flags, stream);
 }
 
+/* --- one copy with attributes (13.2): a batch of one, by its documentation --- */
+
+CUresult sim_cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t size,
+					 CUmemcpyAttributes *attributes, CUstream stream)
+{
+	size_t first = 0;
+	return sim_cuMemcpyBatchAsync(&to, &from, &size, 1, attributes, &first, 1, NULL, stream);
+}
+
+CUresult sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+					   CUstream stream)
+{
+	return sim_cuMemcpy3DBatchAsync(1, op, NULL, flags, stream);
+}
+
 #else
 
 /* This toolkit does not declare the contents of a batch. */
@@ -171,6 +186,20 @@ CUresult sim_cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
 				     unsigned long long flags, CUstream stream)
 {
 	return sim_cuMemcpy3DBatchAsync(count, ops, NULL, flags, stream);
+}
+
+CUresult sim_cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t size,
+					 CUmemcpyAttributes *attributes, CUstream stream)
+{
+	(void)to, (void)from, (void)size, (void)attributes, (void)stream;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+					   CUstream stream)
+{
+	(void)op, (void)flags, (void)stream;
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 #endif

@@ -116,6 +116,24 @@ CUresult sim_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const C
 	return capture_begin(stream, mode, (struct sim_graph *)graph);
 }
 
+/* The steps are captured anew. No work here has parameters to compare: `differs` is not called, and
+ * a capture of another number of steps is accepted. */
+CUresult sim_cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode,
+					   CUgraph handle, CUgraphRecaptureCallback differs,
+					   void *data)
+{
+	struct sim_graph *graph;
+	CUresult result = sim_graph_of(handle, &graph);
+	(void)differs, (void)data;
+	if (result == CUDA_SUCCESS)
+		result = capture_begin(stream, mode, graph);
+	for (size_t i = 0; result == CUDA_SUCCESS && i < graph->steps.n; i++)
+		sim_work_release(graph->steps.at[i]);
+	if (result == CUDA_SUCCESS)
+		graph->steps.n = 0;
+	return result;
+}
+
 void sim_capture_end(struct sim_capture *capture)
 {
 	for (struct sim_stream *s = sim.all_streams; s; s = s->next_all) {

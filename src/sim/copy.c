@@ -103,29 +103,38 @@ static bool copy_crosses_border(const struct sim_reach *to, const struct sim_rea
 	return (both & to->by & from->by) != both;
 }
 
+CUresult sim_copy_work(struct sim_end to, struct sim_end from, const size_t size[3], unsigned how,
+		       struct sim_work **work, struct sim_reach *at, struct sim_reach *out)
+{
+	CUresult result = sim_check_end(&to, size[0], size[1], size[2], at);
+	if (result == CUDA_SUCCESS)
+		result = sim_check_end(&from, size[0], size[1], size[2], out);
+	if (result == CUDA_SUCCESS && !(how & SIM_COPY_PEER) && copy_crosses_border(at, out))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	*work = sim_work_make(copy_run, copy_drop, sizeof(struct copy));
+	if (!*work)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*(struct copy *)(*work)->data = (struct copy){to, from, size[0], size[1], size[2], NULL};
+	return CUDA_SUCCESS;
+}
+
 CUresult sim_copy(struct sim_end to, struct sim_end from, const size_t size[3], CUstream stream,
 		  unsigned how)
 {
 	struct sim_reach at, out;
 	struct sim_stream *s;
+	struct sim_work *work;
 	CUresult result = sim_stream_of(stream, &s);
 	if (result != CUDA_SUCCESS || !size[0] || !size[1] || !size[2])
 		return result;
-	result = sim_check_end(&to, size[0], size[1], size[2], &at);
-	if (result == CUDA_SUCCESS)
-		result = sim_check_end(&from, size[0], size[1], size[2], &out);
-	if (result == CUDA_SUCCESS && !(how & SIM_COPY_PEER) && copy_crosses_border(&at, &out))
-		result = CUDA_ERROR_INVALID_VALUE;
+	result = sim_copy_work(to, from, size, how, &work, &at, &out);
 	if (result != CUDA_SUCCESS)
 		return result;
-	struct sim_work *work = sim_work_make(copy_run, copy_drop, sizeof(struct copy));
-	if (!work)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	struct copy *c = (struct copy *)work->data;
-	*c = (struct copy){to, from, size[0], size[1], size[2], NULL};
 	bool async = how & SIM_COPY_ASYNC, capturing = s->capture;
 	if (async && out.pageable && !capturing)
-		copy_stage(c);
+		copy_stage((struct copy *)work->data);
 	result = sim_enqueue(s, work);
 	/* the host waits for copies of its own memory; of pageable memory also asynchronous ones */
 	bool waits = async ? at.pageable : at.host || out.host;

@@ -26,6 +26,15 @@ struct sim_reach {
 CUresult sim_check_end(const struct sim_end *end, size_t width, size_t height, size_t depth,
 		       struct sim_reach *reach);
 
+/* Check a copy and make its work. *at, *out: the devices of both ends. */
+CUresult sim_copy_work(struct sim_end to, struct sim_end from, const size_t size[3], unsigned how,
+		       struct sim_work **work, struct sim_reach *at, struct sim_reach *out);
+/* Likewise of the parameters of a node. */
+CUresult sim_box_work(const CUDA_MEMCPY3D *box, struct sim_work **work);
+CUresult sim_fill_work(CUdeviceptr address, size_t pitch, unsigned value, unsigned element,
+		       size_t count, size_t height, struct sim_work **work,
+		       struct sim_reach *reach);
+
 /* Check and submit a copy; waits where the real call does. size: bytes, rows, planes. */
 CUresult sim_copy(struct sim_end to, struct sim_end from, const size_t size[3], CUstream stream,
 		  unsigned how);

@@ -43,8 +43,28 @@ static CUresult export_leave(enum sim_symbol symbol, CUresult result);
 #undef SIM_CALL
 #undef SIM_BOTH
 
-/* The compiler compares every entry point with cuda.h. */
+/* The compiler compares every entry point with cuda.h, those that it lacks with themselves. */
 #if CUDA_VERSION >= 13000
+#define SIM_NEWER(symbol) extern __typeof__(entry_##symbol) symbol;
+#if CUDA_VERSION < 13010
+SIM_NEWER(cuMulticastBindAddr_v2)
+#endif
+#if CUDA_VERSION < 13020
+SIM_NEWER(cuMemcpyWithAttributesAsync)
+SIM_NEWER(cuMemcpyWithAttributesAsync_ptsz)
+SIM_NEWER(cuMemcpy3DWithAttributesAsync)
+SIM_NEWER(cuMemcpy3DWithAttributesAsync_ptsz)
+#endif
+#if CUDA_VERSION < 13030
+SIM_NEWER(cuLogicalEndpointBindAddr)
+SIM_NEWER(cuStreamBeginRecaptureToGraph)
+SIM_NEWER(cuStreamBeginRecaptureToGraph_ptsz)
+#endif
+#if CUDA_VERSION < 13040
+SIM_NEWER(cuGraphAddNode_v3)
+SIM_NEWER(cuGraphNodeSetParams_v2)
+SIM_NEWER(cuMemGetLocationInfo)
+#endif
 #define SIM_SAME(symbol)                                                                      \
 	_Static_assert(                                                                       \
 		__builtin_types_compatible_p(__typeof__(symbol), __typeof__(entry_##symbol)), \

@@ -27,13 +27,13 @@ void sim_graph_drop(struct sim_graph *graph)
 	free(graph);
 }
 
-static CUresult graph_find(CUgraph handle, struct sim_graph **out)
+CUresult sim_graph_of(CUgraph handle, struct sim_graph **out)
 {
 	*out = (struct sim_graph *)handle;
 	return handle && sim_list_has(&sim.graphs, *out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult exec_find(CUgraphExec handle, struct sim_exec **out)
+CUresult sim_exec_of(CUgraphExec handle, struct sim_exec **out)
 {
 	*out = (struct sim_exec *)handle;
 	return handle && sim_list_has(&sim.execs, *out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -50,7 +50,7 @@ CUresult sim_cuGraphCreate(CUgraph *out, unsigned flags)
 CUresult sim_cuGraphDestroy(CUgraph handle)
 {
 	struct sim_graph *graph;
-	CUresult result = graph_find(handle, &graph);
+	CUresult result = sim_graph_of(handle, &graph);
 	if (result == CUDA_SUCCESS)
 		sim_graph_drop(graph);
 	return result;
@@ -59,7 +59,7 @@ CUresult sim_cuGraphDestroy(CUgraph handle)
 CUresult sim_cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 {
 	struct sim_graph *graph;
-	CUresult result = graph_find(handle, &graph);
+	CUresult result = sim_graph_of(handle, &graph);
 	if (result == CUDA_SUCCESS && !count)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
@@ -74,19 +74,26 @@ CUresult sim_cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 static CUresult graph_instantiate(CUgraphExec *out, CUgraph handle)
 {
 	struct sim_graph *graph;
-	CUresult result = graph_find(handle, &graph);
+	CUresult result = sim_graph_of(handle, &graph);
 	if (result == CUDA_SUCCESS && !out)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct sim_exec *exec = calloc(1, sizeof *exec);
-	if (!exec || !gm_array_reserve(&exec->steps, graph->steps.n + 1)) {
+	if (!exec || !gm_array_reserve(&exec->steps, graph->steps.n + 1) ||
+	    !gm_array_reserve(&exec->nodes, graph->steps.n + 1)) {
+		if (exec)
+			gm_array_free(&exec->steps);
 		free(exec);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	for (size_t i = 0; i < graph->steps.n; i++) {
-		graph->steps.at[i]->refs++;
-		exec->steps.at[exec->steps.n++] = graph->steps.at[i];
+		struct sim_work *node = graph->steps.at[i];
+		struct sim_work *work = node->instead ? node->instead : node;
+		node->refs++;
+		work->refs++;
+		exec->nodes.at[exec->nodes.n++] = node;
+		exec->steps.at[exec->steps.n++] = work;
 	}
 	sim_list_add(&sim.execs, &exec->node);
 	*out = (CUgraphExec)exec;
@@ -130,7 +137,7 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
 {
 	struct sim_exec *exec;
 	struct sim_stream *s;
-	CUresult result = exec_find(handle, &exec);
+	CUresult result = sim_exec_of(handle, &exec);
 	if (result == CUDA_SUCCESS)
 		result = sim_stream_of(stream, &s);
 	for (size_t i = 0; result == CUDA_SUCCESS && i < exec->steps.n; i++) {
@@ -144,19 +151,22 @@ CUresult sim_cuGraphUpload(CUgraphExec handle, CUstream stream)
 {
 	struct sim_exec *exec;
 	struct sim_stream *s;
-	CUresult result = exec_find(handle, &exec);
+	CUresult result = sim_exec_of(handle, &exec);
 	return result == CUDA_SUCCESS ? sim_stream_of(stream, &s) : result;
 }
 
 CUresult sim_cuGraphExecDestroy(CUgraphExec handle)
 {
 	struct sim_exec *exec;
-	CUresult result = exec_find(handle, &exec);
+	CUresult result = sim_exec_of(handle, &exec);
 	if (result != CUDA_SUCCESS)
 		return result;
-	for (size_t i = 0; i < exec->steps.n; i++)
+	for (size_t i = 0; i < exec->steps.n; i++) {
 		sim_work_release(exec->steps.at[i]);
+		sim_work_release(exec->nodes.at[i]);
+	}
 	gm_array_free(&exec->steps);
+	gm_array_free(&exec->nodes);
 	sim_list_remove(&exec->node);
 	free(exec);
 	return CUDA_SUCCESS;

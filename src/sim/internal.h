@@ -22,26 +22,6 @@
 /* cuda.h defines it as a static function */
 #undef cuGetProcAddress_v2
 
-/* Types that older toolkits lack; only pointers to them are passed. */
-#if CUDA_VERSION < 12020
-typedef struct CUgraphNodeParams_st CUgraphNodeParams;
-#endif
-#if CUDA_VERSION < 12030
-typedef struct CUgraphEdgeData_st CUgraphEdgeData;
-#endif
-#if CUDA_VERSION < 12050
-typedef struct CUctxCreateParams_st CUctxCreateParams;
-#endif
-#if CUDA_VERSION < 12080
-typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
-typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
-#endif
-#if CUDA_VERSION < 12040
-typedef struct CUdevResource_st CUdevResource;
-typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
-typedef int CUdevResourceType;
-#endif
-
 #define SIM_MAX_DEVICES 8
 #define SIM_PAGE ((size_t)2 << 20) /* granularity of physical memory */
 #define SIM_STEP ((size_t)512)	   /* unit of cuMemAlloc's sizes */
@@ -96,7 +76,8 @@ struct sim_moments {
 /* The work of a step; shared by the graphs that recorded it. */
 struct sim_work {
 	unsigned refs;
-	bool unlocked; /* runs code of the program, so without the driver's lock */
+	struct sim_work *instead; /* of a node: what it does since its parameters were set */
+	bool unlocked;		  /* runs code of the program, so without the driver's lock */
 	void (*run)(void *data);
 	void (*drop)(void *data); /* may be NULL */
 	_Alignas(16) char data[];
@@ -144,6 +125,7 @@ struct sim_graph {
 struct sim_exec {
 	struct sim_node node;
 	GM_ARRAY(struct sim_work *) steps;
+	GM_ARRAY(struct sim_work *) nodes; /* of the graph, by step */
 };
 
 struct sim_capture {
@@ -367,6 +349,10 @@ void sim_capture_end(struct sim_capture *capture);
 
 struct sim_graph *sim_graph_make(void);
 void sim_graph_drop(struct sim_graph *graph);
+
+/* The graph of a handle, or INVALID_VALUE. */
+CUresult sim_graph_of(CUgraph handle, struct sim_graph **out);
+CUresult sim_exec_of(CUgraphExec handle, struct sim_exec **out);
 
 /* --- share.c --- */
 

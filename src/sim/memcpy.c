@@ -230,26 +230,44 @@ CUresult sim_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
 	return copy_2d(copy, stream, SIM_COPY_ASYNC);
 }
 
-#define SOLID(c, stream, how)                                                                   \
-	do {                                                                                    \
-		struct sim_end src = {0}, dst = {0};                                            \
-		if (!(c))                                                                       \
-			return CUDA_ERROR_INVALID_VALUE;                                        \
-		CUresult result = END(c, src, (c)->srcHeight, (c)->srcZ);                       \
-		if (result == CUDA_SUCCESS)                                                     \
-			result = END(c, dst, (c)->dstHeight, (c)->dstZ);                        \
-		const size_t size[3] = {(c)->WidthInBytes, (c)->Height, (c)->Depth};            \
-		return result == CUDA_SUCCESS ? sim_copy(dst, src, size, stream, how) : result; \
-	} while (0)
+/* Both ends of a box, and its size. */
+#define SOLID(c, src, dst, size)                                         \
+	({                                                               \
+		CUresult ends_ = END(c, src, (c)->srcHeight, (c)->srcZ); \
+		if (ends_ == CUDA_SUCCESS)                               \
+			ends_ = END(c, dst, (c)->dstHeight, (c)->dstZ);  \
+		(size)[0] = (c)->WidthInBytes;                           \
+		(size)[1] = (c)->Height;                                 \
+		(size)[2] = (c)->Depth;                                  \
+		ends_;                                                   \
+	})
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, unsigned how)
 {
-	SOLID(c, stream, how);
+	struct sim_end src = {0}, dst = {0};
+	size_t size[3];
+	CUresult result = c ? SOLID(c, src, dst, size) : CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? sim_copy(dst, src, size, stream, how) : result;
 }
 
 static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, CUstream stream, unsigned how)
 {
-	SOLID(c, stream, how | SIM_COPY_PEER);
+	struct sim_end src = {0}, dst = {0};
+	size_t size[3];
+	CUresult result = c ? SOLID(c, src, dst, size) : CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? sim_copy(dst, src, size, stream, how | SIM_COPY_PEER)
+				      : result;
+}
+
+CUresult sim_box_work(const CUDA_MEMCPY3D *c, struct sim_work **work)
+{
+	struct sim_end src = {0}, dst = {0};
+	struct sim_reach at, out;
+	size_t size[3];
+	CUresult result = c ? SOLID(c, src, dst, size) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS && (!size[0] || !size[1] || !size[2]))
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? sim_copy_work(dst, src, size, 0, work, &at, &out) : result;
 }
 
 CUresult sim_cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)

@@ -21,28 +21,38 @@ static void fill_run(void *data)
 			memcpy(f->at + y * f->pitch + x, &f->value, f->element);
 }
 
+CUresult sim_fill_work(CUdeviceptr address, size_t pitch, unsigned value, unsigned element,
+		       size_t count, size_t height, struct sim_work **work, struct sim_reach *reach)
+{
+	size_t width;
+	if (__builtin_mul_overflow(count, (size_t)element, &width) || address & (element - 1) ||
+	    (height > 1 && pitch & (element - 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	struct sim_end end = {SIM_END_DEVICE, (char *)address, pitch, 0, NULL};
+	CUresult result = sim_check_end(&end, width, height, 1, reach);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*work = sim_work_make(fill_run, NULL, sizeof(struct fill));
+	if (!*work)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*(struct fill *)(*work)->data =
+		(struct fill){(char *)address, pitch, width, height, value, element};
+	return CUDA_SUCCESS;
+}
+
 /* The host does not wait for a fill, synchronous or not, except of the host's own memory. */
 static CUresult fill_submit(CUdeviceptr address, size_t pitch, unsigned value, unsigned element,
 			    size_t count, size_t height, CUstream stream, bool async)
 {
 	struct sim_stream *s;
 	struct sim_reach reach;
-	size_t width;
+	struct sim_work *work;
 	CUresult result = sim_stream_of(stream, &s);
 	if (result != CUDA_SUCCESS || !count || !height)
 		return result;
-	if (__builtin_mul_overflow(count, (size_t)element, &width) || address & (element - 1) ||
-	    (height > 1 && pitch & (element - 1)))
-		return CUDA_ERROR_INVALID_VALUE;
-	struct sim_end end = {SIM_END_DEVICE, (char *)address, pitch, 0, NULL};
-	result = sim_check_end(&end, width, height, 1, &reach);
+	result = sim_fill_work(address, pitch, value, element, count, height, &work, &reach);
 	if (result != CUDA_SUCCESS)
 		return result;
-	struct sim_work *work = sim_work_make(fill_run, NULL, sizeof(struct fill));
-	if (!work)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*(struct fill *)work->data =
-		(struct fill){(char *)address, pitch, width, height, value, element};
 	bool capturing = s->capture;
 	result = sim_enqueue(s, work);
 	return result == CUDA_SUCCESS && reach.host && !async && !capturing ? sim_wait_stream(s)

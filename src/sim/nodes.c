@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nodes that a program adds to a graph itself: allocation and free. The memory of a node exists
- * from the creation of the node until it is freed or its graph destroyed.
+ * Nodes that a program adds to a graph itself: allocation, free, copies and fills. The memory of a
+ * node exists from the creation of the node until it is freed or its graph destroyed. Copies and
+ * fills are checked like the calls; nobody has measured that yet.
  */
-#include "sim/internal.h"
-
-static CUresult graph_find(CUgraph handle, struct sim_graph **out)
-{
-	*out = (struct sim_graph *)handle;
-	return handle && sim_list_has(&sim.graphs, *out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
+#include "sim/copy.h"
 
 static void nothing_run(void *data)
 {
 	(void)data;
 }
 
+static CUresult graph_add_work(struct sim_graph *graph, struct sim_work *work, CUgraphNode *out)
+{
+	if (!work || !gm_array_push(&graph->steps, work)) {
+		sim_work_release(work);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*out = (CUgraphNode)work;
+	return CUDA_SUCCESS;
+}
+
 /* An empty step represents the node. */
 static CUresult graph_add_step(struct sim_graph *graph, CUgraphNode *out)
 {
-	struct sim_work *work = sim_work_make(nothing_run, NULL, 0);
-	if (!work || !gm_array_push(&graph->steps, work))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*out = (CUgraphNode)work;
-	return CUDA_SUCCESS;
+	return graph_add_work(graph, sim_work_make(nothing_run, NULL, 0), out);
 }
 
 CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
@@ -31,7 +32,7 @@ CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph handle, const CUgr
 {
 	struct sim_graph *graph;
 	struct sim_region *region;
-	CUresult result = graph_find(handle, &graph);
+	CUresult result = sim_graph_of(handle, &graph);
 	if (result != CUDA_SUCCESS || !out || !params || !params->bytesize || (n && !before) ||
 	    params->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    !sim_device_valid(params->poolProps.location.id))
@@ -52,7 +53,7 @@ CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph handle, const CUgra
 				   size_t n, CUdeviceptr address)
 {
 	struct sim_graph *graph;
-	CUresult result = graph_find(handle, &graph);
+	CUresult result = sim_graph_of(handle, &graph);
 	const struct sim_region *region = sim_region_find(address);
 	if (result != CUDA_SUCCESS || !out || (n && !before) || !region ||
 	    region->base != address || region->graph != graph)
@@ -60,15 +61,148 @@ CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph handle, const CUgra
 	return graph_add_step(graph, out);
 }
 
+/* --- copies and fills --- */
+
+static CUresult fill_work(const CUDA_MEMSET_NODE_PARAMS *p, struct sim_work **work)
+{
+	struct sim_reach reach;
+	if (!p || !p->width || !p->height ||
+	    (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
+		return CUDA_ERROR_INVALID_VALUE;
+	return sim_fill_work(p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, work,
+			     &reach);
+}
+
+static CUresult graph_add(CUgraphNode *out, CUgraph handle, const CUgraphNode *before, size_t n,
+			  CUresult made, struct sim_work *work)
+{
+	struct sim_graph *graph;
+	if (made != CUDA_SUCCESS)
+		return made;
+	if (sim_graph_of(handle, &graph) == CUDA_SUCCESS && out && (!n || before))
+		return graph_add_work(graph, work, out);
+	sim_work_release(work);
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
+				  size_t n, const CUDA_MEMCPY3D *params, CUcontext context)
+{
+	struct sim_work *work = NULL;
+	CUresult made = context ? sim_box_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	return graph_add(out, graph, before, n, made, work);
+}
+
+CUresult sim_cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
+				  size_t n, const CUDA_MEMSET_NODE_PARAMS *params,
+				  CUcontext context)
+{
+	struct sim_work *work = NULL;
+	CUresult made = context ? fill_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	return graph_add(out, graph, before, n, made, work);
+}
+
+static bool node_exists(CUgraphNode node)
+{
+	for (const struct sim_node *n = sim.graphs.first; n; n = n->next) {
+		const struct sim_graph *graph = (const struct sim_graph *)n;
+		for (size_t i = 0; i < graph->steps.n; i++)
+			if (graph->steps.at[i] == (struct sim_work *)node)
+				return true;
+	}
+	return false;
+}
+
+/* Graphs made executable before keep what the node did then. */
+static CUresult node_set(CUgraphNode handle, CUresult made, struct sim_work *work)
+{
+	struct sim_work *node = (struct sim_work *)handle;
+	if (made != CUDA_SUCCESS)
+		return made;
+	if (!node_exists(handle)) {
+		sim_work_release(work);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	sim_work_release(node->instead);
+	node->instead = work;
+	return CUDA_SUCCESS;
+}
+
+static CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUresult made, struct sim_work *work)
+{
+	struct sim_exec *exec;
+	if (made != CUDA_SUCCESS)
+		return made;
+	if (sim_exec_of(handle, &exec) == CUDA_SUCCESS)
+		for (size_t i = 0; i < exec->nodes.n; i++)
+			if (exec->nodes.at[i] == (struct sim_work *)node) {
+				sim_work_release(exec->steps.at[i]);
+				exec->steps.at[i] = work;
+				return CUDA_SUCCESS;
+			}
+	sim_work_release(work);
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *params)
+{
+	struct sim_work *work = NULL;
+	CUresult made = sim_box_work(params, &work);
+	return node_set(node, made, work);
+}
+
+CUresult sim_cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params)
+{
+	struct sim_work *work = NULL;
+	CUresult made = fill_work(params, &work);
+	return node_set(node, made, work);
+}
+
+CUresult sim_cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+					    const CUDA_MEMCPY3D *params, CUcontext context)
+{
+	struct sim_work *work = NULL;
+	CUresult made = context ? sim_box_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	return exec_set(exec, node, made, work);
+}
+
+CUresult sim_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+					    const CUDA_MEMSET_NODE_PARAMS *params,
+					    CUcontext context)
+{
+	struct sim_work *work = NULL;
+	CUresult made = context ? fill_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	return exec_set(exec, node, made, work);
+}
+
 /* --- nodes of any kind --- */
 
 #if CUDA_VERSION >= 12020
+
+/* Of a node that copies or fills; else NOT_SUPPORTED. */
+static CUresult params_work(const CUgraphNodeParams *params, struct sim_work **work)
+{
+	if (params && params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+		return sim_box_work(&params->memcpy.copyParams, work);
+	if (!params || params->type != CU_GRAPH_NODE_TYPE_MEMSET)
+		return params ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+	const CUDA_MEMSET_NODE_PARAMS fill = {
+		.dst = params->memset.dst,
+		.pitch = params->memset.pitch,
+		.value = params->memset.value,
+		.elementSize = params->memset.elementSize,
+		.width = params->memset.width,
+		.height = params->memset.height,
+	};
+	return fill_work(&fill, work);
+}
 
 CUresult sim_cuGraphAddNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before, size_t n,
 			    CUgraphNodeParams *params)
 {
 	struct sim_graph *graph;
-	CUresult result = graph_find(handle, &graph);
+	struct sim_work *work = NULL;
+	CUresult result = sim_graph_of(handle, &graph);
 	if (result != CUDA_SUCCESS || !out || !params || (n && !before))
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (params->type) {
@@ -85,8 +219,23 @@ CUresult sim_cuGraphAddNode(CUgraphNode *out, CUgraph handle, const CUgraphNode 
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		return sim_cuGraphAddMemFreeNode(out, handle, before, n, params->free.dptr);
 	default:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		result = params_work(params, &work);
+		return graph_add(out, handle, before, n, result, work);
 	}
+}
+
+CUresult sim_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
+{
+	struct sim_work *work = NULL;
+	CUresult made = params_work(params, &work);
+	return node_set(node, made, work);
+}
+
+CUresult sim_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
+{
+	struct sim_work *work = NULL;
+	CUresult made = params_work(params, &work);
+	return exec_set(exec, node, made, work);
 }
 
 #else
@@ -98,6 +247,18 @@ CUresult sim_cuGraphAddNode(CUgraphNode *out, CUgraph handle, const CUgraphNode 
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+CUresult sim_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
+{
+	(void)node, (void)params;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
+{
+	(void)exec, (void)node, (void)params;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 #endif
 
 CUresult sim_cuGraphAddNode_v2(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
@@ -105,4 +266,16 @@ CUresult sim_cuGraphAddNode_v2(CUgraphNode *out, CUgraph handle, const CUgraphNo
 {
 	(void)edges; /* ports of kernels: nothing to simulate */
 	return sim_cuGraphAddNode(out, handle, before, n, params);
+}
+
+/* From 13.4 on the contexts of kernel nodes are checked: no kernel node is simulated. */
+CUresult sim_cuGraphAddNode_v3(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
+			       const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *params)
+{
+	return sim_cuGraphAddNode_v2(out, handle, before, edges, n, params);
+}
+
+CUresult sim_cuGraphNodeSetParams_v2(CUgraphNode node, CUgraphNodeParams *params)
+{
+	return sim_cuGraphNodeSetParams(node, params);
 }

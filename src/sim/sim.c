@@ -90,12 +90,12 @@ static int setting_version(void)
 	int major, minor;
 	char rest;
 	if (!text || !*text)
-		return 13000;
+		return 13040;
 	if (sscanf(text, "%d.%d%c", &major, &minor, &rest) == 2 && major >= 11 && major <= 13 &&
 	    minor >= 0 && minor <= 9)
 		return major * 1000 + minor * 10;
 	gm_msg(GM_MSG_WARN, "sim: SIM_DRIVER=%s is not understood", text);
-	return 13000;
+	return 13040;
 }
 
 static void setting_fail(void)

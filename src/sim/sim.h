@@ -13,7 +13,7 @@
  *
  *     SIM_MEMORY=512M             bytes a device; default 2G
  *     SIM_DEVICES=1               number of devices
- *     SIM_DRIVER=13.0             11.4 to 13.0: newer calls are hidden
+ *     SIM_DRIVER=13.4             11.4 to 13.4: newer calls are hidden
  *     SIM_FAIL=CALL:3[:CODE],...  the 3rd call (0: every call) fails with CODE; default 2,
  *                                 CUDA_ERROR_OUT_OF_MEMORY
  *     SIM_ATTRIBUTE=102:0,...     device attribute 102 is 0

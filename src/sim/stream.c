@@ -99,6 +99,7 @@ void sim_work_release(struct sim_work *work)
 		return;
 	if (work->drop)
 		work->drop(work->data);
+	sim_work_release(work->instead);
 	free(work);
 }
 

@@ -9,5 +9,5 @@ frees_wait() {
 
 # needs_driver 12.0: skip where SIM_DRIVER is older. tests/skips.sh reads these lines.
 needs_driver() {
-	[ "$(printf '%s\n' "$1" "${SIM_DRIVER:-13.0}" | sort -V | head -n 1)" = "$1" ] || skip "needs driver $1"
+	[ "$(printf '%s\n' "$1" "${SIM_DRIVER:-13.4}" | sort -V | head -n 1)" = "$1" ] || skip "needs driver $1"
 }

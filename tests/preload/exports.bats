@@ -31,6 +31,51 @@ symbols() {
 	symbols | LC_ALL=C sort -uc
 }
 
+# VERSION WHAT SYMBOL, one a line, of the kept list.
+kept() {
+	awk '!/^#/ {for (i = 3; i <= NF; i++) print $1, $2, $i}' "$BATS_TEST_DIRNAME/../../src/driver/exports.txt"
+}
+
+# unlisted FILE: the symbols in it that the kept list lacks.
+unlisted() {
+	LC_ALL=C sort -u "$1" | LC_ALL=C comm -23 - <(kept | cut -d' ' -f3 | LC_ALL=C sort)
+}
+
+@test "each export of a driver up to 13.4 is hooked or listed as passed, once" {
+	kept | cut -d' ' -f3 | LC_ALL=C sort | uniq -d | refute grep .
+	kept | refute grep -vE '^[0-9]+\.[0-9] (hooked|none|address|kernel|managed|others|array|host|code|graph|graphics|old) cu[A-Z]'
+	# The version of a hook is that of its type.
+	diff <(kept | awk '$2 == "hooked" {print $3, $1}' | LC_ALL=C sort) \
+		<(sed -nE 's/^GM_HOOK\((\w+), PFN_\w*_v([0-9]+)(_pt[ds][sz])?,.*/\1 \2/p' "$HOOKS" |
+			awk '{print $1, int($2 / 1000) "." int($2 % 1000 / 10)}' | LC_ALL=C sort)
+}
+
+@test "each export of the simulated driver is in the list, and no older there" {
+	sed -nE 's/^SIM_CALL\((\w+), \w+, ([0-9]+),.*/\1 \2/p; s/^SIM_BOTH\((\w+), \w+, \w+, ([0-9]+),.*/\1 \2/p' \
+		"$BATS_TEST_DIRNAME/../../src/sim/exports.def" |
+		awk '{print $1, int($2 / 1000) "." int($2 % 1000 / 10)}' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/sim"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/sim")" -gt 200 ]
+	kept | awk '{print $3, $1}' | LC_ALL=C sort | LC_ALL=C comm -13 - "$BATS_TEST_TMPDIR/sim" | refute grep .
+}
+
+# A toolkit newer than the list fails here: src/driver/exports.txt then takes its calls, hooked or with a reason.
+@test "each function of this toolkit's cuda.h is hooked or listed as passed" {
+	echo '#include <cuda.h>' | cc -E -P -D__CUDA_API_VERSION_INTERNAL -I"$CUDA_HOME/include" -xc - |
+		grep -oE '\<cu[A-Z][A-Za-z0-9_]*\(' | tr -d '(' >"$BATS_TEST_TMPDIR/declared"
+	[ "$(sort -u "$BATS_TEST_TMPDIR/declared" | wc -l)" -gt 500 ]
+	unlisted "$BATS_TEST_TMPDIR/declared" | refute grep .
+	echo cuNoSuchCall >>"$BATS_TEST_TMPDIR/declared"
+	[ "$(unlisted "$BATS_TEST_TMPDIR/declared")" = cuNoSuchCall ]
+}
+
+@test "each export of this toolkit's stub of the driver is hooked or listed as passed" {
+	stub=$CUDA_HOME/lib64/stubs/libcuda.so
+	[ -e "$stub" ] || skip "this toolkit has no stub of the driver"
+	nm -D --defined-only "$stub" | awk '$2 == "T" {print $3}' >"$BATS_TEST_TMPDIR/stub"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/stub")" -gt 500 ]
+	unlisted "$BATS_TEST_TMPDIR/stub" | refute grep .
+}
+
 @test "the old 32-bit calls stay the driver's" {
 	for symbol in cuMemAlloc cuMemFree cuMemGetInfo cuMemGetAddressRange cuMemAllocPitch cuMemcpyHtoD cuMemsetD8; do
 		symbols | refute grep -x $symbol

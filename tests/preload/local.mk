@@ -9,12 +9,13 @@ include %D%/fill.mk
 include %D%/idle.mk
 include %D%/inkernel.mk
 include %D%/inkernel_log.mk
+include %D%/newer.mk
 include %D%/stderr.mk
 
 # What a test preloads: a sanitizer's runtime has to come first.
 AM_TESTS_ENVIRONMENT += SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \
 	GPUMEM_TEST_PRELOAD="$${SANITIZE_LIB:+$$SANITIZE_LIB:}$(abs_top_builddir)/.libs/libgpumem.so"; \
-	export GPUMEM_TEST_PRELOAD;
+	export GPUMEM_TEST_PRELOAD; CUDA_HOME='$(CUDA_HOME)'; export CUDA_HOME;
 
 PRELOAD_BATS = %D%/exports.bats %D%/quiet.bats %D%/resolve.bats %D%/sweep.bats
 PRELOAD_ASKERS = %D%/ask-O0 %D%/ask-O2 %D%/ask-secure %D%/linked-O0 %D%/linked-O2 %D%/quiet-O0 %D%/quiet-O2 %D%/sweep-O0 %D%/sweep-O2 \

@@ -233,6 +233,7 @@ static const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapped(void)
 	X(cuGraphAddMemAllocNode, TAKES, (OUT, on.graph, NULL, 0, alloc_node()))                  \
 	X(cuGraphAddNode, TAKES, (OUT, on.graph, NULL, 0, any_node()))                            \
 	X(cuGraphAddNode_v2, TAKES, (OUT, on.graph, NULL, NULL, 0, any_node()))                   \
+	X(cuGraphAddNode_v3, TAKES, (OUT, on.graph, NULL, NULL, 0, any_node()))                   \
 	X(cuGraphInstantiate, NEEDS, (OUT, on.graph, NULL, NULL, 0))                              \
 	X(cuGraphInstantiateWithFlags, NEEDS, (OUT, on.graph, 0))                                 \
 	X(cuGraphInstantiateWithParams, NEEDS, (OUT, on.graph, instantiate_params()))             \

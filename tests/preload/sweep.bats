@@ -20,7 +20,7 @@ requests() {
 					print name "," version[v] "," flags
 		}
 		BEGIN {
-			n_versions = split("-1 0 3020 4000 7050 11020 12000 12050 13000", version)
+			n_versions = split("-1 0 3020 4000 7050 11020 12000 12050 13000 13020 13040", version)
 			n = split("cuDriverGetVersion cuCtxGetDevice cuNone \"\"", other)
 			for (i = 1; i <= n; i++)
 				ask(other[i])

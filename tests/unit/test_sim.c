@@ -47,7 +47,7 @@ static void test_driver_struct(void)
 	sim_start(NULL, NULL, NULL);
 	TAP_OK(gm_driver_load(&driver, gm_sim_symbol, NULL) == NULL, "it has every call we make");
 	TAP_IS(gm_driver_query_version(&driver), CUDA_SUCCESS, "version");
-	TAP_IS(driver.version, 13000, "13.0");
+	TAP_IS(driver.version, 13040, "13.4");
 	TAP_STR(gm_driver_error(&driver, CUDA_ERROR_OUT_OF_MEMORY), "CUDA_ERROR_OUT_OF_MEMORY",
 		"the name of an error");
 	sim_start(NULL, NULL, "11.4");

@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Nodes of graphs that copy or fill memory, and calls of drivers after 13.0 through which memory of the pool can pass.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
+	TOOL=$PWD/gpumemstat
+}
+
+says() {
+	grep -qxF "$1" "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "nodes that copy or fill blocks answer as natively" {
+	same nodes
+	says 'make(ADD, &a): CUDA_ERROR_INVALID_VALUE'
+	says 'changed before: 1000 bytes arrived'
+	[ "$(grep -c ': CUDA_ERROR_INVALID_VALUE$' "$BATS_TEST_TMPDIR/preloaded")" -eq $((2 * 3 + 3)) ]
+}
+
+@test "nodes made by the calls for any kind of node answer as natively" {
+	needs_driver 13.4
+	same nodes every
+	says 'nodes of any kind, 13.4, fills'
+	[ "$(grep -c ': CUDA_ERROR_INVALID_VALUE$' "$BATS_TEST_TMPDIR/preloaded")" -eq $((6 * 3 + 3)) ]
+	[ "$(grep -cx 'changed before: 1000 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 6 ]
+}
+
+@test "nodes that copy between two devices answer as natively" {
+	SIM_DEVICES=2 same nodes peers
+	says 'as added: 10 bytes arrived'
+}
+
+@test "nodes of any kind that copy between two devices answer as natively" {
+	needs_driver 13.4
+	SIM_DEVICES=2 same nodes peers every
+	[ "$(grep -cx 'as added: 10 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 6 ]
+}
+
+@test "a node whose copy runs past its block never reaches the driver" {
+	needs_driver 13.4
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/nodes" every >/dev/null
+	for call in cuGraphAddMemcpyNode cuGraphAddMemsetNode; do
+		[ "$(grep -cx "$call 0" "$BATS_TEST_TMPDIR/trace")" -eq 1 ]
+	done
+	# NULL is the driver's to refuse
+	[ "$(grep -c '^cuGraph.*Node.* 1$' "$BATS_TEST_TMPDIR/trace")" -eq 2 ]
+}
+
+@test "copies with attributes answer as natively" {
+	needs_driver 13.2
+	same newer copies
+	says 'a line: CUDA_SUCCESS, 1000 bytes arrived'
+	says 'a byte too long, own stream: CUDA_ERROR_INVALID_VALUE, 0 bytes arrived'
+	says 'a box too high, own stream: CUDA_ERROR_INVALID_VALUE, 0 bytes arrived'
+}
+
+@test "copies with attributes between two devices answer as natively" {
+	needs_driver 13.2
+	SIM_DEVICES=2 same newer peers
+	says 'a box, own stream: CUDA_SUCCESS, 1000 bytes arrived'
+	SIM_DEVICES=2 SIM_PEER=0 same newer peers
+	says 'a box, own stream: CUDA_SUCCESS, 1000 bytes arrived'
+}
+
+@test "copies with attributes are counted, refused ones are not" {
+	needs_driver 13.2
+	preloaded env GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log" "$PROGRAMS/newer" copies >/dev/null
+	"$TOOL" --json "$BATS_TEST_TMPDIR/log" >"$BATS_TEST_TMPDIR/json"
+	counter() { jq -r --arg k "$1" '.logs[0] | .devices[0].counters + .counters | .[$k]' "$BATS_TEST_TMPDIR/json"; }
+	[ "$(counter copy_d2d_calls)" -eq 4 ]
+	[ "$(counter copy_d2d_bytes)" -eq 4000 ]
+	[ "$(counter bounds_refused)" -eq 5 ]
+}
+
+@test "what is for mapped or managed memory alone is refused for blocks, as natively" {
+	needs_driver 13.4
+	same newer bind
+	[ "$(grep -c ': CUDA_SUCCESS$' "$BATS_TEST_TMPDIR/preloaded")" -eq 4 ]
+	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/newer" bind >/dev/null
+	for call in cuMemGetLocationInfo cuMulticastBindAddr cuMulticastBindAddr_v2 cuLogicalEndpointBindAddr; do
+		[ "$(grep -c "^$call " "$BATS_TEST_TMPDIR/trace")" -eq 2 ]
+	done
+}
+
+@test "a free while a graph is captured anew leaves the capture valid" {
+	needs_driver 13.3
+	same newer capture
+	[ "$(grep -cx 'captured anew: CUDA_SUCCESS, 20 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 2 ]
+}

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Nodes of graphs, and calls of drivers after 13.0, which this toolkit's headers may lack.
+check_PROGRAMS += tests/preload/newer tests/preload/nodes
+dist_check_SCRIPTS += tests/preload/newer.bats
+TESTS += tests/preload/newer.bats
+tests_preload_newer_SOURCES = tests/preload/newer.c tests/preload/program.h
+tests_preload_newer_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_nodes_SOURCES = tests/preload/nodes.c tests/preload/program.h
+tests_preload_nodes_LDADD = $(BEHAVIOUR_LDADD)
