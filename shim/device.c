@@ -100,10 +100,9 @@ static _Atomic uint64_t next_sample;
 static void pool_prewarm(unsigned ordinal, struct gm_pool *pool)
 {
 	char text[32];
-	const char *given;
 	uint64_t bytes = gm_pool_knob_bytes(gm_knob_get()->prewarm, gm_shim_devices[ordinal].total);
 	CUresult result = bytes ? gm_pool_prewarm(pool, bytes) : CUDA_SUCCESS;
-	if (result != CUDA_SUCCESS && gm_knob_source(GM_KNOB_ID_prewarm, &given) != GM_KNOB_DEFAULT)
+	if (result != CUDA_SUCCESS && gm_knob_origin(GM_KNOB_ID_prewarm).source != GM_KNOB_DEFAULT)
 		gm_msg(GM_MSG_WARN, "GPUMEM_PREWARM: no %s of device %u (%s)",
 		       gm_size_format(bytes, text, sizeof text), ordinal,
 		       gm_driver_error(&gm_shim_driver, result));

@@ -2,7 +2,8 @@
 EXTRA_DIST += tests/tap.h tests/bats.sh tests/lsan.supp tests/refute.bash
 AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.supp:print_suppressions=0; \
 	export LSAN_OPTIONS; \
-	GPUMEM_PREWARM=0; export GPUMEM_PREWARM;
+	GPUMEM_PREWARM=0; export GPUMEM_PREWARM; \
+	GPUMEM_TEST_CONF=; export GPUMEM_TEST_CONF;
 
 include tests/unit/local.mk
 include tests/sim/local.mk

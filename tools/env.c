@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "emit.h"
+#include "knob/conf.h"
 #include "knob/knob.h"
 #include "log/read.h"
 
@@ -23,19 +24,32 @@ static const struct gm_column columns[] = {
 	{"help", "", GM_COLUMN_LEFT | GM_COLUMN_BELOW},
 };
 
-/* The library's interpretation of `text` (NULL: not set). */
-static struct setting setting_judge(enum gm_knob_id id, const char *text)
+/* The library's interpretation of `given`, of an environment (NULL: not set). */
+static struct setting setting_judge(enum gm_knob_id id, const char *given)
 {
-	union gm_knob_value value;
+	static const char *const refused[] = {"default, refused", "file, refused"};
+	union gm_knob_value unused;
 	char why[256];
-	const char *fallback = gm_knob_table[id].fallback;
-	if (!text)
-		return (struct setting){fallback, "default"};
-	if (gm_knob_parse(id, text, &value, why, sizeof why))
-		return (struct setting){text, "environment"};
-	gm_tool_error("%s=%s: %s; using %s", gm_knob_table[id].name, text, why,
-		      *fallback ? fallback : "none");
-	return (struct setting){fallback, "default, refused"};
+	struct gm_knob_origin origin = gm_knob_judge(id, given, &unused, why, sizeof why);
+	if (*why)
+		gm_tool_error("%s=%s: %s; using %s", gm_knob_table[id].name, given, why,
+			      *origin.text ? origin.text : "none");
+	return (struct setting){origin.text, origin.refused ? refused[origin.source]
+							    : gm_knob_source_name(origin.source)};
+}
+
+/* The file is read by each process; this is how it is now. */
+static void conf_report(void)
+{
+	const struct gm_conf *conf = gm_conf_get();
+	if (conf->ignored)
+		gm_tool_error("%s: %s; the file is ignored", conf->path, conf->ignored);
+	for (unsigned i = 0; i < conf->n_bad && i < GM_CONF_BAD_SHOWN; i++)
+		gm_tool_error("%s:%u: %s; the line is ignored", conf->path, conf->bad[i].line,
+			      conf->bad[i].reason);
+	if (conf->n_bad > GM_CONF_BAD_SHOWN)
+		gm_tool_error("%s: %u more bad line%s", conf->path, conf->n_bad - GM_CONF_BAD_SHOWN,
+			      conf->n_bad - GM_CONF_BAD_SHOWN > 1 ? "s" : "");
 }
 
 static int settings_show(const struct gm_options *options, const struct setting *settings)
@@ -57,6 +71,7 @@ static int settings_show(const struct gm_options *options, const struct setting 
 static int here_show(const struct gm_options *options)
 {
 	struct setting settings[GM_KNOB_COUNT];
+	conf_report();
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
 		settings[i] = setting_judge((enum gm_knob_id)i, getenv(gm_knob_table[i].name));
 	return settings_show(options, settings);
@@ -89,6 +104,7 @@ static int process_show(const struct gm_options *options, const char *pid)
 	}
 	size_t n = fread(text, 1, MOST, file);
 	fclose(file);
+	conf_report();
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
 		settings[i] = setting_judge((enum gm_knob_id)i,
 					    environment_find(text, n, gm_knob_table[i].name));
@@ -101,14 +117,15 @@ static int process_show(const struct gm_options *options, const char *pid)
  * sources are searched. */
 static char *source_find(char *text)
 {
-	static const char *const sources[] = {" (environment)", " (default)"};
+	static const char *const sources[] = {" (environment)", " (file)", " (default)"};
 	size_t n = strlen(text);
 	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
 		size_t m = strlen(sources[i]);
 		if (n >= m && strcmp(text + n - m, sources[i]) == 0)
 			return text + n - m;
 	}
-	return strstr(text, " (default; refused: ");
+	char *refused = strstr(text, " (default; refused: ");
+	return refused ? refused : strstr(text, " (file; refused: ");
 }
 
 /* A knob as the log has it, "NAME=VALUE (SOURCE)". The caller frees the text returned. */

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "knob/knob.h"
+#include "knob/conf.h"
 #include "leftover_logs.h"
 #include "log/format.h"
 #include "options.h"
@@ -117,6 +117,8 @@ static void log_name_make_absolute(void)
 	char here[PATH_MAX], whole[3 * PATH_MAX];
 	const char *name = getenv("GPUMEM_LOG_NAME");
 	size_t at = 0;
+	if (!name || !*name)
+		name = gm_conf_get()->values[GM_KNOB_ID_log_name];
 	if (!name || !*name)
 		name = GM_FIND_DEFAULT_NAME;
 	if (*name != '/' && getcwd(here, sizeof here)) {

@@ -22,19 +22,28 @@ static const char *time_text(uint64_t wall, const char *format, bool utc, char *
 	return buf;
 }
 
+/* Where " (SOURCE)" begins of a knob that was set and taken; 0: it was not. */
+static size_t source_begins(const char *knob)
+{
+	static const char *const set[] = {" (environment)", " (file)"};
+	const size_t n = strlen(knob);
+	for (size_t i = 0; i < N(set); i++)
+		if (n > strlen(set[i]) && strcmp(knob + n - strlen(set[i]), set[i]) == 0)
+			return n - strlen(set[i]);
+	return 0;
+}
+
 /* Length of the text to show of a knob as the log has it, "NAME=VALUE (SOURCE)". 0: it has its
  * default, or another line shows it. */
 static size_t knob_length(const char *knob)
 {
 	static const char *const elsewhere[] = {"GPUMEM_LOG=", "GPUMEM_LOG_NAME=", "GPUMEM_MODE="};
-	static const char set[] = " (environment)";
-	const size_t n = strlen(knob), name = strcspn(knob, "=");
-	if (n < sizeof set || strcmp(knob + n - (sizeof set - 1), set) != 0)
-		return strstr(knob, " (default; refused: ") ? n : 0;
+	const size_t name = strcspn(knob, "="), shown = source_begins(knob);
+	if (!shown)
+		return strstr(knob, "; refused: ") ? strlen(knob) : 0;
 	for (size_t i = 0; i < N(elsewhere); i++)
 		if (strncmp(knob, elsewhere[i], strlen(elsewhere[i])) == 0)
 			return 0;
-	const size_t shown = n - (sizeof set - 1);
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
 		const struct gm_knob_info *info = &gm_knob_table[i];
 		if (strlen(info->name) == name && strncmp(knob, info->name, name) == 0 &&

@@ -100,8 +100,7 @@ static uint64_t heap_limit(struct gm_inkernel *h)
 	const struct gm_knobs *knobs = gm_knob_get();
 	uint64_t limit = gm_heap_limit(knobs, gm_shim_devices[h->context->ordinal].total);
 	uint64_t asked = atomic_load(&h->limit);
-	const char *text;
-	bool set = gm_knob_source(GM_KNOB_ID_heap_limit, &text) == GM_KNOB_ENVIRONMENT;
+	bool set = gm_knob_origin(GM_KNOB_ID_heap_limit).source != GM_KNOB_DEFAULT;
 	return asked > limit && !set ? asked : limit;
 }
 

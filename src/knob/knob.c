@@ -11,6 +11,7 @@
 #include "base/distance.h"
 #include "base/msg.h"
 #include "base/size.h"
+#include "knob/conf.h"
 
 const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT] = {
 #define GM_KNOB(member, type, name, value, argument, help) \
@@ -21,15 +22,12 @@ const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT] = {
 
 /* Names that begin like a knob's but belong to the tools or the tests. */
 static const char *const other_names[] = {
-	"GPUMEM_LIBRARY_PATH",
-	"GPUMEM_TEST_DATA",
-	"GPUMEM_TEST_PRELOAD",
-	"GPUMEM_QUICKSTART_CUDA",
+	"GPUMEM_LIBRARY_PATH", "GPUMEM_TEST_CONF",	 "GPUMEM_TEST_DATA",
+	"GPUMEM_TEST_PRELOAD", "GPUMEM_QUICKSTART_CUDA",
 };
 
 static struct gm_knobs knobs;
-static enum gm_knob_source sources[GM_KNOB_COUNT];
-static const char *texts[GM_KNOB_COUNT];	      /* into `kept`; NULL: default */
+static struct gm_knob_origin origins[GM_KNOB_COUNT];
 static char kept[GM_KNOB_COUNT][GM_KNOB_LONGEST + 1]; /* copies: the environment may change */
 static bool refused;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
@@ -240,47 +238,80 @@ static void unknown_report(void)
 	}
 }
 
+struct gm_knob_origin gm_knob_judge(enum gm_knob_id id, const char *given, union gm_knob_value *out,
+				    char *why, size_t n)
+{
+	const struct gm_conf *conf = gm_conf_get();
+	const char *line = conf->values[id];
+	enum gm_knob_source below = line ? GM_KNOB_FILE : GM_KNOB_DEFAULT;
+	struct gm_knob_origin origin = {below, line ? line : gm_knob_table[id].fallback, NULL};
+	*why = '\0';
+	if (given && gm_knob_parse(id, given, out, why, n))
+		return (struct gm_knob_origin){GM_KNOB_ENVIRONMENT, given, NULL};
+	origin.refused = given ? given : conf->refused[id];
+	char unused[256]; /* it was parsed before */
+	gm_knob_parse(id, origin.text, out, unused, sizeof unused);
+	return origin;
+}
+
 static void knob_read(enum gm_knob_id id, union gm_knob_value *value)
 {
-	const struct gm_knob_info *info = &gm_knob_table[id];
 	char why[256];
-	const char *given = secure_getenv(info->name);
-	gm_knob_parse(id, info->fallback, value, why, sizeof why);
-	if (!given)
-		return;
-	texts[id] = kept[id];
-	snprintf(kept[id], sizeof kept[id], "%s", given);
-	/* The copy is parsed: a TEXT points into it. */
-	bool good = strlen(given) <= GM_KNOB_LONGEST &&
-		    gm_knob_parse(id, kept[id], value, why, sizeof why);
-	sources[id] = good ? GM_KNOB_ENVIRONMENT : GM_KNOB_REFUSED;
-	refused |= !good;
+	const char *given = secure_getenv(gm_knob_table[id].name);
+	if (given && strlen(given) <= GM_KNOB_LONGEST) /* a TEXT points into the copy */
+		given = strcpy(kept[id], given);
+	origins[id] = gm_knob_judge(id, given, value, why, sizeof why);
+	if (given && given != kept[id]) /* too long: the log says of it what there is room for */
+		origins[id].refused = memcpy(kept[id], given, strnlen(given, GM_KNOB_LONGEST));
+	refused |= origins[id].refused != NULL;
+}
+
+static const char *consequence(const char *otherwise)
+{
+	return gm_knob_must_stay_off() ? "gpumem stays off" : otherwise;
 }
 
 static void refused_report(enum gm_knob_id id)
 {
 	const struct gm_knob_info *info = &gm_knob_table[id];
 	union gm_knob_value unused;
-	char why[256] = "";
+	char why[256] = "", using[GM_MSG_LONGEST + 16];
 	const char *given = secure_getenv(info->name);
-	if (sources[id] != GM_KNOB_REFUSED || !given)
+	struct gm_knob_origin origin = given ? gm_knob_judge(id, given, &unused, why, sizeof why)
+					     : (struct gm_knob_origin){0};
+	if (!given || !*why)
 		return;
-	gm_knob_parse(id, given, &unused, why, sizeof why);
-	if (gm_knob_must_stay_off())
-		gm_msg(GM_MSG_WARN, "%s=" GM_MSG_TEXT ": %s; gpumem stays off", info->name,
-		       GM_MSG_CUT(given), why);
-	else
-		gm_msg(GM_MSG_WARN, "%s=" GM_MSG_TEXT ": %s; using %s", info->name,
-		       GM_MSG_CUT(given), why, *info->fallback ? info->fallback : "none");
+	snprintf(using, sizeof using, "using " GM_MSG_TEXT,
+		 GM_MSG_CUT(*origin.text ? origin.text : "none"));
+	gm_msg(GM_MSG_WARN, "%s=" GM_MSG_TEXT ": %s; %s", info->name, GM_MSG_CUT(given), why,
+	       consequence(using));
+}
+
+static void conf_report(void)
+{
+	const struct gm_conf *conf = gm_conf_get();
+	if (conf->ignored)
+		gm_msg(GM_MSG_WARN, GM_MSG_TEXT ": %s; %s", GM_MSG_CUT(conf->path), conf->ignored,
+		       consequence("the file is ignored"));
+	for (unsigned i = 0; i < conf->n_bad && i < GM_CONF_BAD_SHOWN; i++)
+		gm_msg(GM_MSG_WARN, GM_MSG_TEXT ":%u: %s; %s", GM_MSG_CUT(conf->path),
+		       conf->bad[i].line, conf->bad[i].reason, consequence("the line is ignored"));
+	if (conf->n_bad > GM_CONF_BAD_SHOWN)
+		gm_msg(GM_MSG_WARN, GM_MSG_TEXT ": %u more bad line%s", GM_MSG_CUT(conf->path),
+		       conf->n_bad - GM_CONF_BAD_SHOWN,
+		       conf->n_bad - GM_CONF_BAD_SHOWN > 1 ? "s" : "");
 }
 
 static void knobs_read(void)
 {
+	const struct gm_conf *conf = gm_conf_get();
+	refused = conf->ignored || conf->n_bad;
 #define GM_KNOB(member, type, name, value, argument, help) \
 	knob_read(GM_KNOB_ID_##member, &knobs.member);
 #include "knob/knob.def"
 #undef GM_KNOB
 	gm_msg_set_level((enum gm_msg_level)knobs.verbose.choice);
+	conf_report();
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
 		refused_report((enum gm_knob_id)i);
 	unknown_report();
@@ -292,10 +323,15 @@ const struct gm_knobs *gm_knob_get(void)
 	return &knobs;
 }
 
-enum gm_knob_source gm_knob_source(enum gm_knob_id id, const char **text)
+struct gm_knob_origin gm_knob_origin(enum gm_knob_id id)
 {
-	*text = texts[id];
-	return sources[id];
+	return origins[id];
+}
+
+const char *gm_knob_source_name(enum gm_knob_source source)
+{
+	static const char *const names[] = {"default", "file", "environment"};
+	return names[source];
 }
 
 bool gm_knob_must_stay_off(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Environment knobs, read once into a struct that is constant afterwards. By secure_getenv, so a
- * set-uid program ignores them. A bad value keeps the default and is reported once, in one line
- * with knob, value and what was expected. An unknown GPUMEM_* name is reported with the nearest
- * known one.
+ * Knobs of the environment, and below it of /etc/gpumem.conf (conf.h), read once into a struct that
+ * is constant afterwards. By secure_getenv, so a set-uid program ignores them. A bad value leaves
+ * what holds without it and is reported once, in one line with knob, value and what was expected.
+ * An unknown GPUMEM_* name is reported with the nearest known one.
  */
 #ifndef GM_KNOB_KNOB_H
 #define GM_KNOB_KNOB_H
@@ -68,7 +68,12 @@ struct gm_knob_info {
 extern const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT];
 
 /* Where a value came from. */
-enum gm_knob_source { GM_KNOB_DEFAULT, GM_KNOB_ENVIRONMENT, GM_KNOB_REFUSED };
+enum gm_knob_source { GM_KNOB_DEFAULT, GM_KNOB_FILE, GM_KNOB_ENVIRONMENT };
+struct gm_knob_origin {
+	enum gm_knob_source source;
+	const char *text;    /* as given; the default's otherwise */
+	const char *refused; /* the bad text that would have come first; NULL: none */
+};
 
 enum { GM_KNOB_LONGEST = 4095 }; /* bytes of a value: the length of the longest path */
 
@@ -80,14 +85,20 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 		   size_t n);
 
 /*
- * Read all knobs from the environment. The first call parses, later ones return the same struct.
+ * Read all knobs. The first call parses, later ones return the same struct.
  * Bad values and unknown names are reported through gm_msg, once. Never NULL; no allocation. Any
  * thread.
  */
 const struct gm_knobs *gm_knob_get(void);
 
-/* Source of a value, and its text as given (NULL: default). pre: gm_knob_get. */
-enum gm_knob_source gm_knob_source(enum gm_knob_id id, const char **text);
+/* Where a value came from. pre: gm_knob_get. */
+struct gm_knob_origin gm_knob_origin(enum gm_knob_id id);
+/* The same for an environment in which the knob is `given` (NULL: not set), in this process or not.
+ * *out is what is in force; `why`, of `n` bytes, is empty unless `given` is refused. */
+struct gm_knob_origin gm_knob_judge(enum gm_knob_id id, const char *given, union gm_knob_value *out,
+				    char *why, size_t n);
+/* "default", "file", "environment". */
+const char *gm_knob_source_name(enum gm_knob_source source);
 
 /* True if a knob was refused and GPUMEM_ON_ERROR=off: the library stays off. pre: gm_knob_get. */
 bool gm_knob_must_stay_off(void);

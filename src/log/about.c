@@ -112,20 +112,14 @@ __attribute__((format(printf, 3, 4))) static void text_add(struct gm_about *abou
 
 static void text_add_knob(struct gm_about *about, enum gm_knob_id id)
 {
-	const char *given = NULL;
 	const struct gm_knob_info *knob = &gm_knob_table[id];
-	switch (gm_knob_source(id, &given)) {
-	case GM_KNOB_ENVIRONMENT:
-		text_add(about, "knob", "%s=%s (environment)", knob->name, given ? given : "");
-		break;
-	case GM_KNOB_REFUSED:
-		text_add(about, "knob", "%s=%s (default; refused: %s)", knob->name, knob->fallback,
-			 given ? given : "");
-		break;
-	case GM_KNOB_DEFAULT:
-		text_add(about, "knob", "%s=%s (default)", knob->name, knob->fallback);
-		break;
-	}
+	struct gm_knob_origin origin = gm_knob_origin(id);
+	const char *source = gm_knob_source_name(origin.source);
+	if (origin.refused)
+		text_add(about, "knob", "%s=%s (%s; refused: %s)", knob->name, origin.text, source,
+			 origin.refused);
+	else
+		text_add(about, "knob", "%s=%s (%s)", knob->name, origin.text, source);
 }
 
 static void text_add_device(struct gm_about *about, const struct gm_log_device *device)

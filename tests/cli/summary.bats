@@ -15,7 +15,7 @@ record() {
 	grep -qE "^log  *$log: events, [0-9,]+ records, complete$" out
 	grep -qE '^program  *demo, pid [0-9]+ on ' out
 	grep -qE '^run .*, closed cleanly$' out
-	grep -q '^mode  *pool, driver 13.0$' out
+	grep -q '^mode  *pool, driver 13.4$' out
 	grep -q '^device 0  *Simulated GPU, 2.00 GiB$' out
 	served=$("$TOOL" --json | jq '.logs[0].devices[0].counters.allocate_pool')
 	[ "$served" -gt 100 ]

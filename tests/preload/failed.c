@@ -20,7 +20,7 @@ static CUresult get_attributes(void)
 static CUresult create(void)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 	return cuMemCreate(nowhere, 2 * MIB, &prop, 0);
 }
 

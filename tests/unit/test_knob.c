@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/msg.h"
+#include "knob/conf.h"
 
 #include "../tap.h"
 
@@ -160,7 +161,6 @@ static void messages(void)
 
 static void the_environment(void)
 {
-	const char *text;
 	setenv("GPUMEM_VERBOSE", "0", 1);
 	setenv("GPUMEM_LIMIT", "10%", 1);
 	setenv("GPUMEM_MODE", "fast", 1);
@@ -171,15 +171,27 @@ static void the_environment(void)
 	TAP_IS(knobs->limit.share.ppm, 100000, "a value from the environment");
 	TAP_IS(knobs->mode.choice, GM_MODE_POOL, "a bad one is the default");
 	TAP_STR(knobs->log_name.text, "here/%p", "text outlives a change of the environment");
-	TAP_IS(gm_knob_source(GM_KNOB_ID_limit, &text), GM_KNOB_ENVIRONMENT, "where it came from");
-	TAP_STR(text, "10%", "as it was written");
-	TAP_IS(gm_knob_source(GM_KNOB_ID_mode, &text), GM_KNOB_REFUSED, "refused");
-	TAP_IS(gm_knob_source(GM_KNOB_ID_sample, &text), GM_KNOB_DEFAULT, "default");
+	TAP_IS(gm_knob_origin(GM_KNOB_ID_limit).source, GM_KNOB_ENVIRONMENT, "where it came from");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_limit).text, "10%", "as it was written");
+	TAP_IS(gm_knob_origin(GM_KNOB_ID_mode).source, GM_KNOB_DEFAULT, "a refused one: default");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_mode).refused, "fast", "and what was refused");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_sample).text, "100ms", "default");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_sample).refused, NULL, "nothing refused");
 	TAP_OK(gm_knob_must_stay_off(), "GPUMEM_ON_ERROR=off and a bad knob");
+}
+
+/* What /etc/gpumem.conf holds is known by tests/cli/conf.bats alone. */
+static void the_file(void)
+{
+	TAP_STR(gm_conf_get()->path, "", "GPUMEM_TEST_CONF= : no file");
+	TAP_STR(GM_CONF_PATH, "/etc/gpumem.conf", "else this one");
+	TAP_IS(gm_conf_get()->n_bad, 0, "without lines");
+	TAP_STR(gm_knob_source_name(GM_KNOB_FILE), "file", "a source");
 }
 
 int main(void)
 {
+	setenv("GPUMEM_TEST_CONF", "", 1);
 	good_values();
 	bad_values();
 	every_default_is_good();
@@ -187,5 +199,6 @@ int main(void)
 	TAP_STR(gm_knob_nearest("GPUMEM_LOGS"), "GPUMEM_LOG", "the nearest name");
 	TAP_STR(gm_knob_nearest("PATH"), NULL, "none is near");
 	the_environment();
+	the_file();
 	return tap_done();
 }
