@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The suite under other conditions. ./quickstart check makes the first two of CHECKS, ./quickstart check all makes all.
-CHECKS = check check-sanitize check-sanitize-rest check-versions check-defer coverage check-tsan distcheck check-valgrind
+CHECKS = check check-sanitize check-sanitize-rest check-versions check-defer coverage check-tsan distcheck check-valgrind \
+	check-aarch64
 EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/skips.sh
-.PHONY: checks check-debug check-sanitize check-sanitize-rest check-tsan check-valgrind check-versions check-defer coverage
+.PHONY: checks check-aarch64 check-debug check-sanitize check-sanitize-rest check-tsan check-valgrind check-versions check-defer coverage
 checks:
 	@echo $(CHECKS)
 
@@ -16,13 +17,15 @@ OPTIONS_coverage = --enable-debug --enable-coverage
 OPTIONS_debug = --enable-debug
 OPTIONS_sanitize = --enable-sanitize=address,undefined CFLAGS='-g1 -Og'
 OPTIONS_thread = --enable-debug --enable-sanitize=thread
+# Headers that are the same everywhere, uthash.h, are found where this machine has them.
+OPTIONS_aarch64 = --enable-debug --host=aarch64-linux-gnu CC=aarch64-linux-gnu-gcc CPPFLAGS='-idirafter /usr/include'
 
-coverage/Makefile debug/Makefile sanitize/Makefile thread/Makefile:
+aarch64/Makefile coverage/Makefile debug/Makefile sanitize/Makefile thread/Makefile:
 	$(MKDIR_P) $(@D) && top=`cd $(srcdir) && pwd` && cd $(@D) && \
 		$$top/configure --quiet --with-cuda='$(CUDA_HOME)' --with-gpu-archs='$(GPU_ARCHS)' CC='$(CC)' \
 		$(OPTIONS_$(@D))
-.PHONY: own-coverage own-debug own-sanitize own-thread
-own-coverage own-debug own-sanitize own-thread: own-%: %/Makefile $(DEVICE_CODE)
+.PHONY: own-aarch64 own-coverage own-debug own-sanitize own-thread
+own-aarch64 own-coverage own-debug own-sanitize own-thread: own-%: %/Makefile $(DEVICE_CODE)
 	for f in $(DEVICE_CODE); do $(MKDIR_P) $*/`dirname $$f` && cp -p $$f $*/$$f || exit 1; done
 
 check-debug: own-debug
@@ -37,6 +40,15 @@ check-sanitize-rest: own-sanitize
 # gpumemstat has one thread, and the sanitizer keeps signals from it while it waits for its child.
 check-tsan: own-thread
 	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% %_nvcc.sh $(OF_SOURCE) $(OF_PROCESSES),$(TESTS))'
+
+# The entry code of AArch64 (shim/entry), cross-built, and its tests under qemu.
+ENTRY_TESTS = tests/unit/test_late tests/preload/exports.bats tests/preload/quiet.bats tests/preload/resolve.bats \
+	tests/preload/sweep.bats
+check-aarch64: own-aarch64
+	root=`aarch64-linux-gnu-gcc -print-file-name=libc.so.6` && root=`dirname $$root`/.. && \
+		EMULATOR="qemu-aarch64 -L $$root" && export EMULATOR && \
+		$(MAKE) -C aarch64 check LOG_COMPILER="$$EMULATOR" TESTS='$(ENTRY_TESTS)' \
+			check_PROGRAMS='$(filter tests/unit/%,$(ENTRY_TESTS))'
 
 if COVERAGE
 AM_CPPFLAGS += -include $(top_srcdir)/tests/coverage.h
@@ -70,4 +82,4 @@ check-defer:
 	$(SKIPS) GPUMEM_FREE=defer
 
 distclean-local:
-	rm -rf coverage debug fuzz sanitize thread
+	rm -rf aarch64 coverage debug fuzz sanitize thread

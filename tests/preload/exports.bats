@@ -128,6 +128,7 @@ unlisted() {
 }
 
 @test "a set-group-id program is left alone" {
+	needs_own_machine
 	needs_driver 12.0
 	[ "$(id -u)" -eq 0 ] || skip "takes root"
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer is not for such programs"

@@ -21,6 +21,7 @@ setup() {
 }
 
 @test "a program that does not use CUDA notices nothing" {
+	needs_own_machine
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_LOG=events GPUMEM_VERBOSE=4 GPUMEM_NO_SUCH_KNOB=1)
 	same nowhere sh -c 'echo hello; echo there >&2'

@@ -7,7 +7,22 @@ KNOBS=()
 
 # on DRIVER PROGRAM...: natively; over DRIVER PROGRAM...: preloaded. DRIVER is a folder with a libcuda.so.1, or nowhere.
 on() {
-	env LD_LIBRARY_PATH="$(folder "$1")" ${PRELOAD:+"LD_PRELOAD=$PRELOAD"} GPUMEM_LOG=off "${KNOBS[@]}" "${@:2}"
+	local variable given=("LD_LIBRARY_PATH=$(folder "$1")" ${PRELOAD:+"LD_PRELOAD=$PRELOAD"} GPUMEM_LOG=off "${KNOBS[@]}")
+	if [ -z "$EMULATOR" ]; then
+		env "${given[@]}" "${@:2}"
+		return
+	fi
+	# For the program: the emulator's own loader must not see them.
+	local only=()
+	for variable in "${given[@]}"; do
+		only+=(-E "$variable")
+	done
+	$EMULATOR "${only[@]}" "${@:2}"
+}
+
+# Programs of this machine, started by `on`, cannot load what is for another.
+needs_own_machine() {
+	[ -z "$EMULATOR" ] || skip "runs a program of this machine"
 }
 
 over() {

@@ -77,6 +77,7 @@ each_same() {
 }
 
 @test "python's ctypes reaches the hooks" {
+	needs_own_machine
 	command -v python3 >/dev/null || skip "no python3"
 	cat >"$BATS_TEST_TMPDIR/ask.py" <<-'END'
 		import ctypes
@@ -108,12 +109,12 @@ each_same() {
 	for level in O0 O2; do
 		first=$PROGRAMS/libfirst-$level.so
 		for program in ask-O0 ask-O2; do
-			native=$(LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$first:$PROGRAMS/libsecond.so" "$PROGRAMS/$program" library "$first" next where default where)
+			ask=(nowhere "$PROGRAMS/$program" library "$first" next where default where)
+			others=$first:$PROGRAMS/libsecond.so
+			native=$(PRELOAD=${SANITIZE_LIB:+$SANITIZE_LIB:}$others on "${ask[@]}")
 			[ "$native" = $'next where: libsecond.so\ndefault where: libfirst-'"$level.so" ]
-			says "$native" env LD_PRELOAD="$GPUMEM_TEST_PRELOAD:$first:$PROGRAMS/libsecond.so" \
-				"$PROGRAMS/$program" library "$first" next where default where
-			says "$native" env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$first:$PROGRAMS/libsecond.so:$PWD/.libs/libgpumem.so" \
-				"$PROGRAMS/$program" library "$first" next where default where
+			PRELOAD=$GPUMEM_TEST_PRELOAD:$others says "$native" on "${ask[@]}"
+			PRELOAD=${SANITIZE_LIB:+$SANITIZE_LIB:}$others:$PWD/.libs/libgpumem.so says "$native" on "${ask[@]}"
 		done
 	done
 }
