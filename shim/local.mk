@@ -11,7 +11,7 @@ libgpumem_la_SOURCES += %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc
 	%D%/entry/glibc_late.h %D%/entry/hooks.c %D%/entry/hooks.h %D%/entry/object.c %D%/entry/object.h \
 	%D%/entry/resolve.c %D%/entry/resolve.h
 # Blocks of the pool.
-libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.c %D%/block/fill.c \
+libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.c %D%/block/attribute.h %D%/block/fill.c \
 	%D%/block/fill.h %D%/block/free.c %D%/block/free.h %D%/block/info.c %D%/block/memops.c \
 	%D%/block/memops.h %D%/block/network.c %D%/block/network.h
 # Contexts, captures, peer access.

@@ -2,12 +2,16 @@
 /*
  * Attributes of blocks. The driver answers as it does for mapped memory; then the attributes that
  * differ for memory of cuMemAlloc are corrected. Outputs are written only on success. The handlers
- * need no guard: they take no lock, and the only call that they make is the program's own.
+ * need no guard: no lock is held across a call, and no call is made that could allocate or free.
  */
 #include <string.h>
 
+#include "base/size.h"
+#include "shim/block/attribute.h"
 #include "shim/block/memops.h"
 #include "shim/call.h"
+#include "shim/context/capture.h"
+#include "shim/context/peer.h"
 #include "shim/device.h"
 
 /* Set in each BUFFER_ID of ours: the driver's own allocations have smaller ones. */
@@ -57,6 +61,38 @@ static void attribute_memops(void *out, const struct gm_block *b)
 	memcpy(out, &on, sizeof on);
 }
 
+/* Natively a block lies in a mapping of its own, in steps of 2 MiB, and smaller ones share a step.
+ * A step never leaves the chunk that it begins in. */
+struct gm_span gm_block_mapping(const struct gm_block *b)
+{
+	CUdeviceptr from = b->base & ~(CUdeviceptr)(GM_POOL_GRANULE - 1);
+	return (struct gm_span){from, gm_round_up(b->base + b->size, GM_POOL_GRANULE) - from};
+}
+
+static void attribute_mapping_base(void *out, const struct gm_block *b)
+{
+	CUdeviceptr base = gm_block_mapping(b).at;
+	memcpy(out, &base, sizeof base);
+}
+
+static void attribute_mapping_size(void *out, const struct gm_block *b)
+{
+	size_t size = gm_block_mapping(b).size;
+	memcpy(out, &size, sizeof size);
+}
+
+/* The pool is open to more devices than the program enabled: to those that copies needed. */
+static void attribute_access(void *out, const struct gm_block *b)
+{
+	unsigned access = gm_peer_is_enabled(b->context, b->ordinal)
+				  ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+				  : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+	memcpy(out, &access, sizeof access);
+}
+
+/* Of toolkits before 12.0 the header lacks them. */
+enum { MAPPING_SIZE = 18, MAPPING_BASE_ADDR = 19 };
+
 static const struct {
 	CUpointer_attribute attribute;
 	void (*put)(void *out, const struct gm_block *b);
@@ -67,7 +103,10 @@ static const struct {
 	{CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, attribute_base},
 	{CU_POINTER_ATTRIBUTE_RANGE_SIZE, attribute_size},
 	{CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, attribute_no_handle_types},
+	{CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, attribute_access},
 	{CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, attribute_no_mempool},
+	{(CUpointer_attribute)MAPPING_SIZE, attribute_mapping_size},
+	{(CUpointer_attribute)MAPPING_BASE_ADDR, attribute_mapping_base},
 };
 
 static void attribute_correct(void *out, CUpointer_attribute attribute, const struct gm_block *b)
@@ -107,6 +146,16 @@ CUresult on_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribu
 	return result;
 }
 
+/* By the manual the call returns once synchronous operations that are pending are complete. They
+ * are in the default streams. Where a capture is open, a wait could invalidate it. */
+static void memops_wait(void)
+{
+	if (gm_capture_any() || !atomic_exchange(&gm_memops_pending, false))
+		return;
+	gm_shim_driver.cuStreamSynchronize(NULL);
+	gm_shim_driver.cuStreamSynchronize(CU_STREAM_PER_THREAD);
+}
+
 CUresult on_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct gm_block b;
@@ -122,5 +171,7 @@ CUresult on_cuPointerSetAttribute(const void *value, CUpointer_attribute attribu
 	CUresult result = on ? gm_pool_pin(pool, b.base, b.size) : CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS && !gm_memops_set(b.id, on))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS && on)
+		memops_wait();
 	return result;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/msg.h"
+#include "shim/block/attribute.h"
 #include "shim/call.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
@@ -86,21 +87,44 @@ CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevicep
 	return result;
 }
 
-/* A dma-buf names physical memory: the chunks under it must not move while the block lives. */
-static CUresult block_pin_export(struct gm_pool *pool, const struct gm_block *b,
-				 CUdeviceptr address, size_t size)
+/*
+ * A dma-buf names physical memory: the chunks under it must not move while a block in it lives.
+ * Callers round to pages of the host, so that the range may leave the block that they mean. It may
+ * do so as far as natively: within the mapping of that block.
+ */
+static CUresult range_pin(struct gm_pool *pool, CUdeviceptr from, size_t size)
 {
-	if (!b->live || address - b->base >= b->size || size > b->size - (address - b->base))
-		return CUDA_ERROR_INVALID_VALUE;
-	return gm_pool_pin(pool, address, size);
+	CUdeviceptr end = from + size;
+	bool meant = false;
+	struct gm_block b;
+	for (CUdeviceptr at = from; at < end;) {
+		if (!gm_pool_find(pool, at, &b))
+			return CUDA_ERROR_INVALID_VALUE;
+		if (!b.live) {
+			at = (at & ~(CUdeviceptr)511) + 512; /* the step of blocks */
+			if (!meant && at - from >= GM_POOL_GRANULE)
+				return CUDA_ERROR_INVALID_VALUE;
+			continue;
+		}
+		struct gm_span mapping = gm_block_mapping(&b);
+		CUdeviceptr last = b.base + b.held < end ? b.base + b.held : end;
+		meant |= from >= mapping.at && end - mapping.at <= mapping.size;
+		CUresult result = gm_pool_pin(pool, at, last - at);
+		if (result != CUDA_SUCCESS)
+			return result;
+		at = b.base + b.held;
+	}
+	return meant ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
 					  CUmemRangeHandleType handleType, unsigned long long flags)
 {
-	struct gm_block b;
-	struct gm_pool *pool = gm_shim_active() ? gm_shim_find(dptr, &b) : NULL;
-	CUresult result = pool ? block_pin_export(pool, &b, dptr, size) : CUDA_SUCCESS;
+	struct gm_pool *pool = gm_shim_active() ? gm_shim_pool_at(dptr) : NULL;
+	CUresult result = CUDA_SUCCESS;
+	if (pool)
+		result = size && dptr + size > dptr ? range_pin(pool, dptr, size)
+						    : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
 	return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);

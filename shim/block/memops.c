@@ -14,6 +14,7 @@ struct entry {
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 static struct entry *table; /* of blocks that have it; under the lock */
 atomic_size_t gm_memops_entries;
+atomic_bool gm_memops_pending;
 
 static struct entry *memops_find(uint64_t block)
 {
@@ -80,4 +81,5 @@ void gm_memops_forget_all(void)
 	gm_lock_init(&lock, GM_LOCK_RANK_TABLE);
 	table = NULL;
 	atomic_store(&gm_memops_entries, 0);
+	atomic_store(&gm_memops_pending, false);
 }

@@ -27,6 +27,15 @@ static inline void gm_memops_freed(uint64_t block)
 		gm_memops_set(block, false);
 }
 
+/* A synchronous copy or memset has been submitted that the caller did not wait for. Whoever sets
+ * the attribute has to. */
+extern atomic_bool gm_memops_pending;
+static inline void gm_memops_submitted(void)
+{
+	if (!atomic_load_explicit(&gm_memops_pending, memory_order_relaxed))
+		atomic_store_explicit(&gm_memops_pending, true, memory_order_release);
+}
+
 /* modules.h */
 void gm_memops_forget_all(void);
 

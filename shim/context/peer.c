@@ -32,6 +32,20 @@ static bool pair_exists(unsigned owner, unsigned reader)
 	return found;
 }
 
+bool gm_peer_is_enabled(uint64_t owner, unsigned ordinal)
+{
+	CUresult ignored;
+	bool found = false;
+	struct gm_context *reader = gm_context_current(&gm_shim_driver, &ignored);
+	if (!reader || reader->ordinal == ordinal)
+		return true;
+	gm_lock_take(&lock);
+	for (size_t i = 0; i < pairs.n && !found; i++)
+		found = pairs.at[i].owner == owner && pairs.at[i].reader == reader->key;
+	gm_lock_release(&lock);
+	return found;
+}
+
 static CUresult pool_grant(struct gm_pool *pool, unsigned reader)
 {
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);

@@ -171,8 +171,11 @@ static CUresult transfer_wait(const struct gm_transfer *t)
 	if (t->flags & GM_RECORD_ASYNC)
 		return CUDA_SUCCESS;
 	if (!(t->dst_pool && gm_memops_get(t->dst_block.id)) &&
-	    !(t->src_pool && gm_memops_get(t->src_block.id)))
+	    !(t->src_pool && gm_memops_get(t->src_block.id))) {
+		if (!(t->flags & (GM_RECORD_H2D | GM_RECORD_D2H))) /* those have waited */
+			gm_memops_submitted();
 		return CUDA_SUCCESS;
+	}
 	return gm_shim_driver.cuStreamSynchronize(t->own ? CU_STREAM_PER_THREAD : NULL);
 }
 

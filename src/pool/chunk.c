@@ -9,6 +9,9 @@
 #include "pool/peer.h"
 #include "pool/stats.h"
 
+/* CU_MEM_CREATE_USAGE_HW_DECOMPRESS, which toolkits before 12.8 lack. */
+enum { USAGE_DECOMPRESS = 2 };
+
 /* --- driver calls --- */
 
 /* Around a driver call that creates or releases physical memory. */
@@ -38,6 +41,8 @@ static CUresult handle_create(struct gm_pool *pool, struct gm_chunk *chunk, unsi
 	if (extras & GM_CHUNK_EXPORTABLE)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	prop.allocFlags.gpuDirectRDMACapable = (extras & GM_CHUNK_RDMA) != 0;
+	if (extras & GM_CHUNK_DECOMPRESS)
+		prop.allocFlags.usage = USAGE_DECOMPRESS;
 	change_begin(pool);
 	CUresult result = pool->driver->cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
 	change_end(pool, result == CUDA_SUCCESS ? chunk->size : 0);

@@ -22,7 +22,8 @@
 
 struct gm_access;
 
-enum gm_chunk_extra { GM_CHUNK_RDMA = 1, GM_CHUNK_EXPORTABLE = 2 };
+/* What memory of cuMemAlloc can do where the device can, and physical memory if asked for it. */
+enum gm_chunk_extra { GM_CHUNK_RDMA = 1, GM_CHUNK_EXPORTABLE = 2, GM_CHUNK_DECOMPRESS = 4 };
 
 struct gm_chunk {
 	CUdeviceptr base; /* where it is mapped */

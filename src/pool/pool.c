@@ -23,6 +23,9 @@ static int device_attribute(const struct gm_pool *pool, CUdevice_attribute attri
 	return value;
 }
 
+/* CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, which toolkits before 12.8 lack. */
+#define ATTRIBUTE_DECOMPRESS ((CUdevice_attribute)136)
+
 /* Query the device's memory and properties. NOT_SUPPORTED: it lacks a property that a pool needs.
  */
 static CUresult device_query(struct gm_pool *pool)
@@ -47,6 +50,8 @@ static CUresult device_query(struct gm_pool *pool)
 		pool->extras |= GM_CHUNK_RDMA;
 	if (device_attribute(pool, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
 		pool->extras |= GM_CHUNK_EXPORTABLE;
+	if (device_attribute(pool, ATTRIBUTE_DECOMPRESS))
+		pool->extras |= GM_CHUNK_DECOMPRESS;
 	return CUDA_SUCCESS;
 }
 

@@ -3,6 +3,9 @@
  * What the driver does to mapped or managed memory alone: by the comments of cuda.h, for nobody has
  * measured it. There are no multicast objects and no endpoints here: any name stands for one.
  */
+#include <fcntl.h>
+#include <string.h>
+
 #include "sim/internal.h"
 
 /* All of [at, at + size) is in one mapping. */
@@ -37,6 +40,46 @@ CUresult sim_cuLogicalEndpointBindAddr(CUlogicalEndpointId endpoint, CUdevice de
 	(void)endpoint, (void)offset;
 	return sim_device_valid(device) ? range_bind((CUdeviceptr)at, size, flags)
 					: CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* --- a dma-buf: any open file stands for one --- */
+
+static bool mappings_cover(size_t at, CUdeviceptr from, CUdeviceptr end)
+{
+	for (; from < end; at++) {
+		const struct sim_region *r = at < sim.regions.n ? sim.regions.at[at] : NULL;
+		if (!r || r->kind != SIM_MAPPING || r->base > from)
+			return false;
+		from = r->base + r->size;
+	}
+	return true;
+}
+
+/* A block with all of the range in its mapping. Blocks below 1 MiB share one, and all of a mapping
+ * can be asked for: nobody has measured it. */
+static bool block_covers(size_t at, CUdeviceptr from, CUdeviceptr end)
+{
+	for (; at < sim.regions.n && sim.regions.at[at]->base < end; at++) {
+		const struct sim_region *r = sim.regions.at[at];
+		if (r->kind == SIM_DEVICE && !r->freeing && from >= (r->base & ~(SIM_PAGE - 1)) &&
+		    end <= gm_round_up(r->base + r->size, SIM_PAGE))
+			return true;
+	}
+	return false;
+}
+
+CUresult sim_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr from, size_t size,
+					   CUmemRangeHandleType type, unsigned long long flags)
+{
+	const CUdeviceptr end = from + size, page = 4096;
+	size_t at = sim_region_place(from);
+	if (!handle || !size || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1 ||
+	    (from | size) % page ||
+	    (!block_covers(at, from, end) && !mappings_cover(at, from, end)))
+		return CUDA_ERROR_INVALID_VALUE;
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	memcpy(handle, &fd, sizeof fd);
+	return fd < 0 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
 /* Where managed memory is, a step at a time: here always on its device. */

@@ -58,6 +58,8 @@ CUresult sim_cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
 	struct sim_region *region;
 	if (!address || !size || flags > 0xf)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!sim_region_find((CUdeviceptr)address) && sim_maybe_device((CUdeviceptr)address))
+		return CUDA_ERROR_INVALID_VALUE; /* freed */
 	CUresult result = sim_region_of_host(SIM_REGISTERED, sim_current(), address, size, &region);
 	if (result == CUDA_SUCCESS)
 		region->flags = flags;

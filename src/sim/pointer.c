@@ -61,6 +61,34 @@ static bool region_rdma(const struct sim_region *r)
 				      : r->kind == SIM_DEVICE;
 }
 
+/* Of toolkits before 12.8 the header lacks them: CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
+ * CU_MEM_CREATE_USAGE_HW_DECOMPRESS, CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE. */
+enum { DECOMPRESS_MASK = 136, USAGE_DECOMPRESS = 2, IS_DECOMPRESS_CAPABLE = 21 };
+
+static bool region_decompress(const struct sim_region *r)
+{
+	int can = 0;
+	if (r->device >= SIM_MAX_DEVICES ||
+	    sim_cuDeviceGetAttribute(&can, (CUdevice_attribute)DECOMPRESS_MASK,
+				     (CUdevice)r->device) != CUDA_SUCCESS)
+		return false;
+	return can &&
+	       (r->kind == SIM_DEVICE ||
+		(r->kind == SIM_MAPPING && r->handle->prop.allocFlags.usage & USAGE_DECOMPRESS));
+}
+
+/* What the device of the current context may do. */
+static unsigned region_access(const struct sim_region *r)
+{
+	const struct sim_context *ctx = sim_current();
+	unsigned flags = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+	if (ctx && r->kind == SIM_MAPPING)
+		flags = r->access[ctx->device];
+	if (ctx && r->kind == SIM_DEVICE && !(ctx->peers & 1u << r->device))
+		flags = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+	return flags;
+}
+
 /* The value and its width in bytes; width 0: unknown attribute. */
 static CUresult region_query(const struct sim_region *r, CUpointer_attribute attribute,
 			     CUdeviceptr address, union value *v, size_t *width)
@@ -104,11 +132,14 @@ static CUresult region_query(const struct sim_region *r, CUpointer_attribute att
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		return sync_memops(r, v);
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		return v->u32 = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE, CUDA_SUCCESS;
+		return v->u32 = region_access(r), CUDA_SUCCESS;
 	default:
 		break;
 	}
 	*width = 1; /* booleans */
+	if (attribute == (CUpointer_attribute)IS_DECOMPRESS_CAPABLE &&
+	    sim.settings.version >= 12080)
+		return v->u8 = region_decompress(r), CUDA_SUCCESS;
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 		return v->u8 = r->kind == SIM_MANAGED, CUDA_SUCCESS;
@@ -173,11 +204,15 @@ CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attrib
 				   CUdeviceptr address)
 {
 	struct sim_region *region = region_find(address);
+	struct sim_stream *legacy;
 	if (!value || !region || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (region->kind == SIM_MAPPING)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	region->sync_memops = *(const unsigned *)value != 0;
+	/* what is pending is complete before the call returns */
+	if (region->sync_memops && sim_stream_of(NULL, &legacy) == CUDA_SUCCESS)
+		return sim_wait_stream(legacy);
 	return CUDA_SUCCESS;
 }
 

@@ -55,7 +55,10 @@ static void all(const char *what, CUdeviceptr p, CUdeviceptr base, CUcontext con
 	ONE(RANGE_SIZE);
 	ONE(MAPPED);
 	ONE(ALLOWED_HANDLE_TYPES);
+	ONE(IS_GPU_DIRECT_RDMA_CAPABLE);
+	ONE(ACCESS_FLAGS);
 	ONE(MEMPOOL_HANDLE);
+	one((CUpointer_attribute)21, "IS_HW_DECOMPRESS_CAPABLE", p, base, context);
 	several(p, base, context);
 }
 
@@ -108,12 +111,48 @@ static void memops(void)
 	MUST(cuMemFree(p));
 }
 
-int main(void)
+/* The mapping natively: of 2 MiB for small blocks, of the size rounded up to that for others. */
+static void mapping(size_t size)
+{
+	CUdeviceptr p, from = 0;
+	size_t length = 0;
+	MUST(cuMemAlloc(&p, size));
+	SAY(cuPointerGetAttribute(&from, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, p + size - 1));
+	SAY(cuPointerGetAttribute(&length, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, p));
+	printf("%zu bytes in a mapping of %zu, around them %d, in steps of 2 MiB %d\n", size,
+	       length, from <= p && p + size <= from + length, from % (2 * MIB) == 0);
+	MUST(cuMemFree(p));
+}
+
+/* What another device may do: what the program enabled, whatever a copy needed. */
+static void access(void)
+{
+	CUcontext owner = use_device(0);
+	CUdeviceptr p, q;
+	MUST(cuMemAlloc(&p, MIB));
+	CUcontext reader = use_device(1);
+	MUST(cuMemAlloc(&q, MIB));
+	one(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "from another device", p, 0, NULL);
+	MUST(cuMemcpy(q, p, MIB));
+	one(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "after a copy", p, 0, NULL);
+	SAY(cuCtxEnablePeerAccess(owner, 0));
+	one(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "enabled", p, 0, NULL);
+	MUST(cuCtxSetCurrent(owner));
+	one(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "not the other way round", q, 0, NULL);
+	MUST(cuCtxSetCurrent(reader));
+	SAY(cuCtxDisablePeerAccess(owner));
+	one(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "disabled", p, 0, NULL);
+	one(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "its own", q, 0, NULL);
+}
+
+int main(int argc, char **argv)
 {
 	CUdeviceptr p;
 	CUmemGenericAllocationHandle handle = 0;
 	int on_host = 0;
 	MUST(cuInit(0));
+	if (argc > 1 && strcmp(argv[1], "access") == 0)
+		return access(), 0;
 	CUcontext context = use_device(0);
 	MUST(cuMemAlloc(&p, 1000));
 	all("a block", p, p, context);
@@ -124,5 +163,10 @@ int main(void)
 	all("host memory", (CUdeviceptr)&on_host, 0, context);
 	buffer_ids();
 	memops();
+	mapping(512);
+	mapping(MIB - 1);
+	mapping(2 * MIB);
+	mapping(64 * MIB);
+	mapping(65 * MIB);
 	return 0;
 }

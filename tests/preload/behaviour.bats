@@ -12,6 +12,10 @@ setup() {
 
 @test "attributes of pointers are those of cuMemAlloc memory" {
 	same attributes
+	SIM_ATTRIBUTE=136:1 same attributes
+	SIM_DEVICES=2 same attributes access
+	grep -qx 'after a copy: CUDA_SUCCESS, 0x1111111100000000' "$BATS_TEST_TMPDIR/preloaded"
+	grep -qx 'enabled: CUDA_SUCCESS, 0x1111111100000003' "$BATS_TEST_TMPDIR/preloaded"
 }
 
 @test "copies and memsets are refused at the same byte as natively" {
@@ -63,6 +67,12 @@ setup() {
 	same held
 	grep -q '^freed under the kernel: 0$' "$BATS_TEST_TMPDIR/preloaded"
 	grep -q '^the kernel saw 42$' "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "SYNC_MEMOPS waits for a synchronous memset that is pending, and for nothing else" {
+	same memops
+	grep -q '^a memset pending: returned before it was complete 0$' "$BATS_TEST_TMPDIR/preloaded"
+	grep -q '^nothing pending: returned before it was complete 1$' "$BATS_TEST_TMPDIR/preloaded"
 }
 
 @test "cuMemFreeAsync of a block waits for its stream" {

@@ -4,7 +4,7 @@ BEHAVIOUR_LDADD = tests/sim/lib/libcuda.so.1 -lpthread -ldl
 BEHAVIOUR_TESTS = tests/preload/answers tests/preload/attributes tests/preload/bounds tests/preload/bounds_ptds \
 	tests/preload/captures tests/preload/contexts tests/preload/forks tests/preload/held tests/preload/peers tests/preload/peers_ptds \
 	tests/preload/pressure tests/preload/race tests/preload/foreign tests/preload/foreign_ptsz \
-	tests/preload/info tests/preload/lives tests/preload/batch tests/preload/batch_ptsz tests/preload/threads
+	tests/preload/info tests/preload/lives tests/preload/memops tests/preload/batch tests/preload/batch_ptsz tests/preload/threads
 check_PROGRAMS += $(BEHAVIOUR_TESTS)
 dist_check_SCRIPTS += tests/preload/behaviour.bats tests/preload/capture.bats tests/preload/foreign.bats tests/preload/fork.bats \
 	tests/preload/log.bats
@@ -52,5 +52,7 @@ tests_preload_info_SOURCES = tests/preload/info.c tests/preload/program.h tests/
 tests_preload_info_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_lives_SOURCES = tests/preload/lives.c tests/preload/program.h tests/preload/steer.h
 tests_preload_lives_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_memops_SOURCES = tests/preload/memops.c tests/preload/program.h tests/preload/steer.h
+tests_preload_memops_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_threads_SOURCES = tests/preload/threads.c tests/preload/program.h
 tests_preload_threads_LDADD = $(BEHAVIOUR_LDADD)

@@ -3,9 +3,12 @@
  * Questions about pointers that other libraries between programs and the driver answered wrongly:
  * beside the block instead of about it, or by writing where the driver wrote nothing.
  */
+#include <unistd.h>
+
 #include "program.h"
 
 #define UNTOUCHED 0x5a
+#define LAST_ATTRIBUTE 22 /* of driver 13.4 */
 
 static bool untouched(const unsigned char *bytes, size_t n)
 {
@@ -19,7 +22,7 @@ static bool untouched(const unsigned char *bytes, size_t n)
 static void one_by_one(const char *what, CUdeviceptr p)
 {
 	unsigned char out[64];
-	for (int a = 0; a <= CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE + 1; a++) {
+	for (int a = 0; a <= LAST_ATTRIBUTE + 1; a++) {
 		memset(out, UNTOUCHED, sizeof out);
 		CUresult result = cuPointerGetAttribute(out, (CUpointer_attribute)a, p);
 		printf("%s, attribute %d: %s", what, a, result_name(result));
@@ -183,6 +186,51 @@ static void retained(CUdeviceptr p)
 	printf("nothing was written: %d\n", handle == 42);
 }
 
+/* Libraries for networks ask for a dma-buf of the pages around a block. */
+static void export_range(const char *what, CUdeviceptr from, size_t size)
+{
+	int fd = -1;
+	CUresult result = cuMemGetHandleForAddressRange(&fd, from, size,
+							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+	printf("  %s: %s, %s\n", what, result_name(result), fd < 0 ? "no file" : "a file");
+	if (fd >= 0)
+		close(fd);
+}
+
+static void exports(size_t size)
+{
+	const CUdeviceptr page = 4096;
+	CUdeviceptr p;
+	MUST(cuMemAlloc(&p, size));
+	CUdeviceptr from = p & ~(page - 1), end = (p + size + page - 1) & ~(page - 1);
+	CUdeviceptr step = p & ~(CUdeviceptr)(2 * MIB - 1);
+	printf("a dma-buf of a block of %zu bytes\n", size);
+	export_range("the pages around it", from, end - from);
+	if (size < MIB)
+		export_range("its mapping", step, 2 * MIB);
+	else
+		export_range("its mapping", p, (size + 2 * MIB - 1) & ~(2 * MIB - 1));
+	export_range("too much", from, (size_t)1 << 40);
+	export_range("nothing", from, 0);
+	export_range("half a page on", from + 512, page);
+	SAY(cuMemGetHandleForAddressRange(NULL, from, page, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+					  0));
+	MUST(cuMemFree(p));
+	if (size >= MIB)
+		export_range("freed", p, page);
+}
+
+/* Memory of the device cannot be registered as the host's. */
+static void registers(void)
+{
+	CUdeviceptr p;
+	MUST(cuMemAlloc(&p, 4 * MIB));
+	SAY(cuMemHostRegister((void *)(uintptr_t)p, 4096, 0));
+	MUST(cuMemFree(p));
+	SAY(cuMemHostRegister((void *)(uintptr_t)p, 4096, 0));
+	SAY(cuMemHostUnregister((void *)(uintptr_t)p));
+}
+
 int main(void)
 {
 	CUdeviceptr p, async, managed;
@@ -212,6 +260,12 @@ int main(void)
 	no_mapping(32 * MIB);
 	no_mapping(64 * MIB);
 	own_mapping();
+	exports(512);
+	exports(200000);
+	exports(2 * MIB);
+	exports(64 * MIB);
+	exports(66 * MIB);
+	registers();
 	MUST(cuMemFreeAsync(async, NULL));
 	MUST(cuMemFree(managed));
 	return 0;
