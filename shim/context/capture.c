@@ -151,6 +151,8 @@ BEGINS_BOTH(cuStreamBeginRecaptureToGraph,
 	    (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
 	     CUgraphRecaptureCallback differs, void *data),
 	    (stream, mode, graph, differs, data))
+BEGINS_BOTH(cuStreamBeginCaptureToCig, (CUstream stream, CUstreamCigCaptureParams *params),
+	    (stream, params))
 
 #define ENDS(symbol, real_stream, parameters, arguments)                         \
 	GM_HANDLER(symbol, parameters, arguments, ({                             \
@@ -161,6 +163,8 @@ BEGINS_BOTH(cuStreamBeginRecaptureToGraph,
 
 ENDS(cuStreamEndCapture, PLAIN, (CUstream stream, CUgraph *graph), (stream, graph))
 ENDS(cuStreamEndCapture_ptsz, OWN, (CUstream stream, CUgraph *graph), (stream, graph))
+ENDS(cuStreamEndCaptureToCig, PLAIN, (CUstream stream), (stream))
+ENDS(cuStreamEndCaptureToCig_ptsz, OWN, (CUstream stream), (stream))
 ENDS(cuStreamDestroy, PLAIN, (CUstream stream), (stream))
 ENDS(cuStreamDestroy_v2, PLAIN, (CUstream stream), (stream))
 

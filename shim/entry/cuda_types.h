@@ -68,6 +68,11 @@ typedef CUresult(CUDAAPI *PFN_cuMulticastBindAddr_v13010)(CUmemGenericAllocation
 							  unsigned long long);
 #endif
 #if CUDA_VERSION < 13020
+typedef CUresult(CUDAAPI *PFN_cuStreamBeginCaptureToCig_v13010)(CUstream,
+								CUstreamCigCaptureParams *);
+typedef CUresult(CUDAAPI *PFN_cuStreamEndCaptureToCig_v13010)(CUstream);
+typedef PFN_cuStreamBeginCaptureToCig_v13010 PFN_cuStreamBeginCaptureToCig_v13010_ptsz;
+typedef PFN_cuStreamEndCaptureToCig_v13010 PFN_cuStreamEndCaptureToCig_v13010_ptsz;
 typedef CUresult(CUDAAPI *PFN_cuMemcpyWithAttributesAsync_v13020)(CUdeviceptr, CUdeviceptr, size_t,
 								  CUmemcpyAttributes *, CUstream);
 typedef CUresult(CUDAAPI *PFN_cuMemcpy3DWithAttributesAsync_v13020)(CUDA_MEMCPY3D_BATCH_OP *,

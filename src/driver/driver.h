@@ -43,6 +43,9 @@ typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
 typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
 #endif
+#if CUDA_VERSION < 13020
+typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
+#endif
 #if CUDA_VERSION < 13030
 typedef cuuint32_t CUlogicalEndpointId;
 typedef void (*CUgraphRecaptureCallback)(void); /* with other parameters; we never call it */

@@ -134,6 +134,19 @@ CUresult sim_cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode 
 	return result;
 }
 
+/* Captures for graphics are of Direct3D. */
+CUresult sim_cuStreamBeginCaptureToCig(CUstream stream, CUstreamCigCaptureParams *params)
+{
+	(void)stream, (void)params;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuStreamEndCaptureToCig(CUstream stream)
+{
+	(void)stream;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
 void sim_capture_end(struct sim_capture *capture)
 {
 	for (struct sim_stream *s = sim.all_streams; s; s = s->next_all) {

@@ -50,6 +50,10 @@ static CUresult export_leave(enum sim_symbol symbol, CUresult result);
 SIM_NEWER(cuMulticastBindAddr_v2)
 #endif
 #if CUDA_VERSION < 13020
+SIM_NEWER(cuStreamBeginCaptureToCig)
+SIM_NEWER(cuStreamBeginCaptureToCig_ptsz)
+SIM_NEWER(cuStreamEndCaptureToCig)
+SIM_NEWER(cuStreamEndCaptureToCig_ptsz)
 SIM_NEWER(cuMemcpyWithAttributesAsync)
 SIM_NEWER(cuMemcpyWithAttributesAsync_ptsz)
 SIM_NEWER(cuMemcpy3DWithAttributesAsync)

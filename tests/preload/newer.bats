@@ -89,3 +89,15 @@ says() {
 	same newer capture
 	[ "$(grep -cx 'captured anew: CUDA_SUCCESS, 20 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 2 ]
 }
+
+# A free polls, by a record and a query, only where every capture is counted.
+@test "all captures are counted up to driver 13.4; of a newer driver nobody knows" {
+	needs_driver 12.5
+	frees_wait
+	for version in "${SIM_DRIVER:-13.4}" 13.5; do
+		SIM_DRIVER=$version SIM_TRACE=$BATS_TEST_TMPDIR/trace.$version preloaded "$PROGRAMS/answers" >/dev/null
+	done
+	[ "$(grep -cx 'cuEventQuery 0' "$BATS_TEST_TMPDIR/trace.${SIM_DRIVER:-13.4}")" -gt 10 ]
+	[ "$(grep -cx 'cuCtxRecordEvent 0' "$BATS_TEST_TMPDIR/trace.13.5")" -gt 10 ]
+	refute grep '^cuEventQuery' "$BATS_TEST_TMPDIR/trace.13.5"
+}

@@ -143,6 +143,18 @@ static void recapture(bool own)
 	SAY(entry.cuStreamBeginRecaptureToGraph(stream, mode, NULL, NULL, NULL));
 }
 
+/* For graphics, which are not here: the call fails, and leaves no capture open. */
+static void graphics(void)
+{
+	CUdeviceptr block;
+	SAY(entry.cuStreamBeginCaptureToCig(stream, NULL));
+	SAY(entry.cuStreamBeginCaptureToCig_ptsz(NULL, NULL));
+	MUST(cuMemAlloc_v2(&block, 3 * MIB));
+	SAY(cuMemFree_v2(block));
+	SAY(entry.cuStreamEndCaptureToCig(stream));
+	SAY(entry.cuStreamEndCaptureToCig_ptsz(NULL));
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -165,6 +177,6 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "bind") == 0)
 		binds();
 	else
-		recapture(false), recapture(true);
+		recapture(false), recapture(true), graphics();
 	return 0;
 }
