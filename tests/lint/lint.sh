@@ -44,6 +44,14 @@ check "no cancellation point on threads of the program" \
 		grep -vE '^src/(driver/null|sim/|heap/device/|log/(read|load|check)\.c)|^shim/trim\.c|/\*|^\S+\s+\*' |
 		grep -v '^src/base/lock\.c:.*pthread_cond_wait(condition, &lock->mutex)')"
 
+# On threads of the program; base/sys.h only declares them.
+calls='gm_sys_[a-z_]+|syscall|mmap|munmap|memfd_create|dlopen|dl_iterate_phdr|readlink|gethostname|prctl|getpid|clock_gettime'
+calls+='|sched_yield|gm_lock_wait|pthread_(mutex|rwlock|cond)_[a-z]*(lock|wait)|pthread_create|(cuEvent|cuCtx)Synchronize'
+check "doc/host-calls.md names every file with a system call, a lock or a wait" "$(
+	grep -lE "(^|[^A-Za-z0-9_])($calls)\(" $(printf '%s\n' $code | grep -E '^(src|shim|api)/.*\.[ch]$') |
+		grep -vE '^src/(driver/|sim/|heap/device/|log/(read|load|check)\.c|base/(sys|glibc)\.[ch]|.*\.h$)|^shim/trim\.c' |
+		while read -r file; do grep -qF "\`$file\`" doc/host-calls.md || echo "$file"; done)"
+
 check "gpumem(7) documents every knob with its default" "$(
 	sed -n 's/^GM_KNOB([a-z_]*, *[A-Z_]*, *\(GPUMEM_[A-Z_]*\), *"\([^"]*\)".*/\1 \2/p' src/knob/knob.def |
 		while read -r knob value; do
