@@ -17,6 +17,12 @@ prints() {
 	! grep 'untouched 0' "$BATS_TEST_TMPDIR/preloaded"
 }
 
+@test "a dma-buf of a block, and of the pages around it, is to be had as natively" {
+	needs_driver 11.7
+	same break_pointers exports
+	[ "$(grep -c ': CUDA_SUCCESS, a file$' "$BATS_TEST_TMPDIR/preloaded")" -eq 10 ]
+}
+
 @test "frees of every kind of memory, odd sizes, and calls without a valid context answer as natively" {
 	same break_frees
 	SIM_DRIVER=12.2 same break_frees
