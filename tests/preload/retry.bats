@@ -16,7 +16,7 @@ setup() {
 
 # Of a symbol: an old driver lacks it, as the native run says.
 is_newer() {
-	[ "${SIM_DRIVER:-13.4}" != 13.0 ] && grep -qx "$1: CUDA_ERROR_NOT_FOUND" "$BATS_TEST_TMPDIR/native"
+	[ "${SIM_DRIVER:-13.4}" != 13.4 ] && grep -qx "$1: CUDA_ERROR_NOT_FOUND" "$BATS_TEST_TMPDIR/native"
 }
 
 # of a symbol: how often it is to reach the driver
