@@ -87,44 +87,54 @@ CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevicep
 	return result;
 }
 
-/*
- * A dma-buf names physical memory: the chunks under it must not move while a block in it lives.
- * Callers round to pages of the host, so that the range may leave the block that they mean. It may
- * do so as far as natively: within the mapping of that block.
- */
+/* The first live block at or behind *at and before `end`; *at is then behind it. False: none. */
+static bool range_next(struct gm_pool *pool, CUdeviceptr *at, CUdeviceptr end, struct gm_block *b)
+{
+	const CUdeviceptr step = 512; /* blocks begin at multiples of it */
+	while (*at < end && gm_pool_find(pool, *at, b)) {
+		*at = b->live ? b->base + b->held : (*at & ~(step - 1)) + step;
+		if (b->live)
+			return true;
+	}
+	return false;
+}
+
+/* Callers round to pages of the host, so that a range may leave the block that they mean. It may do
+ * so as far as natively: within the mapping of that block, which begins less than a step of
+ * mappings behind. */
+static bool range_is_meant(struct gm_pool *pool, CUdeviceptr from, CUdeviceptr end)
+{
+	CUdeviceptr last = end - from < GM_POOL_GRANULE ? end : from + GM_POOL_GRANULE;
+	struct gm_block b;
+	for (CUdeviceptr at = from; range_next(pool, &at, last, &b);) {
+		struct gm_span mapping = gm_block_mapping(&b);
+		if (from >= mapping.at && end - mapping.at <= mapping.size)
+			return true;
+	}
+	return false;
+}
+
+/* A dma-buf names physical memory: the chunks under it must not move while a block in it lives. */
 static CUresult range_pin(struct gm_pool *pool, CUdeviceptr from, size_t size)
 {
 	CUdeviceptr end = from + size;
-	bool meant = false;
 	struct gm_block b;
-	for (CUdeviceptr at = from; at < end;) {
-		if (!gm_pool_find(pool, at, &b))
-			return CUDA_ERROR_INVALID_VALUE;
-		if (!b.live) {
-			at = (at & ~(CUdeviceptr)511) + 512; /* the step of blocks */
-			if (!meant && at - from >= GM_POOL_GRANULE)
-				return CUDA_ERROR_INVALID_VALUE;
-			continue;
-		}
-		struct gm_span mapping = gm_block_mapping(&b);
-		CUdeviceptr last = b.base + b.held < end ? b.base + b.held : end;
-		meant |= from >= mapping.at && end - mapping.at <= mapping.size;
-		CUresult result = gm_pool_pin(pool, at, last - at);
-		if (result != CUDA_SUCCESS)
-			return result;
-		at = b.base + b.held;
+	if (!size || end < from || !range_is_meant(pool, from, end))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (CUdeviceptr at = from; range_next(pool, &at, end, &b);) {
+		CUdeviceptr first = b.base < from ? from : b.base, last = at < end ? at : end;
+		/* INVALID_VALUE: another thread has freed this one meanwhile, a neighbour */
+		if (gm_pool_pin(pool, first, last - first) == CUDA_ERROR_OUT_OF_MEMORY)
+			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return meant ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
 }
 
 CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
 					  CUmemRangeHandleType handleType, unsigned long long flags)
 {
 	struct gm_pool *pool = gm_shim_active() ? gm_shim_pool_at(dptr) : NULL;
-	CUresult result = CUDA_SUCCESS;
-	if (pool)
-		result = size && dptr + size > dptr ? range_pin(pool, dptr, size)
-						    : CUDA_ERROR_INVALID_VALUE;
+	CUresult result = pool ? range_pin(pool, dptr, size) : CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS)
 		return result;
 	return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
