@@ -14,6 +14,7 @@ struct work {
 	size_t size;
 	void *address[LANES][EACH];
 	uint64_t null;
+	uint32_t owed;
 };
 
 static void allocate(void *arg, uint32_t thread)
@@ -83,7 +84,7 @@ static void visit(struct work *work, const struct gm_ouro_queue *queue, uint64_t
 	tally->entries++;
 	tally->pages += page ? 1 : (uint64_t)GM_OURO_COUNT(head->state);
 	uint32_t bits = 0;
-	for (unsigned w = 0; w < 512 / 32; w++)
+	for (unsigned w = 0; 32 * w < gm_ouro_pages(queue->q); w++)
 		bits += gm_popc(head->mask[w]);
 	if (!page &&
 	    ((int32_t)bits != GM_OURO_COUNT(head->state) || !(head->state & GM_OURO_QUEUED)))
@@ -155,6 +156,37 @@ static uint64_t exercise(struct work *work, const struct gm_policy *policy, uint
 	return stats.static_bytes + stats.queue_chunks * GM_OURO_CHUNK;
 }
 
+/* A lane takes the entry of a chunk with a free page, as if it had unparked it, and owes it what a
+ * lane can owe. */
+static void owe(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	struct gm_heap *heap = &work->f.heap;
+	if (thread != 0)
+		return;
+	char *page = work->f.policy->malloc(heap, GM_OURO_CHUNK / 2);
+	uint32_t chunk = (uint32_t)(((uintptr_t)page - heap->base) >> GM_OURO_CHUNK_SHIFT);
+	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
+	struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[GM_OURO_QUEUES - 2];
+	*(uint64_t *)(uintptr_t)head->place = GM_OURO_REMOVED;
+	head->place = 0;
+	if (work->owed & GM_OURO_SIGNAL)
+		gm_add64(&queue->sem.word, 0 - gm_ouro_pages(queue->q) * GM_OURO_A1);
+	gm_ouro_chunk_pay(heap, queue, kind_of(work->f.policy), chunk, work->owed);
+}
+
+static void check_owed(struct work *work, const struct gm_policy *policy, uint32_t seed,
+		       uint32_t owed)
+{
+	memset(work, 0, sizeof *work);
+	work->owed = owed;
+	test_open(&work->f, policy, GRANULES, GRANULES, seed);
+	TAP_OK(test_launch(&work->f, 1, 1, owe, work), "%s: what is owed is paid", policy->name);
+	TAP_IS(walk(work).entries, 1, "%s: the chunk is queued again", policy->name);
+	check_walk(work, "paid");
+	test_close(&work->f);
+}
+
 int main(void)
 {
 	static struct work work;
@@ -164,6 +196,10 @@ int main(void)
 		const struct gm_policy *policy = &gm_policies[p];
 		if (strncmp(policy->name, "ouro-", 5) == 0)
 			bytes[is_page(policy)][kind_of(policy)] = exercise(&work, policy, seed);
+		if (strncmp(policy->name, "ouro-", 5) != 0 || is_page(policy))
+			continue;
+		check_owed(&work, policy, seed, GM_OURO_END | GM_OURO_PLACE);
+		check_owed(&work, policy, seed, GM_OURO_PLACE | GM_OURO_SIGNAL | GM_OURO_ADVANCE);
 	}
 	for (unsigned page = 0; page < 2; page++)
 		TAP_OK(bytes[page][GM_OURO_S] > bytes[page][GM_OURO_VA] &&

@@ -22,7 +22,7 @@ GM_DEVICE void gm_bump_init(struct gm_heap *heap, uint32_t thread, uint32_t thre
 {
 	(void)threads;
 	if (thread == 0)
-		gm_cut_init((struct gm_cut *)heap->policy, 0, GM_BUMP_STEPS);
+		gm_cut_init(heap, 0, GM_BUMP_STEPS);
 }
 
 GM_DEVICE void *gm_bump_malloc(struct gm_heap *heap, size_t size)
@@ -30,7 +30,7 @@ GM_DEVICE void *gm_bump_malloc(struct gm_heap *heap, size_t size)
 	if (size > GM_GRANULE)
 		return gm_run_malloc(heap, size);
 	uint32_t steps = size ? (uint32_t)((size + 15) >> 4) : 1;
-	uint64_t at = gm_cut_take(heap, (struct gm_cut *)heap->policy, steps, true);
+	uint64_t at = gm_cut_take(heap, steps);
 	if (at != GM_CUT_NONE)
 		return gm_span_address(heap, (uint32_t)(at >> 32)) + ((uint64_t)(uint32_t)at << 4);
 	gm_add64(&heap->refusals, 1);

@@ -32,7 +32,8 @@
  *       likewise: add up the figures
  *
  * malloc and free may be called by any lanes of a warp, converged or not, with any sizes, in
- * blocks of any shape; free also in another kernel, stream or block than malloc. They never trap.
+ * blocks of any shape; free also in another kernel, stream or block than malloc. They never trap,
+ * and take no more registers and stack than src/takeover/helper.sh allows.
  */
 #ifndef GM_HEAP_DEVICE_HEAP_H
 #define GM_HEAP_DEVICE_HEAP_H

@@ -48,7 +48,7 @@ struct gm_kma_head {
 };
 
 struct gm_kma {
-	struct gm_stock free; /* superblocks whose blocks are all free */
+	struct gm_stock free; /* superblocks whose blocks are all free; at the beginning */
 	uint64_t pad[5];
 	uint32_t size[GM_KMA_CLASSES]; /* of a block */
 	uint32_t blocks[GM_KMA_CLASSES];
@@ -86,24 +86,29 @@ GM_DEVICE void *gm_kma_address(const struct gm_kma *kma, struct gm_kma_head *hea
 
 /* --- superblocks --- */
 
-/* Take a free superblock for each lane of `mask`, for class c, with all bits set to `bits`, and
- * credit for `free` blocks; 0: there is none. */
-GM_DEVICE_SLOW uint32_t gm_kma_take(struct gm_heap *heap, uint32_t mask, uint32_t c, uint32_t bits,
-				    uint32_t free, bool wait)
+/* Begin a superblock that the stock gave, for class c, with all bits set to `bits`, and credit for
+ * `free` blocks; 0: it gave none. */
+GM_DEVICE uint32_t gm_kma_begin(struct gm_heap *heap, uint64_t piece, uint32_t c, uint32_t bits,
+				uint32_t free)
 {
-	struct gm_kma *kma = gm_kma_of(heap);
-	bool cut;
-	uint32_t superblock = gm_stock_get(heap, &kma->free, mask, wait, &cut) + 1;
-	uint32_t blocks = gm_load32_cached(&kma->blocks[c]);
-	if (!superblock)
-		return 0;
-	if (cut)
-		gm_store64(&gm_kma_head(heap, superblock)->credit, GM_KMA_EMPTY);
+	uint32_t superblock = (uint32_t)piece + 1;
+	uint32_t blocks = gm_load32_cached(&gm_kma_of(heap)->blocks[c]);
 	struct gm_kma_head *head = gm_kma_head(heap, superblock);
+	if (piece == GM_STOCK_NONE)
+		return 0;
+	if (piece & GM_RING_NEW)
+		gm_store64(&head->credit, GM_KMA_EMPTY);
 	for (uint32_t w = 0; w < (blocks + 31) >> 5; w++)
 		gm_store32(&gm_kma_bits(head, blocks)[w], bits);
 	gm_add64_sync(&head->credit, GM_KMA_OF(c) + free);
 	return superblock;
+}
+
+/* Take a free superblock for class c, with all blocks free; 0: there is none. `wait` for the host.
+ */
+GM_DEVICE_SLOW uint32_t gm_kma_take(struct gm_heap *heap, uint32_t c, bool wait)
+{
+	return gm_kma_begin(heap, gm_stock_get_one(heap, wait), c, 0, gm_kma_of(heap)->blocks[c]);
 }
 
 /* Make `superblock`, or none (0), active in the place of `seen`. The tag changes each time, so that
@@ -129,7 +134,7 @@ GM_DEVICE_SLOW void gm_kma_add(struct gm_heap *heap, uint32_t superblock, uint32
 	uint64_t active = gm_load64(&kma->class_[c].active);
 	if ((uint32_t)active == superblock)
 		gm_kma_swap(kma, c, active, 0);
-	gm_stock_put(&kma->free, superblock - 1);
+	gm_stock_put(heap, superblock - 1);
 }
 
 /* Take the superblock that is ready, or a free one; 0: there is none. */
@@ -139,7 +144,7 @@ GM_DEVICE uint32_t gm_kma_take_ready(struct gm_heap *heap, uint32_t c)
 	uint32_t *ready = &kma->class_[c].ready, superblock = gm_load32(ready);
 	if (superblock && gm_cas32(ready, superblock, 0) == superblock)
 		return superblock;
-	return gm_kma_take(heap, 1u << gm_lane(), c, 0, kma->blocks[c], true);
+	return gm_kma_take(heap, c, true);
 }
 
 /* Make another superblock active in the place of `seen`. False: there is none. */
@@ -157,12 +162,10 @@ GM_DEVICE_SLOW bool gm_kma_bring(struct gm_heap *heap, uint32_t c, uint64_t seen
 	}
 	/* Make one ready for the next time, without waiting for the host. */
 	if (gm_kma_swap(kma, c, seen, superblock))
-		superblock = blocks == 1 || gm_load32(ready) != 0
-				     ? 0
-				     : gm_kma_take(heap, 1u << gm_lane(), c, 0, blocks, false);
+		superblock = blocks == 1 || gm_load32(ready) != 0 ? 0 : gm_kma_take(heap, c, false);
 	if (superblock && (gm_load32(ready) != 0 || gm_cas32(ready, 0, superblock) != 0)) {
 		gm_add64_sync(&gm_kma_head(heap, superblock)->credit, 0 - GM_KMA_OF(c) - blocks);
-		gm_stock_put(&kma->free, superblock - 1);
+		gm_stock_put(heap, superblock - 1);
 	}
 	return true;
 }
@@ -221,25 +224,19 @@ GM_DEVICE uint32_t gm_kma_class_of(const struct gm_kma *kma, size_t size)
 #define GM_KMA_NONE (~0ull)
 
 /*
- * Take credit for up to `wanted` blocks of the active superblock: the superblock << 32 | how many
- * were free << 8 | for how many. 0: try again; GM_KMA_NONE: there is none. `turn` counts the calls.
- * The credit that others subtracted too much tells a warp how many blocks are wanted before its
- * own: it waits until the superblock is active that will have some for it, by its tag: *when.
+ * Take credit for up to `wanted` blocks of the superblock of `active`: how many were free << 8 |
+ * for how many; or none for 0, and then how many are wanted before the caller's << 8, by the credit
+ * that others subtracted too much.
  */
-GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint32_t wanted,
-				      uint32_t turn, uint32_t *when)
+GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t active,
+				      uint32_t wanted)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
-	uint64_t active = gm_load64_acquire(&kma->class_[c].active), credit;
-	uint32_t superblock = (uint32_t)active, tag = (uint32_t)(active >> 32), n;
-	int32_t free = 0, before = (int32_t)(*when - tag);
+	uint32_t superblock = (uint32_t)active, n;
 	struct gm_kma_head *head = gm_kma_head(heap, superblock);
-	if (superblock && turn && before > 0 && turn % GM_KMA_PATIENCE != GM_KMA_PATIENCE - 1) {
-		gm_pause(200u * (before < 32 ? (uint32_t)before : 32));
-		return 0;
-	}
+	int32_t free = 0;
 	if (superblock) {
-		credit = gm_load64(&head->credit);
+		uint64_t credit = gm_load64(&head->credit);
 		if (GM_KMA_CLASS(credit) == c + 1 && GM_KMA_FREE(credit) > 0) {
 			credit = gm_add64_sync(&head->credit, 0ull - wanted);
 			free = GM_KMA_CLASS(credit) == c + 1 ? GM_KMA_FREE(credit) : 0;
@@ -253,11 +250,32 @@ GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint32_t
 		}
 	}
 	n = free <= 0 ? 0 : free < (int32_t)wanted ? (uint32_t)free : wanted;
-	if (n && n == (uint32_t)free)
+	return (uint64_t)(uint32_t)(free < 0 ? -free : free) << 8 | n;
+}
+
+/*
+ * By a leader: the superblock << 32 | how many were free << 8 | for how many of the `wanted` blocks
+ * there is credit. 0: try again; GM_KMA_NONE: there is none. `turn` counts the calls. A warp waits
+ * until the superblock is active that will have some for it, by its tag: *when.
+ */
+GM_DEVICE uint64_t gm_kma_lead(struct gm_heap *heap, uint32_t c, uint32_t wanted, uint32_t turn,
+			       uint32_t *when)
+{
+	struct gm_kma *kma = gm_kma_of(heap);
+	uint64_t active = gm_load64_acquire(&kma->class_[c].active), credit;
+	int32_t before = (int32_t)(*when - (uint32_t)(active >> 32));
+	if ((uint32_t)active && turn && before > 0 &&
+	    turn % GM_KMA_PATIENCE != GM_KMA_PATIENCE - 1) {
+		gm_pause(200u * (before < 32 ? (uint32_t)before : 32));
+		return 0;
+	}
+	credit = gm_kma_credit(heap, c, active, wanted);
+	uint32_t n = (uint32_t)credit & 255, free = (uint32_t)(credit >> 8);
+	if (n && n == free)
 		gm_kma_bring(heap, c, active);
 	if (n)
-		return active << 32 | (uint32_t)free << 8 | n;
-	*when = tag + 1 + (uint32_t)-free / gm_load32_cached(&kma->blocks[c]);
+		return active << 32 | (uint32_t)credit;
+	*when = (uint32_t)(active >> 32) + 1 + free / gm_load32_cached(&kma->blocks[c]);
 	return gm_kma_activate(heap, c, active, turn) ? 0 : GM_KMA_NONE;
 }
 
@@ -268,7 +286,7 @@ GM_DEVICE_SLOW void *gm_kma_malloc_some(struct gm_heap *heap, uint32_t c, uint32
 	for (uint32_t turn = 0;; turn++) {
 		uint64_t got = 0;
 		if (gm_lane() == gm_leader(mask))
-			got = gm_kma_credit(heap, c, gm_popc(mask), turn, &when);
+			got = gm_kma_lead(heap, c, gm_popc(mask), turn, &when);
 		gm_syncwarp(mask); /* all see the memory as the leader did */
 		got = gm_shfl(mask, got, gm_leader(mask));
 		if (got == GM_KMA_NONE)
@@ -289,7 +307,7 @@ GM_DEVICE_SLOW void *gm_kma_malloc_full(struct gm_heap *heap, uint32_t c, uint32
 	uint32_t blocks = kma->blocks[c], rank = gm_rank(mask), superblock = 0;
 	uint32_t takers = gm_first(mask, gm_popc(mask) / blocks);
 	if (takers >> gm_lane() & 1)
-		superblock = gm_kma_take(heap, takers, c, ~0u, 0, true);
+		superblock = gm_kma_begin(heap, gm_stock_get(heap, takers), c, ~0u, 0);
 	gm_syncwarp(mask);
 	superblock = gm_shfl32(mask, superblock, gm_nth(mask, rank / blocks));
 	return superblock ? gm_kma_address(kma, gm_kma_head(heap, superblock), c, rank % blocks)
@@ -334,8 +352,7 @@ GM_DEVICE uint32_t gm_kma_find(const struct gm_heap *heap, const void *address, 
 	struct gm_kma_head *head = gm_kma_head(heap, superblock + 1);
 	/* For an address in the head this wraps, and is beyond the last block. */
 	uint32_t at = ((uint32_t)offset & (GM_KMA_SUPERBLOCK - 1)) - GM_KMA_HEAD;
-	if (!gm_cut_has(&kma->free.cut, superblock / GM_KMA_SUPERBLOCKS,
-			superblock % GM_KMA_SUPERBLOCKS))
+	if (!gm_cut_has(heap, superblock / GM_KMA_SUPERBLOCKS, superblock % GM_KMA_SUPERBLOCKS))
 		return 0;
 	*c = GM_KMA_CLASS(gm_load64(&head->credit)) - 1;
 	if (*c >= GM_KMA_CLASSES)
@@ -386,7 +403,7 @@ GM_DEVICE void gm_kma_init(struct gm_heap *heap, uint32_t thread, uint32_t threa
 	(void)threads;
 	if (thread != 0)
 		return;
-	gm_cut_init(&kma->free.cut, 0, GM_KMA_SUPERBLOCKS);
+	gm_cut_init(heap, 0, GM_KMA_SUPERBLOCKS);
 	kma->free.back.slot = (uint64_t *)(kma + 1);
 	kma->free.back.size = (uint64_t)heap->capacity * GM_KMA_SUPERBLOCKS;
 	for (uint32_t c = 0; c < GM_KMA_CLASSES; c++) {
@@ -419,7 +436,7 @@ GM_DEVICE uint64_t gm_kma_live(const struct gm_heap *heap, uint32_t superblock)
 
 GM_DEVICE void gm_kma_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
-	uint64_t next = gm_load64(&gm_kma_of(heap)->free.cut.next);
+	uint64_t next = gm_load64(&gm_cut_of(heap)->next);
 	gm_run_stats(heap, stats);
 	stats->static_bytes += gm_kma_bytes(heap->capacity);
 	for (uint32_t g = 0; g < heap->capacity; g++) {

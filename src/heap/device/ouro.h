@@ -81,7 +81,7 @@ struct gm_ouro_queue {
 };
 
 struct gm_ouro {
-	struct gm_stock chunks; /* empty chunks */
+	struct gm_stock chunks; /* empty chunks; at the beginning */
 	uint64_t pad;
 	uint64_t queue_chunks, queue_recycled, chunks_recycled;
 	uint64_t pad1;
@@ -111,24 +111,24 @@ GM_DEVICE uint32_t gm_ouro_pages(uint32_t q)
 	return 512u >> q;
 }
 
-/* Take an empty chunk for each lane of `mask`, or 0; `wait` for the host if there is none. */
-GM_DEVICE uint32_t gm_ouro_chunk_take(struct gm_heap *heap, uint32_t mask, bool wait)
+/* The chunk that the stock gave, or 0. */
+GM_DEVICE uint32_t gm_ouro_chunk_of(const struct gm_heap *heap, uint64_t piece)
 {
-	bool cut;
-	uint32_t chunk = gm_stock_get(heap, &gm_ouro_of(heap)->chunks, mask, wait, &cut);
-	if (cut)
-		gm_store64(&gm_ouro_head(heap, chunk)->state, GM_OURO_EMPTY);
-	return chunk == GM_STOCK_NONE ? 0 : chunk;
+	if (piece == GM_STOCK_NONE)
+		return 0;
+	if (piece & GM_RING_NEW)
+		gm_store64(&gm_ouro_head(heap, (uint32_t)piece)->state, GM_OURO_EMPTY);
+	return (uint32_t)piece;
 }
 
 /*
- * Take a chunk for queue q for each lane of `mask`, with all pages free but the first `used`, and
- * `mark` in its state; 0: none.
+ * Begin the chunk that the stock gave, for queue q, with all pages free but the first `used`, and
+ * `mark` in its state; 0: it gave none.
  */
-GM_DEVICE_SLOW uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint32_t mask, uint32_t q,
+GM_DEVICE_SLOW uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint64_t piece, uint32_t q,
 					    uint32_t used, uint64_t mark)
 {
-	uint32_t chunk = gm_ouro_chunk_take(heap, mask, true), pages = gm_ouro_pages(q);
+	uint32_t chunk = gm_ouro_chunk_of(heap, piece), pages = gm_ouro_pages(q);
 	if (!chunk)
 		return 0;
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
@@ -303,7 +303,7 @@ GM_DEVICE void gm_ouro_init(struct gm_heap *heap, enum gm_ouro_kind kind, uint32
 	uint64_t chunks = (uint64_t)heap->capacity * GM_OURO_CHUNKS;
 	if (thread != 0)
 		return;
-	gm_cut_init(&ouro->chunks.cut, GM_OURO_HEADS, GM_OURO_CHUNKS);
+	gm_cut_init(heap, GM_OURO_HEADS, GM_OURO_CHUNKS);
 	ouro->chunks.back.slot = slot;
 	ouro->chunks.back.size = chunks;
 	ouro->spare.slot = slot + chunks;
@@ -343,7 +343,7 @@ GM_DEVICE uint32_t gm_ouro_find(const struct gm_heap *heap, const void *address,
 	*chunk = (uint32_t)(offset >> GM_OURO_CHUNK_SHIFT);
 	place = *chunk % GM_OURO_CHUNKS;
 	if (!gm_run_is_cut(heap, address, &granule) || place < GM_OURO_HEADS ||
-	    !gm_cut_has(&gm_ouro_of(heap)->chunks.cut, granule, place))
+	    !gm_cut_has(heap, granule, place))
 		return GM_OURO_QUEUES;
 	q = GM_OURO_Q(gm_load64(&gm_ouro_head(heap, *chunk)->state)) - 1;
 	if (q >= GM_OURO_QUEUES)

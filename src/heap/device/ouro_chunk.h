@@ -38,22 +38,24 @@ GM_DEVICE uint64_t *gm_ouro_peek(const struct gm_heap *heap, struct gm_ouro_queu
 
 #define GM_OURO_SWEEP 16 /* slots that are read together */
 
-/* How many entries from a position on are removed, up to GM_OURO_SWEEP; and their slots. */
-GM_DEVICE_SLOW uint32_t gm_ouro_count_removed(const struct gm_heap *heap,
-					      struct gm_ouro_queue *queue, enum gm_ouro_kind kind,
-					      uint64_t at, uint64_t **slot)
+/* How many of the `rest` entries from `slot` on are removed, up to GM_OURO_SWEEP. */
+GM_DEVICE_SLOW uint32_t gm_ouro_count_removed(const uint64_t *slot, uint32_t rest)
 {
-	uint32_t chunk, size = kind == GM_OURO_S ? queue->slots : GM_OURO_SPOTS, gone = 0;
-	uint32_t rest = size - (uint32_t)(at & (size - 1));
-	*slot = gm_ouro_peek(heap, queue, kind, at, &chunk);
-	if (!*slot)
-		return 0;
+	uint32_t gone = 0, n;
 	for (uint32_t i = 0; i < GM_OURO_SWEEP; i++) {
 		uint32_t next = i < rest ? i : rest - 1;
-		gone |= (uint32_t)(gm_load64(*slot + next) == GM_OURO_REMOVED) << i;
+		gone |= (uint32_t)(gm_load64(slot + next) == GM_OURO_REMOVED) << i;
 	}
-	uint32_t n = gm_ctz(~gone);
+	n = gm_ctz(~gone);
 	return n < rest ? n : rest;
+}
+
+/* Likewise, of the entries from position `at` on, which is at `slot`; NULL: nowhere. */
+GM_DEVICE uint32_t gm_ouro_removed(const struct gm_ouro_queue *queue, enum gm_ouro_kind kind,
+				   uint64_t at, const uint64_t *slot)
+{
+	uint32_t size = kind == GM_OURO_S ? queue->slots : GM_OURO_SPOTS;
+	return slot ? gm_ouro_count_removed(slot, size - (uint32_t)(at & (size - 1))) : 0;
 }
 
 /* Move the front over removed entries. */
@@ -61,13 +63,17 @@ GM_DEVICE_SLOW void gm_ouro_advance(struct gm_heap *heap, struct gm_ouro_queue *
 				    enum gm_ouro_kind kind)
 {
 	uint64_t *slot, front;
-	uint32_t n;
+	uint32_t n, in;
 	/* One lane at a time; the others leave it to that lane. */
-	while (gm_load32(&queue->advancing) == 0 &&
-	       gm_ouro_count_removed(heap, queue, kind, gm_load64(&queue->front), &slot) &&
-	       gm_cas32(&queue->advancing, 0, 1) == 0) {
+	while (gm_load32(&queue->advancing) == 0) {
 		front = gm_load64(&queue->front);
-		while ((n = gm_ouro_count_removed(heap, queue, kind, front, &slot)) != 0) {
+		slot = gm_ouro_peek(heap, queue, kind, front, &in);
+		if (!gm_ouro_removed(queue, kind, front, slot) ||
+		    gm_cas32(&queue->advancing, 0, 1) != 0)
+			return;
+		front = gm_load64(&queue->front);
+		while ((slot = gm_ouro_peek(heap, queue, kind, front, &in)) != NULL &&
+		       (n = gm_ouro_removed(queue, kind, front, slot)) != 0) {
 			gm_store64(&queue->front, front + n);
 			for (uint32_t i = 0; i < n; i++)
 				gm_store64(slot + i, 0);
@@ -78,56 +84,58 @@ GM_DEVICE_SLOW void gm_ouro_advance(struct gm_heap *heap, struct gm_ouro_queue *
 	}
 }
 
-/* Enqueue a chunk that is marked as queued. */
-GM_DEVICE_SLOW void gm_ouro_chunk_queue(struct gm_heap *heap, struct gm_ouro_queue *queue,
+/*
+ * What a lane owes a chunk, before it does anything else: bits of a word whose upper half is the
+ * chunk. It is paid where few stack frames are in use, as enqueuing may need memory, and the frames
+ * that it takes would add up with those of the search.
+ */
+#define GM_OURO_PAGES 0xff	   /* in a find: how many pages were taken */
+#define GM_OURO_ENQUEUE (1u << 8)  /* the lane marked the chunk as queued */
+#define GM_OURO_END (1u << 9)	   /* all its pages were free */
+#define GM_OURO_PLACE (1u << 10)   /* the lane removed its entry, or unparked it */
+#define GM_OURO_SIGNAL (1u << 11)  /* all its pages are taken, until it has its place */
+#define GM_OURO_ADVANCE (1u << 12) /* the front may be at a removed entry */
+
+/* Enqueue a chunk for which there is room. */
+GM_DEVICE_SLOW void gm_ouro_chunk_enter(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					enum gm_ouro_kind kind, uint32_t chunk)
 {
-	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
-	gm_store64(&head->place, 0);
-	if (!gm_ouro_room(heap, queue, kind, 1u << gm_lane(), 1)) {
-		gm_ouro_park(heap, queue, chunk);
-		return;
-	}
 	uint64_t at = gm_add64(&queue->back, 1);
-	gm_store64(&head->place, (uintptr_t)gm_ouro_slot(heap, queue, kind, at));
+	gm_store64(&gm_ouro_head(heap, chunk)->place,
+		   (uintptr_t)gm_ouro_slot(heap, queue, kind, at));
 	gm_ouro_enqueue(heap, queue, kind, at, gm_ouro_entry(queue, chunk));
 	gm_ouro_report(heap, queue, kind, at, 1, GM_OURO_WRITTEN);
 }
 
-/* The caller removed the entry: mark the chunk as not queued, or enqueue it if it has pages. */
-GM_DEVICE_SLOW void gm_ouro_chunk_place(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					enum gm_ouro_kind kind, uint32_t chunk)
+/* Enqueue a chunk that is marked as queued, and is in no queue: so its own queue stays the same. */
+GM_DEVICE void gm_ouro_chunk_queue(struct gm_heap *heap, enum gm_ouro_kind kind, uint32_t chunk)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
-	uint64_t state = gm_load64(&head->state), seen;
-	for (; GM_OURO_COUNT(state) <= 0; state = seen)
-		if ((seen = gm_cas64(&head->state, state, state & ~GM_OURO_QUEUED)) == state)
-			return;
-	gm_ouro_chunk_queue(heap, queue, kind, chunk);
+	uint32_t q = GM_OURO_Q(gm_load64(&head->state)) - 1;
+	struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
+	gm_store64(&head->place, 0);
+	if (gm_ouro_room(heap, queue, kind, 1u << gm_lane(), 1))
+		gm_ouro_chunk_enter(heap, queue, kind, chunk);
+	else
+		gm_ouro_park(heap, queue, chunk);
 }
 
-/*
- * Add `n` pages that were freed, or were not taken after all, and queue the chunk if it is not.
- * True: all its pages are free now.
- */
-GM_DEVICE bool gm_ouro_chunk_add(struct gm_heap *heap, enum gm_ouro_kind kind, uint32_t chunk,
-				 uint32_t n)
+/* Add `n` pages that were freed, or were not taken after all: what the caller owes. */
+GM_DEVICE uint32_t gm_ouro_chunk_add(struct gm_heap *heap, uint32_t chunk, uint32_t n)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint64_t state = gm_add64_sync(&head->state, n) + n, seen;
-	uint32_t q = GM_OURO_Q(state) - 1;
+	uint32_t q = GM_OURO_Q(state) - 1, owed;
 	if (q >= GM_OURO_QUEUES)
-		return false;
-	bool all = GM_OURO_COUNT(state) == (int32_t)gm_ouro_pages(q);
+		return 0;
+	owed = GM_OURO_COUNT(state) == (int32_t)gm_ouro_pages(q) ? GM_OURO_END : 0;
 	while (!(state & GM_OURO_QUEUED) && GM_OURO_COUNT(state) > 0 && GM_OURO_Q(state) == q + 1) {
 		seen = gm_cas64(&head->state, state, state | GM_OURO_QUEUED);
-		if (seen == state) {
-			gm_ouro_chunk_queue(heap, &gm_ouro_of(heap)->queue[q], kind, chunk);
-			break;
-		}
+		if (seen == state)
+			return owed | GM_OURO_ENQUEUE;
 		state = seen;
 	}
-	return all;
+	return owed;
 }
 
 /* Give an empty chunk to the stock, for any queue. */
@@ -136,38 +144,72 @@ GM_DEVICE_SLOW void gm_ouro_chunk_give(struct gm_heap *heap, struct gm_ouro_queu
 {
 	gm_add64(&queue->owned, 0ull - gm_ouro_pages(queue->q));
 	gm_add64(&gm_ouro_of(heap)->chunks_recycled, 1);
-	gm_stock_put(&gm_ouro_of(heap)->chunks, chunk);
+	gm_stock_put(heap, chunk);
 }
 
-/* All pages of the chunk were free: if they still are, give the chunk to the stock. */
-GM_DEVICE_SLOW void gm_ouro_chunk_end(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				      enum gm_ouro_kind kind, uint32_t chunk)
+/*
+ * All pages of the chunk were free: if they still are, give the chunk to the stock. Returns what
+ * the caller owes then.
+ */
+GM_DEVICE_SLOW uint32_t gm_ouro_chunk_end(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					  uint32_t chunk)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint32_t pages = gm_ouro_pages(queue->q);
 	uint64_t empty = GM_OURO_EMPTY + GM_OURO_OF(queue->q) + GM_OURO_QUEUED + pages;
 	uint64_t entry = gm_ouro_entry(queue, chunk);
 	if (!gm_ouro_reduce(&queue->sem, pages))
-		return;
+		return 0;
 	uint64_t *slot = (uint64_t *)(uintptr_t)gm_load64(&head->place);
 	if (gm_load64(&head->state) != empty || !slot ||
 	    gm_cas64(slot, entry, GM_OURO_REMOVED) != entry) {
 		gm_ouro_signal(&queue->sem, pages);
-		return;
+		return 0;
 	}
-	if (gm_cas64(&head->state, empty, GM_OURO_EMPTY) == empty) {
-		gm_ouro_chunk_give(heap, queue, chunk);
-	} else {
-		gm_ouro_chunk_place(heap, queue, kind, chunk);
-		gm_ouro_signal(&queue->sem, pages);
-	}
-	gm_ouro_advance(heap, queue, kind);
+	if (gm_cas64(&head->state, empty, GM_OURO_EMPTY) != empty)
+		return GM_OURO_PLACE | GM_OURO_SIGNAL | GM_OURO_ADVANCE;
+	gm_ouro_chunk_give(heap, queue, chunk);
+	return GM_OURO_ADVANCE;
 }
 
-/* Take up to `wanted` pages of the chunk, if it is the queue's: how many; *last: none remains. */
-GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				     enum gm_ouro_kind kind, uint32_t chunk, uint32_t wanted,
-				     bool *last)
+/* Of a chunk without an entry: mark it as not queued. False: it has pages, and is to be enqueued.
+ */
+GM_DEVICE bool gm_ouro_chunk_leave(struct gm_heap *heap, uint32_t chunk)
+{
+	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
+	uint64_t state = gm_load64(&head->state), seen;
+	for (; GM_OURO_COUNT(state) <= 0; state = seen)
+		if ((seen = gm_cas64(&head->state, state, state & ~GM_OURO_QUEUED)) == state)
+			return true;
+	return false;
+}
+
+/* Do what is owed to a chunk. */
+GM_DEVICE_SLOW void gm_ouro_chunk_pay(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				      enum gm_ouro_kind kind, uint32_t chunk, uint32_t owed)
+{
+	do {
+		if (owed & GM_OURO_ENQUEUE)
+			gm_ouro_chunk_queue(heap, kind, chunk);
+		owed &= ~GM_OURO_ENQUEUE;
+		if (owed & GM_OURO_END)
+			owed = (owed & ~GM_OURO_END) | gm_ouro_chunk_end(heap, queue, chunk);
+		if (owed & GM_OURO_PLACE)
+			owed ^= GM_OURO_PLACE |
+				(gm_ouro_chunk_leave(heap, chunk) ? 0 : GM_OURO_ENQUEUE);
+	} while (owed & GM_OURO_ENQUEUE);
+	if (owed & GM_OURO_SIGNAL)
+		gm_ouro_signal(&queue->sem, gm_ouro_pages(queue->q));
+	if (owed & GM_OURO_ADVANCE)
+		gm_ouro_advance(heap, queue, kind);
+}
+
+/*
+ * Take up to `wanted` pages of the chunk, if it is the queue's: how many, and what is owed; *last:
+ * none remains.
+ */
+GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, const struct gm_ouro_queue *queue,
+				     uint32_t chunk, uint32_t wanted, bool *last)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint64_t state = gm_load64(&head->state);
@@ -181,35 +223,23 @@ GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, struct gm_ouro_queue 
 		n = count < wanted ? count : wanted;
 		*last = n == count;
 	}
-	if (n < wanted && gm_ouro_chunk_add(heap, kind, chunk, wanted - n))
-		gm_ouro_chunk_end(heap, queue, kind, chunk);
-	return n;
-}
-
-/* The chunk of this entry has no pages: remove the entry, if it is still there. */
-GM_DEVICE_SLOW void gm_ouro_chunk_remove(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					 enum gm_ouro_kind kind, uint64_t *slot, uint64_t entry)
-{
-	if (gm_cas64(slot, entry, GM_OURO_REMOVED) != entry)
-		return;
-	gm_ouro_chunk_place(heap, queue, kind, (uint32_t)(entry >> 4));
-	gm_ouro_advance(heap, queue, kind);
+	return n < wanted ? n | gm_ouro_chunk_add(heap, chunk, wanted - n) : n;
 }
 
 /*
- * Take up to `wanted` pages of the chunk at position `*at`, and advance that: chunk << 32 | how
- * many; or 0. `tidy`: remove the entry if its chunk has no pages.
+ * Take up to `wanted` pages of the chunk at position `*at`, and advance that: chunk << 32 | what is
+ * owed | how many; or 0. `tidy`: remove the entry if its chunk has no pages.
  */
-GM_DEVICE_SLOW uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					    enum gm_ouro_kind kind, uint64_t *at, uint32_t wanted,
-					    bool tidy)
+GM_DEVICE uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				       enum gm_ouro_kind kind, uint64_t *at, uint32_t wanted,
+				       bool tidy)
 {
-	uint32_t in, n, chunk;
+	uint32_t in, found, chunk;
 	uint64_t *slot = gm_ouro_peek(heap, queue, kind, *at, &in);
 	uint64_t entry = slot ? gm_load64_acquire(slot) : 0;
 	bool last;
 	if (entry == GM_OURO_REMOVED) {
-		n = gm_ouro_count_removed(heap, queue, kind, *at, &slot);
+		uint32_t n = gm_ouro_removed(queue, kind, *at, slot);
 		*at += n ? n : 1;
 		return 0;
 	}
@@ -217,49 +247,57 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro
 	if (entry == 0 || (entry & 15) != queue->q)
 		return 0;
 	chunk = (uint32_t)(entry >> 4);
-	n = gm_ouro_chunk_pop(heap, queue, kind, chunk, wanted, &last);
-	if (last || (n == 0 && tidy))
-		gm_ouro_chunk_remove(heap, queue, kind, slot, entry);
-	return n ? (uint64_t)chunk << 32 | n : 0;
+	found = gm_ouro_chunk_pop(heap, queue, chunk, wanted, &last);
+	if ((last || (found == 0 && tidy)) && gm_cas64(slot, entry, GM_OURO_REMOVED) == entry)
+		found |= GM_OURO_PLACE | GM_OURO_ADVANCE;
+	return found ? (uint64_t)chunk << 32 | found : 0;
 }
 
-/* Likewise, of a parked chunk, which is then queued, if there is room now. */
+/* Likewise, of a parked chunk, which is then to be queued, if there is room now. */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					     enum gm_ouro_kind kind, uint32_t wanted)
+					     uint32_t wanted)
 {
-	uint32_t chunk = gm_ouro_unpark(heap, queue), n;
+	uint32_t chunk = gm_ouro_unpark(heap, queue);
 	bool last;
 	if (!chunk)
 		return 0;
-	n = gm_ouro_chunk_pop(heap, queue, kind, chunk, wanted, &last);
-	gm_ouro_chunk_place(heap, queue, kind, chunk);
-	return n ? (uint64_t)chunk << 32 | n : 0;
+	return (uint64_t)chunk << 32 | GM_OURO_PLACE |
+	       gm_ouro_chunk_pop(heap, queue, chunk, wanted, &last);
 }
 
 #define GM_OURO_SPREAD 1024 /* warps begin their search at so many places */
 
 /*
- * By one lane: take some of the `wanted` pages that the access primitive promised. Warps begin at
- * different places near the front, and in later turns at the front itself.
+ * By one lane: look once for some of the `wanted` pages that the access primitive promised; as
+ * gm_ouro_chunk_visit. Warps begin at different places near the front, and in later turns at the
+ * front itself.
  */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_find(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					   enum gm_ouro_kind kind, uint32_t wanted)
+					   enum gm_ouro_kind kind, uint32_t wanted, bool first)
 {
-	uint64_t found;
-	for (uint32_t turn = 0;; turn++) {
-		uint64_t at = gm_load64(&queue->front), back = gm_load64_acquire(&queue->back);
-		uint32_t spread =
-			back - at < GM_OURO_SPREAD ? (uint32_t)(back - at) : GM_OURO_SPREAD;
-		if (turn == 0 && spread > 1)
-			at += (gm_sm() * 61 + gm_warp()) % spread;
-		while (at < back)
-			if ((found = gm_ouro_chunk_visit(heap, queue, kind, &at, wanted,
-							 turn != 0)) != 0)
-				return found;
-		if (turn == 0)
-			continue;
-		if ((found = gm_ouro_chunk_unpark(heap, queue, kind, wanted)) != 0)
+	uint64_t at = gm_load64(&queue->front), back = gm_load64_acquire(&queue->back), found;
+	uint32_t spread = back - at < GM_OURO_SPREAD ? (uint32_t)(back - at) : GM_OURO_SPREAD;
+	if (first && spread > 1)
+		at += (gm_sm() * 61 + gm_warp()) % spread;
+	while (at < back)
+		if ((found = gm_ouro_chunk_visit(heap, queue, kind, &at, wanted, !first)) != 0)
 			return found;
+	return first ? 0 : gm_ouro_chunk_unpark(heap, queue, wanted);
+}
+
+/* By one lane: find pages as above, as often as it takes, and pay what is owed. */
+GM_DEVICE uint64_t gm_ouro_chunk_search(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					enum gm_ouro_kind kind, uint32_t wanted)
+{
+	for (uint32_t turn = 0;; turn++) {
+		uint64_t found = gm_ouro_chunk_find(heap, queue, kind, wanted, turn == 0);
+		uint32_t owed = (uint32_t)found & ~GM_OURO_PAGES;
+		if (owed)
+			gm_ouro_chunk_pay(heap, queue, kind, (uint32_t)(found >> 32), owed);
+		if (found & GM_OURO_PAGES)
+			return found;
+		if (turn == 0 || owed)
+			continue;
 		gm_ouro_advance(heap, queue, kind);
 		gm_pause(50u << (turn < 5 ? turn : 5));
 	}
@@ -275,10 +313,10 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_
 		mask &= ~served;
 		found = 0;
 		if (gm_lane() == gm_leader(mask))
-			found = gm_ouro_chunk_find(heap, queue, kind, gm_popc(mask));
+			found = gm_ouro_chunk_search(heap, queue, kind, gm_popc(mask));
 		gm_syncwarp(mask); /* all see the chunk as the leader did */
 		found = gm_shfl(mask, found, gm_leader(mask));
-		served = gm_first(mask, (uint32_t)found);
+		served = gm_first(mask, (uint32_t)found & GM_OURO_PAGES);
 	}
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, (uint32_t)(found >> 32));
 	return found >> 32 << 9 | gm_ouro_pick(head, gm_ouro_pages(queue->q));
@@ -291,9 +329,11 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_bring(struct gm_heap *heap, struct gm_ouro
 	uint32_t q = queue->q, pages = gm_ouro_pages(q), wanted = gm_popc(mask), chunk = 0;
 	uint32_t chunks = (wanted + pages - 1) >> (9 - q), rank = gm_rank(mask);
 	uint32_t rest = rank + 1 == chunks ? chunks * pages - wanted : 0;
-	if (rank < chunks)
-		chunk = gm_ouro_chunk_begin(heap, gm_first(mask, chunks), q, pages - rest,
+	if (rank < chunks) {
+		uint64_t piece = gm_stock_get(heap, gm_first(mask, chunks));
+		chunk = gm_ouro_chunk_begin(heap, piece, q, pages - rest,
 					    rest ? GM_OURO_QUEUED : 0);
+	}
 	uint32_t made = gm_popc(gm_ballot(mask, chunk != 0));
 	if (rank == 0)
 		gm_add64(&queue->owned, made * pages);
@@ -302,29 +342,30 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_bring(struct gm_heap *heap, struct gm_ouro
 	if (rank + 1 == chunks) {
 		gm_ouro_brought(&queue->sem, wanted, chunk ? rest : 0, !chunk);
 		if (chunk && rest)
-			gm_ouro_chunk_queue(heap, queue, kind, chunk);
+			gm_ouro_chunk_pay(heap, queue, kind, chunk, GM_OURO_ENQUEUE);
 	}
 	return mine ? (uint64_t)mine << 9 | (rank & (pages - 1)) : 0;
 }
 
 /* A page for each of the lanes of `mask`; 0: there is no memory. */
-GM_DEVICE_SLOW uint64_t gm_ouro_chunk_get(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					  enum gm_ouro_kind kind, uint32_t mask)
+GM_DEVICE uint64_t gm_ouro_chunk_get(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				     enum gm_ouro_kind kind, uint32_t mask)
 {
-	uint64_t page = 0;
 	uint32_t n = 0;
 	if (gm_lane() == gm_leader(mask))
 		n = gm_ouro_wait(&queue->sem, gm_popc(mask), 9 - queue->q);
-	if (gm_shfl32(mask, n, gm_leader(mask)))
-		return gm_ouro_chunk_walk(heap, queue, kind, mask);
-	page = gm_ouro_chunk_bring(heap, queue, kind, mask);
-	mask = gm_ballot(mask, page == 0);
-	if (page)
-		return page;
-	if (gm_lane() == gm_leader(mask))
-		n = gm_ouro_reduce_some(&queue->sem, gm_popc(mask));
-	mask = gm_first(mask, gm_shfl32(mask, n, gm_leader(mask)));
-	return mask >> gm_lane() & 1 ? gm_ouro_chunk_walk(heap, queue, kind, mask) : 0;
+	if (!gm_shfl32(mask, n, gm_leader(mask))) {
+		uint64_t page = gm_ouro_chunk_bring(heap, queue, kind, mask);
+		mask = gm_ballot(mask, page == 0);
+		if (page)
+			return page;
+		if (gm_lane() == gm_leader(mask))
+			n = gm_ouro_reduce_some(&queue->sem, gm_popc(mask));
+		mask = gm_first(mask, gm_shfl32(mask, n, gm_leader(mask)));
+		if (!(mask >> gm_lane() & 1))
+			return 0;
+	}
+	return gm_ouro_chunk_walk(heap, queue, kind, mask);
 }
 
 GM_DEVICE void *gm_ouro_chunk_malloc(struct gm_heap *heap, enum gm_ouro_kind kind, size_t size)
@@ -345,20 +386,22 @@ GM_DEVICE void *gm_ouro_chunk_malloc(struct gm_heap *heap, enum gm_ouro_kind kin
 GM_DEVICE_SLOW void gm_ouro_chunk_put(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				      enum gm_ouro_kind kind, uint32_t chunk)
 {
-	uint32_t mask = gm_match(gm_active(), queue->q), q = queue->q;
+	uint32_t mask = gm_match(gm_active(), queue->q), q = queue->q, owed = 0;
 	uint64_t alone = GM_OURO_EMPTY + GM_OURO_OF(q), *state = &gm_ouro_head(heap, chunk)->state;
 	/* A chunk of one page need not be queued. */
-	bool gone = q == GM_OURO_QUEUES - 1 && gm_cas64(state, alone, GM_OURO_EMPTY) == alone,
-	     all = false;
+	bool gone = q == GM_OURO_QUEUES - 1 && gm_cas64(state, alone, GM_OURO_EMPTY) == alone;
 	if (gone)
 		gm_ouro_chunk_give(heap, queue, chunk);
 	else
-		all = gm_ouro_chunk_add(heap, kind, chunk, 1);
+		owed = gm_ouro_chunk_add(heap, chunk, 1);
+	/* It is queued before its page is promised. */
+	if (owed & GM_OURO_ENQUEUE)
+		gm_ouro_chunk_pay(heap, queue, kind, chunk, GM_OURO_ENQUEUE);
 	uint32_t put = gm_ballot(mask, !gone);
 	if (gm_lane() == gm_leader(mask))
 		gm_ouro_signal(&queue->sem, gm_popc(put));
-	if (all)
-		gm_ouro_chunk_end(heap, queue, kind, chunk);
+	if (owed & GM_OURO_END)
+		gm_ouro_chunk_pay(heap, queue, kind, chunk, GM_OURO_END);
 }
 
 GM_DEVICE void gm_ouro_chunk_free(struct gm_heap *heap, enum gm_ouro_kind kind, void *address)

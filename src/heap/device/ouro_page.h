@@ -18,13 +18,13 @@ GM_DEVICE_SLOW void gm_ouro_park_page(struct gm_heap *heap, struct gm_ouro_queue
 		gm_ouro_park(heap, queue, (uint32_t)(page >> 9));
 }
 
-/* What a leader finds: for how many of its lanes, and *from. */
-#define GM_OURO_BEGIN 64u	  /* for none: the lanes bring chunks */
-#define GM_OURO_MASK (1ull << 63) /* *from is a chunk, with pages in its mask; else a position */
+/* What a leader finds: a claim (stock.h) of positions, or of pages in the mask of a chunk. */
+#define GM_OURO_BEGIN GM_RING_CLAIM(64, 0) /* of none: the lanes bring chunks */
+#define GM_OURO_MASK GM_RING_NEW
 
 /* By the leader: parked pages for up to `wanted` lanes. */
-GM_DEVICE_SLOW uint32_t gm_ouro_page_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					    uint32_t wanted, uint64_t *from)
+GM_DEVICE_SLOW uint64_t gm_ouro_page_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					    uint32_t wanted)
 {
 	uint32_t chunk = gm_ouro_unpark(heap, queue);
 	if (!chunk)
@@ -33,71 +33,69 @@ GM_DEVICE_SLOW uint32_t gm_ouro_page_unpark(struct gm_heap *heap, struct gm_ouro
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint32_t count = (uint32_t)GM_OURO_COUNT(gm_load64_acquire(&head->state));
 	uint32_t n = count < wanted ? count : wanted;
-	*from = GM_OURO_MASK | chunk;
 	if (GM_OURO_COUNT(gm_add64_sync(&head->state, 0ull - n)) > (int32_t)n)
 		gm_ouro_park(heap, queue, chunk);
-	return n;
+	return GM_RING_CLAIM(n, GM_OURO_MASK | chunk);
 }
 
-GM_DEVICE uint32_t gm_ouro_page_find(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				     uint32_t wanted, uint64_t *from)
+GM_DEVICE uint64_t gm_ouro_page_find(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				     uint32_t wanted)
 {
-	uint32_t n = 0;
+	uint64_t from = 0;
 	if ((uint32_t)gm_load64(&queue->parked))
-		n = gm_ouro_page_unpark(heap, queue, wanted, from);
-	if (n)
-		return n;
+		from = gm_ouro_page_unpark(heap, queue, wanted);
+	if (from)
+		return from;
 	if (!gm_ouro_wait(&queue->sem, wanted, 9 - queue->q))
 		return GM_OURO_BEGIN;
-	*from = gm_add64(&queue->front, wanted);
-	return wanted;
+	return GM_RING_CLAIM(wanted, gm_add64(&queue->front, wanted));
 }
 
-/* There was no memory for a chunk: use pages that were freed meanwhile. */
-GM_DEVICE_SLOW uint32_t gm_ouro_page_retry(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					   uint32_t wanted, uint64_t *from)
+/* There was no memory for a chunk: use pages that were freed meanwhile; 0: there are none. */
+GM_DEVICE_SLOW uint64_t gm_ouro_page_retry(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					   uint32_t wanted)
 {
 	uint32_t n = gm_ouro_reduce_some(&queue->sem, wanted);
-	if (n)
-		*from = gm_add64(&queue->front, n);
-	if (n)
-		return n;
-	return gm_ouro_page_unpark(heap, queue, wanted, from);
+	return n ? GM_RING_CLAIM(n, gm_add64(&queue->front, n))
+		 : gm_ouro_page_unpark(heap, queue, wanted);
 }
 
 /* By the lanes `served`: a page for each of them. */
 GM_DEVICE_SLOW uint64_t gm_ouro_page_fetch(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					   enum gm_ouro_kind kind, uint32_t served, uint64_t from)
 {
-	uint32_t chunk = (uint32_t)from;
+	uint64_t at = GM_RING_AT(from);
 	if (from & GM_OURO_MASK)
-		return (uint64_t)chunk << 9 |
-		       gm_ouro_pick(gm_ouro_head(heap, chunk), gm_ouro_pages(queue->q));
-	uint64_t page = gm_ouro_dequeue(heap, queue, kind, from + gm_rank(served));
+		return at << 9 |
+		       gm_ouro_pick(gm_ouro_head(heap, (uint32_t)at), gm_ouro_pages(queue->q));
+	uint64_t page = gm_ouro_dequeue(heap, queue, kind, at + gm_rank(served));
 	gm_syncwarp(served);
 	if (gm_lane() == gm_leader(served))
-		gm_ouro_report(heap, queue, kind, from, gm_popc(served), GM_OURO_EMPTIED);
+		gm_ouro_report(heap, queue, kind, at, gm_popc(served), GM_OURO_EMPTIED);
 	return page;
 }
 
-/* By all lanes of `mask`: put the last `rest` pages of a new chunk into the queue. */
+/*
+ * By all lanes of `mask`, which have brought chunks: put the pages of the last chunk into the queue
+ * that are behind `mine`, the page of the last lane. 0: there was no memory for that chunk.
+ */
 GM_DEVICE_SLOW void gm_ouro_page_fill(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				      enum gm_ouro_kind kind, uint32_t mask, uint64_t chunk,
-				      uint32_t rest)
+				      enum gm_ouro_kind kind, uint32_t mask, uint64_t mine)
 {
-	uint32_t first = gm_ouro_pages(queue->q) - rest;
+	uint64_t last = gm_shfl(mask, mine, gm_log2(mask)), at = 0;
+	uint32_t pages = gm_ouro_pages(queue->q);
+	uint32_t rest = last ? pages - 1 - ((uint32_t)last & (pages - 1)) : 0;
 	uint32_t room = rest ? gm_ouro_room(heap, queue, kind, mask, rest) : 0;
-	uint64_t at = 0;
 	if (gm_lane() == gm_leader(mask)) {
 		at = gm_add64(&queue->back, room);
-		gm_ouro_brought(&queue->sem, gm_popc(mask), room, chunk == 0 || room < rest);
+		gm_ouro_brought(&queue->sem, gm_popc(mask), room, last == 0 || room < rest);
 	}
 	at = gm_shfl(mask, at, gm_leader(mask));
 	for (uint32_t i = gm_rank(mask); i < rest; i += gm_popc(mask))
 		if (i < room)
-			gm_ouro_enqueue(heap, queue, kind, at + i, chunk << 9 | (first + i));
+			gm_ouro_enqueue(heap, queue, kind, at + i, last + 1 + i);
 		else
-			gm_ouro_park_page(heap, queue, chunk << 9 | (first + i));
+			gm_ouro_park_page(heap, queue, last + 1 + i);
 	gm_syncwarp(mask);
 	if (gm_lane() == gm_leader(mask))
 		gm_ouro_report(heap, queue, kind, at, room, GM_OURO_WRITTEN);
@@ -105,55 +103,49 @@ GM_DEVICE_SLOW void gm_ouro_page_fill(struct gm_heap *heap, struct gm_ouro_queue
 
 /* By all lanes of `mask`: bring chunks, with a page for each lane; 0: no memory. */
 GM_DEVICE_SLOW uint64_t gm_ouro_page_begin(struct gm_heap *heap, struct gm_ouro_queue *queue,
-					   enum gm_ouro_kind kind, uint32_t mask)
+					   uint32_t mask)
 {
-	uint32_t q = queue->q, pages = gm_ouro_pages(q), wanted = gm_popc(mask);
-	uint32_t chunks = (wanted + pages - 1) >> (9 - q), rank = gm_rank(mask), chunk = 0;
-	if (rank < chunks)
-		chunk = gm_ouro_chunk_begin(heap, gm_first(mask, chunks), q, pages, 0);
+	uint32_t q = queue->q, pages = gm_ouro_pages(q), rank = gm_rank(mask), chunk = 0;
+	uint32_t chunks = (gm_popc(mask) + pages - 1) >> (9 - q);
+	if (rank < chunks) {
+		uint64_t piece = gm_stock_get(heap, gm_first(mask, chunks));
+		chunk = gm_ouro_chunk_begin(heap, piece, q, pages, 0);
+	}
 	uint32_t made = gm_popc(gm_ballot(mask, chunk != 0));
 	if (rank == 0)
 		gm_add64(&queue->owned, made * pages);
 	gm_syncwarp(mask); /* heads are written before other lanes use them */
-	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
-	uint32_t last = gm_shfl32(mask, chunk, gm_nth(mask, chunks - 1));
-	gm_ouro_page_fill(heap, queue, kind, mask, last, last ? chunks * pages - wanted : 0);
-	return mine ? (uint64_t)mine << 9 | (rank & (pages - 1)) : 0;
+	uint64_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
+	return mine ? mine << 9 | (rank & (pages - 1)) : 0;
 }
 
 /* A page for each of the lanes of `mask`; 0: there is no memory. */
 GM_DEVICE_SLOW uint64_t gm_ouro_page_get(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					 enum gm_ouro_kind kind, uint32_t mask)
 {
-	uint64_t page = 0, from = 0;
-	uint32_t n = 0, served;
-	do {
+	uint64_t from = 0;
+	for (bool began = false;;) {
 		if (gm_lane() == gm_leader(mask))
-			n = gm_ouro_page_find(heap, queue, gm_popc(mask), &from);
+			from = began ? gm_ouro_page_retry(heap, queue, gm_popc(mask))
+				     : gm_ouro_page_find(heap, queue, gm_popc(mask));
 		gm_syncwarp(mask);
-		n = gm_shfl32(mask, n, gm_leader(mask));
 		from = gm_shfl(mask, from, gm_leader(mask));
-		served = n == GM_OURO_BEGIN ? 0 : gm_first(mask, n);
-		if (served >> gm_lane() & 1)
-			return gm_ouro_page_fetch(heap, queue, kind, served, from);
-		mask &= ~served;
-	} while (n != GM_OURO_BEGIN);
-	page = gm_ouro_page_begin(heap, queue, kind, mask);
-	mask = gm_ballot(mask, page == 0);
-	while (page == 0) {
-		if (gm_lane() == gm_leader(mask))
-			n = gm_ouro_page_retry(heap, queue, gm_popc(mask), &from);
-		gm_syncwarp(mask);
-		n = gm_shfl32(mask, n, gm_leader(mask));
-		from = gm_shfl(mask, from, gm_leader(mask));
-		served = gm_first(mask, n);
-		if (n == 0)
+		if (from == GM_OURO_BEGIN) {
+			uint64_t page = gm_ouro_page_begin(heap, queue, mask);
+			gm_ouro_page_fill(heap, queue, kind, mask, page);
+			mask = gm_ballot(mask, page == 0);
+			if (page)
+				return page;
+			began = true;
+			continue;
+		}
+		uint32_t served = gm_first(mask, GM_RING_N(from));
+		if (from == 0)
 			return 0;
 		if (served >> gm_lane() & 1)
 			return gm_ouro_page_fetch(heap, queue, kind, served, from);
 		mask &= ~served;
 	}
-	return page;
 }
 
 GM_DEVICE void *gm_ouro_page_malloc(struct gm_heap *heap, enum gm_ouro_kind kind, size_t size)

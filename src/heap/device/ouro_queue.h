@@ -40,24 +40,23 @@ GM_DEVICE uint64_t *gm_ouro_spot(const struct gm_heap *heap, uint32_t chunk, uin
 
 /* --- queue chunks --- */
 
-/* By all lanes of `mask`: take a queue chunk with all slots 0; 0: no memory. */
-GM_DEVICE_SLOW uint32_t gm_ouro_spots_take(struct gm_heap *heap, uint32_t mask)
+/* By one lane: take a queue chunk; with GM_RING_NEW if its slots may not be 0; or 0: no memory. */
+GM_DEVICE_SLOW uint64_t gm_ouro_spots_take(struct gm_heap *heap)
 {
 	struct gm_ring *spare = &gm_ouro_of(heap)->spare;
-	uint32_t chunk = 0, fresh = 0, leader = gm_leader(mask);
-	uint64_t at;
-	if (gm_lane() == leader) {
-		if (gm_ring_claim(spare, 1, &at))
-			chunk = (uint32_t)gm_ring_read(spare, at);
-		else
-			chunk = fresh = gm_ouro_chunk_take(heap, 1u << leader, false);
-	}
+	uint64_t claim = gm_ring_claim(spare, 1);
+	if (claim)
+		return gm_ring_read(spare, GM_RING_AT(claim));
+	uint32_t chunk = gm_ouro_chunk_of(heap, gm_stock_get_one(heap, false));
+	return chunk ? GM_RING_NEW | chunk : 0;
+}
+
+/* By all lanes of `mask`: its slots are 0 then. */
+GM_DEVICE_SLOW void gm_ouro_spots_clear(const struct gm_heap *heap, uint32_t mask, uint32_t chunk)
+{
+	for (uint32_t i = gm_rank(mask); i < GM_OURO_SPOTS; i += gm_popc(mask))
+		gm_store64(gm_ouro_spot(heap, chunk, i), 0);
 	gm_syncwarp(mask);
-	fresh = gm_shfl32(mask, fresh, leader);
-	for (uint32_t i = gm_rank(mask); fresh && i < GM_OURO_SPOTS; i += gm_popc(mask))
-		gm_store64(gm_ouro_spot(heap, fresh, i), 0);
-	gm_syncwarp(mask);
-	return gm_shfl32(mask, chunk, leader);
 }
 
 GM_DEVICE void gm_ouro_spots_set(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
@@ -275,29 +274,48 @@ GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *q
 	return placed;
 }
 
+/* By one lane: room for `wanted` entries, or for less in S; 0: a queue chunk is to be brought. */
+GM_DEVICE uint32_t gm_ouro_room_wait(struct gm_ouro_queue *queue, enum gm_ouro_kind kind,
+				     uint32_t wanted)
+{
+	if (kind == GM_OURO_S)
+		return gm_ouro_reduce_some(&queue->room, wanted);
+	return gm_ouro_wait(&queue->room, wanted, 10) ? wanted : 0;
+}
+
+/* Likewise, where that was 0: by `chunk`, or without one if that is 0. */
+GM_DEVICE_SLOW uint32_t gm_ouro_room_add(struct gm_heap *heap, struct gm_ouro_queue *queue,
+					 enum gm_ouro_kind kind, uint32_t chunk, uint32_t wanted)
+{
+	bool added = chunk && gm_ouro_extend(heap, queue, kind, chunk);
+	gm_ouro_brought(&queue->room, wanted, added ? GM_OURO_SPOTS - wanted : 0, !added);
+	return added ? wanted : gm_ouro_reduce_some(&queue->room, wanted);
+}
+
 /*
  * By all lanes of `mask`: get room for `wanted` entries, at most as many as a queue chunk has.
- * Returns for how many there is room; less than `wanted`: there is no memory.
+ * Returns for how many there is room; less than `wanted`: there is no memory. The steps are called
+ * one after the other, so that their stack frames do not add up.
  */
-GM_DEVICE_SLOW uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
-				     enum gm_ouro_kind kind, uint32_t mask, uint32_t wanted)
+GM_DEVICE uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
+				enum gm_ouro_kind kind, uint32_t mask, uint32_t wanted)
 {
-	uint32_t got = 0, chunk;
+	uint32_t got = 0;
+	uint64_t chunk = 0;
 	bool leads = gm_lane() == gm_leader(mask);
-	if (leads && kind == GM_OURO_S)
-		got = gm_ouro_reduce_some(&queue->room, wanted);
-	else if (leads)
-		got = gm_ouro_wait(&queue->room, wanted, 10) ? wanted : 0;
+	if (leads)
+		got = gm_ouro_room_wait(queue, kind, wanted);
 	got = gm_shfl32(mask, got, gm_leader(mask));
 	if (got || kind == GM_OURO_S)
 		return got;
-	chunk = gm_ouro_spots_take(heap, mask);
-	if (leads && chunk && gm_ouro_extend(heap, queue, kind, chunk))
-		got = wanted;
-	if (leads) {
-		gm_ouro_brought(&queue->room, wanted, got ? GM_OURO_SPOTS - wanted : 0, !got);
-		got = got ? got : gm_ouro_reduce_some(&queue->room, wanted);
-	}
+	if (leads)
+		chunk = gm_ouro_spots_take(heap);
+	gm_syncwarp(mask); /* all write to the chunk after its last owner */
+	chunk = gm_shfl(mask, chunk, gm_leader(mask));
+	if (chunk & GM_RING_NEW)
+		gm_ouro_spots_clear(heap, mask, (uint32_t)chunk);
+	if (leads)
+		got = gm_ouro_room_add(heap, queue, kind, (uint32_t)chunk, wanted);
 	return gm_shfl32(mask, got, gm_leader(mask));
 }
 

@@ -12,7 +12,8 @@
 #define GM_RUN_CUT 0xffffffffu /* the policy's, which divides it */
 
 /*
- * Cuts one granule after the other into steps. `next` holds granule + 1 in its upper half, and the
+ * Cuts one granule after the other into steps: the first part of a policy's memory, heap->policy.
+ * So no call of a slow path keeps its address. `next` holds granule + 1 in its upper half, and the
  * number of steps cut off in its lower half, which may exceed `steps`.
  */
 struct gm_cut {
@@ -26,15 +27,21 @@ struct gm_cut {
 #define GM_CUT_NONE (~0ull)
 #define GM_CUT_PATIENCE 32
 
-GM_DEVICE void gm_cut_init(struct gm_cut *cut, uint32_t first, uint32_t steps)
+GM_DEVICE struct gm_cut *gm_cut_of(const struct gm_heap *heap)
 {
+	return (struct gm_cut *)heap->policy;
+}
+
+GM_DEVICE void gm_cut_init(struct gm_heap *heap, uint32_t first, uint32_t steps)
+{
+	struct gm_cut *cut = gm_cut_of(heap);
 	cut->first = first;
 	cut->steps = steps;
 	gm_store64(&cut->next, steps);
 }
 
 /* Take a free granule for the policy, or GM_NO_GRANULE: then gm_span_grow may bring some. */
-GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap)
+GM_DEVICE uint32_t gm_run_take_one(struct gm_heap *heap)
 {
 	uint32_t granule = gm_span_take_one(heap, gm_sm());
 	if (granule != GM_NO_GRANULE)
@@ -43,22 +50,23 @@ GM_DEVICE_SLOW uint32_t gm_run_take_one(struct gm_heap *heap)
 }
 
 /* Give back a granule that the policy took. */
-GM_DEVICE void gm_run_give_one(struct gm_heap *heap, uint32_t granule)
+GM_DEVICE_SLOW void gm_run_give_one(struct gm_heap *heap, uint32_t granule)
 {
 	gm_store32(&heap->run[granule], GM_RUN_NONE);
 	gm_span_give(heap, granule, 1);
 }
 
 /* Replace granule `used_up` - 1. False: there is no other granule. */
-GM_DEVICE bool gm_cut_install(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up)
+GM_DEVICE bool gm_cut_install(struct gm_heap *heap, uint32_t used_up)
 {
 	uint32_t granule = gm_run_take_one(heap);
-	uint64_t now = gm_load64(&cut->next), was;
+	uint64_t now = gm_load64(&gm_cut_of(heap)->next), was;
 	if (granule == GM_NO_GRANULE)
 		return now >> 32 != used_up;
 	/* Other lanes add to the lower half meanwhile. */
 	for (; now >> 32 == used_up; now = was) {
-		was = gm_cas64(&cut->next, now, (uint64_t)(granule + 1) << 32 | cut->first);
+		was = gm_cas64(&gm_cut_of(heap)->next, now,
+			       (uint64_t)(granule + 1) << 32 | gm_cut_of(heap)->first);
 		if (was == now)
 			return true;
 	}
@@ -68,63 +76,65 @@ GM_DEVICE bool gm_cut_install(struct gm_heap *heap, struct gm_cut *cut, uint32_t
 
 /*
  * Granule `used_up` - 1 has no steps any more: bring another, or wait for the lane that does, for
- * GM_CUT_PATIENCE turns; `turn` counts the calls. `wait`: for the host, too. False: there is no
- * granule.
+ * GM_CUT_PATIENCE turns; `turn` counts the calls. False: there is no granule, but gm_span_grow may
+ * bring some. The caller calls that, so that its stack frame and this one do not add up.
  */
-GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, struct gm_cut *cut, uint32_t used_up,
-				   uint32_t turn, bool wait)
+GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, uint32_t used_up, uint32_t turn, bool wait)
 {
 	/* Lanes that wait only read: they may be as many as the device has lanes. */
-	bool first =
-		wait && gm_load32(&cut->replacing) == 0 && gm_cas32(&cut->replacing, 0, 1) == 0;
+	bool first = wait && gm_load32(&gm_cut_of(heap)->replacing) == 0 &&
+		     gm_cas32(&gm_cut_of(heap)->replacing, 0, 1) == 0;
 	if (!first && wait && turn < GM_CUT_PATIENCE) {
 		gm_pause(100u << (turn < 4 ? turn : 4));
 		return true;
 	}
-	bool found = gm_load64(&cut->next) >> 32 != used_up || gm_cut_install(heap, cut, used_up);
+	bool found =
+		gm_load64(&gm_cut_of(heap)->next) >> 32 != used_up || gm_cut_install(heap, used_up);
 	if (first)
-		gm_store32_release(&cut->replacing, 0);
-	return found || gm_load64(&cut->next) >> 32 != used_up || (wait && gm_span_grow(heap, 1));
+		gm_store32_release(&gm_cut_of(heap)->replacing, 0);
+	return found || gm_load64(&gm_cut_of(heap)->next) >> 32 != used_up;
 }
 
 /*
  * Cut off up to `wanted` steps side by side, at least one: granule << 32 | first step, and *got,
  * how many; or GM_CUT_NONE. `wait` for the host.
  */
-GM_DEVICE_SLOW uint64_t gm_cut_some(struct gm_heap *heap, struct gm_cut *cut, uint32_t wanted,
-				    bool wait, uint32_t *got)
+GM_DEVICE uint64_t gm_cut_some(struct gm_heap *heap, uint32_t wanted, bool wait, uint32_t *got)
 {
 	for (uint32_t turn = 0;; turn++) {
-		uint64_t old = gm_load64(&cut->next);
-		if ((uint32_t)old < cut->steps)
-			old = gm_add64(&cut->next, wanted);
-		uint32_t rest = cut->steps - (uint32_t)old;
+		uint64_t old = gm_load64(&gm_cut_of(heap)->next);
+		if ((uint32_t)old < gm_cut_of(heap)->steps)
+			old = gm_add64(&gm_cut_of(heap)->next, wanted);
+		uint32_t rest = gm_cut_of(heap)->steps - (uint32_t)old;
 		*got = rest < wanted ? rest : wanted;
-		if ((uint32_t)old < cut->steps)
+		if ((uint32_t)old < gm_cut_of(heap)->steps)
 			return old - (1ull << 32);
-		if (!gm_cut_replace(heap, cut, (uint32_t)(old >> 32), turn, wait))
+		if (!gm_cut_replace(heap, (uint32_t)(old >> 32), turn, wait) &&
+		    !(wait && gm_span_grow(heap, 1)))
 			return GM_CUT_NONE;
 	}
 }
 
-/* Cut off `count` steps: granule << 32 | first step; or GM_CUT_NONE. `wait` for the host. */
-GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, struct gm_cut *cut, uint32_t count, bool wait)
+/* Cut off `count` steps: granule << 32 | first step; or GM_CUT_NONE. */
+GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, uint32_t count)
 {
+	struct gm_cut *cut = gm_cut_of(heap);
 	for (uint32_t turn = 0;; turn++) {
 		uint64_t old = gm_load64(&cut->next);
 		if ((uint32_t)old <= cut->steps - count)
 			old = gm_add64(&cut->next, count);
 		if ((uint32_t)old <= cut->steps - count)
 			return old - (1ull << 32);
-		if (!gm_cut_replace(heap, cut, (uint32_t)(old >> 32), turn, wait))
+		if (!gm_cut_replace(heap, (uint32_t)(old >> 32), turn, true) &&
+		    !gm_span_grow(heap, 1))
 			return GM_CUT_NONE;
 	}
 }
 
 /* Was the step cut off? If not, its memory holds arbitrary data. */
-GM_DEVICE bool gm_cut_has(const struct gm_cut *cut, uint32_t granule, uint32_t step)
+GM_DEVICE bool gm_cut_has(const struct gm_heap *heap, uint32_t granule, uint32_t step)
 {
-	uint64_t next = gm_load64(&cut->next);
+	uint64_t next = gm_load64(&gm_cut_of(heap)->next);
 	return next >> 32 != granule + 1 || step < (uint32_t)next;
 }
 

@@ -166,10 +166,17 @@ GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
 	gm_span_poll(heap);
 }
 
+/* A granule that was free, but is not counted as taken yet; or GM_NO_GRANULE. Of its own, so that
+ * its stack frame and those of gm_span_ask_ahead do not add up. */
+GM_DEVICE_SLOW uint32_t gm_span_draw(const struct gm_heap *heap, uint32_t seed)
+{
+	return gm_bits_take(&heap->free, gm_span_reach(heap), seed);
+}
+
 /* One free granule, or GM_NO_GRANULE; `seed` spreads lanes over the granules. */
 GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
 {
-	uint32_t granule = gm_bits_take(&heap->free, gm_span_reach(heap), seed);
+	uint32_t granule = gm_span_draw(heap, seed);
 	if (granule != GM_NO_GRANULE && gm_add64(&heap->available, ~0ull) <= heap->low && heap->low)
 		gm_span_ask_ahead(heap);
 	return granule;

@@ -22,7 +22,7 @@ struct gm_ring {
 	uint64_t pad[3];
 };
 
-GM_DEVICE void gm_ring_put(struct gm_ring *ring, uint64_t value)
+GM_DEVICE_SLOW void gm_ring_put(struct gm_ring *ring, uint64_t value)
 {
 	uint64_t at = gm_add64(&ring->back, 1) % ring->size;
 	while (gm_cas64(&ring->slot[at], 0, value) != 0)
@@ -30,8 +30,17 @@ GM_DEVICE void gm_ring_put(struct gm_ring *ring, uint64_t value)
 	gm_add64(&ring->count, 1);
 }
 
-/* Claim the places of up to `wanted` numbers, from *at on: how many. */
-GM_DEVICE uint32_t gm_ring_claim(struct gm_ring *ring, uint32_t wanted, uint64_t *at)
+/*
+ * What was claimed, in one word: how many << 56 | GM_RING_NEW | where the first is. A word, not a
+ * variable of the caller's: that would be in its stack frame.
+ */
+#define GM_RING_N(claim) ((uint32_t)((claim) >> 56))
+#define GM_RING_CLAIM(n, at) ((uint64_t)(n) << 56 | (at))
+#define GM_RING_NEW (1ull << 55) /* not in the ring: numbers that were not in use before */
+#define GM_RING_AT(claim) ((claim) & (GM_RING_NEW - 1))
+
+/* Claim the places of up to `wanted` numbers, fewer than 256; 0: there are none. */
+GM_DEVICE uint64_t gm_ring_claim(struct gm_ring *ring, uint32_t wanted)
 {
 	if ((int64_t)gm_load64(&ring->count) <= 0)
 		return 0;
@@ -39,12 +48,11 @@ GM_DEVICE uint32_t gm_ring_claim(struct gm_ring *ring, uint32_t wanted, uint64_t
 	uint32_t n = count <= 0 ? 0 : count < (int64_t)wanted ? (uint32_t)count : wanted;
 	if (n < wanted)
 		gm_add64(&ring->count, wanted - n);
-	*at = n ? gm_add64(&ring->front, n) : 0;
-	return n;
+	return n ? GM_RING_CLAIM(n, gm_add64(&ring->front, n)) : 0;
 }
 
 /* The number at a place that was claimed. */
-GM_DEVICE uint64_t gm_ring_read(struct gm_ring *ring, uint64_t at)
+GM_DEVICE_SLOW uint64_t gm_ring_read(struct gm_ring *ring, uint64_t at)
 {
 	uint64_t value;
 	while ((value = gm_exch64(&ring->slot[at % ring->size], 0)) == 0)
@@ -52,59 +60,72 @@ GM_DEVICE uint64_t gm_ring_read(struct gm_ring *ring, uint64_t at)
 	return value;
 }
 
+/* The first part of a policy's memory, heap->policy. */
 struct gm_stock {
-	struct gm_cut cut;
+	struct gm_cut cut;   /* at the beginning */
 	struct gm_ring back; /* number + 1 */
 };
 
-#define GM_STOCK_NONE (~0u)
-#define GM_STOCK_CUT (1ull << 63) /* the pieces are new: cut off a granule */
+#define GM_STOCK_NONE (~0ull)
 
-GM_DEVICE void gm_stock_put(struct gm_stock *stock, uint32_t piece)
+GM_DEVICE struct gm_stock *gm_stock_of(const struct gm_heap *heap)
 {
-	gm_ring_put(&stock->back, (uint64_t)piece + 1);
+	return (struct gm_stock *)heap->policy;
 }
 
-/* By the leader: get up to `wanted` pieces. *from: their places in the ring, or GM_STOCK_CUT and
- * the first number. */
-GM_DEVICE_SLOW uint32_t gm_stock_claim(struct gm_heap *heap, struct gm_stock *stock,
-				       uint32_t wanted, bool wait, uint64_t *from)
+GM_DEVICE void gm_stock_put(struct gm_heap *heap, uint32_t piece)
 {
-	uint32_t n = gm_ring_claim(&stock->back, wanted, from);
-	if (n)
-		return n;
-	uint64_t at = gm_cut_some(heap, &stock->cut, wanted, wait, &n);
+	gm_ring_put(&gm_stock_of(heap)->back, (uint64_t)piece + 1);
+}
+
+/* By one lane: claim up to `wanted` pieces, those of the ring first; 0: there are none. `wait` for
+ * the host. */
+GM_DEVICE_SLOW uint64_t gm_stock_claim(struct gm_heap *heap, uint32_t wanted, bool wait)
+{
+	struct gm_stock *stock = gm_stock_of(heap);
+	uint64_t claim = gm_ring_claim(&stock->back, wanted), at;
+	uint32_t n;
+	if (claim)
+		return claim;
+	at = gm_cut_some(heap, wanted, wait, &n);
 	if (at == GM_CUT_NONE)
-		return gm_ring_claim(&stock->back, wanted, from);
-	*from = GM_STOCK_CUT | ((at >> 32) * stock->cut.steps + (uint32_t)at);
-	return n;
+		return gm_ring_claim(&stock->back, wanted);
+	return GM_RING_CLAIM(n, GM_RING_NEW | ((at >> 32) * stock->cut.steps + (uint32_t)at));
 }
 
-/*
- * By all lanes of `mask`: a piece for each of them, or GM_STOCK_NONE; *cut: the piece is new.
- * `wait` for the host if there is none.
- */
-GM_DEVICE_SLOW uint32_t gm_stock_get(struct gm_heap *heap, struct gm_stock *stock, uint32_t mask,
-				     bool wait, bool *cut)
+/* The piece of the lane with that rank among those that a claim serves; with GM_RING_NEW if it was
+ * cut off a granule. */
+GM_DEVICE uint64_t gm_stock_piece(struct gm_heap *heap, uint64_t claim, uint32_t rank)
 {
-	uint64_t from = 0;
-	uint32_t n = 0, rank, served = 0;
-	*cut = false;
+	uint64_t at = GM_RING_AT(claim) + rank;
+	if (claim & GM_RING_NEW)
+		return GM_RING_NEW | at;
+	return gm_ring_read(&gm_stock_of(heap)->back, at) - 1;
+}
+
+/* By one lane: a piece, or GM_STOCK_NONE. */
+GM_DEVICE uint64_t gm_stock_get_one(struct gm_heap *heap, bool wait)
+{
+	uint64_t claim = gm_stock_claim(heap, 1, wait);
+	return claim ? gm_stock_piece(heap, claim, 0) : GM_STOCK_NONE;
+}
+
+/* By all lanes of `mask`: a piece for each of them, or GM_STOCK_NONE; waits for the host if there
+ * is none. */
+GM_DEVICE_SLOW uint64_t gm_stock_get(struct gm_heap *heap, uint32_t mask)
+{
+	uint64_t claim = 0;
+	uint32_t served = 0;
 	do {
 		mask &= ~served;
 		if (gm_lane() == gm_leader(mask))
-			n = gm_stock_claim(heap, stock, gm_popc(mask), wait, &from);
-		n = gm_shfl32(mask, n, gm_leader(mask));
-		from = gm_shfl(mask, from, gm_leader(mask));
-		if (n == 0)
+			claim = gm_stock_claim(heap, gm_popc(mask), true);
+		claim = gm_shfl(mask, claim, gm_leader(mask));
+		if (claim == 0)
 			return GM_STOCK_NONE;
-		served = gm_first(mask, n);
+		served = gm_first(mask, GM_RING_N(claim));
 	} while (!(served >> gm_lane() & 1));
-	rank = gm_rank(served);
-	*cut = (from & GM_STOCK_CUT) != 0;
-	if (*cut)
-		return (uint32_t)from + rank;
-	return (uint32_t)gm_ring_read(&stock->back, from + rank) - 1;
+	return gm_stock_piece(heap, claim, gm_rank(served));
 }
 
 #endif
