@@ -3,9 +3,8 @@
 # Compile a module that a takeover loads. NVCC is the compiler, SRC the folder src/, NAME `empty` or a policy of the heap.
 #   helper.sh compile NVCC SRC FOLDER/NAME.ARCH.cubin           the code of one generation of GPUs, not linked; NAME.ARCH.ptx beside it
 #   helper.sh bind NVCC SRC FOLDER/NAME.fatbin OLDEST ARCH...   link them; NAME.fatbin.ptx beside it is PTX of OLDEST for other GPUs
-# A generation on which the policy needs too much stack is left out.
-# Functions have the 24 registers that every kernel which calls malloc has. Relocatable device code, linked: without it a
-# function has no address.
+# Functions have the 24 registers that every kernel which calls malloc has, and the stack of the driver's malloc: where the
+# calls of a policy take more, bind fails. Relocatable device code, linked: without it a function has no address.
 set -eu
 step=$1 nvcc=$2 src=$3 out=$4 folder=$(dirname "$4") name=$(basename "$4")
 shift 4
@@ -28,11 +27,46 @@ fi
 
 most=512 # bytes of stack: that of the driver's malloc
 
+# The functions that take most stack when one calls the next, each with its frame: gm_helper_aligned 16, gm_helper_malloc 64, ...
+deepest() { # deepest PTX SM
+	{
+		"$bin/ptxas" -v -c -arch="sm_$2" -maxrregcount=24 -o "$work/again" "$1" 2>&1
+		cat "$1"
+	} | awk '
+		function deepest(f, i, callee, most) {
+			if (f in depth)
+				return depth[f]
+			depth[f] = most = 0 # a function that calls itself has no depth
+			for (i = 0; i < calls[f]; i++) {
+				callee = call[f, i]
+				if (deepest(callee) > most) {
+					most = depth[callee]
+					next_of[f] = callee
+				}
+			}
+			return depth[f] = frame[f] + most
+		}
+		/Function properties for/ { name = $NF }
+		/bytes stack frame/ { frame[name] = $1 }
+		is_call { call[caller, calls[caller]++] = substr($1, 1, length($1) - 1) }
+		/^\.[a-z. ]*(func|entry) / && match($0, /[A-Za-z0-9_$]+\($/) { caller = substr($0, RSTART, RLENGTH - 1) }
+		{ is_call = /call\.uni/ }
+		END {
+			deepest("gm_helper_addresses")
+			for (f = "gm_helper_addresses"; f; f = next_of[f]) {
+				match(f, /gm_[a-z0-9_]*/) # a static one has a name around its own
+				if (frame[f])
+					said = said (said ? ", " : "") substr(f, RSTART, RLENGTH) " " frame[f]
+			}
+			print said
+		}'
+}
+
 functions() {
 	grep -ao '\.text\.[A-Za-z0-9_]*' "$1" | sort -u
 }
 
-oldest=$1 images=() fits=yes ptx=$folder/$name.$1.ptx
+oldest=$1 images=() ptx=$folder/$name.$1.ptx
 shift
 for sm; do
 	"$bin/nvlink" -v -arch="sm_$sm" "$folder/$name.$sm.cubin" -o "$work/$sm.cubin" >"$work/said" 2>&1 || {
@@ -44,23 +78,21 @@ for sm; do
 		echo "helper.sh: nvlink dropped functions of $out for sm_$sm" >&2
 		exit 1
 	}
-	# gm_helper_addresses calls malloc and free directly.
+	# gm_helper_addresses calls malloc and free directly. Where a function calls itself, nvlink warns, and says 0.
 	stack=$(sed -n '/gm_helper_addresses/{n;s/.* \([0-9]*\) stack.*/\1/p;}' "$work/said")
-	[ "$name" = empty ] || [ "$stack" -le $most ] || {
-		echo "helper.sh: malloc of $name takes $stack bytes of stack on sm_$sm: left out" >&2
-		fits=
-		continue
+	! grep -q "'gm_helper_addresses' cannot be" "$work/said" || stack=
+	[ "$name" = empty ] || [ "${stack:-$((most + 1))}" -le $most ] || {
+		echo "helper.sh: malloc and free of ${name//_/-} take ${stack:-an unknown number of} bytes of stack on sm_$sm," \
+			"and have $most: $(deepest "$folder/$name.$sm.ptx" "$sm")" >&2
+		exit 1
 	}
 	images+=("--image3=kind=elf,sm=$sm,file=$work/$sm.cubin")
 done
-# Nor may the driver compile what is too much on some GPU: it then finds a module without functions.
-[ "$fits" ] || ptx=$folder/empty.$oldest.ptx source=$src/takeover/empty.cu
 [[ " $* " == *" $oldest "* ]] || {
 	ptx=$work/ptx
 	"$nvcc" -arch="compute_$oldest" "${flags[@]}" -ptx -o "$ptx" "$source"
 }
 "$bin/fatbinary" -64 --compress-all --create="$work/ptx.fatbin" "--image3=kind=ptx,sm=$oldest,file=$ptx"
-[ ${#images[@]} -gt 0 ] || images=("--image3=kind=ptx,sm=$oldest,file=$ptx")
 "$bin/fatbinary" -64 --compress-all --create="$work/fatbin" "${images[@]}"
 mv -f "$work/ptx.fatbin" "$out.ptx"
 mv -f "$work/fatbin" "$out"

@@ -17,9 +17,7 @@ DEVICE_CODE += $(helper_images) $(helper_images:=.ptx)
 gpu_cubins += $(helper_cubins)
 $(helper_cubins): %D%/helper.sh %D%/helper.cu %D%/empty.cu %D%/helper.h $(wildcard $(srcdir)/src/heap/device/*.h)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SHELL) $(srcdir)/src/takeover/helper.sh compile '$(NVCC)' $(srcdir)/src $@
-# Those of `empty` for the policies that need too much stack.
-$(helper_images): %.fatbin: $(foreach arch,$(gpu_archs),%.$(arch).cubin %D%/empty.$(arch).cubin) \
-		src/takeover/helper.sh src/gpu_archs
+$(helper_images): %.fatbin: $(foreach arch,$(gpu_archs),%.$(arch).cubin) src/takeover/helper.sh src/gpu_archs
 	$(AM_V_GEN)$(SHELL) $(srcdir)/src/takeover/helper.sh bind '$(NVCC)' $(srcdir)/src $@ $(gpu_oldest) $(gpu_archs)
 
 %D%/images.S: $(helper_images) Makefile

@@ -9,11 +9,13 @@ FATBINS=(src/heap/kernels.fatbin src/takeover/{empty,granule}.fatbin)
 # A Toolkit that writes down what it is called for, and a machine whose GPUs have the compute capabilities of the file `gpus`.
 fake_toolkit() {
 	mkdir -p bin
+	echo >ptx
+	echo 8 >stack
 	stub nvcc 'case "$*" in *--list-gpu-code*) printf "sm_%s\n" 75 80 86 89 90 100 120; exit ;; esac
 		echo "$*" >>'"$PWD"'/called
-		while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; --keep-dir) echo >"$2/x.ptx" ;; esac; shift; done
+		while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; --keep-dir) cp '"$PWD"'/ptx "$2/x.ptx" ;; esac; shift; done
 		echo >"$out"'
-	stub nvlink 'echo "gm_helper_addresses"; echo "used 24 registers, 8 stack"
+	stub nvlink 'echo "gm_helper_addresses"; echo "used 24 registers, $(cat '"$PWD"'/stack) stack"
 		while [ $# -gt 0 ]; do [ "$1" != -o ] || echo >"$2"; shift; done'
 	stub fatbinary 'words=
 		for a; do case $a in --create=*) out=${a#*=} ;; esac; [[ $a == *file=* ]] && [ ! -f "${a##*file=}" ] && exit 1
@@ -47,7 +49,9 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	oldest=$(sed -n 's/^GPU_ARCHS_ALL = \([0-9]*\).*/\1/p' Makefile)
 	code=$(sed 's/[0-9][0-9]*/sm_&/g; s/ /, /g' src/gpu_archs)
 	has src/heap/kernels.fatbin "$code, compute_$oldest"
-	for name in empty granule; do
+	policies=$(sed -n 's/^GM_POLICY("[^"]*", *\([a-z0-9_]*\),.*/\1/p' "$SOURCE/src/heap/device/policy.def")
+	[ "$(wc -w <<<"$policies")" = 12 ]
+	for name in empty $policies; do
 		has src/takeover/$name.fatbin "$code"
 		has src/takeover/$name.fatbin.ptx "compute_$oldest"
 	done
@@ -105,4 +109,40 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	has src/heap/kernels.fatbin 'sm_80, sm_90, compute_75'
 	configure --with-gpu-archs=all
 	grep -qx 'GPU_ARCHS = 75 80 90 100 120' Makefile
+}
+
+@test "a policy that takes more stack than there is fails the build, with one line" {
+	[ ! -f "$SOURCE/config.status" ] || skip "the source folder is configured itself"
+	fake_toolkit
+	echo 9.0 >gpus
+	configure || { cat out; return 1; }
+	echo 512 >stack
+	build src/takeover/granule.fatbin
+	# A calls B or C, which takes more, and C calls itself.
+	cat >ptx <<-'END'
+		.visible .func  (.param .b64 func_retval0) gm_helper_malloc(
+		)
+			call.uni (retval0),
+			_ZN3_cu5gm_abEv,
+			call.uni
+			_ZN3_cu5gm_acEP7gm_heap,
+		.func  (.param .b32 func_retval0) _ZN3_cu5gm_acEP7gm_heap(
+			call.uni (retval0),
+			_ZN3_cu5gm_acEP7gm_heap,
+		.visible .entry gm_helper_addresses(
+			call.uni (retval0),
+			gm_helper_malloc,
+	END
+	stub ptxas 'while read -r f n; do echo "ptxas info    : Function properties for $f"; echo "    $n bytes stack frame, 0 bytes"; done <<-END
+		gm_helper_malloc 120
+		_ZN3_cu5gm_abEv 392
+		_ZN3_cu5gm_acEP7gm_heap 400
+		gm_helper_addresses 0
+	END'
+	echo 520 >stack
+	run build src/takeover/corw.fatbin
+	[ "$status" = 1 ]
+	grep -qx "helper.sh: malloc and free of corw take 520 bytes of stack on sm_90, and have 512: \
+gm_helper_malloc 120, gm_ac 400" made || { cat made; return 1; }
+	[ ! -e src/takeover/corw.fatbin ]
 }

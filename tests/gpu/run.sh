@@ -35,6 +35,17 @@ inkernel_link       120  1  pool  ./inkernel_jit modules driver
 inkernel_cupy       180  1  pool  python3 with_cupy_inkernel.py
 inkernel_restore    120  1  pool  GPUMEM_HEAP=off ./inkernel_restore modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
+policy_bump         240  1  heap  GPUMEM_HEAP=bump ./inkernel_many 1000000 64 1073741824
+policy_kma          240  1  heap  GPUMEM_HEAP=kma ./inkernel_many 1000000 64 1073741824
+policy_ouro_s_p     240  1  heap  GPUMEM_HEAP=ouro-s-p ./inkernel_many 1000000 64 1073741824
+policy_ouro_s_c     240  1  heap  GPUMEM_HEAP=ouro-s-c ./inkernel_many 1000000 64 1073741824
+policy_ouro_va_p    240  1  heap  GPUMEM_HEAP=ouro-va-p ./inkernel_many 1000000 64 1073741824
+policy_ouro_va_c    240  1  heap  GPUMEM_HEAP=ouro-va-c ./inkernel_many 1000000 64 1073741824
+policy_ouro_vl_p    240  1  heap  GPUMEM_HEAP=ouro-vl-p ./inkernel_many 1000000 64 1073741824
+policy_ouro_vl_c    240  1  heap  GPUMEM_HEAP=ouro-vl-c ./inkernel_many 1000000 64 1073741824
+policy_rw           240  1  heap  GPUMEM_HEAP=rw ./inkernel_many 1000000 64 1073741824
+policy_rw_bm        240  1  heap  GPUMEM_HEAP=rw-bm ./inkernel_many 1000000 64 1073741824
+policy_corw         240  1  heap  GPUMEM_HEAP=corw ./inkernel_many 1000000 64 1073741824
 foreign             240  1  pool  ./foreign_free
 foreign_rw          240  1  pool  GPUMEM_HEAP=rw ./foreign_free
 foreign_rw_bm       240  1  pool  GPUMEM_HEAP=rw-bm ./foreign_free

@@ -60,6 +60,11 @@ check "gpumem(7) documents every knob with its default" "$(
 				here && index($0, "Default:") {ok = value == "" || index($0, value); here = 0}
 				END {exit !(found && ok)}' man/gpumem.7 || echo "$knob ($value)"
 		done)"
+check "every policy of the heap is run on a GPU, but for the default" "$(
+	sed -n 's/^GM_POLICY("\([^"]*\)".*/\1/p' src/heap/device/policy.def | grep -vx granule |
+		while read -r policy; do
+			grep -qE "^policy_\S+ .* heap +GPUMEM_HEAP=$policy " tests/gpu/run.sh || echo "$policy"
+		done)"
 check "gpumem-log(5) documents every counter" "$(
 	sed -n 's/^GM_COUNTER([A-Z]*, *[A-Z]*, *\([a-z0-9_]*\),.*/\1/p' src/log/counters.def |
 		while read -r counter; do grep -qw "$counter" man/gpumem-log.5 || echo "$counter"; done)"

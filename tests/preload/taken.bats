@@ -51,6 +51,20 @@ one_reservation() {
 	prints limits 'limits: 32 64'
 }
 
+@test "every policy serves the kernels of a context that is taken over" {
+	local name names
+	names=$(sed -n 's/^GM_POLICY("\([^"]*\)".*/\1/p' "$BATS_TEST_DIRNAME/../../src/heap/device/policy.def")
+	[ "$(wc -w <<<"$names")" -eq 12 ]
+	for name in $names; do
+		KNOBS=(GPUMEM_HEAP="$name" GPUMEM_TRIM_AFTER=off GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/$name.gml")
+		prints sizes "$name: 160 of its heap, 160 kept"
+		"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/$name.gml" >"$BATS_TEST_TMPDIR/json"
+		jq -e --arg name "$name" '.logs[0].devices[0] | (.heaps | length == 1 and .[0].policy == $name)
+			and .counters.takeovers == 1 and .counters.heap_growth_bytes > 0' "$BATS_TEST_TMPDIR/json" ||
+			{ jq .logs[0].devices "$BATS_TEST_TMPDIR/json"; return 1; }
+	done
+}
+
 # --- what kernels have freed, and nobody uses any more ---
 
 @test "memory that kernels freed goes back by itself, to the pool and to the driver" {

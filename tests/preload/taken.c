@@ -76,6 +76,17 @@ static void run_empty(void **args)
 
 /* --- malloc and free, as kernels call them --- */
 
+/* Of GPUMEM_HEAP, or granule. */
+static const struct gm_policy *policy;
+
+static void choose_policy(void)
+{
+	const char *name = getenv("GPUMEM_HEAP");
+	for (unsigned i = 0; i < GM_POLICIES; i++)
+		if (strcmp(gm_policies[i].name, name ? name : "granule") == 0)
+			policy = &gm_policies[i];
+}
+
 struct job {
 	struct place *place;
 	size_t size;
@@ -91,14 +102,14 @@ static void malloc_lane(void *arg, uint32_t thread)
 {
 	struct job *job = arg;
 	if (thread == 0)
-		job->address = gm_granule_malloc(job->place->heap, job->size);
+		job->address = policy->malloc(job->place->heap, job->size);
 }
 
 static void free_lane(void *arg, uint32_t thread)
 {
 	struct job *job = arg;
 	if (thread == 0)
-		gm_granule_free(job->place->heap, job->address);
+		policy->free(job->place->heap, job->address);
 }
 
 static void emulate(void (*lane)(void *, uint32_t), struct job *job)
@@ -398,6 +409,32 @@ static void limits(void)
 	printf(" %zu\n", limit() / MIB);
 }
 
+/* Blocks of each size keep what was written; the second time they may come back. The heap has grown
+ * before: nothing here depends on how fast its thread answers. */
+static void sizes(void)
+{
+	enum { EACH = 8, STEPS = 10 };
+	unsigned char *blocks[EACH * STEPS];
+	unsigned own = 0, kept = 0;
+	use_device(0);
+	CUmodule module = load();
+	use_and_free(module);
+	use_and_free(module);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < EACH * STEPS; i++) {
+			blocks[i] = get(module, 16u << 2 * (i / EACH));
+			own += is_own(blocks[i]);
+			if (blocks[i])
+				*blocks[i] = (unsigned char)i;
+		}
+		for (int i = 0; i < EACH * STEPS; i++) {
+			kept += blocks[i] && *blocks[i] == i;
+			drop(module, blocks[i]);
+		}
+	}
+	printf("%s: %u of its heap, %u kept\n", policy->name, own, kept);
+}
+
 /* --- memory that kernels have freed --- */
 
 #define TRIES 600000 /* of a millisecond: nothing here may wait for ever */
@@ -552,8 +589,9 @@ int main(int argc, char **argv)
 	} parts[] = {{"contexts", contexts}, {"devices", devices},   {"ends", ends},
 		     {"resets", resets},     {"releases", releases}, {"limits", limits},
 		     {"idle", idle},	     {"kept", kept},	     {"flight", flight},
-		     {"capture", capture},   {"race", race}};
+		     {"capture", capture},   {"race", race},	     {"sizes", sizes}};
 	MUST(cuInit(0));
+	choose_policy();
 	stand_in();
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (argc > 1 && strcmp(parts[i].name, argv[1]) == 0)

@@ -5,3 +5,7 @@ tests_unit_test_takeover_SOURCES = tests/unit/test_takeover.c tests/unit/takeove
 tests_unit_test_takeover_LDADD = $(TAKEOVER_LDADD)
 tests_unit_test_takeover_code_SOURCES = tests/unit/test_takeover_code.c
 tests_unit_test_takeover_code_LDADD = $(TAKEOVER_LDADD)
+
+# Where there is an nvcc.
+dist_check_SCRIPTS += tests/unit/takeover_nvcc.sh
+TESTS += tests/unit/takeover_nvcc.sh
