@@ -37,6 +37,7 @@ include src/base/local.mk
 include src/knob/local.mk
 include src/log/local.mk
 include src/driver/local.mk
+include src/node/local.mk
 include src/sim/local.mk
 include src/context/local.mk
 include src/pool/local.mk

@@ -7,9 +7,11 @@
 #ifndef GM_BASE_SYS_H
 #define GM_BASE_SYS_H
 
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -32,6 +34,27 @@ void gm_sys_nap(uint64_t ns);
 
 /* False if a write to the descriptor would wait. True also if it would fail. */
 bool gm_sys_can_write(int fd);
+
+/* Random bytes, at most 256; fails rather than waits for them. Returns n. */
+ssize_t gm_sys_random(void *to, size_t n);
+
+int gm_sys_socket(int family, int type);
+int gm_sys_bind(int fd, const struct sockaddr *name, socklen_t n);
+int gm_sys_listen(int fd, int waiting);
+int gm_sys_accept(int fd, int flags); /* of accept4 */
+int gm_sys_connect(int fd, const struct sockaddr *name, socklen_t n);
+ssize_t gm_sys_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t gm_sys_recvmsg(int fd, struct msghdr *message, int flags);
+
+/* No connect and no send on the socket waits longer. */
+int gm_sys_send_timeout(int fd, uint64_t ns);
+
+/* The effective user of the process at the other end of a socket, when that connected or began to
+ * listen. */
+int gm_sys_peer_user(int fd, uid_t *user);
+
+/* ppoll, for `ns` at most. */
+int gm_sys_poll(struct pollfd *set, unsigned n, uint64_t ns);
 
 /* pthread_sigmask, without libpthread. */
 int gm_sys_mask(int how, const sigset_t *signals, sigset_t *before);

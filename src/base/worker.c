@@ -71,15 +71,21 @@ void gm_worker_wake(struct gm_worker *worker)
 	futex_wake(&worker->bell);
 }
 
+bool gm_worker_may_stay(struct gm_worker *worker, uint64_t check)
+{
+	uint64_t now = gm_clock_ns();
+	if (now - worker->checked < check)
+		return true;
+	worker->checked = now;
+	return !gm_thread_is_last();
+}
+
 bool gm_worker_sleep(struct gm_worker *worker, unsigned bell, uint64_t ns, uint64_t check)
 {
 	uint64_t now = gm_clock_ns(), end = now + ns;
 	for (; now < end && gm_worker_bell(worker) == bell; now = gm_clock_ns()) {
-		if (now - worker->checked >= check) {
-			worker->checked = now;
-			if (gm_thread_is_last())
-				return false;
-		}
+		if (!gm_worker_may_stay(worker, check))
+			return false;
 		futex_wait(&worker->bell, bell, end - now < check ? end - now : check);
 	}
 	return true;

@@ -63,11 +63,13 @@ static inline unsigned gm_worker_bell(const struct gm_worker *worker)
 	return atomic_load(&worker->bell);
 }
 
-/*
- * By the thread: sleep for `ns`, or until the bell is not `bell`. Every `check` ns, of all sleeps
- * together, it checks whether it keeps a process alive whose own threads have ended
- * (gm_thread_is_last). False: it does, and has to end; exit handlers may then run on it.
- */
+/* By the thread: does it keep a process alive whose own threads have ended (gm_thread_is_last)?
+ * False: it does, and has to end; exit handlers may then run on it. It looks every `check` ns, and
+ * is true in between. */
+bool gm_worker_may_stay(struct gm_worker *worker, uint64_t check);
+
+/* By the thread: sleep for `ns`, or until the bell is not `bell`. False: gm_worker_may_stay, which
+ * it asks meanwhile, says so. */
 bool gm_worker_sleep(struct gm_worker *worker, unsigned bell, uint64_t ns, uint64_t check);
 
 /* In a forked child: there is no thread. */

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process that asks. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "node/wire.h"
+
+const char *gm_node_why(enum gm_node_result result)
+{
+	switch (result) {
+	case GM_NODE_OK:
+		return "it answered";
+	case GM_NODE_GONE:
+		return "it has ended";
+	case GM_NODE_ELSEWHERE:
+		return "it is in another network namespace, as containers are; let them share one "
+		       "(docker run --network=container:NAME)";
+	case GM_NODE_STRANGER:
+		return "it belongs to another user";
+	case GM_NODE_SILENT:
+		return "it does not answer; is it stopped?";
+	case GM_NODE_GARBLED:
+		return "its answer is not understood; does it run another release of gpumem?";
+	case GM_NODE_REFUSED:
+		return "it has no such memory any more";
+	case GM_NODE_UNABLE:
+	default:
+		return strerror(errno);
+	}
+}
+
+/* Why a call on the socket failed. */
+static enum gm_node_result errno_result(void)
+{
+	switch (errno) {
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case ENOENT:
+	case EPIPE:
+		return GM_NODE_GONE;
+	case EAGAIN: /* the timeout of connect */
+		return GM_NODE_SILENT;
+	case EBADMSG:
+		return GM_NODE_GARBLED;
+	default:
+		return GM_NODE_UNABLE;
+	}
+}
+
+/* Of two containers the first sees no socket under the other's name. */
+static enum gm_node_result result_where(const struct gm_node_address *to,
+					enum gm_node_result result)
+{
+	uint32_t here = gm_wire_net();
+	return result == GM_NODE_GONE && to->net && here && to->net != here ? GM_NODE_ELSEWHERE
+									    : result;
+}
+
+static int link_try(int fd, const struct gm_node_address *to, uint64_t patience)
+{
+	struct sockaddr_un name;
+	socklen_t n = gm_wire_name(&name, to);
+	uint64_t end = gm_clock_ns() + patience;
+	int failed;
+	do {
+		gm_sys_send_timeout(fd, patience);
+		failed = gm_sys_connect(fd, (struct sockaddr *)&name, n);
+	} while (failed && errno == EINTR && gm_clock_ns() < end);
+	if (failed && errno == EINTR)
+		errno = EAGAIN;
+	return failed;
+}
+
+enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t patience,
+				    struct gm_node_link *link)
+{
+	int fd = gm_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC);
+	fd = fd < 0 ? fd : gm_fd_raise(fd);
+	link->fd = fd;
+	link->patience = patience;
+	if (fd < 0)
+		return GM_NODE_UNABLE;
+	enum gm_node_result result = GM_NODE_OK;
+	if (link_try(fd, to, patience))
+		result = result_where(to, errno_result());
+	else if (!gm_wire_is_ours(fd))
+		result = GM_NODE_STRANGER;
+	if (result != GM_NODE_OK) {
+		int saved = errno;
+		gm_node_disconnect(link);
+		errno = saved;
+	}
+	return result;
+}
+
+/* Wait until a message can be received. */
+static enum gm_node_result link_wait(const struct gm_node_link *link, uint64_t end)
+{
+	for (uint64_t now = gm_clock_ns(); now < end; now = gm_clock_ns()) {
+		struct pollfd about = {.fd = link->fd, .events = POLLIN};
+		int ready = gm_sys_poll(&about, 1, end - now);
+		if (ready > 0)
+			return GM_NODE_OK;
+		if (ready < 0 && errno != EINTR)
+			return GM_NODE_UNABLE;
+	}
+	return GM_NODE_SILENT;
+}
+
+static enum gm_node_result link_receive(const struct gm_node_link *link, enum gm_node_kind kind,
+					struct gm_node_message *reply)
+{
+	struct gm_wire_head head;
+	uint64_t end = gm_clock_ns() + link->patience;
+	for (;;) {
+		enum gm_node_result result = link_wait(link, end);
+		if (result != GM_NODE_OK)
+			return result;
+		if (gm_wire_receive(link->fd, &head, reply, true))
+			break;
+		if (errno != EAGAIN && errno != EINTR)
+			return errno_result();
+	}
+	if (head.kind == kind && head.result == GM_NODE_OK)
+		return GM_NODE_OK;
+	gm_node_close_all(reply);
+	return head.kind == kind ? GM_NODE_REFUSED : GM_NODE_GARBLED;
+}
+
+enum gm_node_result gm_node_ask(const struct gm_node_link *link, enum gm_node_kind kind,
+				const void *request, size_t size, struct gm_node_message *reply)
+{
+	const struct gm_wire_head head = {.magic = GM_WIRE_MAGIC, .kind = (uint16_t)kind};
+	reply->n_fds = 0; /* the reply's place serves for the request, which is sent first */
+	reply->size = (uint32_t)size;
+	memcpy(reply->data, request, size);
+	if (!gm_wire_send(link->fd, &head, reply))
+		return errno_result();
+	return link_receive(link, kind, reply);
+}
+
+void gm_node_disconnect(struct gm_node_link *link)
+{
+	gm_sys_close(link->fd);
+	link->fd = -1;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What both sides of src/node need: names of sockets, and messages as they travel. */
+#ifndef GM_NODE_WIRE_H
+#define GM_NODE_WIRE_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "node/node.h"
+
+/* Before each message. Both sides are of one machine, so nothing is converted. */
+struct gm_wire_head {
+	uint32_t magic;
+	uint16_t kind;
+	uint16_t result; /* enum gm_node_result; 0 in a request */
+};
+#define GM_WIRE_MAGIC 0x316e6d67u /* "gmn1" */
+
+/* "gpumem1/USER/GPU/": how the names of a user's nodes under a GPU begin, without the leading zero
+ * byte. Returns its length. `room` is at least 64. */
+size_t gm_wire_stem(char *to, size_t room, const unsigned char gpu[16]);
+
+/* The name of a node's socket, of this process' user. Returns its length. */
+socklen_t gm_wire_name(struct sockaddr_un *name, const struct gm_node_address *address);
+
+/* The number of this process' network namespace; 0: unknown. */
+uint32_t gm_wire_net(void);
+
+/* Is the other end of the socket a process of this user? */
+bool gm_wire_is_ours(int fd);
+
+/*
+ * Send or receive one message without waiting. False: errno says why; a message of another form is
+ * EBADMSG, the end of the connection EPIPE. A received message has its descriptors above 2,
+ * close-on-exec; with `fds` false they are refused.
+ */
+bool gm_wire_send(int fd, const struct gm_wire_head *head, const struct gm_node_message *message);
+bool gm_wire_receive(int fd, struct gm_wire_head *head, struct gm_node_message *message, bool fds);
+
+#endif

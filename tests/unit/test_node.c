@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two processes of one user that talk: who finds whom, what travels, and what ends it. */
+#include "node_help.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static int pipe_ends[2];
+
+/* Answers with the request, and with `size` descriptors of a pipe; refuses odd sizes. */
+static enum gm_node_result echo(const void *request, size_t size, struct gm_node_message *reply)
+{
+	if (size % 2)
+		return GM_NODE_REFUSED;
+	memcpy(reply->data, request, size);
+	reply->size = (uint32_t)size;
+	while (reply->n_fds < size && reply->n_fds < GM_NODE_FDS)
+		reply->fds[reply->n_fds++] = dup(pipe_ends[1]);
+	return GM_NODE_OK;
+}
+
+static void joins(void)
+{
+	struct gm_node_address again = {.nonce = 0}, other;
+	TAP_IS(pipe(pipe_ends), 0, "a pipe");
+	TAP_OK(!gm_node_is_mine(&again), "a process without a node has no address");
+	TAP_IS(gm_node_join(GPU, &here), 0, "a process joins under a GPU");
+	TAP_OK(gm_node_is_mine(&here) && here.pid == (uint32_t)getpid() && here.nonce,
+	       "the address is its own");
+	TAP_IS(gm_node_join(GPU, &again), 0, "joining again is no error");
+	TAP_OK(memcmp(&again, &here, sizeof here) == 0, "and gives the same address");
+	TAP_IS(gm_node_join(OTHER, &other), 0, "it joins under a second GPU");
+	TAP_OK(other.nonce == here.nonce && memcmp(other.gpu, OTHER, sizeof OTHER) == 0,
+	       "as the same process");
+}
+
+/* --- what a child sees --- */
+
+static int asks(void)
+{
+	struct gm_node_message reply;
+	struct stat mine, theirs;
+	if (ask(&here, GM_NODE_IPC_OPEN, 2, HOUR, &reply) != GM_NODE_OK)
+		return 1;
+	if (reply.size != 2 || reply.data[0] != 1 || reply.data[1] != 2 || reply.n_fds != 2)
+		return 2;
+	if (fstat(pipe_ends[1], &mine) || fstat(reply.fds[0], &theirs) ||
+	    mine.st_ino != theirs.st_ino)
+		return 3;
+	if (reply.fds[0] <= STDERR_FILENO || !(fcntl(reply.fds[1], F_GETFD) & FD_CLOEXEC))
+		return 4;
+	gm_node_close_all(&reply);
+	return 7;
+}
+
+static int asks_for_most(void)
+{
+	unsigned before = open_descriptors();
+	struct gm_node_message reply;
+	if (ask(&here, GM_NODE_IPC_OPEN, GM_NODE_BYTES, HOUR, &reply) != GM_NODE_OK)
+		return 1;
+	if (reply.size != GM_NODE_BYTES || reply.n_fds != GM_NODE_FDS ||
+	    open_descriptors() != before + GM_NODE_FDS)
+		return 2;
+	gm_node_close_all(&reply);
+	return open_descriptors() == before ? 7 : 3;
+}
+
+static int asks_twice_on_one_link(void)
+{
+	struct gm_node_link link;
+	struct gm_node_message reply;
+	if (gm_node_connect(&here, HOUR, &link) != GM_NODE_OK)
+		return 1;
+	for (unsigned char i = 0; i < 100; i++) {
+		unsigned char request[2] = {i, i};
+		if (gm_node_ask(&link, GM_NODE_IPC_OPEN, request, 2, &reply) != GM_NODE_OK ||
+		    reply.data[1] != i)
+			return 2;
+		gm_node_close_all(&reply);
+	}
+	gm_node_disconnect(&link);
+	return 7;
+}
+
+static int is_refused(void)
+{
+	struct gm_node_message reply;
+	return ask(&here, GM_NODE_IPC_OPEN, 3, HOUR, &reply) == GM_NODE_REFUSED &&
+			       ask(&here, GM_NODE_KINDS, 2, HOUR, &reply) == GM_NODE_REFUSED &&
+			       ask(&here, 65535, 2, HOUR, &reply) == GM_NODE_REFUSED
+		       ? 7
+		       : 1;
+}
+
+/* Without a number for a descriptor the reply is no reply, and none is left behind. */
+static int lacks_descriptors(void)
+{
+	struct gm_node_link link;
+	struct gm_node_message reply;
+	struct rlimit few;
+	if (gm_node_connect(&here, HOUR, &link) != GM_NODE_OK)
+		return 1;
+	unsigned before = open_descriptors();
+	getrlimit(RLIMIT_NOFILE, &few);
+	few.rlim_cur = before + 10; /* numbers beyond it are in use */
+	setrlimit(RLIMIT_NOFILE, &few);
+	enum gm_node_result result =
+		gm_node_ask(&link, GM_NODE_IPC_OPEN, (char[200]){0}, 200, &reply);
+	return result == GM_NODE_GARBLED && open_descriptors() == before ? 7 : 2;
+}
+
+static unsigned found;
+
+static void count(void *arg, const struct gm_node_address *address)
+{
+	found += memcmp(address, arg, sizeof *address) == 0;
+}
+
+static int finds(void)
+{
+	unsigned before = open_descriptors();
+	found = 0;
+	gm_node_each(GPU, count, &here);
+	return found == 1 && open_descriptors() == before ? 7 : (int)found;
+}
+
+static void children_ask(void)
+{
+	TAP_IS(status_of(is_refused), 7, "nothing is answered before it is served");
+	gm_node_serve(GM_NODE_IPC_OPEN, echo);
+	TAP_IS(status_of(asks), 7, "a process asks another, and gets bytes and descriptors");
+	TAP_IS(status_of(asks_for_most), 7, "the largest message and all descriptors arrive");
+	TAP_IS(status_of(asks_twice_on_one_link), 7, "a connection serves many requests");
+	TAP_IS(status_of(is_refused), 7, "what is refused and what is unknown is told apart");
+	TAP_IS(status_of(lacks_descriptors), 7, "too few numbers for descriptors: none is kept");
+	found = 0;
+	gm_node_each(GPU, count, &here);
+	TAP_IS(found, 0, "a process does not find itself");
+	TAP_IS(status_of(finds), 7, "another finds it once, under its GPU");
+}
+
+/* --- the program closes descriptors --- */
+
+/* The listening sockets: the descriptors that are sockets now. */
+static unsigned sockets(int at[8])
+{
+	unsigned n = 0;
+	struct stat st;
+	for (int fd = 3; fd < 1024; fd++)
+		if (!fstat(fd, &st) && S_ISSOCK(st.st_mode) && n < 8)
+			at[n++] = fd;
+	return n;
+}
+
+static void program_closes(void)
+{
+	int at[8], file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	unsigned n = sockets(at);
+	struct gm_node_address again;
+	TAP_OK(n == 2 && at[0] >= 200, "a socket a GPU, clear of the program's numbers");
+	for (unsigned i = 0; i < n; i++)
+		TAP_IS(dup2(file, at[i]), at[i], "the program takes number %u for a file", i);
+	TAP_IS(gm_node_join(GPU, &again), 0, "then the process can join again");
+	TAP_OK(memcmp(&again, &here, sizeof here) == 0, "under the address that others have");
+	TAP_IS(status_of(asks), 7, "and answers");
+	for (unsigned i = 0; i < n; i++)
+		TAP_OK(!is_free(at[i]), "the program's file %u is still open", i);
+	for (unsigned i = 0; i < n; i++)
+		close(at[i]);
+	close(file);
+}
+
+/* --- ends --- */
+
+/* A process that joins, forks a child that outlives it, tells its address, and dies. */
+static pid_t dies_with_a_child(int to)
+{
+	struct gm_node_address address;
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid)
+		return pid;
+	gm_node_forget();
+	gm_node_join(GPU, &address);
+	if (fork() == 0) {
+		char byte;
+		gm_node_forget();
+		close(to);
+		close(pipe_ends[1]);
+		_exit(read(pipe_ends[0], &byte, 1) != 0); /* until the test ends */
+	}
+	if (write(to, &address, sizeof address) < 0)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static void killed(void)
+{
+	int told[2], status;
+	struct gm_node_address address = {.nonce = 0};
+	struct gm_node_message reply;
+	if (pipe(told))
+		return;
+	pid_t pid = dies_with_a_child(told[1]);
+	TAP_IS(read(told[0], &address, sizeof address), sizeof address, "another process joins");
+	TAP_IS(ask(&address, GM_NODE_IPC_OPEN, 2, HOUR, &reply), GM_NODE_REFUSED, "it answers");
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	TAP_IS(ask(&address, GM_NODE_IPC_OPEN, 2, HOUR, &reply), GM_NODE_GONE,
+	       "killed, it is gone, though a child that it had forked lives");
+	found = 0;
+	gm_node_each(GPU, count, &address);
+	TAP_IS(found, 0, "and nothing of it is left");
+	close(told[0]);
+	close(told[1]);
+}
+
+static void ended(void)
+{
+	_exit(7);
+}
+
+/* The thread of the node must not keep a process alive. */
+static int without_main(void)
+{
+	struct gm_node_address address;
+	gm_node_join(GPU, &address);
+	atexit(ended);
+	pthread_exit(NULL);
+}
+
+static int forgets(void)
+{
+	struct gm_node_address mine;
+	int at[8];
+	if (sockets(at) || gm_node_is_mine(&here))
+		return 1;
+	if (!CHILD_HAS_THREADS)
+		return 7;
+	if (gm_node_join(GPU, &mine) || !gm_node_is_mine(&mine) || mine.nonce == here.nonce)
+		return 2;
+	return asks(); /* the parent, which is another process to it */
+}
+
+static int asks_too_late(void)
+{
+	struct gm_node_message reply;
+	return ask(&here, GM_NODE_IPC_OPEN, 2, HOUR, &reply) == GM_NODE_REFUSED ? 7 : 1;
+}
+
+int main(void)
+{
+	if (CHILD_HAS_THREADS) { /* before there are other threads */
+		if (pipe(pipe_ends))
+			return 1;
+		killed();
+		TAP_IS(status_of(without_main), 7, "a process whose threads have ended ends");
+		close(pipe_ends[0]);
+		close(pipe_ends[1]);
+	}
+	joins();
+	children_ask();
+	program_closes();
+	TAP_IS(status_of(forgets), 7,
+	       "a forked child has no node of its parent, and makes its own");
+	gm_node_exit();
+	TAP_IS(status_of(asks_too_late), 7, "a process that exits answers nothing more");
+	TAP_IS(gm_node_join(GPU, &here), ESHUTDOWN, "and joins no more");
+	return tap_done();
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Other ends that are not what they should be: another user, silent, garbled, elsewhere. The test
+ * is linked so that it answers for the kernel who the user at the other end is.
+ */
+#include "node_help.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/time.h>
+
+#include "base/sys.h"
+
+static uid_t lie; /* added to the user that the kernel names */
+
+int __real_gm_sys_peer_user(int fd, uid_t *user);
+int __wrap_gm_sys_peer_user(int fd, uid_t *user);
+int __wrap_gm_sys_peer_user(int fd, uid_t *user)
+{
+	int result = __real_gm_sys_peer_user(fd, user);
+	*user += lie;
+	return result;
+}
+
+static enum gm_node_result yes(const void *request, size_t size, struct gm_node_message *reply)
+{
+	(void)request;
+	(void)size;
+	reply->size = 0;
+	return GM_NODE_OK;
+}
+
+/* --- one who asks, and is wrong --- */
+
+static int asks(void)
+{
+	struct gm_node_message reply;
+	lie = 0;
+	return ask(&here, GM_NODE_IPC_OPEN, 2, HOUR, &reply) == GM_NODE_OK ? 7 : 1;
+}
+
+static int asks_as_a_stranger(void)
+{
+	struct gm_node_message reply;
+	lie = 0;
+	return ask(&here, GM_NODE_IPC_OPEN, 2, HOUR, &reply) == GM_NODE_GONE ? 7 : 1;
+}
+
+/* Connect to the node without our code. */
+static int raw_connect(void)
+{
+	struct sockaddr_un name;
+	socklen_t n = gm_wire_name(&name, &here);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	return connect(fd, (struct sockaddr *)&name, n) ? -1 : fd;
+}
+
+static int is_another_user(void)
+{
+	char byte;
+	int fd = raw_connect(); /* before the name changes with the user */
+	int closed[2];
+	if (fd < 0 || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+		return 1;
+	close(fd);
+	struct sockaddr_un name;
+	socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1);
+	n += (socklen_t)snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "gpumem1/0/");
+	for (unsigned i = 0; i < 16; i++)
+		n += (socklen_t)sprintf(name.sun_path + (n - 2), "%02x", here.gpu[i]);
+	n += (socklen_t)sprintf(name.sun_path + (n - 2), "/%u-%016llx", here.pid,
+				(unsigned long long)here.nonce);
+	name.sun_family = AF_UNIX;
+	name.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	if (connect(fd, (struct sockaddr *)&name, n))
+		return 2;
+	const struct gm_wire_head head = {.magic = GM_WIRE_MAGIC};
+	send(fd, &head, sizeof head, MSG_NOSIGNAL);
+	(void)closed;
+	return recv(fd, &byte, 1, 0) <= 0 ? 7 : 3; /* closed without an answer */
+}
+
+/* Each must end the connection, and nothing else. */
+static int talks_garbage(void)
+{
+	static const struct gm_wire_head wrong = {.magic = 7}, good = {.magic = GM_WIRE_MAGIC};
+	char large[sizeof good + GM_NODE_BYTES + 1] = {0}, byte;
+	memcpy(large, &good, sizeof good);
+	const struct {
+		const void *at;
+		size_t n;
+	} what[] = {{"x", 1}, {&wrong, sizeof wrong}, {large, sizeof large}, {&good, 3}, {"", 0}};
+	for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+		int fd = raw_connect();
+		if (fd < 0)
+			return 1;
+		send(fd, what[i].at, what[i].n, MSG_NOSIGNAL);
+		if (recv(fd, &byte, 1, 0) > 0)
+			return 2;
+		close(fd);
+	}
+	return asks();
+}
+
+/* Connections that say nothing do not keep others waiting, as long as there are places. */
+static int says_nothing(void)
+{
+	int fd[15];
+	for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
+		if ((fd[i] = raw_connect()) < 0)
+			return 1;
+	return asks();
+}
+
+/* A request with a descriptor: it must not stay in the process that answers. */
+static int sends_a_descriptor(void)
+{
+	const struct gm_wire_head head = {.magic = GM_WIRE_MAGIC};
+	struct gm_node_message message = {.size = 0, .n_fds = 1, .fds = {STDOUT_FILENO}};
+	char reply[64];
+	int fd = raw_connect();
+	if (fd < 0 || !gm_wire_send(fd, &head, &message))
+		return 1;
+	return recv(fd, reply, sizeof reply, 0) == (ssize_t)sizeof head ? 7 : 2;
+}
+
+static void wrong_askers(void)
+{
+	gm_node_serve(GM_NODE_IPC_OPEN, yes);
+	TAP_IS(gm_node_join(GPU, &here), 0, "a process joins");
+	TAP_IS(status_of(asks), 7, "it answers its own user");
+	lie = 1;
+	TAP_IS(status_of(asks_as_a_stranger), 7, "it closes the connection of another user");
+	lie = 0;
+	if (getuid() == 0)
+		TAP_IS(status_of(is_another_user), 7, "also one that the kernel names");
+	TAP_IS(status_of(talks_garbage), 7, "garbage ends a connection, and no other");
+	unsigned before = open_descriptors();
+	TAP_IS(status_of(says_nothing), 7, "silent connections keep nobody waiting");
+	TAP_IS(status_of(sends_a_descriptor), 7, "a descriptor in a request is answered");
+	TAP_OK(open_descriptors() <= before + 16, "and was not taken");
+}
+
+/* --- one who answers, and is wrong --- */
+
+static struct gm_node_address there;
+static int listener;
+
+static void listen_raw(int waiting)
+{
+	struct sockaddr_un name;
+	there = address_of_nobody();
+	socklen_t n = gm_wire_name(&name, &there);
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	TAP_OK(!bind(listener, (struct sockaddr *)&name, n) && !listen(listener, waiting),
+	       "somebody has the name of a node");
+}
+
+/* What the raw server replies with. */
+static struct {
+	struct gm_wire_head head;
+	char rest[GM_NODE_BYTES + 8];
+	size_t n;
+	unsigned fds;
+} raw;
+
+static void *reply_raw(void *unused)
+{
+	char request[64];
+	int fd = accept(listener, NULL, NULL);
+	if (recv(fd, request, sizeof request, 0) > 0 && raw.fds) {
+		struct gm_node_message message = {.n_fds = raw.fds};
+		for (unsigned i = 0; i < raw.fds; i++)
+			message.fds[i] = STDOUT_FILENO;
+		gm_wire_send(fd, &raw.head, &message);
+	} else if (raw.n) {
+		send(fd, &raw, raw.n, MSG_NOSIGNAL);
+	}
+	close(fd);
+	return unused;
+}
+
+static enum gm_node_result ask_raw(uint32_t magic, uint16_t kind, size_t n, unsigned fds)
+{
+	struct gm_node_message reply;
+	pthread_t thread;
+	raw.head = (struct gm_wire_head){.magic = magic, .kind = kind};
+	raw.n = n;
+	raw.fds = fds;
+	pthread_create(&thread, NULL, reply_raw, NULL);
+	enum gm_node_result result = ask(&there, GM_NODE_IPC_OPEN, 2, HOUR, &reply);
+	pthread_join(thread, NULL);
+	return result;
+}
+
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+static void wrong_answerers(void)
+{
+	struct gm_node_message reply;
+	struct gm_node_address nobody = address_of_nobody();
+	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_GONE,
+	       "a process that is not there is gone");
+	nobody.net++;
+	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_ELSEWHERE,
+	       "unless it is in another network namespace");
+	nobody.net = 0;
+	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_GONE, "or nobody knows in which");
+	listen_raw(8);
+	unsigned before = open_descriptors();
+	lie = 1;
+	TAP_IS(ask(&there, 0, 2, HOUR, &reply), GM_NODE_STRANGER, "another user is not asked");
+	lie = 0;
+	close(accept(listener, NULL, NULL));
+	TAP_IS(ask_raw(7, 0, sizeof raw.head, 0), GM_NODE_GARBLED, "a wrong magic is garbage");
+	TAP_IS(ask_raw(GM_WIRE_MAGIC, 1, sizeof raw.head, 0), GM_NODE_GARBLED, "a wrong kind, too");
+	TAP_IS(ask_raw(GM_WIRE_MAGIC, 0, 3, 0), GM_NODE_GARBLED, "a short message, too");
+	TAP_IS(ask_raw(GM_WIRE_MAGIC, 0, sizeof raw.head + GM_NODE_BYTES + 1, 0), GM_NODE_GARBLED,
+	       "a long message, too");
+	TAP_IS(ask_raw(0, 0, 0, 0), GM_NODE_GONE, "one that ends before its answer is gone");
+	TAP_IS(ask_raw(7, 0, 0, 5), GM_NODE_GARBLED, "descriptors that come with garbage");
+	TAP_IS(ask_raw(GM_WIRE_MAGIC, 1, 0, 5), GM_NODE_GARBLED, "or with a wrong kind");
+	TAP_IS(open_descriptors(), before, "are closed");
+}
+
+static void silent_answerers(void)
+{
+	struct gm_node_message reply;
+	struct itimerval often = {.it_interval = {.tv_usec = 2000}, .it_value = {.tv_usec = 2000}};
+	const struct sigaction interrupt = {.sa_handler = nothing};
+	unsigned before = open_descriptors();
+	TAP_IS(ask(&there, 0, 2, 20 * MS, &reply), GM_NODE_SILENT, "who does not answer is silent");
+	sigaction(SIGALRM, &interrupt, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	TAP_IS(ask(&there, 0, 2, 20 * MS, &reply), GM_NODE_SILENT, "signals change nothing");
+	close(listener);
+	listen_raw(0);
+	struct gm_node_link first, second;
+	gm_node_connect(&there, HOUR, &first);
+	TAP_IS(gm_node_connect(&there, 20 * MS, &second), GM_NODE_SILENT,
+	       "nor is who does not accept waited for");
+	gm_node_disconnect(&first);
+	setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0}}, NULL);
+	TAP_IS(open_descriptors(), before, "no descriptor is left");
+	close(listener);
+}
+
+static void words(void)
+{
+	for (unsigned i = 0; i <= GM_NODE_UNABLE; i++) {
+		errno = EMFILE;
+		TAP_OK(strlen(gm_node_why((enum gm_node_result)i)) > 5, "result %u has words", i);
+	}
+}
+
+int main(void)
+{
+	wrong_askers();
+	wrong_answerers();
+	silent_answerers();
+	words();
+	return tap_done();
+}
