@@ -11,6 +11,7 @@
 #include "shim/block/network.h"
 #include "shim/call.h"
 #include "shim/context/peer.h"
+#include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
 #include "shim/trim.h"
 
@@ -35,7 +36,7 @@ static void device_find(unsigned ordinal, bool pools, struct gm_log_device *log)
 		return;
 	gm_shim_driver.cuDeviceGetName(log->name, (int)sizeof log->name, d->handle);
 	if (gm_shim_driver.cuDeviceGetUuid(&uuid, d->handle) == CUDA_SUCCESS)
-		memcpy(log->uuid, uuid.bytes, sizeof log->uuid);
+		memcpy(log->uuid, memcpy(d->uuid, uuid.bytes, sizeof d->uuid), sizeof log->uuid);
 	gm_shim_driver.cuDeviceTotalMem_v2(&total, d->handle);
 	log->total = d->total = total;
 	gm_pool_config_knobs(&config, gm_knob_get(), total);
@@ -171,7 +172,7 @@ struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block)
 
 bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours)
 {
-	*ours = gm_shim_find(address, block) != NULL;
+	*ours = gm_shim_find(address, block) || gm_ipc_find(address, block);
 	return *ours && block->live && address - block->base < block->size;
 }
 

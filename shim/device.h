@@ -14,6 +14,7 @@
 
 struct gm_shim_device {
 	CUdevice handle;
+	unsigned char uuid[16];
 	atomic_bool on; /* its virtual memory management works */
 	uint64_t total; /* bytes */
 	uint64_t limit; /* GPUMEM_LIMIT here, bytes; UINT64_MAX: none */
@@ -55,8 +56,9 @@ struct gm_pool *gm_shim_pool_at(CUdeviceptr address);
 /* Likewise; *block is what lies there (gm_pool_find). */
 struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block);
 
-/* True: `address` is in a live block, within its requested size. False with *ours: it is in the
- * range of a pool, but in no block. */
+/* For pointer queries. True: `address` is in a live block, within its requested size, or in a block
+ * of another process (shim/ipc). False with *ours: it is in the range of a pool, but in no block.
+ */
 bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours);
 
 /* Call `each` for every live block of every pool, as a LIVE record. */

@@ -15,11 +15,13 @@
 #include "knob/knob.h"
 #include "log/counters.h"
 #include "log/log.h"
+#include "node/node.h"
 #include "shim/block/fill.h"
 #include "shim/call.h"
 #include "shim/device.h"
 #include "shim/entry/glibc_late.h"
 #include "shim/entry/resolve.h"
+#include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
 #include "shim/modules.h"
 #include "shim/trim.h"
@@ -122,6 +124,7 @@ static enum gm_shim_state life_start(void)
 		pthread_atfork(NULL, NULL, life_fork_child);
 		atexit(gm_trim_exit);
 		atexit(gm_heap_exit);
+		atexit(gm_node_exit);
 	}
 	/* The calls of capture.c begin all captures of the drivers that we know. */
 	if (gm_shim_driver.version <= NEWEST_DRIVER)
@@ -150,5 +153,6 @@ __attribute__((destructor)) static void life_exit(void)
 		return;
 	gm_shim_sample(gm_clock_ns(), true);
 	gm_heap_log_all();
+	gm_ipc_report();
 	gm_log_close();
 }

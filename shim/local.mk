@@ -25,6 +25,9 @@ libgpumem_la_SOURCES += %D%/foreign/account.c %D%/foreign/account.h %D%/foreign/
 	%D%/foreign/async.c %D%/foreign/create.c %D%/foreign/create.h %D%/foreign/external.c \
 	%D%/foreign/foreign.c %D%/foreign/foreign.h %D%/foreign/graph.c %D%/foreign/graph.h \
 	%D%/foreign/host.c
+# Blocks that processes share.
+libgpumem_la_SOURCES += %D%/ipc/export.c %D%/ipc/handle.h %D%/ipc/import.c %D%/ipc/ipc.h %D%/ipc/map.c \
+	%D%/ipc/map.h
 # Kernels, and malloc in them.
 libgpumem_la_SOURCES += %D%/kernel/handle.c %D%/kernel/handle.h %D%/kernel/heaplimit.c \
 	%D%/kernel/heaplimit.h %D%/kernel/inkernel.c %D%/kernel/inkernel.h %D%/kernel/inkernel_log.c \

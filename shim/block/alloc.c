@@ -11,7 +11,9 @@
 #include "shim/call.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "shim/ipc/ipc.h"
 #include "shim/modules.h"
+#include "shim/retry.h"
 #include "shim/used.h"
 
 /* One call of the program that asks for memory. */
@@ -24,11 +26,14 @@ struct request {
 	unsigned element;
 	struct gm_context *context;
 	struct gm_timing call;
+	bool native; /* GPUMEM_IPC=native: the driver's, though the pool may have memory */
 };
 
 /* Make the program's call as it is. */
 static CUresult request_pass(const struct request *q)
 {
+	if (q->native) /* idle memory of the pool must not be what it lacks */
+		return GM_PASS_RETRY(real.cuMemAlloc_v2(q->out, q->size));
 	if (q->pitch)
 		return GM_PASS(
 			real.cuMemAllocPitch_v2(q->out, q->pitch, q->width, q->height, q->element));
@@ -167,15 +172,25 @@ static __attribute__((noinline)) CUresult request_reclaim(const struct request *
 	return result;
 }
 
+static CUresult request_find(struct request *q, struct gm_pool *pool, struct gm_block *b)
+{
+	q->native = gm_ipc_is_native(q->size);
+	if (GM_UNLIKELY(q->native)) {
+		b->since = 0;
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	CUresult result = gm_pool_alloc(pool, q->size, q->context->key, b);
+	return GM_UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY) ? request_reclaim(q, pool, b)
+							       : result;
+}
+
 static CUresult request_from_pool(struct request *q, struct gm_pool *pool)
 {
 	struct gm_block b;
 	CUresult result = gm_fence_may_allocate(&gm_shim_driver, q->context);
 	if (result != CUDA_SUCCESS)
 		return request_refused(q, result);
-	result = gm_pool_alloc(pool, q->size, q->context->key, &b);
-	if (GM_UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY))
-		result = request_reclaim(q, pool, &b);
+	result = request_find(q, pool, &b);
 	if (GM_LIKELY(result == CUDA_SUCCESS)) {
 		gm_fill(q->context, &b);
 		*q->out = b.base;

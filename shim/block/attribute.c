@@ -55,6 +55,14 @@ static void attribute_no_handle_types(void *out, const struct gm_block *b)
 	*(unsigned char *)out = 0;
 }
 
+/* Of mapped memory the driver says no. Of another process' block it knows best. */
+static void attribute_ipc(void *out, const struct gm_block *b)
+{
+	const struct gm_pool *pool = gm_shim_pool_at(b->base);
+	if (pool)
+		*(unsigned char *)out = gm_pool_exports(pool);
+}
+
 static void attribute_memops(void *out, const struct gm_block *b)
 {
 	unsigned on = gm_memops_get(b->id);
@@ -100,6 +108,7 @@ static const struct {
 	{CU_POINTER_ATTRIBUTE_CONTEXT, attribute_context},
 	{CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, attribute_memops},
 	{CU_POINTER_ATTRIBUTE_BUFFER_ID, attribute_buffer_id},
+	{CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, attribute_ipc},
 	{CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, attribute_base},
 	{CU_POINTER_ATTRIBUTE_RANGE_SIZE, attribute_size},
 	{CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, attribute_no_handle_types},

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/msg.h"
 #include "shim/block/attribute.h"
 #include "shim/call.h"
 #include "shim/device.h"
@@ -138,14 +137,4 @@ CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t
 	if (result != CUDA_SUCCESS)
 		return result;
 	return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
-}
-
-CUresult on_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
-{
-	struct gm_block b;
-	if (!gm_shim_active() || !gm_shim_find(dptr, &b))
-		return real.cuIpcGetMemHandle(pHandle, dptr);
-	GM_MSG_ONCE(GM_MSG_WARN, "cuIpcGetMemHandle is refused: memory of the pool cannot be "
-				 "shared with other processes this way");
-	return real.cuIpcGetMemHandle(pHandle, GM_NOWHERE);
 }

@@ -369,6 +369,8 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
+#define null_cuMemImportFromShareableHandle NULL
+
 /* No kernels, and so no device heaps. */
 #define null_cuLaunchKernel NULL
 #define null_cuLinkAddData_v2 NULL

@@ -58,6 +58,7 @@ enum { GM_HEAP_AUTO, GM_HEAP_OFF }; /* then the policies, in the order of policy
 enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };
 enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };
+enum { GM_IPC_SHARE, GM_IPC_NATIVE };
 enum { GM_REMAP_AUTO, GM_REMAP_ON, GM_REMAP_OFF };
 
 struct gm_knob_info {

@@ -2,6 +2,7 @@
 /* The process that asks. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -77,6 +78,9 @@ static int link_try(int fd, const struct gm_node_address *to, uint64_t patience)
 enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t patience,
 				    struct gm_node_link *link)
 {
+	link->fd = -1;
+	if (to->user != geteuid())
+		return GM_NODE_STRANGER;
 	int fd = gm_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC);
 	fd = fd < 0 ? fd : gm_fd_raise(fd);
 	link->fd = fd;
@@ -133,7 +137,7 @@ static enum gm_node_result link_receive(const struct gm_node_link *link, enum gm
 enum gm_node_result gm_node_ask(const struct gm_node_link *link, enum gm_node_kind kind,
 				const void *request, size_t size, struct gm_node_message *reply)
 {
-	const struct gm_wire_head head = {.magic = GM_WIRE_MAGIC, .kind = (uint16_t)kind};
+	const struct gm_wire_head head = {.magic = GM_NODE_MAGIC, .kind = (uint16_t)kind};
 	reply->n_fds = 0; /* the reply's place serves for the request, which is sent first */
 	reply->size = (uint32_t)size;
 	memcpy(reply->data, request, size);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/sys.h"
 #include "node/wire.h"
@@ -24,7 +25,8 @@ struct find {
  * listen is one that was accepted, under the same name. */
 static void find_line(const struct find *find, const char *line)
 {
-	struct gm_node_address address = {.net = find->net};
+	struct gm_node_address address = {
+		.magic = GM_NODE_MAGIC, .user = geteuid(), .net = find->net};
 	unsigned flags;
 	unsigned long long nonce;
 	char rest;
@@ -64,7 +66,7 @@ void gm_node_each(const unsigned char gpu[16],
 	if (fd < 0)
 		return;
 	find.net = gm_wire_net();
-	find.n = 1 + gm_wire_stem(find.stem + 1, sizeof find.stem - 1, gpu);
+	find.n = 1 + gm_wire_stem(find.stem + 1, sizeof find.stem - 1, geteuid(), gpu);
 	while ((n = gm_sys_read(fd, text + have, sizeof text - 1 - have)) > 0 ||
 	       (n < 0 && errno == EINTR)) {
 		have = n > 0 ? find_lines(&find, text, have + (size_t)n) : have;

@@ -42,11 +42,14 @@ enum gm_node_kind {
 
 /* Enough to find a node from any process. Without padding: it travels as it is. */
 struct gm_node_address {
-	unsigned char gpu[16]; /* UUID */
-	uint64_t nonce;	       /* of the process; 0 in no address */
-	uint32_t pid;	       /* in the namespace of that process */
+	uint32_t magic;	       /* GM_NODE_MAGIC */
+	uint32_t user;	       /* effective, of that process */
+	uint32_t pid;	       /* in its namespace */
 	uint32_t net;	       /* number of its network namespace; 0: unknown */
+	uint64_t nonce;	       /* of the process; 0 in no address */
+	unsigned char gpu[16]; /* UUID */
 };
+#define GM_NODE_MAGIC 0x316e6d67u /* "gmn1": the protocol; larger than any process id */
 
 /* Descriptors belong to who has the message: gm_node_close_all. */
 struct gm_node_message {

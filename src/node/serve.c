@@ -82,7 +82,7 @@ static void guest_answer(struct end *guest, int fd, const struct gm_wire_head *h
 			 struct gm_node_message *request)
 {
 	struct gm_node_message reply = {.size = 0};
-	struct gm_wire_head reply_head = {GM_WIRE_MAGIC, head->kind, GM_NODE_REFUSED};
+	struct gm_wire_head reply_head = {GM_NODE_MAGIC, head->kind, GM_NODE_REFUSED};
 	gm_node_answer *answer =
 		head->kind < GM_NODE_KINDS ? atomic_load(&answers[head->kind]) : NULL;
 	if (answer && gm_gate_enter(&gate)) {
@@ -297,7 +297,9 @@ static int node_open(const unsigned char gpu[16], struct gm_node_address *out, b
 	if (!node) {
 		node = &nodes[n];
 		atomic_store(&node->end.fd, -1);
-		node->address = (struct gm_node_address){.nonce = atomic_load(&nonce),
+		node->address = (struct gm_node_address){.magic = GM_NODE_MAGIC,
+							 .user = geteuid(),
+							 .nonce = atomic_load(&nonce),
 							 .pid = (uint32_t)getpid(),
 							 .net = gm_wire_net()};
 		memcpy(node->address.gpu, gpu, sizeof node->address.gpu);

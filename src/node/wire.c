@@ -17,9 +17,9 @@ union control {
 	char room[CMSG_SPACE(GM_NODE_FDS * sizeof(int))];
 };
 
-size_t gm_wire_stem(char *to, size_t room, const unsigned char gpu[16])
+size_t gm_wire_stem(char *to, size_t room, unsigned user, const unsigned char gpu[16])
 {
-	int n = snprintf(to, room, "gpumem1/%u/", (unsigned)geteuid());
+	int n = snprintf(to, room, "gpumem1/%u/", user);
 	for (unsigned i = 0; i < 16; i++)
 		n += snprintf(to + n, room - (size_t)n, "%02x", gpu[i]);
 	n += snprintf(to + n, room - (size_t)n, "/");
@@ -31,7 +31,7 @@ socklen_t gm_wire_name(struct sockaddr_un *name, const struct gm_node_address *a
 	char *to = name->sun_path + 1;
 	memset(name, 0, sizeof *name);
 	name->sun_family = AF_UNIX;
-	size_t n = gm_wire_stem(to, sizeof name->sun_path - 1, address->gpu);
+	size_t n = gm_wire_stem(to, sizeof name->sun_path - 1, address->user, address->gpu);
 	n += (size_t)snprintf(to + n, sizeof name->sun_path - 1 - n, "%u-%016llx", address->pid,
 			      (unsigned long long)address->nonce);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
@@ -108,7 +108,7 @@ bool gm_wire_receive(int fd, struct gm_wire_head *head, struct gm_node_message *
 		return false;
 	bool good = !fds || fds_take(&m, message);
 	good = good && n >= (ssize_t)sizeof *head && !(m.msg_flags & MSG_TRUNC) &&
-	       head->magic == GM_WIRE_MAGIC;
+	       head->magic == GM_NODE_MAGIC;
 	if (good) {
 		message->size = (uint32_t)((size_t)n - sizeof *head);
 		return true;

@@ -11,17 +11,16 @@
 
 /* Before each message. Both sides are of one machine, so nothing is converted. */
 struct gm_wire_head {
-	uint32_t magic;
+	uint32_t magic; /* GM_NODE_MAGIC */
 	uint16_t kind;
 	uint16_t result; /* enum gm_node_result; 0 in a request */
 };
-#define GM_WIRE_MAGIC 0x316e6d67u /* "gmn1" */
 
 /* "gpumem1/USER/GPU/": how the names of a user's nodes under a GPU begin, without the leading zero
  * byte. Returns its length. `room` is at least 64. */
-size_t gm_wire_stem(char *to, size_t room, const unsigned char gpu[16]);
+size_t gm_wire_stem(char *to, size_t room, unsigned user, const unsigned char gpu[16]);
 
-/* The name of a node's socket, of this process' user. Returns its length. */
+/* The name of a node's socket. Returns its length. */
 socklen_t gm_wire_name(struct sockaddr_un *name, const struct gm_node_address *address);
 
 /* The number of this process' network namespace; 0: unknown. */

@@ -46,6 +46,7 @@ static CUresult handle_create(struct gm_pool *pool, struct gm_chunk *chunk, unsi
 	change_begin(pool);
 	CUresult result = pool->driver->cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
 	change_end(pool, result == CUDA_SUCCESS ? chunk->size : 0);
+	chunk->exportable = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
 	if (result != CUDA_SUCCESS || !access)
 		return result;
 	result = gm_chunk_map(pool, chunk, chunk->base, access);

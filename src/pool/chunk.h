@@ -32,8 +32,9 @@ struct gm_chunk {
 	uint64_t serial;
 	CUmemGenericAllocationHandle handle; /* 0: none */
 	unsigned pins;			     /* pins of live blocks on it */
-	unsigned busy;			     /* threads that are changing its access */
+	unsigned busy;			     /* threads that change its access or export it */
 	bool picked;			     /* to be detached */
+	bool exportable;		     /* the driver gives a descriptor for it */
 	uint64_t access;		     /* generation of its access; see peer.h */
 	uint64_t seen_used, seen_pins;	     /* scratch of gm_pool_check */
 	uint64_t idle_since;		     /* if `used` is 0: the last use, by config.clock */

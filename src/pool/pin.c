@@ -15,6 +15,16 @@ static void pin_count(struct gm_pool *pool, const struct gm_pin *pin, bool more)
 	}
 }
 
+static bool pin_exists(const struct gm_pool *pool, const struct gm_pin *pin)
+{
+	for (size_t i = 0; i < pool->pins.n; i++) {
+		const struct gm_pin *p = &pool->pins.at[i];
+		if (p->id == pin->id && p->base == pin->base && p->size == pin->size)
+			return true;
+	}
+	return false;
+}
+
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -27,6 +37,8 @@ CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 		struct gm_pin pin = {GM_GET(piece->id), address, size ? size : 1};
 		if (size > rest) {
 			result = CUDA_ERROR_INVALID_VALUE;
+		} else if (piece->pinned && pin_exists(pool, &pin)) {
+			result = CUDA_SUCCESS;
 		} else if (!gm_array_push(&pool->pins, pin)) {
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		} else {

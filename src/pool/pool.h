@@ -165,9 +165,39 @@ bool gm_pool_reserves(const struct gm_pool *pool, CUdeviceptr address);
 bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_block *out);
 
 /* Pin the chunks under [address, +size) while the block lives, because its physical address becomes
- * known elsewhere (IPC or shareable handle, dma-buf, SYNC_MEMOPS). INVALID_VALUE: not in a live
- * block. */
+ * known elsewhere (IPC or shareable handle, dma-buf, SYNC_MEMOPS). Once more is no change.
+ * INVALID_VALUE: not in a live block. */
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size);
+
+/* --- sharing with other processes --- */
+
+/* Does new memory have descriptors? Takes no lock. */
+bool gm_pool_exports(const struct gm_pool *pool);
+
+/* Can other processes get the memory of the live block at `address` from the driver? No more than
+ * a look: the block may end. */
+bool gm_pool_can_export(struct gm_pool *pool, CUdeviceptr address);
+
+#define GM_EXPORT_PARTS 64
+
+/* The chunks under a block, side by side; of them those from `first` on. */
+struct gm_export {
+	uint64_t offset, size; /* of the block in them; size as requested */
+	uint64_t total;	       /* bytes of all of them */
+	unsigned chunks, first, n;
+	struct {
+		uint64_t size;
+		int fd; /* a POSIX file descriptor of the chunk */
+	} part[GM_EXPORT_PARTS];
+};
+
+/*
+ * Export the chunks from number `first` on under the pinned block of this id that begins at `base`,
+ * at most GM_EXPORT_PARTS. On success the descriptors are the caller's, else there are none.
+ * INVALID_VALUE: no such block, or not so many chunks; any other error is the driver's.
+ */
+CUresult gm_pool_export(struct gm_pool *pool, CUdeviceptr base, uint64_t id, unsigned first,
+			struct gm_export *out);
 
 /*
  * Map `size` bytes (a multiple of 2 MiB) of idle or new memory at `at`, addresses that the caller

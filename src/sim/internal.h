@@ -163,6 +163,7 @@ enum sim_kind {
 	SIM_ASYNC,	/* cuMemAllocAsync and allocation nodes of graphs */
 	SIM_MAPPING,	/* cuMemMap */
 	SIM_EXTERNAL,	/* cuExternalMemoryGetMappedBuffer */
+	SIM_IPC,	/* cuIpcOpenMemHandle */
 	SIM_MODULE	/* code and globals of a module */
 };
 
@@ -181,6 +182,8 @@ struct sim_region {
 	struct sim_pool *pool;		       /* SIM_ASYNC */
 	struct sim_graph *graph;	       /* SIM_ASYNC: an allocation node's */
 	struct sim_handle *handle;	       /* SIM_MAPPING */
+	struct sim_ipc *ipc;		       /* SIM_IPC: which memory, and its references */
+	int file;			       /* SIM_DEVICE of 1 MiB and more: as of a slab */
 	unsigned char access[SIM_MAX_DEVICES]; /* SIM_MAPPING: CUmemAccess_flags by device */
 };
 
@@ -198,6 +201,7 @@ struct sim_handle {
 	struct sim_shared memory; /* each mapping is a view of it */
 	size_t size;
 	uint64_t id, shared;	   /* shared: inode of the descriptor that was exported, or 0 */
+	bool imported;		   /* another process' memory, which is charged there */
 	unsigned owners, mappings; /* released when both are 0 */
 };
 
@@ -373,6 +377,8 @@ void sim_pages_drop(void *pages, size_t size);
 /* False: host memory is short. Pages, and a view made at mapped addresses, are inaccessible until
  * mprotect. A view outlives the pages that it was made of. */
 bool sim_shared_make(struct sim_shared *shared, size_t size);
+/* Likewise of a file that another process has made; `fd` stays the caller's. */
+bool sim_shared_open(struct sim_shared *shared, size_t size, int fd);
 bool sim_shared_view(const struct sim_shared *shared, size_t offset, size_t size, void *at);
 void sim_shared_drop(struct sim_shared *shared);
 /* Was `address` ever the driver's? */
@@ -386,6 +392,10 @@ void sim_memory_free(struct sim_region *region);
 void sim_memory_of_context_gone(struct sim_context *ctx);
 void sim_memory_reset(void);
 void sim_handle_release(struct sim_handle *handle);
+/* The pages under memory of cuMemAlloc: their address, size, and where the descriptor is kept of
+ * the file that they are (plus 1; 0: they are none). */
+int *sim_memory_pages(struct sim_region *region, char **pages, size_t *size);
+void sim_ipc_drop(struct sim_region *region);
 CUresult sim_unmap_region(struct sim_region *region);
 
 /* --- module.c, copy.c --- */

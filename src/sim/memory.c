@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "sim/internal.h"
 
@@ -110,6 +111,7 @@ struct sim_slab {
 	char *pages;
 	unsigned device;
 	size_t in_use; /* steps */
+	int file;      /* of the pages, plus 1; 0: they are no file */
 	bool used[SLAB_STEPS];
 };
 
@@ -163,6 +165,12 @@ static char *slab_alloc(unsigned device, size_t size, struct sim_slab **out)
 	return slab->pages + at * SIM_STEP;
 }
 
+static void file_close(int file)
+{
+	if (file)
+		close(file - 1);
+}
+
 static void slab_free(struct sim_slab *slab, CUdeviceptr address, size_t size)
 {
 	size_t steps = (size + SIM_STEP - 1) / SIM_STEP;
@@ -176,6 +184,7 @@ static void slab_free(struct sim_slab *slab, CUdeviceptr address, size_t size)
 		link = &(*link)->next;
 	*link = slab->next;
 	sim_pages_drop(slab->pages, SIM_PAGE);
+	file_close(slab->file);
 	sim_uncharge(slab->device, SIM_PAGE);
 	free(slab);
 }
@@ -236,7 +245,10 @@ CUresult sim_memory_alloc(enum sim_kind kind, struct sim_context *ctx, size_t si
 void sim_memory_free(struct sim_region *region)
 {
 	size_t whole = gm_round_up(region->size, SIM_PAGE);
-	if (region->kind == SIM_HOST) {
+	file_close(region->file);
+	if (region->kind == SIM_IPC) {
+		sim_ipc_drop(region);
+	} else if (region->kind == SIM_HOST) {
 		sim_pages_drop((void *)region->base, gm_round_up(region->size, 4096));
 	} else if (region->slab) {
 		slab_free(region->slab, region->base, region->size);
@@ -249,6 +261,13 @@ void sim_memory_free(struct sim_region *region)
 	if (region->pool)
 		region->pool->used -= region->size;
 	sim_region_remove(region);
+}
+
+int *sim_memory_pages(struct sim_region *region, char **pages, size_t *size)
+{
+	*pages = region->slab ? region->slab->pages : (char *)region->base;
+	*size = region->slab ? SIM_PAGE : gm_round_up(region->size, SIM_PAGE);
+	return region->slab ? &region->slab->file : &region->file;
 }
 
 void sim_memory_of_context_gone(struct sim_context *ctx)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queries about an address. */
 #include <string.h>
-#include <unistd.h>
 
 #include "sim/internal.h"
 
@@ -214,39 +213,4 @@ CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attrib
 	if (region->sync_memops && sim_stream_of(NULL, &legacy) == CUDA_SUCCESS)
 		return sim_wait_stream(legacy);
 	return CUDA_SUCCESS;
-}
-
-/* --- legacy IPC: a process can export memory, but another cannot open it --- */
-
-struct ipc {
-	pid_t pid;
-	CUdeviceptr base;
-	uint64_t id;
-};
-
-CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
-{
-	const struct sim_region *region = region_find(address);
-	if (!out || !region || region->kind != SIM_DEVICE)
-		return CUDA_ERROR_INVALID_VALUE;
-	struct ipc ipc = {getpid(), region->base, region->id};
-	memset(out, 0, sizeof *out);
-	memcpy(out, &ipc, sizeof ipc);
-	return CUDA_SUCCESS;
-}
-
-CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags)
-{
-	struct ipc ipc;
-	memcpy(&ipc, &handle, sizeof ipc);
-	if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !ipc.pid)
-		return CUDA_ERROR_INVALID_VALUE;
-	/* a process cannot open its own memory; another's is private */
-	return ipc.pid == getpid() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult sim_cuIpcCloseMemHandle(CUdeviceptr address)
-{
-	(void)address; /* none was ever opened */
-	return CUDA_ERROR_INVALID_VALUE;
 }

@@ -24,7 +24,8 @@
  *     SIM_LEAKS=1                 print at exit the findings of gm_sim_leaks: handles, mappings,
  *                                 reservations, allocations, events and streams
  *     SIM_YIELD=1                 each call lets other threads run first, so it loses every race
- *     SIM_MEMFD=1                 shared pages are files, for memcheck
+ *     SIM_MEMFD=1                 pages of cuMemCreate are files: for memcheck, and for
+ *                                 descriptors that other processes can use
  *     SIM_PEER=0                  no device reaches another's memory
  */
 #ifndef GM_SIM_SIM_H

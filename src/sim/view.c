@@ -4,6 +4,7 @@
  * bytes, which needs no file and so works under RLIMIT_FSIZE. Memcheck does not know that call:
  * with SIM_MEMFD=1 the pages are a file.
  */
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,6 +20,18 @@ bool sim_shared_make(struct sim_shared *shared, size_t size)
 	shared->pages = shared->fd >= 0 && ftruncate(shared->fd, (off_t)size) != 0
 				? MAP_FAILED
 				: mmap(NULL, size, PROT_NONE, flags, shared->fd, 0);
+	if (shared->pages == MAP_FAILED && shared->fd >= 0)
+		close(shared->fd);
+	return shared->pages != MAP_FAILED;
+}
+
+bool sim_shared_open(struct sim_shared *shared, size_t size, int fd)
+{
+	shared->size = size;
+	shared->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	shared->pages = shared->fd < 0 ? MAP_FAILED
+				       : mmap(NULL, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE,
+					      shared->fd, 0);
 	if (shared->pages == MAP_FAILED && shared->fd >= 0)
 		close(shared->fd);
 	return shared->pages != MAP_FAILED;

@@ -140,7 +140,7 @@ static void handle_release(struct sim_handle *handle)
 	if (handle->owners || handle->mappings)
 		return;
 	sim_shared_drop(&handle->memory);
-	if (handle_is_on_device(handle))
+	if (handle_is_on_device(handle) && !handle->imported)
 		sim_uncharge((unsigned)handle->prop.location.id, handle->size);
 	sim_list_remove(&handle->node);
 	free(handle);
@@ -203,7 +203,58 @@ CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void
 	return CUDA_SUCCESS;
 }
 
-/* --- sharing within the process: the descriptor is a token, identified by its inode --- */
+/*
+ * --- sharing ---
+ *
+ * Where pages are files (SIM_MEMFD) the descriptor is the file, and behind the pages is written
+ * what they are; another process maps them. Else it is a token, and serves within the process. Both
+ * are identified by their inode.
+ */
+
+struct label {
+	char magic[8];
+	CUmemAllocationProp prop;
+};
+static const char label_magic[8] = "sim-vmm";
+
+/* A new descriptor of the handle's file. */
+static int file_export(const struct sim_handle *handle)
+{
+	struct label label;
+	memset(&label, 0, sizeof label);
+	memcpy(label.magic, label_magic, sizeof label_magic);
+	label.prop = handle->prop;
+	if (pwrite(handle->memory.fd, &label, sizeof label, (off_t)handle->size) !=
+	    (ssize_t)sizeof label)
+		return -1;
+	return fcntl(handle->memory.fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* A handle of a file that another process has exported. */
+static CUresult file_import(int fd, const struct stat *st, struct sim_handle **out)
+{
+	struct label label;
+	size_t size = (size_t)st->st_size & ~(SIM_PAGE - 1);
+	if (!size || pread(fd, &label, sizeof label, (off_t)size) != (ssize_t)sizeof label ||
+	    memcmp(label.magic, label_magic, sizeof label_magic) != 0 ||
+	    location_check(label.prop.location) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct sim_handle *handle = calloc(1, sizeof *handle);
+	if (!handle)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	handle->prop = label.prop;
+	handle->size = size;
+	handle->id = sim_new_id();
+	handle->shared = st->st_ino;
+	handle->imported = true;
+	if (!sim_shared_open(&handle->memory, size, fd)) {
+		free(handle);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	sim_list_add(&sim.handles, &handle->node);
+	*out = handle;
+	return CUDA_SUCCESS;
+}
 
 CUresult sim_cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle value,
 					  CUmemAllocationHandleType type, unsigned long long flags)
@@ -216,7 +267,8 @@ CUresult sim_cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandl
 	if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 	    !(handle->prop.requestedHandleTypes & type))
 		return CUDA_ERROR_INVALID_VALUE;
-	int fd = memfd_create("sim-shared", MFD_CLOEXEC);
+	int fd = handle->memory.fd >= 0 ? file_export(handle)
+					: memfd_create("sim-shared", MFD_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	handle->shared = st.st_ino;
@@ -239,7 +291,13 @@ CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, v
 		*out = (CUmemGenericAllocationHandle)(uintptr_t)handle;
 		return CUDA_SUCCESS;
 	}
-	return CUDA_ERROR_INVALID_VALUE;
+	struct sim_handle *handle;
+	CUresult result = file_import((int)(intptr_t)shared, &st, &handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	handle->owners = 1;
+	*out = (CUmemGenericAllocationHandle)(uintptr_t)handle;
+	return CUDA_SUCCESS;
 }
 
 /* --- mapping --- */

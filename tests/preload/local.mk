@@ -9,6 +9,7 @@ include %D%/fill.mk
 include %D%/idle.mk
 include %D%/inkernel.mk
 include %D%/inkernel_log.mk
+include %D%/ipc.mk
 include %D%/newer.mk
 include %D%/stderr.mk
 

@@ -61,8 +61,11 @@ __attribute__((unused)) static enum gm_node_result ask(const struct gm_node_addr
 /* An address that no process has. */
 __attribute__((unused)) static struct gm_node_address address_of_nobody(void)
 {
-	struct gm_node_address address = {
-		.nonce = 0x1234567890u + (uint64_t)getpid(), .pid = 1, .net = gm_wire_net()};
+	struct gm_node_address address = {.magic = GM_NODE_MAGIC,
+					  .user = geteuid(),
+					  .nonce = 0x1234567890u + (uint64_t)getpid(),
+					  .pid = 1,
+					  .net = gm_wire_net()};
 	memcpy(address.gpu, GPU, sizeof address.gpu);
 	return address;
 }

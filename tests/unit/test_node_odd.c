@@ -58,33 +58,20 @@ static int raw_connect(void)
 static int is_another_user(void)
 {
 	char byte;
-	int fd = raw_connect(); /* before the name changes with the user */
-	int closed[2];
-	if (fd < 0 || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
 		return 1;
-	close(fd);
-	struct sockaddr_un name;
-	socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1);
-	n += (socklen_t)snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "gpumem1/0/");
-	for (unsigned i = 0; i < 16; i++)
-		n += (socklen_t)sprintf(name.sun_path + (n - 2), "%02x", here.gpu[i]);
-	n += (socklen_t)sprintf(name.sun_path + (n - 2), "/%u-%016llx", here.pid,
-				(unsigned long long)here.nonce);
-	name.sun_family = AF_UNIX;
-	name.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	if (connect(fd, (struct sockaddr *)&name, n))
+	int fd = raw_connect();
+	const struct gm_wire_head head = {.magic = GM_NODE_MAGIC};
+	if (fd < 0)
 		return 2;
-	const struct gm_wire_head head = {.magic = GM_WIRE_MAGIC};
 	send(fd, &head, sizeof head, MSG_NOSIGNAL);
-	(void)closed;
 	return recv(fd, &byte, 1, 0) <= 0 ? 7 : 3; /* closed without an answer */
 }
 
 /* Each must end the connection, and nothing else. */
 static int talks_garbage(void)
 {
-	static const struct gm_wire_head wrong = {.magic = 7}, good = {.magic = GM_WIRE_MAGIC};
+	static const struct gm_wire_head wrong = {.magic = 7}, good = {.magic = GM_NODE_MAGIC};
 	char large[sizeof good + GM_NODE_BYTES + 1] = {0}, byte;
 	memcpy(large, &good, sizeof good);
 	const struct {
@@ -116,7 +103,7 @@ static int says_nothing(void)
 /* A request with a descriptor: it must not stay in the process that answers. */
 static int sends_a_descriptor(void)
 {
-	const struct gm_wire_head head = {.magic = GM_WIRE_MAGIC};
+	const struct gm_wire_head head = {.magic = GM_NODE_MAGIC};
 	struct gm_node_message message = {.size = 0, .n_fds = 1, .fds = {STDOUT_FILENO}};
 	char reply[64];
 	int fd = raw_connect();
@@ -205,6 +192,10 @@ static void wrong_answerers(void)
 	struct gm_node_address nobody = address_of_nobody();
 	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_GONE,
 	       "a process that is not there is gone");
+	nobody.user++;
+	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_STRANGER,
+	       "that of another user is not ours");
+	nobody.user--;
 	nobody.net++;
 	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_ELSEWHERE,
 	       "unless it is in another network namespace");
@@ -217,13 +208,13 @@ static void wrong_answerers(void)
 	lie = 0;
 	close(accept(listener, NULL, NULL));
 	TAP_IS(ask_raw(7, 0, sizeof raw.head, 0), GM_NODE_GARBLED, "a wrong magic is garbage");
-	TAP_IS(ask_raw(GM_WIRE_MAGIC, 1, sizeof raw.head, 0), GM_NODE_GARBLED, "a wrong kind, too");
-	TAP_IS(ask_raw(GM_WIRE_MAGIC, 0, 3, 0), GM_NODE_GARBLED, "a short message, too");
-	TAP_IS(ask_raw(GM_WIRE_MAGIC, 0, sizeof raw.head + GM_NODE_BYTES + 1, 0), GM_NODE_GARBLED,
+	TAP_IS(ask_raw(GM_NODE_MAGIC, 1, sizeof raw.head, 0), GM_NODE_GARBLED, "a wrong kind, too");
+	TAP_IS(ask_raw(GM_NODE_MAGIC, 0, 3, 0), GM_NODE_GARBLED, "a short message, too");
+	TAP_IS(ask_raw(GM_NODE_MAGIC, 0, sizeof raw.head + GM_NODE_BYTES + 1, 0), GM_NODE_GARBLED,
 	       "a long message, too");
 	TAP_IS(ask_raw(0, 0, 0, 0), GM_NODE_GONE, "one that ends before its answer is gone");
 	TAP_IS(ask_raw(7, 0, 0, 5), GM_NODE_GARBLED, "descriptors that come with garbage");
-	TAP_IS(ask_raw(GM_WIRE_MAGIC, 1, 0, 5), GM_NODE_GARBLED, "or with a wrong kind");
+	TAP_IS(ask_raw(GM_NODE_MAGIC, 1, 0, 5), GM_NODE_GARBLED, "or with a wrong kind");
 	TAP_IS(open_descriptors(), before, "are closed");
 }
 

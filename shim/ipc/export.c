@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The exporter: cuIpcGetMemHandle, and the answer to processes that open what it gave. The block is
+ * pinned from then on. The driver is asked for descriptors when a process wants them, and keeps
+ * none: a descriptor would keep the memory when the program has freed it.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/msg.h"
+#include "base/sys.h"
+#include "log/count.h"
+#include "shim/call.h"
+#include "shim/device.h"
+#include "shim/ipc/handle.h"
+#include "shim/ipc/ipc.h"
+
+static _Atomic uint64_t secret; /* 0: nothing was exported yet */
+static atomic_bool opened;	/* another process got something */
+
+static uint64_t secret_make(void)
+{
+	uint64_t none = 0, value = 0;
+	if (gm_sys_random(&value, sizeof value) != sizeof value)
+		value = gm_clock_ns() ^ (uint64_t)(uintptr_t)&value << 20;
+	value |= 1;
+	return atomic_compare_exchange_strong(&secret, &none, value) ? value : none;
+}
+
+/* --- on the node's thread --- */
+
+static enum gm_node_result export_refused(CUresult result)
+{
+	if (result != CUDA_ERROR_INVALID_VALUE) /* else the block was freed */
+		GM_MSG_ONCE(GM_MSG_WARN,
+			    "another process cannot open a block of this one: the driver gives no "
+			    "descriptor (%s)",
+			    gm_driver_error(&gm_shim_driver, result));
+	return GM_NODE_REFUSED;
+}
+
+static void reply_fill(struct gm_node_message *message, const struct gm_export *e)
+{
+	struct gm_ipc_reply reply = {
+		.offset = e->offset,
+		.size = e->size,
+		.total = e->total,
+		.chunks = e->chunks,
+		.first = e->first,
+		.n = e->n,
+	};
+	for (unsigned i = 0; i < e->n; i++) {
+		reply.part[i] = e->part[i].size;
+		message->fds[i] = e->part[i].fd;
+	}
+	message->n_fds = e->n;
+	message->size = sizeof reply;
+	memcpy(message->data, &reply, sizeof reply);
+}
+
+static enum gm_node_result export_answer(const void *bytes, size_t size,
+					 struct gm_node_message *message)
+{
+	struct gm_ipc_request q;
+	struct gm_export e;
+	if (size != sizeof q || !gm_shim_active())
+		return GM_NODE_REFUSED;
+	memcpy(&q, bytes, sizeof q);
+	struct gm_pool *pool = gm_shim_pool_at(q.handle.base);
+	if (!pool || q.handle.secret != atomic_load(&secret) || q.first > UINT32_MAX)
+		return GM_NODE_REFUSED;
+	gm_shim_inside = 1;
+	CUresult result = gm_pool_export(pool, q.handle.base, q.handle.id, (unsigned)q.first, &e);
+	gm_shim_inside = 0; /* exit handlers of the program may run on this thread */
+	if (result != CUDA_SUCCESS)
+		return export_refused(result);
+	reply_fill(message, &e);
+	if (q.first == 0) {
+		struct gm_block b;
+		atomic_store(&opened, true);
+		gm_pool_find(pool, q.handle.base, &b);
+		gm_counter_add(b.ordinal, GM_C_ipc_exports_opened, 1);
+	}
+	return GM_NODE_OK;
+}
+
+/* --- on the program's thread --- */
+
+/* What the driver answers about an address that is none of its own. */
+static CUresult export_native(CUipcMemHandle *out)
+{
+	return GM_PASS(real.cuIpcGetMemHandle(out, GM_NOWHERE));
+}
+
+static CUresult export_block(CUipcMemHandle *out, struct gm_pool *pool, const struct gm_block *b)
+{
+	struct gm_ipc_handle handle = {.base = b->base, .id = b->id};
+	if (!gm_pool_can_export(pool, b->base)) {
+		GM_MSG_ONCE(GM_MSG_WARN,
+			    "cuIpcGetMemHandle is refused: the driver gives no descriptors of "
+			    "memory here; GPUMEM_IPC=native leaves blocks of 2 MiB and more to it");
+		return export_native(out);
+	}
+	CUresult result = gm_pool_pin(pool, b->base, b->size);
+	if (result != CUDA_SUCCESS)
+		return result;
+	handle.secret = secret_make();
+	gm_node_serve(GM_NODE_IPC_OPEN, export_answer);
+	int error = gm_node_join(gm_shim_devices[b->ordinal].uuid, &handle.node);
+	if (error) {
+		GM_MSG_ONCE(GM_MSG_WARN,
+			    "cuIpcGetMemHandle is refused: this process cannot be asked for its "
+			    "memory: %s; GPUMEM_IPC=native leaves blocks of 2 MiB and more to the "
+			    "driver",
+			    strerror(error));
+		return CUDA_ERROR_MAP_FAILED;
+	}
+	memcpy(out, &handle, sizeof handle);
+	gm_counter_add(b->ordinal, GM_C_ipc_exports, 1);
+	return CUDA_SUCCESS;
+}
+
+static CUresult export_any(CUipcMemHandle *out, CUdeviceptr address)
+{
+	struct gm_block b;
+	CUresult result;
+	struct gm_pool *pool = gm_shim_find(address, &b);
+	if (!pool)
+		return GM_PASS(real.cuIpcGetMemHandle(out, address));
+	if (!gm_context_current(&gm_shim_driver, &result))
+		return result;
+	bool live = b.live && address - b.base < b.size;
+	return out && live ? export_block(out, pool, &b) : export_native(out);
+}
+GM_HANDLER(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr address), (out, address),
+	   export_any(out, address))
+
+/* A process without the preload cannot open such a handle, nor say why. */
+void gm_ipc_report(void)
+{
+	if (atomic_load(&secret) && !atomic_load(&opened))
+		gm_msg(GM_MSG_WARN,
+		       "memory was exported by cuIpcGetMemHandle, and no process under gpumem has "
+		       "opened it; for processes without gpumem set GPUMEM_IPC=native");
+}
+
+void gm_ipc_forget_exports(void)
+{
+	atomic_store(&secret, 0);
+	atomic_store(&opened, false);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/ipc/map.h"
+
+#include <string.h>
+
+#include "base/msg.h"
+#include "base/size.h"
+#include "base/sys.h"
+#include "shim/call.h"
+#include "shim/device.h"
+
+#define PATIENCE 10000000000u /* ns for each answer */
+
+/* --- driver calls, between gm_driver_quiet_begin and end --- */
+
+static CUresult map_part(struct gm_ipc_map *map, int fd, uint64_t size)
+{
+	const struct gm_driver *driver = &gm_shim_driver;
+	CUmemGenericAllocationHandle physical;
+	if (size % GM_POOL_GRANULE || size > map->total - map->mapped)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = driver->cuMemImportFromShareableHandle(
+		&physical, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver->cuMemMap(map->at + map->mapped, size, 0, physical, 0);
+	driver->cuMemRelease(physical); /* the mapping keeps it */
+	if (result == CUDA_SUCCESS)
+		map->mapped += size;
+	return result;
+}
+
+/* Access for the context's device, and for the one whose memory it is: copies between two devices
+ * need both. */
+static CUresult map_allow(const struct gm_ipc_map *map, const struct gm_context *context)
+{
+	CUmemAccessDesc list[2];
+	const CUdevice devices[2] = {gm_shim_devices[map->ordinal].handle, context->device};
+	size_t n = map->ordinal == context->ordinal ? 1 : 2;
+	for (size_t i = 0; i < n; i++)
+		list[i] = (CUmemAccessDesc){
+			.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = devices[i]},
+			.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+		};
+	return gm_shim_driver.cuMemSetAccess(map->at, map->total, list, n);
+}
+
+/* --- asking --- */
+
+/* Where the first reply comes: what it says of the whole. */
+static CUresult map_begin(struct gm_ipc_map *map, const struct gm_ipc_reply *reply)
+{
+	if (!reply->size || reply->offset > reply->total ||
+	    reply->size > reply->total - reply->offset || reply->total % GM_POOL_GRANULE)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		gm_shim_driver.cuMemAddressReserve(&map->at, reply->total, GM_POOL_GRANULE, 0, 0);
+	if (result != CUDA_SUCCESS)
+		return result;
+	map->total = reply->total;
+	map->block = map->at + reply->offset;
+	map->size = reply->size;
+	return CUDA_SUCCESS;
+}
+
+/* Map what a reply brought. *next is the number of the next part, 0 if it was the last. */
+static CUresult map_take(struct gm_ipc_map *map, struct gm_node_message *message, uint64_t *next)
+{
+	struct gm_ipc_reply reply;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	memcpy(&reply, message->data, sizeof reply);
+	if (message->size == sizeof reply && reply.n && reply.n == message->n_fds &&
+	    reply.first == *next)
+		result = *next ? CUDA_SUCCESS : map_begin(map, &reply);
+	for (unsigned i = 0; i < message->n_fds && result == CUDA_SUCCESS; i++)
+		result = map_part(map, message->fds[i], reply.part[i]);
+	*next += reply.n;
+	if (result == CUDA_SUCCESS && *next >= reply.chunks) {
+		*next = 0;
+		result = map->mapped == map->total ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	}
+	gm_node_close_all(message);
+	return result;
+}
+
+/* Natively an open of memory that is gone, or that is no one's, fails so. */
+static CUresult ask_failed(const struct gm_ipc_handle *handle, enum gm_node_result why)
+{
+	bool expected = why == GM_NODE_GONE || why == GM_NODE_REFUSED;
+	gm_msg(expected ? GM_MSG_NOTICE : GM_MSG_WARN,
+	       "cuIpcOpenMemHandle: no memory from process %u: %s", handle->node.pid,
+	       gm_node_why(why));
+	return why == GM_NODE_UNABLE ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult map_ask(struct gm_ipc_map *map, const struct gm_node_link *link,
+			const struct gm_ipc_handle *handle)
+{
+	struct gm_ipc_request request = {.handle = *handle};
+	struct gm_node_message message;
+	do {
+		enum gm_node_result answer =
+			gm_node_ask(link, GM_NODE_IPC_OPEN, &request, sizeof request, &message);
+		if (answer != GM_NODE_OK)
+			return ask_failed(handle, answer);
+		CUresult result = map_take(map, &message, &request.first);
+		if (result != CUDA_SUCCESS) {
+			gm_msg(GM_MSG_WARN, "cuIpcOpenMemHandle: memory of process %u: %s",
+			       handle->node.pid, gm_driver_error(&gm_shim_driver, result));
+			return CUDA_ERROR_MAP_FAILED;
+		}
+	} while (request.first);
+	return CUDA_SUCCESS;
+}
+
+static CUresult map_all(struct gm_ipc_map *map, const struct gm_ipc_handle *handle,
+			const struct gm_context *context)
+{
+	struct gm_node_link link;
+	enum gm_node_result reached = gm_node_connect(&handle->node, PATIENCE, &link);
+	if (reached != GM_NODE_OK)
+		return ask_failed(handle, reached);
+	CUresult result = map_ask(map, &link, handle);
+	gm_node_disconnect(&link);
+	if (result == CUDA_SUCCESS && map_allow(map, context) != CUDA_SUCCESS) {
+		gm_msg(GM_MSG_WARN,
+		       "cuIpcOpenMemHandle: device %u cannot reach memory of device %u",
+		       context->ordinal, map->ordinal);
+		result = CUDA_ERROR_MAP_FAILED;
+	}
+	return result;
+}
+
+static bool device_find(const unsigned char uuid[16], unsigned *ordinal)
+{
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		*ordinal = i;
+		if (memcmp(gm_shim_devices[i].uuid, uuid, sizeof gm_shim_devices[i].uuid) == 0)
+			return true;
+	}
+	return false;
+}
+
+CUresult gm_ipc_map(const struct gm_ipc_handle *handle, const struct gm_context *context,
+		    struct gm_ipc_map *map)
+{
+	*map = (struct gm_ipc_map){.at = 0};
+	if (!gm_shim_driver.cuMemImportFromShareableHandle ||
+	    !device_find(handle->node.gpu, &map->ordinal)) {
+		gm_msg(GM_MSG_WARN,
+		       "cuIpcOpenMemHandle: memory of process %u is on a GPU that this one does "
+		       "not see (CUDA_VISIBLE_DEVICES?)",
+		       handle->node.pid);
+		return CUDA_ERROR_MAP_FAILED;
+	}
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	CUresult result = map_all(map, handle, context);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	if (result != CUDA_SUCCESS)
+		gm_ipc_unmap(map);
+	return result;
+}
+
+void gm_ipc_unmap(struct gm_ipc_map *map)
+{
+	if (!map->at)
+		return;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	if (map->mapped)
+		gm_shim_driver.cuMemUnmap(map->at, map->mapped);
+	gm_shim_driver.cuMemAddressFree(map->at, map->total);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	map->at = 0;
+}

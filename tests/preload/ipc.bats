@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Two processes that share memory by cuIpcGetMemHandle. The simulated driver shares its own between processes, too.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	export SIM_MEMFD=1
+}
+
+# Standard output alone must be EXPECTED; what gpumem says goes to `said`.
+prints() {
+	preloaded "${@:2}" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
+	diff -u <(printf '%s\n' "$1") "$BATS_TEST_TMPDIR/preloaded"
+}
+
+# The one line on standard error matches PATTERN.
+said() {
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
+	grep -qE "^gpumem: $1\$" "$BATS_TEST_TMPDIR/said"
+}
+
+OPENED='cuIpcGetMemHandle(&b.handle, p): CUDA_SUCCESS
+OPEN(&p, b.handle): CUDA_SUCCESS
+read: 1'
+UNOPENED='cuIpcGetMemHandle(&b.handle, p): CUDA_SUCCESS
+OPEN(&p, b.handle): CUDA_ERROR_INVALID_HANDLE'
+NOBODY='memory was exported by cuIpcGetMemHandle, and no process under gpumem has opened it; for processes without gpumem set GPUMEM_IPC=native'
+
+@test "blocks of all sizes are shared: both sides write, and opens are counted" {
+	same ipc bytes
+}
+
+@test "a block of more chunks than a reply has" {
+	KNOBS=(GPUMEM_CHUNK=2M)
+	same ipc bytes
+}
+
+@test "wrong calls, opens by the exporter itself and handles of freed blocks answer as natively" {
+	same ipc wrong
+}
+
+@test "tensors are shared as PyTorch does it, by offsets in segments" {
+	same ipc tensors
+	grep -qx '2 handles, 12 tensors right' "$BATS_TEST_TMPDIR/preloaded"
+}
+
+@test "what is open outlives its exporter; what is not cannot be opened any more" {
+	same ipc exit
+}
+
+@test "exporters that are killed at any moment leave nobody waiting, and answers are native ones" {
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		same ipc killed
+	done
+}
+
+@test "an importer that is killed leaves the exporter's memory alone" {
+	same ipc dead
+}
+
+@test "forks of either side change nothing, and a child does not answer for its parent" {
+	same ipc forks
+}
+
+@test "after a reset of either side's device, and in other contexts, answers are native ones" {
+	same ipc reset
+}
+
+@test "a close during a capture, where nobody can wait, unmaps later" {
+	prints 'cuIpcGetMemHandle(&b.handle, p): CUDA_SUCCESS
+cuIpcCloseMemHandle(p): CUDA_SUCCESS
+read: 1
+cuStreamEndCapture(stream, &graph): CUDA_SUCCESS
+OPEN(&p, b.handle): CUDA_SUCCESS
+cuIpcCloseMemHandle(p): CUDA_SUCCESS' "$PROGRAMS/ipc" capture
+	[ ! -s "$BATS_TEST_TMPDIR/said" ]
+}
+
+@test "an exporter without the preload: its handles go to the driver" {
+	IPC_PLAIN=exporter prints "$OPENED" "$PROGRAMS/ipc" one
+	[ ! -s "$BATS_TEST_TMPDIR/said" ]
+}
+
+@test "an importer without the preload gets the native error, and the exporter says why" {
+	IPC_PLAIN=importer prints "$UNOPENED" "$PROGRAMS/ipc" one
+	said "$NOBODY"
+}
+
+@test "GPUMEM_IPC=native leaves blocks from 2 MiB on to the driver, for importers without the preload" {
+	KNOBS=(GPUMEM_IPC=native)
+	IPC_PLAIN=importer IPC_SIZE=2097152 prints "$OPENED" "$PROGRAMS/ipc" one
+	[ ! -s "$BATS_TEST_TMPDIR/said" ]
+	IPC_PLAIN=importer IPC_SIZE=2097151 prints "$UNOPENED" "$PROGRAMS/ipc" one
+	said "$NOBODY"
+	same ipc bytes
+	# The pool's idle memory is not what such a block lacks, and the limit holds for it.
+	same pressure
+	KNOBS+=(GPUMEM_LIMIT=3M)
+	run preloaded "$PROGRAMS/ipc" one
+	[ "$status" -ne 0 ]
+	[[ "$output" == *"gpumem: out of memory on device 0: asked 4.00 MiB, limit 3.00 MiB"* ]]
+}
+
+@test "another user gets nothing, and one line" {
+	[ "$(id -u)" -eq 0 ] || skip "only root can be another user"
+	IPC_USER=importer prints "$UNOPENED" "$PROGRAMS/ipc" one
+	[ "$(sort "$BATS_TEST_TMPDIR/said" | sed 's/process [0-9]*/process N/')" = "gpumem: cuIpcOpenMemHandle: no memory from process N: it belongs to another user
+gpumem: $NOBODY" ]
+}
+
+@test "containers that share no network get nothing, and one line" {
+	unshare -n true 2>/dev/null || skip "no network namespaces here"
+	IPC_NET=importer prints "$UNOPENED" "$PROGRAMS/ipc" one
+	[ "$(grep -c 'process [0-9]*: it is in another network namespace, as containers are; let them share one' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # and the exporter's
+}
+
+@test "where the driver gives no descriptors, exports are refused as natively for mapped memory" {
+	export SIM_ATTRIBUTE=103:0
+	prints 'cuIpcGetMemHandle(&b.handle, p): CUDA_ERROR_INVALID_VALUE' "$PROGRAMS/ipc" one
+	said 'cuIpcGetMemHandle is refused: the driver gives no descriptors of memory here; GPUMEM_IPC=native leaves .*'
+	KNOBS=(GPUMEM_IPC=native)
+	prints "$OPENED" "$PROGRAMS/ipc" one
+	unset SIM_ATTRIBUTE
+	KNOBS=()
+	SIM_FAIL=cuMemExportToShareableHandle:0:304 prints "$UNOPENED" "$PROGRAMS/ipc" one
+	grep -q '^gpumem: another process cannot open a block of this one: the driver gives no descriptor (CUDA_ERROR_OPERATING_SYSTEM)$' "$BATS_TEST_TMPDIR/said"
+}
+
+@test "an import that fails at any call of the driver leaves nothing behind" {
+	local call
+	for call in cuMemImportFromShareableHandle:1 cuMemImportFromShareableHandle:2 cuMemAddressReserve:2 \
+		cuMemMap:2 cuMemSetAccess:2; do
+		SIM_LEAKS=1 SIM_FAIL=$call:999 KNOBS=(GPUMEM_CHUNK=2M) preloaded "$PROGRAMS/ipc" one \
+			>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/said"
+		cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/said"
+		grep -qE 'OPEN\(&p, b.handle\): CUDA_ERROR_(MAP_FAILED|INVALID_HANDLE)' "$BATS_TEST_TMPDIR/out" || grep -qx 'read: 1' "$BATS_TEST_TMPDIR/out"
+	done
+}
+
+@test "exports and imports are counted" {
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=%p.gml)
+	preloaded "$PROGRAMS/ipc" tensors >/dev/null
+	[ "$(ls | grep -c 'gml$')" -eq 2 ]
+	for log in *.gml; do
+		"$OLDPWD/gpumemstat" summary --json "$log"
+	done >all.json
+	grep -o '"ipc_[a-z_]*": *[0-9]*' all.json | sort | uniq -c
+	grep -q '"ipc_exports": *12' all.json
+	grep -q '"ipc_exports_opened": *2' all.json
+	grep -q '"ipc_imports": *2' all.json
+	refute grep -q '"ipc_imported": *[1-9]' all.json
+}
+
+@test "a program that exports nothing has neither thread nor socket of a node" {
+	run strace -V
+	[ "$status" -eq 0 ] || skip "strace is not installed"
+	preloaded strace -f -o "$BATS_TEST_TMPDIR/calls" -e trace=socket,bind "$PROGRAMS/contexts" >/dev/null
+	refute grep -E 'socket|bind' "$BATS_TEST_TMPDIR/calls"
+}

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+check_PROGRAMS += %D%/ipc
+dist_check_SCRIPTS += %D%/ipc.bats
+TESTS += %D%/ipc.bats
+tests_preload_ipc_SOURCES = %D%/ipc.c %D%/program.h
+tests_preload_ipc_LDADD = $(BEHAVIOUR_LDADD)
