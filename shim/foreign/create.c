@@ -144,8 +144,9 @@ GM_TAKES(cuMemImportFromShareableHandle,
 static CUresult handle_retain(CUmemGenericAllocationHandle *handle, void *address)
 {
 	struct gm_block b;
-	if (gm_shim_find((CUdeviceptr)address, &b)) {
-		if (b.live)
+	const struct gm_pool *pool = gm_shim_find((CUdeviceptr)address, &b);
+	if (pool) {
+		if (b.live && !gm_pool_exports(pool)) /* nor by cuIpcGetMemHandle */
 			gm_shim_report_network();
 		return CUDA_ERROR_INVALID_VALUE;
 	}

@@ -106,6 +106,9 @@ inkernel_idle_later 120  1  pool  GPUMEM_TRIM_AFTER=100ms ./inkernel_idle kernel
 --
 idle                300  4  pool  ./idle
 --
+ipc                 120  9  pool  ./ipc
+ipc_native          120  9  any   GPUMEM_IPC=native ./ipc
+--
 late                120  1  any   ./late
 --
 late_defer          120  1  pool  GPUMEM_FREE=defer ./late

@@ -19,6 +19,11 @@ said() {
 	grep -qE "^gpumem: $1\$" "$BATS_TEST_TMPDIR/said"
 }
 
+# What both processes leave to the driver, but for events.
+leaks() {
+	grep '^gpumem: sim:.*leaked' "$BATS_TEST_TMPDIR/said" | grep -v 'event(s)' | sort
+}
+
 OPENED='cuIpcGetMemHandle(&b.handle, p): CUDA_SUCCESS
 OPEN(&p, b.handle): CUDA_SUCCESS
 read: 1'
@@ -104,7 +109,7 @@ cuIpcCloseMemHandle(p): CUDA_SUCCESS' "$PROGRAMS/ipc" capture
 @test "another user gets nothing, and one line" {
 	[ "$(id -u)" -eq 0 ] || skip "only root can be another user"
 	IPC_USER=importer prints "$UNOPENED" "$PROGRAMS/ipc" one
-	[ "$(sort "$BATS_TEST_TMPDIR/said" | sed 's/process [0-9]*/process N/')" = "gpumem: cuIpcOpenMemHandle: no memory from process N: it belongs to another user
+	[ "$(sort "$BATS_TEST_TMPDIR/said" | sed 's/process [0-9][0-9]*/process N/')" = "gpumem: cuIpcOpenMemHandle: no memory from process N: it belongs to another user
 gpumem: $NOBODY" ]
 }
 
@@ -124,17 +129,21 @@ gpumem: $NOBODY" ]
 	unset SIM_ATTRIBUTE
 	KNOBS=()
 	SIM_FAIL=cuMemExportToShareableHandle:0:304 prints "$UNOPENED" "$PROGRAMS/ipc" one
-	grep -q '^gpumem: another process cannot open a block of this one: the driver gives no descriptor (CUDA_ERROR_OPERATING_SYSTEM)$' "$BATS_TEST_TMPDIR/said"
+	grep -q '^gpumem: another process cannot open a block of this one: the driver gives no descriptor (' "$BATS_TEST_TMPDIR/said"
 }
 
 @test "an import that fails at any call of the driver leaves nothing behind" {
 	local call
-	for call in cuMemImportFromShareableHandle:1 cuMemImportFromShareableHandle:2 cuMemAddressReserve:2 \
-		cuMemMap:2 cuMemSetAccess:2; do
-		SIM_LEAKS=1 SIM_FAIL=$call:999 KNOBS=(GPUMEM_CHUNK=2M) preloaded "$PROGRAMS/ipc" one \
-			>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/said"
-		cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/said"
-		grep -qE 'OPEN\(&p, b.handle\): CUDA_ERROR_(MAP_FAILED|INVALID_HANDLE)' "$BATS_TEST_TMPDIR/out" || grep -qx 'read: 1' "$BATS_TEST_TMPDIR/out"
+	KNOBS=(GPUMEM_CHUNK=2M)
+	export SIM_LEAKS=1
+	prints "$OPENED" "$PROGRAMS/ipc" one
+	leaks >"$BATS_TEST_TMPDIR/good"
+	grep -q 'leaked mapping' "$BATS_TEST_TMPDIR/good" # the pools'
+	# The importer's pool has made the first of some of these.
+	for call in cuMemImportFromShareableHandle:{1,2} cuMemAddressReserve:2 cuMemMap:{2,3} cuMemSetAccess:2; do
+		IPC_FAIL=$call:999 prints "${UNOPENED/INVALID_HANDLE/MAP_FAILED}" "$PROGRAMS/ipc" one
+		[ "$(grep -c '^gpumem: cuIpcOpenMemHandle: ' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
+		leaks | diff "$BATS_TEST_TMPDIR/good" -
 	done
 }
 

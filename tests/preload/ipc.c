@@ -2,8 +2,8 @@
 /*
  * Memory that two processes share by cuIpcGetMemHandle: `ipc SCENE`. An exporter and an importer
  * take turns, so that what they print comes in order. Of exporter or importer runs: IPC_PLAIN
- * without the preload, IPC_USER as another user, IPC_NET in another network namespace. Status 77:
- * that is not possible here.
+ * without the preload, IPC_USER as another user, IPC_NET in another network namespace; the importer
+ * with SIM_FAIL=IPC_FAIL. Status 77: that is not possible here.
  */
 #include "program.h"
 
@@ -446,11 +446,12 @@ static void one_export(void)
 static void one_import(void)
 {
 	struct block b;
-	CUdeviceptr p;
+	CUdeviceptr p = 0;
 	if (!hears(&b, sizeof b))
 		return;
 	if (SAY(OPEN(&p, b.handle)) == CUDA_SUCCESS)
 		printf("read: %d\n", is_filled(p, b.size, 11));
+	cuIpcCloseMemHandle(p);
 	pass_turn();
 }
 
@@ -522,6 +523,7 @@ static bool is_role(const char *variable)
 
 static pid_t start(char **argv, const char *name, int pipes[2][2], int in)
 {
+	const char *fails = getenv("IPC_FAIL");
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid)
@@ -535,6 +537,8 @@ static pid_t start(char **argv, const char *name, int pipes[2][2], int in)
 		exit(77);
 	if (is_role("IPC_NET") && unshare(CLONE_NEWNET))
 		exit(77);
+	if (fails && in)
+		setenv("SIM_FAIL", fails, 1);
 	if (is_role("IPC_PLAIN"))
 		play_plain(argv);
 	exit(play(argv[1], in == 0));

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Descriptors of the chunks under a block: which, of whom, and that they are the memory. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "pool/internal.h"
+#include "pool/pin.h"
+
+#include "on_sim.h"
+
+#define CHUNK (2 * GM_MIB)
+
+static struct gm_pool *pool;
+
+static void begin(uint64_t chunk)
+{
+	struct gm_pool_config config = {
+		.driver = &sim, .limit = UINT64_MAX, .chunk = chunk, .trim_after = UINT64_MAX};
+	setenv("SIM_MEMFD", "1", 1);
+	setenv("SIM_MEMORY", "1G", 1);
+	sim_start("13.0", "1");
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "a pool with chunks of %u MiB",
+	       (unsigned)(chunk / GM_MIB));
+}
+
+static unsigned descriptors(void)
+{
+	unsigned n = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void close_all(const struct gm_export *e)
+{
+	for (unsigned i = 0; i < e->n; i++)
+		close(e->part[i].fd);
+}
+
+static struct gm_block block_of(size_t size)
+{
+	struct gm_block b = {.base = 0};
+	TAP_IS(gm_pool_alloc(pool, size, 1, &b), CUDA_SUCCESS, "a block of %zu bytes", size);
+	return b;
+}
+
+/* A small block has others beside it in its chunk. */
+static void exports_small(void)
+{
+	struct gm_export e;
+	struct gm_block first = block_of(5000), b = block_of(5000);
+	memset((void *)(uintptr_t)b.base, 42, b.size);
+	TAP_OK(gm_pool_can_export(pool, b.base + 1), "it can be exported");
+	TAP_OK(gm_pool_exports(pool), "as all of the pool");
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
+	       "what is not pinned is not given");
+	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "pinned");
+	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "twice");
+	TAP_IS(pool->pins.n, 1, "counts once");
+	TAP_IS(gm_pool_export(pool, b.base + 512, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
+	       "an interior address is not given");
+	TAP_IS(gm_pool_export(pool, b.base, b.id + 1, 0, &e), CUDA_ERROR_INVALID_VALUE,
+	       "nor another block's id");
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 1, &e), CUDA_ERROR_INVALID_VALUE,
+	       "nor a chunk beyond the last");
+	unsigned before = descriptors();
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_SUCCESS, "it is given");
+	TAP_OK(e.chunks == 1 && e.n == 1 && e.total == e.part[0].size && e.size == 5000 &&
+		       e.offset == b.base - gm_chunk_at(pool, b.base)->base,
+	       "the chunk, and where the block is in it");
+	TAP_IS(descriptors(), before + 1, "a descriptor");
+	const char *at = mmap(NULL, e.total, PROT_READ, MAP_SHARED, e.part[0].fd, 0);
+	TAP_OK(at != MAP_FAILED && at[e.offset] == 42 && at[e.offset + 4999] == 42,
+	       "is the block's memory");
+	munmap((void *)at, e.total);
+	close_all(&e);
+	gm_pool_free(pool, b.base, NULL, NULL);
+	TAP_IS(pool->pins.n, 0, "a free unpins");
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
+	       "and a freed block is not given");
+	TAP_OK(!gm_pool_can_export(pool, b.base), "nor could it be");
+	gm_pool_free(pool, first.base, NULL, NULL);
+}
+
+/* More chunks than one call gives. */
+static void exports_long(void)
+{
+	enum { N = 2 * GM_EXPORT_PARTS + 5 };
+	struct gm_export e;
+	struct gm_block b = block_of(N * CHUNK);
+	unsigned before = descriptors(), got = 0;
+	gm_pool_pin(pool, b.base, b.size);
+	for (unsigned first = 0; first < N; first += e.n) {
+		if (gm_pool_export(pool, b.base, b.id, first, &e) != CUDA_SUCCESS)
+			break;
+		got += e.chunks == N && e.total == N * CHUNK && e.first == first ? e.n : 0;
+		close_all(&e);
+	}
+	TAP_IS(got, N, "all chunks in three calls");
+	gm_sim_fail("cuMemExportToShareableHandle", 3, CUDA_ERROR_OPERATING_SYSTEM);
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_OPERATING_SYSTEM,
+	       "the driver's error is the result");
+	gm_sim_fail("cuMemExportToShareableHandle", 1, CUDA_ERROR_OPERATING_SYSTEM);
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_OPERATING_SYSTEM,
+	       "at the first call, too");
+	gm_sim_fail("cuMemExportToShareableHandle", 0, CUDA_SUCCESS);
+	TAP_IS(e.n, 0, "without parts");
+	TAP_IS(descriptors(), before, "and no descriptor is left");
+	gm_pool_free(pool, b.base, NULL, NULL);
+	TAP_OK(gm_pool_give_back(pool, 0, true) >= N * CHUNK, "the chunks can go afterwards");
+}
+
+/* The block is freed, and its chunk would be returned, while the driver is asked. */
+static struct gm_block victim;
+
+static void free_now(void)
+{
+	gm_pool_free(pool, victim.base, NULL, NULL);
+	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "a chunk that is being exported stays");
+}
+
+static void exports_against_free(void)
+{
+	struct gm_export e;
+	victim = block_of(CHUNK);
+	gm_pool_pin(pool, victim.base, victim.size);
+	gm_sim_before("cuMemExportToShareableHandle", free_now);
+	TAP_IS(gm_pool_export(pool, victim.base, victim.id, 0, &e), CUDA_SUCCESS,
+	       "freed meanwhile, it is given");
+	close_all(&e);
+	TAP_IS(gm_pool_give_back(pool, 0, false), CHUNK, "and the chunk goes afterwards");
+}
+
+static void end(void)
+{
+	const char *why = "";
+	TAP_OK(gm_pool_is_valid(pool, &why), "the pool is valid: %s", why);
+	gm_pool_destroy(pool);
+	TAP_IS(gm_sim_leaks(true), 0, "nothing is left");
+}
+
+int main(void)
+{
+	begin(0);
+	exports_small();
+	end();
+	begin(CHUNK);
+	exports_long();
+	exports_against_free();
+	end();
+	setenv("SIM_ATTRIBUTE", "103:0", 1);
+	begin(0);
+	struct gm_block b = block_of(100);
+	TAP_OK(!gm_pool_can_export(pool, b.base), "without descriptors nothing can be exported");
+	TAP_OK(!gm_pool_exports(pool), "of the pool");
+	gm_pool_free(pool, b.base, NULL, NULL);
+	end();
+	return tap_done();
+}
