@@ -2,11 +2,14 @@
 /*
  * Memory that two processes share by cuIpcGetMemHandle: `ipc SCENE`. An exporter and an importer
  * take turns, so that what they print comes in order. Of exporter or importer runs: IPC_PLAIN
- * without the preload, IPC_USER as another user, IPC_NET in another network namespace; the importer
- * with SIM_FAIL=IPC_FAIL. Status 77: that is not possible here.
+ * without the preload, IPC_USER as another user, IPC_NET in another network namespace. IPC_FAIL:
+ * the driver call of which the importer's number IPC_FAIL_AT fails. Status 77: that is not possible
+ * here.
  */
 #include "program.h"
+#include "steer.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -449,9 +452,73 @@ static void one_import(void)
 	CUdeviceptr p = 0;
 	if (!hears(&b, sizeof b))
 		return;
+	if (getenv("IPC_FAIL"))
+		gm_sim_fail(getenv("IPC_FAIL"), (unsigned)atoi(getenv("IPC_FAIL_AT")),
+			    CUDA_ERROR_UNKNOWN);
 	if (SAY(OPEN(&p, b.handle)) == CUDA_SUCCESS)
 		printf("read: %d\n", is_filled(p, b.size, 11));
 	cuIpcCloseMemHandle(p);
+	pass_turn();
+}
+
+/* What a process has of a node. */
+
+static unsigned count_sockets(void)
+{
+	unsigned n = 0;
+	char path[64], text[64];
+	for (int fd = 0; fd < 1024; fd++) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		ssize_t length = readlink(path, text, sizeof text - 1);
+		n += length > 7 && memcmp(text, "socket:", 7) == 0;
+	}
+	return n;
+}
+
+static unsigned count_threads(const char *name)
+{
+	unsigned n = 0;
+	DIR *tasks = opendir("/proc/self/task");
+	for (struct dirent *e; tasks && (e = readdir(tasks));) {
+		char path[300], text[64] = "";
+		snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
+		FILE *comm = fopen(path, "r");
+		if (!comm)
+			continue;
+		n += fgets(text, sizeof text, comm) && strncmp(text, name, strlen(name)) == 0;
+		fclose(comm);
+	}
+	if (tasks)
+		closedir(tasks);
+	return n;
+}
+
+static void says_node(const char *when)
+{
+	printf("%s: %u threads, %u sockets\n", when, count_threads("gpumem-node"), count_sockets());
+	fflush(stdout);
+}
+
+static void node_export(void)
+{
+	CUdeviceptr p;
+	MUST(cuMemAlloc(&p, 4 * MIB));
+	fill(p, 4 * MIB, 0);
+	says_node("nothing exported");
+	MUST(cuMemFree(p));
+	p = share(MIB, 12);
+	share(MIB, 13);
+	await_turn();
+	says_node("opened by another");
+	MUST(cuMemFree(p));
+}
+
+static void node_import(void)
+{
+	struct block b, c;
+	get(&b);
+	get(&c);
+	says_node("the other");
 	pass_turn();
 }
 
@@ -487,6 +554,7 @@ static const struct {
 	{"forks", forks_export, forks_import},
 	{"reset", reset_export, reset_import},
 	{"one", one_export, one_import},
+	{"node", node_export, node_import},
 	{"capture", one_export, capture_import},
 };
 
@@ -523,7 +591,6 @@ static bool is_role(const char *variable)
 
 static pid_t start(char **argv, const char *name, int pipes[2][2], int in)
 {
-	const char *fails = getenv("IPC_FAIL");
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid)
@@ -537,8 +604,6 @@ static pid_t start(char **argv, const char *name, int pipes[2][2], int in)
 		exit(77);
 	if (is_role("IPC_NET") && unshare(CLONE_NEWNET))
 		exit(77);
-	if (fails && in)
-		setenv("SIM_FAIL", fails, 1);
 	if (is_role("IPC_PLAIN"))
 		play_plain(argv);
 	exit(play(argv[1], in == 0));
