@@ -9,7 +9,7 @@
  *     access    mprotect: a use after unmap faults as on the device
  *
  * Streams are queues whose steps the test releases. Capture rules, bounds checks and device borders
- * are the real driver's as measured (doc/internals.md). Environment, read at the first cuInit:
+ * are the real driver's as measured (doc/performance.md). Environment, read at the first cuInit:
  *
  *     SIM_MEMORY=512M             bytes a device; default 2G
  *     SIM_DEVICES=1               number of devices

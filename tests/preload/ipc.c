@@ -6,102 +6,17 @@
  * the driver call of which the importer's number IPC_FAIL_AT fails. Status 77: that is not possible
  * here.
  */
-#include "program.h"
-#include "steer.h"
-
-#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "ipc_turns.h"
+#include "steer.h"
 
 /* newer toolkits rename it */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
-static int to_other, from_other;
 static const char *role;
-
-/* --- turns --- */
-
-static void tell(const void *what, size_t n)
-{
-	if (write(to_other, what, n) != (ssize_t)n)
-		exit(3);
-}
-
-/* False: the other has ended. */
-static bool hears(void *what, size_t n)
-{
-	return read(from_other, what, n) == (ssize_t)n;
-}
-
-static void hear(void *what, size_t n)
-{
-	if (!hears(what, n))
-		exit(3);
-}
-
-static void pass_turn(void)
-{
-	fflush(stdout);
-	tell("", 1);
-}
-
-static void await_turn(void)
-{
-	char byte;
-	hear(&byte, 1);
-}
-
-/* --- memory --- */
-
-#define OPEN(out, handle) cuIpcOpenMemHandle(out, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
-
-static void fill(CUdeviceptr p, size_t size, unsigned seed)
-{
-	unsigned char *bytes = malloc(size);
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (unsigned char)(i * 7 + i / 4096 + seed);
-	MUST(cuMemcpyHtoD(p, bytes, size));
-	free(bytes);
-}
-
-static bool is_filled(CUdeviceptr p, size_t size, unsigned seed)
-{
-	unsigned char *bytes = malloc(size);
-	bool good = true;
-	MUST(cuMemcpyDtoH(bytes, p, size));
-	for (size_t i = 0; i < size && good; i++)
-		good = bytes[i] == (unsigned char)(i * 7 + i / 4096 + seed);
-	free(bytes);
-	return good;
-}
-
-/* What an exporter tells of a block. */
-struct block {
-	CUipcMemHandle handle;
-	size_t size;
-	unsigned seed;
-};
-
-static CUdeviceptr share(size_t size, unsigned seed)
-{
-	struct block b = {.size = size, .seed = seed};
-	CUdeviceptr p;
-	MUST(cuMemAlloc(&p, size));
-	fill(p, size, seed);
-	MUST(cuIpcGetMemHandle(&b.handle, p));
-	tell(&b, sizeof b);
-	return p;
-}
-
-static CUdeviceptr get(struct block *b)
-{
-	CUdeviceptr p;
-	hear(b, sizeof *b);
-	MUST(OPEN(&p, b->handle));
-	return p;
-}
 
 /* --- every size; both write; references --- */
 
@@ -459,38 +374,6 @@ static void one_import(void)
 		printf("read: %d\n", is_filled(p, b.size, 11));
 	cuIpcCloseMemHandle(p);
 	pass_turn();
-}
-
-/* What a process has of a node. */
-
-static unsigned count_sockets(void)
-{
-	unsigned n = 0;
-	char path[64], text[64];
-	for (int fd = 0; fd < 1024; fd++) {
-		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-		ssize_t length = readlink(path, text, sizeof text - 1);
-		n += length > 7 && memcmp(text, "socket:", 7) == 0;
-	}
-	return n;
-}
-
-static unsigned count_threads(const char *name)
-{
-	unsigned n = 0;
-	DIR *tasks = opendir("/proc/self/task");
-	for (struct dirent *e; tasks && (e = readdir(tasks));) {
-		char path[300], text[64] = "";
-		snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
-		FILE *comm = fopen(path, "r");
-		if (!comm)
-			continue;
-		n += fgets(text, sizeof text, comm) && strncmp(text, name, strlen(name)) == 0;
-		fclose(comm);
-	}
-	if (tasks)
-		closedir(tasks);
-	return n;
 }
 
 static void says_node(const char *when)

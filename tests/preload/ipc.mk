@@ -2,5 +2,5 @@
 check_PROGRAMS += %D%/ipc
 dist_check_SCRIPTS += %D%/ipc.bats
 TESTS += %D%/ipc.bats
-tests_preload_ipc_SOURCES = %D%/ipc.c %D%/program.h %D%/steer.h
+tests_preload_ipc_SOURCES = %D%/ipc.c %D%/ipc_turns.h %D%/program.h %D%/steer.h
 tests_preload_ipc_LDADD = $(BEHAVIOUR_LDADD)
