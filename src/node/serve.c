@@ -22,7 +22,7 @@
 #define WAITING 64	  /* connections that wait to be accepted */
 #define STAY 10000000000u /* ns that a connection may be silent */
 #define REOPEN_TRIES 1000
-#define REOPEN_NAP 1000000u	/* ns between these */
+#define REOPEN_NAP 1000000u	/* ns between these, and after an accept that failed */
 #define CHECK_EVERY 1000000000u /* ns between checks whether the program's threads have ended */
 
 /* A socket. The thread of the node writes those of guests, a child that was forked reads them. */
@@ -121,6 +121,8 @@ static void node_accept(const struct node *node, struct end *guest)
 		gm_sys_close(fd);
 		return;
 	}
+	if (fd < 0 && from >= 0 && errno != EAGAIN)
+		gm_sys_nap(REOPEN_NAP); /* no number is free: poll would return at once */
 	guest->until = gm_clock_ns() + STAY;
 	end_open(guest, fd);
 }

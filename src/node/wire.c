@@ -106,15 +106,15 @@ bool gm_wire_receive(int fd, struct gm_wire_head *head, struct gm_node_message *
 	ssize_t n = gm_sys_recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return false;
-	bool good = !fds || fds_take(&m, message);
-	good = good && n >= (ssize_t)sizeof *head && !(m.msg_flags & MSG_TRUNC) &&
-	       head->magic == GM_NODE_MAGIC;
-	if (good) {
+	bool whole = !fds || fds_take(&m, message);
+	bool good = n >= (ssize_t)sizeof *head && !(m.msg_flags & MSG_TRUNC) &&
+		    head->magic == GM_NODE_MAGIC;
+	if (whole && good) {
 		message->size = (uint32_t)((size_t)n - sizeof *head);
 		return true;
 	}
 	gm_node_close_all(message);
-	errno = n == 0 ? EPIPE : EBADMSG;
+	errno = n == 0 ? EPIPE : good ? EMFILE : EBADMSG;
 	return false;
 }
 

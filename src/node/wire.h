@@ -31,8 +31,8 @@ bool gm_wire_is_ours(int fd);
 
 /*
  * Send or receive one message without waiting. False: errno says why; a message of another form is
- * EBADMSG, the end of the connection EPIPE. A received message has its descriptors above 2,
- * close-on-exec; with `fds` false they are refused.
+ * EBADMSG, one whose descriptors find no number EMFILE, the end of the connection EPIPE. A received
+ * message has its descriptors above 2, close-on-exec; with `fds` false they are refused.
  */
 bool gm_wire_send(int fd, const struct gm_wire_head *head, const struct gm_node_message *message);
 bool gm_wire_receive(int fd, struct gm_wire_head *head, struct gm_node_message *message, bool fds);

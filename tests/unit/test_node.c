@@ -108,7 +108,7 @@ static int lacks_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &few);
 	enum gm_node_result result =
 		gm_node_ask(&link, GM_NODE_IPC_OPEN, (char[200]){0}, 200, &reply);
-	return result == GM_NODE_GARBLED && open_descriptors() == before ? 7 : 2;
+	return result == GM_NODE_UNABLE && errno == EMFILE && open_descriptors() == before ? 7 : 2;
 }
 
 static unsigned found;
@@ -128,6 +128,7 @@ static int finds(void)
 
 static void children_ask(void)
 {
+	unsigned before = open_descriptors();
 	TAP_IS(status_of(is_refused), 7, "nothing is answered before it is served");
 	gm_node_serve(GM_NODE_IPC_OPEN, echo);
 	TAP_IS(status_of(asks), 7, "a process asks another, and gets bytes and descriptors");
@@ -135,6 +136,7 @@ static void children_ask(void)
 	TAP_IS(status_of(asks_twice_on_one_link), 7, "a connection serves many requests");
 	TAP_IS(status_of(is_refused), 7, "what is refused and what is unknown is told apart");
 	TAP_IS(status_of(lacks_descriptors), 7, "too few numbers for descriptors: none is kept");
+	TAP_OK(open_descriptors() <= before + 16, "what was sent is not kept, but connections are");
 	found = 0;
 	gm_node_each(GPU, count, &here);
 	TAP_IS(found, 0, "a process does not find itself");
@@ -170,6 +172,36 @@ static void program_closes(void)
 	for (unsigned i = 0; i < n; i++)
 		close(at[i]);
 	close(file);
+}
+
+/* --- no number is free for a connection --- */
+
+static int gets_no_answer(void)
+{
+	struct gm_node_message reply;
+	return ask(&here, GM_NODE_IPC_OPEN, 2, 20 * MS, &reply) == GM_NODE_SILENT ? 7 : 1;
+}
+
+static void lacks_numbers(void)
+{
+	struct rlimit all, none;
+	getrlimit(RLIMIT_NOFILE, &all);
+	none = all;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	/* The child has a limit of its own. */
+	fflush(stdout);
+	int status;
+	pid_t pid = fork();
+	if (pid == 0) {
+		setrlimit(RLIMIT_NOFILE, &all);
+		gm_node_forget();
+		_exit(gets_no_answer());
+	}
+	waitpid(pid, &status, 0);
+	setrlimit(RLIMIT_NOFILE, &all);
+	TAP_IS(status, 7 << 8, "a process that can open nothing more is silent");
+	TAP_IS(status_of(asks), 7, "and answers when it can again");
 }
 
 /* --- ends --- */
@@ -263,6 +295,7 @@ int main(void)
 	}
 	joins();
 	children_ask();
+	lacks_numbers();
 	program_closes();
 	TAP_IS(status_of(forgets), 7,
 	       "a forked child has no node of its parent, and makes its own");
