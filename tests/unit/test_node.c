@@ -145,21 +145,26 @@ static void children_ask(void)
 
 /* --- the program closes descriptors --- */
 
-/* The listening sockets: the descriptors that are sockets now. */
-static unsigned sockets(int at[8])
+/* The sockets of the process; `listening`: without the connections that the thread has yet to
+ * close.
+ */
+static unsigned sockets(int at[8], bool listening)
 {
 	unsigned n = 0;
-	struct stat st;
-	for (int fd = 3; fd < 1024; fd++)
-		if (!fstat(fd, &st) && S_ISSOCK(st.st_mode) && n < 8)
+	for (int fd = 3; fd < 1024; fd++) {
+		int listens;
+		socklen_t length = sizeof listens;
+		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) && n < 8 &&
+		    (listens || !listening))
 			at[n++] = fd;
+	}
 	return n;
 }
 
 static void program_closes(void)
 {
 	int at[8], file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	unsigned n = sockets(at);
+	unsigned n = sockets(at, true);
 	struct gm_node_address again;
 	TAP_OK(n == 2 && at[0] >= 200, "a socket a GPU, clear of the program's numbers");
 	for (unsigned i = 0; i < n; i++)
@@ -268,7 +273,7 @@ static int forgets(void)
 {
 	struct gm_node_address mine;
 	int at[8];
-	if (sockets(at) || gm_node_is_mine(&here))
+	if (sockets(at, false) || gm_node_is_mine(&here))
 		return 1;
 	if (!CHILD_HAS_THREADS)
 		return 7;
