@@ -7,11 +7,12 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/time.h>
 
 #include "base/sys.h"
 
-static uid_t lie; /* added to the user that the kernel names */
+static atomic_uint lie; /* added to the user that the kernel names */
 
 int __real_gm_sys_peer_user(int fd, uid_t *user);
 int __wrap_gm_sys_peer_user(int fd, uid_t *user);
