@@ -201,7 +201,10 @@ static CUresult request_from_pool(struct request *q, struct gm_pool *pool)
 		q->call = gm_timing_of(q->call, b.since);
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		gm_shim_pool_failed(q->context->ordinal, result);
-	if (!driver_within_limit(q->context->ordinal, pool, q->size))
+	bool fits = driver_within_limit(q->context->ordinal, pool, q->size);
+	if (!fits && q->native && gm_pool_give_back(pool, 0, true)) /* else it had been emptied */
+		fits = driver_within_limit(q->context->ordinal, pool, q->size);
+	if (!fits)
 		return request_refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	q->pitch = NULL; /* the pitch is known: the driver need only find the bytes */
 	return request_from_driver(q);

@@ -100,7 +100,7 @@ quiet_but() {
 		unharmed "gpumem: ${name}X is not a knob; did you mean $name?" GPUMEM_LOG=off ${name}X=1
 		unharmed "gpumem: ${name/_/__} is not a knob; did you mean $name?" GPUMEM_LOG=off ${name/_/__}=1
 	done < <(knobs)
-	unharmed 'gpumem: GPUMEM_ is not a knob; did you mean GPUMEM_LOG?' GPUMEM_LOG=off GPUMEM_=1
+	unharmed 'gpumem: GPUMEM_ is not a knob; did you mean GPUMEM_IPC?' GPUMEM_LOG=off GPUMEM_=1
 	unharmed 'gpumem: GPUMEM_\x1b[31m\n is not a knob; see gpumem(7)' GPUMEM_LOG=off $'GPUMEM_\e[31m\n=1'
 	unharmed 'gpumem: GPUMEM_\xff\xfe_PIGMENT is not a knob; see gpumem(7)' GPUMEM_LOG=off $'GPUMEM_\xff\xfe_PIGMENT=1'
 	unharmed "gpumem: GPUMEM_${LONG:0:393}... is not a knob; see gpumem(7)" GPUMEM_LOG=off GPUMEM_$LONG=1

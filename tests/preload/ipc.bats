@@ -100,7 +100,10 @@ cuIpcCloseMemHandle(p): CUDA_SUCCESS' "$PROGRAMS/ipc" capture
 	same ipc bytes
 	# The pool's idle memory is not what such a block lacks, and the limit holds for it.
 	same pressure
-	KNOBS+=(GPUMEM_LIMIT=3M)
+	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=15M)
+	prints 'cuMemAlloc(&p, 8 * MIB): CUDA_SUCCESS
+cuMemAlloc(&p, 8 * MIB): CUDA_ERROR_OUT_OF_MEMORY' "$PROGRAMS/ipc" idle
+	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=3M)
 	run preloaded "$PROGRAMS/ipc" one
 	[ "$status" -ne 0 ]
 	[[ "$output" == *"gpumem: out of memory on device 0: asked 4.00 MiB, limit 3.00 MiB"* ]]

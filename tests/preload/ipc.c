@@ -405,6 +405,22 @@ static void node_import(void)
 	pass_turn();
 }
 
+/* Small blocks leave idle memory behind, which counts for GPUMEM_LIMIT until it is returned. */
+static void idle_export(void)
+{
+	CUdeviceptr small[20], p;
+	for (unsigned i = 0; i < 20; i++)
+		MUST(cuMemAlloc(&small[i], 700000));
+	for (unsigned i = 0; i < 20; i++)
+		MUST(cuMemFree(small[i]));
+	SAY(cuMemAlloc(&p, 8 * MIB));
+	SAY(cuMemAlloc(&p, 8 * MIB));
+}
+
+static void idle_import(void)
+{
+}
+
 /* The same while a capture is open in the importer, where nobody can wait for its work. */
 static void capture_import(void)
 {
@@ -437,6 +453,7 @@ static const struct {
 	{"forks", forks_export, forks_import},
 	{"reset", reset_export, reset_import},
 	{"one", one_export, one_import},
+	{"idle", idle_export, idle_import},
 	{"node", node_export, node_import},
 	{"capture", one_export, capture_import},
 };
