@@ -26,11 +26,14 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 static void bytes_export(void)
 {
 	for (unsigned i = 0; i < SIZES; i++) {
-		CUdeviceptr p = share(sizes[i], i);
+		CUdeviceptr before, p; /* so that it does not begin where its memory does */
+		MUST(cuMemAlloc(&before, sizes[i] < MIB ? sizes[i] : 3 * MIB));
+		p = share(sizes[i], i);
 		await_turn();
 		printf("%zu bytes: written by the other: %d\n", sizes[i],
 		       is_filled(p, sizes[i], i + 100));
 		MUST(cuMemFree(p));
+		MUST(cuMemFree(before));
 		pass_turn();
 	}
 }
@@ -320,6 +323,7 @@ static void reset_import(void)
 	CUdevice device;
 	CUcontext first, second;
 	struct block b, c;
+	size_t size;
 	CUdeviceptr p = get(&b), q;
 	MUST(cuCtxGetCurrent(&first));
 	MUST(cuCtxGetDevice(&device));
@@ -335,10 +339,12 @@ static void reset_import(void)
 	printf("each context has its own: %d, %d\n", p != q, is_filled(q, b.size, b.seed));
 	MUST(cuCtxDestroy(second));
 	MUST(cuCtxSetCurrent(first));
+	SAY(cuMemGetAddressRange(NULL, &size, q));
 	printf("the first's: %d\n", is_filled(p, b.size, b.seed));
 	MUST(cuDevicePrimaryCtxReset(device));
 	MUST(cuDevicePrimaryCtxRetain(&first, device));
 	MUST(cuCtxSetCurrent(first));
+	SAY(cuMemGetAddressRange(NULL, &size, p));
 	SAY(cuIpcCloseMemHandle(p));
 	MUST(OPEN(&p, b.handle));
 	printf("after a reset: %d\n", is_filled(p, b.size, b.seed));
