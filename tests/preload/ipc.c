@@ -20,7 +20,7 @@ static const char *role;
 
 /* --- every size; both write; references --- */
 
-static const size_t sizes[] = {100, 5000, 70000, MIB, 3 * MIB, 5 * MIB + 4, 40 * MIB, 300 * MIB};
+static const size_t sizes[] = {100, 5000, 70000, MIB, 3 * MIB, 5 * MIB + 4, 40 * MIB, 140 * MIB};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void bytes_export(void)
