@@ -217,7 +217,9 @@ struct label {
 };
 static const char label_magic[8] = "sim-vmm";
 
-/* A new descriptor of the handle's file. */
+/* A new descriptor of the handle's file, above those that programs get: gpumem closes it without
+ * the C library, so ThreadSanitizer would take a later one of the same number for it. */
+#define EXPORTED_FROM 300
 static int file_export(const struct sim_handle *handle)
 {
 	struct label label;
@@ -227,7 +229,7 @@ static int file_export(const struct sim_handle *handle)
 	if (pwrite(handle->memory.fd, &label, sizeof label, (off_t)handle->size) !=
 	    (ssize_t)sizeof label)
 		return -1;
-	return fcntl(handle->memory.fd, F_DUPFD_CLOEXEC, 0);
+	return fcntl(handle->memory.fd, F_DUPFD_CLOEXEC, EXPORTED_FROM);
 }
 
 /* A handle of a file that another process has exported. */

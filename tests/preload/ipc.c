@@ -267,6 +267,7 @@ static void forks_export(void)
 	printf("exporter's child: %d\n", status);
 	share(2 * MIB, 7);
 	await_turn();
+	fflush(stdout);
 	if (fork() == 0) { /* it outlives its parent, and must not answer for it */
 		char byte;
 		close(to_other);
