@@ -486,7 +486,7 @@ static void play_plain(char **argv)
 		unsetenv("LD_PRELOAD");
 	snprintf(text[0], sizeof text[0], "%d", from_other);
 	snprintf(text[1], sizeof text[1], "%d", to_other);
-	execl("/proc/self/exe", argv[0], argv[1], role, text[0], text[1], (char *)NULL);
+	execl(argv[0], argv[0], argv[1], role, text[0], text[1], (char *)NULL);
 	exit(4);
 }
 

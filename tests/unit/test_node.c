@@ -94,6 +94,12 @@ static int is_refused(void)
 		       : 1;
 }
 
+/* Memcheck keeps the limit of descriptors to itself. */
+static bool has_limits(void)
+{
+	return !getenv("TEST_UNDER");
+}
+
 /* Without a number for a descriptor the reply is no reply, and none is left behind. */
 static int lacks_descriptors(void)
 {
@@ -135,7 +141,9 @@ static void children_ask(void)
 	TAP_IS(status_of(asks_for_most), 7, "the largest message and all descriptors arrive");
 	TAP_IS(status_of(asks_twice_on_one_link), 7, "a connection serves many requests");
 	TAP_IS(status_of(is_refused), 7, "what is refused and what is unknown is told apart");
-	TAP_IS(status_of(lacks_descriptors), 7, "too few numbers for descriptors: none is kept");
+	if (has_limits())
+		TAP_IS(status_of(lacks_descriptors), 7,
+		       "too few numbers for descriptors: none is kept");
 	TAP_OK(open_descriptors() <= before + 16, "what was sent is not kept, but connections are");
 	found = 0;
 	gm_node_each(GPU, count, &here);
@@ -300,7 +308,8 @@ int main(void)
 	}
 	joins();
 	children_ask();
-	lacks_numbers();
+	if (has_limits())
+		lacks_numbers();
 	program_closes();
 	TAP_IS(status_of(forgets), 7,
 	       "a forked child has no node of its parent, and makes its own");
