@@ -59,7 +59,7 @@ void stress_reset(struct worker *w)
 		}
 }
 
-static void child_wait(struct worker *w, pid_t pid)
+void stress_wait(struct worker *w, int pid)
 {
 	int status = 0;
 	if (pid < 0)
@@ -78,7 +78,7 @@ void stress_fork(struct worker *w)
 	pid_t pid = fork();
 	if (pid == 0)
 		_exit(0);
-	child_wait(w, pid);
+	stress_wait(w, pid);
 }
 
 /* A child that is this program again, for a while. */
@@ -91,7 +91,7 @@ void stress_exec(struct worker *w)
 		execl("/proc/self/exe", "stress", "child", seed, (char *)NULL);
 		_exit(127);
 	}
-	child_wait(w, pid);
+	stress_wait(w, pid);
 }
 
 /* One of the driver's calls that the pool makes will lack memory soon. */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A stress of everything at once: a little of it in `make check`; `make stress` under the sanitizers.
 check_PROGRAMS += %D%/stress
-%C%_stress_SOURCES = %D%/blocks.c %D%/heaps.c %D%/lives.c %D%/main.c %D%/stress.h %D%/work.c tests/preload/steer.h
+%C%_stress_SOURCES = %D%/blocks.c %D%/heaps.c %D%/lives.c %D%/main.c %D%/share.c %D%/stress.h %D%/work.c tests/preload/steer.h
 %C%_stress_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 %C%_stress_LDFLAGS = -no-install
 %C%_stress_LDADD = libgpumem-core.la src/sim/libgmsim_la-kernels.lo src/sim/libgmsim_la-simt.lo \

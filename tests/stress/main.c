@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stress operations|seconds N [SEED [THREADS]]   until the threads have done so many, or for so
- * long stress child SEED                              one thread, 300 operations, no children
+ *   stress operations|seconds N [SEED [THREADS]]
+ *   stress child SEED
+ *   stress import HANDLE DEVICE SIZE TAG
+ *
+ * The threads go on until they have done so many operations, or for so long. A child has one
+ * thread, does 300 and starts no process. An import looks at a block of the process that started
+ * it.
  *
  * Prints the operations and exits with 0; with 1 if anything was wrong, each with a line on
  * standard error. STRESS_FAILURES=1: calls of the driver fail now and then.
@@ -53,6 +58,7 @@ static const struct operation {
 	{"heap", stress_heap, 3, false, false},
 	{"trim", stress_trim, 3, false, false},
 	{"inject", stress_inject, 10, false, false},
+	{"share", stress_share, 3, false, true},
 	{"fork", stress_fork, 1, false, true},
 	{"exec", stress_exec, 1, false, true},
 	{"reset", stress_reset, 1, true, false},
@@ -78,6 +84,11 @@ void stress_fault(const struct worker *w, const char *format, ...)
 	va_end(list);
 	if (atomic_fetch_add(&faults, 1) < MOST_FAULTS)
 		fprintf(stderr, "stress: thread %u, %s: %s\n", w->index, w->doing, text);
+}
+
+unsigned stress_faults(void)
+{
+	return atomic_load(&faults);
 }
 
 bool stress_try(const struct worker *w, const char *call, CUresult result)
@@ -220,7 +231,7 @@ static void say_all(void)
 int main(int argc, char **argv)
 {
 	struct worker w = {.index = 999};
-	if (argc < 3)
+	if (argc < 3 || (strcmp(argv[1], "import") == 0 && argc != 6))
 		return fprintf(stderr, "usage: stress operations|seconds N [SEED [THREADS]]\n"), 2;
 	unsigned long long n = strtoull(argv[2], NULL, 0);
 	uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
@@ -231,6 +242,8 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "seconds") == 0)
 		until = time(NULL) + (time_t)n;
 	open_all(&w);
+	if (strcmp(argv[1], "import") == 0)
+		return stress_import(&w, argv + 2);
 	run_all(is_child ? n : seed, is_child		      ? 1
 				     : threads < MOST_THREADS ? threads
 							      : MOST_THREADS);

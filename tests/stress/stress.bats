@@ -5,7 +5,7 @@
 setup() {
 	. "$BATS_TEST_DIRNAME/../preload/behaviour.bash"
 	needs_driver 12.0
-	export SIM_DEVICES=2 SIM_MEMORY=512M STRESS_SEED=${STRESS_SEED:-$RANDOM}
+	export SIM_DEVICES=2 SIM_MEMORY=512M SIM_MEMFD=1 STRESS_SEED=${STRESS_SEED:-$RANDOM}
 	PROGRAM=$PWD/tests/stress/stress
 	echo "STRESS_SEED=$STRESS_SEED"
 }

@@ -7,6 +7,7 @@
  *     work.c     streams, captures, graphs, peers, memory that is not the pool's
  *     lives.c    contexts, resets, fork, exec, failures of the driver
  *     heaps.c    malloc in kernels
+ *     share.c    blocks that another process opens
  *
  * An operation holds `world` for reading: contexts stay as they are. Resets and the accounts hold
  * it for writing: then no other operation is under way.
@@ -51,6 +52,8 @@ uint64_t stress_random(struct worker *w, uint64_t below);
 void stress_fault(const struct worker *w, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+unsigned stress_faults(void); /* reported so far */
+
 /* True: the call succeeded. False: it lacked memory. Anything else is a fault. */
 bool stress_try(const struct worker *w, const char *call, CUresult result);
 #define TRY(w, call) stress_try(w, #call, call)
@@ -84,6 +87,12 @@ void stress_blocks_open(void);
 /* The simulated driver runs the emulated kernels in the place of the library's. */
 void stress_heaps_open(void);
 
+/* Wait for a child, which is to end with status 0. */
+void stress_wait(struct worker *w, int pid);
+
+/* --- share.c: another process; its exit status --- */
+int stress_import(const struct worker *w, char **arguments);
+
 /* --- operations: one of each name --- */
 void stress_allocate(struct worker *w);
 void stress_release(struct worker *w);
@@ -98,6 +107,7 @@ void stress_fork(struct worker *w);
 void stress_exec(struct worker *w);
 void stress_inject(struct worker *w);
 void stress_heap(struct worker *w);
+void stress_share(struct worker *w);
 void stress_trim(struct worker *w);
 void stress_wrong(struct worker *w);
 /* These hold `stress_world` for writing. */

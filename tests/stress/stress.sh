@@ -5,7 +5,7 @@
 set -u
 seconds=$1 seed=$2
 here=$PWD
-export SIM_DEVICES=2 SIM_MEMORY=512M
+export SIM_DEVICES=2 SIM_MEMORY=512M SIM_MEMFD=1
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/stress.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 settings=("GPUMEM_FREE=sync" "GPUMEM_FREE=defer" "GPUMEM_TRIM_AFTER=0 GPUMEM_LIMIT=200M" "GPUMEM_FREE=defer GPUMEM_TRIM_AFTER=1ms"
