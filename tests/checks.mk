@@ -52,7 +52,11 @@ check-aarch64: own-aarch64
 
 if COVERAGE
 AM_CPPFLAGS += -include $(top_srcdir)/tests/coverage.h
-AM_TESTS_ENVIRONMENT += COVERAGE=yes; export COVERAGE;
+# For `make mutants`: the counts of each test in a folder of its own.
+AM_TESTS_ENVIRONMENT += COVERAGE=yes; export COVERAGE; \
+	if test -n "$$COVERED"; then \
+		$(MKDIR_P) $$COVERED/$@; : >$$COVERED/$@/began; GCOV_PREFIX=$$COVERED/$@; export GCOV_PREFIX; \
+	fi;
 endif
 
 # The least that is accepted of api/, shim/ and src/, in percent of lines.

@@ -17,4 +17,5 @@ include tests/fuzz/local.mk
 include tests/bench/local.mk
 include tests/bench/warm.mk
 include tests/lint/local.mk
+include tests/mutants/local.mk
 include tests/checks.mk
