@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Mutation tests: do the tests notice one-line faults? Of the last commit; MUTANTS=300 of them; SEED is that commit.
 EXTRA_DIST += tests/mutants/covered.py tests/mutants/equivalent.txt tests/mutants/mutants.py tests/mutants/sites.py
+dist_check_SCRIPTS += tests/mutants/mutants.bats
+TESTS += tests/mutants/mutants.bats
 MUTANTS = 300
 SEED =
 .PHONY: mutants mutants-tests mutants-programs
