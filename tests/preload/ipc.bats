@@ -112,7 +112,8 @@ cuMemAlloc(&p, 8 * MIB): CUDA_ERROR_OUT_OF_MEMORY' "$PROGRAMS/ipc" idle
 @test "another user gets nothing, and one line" {
 	[ "$(id -u)" -eq 0 ] || skip "only root can be another user"
 	IPC_USER=importer prints "$UNOPENED" "$PROGRAMS/ipc" one
-	[ "$(sort "$BATS_TEST_TMPDIR/said" | sed 's/process [0-9][0-9]*/process N/')" = "gpumem: cuIpcOpenMemHandle: no memory from process N: it belongs to another user
+	# The counts of a coverage build are files that the other user cannot write.
+	[ "$(grep -v '^profiling:' "$BATS_TEST_TMPDIR/said" | sort | sed 's/process [0-9][0-9]*/process N/')" = "gpumem: cuIpcOpenMemHandle: no memory from process N: it belongs to another user
 gpumem: $NOBODY" ]
 }
 
