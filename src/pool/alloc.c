@@ -64,21 +64,13 @@ static CUresult piece_find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_
 	return result;
 }
 
-CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out)
+/* The caller's shelf has no block of that size, or it would be a new peak. Of its own, so that the
+ * warm path saves few registers. */
+static __attribute__((noinline)) CUresult alloc_slowly(struct gm_pool *pool, struct gm_shelf *shelf,
+						       size_t size, uint64_t held, uint64_t context,
+						       struct gm_block *out)
 {
 	struct gm_piece *piece;
-	out->since = 0;
-	if (size == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (size > pool->memory || size > pool->config.limit)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	gm_pool_debug_visit(pool);
-	struct gm_shelf *shelf = gm_shelf_mine(pool);
-	uint64_t held = size_held(size);
-	if (GM_LIKELY(gm_shelf_alloc(pool, shelf, size, held, context, out))) {
-		gm_pool_debug_visit(pool);
-		return CUDA_SUCCESS;
-	}
 	uint64_t since = gm_tick();
 	bool polled = false;
 	if (GM_GET(shelf->retired)) {
@@ -98,4 +90,20 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return result;
+}
+
+CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out)
+{
+	out->since = 0;
+	if (size == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (size > pool->memory || size > pool->config.limit)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gm_pool_debug_visit(pool);
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	uint64_t held = size_held(size);
+	if (GM_UNLIKELY(!gm_shelf_alloc(pool, shelf, size, held, context, out)))
+		return alloc_slowly(pool, shelf, size, held, context, out);
+	gm_pool_debug_visit(pool);
+	return CUDA_SUCCESS;
 }

@@ -156,6 +156,15 @@ static void epoch_take_newest(struct gm_epoch *epoch, struct gm_epoch_event *eve
 	gm_futex_lock_release(&epoch->lock);
 }
 
+/* Of which context it is now: the next one may take it over at any time. */
+static uint64_t epoch_context(struct gm_epoch *epoch)
+{
+	gm_futex_lock_take(&epoch->lock);
+	uint64_t context = epoch->context;
+	gm_futex_lock_release(&epoch->lock);
+	return context;
+}
+
 void gm_epoch_wait(struct gm_pool *pool, struct gm_epoch *epoch)
 {
 	const struct gm_fence_ops *fences = pool->config.fences;
@@ -163,7 +172,7 @@ void gm_epoch_wait(struct gm_pool *pool, struct gm_epoch *epoch)
 	enum gm_fenced fenced = GM_FENCED_PASSED;
 	CUresult result = CUDA_ERROR_NOT_READY;
 	uint64_t began = gm_tick(), waited, before = epoch->recorded;
-	struct gm_epoch_event event = {gm_limbo_number(pool), epoch->context, NULL};
+	struct gm_epoch_event event = {gm_limbo_number(pool), epoch_context(epoch), NULL};
 	uint64_t number = event.number;
 	bool records = pool->config.defer && fences->record;
 	if (records && before >= epoch->sealed)

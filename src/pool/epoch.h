@@ -31,8 +31,8 @@ struct gm_epoch_event {
 };
 
 struct gm_epoch {
-	uint64_t context;
-	bool used;		   /* both under all locks of the pool */
+	uint64_t context;	   /* written under all locks of the pool and this one's */
+	bool used;		   /* under all locks of the pool */
 	_Atomic uint64_t passed;   /* bags up to this number are idle */
 	_Atomic uint64_t sealed;   /* the newest bag */
 	_Atomic uint64_t recorded; /* an event was recorded, or begun, for bags up to this number */

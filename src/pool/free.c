@@ -12,9 +12,6 @@
 #include "pool/stats.h"
 #include "pool/valid.h"
 
-/* Before the block is claimed: may its memory be reused at once? */
-enum reuse { REUSE_AT_ONCE, REUSE_LATER };
-
 /* A claimed block may be lost: its context may have ended, and freed it. Under the pool's lock or a
  * shelf's. */
 static bool piece_is_claimed(const struct gm_piece *piece, const struct gm_block *block)
@@ -76,28 +73,38 @@ static CUresult block_release_slowly(struct gm_pool *pool, struct gm_shelf *shel
 	return mine ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What `block` says of `piece` was true a moment ago. */
-static CUresult block_end(struct gm_pool *pool, struct gm_piece *piece,
-			  const struct gm_block *block, enum reuse reuse, struct gm_users users)
+/* What `block` says of `piece` was true a moment ago. Its memory may be reused at once. */
+static CUresult block_reuse(struct gm_pool *pool, struct gm_piece *piece,
+			    const struct gm_block *block)
+{
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	gm_futex_lock_take(&shelf->lock);
+	bool mine = gm_piece_claim(piece, block->id);
+	bool shelved = mine && gm_shelf_put(pool, shelf, piece);
+	gm_futex_lock_release(&shelf->lock);
+	if (GM_LIKELY(shelved))
+		return CUDA_SUCCESS;
+	return mine ? block_release_slowly(pool, shelf, piece, block) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Likewise; its memory may be reused when the work of `users` has ended. */
+static CUresult block_retire(struct gm_pool *pool, struct gm_piece *piece,
+			     const struct gm_block *block, struct gm_users users)
 {
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	enum gm_limbo_put put = GM_LIMBO_STORED;
-	bool shelved = false;
 	gm_futex_lock_take(&shelf->lock);
 	bool mine = gm_piece_claim(piece, block->id);
-	if (mine && reuse == REUSE_LATER)
+	if (GM_LIKELY(mine))
 		put = gm_limbo_put(pool, shelf, piece, users);
-	else if (mine)
-		shelved = gm_shelf_put(pool, shelf, piece);
 	gm_futex_lock_release(&shelf->lock);
+	if (GM_LIKELY(mine && put == GM_LIMBO_STORED))
+		return CUDA_SUCCESS;
 	if (!mine)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (reuse == REUSE_AT_ONCE)
-		return shelved ? CUDA_SUCCESS : block_release_slowly(pool, shelf, piece, block);
-	if (GM_UNLIKELY(put == GM_LIMBO_NONE))
+	if (put == GM_LIMBO_NONE)
 		return block_retire_slowly(pool, shelf, piece, block, users);
-	if (put == GM_LIMBO_FULL)
-		gm_limbo_turn(pool, shelf, users.context);
+	gm_limbo_turn(pool, shelf, users.context);
 	return CUDA_SUCCESS;
 }
 
@@ -126,8 +133,8 @@ static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (fenced == GM_FENCED_LATER)
-		return block_end(pool, piece, block, REUSE_LATER, owner);
-	result = block_end(pool, piece, block, REUSE_AT_ONCE, owner);
+		return block_retire(pool, piece, block, owner);
+	result = block_reuse(pool, piece, block);
 	gm_limbo_passed(pool, block->context, number);
 	return result;
 }
@@ -144,26 +151,34 @@ static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
 		result = fences->ask(pool->config.fence_arg, block->context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (GM_LIKELY(!gm_limbo_is_large(pool, block->held)))
-		return block_end(pool, piece, block, REUSE_LATER, owner);
+	if (GM_LIKELY(block->held <= pool->small) || !gm_limbo_is_large(pool, block->held))
+		return block_retire(pool, piece, block, owner);
 	uint64_t number = gm_limbo_number(pool);
 	if (!context_is_idle(pool, block->context))
-		return block_end(pool, piece, block, REUSE_LATER, owner);
-	result = block_end(pool, piece, block, REUSE_AT_ONCE, owner);
+		return block_retire(pool, piece, block, owner);
+	result = block_reuse(pool, piece, block);
 	gm_limbo_passed(pool, block->context, number);
 	return result;
 }
 
-CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm_free *how,
-		      struct gm_block *out)
+/* With NULL for `how` or `out`. Of its own, so that a free of the program saves few registers. */
+static __attribute__((noinline)) CUresult free_plain(struct gm_pool *pool, CUdeviceptr address,
+						     const struct gm_free *how,
+						     struct gm_block *out)
 {
-	struct gm_block own, *block = out ? out : &own;
+	struct gm_block block;
 	struct gm_free plain = {.after = GM_FREE_AFTER_OWNER};
-	if (!how) {
+	if (!how)
 		plain.call = gm_timing_since(gm_tick());
-		how = &plain;
-	}
-	if (!gm_pool_reserves(pool, address))
+	return gm_pool_free(pool, address, how ? how : &plain, out ? out : &block);
+}
+
+CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm_free *how,
+		      struct gm_block *block)
+{
+	if (GM_UNLIKELY(!how || !block))
+		return free_plain(pool, address, how, block);
+	if (!gm_pool_has(pool, address))
 		return CUDA_ERROR_INVALID_VALUE;
 	struct gm_piece *piece = gm_table_read(&pool->table, address, block);
 	block->ordinal = pool->config.ordinal;
@@ -172,12 +187,11 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm
 	gm_pool_debug_visit(pool);
 	block->since = block->waited = 0;
 	CUresult result;
-	const struct gm_users owner = {block->context, GM_STREAM_ANY};
 	GM_ASSERT(how->after != GM_FREE_AFTER_USERS || pool->config.defer);
 	if (how->after == GM_FREE_AFTER_USERS)
-		result = block_end(pool, piece, block, REUSE_LATER, how->users);
+		result = block_retire(pool, piece, block, how->users);
 	else if (how->after == GM_FREE_AFTER_NOTHING || !pool->config.fences)
-		result = block_end(pool, piece, block, REUSE_AT_ONCE, owner);
+		result = block_reuse(pool, piece, block);
 	else if (pool->config.defer)
 		result = block_defer_end(pool, piece, block);
 	else

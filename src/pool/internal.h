@@ -43,10 +43,11 @@ struct gm_loan {
 struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
-	uint64_t memory;	      /* of the device */
-	atomic_uint extras;	      /* enum gm_chunk_extra: properties requested for new chunks */
-	struct gm_table table;	      /* written under the lock, read without it */
-	struct gm_shelf *shelves;     /* GM_SHELVES; each has a lock of its own */
+	uint64_t memory;	  /* of the device */
+	uint64_t small;		  /* bytes of blocks for which gm_limbo_is_large is never true */
+	atomic_uint extras;	  /* enum gm_chunk_extra: properties requested for new chunks */
+	struct gm_table table;	  /* written under the lock, read without it */
+	struct gm_shelf *shelves; /* GM_SHELVES; each has a lock of its own */
 	_Atomic uint64_t shelf_bytes; /* most bytes of the row of a shelf */
 	atomic_uint n_collecting;     /* shelves whose open bags fill, and */
 	atomic_bool full;	      /* no share of the bound is left for them; see limbo.h */
@@ -94,6 +95,12 @@ static inline void gm_pool_lock(const struct gm_pool *pool)
 static inline void gm_pool_unlock(const struct gm_pool *pool)
 {
 	gm_lock_release(&((struct gm_pool *)pool)->lock);
+}
+
+/* Does the address lie in the pool's range? Of gm_pool_reserves, inlined. */
+static inline bool gm_pool_has(const struct gm_pool *pool, CUdeviceptr address)
+{
+	return address - pool->table.base < pool->table.size;
 }
 
 /* Abort a debug build unless the caller holds the pool's lock and those of all shelves in use. */

@@ -34,6 +34,11 @@ static uint64_t pool_share(const struct gm_pool *pool)
 	return pool->config.retire / GM_LIMBO_PART / pool_crew(pool);
 }
 
+uint64_t gm_limbo_small(const struct gm_pool *pool)
+{
+	return pool->config.retire / GM_LIMBO_PART / GM_SHELVES / GM_LIMBO_FEW;
+}
+
 bool gm_limbo_is_large(const struct gm_pool *pool, uint64_t held)
 {
 	return held * GM_LIMBO_FEW > pool_share(pool);
@@ -192,14 +197,9 @@ static bool bag_is_due(const struct gm_pool *pool, const struct gm_bag *bag)
 	return bytes > retire / GM_LIMBO_PARTS / pool_crew(pool) || past_bound;
 }
 
-static void piece_retire(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+static __attribute__((noinline)) void retire_log(const struct gm_pool *pool,
+						 const struct gm_piece *piece)
 {
-	gm_shelf_count_retired(pool, shelf, piece);
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_RETIRED);
-	gm_piece_end(piece);
-	if (!gm_log_wants(GM_RECORD_RETIRE))
-		return;
 	gm_log_put(&(struct gm_record){.address = GM_GET(piece->base),
 				       .size = GM_GET(piece->size),
 				       .held = GM_GET(piece->held),
@@ -207,6 +207,18 @@ static void piece_retire(struct gm_pool *pool, struct gm_shelf *shelf, struct gm
 				       .context = (uint32_t)GM_GET(piece->context),
 				       .device = (uint8_t)pool->config.ordinal,
 				       .kind = GM_RECORD_RETIRE});
+}
+
+static inline void piece_retire(struct gm_pool *pool, struct gm_shelf *shelf,
+				struct gm_piece *piece, uint64_t held)
+{
+	gm_shelf_count_freed(pool, shelf, piece, GM_C_retired);
+	atomic_store_explicit(&shelf->retired, GM_GET(shelf->retired) + held, memory_order_relaxed);
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_RETIRED);
+	gm_piece_end(piece);
+	if (GM_UNLIKELY(gm_log_wants(GM_RECORD_RETIRE)))
+		retire_log(pool, piece);
 }
 
 enum gm_limbo_put gm_limbo_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
@@ -222,7 +234,7 @@ enum gm_limbo_put gm_limbo_put(struct gm_pool *pool, struct gm_shelf *shelf, str
 	struct gm_bag *bag = limbo->open;
 	if (GM_UNLIKELY(!bag))
 		return GM_LIMBO_NONE;
-	piece_retire(pool, shelf, piece);
+	piece_retire(pool, shelf, piece, held);
 	bag_add(bag, piece, held, users.stream);
 	if (GM_UNLIKELY(pool->config.idle && !GM_GET(pool->poll_at)))
 		gm_pool_trim_retired(pool);

@@ -104,6 +104,9 @@ bool gm_limbo_is_past_bound(const struct gm_pool *pool);
  * the GPU is idle costs less than an event. */
 bool gm_limbo_is_large(const struct gm_pool *pool, uint64_t held);
 
+/* The bytes up to which no block is large, however many shelves collect. */
+uint64_t gm_limbo_small(const struct gm_pool *pool);
+
 /* Blocks that fill a bag: the more shelves collect, the more, for the driver serves one thread at a
  * time. */
 uint32_t gm_limbo_bag_size(const struct gm_pool *pool);

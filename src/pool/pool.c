@@ -46,6 +46,7 @@ static CUresult device_query(struct gm_pool *pool)
 	if (memory < GM_POOL_GRANULE || granularity == 0 || GM_POOL_GRANULE % granularity)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	pool->memory = memory;
+	pool->small = gm_limbo_small(pool);
 	if (device_attribute(pool, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		pool->extras |= GM_CHUNK_RDMA;
 	if (device_attribute(pool, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
@@ -166,7 +167,7 @@ void gm_pool_put_back_since(struct gm_pool *pool, struct gm_piece *piece, uint64
 
 bool gm_pool_reserves(const struct gm_pool *pool, CUdeviceptr address)
 {
-	return address - pool->table.base < pool->table.size;
+	return gm_pool_has(pool, address);
 }
 
 bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_block *out)

@@ -152,16 +152,6 @@ static void shelf_push(struct gm_shelf *shelf, struct gm_piece *piece)
 
 /* --- sums, under the shelf's lock --- */
 
-static inline void sums_change(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
-			       uint64_t held, uint64_t n, enum gm_counter other)
-{
-	shelf->requested += size;
-	shelf->live_blocks += n;
-	atomic_store_explicit(&shelf->handed_out, GM_GET(shelf->handed_out) + held,
-			      memory_order_relaxed);
-	gm_pool_show_live(pool, size, held, n, other);
-}
-
 /* The bytes that the shelf's allowance lacks for a block of `size`; 0 or less: none. */
 static int64_t allowance_lacks(const struct gm_shelf *shelf, uint64_t size)
 {
@@ -190,7 +180,7 @@ static void allowance_lend(struct gm_shelf *from, struct gm_shelf *to, int64_t m
 static inline void sums_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 				   uint64_t held)
 {
-	sums_change(pool, shelf, size, held, 1, GM_C_idle);
+	gm_shelf_count_change(pool, shelf, size, held, 1, GM_C_idle);
 	if ((int64_t)shelf->requested > shelf->most)
 		shelf->most = (int64_t)shelf->requested;
 }
@@ -335,23 +325,9 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 	return piece;
 }
 
-static inline void sums_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
-				    const struct gm_piece *piece, enum gm_counter into)
-{
-	sums_change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1, into);
-}
-
-void gm_shelf_count_retired(struct gm_pool *pool, struct gm_shelf *shelf,
-			    const struct gm_piece *piece)
-{
-	uint64_t retired = GM_GET(shelf->retired) + GM_GET(piece->held);
-	sums_count_freed(pool, shelf, piece, GM_C_retired);
-	atomic_store_explicit(&shelf->retired, retired, memory_order_relaxed);
-}
-
 static void shelf_put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
-	sums_count_freed(pool, shelf, piece, GM_C_idle);
+	gm_shelf_count_freed(pool, shelf, piece, GM_C_idle);
 	shelf_put(pool, shelf, piece, gm_pool_now(pool));
 }
 

@@ -108,10 +108,6 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
  * full. */
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
 
-/* Under the shelf's lock: a claimed block is alive no more, and its bytes are retired. */
-void gm_shelf_count_retired(struct gm_pool *pool, struct gm_shelf *shelf,
-			    const struct gm_piece *piece);
-
 /* Under the shelf's lock: count one block more, if its allowance lets it; an id for a block. */
 bool gm_shelf_count(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held);
 uint64_t gm_shelf_next_id(struct gm_shelf *shelf);

@@ -30,6 +30,30 @@ static inline void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, 
 	gm_count_in(parts, device, GM_C_live_blocks, n);
 }
 
+/* --- the shelf's lock is held --- */
+
+/* Change the sums of the shelf and the live counters. */
+static inline void gm_shelf_count_change(struct gm_pool *pool, struct gm_shelf *shelf,
+					 uint64_t size, uint64_t held, uint64_t n,
+					 enum gm_counter other)
+{
+	shelf->requested += size;
+	shelf->live_blocks += n;
+	atomic_store_explicit(&shelf->handed_out, GM_GET(shelf->handed_out) + held,
+			      memory_order_relaxed);
+	gm_pool_show_live(pool, size, held, n, other);
+}
+
+/* A claimed block is no longer alive; its bytes become `into`: idle or retired. */
+static inline void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
+					const struct gm_piece *piece, enum gm_counter into)
+{
+	gm_shelf_count_change(pool, shelf, -GM_GET(piece->size), -GM_GET(piece->held), (uint64_t)-1,
+			      into);
+}
+
+/* --- no lock is needed --- */
+
 /* The live counters: retired bytes became idle. */
 void gm_pool_show_reclaimed(const struct gm_pool *pool, uint64_t bytes);
 

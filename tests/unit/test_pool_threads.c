@@ -6,6 +6,7 @@
  * bytes of its blocks in a map of the range. Once with frees that wait, once with deferred ones:
  * then none is handed out again before a fence has passed that was recorded after its free.
  */
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "pool_fake.h"
@@ -262,12 +263,67 @@ static void crowd(const char *name, bool defer)
 	fake_end(pool, name);
 }
 
+/* --- contexts that end while others wait for their work --- */
+
+enum { CONTEXTS = 300 };
+static atomic_uint begun;
+
+/* The work of a context ends when that context has ended and another one begun. */
+static CUresult outlast(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
+{
+	unsigned before = begun;
+	(void)arg, (void)context, (void)native;
+	while (running && begun < before + 2)
+		sched_yield();
+	*fenced = GM_FENCED_PASSED;
+	return CUDA_SUCCESS;
+}
+
+static const struct gm_fence_ops outlasting = {.ask = ask, .wait = outlast};
+
+static void *begin_and_end_contexts(void *unused)
+{
+	for (uint64_t context = 1; context <= CONTEXTS; context++) {
+		struct gm_block block;
+		if (gm_pool_alloc(pool, GM_MIB, context, &block) != CUDA_SUCCESS ||
+		    gm_pool_free(pool, block.base, NULL, NULL) != CUDA_SUCCESS)
+			errors++;
+		begun++;
+		gm_pool_context_gone(pool, context);
+	}
+	running = 0;
+	return unused;
+}
+
+static void contexts(void)
+{
+	struct gm_pool_config config = {.driver = &fake_driver,
+					.limit = MEMORY,
+					.fences = &outlasting,
+					.defer = true,
+					.retire = MEMORY / 32};
+	pthread_t thread;
+	fake_open(MEMORY);
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "contexts: a pool");
+	running = 1;
+	errors = 0;
+	pthread_create(&thread, NULL, begin_and_end_contexts, NULL);
+	while (running)
+		gm_pool_drain(pool);
+	pthread_join(thread, NULL);
+	TAP_OK(errors == 0 && fake_valid(pool),
+	       "contexts: %d begin and end beside a thread that drains", CONTEXTS);
+	TAP_IS(fake_stats(pool).handed_out + fake_stats(pool).retired, 0, "contexts: all is idle");
+	fake_end(pool, "contexts");
+}
+
 int main(void)
 {
 	crowd("waiting", false);
 	memset(freed_after, 0, sizeof freed_after);
 	atomic_store(&shared, 0);
 	crowd("deferred", true);
+	contexts();
 	TAP_OK(recorded > 0 && kept == 0, "fences were recorded, and all given back");
 	TAP_OK(looks > 0, "large blocks were looked at");
 #ifdef GM_DEBUG
