@@ -113,24 +113,21 @@ static uint32_t uint32_clamp(uint32_t value, uint32_t least, uint32_t most)
 }
 
 /*
- * Add a chunk of `need` granules, or of the usual size if that is more. Up to GM_HEAP_LOW granules
+ * Add a chunk of `need` granules, or of the usual size if that is more, or of as many as lanes
+ * could use. What is not to be had is tried in parts, down to `need`. Up to GM_HEAP_LOW granules
  * may be more than lanes wait for, as lanes ask ahead: where they are not to be had, one is tried.
  */
-static bool heap_grow(struct gm_heap_host *heap, uint32_t need)
+static bool heap_grow(struct gm_heap_host *heap, uint32_t need, uint32_t wish)
 {
 	uint32_t mapped = atomic_load(&heap->mapped), room = heap->limit - mapped;
-	uint32_t usual =
-		uint32_clamp(mapped / GM_HEAP_SHARE, GM_HEAP_LEAST_CHUNK, GM_HEAP_MOST_CHUNK);
-	const uint32_t sizes[] = {
-		uint32_clamp(usual, need, need > room ? need : room),
-		need,
-		need <= GM_HEAP_LOW ? 1 : need,
-	};
-	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		if ((i == 0 || sizes[i] != sizes[i - 1]) &&
-		    gm_heap_add_chunk(heap, sizes[i]) == CUDA_SUCCESS)
+	uint32_t share = mapped / GM_HEAP_SHARE;
+	uint32_t size =
+		uint32_clamp(wish > share ? wish : share, GM_HEAP_LEAST_CHUNK, GM_HEAP_MOST_CHUNK);
+	for (size = size < room ? size : room; size > need; size /= GM_HEAP_FALL)
+		if (gm_heap_add_chunk(heap, size) == CUDA_SUCCESS)
 			return true;
-	return false;
+	return gm_heap_add_chunk(heap, need) == CUDA_SUCCESS ||
+	       (need > 1 && need <= GM_HEAP_LOW && gm_heap_add_chunk(heap, 1) == CUDA_SUCCESS);
 }
 
 /* Tell the device that so many granules in total are not to be had, until a launch or a trim. */
@@ -147,7 +144,9 @@ static bool heap_answer(struct gm_heap_host *heap, uint64_t want)
 {
 	uint64_t start = gm_clock_ns(), need = want - heap->granted;
 	uint32_t room = heap->limit - atomic_load(&heap->mapped);
-	if (need <= heap->capacity && heap_grow(heap, (uint32_t)need)) {
+	uint64_t wish = __atomic_load_n(&heap->shared->mail.wish.value, __ATOMIC_RELAXED);
+	uint32_t most = (uint32_t)(wish < heap->capacity ? wish : heap->capacity);
+	if (need <= heap->capacity && heap_grow(heap, (uint32_t)need, most)) {
 		gm_heap_record_growth(heap, granules_address(heap, heap->newest.first),
 				      granules_bytes(heap->newest.count), want, start);
 		return true;

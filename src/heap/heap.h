@@ -5,8 +5,8 @@
  *
  *   chunk     a run of granules, mapped at once into the heap's reserved addresses: a loan of the
  *             device's pool, so that the pool's limit, counters and out-of-memory ladder apply
- *   growth    a chunk of 2 to 128 MiB, about 1/8 of what the heap has, or more where one allocation
- *             needs it: idle and new memory only, and never behind a fence
+ *   growth    a chunk of half of what the heap has, up to 1 GiB; more where waiting lanes or one
+ *             allocation need it: idle and new memory only, and never behind a fence
  *   in flight kernels that may allocate, from gm_heap_launch until the work that was in the stream
  *             at gm_heap_launched has completed. A service thread answers the mailbox meanwhile
  *

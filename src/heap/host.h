@@ -25,12 +25,13 @@
 #include "log/record.h"
 
 enum {
-	GM_HEAP_TRACKS = 256,	 /* streams whose launches are tracked at a time */
-	GM_HEAP_FIRST = 16,	 /* granules of the first chunk */
-	GM_HEAP_LOW = 4,	 /* free granules below which lanes ask ahead */
-	GM_HEAP_LEAST_CHUNK = 1, /* granules */
-	GM_HEAP_MOST_CHUNK = 64,
-	GM_HEAP_SHARE = 8, /* a chunk is this part of what is mapped */
+	GM_HEAP_TRACKS = 256,	  /* streams whose launches are tracked at a time */
+	GM_HEAP_FIRST = 16,	  /* granules of the first chunk */
+	GM_HEAP_LOW = 4,	  /* free granules below which lanes ask ahead */
+	GM_HEAP_LEAST_CHUNK = 1,  /* granules */
+	GM_HEAP_MOST_CHUNK = 512, /* likewise: 1 GiB */
+	GM_HEAP_SHARE = 2,	  /* a chunk is this part of what is mapped, or more on a wish; */
+	GM_HEAP_FALL = 4,	  /* where it is not to be had, this part of it is tried */
 };
 
 /* Pinned host memory that the GPU reads and writes. */

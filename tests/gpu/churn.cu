@@ -73,7 +73,7 @@ static __global__ void churn(gm_heap *heap, size_t size, Result *result)
 static __global__ void grow(gm_heap *heap, Result *result)
 {
 	while (gm_load64(&heap->granted) < HEAP / 2 / GM_GRANULE)
-		if (!gm_span_grow(heap, 1)) {
+		if (!gm_span_grow(heap, 1, 1, gm_load32(&heap->epoch))) {
 			result->missing++;
 			return;
 		}

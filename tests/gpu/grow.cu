@@ -83,7 +83,7 @@ static __global__ void grow_alone(gm_heap *heap, Times *times, Count *failed)
 {
 	for (int i = 0; i < GROWTHS; i++) {
 		uint64_t begin = gm_nanoseconds();
-		*failed += !gm_span_grow(heap, 1);
+		*failed += !gm_span_grow(heap, 1, 1, gm_load32(&heap->epoch));
 		times->grow[i] = gm_nanoseconds() - begin;
 	}
 }

@@ -381,11 +381,11 @@ static void keeps_chunks_in_use(struct work *work)
 	site_close(&work->site, "in use");
 }
 
-/* 2 MiB, then an eighth of what there is, up to 128 MiB. */
+/* Half of what there is, up to 1 GiB. */
 static void grows_by_share(struct work *work)
 {
 	uint32_t largest = 0, mapped = 0;
-	make(work, "4G", 3072 * MIB, &gm_policies[gm_heap_policy("granule")]);
+	make(work, "8G", 7168 * MIB, &gm_policies[gm_heap_policy("granule")]);
 	struct gm_heap_host *heap = work->site.heap;
 	bool fits = true;
 	for (unsigned i = 0; i < 60; i++) {
@@ -396,13 +396,13 @@ static void grows_by_share(struct work *work)
 		if (!gm_heap_answer(heap))
 			break;
 		uint32_t count = atomic_load(&heap->mapped) - mapped;
-		uint32_t share = mapped / 8 < 1 ? 1 : mapped / 8 > 64 ? 64 : mapped / 8;
+		uint32_t share = mapped / 2 > 512 ? 512 : mapped / 2;
 		share = share < heap->limit - mapped ? share : heap->limit - mapped;
 		fits = fits && count == share;
 		largest = count > largest ? count : largest;
 	}
-	TAP_OK(fits, "each chunk is an eighth of what is mapped");
-	TAP_IS(largest, GM_HEAP_MOST_CHUNK, "up to 128 MiB");
+	TAP_OK(fits, "each chunk is half of what is mapped");
+	TAP_IS(largest, GM_HEAP_MOST_CHUNK, "up to 1 GiB");
 	site_close(&work->site, "share");
 }
 

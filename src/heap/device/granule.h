@@ -42,16 +42,23 @@ GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t
 				      bool check, uint32_t *seen, uint32_t *cursor)
 {
 	struct gm_granules *all = gm_granules_of(heap);
-	*seen = gm_load32_acquire(&all->class_[c].shard[s]);
-	if (*seen == 0 || *seen == GM_SHARD_BUSY)
+	*seen = s == GM_NO_SHARD ? 0 : gm_load32_acquire(&all->class_[c].shard[s]);
+	if (*seen == 0 || *seen == GM_SHARD_BUSY) {
+		if (check && s != GM_NO_SHARD)
+			gm_room_missed(all, c, s);
 		return 0;
+	}
 	uint32_t granule = *seen - 1, slots = gm_load32_cached(&all->class_[c].slots), got = 0;
-	if (check && GM_USED(gm_load64(&all->slab[granule].state)) >= slots)
+	if (check && GM_USED(gm_load64(&all->slab[granule].state)) >= slots) {
+		gm_room_missed(all, c, s);
 		return 0;
+	}
 	uint64_t old = gm_add64(&all->slab[granule].state, (uint64_t)count << 32 | count);
 	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
 		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
 	*cursor = (uint32_t)(old >> 32);
+	if (got && GM_USED(old) + count >= slots)
+		gm_room_remove(all, c, s);
 	if (got < count)
 		gm_granule_unreserve(heap, granule, count - got);
 	return got;
@@ -125,12 +132,14 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 	uint64_t count = (size + GM_GRANULE - 1) >> GM_GRANULE_SHIFT;
 	uint32_t granule = GM_NO_GRANULE;
 	while (size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT) {
+		uint32_t epoch = gm_load32(&heap->epoch);
 		granule = gm_span_take_run(heap, (uint32_t)count);
 		if (granule == GM_NO_GRANULE)
 			gm_granule_strip(heap, 1u << gm_lane(), ~0u);
 		if (granule == GM_NO_GRANULE && gm_granule_retire_all(heap))
 			granule = gm_span_take_run(heap, (uint32_t)count);
-		if (granule != GM_NO_GRANULE || !gm_span_grow(heap, (uint32_t)count))
+		if (granule != GM_NO_GRANULE ||
+		    !gm_span_grow(heap, (uint32_t)count, (uint32_t)count, epoch))
 			break;
 	}
 	if (granule == GM_NO_GRANULE) {
@@ -149,12 +158,6 @@ struct gm_granule_try {
 	uint32_t got; /* slots, for the first so many lanes of the mask */
 };
 
-/* The shard of this multiprocessor and warp, out of the first `shards`. */
-GM_DEVICE uint32_t gm_granule_near(uint32_t shards)
-{
-	return ((gm_sm() * 32 + gm_warp() % 32) & (GM_SHARDS - 1)) * shards >> GM_SHARDS_LOG;
-}
-
 /* By all lanes of `mask`: reserve slots in shard `s` of the first lane. */
 GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t mask,
 			      bool check, struct gm_granule_try *t)
@@ -169,11 +172,11 @@ GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t s, uint
 	t->got = gm_shfl32(mask, t->got, leader);
 }
 
-/* The lanes of `mask` found no slot in their shard: try the next, then one that may bring
+/* The lanes of `mask` found no slot in their shard: try some with room, then one that may bring
  * granules. */
 GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, uint32_t mask)
 {
-	uint32_t next = GM_ANY_SHARD;
+	uint32_t next = GM_ANY_SHARD, rooms = 0;
 	for (uint32_t turn = 0; c < GM_CLASSES; turn++) {
 		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 		struct gm_granule_try t;
@@ -181,8 +184,11 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 		if (turn == 1 && first)
 			gm_granule_wanted(heap, c, gm_popc(mask));
 		if (next == GM_ANY_SHARD)
-			next = gm_granule_near(gm_load32(turn ? &class_->own : &class_->shards));
-		gm_granule_try(heap, c, turn ? next : (next + 1) & (GM_SHARDS - 1), mask, true, &t);
+			next = gm_granule_near(turn ? gm_load32(&class_->own)
+						    : gm_granule_shards(class_));
+		if (turn == 0 && first)
+			next = gm_room_find(class_, next);
+		gm_granule_try(heap, c, next, mask, true, &t);
 		uint32_t served = gm_first(mask, t.got);
 		if (served && turn && first)
 			gm_granule_served(heap, c, gm_popc(served));
@@ -190,8 +196,12 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 			return gm_granule_take(heap, c, t.seen - 1, t.cursor, served);
 		mask &= ~served;
 		next = GM_ANY_SHARD;
-		if (turn && gm_ballot(mask, t.s < gm_load32(&class_->own)))
+		if (turn == 0 && t.s != GM_NO_SHARD && ++rooms < GM_ROOM_TRIES)
+			turn = ~0u; /* the same turn again */
+		else if (turn && gm_ballot(mask, t.s < gm_load32(&class_->own)))
 			next = gm_granule_replace(heap, c, t.s, t.seen, mask, turn);
+		if (next == GM_NO_SHARD)
+			next = gm_granule_search_all(heap, c, turn, mask);
 		if (next != GM_NO_SHARD)
 			continue;
 		if (gm_lane() == gm_leader(mask))
@@ -200,6 +210,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 		c += 1 + (c & 1);
 		next = GM_ANY_SHARD;
 		turn = ~0u;
+		rooms = 0;
 	}
 	gm_add64(&heap->refusals, 1);
 	return NULL;
@@ -215,7 +226,7 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 	if (size > 1024 * 1024)
 		return gm_granule_malloc_run(heap, size);
 	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
-	uint32_t shards = gm_load32_cached(&gm_granules_of(heap)->class_[c].shards);
+	uint32_t shards = gm_granule_shards(&gm_granules_of(heap)->class_[c]);
 	gm_granule_try(heap, c, gm_granule_near(shards), mask, false, &t);
 	uint32_t served = gm_first(mask, t.got);
 	return served >> gm_lane() & 1 ? gm_granule_take(heap, c, t.seen - 1, t.cursor, served)
@@ -321,7 +332,7 @@ GM_DEVICE_HOST size_t gm_granule_bytes(uint32_t capacity)
 {
 	size_t words = (capacity + 63) / 64, summaries = (words + 63) / 64;
 	return sizeof(struct gm_granules) + capacity * sizeof(struct gm_slab) +
-	       (GM_CLASSES * 2 + 1) * (words + summaries) * sizeof(uint64_t);
+	       (GM_CLASSES * 2 + 2) * (words + summaries) * sizeof(uint64_t);
 }
 
 /* By `threads` threads, of which this is `thread`, on zeroed memory. */
@@ -335,6 +346,8 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 		all->slab = (struct gm_slab *)(all + 1);
 		all->empty.word = last;
 		all->empty.summary = last + words;
+		all->hollow.word = last + words + summaries;
+		all->hollow.summary = last + 2 * words + summaries;
 	}
 	for (uint32_t c = thread; c < GM_CLASSES; c += threads) {
 		struct gm_granule_class *class_ = &all->class_[c];
@@ -358,6 +371,7 @@ GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 	gm_granule_retire_all(heap);
 	for (uint32_t c = 0; c < GM_CLASSES; c++) {
 		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+		class_->shards = gm_granule_shards(class_);
 		while (class_->shards > 1 && class_->shard[class_->shards - 1] == 0)
 			class_->shards--;
 		class_->own = class_->own < class_->shards ? class_->own : class_->shards;

@@ -1,124 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lower half of policy `granule` (granule.h): its structures, where a granule goes when slots
- * come free, and how a shard gets another granule.
+ * The lower half of policy `granule` (granule.h): where a granule goes when slots come free, and
+ * how a shard gets another granule.
  */
 #ifndef GM_HEAP_DEVICE_GRANULE_SHARD_H
 #define GM_HEAP_DEVICE_GRANULE_SHARD_H
 
-#include "heap/device/span.h"
-
-enum {
-	GM_CLASSES = 32,
-	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
-	GM_CLASS_PATIENCE = 4096, /* likewise, when it may hold the last granule */
-	GM_SHARDS_LOG = 12,
-	GM_SHARDS = 1 << GM_SHARDS_LOG, /* of a class, at most */
-	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, ... */
-	GM_SHARD_PLENTY = 256,		/* but at most one for so many free granules */
-	GM_SLAB_BITS = 512,		/* up to so many slots the bitmap is in the slab record */
-	GM_RUN = 63,			/* class number, plus 1, of the head of a run */
-};
-
-/* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; in the
- * upper half, the cursor. A reservation that comes after the granule's last slot, or after its
- * class has changed, counts there until it is taken back. */
-#define GM_USED(state) ((uint32_t)(state)&0xfffff)
-#define GM_CLASS(state) ((uint32_t)(state) >> 20 & 63)
-#define GM_CLASS_IS(class_plus_1) ((uint64_t)(class_plus_1) << 20)
-#define GM_ACTIVE (1ull << 26)
-
-/*
- * A lane is bringing another granule to the shard. Others wait, so that they do not all take one;
- * but not for ever, as the hardware may not schedule that lane, which may be of the same warp.
- * After GM_SHARD_PATIENCE turns they bring one themselves, and the lane that loses offers its
- * granule to the class.
- */
-#define GM_SHARD_BUSY 0xffffffffu
-#define GM_NO_SHARD 0xffffffffu
-#define GM_ANY_SHARD 0xfffffffeu
-#define GM_FRESH 0x80000000u /* flag of a granule: its bitmap is not cleared yet */
-
-/*
- * `dry` of a class is GM_DRY(heap.epoch) if a search at that epoch found nothing and no slot came
- * free since; or the number of a search in progress; or 0. A free of the class's slots makes it 0,
- * so that the result of a search that began before is ignored.
- */
-#define GM_DRY(epoch) ((epoch) << 1 | 1)
-
-struct gm_slab {
-	uint64_t state;
-	uint32_t run; /* granules of a run, in its head */
-	uint32_t pad[5];
-	uint32_t bits[GM_SLAB_BITS / 32];
-};
-
-struct gm_granule_class {
-	uint32_t slots;	 /* of a granule */
-	uint32_t header; /* bytes before the first slot */
-	uint32_t shards; /* in use: lanes try any of them first */
-	uint32_t own;	 /* the first so many shards may bring a granule to the class */
-	uint32_t pad0[12];
-	uint32_t waiting; /* lanes that found no slot, and still search */
-	uint32_t pad1[15];
-	uint32_t dry; /* result of the last full search: GM_DRY */
-	uint32_t pad2[15];
-	struct gm_bits roomy, ragged;
-	uint32_t pad3[8];
-	uint32_t shard[GM_SHARDS]; /* granule + 1; 0: none yet */
-};
-
-struct gm_granules {
-	struct gm_granule_class class_[GM_CLASSES];
-	struct gm_slab *slab;
-	struct gm_bits empty; /* not active, no slot in use: any class may take them */
-	uint32_t dry;	      /* some class is dry: an empty granule is to be announced */
-	uint32_t pad[15];
-};
-
-/* Octave and half of it: 2 * floor(log2(last byte)) + (in its upper half). There is no 24. */
-GM_DEVICE uint32_t gm_granule_class_of(size_t size)
-{
-	uint64_t last = (size < 16 ? 16 : size) - 1;
-	uint32_t octave = gm_log2(last);
-	uint32_t v = octave << 1 | ((uint32_t)(last >> (octave - 1)) & 1);
-	return v <= 7 ? 0 : v <= 9 ? 1 : v - 8;
-}
-
-/* Class c's slots are 3 or 4 (the parts) << shift bytes. */
-GM_DEVICE uint32_t gm_granule_shift(uint32_t c)
-{
-	return c == 0 ? 2 : (c >> 1) + 3;
-}
-
-GM_DEVICE uint32_t gm_granule_parts(uint32_t c)
-{
-	return c == 0 ? 4 : 3 + (c & 1);
-}
-
-GM_DEVICE uint32_t gm_granule_size(uint32_t c)
-{
-	return gm_granule_parts(c) << gm_granule_shift(c);
-}
-
-GM_DEVICE struct gm_granules *gm_granules_of(struct gm_heap *heap)
-{
-	return (struct gm_granules *)heap->policy;
-}
-
-GM_DEVICE uint32_t *gm_granule_bits(struct gm_heap *heap, struct gm_slab *slab, uint32_t granule,
-				    uint32_t header)
-{
-	return header ? (uint32_t *)gm_span_address(heap, granule) : slab->bits;
-}
-
-/* Change the state of a granule that the caller owns; others' reservations stay counted. */
-GM_DEVICE void gm_slab_become(struct gm_slab *slab, uint64_t state)
-{
-	uint64_t old = gm_load64(&slab->state), seen;
-	while ((seen = gm_cas64(&slab->state, old, (old & 0xfffff) | state)) != old)
-		old = seen;
-}
+#include "heap/device/granule_class.h"
 
 /* --- a granule of which slots came free --- */
 
@@ -146,17 +34,30 @@ GM_DEVICE bool gm_slab_activate(struct gm_heap *heap, uint32_t granule, uint32_t
 	return false;
 }
 
-/* Put an active granule into an unused shard, or a further one. False: there are too many. */
-GM_DEVICE bool gm_slab_place(struct gm_granule_class *class_, uint32_t granule)
+/* Put an active granule into shard `s`, unless that holds one. */
+GM_DEVICE bool gm_slab_enter(struct gm_granule_class *class_, struct gm_slab *slab,
+			     uint32_t granule, uint32_t s)
 {
-	uint32_t own = gm_load32(&class_->own), shards = gm_load32(&class_->shards);
-	if (shards > own &&
-	    gm_cas32(&class_->shard[own + granule % (shards - own)], 0, granule + 1) == 0)
+	gm_store32(&slab->shard, s);
+	if (gm_cas32(&class_->shard[s], 0, granule + 1) != 0)
+		return false;
+	gm_room_put(class_, s);
+	return true;
+}
+
+/* Put an active granule into an unused shard, or a further one. False: there are too many. Lanes
+ * that come together each add one: none waits for another. */
+GM_DEVICE bool gm_slab_place(struct gm_granule_class *class_, struct gm_slab *slab,
+			     uint32_t granule)
+{
+	uint32_t own = gm_load32(&class_->own), shards = gm_granule_shards(class_);
+	if (shards > own && gm_load32(&class_->shard[own + granule % (shards - own)]) == 0 &&
+	    gm_slab_enter(class_, slab, granule, own + granule % (shards - own)))
 		return true;
-	for (uint32_t seen; shards < GM_SHARDS; shards = seen)
-		if ((seen = gm_cas32(&class_->shards, shards, shards + 1)) == shards)
-			return gm_cas32(&class_->shard[shards], 0, granule + 1) == 0;
-	return false;
+	if (shards == GM_SHARDS)
+		return false;
+	uint32_t further = gm_add32(&class_->shards, 1);
+	return further < GM_SHARDS && gm_slab_enter(class_, slab, granule, further);
 }
 
 /* A granule is empty: classes that are dry search again. */
@@ -178,7 +79,7 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 	uint32_t slots = class_->slots, roomy = slots - (slots >> 3);
 	if (before > roomy && now <= roomy) {
 		if (gm_slab_activate(heap, granule, c)) {
-			if (gm_slab_place(class_, granule))
+			if (gm_slab_place(class_, &all->slab[granule], granule))
 				return;
 			/* Lanes that freed meanwhile took it for active, and did not offer it. */
 			now = GM_USED(gm_and64(&all->slab[granule].state, ~GM_ACTIVE));
@@ -191,6 +92,16 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 		gm_bits_put(&all->empty, granule);
 		gm_granule_announce(heap);
 	}
+}
+
+/* Slots of an active granule came free: it has room again, or it is empty. */
+GM_DEVICE void gm_slab_lighter(const struct gm_granules *all, struct gm_granule_class *class_,
+			       uint32_t granule, bool room, bool empty)
+{
+	if (room)
+		gm_room_put(class_, gm_load32(&all->slab[granule].shard));
+	if (empty && !(gm_load64(&all->hollow.word[granule >> 6]) >> (granule & 63) & 1))
+		gm_bits_put(&all->hollow, granule);
 }
 
 /* Take `count` off the slots in use or reserved; the bits are clear already. */
@@ -206,6 +117,8 @@ GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t cou
 	if (!(old & GM_ACTIVE) &&
 	    (now == 0 || (used > roomy && now <= roomy) || (used >= slots && now < slots)))
 		gm_slab_offer(heap, granule, c, used, now);
+	if (old & GM_ACTIVE)
+		gm_slab_lighter(all, class_, granule, used >= slots && now < slots, now == 0);
 	/* After that, so that the result of a search that missed it is dropped. */
 	if (gm_load32(&class_->dry) != 0)
 		gm_store32(&class_->dry, 0);
@@ -337,7 +250,7 @@ GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap, uint32_t mask, uint32
 	uint32_t any = 0;
 	for (uint32_t c = 0; c < GM_CLASSES && any < most; c++) {
 		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
-		uint32_t shards = gm_shfl32(mask, gm_load32(&class_->shards), gm_leader(mask));
+		uint32_t shards = gm_shfl32(mask, gm_granule_shards(class_), gm_leader(mask));
 		for (uint32_t from = 0; from < shards && any < most; from += gm_popc(mask)) {
 			uint32_t s = from + gm_rank(mask);
 			any += gm_ballot(mask, s < shards && gm_granule_strip_one(heap, c, s)) != 0;
@@ -348,6 +261,25 @@ GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap, uint32_t mask, uint32
 	return any;
 }
 
+/* By one lane: take an empty granule out of its shard, found without a search. False: none is
+ * known. */
+GM_DEVICE_SLOW bool gm_granule_strip_hollow(struct gm_heap *heap, uint32_t seed)
+{
+	struct gm_granules *all = gm_granules_of(heap);
+	for (;;) {
+		uint32_t granule = gm_bits_take(&all->hollow, gm_span_reach(heap), seed);
+		if (granule == GM_NO_GRANULE)
+			return false;
+		uint64_t state = gm_load64(&all->slab[granule].state);
+		if (GM_CLASS(state) - 1 < GM_CLASSES && state & GM_ACTIVE && GM_USED(state) == 0 &&
+		    gm_granule_strip_one(heap, GM_CLASS(state) - 1,
+					 gm_load32(&all->slab[granule].shard))) {
+			gm_add32(&heap->epoch, 1);
+			return true;
+		}
+	}
+}
+
 /* By all lanes of `mask`: a shard of the class with a free slot, or a busy one; or GM_NO_SHARD. */
 GM_DEVICE_SLOW uint32_t gm_granule_find_shard(struct gm_heap *heap, uint32_t c, uint32_t turn,
 					      uint32_t mask)
@@ -355,7 +287,7 @@ GM_DEVICE_SLOW uint32_t gm_granule_find_shard(struct gm_heap *heap, uint32_t c, 
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
 	uint32_t slots = class_->slots;
-	uint32_t shards = gm_shfl32(mask, gm_load32(&class_->shards), gm_leader(mask));
+	uint32_t shards = gm_shfl32(mask, gm_granule_shards(class_), gm_leader(mask));
 	for (uint32_t from = 0; from < shards; from += gm_popc(mask)) {
 		uint32_t s = from + gm_rank(mask), seen = 0;
 		bool has = false;
@@ -432,12 +364,27 @@ GM_DEVICE_SLOW uint32_t gm_granule_scan(struct gm_heap *heap, uint32_t c, uint32
 	return other;
 }
 
-/*
- * By all lanes of `mask`: no granule was found for class `c`. Returns the shard to try next, or
- * GM_NO_SHARD: there is none, and the host grants no more.
- */
-GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t turn,
-					     uint32_t mask)
+/* By one lane: where summaries say that there is a slot for class `c`: a shard, GM_ANY_SHARD, or
+ * GM_NO_SHARD. */
+GM_DEVICE_SLOW uint32_t gm_granule_hint(struct gm_heap *heap, uint32_t c)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t near = gm_granule_near(GM_SHARDS), s;
+	if (gm_load32(&class_->dry) == GM_DRY(gm_load32(&heap->epoch)))
+		return GM_NO_SHARD;
+	if (gm_granule_in_sets(heap, c))
+		return GM_ANY_SHARD;
+	s = gm_room_find(class_, near);
+	if (s == GM_NO_SHARD && gm_granule_strip_hollow(heap, near))
+		return GM_ANY_SHARD;
+	return s;
+}
+
+/* By all lanes of `mask`, when the heap cannot grow, for else lanes would search a heap in which
+ * slots come free all the time: search everything for class `c`, unless that was done since a slot
+ * came free. The shard to try next, or GM_NO_SHARD. */
+GM_DEVICE_SLOW uint32_t gm_granule_search_all(struct gm_heap *heap, uint32_t c, uint32_t turn,
+					      uint32_t mask)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t leader = gm_leader(mask), dry = 0, epoch = 0, next = GM_NO_SHARD;
@@ -453,9 +400,30 @@ GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, u
 		next = gm_granule_scan(heap, c, turn, mask);
 	if (searches)
 		gm_cas32(&class_->dry, search, next == GM_NO_SHARD ? GM_DRY(epoch) : 0);
+	return next;
+}
+
+/* Granules that all lanes could use that wait for the class. */
+GM_DEVICE uint32_t gm_granule_wish(struct gm_heap *heap, uint32_t c)
+{
+	const struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+	uint32_t waiting = gm_load32(&class_->waiting);
+	return (int32_t)waiting < 0 ? 1 : waiting / class_->slots + 1;
+}
+
+/*
+ * By all lanes of `mask`: no granule was found for class `c`. Returns the shard to try next, or
+ * GM_NO_SHARD: summaries show none, and the host grants no more.
+ */
+GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, uint32_t mask)
+{
+	uint32_t leader = gm_leader(mask), next = GM_NO_SHARD, epoch = gm_load32(&heap->epoch);
+	if (gm_lane() == leader)
+		next = gm_granule_hint(heap, c);
+	next = gm_shfl32(mask, next, leader);
 	if (next != GM_NO_SHARD)
 		return next;
-	bool more = gm_lane() == leader && gm_span_grow(heap, 1);
+	bool more = gm_lane() == leader && gm_span_grow(heap, 1, gm_granule_wish(heap, c), epoch);
 	return gm_ballot(mask, more) ? GM_ANY_SHARD : GM_NO_SHARD;
 }
 
@@ -465,10 +433,13 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
+	gm_store32(&all->slab[granule].shard, s);
 	if (fresh)
 		gm_slab_become(&all->slab[granule], GM_CLASS_IS(c + 1) | GM_ACTIVE);
 	if (gm_cas32(&class_->shard[s], GM_SHARD_BUSY, granule + 1) != GM_SHARD_BUSY)
 		gm_granule_deactivate(heap, granule, c);
+	else
+		gm_room_put(class_, s);
 	if (seen && seen != GM_SHARD_BUSY)
 		gm_granule_deactivate(heap, seen - 1, c);
 }
@@ -476,7 +447,7 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 /*
  * By all lanes of `mask`, with the same arguments, for the `turn`th time: the granule `seen` of
  * shard `s` is full, so bring another. Returns the shard to try next, GM_ANY_SHARD, or GM_NO_SHARD:
- * there is no memory for the class.
+ * the heap cannot grow, and gm_granule_search_all may find a slot.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uint32_t s,
 					   uint32_t seen, uint32_t mask, uint32_t turn)
@@ -487,7 +458,7 @@ GM_DEVICE_SLOW uint32_t gm_granule_replace(struct gm_heap *heap, uint32_t c, uin
 	granule = gm_shfl32(mask, granule, gm_leader(mask));
 	next = gm_shfl32(mask, next, gm_leader(mask));
 	if (granule == GM_NO_GRANULE)
-		return next == GM_NO_SHARD ? gm_granule_exhausted(heap, c, turn, mask) : next;
+		return next == GM_NO_SHARD ? gm_granule_exhausted(heap, c, mask) : next;
 	bool fresh = granule & GM_FRESH;
 	granule &= ~GM_FRESH;
 	if (fresh)

@@ -57,6 +57,7 @@ struct gm_mailbox {
 		uint64_t value;
 		char pad[GM_LINE - sizeof(uint64_t)];
 	} want,		 /* device: granules that are needed in total */
+		wish,	 /* device: granules that all lanes could use that wait; a hint */
 		have,	 /* host: grants made; grant i is in grant[i % GM_GRANTS] */
 		taken,	 /* device: grants that it has read, whose places are free */
 		refused, /* host: the least `want` that it cannot meet now; 0: none */
@@ -103,7 +104,8 @@ struct gm_heap {
 	uint32_t reach;	    /* words of a summary that all granules granted so far need */
 	uint64_t seen_at;   /* polled_at of the last poll that is over */
 	uint64_t waited;    /* ns between polls, in total; each at most GM_POLL_NS */
-	uint32_t pad5[10];
+	uint64_t wished;    /* by lanes that wait, since the last grant */
+	uint32_t pad5[8];
 	uint64_t foreign_frees; /* invalid frees: no allocation in use begins there */
 	uint64_t refusals;	/* allocations that got NULL */
 	char pad4[GM_LINE - 16];

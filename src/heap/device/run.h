@@ -102,6 +102,7 @@ GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, uint32_t used_up, uint3
 GM_DEVICE uint64_t gm_cut_some(struct gm_heap *heap, uint32_t wanted, bool wait, uint32_t *got)
 {
 	for (uint32_t turn = 0;; turn++) {
+		uint32_t epoch = gm_load32(&heap->epoch);
 		uint64_t old = gm_load64(&gm_cut_of(heap)->next);
 		if ((uint32_t)old < gm_cut_of(heap)->steps)
 			old = gm_add64(&gm_cut_of(heap)->next, wanted);
@@ -110,7 +111,7 @@ GM_DEVICE uint64_t gm_cut_some(struct gm_heap *heap, uint32_t wanted, bool wait,
 		if ((uint32_t)old < gm_cut_of(heap)->steps)
 			return old - (1ull << 32);
 		if (!gm_cut_replace(heap, (uint32_t)(old >> 32), turn, wait) &&
-		    !(wait && gm_span_grow(heap, 1)))
+		    !(wait && gm_span_grow(heap, 1, 1, epoch)))
 			return GM_CUT_NONE;
 	}
 }
@@ -120,13 +121,14 @@ GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, uint32_t count)
 {
 	struct gm_cut *cut = gm_cut_of(heap);
 	for (uint32_t turn = 0;; turn++) {
+		uint32_t epoch = gm_load32(&heap->epoch);
 		uint64_t old = gm_load64(&cut->next);
 		if ((uint32_t)old <= cut->steps - count)
 			old = gm_add64(&cut->next, count);
 		if ((uint32_t)old <= cut->steps - count)
 			return old - (1ull << 32);
 		if (!gm_cut_replace(heap, (uint32_t)(old >> 32), turn, true) &&
-		    !gm_span_grow(heap, 1))
+		    !gm_span_grow(heap, 1, 1, epoch))
 			return GM_CUT_NONE;
 	}
 }
@@ -143,8 +145,10 @@ GM_DEVICE_SLOW void *gm_run_malloc(struct gm_heap *heap, size_t size)
 	uint64_t count = ((uint64_t)size >> GM_GRANULE_SHIFT) + ((size & (GM_GRANULE - 1)) != 0);
 	uint32_t granule = GM_NO_GRANULE;
 	while (count <= heap->capacity) {
+		uint32_t epoch = gm_load32(&heap->epoch);
 		granule = gm_span_take_run(heap, (uint32_t)count);
-		if (granule != GM_NO_GRANULE || !gm_span_grow(heap, (uint32_t)count))
+		if (granule != GM_NO_GRANULE ||
+		    !gm_span_grow(heap, (uint32_t)count, (uint32_t)count, epoch))
 			break;
 	}
 	if (granule == GM_NO_GRANULE) {

@@ -135,6 +135,7 @@ GM_DEVICE_SLOW bool gm_rw_add(struct gm_heap *heap)
 GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t turn)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
+	uint32_t epoch = gm_load32(&heap->epoch);
 	if (gm_load32(&rw->held) != held)
 		return true;
 	bool first = gm_load32(&rw->adding) == 0 && gm_cas32(&rw->adding, 0, 1) == 0;
@@ -145,7 +146,7 @@ GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t tur
 	bool more = gm_load32(&rw->held) != held || gm_rw_add(heap);
 	if (first)
 		gm_store32_release(&rw->adding, 0);
-	return more || gm_span_grow(heap, 1);
+	return more || gm_span_grow(heap, 1, 1, epoch);
 }
 
 /* Take the first unit that is free; GM_NO_GRANULE: none is. */

@@ -65,6 +65,7 @@ GM_DEVICE void gm_span_fetch(struct gm_heap *heap, uint64_t have)
 			gm_span_extend(heap, (uint32_t)(grant >> 32) + (uint32_t)grant);
 			gm_span_give(heap, (uint32_t)(grant >> 32), (uint32_t)grant);
 			gm_add64(&heap->granted, (uint32_t)grant);
+			gm_store64(&heap->wished, 0); /* lanes that still wait wish anew */
 			seen = at + 1;
 		}
 		at = seen;
@@ -90,6 +91,7 @@ GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 	    gm_cas64(&heap->polled_at, last, now) != last)
 		return;
 	/* All of these cross the bus at once. */
+	gm_post64_system(&heap->mail->wish.value, gm_load64(&heap->wished));
 	gm_post64_system(&heap->mail->want.value, gm_load64(&heap->wanted));
 	uint64_t have = gm_peek64_system(&heap->mail->have.value);
 	uint64_t refused = gm_peek64_system(&heap->mail->refused.value);
@@ -128,16 +130,26 @@ GM_DEVICE void gm_span_unwant(struct gm_heap *heap, uint64_t want)
 		gm_cas64(&heap->wanted, want, granted);
 }
 
+/* All lanes that wait now could use `wish` granules. A hint for the host; the largest one counts.
+ */
+GM_DEVICE void gm_span_wish(struct gm_heap *heap, uint64_t wish)
+{
+	if (gm_load64(&heap->wished) < wish)
+		gm_store64(&heap->wished, wish);
+}
+
 /*
  * `need` granules were not found: wait for more. True: search again. False: the host refused, or
- * does not answer.
+ * does not answer. `wish`: how many all lanes could use that wait as this one does, so that the
+ * heap grows by what they need at once. `epoch`: the heap's, before the search: what came since
+ * then may have been missed.
  */
-GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
+GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need, uint32_t wish, uint32_t epoch)
 {
 	uint64_t granted = gm_load64(&heap->granted), began = gm_nanoseconds();
 	uint64_t from = gm_load64(&heap->waited);
-	uint32_t epoch = gm_load32(&heap->epoch);
 	for (;;) {
+		gm_span_wish(heap, wish);
 		gm_span_want(heap, granted + need);
 		gm_span_poll(heap);
 		bool more =
@@ -146,6 +158,7 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need)
 		uint64_t refused = gm_load64(&heap->refused), since = gm_load64(&heap->beat_at);
 		if (more || (refused && refused <= granted + need)) {
 			gm_span_unwant(heap, granted + need);
+			gm_store64(&heap->wished, 0);
 			return more;
 		}
 		since = since > from ? since : from;
