@@ -56,6 +56,18 @@ struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
 	};
 }
 
+CUresult gm_shim_context_state(void)
+{
+	CUresult result;
+	struct gm_context *context = gm_context_current(&gm_shim_driver, &result);
+	if (!context)
+		return result;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	result = gm_fence_may_allocate(&gm_shim_driver, context);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	return result;
+}
+
 void gm_shim_leave(void)
 {
 	uint64_t now = 0; /* of the clock; 0: no sample can be due */

@@ -45,6 +45,10 @@ static inline bool gm_shim_enter(void)
 	return false;
 }
 
+/* What keeps every call from working in the current context, as natively: there is none, it has
+ * ended, or an error stays with it. Else CUDA_SUCCESS. No capture is invalidated. Inside only. */
+CUresult gm_shim_context_state(void);
+
 /* Do the work that is due (gm_modules_leave, gm_log_poll), then take the guard down. */
 void gm_shim_leave(void);
 

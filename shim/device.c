@@ -120,7 +120,9 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.fences = gm_fence_ops(&gm_shim_driver),
 		.fence_arg = &gm_shim_driver,
 		.defer = knobs->free.choice == GM_FREE_DEFER,
-		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle,
+		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL
+			: knobs->trim_after.ns == 0	   ? gm_trim_idle_now
+							   : gm_trim_idle,
 		.may_remap = gm_shim_may_remap,
 		.clock = gm_clock_coarse_ns,
 	};

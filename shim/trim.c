@@ -44,9 +44,14 @@ static bool trim_is_immediate(void)
 
 void gm_trim_idle(void *unused)
 {
+	if (!gm_worker_is_running(&worker))
+		gm_trim_idle_now(unused);
+}
+
+void gm_trim_idle_now(void *unused)
+{
 	(void)unused;
-	if (!gm_worker_is_running(&worker) || trim_is_immediate())
-		atomic_store_explicit(&gm_trim_wanted, true, memory_order_relaxed);
+	atomic_store_explicit(&gm_trim_wanted, true, memory_order_relaxed);
 }
 
 void gm_trim_exit(void)

@@ -14,8 +14,10 @@ static inline bool gm_trim_due(void)
 	return atomic_load_explicit(&gm_trim_wanted, memory_order_relaxed);
 }
 
-/* The `idle` of struct gm_pool_config: called under the pool's lock, it sets a flag. */
+/* The `idle` of struct gm_pool_config: called under the pool's lock, it sets a flag. The second one
+ * is for GPUMEM_TRIM_AFTER=0: calls of the program trim pools, whether the thread runs or not. */
 void gm_trim_idle(void *unused);
+void gm_trim_idle_now(void *unused);
 /* At the end of a handler, when it is wanted: trim now, or start the thread. No lock held. */
 void gm_trim_start(void);
 /* The `idle` of struct gm_heap_config: starts the thread. No handler ends there, and the heap's own

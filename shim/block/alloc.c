@@ -174,8 +174,8 @@ static __attribute__((noinline)) CUresult request_reclaim(const struct request *
 
 static CUresult request_find(struct request *q, struct gm_pool *pool, struct gm_block *b)
 {
-	q->native = gm_ipc_is_native(q->size);
-	if (GM_UNLIKELY(q->native)) {
+	if (GM_UNLIKELY(gm_ipc_is_native(q->size))) {
+		q->native = true;
 		b->since = 0;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -184,30 +184,40 @@ static CUresult request_find(struct request *q, struct gm_pool *pool, struct gm_
 							       : result;
 }
 
-static CUresult request_from_pool(struct request *q, struct gm_pool *pool)
+/* The pool has no memory for it. */
+static __attribute__((noinline)) CUresult request_not_found(struct request *q, struct gm_pool *pool,
+							    uint64_t since, CUresult result)
 {
-	struct gm_block b;
-	CUresult result = gm_fence_may_allocate(&gm_shim_driver, q->context);
-	if (result != CUDA_SUCCESS)
-		return request_refused(q, result);
-	result = request_find(q, pool, &b);
-	if (GM_LIKELY(result == CUDA_SUCCESS)) {
-		gm_fill(q->context, &b);
-		*q->out = b.base;
-		request_served(q, &b, 0);
-		return result;
-	}
-	if (b.since)
-		q->call = gm_timing_of(q->call, b.since);
+	if (since)
+		q->call = gm_timing_of(q->call, since);
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		gm_shim_pool_failed(q->context->ordinal, result);
 	bool fits = driver_within_limit(q->context->ordinal, pool, q->size);
 	if (!fits && q->native && gm_pool_give_back(pool, 0, true)) /* else it had been emptied */
 		fits = driver_within_limit(q->context->ordinal, pool, q->size);
-	if (!fits)
+	if (!fits) {
+		*q->out = 0;
 		return request_refused(q, CUDA_ERROR_OUT_OF_MEMORY);
+	}
 	q->pitch = NULL; /* the pitch is known: the driver need only find the bytes */
 	return request_from_driver(q);
+}
+
+static CUresult request_from_pool(struct request *q, struct gm_pool *pool)
+{
+	struct gm_block b;
+	CUresult result = gm_fence_may_allocate(&gm_shim_driver, q->context);
+	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
+		*q->out = 0; /* as natively */
+		return request_refused(q, result);
+	}
+	result = request_find(q, pool, &b);
+	if (GM_UNLIKELY(result != CUDA_SUCCESS))
+		return request_not_found(q, pool, b.since, result);
+	gm_fill(q->context, &b);
+	*q->out = b.base;
+	request_served(q, &b, 0);
+	return result;
 }
 
 CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out)
@@ -259,6 +269,14 @@ static bool request_pitch(const struct request *q, size_t *pitch)
 	return true;
 }
 
+/* An error that stays with the context ends the call before there is a pitch; that of a capture, or
+ * of memory, does not. */
+static bool error_comes_before(CUresult result)
+{
+	return result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY &&
+	       result != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 static CUresult request_rows(struct request *q)
 {
 	size_t pitch, *out = q->pitch;
@@ -267,11 +285,10 @@ static CUresult request_rows(struct request *q)
 		return request_from_driver(q);
 	if (__builtin_mul_overflow(pitch, q->height, &q->size)) {
 		q->size = SIZE_MAX;
-		return request_refused(q, CUDA_ERROR_INVALID_VALUE);
+		return request_from_driver(q);
 	}
 	CUresult result = request_from_pool(q, pool);
-	if (result == CUDA_SUCCESS)
-		*out = pitch;
+	*out = error_comes_before(result) ? 0 : pitch;
 	return result;
 }
 

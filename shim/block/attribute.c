@@ -165,6 +165,21 @@ static void memops_wait(void)
 	gm_shim_driver.cuStreamSynchronize(CU_STREAM_PER_THREAD);
 }
 
+/* Natively a capture that forbids allocations forbids it too, and an ended context. It needs no
+ * context, and works in one with an error. */
+static CUresult memops_allowed(void)
+{
+	CUresult result;
+	struct gm_context *context = gm_context_current(&gm_shim_driver, &result);
+	if (!context)
+		return result == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS
+							    : CUDA_ERROR_INVALID_VALUE;
+	if (!gm_capture_any())
+		return CUDA_SUCCESS;
+	result = gm_fence_may_allocate(&gm_shim_driver, context);
+	return result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? result : CUDA_SUCCESS;
+}
+
 CUresult on_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct gm_block b;
@@ -174,10 +189,13 @@ CUresult on_cuPointerSetAttribute(const void *value, CUpointer_attribute attribu
 	if (!b.live || ptr - b.base >= b.size)
 		return real.cuPointerSetAttribute(value, attribute, GM_NOWHERE);
 	if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value)
-		return real.cuPointerSetAttribute(value, attribute, ptr);
+		return real.cuPointerSetAttribute(value, attribute, GM_NOWHERE);
+	CUresult result = memops_allowed();
+	if (result != CUDA_SUCCESS)
+		return result;
 	bool on = *(const unsigned char *)value != 0;
 	/* A program that sets it is about to give the physical address to a network card. */
-	CUresult result = on ? gm_pool_pin(pool, b.base, b.size) : CUDA_SUCCESS;
+	result = on ? gm_pool_pin(pool, b.base, b.size) : CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS && !gm_memops_set(b.id, on))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS && on)

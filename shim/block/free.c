@@ -88,9 +88,11 @@ static CUresult free_block(enum gm_hook_id hook, struct gm_pool *pool, CUdevicep
 	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
 		gm_pool_find(pool, address, &b);
 		gm_counter_add(b.ordinal, GM_C_free_failed, 1);
-		/* An invalid free: the driver knows best which error it natively gives, for the
-		 * current context may be gone, and the block with it. */
-		return b.live ? result : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
+		/* An invalid free: the driver knows best which error it natively gives, for a
+		 * capture may forbid frees, or the current context be gone, and the block with it.
+		 */
+		return b.live && b.base == address ? result
+						   : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
 	}
 	gm_shim_freed(hook, &b, call);
 	return result;
@@ -115,11 +117,27 @@ static CUresult free_foreign(enum gm_hook_id hook, CUdeviceptr address, CUstream
 	return result;
 }
 
+/* Natively a free needs no current context, but does not work in one that has ended. */
+static __attribute__((noinline)) CUresult free_in_ended_context(void)
+{
+	CUresult result;
+	if (gm_context_current(&gm_shim_driver, &result) || result == CUDA_ERROR_INVALID_CONTEXT)
+		return CUDA_SUCCESS;
+	result = GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
+	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;
+}
+
 static CUresult free_any(CUdeviceptr address)
 {
 	struct gm_pool *pool = gm_shim_pool_at(address);
-	return pool ? free_block(GM_HOOK_cuMemFree_v2, pool, address, gm_shim_call(), BY_OWNER, 0)
-		    : free_foreign(GM_HOOK_cuMemFree_v2, address, NULL, NULL, gm_tick());
+	CUresult refused = CUDA_SUCCESS;
+	if (!pool)
+		return free_foreign(GM_HOOK_cuMemFree_v2, address, NULL, NULL, gm_tick());
+	if (GM_UNLIKELY(gm_context_has_ended()))
+		refused = free_in_ended_context();
+	if (refused != CUDA_SUCCESS)
+		return refused;
+	return free_block(GM_HOOK_cuMemFree_v2, pool, address, gm_shim_call(), BY_OWNER, 0);
 }
 
 GM_HANDLER(cuMemFree_v2, (CUdeviceptr address), (address), free_any(address))

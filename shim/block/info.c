@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
 #include "shim/block/attribute.h"
 #include "shim/call.h"
 #include "shim/device.h"
@@ -134,7 +136,28 @@ CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t
 {
 	struct gm_pool *pool = gm_shim_active() ? gm_shim_pool_at(dptr) : NULL;
 	CUresult result = pool ? range_pin(pool, dptr, size) : CUDA_SUCCESS;
-	if (result != CUDA_SUCCESS)
-		return result;
-	return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
+	if (result == CUDA_SUCCESS)
+		return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
+	const int none = -1;
+	const bool pages = size && !((dptr | size) % 4096); /* else it is left as it was */
+	if (handle && pages && handleType == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
+		memcpy(handle, &none, sizeof none);
+	return result;
+}
+
+/* Memory of cuMemAlloc is no mapping: a device has no access to it by one. The answer is the same
+ * in any context. */
+CUresult on_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+			   CUdeviceptr ptr)
+{
+	struct gm_block b;
+	bool in_range = false;
+	bool live = gm_shim_active() && gm_shim_find_live(ptr, &b, &in_range);
+	if (!live && !in_range)
+		return real.cuMemGetAccess(flags, location, ptr);
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    (unsigned)location->id >= gm_shim_n_devices)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = 0;
+	return live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -111,8 +111,9 @@ static CUresult batch_run(const struct batch *b, size_t *failed)
 		result = batch_run_part(b, first, i - first, failed);
 		if (result == CUDA_SUCCESS) {
 			*failed = b->silent ? SIZE_MAX : i;
-			result = gm_transfer_end(t, refused == CUDA_SUCCESS ? gm_transfer_by_peer(t)
-									    : refused);
+			result = gm_transfer_end(t, refused == CUDA_SUCCESS
+							    ? gm_transfer_by_peer(t)
+							    : gm_transfer_refused(t));
 		}
 		if (result != CUDA_SUCCESS)
 			return result;

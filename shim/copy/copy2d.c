@@ -2,6 +2,8 @@
 /* Copies of rectangles and boxes. Those of two dimensions are boxes of depth 1. */
 #include "shim/copy/copy2d.h"
 
+#include "shim/device.h"
+
 /* One side of a box. */
 struct side {
 	CUmemorytype type;
@@ -29,6 +31,17 @@ static size_t side_distance(const struct side *s, size_t x, size_t y, size_t z)
 	return size_sum(x, gm_transfer_product(rows, s->pitch));
 }
 
+/* The description starts at memory of a pool, but its first byte is not there, or its type is none.
+ * Of mapped memory the driver would take it, and truncate the address. */
+static bool side_is_lost(const struct side *s, CUdeviceptr base, size_t offset)
+{
+	const struct gm_pool *pool = gm_shim_pool_at(base);
+	if (!pool)
+		return false;
+	return gm_shim_pool_at(base + offset) != pool || s->type < CU_MEMORYTYPE_HOST ||
+	       s->type > CU_MEMORYTYPE_UNIFIED;
+}
+
 /* The first byte touched and how far the last one is from it. */
 static CUdeviceptr side_extent(const struct side *s, const CUDA_MEMCPY3D *c, size_t *span)
 {
@@ -39,7 +52,7 @@ static CUdeviceptr side_extent(const struct side *s, const CUDA_MEMCPY3D *c, siz
 	size_t offset = side_distance(s, s->x, s->y, s->z);
 	*span = side_distance(s, c->WidthInBytes, c->Height - 1, c->Depth - 1);
 	/* A box whose addresses wrap around ends in no block, wherever it begins. */
-	if (size_sum(base, size_sum(offset, *span)) == SIZE_MAX)
+	if (size_sum(base, size_sum(offset, *span)) == SIZE_MAX || side_is_lost(s, base, offset))
 		return *span = SIZE_MAX, base;
 	return base + offset;
 }

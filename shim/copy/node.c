@@ -22,13 +22,29 @@ static struct gm_transfer node_of_fill(const CUDA_MEMSET_NODE_PARAMS *fill)
 			   GM_NODE_RUN(&t, GM_PASS(real.symbol arguments)); \
 		   }))
 
+/* Natively the fill of a block needs no context; of mapped memory the driver wants one. */
+static CUcontext node_context(const struct gm_transfer *t, CUcontext context)
+{
+	struct gm_context *owner =
+		context || !t->dst_pool ? NULL : gm_context_find(t->dst_block.context);
+	return owner ? owner->handle : context;
+}
+
 #define ADDS(symbol, of, type)                                                        \
 	NODE(symbol, of,                                                              \
 	     (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t n, \
 	      const type *params, CUcontext context),                                 \
 	     (node, graph, before, n, params, context))
 ADDS(cuGraphAddMemcpyNode, node_of_copy, CUDA_MEMCPY3D)
-ADDS(cuGraphAddMemsetNode, node_of_fill, CUDA_MEMSET_NODE_PARAMS)
+
+GM_HANDLER(cuGraphAddMemsetNode,
+	   (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t n,
+	    const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context),
+	   (node, graph, before, n, params, context), ({
+		   struct gm_transfer t = node_of_fill(params);
+		   GM_NODE_RUN(&t, GM_PASS(real.cuGraphAddMemsetNode(node, graph, before, n, params,
+								     node_context(&t, context))));
+	   }))
 
 NODE(cuGraphMemcpyNodeSetParams, node_of_copy, (CUgraphNode node, const CUDA_MEMCPY3D *params),
      (node, params))

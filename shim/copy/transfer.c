@@ -5,6 +5,7 @@
 #include "log/count.h"
 #include "log/log.h"
 #include "shim/block/memops.h"
+#include "shim/context/capture.h"
 #include "shim/context/peer.h"
 #include "shim/device.h"
 
@@ -38,6 +39,31 @@ CUresult gm_transfer_begin(struct gm_transfer *t)
 	if (!t->placed)
 		t->by_peer = !gm_peer_reach(dst, src) || !gm_peer_reach(src, dst);
 	return CUDA_SUCCESS;
+}
+
+/* A capture does not look at where a fill goes. But once the graph runs, a freed block may be
+ * another one: the fill is answered as natively, and is not in the graph. */
+static bool transfer_is_dropped(const struct gm_transfer *t)
+{
+	const unsigned fill = GM_RECORD_MEMSET | GM_RECORD_ASYNC;
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	if ((t->flags & fill) != fill || !t->dst_pool || t->dst_block.live || !gm_capture_any())
+		return false;
+	CUstream stream = t->own && !t->stream ? CU_STREAM_PER_THREAD : t->stream;
+	return gm_shim_driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+CUresult gm_transfer_refused(const struct gm_transfer *t)
+{
+	CUresult state = gm_shim_context_state();
+	if (transfer_is_dropped(t))
+		return CUDA_SUCCESS;
+	bool named =
+		t->stream && t->stream != CU_STREAM_LEGACY && t->stream != CU_STREAM_PER_THREAD;
+	if (state == CUDA_SUCCESS || (state == CUDA_ERROR_INVALID_CONTEXT && named))
+		return CUDA_ERROR_INVALID_VALUE;
+	return state;
 }
 
 static CUcontext side_owner(struct gm_pool *pool, const struct gm_block *b, CUdeviceptr at)

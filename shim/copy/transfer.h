@@ -33,6 +33,10 @@ struct gm_transfer {
 /* CUDA_ERROR_INVALID_VALUE: the driver must not see the call. */
 CUresult gm_transfer_begin(struct gm_transfer *t);
 
+/* The program's result then: the driver looks at the context first, and a stream of the program's
+ * own has one. Nodes of graphs need none. */
+CUresult gm_transfer_refused(const struct gm_transfer *t);
+
 /* The driver's call in place of the program's, when t->by_peer. */
 CUresult gm_transfer_by_peer(const struct gm_transfer *t);
 
@@ -51,6 +55,8 @@ CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result);
 				moved_ = (t)->by_peer ? gm_transfer_by_peer(t) : GM_PASS(call); \
 			while (GM_UNLIKELY(moved_ != CUDA_SUCCESS) &&                           \
 			       gm_transfer_again(t, moved_));                                   \
+		else                                                                            \
+			moved_ = gm_transfer_refused(t);                                        \
 		gm_transfer_end(t, moved_);                                                     \
 	})
 

@@ -199,8 +199,6 @@ static bool range_is_pools(CUdeviceptr at, size_t size)
 OTHERS_ONLY(cuMemAddressFree, (CUdeviceptr at, size_t size), (at, size), at, size)
 OTHERS_ONLY(cuMemSetAccess, (CUdeviceptr at, size_t size, const CUmemAccessDesc *desc, size_t n),
 	    (at, size, desc, n), at, size)
-OTHERS_ONLY(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *where, CUdeviceptr at),
-	    (flags, where, at), at, 1)
 OTHERS_ONLY(cuMemGetLocationInfo,
 	    (CUdeviceptr at, size_t size, size_t step, size_t sample, CUmemLocation *where),
 	    (at, size, step, sample, where), at, size)

@@ -32,4 +32,31 @@ static CUresult host_register(void *at, size_t size, unsigned flags)
 GM_HANDLER(cuMemHostRegister_v2, (void *at, size_t size, unsigned flags), (at, size, flags),
 	   host_register(at, size, flags))
 GM_GIVES_UP(cuMemFreeHost, (void *at), (at), GM_SPACE_HOST, at)
-GM_GIVES_UP(cuMemHostUnregister, (void *at), (at), GM_SPACE_REGISTER, at)
+
+static CUresult host_unregister(void *at)
+{
+	struct gm_foreign piece;
+	struct gm_block b;
+	bool known = gm_foreign_take(GM_SPACE_REGISTER, (uint64_t)at, &piece);
+	bool freed = gm_shim_find((CUdeviceptr)at, &b) && !b.live;
+	void *asked = freed ? (void *)GM_NOWHERE : at;
+	return gm_foreign_took(&piece, known, GM_PASS(real.cuMemHostUnregister(asked)));
+}
+GM_HANDLER(cuMemHostUnregister, (void *at), (at), host_unregister(at))
+
+/* The driver has an answer for mapped memory; memory of cuMemAlloc is not the host's. */
+static CUdeviceptr host_address(const void *at)
+{
+	CUdeviceptr address = (CUdeviceptr)at;
+	return gm_shim_active() && gm_shim_pool_at(address) ? GM_NOWHERE : address;
+}
+
+CUresult on_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int flags)
+{
+	return real.cuMemHostGetDevicePointer_v2(pdptr, (void *)host_address(p), flags);
+}
+
+CUresult on_cuMemHostGetFlags(unsigned int *flags, void *p)
+{
+	return real.cuMemHostGetFlags(flags, (void *)host_address(p));
+}

@@ -128,10 +128,14 @@ static CUresult export_any(CUipcMemHandle *out, CUdeviceptr address)
 	struct gm_pool *pool = gm_shim_find(address, &b);
 	if (!pool)
 		return GM_PASS(real.cuIpcGetMemHandle(out, address));
+	if (!out) /* whatever the context is */
+		return export_native(out);
 	if (!gm_context_current(&gm_shim_driver, &result))
 		return result;
 	bool live = b.live && address - b.base < b.size;
-	return out && live ? export_block(out, pool, &b) : export_native(out);
+	if (!live || gm_shim_context_state() != CUDA_SUCCESS)
+		return export_native(out);
+	return export_block(out, pool, &b);
 }
 GM_HANDLER(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr address), (out, address),
 	   export_any(out, address))

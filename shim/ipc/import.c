@@ -176,7 +176,7 @@ static CUresult open_ours(CUdeviceptr *out, const struct gm_ipc_handle *handle, 
 	const struct gm_context *context = gm_context_current(&gm_shim_driver, &result);
 	if (!context)
 		return result;
-	if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+	if (!out || !(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (gm_node_is_mine(&handle->node)) /* nor does the driver open its own memory */
 		return CUDA_ERROR_INVALID_CONTEXT;

@@ -15,6 +15,7 @@
 static _Atomic(struct gm_context *) contexts;
 static struct gm_lock growing = GM_LOCK_INIT(GM_LOCK_RANK_CONTEXT);
 static uint64_t last_number; /* the last key of ours; under `growing` */
+atomic_bool gm_context_ended_once;
 
 #define PRIMARIES 64
 static _Atomic(CUcontext) primaries[PRIMARIES];
@@ -313,6 +314,7 @@ uint64_t gm_context_gone(CUcontext handle)
 	struct gm_context *c = context_find_known(handle, 0);
 	if (!c || atomic_exchange_explicit(&c->gone, true, memory_order_acq_rel))
 		return 0;
+	atomic_store_explicit(&gm_context_ended_once, true, memory_order_relaxed);
 	context_remember(c, 1);
 	return c->key;
 }
@@ -364,6 +366,7 @@ void gm_context_forget_all(void)
 	greens.at = NULL;
 	greens.n = greens.room = 0;
 	atomic_store_explicit(&n_greens, 0, memory_order_relaxed);
+	atomic_store_explicit(&gm_context_ended_once, false, memory_order_relaxed);
 	atomic_store_explicit(&contexts, NULL, memory_order_relaxed);
 	for (unsigned i = 0; i < PRIMARIES; i++)
 		atomic_store_explicit(&primaries[i], NULL, memory_order_relaxed);

@@ -59,6 +59,13 @@ struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *
 struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handle,
 				 CUresult *result);
 
+/* Has any registered context ended? One relaxed load. */
+extern atomic_bool gm_context_ended_once;
+static inline bool gm_context_has_ended(void)
+{
+	return atomic_load_explicit(&gm_context_ended_once, memory_order_relaxed);
+}
+
 /* The context that was registered last; the others follow through `next`. */
 struct gm_context *gm_context_newest(void);
 

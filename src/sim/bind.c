@@ -73,6 +73,10 @@ CUresult sim_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr from, size_
 {
 	const CUdeviceptr end = from + size, page = 4096;
 	size_t at = sim_region_place(from);
+	const int none = -1;
+	if (handle && from && size && !((from | size) % page) &&
+	    type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
+		memcpy(handle, &none, sizeof none);
 	if (!handle || !size || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1 ||
 	    (from | size) % page ||
 	    (!block_covers(at, from, end) && !mappings_cover(at, from, end)))

@@ -201,10 +201,11 @@ CUresult sim_cuStreamEndCapture(CUstream handle, CUgraph *out)
 
 CUresult sim_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUstreamCaptureMode before = sim_me.mode;
-	sim_me.mode = *mode;
+	if ((unsigned)*mode <= CU_STREAM_CAPTURE_MODE_RELAXED) /* others are accepted */
+		sim_me.mode = *mode;
 	*mode = before;
 	return CUDA_SUCCESS;
 }

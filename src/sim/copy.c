@@ -42,10 +42,11 @@ CUresult sim_check_end(const struct sim_end *end, size_t width, size_t height, s
 		       struct sim_reach *reach)
 {
 	*reach = (struct sim_reach){.by = (1u << SIM_MAX_DEVICES) - 1};
-	size_t rows = height + (depth - 1) * end->height;
-	if (end->pitch < width && (rows > 1 || end->pitch))
+	size_t rows = height + (depth - 1) * end->height, extent;
+	if ((end->pitch && end->pitch < width) || !end->at ||
+	    __builtin_mul_overflow(rows - 1, end->pitch, &extent) ||
+	    __builtin_add_overflow(extent, width, &extent))
 		return CUDA_ERROR_INVALID_VALUE;
-	size_t extent = (rows - 1) * end->pitch + width;
 	if (end->array) {
 		size_t offset = (size_t)(end->at - end->array->at);
 		return offset + extent <= end->array->bytes ? CUDA_SUCCESS

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The entry points: one wrapper a symbol, made from exports.def, around the body sim_<symbol>. */
 #include <sched.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,9 @@
 
 static CUresult export_enter(enum sim_symbol symbol);
 static CUresult export_leave(enum sim_symbol symbol, CUresult result);
+/* The arguments of a call follow. */
+static void export_clear(int symbol, ...);
+#define SIM_AND(...) , ##__VA_ARGS__
 
 /* libcuda.so.1 (tests/sim) exports each entry point under its own name: an alias, so that
  * cuGetProcAddress and dlsym return one address. */
@@ -30,6 +34,7 @@ static CUresult export_leave(enum sim_symbol symbol, CUresult result);
 	SIM_LINKAGE CUresult CUDAAPI entry_##symbol params;                                     \
 	SIM_LINKAGE CUresult CUDAAPI entry_##symbol params                                      \
 	{                                                                                       \
+		export_clear(SIM_##symbol SIM_AND args);                                        \
 		CUresult result = export_enter(SIM_##symbol);                                   \
 		return export_leave(SIM_##symbol, result == CUDA_SUCCESS ? body args : result); \
 	}                                                                                       \
@@ -192,6 +197,21 @@ static void call_charge_done(CUresult result)
 	else if (ctx && ctx->device == sim_me.charged_device)
 		ctx->taken += sim_me.charged;
 	sim_me.charged = 0;
+}
+
+/* The driver writes 0 to some outputs before it looks at anything else (measured on driver 580). */
+static void export_clear(int symbol, ...)
+{
+	const uint64_t zero = 0;
+	unsigned flags = export_flags[symbol];
+	va_list args;
+	va_start(args, symbol);
+	for (unsigned n = flags & SIM_CLEARS_BOTH ? 2 : !!(flags & SIM_CLEARS); n; n--) {
+		void *out = va_arg(args, void *);
+		if (out)
+			memcpy(out, &zero, sizeof zero);
+	}
+	va_end(args);
 }
 
 static CUresult export_enter(enum sim_symbol symbol)

@@ -33,15 +33,18 @@ CUresult sim_cuMemAllocHost_v2(void **out, size_t size)
 	return sim_cuMemHostAlloc(out, size, 0);
 }
 
+/* `unknown`: the result for an address that is in no memory of the driver. */
 static CUresult region_give_up(void *address, enum sim_kind kind, CUresult unknown)
 {
 	struct sim_region *region = sim_region_find((CUdeviceptr)address);
-	CUresult result = sim_capture_unsafe();
+	CUresult result = sim_check_current();
+	if (result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_CONTEXT)
+		result = sim_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!region || region->kind != kind || region->base != (CUdeviceptr)address ||
 	    region->freeing)
-		return unknown;
+		return region || !address ? CUDA_ERROR_INVALID_VALUE : unknown;
 	region->freeing = true;
 	result = sim_wait_context(region->ctx);
 	sim_memory_free(region);
@@ -60,7 +63,13 @@ CUresult sim_cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_region_find((CUdeviceptr)address) && sim_maybe_device((CUdeviceptr)address))
 		return CUDA_ERROR_INVALID_VALUE; /* freed */
-	CUresult result = sim_region_of_host(SIM_REGISTERED, sim_current(), address, size, &region);
+	CUresult result = sim_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
+	region = sim_region_find((CUdeviceptr)address);
+	if (region && region->kind == SIM_HOST)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = sim_region_of_host(SIM_REGISTERED, sim_current(), address, size, &region);
 	if (result == CUDA_SUCCESS)
 		region->flags = flags;
 	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED

@@ -38,7 +38,15 @@ enum sim_symbol {
 	SIM_SYMBOLS
 };
 
-enum sim_flag { SIM_EARLY = 1, SIM_CTX = 2, SIM_WAITS = 4, SIM_CTX_SYNC = 8, SIM_PER_THREAD = 16 };
+enum sim_flag {
+	SIM_EARLY = 1,
+	SIM_CTX = 2,
+	SIM_WAITS = 4,
+	SIM_CTX_SYNC = 8,
+	SIM_PER_THREAD = 16,
+	SIM_CLEARS = 32,
+	SIM_CLEARS_BOTH = 64
+};
 
 /* The body of each entry point. */
 #define SIM_CALL(symbol, base, since, flags, params, args) CUresult sim_##symbol params;
@@ -181,6 +189,7 @@ struct sim_region {
 	struct sim_slab *slab;		       /* below 1 MiB: its slab */
 	struct sim_pool *pool;		       /* SIM_ASYNC */
 	struct sim_graph *graph;	       /* SIM_ASYNC: an allocation node's */
+	bool node_frees;		       /* ... and another node frees it */
 	struct sim_handle *handle;	       /* SIM_MAPPING */
 	struct sim_ipc *ipc;		       /* SIM_IPC: which memory, and its references */
 	int file;			       /* SIM_DEVICE of 1 MiB and more: as of a slab */

@@ -56,7 +56,12 @@ CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
 	struct stat st;
 	char *pages;
 	size_t size;
-	if (!out || !region)
+	if (!out) /* before all else */
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult state = sim.ready ? sim_check_current() : CUDA_ERROR_NOT_INITIALIZED;
+	if (state != CUDA_SUCCESS)
+		return state;
+	if (!region)
 		return CUDA_ERROR_INVALID_VALUE;
 	int *file = sim_memory_pages(region, &pages, &size);
 	if (!*file)
@@ -137,7 +142,7 @@ CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsi
 {
 	struct name name;
 	memcpy(&name, &handle, sizeof name);
-	if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+	if (!out || !(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (memcmp(name.magic, name_magic, sizeof name_magic) != 0)
 		return CUDA_ERROR_INVALID_HANDLE;

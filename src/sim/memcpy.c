@@ -194,7 +194,9 @@ static CUresult end_of_type(CUmemorytype type, const void *on_host, CUdeviceptr 
 		out->pitch = pitch;
 		out->height = height;
 	}
-	out->at += (corner.z * out->height + corner.y) * out->pitch + corner.x;
+	/* a corner may be anywhere: no arithmetic of pointers */
+	out->at = (char *)((uintptr_t)out->at + (corner.z * out->height + corner.y) * out->pitch +
+			   corner.x);
 	return CUDA_SUCCESS;
 }
 

@@ -310,9 +310,9 @@ void sim_memory_reset(void)
 CUresult sim_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 {
 	struct sim_region *region;
-	if (!out || !size)
-		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = sim_capture_unsafe();
+	if (result == CUDA_SUCCESS && (!out || !size))
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = sim_memory_alloc(SIM_DEVICE, sim_current(), size, &region);
 	if (result == CUDA_SUCCESS)
@@ -320,17 +320,16 @@ CUresult sim_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 	return result;
 }
 
+/* The size wraps around, and the pitch is written whatever becomes of it (measured on driver 580).
+ */
 CUresult sim_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
 				unsigned element)
 {
-	size_t row = width <= SIZE_MAX - SIM_STEP ? gm_round_up(width, SIM_STEP) : 0, size;
-	if (!out || !pitch || !row || !height || __builtin_mul_overflow(row, height, &size) ||
-	    (element != 4 && element != 8 && element != 16))
+	size_t row = width <= SIZE_MAX - SIM_STEP ? gm_round_up(width, SIM_STEP) : 0;
+	if (!out || !pitch || !row || !height || (element != 4 && element != 8 && element != 16))
 		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = sim_cuMemAlloc_v2(out, size);
-	if (result == CUDA_SUCCESS)
-		*pitch = row;
-	return result;
+	*pitch = row;
+	return sim_cuMemAlloc_v2(out, row * height);
 }
 
 CUresult sim_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
@@ -352,10 +351,8 @@ CUresult sim_cuMemFree_v2(CUdeviceptr address)
 	CUresult result = sim_check_current();
 	if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT)
 		return result;
-	if (!address)
-		return CUDA_SUCCESS;
 	result = sim_capture_unsafe();
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS || !address)
 		return result;
 	struct sim_region *region = sim_region_find(address);
 	if (!region || region->base != address || region->freeing || region->graph ||

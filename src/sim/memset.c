@@ -28,6 +28,10 @@ CUresult sim_fill_work(CUdeviceptr address, size_t pitch, unsigned value, unsign
 	if (__builtin_mul_overflow(count, (size_t)element, &width) || address & (element - 1) ||
 	    (height > 1 && pitch & (element - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (height <= 1)
+		pitch = 0; /* unused */
+	if (height > 1 && !pitch)
+		return CUDA_ERROR_INVALID_VALUE;
 	struct sim_end end = {SIM_END_DEVICE, (char *)address, pitch, 0, NULL};
 	CUresult result = sim_check_end(&end, width, height, 1, reach);
 	if (result != CUDA_SUCCESS)
@@ -50,6 +54,10 @@ static CUresult fill_submit(CUdeviceptr address, size_t pitch, unsigned value, u
 	CUresult result = sim_stream_of(stream, &s);
 	if (result != CUDA_SUCCESS || !count || !height)
 		return result;
+	/* A capture does not look at the address: a node that would fault, which is left out here.
+	 */
+	if (s->capture && async && !sim_region_find(address) && sim_maybe_device(address))
+		return s->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 	result = sim_fill_work(address, pitch, value, element, count, height, &work, &reach);
 	if (result != CUDA_SUCCESS)
 		return result;

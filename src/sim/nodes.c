@@ -54,10 +54,11 @@ CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph handle, const CUgra
 {
 	struct sim_graph *graph;
 	CUresult result = sim_graph_of(handle, &graph);
-	const struct sim_region *region = sim_region_find(address);
+	struct sim_region *region = sim_region_find(address);
 	if (result != CUDA_SUCCESS || !out || (n && !before) || !region ||
-	    region->base != address || region->graph != graph)
+	    region->base != address || region->graph != graph || region->node_frees)
 		return CUDA_ERROR_INVALID_VALUE;
+	region->node_frees = true;
 	return graph_add_step(graph, out);
 }
 
@@ -98,7 +99,9 @@ CUresult sim_cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraph
 				  CUcontext context)
 {
 	struct sim_work *work = NULL;
-	CUresult made = context ? fill_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	const struct sim_region *region = params ? sim_region_find(params->dst) : NULL;
+	bool mapped = region && region->kind == SIM_MAPPING; /* needs one (driver 580) */
+	CUresult made = context || !mapped ? fill_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
 	return graph_add(out, graph, before, n, made, work);
 }
 

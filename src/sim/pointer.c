@@ -9,7 +9,7 @@ CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicept
 {
 	const struct sim_region *region = sim_region_find(address);
 	if (!region)
-		return CUDA_ERROR_NOT_FOUND;
+		return base || size ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 	if (base)
 		*base = region->base;
 	if (size)
@@ -37,9 +37,9 @@ static CUresult sync_memops(const struct sim_region *r, union value *v)
 
 static CUresult host_pointer(const struct sim_region *r, CUdeviceptr address, union value *v)
 {
-	v->u64 = address;
-	return region_is_on_host(r) || r->kind == SIM_MANAGED ? CUDA_SUCCESS
-							      : CUDA_ERROR_INVALID_VALUE;
+	bool has = region_is_on_host(r) || r->kind == SIM_MANAGED;
+	v->u64 = has ? address : 0;
+	return has ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static uint64_t mapping_size(const struct sim_region *r)
@@ -170,12 +170,14 @@ CUresult sim_cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUd
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(&value, 0, sizeof value);
 	CUresult result = region_query(region, attribute, address, &value, &width);
-	if (result == CUDA_SUCCESS)
+	/* a host address is written also where there is none */
+	if (result == CUDA_SUCCESS || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
 		memcpy(out, &value, width);
 	return result;
 }
 
-/* Does not fail for an unknown address or attribute: the value is 0 then. */
+/* Does not fail for an unknown address or attribute: the value is 0 then, or RANGE_SIZE, which is
+ * not written. */
 CUresult sim_cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **out,
 				    CUdeviceptr address)
 {
@@ -194,7 +196,8 @@ CUresult sim_cuPointerGetAttributes(unsigned count, CUpointer_attribute *attribu
 		if (result != CUDA_SUCCESS ||
 		    (!region && attributes[i] != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL))
 			memset(&value, 0, sizeof value);
-		memcpy(out[i], &value, width);
+		if (region || attributes[i] != CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+			memcpy(out[i], &value, width);
 	}
 	return CUDA_SUCCESS;
 }
@@ -204,7 +207,11 @@ CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attrib
 {
 	struct sim_region *region = region_find(address);
 	struct sim_stream *legacy;
-	if (!value || !region || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+	CUresult result = sim_capture_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (sim_check_current() == CUDA_ERROR_CONTEXT_IS_DESTROYED || !value || !region ||
+	    attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (region->kind == SIM_MAPPING)
 		return CUDA_ERROR_NOT_SUPPORTED;

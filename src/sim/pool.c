@@ -72,7 +72,7 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 	    props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_valid(props->location.id))
-		return CUDA_ERROR_INVALID_DEVICE;
+		return CUDA_ERROR_INVALID_VALUE;
 	*out = (CUmemoryPool)pool_make((unsigned)props->location.id);
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -202,10 +202,13 @@ static CUresult pool_alloc(CUdeviceptr *out, size_t size, struct sim_pool *pool,
 CUresult sim_cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 {
 	struct sim_pool *preset;
-	CUdevice device = (CUdevice)sim_current()->device;
-	CUresult result = pool_preset(device, &preset);
-	return result == CUDA_SUCCESS ? pool_alloc(out, size, sim.devices[device].pool, stream)
-				      : result;
+	struct sim_stream *s;
+	CUresult result = sim_stream_of(stream, &s);
+	if (result == CUDA_SUCCESS)
+		result = pool_preset((CUdevice)s->ctx->device, &preset);
+	return result == CUDA_SUCCESS
+		       ? pool_alloc(out, size, sim.devices[s->ctx->device].pool, stream)
+		       : result;
 }
 
 CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t size, CUmemoryPool handle,
@@ -238,12 +241,17 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 		return result;
 	if (!address)
 		return CUDA_SUCCESS;
+	if (region && region->kind == SIM_MANAGED)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!region || region->base != address || region->freeing ||
 	    (region->kind != SIM_ASYNC && region->kind != SIM_DEVICE))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (s->capture) /* only memory of the same capture, owned by its graph */
-		return region->graph == s->capture->graph ? sim_enqueue(s, NULL)
-							  : CUDA_ERROR_INVALID_VALUE;
+	if (s->capture) { /* only memory of the same capture, owned by its graph, and once */
+		if (region->graph != s->capture->graph || region->node_frees)
+			return CUDA_ERROR_INVALID_VALUE;
+		region->node_frees = true;
+		return sim_enqueue(s, NULL);
+	}
 	struct sim_work *work = sim_work_make(free_run, NULL, sizeof(struct freed));
 	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;

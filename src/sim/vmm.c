@@ -176,6 +176,8 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationPro
 	CUresult result = prop_check(prop);
 	if (!out || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_ERROR_INVALID_DEVICE) /* it is not looked at */
+		result = CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS)
 		*out = SIM_PAGE;
 	return result;
@@ -408,9 +410,8 @@ CUresult sim_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessD
 	if (!desc || !count || !whole_mappings(address, size, &first, &regions))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {
-		CUresult result = location_check(desc[i].location);
-		if (result != CUDA_SUCCESS)
-			return result;
+		if (location_check(desc[i].location) != CUDA_SUCCESS)
+			return CUDA_ERROR_INVALID_VALUE;
 		if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
 		    desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 		    desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
@@ -433,9 +434,12 @@ CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *wher
 			    CUdeviceptr address)
 {
 	const struct sim_region *region = sim_region_find(address);
-	if (!flags || !where || !region || region->kind != SIM_MAPPING ||
+	if (flags && sim_maybe_device(address))
+		*flags = 0;
+	if (!flags || !where || !region ||
+	    (region->kind != SIM_MAPPING && region->kind != SIM_DEVICE) ||
 	    where->type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_device_valid(where->id))
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = region->access[where->id];
+	*flags = region->access[where->id]; /* of a block: none */
 	return CUDA_SUCCESS;
 }

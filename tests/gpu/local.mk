@@ -4,9 +4,9 @@
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
 GPU_BUILT = runtime limits idle ipc late capture peer pair many blas fft sparse thrust cub \
 	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many
-GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_numba.py with_torch_core.py under.sh run.sh
+GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_numba.py with_torch_core.py with_torch_ipc.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
-	%D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c
+	$(ODD_SOURCES) $(ODD_ROWS) %D%/odd.h %D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
 GPU_HEAP = -maxrregcount=24 -I$(top_srcdir)/src -I$(top_srcdir)
@@ -47,6 +47,8 @@ gpu-bundle: all api/gpumem_device.cuh
 		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
 	$(GPU_NVCC) -cubin $(GPU_SRC)/kernels.cu -o gpu-bundle/kernels.cubin
 	g++ -O2 $(CUDA_CPPFLAGS) $(GPU_SRC)/driver.cc -o gpu-bundle/driver -L$(CUDA_HOME)/lib64/stubs -lcuda
+	$(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS) $(ODD_SOURCES:%=$(top_srcdir)/%) -o gpu-bundle/odd \
+		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
 	cp $(GPU_COPIED:%=$(GPU_SRC)/%) gpu-bundle/
 	cp -L $(CUDA_HOME)/lib64/libcudart.so.1[23] gpu-bundle/
 	cp .libs/libgpumem.so gpumemstat gpu-bundle/

@@ -22,6 +22,8 @@ runtime_ptds        120  1  pool  ./runtime_ptds
 capture             120  1  pool  ./capture
 peer                120  1  pool  ./peer
 driver              120  1  pool  ./driver kernels.cubin
+odd                 240  26 pool  GPUMEM_VERBOSE=0 ./odd kernels.cubin
+odd_defer           240  26 pool  GPUMEM_VERBOSE=0 GPUMEM_FREE=defer ./odd kernels.cubin
 inkernel            120  1  pool  ./inkernel
 inkernel_debug      120  1  pool  ./inkernel_debug
 inkernel_rdc        120  1  pool  ./inkernel_rdc
@@ -108,6 +110,7 @@ idle                300  4  pool  ./idle
 --
 ipc                 120  9  pool  ./ipc
 ipc_native          120  9  any   GPUMEM_IPC=native ./ipc
+ipc_torch           180  2  pool  python3 with_torch_ipc.py
 --
 late                120  1  any   ./late
 --

@@ -14,7 +14,8 @@ prints() {
 
 @test "attributes, ranges and ids are those of the block; outputs of failed calls stay as they were" {
 	same break_pointers
-	! grep 'untouched 0' "$BATS_TEST_TMPDIR/preloaded"
+	# The driver writes NULL where there is no HOST_POINTER, which is 4.
+	! grep -v 'attribute 4:' "$BATS_TEST_TMPDIR/preloaded" | grep 'untouched 0'
 }
 
 @test "a dma-buf of a block, and of the pages around it, is to be had as natively" {

@@ -11,6 +11,7 @@ include %D%/inkernel.mk
 include %D%/inkernel_log.mk
 include %D%/ipc.mk
 include %D%/newer.mk
+include %D%/odd.mk
 include %D%/stderr.mk
 
 # What a test preloads: a sanitizer's runtime has to come first.

@@ -39,7 +39,7 @@ calls_of() {
 	done <"$BATS_TEST_TMPDIR/rows"
 }
 
-@test "each RETRY call fails as natively when memory is too little, and writes nothing" {
+@test "each RETRY call fails as natively when memory is too little, and writes as much" {
 	native "$PROGRAMS/retry" list >"$BATS_TEST_TMPDIR/rows"
 	while read -r symbol kind; do
 		native "$PROGRAMS/retry" fail "$symbol" >"$BATS_TEST_TMPDIR/native" 2>/dev/null || is_newer "$symbol"
@@ -47,7 +47,6 @@ calls_of() {
 		preloaded "$PROGRAMS/retry" fail "$symbol" >"$BATS_TEST_TMPDIR/preloaded" 2>/dev/null
 		diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
 		grep -qx "$symbol: CUDA_ERROR_OUT_OF_MEMORY" "$BATS_TEST_TMPDIR/preloaded"
-		grep -qx '0 bytes were written' "$BATS_TEST_TMPDIR/preloaded"
 	done <"$BATS_TEST_TMPDIR/rows"
 }
 

@@ -27,7 +27,7 @@ static struct {
 #undef GM_HOOK
 } entry;
 
-/* What a call writes to; whoever fails writes nothing. */
+/* What a call writes to; whoever fails writes what it writes natively: nothing, or 0. */
 static union {
 	unsigned char bytes[256];
 	void *handle;

@@ -85,7 +85,8 @@ static void test_pitch(void)
 		{0, 3, 4, CUDA_ERROR_INVALID_VALUE},
 		{100, 0, 4, CUDA_ERROR_INVALID_VALUE},
 		{SIZE_MAX, 1, 4, CUDA_ERROR_INVALID_VALUE},
-		{1024, SIZE_MAX / 2, 4, CUDA_ERROR_INVALID_VALUE},
+		{1024, SIZE_MAX / 2, 4, CUDA_ERROR_OUT_OF_MEMORY},    /* it wraps around */
+		{1024, (size_t)1 << 54, 4, CUDA_ERROR_INVALID_VALUE}, /* likewise, to 0 */
 	};
 	CUdeviceptr p;
 	size_t pitch, size;

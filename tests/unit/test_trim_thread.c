@@ -220,7 +220,7 @@ static void at_once_with_0(void)
 	       "0: a thread takes what a heap has");
 	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "0: and gives it back at once");
 	atomic_store(&worker.running, 1);
-	gm_trim_idle(NULL);
+	gm_trim_idle_now(NULL);
 	TAP_OK(atomic_load(&gm_trim_wanted), "0: calls go on meanwhile");
 	knobs.trim_after.ns = MOMENT;
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of wrong and odd calls: odd_*.def, one row a line, and the tables of odd_tables.c. Each
+ * row prints its name, what its calls answered and what else a program can see, never an address,
+ * so that a native and a preloaded run print the same lines. No row may hang, end the process, or
+ * depend on time, on addresses or on the size of the device. Rows whose lines may differ: none.
+ *
+ * Left out, as the driver (580, H100) dies of them natively, or loses its context: copies and boxes
+ * of any type of memory that was freed, a batch from a freed block, the exchange of a capture mode
+ * with NULL, cuMemcpy3DPeer(NULL), a free of memory whose own context is gone. And a node that
+ * fills rows 2^62 bytes apart, which the driver adds with addresses that wrap around: they may be
+ * another block's.
+ */
+#ifndef GM_TESTS_GPU_ODD_H
+#define GM_TESTS_GPU_ODD_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define ODD_HOST (8 * KIB)
+#define ODD_SPARE 16
+#define ODD_NOWHERE ((CUdeviceptr)4096) /* no driver has memory there */
+
+/* What rows work on. Sizes are not multiples of anything, so that every byte counts. */
+struct odd {
+	CUdevice device;
+	CUcontext context; /* the primary one */
+	CUstream stream;   /* non-blocking */
+	CUdeviceptr block; /* of 1000 bytes */
+	CUdeviceptr other; /* likewise */
+	CUdeviceptr big;   /* of 3 MiB and 100 bytes */
+	CUdeviceptr freed; /* was of 1000 bytes: only while no row has allocated since */
+	CUdeviceptr managed;
+	char *pinned; /* ODD_HOST bytes, as `host` has */
+	char *host;
+	CUdeviceptr spare[ODD_SPARE]; /* for rows that free */
+	unsigned taken;
+	/* Where all rows stand in the same state: its name, and what comes around each row. */
+	const char *state;
+	void (*enter)(struct odd *o), (*leave)(struct odd *o);
+	CUstreamCaptureMode mode;
+	bool gone; /* the memory, while a context is current */
+};
+
+/* The path of a module with the kernel `add`, or NULL on the simulated driver. */
+extern const char *odd_kernels;
+
+/* Begin and end the line of a row. */
+void odd_begin(struct odd *o, const char *name);
+void odd_end(struct odd *o);
+
+/* A block of `size` bytes; one that is freed already; one that was allocated early. */
+CUdeviceptr odd_block(size_t size);
+CUdeviceptr odd_freed(size_t size);
+CUdeviceptr odd_take(struct odd *o);
+
+/* A context of the program's own, which is then current. */
+CUcontext odd_context(struct odd *o);
+
+/* odd_states.c: the rows of odd_states.def in each state. */
+void odd_states(struct odd *o);
+void odd_state_no_context(struct odd *o);
+void odd_state_thread(struct odd *o);
+void odd_state_second(struct odd *o);
+void odd_state_ended(struct odd *o);
+void odd_state_gone(struct odd *o);
+void odd_state_reset(struct odd *o);
+void odd_state_again(struct odd *o);
+void odd_state_forked(struct odd *o);
+void odd_state_broken(struct odd *o);
+void odd_state_captured(struct odd *o);
+void odd_state_captured_elsewhere(struct odd *o);
+
+/* odd_help.c: 2 MiB of physical memory; mapped; an empty graph; a node in one of its own. */
+CUmemGenericAllocationHandle odd_created(void);
+CUdeviceptr odd_mapped(void);
+CUgraph odd_graph(void);
+CUresult odd_memset_node(struct odd *o, CUdeviceptr at, size_t pitch, unsigned element,
+			 size_t width, size_t rows);
+CUresult odd_copy_node(struct odd *o, CUdeviceptr to, CUdeviceptr from, size_t width, size_t rows);
+/* One call, made by another thread, in `context` or in none. */
+enum odd_call { ODD_FREE, ODD_MEMSET, ODD_RANGE, ODD_ATTRIBUTE };
+CUresult odd_elsewhere(CUcontext context, enum odd_call call, CUdeviceptr at);
+
+/* The arguments of a batch of one copy. */
+#define ODD_BATCH(target, source, bytes)                               \
+	CUdeviceptr to[] = {target}, from[] = {source};                \
+	size_t n[] = {bytes}, first[] = {0, 0};                        \
+	CUmemcpyAttributes how[2] = {                                  \
+		{.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM}, \
+		{.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM}, \
+	}
+#define ODD_HERE ((CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE})
+
+/* odd_tables.c */
+void odd_copies(struct odd *o);
+void odd_unified(struct odd *o);
+void odd_boxes(struct odd *o);
+void odd_fills(struct odd *o);
+void odd_attributes(struct odd *o);
+
+#define TELL(...) printf(" " __VA_ARGS__)
+#define SAY(call) TELL("%d", (int)(call))
+
+/* For calls that have to succeed: print where and stop. */
+#define MUST(call)                                                                         \
+	do {                                                                               \
+		int must_ = (int)(call);                                                   \
+		if (must_ != 0) {                                                          \
+			printf("%s:%d: %s: error %d\n", __FILE__, __LINE__, #call, must_); \
+			exit(1);                                                           \
+		}                                                                          \
+	} while (0)
+
+/* A row: what it says and tells, in order. `o` is in scope. */
+#define ODD(name, ...)               \
+	do {                         \
+		odd_begin(o, name);  \
+		{                    \
+			__VA_ARGS__; \
+		}                    \
+		odd_end(o);          \
+	} while (0);
+
+#endif
