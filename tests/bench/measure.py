@@ -26,6 +26,14 @@ def number(value):
     return "" if value is None else "%.6g" % value
 
 
+def number_or_word(text):
+    """A name may have words that begin with a digit: "H100 80GB"."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 class Table:
     """The rows of one suite. A row has a list of pairs (ours, theirs); theirs is None where there is no peer."""
 
@@ -114,7 +122,7 @@ class Client:
         answer = self.line(limit).split()
         if not answer or answer[0] != "ok":
             raise Gone("%s: %s answered %s" % (self.name, self.asked, " ".join(answer)))
-        return [float(w) if w[0].isdigit() else w for w in answer[1:]]
+        return [number_or_word(word) for word in answer[1:]]
 
     def ask(self, *words):
         self.send(*words)
