@@ -7,7 +7,7 @@
 #include "tool.h"
 
 extern const struct gm_policy gm_policy_pool, gm_policy_first, gm_policy_exact, gm_policy_round,
-	gm_policy_torch;
+	gm_policy_torch, gm_policy_cached;
 
 const struct gm_policy *const gm_policies[GM_POLICY_COUNT] = {
 	[GM_POLICY_POOL] = &gm_policy_pool,
@@ -15,6 +15,7 @@ const struct gm_policy *const gm_policies[GM_POLICY_COUNT] = {
 	&gm_policy_exact,
 	&gm_policy_round,
 	&gm_policy_torch,
+	&gm_policy_cached,
 };
 
 /* The policy with this name of `n` bytes, as a set; 0: none. */

@@ -34,7 +34,7 @@ struct gm_policy {
 
 #define GM_POLICY_LARGEST ((uint64_t)1 << 60) /* rounding it up cannot overflow */
 
-enum { GM_POLICY_POOL, GM_POLICY_COUNT = 5 };
+enum { GM_POLICY_POOL, GM_POLICY_COUNT = 6 };
 extern const struct gm_policy *const gm_policies[GM_POLICY_COUNT]; /* the pool first */
 
 /* "pool,pytorch" as a set: bit i for gm_policies[i]. False: no name, or an unknown one. */

@@ -43,7 +43,7 @@ offers() {
 		echo "$value"
 		"$TOOL" replay --policy=$value --help >out || { echo "--policy=$value"; return 1; }
 	done >offered
-	[ "$(wc -l <offered)" -eq 5 ]
+	[ "$(wc -l <offered)" -eq 6 ]
 	knobs=$("$TOOL" env --json | jq -r '.knobs[].name + "="' | sort)
 	[ "$(offers run -e '')" = "$knobs" ]
 }

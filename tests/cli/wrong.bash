@@ -80,7 +80,7 @@ wrong_values() {
 	SORT) refuse 'expected rank, program, start, requested, mapped, calls or failed' "${strange[@]}" size Rank rank, ranks ;;
 	SIZE) refuse 'expected a size of 64K or more' "${strange[@]}" 0 1 63K NaN 50% 1Q 1e9 -1 ;;
 	TIMEOUT) refuse 'expected a time like 500ms or 30s' "${strange[@]}" 0 0s -1s NaN 1x 1e9s off ;;
-	POLICY) refuse 'expected names out of pool, first-fit, exact-size, round-2m and pytorch' "${strange[@]}" \
+	POLICY) refuse 'expected names out of pool, first-fit, exact-size, round-2m, pytorch and pytorch-pool' "${strange[@]}" \
 		Pool pools , pool, ,pool pool,,pytorch 'pool, pytorch' 'pool pytorch' best-fit 0 ;;
 	LIMIT) refuse 'expected a size like 64G or a share like 90%' "${strange[@]}" 0 0% 101% -1 NaN 1Q 1e9 90%% % off ;;
 	MEMORY) refuse 'expected a size from 2M to 16T' "${strange[@]}" 0 1 1M 2097151 17T 16385G -1 NaN 50% 1Q 1e9 ;;
