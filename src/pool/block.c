@@ -153,7 +153,7 @@ static inline const struct gm_piece *slab_slot_at(const struct gm_slab *slab, ui
 	if (!slab)
 		return NULL;
 	uint64_t index = gm_slab_index(offset, slab->inverse);
-	return index < slab->n ? &slab->slots[index] : NULL;
+	return index < GM_GET(slab->n) ? &slab->slots[index] : NULL;
 }
 
 struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address)

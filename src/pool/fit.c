@@ -9,11 +9,11 @@ static struct gm_want extent_want(uint64_t size)
 	return (struct gm_want){length, gm_pool_align_of(length)};
 }
 
-struct gm_want gm_pool_want(uint64_t size)
+struct gm_want gm_pool_want(const struct gm_pool *pool, uint64_t size)
 {
 	if (size > GM_SLAB_LARGEST)
 		return extent_want(size);
-	uint64_t length = gm_slab_length(gm_slab_class(size));
+	uint64_t length = gm_slab_length(&pool->slabs, gm_slab_class(size));
 	return (struct gm_want){length, length};
 }
 

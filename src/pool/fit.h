@@ -46,7 +46,7 @@ static inline uint64_t gm_pool_extent_length(uint64_t size)
 }
 
 /* The want of a request of `size` bytes. */
-struct gm_want gm_pool_want(uint64_t size);
+struct gm_want gm_pool_want(const struct gm_pool *pool, uint64_t size);
 
 /* --- the pool's lock is held --- */
 

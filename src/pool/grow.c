@@ -61,19 +61,29 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 
 /* --- planning; the pool's lock is held --- */
 
-#define LONGEST (512 * GM_MIB) /* bytes of a handle */
-#define WHOLE 32	       /* the first 1/32 of the memory has handles of any length */
+#define WHOLE 32 /* the first 1/32 of the memory has handles of any length; */
+#define PART 128 /* then a handle has at most this part of what may still be mapped, */
+#define LONGEST (512 * GM_MIB) /* and this many bytes, */
+#define SHORTEST (32 * GM_MIB) /* and is a multiple of this */
 
-/* Each handle has a cost, so there are few; but a handle can only be returned whole. Where more
- * than half of the memory is taken, handles are shorter. */
+/* Each handle has a cost, so there are few; but a handle can only be returned whole, and one live
+ * block keeps all of it. So handles become shorter as the memory fills. */
+static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
+{
+	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
+	if (taken + bytes <= most / WHOLE)
+		return bytes;
+	uint64_t part = most > taken ? (most - taken) / PART : 0;
+	if (part >= LONGEST)
+		return LONGEST;
+	return part <= SHORTEST ? SHORTEST : part - part % SHORTEST;
+}
+
 uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes)
 {
 	if (pool->config.chunk)
 		return pool->config.chunk;
-	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
-	uint64_t longest = taken + bytes > most / 2 ? LONGEST / 2 : LONGEST;
-	if (taken + bytes <= most / WHOLE)
-		longest = bytes;
+	uint64_t longest = handle_longest(pool, bytes);
 	uint64_t n = longest ? (bytes + longest - 1) / longest : 0;
 	return n ? gm_round_up(bytes / n, GM_POOL_GRANULE) : 0;
 }

@@ -60,17 +60,22 @@ static CUresult step_collect(struct gm_pool *pool, struct gm_want want)
 }
 
 /*
- * Small blocks share a chunk. A longer block gets the memory that it lacks and no more, which costs
- * as much as natively, and is idle again together with the block. But where frees are deferred the
- * growth is longer by the retired bytes: each thread will have blocks that are retired and blocks
- * that it allocates.
+ * Small blocks share a chunk: the first growth has the least that a handle can have, each further
+ * one doubles the pool, up to GM_POOL_CHUNK. A longer block gets the memory that it lacks and no
+ * more, which costs as much as natively, and is idle again together with the block. But where frees
+ * are deferred the growth is longer by the retired bytes: each thread will have blocks that are
+ * retired and blocks that it allocates.
  */
 static uint64_t growth_least(const struct gm_pool *pool, struct gm_want want)
 {
 	if (pool->config.chunk)
 		return pool->config.chunk;
-	if (want.length < GM_POOL_GRANULE)
-		return GM_POOL_CHUNK;
+	if (want.length < GM_POOL_GRANULE) {
+		uint64_t mapped = pool->mapped + pool->pending;
+		if (mapped >= GM_POOL_CHUNK)
+			return GM_POOL_CHUNK;
+		return mapped ? mapped : GM_POOL_GRANULE;
+	}
 	uint64_t more = pool->config.defer ? gm_pool_retired(pool) : 0;
 	if (more > GM_POOL_DEFERRED)
 		more = GM_POOL_DEFERRED;
@@ -160,7 +165,7 @@ static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm
 		step_remap_and_shed, step_exchange_some, step_exchange_all, step_drain,
 		step_remap_and_shed, step_exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-		CUresult result = steps[i](pool, gm_pool_want(size));
+		CUresult result = steps[i](pool, gm_pool_want(pool, size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		/* Also after a failure: other threads free and grow meanwhile. */

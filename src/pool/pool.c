@@ -88,7 +88,7 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 	gm_lock_init(&pool->lock, GM_LOCK_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);
 	gm_extents_open(&pool->extents, &pool->table);
-	gm_slabs_open(&pool->slabs, &pool->extents);
+	gm_slabs_open(&pool->slabs, &pool->extents, pool->config.defer);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	CUresult result = device_query(pool);
 	if (result == CUDA_SUCCESS)
@@ -198,7 +198,7 @@ static bool extent_visit(void *arg, struct gm_extent *extent)
 	if (GM_GET(extent->piece.state) != GM_SLAB)
 		return visit->each(visit->arg, &extent->piece);
 	struct gm_slab *slab = GM_GET(extent->slab);
-	for (uint32_t i = 0; i < slab->n && GM_GET(extent->slab) == slab; i++)
+	for (uint32_t i = 0; i < GM_GET(slab->n) && GM_GET(extent->slab) == slab; i++)
 		if (!visit->each(visit->arg, &slab->slots[i]))
 			return false;
 	return true;

@@ -6,19 +6,34 @@
 
 #include "base/debug.h"
 
-#define SLOTS 32 /* of a slab, at least */
+/* Slots of a slab, at least: of the first one, and of any. */
+#define FEWEST 4
+#define MOST 32
 
-uint64_t gm_slab_length(unsigned class)
+static uint64_t class_length(unsigned class, uint64_t slots)
 {
-	uint64_t length = GM_SLAB_SHORTEST, slots = (uint64_t)gm_slab_slot(class) * SLOTS;
-	while (length < slots)
+	uint64_t length = GM_SLAB_SHORTEST, bytes = gm_slab_slot(class) * slots;
+	while (length < bytes)
 		length *= 2;
 	return length;
 }
 
-void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents)
+uint64_t gm_slab_longest(unsigned class)
 {
-	*slabs = (struct gm_slabs){.extents = extents};
+	return class_length(class, MOST);
+}
+
+uint64_t gm_slab_length(const struct gm_slabs *slabs, unsigned class)
+{
+	uint64_t slots = slabs->classes[class].slots;
+	if (slabs->long_ones || slots > MOST)
+		return gm_slab_longest(class);
+	return class_length(class, slots < FEWEST ? FEWEST : slots);
+}
+
+void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents, bool long_ones)
+{
+	*slabs = (struct gm_slabs){.extents = extents, .long_ones = long_ones};
 }
 
 static void list_free(struct gm_slab *slab)
@@ -106,6 +121,7 @@ static void slab_dissolve(struct gm_slabs *slabs, struct gm_slab *slab)
 	GM_SET(slab->extent->slab, NULL);
 	gm_extent_give(slabs->extents, slab->extent);
 	slab->extent = NULL;
+	class->slots -= slab->n_free;
 	slab->after = class->spare;
 	class->spare = slab;
 }
@@ -119,7 +135,7 @@ void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_pi
 	slab->free[index / 64] |= (uint64_t)1 << index % 64;
 	if (slab->n_free++ == 0)
 		class_add(class, slab, false);
-	if (slab->n_free < slab->n)
+	if (slab->n_free < GM_GET(slab->n))
 		return;
 	if (class->empty) {
 		slab_dissolve(slabs, slab);
@@ -130,19 +146,29 @@ void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_pi
 	class_add(class, slab, true);
 }
 
+/* Has room for the slots of the longest slab of its class. */
 static struct gm_slab *slab_new(unsigned class)
 {
-	uint32_t slot = gm_slab_slot(class), n = (uint32_t)(gm_slab_length(class) / slot);
+	uint32_t slot = gm_slab_slot(class), n = (uint32_t)(gm_slab_longest(class) / slot);
 	struct gm_slab *slab = gm_piece_memory(sizeof *slab + n * sizeof *slab->slots);
 	if (!slab)
 		return NULL;
 	slab->class = class;
 	slab->slot = slot;
 	slab->inverse = gm_slab_inverse(slot);
-	slab->n = slab->n_free = n;
+	return slab;
+}
+
+/* All slots are free. */
+static void slab_fill(struct gm_slab *slab, struct gm_extent *extent)
+{
+	uint32_t n = (uint32_t)(GM_GET(extent->piece.held) / slab->slot);
+	slab->extent = extent;
+	GM_SET(slab->n, n);
+	slab->n_free = n;
+	memset(slab->free, 0, sizeof slab->free);
 	for (uint32_t i = 0; i < n; i += 64)
 		slab->free[i / 64] = n - i >= 64 ? UINT64_MAX : ((uint64_t)1 << (n - i)) - 1;
-	return slab;
 }
 
 bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
@@ -153,12 +179,13 @@ bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
 	struct gm_slab *slab = class->spare;
 	if (!slab)
 		return false;
-	uint64_t length = gm_slab_length(class_index);
+	uint64_t length = gm_slab_length(slabs, class_index);
 	struct gm_extent *extent = gm_extent_take(slabs->extents, length, length);
 	if (!extent)
 		return false;
 	class->spare = slab->after;
-	slab->extent = extent;
+	slab_fill(slab, extent);
+	class->slots += slab->n_free;
 	class_add(class, slab, true);
 	class->empty = slab;
 	gm_extent_use(slabs->extents, extent, GM_SLAB, slab);
@@ -197,11 +224,13 @@ static const char *slot_check(const struct gm_slab *slab, uint32_t i, bool is_fr
 const char *gm_slab_check(const struct gm_slab *slab)
 {
 	uint32_t n_free = 0;
-	if (GM_GET(slab->extent->piece.held) != gm_slab_length(slab->class))
-		return "a slab has the length of its class";
-	if (GM_GET(slab->extent->piece.base) % gm_slab_length(slab->class))
+	uint64_t length = GM_GET(slab->extent->piece.held);
+	if (length < GM_SLAB_SHORTEST || length > gm_slab_longest(slab->class) ||
+	    GM_GET(slab->n) != length / slab->slot)
+		return "a slab has a length of its class";
+	if (GM_GET(slab->extent->piece.base) % length)
 		return "a slab is aligned to its length";
-	for (uint32_t i = 0; i < slab->n; i++) {
+	for (uint32_t i = 0; i < GM_GET(slab->n); i++) {
 		bool is_free = slab->free[i / 64] >> i % 64 & 1;
 		const char *why = slot_check(slab, i, is_free);
 		if (why)
@@ -219,7 +248,7 @@ static const char *class_check(const struct gm_slab_class *class, unsigned index
 			return "the list of slabs is linked both ways";
 		if (!slab->extent || GM_GET(slab->extent->slab) != slab || slab->n_free == 0)
 			return "listed slabs have free slots";
-		if ((slab->n_free == slab->n) != (slab == class->empty))
+		if ((slab->n_free == GM_GET(slab->n)) != (slab == class->empty))
 			return "one slab of a class at most is empty";
 	}
 	if (last != class->last || (class->empty && class->empty != last))

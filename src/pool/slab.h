@@ -6,10 +6,11 @@
  *     free     1    0    0            1           a bit a slot
  *
  * Classes are 512 bytes apart up to 8 KiB, then eight to a doubling: a slot is at most an eighth
- * longer than the request rounded up to 512 bytes. A slab has the length of 32 slots, rounded up to
- * a power of two, at least 128 KiB and at most 2 MiB: programs have few blocks of most classes. Its
- * alignment keeps it in one granule and one chunk, so a chunk without a used slot or block is one
- * idle run as soon as empty slabs are dissolved.
+ * longer than the request rounded up to 512 bytes. Programs have few blocks of most classes: the
+ * first slab of a class has the length of 4 slots, the next ones of as many slots as the class has,
+ * up to 32; rounded up to a power of two, and at least 128 KiB. Its alignment keeps it in one
+ * granule and one chunk, so a chunk without a used slot or block is one idle run as soon as empty
+ * slabs are dissolved.
  *
  * A class keeps its last empty slab cut until gm_slabs_flush. The memory of struct gm_slab is kept
  * for its class while the pool lives (see block.h).
@@ -34,25 +35,28 @@ struct gm_slab {
 	struct gm_extent *extent;	/* NULL: the slab is spare */
 	struct gm_slab *before, *after; /* in `open` while it has free slots; after: in `spare` */
 	unsigned class;
-	uint32_t slot;	  /* bytes */
-	uint32_t inverse; /* of the slot's length; see gm_slab_index */
-	uint32_t n, n_free;
+	uint32_t slot;	    /* bytes */
+	uint32_t inverse;   /* of the slot's length; see gm_slab_index */
+	_Atomic uint32_t n; /* also read without the lock */
+	uint32_t n_free;
 	uint64_t free[GM_SLAB_WORDS]; /* a bit a slot */
 	struct gm_piece slots[];
 };
 
 struct gm_slabs {
 	struct gm_extents *extents;
+	bool long_ones; /* all slabs have 32 slots: threads take many at a time */
 	struct gm_slab_class {
 		struct gm_slab *open, *last; /* with free slots; the empty slab is last */
 		struct gm_slab *empty;	     /* the one slab without a used slot, or NULL */
 		struct gm_slab *spare;	     /* dissolved; through `after` */
+		uint64_t slots;		     /* of all slabs that are not spare */
 	} classes[GM_SLAB_CLASSES];
 };
 
 #define GM_SLAB_LINEAR 16u /* classes that are GM_SLAB_LEAST_SLOT apart */
 
-/* The class of a size of 1 to GM_SLAB_LARGEST bytes; the bytes of its slots, and of its slabs. */
+/* The class of a size of 1 to GM_SLAB_LARGEST bytes; the bytes of its slots. */
 static inline unsigned gm_slab_class(uint64_t size)
 {
 	unsigned last = (unsigned)((size - 1) / GM_SLAB_LEAST_SLOT); /* index of the last step */
@@ -70,7 +74,9 @@ static inline uint32_t gm_slab_slot(unsigned class)
 	return ((9 + (class - GM_SLAB_LINEAR) % 8) << (doubling - 3)) * GM_SLAB_LEAST_SLOT;
 }
 
-uint64_t gm_slab_length(unsigned class);
+/* The bytes of the longest slab of a class, and of the one that gm_slab_make makes next. */
+uint64_t gm_slab_longest(unsigned class);
+uint64_t gm_slab_length(const struct gm_slabs *slabs, unsigned class);
 
 /*
  * The slot at an offset into a slab, without a division. In steps of GM_SLAB_LEAST_SLOT an offset
@@ -88,7 +94,7 @@ static inline uint64_t gm_slab_index(uint64_t offset, uint32_t inverse)
 	return offset / GM_SLAB_LEAST_SLOT * inverse >> 20;
 }
 
-void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents);
+void gm_slabs_open(struct gm_slabs *slabs, struct gm_extents *extents, bool long_ones);
 void gm_slabs_close(struct gm_slabs *slabs);
 
 /* Take a free slot of a class; NULL: no slab of the class has one. */

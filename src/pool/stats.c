@@ -188,7 +188,7 @@ static bool extent_is_free(const struct gm_extent *extent)
 		return false;
 	if (GM_GET(extent->piece.state) == GM_SLAB) {
 		const struct gm_slab *slab = GM_GET(extent->slab);
-		return slab->n_free == slab->n;
+		return slab->n_free == GM_GET(slab->n);
 	}
 	return GM_GET(extent->piece.state) == GM_IDLE;
 }

@@ -71,11 +71,11 @@ static bool slab_check(struct sums *sums, const struct gm_extent *extent)
 	if (why)
 		return sums_break(sums, why);
 	uint64_t used = sums->handed_out + sums->retired + sums->shelved;
-	for (uint32_t i = 0; i < slab->n; i++)
+	for (uint32_t i = 0; i < GM_GET(slab->n); i++)
 		if (!piece_check(sums, &slab->slots[i]))
 			return false;
 	used = sums->handed_out + sums->retired + sums->shelved - used;
-	if (used != (slab->n - slab->n_free) * (uint64_t)slab->slot)
+	if (used != (GM_GET(slab->n) - slab->n_free) * (uint64_t)slab->slot)
 		return sums_break(sums, "used slots add up");
 	sums->idle += GM_GET(extent->piece.held) - used;
 	return true;

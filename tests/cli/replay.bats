@@ -52,6 +52,25 @@ PEAK=$((26 * MIB + 1000))
 	same pytorch "$((10 * MIB - 512)) $((20 * MIB)) 0 1 0 0" u.csv
 }
 
+@test "replay, policy pytorch-pool: segments of the pool" {
+	rmm "${MIXED[@]}" >t.csv
+	[ "$(figures pytorch-pool '[.requested_peak, .mapped_peak, .failed, .alloc_calls]' t.csv)" = "[$PEAK,$((34 * MIB)),0,0]" ]
+	[ "$(GPUMEM_LIMIT=32M figures pytorch-pool .failed t.csv)" -ge 1 ]
+}
+
+@test "near a limit the pool serves PyTorch's cache as the driver does" {
+	# Where the cache fits depends on the limit by chance, for both.
+	for steps in 10 15 20 23 27 30 35 40; do
+		python3 "$BATS_TEST_DIRNAME/growing.py" "$steps" 16728 >t.csv
+		for limit in 13200 13600 14000 14400 14800 15200 15600 16000; do
+			"$TOOL" replay --json --memory=80G --limit=${limit}M --policy=pytorch,pytorch-pool t.csv
+		done
+	done >runs
+	jq -s 'map(.traces[0].policies | map(.failed > 0))' runs >failed
+	jq -e 'length == 64 and (map(select(.[0])) | length) > 8' failed
+	jq -e '(map(select(.[1])) | length) <= (map(select(.[0])) | length) + 2' failed
+}
+
 @test "replay, policy first-fit: the lowest place, and an arena that grows at its end" {
 	rmm "${MIXED[@]}" >t.csv
 	# 2; 2 more for 3 beside 1024 bytes; 12 more, 12 more; 20 and the last lie in what was freed.
@@ -85,7 +104,7 @@ PEAK=$((26 * MIB + 1000))
 	done
 	same round-2m "$((24 * MIB)) $((24 * MIB)) 1 3 2 0" --memory=32M t.csv
 	same first-fit "$((24 * MIB)) $((24 * MIB)) 1 0 0 3" --memory=32M t.csv
-	for policy in pool first-fit exact-size round-2m pytorch; do
+	for policy in pool first-fit exact-size round-2m pytorch pytorch-pool; do
 		[ "$(figures $policy '[.requested_peak, .failed, .operations]' --memory=32M t.csv)" = "[$((24 * MIB)),1,5]" ]
 		# A limit is a device as small, however it is said; an option before the knob.
 		[ "$(figures $policy .failed --memory=64M --limit=50% t.csv)" = 1 ]
@@ -134,7 +153,7 @@ PEAK=$((26 * MIB + 1000))
 	"$TOOL" replay --json z.csv | jq -e '.traces[0].policies | map(.utilisation == 1 and .operations == 0) | all'
 	for only in Thread,Time,Action,Pointer,Size,Stream id,lower,upper,size; do
 		echo $only >e.csv
-		"$TOOL" replay --json e.csv | jq -e '.traces[0].policies | length == 5'
+		"$TOOL" replay --json e.csv | jq -e '.traces[0].policies | length == 6'
 	done
 }
 
@@ -203,7 +222,7 @@ PEAK=$((26 * MIB + 1000))
 	pytorch         0.000        3 B  2.00 MiB      1      1       0 TIME
 	END
 	"$TOOL" replay t.csv >out
-	[ "$(sed -n 's/^\([a-z0-9-]*\) .* [0-9.]* [mnu]*s$/\1/p' out | tr '\n' ' ')" = 'pool first-fit exact-size round-2m pytorch ' ]
+	[ "$(sed -n 's/^\([a-z0-9-]*\) .* [0-9.]* [mnu]*s$/\1/p' out | tr '\n' ' ')" = 'pool first-fit exact-size round-2m pytorch pytorch-pool ' ]
 	"$TOOL" replay --json t.csv m.csv | jq -e '[.traces[].path] == ["t.csv", "m.csv"] and .schema == 1'
 	# Twice the same but for the time.
 	for i in 1 2; do "$TOOL" replay --json t.csv m.csv | jq 'del(.. | .ns_per_operation?)' >$i; done
@@ -301,6 +320,6 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 	jq -e '.traces | length == 11' out
 	# At most the optimum is alive at a time, and to each of its own 2 MiB is as good as that.
 	jq -e '.traces | map(.requested_peak <= 68719476736 and .frees == .allocations and .requested == 0) | all' out
-	jq -e '.traces | map(.policies | length == 5) | all' out
+	jq -e '.traces | map(.policies | length == 6) | all' out
 	jq -e '.traces | map(.policies[0] | .failed == 0 and .mapped_peak >= .requested_peak) | all' out
 }

@@ -89,11 +89,11 @@ taker() {
 	taker native 1
 	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
 	wake
-	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=10M)
+	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=40M)
 	rm "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
 	sleeper preloaded
 	taker native 1
-	# Chunks are 52 MiB here: one of them stays.
+	# Chunks are 30 MiB here: two of them stay.
 	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
 	wake
 }
@@ -151,8 +151,8 @@ round 3: the thread has ended, 0 chunks are mapped" ]
 	run "$PROGRAMS/../../gpumemstat" summary a.gml
 	echo "$output"
 	[ "$status" -eq 0 ]
-	[[ $output =~ $'\n  trimmed '[^$'\n']*12$'\n' ]]
-	"$PROGRAMS/../../gpumemstat" summary --json a.gml | jq -e '[.. | .trimmed? // empty | .calls] == [12]'
+	[[ $output =~ $'\n  trimmed '[^$'\n']*24$'\n' ]]
+	"$PROGRAMS/../../gpumemstat" summary --json a.gml | jq -e '[.. | .trimmed? // empty | .calls] == [24]'
 	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_LOG=events GPUMEM_LOG_NAME=b.gml)
 	preloaded "$PROGRAMS/idle" needs >/dev/null
 	run "$PROGRAMS/../../gpumemstat" summary b.gml

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What one thread sees of a pool: sizes, look-ups, growth, limits, giving back, figures. */
+#include "pool/grow.h"
 #include "pool_fake.h"
 
 static void serves(void)
@@ -12,7 +13,7 @@ static void serves(void)
 	TAP_OK(block.size == 1000 && block.held == 1024 && block.context == 7 && block.live,
 	       "as requested, in steps of 512");
 	TAP_IS(block.base % 512, 0, "aligned");
-	TAP_IS(fake_stats(pool).mapped, 32 * GM_MIB, "from a chunk of 32 MiB");
+	TAP_IS(fake_stats(pool).mapped, 2 * GM_MIB, "from a chunk of 2 MiB");
 	TAP_OK(fake.prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
 		       fake.prop.allocFlags.gpuDirectRDMACapable == 1,
 	       "that can be exported and is RDMA-capable");
@@ -67,7 +68,7 @@ static void rounds(void)
 
 static void grows(void)
 {
-	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_pool *pool = fake_pool(64 * GM_GIB, UINT64_MAX);
 	struct gm_block a = fake_alloc(pool, 100 * GM_MIB + 1);
 	TAP_IS(fake_stats(pool).mapped, 102 * GM_MIB, "a large need is one handle, rounded up");
 	TAP_IS(fake.calls[FAKE_CREATE], 1, "exactly one");
@@ -78,23 +79,52 @@ static void grows(void)
 	TAP_OK(b.base == a.base && fake_stats(pool).chunks == 2, "is not needed after a free");
 	fake_end(pool, "growth");
 
-	pool = fake_pool(GM_GIB, UINT64_MAX);
+	pool = fake_pool(64 * GM_GIB, UINT64_MAX);
 	fake.largest = 8 * GM_MIB;
-	TAP_OK(fake_alloc(pool, 1).base, "a device that refuses 32 MiB gives less");
-	TAP_IS(fake_stats(pool).mapped, 2 * GM_MIB, "the exact need");
+	for (unsigned i = 0; i < 8; i++)
+		fake_alloc(pool, 2 * GM_MIB);
+	TAP_OK(fake_alloc(pool, 1).base, "a device that refuses 16 MiB gives less");
+	TAP_IS(fake_stats(pool).mapped, 18 * GM_MIB, "the exact need");
 	TAP_OK(fake_alloc(pool, 100 * GM_MIB).base, "a large need comes in pieces side by side");
-	TAP_IS(fake_stats(pool).chunks, 14, "as long as the device allows");
+	TAP_IS(fake_stats(pool).chunks, 22, "as long as the device allows");
 	TAP_OK(!fake_alloc(pool, 200 * GM_MIB).base, "but not in any number");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "pieces");
 
-	pool = fake_pool(GM_GIB, UINT64_MAX);
+	pool = fake_pool(64 * GM_GIB, UINT64_MAX);
 	fake.refuse_exportable = true;
 	TAP_OK(fake_alloc(pool, 1).base, "handles that must not be exported are made plain");
 	unsigned calls = fake.calls[FAKE_CREATE];
 	fake_alloc(pool, 60 * GM_MIB);
 	TAP_IS(fake.calls[FAKE_CREATE], calls + 1, "and asked for like that from then on");
 	fake_end(pool, "plain handles");
+}
+
+/* Small blocks double the pool, up to 32 MiB at a time. A handle has 1/128 of what is left at most,
+ * in steps of 32 MiB, 32 to 512. */
+static void grows_by(void)
+{
+	static const uint64_t lengths[] = {512, 384, 256, 128, 64, 32, 32};
+	static const uint64_t left[] = {64, 48, 32, 16, 8, 4, 1}; /* GiB */
+	struct gm_pool *pool = fake_pool(64 * GM_GIB, UINT64_MAX);
+	uint64_t doubled = 0;
+	for (uint64_t mapped = 0; mapped < 96 * GM_MIB; mapped = fake_stats(pool).mapped) {
+		uint64_t by = mapped < 2 * GM_MIB ? 2 * GM_MIB : mapped;
+		by = by < 32 * GM_MIB ? by : 32 * GM_MIB;
+		while (fake_stats(pool).mapped == mapped)
+			fake_alloc(pool, GM_MIB);
+		doubled += fake_stats(pool).mapped == mapped + by;
+	}
+	TAP_IS(doubled, 7, "growths are of 2, 2, 4, 8, 16, 32, 32 MiB");
+	fake_end(pool, "doubling");
+
+	for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+		pool = fake_pool(64 * GM_GIB, UINT64_MAX);
+		gm_pool_prewarm(pool, (64 - left[i]) * GM_GIB);
+		TAP_IS(gm_pool_piece(pool, 6 * GM_GIB), lengths[i] * GM_MIB,
+		       "what a handle has with %" PRIu64 " GiB left", left[i]);
+		fake_end(pool, "handles");
+	}
 }
 
 static void joins_chunks(void)
@@ -230,6 +260,7 @@ int main(void)
 	serves();
 	rounds();
 	grows();
+	grows_by();
 	joins_chunks();
 	runs_out();
 	keeps_the_limit();

@@ -45,8 +45,8 @@ static void lends(void)
 
 static void lends_at_the_limit(void)
 {
-	struct gm_pool *pool = fake_pool(64 * GM_MIB, UINT64_MAX);
-	struct gm_block block = fake_alloc(pool, 64 * GM_MIB);
+	struct gm_pool *pool = fake_pool(32 * GM_MIB, UINT64_MAX);
+	struct gm_block block = fake_alloc(pool, 32 * GM_MIB);
 	gm_pool_free(pool, block.base, NULL, NULL);
 	TAP_IS(gm_pool_lend(pool, AT, 2 * GM_MIB), CUDA_SUCCESS,
 	       "a chunk that is too long is exchanged for a short one");
@@ -57,7 +57,7 @@ static void lends_at_the_limit(void)
 
 static void pins(void)
 {
-	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_pool *pool = fake_pool(64 * GM_GIB, UINT64_MAX);
 	struct gm_block block = fake_alloc(pool, 64 * GM_MIB), other;
 	gm_pool_free(pool, block.base, NULL, NULL);
 	fake_alloc(pool, 32 * GM_MIB);

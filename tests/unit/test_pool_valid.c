@@ -192,7 +192,8 @@ static void shelves(const struct gm_block *hole)
 
 int main(void)
 {
-	pool = fake_pool(GM_GIB, UINT64_MAX);
+	pool = fake_pool(64 * GM_GIB, UINT64_MAX);
+	gm_pool_prewarm(pool, 32 * GM_MIB);
 	struct gm_block small = fake_alloc(pool, 700), large = fake_alloc(pool, 8 * GM_MIB);
 	TAP_OK(fake_valid(pool), "valid at first");
 	sums();

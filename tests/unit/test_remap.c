@@ -48,7 +48,7 @@ static bool unmapped(CUdeviceptr address)
 
 static void moves(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block b[6], found;
 	stripes(pool, b, 6, 64 * GM_MIB);
 	unsigned created = fake.calls[FAKE_CREATE];
@@ -75,7 +75,7 @@ static void moves(void)
 /* The answer takes longer than many a growth. */
 static void asks_in_need(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block first = fake_alloc(pool, 2 * GM_MIB);
 	gm_pool_free(pool, first.base, NULL, NULL);
 	asked = 0;
@@ -94,7 +94,7 @@ static void asks_in_need(void)
 
 static void adds_what_lacks(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block b[5];
 	stripes(pool, b, 5, 64 * GM_MIB);
 	gm_pool_free(pool, b[3].base, NULL, NULL);
@@ -112,7 +112,7 @@ static void adds_what_lacks(void)
 
 static void leaves_alone(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block b[6];
 	stripes(pool, b, 6, 64 * GM_MIB);
 	uint64_t calls = gm_counter_get(0, GM_C_remap_calls);
@@ -130,10 +130,10 @@ static void leaves_alone(void)
 	TAP_OK(b[1].base && fake_valid(pool), "a chunk that is pinned no more may move");
 	fake_end(pool, "left alone");
 
-	pool = open_pool(192 * GM_MIB);
-	stripes(pool, b, 3, 64 * GM_MIB);
+	pool = open_pool(96 * GM_MIB);
+	stripes(pool, b, 3, 32 * GM_MIB);
 	may = false;
-	TAP_OK(fake_alloc(pool, 128 * GM_MIB).base, "at the limit chunks are exchanged instead");
+	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "at the limit chunks are exchanged instead");
 	TAP_IS(fake.calls[FAKE_RELEASE], 2, "given back and made anew");
 	fake_end(pool, "exchange");
 }
@@ -155,7 +155,7 @@ static void is_bounded(void)
 
 static void prefers_few(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	static const unsigned sizes[] = {8, 8, 64, 8, 100, 8, 16, 8};
 	struct gm_block b[8];
 	for (unsigned i = 0; i < 8; i++)
@@ -172,7 +172,7 @@ static void prefers_few(void)
 
 static void opens_to_peers(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block b[3];
 	stripes(pool, b, 3, 64 * GM_MIB);
 	gm_pool_grant(pool, PEER);
@@ -201,7 +201,7 @@ static CUresult map_and_grant(CUdeviceptr address, size_t size, size_t offset,
 
 static void opens_to_late_peers(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block b[3];
 	stripes(pool, b, 3, 64 * GM_MIB);
 	map_before = fake_driver.cuMemMap;
@@ -220,22 +220,22 @@ static void opens_to_late_peers(void)
 /* Other processes take what the limit would allow: the shortfall is found by giving back. */
 static void gives_back_for_the_rest(void)
 {
-	struct gm_pool *pool = open_pool(320 * GM_MIB);
+	struct gm_pool *pool = open_pool(98 * GM_MIB);
 	struct gm_block b[4];
-	static const unsigned sizes[] = {100, 60, 80, 80};
+	static const unsigned sizes[] = {32, 18, 24, 24};
 	for (unsigned i = 0; i < 4; i++)
 		b[i] = fake_alloc(pool, sizes[i] * GM_MIB);
 	gm_pool_free(pool, b[0].base, NULL, NULL);
 	gm_pool_free(pool, b[2].base, NULL, NULL);
-	TAP_OK(fake_alloc(pool, 150 * GM_MIB).base && fake_valid(pool),
+	TAP_OK(fake_alloc(pool, 46 * GM_MIB).base && fake_valid(pool),
 	       "a chunk that is too long is given back for what lacks");
-	TAP_IS(fake_stats(pool).mapped, 290 * GM_MIB, "no more than that is made");
+	TAP_IS(fake_stats(pool).mapped, 88 * GM_MIB, "no more than that is made");
 	fake_end(pool, "the rest");
 }
 
 static void fails_in_the_middle(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block b[6];
 	stripes(pool, b, 6, 64 * GM_MIB);
 	fake.with = CUDA_ERROR_NOT_SUPPORTED;
@@ -254,7 +254,7 @@ static void fails_in_the_middle(void)
 
 static void fails_after_making(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB);
+	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block b[6];
 	stripes(pool, b, 6, 64 * GM_MIB);
 	fake.fail[FAKE_MAP] = 3; /* new memory, the first chunk, and this one */

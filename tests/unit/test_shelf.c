@@ -66,6 +66,7 @@ static void by_held(void)
 static void joined_on_demand(void)
 {
 	struct gm_pool *pool = fake_pool(64 * GM_MIB, UINT64_MAX);
+	gm_pool_prewarm(pool, 32 * GM_MIB);
 	struct gm_block b[32];
 	for (unsigned i = 0; i < 32; i++)
 		b[i] = fake_alloc(pool, 100 * GM_KIB + 512 * i); /* each size once */

@@ -18,7 +18,7 @@ int main(void)
 	}
 	for (unsigned class = 0; class < GM_SLAB_CLASSES; class ++) {
 		uint32_t slot = gm_slab_slot(class), inverse = gm_slab_inverse(slot);
-		for (uint64_t at = 0; at < gm_slab_length(class); at += 256)
+		for (uint64_t at = 0; at < gm_slab_longest(class); at += 256)
 			misled += gm_slab_index(at, inverse) != at / slot;
 	}
 	TAP_IS(wrong, 0, "every small size has a class of slots that hold it, in steps of 512");
@@ -29,5 +29,16 @@ int main(void)
 	TAP_IS(gm_slab_slot(GM_SLAB_CLASSES - 1), GM_SLAB_LARGEST, "the last class is the largest");
 	TAP_IS(gm_slab_slot(gm_slab_class(4097)), 4608, "4097 bytes take 4608");
 	TAP_IS(gm_slab_slot(gm_slab_class(8193)), 9216, "8193 bytes take 9216");
+	struct gm_slabs slabs = {0};
+	unsigned largest = GM_SLAB_CLASSES - 1;
+	TAP_IS(gm_slab_length(&slabs, 0), 128 * GM_KIB, "a slab has 128 KiB at least");
+	TAP_IS(gm_slab_length(&slabs, largest), 256 * GM_KIB, "the first one has 4 slots");
+	slabs.classes[largest].slots = 12;
+	TAP_IS(gm_slab_length(&slabs, largest), GM_MIB, "the next ones as many as there are");
+	slabs.classes[largest].slots = 100;
+	TAP_IS(gm_slab_length(&slabs, largest), 2 * GM_MIB, "up to 32");
+	slabs.classes[largest].slots = 0;
+	slabs.long_ones = true;
+	TAP_IS(gm_slab_length(&slabs, largest), 2 * GM_MIB, "which all have, if asked for");
 	return tap_done();
 }
