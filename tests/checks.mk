@@ -9,7 +9,7 @@ checks:
 
 # Not again in each: of sources alone; and of processes, whatever runs in them, whose files and calls these count, and
 # whose demo needs driver 12.0.
-OF_SOURCE = tests/lint/% tests/unit/heap_nvcc.sh tests/unit/takeover_nvcc.sh
+OF_SOURCE = tests/lint/% tests/unit/heap_nvcc.sh tests/unit/takeover_nvcc.sh tests/programs/programs_nvcc.sh
 OF_PROCESSES = tests/preload/commands.bats tests/preload/containers.bats tests/preload/ranks.bats
 
 # Builds of their own, in folders of this one, with the device code of this one: nvcc takes minutes for it.

@@ -20,7 +20,7 @@ skip() {
 	echo "ok $n - $1 # SKIP $2"
 }
 
-sources=$(find api src shim tools tests -name '*.[chS]' -o -name '*.def' -o -name '*.cu' -o -name '*.cc' | sort)
+sources=$(find api src shim programs tools tests -name '*.[chS]' -o -name '*.def' -o -name '*.cu' -o -name '*.cc' | sort)
 code=$(printf '%s\n' "$sources" | grep -E '\.([ch]|cu|cc)$')
 scripts=$(find . -name '.?*' -prune -o -path ./build -prune -o -path './gpumem-*' -prune -o \( -name '*.sh' -o -name '*.bats' -o -name '*.py' \
 	-o -name '*.mk' -o -name '*.m4' \) -print | grep -vE '/(build-aux|(gpu|bench)-bundle)/|m4/(lt|libtool)|aclocal.m4' | sort)
@@ -101,7 +101,7 @@ check "NEWS begins with the release" \
 
 documents=$(find . -name '.?*' -prune -o -path ./build -prune -o -path './gpumem-*' -prune -o -name '*.md' -print | sort)
 check "no paragraph over 120 words and no line over 110 columns in Markdown" "$(awk -f tests/lint/markdown.awk $documents)"
-ours=$(printf '%s\n' "$sources" | grep -E '^(api|src|shim|tools)/')
+ours=$(printf '%s\n' "$sources" | grep -E '^(api|programs|src|shim|tools)/')
 check "no identifier has a word of tests/lint/words.txt" "$(awk -f tests/lint/words.awk tests/lint/words.txt $ours)"
 check "no include points upwards" "$(awk -f tests/lint/layers.awk tests/lint/layers.txt $ours)"
 

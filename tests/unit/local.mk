@@ -13,6 +13,7 @@ include tests/unit/image.mk
 include tests/unit/takeover.mk
 include tests/unit/shim.mk
 include tests/unit/tools.mk
+include tests/unit/programs.mk
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Ordinary CUDA programs, which know nothing of gpumem: doc/programs.md. `make programs` compiles them into PROGRAMS_TO, for all
+# GPUs that this nvcc knows; so do gpu-bundle and bench-bundle. On the simulated driver they are tests/programs.
+OOC_BUILT = oocmap oocstencil
+PROGRAMS_TO = programs
+PROGRAMS_ARCH = all-major
+OOC_SHARED = main options host run plan plan_stencil
+ooc_sources = %D%/main.c %D%/options.c %D%/host.c %D%/run.c %D%/plan.c %D%/plan_stencil.c \
+	%D%/cells.h %D%/kernels.h %D%/ooc.h %D%/plan.h %D%/plan_tile.h
+EXTRA_DIST += %D%/kernels.cu
+# Each operation is rounded, as the kernels do it.
+OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror -ffp-contract=off
+OOC_CC = $(CC) $(OOC_CFLAGS) -O3 $(CUDA_CPPFLAGS)
+OOC_NVCC = $(NVCC) -arch=$(PROGRAMS_ARCH) -O2 -std=c++17 -Wno-deprecated-gpu-targets -Werror all-warnings \
+	-Xcompiler -Wall,-Wextra,-Werror
+OOC_SRC = $(top_srcdir)/programs
+
+.PHONY: programs
+programs:
+	@test -n "$(NVCC)" || { echo 'programs: nvcc was not found by configure' >&2; exit 1; }
+	$(MKDIR_P) $(PROGRAMS_TO)/objects
+	for f in $(OOC_SHARED) $(OOC_BUILT); do $(OOC_CC) -c $(OOC_SRC)/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
+	$(OOC_NVCC) -c $(OOC_SRC)/kernels.cu -o $(PROGRAMS_TO)/objects/kernels.o
+	cd $(PROGRAMS_TO)/objects && for p in $(OOC_BUILT); do \
+		$(OOC_NVCC) $$p.o $(OOC_SHARED:=.o) kernels.o -o ../$$p || exit 1; done
+	rm -rf $(PROGRAMS_TO)/objects
+CLEANFILES += $(OOC_BUILT:%=%D%/%)

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The programs compile with nvcc, warnings being errors, and start; the kernels round each product and each sum, as the CPU does,
+# with which --verify compares. Prints TAP; $NVCC is the compiler, $srcdir the source folder. Run in the build folder.
+top=${srcdir:-.}
+[ -x "$NVCC" ] || { echo '1..0 # SKIP configure found no nvcc'; exit 0; }
+out=$(mktemp -d) || exit 99
+trap 'rm -rf "$out"' EXIT
+unset MAKEFLAGS MFLAGS MAKELEVEL
+
+n=0 bad=0
+check() { # check NAME STATUS
+	n=$((n + 1))
+	if [ "$2" = 0 ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; bad=1; fi
+}
+
+make programs PROGRAMS_TO="$out" PROGRAMS_ARCH=sm_80 >"$out/log" 2>&1
+check "make programs" $?
+[ $bad = 0 ] || sed 's/^/# /' "$out/log"
+for program in oocmap oocstencil; do
+	[[ $("$out/$program" --help) == "Usage: $program "* ]]
+	check "$program --help, without a driver" $?
+done
+"$NVCC" -arch=sm_80 -O2 -ptx "$top/programs/kernels.cu" -o "$out/kernels.ptx"
+check "the kernels as PTX" $?
+grep -q 'mul\.rn\.f32' "$out/kernels.ptx" && grep -q 'add\.rn\.f32' "$out/kernels.ptx"
+check "they multiply and add" $?
+[ "$(grep -cE '\bfma\.' "$out/kernels.ptx")" = 0 ]
+check "and fuse neither" $?
+echo "1..$n"
+exit $bad
