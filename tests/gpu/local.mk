@@ -49,6 +49,7 @@ gpu-bundle: all api/gpumem_device.cuh
 	g++ -O2 $(CUDA_CPPFLAGS) $(GPU_SRC)/driver.cc -o gpu-bundle/driver -L$(CUDA_HOME)/lib64/stubs -lcuda
 	$(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS) $(ODD_SOURCES:%=$(top_srcdir)/%) -o gpu-bundle/odd \
 		-L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
+	$(MAKE) programs PROGRAMS_TO=gpu-bundle
 	cp $(GPU_COPIED:%=$(GPU_SRC)/%) gpu-bundle/
 	cp -L $(CUDA_HOME)/lib64/libcudart.so.1[23] gpu-bundle/
 	cp .libs/libgpumem.so gpumemstat gpu-bundle/

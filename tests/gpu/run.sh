@@ -9,8 +9,9 @@ set -u
 # NAME  LIMIT  LOGS  SERVED  COMMAND
 # LIMIT: seconds for each of the two runs. LOGS: how many processes use CUDA, and leave a log (0: ncu puts a driver of its own
 # in front of the library). SERVED pool: every log shows allocations of cuMemAlloc's family, all of them served by the pool;
-# a number: as pool, and it is exactly so many; heap: in every log kernels made a device heap grow; any: the case may take its
-# memory elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
+# a number: as pool, and it is exactly so many; heap: in every log kernels made a device heap grow; copied: as pool, and the logs
+# count exactly the bytes copied that the program prints (to_device_bytes=, to_host_bytes=); any: the case may take its memory
+# elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
 # 64.2 MiB in 9 blocks that are taken at the start.
 # In COMMAND, assignments come first and @ is the folders of the toolkit's libraries. "--": what runs has to end first, for
 # what follows needs the device for itself, or a quiet one.
@@ -67,6 +68,11 @@ train               180  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 train
 train_cached        180  1  pool  python3 train.py
 train_expandable    180  1  any   PYTORCH_ALLOC_CONF=expandable_segments:True python3 train.py
 train_async         180  1  any   PYTORCH_ALLOC_CONF=backend:cudaMallocAsync python3 train.py
+oocmap              120  1  copied ./oocmap --verify --untimed -n 5000011 -t 0,1,7,64 -s 1,3,8 --room=10M
+oocmap_pinned       120  1  copied ./oocmap --verify --untimed -n 5000011 -t 1,64 -s 1,3,8 --room=10M --host=pinned
+oocstencil          120  1  copied ./oocstencil --verify --untimed -n 5000011 -t 0,1,7,64 -s 1,3,8 --room=10M
+oocstencil_pinned   120  1  copied ./oocstencil --verify --untimed -n 5000011 -t 1,64 -s 1,3,8 --room=10M --host=pinned
+oocstencil_many     120  1  copied ./oocstencil --verify --untimed -n 1000003 -t 3883 -s 16 --room=2M --host=pinned
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
 cupy                180  1  pool  python3 with_cupy.py none pool
@@ -145,19 +151,32 @@ note() { # note ok|no|skip NAME TEXT
 }
 
 # Of the logs of a case: how many there are, the least and the sum of what the pool served, the sum of what the driver did,
-# and the least by which device heaps grew.
+# the least by which device heaps grew, and the bytes copied to devices and back.
 served() { # served LOG...
 	"$here/gpumemstat" summary --json "$@" | python3 -c '
 import json, sys
 names = "allocate_pool", "allocate_driver", "heap_growth_bytes"
-logs = [[sum(device["counters"][name] for device in log["devices"]) for name in names] for log in json.load(sys.stdin)["logs"]]
+found = json.load(sys.stdin)["logs"]
+logs = [[sum(device["counters"][name] for device in log["devices"]) for name in names] for log in found]
 pool, driver, heap = zip(*logs)
-print(len(logs), min(pool), sum(pool), sum(driver), min(heap))'
+copied = (sum(log["counters"]["copy_%s_bytes" % way] for log in found) for way in ("h2d", "d2h"))
+print(len(logs), min(pool), sum(pool), sum(driver), min(heap), *copied)'
+}
+
+# The bytes copied to the device and back, as the program says.
+said_copied() { # said_copied FILE
+	awk '{
+		for (i = 1; i <= NF; i++) {
+			split($i, part, "=")
+			sum[part[1]] += part[2]
+		}
+	}
+	END {printf "%.0f %.0f\n", sum["to_device_bytes"], sum["to_host_bytes"]}' "$1"
 }
 
 # gpumemstat reads the logs of a case without complaint, and the driver was handed no allocation.
 read_logs() { # read_logs NAME LOGS SERVED
-	local name=$1 found least pool driver heap
+	local name=$1 found least pool driver heap copied
 	local -a logs=("$results/logs/$name"/*)
 	[ -e "${logs[0]}" ] || logs=()
 	if [ ${#logs[@]} -lt "$2" ]; then
@@ -170,14 +189,16 @@ read_logs() { # read_logs NAME LOGS SERVED
 		return
 	fi
 	rm -f "$results/$name.summary.err"
-	read -r found least pool driver heap <<<"$(served "${logs[@]}")"
+	read -r found least pool driver heap copied <<<"$(served "${logs[@]}")"
 	if [ -z "$driver" ]; then
 		note no "$name" "gpumemstat summary --json gave no counters"
 	elif [ "$3" = heap ]; then
 		note "$([ "$heap" != 0 ] && echo ok || echo no)" "$name" "device heaps grew by $heap bytes or more; logs: $found"
 	elif [ "$3" != any ] && { [ "$least" = 0 ] || [ "$driver" != 0 ]; }; then
 		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
-	elif [ "$3" != any ] && [ "$3" != pool ] && [ "$pool" != "$3" ]; then
+	elif [ "$3" = copied ] && [ "$copied" != "$(said_copied "$results/$name.preloaded.txt")" ]; then
+		note no "$name" "copies to devices and back, bytes: $copied in the logs, $(said_copied "$results/$name.preloaded.txt") said"
+	elif [[ $3 =~ ^[0-9]+$ ]] && [ "$pool" != "$3" ]; then
 		note no "$name" "$pool allocations served by the pool, not $3"
 	else
 		note ok "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found"

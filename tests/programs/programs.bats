@@ -198,3 +198,29 @@ wrong() {
 	[ "$(wc -l <err)" -eq 1 ]
 	grep -q '^oocmap: cudaMemGetInfo' err
 }
+
+# The cases of tests/gpu/run.sh, with a device that is simulated.
+@test "run.sh compares them natively and preloaded, and asserts the bytes copied" {
+	command -v python3 >/dev/null || skip "python3 is not installed"
+	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "run.sh starts programs without a sanitizer's runtime"
+	mkdir bundle bin
+	cp "$BATS_TEST_DIRNAME/../gpu/run.sh" bundle/
+	cp "$PROGRAMS/oocmap" "$PROGRAMS/oocstencil" "$TOOL" bundle/
+	cp -L "${TOOL%/*}/.libs/libgpumem.so" bundle/
+	printf '%s\n' '#!/bin/sh' 'case $1 in -L) echo GPU 0: ;; *) echo Simulated, 1, 2 ;; esac' >bin/nvidia-smi
+	printf '%s\n' '#!/bin/sh' 'echo 512 1' >bundle/pair
+	chmod +x bin/nvidia-smi bundle/pair
+	unset GPUMEM_LOG
+	PATH=$PWD/bin:$PATH bash bundle/run.sh results oocmap oocmap_pinned oocstencil oocstencil_pinned >out
+	grep -qx '8 passed, 0 failed, 0 skipped' out
+	grep -qx 'ok    oocmap: 28 lines equal, natively and preloaded' out
+	grep -qx 'ok    oocstencil: 56 allocations served by the pool, 0 by the driver; logs: 1' out
+	# One that says something else than it does.
+	mv bundle/oocmap bundle/real
+	printf '%s\n' '#!/bin/sh' './real "$@" | sed "1s/to_host_bytes=[0-9]*/to_host_bytes=1/"' >bundle/oocmap
+	chmod +x bundle/oocmap
+	status=0
+	PATH=$PWD/bin:$PATH bash bundle/run.sh results oocmap >out || status=$?
+	[ "$status" -eq 1 ]
+	grep -qE '^no    oocmap: copies to devices and back, bytes: [0-9 ]+ in the logs, [0-9 ]+ said$' out
+}
