@@ -127,7 +127,10 @@ FRESH = (
       for ours in ("G", "T")),
     *(("mapped, %s: 1.5x live + 64 MiB" % ours, ours + "/thread/excess", "", anything, at_most(0)) for ours in ("G", "T")),
 )
-TARGETS = {"pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL}
+PROGRAMS = (("every case ran, with equal results", "failed", "", anything, at_most(0)), *(
+    ("%s, %s, %s: not slower" % (program[3:], host, mode), "%s/t=1/%s/%s" % (program, host, mode), "native", anything, reaches(0.97))
+    for program in ("oocmap", "oocstencil") for host in ("pinned", "pageable") for mode in ("in-core", "streamed", "out-of-core")))
+TARGETS = {"pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL, "programs": PROGRAMS}
 
 
 def verdict(rows, case, peer, fits, how):

@@ -1,0 +1,122 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# The measurements of oocmap and oocstencil, with a program in place of them, which want a GPU: what it is asked, natively and
+# preloaded, the rows that programs.py makes of its lines, the table beside the thesis, and what report.py says.
+
+setup() {
+	command -v python3 >/dev/null || skip "python3 is not installed"
+	export PYTHONDONTWRITEBYTECODE=1 BENCH_SECONDS=1000 BENCH_ROUNDS=1 BENCH_ELEMENTS=10M
+	SOURCE=$BATS_TEST_DIRNAME
+	. "$SOURCE/../refute.bash"
+	cd "$BATS_TEST_TMPDIR" || return 1
+	mkdir bundle work
+	cp "$SOURCE"/*.py bundle/
+	chmod u+w bundle/*.py
+	export BENCH_PRELOAD=libc.so.6
+	export ASKED=$PWD/asked
+	# In-core takes 120 ms natively, streamed 100, out-of-core 200; preloaded half; with N streams N ms more.
+	cat >bundle/oocmap <<-'END'
+		#!/bin/bash
+		program=${0##*/} name=native scale=1 repeat=1 checksum=${CHECKSUM:-00ff}
+		[ -z "$LD_PRELOAD" ] || name=ours scale=2 checksum=${OUR_CHECKSUM:-$checksum}
+		[ "$name ${GPUMEM_LOG_NAME:+log}" = native\  ] || [ "$name ${GPUMEM_LOG_NAME:+log}" = "ours log" ] || exit 4
+		echo "$name $program $*" >>"$ASKED"
+		for option in "$@"; do
+			case $option in
+			--mode=*) modes=${option#*=} ;;
+			--streams=*) streams=${option#*=} ;;
+			--repeat=*) repeat=${option#*=} ;;
+			--steps=3883) [ -z "$FAIL" ] || exit 3 ;;
+			esac
+		done
+		for mode in ${modes//,/ }; do
+			for n in ${streams//,/ }; do
+				for ((i = 0; i < repeat; i++)); do
+					case $mode in in-core) ms=120 ;; streamed) ms=100 ;; *) ms=200 ;; esac
+					[ "$repeat" = 1 ] || ms=$((ms + n))
+					echo "$program mode=$mode streams=$n checksum=$checksum total_ms=$((ms / scale))"
+				done
+			done
+		done
+	END
+	chmod +x bundle/oocmap
+	cp bundle/oocmap bundle/oocstencil
+}
+
+@test "programs.py: both programs run natively and preloaded, and their lines become rows" {
+	python3 bundle/programs.py out.csv work "date: today" >said
+	grep -qx '# date: today' out.csv
+	refute grep '^# skipped' out.csv
+	# Preloaded beside native; and of each alone, streamed beside in-core.
+	grep -qx 'programs,oocmap/t=1/pinned/in-core,40000000,1,ms,60,native,120,2,,' out.csv
+	grep -qx 'programs,oocmap/t=1/pageable/out-of-core,40000000,1,ms,100,native,200,2,,' out.csv
+	grep -qx 'programs,oocmap/t=1/pinned/streamed/native,40000000,1,ms,100,in-core,120,1.2,,' out.csv
+	grep -qx 'programs,oocstencil/t=1/pinned/streamed/preloaded,40000000,1,ms,50,in-core,60,1.2,,' out.csv
+	grep -qx 'programs,oocstencil/t=64/pinned/out-of-core/native,40000000,1,ms,200,in-core,120,0.6,,' out.csv
+	# Many steps take a tenth of the elements.
+	grep -qx 'programs,oocstencil/t=3883/pinned/streamed,4000000,1,ms,50,native,100,2,,' out.csv
+	# Each number of streams, three times.
+	grep -qx 'programs,oocmap/t=1/pinned/streamed/streams=128,40000000,3,ms,114,native,228,2,,' out.csv
+	grep -qx 'programs,oocstencil/t=1/pinned/out-of-core/streams=1,40000000,3,ms,100,native,201,2.01,,' out.csv
+	# 8 cases of 3 modes and 2 x 2 gains; 2 programs, 2 modes and 8 numbers of streams; failures; the names of the columns.
+	grep -qx 'programs,failed,,1,cases,0,,,,,' out.csv
+	[ "$(grep -vc '^#' out.csv)" -eq $((8 * 7 + 2 * 2 * 8 + 2)) ]
+	[ "$(head -n 1 asked)" = "native oocmap --mode=in-core,streamed,out-of-core --elements=10000000 --steps=1 --host=pinned --streams=8 --room=16000000" ]
+	[ "$(grep -c '^native' asked)" -eq "$(grep -c '^ours' asked)" ]
+	grep -qx 'ours oocstencil --mode=in-core,streamed,out-of-core --elements=1000000 --steps=3883 --host=pinned --streams=16 --room=1600000' asked
+}
+
+@test "programs.py: rounds begin with the other program by turns; many steps and numbers of streams do not repeat as often" {
+	BENCH_ROUNDS=9 python3 bundle/programs.py out.csv work
+	grep -qx 'programs,oocmap/t=1/pinned/in-core,40000000,9,ms,60,native,120,2,2,2' out.csv
+	grep -q '^programs,oocmap/t=3883/pinned/in-core,4000000,3,' out.csv
+	grep -q '^programs,oocmap/t=1/pinned/streamed/streams=4,40000000,3,' out.csv
+	grep -- '--steps=1 --host=pageable --streams=8' asked | cut -d' ' -f1 | head -n 4 | diff - <(printf '%s\n' native ours ours native)
+	run python3 bundle/report.py out.csv
+	[ "$status" -eq 0 ]
+	[[ $output == *"13 of 13 targets met" ]]
+	rm asked
+	BENCH_SECONDS=0 python3 bundle/programs.py out.csv work
+	[ ! -e asked ]
+	grep -qx '# 0 rounds in 0 s' out.csv
+}
+
+@test "programs.py: results that differ, and programs that fail, are named, and no target is met without them" {
+	OUR_CHECKSUM=0100 python3 bundle/programs.py out.csv work
+	[ "$(grep -c '^# skipped: .*: results differ: 00ff 0100$' out.csv)" -eq 12 ]
+	grep -qx 'programs,failed,,1,cases,12,,,,,' out.csv
+	[ "$(grep -vc '^#' out.csv)" -eq 2 ]
+	FAIL=1 BENCH_ROUNDS=9 python3 bundle/programs.py out.csv work
+	[ "$(grep -c '^# skipped: .* 3883 steps, pinned: .* native: status 3$' out.csv)" -eq 2 ]
+	grep -q '^programs,oocmap/t=64/pinned/in-core,40000000,9,' out.csv
+	run python3 bundle/report.py out.csv
+	[ "$status" -eq 1 ]
+	grep -E '^every case ran, with equal results +2 cases +NO$' <<<"$output"
+	[[ $output == *"12 of 13 targets met" ]]
+	rm bundle/oocmap
+	python3 bundle/programs.py out.csv work
+	grep -q '^# skipped: oocmap, 1 steps, pinned: .*No such file' out.csv
+	grep -q '^programs,oocstencil/t=1/pinned/in-core,' out.csv
+}
+
+@test "programs_table.py: rates, gains and the cost of a bad number of streams, beside the thesis" {
+	python3 bundle/programs.py out.csv work
+	python3 bundle/programs_table.py out.csv >table
+	# 10M cells x 12 bytes in 120 ms; 1M x 16 x 3883 in 100; 228 ms with 128 streams and 101 with one.
+	grep -qx 'oocmap          1 in-core      GB/s        12.16        1          2' table
+	grep -qx 'oocstencil   3883 streamed     GB/s        513.6    621.3       1243' table
+	grep -qx 'oocmap          1 streamed     gain          1.3      1.2        1.2' table
+	grep -qx 'oocmap          1 streamed     streams        13    125.7        128' table
+	[ "$(grep -cE '^ooc(map|stencil) ' table)" -eq 20 ]
+	grep -v streams= out.csv >without.csv
+	python3 bundle/programs_table.py without.csv | grep -qx 'oocmap          1 streamed     streams        13        -          -'
+}
+
+@test "report.py holds the programs to not being slower" {
+	BENCH_ROUNDS=9 python3 bundle/programs.py out.csv work
+	awk -F, -v OFS=, '$2 == "oocstencil/t=1/pageable/streamed" {$9 = .95; $10 = .9; $11 = .96} {print}' out.csv >slower.csv
+	run python3 bundle/report.py slower.csv
+	[ "$status" -eq 1 ]
+	grep -E '^stencil, pageable, streamed: not slower +0.950 \(0.900 to 0.960\) at 39062.5 KiB +NO$' <<<"$output"
+	[[ $output == *"12 of 13 targets met" ]]
+}
