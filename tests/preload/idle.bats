@@ -83,6 +83,18 @@ taker() {
 	wake
 }
 
+@test "what the thread returns is sampled while the program sleeps" {
+	KNOBS=(GPUMEM_TRIM_AFTER=20ms GPUMEM_SAMPLE=0 GPUMEM_LOG=events "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/a.gml")
+	sleeper preloaded
+	for ((tries = 0; tries < 36000; tries++)); do
+		mapped=$("$PROGRAMS/../../gpumemstat" frag --json "$BATS_TEST_TMPDIR/a.gml" 2>/dev/null | jq '.logs[0].devices[0].end.mapped')
+		[ "$mapped" != 0 ] || break
+		sleep 0.1
+	done
+	[ "$mapped" = 0 ]
+	wake
+}
+
 @test "GPUMEM_KEEP stays mapped" {
 	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=25%)
 	sleeper preloaded
