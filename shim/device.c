@@ -9,6 +9,7 @@
 #include "knob/knob.h"
 #include "pool/knobs.h"
 #include "shim/block/network.h"
+#include "shim/block/torch.h"
 #include "shim/call.h"
 #include "shim/context/peer.h"
 #include "shim/ipc/ipc.h"
@@ -137,6 +138,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		gm_pool_destroy(pool);
 		return there;
 	}
+	gm_counter_set(0, GM_C_torch_cache, gm_shim_torch_caches());
 	gm_tick_calibrate();
 	gm_peer_apply(ordinal, pool);
 	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);

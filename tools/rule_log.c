@@ -175,7 +175,8 @@ bool gm_rule_retries(struct gm_figures *f, struct gm_finding *out)
 bool gm_rule_never_freed(struct gm_figures *f, struct gm_finding *out)
 {
 	out->other = GM_BYTES(SUM(requested));
-	return f->about->closed && finding_count(out, SUM(live_blocks));
+	return f->about->closed && !gm_figures_process(f, GM_C_torch_cache) &&
+	       finding_count(out, SUM(live_blocks));
 }
 
 /* --- of the device with the highest share --- */
@@ -343,9 +344,15 @@ bool gm_rule_watched(struct gm_figures *f, struct gm_finding *out)
 	return finding_count(out, gm_figures_is_trace(f));
 }
 
+bool gm_rule_torch_cache(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, gm_figures_process(f, GM_C_torch_cache));
+}
+
 bool gm_rule_no_memory(struct gm_figures *f, struct gm_finding *out)
 {
-	return finding_count(out, SUM(allocate_calls) == 0 && SUM(heaps) == 0);
+	return finding_count(out,
+			     SUM(allocate_calls) == 0 && SUM(heaps) == 0 && SUM(foreign_peak) == 0);
 }
 
 bool gm_rule_no_events(struct gm_figures *f, struct gm_finding *out)

@@ -36,6 +36,8 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 	const struct gm_sample sample = sample_now(f, d);
 	const bool is = f->devices[d].sampled, was = counters[GM_C_samples],
 		   lasted = counters[GM_C_sampled_ns];
+	const char *utilisation =
+		gm_figures_process(f, GM_C_torch_cache) ? "  by segments" : "utilisation";
 	struct gm_frag at, peak, mean;
 	gm_frag_now(&sample, &at);
 	gm_frag_peak(counters, &peak);
@@ -54,7 +56,7 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 		 RATIO(was, peak.external_remap), RATIO(lasted, mean.external_remap)},
 		{"unreclaimable", "unreclaimable", BYTES(is, at.unreclaimable),
 		 BYTES(was, peak.unreclaimable), BYTES(lasted, mean.unreclaimable)},
-		{"utilisation", "utilisation", RATIO(sample.mapped, at.utilisation),
+		{"utilisation", utilisation, RATIO(sample.mapped, at.utilisation),
 		 RATIO(counters[GM_C_mapped_peak], peak.utilisation),
 		 RATIO(counters[GM_C_mapped_seconds], mean.utilisation)},
 	};

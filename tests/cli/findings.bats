@@ -99,6 +99,11 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	has no_memory at:1s
 	says 'The program started CUDA and allocated no device memory.'
 	hasnt no_memory "${CALM[@]}"
+	hasnt no_memory at:1s give:foreign_created_calls:0:2G
+	has torch_cache "${POOL[@]}" count:torch_cache:1
+	says "PyTorch's cache was on: blocks are its segments, not tensors; it keeps freed segments. PYTORCH_NO_CUDA_MEMORY_CACHING=1 shows tensors, torch.cuda.memory._snapshot() the cache."
+	hasnt torch_cache "${POOL[@]}"
+	hasnt never_freed "${POOL[@]}" count:torch_cache:1
 }
 
 @test "findings: malloc in kernels" {

@@ -71,3 +71,4 @@ include %D%/containers.mk
 	$(PRELOAD_SHARED) -Wl,-Bsymbolic,-soname,libcuda.so.1.1 $<
 
 include %D%/break.mk
+include %D%/torch.mk

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/block/torch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/loaded.h"
+
+/* PyTorch takes "0" for no, and has read the old name of the second variable first. */
+bool gm_shim_torch_caches(void)
+{
+	static const char *const library = "libc10_cuda.so";
+	static const char *const variables[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
+	const char *off = getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+	if ((off && strcmp(off, "0") != 0) || !gm_loaded_find(&library, 1))
+		return false;
+	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+		const char *value = getenv(variables[i]);
+		if (value && strstr(value, "backend:cudaMallocAsync"))
+			return false;
+	}
+	return true;
+}

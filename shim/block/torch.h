@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* PyTorch in the process. */
+#ifndef GM_SHIM_BLOCK_TORCH_H
+#define GM_SHIM_BLOCK_TORCH_H
+
+#include <stdbool.h>
+
+/* Does PyTorch allocate through its cache, so that blocks are the cache's segments? By its library,
+ * PYTORCH_NO_CUDA_MEMORY_CACHING and the backend of PYTORCH_CUDA_ALLOC_CONF. Any thread. */
+bool gm_shim_torch_caches(void);
+
+#endif

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Of PyTorch only the name.
+TORCH_OBJECTS = %D%/libc10_cuda.so
+dist_check_SCRIPTS += %D%/torch.bats
+TESTS += %D%/torch.bats
+check_DATA += $(TORCH_OBJECTS)
+CLEANFILES += $(TORCH_OBJECTS)
+%D%/libc10_cuda.so: %D%/libasker.c
+	$(PRELOAD_SHARED) -DNAME='"c10_cuda"' $<
