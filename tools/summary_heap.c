@@ -69,6 +69,7 @@ static void heap_json(struct gm_emit *emit, const struct gm_figures_heap *h)
 		{"used", GM_BYTES(more->used)},
 		{"mapped", GM_BYTES(h->mapped)},
 		{"mapped_peak", GM_BYTES(more->mapped_peak)},
+		{"slack", GM_BYTES(more->slack)},
 		{"books", GM_BYTES(more->own)},
 		{"chunks", GM_COUNT(more->chunks)},
 		{"grown", GM_COUNT(more->grown)},
@@ -118,6 +119,11 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 		    (struct gm_value[]){GM_TEXT("mapped"), GM_BYTES(C(heap_mapped)),
 					GM_BYTES(C(heap_mapped_peak)),
 					GM_BYTES(C(heap_growth_bytes)), GM_COUNT(C(heap_growths))});
+	if (C(heap_slack_peak) || emit->options->json)
+		gm_emit_row(emit, "slack",
+			    (struct gm_value[]){GM_TEXT("slack"), GM_BYTES(C(heap_slack)),
+						GM_BYTES(C(heap_slack_peak)), GM_NONE,
+						GM_COUNT(C(heap_slack_growths))});
 	gm_emit_table_end(emit);
 }
 

@@ -10,15 +10,11 @@
 #include "base/clock.h"
 #include "heap/process.h"
 #include "heap/record.h"
+#include "heap/slack.h"
 
-static uint64_t granules_bytes(uint32_t granules)
+CUdeviceptr gm_heap_chunk_address(const struct gm_heap_host *heap, uint32_t granule)
 {
-	return (uint64_t)granules << GM_GRANULE_SHIFT;
-}
-
-static CUdeviceptr granules_address(const struct gm_heap_host *heap, uint32_t granule)
-{
-	return heap->reserved + heap->own + granules_bytes(granule);
+	return heap->reserved + heap->own + gm_heap_chunk_bytes(granule);
 }
 
 /* --- the table --- */
@@ -50,7 +46,7 @@ static bool chunks_insert(struct gm_heap_host *heap, uint32_t count, uint32_t *f
 	return true;
 }
 
-static struct gm_heap_chunk *chunks_find(struct gm_heap_host *heap, uint32_t first)
+struct gm_heap_chunk *gm_heap_chunk_find(struct gm_heap_host *heap, uint32_t first)
 {
 	size_t i = 0;
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
@@ -59,11 +55,21 @@ static struct gm_heap_chunk *chunks_find(struct gm_heap_host *heap, uint32_t fir
 	return &heap->chunks.at[i];
 }
 
-static void chunks_erase(struct gm_heap_host *heap, struct gm_heap_chunk *chunk)
+void gm_heap_chunk_end(struct gm_heap_host *heap, struct gm_heap_chunk *chunk)
 {
 	size_t at = (size_t)(chunk - heap->chunks.at);
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	memmove(chunk, chunk + 1, (--heap->chunks.n - at) * sizeof *chunk);
+}
+
+uint32_t gm_heap_chunks(const struct gm_heap_host *heap)
+{
+	uint32_t n = 0;
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	for (size_t i = 0; i < heap->chunks.n; i++)
+		n += heap->chunks.at[i].state != GM_CHUNK_MAPPING &&
+		     heap->chunks.at[i].state != GM_CHUNK_SLACK;
+	return n;
 }
 
 /* --- growth --- */
@@ -78,38 +84,58 @@ static void mailbox_grant(struct gm_heap_host *heap, uint32_t first, uint32_t co
 	__atomic_store_n(&mail->have.value, ++heap->grants, __ATOMIC_RELEASE);
 }
 
+uint32_t gm_heap_room(const struct gm_heap_host *heap)
+{
+	uint64_t slack = atomic_load(&heap->slack) >> GM_GRANULE_SHIFT;
+	return heap->limit - atomic_load(&heap->mapped) - (uint32_t)slack;
+}
+
+bool gm_heap_chunk_begin(struct gm_heap_host *heap, uint32_t count, uint32_t *first)
+{
+	if (count > gm_heap_room(heap))
+		return false;
+	gm_lock_take(&heap->lock);
+	bool found = chunks_insert(heap, count, first);
+	gm_lock_release(&heap->lock);
+	return found;
+}
+
+void gm_heap_chunk_grant(struct gm_heap_host *heap, uint32_t first)
+{
+	gm_lock_take(&heap->lock);
+	struct gm_heap_chunk *chunk = gm_heap_chunk_find(heap, first);
+	uint32_t count = chunk->count;
+	chunk->state = GM_CHUNK_MAPPED;
+	heap->grown++;
+	heap->newest = *chunk;
+	atomic_fetch_add(&heap->mapped, count);
+	gm_heap_record_mapped(heap, (int64_t)gm_heap_chunk_bytes(count));
+	gm_lock_release(&heap->lock);
+	mailbox_grant(heap, first, count);
+}
+
 CUresult gm_heap_add_chunk(struct gm_heap_host *heap, uint32_t count)
 {
 	uint32_t first;
-	if (count > heap->limit - atomic_load(&heap->mapped))
+	if (!gm_heap_chunk_begin(heap, count, &first))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	gm_lock_take(&heap->lock);
-	bool found = chunks_insert(heap, count, &first);
-	gm_lock_release(&heap->lock);
-	if (!found)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult result = gm_pool_lend(heap->config.pool, granules_address(heap, first),
-				       granules_bytes(count));
-	gm_lock_take(&heap->lock);
-	struct gm_heap_chunk *chunk = chunks_find(heap, first);
+	CUresult result = gm_pool_lend(heap->config.pool, gm_heap_chunk_address(heap, first),
+				       gm_heap_chunk_bytes(count));
 	if (result == CUDA_SUCCESS) {
-		chunk->state = GM_CHUNK_MAPPED;
-		heap->grown++;
-		heap->newest = *chunk;
-		atomic_fetch_add(&heap->mapped, count);
-		gm_heap_record_mapped(heap, (int64_t)granules_bytes(count));
-	} else {
-		chunks_erase(heap, chunk);
+		gm_heap_chunk_grant(heap, first);
+		return result;
 	}
+	gm_lock_take(&heap->lock);
+	gm_heap_chunk_end(heap, gm_heap_chunk_find(heap, first));
 	gm_lock_release(&heap->lock);
-	if (result == CUDA_SUCCESS)
-		mailbox_grant(heap, first, count);
 	return result;
 }
 
-static uint32_t uint32_clamp(uint32_t value, uint32_t least, uint32_t most)
+uint32_t gm_heap_share(const struct gm_heap_host *heap)
 {
-	return value < least ? least : value > most ? most : value;
+	uint32_t share = atomic_load(&heap->mapped) / GM_HEAP_SHARE;
+	share = share < GM_HEAP_MOST_CHUNK ? share : GM_HEAP_MOST_CHUNK;
+	return share > GM_HEAP_LEAST_CHUNK ? share : GM_HEAP_LEAST_CHUNK;
 }
 
 /*
@@ -119,10 +145,9 @@ static uint32_t uint32_clamp(uint32_t value, uint32_t least, uint32_t most)
  */
 static bool heap_grow(struct gm_heap_host *heap, uint32_t need, uint32_t wish)
 {
-	uint32_t mapped = atomic_load(&heap->mapped), room = heap->limit - mapped;
-	uint32_t share = mapped / GM_HEAP_SHARE;
-	uint32_t size =
-		uint32_clamp(wish > share ? wish : share, GM_HEAP_LEAST_CHUNK, GM_HEAP_MOST_CHUNK);
+	uint32_t room = gm_heap_room(heap), share = gm_heap_share(heap);
+	uint32_t size = wish > share ? wish : share;
+	size = size < GM_HEAP_MOST_CHUNK ? size : GM_HEAP_MOST_CHUNK;
 	for (size = size < room ? size : room; size > need; size /= GM_HEAP_FALL)
 		if (gm_heap_add_chunk(heap, size) == CUDA_SUCCESS)
 			return true;
@@ -139,20 +164,28 @@ static void mailbox_refuse(struct gm_heap_host *heap, uint64_t want)
 	__atomic_store_n(&heap->shared->mail.refused.value, want, __ATOMIC_RELEASE);
 }
 
+/* From slack, or else by a growth; where the limit is in the way, without slack. */
+static bool heap_get(struct gm_heap_host *heap, uint32_t need, uint32_t wish)
+{
+	return gm_heap_use_slack(heap, need) || heap_grow(heap, need, wish) ||
+	       (gm_heap_drop_slack(heap) && heap_grow(heap, need, wish));
+}
+
 /* The device wants `want` granules in total, and was granted fewer. */
 static bool heap_answer(struct gm_heap_host *heap, uint64_t want)
 {
 	uint64_t start = gm_clock_ns(), need = want - heap->granted;
-	uint32_t room = heap->limit - atomic_load(&heap->mapped);
 	uint64_t wish = __atomic_load_n(&heap->shared->mail.wish.value, __ATOMIC_RELAXED);
 	uint32_t most = (uint32_t)(wish < heap->capacity ? wish : heap->capacity);
-	if (need <= heap->capacity && heap_grow(heap, (uint32_t)need, most)) {
-		gm_heap_record_growth(heap, granules_address(heap, heap->newest.first),
-				      granules_bytes(heap->newest.count), want, start);
+	if (need <= heap->capacity && heap_get(heap, (uint32_t)need, most)) {
+		gm_heap_record_growth(heap, gm_heap_chunk_address(heap, heap->newest.first),
+				      gm_heap_chunk_bytes(heap->newest.count), want, start);
+		heap->ahead = true;
 		return true;
 	}
 	uint64_t least = need > GM_HEAP_LOW ? need : 1;
-	gm_heap_record_refusal(heap, least << GM_GRANULE_SHIFT, want, start, least > room);
+	gm_heap_record_refusal(heap, least << GM_GRANULE_SHIFT, want, start,
+			       least > gm_heap_room(heap));
 	mailbox_refuse(heap, need > GM_HEAP_LOW ? want : heap->granted + 1);
 	return false;
 }
@@ -202,18 +235,18 @@ uint64_t gm_heap_drop_chunks(struct gm_heap_host *heap)
 	gm_lock_take(&heap->lock);
 	while (chunks_next_claimed(heap, chunk.first + chunk.count, &chunk)) {
 		gm_lock_release(&heap->lock);
-		CUresult result =
-			gm_pool_take_back(heap->config.pool, granules_address(heap, chunk.first),
-					  granules_bytes(chunk.count));
+		CUresult result = gm_pool_take_back(heap->config.pool,
+						    gm_heap_chunk_address(heap, chunk.first),
+						    gm_heap_chunk_bytes(chunk.count));
 		gm_lock_take(&heap->lock);
 		if (result == CUDA_SUCCESS) {
-			chunks_erase(heap, chunks_find(heap, chunk.first));
+			gm_heap_chunk_end(heap, gm_heap_chunk_find(heap, chunk.first));
 			atomic_fetch_sub(&heap->mapped, chunk.count);
 			heap->shrunk++;
-			gm_heap_record_mapped(heap, -(int64_t)granules_bytes(chunk.count));
-			dropped += granules_bytes(chunk.count);
+			gm_heap_record_mapped(heap, -(int64_t)gm_heap_chunk_bytes(chunk.count));
+			dropped += gm_heap_chunk_bytes(chunk.count);
 		} else {
-			chunks_find(heap, chunk.first)->state = GM_CHUNK_CLAIMED;
+			gm_heap_chunk_find(heap, chunk.first)->state = GM_CHUNK_CLAIMED;
 		}
 	}
 	gm_lock_release(&heap->lock);

@@ -14,6 +14,30 @@
  */
 CUresult gm_heap_add_chunk(struct gm_heap_host *heap, uint32_t count);
 
+/* The table of chunks. Reserve addresses for `count` granules: a chunk that is MAPPING; false:
+ * there is no room. Take a chunk off the table. The chunk that begins at `first`: there must be
+ * one. The last two: the heap's lock is held. */
+bool gm_heap_chunk_begin(struct gm_heap_host *heap, uint32_t count, uint32_t *first);
+void gm_heap_chunk_end(struct gm_heap_host *heap, struct gm_heap_chunk *chunk);
+struct gm_heap_chunk *gm_heap_chunk_find(struct gm_heap_host *heap, uint32_t first);
+/* Chunks that count in heap->mapped. The heap's lock is held. */
+uint32_t gm_heap_chunks(const struct gm_heap_host *heap);
+CUdeviceptr gm_heap_chunk_address(const struct gm_heap_host *heap, uint32_t first);
+static inline uint64_t gm_heap_chunk_bytes(uint32_t granules)
+{
+	return (uint64_t)granules << GM_GRANULE_SHIFT;
+}
+
+/* A chunk that is MAPPING is mapped, and the heap's: grant it to the device. The service thread's,
+ * and gm_heap_create's before there is one. */
+void gm_heap_chunk_grant(struct gm_heap_host *heap, uint32_t first);
+
+/* Granules that the next growth has, at least. */
+uint32_t gm_heap_share(const struct gm_heap_host *heap);
+
+/* Granules that may still be mapped under the limit. The service thread's. */
+uint32_t gm_heap_room(const struct gm_heap_host *heap);
+
 /* Answer the mailbox. True: the heap grew. The service thread's. */
 bool gm_heap_answer(struct gm_heap_host *heap);
 

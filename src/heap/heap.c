@@ -21,6 +21,7 @@
 #include "heap/record.h"
 #include "heap/sample.h"
 #include "heap/service.h"
+#include "heap/slack.h"
 #include "pool/knobs.h"
 
 #define MOST_ADDRESSES (1024 * GM_GIB)
@@ -246,8 +247,10 @@ static void heap_drop_handles(struct gm_heap_host *heap)
 /* Give back the memory under the addresses, and these. */
 static void heap_drop_memory(struct gm_heap_host *heap)
 {
+	gm_heap_drop_slack(heap);
 	for (size_t i = 0; i < heap->chunks.n; i++)
-		heap->chunks.at[i].state = GM_CHUNK_CLAIMED;
+		if (heap->chunks.at[i].state != GM_CHUNK_SLACK)
+			heap->chunks.at[i].state = GM_CHUNK_CLAIMED;
 	gm_heap_drop_chunks(heap);
 	if (heap->device)
 		gm_pool_take_back(heap->config.pool, heap->device, heap->own);

@@ -7,6 +7,8 @@
  *             device's pool, so that the pool's limit, counters and out-of-memory ladder apply
  *   growth    a chunk of half of what the heap has, up to 1 GiB; more where waiting lanes or one
  *             allocation need it: idle and new memory only, and never behind a fence
+ *   slack     the chunk of the next growth, mapped ahead of it, of new memory to spare. The pool
+ *             takes it back when it lacks memory
  *   in flight kernels that may allocate, from gm_heap_launch until the work that was in the stream
  *             at gm_heap_launched has completed. A service thread answers the mailbox meanwhile
  *
@@ -39,7 +41,7 @@ struct gm_heap_config {
 	 * exit handlers of the program may follow. May be NULL. */
 	void (*guard)(bool up);
 	/* gm_heap_trim_idle trims once no kernel that may allocate was in flight for so many ns;
-	 * UINT64_MAX: never. */
+	 * UINT64_MAX: never. 0: nothing is mapped ahead. */
 	uint64_t trim_after;
 	/* Called when gm_heap_trim_next has become an earlier time than before, by a service
 	 * thread, with no lock held; may be NULL. Must not call the driver. */
@@ -57,6 +59,7 @@ struct gm_heap_figures {
 	uint64_t reserved;		    /* addresses for granules */
 	uint64_t own;			    /* mapped besides, for the heap's own books */
 	uint64_t mapped;		    /* in chunks */
+	uint64_t slack;			    /* mapped besides, ahead of the next growth */
 	uint64_t chunks;		    /* now */
 	uint64_t used;			    /* in granules that are not free */
 	uint64_t live;			    /* in allocations, as rounded up by the policy */
@@ -126,9 +129,10 @@ void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched)
 bool gm_heap_in_flight(struct gm_heap_host *heap);
 
 /*
- * Give empty chunks back to the pool, all but the first. Waits for the work submitted to the
- * context so far, then for a kernel of the heap's own. Returns bytes; 0 too while kernels that may
- * allocate are in flight, captures are open in the context, or the policy returns no granules.
+ * Give slack and empty chunks back to the pool, all but the first. Waits for the work submitted to
+ * the context so far, then for a kernel of the heap's own. Returns bytes; of slack alone while
+ * kernels that may allocate are in flight, captures are open in the context, or the policy returns
+ * no granules.
  */
 uint64_t gm_heap_trim(struct gm_heap_host *heap);
 
@@ -137,7 +141,7 @@ uint64_t gm_heap_trim(struct gm_heap_host *heap);
  * kernels were in flight. Does not wait for the context's work, only for a kernel of the heap's
  * own, which may have to wait for room on the GPU. Launches that no write stands behind
  * (gm_heap_launched) are in flight here until gm_heap_trim has waited for them. Not while captures
- * are open.
+ * are open. Slack goes that was not used for config.trim_after, whatever is in flight.
  */
 uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now);
 

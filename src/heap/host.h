@@ -7,6 +7,7 @@
  *   policy    the table of policies                      flight    launches whose kernels allocate
  *   list      all heaps of the process                   grow      chunks, growth, the mailbox
  *   process   fork and exit                              trim      empty chunks go back
+ *   slack     memory mapped ahead of growth
  *   record    counters and records of the log            sample    reading a heap's figures
  *                                                        service   the thread that answers
  *
@@ -32,6 +33,7 @@ enum {
 	GM_HEAP_MOST_CHUNK = 512, /* likewise: 1 GiB */
 	GM_HEAP_SHARE = 2,	  /* a chunk is this part of what is mapped, or more on a wish; */
 	GM_HEAP_FALL = 4,	  /* where it is not to be had, this part of it is tried */
+	GM_HEAP_SLACK_SHARE = 8,  /* of the limit: most that is mapped ahead */
 };
 
 /* Pinned host memory that the GPU reads and writes. */
@@ -55,13 +57,16 @@ struct gm_heap_track {
  *
  *           gm_pool_lend        a trim's kernel         a thread           gm_pool_take_back
  *   MAPPING ------------> MAPPED -------------> CLAIMED --------> UNMAPPING ----------------> none
- *        \---> none (refused)                       ^---------------/ (the driver fails)
+ *     ^  \---> none (refused)                       ^---------------/ (the driver fails)
+ *     | \--- gm_pool_lend_spare ---> SLACK ---> UNMAPPING, or none where the pool took it
+ *     \----------- a growth --------/
  */
 enum gm_chunk_state {
-	GM_CHUNK_MAPPING,
+	GM_CHUNK_MAPPING, /* the service thread's */
 	GM_CHUNK_MAPPED,
 	GM_CHUNK_CLAIMED, /* no longer the device's, still mapped */
 	GM_CHUNK_UNMAPPING,
+	GM_CHUNK_SLACK, /* mapped, and never the device's so far; one at most */
 };
 
 struct gm_heap_chunk {
@@ -112,12 +117,16 @@ struct gm_heap_host {
 	atomic_bool stale;	      /* launched into since it was last read. Any thread */
 	atomic_bool unreadable;	      /* the end of a reading could not be seen. Any thread */
 
-	atomic_uint mapped; /* granules of chunks in any state but MAPPING. Any thread */
+	uint64_t slack_since; /* under the lock: when it was mapped, by the service's clock */
+
+	atomic_uint mapped;	/* granules of chunks in any state but MAPPING, SLACK. Any thread */
+	_Atomic uint64_t slack; /* bytes of that chunk: the pool's word (gm_pool_lend_spare) */
 
 	/* The service thread's; gm_heap_create's before there is one. */
 	uint64_t granted; /* granules, in total */
 	uint64_t grants;
 	struct gm_heap_chunk newest;
+	bool ahead; /* the heap grew: map the next chunk */
 
 	struct gm_worker service; /* its bell: a kernel was launched, or the service stops */
 	atomic_bool stopped;	  /* the service, until gm_heap_resume */

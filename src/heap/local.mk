@@ -8,7 +8,7 @@ libgmsim_la_SOURCES += %D%/device/aligned.h %D%/device/api.h %D%/device/bits.h %
 	%D%/device/simt.h %D%/device/simt_gpu.h %D%/device/span.h %D%/device/stock.h
 libgm_la_SOURCES += %D%/flight.c %D%/flight.h %D%/grow.c %D%/grow.h %D%/heap.c %D%/heap.h %D%/host.h %D%/job.h %D%/kernel.c \
 	%D%/kernel.h %D%/list.c %D%/list.h %D%/policy.c %D%/policy.h %D%/process.c %D%/process.h %D%/record.c %D%/record.h \
-	%D%/sample.c %D%/sample.h %D%/service.c %D%/service.h %D%/trim.c
+	%D%/sample.c %D%/sample.h %D%/service.c %D%/service.h %D%/slack.c %D%/slack.h %D%/trim.c
 
 # The heap's own kernels, and kernels.S, which takes their bytes in.
 EXTRA_DIST += %D%/kernels.cu %D%/kernels.sh

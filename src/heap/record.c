@@ -2,6 +2,7 @@
 #include "heap/record.h"
 
 #include "base/clock.h"
+#include "heap/grow.h"
 #include "log/count.h"
 #include "log/log.h"
 
@@ -43,10 +44,11 @@ static void record_put_sample(struct gm_heap_host *heap, unsigned flags)
 	sample->limit = (uint64_t)heap->limit << GM_GRANULE_SHIFT;
 	sample->own = heap->own;
 	sample->used = f->used;
+	sample->slack = atomic_load(&heap->slack);
 	sample->grown = heap->grown;
 	sample->shrunk = heap->shrunk;
 	sample->refused = heap->refusals;
-	sample->chunks = (uint32_t)heap->chunks.n;
+	sample->chunks = gm_heap_chunks(heap);
 	record.address = f->live;
 	record.size = (uint64_t)atomic_load(&heap->mapped) << GM_GRANULE_SHIFT;
 	record.held = f->nulls;
@@ -118,6 +120,11 @@ void gm_heap_record_growth(struct gm_heap_host *heap, CUdeviceptr address, uint6
 	record.size = bytes;
 	record.id = want;
 	record_put_growth(heap, record, ns);
+}
+
+void gm_heap_record_slack(struct gm_heap_host *heap)
+{
+	counter_add(heap, GM_C_heap_slack_growths, 1);
 }
 
 void gm_heap_record_refusal(struct gm_heap_host *heap, uint64_t bytes, uint64_t want,

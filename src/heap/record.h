@@ -30,6 +30,9 @@ void gm_heap_record_growth(struct gm_heap_host *heap, CUdeviceptr address, uint6
 void gm_heap_record_refusal(struct gm_heap_host *heap, uint64_t bytes, uint64_t want,
 			    uint64_t start, bool limit);
 
+/* The growth that is about to be recorded called no driver. */
+void gm_heap_record_slack(struct gm_heap_host *heap);
+
 /* A reading was taken in: heap->last was `before`. The heap's lock is held. */
 void gm_heap_record_figures(struct gm_heap_host *heap, const struct gm_heap_figures *before);
 

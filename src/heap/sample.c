@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "heap/flight.h"
+#include "heap/grow.h"
 #include "heap/kernel.h"
 #include "heap/list.h"
 #include "heap/policy.h"
@@ -104,9 +105,8 @@ static void figures_add_host(struct gm_heap_host *heap, struct gm_heap_figures *
 	out->reserved = (uint64_t)heap->capacity << GM_GRANULE_SHIFT;
 	out->own = heap->own;
 	out->mapped = (uint64_t)atomic_load(&heap->mapped) << GM_GRANULE_SHIFT;
-	out->chunks = 0;
-	for (size_t i = 0; i < heap->chunks.n; i++)
-		out->chunks += heap->chunks.at[i].state != GM_CHUNK_MAPPING;
+	out->slack = atomic_load(&heap->slack);
+	out->chunks = gm_heap_chunks(heap);
 	out->grown = heap->grown;
 	out->shrunk = heap->shrunk;
 	out->refused = heap->refusals;

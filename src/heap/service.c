@@ -2,8 +2,8 @@
 /*
  * The service thread of a heap lives while kernels that may allocate are in flight, and LINGER
  * longer, asleep. A word that the GPU writes behind a kernel tells its end, so that the thread
- * makes no call of the driver but to grow: such a call may wait for a lock that another thread of
- * the program holds while it waits for that very kernel.
+ * makes no call of the driver but to grow, or to map the next chunk: such a call may wait for a
+ * lock that another thread of the program holds while it waits for that very kernel.
  *
  *   a lane asks       SPIN            asleep, for 1/NAP_SHARE of the time since a lane asked last
  *   |-----------------|--------|-----------|---------------|---- ... ---| NAP at most
@@ -20,6 +20,7 @@
 #include "heap/flight.h"
 #include "heap/grow.h"
 #include "heap/process.h"
+#include "heap/slack.h"
 
 #define SPIN 200000u	   /* ns after a lane has asked */
 #define LEAST_NAP 20000u   /* ns */
@@ -27,7 +28,7 @@
 #define NAP_SHARE 16	   /* of the time since a lane asked */
 #define LINGER 1000000000u /* ns */
 
-static uint64_t service_now(const struct gm_heap_host *heap)
+uint64_t gm_heap_now(const struct gm_heap_host *heap)
 {
 	return heap->config.clock ? heap->config.clock() : gm_clock_ns();
 }
@@ -49,12 +50,14 @@ static bool service_is_over(const struct gm_heap_host *heap)
 /* Answer the mailbox while kernels are in flight. False: the program's threads have ended. */
 static bool service_attend(struct gm_heap_host *heap)
 {
-	uint64_t asked = 0, began = service_now(heap);
+	uint64_t asked = 0, began = gm_heap_now(heap);
 	while (!service_is_over(heap)) {
 		unsigned bell = gm_worker_bell(&heap->service);
-		uint64_t now = service_now(heap);
+		uint64_t now = gm_heap_now(heap);
 		if (gm_heap_answer(heap))
 			asked = began = now;
+		else if (gm_heap_map_ahead(heap))
+			continue;
 		else if (asked && now - asked < SPIN)
 			continue;
 		else if (!gm_heap_in_flight(heap))
@@ -74,7 +77,7 @@ static bool service_attend(struct gm_heap_host *heap)
 /* Is nothing in flight? Then the heap is idle, since now if it was busy so far. */
 static bool service_mark_idle(struct gm_heap_host *heap)
 {
-	uint64_t now = service_now(heap);
+	uint64_t now = gm_heap_now(heap);
 	gm_lock_take(&heap->lock);
 	bool idle = !gm_heap_is_in_flight(heap), news = idle && heap->busy;
 	if (news) {
@@ -104,6 +107,11 @@ bool gm_heap_serve(struct gm_heap_host *heap)
 		if (wanted && !service_is_over(heap) && service_mark_idle(heap))
 			wanted = service_sleep(heap, bell, LINGER);
 	} while (wanted && !service_is_over(heap) && heap_is_busy(heap));
+	/* No other thread does where nobody trims. */
+	if (!heap->config.idle && wanted && gm_heap_begin_calls(heap)) {
+		gm_heap_drop_slack(heap);
+		gm_heap_end_calls();
+	}
 	return wanted;
 }
 

@@ -13,6 +13,9 @@ void gm_heap_wake(struct gm_heap_host *heap);
 void gm_heap_stop(struct gm_heap_host *heap);
 void gm_heap_resume(struct gm_heap_host *heap);
 
+/* The service's clock. */
+uint64_t gm_heap_now(const struct gm_heap_host *heap);
+
 /* What the thread does, until it is not needed. False: the program's threads have ended. Called by
  * the thread, and by tests that stand in for it. */
 bool gm_heap_serve(struct gm_heap_host *heap);

@@ -10,6 +10,7 @@
 #include "heap/kernel.h"
 #include "heap/process.h"
 #include "heap/sample.h"
+#include "heap/slack.h"
 
 /* Wait for the context's work, and with it for untracked launches. False: not now. */
 static bool trim_fence(struct gm_heap_host *heap)
@@ -85,19 +86,32 @@ static uint64_t trim_chunks(struct gm_heap_host *heap)
 
 uint64_t gm_heap_trim(struct gm_heap_host *heap)
 {
-	if (!gm_heap_is_ours(heap) || !trim_fence(heap) || !gm_heap_exclude(heap))
+	if (!gm_heap_is_ours(heap))
 		return 0;
-	return trim_chunks(heap);
+	uint64_t slack = gm_heap_drop_slack(heap);
+	return trim_fence(heap) && gm_heap_exclude(heap) ? slack + trim_chunks(heap) : slack;
 }
 
 /* --- of an idle heap --- */
 
+/* When chunks may be empty for long enough. */
 static uint64_t trim_due(const struct gm_heap_host *heap)
 {
 	uint64_t due;
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
-	if (heap->busy || heap->chunks.n <= 1 ||
+	if (heap->busy || gm_heap_chunks(heap) <= 1 ||
 	    __builtin_add_overflow(heap->idle_since, heap->config.trim_after, &due))
+		return UINT64_MAX;
+	return due;
+}
+
+/* When the slack was not used for long enough. */
+static uint64_t slack_due(const struct gm_heap_host *heap)
+{
+	uint64_t due;
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	if (!atomic_load(&heap->slack) ||
+	    __builtin_add_overflow(heap->slack_since, heap->config.trim_after, &due))
 		return UINT64_MAX;
 	return due;
 }
@@ -107,9 +121,9 @@ uint64_t gm_heap_trim_next(struct gm_heap_host *heap)
 	if (!gm_heap_is_ours(heap))
 		return UINT64_MAX;
 	gm_lock_take(&heap->lock);
-	uint64_t due = trim_due(heap);
+	uint64_t due = trim_due(heap), slack = slack_due(heap);
 	gm_lock_release(&heap->lock);
-	return due;
+	return slack < due ? slack : due;
 }
 
 uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
@@ -117,9 +131,11 @@ uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
 	if (!gm_heap_is_ours(heap))
 		return 0;
 	gm_lock_take(&heap->lock);
+	bool slack = slack_due(heap) <= now;
 	bool mine = trim_due(heap) <= now && gm_heap_exclude_locked(heap);
 	if (mine)
 		heap->idle_since = UINT64_MAX; /* not due until kernels were in flight again */
 	gm_lock_release(&heap->lock);
-	return mine ? trim_chunks(heap) : 0;
+	uint64_t bytes = slack ? gm_heap_drop_slack(heap) : 0;
+	return mine ? bytes + trim_chunks(heap) : bytes;
 }

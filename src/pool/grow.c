@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "pool/internal.h"
+#include "pool/lend.h"
 #include "pool/peer.h"
 #include "pool/stats.h"
 #include "pool/valid.h"
@@ -33,7 +34,7 @@ bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
 {
 	gm_shelves_empty(pool); /* adds their sums to the pool's */
 	uint64_t most = gm_pool_most(pool);
-	uint64_t kept = pool->handed_out + gm_pool_retired(pool) + pool->lent;
+	uint64_t kept = pool->handed_out + gm_pool_retired(pool) + pool->lent - pool->spare;
 	return kept <= most && length <= most - kept;
 }
 
@@ -275,7 +276,7 @@ static CUresult chunks_freshen(struct gm_pool *pool, struct gm_chunk *chunks)
 	return result;
 }
 
-static void giving_end(struct gm_pool *pool)
+void gm_pool_giving_end(struct gm_pool *pool)
 {
 	if (--pool->giving == 0)
 		pthread_cond_broadcast(&pool->given_back);
@@ -300,7 +301,7 @@ CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk *idle
 		growth_finish(pool, chunk, ns);
 	}
 	if (moves)
-		giving_end(pool);
+		gm_pool_giving_end(pool);
 	return result;
 }
 
@@ -346,7 +347,7 @@ uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 		gm_chunk_forget(pool, chunk);
 	}
 	pool->given += given;
-	giving_end(pool);
+	gm_pool_giving_end(pool);
 	if (stale)
 		gm_access_refresh(pool);
 	return given;
@@ -373,6 +374,8 @@ uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool drain)
 		gm_pool_drain(pool);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
+	if (drain)
+		gm_pool_recall(pool);
 	gm_shelves_empty(pool);
 	uint64_t idle = gm_pool_idle(pool);
 	if (idle > keep)

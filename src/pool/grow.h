@@ -14,7 +14,8 @@
 uint64_t gm_pool_most(const struct gm_pool *pool);
 uint64_t gm_pool_room(const struct gm_pool *pool);
 
-/* Is there room for `length` bytes beside live, retired and lent memory? Empties the shelves. */
+/* Is there room for `length` bytes beside live, retired and lent memory, without spare loans?
+ * Empties the shelves. */
 bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length);
 
 /* The fewest bytes to map, at *at (0: anywhere), for an idle extent of `length` bytes at a multiple
@@ -43,6 +44,9 @@ uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks);
 /* Return wholly idle chunks of `bytes` to the driver, or all if they are fewer, to make room for
  * others. Returns their bytes. */
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes);
+
+/* A thread that moved or returned chunks, and counted itself in `giving`, is done. */
+void gm_pool_giving_end(struct gm_pool *pool);
 
 /* Wait until no other thread is moving chunks or returning them to the driver. */
 void gm_pool_await_given(struct gm_pool *pool);

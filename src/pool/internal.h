@@ -37,6 +37,8 @@ struct gm_loan {
 	CUdeviceptr at;
 	uint64_t size;
 	struct gm_chunk *chunks; /* through `after` */
+	_Atomic uint64_t *spare; /* the borrower's word for its bytes; NULL: it is not spare */
+	bool stuck;		 /* the driver did not unmap it when it was taken back */
 	struct gm_loan *next;
 };
 
@@ -68,12 +70,13 @@ struct gm_pool {
 	uint64_t n_chunks, chunk_serial;
 	struct gm_loan *loans;
 	unsigned loans_moving; /* loans being taken back: in no list, yet counted as lent */
+	uint64_t short_at;     /* when memory was last lacking, for spare loans; 0: never */
 	GM_ARRAY(struct gm_pin) pins;
 	struct gm_peer peers[GM_PEERS];
 	unsigned n_peers;
 	uint64_t access; /* generation: grows with each grant and revocation */
 	/* Sums, as in struct gm_pool_stats, without the sums of the shelves. */
-	uint64_t requested, requested_peak, mapped_peak, lent, live_blocks;
+	uint64_t requested, requested_peak, mapped_peak, lent, spare, live_blocks;
 	_Atomic uint64_t handed_out, mapped; /* also read without the lock */
 	int64_t granted;		     /* allowances of all shelves; see shelf.h */
 	uint64_t pending;	   /* bytes being mapped or unmapped now, not counted in `mapped` */

@@ -12,6 +12,7 @@
  *     flush              shelved blocks of all threads       no                  no
  *     collect            a query an event                    (2)                 yes
  *     grow_in_pieces     4 to 16 times as many handles       no                  yes
+ *     recall             110 us a spare loan, as grow        no                  yes
  *     remap_and_shed     as remap, 110 us an unmap           no                  yes
  *     exchange_some      110 us an unmap, as grow            no                  yes
  *     exchange_all       likewise, all idle chunks           no                  yes
@@ -29,6 +30,7 @@
 #include "pool/fit.h"
 #include "pool/grow.h"
 #include "pool/internal.h"
+#include "pool/lend.h"
 #include "pool/remap.h"
 #include "pool/stats.h"
 
@@ -151,6 +153,17 @@ static CUresult step_exchange_all(struct gm_pool *pool, struct gm_want want)
 	return memory_exchange(pool, want, UINT64_MAX);
 }
 
+/* Spare loans become idle memory; what is lacking then is mapped. */
+static CUresult step_recall(struct gm_pool *pool, struct gm_want want)
+{
+	CUdeviceptr at;
+	if (!gm_pool_recall(pool))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
+	CUresult result = gm_pool_map(pool, at, NULL, bytes, gm_pool_piece(pool, bytes));
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? step_grow_in_pieces(pool, want) : result;
+}
+
 static CUresult step_drain(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
@@ -160,10 +173,10 @@ static CUresult step_drain(struct gm_pool *pool, struct gm_want want)
 static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct gm_want want) = {
-		step_flush_old,	     step_glance,	 step_remap,	    step_grow,
-		step_grow_less,	     step_flush,	 step_collect,	    step_grow_in_pieces,
-		step_remap_and_shed, step_exchange_some, step_exchange_all, step_drain,
-		step_remap_and_shed, step_exchange_all};
+		step_flush_old, step_glance,	     step_remap,	 step_grow,
+		step_grow_less, step_flush,	     step_collect,	 step_grow_in_pieces,
+		step_recall,	step_remap_and_shed, step_exchange_some, step_exchange_all,
+		step_drain,	step_remap_and_shed, step_exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		CUresult result = steps[i](pool, gm_pool_want(pool, size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)

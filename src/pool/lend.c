@@ -7,16 +7,25 @@
  * A loan takes wholly idle chunks that fit into it, moved without copying, and one new handle for
  * the rest. Only the pool's device has access to it: natively, too, no other device can access a
  * heap of kernels.
+ *
+ *     none --gm_pool_lend_spare--> spare --gm_pool_keep--> lent --gm_pool_take_back--> none
+ *                                    \--- gm_pool_recall, gm_pool_take_back --------->
+ *
+ * A spare loan is one new handle that nobody uses yet. It never takes memory that another needs.
  */
+#include "pool/lend.h"
+
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "pool/grow.h"
-#include "pool/internal.h"
 #include "pool/peer.h"
 #include "pool/stats.h"
 #include "pool/valid.h"
+
+#define SHORT UINT64_C(1000000000) /* ns without a spare loan after memory was lacking */
+#define SPARE_SHARE 16		   /* of what may be mapped: most that is in spare loans */
 
 static uint64_t chunks_sum(const struct gm_chunk *chunks)
 {
@@ -104,6 +113,8 @@ static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chu
 		return CUDA_SUCCESS;
 	struct gm_chunk *fresh;
 	CUresult result = chunk_make(pool, rest, &fresh);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_recall(pool))
+		result = chunk_make(pool, rest, &fresh);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_shed(pool, rest))
 		result = chunk_make(pool, rest, &fresh);
 	if (result != CUDA_SUCCESS)
@@ -111,6 +122,18 @@ static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chu
 	fresh->after = *chunks;
 	*chunks = fresh;
 	return CUDA_SUCCESS;
+}
+
+static uint64_t pool_clock(const struct gm_pool *pool)
+{
+	return pool->config.clock ? pool->config.clock() : gm_clock_ns();
+}
+
+/* The borrower's word, and the pool's sum. */
+static void loan_count_spare(struct gm_pool *pool, struct gm_loan *loan, uint64_t bytes)
+{
+	gm_pool_count_spare(pool, pool->spare - atomic_load(loan->spare) + bytes);
+	atomic_store(loan->spare, bytes);
 }
 
 static void loan_finish(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
@@ -128,13 +151,36 @@ static void loan_finish(struct gm_pool *pool, struct gm_loan *loan, uint64_t ns)
 	loan->next = pool->loans;
 	pool->loans = loan;
 	gm_pool_count_lent(pool, pool->lent + loan->size);
+	if (loan->spare)
+		loan_count_spare(pool, loan, loan->size);
+}
+
+/* The most bytes of a spare loan now. */
+static uint64_t pool_to_spare(const struct gm_pool *pool)
+{
+	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
+	uint64_t share = most / SPARE_SHARE, half = taken < most ? (most - taken) / 2 : 0;
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	if (pool->short_at && pool_clock(pool) - pool->short_at < SHORT)
+		return 0;
+	share = share > pool->spare ? share - pool->spare : 0;
+	half = half < share ? half : share;
+	return half - half % GM_POOL_GRANULE;
+}
+
+static CUresult chunks_find(struct gm_pool *pool, struct gm_loan *loan)
+{
+	if (!loan->spare)
+		return chunks_gather(pool, loan->size, &loan->chunks);
+	return loan->size <= pool_to_spare(pool) ? chunk_make(pool, loan->size, &loan->chunks)
+						 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult loan_make(struct gm_pool *pool, struct gm_loan *loan)
 {
 	struct gm_access lent, home;
 	uint64_t begin = gm_clock_ns();
-	CUresult result = chunks_gather(pool, loan->size, &loan->chunks);
+	CUresult result = chunks_find(pool, loan);
 	if (result == CUDA_SUCCESS) {
 		gm_access_now(pool, false, &lent);
 		gm_access_now(pool, true, &home);
@@ -153,7 +199,8 @@ static CUresult loan_make(struct gm_pool *pool, struct gm_loan *loan)
 	return result;
 }
 
-CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size)
+static CUresult pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size,
+			  _Atomic uint64_t *spare)
 {
 	if (size == 0 || size % GM_POOL_GRANULE || at % GM_POOL_GRANULE)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -162,6 +209,7 @@ CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	loan->at = at;
 	loan->size = size;
+	loan->spare = spare;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
@@ -172,6 +220,47 @@ CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size)
 	if (result != CUDA_SUCCESS)
 		free(loan);
 	return result;
+}
+
+CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size)
+{
+	return pool_lend(pool, at, size, NULL);
+}
+
+CUresult gm_pool_lend_spare(struct gm_pool *pool, CUdeviceptr at, size_t size,
+			    _Atomic uint64_t *spare)
+{
+	return pool_lend(pool, at, size, spare);
+}
+
+uint64_t gm_pool_to_spare(const struct gm_pool *pool)
+{
+	gm_pool_lock(pool);
+	uint64_t bytes = pool_to_spare(pool);
+	gm_pool_unlock(pool);
+	return bytes;
+}
+
+/* Where the loan is linked from; NULL there: it is in no list. */
+static struct gm_loan **loan_find(struct gm_pool *pool, CUdeviceptr at, uint64_t size)
+{
+	struct gm_loan **link = &pool->loans;
+	while (*link && ((*link)->at != at || (*link)->size != size))
+		link = &(*link)->next;
+	return link;
+}
+
+CUresult gm_pool_keep(struct gm_pool *pool, CUdeviceptr at, size_t size)
+{
+	gm_pool_lock(pool);
+	struct gm_loan *loan = *loan_find(pool, at, size);
+	bool whole = loan && loan->spare && atomic_load(loan->spare) == size;
+	if (whole) {
+		loan_count_spare(pool, loan, 0);
+		loan->spare = NULL;
+	}
+	gm_pool_unlock(pool);
+	return whole ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* --- taking back --- */
@@ -217,10 +306,67 @@ static CUresult loan_take_back(struct gm_pool *pool, struct gm_loan *loan)
 		}
 		*link = chunk->after;
 		gm_pool_count_lent(pool, pool->lent - chunk->size);
+		if (loan->spare) {
+			gm_pool_count_spare(pool, pool->spare - chunk->size);
+			gm_counter_add(pool->config.ordinal, GM_C_heap_slack_unused, chunk->size);
+		}
 		pool->pending += chunk->size;
 		chunk_return(pool, chunk);
 	}
 	return worst;
+}
+
+/* Take back the loan at *link. One that the driver does not unmap whole remains. */
+static CUresult loan_end(struct gm_pool *pool, struct gm_loan **link)
+{
+	struct gm_loan *loan = *link;
+	bool spare = loan->spare;
+	*link = loan->next;
+	pool->loans_moving++;
+	pool->giving += spare;
+	CUresult result = loan_take_back(pool, loan);
+	pool->loans_moving--;
+	if (loan->chunks) {
+		loan->stuck = true;
+		loan->next = pool->loans;
+		pool->loans = loan;
+	} else {
+		/* The borrower may use the addresses from here on. */
+		if (spare)
+			atomic_store(loan->spare, 0);
+		free(loan);
+	}
+	if (spare)
+		gm_pool_giving_end(pool);
+	return result;
+}
+
+/* The first spare loan, but for those that the driver did not unmap; NULL there: none is left. */
+static struct gm_loan **loan_find_spare(struct gm_pool *pool)
+{
+	struct gm_loan **link = &pool->loans;
+	while (*link && (!(*link)->spare || (*link)->stuck))
+		link = &(*link)->next;
+	return link;
+}
+
+bool gm_pool_recall(struct gm_pool *pool)
+{
+	bool any = false;
+	struct gm_loan **link;
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	pool->short_at = pool_clock(pool);
+	if (!*loan_find_spare(pool))
+		return false;
+	gm_pool_unlock(pool);
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
+	gm_pool_lock(pool);
+	while (*(link = loan_find_spare(pool)))
+		any |= loan_end(pool, link) == CUDA_SUCCESS;
+	gm_pool_unlock(pool);
+	gm_driver_quiet_end(pool->driver, mode);
+	gm_pool_lock(pool);
+	return any;
 }
 
 CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size)
@@ -229,22 +375,13 @@ CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size)
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	struct gm_loan **link = &pool->loans;
-	while (*link && ((*link)->at != at || (*link)->size != size))
-		link = &(*link)->next;
-	struct gm_loan *loan = *link;
-	if (loan) {
-		*link = loan->next;
-		pool->loans_moving++;
-		result = loan_take_back(pool, loan);
-		pool->loans_moving--;
-		if (loan->chunks) {
-			loan->next = pool->loans;
-			pool->loans = loan;
-		} else {
-			free(loan);
-		}
+	struct gm_loan **link = loan_find(pool, at, size);
+	if (!*link && pool->giving) { /* it may be in the hands of gm_pool_recall */
+		gm_pool_await_given(pool);
+		link = loan_find(pool, at, size);
 	}
+	if (*link)
+		result = loan_end(pool, link);
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	gm_driver_quiet_end(pool->driver, mode);

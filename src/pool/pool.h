@@ -25,6 +25,7 @@
 #ifndef GM_POOL_POOL_H
 #define GM_POOL_POOL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -92,6 +93,7 @@ struct gm_pool_stats {
 	uint64_t idle;			    /* mapped and free, free slots of slabs included */
 	uint64_t retired;		    /* mapped = handed_out + idle + retired, always */
 	uint64_t lent;			    /* chunks lent to the heap */
+	uint64_t spare;			    /* of these, in spare loans */
 	uint64_t made;	       /* physical memory: mapped, lent, and being mapped or unmapped */
 	uint64_t largest_idle; /* longest run of idle mapped addresses */
 	uint64_t largest_after_remap; /* sum of wholly idle, unpinned chunks, at least largest_idle
@@ -207,6 +209,23 @@ CUresult gm_pool_export(struct gm_pool *pool, CUdeviceptr base, uint64_t id, uns
  */
 CUresult gm_pool_lend(struct gm_pool *pool, CUdeviceptr at, size_t size);
 CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size);
+
+/*
+ * Likewise, but new memory alone, and spare: memory that the borrower may need soon and that nobody
+ * uses. An allocation, a loan or gm_pool_give_back that lacks memory makes it idle memory of the
+ * pool, at any time, until gm_pool_keep. OUT_OF_MEMORY, too: more than gm_pool_to_spare, which is
+ * at most a sixteenth of what may be mapped, in all such loans, and half of what is not mapped; and
+ * 0 for a second after memory lacked.
+ *
+ * *spare, which outlives the loan, is `size` while the borrower has the memory to spare. It is 0
+ * from gm_pool_keep on, or once the memory is the pool's again and nothing is mapped at `at`.
+ * gm_pool_keep: the borrower is about to use it, and has it until take_back; OUT_OF_MEMORY: the
+ * pool has it, or is taking it. take_back waits for a thread that is: INVALID_VALUE then.
+ */
+CUresult gm_pool_lend_spare(struct gm_pool *pool, CUdeviceptr at, size_t size,
+			    _Atomic uint64_t *spare);
+CUresult gm_pool_keep(struct gm_pool *pool, CUdeviceptr at, size_t size);
+uint64_t gm_pool_to_spare(const struct gm_pool *pool);
 
 /* Map `bytes` of new memory, rounded up to 2 MiB, as idle memory. All of it or none. */
 CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes);

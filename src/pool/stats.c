@@ -180,6 +180,14 @@ void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent)
 	gauge_set(pool, GM_C_lent, lent);
 }
 
+void gm_pool_count_spare(struct gm_pool *pool, uint64_t spare)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	pool->spare = spare;
+	gauge_set(pool, GM_C_heap_slack, spare);
+	gm_counter_raise(pool->config.ordinal, GM_C_heap_slack_peak, spare);
+}
+
 /* --- computed figures --- */
 
 static bool extent_is_free(const struct gm_extent *extent)
@@ -248,6 +256,7 @@ static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
 		.idle = gm_pool_idle(pool),
 		.retired = gm_pool_retired(pool),
 		.lent = pool->lent,
+		.spare = pool->spare,
 		.made = pool->made,
 		.live_blocks = pool->live_blocks,
 		.chunks = pool->n_chunks,

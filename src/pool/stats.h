@@ -71,6 +71,7 @@ void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held);
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_chunk_gone(struct gm_pool *pool, uint64_t size);
 void gm_pool_count_lent(struct gm_pool *pool, uint64_t lent);
+void gm_pool_count_spare(struct gm_pool *pool, uint64_t spare);
 
 /* --- the pool's lock and the locks of all shelves are held --- */
 

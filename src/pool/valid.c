@@ -208,13 +208,17 @@ static const char *chunks_check(const struct gm_pool *pool)
 
 static const char *lists_check(const struct gm_pool *pool, const struct sums *sums)
 {
-	uint64_t lent = 0, n_retired = 0;
+	uint64_t lent = 0, spare = 0, n_retired = 0;
 	for (const struct gm_loan *loan = pool->loans; loan; loan = loan->next)
-		for (const struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after)
+		for (const struct gm_chunk *chunk = loan->chunks; chunk; chunk = chunk->after) {
 			lent += chunk->size;
+			spare += loan->spare ? chunk->size : 0;
+		}
 	/* A loan that is being taken back is in no list; it is checked afterwards. */
 	if (lent > pool->lent || (lent != pool->lent && pool->loans_moving == 0))
 		return "loans are counted";
+	if (spare > pool->spare || (spare != pool->spare && pool->loans_moving == 0))
+		return "spare loans are counted";
 	uint64_t n_shelved = 0;
 	const char *why = gm_shelves_check(pool, &n_shelved, &n_retired);
 	if (!why && n_shelved != sums->n_shelved)

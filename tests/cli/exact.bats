@@ -148,7 +148,7 @@ job() {
 
 # A heap of 64 MiB at most that grows three times and is refused once; read twice, at last with 1, 3 and 2 allocations.
 KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:4M:50us grow:0:4M:60us grow:0:4M:300us
-	nogrow:0:64M:1 heap:0:20M:0:0 at:3s size:0:1 size:5:3 size:32:2 heap:0:6M:8:1 last:0 native:0:3us)
+	slack:0:6M:2 nogrow:0:64M:1 heap:0:20M:0:0 at:3s size:0:1 size:5:3 size:32:2 heap:0:6M:8:1 last:0 native:0:3us)
 
 @test "summary of malloc in kernels, exactly" {
 	mklog a.gml "${KERNELS[@]}"
@@ -162,6 +162,7 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	device heaps     at end       peak      grown      times
 	live           6.00 MiB   20.0 MiB          -          -
 	mapped         44.0 MiB   44.0 MiB   12.0 MiB          3
+	slack          6.00 MiB   6.00 MiB          -          2
 	heap growth   410 us in all, median 60.0 us, longest 300 us; 1 refused, 1 of
 	              them for the heap's limit
 	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
@@ -199,6 +200,7 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	device heaps     at end       peak      grown      times
 	live           6.00 MiB   20.0 MiB          -          -
 	mapped         44.0 MiB   44.0 MiB   12.0 MiB          3
+	slack          6.00 MiB   6.00 MiB          -          2
 	heap growth   410 us in all, median within 64.0 us, longest 300 us; 1 refused,
 	              1 of them for the heap's limit
 	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
@@ -279,7 +281,8 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	        "16": 1,
 	        "larger": 2
 	      },
-	      "used": 6291456
+	      "slack": 6291456,
+      "used": 6291456
 	    }
 	  ],
 	  "images": [
@@ -314,6 +317,12 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	      "current": 46137344,
 	      "peak": 46137344,
 	      "total": 12582912
+	    },
+	    "slack": {
+	      "calls": 2,
+	      "current": 6291456,
+	      "peak": 6291456,
+	      "total": null
 	    }
 	  },
 	  "sizes": [

@@ -24,6 +24,7 @@
  *   lend:DEVICE:SIZE          the first chunk of a heap, and its books, which are as large
  *   grow:DEVICE:SIZE:TIME     another one, that kernels waited for
  *   nogrow:DEVICE:SIZE:N      one that it did not get; 1: for its limit
+ *   slack:DEVICE:SIZE:N       memory that is mapped ahead for a heap, and N growths that had such
  *   size:N:N                  allocations of a bin of sizes, for the next heap:
  *   heap:DEVICE:SIZE:N:N      it is read: live bytes, NULLs so far, and foreign frees
  *   last:DEVICE               the last word about it
@@ -417,6 +418,18 @@ static void do_nogrow(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_GROW});
 }
 
+static void do_slack(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	do_map(v);
+	devices[d].mapped -= v[1];
+	gauges(d);
+	gm_counter_add(d, GM_C_lent, v[1]);
+	gm_counter_raise(d, GM_C_heap_slack_peak, gm_counter_change(d, GM_C_heap_slack, v[1]));
+	gm_counter_add(d, GM_C_heap_slack_growths, v[2]);
+	heap.slack = v[1];
+}
+
 static void do_size(const uint64_t v[WORDS])
 {
 	heap.live[v[0] % GM_HEAP_BINS] = (uint32_t)v[1];
@@ -488,7 +501,7 @@ static const struct word {
 	{"limit", "ds", do_limit},    {"loop", "dsn", do_loop},	    {"native", "dt", do_native},
 	{"taken", "dst", do_taken},   {"image", "n", do_image},	    {"lend", "ds", do_lend},
 	{"grow", "dst", do_grow},     {"nogrow", "dsn", do_nogrow}, {"size", "nn", do_size},
-	{"heap", "dsnn", do_heap},    {"last", "d", do_last},
+	{"slack", "dsn", do_slack},   {"heap", "dsnn", do_heap},    {"last", "d", do_last},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

@@ -48,3 +48,6 @@ tests_unit_test_heap_log_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_service
 tests_unit_test_service_SOURCES = tests/unit/test_service.c tests/unit/heap_help.h tests/unit/heap_host_help.h
 tests_unit_test_service_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_slack
+tests_unit_test_heap_slack_SOURCES = tests/unit/test_heap_slack.c tests/unit/heap_help.h tests/unit/heap_host_help.h
+tests_unit_test_heap_slack_LDADD = $(UNIT_LDADD)

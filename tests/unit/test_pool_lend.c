@@ -145,8 +145,151 @@ static void brings_home(void)
 	fake_end(pool, "brought home");
 }
 
+/* --- spare loans --- */
+
+static uint64_t fake_now = 1;
+static _Atomic uint64_t spare;
+static struct gm_pool *sparing;
+static CUresult kept;
+static uint64_t spare_then;
+
+static uint64_t fake_clock(void)
+{
+	return fake_now;
+}
+
+/* A pool that may map 200 MiB of 1 GiB; it has lent 10 MiB to spare. */
+static struct gm_pool *spare_pool(void)
+{
+	struct gm_pool *pool = NULL;
+	const struct gm_pool_config config = {
+		.driver = &fake_driver, .limit = 200 * GM_MIB, .clock = fake_clock};
+	fake_open(GM_GIB);
+	atomic_store(&spare, 0);
+	TAP_IS(gm_pool_create(&config, &pool), CUDA_SUCCESS, "a pool with a clock");
+	TAP_IS(gm_pool_to_spare(pool), 12 * GM_MIB, "a sixteenth of it is to spare");
+	TAP_IS(gm_pool_lend_spare(pool, AT, 10 * GM_MIB, &spare), CUDA_SUCCESS, "10 MiB are lent");
+	TAP_OK(atomic_load(&spare) == 10 * GM_MIB && fake_stats(pool).spare == 10 * GM_MIB &&
+		       fake_stats(pool).lent == 10 * GM_MIB,
+	       "as spare");
+	TAP_OK(fake_valid(pool), "valid");
+	return sparing = pool;
+}
+
+static void spares_little(void)
+{
+	struct gm_pool *pool = spare_pool();
+	_Atomic uint64_t other = 0;
+	unsigned created = fake.calls[FAKE_CREATE];
+	TAP_IS(gm_pool_to_spare(pool), 2 * GM_MIB, "the share holds for all spare loans");
+	TAP_IS(gm_pool_lend_spare(pool, AT + GM_GIB, 4 * GM_MIB, &other), CUDA_ERROR_OUT_OF_MEMORY,
+	       "so there is no more than the rest of it");
+	struct gm_block block = fake_alloc(pool, 188 * GM_MIB);
+	TAP_IS(gm_pool_to_spare(pool), 0, "nor where as much again could not be mapped");
+	gm_pool_free(pool, block.base, NULL, NULL);
+	TAP_IS(gm_pool_lend_spare(pool, AT + GM_GIB, 2 * GM_MIB, &other), CUDA_ERROR_OUT_OF_MEMORY,
+	       "nor is idle memory lent");
+	TAP_IS(fake.calls[FAKE_CREATE], created + 1, "the driver is not asked");
+	TAP_OK(atomic_load(&other) == 0 && atomic_load(&spare) == 10 * GM_MIB, "and nothing moves");
+	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS,
+	       "the borrower gives it back");
+	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 0, "all of it");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "to spare");
+}
+
+static void recalls(void)
+{
+	struct gm_pool *pool = spare_pool();
+	fake_alloc(pool, 190 * GM_MIB);
+	TAP_IS(atomic_load(&spare), 10 * GM_MIB, "it stays while nobody lacks memory");
+	TAP_OK(fake_alloc(pool, 4 * GM_MIB).base, "an allocation that does gets it");
+	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 0, "and the borrower knows");
+	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY, "that it is gone");
+	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_ERROR_INVALID_VALUE, "for good");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "recall");
+
+	pool = spare_pool();
+	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 192 * GM_MIB), CUDA_SUCCESS,
+	       "a loan that lacks memory gets it");
+	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 192 * GM_MIB, "all of it");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "recall for a loan");
+
+	pool = spare_pool();
+	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "idle memory goes back to the driver without");
+	TAP_IS(gm_pool_give_back(pool, 0, true), 10 * GM_MIB,
+	       "and where the driver lacks, with it");
+	TAP_IS(driver_mapped(), 0, "the driver has it");
+	TAP_IS(gm_pool_to_spare(pool), 0, "memory was lacking");
+	fake_now += 999999999;
+	TAP_IS(gm_pool_to_spare(pool), 0, "so there is none to spare");
+	fake_now++;
+	TAP_IS(gm_pool_to_spare(pool), 12 * GM_MIB, "for a second");
+	fake_end(pool, "recall for the driver");
+}
+
+static void keeps(void)
+{
+	struct gm_pool *pool = spare_pool();
+	TAP_IS(gm_pool_keep(pool, AT, 8 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY, "not in part");
+	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_SUCCESS, "what is kept");
+	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).spare == 0 &&
+		       fake_stats(pool).lent == 10 * GM_MIB,
+	       "is lent, and not to spare");
+	struct gm_block block;
+	TAP_IS(gm_pool_alloc(pool, 192 * GM_MIB, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
+	       "nobody gets it");
+	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY, "it is kept once");
+	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS,
+	       "and taken back as any loan");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "keep");
+}
+
+static void keep_during_unmap(enum fake_call call)
+{
+	if (call != FAKE_UNMAP)
+		return;
+	fake.visit = NULL;
+	kept = gm_pool_keep(sparing, AT, 10 * GM_MIB);
+	spare_then = atomic_load(&spare);
+}
+
+static void recalls_once(void)
+{
+	struct gm_pool *pool = spare_pool();
+	fake.visit = keep_during_unmap;
+	TAP_OK(fake_alloc(pool, 192 * GM_MIB).base, "memory is recalled");
+	TAP_IS(kept, CUDA_ERROR_OUT_OF_MEMORY, "meanwhile it cannot be kept");
+	TAP_IS(spare_then, 10 * GM_MIB, "nor are its addresses free");
+	TAP_IS(atomic_load(&spare), 0, "afterwards they are");
+	fake_end(pool, "recall in progress");
+
+	struct gm_block block;
+	pool = spare_pool();
+	fake_alloc(pool, 190 * GM_MIB);
+	fake.fail[FAKE_UNMAP] = 1;
+	TAP_IS(gm_pool_alloc(pool, 4 * GM_MIB, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
+	       "the driver does not unmap it");
+	TAP_IS(atomic_load(&spare), 10 * GM_MIB, "so it stays");
+	unsigned calls = fake.calls[FAKE_UNMAP];
+	TAP_IS(gm_pool_alloc(pool, 4 * GM_MIB, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
+	       "and is not tried again");
+	TAP_IS(fake.calls[FAKE_UNMAP], calls, "by those who lack memory");
+	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS, "but by the borrower");
+	TAP_IS(atomic_load(&spare), 0, "with success");
+	TAP_OK(fake_valid(pool), "valid");
+	fake_end(pool, "stuck");
+}
+
 int main(void)
 {
+	spares_little();
+	recalls();
+	keeps();
+	recalls_once();
 	lends();
 	lends_at_the_limit();
 	pins();

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Slack: memory that the service maps ahead of growth. The device sees none of it until it asks,
+ * and everybody who lacks memory gets it, while the kernel runs.
+ */
+#include <pthread.h>
+#include <sched.h>
+
+#include "heap/slack.h"
+#include "tests/unit/heap_host_help.h"
+
+#define MIB ((uint64_t)1 << 20)
+#define AFTER ((uint64_t)10 * 1000000000)
+
+static struct site site;
+static CUstream stream; /* held: its kernel runs until it is released */
+static uint64_t fake_now;
+static unsigned told, naps;
+
+static uint64_t fake_clock(void)
+{
+	return ++fake_now;
+}
+
+static void release(void)
+{
+	gm_sim_release(stream, (unsigned)-1);
+}
+
+/* The kernel ends at the second nap. */
+static void fake_sleep(struct gm_heap_host *heap, uint64_t ns)
+{
+	(void)heap;
+	fake_now += ns;
+	if (++naps == 2)
+		release();
+}
+
+static void tell(void *arg)
+{
+	(void)arg;
+	told++;
+}
+
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
+static void launch(void)
+{
+	gm_sim_hold(stream);
+	gm_heap_launch(site.heap, stream);
+	gm_sim_launch(stream, nothing, NULL);
+	gm_heap_launched(site.heap, stream, true);
+}
+
+/* What a lane does that finds nothing: it wants so many granules more than were granted. */
+static void want(uint64_t granules)
+{
+	__atomic_store_n(&site.heap->shared->mail.want.value, site.heap->granted + granules,
+			 __ATOMIC_RELEASE);
+}
+
+/* A heap with a kernel in flight. The service's part is done here. */
+static void make(const char *memory, uint64_t limit, uint64_t after, void (*idle)(void *arg))
+{
+	site_open(&site, memory, limit);
+	site.config.trim_after = after;
+	site.config.idle = idle;
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "a heap is made");
+	gm_heap_stop(site.heap);
+	site.heap->config.clock = fake_clock;
+	site.heap->config.sleep = fake_sleep;
+	fake_now = 1000;
+	told = naps = 0;
+	drv(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+	launch();
+}
+
+static void end(const char *name)
+{
+	release();
+	drv(cuStreamDestroy_v2)(stream);
+	site_close(&site, name);
+}
+
+static uint64_t slack(void)
+{
+	struct gm_heap_figures figures;
+	gm_heap_figures_of_host(site.heap, &figures);
+	TAP_IS(figures.slack, site_pool(&site).spare, "as the pool sees it");
+	return figures.slack >> GM_GRANULE_SHIFT;
+}
+
+static uint32_t mapped(void)
+{
+	return atomic_load(&site.heap->mapped);
+}
+
+static void serve(void)
+{
+	atomic_store(&site.heap->stopped, false);
+	gm_heap_serve(site.heap);
+	atomic_store(&site.heap->stopped, true);
+}
+
+static void grows_without_calls(void)
+{
+	make("4G", 2048 * MIB, AFTER, tell);
+	TAP_OK(!gm_heap_map_ahead(site.heap), "a heap that did not grow maps nothing ahead");
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap), "a kernel makes it grow");
+	TAP_IS(slack(), 0, "its answer maps nothing else");
+	uint32_t before = mapped();
+	TAP_OK(gm_heap_map_ahead(site.heap), "behind it the next chunk is mapped");
+	TAP_IS(slack(), before / 2, "as long as the next growth");
+	TAP_IS(told, 1, "who trims is told");
+	TAP_IS(mapped(), before, "it is not the heap's");
+	TAP_IS(site_figures(&site).chunks, 2, "nor one of its chunks");
+	TAP_OK(!gm_heap_map_ahead(site.heap), "once for each growth");
+	unsigned calls = gm_sim_calls("cuMemCreate") + gm_sim_calls("cuMemMap");
+	uint64_t have = site.heap->shared->mail.have.value;
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap), "the next growth");
+	TAP_IS(site.heap->shared->mail.have.value, have + 1, "is granted");
+	TAP_IS(gm_sim_calls("cuMemCreate") + gm_sim_calls("cuMemMap"), calls, "without a call");
+	TAP_IS(mapped(), before + before / 2, "all of it");
+	TAP_IS(slack(), 0, "and there is no more");
+	TAP_OK(gm_heap_map_ahead(site.heap) && slack() == mapped() / 2, "until it is mapped again");
+	before = mapped();
+	want(mapped());
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == 2 * before, "what is too much is mapped");
+	TAP_IS(slack(), before / 2, "beside the slack");
+	end("ahead");
+}
+
+static void needs_a_reason(void)
+{
+	make("4G", 2048 * MIB, 0, NULL);
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap) && !gm_heap_map_ahead(site.heap),
+	       "GPUMEM_TRIM_AFTER=0: nothing ahead");
+	end("at once");
+	make("4G", 2048 * MIB, AFTER, NULL);
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap), "a kernel makes it grow");
+	release();
+	TAP_OK(!gm_heap_map_ahead(site.heap) && slack() == 0, "and ends: nothing ahead");
+	launch();
+	TAP_OK(!gm_heap_map_ahead(site.heap), "nor for the next one, which did not ask");
+	end("ended");
+}
+
+static void is_bounded(void)
+{
+	make("4G", 128 * MIB, AFTER, NULL);
+	want(16);
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "a growth");
+	TAP_IS(slack(), 64 / GM_HEAP_SLACK_SHARE, "slack is a share of the limit");
+	uint64_t rest = 64 - mapped();
+	want(rest);
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == 64, "all of the limit is to be had");
+	TAP_IS(slack(), 0, "in place of slack");
+	TAP_OK(!gm_heap_map_ahead(site.heap), "beyond it there is none");
+	end("limit");
+	make("512M", 400 * MIB, AFTER, NULL);
+	want(80);
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "a growth");
+	TAP_IS(slack(), 16, "slack is a sixteenth of the device");
+	end("device");
+}
+
+static void goes_to_who_lacks(void)
+{
+	struct gm_block block;
+	make("512M", 400 * MIB, AFTER, NULL);
+	want(16);
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "a growth");
+	uint64_t ahead = slack(), rest = 512 * MIB - site_pool(&site).lent;
+	TAP_OK(ahead > 0 && gm_heap_in_flight(site.heap), "slack, and a kernel that runs");
+	TAP_IS(gm_pool_alloc(site.pool, rest + 2 * MIB, 1, &block), CUDA_SUCCESS,
+	       "cudaMalloc takes it");
+	TAP_IS(slack(), 0, "from under the kernel");
+	TAP_OK(gm_heap_in_flight(site.heap), "which runs on");
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap), "and gets what there is");
+	TAP_OK(!gm_heap_map_ahead(site.heap), "but nothing ahead");
+	gm_pool_free(site.pool, block.base, NULL, NULL);
+	end("lack");
+
+	make("4G", 2048 * MIB, AFTER, NULL);
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack");
+	ahead = slack();
+	TAP_IS(gm_heap_trim(site.heap), ahead << GM_GRANULE_SHIFT, "a trim has it, too");
+	TAP_IS(slack(), 0, "all of it");
+	TAP_IS(gm_heap_trim(site.heap), 0, "and no more while the kernel runs");
+	end("trim");
+}
+
+static void goes_when_due(void)
+{
+	make("4G", 2048 * MIB, AFTER, tell);
+	TAP_IS(gm_heap_trim_next(site.heap), UINT64_MAX, "nothing is due");
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack");
+	uint64_t due = gm_heap_trim_next(site.heap), ahead = slack();
+	TAP_OK(due > AFTER && due <= fake_now + AFTER, "is due so long after");
+	TAP_IS(gm_heap_trim_idle(site.heap, due - 1), 0, "not before");
+	TAP_IS(gm_heap_trim_idle(site.heap, due), ahead << GM_GRANULE_SHIFT, "then it goes");
+	TAP_OK(gm_heap_in_flight(site.heap), "while the kernel runs");
+	TAP_IS(gm_heap_trim_next(site.heap), UINT64_MAX, "and nothing else is due");
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap), "the heap grows without it");
+	end("due");
+}
+
+/* The driver keeps it, then another thread has it. */
+static void is_one_threads(void)
+{
+	make("4G", 2048 * MIB, AFTER, NULL);
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack");
+	uint64_t ahead = slack();
+	gm_sim_fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
+	TAP_IS(gm_heap_drop_slack(site.heap), 0, "the driver does not unmap it");
+	TAP_IS(slack(), ahead, "so it stays");
+	want(1);
+	uint32_t before = mapped();
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == before + ahead, "and is of use");
+	gm_sim_fail("cuMemMap", 1, CUDA_ERROR_OUT_OF_MEMORY);
+	TAP_OK(!gm_heap_map_ahead(site.heap) && slack() == 0, "the driver maps none");
+	TAP_OK(site_figures(&site).chunks == 3 && gm_heap_drop_slack(site.heap) == 0,
+	       "and nothing remains of it");
+	TAP_IS(site.heap->chunks.n, 3, "no addresses either");
+	end("one");
+}
+
+static void is_made_by_the_service(void)
+{
+	make("4G", 2048 * MIB, AFTER, tell);
+	want(1);
+	serve();
+	TAP_OK(naps > 2, "a kernel is served to its end");
+	TAP_OK(slack() > 0, "and slack remains for the next");
+	TAP_OK(gm_heap_trim_next(site.heap) < fake_now + AFTER, "until it is due");
+	end("served");
+	make("4G", 2048 * MIB, AFTER, NULL);
+	want(1);
+	serve();
+	TAP_OK(naps > 2 && site.heap->grown == 2, "likewise where nobody trims");
+	TAP_IS(slack(), 0, "but the service leaves none");
+	end("alone");
+}
+
+/* --- all at once --- */
+
+static atomic_bool over;
+
+static void *lack_often(void *unused)
+{
+	struct gm_block block;
+	(void)unused;
+	while (!atomic_load(&over))
+		if (gm_pool_alloc(site.pool, 440 * MIB, 1, &block) == CUDA_SUCCESS)
+			gm_pool_free(site.pool, block.base, NULL, NULL);
+	return NULL;
+}
+
+static void *drop_often(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&over)) {
+		gm_heap_drop_slack(site.heap);
+		gm_heap_trim_idle(site.heap, UINT64_MAX - 1);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void all_at_once(void)
+{
+	pthread_t lacker, dropper;
+	make("512M", 400 * MIB, 1, NULL);
+	pthread_create(&lacker, NULL, lack_often, NULL);
+	pthread_create(&dropper, NULL, drop_often, NULL);
+	for (unsigned i = 0; i < 300; i++) {
+		struct gm_mailbox *mail = &site.heap->shared->mail;
+		__atomic_store_n(&mail->taken.value, mail->have.value, __ATOMIC_RELEASE);
+		__atomic_store_n(&mail->refused.value, 0, __ATOMIC_RELEASE);
+		want(mapped() < 20);
+		site.heap->ahead = true;
+		gm_heap_map_ahead(site.heap);
+		gm_heap_answer(site.heap);
+	}
+	atomic_store(&over, true);
+	pthread_join(lacker, NULL);
+	pthread_join(dropper, NULL);
+	TAP_OK(mapped() >= 16, "the heap has %u granules", mapped());
+	end("threads");
+}
+
+int main(void)
+{
+	grows_without_calls();
+	needs_a_reason();
+	is_bounded();
+	goes_to_who_lacks();
+	goes_when_due();
+	is_one_threads();
+	is_made_by_the_service();
+	all_at_once();
+	return tap_done();
+}
