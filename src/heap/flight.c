@@ -12,6 +12,7 @@
 #include "heap/process.h"
 #include "heap/sample.h"
 #include "heap/service.h"
+#include "heap/shed.h"
 
 static bool track_is_done(const struct gm_heap_host *heap, unsigned track)
 {
@@ -21,7 +22,7 @@ static bool track_is_done(const struct gm_heap_host *heap, unsigned track)
 
 bool gm_heap_is_tracked(const struct gm_heap_host *heap)
 {
-	bool any = heap->launching;
+	bool any = heap->launching || gm_heap_shed_is_pending(heap);
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	for (unsigned i = 0; i < heap->tracks && !any; i++)
 		any = !track_is_done(heap, i);
@@ -85,9 +86,12 @@ void gm_heap_launch(struct gm_heap_host *heap, CUstream stream)
 	/* Earlier kernels may have seen no beat for so long that they gave the host up. */
 	__atomic_fetch_add(&heap->shared->mail.beat.value, 1, __ATOMIC_RELEASE);
 	gm_heap_wake(heap);
+	bool shed = gm_heap_shed_begin(heap);
 	gm_lock_release(&heap->lock);
 	if (wait)
 		stream_wait_ran(heap, stream);
+	if (shed)
+		gm_heap_shed_launch(heap, stream);
 	if (__atomic_load_n(&heap->shared->mail.refused.value, __ATOMIC_RELAXED))
 		refusal_withdraw(heap, stream);
 }
@@ -148,6 +152,7 @@ void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched)
 		track->last--;
 	heap->untracked += launched && !written;
 	heap->launching--;
+	gm_heap_shed_see_launches(heap);
 	gm_lock_release(&heap->lock);
 	if (launched)
 		gm_heap_mark_stale(heap);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "heap/process.h"
 #include "heap/record.h"
+#include "heap/shed.h"
 #include "heap/slack.h"
 
 CUdeviceptr gm_heap_chunk_address(const struct gm_heap_host *heap, uint32_t granule)
@@ -164,10 +165,24 @@ static void mailbox_refuse(struct gm_heap_host *heap, uint64_t want)
 	__atomic_store_n(&heap->shared->mail.refused.value, want, __ATOMIC_RELEASE);
 }
 
-/* From slack, or else by a growth; where the limit is in the way, without slack. */
+/* Grant a chunk that has left the device, and is mapped still. */
+static bool heap_use_leaving(struct gm_heap_host *heap, uint32_t need)
+{
+	gm_lock_take(&heap->lock);
+	const struct gm_heap_chunk *chunk = gm_heap_shed_return(heap, need);
+	if (chunk)
+		heap->newest = *chunk;
+	gm_lock_release(&heap->lock);
+	if (chunk)
+		mailbox_grant(heap, heap->newest.first, heap->newest.count);
+	return chunk;
+}
+
+/* From what is mapped, or else by a growth; where the limit is in the way, without slack. */
 static bool heap_get(struct gm_heap_host *heap, uint32_t need, uint32_t wish)
 {
-	return gm_heap_use_slack(heap, need) || heap_grow(heap, need, wish) ||
+	return heap_use_leaving(heap, need) || gm_heap_use_slack(heap, need) ||
+	       heap_grow(heap, need, wish) ||
 	       (gm_heap_drop_slack(heap) && heap_grow(heap, need, wish));
 }
 

@@ -141,6 +141,7 @@ static CUresult kernel_find(struct gm_heap_host *heap, CUfunction *out, const ch
 static CUresult heap_load(struct gm_heap_host *heap)
 {
 	const char *symbol = gm_heap_policy_symbol(heap->policy);
+	bool sweeps = heap->policy == (unsigned)gm_heap_policy("granule");
 	CUresult result = heap->config.driver->cuModuleLoadData(&heap->module, heap->config.image);
 	if (result == CUDA_SUCCESS)
 		result = kernel_find(heap, &heap->set_up, "set_up", "");
@@ -150,6 +151,8 @@ static CUresult heap_load(struct gm_heap_host *heap)
 		result = kernel_find(heap, &heap->trim, "trim_", symbol);
 	if (result == CUDA_SUCCESS)
 		result = kernel_find(heap, &heap->stats, "stats_", symbol);
+	if (result == CUDA_SUCCESS)
+		result = kernel_find(heap, &heap->shed, "shed", sweeps ? "_granule" : "");
 	return result == CUDA_ERROR_NOT_FOUND ? CUDA_ERROR_INVALID_IMAGE : result;
 }
 
@@ -305,6 +308,7 @@ CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host
 	}
 	if (result == CUDA_SUCCESS) {
 		heap->born = gm_clock_ns();
+		heap->shed_at = gm_heap_now(heap);
 		gm_heap_record_made(heap);
 		gm_heap_list_add(heap);
 		*out = heap;

@@ -114,7 +114,8 @@ unsigned gm_heap_policy_of(const struct gm_heap_host *heap);
  * stream, so for a _ptsz call that was given NULL it is CU_STREAM_PER_THREAD. Not for launches that
  * are being captured; the launch of the graph counts.
  *
- * gm_heap_launch starts the service thread if there is none. While a kernel of the heap's own runs,
+ * gm_heap_launch starts the service thread if there is none, and may launch a kernel of the heap's
+ * own on the stream, once in config.trim_after. While a kernel of the heap's own runs,
  * the stream waits for its end, the caller only until it is launched. Where growth was refused
  * before, gm_heap_launch puts a memset on the stream, so that the kernel asks again.
  *
@@ -138,15 +139,18 @@ uint64_t gm_heap_trim(struct gm_heap_host *heap);
 
 /*
  * The same for a heap that no kernel has used for config.trim_after, once after each time that
- * kernels were in flight. Does not wait for the context's work, only for a kernel of the heap's
- * own, which may have to wait for room on the GPU. Launches that no write stands behind
- * (gm_heap_launched) are in flight here until gm_heap_trim has waited for them. Not while captures
- * are open. Slack goes that was not used for config.trim_after, whatever is in flight.
+ * kernels were in flight; and for one that is in use (shed.h), what its kernels did not need for
+ * that time: asked for here, taken from the device by a kernel that the next gm_heap_launch puts
+ * before the launch, and given back by a later call, when the kernels of then have ended. Does not
+ * wait for the context's work, only for a kernel of the heap's own, which may have to wait for room
+ * on the GPU. Launches that no write stands behind (gm_heap_launched) are in flight here until
+ * gm_heap_trim has waited for them. Not while captures are open. Slack goes that was not used for
+ * config.trim_after, whatever is in flight.
  */
 uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now);
 
-/* When gm_heap_trim_idle may next find empty chunks; UINT64_MAX: not before config.idle is called,
- * as for a heap that has its first chunk alone. Calls nothing. */
+/* When gm_heap_trim_idle may next have something to do; UINT64_MAX: not before config.idle is
+ * called, as for a heap that has its first chunk alone. Calls nothing. */
 uint64_t gm_heap_trim_next(struct gm_heap_host *heap);
 
 /*

@@ -7,8 +7,8 @@
  *   policy    the table of policies                      flight    launches whose kernels allocate
  *   list      all heaps of the process                   grow      chunks, growth, the mailbox
  *   process   fork and exit                              trim      empty chunks go back
- *   slack     memory mapped ahead of growth
- *   record    counters and records of the log            sample    reading a heap's figures
+ *   slack     memory mapped ahead of growth              shed      likewise, while kernels keep
+ * coming record    counters and records of the log            sample    reading a heap's figures
  *                                                        service   the thread that answers
  *
  * The heap's lock, of rank GM_LOCK_RANK_TABLE, is never held across a call of the driver.
@@ -43,6 +43,7 @@ struct gm_heap_shared {
 	struct gm_job job;
 	uint32_t read; /* by the GPU: the last reading that completed */
 	struct gm_job reading;
+	struct gm_shed shed;
 };
 
 /* The launches of one stream. In flight while shared->done differs from `last`. */
@@ -59,14 +60,15 @@ struct gm_heap_track {
  *   MAPPING ------------> MAPPED -------------> CLAIMED --------> UNMAPPING ----------------> none
  *     ^  \---> none (refused)                       ^---------------/ (the driver fails)
  *     | \--- gm_pool_lend_spare ---> SLACK ---> UNMAPPING, or none where the pool took it
- *     \----------- a growth --------/
+ *     \----------- a growth --------/    MAPPED <--- a growth --- LEAVING <--- a shed's kernel
  */
 enum gm_chunk_state {
 	GM_CHUNK_MAPPING, /* the service thread's */
 	GM_CHUNK_MAPPED,
 	GM_CHUNK_CLAIMED, /* no longer the device's, still mapped */
 	GM_CHUNK_UNMAPPING,
-	GM_CHUNK_SLACK, /* mapped, and never the device's so far; one at most */
+	GM_CHUNK_SLACK,	  /* mapped, and never the device's so far; one at most */
+	GM_CHUNK_LEAVING, /* as CLAIMED, but kernels that knew it are in flight (shed.h) */
 };
 
 struct gm_heap_chunk {
@@ -87,7 +89,7 @@ struct gm_heap_host {
 	CUmodule module;
 	CUstream stream; /* for the heap's own kernels */
 	CUevent ran;	 /* recorded behind the last of them */
-	CUfunction set_up, init, trim, stats;
+	CUfunction set_up, init, trim, stats, shed;
 	struct gm_heap_shared *shared;
 	bool registered; /* `shared`, with the driver */
 	uint64_t born;	 /* CLOCK_MONOTONIC */
@@ -116,6 +118,17 @@ struct gm_heap_host {
 	_Atomic uint64_t due;	      /* CLOCK_MONOTONIC: no reading sooner. Any thread */
 	atomic_bool stale;	      /* launched into since it was last read. Any thread */
 	atomic_bool unreadable;	      /* the end of a reading could not be seen. Any thread */
+
+	/* Under the lock: shedding (shed.h). */
+	bool shed_wanted;      /* by the next launch */
+	bool shedding;	       /* a shed was launched, and not taken in yet */
+	bool leaving;	       /* chunks are LEAVING */
+	bool known;	       /* `grace` is written */
+	uint64_t shed_at;      /* when one was last wanted, or its progress read */
+	unsigned grace_tracks; /* when the chunks had left the device, the used part of `track`, */
+	uint32_t grace[GM_HEAP_TRACKS]; /* and the last launches of these */
+
+	bool told; /* under the lock: the last gm_heap_trim_next gave a time */
 
 	uint64_t slack_since; /* under the lock: when it was mapped, by the service's clock */
 

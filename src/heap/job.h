@@ -23,9 +23,18 @@ struct gm_job_chunk {
 struct gm_job {
 	struct gm_heap heap;	    /* set_up: the device's initial value */
 	struct gm_heap_stats stats; /* stats: the policy's figures, and the heap's: */
-	uint64_t nulls, foreign_frees, used;
+	uint64_t nulls, foreign_frees, used, stalled;
 	uint32_t chunks; /* trim: of `chunk` */
 	uint32_t pad;
+	struct gm_job_chunk chunk[GM_JOB_CHUNKS];
+};
+
+/* Of a shed: device/shed.h. */
+struct gm_shed {
+	uint64_t done;	 /* out: `number`, at the end */
+	uint64_t number; /* of the shed; not 0 */
+	uint64_t mapped; /* granules that the device has */
+	uint64_t chunks; /* of `chunk`, in the order in which they are claimed */
 	struct gm_job_chunk chunk[GM_JOB_CHUNKS];
 };
 
@@ -57,6 +66,7 @@ GM_DEVICE void gm_job_count(const struct gm_heap *heap, struct gm_job *job)
 	job->nulls = heap->refusals;
 	job->foreign_frees = heap->foreign_frees;
 	job->used = heap->granted - heap->available;
+	job->stalled = heap->stalled;
 }
 
 #endif

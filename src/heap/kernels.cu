@@ -2,11 +2,25 @@
 // The heap's own kernels, for every policy; job.h says what they do. The library carries them for
 // all architectures.
 #include "heap/device/policies.h"
+#include "heap/device/shed.h"
 #include "heap/job.h"
 
 extern "C" __global__ void gm_heap_set_up(struct gm_heap *heap, const struct gm_job *job)
 {
 	gm_job_set_up(heap, job);
+}
+
+extern "C" __global__ void gm_heap_shed(struct gm_heap *heap, struct gm_shed *shed)
+{
+	if (threadIdx.x == 0)
+		gm_shed_claim(heap, shed);
+}
+
+extern "C" __global__ void gm_heap_shed_granule(struct gm_heap *heap, struct gm_shed *shed)
+{
+	gm_shed_sweep(heap, threadIdx.x);
+	if (threadIdx.x == 0)
+		gm_shed_claim(heap, shed);
 }
 
 #define GM_POLICY(name, n, can)                                                                  \

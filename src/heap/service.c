@@ -47,10 +47,22 @@ static bool service_is_over(const struct gm_heap_host *heap)
 	return atomic_load(&heap->stopped) || gm_heap_is_exiting();
 }
 
+void gm_heap_tell(struct gm_heap_host *heap)
+{
+	if (!heap->config.idle)
+		return;
+	gm_lock_take(&heap->lock);
+	bool told = heap->told;
+	gm_lock_release(&heap->lock);
+	if (!told && gm_heap_trim_next(heap) != UINT64_MAX)
+		heap->config.idle(heap->config.idle_arg);
+}
+
 /* Answer the mailbox while kernels are in flight. False: the program's threads have ended. */
 static bool service_attend(struct gm_heap_host *heap)
 {
 	uint64_t asked = 0, began = gm_heap_now(heap);
+	gm_heap_tell(heap);
 	while (!service_is_over(heap)) {
 		unsigned bell = gm_worker_bell(&heap->service);
 		uint64_t now = gm_heap_now(heap);

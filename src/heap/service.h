@@ -13,6 +13,10 @@ void gm_heap_wake(struct gm_heap_host *heap);
 void gm_heap_stop(struct gm_heap_host *heap);
 void gm_heap_resume(struct gm_heap_host *heap);
 
+/* Call config.idle, if gm_heap_trim_next gave no time when it was last called, and gives one now.
+ */
+void gm_heap_tell(struct gm_heap_host *heap);
+
 /* The service's clock. */
 uint64_t gm_heap_now(const struct gm_heap_host *heap);
 

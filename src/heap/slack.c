@@ -71,12 +71,9 @@ static bool slack_map(struct gm_heap_host *heap, uint32_t count)
 	return atomic_load(&heap->slack) != 0;
 }
 
-bool gm_heap_map_ahead(struct gm_heap_host *heap)
+static bool slack_make(struct gm_heap_host *heap)
 {
 	struct gm_heap_chunk old;
-	if (!heap->ahead)
-		return false;
-	heap->ahead = false;
 	if (heap->config.trim_after == 0 || !gm_heap_in_flight(heap))
 		return false;
 	if (slack_begin(heap, GM_CHUNK_MAPPING, &old))
@@ -88,8 +85,16 @@ bool gm_heap_map_ahead(struct gm_heap_host *heap)
 		return false;
 	bool mapped = slack_map(heap, count);
 	gm_heap_end_calls();
-	if (mapped && heap->config.idle && gm_heap_trim_next(heap) != UINT64_MAX)
-		heap->config.idle(heap->config.idle_arg);
+	return mapped;
+}
+
+bool gm_heap_map_ahead(struct gm_heap_host *heap)
+{
+	if (!heap->ahead)
+		return false;
+	heap->ahead = false;
+	bool mapped = slack_make(heap);
+	gm_heap_tell(heap);
 	return mapped;
 }
 

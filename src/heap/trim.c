@@ -10,6 +10,8 @@
 #include "heap/kernel.h"
 #include "heap/process.h"
 #include "heap/sample.h"
+#include "heap/service.h"
+#include "heap/shed.h"
 #include "heap/slack.h"
 
 /* Wait for the context's work, and with it for untracked launches. False: not now. */
@@ -70,6 +72,14 @@ static void trim_finish_job(struct gm_heap_host *heap)
 	job->chunks = 0;
 }
 
+/* Chunks that were shed may be nobody's by now. */
+static void shed_poll(struct gm_heap_host *heap)
+{
+	gm_lock_take(&heap->lock);
+	gm_heap_shed_poll(heap, 0);
+	gm_lock_release(&heap->lock);
+}
+
 /* Give empty chunks back, all but the first, which begins at granule 0. Kernels that may allocate
  * are excluded; they are admitted again before chunks are unmapped. Returns bytes. */
 static uint64_t trim_chunks(struct gm_heap_host *heap)
@@ -80,6 +90,7 @@ static uint64_t trim_chunks(struct gm_heap_host *heap)
 		trim_finish_job(heap);
 	__atomic_store_n(&heap->shared->mail.want.value, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&heap->shared->mail.refused.value, 0, __ATOMIC_RELEASE);
+	shed_poll(heap);
 	gm_heap_admit(heap);
 	return gm_heap_drop_chunks(heap);
 }
@@ -89,7 +100,10 @@ uint64_t gm_heap_trim(struct gm_heap_host *heap)
 	if (!gm_heap_is_ours(heap))
 		return 0;
 	uint64_t slack = gm_heap_drop_slack(heap);
-	return trim_fence(heap) && gm_heap_exclude(heap) ? slack + trim_chunks(heap) : slack;
+	if (trim_fence(heap) && gm_heap_exclude(heap))
+		return slack + trim_chunks(heap);
+	shed_poll(heap);
+	return slack + gm_heap_drop_chunks(heap);
 }
 
 /* --- of an idle heap --- */
@@ -121,9 +135,12 @@ uint64_t gm_heap_trim_next(struct gm_heap_host *heap)
 	if (!gm_heap_is_ours(heap))
 		return UINT64_MAX;
 	gm_lock_take(&heap->lock);
-	uint64_t due = trim_due(heap), slack = slack_due(heap);
+	uint64_t due = trim_due(heap), slack = slack_due(heap), shed = gm_heap_shed_due(heap);
+	due = slack < due ? slack : due;
+	due = shed < due ? shed : due;
+	heap->told = due != UINT64_MAX;
 	gm_lock_release(&heap->lock);
-	return slack < due ? slack : due;
+	return due;
 }
 
 uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
@@ -131,11 +148,12 @@ uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
 	if (!gm_heap_is_ours(heap))
 		return 0;
 	gm_lock_take(&heap->lock);
+	gm_heap_shed_poll(heap, now);
 	bool slack = slack_due(heap) <= now;
 	bool mine = trim_due(heap) <= now && gm_heap_exclude_locked(heap);
 	if (mine)
 		heap->idle_since = UINT64_MAX; /* not due until kernels were in flight again */
 	gm_lock_release(&heap->lock);
 	uint64_t bytes = slack ? gm_heap_drop_slack(heap) : 0;
-	return mine ? bytes + trim_chunks(heap) : bytes;
+	return bytes + (mine ? trim_chunks(heap) : gm_heap_drop_chunks(heap));
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "heap/device/policies.h"
+#include "heap/device/shed.h"
 #include "heap/job.h"
 
 struct launch {
@@ -59,6 +60,26 @@ static void lane_stats(void *arg, uint32_t thread)
 	gm_job_count(launch->heap, launch->job);
 }
 
+/* Without a policy: claim alone. */
+static void lane_shed(void *arg, uint32_t thread)
+{
+	struct launch *launch = arg;
+	if (launch->policy)
+		gm_shed_sweep(launch->heap, thread);
+	if (thread == 0)
+		gm_shed_claim(launch->heap, (struct gm_shed *)launch->job);
+}
+
+static void heap_shed(void **args)
+{
+	launch_run(GM_WARP, lane_shed, launch_arguments(args, NULL));
+}
+
+static void heap_shed_granule(void **args)
+{
+	launch_run(GM_WARP, lane_shed, launch_arguments(args, gm_policies));
+}
+
 static void heap_set_up(void **args)
 {
 	launch_run(1, lane_set_up, launch_arguments(args, NULL));
@@ -95,6 +116,8 @@ enum {
 
 static const struct gm_sim_kernel kernels[] = {
 	{"gm_heap_set_up", heap_set_up, ARGS, 0},
+	{"gm_heap_shed", heap_shed, ARGS, 0},
+	{"gm_heap_shed_granule", heap_shed_granule, ARGS, 0},
 #define GM_POLICY(name, n, can)                                                           \
 	{"gm_heap_init_" #n, init_##n, ARGS, 0}, {"gm_heap_trim_" #n, trim_##n, ARGS, 0}, \
 		{"gm_heap_stats_" #n, stats_##n, ARGS, 0},

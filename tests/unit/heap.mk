@@ -51,3 +51,6 @@ tests_unit_test_service_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_heap_slack
 tests_unit_test_heap_slack_SOURCES = tests/unit/test_heap_slack.c tests/unit/heap_help.h tests/unit/heap_host_help.h
 tests_unit_test_heap_slack_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_heap_shed
+tests_unit_test_heap_shed_SOURCES = tests/unit/test_heap_shed.c tests/unit/heap_help.h tests/unit/heap_host_help.h
+tests_unit_test_heap_shed_LDADD = $(UNIT_LDADD)

@@ -58,6 +58,7 @@ static void make(uint64_t after)
 	gm_heap_stop(site.heap); /* its thread's part is done here */
 	site.heap->config.clock = fake_clock;
 	site.heap->config.sleep = fake_sleep;
+	site.heap->shed_at = UINT64_MAX; /* no sheds: test_heap_shed */
 	fake_now = 1000;
 }
 

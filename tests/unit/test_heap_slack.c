@@ -72,6 +72,7 @@ static void make(const char *memory, uint64_t limit, uint64_t after, void (*idle
 	gm_heap_stop(site.heap);
 	site.heap->config.clock = fake_clock;
 	site.heap->config.sleep = fake_sleep;
+	site.heap->shed_at = UINT64_MAX; /* no sheds: test_heap_shed */
 	fake_now = 1000;
 	told = naps = 0;
 	drv(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);

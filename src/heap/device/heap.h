@@ -105,7 +105,9 @@ struct gm_heap {
 	uint64_t seen_at;   /* polled_at of the last poll that is over */
 	uint64_t waited;    /* ns between polls, in total; each at most GM_POLL_NS */
 	uint64_t wished;    /* by lanes that wait, since the last grant */
-	uint32_t pad5[8];
+	uint64_t stalled;   /* ns that lanes waited for the host, in total; of several, once */
+	uint64_t least;	    /* lowest `available` since the last shed; 0: before the first */
+	uint32_t pad5[4];
 	uint64_t foreign_frees; /* invalid frees: no allocation in use begins there */
 	uint64_t refusals;	/* allocations that got NULL */
 	char pad4[GM_LINE - 16];

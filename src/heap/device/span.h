@@ -82,14 +82,20 @@ GM_DEVICE void gm_span_collect(struct gm_heap *heap)
 	gm_span_fetch(heap, gm_load64_system(&heap->mail->have.value));
 }
 
-/* Poll the mailbox, unless another lane did within GM_POLL: write `want`, read the answers. */
-GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
+/* Poll the mailbox, unless another lane did within GM_POLL: write `want`, read the answers. The
+ * caller waits since `began`; GM_NO_WAIT: it does not. */
+#define GM_NO_WAIT (~0ull)
+GM_DEVICE_SLOW void gm_span_poll_since(struct gm_heap *heap, uint64_t began)
 {
 	uint64_t now = gm_nanoseconds(), last = gm_load64(&heap->polled_at), waited = now - last;
 	/* Another lane may have polled since this one read the clock. */
 	if (waited < GM_POLL || last - now < GM_HOST_DEAD ||
 	    gm_cas64(&heap->polled_at, last, now) != last)
 		return;
+	/* Of lanes that wait together, this one counts the time since the last poll. */
+	began = last > began ? last : began;
+	if (began < now)
+		gm_add64(&heap->stalled, now - began < GM_POLL_NS ? now - began : GM_POLL_NS);
 	/* All of these cross the bus at once. */
 	gm_post64_system(&heap->mail->wish.value, gm_load64(&heap->wished));
 	gm_post64_system(&heap->mail->want.value, gm_load64(&heap->wanted));
@@ -106,6 +112,11 @@ GM_DEVICE_SLOW void gm_span_poll(struct gm_heap *heap)
 	}
 	gm_span_fetch(heap, have);
 	gm_store64(&heap->seen_at, now);
+}
+
+GM_DEVICE void gm_span_poll(struct gm_heap *heap)
+{
+	gm_span_poll_since(heap, GM_NO_WAIT);
 }
 
 /* `want` granules are needed in total. */
@@ -151,7 +162,7 @@ GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need, uint32_t w
 	for (;;) {
 		gm_span_wish(heap, wish);
 		gm_span_want(heap, granted + need);
-		gm_span_poll(heap);
+		gm_span_poll_since(heap, began);
 		bool more =
 			gm_load64(&heap->granted) != granted ||
 			(gm_load32(&heap->epoch) != epoch && gm_load64(&heap->available) >= need);
@@ -179,6 +190,15 @@ GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
 	gm_span_poll(heap);
 }
 
+/* So many granules are free after some were taken. */
+GM_DEVICE_SLOW void gm_span_lower(struct gm_heap *heap, uint64_t available)
+{
+	uint64_t least = gm_load64(&heap->least), seen;
+	for (; available < least; least = seen)
+		if ((seen = gm_cas64(&heap->least, least, available)) == least)
+			return;
+}
+
 /* A granule that was free, but is not counted as taken yet; or GM_NO_GRANULE. Of its own, so that
  * its stack frame and those of gm_span_ask_ahead do not add up. */
 GM_DEVICE_SLOW uint32_t gm_span_draw(const struct gm_heap *heap, uint32_t seed)
@@ -190,7 +210,12 @@ GM_DEVICE_SLOW uint32_t gm_span_draw(const struct gm_heap *heap, uint32_t seed)
 GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
 {
 	uint32_t granule = gm_span_draw(heap, seed);
-	if (granule != GM_NO_GRANULE && gm_add64(&heap->available, ~0ull) <= heap->low && heap->low)
+	if (granule == GM_NO_GRANULE)
+		return granule;
+	uint64_t available = gm_add64(&heap->available, ~0ull);
+	if (available <= gm_load64(&heap->least))
+		gm_span_lower(heap, available - 1);
+	if (available <= heap->low && heap->low)
 		gm_span_ask_ahead(heap);
 	return granule;
 }
@@ -204,7 +229,11 @@ GM_DEVICE uint64_t gm_span_take_some(struct gm_heap *heap, uint32_t w, uint32_t 
 		kept |= rest & (~rest + 1);
 	if (bits != kept)
 		gm_bits_fill(&heap->free, w, bits & ~kept);
-	if (n && gm_add64(&heap->available, 0ull - n) <= heap->low + n && heap->low)
+	if (n == 0)
+		return 0;
+	uint64_t available = gm_add64(&heap->available, 0ull - n);
+	gm_span_lower(heap, available - n);
+	if (available <= heap->low + n && heap->low)
 		gm_span_ask_ahead(heap);
 	return kept;
 }
@@ -232,7 +261,7 @@ GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t coun
 			gm_bits_fill(&heap->free, w, gm_span_part(w, first, count));
 		return false;
 	}
-	gm_add64(&heap->available, 0ull - count);
+	gm_span_lower(heap, gm_add64(&heap->available, 0ull - count) - count);
 	return true;
 }
 
