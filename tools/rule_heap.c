@@ -58,3 +58,30 @@ bool gm_rule_heap_growth(struct gm_figures *f, struct gm_finding *out)
 	}
 	return out->value.n > 0;
 }
+
+/* The device whose kernels waited longest, of those where memory was needed again, or was not. */
+static bool waits_measure(const struct gm_figures *f, bool again, struct gm_finding *out)
+{
+	for (unsigned d = 0; d < f->n_devices; d++) {
+		uint64_t waited = gm_figures_device(f, d, GM_C_heap_wait_ns);
+		uint64_t grown = gm_figures_device(f, d, GM_C_heap_growth_bytes);
+		uint64_t peak = gm_figures_device(f, d, GM_C_heap_mapped_peak);
+		if (waited <= out->value.n || (grown > peak) != again)
+			continue;
+		out->device = d;
+		out->value = GM_NS(waited);
+		out->of = GM_BYTES(grown);
+		out->other = GM_BYTES(peak);
+	}
+	return out->value.n > 0;
+}
+
+bool gm_rule_heap_regrown(struct gm_figures *f, struct gm_finding *out)
+{
+	return waits_measure(f, true, out);
+}
+
+bool gm_rule_heap_waits(struct gm_figures *f, struct gm_finding *out)
+{
+	return waits_measure(f, false, out);
+}

@@ -76,6 +76,7 @@ static void heap_json(struct gm_emit *emit, const struct gm_figures_heap *h)
 		{"shrunk", GM_COUNT(more->shrunk)},
 		{"refused", GM_COUNT(more->refused)},
 		{"refused_limit", GM_COUNT(more->refused_limit)},
+		{"wait_ns", GM_NS(more->wait_ns)},
 		{"growth_ns", GM_NS(more->growth_ns)},
 		{"growth_longest", GM_NS(more->growth_longest)},
 		{"nulls", GM_COUNT(h->nulls)},
@@ -180,6 +181,27 @@ static void growth_line(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	gm_emit_end(emit);
 }
 
+/* How long kernels waited, and how full the heaps were. */
+static void use_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+{
+	char waited[32], used[32], shed[32];
+	uint64_t peak = C(heap_mapped_peak), full = 0;
+	if (peak)
+		full = (uint64_t)(1e6 * (double)C(heap_used_peak) / (double)peak);
+	gm_emit_line(emit, "heap use",
+		     "kernels waited %s for growth; at most %s in use, %.1f%% of the most mapped; "
+		     "%s given back in use",
+		     gm_time_format(C(heap_wait_ns), waited, sizeof waited),
+		     gm_size_format(C(heap_used_peak), used, sizeof used), (double)full / 1e4,
+		     gm_size_format(C(heap_shed), shed, sizeof shed));
+	gm_emit_object(emit, "heap_use");
+	gm_emit_value(emit, "wait_ns", GM_NS(C(heap_wait_ns)));
+	gm_emit_value(emit, "used_peak", GM_BYTES(C(heap_used_peak)));
+	gm_emit_value(emit, "full", GM_PPM(full));
+	gm_emit_value(emit, "shed", GM_BYTES(C(heap_shed)));
+	gm_emit_end(emit);
+}
+
 static void calls_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	char nulls[32], frees[32], read[32];
@@ -205,6 +227,7 @@ void gm_summary_heaps(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 		return;
 	memory_table(emit, f, d);
 	growth_line(emit, f, d);
+	use_line(emit, f, d);
 	calls_line(emit, f, d);
 	sizes_table(emit, f, d);
 }

@@ -67,6 +67,7 @@ struct gm_heap_figures {
 	uint64_t refused;		    /* growths that the pool or the limit refused */
 	uint64_t nulls;			    /* allocations that got NULL */
 	uint64_t foreign_frees;		    /* invalid frees: no allocation of the heap */
+	uint64_t wait_ns;		    /* that lanes waited for growth; of several, once */
 	uint64_t queue_chunks, recycled[2]; /* as in struct gm_heap_stats */
 };
 
@@ -154,10 +155,10 @@ uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now);
 uint64_t gm_heap_trim_next(struct gm_heap_host *heap);
 
 /*
- * Figures of the heap. Those of the device (used, live, nulls, foreign_frees, queue_chunks,
- * recycled) are read by a kernel, which is waited for. While kernels that may allocate are in
- * flight, and when the driver fails, they are those last read, the host's are valid all the same,
- * and the answer is CUDA_ERROR_NOT_READY or the driver's error.
+ * Figures of the heap. Those of the device (used, live, nulls, foreign_frees, wait_ns,
+ * queue_chunks, recycled) are read by a kernel, which is waited for. While kernels that may
+ * allocate are in flight, and when the driver fails, they are those last read, the host's are valid
+ * all the same, and the answer is CUDA_ERROR_NOT_READY or the driver's error.
  */
 CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out);
 

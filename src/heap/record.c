@@ -44,6 +44,7 @@ static void record_put_sample(struct gm_heap_host *heap, unsigned flags)
 	sample->limit = (uint64_t)heap->limit << GM_GRANULE_SHIFT;
 	sample->own = heap->own;
 	sample->used = f->used;
+	sample->wait_ns = f->wait_ns;
 	sample->slack = atomic_load(&heap->slack);
 	sample->grown = heap->grown;
 	sample->shrunk = heap->shrunk;
@@ -65,6 +66,8 @@ void gm_heap_record_figures(struct gm_heap_host *heap, const struct gm_heap_figu
 	if (heap->sample.live_peak < f->live)
 		heap->sample.live_peak = f->live;
 	gauge_change(heap, GM_C_heap_live, GM_C_heap_live_peak, f->live - before->live);
+	gauge_change(heap, GM_C_heap_used, GM_C_heap_used_peak, f->used - before->used);
+	counter_add(heap, GM_C_heap_wait_ns, f->wait_ns - before->wait_ns);
 	counter_add(heap, GM_C_heap_nulls, f->nulls - before->nulls);
 	counter_add(heap, GM_C_heap_foreign_frees, f->foreign_frees - before->foreign_frees);
 	counter_add(heap, GM_C_heap_samples, 1);
@@ -127,6 +130,11 @@ void gm_heap_record_slack(struct gm_heap_host *heap)
 	counter_add(heap, GM_C_heap_slack_growths, 1);
 }
 
+void gm_heap_record_shed(struct gm_heap_host *heap, uint64_t bytes)
+{
+	counter_add(heap, GM_C_heap_shed, bytes);
+}
+
 void gm_heap_record_refusal(struct gm_heap_host *heap, uint64_t bytes, uint64_t want,
 			    uint64_t start, bool limit)
 {
@@ -162,6 +170,8 @@ bool gm_heap_record_last(struct gm_heap_host *heap)
 
 void gm_heap_record_end(struct gm_heap_host *heap)
 {
-	if (gm_heap_record_last(heap))
-		counter_add(heap, GM_C_heap_live, 0 - heap->last.live);
+	if (!gm_heap_record_last(heap))
+		return;
+	counter_add(heap, GM_C_heap_live, 0 - heap->last.live);
+	counter_add(heap, GM_C_heap_used, 0 - heap->last.used);
 }

@@ -33,6 +33,9 @@ void gm_heap_record_refusal(struct gm_heap_host *heap, uint64_t bytes, uint64_t 
 /* The growth that is about to be recorded called no driver. */
 void gm_heap_record_slack(struct gm_heap_host *heap);
 
+/* Chunks of `bytes` were shed, and no kernel knows them any more. Any lock may be held. */
+void gm_heap_record_shed(struct gm_heap_host *heap, uint64_t bytes);
+
 /* A reading was taken in: heap->last was `before`. The heap's lock is held. */
 void gm_heap_record_figures(struct gm_heap_host *heap, const struct gm_heap_figures *before);
 

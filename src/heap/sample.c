@@ -45,6 +45,7 @@ static void figures_take(struct gm_heap_host *heap, const struct gm_job *job)
 	last->live = job->stats.live_bytes;
 	last->nulls = job->nulls;
 	last->foreign_frees = job->foreign_frees;
+	last->wait_ns = job->stalled;
 	last->queue_chunks = job->stats.queue_chunks;
 	last->recycled[0] = job->stats.queue_recycled;
 	last->recycled[1] = job->stats.chunks_recycled;

@@ -133,9 +133,13 @@ static void shed_collect(struct gm_heap_host *heap)
 
 static void chunks_become_claimed(struct gm_heap_host *heap)
 {
-	for (size_t i = 0; i < heap->chunks.n; i++)
-		if (heap->chunks.at[i].state == GM_CHUNK_LEAVING)
-			heap->chunks.at[i].state = GM_CHUNK_CLAIMED;
+	for (size_t i = 0; i < heap->chunks.n; i++) {
+		struct gm_heap_chunk *chunk = &heap->chunks.at[i];
+		if (chunk->state != GM_CHUNK_LEAVING)
+			continue;
+		chunk->state = GM_CHUNK_CLAIMED;
+		gm_heap_record_shed(heap, gm_heap_chunk_bytes(chunk->count));
+	}
 	heap->leaving = heap->known = false;
 }
 

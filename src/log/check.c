@@ -79,6 +79,7 @@ static const struct {
 	{GM_C_heap_slack, GM_C_lent},
 	{GM_C_heap_slack_growths, GM_C_heap_growths},
 	{GM_C_heap_live, GM_C_heap_live_peak},
+	{GM_C_heap_used, GM_C_heap_used_peak},
 	{GM_C_heap_refused_limit, GM_C_heap_refused},
 	{GM_C_heap_growth_longest, GM_C_heap_growth_ns},
 };

@@ -126,10 +126,11 @@ struct gm_heap_sample {
 	uint32_t growths[GM_HEAP_GROWTH_BINS];
 	uint32_t live[GM_HEAP_BINS]; /* allocations by size; all 0: not counted */
 	uint32_t pad;
-	uint64_t slack; /* mapped ahead */
+	uint64_t slack;	  /* mapped ahead */
+	uint64_t wait_ns; /* that kernels waited for growth */
 };
 
 _Static_assert(sizeof(struct gm_record) == 64, "a slot is 64 bytes");
-_Static_assert(sizeof(struct gm_heap_sample) == 272, "gpumem-log(5) gives the offsets");
+_Static_assert(sizeof(struct gm_heap_sample) == 280, "gpumem-log(5) gives the offsets");
 
 #endif

@@ -148,7 +148,7 @@ job() {
 
 # A heap of 64 MiB at most that grows three times and is refused once; read twice, at last with 1, 3 and 2 allocations.
 KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:4M:50us grow:0:4M:60us grow:0:4M:300us
-	slack:0:6M:2 nogrow:0:64M:1 heap:0:20M:0:0 at:3s size:0:1 size:5:3 size:32:2 heap:0:6M:8:1 last:0 native:0:3us)
+	slack:0:6M:2 waited:0:11M:7ms nogrow:0:64M:1 heap:0:20M:0:0 at:3s size:0:1 size:5:3 size:32:2 heap:0:6M:8:1 last:0 native:0:3us)
 
 @test "summary of malloc in kernels, exactly" {
 	mklog a.gml "${KERNELS[@]}"
@@ -165,6 +165,8 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	slack          6.00 MiB   6.00 MiB          -          2
 	heap growth   410 us in all, median 60.0 us, longest 300 us; 1 refused, 1 of
 	              them for the heap's limit
+	heap use      kernels waited 7.00 ms for growth; at most 11.0 MiB in use, 25.0%
+	              of the most mapped; 0 B given back in use
 	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
 
 	allocations of  when last read      bytes
@@ -203,6 +205,8 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	slack          6.00 MiB   6.00 MiB          -          2
 	heap growth   410 us in all, median within 64.0 us, longest 300 us; 1 refused,
 	              1 of them for the heap's limit
+	heap use      kernels waited 7.00 ms for growth; at most 11.0 MiB in use, 25.0%
+	              of the most mapped; 0 B given back in use
 	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
 
 	allocations of  when last read      bytes
@@ -216,7 +220,7 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	findings      8 mallocs in kernels got NULL: a device heap had reached its
 	END
 	"$TOOL" --json a.gml | jq -S '.logs[0] | {contradiction, images, contexts: .devices[0].contexts, heaps: .devices[0].heaps,
-		growth: .devices[0].heap_growth, memory: .devices[0].heap_memory, sizes: .devices[0].heap_sizes}' >out
+		growth: .devices[0].heap_growth, memory: .devices[0].heap_memory, use: .devices[0].heap_use, sizes: .devices[0].heap_sizes}' >out
 	diff -u - out <<-'END'
 	{
 	  "contexts": [
@@ -282,7 +286,8 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	        "larger": 2
 	      },
 	      "slack": 6291456,
-      "used": 6291456
+      "used": 6291456,
+      "wait_ns": 7000000
 	    }
 	  ],
 	  "images": [
@@ -341,7 +346,13 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	      "live": 2,
 	      "size": null
 	    }
-	  ]
+	  ],
+	  "use": {
+	    "full": 0.25,
+	    "shed": 0,
+	    "used_peak": 11534336,
+	    "wait_ns": 7000000
+	  }
 	}
 	END
 }

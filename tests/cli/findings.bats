@@ -138,6 +138,17 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	# Without events, by the bins of the counters: from 1,024 us on
 	GPUMEM_LOG=small has heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1025us grow:0:4M:3ms
 	GPUMEM_LOG=small hasnt heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1024us grow:0:4M:3ms
+
+	has heap_waits "${HEAP[@]}" grow:0:4M:1us waited:0:2M:10ms
+	says 'Device 0: kernels waited 10.0 ms for device heaps to grow by 4.00 MiB. GPUMEM_PREWARM maps memory beforehand, which heaps then get sooner; 36.0 MiB was the most'
+	hasnt heap_waits "${HEAP[@]}" grow:0:4M:1us waited:0:2M:9999999ns
+	has heap_waits "${HEAP[@]}" lend:1:2M waited:0:2M:10ms waited:1:2M:11ms # the worse device
+	says 'Device 1: kernels waited 11.0 ms'
+	has heap_waits "${HEAP[@]}" grow:0:4M:1us count:heap_growth_bytes:33554432 waited:0:2M:10ms
+	has heap_regrown "${HEAP[@]}" grow:0:4M:1us count:heap_growth_bytes:33554433 waited:0:2M:10ms
+	says 'Device 0: kernels waited 10.0 ms for device heaps, which grew by 36.0 MiB in all, for at most 36.0 MiB at a time: memory was given back and needed again. Raise GPUMEM_TRIM_AFTER.'
+	hasnt heap_regrown "${HEAP[@]}" grow:0:4M:1us count:heap_growth_bytes:33554432 waited:0:2M:10ms
+	hasnt heap_regrown "${HEAP[@]}" grow:0:4M:1us count:heap_growth_bytes:33554433 waited:0:2M:9999999ns
 }
 
 @test "findings: calls that the driver served" {

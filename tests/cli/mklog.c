@@ -25,6 +25,7 @@
  *   grow:DEVICE:SIZE:TIME     another one, that kernels waited for
  *   nogrow:DEVICE:SIZE:N      one that it did not get; 1: for its limit
  *   slack:DEVICE:SIZE:N       memory that is mapped ahead for a heap, and N growths that had such
+ *   waited:DEVICE:SIZE:TIME   kernels waited so long for heaps; at most SIZE is in use
  *   size:N:N                  allocations of a bin of sizes, for the next heap:
  *   heap:DEVICE:SIZE:N:N      it is read: live bytes, NULLs so far, and foreign frees
  *   last:DEVICE               the last word about it
@@ -430,6 +431,14 @@ static void do_slack(const uint64_t v[WORDS])
 	heap.slack = v[1];
 }
 
+static void do_waited(const uint64_t v[WORDS])
+{
+	const unsigned d = (unsigned)v[0];
+	gm_counter_add(d, GM_C_heap_wait_ns, v[2]);
+	gm_counter_raise(d, GM_C_heap_used_peak, v[1]);
+	heap.wait_ns += v[2];
+}
+
 static void do_size(const uint64_t v[WORDS])
 {
 	heap.live[v[0] % GM_HEAP_BINS] = (uint32_t)v[1];
@@ -501,7 +510,8 @@ static const struct word {
 	{"limit", "ds", do_limit},    {"loop", "dsn", do_loop},	    {"native", "dt", do_native},
 	{"taken", "dst", do_taken},   {"image", "n", do_image},	    {"lend", "ds", do_lend},
 	{"grow", "dst", do_grow},     {"nogrow", "dsn", do_nogrow}, {"size", "nn", do_size},
-	{"slack", "dsn", do_slack},   {"heap", "dsnn", do_heap},    {"last", "d", do_last},
+	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},
+	{"last", "d", do_last},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

@@ -304,7 +304,11 @@ static void waits_for_a_slow_host(struct work *work)
 	work->size = 1000000;
 	launch(work, one_each, "the host answers after half a second");
 	TAP_IS(work->got, LANES, "everybody waits for it");
+	uint64_t stalled = site_device(&work->site)->stalled;
+	TAP_OK(stalled > GM_HOST_DEAD * 9 / 20 && stalled < GM_HOST_DEAD * 11 / 20,
+	       "for as long, all together: %lu ns", (unsigned long)stalled);
 	launch(work, free_all, "free");
+	TAP_IS(site_figures(&work->site).wait_ns, stalled, "as the heap's figures say");
 	/* A lane that read the clock before another one looked. */
 	struct gm_heap *device = site_device(&work->site);
 	uint64_t waited = device->waited, now = gm_nanoseconds();
@@ -315,6 +319,9 @@ static void waits_for_a_slow_host(struct work *work)
 	device->polled_at = now + 2 * GM_HOST_DEAD;
 	gm_span_poll(device);
 	TAP_OK(device->polled_at < now + GM_HOST_DEAD, "a clock that was put back is believed");
+	gm_simt_advance(GM_POLL);
+	gm_span_ask_ahead(device);
+	TAP_IS(device->stalled, stalled, "a lane that asks ahead does not wait");
 	site_close(&work->site, "slow host");
 }
 

@@ -82,6 +82,7 @@ static int live(void *arg)
 	gm_granule_free(device_of(heap), &site);
 	gm_granule_free(device_of(heap), block[0]);
 	gm_granule_free(device_of(heap), block[0]);
+	device_of(heap)->stalled = 777;
 	CUstream stream = held_stream();
 	CHECK(gm_heap_sample_at == UINT64_MAX);
 	launch(heap, stream);
@@ -143,6 +144,9 @@ static void has_counters(struct gm_log_file *file)
 		{GM_C_heap_samples, 2},
 		{GM_C_heap_live, 2 * 16 + 128},
 		{GM_C_heap_live_peak, 2 * 16 + 128 + 2 * GM_GRANULE},
+		{GM_C_heap_used, 2 * GM_GRANULE},
+		{GM_C_heap_used_peak, 4 * GM_GRANULE},
+		{GM_C_heap_wait_ns, 777},
 		{GM_C_heap_nulls, 1},
 		{GM_C_heap_foreign_frees, 2},
 	};

@@ -6,6 +6,7 @@
  */
 #include "heap/device/shed.h"
 #include "heap/shed.h"
+#include "log/count.h"
 #include "tests/unit/heap_host_help.h"
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
@@ -105,6 +106,7 @@ static void goes_while_kernels_come(const char *policy)
 	make(policy, 3, 20);
 	CUstream stream = held_stream();
 	unsigned before = kernels();
+	uint64_t shed_before = gm_counter_get(0, GM_C_heap_shed);
 	TAP_IS(due(), AFTER, "%s: a heap that no kernel uses is trimmed as a whole", policy);
 	launch(stream);
 	TAP_IS(due(), 1000 + AFTER, "one in use is shed so long after it was made");
@@ -131,6 +133,7 @@ static void goes_while_kernels_come(const char *policy)
 	TAP_IS(sum, 0, "what it took stays while kernels of before are in flight");
 	release(stream);
 	TAP_IS(trim(), 120 * MIB, "and goes behind them");
+	TAP_IS(gm_counter_get(0, GM_C_heap_shed) - shed_before, 120 * MIB, "which is counted");
 	TAP_IS(mapped(), FIRST, "%s: all but the first chunk", policy);
 	TAP_IS(site_pool(&site).idle, 120 * MIB, "to the pool");
 	launch(NULL);
@@ -409,6 +412,7 @@ static void sheds_beside_lanes(const struct gm_policy *policy)
 
 int main(void)
 {
+	gm_counters_open();
 	goes_while_kernels_come("granule");
 	goes_while_kernels_come("rw");
 	keeps_what_was_needed();

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "heap/slack.h"
+#include "log/count.h"
 #include "tests/unit/heap_host_help.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -133,7 +134,14 @@ static void grows_without_calls(void)
 	want(mapped());
 	TAP_OK(gm_heap_answer(site.heap) && mapped() == 2 * before, "what is too much is mapped");
 	TAP_IS(slack(), before / 2, "beside the slack");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack), slack() << GM_GRANULE_SHIFT, "which is counted");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack_peak), slack() << GM_GRANULE_SHIFT, "at its most");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack_growths), 1, "with the growth that had some");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack_unused), 0, "and what had no use");
+	uint64_t unused = slack() << GM_GRANULE_SHIFT;
 	end("ahead");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack_unused), unused, "at the end, too");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack), 0, "when there is none");
 }
 
 static void needs_a_reason(void)
@@ -304,6 +312,7 @@ static void all_at_once(void)
 
 int main(void)
 {
+	gm_counters_open();
 	grows_without_calls();
 	needs_a_reason();
 	is_bounded();
