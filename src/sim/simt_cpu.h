@@ -15,6 +15,7 @@
 #define GM_DEVICE static inline __attribute__((unused))
 #define GM_DEVICE_SLOW GM_DEVICE /* -O0 would keep unused functions */
 #define GM_DEVICE_HOST static inline __attribute__((unused))
+#define GM_ROLLED
 
 /* Lanes that reach the same line while the first of them waits there are active together. */
 #define gm_active() gm_cpu_active(__FILE__, __LINE__)
@@ -126,6 +127,7 @@ GM_DEVICE void gm_fence_system(void)
 GM_CPU_LOAD(gm_load32, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_LOAD(gm_load32_cached, __ATOMIC_RELAXED, uint32_t)
 GM_CPU_LOAD(gm_load64, __ATOMIC_RELAXED, uint64_t)
+GM_CPU_LOAD(gm_load32_address, __ATOMIC_ACQUIRE, uint32_t)
 GM_CPU_LOAD(gm_load32_acquire, __ATOMIC_ACQUIRE, uint32_t)
 GM_CPU_LOAD(gm_load64_acquire, __ATOMIC_ACQUIRE, uint64_t)
 GM_CPU_LOAD(gm_load64_system, __ATOMIC_ACQUIRE, uint64_t)
@@ -148,6 +150,11 @@ GM_CPU_RMW(gm_and64, __atomic_fetch_and, __ATOMIC_ACQ_REL, uint64_t)
 GM_CPU_RMW(gm_exch64, __atomic_exchange_n, __ATOMIC_ACQ_REL, uint64_t)
 GM_CPU_CAS(gm_cas32, uint32_t)
 GM_CPU_CAS(gm_cas64, uint64_t)
+/* One kind of memory. */
+#define gm_any_load64 gm_load64
+#define gm_any_load64_acquire gm_load64_acquire
+#define gm_any_exch64 gm_exch64
+#define gm_any_cas64 gm_cas64
 /* Stricter than on the GPU; heap/device/simt.h says why. */
 GM_CPU_RMW(gm_or32, __atomic_fetch_or, __ATOMIC_ACQ_REL, uint32_t)
 GM_CPU_RMW(gm_and32, __atomic_fetch_and, __ATOMIC_ACQ_REL, uint32_t)

@@ -169,11 +169,11 @@ GM_DEVICE_SLOW void *gm_arena_large(struct gm_heap *heap, struct gpumem_arena *a
 		(struct gm_arena_piece *)gpumem_malloc(heap, size + sizeof *piece);
 	if (piece == NULL)
 		return NULL;
-	uint64_t seen = gm_load64(&arena->large), next;
+	uint64_t seen = gm_any_load64(&arena->large), next;
 	do {
 		next = seen;
 		piece->next = gm_arena_piece(next);
-		seen = gm_cas64(&arena->large, next, (uint64_t)(uintptr_t)piece);
+		seen = gm_any_cas64(&arena->large, next, (uint64_t)(uintptr_t)piece);
 	} while (seen != next);
 	return piece + 1;
 }
@@ -183,7 +183,7 @@ GM_DEVICE_SLOW void *gm_arena_large(struct gm_heap *heap, struct gpumem_arena *a
 GM_DEVICE_SLOW void *gm_arena_more(struct gm_heap *heap, struct gpumem_arena *arena, uint64_t top,
 				   uint64_t size, bool *full)
 {
-	if (gm_load64(&arena->top) != top)
+	if (gm_any_load64(&arena->top) != top)
 		return NULL;
 	struct gm_arena_piece *piece =
 		(struct gm_arena_piece *)gpumem_malloc(heap, GPUMEM_ARENA_PIECE);
@@ -192,7 +192,7 @@ GM_DEVICE_SLOW void *gm_arena_more(struct gm_heap *heap, struct gpumem_arena *ar
 		return NULL;
 	piece->next = gm_arena_piece(top);
 	piece->used = sizeof *piece + size;
-	if (gm_cas64(&arena->top, top, (uint64_t)(uintptr_t)piece) == top)
+	if (gm_any_cas64(&arena->top, top, (uint64_t)(uintptr_t)piece) == top)
 		return piece + 1;
 	gpumem_free(heap, piece);
 	return NULL;
@@ -207,7 +207,7 @@ GM_DEVICE void *gpumem_arena_malloc(struct gm_heap *heap, struct gpumem_arena *a
 	if (size > GPUMEM_ARENA_PIECE / 4)
 		return gm_arena_large(heap, arena, size);
 	while (block == NULL && !full) {
-		uint64_t top = gm_load64_acquire(&arena->top), at = GPUMEM_ARENA_PIECE;
+		uint64_t top = gm_any_load64_acquire(&arena->top), at = GPUMEM_ARENA_PIECE;
 		if (top && gm_load64(&gm_arena_piece(top)->used) + size <= GPUMEM_ARENA_PIECE)
 			at = gm_add64(&gm_arena_piece(top)->used, size);
 		if (at + size <= GPUMEM_ARENA_PIECE)
@@ -228,8 +228,8 @@ GM_DEVICE void gm_arena_drop(struct gm_heap *heap, uint64_t list)
 /* By one lane, while no other lane uses the arena, which is empty afterwards. */
 GM_DEVICE void gpumem_arena_free(struct gm_heap *heap, struct gpumem_arena *arena)
 {
-	gm_arena_drop(heap, gm_exch64(&arena->top, 0));
-	gm_arena_drop(heap, gm_exch64(&arena->large, 0));
+	gm_arena_drop(heap, gm_any_exch64(&arena->top, 0));
+	gm_arena_drop(heap, gm_any_exch64(&arena->large, 0));
 }
 
 #endif

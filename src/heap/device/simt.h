@@ -24,13 +24,18 @@
  *       freed. Relaxed on the GPU: what follows depends on the address that is allocated, and on
  *       the old value that is counted. Acquire and release in the emulation
  *   gm_load32_cached                                  of words that are constant while a kernel
- * runs gm_load64_system gm_store64_system                acquire, release; shared with the host
- *   gm_peek64_system gm_post64_system gm_fence_system likewise, but relaxed, so that several are in
- *                                                     flight at once; and a fence behind them
- *   gm_popc gm_ctz gm_log2 gm_pause(ns) gm_nanoseconds()
- *   gm_mask_hide(lanes, mask)                         hide from the compiler that it may be uniform
- * Addresses are of 4- or 8-byte aligned words. No call faults. Only the *_sync ones wait: match,
- * shfl, union, ballot and syncwarp.
+ *       runs, or of which an old value will do: the multiprocessor may have kept it, until its next
+ *       acquire
+ *   gm_load32_address                                 of a word that says where to go on: acquire
+ *       in the emulation. Relaxed on the GPU, where an acquire drops all that gm_load32_cached
+ * keeps gm_any_load64 gm_any_load64_acquire gm_any_exch64 gm_any_cas64 likewise, of words that may
+ * be in shared memory. All others are in global memory gm_load64_system gm_store64_system acquire,
+ * release; shared with the host gm_peek64_system gm_post64_system gm_fence_system likewise, but
+ * relaxed, so that several are in flight at once; and a fence behind them gm_popc gm_ctz gm_log2
+ * gm_high32 gm_pause(ns) gm_nanoseconds() GM_ROLLED                                         before
+ * a loop that is not worth copies gm_mask_hide(lanes, mask)                         hide from the
+ * compiler that it may be uniform Addresses are of 4- or 8-byte aligned words. No call faults. Only
+ * the *_sync ones wait: match, shfl, union, ballot and syncwarp.
  *
  * Rules of *_sync calls:
  *   1. All lanes of a mask make the same calls with it, in the same order. The hardware pairs lanes
@@ -56,6 +61,12 @@
 
 #define GM_WARP 32
 
+/* The upper half of a product. */
+GM_DEVICE uint32_t gm_high32(uint32_t a, uint32_t b)
+{
+	return (uint32_t)((uint64_t)a * b >> 32);
+}
+
 /* The caller's rank in `mask`: how many of its lanes are below the caller's. */
 GM_DEVICE uint32_t gm_rank(uint32_t mask)
 {
@@ -68,6 +79,7 @@ GM_DEVICE uint32_t gm_first(uint32_t mask, uint32_t count)
 	uint32_t others = mask;
 	if (count >= gm_popc(mask))
 		return mask;
+	GM_ROLLED
 	for (; count; count--)
 		others &= others - 1;
 	return mask & ~others;

@@ -10,6 +10,7 @@
 #define GM_DEVICE static __device__ __forceinline__
 #define GM_DEVICE_SLOW static __device__ __noinline__
 #define GM_DEVICE_HOST static __host__ __device__ inline
+#define GM_ROLLED _Pragma("unroll 1")
 
 GM_DEVICE uint32_t gm_lane(void)
 {
@@ -164,66 +165,80 @@ GM_DEVICE void gm_fence_system(void)
 	__threadfence_system();
 }
 
-/* One row a call: name, PTX, type, register letter. */
-#define GM_GPU_LOAD(name, ptx, type, reg)                                               \
-	GM_DEVICE type name(const type *word)                                           \
-	{                                                                               \
-		type value;                                                             \
-		asm volatile(ptx " %0, [%1];" : "=" reg(value) : "l"(word) : "memory"); \
-		return value;                                                           \
+/*
+ * Words lie in global memory, which atomics of the hardware have to know: for an address that may
+ * be shared memory's they take a test, a loop and a second path. Words of the program, which may be
+ * shared memory, have calls of their own (GM_ANYWHERE).
+ */
+#define GM_GLOBAL(word) __cvta_generic_to_global(word)
+#define GM_ANYWHERE(word) (word)
+
+/* One row a call: name, PTX, where the word is, type, register letter. */
+#define GM_GPU_LOAD(name, ptx, where, type, reg)                                               \
+	GM_DEVICE type name(const type *word)                                                  \
+	{                                                                                      \
+		type value;                                                                    \
+		asm volatile(ptx " %0, [%1];" : "=" reg(value) : "l"(where(word)) : "memory"); \
+		return value;                                                                  \
 	}
-#define GM_GPU_STORE(name, ptx, type, reg)                                         \
-	GM_DEVICE void name(type *word, type value)                                \
-	{                                                                          \
-		asm volatile(ptx " [%0], %1;" ::"l"(word), reg(value) : "memory"); \
+#define GM_GPU_STORE(name, ptx, where, type, reg)                                         \
+	GM_DEVICE void name(type *word, type value)                                       \
+	{                                                                                 \
+		asm volatile(ptx " [%0], %1;" ::"l"(where(word)), reg(value) : "memory"); \
 	}
-#define GM_GPU_RMW(name, ptx, type, reg)             \
-	GM_DEVICE type name(type *word, type value)  \
-	{                                            \
-		type old;                            \
-		asm volatile(ptx " %0, [%1], %2;"    \
-			     : "=" reg(old)          \
-			     : "l"(word), reg(value) \
-			     : "memory");            \
-		return old;                          \
+#define GM_GPU_RMW(name, ptx, where, type, reg)             \
+	GM_DEVICE type name(type *word, type value)         \
+	{                                                   \
+		type old;                                   \
+		asm volatile(ptx " %0, [%1], %2;"           \
+			     : "=" reg(old)                 \
+			     : "l"(where(word)), reg(value) \
+			     : "memory");                   \
+		return old;                                 \
 	}
-#define GM_GPU_CAS(name, ptx, type, reg)                            \
-	GM_DEVICE type name(type *word, type expected, type value)  \
-	{                                                           \
-		type old;                                           \
-		asm volatile(ptx " %0, [%1], %2, %3;"               \
-			     : "=" reg(old)                         \
-			     : "l"(word), reg(expected), reg(value) \
-			     : "memory");                           \
-		return old;                                         \
+#define GM_GPU_CAS(name, ptx, where, type, reg)                            \
+	GM_DEVICE type name(type *word, type expected, type value)         \
+	{                                                                  \
+		type old;                                                  \
+		asm volatile(ptx " %0, [%1], %2, %3;"                      \
+			     : "=" reg(old)                                \
+			     : "l"(where(word)), reg(expected), reg(value) \
+			     : "memory");                                  \
+		return old;                                                \
 	}
 
-GM_GPU_LOAD(gm_load32, "ld.relaxed.gpu.u32", uint32_t, "r")
-GM_GPU_LOAD(gm_load32_cached, "ld.weak.u32", uint32_t, "r")
-GM_GPU_LOAD(gm_load64, "ld.relaxed.gpu.u64", uint64_t, "l")
-GM_GPU_LOAD(gm_load32_acquire, "ld.acquire.gpu.u32", uint32_t, "r")
-GM_GPU_LOAD(gm_load64_acquire, "ld.acquire.gpu.u64", uint64_t, "l")
-GM_GPU_LOAD(gm_load64_system, "ld.acquire.sys.u64", uint64_t, "l")
-GM_GPU_LOAD(gm_peek64_system, "ld.relaxed.sys.u64", uint64_t, "l")
-GM_GPU_STORE(gm_post64_system, "st.relaxed.sys.u64", uint64_t, "l")
-GM_GPU_STORE(gm_store32, "st.relaxed.gpu.u32", uint32_t, "r")
-GM_GPU_STORE(gm_store64, "st.relaxed.gpu.u64", uint64_t, "l")
-GM_GPU_STORE(gm_store32_release, "st.release.gpu.u32", uint32_t, "r")
-GM_GPU_STORE(gm_store64_release, "st.release.gpu.u64", uint64_t, "l")
-GM_GPU_STORE(gm_store64_system, "st.release.sys.u64", uint64_t, "l")
-GM_GPU_RMW(gm_add32, "atom.add.relaxed.gpu.u32", uint32_t, "r")
-GM_GPU_RMW(gm_add64, "atom.add.relaxed.gpu.u64", uint64_t, "l")
-GM_GPU_RMW(gm_add32_sync, "atom.add.acq_rel.gpu.u32", uint32_t, "r")
-GM_GPU_RMW(gm_add64_sync, "atom.add.acq_rel.gpu.u64", uint64_t, "l")
-GM_GPU_RMW(gm_or32, "atom.or.relaxed.gpu.b32", uint32_t, "r")
-GM_GPU_RMW(gm_add64_freed, "atom.add.relaxed.gpu.u64", uint64_t, "l")
-GM_GPU_RMW(gm_and32, "atom.and.release.gpu.b32", uint32_t, "r")
-GM_GPU_RMW(gm_or32_sync, "atom.or.acq_rel.gpu.b32", uint32_t, "r")
-GM_GPU_RMW(gm_and32_sync, "atom.and.acq_rel.gpu.b32", uint32_t, "r")
-GM_GPU_RMW(gm_or64, "atom.or.acq_rel.gpu.b64", uint64_t, "l")
-GM_GPU_RMW(gm_and64, "atom.and.acq_rel.gpu.b64", uint64_t, "l")
-GM_GPU_RMW(gm_exch64, "atom.exch.acq_rel.gpu.b64", uint64_t, "l")
-GM_GPU_CAS(gm_cas32, "atom.cas.acq_rel.gpu.b32", uint32_t, "r")
-GM_GPU_CAS(gm_cas64, "atom.cas.acq_rel.gpu.b64", uint64_t, "l")
+GM_GPU_LOAD(gm_load32, "ld.relaxed.gpu.global.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_LOAD(gm_load32_cached, "ld.weak.global.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_LOAD(gm_load64, "ld.relaxed.gpu.global.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_LOAD(gm_load32_address, "ld.relaxed.gpu.global.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_LOAD(gm_load32_acquire, "ld.acquire.gpu.global.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_LOAD(gm_load64_acquire, "ld.acquire.gpu.global.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_LOAD(gm_load64_system, "ld.acquire.sys.global.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_LOAD(gm_peek64_system, "ld.relaxed.sys.global.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_STORE(gm_post64_system, "st.relaxed.sys.global.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_STORE(gm_store32, "st.relaxed.gpu.global.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_STORE(gm_store64, "st.relaxed.gpu.global.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_STORE(gm_store32_release, "st.release.gpu.global.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_STORE(gm_store64_release, "st.release.gpu.global.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_STORE(gm_store64_system, "st.release.sys.global.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_RMW(gm_add32, "atom.relaxed.gpu.global.add.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_RMW(gm_add64, "atom.relaxed.gpu.global.add.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_RMW(gm_add32_sync, "atom.acq_rel.gpu.global.add.u32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_RMW(gm_add64_sync, "atom.acq_rel.gpu.global.add.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_RMW(gm_or32, "atom.relaxed.gpu.global.or.b32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_RMW(gm_add64_freed, "atom.relaxed.gpu.global.add.u64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_RMW(gm_and32, "atom.release.gpu.global.and.b32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_RMW(gm_or32_sync, "atom.acq_rel.gpu.global.or.b32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_RMW(gm_and32_sync, "atom.acq_rel.gpu.global.and.b32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_RMW(gm_or64, "atom.acq_rel.gpu.global.or.b64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_RMW(gm_and64, "atom.acq_rel.gpu.global.and.b64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_RMW(gm_exch64, "atom.acq_rel.gpu.global.exch.b64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_CAS(gm_cas32, "atom.acq_rel.gpu.global.cas.b32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_CAS(gm_cas64, "atom.acq_rel.gpu.global.cas.b64", GM_GLOBAL, uint64_t, "l")
+
+GM_GPU_LOAD(gm_any_load64, "ld.relaxed.gpu.u64", GM_ANYWHERE, uint64_t, "l")
+GM_GPU_LOAD(gm_any_load64_acquire, "ld.acquire.gpu.u64", GM_ANYWHERE, uint64_t, "l")
+GM_GPU_RMW(gm_any_exch64, "atom.acq_rel.gpu.exch.b64", GM_ANYWHERE, uint64_t, "l")
+GM_GPU_CAS(gm_any_cas64, "atom.acq_rel.gpu.cas.b64", GM_ANYWHERE, uint64_t, "l")
 
 #endif
