@@ -188,7 +188,7 @@ UNSEEN void gm_cpu_step(void)
 		run->stuck = true;
 		lane_leave(true);
 	}
-	if (random_below(8) == 0)
+	if (run->shape->mode == GM_SIMT_CROWD || random_below(8) == 0)
 		lane_switch_away();
 }
 

@@ -19,6 +19,9 @@
 enum gm_simt_mode {
 	/* Any lane may be next: the guarantee of independent thread scheduling, at its worst. */
 	GM_SIMT_FAIR,
+	/* The same, and after each atomic access: most lanes come to a place before one leaves it,
+	 * as on the hardware, where an access takes long. */
+	GM_SIMT_CROWD,
 	/*
 	 * A lane runs until it waits in a *_sync call; then the lanes of its warp are preferred, in
 	 * a fixed order. Warps are fair to each other. The hardware guarantees more, but comes

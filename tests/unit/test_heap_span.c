@@ -151,6 +151,75 @@ static void check_runs(void)
 	test_close(&f);
 }
 
+/* The last `count` free granules side by side, bit by bit. */
+static uint32_t last_run(const struct gm_heap *heap, uint32_t count)
+{
+	for (uint32_t g = heap->capacity, run = 0; g-- > 0;) {
+		run = heap->free.word[g >> 6] >> (g & 63) & 1 ? run + 1 : 0;
+		if (run == count)
+			return g;
+	}
+	return GM_NO_GRANULE;
+}
+
+static void check_fits(void)
+{
+	uint32_t wrong = 0, found = 0, random = test_seed();
+	struct fixture f;
+	test_open(&f, &gm_policies[0], 700, 700, 1);
+	for (uint32_t round = 0; round < 200; round++) {
+		uint32_t count = 1 + round * round % 150, expected = last_run(&f.heap, count);
+		uint32_t run = gm_span_take_run(&f.heap, count);
+		wrong += run != expected;
+		found += run != GM_NO_GRANULE;
+		if (run == GM_NO_GRANULE) { /* all but single ones come back */
+			for (uint32_t g = 0; g < 700; g++)
+				if (!(f.heap.free.word[g >> 6] >> (g & 63) & 1) &&
+				    (random = random * 1664525 + 1013904223) >> 28 > round % 4)
+					gm_span_give(&f.heap, g, 1);
+		}
+	}
+	TAP_IS(wrong, 0, "a run is the last one that is long enough");
+	TAP_OK(found > 100, "of %u runs, across words and within", found);
+	test_close(&f);
+}
+
+/* Each lane takes one run, all at once. */
+struct crowd {
+	struct fixture f;
+	uint32_t owner[1024], count, got, shared;
+};
+
+static void take_one_run(void *arg, uint32_t thread)
+{
+	struct crowd *c = arg;
+	uint32_t first = gm_span_take_run(&c->f.heap, c->count);
+	if (first == GM_NO_GRANULE)
+		return;
+	c->got++;
+	for (uint32_t g = first; g < first + c->count; g++) {
+		c->shared += c->owner[g] != 0;
+		c->owner[g] = thread + 1;
+	}
+}
+
+/* That they find the same run first costs each of them a few accesses, not one for each other. */
+static void check_crowd(uint32_t count)
+{
+	static struct crowd c;
+	memset(&c, 0, sizeof c);
+	test_open(&c.f, &gm_policies[0], 1024, 1024, test_seed());
+	c.f.mode = GM_SIMT_CROWD;
+	c.count = count;
+	uint64_t steps = gm_nanoseconds();
+	TAP_OK(test_launch(&c.f, 4, 4, take_one_run, &c), "128 lanes take %u granules each", count);
+	steps = (gm_nanoseconds() - steps) / 128;
+	TAP_IS(c.got, 128, "all get them");
+	TAP_IS(c.shared, 0, "and none the same");
+	TAP_OK(steps < 30, "in %lu accesses of a lane", (unsigned long)steps);
+	test_close(&c.f);
+}
+
 /* Runs and single granules, taken and given back by all lanes at once, of too few. */
 struct scramble {
 	struct fixture f;
@@ -204,6 +273,9 @@ int main(void)
 	}
 	check_bits();
 	check_runs();
+	check_fits();
+	check_crowd(1);
+	check_crowd(3);
 	check_contention();
 	return tap_done();
 }

@@ -246,7 +246,10 @@ GM_DEVICE uint64_t gm_span_part(uint32_t w, uint32_t first, uint32_t count)
 	return (end - from == 64 ? ~0ull : (1ull << (end - from)) - 1) << (from & 63);
 }
 
-/* Take exactly these granules; false: one was not free, and none is taken. */
+/*
+ * Take exactly these granules; false: one was not free, and none is taken. Lanes that missed those
+ * which were taken for a moment learn of it by the epoch.
+ */
 GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t count)
 {
 	uint32_t w = first >> 6, last = (first + count - 1) >> 6;
@@ -255,40 +258,93 @@ GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t coun
 		uint64_t won = gm_bits_drain(&heap->free, w, part);
 		if (won == part)
 			continue;
+		bool any = won || w > first >> 6;
 		if (won)
 			gm_bits_fill(&heap->free, w, won);
 		while (w-- > first >> 6)
 			gm_bits_fill(&heap->free, w, gm_span_part(w, first, count));
+		if (any)
+			gm_add32(&heap->epoch, 1);
 		return false;
 	}
 	gm_span_lower(heap, gm_add64(&heap->available, 0ull - count) - count);
 	return true;
 }
 
-/* Take `count` free granules side by side, nearest to the heap's end; or GM_NO_GRANULE. */
+/*
+ * Where the last `count` granules side by side begin, of the free ones of word `w` and of those
+ * behind it up to *top; or GM_NO_GRANULE. Then *top is the end of those that word `w` begins with.
+ */
+GM_DEVICE uint32_t gm_span_fit(uint64_t word, uint32_t w, uint32_t count, uint32_t *top)
+{
+	uint32_t end = (w + 1) << 6, high = ~word ? 63 - gm_log2(~word) : 64;
+	if (*top - end + high >= count)
+		return *top - count;
+	if (high == 64)
+		return GM_NO_GRANULE;
+	*top = w << 6 | gm_log2(~word & (word + 1)); /* the first bit that is clear */
+	if (count > 64)
+		return GM_NO_GRANULE;
+	/* A bit of `word` says that `n` free ones begin there. */
+	for (uint32_t n = 1, more; n < count; n += more) {
+		more = count - n < n ? count - n : n;
+		word &= word >> more;
+	}
+	return word ? w << 6 | gm_log2(word) : GM_NO_GRANULE;
+}
+
+/* Where the caller goes on when others took what it had found, for the `lost`th time: the end of a
+ * run of its own, of those that `granules` have room for. */
+GM_DEVICE uint32_t gm_span_elsewhere(uint32_t granules, uint32_t count, uint32_t lost)
+{
+	uint32_t lane = (gm_sm() << 6 | (gm_warp() & 63)) << 5 | gm_lane();
+	return (gm_high32((lane + lost * 7919) * 0x9e3779b9u, granules / count) + 1) * count;
+}
+
+/*
+ * Take `count` free granules side by side, nearest to the heap's end; or GM_NO_GRANULE. Lanes that
+ * come together find the same ones. Those that lose go on from places of their own, so that they
+ * do not lose one by one.
+ */
 GM_DEVICE_SLOW uint32_t gm_span_take_run(struct gm_heap *heap, uint32_t count)
 {
-	uint32_t run = 0;
-	if (gm_load64(&heap->available) < count) /* never less than there are */
+	uint32_t all = gm_span_reach(heap) << 12, group = ~0u, lost = 0;
+	all = all < heap->capacity ? all : heap->capacity;
+	if (gm_load64(&heap->available) < count || all < count) /* never less than there are */
 		return GM_NO_GRANULE;
-	uint64_t filled = 0; /* words of 64 that may not be 0 */
-	for (uint32_t w = (heap->capacity + 63) >> 6, first = w; w-- > 0;) {
-		if (w + 1 == first || (w & 63) == 63)
-			filled = gm_load64(&heap->free.summary[w >> 6]);
-		uint64_t word = filled >> (w & 63) & 1 ? gm_load64(&heap->free.word[w]) : 0;
-		if (word == 0) {
-			run = 0;
-			w = filled ? w : w & ~63u;
+	uint32_t words = (all + 63) >> 6, w = words, top = words << 6, rest = words;
+	uint64_t filled = 0, below = ~0ull; /* bits of word w - 1 that are below the first place */
+	while (rest) {
+		if (w == 0) {
+			w = words;
+			top = words << 6;
+		}
+		w--, rest--;
+		if (w >> 6 != group)
+			filled = gm_load64(&heap->free.summary[group = w >> 6]);
+		uint64_t lower = filled << (63 - (w & 63));
+		if (!(lower >>
+		      63)) { /* on to a word that may not be empty, or the summary's first */
+			uint32_t skip = lower ? 63 - gm_log2(lower) : w & 63;
+			skip = skip < rest ? skip : rest;
+			w -= skip;
+			rest -= skip;
+			top = (w + 1) << 6;
+			below = skip ? ~0ull : below;
+		}
+		uint32_t first =
+			gm_span_fit(gm_load64(&heap->free.word[w]) & below, w, count, &top);
+		below = ~0ull;
+		if (first == GM_NO_GRANULE)
 			continue;
-		}
-		for (uint32_t bit = 64; bit-- > 0;) {
-			run = word >> bit & 1 ? run + 1 : 0;
-			if (run < count)
-				continue;
-			if (gm_span_claim(heap, w << 6 | bit, count))
-				return w << 6 | bit;
-			run = 0;
-		}
+		if (gm_span_claim(heap, first, count))
+			return first;
+		uint32_t place = gm_span_elsewhere(all, count, ++lost);
+		w = (place + 63) >> 6;
+		top = w << 6;
+		below = place & 63 ? (1ull << (place & 63)) - 1 : ~0ull;
+		rest = words + (count >> 6) + 2; /* a run may lie across the place */
+		group = ~0u;
 	}
 	return GM_NO_GRANULE;
 }
