@@ -4,7 +4,7 @@
 
 #include "heap/device/api.h"
 
-enum { WARPS = 3, LANES = WARPS * 32, CAPACITY = 24 };
+enum { WARPS = 3, LANES = WARPS * 32, CAPACITY = 128 };
 
 struct work {
 	struct fixture f;
@@ -113,7 +113,7 @@ static void warps(void *arg, uint32_t thread)
 		check(work, test_holds(part, size, thread + i));
 		gpumem_warp_free(heap, mask, part);
 	}
-	check(work, gpumem_warp_malloc(heap, ~0u, 2 * GM_GRANULE) == NULL);
+	check(work, gpumem_warp_malloc(heap, ~0u, (CAPACITY / 32 + 1) * GM_GRANULE) == NULL);
 }
 
 static void blocks(void *arg, uint32_t thread)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Steps of policy `granule` that only many lanes at once come to, taken one by one: a granule that
- * is offered to its class while another lane frees the last of it.
+ * is offered to its class while another lane frees the last of it; shards for very many lanes.
  */
 #include "tests/unit/heap_help.h"
 
@@ -42,6 +42,30 @@ static void trim(void *arg, uint32_t thread)
 		gm_granule_trim(&work->f.heap);
 }
 
+/* Shards that bring granules of 16-byte slots when so many lanes wait, and so many are free. */
+static uint32_t shards_for(struct gm_heap *heap, uint32_t lanes, uint64_t available)
+{
+	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[0];
+	uint64_t kept = heap->available;
+	heap->available = available;
+	gm_granule_wanted(heap, 0, lanes);
+	gm_granule_served(heap, 0, lanes);
+	heap->available = kept;
+	uint32_t own = class_->own, shards = class_->shards;
+	class_->own = class_->shards = 1;
+	return own == shards ? own : 0;
+}
+
+static void check_spread(struct gm_heap *heap)
+{
+	TAP_IS(shards_for(heap, 1000, 4096), 1, "a granule of small slots serves a thousand lanes");
+	TAP_IS(shards_for(heap, 8448, 4096), 8, "more lanes get more granules");
+	TAP_IS(shards_for(heap, 8448, 20), 5, "at most a quarter of those that are free");
+	TAP_IS(shards_for(heap, 270000, 40), 8, "and few, unless very many are free");
+	TAP_IS(shards_for(heap, 270000, 8192), 32, "of which a part is used");
+	TAP_IS(shards_for(heap, 270000, 3), 3, "and never fewer than hold the slots");
+}
+
 static const struct gm_policy *granule(void)
 {
 	unsigned p = 0;
@@ -58,6 +82,7 @@ int main(void)
 	TAP_OK(work.f.heap.epoch != work.epoch, "who looked in vain learns of it");
 	TAP_OK(test_launch(&work.f, 1, 1, trim, &work), "the heap is trimmed");
 	TAP_IS(work.f.heap.available, GRANULES, "and it goes back like any that is empty");
+	check_spread(&work.f.heap);
 	test_close(&work.f);
 	return tap_done();
 }

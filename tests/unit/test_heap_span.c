@@ -216,7 +216,7 @@ static void check_crowd(uint32_t count)
 	steps = (gm_nanoseconds() - steps) / 128;
 	TAP_IS(c.got, 128, "all get them");
 	TAP_IS(c.shared, 0, "and none the same");
-	TAP_OK(steps < 30, "in %lu accesses of a lane", (unsigned long)steps);
+	TAP_OK(steps < 20, "in %lu accesses of a lane", (unsigned long)steps);
 	test_close(&c.f);
 }
 

@@ -2,7 +2,8 @@
 /*
  * Policy `granule`: every granule is cut into slots of one size class, or is part of a run.
  *
- *   class   16 B, 32 B, then 1.5 and 2 times each power of two, to 1 MiB; above: runs
+ *   class   multiples of 16 B to 256 B, then eight sizes a doubling, to 1 MiB; above: runs. All are
+ *           multiples of 16 B, as blocks are 16-byte aligned; powers of two are among them
  *   slot    one allocation; a bit of the granule's bitmap, set while in use. The bitmap lies in
  *           the granule's first slots, or, where at most GM_SLAB_BITS fit, in its slab record
  *   shard   a place of a class that holds one granule to allocate from; lanes spread over the
@@ -27,10 +28,14 @@
 
 /* --- allocation --- */
 
-/* `count` more slots were reserved than there are. */
-GM_DEVICE_SLOW void gm_granule_unreserve(struct gm_heap *heap, uint32_t granule, uint32_t count)
+/* The granule in shard `s` has no slot left: `got` were reserved, and `more` than there are. */
+GM_DEVICE_SLOW void gm_granule_drained(struct gm_heap *heap, uint32_t c, uint32_t s,
+				       uint32_t granule, uint32_t got, uint32_t more)
 {
-	gm_slab_drop(heap, granule, count);
+	if (got)
+		gm_room_remove(gm_granules_of(heap), c, s);
+	if (more)
+		gm_slab_drop(heap, granule, more);
 }
 
 /*
@@ -42,7 +47,7 @@ GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t
 				      bool check, uint32_t *seen, uint32_t *cursor)
 {
 	struct gm_granules *all = gm_granules_of(heap);
-	*seen = s == GM_NO_SHARD ? 0 : gm_load32_acquire(&all->class_[c].shard[s]);
+	*seen = s == GM_NO_SHARD ? 0 : gm_load32_address(&all->class_[c].shard[s]);
 	if (*seen == 0 || *seen == GM_SHARD_BUSY) {
 		if (check && s != GM_NO_SHARD)
 			gm_room_missed(all, c, s);
@@ -57,10 +62,8 @@ GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t
 	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
 		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
 	*cursor = (uint32_t)(old >> 32);
-	if (got && GM_USED(old) + count >= slots)
-		gm_room_remove(all, c, s);
-	if (got < count)
-		gm_granule_unreserve(heap, granule, count - got);
+	if (got < count || GM_USED(old) + count >= slots)
+		gm_granule_drained(heap, c, s, granule, got, count - got);
 	return got;
 }
 
@@ -89,9 +92,11 @@ GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32
  * at once; but where slots are few each lane claims its own, as the cursor may come to a word
  * twice.
  */
-GM_DEVICE uint32_t gm_granule_slot(uint32_t *bits, uint32_t slots, uint32_t cursor, uint32_t mask)
+GM_DEVICE uint32_t gm_granule_slot(const struct gm_granule_class *class_, uint32_t *bits,
+				   uint32_t cursor, uint32_t mask)
 {
-	uint32_t at = (cursor + gm_rank(mask)) % slots, old = 0;
+	uint32_t at = gm_granule_wrap(class_, cursor + gm_rank(mask)), old = 0;
+	uint32_t slots = gm_load32_cached(&class_->slots);
 	uint32_t same = gm_match(mask, slots < GM_WARP * 2 ? GM_WARP + gm_lane() : at >> 5);
 	uint32_t leader = gm_leader(same), wanted = (2u << (gm_popc(same) - 1)) - 1;
 	if (gm_lane() == leader)
@@ -109,8 +114,8 @@ GM_DEVICE void *gm_granule_take(struct gm_heap *heap, uint32_t c, uint32_t granu
 	uint32_t header = gm_load32_cached(&class_->header);
 	uint32_t *bits =
 		gm_granule_bits(heap, &gm_granules_of(heap)->slab[granule], granule, header);
-	uint32_t slot = gm_granule_slot(bits, gm_load32_cached(&class_->slots), cursor, mask);
-	return gm_span_address(heap, granule) + header + (size_t)slot * gm_granule_size(c);
+	uint32_t slot = gm_granule_slot(class_, bits, cursor, mask);
+	return gm_span_address(heap, granule) + (header + slot * gm_load32_cached(&class_->size));
 }
 
 /* Give all empty granules back to the heap; false: there were none. */
@@ -127,20 +132,37 @@ GM_DEVICE bool gm_granule_retire_all(struct gm_heap *heap)
 	return any;
 }
 
+/* `count` granules were not found: wait for the host, which learns how many all lanes want that
+ * wait for runs. False: it has no more. */
+GM_DEVICE_SLOW bool gm_granule_grow_run(struct gm_heap *heap, uint32_t count, uint32_t epoch)
+{
+	uint32_t *waiting = &gm_granules_of(heap)->run_granules;
+	bool more = gm_span_grow(heap, count, gm_add32(waiting, count) + count, epoch);
+	gm_add32(waiting, 0u - count);
+	return more;
+}
+
 GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 {
 	uint64_t count = (size + GM_GRANULE - 1) >> GM_GRANULE_SHIFT;
 	uint32_t granule = GM_NO_GRANULE;
-	while (size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT) {
+	/* Empty granules that shards hold: first those that are known, at last all. */
+	for (bool all = false; size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT;) {
 		uint32_t epoch = gm_load32(&heap->epoch);
 		granule = gm_span_take_run(heap, (uint32_t)count);
-		if (granule == GM_NO_GRANULE)
+		if (granule == GM_NO_GRANULE && all)
 			gm_granule_strip(heap, 1u << gm_lane(), ~0u);
+		while (granule == GM_NO_GRANULE && gm_granule_strip_hollow(heap, gm_sm()))
+			;
 		if (granule == GM_NO_GRANULE && gm_granule_retire_all(heap))
 			granule = gm_span_take_run(heap, (uint32_t)count);
-		if (granule != GM_NO_GRANULE ||
-		    !gm_span_grow(heap, (uint32_t)count, (uint32_t)count, epoch))
+		if (granule != GM_NO_GRANULE)
 			break;
+		if (!gm_granule_grow_run(heap, (uint32_t)count, epoch)) {
+			if (all)
+				break;
+			all = true;
+		}
 	}
 	if (granule == GM_NO_GRANULE) {
 		gm_add64(&heap->refusals, 1);
@@ -177,6 +199,9 @@ GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t s, uint
 GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, uint32_t mask)
 {
 	uint32_t next = GM_ANY_SHARD, rooms = 0;
+	/* An acquire, so that gm_granule_malloc reads how many shards there are now. */
+	if (c < GM_CLASSES)
+		gm_load32_acquire(&gm_granules_of(heap)->class_[c].shards);
 	for (uint32_t turn = 0; c < GM_CLASSES; turn++) {
 		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 		struct gm_granule_try t;
@@ -206,8 +231,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 			continue;
 		if (gm_lane() == gm_leader(mask))
 			gm_granule_served(heap, c, gm_popc(mask));
-		/* Try a larger class, of at least the same alignment. */
-		c += 1 + (c & 1);
+		c = gm_granule_larger(c); /* of at least the same alignment */
 		next = GM_ANY_SHARD;
 		turn = ~0u;
 		rooms = 0;
@@ -226,7 +250,9 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 	if (size > 1024 * 1024)
 		return gm_granule_malloc_run(heap, size);
 	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
-	uint32_t shards = gm_granule_shards(&gm_granules_of(heap)->class_[c]);
+	/* gm_granule_malloc_slow makes the multiprocessor forget an old number. */
+	uint32_t shards = gm_load32_cached(&gm_granules_of(heap)->class_[c].shards);
+	shards = shards < GM_SHARDS ? shards : GM_SHARDS;
 	gm_granule_try(heap, c, gm_granule_near(shards), mask, false, &t);
 	uint32_t served = gm_first(mask, t.got);
 	return served >> gm_lane() & 1 ? gm_granule_take(heap, c, t.seen - 1, t.cursor, served)
@@ -256,19 +282,18 @@ GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint64_t offset)
 #define GM_NO_SLOT 0xffffffffu
 
 /*
- * The slot of class `c` that begins at `offset`, or GM_NO_SLOT; *header of the class. For an
- * address in the header `part` wraps, and is beyond the last slot.
+ * The slot of a class that begins at `offset`, or GM_NO_SLOT; *header of the class. The quotient is
+ * exact where a slot begins. For an address in the header `part` wraps, and is beyond the last
+ * slot.
  */
-GM_DEVICE uint32_t gm_granule_slot_at(const struct gm_granule_class *class_, uint32_t c,
-				      uint64_t offset, uint32_t *header)
+GM_DEVICE uint32_t gm_granule_slot_at(const struct gm_granule_class *class_, uint64_t offset,
+				      uint32_t *header)
 {
 	*header = gm_load32_cached(&class_->header);
-	uint32_t slots = gm_load32_cached(&class_->slots);
 	uint32_t part = ((uint32_t)offset & (uint32_t)(GM_GRANULE - 1)) - *header;
-	uint32_t parts = part >> gm_granule_shift(c);
-	uint32_t slot =
-		gm_granule_parts(c) == 3 ? parts / 3 : parts / 4; /* constants: no division */
-	return slot < slots && slot * gm_granule_size(c) == part ? slot : GM_NO_SLOT;
+	uint32_t slot = gm_high32(part, gm_load32_cached(&class_->per_size));
+	bool begins = slot * gm_load32_cached(&class_->size) == part;
+	return begins && slot < gm_load32_cached(&class_->slots) ? slot : GM_NO_SLOT;
 }
 
 /*
@@ -286,7 +311,7 @@ GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
 	if (offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT)
 		c = GM_CLASS(gm_load64(&all->slab[granule].state)) - 1;
 	if (c < GM_CLASSES)
-		slot = gm_granule_slot_at(&all->class_[c], c, offset, &header);
+		slot = gm_granule_slot_at(&all->class_[c], offset, &header);
 	if (slot == GM_NO_SLOT) {
 		gm_granule_free_run(heap, offset);
 		return;
@@ -318,7 +343,7 @@ GM_DEVICE size_t gm_granule_usable(struct gm_heap *heap, const void *address)
 	if (c == GM_RUN - 1 && !(offset & (GM_GRANULE - 1)))
 		return (size_t)slab->run << GM_GRANULE_SHIFT;
 	if (c < GM_CLASSES)
-		slot = gm_granule_slot_at(&all->class_[c], c, offset, &header);
+		slot = gm_granule_slot_at(&all->class_[c], offset, &header);
 	if (slot == GM_NO_SLOT)
 		return 0;
 	const uint32_t *bits = gm_granule_bits(heap, slab, granule, header);
@@ -340,10 +365,9 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	uint32_t words = (heap->capacity + 63) / 64, summaries = heap->summaries;
-	uint64_t *bits = (uint64_t *)((struct gm_slab *)(all + 1) + heap->capacity);
+	uint64_t *bits = (uint64_t *)(all->slab + heap->capacity);
 	uint64_t *last = bits + (size_t)GM_CLASSES * 2 * (words + summaries);
 	if (thread == 0) {
-		all->slab = (struct gm_slab *)(all + 1);
 		all->empty.word = last;
 		all->empty.summary = last + words;
 		all->hollow.word = last + words + summaries;
@@ -355,6 +379,9 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 		uint32_t header = slots > GM_SLAB_BITS ? (slots / 8 + size - 1) / size : 0;
 		class_->slots = slots - header;
 		class_->header = header * size;
+		class_->size = size;
+		class_->per_size = (uint32_t)(((1ull << 32) + size - 1) / size);
+		class_->per_slot = (uint32_t)((1ull << 32) / class_->slots);
 		class_->shards = class_->own = 1;
 		uint64_t *mine = bits + (size_t)c * 2 * (words + summaries);
 		class_->roomy.word = mine;
@@ -371,6 +398,8 @@ GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 	gm_granule_retire_all(heap);
 	for (uint32_t c = 0; c < GM_CLASSES; c++) {
 		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
+		if (!(gm_granules_of(heap)->known[c >> 6] >> (c & 63) & 1))
+			continue;
 		class_->shards = gm_granule_shards(class_);
 		while (class_->shards > 1 && class_->shard[class_->shards - 1] == 0)
 			class_->shards--;
@@ -386,17 +415,17 @@ GM_DEVICE void gm_granule_stats(struct gm_heap *heap, struct gm_heap_stats *stat
 	for (uint32_t g = 0; g < end; g++) {
 		const struct gm_slab *slab = &gm_granules_of(heap)->slab[g];
 		uint64_t state = gm_load64(&slab->state), size = 0, used = 1;
-		uint32_t class_ = GM_CLASS(state);
+		uint32_t class_ = GM_CLASS(state), bin = GM_SIZES - 1;
 		if (class_ == 0)
 			continue;
 		if (class_ == GM_RUN) {
-			class_ = GM_SIZES;
 			size = (uint64_t)gm_load32(&slab->run) << GM_GRANULE_SHIFT;
 		} else {
 			size = gm_granule_size(class_ - 1);
+			bin = gm_granule_bin(class_ - 1);
 			used = GM_USED(state);
 		}
-		stats->live[class_ - 1] += used;
+		stats->live[bin] += used;
 		stats->live_bytes += used * size;
 	}
 }

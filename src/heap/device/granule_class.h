@@ -7,25 +7,27 @@
 #include "heap/device/span.h"
 
 enum {
-	GM_CLASSES = 32,
+	GM_CLASSES = 112,
 	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
 	GM_CLASS_PATIENCE = 4096, /* likewise, when it may hold the last granule */
 	GM_SHARDS_LOG = 12,
 	GM_SHARDS = 1 << GM_SHARDS_LOG, /* of a class, at most */
 	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, ... */
-	GM_SHARD_PLENTY = 256,		/* but at most one for so many free granules */
+	GM_SHARD_PLENTY = 256,		/* but at most one for so many free granules, ... */
+	GM_SHARD_FEW = 4,		/* or for so few, ... */
+	GM_SHARD_SPREAD = 8,		/* up to so many shards */
 	GM_ROOM_TRIES = 4,  /* shards with room that lanes try before they bring granules */
 	GM_SLAB_BITS = 512, /* up to so many slots the bitmap is in the slab record */
-	GM_RUN = 63,	    /* class number, plus 1, of the head of a run */
+	GM_RUN = 127,	    /* class number, plus 1, of the head of a run */
 };
 
-/* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (6), active; in the
+/* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (7), active; in the
  * upper half, the cursor. A reservation that comes after the granule's last slot, or after its
  * class has changed, counts there until it is taken back. */
 #define GM_USED(state) ((uint32_t)(state)&0xfffff)
-#define GM_CLASS(state) ((uint32_t)(state) >> 20 & 63)
+#define GM_CLASS(state) ((uint32_t)(state) >> 20 & 127)
 #define GM_CLASS_IS(class_plus_1) ((uint64_t)(class_plus_1) << 20)
-#define GM_ACTIVE (1ull << 26)
+#define GM_ACTIVE (1ull << 27)
 
 /*
  * A lane is bringing another granule to the shard. Others wait, so that they do not all take one;
@@ -54,11 +56,17 @@ struct gm_slab {
 };
 
 struct gm_granule_class {
-	uint32_t slots;	 /* of a granule */
-	uint32_t header; /* bytes before the first slot */
+	/* constant */
+	uint32_t slots;	   /* of a granule */
+	uint32_t header;   /* bytes before the first slot */
+	uint32_t size;	   /* bytes of a slot */
+	uint32_t per_size; /* 2^32 / size, rounded up: gm_granule_slot_at */
+	uint32_t per_slot; /* 2^32 / slots, rounded down: gm_granule_wrap */
+	uint32_t pad[3];
+	/* changing */
 	uint32_t shards; /* in use: lanes try any of them first */
 	uint32_t own;	 /* the first so many shards may bring a granule to the class */
-	uint32_t pad0[12];
+	uint32_t pad0[6];
 	uint32_t waiting; /* lanes that found no slot, and still search */
 	uint32_t pad1[15];
 	uint32_t dry; /* result of the last full search: GM_DRY */
@@ -72,36 +80,49 @@ struct gm_granule_class {
 
 struct gm_granules {
 	struct gm_granule_class class_[GM_CLASSES];
-	struct gm_slab *slab;
 	struct gm_bits empty;  /* not active, no slot in use: any class may take them */
 	struct gm_bits hollow; /* active, and no slot was in use: a hint */
+	uint64_t known[(GM_CLASSES + 63) / 64]; /* a bit for each class that ever had a granule */
 	uint32_t dry;	       /* some class is dry: an empty granule is to be announced */
-	uint32_t pad[15];
+	uint32_t run_granules; /* that lanes want which wait for a run */
+	uint32_t pad[14 - 2 * ((GM_CLASSES + 63) / 64)];
+	struct gm_slab slab[1]; /* in fact one for each granule of the heap */
 };
 
-/* Octave and half of it: 2 * floor(log2(last byte)) + (in its upper half). There is no 24. */
+/* 16 bytes apart to 256, then eight to a doubling: with the shift that leaves the last byte's
+ * leading one and three bits behind it, or its multiple of 16. */
 GM_DEVICE uint32_t gm_granule_class_of(size_t size)
 {
-	uint64_t last = (size < 16 ? 16 : size) - 1;
-	uint32_t octave = gm_log2(last);
-	uint32_t v = octave << 1 | ((uint32_t)(last >> (octave - 1)) & 1);
+	uint32_t last = (size ? (uint32_t)size : 1) - 1, shift = gm_log2(last | 128) - 3;
+	return ((shift - 4) << 3) + (last >> shift);
+}
+
+/* Bytes of the slots of class `c`. */
+GM_DEVICE uint32_t gm_granule_size(uint32_t c)
+{
+	return c < 8 ? (c + 1) << 4 : ((c & 7) + 9) << ((c >> 3) + 3);
+}
+
+/* The class of the next larger power of two; GM_CLASSES or more: there is none. */
+GM_DEVICE uint32_t gm_granule_larger(uint32_t c)
+{
+	return gm_granule_class_of((size_t)2 << gm_log2(gm_granule_size(c)));
+}
+
+/* Where statistics count the class: by 1.5 and 2 times each power of two. */
+GM_DEVICE uint32_t gm_granule_bin(uint32_t c)
+{
+	uint32_t last = gm_granule_size(c) - 1, octave = gm_log2(last);
+	uint32_t v = octave << 1 | (last >> (octave - 1) & 1);
 	return v <= 7 ? 0 : v <= 9 ? 1 : v - 8;
 }
 
-/* Class c's slots are 3 or 4 (the parts) << shift bytes. */
-GM_DEVICE uint32_t gm_granule_shift(uint32_t c)
+/* `at` modulo the slots of a granule, without a division. */
+GM_DEVICE uint32_t gm_granule_wrap(const struct gm_granule_class *class_, uint32_t at)
 {
-	return c == 0 ? 2 : (c >> 1) + 3;
-}
-
-GM_DEVICE uint32_t gm_granule_parts(uint32_t c)
-{
-	return c == 0 ? 4 : 3 + (c & 1);
-}
-
-GM_DEVICE uint32_t gm_granule_size(uint32_t c)
-{
-	return gm_granule_parts(c) << gm_granule_shift(c);
+	uint32_t slots = gm_load32_cached(&class_->slots);
+	at -= gm_high32(at, gm_load32_cached(&class_->per_slot)) * slots;
+	return at < slots ? at : at - slots; /* the quotient may be one too small */
 }
 
 /* Shards in use. The word exceeds GM_SHARDS where lanes added one too many. */

@@ -159,16 +159,20 @@ GM_DEVICE void gm_granule_raise(uint32_t *word, uint32_t least)
 
 /*
  * By one lane: `lanes` more found no slot in the class. As many shards bring granules as all lanes
- * that wait need, so that granules come at once and not one by one; but while many granules are
- * free, a shard for each GM_SHARD_LANES of these lanes, so that fewer lanes share one.
+ * that wait need, so that granules come at once and not one by one. Small blocks of very many lanes
+ * would fit into one granule, and all mallocs and frees would meet at its one word. So there is a
+ * shard for each GM_SHARD_LANES of these lanes, as far as free granules last.
  */
 GM_DEVICE void gm_granule_wanted(struct gm_heap *heap, uint32_t c, uint32_t lanes)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
 	uint32_t waiting = gm_add32(&class_->waiting, lanes) + lanes;
 	uint32_t wanted = waiting / class_->slots + 1, spread = waiting / GM_SHARD_LANES;
-	uint64_t plenty = gm_load64(&heap->available) / GM_SHARD_PLENTY;
-	spread = spread < plenty ? spread : (uint32_t)plenty;
+	uint64_t available = gm_load64(&heap->available), few = available / GM_SHARD_FEW;
+	uint64_t most = available / GM_SHARD_PLENTY;
+	few = few < GM_SHARD_SPREAD ? few : GM_SHARD_SPREAD;
+	most = most < few ? few : most;
+	spread = spread < most ? spread : (uint32_t)most;
 	wanted = wanted < spread ? spread : wanted;
 	wanted = wanted < GM_SHARDS ? wanted : GM_SHARDS;
 	if (gm_load32(&class_->own) < wanted) {
@@ -247,10 +251,13 @@ GM_DEVICE bool gm_granule_strip_one(struct gm_heap *heap, uint32_t c, uint32_t s
  */
 GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap, uint32_t mask, uint32_t most)
 {
+	struct gm_granules *all = gm_granules_of(heap);
 	uint32_t any = 0;
 	for (uint32_t c = 0; c < GM_CLASSES && any < most; c++) {
-		struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
-		uint32_t shards = gm_shfl32(mask, gm_granule_shards(class_), gm_leader(mask));
+		/* How many shards are in use; 0: the class never had a granule. */
+		bool known = gm_load64(&all->known[c >> 6]) >> (c & 63) & 1;
+		uint32_t shards = known ? gm_granule_shards(&all->class_[c]) : 0;
+		shards = gm_shfl32(mask, shards, gm_leader(mask));
 		for (uint32_t from = 0; from < shards && any < most; from += gm_popc(mask)) {
 			uint32_t s = from + gm_rank(mask);
 			any += gm_ballot(mask, s < shards && gm_granule_strip_one(heap, c, s)) != 0;
@@ -434,8 +441,11 @@ GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_
 	struct gm_granules *all = gm_granules_of(heap);
 	struct gm_granule_class *class_ = &all->class_[c];
 	gm_store32(&all->slab[granule].shard, s);
-	if (fresh)
+	if (fresh) {
 		gm_slab_become(&all->slab[granule], GM_CLASS_IS(c + 1) | GM_ACTIVE);
+		if (!(gm_load64(&all->known[c >> 6]) >> (c & 63) & 1))
+			gm_or64(&all->known[c >> 6], 1ull << (c & 63));
+	}
 	if (gm_cas32(&class_->shard[s], GM_SHARD_BUSY, granule + 1) != GM_SHARD_BUSY)
 		gm_granule_deactivate(heap, granule, c);
 	else
