@@ -42,8 +42,9 @@ enum {
 
 /*
  * `dry` of a class is GM_DRY(heap.epoch) if a search at that epoch found nothing and no slot came
- * free since; or the number of a search in progress; or 0. A free of the class's slots makes it 0,
- * so that the result of a search that began before is ignored.
+ * free since; or the number of a search in progress; or 0. It becomes 0 when a full granule of the
+ * class has room again, or one is put where lanes find it, so that the result of a search that
+ * began before is ignored.
  */
 #define GM_DRY(epoch) ((epoch) << 1 | 1)
 

@@ -70,6 +70,14 @@ GM_DEVICE void gm_granule_announce(struct gm_heap *heap)
 	gm_add32(&heap->epoch, 1);
 }
 
+/* A slot of the class came free where a search may have seen none, and can be found now: the result
+ * of the search is dropped. */
+GM_DEVICE void gm_granule_doubt(struct gm_granule_class *class_)
+{
+	if (gm_load32(&class_->dry) != 0)
+		gm_store32(&class_->dry, 0);
+}
+
 /* An inactive granule had `before` slots in use, and has `now`: put it where lanes find it. */
 GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32_t c,
 				  uint32_t before, uint32_t now)
@@ -79,8 +87,10 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 	uint32_t slots = class_->slots, roomy = slots - (slots >> 3);
 	if (before > roomy && now <= roomy) {
 		if (gm_slab_activate(heap, granule, c)) {
-			if (gm_slab_place(class_, &all->slab[granule], granule))
+			if (gm_slab_place(class_, &all->slab[granule], granule)) {
+				gm_granule_doubt(class_);
 				return;
+			}
 			/* Lanes that freed meanwhile took it for active, and did not offer it. */
 			now = GM_USED(gm_and64(&all->slab[granule].state, ~GM_ACTIVE));
 		}
@@ -88,6 +98,7 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 	}
 	if (before >= slots && now < slots)
 		gm_bits_put(&class_->ragged, granule);
+	gm_granule_doubt(class_);
 	if (now == 0) {
 		gm_bits_put(&all->empty, granule);
 		gm_granule_announce(heap);
@@ -98,13 +109,16 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 GM_DEVICE void gm_slab_lighter(const struct gm_granules *all, struct gm_granule_class *class_,
 			       uint32_t granule, bool room, bool empty)
 {
-	if (room)
+	if (room) {
 		gm_room_put(class_, gm_load32(&all->slab[granule].shard));
+		gm_granule_doubt(class_);
+	}
 	if (empty && !(gm_load64(&all->hollow.word[granule >> 6]) >> (granule & 63) & 1))
 		gm_bits_put(&all->hollow, granule);
 }
 
-/* Take `count` off the slots in use or reserved; the bits are clear already. */
+/* Take `count` off the slots in use or reserved; the bits are clear already. All frees come here,
+ * so that words of the class are read only where a granule has room again, or is empty. */
 GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t count)
 {
 	struct gm_granules *all = gm_granules_of(heap);
@@ -119,9 +133,6 @@ GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t cou
 		gm_slab_offer(heap, granule, c, used, now);
 	if (old & GM_ACTIVE)
 		gm_slab_lighter(all, class_, granule, used >= slots && now < slots, now == 0);
-	/* After that, so that the result of a search that missed it is dropped. */
-	if (gm_load32(&class_->dry) != 0)
-		gm_store32(&class_->dry, 0);
 	if (now == 0)
 		gm_granule_announce(heap);
 }
