@@ -30,6 +30,17 @@ for policy in $(sed -n 's/^GM_POLICY("[^"]*", *\([a-z0-9_]*\),.*/\1/p' "$top/src
 	done
 done
 
+# An atomic whose address may be of shared memory is a test, a loop and a second path; an acquire of every malloc would
+# drop what the multiprocessor has cached.
+"$NVCC" -arch=sm_90 -rdc=true -I "$top/src" -ptx -o "$out/ptx" "$top/tests/unit/heap_policies.cu" >"$out/log" 2>&1 &&
+	grep -q '[[:blank:]]atom\..*\.global' "$out/ptx"
+check "atomics are made" $?
+! grep '[[:blank:]]atom\.' "$out/ptx" | grep -qv '\.global'
+check "all of them in global memory" $?
+awk '/^\.[a-z. ]*(func|entry) / {ours = /test_malloc_granule/} ours' "$out/ptx" >"$out/malloc"
+grep -q 'atom\.relaxed\.gpu\.global\.or' "$out/malloc" && ! grep -q 'acquire\|acq_rel' "$out/malloc"
+check "a hit of granule has no acquire" $?
+
 # No *_sync call may rest on the mask of one lane; that the search finds one shows a kernel that does.
 masks() { # masks FLAG...: what heap_masks.py says of tests/unit/heap_masks.cu
 	"$NVCC" -arch=sm_90 -I "$top/src" "$@" -cubin "$top/tests/unit/heap_masks.cu" -o "$out/masks" >&2 &&

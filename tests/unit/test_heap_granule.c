@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Steps of policy `granule` that only many lanes at once come to, taken one by one: a granule that
- * is offered to its class while another lane frees the last of it; shards for very many lanes.
+ * is offered to its class while another lane frees the last of it; a slot that comes free after a
+ * search found none; shards for very many lanes.
  */
 #include "tests/unit/heap_help.h"
 
@@ -10,6 +11,9 @@ enum { GRANULES = 4, SIZE = 100 * 1024 };
 struct work {
 	struct fixture f;
 	uint32_t epoch;
+	void *block[GRANULES * (GM_GRANULE / SIZE) + 1];
+	uint32_t blocks, dry;
+	bool first, last;
 };
 
 /* By one lane. No shard has a place for the granule, which is one block's alone. */
@@ -40,6 +44,25 @@ static void trim(void *arg, uint32_t thread)
 	struct work *work = arg;
 	if (thread == 0)
 		gm_granule_trim(&work->f.heap);
+}
+
+/* By one lane: of a full heap, free a block of a granule that is in no shard, then one of a granule
+ * that is in one, and allocate each again. */
+static void refill(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	struct gm_heap *heap = &work->f.heap;
+	if (thread != 0)
+		return;
+	while ((work->block[work->blocks] = gm_granule_malloc(heap, SIZE)))
+		work->blocks++;
+	work->dry = gm_granules_of(heap)->class_[gm_granule_class_of(SIZE)].dry;
+	gm_granule_free(heap, work->block[0]);
+	work->first = gm_granule_malloc(heap, SIZE) == work->block[0];
+	gm_granule_free(heap, work->block[work->blocks - 1]);
+	work->last = gm_granule_malloc(heap, SIZE) == work->block[work->blocks - 1];
+	for (uint32_t b = 0; b < work->blocks; b++)
+		gm_granule_free(heap, work->block[b]);
 }
 
 /* Shards that bring granules of 16-byte slots when so many lanes wait, and so many are free. */
@@ -80,6 +103,11 @@ int main(void)
 	test_open(&work.f, granule(), GRANULES, GRANULES, test_seed());
 	TAP_OK(test_launch(&work.f, 1, 1, offer_late, &work), "a granule is offered too late");
 	TAP_OK(work.f.heap.epoch != work.epoch, "who looked in vain learns of it");
+	TAP_OK(test_launch(&work.f, 1, 1, refill, &work), "the heap is filled");
+	TAP_OK(work.blocks > 70 && work.dry & 1, "after %u blocks a search finds no slot",
+	       work.blocks);
+	TAP_OK(work.first, "a block that is freed then can be had again");
+	TAP_OK(work.last, "so can one of a granule that is in use");
 	TAP_OK(test_launch(&work.f, 1, 1, trim, &work), "the heap is trimmed");
 	TAP_IS(work.f.heap.available, GRANULES, "and it goes back like any that is empty");
 	check_spread(&work.f.heap);
