@@ -196,11 +196,10 @@ static void take_one_run(void *arg, uint32_t thread)
 	uint32_t first = gm_span_take_run(&c->f.heap, c->count);
 	if (first == GM_NO_GRANULE)
 		return;
-	c->got++;
-	for (uint32_t g = first; g < first + c->count; g++) {
-		c->shared += c->owner[g] != 0;
-		c->owner[g] = thread + 1;
-	}
+	__atomic_fetch_add(&c->got, 1, __ATOMIC_RELAXED);
+	for (uint32_t g = first; g < first + c->count; g++)
+		if (__atomic_exchange_n(&c->owner[g], thread + 1, __ATOMIC_RELAXED))
+			__atomic_fetch_add(&c->shared, 1, __ATOMIC_RELAXED);
 }
 
 /* That they find the same run first costs each of them a few accesses, not one for each other. */
