@@ -92,6 +92,11 @@ GM_DEVICE uint64_t gm_nanoseconds(void)
 	return gm_cpu_nanoseconds();
 }
 
+GM_DEVICE uint32_t gm_clock(void)
+{
+	return (uint32_t)gm_cpu_nanoseconds();
+}
+
 GM_DEVICE void gm_fence_system(void)
 {
 }
@@ -145,6 +150,7 @@ GM_CPU_RMW(gm_add32_sync, __atomic_fetch_add, __ATOMIC_ACQ_REL, uint32_t)
 GM_CPU_RMW(gm_add64_sync, __atomic_fetch_add, __ATOMIC_ACQ_REL, uint64_t)
 GM_CPU_RMW(gm_or32_sync, __atomic_fetch_or, __ATOMIC_ACQ_REL, uint32_t)
 GM_CPU_RMW(gm_and32_sync, __atomic_fetch_and, __ATOMIC_ACQ_REL, uint32_t)
+GM_CPU_RMW(gm_and64_freed, __atomic_fetch_and, __ATOMIC_ACQ_REL, uint64_t)
 GM_CPU_RMW(gm_or64, __atomic_fetch_or, __ATOMIC_ACQ_REL, uint64_t)
 GM_CPU_RMW(gm_and64, __atomic_fetch_and, __ATOMIC_ACQ_REL, uint64_t)
 GM_CPU_RMW(gm_exch64, __atomic_exchange_n, __ATOMIC_ACQ_REL, uint64_t)

@@ -6,12 +6,18 @@
  *   unit   256 bytes of a granule that the pool holds (the paper's page)
  *   used   a bit a unit: lanes probe random places until one is clear
  *   more   a bit a unit: the allocation continues in the next unit, so that free finds its end
- *   lock   a bit a word of `used`: a warp of `corw` is at that word
+ *   word   32 used bits, and their `more` bits beside them: one access reads or frees both
+ *   group  units side by side in one word: an allocation of up to 8 KiB
+ *   lock   a bit a word: a warp of `corw` is at that word
  *
- * The paper's pool has all memory from the beginning, and its searches never end. Here, after
- * GM_RW_PROBES failed probes the pool takes an eighth of all free granules, so that most of its
- * units are free while most of the heap is. When no granule is free, all units are probed in order,
- * and then the answer is NULL.
+ * The paper's pool has all memory from the beginning, and its searches never end. Here lanes that
+ * find no group in a few words bring granules to the pool, several lanes at a time, so that most of
+ * its units are free while most of the heap is. When no granule is free, all units are searched in
+ * order, and then the answer is NULL.
+ *
+ * A warm malloc is one atomic access, of the word, and a warm free two loads and one. The number of
+ * granules and their table are read from the cache of the multiprocessor: they only grow while
+ * lanes are in the heap, and an old value leads to fewer words.
  */
 #ifndef GM_HEAP_DEVICE_RW_POOL_H
 #define GM_HEAP_DEVICE_RW_POOL_H
@@ -24,19 +30,26 @@ enum {
 	GM_RW_WORDS = 1 << (GM_GRANULE_SHIFT - GM_RW_UNIT_SHIFT - 5), /* of a granule's bits */
 	GM_RW_UNITS = GM_RW_WORDS * 32,
 	GM_RW_LONGEST = GM_RW_UNITS / 2, /* units of an allocation; above: runs of granules */
-	GM_RW_PROBES = 32,
-	GM_RW_PATIENCE = 16, /* turns of waiting for a lane that brings granules */
-	GM_RW_SHARE = 8,     /* the pool takes this part of the free granules */
+	GM_RW_CACHED = 8,  /* words that a lane probes before it reads anew what the pool holds */
+	GM_RW_PROBES = 4,  /* words that it then probes before it brings granules */
+	GM_RW_TURNS = 8,   /* and how often it does so before it waits for the host */
+	GM_RW_TRIES = 4,   /* groups of one word that it tries, as others take them meanwhile */
+	GM_RW_ADDERS = 16, /* lanes that bring granules at a time */
+	GM_RW_SHARE = 64,  /* each brings this part of the free ones */
+};
+
+struct gm_rw_word {
+	uint32_t used, more;
 };
 
 struct gm_rw {
-	uint32_t held;	 /* granules in `granule`, at most heap->capacity */
-	uint32_t adding; /* a lane is adding some */
-	uint32_t pad[14];
-	uint32_t *granule; /* granule + 1; 0: not there yet */
-	uint32_t *used;	   /* GM_RW_WORDS a granule of the heap */
-	uint32_t *more;
 	uint32_t *lock;
+	uint32_t *granule; /* granule + 1; 0: not there yet */
+	uint64_t pad0[6];
+	uint32_t held; /* granules in `granule`, at most heap->capacity */
+	uint32_t pad1[15];
+	uint32_t adding[GM_RW_ADDERS]; /* a lane is bringing granules */
+				       /* words follow, GM_RW_WORDS a granule of the heap */
 };
 
 GM_DEVICE struct gm_rw *gm_rw_of(const struct gm_heap *heap)
@@ -44,10 +57,15 @@ GM_DEVICE struct gm_rw *gm_rw_of(const struct gm_heap *heap)
 	return (struct gm_rw *)heap->policy;
 }
 
+GM_DEVICE struct gm_rw_word *gm_rw_word(const struct gm_rw *rw, uint32_t word)
+{
+	return (struct gm_rw_word *)(rw + 1) + word;
+}
+
 GM_DEVICE_HOST size_t gm_rw_bytes(uint32_t capacity)
 {
-	size_t words = 1 + 2 * GM_RW_WORDS + GM_RW_WORDS / 32;
-	return sizeof(struct gm_rw) + capacity * words * sizeof(uint32_t);
+	size_t bytes = GM_RW_WORDS * sizeof(struct gm_rw_word) + GM_RW_WORDS / 8 + 4;
+	return sizeof(struct gm_rw) + capacity * bytes;
 }
 
 GM_DEVICE void gm_rw_init(struct gm_heap *heap, uint32_t thread, uint32_t threads)
@@ -56,25 +74,24 @@ GM_DEVICE void gm_rw_init(struct gm_heap *heap, uint32_t thread, uint32_t thread
 	(void)threads;
 	if (thread != 0)
 		return;
-	rw->granule = (uint32_t *)(rw + 1);
-	rw->used = rw->granule + heap->capacity;
-	rw->more = rw->used + (size_t)heap->capacity * GM_RW_WORDS;
-	rw->lock = rw->more + (size_t)heap->capacity * GM_RW_WORDS;
+	rw->lock = (uint32_t *)gm_rw_word(rw, heap->capacity * GM_RW_WORDS);
+	rw->granule = rw->lock + (size_t)heap->capacity * GM_RW_WORDS / 32;
 }
 
+/* --- random places --- */
+
+/* Other lanes, and the same lane later, have another one. */
 GM_DEVICE uint32_t gm_rw_seed(void)
 {
-	uint64_t now = gm_nanoseconds();
-	uint32_t seed = (uint32_t)now * 2654435761u ^ (gm_lane() << 16 | gm_sm() << 6 | gm_warp());
-	return seed * 2246822519u | 1;
+	return gm_clock() * 2654435761u ^ (gm_sm() << 16 | gm_warp() << 5 | gm_lane());
 }
 
 GM_DEVICE uint32_t gm_rw_random(uint32_t *seed)
 {
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 17;
-	*seed ^= *seed << 5;
-	return *seed * 2654435761u;
+	uint32_t n = *seed = *seed * 1664525u + 1013904223u;
+	n = (n ^ n >> 16) * 0x85ebca6bu;
+	n = (n ^ n >> 13) * 0xc2b2ae35u;
+	return n ^ n >> 16;
 }
 
 /* A number below `limit`, out of 32 random bits. */
@@ -83,86 +100,134 @@ GM_DEVICE uint32_t gm_rw_below(uint32_t random, uint32_t limit)
 	return (uint32_t)((uint64_t)random * limit >> 32);
 }
 
-/* A word of `used`, at random: its number in the heap; or GM_NO_GRANULE. */
-GM_DEVICE uint32_t gm_rw_place(struct gm_rw *rw, uint32_t *seed)
+/* Of a pool of `held` granules, more than 0, a word at random, and *bit, a bit of it; or
+ * GM_NO_GRANULE, if the granule is not there yet. */
+GM_DEVICE uint32_t gm_rw_place(const struct gm_rw *rw, uint32_t held, uint32_t *seed, uint32_t *bit)
 {
-	uint32_t held = gm_load32(&rw->held);
-	uint32_t k = gm_rw_below(gm_rw_random(seed), held);
-	uint32_t granule = held ? gm_load32(&rw->granule[k]) : 0;
+	uint64_t place = (uint64_t)gm_rw_random(seed) * (held * GM_RW_WORDS);
+	uint32_t k = (uint32_t)(place >> 32);
+	uint32_t granule = gm_load32_cached(&rw->granule[k / GM_RW_WORDS]);
 	if (granule == 0)
-		return GM_NO_GRANULE;
-	return (granule - 1) * GM_RW_WORDS + gm_rw_below(gm_rw_random(seed), GM_RW_WORDS);
+		granule = gm_load32(&rw->granule[k / GM_RW_WORDS]);
+	*bit = (uint32_t)place >> 27;
+	return granule ? (granule - 1) * GM_RW_WORDS + k % GM_RW_WORDS : GM_NO_GRANULE;
 }
 
-/* Set any clear bit of a word: its unit, or GM_NO_GRANULE. */
-GM_DEVICE uint32_t gm_rw_take(struct gm_rw *rw, uint32_t word)
+/* --- groups of units in one word --- */
+
+/* The first `n` bits, 1 to 32. */
+GM_DEVICE uint32_t gm_rw_bits(uint32_t n)
 {
-	uint32_t free = ~gm_load32(&rw->used[word]);
-	while (free) {
-		uint32_t bit = free & (~free + 1), old = gm_or32_sync(&rw->used[word], bit);
-		if (!(old & bit))
-			return word << 5 | gm_ctz(bit);
-		free &= ~old & ~bit;
-	}
-	return GM_NO_GRANULE;
+	return ~0u >> (32 - n);
 }
 
-/* Move granules from the heap to the pool; false: none was free. */
-GM_DEVICE_SLOW bool gm_rw_add(struct gm_heap *heap)
+/* The bits at which `n` set bits of `free` begin. */
+GM_DEVICE uint32_t gm_rw_fit(uint32_t free, uint32_t n)
+{
+	for (uint32_t have = 1; have < n;) {
+		uint32_t step = have < n - have ? have : n - have;
+		free &= free >> step;
+		have += step;
+	}
+	return free;
+}
+
+/* A group of `n` units at or before a random bit, on a multiple of a power of two of at least `n`:
+ * groups of one size leave no gaps. */
+GM_DEVICE uint32_t gm_rw_aim(uint32_t bit, uint32_t n)
+{
+	uint32_t step = n > 1 ? 2u << gm_log2(n - 1) : 1;
+	return bit & ~(step - 1);
+}
+
+/* Clear `bits` again, which the caller set in vain: they are set, so that subtracting does it, in
+ * any order with what others do. */
+GM_DEVICE void gm_rw_undo(struct gm_rw *rw, uint32_t word, uint32_t bits)
+{
+	if (bits)
+		gm_add32(&gm_rw_word(rw, word)->used, 0u - bits);
+}
+
+/*
+ * Set the used bits of `n` units of a word, first of those from bit `at` on, and then, up to
+ * `tries` - 1 times, of any that were clear before: the first unit, or GM_NO_GRANULE.
+ */
+GM_DEVICE uint32_t gm_rw_take(struct gm_rw *rw, uint32_t word, uint32_t n, uint32_t at,
+			      uint32_t tries)
+{
+	for (;;) {
+		uint32_t bits = gm_rw_bits(n) << at,
+			 old = gm_or32(&gm_rw_word(rw, word)->used, bits);
+		if (!(old & bits))
+			return word << 5 | at;
+		gm_rw_undo(rw, word, bits & ~old);
+		uint32_t free = gm_rw_fit(~old, n), above = free >> at << at;
+		if (--tries == 0 || !free)
+			return GM_NO_GRANULE;
+		at = gm_ctz(above ? above : free);
+	}
+}
+
+/* --- granules --- */
+
+/* Move up to `want` free granules to the pool: how many. */
+GM_DEVICE_SLOW uint32_t gm_rw_bring(struct gm_heap *heap, uint32_t want, uint32_t seed)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
-	uint32_t want = (uint32_t)(gm_load64(&heap->available) / GM_RW_SHARE) + 1, got = 0;
-	for (uint32_t w = 0; w < (heap->capacity + 63) >> 6 && got < want; w++) {
-		if (gm_load64(&heap->free.word[w]) == 0)
-			continue;
-		uint64_t bits = gm_span_take_some(heap, w, want - got);
-		uint32_t n = gm_popc((uint32_t)bits) + gm_popc((uint32_t)(bits >> 32));
-		uint32_t at = n ? gm_add32_sync(&rw->held, n) : 0;
-		for (; bits; bits &= bits - 1) {
-			uint32_t granule = w << 6 | gm_log2(bits & (~bits + 1));
-			gm_store32(&heap->run[granule], GM_RUN_CUT);
-			gm_store32_release(&rw->granule[at++], granule + 1);
+	uint32_t reach = gm_span_reach(heap), got = 0;
+	for (uint32_t i = 0, s = seed % reach; i < reach && got < want; i++) {
+		uint64_t filled = gm_load64(&heap->free.summary[s]);
+		while (filled && got < want) {
+			uint32_t at = gm_bits_pick(filled, seed >> 8), w = s << 6 | at;
+			uint64_t bits = gm_span_take_some(heap, w, want - got);
+			uint32_t n = gm_popc((uint32_t)bits) + gm_popc((uint32_t)(bits >> 32));
+			uint32_t k = n ? gm_add32(&rw->held, n) : 0;
+			for (; bits; bits &= bits - 1) {
+				uint32_t granule = w << 6 | gm_log2(bits & (~bits + 1));
+				gm_store32(&heap->run[granule], GM_RUN_CUT);
+				gm_store32_release(&rw->granule[k++], granule + 1);
+			}
+			got += n;
+			filled &= ~(1ull << at);
 		}
-		got += n;
+		s = s + 1 == reach ? 0 : s + 1;
 	}
 	return got;
 }
 
+/* Bring granules, unless enough lanes do; after GM_RW_TURNS do not rely on these. */
+GM_DEVICE_SLOW bool gm_rw_add(struct gm_heap *heap, uint32_t turn)
+{
+	uint32_t seed = gm_rw_seed();
+	uint32_t *adding = &gm_rw_of(heap)->adding[gm_rw_random(&seed) % GM_RW_ADDERS];
+	uint64_t free = gm_load64(&heap->available); /* never less than there are */
+	bool first = false;
+	if (free && turn < GM_RW_TURNS) {
+		first = gm_load32(adding) == 0 && gm_cas32(adding, 0, 1) == 0;
+		if (!first)
+			gm_pause(200);
+		free = first ? free : 0;
+	}
+	bool got = free && gm_rw_bring(heap, (uint32_t)(free / GM_RW_SHARE) + 1, seed);
+	if (first)
+		gm_store32_release(adding, 0);
+	return got;
+}
+
 /*
- * The search failed when the pool held `held` granules. True: it holds more, or may soon; `turn`
- * counts the calls.
+ * The search failed when the pool held `held` granules. True: search again, as it holds more, or a
+ * random search may do better; `turn` counts the calls.
  */
 GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t turn)
 {
-	struct gm_rw *rw = gm_rw_of(heap);
 	uint32_t epoch = gm_load32(&heap->epoch);
-	if (gm_load32(&rw->held) != held)
-		return true;
-	bool first = gm_load32(&rw->adding) == 0 && gm_cas32(&rw->adding, 0, 1) == 0;
-	if (!first && turn < GM_RW_PATIENCE) {
-		gm_pause(200);
-		return true;
-	}
-	bool more = gm_load32(&rw->held) != held || gm_rw_add(heap);
-	if (first)
-		gm_store32_release(&rw->adding, 0);
-	return more || gm_span_grow(heap, 1, 1, epoch);
+	/* An acquire drops what the multiprocessor has cached. */
+	if (gm_rw_add(heap, turn) || gm_load32(&gm_rw_of(heap)->held) != held)
+		return gm_load32_acquire(&gm_rw_of(heap)->held) != 0;
+	return turn < GM_RW_TURNS || gm_span_grow(heap, 1, 1, epoch);
 }
 
-/* Take the first unit that is free; GM_NO_GRANULE: none is. */
-GM_DEVICE_SLOW uint32_t gm_rw_sweep(struct gm_rw *rw)
-{
-	uint32_t held = gm_load32(&rw->held), unit;
-	for (uint32_t k = 0; k < held; k++) {
-		uint32_t granule = gm_load32_acquire(&rw->granule[k]);
-		for (uint32_t w = 0; w < GM_RW_WORDS && granule; w++) {
-			unit = gm_rw_take(rw, (granule - 1) * GM_RW_WORDS + w);
-			if (unit != GM_NO_GRANULE)
-				return unit;
-		}
-	}
-	return GM_NO_GRANULE;
-}
+/* --- addresses --- */
 
 GM_DEVICE void *gm_rw_address(struct gm_heap *heap, uint32_t unit)
 {
@@ -177,63 +242,98 @@ GM_DEVICE void *gm_rw_address(struct gm_heap *heap, uint32_t unit)
 GM_DEVICE uint32_t gm_rw_part(uint32_t unit, uint32_t count, uint32_t *bits)
 {
 	uint32_t at = unit & 31, n = 32 - at < count ? 32 - at : count;
-	*bits = (n == 32 ? ~0u : (1u << n) - 1) << at;
+	*bits = gm_rw_bits(n) << at;
 	return n;
+}
+
+/* A word, its `more` bits in the upper half. */
+GM_DEVICE uint64_t *gm_rw_both(const struct gm_rw *rw, uint32_t unit)
+{
+	return (uint64_t *)gm_rw_word(rw, unit >> 5);
+}
+
+GM_DEVICE bool gm_rw_continues(const struct gm_rw *rw, uint32_t unit)
+{
+	return gm_load32(&gm_rw_word(rw, unit >> 5)->more) >> (unit & 31) & 1;
+}
+
+/* `both`: the word of the unit. False: the unit is inside of an allocation, as the unit before it
+ * continues. The last unit of a granule never continues. */
+GM_DEVICE bool gm_rw_begins(const struct gm_rw *rw, uint32_t unit, uint64_t both)
+{
+	if (unit & 31)
+		return !(both >> 31 >> (unit & 31) & 1);
+	return unit == 0 || !gm_rw_continues(rw, unit - 1);
+}
+
+/* Units of the allocation that begins with `unit`, in the word `both` of it; one more than the word
+ * has from there on: it continues in the next word. */
+GM_DEVICE uint32_t gm_rw_extent(uint32_t unit, uint64_t both)
+{
+	uint32_t more = (uint32_t)(both >> 32) >> (unit & 31);
+	return ~more ? gm_ctz(~more) + 1 : 33;
 }
 
 /* Units of the allocation that begins with `unit`. */
 GM_DEVICE uint32_t gm_rw_length(const struct gm_rw *rw, uint32_t unit)
 {
 	uint32_t count = 1;
-	while (gm_load32(&rw->more[unit >> 5]) >> (unit & 31) & 1) {
+	while (gm_rw_continues(rw, unit)) {
 		unit++;
 		count++;
 	}
 	return count;
 }
 
-/* False: the unit is inside of an allocation, as the unit before it continues. The last unit of a
- * granule never continues. */
-GM_DEVICE bool gm_rw_begins(const struct gm_rw *rw, uint32_t unit)
-{
-	uint32_t before = unit - 1;
-	return unit == 0 || !(gm_load32(&rw->more[before >> 5]) >> (before & 31) & 1);
-}
-
-/* Of lanes that free the same run, the one that clears its first bit of `more` frees it. False:
- * another lane did. */
+/* A run that does not end in its first word. Of lanes that free the same one, the one that clears
+ * its first bit of `more` frees it. False: another lane did. */
 GM_DEVICE_SLOW bool gm_rw_free_run(struct gm_rw *rw, uint32_t unit)
 {
 	uint32_t bit = 1u << (unit & 31), first = 0, bits, n;
-	if (!(gm_and32_sync(&rw->more[unit >> 5], ~bit) & bit))
+	if (!(gm_and32_sync(&gm_rw_word(rw, unit >> 5)->more, ~bit) & bit))
 		return false;
 	uint32_t count = gm_rw_length(rw, unit + 1) + 1;
 	for (uint32_t at = unit + 1, rest = count - 2; rest; at += n, rest -= n) {
 		n = gm_rw_part(at, rest, &bits);
-		gm_and32_sync(&rw->more[at >> 5], ~bits);
+		gm_and32_sync(&gm_rw_word(rw, at >> 5)->more, ~bits);
 	}
 	for (uint32_t at = unit, rest = count; rest; at += n, rest -= n) {
 		n = gm_rw_part(at, rest, &bits);
-		uint32_t old = gm_and32_sync(&rw->used[at >> 5], ~bits);
+		uint32_t old = gm_and32_sync(&gm_rw_word(rw, at >> 5)->used, ~bits);
 		first = at == unit ? old & bit : first;
 	}
 	return first;
+}
+
+/* Is the granule of an address the pool's? It stays so while lanes are in the heap. */
+GM_DEVICE bool gm_rw_holds(const struct gm_heap *heap, const void *address)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
+	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
+	return offset < (uint64_t)heap->capacity << GM_GRANULE_SHIFT &&
+	       (gm_load32_cached(&heap->run[granule]) == GM_RUN_CUT ||
+		gm_load32(&heap->run[granule]) == GM_RUN_CUT);
 }
 
 GM_DEVICE void gm_rw_free(struct gm_heap *heap, void *address)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
-	uint32_t granule, unit = (uint32_t)(offset >> GM_RW_UNIT_SHIFT), bit = 1u << (unit & 31);
-	if (!gm_run_is_cut(heap, address, &granule)) {
+	uint32_t unit = (uint32_t)(offset >> GM_RW_UNIT_SHIFT), bit = 1u << (unit & 31);
+	if (!gm_rw_holds(heap, address)) {
 		gm_run_free(heap, address);
 		return;
 	}
-	bool valid = !(offset & (GM_RW_UNIT - 1)) && gm_rw_begins(rw, unit);
-	if (valid && gm_load32(&rw->more[unit >> 5]) & bit)
+	uint64_t both = gm_load64(gm_rw_both(rw, unit));
+	uint32_t n = gm_rw_extent(unit, both);
+	bool valid = !(offset & (GM_RW_UNIT - 1)) && gm_rw_begins(rw, unit, both);
+	if (valid && (unit & 31) + n > 32) {
 		valid = gm_rw_free_run(rw, unit);
-	else if (valid)
-		valid = gm_and32_sync(&rw->used[unit >> 5], ~bit) & bit;
+	} else if (valid) {
+		uint64_t used = (uint64_t)gm_rw_bits(n) << (unit & 31);
+		uint64_t more = (used & ~((uint64_t)bit << (n - 1))) << 32;
+		valid = gm_and64_freed(gm_rw_both(rw, unit), ~(used | more)) & bit;
+	}
 	if (!valid)
 		gm_add64(&heap->foreign_frees, 1);
 }
@@ -242,22 +342,25 @@ GM_DEVICE size_t gm_rw_usable(struct gm_heap *heap, const void *address)
 {
 	const struct gm_rw *rw = gm_rw_of(heap);
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
-	uint32_t granule, unit = (uint32_t)(offset >> GM_RW_UNIT_SHIFT);
-	if (!gm_run_is_cut(heap, address, &granule))
+	uint32_t unit = (uint32_t)(offset >> GM_RW_UNIT_SHIFT);
+	if (!gm_rw_holds(heap, address))
 		return gm_run_usable(heap, address);
-	if (offset & (GM_RW_UNIT - 1) || !gm_rw_begins(rw, unit) ||
-	    !(gm_load32(&rw->used[unit >> 5]) >> (unit & 31) & 1))
+	uint64_t both = gm_load64(gm_rw_both(rw, unit));
+	if (offset & (GM_RW_UNIT - 1) || !gm_rw_begins(rw, unit, both) ||
+	    !(both >> (unit & 31) & 1))
 		return 0;
 	return (size_t)gm_rw_length(rw, unit) << GM_RW_UNIT_SHIFT;
 }
+
+/* --- between kernels --- */
 
 /* Units in use of the k-th granule. */
 GM_DEVICE uint32_t gm_rw_count(const struct gm_rw *rw, uint32_t k)
 {
 	uint32_t count = 0;
-	const uint32_t *used = &rw->used[(size_t)(rw->granule[k] - 1) * GM_RW_WORDS];
+	const struct gm_rw_word *word = gm_rw_word(rw, (rw->granule[k] - 1) * GM_RW_WORDS);
 	for (uint32_t w = 0; w < GM_RW_WORDS; w++)
-		count += gm_popc(gm_load32(&used[w]));
+		count += gm_popc(gm_load32(&word[w].used));
 	return count;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RW_malloc (Pham et al., 4.3, algorithm 5): n units side by side. The active lanes read
- * neighbouring words of a granule, from a random one on, and search all of these for a run of n
- * clear bits, which may cross words. First they search one run for all lanes together, and divide
- * it; if there is none, one for each lane in turn.
+ * RW_malloc (Pham et al., 4.3, algorithm 5): n units side by side, more than 32, or fewer where no
+ * word has as many. The active lanes read neighbouring words of a granule, from a random one on,
+ * and search all of these for a run of n clear bits, which may cross words. First they search one
+ * run for all lanes together, and divide it; if there is none, one for each lane in turn.
  */
 #ifndef GM_HEAP_DEVICE_RW_RUN_H
 #define GM_HEAP_DEVICE_RW_RUN_H
 
-#include "heap/device/rw_pool.h"
+#include "heap/device/rw_walk.h"
 
 /* By all lanes of `mask`: set the bits of a run, a word a lane at a time. False: one was set. */
 GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count, uint32_t mask)
@@ -18,11 +18,11 @@ GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count,
 	for (w = first + gm_rank(mask); w <= last && !lost; w += gm_popc(mask)) {
 		uint32_t from = w == first ? unit : w << 5;
 		gm_rw_part(from, unit + count - from, &bits);
-		uint32_t old = gm_or32_sync(&rw->used[w], bits);
+		uint32_t old = gm_or32(&gm_rw_word(rw, w)->used, bits);
 		set = w + 1;
 		lost = old & bits;
 		if (lost)
-			gm_and32_sync(&rw->used[w], ~(bits & ~old));
+			gm_rw_undo(rw, w, bits & ~old);
 	}
 	bool won = !gm_ballot(mask, lost != 0);
 	/* Every lane sees the memory of all words as the lane did that set them. */
@@ -32,7 +32,7 @@ GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count,
 	for (w = first + gm_rank(mask); w < set - (lost != 0); w += gm_popc(mask)) {
 		uint32_t from = w == first ? unit : w << 5;
 		gm_rw_part(from, unit + count - from, &bits);
-		gm_and32_sync(&rw->used[w], ~bits);
+		gm_rw_undo(rw, w, bits);
 	}
 	return false;
 }
@@ -70,7 +70,8 @@ GM_DEVICE_SLOW uint32_t gm_rw_search(struct gm_rw *rw, uint32_t granule, uint32_
 	uint32_t row = 0, from = 0, base = granule * GM_RW_WORDS;
 	for (uint32_t w = begin; w < GM_RW_WORDS; w += gm_popc(mask)) {
 		uint32_t mine = w + gm_rank(mask), rest = mask, at = w;
-		uint32_t word = mine < GM_RW_WORDS ? gm_load32(&rw->used[base + mine]) : ~0u;
+		uint32_t word =
+			mine < GM_RW_WORDS ? gm_load32(&gm_rw_word(rw, base + mine)->used) : ~0u;
 		for (; rest && at < GM_RW_WORDS; rest &= rest - 1, at++) {
 			uint32_t seen = gm_shfl32(mask, word, gm_ctz(rest));
 			while (gm_rw_scan(seen, count, &from, &row)) {
@@ -88,16 +89,30 @@ GM_DEVICE_SLOW uint32_t gm_rw_search(struct gm_rw *rw, uint32_t granule, uint32_
 	return GM_NO_GRANULE;
 }
 
-/* By all lanes of `mask`, with the same arguments: claim `count` units, or GM_NO_GRANULE. */
-GM_DEVICE_SLOW uint32_t gm_rw_find(struct gm_heap *heap, uint32_t count, uint32_t mask,
-				   bool only_probe)
+/* By all lanes of `mask`, with the same arguments: claim `count` units in any granule, or
+ * GM_NO_GRANULE. */
+GM_DEVICE_SLOW uint32_t gm_rw_search_all(struct gm_rw *rw, uint32_t count, uint32_t mask)
+{
+	uint32_t leader = gm_leader(mask), unit = GM_NO_GRANULE;
+	uint32_t held = gm_shfl32(mask, gm_load32(&rw->held), leader);
+	for (uint32_t k = 0; k < held && unit == GM_NO_GRANULE; k++) {
+		uint32_t granule = gm_shfl32(mask, gm_load32(&rw->granule[k]), leader);
+		if (granule)
+			unit = gm_rw_search(rw, granule - 1, 0, count, mask);
+	}
+	return unit;
+}
+
+/* Likewise, first in random granules, and with granules that the pool does not hold yet. */
+GM_DEVICE_SLOW uint32_t gm_rw_find(struct gm_heap *heap, uint32_t count, uint32_t mask)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
-	uint32_t leader = gm_leader(mask), seed = gm_shfl32(mask, gm_rw_seed(), leader), unit;
-	for (uint32_t turn = 0;; turn++) {
+	uint32_t leader = gm_leader(mask), seed = gm_shfl32(mask, gm_rw_seed(), leader), more = 1;
+	for (uint32_t turn = 0; more; turn++) {
 		uint32_t held = gm_shfl32(mask, gm_load32(&rw->held), leader);
 		for (uint32_t i = 0; i < 2 && held; i++) {
-			uint32_t place = gm_shfl32(mask, gm_rw_place(rw, &seed), leader);
+			uint32_t bit, place = gm_rw_place(rw, held, &seed, &bit), unit;
+			place = gm_shfl32(mask, place, leader);
 			if (place == GM_NO_GRANULE)
 				continue;
 			unit = gm_rw_search(rw, place / GM_RW_WORDS, i ? 0 : place % GM_RW_WORDS,
@@ -105,16 +120,9 @@ GM_DEVICE_SLOW uint32_t gm_rw_find(struct gm_heap *heap, uint32_t count, uint32_
 			if (unit != GM_NO_GRANULE)
 				return unit;
 		}
-		uint32_t more = gm_lane() == leader && gm_rw_more(heap, held, turn);
-		if (!gm_shfl32(mask, more, leader))
-			break;
-	}
-	uint32_t held = gm_shfl32(mask, gm_load32(&rw->held), leader);
-	for (uint32_t k = 0; k < held && !only_probe; k++) {
-		uint32_t granule = gm_shfl32(mask, gm_load32(&rw->granule[k]), leader);
-		unit = granule ? gm_rw_search(rw, granule - 1, 0, count, mask) : GM_NO_GRANULE;
-		if (unit != GM_NO_GRANULE)
-			return unit;
+		if (gm_lane() == leader)
+			more = gm_rw_more(heap, held, turn);
+		more = gm_shfl32(mask, more, leader);
 	}
 	return GM_NO_GRANULE;
 }
@@ -126,34 +134,72 @@ GM_DEVICE void *gm_rw_join(struct gm_heap *heap, uint32_t unit, uint32_t count)
 	for (uint32_t at = unit, rest = count - 1; rest && unit != GM_NO_GRANULE;
 	     at += n, rest -= n) {
 		n = gm_rw_part(at, rest, &bits);
-		gm_or32_sync(&gm_rw_of(heap)->more[at >> 5], bits);
+		gm_or32(&gm_rw_word(gm_rw_of(heap), at >> 5)->more, bits);
 	}
 	return gm_rw_address(heap, unit);
 }
 
-/* More than a unit. */
-GM_DEVICE_SLOW void *gm_rw_malloc_run(struct gm_heap *heap, size_t size)
+/*
+ * By the active lanes: a run of `count` units for each, of which `walked` say that they found no
+ * group by a walk, which brought all granules that there are. Where the search of all granules
+ * failed, it is not repeated for as many units or more.
+ */
+GM_DEVICE_SLOW uint32_t gm_rw_take_run(struct gm_heap *heap, uint32_t count, bool walked)
 {
-	if (size > (size_t)GM_RW_LONGEST * GM_RW_UNIT)
-		return gm_run_malloc(heap, size);
-	uint32_t count = (uint32_t)((size + GM_RW_UNIT - 1) >> GM_RW_UNIT_SHIFT);
-	uint32_t mask = gm_active(), total = 0, before = 0, unit = GM_NO_GRANULE;
+	uint32_t mask = gm_active(), total = 0, before = 0, unit = GM_NO_GRANULE, least = ~0u;
+	uint32_t fresh = gm_ballot(mask, !walked);
 	for (uint32_t rest = mask; rest; rest &= rest - 1) {
 		if (gm_ctz(rest) == gm_lane())
 			before = total;
 		total += gm_shfl32(mask, count, gm_ctz(rest));
 	}
-	if (total != count && total <= GM_RW_LONGEST)
-		unit = gm_rw_find(heap, total, mask, true);
+	if (fresh == mask && total != count && total <= GM_RW_LONGEST)
+		unit = gm_rw_find(heap, total, mask);
 	if (unit != GM_NO_GRANULE)
-		return gm_rw_join(heap, unit + before, count);
+		return unit + before;
 	for (uint32_t rest = mask; rest; rest &= rest - 1) {
-		uint32_t lane = gm_ctz(rest);
-		uint32_t found = gm_rw_find(heap, gm_shfl32(mask, count, lane), mask, false);
+		uint32_t lane = gm_ctz(rest), n = gm_shfl32(mask, count, lane), found;
+		found = fresh >> lane & 1 ? gm_rw_find(heap, n, mask) : GM_NO_GRANULE;
+		if (found == GM_NO_GRANULE && n < least)
+			found = gm_rw_search_all(gm_rw_of(heap), n, mask);
+		if (found == GM_NO_GRANULE && n < least)
+			least = n;
 		if (lane == gm_lane())
 			unit = found;
 	}
+	return unit;
+}
+
+/* The walk found no group of `count` units, or was not tried for more than 32. */
+GM_DEVICE_SLOW void *gm_rw_malloc_run(struct gm_heap *heap, size_t size, uint32_t count)
+{
+	uint32_t unit = GM_NO_GRANULE;
+	if (count > GM_RW_LONGEST)
+		return gm_run_malloc(heap, size);
+	if (count <= 32)
+		unit = gm_rw_sweep(gm_rw_of(heap), count);
+	if (unit == GM_NO_GRANULE && count > 1)
+		unit = gm_rw_take_run(heap, count, count <= 32);
 	return gm_rw_join(heap, unit, count);
+}
+
+/* Units of an allocation of `size` bytes; more than GM_RW_LONGEST: it is a run of granules. */
+GM_DEVICE uint32_t gm_rw_units(size_t size)
+{
+	if (size > (size_t)GM_RW_LONGEST * GM_RW_UNIT)
+		return GM_RW_LONGEST + 1;
+	return size ? (uint32_t)((size + GM_RW_UNIT - 1) >> GM_RW_UNIT_SHIFT) : 1;
+}
+
+/* The allocation of `count` units from `unit` on, which the walk found, or GM_NO_GRANULE. */
+GM_DEVICE void *gm_rw_finish(struct gm_heap *heap, size_t size, uint32_t count, uint32_t unit)
+{
+	if (unit == GM_NO_GRANULE)
+		return gm_rw_malloc_run(heap, size, count);
+	if (count > 1)
+		gm_or32(&gm_rw_word(gm_rw_of(heap), unit >> 5)->more, gm_rw_bits(count - 1)
+									      << (unit & 31));
+	return gm_rw_address(heap, unit);
 }
 
 /* The functions of policy `name` that all random search policies share: all but gm_name_malloc. */

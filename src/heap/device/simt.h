@@ -13,12 +13,13 @@
  *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32
  *   gm_union(mask, bits), of active lanes; gm_ballot(mask, yes)
  *   gm_syncwarp(mask)                                 the only one that orders memory, too
+ *   gm_clock()                                        changes all the time: for random numbers
  *   gm_block_warp() gm_block_warps() gm_block_sync()  for whole blocks of whole warps
  *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
  *   gm_load32/64_acquire gm_store32/64_release
  *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_or64 gm_and64 gm_exch64 gm_cas32/64
  *                                                     acquire and release; all return the old value
- *   gm_and32                                          free memory: release, or the caller's last
+ *   gm_and32 gm_and64_freed                           free memory: release, or the caller's last
  *       writes would reach the next owner's memory
  *   gm_or32 gm_add64_freed                            allocate memory; count memory that gm_and32
  *       freed. Relaxed on the GPU: what follows depends on the address that is allocated, and on

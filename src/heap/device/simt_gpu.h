@@ -160,6 +160,24 @@ GM_DEVICE uint64_t gm_nanoseconds(void)
 	return now;
 }
 
+/* Cycles of the multiprocessor. */
+GM_DEVICE uint32_t gm_clock(void)
+{
+	uint32_t now;
+	asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
+	return now;
+}
+
+GM_DEVICE uint64_t gm_and64_freed(uint64_t *word, uint64_t value)
+{
+	uint64_t old;
+	asm volatile("atom.global.and.release.gpu.b64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(__cvta_generic_to_global(word)), "l"(value)
+		     : "memory");
+	return old;
+}
+
 GM_DEVICE void gm_fence_system(void)
 {
 	__threadfence_system();

@@ -11,13 +11,15 @@
 struct Peer {
 	typedef gm_heap *Device;
 	typedef FRESH_POLICY Policy;
-	enum : size_t { MOST = size_t(1) << 30 };
+	/* Room for a million of the smallest allocations, of 256 bytes with all of them, besides.
+	 */
+	enum : size_t { MOST = size_t(1) << 30, EXTRA = 256 };
 	Heap<Policy> *heap = nullptr;
 	double used_before = 0;
 
 	static size_t granules(size_t bytes)
 	{
-		return (bytes + bytes / 4) / GM_GRANULE + 64;
+		return (bytes + bytes / 4) / GM_GRANULE + EXTRA;
 	}
 	static char *map(size_t bytes)
 	{
