@@ -72,5 +72,5 @@ holds() {
 	holds '.contradiction == null and (.devices[0].counters | .takeovers == 40 and .takeovers_native == 0 and .heaps == 40)'
 	holds '[.devices[0].contexts[] | .taken_over and .heap != null and .limit == 268435456] | all and length == 40'
 	holds '[.devices[0].heaps[] | .ended and (.own | not) and .sizes == {"128": 1}] | all and length == 40'
-	holds '.devices[0].counters | .heap_live == 0 and .heap_live_peak == 128 and .heap_mapped == 0 and .heap_foreign_frees == 0'
+	holds '.devices[0].counters | .heap_live == 0 and .heap_live_peak == 112 and .heap_mapped == 0 and .heap_foreign_frees == 0'
 }

@@ -51,8 +51,8 @@ check "one line names them: $said" $?
 rest=$((limit - BASH_REMATCH[1] + 4096)) # for the pile
 piled $rest
 check "$limit bytes, $rest of them for the pile, are as many as there are" $?
-piled $((rest + 8))
-check "8 more fail the build" $((! $?))
+piled $((rest + 16))
+check "16 more fail the build" $((! $?))
 [ ! -e "$out/bump.fatbin" ]
 check "and leave no module" $?
 again=gm_bump_pile
