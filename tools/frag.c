@@ -357,16 +357,9 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 
 static void log_show(struct gm_emit *emit, const struct gm_figures *f)
 {
-	char length[32];
 	unsigned shown = 0;
 	gm_emit_object(emit, NULL);
-	gm_emit_value(emit, "path", GM_TEXT(f->about->path));
-	gm_emit_value(emit, "program", GM_TEXT(f->about->program));
-	gm_emit_value(emit, "rank", f->about->rank < 0 ? GM_NONE : GM_INT(f->about->rank));
-	gm_emit_value(emit, "length_ns", GM_NS(gm_figures_length(f)));
-	gm_emit_line(emit, "log", "%s: %s, %s, %s", f->about->path, f->about->program,
-		     gm_time_format(gm_figures_length(f), length, sizeof length),
-		     gm_figures_end(f));
+	gm_logs_head(emit, f);
 	gm_emit_list(emit, "devices");
 	for (unsigned d = 0; d < f->n_devices; d++) {
 		bool pooled = gm_figures_device(f, d, GM_C_map_calls) > 0;

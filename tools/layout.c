@@ -42,8 +42,7 @@ static size_t text_fit(const char *text, unsigned room)
 	return i;
 }
 
-/* Print `text` in lines that begin at column `indent`; the first is already indented. */
-static void wrapped_put(FILE *out, const char *text, unsigned indent, unsigned width)
+void gm_layout_wrap(FILE *out, const char *text, unsigned indent, unsigned width)
 {
 	unsigned room = width > indent + WRAP_LEAST ? width - indent : WRAP_LEAST;
 	for (;;) {
@@ -63,7 +62,7 @@ void gm_layout_line(FILE *out, const struct gm_options *options, const char *lab
 	unsigned columns = text_columns(label, strlen(label));
 	bold_put(out, options, label, strlen(label));
 	spaces_put(out, columns < GM_LAYOUT_LABEL ? GM_LAYOUT_LABEL - columns : 1);
-	wrapped_put(out, text, GM_LAYOUT_LABEL, options->width);
+	gm_layout_wrap(out, text, GM_LAYOUT_LABEL, options->width);
 }
 
 struct table {
@@ -111,7 +110,7 @@ static void table_put_row(struct table *table, struct part part, char *const *ce
 				continue;
 			table->spaces = 0;
 			fputs("\n    ", table->out);
-			wrapped_put(table->out, cells[i], 4, table->options->width);
+			gm_layout_wrap(table->out, cells[i], 4, table->options->width);
 			return;
 		}
 		if (table->flags[i] & GM_COLUMN_WRAP && !title) {
@@ -119,7 +118,7 @@ static void table_put_row(struct table *table, struct part part, char *const *ce
 			if (*cells[i])
 				table_put_spaces(table);
 			table->spaces = 0;
-			wrapped_put(table->out, cells[i], at + GAP, table->options->width);
+			gm_layout_wrap(table->out, cells[i], at + GAP, table->options->width);
 			return;
 		}
 		table_put_cell(table, i, cells[i], title);

@@ -14,6 +14,9 @@ enum { GM_LAYOUT_LABEL = 14 }; /* columns of a label with the space after it */
 void gm_layout_line(FILE *out, const struct gm_options *options, const char *label,
 		    const char *text);
 
+/* Print `text` in lines that begin at column `indent`; the first is already indented. */
+void gm_layout_wrap(FILE *out, const char *text, unsigned indent, unsigned width);
+
 /* `cells` has `count` strings, `n` a row; the first row has the titles. `flags`: a set of
  * GM_COLUMN_ for each column. */
 void gm_layout_table(FILE *out, const struct gm_options *options, const unsigned *flags, unsigned n,

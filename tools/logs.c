@@ -2,16 +2,45 @@
 #include "logs.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/size.h"
 #include "find.h"
 
-/* Open the logs; unreadable ones are named on stderr. Returns the number opened. */
-static size_t logs_open(struct gm_logs_one *logs, char *const *paths, size_t n)
+/* Does the log have what the command needs? False: `log->why` says what it lacks. */
+static bool log_suits(struct gm_logs_one *log, enum gm_logs_need need, int device)
+{
+	const struct gm_log_about *about = log->figures.about;
+	*log->why = '\0';
+	if (need == GM_LOGS_ANY)
+		return true;
+	if (strcmp(about->level, "events") != 0)
+		snprintf(log->why, sizeof log->why,
+			 "a log without events: gpumemstat record makes one with them");
+	else if (device >= 0 && (unsigned)device >= about->n_devices)
+		snprintf(log->why, sizeof log->why, "--device=%d: the log has %u device%s", device,
+			 about->n_devices, about->n_devices == 1 ? "" : "s");
+	return !*log->why;
+}
+
+static bool log_open(struct gm_logs_one *log, const char *path, enum gm_logs_need need, int device)
+{
+	if (!gm_figures_open(&log->figures, path, log->why, sizeof log->why))
+		return false;
+	if (log_suits(log, need, device))
+		return true;
+	gm_figures_close(&log->figures);
+	return false;
+}
+
+/* Open the logs; those that cannot be used are named on stderr. Returns the number opened. */
+static size_t logs_open(struct gm_logs_one *logs, char *const *paths, size_t n,
+			enum gm_logs_need need, int device)
 {
 	size_t opened = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct gm_logs_one *log = &logs[opened];
-		if (!gm_figures_open(&log->figures, paths[i], log->why, sizeof log->why)) {
+		if (!log_open(log, paths[i], need, device)) {
 			gm_tool_error("%s: %s", gm_tool_name(paths[i]), log->why);
 			continue;
 		}
@@ -36,6 +65,7 @@ static int logs_close(struct gm_logs_one *logs, size_t n)
 }
 
 static int logs_show(const struct gm_options *options, char *const *paths, size_t n,
+		     enum gm_logs_need need,
 		     void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
 {
 	struct gm_logs_one *logs = calloc(n, sizeof *logs);
@@ -44,7 +74,7 @@ static int logs_show(const struct gm_options *options, char *const *paths, size_
 		gm_tool_error("out of memory");
 		return GM_EXIT_FAILED;
 	}
-	size_t opened = logs_open(logs, paths, n);
+	size_t opened = logs_open(logs, paths, n, need, options->device);
 	int status = opened < n ? GM_EXIT_FAILED : GM_EXIT_OK;
 	if (opened > 0) {
 		gm_emit_open(&emit, stdout, options);
@@ -70,8 +100,9 @@ static void operand_add(struct gm_find *found, const char *operand)
 		gm_find_add(found, operand); /* so that the message names it */
 }
 
-int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
-		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
+static int names_show(const struct gm_options *options, char *const *names, size_t n,
+		      enum gm_logs_need need,
+		      void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
 {
 	struct gm_find found = {0};
 	int status = GM_EXIT_FAILED;
@@ -80,9 +111,33 @@ int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 	if (n == 0)
 		gm_find_newest_run(&found, GM_FIND_DEFAULT_GLOB);
 	if (found.paths.n > 0)
-		status = logs_show(options, found.paths.at, found.paths.n, show);
+		status = logs_show(options, found.paths.at, found.paths.n, need, show);
 	else
 		gm_tool_error("no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one");
 	gm_find_free(&found);
 	return status;
+}
+
+int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
+		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
+{
+	return names_show(options, names, n, GM_LOGS_ANY, show);
+}
+
+int gm_logs_run_events(const struct gm_options *options, char *const *names, size_t n,
+		       void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
+{
+	return names_show(options, names, n, GM_LOGS_EVENTS, show);
+}
+
+void gm_logs_head(struct gm_emit *emit, const struct gm_figures *f)
+{
+	char length[32];
+	gm_emit_value(emit, "path", GM_TEXT(f->about->path));
+	gm_emit_value(emit, "program", GM_TEXT(f->about->program));
+	gm_emit_value(emit, "rank", f->about->rank < 0 ? GM_NONE : GM_INT(f->about->rank));
+	gm_emit_value(emit, "length_ns", GM_NS(gm_figures_length(f)));
+	gm_emit_line(emit, "log", "%s: %s, %s, %s", f->about->path, f->about->program,
+		     gm_time_format(gm_figures_length(f), length, sizeof length),
+		     gm_figures_end(f));
 }

@@ -12,6 +12,9 @@ struct gm_logs_one {
 	char why[256]; /* the contradiction */
 };
 
+/* What a command needs of a log. */
+enum gm_logs_need { GM_LOGS_ANY, GM_LOGS_EVENTS };
+
 /*
  * Read the logs that are named, by file or as GPUMEM_LOG_NAME names them, or without names those of
  * the newest run, and call `show` to write them; it may reorder them. Unreadable logs are named on
@@ -19,5 +22,13 @@ struct gm_logs_one {
  */
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n));
+
+/* Likewise; logs without events, and those that lack options->device, are named and skipped, too.
+ */
+int gm_logs_run_events(const struct gm_options *options, char *const *names, size_t n,
+		       void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n));
+
+/* Show which log it is: a line; path, program, rank and length of the object that is open. */
+void gm_logs_head(struct gm_emit *emit, const struct gm_figures *figures);
 
 #endif

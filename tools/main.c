@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/distance.h"
+#include "complete.h"
 #include "options.h"
 #include "tool.h"
 
@@ -25,6 +26,17 @@ static const struct gm_command commands[] = {
 	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_SIZE,
 	 "[OPTION]... [LOG]...", "Say how fragmented the pool was, and what was idle by size",
 	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"hist", gm_hist_main, GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_DEVICE,
+	 "[OPTION]... [LOG]...", "Count blocks by size, and by how long they lived",
+	 "Reads logs of events, as 'gpumemstat record' makes them.\n"
+	 "Without LOG: the newest run whose logs lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"map", gm_map_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_DEVICE | GM_OPTION_AT,
+	 "[OPTION]... [LOG]...", "Draw the addresses of the pool: in use, idle, not mapped",
+	 "Reads logs of events, as 'gpumemstat record' makes them.\n"
+	 "Without LOG: the newest run whose logs lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"replay", gm_replay_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_POLICY | GM_OPTION_LIMIT | GM_OPTION_MEMORY |
@@ -118,6 +130,8 @@ static int command_run(int argc, char **argv)
 		puts("gpumemstat " PACKAGE_VERSION);
 		return GM_EXIT_OK;
 	}
+	if (first && strcmp(first, "--completions") == 0)
+		return gm_complete_print(commands, COMMANDS);
 	/* A log's name has a dot or a slash, a command's never, whatever files are here. */
 	if (first && *first != '-' && !strpbrk(first, "./"))
 		return command_unknown(first);

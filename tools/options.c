@@ -11,6 +11,7 @@
 
 #include "base/size.h"
 #include "knob/knob.h"
+#include "layout.h"
 #include "log/counters.h"
 #include "log/record.h"
 #include "policy.h"
@@ -126,13 +127,15 @@ static void help_print(const struct gm_command *command)
 			int n = option_text(&table[i], text, sizeof text);
 			width = n > width ? n : width;
 		}
-	printf("Usage: gpumemstat %s %s\n%s.\n\nOptions:\n", command->name, command->arguments,
-	       command->help);
+	printf("Usage: gpumemstat %s %s\n", command->name, command->arguments);
+	gm_layout_wrap(stdout, command->help, 0, width_default());
+	printf("\nOptions:\n");
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
 		if (!(command->options & 1u << i))
 			continue;
 		option_text(&table[i], text, sizeof text);
-		printf("  %-*s  %s\n", width, text, table[i].help);
+		printf("  %-*s  ", width, text);
+		gm_layout_wrap(stdout, table[i].help, (unsigned)width + 4, width_default());
 	}
 	if (command->details)
 		printf("\n%s\n", command->details);
@@ -193,6 +196,11 @@ static bool device_set(struct gm_options *options, const char *text)
 	return true;
 }
 
+static bool at_set(struct gm_options *options, const char *text)
+{
+	return gm_moment_parse(text, &options->at);
+}
+
 static bool unit_set(struct gm_options *options, const char *text)
 {
 	return gm_size_parse(text, &options->unit_size) && options->unit_size > 0;
@@ -214,24 +222,48 @@ static bool least_set(struct gm_options *options, const char *text)
 static const struct {
 	bool (*set)(struct gm_options *options, const char *text);
 	const char *expected;
+	const char *values; /* as complete.h has them; NULL: any text */
 } setters[GM_OPTION_COUNT] = {
-	[GM_OPTION_INDEX_JSON] = {json_set, NULL},
-	[GM_OPTION_INDEX_UNITS] = {units_set, "auto, B, K, M or G"},
-	[GM_OPTION_INDEX_SORT] = {sort_set, "rank, program, start, requested, mapped, calls or "
-					    "failed"},
-	[GM_OPTION_INDEX_ROWS] = {rows_set, "a number from 1 on"},
-	[GM_OPTION_INDEX_SIZE] = {size_set, "a size of 64K or more"},
-	[GM_OPTION_INDEX_TIMEOUT] = {timeout_set, "a time like 500ms or 30s"},
-	[GM_OPTION_INDEX_POLICY] = {policy_set, "names out of pool, first-fit, exact-size, "
-						"round-2m, pytorch and pytorch-pool"},
-	[GM_OPTION_INDEX_LIMIT] = {limit_set, "a size like 64G or a share like 90%"},
-	[GM_OPTION_INDEX_MEMORY] = {memory_set, "a size from 2M to 16T"},
-	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 63"},
-	[GM_OPTION_INDEX_UNIT] = {unit_set, "a size like 64K"},
-	[GM_OPTION_INDEX_LEAST] = {least_set, "a ratio from 0 to 1, like 0.95"},
-	[GM_OPTION_INDEX_COLOR] = {color_set, "auto, always or never"},
-	[GM_OPTION_INDEX_WIDTH] = {width_set, "a number from 40 to 1000"},
+	[GM_OPTION_INDEX_SET] = {NULL, NULL, "@knob"}, /* the command takes it itself */
+	[GM_OPTION_INDEX_OUTPUT] = {NULL, NULL, "@file"},
+	[GM_OPTION_INDEX_JSON] = {json_set, NULL, NULL},
+	[GM_OPTION_INDEX_UNITS] = {units_set, "auto, B, K, M or G", "auto B K M G"},
+	[GM_OPTION_INDEX_SORT] = {sort_set,
+				  "rank, program, start, requested, mapped, calls or "
+				  "failed",
+				  "rank program start requested mapped calls failed"},
+	[GM_OPTION_INDEX_ROWS] = {rows_set, "a number from 1 on", NULL},
+	[GM_OPTION_INDEX_SIZE] = {size_set, "a size of 64K or more", NULL},
+	[GM_OPTION_INDEX_TIMEOUT] = {timeout_set, "a time like 500ms or 30s", NULL},
+	[GM_OPTION_INDEX_POLICY] = {policy_set,
+				    "names out of pool, first-fit, exact-size, "
+				    "round-2m, pytorch and pytorch-pool",
+				    "@list pool first-fit exact-size round-2m pytorch pytorch-pool"},
+	[GM_OPTION_INDEX_LIMIT] = {limit_set, "a size like 64G or a share like 90%", NULL},
+	[GM_OPTION_INDEX_MEMORY] = {memory_set, "a size from 2M to 16T", NULL},
+	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 63", NULL},
+	[GM_OPTION_INDEX_AT] = {at_set, "peak, oom, exit or a time like 1.5s", "peak oom exit"},
+	[GM_OPTION_INDEX_UNIT] = {unit_set, "a size like 64K", NULL},
+	[GM_OPTION_INDEX_LEAST] = {least_set, "a ratio from 0 to 1, like 0.95", NULL},
+	[GM_OPTION_INDEX_COLOR] = {color_set, "auto, always or never", "auto always never"},
+	[GM_OPTION_INDEX_WIDTH] = {width_set, "a number from 40 to 1000", NULL},
 };
+
+static const char *text_or_dash(const char *text)
+{
+	return text ? text : "-";
+}
+
+void gm_options_list(const struct gm_command *command)
+{
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
+		const char letter[] = {(char)(table[i].letter ? table[i].letter : '-'), '\0'};
+		if (command->options & 1u << i)
+			printf("option\t%s\t%s\t%s\t%s\t%s\t%s\n", command->name, letter,
+			       text_or_dash(table[i].name), text_or_dash(table[i].argument),
+			       text_or_dash(setters[i].values), table[i].help);
+	}
+}
 
 /* Apply a common option. False: `options->status` is set. */
 static bool option_take(struct gm_options *options, const struct gm_command *command,

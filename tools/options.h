@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "moment.h"
 #include "tool.h"
 
 enum gm_option_index {
@@ -41,10 +42,14 @@ struct gm_options {
 	int device;	    /* -1: not given */
 	uint64_t unit_size; /* bytes */
 	uint32_t least;	    /* utilisation, ppm; UINT32_MAX: not given */
-	int status;	    /* set when gm_options_next returned GM_OPTIONS_STOP */
+	struct gm_moment_wish at;
+	int status; /* set when gm_options_next returned GM_OPTIONS_STOP */
 };
 
 enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };
+
+/* Print a command's options as complete.h has them. */
+void gm_options_list(const struct gm_command *command);
 
 /* Set defaults from environment and terminal, and start the parser. */
 void gm_options_begin(struct gm_options *options);

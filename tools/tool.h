@@ -34,6 +34,8 @@ int gm_image_main(const struct gm_command *self, int argc, char **argv);
 int gm_doctor_main(const struct gm_command *self, int argc, char **argv);
 int gm_env_main(const struct gm_command *self, int argc, char **argv);
 int gm_hooks_main(const struct gm_command *self, int argc, char **argv);
+int gm_map_main(const struct gm_command *self, int argc, char **argv);
+int gm_hist_main(const struct gm_command *self, int argc, char **argv);
 
 /* Print "gpumemstat: TEXT" on stderr, one line, escaped. */
 void gm_tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -5,6 +5,9 @@
  * and host are made up: it starts at 2026-11-21 12:00:00 UTC as process 4711 of node7. Words:
  *   at:TIME                   let TIME since the start have passed
  *   map:DEVICE:SIZE:TIME      a chunk, mapped in TIME
+ *   to:ADDRESS                the address of the next chunk or block
+ *   unmap:CHUNK               the n-th chunk is given back
+ *   move:CHUNK:ADDRESS        it is mapped elsewhere
  *   alloc:DEVICE:SIZE:TIME    a block of the pool; the n-th one is block n
  *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
  *   fail:DEVICE:SIZE:FREE     one that is refused, with FREE left on the device
@@ -74,9 +77,9 @@ static struct device {
 } devices[DEVICES];
 static struct block {
 	unsigned device;
-	uint64_t size, held;
-} blocks[BLOCKS + 1];
-static uint64_t n_blocks, n_chunks;
+	uint64_t size, held, address;
+} blocks[BLOCKS + 1], chunks[BLOCKS + 1];
+static uint64_t n_blocks, n_chunks, next_address;
 
 enum { HOOK_ALLOC = 1, HOOK_FREE, HOOK_COPY };
 static const char *const hooks[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2"};
@@ -105,6 +108,30 @@ static void gauges(unsigned d)
 	peak(d, GM_C_mapped_peak, GM_C_mapped_peak_time, device->mapped);
 }
 
+/* The address that `to` gave, once; else this one. */
+static uint64_t address_take(uint64_t otherwise)
+{
+	const uint64_t address = next_address ? next_address : otherwise;
+	next_address = 0;
+	return address;
+}
+
+static void do_to(const uint64_t v[WORDS])
+{
+	next_address = v[0];
+}
+
+static void put_chunk(uint64_t n, uint64_t old, uint64_t ns, unsigned kind)
+{
+	put((struct gm_record){.address = chunks[n].address,
+			       .size = chunks[n].size,
+			       .held = old,
+			       .id = n,
+			       .duration = (uint32_t)ns,
+			       .device = (uint8_t)chunks[n].device,
+			       .kind = (uint8_t)kind});
+}
+
 static void do_map(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
@@ -113,17 +140,32 @@ static void do_map(const uint64_t v[WORDS])
 	gm_counter_add(d, GM_C_map_bytes, v[1]);
 	gm_counter_add(d, GM_C_map_ns, v[2]);
 	gauges(d);
-	put((struct gm_record){.size = v[1],
-			       .id = ++n_chunks,
-			       .duration = (uint32_t)v[2],
-			       .device = (uint8_t)d,
-			       .kind = GM_RECORD_MAP});
+	chunks[++n_chunks] = (struct block){d, v[1], 0, address_take(0)};
+	put_chunk(n_chunks, 0, v[2], GM_RECORD_MAP);
+}
+
+static void do_unmap(const uint64_t v[WORDS])
+{
+	const unsigned d = chunks[v[0]].device;
+	devices[d].mapped -= chunks[v[0]].size;
+	gm_counter_add(d, GM_C_unmap_calls, 1);
+	gm_counter_add(d, GM_C_unmap_bytes, chunks[v[0]].size);
+	gauges(d);
+	put_chunk(v[0], 0, 0, GM_RECORD_UNMAP);
+}
+
+static void do_move(const uint64_t v[WORDS])
+{
+	const uint64_t old = chunks[v[0]].address;
+	chunks[v[0]].address = v[1];
+	put_chunk(v[0], old, 0, GM_RECORD_REMAP);
 }
 
 static void do_alloc(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
-	const struct block block = {d, v[1], gm_round_up(v[1], 512)};
+	const struct block block = {d, v[1], gm_round_up(v[1], 512),
+				    address_take((n_blocks + 1) << 32)};
 	blocks[++n_blocks] = block;
 	devices[d].requested += block.size;
 	devices[d].handed_out += block.held;
@@ -133,7 +175,7 @@ static void do_alloc(const uint64_t v[WORDS])
 	gm_counter_add(d, GM_C_allocate_bytes, block.size);
 	gm_counter_add(d, GM_C_allocate_ns, v[2]);
 	gauges(d);
-	put((struct gm_record){.address = n_blocks << 32,
+	put((struct gm_record){.address = block.address,
 			       .size = block.size,
 			       .held = block.held,
 			       .id = n_blocks,
@@ -271,7 +313,7 @@ static void do_free(const uint64_t v[WORDS])
 	gm_counter_add(block.device, GM_C_free_bytes, block.size);
 	gm_counter_add(block.device, GM_C_free_ns, v[1]);
 	gauges(block.device);
-	put((struct gm_record){.address = v[0] << 32,
+	put((struct gm_record){.address = block.address,
 			       .size = block.size,
 			       .held = block.held,
 			       .id = v[0],
@@ -510,8 +552,8 @@ static const struct word {
 	{"limit", "ds", do_limit},    {"loop", "dsn", do_loop},	    {"native", "dt", do_native},
 	{"taken", "dst", do_taken},   {"image", "n", do_image},	    {"lend", "ds", do_lend},
 	{"grow", "dst", do_grow},     {"nogrow", "dsn", do_nogrow}, {"size", "nn", do_size},
-	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},
-	{"last", "d", do_last},
+	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},    {"last", "d", do_last},	    {"to", "s", do_to},
+	{"unmap", "n", do_unmap},     {"move", "ns", do_move},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)
