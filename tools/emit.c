@@ -210,6 +210,26 @@ void gm_emit_line(struct gm_emit *emit, const char *label, const char *format, .
 	gm_layout_line(emit->out, emit->options, label, escaped);
 }
 
+void gm_emit_plain(struct gm_emit *emit, const char *format, ...)
+{
+	char *text = NULL, *escaped;
+	va_list args;
+	if (emit->options->json)
+		return;
+	va_start(args, format);
+	int n = vasprintf(&text, format, args);
+	va_end(args);
+	escaped = n < 0 ? NULL : malloc(4 * (size_t)n + 1);
+	if (!escaped) {
+		gm_tool_error("out of memory");
+		exit(GM_EXIT_FAILED);
+	}
+	gm_escape(text, escaped, 4 * (size_t)n + 1);
+	fprintf(emit->out, "%s\n", escaped);
+	free(escaped);
+	free(text);
+}
+
 void gm_emit_break(struct gm_emit *emit)
 {
 	if (!emit->options->json)

@@ -82,6 +82,9 @@ void gm_emit_value(struct gm_emit *emit, const char *key, struct gm_value value)
 /* Text only: "label        text", wrapped to the width with the text's column kept. */
 void gm_emit_line(struct gm_emit *emit, const char *label, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* A line by itself, not wrapped. */
+void gm_emit_plain(struct gm_emit *emit, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 void gm_emit_break(struct gm_emit *emit);
 
 /*

@@ -56,6 +56,11 @@ unsigned gm_findings_of_logs(struct gm_logs_one *logs, size_t count,
 	return n;
 }
 
+unsigned gm_finding_index(const struct gm_finding *finding)
+{
+	return (unsigned)((const struct row *)finding->rule - rows);
+}
+
 /* The text for a word in braces; "": unknown word. */
 static const char *word_value(const struct gm_finding *finding, const char *name, size_t n,
 			      char *buf, size_t room)
@@ -178,7 +183,7 @@ static void findings_show_each(struct gm_emit *emit, struct gm_logs_one *logs, s
 	for (size_t i = 0; i < n; i++) {
 		unsigned found = gm_findings_of_log(&logs[i].figures, findings);
 		for (unsigned j = 0; j < found; j++) {
-			size_t row = (size_t)((const struct row *)findings[j].rule - rows);
+			unsigned row = gm_finding_index(&findings[j]);
 			if (findings[j].rule->level != GM_FINDING_NOTE && !had[row].logs++)
 				had[row] = (struct had){1, i, findings[j]};
 		}

@@ -35,6 +35,9 @@ unsigned gm_findings_of_log(struct gm_figures *figures, struct gm_finding out[GM
 unsigned gm_findings_of_logs(struct gm_logs_one *logs, size_t n,
 			     struct gm_finding out[GM_FINDINGS_MOST]);
 
+/* The row of findings.def that a finding is of. */
+unsigned gm_finding_index(const struct gm_finding *finding);
+
 /* Sentence and remedy: "One. Two." Returns `buf`. */
 char *gm_finding_text(const struct gm_finding *finding, char *buf, size_t n);
 

@@ -33,59 +33,6 @@ static bool log_open(struct gm_logs_one *log, const char *path, enum gm_logs_nee
 	return false;
 }
 
-/* Open the logs; those that cannot be used are named on stderr. Returns the number opened. */
-static size_t logs_open(struct gm_logs_one *logs, char *const *paths, size_t n,
-			enum gm_logs_need need, int device)
-{
-	size_t opened = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct gm_logs_one *log = &logs[opened];
-		if (!log_open(log, paths[i], need, device)) {
-			gm_tool_error("%s: %s", gm_tool_name(paths[i]), log->why);
-			continue;
-		}
-		log->contradicts = !gm_log_read_check(log->figures.file, log->why, sizeof log->why);
-		opened++;
-	}
-	return opened;
-}
-
-static int logs_close(struct gm_logs_one *logs, size_t n)
-{
-	int status = GM_EXIT_OK;
-	for (size_t i = 0; i < n; i++) {
-		if (logs[i].contradicts) {
-			gm_tool_error("%s: contradicts itself: %s", logs[i].figures.about->path,
-				      logs[i].why);
-			status = GM_EXIT_FAILED;
-		}
-		gm_figures_close(&logs[i].figures);
-	}
-	return status;
-}
-
-static int logs_show(const struct gm_options *options, char *const *paths, size_t n,
-		     enum gm_logs_need need,
-		     void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
-{
-	struct gm_logs_one *logs = calloc(n, sizeof *logs);
-	struct gm_emit emit;
-	if (!logs) {
-		gm_tool_error("out of memory");
-		return GM_EXIT_FAILED;
-	}
-	size_t opened = logs_open(logs, paths, n, need, options->device);
-	int status = opened < n ? GM_EXIT_FAILED : GM_EXIT_OK;
-	if (opened > 0) {
-		gm_emit_open(&emit, stdout, options);
-		show(&emit, logs, opened);
-		status |= gm_emit_close(&emit);
-	}
-	status |= logs_close(logs, opened);
-	free(logs);
-	return status;
-}
-
 /* Add the files of an operand: itself, or the newest run with such a name. */
 static void operand_add(struct gm_find *found, const char *operand)
 {
@@ -100,22 +47,71 @@ static void operand_add(struct gm_find *found, const char *operand)
 		gm_find_add(found, operand); /* so that the message names it */
 }
 
-static int names_show(const struct gm_options *options, char *const *names, size_t n,
-		      enum gm_logs_need need,
-		      void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
+static int logs_open(struct gm_logs *out, const struct gm_options *options, char *const *names,
+		     size_t n, enum gm_logs_need need)
 {
 	struct gm_find found = {0};
-	int status = GM_EXIT_FAILED;
+	*out = (struct gm_logs){0};
 	for (size_t i = 0; i < n; i++)
 		operand_add(&found, names[i]);
 	if (n == 0)
 		gm_find_newest_run(&found, GM_FIND_DEFAULT_GLOB);
-	if (found.paths.n > 0)
-		status = logs_show(options, found.paths.at, found.paths.n, need, show);
-	else
+	if (found.paths.n == 0)
 		gm_tool_error("no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one");
+	out->at = calloc(found.paths.n + 1, sizeof *out->at);
+	if (!out->at) {
+		gm_tool_error("out of memory");
+		exit(GM_EXIT_FAILED);
+	}
+	for (size_t i = 0; i < found.paths.n; i++) {
+		struct gm_logs_one *log = &out->at[out->n];
+		if (!log_open(log, found.paths.at[i], need, options->device)) {
+			gm_tool_error("%s: %s", gm_tool_name(found.paths.at[i]), log->why);
+			continue;
+		}
+		log->contradicts = !gm_log_read_check(log->figures.file, log->why, sizeof log->why);
+		out->n++;
+	}
+	const bool all = found.paths.n > 0 && out->n == found.paths.n;
 	gm_find_free(&found);
+	return all ? GM_EXIT_OK : GM_EXIT_FAILED;
+}
+
+int gm_logs_open(struct gm_logs *out, const struct gm_options *options, char *const *names,
+		 size_t n)
+{
+	return logs_open(out, options, names, n, GM_LOGS_ANY);
+}
+
+int gm_logs_close(struct gm_logs *logs)
+{
+	int status = GM_EXIT_OK;
+	for (size_t i = 0; i < logs->n; i++) {
+		struct gm_logs_one *log = &logs->at[i];
+		if (log->contradicts) {
+			gm_tool_error("%s: contradicts itself: %s", log->figures.about->path,
+				      log->why);
+			status = GM_EXIT_FAILED;
+		}
+		gm_figures_close(&log->figures);
+	}
+	free(logs->at);
 	return status;
+}
+
+static int names_show(const struct gm_options *options, char *const *names, size_t n,
+		      enum gm_logs_need need,
+		      void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
+{
+	struct gm_logs logs;
+	struct gm_emit emit;
+	int status = logs_open(&logs, options, names, n, need);
+	if (logs.n > 0) {
+		gm_emit_open(&emit, stdout, options);
+		show(&emit, logs.at, logs.n);
+		status |= gm_emit_close(&emit);
+	}
+	return status | gm_logs_close(&logs);
 }
 
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,

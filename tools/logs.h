@@ -15,6 +15,18 @@ struct gm_logs_one {
 /* What a command needs of a log. */
 enum gm_logs_need { GM_LOGS_ANY, GM_LOGS_EVENTS };
 
+struct gm_logs {
+	struct gm_logs_one *at;
+	size_t n;
+};
+
+/* Open the logs that are named, or without names those of the newest run. Those that cannot be used
+ * are named on stderr, and are not in *out. Returns the exit status. gm_logs_close must follow: it
+ * names contradictions, and returns the exit status for them. */
+int gm_logs_open(struct gm_logs *out, const struct gm_options *options, char *const *names,
+		 size_t n);
+int gm_logs_close(struct gm_logs *logs);
+
 /*
  * Read the logs that are named, by file or as GPUMEM_LOG_NAME names them, or without names those of
  * the newest run, and call `show` to write them; it may reorder them. Unreadable logs are named on

@@ -38,6 +38,21 @@ static const struct gm_command commands[] = {
 	 "Reads logs of events, as 'gpumemstat record' makes them.\n"
 	 "Without LOG: the newest run whose logs lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"diff", gm_diff_main, GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS,
+	 "[OPTION]... OLD NEW", "Compare two runs: counters, peaks, findings",
+	 "OLD, NEW: a log each, or a name that stands for the logs of a run.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"check", gm_check_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_MAX | GM_OPTION_LEAKS,
+	 "[OPTION]... [LOG]...", "Compare counters with limits, for tests",
+	 "Without LOG: the newest run whose logs lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage;\n"
+	 "3 when a limit is exceeded."},
+	{"top", gm_top_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_ONCE | GM_OPTION_DELAY |
+		 GM_OPTION_BY,
+	 "[OPTION]...", "Show the GPUs and the processes on them, live",
+	 "Processes without gpumem are those that NVIDIA's management library names."},
 	{"replay", gm_replay_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_POLICY | GM_OPTION_LIMIT | GM_OPTION_MEMORY |
 		 GM_OPTION_DEVICE | GM_OPTION_UNIT | GM_OPTION_LEAST,

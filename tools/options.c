@@ -17,6 +17,8 @@
 #include "policy.h"
 
 enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
+#define DELAY_DEFAULT (2 * (uint64_t)1000000000)
+#define DELAY_LEAST ((uint64_t)100000000)
 #define TIMEOUT_DEFAULT (30 * (uint64_t)1000000000)
 
 static const struct option_info {
@@ -60,12 +62,19 @@ static bool color_default(void)
 	return !(no && *no) && isatty(STDOUT_FILENO) && !(term && strcmp(term, "dumb") == 0);
 }
 
+void gm_options_measure(struct gm_options *options)
+{
+	if (!options->width_given)
+		options->width = width_default();
+}
+
 void gm_options_begin(struct gm_options *options)
 {
 	*options = (struct gm_options){.color = color_default(),
 				       .rows = UINT_MAX,
 				       .width = width_default(),
 				       .timeout = TIMEOUT_DEFAULT,
+				       .delay = DELAY_DEFAULT,
 				       .policies = (1u << GM_POLICY_COUNT) - 1,
 				       .device = -1,
 				       .unit_size = 1,
@@ -95,16 +104,36 @@ static bool color_set(struct gm_options *options, const char *text)
 	return true;
 }
 
+/* The key that `text` is; NULL: it is none of the `n`. */
+static const char *key_find(const char *const *keys, size_t n, const char *text)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(text, keys[i]) == 0)
+			return keys[i];
+	return NULL;
+}
+
 static bool sort_set(struct gm_options *options, const char *text)
 {
 	static const char *const keys[] = {"rank",   "program", "start", "requested",
 					   "mapped", "calls",	"failed"};
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (strcmp(text, keys[i]) == 0) {
-			options->sort = keys[i];
-			return true;
-		}
-	return false;
+	const char *key = key_find(keys, sizeof keys / sizeof *keys, text);
+	options->sort = key ? key : options->sort;
+	return key;
+}
+
+static bool by_set(struct gm_options *options, const char *text)
+{
+	static const char *const keys[] = {"memory",  "requested", "pool", "heap",
+					   "foreign", "external",  "pid",  "program"};
+	const char *key = key_find(keys, sizeof keys / sizeof *keys, text);
+	options->by = key ? key : options->by;
+	return key;
+}
+
+static bool delay_set(struct gm_options *options, const char *text)
+{
+	return gm_time_parse(text, &options->delay) && options->delay >= DELAY_LEAST;
 }
 
 /* "-o, --output=NAME" */
@@ -150,6 +179,7 @@ static bool json_set(struct gm_options *options, const char *text)
 
 static bool width_set(struct gm_options *options, const char *text)
 {
+	options->width_given = true;
 	return number_parse(text, WIDTH_LEAST, WIDTH_MOST, &options->width);
 }
 
@@ -245,6 +275,11 @@ static const struct {
 	[GM_OPTION_INDEX_AT] = {at_set, "peak, oom, exit or a time like 1.5s", "peak oom exit"},
 	[GM_OPTION_INDEX_UNIT] = {unit_set, "a size like 64K", NULL},
 	[GM_OPTION_INDEX_LEAST] = {least_set, "a ratio from 0 to 1, like 0.95", NULL},
+	[GM_OPTION_INDEX_MAX] = {NULL, NULL, "@counter"},
+	[GM_OPTION_INDEX_DELAY] = {delay_set, "a time of 100ms or more", NULL},
+	[GM_OPTION_INDEX_BY] = {by_set,
+				"memory, requested, pool, heap, foreign, external, pid or program",
+				"memory requested pool heap foreign external pid program"},
 	[GM_OPTION_INDEX_COLOR] = {color_set, "auto, always or never", "auto always never"},
 	[GM_OPTION_INDEX_WIDTH] = {width_set, "a number from 40 to 1000", NULL},
 };
@@ -303,10 +338,13 @@ static void tables_make(const struct gm_command *command, char *letters, struct 
 	*names = (struct option){0};
 }
 
-static unsigned key_bit(int key)
+/* A letter may be that of options of several commands. */
+static unsigned key_bit(const struct gm_command *command, int key)
 {
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
-		if (key == 256 + (int)i || (key < 256 && key == table[i].letter))
+		if (!(command->options & 1u << i))
+			continue;
+		else if (key == 256 + (int)i || (key < 256 && key == table[i].letter))
 			return 1u << i;
 	return 0;
 }
@@ -343,7 +381,8 @@ static int option_refuse(const struct gm_command *command, int key, const char *
 int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
 		    char **argv)
 {
-	const unsigned own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC;
+	const unsigned own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC |
+			     GM_OPTION_MAX | GM_OPTION_LEAKS | GM_OPTION_ONCE;
 	char letters[2 * GM_OPTION_COUNT + 3];
 	struct option names[GM_OPTION_COUNT + 1];
 	tables_make(command, letters, names);
@@ -351,7 +390,7 @@ int gm_options_next(struct gm_options *options, const struct gm_command *command
 	const char *order = command->options & GM_OPTIONS_COMMAND ? letters : letters + 1;
 	for (;;) {
 		int key = getopt_long(argc, argv, order, names, NULL);
-		unsigned bit = key >= 0 ? key_bit(key) : 0;
+		unsigned bit = key >= 0 ? key_bit(command, key) : 0;
 		if (key == -1)
 			return GM_OPTIONS_DONE;
 		if (bit & own)

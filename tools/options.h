@@ -32,6 +32,7 @@ struct gm_options {
 	char unit;     /* 0: chosen by size; else one of B K M G */
 	unsigned rows; /* UINT_MAX: all */
 	unsigned width;
+	bool width_given;
 	uint64_t size;	  /* 0: none */
 	uint64_t timeout; /* ns */
 	const char *sort; /* NULL: the command's own order */
@@ -43,10 +44,15 @@ struct gm_options {
 	uint64_t unit_size; /* bytes */
 	uint32_t least;	    /* utilisation, ppm; UINT32_MAX: not given */
 	struct gm_moment_wish at;
-	int status; /* set when gm_options_next returned GM_OPTIONS_STOP */
+	uint64_t delay; /* ns */
+	const char *by; /* NULL: the command's own order */
+	int status;	/* set when gm_options_next returned GM_OPTIONS_STOP */
 };
 
 enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };
+
+/* Measure the terminal again, unless --width was given. */
+void gm_options_measure(struct gm_options *options);
 
 /* Print a command's options as complete.h has them. */
 void gm_options_list(const struct gm_command *command);

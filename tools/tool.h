@@ -34,6 +34,9 @@ int gm_image_main(const struct gm_command *self, int argc, char **argv);
 int gm_doctor_main(const struct gm_command *self, int argc, char **argv);
 int gm_env_main(const struct gm_command *self, int argc, char **argv);
 int gm_hooks_main(const struct gm_command *self, int argc, char **argv);
+int gm_diff_main(const struct gm_command *self, int argc, char **argv);
+int gm_check_main(const struct gm_command *self, int argc, char **argv);
+int gm_top_main(const struct gm_command *self, int argc, char **argv);
 int gm_map_main(const struct gm_command *self, int argc, char **argv);
 int gm_hist_main(const struct gm_command *self, int argc, char **argv);
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # gpumemstat as its users meet it.
-CLI_BATS = %D%/archs.bats %D%/completion.bats %D%/conf.bats %D%/doctor.bats %D%/exact.bats %D%/findings.bats %D%/frag.bats %D%/hist.bats %D%/image.bats %D%/inkernel.bats %D%/launch.bats %D%/map.bats %D%/options.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/summary.bats
+CLI_BATS = %D%/archs.bats %D%/check.bats %D%/completion.bats %D%/conf.bats %D%/diff.bats %D%/doctor.bats %D%/exact.bats %D%/findings.bats %D%/frag.bats %D%/hist.bats %D%/image.bats %D%/inkernel.bats %D%/launch.bats %D%/map.bats %D%/options.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/summary.bats %D%/top.bats
 dist_check_SCRIPTS += $(CLI_BATS)
-EXTRA_DIST += %D%/cli.bash %D%/complete.zsh %D%/growing.py
+EXTRA_DIST += %D%/cli.bash %D%/complete.zsh %D%/terminal.py %D%/growing.py
 TESTS += $(CLI_BATS)
 check_PROGRAMS += %D%/deny %D%/mkimage %D%/mklog
 tests_cli_deny_SOURCES = %D%/deny.c
@@ -13,5 +13,11 @@ tests_cli_mkimage_LDADD = -ldl
 check_DATA += %D%/libcut.so
 CLEANFILES += %D%/libcut.so
 EXTRA_DIST += %D%/libcut.c
+check_DATA += %D%/nvml/libnvidia-ml.so.1
+CLEANFILES += %D%/nvml/libnvidia-ml.so.1
+EXTRA_DIST += %D%/nvml.c
+%D%/nvml/libnvidia-ml.so.1: %D%/nvml.c
+	$(MKDIR_P) $(@D)
+	$(PRELOAD_SHARED) $<
 %D%/libcut.so: %D%/libcut.c
 	$(PRELOAD_SHARED) $<

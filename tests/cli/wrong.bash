@@ -20,6 +20,7 @@ operands_of() {
 	'[OPTION]... [LOG|PID]') echo one ;;
 	'[OPTION]... [LOG]...') echo logs ;;
 	'[OPTION]... LOG|CSV...') echo traces ;;
+	'[OPTION]... OLD NEW') echo two ;;
 	'[OPTION]... FILE...') echo files ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
 	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
@@ -56,7 +57,7 @@ accepted() {
 # A good value of every option that takes one.
 declare -gA GOOD=(
 	[SET]=GPUMEM_VERBOSE=1 [OUTPUT]=some.gml [UNITS]=K [SORT]=rank [ROWS]=3 [COLOR]=never [WIDTH]=100
-	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [UNIT]=64K [LEAST]=0.5
+	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [BY]=pid [UNIT]=64K [LEAST]=0.5
 )
 
 # wrong_values BIT: "VALUE<US>REASON" each, ended by NUL.
@@ -86,6 +87,18 @@ wrong_values() {
 	MEMORY) refuse 'expected a size from 2M to 16T' "${strange[@]}" 0 1 1M 2097151 17T 16385G -1 NaN 50% 1Q 1e9 ;;
 	DEVICE) refuse 'expected a number from 0 to 63' "${numbers[@]}" 64 0,1 all ;;
 	AT) refuse 'expected peak, oom, exit or a time like 1.5s' "${strange[@]}" Peak end -1s 5 1x 1e9s peak,oom ;;
+	MAX)
+		refuse 'expected COUNTER=VALUE' "${strange[@]}" mapped =1 = =
+		refuse 'expected a size like 2GiB' mapped= mapped=x mapped=-1 'mapped= 1' mapped=1Q mapped=50% mapped=1=1
+		refuse 'expected a number' live_blocks= live_blocks=1K live_blocks=-1 live_blocks=+1 live_blocks=1.5 live_blocks=99999999999999999999
+		refuse 'expected a time like 500ms' allocate_ns= allocate_ns=5 allocate_ns=1x allocate_ns=-1s
+		refuse 'expected a ratio from 0 to 1, like 0.25' external_peak= external_peak=2 external_peak=25% external_peak=-1
+		refuse "no counter 'maped'; did you mean 'mapped'?" maped=1
+		refuse "no counter 'xyzzy'; gpumem-log(5) lists them" xyzzy=1
+		refuse "requested_peak_time is a moment, which has no limit" requested_peak_time=1s
+		;;
+	DELAY) refuse 'expected a time of 100ms or more' "${strange[@]}" 0 99ms 5 -1s NaN 1x 1e9s off ;;
+	BY) refuse 'expected memory, requested, pool, heap, foreign, external, pid or program' "${strange[@]}" size Pid pid, pids rank ;;
 	UNIT) refuse 'expected a size like 64K' "${strange[@]}" 0 0K -1 NaN 50% 1Q 1e9 99999999999999999999 ;;
 	LEAST) refuse 'expected a ratio from 0 to 1, like 0.95' "${strange[@]}" -0.5 1.1 2 95% 95 NaN .5 1. 1e-1 0,95 0x1 ;;
 	ROWS) refuse 'expected a number from 1 on' "${numbers[@]}" 0 2147483648 ;;

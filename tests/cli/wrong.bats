@@ -52,7 +52,8 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 		own=$(accepted $command)
 		while IFS='|' read -r bit letter name argument; do
 			! grep -q "^$bit|" <<<"$own" || continue
-			[ -z "$letter" ] || misused $command "invalid option -- '$letter'" $command -$letter ${argument:+"${GOOD[$bit]}"}
+			[ -z "$letter" ] || cut -d'|' -f2 <<<"$own" | grep -qx "$letter" ||
+				misused $command "invalid option -- '$letter'" $command -$letter ${argument:+"${GOOD[$bit]}"}
 			[ -n "$name" ] || continue
 			cut -d'|' -f3 <<<"$own" | grep -q "^$name" ||
 				misused $command "unrecognized option '--$name${argument:+=${GOOD[$bit]}}'" $command --$name${argument:+="${GOOD[$bit]}"}
@@ -148,6 +149,14 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 			fails 1 'gpumemstat: one.gml: no such file
 gpumemstat: two.gml: no such file' $command one.gml -- two.gml
 			;;
+		two)
+			misused $command "$command: expected OLD and NEW" $command
+			misused $command "$command: expected OLD and NEW" $command one.gml
+			misused $command "$command: expected OLD and NEW" $command -- one.gml --
+			misused $command "$command: unexpected argument 'three'" $command one two three
+			fails 1 "gpumemstat: '': no such file
+gpumemstat: --json: no such file" $command -- '' --json
+			;;
 		traces)
 			misused $command "$command: expected a LOG or CSV" $command
 			misused $command "$command: expected a LOG or CSV" $command --
@@ -230,6 +239,7 @@ gpumemstat: two.cubin: no such file" $command '' -- two.cubin
 		case $(operands_of $command) in
 		launch | asks) continue ;;
 		none) log= ;;
+		two) log='x.gml x.gml' ;;
 		files) log=x.ptx ;;
 		esac
 		for json in '' --json; do
