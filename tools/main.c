@@ -6,6 +6,7 @@
 #include "base/distance.h"
 #include "complete.h"
 #include "options.h"
+#include "progress.h"
 #include "tool.h"
 
 static const struct gm_command commands[] = {
@@ -158,6 +159,7 @@ static int command_run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	gm_progress_start();
 	int status = command_run(argc, argv), flushed = gm_tool_flush();
 	return status ? status : flushed;
 }

@@ -10,6 +10,7 @@
 #include "log/load.h"
 
 #define IN_FLIGHT 256 /* calls that may be counted in part in a log that was not closed */
+#define EVENTS_LEAST ((size_t)1 << 19) /* blocks that are kept before they are compacted */
 #define END GM_COUNTER_COUNT
 
 struct why {
@@ -298,7 +299,50 @@ struct events {
 	struct tally of[GM_COUNTER_DEVICES];
 	GM_ARRAY(struct block) born; /* handed out, or live at a checkpoint */
 	GM_ARRAY(struct block) gone;
+	size_t most; /* of both; then they are compacted */
 };
+
+static int block_compare(const void *a, const void *b)
+{
+	const struct block *x = a, *y = b;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+static void events_sort(struct events *events)
+{
+	if (events->born.n)
+		qsort(events->born.at, events->born.n, sizeof *events->born.at, block_compare);
+	if (events->gone.n)
+		qsort(events->gone.at, events->gone.n, sizeof *events->gone.at, block_compare);
+}
+
+/* Drop the blocks that were born and went, so that a long log needs no more memory than its live
+ * blocks. A block that goes twice remains in `gone` once, and is found as never handed out. */
+static void events_compact(struct events *events)
+{
+	struct block *born = events->born.at, *gone = events->gone.at;
+	const size_t n = events->born.n, m = events->gone.n;
+	size_t alive = 0, unknown = 0, g = 0;
+	events_sort(events);
+	for (size_t i = 0; i < n; i++) {
+		if (alive && born[alive - 1].id == born[i].id)
+			continue;
+		while (g < m && gone[g].id < born[i].id)
+			gone[unknown++] = gone[g++];
+		if (g == m || gone[g].id != born[i].id) {
+			born[alive++] = born[i];
+			continue;
+		}
+		g++;
+		while (i + 1 < n && born[i + 1].id == born[i].id)
+			i++;
+	}
+	while (g < m)
+		gone[unknown++] = gone[g++];
+	events->born.n = alive;
+	events->gone.n = unknown;
+	events->most = 2 * (alive + unknown) + EVENTS_LEAST;
+}
 
 static bool events_count(struct events *events, const struct gm_record *r)
 {
@@ -353,21 +397,12 @@ static bool events_count(struct events *events, const struct gm_record *r)
 	}
 }
 
-static int block_compare(const void *a, const void *b)
-{
-	const struct block *x = a, *y = b;
-	return (x->id > y->id) - (x->id < y->id);
-}
-
 /* live = born - gone, by id. A block may be born several times (LIVE), and goes once. */
 static bool events_match(struct events *events, const struct why *why)
 {
 	const struct block *born = events->born.at, *gone = events->gone.at;
 	size_t n = events->born.n, m = events->gone.n, g = 0;
-	if (n)
-		qsort(events->born.at, n, sizeof *born, block_compare);
-	if (m)
-		qsort(events->gone.at, m, sizeof *gone, block_compare);
+	events_sort(events);
 	for (size_t i = 1; i < m; i++)
 		if (gone[i].id == gone[i - 1].id)
 			return check_fail(why, "block %" PRIu64 " was freed twice", gone[i].id);
@@ -439,9 +474,13 @@ static bool events_check(struct gm_log_file *file, struct events *events, const 
 	struct gm_log_entry entry;
 	uint64_t written = file->counters[0][GM_C_log_records];
 	gm_log_read_rewind(file);
-	while (gm_log_read_next(file, &entry))
+	events->most = EVENTS_LEAST;
+	while (gm_log_read_next(file, &entry)) {
 		if (!events_count(events, &entry.record))
 			return check_fail(why, "out of memory");
+		if (events->born.n + events->gone.n >= events->most)
+			events_compact(events);
+	}
 	if (file->about.records != written)
 		return check_fail(why, "%" PRIu64 " records, but log_records is %" PRIu64,
 				  file->about.records, written);
@@ -488,8 +527,11 @@ static bool file_check(struct gm_log_file *file, const struct why *why)
 bool gm_log_read_check(struct gm_log_file *file, char *why, size_t n)
 {
 	struct why text = {why, n};
-	size_t at = file->at;
+	size_t at = file->keys.at;
 	bool ok = file_check(file, &text);
-	file->at = at; /* the caller's position */
+	if (file->passed)
+		gm_log_read_rewind(file);
+	else
+		file->keys.at = at; /* the caller's position */
 	return ok;
 }

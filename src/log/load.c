@@ -2,6 +2,7 @@
 #include "log/load.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,21 +128,39 @@ static bool segment_load(struct gm_log_file *file, uint64_t i)
 	}
 	if (!segment.head.sequence) /* being prepared */
 		return true;
-	if (!slots_load(file, &segment) || !gm_array_push(&file->segments, segment)) {
+	if ((!file->passed && !slots_load(file, &segment)) ||
+	    !gm_array_push(&file->segments, segment)) {
 		free(segment.slots);
 		return false;
 	}
 	return true;
 }
 
+static gm_log_read_tell *progress_tell;
+
+void gm_log_read_progress(gm_log_read_tell *tell)
+{
+	progress_tell = tell;
+}
+
+/* Of a long log, `done` of `all` segments were read. */
+static void progress_report(const struct gm_log_file *file, uint64_t done, uint64_t all)
+{
+	if (progress_tell && all > GM_LOAD_HELD)
+		progress_tell(file->path, done * file->segment_size, all * file->segment_size);
+}
+
 bool gm_load_segments(struct gm_log_file *file)
 {
 	uint64_t n = (file->size + file->segment_size - 1) / file->segment_size;
+	file->passed = file->about.closed && n > GM_LOAD_HELD;
 	if (n > SEGMENTS_MOST)
 		gm_load_damage(file, "more than %d segments", SEGMENTS_MOST);
 	for (uint64_t i = 0; i < n && i < SEGMENTS_MOST; i++)
 		if (!segment_load(file, i))
 			return false;
+		else if (!file->passed)
+			progress_report(file, i + 1, n);
 	if (file->segments.n)
 		qsort(file->segments.at, file->segments.n, sizeof *file->segments.at,
 		      segment_compare);
@@ -238,29 +257,31 @@ static bool body_is_whole(const struct gm_load_segment *segment, uint32_t slot)
 	return record->kind != GM_RECORD_HEAP_SAMPLE || gm_load_heap(segment, slot, &heap);
 }
 
-/* Index one slot. False: host memory is short. */
-static bool slot_index(struct gm_log_file *file, uint32_t s, uint32_t slot)
+/* Index one slot. `count`: for the first time, so that it is counted, and its string kept. False:
+ * host memory is short. */
+static bool slot_index(struct gm_log_file *file, uint32_t s, uint32_t slot, bool count,
+		       struct gm_load_keys *keys)
 {
 	static const struct gm_record nothing;
 	const struct gm_load_segment *segment = &file->segments.at[s];
 	const struct gm_record *record = &segment->slots[slot];
 	if (record->kind == GM_RECORD_NONE) {
-		file->about.torn += memcmp(record, &nothing, sizeof nothing) != 0;
+		file->about.torn += count && memcmp(record, &nothing, sizeof nothing) != 0;
 		return true;
 	}
 	if (record->kind == GM_RECORD_MORE)
 		return true;
-	file->about.records++;
+	file->about.records += count;
 	if (record->kind == GM_RECORD_STRING)
-		return string_load(file, segment, slot);
+		return !count || string_load(file, segment, slot);
 	if (!kind_is_known(record->kind)) /* of a later version of the library */
 		return true;
 	if (!body_is_whole(segment, slot)) {
-		file->about.torn++;
+		file->about.torn += count;
 		return true;
 	}
 	struct gm_load_key key = {record->time, s, slot};
-	return gm_array_push(&file->keys, key);
+	return gm_array_push(&keys->of, key);
 }
 
 static int key_compare(const void *a, const void *b)
@@ -280,36 +301,190 @@ static int string_compare(const void *a, const void *b)
 }
 
 /* A process killed while the small log removed samples may leave one of them twice. */
-static void keys_drop_doubles(struct gm_log_file *file)
+static void keys_drop_doubles(struct gm_log_file *file, struct gm_load_keys *keys)
 {
 	size_t to = 0;
-	for (size_t i = 0; i < file->keys.n; i++) {
-		const struct gm_load_key *key = &file->keys.at[i];
+	for (size_t i = 0; i < keys->of.n; i++) {
+		const struct gm_load_key *key = &keys->of.at[i];
 		const struct gm_record *r = &file->segments.at[key->segment].slots[key->slot];
 		if (to && r->kind == GM_RECORD_SAMPLE) {
-			const struct gm_load_key *last = &file->keys.at[to - 1];
+			const struct gm_load_key *last = &keys->of.at[to - 1];
 			if (!memcmp(r, &file->segments.at[last->segment].slots[last->slot],
 				    sizeof *r))
 				continue;
 		}
-		file->keys.at[to++] = *key;
+		keys->of.at[to++] = *key;
 	}
-	file->keys.n = to;
+	keys->of.n = to;
+}
+
+static bool segment_index(struct gm_log_file *file, uint32_t s, bool count,
+			  struct gm_load_keys *keys)
+{
+	for (uint32_t slot = 0; slot < file->segments.at[s].n; slot++)
+		if (!slot_index(file, s, slot, count, keys))
+			return false;
+	return true;
+}
+
+static void keys_sort(struct gm_log_file *file, struct gm_load_keys *keys)
+{
+	bool sorted = true;
+	for (size_t i = 1; sorted && i < keys->of.n; i++)
+		sorted = key_compare(&keys->of.at[i - 1], &keys->of.at[i]) < 0;
+	if (!sorted)
+		qsort(keys->of.at, keys->of.n, sizeof *keys->of.at, key_compare);
+	keys_drop_doubles(file, keys);
+}
+
+/* --- passes --- */
+
+static void segment_drop(struct gm_log_file *file, uint32_t s)
+{
+	free(file->segments.at[s].slots);
+	file->segments.at[s].slots = NULL;
+	file->segments.at[s].n = 0;
+}
+
+/* Count the records of a log that is passed, and keep its strings. False: host memory is short. */
+static bool segments_count(struct gm_log_file *file)
+{
+	struct gm_load_keys keys = {0};
+	bool ok = true;
+	for (uint32_t s = 0; ok && s < file->segments.n; s++) {
+		uint64_t *earliest = &file->segments.at[s].earliest;
+		keys.of.n = 0;
+		*earliest = UINT64_MAX;
+		ok = slots_load(file, &file->segments.at[s]) && segment_index(file, s, true, &keys);
+		for (size_t i = 0; i < keys.of.n; i++) {
+			const uint64_t time = keys.of.at[i].time;
+			file->last = time > file->last ? time : file->last;
+			*earliest = time < *earliest ? time : *earliest;
+		}
+		segment_drop(file, s);
+		progress_report(file, s + 1, file->segments.n);
+	}
+	for (uint32_t s = (uint32_t)file->segments.n; s-- > 1;)
+		if (file->segments.at[s].earliest < file->segments.at[s - 1].earliest)
+			file->segments.at[s - 1].earliest = file->segments.at[s].earliest;
+	gm_array_free(&keys.of);
+	return ok;
 }
 
 bool gm_load_index(struct gm_log_file *file)
 {
-	bool sorted = true;
-	for (uint32_t s = 0; s < file->segments.n; s++)
-		for (uint32_t slot = 0; slot < file->segments.at[s].n; slot++)
-			if (!slot_index(file, s, slot))
-				return false;
-	for (size_t i = 1; sorted && i < file->keys.n; i++)
-		sorted = key_compare(&file->keys.at[i - 1], &file->keys.at[i]) < 0;
-	if (!sorted)
-		qsort(file->keys.at, file->keys.n, sizeof *file->keys.at, key_compare);
+	bool ok = true;
+	if (file->passed)
+		ok = segments_count(file);
+	for (uint32_t s = 0; ok && !file->passed && s < file->segments.n; s++)
+		ok = segment_index(file, s, true, &file->keys);
+	if (!ok)
+		return false;
+	keys_sort(file, &file->keys);
+	if (file->keys.of.n)
+		file->last = file->keys.of.at[file->keys.of.n - 1].time;
 	if (file->strings.n)
 		qsort(file->strings.at, file->strings.n, sizeof *file->strings.at, string_compare);
-	keys_drop_doubles(file);
-	return true;
+	return !file->passed || fstat(file->fd, &file->identity) == 0;
+}
+
+static bool file_is_same(const struct gm_log_file *file)
+{
+	const struct stat *was = &file->identity;
+	struct stat is;
+	return fstat(file->fd, &is) == 0 && is.st_dev == was->st_dev && is.st_ino == was->st_ino &&
+	       is.st_size == was->st_size && is.st_mtim.tv_sec == was->st_mtim.tv_sec &&
+	       is.st_mtim.tv_nsec == was->st_mtim.tv_nsec;
+}
+
+static void pass_end(struct gm_log_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+	for (uint32_t s = 0; s < file->segments.n; s++)
+		segment_drop(file, s);
+	for (size_t w = 0; w < file->windows.n; w++)
+		gm_array_free(&file->windows.at[w].of);
+	gm_array_free(&file->windows);
+}
+
+void gm_load_pass_begin(struct gm_log_file *file)
+{
+	pass_end(file);
+	file->next_segment = 0;
+}
+
+/* Load the next segment. False: host memory is short. */
+static bool window_add(struct gm_log_file *file)
+{
+	const uint32_t s = file->next_segment++;
+	struct gm_load_keys window = {0};
+	if (slots_load(file, &file->segments.at[s]) && segment_index(file, s, false, &window)) {
+		keys_sort(file, &window);
+		progress_report(file, s + 1, file->segments.n);
+		if (window.of.n == 0)
+			segment_drop(file, s);
+		if (window.of.n == 0 || gm_array_push(&file->windows, window))
+			return true;
+	}
+	gm_array_free(&window.of);
+	gm_load_damage(file, "out of memory");
+	return false;
+}
+
+/* The window with the earliest record; NULL: all are read. */
+static struct gm_load_keys *window_first(const struct gm_log_file *file)
+{
+	struct gm_load_keys *first = NULL;
+	for (size_t w = 0; w < file->windows.n; w++) {
+		struct gm_load_keys *window = &file->windows.at[w];
+		if (!first || key_compare(&window->of.at[window->at], &first->of.at[first->at]) < 0)
+			first = window;
+	}
+	return first;
+}
+
+/* Drop the windows that are read. Not at once, for the caller has the key of the last record. */
+static void windows_drop(struct gm_log_file *file)
+{
+	for (size_t w = file->windows.n; w-- > 0;) {
+		struct gm_load_keys *window = &file->windows.at[w];
+		if (window->at < window->of.n)
+			continue;
+		segment_drop(file, window->of.at[0].segment);
+		gm_array_free(&window->of);
+		*window = file->windows.at[--file->windows.n];
+	}
+}
+
+static bool pass_open(struct gm_log_file *file)
+{
+	file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (file_is_same(file))
+		return true;
+	gm_load_damage(file, "it changed while it was read");
+	file->next_segment = (uint32_t)file->segments.n;
+	return false;
+}
+
+const struct gm_load_key *gm_load_pass_next(struct gm_log_file *file)
+{
+	struct gm_load_keys *first = NULL;
+	bool ok = file->next_segment > 0 || pass_open(file);
+	windows_drop(file);
+	/* A thread that was delayed may have left a record segments behind those of its time. Of
+	 * equal times those of earlier segments come first. */
+	while (ok) {
+		first = window_first(file);
+		if (file->next_segment == file->segments.n ||
+		    (first && first->of.at[first->at].time <=
+				      file->segments.at[file->next_segment].earliest))
+			break;
+		ok = window_add(file);
+	}
+	if (ok && first)
+		return &first->of.at[first->at++];
+	pass_end(file);
+	return NULL;
 }

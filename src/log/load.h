@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A log in memory, for read.c, load.c and check.c. Memory is bounded by the size of the file, never
- * by a number in it. Parts that do not fit the format are skipped and recorded in `damage`. Not
- * thread-safe.
+ * by a number in it, and of a long log by a few segments. Parts that do not fit the format are
+ * skipped and recorded in `damage`. Not thread-safe.
  */
 #ifndef GM_LOG_LOAD_H
 #define GM_LOG_LOAD_H
+
+#include <sys/stat.h>
 
 #include "base/array.h"
 #include "log/format.h"
@@ -16,12 +18,23 @@ struct gm_load_segment {
 	uint64_t offset;
 	struct gm_record *slots;
 	uint32_t n;
+	uint64_t earliest; /* of a file that is passed: the first time in this and all later ones */
 };
 
 struct gm_load_key {
 	uint64_t time;
 	uint32_t segment, slot;
 };
+
+/* Keys of records, by time, and the next one to be read. */
+struct gm_load_keys {
+	GM_ARRAY(struct gm_load_key) of;
+	size_t at;
+};
+
+/* A log that is closed and has more segments than this is read anew, two segments at a time, at
+ * each pass. */
+#define GM_LOAD_HELD 4
 
 struct gm_load_string {
 	uint32_t number;
@@ -39,14 +52,18 @@ struct gm_log_file {
 	GM_ARRAY(const char *) hooks;
 	GM_ARRAY(const char *) knobs;
 	GM_ARRAY(struct gm_load_segment) segments; /* by sequence */
-	GM_ARRAY(struct gm_load_key) keys;	   /* by time */
-	GM_ARRAY(struct gm_load_string) strings;   /* by number */
-	struct gm_page_head page;		   /* the head of the live counters */
-	uint64_t sequence;			   /* newest segment, by the page read first */
-	bool page_known;			   /* else the counters are those of a checkpoint */
+	struct gm_load_keys keys;		   /* of all records, unless it is passed */
+	bool passed;				   /* slots are not held, but read by each pass */
+	GM_ARRAY(struct gm_load_keys) windows;	 /* of the pass: one a segment that is in memory */
+	uint32_t next_segment;			 /* of the pass: index of the one to be read */
+	struct stat identity;			 /* of a file that is passed */
+	GM_ARRAY(struct gm_load_string) strings; /* by number */
+	struct gm_page_head page;		 /* the head of the live counters */
+	uint64_t sequence;			 /* newest segment, by the page read first */
+	bool page_known;			 /* else the counters are those of a checkpoint */
 	uint64_t counters[GM_PAGE_ROWS][GM_COUNTER_COUNT];
+	uint64_t last; /* time of the last record */
 	uint32_t kept; /* bit k: records of kind k are kept */
-	size_t at;     /* next index into `keys` */
 	struct gm_sample sample;
 	struct gm_heap_sample heap;
 	char damage[160];
@@ -65,6 +82,13 @@ bool gm_load_segments(struct gm_log_file *file);
 
 /* Read the strings and index the records. False: host memory is short. */
 bool gm_load_index(struct gm_log_file *file);
+
+/* Begin a pass. Ends the one before. */
+void gm_load_pass_begin(struct gm_log_file *file);
+
+/* The next record of the pass, by time. NULL: there are no more, or the file is not as it was; then
+ * `damage` says so. */
+const struct gm_load_key *gm_load_pass_next(struct gm_log_file *file);
 
 /* Read the counters of the page at `offset`. False: there is no valid page. */
 bool gm_load_page(struct gm_log_file *file, uint64_t offset, struct gm_page_head *head);

@@ -177,8 +177,8 @@ static void about_finish(struct gm_log_file *file)
 	uint64_t n = newest->head.sequence - first->head.sequence + 1;
 	about->dropped = counted > newest->head.dropped ? counted : newest->head.dropped;
 	about->end = file->page_known ? file->page.last : newest->head.begun;
-	if (file->keys.n && file->keys.at[file->keys.n - 1].time > about->end)
-		about->end = file->keys.at[file->keys.n - 1].time;
+	if (file->last > about->end)
+		about->end = file->last;
 	if (about->end < about->start)
 		about->end = about->start;
 	if (!file->page_known)
@@ -297,7 +297,10 @@ void gm_log_read_close(struct gm_log_file *file)
 		free(file->strings.at[i].text);
 	gm_array_free(&file->segments);
 	gm_array_free(&file->strings);
-	gm_array_free(&file->keys);
+	gm_array_free(&file->keys.of);
+	for (size_t i = 0; i < file->windows.n; i++)
+		gm_array_free(&file->windows.at[i].of);
+	gm_array_free(&file->windows);
 	gm_array_free(&file->devices);
 	gm_array_free(&file->hooks);
 	gm_array_free(&file->knobs);
@@ -342,9 +345,13 @@ const char *gm_log_read_string(const struct gm_log_file *file, uint32_t number)
 
 bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out)
 {
-	if (file->at == file->keys.n)
+	const struct gm_load_key *key = NULL;
+	if (file->passed)
+		key = gm_load_pass_next(file);
+	else if (file->keys.at < file->keys.of.n)
+		key = &file->keys.of.at[file->keys.at++];
+	if (!key)
 		return false;
-	const struct gm_load_key *key = &file->keys.at[file->at++];
 	const struct gm_load_segment *segment = &file->segments.at[key->segment];
 	out->record = segment->slots[key->slot];
 	out->sample = NULL;
@@ -362,5 +369,7 @@ bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out)
 
 void gm_log_read_rewind(struct gm_log_file *file)
 {
-	file->at = 0;
+	file->keys.at = 0;
+	if (file->passed)
+		gm_load_pass_begin(file);
 }

@@ -2,7 +2,9 @@
 /*
  * The reader of logs. It trusts nothing in the file, reads the logs of killed processes, and can
  * check whether the numbers add up. It holds the records, as of the time of opening, in memory (the
- * file's size and a quarter), and keeps no descriptor. Not thread-safe; one struct a file. No CUDA.
+ * file's size and a quarter), and keeps no descriptor. Of a closed log of more than 64 MiB it holds
+ * the segments around the current record only, and keeps a descriptor during a pass. Not
+ * thread-safe; one struct a file. No CUDA.
  */
 #ifndef GM_LOG_READ_H
 #define GM_LOG_READ_H
@@ -47,6 +49,11 @@ struct gm_log_about {
  * ..." */
 bool gm_log_read_open(const char *path, struct gm_log_file **out, char *why, size_t n);
 void gm_log_read_close(struct gm_log_file *file);
+/* From now on `tell` is called while segments of a long log are read: `done` of `total` bytes of
+ * this pass. NULL: it is not. */
+typedef void gm_log_read_tell(const char *path, uint64_t done, uint64_t total);
+void gm_log_read_progress(gm_log_read_tell *tell);
+
 const struct gm_log_about *gm_log_read_about(const struct gm_log_file *file);
 
 /* The last known value of a counter; `device` is the ordinal, ignored for PROCESS counters. */
@@ -72,7 +79,8 @@ bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out);
 void gm_log_read_rewind(struct gm_log_file *file);
 
 /* Check that the numbers add up: counters among themselves, samples, and, when `complete`, events
- * against counters. False: `why` names the first contradiction with both numbers. */
+ * against counters. False: `why` names the first contradiction with both numbers. Rewinds a closed
+ * log of more than 64 MiB. */
 bool gm_log_read_check(struct gm_log_file *file, char *why, size_t n);
 
 #endif

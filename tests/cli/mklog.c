@@ -166,7 +166,7 @@ static void do_alloc(const uint64_t v[WORDS])
 	const unsigned d = (unsigned)v[0];
 	const struct block block = {d, v[1], gm_round_up(v[1], 512),
 				    address_take((n_blocks + 1) << 32)};
-	blocks[++n_blocks] = block;
+	blocks[++n_blocks > BLOCKS ? 0 : n_blocks] = block;
 	devices[d].requested += block.size;
 	devices[d].handed_out += block.held;
 	devices[d].live++;
@@ -305,7 +305,7 @@ static void do_fail(const uint64_t v[WORDS])
 
 static void do_free(const uint64_t v[WORDS])
 {
-	const struct block block = blocks[v[0]];
+	const struct block block = blocks[v[0] > BLOCKS ? 0 : v[0]];
 	devices[block.device].requested -= block.size;
 	devices[block.device].handed_out -= block.held;
 	devices[block.device].live--;
@@ -326,7 +326,7 @@ static void do_free(const uint64_t v[WORDS])
 static void do_loop(const uint64_t v[WORDS])
 {
 	const uint64_t alloc[WORDS] = {v[0], v[1], 1};
-	for (uint64_t i = 0; i < v[2] && n_blocks < BLOCKS; i++) {
+	for (uint64_t i = 0; i < v[2]; i++) {
 		do_alloc(alloc);
 		do_free((uint64_t[WORDS]){n_blocks, 1});
 	}
@@ -549,7 +549,7 @@ static const struct word {
 	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cs", do_count},
 	{"kill", "", do_kill},	      {"give", "cds", do_give},	    {"take", "cds", do_take},
 	{"used", "ds", do_used},      {"run", "ds", do_run},	    {"remap", "ds", do_remap},
-	{"limit", "ds", do_limit},    {"loop", "dsn", do_loop},	    {"native", "dt", do_native},
+	{"limit", "ds", do_limit},    {"loop", "dss", do_loop},	    {"native", "dt", do_native},
 	{"taken", "dst", do_taken},   {"image", "n", do_image},	    {"lend", "ds", do_lend},
 	{"grow", "dst", do_grow},     {"nogrow", "dsn", do_nogrow}, {"size", "nn", do_size},
 	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},    {"last", "d", do_last},	    {"to", "s", do_to},
