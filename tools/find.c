@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "log/read.h"
@@ -72,6 +73,20 @@ void gm_find_matching(struct gm_find *find, const char *pattern)
 			globfree(&found);
 		}
 	}
+}
+
+bool gm_find_in_folder(struct gm_find *find, const char *path)
+{
+	char name[PATH_MAX], pattern[2 * PATH_MAX];
+	struct stat st;
+	const size_t before = find->paths.n, n = strlen(path);
+	if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode) ||
+	    (size_t)snprintf(name, sizeof name, "%s%s%%h.gml", path,
+			     n && path[n - 1] == '/' ? "" : "/") >= sizeof name ||
+	    !gm_find_glob(name, pattern, sizeof pattern))
+		return false;
+	gm_find_newest_run(find, pattern);
+	return find->paths.n > before;
 }
 
 struct candidate {

@@ -10,7 +10,7 @@
 #include "base/array.h"
 
 #define GM_FIND_DEFAULT_NAME "gpumem.%h.%p.gml"
-#define GM_FIND_DEFAULT_GLOB "gpumem.*.gml"
+#define GM_FIND_DEFAULT_GLOB "*.gml"
 
 struct gm_find {
 	GM_ARRAY(char *) paths;
@@ -26,6 +26,9 @@ void gm_find_free(struct gm_find *find);
  * and skipped.
  */
 void gm_find_newest_run(struct gm_find *find, const char *glob);
+
+/* Add the logs of the newest run in a folder. False: `path` is no folder, or none lies there. */
+bool gm_find_in_folder(struct gm_find *find, const char *path);
 
 /* The glob of all names that GPUMEM_LOG_NAME=`name` can give: %-words become '*'. False: too
  * long. */

@@ -33,11 +33,13 @@ static bool log_open(struct gm_logs_one *log, const char *path, enum gm_logs_nee
 	return false;
 }
 
-/* Add the files of an operand: itself, or the newest run with such a name. */
+/* Add the files of an operand: itself, or the newest run with such a name or in such a folder. */
 static void operand_add(struct gm_find *found, const char *operand)
 {
 	char glob[2 * PATH_MAX];
 	size_t before = found->paths.n;
+	if (gm_find_in_folder(found, operand))
+		return;
 	if (!gm_find_is_name(operand) || !gm_find_glob(operand, glob, sizeof glob)) {
 		gm_find_add(found, operand);
 		return;
@@ -47,17 +49,24 @@ static void operand_add(struct gm_find *found, const char *operand)
 		gm_find_add(found, operand); /* so that the message names it */
 }
 
+bool gm_logs_find(struct gm_find *found, char *const *names, size_t n)
+{
+	*found = (struct gm_find){0};
+	for (size_t i = 0; i < n; i++)
+		operand_add(found, names[i]);
+	if (n == 0)
+		gm_find_newest_run(found, GM_FIND_DEFAULT_GLOB);
+	if (found->paths.n == 0)
+		gm_tool_error("no log *.gml here: 'gpumemstat record COMMAND' makes one");
+	return found->paths.n > 0;
+}
+
 static int logs_open(struct gm_logs *out, const struct gm_options *options, char *const *names,
 		     size_t n, enum gm_logs_need need)
 {
-	struct gm_find found = {0};
+	struct gm_find found;
 	*out = (struct gm_logs){0};
-	for (size_t i = 0; i < n; i++)
-		operand_add(&found, names[i]);
-	if (n == 0)
-		gm_find_newest_run(&found, GM_FIND_DEFAULT_GLOB);
-	if (found.paths.n == 0)
-		gm_tool_error("no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one");
+	gm_logs_find(&found, names, n);
 	out->at = calloc(found.paths.n + 1, sizeof *out->at);
 	if (!out->at) {
 		gm_tool_error("out of memory");

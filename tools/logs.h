@@ -5,12 +5,17 @@
 
 #include "emit.h"
 #include "figures.h"
+#include "find.h"
 
 struct gm_logs_one {
 	struct gm_figures figures;
 	bool contradicts;
 	char why[256]; /* the contradiction */
 };
+
+/* The files of operands: names of files, of GPUMEM_LOG_NAME, of folders; without operands those of
+ * the newest run here. False, after a message: there are none. The caller frees *found. */
+bool gm_logs_find(struct gm_find *found, char *const *names, size_t n);
 
 /* What a command needs of a log. */
 enum gm_logs_need { GM_LOGS_ANY, GM_LOGS_EVENTS };

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/distance.h"
 #include "complete.h"
+#include "log/format.h"
 #include "options.h"
 #include "progress.h"
 #include "tool.h"
@@ -21,23 +26,23 @@ static const struct gm_command commands[] = {
 	{"summary", gm_summary_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_SORT | GM_OPTION_ROWS,
 	 "[OPTION]... [LOG]...", "Say what a run did with device memory",
-	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
+	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"frag", gm_frag_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_SIZE,
 	 "[OPTION]... [LOG]...", "Say how fragmented the pool was, and what was idle by size",
-	 "Without LOG: the newest run whose logs gpumem.*.gml lie in this folder.\n"
+	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"hist", gm_hist_main, GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_DEVICE,
 	 "[OPTION]... [LOG]...", "Count blocks by size, and by how long they lived",
 	 "Reads logs of events, as 'gpumemstat record' makes them.\n"
-	 "Without LOG: the newest run whose logs lie in this folder.\n"
+	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"map", gm_map_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_DEVICE | GM_OPTION_AT,
 	 "[OPTION]... [LOG]...", "Draw the addresses of the pool: in use, idle, not mapped",
 	 "Reads logs of events, as 'gpumemstat record' makes them.\n"
-	 "Without LOG: the newest run whose logs lie in this folder.\n"
+	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"diff", gm_diff_main, GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS,
 	 "[OPTION]... OLD NEW", "Compare two runs: counters, peaks, findings",
@@ -46,7 +51,7 @@ static const struct gm_command commands[] = {
 	{"check", gm_check_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_MAX | GM_OPTION_LEAKS,
 	 "[OPTION]... [LOG]...", "Compare counters with limits, for tests",
-	 "Without LOG: the newest run whose logs lie in this folder.\n"
+	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage;\n"
 	 "3 when a limit is exceeded."},
 	{"top", gm_top_main,
@@ -57,7 +62,8 @@ static const struct gm_command commands[] = {
 	{"replay", gm_replay_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_POLICY | GM_OPTION_LIMIT | GM_OPTION_MEMORY |
 		 GM_OPTION_DEVICE | GM_OPTION_UNIT | GM_OPTION_LEAST,
-	 "[OPTION]... LOG|CSV...", "Run a trace through the pool and other policies, and compare",
+	 "[OPTION]... [LOG|CSV]...", "Run a trace through the pool and other policies, and compare",
+	 "Without an operand: the newest run whose logs *.gml lie in this folder.\n"
 	 "CSV: of RMM or MiniMalloc, by gzip or not; -: standard input.\n"
 	 "The pool obeys the knobs of the environment.\n"
 	 "Exit status: 0; 1 when a file cannot be read or contradicts itself; 2 usage;\n"
@@ -69,7 +75,8 @@ static const struct gm_command commands[] = {
 	 "2 usage."},
 	{"env", gm_env_main, GM_OPTIONS_OUTPUT, "[OPTION]... [LOG|PID]",
 	 "List every knob: value, default, source, help",
-	 "Values are those of the environment, of the run that wrote LOG, or of process PID."},
+	 "Values are those of the environment, of the run that wrote LOG, or of process\n"
+	 "PID."},
 	{"hooks", gm_hooks_main, GM_OPTIONS_OUTPUT, "[OPTION]...",
 	 "List what is hooked, and what each hook does",
 	 "RETRY: made once more, after idle memory was given back, when memory ran out.\n"
@@ -89,6 +96,36 @@ static const struct gm_command *command_find(const char *name)
 	return NULL;
 }
 
+static bool file_is_program(const char *path)
+{
+	char magic[sizeof GM_FORMAT_MAGIC - 1] = "";
+	struct stat st;
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || access(path, X_OK) != 0)
+		return false;
+	FILE *file = fopen(path, "re");
+	if (file) {
+		size_t n = fread(magic, 1, sizeof magic, file);
+		fclose(file);
+		return n < sizeof magic || memcmp(magic, GM_FORMAT_MAGIC, sizeof magic) != 0;
+	}
+	return true; /* it may be run, but not read */
+}
+
+/* Is a program of this name in a folder of PATH? */
+static bool program_is_found(const char *name)
+{
+	const char *folders = getenv("PATH");
+	char path[PATH_MAX];
+	for (const char *at = folders; at && *name; at = strchr(at, ':')) {
+		at += *at == ':';
+		if (snprintf(path, sizeof path, "%.*s/%s", (int)strcspn(at, ":"), at, name) <
+			    (int)sizeof path &&
+		    file_is_program(path))
+			return true;
+	}
+	return false;
+}
+
 static int command_unknown(const char *word)
 {
 	const char *nearest = NULL;
@@ -104,7 +141,32 @@ static int command_unknown(const char *word)
 	if (nearest)
 		return gm_tool_usage(NULL, "unknown command '%s'; did you mean '%s'?", word,
 				     nearest);
+	if (program_is_found(word))
+		return gm_tool_usage(NULL,
+				     "unknown command '%s'; to run a program: gpumemstat record -- "
+				     "%s ...",
+				     word, word);
 	return gm_tool_usage(NULL, "unknown command '%s'", word);
+}
+
+/* A path that is a program, and no log: what did its user want? */
+static int program_refuse(const char *path)
+{
+	return gm_tool_usage(NULL,
+			     "'%s' is a program, not a log; to run it: gpumemstat record -- %s ...",
+			     path, path);
+}
+
+/* Does an option stand first that only commands which run a program have? */
+static bool option_is_of_record(const char *word)
+{
+	static const char *const names[] = {"-e", "-o", "--output", "--trace", "--exec"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const size_t n = strlen(names[i]);
+		if (strncmp(word, names[i], n) == 0 && (!word[n] || word[n] == '='))
+			return true;
+	}
+	return false;
 }
 
 /* The command that follows options; NULL: none. */
@@ -124,8 +186,8 @@ static int help_print(void)
 	for (unsigned i = 0; i < COMMANDS; i++)
 		printf("  %-9s %s\n", commands[i].name, commands[i].help);
 	puts("\nWithout COMMAND, or with the name of a log in its place: summary.\n"
-	     "'gpumemstat COMMAND --help' lists the options of a command; gpumemstat(1) has it "
-	     "all.");
+	     "'gpumemstat COMMAND --help' or 'gpumemstat help COMMAND' lists the options\n"
+	     "of a command; gpumemstat(1) has it all.");
 	return GM_EXIT_OK;
 }
 
@@ -134,14 +196,27 @@ static bool word_is_one_of(const char *word, const char *a, const char *b)
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
+/* `help`, or `help COMMAND`. */
+static int help_of(int n, char **names)
+{
+	char option[] = "--help";
+	const struct gm_command *command = n > 0 ? command_find(names[0]) : NULL;
+	if (n == 0 || *names[0] == '-')
+		return help_print();
+	if (!command)
+		return command_unknown(names[0]);
+	char *argv[] = {names[0], option, NULL};
+	return command->run(command, 2, argv);
+}
+
 static int command_run(int argc, char **argv)
 {
 	const char *first = argc > 1 ? argv[1] : NULL;
 	const struct gm_command *command = first ? command_find(first) : NULL;
 	if (command)
 		return command->run(command, argc - 1, argv + 1);
-	if (first && word_is_one_of(first, "-h", "--help"))
-		return help_print();
+	if (first && (word_is_one_of(first, "-h", "--help") || strcmp(first, "help") == 0))
+		return help_of(argc - 2, argv + 2);
 	if (first && word_is_one_of(first, "-V", "--version")) {
 		puts("gpumemstat " PACKAGE_VERSION);
 		return GM_EXIT_OK;
@@ -154,6 +229,13 @@ static int command_run(int argc, char **argv)
 	if (first && *first == '-' && (command = command_find_behind_options(argv + 1)))
 		return gm_tool_usage(command->name, "options of '%s' stand behind it",
 				     command->name);
+	if (first && option_is_of_record(first))
+		return gm_tool_usage("record",
+				     "%s is an option of 'record'; to run a program: gpumemstat "
+				     "record %s ...",
+				     first, first);
+	if (first && *first != '-' && file_is_program(first))
+		return program_refuse(first);
 	return gm_summary_main(command_find("summary"), argc, argv);
 }
 

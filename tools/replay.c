@@ -2,6 +2,7 @@
 /* gpumemstat replay: the same requests through the pool and through other policies, side by
  * side. */
 #include "replay.h"
+#include "logs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -266,11 +267,14 @@ int gm_replay_main(const struct gm_command *self, int argc, char **argv)
 	int first = gm_options_parse(&options, self, argc, argv);
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
-	if (first == argc)
-		return gm_tool_usage(self->name, "%s: expected a LOG or CSV", self->name);
 	if (options.least != UINT32_MAX && !(options.policies & 1u << GM_POLICY_POOL))
 		return gm_tool_usage(self->name,
 				     "--min-utilisation is about the pool, which --policy leaves "
 				     "out");
-	return traces_replay(&options, argv + first, argc - first);
+	struct gm_find found;
+	int status = GM_EXIT_FAILED;
+	if (gm_logs_find(&found, argv + first, (size_t)(argc - first)))
+		status = traces_replay(&options, found.paths.at, (int)found.paths.n);
+	gm_find_free(&found);
+	return status;
 }

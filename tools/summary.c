@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "findings.h"
 
@@ -95,11 +96,29 @@ static void across_show(struct gm_emit *emit, const struct gm_logs_one *logs, si
 	free(values);
 }
 
+/* GM_COLUMN_JSON_ONLY, unless the logs are sorted by this key. */
+static unsigned column_of_sort(const struct gm_emit *emit, const char *key)
+{
+	const char *sort = emit->options->sort;
+	return sort && strcmp(sort, key) == 0 ? 0 : GM_COLUMN_JSON_ONLY;
+}
+
+static void wall_text(uint64_t wall, char *buf, size_t n)
+{
+	const time_t seconds = (time_t)(wall / 1000000000u);
+	struct tm parts;
+	if (!localtime_r(&seconds, &parts) || !strftime(buf, n, "%m-%d %H:%M:%S", &parts))
+		snprintf(buf, n, "?");
+}
+
 /* One line a log. JSON has each log in full instead. */
 static void lines_show(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n)
 {
-	static const struct gm_column columns[] = {
+	/* The key by which they are sorted is always shown. */
+	const struct gm_column columns[] = {
 		{"rank", "rank", 0},
+		{"program", "program", GM_COLUMN_LEFT | column_of_sort(emit, "program")},
+		{"start", "start", GM_COLUMN_LEFT | column_of_sort(emit, "start")},
 		{"requested", "requested", 0},
 		{"mapped", "mapped", 0},
 		{"calls", "calls", 0},
@@ -108,15 +127,20 @@ static void lines_show(struct gm_emit *emit, const struct gm_logs_one *logs, siz
 		{"log", "log", GM_COLUMN_LEFT | GM_COLUMN_WRAP},
 	};
 	char(*names)[512] = calloc(n, sizeof *names);
+	char start[32];
 	gm_emit_table(emit, NULL, false, columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; names && i < n; i++) {
 		const struct gm_figures *f = &logs[i].figures;
-		snprintf(names[i], sizeof *names, "%s%s%s%s", gm_figures_name(f),
-			 f->about->closed ? "" : " (", f->about->closed ? "" : gm_figures_end(f),
-			 f->about->closed ? "" : ")");
+		const bool closed = f->about->closed, refused = f->refusals.n > 0;
+		snprintf(names[i], sizeof *names, "%s%s%s%s%s%s", gm_figures_name(f),
+			 closed && !refused ? "" : " (", closed ? "" : gm_figures_end(f),
+			 !closed && refused ? "; " : "", refused ? "out of memory" : "",
+			 closed && !refused ? "" : ")");
+		wall_text(f->about->start_wall, start, sizeof start);
 		gm_emit_row(
 			emit, NULL,
 			(struct gm_value[]){f->about->rank < 0 ? GM_NONE : GM_INT(f->about->rank),
+					    GM_TEXT(f->about->program), GM_TEXT(start),
 					    GM_BYTES(gm_figures_requested_peak(f)),
 					    GM_BYTES(figure_mapped(f)), GM_COUNT(figure_calls(f)),
 					    GM_COUNT(figure_driver(f)), GM_COUNT(figure_failed(f)),

@@ -72,6 +72,7 @@ bad.gml: device 0: live_blocks is 1, above 0 (--no-leaks)' --max mapped_peak=64M
 	"$TOOL" check lies.gml >out 2>err || status=$?
 	[ "$status" -eq 1 ]
 	grep -q '^gpumemstat: lies.gml: contradicts itself: ' err
+	rm lies.gml
 	mklog gpumem.1.gml map:0:64M:1us
 	exceeds 'gpumem.1.gml: device 0: mapped_peak is 64.0 MiB, above 1 B' --max mapped_peak=1
 	GPUMEM_LOG=small mklog small.gml map:0:64M:1us

@@ -189,7 +189,7 @@ gpumemstat: text: not a gpumem log' ]
 @test "bad logs in the current folder are named, and the good ones shown" {
 	echo text >gpumem.a.1.gml
 	fails 1 "gpumemstat: gpumem.a.1.gml: not a gpumem log
-gpumemstat: no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one"
+gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one"
 	mkdir gpumem.b.2.gml
 	mklog gpumem.c.3.gml at:1s
 	"$TOOL" >out 2>err

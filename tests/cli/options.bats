@@ -88,7 +88,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	expect 1 'gpumemstat: none.gml: no such file' summary none.gml
 	expect 1 'gpumemstat: none.gml: no such file' env none.gml
 	expect 1 'gpumemstat: process 4194999: no such process' env 4194999
-	expect 1 "gpumemstat: no log gpumem.*.gml here: 'gpumemstat record COMMAND' makes one"
+	expect 1 "gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one"
 	echo 'not a log' >text.gml
 	expect 1 'gpumemstat: text.gml: not a gpumem log' text.gml
 	expect 1 'gpumemstat: a\x1b[1m.gml: no such file' $'a\e[1m.gml'

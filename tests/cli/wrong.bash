@@ -19,7 +19,7 @@ operands_of() {
 	'[OPTION]...') echo none ;;
 	'[OPTION]... [LOG|PID]') echo one ;;
 	'[OPTION]... [LOG]...') echo logs ;;
-	'[OPTION]... LOG|CSV...') echo traces ;;
+	'[OPTION]... [LOG|CSV]...') echo traces ;;
 	'[OPTION]... OLD NEW') echo two ;;
 	'[OPTION]... FILE...') echo files ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;

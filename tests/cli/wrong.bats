@@ -158,9 +158,9 @@ gpumemstat: two.gml: no such file' $command one.gml -- two.gml
 gpumemstat: --json: no such file" $command -- '' --json
 			;;
 		traces)
-			misused $command "$command: expected a LOG or CSV" $command
-			misused $command "$command: expected a LOG or CSV" $command --
-			misused $command "$command: expected a LOG or CSV" $command --json
+			for option in '' -- --json; do
+				fails 1 "gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one" $command $option
+			done
 			misused $command "unrecognized option '--nonsense'" $command one.csv --nonsense
 			fails 1 'gpumemstat: --json: no such file' $command -- --json
 			fails 1 "gpumemstat: '': no such file
