@@ -45,10 +45,11 @@
 #include "log/count.h"
 #include "log/frag.h"
 #include "log/log.h"
+#include "mklog.h"
 
 #define START ((uint64_t)1000 * 1000000000)
 #define START_WALL ((uint64_t)1795262400 * 1000000000)
-enum { DEVICES = 2, BLOCKS = 4096, WORDS = 4 };
+enum { BLOCKS = 4096 };
 
 int clock_gettime(clockid_t id, struct timespec *out); /* no attributes of the header's */
 
@@ -71,10 +72,7 @@ int gethostname(char *name, size_t n)
 	return snprintf(name, n, "node7") < (int)n ? 0 : -1;
 }
 
-static struct device {
-	uint64_t requested, handed_out, mapped, live;
-	struct gm_sample next; /* its runs and what remapping could make */
-} devices[DEVICES];
+struct device devices[DEVICES];
 static struct block {
 	unsigned device;
 	uint64_t size, held, address;
@@ -84,7 +82,7 @@ static uint64_t n_blocks, n_chunks, next_address;
 enum { HOOK_ALLOC = 1, HOOK_FREE, HOOK_COPY };
 static const char *const hooks[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2"};
 
-static void put(struct gm_record record)
+void put(struct gm_record record)
 {
 	if (gm_log_wants((enum gm_record_kind)record.kind))
 		gm_log_put(&record);
@@ -96,7 +94,7 @@ static void peak(unsigned d, enum gm_counter high, enum gm_counter time, uint64_
 		gm_counter_set(d, time, START + passed);
 }
 
-static void gauges(unsigned d)
+void gauges(unsigned d)
 {
 	const struct device *device = &devices[d];
 	gm_counter_set(d, GM_C_requested, device->requested);
@@ -132,7 +130,7 @@ static void put_chunk(uint64_t n, uint64_t old, uint64_t ns, unsigned kind)
 			       .kind = (uint8_t)kind});
 }
 
-static void do_map(const uint64_t v[WORDS])
+void do_map(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
 	devices[d].mapped += v[1];
@@ -345,184 +343,6 @@ static void do_h2d(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_COPY});
 }
 
-/* --- malloc in kernels --- */
-
-static struct gm_heap_sample heap;
-static uint64_t n_contexts, heap_mapped;
-
-static void put_takeover(unsigned d, uint64_t end, uint64_t limit, uint64_t ns, const char *text)
-{
-	gm_counter_add(d, end ? GM_C_takeovers_native : GM_C_takeovers, 1);
-	gm_counter_add(d, GM_C_takeover_ns, ns);
-	put((struct gm_record){.address = end ? 0 : (uint64_t)1 << 40,
-			       .size = end,
-			       .held = limit,
-			       .id = ++n_contexts,
-			       .context = (uint32_t)n_contexts,
-			       .duration = (uint32_t)ns,
-			       .string = gm_log_string(text),
-			       .status = end ? 200 : 0,
-			       .device = (uint8_t)d,
-			       .kind = GM_RECORD_TAKEOVER});
-}
-
-static void do_native(const uint64_t v[WORDS])
-{
-	put_takeover((unsigned)v[0], 5, 0, v[1],
-		     "the driver refused the helper module, while loading the helper "
-		     "(CUDA_ERROR_INVALID_IMAGE)");
-}
-
-static void do_taken(const uint64_t v[WORDS])
-{
-	heap.limit = v[1];
-	put_takeover((unsigned)v[0], 0, v[1], v[2], "malloc and free of kernels are gpumem's");
-}
-
-static void do_image(const uint64_t v[WORDS])
-{
-	static const char *const texts[] = {
-		"calls no allocator", "calls an allocator: malloc, free",
-		"kernels.fatbin: is compressed, and there is no liblz4.so.1"};
-	gm_counter_add(0, GM_C_images, 1);
-	gm_counter_add(0, GM_C_images_malloc, v[0] > 0);
-	gm_counter_add(0, GM_C_images_unknown, v[0] == 2);
-	put((struct gm_record){.address = (uint64_t)1 << 33,
-			       .held = v[0] == 2,
-			       .id = v[0] > 0,
-			       .string = gm_log_string(texts[v[0] % 3]),
-			       .device = 255,
-			       .kind = GM_RECORD_MODULE});
-}
-
-static void lend(unsigned d, uint64_t size, uint64_t chunk, uint64_t ns)
-{
-	const uint64_t map[WORDS] = {d, size, ns};
-	do_map(map); /* lent, it is not the pool's */
-	devices[d].mapped -= size;
-	gauges(d);
-	gm_counter_add(d, GM_C_lent, size);
-	heap_mapped += chunk;
-	heap.mapped_peak = heap_mapped;
-	heap.chunks++;
-	heap.grown++;
-	gm_counter_raise(d, GM_C_heap_mapped_peak, gm_counter_change(d, GM_C_heap_mapped, chunk));
-}
-
-static void do_lend(const uint64_t v[WORDS])
-{
-	gm_counter_add((unsigned)v[0], GM_C_heaps, 1);
-	heap.heap = (uint64_t)1 << 40;
-	heap.own = v[1];
-	lend((unsigned)v[0], 2 * v[1], v[1], 1);
-}
-
-static unsigned growth_bin(uint64_t ns)
-{
-	unsigned bin = 0;
-	for (uint64_t most = GM_HEAP_GROWTH_LEAST; bin < GM_HEAP_GROWTH_BINS - 1 && ns > most;
-	     most *= 4)
-		bin++;
-	return bin;
-}
-
-static void do_grow(const uint64_t v[WORDS])
-{
-	const unsigned d = (unsigned)v[0], bin = growth_bin(v[2]);
-	lend(d, v[1], v[1], v[2]);
-	heap.growths[bin]++;
-	heap.growth_ns += v[2];
-	heap.growth_longest = v[2] > heap.growth_longest ? v[2] : heap.growth_longest;
-	gm_counter_add(d, GM_C_heap_growths, 1);
-	gm_counter_add(d, GM_C_heap_growth_bytes, v[1]);
-	gm_counter_add(d, GM_C_heap_growth_ns, v[2]);
-	gm_counter_raise(d, GM_C_heap_growth_longest, v[2]);
-	if (bin < GM_HEAP_GROWTH_BINS - 1)
-		gm_counter_add(d, GM_C_heap_growths_64us + bin, 1);
-	put((struct gm_record){.address = (uint64_t)1 << 41,
-			       .size = v[1],
-			       .held = heap_mapped,
-			       .duration = (uint32_t)v[2],
-			       .device = (uint8_t)d,
-			       .kind = GM_RECORD_GROW});
-}
-
-static void do_nogrow(const uint64_t v[WORDS])
-{
-	const unsigned d = (unsigned)v[0];
-	heap.refused++;
-	heap.refused_limit += v[2] == 1;
-	gm_counter_add(d, GM_C_heap_refused, 1);
-	gm_counter_add(d, GM_C_heap_refused_limit, v[2] == 1);
-	put((struct gm_record){.size = v[1],
-			       .held = heap_mapped,
-			       .status = 2,
-			       .device = (uint8_t)d,
-			       .kind = GM_RECORD_GROW});
-}
-
-static void do_slack(const uint64_t v[WORDS])
-{
-	const unsigned d = (unsigned)v[0];
-	do_map(v);
-	devices[d].mapped -= v[1];
-	gauges(d);
-	gm_counter_add(d, GM_C_lent, v[1]);
-	gm_counter_raise(d, GM_C_heap_slack_peak, gm_counter_change(d, GM_C_heap_slack, v[1]));
-	gm_counter_add(d, GM_C_heap_slack_growths, v[2]);
-	heap.slack = v[1];
-}
-
-static void do_waited(const uint64_t v[WORDS])
-{
-	const unsigned d = (unsigned)v[0];
-	gm_counter_add(d, GM_C_heap_wait_ns, v[2]);
-	gm_counter_raise(d, GM_C_heap_used_peak, v[1]);
-	heap.wait_ns += v[2];
-}
-
-static void do_size(const uint64_t v[WORDS])
-{
-	heap.live[v[0] % GM_HEAP_BINS] = (uint32_t)v[1];
-}
-
-static uint64_t heap_live, heap_nulls, heap_foreign;
-
-static void put_heap(unsigned d, unsigned flags)
-{
-	const struct gm_record record = {.address = heap_live,
-					 .size = heap_mapped,
-					 .held = heap_nulls,
-					 .id = heap_foreign,
-					 .context = (uint32_t)n_contexts,
-					 .string = gm_log_string("granule"),
-					 .flags = (uint16_t)flags,
-					 .device = (uint8_t)d,
-					 .kind = GM_RECORD_HEAP_SAMPLE};
-	gm_log_put_heap(&record, &heap);
-}
-
-static void do_heap(const uint64_t v[WORDS])
-{
-	const unsigned d = (unsigned)v[0];
-	gm_counter_raise(d, GM_C_heap_live_peak,
-			 gm_counter_change(d, GM_C_heap_live, v[1] - heap_live));
-	gm_counter_add(d, GM_C_heap_nulls, v[2] - heap_nulls);
-	gm_counter_add(d, GM_C_heap_foreign_frees, v[3] - heap_foreign);
-	gm_counter_add(d, GM_C_heap_samples, 1);
-	heap_live = v[1];
-	heap_nulls = v[2];
-	heap_foreign = v[3];
-	heap.live_peak = heap_live > heap.live_peak ? heap_live : heap.live_peak;
-	heap.used = gm_round_up(heap_live, 2 * GM_MIB);
-	put_heap(d, 0);
-}
-
-static void do_last(const uint64_t v[WORDS])
-{
-	put_heap((unsigned)v[0], GM_RECORD_LAST);
-}
-
 static void do_at(const uint64_t v[WORDS])
 {
 	passed = v[0];
@@ -552,8 +372,9 @@ static const struct word {
 	{"limit", "ds", do_limit},    {"loop", "dss", do_loop},	    {"native", "dt", do_native},
 	{"taken", "dst", do_taken},   {"image", "n", do_image},	    {"lend", "ds", do_lend},
 	{"grow", "dst", do_grow},     {"nogrow", "dsn", do_nogrow}, {"size", "nn", do_size},
-	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},    {"last", "d", do_last},	    {"to", "s", do_to},
-	{"unmap", "n", do_unmap},     {"move", "ns", do_move},
+	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},
+	{"last", "d", do_last},	      {"to", "s", do_to},	    {"unmap", "n", do_unmap},
+	{"move", "ns", do_move},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

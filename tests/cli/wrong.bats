@@ -152,7 +152,7 @@ gpumemstat: two.gml: no such file' $command one.gml -- two.gml
 		two)
 			misused $command "$command: expected OLD and NEW" $command
 			misused $command "$command: expected OLD and NEW" $command one.gml
-			misused $command "$command: expected OLD and NEW" $command -- one.gml --
+			misused $command "$command: expected OLD and NEW" $command -- one.gml
 			misused $command "$command: unexpected argument 'three'" $command one two three
 			fails 1 "gpumemstat: '': no such file
 gpumemstat: --json: no such file" $command -- '' --json
