@@ -14,10 +14,8 @@ static const char *operands_of(const char *arguments)
 	static const struct {
 		const char *word, *operands;
 	} kinds[] = {
-		{"COMMAND", "program"},
-		{"CSV", "trace"},
-		{"LOG", "log"},
-		{"FILE", "file"},
+		{"COMMAND", "program"}, {"CSV", "trace"}, {"LOG", "log"},
+		{"OLD", "log"},		{"FILE", "file"},
 	};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (strstr(arguments, kinds[i].word))

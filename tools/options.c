@@ -265,10 +265,11 @@ static const struct {
 	[GM_OPTION_INDEX_ROWS] = {rows_set, "a number from 1 on", NULL},
 	[GM_OPTION_INDEX_SIZE] = {size_set, "a size of 64K or more", NULL},
 	[GM_OPTION_INDEX_TIMEOUT] = {timeout_set, "a time like 500ms or 30s", NULL},
-	[GM_OPTION_INDEX_POLICY] = {policy_set,
-				    "names out of pool, first-fit, exact-size, "
-				    "round-2m, pytorch and pytorch-pool",
-				    "@list pool first-fit exact-size round-2m pytorch pytorch-pool"},
+	[GM_OPTION_INDEX_POLICY] =
+		{policy_set,
+		 "names out of pool, first-fit, exact-size, "
+		 "round-2m, pytorch and pytorch-pool",
+		 "@list pool first-fit exact-size round-2m pytorch pytorch-pool"},
 	[GM_OPTION_INDEX_LIMIT] = {limit_set, "a size like 64G or a share like 90%", NULL},
 	[GM_OPTION_INDEX_MEMORY] = {memory_set, "a size from 2M to 16T", NULL},
 	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 63", NULL},

@@ -24,7 +24,9 @@ of_process() { # of_process FILTER: of its row
 	"$TOOL" summary --json a.gml >summary
 	jq '.logs[0].devices[0].counters' summary >counters
 	of_process ".program == \"demo\" and .requested == $(jq .requested counters) and .pool == $(jq .mapped counters)"
-	of_process ".memory == $(jq '.mapped + .lent + .foreign' counters) and .heap == 0 and .external > 0 and .external < 1"
+	of_process ".memory == $(jq '.mapped + .lent + .foreign' counters) and .heap == 0"
+	mean=$(jq '.logs[0].devices[0].fragmentation.external.mean // 0' summary)
+	of_process "(.external - $mean) * 1e6 | fabs < 2"
 	gpu=$(of_process .gpu)
 	jq -e ".devices[$gpu] | .name == \"Simulated GPU\" and .total == 2147483648 and .processes >= 1" json
 	jq -e ".devices[$gpu].pool == ([.processes[] | select(.gpu == $gpu).pool] | add)" json
