@@ -40,6 +40,7 @@ include src/driver/local.mk
 include src/node/local.mk
 include src/sim/local.mk
 include src/context/local.mk
+include src/copy/local.mk
 include src/pool/local.mk
 include src/heap/local.mk
 include src/core/local.mk

@@ -8,7 +8,8 @@
  *  - cuInit has succeeded in this process, and the process was not forked since;
  *  - no lock is held, except GM_LOCK_RANK_CAPTURE around a call that cannot wait for the GPU;
  *  - the thread's capture mode is RELAXED (gm_driver_quiet_begin/end) around every call that the
- *    native call would not make, and no legacy stream is used;
+ *    native call would not make, and no legacy stream is used, but by src/copy, in place of a
+ *    native call that uses it;
  *  - cuMemMap takes offset 0 and a whole handle, cuMemSetAccess a wholly mapped range; unmapping
  *    does not wait, so the caller has fenced;
  *  - cuCtxRecordEvent and cuCtxSynchronize invalidate every open stream capture of the context,

@@ -371,7 +371,7 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 
 #define null_cuMemImportFromShareableHandle NULL
 
-/* No kernels, and so no device heaps. */
+/* No kernels, and so no device heaps; no copies of host memory. */
 #define null_cuLaunchKernel NULL
 #define null_cuLinkAddData_v2 NULL
 #define null_cuLinkComplete NULL
@@ -380,7 +380,10 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 #define null_cuMemHostGetDevicePointer_v2 NULL
 #define null_cuMemHostRegister_v2 NULL
 #define null_cuMemHostUnregister NULL
+#define null_cuMemGetAddressRange_v2 NULL
+#define null_cuMemcpy2DAsync_v2 NULL
 #define null_cuMemcpyDtoHAsync_v2 NULL
+#define null_cuMemcpyHtoDAsync_v2 NULL
 #define null_cuModuleGetFunction NULL
 #define null_cuModuleGetGlobal_v2 NULL
 #define null_cuModuleLoadData NULL

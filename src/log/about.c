@@ -21,17 +21,31 @@ struct variable {
 static const struct variable rank_variables[] = {
 #define GM_RANK(name, also) {#name, also, ""},
 #define GM_JOB(name, also, none)
+#define GM_LOCAL(name)
 #include "log/ranks.def"
 #undef GM_RANK
 #undef GM_JOB
+#undef GM_LOCAL
 };
 
 static const struct variable job_variables[] = {
 #define GM_RANK(name, also)
 #define GM_JOB(name, also, none) {#name, also, none},
+#define GM_LOCAL(name)
 #include "log/ranks.def"
 #undef GM_RANK
 #undef GM_JOB
+#undef GM_LOCAL
+};
+
+static const char *const local_variables[] = {
+#define GM_RANK(name, also)
+#define GM_JOB(name, also, none)
+#define GM_LOCAL(name) #name,
+#include "log/ranks.def"
+#undef GM_RANK
+#undef GM_JOB
+#undef GM_LOCAL
 };
 
 /* The variable's value; NULL: it is not set, means none, or lacks the other variable. */
@@ -72,6 +86,19 @@ static int rank_number(void)
 			return (int)rank;
 	}
 	return -1;
+}
+
+/* Slurm says "4(x2),3" of two nodes with four and one with three. */
+unsigned gm_about_local_ranks(void)
+{
+	for (size_t i = 0; i < sizeof local_variables / sizeof *local_variables; i++) {
+		const char *value = secure_getenv(local_variables[i]);
+		char *end;
+		long ranks = value ? strtol(value, &end, 10) : 0;
+		if (ranks > 0 && ranks <= INT_MAX && (!*end || *end == '(' || *end == ','))
+			return (unsigned)ranks;
+	}
+	return 1;
 }
 
 void gm_about_gather(struct gm_about *about)

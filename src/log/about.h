@@ -17,6 +17,9 @@ struct gm_about {
 /* Read host, program, job, rank and pid. Not thread-safe. */
 void gm_about_gather(struct gm_about *about);
 
+/* The processes of the program on this node, as its launcher says; 1: it does not. */
+unsigned gm_about_local_ranks(void);
+
 /* Write the description into `text`, "key=value" strings each ended by a 0. pre:
  * gm_about_gather. */
 void gm_about_write(struct gm_about *about, const struct gm_log_config *config);

@@ -7,6 +7,7 @@ include tests/unit/knob.mk
 include tests/unit/log.mk
 include tests/unit/node.mk
 include tests/unit/driver.mk
+include tests/unit/copy.mk
 include tests/unit/pool.mk
 include tests/unit/heap.mk
 include tests/unit/image.mk

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "copy/share.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+
+#include "base/size.h"
+#include "base/sys.h"
+
+#define PATH_ROOM 4096
+#define CORES_SHARE 4
+#define MEMORY_SHARE 64
+#define MOST_ROOM (256 * GM_MIB)
+
+/* The text of a small file, cut at the room; false: it cannot be read. */
+static bool file_read(const char *path, char *text, size_t room)
+{
+	int fd = gm_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+	ssize_t n = fd < 0 ? -1 : gm_sys_read(fd, text, room - 1);
+	if (fd >= 0)
+		gm_sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* --- one limit --- */
+
+/* "max 100000" or "150000 100000": cores, UINT64_MAX for none. Less than one core counts as one. */
+static uint64_t quota_cores(const char *quota, const char *period)
+{
+	char *end;
+	long long of = strtoll(quota, &end, 10), a = strtoll(period, NULL, 10);
+	if (end == quota || of <= 0 || a <= 0)
+		return UINT64_MAX;
+	return of < a ? 1 : (uint64_t)(of / a);
+}
+
+static uint64_t cores_read(const char *folder, bool unified)
+{
+	char path[PATH_ROOM + 32], text[128], period[64];
+	snprintf(path, sizeof path, "%s/%s", folder, unified ? "cpu.max" : "cpu.cfs_quota_us");
+	if (!file_read(path, text, sizeof text))
+		return UINT64_MAX;
+	if (unified)
+		return quota_cores(text, text + strcspn(text, " "));
+	snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+	return file_read(path, period, sizeof period) ? quota_cores(text, period) : UINT64_MAX;
+}
+
+static uint64_t memory_read(const char *folder, bool unified)
+{
+	char path[PATH_ROOM + 32], text[64], *end;
+	snprintf(path, sizeof path, "%s/%s", folder,
+		 unified ? "memory.max" : "memory.limit_in_bytes");
+	if (!file_read(path, text, sizeof text))
+		return UINT64_MAX;
+	unsigned long long bytes = strtoull(text, &end, 10);
+	return end == text ? UINT64_MAX : bytes;
+}
+
+/* --- the cgroups of the process --- */
+
+/* The least of what `limit_of` says of the group at `path` below `mount`, and of all groups above
+ * it. A container may show its own group as the topmost one, so groups that are not there are left
+ * out.
+ */
+static uint64_t group_least(const char *mount, const char *path, bool unified,
+			    uint64_t (*limit_of)(const char *folder, bool unified))
+{
+	char folder[PATH_ROOM];
+	uint64_t least = UINT64_MAX;
+	size_t top = strlen(mount);
+	if (snprintf(folder, sizeof folder, "%s%s", mount, path) >= (int)sizeof folder)
+		return limit_of(mount, unified);
+	while (true) {
+		uint64_t limit = limit_of(folder, unified);
+		least = limit < least ? limit : least;
+		char *slash = strrchr(folder + top, '/');
+		if (!slash)
+			return least;
+		*slash = '\0';
+	}
+}
+
+/* "cpu,cpuacct" has "cpu". */
+static bool list_has(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+	for (; *list; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ','))
+		if (strncmp(list, word, n) == 0 && (list[n] == ',' || !list[n]))
+			return true;
+	return false;
+}
+
+/* One line of /proc/self/cgroup: "0::/a/b", or "4:cpu,cpuacct:/a/b". */
+static void line_apply(const char *root, char *line, struct gm_share *share, uint64_t *cores)
+{
+	char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+	char mount[PATH_ROOM];
+	uint64_t limit = UINT64_MAX;
+	if (!path)
+		return;
+	*list++ = *path++ = '\0';
+	bool unified = !*list;
+	if (unified || list_has(list, "cpu")) {
+		snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, unified ? "" : "/cpu");
+		limit = group_least(mount, path, unified, cores_read);
+		*cores = limit < *cores ? limit : *cores;
+	}
+	if (unified || list_has(list, "memory")) {
+		snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, unified ? "" : "/memory");
+		limit = group_least(mount, path, unified, memory_read);
+		share->memory = limit < share->memory ? limit : share->memory;
+	}
+}
+
+static uint64_t affinity_cores(void)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	/* More processors than the set has: enough for any share. */
+	return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set)
+							   : CPU_SETSIZE;
+}
+
+static uint64_t machine_memory(void)
+{
+	struct sysinfo info;
+	return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
+}
+
+struct gm_share gm_share_find(const char *root)
+{
+	char path[PATH_ROOM], text[PATH_ROOM], *rest = NULL;
+	struct gm_share share = {.memory = machine_memory()};
+	uint64_t cores = affinity_cores();
+	snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+	if (file_read(path, text, sizeof text))
+		for (char *line = strtok_r(text, "\n", &rest); line;
+		     line = strtok_r(NULL, "\n", &rest))
+			line_apply(root, line, &share, &cores);
+	share.cores = cores ? (unsigned)cores : 1;
+	return share;
+}
+
+unsigned gm_share_threads(const struct gm_share *share, unsigned ranks)
+{
+	return share->cores / CORES_SHARE / (ranks ? ranks : 1);
+}
+
+uint64_t gm_share_room(const struct gm_share *share)
+{
+	uint64_t room = share->memory / MEMORY_SHARE;
+	return room < MOST_ROOM ? room : MOST_ROOM;
+}

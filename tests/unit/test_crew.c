@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A crew: each job is run by the threads that come, threads end after a while and are made again,
+ * and none runs a job that is over. The files are included to shorten the time and to refuse
+ * threads.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+
+static int made_by_test(struct gm_thread_start *start, void (*body)(void *arg), void *arg);
+#define gm_thread_start(...) made_by_test(__VA_ARGS__)
+#include "../../src/base/worker.c"
+#undef gm_thread_start
+
+static _Atomic uint64_t linger = UINT64_MAX / 2;
+#define LINGER linger
+#include "../../src/copy/crew.c"
+
+#include "../tap.h"
+
+enum { THREADS = 5, JOBS = 300 };
+
+static struct gm_crew crew;
+static atomic_uint made, running, refuse;
+static void (*_Atomic made_body)(void *arg);
+
+static void counted(void *arg)
+{
+	made_body(arg);
+	atomic_fetch_sub(&running, 1);
+}
+
+static int made_by_test(struct gm_thread_start *start, void (*body)(void *arg), void *arg)
+{
+	if (atomic_load(&refuse))
+		return EAGAIN;
+	made_body = body;
+	atomic_fetch_add(&made, 1);
+	atomic_fetch_add(&running, 1);
+	return gm_thread_start(start, counted, arg);
+}
+
+/* A job: each member counts itself; the job is done when `wanted` of them have. */
+struct count {
+	atomic_uint members;
+	unsigned wanted;
+	bool open;
+};
+static atomic_uint strayed; /* members in a job that is over */
+
+static void count_body(void *arg)
+{
+	struct count *c = arg;
+	sigset_t mask;
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	if (!c->open || !sigismember(&mask, SIGTERM) || !sigismember(&mask, SIGPROF))
+		atomic_fetch_add(&strayed, 1);
+	atomic_fetch_add(&c->members, 1);
+}
+
+static unsigned count_job(unsigned threads, unsigned wanted)
+{
+	struct count c = {.wanted = wanted, .open = true};
+	gm_crew_begin(&crew, threads, count_body, &c);
+	while (atomic_load(&c.members) < wanted)
+		sched_yield();
+	gm_crew_finish(&crew);
+	c.open = false;
+	return atomic_load(&c.members);
+}
+
+static void jobs(void)
+{
+	TAP_IS(count_job(THREADS, THREADS), THREADS, "all members run the first job");
+	TAP_IS(atomic_load(&made), THREADS, "each is a thread");
+	TAP_OK(gm_crew_is_empty(&crew), "none is in a job that is over");
+	unsigned most = 0;
+	for (unsigned i = 0; i < JOBS; i++) {
+		unsigned n = count_job(THREADS, i % (THREADS + 1));
+		most = n > most ? n : most;
+	}
+	TAP_OK(most <= THREADS, "no member runs a job twice");
+	TAP_IS(count_job(2, 2), 2, "a job for two");
+	TAP_IS(count_job(THREADS, THREADS), THREADS, "the others are still there");
+	TAP_IS(atomic_load(&made), THREADS, "the same threads");
+	TAP_IS(atomic_load(&strayed), 0, "with all signals blocked, in open jobs alone");
+}
+
+static void ends(void)
+{
+	linger = 1000; /* from the next sleep on */
+	count_job(THREADS, THREADS);
+	while (atomic_load(&running))
+		sched_yield();
+	TAP_OK(true, "threads end when there are no jobs");
+	for (unsigned i = 0; i < JOBS; i++)
+		count_job(THREADS, THREADS);
+	TAP_OK(true, "a job that comes as they end gets all of them: %u threads in all",
+	       atomic_load(&made));
+	while (atomic_load(&running))
+		sched_yield();
+	atomic_store(&refuse, 1);
+	TAP_IS(count_job(THREADS, 0), 0, "no thread can be made: nobody comes");
+	atomic_store(&refuse, 0);
+	TAP_IS(count_job(THREADS, THREADS), THREADS, "the next job tries again");
+}
+
+static void forked(void)
+{
+	int status = -1;
+	linger = UINT64_MAX / 2;
+	count_job(THREADS, THREADS);
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		gm_thread_forget();
+		gm_crew_forget(&crew);
+		_exit(count_job(THREADS, THREADS) == THREADS ? 0 : 1);
+	}
+	waitpid(child, &status, 0);
+	TAP_IS(status, 0, "a forked child makes threads of its own");
+	TAP_IS(count_job(THREADS, THREADS), THREADS, "the parent keeps its own");
+}
+
+int main(void)
+{
+	jobs();
+	ends();
+	forked();
+	return tap_done();
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies through the ring (copy/ring.h) on the simulated driver: bytes at all edges, pages that
+ * cannot be had, every call of the driver failing in turn, order, contexts that end, the end of the
+ * slots, and a forked child.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/wait.h>
+
+#include "ring_help.h"
+
+/* Kernels before Linux 5.14 have no MADV_POPULATE_READ and MADV_POPULATE_WRITE. */
+static atomic_bool old_kernel;
+static atomic_uint populates[2];
+int __real_madvise(void *at, size_t n, int advice);
+int __wrap_madvise(void *at, size_t n, int advice);
+int __wrap_madvise(void *at, size_t n, int advice)
+{
+	if (advice == 22 || advice == 23) {
+		atomic_fetch_add(&populates[advice - 22], 1);
+		if (atomic_load(&old_kernel)) {
+			errno = EINVAL;
+			return -1;
+		}
+	}
+	return __real_madvise(at, n, advice);
+}
+
+enum { THREADS = 4 };
+#define ROOM (40 * MIB)
+#define SMALL_ROOM (3 * MIB) /* slots of 256 KiB */
+
+static unsigned char *host;
+#define HOST_ROOM (16 * MIB)
+
+/* --- bytes --- */
+
+/* Both ways; the bytes around the copy stay. */
+static bool round_trip(size_t host_at, size_t device_at, size_t n)
+{
+	memset(host, 0xee, HOST_ROOM);
+	memset(on_device(0), 0xdd, DEVICE_ROOM);
+	paint(host + host_at, n, 1);
+	bool ok = line(true, host + host_at, device_at, n) &&
+		  is_painted(on_device(device_at), n, 1) &&
+		  (!device_at || *on_device(device_at - 1) == 0xdd) &&
+		  *on_device(device_at + n) == 0xdd;
+	memset(host + host_at, 0xcc, n);
+	return ok && line(false, host + host_at, device_at, n) &&
+	       is_painted(host + host_at, n, 1) && (!host_at || host[host_at - 1] == 0xee) &&
+	       host[host_at + n] == 0xee;
+}
+
+static void edges(size_t room)
+{
+	static const size_t offsets[] = {0, 1, 511, 4095, 65535};
+	set_up(THREADS, room);
+	const size_t sizes[] = {1,
+				4095,
+				4096,
+				256 * GM_KIB - 1,
+				256 * GM_KIB,
+				256 * GM_KIB + 1,
+				MIB,
+				ring.slot,
+				ring.slot + 1,
+				3 * MIB + 77,
+				ring.n_slots * 256 * GM_KIB,
+				ring.n_slots * 256 * GM_KIB + 1,
+				9 * MIB + 1};
+	unsigned wrong = 0;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		for (size_t o = 0; o < sizeof offsets / sizeof *offsets; o++)
+			if (sizes[i] < HOST_ROOM - 65536 &&
+			    !round_trip(offsets[o], offsets[(o + i) % 5], sizes[i])) {
+				printf("# %zu bytes at %zu\n", sizes[i], offsets[o]);
+				wrong++;
+			}
+	TAP_IS(wrong, 0, "slots of %zu KiB: all sizes and offsets, byte by byte",
+	       (size_t)(ring.slot / GM_KIB));
+	TAP_OK(gm_ring_room(&ring) <= room, "no more memory than it may take");
+}
+
+static bool rows_match(size_t width, size_t rows, size_t pitch, size_t device_pitch, bool to_device)
+{
+	for (size_t row = 0; row < rows; row++)
+		if (memcmp(host + row * pitch, on_device(row * device_pitch), width) != 0)
+			return false;
+	(void)to_device;
+	return true;
+}
+
+static bool rows_trip(size_t width, size_t rows, size_t pitch, size_t device_pitch)
+{
+	struct gm_ring_copy copy = {.to_device = true,
+				    .host = (char *)host,
+				    .device = device,
+				    .width = width,
+				    .rows = rows,
+				    .host_pitch = pitch,
+				    .device_pitch = device_pitch,
+				    .behind = CU_STREAM_LEGACY};
+	paint(host, HOST_ROOM, 7);
+	memset(on_device(0), 0xdd, DEVICE_ROOM);
+	bool ok = staged(&copy) && rows_match(width, rows, pitch, device_pitch, true) &&
+		  (device_pitch == width || *on_device(width) == 0xdd);
+	memset(host, 0xee, HOST_ROOM);
+	copy.to_device = false;
+	return ok && staged(&copy) && rows_match(width, rows, pitch, device_pitch, false) &&
+	       (pitch == width || host[width] == 0xee);
+}
+
+static void rectangles(void)
+{
+	set_up(THREADS, ROOM);
+	TAP_OK(rows_trip(4096, 1000, 4096, 4096), "rows without gaps");
+	TAP_OK(rows_trip(4097, 1000, 4100, 8192), "rows with gaps");
+	TAP_OK(rows_trip(5000, 3, 9095, 5000), "a gap of one byte less than a page");
+	TAP_OK(rows_trip(3 * MIB, 3, 3 * MIB + 4, 3 * MIB + 512), "rows nearly as long as a slot");
+	TAP_OK(!rows_trip(5000, 3, 9096, 5000), "not where a page may lie between rows");
+	TAP_OK(!rows_trip(5 * MIB, 2, 5 * MIB + 1, 5 * MIB + 1),
+	       "nor where rows are longer than slots");
+}
+
+/* --- pages that cannot be had --- */
+
+static void holes(void)
+{
+	set_up(THREADS, ROOM);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 8 * MIB;
+	unsigned char *at = pages(n);
+	memset(at, 0x11, n);
+	memset(on_device(0), 0x22, n);
+	mprotect(at + n / 2, page, PROT_READ);
+	TAP_OK(!line(false, at, 0, n), "a destination with a page for reading alone is left alone");
+	TAP_OK(is_all(at, n, 0x11), "and as it was");
+	TAP_OK(line(true, at, 0, n) && is_all(on_device(0), n, 0x11), "a source may have one");
+	mprotect(at, n, PROT_READ);
+	unsigned before = atomic_load(&populates[1]);
+	TAP_OK(line(true, at, 0, n), "or be for reading alone");
+	TAP_IS(atomic_load(&populates[1]), before, "and is not faulted for writing");
+	mprotect(at, n, PROT_READ | PROT_WRITE);
+	munmap(at + n / 2, page);
+	memset(on_device(0), 0x22, n);
+	TAP_OK(!line(true, at, 0, n) && is_all(on_device(0), n, 0x22),
+	       "a source with a hole is left alone, and the device as it was");
+	TAP_OK(!line(false, at, 0, n) && is_all(at, n / 2, 0x11) &&
+		       is_all(at + n / 2 + page, n / 2 - page, 0x11),
+	       "a destination with a hole likewise");
+	TAP_OK(!line(true, (void *)(UINTPTR_MAX - MIB), 0, n), "memory that wraps around");
+	TAP_OK(line(true, at, 0, n / 2), "the next copy works");
+	munmap(at, n);
+	unsigned char *fresh = pages(n);
+	memset(on_device(0), 0x33, n);
+	TAP_OK(line(false, fresh, 0, n) && is_all(fresh, n, 0x33), "pages that nobody touched");
+	munmap(fresh, n);
+	fresh = pages(n);
+	TAP_OK(line(true, fresh, 0, n) && is_all(on_device(0), n, 0), "as a source: zeros");
+	munmap(fresh, n);
+}
+
+static void kernel_is_old(void)
+{
+	set_up(THREADS, ROOM);
+	atomic_store(&old_kernel, true);
+	TAP_OK(!line(true, host, 0, MIB), "a kernel that populates no pages: not staged");
+	TAP_OK(!gm_ring_take(&ring), "and never tried again");
+	TAP_OK(!ring.slots, "there are no slots");
+	atomic_store(&old_kernel, false);
+}
+
+/* --- failing calls --- */
+
+/* The n-th call of that name fails: the copy is made, or the driver's call in its place, and the
+ * ring still works. Returns faults found. */
+static unsigned call_fails(const char *call, unsigned nth, bool to_device, bool in_the_middle)
+{
+	const size_t n = 4 * MIB;
+	unsigned faults = 0;
+	unsigned char *to = to_device ? on_device(0) : host, was = to_device ? 0x55 : 0x44;
+	unsigned char is = to_device ? 0x44 : 0x55;
+	set_up(THREADS, SMALL_ROOM);
+	memset(host, 0x44, n);
+	memset(on_device(0), 0x55, n);
+	gm_sim_fail(call, nth, CUDA_ERROR_UNKNOWN);
+	bool done = line(to_device, host, 0, n);
+	gm_sim_fail(call, 0, CUDA_SUCCESS);
+	faults += done ? !is_all(to, n, is) : !in_the_middle && !is_all(to, n, was);
+	if (!done && to_device)
+		SIM(cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)(device, host, n);
+	else if (!done)
+		SIM(cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)(host, device, n);
+	faults += !is_all(to, n, is); /* nothing of the ring's comes behind the driver's call */
+	paint(host, n, 9);
+	faults += atomic_load(&ring.useless);
+	faults += !line(true, host, 0, n) || !is_painted(on_device(0), n, 9);
+	return faults;
+}
+
+static void failing_calls(void)
+{
+	static const struct {
+		const char *call;
+		unsigned before; /* of these calls come before the first byte moves */
+	} calls[] = {
+		{"cuMemHostRegister_v2", 1}, {"cuEventCreate", 3},
+		{"cuStreamCreate", 2},	     {"cuEventRecord", 1},
+		{"cuStreamWaitEvent", 1},    {"cuStreamSynchronize", 1},
+		{"cuEventQuery", 0},	     {"cuMemcpyHtoDAsync_v2", 1},
+		{"cuMemcpyDtoHAsync_v2", 1},
+	};
+	for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+		unsigned faults = 0;
+		for (unsigned i = 0; i < 6; i++)
+			faults += call_fails(calls[c].call, 1 + i / 2, i % 2,
+					     i / 2 >= calls[c].before);
+		TAP_IS(faults, 0, "%s fails: copies both ways are the driver's, or unharmed",
+		       calls[c].call);
+	}
+}
+
+static void fails_in_the_middle(void)
+{
+	set_up(THREADS, SMALL_ROOM);
+	gm_sim_fail("cuMemcpyHtoDAsync_v2", 2, CUDA_ERROR_UNKNOWN);
+	gm_sim_fail("cuStreamSynchronize", 2, CUDA_ERROR_UNKNOWN);
+	TAP_OK(!line(true, host, 0, 4 * MIB), "neither a piece nor the wait behind it succeeds");
+	TAP_OK(!gm_ring_take(&ring), "slots that DMA may still use are never used again");
+}
+
+static void refused_for_good(void)
+{
+	set_up(THREADS, SMALL_ROOM);
+	for (unsigned i = 0; i < 3; i++) {
+		gm_sim_fail("cuMemHostRegister_v2", 1, CUDA_ERROR_OUT_OF_MEMORY);
+		TAP_OK(!line(true, host, 0, MIB) && !ring.slots && !atomic_load(&ring.last_used),
+		       "slots that the driver does not register are given back");
+	}
+	TAP_OK(!gm_ring_take(&ring), "after three times nobody tries again");
+}
+
+/* --- order --- */
+
+static atomic_bool returned;
+
+static void *copy_on_thread(void *unused)
+{
+	(void)unused;
+	sim_set_current(sim_primary(0));
+	bool done = line(true, host, 0, MIB);
+	atomic_store(&returned, true);
+	return done ? &returned : NULL;
+}
+
+static void kernel(void *unused)
+{
+	(void)unused;
+	memset(on_device(0), 0x66, MIB);
+	memset(host, 0x77, MIB); /* a kernel may write to host memory */
+}
+
+static void order(CUstream stream, const char *name)
+{
+	pthread_t thread;
+	void *done = NULL;
+	set_up(THREADS, ROOM);
+	memset(host, 0x12, MIB);
+	line(true, host, 0, MIB); /* slots */
+	gm_sim_hold(stream);
+	gm_sim_launch(stream, kernel, NULL);
+	atomic_store(&returned, false);
+	pthread_create(&thread, NULL, copy_on_thread, NULL);
+	while (!gm_sim_waiters())
+		sched_yield();
+	TAP_OK(!atomic_load(&returned), "a copy waits behind the work of %s", name);
+	gm_sim_release(stream, (unsigned)-1);
+	pthread_join(thread, &done);
+	TAP_OK(done && is_all(on_device(0), MIB, 0x77), "and reads its source behind it");
+}
+
+static void orders(void)
+{
+	CUstream blocking = NULL;
+	order(NULL, "the legacy stream");
+	set_up(THREADS, ROOM);
+	sim.cuStreamCreate(&blocking, CU_STREAM_DEFAULT);
+	pthread_t thread;
+	void *done = NULL;
+	gm_sim_hold(blocking);
+	gm_sim_launch(blocking, kernel, NULL);
+	atomic_store(&returned, false);
+	pthread_create(&thread, NULL, copy_on_thread, NULL);
+	while (!gm_sim_waiters())
+		sched_yield();
+	TAP_OK(!atomic_load(&returned), "it waits behind blocking streams, too");
+	gm_sim_release(blocking, (unsigned)-1);
+	pthread_join(thread, &done);
+	TAP_OK(done && is_all(on_device(0), MIB, 0x77), "and reads its source behind them");
+}
+
+/* --- users, contexts, the end --- */
+
+static void users(void)
+{
+	set_up(THREADS, ROOM);
+	TAP_OK(gm_ring_take(&ring), "a thread takes the ring");
+	TAP_OK(!line(true, host, 0, MIB), "meanwhile others make the driver's calls");
+	gm_ring_leave(&ring);
+	TAP_OK(line(true, host, 0, MIB), "afterwards one of them may have it");
+	TAP_OK(!gm_ring_init(&ring, &sim, THREADS, GM_MIB), "too little room for slots");
+	TAP_OK(!gm_ring_init(&ring, &sim, 0, ROOM), "no threads");
+}
+
+static CUresult destroy(CUcontext handle, struct gm_context *c)
+{
+	struct gm_context *ending = gm_context_ending(handle);
+	CUresult result = SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(handle);
+	gm_context_gone(handle);
+	gm_context_ended(ending);
+	(void)c;
+	return result;
+}
+
+static void contexts(void)
+{
+	CUresult ignored;
+	set_up(THREADS, ROOM);
+	CUcontext primary = sim_primary(0), other = sim_context(0);
+	struct gm_context *first;
+	sim_set_current(other);
+	first = context = gm_context_current(&sim, &ignored);
+	paint(host, MIB, 3);
+	TAP_OK(line(true, host, 0, MIB) && ring.registrar == first,
+	       "the first context registers the slots");
+	sim_set_current(primary);
+	context = gm_context_current(&sim, &ignored);
+	TAP_OK(line(false, host, 0, MIB) && ring.registrar == first, "another one uses them");
+	TAP_IS(gm_sim_calls("cuMemHostRegister_v2"), 1, "registered once");
+	TAP_IS(destroy(other, first), CUDA_SUCCESS, "the first one ends");
+	TAP_OK(line(true, host, 0, MIB) && ring.registrar == context,
+	       "the next copy registers them anew");
+	TAP_OK(is_painted(on_device(0), MIB, 3), "and is right");
+	for (unsigned i = 0; i < GM_RING_SITES + 2; i++) {
+		other = sim_context(0);
+		sim_set_current(other);
+		context = gm_context_current(&sim, &ignored);
+		if (!line(true, host, 0, MIB))
+			TAP_OK(false, "context %u", i);
+		destroy(other, context);
+	}
+	sim_set_current(primary);
+	context = gm_context_current(&sim, &ignored);
+	TAP_OK(line(false, host, 0, MIB) && is_painted(host, MIB, 3),
+	       "contexts that have ended give up their streams");
+}
+
+static void release(void)
+{
+	set_up(THREADS, ROOM);
+	TAP_OK(line(true, host, 0, MIB) && atomic_load(&ring.last_used), "slots are there");
+	gm_ring_take(&ring);
+	struct gm_context *ending = gm_context_ending(sim_primary(0));
+	TAP_IS(gm_ring_release(&ring), 0, "they stay while their context is about to end");
+	gm_context_ended(ending);
+	TAP_OK(ring.slots && ring.registrar, "it did not: they are as before");
+	char *slots = ring.slots;
+	TAP_IS(gm_ring_release(&ring), gm_ring_room(&ring), "unused, they go back");
+	gm_ring_leave(&ring);
+	TAP_OK(msync(slots, MIB, MS_ASYNC) != 0, "to the system");
+	TAP_OK(!atomic_load(&ring.last_used), "and are not due any more");
+	TAP_IS(gm_sim_calls("cuStreamCreate"), gm_sim_calls("cuStreamDestroy_v2"),
+	       "with their streams");
+	TAP_IS(gm_sim_calls("cuMemHostUnregister"), 1, "unregistered");
+	paint(host, MIB, 4);
+	TAP_OK(line(true, host, 0, MIB) && is_painted(on_device(0), MIB, 4),
+	       "the next copy makes them again");
+}
+
+static void forked(void)
+{
+	int status = -1;
+	set_up(THREADS, ROOM);
+	line(true, host, 0, MIB);
+	char *slots = ring.slots;
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		bool gone = msync(slots, MIB, MS_ASYNC) != 0;
+		gm_thread_forget();
+		gm_ring_forget(&ring);
+		_exit(gone && !ring.slots && gm_ring_take(&ring) ? 0 : 1);
+	}
+	waitpid(child, &status, 0);
+	TAP_IS(status, 0, "a forked child has no slots, and a ring to begin with");
+	TAP_OK(line(true, host, 0, MIB), "the parent goes on");
+}
+
+int main(void)
+{
+	host = pages(HOST_ROOM);
+	edges(ROOM);
+	edges(SMALL_ROOM);
+	rectangles();
+	holes();
+	kernel_is_old();
+	failing_calls();
+	fails_in_the_middle();
+	refused_for_good();
+	orders();
+	users();
+	contexts();
+	release();
+	forked();
+	return tap_done();
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The share of the machine that copies take, from the files of made-up cgroups. */
+#include "copy/share.h"
+
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/size.h"
+
+#include "../tap.h"
+
+static char root[64];
+
+/* Write a file below the root, with the folders above it. */
+static void put(const char *path, const char *text)
+{
+	char whole[512];
+	snprintf(whole, sizeof whole, "%s%s", root, path);
+	for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(whole, 0700);
+		*slash = '/';
+	}
+	FILE *file = fopen(whole, "w");
+	if (!file || fputs(text, file) < 0 || fclose(file) != 0) {
+		printf("Bail out! %s\n", whole);
+		exit(1);
+	}
+}
+
+/* An empty root. */
+static void begin(void)
+{
+	char command[128];
+	if (*root) {
+		snprintf(command, sizeof command, "rm -rf %s", root);
+		TAP_IS(system(command), 0, "the last root is removed");
+	}
+	strcpy(root, "/tmp/test_share.XXXXXX");
+	if (!mkdtemp(root))
+		exit(1);
+}
+
+static unsigned here; /* cores of this test */
+
+static void affinity(void)
+{
+	cpu_set_t set, one;
+	begin();
+	sched_getaffinity(0, sizeof set, &set);
+	here = (unsigned)CPU_COUNT(&set);
+	TAP_IS(gm_share_find(root).cores, here, "without cgroups: the cores of the affinity");
+	TAP_OK(gm_share_find(root).memory > 0, "and the memory of the machine");
+	unsigned first = 0;
+	while (!CPU_ISSET(first, &set))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	sched_setaffinity(0, sizeof one, &one);
+	TAP_IS(gm_share_find(root).cores, 1, "a thread that may use one core");
+	sched_setaffinity(0, sizeof set, &set);
+}
+
+static unsigned at_most(unsigned cores)
+{
+	return cores < here ? cores : here;
+}
+
+static void unified(void)
+{
+	begin();
+	put("/proc/self/cgroup", "0::/a/b\n");
+	put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+	put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+	uint64_t all = gm_share_find(root).memory;
+	TAP_IS(gm_share_find(root).cores, here, "no quota: the affinity");
+	put("/sys/fs/cgroup/a/cpu.max", "100000 100000\n");
+	put("/sys/fs/cgroup/a/memory.max", "536870912\n");
+	TAP_IS(gm_share_find(root).cores, 1, "the quota of the group above");
+	TAP_IS(gm_share_find(root).memory, 512 * GM_MIB, "and its memory");
+	put("/sys/fs/cgroup/a/cpu.max", "max 100000\n");
+	put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+	TAP_IS(gm_share_find(root).cores, 1, "half a core is one");
+	put("/sys/fs/cgroup/a/b/cpu.max", "250000 100000\n");
+	TAP_IS(gm_share_find(root).cores, at_most(2), "two and a half are two");
+	put("/sys/fs/cgroup/a/memory.max", "99999999999999999\n");
+	TAP_IS(gm_share_find(root).memory, all, "a limit beyond the machine is none");
+	put("/sys/fs/cgroup/memory.max", "268435456\n");
+	TAP_IS(gm_share_find(root).memory, 256 * GM_MIB, "the topmost group counts, too");
+	put("/sys/fs/cgroup/cpu.max", "rubbish\n");
+	put("/sys/fs/cgroup/a/b/cpu.max", "");
+	TAP_IS(gm_share_find(root).cores, here, "what is no quota is none");
+}
+
+static void separate(void)
+{
+	begin();
+	put("/proc/self/cgroup", "12:cpuset:/\n9:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n"
+				 "1:name=systemd:/y\n");
+	put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n");
+	put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "50000\n");
+	put("/sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes", "1073741824\n");
+	TAP_IS(gm_share_find(root).cores, at_most(2),
+	       "version 1, the group of a container shown as the topmost one");
+	TAP_IS(gm_share_find(root).memory, 1024 * GM_MIB, "and its memory");
+	put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+	TAP_IS(gm_share_find(root).cores, here, "a quota of -1 is none");
+	put("/proc/self/cgroup", "4:cpuacct,cpuset:/docker/x\nnonsense\n::\n");
+	put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+	TAP_IS(gm_share_find(root).cores, here, "another controller's group, and lines of none");
+}
+
+static void shares(void)
+{
+	struct gm_share s = {16, 128 * GM_GIB};
+	TAP_IS(gm_share_threads(&s, 1), 4, "16 cores: 4 threads");
+	TAP_IS(gm_share_threads(&s, 2), 2, "of two ranks: 2");
+	TAP_IS(gm_share_threads(&s, 8), 0, "of eight: none");
+	TAP_IS(gm_share_threads(&s, 0), 4, "no rank is one");
+	TAP_IS(gm_share_room(&s), 256 * GM_MIB, "slots of 256 MiB at most");
+	s = (struct gm_share){1, 512 * GM_MIB};
+	TAP_IS(gm_share_threads(&s, 1), 0, "one core: no thread");
+	TAP_IS(gm_share_room(&s), 8 * GM_MIB, "1/64 of 512 MiB");
+}
+
+int main(void)
+{
+	affinity();
+	unified();
+	separate();
+	shares();
+	begin();
+	rmdir(root);
+	return tap_done();
+}
