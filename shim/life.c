@@ -18,6 +18,7 @@
 #include "node/node.h"
 #include "shim/block/fill.h"
 #include "shim/call.h"
+#include "shim/copy/stage.h"
 #include "shim/device.h"
 #include "shim/entry/glibc_late.h"
 #include "shim/entry/resolve.h"
@@ -118,11 +119,13 @@ static enum gm_shim_state life_start(void)
 	if (knobs->log.choice != GM_LOG_EVENTS) /* its records need times of the clock */
 		gm_tick_start();
 	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
+	gm_stage_start();
 	if (knobs->launches.flag)
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching)) {
 		pthread_atfork(NULL, NULL, life_fork_child);
 		atexit(gm_trim_exit);
+		atexit(gm_stage_exit);
 		atexit(gm_heap_exit);
 		atexit(gm_node_exit);
 	}

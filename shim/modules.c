@@ -15,6 +15,7 @@
 #include "shim/call.h"
 #include "shim/context/capture.h"
 #include "shim/context/peer.h"
+#include "shim/copy/stage.h"
 #include "shim/core.h"
 #include "shim/device.h"
 #include "shim/foreign/create.h"

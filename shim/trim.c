@@ -11,6 +11,8 @@
  * GPUMEM_TRIM_AFTER=0, too. The service thread starts it, as no call of the program follows when
  * kernels end.
  *
+ * The slots of copies (copy/ring.h) go back likewise, a second after the last copy at least.
+ *
  * The trim thread would keep a process alive whose main has ended by pthread_exit. So it checks
  * now and then whether it is the last (gm_worker_sleep), and ends. Exit handlers of the program
  * may then run on it.
@@ -25,6 +27,7 @@
 #include "knob/knob.h"
 #include "log/log.h"
 #include "shim/call.h"
+#include "shim/copy/stage.h"
 #include "shim/device.h"
 #include "shim/kernel/inkernel.h"
 #include "shim/trim.h"
@@ -62,7 +65,8 @@ void gm_trim_exit(void)
 /* When the first chunk is due that the thread gives back. */
 static uint64_t trim_next(void)
 {
-	uint64_t next = gm_inkernel_trim_next();
+	uint64_t next = gm_inkernel_trim_next(), slots = gm_stage_trim_next();
+	next = slots < next ? slots : next;
 	for (unsigned i = 0; i < gm_shim_n_devices && !trim_is_immediate(); i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		uint64_t due = pool ? gm_pool_trim_next(pool) : UINT64_MAX;
@@ -94,6 +98,8 @@ static bool trim_due(void)
 		given = trim_pools(now);
 		if (!given)
 			given = gm_inkernel_trim(now);
+		if (!given)
+			given = gm_stage_trim(now);
 		sum += given;
 		if (!given && sum) {
 			gm_shim_sample(gm_clock_ns(), false);
@@ -167,6 +173,12 @@ void gm_trim_heap_idle(void *unused)
 {
 	(void)unused;
 	trim_start_thread();
+}
+
+void gm_trim_slots_idle(void)
+{
+	if (!gm_worker_is_running(&worker))
+		trim_start_thread();
 }
 
 void gm_trim_forget(void)

@@ -23,6 +23,9 @@ void gm_trim_start(void);
 /* The `idle` of struct gm_heap_config: starts the thread. No handler ends there, and the heap's own
  * thread, which serves kernels, must not trim. */
 void gm_trim_heap_idle(void *unused);
+/* There are slots of copies, which go back some time, whatever GPUMEM_TRIM_AFTER: starts the thread
+ * unless it runs. No lock held. */
+void gm_trim_slots_idle(void);
 /* For atexit. A thread started later could be the last one to end, and would end the process. */
 void gm_trim_exit(void);
 

@@ -10,6 +10,7 @@
 
 #include "pool/pool.h"
 #include "shim/call.h"
+#include "shim/copy/stage.h"
 
 struct gm_transfer {
 	enum gm_hook_id hook;
@@ -28,6 +29,7 @@ struct gm_transfer {
 	struct gm_block dst_block, src_block;
 	bool by_peer; /* between two devices that cannot reach each other */
 	bool opened;  /* by gm_transfer_again, which does so once */
+	bool staged;  /* by gm_stage_copy */
 };
 
 /* CUDA_ERROR_INVALID_VALUE: the driver must not see the call. */
@@ -47,17 +49,20 @@ bool gm_transfer_again(struct gm_transfer *t, CUresult result);
 CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result);
 
 /* Check, make `call` or its substitute, count; the value is the program's result. */
-#define GM_TRANSFER_RUN(t, call)                                                                \
-	({                                                                                      \
-		CUresult moved_ = gm_transfer_begin(t);                                         \
-		if (moved_ == CUDA_SUCCESS)                                                     \
-			do                                                                      \
-				moved_ = (t)->by_peer ? gm_transfer_by_peer(t) : GM_PASS(call); \
-			while (GM_UNLIKELY(moved_ != CUDA_SUCCESS) &&                           \
-			       gm_transfer_again(t, moved_));                                   \
-		else                                                                            \
-			moved_ = gm_transfer_refused(t);                                        \
-		gm_transfer_end(t, moved_);                                                     \
+#define GM_TRANSFER_RUN(t, call)                                                          \
+	({                                                                                \
+		CUresult moved_ = gm_transfer_begin(t);                                   \
+		if (moved_ == CUDA_SUCCESS)                                               \
+			do                                                                \
+				moved_ = (t)->by_peer ? gm_transfer_by_peer(t)            \
+					 : gm_stage_wants((t)->bytes) && gm_stage_copy(t) \
+						 ? CUDA_SUCCESS                           \
+						 : GM_PASS(call);                         \
+			while (GM_UNLIKELY(moved_ != CUDA_SUCCESS) &&                     \
+			       gm_transfer_again(t, moved_));                             \
+		else                                                                      \
+			moved_ = gm_transfer_refused(t);                                  \
+		gm_transfer_end(t, moved_);                                               \
 	})
 
 /* A handler; the rest of the macro's arguments initialises struct gm_transfer. */

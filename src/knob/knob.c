@@ -113,6 +113,22 @@ static bool byte_parse(const char *text, unsigned *out)
 	return *out <= 255;
 }
 
+/* "off", "auto", or a number from 1 to `most`. */
+static bool threads_parse(const char *text, const char *most, unsigned *out)
+{
+	size_t n = strspn(text, "0123456789");
+	unsigned long value = n && n < 10 && !text[n] ? strtoul(text, NULL, 10) : 0;
+	if (strcasecmp(text, "off") == 0)
+		*out = 0;
+	else if (strcasecmp(text, "auto") == 0)
+		*out = GM_THREADS_AUTO;
+	else if (value && value <= strtoul(most, NULL, 10))
+		*out = (unsigned)value;
+	else
+		return false;
+	return true;
+}
+
 bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *out, char *why,
 		   size_t n)
 {
@@ -181,6 +197,12 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
 		if (choice >= 0)
 			break;
 		words_append("expected a byte such as 0xa5, or one of ", info->argument, why, n);
+		return false;
+	case GM_KNOB_THREADS:
+		if (threads_parse(text, info->argument, &value.threads))
+			break;
+		snprintf(why, n, "expected off, auto, or a number of threads up to %s",
+			 info->argument);
 		return false;
 	case GM_KNOB_LIST:
 		if (list_parse(info->argument, text, &value.set))

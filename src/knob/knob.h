@@ -21,6 +21,7 @@ enum gm_knob_type {
 	GM_KNOB_TIME,
 	GM_KNOB_TEXT,
 	GM_KNOB_BYTE,
+	GM_KNOB_THREADS,
 	GM_KNOB_LIST
 };
 
@@ -35,6 +36,7 @@ union gm_knob_value {
 	} share;		/* SIZE_OR_PERCENT */
 	uint64_t ns;		/* TIME; UINT64_MAX: never */
 	const char *text;	/* TEXT: lives as long as the process */
+	unsigned threads;	/* THREADS: 0: off; GM_THREADS_AUTO */
 	uint32_t set;		/* LIST: bit i = word i */
 };
 
@@ -59,6 +61,7 @@ enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };
 enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };
 enum { GM_IPC_SHARE, GM_IPC_NATIVE };
+enum { GM_THREADS_AUTO = 1 << 16 }; /* a THREADS knob that says auto */
 enum { GM_REMAP_AUTO, GM_REMAP_ON, GM_REMAP_OFF };
 
 struct gm_knob_info {

@@ -49,6 +49,10 @@ wrong_of() {
 		why="expected a byte such as 0xa5, or one of $words"
 		values=('' "${STRANGE[@]}" 256 0x100 0x 0xg1 1e1 +1 ' 1' '1 ' 0x1h 99999999999999999999 "${2%%|*}x" "$2")
 		;;
+	THREADS)
+		why="expected off, auto, or a number of threads up to $2"
+		values=('' "${STRANGE[@]}" 0 $(($2 + 1)) 1.5 4x ' 4' '4 ' +4 0x4 4294967297 99999999999999999999 autos 'off ')
+		;;
 	TEXT)
 		why=
 		values=()

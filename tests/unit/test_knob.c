@@ -54,6 +54,13 @@ static void good_values(void)
 	       "a byte in decimal");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "0", &v, why, sizeof why) && v.choice == 0,
 	       "the byte 0, which is not the word");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_copy, "64", &v, why, sizeof why) && v.threads == 64,
+	       "a number of threads");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_copy, "Off", &v, why, sizeof why) && v.threads == 0,
+	       "no threads");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_copy, "AUTO", &v, why, sizeof why) &&
+		       v.threads == GM_THREADS_AUTO,
+	       "as many threads as the machine allows");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "Zero", &v, why, sizeof why) &&
 		       v.choice == GM_FILL_ZERO,
 	       "a word in the place of a byte");

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Synchronous copies between pageable host memory and the device, through pinned slots
+ * (copy/ring.h) where that is faster than the driver's call (GPUMEM_COPY). Any thread, inside of
+ * gm_shim_enter, no lock held.
+ *
+ * Copies that are not synchronous are the driver's. From pageable memory they return when it was
+ * read, which only the driver can do in the order of their stream without a thread of ours that
+ * waits for that stream; to pageable memory they return when it was written, so they wait for
+ * their stream, which may wait for what the calling thread does next on the host.
+ */
+#ifndef GM_SHIM_COPY_STAGE_H
+#define GM_SHIM_COPY_STAGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/debug.h"
+
+struct gm_transfer;
+
+/* The least size of a copy that may be staged; SIZE_MAX: none is. */
+extern _Atomic size_t gm_stage_least;
+
+/* May a copy of so many bytes be staged? One relaxed load. */
+static inline bool gm_stage_wants(size_t bytes)
+{
+	return GM_UNLIKELY(bytes >= atomic_load_explicit(&gm_stage_least, memory_order_relaxed));
+}
+
+/* True: the copy was made, as by the driver's call. False: make that. After gm_transfer_begin. */
+bool gm_stage_copy(struct gm_transfer *t);
+
+/* Once, when the shim starts; with GPUMEM_MODE=trace nothing is staged. The first large copy finds
+ * out how many threads there may be. */
+void gm_stage_start(void);
+
+/* When the slots, long unused, are due to go back to the system; UINT64_MAX: never. */
+uint64_t gm_stage_trim_next(void);
+/* Give them back if they are due at `now`; returns their bytes. By the trim thread. */
+uint64_t gm_stage_trim(uint64_t now);
+
+/* For atexit: no copy is staged from now on. */
+void gm_stage_exit(void);
+
+/* modules.h */
+void gm_stage_forget(void);
+
+#endif
