@@ -21,6 +21,9 @@ void gm_summary_process(struct gm_emit *emit, const struct gm_figures *figures);
 void gm_summary_heaps(struct gm_emit *emit, struct gm_figures *figures, unsigned device);
 void gm_summary_images(struct gm_emit *emit, const struct gm_figures *figures);
 
+/* summary_copy.c: copies by the kind of the host's memory: a table in JSON, a line in text. */
+void gm_summary_copies(struct gm_emit *emit, const struct gm_figures *figures);
+
 /* One line a log, then minimum, median and maximum. Text; and "across" in JSON. */
 void gm_summary_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n);
 

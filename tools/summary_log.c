@@ -449,6 +449,7 @@ void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 	gm_summary_process(emit, f);
 	gm_summary_images(emit, f);
 	copies_table(emit, f);
+	gm_summary_copies(emit, f);
 	latency_table(emit, f);
 	refusals_show(emit, f);
 	counters_json(emit, f, GM_SCOPE_PROCESS, 0);

@@ -170,13 +170,11 @@ static bool device_is_valid(const struct gm_transfer *t, const struct gm_ring_co
 	       span <= size - (copy->device - base);
 }
 
-/* Memory that the driver knows is pinned, registered, managed or a device's. */
-static bool host_is_pageable(const struct gm_ring_copy *copy)
+bool gm_stage_is_pageable(uint64_t host)
 {
 	unsigned type;
 	return gm_shim_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-						    (CUdeviceptr)copy->host) ==
-	       CUDA_ERROR_INVALID_VALUE;
+						    host) == CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Slots take time to make. `auto` makes them for programs that have copied as much as saves it. */
@@ -229,10 +227,12 @@ bool gm_stage_copy(struct gm_transfer *t)
 	    getpid() != process)
 		return false;
 	struct gm_context *context = context_find();
-	if (!context || !device_is_valid(t, &copy, context) || !host_is_pageable(&copy) ||
-	    !slots_pay(t->bytes))
+	if (!context || !device_is_valid(t, &copy, context) ||
+	    !gm_stage_is_pageable((uint64_t)copy.host) || !slots_pay(t->bytes))
 		return false;
 	t->staged = copy_in(context, &copy);
+	if (t->staged) /* of cuMemcpy it is known now */
+		t->flags |= copy.to_device ? GM_RECORD_H2D : GM_RECORD_D2H;
 	if (atomic_load_explicit(&ring.last_used, memory_order_relaxed))
 		gm_trim_slots_idle();
 	return t->staged;

@@ -33,6 +33,10 @@ static inline bool gm_stage_wants(size_t bytes)
 /* True: the copy was made, as by the driver's call. False: make that. After gm_transfer_begin. */
 bool gm_stage_copy(struct gm_transfer *t);
 
+/* Does the driver not know this memory of the host? It knows what is pinned, registered, managed or
+ * a device's. Calls the driver; legal during captures. */
+bool gm_stage_is_pageable(uint64_t host);
+
 /* Once, when the shim starts; with GPUMEM_MODE=trace nothing is staged. The first large copy finds
  * out how many threads there may be. */
 void gm_stage_start(void);

@@ -2,12 +2,17 @@
 #include "shim/copy/transfer.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 #include "log/count.h"
 #include "log/log.h"
 #include "shim/block/memops.h"
 #include "shim/context/capture.h"
 #include "shim/context/peer.h"
 #include "shim/device.h"
+
+#define KIND_FROM GM_MIB /* bytes from which each copy is asked about */
+#define KIND_SAMPLE 17	 /* smaller ones: one in so many of a thread */
+#define SMALL (64 * GM_KIB)
 
 /* One side is within the requested size of one live block, or in no pool. */
 static bool side_in_bounds(CUdeviceptr at, size_t span, struct gm_pool **pool, struct gm_block *b)
@@ -173,6 +178,45 @@ static enum gm_counter transfer_counter(unsigned flags)
 	return GM_C_copy_other_calls;
 }
 
+/* The counters of a kind of copy: calls, bytes, time. */
+static void kind_count(enum gm_counter calls, uint64_t n, uint64_t bytes, uint64_t ns)
+{
+	gm_counter_add(0, calls, n);
+	gm_counter_add(0, calls + 1, n * bytes);
+	gm_counter_add(0, calls + 2, n * ns);
+}
+
+/* The driver is asked what memory of the host is, which takes half a microsecond. */
+static void transfer_count_kind(const struct gm_transfer *t, uint64_t ns)
+{
+	static GM_TLS unsigned small;
+	bool to_device = t->flags & GM_RECORD_H2D;
+	if (t->staged) {
+		kind_count(to_device ? GM_C_copy_h2d_staged_calls : GM_C_copy_d2h_staged_calls, 1,
+			   t->bytes, ns);
+		return;
+	}
+	bool each = t->bytes >= KIND_FROM;
+	if ((!each && ++small % KIND_SAMPLE) || !gm_stage_is_pageable(to_device ? t->src : t->dst))
+		return;
+	kind_count(to_device ? GM_C_copy_h2d_pageable_calls : GM_C_copy_d2h_pageable_calls,
+		   each ? 1 : KIND_SAMPLE, t->bytes, ns);
+}
+
+static void transfer_count(const struct gm_transfer *t, uint64_t ns)
+{
+	/* Rows of counters.def: calls, bytes, time. */
+	kind_count(transfer_counter(t->flags), 1, t->bytes, ns);
+	if (t->flags & GM_RECORD_MEMSET)
+		return;
+	if (t->bytes < SMALL)
+		gm_counter_add(0, GM_C_copy_small_calls, 1);
+	if (!(t->flags & GM_RECORD_ASYNC))
+		gm_counter_add(0, GM_C_copy_wait_ns, ns);
+	if (t->flags & (GM_RECORD_H2D | GM_RECORD_D2H))
+		transfer_count_kind(t, ns);
+}
+
 static void transfer_record(const struct gm_transfer *t, uint64_t end)
 {
 	struct gm_record r =
@@ -212,11 +256,7 @@ CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result)
 	if (result != CUDA_SUCCESS)
 		return result;
 	uint64_t end = gm_clock_ns();
-	/* Rows of counters.def: calls, bytes, time. */
-	enum gm_counter calls = transfer_counter(t->flags);
-	gm_counter_add(0, calls, 1);
-	gm_counter_add(0, calls + 1, t->bytes);
-	gm_counter_add(0, calls + 2, end - t->start);
+	transfer_count(t, end - t->start);
 	transfer_record(t, end);
 	return result;
 }

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GM_COUNTER_DEVICES 64 /* higher ordinals share the last */
+#define GM_COUNTER_DEVICES 48 /* higher ordinals share the last */
 
 enum gm_counter {
 #define GM_COUNTER(scope, kind, name, unit, help) GM_C_##name,

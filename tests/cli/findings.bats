@@ -228,6 +228,21 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt fence_waits "${CALM[@]}" count:free_ns:19998002 count:fence_ns:10000000
 	hasnt fence_waits "${CALM[@]}" count:free_ns:1000 count:fence_ns:9999999
 
+	# Copies: of a run of 1 s.
+	has copy_pageable "${CALM[@]}" count:copy_h2d_pageable_ns:60000000 count:copy_h2d_pageable_bytes:600000000 \
+		count:copy_d2h_pageable_ns:40000000 count:copy_d2h_pageable_bytes:400000000
+	says 'Of a run of 1.00 s, 100 ms went into copies of pageable memory by the driver, at 9.31 GiB/s. Pin that memory'
+	hasnt copy_pageable "${CALM[@]}" count:copy_h2d_pageable_ns:99999999
+	hasnt copy_pageable "${CALM[@]}" at:2s count:copy_h2d_pageable_ns:100000000
+	has copy_waits "${CALM[@]}" count:copy_wait_ns:250000000
+	says 'Of a run of 1.00 s, the host waited 250 ms for other copies. cudaMemcpyAsync'
+	hasnt copy_waits "${CALM[@]}" count:copy_wait_ns:249999999
+	hasnt copy_waits "${CALM[@]}" count:copy_wait_ns:250000000 count:copy_h2d_pageable_ns:1
+	has copy_small "${CALM[@]}" count:copy_h2d_calls:8000 count:copy_other_calls:2000 count:copy_small_calls:5000
+	says '5,000 of 10,000 copies were of less than 64 KiB, and the least of them takes microseconds. Gather them'
+	hasnt copy_small "${CALM[@]}" count:copy_h2d_calls:8000 count:copy_other_calls:2000 count:copy_small_calls:4999
+	hasnt copy_small "${CALM[@]}" count:copy_h2d_calls:9999 count:copy_small_calls:9999
+
 	churn() { # churn N: a block that is allocated and freed N times, and ten that stay
 		LOOP=(map:0:64M:1us)
 		local i

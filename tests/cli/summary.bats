@@ -166,3 +166,19 @@ record() {
 	"$TOOL" hooks --json | jq -e '.hooks[] | select(.symbol == "cuMemCreate") | .retry'
 	"$TOOL" hooks | grep -q '^cuMemAlloc_v2 '
 }
+
+@test "summary: copies by kind, in JSON and in one line" {
+	mklog c.gml at:1s map:0:64M:1us h2d:1G:100ms count:copy_h2d_staged_calls:1 count:copy_h2d_staged_bytes:536870912 \
+		count:copy_h2d_staged_ns:10000000 count:copy_h2d_pageable_calls:1 count:copy_h2d_pageable_bytes:268435456 \
+		count:copy_h2d_pageable_ns:20000000 count:copy_small_calls:3 count:copy_wait_ns:40000000
+	"$TOOL" --json c.gml >out
+	jq -e '.logs[0].copy_kinds.h2d_staged | .bytes == 536870912 and .ns == 1e7 and .bytes_per_second == 53687091200' out
+	jq -e '.logs[0].copy_kinds.h2d_pageable | .calls == 1 and .bytes_per_second == 13421772800' out
+	jq -e '.logs[0].copy_kinds.h2d_pinned | .calls == 0 and .bytes == 268435456 and .ns == 7e7' out
+	jq -e '.logs[0].copy_kinds.d2h_pinned | .calls == 0 and .bytes_per_second == null' out
+	"$TOOL" c.gml >out
+	grep -qE '^pageable  +512 MiB of 768 MiB staged; 3 copies below 64 KiB; 40.0 ms waited$' out
+	mklog d.gml at:1s map:0:64M:1us h2d:1G:100ms
+	"$TOOL" d.gml >out
+	refute grep '^pageable' out
+}

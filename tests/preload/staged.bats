@@ -143,6 +143,37 @@ needs_populate() {
 	done
 }
 
+# figure FILTER: jq's answer about the log
+figure() { "$TOOL" --json "$BATS_TEST_TMPDIR/log.gml" | jq -c ".logs[0] | $1"; }
+
+@test "counters say what was staged, what was pageable, and how long the host waited" {
+	command -v jq >/dev/null || skip "jq is not installed"
+	needs_populate
+	TOOL=$PWD/gpumemstat
+	KNOBS=(GPUMEM_COPY=4 GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	preloaded "$PROGRAMS/staged" repeat
+	[ "$(figure '.copy_kinds.h2d_staged | [.calls, .bytes]')" = '[6,56623104]' ]
+	[ "$(figure '.copy_kinds.h2d_pageable.calls')" = 0 ]
+	[ "$(figure '.copies.h2d | [.calls, .bytes]')" = '[6,56623104]' ]
+	[ "$(figure '.counters.copy_wait_ns == .copies.h2d.ns')" = true ]
+	rm "$BATS_TEST_TMPDIR/log.gml"
+	KNOBS+=(GPUMEM_COPY=off)
+	preloaded "$PROGRAMS/staged" repeat
+	[ "$(figure '.copy_kinds | [.h2d_staged.calls, .h2d_pageable.calls, .h2d_pageable.bytes, .h2d_pinned.calls]')" = '[0,6,56623104,0]' ]
+	rm "$BATS_TEST_TMPDIR/log.gml"
+	preloaded "$PROGRAMS/staged" kinds # two of 9 MiB each way of pageable memory, if ordered memory is left out
+	[ "$(figure '.copy_kinds | [.d2h_pageable.calls, .d2h_pinned.calls]')" = '[1,3]' ]
+}
+
+@test "small copies are counted, and one in 17 says what its memory is" {
+	command -v jq >/dev/null || skip "jq is not installed"
+	TOOL=$PWD/gpumemstat
+	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	preloaded "$PROGRAMS/staged" small
+	[ "$(figure '.counters.copy_small_calls')" = 170 ]
+	[ "$(figure '.copy_kinds.h2d_pageable | [.calls, .bytes]')" = '[170,170000]' ]
+}
+
 @test "nothing of the slots leaks" {
 	SIM_LEAKS=1 preloaded "$PROGRAMS/staged" forks 2>"$BATS_TEST_TMPDIR/err" >/dev/null
 	refute grep -i 'host' "$BATS_TEST_TMPDIR/err"

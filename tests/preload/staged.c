@@ -299,6 +299,12 @@ static void repeat(void)
 	printf("six copies\n");
 }
 
+static void small(void)
+{
+	for (unsigned i = 0; i < 170; i++)
+		MUST(cuMemcpyHtoD(device, host, 1000));
+}
+
 /* Unused for GPUMEM_TRIM_AFTER, the slots go back. */
 static void idle(void)
 {
@@ -319,7 +325,7 @@ int main(int argc, char **argv)
 		{"hole", hole},	  {"readonly", readonly},     {"captures", captures},
 		{"kinds", kinds}, {"forks", forks},	      {"exits", exits},
 		{"ends", ends},	  {"signals", signals},	      {"repeat", repeat},
-		{"idle", idle},
+		{"idle", idle},	  {"small", small},
 	};
 	set_up();
 	for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)

@@ -32,7 +32,8 @@ static void (*_Atomic made_body)(void *arg);
 
 static void counted(void *arg)
 {
-	made_body(arg);
+	void (*body)(void *) = atomic_load(&made_body);
+	body(arg);
 	atomic_fetch_sub(&running, 1);
 }
 
@@ -40,7 +41,7 @@ static int made_by_test(struct gm_thread_start *start, void (*body)(void *arg), 
 {
 	if (atomic_load(&refuse))
 		return EAGAIN;
-	made_body = body;
+	atomic_store(&made_body, body);
 	atomic_fetch_add(&made, 1);
 	atomic_fetch_add(&running, 1);
 	return gm_thread_start(start, counted, arg);

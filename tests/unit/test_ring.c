@@ -300,6 +300,48 @@ static void orders(void)
 	TAP_OK(done && is_all(on_device(0), MIB, 0x77), "and reads its source behind them");
 }
 
+/* --- DMA that takes its time --- */
+
+static void *held_copy(void *to_device)
+{
+	sim_set_current(sim_primary(0));
+	bool done = line(to_device != NULL, host, 0, 9 * MIB + 5);
+	atomic_store(&returned, true);
+	return done ? &returned : NULL;
+}
+
+/* The ring's stream is let go step by step, each only when all threads have done what they can. */
+static void held(bool to_device)
+{
+	pthread_t thread;
+	void *done = NULL;
+	size_t n = 9 * MIB + 5;
+	set_up(THREADS, SMALL_ROOM); /* slots are used four times */
+	line(true, host, 0, MIB);
+	CUstream stream = ring.site[0].stream[to_device];
+	paint(host, n, to_device ? 21 : 22);
+	paint(on_device(0), n, 22);
+	if (!to_device)
+		memset(host, 0x88, n);
+	gm_sim_hold(stream);
+	atomic_store(&returned, false);
+	pthread_create(&thread, NULL, held_copy, to_device ? &returned : NULL);
+	unsigned early = 0, steps = 0;
+	while (!atomic_load(&returned)) {
+		for (unsigned i = 0; i < 200; i++)
+			sched_yield();
+		early += !to_device && !steps && !is_all(host, n, 0x88);
+		steps += gm_sim_release(stream, 1);
+	}
+	pthread_join(thread, &done);
+	gm_sim_release(stream, (unsigned)-1);
+	TAP_IS(early, 0, "nothing is copied out of a slot before its DMA");
+	TAP_OK(done && is_painted(on_device(0), n, to_device ? 21 : 22) &&
+		       is_painted(host, n, to_device ? 21 : 22),
+	       "and into none before its last one, %s the device: %u steps",
+	       to_device ? "to" : "from", steps);
+}
+
 /* --- users, contexts, the end --- */
 
 static void users(void)
@@ -409,6 +451,8 @@ int main(void)
 	fails_in_the_middle();
 	refused_for_good();
 	orders();
+	held(true);
+	held(false);
 	users();
 	contexts();
 	release();

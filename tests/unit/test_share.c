@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "log/about.h"
 
 #include "../tap.h"
 
@@ -125,8 +126,39 @@ static void shares(void)
 	TAP_IS(gm_share_room(&s), 8 * GM_MIB, "1/64 of 512 MiB");
 }
 
+static unsigned ranks_of(const char *variable, const char *value)
+{
+	setenv(variable, value, 1);
+	unsigned ranks = gm_about_local_ranks();
+	unsetenv(variable);
+	return ranks;
+}
+
+static void ranks(void)
+{
+	static const char *const variables[] = {
+#define GM_RANK(name, also)
+#define GM_JOB(name, also, none)
+#define GM_LOCAL(name) #name,
+#include "log/ranks.def"
+	};
+	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+		unsetenv(variables[i]);
+	TAP_IS(gm_about_local_ranks(), 1, "no launcher: one rank");
+	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+		TAP_IS(ranks_of(variables[i], "8"), 8, "%s=8", variables[i]);
+	TAP_IS(ranks_of("SLURM_STEP_TASKS_PER_NODE", "4(x2),3"), 4,
+	       "Slurm's number of the first node");
+	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "0"), 1, "no rank is none");
+	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "-3"), 1, "nor are fewer");
+	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "4x"), 1, "nor is other text");
+	setenv("SLURM_STEP_TASKS_PER_NODE", "2", 1);
+	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "8"), 8, "torchrun inside srun: those of torchrun");
+}
+
 int main(void)
 {
+	ranks();
 	affinity();
 	unified();
 	separate();
