@@ -21,6 +21,7 @@ int main(void)
 		{"threads", 5, bench_threads},
 		{"free_under", 3, bench_free_under},
 		{"launch", 1, bench_launch},
+		{"copy", 4, bench_copy},
 		{"replay", 1, bench_replay},
 		{"replay_used", 1, bench_replay_used},
 		{NULL, 0, NULL},

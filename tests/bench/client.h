@@ -54,6 +54,7 @@ void bench_first(char **words);	      /* first SIZE */
 void bench_threads(char **words);     /* threads plain|ordered N SIZE same|mixed TIME */
 void bench_free_under(char **words);  /* free_under SIZE KERNEL_TIME ROUNDS */
 void bench_launch(char **words);      /* launch TIME */
+void bench_copy(char **words);	      /* copy h2d|d2h plain|pinned|fresh SIZE TIME */
 void bench_replay(char **words);      /* replay FILE */
 void bench_replay_used(char **words); /* replay_used FILE */
 

@@ -3,14 +3,14 @@
 # a GPU and without a compiler, and run.sh of it there. TRACE: a trace in RMM's CSV, which one part replays.
 # In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
 include %D%/exec.mk
-BENCH_C = client launches pairs replay serve
-BENCH_COPIED = fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_table.py report.py run.sh train.py turns.py
+BENCH_C = client copies launches pairs replay serve
+BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_table.py report.py run.sh train.py turns.py
 EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
 	%D%/peers/ouroboros.h %D%/peers/peers.txt %D%/peers/plain.h %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 BENCH_SRC = $(top_srcdir)/tests/bench
 BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)
 BENCH_RESULTS = bench-results
-BENCH_SUITES = pool heap fresh inkernel programs
+BENCH_SUITES = pool heap fresh inkernel programs copy
 TRACE =
 # A folder for the allocators of peers/peers.txt, outside of the project; empty: without them.
 PEERS =
@@ -18,11 +18,11 @@ BENCH_FRESH = $(GPU_NVCC) -I$(top_srcdir) -I$(top_srcdir)/src
 BENCH_PEER = -DFRESH_PEER='"tests/bench/peers/$(1).h"' $(BENCH_SRC)/fresh.cu -o bench-bundle/fresh-$(2)
 
 check_PROGRAMS += %D%/client
-%C%_client_SOURCES = %D%/client.c %D%/client.h %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/serve.c
+%C%_client_SOURCES = %D%/client.c %D%/client.h %D%/copies.c %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/serve.c
 %C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread
 check_DATA += $(BENCH_EXEC)
-dist_check_SCRIPTS += %D%/bench.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats
-TESTS += %D%/bench.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats
+dist_check_SCRIPTS += %D%/bench.bats %D%/copy.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats
+TESTS += %D%/bench.bats %D%/copy.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats
 
 .PHONY: bench bench-bundle
 bench-bundle: all $(BENCH_EXEC)

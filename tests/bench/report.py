@@ -127,10 +127,20 @@ FRESH = (
       for ours in ("G", "T")),
     *(("mapped, %s: 1.5x live + 64 MiB" % ours, ours + "/thread/excess", "", anything, at_most(0)) for ours in ("G", "T")),
 )
+COPY = (
+    *(("%s, %s: not slower" % (case, who), "%s/%s" % (case, who), "native", anything, reaches(0.97))
+      for case in ("h2d", "d2h", "d2h-fresh") for who in ("auto", "8")),
+    ("1 GiB to the device, 8: 80% of pinned", "h2d/8", "pinned", anything, faster(0.8)),
+    ("1 GiB from the device, 8: 75% of pinned", "d2h/8", "pinned", anything, faster(0.75)),
+    ("1 GiB to the device, auto: 38 GB/s", "h2d-rate/auto", "", anything, at_least(38)),
+    ("1 GiB from the device, auto: 31 GB/s", "d2h-rate/auto", "", anything, at_least(31)),
+    ("1 GiB to fresh memory, 8: 2x native", "d2h-fresh/8", "native", sizes(GIB, GIB + 1), faster(2)),
+    ("first copy of a process: not slower", "first-h2d/auto", "native", anything, reaches(0.97)),
+)
 PROGRAMS = (("every case ran, with equal results", "failed", "", anything, at_most(0)), *(
     ("%s, %s, %s: not slower" % (program[3:], host, mode), "%s/t=1/%s/%s" % (program, host, mode), "native", anything, reaches(0.97))
     for program in ("oocmap", "oocstencil") for host in ("pinned", "pageable") for mode in ("in-core", "streamed", "out-of-core")))
-TARGETS = {"pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL, "programs": PROGRAMS}
+TARGETS = {"copy": COPY, "pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL, "programs": PROGRAMS}
 
 
 def verdict(rows, case, peer, fits, how):

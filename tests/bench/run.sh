@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Run a suite of measurements on the GPU here, and say which targets are met.
 # Usage: run.sh SUITE RESULTS   Writes RESULTS/DATE-DEVICE-SUITE.csv, after each part what is known so far. Suites: pool, heap,
-# fresh, inkernel, programs.
+# fresh, inkernel, programs, copy.
 # Environment: BENCH_SECONDS (200), the time to take; BENCH_PRELOAD, the library (libgpumem.so beside this script);
 # GPUMEM_TEST_DATA, a folder with measurements of other allocators (h200_peers_*.csv), to be shown beside those of suite heap.
 # Exit status: 0 all targets met; 1 not all; 2 usage; 77 no GPU.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-if [ $# != 2 ] || [ ! -e "$here/$1.py" ]; then
+suite=${1:-} program=$here/${1:-}.py
+[ -e "$program" ] || program=$here/${suite}_suite.py
+if [ $# != 2 ] || [ ! -e "$program" ]; then
 	sed -n 's/^# Usage: //p' "$0" >&2
 	exit 2
 fi
-suite=$1
 device=$(echo device | "$here/client" | sed -n 's/^ok [0-9]* [0-9]* //p')
 [ -n "$device" ] || {
 	echo "run.sh: no GPU here: $here/client finds none" >&2
@@ -29,7 +30,7 @@ for where in site.getsitepackages() + sys.path:
         print(end=":" + folder)' 2>/dev/null)
 export BENCH_LIBRARIES${LD_LIBRARY_PATH:+="$BENCH_LIBRARIES:$LD_LIBRARY_PATH"} LC_ALL=C PYTHONDONTWRITEBYTECODE=1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT || exit 2
-python3 -u "$here/$suite.py" "$csv" "$work" "date: $(date -u +%F)" "device: $device" "driver: ${driver:-unknown}" \
+python3 -u "$program" "$csv" "$work" "date: $(date -u +%F)" "device: $device" "driver: ${driver:-unknown}" \
 	"commit: $(cat "$here/COMMIT" 2>/dev/null || echo unknown)" || exit 1
 echo "$csv"
 [ ! -e "$here/${suite}_table.py" ] || python3 "$here/${suite}_table.py" "$csv"
