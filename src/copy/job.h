@@ -49,8 +49,8 @@ struct gm_job {
 	atomic_uint ready[GM_JOB_SLOTS]; /* 1 + the piece that was copied into or out of the slot */
 };
 
-/* Cut the copy into chunks and pieces for `threads` threads. False: a row is longer than a slot, or
- * host memory ends before the copy does. */
+/* Cut the copy into chunks and pieces for `threads` threads. False: rows are longer than a slot, or
+ * a page may lie between two of them. */
 bool gm_job_begin(struct gm_job *job, unsigned threads);
 
 /* The bytes of a piece on the device's side: where it begins in the copy, and its size. For rows
