@@ -223,7 +223,7 @@ static CUresult export_enter(enum sim_symbol symbol)
 	sim_set_up();
 	GM_ASSERT(locks_allow(flags) && "no lock is held across a driver call");
 	sim_me.per_thread = flags & SIM_PER_THREAD;
-	calls.count[symbol]++;
+	__atomic_fetch_add(&calls.count[symbol], 1, __ATOMIC_RELAXED);
 	CUresult result = export_rule(symbol);
 	if (result != CUDA_SUCCESS)
 		return result;
