@@ -27,7 +27,7 @@ WARM = 256 * MIB
 class Copy(Suite):
     def __init__(self, table, work):
         super().__init__(table, work)
-        self.variants = {NATIVE: None, "auto": {}, "8": {"GPUMEM_COPY": "8"}}
+        self.variants = {NATIVE: None, "auto": {"GPUMEM_COPY": "auto"}, "8": {"GPUMEM_COPY": "8"}}
 
     def limit(self):
         client = self.start(NATIVE, self.here("client"))
