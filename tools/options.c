@@ -272,7 +272,7 @@ static const struct {
 		 "@list pool first-fit exact-size round-2m pytorch pytorch-pool"},
 	[GM_OPTION_INDEX_LIMIT] = {limit_set, "a size like 64G or a share like 90%", NULL},
 	[GM_OPTION_INDEX_MEMORY] = {memory_set, "a size from 2M to 16T", NULL},
-	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 63", NULL},
+	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 47", NULL},
 	[GM_OPTION_INDEX_AT] = {at_set, "peak, oom, exit or a time like 1.5s", "peak oom exit"},
 	[GM_OPTION_INDEX_UNIT] = {unit_set, "a size like 64K", NULL},
 	[GM_OPTION_INDEX_LEAST] = {least_set, "a ratio from 0 to 1, like 0.95", NULL},

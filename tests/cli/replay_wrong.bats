@@ -51,7 +51,7 @@ gpumemstat: two.csv: no such file' replay one.csv two.csv
 	fails 1 "$(<expected)" replay short.gml
 	fails 1 'gpumemstat: word.gml: not a gpumem log' replay word.gml
 	fails 1 'gpumemstat: standard input: a log can only be read from its file' replay - <good.gml
-	fails 1 'gpumemstat: good.gml: --device=63: the log has 2 devices' replay --device=63 good.gml
+	fails 1 'gpumemstat: good.gml: --device=47: the log has 2 devices' replay --device=47 good.gml
 	printf '%s\n' $MINI a,0,1,5 >m.csv
 	fails 1 'gpumemstat: m.csv: --device=1: a CSV has no devices' replay --device=1 m.csv
 	"$TOOL" replay --device=0 m.csv >out

@@ -85,7 +85,7 @@ wrong_values() {
 		Pool pools , pool, ,pool pool,,pytorch 'pool, pytorch' 'pool pytorch' best-fit 0 ;;
 	LIMIT) refuse 'expected a size like 64G or a share like 90%' "${strange[@]}" 0 0% 101% -1 NaN 1Q 1e9 90%% % off ;;
 	MEMORY) refuse 'expected a size from 2M to 16T' "${strange[@]}" 0 1 1M 2097151 17T 16385G -1 NaN 50% 1Q 1e9 ;;
-	DEVICE) refuse 'expected a number from 0 to 63' "${numbers[@]}" 64 0,1 all ;;
+	DEVICE) refuse 'expected a number from 0 to 47' "${numbers[@]}" 48 0,1 all ;;
 	AT) refuse 'expected peak, oom, exit or a time like 1.5s' "${strange[@]}" Peak end -1s 5 1x 1e9s peak,oom ;;
 	MAX)
 		refuse 'expected COUNTER=VALUE' "${strange[@]}" mapped =1 = =
