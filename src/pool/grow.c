@@ -309,6 +309,8 @@ CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes)
 {
 	if (bytes > pool->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (bytes == 0)
+		return CUDA_SUCCESS;
 	bytes = gm_round_up(bytes, GM_POOL_GRANULE);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);

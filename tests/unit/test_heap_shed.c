@@ -19,6 +19,7 @@ enum { LANES = WARPS * 32, KEPT = 2 };
 #define AFTER ((uint64_t)10 * 1000000000)
 #define FIRST (GM_HEAP_FIRST * 2 * MIB)
 #define LAUNCHES 20 /* at most, until a chunk was wholly free */
+#define LENGTH 12   /* granules of a chunk: the classes take one each */
 
 static struct site site;
 static uint64_t now;
@@ -384,18 +385,18 @@ static void lane_of_launch(void *arg, uint32_t thread)
 static void sheds_beside_lanes(const struct gm_policy *policy)
 {
 	static struct gm_shed shed;
-	make(policy->name, 8, 4);
+	make(policy->name, 8, LENGTH);
 	struct gm_heap *heap = site_device(&site);
 	memset(&work, 0, sizeof work);
 	work.policy = policy;
 	work.shed = &shed;
 	work.seed = test_seed();
-	heap->least = 48;
+	heap->least = GM_HEAP_FIRST + 8 * LENGTH;
 	shed.number = 1;
-	shed.mapped = 48;
+	shed.mapped = GM_HEAP_FIRST + 8 * LENGTH;
 	shed.chunks = 8;
 	for (uint32_t i = 0; i < 8; i++)
-		shed.chunk[i] = (struct gm_job_chunk){GM_HEAP_FIRST + 4 * i, 4, 0, 0};
+		shed.chunk[i] = (struct gm_job_chunk){GM_HEAP_FIRST + LENGTH * i, LENGTH, 0, 0};
 	gm_heap_launch(site.heap, NULL);
 	gm_heap_launched(site.heap, NULL, true);
 	bool ran = true;
@@ -412,7 +413,8 @@ static void sheds_beside_lanes(const struct gm_policy *policy)
 	TAP_OK(work.taken > 0, "%s: %u chunks left and came back", policy->name, work.taken);
 	TAP_IS(site_figures(&site).foreign_frees, 0, "%s: each is freed once", policy->name);
 	if (policy->can & GM_POLICY_RETURNS)
-		TAP_IS(gm_heap_trim(site.heap), 64 * MIB, "%s: and all is free", policy->name);
+		TAP_IS(gm_heap_trim(site.heap), 8 * LENGTH * 2 * MIB, "%s: and all is free",
+		       policy->name);
 	site_close(&site, policy->name);
 }
 
