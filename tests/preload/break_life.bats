@@ -81,6 +81,8 @@ readable() {
 }
 
 @test "a child made by clone leaves the parent's log alone" {
+	# LeakSanitizer takes its locks at exit, and a thread of the parent may have held one.
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 	logged
 	alike break_threads clone
 	[ "$(ls ./*.gml | wc -l)" -eq 1 ]
