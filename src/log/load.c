@@ -184,29 +184,6 @@ bool gm_load_body(const struct gm_load_segment *segment, uint32_t slot, void *to
 	return true;
 }
 
-static bool string_load(struct gm_log_file *file, const struct gm_load_segment *segment,
-			uint32_t slot)
-{
-	const struct gm_record *record = &segment->slots[slot];
-	struct gm_load_string string = {.number = (uint32_t)record->id};
-	if (!record->id || record->id > UINT32_MAX || record->size > GM_STRING_MAX) {
-		file->about.torn++;
-		return true;
-	}
-	string.text = calloc(1, record->size + 1);
-	if (!string.text)
-		return false;
-	if (!gm_load_body(segment, slot, string.text, record->size)) {
-		file->about.torn++;
-		free(string.text);
-		return true;
-	}
-	if (gm_array_push(&file->strings, string))
-		return true;
-	free(string.text);
-	return false;
-}
-
 static bool kind_is_known(uint8_t kind)
 {
 	switch (kind) {
@@ -257,8 +234,8 @@ static bool body_is_whole(const struct gm_load_segment *segment, uint32_t slot)
 	return record->kind != GM_RECORD_HEAP_SAMPLE || gm_load_heap(segment, slot, &heap);
 }
 
-/* Index one slot. `count`: for the first time, so that it is counted, and its string kept. False:
- * host memory is short. */
+/* Index one slot. `count`: for the first time, so that it is counted, and what it defines kept.
+ * False: host memory is short. */
 static bool slot_index(struct gm_log_file *file, uint32_t s, uint32_t slot, bool count,
 		       struct gm_load_keys *keys)
 {
@@ -272,8 +249,8 @@ static bool slot_index(struct gm_log_file *file, uint32_t s, uint32_t slot, bool
 	if (record->kind == GM_RECORD_MORE)
 		return true;
 	file->about.records += count;
-	if (record->kind == GM_RECORD_STRING)
-		return !count || string_load(file, segment, slot);
+	if (gm_load_defines(record->kind))
+		return !count || gm_load_things_add(file, segment, slot);
 	if (!kind_is_known(record->kind)) /* of a later version of the library */
 		return true;
 	if (!body_is_whole(segment, slot)) {
@@ -292,12 +269,6 @@ static int key_compare(const void *a, const void *b)
 	if (x->segment != y->segment)
 		return x->segment < y->segment ? -1 : 1;
 	return (x->slot > y->slot) - (x->slot < y->slot);
-}
-
-static int string_compare(const void *a, const void *b)
-{
-	const struct gm_load_string *x = a, *y = b;
-	return (x->number > y->number) - (x->number < y->number);
 }
 
 /* A process killed while the small log removed samples may leave one of them twice. */
@@ -346,7 +317,8 @@ static void segment_drop(struct gm_log_file *file, uint32_t s)
 	file->segments.at[s].n = 0;
 }
 
-/* Count the records of a log that is passed, and keep its strings. False: host memory is short. */
+/* Count the records of a log that is passed, and keep its strings, stacks and objects. False: host
+ * memory is short. */
 static bool segments_count(struct gm_log_file *file)
 {
 	struct gm_load_keys keys = {0};
@@ -361,6 +333,7 @@ static bool segments_count(struct gm_log_file *file)
 			file->last = time > file->last ? time : file->last;
 			*earliest = time < *earliest ? time : *earliest;
 		}
+		gm_load_things_unique(file); /* else all segments' would add up */
 		segment_drop(file, s);
 		progress_report(file, s + 1, file->segments.n);
 	}
@@ -383,8 +356,7 @@ bool gm_load_index(struct gm_log_file *file)
 	keys_sort(file, &file->keys);
 	if (file->keys.of.n)
 		file->last = file->keys.of.at[file->keys.of.n - 1].time;
-	if (file->strings.n)
-		qsort(file->strings.at, file->strings.n, sizeof *file->strings.at, string_compare);
+	gm_load_things_unique(file);
 	return !file->passed || fstat(file->fd, &file->identity) == 0;
 }
 

@@ -36,10 +36,12 @@ struct gm_load_keys {
  * each pass. */
 #define GM_LOAD_HELD 4
 
-struct gm_load_string {
+/* What a record defines under a number, for others to refer to. */
+struct gm_load_thing {
 	uint32_t number;
-	char *text;
+	void *at; /* a text, struct gm_log_stack, struct gm_log_object; of malloc */
 };
+typedef GM_ARRAY(struct gm_load_thing) gm_load_things;
 
 struct gm_log_file {
 	int fd;	       /* -1 once all is read */
@@ -57,7 +59,7 @@ struct gm_log_file {
 	GM_ARRAY(struct gm_load_keys) windows;	 /* of the pass: one a segment that is in memory */
 	uint32_t next_segment;			 /* of the pass: index of the one to be read */
 	struct stat identity;			 /* of a file that is passed */
-	GM_ARRAY(struct gm_load_string) strings; /* by number */
+	gm_load_things strings, stacks, objects; /* by number */
 	struct gm_page_head page;		 /* the head of the live counters */
 	uint64_t sequence;			 /* newest segment, by the page read first */
 	bool page_known;			 /* else the counters are those of a checkpoint */
@@ -80,7 +82,7 @@ size_t gm_load_bytes(const struct gm_log_file *file, void *to, size_t n, uint64_
 /* Read every segment with a valid head. False: host memory is short. */
 bool gm_load_segments(struct gm_log_file *file);
 
-/* Read the strings and index the records. False: host memory is short. */
+/* Read the strings, stacks and objects, and index the records. False: host memory is short. */
 bool gm_load_index(struct gm_log_file *file);
 
 /* Begin a pass. Ends the one before. */
@@ -100,6 +102,17 @@ bool gm_load_about(struct gm_log_file *file);
  * Members that an older version of the library did not write are 0. */
 bool gm_load_has_sample(const struct gm_record *record);
 bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct gm_sample *out);
+
+/* In things.c: keep what the STRING, STACK or OBJECT at `slot` defines; `torn` is counted up if it
+ * is incomplete. False: host memory is short. unique: sort by number, without doubles. */
+bool gm_load_things_add(struct gm_log_file *file, const struct gm_load_segment *segment,
+			uint32_t slot);
+void gm_load_things_unique(struct gm_log_file *file);
+/* Does a record of the kind define one? */
+bool gm_load_defines(uint8_t kind);
+/* The thing of a number; NULL: there is none. */
+const void *gm_load_thing(const gm_load_things *things, uint32_t number);
+void gm_load_things_free(gm_load_things *things);
 
 /* Read the body of a HEAP_SAMPLE. False: it is incomplete. Members that an older version did not
  * write are 0. */

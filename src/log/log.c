@@ -22,7 +22,8 @@
 
 /* Kinds of each word of GPUMEM_LOG_EVENTS, in the order of knob.def. */
 static const uint32_t kinds_of_word[] = {
-	BIT(GM_RECORD_ALLOCATE) | BIT(GM_RECORD_ALLOCATE_FAILED),
+	BIT(GM_RECORD_ALLOCATE) | BIT(GM_RECORD_ALLOCATE_FAILED) | BIT(GM_RECORD_STACK) |
+		BIT(GM_RECORD_OBJECT),
 	BIT(GM_RECORD_FREE),
 	BIT(GM_RECORD_COPY),
 	BIT(GM_RECORD_MAP) | BIT(GM_RECORD_UNMAP) | BIT(GM_RECORD_REMAP),
@@ -197,6 +198,18 @@ void gm_log_put_heap(const struct gm_record *record, const struct gm_heap_sample
 	bool kept = gm_writer.level == GM_LEVEL_EVENTS || record->flags & GM_RECORD_LAST;
 	if (kept && gm_log_wants(GM_RECORD_HEAP_SAMPLE))
 		record_put(record, &body, sizeof body);
+}
+
+void gm_log_put_body(const struct gm_record *record, const void *body, size_t length)
+{
+	if (gm_log_wants((enum gm_record_kind)record->kind))
+		record_put(record, body, length);
+}
+
+uint64_t gm_log_sequence(void)
+{
+	const struct gm_segment *segment = atomic_load(&gm_writer.current);
+	return segment ? atomic_load_explicit(&segment->sequence, memory_order_relaxed) : 0;
 }
 
 static void string_put(uint32_t number)

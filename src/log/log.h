@@ -58,6 +58,13 @@ void gm_log_put_sample(const struct gm_record *record, const struct gm_sample *s
  * with GM_RECORD_LAST. */
 void gm_log_put_heap(const struct gm_record *record, const struct gm_heap_sample *sample);
 
+/* Append a STACK or OBJECT with its body. */
+void gm_log_put_body(const struct gm_record *record, const void *body, size_t length);
+
+/* Sequence number of the segment that is being written; 0: none. A STACK or OBJECT is to be in each
+ * segment whose records refer to it. */
+uint64_t gm_log_sequence(void);
+
 /* The number of `text` in the log; the first call with a text writes it. 0: it cannot be kept. */
 uint32_t gm_log_string(const char *text);
 

@@ -193,6 +193,9 @@ static void about_finish(struct gm_log_file *file)
 			  newest->head.level == GM_LEVEL_EVENTS &&
 			  (file->kept & needed) == needed && !(about->closed && about->torn);
 	about->running = process_is_running(file);
+	about->since = first->head.sequence == 1 ? about->start : first->head.begun;
+	about->since_known = first->head.sequence == 1 || first->head.live_known;
+	about->kept = file->kept;
 }
 
 /* Check the head of the first segment. False: `why` says what the file is. */
@@ -293,10 +296,10 @@ void gm_log_read_close(struct gm_log_file *file)
 		return;
 	for (size_t i = 0; i < file->segments.n; i++)
 		free(file->segments.at[i].slots);
-	for (size_t i = 0; i < file->strings.n; i++)
-		free(file->strings.at[i].text);
+	gm_load_things_free(&file->strings);
+	gm_load_things_free(&file->stacks);
+	gm_load_things_free(&file->objects);
 	gm_array_free(&file->segments);
-	gm_array_free(&file->strings);
 	gm_array_free(&file->keys.of);
 	for (size_t i = 0; i < file->windows.n; i++)
 		gm_array_free(&file->windows.at[i].of);
@@ -330,17 +333,17 @@ uint64_t gm_log_read_counter(const struct gm_log_file *file, unsigned device,
 
 const char *gm_log_read_string(const struct gm_log_file *file, uint32_t number)
 {
-	size_t low = 0, high = file->strings.n;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (file->strings.at[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < file->strings.n && file->strings.at[low].number == number
-		       ? file->strings.at[low].text
-		       : NULL;
+	return gm_load_thing(&file->strings, number);
+}
+
+const struct gm_log_stack *gm_log_read_stack(const struct gm_log_file *file, uint32_t number)
+{
+	return gm_load_thing(&file->stacks, number);
+}
+
+const struct gm_log_object *gm_log_read_object(const struct gm_log_file *file, uint32_t number)
+{
+	return gm_load_thing(&file->objects, number);
 }
 
 bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out)
@@ -354,6 +357,7 @@ bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out)
 		return false;
 	const struct gm_load_segment *segment = &file->segments.at[key->segment];
 	out->record = segment->slots[key->slot];
+	out->segment = key->segment;
 	out->sample = NULL;
 	out->heap = NULL;
 	if (out->record.kind == GM_RECORD_HEAP_SAMPLE) {

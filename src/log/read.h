@@ -41,6 +41,9 @@ struct gm_log_about {
 	const char *const *knobs; /* "GPUMEM_LOG=events (environment)" */
 	uint64_t records, torn;	  /* slots read; slots never finished */
 	uint64_t dropped;	  /* records lost to GPUMEM_LOG_LIMIT or a full disk */
+	uint32_t kept;		  /* bit k: records of kind k are kept */
+	uint64_t since;		  /* events before are dropped; `start` when none are */
+	bool since_known;	  /* the blocks that were live then are known */
 	bool complete; /* has every event since the start, of the kinds that were selected */
 };
 
@@ -67,13 +70,29 @@ const uint64_t *gm_log_read_counters(const struct gm_log_file *file, unsigned de
 /* Text of a STRING record; NULL: the file has none of this number. */
 const char *gm_log_read_string(const struct gm_log_file *file, uint32_t number);
 
-/* The records in order of time, without STRING and MORE. `sample` is set for SAMPLE and
- * OUT_OF_MEMORY, `heap` for HEAP_SAMPLE, else NULL; both are valid until the next call. False:
+/* The frames of a STACK record, the innermost one first, and an OBJECT; NULL: the file has none of
+ * this number. Numbers in them may be of no record. */
+struct gm_log_stack {
+	uint32_t n, flags; /* enum gm_stack_flag */
+	struct gm_frame frames[];
+};
+struct gm_log_object {
+	uint32_t path; /* number of a string */
+	uint32_t id_length;
+	uint64_t address, size;
+	uint8_t id[];
+};
+const struct gm_log_stack *gm_log_read_stack(const struct gm_log_file *file, uint32_t number);
+const struct gm_log_object *gm_log_read_object(const struct gm_log_file *file, uint32_t number);
+
+/* The records in order of time, without STRING, STACK, OBJECT and MORE. `sample` is set for SAMPLE
+ * and OUT_OF_MEMORY, `heap` for HEAP_SAMPLE, else NULL; both are valid until the next call. False:
  * there are no more. rewind starts over. */
 struct gm_log_entry {
 	struct gm_record record;
 	const struct gm_sample *sample;
 	const struct gm_heap_sample *heap;
+	uint32_t segment; /* that has it; 0: the oldest one */
 };
 bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out);
 void gm_log_read_rewind(struct gm_log_file *file);

@@ -39,6 +39,11 @@
 	GM_KIND(18, TAKEOVER,                                                                     \
 		"malloc in kernels of a context: heap (0: the driver's), row of takeover.def, "   \
 		"the heap's limit, key of the context")                                           \
+	GM_KIND(19, STACK,                                                                        \
+		"id: number; size: frames; held: flags; a struct gm_frame each follows")          \
+	GM_KIND(20, OBJECT,                                                                       \
+		"program or shared object: where it lies, bytes, bytes of its build-id, number; " \
+		"string is its path, the build-id follows")                                       \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {
@@ -72,12 +77,15 @@ struct gm_record {
 	uint32_t context;  /* key of the owner context, low 32 bits */
 	uint32_t duration; /* of the call, ns, saturating */
 	uint32_t thread;   /* Linux thread id */
-	uint32_t string;   /* number of a STRING record; 0 none */
-	uint16_t hook;	   /* row of hooks.def, from 1, in the header's list of names; 0 none */
-	uint16_t status;   /* CUresult of the call */
-	uint16_t flags;	   /* enum gm_record_flag */
-	uint8_t device;	   /* ordinal; 255 none */
-	uint8_t kind;	   /* enum gm_record_kind; stored last, with release */
+	union {
+		uint32_t string; /* number of a STRING record; 0 none */
+		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, LIVE: of a STACK record */
+	};
+	uint16_t hook;	 /* row of hooks.def, from 1, in the header's list of names; 0 none */
+	uint16_t status; /* CUresult of the call */
+	uint16_t flags;	 /* enum gm_record_flag */
+	uint8_t device;	 /* ordinal; 255 none */
+	uint8_t kind;	 /* enum gm_record_kind; stored last, with release */
 };
 
 /*
@@ -130,6 +138,24 @@ struct gm_heap_sample {
 	uint64_t wait_ns; /* that kernels waited for growth */
 };
 
+/* The body of STACK: the innermost frame first. */
+struct gm_frame {
+	uint32_t object; /* number of an OBJECT record; 0: in none; GM_FRAME_PYTHON */
+	uint32_t line;	 /* of Python */
+	/* Address in the object as its ELF file counts, in the call's own instruction; in none,
+	 * as it is. Of Python: numbers of two strings, its file and, from bit 32, function. */
+	uint64_t place;
+};
+#define GM_FRAME_PYTHON UINT32_MAX
+#define GM_FRAMES_MOST 128  /* in a STACK */
+#define GM_BUILD_ID_MOST 32 /* bytes in an OBJECT; longer ones are cut */
+
+enum gm_stack_flag {
+	GM_STACK_CUT = 1,    /* outer frames are missing */
+	GM_STACK_C_ONLY = 2, /* Python runs, but this thread did not hold its lock */
+};
+
+_Static_assert(sizeof(struct gm_frame) == 16, "gpumem-log(5) gives the offsets");
 _Static_assert(sizeof(struct gm_record) == 64, "a slot is 64 bytes");
 _Static_assert(sizeof(struct gm_heap_sample) == 280, "gpumem-log(5) gives the offsets");
 

@@ -27,3 +27,6 @@ tests_unit_test_log_begin_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_segment
 tests_unit_test_segment_SOURCES = tests/unit/test_segment.c
 tests_unit_test_segment_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_log_stacks
+tests_unit_test_log_stacks_SOURCES = tests/unit/test_log_stacks.c tests/unit/log_help.h
+tests_unit_test_log_stacks_LDADD = $(UNIT_LDADD)

@@ -30,6 +30,17 @@ static int write_some(void *arg)
 					       .device = (uint8_t)d,
 					       .kind = GM_RECORD_HEAP_SAMPLE};
 		gm_log_put_heap(&heap, &(struct gm_heap_sample){.heap = d});
+		const struct gm_frame frames[5] = {{1, 0, 0x1234}, {GM_FRAME_PYTHON, 7, 1}};
+		const struct gm_record stack = {
+			.size = 5, .held = GM_STACK_C_ONLY, .id = d + 1, .kind = GM_RECORD_STACK};
+		const struct gm_record object = {.address = 1,
+						 .size = 2,
+						 .held = 20,
+						 .id = d + 1,
+						 .string = 1,
+						 .kind = GM_RECORD_OBJECT};
+		gm_log_put_body(&stack, frames, sizeof frames);
+		gm_log_put_body(&object, frames, 20);
 		gm_log_string(d ? "a string of more than 63 bytes, which takes two slots, not one"
 				: "\033]0;a title\007");
 	}
@@ -54,6 +65,19 @@ static char *slurp(const char *path, size_t *n)
 	*n = (size_t)gm_round_up((uint64_t)got, GM_SLOT_SIZE);
 	close(fd);
 	return bytes;
+}
+
+/* What stacks and objects of these numbers hold. */
+static size_t things_sum(const struct gm_log_file *file, uint32_t number)
+{
+	const struct gm_log_stack *stack = gm_log_read_stack(file, number);
+	const struct gm_log_object *object = gm_log_read_object(file, number);
+	size_t sum = 0;
+	for (uint32_t i = 0; stack && i < stack->n; i++)
+		sum += stack->frames[i].place + stack->frames[i].line;
+	for (uint32_t i = 0; object && i < object->id_length; i++)
+		sum += object->id[i];
+	return sum;
 }
 
 /* What is wrong with what the reader says of the file; NULL: nothing. */
@@ -98,6 +122,7 @@ static const char *harm(const char *path)
 		wrong = "records come and go";
 	if (!gm_log_read_check(file, why, sizeof why) && !*why)
 		wrong = "contradicts itself without a reason";
+	sum += things_sum(file, 1) + things_sum(file, 2);
 	gm_log_read_close(file);
 	return wrong;
 }
