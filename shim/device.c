@@ -15,6 +15,9 @@
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
 #include "shim/trim.h"
+#include "stack/held.h"
+#include "stack/stack.h"
+#include "stack/table.h"
 
 unsigned gm_shim_n_devices;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
@@ -197,6 +200,10 @@ static void walk_block(void *arg, const struct gm_block *b)
 		.device = (uint8_t)b->ordinal,
 		.kind = GM_RECORD_LIVE,
 	};
+	if (gm_stack_wanted(b->size)) {
+		live.stack = gm_held_stack(b->id);
+		gm_table_write(live.stack);
+	}
 	w->each(w->arg, &live);
 }
 

@@ -26,6 +26,7 @@
 #include "shim/kernel/launch.h"
 #include "shim/modules.h"
 #include "shim/trim.h"
+#include "stack/stack.h"
 
 /* Of src/driver/exports.txt. A newer driver may have further calls, for captures, say. */
 enum { NEWEST_DRIVER = 13040 };
@@ -95,6 +96,17 @@ static void life_open_log(bool pools, const struct gm_log_device *devices)
 	gm_log_open(&config);
 }
 
+/* Stacks belong to records of events. */
+static void life_keep_stacks(const struct gm_knobs *knobs)
+{
+	if (knobs->stacks.choice == GM_STACKS_OFF || !gm_log_wants(GM_RECORD_STACK))
+		return;
+	size_t least = knobs->stacks.choice == GM_STACKS_ALL ? 0 : GM_STACK_LARGE;
+	if (!gm_stack_open(least, life_keep_stacks))
+		gm_msg(GM_MSG_WARN, "GPUMEM_STACKS: there is no libgcc_s.so.1 here, stacks have no "
+				    "C frames");
+}
+
 /* CUDA itself does not survive a fork. The child may call cuInit in its own right, which fails, or
  * succeeds if the parent never did. */
 static void life_fork_child(void)
@@ -116,6 +128,7 @@ static enum gm_shim_state life_start(void)
 	bool pools = knobs->mode.choice == GM_MODE_POOL;
 	gm_shim_devices_find(pools, devices);
 	life_open_log(pools, devices);
+	life_keep_stacks(knobs);
 	if (knobs->log.choice != GM_LOG_EVENTS) /* its records need times of the clock */
 		gm_tick_start();
 	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;

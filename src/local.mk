@@ -36,6 +36,7 @@ endif
 include src/base/local.mk
 include src/knob/local.mk
 include src/log/local.mk
+include src/stack/local.mk
 include src/driver/local.mk
 include src/node/local.mk
 include src/sim/local.mk

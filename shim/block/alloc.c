@@ -15,6 +15,8 @@
 #include "shim/modules.h"
 #include "shim/retry.h"
 #include "shim/used.h"
+#include "stack/held.h"
+#include "stack/stack.h"
 
 /* One call of the program that asks for memory. */
 struct request {
@@ -49,6 +51,15 @@ static uint64_t alloc_timed(unsigned device, struct gm_timing call)
 	return end;
 }
 
+/* Finalizers of the program that run meanwhile make calls of their own. */
+static __attribute__((noinline)) void record_add_stack(struct gm_record *record)
+{
+	record->stack = gm_stack_capture(&gm_shim_inside);
+	gm_shim_happened(record->time);
+	if (record->stack && record->kind == GM_RECORD_ALLOCATE)
+		gm_held_add(record->id, record->stack);
+}
+
 static void request_served(const struct request *q, const struct gm_block *b, unsigned flags)
 {
 	unsigned device = q->context->ordinal;
@@ -70,6 +81,8 @@ static void request_served(const struct request *q, const struct gm_block *b, un
 	record.held = b->held;
 	record.id = b->id;
 	record.flags = (uint16_t)flags;
+	if (gm_stack_wanted(b->size))
+		record_add_stack(&record);
 	gm_log_put(&record);
 }
 
@@ -114,6 +127,8 @@ static CUresult request_refused(const struct request *q, CUresult result)
 		struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook,
 							 q->context, call.start, end, result);
 		record.size = q->size;
+		if (gm_stack_wanted(q->size))
+			record_add_stack(&record);
 		gm_log_put(&record);
 	}
 	struct gm_pool *pool = gm_shim_pool_if_any(device);

@@ -11,6 +11,8 @@
 #include "shim/context/capture.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "stack/held.h"
+#include "stack/stack.h"
 
 static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64_t end,
 				    CUdeviceptr base, size_t size, size_t held, uint64_t id,
@@ -30,8 +32,11 @@ static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64
 
 static void free_log(const struct gm_record *record)
 {
-	if (gm_log_wants(GM_RECORD_FREE))
-		gm_log_put(record);
+	if (!gm_log_wants(GM_RECORD_FREE))
+		return;
+	if (gm_stack_wanted(record->size))
+		gm_held_drop(record->id);
+	gm_log_put(record);
 }
 
 /* A timed call has ended, at `end` of gm_tick. */
@@ -53,11 +58,11 @@ void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, struct gm_tim
 	_Atomic uint64_t *parts = gm_count_device(b->ordinal);
 	gm_count_in(parts, b->ordinal, GM_C_free_calls, 1);
 	gm_count_in(parts, b->ordinal, GM_C_free_bytes, b->size);
-	if (!gm_log_wants(GM_RECORD_FREE))
+	if (!gm_log_wants(GM_RECORD_FREE)) /* spares the record */
 		return;
 	struct gm_record record = free_record(hook, call.start, end, b->base, b->size, b->held,
 					      b->id, b->context, b->ordinal, 0);
-	gm_log_put(&record);
+	free_log(&record);
 }
 
 /* The work that may still use a block when it is freed. */

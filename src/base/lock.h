@@ -21,6 +21,7 @@ enum gm_lock_rank {
 	GM_LOCK_RANK_SHELF,   /* several a pool */
 	GM_LOCK_RANK_EPOCH,   /* the events of a context in a pool */
 	GM_LOCK_RANK_TABLE,   /* tables of streams, modules, foreign memory */
+	GM_LOCK_RANK_STACK,   /* call stacks, loaded objects */
 	GM_LOCK_RANK_LOG,     /* segments of the log */
 	GM_LOCK_RANK_STRING,  /* interned strings of the log */
 	GM_LOCK_RANK_COUNTER, /* owners of the rows of counters */

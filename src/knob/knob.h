@@ -62,6 +62,7 @@ enum { GM_MODE_POOL, GM_MODE_TRACE };
 enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };
 enum { GM_IPC_SHARE, GM_IPC_NATIVE };
 enum { GM_THREADS_AUTO = 1 << 16 }; /* a THREADS knob that says auto */
+enum { GM_STACKS_OFF, GM_STACKS_LARGE, GM_STACKS_ALL };
 enum { GM_REMAP_AUTO, GM_REMAP_ON, GM_REMAP_OFF };
 
 struct gm_knob_info {

@@ -30,3 +30,6 @@ tests_unit_test_segment_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_log_stacks
 tests_unit_test_log_stacks_SOURCES = tests/unit/test_log_stacks.c tests/unit/log_help.h
 tests_unit_test_log_stacks_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_stack
+tests_unit_test_stack_SOURCES = tests/unit/test_stack.c tests/unit/log_help.h
+tests_unit_test_stack_LDADD = $(UNIT_LDADD)
