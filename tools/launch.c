@@ -142,6 +142,11 @@ static bool log_choose(struct launch *launch, const char *level)
 	else if (!level)
 		level = !launch->exec && folder_make(launch) ? "small" : "off";
 	launch->quiet = strcasecmp(level, "off") == 0;
+	if (launch->options.stacks)
+		setenv("GPUMEM_STACKS", launch->options.stacks, 1);
+	else if (launch->record && strcasecmp(level, "events") == 0 &&
+		 !gm_conf_get()->values[GM_KNOB_ID_stacks])
+		setenv("GPUMEM_STACKS", "large", 0);
 	setenv("GPUMEM_LOG", level, 1);
 	log_name_make_absolute();
 	if (!gm_leftover_logs_begin(&launch->leftover, getenv("GPUMEM_LOG_NAME")))

@@ -19,13 +19,24 @@ static const struct gm_command commands[] = {
 	 "Run COMMAND with the pool, without a log",
 	 "Exit status: that of COMMAND; 128+N when signal N ended it; 125 when gpumemstat\n"
 	 "failed, 126 when COMMAND cannot be run, 127 when it was not found."},
-	{"record", gm_record_main, GM_OPTIONS_LAUNCH | GM_OPTION_OUTPUT | GM_OPTION_TRACE,
+	{"record", gm_record_main,
+	 GM_OPTIONS_LAUNCH | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_STACKS,
 	 "[OPTION]... [--] COMMAND [ARG]...", "Run COMMAND with the pool and a log of every event",
 	 "Exit status: that of COMMAND; 128+N when signal N ended it; 125 when gpumemstat\n"
 	 "failed, 126 when COMMAND cannot be run, 127 when it was not found."},
 	{"summary", gm_summary_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_SORT | GM_OPTION_ROWS,
 	 "[OPTION]... [LOG]...", "Say what a run did with device memory",
+	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"live", gm_live_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_AT | GM_OPTION_GROUP,
+	 "[OPTION]... [LOG]...", "Say which blocks were alive, and the call stacks that made them",
+	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"leaks", gm_leaks_main,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_GROUP,
+	 "[OPTION]... [LOG]...", "Say which blocks were never freed",
 	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"frag", gm_frag_main,
@@ -160,7 +171,8 @@ static int program_refuse(const char *path)
 /* Does an option stand first that only commands which run a program have? */
 static bool option_is_of_record(const char *word)
 {
-	static const char *const names[] = {"-e", "-o", "--output", "--trace", "--exec"};
+	static const char *const names[] = {"-e",      "-o",	   "--output",
+					    "--trace", "--stacks", "--exec"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const size_t n = strlen(names[i]);
 		if (strncmp(word, names[i], n) == 0 && (!word[n] || word[n] == '='))

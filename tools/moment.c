@@ -33,7 +33,7 @@ static bool peak_find(struct gm_log_file *file, unsigned device, bool driver, st
 		const enum gm_blocks_change change =
 			gm_blocks_follow(&blocks, &entry.record, (int)device, &block);
 		if ((change != GM_BLOCKS_BORN && change != GM_BLOCKS_GONE) ||
-		    block.driver != driver)
+		    (block.driver && !driver))
 			continue;
 		alive += change == GM_BLOCKS_BORN ? block.size : -block.size;
 		if (alive > most) {

@@ -26,7 +26,7 @@ struct gm_moment {
 
 /*
  * Find the moment of a device in a log of events. The peak is that of the requested bytes of blocks
- * alive, of the pool's or, if `driver`, of the driver's. False: there is none: no block was ever
+ * alive, of the pool's and, if `driver`, of the driver's. False: there is none: no block was ever
  * alive, or no request was refused. Rewinds the log.
  */
 bool gm_moment_find(struct gm_log_file *file, unsigned device, bool driver,

@@ -228,7 +228,29 @@ static bool device_set(struct gm_options *options, const char *text)
 
 static bool at_set(struct gm_options *options, const char *text)
 {
+	options->at_given = true;
 	return gm_moment_parse(text, &options->at);
+}
+
+static bool group_set(struct gm_options *options, const char *text)
+{
+	static const char *const words[] = {[GM_GROUP_STACK] = "stack",
+					    [GM_GROUP_SIZE] = "size",
+					    [GM_GROUP_CONTEXT] = "context"};
+	for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
+		if (strcmp(text, words[i]) == 0) {
+			options->group = (enum gm_group)i;
+			return true;
+		}
+	return false;
+}
+
+static bool stacks_set(struct gm_options *options, const char *text)
+{
+	union gm_knob_value value;
+	char why[128];
+	options->stacks = text;
+	return gm_knob_parse(GM_KNOB_ID_stacks, text, &value, why, sizeof why);
 }
 
 static bool unit_set(struct gm_options *options, const char *text)
@@ -274,6 +296,8 @@ static const struct {
 	[GM_OPTION_INDEX_MEMORY] = {memory_set, "a size from 2M to 16T", NULL},
 	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 47", NULL},
 	[GM_OPTION_INDEX_AT] = {at_set, "peak, oom, exit or a time like 1.5s", "peak oom exit"},
+	[GM_OPTION_INDEX_GROUP] = {group_set, "stack, size or context", "stack size context"},
+	[GM_OPTION_INDEX_STACKS] = {stacks_set, "off, large or all", "off large all"},
 	[GM_OPTION_INDEX_UNIT] = {unit_set, "a size like 64K", NULL},
 	[GM_OPTION_INDEX_LEAST] = {least_set, "a ratio from 0 to 1, like 0.95", NULL},
 	[GM_OPTION_INDEX_MAX] = {NULL, NULL, "@counter"},

@@ -9,6 +9,8 @@
 #include "moment.h"
 #include "tool.h"
 
+enum gm_group { GM_GROUP_STACK, GM_GROUP_SIZE, GM_GROUP_CONTEXT };
+
 enum gm_option_index {
 #define GM_OPTION(bit, letter, name, argument, help) GM_OPTION_INDEX_##bit,
 #include "options.def"
@@ -44,9 +46,12 @@ struct gm_options {
 	uint64_t unit_size; /* bytes */
 	uint32_t least;	    /* utilisation, ppm; UINT32_MAX: not given */
 	struct gm_moment_wish at;
-	uint64_t delay; /* ns */
-	const char *by; /* NULL: the command's own order */
-	int status;	/* set when gm_options_next returned GM_OPTIONS_STOP */
+	bool at_given;
+	enum gm_group group; /* of live and leaks: what blocks are added up by */
+	const char *stacks;  /* of record: GPUMEM_STACKS; NULL: not given */
+	uint64_t delay;	     /* ns */
+	const char *by;	     /* NULL: the command's own order */
+	int status;	     /* set when gm_options_next returned GM_OPTIONS_STOP */
 };
 
 enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };

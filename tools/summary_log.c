@@ -37,7 +37,8 @@ static size_t source_begins(const char *knob)
  * default, or another line shows it. */
 static size_t knob_length(const char *knob)
 {
-	static const char *const elsewhere[] = {"GPUMEM_LOG=", "GPUMEM_LOG_NAME=", "GPUMEM_MODE="};
+	static const char *const elsewhere[] = {"GPUMEM_LOG=", "GPUMEM_LOG_NAME=", "GPUMEM_MODE=",
+						"GPUMEM_STACKS=large" /* of record */};
 	const size_t name = strcspn(knob, "="), shown = source_begins(knob);
 	if (!shown)
 		return strstr(knob, "; refused: ") ? strlen(knob) : 0;

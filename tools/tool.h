@@ -28,6 +28,8 @@ struct gm_command {
 int gm_run_main(const struct gm_command *self, int argc, char **argv);
 int gm_record_main(const struct gm_command *self, int argc, char **argv);
 int gm_summary_main(const struct gm_command *self, int argc, char **argv);
+int gm_live_main(const struct gm_command *self, int argc, char **argv);
+int gm_leaks_main(const struct gm_command *self, int argc, char **argv);
 int gm_frag_main(const struct gm_command *self, int argc, char **argv);
 int gm_replay_main(const struct gm_command *self, int argc, char **argv);
 int gm_image_main(const struct gm_command *self, int argc, char **argv);

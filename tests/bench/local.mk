@@ -3,6 +3,7 @@
 # a GPU and without a compiler, and run.sh of it there. TRACE: a trace in RMM's CSV, which one part replays.
 # In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
 include %D%/exec.mk
+include %D%/stacks.mk
 BENCH_C = client copies launches pairs replay serve
 BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_table.py report.py run.sh train.py turns.py
 EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \

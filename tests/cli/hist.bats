@@ -35,7 +35,7 @@ RUN=(at:1s map:0:64M:1us loop:0:3000:2 alloc:0:4096:1us alloc:0:8191:1us alloc:0
 	1.07 s and more          1      0.200   10.0 MiB      0.998  #######
 	all                      5          -   10.0 MiB          -
 
-	never freed   1 block, 1 B
+	never freed   2 blocks, 1.00 MiB
 	END
 }
 
@@ -47,7 +47,7 @@ RUN=(at:1s map:0:64M:1us loop:0:3000:2 alloc:0:4096:1us alloc:0:8191:1us alloc:0
 		[4096, 8192, 2, 12287], [1048576, 2097152, 1, 1048576], [8388608, 16777216, 1, 10485760]]' out
 	jq -e '.logs[0].lifetimes | map([.least_ns, .below_ns, .blocks, .bytes]) == [[0, 1, 2, 6000], [512, 1024, 1, 4096],
 		[524288, 1048576, 1, 8191], [1073741824, 2147483648, 1, 10485760]]' out
-	jq -e '.logs[0].never_freed == {blocks: 1, bytes: 1} and .logs[0].unknown == {blocks: 0, bytes: 0}' out
+	jq -e '.logs[0].never_freed == {blocks: 2, bytes: 1048577} and .logs[0].unknown == {blocks: 0, bytes: 0}' out
 }
 
 @test "hist of one device, of none with blocks, of several logs" {

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # gpumemstat as its users meet it.
-CLI_BATS = %D%/archs.bats %D%/check.bats %D%/completion.bats %D%/conf.bats %D%/diff.bats %D%/doctor.bats %D%/exact.bats %D%/findings.bats %D%/frag.bats %D%/hist.bats %D%/image.bats %D%/inkernel.bats %D%/launch.bats %D%/long.bats %D%/map.bats %D%/options.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/start.bats %D%/summary.bats %D%/top.bats
+CLI_BATS = %D%/archs.bats %D%/check.bats %D%/completion.bats %D%/conf.bats %D%/diff.bats %D%/doctor.bats %D%/exact.bats %D%/findings.bats %D%/frag.bats %D%/hist.bats %D%/image.bats %D%/inkernel.bats %D%/launch.bats %D%/live.bats %D%/long.bats %D%/map.bats %D%/options.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/start.bats %D%/summary.bats %D%/top.bats
 dist_check_SCRIPTS += $(CLI_BATS)
 EXTRA_DIST += %D%/cli.bash %D%/complete.zsh %D%/terminal.py %D%/growing.py
 TESTS += $(CLI_BATS)
 check_PROGRAMS += %D%/deny %D%/mkimage %D%/mklog
 tests_cli_deny_SOURCES = %D%/deny.c
-tests_cli_mklog_SOURCES = %D%/mklog.c %D%/mklog.h %D%/mklog_heap.c
+tests_cli_mklog_SOURCES = %D%/mklog.c %D%/mklog.h %D%/mklog_heap.c %D%/mklog_host.h %D%/mklog_stacks.h
 tests_cli_mklog_LDADD = libgm.la -lpthread -ldl
 tests_cli_mkimage_SOURCES = %D%/mkimage.c tests/image_make.h
 tests_cli_mkimage_LDADD = -ldl

@@ -12,6 +12,8 @@
  *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
  *   fail:DEVICE:SIZE:FREE     one that is refused, with FREE left on the device
  *   free:BLOCK:TIME           a block is freed
+ *   gone:BLOCK                a block goes with its context
+ *   stack:N                   the stack of the allocations from here on; 0: none (stack_put)
  *   loop:DEVICE:SIZE:N        a block is allocated and freed N times
  *   h2d:BYTES:TIME            a copy from the host
  *   run:DEVICE:SIZE           a run of idle memory, for the next sample of the device
@@ -46,38 +48,17 @@
 #include "log/frag.h"
 #include "log/log.h"
 #include "mklog.h"
+#include "mklog_host.h"
+#include "mklog_stacks.h"
 
-#define START ((uint64_t)1000 * 1000000000)
-#define START_WALL ((uint64_t)1795262400 * 1000000000)
 enum { BLOCKS = 4096 };
-
-int clock_gettime(clockid_t id, struct timespec *out); /* no attributes of the header's */
-
-static uint64_t passed; /* ns since the start */
-
-int clock_gettime(clockid_t id, struct timespec *out)
-{
-	uint64_t now = passed + (id == CLOCK_REALTIME ? START_WALL : START);
-	*out = (struct timespec){(time_t)(now / 1000000000), (long)(now % 1000000000)};
-	return 0;
-}
-
-pid_t getpid(void)
-{
-	return 4711;
-}
-
-int gethostname(char *name, size_t n)
-{
-	return snprintf(name, n, "node7") < (int)n ? 0 : -1;
-}
 
 struct device devices[DEVICES];
 static struct block {
 	unsigned device;
 	uint64_t size, held, address;
 } blocks[BLOCKS + 1], chunks[BLOCKS + 1];
-static uint64_t n_blocks, n_chunks, next_address;
+static uint64_t n_blocks, n_chunks, n_driver, next_address;
 
 enum { HOOK_ALLOC = 1, HOOK_FREE, HOOK_COPY };
 static const char *const hooks[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2"};
@@ -112,6 +93,15 @@ static uint64_t address_take(uint64_t otherwise)
 	const uint64_t address = next_address ? next_address : otherwise;
 	next_address = 0;
 	return address;
+}
+
+static unsigned stack_now;
+
+static void do_stack(const uint64_t v[WORDS])
+{
+	stack_now = (unsigned)v[0];
+	if (stack_now)
+		stack_put(stack_now);
 }
 
 static void do_to(const uint64_t v[WORDS])
@@ -177,7 +167,9 @@ static void do_alloc(const uint64_t v[WORDS])
 			       .size = block.size,
 			       .held = block.held,
 			       .id = n_blocks,
+			       .context = d + 1,
 			       .duration = (uint32_t)v[2],
+			       .stack = stack_now,
 			       .hook = HOOK_ALLOC,
 			       .device = (uint8_t)d,
 			       .kind = GM_RECORD_ALLOCATE});
@@ -231,6 +223,8 @@ static void do_driver(const uint64_t v[WORDS])
 	put((struct gm_record){.address = (uint64_t)1 << 46,
 			       .size = v[1],
 			       .held = v[1],
+			       .id = UINT64_MAX - n_driver++,
+			       .stack = stack_now,
 			       .duration = (uint32_t)v[2],
 			       .hook = HOOK_ALLOC,
 			       .flags = GM_RECORD_DRIVER,
@@ -301,24 +295,36 @@ static void do_fail(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_ALLOCATE_FAILED});
 }
 
-static void do_free(const uint64_t v[WORDS])
+static void block_free(uint64_t id, uint64_t ns, unsigned flags)
 {
-	const struct block block = blocks[v[0] > BLOCKS ? 0 : v[0]];
+	const struct block block = blocks[id > BLOCKS ? 0 : id];
+	const bool gone = flags & GM_RECORD_CONTEXT_GONE;
 	devices[block.device].requested -= block.size;
 	devices[block.device].handed_out -= block.held;
 	devices[block.device].live--;
-	gm_counter_add(block.device, GM_C_free_calls, 1);
+	gm_counter_add(block.device, gone ? GM_C_free_context : GM_C_free_calls, 1);
 	gm_counter_add(block.device, GM_C_free_bytes, block.size);
-	gm_counter_add(block.device, GM_C_free_ns, v[1]);
+	gm_counter_add(block.device, GM_C_free_ns, ns);
 	gauges(block.device);
 	put((struct gm_record){.address = block.address,
 			       .size = block.size,
 			       .held = block.held,
-			       .id = v[0],
-			       .duration = (uint32_t)v[1],
-			       .hook = HOOK_FREE,
+			       .id = id,
+			       .duration = (uint32_t)ns,
+			       .hook = gone ? 0 : HOOK_FREE,
+			       .flags = (uint16_t)flags,
 			       .device = (uint8_t)block.device,
 			       .kind = GM_RECORD_FREE});
+}
+
+static void do_free(const uint64_t v[WORDS])
+{
+	block_free(v[0], v[1], 0);
+}
+
+static void do_gone(const uint64_t v[WORDS])
+{
+	block_free(v[0], 0, GM_RECORD_CONTEXT_GONE);
 }
 
 static void do_loop(const uint64_t v[WORDS])
@@ -374,7 +380,7 @@ static const struct word {
 	{"grow", "dst", do_grow},     {"nogrow", "dsn", do_nogrow}, {"size", "nn", do_size},
 	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},
 	{"last", "d", do_last},	      {"to", "s", do_to},	    {"unmap", "n", do_unmap},
-	{"move", "ns", do_move},
+	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

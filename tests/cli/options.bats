@@ -15,7 +15,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 }
 
 @test "an unknown option of every command is refused" {
-	for command in run record summary frag hist map diff check top replay image env hooks doctor; do
+	for command in run record summary live leaks frag hist map diff check top replay image env hooks doctor; do
 		try $command "unrecognized option '--nonsense'" $command --nonsense
 		try $command "invalid option -- 'x'" $command -x
 		try $command "option '--help' doesn't allow an argument" $command --help=1
@@ -51,7 +51,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	try summary '-n 0: expected a number from 1 on' summary -n 0
 	try summary '-n -1: expected a number from 1 on' summary -n -1
 	try summary '-n 1x: expected a number from 1 on' summary -n 1x
-	for command in summary frag replay env hooks doctor; do
+	for command in summary live leaks frag replay env hooks doctor; do
 		try $command '--color=green: expected auto, always or never' $command --color=green
 		try $command '--width=39: expected a number from 40 to 1000' $command --width=39
 		try $command '--width=1001: expected a number from 40 to 1000' $command --width=1001
@@ -97,7 +97,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 @test "the help of every command names each of its options, and so does the manual" {
 	manual=$BATS_TEST_DIRNAME/../../man/gpumemstat.1
 	"$TOOL" --help >help
-	for command in run record summary frag hist map diff check top replay image env hooks doctor; do
+	for command in run record summary live leaks frag hist map diff check top replay image env hooks doctor; do
 		grep -qE "^  $command " help
 		grep -qE "^\.Cm $command$|^\.Op Cm $command$" "$manual"
 		"$TOOL" $command --help >of_command

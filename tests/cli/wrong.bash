@@ -46,7 +46,7 @@ accepted() {
 	help=$("$TOOL" "$1" --help | sed -n '/^Options:/,/^$/p')
 	options | while IFS='|' read -r bit letter name argument; do
 		if [ -n "$name" ]; then
-			[[ $help =~ " --$name"[=\ ] ]] || continue
+			[[ $help == *" --$name${argument:+=$argument} "* ]] || continue
 		else
 			[[ $help =~ "  -$letter " ]] || continue
 		fi
@@ -57,7 +57,7 @@ accepted() {
 # A good value of every option that takes one.
 declare -gA GOOD=(
 	[SET]=GPUMEM_VERBOSE=1 [OUTPUT]=some.gml [UNITS]=K [SORT]=rank [ROWS]=3 [COLOR]=never [WIDTH]=100
-	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [BY]=pid [UNIT]=64K [LEAST]=0.5
+	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [STACKS]=all [GROUP]=size [BY]=pid [UNIT]=64K [LEAST]=0.5
 )
 
 # wrong_values BIT: "VALUE<US>REASON" each, ended by NUL.
@@ -79,6 +79,8 @@ wrong_values() {
 	OUTPUT) refuse 'expected a name' '' ;;
 	UNITS) refuse 'expected auto, B, K, M or G' "${strange[@]}" T k KB KiB AUTO 1024 BK ;;
 	SORT) refuse 'expected rank, program, start, requested, mapped, calls or failed' "${strange[@]}" size Rank rank, ranks ;;
+	STACKS) refuse 'expected off, large or all' "${strange[@]}" on 64K 0 ALLL largest ;;
+	GROUP) refuse 'expected stack, size or context' "${strange[@]}" stacks Size context, 0 ;;
 	SIZE) refuse 'expected a size of 64K or more' "${strange[@]}" 0 1 63K NaN 50% 1Q 1e9 -1 ;;
 	TIMEOUT) refuse 'expected a time like 500ms or 30s' "${strange[@]}" 0 0s -1s NaN 1x 1e9s off ;;
 	POLICY) refuse 'expected names out of pool, first-fit, exact-size, round-2m, pytorch and pytorch-pool' "${strange[@]}" \

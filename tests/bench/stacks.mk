@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What call stacks cost, without a GPU; prints times and fails on none.
+EXTRA_DIST += tests/bench/stacks.c tests/bench/stacks.py tests/bench/stacks.sh
+CLEANFILES += tests/bench/stacks
+tests/bench/stacks: tests/bench/stacks.c tests/sim/lib/libcuda.so.1
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) -o $@ \
+		$(srcdir)/tests/bench/stacks.c tests/sim/lib/libcuda.so.1
+
+.PHONY: bench-stacks
+bench-stacks: tests/bench/stacks libgpumem.la
+	@$(top_srcdir)/tests/bench/stacks.sh $(top_srcdir)

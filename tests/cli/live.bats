@@ -1,0 +1,207 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# live and leaks of logs whose content is known to the byte (mklog.c).
+source "$BATS_TEST_DIRNAME/cli.bash"
+
+# At 1 s 21 MiB are alive, the peak; at 2 s a third allocation fails; at 3 s a block goes with its context.
+RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us stack:8 alloc:0:1M:1us stack:0 alloc:0:512:1us
+	at:2s free:1:900ns stack:107 driver:0:5M:1us fail:0:7G:1G at:3s stack:66 alloc:1:3M:1us gone:2 stack:203 alloc:0:2M:1us)
+
+@test "the blocks at the end, exactly" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" live a.gml >out
+	diff -u - out <<-'END'
+	log           a.gml: mklog, 3.00 s, closed cleanly
+
+	device 0      at end: 8.00 MiB in 4 blocks
+
+	5.00 MiB      1 block
+	              libone.so+0x16b
+	              0xdead
+	              C frames only: the thread did not hold Python's lock
+
+	2.00 MiB      1 block
+	              libone.so+0x0
+	              libone.so+0x1
+	              libone.so+0x2
+	              ... and further ones that the log lacks
+
+	1.00 MiB      1 block
+	              libone.so+0x108
+	              0xdead
+	              train (project/train.py:8)
+	              <module> (project/train.py:1)
+
+	512 B         1 block
+	              without a stack: see record --stacks
+
+	device 1      at end: 3.00 MiB in 1 block
+
+	3.00 MiB      1 block
+	              libone.so+0x142
+	              0xdead
+	              \x1b[31mred\nline (project/train.py:66)
+	              <module> (project/train.py:1)
+
+	symbols       /nowhere/libone.so is not here
+	END
+	refute grep -q $'\e' out
+	"$TOOL" live --at=exit a.gml | diff out -
+}
+
+@test "each device at its own peak" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" live --at=peak a.gml >out
+	head -n 8 out | diff -u - <(cat <<-'END'
+	log           a.gml: mklog, 3.00 s, closed cleanly
+
+	device 0      at the peak, 1.00 s: 21.0 MiB in 4 blocks
+
+	20.0 MiB      2 blocks, the largest of 10.0 MiB
+	              libone.so+0x107
+	              0xdead
+	              train (project/train.py:7)
+	END
+	)
+	grep -qx 'device 1      at the peak, 3.00 s: 3.00 MiB in 1 block' out
+}
+
+@test "when memory lacked, and a number of stacks" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" live --at=oom -n 1 a.gml >out
+	diff -u - out <<-'END'
+	log           a.gml: mklog, 3.00 s, closed cleanly
+
+	device 0      when memory lacked, 2.00 s: 16.0 MiB in 4 blocks
+
+	10.0 MiB      1 block
+	              libone.so+0x107
+	              0xdead
+	              train (project/train.py:7)
+	              <module> (project/train.py:1)
+
+	6.00 MiB      of 3 more stacks: -n
+
+	symbols       /nowhere/libone.so is not here
+	END
+	mklog b.gml at:1s map:0:64M:1us alloc:0:1M:1us
+	"$TOOL" live --at=oom b.gml >out
+	diff -u - out <<-'END'
+	log           b.gml: mklog, 1.00 s, closed cleanly
+	live          at no time: no allocation lacked memory
+	END
+}
+
+@test "the peak counts the driver's blocks, and the first refusal is the moment without memory" {
+	mklog a.gml at:1s map:0:64M:1us alloc:0:4M:1us at:2s free:1:1us fail:0:7G:1G alloc:0:1M:1us driver:0:5M:1us \
+		at:3s fail:0:7G:1G free:2:1us
+	"$TOOL" live --at=peak a.gml | grep -qx 'device 0      at the peak, 2.00 s: 6.00 MiB in 2 blocks'
+	"$TOOL" live --at=oom a.gml | grep -qx 'device 0      when memory lacked, 2.00 s: 0 B in 0 blocks'
+	# The last record is the free of block 2.
+	"$TOOL" live --at=3s a.gml | grep -qx 'device 0      at 3.00 s: 5.00 MiB in 1 block'
+}
+
+@test "a time, by size; leaks by context" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" live --at=1.5s --by=size a.gml >out
+	diff -u - out <<-'END'
+	log           a.gml: mklog, 3.00 s, closed cleanly
+
+	device 0      at 1.50 s: 21.0 MiB in 4 blocks
+
+	size             blocks      bytes
+	10.0 MiB              2   20.0 MiB
+	1.00 MiB              1   1.00 MiB
+	512 B                 1      512 B
+
+	device 1      at 1.50 s: 0 B in 0 blocks
+	END
+	"$TOOL" leaks --by=context --units=M a.gml >out
+	diff -u - out <<-'END'
+	log           a.gml: mklog, 3.00 s, closed cleanly
+
+	device 0      never freed: 18.0 MiB in 5 blocks; 1 of these went with the
+	              context
+
+	context          blocks      bytes
+	1                     4   13.0 MiB
+	0                     1    5.0 MiB
+
+	device 1      never freed: 3.0 MiB in 1 block
+
+	context          blocks      bytes
+	2                     1    3.0 MiB
+	END
+	# A free begins when its call begins, an allocation when it ends.
+	[ "$("$TOOL" live --json --at=2s a.gml | jq '.logs[0].devices[0].bytes')" -eq $((16777216 + 512)) ]
+	[ "$("$TOOL" live --json --at=999999us a.gml | jq '.logs[0].devices[0].bytes')" -eq 0 ]
+	[ "$("$TOOL" live --json --at=1h a.gml | jq '.logs[0].devices[0].bytes')" -eq $((8388608 + 512)) ]
+}
+
+@test "JSON has every frame" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" live --json a.gml >out
+	jq -e '.schema == 1 and (.logs | length) == 1' out
+	jq -e '.logs[0] | .program == "mklog" and .at == "exit" and .missing == null and .older_known' out
+	jq -e '.logs[0].devices[0] | .ordinal == 0 and .ns == 3000000000 and .bytes == 8389120 and .blocks == 4' out
+	jq -e '.logs[0].devices[0].groups | map(.bytes) == [5242880, 2097152, 1048576, 512]' out
+	jq -e '.logs[0].devices[0].groups | map(.stack) == [107, 203, 8, null]' out
+	jq -e '.logs[0].devices[0].groups | map(.c_only) == [true, false, false, false]' out
+	jq -e '.logs[0].devices[0].groups | map(.cut) == [false, true, false, false]' out
+	jq -e '.logs[0].devices[0].groups[2].frames == [
+		{language: "c", function: null, file: null, line: null, inlined: false, object: "/nowhere/libone.so", offset: 264},
+		{language: "c", function: null, file: null, line: null, inlined: false, object: null, offset: 57005},
+		{language: "python", function: "train", file: "/home/me/project/train.py", line: 8},
+		{language: "python", function: "<module>", file: "/home/me/project/train.py", line: 1}]' out
+	jq -e '.logs[0].devices[1].groups[0].frames[2].function == "\u001b[31mred\nline"' out
+	refute grep -q $'\e' out
+	jq -e '.logs[0].objects == [{path: "/nowhere/libone.so", missing: "is not here"}]' out
+	"$TOOL" leaks --json a.gml | jq -e '.logs[0].devices | map(.gone_with_context) == [1, 0]'
+	"$TOOL" live --json --by=size a.gml | jq -e '.logs[0].devices[0].groups[0] == {size: 5242880, blocks: 1, bytes: 5242880}'
+}
+
+@test "a log that cannot know says so" {
+	GPUMEM_LOG=small mklog a.gml at:1s map:0:64M:1us alloc:0:10M:1us
+	for command in live leaks; do
+		"$TOOL" $command a.gml >out
+		[ "$(sed -n 2p out)" = "$command$(printf '%*s' $((14 - ${#command})))no events in this log: 'gpumemstat record' keeps them" ]
+	done
+	(unset GPUMEM_PREWARM && export GPUMEM_LOG=events GPUMEM_LOG_NAME=b.gml GPUMEM_LOG_EVENTS=all,-free &&
+		exec "$MKLOG" at:1s map:0:64M:1us alloc:0:10M:1us)
+	"$TOOL" live b.gml >out
+	grep -qx 'live          not in this log: GPUMEM_LOG_EVENTS was without allocate and free' out
+	"$TOOL" live --json b.gml | jq -e '.logs[0].missing != null and .logs[0].devices == []'
+}
+
+@test "where old events were dropped, the rest counts, and older moments are refused" {
+	GPUMEM_LOG_LIMIT=32M mklog a.gml at:1s map:0:64M:1us alloc:0:1M:1us loop:0:512:400000 at:2s alloc:0:2M:1us
+	"$TOOL" live a.gml >out
+	# The block of 1 MiB is not known: mklog has no pool that could be walked.
+	grep -qx 'device 0      at end: 2.00 MiB in 1 block' out
+	grep -q 'older blocks are not known: their events were dropped' out
+	"$TOOL" live --at=500ms a.gml >out
+	grep -qx 'live          not known: events as old as that were dropped' out
+}
+
+@test "a killed program's blocks are those alive" {
+	mklog a.gml at:1s map:0:64M:1us stack:3 alloc:0:1M:1us alloc:0:2M:1us free:1:1us kill
+	"$TOOL" leaks a.gml >out
+	head -n 1 out | grep -q 'killed, or crashed$'
+	grep -qx 'device 0      never freed: 2.00 MiB in 1 block' out
+}
+
+@test "two million events need less than 200 MB" {
+	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
+	[ -z "${SANITIZE_LIB:-}" ] || skip "the sanitizer has memory of its own"
+	command -v python3 >/dev/null || skip "no python3"
+	mklog a.gml map:0:64M:1us alloc:0:1M:1us loop:0:512:1000000
+	"$TOOL" --json a.gml | jq -e '.logs[0].records > 2000000 and .logs[0].complete'
+	for at in peak exit; do
+		python3 - "$TOOL" live --at=$at a.gml <<-'END' >peak
+			import resource, subprocess, sys
+			subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+			print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+		END
+		[ "$(<peak)" -lt $((200 * 1000)) ] || { echo "$at: $(<peak) KB"; return 1; }
+	done
+}

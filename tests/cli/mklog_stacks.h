@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stacks of mklog's word `stack`. */
+#ifndef GM_TESTS_MKLOG_STACKS_H
+#define GM_TESTS_MKLOG_STACKS_H
+
+#include "log/log.h"
+
+static struct gm_frame python_frame(const char *file, const char *function, unsigned line)
+{
+	return (struct gm_frame){GM_FRAME_PYTHON, line,
+				 (uint64_t)gm_log_string(function) << 32 | gm_log_string(file)};
+}
+
+/* Two frames of C, one of them in no object; then, below 100, train and <module> of Python, and of
+ * stack 66 a function whose name a terminal would obey; from 100 on C alone, and from 200 on cut
+ * frames, as many as the number is above. */
+static void stack_put(unsigned number)
+{
+	const struct gm_record object = {.address = 0x7000,
+					 .size = 0x1000,
+					 .held = 2,
+					 .id = 1,
+					 .string = gm_log_string("/nowhere/libone.so"),
+					 .kind = GM_RECORD_OBJECT};
+	struct gm_frame frames[GM_FRAMES_MOST] = {{1, 0, 0x100 + number}, {0, 0, 0xdead}};
+	struct gm_record record = {.size = 2, .id = number, .kind = GM_RECORD_STACK};
+	gm_log_put_body(&object, "\xab\xcd", 2);
+	if (number < 100) {
+		const char *function = number == 66 ? "\033[31mred\nline" : "train";
+		frames[2] = python_frame("/home/me/project/train.py", function, number);
+		frames[3] = python_frame("/home/me/project/train.py", "<module>", 1);
+		record.size = 4;
+	} else if (number < 200) {
+		record.held = GM_STACK_C_ONLY;
+	} else {
+		record.held = GM_STACK_CUT;
+		for (record.size = 0; record.size < number - 200; record.size++)
+			frames[record.size] = (struct gm_frame){1, 0, record.size};
+	}
+	gm_log_put_body(&record, frames, record.size * sizeof *frames);
+}
+
+#endif

@@ -1,0 +1,192 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# The call stacks of allocations: what gpumemstat says of programs with known functions.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	TOOL=$PWD/gpumemstat SOURCES=$BATS_TEST_DIRNAME
+	export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 LC_ALL=C
+	cd "$BATS_TEST_TMPDIR"
+	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=log GPUMEM_STACKS=large)
+	command -v addr2line >/dev/null || skip "no addr2line"
+}
+
+# shown [OPTION]...: the groups of `live` of the log, as JSON.
+shown() {
+	"$TOOL" live --json "$@" log >json
+	jq '.logs[0].devices[0].groups' json >groups
+	"$TOOL" summary --json log | jq -e '.logs[0] | .contradiction == null and .closed and .complete'
+}
+
+# functions BYTES: those of the group with so many bytes, the innermost first, in one line.
+functions() {
+	jq -r --argjson bytes "$1" 'map(select(.bytes == $bytes))[0].frames | map(.function // "?") | join(" ")' groups
+}
+
+MIB=$((1 << 20))
+
+@test "functions, inlined ones, and names of C++" {
+	preloaded "$PROGRAMS/stacks" calls
+	shown
+	[[ $(functions $MIB) == "known_leaf known_inlined known_caller way_calls main "* ]]
+	[[ $(functions $((2 * MIB))) == "known_leaf test::Layer<int>::forward(unsigned long) way_calls main "* ]]
+	[[ $(functions $((12 * MIB))) == "known_leaf way_calls main "* ]]
+	jq -e 'map(select(.bytes == 12582912))[0].blocks == 3' groups
+	jq -e 'map(select(.bytes == 1048576))[0].frames | map(select(.inlined).function) == ["known_inlined"]' groups
+	# Lines are those of the source.
+	line=$(grep -n 'MUST(cuMemAlloc(&block, size));' "$SOURCES/stacks.c" | cut -d: -f1)
+	jq -e --argjson line "$line" 'map(select(.bytes == 1048576))[0].frames[0] | .line == $line and (.file | endswith("stacks.c"))' groups
+	# Below 64 KiB there is none; what was freed is not shown.
+	jq -e 'map(select(.bytes == 1000))[0] | .stack == null and .frames == []' groups
+	jq -e 'length == 4' groups
+}
+
+@test "all allocations have a stack, or none has" {
+	KNOBS+=(GPUMEM_STACKS=all)
+	preloaded "$PROGRAMS/stacks" calls
+	shown
+	[[ $(functions 1000) == "known_leaf way_calls main "* ]]
+	rm log
+	KNOBS+=(GPUMEM_STACKS=off)
+	preloaded "$PROGRAMS/stacks" calls
+	shown
+	jq -e 'map(.stack) | unique == [null]' groups
+	rm log
+	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=log GPUMEM_STACKS=all)
+	preloaded "$PROGRAMS/stacks" calls
+	"$TOOL" live log | grep -q 'no events in this log'
+}
+
+@test "record takes stacks, and its options say which" {
+	env LD_LIBRARY_PATH="$SIM" "$TOOL" record -o log "$PROGRAMS/stacks" calls
+	shown
+	[[ $(functions $MIB) == "known_leaf known_inlined known_caller "* ]]
+	for option in off all; do
+		rm log
+		env LD_LIBRARY_PATH="$SIM" "$TOOL" record --stacks=$option -o log "$PROGRAMS/stacks" calls
+		shown
+		case $option in
+		off) jq -e 'map(.stack) | unique == [null]' groups ;;
+		all) jq -e 'map(.stack) | all' groups ;;
+		esac
+	done
+	rm log
+	env LD_LIBRARY_PATH="$SIM" "$TOOL" record -e GPUMEM_STACKS=off -o log "$PROGRAMS/stacks" calls
+	shown
+	jq -e 'map(.stack) | unique == [null]' groups
+}
+
+@test "frames of a library that was closed, and of one that is stripped" {
+	preloaded "$PROGRAMS/stacks" library "$PROGRAMS/libstacks.so"
+	shown
+	[[ $(jq -r 'map(select(.frames[0].object | endswith("libstacks.so")))[0].frames | map(.function) | join(" ")' groups) == \
+		"library_inner library_allocate way_library main "* ]]
+	[[ $(functions $((16 * MIB))) == "known_leaf known_inlined known_caller way_library main "* ]]
+	rm log
+	cp "$PROGRAMS/libstacks.so" libbare.so
+	strip libbare.so
+	preloaded "$PROGRAMS/stacks" library "$PWD/libbare.so"
+	shown
+	# It exports one function only.
+	[[ $(jq -r 'map(select(.frames[0].object | endswith("libbare.so")))[0].frames | map(.function)[1:] | join(" ")' groups) == \
+		"library_allocate way_library main "* ]]
+	# Another build under its name is not taken for it.
+	cp "$PROGRAMS/stacks" libbare.so
+	"$TOOL" live --width=1000 log | grep -q "libbare.so is not the build that ran$"
+	"$TOOL" live log | grep -Eq ' libbare.so\+0x[0-9a-f]+$'
+	rm libbare.so
+	"$TOOL" live --width=1000 log | grep -q "libbare.so is not here$"
+}
+
+@test "without addr2line frames are addresses, and a line says why" {
+	preloaded "$PROGRAMS/stacks" calls
+	mkdir bin
+	PATH=$PWD/bin "$TOOL" live --width=1000 log >out
+	grep -Eq '^ +stacks\+0x[0-9a-f]+$' out
+	grep -q 'stacks was not read: there is no addr2line$' out
+}
+
+@test "threads that allocate while libraries come and go" {
+	preloaded "$PROGRAMS/stacks" threads "$PROGRAMS/libstacks.so"
+	shown
+	# Each thread has kept one block; all were allocated at one place.
+	[[ $(functions $((4 * MIB))) == "known_leaf known_inlined known_caller thread_allocate "* ]]
+	jq -e 'length == 1' groups
+}
+
+@test "a block keeps its stack when the segment of its allocation is dropped" {
+	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
+	[[ ${SANITIZE_LIB:-} != *tsan* ]] || skip "too many events for ThreadSanitizer"
+	KNOBS+=(GPUMEM_LOG_LIMIT=32M)
+	preloaded "$PROGRAMS/stacks" segments
+	"$TOOL" live --json log >json
+	jq '.logs[0].devices[0].groups' json >groups
+	jq -e '.logs[0].older_known' json
+	[[ $(functions $MIB) == "known_leaf known_inlined known_caller way_segments main "* ]]
+	jq -e 'length == 1' groups
+	"$TOOL" summary --json log | jq -e '.logs[0] | .contradiction == null and .dropped > 0'
+}
+
+@test "a forked child does not disturb the stacks of its parent" {
+	preloaded "$PROGRAMS/stacks" fork
+	shown
+	jq -e 'map(.blocks) == [1, 1]' groups
+	jq -e '[.[].frames[0].function] == ["known_leaf", "known_leaf"]' groups
+}
+
+# python WAY: preloaded, by each CPython from 3.9 on that PYTHONS names.
+python() {
+	local python
+	# ThreadSanitizer does not know the interpreter's locks.
+	[[ ${SANITIZE_LIB:-} != *tsan* ]] || skip "not under ThreadSanitizer"
+	[ -z "$TEST_UNDER" ] || skip "not under memcheck"
+	python=$(python3 -c 'import sys; print(sys.version_info >= (3, 9) and sys.executable)' || true)
+	[ -x "$python" ] || skip "no python3 of 3.9 or later"
+	preloaded "$python" "$SOURCES/stacks.py" "$1" >out
+	[ "$(<out)" = done ]
+}
+
+@test "functions of Python, as long as their code object lives" {
+	python calls
+	shown
+	jq -r 'map(select(.bytes == 1048576))[0].frames | map(select(.language == "python").function) | join(" ")' groups >found
+	[[ $(<found) =~ ^allocate\ deep\ deep\ deep\ (Layer\.)?forward\ way_calls\ \<module\>$ ]]
+	line=$(grep -n 'cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(size))' "$SOURCES/stacks.py" | cut -d: -f1)
+	jq -e --argjson line "$line" 'map(select(.bytes == 1048576))[0].frames | map(select(.language == "python"))[0] |
+		.line == $line and (.file | endswith("/stacks.py"))' groups
+	# 100 calls deep, and at one place: the outer ones are cut, and C frames end at the interpreter.
+	jq -e 'map(select(.bytes == 4194304 and .cut))[0] | .blocks == 2 and
+		(.frames | map(select(.language == "python")) | length) == 64' groups
+	# Without the lock.
+	jq -e 'map(select(.c_only))[0] | .bytes == 4194304 and .blocks == 1 and
+		(.frames | map(select(.language == "python")) == [])' groups
+	# The last of 200 functions, each at the place of another one before.
+	[[ $(jq -r 'map(select(.bytes == 8388608))[0].frames | map(select(.language == "python").function)[1]' groups) == made_199 ]]
+	[[ $(jq -r 'map(select(.bytes == 8388608))[0].frames | map(select(.language == "python").file)[1]' groups) == made_199.py ]]
+}
+
+@test "finalizers that free device memory while a stack is taken" {
+	python finalizers
+	shown
+	jq -e 'length == 0' groups
+}
+
+@test "threads of Python, with the lock and without" {
+	python threads
+	shown
+	jq -e 'length == 1' groups
+	"$TOOL" summary --json log | jq -e '.logs[0].counters.stacks >= 3 and .logs[0].counters.stacks_lost == 0'
+}
+
+@test "interpreters within the interpreter" {
+	python interpreters
+	shown
+	jq -e 'map(.blocks) | add == 5' groups
+	jq -e '[.[].frames[].function] | index("way_interpreters") != null' groups
+}
+
+@test "a fork in Python" {
+	python fork
+	shown
+	jq -e '[.[].frames[].function] | index("way_fork") != null' groups
+}

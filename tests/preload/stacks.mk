@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Call stacks of allocations: programs whose functions are known, with debug information whatever CFLAGS are.
+dist_check_SCRIPTS += tests/preload/stacks.bats
+TESTS += tests/preload/stacks.bats
+EXTRA_DIST += tests/preload/libstacks.c tests/preload/stacks.c tests/preload/stacks.py
+STACKS = tests/preload/libstacks.so tests/preload/stacks
+check_DATA += $(STACKS)
+CLEANFILES += $(STACKS)
+tests/preload/stacks: tests/preload/stacks.c tests/preload/program.h tests/sim/lib/libcuda.so.1
+	$(PRELOAD_CC) -O1 -g -Wl,--build-id -o $@ $(srcdir)/tests/preload/stacks.c tests/sim/lib/libcuda.so.1 -lpthread -ldl
+tests/preload/libstacks.so: tests/preload/libstacks.c tests/sim/lib/libcuda.so.1
+	$(PRELOAD_SHARED) -O1 -g -Wl,--build-id $(srcdir)/tests/preload/libstacks.c tests/sim/lib/libcuda.so.1
