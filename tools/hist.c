@@ -236,13 +236,7 @@ static void log_show(struct gm_emit *emit, const struct gm_figures *f)
 
 static void logs_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 {
-	gm_emit_list(emit, "logs");
-	for (size_t i = 0; i < n; i++) {
-		if (i > 0)
-			gm_emit_break(emit);
-		log_show(emit, &logs[i].figures);
-	}
-	gm_emit_end(emit);
+	gm_logs_show_each(emit, logs, n, log_show);
 }
 
 int gm_hist_main(const struct gm_command *self, int argc, char **argv)

@@ -123,6 +123,18 @@ static int names_show(const struct gm_options *options, char *const *names, size
 	return status | gm_logs_close(&logs);
 }
 
+void gm_logs_show_each(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n,
+		       void (*show)(struct gm_emit *emit, const struct gm_figures *figures))
+{
+	gm_emit_list(emit, "logs");
+	for (size_t i = 0; i < n; i++) {
+		if (i > 0)
+			gm_emit_break(emit);
+		show(emit, &logs[i].figures);
+	}
+	gm_emit_end(emit);
+}
+
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
 {

@@ -40,6 +40,10 @@ int gm_logs_close(struct gm_logs *logs);
 int gm_logs_run(const struct gm_options *options, char *const *names, size_t n,
 		void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n));
 
+/* Write the list of logs, each by `show`, with an empty line between two. */
+void gm_logs_show_each(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n,
+		       void (*show)(struct gm_emit *emit, const struct gm_figures *figures));
+
 /* Likewise; logs without events, and those that lack options->device, are named and skipped, too.
  */
 int gm_logs_run_events(const struct gm_options *options, char *const *names, size_t n,
