@@ -116,8 +116,6 @@ struct gm_heap_host {
 	bool ended;		      /* the last record is written */
 	uint32_t readings;	      /* launched so far */
 	_Atomic uint64_t due;	      /* CLOCK_MONOTONIC: no reading sooner. Any thread */
-	atomic_bool stale;	      /* launched into since it was last read. Any thread */
-	atomic_bool unreadable;	      /* the end of a reading could not be seen. Any thread */
 
 	/* Under the lock: shedding (shed.h). */
 	bool shed_wanted;      /* by the next launch */
@@ -132,7 +130,10 @@ struct gm_heap_host {
 
 	uint64_t slack_since; /* under the lock: when it was mapped, by the service's clock */
 
-	atomic_uint mapped;	/* granules of chunks in any state but MAPPING, SLACK. Any thread */
+	/* Any thread. In a word without fields of the lock: GCC tests neighbours by one load. */
+	atomic_uint mapped;	/* granules of chunks in any state but MAPPING, SLACK */
+	atomic_bool stale;	/* launched into since it was last read */
+	atomic_bool unreadable; /* the end of a reading could not be seen */
 	_Atomic uint64_t slack; /* bytes of that chunk: the pool's word (gm_pool_lend_spare) */
 
 	/* The service thread's; gm_heap_create's before there is one. */

@@ -12,8 +12,10 @@ setup() {
 
 # prints PART LINE...: what it prints under the preload.
 prints() {
-	SIM_LEAKS=1 preloaded "$PROGRAMS/taken" "$1" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
+	local status=0
+	SIM_LEAKS=1 preloaded "$PROGRAMS/taken" "$1" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
 	cat "$BATS_TEST_TMPDIR/err"
+	[ "$status" -eq 0 ]
 	printf '%s\n' "${@:2}" | diff -u - "$BATS_TEST_TMPDIR/out"
 }
 
