@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-EXTRA_DIST += tests/tap.h tests/bats.sh tests/lsan.supp tests/refute.bash
+EXTRA_DIST += tests/tap.h tests/bats.sh tests/lsan.supp tests/tsan.supp tests/refute.bash
 AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.supp:print_suppressions=0; \
 	export LSAN_OPTIONS; \
+	TSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/tsan.supp:print_suppressions=0; export TSAN_OPTIONS; \
 	GPUMEM_PREWARM=0; export GPUMEM_PREWARM; \
 	GPUMEM_TEST_CONF=; export GPUMEM_TEST_CONF;
 

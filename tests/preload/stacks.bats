@@ -107,7 +107,12 @@ MIB=$((1 << 20))
 }
 
 @test "threads that allocate while libraries come and go" {
-	preloaded "$PROGRAMS/stacks" threads "$PROGRAMS/libstacks.so"
+	# A path of a multiple of 8 bytes: see tsan.supp.
+	local path=$PROGRAMS/libstacks.so
+	while [ $((${#path} % 8)) -ne 0 ]; do
+		path=${path%/*}//${path##*/}
+	done
+	preloaded "$PROGRAMS/stacks" threads "$path"
 	shown
 	# Each thread has kept one block; all were allocated at one place.
 	[[ $(functions $((4 * MIB))) == "known_leaf known_inlined known_caller thread_allocate "* ]]
