@@ -147,8 +147,11 @@ static void goes_when_due(void)
 	grow(3);
 	TAP_IS(due(), AFTER, "before the first kernel it has been idle for ever");
 	CUstream stream = held_stream();
+	uint64_t beat = site.heap->shared->mail.beat.value;
 	launch(stream, nothing, NULL);
 	unsigned before = kernels();
+	TAP_IS(site.heap->shared->mail.beat.value, beat + 1,
+	       "lanes that gave the host up see a beat");
 	TAP_IS(due(), UINT64_MAX, "it is not due while a kernel is in flight");
 	TAP_IS(trim(UINT64_MAX - 1), 0, "and nothing goes");
 	gm_sim_release(stream, (unsigned)-1);
@@ -166,6 +169,7 @@ static void goes_when_due(void)
 	TAP_IS(site_figures(&site).mapped, FIRST, "which stays");
 	TAP_IS(site_pool(&site).idle, 6 * MIB, "the rest is idle memory of the pool");
 	TAP_IS(due(), UINT64_MAX, "that was that");
+	TAP_IS(site_figures(&site).used, 0, "what a trim claims does not count as used");
 	site_close(&site, "due");
 }
 
