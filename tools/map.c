@@ -303,9 +303,10 @@ static void state_show(struct gm_emit *emit, const struct state *state)
 	rows_make(&rows, state);
 	gm_emit_value(emit, "row_bytes", GM_BYTES(grid.row));
 	gm_emit_value(emit, "cell_bytes", GM_BYTES(grid.unit));
-	gm_emit_line(emit, "", "a row is %s, a character %s; from 0x%" PRIx64,
-		     bytes_text(emit, grid.row, row, sizeof row),
-		     bytes_text(emit, grid.unit, unit, sizeof unit), rows.at.at[0]);
+	if (rows.at.n) /* else all chunks are damaged */
+		gm_emit_line(emit, "", "a row is %s, a character %s; from 0x%" PRIx64,
+			     bytes_text(emit, grid.row, row, sizeof row),
+			     bytes_text(emit, grid.unit, unit, sizeof unit), rows.at.at[0]);
 	gm_emit_break(emit);
 	rows_show(emit, &rows);
 	gm_emit_break(emit);

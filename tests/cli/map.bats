@@ -86,6 +86,14 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 	grep -q ', k$' out
 }
 
+@test "map: chunks that end beyond all addresses are not drawn" {
+	mklog w.gml at:1s to:17179869183G map:0:4G:1us to:64G alloc:0:4M:1us
+	"$TOOL" map w.gml >out
+	tail -n 1 out | grep -q '# in use, + in part'
+	refute grep -q 'a row is' out
+	"$TOOL" map --json w.gml | jq -e '.logs[0].devices[0] | .rows == [] and .mapped == 4294967296'
+}
+
 @test "map: no pool, a device by number, several logs" {
 	GPUMEM_MODE=trace mklog t.gml driver:0:1M:1us
 	"$TOOL" map t.gml | grep -qx 'pool          never had any memory'
