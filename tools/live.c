@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "frames.h"
 #include "logs.h"
+#include "oom.h"
 
 enum { ROWS_DEFAULT = 10 };
 
@@ -24,7 +25,8 @@ struct view {
 	const struct gm_log_about *about;
 	struct gm_alive alive;
 	struct gm_alive_moment moments[GM_COUNTER_DEVICES];
-	GM_ARRAY(struct group) groups; /* by device, those with most bytes first */
+	GM_ARRAY(struct group) groups;	       /* by device, those with most bytes first */
+	struct group rest[GM_COUNTER_DEVICES]; /* blocks that are in no group */
 	struct gm_symbols symbols;
 	bool leaks;
 };
@@ -66,6 +68,12 @@ static int group_compare(const void *a, const void *b)
 	return (x->key > y->key) - (x->key < y->key);
 }
 
+static void group_push(struct view *view, struct group group)
+{
+	if (!gm_array_push(&view->groups, group))
+		memory_exhausted();
+}
+
 static void groups_make(struct view *view, const struct gm_options *options)
 {
 	const struct gm_alive_block *b = view->alive.blocks.at;
@@ -78,8 +86,7 @@ static void groups_make(struct view *view, const struct gm_options *options)
 		struct group fresh = {.key = key, .device = b[i].device};
 		struct group *last = view->groups.n ? &view->groups.at[view->groups.n - 1] : NULL;
 		if (!last || last->key != key || last->device != fresh.device) {
-			if (!gm_array_push(&view->groups, fresh))
-				memory_exhausted();
+			group_push(view, fresh);
 			last = &view->groups.at[view->groups.n - 1];
 		}
 		last->bytes += b[i].size;
@@ -91,6 +98,30 @@ static void groups_make(struct view *view, const struct gm_options *options)
 		qsort(view->groups.at, view->groups.n, sizeof *view->groups.at, group_compare);
 }
 
+/* What the log has of the first refusal, by stack, or by size if there are no stacks. False: it has
+ * nothing. */
+static bool groups_of_refusal(struct view *view, enum gm_group *by)
+{
+	struct gm_oom oom;
+	gm_oom_read(view->file, &oom);
+	*by = oom.stacks ? GM_GROUP_STACK : GM_GROUP_SIZE;
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+		view->moments[d] = (struct gm_alive_moment){oom.failure[d], {0, oom.time[d]}};
+	for (size_t i = 0; i < oom.groups.n; i++) {
+		const struct gm_oom_group *g = &oom.groups.at[i];
+		const struct group group = {oom.stacks ? g->stack : g->largest, g->bytes, g->blocks,
+					    g->largest, g->device};
+		if (g->rest)
+			view->rest[g->device] = group;
+		else
+			group_push(view, group);
+	}
+	if (view->groups.n)
+		qsort(view->groups.at, view->groups.n, sizeof *view->groups.at, group_compare);
+	gm_oom_free(&oom);
+	return view->groups.n > 0;
+}
+
 /* The groups of a device, and their sums. */
 struct part {
 	const struct group *at;
@@ -100,7 +131,8 @@ struct part {
 
 static struct part part_of(const struct view *view, unsigned device)
 {
-	struct part part = {0};
+	const struct group *rest = &view->rest[device];
+	struct part part = {.bytes = rest->bytes, .blocks = rest->blocks};
 	for (size_t i = 0; i < view->groups.n; i++) {
 		const struct group *group = &view->groups.at[i];
 		if (group->device != device)
@@ -141,7 +173,7 @@ static const char *blocks_text(uint64_t n, char *buf, size_t size)
 static void stacks_text(struct gm_emit *emit, const struct view *view, const struct part *part)
 {
 	size_t rows = rows_of(emit->options, part->n);
-	uint64_t bytes = part->bytes;
+	uint64_t hidden = 0;
 	char label[32], blocks[48], largest[32];
 	for (size_t i = 0; i < rows; i++) {
 		const struct group *group = &part->at[i];
@@ -154,10 +186,11 @@ static void stacks_text(struct gm_emit *emit, const struct view *view, const str
 			     group->blocks > 1 ? ", the largest of " : "",
 			     group->blocks > 1 ? largest : "");
 		gm_frames_show(emit, &view->symbols, (uint32_t)group->key);
-		bytes -= group->bytes;
 	}
+	for (size_t i = rows; i < part->n; i++)
+		hidden += part->at[i].bytes;
 	if (rows < part->n) {
-		gm_value_format(GM_BYTES(bytes), emit->options->unit, label, sizeof label);
+		gm_value_format(GM_BYTES(hidden), emit->options->unit, label, sizeof label);
 		gm_emit_break(emit);
 		gm_emit_line(emit, label, "of %zu more stacks: -n", part->n - rows);
 	}
@@ -240,6 +273,20 @@ static void device_text(struct gm_emit *emit, const struct view *view, unsigned 
 		     blocks_text(part->blocks, blocks, sizeof blocks), gone);
 }
 
+static void rest_show(struct gm_emit *emit, const struct group *rest)
+{
+	char label[32], blocks[48];
+	if (!rest->blocks)
+		return;
+	gm_emit_object(emit, "rest");
+	gm_emit_value(emit, "bytes", GM_BYTES(rest->bytes));
+	gm_emit_value(emit, "blocks", GM_COUNT(rest->blocks));
+	gm_emit_end(emit);
+	gm_value_format(GM_BYTES(rest->bytes), emit->options->unit, label, sizeof label);
+	gm_emit_break(emit);
+	gm_emit_line(emit, label, "%s more", blocks_text(rest->blocks, blocks, sizeof blocks));
+}
+
 static void device_show(struct gm_emit *emit, const struct view *view, unsigned d)
 {
 	const struct gm_alive_moment *moment = &view->moments[d];
@@ -259,6 +306,7 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 		stacks_json(emit, view, &part);
 	else
 		stacks_text(emit, view, &part);
+	rest_show(emit, &view->rest[d]);
 	gm_emit_end(emit);
 }
 
@@ -292,19 +340,31 @@ static void devices_show(struct gm_emit *emit, const struct view *view)
 		gm_emit_line(emit, "", "older blocks are not known: their events were dropped");
 }
 
+/* Find the blocks, and how they are grouped. Returns why there is nothing to show; NULL: there is.
+ */
+static const char *view_fill(struct view *view, struct gm_options *options)
+{
+	const char *missing = gm_alive_missing(view->about);
+	if (missing)
+		return options->at.kind == GM_MOMENT_OOM && options->group != GM_GROUP_CONTEXT &&
+				       groups_of_refusal(view, &options->group)
+			       ? NULL
+			       : missing;
+	gm_alive_moments(view->file, &options->at, view->moments);
+	gm_alive_find(view->file, view->moments, view->leaks, &view->alive);
+	groups_make(view, options);
+	return view_missing(view, options);
+}
+
 static void log_show(struct gm_emit *emit, struct view *view)
 {
 	static const char *const ats[] = {"peak", "oom", "exit", "time"};
-	const struct gm_options *options = emit->options;
+	const struct gm_options *given = emit->options;
+	struct gm_options own = *given, *options = &own;
 	const struct gm_log_about *about = view->about;
-	const char *missing = gm_alive_missing(about);
-	if (!missing) {
-		gm_alive_moments(view->file, &options->at, view->moments);
-		gm_alive_find(view->file, view->moments, view->leaks, &view->alive);
-		groups_make(view, options);
-		symbols_find(view, options);
-		missing = view_missing(view, options);
-	}
+	const char *missing = view_fill(view, options);
+	emit->options = options;
+	symbols_find(view, options);
 	gm_emit_object(emit, NULL);
 	gm_logs_head(emit, view->figures);
 	gm_emit_value(emit, "at", GM_TEXT(ats[options->at.kind]));
@@ -314,6 +374,7 @@ static void log_show(struct gm_emit *emit, struct view *view)
 		gm_emit_line(emit, view->leaks ? "leaks" : "live", "%s", missing);
 	devices_show(emit, view);
 	gm_emit_end(emit);
+	emit->options = given;
 }
 
 static void view_free(struct view *view)

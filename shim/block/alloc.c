@@ -2,12 +2,14 @@
 #include "shim/block/alloc.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/msg.h"
 #include "base/size.h"
 #include "log/count.h"
 #include "log/log.h"
 #include "shim/block/fill.h"
+#include "shim/block/holders.h"
 #include "shim/call.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
@@ -86,6 +88,17 @@ static void request_served(const struct request *q, const struct gm_block *b, un
 	gm_log_put(&record);
 }
 
+/* What holds the memory, into the log and `text`. */
+static void alloc_hold_report(unsigned device, const struct gm_pool *pool, unsigned failure,
+			      char text[GM_HOLDERS_TEXT])
+{
+	struct gm_holders holders;
+	gm_holders_find(device, pool, &holders);
+	gm_holders_write(&holders, device, failure);
+	gm_holders_text(&holders, text);
+	gm_holders_free(&holders);
+}
+
 /* One line about the state of the pool. Programs may allocate until they fail, again and again, so
  * only the first failure of a device is reported, the second, the fourth, and so on. */
 static void alloc_report_failure(unsigned device, const struct gm_pool *pool, size_t asked)
@@ -93,14 +106,16 @@ static void alloc_report_failure(unsigned device, const struct gm_pool *pool, si
 	enum { ASKED, LIMIT, LIVE, IDLE, LARGEST, UNRECLAIMABLE, N };
 	static atomic_uint failures[GM_COUNTER_DEVICES];
 	struct gm_pool_stats s;
-	char text[N][32], nth[32] = "";
+	char text[N][32], nth[32] = "", held[GM_HOLDERS_TEXT];
 	unsigned n = atomic_fetch_add_explicit(&failures[device], 1, memory_order_relaxed) + 1;
 	if (n & (n - 1))
 		return;
 	if (n > 1)
 		snprintf(nth, sizeof nth, " (failure %u)", n);
 	gm_pool_stats(pool, &s);
+	alloc_hold_report(device, pool, n, held);
 	const struct gm_shim_device *d = &gm_shim_devices[device];
+	const char *log = *held && gm_log_path() ? gm_log_path() : "";
 	const uint64_t value[N] = {[ASKED] = asked,
 				   [LIMIT] = d->limit < d->total ? d->limit : d->total,
 				   [LIVE] = s.handed_out,
@@ -111,9 +126,10 @@ static void alloc_report_failure(unsigned device, const struct gm_pool *pool, si
 		gm_size_format(value[i], text[i], sizeof text[i]);
 	gm_msg(GM_MSG_WARN,
 	       "out of memory on device %u%s: asked %s, limit %s, live %s, idle %s, largest idle "
-	       "%s, unreclaimable %s",
+	       "%s, unreclaimable %s%s%s" GM_MSG_TEXT,
 	       device, nth, text[ASKED], text[LIMIT], text[LIVE], text[IDLE], text[LARGEST],
-	       text[UNRECLAIMABLE]);
+	       text[UNRECLAIMABLE], held, *log ? "; all: gpumemstat live --at=oom " : "",
+	       GM_MSG_CUT(log));
 }
 
 static CUresult request_refused(const struct request *q, CUresult result)

@@ -186,6 +186,19 @@ void gm_foreign_group_gone(uint64_t group)
 	pieces_gone(piece_of_group, group, NULL);
 }
 
+void gm_foreign_each(enum gm_foreign_kind kind,
+		     void (*each)(void *arg, const struct gm_foreign *piece), void *arg)
+{
+	const struct entry *e, *next;
+	if (!atomic_load_explicit(&entries, memory_order_relaxed))
+		return;
+	gm_lock_take(&lock);
+	HASH_ITER(hh, table, e, next)
+	if (e->piece.kind == kind)
+		each(arg, &e->piece);
+	gm_lock_release(&lock);
+}
+
 uint64_t gm_foreign_bytes(unsigned ordinal)
 {
 	gm_lock_take(&lock);

@@ -72,6 +72,10 @@ bool gm_foreign_find(enum gm_foreign_space space, uint64_t key, struct gm_foreig
 void gm_foreign_context_gone(uint64_t key, void (*each)(const struct gm_foreign *gone));
 void gm_foreign_group_gone(uint64_t group);
 
+/* Call `each` for each live piece of a kind, under a lock: it calls nothing of this module. */
+void gm_foreign_each(enum gm_foreign_kind kind,
+		     void (*each)(void *arg, const struct gm_foreign *piece), void *arg);
+
 /* Live bytes of GM_FOREIGN_DRIVER on a device. */
 uint64_t gm_foreign_bytes(unsigned ordinal);
 

@@ -44,6 +44,9 @@
 	GM_KIND(20, OBJECT,                                                                       \
 		"program or shared object: where it lies, bytes, bytes of its build-id, number; " \
 		"string is its path, the build-id follows")                                       \
+	GM_KIND(21, HELD,                                                                         \
+		"at out of memory, live blocks of one stack, or of one size: blocks, bytes, "     \
+		"largest, number of the failure")                                                 \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {
@@ -65,6 +68,7 @@ enum gm_record_flag {
 	GM_RECORD_CONTEXT_GONE = 1 << 8, /* a free without a call: the block's context ended */
 	GM_RECORD_OWN = 1 << 9,		 /* a heap that the program made with gpumem.h */
 	GM_RECORD_LAST = 1 << 10,	 /* the heap, or its process, ends */
+	GM_RECORD_REST = 1 << 11,	 /* HELD: all blocks but those of the other records */
 };
 
 struct gm_record {
@@ -79,7 +83,7 @@ struct gm_record {
 	uint32_t thread;   /* Linux thread id */
 	union {
 		uint32_t string; /* number of a STRING record; 0 none */
-		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, LIVE: of a STACK record */
+		uint32_t stack;	 /* of ALLOCATE, ALLOCATE_FAILED, LIVE, HELD: of a STACK record */
 	};
 	uint16_t hook;	 /* row of hooks.def, from 1, in the header's list of names; 0 none */
 	uint16_t status; /* CUresult of the call */

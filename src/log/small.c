@@ -120,11 +120,12 @@ static bool sample_put(struct gm_segment *segment, const struct gm_record *recor
 	return true;
 }
 
-/* Records of heaps take half of the first part at most: contexts are made and end without limit,
- * and snapshots need room. */
-static bool kind_is_of_heap(uint8_t kind)
+/* Records of heaps and of what holds memory take half of the first part at most: contexts are made
+ * and end, and requests fail, without limit, and snapshots need room. */
+static bool kind_takes_half(uint8_t kind)
 {
-	return kind == GM_RECORD_TAKEOVER || kind == GM_RECORD_HEAP_SAMPLE;
+	return kind == GM_RECORD_TAKEOVER || kind == GM_RECORD_HEAP_SAMPLE ||
+	       kind == GM_RECORD_HELD;
 }
 
 bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const void *body,
@@ -137,8 +138,8 @@ bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const voi
 		return false;
 	if (record->kind == GM_RECORD_SAMPLE)
 		return sample_put(segment, record, body, length);
-	if (kind_is_of_heap(record->kind) && area.others + n > area.others_room / 2)
-		return true; /* the counters include it */
+	if (kind_takes_half(record->kind) && area.others + n > area.others_room / 2)
+		return true; /* the counters include it, or the first failures have it */
 	if (area.others_room - area.others < n)
 		return false;
 	gm_segment_write(segment, area.others, record, body, length);

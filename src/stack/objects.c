@@ -265,6 +265,12 @@ static struct object *object_numbered(uint32_t number)
 	return object;
 }
 
+uint32_t gm_objects_path(uint32_t number)
+{
+	const struct object *object = object_numbered(number);
+	return object ? object->is.path : 0;
+}
+
 void gm_objects_write(const struct gm_frame *frames, uint32_t n, uint64_t sequence)
 {
 	for (uint32_t i = 0; i < n; i++) {

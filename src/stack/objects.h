@@ -24,6 +24,10 @@ void gm_objects_place(const uintptr_t *addresses, uint32_t n, struct gm_frame *o
  * GM_LOCK_RANK_STACK. */
 void gm_objects_range(const void *address, uintptr_t *low, uintptr_t *high);
 
+/* The number of the string that names the object of this number; 0: there is none. Takes
+ * GM_LOCK_RANK_STACK. */
+uint32_t gm_objects_path(uint32_t number);
+
 /* Write the OBJECT records that these frames refer to, unless segment `sequence` has them. */
 void gm_objects_write(const struct gm_frame *frames, uint32_t n, uint64_t sequence);
 

@@ -88,13 +88,27 @@ uint32_t gm_table_number(const struct gm_trace *trace)
 	return stack ? stack->number : 0;
 }
 
-/* The lock is not held while records are written. A stack lives as long as the process. */
-void gm_table_write(uint32_t number)
+/* A stack lives as long as the process. */
+static struct stack *stack_numbered(uint32_t number)
 {
-	uint64_t sequence = gm_log_sequence();
 	gm_lock_take(&lock);
 	struct stack *stack = number && number <= by_number.n ? by_number.at[number - 1] : NULL;
 	gm_lock_release(&lock);
+	return stack;
+}
+
+const struct gm_frame *gm_table_frames(uint32_t number, uint32_t *n)
+{
+	const struct stack *stack = stack_numbered(number);
+	*n = stack ? stack->n : 0;
+	return stack ? stack->frames : NULL;
+}
+
+/* The lock is not held while records are written. */
+void gm_table_write(uint32_t number)
+{
+	uint64_t sequence = gm_log_sequence();
+	struct stack *stack = stack_numbered(number);
 	if (!stack ||
 	    atomic_exchange_explicit(&stack->written, sequence, memory_order_relaxed) == sequence)
 		return;

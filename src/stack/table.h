@@ -24,6 +24,10 @@ uint32_t gm_table_number(const struct gm_trace *trace);
  * them. The caller may hold the pool's locks. */
 void gm_table_write(uint32_t number);
 
+/* The frames of a stack, *n of them, for good; NULL: there is no stack of this number. Takes
+ * GM_LOCK_RANK_STACK. */
+const struct gm_frame *gm_table_frames(uint32_t number, uint32_t *n);
+
 /* In a forked child: start empty. */
 void gm_table_forget(void);
 

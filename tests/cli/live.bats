@@ -92,6 +92,34 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	END
 }
 
+@test "when memory lacked, of a log without events" {
+	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us fail:0:7G:1G held:0:1M:3 held:0:10M:2 rest:0:512:4 fail:0:8G:1G held:0:9M:1 \
+		map:1:64M:1us at:2s alloc:1:1M:1us fail:1:7G:1G held:1:2M:1
+	"$TOOL" live --at=oom s.gml >out
+	diff -u - out <<-'END'
+	log           s.gml: mklog, 2.00 s, closed cleanly
+
+	device 0      when memory lacked, 1.00 s: 23.0 MiB in 9 blocks
+
+	size             blocks      bytes
+	10.0 MiB              2   20.0 MiB
+	1.00 MiB              3   3.00 MiB
+
+	2.00 KiB      4 blocks more
+
+	device 1      when memory lacked, 2.00 s: 2.00 MiB in 1 block
+
+	size             blocks      bytes
+	2.00 MiB              1   2.00 MiB
+	END
+	"$TOOL" live --at=oom --json s.gml | jq -e '.logs[0].devices[0] | .rest.bytes == 2048 and (.groups | map(.blocks) == [2, 3])'
+	for at in peak exit 1s; do
+		"$TOOL" live --at=$at s.gml | grep -q 'no events in this log'
+	done
+	GPUMEM_LOG=small mklog n.gml at:1s map:0:64M:1us
+	"$TOOL" live --at=oom n.gml | grep -q 'no events in this log'
+}
+
 @test "the peak counts the driver's blocks, and the first refusal is the moment without memory" {
 	mklog a.gml at:1s map:0:64M:1us alloc:0:4M:1us at:2s free:1:1us fail:0:7G:1G alloc:0:1M:1us driver:0:5M:1us \
 		at:3s fail:0:7G:1G free:2:1us

@@ -11,6 +11,8 @@
  *   alloc:DEVICE:SIZE:TIME    a block of the pool; the n-th one is block n
  *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
  *   fail:DEVICE:SIZE:FREE     one that is refused, with FREE left on the device
+ *   held:DEVICE:SIZE:N        what the refusal before found alive: N blocks of that stack and SIZE
+ *   rest:DEVICE:SIZE:N        and N others, SIZE each
  *   free:BLOCK:TIME           a block is freed
  *   gone:BLOCK                a block goes with its context
  *   stack:N                   the stack of the allocations from here on; 0: none (stack_put)
@@ -277,9 +279,12 @@ static void do_limit(const uint64_t v[WORDS])
 	devices[v[0]].next.limit = v[1];
 }
 
+static uint64_t failures[DEVICES];
+
 static void do_fail(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0];
+	failures[d]++;
 	struct gm_sample sample = state(d, devices[d].mapped - devices[d].handed_out, 0);
 	const struct gm_record snapshot = {
 		.size = v[1], .device = (uint8_t)d, .kind = GM_RECORD_OUT_OF_MEMORY};
@@ -293,6 +298,28 @@ static void do_fail(const uint64_t v[WORDS])
 			       .status = 2,
 			       .device = (uint8_t)d,
 			       .kind = GM_RECORD_ALLOCATE_FAILED});
+}
+
+static void held_put(const uint64_t v[WORDS], unsigned flags)
+{
+	put((struct gm_record){.address = v[2],
+			       .size = v[1] * v[2],
+			       .held = v[1],
+			       .id = failures[v[0]],
+			       .stack = stack_now,
+			       .flags = (uint16_t)flags,
+			       .device = (uint8_t)v[0],
+			       .kind = GM_RECORD_HELD});
+}
+
+static void do_held(const uint64_t v[WORDS])
+{
+	held_put(v, 0);
+}
+
+static void do_rest(const uint64_t v[WORDS])
+{
+	held_put(v, GM_RECORD_REST);
 }
 
 static void block_free(uint64_t id, uint64_t ns, unsigned flags)
@@ -380,7 +407,8 @@ static const struct word {
 	{"grow", "dst", do_grow},     {"nogrow", "dsn", do_nogrow}, {"size", "nn", do_size},
 	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},
 	{"last", "d", do_last},	      {"to", "s", do_to},	    {"unmap", "n", do_unmap},
-	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
+	{"held", "dsn", do_held},     {"rest", "dsn", do_rest},	    {"move", "ns", do_move},
+	{"gone", "n", do_gone},	      {"stack", "n", do_stack},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

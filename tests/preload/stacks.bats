@@ -119,6 +119,62 @@ MIB=$((1 << 20))
 	jq -e 'length == 1' groups
 }
 
+@test "when memory lacks, the line names the largest by stack, and the log has them" {
+	export SIM_MEMORY=256M
+	preloaded "$PROGRAMS/stacks" full 2>said
+	[ "$(wc -l <said)" -eq 3 ]
+	grep -c 'failure [24])' said | grep -qx 2
+	# Where the frames lie is the linker's choice; what they are, the log says.
+	sed -i 's/stacks+0x[0-9a-f]*/PLACE/g' said
+	grep -qx 'gpumem: out of memory on device 0: asked 512 MiB, limit 256 MiB, .*, unreclaimable [^;]*; largest live: 20.0 MiB in 2 blocks by PLACE, 3.00 MiB in 1 block by PLACE, 2.00 MiB in 1 block by PLACE; all: gpumemstat live --at=oom log' said
+	shown --at=oom
+	[[ $(functions $((20 * MIB))) == "known_leaf way_full main "* ]]
+	[[ $(functions $((3 * MIB))) == "known_leaf known_inlined known_caller way_full main "* ]]
+	# Without frees in the log it is known from the refusals alone: of the first one, 64 groups, and the rest.
+	rm log
+	KNOBS+=(GPUMEM_LOG_EVENTS=allocate)
+	preloaded "$PROGRAMS/stacks" full 2>/dev/null
+	"$TOOL" live --json --at=oom log >json
+	jq '.logs[0].devices[0].groups' json >groups
+	[[ $(functions $((3 * MIB))) == "known_leaf known_inlined known_caller way_full main "* ]]
+	jq -e '.[:4] | map(.bytes) == [20971520, 3145728, 2097152, 7000]' groups
+	jq -e --argjson mib $MIB '.logs[0].devices[0] | (.groups | length) == 64 and .blocks == 74 and .bytes == 25 * $mib + 248500' json
+	jq -e '.logs[0].devices[0].rest == {"bytes": 4500, "blocks": 9}' json
+}
+
+@test "when memory lacks, a log without events has the blocks by size" {
+	export SIM_MEMORY=256M
+	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=log)
+	preloaded "$PROGRAMS/stacks" full 2>said
+	grep -q '; largest live: 20.0 MiB in 2 blocks of 10.0 MiB, 3.00 MiB in 1 block of 3.00 MiB, 2.00 MiB in 1 block of 2.00 MiB; all: gpumemstat live --at=oom log$' said
+	"$TOOL" live --at=oom log >out
+	grep -qx 'device 0      when memory lacked, .*: 25.2 MiB in 74 blocks' out
+	grep -qx '10.0 MiB              2   20.0 MiB' out
+	[ "$(grep -cE '^[0-9.]+ (B|KiB)  +1  ' out)" -eq 61 ]
+	tail -n 1 out | grep -qx '4.39 KiB      9 blocks more'
+	"$TOOL" live --at=oom --by=context log | grep -q 'no events in this log'
+	"$TOOL" summary --json log | jq -e '.logs[0] | .contradiction == null and .dropped == 0'
+}
+
+@test "the line names a function of Python" {
+	command -v python3 >/dev/null || skip "no python3"
+	cat >full.py <<-'END'
+		import ctypes
+		cuda = ctypes.PyDLL("libcuda.so.1") # keeps Python's lock
+		def fill(size):
+		    return cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(size))
+		context = ctypes.c_void_p()
+		assert cuda.cuInit(0) == 0
+		assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+		assert cuda.cuCtxSetCurrent(context) == 0
+		assert fill(20 << 20) == 0
+		assert fill(512 << 20) == 2
+	END
+	export SIM_MEMORY=256M
+	preloaded "$(command -v python3)" full.py 2>said
+	grep -q '; largest live: 20.0 MiB in 1 block by fill (full.py:4); all: gpumemstat live --at=oom log$' said
+}
+
 @test "a block keeps its stack when the segment of its allocation is dropped" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
 	[[ ${SANITIZE_LIB:-} != *tsan* ]] || skip "too many events for ThreadSanitizer"

@@ -5,6 +5,7 @@
  *   library    in a library that is closed afterwards, and by the program that links it
  *   threads    in threads, at places of their own, while libraries come and go
  *   segments   a block with a stack, then so many without that the log's first segment is dropped
+ *   full       of many sizes until memory lacks, four times
  *   fork       in a child, whose calls do no harm, and after it
  */
 #include <dlfcn.h>
@@ -124,6 +125,22 @@ static void way_segments(const char *unused)
 	}
 }
 
+/* 70 sizes of one block, which have no stack, and three places. */
+static void way_full(const char *unused)
+{
+	CUdeviceptr block;
+	(void)unused;
+	known_caller(3 * MIB);
+	for (volatile int i = 0; i < 2; i++)
+		known_leaf(10 * MIB);
+	layer_forward(2 * MIB);
+	for (volatile size_t i = 1; i <= 70; i++)
+		known_leaf(i * 100);
+	for (volatile int i = 0; i < 4; i++)
+		if (cuMemAlloc(&block, 512 * MIB) != CUDA_ERROR_OUT_OF_MEMORY)
+			exit(1);
+}
+
 static void way_fork(const char *unused)
 {
 	int status = -1;
@@ -146,11 +163,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*go)(const char *path);
-	} ways[] = {{"calls", way_calls},
-		    {"library", way_library},
-		    {"threads", way_threads},
-		    {"segments", way_segments},
-		    {"fork", way_fork}};
+	} ways[] = {{"calls", way_calls},	{"library", way_library}, {"threads", way_threads},
+		    {"segments", way_segments}, {"full", way_full},	  {"fork", way_fork}};
 	MUST(cuInit(0));
 	context = use_device(0);
 	for (size_t i = 0; argc > 1 && i < sizeof ways / sizeof *ways; i++)
