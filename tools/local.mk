@@ -5,17 +5,22 @@ gpumemstat_SOURCES = %D%/alive.c %D%/alive.h %D%/blocks.c %D%/blocks.h %D%/build
 	%D%/churn.h %D%/complete.c %D%/complete.h %D%/diff.c %D%/doctor.c %D%/doctor.h %D%/doctor_child.c \
 	%D%/doctor_command.c %D%/doctor_driver.c %D%/doctor_here.c %D%/elf.c %D%/elf.h %D%/emit.c %D%/emit.h \
 	%D%/env.c %D%/figures.c %D%/figures.h %D%/figures_heap.c %D%/find.c %D%/find.h %D%/findings.c \
-	%D%/findings.def %D%/findings.h %D%/foreign.c %D%/frag.c %D%/frames.c %D%/frames.h %D%/hist.c %D%/hooks.c \
-	%D%/image.c %D%/launch.c %D%/layout.c %D%/layout.h %D%/leftover_logs.c %D%/leftover_logs.h %D%/live.c \
-	%D%/logs.c %D%/logs.h %D%/main.c %D%/map.c %D%/moment.c %D%/moment.h %D%/nvml.c %D%/nvml.h %D%/oom.c \
-	%D%/oom.h %D%/options.c %D%/options.def %D%/options.h %D%/policy.c %D%/policy.h %D%/policy_cached.c \
-	%D%/policy_driver.c %D%/policy_first.c %D%/policy_meter.c %D%/policy_meter.h %D%/policy_pool.c \
-	%D%/policy_span.c %D%/policy_span.h %D%/policy_torch.c %D%/preload.c %D%/preload.h %D%/progress.c \
-	%D%/progress.h %D%/replay.c %D%/replay.h %D%/replay_csv.c %D%/replay_input.c %D%/replay_log.c \
-	%D%/replay_trace.c %D%/rule_copy.c %D%/rule_heap.c %D%/rule_log.c %D%/rule_logs.c %D%/screen.c %D%/screen.h \
-	%D%/summary.c %D%/summary.h %D%/summary_copy.c %D%/summary_frag.c %D%/summary_heap.c %D%/summary_log.c \
-	%D%/symbols.c %D%/symbols.h %D%/tool.c %D%/tool.h %D%/top.c %D%/top.h %D%/top_read.c src/driver/null.c
-gpumemstat_CPPFLAGS = $(AM_CPPFLAGS) -DGM_LIBDIR='"$(libdir)"'
+	%D%/findings.def %D%/findings.h %D%/foreign.c %D%/frag.c %D%/frames.c %D%/frames.h %D%/glibc_old.c \
+	%D%/hist.c %D%/hooks.c %D%/image.c %D%/launch.c %D%/layout.c %D%/layout.h %D%/leftover_logs.c \
+	%D%/leftover_logs.h %D%/live.c %D%/logs.c %D%/logs.h %D%/main.c %D%/map.c %D%/moment.c %D%/moment.h \
+	%D%/nvml.c %D%/nvml.h %D%/oom.c %D%/oom.h %D%/options.c %D%/options.def %D%/options.h %D%/policy.c \
+	%D%/policy.h %D%/policy_cached.c %D%/policy_driver.c %D%/policy_first.c %D%/policy_meter.c \
+	%D%/policy_meter.h %D%/policy_pool.c %D%/policy_span.c %D%/policy_span.h %D%/policy_torch.c %D%/preload.c \
+	%D%/preload.h %D%/progress.c %D%/progress.h %D%/replay.c %D%/replay.h %D%/replay_csv.c %D%/replay_input.c \
+	%D%/replay_log.c %D%/replay_trace.c %D%/rule_copy.c %D%/rule_heap.c %D%/rule_log.c %D%/rule_logs.c \
+	%D%/screen.c %D%/screen.h %D%/summary.c %D%/summary.h %D%/summary_copy.c %D%/summary_frag.c \
+	%D%/summary_heap.c %D%/summary_log.c %D%/symbols.c %D%/symbols.h %D%/tool.c %D%/tool.h %D%/top.c %D%/top.h \
+	%D%/top_read.c src/driver/null.c
+gpumemstat_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -DGM_LIBDIR='"$(libdir)"'
+if !SANITIZE
+gpumemstat_LDFLAGS = -Wl,--wrap=__libc_start_main,--wrap=dlinfo,--wrap=dlsym \
+	-Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
+endif
 gpumemstat_LDADD = libgmimage.la libgm.la -lpthread -ldl
 
 # What has no device code does not say so by itself; the last line of make is where people look.
@@ -31,3 +36,19 @@ zshcompletiondir = $(datadir)/zsh/site-functions
 dist_zshcompletion_DATA = completions/_gpumemstat
 fishcompletiondir = $(datadir)/fish/vendor_completions.d
 dist_fishcompletion_DATA = completions/gpumemstat.fish
+
+# A folder that runs wherever it is unpacked; of the time that NEWS begins with, unless SOURCE_DATE_EPOCH says another.
+BUNDLE = gpumem-$(PACKAGE_VERSION)-$(host_cpu)
+BUNDLE_TO = --silent prefix= exec_prefix= bindir=/bin libdir=/lib includedir=/include datarootdir=/share datadir=/share \
+	mandir=/share/man docdir=/share/doc/gpumem
+EXTRA_DIST += %D%/bundle.sh
+CLEANFILES += $(BUNDLE).tar.gz
+.PHONY: bundle
+bundle:
+	rm -rf $(BUNDLE)
+	$(MAKE) $(AM_MAKEFLAGS) install $(BUNDLE_TO) DESTDIR="$$PWD/$(BUNDLE)" >/dev/null
+	STRIP='$(STRIP)' $(SHELL) $(srcdir)/%D%/bundle.sh $(BUNDLE) $(BUNDLE) \
+		"$${SOURCE_DATE_EPOCH:-`date -u +%s -d "$$(sed -n '1s/.*(\(.*\)).*/\1/p' $(srcdir)/NEWS)"`}"
+	rm -rf $(BUNDLE)
+	@echo "$(BUNDLE).tar.gz: unpack it anywhere, and run bin/gpumemstat"
+dist_doc_DATA = LICENSE NEWS README.md

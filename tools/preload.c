@@ -44,9 +44,23 @@ static bool file_is_elf(const char *path)
 	return fd >= 0 && memcmp(head, ELFMAG, SELFMAG) == 0;
 }
 
+/* The folder that holds a path takes its place; "" is the root. */
+static void folder_leave(char *path)
+{
+	char *slash = strrchr(path, '/');
+	*(slash ? slash : path) = '\0';
+}
+
 bool gm_preload_find(char *path, size_t n)
 {
-	static const char *const beside[] = {".libs/libgpumem.so", "libgpumem.so"};
+	/* From the folder of this program: of a build, in one folder, and as packages install. */
+	static const struct {
+		unsigned up; /* folders */
+		const char *name;
+	} places[] = {{0, ".libs/libgpumem.so"},
+		      {0, "libgpumem.so"},
+		      {1, "lib/libgpumem.so"},
+		      {1, "lib64/libgpumem.so"}};
 	char self[PATH_MAX];
 	const char *given = getenv("GPUMEM_LIBRARY_PATH");
 	if (given && *given) {
@@ -60,16 +74,17 @@ bool gm_preload_find(char *path, size_t n)
 	}
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 	self[length > 0 ? length : 0] = '\0';
-	char *slash = strrchr(self, '/');
-	for (size_t i = 0; slash && i < sizeof beside / sizeof *beside; i++) {
-		snprintf(path, n, "%.*s/%s", (int)(slash - self), self, beside[i]);
+	for (size_t i = 0, up = 0; i < sizeof places / sizeof *places; i++) {
+		for (; up <= places[i].up; up++)
+			folder_leave(self);
+		snprintf(path, n, "%s/%s", self, places[i].name);
 		if (access(path, R_OK) == 0)
 			return true;
 	}
 	snprintf(path, n, "%s/libgpumem.so", GM_LIBDIR);
 	if (access(path, R_OK) == 0)
 		return true;
-	gm_tool_error("libgpumem.so is neither beside this program nor in %s: set "
+	gm_tool_error("libgpumem.so is neither beside this program, nor in ../lib, nor in %s: set "
 		      "GPUMEM_LIBRARY_PATH",
 		      GM_LIBDIR);
 	return false;
