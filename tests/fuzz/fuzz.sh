@@ -8,11 +8,23 @@ shift 2
 case $seconds in '' | *[!0-9]* | 0) echo "fuzz.sh: SECONDS=$seconds: expected a number from 1 on" >&2; exit 2 ;; esac
 share=$(((seconds + $# - 1) / $#))
 mkdir -p fuzz || exit 1
-flags="-std=gnu11 -D_GNU_SOURCE -g -O1 -I$top/src"
+flags="-std=gnu11 -D_GNU_SOURCE -g -O1 -include config.h -I$top/src -I. $FUZZ_CPPFLAGS"
+
+# What a harness is built of besides itself; what of it is reported.
+sources_of() {
+	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
+	for folder in base knob log driver node context pool copy image; do echo "$top/src/$folder"/*.c; done
+	echo "$top"/tools/*.c -Dmain=gm_tool_main
+}
+reported_of() {
+	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
+	for file in src/log/load src/log/read src/log/things src/log/check tools/alive tools/blocks tools/emit tools/frames tools/hist \
+		tools/live tools/map tools/moment tools/oom; do echo "$top/$file.c"; done
+}
 
 echo "$(date -u +%Y-%m-%d), $(${FUZZ_CC:-clang} --version | head -n 1)"
 for harness; do
-	set -- "$top/tests/fuzz/fuzz_$harness.c" "$top"/src/image/*.c
+	set -- "$top/tests/fuzz/fuzz_$harness.c" $(sources_of $harness)
 	${FUZZ_CC:-clang} $flags -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all "$@" -o "fuzz/$harness" -ldl \
 		-lpthread || exit 1
 	mkdir -p "fuzz/corpus_$harness"
@@ -31,6 +43,6 @@ for harness; do
 	LLVM_PROFILE_FILE=fuzz/$harness.raw "fuzz/$harness.cov" -runs=0 "fuzz/corpus_$harness" \
 		"$top/tests/fuzz/corpus/$harness" >/dev/null 2>&1 && llvm-profdata merge "fuzz/$harness.raw" -o \
 		"fuzz/$harness.profile" && llvm-cov report "fuzz/$harness.cov" -instr-profile="fuzz/$harness.profile" \
-		"$top"/src/image/*.c 2>/dev/null | awk -v top="$top/" '
+		$(reported_of $harness) 2>/dev/null | awk -v top="$top/" '
 			$1 ~ /\.c$/ && $8 > $9 {sub(/.*\//, "", $1); printf "    %-12s %5d of %5d lines, %s\n", $1, $8 - $9, $8, $10}'
 done

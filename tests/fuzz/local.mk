@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The readers of images under libFuzzer: make fuzz SECONDS=3600 (clang; of all harnesses together). What it found stands in
+# The readers of images and of logs under libFuzzer: make fuzz SECONDS=3600 (clang; of all harnesses together). What it found stands in
 # RESULTS; the corpus is replayed by make check, without libFuzzer.
-FUZZ_HARNESSES = fatbin cubin ptx
-FUZZ_REPLAYS = %D%/replay_fatbin %D%/replay_cubin %D%/replay_ptx
+FUZZ_HARNESSES = fatbin cubin ptx log
+FUZZ_REPLAYS = %D%/replay_fatbin %D%/replay_cubin %D%/replay_log %D%/replay_ptx
 check_PROGRAMS += $(FUZZ_REPLAYS)
 TESTS += $(FUZZ_REPLAYS)
 EXTRA_DIST += %D%/corpus %D%/fuzz.sh %D%/ptx.dict %D%/RESULTS
@@ -16,9 +16,14 @@ tests_fuzz_replay_cubin_LDADD = libgmimage.la libgm.la -lpthread -ldl
 tests_fuzz_replay_ptx_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_ptx.c
 tests_fuzz_replay_ptx_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"ptx"'
 tests_fuzz_replay_ptx_LDADD = libgmimage.la libgm.la -lpthread -ldl
+# Commands of gpumemstat over logs: all of the tool, under another name than main.
+tests_fuzz_replay_log_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_log.c $(gpumemstat_SOURCES)
+tests_fuzz_replay_log_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"log"' -Dmain=gm_tool_main
+tests_fuzz_replay_log_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
+tests_fuzz_replay_log_LDADD = libgmimage.la libgm.la -lpthread -ldl
 
 SECONDS = 300
 FUZZ_CC = clang
 .PHONY: fuzz
 fuzz:
-	FUZZ_CC='$(FUZZ_CC)' $(SHELL) $(srcdir)/tests/fuzz/fuzz.sh '$(abs_top_srcdir)' '$(SECONDS)' $(FUZZ_HARNESSES)
+	FUZZ_CC='$(FUZZ_CC)' FUZZ_CPPFLAGS='$(CUDA_CPPFLAGS)' $(SHELL) $(srcdir)/tests/fuzz/fuzz.sh '$(abs_top_srcdir)' '$(SECONDS)' $(FUZZ_HARNESSES)

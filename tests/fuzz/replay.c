@@ -5,6 +5,8 @@
 #include "../tap.h"
 #include "fuzz.h"
 
+#undef main /* -Dmain is for tools/main.c */
+
 enum { ROOM = 1 << 20 };
 
 static int is_file(const struct dirent *entry)

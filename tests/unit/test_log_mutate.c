@@ -26,6 +26,14 @@ static int write_some(void *arg)
 				help_sample(d, 0, GM_RECORD_SAMPLE);
 		}
 		help_sample(d, 0, GM_RECORD_OUT_OF_MEMORY);
+		const struct gm_record held = {.address = 3,
+					       .size = 3 * GM_MIB,
+					       .held = GM_MIB,
+					       .id = 1,
+					       .stack = d,
+					       .device = (uint8_t)d,
+					       .kind = GM_RECORD_HELD};
+		gm_log_put(&held);
 		const struct gm_record heap = {.flags = GM_RECORD_LAST,
 					       .device = (uint8_t)d,
 					       .kind = GM_RECORD_HEAP_SAMPLE};
