@@ -5,6 +5,11 @@ noinst_PROGRAMS += tests/workloads/demo
 tests_workloads_demo_SOURCES = tests/workloads/demo.c
 tests_workloads_demo_LDADD = tests/sim/lib/libcudart.so.13
 tests_workloads_demo_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
+# What quickstart shows where there is no GPU.
+noinst_PROGRAMS += tests/workloads/fragments
+tests_workloads_fragments_SOURCES = tests/workloads/fragments.c
+tests_workloads_fragments_LDADD = tests/sim/lib/libcudart.so.13
+tests_workloads_fragments_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
 # The static road, for the tests.
 check_PROGRAMS += tests/workloads/demo_static
 tests_workloads_demo_static_SOURCES = tests/workloads/demo.c
