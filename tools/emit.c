@@ -180,7 +180,8 @@ void gm_emit_value(struct gm_emit *emit, const char *key, struct gm_value value)
 
 void gm_emit_open(struct gm_emit *emit, FILE *out, const struct gm_options *options)
 {
-	*emit = (struct gm_emit){.out = out, .options = options, .first = true};
+	*emit = (struct gm_emit){
+		.out = out, .options = options, .label = GM_LAYOUT_LABEL, .first = true};
 	if (!options->json)
 		return;
 	putc('{', out);
@@ -207,7 +208,7 @@ void gm_emit_line(struct gm_emit *emit, const char *label, const char *format, .
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	gm_escape(text, escaped, sizeof escaped);
-	gm_layout_line(emit->out, emit->options, label, escaped);
+	gm_layout_line(emit->out, emit->options, emit->label, emit->tone, label, escaped);
 }
 
 void gm_emit_plain(struct gm_emit *emit, const char *format, ...)

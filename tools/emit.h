@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/array.h"
+#include "layout.h"
 #include "options.h"
 
 enum gm_value_kind {
@@ -58,9 +59,11 @@ struct gm_column {
 struct gm_emit {
 	FILE *out;
 	const struct gm_options *options;
-	unsigned depth; /* of JSON nesting */
-	bool first;	/* nothing was written yet at this depth */
-	uint64_t lists; /* bit d: a list is open at depth d */
+	unsigned label;	   /* columns of a label; gm_emit_open: GM_LAYOUT_LABEL */
+	enum gm_tone tone; /* of the next lines' labels */
+	unsigned depth;	   /* of JSON nesting */
+	bool first;	   /* nothing was written yet at this depth */
+	uint64_t lists;	   /* bit d: a list is open at depth d */
 	const struct gm_column *columns;
 	unsigned n_columns, rows;
 	bool keyed;

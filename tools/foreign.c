@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shows memory that is not the pool's, and memory that is not accounted for. */
+#include <stdlib.h>
+
 #include "base/size.h"
 #include "summary.h"
 
@@ -9,22 +11,23 @@
 struct kind {
 	const char *key, *title;
 	enum gm_counter calls;
+	const char *how; /* behind a size */
 };
 
 static const struct kind on_device[] = {
-	{"driver", "of the driver", GM_C_foreign_driver_calls},
-	{"async", "stream-ordered", GM_C_foreign_async_calls},
-	{"created", "created", GM_C_foreign_created_calls},
-	{"array", "arrays", GM_C_foreign_array_calls},
-	{"managed", "managed", GM_C_foreign_managed_calls},
-	{"graph", "graphs", GM_C_foreign_graph_calls},
-	{"external", "imported", GM_C_foreign_external_calls},
+	{"driver", "of the driver", GM_C_foreign_driver_calls, "of the driver"},
+	{"async", "stream-ordered", GM_C_foreign_async_calls, "stream-ordered"},
+	{"created", "created", GM_C_foreign_created_calls, "by cuMemCreate"},
+	{"array", "arrays", GM_C_foreign_array_calls, "in arrays"},
+	{"managed", "managed", GM_C_foreign_managed_calls, "managed"},
+	{"graph", "graphs", GM_C_foreign_graph_calls, "of graphs"},
+	{"external", "imported", GM_C_foreign_external_calls, "imported"},
 };
 
 static const struct kind on_host[] = {
-	{"host", "pinned", GM_C_foreign_host_calls},
-	{"registered", "registered", GM_C_foreign_registered_calls},
-	{"created_host", "created", GM_C_foreign_created_host_calls},
+	{"host", "pinned", GM_C_foreign_host_calls, NULL},
+	{"registered", "registered", GM_C_foreign_registered_calls, NULL},
+	{"created_host", "created", GM_C_foreign_created_host_calls, NULL},
 };
 
 static bool kind_is_shown(const struct gm_figures *f, unsigned d, const struct kind *kind)
@@ -112,6 +115,26 @@ void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *f, unsign
 {
 	kinds_table(emit, f, d, "foreign", "foreign", on_device, N(on_device), true);
 	overhead_show(emit, f, d);
+}
+
+void gm_summary_foreign_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+{
+	char *text = NULL, peak[32];
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+	if (!stream)
+		return;
+	for (size_t i = 0; i < N(on_device); i++) {
+		const struct kind *kind = &on_device[i];
+		if (!kind_is_shown(f, d, kind))
+			continue;
+		gm_value_format(GM_BYTES(gm_figures_device(f, d, kind->calls + 5)),
+				emit->options->unit, peak, sizeof peak);
+		fprintf(stream, "%s%s %s", ftell(stream) > 0 ? ", " : "", peak, kind->how);
+	}
+	if (fclose(stream) == 0 && size > 0)
+		gm_emit_line(emit, "foreign", "at most %s: not the pool's", text);
+	free(text);
 }
 
 void gm_summary_process(struct gm_emit *emit, const struct gm_figures *f)

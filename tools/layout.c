@@ -17,10 +17,14 @@ static unsigned text_columns(const char *text, size_t n)
 	return columns;
 }
 
-static void bold_put(FILE *out, const struct gm_options *options, const char *text, size_t n)
+static void tone_put(FILE *out, const struct gm_options *options, enum gm_tone tone,
+		     const char *text, size_t n)
 {
-	const bool bold = options->color && n > 0;
-	fprintf(out, "%s%.*s%s", bold ? "\033[1m" : "", (int)n, text, bold ? "\033[0m" : "");
+	static const char *const begins[] = {[GM_TONE_PLAIN] = "\033[1m",
+					     [GM_TONE_WARNING] = "\033[1;33m",
+					     [GM_TONE_ERROR] = "\033[1;31m"};
+	const bool color = options->color && n > 0;
+	fprintf(out, "%s%.*s%s", color ? begins[tone] : "", (int)n, text, color ? "\033[0m" : "");
 }
 
 static void spaces_put(FILE *out, unsigned n)
@@ -56,13 +60,13 @@ void gm_layout_wrap(FILE *out, const char *text, unsigned indent, unsigned width
 	}
 }
 
-void gm_layout_line(FILE *out, const struct gm_options *options, const char *label,
-		    const char *text)
+void gm_layout_line(FILE *out, const struct gm_options *options, unsigned columns,
+		    enum gm_tone tone, const char *label, const char *text)
 {
-	unsigned columns = text_columns(label, strlen(label));
-	bold_put(out, options, label, strlen(label));
-	spaces_put(out, columns < GM_LAYOUT_LABEL ? GM_LAYOUT_LABEL - columns : 1);
-	gm_layout_wrap(out, text, GM_LAYOUT_LABEL, options->width);
+	unsigned used = text_columns(label, strlen(label));
+	tone_put(out, options, tone, label, strlen(label));
+	spaces_put(out, used < columns ? columns - used : 1);
+	gm_layout_wrap(out, text, columns, options->width);
 }
 
 struct table {
@@ -95,7 +99,7 @@ static void table_put_cell(struct table *table, unsigned column, const char *tex
 	if (n > 0)
 		table_put_spaces(table);
 	if (title)
-		bold_put(table->out, table->options, text, n);
+		tone_put(table->out, table->options, GM_TONE_PLAIN, text, n);
 	else
 		fputs(text, table->out);
 	table->spaces += align_left ? pad : 0;

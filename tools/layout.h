@@ -8,11 +8,15 @@
 
 #include "options.h"
 
-enum { GM_LAYOUT_LABEL = 14 }; /* columns of a label with the space after it */
+/* Columns of a label with the space after it: of commands, of the short summary. */
+enum { GM_LAYOUT_LABEL = 14, GM_LAYOUT_LABEL_SHORT = 9 };
 
-/* "label         text"; further lines begin under the text. */
-void gm_layout_line(FILE *out, const struct gm_options *options, const char *label,
-		    const char *text);
+/* What a label says by its colour; without colour by its text alone. */
+enum gm_tone { GM_TONE_PLAIN, GM_TONE_WARNING, GM_TONE_ERROR };
+
+/* "label         text": the text begins at column `columns`, on further lines too. */
+void gm_layout_line(FILE *out, const struct gm_options *options, unsigned columns,
+		    enum gm_tone tone, const char *label, const char *text);
 
 /* Print `text` in lines that begin at column `indent`; the first is already indented. */
 void gm_layout_wrap(FILE *out, const char *text, unsigned indent, unsigned width);

@@ -25,7 +25,7 @@ static const struct gm_command commands[] = {
 	 "Exit status: that of COMMAND; 128+N when signal N ended it; 125 when gpumemstat\n"
 	 "failed, 126 when COMMAND cannot be run, 127 when it was not found."},
 	{"summary", gm_summary_main,
-	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_SORT | GM_OPTION_ROWS,
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_VERBOSE | GM_OPTION_SORT | GM_OPTION_ROWS,
 	 "[OPTION]... [LOG]...", "Say what a run did with device memory",
 	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},

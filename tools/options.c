@@ -177,6 +177,13 @@ static bool json_set(struct gm_options *options, const char *text)
 	return true;
 }
 
+static bool verbose_set(struct gm_options *options, const char *text)
+{
+	(void)text;
+	options->verbose = true;
+	return true;
+}
+
 static bool width_set(struct gm_options *options, const char *text)
 {
 	options->width_given = true;
@@ -279,6 +286,7 @@ static const struct {
 	[GM_OPTION_INDEX_SET] = {NULL, NULL, "@knob"}, /* the command takes it itself */
 	[GM_OPTION_INDEX_OUTPUT] = {NULL, NULL, "@file"},
 	[GM_OPTION_INDEX_JSON] = {json_set, NULL, NULL},
+	[GM_OPTION_INDEX_VERBOSE] = {verbose_set, NULL, NULL},
 	[GM_OPTION_INDEX_UNITS] = {units_set, "auto, B, K, M or G", "auto B K M G"},
 	[GM_OPTION_INDEX_SORT] = {sort_set,
 				  "rank, program, start, requested, mapped, calls or "

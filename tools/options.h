@@ -17,6 +17,7 @@ enum gm_option_index {
 #undef GM_OPTION
 	GM_OPTION_COUNT
 };
+_Static_assert(GM_OPTION_COUNT < 32, "sets of options are of 32 bits");
 
 enum gm_option_bit {
 #define GM_OPTION(bit, letter, name, argument, help) GM_OPTION_##bit = 1 << GM_OPTION_INDEX_##bit,
@@ -31,6 +32,8 @@ enum gm_option_bit {
 
 struct gm_options {
 	bool json, color;
+	bool verbose;  /* summary: all figures */
+	bool named;    /* the command line names the logs */
 	char unit;     /* 0: chosen by size; else one of B K M G */
 	unsigned rows; /* UINT_MAX: all */
 	unsigned width;

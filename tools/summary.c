@@ -188,5 +188,6 @@ int gm_summary_main(const struct gm_command *self, int argc, char **argv)
 	int first = gm_options_parse(&options, self, argc, argv);
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
+	options.named = first < argc;
 	return gm_logs_run(&options, argv + first, (size_t)(argc - first), logs_show);
 }

@@ -7,6 +7,13 @@
 /* Show one log. JSON: the members of an object that the caller has opened. */
 void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log);
 
+/* The knobs that are not default, "NAME=VALUE, ...", without those that other lines show; NULL:
+ * none. The caller frees. */
+char *gm_summary_knobs(const struct gm_log_about *about);
+
+/* summary_short.c: one log on a few lines, in text. */
+void gm_summary_short(struct gm_emit *emit, struct gm_figures *figures);
+
 /* summary_frag.c: fragmentation of a device: now, peak, mean. */
 void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *figures,
 			      unsigned device);
@@ -14,6 +21,9 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *fig
 /* foreign.c: foreign memory of a device, and memory that is not accounted for; memory of the host,
  * and other counts of the process. */
 void gm_summary_foreign(struct gm_emit *emit, const struct gm_figures *figures, unsigned device);
+/* The peaks of the kinds of foreign memory that a device had, on one line; nothing without. */
+void gm_summary_foreign_line(struct gm_emit *emit, const struct gm_figures *figures,
+			     unsigned device);
 void gm_summary_process(struct gm_emit *emit, const struct gm_figures *figures);
 
 /* summary_heap.c: malloc in kernels of a device, its contexts and heaps; the images that were

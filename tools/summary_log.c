@@ -55,13 +55,13 @@ static size_t knob_length(const char *knob)
 	return shown;
 }
 
-static void head_knobs(struct gm_emit *emit, const struct gm_log_about *about)
+char *gm_summary_knobs(const struct gm_log_about *about)
 {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *stream = open_memstream(&text, &size);
 	if (!stream)
-		return;
+		return NULL;
 	for (unsigned i = 0; i < about->n_knobs; i++) {
 		size_t n = knob_length(about->knobs[i]);
 		if (n)
@@ -69,6 +69,15 @@ static void head_knobs(struct gm_emit *emit, const struct gm_log_about *about)
 				about->knobs[i]);
 	}
 	if (fclose(stream) == 0 && size > 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static void head_knobs(struct gm_emit *emit, const struct gm_log_about *about)
+{
+	char *text = gm_summary_knobs(about);
+	if (text)
 		gm_emit_line(emit, "knobs", "%s", text);
 	free(text);
 }
@@ -444,6 +453,10 @@ static void refusals_show(struct gm_emit *emit, const struct gm_figures *f)
 void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 {
 	struct gm_figures *f = &log->figures;
+	if (!emit->options->json && !emit->options->verbose) {
+		gm_summary_short(emit, f);
+		return;
+	}
 	head_json(emit, log);
 	head_text(emit, f);
 	devices_show(emit, f);

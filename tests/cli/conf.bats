@@ -35,7 +35,7 @@ source_of() {
 	"$TOOL" env --json other.gml >json
 	jq -e '[.knobs[] | select(.name == "GPUMEM_LIMIT" or .name == "GPUMEM_MODE") | .value + " " + .source] ==
 		["75% file", "pool environment"]' json
-	"$TOOL" other.gml | grep -q '^knobs .*GPUMEM_LIMIT=75%'
+	"$TOOL" other.gml | grep -q '^GPU .*GPUMEM_LIMIT=75%'
 }
 
 @test "the last line needs no end, and a file without lines sets nothing" {

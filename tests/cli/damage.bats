@@ -193,7 +193,7 @@ gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one"
 	mkdir gpumem.b.2.gml
 	mklog gpumem.c.3.gml at:1s
 	"$TOOL" >out 2>err
-	grep -q '^log  *gpumem.c.3.gml: ' out
+	grep -q '^program .*; gpumem.c.3.gml, all events$' out
 	[ "$(<err)" = 'gpumemstat: gpumem.a.1.gml: not a gpumem log
 gpumemstat: gpumem.b.2.gml: a folder, not a gpumem log' ]
 }
@@ -214,6 +214,7 @@ sound() {
 		sample:0:40M:50M h2d:1G:100ms at:3s fail:0:7G:1G driver:1:1M:2us sample:0:60M:8M
 	for seed in {1..100}; do
 		"$MUTATE" good.gml bad.gml $seed
+		sound summary -v bad.gml || { echo "mutate good.gml bad.gml $seed: summary -v"; return 1; }
 		for command in $(log_commands); do
 			for json in '' --json; do
 				sound $command $json bad.gml || { echo "mutate good.gml bad.gml $seed: $command $json"; return 1; }
@@ -239,12 +240,12 @@ sound() {
 		done
 	done
 	"$TOOL" live.gml >out
-	grep -q '^run .*, still running$' out
+	grep -q '^program .*, still running; ' out
 	kill -STOP $demo
 	"$TOOL" --json live.gml | jq -e '.logs[0].running and .logs[0].contradiction == null'
 	kill -KILL $demo
 	wait $demo || true
 	"$TOOL" --json live.gml | jq -e '.logs[0] | .running == false and .closed == false and .contradiction == null'
 	"$TOOL" live.gml >out
-	grep -q '^run .*, killed, or crashed$' out
+	grep -q '^program .*, killed, or crashed; ' out
 }

@@ -20,7 +20,7 @@ job() {
 
 @test "summary of one log, exactly" {
 	mklog a.gml "${RUN[@]}"
-	"$TOOL" --width=80 a.gml >out
+	"$TOOL" -v --width=80 a.gml >out
 	diff -u - out <<-'END'
 	log           a.gml: events, 10 records, complete
 	program       mklog, pid 4711 on node7
@@ -108,7 +108,7 @@ job() {
 
 @test "summary of a log in mode trace, exactly" {
 	GPUMEM_MODE=trace mklog e.gml at:1s driver:1:1G:5us
-	"$TOOL" e.gml >out
+	"$TOOL" -v e.gml >out
 	diff -u - out <<-'END'
 	log           e.gml: events, 1 record, complete
 	program       mklog, pid 4711 on node7
@@ -134,7 +134,7 @@ job() {
 	END
 	# Of other kinds, what is there is foreign all the same; JSON has all of it.
 	GPUMEM_MODE=trace mklog f.gml at:1s driver:0:8M:5us give:foreign_async_calls:0:2M
-	"$TOOL" f.gml | sed -n '/^foreign/,/^$/p' >out
+	"$TOOL" -v f.gml | sed -n '/^foreign/,/^$/p' >out
 	diff -u - out <<-'END'
 	foreign            at end       peak     in all      calls      frees
 	stream-ordered   2.00 MiB   2.00 MiB   2.00 MiB          1          0
@@ -152,7 +152,7 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 
 @test "summary of malloc in kernels, exactly" {
 	mklog a.gml "${KERNELS[@]}"
-	"$TOOL" a.gml | sed -n '/^in kernels/,$p' >out
+	"$TOOL" -v a.gml | sed -n '/^in kernels/,$p' >out
 	diff -u - out <<-'END'
 	in kernels    context 1: malloc and free of kernels are gpumem's, in 12.0 ms
 	              context 2: malloc is the driver's: the driver refused the helper
@@ -192,7 +192,7 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	              happens; 'gpumemstat doctor' looks at the machine.
 	END
 	GPUMEM_LOG=small mklog b.gml "${KERNELS[@]}"
-	"$TOOL" b.gml | sed -n '/^in kernels/,/^findings/p' >out
+	"$TOOL" -v b.gml | sed -n '/^in kernels/,/^findings/p' >out
 	diff -u - out <<-'END'
 	in kernels    context 1: malloc and free of kernels are gpumem's, in 12.0 ms
 	              context 2: malloc is the driver's: the driver refused the helper
@@ -362,7 +362,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 
 @test "summary of foreign memory and overhead, exactly" {
 	mklog a.gml "${FOREIGN[@]}"
-	"$TOOL" a.gml | sed -n '/^waits/,/^time of a call/p' >out
+	"$TOOL" -v a.gml | sed -n '/^waits/,/^time of a call/p' >out
 	diff -u - out <<-'END'
 	waits         0 fences, 0 ns; 0 calls made again for want of memory
 
@@ -390,7 +390,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	# A device of which nothing else was used is shown all the same; less used than accounted for is no overhead.
 	mklog b.gml give:foreign_array_calls:1:3M used:1:2M
 	"$TOOL" --json b.gml | jq -e '.logs[0].devices[1] | .used and .overhead.bytes == 0'
-	"$TOOL" b.gml | grep -q '^overhead *0 B for driver, '
+	"$TOOL" -v b.gml | grep -q '^overhead *0 B for driver, '
 }
 
 @test "sums of foreign memory that contradict one another are reported" {
@@ -441,7 +441,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 @test "a contradiction is named with both numbers" {
 	mklog c.gml "${RUN[@]}" count:allocate_pool:1
 	status=0
-	"$TOOL" c.gml >out 2>err || status=$?
+	"$TOOL" -v c.gml >out 2>err || status=$?
 	[ "$status" -eq 1 ]
 	grep -q '^memory ' out
 	diff -u - err <<-'END'
@@ -461,12 +461,13 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 @test "output has no trailing blanks, and no line wider than the screen" {
 	mklog a.gml "${RUN[@]}"
 	for width in 60 80 132; do
-		"$TOOL" summary --width=$width a.gml >out
+		"$TOOL" summary -v --width=$width a.gml >out
+		"$TOOL" summary --width=$width a.gml >>out
 		"$TOOL" env --width=$width >>out
 		"$TOOL" hooks --width=$width >>out
 		if grep -nE '[[:blank:]]$' out; then return 1; fi
 	done
-	{ "$TOOL" --width=80 a.gml; "$TOOL" hooks --width=80; } >out
+	{ "$TOOL" --width=80 a.gml; "$TOOL" -v --width=80 a.gml; "$TOOL" hooks --width=80; } >out
 	[ "$(wc -L <out)" -le 80 ]
 }
 
@@ -475,13 +476,13 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	job
 	"$MKIMAGE" a.fatbin fatbin cubin:75:raw:malloc,free ptx:90a:raw:free
 	for width in 40 50 60 70; do
-		for command in 'summary a.gml' 'summary gpumem.*.gml' 'frag a.gml' 'frag --size=1M a.gml' 'replay a.gml' 'image a.fatbin' env; do
+		for command in 'summary a.gml' 'summary -v a.gml' 'summary gpumem.*.gml' 'frag a.gml' 'frag --size=1M a.gml' 'replay a.gml' 'image a.fatbin' env; do
 			"$TOOL" $command --width=$width >out
 			[ "$(wc -L <out)" -le $width ] || { echo "$command, $width"; cat out; return 1; }
 			if grep -nE '[[:blank:]]$' out; then return 1; fi
 		done
 	done
-	"$TOOL" --width=40 a.gml | sed -n '/^calls/,/^$/p' >out
+	"$TOOL" -v --width=40 a.gml | sed -n '/^calls/,/^$/p' >out
 	diff -u - out <<-'END'
 	calls     in all  pool  driver  failed
 	allocate       3     2       0       1

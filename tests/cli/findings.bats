@@ -22,7 +22,7 @@ hasnt() { # hasnt RULE WORD...
 }
 
 says() { # says TEXT: the last log, in text
-	"$TOOL" --width=1000 f.gml 2>/dev/null | grep -qF "$1" || { "$TOOL" --width=1000 f.gml; return 1; }
+	"$TOOL" -v --width=1000 f.gml 2>/dev/null | grep -qF "$1" || { "$TOOL" -v --width=1000 f.gml; return 1; }
 }
 
 POOL=(at:1s map:0:64M:1us alloc:0:1M:1us)

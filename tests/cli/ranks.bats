@@ -104,7 +104,7 @@ two_jobs() {
 	"$TOOL" 'logs/%j.%r.gml' logs/17.0.gml >out
 	[ "$(grep -c 'gml$' out)" -eq 4 ]
 	cp logs/17.0.gml 'logs/%j.gml' # a file of that very name comes first
-	"$TOOL" 'logs/%j.gml' | grep -q '^log           logs/%j.gml: '
+	"$TOOL" 'logs/%j.gml' | grep -q '^program .*; logs/%j.gml, '
 	expect 1 'gpumemstat: none/%j.%r.gml: no such file' summary 'none/%j.%r.gml'
 	expect 1 'gpumemstat: 100%: no such file' summary '100%'
 }

@@ -23,7 +23,7 @@ Try 'gpumemstat --help'" folder
 	# A log that may be run is a log.
 	mklog a.gml map:0:2M:1us
 	chmod +x a.gml
-	"$TOOL" a.gml | grep -q '^log           a.gml: '
+	"$TOOL" a.gml | grep -q '^program .*; a.gml, all events$'
 }
 
 @test "options of record without it" {
@@ -65,7 +65,7 @@ Try 'gpumemstat --help'" help histt
 
 @test "without an operand, logs of any name are found" {
 	mklog 77.0.gml at:1s map:0:64M:1us alloc:0:1M:1us free:1:1us
-	"$TOOL" | grep -q '^log           77.0.gml: '
+	"$TOOL" | grep -q '^program .*; 77.0.gml, all events$'
 	"$TOOL" replay --policy=pool | grep -q '^trace         77.0.gml: log, 1 allocation'
 	mkdir there
 	mv 77.0.gml there

@@ -8,10 +8,10 @@ record() {
 	log=$(echo gpumem.*.gml)
 }
 
-@test "summary fits the first screen" {
+@test "summary -v has all figures" {
 	record -- "$DEMO" 500
-	"$TOOL" >out
-	"$TOOL" summary "$log" | diff - out
+	"$TOOL" -v >out
+	"$TOOL" summary --verbose "$log" | diff - out
 	grep -qE "^log  *$log: events, [0-9,]+ records, complete$" out
 	grep -qE '^program  *demo, pid [0-9]+ on ' out
 	grep -qE '^run .*, closed cleanly$' out
@@ -43,6 +43,11 @@ record() {
 	"$TOOL" record --trace -- "$DEMO" 200 2>&1 >/dev/null | grep -E '^gpumemstat: gpumem.*: peak [0-9.]+ MiB requested, 0 B mapped; '
 	log=$(echo gpumem.*.gml)
 	"$TOOL" >out
+	grep -qE '^peak +[0-9.]+ MiB requested$' out
+	grep -qE '^GPU 0 .*; trace, driver ' out
+	grep -q 'This run was only watched' out
+	grep -qE '^calls +([0-9]+) allocations, .*; 0 failed, \1 served by the driver$' out
+	"$TOOL" -v >out
 	grep -q '^mode  *trace, ' out
 	grep -q 'This run was only watched' out
 	grep -qE '^requested +0 B +[0-9.]+ MiB ' out
@@ -53,8 +58,11 @@ record() {
 @test "a small log says that it has no events" {
 	record -e GPUMEM_LOG=small -- "$DEMO" 200
 	[ "$(stat -c %s "$log")" -le 1048576 ]
-	"$TOOL" >out
+	"$TOOL" -v >out
 	grep -q "No events in this log: 'gpumemstat record" out
+	"$TOOL" >out
+	grep -qE "^program .*; $log, no events$" out
+	grep -qE '^next +gpumemstat record COMMAND; gpumemstat -v$' out
 	"$TOOL" --json | jq -e '.logs[0].level == "small" and .logs[0].devices[0].counters.allocate_pool > 10'
 }
 
@@ -70,12 +78,12 @@ record() {
 	"$TOOL" --json >out
 	jq -e '.logs[0].out_of_memory[0] | .limit == 33554432 and .device_free > 1900 * 1048576 and
 		.device_free + .mapped <= 2048 * 1048576' out
-	"$TOOL" --width=200 | grep -qE '^out of memory .*, 1\.9[0-9] GiB free on the device$'
+	"$TOOL" -v --width=200 | grep -qE '^out of memory .*, 1\.9[0-9] GiB free on the device$'
 	jq -e '[.logs[0].findings[].rule] | index("oom_limit_pieces") != null and index("oom_fragmented") == null' out
 	"$TOOL" | tr -s ' \n' ' ' | grep -q 'GPUMEM_LIMIT keeps this process at 32.0 MiB'
 	# Of a log in which it was not asked, nothing is said.
 	mklog old.gml map:0:64M:1us alloc:0:60M:1us fail:0:1G:0
-	"$TOOL" --width=200 old.gml | grep -qE '^out of memory .*\(largest 4.00 MiB\)$'
+	"$TOOL" -v --width=200 old.gml | grep -qE '^out of memory .*\(largest 4.00 MiB\)$'
 	"$TOOL" --json old.gml | jq -e '.logs[0].out_of_memory[0].device_free == null'
 }
 
@@ -106,15 +114,18 @@ record() {
 	"$TOOL" bad.gml >out 2>err || status=$?
 	[ "$status" -eq 1 ]
 	grep -qE '^gpumemstat: bad.gml: contradicts itself: .+' err
-	grep -q '^device 0' out
+	grep -q '^GPU 0' out
 }
 
 @test "text of a log cannot control the terminal" {
 	cp "$DEMO" $'de\e[31mmo'
 	"$TOOL" record -- $'./de\e[31mmo' 50 >/dev/null 2>&1
 	log=$(echo gpumem.*.gml)
-	"$TOOL" "$log" >out
-	refute grep -q $'\e' out
+	for how in '' -v; do
+		"$TOOL" $how "$log" >out
+		grep -qF 'de\x1b[31mmo' out
+		refute grep -q $'\e' out
+	done
 	"$TOOL" --json "$log" | jq -e '.logs[0].program == "de\u001b[31mmo"'
 }
 
@@ -127,20 +138,23 @@ record() {
 
 @test "summary in other units" {
 	record -- "$DEMO" 200
-	"$TOOL" --units=B "$log" >out
 	mapped=$("$TOOL" --json "$log" | jq '.logs[0].devices[0].counters.mapped_peak')
+	"$TOOL" --units=B "$log" | tr -d , | grep -q "^peak .* $mapped B mapped "
+	"$TOOL" -v --units=B "$log" >out
 	grep '^mapped ' out | tr -d , | grep -q "$mapped"
 }
 
 @test "summary shows knobs that are not default, in one line" {
-	shown() { "$TOOL" --width=300 "$1" | grep '^knobs'; }
+	shown() { "$TOOL" -v --width=300 "$1" | grep '^knobs'; }
 	unset GPUMEM_PREWARM
 	"$TOOL" record -o none.gml -- "$DEMO" 50 >/dev/null 2>&1
 	[ -z "$(shown none.gml)" ]
+	"$TOOL" none.gml | grep -q '^GPU 0 .*; pool, driver 13.4; no knobs set$'
 	"$TOOL" record -o same.gml -e GPUMEM_LIMIT=100% -e GPUMEM_FREE=sync -- "$DEMO" 50 >/dev/null 2>&1
 	[ -z "$(shown same.gml)" ]
 	"$TOOL" record -o set.gml -e GPUMEM_LIMIT=1G -e GPUMEM_FREE=defer -e GPUMEM_PREWARM=0 --trace -- "$DEMO" 50 >/dev/null 2>&1
 	[ "$(shown set.gml)" = 'knobs         GPUMEM_FREE=defer, GPUMEM_LIMIT=1G, GPUMEM_PREWARM=0' ] || { shown set.gml; return 1; }
+	"$TOOL" --width=300 set.gml | grep -q '; trace, driver 13.4; GPUMEM_FREE=defer, GPUMEM_LIMIT=1G, GPUMEM_PREWARM=0$'
 	(GPUMEM_SAMPLE=5 mklog refused.gml 2>/dev/null)
 	[ "$(shown refused.gml)" = 'knobs         GPUMEM_LOG_EVENTS=all, GPUMEM_SAMPLE=100ms (default; refused: 5)' ] || { shown refused.gml; return 1; }
 }
@@ -176,9 +190,9 @@ record() {
 	jq -e '.logs[0].copy_kinds.h2d_pageable | .calls == 1 and .bytes_per_second == 13421772800' out
 	jq -e '.logs[0].copy_kinds.h2d_pinned | .calls == 0 and .bytes == 268435456 and .ns == 7e7' out
 	jq -e '.logs[0].copy_kinds.d2h_pinned | .calls == 0 and .bytes_per_second == null' out
-	"$TOOL" c.gml >out
+	"$TOOL" -v c.gml >out
 	grep -qE '^pageable  +512 MiB of 768 MiB staged; 3 copies below 64 KiB; 40.0 ms waited$' out
 	mklog d.gml at:1s map:0:64M:1us h2d:1G:100ms
-	"$TOOL" d.gml >out
+	"$TOOL" -v d.gml >out
 	refute grep '^pageable' out
 }

@@ -183,7 +183,7 @@ read_logs() { # read_logs NAME LOGS SERVED
 		note no "$name" "${#logs[@]} logs, not $2"
 		return
 	fi
-	if ! (cd "$results/logs/$name" && "$here/gpumemstat" summary -- *) >"$results/$name.summary.txt" 2>"$results/$name.summary.err" ||
+	if ! (cd "$results/logs/$name" && "$here/gpumemstat" summary -v -- *) >"$results/$name.summary.txt" 2>"$results/$name.summary.err" ||
 		[ -s "$results/$name.summary.err" ]; then
 		note no "$name" "gpumemstat summary: $(head -n 1 "$results/$name.summary.err")"
 		return

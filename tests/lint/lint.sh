@@ -91,9 +91,14 @@ else
 fi
 check "README's figures are those of the kept measurements" \
 	"$(awk -f tests/lint/figures.awk tests/bench/results/*-pool.csv tests/bench/results/*-inkernel.csv tests/lint/figures.txt README.md)"
-check "README's summary is the kept one that it names" "$(
-	kept=$(sed -n 's|.*`\(tests/gpu/results/[^`]*\.summary\.txt\)`.*|\1|p' README.md)
-	sed -n '/^    log  *gpumem/,/^[^ ]/s/^    //p' README.md | diff - <(sed '/^$/d' "${kept:-/dev/null}") | grep -v '^[0-9]')"
+# quoted FOLDER BEGIN: how README's quote that begins like this differs from the kept file of the folder that it names
+quoted() {
+	kept=$(sed -n "s|.*\`\($1/[^\`]*\.summary\.txt\)\`.*|\1|p" README.md)
+	sed -n "/^    $2/,/^[^ ]/s/^    //p" README.md | diff - <(sed '/^$/d' "${kept:-/dev/null}") | grep -v '^[0-9]'
+}
+check "README's summaries are the kept ones that it names" "$(
+	quoted tests/gpu/results 'log  *gpumem'
+	quoted tests/workloads 'program  demo')"
 check "nothing promises that no memory is lost to fragmentation" \
 	"$(grep -rniE '(never|no memory|nothing) lost to fragmentation' README.md NEWS doc man api)"
 check "NEWS begins with the release" \

@@ -23,7 +23,7 @@ logged() {
 
 readable() {
 	for log in *.gml; do
-		"$STAT" summary "$log" >summary 2>&1 || { cat summary; return 1; }
+		"$STAT" summary -v "$log" >summary 2>&1 || { cat summary; return 1; }
 	done
 }
 

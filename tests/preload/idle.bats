@@ -160,13 +160,13 @@ round 3: the thread has ended, 0 chunks are mapped" ]
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_LOG=events GPUMEM_LOG_NAME=a.gml)
 	preloaded "$PROGRAMS/idle" ends >/dev/null
-	run "$PROGRAMS/../../gpumemstat" summary a.gml
+	run "$PROGRAMS/../../gpumemstat" summary -v a.gml
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output =~ $'\n  trimmed '[^$'\n']*24$'\n' ]]
 	"$PROGRAMS/../../gpumemstat" summary --json a.gml | jq -e '[.. | .trimmed? // empty | .calls] == [24]'
 	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_LOG=events GPUMEM_LOG_NAME=b.gml)
 	preloaded "$PROGRAMS/idle" needs >/dev/null
-	run "$PROGRAMS/../../gpumemstat" summary b.gml
+	run "$PROGRAMS/../../gpumemstat" summary -v b.gml
 	[[ $output != *trimmed* ]]
 }

@@ -31,7 +31,7 @@ cache() {
 	"$PROGRAMS/../../gpumemstat" summary --json "$LOG" | jq -r '.. | .rule? // empty' >rules
 	grep -qx torch_cache rules
 	refute grep -x never_freed rules
-	"$PROGRAMS/../../gpumemstat" summary "$LOG" >out
+	"$PROGRAMS/../../gpumemstat" summary -v "$LOG" >out
 	grep -qE '^  by segments +[0-9.]+ ' out
 	! grep '^utilisation' out
 }
