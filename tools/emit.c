@@ -8,6 +8,7 @@
 #include "base/escape.h"
 #include "base/size.h"
 #include "layout.h"
+#include "pager.h"
 
 static char *size_format_unit(uint64_t bytes, char unit, char *buf, size_t n)
 {
@@ -178,13 +179,36 @@ void gm_emit_value(struct gm_emit *emit, const char *key, struct gm_value value)
 	json_value(emit->out, value);
 }
 
+/* Until the end, when its length is known. */
+static void output_keep(struct gm_emit *emit)
+{
+	FILE *stream = open_memstream(&emit->paged, &emit->paged_size);
+	if (!stream)
+		return;
+	emit->out = stream;
+	emit->paging = true;
+}
+
+static void output_show(struct gm_emit *emit)
+{
+	if (fclose(emit->out) == 0)
+		gm_pager_show(emit->paged, emit->paged_size);
+	else
+		gm_tool_error("out of memory");
+	free(emit->paged);
+	emit->paging = false;
+	emit->out = stdout;
+}
+
 void gm_emit_open(struct gm_emit *emit, FILE *out, const struct gm_options *options)
 {
 	*emit = (struct gm_emit){
 		.out = out, .options = options, .label = GM_LAYOUT_LABEL, .first = true};
+	if (out == stdout && !options->no_pager && gm_pager_is_wanted())
+		output_keep(emit);
 	if (!options->json)
 		return;
-	putc('{', out);
+	putc('{', emit->out);
 	emit->depth = 1;
 	gm_emit_value(emit, "schema", GM_COUNT(1));
 	gm_emit_value(emit, "version", GM_TEXT(PACKAGE_VERSION));
@@ -195,6 +219,8 @@ int gm_emit_close(struct gm_emit *emit)
 	if (emit->options->json)
 		fputs("\n}\n", emit->out);
 	gm_array_free(&emit->cells);
+	if (emit->paging)
+		output_show(emit);
 	return gm_tool_flush();
 }
 

@@ -67,10 +67,14 @@ struct gm_emit {
 	const struct gm_column *columns;
 	unsigned n_columns, rows;
 	bool keyed;
+	bool paging; /* the output is kept in `paged` until gm_emit_close shows it */
+	char *paged;
+	size_t paged_size;
 	GM_ARRAY(char *) cells; /* of the open table, n_columns a row, the titles first */
 };
 
-/* JSON begins with "schema": 1. */
+/* JSON begins with "schema": 1. Output to stdout goes to the pager if that is wanted. *emit must
+ * not move. */
 void gm_emit_open(struct gm_emit *emit, FILE *out, const struct gm_options *options);
 
 /* End the output. GM_EXIT_OK, or GM_EXIT_FAILED after a message that not all could be written. */

@@ -177,6 +177,13 @@ static bool json_set(struct gm_options *options, const char *text)
 	return true;
 }
 
+static bool no_pager_set(struct gm_options *options, const char *text)
+{
+	(void)text;
+	options->no_pager = true;
+	return true;
+}
+
 static bool verbose_set(struct gm_options *options, const char *text)
 {
 	(void)text;
@@ -314,6 +321,7 @@ static const struct {
 				"memory, requested, pool, heap, foreign, external, pid or program",
 				"memory requested pool heap foreign external pid program"},
 	[GM_OPTION_INDEX_COLOR] = {color_set, "auto, always or never", "auto always never"},
+	[GM_OPTION_INDEX_PAGER] = {no_pager_set, NULL, NULL},
 	[GM_OPTION_INDEX_WIDTH] = {width_set, "a number from 40 to 1000", NULL},
 };
 

@@ -24,7 +24,8 @@ enum gm_option_bit {
 #include "options.def"
 #undef GM_OPTION
 	GM_OPTIONS_ALWAYS = GM_OPTION_HELP | GM_OPTION_VERSION,
-	GM_OPTIONS_OUTPUT = GM_OPTIONS_ALWAYS | GM_OPTION_JSON | GM_OPTION_COLOR | GM_OPTION_WIDTH,
+	GM_OPTIONS_OUTPUT = GM_OPTIONS_ALWAYS | GM_OPTION_JSON | GM_OPTION_COLOR | GM_OPTION_WIDTH |
+			    GM_OPTION_PAGER,
 	GM_OPTIONS_COMMAND =
 		GM_OPTION_SET | GM_OPTION_TIMEOUT, /* of commands that take a COMMAND */
 	GM_OPTIONS_LAUNCH = GM_OPTIONS_ALWAYS | GM_OPTION_SET | GM_OPTION_EXEC
@@ -32,6 +33,7 @@ enum gm_option_bit {
 
 struct gm_options {
 	bool json, color;
+	bool no_pager;
 	bool verbose;  /* summary: all figures */
 	bool named;    /* the command line names the logs */
 	char unit;     /* 0: chosen by size; else one of B K M G */

@@ -25,7 +25,7 @@ const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT] = {
 /* Names that begin like a knob's but belong to the tools or the tests. */
 static const char *const other_names[] = {
 	"GPUMEM_LIBRARY_PATH", "GPUMEM_TEST_CONF",	 "GPUMEM_TEST_DATA",
-	"GPUMEM_TEST_PRELOAD", "GPUMEM_QUICKSTART_CUDA",
+	"GPUMEM_TEST_PRELOAD", "GPUMEM_QUICKSTART_CUDA", "GPUMEM_PAGER",
 };
 
 static struct gm_knobs knobs;
