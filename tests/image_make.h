@@ -87,6 +87,7 @@ static inline void make_symbols(struct make *symbols, struct make *strings, cons
 	char copy[256], *rest = copy, *name;
 	Elf64_Sym own = {.st_name = sizeof make_begin - sizeof "kernel",
 			 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+			 .st_other = 0x10, /* a kernel */
 			 .st_shndx = 4};
 	snprintf(copy, sizeof copy, "%s", names);
 	make_put(symbols, NULL, sizeof own);

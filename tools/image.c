@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat image: the device code of a file, and whether it may call malloc. */
+/* gpumemstat image: the device code of a file or of the members of an archive, its kernels, and
+ * whether it may call malloc. */
 #include <errno.h>
 #include <fcntl.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive.h"
 #include "base/array.h"
 #include "emit.h"
 #include "image/image.h"
@@ -21,9 +24,16 @@ struct row {
 	char arch[GM_IMAGE_ARCH_ROOM], *calls;
 };
 
+struct kernel {
+	char *name;
+	uint64_t parts; /* that have it */
+};
+
 struct found {
 	GM_ARRAY(struct row) rows;
-	bool lost; /* out of memory for a row */
+	GM_ARRAY(struct kernel *) kernels; /* in the order in which they were found */
+	void *by_name;			   /* of tsearch: the same ones */
+	bool lost;			   /* out of memory for a row */
 	struct gm_image_verdict verdict;
 };
 
@@ -63,6 +73,66 @@ static void part_keep(void *arg, const struct gm_image_part *part,
 	calls_text(verdict->symbols, calls, sizeof calls);
 	row.calls = *calls ? strdup(calls) : NULL;
 	found->lost |= (*calls && !row.calls) || !gm_array_push(&found->rows, row);
+}
+
+static int kernel_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct kernel *)a)->name, ((const struct kernel *)b)->name);
+}
+
+static void kernel_free(struct kernel *kernel)
+{
+	if (kernel)
+		free(kernel->name);
+	free(kernel);
+}
+
+static void kernel_keep(void *arg, const char *name, size_t n)
+{
+	struct found *found = arg;
+	struct kernel *kernel = calloc(1, sizeof *kernel), **place = NULL;
+	if (kernel && (kernel->name = strndup(name, n)))
+		place = tsearch(kernel, &found->by_name, kernel_compare);
+	if (!place) {
+		kernel_free(kernel);
+		found->lost = true;
+		return;
+	}
+	(*place)->parts++;
+	if (*place != kernel)
+		kernel_free(kernel);
+	else
+		found->lost |= !gm_array_push(&found->kernels, kernel);
+}
+
+static void found_free(struct found *found)
+{
+	for (size_t i = 0; i < found->rows.n; i++)
+		free(found->rows.at[i].calls);
+	gm_array_free(&found->rows);
+	for (size_t i = 0; i < found->kernels.n; i++) {
+		tdelete(found->kernels.at[i], &found->by_name, kernel_compare);
+		kernel_free(found->kernels.at[i]);
+	}
+	gm_array_free(&found->kernels);
+}
+
+static void kernels_show(struct gm_emit *emit, const struct found *found)
+{
+	static const struct gm_column columns[] = {
+		{"parts", "parts", 0},
+		{"kernel", "kernel", GM_COLUMN_LEFT | GM_COLUMN_WRAP},
+	};
+	if (found->kernels.n > 0)
+		gm_emit_break(emit);
+	if (found->kernels.n == 0 && !emit->options->json)
+		return;
+	gm_emit_table(emit, "kernels", false, columns, sizeof columns / sizeof *columns);
+	for (size_t i = 0; i < found->kernels.n; i++)
+		gm_emit_row(emit, NULL,
+			    (struct gm_value[]){GM_COUNT(found->kernels.at[i]->parts),
+						GM_TEXT(found->kernels.at[i]->name)});
+	gm_emit_table_end(emit);
 }
 
 static void rows_show(struct gm_emit *emit, const struct found *found)
@@ -121,76 +191,133 @@ static void file_show(struct gm_emit *emit, const char *path, const struct found
 		gm_emit_line(emit, "code for", "%s", archs);
 	gm_emit_break(emit);
 	rows_show(emit, found);
+	kernels_show(emit, found);
 	gm_emit_end(emit);
 }
 
-static void output_begin(struct gm_emit *emit, const struct gm_options *options)
+/* The output of the command. It begins with the first file or member that is shown. */
+struct output {
+	struct gm_emit emit;
+	const struct gm_options *options;
+	unsigned shown;
+	int status;
+};
+
+static void output_add(struct output *output, const char *path, const struct found *found)
 {
-	gm_emit_open(emit, stdout, options);
-	gm_emit_list(emit, "files");
+	if (output->shown++ > 0) {
+		gm_emit_break(&output->emit);
+	} else {
+		gm_emit_open(&output->emit, stdout, output->options);
+		gm_emit_list(&output->emit, "files");
+	}
+	file_show(&output->emit, path, found);
 }
 
-/* Walk through the image of an open file. NULL: done; else the reason why not. */
-static const char *file_walk(int fd, struct found *found)
+static void output_refuse(struct output *output, const char *path, const char *why)
 {
-	struct stat about;
-	if (fstat(fd, &about) != 0)
-		return strerror(errno);
-	if (!S_ISREG(about.st_mode))
-		return S_ISDIR(about.st_mode) ? strerror(EISDIR) : "not a regular file";
-	if (about.st_size == 0)
-		return "empty";
-	size_t size = (size_t)about.st_size;
-	void *bytes = gm_image_read(fd, size);
-	if (!bytes)
-		return errno ? strerror(errno) : "was cut while it was read";
-	gm_image_walk(bytes, size, part_keep, found, &found->verdict);
-	free(bytes);
-	if (found->lost)
-		return "out of memory";
-	return found->rows.n ? NULL : gm_image_why_text(found->verdict.why);
+	gm_tool_error("%s: %s", gm_tool_name(path), why);
+	output->status = GM_EXIT_FAILED;
 }
 
-/* Show one file, or its error on stderr. The output begins with the first file shown; *n counts
- * them. */
-static int file_report(struct gm_emit *emit, const struct gm_options *options, const char *path,
-		       unsigned *n)
+/* Show what an image has. False: it is no image, or one without code; *why has the reason. */
+static bool image_report(struct output *output, const char *path, const void *bytes, size_t size,
+			 enum gm_image_why *why)
 {
 	struct found found = {.lost = false};
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const char *wrong = fd < 0 ? (errno == ENOENT ? "no such file" : strerror(errno))
-				   : file_walk(fd, &found);
-	if (wrong) {
-		gm_tool_error("%s: %s", gm_tool_name(path), wrong);
-	} else {
-		if ((*n)++ > 0)
-			gm_emit_break(emit);
-		else
-			output_begin(emit, options);
-		file_show(emit, path, &found);
+	gm_image_walk(bytes, size, part_keep, kernel_keep, &found, &found.verdict);
+	const bool any = found.rows.n > 0;
+	*why = found.verdict.why;
+	if (found.lost)
+		output_refuse(output, path, "out of memory");
+	else if (any)
+		output_add(output, path, &found);
+	if (any && *why == GM_IMAGE_WHY_DAMAGED)
+		output->status = GM_EXIT_FAILED;
+	found_free(&found);
+	return any;
+}
+
+/* Members without device code are left out; an archive in which all are is refused. */
+static void archive_report(struct output *output, const char *path, const void *bytes, size_t size)
+{
+	struct gm_archive archive;
+	struct gm_archive_member member;
+	enum gm_image_why why;
+	const char *wrong = gm_archive_open(&archive, bytes, size);
+	unsigned shown = 0;
+	while (!wrong && gm_archive_next(&archive, &member, &wrong)) {
+		char *name = NULL;
+		if (asprintf(&name, "%s(%.*s)", path, (int)member.name_length, member.name) < 0)
+			name = NULL;
+		if (member.size > 0 &&
+		    image_report(output, name ? name : path, member.at, member.size, &why))
+			shown++;
+		else if (member.size > 0 && why == GM_IMAGE_WHY_DAMAGED)
+			output_refuse(output, name ? name : path, gm_image_why_text(why));
+		free(name);
 	}
-	for (size_t i = 0; i < found.rows.n; i++)
-		free(found.rows.at[i].calls);
-	gm_array_free(&found.rows);
-	if (fd >= 0)
-		close(fd);
-	return wrong || found.verdict.why == GM_IMAGE_WHY_DAMAGED ? GM_EXIT_FAILED : GM_EXIT_OK;
+	if (wrong)
+		output_refuse(output, path, wrong);
+	else if (!shown && output->status == GM_EXIT_OK)
+		output_refuse(output, path, "an archive, and no member has device code");
+}
+
+/* Read an open file whole. NULL: *why has the reason. */
+static void *file_read(int fd, size_t *size, const char **why)
+{
+	struct stat about;
+	*why = NULL;
+	if (fstat(fd, &about) != 0)
+		*why = strerror(errno);
+	else if (!S_ISREG(about.st_mode))
+		*why = S_ISDIR(about.st_mode) ? strerror(EISDIR) : "not a regular file";
+	else if (about.st_size == 0)
+		*why = "empty";
+	if (*why)
+		return NULL;
+	*size = (size_t)about.st_size;
+	void *bytes = gm_image_read(fd, *size);
+	if (!bytes)
+		*why = errno ? strerror(errno) : "was cut while it was read";
+	return bytes;
+}
+
+/* Show one file, or its error on stderr. */
+static void file_report(struct output *output, const char *path)
+{
+	const char *wrong = NULL;
+	enum gm_image_why why;
+	size_t size;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		output_refuse(output, path, errno == ENOENT ? "no such file" : strerror(errno));
+		return;
+	}
+	void *bytes = file_read(fd, &size, &wrong);
+	close(fd);
+	if (!bytes)
+		output_refuse(output, path, wrong);
+	else if (gm_archive_begins(bytes, size))
+		archive_report(output, path, bytes, size);
+	else if (!image_report(output, path, bytes, size, &why))
+		output_refuse(output, path, gm_image_why_text(why));
+	free(bytes);
 }
 
 int gm_image_main(const struct gm_command *self, int argc, char **argv)
 {
 	struct gm_options options;
-	struct gm_emit emit;
-	unsigned n = 0;
-	int first = gm_options_parse(&options, self, argc, argv), status = GM_EXIT_OK;
+	struct output output = {.options = &options};
+	int first = gm_options_parse(&options, self, argc, argv);
 	if (first == GM_OPTIONS_STOP)
 		return options.status;
 	if (first == argc)
 		return gm_tool_usage(self->name, "%s: expected a FILE", self->name);
 	for (int i = first; i < argc; i++)
-		status |= file_report(&emit, &options, argv[i], &n);
-	if (n == 0)
-		return status;
-	gm_emit_end(&emit);
-	return status | gm_emit_close(&emit);
+		file_report(&output, argv[i]);
+	if (output.shown == 0)
+		return output.status;
+	gm_emit_end(&output.emit);
+	return output.status | gm_emit_close(&output.emit);
 }

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # gpumemstat: one file a command; it links nothing of CUDA. replay alone uses the pool, on the null driver.
 bin_PROGRAMS += gpumemstat
-gpumemstat_SOURCES = %D%/alive.c %D%/alive.h %D%/blocks.c %D%/blocks.h %D%/build_id.c %D%/check.c %D%/churn.c \
-	%D%/churn.h %D%/complete.c %D%/complete.h %D%/curve.c %D%/curve.h %D%/diff.c %D%/doctor.c %D%/doctor.h \
-	%D%/doctor_child.c %D%/doctor_command.c %D%/doctor_driver.c %D%/doctor_here.c %D%/elf.c %D%/elf.h %D%/emit.c \
-	%D%/emit.h %D%/env.c %D%/figures.c %D%/figures.h %D%/figures_heap.c %D%/find.c %D%/find.h %D%/findings.c \
-	%D%/findings.def %D%/findings.h %D%/foreign.c %D%/frag.c %D%/frames.c %D%/frames.h %D%/glibc_old.c \
-	%D%/hist.c %D%/hooks.c %D%/image.c %D%/launch.c %D%/layout.c %D%/layout.h %D%/leftover_logs.c \
-	%D%/leftover_logs.h %D%/live.c %D%/logs.c %D%/logs.h %D%/main.c %D%/map.c %D%/moment.c %D%/moment.h \
-	%D%/nvml.c %D%/nvml.h %D%/oom.c %D%/oom.h %D%/options.c %D%/options.def %D%/options.h %D%/pager.c \
-	%D%/pager.h %D%/policy.c %D%/policy.h %D%/policy_cached.c %D%/policy_driver.c %D%/policy_first.c \
+gpumemstat_SOURCES = %D%/alive.c %D%/alive.h %D%/archive.c %D%/archive.h %D%/blocks.c %D%/blocks.h %D%/build_id.c \
+	%D%/check.c %D%/churn.c %D%/churn.h %D%/complete.c %D%/complete.h %D%/curve.c %D%/curve.h %D%/diff.c \
+	%D%/doctor.c %D%/doctor.h %D%/doctor_child.c %D%/doctor_command.c %D%/doctor_driver.c %D%/doctor_here.c \
+	%D%/elf.c %D%/elf.h %D%/emit.c %D%/emit.h %D%/env.c %D%/figures.c %D%/figures.h %D%/figures_heap.c \
+	%D%/find.c %D%/find.h %D%/findings.c %D%/findings.def %D%/findings.h %D%/foreign.c %D%/frag.c %D%/frames.c \
+	%D%/frames.h %D%/glibc_old.c %D%/hist.c %D%/hooks.c %D%/image.c %D%/launch.c %D%/layout.c %D%/layout.h \
+	%D%/leftover_logs.c %D%/leftover_logs.h %D%/live.c %D%/logs.c %D%/logs.h %D%/main.c %D%/map.c %D%/moment.c \
+	%D%/moment.h %D%/nvml.c %D%/nvml.h %D%/oom.c %D%/oom.h %D%/options.c %D%/options.def %D%/options.h \
+	%D%/pager.c %D%/pager.h %D%/policy.c %D%/policy.h %D%/policy_cached.c %D%/policy_driver.c %D%/policy_first.c \
 	%D%/policy_meter.c %D%/policy_meter.h %D%/policy_pool.c %D%/policy_span.c %D%/policy_span.h \
 	%D%/policy_torch.c %D%/preload.c %D%/preload.h %D%/progress.c %D%/progress.h %D%/replay.c %D%/replay.h \
 	%D%/replay_csv.c %D%/replay_input.c %D%/replay_log.c %D%/replay_trace.c %D%/rule_copy.c %D%/rule_heap.c \

@@ -80,8 +80,8 @@ static const struct gm_command commands[] = {
 	 "Exit status: 0; 1 when a file cannot be read or contradicts itself; 2 usage;\n"
 	 "3 when the pool does not reach --min-utilisation."},
 	{"image", gm_image_main, GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS,
-	 "[OPTION]... FILE...", "Say what device code a file has, and whether it may call malloc",
-	 "FILE: a program, library or object, a cubin, a fatbin, or PTX.\n"
+	 "[OPTION]... FILE...", "Name the kernels of a file, and say whether it may call malloc",
+	 "FILE: a program, library, object or archive, a cubin, a fatbin, or PTX.\n"
 	 "Exit status: 0; 1 when a FILE cannot be read, is damaged or has no device code;\n"
 	 "2 usage."},
 	{"env", gm_env_main, GM_OPTIONS_OUTPUT, "[OPTION]... [LOG|PID]",

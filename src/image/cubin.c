@@ -14,21 +14,30 @@
 /* The position of the architecture in e_flags depends on the OS/ABI. */
 enum { OSABI_OLD = 0x33, OLD_SHIFT = 0, NEW_SHIFT = 8, ARCH_MASK = 0xff };
 
+enum { NAME_MOST = 4096 }; /* bytes of a kernel's name that are shown */
+
 static uint32_t head_arch(const Elf64_Ehdr *head)
 {
 	unsigned shift = head->e_ident[EI_OSABI] == OSABI_OLD ? OLD_SHIFT : NEW_SHIFT;
 	return head->e_flags >> shift & ARCH_MASK;
 }
 
+/* The table of symbols and the names in it. False: they cannot be read. */
+static bool symbols_open(const struct gm_sections *sections, const Elf64_Shdr *table,
+			 struct gm_view *symbols, struct gm_view *strings)
+{
+	Elf64_Shdr section;
+	return table->sh_entsize == sizeof(Elf64_Sym) &&
+	       gm_sections_view(sections, table, symbols) &&
+	       gm_sections_get(sections, table->sh_link, &section) &&
+	       gm_sections_view(sections, &section, strings);
+}
+
 static void symbols_judge(const struct gm_sections *sections, const Elf64_Shdr *table,
 			  struct gm_image_verdict *verdict)
 {
-	Elf64_Shdr section;
 	struct gm_view symbols, strings;
-	if (table->sh_entsize != sizeof(Elf64_Sym) ||
-	    !gm_sections_view(sections, table, &symbols) ||
-	    !gm_sections_get(sections, table->sh_link, &section) ||
-	    !gm_sections_view(sections, &section, &strings)) {
+	if (!symbols_open(sections, table, &symbols, &strings)) {
 		gm_verdict_add(verdict, gm_verdict_lack(sections->view));
 		return;
 	}
@@ -38,7 +47,7 @@ static void symbols_judge(const struct gm_sections *sections, const Elf64_Shdr *
 		if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0)
 			continue;
 		size_t n;
-		const char *name = gm_sections_string(&strings, symbol.st_name, &n);
+		const char *name = gm_sections_string(&strings, symbol.st_name, GM_STRING_MOST, &n);
 		if (name)
 			gm_verdict_symbol(verdict, name, n);
 		else
@@ -82,12 +91,20 @@ enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image
 	return GM_CUBIN_NONE;
 }
 
+/* An ELF file has one table of symbols. False: none. */
+static bool table_find(const struct gm_sections *sections, Elf64_Shdr *out)
+{
+	bool found = false;
+	for (uint64_t i = 0; !found && gm_sections_get(sections, i, out); i++)
+		found = out->sh_type == SHT_SYMTAB;
+	return found;
+}
+
 void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		    struct gm_image_verdict *verdict)
 {
 	struct gm_sections sections;
 	Elf64_Shdr section;
-	bool found = false;
 	bool open = gm_sections_open(&sections, view),
 	     old = sections.head.e_ident[EI_CLASS] == ELFCLASS32;
 	if (!open || sections.head.e_machine != EM_CUDA) {
@@ -95,11 +112,29 @@ void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		return;
 	}
 	part_set_head(&sections.head, part);
-	/* An ELF file has one table of symbols. */
-	for (uint64_t i = 0; !found && gm_sections_get(&sections, i, &section); i++)
-		found = section.sh_type == SHT_SYMTAB;
-	if (found)
+	if (table_find(&sections, &section))
 		symbols_judge(&sections, &section, verdict);
 	else
 		gm_verdict_add(verdict, GM_IMAGE_WHY_NO_SYMBOLS);
+}
+
+void gm_cubin_kernels(struct gm_view *view, gm_image_kernel *see, void *arg)
+{
+	struct gm_sections sections;
+	struct gm_view symbols, strings;
+	Elf64_Shdr table;
+	if (!gm_sections_open(&sections, view) || sections.head.e_machine != EM_CUDA ||
+	    !table_find(&sections, &table) || !symbols_open(&sections, &table, &symbols, &strings))
+		return;
+	for (uint64_t i = 0; i < symbols.size / sizeof(Elf64_Sym); i++) {
+		Elf64_Sym symbol;
+		size_t n;
+		memcpy(&symbol, symbols.at + i * sizeof symbol, sizeof symbol);
+		if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF ||
+		    !(symbol.st_other & GM_CUBIN_ENTRY))
+			continue;
+		const char *name = gm_sections_string(&strings, symbol.st_name, NAME_MOST, &n);
+		if (name)
+			see(arg, name, n);
+	}
 }

@@ -10,6 +10,11 @@
 void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		    struct gm_image_verdict *verdict);
 
+enum { GM_CUBIN_ENTRY = 0x10 }; /* st_other: of functions, those that the host can launch */
+
+/* Name the kernels of a cubin: `see` with `arg`, for each. */
+void gm_cubin_kernels(struct gm_view *view, gm_image_kernel *see, void *arg);
+
 /*
  * Judge a cubin by its first `n` bytes. nvcc and nvlink put the names of all symbols at the front,
  * so that these are enough for a no. MORE: more bytes are needed; SEARCH: the whole cubin must be

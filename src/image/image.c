@@ -25,6 +25,7 @@ struct walk {
 	bool follow;	 /* pointers in wrappers */
 	unsigned number; /* of the container */
 	gm_image_see *see;
+	gm_image_kernel *kernel;
 	void *arg;
 	struct gm_image_verdict *out;
 };
@@ -80,6 +81,26 @@ static void code_judge_packed(const struct gm_view *code, struct gm_image_part *
 	free(bytes);
 }
 
+/* Judging unpacks no more than it needs; names need all. */
+static void part_name_kernels(const struct walk *walk, const struct gm_view *code,
+			      const struct gm_image_part *part)
+{
+	struct gm_view plain = *code;
+	enum gm_image_why why;
+	void *bytes = NULL;
+	if (part->packing == GM_IMAGE_LZ4 || part->packing == GM_IMAGE_ZSTD) {
+		bytes = gm_unpack(part->packing, code, part->size, &why);
+		plain = (struct gm_view){.at = bytes, .size = part->size};
+		if (!bytes)
+			return;
+	}
+	if (part->kind == GM_IMAGE_PTX)
+		gm_ptx_kernels(&plain, walk->kernel, walk->arg);
+	else if (part->kind == GM_IMAGE_CUBIN || part->kind == GM_IMAGE_OBJECT)
+		gm_cubin_kernels(&plain, walk->kernel, walk->arg);
+	free(bytes);
+}
+
 static void part_judge(struct walk *walk, struct gm_view *code, struct gm_image_part *part)
 {
 	struct gm_image_verdict verdict;
@@ -97,6 +118,8 @@ static void part_judge(struct walk *walk, struct gm_view *code, struct gm_image_
 	if (part->arch)
 		gm_verdict_arch(&verdict, part->arch);
 	part->container = walk->number;
+	if (walk->kernel && part->packing != GM_IMAGE_PACKED)
+		part_name_kernels(walk, code, part);
 	if (walk->see)
 		walk->see(walk->arg, part, &verdict);
 	gm_verdict_merge(walk->out, &verdict);
@@ -265,10 +288,10 @@ const void *gm_image_code(const void *image)
 	return wrapper.data;
 }
 
-void gm_image_walk(const void *image, size_t size, gm_image_see *see, void *arg,
-		   struct gm_image_verdict *out)
+void gm_image_walk(const void *image, size_t size, gm_image_see *see, gm_image_kernel *kernel,
+		   void *arg, struct gm_image_verdict *out)
 {
-	struct walk walk = {.see = see, .arg = arg, .out = out};
+	struct walk walk = {.see = see, .kernel = kernel, .arg = arg, .out = out};
 	struct gm_view view = {.at = image, .size = size};
 	walk_image(&walk, &view);
 }

@@ -104,12 +104,14 @@ void *gm_image_read(int fd, size_t size);
 
 /*
  * Call `see` for every part of an image of a known size, whatever the answer; pointers in it are
- * not followed. *out is the verdict of all parts.
+ * not followed. *out is the verdict of all parts. Before that, `kernel` gets the names of the
+ * part's kernels, as far as its code can be unpacked, not ended by a 0; NULL: nobody wants them.
  */
+typedef void gm_image_kernel(void *arg, const char *name, size_t n);
 typedef void gm_image_see(void *arg, const struct gm_image_part *part,
 			  const struct gm_image_verdict *verdict);
-void gm_image_walk(const void *image, size_t size, gm_image_see *see, void *arg,
-		   struct gm_image_verdict *out);
+void gm_image_walk(const void *image, size_t size, gm_image_see *see, gm_image_kernel *kernel,
+		   void *arg, struct gm_image_verdict *out);
 
 /* Texts for users; static, except those in `buf`. */
 const char *gm_image_answer_name(enum gm_image_answer answer);

@@ -201,15 +201,37 @@ static void text_judge(struct scan *scan, struct gm_image_part *part,
 		gm_verdict_add(verdict, GM_IMAGE_WHY_FORMAT);
 }
 
+/* The text up to its first 0. False: its end cannot be read. */
+static bool text_scan(struct gm_view *view, struct scan *scan)
+{
+	uint64_t length;
+	if (!gm_view_text(view, &length) && view->open)
+		return false;
+	*scan = (struct scan){.at = (const char *)view->at, .end = (const char *)view->at + length};
+	return true;
+}
+
 void gm_ptx_judge(struct gm_view *view, struct gm_image_part *part,
 		  struct gm_image_verdict *verdict)
 {
-	uint64_t length;
+	struct scan scan;
 	part->kind = GM_IMAGE_PTX;
-	if (!gm_view_text(view, &length) && view->open) {
+	if (text_scan(view, &scan))
+		text_judge(&scan, part, verdict);
+	else
 		gm_verdict_add(verdict, GM_IMAGE_WHY_UNREADABLE);
+}
+
+void gm_ptx_kernels(struct gm_view *view, gm_image_kernel *see, void *arg)
+{
+	struct scan scan;
+	const char *text;
+	size_t n;
+	enum token token;
+	if (!text_scan(view, &scan))
 		return;
-	}
-	struct scan scan = {.at = (const char *)view->at, .end = (const char *)view->at + length};
-	text_judge(&scan, part, verdict);
+	while ((token = scan_next(&scan, &text, &n)) != TOKEN_END)
+		if (token == TOKEN_NAME && token_is(text, n, ".entry") &&
+		    scan_next(&scan, &text, &n) == TOKEN_NAME)
+			see(arg, text, n);
 }

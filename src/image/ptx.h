@@ -11,6 +11,9 @@
 void gm_ptx_judge(struct gm_view *view, struct gm_image_part *part,
 		  struct gm_image_verdict *verdict);
 
+/* Name the kernels of PTX text: `see` with `arg`, for each. */
+void gm_ptx_kernels(struct gm_view *view, gm_image_kernel *see, void *arg);
+
 /* Does text that may be PTX begin here? */
 bool gm_ptx_begins(struct gm_view *view);
 

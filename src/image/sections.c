@@ -61,20 +61,22 @@ bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *sec
 		       const char *name)
 {
 	size_t n;
-	const char *text = gm_sections_string(&sections->names, section->sh_name, &n);
+	const char *text =
+		gm_sections_string(&sections->names, section->sh_name, GM_STRING_MOST, &n);
 	return text && n == strlen(name) && memcmp(text, name, n) == 0;
 }
 
 /* The search for the end is bounded: a table without ends would be read once for each symbol. */
-const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t *n)
+const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t most,
+			       size_t *n)
 {
 	if (offset >= strings->size)
 		return NULL;
 	const char *text = (const char *)strings->at + offset;
 	uint64_t rest = strings->size - offset;
-	const char *end = memchr(text, 0, rest < GM_STRING_MOST ? rest : GM_STRING_MOST);
-	if (!end && rest < GM_STRING_MOST)
+	const char *end = memchr(text, 0, rest < most ? rest : most);
+	if (!end && rest < most)
 		return NULL;
-	*n = end ? (size_t)(end - text) : GM_STRING_MOST;
+	*n = end ? (size_t)(end - text) : most;
 	return text;
 }

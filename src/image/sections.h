@@ -34,10 +34,11 @@ bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *sec
 		       const char *name);
 
 /*
- * The string at `offset` of a table of strings; *n: its length, GM_STRING_MOST at most. NULL: no
- * string with an end is there.
+ * The string at `offset` of a table of strings; *n: its length, `most` at most. NULL: no string
+ * with an end is there. GM_STRING_MOST: longer than any name that is looked for.
  */
 enum { GM_STRING_MOST = 64 };
-const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t *n);
+const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t most,
+			       size_t *n);
 
 #endif

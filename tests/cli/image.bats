@@ -4,6 +4,9 @@
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/wrong.bash"
 
+MUTATE=$PWD/tests/cli/mutate
+BUILD=$PWD
+
 mkimage() {
 	"$MKIMAGE" "$@"
 }
@@ -25,6 +28,9 @@ mkimage() {
 	                                                                which cannot be
 	                                                                read
 	        1  object  sm_100f      none     712 B  712 B  no       -
+
+	parts  kernel
+	    3  kernel
 	END
 	"$TOOL" image --json a.fatbin >out
 	jq -e '.schema == 1 and (.files | length) == 1' out
@@ -52,12 +58,18 @@ mkimage() {
 	        -  cubin  sm_120  none     768 B  768 B  yes     __cuda_syscall_aligned_
 	                                                         malloc
 
+	parts  kernel
+	    1  kernel
+
 	file          b.ptx
 	malloc        no: calls no allocator
 	code for      compute_80
 
 	container  code  for         packed  stored   size  malloc  calls
 	        -  PTX   compute_80  none     186 B  186 B  no      -
+
+	parts  kernel
+	    1  kernel
 
 	file          c.so
 	malloc        no: calls no allocator
@@ -68,12 +80,18 @@ mkimage() {
 	        2  cubin  sm_80       none     712 B  712 B  no      -
 	        2  PTX    compute_80  none     104 B  104 B  no      -
 
+	parts  kernel
+	    3  kernel
+
 	file          d.cubin
 	malloc        no: calls no allocator
 	code for      sm_75
 
 	container  code   for    packed  stored   size  malloc  calls
 	        -  cubin  sm_75  none     712 B  712 B  no      -
+
+	parts  kernel
+	    1  kernel
 	END
 	"$TOOL" image --json a.cubin b.ptx c.so d.cubin >out
 	jq -e '[.files[].malloc] == ["yes", "no", "no", "no"]' out
@@ -145,4 +163,103 @@ gpumemstat: none: no such file'
 	[ "$status" -eq 1 ]
 	[ ! -s err ]
 	jq -e '.files[0] | .malloc == "unknown" and .why == "is damaged" and (.parts | length) == 1' out
+}
+
+@test "image names kernels, of packed code too, and of compiled code those that readelf sees" {
+	mkimage a.fatbin fatbin cubin:75:raw:malloc,=device_function ptx:90
+	"$TOOL" image --json a.fatbin | jq -e '.files[0].kernels == [{parts: 2, kernel: "kernel"}]'
+	mkimage l.fatbin fatbin lto:90
+	"$TOOL" image --json l.fatbin | jq -e '.files[0].kernels == []'
+	if "$MKIMAGE" pack; then
+		mkimage p.fatbin fatbin cubin:75:lz4:#200 ptx:90:zstd:malloc
+		"$TOOL" image --json p.fatbin | jq -e '.files[0].kernels == [{parts: 2, kernel: "kernel"}]'
+	fi
+	compiled=$(echo "$BUILD"/src/takeover/*.cubin)
+	compiled=${compiled%% *}
+	[ -f "$compiled" ] || skip "no nvcc made a cubin"
+	# [<other>: 10] marks them.
+	readelf --syms --wide "$compiled" | grep -F '<other>: 10' | awk '{print $NF}' | sort >kernels
+	[ -s kernels ]
+	"$TOOL" image --json "$compiled" | jq -r '.files[0].kernels[].kernel' | sort | diff kernels -
+}
+
+# An archive as a linker takes it: two members with code, three without, one of an odd size, one with a long name.
+archive() {
+	mkimage a.o host fatbin cubin:75:raw:malloc
+	mkimage a_member_whose_name_is_long.o host fatbin cubin:80
+	cp "$MKIMAGE" none.o
+	: >empty.o
+	printf odd >odd.o
+	"${AR:-ar}" rc "$1" none.o a.o empty.o odd.o a_member_whose_name_is_long.o
+}
+
+@test "image reads the members of an archive" {
+	archive lib.a
+	"$TOOL" image lib.a >out
+	diff -u - out <<-'END'
+	file          lib.a(a.o)
+	malloc        yes: calls an allocator: malloc
+	code for      sm_75
+
+	container  code   for    packed  stored   size  malloc  calls
+	        1  cubin  sm_75  none     744 B  744 B  yes     malloc
+
+	parts  kernel
+	    1  kernel
+
+	file          lib.a(a_member_whose_name_is_long.o)
+	malloc        no: calls no allocator
+	code for      sm_80
+
+	container  code   for    packed  stored   size  malloc  calls
+	        1  cubin  sm_80  none     712 B  712 B  no      -
+
+	parts  kernel
+	    1  kernel
+	END
+	"$TOOL" image --json lib.a a.o | jq -e '[.files[].file] == ["lib.a(a.o)", "lib.a(a_member_whose_name_is_long.o)", "a.o"]'
+	# As BSD writes it: the name before the content, counted in its size.
+	size=$(stat -c %s a.o)
+	{ printf '!<arch>\n%-48s%-10d`\n%-20s' '#1/20           0           0     0     644' $((size + 20)) bsd.o | sed 's/bsd.o  */bsd.o/'
+		head -c 15 /dev/zero; cat a.o; } >bsd.a
+	"$TOOL" image --json bsd.a | jq -e '[.files[].file] == ["bsd.a(bsd.o)"]'
+}
+
+@test "image of archives without device code, thin ones, and damaged ones" {
+	archive lib.a
+	"${AR:-ar}" rc none.a none.o empty.o
+	fails 1 'gpumemstat: none.a: an archive, and no member has device code' image none.a
+	"${AR:-ar}" rcT thin.a a.o
+	fails 1 'gpumemstat: thin.a: a thin archive: name the files that it lists' image thin.a
+	head -c 8 lib.a >begin.a
+	fails 1 'gpumemstat: begin.a: an archive, and no member has device code' image begin.a
+	head -c 40 lib.a >head.a
+	fails 1 'gpumemstat: head.a: a damaged archive' image head.a
+	sed '0,/`/s//x/' lib.a >mark.a
+	fails 1 'gpumemstat: mark.a: a damaged archive' image mark.a
+	printf '!<arch>\n%-48s%-10s`\n' 'a.o/' 99999999999999999999 >size.a
+	fails 1 'gpumemstat: size.a: a damaged archive' image size.a
+	printf '!<arch>\n%-48s%-10s`\n' 'a.o/' 1 >short.a
+	fails 1 'gpumemstat: short.a: a damaged archive' image short.a
+	printf '!<arch>\n%-48s%-10s`\nxx' '/17' 2 >name.a
+	fails 1 'gpumemstat: name.a: a damaged archive' image name.a
+	printf '!<arch>\n%-48s%-10s`\nab/\n%-48s%-10s`\nxx' '//' 4 '/4' 2 >table.a
+	fails 1 'gpumemstat: table.a: a damaged archive' image table.a
+	printf '!<arch>\n%-48s%-10s`\nxx' '#1/3' 2 >inside.a
+	fails 1 'gpumemstat: inside.a: a damaged archive' image inside.a
+	# What is whole is shown.
+	head -c -300 lib.a >cut.a
+	status=0
+	"$TOOL" image --json cut.a >out 2>err || status=$?
+	[ "$status" -eq 1 ]
+	diff -u - err <<<'gpumemstat: cut.a: a damaged archive'
+	jq -e '[.files[].file] == ["cut.a(a.o)"]' out
+	for seed in {1..100}; do
+		"$MUTATE" lib.a bad.a $seed
+		status=0
+		"$TOOL" image bad.a >out 2>err || status=$?
+		[ "$status" -le 1 ] || { echo "mutate lib.a bad.a $seed: $status"; return 1; }
+		[ ! -s err ] || grep -q '^gpumemstat: bad.a' err
+		[ "$status" -eq 0 ] || [ -s err ] || grep -q 'is damaged' out || { echo "mutate lib.a bad.a $seed: no word"; return 1; }
+	done
 }

@@ -27,6 +27,17 @@ static void see(void *arg, const struct gm_image_part *part, const struct gm_ima
 	*(enum gm_image_answer *)arg |= verdict->answer;
 }
 
+/* Each byte of a name is there. */
+static void see_kernel(void *arg, const char *name, size_t n)
+{
+	static volatile char last;
+	(void)arg;
+	for (size_t i = 0; i < n; i++)
+		last = name[i];
+	(void)last;
+	FUZZ_CHECK(!memchr(name, 0, n));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned archs[] = {GM_IMAGE_ANY, 75, 90, 103};
@@ -35,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint32_t magic = GM_WRAPPER_MAGIC;
 	if (size == 0 || size > ROOM)
 		return 0;
-	gm_image_walk(data, size, see, &most, &all);
+	gm_image_walk(data, size, see, see_kernel, &most, &all);
 	fuzz_verdict(&all);
 	FUZZ_CHECK((most & GM_IMAGE_YES) <= all.answer);
 	/* Its pointers lead anywhere. */
