@@ -21,7 +21,9 @@ static const struct gm_column columns[] = {
 	{"value", "value", GM_COLUMN_LEFT},
 	{"default", "default", GM_COLUMN_LEFT},
 	{"source", "source", GM_COLUMN_LEFT},
-	{"help", "", GM_COLUMN_LEFT | GM_COLUMN_BELOW},
+	{"help", "", GM_COLUMN_JSON_ONLY},
+	{"values", "", GM_COLUMN_JSON_ONLY},
+	{NULL, "", GM_COLUMN_LEFT | GM_COLUMN_BELOW | GM_COLUMN_TEXT_ONLY},
 };
 
 /* The library's interpretation of `given`, of an environment (NULL: not set). */
@@ -52,6 +54,25 @@ static void conf_report(void)
 			      conf->n_bad - GM_CONF_BAD_SHOWN > 1 ? "s" : "");
 }
 
+/* The values that a knob of a fixed set takes, "off, small, events"; "": it takes others. */
+static char *values_text(const struct gm_knob_info *knob, char *buf, size_t n)
+{
+	const char *words = knob->type == GM_KNOB_BOOL ? "0|1" : knob->argument;
+	size_t at = 0;
+	*buf = '\0';
+	if (knob->type == GM_KNOB_LIST)
+		at = (size_t)snprintf(buf, n, "all, none, or a list of ");
+	else if (knob->type != GM_KNOB_BOOL && knob->type != GM_KNOB_CHOICE)
+		return buf;
+	for (; *words && at + 2 < n; words++) {
+		buf[at++] = *words == '|' ? ',' : *words;
+		if (*words == '|')
+			buf[at++] = ' ';
+	}
+	buf[at] = '\0';
+	return buf;
+}
+
 static int settings_show(const struct gm_options *options, const struct setting *settings)
 {
 	struct gm_emit emit;
@@ -59,10 +80,16 @@ static int settings_show(const struct gm_options *options, const struct setting 
 	gm_emit_table(&emit, "knobs", false, columns, sizeof columns / sizeof *columns);
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
 		const struct gm_knob_info *knob = &gm_knob_table[i];
+		char values[256], both[1024];
+		values_text(knob, values, sizeof values);
+		snprintf(both, sizeof both, "%s%s%s", knob->help, *values ? "; values: " : "",
+			 values);
 		gm_emit_row(&emit, NULL,
 			    (struct gm_value[]){GM_TEXT(knob->name), GM_TEXT(settings[i].value),
 						GM_TEXT(knob->fallback),
-						GM_TEXT(settings[i].source), GM_TEXT(knob->help)});
+						GM_TEXT(settings[i].source), GM_TEXT(knob->help),
+						*values ? GM_TEXT(values) : GM_NONE,
+						GM_TEXT(both)});
 	}
 	gm_emit_table_end(&emit);
 	return gm_emit_close(&emit);

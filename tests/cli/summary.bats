@@ -174,6 +174,25 @@ record() {
 	[ "$("$TOOL" env --json | jq '.knobs | length')" -eq "$knobs" ]
 }
 
+@test "env lists the values of knobs that take a fixed set, and each is taken" {
+	"$TOOL" env --json >out
+	sed -n 's/^GM_KNOB([a-z_]*, *CHOICE, *\([A-Z_]*\), *"[^"]*", *"\([^"]*\)".*/\1 \2/p' "$BATS_TEST_DIRNAME/../../src/knob/knob.def" >choices
+	[ "$(wc -l <choices)" -gt 7 ]
+	while read -r name words; do
+		listed=$(jq -r --arg name $name '.knobs[] | select(.name == $name).values' out)
+		[ "$listed" = "${words//|/, }" ] || { echo "$name: $listed"; return 1; }
+		for word in ${words//|/ }; do
+			env $name=$word "$TOOL" env --json | jq -e --arg name $name --arg word $word \
+				'.knobs[] | select(.name == $name) | .value == $word and .source == "environment"' >taken || { echo $name=$word; return 1; }
+		done
+	done <choices
+	jq -e '[.knobs[] | select(.values == "0, 1").name] == ["GPUMEM_ENABLE", "GPUMEM_LAUNCHES"]' out
+	jq -e '.knobs[] | select(.name == "GPUMEM_LOG_EVENTS").values | startswith("all, none, or a list of allocate, free, ")' out
+	jq -e '.knobs[] | select(.name == "GPUMEM_LIMIT").values == null' out
+	"$TOOL" env | grep -qx '    what is written to the log; values: off, small, events'
+	"$TOOL" env | grep -A 2 '^GPUMEM_LIMIT ' | refute grep values
+}
+
 @test "hooks shows every row" {
 	rows=$(grep -c '^GM_HOOK(' "$BATS_TEST_DIRNAME/../../src/driver/hooks.def")
 	[ "$("$TOOL" hooks --json | jq '.hooks | length')" -eq "$rows" ]
