@@ -113,6 +113,23 @@ static void pool_prewarm(unsigned ordinal, struct gm_pool *pool)
 		       gm_driver_error(&gm_shim_driver, result));
 }
 
+/* So that a user can see that the preload works. */
+static void pool_announce(unsigned ordinal)
+{
+	char name[96] = "?";
+	const char *log = gm_log_path();
+	if (gm_knob_get()->verbose.choice < GM_MSG_NOTICE)
+		return;
+	gm_shim_driver.cuDeviceGetName(name, (int)sizeof name, gm_shim_devices[ordinal].handle);
+	if (log)
+		gm_msg(GM_MSG_NOTICE,
+		       "version " PACKAGE_VERSION ": pool on device %u (%s), log " GM_MSG_TEXT,
+		       ordinal, name, GM_MSG_CUT(log));
+	else
+		gm_msg(GM_MSG_NOTICE, "version " PACKAGE_VERSION ": pool on device %u (%s), no log",
+		       ordinal, name);
+}
+
 static struct gm_pool *pool_make(unsigned ordinal)
 {
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
@@ -147,6 +164,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 	pool_prewarm(ordinal, pool);
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
+	pool_announce(ordinal);
 	return pool;
 }
 

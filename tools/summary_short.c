@@ -85,13 +85,17 @@ static void peak_line(struct gm_emit *emit, const struct gm_figures *f, unsigned
 static void calls_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	const uint64_t n = C(allocate_calls), frees = C(free_calls) + C(free_driver);
-	char calls[32], freed[32], failed[32], driver[32];
+	const uint64_t alive = gm_figures_is_trace(f)
+				       ? C(foreign_driver_calls) - C(foreign_driver_frees)
+				       : C(live_blocks);
+	char calls[32], freed[32], failed[32], driver[32], living[32];
 	if (!n && !frees)
 		return;
 	gm_emit_line(emit, "calls",
-		     "%s allocation%s, %s free%s; %s failed, %s served by the driver",
+		     "%s allocation%s, %s free%s, %s alive; %s failed, %s by the driver",
 		     gm_tool_count(n, calls, sizeof calls), n == 1 ? "" : "s",
 		     gm_tool_count(frees, freed, sizeof freed), frees == 1 ? "" : "s",
+		     gm_tool_count(alive, living, sizeof living),
 		     gm_tool_count(C(allocate_failed), failed, sizeof failed),
 		     gm_tool_count(C(allocate_driver), driver, sizeof driver));
 }

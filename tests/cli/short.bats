@@ -16,7 +16,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	GPU 0    GPU one, 8.00 GiB; pool, driver 13.0; GPUMEM_LOG_EVENTS=all
 
 	peak     42.0 MiB requested at 1.00 s; 64.0 MiB mapped (66% used)
-	calls    3 allocations, 1 free; 1 failed, 0 served by the driver
+	calls    3 allocations, 1 free, 1 alive; 1 failed, 0 by the driver
 	time     allocate 1.33 us, free 900 ns (mean)
 	64.0 MiB |               .............................................
 	         |               ################.............................
@@ -46,8 +46,9 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 
 	peak     42.0 MiB requested at 1.00 s;
 	         64.0 MiB mapped (66% used)
-	calls    3 allocations, 1 free; 1
-	         failed, 0 served by the driver
+	calls    3 allocations, 1 free, 1
+	         alive; 1 failed, 0 by the
+	         driver
 	time     allocate 1.33 us, free 900 ns
 	         (mean)
 	64.0 MiB |     ...............
@@ -84,8 +85,8 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 
 	peak     60.0 MiB requested at 2.00 s; 64.0 MiB mapped (94%
 	         used)
-	calls    2 allocations, 2 frees; 0 failed, 0 served by the
-	         driver
+	calls    2 allocations, 2 frees, 0 alive; 0 failed, 0 by
+	         the driver
 	time     allocate 1.00 us, free 1.00 us (mean)
 	64.0 MiB |          ..........#...................
 	         |          ..........#...................
@@ -108,7 +109,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	GPU 0    GPU one, 8.00 GiB; pool, driver 13.0; GPUMEM_LOG_EVENTS=all
 
 	peak     3.00 GiB in segments of PyTorch's cache at 1.00 s; 4.00 GiB mapped
-	calls    2 allocations, 0 frees; 0 failed, 0 served by the driver
+	calls    2 allocations, 0 frees, 2 alive; 0 failed, 0 by the driver
 	time     allocate 1.00 us (mean)
 	          # requested  . mapped
 
@@ -159,7 +160,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 
 	GPU 1    GPU two, 16.0 GiB
 	peak     1.00 MiB requested at 2.00 s; 32.0 MiB mapped (3% used)
-	calls    1 allocation, 1 free; 0 failed, 0 served by the driver
+	calls    1 allocation, 1 free, 0 alive; 0 failed, 0 by the driver
 	time     allocate 1.00 us, free 1.00 us (mean)
 	          # requested  . mapped
 
@@ -183,4 +184,15 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	"$TOOL" "a b.gml" | grep -qx "next     gpumemstat -v 'a b.gml'"
 	mv "a b.gml" "it's.gml"
 	"$TOOL" "it's.gml" | grep -qx 'next     gpumemstat -v LOG'
+}
+
+@test "mode trace on the first screen: requested, peak and live blocks are those of the driver" {
+	GPUMEM_MODE=trace mklog e.gml at:1s driver:0:1G:5us driver:0:1M:5us at:2s
+	"$TOOL" e.gml | grep -E '^(peak|calls|time|1.00 GiB)' >out
+	diff -u - out <<-'END'
+	peak     1.00 GiB requested
+	calls    2 allocations, 0 frees, 2 alive; 0 failed, 2 by the driver
+	time     allocate 5.00 us (mean)
+	1.00 GiB |                              ##############################
+	END
 }

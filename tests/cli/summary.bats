@@ -46,7 +46,7 @@ record() {
 	grep -qE '^peak +[0-9.]+ MiB requested$' out
 	grep -qE '^GPU 0 .*; trace, driver ' out
 	grep -q 'This run was only watched' out
-	grep -qE '^calls +([0-9]+) allocations, .*; 0 failed, \1 served by the driver$' out
+	grep -qE '^calls +([0-9]+) allocations, \1 frees, 0 alive; 0 failed, \1 by the driver$' out
 	"$TOOL" -v >out
 	grep -q '^mode  *trace, ' out
 	grep -q 'This run was only watched' out

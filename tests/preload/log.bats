@@ -43,6 +43,18 @@ logged() {
 	[ "$(stat -c %s log)" -gt $((16 << 20)) ]
 }
 
+@test "GPUMEM_VERBOSE=2 shows once that the pool serves a device, and which log is written" {
+	version=$(cat "$BATS_TEST_DIRNAME/../../VERSION")
+	logged GPUMEM_VERBOSE=2 -- threads 1
+	[ "$(grep -cxF "gpumem: version $version: pool on device 0 (Simulated GPU), log log" err)" -eq 1 ]
+	KNOBS=(GPUMEM_VERBOSE=2 GPUMEM_LOG=off)
+	preloaded "$PROGRAMS/threads" 1 2>&1 >/dev/null | grep -qxF "gpumem: version $version: pool on device 0 (Simulated GPU), no log"
+	logged GPUMEM_VERBOSE=1 -- threads 1
+	refute grep -q 'pool on device' err
+	logged GPUMEM_VERBOSE=2 GPUMEM_MODE=trace -- threads 1
+	refute grep -q 'pool on device' err
+}
+
 @test "the log has the command, the knobs, and refused values" {
 	ln -s "$PROGRAMS/threads" "$BATS_TEST_TMPDIR/it's"
 	PROGRAMS=$BATS_TEST_TMPDIR
