@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Output that is longer than the terminal goes through a pager, as git does it.
 source "$BATS_TEST_DIRNAME/cli.bash"
+PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
 export TERM=xterm NO_COLOR=1
 unset GPUMEM_PAGER PAGER LESS
 
@@ -67,6 +68,7 @@ MARK="sed 's/^/> /'"
 }
 
 @test "the pager's variables are no misspelt knobs" {
-	GPUMEM_PAGER=cat "$TOOL" run -- "$DEMO" 50 2>err >out
-	refute grep 'not a knob' err
+	GPUMEM_PAGER=cat GPUMEM_PAGRE=cat GPUMEM_LOG=off LD_PRELOAD=$PRELOAD "$DEMO" 3 2>err >out
+	grep -q 'GPUMEM_PAGRE is not a knob' err
+	refute grep 'GPUMEM_PAGER is not' err
 }
