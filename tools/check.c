@@ -265,9 +265,9 @@ int gm_check_main(const struct gm_command *self, int argc, char **argv)
 			gm_array_free(&check.limits);
 			return options.status;
 		}
-		if (bit == GM_OPTION_MAX)
+		if (bit == GM_OPTION_INDEX_MAX)
 			status = limit_add(&check, self, optarg);
-		else if (bit == GM_OPTION_LEAKS)
+		else if (bit == GM_OPTION_INDEX_LEAKS)
 			check.no_leaks = true;
 	}
 	if (!status)

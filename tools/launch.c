@@ -69,16 +69,16 @@ static int launch_parse(struct launch *launch, const struct gm_command *self, in
 	while ((option = gm_options_next(&launch->options, self, argc, argv)) != GM_OPTIONS_DONE) {
 		if (option == GM_OPTIONS_STOP)
 			return GM_OPTIONS_STOP;
-		if (option == GM_OPTION_OUTPUT && !*optarg) {
+		if (option == GM_OPTION_INDEX_OUTPUT && !*optarg) {
 			launch->options.status =
 				gm_tool_usage(self->name, "--output=: expected a name");
 			return GM_OPTIONS_STOP;
 		}
-		if (option == GM_OPTION_OUTPUT)
+		if (option == GM_OPTION_INDEX_OUTPUT)
 			setenv("GPUMEM_LOG_NAME", optarg, 1);
-		else if (option == GM_OPTION_TRACE)
+		else if (option == GM_OPTION_INDEX_TRACE)
 			setenv("GPUMEM_MODE", "trace", 1);
-		else if (option == GM_OPTION_EXEC)
+		else if (option == GM_OPTION_INDEX_EXEC)
 			launch->exec = true;
 		else if (!knob_set(self, optarg)) {
 			launch->options.status = GM_EXIT_USAGE;

@@ -2,10 +2,11 @@
 # gpumemstat: one file a command; it links nothing of CUDA. replay alone uses the pool, on the null driver.
 bin_PROGRAMS += gpumemstat
 gpumemstat_SOURCES = %D%/alive.c %D%/alive.h %D%/archive.c %D%/archive.h %D%/blocks.c %D%/blocks.h %D%/build_id.c \
-	%D%/check.c %D%/churn.c %D%/churn.h %D%/complete.c %D%/complete.h %D%/curve.c %D%/curve.h %D%/diff.c \
-	%D%/doctor.c %D%/doctor.h %D%/doctor_child.c %D%/doctor_command.c %D%/doctor_driver.c %D%/doctor_here.c \
-	%D%/elf.c %D%/elf.h %D%/emit.c %D%/emit.h %D%/env.c %D%/figures.c %D%/figures.h %D%/figures_heap.c \
-	%D%/find.c %D%/find.h %D%/findings.c %D%/findings.def %D%/findings.h %D%/foreign.c %D%/frag.c %D%/frames.c \
+	%D%/check.c %D%/churn.c %D%/churn.h %D%/complete.c %D%/complete.h %D%/convert.c %D%/convert.h %D%/curve.c \
+	%D%/curve.h %D%/diff.c %D%/doctor.c %D%/doctor.h %D%/doctor_child.c %D%/doctor_command.c %D%/doctor_driver.c \
+	%D%/doctor_here.c %D%/elf.c %D%/elf.h %D%/emit.c %D%/emit.h %D%/env.c %D%/export.c %D%/export.h \
+	%D%/export_csv.c %D%/export_metrics.c %D%/figures.c %D%/figures.h %D%/figures_heap.c %D%/find.c %D%/find.h \
+	%D%/findings.c %D%/findings.def %D%/findings.h %D%/foreign.c %D%/formats.def %D%/frag.c %D%/frames.c \
 	%D%/frames.h %D%/glibc_old.c %D%/hist.c %D%/hooks.c %D%/image.c %D%/launch.c %D%/layout.c %D%/layout.h \
 	%D%/leftover_logs.c %D%/leftover_logs.h %D%/live.c %D%/logs.c %D%/logs.h %D%/main.c %D%/map.c %D%/moment.c \
 	%D%/moment.h %D%/nvml.c %D%/nvml.h %D%/oom.c %D%/oom.h %D%/options.c %D%/options.def %D%/options.h \

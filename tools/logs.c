@@ -7,8 +7,7 @@
 #include "base/size.h"
 #include "find.h"
 
-/* Does the log have what the command needs? False: `log->why` says what it lacks. */
-static bool log_suits(struct gm_logs_one *log, enum gm_logs_need need, int device)
+bool gm_logs_suits(struct gm_logs_one *log, enum gm_logs_need need, int device)
 {
 	const struct gm_log_about *about = log->figures.about;
 	*log->why = '\0';
@@ -27,7 +26,7 @@ static bool log_open(struct gm_logs_one *log, const char *path, enum gm_logs_nee
 {
 	if (!gm_figures_open(&log->figures, path, log->why, sizeof log->why))
 		return false;
-	if (log_suits(log, need, device))
+	if (gm_logs_suits(log, need, device))
 		return true;
 	gm_figures_close(&log->figures);
 	return false;

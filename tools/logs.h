@@ -20,6 +20,10 @@ bool gm_logs_find(struct gm_find *found, char *const *names, size_t n);
 /* What a command needs of a log. */
 enum gm_logs_need { GM_LOGS_ANY, GM_LOGS_EVENTS };
 
+/* Does a log have what the command needs, and the device, unless that is -1? False: `log->why` says
+ * what it lacks. */
+bool gm_logs_suits(struct gm_logs_one *log, enum gm_logs_need need, int device);
+
 struct gm_logs {
 	struct gm_logs_one *at;
 	size_t n;

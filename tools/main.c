@@ -65,6 +65,12 @@ static const struct gm_command commands[] = {
 	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage;\n"
 	 "3 when a limit is exceeded."},
+	{"export", gm_export_main, GM_OPTIONS_ALWAYS | GM_OPTION_FORMAT | GM_OPTION_FILE,
+	 "[OPTION]... [LOG]", "Write a log in a format that other programs read",
+	 "csv: the events, one a row. openmetrics: the counters, for Prometheus.\n"
+	 "Without LOG: the newest run whose log *.gml lies in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself, or the output\n"
+	 "cannot be written; 2 usage."},
 	{"top", gm_top_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_ONCE | GM_OPTION_DELAY |
 		 GM_OPTION_BY,

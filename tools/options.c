@@ -152,7 +152,7 @@ static void help_print(const struct gm_command *command)
 	int width = 20;
 	char text[40];
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
-		if (command->options & 1u << i) {
+		if (gm_option_is_of(command, i)) {
 			int n = option_text(&table[i], text, sizeof text);
 			width = n > width ? n : width;
 		}
@@ -160,7 +160,7 @@ static void help_print(const struct gm_command *command)
 	gm_layout_wrap(stdout, command->help, 0, width_default());
 	printf("\nOptions:\n");
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
-		if (!(command->options & 1u << i))
+		if (!gm_option_is_of(command, i))
 			continue;
 		option_text(&table[i], text, sizeof text);
 		printf("  %-*s  ", width, text);
@@ -267,6 +267,27 @@ static bool stacks_set(struct gm_options *options, const char *text)
 	return gm_knob_parse(GM_KNOB_ID_stacks, text, &value, why, sizeof why);
 }
 
+static bool format_set(struct gm_options *options, const char *text)
+{
+	static const char *const names[] = {
+#define GM_FORMAT(name, binary, events) #name,
+#include "formats.def"
+#undef GM_FORMAT
+	};
+	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(text, names[i]) == 0) {
+			options->format = i;
+			return true;
+		}
+	return false;
+}
+
+static bool file_set(struct gm_options *options, const char *text)
+{
+	options->file = text;
+	return *text;
+}
+
 static bool unit_set(struct gm_options *options, const char *text)
 {
 	return gm_size_parse(text, &options->unit_size) && options->unit_size > 0;
@@ -320,6 +341,8 @@ static const struct {
 	[GM_OPTION_INDEX_BY] = {by_set,
 				"memory, requested, pool, heap, foreign, external, pid or program",
 				"memory requested pool heap foreign external pid program"},
+	[GM_OPTION_INDEX_FORMAT] = {format_set, "csv or openmetrics", "csv openmetrics"},
+	[GM_OPTION_INDEX_FILE] = {file_set, "a name", "@file"},
 	[GM_OPTION_INDEX_COLOR] = {color_set, "auto, always or never", "auto always never"},
 	[GM_OPTION_INDEX_PAGER] = {no_pager_set, NULL, NULL},
 	[GM_OPTION_INDEX_WIDTH] = {width_set, "a number from 40 to 1000", NULL},
@@ -334,7 +357,7 @@ void gm_options_list(const struct gm_command *command)
 {
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
 		const char letter[] = {(char)(table[i].letter ? table[i].letter : '-'), '\0'};
-		if (command->options & 1u << i)
+		if (gm_option_is_of(command, i))
 			printf("option\t%s\t%s\t%s\t%s\t%s\t%s\n", command->name, letter,
 			       text_or_dash(table[i].name), text_or_dash(table[i].argument),
 			       text_or_dash(setters[i].values), table[i].help);
@@ -363,7 +386,7 @@ static void tables_make(const struct gm_command *command, char *letters, struct 
 	*letters++ = '+';
 	*letters++ = ':'; /* getopt prints nothing, and returns ':' for a missing argument */
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
-		if (!(command->options & 1u << i))
+		if (!gm_option_is_of(command, i))
 			continue;
 		if (table[i].letter) {
 			*letters++ = (char)table[i].letter;
@@ -379,15 +402,14 @@ static void tables_make(const struct gm_command *command, char *letters, struct 
 	*names = (struct option){0};
 }
 
-/* A letter may be that of options of several commands. */
-static unsigned key_bit(const struct gm_command *command, int key)
+/* A letter may be that of options of several commands. GM_OPTION_COUNT: there is none. */
+static unsigned key_index(const struct gm_command *command, int key)
 {
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
-		if (!(command->options & 1u << i))
-			continue;
-		else if (key == 256 + (int)i || (key < 256 && key == table[i].letter))
-			return 1u << i;
-	return 0;
+		if (gm_option_is_of(command, i) &&
+		    (key == 256 + (int)i || (key < 256 && key == table[i].letter)))
+			return i;
+	return GM_OPTION_COUNT;
 }
 
 /* Number of long names that begin like `word`, "--NAME" or "--NAME=...". */
@@ -396,7 +418,7 @@ static unsigned names_count_matching(const struct gm_command *command, const cha
 	unsigned count = 0;
 	size_t n = strcspn(word + 2, "=");
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
-		count += command->options & 1u << i && table[i].name &&
+		count += gm_option_is_of(command, i) && table[i].name &&
 			 strncmp(word + 2, table[i].name, n) == 0;
 	return count;
 }
@@ -422,7 +444,7 @@ static int option_refuse(const struct gm_command *command, int key, const char *
 int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
 		    char **argv)
 {
-	const unsigned own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC |
+	const uint64_t own = GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_EXEC |
 			     GM_OPTION_MAX | GM_OPTION_LEAKS | GM_OPTION_ONCE;
 	char letters[2 * GM_OPTION_COUNT + 3];
 	struct option names[GM_OPTION_COUNT + 1];
@@ -431,18 +453,18 @@ int gm_options_next(struct gm_options *options, const struct gm_command *command
 	const char *order = command->options & GM_OPTIONS_COMMAND ? letters : letters + 1;
 	for (;;) {
 		int key = getopt_long(argc, argv, order, names, NULL);
-		unsigned bit = key >= 0 ? key_bit(command, key) : 0;
+		const unsigned index = key >= 0 ? key_index(command, key) : GM_OPTION_COUNT;
 		if (key == -1)
 			return GM_OPTIONS_DONE;
-		if (bit & own)
-			return (int)bit;
-		if (bit == GM_OPTION_HELP)
+		if (own >> index & 1)
+			return (int)index;
+		if (index == GM_OPTION_INDEX_HELP)
 			help_print(command);
-		else if (bit == GM_OPTION_VERSION)
+		else if (index == GM_OPTION_INDEX_VERSION)
 			puts("gpumemstat " PACKAGE_VERSION);
-		else if (!bit)
+		else if (index == GM_OPTION_COUNT)
 			options->status = option_refuse(command, key, argv[optind - 1]);
-		else if (option_take(options, command, (unsigned)__builtin_ctz(bit)))
+		else if (option_take(options, command, index))
 			continue;
 		return GM_OPTIONS_STOP;
 	}

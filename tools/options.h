@@ -17,10 +17,12 @@ enum gm_option_index {
 #undef GM_OPTION
 	GM_OPTION_COUNT
 };
-_Static_assert(GM_OPTION_COUNT < 32, "sets of options are of 32 bits");
+_Static_assert(GM_OPTION_COUNT < 64, "sets of options are of 64 bits");
 
-enum gm_option_bit {
-#define GM_OPTION(bit, letter, name, argument, help) GM_OPTION_##bit = 1 << GM_OPTION_INDEX_##bit,
+/* Sets; an enum of more than 32 bits is not C11. */
+__extension__ enum gm_option_bit {
+#define GM_OPTION(bit, letter, name, argument, help) \
+	GM_OPTION_##bit = (uint64_t)1 << GM_OPTION_INDEX_##bit,
 #include "options.def"
 #undef GM_OPTION
 	GM_OPTIONS_ALWAYS = GM_OPTION_HELP | GM_OPTION_VERSION,
@@ -54,6 +56,8 @@ struct gm_options {
 	bool at_given;
 	enum gm_group group; /* of live and leaks: what blocks are added up by */
 	const char *stacks;  /* of record: GPUMEM_STACKS; NULL: not given */
+	unsigned format;     /* of export: row of formats.def */
+	const char *file;    /* that the result goes to; NULL: standard output */
 	uint64_t delay;	     /* ns */
 	const char *by;	     /* NULL: the command's own order */
 	int status;	     /* set when gm_options_next returned GM_OPTIONS_STOP */
@@ -64,6 +68,11 @@ enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };
 /* Measure the terminal again, unless --width was given. */
 void gm_options_measure(struct gm_options *options);
 
+static inline bool gm_option_is_of(const struct gm_command *command, unsigned index)
+{
+	return command->options >> index & 1;
+}
+
 /* Print a command's options as complete.h has them. */
 void gm_options_list(const struct gm_command *command);
 
@@ -71,7 +80,7 @@ void gm_options_list(const struct gm_command *command);
 void gm_options_begin(struct gm_options *options);
 
 /*
- * Parse up to the next option that the command handles itself: its enum gm_option_bit, with
+ * Parse up to the next option that the command handles itself: its enum gm_option_index, with
  * getopt's optarg. GM_OPTIONS_DONE: operands begin at optind. GM_OPTIONS_STOP: return
  * options->status (help was printed, or a usage error). Options of commands that take a COMMAND end
  * at the first operand.

@@ -7,6 +7,7 @@
 #define GM_TOOLS_TOOL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum gm_exit {
 	GM_EXIT_OK = 0,
@@ -19,7 +20,7 @@ enum gm_exit {
 struct gm_command {
 	const char *name;
 	int (*run)(const struct gm_command *self, int argc, char **argv);
-	unsigned options;      /* set of enum gm_option_bit: its options */
+	uint64_t options;      /* set of enum gm_option_bit: its options */
 	const char *arguments; /* for the usage line */
 	const char *help;      /* one line, for `gpumemstat --help` */
 	const char *details;   /* further lines of `gpumemstat COMMAND --help`, or NULL */
@@ -40,6 +41,7 @@ int gm_diff_main(const struct gm_command *self, int argc, char **argv);
 int gm_check_main(const struct gm_command *self, int argc, char **argv);
 int gm_top_main(const struct gm_command *self, int argc, char **argv);
 int gm_map_main(const struct gm_command *self, int argc, char **argv);
+int gm_export_main(const struct gm_command *self, int argc, char **argv);
 int gm_hist_main(const struct gm_command *self, int argc, char **argv);
 
 /* Print "gpumemstat: TEXT" on stderr, one line, escaped. */

@@ -218,7 +218,7 @@ int gm_top_main(const struct gm_command *self, int argc, char **argv)
 	for (int bit; (bit = gm_options_next(&options, self, argc, argv)) != GM_OPTIONS_DONE;) {
 		if (bit == GM_OPTIONS_STOP)
 			return options.status;
-		once |= bit == GM_OPTION_ONCE;
+		once |= bit == GM_OPTION_INDEX_ONCE;
 	}
 	if (optind < argc)
 		return gm_tool_extra(self, argv[optind]);

@@ -13,12 +13,13 @@ options() {
 		"$OPTIONS_DEF"
 }
 
-# What the commands take: none, one (a log or a process), logs, traces, files, a command line, or perhaps one (asks).
+# What the commands take: none, one (a log or a process), log, logs, traces, files, a command line, or perhaps one (asks).
 operands_of() {
 	case $("$TOOL" "$1" --help | sed -n "1s/^Usage: gpumemstat $1 //p") in
 	'[OPTION]...') echo none ;;
 	'[OPTION]... [LOG|PID]') echo one ;;
 	'[OPTION]... [LOG]...') echo logs ;;
+	'[OPTION]... [LOG]') echo log ;;
 	'[OPTION]... [LOG|CSV]...') echo traces ;;
 	'[OPTION]... OLD NEW') echo two ;;
 	'[OPTION]... FILE...') echo files ;;
@@ -57,7 +58,7 @@ accepted() {
 # A good value of every option that takes one.
 declare -gA GOOD=(
 	[SET]=GPUMEM_VERBOSE=1 [OUTPUT]=some.gml [UNITS]=K [SORT]=rank [ROWS]=3 [COLOR]=never [WIDTH]=100
-	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [STACKS]=all [GROUP]=size [BY]=pid [UNIT]=64K [LEAST]=0.5
+	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [STACKS]=all [GROUP]=size [BY]=pid [FORMAT]=csv [FILE]=some.out [UNIT]=64K [LEAST]=0.5
 )
 
 # wrong_values BIT: "VALUE<US>REASON" each, ended by NUL.
@@ -76,7 +77,7 @@ wrong_values() {
 		refuse 'PATH is not a knob; see gpumemstat env' PATH=/
 		refuse 'expected at most 4095 bytes' "GPUMEM_PROGRAM=$(printf 'x%.0s' {1..4096})"
 		;;
-	OUTPUT) refuse 'expected a name' '' ;;
+	OUTPUT | FILE) refuse 'expected a name' '' ;;
 	UNITS) refuse 'expected auto, B, K, M or G' "${strange[@]}" T k KB KiB AUTO 1024 BK ;;
 	SORT) refuse 'expected rank, program, start, requested, mapped, calls or failed' "${strange[@]}" size Rank rank, ranks ;;
 	STACKS) refuse 'expected off, large or all' "${strange[@]}" on 64K 0 ALLL largest ;;
@@ -101,6 +102,7 @@ wrong_values() {
 		;;
 	DELAY) refuse 'expected a time of 100ms or more' "${strange[@]}" 0 99ms 5 -1s NaN 1x 1e9s off ;;
 	BY) refuse 'expected memory, requested, pool, heap, foreign, external, pid or program' "${strange[@]}" size Pid pid, pids rank ;;
+	FORMAT) refuse 'expected csv or openmetrics' "${strange[@]}" CSV json csv, tsv 0 prometheus ;;
 	UNIT) refuse 'expected a size like 64K' "${strange[@]}" 0 0K -1 NaN 50% 1Q 1e9 99999999999999999999 ;;
 	LEAST) refuse 'expected a ratio from 0 to 1, like 0.95' "${strange[@]}" -0.5 1.1 2 95% 95 NaN .5 1. 1e-1 0,95 0x1 ;;
 	ROWS) refuse 'expected a number from 1 on' "${numbers[@]}" 0 2147483648 ;;

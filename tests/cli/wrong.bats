@@ -143,6 +143,13 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 			misused $command "unrecognized option '--nonsense'" $command one --nonsense
 			fails 1 'gpumemstat: --json: no such file' $command -- --json
 			;;
+		log)
+			misused $command "$command: unexpected argument 'two'" $command one two
+			misused $command "$command: unexpected argument 'two'" $command one -- two three
+			misused $command "unrecognized option '--nonsense'" $command one.gml --nonsense
+			fails 1 'gpumemstat: --nonsense: no such file' $command -- --nonsense
+			fails 1 "gpumemstat: '': no such file" $command ''
+			;;
 		logs)
 			misused $command "unrecognized option '--nonsense'" $command one.gml --nonsense
 			fails 1 'gpumemstat: --json: no such file' $command -- --json

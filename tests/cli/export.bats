@@ -1,0 +1,168 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# gpumemstat export: the formats csv and openmetrics, and what all formats share.
+source "$BATS_TEST_DIRNAME/cli.bash"
+
+FORMATS=$(sed -n 's/^GM_FORMAT(\([a-z]*\),.*/\1/p' "$BATS_TEST_DIRNAME/../../tools/formats.def")
+
+# At 1 s 21 MiB are alive; at 2 s memory lacks; at 3 s a block goes with its context.
+RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us stack:0 alloc:0:1M:1us sample:0:40M:8M
+	at:2s free:1:900ns driver:0:5M:1us fail:0:7G:1G h2d:1M:2us at:3s stack:66 alloc:1:3M:1us gone:2 image:1)
+
+@test "csv: every event is a row" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" export --format=csv a.gml >out
+	"$TOOL" export a.gml | diff out -
+	# The number of the thread is that of mklog.
+	awk -F, -v OFS=, 'NR > 1 { $9 = "T" } 1' out | diff -u - <(cat <<-'END'
+		time_ns,event,device,id,address,size,held,context,thread,call,duration_ns,status,flags,stack,requested,handed_out,mapped,idle,retired,lent,largest_idle,unreclaimable,text
+		1000000000,map,0,1,0x0,67108864,0,0,T,,100000,0,,,,,,,,,,,
+		1000000000,map,1,2,0x0,67108864,0,0,T,,1000,0,,,,,,,,,,,
+		1000000000,allocate,0,1,0x100000000,10485760,10485760,1,T,"cuMemAlloc_v2",1000,0,,7,,,,,,,,,
+		1000000000,allocate,0,2,0x200000000,10485760,10485760,1,T,"cuMemAlloc_v2",1000,0,,7,,,,,,,,,
+		1000000000,allocate,0,3,0x300000000,1048576,1048576,1,T,"cuMemAlloc_v2",1000,0,,,,,,,,,,,
+		1000000000,sample,0,0,0x0,0,248,0,T,,0,0,,,22020096,22020096,67108864,45088768,0,0,41943040,8388608,
+		2000000000,free,0,1,0x100000000,10485760,10485760,0,T,"cuMemFree_v2",900,0,,,,,,,,,,,
+		2000000000,allocate,0,18446744073709551615,0x400000000000,5242880,5242880,0,T,"cuMemAlloc_v2",1000,0,driver,,,,,,,,,,
+		2000000000,out_of_memory,0,0,0x0,7516192768,248,0,T,,0,0,,,11534336,11534336,67108864,55574528,0,0,55574528,0,
+		2000000000,allocate_failed,0,0,0x0,7516192768,0,0,T,"cuMemAlloc_v2",0,2,,,,,,,,,,,
+		2000000000,copy,0,0,0x100000000,1048576,0,0,T,"cuMemcpyHtoD_v2",2000,0,h2d,,,,,,,,,,
+		3000000000,allocate,1,4,0x400000000,3145728,3145728,2,T,"cuMemAlloc_v2",1000,0,,66,,,,,,,,,
+		3000000000,free,0,2,0x200000000,10485760,10485760,0,T,,0,0,context_gone,,,,,,,,,,
+		3000000000,module,,1,0x200000000,0,0,0,T,,0,0,,,,,,,,,,,"calls an allocator: malloc, free"
+	END
+	)
+}
+
+@test "csv: the rows are those of a real run, and the manual has every column" {
+	"$TOOL" record -e GPUMEM_LOG_EVENTS=all -o r.gml -- "$DEMO" 300 >/dev/null 2>&1
+	"$TOOL" export -o r.csv r.gml >out
+	[ ! -s out ]
+	"$TOOL" --json r.gml >summary
+	[ "$(grep -c '^[0-9]*,allocate,' r.csv)" -eq "$(jq '[.logs[0].devices[].counters | .allocate_pool + .allocate_driver] | add' summary)" ]
+	awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' r.csv
+	for column in $(head -n 1 r.csv | tr , ' '); do
+		grep -qE "^\.(It )?Li (.* )?$column( |$)" "$BATS_TEST_DIRNAME/../../man/gpumemstat.1" || { echo "$column"; return 1; }
+	done
+}
+
+@test "csv: where old events were dropped, the blocks of the oldest segment stand first" {
+	GPUMEM_LOG_LIMIT=32M mklog a.gml at:1s map:0:64M:1us alloc:0:1M:1us loop:0:512:400000 at:2s alloc:0:2M:1us
+	"$TOOL" export a.gml >out
+	[ "$(grep -c '^[0-9]*,map,' out)" -eq 0 ]
+	[ "$(grep -c '^2000000000,allocate,0,[0-9]*,0x[0-9a-f]*,2097152,' out)" -eq 1 ]
+	"$TOOL" --json a.gml | jq -e --argjson n "$(wc -l <out)" '.logs[0].records > $n - 2'
+}
+
+@test "openmetrics: the grammar holds, and every counter has its name and unit" {
+	# Text of a log that would end a label, or that a terminal would obey.
+	SLURM_JOB_ID=$'\e[31m"red\\\n\xff' SLURM_PROCID=3 mklog a.gml "${RUN[@]}" take:foreign_driver_calls:0:5M
+	"$TOOL" export --format=openmetrics a.gml >out
+	awk -f "$BATS_TEST_DIRNAME/openmetrics.awk" out
+	grep -qF 'rank="3",host="node7",job="\\x1b[31m\"red\\\\\\n\\xff",mode="pool"} 1' out
+	# A counter a family, beside those of the log.
+	[ "$(grep -c '^# TYPE ' out)" -eq $(("$("$TOOL" --completions | grep -c '^counter')" + 5)) ]
+	of='device="0",program="mklog",pid="4711",rank="3"'
+	for line in "allocate_calls_total{$of} 5" "allocate_bytes_total{$of} 22020096" "allocate_seconds_total{$of} 0.000004000" \
+		"requested_bytes{$of} 1048576" "requested_peak_bytes{$of} 22020096" "live_blocks{$of} 1" \
+		"requested_peak_timestamp_seconds{$of} 1795262401.000000000" "foreign_driver_bytes_total{$of} 5242880" \
+		"foreign_driver_live_bytes{$of} 0" "foreign_driver_peak_bytes{$of} 5242880" \
+		"external_peak_ratio{$of} 0.069767" "copy_h2d_bytes_total{program=\"mklog\",pid=\"4711\",rank=\"3\"} 1048576" \
+		"log_end_timestamp_seconds{program=\"mklog\",pid=\"4711\",rank=\"3\"} 1795262403.000000000"; do
+		grep -qxF "gpumem_$line" out || { echo "$line"; return 1; }
+	done
+	# No moment that never was; no device that was not used.
+	mklog b.gml at:1s map:0:2M:1us
+	"$TOOL" export --format=openmetrics b.gml >out
+	awk -f "$BATS_TEST_DIRNAME/openmetrics.awk" out
+	refute grep -q 'gpumem_requested_peak_timestamp_seconds{\|device="1"' out
+}
+
+@test "openmetrics: the checker of this test finds faults" {
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" export --format=openmetrics a.gml >good
+	for fault in '$d' 's/_total{/{/' 's/"mklog"/"mk"log"/' 's/"mklog"/"mk\\log"/' '4d' '/^# HELP/d' 's/} 1$/} one/' \
+		's/^# UNIT \(.*\) bytes$/# UNIT \1 meters/' '/^# TYPE gpumem_live_blocks/d' 's/^# EOF$/&\n&/' '3p'; do
+		sed "$fault" good >bad
+		refute awk -f "$BATS_TEST_DIRNAME/openmetrics.awk" bad
+	done
+}
+
+@test "openmetrics: prometheus_client reads it" {
+	python3 -c 'import prometheus_client.openmetrics.parser' 2>/dev/null || skip "no prometheus_client"
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" export --format=openmetrics a.gml >out
+	python3 - out <<-'END'
+		import sys
+		from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+		found = {s.name: s.value for f in parse(open(sys.argv[1]).read()) for s in f.samples if s.labels.get("device", "0") == "0"}
+		assert found["gpumem_requested_peak_bytes"] == 22020096, found
+		assert found["gpumem_allocate_failed_total"] == 1, found
+	END
+}
+
+@test "openmetrics: promtool takes it" {
+	command -v promtool >/dev/null || skip "no promtool"
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" export --format=openmetrics a.gml >out
+	# check metrics reads the older text format, where the name of a counter's family has the _total.
+	awk '/^# TYPE .* counter$/ { counter = $3 } /^# / && $3 == counter { $3 = $3 "_total" } !/^# (UNIT|EOF)/' out >text
+	[ -z "$(promtool check metrics <text 2>&1)" ]
+	# Its parser of OpenMetrics wants samples with a time.
+	sed '/^#/!s/$/ 1795262403/' out >timed
+	promtool tsdb create-blocks-from openmetrics timed blocks
+	[ -n "$(ls blocks)" ]
+}
+
+@test "without LOG the newest run; a run of several logs, and logs without events" {
+	expect 1 "gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one" export
+	mklog a.gml "${RUN[@]}"
+	"$TOOL" export | diff - <("$TOOL" export a.gml)
+	mkdir run
+	(cd run && SLURM_JOB_ID=9 SLURM_PROCID=0 mklog 0.gml at:1s && SLURM_JOB_ID=9 SLURM_PROCID=1 mklog 1.gml at:1s)
+	expect 1 'gpumemstat: the run has 2 logs: name one of them' export run
+	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us alloc:0:1M:1us sample:0:1M:1M
+	[ "$("$TOOL" export s.gml | cut -d, -f 2 | tail -n +2)" = sample ]
+}
+
+@test "where the output cannot be written, and where it would be the log" {
+	mklog a.gml "${RUN[@]}"
+	cp a.gml b.gml
+	ln a.gml link
+	for format in $FORMATS; do
+		expect 1 'gpumemstat: a.gml: is the log itself' export --format=$format -o a.gml a.gml
+		expect 1 'gpumemstat: link: is the log itself' export --format=$format -o link a.gml
+		cmp a.gml b.gml
+		expect 1 'gpumemstat: none/x: No such file or directory' export --format=$format -o none/x a.gml
+		expect 1 'gpumemstat: /dev/full: No space left on device' export --format=$format -o /dev/full a.gml
+	done
+}
+
+@test "every format ends well on damaged logs" {
+	MUTATE=$PWD/tests/cli/mutate
+	[ -x "$MUTATE" ] || MUTATE=${TOOL%/gpumemstat}/tests/cli/mutate
+	mklog good.gml "${RUN[@]}" sample:0:40M:50M taken:0:1G:1ms lend:0:2M grow:0:2M:1us heap:0:1M:1:2 last:0 move:1:1G unmap:1
+	for seed in {1..60}; do
+		"$MUTATE" good.gml bad.gml $seed
+		for format in $FORMATS; do
+			status=0
+			"$TOOL" export --format=$format bad.gml >out 2>err </dev/null || status=$?
+			[ "$status" -le 1 ] || { echo "$seed $format: exit $status"; cat err; return 1; }
+			[ "$(grep -c "" err)" -eq "$status" ] || { echo "$seed $format"; cat err; return 1; }
+			[ ! -s out ] || formed $format || { echo "$seed $format"; return 1; }
+		done
+	done
+}
+
+# Is out well formed, whatever it says?
+formed() {
+	case $1 in
+	csv)
+		[ "$(LC_ALL=C tr -d '\n -~' <out | wc -c)" -eq 0 ]
+		;;
+	openmetrics)
+		awk -f "$BATS_TEST_DIRNAME/openmetrics.awk" out
+		;;
+	*) return 1 ;;
+	esac
+}
