@@ -11,9 +11,7 @@ bool gm_logs_suits(struct gm_logs_one *log, enum gm_logs_need need, int device)
 {
 	const struct gm_log_about *about = log->figures.about;
 	*log->why = '\0';
-	if (need == GM_LOGS_ANY)
-		return true;
-	if (strcmp(about->level, "events") != 0)
+	if (need == GM_LOGS_EVENTS && strcmp(about->level, "events") != 0)
 		snprintf(log->why, sizeof log->why,
 			 "a log without events: gpumemstat record makes one with them");
 	else if (device >= 0 && (unsigned)device >= about->n_devices)

@@ -71,6 +71,12 @@ static const struct gm_command commands[] = {
 	 "Without LOG: the newest run whose log *.gml lies in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself, or the output\n"
 	 "cannot be written; 2 usage."},
+	{"plot", gm_plot_main,
+	 GM_OPTIONS_ALWAYS | GM_OPTION_PIXELS | GM_OPTION_DEVICE | GM_OPTION_FILE,
+	 "[OPTION]... [LOG]", "Draw memory over time and histograms of blocks, as SVG",
+	 "Without LOG: the newest run whose log *.gml lies in this folder.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself, or the output\n"
+	 "cannot be written; 2 usage."},
 	{"top", gm_top_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS | GM_OPTION_ONCE | GM_OPTION_DELAY |
 		 GM_OPTION_BY,

@@ -17,6 +17,7 @@
 #include "policy.h"
 
 enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
+enum { PIXELS_LEAST = 400, PIXELS_MOST = 8000 };
 #define DELAY_DEFAULT (2 * (uint64_t)1000000000)
 #define DELAY_LEAST ((uint64_t)100000000)
 #define TIMEOUT_DEFAULT (30 * (uint64_t)1000000000)
@@ -288,6 +289,11 @@ static bool file_set(struct gm_options *options, const char *text)
 	return *text;
 }
 
+static bool pixels_set(struct gm_options *options, const char *text)
+{
+	return number_parse(text, PIXELS_LEAST, PIXELS_MOST, &options->pixels);
+}
+
 static bool unit_set(struct gm_options *options, const char *text)
 {
 	return gm_size_parse(text, &options->unit_size) && options->unit_size > 0;
@@ -342,6 +348,8 @@ static const struct {
 				"memory, requested, pool, heap, foreign, external, pid or program",
 				"memory requested pool heap foreign external pid program"},
 	[GM_OPTION_INDEX_FORMAT] = {format_set, "csv or openmetrics", "csv openmetrics"},
+	[GM_OPTION_INDEX_PIXELS] = {pixels_set, "a number of pixels from 400 to 8000",
+				    "640 1200 1600"},
 	[GM_OPTION_INDEX_FILE] = {file_set, "a name", "@file"},
 	[GM_OPTION_INDEX_COLOR] = {color_set, "auto, always or never", "auto always never"},
 	[GM_OPTION_INDEX_PAGER] = {no_pager_set, NULL, NULL},

@@ -58,6 +58,7 @@ struct gm_options {
 	const char *stacks;  /* of record: GPUMEM_STACKS; NULL: not given */
 	unsigned format;     /* of export: row of formats.def */
 	const char *file;    /* that the result goes to; NULL: standard output */
+	unsigned pixels;     /* of plot: the width; 0: not given */
 	uint64_t delay;	     /* ns */
 	const char *by;	     /* NULL: the command's own order */
 	int status;	     /* set when gm_options_next returned GM_OPTIONS_STOP */

@@ -42,6 +42,7 @@ int gm_check_main(const struct gm_command *self, int argc, char **argv);
 int gm_top_main(const struct gm_command *self, int argc, char **argv);
 int gm_map_main(const struct gm_command *self, int argc, char **argv);
 int gm_export_main(const struct gm_command *self, int argc, char **argv);
+int gm_plot_main(const struct gm_command *self, int argc, char **argv);
 int gm_hist_main(const struct gm_command *self, int argc, char **argv);
 
 /* Print "gpumemstat: TEXT" on stderr, one line, escaped. */

@@ -169,6 +169,37 @@ of_cut() {
 	grep -q '"utilisation":{"current":[0-9.]*,"peak":[0-9.]*,"mean":1.84467e+13}' line
 }
 
+# What is left of a log becomes a file, whatever it says; and of no log there is none.
+@test "commands that make a file of a log: no log, and a log that was cut anywhere" {
+	good
+	size=$(stat -c %s good.gml)
+	mkdir folder
+	: >empty
+	echo 'not a log' >text
+	for command in $(commands); do
+		[ "$(operands_of $command)" = log ] || continue
+		fails 1 "gpumemstat: '': no such file" $command -- ''
+		fails 1 'gpumemstat: a\x1b[1m\n\xff: no such file' $command -- $'a\e[1m\n\xff'
+		fails 1 'gpumemstat: folder: a folder, not a gpumem log' $command folder
+		fails 1 'gpumemstat: empty: empty, not a gpumem log' $command empty
+		fails 1 'gpumemstat: text: not a gpumem log' $command text
+		for n in 1 8 111 112 4096 33000 196607 $((SLOTS - 1)) $SLOTS $((SLOTS + SLOT)) $((SLOTS + 5 * SLOT + 1)) $((size - 1)); do
+			head -c $n good.gml >cut.gml
+			status=0
+			"$TOOL" $command cut.gml >out 2>err || status=$?
+			[ "$(<err)" = "gpumemstat: cut.gml: $(of_cut $n)" ]
+			[ "$status" -eq 1 ]
+			if [ $n -lt 112 ]; then [ ! -s out ]; else [ -s out ]; fi
+		done
+		mklog lies.gml at:1s map:0:64M:1us alloc:0:10M:1us count:allocate_pool:1
+		status=0
+		"$TOOL" $command lies.gml >out 2>err || status=$?
+		[ "$status" -eq 1 ]
+		[ -s out ]
+		grep -q '^gpumemstat: lies.gml: contradicts itself: ' err
+	done
+}
+
 @test "a bad log does not keep the good ones from being shown" {
 	good
 	echo text >text

@@ -139,8 +139,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 }
 
 @test "every format ends well on damaged logs" {
-	MUTATE=$PWD/tests/cli/mutate
-	[ -x "$MUTATE" ] || MUTATE=${TOOL%/gpumemstat}/tests/cli/mutate
+	MUTATE=${MKLOG%/*}/mutate
 	mklog good.gml "${RUN[@]}" sample:0:40M:50M taken:0:1G:1ms lend:0:2M grow:0:2M:1us heap:0:1M:1:2 last:0 move:1:1G unmap:1
 	for seed in {1..60}; do
 		"$MUTATE" good.gml bad.gml $seed

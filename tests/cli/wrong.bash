@@ -58,7 +58,7 @@ accepted() {
 # A good value of every option that takes one.
 declare -gA GOOD=(
 	[SET]=GPUMEM_VERBOSE=1 [OUTPUT]=some.gml [UNITS]=K [SORT]=rank [ROWS]=3 [COLOR]=never [WIDTH]=100
-	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [STACKS]=all [GROUP]=size [BY]=pid [FORMAT]=csv [FILE]=some.out [UNIT]=64K [LEAST]=0.5
+	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [STACKS]=all [GROUP]=size [BY]=pid [FORMAT]=csv [FILE]=some.out [PIXELS]=640 [UNIT]=64K [LEAST]=0.5
 )
 
 # wrong_values BIT: "VALUE<US>REASON" each, ended by NUL.
@@ -102,6 +102,7 @@ wrong_values() {
 		;;
 	DELAY) refuse 'expected a time of 100ms or more' "${strange[@]}" 0 99ms 5 -1s NaN 1x 1e9s off ;;
 	BY) refuse 'expected memory, requested, pool, heap, foreign, external, pid or program' "${strange[@]}" size Pid pid, pids rank ;;
+	PIXELS) refuse 'expected a number of pixels from 400 to 8000' "${numbers[@]}" 0 399 8001 640px 640x480 ;;
 	FORMAT) refuse 'expected csv or openmetrics' "${strange[@]}" CSV json csv, tsv 0 prometheus ;;
 	UNIT) refuse 'expected a size like 64K' "${strange[@]}" 0 0K -1 NaN 50% 1Q 1e9 99999999999999999999 ;;
 	LEAST) refuse 'expected a ratio from 0 to 1, like 0.95' "${strange[@]}" -0.5 1.1 2 95% 95 NaN .5 1. 1e-1 0,95 0x1 ;;
