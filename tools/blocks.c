@@ -61,6 +61,7 @@ static enum gm_blocks_change block_add(struct gm_blocks *blocks, const struct gm
 					.size = r->size,
 					.held = r->held,
 					.born = r->kind == GM_RECORD_LIVE ? 0 : r->time,
+					.stack = r->stack,
 					.device = r->device,
 					.driver = r->flags & GM_RECORD_DRIVER};
 	if (!r->id)

@@ -15,7 +15,8 @@
 struct gm_blocks_one {
 	uint64_t id; /* 0: a free place of the table */
 	uint64_t address, size, held;
-	uint64_t born; /* CLOCK_MONOTONIC; 0: before the log's first record */
+	uint64_t born;	/* CLOCK_MONOTONIC; 0: before the log's first record */
+	uint32_t stack; /* number; 0: none */
 	uint8_t device;
 	bool driver; /* served by the driver */
 };

@@ -79,7 +79,7 @@ static unsigned utf8_length(const unsigned char *s, unsigned *code)
 }
 
 /* Invalid UTF-8 becomes U+FFFD; control characters, C1 included, are written as \u00XX. */
-static void json_string(FILE *out, const char *text)
+void gm_emit_json_string(FILE *out, const char *text)
 {
 	const unsigned char *s = (const unsigned char *)(text ? text : "");
 	putc('"', out);
@@ -120,7 +120,7 @@ static void json_value(FILE *out, struct gm_value value)
 		fprintf(out, "%lld", (long long)value.n);
 		break;
 	case GM_VALUE_TEXT:
-		json_string(out, value.text);
+		gm_emit_json_string(out, value.text);
 		break;
 	}
 }
@@ -132,7 +132,7 @@ static void json_next(struct gm_emit *emit, const char *key)
 		putc(',', emit->out);
 	fprintf(emit->out, "\n%*s", (int)(2 * emit->depth), "");
 	if (key && !(emit->lists >> emit->depth & 1)) {
-		json_string(emit->out, key);
+		gm_emit_json_string(emit->out, key);
 		fputs(": ", emit->out);
 	}
 	emit->first = false;

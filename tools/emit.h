@@ -104,6 +104,9 @@ void gm_emit_table(struct gm_emit *emit, const char *key, bool keyed,
 void gm_emit_row(struct gm_emit *emit, const char *key, const struct gm_value *values);
 void gm_emit_table_end(struct gm_emit *emit);
 
+/* A string of JSON with its quotes: no control character, bad UTF-8 as U+FFFD. */
+void gm_emit_json_string(FILE *out, const char *text);
+
 /* The text of a value, unescaped: "3.21 GiB", "1,204,331", "-". Returns `buf`. */
 char *gm_value_format(struct gm_value value, char unit, char *buf, size_t n);
 

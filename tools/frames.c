@@ -140,6 +140,28 @@ static void frame_json(struct gm_emit *emit, const struct gm_symbols *symbols,
 	gm_emit_end(emit);
 }
 
+void gm_frames_each(const struct gm_symbols *symbols, uint32_t number,
+		    void (*each)(void *arg, const struct gm_frames_call *call), void *arg)
+{
+	const struct gm_log_stack *stack = gm_log_read_stack(symbols->file, number);
+	for (uint32_t i = 0; stack && i < stack->n; i++) {
+		const struct gm_frame *frame = &stack->frames[i];
+		const bool python = frame_is_python(frame);
+		for (size_t j = 0; j < frame_calls(symbols, frame); j++) {
+			const struct call call = frame_call(symbols, frame, j);
+			each(arg,
+			     &(struct gm_frames_call){
+				     .function = call.function,
+				     .file = call.file,
+				     .object = python ? "" : object_path(symbols, frame->object),
+				     .place = frame->place,
+				     .line = call.line,
+				     .python = python,
+				     .inlined = call.inlined});
+		}
+	}
+}
+
 static void stack_json(struct gm_emit *emit, const struct gm_symbols *symbols, uint32_t number,
 		       const struct gm_log_stack *stack)
 {

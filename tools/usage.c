@@ -19,17 +19,17 @@ void gm_usage_begin(struct gm_usage *usage, const struct gm_log_about *about, un
 
 static bool block_follow(struct gm_usage *usage, const struct gm_record *r)
 {
-	struct gm_blocks_one block;
-	const enum gm_blocks_change change =
-		gm_blocks_follow(&usage->blocks, r, (int)usage->device, &block);
-	if (change != GM_BLOCKS_BORN && change != GM_BLOCKS_GONE)
+	const struct gm_blocks_one *block = &usage->block;
+	usage->change = gm_blocks_follow(&usage->blocks, r, (int)usage->device, &usage->block);
+	if (usage->change != GM_BLOCKS_BORN && usage->change != GM_BLOCKS_GONE)
 		return false;
-	const uint64_t sign = change == GM_BLOCKS_BORN ? 1 : UINT64_MAX; /* -1, modulo 2^64 */
-	if (block.driver) {
-		usage->driver += sign * block.size;
+	/* -1, modulo 2^64 */
+	const uint64_t sign = usage->change == GM_BLOCKS_BORN ? 1 : UINT64_MAX;
+	if (block->driver) {
+		usage->driver += sign * block->size;
 	} else {
-		usage->requested += sign * block.size;
-		usage->in_use += sign * block.held;
+		usage->requested += sign * block->size;
+		usage->in_use += sign * block->held;
 	}
 	return true;
 }
@@ -63,6 +63,7 @@ bool gm_usage_follow(struct gm_usage *usage, const struct gm_log_entry *entry)
 {
 	const struct gm_record *r = &entry->record;
 	bool changed = entry->sample;
+	usage->change = GM_BLOCKS_SAME;
 	if (r->device != usage->device)
 		return false;
 	if (entry->sample)

@@ -28,6 +28,9 @@ struct gm_usage {
 	/* Sums of events, modulo 2^64; `chunks`: mapped and lent. */
 	uint64_t requested, in_use, driver, chunks;
 	struct gm_usage_now now;
+	/* By the record that was followed last. */
+	enum gm_blocks_change change;
+	struct gm_blocks_one block; /* of BORN and GONE */
 };
 
 /* The caller frees. */

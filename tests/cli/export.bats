@@ -114,6 +114,44 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	[ -n "$(ls blocks)" ]
 }
 
+@test "chrome: counters, blocks with their stacks, and moments" {
+	mklog a.gml "${RUN[@]}" grow:0:2M:1us unmap:2
+	"$TOOL" export --format=chrome -o out a.gml
+	refute grep -q $'[\x01-\x09\x0b-\x1f\x7f]' out
+	events() { jq -c "[.traceEvents[] | select(.ph == \"$1\")]" out; }
+	# Every event has a type, a process, a thread and a time.
+	jq -e '[.traceEvents[] | (.name | type == "string") and .pid == 4711 and (.tid | type) == "number" and (.ts | type) == "number"] | all' out
+	curve() { events C | jq -c "[.[] | select(.name == \"$1\") | [.ts, .args.bytes]]"; }
+	[ "$(curve 'device 0: requested')" = '[[1000000,10485760],[1000000,22020096],[2000000,11534336],[3000000,1048576]]' ]
+	[ "$(curve 'device 0: mapped' | jq -c .[0])" = '[1000000,67108864]' ]
+	[ "$(curve 'device 0: served by the driver')" = '[[2000000,5242880]]' ]
+	[ "$(curve 'device 1: in use')" = '[[3000000,3145728]]' ]
+	events i | jq -e 'map([.name, .ts, .args.bytes]) | index([["out of memory", 2000000, 7516192768]]) and index([["memory mapped", 1000000, 67108864]])
+		and index([["device heap grew", 3000000, 2097152]]) and index([["memory returned", 3000000, 67108864]])'
+	events b | jq -e 'map([.id, .name, .args.bytes]) | length == 5 and .[0] == ["0-1", "10.0 MiB", 10485760]'
+	events b | jq -e '.[0].args.stack == ["train (/home/me/project/train.py:7)", "<module> (/home/me/project/train.py:1)"]'
+	events b | jq -e '[.[] | select(.args.device == 1)] | .[0].args.stack[0] == "\u001b[31mred\nline (/home/me/project/train.py:66)"'
+	events b | jq -e '[.[] | select(.args.driver)] | length == 1'
+	# Each end has a beginning, of the same name.
+	[ "$(events e | jq -c 'map([.id, .name])')" = '[["0-1","10.0 MiB"],["0-2","10.0 MiB"]]' ]
+}
+
+@test "chrome: of very many events the peaks stay, and of very many blocks the large ones" {
+	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
+	words=(to:64G map:0:256M:1us)
+	for ((i = 1; i < 100; i++)); do
+		words+=(at:${i}ms loop:0:1000:500 loop:0:70000:500 loop:0:$((i + 10))M:1)
+	done
+	mklog a.gml "${words[@]}"
+	"$TOOL" export --format=chrome a.gml >out
+	[ "$(stat -c %s out)" -lt 2000000 ]
+	jq -e '.otherData.blocks_from_bytes == 131072' out
+	jq -e '[.traceEvents[] | select(.ph == "b")] | length == 99 and .[98].args.bytes == 114294784' out
+	# Each of the peaks is there: a millisecond is many intervals.
+	jq -e '[.traceEvents[] | select(.name == "device 0: requested").args.bytes] | . as $v |
+		[range(1; 100) | . + 10 | . * 1048576] - $v == []' out
+}
+
 @test "without LOG the newest run; a run of several logs, and logs without events" {
 	expect 1 "gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one" export
 	mklog a.gml "${RUN[@]}"
@@ -161,6 +199,9 @@ formed() {
 		;;
 	openmetrics)
 		awk -f "$BATS_TEST_DIRNAME/openmetrics.awk" out
+		;;
+	chrome)
+		jq -e '.traceEvents | length > 0' out >/dev/null
 		;;
 	*) return 1 ;;
 	esac
