@@ -68,7 +68,8 @@ static const struct gm_command commands[] = {
 	{"export", gm_export_main, GM_OPTIONS_ALWAYS | GM_OPTION_FORMAT | GM_OPTION_FILE,
 	 "[OPTION]... [LOG]", "Write a log in a format that other programs read",
 	 "csv: the events, one a row. openmetrics: the counters, for Prometheus.\n"
-	 "chrome: a trace for Perfetto and chrome://tracing.\n"
+	 "chrome: a trace for Perfetto and chrome://tracing. pytorch: a snapshot for\n"
+	 "pytorch.org/memory_viz and torch.cuda._memory_viz.\n"
 	 "Without LOG: the newest run whose log *.gml lies in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself, or the output\n"
 	 "cannot be written; 2 usage."},

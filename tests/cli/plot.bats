@@ -36,6 +36,7 @@ drawn() {
 			use: at most 21 MiB
 			mapped: at most 64 MiB
 			requested: at most 21 MiB
+			requested: highest from 1 s on
 			driver: at most 5 MiB
 			sizes: 4 blocks
 			lifetimes: 2 blocks

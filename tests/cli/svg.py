@@ -64,6 +64,9 @@ for path in usage.iter(SVG + "path"):
     ys = [float(y) for y in re.findall(r"(?:M[\d.]+ |V)([\d.]+)", path.get("d"))]
     assert ys, path.get("d")
     print("%s: at most %.2g MiB" % (path.get("class"), bytes_of(min(ys) + offset) / 2**20))
+    if path.get("class") == "requested":
+        xs = [float(x) for x in re.findall(r"[MH]([\d.]+)", path.get("d"))]
+        print("requested: highest from %.2g s on" % (time_of(xs[ys.index(min(ys))]) / 1e9))
 for name in ("sizes", "lifetimes"):
     bars = [r.find(SVG + "title").text for r in groups[name].iter(SVG + "rect")]
     print("%s: %d blocks" % (name, sum(int(b.split()[0].replace(",", "")) for b in bars)))

@@ -103,7 +103,7 @@ wrong_values() {
 	DELAY) refuse 'expected a time of 100ms or more' "${strange[@]}" 0 99ms 5 -1s NaN 1x 1e9s off ;;
 	BY) refuse 'expected memory, requested, pool, heap, foreign, external, pid or program' "${strange[@]}" size Pid pid, pids rank ;;
 	PIXELS) refuse 'expected a number of pixels from 400 to 8000' "${numbers[@]}" 0 399 8001 640px 640x480 ;;
-	FORMAT) refuse 'expected csv, openmetrics or chrome' "${strange[@]}" CSV json csv, tsv 0 prometheus ;;
+	FORMAT) refuse 'expected csv, openmetrics, chrome or pytorch' "${strange[@]}" CSV json csv, tsv 0 prometheus ;;
 	UNIT) refuse 'expected a size like 64K' "${strange[@]}" 0 0K -1 NaN 50% 1Q 1e9 99999999999999999999 ;;
 	LEAST) refuse 'expected a ratio from 0 to 1, like 0.95' "${strange[@]}" -0.5 1.1 2 95% 95 NaN .5 1. 1e-1 0,95 0x1 ;;
 	ROWS) refuse 'expected a number from 1 on' "${numbers[@]}" 0 2147483648 ;;
