@@ -5,19 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alive.h"
 #include "base/size.h"
 #include "frames.h"
+#include "groups.h"
 #include "logs.h"
-#include "oom.h"
 
 enum { ROWS_DEFAULT = 10 };
-
-/* Blocks of one device that have the same stack, size or context. */
-struct group {
-	uint64_t key, bytes, blocks, largest;
-	unsigned device;
-};
 
 struct view {
 	const struct gm_figures *figures;
@@ -25,124 +18,10 @@ struct view {
 	const struct gm_log_about *about;
 	struct gm_alive alive;
 	struct gm_alive_moment moments[GM_COUNTER_DEVICES];
-	GM_ARRAY(struct group) groups;	       /* by device, those with most bytes first */
-	struct group rest[GM_COUNTER_DEVICES]; /* blocks that are in no group */
+	struct gm_groups groups;
 	struct gm_symbols symbols;
 	bool leaks;
 };
-
-static _Noreturn void memory_exhausted(void)
-{
-	gm_tool_error("out of memory");
-	exit(GM_EXIT_FAILED);
-}
-
-static uint64_t group_key(const struct gm_options *options, const struct gm_alive_block *b)
-{
-	return options->group == GM_GROUP_STACK	 ? b->stack
-	       : options->group == GM_GROUP_SIZE ? b->size
-						 : b->context;
-}
-
-/* --- groups --- */
-
-static enum gm_group sorted_by; /* for qsort */
-
-static int block_compare(const void *a, const void *b)
-{
-	const struct gm_options by = {.group = sorted_by};
-	const struct gm_alive_block *x = a, *y = b;
-	uint64_t p = group_key(&by, x), q = group_key(&by, y);
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	return (p > q) - (p < q);
-}
-
-static int group_compare(const void *a, const void *b)
-{
-	const struct group *x = a, *y = b;
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->bytes != y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
-	return (x->key > y->key) - (x->key < y->key);
-}
-
-static void group_push(struct view *view, struct group group)
-{
-	if (!gm_array_push(&view->groups, group))
-		memory_exhausted();
-}
-
-static void groups_make(struct view *view, const struct gm_options *options)
-{
-	const struct gm_alive_block *b = view->alive.blocks.at;
-	size_t n = view->alive.blocks.n;
-	sorted_by = options->group;
-	if (n)
-		qsort(view->alive.blocks.at, n, sizeof *b, block_compare);
-	for (size_t i = 0; i < n; i++) {
-		uint64_t key = group_key(options, &b[i]);
-		struct group fresh = {.key = key, .device = b[i].device};
-		struct group *last = view->groups.n ? &view->groups.at[view->groups.n - 1] : NULL;
-		if (!last || last->key != key || last->device != fresh.device) {
-			group_push(view, fresh);
-			last = &view->groups.at[view->groups.n - 1];
-		}
-		last->bytes += b[i].size;
-		last->blocks++;
-		if (b[i].size > last->largest)
-			last->largest = b[i].size;
-	}
-	if (view->groups.n)
-		qsort(view->groups.at, view->groups.n, sizeof *view->groups.at, group_compare);
-}
-
-/* What the log has of the first refusal, by stack, or by size if there are no stacks. False: it has
- * nothing. */
-static bool groups_of_refusal(struct view *view, enum gm_group *by)
-{
-	struct gm_oom oom;
-	gm_oom_read(view->file, &oom);
-	*by = oom.stacks ? GM_GROUP_STACK : GM_GROUP_SIZE;
-	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
-		view->moments[d] = (struct gm_alive_moment){oom.failure[d], {0, oom.time[d]}};
-	for (size_t i = 0; i < oom.groups.n; i++) {
-		const struct gm_oom_group *g = &oom.groups.at[i];
-		const struct group group = {oom.stacks ? g->stack : g->largest, g->bytes, g->blocks,
-					    g->largest, g->device};
-		if (g->rest)
-			view->rest[g->device] = group;
-		else
-			group_push(view, group);
-	}
-	if (view->groups.n)
-		qsort(view->groups.at, view->groups.n, sizeof *view->groups.at, group_compare);
-	gm_oom_free(&oom);
-	return view->groups.n > 0;
-}
-
-/* The groups of a device, and their sums. */
-struct part {
-	const struct group *at;
-	size_t n;
-	uint64_t bytes, blocks;
-};
-
-static struct part part_of(const struct view *view, unsigned device)
-{
-	const struct group *rest = &view->rest[device];
-	struct part part = {.bytes = rest->bytes, .blocks = rest->blocks};
-	for (size_t i = 0; i < view->groups.n; i++) {
-		const struct group *group = &view->groups.at[i];
-		if (group->device != device)
-			continue;
-		part.at = part.n++ ? part.at : group;
-		part.bytes += group->bytes;
-		part.blocks += group->blocks;
-	}
-	return part;
-}
 
 static size_t rows_of(const struct gm_options *options, size_t n)
 {
@@ -154,7 +33,7 @@ static size_t rows_of(const struct gm_options *options, size_t n)
 static void symbols_find(struct view *view, const struct gm_options *options)
 {
 	for (unsigned d = 0; options->group == GM_GROUP_STACK && d < GM_COUNTER_DEVICES; d++) {
-		struct part part = part_of(view, d);
+		struct gm_groups_part part = gm_groups_part(&view->groups, d);
 		for (size_t i = 0; i < rows_of(options, part.n); i++)
 			gm_frames_want(&view->symbols, (uint32_t)part.at[i].key);
 	}
@@ -170,13 +49,14 @@ static const char *blocks_text(uint64_t n, char *buf, size_t size)
 	return buf;
 }
 
-static void stacks_text(struct gm_emit *emit, const struct view *view, const struct part *part)
+static void stacks_text(struct gm_emit *emit, const struct view *view,
+			const struct gm_groups_part *part)
 {
 	size_t rows = rows_of(emit->options, part->n);
 	uint64_t hidden = 0;
 	char label[32], blocks[48], largest[32];
 	for (size_t i = 0; i < rows; i++) {
-		const struct group *group = &part->at[i];
+		const struct gm_groups_one *group = &part->at[i];
 		gm_value_format(GM_BYTES(group->bytes), emit->options->unit, label, sizeof label);
 		gm_value_format(GM_BYTES(group->largest), emit->options->unit, largest,
 				sizeof largest);
@@ -196,7 +76,7 @@ static void stacks_text(struct gm_emit *emit, const struct view *view, const str
 	}
 }
 
-static void group_table(struct gm_emit *emit, const struct part *part)
+static void group_table(struct gm_emit *emit, const struct gm_groups_part *part)
 {
 	const bool size = emit->options->group == GM_GROUP_SIZE;
 	const struct gm_column columns[] = {
@@ -216,7 +96,8 @@ static void group_table(struct gm_emit *emit, const struct part *part)
 	gm_emit_table_end(emit);
 }
 
-static void stacks_json(struct gm_emit *emit, const struct view *view, const struct part *part)
+static void stacks_json(struct gm_emit *emit, const struct view *view,
+			const struct gm_groups_part *part)
 {
 	gm_emit_list(emit, "groups");
 	for (size_t i = 0; i < part->n; i++) {
@@ -259,7 +140,7 @@ static uint64_t gone_count(const struct view *view, unsigned device)
 }
 
 static void device_text(struct gm_emit *emit, const struct view *view, unsigned d,
-			const struct part *part)
+			const struct gm_groups_part *part)
 {
 	char label[32], bytes[32], blocks[48], when[64], gone[96] = "";
 	snprintf(label, sizeof label, "device %u", d);
@@ -273,7 +154,7 @@ static void device_text(struct gm_emit *emit, const struct view *view, unsigned 
 		     blocks_text(part->blocks, blocks, sizeof blocks), gone);
 }
 
-static void rest_show(struct gm_emit *emit, const struct group *rest)
+static void rest_show(struct gm_emit *emit, const struct gm_groups_one *rest)
 {
 	char label[32], blocks[48];
 	if (!rest->blocks)
@@ -290,7 +171,7 @@ static void rest_show(struct gm_emit *emit, const struct group *rest)
 static void device_show(struct gm_emit *emit, const struct view *view, unsigned d)
 {
 	const struct gm_alive_moment *moment = &view->moments[d];
-	const struct part part = part_of(view, d);
+	const struct gm_groups_part part = gm_groups_part(&view->groups, d);
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
 	gm_emit_value(emit, "name", GM_TEXT(view->about->devices[d].name));
@@ -306,7 +187,7 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 		stacks_json(emit, view, &part);
 	else
 		stacks_text(emit, view, &part);
-	rest_show(emit, &view->rest[d]);
+	rest_show(emit, &view->groups.rest[d]);
 	gm_emit_end(emit);
 }
 
@@ -332,7 +213,8 @@ static void devices_show(struct gm_emit *emit, const struct view *view)
 	gm_emit_list(emit, "devices");
 	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++)
 		if (view->moments[d].known &&
-		    (part_of(view, d).n || gm_log_read_counter(view->file, d, GM_C_allocate_calls)))
+		    (gm_groups_part(&view->groups, d).n ||
+		     gm_log_read_counter(view->file, d, GM_C_allocate_calls)))
 			device_show(emit, view, d);
 	gm_emit_end(emit);
 	gm_frames_show_objects(emit, &view->symbols);
@@ -347,12 +229,13 @@ static const char *view_fill(struct view *view, struct gm_options *options)
 	const char *missing = gm_alive_missing(view->about);
 	if (missing)
 		return options->at.kind == GM_MOMENT_OOM && options->group != GM_GROUP_CONTEXT &&
-				       groups_of_refusal(view, &options->group)
+				       gm_groups_of_refusal(&view->groups, view->file,
+							    view->moments, &options->group)
 			       ? NULL
 			       : missing;
 	gm_alive_moments(view->file, &options->at, view->moments);
 	gm_alive_find(view->file, view->moments, view->leaks, &view->alive);
-	groups_make(view, options);
+	gm_groups_make(&view->groups, &view->alive, options->group);
 	return view_missing(view, options);
 }
 
@@ -381,7 +264,7 @@ static void view_free(struct view *view)
 {
 	gm_alive_free(&view->alive);
 	gm_symbols_free(&view->symbols);
-	gm_array_free(&view->groups);
+	gm_groups_free(&view->groups);
 }
 
 static void logs_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n, bool leaks)

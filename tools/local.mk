@@ -8,18 +8,19 @@ gpumemstat_SOURCES = %D%/alive.c %D%/alive.h %D%/archive.c %D%/archive.h %D%/bin
 	%D%/env.c %D%/export.c %D%/export.h %D%/export_chrome.c %D%/export_csv.c %D%/export_metrics.c \
 	%D%/export_pytorch.c %D%/export_segments.c %D%/export_segments.h %D%/export_stacks.c %D%/export_stacks.h \
 	%D%/figures.c %D%/figures.h %D%/figures_heap.c %D%/find.c %D%/find.h %D%/findings.c %D%/findings.def \
-	%D%/findings.h %D%/foreign.c %D%/formats.def %D%/frag.c %D%/frames.c %D%/frames.h %D%/glibc_old.c %D%/hist.c \
-	%D%/hooks.c %D%/image.c %D%/launch.c %D%/layout.c %D%/layout.h %D%/leftover_logs.c %D%/leftover_logs.h \
-	%D%/live.c %D%/logs.c %D%/logs.h %D%/main.c %D%/map.c %D%/moment.c %D%/moment.h %D%/nvml.c %D%/nvml.h \
-	%D%/oom.c %D%/oom.h %D%/options.c %D%/options.def %D%/options.h %D%/pager.c %D%/pager.h %D%/pickle.c \
-	%D%/pickle.h %D%/plot.c %D%/plot.h %D%/plot_hist.c %D%/plot_read.c %D%/plot_time.c %D%/policy.c %D%/policy.h \
-	%D%/policy_cached.c %D%/policy_driver.c %D%/policy_first.c %D%/policy_meter.c %D%/policy_meter.h \
-	%D%/policy_pool.c %D%/policy_span.c %D%/policy_span.h %D%/policy_torch.c %D%/preload.c %D%/preload.h \
-	%D%/progress.c %D%/progress.h %D%/replay.c %D%/replay.h %D%/replay_csv.c %D%/replay_input.c %D%/replay_log.c \
-	%D%/replay_trace.c %D%/rule_copy.c %D%/rule_heap.c %D%/rule_log.c %D%/rule_logs.c %D%/screen.c %D%/screen.h \
-	%D%/summary.c %D%/summary.h %D%/summary_copy.c %D%/summary_frag.c %D%/summary_heap.c %D%/summary_log.c \
-	%D%/summary_short.c %D%/svg.c %D%/svg.h %D%/symbols.c %D%/symbols.h %D%/ticks.c %D%/ticks.h %D%/tool.c \
-	%D%/tool.h %D%/top.c %D%/top.h %D%/top_read.c %D%/usage.c %D%/usage.h src/driver/null.c
+	%D%/findings.h %D%/foreign.c %D%/formats.def %D%/frag.c %D%/frames.c %D%/frames.h %D%/glibc_old.c \
+	%D%/groups.c %D%/groups.h %D%/hist.c %D%/hooks.c %D%/image.c %D%/launch.c %D%/layout.c %D%/layout.h \
+	%D%/leftover_logs.c %D%/leftover_logs.h %D%/live.c %D%/logs.c %D%/logs.h %D%/main.c %D%/map.c %D%/moment.c \
+	%D%/moment.h %D%/nvml.c %D%/nvml.h %D%/oom.c %D%/oom.h %D%/options.c %D%/options.def %D%/options.h \
+	%D%/pager.c %D%/pager.h %D%/pickle.c %D%/pickle.h %D%/plot.c %D%/plot.h %D%/plot_hist.c %D%/plot_read.c \
+	%D%/plot_time.c %D%/policy.c %D%/policy.h %D%/policy_cached.c %D%/policy_driver.c %D%/policy_first.c \
+	%D%/policy_meter.c %D%/policy_meter.h %D%/policy_pool.c %D%/policy_span.c %D%/policy_span.h \
+	%D%/policy_torch.c %D%/preload.c %D%/preload.h %D%/progress.c %D%/progress.h %D%/replay.c %D%/replay.h \
+	%D%/replay_csv.c %D%/replay_input.c %D%/replay_log.c %D%/replay_trace.c %D%/rule_copy.c %D%/rule_heap.c \
+	%D%/rule_log.c %D%/rule_logs.c %D%/screen.c %D%/screen.h %D%/summary.c %D%/summary.h %D%/summary_copy.c \
+	%D%/summary_frag.c %D%/summary_heap.c %D%/summary_log.c %D%/summary_short.c %D%/svg.c %D%/svg.h \
+	%D%/symbols.c %D%/symbols.h %D%/ticks.c %D%/ticks.h %D%/tool.c %D%/tool.h %D%/top.c %D%/top.h %D%/top_read.c \
+	%D%/usage.c %D%/usage.h src/driver/null.c
 gpumemstat_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -DGM_LIBDIR='"$(libdir)"'
 if !SANITIZE
 gpumemstat_LDFLAGS = -Wl,--wrap=__libc_start_main,--wrap=dlinfo,--wrap=dlsym \
