@@ -168,6 +168,7 @@ static void birth_add(struct search *search, const struct gm_record *r, uint64_t
 	if (b->state == FOUND)
 		return;
 	b->birth = n;
+	b->time = n ? r->time : 0;
 	b->stack = r->stack ? r->stack : b->stack;
 	if (b->state == ENDED)
 		block_finish(search, b, link_find(search->alive, r));

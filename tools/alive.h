@@ -18,6 +18,7 @@ struct gm_alive_block {
 	uint64_t id, size, address;
 	uint64_t birth,
 		death; /* records, as in struct gm_moment; 0: before the first; GM_ALIVE_END */
+	uint64_t time; /* of its allocation, CLOCK_MONOTONIC; 0: before the first record */
 	uint32_t stack, context, next;
 	uint8_t device, state;
 	bool driver; /* the driver served it */

@@ -14,6 +14,12 @@ static bool file_is(const char *path, const char *other)
 	       a.st_ino == b.st_ino;
 }
 
+/* The file to write; NULL: standard output. */
+static const char *output_path(const struct gm_options *options)
+{
+	return options->file && strcmp(options->file, "-") ? options->file : NULL;
+}
+
 /* NULL, after a message: it cannot be opened. */
 static FILE *output_open(const char *path, const char *log)
 {
@@ -52,11 +58,11 @@ static int log_write(const struct gm_convert *convert, struct gm_logs_one *log)
 		return GM_EXIT_FAILED;
 	}
 	snprintf(log->why, sizeof log->why, "%s", why);
-	FILE *out = output_open(convert->options->file, path);
+	FILE *out = output_open(output_path(convert->options), path);
 	if (!out)
 		return GM_EXIT_FAILED;
 	convert->write(out, convert->options, &log->figures);
-	return output_close(out, convert->options->file);
+	return output_close(out, output_path(convert->options));
 }
 
 /* The one log of a run. False, after a message: there is none, or there are more. */
@@ -77,7 +83,7 @@ int gm_convert_run(const struct gm_command *self, const struct gm_convert *conve
 	struct gm_logs logs;
 	if (n > 1)
 		return gm_tool_extra(self, names[1]);
-	if (convert->binary && !convert->options->file && isatty(STDOUT_FILENO))
+	if (convert->binary && !output_path(convert->options) && isatty(STDOUT_FILENO))
 		return gm_tool_usage(self->name, "a terminal shows no binary data: -o FILE");
 	if (!log_find(&found, names, n)) {
 		gm_find_free(&found);

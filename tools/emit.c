@@ -78,8 +78,9 @@ static unsigned utf8_length(const unsigned char *s, unsigned *code)
 	return *code < least[n] || *code > 0x10ffff || surrogate ? 0 : n;
 }
 
-/* Invalid UTF-8 becomes U+FFFD; control characters, C1 included, are written as \u00XX. */
-void gm_emit_json_string(FILE *out, const char *text)
+/* Invalid UTF-8 becomes U+FFFD; control characters, C1 included, are written as \u00XX. In a page
+ * so is <, for HTML ends a <script> at </ and changes its rules at <!--. */
+static void json_string(FILE *out, const char *text, bool page)
 {
 	const unsigned char *s = (const unsigned char *)(text ? text : "");
 	putc('"', out);
@@ -87,7 +88,7 @@ void gm_emit_json_string(FILE *out, const char *text)
 		unsigned code, n = utf8_length(s, &code);
 		if (n == 0)
 			fputs("\\ufffd", out);
-		else if (code < 0x20 || (code >= 0x7f && code < 0xa0))
+		else if (code < 0x20 || (code >= 0x7f && code < 0xa0) || (page && code == '<'))
 			fprintf(out, "\\u%04x", code);
 		else if (code == '"' || code == '\\')
 			fprintf(out, "\\%c", (int)code);
@@ -98,8 +99,14 @@ void gm_emit_json_string(FILE *out, const char *text)
 	putc('"', out);
 }
 
-static void json_value(FILE *out, struct gm_value value)
+void gm_emit_json_string(FILE *out, const char *text)
 {
+	json_string(out, text, false);
+}
+
+static void json_value(const struct gm_emit *emit, struct gm_value value)
+{
+	FILE *out = emit->out;
 	switch (value.kind) {
 	case GM_VALUE_NONE:
 		fputs("null", out);
@@ -120,9 +127,15 @@ static void json_value(FILE *out, struct gm_value value)
 		fprintf(out, "%lld", (long long)value.n);
 		break;
 	case GM_VALUE_TEXT:
-		gm_emit_json_string(out, value.text);
+		json_string(out, value.text, emit->page);
 		break;
 	}
+}
+
+static void json_break(const struct gm_emit *emit)
+{
+	if (!emit->page)
+		fprintf(emit->out, "\n%*s", (int)(2 * emit->depth), "");
 }
 
 /* Comma, line break and key before the next value. */
@@ -130,10 +143,10 @@ static void json_next(struct gm_emit *emit, const char *key)
 {
 	if (!emit->first)
 		putc(',', emit->out);
-	fprintf(emit->out, "\n%*s", (int)(2 * emit->depth), "");
+	json_break(emit);
 	if (key && !(emit->lists >> emit->depth & 1)) {
-		gm_emit_json_string(emit->out, key);
-		fputs(": ", emit->out);
+		json_string(emit->out, key, emit->page);
+		fputs(emit->page ? ":" : ": ", emit->out);
 	}
 	emit->first = false;
 }
@@ -166,7 +179,7 @@ void gm_emit_end(struct gm_emit *emit)
 	bool list = emit->lists >> emit->depth & 1;
 	emit->depth--;
 	if (!emit->first)
-		fprintf(emit->out, "\n%*s", (int)(2 * emit->depth), "");
+		json_break(emit);
 	putc(list ? ']' : '}', emit->out);
 	emit->first = false;
 }
@@ -176,7 +189,7 @@ void gm_emit_value(struct gm_emit *emit, const char *key, struct gm_value value)
 	if (!emit->options->json)
 		return;
 	json_next(emit, key);
-	json_value(emit->out, value);
+	json_value(emit, value);
 }
 
 /* Until the end, when its length is known. */
@@ -200,24 +213,34 @@ static void output_show(struct gm_emit *emit)
 	emit->out = stdout;
 }
 
-void gm_emit_open(struct gm_emit *emit, FILE *out, const struct gm_options *options)
+static void json_begin(struct gm_emit *emit)
 {
-	*emit = (struct gm_emit){
-		.out = out, .options = options, .label = GM_LAYOUT_LABEL, .first = true};
-	if (out == stdout && !options->no_pager && gm_pager_is_wanted())
-		output_keep(emit);
-	if (!options->json)
-		return;
 	putc('{', emit->out);
 	emit->depth = 1;
 	gm_emit_value(emit, "schema", GM_COUNT(1));
 	gm_emit_value(emit, "version", GM_TEXT(PACKAGE_VERSION));
 }
 
+void gm_emit_open(struct gm_emit *emit, FILE *out, const struct gm_options *options)
+{
+	*emit = (struct gm_emit){
+		.out = out, .options = options, .label = GM_LAYOUT_LABEL, .first = true};
+	if (out == stdout && !options->no_pager && gm_pager_is_wanted())
+		output_keep(emit);
+	if (options->json)
+		json_begin(emit);
+}
+
+void gm_emit_open_page(struct gm_emit *emit, FILE *out, const struct gm_options *options)
+{
+	*emit = (struct gm_emit){.out = out, .options = options, .page = true, .first = true};
+	json_begin(emit);
+}
+
 int gm_emit_close(struct gm_emit *emit)
 {
 	if (emit->options->json)
-		fputs("\n}\n", emit->out);
+		fputs(emit->page ? "}" : "\n}\n", emit->out);
 	gm_array_free(&emit->cells);
 	if (emit->paging)
 		output_show(emit);

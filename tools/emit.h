@@ -61,6 +61,7 @@ struct gm_emit {
 	const struct gm_options *options;
 	unsigned label;	   /* columns of a label; gm_emit_open: GM_LAYOUT_LABEL */
 	enum gm_tone tone; /* of the next lines' labels */
+	bool page;	   /* JSON within HTML: on one line, and < as \u003c */
 	unsigned depth;	   /* of JSON nesting */
 	bool first;	   /* nothing was written yet at this depth */
 	uint64_t lists;	   /* bit d: a list is open at depth d */
@@ -74,8 +75,10 @@ struct gm_emit {
 };
 
 /* JSON begins with "schema": 1. Output to stdout goes to the pager if that is wanted. *emit must
- * not move. */
+ * not move. open_page: JSON that may stand in a <script> of HTML, whatever it contains;
+ * options->json is set. */
 void gm_emit_open(struct gm_emit *emit, FILE *out, const struct gm_options *options);
+void gm_emit_open_page(struct gm_emit *emit, FILE *out, const struct gm_options *options);
 
 /* End the output. GM_EXIT_OK, or GM_EXIT_FAILED after a message that not all could be written. */
 int gm_emit_close(struct gm_emit *emit);

@@ -26,33 +26,41 @@ static const char *string_of(const struct gm_symbols *symbols, uint64_t number)
 	return gm_log_read_string(symbols->file, (uint32_t)number);
 }
 
-/* One function of a frame; a frame has several where functions are inlined. */
-struct call {
-	const char *function, *file; /* NULL: not known */
-	unsigned line;
-	bool inlined;
-};
+static bool frame_is_python(const struct gm_frame *frame)
+{
+	return frame->object == GM_FRAME_PYTHON;
+}
 
-static size_t frame_calls(const struct gm_symbols *symbols, const struct gm_frame *frame)
+size_t gm_frames_calls(const struct gm_symbols *symbols, const struct gm_frame *frame)
 {
 	size_t n = 1;
-	if (frame->object != GM_FRAME_PYTHON)
+	if (!frame_is_python(frame))
 		gm_symbols_at(symbols, frame, &n);
 	return n ? n : 1;
 }
 
-static struct call frame_call(const struct gm_symbols *symbols, const struct gm_frame *frame,
-			      size_t i)
+struct gm_frames_call gm_frames_call(const struct gm_symbols *symbols, const struct gm_frame *frame,
+				     size_t i)
 {
 	size_t n;
-	if (frame->object == GM_FRAME_PYTHON)
-		return (struct call){.function = string_of(symbols, frame->place >> 32),
-				     .file = string_of(symbols, frame->place & UINT32_MAX),
-				     .line = frame->line};
+	if (frame_is_python(frame))
+		return (struct gm_frames_call){
+			.function = string_of(symbols, frame->place >> 32),
+			.file = string_of(symbols, frame->place & UINT32_MAX),
+			.object = "",
+			.place = frame->place,
+			.line = frame->line,
+			.python = true};
 	const struct gm_symbol *symbol = gm_symbols_at(symbols, frame, &n);
-	if (!symbol)
-		return (struct call){0};
-	return (struct call){symbol[i].function, symbol[i].file, symbol[i].line, i + 1 < n};
+	struct gm_frames_call call = {.object = object_path(symbols, frame->object),
+				      .place = frame->place};
+	if (symbol) {
+		call.function = symbol[i].function;
+		call.file = symbol[i].file;
+		call.line = symbol[i].line;
+		call.inlined = i + 1 < n;
+	}
+	return call;
 }
 
 /* The last two parts of a path: enough to know a file by. */
@@ -65,7 +73,7 @@ static const char *path_end(const char *path)
 }
 
 static void call_text(struct gm_emit *emit, const struct gm_symbols *symbols,
-		      const struct gm_frame *frame, const struct call *call)
+		      const struct gm_frame *frame, const struct gm_frames_call *call)
 {
 	const char *path = object_path(symbols, frame->object);
 	const char *slash = strrchr(path, '/');
@@ -83,11 +91,6 @@ static void call_text(struct gm_emit *emit, const struct gm_symbols *symbols,
 		gm_emit_line(emit, "", "0x%" PRIx64, frame->place);
 }
 
-static bool frame_is_python(const struct gm_frame *frame)
-{
-	return frame->object == GM_FRAME_PYTHON;
-}
-
 /* Frames [from, to): at most `most` lines. */
 static void frames_text(struct gm_emit *emit, const struct gm_symbols *symbols,
 			const struct gm_frame *from, const struct gm_frame *to, unsigned most,
@@ -95,11 +98,11 @@ static void frames_text(struct gm_emit *emit, const struct gm_symbols *symbols,
 {
 	unsigned lines = 0;
 	for (; from < to; from++) {
-		size_t n = frame_calls(symbols, from);
+		size_t n = gm_frames_calls(symbols, from);
 		if (lines + n > most && lines)
 			break;
 		for (size_t i = 0; i < n; i++) {
-			struct call call = frame_call(symbols, from, i);
+			struct gm_frames_call call = gm_frames_call(symbols, from, i);
 			call_text(emit, symbols, from, &call);
 		}
 		lines += (unsigned)n;
@@ -123,7 +126,7 @@ static void stack_text(struct gm_emit *emit, const struct gm_symbols *symbols,
 }
 
 static void frame_json(struct gm_emit *emit, const struct gm_symbols *symbols,
-		       const struct gm_frame *frame, const struct call *call)
+		       const struct gm_frame *frame, const struct gm_frames_call *call)
 {
 	bool python = frame_is_python(frame);
 	gm_emit_object(emit, NULL);
@@ -144,22 +147,12 @@ void gm_frames_each(const struct gm_symbols *symbols, uint32_t number,
 		    void (*each)(void *arg, const struct gm_frames_call *call), void *arg)
 {
 	const struct gm_log_stack *stack = gm_log_read_stack(symbols->file, number);
-	for (uint32_t i = 0; stack && i < stack->n; i++) {
-		const struct gm_frame *frame = &stack->frames[i];
-		const bool python = frame_is_python(frame);
-		for (size_t j = 0; j < frame_calls(symbols, frame); j++) {
-			const struct call call = frame_call(symbols, frame, j);
-			each(arg,
-			     &(struct gm_frames_call){
-				     .function = call.function,
-				     .file = call.file,
-				     .object = python ? "" : object_path(symbols, frame->object),
-				     .place = frame->place,
-				     .line = call.line,
-				     .python = python,
-				     .inlined = call.inlined});
+	for (uint32_t i = 0; stack && i < stack->n; i++)
+		for (size_t j = 0; j < gm_frames_calls(symbols, &stack->frames[i]); j++) {
+			const struct gm_frames_call call =
+				gm_frames_call(symbols, &stack->frames[i], j);
+			each(arg, &call);
 		}
-	}
 }
 
 static void stack_json(struct gm_emit *emit, const struct gm_symbols *symbols, uint32_t number,
@@ -170,8 +163,8 @@ static void stack_json(struct gm_emit *emit, const struct gm_symbols *symbols, u
 	gm_emit_value(emit, "c_only", GM_BOOL(stack && stack->flags & GM_STACK_C_ONLY));
 	gm_emit_list(emit, "frames");
 	for (uint32_t i = 0; stack && i < stack->n; i++)
-		for (size_t j = 0; j < frame_calls(symbols, &stack->frames[i]); j++) {
-			struct call call = frame_call(symbols, &stack->frames[i], j);
+		for (size_t j = 0; j < gm_frames_calls(symbols, &stack->frames[i]); j++) {
+			struct gm_frames_call call = gm_frames_call(symbols, &stack->frames[i], j);
 			frame_json(emit, symbols, &stack->frames[i], &call);
 		}
 	gm_emit_end(emit);

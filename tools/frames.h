@@ -23,6 +23,11 @@ struct gm_frames_call {
 void gm_frames_each(const struct gm_symbols *symbols, uint32_t number,
 		    void (*each)(void *arg, const struct gm_frames_call *call), void *arg);
 
+/* The number of functions of a frame, 1 or more, and the i-th of them, the innermost first. */
+size_t gm_frames_calls(const struct gm_symbols *symbols, const struct gm_frame *frame);
+struct gm_frames_call gm_frames_call(const struct gm_symbols *symbols, const struct gm_frame *frame,
+				     size_t i);
+
 /* Lines of text: some frames of C, then of Python, the innermost first. JSON: the list "frames" of
  * all, and "stack", "cut" and "c_only". */
 void gm_frames_show(struct gm_emit *emit, const struct gm_symbols *symbols, uint32_t number);

@@ -16,17 +16,32 @@ gpumemstat_SOURCES = %D%/alive.c %D%/alive.h %D%/archive.c %D%/archive.h %D%/bin
 	%D%/plot_time.c %D%/policy.c %D%/policy.h %D%/policy_cached.c %D%/policy_driver.c %D%/policy_first.c \
 	%D%/policy_meter.c %D%/policy_meter.h %D%/policy_pool.c %D%/policy_span.c %D%/policy_span.h \
 	%D%/policy_torch.c %D%/preload.c %D%/preload.h %D%/progress.c %D%/progress.h %D%/replay.c %D%/replay.h \
-	%D%/replay_csv.c %D%/replay_input.c %D%/replay_log.c %D%/replay_trace.c %D%/rule_copy.c %D%/rule_heap.c \
-	%D%/rule_log.c %D%/rule_logs.c %D%/screen.c %D%/screen.h %D%/summary.c %D%/summary.h %D%/summary_copy.c \
-	%D%/summary_frag.c %D%/summary_heap.c %D%/summary_log.c %D%/summary_short.c %D%/svg.c %D%/svg.h \
-	%D%/symbols.c %D%/symbols.h %D%/ticks.c %D%/ticks.h %D%/tool.c %D%/tool.h %D%/top.c %D%/top.h %D%/top_read.c \
-	%D%/usage.c %D%/usage.h src/driver/null.c
+	%D%/replay_csv.c %D%/replay_input.c %D%/replay_log.c %D%/replay_trace.c %D%/report.c %D%/report.h \
+	%D%/report_blocks.c %D%/report_log.c %D%/rule_copy.c %D%/rule_heap.c %D%/rule_log.c %D%/rule_logs.c \
+	%D%/screen.c %D%/screen.h %D%/summary.c %D%/summary.h %D%/summary_copy.c %D%/summary_frag.c \
+	%D%/summary_heap.c %D%/summary_log.c %D%/summary_short.c %D%/svg.c %D%/svg.h %D%/symbols.c %D%/symbols.h \
+	%D%/ticks.c %D%/ticks.h %D%/timeline.c %D%/timeline.h %D%/tool.c %D%/tool.h %D%/top.c %D%/top.h \
+	%D%/top_read.c %D%/usage.c %D%/usage.h src/driver/null.c
 gpumemstat_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -DGM_LIBDIR='"$(libdir)"'
 if !SANITIZE
 gpumemstat_LDFLAGS = -Wl,--wrap=__libc_start_main,--wrap=dlinfo,--wrap=dlsym \
 	-Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
 endif
 gpumemstat_LDADD = libgmimage.la libgm.la -lpthread -ldl -lm
+
+# The page of `report`: its parts in one file, and page.S, which takes its bytes in.
+report_scripts = %D%/report/format.js %D%/report/data.js %D%/report/stacks.js %D%/report/timeline.js %D%/report/flame.js \
+	%D%/report/tables.js %D%/report/main.js
+EXTRA_DIST += %D%/report/page.html %D%/report/page.css $(report_scripts)
+CLEANFILES += %D%/report/report.html %D%/report/page.S
+nodist_gpumemstat_SOURCES = %D%/report/page.S
+%D%/report/report.html: %D%/report/page.html %D%/report/page.css $(report_scripts)
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && (cd $(srcdir)/tools/report && \
+		sed -e '/^@STYLE@$$/{' -e 'r page.css' -e 'd' -e '}' -e '/^@SCRIPT@$$/{' \
+			$(patsubst %,-e 'r %',$(notdir $(report_scripts))) -e 'd' -e '}' page.html) >$@-t && mv -f $@-t $@
+%D%/report/page.S: %D%/report/report.html
+	$(AM_V_GEN)printf '\t.section .note.GNU-stack,"",%%progbits\n\t.section .rodata\n%s\n%s\n\t.incbin "%s"\n%s\n' \
+		'	.globl gm_report_page, gm_report_page_end' 'gm_report_page:' $< 'gm_report_page_end:' >$@-t && mv -f $@-t $@
 
 # What has no device code does not say so by itself; the last line of make is where people look.
 EXTRA_DIST += %D%/inkernel.sh

@@ -55,6 +55,13 @@ static const struct gm_command commands[] = {
 	 "Reads logs of events, as 'gpumemstat record' makes them.\n"
 	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
+	{"report", gm_report_main, GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_FILE,
+	 "[OPTION]... [LOG]...",
+	 "Make a page for a browser: timeline, flame graph, blocks, findings",
+	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
+	 "--json: the data of the page instead, on standard output unless -o is given.\n"
+	 "Exit status: 0; 1 when a log cannot be read or contradicts itself, or the page\n"
+	 "cannot be written; 2 usage."},
 	{"diff", gm_diff_main, GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_ROWS,
 	 "[OPTION]... OLD NEW", "Compare two runs: counters, peaks, findings",
 	 "OLD, NEW: a log each, or a name that stands for the logs of a run.\n"

@@ -57,11 +57,11 @@ struct gm_options {
 	enum gm_group group; /* of live and leaks: what blocks are added up by */
 	const char *stacks;  /* of record: GPUMEM_STACKS; NULL: not given */
 	unsigned format;     /* of export: row of formats.def */
-	const char *file;    /* that the result goes to; NULL: standard output */
 	unsigned pixels;     /* of plot: the width; 0: not given */
 	uint64_t delay;	     /* ns */
 	const char *by;	     /* NULL: the command's own order */
-	int status;	     /* set when gm_options_next returned GM_OPTIONS_STOP */
+	const char *file; /* to be written; "-": standard output; NULL: the command's own choice */
+	int status;	  /* set when gm_options_next returned GM_OPTIONS_STOP */
 };
 
 enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };

@@ -12,8 +12,8 @@ static struct gm_frame python_frame(const char *file, const char *function, unsi
 }
 
 /* Two frames of C, one of them in no object; then, below 100, train and <module> of Python, and of
- * stack 66 a function whose name a terminal would obey; from 100 on C alone, and from 200 on cut
- * frames, as many as the number is above. */
+ * stack 66 a function whose name a terminal would obey, of 67 one that a browser would; from 100 on
+ * C alone, and from 200 on cut frames, as many as the number is above. */
 static void stack_put(unsigned number)
 {
 	const struct gm_record object = {.address = 0x7000,
@@ -26,7 +26,11 @@ static void stack_put(unsigned number)
 	struct gm_record record = {.size = 2, .id = number, .kind = GM_RECORD_STACK};
 	gm_log_put_body(&object, "\xab\xcd", 2);
 	if (number < 100) {
-		const char *function = number == 66 ? "\033[31mred\nline" : "train";
+		const char *function = number == 66 ? "\033[31mred\nline"
+				       : number == 67
+					       ? "</script><!--<script>hacked = 1;//<img src=x "
+						 "onerror=\"hacked = 1\">"
+					       : "train";
 		frames[2] = python_frame("/home/me/project/train.py", function, number);
 		frames[3] = python_frame("/home/me/project/train.py", "<module>", 1);
 		record.size = 4;

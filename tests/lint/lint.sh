@@ -25,12 +25,15 @@ code=$(printf '%s\n' "$sources" | grep -E '\.([ch]|cu|cc)$')
 scripts=$(find . -name '.?*' -prune -o -path ./build -prune -o -path './gpumem-*' -prune -o \( -name '*.sh' -o -name '*.bats' -o -name '*.py' \
 	-o -name '*.mk' -o -name '*.m4' \) -print | grep -vE '/(build-aux|(gpu|bench)-bundle)/|m4/(lt|libtool)|aclocal.m4' | sort)
 
-check "every file names its licence" "$(for f in $sources $scripts; do
+pages=$(find tools -name '*.html' -o -name '*.css' -o -name '*.js' | sort)
+
+check "every file names its licence" "$(for f in $sources $scripts $pages; do
 	head -n 3 "$f" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$f"
 done)"
 check "no file over 600 lines" "$(wc -l $sources | awk '$2 != "total" && $1 > 600 {print $2 ": " $1}')"
 check "no line over 100 columns" "$(awk 'length($0) > 100 {print FILENAME ":" FNR}' $code)"
-check "no trailing blanks" "$(grep -nE '[[:blank:]]+$' $sources $scripts | cut -d: -f1,2)"
+check "no line over 110 columns in pages" "$(awk 'length($0) > 110 {print FILENAME ":" FNR}' $pages)"
+check "no trailing blanks" "$(grep -nE '[[:blank:]]+$' $sources $scripts $pages | cut -d: -f1,2)"
 check "nothing of ours ends the host program" \
 	"$(grep -nE '(^|[^a-z_])(exit|_exit|abort|raise)\(' $(printf '%s\n' $code | grep -E '^(src|shim)/') |
 		grep -vE 'src/base/msg\.c|src/driver/null|src/sim/|/\*|^\S+\s+\*')"

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The data of the page, and timelines unpacked: tools/timeline.h has the format. */
+
+const report = JSON.parse(byId("data").textContent);
+
+/*
+ * Returns {n, from, to, events, series: {NAME: {least, most, end}}}: arrays with a place for each
+ * point, times in ns, the rest in bytes.
+ */
+function timelineUnpack(timeline) {
+	const text = atob(timeline.packed);
+	const n = timeline.points;
+	const column = () => new Float64Array(n);
+	const out = {n, from: column(), to: column(), events: column(), series: {}};
+	let at = 0;
+	const number = () => {
+		for (let value = 0, unit = 1; ; unit *= 128) {
+			const byte = text.charCodeAt(at++);
+			value += (byte & 127) * unit;
+			if (!(byte & 128))
+				return value;
+		}
+	};
+	const difference = () => {
+		const value = number();
+		return value % 2 ? -(value + 1) / 2 : value / 2;
+	};
+	for (const name of timeline.series)
+		out.series[name] = {least: column(), most: column(), end: column()};
+	for (let i = 0; i < n; i++) {
+		out.from[i] = (i ? out.to[i - 1] : 0) + number();
+		out.to[i] = out.from[i] + number();
+		out.events[i] = number();
+		for (const series of Object.values(out.series)) {
+			series.end[i] = (i ? series.end[i - 1] : 0) + difference();
+			series.least[i] = series.end[i] - number();
+			series.most[i] = series.end[i] + number();
+		}
+	}
+	return out;
+}
+
+/* The first point that ends at `time` or later; timeline.n: there is none. */
+function pointFind(timeline, time) {
+	let low = 0;
+	let high = timeline.n;
+	while (low < high) {
+		const middle = (low + high) >> 1;
+		if (timeline.to[middle] < time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Bounds of a series at a time. Between two points it is as it was at the end of the first. */
+function valueAt(timeline, name, time) {
+	const series = timeline.series[name];
+	const i = pointFind(timeline, time);
+	if (i < timeline.n && timeline.from[i] <= time)
+		return timeline.from[i] === timeline.to[i]
+			? {least: series.end[i], most: series.end[i]}
+			: {least: series.least[i], most: series.most[i]};
+	const value = i > 0 ? series.end[i - 1] : 0;
+	return {least: value, most: value};
+}
+
+/*
+ * Least and most of a series in each of `n` equal parts of the time from `begin` to `end`, each with
+ * the value at its beginning.
+ */
+function seriesReduce(timeline, name, begin, end, n) {
+	const series = timeline.series[name];
+	const least = new Float64Array(n);
+	const most = new Float64Array(n);
+	let i = pointFind(timeline, begin);
+	let value = i > 0 ? series.end[i - 1] : 0;
+	for (let part = 0; part < n; part++) {
+		const until = begin + (end - begin) * (part + 1) / n;
+		least[part] = most[part] = value;
+		while (i < timeline.n && timeline.from[i] < until) {
+			least[part] = Math.min(least[part], series.least[i]);
+			most[part] = Math.max(most[part], series.most[i]);
+			if (timeline.to[i] >= until)
+				break; /* the next part has it, too */
+			value = series.end[i++];
+		}
+	}
+	return {least, most};
+}

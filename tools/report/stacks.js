@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Call stacks: the names of calls, the tree of a flame graph, the search. */
+
+function fileEnd(path) {
+	return path.split("/").slice(-2).join("/");
+}
+
+/* What a call is shown as: {name, place}; place: file and line, or object. */
+function callText(call) {
+	const address = call.object ? `${call.object.split("/").pop()}+${call.offset}` : call.offset;
+	const name = call.function ?? address ?? "?";
+	let place = call.function && call.object ? fileEnd(call.object) : "";
+	if (call.file)
+		place = fileEnd(call.file) + (call.line ? `:${call.line}` : "");
+	return {name, place: place + (call.inlined ? ", inlined" : "")};
+}
+
+function callLine(call) {
+	const {name, place} = callText(call);
+	return place ? `${name} (${place})` : name;
+}
+
+/* The stacks of a log: their calls, the innermost one first. */
+class Stacks {
+	constructor(log) {
+		this.calls = new Map();
+		this.about = new Map();
+		for (const stack of log.stacks) {
+			this.about.set(stack.stack, stack);
+			this.calls.set(stack.stack, stack.frames.flatMap((frame) => log.frames[frame]));
+		}
+	}
+
+	of(number) {
+		return this.calls.get(number) ?? [];
+	}
+
+	/* The call that tells most of a block: the innermost of Python, with a source line, or outside of CUDA. */
+	site(number) {
+		const calls = this.of(number);
+		return calls.find((call) => call.language === "python")
+			?? calls.find((call) => call.file && !call.file.startsWith("/usr/"))
+			?? calls.find((call) => call.function && !/^_?_?(cu|std::|operator new)/.test(call.function))
+			?? calls[0];
+	}
+
+	/* The site and the calls that led to it, at most `n`. */
+	path(number, n) {
+		const calls = this.of(number);
+		const from = calls.indexOf(this.site(number));
+		return calls.slice(from, from + n);
+	}
+}
+
+function callSearched(call) {
+	return `${call.function ?? ""} ${call.file ?? ""} ${call.object ?? ""} ${call.offset ?? ""}`;
+}
+
+/* Words that all have to be there; without any nothing is sought. */
+class Search {
+	constructor(text) {
+		this.words = text.toLowerCase().split(/\s+/).filter((word) => word);
+	}
+
+	get active() {
+		return this.words.length > 0;
+	}
+
+	matches(text) {
+		const lower = text.toLowerCase();
+		return this.active && this.words.every((word) => lower.includes(word));
+	}
+}
+
+/*
+ * The tree of a flame graph: nodes {call, name, bytes, blocks, depth, parent, children}, the root
+ * for all bytes. Children are those with most bytes first.
+ */
+function treeMake(moment, stacks) {
+	const node = (parent, name, call) =>
+		({call, name, bytes: 0, blocks: 0, depth: parent ? parent.depth + 1 : 0, parent, children: new Map()});
+	const root = node(null, "all blocks", null);
+	const add = (at, one) => {
+		at.bytes += one.bytes;
+		at.blocks += one.blocks;
+	};
+	const child = (parent, name, call) => {
+		if (!parent.children.has(name))
+			parent.children.set(name, node(parent, name, call));
+		return parent.children.get(name);
+	};
+	let rest = {bytes: moment.bytes, blocks: moment.blocks};
+	for (const group of moment.by_stack) {
+		rest = {bytes: rest.bytes - group.bytes, blocks: rest.blocks - group.blocks};
+		add(root, group);
+		const calls = stacks.of(group.stack).slice().reverse();
+		let at = root;
+		if (calls.length === 0)
+			add(child(root, "no call stack", null), group);
+		for (const call of calls) {
+			at = child(at, callLine(call), call);
+			add(at, group);
+		}
+	}
+	if (rest.blocks > 0) {
+		add(root, rest);
+		add(child(root, "smaller stacks, not in this report", null), rest);
+	}
+	const sort = (at) => {
+		at.children = [...at.children.values()].sort((a, b) => b.bytes - a.bytes);
+		at.children.forEach(sort);
+	};
+	sort(root);
+	return root;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tables: the largest blocks and stacks, calls, counters, knobs. The search keeps rows that match. */
+
+const ROWS_FIRST = 20;
+
+/* Columns are [title, class]. Rows are {cells, text}; `text` is what the search sees. */
+function tableMake(columns, rows, search) {
+	const kept = search.active ? rows.filter((row) => search.matches(row.text)) : rows;
+	const body = make("tbody");
+	const fill = (n) => body.replaceChildren(...kept.slice(0, n).map((row) =>
+		make("tr", {}, ...row.cells.map((cell, i) => make("td", {class: columns[i][1]}, cell)))));
+	const table = make("table", {}, make("thead", {}, make("tr", {},
+		...columns.map(([title, kind]) => make("th", {scope: "col", class: kind}, title)))), body);
+	fill(ROWS_FIRST);
+	if (kept.length === 0)
+		return [make("p", {class: "faint"}, rows.length ? "Nothing here matches the search." : "None.")];
+	if (kept.length <= ROWS_FIRST)
+		return [table];
+	const more = make("button", {type: "button"}, `Show all ${countText(kept.length)}`);
+	more.addEventListener("click", () => {
+		fill(kept.length);
+		more.remove();
+	});
+	return [table, more];
+}
+
+/* The call that allocated; the whole stack on demand. */
+function siteMake(stacks, number) {
+	if (number === null)
+		return make("span", {class: "faint"}, "without a call stack");
+	const about = stacks.about.get(number);
+	const path = stacks.path(number, 3);
+	const list = make("ol", {}, ...stacks.of(number).map((call) => make("li", {}, callLine(call))));
+	if (about.cut)
+		list.append(make("li", {class: "faint"}, "further ones, which the log lacks"));
+	if (about.c_only)
+		list.append(make("li", {class: "faint"}, "C frames only: the thread did not hold Python's lock"));
+	return make("details", {}, make("summary", {}, path.map(callLine).join(" ← ") || "an empty stack"), list);
+}
+
+function stackSearched(stacks, number) {
+	return stacks.of(number).map(callSearched).join("\n");
+}
+
+function shareMake(part, whole) {
+	const bar = make("i");
+	bar.style.width = `${whole > 0 ? Math.min(100, 100 * part / whole) : 0}%`;
+	return make("span", {class: "shared"}, make("span", {class: "share", "aria-hidden": "true"}, bar),
+		make("span", {}, shareText(part, whole)));
+}
+
+const STACK_COLUMNS = [["bytes", "number"], ["share", "number"], ["blocks", "number"], ["largest", "number"],
+	["allocated by", "wide"]];
+const BLOCK_COLUMNS = [["size", "number"], ["share", "number"], ["allocated at", "number"],
+	["address", "number"], ["served by", ""], ["allocated by", "wide"]];
+const CALL_COLUMNS = [["call", "wide"], ["calls", "number"], ["failed", "number"],
+	["by the driver", "number"], ["in all", "number"], ["median", "number"], ["99%", "number"],
+	["longest", "number"]];
+const COUNTER_COLUMNS = [["counter", ""], ["value", "number"], ["meaning", "wide"]];
+
+function stacksTable(moment, stacks, search) {
+	return tableMake(STACK_COLUMNS, moment.by_stack.map((group) => ({
+		cells: [bytesText(group.bytes), shareMake(group.bytes, moment.bytes), countText(group.blocks),
+			bytesText(group.largest), siteMake(stacks, group.stack)],
+		text: stackSearched(stacks, group.stack),
+	})), search);
+}
+
+function blocksTable(moment, stacks, search) {
+	return tableMake(BLOCK_COLUMNS, moment.largest.map((block) => ({
+		cells: [bytesText(block.bytes), shareMake(block.bytes, moment.bytes),
+			block.ns === null ? "before the log" : timeText(block.ns), block.address,
+			block.driver ? "driver" : "pool", siteMake(stacks, block.stack)],
+		text: `${block.address} ${stackSearched(stacks, block.stack)}`,
+	})), search);
+}
+
+function callsTable(log, search) {
+	return tableMake(CALL_COLUMNS, log.calls.map((call) => ({
+		cells: [call.name, countText(call.calls), countText(call.failed), countText(call.driver),
+			timeText(call.total), timeText(call.median), timeText(call.p99), timeText(call.longest)],
+		text: call.name,
+	})), search);
+}
+
+/* The counters of a device, or of the process, that are not 0. */
+function countersTable(values, search) {
+	const about = new Map(report.counters.map((counter) => [counter.name, counter]));
+	const shown = Object.entries(values).filter(([name]) => !name.endsWith("_time"));
+	return tableMake(COUNTER_COLUMNS, shown.map(([name, value]) => ({
+		cells: [name, counterText(value, about.get(name).unit), about.get(name).help],
+		text: `${name} ${about.get(name).help}`,
+	})), search);
+}
+
+function knobsTable(log, search) {
+	return tableMake([["knob", "wide"]], log.knobs.map((knob) => ({cells: [knob], text: knob})), search);
+}
+
+/* A part that is closed at first, and open while a search finds something in it. */
+function partMake(title, parts, open) {
+	return make("details", {open}, make("summary", {}, title), make("div", {class: "scroll"}, ...parts));
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The timeline: a canvas that shows a part of the run. Zoom and cursor by mouse, touch and keys. */
+
+/* `area`: filled down to zero; `dash`: of the line. Idle is the area between mapped and in use. */
+const SERIES = [
+	{name: "mapped", title: "mapped", color: "--mapped", dash: []},
+	{name: "idle", title: "idle", color: "--idle", area: true},
+	{name: "in_use", title: "in use", color: "--in-use", area: true},
+	{name: "requested", title: "requested", color: "--requested", dash: [5, 3]},
+	{name: "driver", title: "served by the driver", color: "--driver", dash: [8, 3, 2, 3]},
+	{name: "lent", title: "heaps of kernels", color: "--lent", dash: [2, 3]},
+];
+const MARGIN = {left: 64, right: 12, top: 22, bottom: 26};
+const DRAG_LEAST = 5; /* pixels; less is a click */
+
+class Timeline {
+	constructor(canvas, tooltip) {
+		this.canvas = canvas;
+		this.tooltip = tooltip;
+		this.layer = document.createElement("canvas"); /* all but the cursor, for moving it is frequent */
+		this.hidden = new Set();
+		this.cursor = null; /* ns */
+		this.drag = null; /* {from, to}: pixels */
+		this.data = null;
+		this.listen();
+		new ResizeObserver(() => this.draw()).observe(canvas);
+		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+	}
+
+	/* Show a device of a log. */
+	show(log, device) {
+		const marks = device.refusals.map(({ns}) => ({ns, title: "out of memory", color: "--error"}));
+		const peak = device.moments.find((moment) => moment.at === "peak");
+		if (peak)
+			marks.push({ns: peak.ns, title: "peak", color: "--text"});
+		this.marks = marks;
+		this.data = timelineUnpack(device.timeline);
+		this.length = Math.max(log.length_ns, this.data.n ? this.data.to[this.data.n - 1] : 0, 1);
+		this.series = SERIES.filter((series) => this.isKnown(series));
+		/* Without a pool the driver's memory is all that there is. */
+		if (!this.series.some((series) => series.name === "mapped"))
+			this.series = this.series.map((series) => ({...series, area: series.name === "driver"}));
+		this.begin = 0;
+		this.end = this.length;
+		this.cursor = null;
+		this.legendMake();
+		this.eventsTell(device.timeline, log.missing ? "sample" : "event");
+		this.draw();
+	}
+
+	eventsTell({events, events_each: each, points}, word) {
+		const several = each > 1 ? `; a point has up to ${countText(each)}` : "";
+		byId("timeline-points").textContent = points > 0 ? ` · ${pluralText(events, word)}${several}`
+			: " · The log has no events and no samples of this device.";
+	}
+
+	isKnown(series) {
+		if (series.name === "idle")
+			return this.data.series.mapped.most.some((value) => value > 0);
+		return this.data.series[series.name].most.some((value) => value > 0);
+	}
+
+	isShown(name) {
+		return !this.hidden.has(name) && this.series.some((series) => series.name === name);
+	}
+
+	/* --- legend --- */
+
+	legendMake() {
+		byId("legend").replaceChildren(...this.series.map((series) => {
+			const box = make("input", {type: "checkbox", checked: !this.hidden.has(series.name)});
+			box.addEventListener("change", () => {
+				this.hidden[box.checked ? "delete" : "add"](series.name);
+				this.draw();
+			});
+			return make("label", {}, box, this.swatchMake(series), series.title);
+		}));
+	}
+
+	swatchMake(series) {
+		const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+		const shape = document.createElementNS(svg.namespaceURI, series.area ? "rect" : "line");
+		const attributes = series.area
+			? {x: 0, y: 1, width: 22, height: 10, style: `fill: var(${series.color})`}
+			: {x1: 0, y1: 6, x2: 22, y2: 6, "stroke-width": 2, "stroke-dasharray": series.dash.join(" "),
+				style: `stroke: var(${series.color})`};
+		for (const [key, value] of Object.entries(attributes))
+			shape.setAttribute(key, value);
+		svg.setAttribute("aria-hidden", "true");
+		svg.append(shape);
+		return svg;
+	}
+
+	/* --- where things are --- */
+
+	get width() {
+		return Math.max(1, this.canvas.clientWidth - MARGIN.left - MARGIN.right);
+	}
+
+	get height() {
+		return Math.max(1, this.canvas.clientHeight - MARGIN.top - MARGIN.bottom);
+	}
+
+	xOf(ns) {
+		return MARGIN.left + (ns - this.begin) / (this.end - this.begin) * this.width;
+	}
+
+	timeOf(x) {
+		const share = Math.min(1, Math.max(0, (x - MARGIN.left) / this.width));
+		return this.begin + share * (this.end - this.begin);
+	}
+
+	yOf(bytes) {
+		return MARGIN.top + this.height * (1 - bytes / this.top);
+	}
+
+	/* --- zoom --- */
+
+	/* Show a part of the run, as far as there is one; not less than 100 ns. */
+	view(begin, end) {
+		const span = Math.min(this.length, Math.max(100, end - begin));
+		this.begin = Math.min(Math.max(0, begin), this.length - span);
+		this.end = this.begin + span;
+		this.draw();
+	}
+
+	/* By a factor, around a time that stays where it is. */
+	zoom(factor, ns = this.cursor ?? (this.begin + this.end) / 2) {
+		const span = (this.end - this.begin) * factor;
+		const share = (ns - this.begin) / (this.end - this.begin);
+		this.view(ns - share * span, ns - share * span + span);
+	}
+
+	pan(share) {
+		const by = share * (this.end - this.begin);
+		this.view(this.begin + by, this.end + by);
+	}
+
+	viewAll() {
+		this.view(0, this.length);
+	}
+
+	/* --- input --- */
+
+	listen() {
+		const canvas = this.canvas;
+		const xOf = (event) => event.clientX - canvas.getBoundingClientRect().left;
+		canvas.addEventListener("pointerdown", (event) => {
+			if (event.button !== 0)
+				return;
+			this.drag = {from: xOf(event), to: xOf(event)};
+			canvas.setPointerCapture(event.pointerId);
+		});
+		canvas.addEventListener("pointermove", (event) => {
+			if (this.drag)
+				this.drag.to = xOf(event);
+			this.cursorSet(this.timeOf(xOf(event)));
+		});
+		canvas.addEventListener("pointerup", () => this.dragEnd());
+		canvas.addEventListener("pointercancel", () => {
+			this.drag = null;
+			this.redraw();
+		});
+		canvas.addEventListener("pointerleave", () => !this.drag && this.cursorSet(null));
+		canvas.addEventListener("dblclick", () => this.viewAll());
+		canvas.addEventListener("wheel", (event) => {
+			if (!event.ctrlKey && !event.metaKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY))
+				return; /* the page scrolls */
+			event.preventDefault();
+			if (event.ctrlKey || event.metaKey)
+				this.zoom(Math.exp(Math.sign(event.deltaY) * 0.3), this.timeOf(xOf(event)));
+			else
+				this.pan(event.deltaX / this.width);
+		}, {passive: false});
+		canvas.addEventListener("keydown", (event) => this.keyPress(event));
+		canvas.addEventListener("blur", () => this.cursorSet(null));
+	}
+
+	dragEnd() {
+		const drag = this.drag;
+		this.drag = null;
+		if (drag && Math.abs(drag.to - drag.from) >= DRAG_LEAST)
+			this.view(this.timeOf(Math.min(drag.from, drag.to)), this.timeOf(Math.max(drag.from, drag.to)));
+		else
+			this.redraw();
+	}
+
+	keyPress(event) {
+		const step = (this.end - this.begin) / 100;
+		const move = (by) => event.shiftKey ? this.pan(Math.sign(by) * 0.25) : this.cursorMove(by);
+		const keys = {
+			ArrowLeft: () => move(-step),
+			ArrowRight: () => move(step),
+			Home: () => this.cursorSet(this.begin),
+			End: () => this.cursorSet(this.end),
+			"+": () => this.zoom(0.5),
+			"=": () => this.zoom(0.5),
+			"-": () => this.zoom(2),
+			0: () => this.viewAll(),
+			Escape: () => this.cursorSet(null),
+		};
+		if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey)
+			return;
+		event.preventDefault();
+		keys[event.key]();
+	}
+
+	cursorMove(by) {
+		const from = this.cursor ?? (this.begin + this.end) / 2;
+		this.cursorSet(Math.min(this.end, Math.max(this.begin, from + by)));
+	}
+
+	cursorSet(ns) {
+		this.cursor = ns;
+		this.redraw();
+	}
+
+	/* --- drawing --- */
+
+	draw() {
+		this.stale = true;
+		this.redraw();
+	}
+
+	/* Many events may ask within a frame. */
+	redraw() {
+		if (!this.data || this.asked)
+			return;
+		this.asked = true;
+		requestAnimationFrame(() => {
+			this.asked = false;
+			this.drawNow();
+		});
+	}
+
+	drawNow() {
+		if (this.stale)
+			this.layerDraw(this.contextOf(this.layer));
+		this.stale = false;
+		const context = this.contextOf(this.canvas);
+		context.drawImage(this.layer, 0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
+		this.cursorDraw(context);
+	}
+
+	/* A context that counts in pixels of CSS, of a canvas that is cleared. */
+	contextOf(canvas) {
+		const ratio = devicePixelRatio || 1;
+		canvas.width = Math.max(1, Math.round(this.canvas.clientWidth * ratio));
+		canvas.height = Math.max(1, Math.round(this.canvas.clientHeight * ratio));
+		const context = canvas.getContext("2d");
+		context.scale(ratio, ratio);
+		return context;
+	}
+
+	layerDraw(context) {
+		const style = getComputedStyle(this.canvas);
+		this.color = (name) => style.getPropertyValue(name).trim();
+		context.font = `12px ${style.fontFamily}`;
+		this.columns = Math.max(1, Math.round(this.width));
+		this.reduced = new Map(Object.keys(this.data.series)
+			.map((name) => [name, seriesReduce(this.data, name, this.begin, this.end, this.columns)]));
+		this.topFind();
+		this.axesDraw(context);
+		context.save();
+		context.beginPath();
+		context.rect(MARGIN.left, MARGIN.top - 2, this.width, this.height + 2);
+		context.clip();
+		this.areasDraw(context);
+		this.linesDraw(context);
+		context.restore();
+		this.marksDraw(context);
+		this.rangeTell();
+	}
+
+	/* The highest value in view, and steps of a power of two below it. */
+	topFind() {
+		let most = 0;
+		for (const {name} of this.series)
+			if (this.isShown(name))
+				most = this.reduced.get(name === "idle" ? "mapped" : name).most.reduce((a, b) => Math.max(a, b), most);
+		this.step = 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(most, 1) / 5)));
+		this.top = Math.max(most * 1.04, this.step);
+	}
+
+	axesDraw(context) {
+		const bottom = MARGIN.top + this.height;
+		context.fillStyle = this.color("--faint");
+		context.strokeStyle = this.color("--line");
+		context.lineWidth = 1;
+		context.textAlign = "right";
+		context.textBaseline = "middle";
+		for (let bytes = 0; bytes <= this.top; bytes += this.step) {
+			const y = Math.round(this.yOf(bytes)) + 0.5;
+			context.beginPath();
+			context.moveTo(MARGIN.left, y);
+			context.lineTo(MARGIN.left + this.width, y);
+			context.stroke();
+			context.fillText(bytes ? bytesText(bytes) : "0", MARGIN.left - 6, y);
+		}
+		context.textBaseline = "top";
+		const step = timeStep((this.end - this.begin) / Math.max(2, this.width / 110));
+		for (let i = Math.ceil(this.begin / step); i * step <= this.end; i++) {
+			const x = Math.round(this.xOf(i * step)) + 0.5;
+			const text = timeMark(i * step, step);
+			const half = context.measureText(text).width / 2;
+			context.beginPath();
+			context.moveTo(x, bottom);
+			context.lineTo(x, bottom + 4);
+			context.stroke();
+			context.textAlign = "center";
+			context.fillText(text, Math.min(x, MARGIN.left + this.width + MARGIN.right - half), bottom + 8);
+		}
+	}
+
+	/* Down to the least of each column in full colour; up to its most, where it changes, in a lighter one. */
+	areasDraw(context) {
+		for (const series of this.series.filter((one) => one.area && this.isShown(one.name))) {
+			const idle = series.name === "idle";
+			const {least, most} = this.reduced.get(idle ? "mapped" : series.name);
+			const color = this.color(series.color);
+			this.areaFill(context, most, this.color("--back"), 1);
+			this.areaFill(context, most, color, idle ? 0.2 : 0.45);
+			this.areaFill(context, least, color, idle ? 0.3 : 0.75);
+		}
+	}
+
+	areaFill(context, values, color, alpha) {
+		context.fillStyle = color;
+		context.globalAlpha = alpha;
+		context.beginPath();
+		context.moveTo(MARGIN.left, this.yOf(0));
+		values.forEach((value, i) => {
+			context.lineTo(MARGIN.left + i, this.yOf(value));
+			context.lineTo(MARGIN.left + i + 1, this.yOf(value));
+		});
+		context.lineTo(MARGIN.left + values.length, this.yOf(0));
+		context.fill();
+		context.globalAlpha = 1;
+	}
+
+	linesDraw(context) {
+		for (const series of this.series.filter((one) => !one.area && this.isShown(one.name))) {
+			const {least, most} = this.reduced.get(series.name);
+			context.strokeStyle = this.color(series.color);
+			context.lineWidth = 1.75;
+			context.setLineDash(series.dash);
+			context.beginPath();
+			/* Steps are drawn where single changes can be told apart. */
+			const calm = (i) => least[i] === most[i];
+			most.forEach((value, i) => {
+				context[i && calm(i - 1) && calm(i) ? "lineTo" : "moveTo"](MARGIN.left + i, this.yOf(value));
+				context.lineTo(MARGIN.left + i + 1, this.yOf(value));
+			});
+			context.stroke();
+			context.setLineDash([]);
+			/* Columns within which it changes: bars. In use changes with requested, and has its own. */
+			if (series.name === "requested" && this.isShown("in_use"))
+				continue;
+			context.globalAlpha = 0.2;
+			context.lineWidth = 1;
+			context.beginPath();
+			least.forEach((value, i) => {
+				if (value === most[i])
+					return;
+				context.moveTo(MARGIN.left + i + 0.5, this.yOf(value));
+				context.lineTo(MARGIN.left + i + 0.5, this.yOf(most[i]));
+			});
+			context.stroke();
+			context.globalAlpha = 1;
+		}
+	}
+
+	/* The peak, and requests that were refused; labels that would overlap are left out. */
+	marksDraw(context) {
+		let free = MARGIN.left;
+		context.textBaseline = "top";
+		context.textAlign = "left";
+		context.lineWidth = 1;
+		for (const mark of [...this.marks].sort((a, b) => a.ns - b.ns)) {
+			const x = Math.round(this.xOf(mark.ns)) + 0.5;
+			if (mark.ns < this.begin || mark.ns > this.end)
+				continue;
+			context.strokeStyle = context.fillStyle = this.color(mark.color);
+			context.setLineDash([3, 3]);
+			context.beginPath();
+			context.moveTo(x, MARGIN.top - 4);
+			context.lineTo(x, MARGIN.top + this.height);
+			context.stroke();
+			context.setLineDash([]);
+			const width = context.measureText(mark.title).width;
+			const at = Math.min(x + 3, MARGIN.left + this.width + MARGIN.right - width);
+			if (at < free)
+				continue;
+			context.fillText(mark.title, at, 3);
+			free = at + width + 8;
+		}
+	}
+
+	cursorDraw(context) {
+		const drag = this.drag;
+		if (drag) {
+			context.fillStyle = this.color("--accent");
+			context.globalAlpha = 0.2;
+			context.fillRect(Math.min(drag.from, drag.to), MARGIN.top, Math.abs(drag.to - drag.from), this.height);
+			context.globalAlpha = 1;
+		}
+		this.tooltip.hidden = this.cursor === null;
+		byId("timeline-value").textContent = "";
+		if (this.cursor === null)
+			return;
+		const x = this.xOf(this.cursor);
+		context.strokeStyle = this.color("--text");
+		context.lineWidth = 1;
+		context.beginPath();
+		context.moveTo(x, MARGIN.top);
+		context.lineTo(x, MARGIN.top + this.height);
+		context.stroke();
+		this.cursorTell(x);
+	}
+
+	/* The values at the cursor, as rows [title, text]. */
+	valuesAt(ns) {
+		const text = ({least, most}) =>
+			(least === most ? bytesText(most) : `${bytesText(least)} to ${bytesText(most)}`);
+		const at = (name) => valueAt(this.data, name, ns);
+		return this.series.map((series) => {
+			if (series.name !== "idle")
+				return [series.title, text(at(series.name))];
+			const mapped = at("mapped");
+			const used = at("in_use");
+			const least = Math.max(0, mapped.least - used.most);
+			return ["idle", text({least, most: Math.max(least, mapped.most - used.least)})];
+		});
+	}
+
+	cursorTell(x) {
+		const rows = this.valuesAt(this.cursor);
+		const time = timeMark(this.cursor, (this.end - this.begin) / this.width);
+		byId("timeline-value").textContent = `${time}: ${rows.map((row) => row.join(" ")).join(", ")}`;
+		this.tooltip.replaceChildren(make("strong", {}, time), make("table", {}, make("tbody", {},
+			...rows.map(([title, value]) => make("tr", {}, make("th", {}, title), make("td", {}, value))))));
+		const width = this.tooltip.offsetWidth;
+		const room = this.canvas.clientWidth;
+		this.tooltip.style.left = `${x + 12 + width < room ? x + 12 : Math.max(0, x - 12 - width)}px`;
+		this.tooltip.style.top = `${MARGIN.top + 4}px`;
+	}
+
+	rangeTell() {
+		const step = (this.end - this.begin) / 100;
+		const whole = this.begin <= 0 && this.end >= this.length;
+		byId("timeline-range").textContent = whole ? `All of ${timeText(this.length)}`
+			: `${timeMark(this.begin, step)} to ${timeMark(this.end, step)} of ${timeText(this.length)}`;
+	}
+}
+
+/* The least step of an axis that is not below `least`, ns: 1, 2, 5, 10 ..., or what clocks have. */
+function timeStep(least) {
+	const clock = [60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400].map((s) => s * 1e9);
+	if (least > 30e9)
+		return clock.find((step) => step >= least) ?? Math.ceil(least / 86400e9) * 86400e9;
+	const unit = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+	return [1, 2, 5, 10].map((n) => n * unit).find((step) => step >= least);
+}
