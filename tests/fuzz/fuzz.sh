@@ -14,7 +14,7 @@ flags="-std=gnu11 -D_GNU_SOURCE -g -O1 -include config.h -I$top/src -I. $FUZZ_CP
 sources_of() {
 	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
 	for folder in base knob log driver node context pool copy image; do echo "$top/src/$folder"/*.c; done
-	echo "$top"/tools/*.c -Dmain=gm_tool_main
+	echo "$top"/tools/*.c tools/report/page.S -Dmain=gm_tool_main
 }
 reported_of() {
 	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
@@ -26,7 +26,7 @@ echo "$(date -u +%Y-%m-%d), $(${FUZZ_CC:-clang} --version | head -n 1)"
 for harness; do
 	set -- "$top/tests/fuzz/fuzz_$harness.c" $(sources_of $harness)
 	${FUZZ_CC:-clang} $flags -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all "$@" -o "fuzz/$harness" -ldl \
-		-lpthread || exit 1
+		-lpthread -lm || exit 1
 	mkdir -p "fuzz/corpus_$harness"
 	dict=$top/tests/fuzz/$harness.dict
 	[ -f "$dict" ] && dict=-dict=$dict || dict=
@@ -39,7 +39,7 @@ for harness; do
 	echo "$harness: $share s, $runs executions, $edges edges, $kept inputs"
 	# Which lines all inputs together run.
 	${FUZZ_CC:-clang} $flags -fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping "$@" -o "fuzz/$harness.cov" \
-		-ldl -lpthread || exit 1
+		-ldl -lpthread -lm || exit 1
 	LLVM_PROFILE_FILE=fuzz/$harness.raw "fuzz/$harness.cov" -runs=0 "fuzz/corpus_$harness" \
 		"$top/tests/fuzz/corpus/$harness" >/dev/null 2>&1 && llvm-profdata merge "fuzz/$harness.raw" -o \
 		"fuzz/$harness.profile" && llvm-cov report "fuzz/$harness.cov" -instr-profile="fuzz/$harness.profile" \

@@ -46,6 +46,13 @@ static const char *const commands[][WORDS] = {
 	{"summary"},
 	{"summary", "--json"},
 	{"check", "--no-leaks", "--max=live_blocks=1"},
+	{"summary", "-v"},
+	{"report", "--output=-"},
+	{"export", "--format=csv"},
+	{"export", "--format=openmetrics"},
+	{"export", "--format=chrome"},
+	{"export", "--format=pytorch"},
+	{"plot"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -18,12 +18,13 @@ tests_fuzz_replay_ptx_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"ptx"'
 tests_fuzz_replay_ptx_LDADD = libgmimage.la libgm.la -lpthread -ldl
 # Commands of gpumemstat over logs: all of the tool, under another name than main.
 tests_fuzz_replay_log_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_log.c $(gpumemstat_SOURCES)
+nodist_tests_fuzz_replay_log_SOURCES = $(nodist_gpumemstat_SOURCES)
 tests_fuzz_replay_log_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"log"' -Dmain=gm_tool_main
 tests_fuzz_replay_log_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
-tests_fuzz_replay_log_LDADD = libgmimage.la libgm.la -lpthread -ldl
+tests_fuzz_replay_log_LDADD = libgmimage.la libgm.la -lpthread -ldl -lm
 
 SECONDS = 300
 FUZZ_CC = clang
 .PHONY: fuzz
-fuzz:
+fuzz: tools/report/page.S
 	FUZZ_CC='$(FUZZ_CC)' FUZZ_CPPFLAGS='$(CUDA_CPPFLAGS)' $(SHELL) $(srcdir)/tests/fuzz/fuzz.sh '$(abs_top_srcdir)' '$(SECONDS)' $(FUZZ_HARNESSES)
