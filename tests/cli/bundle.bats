@@ -64,7 +64,7 @@ newest() {
 	done
 	readelf -VW "$NAME/bin/gpumemstat" | refute grep GLIBC_ABI
 	# Where these functions were until 2.33.
-	readelf -dW "$NAME/bin/gpumemstat" | grep NEEDED | tr -d ']' | sed 's/.*\[//' | sort | diff - <(printf '%s\n' libc.so.6 libdl.so.2 libpthread.so.0)
+	readelf -dW "$NAME/bin/gpumemstat" | grep NEEDED | tr -d ']' | sed 's/.*\[//' | sort | diff - <(printf '%s\n' libc.so.6 libdl.so.2 libm.so.6 libpthread.so.0)
 	readelf -dW "$NAME/bin/gpumemstat" | refute grep -E 'RPATH|RUNPATH'
 }
 

@@ -61,7 +61,7 @@ drawn() {
 	"$TOOL" record -e GPUMEM_LOG_EVENTS=all -o r.gml -- "$DEMO" 3000 >/dev/null 2>&1
 	for WIDTH in 640 1600; do
 		drawn r.gml >said
-		peak=$("$TOOL" r.gml | awk '$1 == "requested" { print $4 " " $5; exit }')
+		peak=$("$TOOL" -v r.gml | awk '$1 == "requested" { print $4 " " $5; exit }')
 		[ -n "$peak" ]
 		grep -q "^label: peak $peak requested at " said || { cat said; return 1; }
 		# The mark is where the label says, by the axes.

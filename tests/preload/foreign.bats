@@ -149,8 +149,8 @@ turn() {
 	logged lives overhead
 	jq -e '.logs[0].devices[0] | .overhead.bytes == 64 * 1048576 and .overhead.used == .overhead.accounted + .overhead.bytes' "$JSON"
 	jq -e '.logs[0].devices[0] | .overhead.accounted == .counters.mapped + 16 * 1048576' "$JSON"
-	"$TOOL" "$BATS_TEST_TMPDIR/log" | grep -q '^overhead *64.0 MiB for driver, contexts and other processes: '
-	"$TOOL" "$BATS_TEST_TMPDIR/log" | grep -qE '^stream-ordered +16.0 MiB +16.0 MiB +16.0 MiB +1 +0$'
+	"$TOOL" -v "$BATS_TEST_TMPDIR/log" | grep -q '^overhead *64.0 MiB for driver, contexts and other processes: '
+	"$TOOL" -v "$BATS_TEST_TMPDIR/log" | grep -qE '^stream-ordered +16.0 MiB +16.0 MiB +16.0 MiB +1 +0$'
 }
 
 @test "the device's used memory is read with the samples, without a pool too" {

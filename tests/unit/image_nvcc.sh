@@ -27,7 +27,7 @@ compile() { # compile FILE DEFINE OPTION...
 
 rows() { # rows FILE: code, architecture, compression, answer and calls of each part
 	./gpumemstat image --width=200 "$out/$1" >"$out/said" 2>&1
-	sed '1,/^container /d' "$out/said" | sed -E 's/^ *([0-9]+|-) +//; s/ [0-9.]+ ([KMG]i)?B//g'
+	sed '1,/^container /d; /^$/,$d' "$out/said" | sed -E 's/^ *([0-9]+|-) +//; s/ [0-9.]+ ([KMG]i)?B//g'
 }
 
 # says FILE PARTS ANSWER: it has so many parts, and all of them answer so.
