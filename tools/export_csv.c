@@ -23,7 +23,7 @@ static const struct {
 	{GM_RECORD_H2H, "h2h"},	      {GM_RECORD_PEER, "peer"},
 	{GM_RECORD_ASYNC, "async"},   {GM_RECORD_MEMSET, "memset"},
 	{GM_RECORD_OWN, "own"},	      {GM_RECORD_CONTEXT_GONE, "context_gone"},
-	{GM_RECORD_LAST, "last"},
+	{GM_RECORD_LAST, "last"},     {GM_RECORD_REST, "rest"},
 };
 
 static void name_write(FILE *out, unsigned kind)
@@ -61,7 +61,7 @@ static void flags_write(FILE *out, unsigned set)
 static bool record_has_stack(const struct gm_record *r)
 {
 	return r->kind == GM_RECORD_ALLOCATE || r->kind == GM_RECORD_ALLOCATE_FAILED ||
-	       r->kind == GM_RECORD_LIVE;
+	       r->kind == GM_RECORD_LIVE || r->kind == GM_RECORD_HELD;
 }
 
 static void sample_write(FILE *out, const struct gm_sample *s)
