@@ -389,6 +389,13 @@ static void says_node(const char *when)
 	fflush(stdout);
 }
 
+/* The node closes a guest's connection when it finds that the guest has closed it. */
+static void await_guests_end(void)
+{
+	for (unsigned tries = 0; tries < 10000 && count_sockets() > 1; tries++)
+		usleep(1000);
+}
+
 static void node_export(void)
 {
 	CUdeviceptr p;
@@ -399,6 +406,7 @@ static void node_export(void)
 	p = share(MIB, 12);
 	share(MIB, 13);
 	await_turn();
+	await_guests_end();
 	says_node("opened by another");
 	MUST(cuMemFree(p));
 }
