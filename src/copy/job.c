@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "copy/move.h"
 
 #ifndef MADV_POPULATE_READ /* Linux 5.14 */
 #define MADV_POPULATE_READ 22
@@ -169,7 +170,7 @@ static bool job_is_populated(struct gm_job *job, unsigned *seen)
 
 static void line_move(const struct gm_job *job, char *host, char *slot, size_t n)
 {
-	job->to_device ? memcpy(slot, host, n) : memcpy(host, slot, n);
+	job->to_device ? (void)memcpy(slot, host, n) : gm_move_past_caches(host, slot, n);
 }
 
 static void piece_copy(struct gm_job *job, uint32_t i)
