@@ -45,7 +45,8 @@ struct odd {
 	const char *state;
 	void (*enter)(struct odd *o), (*leave)(struct odd *o);
 	CUstreamCaptureMode mode;
-	bool gone; /* the memory, while a context is current */
+	bool gone;   /* the memory, while a context is current */
+	bool forked; /* a child, in which the driver does not work */
 };
 
 /* The path of a module with the kernel `add`, or NULL on the simulated driver. */

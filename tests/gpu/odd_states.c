@@ -222,6 +222,7 @@ void odd_state_forked(struct odd *o)
 	fflush(stdout);
 	pid_t child = fork();
 	if (child == 0) {
+		o->forked = true;
 		states_called(o, "a forked child");
 		fflush(stdout);
 		_exit(0);

@@ -14,7 +14,7 @@ set -u
 # elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
 # 64.2 MiB in 9 blocks that are taken at the start.
 # In COMMAND, assignments come first and @ is the folders of the toolkit's libraries. "--": what runs has to end first, for
-# what follows needs the device for itself, or a quiet one.
+# what follows needs the device for itself, or a quiet one, or much of its memory.
 cases() {
 	cat <<'END'
 runtime             120  1  pool  ./runtime
@@ -73,18 +73,23 @@ oocmap_pinned       120  1  copied ./oocmap --verify --untimed -n 5000011 -t 1,6
 oocstencil          120  1  copied ./oocstencil --verify --untimed -n 5000011 -t 0,1,7,64 -s 1,3,8 --room=10M
 oocstencil_pinned   120  1  copied ./oocstencil --verify --untimed -n 5000011 -t 1,64 -s 1,3,8 --room=10M --host=pinned
 oocstencil_many     120  1  copied ./oocstencil --verify --untimed -n 1000003 -t 3883 -s 16 --room=2M --host=pinned
+--
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
 cupy                180  1  pool  python3 with_cupy.py none pool
 torch_core          180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_core.py
 cupy_core           180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_cupy_core.py
 core_contexts       180  1  pool  LD_LIBRARY_PATH=. ./core_contexts seconds 60
+--
 grow                120  1  pool  LD_LIBRARY_PATH=. ./grow
 churn               240  1  heap  ./churn 3
+--
 churn_header        120  1  heap  LD_LIBRARY_PATH=. ./churn_header 5
 churn_inlined       120  1  heap  LD_LIBRARY_PATH=. ./churn_inlined 5
+--
 synccheck_churn     240  1  heap  LD_LIBRARY_PATH=. ./under.sh synccheck ./churn_header 1
 memcheck_churn      240  1  heap  LD_LIBRARY_PATH=. ./under.sh memcheck ./churn_header 1 grown
+--
 cupy_others         180  1  any   python3 with_cupy.py async managed none
 jax                 240  1  9     XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
 jax_platform        240  1  9     XLA_PYTHON_CLIENT_ALLOCATOR=platform python3 with_jax.py
