@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "complete.h"
+#include "tools/complete.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "knob/knob.h"
 #include "log/counters.h"
-#include "options.h"
+#include "tools/options.h"
 
 /* What a usage line takes: the first word that it has. */
 static const char *operands_of(const char *arguments)

@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-#include "tool.h"
+#include "tools/tool.h"
 
 /* Print the tables of `n` commands. Returns the exit status. */
 int gm_complete_print(const struct gm_command *commands, size_t n);

@@ -1,28 +1,58 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat: one file a command; it links nothing of CUDA. replay alone uses the pool, on the null driver.
+# gpumemstat, a folder a concern; it links nothing of CUDA. replay alone uses the pool, on the null driver.
 bin_PROGRAMS += gpumemstat
-gpumemstat_SOURCES = %D%/alive.c %D%/alive.h %D%/archive.c %D%/archive.h %D%/bins.c %D%/bins.h %D%/blocks.c \
-	%D%/blocks.h %D%/build_id.c %D%/check.c %D%/churn.c %D%/churn.h %D%/complete.c %D%/complete.h %D%/convert.c \
-	%D%/convert.h %D%/curve.c %D%/curve.h %D%/diff.c %D%/doctor.c %D%/doctor.h %D%/doctor_child.c \
-	%D%/doctor_command.c %D%/doctor_driver.c %D%/doctor_here.c %D%/elf.c %D%/elf.h %D%/emit.c %D%/emit.h \
-	%D%/env.c %D%/export.c %D%/export.h %D%/export_chrome.c %D%/export_csv.c %D%/export_metrics.c \
-	%D%/export_pytorch.c %D%/export_segments.c %D%/export_segments.h %D%/export_stacks.c %D%/export_stacks.h \
-	%D%/figures.c %D%/figures.h %D%/figures_heap.c %D%/find.c %D%/find.h %D%/findings.c %D%/findings.def \
-	%D%/findings.h %D%/foreign.c %D%/formats.def %D%/frag.c %D%/frames.c %D%/frames.h %D%/glibc_old.c \
-	%D%/groups.c %D%/groups.h %D%/hist.c %D%/hooks.c %D%/image.c %D%/launch.c %D%/layout.c %D%/layout.h \
-	%D%/leftover_logs.c %D%/leftover_logs.h %D%/live.c %D%/logs.c %D%/logs.h %D%/main.c %D%/map.c %D%/moment.c \
-	%D%/moment.h %D%/nvml.c %D%/nvml.h %D%/oom.c %D%/oom.h %D%/options.c %D%/options.def %D%/options.h \
-	%D%/pager.c %D%/pager.h %D%/pickle.c %D%/pickle.h %D%/plot.c %D%/plot.h %D%/plot_hist.c %D%/plot_read.c \
-	%D%/plot_time.c %D%/policy.c %D%/policy.h %D%/policy_cached.c %D%/policy_driver.c %D%/policy_first.c \
-	%D%/policy_meter.c %D%/policy_meter.h %D%/policy_pool.c %D%/policy_span.c %D%/policy_span.h \
-	%D%/policy_torch.c %D%/preload.c %D%/preload.h %D%/progress.c %D%/progress.h %D%/replay.c %D%/replay.h \
-	%D%/replay_csv.c %D%/replay_input.c %D%/replay_log.c %D%/replay_trace.c %D%/report.c %D%/report.h \
-	%D%/report_blocks.c %D%/report_log.c %D%/rule_copy.c %D%/rule_heap.c %D%/rule_log.c %D%/rule_logs.c \
-	%D%/screen.c %D%/screen.h %D%/summary.c %D%/summary.h %D%/summary_copy.c %D%/summary_frag.c \
-	%D%/summary_heap.c %D%/summary_log.c %D%/summary_short.c %D%/svg.c %D%/svg.h %D%/symbols.c %D%/symbols.h \
-	%D%/ticks.c %D%/ticks.h %D%/timeline.c %D%/timeline.h %D%/tool.c %D%/tool.h %D%/top.c %D%/top.h \
-	%D%/top_read.c %D%/usage.c %D%/usage.h src/driver/null.c
-gpumemstat_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -DGM_LIBDIR='"$(libdir)"'
+# Common to all commands: the table of commands, their options, completion.
+gpumemstat_SOURCES = %D%/complete.c %D%/complete.h %D%/glibc_old.c %D%/main.c %D%/options.c %D%/options.def \
+	%D%/options.h %D%/tool.c %D%/tool.h
+# Logs: found, opened, and read into what commands show.
+gpumemstat_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/bins.c %D%/log/bins.h %D%/log/blocks.c \
+	%D%/log/blocks.h %D%/log/churn.c %D%/log/churn.h %D%/log/curve.c %D%/log/curve.h %D%/log/figures.c \
+	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c \
+	%D%/log/groups.h %D%/log/logs.c %D%/log/logs.h %D%/log/moment.c %D%/log/moment.h %D%/log/oom.c \
+	%D%/log/oom.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
+# Call stacks, and the symbols of their frames.
+gpumemstat_SOURCES += %D%/stack/build_id.c %D%/stack/frames.c %D%/stack/frames.h %D%/stack/symbols.c \
+	%D%/stack/symbols.h
+# Text, tables, JSON; the terminal.
+gpumemstat_SOURCES += %D%/output/emit.c %D%/output/emit.h %D%/output/layout.c %D%/output/layout.h \
+	%D%/output/pager.c %D%/output/pager.h %D%/output/progress.c %D%/output/progress.h \
+	%D%/output/screen.c %D%/output/screen.h
+# Commands of one file, and what they alone need.
+gpumemstat_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c %D%/command/diff.c \
+	%D%/command/env.c %D%/command/frag.c %D%/command/hist.c %D%/command/hooks.c %D%/command/image.c \
+	%D%/command/live.c %D%/command/map.c
+# summary; fragmentation and foreign memory of frag, too.
+gpumemstat_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c \
+	%D%/summary/log.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h
+# Findings, and the rules that measure for them.
+gpumemstat_SOURCES += %D%/finding/findings.c %D%/finding/findings.def %D%/finding/findings.h \
+	%D%/finding/rule_copy.c %D%/finding/rule_heap.c %D%/finding/rule_log.c %D%/finding/rule_logs.c
+# run and record.
+gpumemstat_SOURCES += %D%/launch/elf.c %D%/launch/elf.h %D%/launch/launch.c %D%/launch/leftover_logs.c \
+	%D%/launch/leftover_logs.h %D%/launch/preload.c %D%/launch/preload.h
+# doctor.
+gpumemstat_SOURCES += %D%/doctor/child.c %D%/doctor/command.c %D%/doctor/doctor.c %D%/doctor/doctor.h \
+	%D%/doctor/driver.c %D%/doctor/here.c
+# top.
+gpumemstat_SOURCES += %D%/top/nvml.c %D%/top/nvml.h %D%/top/read.c %D%/top/top.c %D%/top/top.h
+# export, a file a format.
+gpumemstat_SOURCES += %D%/export/chrome.c %D%/export/convert.c %D%/export/convert.h %D%/export/csv.c \
+	%D%/export/export.c %D%/export/export.h %D%/export/formats.def %D%/export/metrics.c \
+	%D%/export/pickle.c %D%/export/pickle.h %D%/export/pytorch.c %D%/export/segments.c \
+	%D%/export/segments.h %D%/export/stacks.c %D%/export/stacks.h
+# plot.
+gpumemstat_SOURCES += %D%/plot/hist.c %D%/plot/plot.c %D%/plot/plot.h %D%/plot/read.c %D%/plot/svg.c \
+	%D%/plot/svg.h %D%/plot/ticks.c %D%/plot/ticks.h %D%/plot/time.c
+# report; the page is below.
+gpumemstat_SOURCES += %D%/report/blocks.c %D%/report/log.c %D%/report/report.c %D%/report/report.h
+# replay, and its policies.
+gpumemstat_SOURCES += %D%/replay/csv.c %D%/replay/input.c %D%/replay/log.c %D%/replay/policy.c \
+	%D%/replay/policy.h %D%/replay/policy_cached.c %D%/replay/policy_driver.c %D%/replay/policy_first.c \
+	%D%/replay/policy_meter.c %D%/replay/policy_meter.h %D%/replay/policy_pool.c \
+	%D%/replay/policy_span.c %D%/replay/policy_span.h %D%/replay/policy_torch.c %D%/replay/replay.c \
+	%D%/replay/replay.h %D%/replay/trace.c src/driver/null.c
+
+gpumemstat_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir) -DGM_LIBDIR='"$(libdir)"'
 if !SANITIZE
 gpumemstat_LDFLAGS = -Wl,--wrap=__libc_start_main,--wrap=dlinfo,--wrap=dlsym \
 	-Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/distance.h"
-#include "complete.h"
 #include "log/format.h"
-#include "options.h"
-#include "progress.h"
-#include "tool.h"
+#include "tools/complete.h"
+#include "tools/options.h"
+#include "tools/output/progress.h"
+#include "tools/tool.h"
 
 static const struct gm_command commands[] = {
 	{"run", gm_run_main, GM_OPTIONS_LAUNCH, "[OPTION]... [--] COMMAND [ARG]...",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "options.h"
+#include "tools/options.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -11,10 +11,10 @@
 
 #include "base/size.h"
 #include "knob/knob.h"
-#include "layout.h"
 #include "log/counters.h"
 #include "log/record.h"
-#include "policy.h"
+#include "tools/output/layout.h"
+#include "tools/replay/policy.h"
 
 enum { WIDTH_LEAST = 40, WIDTH_MOST = 1000, WIDTH_DEFAULT = 80 };
 enum { PIXELS_LEAST = 400, PIXELS_MOST = 8000 };
@@ -27,7 +27,7 @@ static const struct option_info {
 	const char *name, *argument, *help;
 } table[GM_OPTION_COUNT] = {
 #define GM_OPTION(bit, letter, name, argument, help) {letter, name, argument, help},
-#include "options.def"
+#include "tools/options.def"
 #undef GM_OPTION
 };
 
@@ -272,7 +272,7 @@ static bool format_set(struct gm_options *options, const char *text)
 {
 	static const char *const names[] = {
 #define GM_FORMAT(name, binary, events) #name,
-#include "formats.def"
+#include "tools/export/formats.def"
 #undef GM_FORMAT
 	};
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "moment.h"
-#include "tool.h"
+#include "tools/log/moment.h"
+#include "tools/tool.h"
 
 enum gm_group { GM_GROUP_STACK, GM_GROUP_SIZE, GM_GROUP_CONTEXT };
 
 enum gm_option_index {
 #define GM_OPTION(bit, letter, name, argument, help) GM_OPTION_INDEX_##bit,
-#include "options.def"
+#include "tools/options.def"
 #undef GM_OPTION
 	GM_OPTION_COUNT
 };
@@ -23,7 +23,7 @@ _Static_assert(GM_OPTION_COUNT < 64, "sets of options are of 64 bits");
 __extension__ enum gm_option_bit {
 #define GM_OPTION(bit, letter, name, argument, help) \
 	GM_OPTION_##bit = (uint64_t)1 << GM_OPTION_INDEX_##bit,
-#include "options.def"
+#include "tools/options.def"
 #undef GM_OPTION
 	GM_OPTIONS_ALWAYS = GM_OPTION_HELP | GM_OPTION_VERSION,
 	GM_OPTIONS_OUTPUT = GM_OPTIONS_ALWAYS | GM_OPTION_JSON | GM_OPTION_COLOR | GM_OPTION_WIDTH |

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool.h"
+#include "tools/tool.h"
 
 #include <errno.h>
 #include <stdarg.h>

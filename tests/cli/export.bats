@@ -3,7 +3,7 @@
 # gpumemstat export: the formats csv and openmetrics, and what all formats share.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
-FORMATS=$(sed -n 's/^GM_FORMAT(\([a-z]*\),.*/\1/p' "$BATS_TEST_DIRNAME/../../tools/formats.def")
+FORMATS=$(sed -n 's/^GM_FORMAT(\([a-z]*\),.*/\1/p' "$BATS_TEST_DIRNAME/../../tools/export/formats.def")
 
 # At 1 s 21 MiB are alive; at 2 s memory lacks; at 3 s a block goes with its context.
 RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us stack:0 alloc:0:1M:1us sample:0:40M:8M

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Every rule of tools/findings.def on a log that has it, at its threshold, and on one that has not, just below.
+# Every rule of tools/finding/findings.def on a log that has it, at its threshold, and on one that has not, just below.
 source "$BATS_TEST_DIRNAME/cli.bash"
-RULES=$BATS_TEST_DIRNAME/../../tools/findings.def
+RULES=$BATS_TEST_DIRNAME/../../tools/finding/findings.def
 MANUAL=$BATS_TEST_DIRNAME/../../man/gpumemstat.1
 
 rules_of() { # rules_of WORD...: the names of the findings in a log of these words, one a line

@@ -8,18 +8,18 @@ shift 2
 case $seconds in '' | *[!0-9]* | 0) echo "fuzz.sh: SECONDS=$seconds: expected a number from 1 on" >&2; exit 2 ;; esac
 share=$(((seconds + $# - 1) / $#))
 mkdir -p fuzz || exit 1
-flags="-std=gnu11 -D_GNU_SOURCE -g -O1 -include config.h -I$top/src -I. $FUZZ_CPPFLAGS"
+flags="-std=gnu11 -D_GNU_SOURCE -g -O1 -include config.h -I$top/src -I$top -I. $FUZZ_CPPFLAGS"
 
 # What a harness is built of besides itself; what of it is reported.
 sources_of() {
 	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
 	for folder in base knob log driver node context pool copy image; do echo "$top/src/$folder"/*.c; done
-	echo "$top"/tools/*.c tools/report/page.S -Dmain=gm_tool_main
+	echo "$top"/tools/*.c "$top"/tools/*/*.c tools/report/page.S -Dmain=gm_tool_main
 }
 reported_of() {
 	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
-	for file in src/log/load src/log/read src/log/things src/log/check tools/alive tools/blocks tools/emit tools/frames tools/hist \
-		tools/live tools/map tools/moment tools/oom; do echo "$top/$file.c"; done
+	for file in src/log/load src/log/read src/log/things src/log/check tools/log/alive tools/log/blocks tools/log/moment \
+		tools/log/oom tools/stack/frames tools/output/emit tools/command/hist tools/command/live tools/command/map; do echo "$top/$file.c"; done
 }
 
 echo "$(date -u +%Y-%m-%d), $(${FUZZ_CC:-clang} --version | head -n 1)"

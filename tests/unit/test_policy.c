@@ -4,10 +4,10 @@
  * than the device has, and once all is freed a request of all of it is served.
  */
 #include "base/size.h"
+#include "tools/replay/policy.h"
+#include "tools/replay/policy_meter.h"
+#include "tools/replay/policy_span.h"
 
-#include "../../tools/policy.h"
-#include "../../tools/policy_meter.h"
-#include "../../tools/policy_span.h"
 #include "../tap.h"
 
 #define BLOCKS 100

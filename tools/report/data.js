@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data of the page, and timelines unpacked: tools/timeline.h has the format. */
+/* The data of the page, and timelines unpacked: tools/log/timeline.h has the format. */
 
 const report = JSON.parse(byId("data").textContent);
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The members of an archive of ar(1) in memory, as GNU and BSD write it. Nothing in it is trusted.
+ * Single-threaded.
+ */
+#ifndef GM_TOOLS_COMMAND_ARCHIVE_H
+#define GM_TOOLS_COMMAND_ARCHIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct gm_archive {
+	const char *at;
+	size_t size, next; /* next: where the header of the next member begins */
+	const char *names; /* the long names of GNU; NULL: not yet seen */
+	size_t names_size;
+};
+
+/* Both are in the archive. */
+struct gm_archive_member {
+	const char *name; /* without an end */
+	size_t name_length;
+	const void *at;
+	size_t size;
+};
+
+bool gm_archive_begins(const void *bytes, size_t size);
+
+/* NULL, or why its members cannot be read. */
+const char *gm_archive_open(struct gm_archive *archive, const void *bytes, size_t size);
+
+/* The next member; tables of symbols and names are none. False: there is none, or *why says what is
+ * wrong with it. */
+bool gm_archive_next(struct gm_archive *archive, struct gm_archive_member *out, const char **why);
+
+#endif

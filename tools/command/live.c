@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gpumemstat live and leaks: the blocks that were alive at a moment, by stack, size or context;
+ * those that were never freed. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "tools/log/groups.h"
+#include "tools/log/logs.h"
+#include "tools/stack/frames.h"
+
+enum { ROWS_DEFAULT = 10 };
+
+struct view {
+	const struct gm_figures *figures;
+	struct gm_log_file *file;
+	const struct gm_log_about *about;
+	struct gm_alive alive;
+	struct gm_alive_moment moments[GM_COUNTER_DEVICES];
+	struct gm_groups groups;
+	struct gm_symbols symbols;
+	bool leaks;
+};
+
+static size_t rows_of(const struct gm_options *options, size_t n)
+{
+	size_t most = options->rows == UINT_MAX ? ROWS_DEFAULT : options->rows;
+	return options->json || n < most ? n : most;
+}
+
+/* Only stacks that are shown have their symbols searched. */
+static void symbols_find(struct view *view, const struct gm_options *options)
+{
+	for (unsigned d = 0; options->group == GM_GROUP_STACK && d < GM_COUNTER_DEVICES; d++) {
+		struct gm_groups_part part = gm_groups_part(&view->groups, d);
+		for (size_t i = 0; i < rows_of(options, part.n); i++)
+			gm_frames_want(&view->symbols, (uint32_t)part.at[i].key);
+	}
+	gm_symbols_resolve(&view->symbols);
+}
+
+/* --- one device --- */
+
+static const char *blocks_text(uint64_t n, char *buf, size_t size)
+{
+	char count[32];
+	snprintf(buf, size, "%s block%s", gm_tool_count(n, count, sizeof count), n == 1 ? "" : "s");
+	return buf;
+}
+
+static void stacks_text(struct gm_emit *emit, const struct view *view,
+			const struct gm_groups_part *part)
+{
+	size_t rows = rows_of(emit->options, part->n);
+	uint64_t hidden = 0;
+	char label[32], blocks[48], largest[32];
+	for (size_t i = 0; i < rows; i++) {
+		const struct gm_groups_one *group = &part->at[i];
+		gm_value_format(GM_BYTES(group->bytes), emit->options->unit, label, sizeof label);
+		gm_value_format(GM_BYTES(group->largest), emit->options->unit, largest,
+				sizeof largest);
+		gm_emit_break(emit);
+		gm_emit_line(emit, label, "%s%s%s",
+			     blocks_text(group->blocks, blocks, sizeof blocks),
+			     group->blocks > 1 ? ", the largest of " : "",
+			     group->blocks > 1 ? largest : "");
+		gm_frames_show(emit, &view->symbols, (uint32_t)group->key);
+	}
+	for (size_t i = rows; i < part->n; i++)
+		hidden += part->at[i].bytes;
+	if (rows < part->n) {
+		gm_value_format(GM_BYTES(hidden), emit->options->unit, label, sizeof label);
+		gm_emit_break(emit);
+		gm_emit_line(emit, label, "of %zu more stacks: -n", part->n - rows);
+	}
+}
+
+static void group_table(struct gm_emit *emit, const struct gm_groups_part *part)
+{
+	const bool size = emit->options->group == GM_GROUP_SIZE;
+	const struct gm_column columns[] = {
+		{size ? "size" : "context", size ? "size" : "context", GM_COLUMN_LEFT},
+		{"blocks", "blocks", 0},
+		{"bytes", "bytes", 0},
+	};
+	if (!part->n && !emit->options->json)
+		return;
+	gm_emit_break(emit);
+	gm_emit_table(emit, "groups", false, columns, 3);
+	for (size_t i = 0; i < part->n; i++)
+		gm_emit_row(emit, NULL,
+			    (struct gm_value[]){
+				    size ? GM_BYTES(part->at[i].key) : GM_COUNT(part->at[i].key),
+				    GM_COUNT(part->at[i].blocks), GM_BYTES(part->at[i].bytes)});
+	gm_emit_table_end(emit);
+}
+
+static void stacks_json(struct gm_emit *emit, const struct view *view,
+			const struct gm_groups_part *part)
+{
+	gm_emit_list(emit, "groups");
+	for (size_t i = 0; i < part->n; i++) {
+		gm_emit_object(emit, NULL);
+		gm_emit_value(emit, "bytes", GM_BYTES(part->at[i].bytes));
+		gm_emit_value(emit, "blocks", GM_COUNT(part->at[i].blocks));
+		gm_emit_value(emit, "largest", GM_BYTES(part->at[i].largest));
+		gm_frames_show(emit, &view->symbols, (uint32_t)part->at[i].key);
+		gm_emit_end(emit);
+	}
+	gm_emit_end(emit);
+}
+
+/* "at the peak, 3.85 ms" */
+static const char *moment_text(const struct view *view, const struct gm_options *options,
+			       const struct gm_alive_moment *moment, char *buf, size_t n)
+{
+	char time[32];
+	const uint64_t start = view->about->start;
+	gm_time_format(moment->at.time > start ? moment->at.time - start : 0, time, sizeof time);
+	if (view->leaks)
+		snprintf(buf, n, "never freed");
+	else if (options->at.kind == GM_MOMENT_PEAK)
+		snprintf(buf, n, "at the peak, %s", time);
+	else if (options->at.kind == GM_MOMENT_OOM)
+		snprintf(buf, n, "when memory lacked, %s", time);
+	else if (options->at.kind == GM_MOMENT_TIME)
+		snprintf(buf, n, "at %s", time);
+	else
+		snprintf(buf, n, "%s", view->about->running ? "now" : "at end");
+	return buf;
+}
+
+static uint64_t gone_count(const struct view *view, unsigned device)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < view->alive.blocks.n; i++)
+		n += view->alive.blocks.at[i].device == device && view->alive.blocks.at[i].gone;
+	return n;
+}
+
+static void device_text(struct gm_emit *emit, const struct view *view, unsigned d,
+			const struct gm_groups_part *part)
+{
+	char label[32], bytes[32], blocks[48], when[64], gone[96] = "";
+	snprintf(label, sizeof label, "device %u", d);
+	gm_value_format(GM_BYTES(part->bytes), emit->options->unit, bytes, sizeof bytes);
+	gm_emit_break(emit);
+	if (view->leaks && gone_count(view, d))
+		snprintf(gone, sizeof gone, "; %s of these went with the context",
+			 gm_tool_count(gone_count(view, d), when, sizeof when));
+	gm_emit_line(emit, label, "%s: %s in %s%s",
+		     moment_text(view, emit->options, &view->moments[d], when, sizeof when), bytes,
+		     blocks_text(part->blocks, blocks, sizeof blocks), gone);
+}
+
+static void rest_show(struct gm_emit *emit, const struct gm_groups_one *rest)
+{
+	char label[32], blocks[48];
+	if (!rest->blocks)
+		return;
+	gm_emit_object(emit, "rest");
+	gm_emit_value(emit, "bytes", GM_BYTES(rest->bytes));
+	gm_emit_value(emit, "blocks", GM_COUNT(rest->blocks));
+	gm_emit_end(emit);
+	gm_value_format(GM_BYTES(rest->bytes), emit->options->unit, label, sizeof label);
+	gm_emit_break(emit);
+	gm_emit_line(emit, label, "%s more", blocks_text(rest->blocks, blocks, sizeof blocks));
+}
+
+static void device_show(struct gm_emit *emit, const struct view *view, unsigned d)
+{
+	const struct gm_alive_moment *moment = &view->moments[d];
+	const struct gm_groups_part part = gm_groups_part(&view->groups, d);
+	gm_emit_object(emit, NULL);
+	gm_emit_value(emit, "ordinal", GM_COUNT(d));
+	gm_emit_value(emit, "name", GM_TEXT(view->about->devices[d].name));
+	gm_emit_value(emit, "ns", GM_NS(gm_figures_at(view->figures, moment->at.time)));
+	gm_emit_value(emit, "bytes", GM_BYTES(part.bytes));
+	gm_emit_value(emit, "blocks", GM_COUNT(part.blocks));
+	if (view->leaks)
+		gm_emit_value(emit, "gone_with_context", GM_COUNT(gone_count(view, d)));
+	device_text(emit, view, d, &part);
+	if (emit->options->group != GM_GROUP_STACK)
+		group_table(emit, &part);
+	else if (emit->options->json)
+		stacks_json(emit, view, &part);
+	else
+		stacks_text(emit, view, &part);
+	rest_show(emit, &view->groups.rest[d]);
+	gm_emit_end(emit);
+}
+
+/* --- one log --- */
+
+/* Why there is nothing to show; NULL: there is. */
+static const char *view_missing(const struct view *view, const struct gm_options *options)
+{
+	const char *missing = gm_alive_missing(view->about);
+	bool known = false;
+	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++)
+		known = known || view->moments[d].known;
+	if (missing || known)
+		return missing;
+	return options->at.kind == GM_MOMENT_OOM ? "at no time: no allocation lacked memory"
+	       : options->at.kind == GM_MOMENT_TIME
+		       ? "not known: events as old as that were dropped"
+		       : "nothing at any time";
+}
+
+static void devices_show(struct gm_emit *emit, const struct view *view)
+{
+	gm_emit_list(emit, "devices");
+	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++)
+		if (view->moments[d].known &&
+		    (gm_groups_part(&view->groups, d).n ||
+		     gm_log_read_counter(view->file, d, GM_C_allocate_calls)))
+			device_show(emit, view, d);
+	gm_emit_end(emit);
+	gm_frames_show_objects(emit, &view->symbols);
+	if (!view->about->since_known)
+		gm_emit_line(emit, "", "older blocks are not known: their events were dropped");
+}
+
+/* Find the blocks, and how they are grouped. Returns why there is nothing to show; NULL: there is.
+ */
+static const char *view_fill(struct view *view, struct gm_options *options)
+{
+	const char *missing = gm_alive_missing(view->about);
+	if (missing)
+		return options->at.kind == GM_MOMENT_OOM && options->group != GM_GROUP_CONTEXT &&
+				       gm_groups_of_refusal(&view->groups, view->file,
+							    view->moments, &options->group)
+			       ? NULL
+			       : missing;
+	gm_alive_moments(view->file, &options->at, view->moments);
+	gm_alive_find(view->file, view->moments, view->leaks, &view->alive);
+	gm_groups_make(&view->groups, &view->alive, options->group);
+	return view_missing(view, options);
+}
+
+static void log_show(struct gm_emit *emit, struct view *view)
+{
+	static const char *const ats[] = {"peak", "oom", "exit", "time"};
+	const struct gm_options *given = emit->options;
+	struct gm_options own = *given, *options = &own;
+	const struct gm_log_about *about = view->about;
+	const char *missing = view_fill(view, options);
+	emit->options = options;
+	symbols_find(view, options);
+	gm_emit_object(emit, NULL);
+	gm_logs_head(emit, view->figures);
+	gm_emit_value(emit, "at", GM_TEXT(ats[options->at.kind]));
+	gm_emit_value(emit, "missing", missing ? GM_TEXT(missing) : GM_NONE);
+	gm_emit_value(emit, "older_known", GM_BOOL(about->since_known));
+	if (missing)
+		gm_emit_line(emit, view->leaks ? "leaks" : "live", "%s", missing);
+	devices_show(emit, view);
+	gm_emit_end(emit);
+	emit->options = given;
+}
+
+static void view_free(struct view *view)
+{
+	gm_alive_free(&view->alive);
+	gm_symbols_free(&view->symbols);
+	gm_groups_free(&view->groups);
+}
+
+static void logs_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n, bool leaks)
+{
+	gm_emit_list(emit, "logs");
+	for (size_t i = 0; i < n; i++) {
+		struct view view = {.figures = &logs[i].figures,
+				    .file = logs[i].figures.file,
+				    .about = logs[i].figures.about,
+				    .symbols = {.file = logs[i].figures.file},
+				    .leaks = leaks};
+		if (i > 0)
+			gm_emit_break(emit);
+		log_show(emit, &view);
+		view_free(&view);
+	}
+	gm_emit_end(emit);
+}
+
+static void live_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
+{
+	logs_show(emit, logs, n, false);
+}
+
+static void leaks_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
+{
+	logs_show(emit, logs, n, true);
+}
+
+static int command_run(const struct gm_command *self, int argc, char **argv,
+		       void (*show)(struct gm_emit *emit, struct gm_logs_one *logs, size_t n))
+{
+	struct gm_options options;
+	int first = gm_options_parse(&options, self, argc, argv);
+	if (first == GM_OPTIONS_STOP)
+		return options.status;
+	if (!options.at_given)
+		options.at.kind = GM_MOMENT_EXIT;
+	return gm_logs_run(&options, argv + first, (size_t)(argc - first), show);
+}
+
+int gm_live_main(const struct gm_command *self, int argc, char **argv)
+{
+	return command_run(self, argc, argv, live_show);
+}
+
+int gm_leaks_main(const struct gm_command *self, int argc, char **argv)
+{
+	return command_run(self, argc, argv, leaks_show);
+}

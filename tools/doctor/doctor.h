@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks whether gpumem can work here. Each check gives a finding and a remedy. Single-threaded. */
+#ifndef GM_TOOLS_DOCTOR_DOCTOR_H
+#define GM_TOOLS_DOCTOR_DOCTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/array.h"
+
+enum gm_doctor_state {
+	GM_DOCTOR_OK,
+	GM_DOCTOR_WARN, /* it works, with a restriction */
+	GM_DOCTOR_FAIL, /* it cannot work */
+	GM_DOCTOR_STEP	/* not a check: the next step of a child process */
+};
+
+struct gm_doctor_check {
+	enum gm_doctor_state state;
+	char name[24], text[640], remedy[256];
+};
+
+struct gm_doctor {
+	GM_ARRAY(struct gm_doctor_check) checks;
+	int pipe; /* -1: checks are kept here; else they are sent to this descriptor */
+};
+
+/* Add a check. `remedy`: text to do; "": nothing. */
+void gm_doctor_say(struct gm_doctor *doctor, const char *name, enum gm_doctor_state state,
+		   const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* In a child process: name the next step, for the message if it crashes or hangs. */
+void gm_doctor_step(struct gm_doctor *doctor, const char *text);
+
+/*
+ * Run `run` in a child process and take over its checks. If the child crashes, or sends nothing for
+ * `timeout` ns, it is killed, and a failed check `name` names its step.
+ */
+void gm_doctor_child(struct gm_doctor *doctor, const char *name, uint64_t timeout,
+		     void (*run)(struct gm_doctor *doctor));
+
+/* doctor_driver.c, for gm_doctor_child: checks of the driver and its devices. */
+void gm_doctor_driver(struct gm_doctor *doctor);
+
+/* doctor_here.c: checks of system, library, preload, knobs, log, limits. */
+void gm_doctor_here(struct gm_doctor *doctor);
+
+/* doctor_command.c: checks whether the library can be preloaded into this command. */
+void gm_doctor_command(struct gm_doctor *doctor, const char *command);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A trace in the JSON of chrome://tracing, which Perfetto reads: gpumemstat(1), FORMATS. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "tools/export/export.h"
+#include "tools/export/stacks.h"
+#include "tools/log/bins.h"
+#include "tools/log/usage.h"
+#include "tools/output/emit.h"
+#include "tools/stack/frames.h"
+
+/* Intervals of a curve, each of which has at most three values; blocks; frames of a block. */
+enum { INTERVALS = 20000, BLOCKS_MOST = 20000, FRAMES_MOST = 8 };
+
+enum curve { IN_USE, MAPPED, REQUESTED, LENT, DRIVER, CURVES };
+static const char *const curve_names[CURVES] = {
+	[IN_USE] = "in use",
+	[MAPPED] = "mapped",
+	[REQUESTED] = "requested",
+	[LENT] = "lent to device heaps",
+	[DRIVER] = "served by the driver",
+};
+
+struct point {
+	uint64_t ns, value;
+};
+
+/* A curve whose values within an interval become their least, their highest and the last one. */
+struct thin {
+	struct point least, most, last;
+	uint64_t interval;
+	bool pending, any;
+};
+
+struct trace {
+	FILE *out;
+	struct gm_figures *figures;
+	struct gm_symbols symbols;
+	struct gm_usage usages[GM_COUNTER_DEVICES];
+	struct thin curves[GM_COUNTER_DEVICES][CURVES];
+	uint64_t length; /* of an interval, ns */
+	uint64_t least;	 /* of blocks that are shown, bytes */
+	bool begun;	 /* an event was written */
+};
+
+/* --- events --- */
+
+/* An event up to its arguments; event_end follows. */
+static void event_begin(struct trace *trace, const char *phase, const char *name, uint64_t ns,
+			uint32_t thread)
+{
+	fprintf(trace->out,
+		"%s\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":%" PRIu64
+		".%03u,\"name\":",
+		trace->begun ? "," : "", phase, trace->figures->about->pid, thread, ns / 1000,
+		(unsigned)(ns % 1000));
+	gm_emit_json_string(trace->out, name);
+	trace->begun = true;
+}
+
+static void event_end(struct trace *trace)
+{
+	fputs("}}", trace->out);
+}
+
+static void process_write(struct trace *trace)
+{
+	const struct gm_log_about *about = trace->figures->about;
+	char name[512];
+	snprintf(name, sizeof name, "%s on %s", about->program, about->host);
+	event_begin(trace, "M", "process_name", 0, 0);
+	fputs(",\"args\":{\"name\":", trace->out);
+	gm_emit_json_string(trace->out, name);
+	event_end(trace);
+}
+
+/* --- curves --- */
+
+static void point_write(struct trace *trace, unsigned device, enum curve curve,
+			const struct point *point)
+{
+	char name[64];
+	snprintf(name, sizeof name, "device %u: %s", device, curve_names[curve]);
+	event_begin(trace, "C", name, point->ns, 0);
+	fprintf(trace->out, ",\"args\":{\"bytes\":%" PRIu64, point->value);
+	event_end(trace);
+}
+
+static void thin_flush(struct trace *trace, unsigned device, enum curve curve)
+{
+	struct thin *thin = &trace->curves[device][curve];
+	const bool rises = thin->least.ns <= thin->most.ns;
+	const struct point *first = rises ? &thin->least : &thin->most;
+	const struct point *second = rises ? &thin->most : &thin->least;
+	if (!thin->pending)
+		return;
+	point_write(trace, device, curve, first);
+	if (second->value != first->value)
+		point_write(trace, device, curve, second);
+	if (thin->last.value != (second->value != first->value ? second : first)->value)
+		point_write(trace, device, curve, &thin->last);
+	thin->pending = false;
+}
+
+static void thin_set(struct trace *trace, unsigned device, enum curve curve, uint64_t ns,
+		     uint64_t value)
+{
+	struct thin *thin = &trace->curves[device][curve];
+	const struct point point = {ns, value};
+	if (thin->any ? thin->last.value == value : value == 0)
+		return;
+	if (thin->pending && ns / trace->length != thin->interval)
+		thin_flush(trace, device, curve);
+	if (!thin->pending || value < thin->least.value)
+		thin->least = point;
+	if (!thin->pending || value > thin->most.value)
+		thin->most = point;
+	thin->last = point;
+	thin->interval = ns / trace->length;
+	thin->pending = thin->any = true;
+}
+
+static void usage_write(struct trace *trace, unsigned device, uint64_t ns)
+{
+	const struct gm_usage_now *now = &trace->usages[device].now;
+	const uint64_t values[CURVES] = {
+		[IN_USE] = now->in_use, [MAPPED] = now->mapped, [REQUESTED] = now->requested,
+		[LENT] = now->lent,	[DRIVER] = now->driver,
+	};
+	for (unsigned i = 0; i < CURVES; i++)
+		thin_set(trace, device, (enum curve)i, ns, values[i]);
+}
+
+/* --- blocks --- */
+
+struct stack_writer {
+	FILE *out;
+	bool python; /* a frame of Python was seen: those of C in front say less */
+	unsigned n;
+};
+
+static void python_find(void *arg, const struct gm_frames_call *call)
+{
+	struct stack_writer *writer = arg;
+	writer->python = writer->python || call->python;
+}
+
+static void call_write(void *arg, const struct gm_frames_call *call)
+{
+	struct stack_writer *writer = arg;
+	const char *slash = strrchr(call->object, '/');
+	char text[1024];
+	if (writer->n == FRAMES_MOST || (writer->python && !call->python))
+		return;
+	if (call->function && call->file)
+		snprintf(text, sizeof text, "%s (%s:%u)", call->function, call->file, call->line);
+	else if (call->function)
+		snprintf(text, sizeof text, "%s", call->function);
+	else
+		snprintf(text, sizeof text, "%s+0x%" PRIx64, slash ? slash + 1 : call->object,
+			 call->place);
+	fputs(writer->n++ ? "," : "", writer->out);
+	gm_emit_json_string(writer->out, text);
+}
+
+static void stack_write(struct trace *trace, uint32_t stack)
+{
+	struct stack_writer writer = {.out = trace->out};
+	fputs(",\"stack\":[", trace->out);
+	gm_frames_each(&trace->symbols, stack, python_find, &writer);
+	gm_frames_each(&trace->symbols, stack, call_write, &writer);
+	putc(']', trace->out);
+}
+
+static void block_write(struct trace *trace, const struct gm_usage *usage,
+			const struct gm_record *r, uint64_t ns)
+{
+	const struct gm_blocks_one *block = &usage->block;
+	const bool born = usage->change == GM_BLOCKS_BORN;
+	char size[32];
+	if ((!born && usage->change != GM_BLOCKS_GONE) || block->size < trace->least)
+		return;
+	event_begin(trace, born ? "b" : "e", gm_size_format(block->size, size, sizeof size), ns,
+		    r->thread);
+	fprintf(trace->out, ",\"cat\":\"block\",\"id\":\"%u-%" PRIu64 "\",\"args\":{",
+		usage->device, block->id);
+	if (born) {
+		fprintf(trace->out,
+			"\"device\":%u,\"bytes\":%" PRIu64 ",\"handed_out\":%" PRIu64
+			",\"address\":\"0x%" PRIx64 "\",\"driver\":%s",
+			usage->device, block->size, block->held, block->address,
+			block->driver ? "true" : "false");
+		if (block->stack)
+			stack_write(trace, block->stack);
+	}
+	event_end(trace);
+}
+
+/* The least size, a power of two, of which there are not too many blocks. */
+static uint64_t least_find(struct gm_figures *figures)
+{
+	struct gm_bins bins = {0};
+	uint64_t blocks = 0;
+	unsigned bin = GM_BINS;
+	gm_bins_read(&bins, figures->file, -1);
+	while (bin > 0 && blocks + bins.sizes[bin - 1].blocks <= BLOCKS_MOST)
+		blocks += bins.sizes[--bin].blocks;
+	return bin < GM_BINS ? gm_bins_least(bin) : UINT64_MAX;
+}
+
+/* --- moments --- */
+
+static const char *moment_name(const struct gm_log_entry *entry)
+{
+	switch (entry->record.kind) {
+	case GM_RECORD_OUT_OF_MEMORY:
+		return "out of memory";
+	case GM_RECORD_MAP:
+		return "memory mapped";
+	case GM_RECORD_UNMAP:
+		return "memory returned";
+	case GM_RECORD_REMAP:
+		return "memory moved";
+	case GM_RECORD_GROW:
+		return entry->record.status ? "device heap: growth refused" : "device heap grew";
+	case GM_RECORD_MARK:
+		return "mark";
+	default:
+		return NULL;
+	}
+}
+
+static void moment_write(struct trace *trace, const struct gm_log_entry *entry, uint64_t ns)
+{
+	const struct gm_record *r = &entry->record;
+	const char *name = moment_name(entry), *text = NULL;
+	if (!name)
+		return;
+	if (r->kind == GM_RECORD_MARK)
+		text = gm_log_read_string(trace->figures->file, r->string);
+	event_begin(trace, "i", text ? text : name, ns, r->thread);
+	fprintf(trace->out, ",\"s\":\"%c\",\"args\":{\"bytes\":%" PRIu64,
+		r->kind == GM_RECORD_OUT_OF_MEMORY ? 'p' : 't', r->size);
+	if (r->device != 255)
+		fprintf(trace->out, ",\"device\":%u", r->device);
+	event_end(trace);
+}
+
+/* --- the trace --- */
+
+static void events_write(struct trace *trace)
+{
+	struct gm_log_entry entry;
+	gm_log_read_rewind(trace->figures->file);
+	while (gm_log_read_next(trace->figures->file, &entry)) {
+		const struct gm_record *r = &entry.record;
+		const uint64_t ns = gm_figures_at(trace->figures, r->time);
+		moment_write(trace, &entry, ns);
+		if (r->device >= GM_COUNTER_DEVICES)
+			continue;
+		struct gm_usage *usage = &trace->usages[r->device];
+		if (!gm_usage_follow(usage, &entry))
+			continue;
+		usage_write(trace, r->device, ns);
+		block_write(trace, usage, r, ns);
+	}
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+		for (unsigned i = 0; i < CURVES; i++)
+			thin_flush(trace, d, (enum curve)i);
+}
+
+void gm_export_chrome(FILE *out, const struct gm_options *options, struct gm_figures *figures)
+{
+	static struct trace trace; /* large */
+	(void)options;
+	trace = (struct trace){.out = out, .figures = figures};
+	trace.length = gm_figures_length(figures) / INTERVALS + 1;
+	trace.least = least_find(figures);
+	gm_export_symbols(&trace.symbols, figures->file, trace.least);
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+		gm_usage_begin(&trace.usages[d], figures->about, d);
+	fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"log\":", out);
+	gm_emit_json_string(out, figures->about->path);
+	fprintf(out, ",\"blocks_from_bytes\":%" PRIu64 "},\"traceEvents\":[", trace.least);
+	process_write(&trace);
+	events_write(&trace);
+	fputs("\n]}\n", out);
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+		gm_usage_free(&trace.usages[d]);
+	gm_symbols_free(&trace.symbols);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The snapshot that torch.cuda._memory_viz and pytorch.org/memory_viz read, as a pickle:
+ * gpumemstat(1), FORMATS. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/export/export.h"
+#include "tools/export/pickle.h"
+#include "tools/export/segments.h"
+#include "tools/export/stacks.h"
+#include "tools/log/usage.h"
+#include "tools/stack/frames.h"
+
+/* Texts that occur again and again. */
+/* clang-format off */
+#define WORDS(WORD) \
+	WORD(action) WORD(addr) WORD(size) WORD(stream) WORD(frames) WORD(time_us) WORD(alloc) \
+	WORD(free_requested) WORD(free_completed) WORD(segment_alloc) WORD(segment_free) \
+	WORD(segment_map) WORD(segment_unmap) WORD(oom) WORD(device_free) WORD(name) \
+	WORD(filename) WORD(line) WORD(device) WORD(address) WORD(total_size) \
+	WORD(allocated_size) WORD(active_size) WORD(requested_size) WORD(segment_type) \
+	WORD(segment_pool_id) WORD(is_expandable) WORD(blocks) WORD(state) WORD(large) \
+	WORD(active_allocated) WORD(inactive) WORD(segments) WORD(device_traces) \
+	WORD(allocator_settings) WORD(external_annotations)
+/* clang-format on */
+
+enum word {
+#define WORD(name) W_##name,
+	WORDS(WORD)
+#undef WORD
+		WORD_COUNT
+};
+static const char *const word_texts[WORD_COUNT] = {
+#define WORD(name) [W_##name] = #name,
+	WORDS(WORD)
+#undef WORD
+};
+
+struct snapshot {
+	struct gm_pickle pickle;
+	struct gm_figures *figures;
+	struct gm_symbols symbols;
+	struct gm_usage usages[GM_COUNTER_DEVICES];
+	struct gm_segments segments[GM_COUNTER_DEVICES];
+	unsigned batch;		    /* values in the open batch of a list */
+	uint32_t words[WORD_COUNT]; /* numbers in the memo, as those below */
+	uint32_t none;		    /* an empty list */
+	uint32_t *stacks;	    /* GM_EXPORT_STACKS of them */
+};
+
+/* --- values --- */
+
+static void key_write(struct snapshot *snapshot, enum word word)
+{
+	gm_pickle_word(&snapshot->pickle, word_texts[word], &snapshot->words[word]);
+}
+
+static void number_write(struct snapshot *snapshot, enum word key, uint64_t number)
+{
+	key_write(snapshot, key);
+	gm_pickle_number(&snapshot->pickle, number);
+}
+
+static void dict_begin(struct snapshot *snapshot)
+{
+	gm_pickle_dict(&snapshot->pickle);
+	gm_pickle_begin(&snapshot->pickle);
+}
+
+static void dict_end(struct snapshot *snapshot)
+{
+	gm_pickle_dict_end(&snapshot->pickle);
+}
+
+/* A list of any length, without lists like it within. item_begin precedes each value. */
+static void items_begin(struct snapshot *snapshot)
+{
+	gm_pickle_list(&snapshot->pickle);
+	gm_pickle_begin(&snapshot->pickle);
+	snapshot->batch = 0;
+}
+
+static void item_begin(struct snapshot *snapshot)
+{
+	if (snapshot->batch++ < GM_PICKLE_BATCH)
+		return;
+	gm_pickle_list_end(&snapshot->pickle);
+	gm_pickle_begin(&snapshot->pickle);
+	snapshot->batch = 1;
+}
+
+static void items_end(struct snapshot *snapshot)
+{
+	gm_pickle_list_end(&snapshot->pickle);
+}
+
+static void none_write(struct snapshot *snapshot)
+{
+	if (snapshot->none) {
+		gm_pickle_again(&snapshot->pickle, snapshot->none);
+		return;
+	}
+	gm_pickle_list(&snapshot->pickle);
+	snapshot->none = gm_pickle_keep(&snapshot->pickle);
+}
+
+/* --- frames --- */
+
+static void call_write(void *arg, const struct gm_frames_call *call)
+{
+	struct snapshot *snapshot = arg;
+	char place[64];
+	snprintf(place, sizeof place, "0x%" PRIx64, call->place);
+	dict_begin(snapshot);
+	key_write(snapshot, W_name);
+	gm_pickle_text(&snapshot->pickle, call->function ? call->function : place);
+	key_write(snapshot, W_filename);
+	gm_pickle_text(&snapshot->pickle, call->file ? call->file : call->object);
+	number_write(snapshot, W_line, call->line);
+	dict_end(snapshot);
+}
+
+/* The frames of a stack are written once, and referred to from then on. */
+static void frames_write(struct snapshot *snapshot, uint32_t stack)
+{
+	key_write(snapshot, W_frames);
+	if (!stack || stack >= GM_EXPORT_STACKS) {
+		none_write(snapshot);
+	} else if (snapshot->stacks[stack]) {
+		gm_pickle_again(&snapshot->pickle, snapshot->stacks[stack]);
+	} else {
+		gm_pickle_list(&snapshot->pickle);
+		gm_pickle_begin(&snapshot->pickle);
+		gm_frames_each(&snapshot->symbols, stack, call_write, snapshot);
+		gm_pickle_list_end(&snapshot->pickle);
+		snapshot->stacks[stack] = gm_pickle_keep(&snapshot->pickle);
+	}
+}
+
+/* --- the trace of a device --- */
+
+struct action {
+	enum word name;
+	uint64_t address, size, ns;
+	uint32_t stack;
+};
+
+static void action_write(struct snapshot *snapshot, const struct action *action)
+{
+	const struct gm_log_about *about = snapshot->figures->about;
+	item_begin(snapshot);
+	dict_begin(snapshot);
+	key_write(snapshot, W_action);
+	key_write(snapshot, action->name);
+	number_write(snapshot, action->name == W_oom ? W_device_free : W_addr, action->address);
+	number_write(snapshot, W_size, action->size);
+	number_write(snapshot, W_stream, 0);
+	number_write(snapshot, W_time_us, (about->start_wall + action->ns) / 1000);
+	frames_write(snapshot, action->stack);
+	dict_end(snapshot);
+}
+
+/* Memory of the driver is a segment of its own. */
+static void block_write(struct snapshot *snapshot, const struct gm_usage *usage, uint64_t ns)
+{
+	const struct gm_blocks_one *block = &usage->block;
+	const bool born = usage->change == GM_BLOCKS_BORN;
+	struct action action = {W_alloc, block->address, block->size, ns, block->stack};
+	struct action segment = {W_segment_alloc, block->address, block->held, ns, block->stack};
+	if (!born && usage->change != GM_BLOCKS_GONE)
+		return;
+	if (born && block->driver)
+		action_write(snapshot, &segment);
+	action.name = born ? W_alloc : W_free_requested;
+	action_write(snapshot, &action);
+	if (born)
+		return;
+	action.name = W_free_completed;
+	action_write(snapshot, &action);
+	segment.name = W_segment_free;
+	if (block->driver)
+		action_write(snapshot, &segment);
+}
+
+static void record_write(struct snapshot *snapshot, const struct gm_log_entry *entry, uint64_t ns)
+{
+	const struct gm_record *r = &entry->record;
+	struct action action = {W_segment_map, r->address, r->size, ns, 0};
+	switch (r->kind) {
+	case GM_RECORD_REMAP:
+		action.name = W_segment_unmap;
+		action.address = r->held;
+		action_write(snapshot, &action);
+		action.name = W_segment_map;
+		action.address = r->address;
+		break;
+	case GM_RECORD_MAP:
+		break;
+	case GM_RECORD_UNMAP:
+		action.name = W_segment_unmap;
+		break;
+	case GM_RECORD_OUT_OF_MEMORY:
+		action.name = W_oom;
+		action.address = entry->sample ? entry->sample->device_free : 0;
+		break;
+	default:
+		return;
+	}
+	action_write(snapshot, &action);
+}
+
+static void trace_write(struct snapshot *snapshot, unsigned device)
+{
+	struct gm_usage *usage = &snapshot->usages[device];
+	struct gm_log_entry entry;
+	gm_usage_begin(usage, snapshot->figures->about, device);
+	items_begin(snapshot);
+	gm_log_read_rewind(snapshot->figures->file);
+	while (gm_log_read_next(snapshot->figures->file, &entry)) {
+		const uint64_t ns = gm_figures_at(snapshot->figures, entry.record.time);
+		if (entry.record.device != device)
+			continue;
+		gm_segments_follow(&snapshot->segments[device], &entry.record);
+		record_write(snapshot, &entry, ns);
+		gm_usage_follow(usage, &entry);
+		block_write(snapshot, usage, ns);
+	}
+	items_end(snapshot);
+}
+
+/* --- segments, as they are at the end --- */
+
+static void segment_block_write(void *arg, uint64_t address, uint64_t size,
+				const struct gm_blocks_one *block)
+{
+	struct snapshot *snapshot = arg;
+	item_begin(snapshot);
+	dict_begin(snapshot);
+	number_write(snapshot, W_address, address);
+	number_write(snapshot, W_size, size);
+	number_write(snapshot, W_requested_size,
+		     !block		  ? 0
+		     : block->size < size ? block->size
+					  : size);
+	key_write(snapshot, W_state);
+	key_write(snapshot, block ? W_active_allocated : W_inactive);
+	frames_write(snapshot, block ? block->stack : 0);
+	dict_end(snapshot);
+}
+
+static void segment_write(struct snapshot *snapshot, unsigned device,
+			  const struct gm_segment *segment)
+{
+	dict_begin(snapshot);
+	number_write(snapshot, W_device, device);
+	number_write(snapshot, W_address, segment->address);
+	number_write(snapshot, W_total_size, segment->size);
+	number_write(snapshot, W_allocated_size, segment->used);
+	number_write(snapshot, W_active_size, segment->used);
+	number_write(snapshot, W_requested_size, segment->requested);
+	number_write(snapshot, W_stream, 0);
+	key_write(snapshot, W_segment_type);
+	key_write(snapshot, W_large);
+	key_write(snapshot, W_segment_pool_id);
+	gm_pickle_number(&snapshot->pickle, 0);
+	gm_pickle_number(&snapshot->pickle, 0);
+	gm_pickle_pair(&snapshot->pickle);
+	key_write(snapshot, W_is_expandable);
+	gm_pickle_bool(&snapshot->pickle, !segment->driver);
+	frames_write(snapshot, 0);
+	key_write(snapshot, W_blocks);
+	items_begin(snapshot);
+	gm_segment_walk(segment, segment_block_write, snapshot);
+	items_end(snapshot);
+	dict_end(snapshot);
+}
+
+/* A batch each: the lists of blocks are within. */
+static void segments_write(struct snapshot *snapshot)
+{
+	gm_pickle_list(&snapshot->pickle);
+	for (unsigned d = 0; d < snapshot->figures->n_devices; d++) {
+		struct gm_segments *segments = &snapshot->segments[d];
+		gm_segments_finish(segments, &snapshot->usages[d].blocks);
+		for (size_t i = 0; i < segments->at.n; i++) {
+			gm_pickle_begin(&snapshot->pickle);
+			segment_write(snapshot, d, &segments->at.at[i]);
+			gm_pickle_list_end(&snapshot->pickle);
+		}
+	}
+}
+
+/* --- the snapshot --- */
+
+static void snapshot_write(struct snapshot *snapshot)
+{
+	dict_begin(snapshot);
+	key_write(snapshot, W_device_traces);
+	gm_pickle_list(&snapshot->pickle);
+	for (unsigned d = 0; d < snapshot->figures->n_devices; d++) {
+		gm_pickle_begin(&snapshot->pickle);
+		trace_write(snapshot, d);
+		gm_pickle_list_end(&snapshot->pickle);
+	}
+	key_write(snapshot, W_segments);
+	segments_write(snapshot);
+	key_write(snapshot, W_allocator_settings);
+	gm_pickle_dict(&snapshot->pickle);
+	key_write(snapshot, W_external_annotations);
+	gm_pickle_list(&snapshot->pickle);
+	dict_end(snapshot);
+}
+
+void gm_export_pytorch(FILE *out, const struct gm_options *options, struct gm_figures *figures)
+{
+	static struct snapshot snapshot; /* large */
+	(void)options;
+	snapshot = (struct snapshot){.figures = figures};
+	snapshot.stacks = calloc(GM_EXPORT_STACKS, sizeof *snapshot.stacks);
+	if (!snapshot.stacks) {
+		gm_tool_error("out of memory");
+		exit(GM_EXIT_FAILED);
+	}
+	gm_export_symbols(&snapshot.symbols, figures->file, 0);
+	gm_pickle_open(&snapshot.pickle, out);
+	snapshot_write(&snapshot);
+	gm_pickle_close(&snapshot.pickle);
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
+		gm_usage_free(&snapshot.usages[d]);
+		gm_segments_free(&snapshot.segments[d]);
+	}
+	gm_symbols_free(&snapshot.symbols);
+	free(snapshot.stacks);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The symbols of the stacks that an export names. Single-threaded. */
+#ifndef GM_TOOLS_EXPORT_STACKS_H
+#define GM_TOOLS_EXPORT_STACKS_H
+
+#include "tools/stack/symbols.h"
+
+/* Numbers of stacks that have symbols; a log has no others, unless it is damaged. */
+#define GM_EXPORT_STACKS 65537u
+
+/* Find the symbols of the stacks of all blocks of `least` bytes and more. Reads the log once. Ends
+ * the program when memory is short. The caller frees the symbols. */
+void gm_export_symbols(struct gm_symbols *symbols, struct gm_log_file *file, uint64_t least);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Measurements for the rules about malloc in kernels; gpumemstat(1), FINDINGS, has each formula. */
+#include "tools/finding/findings.h"
+
+#define SUM(name) gm_figures_sum(f, GM_C_##name)
+
+/* Mallocs that got NULL, if this rule has the reason. */
+static bool nulls_measure(const struct gm_figures *f, bool why, struct gm_finding *out)
+{
+	out->value = GM_COUNT(SUM(heap_nulls));
+	out->of = GM_BYTES(SUM(heap_mapped_peak));
+	return why;
+}
+
+bool gm_rule_heap_limit(struct gm_figures *f, struct gm_finding *out)
+{
+	return nulls_measure(f, SUM(heap_refused_limit) > 0, out);
+}
+
+bool gm_rule_heap_full(struct gm_figures *f, struct gm_finding *out)
+{
+	return nulls_measure(f, SUM(heap_refused) > 0 && SUM(heap_refused_limit) == 0, out);
+}
+
+bool gm_rule_heap_nulls(struct gm_figures *f, struct gm_finding *out)
+{
+	return nulls_measure(f, SUM(heap_refused) == 0, out);
+}
+
+bool gm_rule_heap_bad_free(struct gm_figures *f, struct gm_finding *out)
+{
+	out->value = GM_COUNT(SUM(heap_foreign_frees));
+	return true;
+}
+
+/* The reason of the first context; the small log may have had no room for it. */
+bool gm_rule_kernels_native(struct gm_figures *f, struct gm_finding *out)
+{
+	out->value = GM_COUNT(SUM(takeovers_native));
+	out->other = GM_TEXT("the log does not say why");
+	for (size_t i = f->contexts.n; i-- > 0;)
+		if (!f->contexts.at[i].taken)
+			out->other = GM_TEXT(f->contexts.at[i].text);
+	return true;
+}
+
+/* The device with the longest median. */
+bool gm_rule_heap_growth(struct gm_figures *f, struct gm_finding *out)
+{
+	for (unsigned d = 0; d < f->n_devices; d++) {
+		uint64_t median = gm_figures_growth(f, d).least;
+		if (median <= out->value.n)
+			continue;
+		out->device = d;
+		out->value = GM_NS(median);
+		out->of = GM_COUNT(gm_figures_device(f, d, GM_C_heap_growths));
+		out->other = GM_NS(gm_figures_device(f, d, GM_C_heap_growth_longest));
+	}
+	return out->value.n > 0;
+}
+
+/* The device whose kernels waited longest, of those where memory was needed again, or was not. */
+static bool waits_measure(const struct gm_figures *f, bool again, struct gm_finding *out)
+{
+	for (unsigned d = 0; d < f->n_devices; d++) {
+		uint64_t waited = gm_figures_device(f, d, GM_C_heap_wait_ns);
+		uint64_t grown = gm_figures_device(f, d, GM_C_heap_growth_bytes);
+		uint64_t peak = gm_figures_device(f, d, GM_C_heap_mapped_peak);
+		if (waited <= out->value.n || (grown > peak) != again)
+			continue;
+		out->device = d;
+		out->value = GM_NS(waited);
+		out->of = GM_BYTES(grown);
+		out->other = GM_BYTES(peak);
+	}
+	return out->value.n > 0;
+}
+
+bool gm_rule_heap_regrown(struct gm_figures *f, struct gm_finding *out)
+{
+	return waits_measure(f, true, out);
+}
+
+bool gm_rule_heap_waits(struct gm_figures *f, struct gm_finding *out)
+{
+	return waits_measure(f, false, out);
+}

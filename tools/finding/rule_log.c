@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Measurements for the rules about one log; gpumemstat(1), FINDINGS, has each formula. */
+#include <string.h>
+
+#include "base/size.h"
+#include "tools/finding/findings.h"
+#include "tools/log/churn.h"
+
+/* Means below this are not reported: a pool has at least a chunk of 32 MiB. */
+#define FEW (64 * GM_MIB)
+#define MUCH (256 * GM_MIB)
+
+#define SUM(name) gm_figures_sum(f, GM_C_##name)
+#define C(name) gm_figures_device(f, d, GM_C_##name)
+
+static bool finding_count(struct gm_finding *out, uint64_t value)
+{
+	out->value = GM_COUNT(value);
+	return true;
+}
+
+/* --- out of memory: the cause of the first refusal --- */
+
+enum cause { NONE, SIZE, LIMIT_PIECES, FRAGMENTED, LIMIT, OTHERS, IN_USE };
+
+/* The least that the pool maps. */
+#define GRANULE (2 * GM_MIB)
+
+/* Memory of the device that is neither free nor this process's. `foreign`: the peak of the
+ * process's foreign memory. */
+static uint64_t sample_others(const struct gm_sample *s, uint64_t foreign)
+{
+	uint64_t known = s->mapped + s->lent + s->device_free + foreign;
+	return s->device_total > known ? s->device_total - known : 0;
+}
+
+/* Bytes that the pool would have mapped, had it grown for this request. */
+static uint64_t refusal_needed(const struct gm_figures_refusal *r)
+{
+	return r->sample.mapped + r->sample.lent + gm_round_up(r->asked, GRANULE);
+}
+
+/* Peak of foreign memory, on the device of the first refusal. */
+static uint64_t refusal_foreign(const struct gm_figures *f)
+{
+	return gm_figures_device(f, f->refusals.at[0].device, GM_C_foreign_peak);
+}
+
+static enum cause refusal_cause(const struct gm_figures *f)
+{
+	if (!f->refusals.n)
+		return NONE;
+	const struct gm_figures_refusal *first = &f->refusals.at[0];
+	const struct gm_sample *s = &first->sample;
+	if (s->device_total && first->asked > s->device_total)
+		return SIZE;
+	const bool limited =
+		s->limit && s->device_total > s->limit && refusal_needed(first) > s->limit;
+	if (s->idle >= first->asked)
+		return limited ? LIMIT_PIECES : FRAGMENTED;
+	if (limited)
+		return LIMIT;
+	return sample_others(s, refusal_foreign(f)) > s->mapped ? OTHERS : IN_USE;
+}
+
+/* The first refusal, if this is its cause. */
+static const struct gm_figures_refusal *refusal_first(const struct gm_figures *f, enum cause is,
+						      struct gm_finding *out)
+{
+	if (refusal_cause(f) != is)
+		return NULL;
+	out->device = f->refusals.at[0].device;
+	out->other = GM_BYTES(f->refusals.at[0].asked);
+	return &f->refusals.at[0];
+}
+
+bool gm_rule_oom_size(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_figures_refusal *r = refusal_first(f, SIZE, out);
+	if (!r)
+		return false;
+	out->value = GM_BYTES(r->asked);
+	out->of = GM_BYTES(r->sample.device_total);
+	return true;
+}
+
+bool gm_rule_oom_limit_pieces(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_figures_refusal *r = refusal_first(f, LIMIT_PIECES, out);
+	if (!r)
+		return false;
+	out->value = GM_BYTES(refusal_needed(r));
+	out->of = GM_BYTES(r->sample.limit);
+	return true;
+}
+
+bool gm_rule_oom_fragmented(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_figures_refusal *r = refusal_first(f, FRAGMENTED, out);
+	if (!r)
+		return false;
+	out->value = GM_BYTES(r->sample.idle);
+	out->of = GM_BYTES(r->asked);
+	return true;
+}
+
+bool gm_rule_oom_limit(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_figures_refusal *r = refusal_first(f, LIMIT, out);
+	if (!r)
+		return false;
+	out->value = GM_BYTES(refusal_needed(r));
+	out->of = GM_BYTES(r->sample.limit);
+	return true;
+}
+
+bool gm_rule_oom_others(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_figures_refusal *r = refusal_first(f, OTHERS, out);
+	if (!r)
+		return false;
+	out->value = GM_BYTES(sample_others(&r->sample, refusal_foreign(f)));
+	out->of = GM_BYTES(r->sample.mapped);
+	return true;
+}
+
+bool gm_rule_oom_in_use(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_figures_refusal *r = refusal_first(f, IN_USE, out);
+	if (!r)
+		return false;
+	out->of = out->other;
+	out->other = GM_BYTES(r->sample.handed_out);
+	return finding_count(out, f->refusals.n);
+}
+
+bool gm_rule_refused(struct gm_figures *f, struct gm_finding *out)
+{
+	return !f->refusals.n && finding_count(out, SUM(allocate_failed));
+}
+
+/* --- errors --- */
+
+bool gm_rule_bounds(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, gm_figures_process(f, GM_C_bounds_refused));
+}
+
+bool gm_rule_bad_free(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, SUM(free_failed));
+}
+
+bool gm_rule_killed(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, !f->about->closed && !f->about->running);
+}
+
+bool gm_rule_records_missing(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, f->about->dropped);
+}
+
+bool gm_rule_to_driver(struct gm_figures *f, struct gm_finding *out)
+{
+	out->of = GM_COUNT(SUM(allocate_calls));
+	return strcmp(f->about->mode, "pool") == 0 && finding_count(out, SUM(allocate_driver));
+}
+
+bool gm_rule_retries(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, SUM(retry_calls));
+}
+
+bool gm_rule_never_freed(struct gm_figures *f, struct gm_finding *out)
+{
+	out->other = GM_BYTES(SUM(requested));
+	return f->about->closed && !gm_figures_process(f, GM_C_torch_cache) &&
+	       finding_count(out, SUM(live_blocks));
+}
+
+/* --- of the device with the highest share --- */
+
+/* Measure one device. False: the rule does not apply to it. */
+typedef bool of_device(const struct gm_figures *f, unsigned d, struct gm_finding *out);
+
+static bool device_worst(const struct gm_figures *f, of_device *measure, struct gm_finding *out)
+{
+	bool found = false;
+	for (unsigned d = 0; d < f->n_devices; d++) {
+		struct gm_finding one = {.rule = out->rule, .device = d};
+		if (!measure(f, d, &one))
+			continue;
+		if (!found || (unsigned __int128)one.value.n * out->of.n >
+				      (unsigned __int128)out->value.n * one.of.n)
+			*out = one;
+		found = true;
+	}
+	return found;
+}
+
+/* Means over the time that samples cover. */
+struct means {
+	uint64_t requested, internal, mapped, unreclaimable, idle, remap_ppm;
+};
+
+static bool device_means(const struct gm_figures *f, unsigned d, struct means *out)
+{
+	const uint64_t ns = C(sampled_ns);
+	if (!ns)
+		return false;
+#define MEAN(name) ((uint64_t)((unsigned __int128)C(name##_seconds) * 1000000000u / ns))
+	*out = (struct means){.requested = MEAN(requested),
+			      .internal = MEAN(internal),
+			      .mapped = MEAN(mapped),
+			      .unreclaimable = MEAN(unreclaimable),
+			      .remap_ppm = MEAN(external_remap)};
+#undef MEAN
+	const uint64_t used = out->requested + out->internal;
+	out->idle = out->mapped > used ? out->mapped - used : 0;
+	return true;
+}
+
+static bool device_unreclaimable(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	struct means m;
+	if (!device_means(f, d, &m) || m.unreclaimable < FEW)
+		return false;
+	out->value = GM_BYTES(m.unreclaimable);
+	out->of = GM_BYTES(m.mapped);
+	return true;
+}
+
+bool gm_rule_unreclaimable(struct gm_figures *f, struct gm_finding *out)
+{
+	return device_worst(f, device_unreclaimable, out);
+}
+
+static bool device_in_pieces(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	struct means m;
+	if (!device_means(f, d, &m) || m.idle < FEW || m.idle < m.mapped / 10)
+		return false;
+	out->value = GM_PPM(m.remap_ppm);
+	out->of = GM_PPM(1000000);
+	out->other = GM_BYTES(m.idle);
+	return true;
+}
+
+bool gm_rule_in_pieces(struct gm_figures *f, struct gm_finding *out)
+{
+	return device_worst(f, device_in_pieces, out);
+}
+
+static bool device_internal(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	struct means m;
+	if (!device_means(f, d, &m) || m.internal < FEW)
+		return false;
+	out->value = GM_BYTES(m.internal);
+	out->of = GM_BYTES(m.requested + m.internal);
+	return true;
+}
+
+bool gm_rule_internal(struct gm_figures *f, struct gm_finding *out)
+{
+	return device_worst(f, device_internal, out);
+}
+
+static bool device_kept_idle(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	struct means m;
+	if (!device_means(f, d, &m) || m.idle < MUCH)
+		return false;
+	out->value = GM_BYTES(m.idle);
+	out->of = GM_BYTES(m.mapped);
+	return true;
+}
+
+bool gm_rule_kept_idle(struct gm_figures *f, struct gm_finding *out)
+{
+	return device_worst(f, device_kept_idle, out);
+}
+
+static bool device_foreign(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	out->value = GM_BYTES(C(foreign_peak));
+	out->of = GM_BYTES(C(foreign_peak) + C(mapped_peak));
+	return C(foreign_peak) >= FEW;
+}
+
+bool gm_rule_foreign(struct gm_figures *f, struct gm_finding *out)
+{
+	return strcmp(f->about->mode, "pool") == 0 && device_worst(f, device_foreign, out);
+}
+
+/* The peak of retired memory bounds the memory that captures kept from reuse. With
+ * GPUMEM_FREE=defer it also has memory that waits for its fences. */
+static bool device_captures(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	out->value = GM_BYTES(C(retired_peak));
+	out->of = GM_BYTES(C(mapped_peak));
+	return C(retired_peak) >= FEW;
+}
+
+bool gm_rule_captures(struct gm_figures *f, struct gm_finding *out)
+{
+	return gm_figures_process(f, GM_C_captures) && device_worst(f, device_captures, out);
+}
+
+static bool device_mapped_again(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	out->value = GM_BYTES(C(map_bytes));
+	out->of = GM_BYTES(C(mapped_peak));
+	return C(mapped_peak) > 0;
+}
+
+bool gm_rule_mapped_again(struct gm_figures *f, struct gm_finding *out)
+{
+	return device_worst(f, device_mapped_again, out);
+}
+
+/* --- time --- */
+
+bool gm_rule_fence_waits(struct gm_figures *f, struct gm_finding *out)
+{
+	out->value = GM_NS(SUM(fence_ns));
+	out->of = GM_NS(SUM(allocate_ns) + SUM(free_ns));
+	return out->value.n && out->value.n >= gm_figures_length(f) / 100;
+}
+
+bool gm_rule_churn(struct gm_figures *f, struct gm_finding *out)
+{
+	const struct gm_churn churn = gm_churn_find(f->file);
+	out->of = GM_COUNT(churn.most);
+	out->other = GM_BYTES(churn.size);
+	return finding_count(out, churn.allocated);
+}
+
+/* --- kind of log --- */
+
+bool gm_rule_watched(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, gm_figures_is_trace(f));
+}
+
+bool gm_rule_torch_cache(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, gm_figures_process(f, GM_C_torch_cache));
+}
+
+bool gm_rule_no_memory(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out,
+			     SUM(allocate_calls) == 0 && SUM(heaps) == 0 && SUM(foreign_peak) == 0);
+}
+
+bool gm_rule_no_events(struct gm_figures *f, struct gm_finding *out)
+{
+	return finding_count(out, strcmp(f->about->level, "events") != 0);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gpumemstat run and record: run a command under the preload, return its status, print one line
+ * about its logs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "knob/conf.h"
+#include "log/format.h"
+#include "tools/launch/leftover_logs.h"
+#include "tools/launch/preload.h"
+#include "tools/options.h"
+
+enum { EXIT_OWN_FAILURE = 125, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+
+struct launch {
+	struct gm_options options;
+	bool record, exec;
+	bool quiet;	       /* GPUMEM_LOG=off: no line at the end */
+	char folder[PATH_MAX]; /* of `run`: folder of its logs until the line is printed; "": none
+				*/
+	struct gm_leftover_logs leftover;
+};
+
+/* --- the environment --- */
+
+/* Set KNOB=VALUE in the environment. False: a usage error. */
+static bool knob_set(const struct gm_command *self, const char *text)
+{
+	char name[128], why[256];
+	union gm_knob_value value;
+	size_t n = strcspn(text, "=");
+	if (!text[n] || n == 0 || n >= sizeof name) {
+		gm_tool_usage(self->name, "-e %s: expected KNOB=VALUE", text);
+		return false;
+	}
+	snprintf(name, sizeof name, "%.*s", (int)n, text);
+	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
+		if (strcmp(name, gm_knob_table[i].name) != 0)
+			continue;
+		if (gm_knob_parse((enum gm_knob_id)i, text + n + 1, &value, why, sizeof why))
+			return setenv(name, text + n + 1, 1) == 0;
+		gm_tool_usage(self->name, "-e %s: %s", text, why);
+		return false;
+	}
+	const char *nearest = gm_knob_nearest(name);
+	if (nearest)
+		gm_tool_usage(self->name, "-e %s: %s is not a knob; did you mean %s?", text, name,
+			      nearest);
+	else
+		gm_tool_usage(self->name, "-e %s: %s is not a knob; see gpumemstat env", text,
+			      name);
+	return false;
+}
+
+/* Options of the command line; later knobs override earlier ones. Returns GM_OPTIONS_DONE or
+ * _STOP. */
+static int launch_parse(struct launch *launch, const struct gm_command *self, int argc, char **argv)
+{
+	int option;
+	gm_options_begin(&launch->options);
+	while ((option = gm_options_next(&launch->options, self, argc, argv)) != GM_OPTIONS_DONE) {
+		if (option == GM_OPTIONS_STOP)
+			return GM_OPTIONS_STOP;
+		if (option == GM_OPTION_INDEX_OUTPUT && !*optarg) {
+			launch->options.status =
+				gm_tool_usage(self->name, "--output=: expected a name");
+			return GM_OPTIONS_STOP;
+		}
+		if (option == GM_OPTION_INDEX_OUTPUT)
+			setenv("GPUMEM_LOG_NAME", optarg, 1);
+		else if (option == GM_OPTION_INDEX_TRACE)
+			setenv("GPUMEM_MODE", "trace", 1);
+		else if (option == GM_OPTION_INDEX_EXEC)
+			launch->exec = true;
+		else if (!knob_set(self, optarg)) {
+			launch->options.status = GM_EXIT_USAGE;
+			return GM_OPTIONS_STOP;
+		}
+	}
+	return GM_OPTIONS_DONE;
+}
+
+/* Make the folder of `run` for its processes' small logs. False: there is none; the command runs
+ * without, and no line is printed at its end. */
+static bool folder_make(struct launch *launch)
+{
+	char into[PATH_MAX + 2];
+	const char *tmp = getenv("TMPDIR");
+	tmp = tmp && *tmp ? tmp : "/tmp";
+	snprintf(launch->folder, sizeof launch->folder, "%s/gpumem-run.XXXXXX", tmp);
+	if (!mkdtemp(launch->folder)) {
+		gm_tool_error("no log can be written in %s/: %s", tmp, strerror(errno));
+		launch->folder[0] = '\0';
+		return false;
+	}
+	snprintf(into, sizeof into, "%s/", launch->folder);
+	if (!gm_leftover_logs_try(into, GM_SEGMENT_SMALL)) {
+		rmdir(launch->folder);
+		launch->folder[0] = '\0';
+		return false;
+	}
+	setenv("GPUMEM_LOG_NAME", into, 1);
+	return true;
+}
+
+/* Make a relative name absolute: the command's processes may change their folder. */
+static void log_name_make_absolute(void)
+{
+	char here[PATH_MAX], whole[3 * PATH_MAX];
+	const char *name = getenv("GPUMEM_LOG_NAME");
+	size_t at = 0;
+	if (!name || !*name)
+		name = gm_conf_get()->values[GM_KNOB_ID_log_name];
+	if (!name || !*name)
+		name = GM_FIND_DEFAULT_NAME;
+	if (*name != '/' && getcwd(here, sizeof here)) {
+		for (const char *p = here; *p; p++) {
+			whole[at++] = *p;
+			if (*p == '%')
+				whole[at++] = '%';
+		}
+		snprintf(whole + at, sizeof whole - at, "%s%s", at > 1 ? "/" : "", name);
+		name = whole;
+	}
+	setenv("GPUMEM_LOG_NAME", name, 1);
+}
+
+/* Choose the log of the command's processes. `level`: that of -e, or NULL. False: no log is
+ * possible. */
+static bool log_choose(struct launch *launch, const char *level)
+{
+	if (!level && launch->record)
+		level = "events";
+	else if (!level)
+		level = !launch->exec && folder_make(launch) ? "small" : "off";
+	launch->quiet = strcasecmp(level, "off") == 0;
+	if (launch->options.stacks)
+		setenv("GPUMEM_STACKS", launch->options.stacks, 1);
+	else if (launch->record && strcasecmp(level, "events") == 0 &&
+		 !gm_conf_get()->values[GM_KNOB_ID_stacks])
+		setenv("GPUMEM_STACKS", "large", 0);
+	setenv("GPUMEM_LOG", level, 1);
+	log_name_make_absolute();
+	if (!gm_leftover_logs_begin(&launch->leftover, getenv("GPUMEM_LOG_NAME")))
+		return false;
+	return launch->quiet || *launch->folder ||
+	       gm_leftover_logs_try(getenv("GPUMEM_LOG_NAME"), strcasecmp(level, "small") == 0
+								       ? GM_SEGMENT_SMALL
+								       : GM_SEGMENT_EVENTS);
+}
+
+/* --- the process --- */
+
+static volatile sig_atomic_t child;
+
+/* Forward a signal to the child. The terminal's signals reach the whole process group by
+ * themselves. */
+static void signal_forward(int signal, siginfo_t *info, void *unused)
+{
+	(void)unused;
+	int saved = errno;
+	if (child > 0 && info->si_code <= 0 && info->si_pid != child)
+		kill((pid_t)child, signal);
+	errno = saved;
+}
+
+static void signals_catch(void)
+{
+	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT};
+	struct sigaction action = {.sa_sigaction = signal_forward,
+				   .sa_flags = SA_SIGINFO | SA_RESTART};
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		struct sigaction old;
+		sigaction(signals[i], NULL, &old);
+		if (old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &action, NULL);
+	}
+}
+
+static int command_report_failure(const char *command, int error)
+{
+	char missing[PATH_MAX];
+	if (error == ENOENT && gm_preload_interpreter_missing(command, missing, sizeof missing))
+		gm_tool_error("%s: its interpreter %s is missing", command, missing);
+	else
+		gm_tool_error("%s: %s", gm_tool_name(command), strerror(error));
+	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
+
+/* Start the command and wait for it. Signals are blocked until `child` is known, so that none is
+ * lost. *status: exit status of gpumemstat. False: the command did not run. */
+static bool command_run(char **command, int *status)
+{
+	sigset_t all, before;
+	struct sigaction plain = {.sa_handler = SIG_DFL}, of_child;
+	int ends[2], error = 0, ended = 0;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	/* The parent process may ignore it; then there would be no status to wait for. */
+	sigaction(SIGCHLD, &plain, &of_child);
+	if (pipe2(ends, O_CLOEXEC) != 0 || (child = fork()) < 0) {
+		gm_tool_error("cannot start a process: %s", strerror(errno));
+		*status = EXIT_OWN_FAILURE;
+		return false;
+	}
+	if (child == 0) {
+		sigaction(SIGCHLD, &of_child, NULL);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		execvp(command[0], command);
+		error = errno;
+		ssize_t ignored = write(ends[1], &error, sizeof error);
+		(void)ignored;
+		_exit(EXIT_CANNOT_RUN);
+	}
+	close(ends[1]);
+	signals_catch();
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	ssize_t got = read(ends[0], &error, sizeof error);
+	close(ends[0]);
+	while (waitpid((pid_t)child, &ended, 0) < 0 && errno == EINTR)
+		;
+	child = 0;
+	if (got == (ssize_t)sizeof error) {
+		*status = command_report_failure(command[0], error);
+		return false;
+	}
+	*status = WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
+	return true;
+}
+
+static int launch_main(struct launch *launch, const struct gm_command *self, int argc, char **argv)
+{
+	char library[PATH_MAX];
+	int status = EXIT_OWN_FAILURE;
+	/* GPUMEM_LOG counts only when it is given with -e, not from the environment. */
+	unsetenv("GPUMEM_LOG");
+	if (launch_parse(launch, self, argc, argv) == GM_OPTIONS_STOP)
+		return launch->options.status;
+	char **command = argv + optind;
+	if (!*command)
+		return gm_tool_usage(self->name, "%s: expected a COMMAND", self->name);
+	char *level = getenv("GPUMEM_LOG");
+	if (launch->record && level && strcasecmp(level, "off") == 0)
+		return gm_tool_usage(self->name,
+				     "-e GPUMEM_LOG=%s: nothing to record; see "
+				     "gpumemstat run",
+				     level);
+	if (!gm_preload_find(library, sizeof library) || !gm_preload_set(library) ||
+	    !log_choose(launch, level))
+		return EXIT_OWN_FAILURE;
+	if (launch->exec) {
+		execvp(*command, command);
+		return command_report_failure(*command, errno);
+	}
+	if (command_run(command, &status) && !launch->quiet)
+		gm_leftover_logs_report(&launch->leftover, *command, *launch->folder != '\0');
+	if (*launch->folder)
+		rmdir(launch->folder);
+	gm_leftover_logs_end(&launch->leftover);
+	return status;
+}
+
+int gm_run_main(const struct gm_command *self, int argc, char **argv)
+{
+	struct launch launch = {.record = false};
+	return launch_main(&launch, self, argc, argv);
+}
+
+int gm_record_main(const struct gm_command *self, int argc, char **argv)
+{
+	struct launch launch = {.record = true};
+	return launch_main(&launch, self, argc, argv);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/launch/leftover_logs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "knob/knob.h"
+#include "log/file.h"
+#include "tools/launch/preload.h"
+#include "tools/log/figures.h"
+#include "tools/tool.h"
+
+enum { NAMED_MOST = 4 }; /* most logs that are named one by one */
+
+struct peaks {
+	size_t logs;
+	uint64_t requested, mapped; /* the highest of one log */
+	GM_ARRAY(const char *) paths;
+};
+
+/* The folder of the log `name`, with a slash. False: it differs from process to process. */
+static bool name_folder(const char *name, char *out, size_t n)
+{
+	const char *slash = strrchr(name, '/');
+	size_t at = 0;
+	for (const char *p = name; slash && p <= slash; p++) {
+		if (*p == '%' && p[1] && strchr("hprje", p[1]))
+			return false;
+		p += *p == '%' && p[1] == '%';
+		if (at + 3 > n)
+			return false;
+		out[at++] = *p;
+	}
+	snprintf(out + at, n - at, "%s", slash ? "" : "./");
+	return true;
+}
+
+bool gm_leftover_logs_try(const char *name, uint64_t bytes)
+{
+	struct gm_file file;
+	char folder[PATH_MAX], path[2 * PATH_MAX];
+	const char *slash = strrchr(name, '/');
+	if (!name_folder(name, folder, sizeof folder))
+		return true;
+	/* A name that no log of another command can have. */
+	snprintf(path, sizeof path, "%s%s~", folder, slash ? slash + 1 : name);
+	int error = gm_file_create(&file, path, NULL, 0);
+	if (!error) {
+		error = gm_file_reserve(&file, bytes);
+		gm_file_remove(&file);
+	}
+	if (error)
+		gm_tool_error("no log can be written in %s: %s", folder, strerror(error));
+	return !error;
+}
+
+bool gm_leftover_logs_begin(struct gm_leftover_logs *leftover, const char *name)
+{
+	if (!gm_find_glob(name, leftover->glob, sizeof leftover->glob)) {
+		gm_tool_error("%s: the name is too long", name);
+		return false;
+	}
+	gm_find_matching(&leftover->before, leftover->glob);
+	return true;
+}
+
+void gm_leftover_logs_end(struct gm_leftover_logs *leftover)
+{
+	gm_find_free(&leftover->before);
+}
+
+static bool log_was_there(const struct gm_leftover_logs *leftover, const char *path)
+{
+	for (size_t i = 0; i < leftover->before.paths.n; i++)
+		if (strcmp(leftover->before.paths.at[i], path) == 0)
+			return true;
+	return false;
+}
+
+static void peaks_add(struct peaks *peaks, const char *path)
+{
+	struct gm_figures figures;
+	char why[256];
+	if (!gm_figures_open(&figures, path, why, sizeof why)) {
+		gm_tool_error("%s: %s", path, why);
+		return;
+	}
+	uint64_t requested = gm_figures_requested_peak(&figures);
+	uint64_t mapped = gm_figures_sum(&figures, GM_C_mapped_peak);
+	if (gm_array_push(&peaks->paths, path))
+		peaks->logs++;
+	peaks->requested = requested > peaks->requested ? requested : peaks->requested;
+	peaks->mapped = mapped > peaks->mapped ? mapped : peaks->mapped;
+	gm_figures_close(&figures);
+}
+
+static void nothing_report(const char *command)
+{
+	const char *obstacle = gm_preload_obstacle(command);
+	const char *enable = getenv("GPUMEM_ENABLE"), *program = getenv("GPUMEM_PROGRAM");
+	union gm_knob_value value = {.flag = true};
+	char why[256];
+	if (enable)
+		gm_knob_parse(GM_KNOB_ID_enable, enable, &value, why, sizeof why);
+	if (!value.flag)
+		gm_tool_error("nothing was hooked: GPUMEM_ENABLE=%s", enable);
+	else if (program && *program)
+		gm_tool_error("no process whose program matches GPUMEM_PROGRAM=%s used CUDA",
+			      program);
+	else if (obstacle)
+		gm_tool_error("libgpumem.so was not loaded by %s: %s", command, obstacle);
+	else
+		gm_tool_error("no process used CUDA");
+}
+
+/* The path as seen from the current folder. */
+static const char *path_from_here(const char *path)
+{
+	char here[PATH_MAX];
+	size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+	return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
+/* Does `gpumemstat` without arguments show these logs and no others? */
+static bool run_is_newest(const struct peaks *peaks)
+{
+	struct gm_find run = {0};
+	size_t same = 0;
+	gm_find_newest_run(&run, GM_FIND_DEFAULT_GLOB);
+	for (size_t i = 0; i < run.paths.n; i++)
+		for (size_t j = 0; j < peaks->logs; j++)
+			same += strcmp(run.paths.at[i], path_from_here(peaks->paths.at[j])) == 0;
+	bool is = same == peaks->logs && run.paths.n == same;
+	gm_find_free(&run);
+	return is;
+}
+
+/* The arguments to type for several logs: none, each, or the pattern of their names. */
+static void arguments_next(const struct gm_leftover_logs *leftover, const struct peaks *peaks,
+			   char *out, size_t n)
+{
+	size_t at = 0;
+	*out = '\0';
+	if (run_is_newest(peaks))
+		return;
+	if (peaks->logs > NAMED_MOST) {
+		snprintf(out, n, " %s", path_from_here(leftover->glob));
+		return;
+	}
+	for (size_t i = 0; i < peaks->logs && at < n; i++)
+		at += (size_t)snprintf(out + at, n - at, " %s", path_from_here(peaks->paths.at[i]));
+}
+
+static void logs_report(const struct gm_leftover_logs *leftover, const struct peaks *peaks,
+			const char *peak)
+{
+	const char *first = path_from_here(peaks->paths.at[0]);
+	char next[2 * PATH_MAX];
+	if (peaks->logs == 1) {
+		gm_tool_error("%s: peak %s; next: gpumemstat %s", first, peak, first);
+		return;
+	}
+	arguments_next(leftover, peaks, next, sizeof next);
+	gm_tool_error("%zu logs, the first %s: highest peak %s; next: gpumemstat%s", peaks->logs,
+		      first, peak, next);
+}
+
+void gm_leftover_logs_report(const struct gm_leftover_logs *leftover, const char *command,
+			     bool brief)
+{
+	struct gm_find after = {0};
+	struct peaks peaks = {0};
+	char requested[32], mapped[32], peak[96];
+	gm_find_matching(&after, leftover->glob);
+	for (size_t i = 0; i < after.paths.n; i++)
+		if (!log_was_there(leftover, after.paths.at[i]))
+			peaks_add(&peaks, after.paths.at[i]);
+	snprintf(peak, sizeof peak, "%s requested, %s mapped",
+		 gm_size_format(peaks.requested, requested, sizeof requested),
+		 gm_size_format(peaks.mapped, mapped, sizeof mapped));
+	if (peaks.logs == 0)
+		nothing_report(command);
+	else if (!brief)
+		logs_report(leftover, &peaks, peak);
+	else
+		gm_tool_error("%zu process%s used CUDA: peak %s; next: gpumemstat record -- %s",
+			      peaks.logs, peaks.logs > 1 ? "es" : "", peak, command);
+	for (size_t i = 0; brief && i < after.paths.n; i++)
+		unlink(after.paths.at[i]);
+	gm_array_free(&peaks.paths);
+	gm_find_free(&after);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/log/alive.h"
+
+#include <stdlib.h>
+
+#include "tools/tool.h"
+
+enum { NOWHERE = 0, HEADS_LEAST = 1024 }; /* numbers of blocks count from 1 */
+enum { UNUSED, BEGUN, ENDED, FOUND }; /* of a block: an ALLOCATE or LIVE was seen, a FREE, both */
+
+static _Noreturn void memory_exhausted(void)
+{
+	gm_tool_error("out of memory");
+	exit(GM_EXIT_FAILED);
+}
+
+const char *gm_alive_missing(const struct gm_log_about *about)
+{
+	const uint32_t needed = 1u << GM_RECORD_ALLOCATE | 1u << GM_RECORD_FREE;
+	if (*about->level == 's')
+		return "no events in this log: 'gpumemstat record' keeps them";
+	if ((about->kept & needed) != needed)
+		return "not in this log: GPUMEM_LOG_EVENTS was without allocate and free";
+	return NULL;
+}
+
+static bool record_is_free(const struct gm_record *r)
+{
+	return r->kind == GM_RECORD_FREE && !r->status; /* a refused one frees nothing */
+}
+
+static unsigned row_of(const struct gm_record *r)
+{
+	return r->device < GM_COUNTER_DEVICES ? r->device : GM_COUNTER_DEVICES - 1;
+}
+
+/* The end and a time are the same record of all devices. */
+static void moments_all(struct gm_log_file *file, const struct gm_moment_wish *wish,
+			struct gm_alive_moment *moments)
+{
+	const struct gm_log_about *about = gm_log_read_about(file);
+	struct gm_alive_moment all = {true, {GM_ALIVE_END, about->end}};
+	if (wish->kind == GM_MOMENT_TIME) {
+		gm_moment_find(file, 0, true, wish, &all.at);
+		all.known = wish->time >= about->since - about->start;
+	}
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+		moments[d] = all;
+}
+
+void gm_alive_moments(struct gm_log_file *file, const struct gm_moment_wish *wish,
+		      struct gm_alive_moment moments[GM_COUNTER_DEVICES])
+{
+	if (wish->kind == GM_MOMENT_EXIT || wish->kind == GM_MOMENT_TIME) {
+		moments_all(file, wish, moments);
+		return;
+	}
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
+		moments[d].known = gm_log_read_counter(file, d, GM_C_allocate_calls) &&
+				   gm_moment_find(file, d, true, wish, &moments[d].at);
+}
+
+/* --- blocks --- */
+
+struct search {
+	struct gm_alive *alive;
+	const struct gm_alive_moment *moments;
+	size_t n; /* blocks in use */
+	bool leaks, complete;
+};
+
+static uint32_t *head_of(struct gm_alive *alive, uint64_t id)
+{
+	return &alive->heads.at[(id * 0x9e3779b97f4a7c15u >> 32) & (alive->heads.n - 1)];
+}
+
+static void heads_grow(struct gm_alive *alive)
+{
+	size_t n = alive->heads.n ? 2 * alive->heads.n : HEADS_LEAST;
+	if (!gm_array_reserve(&alive->heads, n))
+		memory_exhausted();
+	alive->heads.n = n;
+	for (size_t i = 0; i < n; i++)
+		alive->heads.at[i] = NOWHERE;
+	for (size_t i = 0; i < alive->blocks.n; i++) {
+		struct gm_alive_block *b = &alive->blocks.at[i];
+		uint32_t *head = head_of(alive, b->id);
+		if (b->state == UNUSED)
+			continue;
+		b->next = *head;
+		*head = (uint32_t)i + 1;
+	}
+}
+
+/* The link to the block of this id; to NOWHERE, if there is none. */
+static uint32_t *link_find(struct gm_alive *alive, const struct gm_record *r)
+{
+	uint32_t *link = head_of(alive, r->id);
+	while (*link && (alive->blocks.at[*link - 1].id != r->id ||
+			 alive->blocks.at[*link - 1].device != row_of(r)))
+		link = &alive->blocks.at[*link - 1].next;
+	return link;
+}
+
+static struct gm_alive_block *block_add(struct search *search, const struct gm_record *r)
+{
+	struct gm_alive *alive = search->alive;
+	uint32_t number = alive->free;
+	if (search->n >= alive->heads.n)
+		heads_grow(alive);
+	if (number == NOWHERE) {
+		if (alive->blocks.n == UINT32_MAX - 1 ||
+		    !gm_array_push(&alive->blocks, (struct gm_alive_block){0}))
+			memory_exhausted();
+		number = (uint32_t)alive->blocks.n;
+	} else {
+		alive->free = alive->blocks.at[number - 1].next;
+	}
+	uint32_t *head = head_of(alive, r->id);
+	struct gm_alive_block *b = &alive->blocks.at[number - 1];
+	*b = (struct gm_alive_block){.id = r->id,
+				     .size = r->size,
+				     .address = r->address,
+				     .death = GM_ALIVE_END,
+				     .context = r->context,
+				     .next = *head,
+				     .device = (uint8_t)row_of(r),
+				     .driver = r->flags & GM_RECORD_DRIVER};
+	*head = number;
+	search->n++;
+	return b;
+}
+
+static void block_drop(struct search *search, uint32_t *link)
+{
+	struct gm_alive *alive = search->alive;
+	uint32_t number = *link;
+	struct gm_alive_block *b = &alive->blocks.at[number - 1];
+	*link = b->next;
+	b->state = UNUSED;
+	b->next = alive->free;
+	alive->free = number;
+	search->n--;
+}
+
+static bool block_was_alive(const struct search *search, const struct gm_alive_block *b)
+{
+	const struct gm_alive_moment *moment = &search->moments[b->device];
+	if (!moment->known || b->birth > moment->at.records)
+		return false;
+	return (search->leaks && b->gone) || b->death == GM_ALIVE_END ||
+	       b->death > moment->at.records;
+}
+
+/* Both ends of a block are known: it is kept if it was alive at the moment. */
+static void block_finish(struct search *search, struct gm_alive_block *b, uint32_t *link)
+{
+	b->state = FOUND;
+	if (!block_was_alive(search, b))
+		block_drop(search, link);
+}
+
+static void birth_add(struct search *search, const struct gm_record *r, uint64_t n)
+{
+	uint32_t *link = link_find(search->alive, r);
+	struct gm_alive_block *b =
+		*link ? &search->alive->blocks.at[*link - 1] : block_add(search, r);
+	if (b->state == FOUND)
+		return;
+	b->birth = n;
+	b->time = n ? r->time : 0;
+	b->stack = r->stack ? r->stack : b->stack;
+	if (b->state == ENDED)
+		block_finish(search, b, link_find(search->alive, r));
+	else
+		b->state = BEGUN;
+}
+
+static void death_add(struct search *search, const struct gm_record *r, uint64_t n)
+{
+	uint32_t *link = link_find(search->alive, r);
+	struct gm_alive_block *b =
+		*link ? &search->alive->blocks.at[*link - 1] : block_add(search, r);
+	if (b->state == FOUND || b->state == ENDED)
+		return;
+	b->death = n;
+	b->gone = r->flags & GM_RECORD_CONTEXT_GONE;
+	if (b->state == BEGUN)
+		block_finish(search, b, link_find(search->alive, r));
+	else
+		b->state = ENDED;
+}
+
+/* Where older events were dropped: the blocks that were alive then. Only those of the oldest
+ * segment count, for the blocks of the others have their ALLOCATE in the log. */
+static void live_read(struct search *search, struct gm_log_file *file)
+{
+	struct gm_log_entry entry;
+	gm_log_read_rewind(file);
+	while (gm_log_read_next(file, &entry))
+		if (entry.segment == 0 && entry.record.kind == GM_RECORD_LIVE)
+			birth_add(search, &entry.record, 0);
+}
+
+static void events_read(struct search *search, struct gm_log_file *file)
+{
+	struct gm_log_entry entry;
+	gm_log_read_rewind(file);
+	for (uint64_t n = 1; gm_log_read_next(file, &entry); n++)
+		if (entry.record.kind == GM_RECORD_ALLOCATE)
+			birth_add(search, &entry.record, n);
+		else if (record_is_free(&entry.record))
+			death_add(search, &entry.record, n);
+}
+
+/* Blocks with one end: those that live on; those freed whose ALLOCATE was dropped, unless it never
+ * was there. */
+static void rest_finish(struct search *search)
+{
+	struct gm_alive *alive = search->alive;
+	size_t to = 0;
+	for (size_t i = 0; i < alive->blocks.n; i++) {
+		const struct gm_alive_block *b = &alive->blocks.at[i];
+		bool found = b->state == FOUND ||
+			     ((b->state == BEGUN || (b->state == ENDED && !search->complete)) &&
+			      block_was_alive(search, b));
+		if (found)
+			alive->blocks.at[to++] = *b;
+	}
+	alive->blocks.n = to;
+}
+
+void gm_alive_find(struct gm_log_file *file, const struct gm_alive_moment *moments, bool leaks,
+		   struct gm_alive *out)
+{
+	const struct gm_log_about *about = gm_log_read_about(file);
+	struct search search = {.alive = out,
+				.moments = moments,
+				.leaks = leaks,
+				.complete = about->since == about->start};
+	*out = (struct gm_alive){0};
+	heads_grow(out);
+	if (!search.complete)
+		live_read(&search, file);
+	events_read(&search, file);
+	rest_finish(&search);
+}
+
+void gm_alive_free(struct gm_alive *alive)
+{
+	gm_array_free(&alive->blocks);
+	gm_array_free(&alive->heads);
+}

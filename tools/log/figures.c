@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/log/figures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tool.h"
+
+static _Noreturn void memory_exhausted(void)
+{
+	gm_tool_error("out of memory");
+	exit(GM_EXIT_FAILED);
+}
+
+static void call_add(struct gm_figures *figures, const struct gm_record *record)
+{
+	if (record->hook == 0 || record->hook > figures->about->n_hooks)
+		return;
+	struct gm_figures_hook *hook = &figures->hooks[record->hook - 1];
+	hook->calls++;
+	hook->errors += record->status != 0;
+	hook->driver += (record->flags & GM_RECORD_DRIVER) != 0;
+	hook->total += record->duration;
+	if (!gm_array_push(&hook->durations, record->duration))
+		memory_exhausted();
+}
+
+static void refusal_add(struct gm_figures *figures, const struct gm_log_entry *entry)
+{
+	struct gm_figures_refusal refusal = {.time = entry->record.time,
+					     .asked = entry->record.size,
+					     .device = entry->record.device};
+	if (entry->sample)
+		refusal.sample = *entry->sample;
+	if (!gm_array_push(&figures->refusals, refusal))
+		memory_exhausted();
+}
+
+static void entry_add(struct gm_figures *figures, const struct gm_log_entry *entry)
+{
+	const struct gm_record *record = &entry->record;
+	switch (record->kind) {
+	case GM_RECORD_FREE:
+		/* No call: the context ended. */
+		if (record->flags & GM_RECORD_CONTEXT_GONE)
+			break;
+		/* fall through */
+	case GM_RECORD_ALLOCATE:
+	case GM_RECORD_ALLOCATE_FAILED:
+	case GM_RECORD_COPY:
+	case GM_RECORD_RETIRE:
+		call_add(figures, record);
+		break;
+	case GM_RECORD_SAMPLE:
+		if (!entry->sample || record->device >= figures->n_devices)
+			break;
+		figures->devices[record->device].sampled = true;
+		figures->devices[record->device].last = *entry->sample;
+		break;
+	case GM_RECORD_OUT_OF_MEMORY:
+		refusal_add(figures, entry);
+		break;
+	default:
+		if (!gm_figures_add_heap(figures, entry))
+			memory_exhausted();
+	}
+}
+
+static int duration_compare(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+static bool device_is_used(const struct gm_figures *figures, unsigned device)
+{
+	static const enum gm_counter signs[] = {
+		GM_C_allocate_calls,	  GM_C_free_calls,
+		GM_C_free_driver,	  GM_C_map_calls,
+		GM_C_foreign_peak,	  GM_C_foreign_managed_calls,
+		GM_C_foreign_graph_calls, GM_C_foreign_external_calls,
+		GM_C_takeovers_native,	  GM_C_heaps};
+	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+		if (gm_figures_device(figures, device, signs[i]))
+			return true;
+	return false;
+}
+
+bool gm_figures_open(struct gm_figures *figures, const char *path, char *why, size_t n)
+{
+	struct gm_log_entry entry;
+	*figures = (struct gm_figures){0};
+	if (!gm_log_read_open(path, &figures->file, why, n))
+		return false;
+	figures->about = gm_log_read_about(figures->file);
+	figures->n_devices = figures->about->n_devices < GM_COUNTER_DEVICES
+				     ? figures->about->n_devices
+				     : GM_COUNTER_DEVICES;
+	figures->hooks = calloc(figures->about->n_hooks + 1, sizeof *figures->hooks);
+	if (!figures->hooks)
+		memory_exhausted();
+	while (gm_log_read_next(figures->file, &entry))
+		entry_add(figures, &entry);
+	for (unsigned i = 0; i < figures->about->n_hooks; i++) {
+		struct gm_figures_hook *hook = &figures->hooks[i];
+		if (hook->durations.n)
+			qsort(hook->durations.at, hook->durations.n, sizeof *hook->durations.at,
+			      duration_compare);
+	}
+	for (unsigned i = 0; i < figures->n_devices; i++)
+		figures->devices[i].used = device_is_used(figures, i);
+	return true;
+}
+
+void gm_figures_close(struct gm_figures *figures)
+{
+	for (unsigned i = 0; i < figures->about->n_hooks; i++)
+		gm_array_free(&figures->hooks[i].durations);
+	free(figures->hooks);
+	gm_array_free(&figures->refusals);
+	gm_figures_free_heap(figures);
+	gm_log_read_close(figures->file);
+}
+
+uint64_t gm_figures_device(const struct gm_figures *figures, unsigned device, enum gm_counter c)
+{
+	return gm_log_read_counter(figures->file, device, c);
+}
+
+uint64_t gm_figures_process(const struct gm_figures *figures, enum gm_counter c)
+{
+	return gm_log_read_counter(figures->file, 0, c);
+}
+
+uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < figures->n_devices; i++)
+		sum += gm_figures_device(figures, i, c);
+	return sum;
+}
+
+bool gm_figures_is_trace(const struct gm_figures *figures)
+{
+	return strcmp(figures->about->mode, "trace") == 0;
+}
+
+uint64_t gm_figures_requested_peak(const struct gm_figures *figures)
+{
+	return gm_figures_sum(figures, gm_figures_is_trace(figures) ? GM_C_foreign_driver_peak
+								    : GM_C_requested_peak);
+}
+
+uint64_t gm_figures_length(const struct gm_figures *figures)
+{
+	/* A peak is a sign of life, too, and may be the last one of a small log. */
+	uint64_t last = figures->about->end;
+	for (unsigned i = 0; i < figures->n_devices; i++) {
+		uint64_t requested = gm_figures_device(figures, i, GM_C_requested_peak_time);
+		uint64_t mapped = gm_figures_device(figures, i, GM_C_mapped_peak_time);
+		last = requested > last ? requested : last;
+		last = mapped > last ? mapped : last;
+	}
+	return gm_figures_at(figures, last);
+}
+
+uint64_t gm_figures_at(const struct gm_figures *figures, uint64_t time)
+{
+	return time > figures->about->start ? time - figures->about->start : 0;
+}
+
+uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm)
+{
+	size_t n = hook->durations.n;
+	if (n == 0)
+		return 0;
+	size_t rank = (size_t)(((unsigned __int128)n * ppm + 999999) / 1000000);
+	return hook->durations.at[rank ? rank - 1 : 0];
+}
+
+const char *gm_figures_end(const struct gm_figures *figures)
+{
+	if (figures->about->closed)
+		return "closed cleanly";
+	return figures->about->running ? "still running" : "killed, or crashed";
+}
+
+const char *gm_figures_name(const struct gm_figures *figures)
+{
+	const char *slash = strrchr(figures->about->path, '/');
+	return slash ? slash + 1 : figures->about->path;
+}

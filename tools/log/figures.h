@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The figures of one log, as summary shows them, before layout. Single-threaded. */
+#ifndef GM_TOOLS_LOG_FIGURES_H
+#define GM_TOOLS_LOG_FIGURES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/array.h"
+#include "log/read.h"
+
+/* The calls of one hook, from events. */
+struct gm_figures_hook {
+	uint64_t calls, errors, driver, total; /* total: ns; driver: calls served by the driver */
+	GM_ARRAY(uint32_t) durations;	       /* ns, sorted */
+};
+
+struct gm_figures_refusal {
+	uint64_t time, asked;
+	unsigned device;
+	struct gm_sample sample;
+};
+
+struct gm_figures_device {
+	bool used;    /* the program allocated, freed or mapped on it */
+	bool sampled; /* `last` is there */
+	struct gm_sample last;
+	GM_ARRAY(uint32_t) growths; /* of device heaps, ns, as far as the log has their events */
+};
+
+/* A context for which a takeover of malloc in kernels was tried. */
+struct gm_figures_context {
+	uint64_t key, time, heap, limit, ns;
+	unsigned device, status;
+	bool taken;
+	const char *text; /* how the takeover ended; text of the log, as those below */
+};
+
+/* An image of device code that was loaded. */
+struct gm_figures_image {
+	uint64_t address;
+	unsigned device;
+	bool may, unknown; /* call malloc */
+	const char *text;
+};
+
+/* A device heap, as last sampled. */
+struct gm_figures_heap {
+	uint64_t live, mapped, nulls, foreign_frees;
+	uint32_t context; /* low half of its key */
+	unsigned device;
+	bool own, ended; /* own: the program made it */
+	const char *policy;
+	struct gm_heap_sample more;
+};
+
+/* ns; equal where the median is known, else its bounds */
+struct gm_figures_median {
+	uint64_t least, most;
+};
+
+struct gm_figures {
+	struct gm_log_file *file;
+	const struct gm_log_about *about;
+	struct gm_figures_device devices[GM_COUNTER_DEVICES];
+	unsigned n_devices;
+	struct gm_figures_hook *hooks; /* about->n_hooks of them */
+	GM_ARRAY(struct gm_figures_refusal) refusals;
+	GM_ARRAY(struct gm_figures_context) contexts;
+	GM_ARRAY(struct gm_figures_image) images;
+	GM_ARRAY(struct gm_figures_heap) heaps;
+};
+
+/* Read a log. False: `why` has the reason, and nothing is to be closed. */
+bool gm_figures_open(struct gm_figures *figures, const char *path, char *why, size_t n);
+void gm_figures_close(struct gm_figures *figures);
+
+uint64_t gm_figures_device(const struct gm_figures *figures, unsigned device, enum gm_counter c);
+uint64_t gm_figures_process(const struct gm_figures *figures, enum gm_counter c);
+
+/* Over all devices. */
+uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c);
+
+/* In trace mode the driver serves every allocation and the pool none. */
+bool gm_figures_is_trace(const struct gm_figures *figures);
+
+/* Peak of the bytes that the program had requested, of the pool, in trace mode of the driver; the
+ * sum of the devices' peaks. */
+uint64_t gm_figures_requested_peak(const struct gm_figures *figures);
+
+/* ns from the start of the log to its last sign of life, or to `time` (0: unknown, gives 0). */
+uint64_t gm_figures_length(const struct gm_figures *figures);
+uint64_t gm_figures_at(const struct gm_figures *figures, uint64_t time);
+
+/* The duration that `ppm` parts per million of the calls did not exceed; 0 without calls. */
+uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm);
+
+/* --- figures_heap.c --- */
+
+/* Add a record about malloc in kernels; false: host memory is short. free_heap frees all of
+ * them. */
+bool gm_figures_add_heap(struct gm_figures *figures, const struct gm_log_entry *entry);
+void gm_figures_free_heap(struct gm_figures *figures);
+
+/* The median growth time of a device's heaps; 0 without growths. */
+struct gm_figures_median gm_figures_growth(struct gm_figures *figures, unsigned device);
+
+/* The allocation size of a bin of gm_heap_sample.live, except the last. */
+uint64_t gm_figures_size(unsigned bin);
+
+/* "closed cleanly", "still running", "killed, or crashed". */
+const char *gm_figures_end(const struct gm_figures *figures);
+
+/* The file name of the log. */
+const char *gm_figures_name(const struct gm_figures *figures);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds the logs of a run by their names and headers. Single-threaded. */
+#ifndef GM_TOOLS_LOG_FIND_H
+#define GM_TOOLS_LOG_FIND_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/array.h"
+
+#define GM_FIND_DEFAULT_NAME "gpumem.%h.%p.gml"
+#define GM_FIND_DEFAULT_GLOB "*.gml"
+
+struct gm_find {
+	GM_ARRAY(char *) paths;
+};
+/* Add a copy of `path`. Ends the program when memory is short. */
+void gm_find_add(struct gm_find *find, const char *path);
+void gm_find_free(struct gm_find *find);
+
+/*
+ * Add the logs of the newest run among those that `glob` matches (GM_FIND_DEFAULT_GLOB: those of
+ * this folder): the log begun last, and all of the same job or, outside a job, all whose time
+ * overlaps with a log of the run. Sorted by rank, then start. Unreadable logs are named on stderr
+ * and skipped.
+ */
+void gm_find_newest_run(struct gm_find *find, const char *glob);
+
+/* Add the logs of the newest run in a folder. False: `path` is no folder, or none lies there. */
+bool gm_find_in_folder(struct gm_find *find, const char *path);
+
+/* The glob of all names that GPUMEM_LOG_NAME=`name` can give: %-words become '*'. False: too
+ * long. */
+bool gm_find_glob(const char *name, char *out, size_t n);
+
+/* True for a name with %-words that is not an existing file. */
+bool gm_find_is_name(const char *text);
+
+/* Add the files that match the glob, and those with .1, .2 ... appended. */
+void gm_find_matching(struct gm_find *find, const char *glob);
+
+#endif

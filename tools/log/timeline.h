@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory of each device over time, from the events of a log, in a bounded number of points. A
+ * point stands for one event, or for neighbours in time: then it has the least and the most that
+ * each series was behind one of them, so that no peak is lost. Between two points nothing changes.
+ * Single-threaded.
+ */
+#ifndef GM_TOOLS_LOG_TIMELINE_H
+#define GM_TOOLS_LOG_TIMELINE_H
+
+#include "base/array.h"
+#include "tools/log/figures.h"
+
+/* gpumem-log(5) defines them. Those of the driver are the blocks that it served. */
+#define GM_TIMELINE_SERIES(GM_SERIES)   \
+	GM_SERIES(REQUESTED, requested) \
+	GM_SERIES(IN_USE, in_use)       \
+	GM_SERIES(MAPPED, mapped)       \
+	GM_SERIES(DRIVER, driver)       \
+	GM_SERIES(LENT, lent)
+
+enum gm_timeline_series {
+#define GM_SERIES(bit, name) GM_TIMELINE_##bit,
+	GM_TIMELINE_SERIES(GM_SERIES)
+#undef GM_SERIES
+		GM_TIMELINE_COUNT
+};
+
+struct gm_timeline_values {
+	int64_t of[GM_TIMELINE_COUNT]; /* bytes */
+};
+
+struct gm_timeline_point {
+	uint64_t from, to; /* the first and the last event, ns since the start of the log */
+	uint64_t events;
+	struct gm_timeline_values least, most, end;
+};
+
+struct gm_timeline {
+	GM_ARRAY(struct gm_timeline_point) points; /* by time */
+	uint64_t events, each, gap; /* a point has at most `each` events within `gap` */
+	struct gm_timeline_values now;
+};
+
+struct gm_timelines {
+	struct gm_timeline devices[GM_COUNTER_DEVICES];
+	size_t most; /* points a device */
+};
+
+/* Read a log: at most `most` points a device, 64 or more. Where the log lacks its oldest events,
+ * sums begin so that they end as the counters do; where it has no events at all, its samples are
+ * the points. Ends the program when memory is short. The caller frees. */
+void gm_timelines_read(struct gm_timelines *out, const struct gm_figures *figures, size_t most);
+void gm_timelines_free(struct gm_timelines *timelines);
+
+/*
+ * The points as base64, ended by a 0; the caller frees. Of each point there are numbers in LEB128:
+ * from, less the `to` of the point before; to - from; events; then of each series end, less that of
+ * the point before, in zigzag order (0, -1, 1, -2 ...), end - least, most - end.
+ */
+char *gm_timeline_pack(const struct gm_timeline *timeline);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+
+#include "log/frag.h"
+#include "tools/log/usage.h"
+#include "tools/plot/plot.h"
+#include "tools/tool.h"
+
+/* The value that a curve has, and the last column that has it. */
+struct pen {
+	double value;
+	unsigned column;
+	bool known;
+};
+
+struct reader {
+	struct gm_plot *plot;
+	struct pen pens[GM_PLOT_CURVES];
+	double driver_peak, driver_peak_ns;
+};
+
+static unsigned column_of(const struct gm_plot *plot, uint64_t ns)
+{
+	if (ns >= plot->length)
+		return plot->columns - 1;
+	return (unsigned)((unsigned __int128)ns * plot->columns / plot->length);
+}
+
+static void range_widen(struct gm_plot_range *range, double value)
+{
+	range->least = range->known && range->least < value ? range->least : value;
+	range->most = range->known && range->most > value ? range->most : value;
+	range->last = value;
+	range->known = true;
+}
+
+/* The curve keeps its value up to this column. */
+static void pen_move(struct reader *reader, enum gm_plot_curve curve, unsigned column)
+{
+	struct pen *pen = &reader->pens[curve];
+	while (pen->known && pen->column < column)
+		range_widen(&reader->plot->curves[curve][++pen->column], pen->value);
+}
+
+static void pen_set(struct reader *reader, enum gm_plot_curve curve, unsigned column, double value)
+{
+	struct gm_plot *plot = reader->plot;
+	struct pen *pen = &reader->pens[curve];
+	pen_move(reader, curve, column);
+	pen->column = pen->known ? pen->column : column;
+	pen->value = value;
+	pen->known = true;
+	range_widen(&plot->curves[curve][pen->column], value);
+	if (value > plot->most[curve])
+		plot->most[curve] = value;
+}
+
+static void usage_draw(struct reader *reader, const struct gm_usage_now *now, uint64_t ns)
+{
+	const unsigned column = column_of(reader->plot, ns);
+	pen_set(reader, GM_PLOT_REQUESTED, column, (double)now->requested);
+	pen_set(reader, GM_PLOT_IN_USE, column, (double)now->in_use);
+	pen_set(reader, GM_PLOT_MAPPED, column, (double)now->mapped);
+	pen_set(reader, GM_PLOT_TAKEN, column, (double)now->mapped + (double)now->lent);
+	pen_set(reader, GM_PLOT_LENT, column, (double)now->lent);
+	pen_set(reader, GM_PLOT_DRIVER, column, (double)now->driver);
+	if ((double)now->driver > reader->driver_peak) {
+		reader->driver_peak = (double)now->driver;
+		reader->driver_peak_ns = (double)ns;
+	}
+}
+
+static void sample_draw(struct reader *reader, const struct gm_sample *sample, uint64_t ns)
+{
+	const unsigned column = column_of(reader->plot, ns);
+	struct gm_frag frag;
+	gm_frag_now(sample, &frag);
+	pen_set(reader, GM_PLOT_EXTERNAL, column, frag.external);
+	pen_set(reader, GM_PLOT_EXTERNAL_REMAP, column, frag.external_remap);
+	pen_set(reader, GM_PLOT_UTILISATION, column, frag.utilisation);
+}
+
+static void refusal_count(struct gm_plot *plot, const struct gm_record *r, uint64_t ns)
+{
+	if (plot->refusals.n++)
+		return;
+	plot->refusals.asked = (double)r->size;
+	plot->refusals.ns = (double)ns;
+}
+
+static void events_read(struct reader *reader)
+{
+	struct gm_plot *plot = reader->plot;
+	struct gm_usage usage;
+	struct gm_log_entry entry;
+	gm_usage_begin(&usage, plot->figures->about, plot->device);
+	gm_log_read_rewind(plot->figures->file);
+	while (gm_log_read_next(plot->figures->file, &entry)) {
+		const uint64_t ns = gm_figures_at(plot->figures, entry.record.time);
+		if (gm_usage_follow(&usage, &entry))
+			usage_draw(reader, &usage.now, ns);
+		if (entry.record.device != plot->device)
+			continue;
+		if (entry.sample)
+			sample_draw(reader, entry.sample, ns);
+		if (entry.record.kind == GM_RECORD_OUT_OF_MEMORY)
+			refusal_count(plot, &entry.record, ns);
+	}
+	plot->events = usage.blocks_known;
+	gm_usage_free(&usage);
+	for (unsigned i = 0; i < GM_PLOT_CURVES; i++)
+		pen_move(reader, (enum gm_plot_curve)i, plot->columns - 1);
+}
+
+/* The peak that summary names; the driver's has no time but that of events. */
+static void peak_find(struct gm_plot *plot, const struct reader *reader)
+{
+	const struct gm_figures *f = plot->figures;
+	const uint64_t time = gm_figures_device(f, plot->device, GM_C_requested_peak_time);
+	if (plot->trace) {
+		plot->peak.bytes =
+			(double)gm_figures_device(f, plot->device, GM_C_foreign_driver_peak);
+		plot->peak.ns = reader->driver_peak_ns;
+		plot->peak.known = plot->peak.bytes > 0;
+	} else {
+		plot->peak.bytes = (double)gm_figures_device(f, plot->device, GM_C_requested_peak);
+		plot->peak.ns = (double)gm_figures_at(f, time);
+		plot->peak.known = plot->peak.bytes > 0 && time;
+	}
+	if (plot->peak.ns > (double)plot->length)
+		plot->peak.ns = (double)plot->length;
+}
+
+void gm_plot_read(struct gm_plot *plot)
+{
+	struct reader reader = {.plot = plot};
+	for (unsigned i = 0; i < GM_PLOT_CURVES; i++) {
+		plot->curves[i] = calloc(plot->columns, sizeof **plot->curves);
+		if (!plot->curves[i]) {
+			gm_tool_error("out of memory");
+			exit(GM_EXIT_FAILED);
+		}
+	}
+	plot->length = gm_figures_length(plot->figures);
+	plot->length += plot->length == 0;
+	plot->trace = gm_figures_is_trace(plot->figures);
+	events_read(&reader);
+	peak_find(plot, &reader);
+	if (plot->events)
+		gm_bins_read(&plot->bins, plot->figures->file, (int)plot->device);
+}
+
+void gm_plot_free(struct gm_plot *plot)
+{
+	for (unsigned i = 0; i < GM_PLOT_CURVES; i++)
+		free(plot->curves[i]);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pieces of an SVG file: text that is escaped, and curves. Lengths are pixels. Single-threaded. */
+#ifndef GM_TOOLS_PLOT_SVG_H
+#define GM_TOOLS_PLOT_SVG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Pixels that a text takes at most, of the size of class "t"; an estimate. */
+double gm_svg_text_width(const char *text);
+
+/* Text of one line. `class`: a set of names of classes. Control characters and bad UTF-8 are
+ * escaped. */
+void gm_svg_text(FILE *out, double x, double y, const char *class, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* The text of an element, likewise escaped. */
+void gm_svg_escape(FILE *out, const char *text);
+
+void gm_svg_line(FILE *out, double x1, double y1, double x2, double y2, const char *class);
+void gm_svg_rect(FILE *out, double x, double y, double width, double height, const char *class);
+
+/* A path of steps from left to right: begin, then one value a step, then end. */
+struct gm_svg_steps {
+	FILE *out;
+	double x, y;
+	bool any;
+};
+void gm_svg_steps_to(struct gm_svg_steps *steps, double x, double y);
+
+#endif

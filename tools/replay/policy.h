@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ways to serve requests for device memory: the pool, and others to compare it with. Each is a row
+ * of one table and a file policy_*.c, and takes memory only from the driver that it is given.
+ * Single-threaded. Where host memory is short, the program ends with a message.
+ */
+#ifndef GM_TOOLS_REPLAY_POLICY_H
+#define GM_TOOLS_REPLAY_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+/* A block as its policy knows it. */
+struct gm_policy_place {
+	uint64_t address; /* never 0 */
+	void *of;	  /* the policy's own */
+};
+
+struct gm_policy {
+	const char *name;
+	bool limited; /* enforces GPUMEM_LIMIT itself; for others the device is made as small */
+	/* Open on a device of `memory` bytes. `limit`: most bytes that may be taken; UINT64_MAX:
+	 * none. */
+	void *(*open)(const struct gm_driver *driver, uint64_t memory, uint64_t limit);
+	/* Allocate `size` bytes, 1 to GM_POLICY_LARGEST, at time `now` (ns, never decreasing).
+	 * False: refused. */
+	bool (*alloc)(void *state, uint64_t size, uint64_t now, struct gm_policy_place *out);
+	void (*free)(void *state, const struct gm_policy_place *place, uint64_t now);
+	void (*close)(void *state); /* after all blocks were freed */
+};
+
+#define GM_POLICY_LARGEST ((uint64_t)1 << 60) /* rounding it up cannot overflow */
+
+enum { GM_POLICY_POOL, GM_POLICY_COUNT = 6 };
+extern const struct gm_policy *const gm_policies[GM_POLICY_COUNT]; /* the pool first */
+
+/* "pool,pytorch" as a set: bit i for gm_policies[i]. False: no name, or an unknown one. */
+bool gm_policy_parse(const char *text, unsigned *set);
+
+/* Zeroed host memory; never NULL. */
+void *gm_policy_make(size_t size);
+
+#endif

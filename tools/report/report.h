@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The data of `gpumemstat report`: JSON that tools/report/ draws. Single-threaded; memory that
+ * lacks ends the program. */
+#ifndef GM_TOOLS_REPORT_REPORT_H
+#define GM_TOOLS_REPORT_REPORT_H
+
+#include "tools/log/alive.h"
+#include "tools/log/groups.h"
+#include "tools/log/logs.h"
+#include "tools/stack/symbols.h"
+
+enum { GM_REPORT_PEAK, GM_REPORT_OOM, GM_REPORT_EXIT, GM_REPORT_MOMENTS };
+
+/* The blocks of a device that were alive at a moment. */
+struct gm_report_moment {
+	bool known;
+	uint64_t time;				/* CLOCK_MONOTONIC, ns */
+	struct gm_groups_part all;		/* sums; `at` is NULL */
+	GM_ARRAY(struct gm_groups_one) stacks;	/* those with most bytes */
+	GM_ARRAY(struct gm_alive_block) blocks; /* the largest ones */
+};
+
+/* The blocks at each moment, with their stacks. */
+struct gm_report_blocks {
+	const struct gm_figures *figures;
+	struct gm_report_moment moments[GM_REPORT_MOMENTS][GM_COUNTER_DEVICES];
+	struct gm_symbols symbols;
+	GM_ARRAY(uint32_t) stacks;	  /* their numbers, sorted */
+	GM_ARRAY(struct gm_frame) frames; /* of these stacks, each once, sorted */
+};
+
+void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures *figures);
+void gm_report_blocks_free(struct gm_report_blocks *blocks);
+
+/* "moments" of a device; "frames", "stacks" and "objects" of the log. */
+void gm_report_moments_show(struct gm_emit *emit, const struct gm_report_blocks *blocks,
+			    unsigned device);
+void gm_report_stacks_show(struct gm_emit *emit, const struct gm_report_blocks *blocks);
+
+/* One log: the members of an object that the caller has opened. `points`: most of a timeline. */
+void gm_report_log_show(struct gm_emit *emit, struct gm_logs_one *log, size_t points);
+
+/* "counters": name, scope, unit and help of each. */
+void gm_report_counters_show(struct gm_emit *emit);
+
+#endif

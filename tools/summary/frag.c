@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "log/frag.h"
+#include "tools/summary/summary.h"
+
+/* A damaged log can give any figure; converting one that does not fit is undefined. */
+static uint64_t double_to_bytes(double value)
+{
+	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
+}
+
+/* A ratio as parts per million, rounded down except for the loss of double precision. */
+static struct gm_value ratio_value(double value)
+{
+	return GM_PPM(double_to_bytes(value * 1e6 + 1e-6));
+}
+
+/* The newest sample, with the values that counters have more recently. */
+static struct gm_sample sample_now(const struct gm_figures *f, unsigned d)
+{
+	struct gm_sample sample = f->devices[d].last;
+	sample.requested = gm_figures_device(f, d, GM_C_requested);
+	sample.handed_out = gm_figures_device(f, d, GM_C_handed_out);
+	sample.mapped = gm_figures_device(f, d, GM_C_mapped);
+	return sample;
+}
+
+void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+{
+	const struct gm_column columns[] = {
+		{"name", "fragmentation", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
+		{"current", f->about->running ? "now" : "at end", 0},
+		{"peak", "peak", 0},
+		{"mean", "mean", 0},
+	};
+	const uint64_t *counters = gm_log_read_counters(f->file, d);
+	const struct gm_sample sample = sample_now(f, d);
+	const bool is = f->devices[d].sampled, was = counters[GM_C_samples],
+		   lasted = counters[GM_C_sampled_ns];
+	const char *utilisation =
+		gm_figures_process(f, GM_C_torch_cache) ? "  by segments" : "utilisation";
+	struct gm_frag at, peak, mean;
+	gm_frag_now(&sample, &at);
+	gm_frag_peak(counters, &peak);
+	gm_frag_mean(counters, &mean);
+#define BYTES(known, x) ((known) ? GM_BYTES(double_to_bytes(x)) : GM_NONE)
+#define RATIO(known, x) ((known) ? ratio_value(x) : GM_NONE)
+	const struct {
+		const char *key, *title;
+		struct gm_value now, peak, mean;
+	} rows[] = {
+		{"internal", "internal", BYTES(true, at.internal), BYTES(was, peak.internal),
+		 BYTES(lasted, mean.internal)},
+		{"external", "external", RATIO(is, at.external), RATIO(was, peak.external),
+		 RATIO(lasted, mean.external)},
+		{"external_remap", "  after remap", RATIO(is, at.external_remap),
+		 RATIO(was, peak.external_remap), RATIO(lasted, mean.external_remap)},
+		{"unreclaimable", "unreclaimable", BYTES(is, at.unreclaimable),
+		 BYTES(was, peak.unreclaimable), BYTES(lasted, mean.unreclaimable)},
+		{"utilisation", utilisation, RATIO(sample.mapped, at.utilisation),
+		 RATIO(counters[GM_C_mapped_peak], peak.utilisation),
+		 RATIO(counters[GM_C_mapped_seconds], mean.utilisation)},
+	};
+#undef BYTES
+#undef RATIO
+	gm_emit_table(emit, "fragmentation", true, columns, sizeof columns / sizeof *columns);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		gm_emit_row(emit, rows[i].key,
+			    (struct gm_value[]){GM_TEXT(rows[i].title), rows[i].now, rows[i].peak,
+						rows[i].mean});
+	gm_emit_table_end(emit);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A process with the preload has its live counters in a file that /proc/PID/fd shows: its log, or a
+ * memfd named "gpumem". Processes without it are known through NVML.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log/frag.h"
+#include "log/load.h"
+#include "tools/tool.h"
+#include "tools/top/nvml.h"
+#include "tools/top/top.h"
+
+static _Noreturn void memory_exhausted(void)
+{
+	gm_tool_error("out of memory");
+	exit(GM_EXIT_FAILED);
+}
+
+/* --- the counters of a process --- */
+
+/* The counters in an open file. NULL: it has none. gm_log_read_close frees. */
+static struct gm_log_file *live_open(int fd)
+{
+	struct gm_load_segment first = {0};
+	struct gm_log_file *file = calloc(1, sizeof *file);
+	struct stat st;
+	char magic[8];
+	if (!file)
+		memory_exhausted();
+	file->fd = fd;
+	file->about.program = "";
+	file->size = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	if (gm_load_bytes(file, magic, sizeof magic, 0) == sizeof magic) {
+		if (memcmp(magic, GM_PAGE_MAGIC, sizeof magic) == 0 &&
+		    gm_load_page(file, 0, &file->page))
+			return file;
+		if (memcmp(magic, GM_FORMAT_MAGIC, sizeof magic) == 0 &&
+		    gm_load_page(file, GM_PAGE_OFFSET, &file->page) &&
+		    gm_load_bytes(file, &first.head, sizeof first.head, 0) == sizeof first.head &&
+		    (uint64_t)first.head.text_offset + first.head.text_size <= GM_PAGE_OFFSET &&
+		    gm_array_push(&file->segments, first) && gm_load_about(file))
+			return file;
+	}
+	gm_log_read_close(file);
+	return NULL;
+}
+
+/* The number of a process as it knows itself, in its own namespace. */
+static int process_own_pid(int pid)
+{
+	char path[64], line[512];
+	int own = pid;
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof line, file)) {
+		if (strncmp(line, "NSpid:", 6) != 0)
+			continue;
+		for (char *at = line + 6, *end;
+		     (at += strspn(at, " \t")), isdigit((unsigned char)*at); at = end)
+			own = (int)strtol(at, &end, 10);
+		break;
+	}
+	if (file)
+		fclose(file);
+	return own;
+}
+
+/* True if the descriptor of a process is open for writing, as those of counters are. */
+static bool descriptor_writes(int pid, const char *number)
+{
+	char path[400], line[128];
+	unsigned flags = 0;
+	snprintf(path, sizeof path, "/proc/%d/fdinfo/%s", pid, number);
+	FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof line, file))
+		if (sscanf(line, "flags: %o", &flags) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return (flags & O_ACCMODE) == O_RDWR;
+}
+
+/* The counters in one descriptor of a process; NULL: it has none. Only regular files are opened,
+ * for others may wait. */
+static struct gm_log_file *descriptor_open(int pid, const char *number)
+{
+	char path[400];
+	struct stat st;
+	snprintf(path, sizeof path, "/proc/%d/fd/%s", pid, number);
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)GM_PAGE_ROOM ||
+	    !descriptor_writes(pid, number))
+		return NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd < 0 ? NULL : live_open(fd);
+}
+
+/* The counters of a process. A file that was inherited counts for the process that writes it. */
+static struct gm_log_file *process_open(int pid)
+{
+	char folder[64];
+	struct gm_log_file *found = NULL;
+	snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
+	DIR *dir = opendir(folder);
+	for (struct dirent *entry; !found && dir && (entry = readdir(dir));) {
+		found = isdigit((unsigned char)*entry->d_name) ? descriptor_open(pid, entry->d_name)
+							       : NULL;
+		if (found && (int)found->page.pid != process_own_pid(pid)) {
+			gm_log_read_close(found);
+			found = NULL;
+		}
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* --- the table --- */
+
+static unsigned device_add(struct gm_top *top, const struct gm_top_device *device)
+{
+	if (!gm_array_push(&top->devices, *device))
+		memory_exhausted();
+	return (unsigned)top->devices.n - 1;
+}
+
+/* The device of an ordinal of a process. Without a log, only the number is known. */
+static unsigned device_find(struct gm_top *top, const struct gm_log_about *about, unsigned ordinal)
+{
+	struct gm_top_device device = {0};
+	if (ordinal < about->n_devices) {
+		const struct gm_log_read_device *known = &about->devices[ordinal];
+		for (unsigned i = 0; i < top->devices.n; i++)
+			if (top->devices.at[i].identified &&
+			    memcmp(top->devices.at[i].uuid, known->uuid, sizeof known->uuid) == 0)
+				return i;
+		device.identified = true;
+		device.total = known->total;
+		memcpy(device.uuid, known->uuid, sizeof device.uuid);
+		snprintf(device.name, sizeof device.name, "%s", known->name);
+		return device_add(top, &device);
+	}
+	while (top->devices.n <= ordinal)
+		device_add(top, &device);
+	return ordinal;
+}
+
+static void program_read(int pid, char *buf, size_t n)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	FILE *file = fopen(path, "re");
+	*buf = '\0';
+	if (file && fgets(buf, (int)n, file))
+		buf[strcspn(buf, "\n")] = '\0';
+	if (file)
+		fclose(file);
+}
+
+static void process_add(struct gm_top *top, const struct gm_top_process *process)
+{
+	if (!gm_array_push(&top->processes, *process))
+		memory_exhausted();
+}
+
+static struct gm_top_process device_counters(const struct gm_log_file *file, unsigned device)
+{
+	const uint64_t *c = gm_log_read_counters(file, device);
+	struct gm_frag mean;
+	gm_frag_mean(c, &mean);
+	return (struct gm_top_process){
+		.counted = true,
+		.memory_known = true,
+		.memory = c[GM_C_mapped] + c[GM_C_lent] + c[GM_C_foreign],
+		.requested = c[GM_C_requested],
+		.mapped = c[GM_C_mapped],
+		.heap = c[GM_C_heap_mapped],
+		.lent = c[GM_C_lent],
+		.foreign = c[GM_C_foreign],
+		.allocations = c[GM_C_allocate_calls],
+		.external = (uint64_t)(mean.external * 1e6),
+	};
+}
+
+/* A row for each device that the process has used, or one without a device. */
+static void process_count(struct gm_top *top, int pid, const struct gm_log_file *file)
+{
+	bool any = false;
+	char program[64];
+	if (*file->about.program)
+		snprintf(program, sizeof program, "%s", file->about.program);
+	else
+		program_read(pid, program, sizeof program);
+	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
+		struct gm_top_process process = device_counters(file, d);
+		if (!process.memory && !process.allocations)
+			continue;
+		process.pid = pid;
+		process.device = device_find(top, &file->about, d);
+		memcpy(process.program, program, sizeof program);
+		process_add(top, &process);
+		any = true;
+	}
+	if (!any) {
+		struct gm_top_process process = {.pid = pid,
+						 .device = GM_TOP_NO_DEVICE,
+						 .counted = true,
+						 .memory_known = true};
+		memcpy(process.program, program, sizeof program);
+		process_add(top, &process);
+	}
+}
+
+/* Those with a log first, for it names the devices. */
+static void counters_read(struct gm_top *top)
+{
+	struct found {
+		int pid;
+		struct gm_log_file *file;
+	};
+	GM_ARRAY(struct found) found = {0};
+	DIR *dir = opendir("/proc");
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		const int pid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
+		struct gm_log_file *file = pid > 0 ? process_open(pid) : NULL;
+		if (file && !gm_array_push(&found, (struct found){pid, file}))
+			memory_exhausted();
+	}
+	if (dir)
+		closedir(dir);
+	for (unsigned named = 2; named-- > 0;)
+		for (size_t i = 0; i < found.n; i++)
+			if ((found.at[i].file->about.n_devices > 0) == named)
+				process_count(top, found.at[i].pid, found.at[i].file);
+	for (size_t i = 0; i < found.n; i++)
+		gm_log_read_close(found.at[i].file);
+	gm_array_free(&found);
+}
+
+/* --- NVML --- */
+
+static void nvml_process_add(struct gm_top *top, unsigned device,
+			     const struct gm_nvml_process *known)
+{
+	const bool measured = known->used != UINT64_MAX;
+	for (size_t i = 0; i < top->processes.n; i++) {
+		struct gm_top_process *process = &top->processes.at[i];
+		if (process->pid != known->pid ||
+		    (process->device != device && process->device != GM_TOP_NO_DEVICE))
+			continue;
+		process->device = device;
+		process->memory = measured ? known->used : process->memory;
+		return;
+	}
+	struct gm_top_process process = {.pid = known->pid,
+					 .device = device,
+					 .memory_known = measured,
+					 .memory = measured ? known->used : 0};
+	program_read(known->pid, process.program, sizeof process.program);
+	process_add(top, &process);
+}
+
+static void nvml_devices_add(struct gm_top *top, const struct gm_nvml *nvml)
+{
+	for (size_t i = 0; i < nvml->devices.n; i++) {
+		const struct gm_nvml_device *from = &nvml->devices.at[i];
+		struct gm_top_device device = {
+			.identified = true, .total = from->total, .used = from->used};
+		memcpy(device.uuid, from->uuid, sizeof device.uuid);
+		memcpy(device.name, from->name, sizeof device.name);
+		device_add(top, &device);
+	}
+}
+
+static void sums_make(struct gm_top *top)
+{
+	for (size_t i = 0; i < top->processes.n; i++) {
+		const struct gm_top_process *process = &top->processes.at[i];
+		if (process->device >= top->devices.n)
+			continue;
+		struct gm_top_device *device = &top->devices.at[process->device];
+		device->processes++;
+		device->requested += process->requested;
+		device->mapped += process->mapped;
+		device->heap += process->heap;
+		device->foreign += process->foreign;
+	}
+	/* Without NVML, what its processes have; theirs is counted once, for `used` is 0 here. */
+	for (size_t d = 0; d < top->devices.n; d++) {
+		uint64_t sum = 0;
+		for (size_t i = 0; i < top->processes.n; i++)
+			sum += top->processes.at[i].device == d ? top->processes.at[i].memory : 0;
+		if (!top->devices.at[d].used)
+			top->devices.at[d].used = sum;
+	}
+}
+
+void gm_top_read(struct gm_top *out)
+{
+	struct gm_nvml nvml;
+	*out = (struct gm_top){0};
+	gm_nvml_read(&nvml);
+	nvml_devices_add(out, &nvml); /* first, so that numbers are those of nvidia-smi */
+	counters_read(out);
+	for (unsigned d = 0; d < nvml.devices.n; d++)
+		for (size_t i = 0; i < nvml.devices.at[d].processes.n; i++)
+			nvml_process_add(out, d, &nvml.devices.at[d].processes.at[i]);
+	sums_make(out);
+	gm_nvml_free(&nvml);
+}
+
+void gm_top_free(struct gm_top *top)
+{
+	gm_array_free(&top->processes);
+	gm_array_free(&top->devices);
+}
