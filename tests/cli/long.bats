@@ -42,7 +42,7 @@ long() {
 		subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
 		print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 	END
-	for command in hist 'map --at=exit' check 'live --at=peak' leaks; do
+	for command in summary hist 'map --at=exit' check 'live --at=peak' leaks 'report --output=page.html'; do
 		most=$(python3 most.py "$TOOL" $command long.gml)
 		[ "$most" -lt 110000 ] || { echo "$command: $most KiB"; return 1; }
 	done

@@ -3,40 +3,46 @@
 
 #include <stdlib.h>
 
-#include "base/array.h"
+#include "base/hash.h"
 #include "tools/tool.h"
 
-/* One allocation (+1) or free (-1), in the order of time. */
-struct step {
-	uint64_t size, order;
-	int by;
+/* The events of one size so far. */
+struct size {
+	struct gm_churn churn; /* churn.size: the key */
+	uint64_t alive;
+	UT_hash_handle hh;
 };
 
-static int step_compare(const void *a, const void *b)
+static struct size *size_find(struct size **sizes, uint64_t bytes)
 {
-	const struct step *x = a, *y = b;
-	if (x->size != y->size)
-		return x->size < y->size ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
+	struct size *size;
+	HASH_FIND(hh, *sizes, &bytes, sizeof bytes, size);
+	if (size)
+		return size;
+	size = calloc(1, sizeof *size);
+	if (size) {
+		size->churn.size = bytes;
+		HASH_ADD(hh, *sizes, churn.size, sizeof size->churn.size, size);
+	}
+	if (!size || gm_hash_failed(size)) {
+		gm_tool_error("out of memory");
+		exit(GM_EXIT_FAILED);
+	}
+	return size;
 }
 
-/* Count the steps of one size. */
-static struct gm_churn steps_tally(const struct step *steps, size_t n)
+static void size_count(struct size *size, bool allocated)
 {
-	struct gm_churn churn = {.size = steps[0].size};
-	uint64_t alive = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (steps[i].by > 0) {
-			churn.allocated++;
-			alive++;
-		} else {
-			churn.freed++;
-			alive -= alive >
-				 0; /* the block may be from before the log's first segment */
-		}
-		churn.most = alive > churn.most ? alive : churn.most;
+	struct gm_churn *churn = &size->churn;
+	if (allocated) {
+		churn->allocated++;
+		size->alive++;
+	} else {
+		churn->freed++;
+		/* The block may be from before the log's first segment. */
+		size->alive -= size->alive > 0;
 	}
-	return churn;
+	churn->most = size->alive > churn->most ? size->alive : churn->most;
 }
 
 static bool churn_qualifies(const struct gm_churn *churn)
@@ -45,31 +51,31 @@ static bool churn_qualifies(const struct gm_churn *churn)
 	       churn->most <= churn->allocated / 100;
 }
 
+/* Of two sizes that were allocated equally often, the smaller one. */
+static bool churn_exceeds(const struct gm_churn *churn, const struct gm_churn *other)
+{
+	if (churn->allocated != other->allocated)
+		return churn->allocated > other->allocated;
+	return churn->allocated && churn->size < other->size;
+}
+
 struct gm_churn gm_churn_find(struct gm_log_file *file)
 {
 	struct gm_log_entry entry;
 	struct gm_churn found = {0};
-	GM_ARRAY(struct step) steps = {0};
+	struct size *sizes = NULL, *size, *next;
 	gm_log_read_rewind(file);
 	while (gm_log_read_next(file, &entry)) {
 		const struct gm_record *r = &entry.record;
-		struct step step = {r->size, steps.n, r->kind == GM_RECORD_ALLOCATE ? 1 : -1};
-		if ((r->kind != GM_RECORD_ALLOCATE && r->kind != GM_RECORD_FREE) || r->status)
-			continue;
-		if (!gm_array_push(&steps, step)) {
-			gm_tool_error("out of memory");
-			exit(GM_EXIT_FAILED);
-		}
+		if ((r->kind == GM_RECORD_ALLOCATE || r->kind == GM_RECORD_FREE) && !r->status)
+			size_count(size_find(&sizes, r->size), r->kind == GM_RECORD_ALLOCATE);
 	}
-	if (steps.n)
-		qsort(steps.at, steps.n, sizeof *steps.at, step_compare);
-	for (size_t i = 0, next; i < steps.n; i = next) {
-		for (next = i + 1; next < steps.n && steps.at[next].size == steps.at[i].size;)
-			next++;
-		struct gm_churn churn = steps_tally(&steps.at[i], next - i);
-		if (churn_qualifies(&churn) && churn.allocated > found.allocated)
-			found = churn;
+	HASH_ITER(hh, sizes, size, next)
+	{
+		if (churn_qualifies(&size->churn) && churn_exceeds(&size->churn, &found))
+			found = size->churn;
+		HASH_DEL(sizes, size);
+		free(size);
 	}
-	gm_array_free(&steps);
 	return found;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds sizes that are allocated and freed again and again. */
+/* Finds sizes that are allocated and freed again and again. Memory is that of the distinct sizes.
+ */
 #ifndef GM_TOOLS_LOG_CHURN_H
 #define GM_TOOLS_LOG_CHURN_H
 
