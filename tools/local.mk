@@ -1,70 +1,74 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat, a folder a concern; it links nothing of CUDA. replay alone uses the pool, on the null driver.
+# gpumemstat, a folder a concern; it links nothing of CUDA. replay alone uses the pool, on the null driver. All but main
+# is a library, for tests/fuzz as well.
 bin_PROGRAMS += gpumemstat
-# Common to all commands: the table of commands, their options, completion.
-gpumemstat_SOURCES = %D%/complete.c %D%/complete.h %D%/glibc_old.c %D%/main.c %D%/options.c %D%/options.def \
-	%D%/options.h %D%/tool.c %D%/tool.h
+noinst_LIBRARIES += libgmtool.a
+gpumemstat_SOURCES = %D%/glibc_old.c %D%/main.c
+# Common to all commands: their options, completion.
+libgmtool_a_SOURCES = %D%/complete.c %D%/complete.h %D%/options.c %D%/options.def %D%/options.h %D%/tool.c \
+	%D%/tool.h
 # Logs: found, opened, and read into what commands show.
-gpumemstat_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/bins.c %D%/log/bins.h %D%/log/blocks.c \
+libgmtool_a_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/bins.c %D%/log/bins.h %D%/log/blocks.c \
 	%D%/log/blocks.h %D%/log/churn.c %D%/log/churn.h %D%/log/curve.c %D%/log/curve.h %D%/log/figures.c \
 	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c \
 	%D%/log/groups.h %D%/log/logs.c %D%/log/logs.h %D%/log/moment.c %D%/log/moment.h %D%/log/oom.c \
 	%D%/log/oom.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
 # Call stacks, and the symbols of their frames.
-gpumemstat_SOURCES += %D%/stack/build_id.c %D%/stack/frames.c %D%/stack/frames.h %D%/stack/symbols.c \
+libgmtool_a_SOURCES += %D%/stack/build_id.c %D%/stack/frames.c %D%/stack/frames.h %D%/stack/symbols.c \
 	%D%/stack/symbols.h
 # Text, tables, JSON; the terminal.
-gpumemstat_SOURCES += %D%/output/emit.c %D%/output/emit.h %D%/output/layout.c %D%/output/layout.h \
+libgmtool_a_SOURCES += %D%/output/emit.c %D%/output/emit.h %D%/output/layout.c %D%/output/layout.h \
 	%D%/output/pager.c %D%/output/pager.h %D%/output/progress.c %D%/output/progress.h \
 	%D%/output/screen.c %D%/output/screen.h
 # Commands of one file, and what they alone need.
-gpumemstat_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c %D%/command/diff.c \
+libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c %D%/command/diff.c \
 	%D%/command/env.c %D%/command/frag.c %D%/command/hist.c %D%/command/hooks.c %D%/command/image.c \
 	%D%/command/live.c %D%/command/map.c
 # summary; fragmentation and foreign memory of frag, too.
-gpumemstat_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c \
+libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c \
 	%D%/summary/log.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h
 # Findings, and the rules that measure for them.
-gpumemstat_SOURCES += %D%/finding/findings.c %D%/finding/findings.def %D%/finding/findings.h \
+libgmtool_a_SOURCES += %D%/finding/findings.c %D%/finding/findings.def %D%/finding/findings.h \
 	%D%/finding/rule_copy.c %D%/finding/rule_heap.c %D%/finding/rule_log.c %D%/finding/rule_logs.c
 # run and record.
-gpumemstat_SOURCES += %D%/launch/elf.c %D%/launch/elf.h %D%/launch/launch.c %D%/launch/leftover_logs.c \
+libgmtool_a_SOURCES += %D%/launch/elf.c %D%/launch/elf.h %D%/launch/launch.c %D%/launch/leftover_logs.c \
 	%D%/launch/leftover_logs.h %D%/launch/preload.c %D%/launch/preload.h
 # doctor.
-gpumemstat_SOURCES += %D%/doctor/child.c %D%/doctor/command.c %D%/doctor/doctor.c %D%/doctor/doctor.h \
+libgmtool_a_SOURCES += %D%/doctor/child.c %D%/doctor/command.c %D%/doctor/doctor.c %D%/doctor/doctor.h \
 	%D%/doctor/driver.c %D%/doctor/here.c
 # top.
-gpumemstat_SOURCES += %D%/top/nvml.c %D%/top/nvml.h %D%/top/read.c %D%/top/top.c %D%/top/top.h
+libgmtool_a_SOURCES += %D%/top/nvml.c %D%/top/nvml.h %D%/top/read.c %D%/top/top.c %D%/top/top.h
 # export, a file a format.
-gpumemstat_SOURCES += %D%/export/chrome.c %D%/export/convert.c %D%/export/convert.h %D%/export/csv.c \
+libgmtool_a_SOURCES += %D%/export/chrome.c %D%/export/convert.c %D%/export/convert.h %D%/export/csv.c \
 	%D%/export/export.c %D%/export/export.h %D%/export/formats.def %D%/export/metrics.c \
 	%D%/export/pickle.c %D%/export/pickle.h %D%/export/pytorch.c %D%/export/segments.c \
 	%D%/export/segments.h %D%/export/stacks.c %D%/export/stacks.h
 # plot.
-gpumemstat_SOURCES += %D%/plot/hist.c %D%/plot/plot.c %D%/plot/plot.h %D%/plot/read.c %D%/plot/svg.c \
+libgmtool_a_SOURCES += %D%/plot/hist.c %D%/plot/plot.c %D%/plot/plot.h %D%/plot/read.c %D%/plot/svg.c \
 	%D%/plot/svg.h %D%/plot/ticks.c %D%/plot/ticks.h %D%/plot/time.c
 # report; the page is below.
-gpumemstat_SOURCES += %D%/report/blocks.c %D%/report/log.c %D%/report/report.c %D%/report/report.h
+libgmtool_a_SOURCES += %D%/report/blocks.c %D%/report/log.c %D%/report/report.c %D%/report/report.h
 # replay, and its policies.
-gpumemstat_SOURCES += %D%/replay/csv.c %D%/replay/input.c %D%/replay/log.c %D%/replay/policy.c \
+libgmtool_a_SOURCES += %D%/replay/csv.c %D%/replay/input.c %D%/replay/log.c %D%/replay/policy.c \
 	%D%/replay/policy.h %D%/replay/policy_cached.c %D%/replay/policy_driver.c %D%/replay/policy_first.c \
 	%D%/replay/policy_meter.c %D%/replay/policy_meter.h %D%/replay/policy_pool.c \
 	%D%/replay/policy_span.c %D%/replay/policy_span.h %D%/replay/policy_torch.c %D%/replay/replay.c \
 	%D%/replay/replay.h %D%/replay/trace.c src/driver/null.c
 
-gpumemstat_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir) -DGM_LIBDIR='"$(libdir)"'
+libgmtool_a_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir) -DGM_LIBDIR='"$(libdir)"'
+gpumemstat_CPPFLAGS = $(libgmtool_a_CPPFLAGS)
 if !SANITIZE
 gpumemstat_LDFLAGS = -Wl,--wrap=__libc_start_main,--wrap=dlinfo,--wrap=dlsym \
 	-Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
 endif
-gpumemstat_LDADD = libgmimage.la libgm.la -lpthread -ldl -lm
+gpumemstat_LDADD = libgmtool.a libgmimage.la libgm.la -lpthread -ldl -lm
 
 # The page of `report`: its parts in one file, and page.S, which takes its bytes in.
 report_scripts = %D%/report/format.js %D%/report/data.js %D%/report/stacks.js %D%/report/timeline.js %D%/report/flame.js \
 	%D%/report/tables.js %D%/report/main.js
 EXTRA_DIST += %D%/report/page.html %D%/report/page.css $(report_scripts)
 CLEANFILES += %D%/report/report.html %D%/report/page.S
-nodist_gpumemstat_SOURCES = %D%/report/page.S
+nodist_libgmtool_a_SOURCES = %D%/report/page.S
 %D%/report/report.html: %D%/report/page.html %D%/report/page.css $(report_scripts)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && (cd $(srcdir)/tools/report && \
 		sed -e '/^@STYLE@$$/{' -e 'r page.css' -e 'd' -e '}' -e '/^@SCRIPT@$$/{' \

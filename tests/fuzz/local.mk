@@ -16,12 +16,11 @@ tests_fuzz_replay_cubin_LDADD = libgmimage.la libgm.la -lpthread -ldl
 tests_fuzz_replay_ptx_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_ptx.c
 tests_fuzz_replay_ptx_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"ptx"'
 tests_fuzz_replay_ptx_LDADD = libgmimage.la libgm.la -lpthread -ldl
-# Commands of gpumemstat over logs: all of the tool, under another name than main.
-tests_fuzz_replay_log_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_log.c $(gpumemstat_SOURCES)
-nodist_tests_fuzz_replay_log_SOURCES = $(nodist_gpumemstat_SOURCES)
+# Commands of gpumemstat over logs: the library of the tool, and its main under another name.
+tests_fuzz_replay_log_SOURCES = %D%/replay.c %D%/fuzz.h %D%/fuzz_log.c tools/main.c
 tests_fuzz_replay_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) -DCORPUS='"log"' -Dmain=gm_tool_main
 tests_fuzz_replay_log_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
-tests_fuzz_replay_log_LDADD = libgmimage.la libgm.la -lpthread -ldl -lm
+tests_fuzz_replay_log_LDADD = libgmtool.a libgmimage.la libgm.la -lpthread -ldl -lm
 
 SECONDS = 300
 FUZZ_CC = clang
