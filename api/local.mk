@@ -3,12 +3,12 @@
 # Names are versioned (libgpumem-core.map). What is added there raises CURRENT and AGE; nothing is ever taken away.
 lib_LTLIBRARIES += libgpumem-core.la
 include_HEADERS = %D%/gpumem.h
-libgpumem_core_la_SOURCES = %D%/alone.c %D%/api.c %D%/core.h
-libgpumem_core_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/%D%
+libgpumem_core_la_SOURCES = %D%/alone.c %D%/api.c %D%/core.h src/base/glibc_dlsym.c
+libgpumem_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(srcdir)/%D%
 libgpumem_core_la_CFLAGS = $(AM_CFLAGS) -fPIC
 libgpumem_core_la_LIBADD = libgm.la -lpthread -ldl
 libgpumem_core_la_LDFLAGS = -version-info 1:0:1 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
-	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,now,-z,nodelete,-z,relro,-z,noexecstack
+	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,now,-z,nodelete,-z,relro,-z,noexecstack $(GM_GLIBC_LINK)
 EXTRA_libgpumem_core_la_DEPENDENCIES = %D%/libgpumem-core.map
 EXTRA_DIST += %D%/libgpumem-core.map
 

@@ -11,6 +11,8 @@ libgmsim_la_CFLAGS = $(AM_CFLAGS) -fPIC
 # What ends up in the preload runs on glibc 2.28.
 if !SANITIZE
 GM_GLIBC = -include base/glibc.h
+# Beside src/base/glibc_dlsym.c, for all but the preload.
+GM_GLIBC_LINK = -Wl,--wrap=dlsym -Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
 endif
 
 # What nvcc makes, for gpu_archs: the GPUs of GPU_ARCHS, a list or `all`; all of them where it is installed or carried to another

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What base/glibc.h does not do, so that gpumemstat runs on glibc 2.28 wherever it was built. The
- * linker's --wrap leads calls here. local.mk also links libdl.so.2 and libpthread.so.0 by name:
- * they are empty since glibc 2.34, and hold functions of libdl and libpthread before.
+ * What base/glibc.h and base/glibc_dlsym.c do not do, so that gpumemstat runs on glibc 2.28
+ * wherever it was built. The linker's --wrap leads calls here.
  *
  * crt1.o calls __libc_start_main, whose new version (2.34) runs the constructors itself. The old
  * one calls a function for that, which each program brought along, and calls it to this day.
@@ -25,22 +24,14 @@ extern int libc_start_old(main_function *main, int argc, char **argv, array_func
 __asm__(".symver libc_start_old,__libc_start_main@" GM_GLIBC_FIRST);
 extern __typeof__(dlinfo) dlinfo_old;
 __asm__(".symver dlinfo_old,dlinfo@" GM_GLIBC_LATER("GLIBC_2.3.3"));
-extern __typeof__(dlsym) dlsym_old;
-__asm__(".symver dlsym_old,dlsym@" GM_GLIBC_FIRST);
 
 int __wrap___libc_start_main(main_function *main, int argc, char **argv, array_function *init,
 			     void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
 __typeof__(dlinfo) __wrap_dlinfo;
-__typeof__(dlsym) __wrap_dlsym;
 
 int __wrap_dlinfo(void *object, int request, void *out)
 {
 	return dlinfo_old(object, request, out);
-}
-
-void *__wrap_dlsym(void *object, const char *name)
-{
-	return dlsym_old(object, name);
 }
 
 static void constructors_run(int argc, char **argv, char **environment)

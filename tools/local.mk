@@ -3,7 +3,7 @@
 # is a library, for tests/fuzz as well.
 bin_PROGRAMS += gpumemstat
 noinst_LIBRARIES += libgmtool.a
-gpumemstat_SOURCES = %D%/glibc_old.c %D%/main.c
+gpumemstat_SOURCES = %D%/glibc_old.c %D%/main.c src/base/glibc_dlsym.c
 # Common to all commands: their options, completion.
 libgmtool_a_SOURCES = %D%/complete.c %D%/complete.h %D%/options.c %D%/options.def %D%/options.h %D%/tool.c \
 	%D%/tool.h
@@ -58,8 +58,7 @@ libgmtool_a_SOURCES += %D%/replay/csv.c %D%/replay/input.c %D%/replay/log.c %D%/
 libgmtool_a_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir) -DGM_LIBDIR='"$(libdir)"'
 gpumemstat_CPPFLAGS = $(libgmtool_a_CPPFLAGS)
 if !SANITIZE
-gpumemstat_LDFLAGS = -Wl,--wrap=__libc_start_main,--wrap=dlinfo,--wrap=dlsym \
-	-Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
+gpumemstat_LDFLAGS = -Wl,--wrap=__libc_start_main,--wrap=dlinfo $(GM_GLIBC_LINK)
 endif
 gpumemstat_LDADD = libgmtool.a libgmimage.la libgm.la -lpthread -ldl -lm
 

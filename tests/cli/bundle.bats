@@ -54,9 +54,9 @@ newest() {
 	nm -D --undefined-only --with-symbol-versions "$1" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1
 }
 
-@test "the tool and the preload need no glibc above 2.28" {
+@test "the tool and the libraries need no glibc above 2.28" {
 	unpack .
-	for file in bin/gpumemstat lib/libgpumem.so; do
+	for file in bin/gpumemstat lib/libgpumem.so lib/libgpumem-core.so; do
 		version=$(newest "$NAME/$file")
 		[ -n "$version" ]
 		[ "$(printf '%s\n' "$version" GLIBC_2.28 | sort -V | tail -n 1)" = GLIBC_2.28 ] || { echo "$file: $version"; return 1; }
@@ -65,6 +65,7 @@ newest() {
 	readelf -VW "$NAME/bin/gpumemstat" | refute grep GLIBC_ABI
 	# Where these functions were until 2.33.
 	readelf -dW "$NAME/bin/gpumemstat" | grep NEEDED | tr -d ']' | sed 's/.*\[//' | sort | diff - <(printf '%s\n' libc.so.6 libdl.so.2 libm.so.6 libpthread.so.0)
+	readelf -dW "$NAME/lib/libgpumem-core.so" | grep NEEDED | tr -d ']' | sed 's/.*\[//' | sort | diff - <(printf '%s\n' libc.so.6 libdl.so.2 libpthread.so.0)
 	readelf -dW "$NAME/bin/gpumemstat" | refute grep -E 'RPATH|RUNPATH'
 }
 
