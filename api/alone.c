@@ -197,6 +197,34 @@ static void alone_heap_end(struct gm_heap_host *heap, CUstream stream)
 	gm_heap_launched(heap, stream, true);
 }
 
+static void alone_reclaim(unsigned ordinal)
+{
+	struct gm_streams *streams = device_streams(ordinal);
+	if (streams)
+		gm_streams_drain(streams);
+}
+
+static CUresult alone_buffer(int ordinal, bool host, size_t most, struct gm_buffer **out)
+{
+	struct gm_visit visit;
+	if (ordinal < 0 || ordinal >= n_devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	CUresult result = gm_visit_enter(&visit, &visits, ordinal, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	const struct gm_buffer_config config = {
+		.driver = &driver,
+		.pool = atomic_load(&devices[ordinal].pool),
+		.context = visit.place.context,
+		.host = host,
+		.most = most,
+		.reclaim = alone_reclaim,
+	};
+	result = gm_buffer_create(&config, out);
+	gm_visit_leave(&visit);
+	return result;
+}
+
 static bool alone_mark(const char *text)
 {
 	(void)text;
@@ -213,6 +241,8 @@ const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbo
 		.mark = alone_mark,
 		.heap = {alone_heap, gm_heap_own_destroy, gm_heap_launch, alone_heap_end,
 			 gm_heap_trim, gm_heap_figures, gm_heap_device},
+		.buffer = {alone_buffer, gm_buffer_destroy, gm_buffer_reserve, gm_buffer_resize,
+			   gm_buffer_insert, gm_buffer_erase, gm_buffer_shrink, gm_buffer_figures},
 	};
 	const char *missing = gm_driver_load(&driver, lookup, arg);
 	if (missing) {

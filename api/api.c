@@ -198,3 +198,93 @@ int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats)
 	memcpy(stats, &all, all.size);
 	return (int)result;
 }
+
+/* --- growable buffers --- */
+
+/* Likewise. */
+static struct gm_buffer *buffer_inner(const struct gpumem_buffer *buffer)
+{
+	return (struct gm_buffer *)(uintptr_t)buffer;
+}
+
+static struct gm_buffer_figures buffer_figures(const struct gpumem_buffer *buffer)
+{
+	struct gm_buffer_figures figures = {0};
+	if (buffer && core_get())
+		core->buffer.figures(buffer_inner(buffer), &figures);
+	return figures;
+}
+
+/* The result of a call on a buffer. */
+#define BUFFER_CALL(name, buffer, ...)                                                        \
+	((buffer) && core_get() ? (int)core->buffer.name(buffer_inner(buffer), ##__VA_ARGS__) \
+				: CUDA_ERROR_INVALID_VALUE)
+
+int gpumem_buffer_create(int device, enum gpumem_memory memory, size_t most,
+			 struct gpumem_buffer **buffer)
+{
+	struct gm_buffer *made = NULL;
+	if (!buffer)
+		return CUDA_ERROR_INVALID_VALUE;
+	*buffer = NULL;
+	if (memory != GPUMEM_MEMORY_DEVICE && memory != GPUMEM_MEMORY_HOST)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!core_get())
+		return CUDA_ERROR_NO_DEVICE;
+	CUresult result = core->buffer.create(device, memory == GPUMEM_MEMORY_HOST, most, &made);
+	*buffer = (struct gpumem_buffer *)made;
+	return (int)result;
+}
+
+int gpumem_buffer_destroy(struct gpumem_buffer *buffer)
+{
+	return buffer ? BUFFER_CALL(destroy, buffer) : CUDA_SUCCESS;
+}
+
+void *gpumem_buffer_data(const struct gpumem_buffer *buffer)
+{
+	return (void *)buffer_figures(buffer).data;
+}
+
+size_t gpumem_buffer_size(const struct gpumem_buffer *buffer)
+{
+	return buffer_figures(buffer).size;
+}
+
+size_t gpumem_buffer_capacity(const struct gpumem_buffer *buffer)
+{
+	return buffer_figures(buffer).capacity;
+}
+
+int gpumem_buffer_reserve(struct gpumem_buffer *buffer, size_t bytes)
+{
+	return BUFFER_CALL(reserve, buffer, bytes);
+}
+
+int gpumem_buffer_resize(struct gpumem_buffer *buffer, size_t size)
+{
+	return BUFFER_CALL(resize, buffer, size);
+}
+
+int gpumem_buffer_append(struct gpumem_buffer *buffer, const void *from, size_t bytes,
+			 struct CUstream_st *stream)
+{
+	return gpumem_buffer_insert(buffer, gpumem_buffer_size(buffer), from, bytes, stream);
+}
+
+int gpumem_buffer_insert(struct gpumem_buffer *buffer, size_t at, const void *from, size_t bytes,
+			 struct CUstream_st *stream)
+{
+	return BUFFER_CALL(insert, buffer, at, (CUdeviceptr)from, bytes, stream);
+}
+
+int gpumem_buffer_erase(struct gpumem_buffer *buffer, size_t at, size_t bytes,
+			struct CUstream_st *stream)
+{
+	return BUFFER_CALL(erase, buffer, at, bytes, stream);
+}
+
+int gpumem_buffer_shrink(struct gpumem_buffer *buffer)
+{
+	return BUFFER_CALL(shrink, buffer);
+}

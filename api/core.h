@@ -8,12 +8,13 @@
 
 #include <stdbool.h>
 
+#include "core/buffer.h"
 #include "gpumem.h"
 #include "heap/heap.h"
 #include "pool/pool.h"
 
 /* Grows with every change of the table: a preload with another version is not used. */
-#define GM_CORE_VERSION 2
+#define GM_CORE_VERSION 3
 
 struct gm_core {
 	/* `known`: the block is for `stream`, else for any stream. */
@@ -31,6 +32,19 @@ struct gm_core {
 		CUresult (*figures)(struct gm_heap_host *heap, struct gm_heap_figures *out);
 		CUdeviceptr (*device)(const struct gm_heap_host *heap);
 	} heap;
+	struct {
+		/* `most`: 0 for all memory of the device, or of the host. */
+		CUresult (*create)(int device, bool host, size_t most, struct gm_buffer **out);
+		CUresult (*destroy)(struct gm_buffer *buffer);
+		CUresult (*reserve)(struct gm_buffer *buffer, uint64_t bytes);
+		CUresult (*resize)(struct gm_buffer *buffer, uint64_t size);
+		CUresult (*insert)(struct gm_buffer *buffer, uint64_t at, CUdeviceptr source,
+				   uint64_t bytes, CUstream stream);
+		CUresult (*erase)(struct gm_buffer *buffer, uint64_t at, uint64_t bytes,
+				  CUstream stream);
+		CUresult (*shrink)(struct gm_buffer *buffer);
+		void (*figures)(const struct gm_buffer *buffer, struct gm_buffer_figures *out);
+	} buffer;
 };
 
 /* The preload's: NULL if it has no pools (GPUMEM_MODE=trace, GPUMEM_ENABLE=0, no cuInit yet), or

@@ -142,6 +142,65 @@ uint64_t gpumem_heap_trim(struct gpumem_heap *heap);
  * gpumem_stats. */
 int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats);
 
+/*
+ * Growable buffers: a run of bytes whose address never changes. Growth copies nothing, and maps
+ * only what is new, in parts of 2 MiB or more, while kernels may use what is there. The memory of a
+ * device comes from its pool; no other device has access to it. Memory of the host is pinned, and
+ * accessible to the host and to the device; it wants CUDA 12.2. gpumem_vector.hpp has C++ classes.
+ *
+ * Calls on one buffer must not overlap, but those that return its figures. Results are 0 or a
+ * CUresult: CUDA_ERROR_OUT_OF_MEMORY (2), and nothing has changed; CUDA_ERROR_INVALID_VALUE (1): a
+ * NULL, or an offset outside of the size; CUDA_ERROR_NOT_INITIALIZED (3) in a child of fork.
+ */
+struct gpumem_buffer;
+
+enum gpumem_memory { GPUMEM_MEMORY_DEVICE, GPUMEM_MEMORY_HOST };
+
+/*
+ * Reserve addresses for `most` bytes; 0: for all memory of the device, or of the host. Nothing is
+ * mapped yet, and the size is 0. The buffer belongs to the context of the call, and must be
+ * destroyed. CUDA_ERROR_NOT_SUPPORTED (801): this driver has no such memory.
+ */
+int gpumem_buffer_create(int device, enum gpumem_memory memory, size_t most,
+			 struct gpumem_buffer **buffer);
+
+/* Wait for the work of the buffer's context, and free it; NULL does nothing.
+ * CUDA_ERROR_NOT_READY (600): a stream capture is open there, and the buffer remains. */
+int gpumem_buffer_destroy(struct gpumem_buffer *buffer);
+
+/* The address, the same from create to destroy; bytes in use; bytes mapped. */
+void *gpumem_buffer_data(const struct gpumem_buffer *buffer);
+size_t gpumem_buffer_size(const struct gpumem_buffer *buffer);
+size_t gpumem_buffer_capacity(const struct gpumem_buffer *buffer);
+
+/* Map memory for `bytes`, if less is mapped. */
+int gpumem_buffer_reserve(struct gpumem_buffer *buffer, size_t bytes);
+
+/* Set the size; new bytes have any value. Where more has to be mapped, the capacity grows by an
+ * eighth, at most by 256 MiB, if there is memory for that, else by what is lacking. No capacity is
+ * given back. This and reserve wait for the GPU only where memory is lacking, for freed memory. */
+int gpumem_buffer_resize(struct gpumem_buffer *buffer, size_t size);
+
+/*
+ * Add `bytes` at the end, or insert them at offset `at`, by copies that are queued on `stream`
+ * (NULL: the legacy default stream) of the device. `from` is memory of the host or of a device,
+ * which must stay until they are done; NULL: the new bytes have any value. It does not lie in the
+ * buffer behind `at`. After the error of a copy the size is what it was, and the bytes behind `at`
+ * have any value.
+ */
+int gpumem_buffer_append(struct gpumem_buffer *buffer, const void *from, size_t bytes,
+			 struct CUstream_st *stream);
+int gpumem_buffer_insert(struct gpumem_buffer *buffer, size_t at, const void *from, size_t bytes,
+			 struct CUstream_st *stream);
+
+/* Remove `bytes` at offset `at`; those behind move, by copies that are queued on `stream`. */
+int gpumem_buffer_erase(struct gpumem_buffer *buffer, size_t at, size_t bytes,
+			struct CUstream_st *stream);
+
+/* Return to the pool the memory that lies behind the size, in whole parts as growth has mapped
+ * them. Waits as destroy does. */
+int gpumem_buffer_shrink(struct gpumem_buffer *buffer);
+
 #ifdef __cplusplus
 }
 #endif

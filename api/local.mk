@@ -2,12 +2,12 @@
 # libgpumem-core: the pool for programs that ask for it by gpumem.h.
 # Names are versioned (libgpumem-core.map). What is added there raises CURRENT and AGE; nothing is ever taken away.
 lib_LTLIBRARIES += libgpumem-core.la
-include_HEADERS = %D%/gpumem.h
+include_HEADERS = %D%/gpumem.h %D%/gpumem_vector.hpp
 libgpumem_core_la_SOURCES = %D%/alone.c %D%/api.c %D%/core.h src/base/glibc_dlsym.c
 libgpumem_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(srcdir)/%D%
 libgpumem_core_la_CFLAGS = $(AM_CFLAGS) -fPIC
 libgpumem_core_la_LIBADD = libgm.la -lpthread -ldl
-libgpumem_core_la_LDFLAGS = -version-info 1:0:1 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
+libgpumem_core_la_LDFLAGS = -version-info 2:0:2 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,now,-z,nodelete,-z,relro,-z,noexecstack $(GM_GLIBC_LINK)
 EXTRA_libgpumem_core_la_DEPENDENCIES = %D%/libgpumem-core.map
 EXTRA_DIST += %D%/libgpumem-core.map

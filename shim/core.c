@@ -18,6 +18,7 @@
 #include "shim/block/free.h"
 #include "shim/call.h"
 #include "shim/device.h"
+#include "shim/modules.h"
 
 static _Atomic(struct gm_streams *) kept[GM_COUNTER_DEVICES]; /* by device, made at first need */
 
@@ -205,6 +206,56 @@ static CUresult core_heap_figures(struct gm_heap_host *heap, struct gm_heap_figu
 	return result;
 }
 
+/* --- growable buffers --- */
+
+static CUresult core_buffer_make(const struct gm_place *place, bool host, size_t most,
+				 struct gm_buffer **out)
+{
+	const struct gm_buffer_config config = {
+		.driver = &gm_shim_driver,
+		.pool = gm_shim_pool(place->context->ordinal),
+		.context = place->context,
+		.host = host,
+		.most = most,
+		.reclaim = gm_modules_reclaim,
+	};
+	return config.pool ? gm_buffer_create(&config, out) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult core_buffer(int ordinal, bool host, size_t most, struct gm_buffer **out)
+{
+	struct gm_place place;
+	if (!gm_shim_enter())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	CUresult result = gm_place_enter(&place, &gm_shim_driver, ordinal, NULL);
+	if (result == CUDA_SUCCESS) {
+		result = core_buffer_make(&place, host, most, out);
+		gm_place_leave(&place);
+	}
+	gm_shim_leave();
+	return result;
+}
+
+/* A call on a buffer, whose driver calls are not the program's. */
+#define BUFFER_CALL(name, params, args)                  \
+	static CUresult core_buffer_##name params        \
+	{                                                \
+		CUresult result;                         \
+		GUARDED(result = gm_buffer_##name args); \
+		gm_fence_suspect(result);                \
+		return result;                           \
+	}
+BUFFER_CALL(destroy, (struct gm_buffer * b), (b))
+BUFFER_CALL(reserve, (struct gm_buffer * b, uint64_t bytes), (b, bytes))
+BUFFER_CALL(resize, (struct gm_buffer * b, uint64_t size), (b, size))
+BUFFER_CALL(insert,
+	    (struct gm_buffer * b, uint64_t at, CUdeviceptr source, uint64_t bytes,
+	     CUstream stream),
+	    (b, at, source, bytes, stream))
+BUFFER_CALL(erase, (struct gm_buffer * b, uint64_t at, uint64_t bytes, CUstream stream),
+	    (b, at, bytes, stream))
+BUFFER_CALL(shrink, (struct gm_buffer * b), (b))
+
 static bool core_mark(const char *text)
 {
 	struct gm_record mark = {.device = 255, .kind = GM_RECORD_MARK};
@@ -227,6 +278,9 @@ __attribute__((visibility("default"))) const struct gm_core *gm_preload_core(uns
 		.mark = core_mark,
 		.heap = {core_heap, core_heap_destroy, core_heap_begin, core_heap_end,
 			 core_heap_trim, core_heap_figures, gm_heap_device},
+		.buffer = {core_buffer, core_buffer_destroy, core_buffer_reserve,
+			   core_buffer_resize, core_buffer_insert, core_buffer_erase,
+			   core_buffer_shrink, gm_buffer_figures},
 	};
 	return version == GM_CORE_VERSION && gm_shim_active() &&
 			       gm_knob_get()->mode.choice == GM_MODE_POOL

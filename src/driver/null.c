@@ -382,6 +382,7 @@ static CUresult null_cuPointerGetAttribute(void *out U, CUpointer_attribute attr
 #define null_cuMemHostUnregister NULL
 #define null_cuMemGetAddressRange_v2 NULL
 #define null_cuMemcpy2DAsync_v2 NULL
+#define null_cuMemcpyAsync NULL
 #define null_cuMemcpyDtoHAsync_v2 NULL
 #define null_cuMemcpyHtoDAsync_v2 NULL
 #define null_cuModuleGetFunction NULL
