@@ -5,8 +5,8 @@
 include %D%/exec.mk
 include %D%/stacks.mk
 BENCH_C = client copies launches pairs replay serve
-BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_table.py report.py run.sh train.py turns.py
-EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
+BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_table.py report.py run.sh systems.py train.py turns.py
+EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/growth.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
 	%D%/peers/ouroboros.h %D%/peers/peers.txt %D%/peers/plain.h %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 BENCH_SRC = $(top_srcdir)/tests/bench
 BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)
@@ -41,6 +41,7 @@ bench-bundle: all $(BENCH_EXEC)
 	$(BENCH_FRESH) $(call BENCH_PEER,plain,plain)
 	for p in rw_bm corw; do $(BENCH_FRESH) -maxrregcount=24 -DFRESH_POLICY=policy_$$p \
 		$(call BENCH_PEER,ground,`echo $$p | tr _ -`) -lcuda || exit 1; done
+	$(GPU_NVCC) -I$(top_srcdir)/api $(BENCH_SRC)/growth.cu -o bench-bundle/growth -L.libs -lgpumem-core -Xlinker '-rpath,$$ORIGIN'
 	test -z '$(PEERS)' || $(BENCH_SRC)/peers/build.sh '$(PEERS)' bench-bundle $(BENCH_FRESH)
 	$(MAKE) programs PROGRAMS_TO=bench-bundle
 	cp .libs/libgpumem-core.so.0 bench-bundle/

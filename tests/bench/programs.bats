@@ -41,7 +41,20 @@ setup() {
 	END
 	chmod +x bundle/oocmap
 	cp bundle/oocmap bundle/oocstencil
+	# A system: two ways that take 100 and 400 ms natively, and half as long preloaded.
+	cat >bundle/growth <<-'END'
+		#!/bin/bash
+		scale=1
+		[ -z "$LD_PRELOAD" ] || scale=2
+		echo "${0##*/} $*" >>"$ASKED.systems"
+		[ -z "$FAIL_SYSTEM" ] || exit 5
+		echo "${0##*/} way=vector checksum=12 total_ms=$((100 / scale)) resize_share=2.5 peak_bytes=4096"
+		echo "${0##*/} way=thrust checksum=${OUR_SYSTEM:-12} total_ms=$((400 / scale)) resize_share=60 peak_bytes=8192"
+	END
+	chmod +x bundle/growth
 }
+
+SYSTEM_ROWS=7 # of all systems: two ways, preloaded beside native; one beside the rival; two fields of each
 
 @test "programs.py: both programs run natively and preloaded, and their lines become rows" {
 	python3 bundle/programs.py out.csv work "date: today" >said
@@ -60,7 +73,7 @@ setup() {
 	grep -qx 'programs,oocstencil/t=1/pinned/out-of-core/streams=1,40000000,3,ms,100,native,201,2.01,,' out.csv
 	# 8 cases of 3 modes and 2 x 2 gains; 2 programs, 2 modes and 8 numbers of streams; failures; the names of the columns.
 	grep -qx 'programs,failed,,1,cases,0,,,,,' out.csv
-	[ "$(grep -vc '^#' out.csv)" -eq $((8 * 7 + 2 * 2 * 8 + 2)) ]
+	[ "$(grep -vc '^#' out.csv)" -eq $((8 * 7 + 2 * 2 * 8 + 2 + SYSTEM_ROWS)) ]
 	[ "$(head -n 1 asked)" = "native oocmap --mode=in-core,streamed,out-of-core --elements=10000000 --steps=1 --host=pinned --streams=8 --room=16000000" ]
 	[ "$(grep -c '^native' asked)" -eq "$(grep -c '^ours' asked)" ]
 	grep -qx 'ours oocstencil --mode=in-core,streamed,out-of-core --elements=1000000 --steps=3883 --host=pinned --streams=16 --room=1600000' asked
@@ -74,7 +87,7 @@ setup() {
 	grep -- '--steps=1 --host=pageable --streams=8' asked | cut -d' ' -f1 | head -n 4 | diff - <(printf '%s\n' native ours ours native)
 	run python3 bundle/report.py out.csv
 	[ "$status" -eq 0 ]
-	[[ $output == *"13 of 13 targets met" ]]
+	[[ $output == *"14 of 14 targets met" ]]
 	rm asked
 	BENCH_SECONDS=0 python3 bundle/programs.py out.csv work
 	[ ! -e asked ]
@@ -85,14 +98,14 @@ setup() {
 	OUR_CHECKSUM=0100 python3 bundle/programs.py out.csv work
 	[ "$(grep -c '^# skipped: .*: results differ: 00ff 0100$' out.csv)" -eq 12 ]
 	grep -qx 'programs,failed,,1,cases,12,,,,,' out.csv
-	[ "$(grep -vc '^#' out.csv)" -eq 2 ]
+	[ "$(grep -vc '^#' out.csv)" -eq $((2 + SYSTEM_ROWS)) ]
 	FAIL=1 BENCH_ROUNDS=9 python3 bundle/programs.py out.csv work
 	[ "$(grep -c '^# skipped: .* 3883 steps, pinned: .* native: status 3$' out.csv)" -eq 2 ]
 	grep -q '^programs,oocmap/t=64/pinned/in-core,40000000,9,' out.csv
 	run python3 bundle/report.py out.csv
 	[ "$status" -eq 1 ]
 	grep -E '^every case ran, with equal results +2 cases +NO$' <<<"$output"
-	[[ $output == *"12 of 13 targets met" ]]
+	[[ $output == *"13 of 14 targets met" ]]
 	rm bundle/oocmap
 	python3 bundle/programs.py out.csv work
 	grep -q '^# skipped: oocmap, 1 steps, pinned: .*No such file' out.csv
@@ -118,5 +131,26 @@ setup() {
 	run python3 bundle/report.py slower.csv
 	[ "$status" -eq 1 ]
 	grep -E '^stencil, pageable, streamed: not slower +0.950 \(0.900 to 0.960\) at 39062.5 KiB +NO$' <<<"$output"
-	[[ $output == *"12 of 13 targets met" ]]
+	[[ $output == *"13 of 14 targets met" ]]
+}
+
+@test "programs.py: of a system each way becomes rows: beside native, beside the rival, and its fields" {
+	python3 bundle/programs.py out.csv work
+	grep -qx 'programs,growth/vector,4000000,1,ms,50,native,100,2,,' out.csv
+	grep -qx 'programs,growth/thrust,4000000,1,ms,200,native,400,2,,' out.csv
+	grep -qx 'programs,growth/vector,4000000,1,ms,100,thrust,400,4,,' out.csv
+	grep -qx 'programs,growth/vector/peak_bytes,4000000,1,bytes,4096,,,,,' out.csv
+	grep -qx 'programs,growth/thrust/resize_share,4000000,1,percent,60,,,,,' out.csv
+	refute grep 'growth/thrust,.*,thrust,' out.csv
+	grep -qx 'growth 1000000 7812' asked.systems
+	python3 bundle/programs_table.py out.csv >table
+	grep -qE '^growth/vector +100 +50 4 times thrust +resize_share=2.5 peak_bytes=4096$' table
+}
+
+@test "programs.py: a system whose ways disagree, or that fails, is named" {
+	OUR_SYSTEM=13 python3 bundle/programs.py out.csv work
+	grep -qx '# skipped: growth: growth 1000000 7812: results differ: 12 13' out.csv
+	grep -qx 'programs,failed,,1,cases,1,,,,,' out.csv
+	FAIL_SYSTEM=1 python3 bundle/programs.py out.csv work
+	grep -qx '# skipped: growth: growth 1000000 7812, native: status 5' out.csv
 }

@@ -7,7 +7,7 @@
 Each round starts both programs afresh for each case, in an order that changes from round to round. A case is one process, which
 runs in-core, streamed and out-of-core; its rows are total times: preloaded beside native, and, of each alone, streamed beside
 in-core. Results have to be equal: else the case has failed, and is not
-run again. Then each number of streams is run, three times in one process.
+run again. Then each number of streams is run, three times in one process. The systems of systems.py are run in every round.
 Environment: BENCH_SECONDS (200), the time to take; no round begins after it. BENCH_ELEMENTS (1280M), the elements of each array,
 of which many steps take a tenth; it can have k, M and G. BENCH_ROUNDS (9), at most.
 """
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 
+import systems
 from measure import PAIRS, Gone, Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -123,6 +124,9 @@ def main():
             if steps != MANY or turn < ROUNDS_OF_MANY:
                 attempt(table, broken, "%s, %d steps, %s" % (program, steps, host),
                         lambda: case(table, turn, work, count // 10 if steps == MANY else count, program, steps, host, streams))
+        for name, program, arguments, size, rival, fields in systems.systems(count):
+            attempt(table, broken, name, lambda: systems.add(table, both(turn, work, program, *arguments), name, size, rival, fields,
+                                                             NATIVE, PRELOADED))
         if turn == 0:  # at the end of the first round: there may be no other one
             for program in ("oocmap", "oocstencil"):
                 for mode in MODES[1:]:

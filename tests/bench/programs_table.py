@@ -5,10 +5,11 @@
     programs_table.py RESULT.csv
 
 GB/s as the thesis counts them: 12 bytes a cell and step of the vector addition, 16 of the stencil. Gain: how many times as fast
-as in-core. Streams: how much longer the worst number of streams took than the best one, in percent.
+as in-core. Streams: how much longer the worst number of streams took than the best one, in percent. Then the systems of systems.py.
 """
 import sys
 
+import systems
 from report import read
 
 BYTES = {"oocmap": 12, "oocstencil": 16}
@@ -64,6 +65,7 @@ def main():
         native, preloaded = {"GB/s": rates, "gain": gains, "streams": spreads}[what](rows, program, steps, mode)
         print("%-11s %5d %-12s %-8s %8s %8s %10s" % (program, steps, mode, what, cell(thesis), cell(native), cell(preloaded)))
     print()
+    systems.show(rows, "native")
 
 
 if __name__ == "__main__":

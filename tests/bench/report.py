@@ -137,7 +137,8 @@ COPY = (
     ("1 GiB to fresh memory, 8: 2x native", "d2h-fresh/8", "native", sizes(GIB, GIB + 1), faster(2)),
     ("first copy of a process: not slower", "first-h2d/auto", "native", anything, reaches(0.97)),
 )
-PROGRAMS = (("every case ran, with equal results", "failed", "", anything, at_most(0)), *(
+PROGRAMS = (("every case ran, with equal results", "failed", "", anything, at_most(0)),
+            ("growth: faster than thrust::device_vector", "growth/vector", "thrust", anything, faster(1)), *(
     ("%s, %s, %s: not slower" % (program[3:], host, mode), "%s/t=1/%s/%s" % (program, host, mode), "native", anything, reaches(0.97))
     for program in ("oocmap", "oocstencil") for host in ("pinned", "pageable") for mode in ("in-core", "streamed", "out-of-core")))
 TARGETS = {"copy": COPY, "pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL, "programs": PROGRAMS}

@@ -55,6 +55,10 @@ GROWN=('empty: size 0, capacity 0 MiB' 'resized: 0' 'grown while a kernel waits:
 		'again: 0' 'to nothing: 0' 'to nothing: size 0, capacity 0 MiB' 'destroyed: 0; the pool keeps 0 bytes'
 }
 
+@test "destroy waits for the kernels" {
+	both destroy 'destroyed: 0' 'the kernel read its bytes: yes'
+}
+
 @test "after a failed call of the driver nothing has changed, and the next attempt succeeds" {
 	needs_driver 12.2
 	local again='size 2, capacity 2 MiB; again: 0; its bytes are there'

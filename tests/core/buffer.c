@@ -213,6 +213,31 @@ static void *shrink_on_thread(void *b)
 	return NULL;
 }
 
+static void *destroy_on_thread(void *b)
+{
+	printf("destroyed: %d\n", gpumem_buffer_destroy(b));
+	return NULL;
+}
+
+/* Where a kernel still uses the bytes, only a wait keeps them. */
+static void destroy(void)
+{
+	struct gpumem_buffer *b = make(GPUMEM_MEMORY_DEVICE, 0);
+	pthread_t thread;
+	gpumem_buffer_resize(b, 2 * MIB);
+	memset(gpumem_buffer_data(b), 3, 2 * MIB);
+	CUstream stream = held_stream();
+	reader.bytes = gpumem_buffer_data(b);
+	unsigned sum = checksum(reader.bytes, 2 * MIB);
+	MUST(gm_sim_launch(stream, read_bytes, NULL));
+	pthread_create(&thread, NULL, destroy_on_thread, b);
+	while (gm_sim_waiters() == 0)
+		sched_yield();
+	gm_sim_release(stream, -1u);
+	pthread_join(thread, NULL);
+	yes("the kernel read its bytes", reader.sum == sum);
+}
+
 static size_t mapped(void)
 {
 	struct gpumem_stats s = {.size = sizeof s};
@@ -385,11 +410,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = {{"grow", grow},	   {"host", host},   {"step", step},
-		     {"content", content}, {"tail", tail},   {"shrink", shrink},
-		     {"faults", faults},   {"lack", lack},   {"capture", capture},
-		     {"wrong", wrong},	   {"fork", forked}, {"reset", reset},
-		     {"left", left}};
+	} cases[] = {{"grow", grow},	   {"host", host},	{"step", step},
+		     {"content", content}, {"tail", tail},	{"shrink", shrink},
+		     {"faults", faults},   {"lack", lack},	{"capture", capture},
+		     {"wrong", wrong},	   {"fork", forked},	{"reset", reset},
+		     {"left", left},	   {"destroy", destroy}};
 	MUST(cuInit(0));
 	use_device(0);
 	for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)

@@ -27,5 +27,9 @@ grep -q 'mul\.rn\.f32' "$out/kernels.ptx" && grep -q 'add\.rn\.f32' "$out/kernel
 check "they multiply and add" $?
 [ "$(grep -cE '\bfma\.' "$out/kernels.ptx")" = 0 ]
 check "and fuse neither" $?
+"$NVCC" -arch=sm_80 -O2 -std=c++17 -Wno-deprecated-gpu-targets -I"$top/api" -c "$top/tests/bench/growth.cu" -o "$out/growth.o" \
+	>"$out/log" 2>&1
+check "gpumem::vector, and thrust::device_vector with gpumem::allocator" $?
+[ $bad = 0 ] || sed 's/^/# /' "$out/log"
 echo "1..$n"
 exit $bad

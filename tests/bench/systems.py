@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Systems of the documents in suite `programs`: each is one process a round and variant, which runs all ways to do one thing and
+prints a line of key=value for each, with equal checksums.
+
+Rows of a way, where NAME is the system's: NAME/WAY, total time preloaded beside native; NAME/WAY beside the rival, natively, but
+for the rival itself; NAME/WAY/FIELD, natively, for the fields of the system that the line has.
+"""
+UNITS = {"bytes": "bytes", "ms": "ms", "share": "percent"}  # by the end of a field's name; any other is a count
+
+
+def systems(count):
+    """(name, program, arguments, bytes, rival, fields) for `count` elements in the other cases."""
+    elements = max(count // 10, 128)
+    return (
+        ("growth", "growth", (str(elements), str(elements // 128)), 4 * elements, "thrust",
+         ("resize_share", "peak_bytes", "copied_bytes")),
+    )
+
+
+def unit(field):
+    return UNITS.get(field.rsplit("_", 1)[-1], "count")
+
+
+def add(table, runs, name, size, rival, fields, native, preloaded):
+    """The rows of one round. `native`, `preloaded`: the names of the variants in `runs`."""
+    total = {run["way"]: float(run["total_ms"]) for run in runs[native]}
+    for ours, run in zip(runs[preloaded], runs[native]):
+        way, label = run["way"], "%s/%s" % (name, run["way"])
+        table.add(label, size, "ms", float(ours["total_ms"]), native, total[way])
+        if way != rival and rival in total:
+            table.add(label, size, "ms", total[way], rival, total[rival])
+        for field in fields:
+            if field in run:
+                table.add("%s/%s" % (label, field), size, unit(field), float(run[field]))
+
+
+def show(rows, native):
+    """A line a way: time natively and preloaded, the gain over the rival, and the fields."""
+    print("%-36s %10s %10s %-22s %s" % ("way", "native ms", "preloaded", "", "fields"))
+    for row in rows:
+        if row.peer != native or row.case.startswith("ooc"):
+            continue
+        beside = next((r for r in rows if r.case == row.case and r.peer not in ("", native)), None)
+        fields = ("%s=%.4g" % (r.case[len(row.case) + 1:], r.ours) for r in rows if r.case.startswith(row.case + "/") and not r.peer)
+        print("%-36s %10.4g %10.4g %-22s %s" % (row.case, row.theirs, row.ours,
+                                                 beside and "%.3g times %s" % (beside.ratio, beside.peer) or "", " ".join(fields)))
+    print()
