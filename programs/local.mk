@@ -7,7 +7,9 @@ PROGRAMS_ARCH = all-major
 OOC_SHARED = main options host run plan plan_stencil
 ooc_sources = %D%/main.c %D%/options.c %D%/host.c %D%/run.c %D%/plan.c %D%/plan_stencil.c \
 	%D%/cells.h %D%/kernels.h %D%/ooc.h %D%/plan.h %D%/plan_tile.h
-EXTRA_DIST += %D%/kernels.cu
+EXTRA_DIST += %D%/kernels.cu %D%/spgemm_kernels.cu
+SPGEMM_C = spgemm spgemm_matrix spgemm_rival spgemm_run
+spgemm_sources = %D%/spgemm.c %D%/spgemm_matrix.c %D%/spgemm_rival.c %D%/spgemm_run.c %D%/spgemm.h %D%/spgemm_rows.h
 # Each operation is rounded, as the kernels do it.
 OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror -ffp-contract=off
 OOC_CC = $(CC) $(OOC_CFLAGS) -O3 $(CUDA_CPPFLAGS)
@@ -23,5 +25,7 @@ programs:
 	$(OOC_NVCC) -c $(OOC_SRC)/kernels.cu -o $(PROGRAMS_TO)/objects/kernels.o
 	cd $(PROGRAMS_TO)/objects && for p in $(OOC_BUILT); do \
 		$(OOC_NVCC) $$p.o $(OOC_SHARED:=.o) kernels.o -o ../$$p || exit 1; done
+	for f in $(SPGEMM_C); do $(OOC_CC) -c $(OOC_SRC)/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
+	cd $(PROGRAMS_TO)/objects && $(OOC_NVCC) $(abs_top_srcdir)/programs/spgemm_kernels.cu $(SPGEMM_C:=.o) -o ../spgemm -lm -ldl
 	rm -rf $(PROGRAMS_TO)/objects
-CLEANFILES += $(OOC_BUILT:%=%D%/%)
+CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm

@@ -44,17 +44,20 @@ setup() {
 	# A system: two ways that take 100 and 400 ms natively, and half as long preloaded.
 	cat >bundle/growth <<-'END'
 		#!/bin/bash
-		scale=1
+		scale=1 thrust=thrust
 		[ -z "$LD_PRELOAD" ] || scale=2
+		[ "${0##*/}" = growth ] || thrust=cusparse
+		[[ $* != *malloc* ]] || thrust=upper
 		echo "${0##*/} $*" >>"$ASKED.systems"
 		[ -z "$FAIL_SYSTEM" ] || exit 5
 		echo "${0##*/} way=vector checksum=12 total_ms=$((100 / scale)) resize_share=2.5 peak_bytes=4096"
-		echo "${0##*/} way=thrust checksum=${OUR_SYSTEM:-12} total_ms=$((400 / scale)) resize_share=60 peak_bytes=8192"
+		echo "${0##*/} way=$thrust checksum=${OUR_SYSTEM:-12} total_ms=$((400 / scale)) resize_share=60 peak_bytes=8192"
 	END
 	chmod +x bundle/growth
+	cp bundle/growth bundle/spgemm
+	SYSTEM_ROWS=$((7 + 6 * 3)) # a system: two ways beside native, one beside the rival; growth has two fields of each
 }
 
-SYSTEM_ROWS=7 # of all systems: two ways, preloaded beside native; one beside the rival; two fields of each
 
 @test "programs.py: both programs run natively and preloaded, and their lines become rows" {
 	python3 bundle/programs.py out.csv work "date: today" >said
@@ -143,6 +146,10 @@ SYSTEM_ROWS=7 # of all systems: two ways, preloaded beside native; one beside th
 	grep -qx 'programs,growth/thrust/resize_share,4000000,1,percent,60,,,,,' out.csv
 	refute grep 'growth/thrust,.*,thrust,' out.csv
 	grep -qx 'growth 1000000 7812' asked.systems
+	grep -qx 'programs,spgemm/cage14/vector,3255641,1,ms,100,cusparse,400,4,,' out.csv
+	grep -qx 'programs,spgemm-malloc/skew/upper,960000,1,ms,200,native,400,2,,' out.csv
+	grep -qx 'spgemm --matrix=skew --share=1 --way=upper,precise,dynamic,persistent,cusparse --size=8,16,32,48,64,96,128,256,auto' asked.systems
+	grep -qx 'spgemm --matrix=pwtk --share=1 --way=upper,malloc --size=64' asked.systems
 	python3 bundle/programs_table.py out.csv >table
 	grep -qE '^growth/vector +100 +50 4 times thrust +resize_share=2.5 peak_bytes=4096$' table
 }
@@ -150,7 +157,7 @@ SYSTEM_ROWS=7 # of all systems: two ways, preloaded beside native; one beside th
 @test "programs.py: a system whose ways disagree, or that fails, is named" {
 	OUR_SYSTEM=13 python3 bundle/programs.py out.csv work
 	grep -qx '# skipped: growth: growth 1000000 7812: results differ: 12 13' out.csv
-	grep -qx 'programs,failed,,1,cases,1,,,,,' out.csv
+	grep -qx 'programs,failed,,1,cases,7,,,,,' out.csv
 	FAIL_SYSTEM=1 python3 bundle/programs.py out.csv work
 	grep -qx '# skipped: growth: growth 1000000 7812, native: status 5' out.csv
 }

@@ -8,12 +8,27 @@ for the rival itself; NAME/WAY/FIELD, natively, for the fields of the system tha
 UNITS = {"bytes": "bytes", "ms": "ms", "share": "percent"}  # by the end of a field's name; any other is a count
 
 
+# Those of the thesis, table 4.2, and one by a sample of rows.
+SIZES = "8,16,32,48,64,96,128,256,auto"
+WHOLE = 1280 * 10 ** 6  # elements of which on the matrices have their true size
+
+
+def spgemm(matrix, count, entries, sizes, ways, rival, suffix=""):
+    share = max(1, min(100, 100 * count // WHOLE))
+    return ("spgemm%s/%s" % (suffix, matrix), "spgemm", ("--matrix=" + matrix, "--share=%d" % share, "--way=" + ways, "--size=" + sizes),
+            12 * entries * share // 100, rival, ("efficiency_share", "launches", "output_bytes", "estimate_share", "active_warps"))
+
+
 def systems(count):
     """(name, program, arguments, bytes, rival, fields) for `count` elements in the other cases."""
     elements = max(count // 10, 128)
     return (
         ("growth", "growth", (str(elements), str(elements // 128)), 4 * elements, "thrust",
          ("resize_share", "peak_bytes", "copied_bytes")),
+        *(spgemm(matrix, count, entries, SIZES, "upper,precise,dynamic,persistent,cusparse", "cusparse")
+          for matrix, entries in (("pwtk", 11524432), ("atmosmodl", 10319760), ("cage14", 27130349), ("skew", 8000000))),
+        *(spgemm(matrix, count, entries, "64", "upper,malloc", "upper", "-malloc")
+          for matrix, entries in (("pwtk", 11524432), ("skew", 8000000))),
     )
 
 

@@ -94,11 +94,10 @@ GROWN=('empty: size 0, capacity 0 MiB' 'resized: 0' 'grown while a kernel waits:
 
 @test "no handle, mapping or address is left" {
 	needs_driver 12.2
-	local preload
-	export SIM_LEAKS=1 GPUMEM_LOG=off
-	for preload in '' "$LIBRARY"; do
-		LD_PRELOAD=${SANITIZE_LIB:+$SANITIZE_LIB:}$preload LD_LIBRARY_PATH=$SIM "$PROGRAMS/buffer" left \
-			>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
+	local how
+	export SIM_LEAKS=1
+	for how in native preloaded; do
+		$how "$PROGRAMS/buffer" left >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
 		[ "$(cat "$BATS_TEST_TMPDIR/out")" = 'destroyed: 0 0' ]
 		[ "$(grep -c 'leaked handle\|leaked mapping' "$BATS_TEST_TMPDIR/err")" -eq 0 ]
 		# The pool's own range.
