@@ -10,11 +10,12 @@
 // key=value for each container: vector; reserved, which has its capacity from the start; thrust, a
 // device_vector with Thrust's allocator, and allocator, one with gpumem::allocator.
 //
-//     total_ms      all of it, kernels included; resize_ms: the calls that grow, each waited for
+//     total_ms      all of it, kernels included
+//     resize_ms     the calls that grow, each waited for
 //     resize_share  resize_ms / total_ms, in percent
-//     peak_bytes    the most bytes that the container had at once, the old block beside the new one
-//     included copied_bytes  bytes that growth has moved checksum      of the elements at the end,
-//     read from the device
+//     peak_bytes    most bytes that the container had at once, an old block beside the new one
+//     copied_bytes  bytes that growth has moved
+//     checksum      of the elements at the end, computed on the device
 #include <thrust/device_vector.h>
 
 #include <gpumem_vector.hpp>

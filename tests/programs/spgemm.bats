@@ -50,6 +50,14 @@ small() {
 	[ "$(values verified out | sort -u)" = yes ]
 }
 
+@test "auto is the largest size of which a sample of rows would use 90%, or else the smallest" {
+	"$SPGEMM" -a cage14 --share=1 --untimed -w dynamic -s auto,128,256 >out
+	[ "$(values size out | paste -sd' ')" = '128 128 256' ]
+	values efficiency_share out | tail -n 2 | paste -sd' ' | awk '{if (!($1 >= 90 && $2 < 90)) exit 1}'
+	"$SPGEMM" -a atmosmodl --share=1 --untimed -w dynamic -s auto >out
+	[ "$(values size out)" = 8 ]
+}
+
 @test "a file may be symmetric, may repeat entries, and its order does not matter" {
 	printf '%s\n' '%%MatrixMarket matrix coordinate pattern symmetric' '3 3 4' '3 1' '1 1' '3 1' '3 2' >half.mtx
 	printf '%s\n' '%%MatrixMarket matrix coordinate integer general' '3 3 5' '1 1 9' '1 3 9' '2 3 9' '3 1 9' '3 2 9' >whole.mtx
