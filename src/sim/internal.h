@@ -87,7 +87,9 @@ struct sim_work {
 	struct sim_work *instead; /* of a node: what it does since its parameters were set */
 	bool unlocked;		  /* runs code of the program, so without the driver's lock */
 	void (*run)(void *data);
-	void (*drop)(void *data); /* may be NULL */
+	void (*drop)(void *data);	    /* may be NULL */
+	bool (*is_ready)(const void *data); /* else it waits; NULL: it does not */
+	bool programmatic;		    /* does not wait for the work before it in its stream */
 	_Alignas(16) char data[];
 };
 

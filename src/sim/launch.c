@@ -52,7 +52,7 @@ static CUresult stacks_take(struct sim_context *ctx, size_t local)
 }
 
 static CUresult kernel_launch(CUfunction function, const unsigned dim[6], CUstream stream,
-			      void **params, void **extra)
+			      void **params, void **extra, bool programmatic)
 {
 	const struct gm_sim_kernel *kernel = sim_kernel_of(function);
 	struct sim_stream *s;
@@ -71,6 +71,8 @@ static CUresult kernel_launch(CUfunction function, const unsigned dim[6], CUstre
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct sim_work *work = launch_make(kernel, params);
+	if (work)
+		work->programmatic = programmatic;
 	return work ? sim_enqueue(s, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -80,7 +82,7 @@ CUresult sim_cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsig
 {
 	const unsigned dim[6] = {gx, gy, gz, bx, by, bz};
 	(void)shared;
-	return kernel_launch(function, dim, stream, params, extra);
+	return kernel_launch(function, dim, stream, params, extra, false);
 }
 
 CUresult sim_cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
@@ -95,9 +97,13 @@ CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void
 {
 	if (!c || (c->numAttrs && !c->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
-	return sim_cuLaunchKernel(function, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX,
-				  c->blockDimY, c->blockDimZ, c->sharedMemBytes, c->hStream, params,
-				  extra);
+	const unsigned dim[6] = {c->gridDimX,  c->gridDimY,  c->gridDimZ,
+				 c->blockDimX, c->blockDimY, c->blockDimZ};
+	bool programmatic = false;
+	for (unsigned i = 0; i < c->numAttrs; i++)
+		if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+			programmatic = c->attrs[i].value.programmaticStreamSerializationAllowed;
+	return kernel_launch(function, dim, c->hStream, params, extra, programmatic);
 }
 
 CUresult sim_cuLaunchHostFunc(CUstream stream, CUhostFn run, void *arg)

@@ -92,38 +92,6 @@ FILLS(8, unsigned char)
 FILLS(16, unsigned short)
 FILLS(32, unsigned)
 
-/* --- one word, which the host may poll --- */
-
-struct word {
-	uint32_t *at, value;
-};
-
-static void word_run(void *data)
-{
-	const struct word *w = data;
-	__atomic_store_n(w->at, w->value, __ATOMIC_RELEASE);
-}
-
-CUresult sim_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-				     unsigned flags)
-{
-	struct sim_stream *s;
-	struct sim_reach reach;
-	struct sim_end end = {SIM_END_DEVICE, (char *)address, 0, 0, NULL};
-	CUresult result = sim_stream_of(stream, &s);
-	if (result == CUDA_SUCCESS && (address % 4 || flags > 1))
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = sim_check_end(&end, sizeof value, 1, 1, &reach);
-	if (result != CUDA_SUCCESS)
-		return result;
-	struct sim_work *work = sim_work_make(word_run, NULL, sizeof(struct word));
-	if (!work)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*(struct word *)work->data = (struct word){(uint32_t *)address, value};
-	return sim_enqueue(s, work);
-}
-
 /* --- arrays: pitched memory of their own, outside the table of addresses --- */
 
 CUresult sim_array_of(CUarray handle, struct sim_array **out)

@@ -105,8 +105,10 @@ void sim_work_release(struct sim_work *work)
 
 static bool stream_is_runnable(const struct sim_stream *s)
 {
+	const struct sim_work *work = s->head ? s->head->work : NULL;
 	return s->head && !s->running && (!s->held || s->allow) &&
-	       sim_moments_passed(&s->head->after);
+	       sim_moments_passed(&s->head->after) &&
+	       !(work && work->is_ready && !work->is_ready(work->data));
 }
 
 static void stream_run_head(struct sim_stream *s)
@@ -171,6 +173,23 @@ static CUresult stream_record(struct sim_stream *stream, struct sim_work *work)
 	return CUDA_SUCCESS;
 }
 
+/* A kernel that starts while the ones before it in its stream run, unless the stream waits for
+ * another one. Its place in the order remains. */
+static struct sim_work *work_run_ahead(struct sim_stream *stream, struct sim_step *step,
+				       struct sim_work *work)
+{
+	if (!work || !work->programmatic || !stream->head || !sim_moments_passed(&step->after))
+		return work;
+	for (const struct sim_step *before = stream->head; before; before = before->next)
+		if (!sim_moments_passed(&before->after))
+			return work;
+	sim_unlock_driver();
+	work->run(work->data);
+	sim_lock_driver();
+	sim_work_release(work);
+	return NULL;
+}
+
 CUresult sim_enqueue(struct sim_stream *stream, struct sim_work *work)
 {
 	CUresult result;
@@ -192,7 +211,7 @@ CUresult sim_enqueue(struct sim_stream *stream, struct sim_work *work)
 		return result;
 	}
 	if (step) {
-		step->work = work;
+		step->work = work_run_ahead(stream, step, work);
 		step->seq = ++stream->submitted;
 		*stream->tail = step;
 		stream->tail = &step->next;
