@@ -20,6 +20,7 @@
 #include "stack/table.h"
 
 unsigned gm_shim_n_devices;
+const struct gm_order_ops *gm_shim_order;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
 static int device_attribute(CUdevice device, CUdevice_attribute attribute)
@@ -140,7 +141,8 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.ordinal = ordinal,
 		.fences = gm_fence_ops(&gm_shim_driver),
 		.fence_arg = &gm_shim_driver,
-		.defer = knobs->free.choice == GM_FREE_DEFER,
+		.defer = knobs->free.choice != GM_FREE_SYNC,
+		.order = gm_shim_order,
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL
 			: knobs->trim_after.ns == 0	   ? gm_trim_idle_now
 							   : gm_trim_idle,
@@ -281,5 +283,6 @@ void gm_shim_devices_forget(void)
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		atomic_store_explicit(&gm_shim_devices[i].pool, NULL, memory_order_relaxed);
 	gm_shim_n_devices = 0;
+	gm_shim_order = NULL;
 	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
 }

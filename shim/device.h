@@ -23,6 +23,7 @@ struct gm_shim_device {
 };
 
 extern unsigned gm_shim_n_devices;
+extern const struct gm_order_ops *gm_shim_order; /* of the pools; NULL: they sync or defer */
 extern struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
 /* Ask the driver about its devices, once, at the start. `pools` is false with GPUMEM_MODE=trace. */

@@ -25,6 +25,7 @@
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
 #include "shim/modules.h"
+#include "shim/order/order.h"
 #include "shim/trim.h"
 #include "stack/stack.h"
 
@@ -145,6 +146,11 @@ static enum gm_shim_state life_start(void)
 	/* The calls of capture.c begin all captures of the drivers that we know. */
 	if (gm_shim_driver.version <= NEWEST_DRIVER)
 		gm_fence_captures_counted();
+	if (pools && knobs->free.choice == GM_FREE_ORDERED) {
+		gm_shim_order = gm_submit_start();
+		if (gm_shim_order)
+			atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_ORDERED);
+	}
 	return GM_SHIM_ACTIVE;
 }
 

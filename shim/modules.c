@@ -25,6 +25,7 @@
 #include "shim/kernel/handle.h"
 #include "shim/kernel/inkernel.h"
 #include "shim/kernel/launch.h"
+#include "shim/order/order.h"
 #include "shim/used.h"
 #include "stack/stack.h"
 

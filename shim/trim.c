@@ -62,11 +62,13 @@ void gm_trim_exit(void)
 	gm_gate_close(&gate);
 }
 
-/* When the first chunk is due that the thread gives back. */
+/* When the first chunk is due that the thread gives back, or a stream that waits is reported. */
 static uint64_t trim_next(void)
 {
 	uint64_t next = gm_inkernel_trim_next(), slots = gm_stage_trim_next();
+	uint64_t order = gm_order_suspect_next();
 	next = slots < next ? slots : next;
+	next = order < next ? order : next;
 	for (unsigned i = 0; i < gm_shim_n_devices && !trim_is_immediate(); i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		uint64_t due = pool ? gm_pool_trim_next(pool) : UINT64_MAX;
@@ -95,6 +97,7 @@ static bool trim_due(void)
 		if (!gm_gate_enter(&gate))
 			return false;
 		uint64_t now = gm_clock_ns();
+		gm_order_suspect(now);
 		given = trim_pools(now);
 		if (!given)
 			given = gm_inkernel_trim(now);
@@ -173,6 +176,14 @@ void gm_trim_heap_idle(void *unused)
 {
 	(void)unused;
 	trim_start_thread();
+}
+
+void gm_trim_order_waits(void)
+{
+	if (gm_worker_is_running(&worker))
+		gm_worker_wake(&worker);
+	else
+		trim_start_thread();
 }
 
 void gm_trim_slots_idle(void)

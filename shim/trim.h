@@ -26,6 +26,9 @@ void gm_trim_heap_idle(void *unused);
 /* There are slots of copies, which go back some time, whatever GPUMEM_TRIM_AFTER: starts the thread
  * unless it runs. No lock held. */
 void gm_trim_slots_idle(void);
+
+/* A stream waits for another one (context/order.h): the thread reports it if that takes long. */
+void gm_trim_order_waits(void);
 /* For atexit. A thread started later could be the last one to end, and would end the process. */
 void gm_trim_exit(void);
 

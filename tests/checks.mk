@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The suite under other conditions. ./quickstart check makes the first two of CHECKS, ./quickstart check all makes all.
-CHECKS = check check-sanitize check-sanitize-rest check-versions check-defer coverage check-tsan distcheck check-valgrind \
-	check-aarch64
+CHECKS = check check-sanitize check-sanitize-rest check-versions check-defer check-ordered coverage check-tsan distcheck \
+	check-valgrind check-aarch64
 EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/skips.sh
-.PHONY: checks check-aarch64 check-debug check-sanitize check-sanitize-rest check-tsan check-valgrind check-versions check-defer coverage
+.PHONY: checks check-aarch64 check-debug check-sanitize check-sanitize-rest check-tsan check-valgrind check-versions check-defer check-ordered coverage
 checks:
 	@echo $(CHECKS)
 
@@ -84,6 +84,8 @@ check-versions:
 	$(SKIPS) SIM_DRIVER=13.0 SIM_DRIVER=12.5 SIM_DRIVER=12.2 SIM_DRIVER=11.4
 check-defer:
 	$(SKIPS) GPUMEM_FREE=defer
+check-ordered:
+	$(SKIPS) GPUMEM_FREE=ordered
 
 distclean-local:
 	rm -rf aarch64 coverage debug fuzz sanitize thread

@@ -175,9 +175,9 @@ static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream s
 	struct gm_pool *pool = gm_shim_pool_at(address);
 	if (!pool)
 		return free_foreign(hook, address, stream, native, call.start);
-	/* With GPUMEM_FREE=defer: a fence of the stream's context covers the stream. */
+	/* Where frees do not wait: a fence of the stream's context covers the stream. */
 	struct gm_context *context = NULL;
-	if (gm_knob_get()->free.choice == GM_FREE_DEFER)
+	if (gm_knob_get()->free.choice != GM_FREE_SYNC)
 		context = gm_shim_context_of_stream(order);
 	CUresult result = stream_poll(order, context ? gm_shim_driver.cuStreamQuery
 						     : gm_shim_driver.cuStreamSynchronize);

@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "log/count.h"
 #include "shim/call.h"
+#include "shim/order/order.h"
 
 struct capture {
 	CUstream stream;
@@ -86,6 +87,7 @@ bool gm_capture_any(void)
 static struct gm_context *capture_begin(CUstream stream)
 {
 	struct gm_context *context = gm_shim_context_of_stream(stream);
+	gm_order_capture_begin();
 	if (context)
 		gm_fence_capture_begin(context);
 	else
@@ -97,6 +99,7 @@ static CUresult capture_begun(struct gm_context *context, CUstream stream, CUres
 {
 	struct capture c = capture_name(stream);
 	c.context = context;
+	gm_order_capture_begun();
 	if (!context)
 		return result;
 	/* A capture that is not remembered must not be counted: nothing would ever end it. */
@@ -165,8 +168,11 @@ ENDS(cuStreamEndCapture, PLAIN, (CUstream stream, CUgraph *graph), (stream, grap
 ENDS(cuStreamEndCapture_ptsz, OWN, (CUstream stream, CUgraph *graph), (stream, graph))
 ENDS(cuStreamEndCaptureToCig, PLAIN, (CUstream stream), (stream))
 ENDS(cuStreamEndCaptureToCig_ptsz, OWN, (CUstream stream), (stream))
-ENDS(cuStreamDestroy, PLAIN, (CUstream stream), (stream))
-ENDS(cuStreamDestroy_v2, PLAIN, (CUstream stream), (stream))
+
+/* The handle may come back at once, so the order hears of it before. */
+#define DESTROY(stream) (gm_submit_stream_ends(stream), (stream))
+ENDS(cuStreamDestroy, DESTROY, (CUstream stream), (stream))
+ENDS(cuStreamDestroy_v2, DESTROY, (CUstream stream), (stream))
 
 void gm_capture_context_gone(struct gm_context *context)
 {

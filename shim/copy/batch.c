@@ -26,6 +26,7 @@ struct batch {
 	size_t n;
 	struct gm_transfer *copies;
 	CUstream stream;
+	bool own; /* as in struct gm_transfer */
 	/* The driver's call for copies [first, first + n); *failed as the driver's is. */
 	CUresult (*call)(const struct batch *b, size_t first, size_t n, const struct part *p,
 			 size_t *failed);
@@ -63,7 +64,8 @@ static CUresult batch_call(const struct batch *b, size_t first, size_t n, size_t
 	bool whole = n == b->n || !b->n_attributes;
 	if (!whole && !part_cut(b, first, n, &p))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult result = GM_PASS(b->call(b, first, n, &p, failed));
+	CUresult result = GM_SUBMITS(b->own && !b->stream ? CU_STREAM_PER_THREAD : b->stream,
+				     GM_PASS(b->call(b, first, n, &p, failed)));
 	if (!whole)
 		free(p.attribute_first);
 	return result;
@@ -156,6 +158,7 @@ static CUresult lines_run(struct batch *b, const struct gm_transfer *like, size_
 			      size_t at = before;                                        \
 			      struct batch b = {.n = n,                                  \
 						.stream = stream,                        \
+						.own = own_stream,                       \
 						.call = call_##symbol,                   \
 						.dsts = dsts,                            \
 						.srcs = srcs,                            \
@@ -303,6 +306,7 @@ static CUresult boxes_run(struct batch *b, const struct gm_transfer *like, size_
 			      size_t at = before;                                        \
 			      struct batch b = {.n = (count),                            \
 						.stream = stream,                        \
+						.own = own_stream,                       \
 						.call = call_##symbol,                   \
 						.ops = ops,                              \
 						.flags = flags,                          \

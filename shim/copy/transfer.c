@@ -46,6 +46,15 @@ CUresult gm_transfer_begin(struct gm_transfer *t)
 	return CUDA_SUCCESS;
 }
 
+/* A synchronous copy between two contexts may use the streams of either. */
+void gm_transfer_submit(const struct gm_transfer *t)
+{
+	if ((t->placed || t->by_peer) && !(t->flags & GM_RECORD_ASYNC))
+		gm_submit_begin_anywhere();
+	else
+		gm_submit_begin(t->own && !t->stream ? CU_STREAM_PER_THREAD : t->stream, false);
+}
+
 /* A capture does not look at where a fill goes. But once the graph runs, a freed block may be
  * another one: the fill is answered as natively, and is not in the graph. */
 static bool transfer_is_dropped(const struct gm_transfer *t)

@@ -11,6 +11,7 @@
 #include "pool/pool.h"
 #include "shim/call.h"
 #include "shim/copy/stage.h"
+#include "shim/order/order.h"
 
 struct gm_transfer {
 	enum gm_hook_id hook;
@@ -48,10 +49,21 @@ bool gm_transfer_again(struct gm_transfer *t, CUresult result);
 /* Count and record; returns the program's result. */
 CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result);
 
+/* Around the driver's call: its streams, for the order of streams. */
+void gm_transfer_submit(const struct gm_transfer *t);
+static inline void gm_transfer_submitted(bool ordered)
+{
+	if (ordered)
+		gm_submit_end();
+}
+
 /* Check, make `call` or its substitute, count; the value is the program's result. */
 #define GM_TRANSFER_RUN(t, call)                                                          \
 	({                                                                                \
 		CUresult moved_ = gm_transfer_begin(t);                                   \
+		bool ordered_ = moved_ == CUDA_SUCCESS && gm_order_is_on();               \
+		if (ordered_)                                                             \
+			gm_transfer_submit(t);                                            \
 		if (moved_ == CUDA_SUCCESS)                                               \
 			do                                                                \
 				moved_ = (t)->by_peer ? gm_transfer_by_peer(t)            \
@@ -62,6 +74,7 @@ CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result);
 			       gm_transfer_again(t, moved_));                             \
 		else                                                                      \
 			moved_ = gm_transfer_refused(t);                                  \
+		gm_transfer_submitted(ordered_);                                          \
 		gm_transfer_end(t, moved_);                                               \
 	})
 

@@ -11,6 +11,7 @@
 #include "log/count.h"
 #include "shim/kernel/handle.h"
 #include "shim/kernel/inkernel.h"
+#include "shim/order/order.h"
 #include "shim/retry.h"
 
 atomic_uint gm_launch_watched;
@@ -47,11 +48,16 @@ static CUresult launch_end(struct gm_heap_host *heap, CUstream stream, CUresult 
 	return launch_result(result);
 }
 
-#define LAUNCH(symbol, parameters, arguments, function, stream_)                                 \
+#define LAUNCH_EARLY(symbol, parameters, arguments, function, stream_, early)                    \
 	static __attribute__((noinline)) CUresult watched_##symbol parameters                    \
 	{                                                                                        \
 		struct gm_heap_host *heap = launch_begin(function, stream_);                     \
+		bool ordered = gm_order_is_on();                                                 \
+		if (ordered)                                                                     \
+			gm_submit_begin(stream_, early);                                         \
 		CUresult result = GM_RETRY_UNGUARDED(real.symbol arguments);                     \
+		if (ordered)                                                                     \
+			gm_submit_end();                                                         \
 		return launch_end(heap, stream_, result);                                        \
 	}                                                                                        \
 	/* A single tail call: the compiler moves no argument. */                                \
@@ -62,22 +68,37 @@ static CUresult launch_end(struct gm_heap_host *heap, CUstream stream, CUresult 
 			next = watched_##symbol;                                                 \
 		return next arguments;                                                           \
 	}
+#define LAUNCH(symbol, parameters, arguments, function, stream_) \
+	LAUNCH_EARLY(symbol, parameters, arguments, function, stream_, false)
+#define LAUNCHES_EARLY(symbol, parameters, arguments, function, stream_, early) \
+	LAUNCH_EARLY(symbol, parameters, arguments, function, stream_, early)   \
+	LAUNCH_EARLY(symbol##_ptsz, parameters, arguments, function, stream_own(stream_), early)
 #define LAUNCHES(symbol, parameters, arguments, function, stream_) \
-	LAUNCH(symbol, parameters, arguments, function, stream_)   \
-	LAUNCH(symbol##_ptsz, parameters, arguments, function, stream_own(stream_))
+	LAUNCHES_EARLY(symbol, parameters, arguments, function, stream_, false)
 
 static CUstream stream_own(CUstream stream)
 {
 	return stream ? stream : CU_STREAM_PER_THREAD;
 }
 
+/* May the kernel start before the one before it in its stream has ended? */
+static bool config_is_programmatic(const CUlaunchConfig *config)
+{
+	for (unsigned i = 0; config && config->attrs && i < config->numAttrs; i++)
+		if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ||
+		    config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+			return true;
+	return false;
+}
+
 LAUNCHES(cuLaunchKernel,
 	 (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
 	  unsigned bz, unsigned shared, CUstream stream, void **params, void **extra),
 	 (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra), f, stream)
-LAUNCHES(cuLaunchKernelEx,
-	 (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
-	 (config, f, params, extra), f, config ? config->hStream : NULL)
+LAUNCHES_EARLY(cuLaunchKernelEx,
+	       (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
+	       (config, f, params, extra), f, config ? config->hStream : NULL,
+	       config_is_programmatic(config))
 LAUNCHES(cuLaunchCooperativeKernel,
 	 (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
 	  unsigned bz, unsigned shared, CUstream stream, void **params),
@@ -97,8 +118,13 @@ static CUresult watched_multi(CUDA_LAUNCH_PARAMS *list, unsigned n, unsigned fla
 	struct gm_heap_host *heap[MOST] = {NULL};
 	for (unsigned i = 0; list && i < n && i < MOST; i++)
 		heap[i] = launch_begin(list[i].function, list[i].hStream);
+	bool ordered = gm_order_is_on();
+	for (unsigned i = 0; list && i < n && ordered; i++)
+		gm_submit_begin(list[i].hStream, false);
 	CUresult result =
 		GM_RETRY_UNGUARDED(real.cuLaunchCooperativeKernelMultiDevice(list, n, flags));
+	for (unsigned i = 0; list && i < n && ordered; i++)
+		gm_submit_end();
 	for (unsigned i = 0; list && i < n && i < MOST; i++)
 		if (heap[i])
 			launch_end(heap[i], list[i].hStream, result);

@@ -9,7 +9,7 @@
  * The reasons to watch launches: a pool exists, and a launch may lack the memory that it holds;
  * GPUMEM_LAUNCHES; some kernel may call malloc. Bits are only added. 0: launches are passed on.
  */
-enum { GM_LAUNCH_POOLED = 1, GM_LAUNCH_COUNTED = 2, GM_LAUNCH_HEAP = 4 };
+enum { GM_LAUNCH_POOLED = 1, GM_LAUNCH_COUNTED = 2, GM_LAUNCH_HEAP = 4, GM_LAUNCH_ORDERED = 8 };
 extern atomic_uint gm_launch_watched;
 
 /* modules.h */

@@ -127,6 +127,11 @@ static void polls_await(void)
 	}
 }
 
+bool gm_poll_captures_are_counted(void)
+{
+	return atomic_load(&all_counted);
+}
+
 void gm_poll_captures_counted(bool all)
 {
 	atomic_store(&all_counted, all);

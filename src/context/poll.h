@@ -43,6 +43,9 @@ static inline bool gm_poll_captures_are_open(void)
 	return atomic_load_explicit(&gm_poll_captures, memory_order_relaxed) > 0;
 }
 
+/* Is each capture of the process counted? */
+bool gm_poll_captures_are_counted(void);
+
 /* From now on each capture of the process is counted, or (not `all`) some are not: then nothing is
  * polled. Waits for polls that are under way. */
 void gm_poll_captures_counted(bool all);

@@ -55,7 +55,7 @@ struct gm_knobs {
 
 /* Words of CHOICE and BYTE knobs, in the order of knob.def. */
 enum { GM_FILL_OFF = 256, GM_FILL_ZERO };
-enum { GM_FREE_SYNC, GM_FREE_DEFER };
+enum { GM_FREE_SYNC, GM_FREE_DEFER, GM_FREE_ORDERED };
 enum { GM_HEAP_AUTO, GM_HEAP_OFF }; /* then the policies, in the order of policy.def */
 enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };

@@ -92,6 +92,19 @@ static __attribute__((noinline)) CUresult alloc_slowly(struct gm_pool *pool, str
 	return result;
 }
 
+/* Memory that work may still use, and no stream orders it: it waits for a fence, as if the program
+ * had freed it. The driver has other memory. */
+static __attribute__((noinline)) CUresult block_refuse(struct gm_pool *pool, uint64_t context,
+						       const struct gm_block *block)
+{
+	const struct gm_free how = {
+		.after = GM_FREE_AFTER_USERS, .users = {context, GM_STREAM_ANY}, .id = block->id};
+	struct gm_block ignored;
+	gm_counter_add(pool->config.ordinal, GM_C_ordered_refused, 1);
+	gm_pool_free(pool, block->base, &how, &ignored);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out)
 {
 	out->since = 0;
@@ -102,8 +115,13 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 	gm_pool_debug_visit(pool);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	uint64_t held = size_held(size);
+	CUresult result = CUDA_SUCCESS;
 	if (GM_UNLIKELY(!gm_shelf_alloc(pool, shelf, size, held, context, out)))
-		return alloc_slowly(pool, shelf, size, held, context, out);
+		result = alloc_slowly(pool, shelf, size, held, context, out);
+	uint64_t users =
+		pool->config.order && result == CUDA_SUCCESS ? pool->config.order->take() : 0;
+	if (GM_UNLIKELY(users))
+		result = block_refuse(pool, users, out);
 	gm_pool_debug_visit(pool);
-	return CUDA_SUCCESS;
+	return result;
 }

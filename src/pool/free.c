@@ -139,6 +139,24 @@ static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 	return result;
 }
 
+/* In the order of the stream that alone has unfinished work. False: the block has to wait. */
+static bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
+			   const struct gm_block *block)
+{
+	static const enum gm_counter counters[GM_ORDER_FREES] = {
+		[GM_ORDER_EARLY] = GM_C_ordered_early,
+		[GM_ORDER_STREAMS] = GM_C_ordered_streams,
+		[GM_ORDER_CAPTURE] = GM_C_ordered_capture,
+		[GM_ORDER_CONTEXT] = GM_C_ordered_context,
+		[GM_ORDER_PINNED] = GM_C_ordered_pinned,
+		[GM_ORDER_OFF] = GM_C_ordered_off,
+	};
+	enum gm_order_free why =
+		piece->pinned ? GM_ORDER_PINNED : pool->config.order->free(block->context);
+	gm_counter_add(pool->config.ordinal, counters[why], 1);
+	return why == GM_ORDER_EARLY;
+}
+
 /* Native errors come at once, the wait comes later. A block that few others would share an event
  * with is reused at once if the GPU is idle: to ask costs less than an event. */
 static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
@@ -151,6 +169,8 @@ static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
 		result = fences->ask(pool->config.fence_arg, block->context);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (pool->config.order && block_is_early(pool, piece, block))
+		return block_reuse(pool, piece, block);
 	if (GM_LIKELY(block->held <= pool->small) || !gm_limbo_is_large(pool, block->held))
 		return block_retire(pool, piece, block, owner);
 	uint64_t number = gm_limbo_number(pool);

@@ -126,11 +126,21 @@ static inline struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
 	return &pool->shelves[index];
 }
 
+/* Is idle memory of the pool, or of another one, still used by work in the order of a stream? Then
+ * only allocations of the program may get it. What becomes idle later does not count. */
+static inline bool gm_pool_is_hot(const struct gm_pool *pool)
+{
+	return pool->config.order && pool->config.order->is_hot();
+}
+
 /* The time by config.clock; 0 in a pool that is never trimmed, unless frees are deferred and a
  * clock is set. No lock is needed. */
 uint64_t gm_pool_now(const struct gm_pool *pool);
 
 /* --- the pool's lock is held --- */
+
+/* Ask whether hot memory has cooled, or `wait` for it; drops the lock meanwhile. */
+void gm_pool_cool(struct gm_pool *pool, bool wait);
 
 /* Call `each` for every extent that is no slab and every slot, idle ones included, until it returns
  * false. `each` may free pieces. */

@@ -167,6 +167,7 @@ static CUresult step_recall(struct gm_pool *pool, struct gm_want want)
 static CUresult step_drain(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
+	gm_pool_cool(pool, true);
 	return gm_limbo_drain(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -105,8 +105,10 @@ static void chunks_bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
 /* Idle chunks that fit, and a new handle for the rest. On failure *chunks may have some of them. */
 static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **chunks)
 {
+	gm_pool_cool(pool, false);
 	gm_shelves_empty(pool);
-	gm_chunks_pick(pool, size, UINT_MAX, 0);
+	if (!gm_pool_is_hot(pool))
+		gm_chunks_pick(pool, size, UINT_MAX, 0);
 	*chunks = gm_chunks_detach_picked(pool);
 	uint64_t rest = size - chunks_sum(*chunks);
 	if (rest == 0)

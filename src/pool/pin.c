@@ -28,6 +28,9 @@ static bool pin_exists(const struct gm_pool *pool, const struct gm_pin *pin)
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	/* What uses the memory from now on is in no stream. */
+	if (pool->config.order)
+		pool->config.order->cool(true);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	gm_shelves_lock(pool); /* else the block might be freed meanwhile, and stay pinned */

@@ -146,6 +146,16 @@ uint64_t gm_pool_now(const struct gm_pool *pool)
 	return config->clock ? config->clock() : gm_clock_coarse_ns();
 }
 
+void gm_pool_cool(struct gm_pool *pool, bool wait)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	if (!gm_pool_is_hot(pool))
+		return;
+	gm_pool_unlock(pool);
+	pool->config.order->cool(wait);
+	gm_pool_lock(pool);
+}
+
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece)
 {
 	gm_pool_put_back_since(pool, piece, gm_pool_now(pool));

@@ -32,6 +32,7 @@
 
 #include "base/timing.h"
 #include "context/fence_ops.h"
+#include "context/order.h"
 #include "driver/driver.h"
 #include "log/record.h"
 
@@ -51,6 +52,9 @@ struct gm_pool_config {
 	/* False: a free waits. True: it returns at once; the block is reused when a fence that was
 	 * recorded after the free has passed. */
 	bool defer;
+	/* May a free be used again before its fence has passed (context/order.h)? NULL: no. Only
+	 * with `defer`. */
+	const struct gm_order_ops *order;
 	uint64_t retire;     /* retired bytes beyond which each free polls for passed fences; it
 				waits for none */
 	uint64_t trim_after; /* ns that a chunk is wholly idle before gm_pool_trim returns it to the

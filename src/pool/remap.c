@@ -18,6 +18,7 @@ static bool remap_is_worth(const struct gm_pool *pool, struct gm_want want, bool
 static bool remap_is_allowed(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
+	gm_pool_cool(pool, false);
 	if (!config->may_remap)
 		return true;
 	gm_pool_unlock(pool);
@@ -31,12 +32,14 @@ CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 	CUdeviceptr at;
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	/* As long as the pool can grow, threads that defer their frees keep their shelves. */
-	bool keeps = pool->config.defer && !shed;
+	bool keeps = pool->config.defer && !pool->config.order && !shed;
 	if ((!keeps && !gm_pool_can_hold(pool, want.length)) || !remap_is_worth(pool, want, shed) ||
 	    !remap_is_allowed(pool))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	gm_shelves_empty(pool);
+	if (gm_pool_is_hot(pool))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t moved = gm_chunks_pick(pool, bytes, MOST, at);
 	if (!moved && !shed)
 		return CUDA_ERROR_OUT_OF_MEMORY;

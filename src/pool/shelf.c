@@ -498,7 +498,7 @@ bool gm_shelves_empty(struct gm_pool *pool)
 
 bool gm_shelves_empty_old(struct gm_pool *pool)
 {
-	uint64_t now = pool->config.defer ? gm_pool_now(pool) : 0;
+	uint64_t now = pool->config.defer && !pool->config.order ? gm_pool_now(pool) : 0;
 	bool any = false;
 	if (now <= GM_SHELF_FRESH) /* or there is no clock */
 		return gm_shelves_empty(pool);

@@ -73,7 +73,8 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	gm_pool_debug_check(pool);
 	limbo_poll(pool, now);
 	shelves_flush_old(pool, now);
-	struct gm_chunk *chunk = chunk_due(pool, now);
+	gm_pool_cool(pool, false);
+	struct gm_chunk *chunk = gm_pool_is_hot(pool) ? NULL : chunk_due(pool, now);
 	if (chunk && gm_chunk_detach(pool, chunk))
 		given = gm_pool_give(pool, chunk);
 	if (given) {

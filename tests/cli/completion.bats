@@ -60,7 +60,7 @@ listed_options() {
 @test "completion offers knobs and their values" {
 	knobs=$("$TOOL" env --json | jq -r '.knobs[].name + "="' | sort)
 	[ "$(offers run -e '')" = "$knobs" ]
-	[ "$(offers record -e GPUMEM_FREE = '' | tr '\n' ' ')" = 'defer sync ' ]
+	[ "$(offers record -e GPUMEM_FREE = '' | tr '\n' ' ')" = 'defer ordered sync ' ]
 	[ "$(offers record -e GPUMEM_LOG = s)" = small ]
 	[ "$(offers record -e GPUMEM_LOG_EVENTS = free,m | tr '\n' ' ')" = 'free,map free,mark free,module ' ]
 	[ "$(offers record -e GPUMEM_LIMIT = '')" = '' ]
@@ -103,7 +103,7 @@ zsh_offers() {
 		{ zsh_offers $command --; zsh_offers $command - | grep -E '^-[^-]'; } | sed 's/=$//' | sort -u | diff listed - || { echo "$command"; return 1; }
 	done
 	[ "$(zsh_offers map --at= | tr '\n' ' ')" = 'exit oom peak ' ]
-	[ "$(zsh_offers record -e GPUMEM_FREE= | tr '\n' ' ')" = 'defer sync ' ]
+	[ "$(zsh_offers record -e GPUMEM_FREE= | tr '\n' ' ')" = 'defer ordered sync ' ]
 }
 
 # fish_offers TEXT: what fish offers at the end of the text.

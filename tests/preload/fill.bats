@@ -4,6 +4,7 @@
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	[ "${GPUMEM_FREE:-sync}" != ordered ] || export GPUMEM_FREE=defer # as it is beside GPUMEM_FILL, but for a line
 	export GPUMEM_RETIRE=0 # where frees do not wait: what was freed is there for the next one
 }
 

@@ -4,6 +4,7 @@
 include %D%/behaviour.mk
 include %D%/chunks.mk
 include %D%/defer.mk
+include %D%/ordered.mk
 include %D%/failed.mk
 include %D%/fill.mk
 include %D%/staged.mk

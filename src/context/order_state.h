@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What order.c and order_window.c share. */
+#ifndef GM_CONTEXT_ORDER_STATE_H
+#define GM_CONTEXT_ORDER_STATE_H
+
+#include "base/futex_lock.h"
+#include "context/fence.h"
+#include "context/order.h"
+#include "context/poll.h"
+
+#define GM_ORDER_LANES 64  /* of threads in submissions; threads beyond share them */
+#define GM_ORDER_FENCES 16 /* that exist at once */
+#define GM_ORDER_WAITED 8  /* streams that are known to wait for a fence */
+#define GM_ORDER_CONTEXTS 8
+
+/* An event behind the work that may use what was freed up to number `stamp`. */
+struct gm_order_fence {
+	unsigned refs; /* under the lock; 0: the slot is free */
+	CUevent event;
+	uint64_t context, stamp, key; /* of the stream that had that work */
+	uint64_t waited[GM_ORDER_WAITED], since;
+	unsigned n_waited;
+	uint64_t waiter; /* key of the first stream that waits, since `since` */
+	bool reported;
+};
+
+struct gm_order_window {
+	bool open;
+	uint64_t key, context, stamp;
+	struct {
+		CUevent event;
+		uint64_t context;
+	} at[GM_ORDER_CONTEXTS]; /* of the thread that has `busy` */
+	unsigned n, pause, tries;
+};
+
+struct gm_order_lane {
+	_Alignas(128) atomic_uint inside;
+};
+
+extern struct gm_order_lane gm_order_lanes[GM_ORDER_LANES];
+struct gm_order_state {
+	const struct gm_driver *driver;
+	const struct gm_fence_ops *fences;
+	bool (*may)(void);
+	atomic_bool off;
+	const char *name, *why; /* of gm_order_forbid, by the thread that set `off` */
+	_Atomic uint64_t word;
+	_Atomic uint64_t freed, cooled; /* numbers of frees: hot from `cooled` to `freed` */
+	struct gm_futex_lock lock;	/* of what follows, and of writes above */
+	uint64_t run, context;		/* of `word` */
+	uint64_t hot_run, hot_context;
+	uint64_t given_up; /* an allocation has waited for frees up to here, in vain */
+	unsigned closing;  /* threads that begin a capture */
+	struct gm_order_fence fence[GM_ORDER_FENCES];
+	struct gm_order_fence *owed; /* E: what other streams wait for */
+	struct gm_order_fence *last; /* what cools memory */
+	struct gm_order_window window;
+};
+
+extern struct gm_order_state gm_order;
+
+/* --- under the lock --- */
+
+static inline void gm_order_take_lock(void)
+{
+	gm_futex_lock_take(&gm_order.lock);
+}
+
+static inline void gm_order_release_lock(void)
+{
+	gm_futex_lock_release(&gm_order.lock);
+}
+
+static inline void gm_order_raise(_Atomic uint64_t *to, uint64_t number)
+{
+	if (atomic_load(to) < number)
+		atomic_store(to, number);
+}
+
+/* No event may be recorded now. */
+static inline bool gm_order_captures_forbid(void)
+{
+	return gm_order.closing || gm_poll_captures_are_open() || !gm_poll_captures_are_counted();
+}
+
+/* A submission to the stream comes while a window is open. */
+void gm_window_submit(const struct gm_order_stream *stream);
+
+/* The window closes without a result. */
+void gm_window_close(void);
+
+/* --- no lock is held --- */
+
+/* Several streams may have unfinished work: find out whether they still do. */
+void gm_window_try(void);
+
+/* In a forked child. */
+void gm_window_forget(void);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows: once several streams had work, does one alone have some? See order.h. */
+#include "context/order_state.h"
+
+#define PAUSE 64 /* frees from one window to the next, at most */
+
+static atomic_bool busy; /* a thread begins or asks a window */
+
+void gm_window_close(void)
+{
+	gm_order.window.open = false;
+	gm_order.window.pause = gm_order.window.pause < PAUSE ? 2 * gm_order.window.pause : PAUSE;
+}
+
+static bool window_add(struct gm_context *c)
+{
+	struct gm_order_window *w = &gm_order.window;
+	CUevent event = NULL;
+	if (atomic_load(&c->gone))
+		return true;
+	if (w->n == GM_ORDER_CONTEXTS ||
+	    gm_order.fences->record((void *)gm_order.driver, c->key, &event) != CUDA_SUCCESS)
+		return false;
+	if (!event)
+		return true;
+	w->at[w->n].event = event;
+	w->at[w->n++].context = c->key;
+	return true;
+}
+
+static void window_cancel(void)
+{
+	gm_order_take_lock();
+	if (gm_order.window.open)
+		gm_window_close();
+	gm_order_release_lock();
+}
+
+static void window_begin(void)
+{
+	gm_order_take_lock();
+	bool may = !gm_order_captures_forbid();
+	gm_order.window.open = may;
+	gm_order.window.key = GM_ORDER_NONE;
+	gm_order.window.stamp = atomic_load(&gm_order.freed);
+	gm_order_release_lock();
+	if (!may)
+		return;
+	/* A thread that is not seen in its submission here has made it, or will note it. */
+	bool quiet = true;
+	for (unsigned i = 0; i < GM_ORDER_LANES; i++)
+		quiet = quiet && !atomic_load(&gm_order_lanes[i].inside);
+	for (struct gm_context *c = gm_context_newest(); c && quiet; c = c->next)
+		quiet = window_add(c);
+	if (!quiet)
+		window_cancel();
+}
+
+static void window_drop(unsigned i)
+{
+	struct gm_order_window *w = &gm_order.window;
+	gm_order.fences->drop((void *)gm_order.driver, w->at[i].context, w->at[i].event);
+	w->at[i] = w->at[--w->n];
+}
+
+/* The window has passed. Under the lock. */
+static void window_end(void)
+{
+	struct gm_order_window *w = &gm_order.window;
+	w->open = false;
+	w->pause = 1;
+	gm_order.run++;
+	gm_order.context = w->context;
+	atomic_store(&gm_order.word, w->key);
+	gm_order_raise(&gm_order.cooled, w->stamp);
+}
+
+static void window_ask(void)
+{
+	struct gm_order_window *w = &gm_order.window;
+	while (w->n && gm_order.fences->passed((void *)gm_order.driver, w->at[0].context,
+					       w->at[0].event) == CUDA_SUCCESS)
+		window_drop(0);
+	gm_order_take_lock();
+	if (w->open && !w->n)
+		window_end();
+	bool closed = !w->open;
+	gm_order_release_lock();
+	while (closed && w->n)
+		window_drop(0);
+}
+
+void gm_window_try(void)
+{
+	if (atomic_exchange(&busy, true))
+		return;
+	gm_order_take_lock();
+	bool asks = gm_order.window.open || gm_order.window.n;
+	bool begins = !asks && ++gm_order.window.tries >= gm_order.window.pause;
+	if (begins)
+		gm_order.window.tries = 0;
+	gm_order_release_lock();
+	if (begins)
+		window_begin();
+	if (begins || asks)
+		window_ask();
+	atomic_store(&busy, false);
+}
+
+void gm_window_submit(const struct gm_order_stream *stream)
+{
+	struct gm_order_window *w = &gm_order.window;
+	if (!w->open || w->key == stream->key)
+		return;
+	if (w->key != GM_ORDER_NONE || !stream->context) {
+		gm_window_close();
+		return;
+	}
+	w->key = stream->key;
+	w->context = stream->context;
+}
+
+void gm_window_forget(void)
+{
+	atomic_store(&busy, false);
+	gm_order.window = (struct gm_order_window){.pause = 1};
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that is used again in the order of a stream: `ordered CASE [show]`. A held stream is yet
+ * to write to a block that is freed; what other blocks hold is the same whether frees wait or not.
+ * With `show`, also whether memory was used again at once, or something waited.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "program.h"
+#include "sim/sim.h"
+#include "steer.h"
+
+#define SIZE (3 * MIB)
+#define LATE 255
+
+static bool show;
+static CUcontext primary;
+
+/* --- the one that lets streams go when something waits --- */
+
+static CUstream held[2];
+static atomic_bool done, waited;
+
+static void *let_go(void *arg)
+{
+	while (!atomic_load(&done)) {
+		if (gm_sim_waiters()) {
+			atomic_store(&waited, true);
+			break;
+		}
+		usleep(100);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		if (held[i])
+			gm_sim_release(held[i], -1u);
+	return arg;
+}
+
+static pthread_t begin(void)
+{
+	pthread_t thread;
+	atomic_store(&done, false);
+	atomic_store(&waited, false);
+	pthread_create(&thread, NULL, let_go, NULL);
+	return thread;
+}
+
+static void end(pthread_t thread)
+{
+	if (show)
+		printf("  waited: %d\n", atomic_load(&waited));
+	atomic_store(&done, true);
+	pthread_join(thread, NULL);
+	for (unsigned i = 0; i < 2; i++)
+		if (held[i])
+			MUST(cuStreamSynchronize(held[i]));
+}
+
+static CUstream stream_new(void)
+{
+	CUstream stream;
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	return stream;
+}
+
+static CUstream hold(unsigned i)
+{
+	held[i] = stream_new();
+	gm_sim_hold(held[i]);
+	return held[i];
+}
+
+static CUdeviceptr take(size_t size)
+{
+	CUdeviceptr at;
+	MUST(cuMemAlloc(&at, size));
+	return at;
+}
+
+/* Kernels, which use addresses as a program's do: at an address that is not mapped they fault. */
+static void kernel_fill(void **args)
+{
+	memset(*(void **)args[0], *(int *)args[1], *(size_t *)args[2]);
+}
+
+/* It is told the address by memory. */
+static void kernel_told(void **args)
+{
+	memset(**(void ***)args[0], 7, SIZE);
+}
+
+static CUfunction function_of(const char *name)
+{
+	static const struct gm_sim_kernel kernels[] = {
+		{"fill", kernel_fill, {sizeof(CUdeviceptr), sizeof(int), sizeof(size_t)}, 0},
+		{"told", kernel_told, {sizeof(void *)}, 0}};
+	static const struct gm_sim_image image = {GM_SIM_IMAGE, 2, kernels, 0, 0, NULL};
+	static CUmodule module;
+	CUfunction function;
+	if (!module)
+		MUST(cuModuleLoadData(&module, &image));
+	MUST(cuModuleGetFunction(&function, module, name));
+	return function;
+}
+
+static void fill_by_kernel(CUdeviceptr at, int value, size_t size, CUstream stream)
+{
+	void *params[] = {&at, &value, &size};
+	MUST(cuLaunchKernel(function_of("fill"), 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
+static void late(CUdeviceptr at, size_t size, CUstream stream)
+{
+	fill_by_kernel(at, LATE, size, stream);
+}
+
+static void early(CUdeviceptr fresh, CUdeviceptr old, size_t size)
+{
+	if (show)
+		printf("  used again: %d\n", fresh >= old && fresh < old + size);
+}
+
+static void holds(CUdeviceptr at, size_t size, unsigned char value)
+{
+	unsigned char *copy = malloc(size);
+	MUST(cuMemcpyDtoH(copy, at, size));
+	printf("intact: %d\n", copy[0] == value && memcmp(copy, copy + 1, size - 1) == 0);
+	free(copy);
+}
+
+/* --- the cases --- */
+
+/* In the order of one stream. */
+static void reuse(void)
+{
+	for (size_t size = 700; size < 100 * MIB; size *= 23) {
+		CUstream s = hold(0);
+		CUdeviceptr old = take(size);
+		late(old, size, s);
+		pthread_t thread = begin();
+		SAY(cuMemFree(old));
+		SAY(cuMemFree(old));
+		CUdeviceptr fresh = take(size);
+		early(fresh, old, size);
+		MUST(cuMemsetD8Async(fresh, 7, size, s));
+		end(thread);
+		holds(fresh, size, 7);
+		MUST(cuMemFree(fresh));
+		MUST(cuStreamDestroy(s));
+	}
+}
+
+/* Other sizes: a block is split, and its parts are joined again. */
+static void split(void)
+{
+	CUstream s = hold(0);
+	CUdeviceptr old = take(8 * MIB), part[4];
+	late(old, 8 * MIB, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	for (unsigned i = 0; i < 4; i++) {
+		part[i] = take(2 * MIB);
+		early(part[i], old, 8 * MIB);
+		late(part[i], 2 * MIB, s);
+	}
+	for (unsigned i = 0; i < 4; i++)
+		MUST(cuMemFree(part[i]));
+	CUdeviceptr whole = take(8 * MIB);
+	early(whole, old, 8 * MIB);
+	MUST(cuMemsetD8Async(whole, 7, 8 * MIB, s));
+	end(thread);
+	holds(whole, 8 * MIB, 7);
+}
+
+/* Another stream uses it next (R2), by each kind of call. */
+static void fill(CUdeviceptr at, CUstream stream)
+{
+	MUST(cuMemsetD8Async(at, 7, SIZE, stream));
+}
+
+static void copy(CUdeviceptr at, CUstream stream)
+{
+	static unsigned char from[SIZE];
+	memset(from, 7, SIZE);
+	MUST(cuMemcpyHtoDAsync(at, from, SIZE, stream));
+}
+
+static void write_word(CUdeviceptr at, CUstream stream)
+{
+	MUST(cuStreamWriteValue32(stream, at, 7, 0));
+}
+
+static void write_batch(CUdeviceptr at, CUstream stream)
+{
+	CUstreamBatchMemOpParams p = {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+						     .address = at,
+						     .value = 7}};
+	MUST(cuStreamBatchMemOp(stream, 1, &p, 0));
+}
+
+static void other_by(void (*use)(CUdeviceptr at, CUstream stream), CUstream stream)
+{
+	unsigned char first;
+	CUstream s = hold(0);
+	CUdeviceptr old = take(SIZE);
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	use(fresh, stream);
+	end(thread);
+	if (stream != CU_STREAM_PER_THREAD)
+		MUST(cuStreamSynchronize(stream));
+	MUST(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	MUST(cuMemcpyDtoH(&first, fresh, 1));
+	printf("first byte: %u\n", first);
+	MUST(cuMemFree(fresh));
+}
+
+static void other(void)
+{
+	other_by(fill, stream_new());
+	held[0] = NULL;
+}
+
+static void other_copy(void)
+{
+	other_by(copy, stream_new());
+}
+
+static void other_word(void)
+{
+	other_by(write_word, stream_new());
+}
+
+static void other_batch(void)
+{
+	other_by(write_batch, stream_new());
+}
+
+static void other_default(void)
+{
+	other_by(fill, NULL);
+}
+
+static void other_own(void)
+{
+	other_by(fill, CU_STREAM_PER_THREAD);
+}
+
+/* Another stream comes between the free and the allocation (R1). */
+static void between(void)
+{
+	CUstream s = hold(0), next = stream_new();
+	CUdeviceptr old = take(SIZE), some = take(SIZE);
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	fill(some, next);
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	fill(fresh, next);
+	end(thread);
+	holds(fresh, SIZE, 7);
+}
+
+/* Likewise, and its kernel is told the address (R1). */
+static void told(void)
+{
+	static CUdeviceptr fresh;
+	void *at = &fresh, *params[] = {&at};
+	CUstream s = hold(0), next = stream_new();
+	CUdeviceptr old = take(SIZE);
+	gm_sim_hold(next);
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	MUST(cuLaunchKernel(function_of("told"), 1, 1, 1, 1, 1, 1, 0, next, params, NULL));
+	fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	gm_sim_release(next, -1u);
+	end(thread);
+	holds(fresh, SIZE, 7);
+}
+
+/* Another stream has work at the free (R1). */
+static void before(void)
+{
+	CUstream s = stream_new(), next = hold(0);
+	CUdeviceptr old = take(SIZE), some = take(SIZE);
+	fill(some, s);
+	late(old, SIZE, next);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	fill(fresh, s);
+	end(thread);
+	holds(fresh, SIZE, 7);
+}
+
+/* Once the work of the other stream has ended, one stream alone has work again. */
+static void again(void)
+{
+	CUstream s = hold(0), next = stream_new();
+	CUdeviceptr some = take(SIZE), old;
+	fill(some, next);
+	fill(some, s);
+	gm_sim_release(s, -1u);
+	for (unsigned i = 0; i < 300; i++) {
+		old = take(SIZE);
+		MUST(cuMemFree(old));
+	}
+	gm_sim_hold(s);
+	old = take(SIZE);
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	fill(fresh, s);
+	end(thread);
+	holds(fresh, SIZE, 7);
+}
+
+/* A capture begins while memory is hot (R6). */
+static void capture(void)
+{
+	CUgraph graph;
+	CUgraphExec exec;
+	CUstream s = hold(0), next = stream_new();
+	CUdeviceptr old = take(SIZE);
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	SAY(cuStreamBeginCapture(next, CU_STREAM_CAPTURE_MODE_RELAXED));
+	SAY(cuMemsetD8Async(fresh, 7, SIZE, next));
+	SAY(cuStreamEndCapture(next, &graph));
+	SAY(cuGraphInstantiate(&exec, graph, 0));
+	SAY(cuGraphLaunch(exec, next));
+	end(thread);
+	MUST(cuStreamSynchronize(next));
+	holds(fresh, SIZE, 7);
+}
+
+/* Memory goes back to the driver, or to other addresses (R7): with GPUMEM_TRIM_AFTER=0 at once, and
+ * where the device has 160 MiB, for the second block. */
+static void trim(void)
+{
+	CUstream s = hold(0);
+	CUdeviceptr old[2] = {take(48 * MIB), take(48 * MIB)}, wall = take(2 * MIB);
+	MUST(cuMemsetD8Async(old[1], 9, 48 * MIB, s));
+	gm_sim_release(s, -1u);
+	gm_sim_hold(s);
+	late(old[0], 48 * MIB, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old[0]));
+	MUST(cuMemFree(wall));
+	CUdeviceptr fresh = take(100 * MIB);
+	MUST(cuMemsetD8Async(fresh, 7, 100 * MIB, s));
+	end(thread);
+	holds(fresh, 100 * MIB, 7);
+	holds(old[1], 48 * MIB, 9);
+}
+
+/* What uses the memory is in no stream (R8). */
+static void pinned(void)
+{
+	int on = 1;
+	CUstream s = hold(0);
+	CUdeviceptr old = take(SIZE);
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	SAY(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, fresh));
+	SAY(cuStreamQuery(s));
+	end(thread);
+}
+
+/* Work may be launched past the hooks (R9). */
+static void tables(void)
+{
+	const void *table;
+	const CUuuid unknown = {{0}};
+	CUresult (*get)(const void **, const CUuuid *) =
+		(CUresult(*)(const void **, const CUuuid *))dlsym(RTLD_DEFAULT, "cuGetExportTable");
+	SAY(get(&table, &unknown));
+	reuse();
+}
+
+/* A stream that starts a kernel ahead of the work before it (R5). */
+static void programmatic(void)
+{
+	int value = 7;
+	size_t size = SIZE;
+	CUstream s = hold(0);
+	CUdeviceptr old = take(SIZE);
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	void *params[] = {&fresh, &value, &size};
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+				       .value.programmaticStreamSerializationAllowed = 1};
+	CUlaunchConfig config = {.gridDimX = 1,
+				 .gridDimY = 1,
+				 .gridDimZ = 1,
+				 .blockDimX = 1,
+				 .blockDimY = 1,
+				 .blockDimZ = 1,
+				 .hStream = s,
+				 .attrs = &attribute,
+				 .numAttrs = 1};
+	MUST(cuLaunchKernelEx(&config, function_of("fill"), params, NULL));
+	end(thread);
+	holds(fresh, SIZE, 7);
+}
+
+/* A program that waits for what it has made wait (R3): the line on standard error comes while the
+ * standard input is open. */
+static void hang(void)
+{
+	CUstream s = hold(0), next = stream_new();
+	CUdeviceptr old = take(SIZE);
+	late(old, SIZE, s);
+	MUST(cuMemFree(old));
+	fill(take(SIZE), next);
+	while (getchar() != EOF)
+		;
+	gm_sim_release(s, -1u);
+	MUST(cuStreamSynchronize(next));
+	puts("ended");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {{"reuse", reuse},
+		     {"split", split},
+		     {"other", other},
+		     {"other_copy", other_copy},
+		     {"other_word", other_word},
+		     {"other_batch", other_batch},
+		     {"other_default", other_default},
+		     {"other_own", other_own},
+		     {"between", between},
+		     {"told", told},
+		     {"before", before},
+		     {"again", again},
+		     {"capture", capture},
+		     {"trim", trim},
+		     {"pinned", pinned},
+		     {"tables", tables},
+		     {"programmatic", programmatic},
+		     {"hang", hang}};
+	show = argc > 2 && strcmp(argv[2], "show") == 0;
+	alarm(3600);
+	MUST(cuInit(0));
+	primary = use_device(0);
+	for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {
+		if (strcmp(argv[1], cases[i].name) != 0)
+			continue;
+		cases[i].run();
+		return 0;
+	}
+	puts("usage: ordered CASE [show]");
+	return 2;
+}

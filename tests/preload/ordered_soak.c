@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Random streams, threads, captures and frees: `ordered_soak SEED THREADS`. Blocks are filled and
+ * checked in the order of streams, which run when a thread of the test lets them; some are freed
+ * while their last write is yet to come. Prints how many blocks were found with other contents.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "program.h"
+#include "steer.h"
+
+#define LATE 255
+
+static CUcontext primary;
+
+static CUstream stream_new(void)
+{
+	CUstream stream;
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	return stream;
+}
+
+#define THREADS 3
+#define STREAMS 2
+#define BLOCKS 12
+#define TURNS 400
+
+static atomic_uint bad, running;
+static CUstream streams[THREADS][STREAMS];
+
+struct slot {
+	CUdeviceptr at;
+	size_t size;
+	unsigned stream;     /* of the last use */
+	unsigned char value; /* of its bytes; 0: unknown */
+};
+
+static uint64_t random_next(uint64_t *state)
+{
+	*state += 0x9e3779b97f4a7c15u;
+	uint64_t x = *state;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+/* Read in the order of the stream of the last use. */
+static void slot_check(const struct slot *b, CUstream *mine)
+{
+	unsigned char *copy = b->value ? malloc(b->size) : NULL;
+	if (!copy)
+		return;
+	MUST(cuMemcpyDtoHAsync(copy, b->at, b->size, mine[b->stream]));
+	MUST(cuStreamSynchronize(mine[b->stream]));
+	if (copy[0] != b->value || memcmp(copy, copy + 1, b->size - 1) != 0)
+		atomic_fetch_add(&bad, 1);
+	free(copy);
+}
+
+/* The next use is in this stream, behind the last one. */
+static void slot_move(struct slot *b, CUstream *mine, unsigned stream)
+{
+	CUevent event;
+	if (b->stream == stream)
+		return;
+	MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	MUST(cuEventRecord(event, mine[b->stream]));
+	MUST(cuStreamWaitEvent(mine[stream], event, 0));
+	MUST(cuEventDestroy(event));
+	b->stream = stream;
+}
+
+static void slot_fill(struct slot *b, CUstream *mine, unsigned char value)
+{
+	MUST(cuMemsetD8Async(b->at, value, b->size, mine[b->stream]));
+	b->value = value;
+}
+
+static void graph_use(const struct slot *b, CUstream stream)
+{
+	CUgraph graph;
+	CUgraphExec exec;
+	MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	MUST(cuMemsetD8Async(b->at, LATE, b->size, stream));
+	MUST(cuStreamEndCapture(stream, &graph));
+	MUST(cuGraphInstantiate(&exec, graph, 0));
+	MUST(cuGraphLaunch(exec, stream));
+	MUST(cuGraphExecDestroy(exec));
+	MUST(cuGraphDestroy(graph));
+}
+
+static void slot_turn(struct slot *b, CUstream *mine, uint64_t *state)
+{
+	static const size_t sizes[] = {700, 5000, 100000, 300000};
+	unsigned act = random_next(state) % 16, other = random_next(state) % 32 == 0;
+	unsigned stream = (b->stream + other) % STREAMS;
+	if (!b->at) {
+		b->size = sizes[random_next(state) % 4] << (random_next(state) % 8 == 0);
+		b->stream = stream;
+		b->value = 0;
+		MUST(cuMemAlloc(&b->at, b->size));
+		slot_fill(b, mine, (unsigned char)(act + 1));
+	} else if (act < 9) { /* the last write comes late */
+		if (act < 2)
+			slot_check(b, mine);
+		if (act == 0 && other)
+			graph_use(b, mine[b->stream]);
+		else
+			slot_fill(b, mine, LATE);
+		MUST(cuMemFree(b->at));
+		b->at = 0;
+	} else {
+		slot_check(b, mine);
+		slot_move(b, mine, stream);
+		slot_fill(b, mine, (unsigned char)(act + 1));
+	}
+}
+
+struct soaker {
+	uint64_t state;
+	unsigned index;
+};
+
+static void *soak_run(void *arg)
+{
+	struct soaker *me = arg;
+	struct slot blocks[BLOCKS] = {{0}};
+	MUST(cuCtxSetCurrent(primary));
+	for (unsigned i = 0; i < TURNS; i++)
+		slot_turn(&blocks[random_next(&me->state) % BLOCKS], streams[me->index],
+			  &me->state);
+	atomic_fetch_sub(&running, 1);
+	return NULL;
+}
+
+/* The GPU: steps run in an order that the seed gives. */
+static void *gpu_run(void *arg)
+{
+	uint64_t *state = arg;
+	while (atomic_load(&running)) {
+		uint64_t r = random_next(state);
+		if (!gm_sim_waiters() && r % 16) { /* queues become long */
+			usleep(10);
+			continue;
+		}
+		gm_sim_release(streams[r % THREADS][r / THREADS % STREAMS], r / 64 % 4);
+	}
+	for (unsigned i = 0; i < THREADS * STREAMS; i++)
+		gm_sim_release(streams[i / STREAMS][i % STREAMS], -1u);
+	return NULL;
+}
+
+static void soak(uint64_t seed, unsigned threads)
+{
+	pthread_t gpu, thread[THREADS];
+	struct soaker soakers[THREADS];
+	uint64_t state = seed;
+	printf("seed %llu\n", (unsigned long long)seed);
+	for (unsigned i = 0; i < THREADS * STREAMS; i++) {
+		streams[i / STREAMS][i % STREAMS] = stream_new();
+		gm_sim_hold(streams[i / STREAMS][i % STREAMS]);
+	}
+	atomic_store(&running, threads);
+	pthread_create(&gpu, NULL, gpu_run, &state);
+	for (unsigned i = 0; i < threads; i++) {
+		soakers[i] = (struct soaker){seed * THREADS + i, i};
+		pthread_create(&thread[i], NULL, soak_run, &soakers[i]);
+	}
+	for (unsigned i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	pthread_join(gpu, NULL);
+	printf("%u blocks were not intact\n", atomic_load(&bad));
+}
+
+int main(int argc, char **argv)
+{
+	unsigned threads = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+	alarm(3600);
+	if (!threads || threads > THREADS) {
+		puts("usage: ordered_soak SEED THREADS");
+		return 2;
+	}
+	MUST(cuInit(0));
+	primary = use_device(0);
+	soak(strtoull(argv[1], NULL, 0), threads);
+	return 0;
+}
