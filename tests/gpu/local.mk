@@ -2,7 +2,7 @@
 # The programs that run on a GPU. `make gpu-bundle` puts everything they need into one folder, gpu-bundle/, that can be
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
-GPU_BUILT = runtime limits idle ipc late capture peer pair many blas fft sparse thrust cub \
+GPU_BUILT = runtime limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
 	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many
 GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_numba.py with_torch_core.py with_torch_ipc.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \

@@ -12,7 +12,7 @@ set -u
 # a number: as pool, and it is exactly so many; heap: in every log kernels made a device heap grow; copied: as pool, and the logs
 # count exactly the bytes copied that the program prints (to_device_bytes=, to_host_bytes=); any: the case may take its memory
 # elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
-# 64.2 MiB in 9 blocks that are taken at the start.
+# 64.2 MiB in 9 blocks that are taken at the start. A number with +created or +async: and the log counts JAX's own calls.
 # In COMMAND, assignments come first and @ is the folders of the toolkit's libraries. "--": what runs has to end first, for
 # what follows needs the device for itself, or a quiet one, or much of its memory.
 cases() {
@@ -24,6 +24,7 @@ capture             120  1  pool  ./capture
 peer                120  1  pool  ./peer
 driver              120  1  pool  ./driver kernels.cubin
 odd                 240  26 pool  GPUMEM_VERBOSE=0 ./odd kernels.cubin
+odd_ordered         240  26 any   GPUMEM_VERBOSE=0 GPUMEM_FREE=ordered ./odd kernels.cubin
 odd_defer           240  26 pool  GPUMEM_VERBOSE=0 GPUMEM_FREE=defer ./odd kernels.cubin
 inkernel            120  1  pool  ./inkernel
 inkernel_debug      120  1  pool  ./inkernel_debug
@@ -93,9 +94,9 @@ synccheck_churn     240  1  heap  LD_LIBRARY_PATH=. ./under.sh synccheck ./churn
 memcheck_churn      240  1  heap  LD_LIBRARY_PATH=. ./under.sh memcheck ./churn_header 1 grown
 --
 cupy_others         180  1  any   python3 with_cupy.py async managed none
-jax                 240  1  9     XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
-jax_platform        240  1  9     XLA_PYTHON_CLIENT_ALLOCATOR=platform python3 with_jax.py
-jax_async           240  1  9     XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+jax                 240  1  9+created XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+jax_platform        240  1  9+created XLA_PYTHON_CLIENT_ALLOCATOR=platform python3 with_jax.py
+jax_async           240  1  9+async XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
 numba               180  1  pool  NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0 python3 with_numba.py
 memcheck_thrust     240  1  pool  ./under.sh memcheck ./thrust
 memcheck_runtime    240  1  pool  ./under.sh memcheck ./runtime churn copies pitched errors
@@ -129,6 +130,10 @@ late                120  1  any   ./late
 --
 late_defer          120  1  pool  GPUMEM_FREE=defer ./late
 --
+late_ordered        120  1  any   GPUMEM_FREE=ordered ./late
+--
+ordered             120  1  any   GPUMEM_FREE=ordered ./ordered
+--
 END
 }
 
@@ -158,16 +163,19 @@ note() { # note ok|no|skip NAME TEXT
 }
 
 # Of the logs of a case: how many there are, the least and the sum of what the pool served, the sum of what the driver did,
-# the least by which device heaps grew, and the bytes copied to devices and back.
+# the least by which device heaps grew, what the program took by cuMemCreate and by cuMemAllocAsync itself (calls of both,
+# bytes of both), and the bytes copied to devices and back.
 served() { # served LOG...
 	"$here/gpumemstat" summary --json "$@" | python3 -c '
 import json, sys
-names = "allocate_pool", "allocate_driver", "heap_growth_bytes"
+names = ("allocate_pool", "allocate_driver", "heap_growth_bytes", "foreign_created_calls", "foreign_async_calls",
+         "foreign_created_bytes", "foreign_async_bytes")
 found = json.load(sys.stdin)["logs"]
 logs = [[sum(device["counters"][name] for device in log["devices"]) for name in names] for log in found]
-pool, driver, heap = zip(*logs)
+pool, driver, heap, created, queued, created_bytes, queued_bytes = zip(*logs)
 copied = (sum(log["counters"]["copy_%s_bytes" % way] for log in found) for way in ("h2d", "d2h"))
-print(len(logs), min(pool), sum(pool), sum(driver), min(heap), *copied)'
+print(len(logs), min(pool), sum(pool), sum(driver), min(heap), sum(created), sum(queued), sum(created_bytes), sum(queued_bytes),
+      *copied)'
 }
 
 # The bytes copied to the device and back, as the program says.
@@ -183,7 +191,7 @@ said_copied() { # said_copied FILE
 
 # gpumemstat reads the logs of a case without complaint, and the driver was handed no allocation.
 read_logs() { # read_logs NAME LOGS SERVED
-	local name=$1 found least pool driver heap copied
+	local name=$1 found least pool driver heap created async created_bytes async_bytes copied own=${3#*+} served=${3%+*}
 	local -a logs=("$results/logs/$name"/*)
 	[ -e "${logs[0]}" ] || logs=()
 	if [ ${#logs[@]} -lt "$2" ]; then
@@ -196,7 +204,7 @@ read_logs() { # read_logs NAME LOGS SERVED
 		return
 	fi
 	rm -f "$results/$name.summary.err"
-	read -r found least pool driver heap copied <<<"$(served "${logs[@]}")"
+	read -r found least pool driver heap created async created_bytes async_bytes copied <<<"$(served "${logs[@]}")"
 	if [ -z "$driver" ]; then
 		note no "$name" "gpumemstat summary --json gave no counters"
 	elif [ "$3" = heap ]; then
@@ -205,8 +213,12 @@ read_logs() { # read_logs NAME LOGS SERVED
 		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
 	elif [ "$3" = copied ] && [ "$copied" != "$(said_copied "$results/$name.preloaded.txt")" ]; then
 		note no "$name" "copies to devices and back, bytes: $copied in the logs, $(said_copied "$results/$name.preloaded.txt") said"
-	elif [[ $3 =~ ^[0-9]+$ ]] && [ "$pool" != "$3" ]; then
-		note no "$name" "$pool allocations served by the pool, not $3"
+	elif [[ $served =~ ^[0-9]+$ ]] && [ "$pool" != "$served" ]; then
+		note no "$name" "$pool allocations served by the pool, not $served"
+	elif [ "$own" != "$3" ]; then
+		local bytes=${own}_bytes
+		note "$([ "${!own}" != 0 ] && echo ok || echo no)" "$name" \
+			"$pool allocations served by the pool, ${!own} by the program's own calls ($own), ${!bytes} bytes; logs: $found"
 	else
 		note ok "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found"
 	fi
