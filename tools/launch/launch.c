@@ -22,7 +22,7 @@ enum { EXIT_OWN_FAILURE = 125, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 struct launch {
 	struct gm_options options;
-	bool record, exec;
+	bool record, exec, torch;
 	bool quiet;	       /* GPUMEM_LOG=off: no line at the end */
 	char folder[PATH_MAX]; /* of `run`: folder of its logs until the line is printed; "": none
 				*/
@@ -60,6 +60,23 @@ static bool knob_set(const struct gm_command *self, const char *text)
 	return false;
 }
 
+/* PyTorch asks for each tensor, so that the pool can serve it; cudaFree does not wait. */
+static bool torch_set(const struct gm_command *self)
+{
+	return setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", 1) == 0 &&
+	       knob_set(self, "GPUMEM_FREE=ordered");
+}
+
+static void torch_say(void)
+{
+	const char *mode = getenv("GPUMEM_MODE");
+	gm_tool_error("PyTorch runs without its cache, as PYTORCH_NO_CUDA_MEMORY_CACHING=1 says, "
+		      "with GPUMEM_FREE=%s%s",
+		      getenv("GPUMEM_FREE"),
+		      mode && strcasecmp(mode, "trace") == 0 ? ", which GPUMEM_MODE=trace ignores"
+							     : "");
+}
+
 /* Options of the command line; later knobs override earlier ones. Returns GM_OPTIONS_DONE or
  * _STOP. */
 static int launch_parse(struct launch *launch, const struct gm_command *self, int argc, char **argv)
@@ -80,6 +97,8 @@ static int launch_parse(struct launch *launch, const struct gm_command *self, in
 			setenv("GPUMEM_MODE", "trace", 1);
 		else if (option == GM_OPTION_INDEX_EXEC)
 			launch->exec = true;
+		else if (option == GM_OPTION_INDEX_TORCH)
+			launch->torch = torch_set(self);
 		else if (!knob_set(self, optarg)) {
 			launch->options.status = GM_EXIT_USAGE;
 			return GM_OPTIONS_STOP;
@@ -256,6 +275,8 @@ static int launch_main(struct launch *launch, const struct gm_command *self, int
 	if (!gm_preload_find(library, sizeof library) || !gm_preload_set(library) ||
 	    !log_choose(launch, level))
 		return EXIT_OWN_FAILURE;
+	if (launch->torch)
+		torch_say();
 	if (launch->exec) {
 		execvp(*command, command);
 		return command_report_failure(*command, errno);
