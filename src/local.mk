@@ -45,6 +45,7 @@ include src/sim/local.mk
 include src/context/local.mk
 include src/copy/local.mk
 include src/pool/local.mk
+include src/residency/local.mk
 include src/heap/local.mk
 include src/core/local.mk
 include src/takeover/local.mk

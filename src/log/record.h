@@ -47,6 +47,9 @@
 	GM_KIND(21, HELD,                                                                         \
 		"at out of memory, live blocks of one stack, or of one size: blocks, bytes, "     \
 		"largest, number of the failure")                                                 \
+	GM_KIND(22, DEMOTE, "contents of a chunk left: address, bytes, 0, chunk serial")          \
+	GM_KIND(23, PROMOTE,                                                                      \
+		"contents of a chunk returned: address, bytes, bytes copied, chunk serial")       \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {

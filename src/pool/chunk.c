@@ -121,6 +121,15 @@ void gm_chunk_record(struct gm_pool *pool, const struct gm_chunk *chunk, enum gm
 		gm_counter_add(device, GM_C_remap_bytes, chunk->size);
 		gm_counter_add(device, GM_C_remap_ns, ns);
 	}
+	if (kind == GM_RECORD_DEMOTE) {
+		gm_counter_add(device, GM_C_demote_calls, 1);
+		gm_counter_add(device, GM_C_demote_bytes, chunk->size);
+		gm_counter_add(device, GM_C_demote_ns, ns);
+	} else if (kind == GM_RECORD_PROMOTE) {
+		gm_counter_add(device, GM_C_promote_calls, 1);
+		gm_counter_add(device, GM_C_promote_bytes, chunk->size);
+		gm_counter_add(device, GM_C_promote_ns, ns);
+	}
 	if (!gm_log_wants(kind))
 		return;
 	gm_log_put(&(struct gm_record){.address = chunk->base,

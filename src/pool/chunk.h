@@ -35,12 +35,14 @@ struct gm_chunk {
 	unsigned busy;			     /* threads that change its access or export it */
 	bool picked;			     /* to be detached */
 	bool exportable;		     /* the driver gives a descriptor for it */
-	uint64_t access;		     /* generation of its access; see peer.h */
-	uint64_t seen_used, seen_pins;	     /* scratch of gm_pool_check */
-	uint64_t idle_since;		     /* if `used` is 0: the last use, by config.clock */
-	struct gm_run *run;		     /* its addresses in the range, or NULL */
-	struct gm_run *to;		     /* where it is being moved, or NULL */
-	struct gm_chunk *before, *after;     /* in the pool's list, or in a caller's (after) */
+	bool away;			 /* its contents are in `store` (away.c), and it is busy */
+	void *store;			 /* the mover's; NULL: none */
+	uint64_t access;		 /* generation of its access; see peer.h */
+	uint64_t seen_used, seen_pins;	 /* scratch of gm_pool_check */
+	uint64_t idle_since;		 /* if `used` is 0: the last use, by config.clock */
+	struct gm_run *run;		 /* its addresses in the range, or NULL */
+	struct gm_run *to;		 /* where it is being moved, or NULL */
+	struct gm_chunk *before, *after; /* in the pool's list, or in a caller's (after) */
 	struct gm_chunk *idle_before, *idle_after; /* among wholly idle chunks, oldest first */
 };
 

@@ -81,6 +81,8 @@ struct gm_pool {
 	int64_t granted;		     /* allowances of all shelves; see shelf.h */
 	uint64_t pending;	   /* bytes being mapped or unmapped now, not counted in `mapped` */
 	uint64_t made;		   /* bytes of the handles that exist */
+	uint64_t away;		   /* bytes of chunks whose contents are away, */
+	uint64_t moving;	   /* of chunks that are leaving or returning now */
 	uint64_t changes;	   /* driver calls begun that change `made`; */
 	unsigned changing;	   /* of these, in progress */
 	uint64_t given;		   /* bytes ever returned to the driver; */

@@ -58,7 +58,8 @@ CUresult gm_access_refresh(struct gm_pool *pool)
 	for (struct gm_chunk *chunk = pool->chunks; chunk && result == CUDA_SUCCESS;
 	     chunk = chunk->after) {
 		chunk->busy++;
-		while (result == CUDA_SUCCESS && chunk->access != pool->access)
+		/* One that is away gets its access when it returns. */
+		while (result == CUDA_SUCCESS && !chunk->away && chunk->access != pool->access)
 			result = chunk_update_access(pool, chunk);
 		chunk->busy--;
 	}

@@ -99,6 +99,7 @@ struct gm_pool_stats {
 	uint64_t lent;			    /* chunks lent to the heap */
 	uint64_t spare;			    /* of these, in spare loans */
 	uint64_t made;	       /* physical memory: mapped, lent, and being mapped or unmapped */
+	uint64_t away;	       /* of mapped, in chunks whose contents have left the device */
 	uint64_t largest_idle; /* longest run of idle mapped addresses */
 	uint64_t largest_after_remap; /* sum of wholly idle, unpinned chunks, at least largest_idle
 				       */
@@ -233,6 +234,39 @@ uint64_t gm_pool_to_spare(const struct gm_pool *pool);
 
 /* Map `bytes` of new memory, rounded up to 2 MiB, as idle memory. All of it or none. */
 CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes);
+
+/* --- contents that leave the device, under addresses that stay --- */
+
+/* How the contents of a chunk move: the mover's calls, with no lock held. A store is the mover's,
+ * and the pool keeps no more than the pointer. */
+struct gm_mover {
+	/* Copy what is at [at, +size) into a store; NULL: it cannot be. */
+	void *(*out)(void *arg, CUdeviceptr at, uint64_t size);
+	/* Copy it back; false: it cannot be, and the store is whole as before. */
+	bool (*in)(void *arg, CUdeviceptr at, uint64_t size, const void *store);
+	/* The contents are on the device, or nobody needs them any more. */
+	void (*drop)(void *arg, void *store, uint64_t size);
+	void *arg;
+};
+
+struct gm_moved {
+	uint64_t bytes, chunks; /* moved by this call */
+	uint64_t copied;	/* bytes; chunks without a block return without a copy */
+	CUresult result;	/* the driver's first error; UNKNOWN: the mover's */
+};
+
+/*
+ * Idle memory goes to the driver, and the contents of each chunk to the mover's stores, chunk by
+ * chunk: copied, unmapped, released. Pinned chunks, loans and those in another thread's hands stay.
+ * gm_pool_fetch brings them back to the addresses where they were. Both stop at the first error;
+ * each chunk is then whole in one place, and either call can go on from there.
+ *
+ * pre: no work of the GPU uses the pool's memory and none begins; no other thread is in one of the
+ * two calls, in gm_pool_alloc, or copies. Blocks may be freed, asked for and walked meanwhile, and
+ * until gm_pool_fetch has succeeded. The capture mode is RELAXED, and no capture is open.
+ */
+struct gm_moved gm_pool_send(struct gm_pool *pool, const struct gm_mover *mover);
+struct gm_moved gm_pool_fetch(struct gm_pool *pool, const struct gm_mover *mover);
 
 /*
  * Return wholly idle chunks to the driver until at most `keep` bytes of idle memory remain or no

@@ -258,6 +258,7 @@ static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
 		.lent = pool->lent,
 		.spare = pool->spare,
 		.made = pool->made,
+		.away = pool->away,
 		.live_blocks = pool->live_blocks,
 		.chunks = pool->n_chunks,
 	};

@@ -171,6 +171,8 @@ static const char *chunk_check(const struct gm_pool *pool, const struct gm_chunk
 		return "wholly idle chunks are linked both ways";
 	if (chunk->pins != chunk->seen_pins)
 		return "a chunk knows its pins";
+	if (chunk->away && !chunk->busy)
+		return "a chunk that is away is busy";
 	return chunk->access <= pool->access ? NULL : "access has a generation that was";
 }
 
@@ -270,8 +272,10 @@ static const char *sums_check(const struct gm_pool *pool, const struct sums *sum
 	if (pool->mapped + pool->lent + pool->pending > pool->config.limit)
 		return "no more is mapped than the limit";
 	uint64_t whole = pool->mapped + pool->lent;
-	if (pool->made < whole || pool->made > whole + pool->pending)
-		return "made is what is mapped and lent, and part of what is pending";
+	if (pool->made + pool->away + pool->moving < whole ||
+	    pool->made > whole + pool->pending + pool->moving)
+		return "made is what is mapped and lent, but for what is away, and part of what is "
+		       "pending";
 	return NULL;
 }
 

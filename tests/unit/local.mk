@@ -9,6 +9,7 @@ include tests/unit/node.mk
 include tests/unit/driver.mk
 include tests/unit/copy.mk
 include tests/unit/pool.mk
+include tests/unit/residency.mk
 include tests/unit/heap.mk
 include tests/unit/image.mk
 include tests/unit/takeover.mk

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
+UNIT_TESTS += tests/unit/test_residency
+tests_unit_test_residency_SOURCES = tests/unit/test_residency.c tests/unit/on_sim.h
+tests_unit_test_residency_LDADD = $(UNIT_LDADD)
