@@ -21,6 +21,7 @@
 #include "context/fence.h"
 #include "driver/driver.h"
 #include "log/record.h"
+#include "residency/door.h"
 #include "shim/entry/hooks.h"
 #include "shim/life.h"
 
@@ -63,6 +64,19 @@ void gm_shim_leave(void);
 		passed_;                   \
 	})
 
+/* A call by its flags in hooks.def: one that submits passes the door of residency/door.h. */
+#define GM_GATED(symbol, call)                                               \
+	({                                                                   \
+		const bool submits_ = GM_FLAGS_##symbol & SUBMITS;           \
+		CUresult gated_ = submits_ ? gm_door_enter() : CUDA_SUCCESS; \
+		if (GM_LIKELY(gated_ == CUDA_SUCCESS)) {                     \
+			gated_ = (call);                                     \
+			if (submits_)                                        \
+				gm_door_leave();                             \
+		}                                                            \
+		gated_;                                                      \
+	})
+
 /* A handler whose result is that of an expression, the body. It is forwarded unless `condition`
  * holds. */
 #define GM_HANDLER_IF(condition, symbol, parameters, arguments, ...) \
@@ -70,7 +84,7 @@ void gm_shim_leave(void);
 	{                                                            \
 		if (!(condition) || !gm_shim_enter())                \
 			return real.symbol arguments;                \
-		CUresult result_ = (__VA_ARGS__);                    \
+		CUresult result_ = GM_GATED(symbol, (__VA_ARGS__));  \
 		gm_shim_leave();                                     \
 		return result_;                                      \
 	}

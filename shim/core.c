@@ -88,8 +88,12 @@ static CUresult core_alloc(size_t size, int ordinal, CUstream stream, bool known
 {
 	if (!gm_shim_enter())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	CUresult result =
-		gm_visit_alloc(&visits, size, ordinal, stream, known && streams_are_kept(), out);
+	CUresult result = gm_door_enter();
+	if (result == CUDA_SUCCESS) {
+		result = gm_visit_alloc(&visits, size, ordinal, stream, known && streams_are_kept(),
+					out);
+		gm_door_leave();
+	}
 	gm_fence_suspect(result);
 	gm_shim_leave();
 	return result;

@@ -14,6 +14,7 @@
 #include "shim/context/peer.h"
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
+#include "shim/sleep.h"
 #include "shim/trim.h"
 #include "stack/held.h"
 #include "stack/stack.h"
@@ -167,6 +168,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 	pool_prewarm(ordinal, pool);
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	pool_announce(ordinal);
+	gm_sleep_join(ordinal);
 	return pool;
 }
 

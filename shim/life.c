@@ -26,6 +26,7 @@
 #include "shim/kernel/launch.h"
 #include "shim/modules.h"
 #include "shim/order/order.h"
+#include "shim/sleep.h"
 #include "shim/trim.h"
 #include "stack/stack.h"
 
@@ -134,6 +135,9 @@ static enum gm_shim_state life_start(void)
 		gm_tick_start();
 	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
 	gm_stage_start();
+	gm_sleep_start();
+	if (atomic_load(&gm_door_used))
+		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_GATED);
 	if (knobs->launches.flag)
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching)) {
@@ -142,6 +146,7 @@ static enum gm_shim_state life_start(void)
 		atexit(gm_stage_exit);
 		atexit(gm_heap_exit);
 		atexit(gm_node_exit);
+		atexit(gm_sleep_exit);
 	}
 	/* The calls of capture.c begin all captures of the drivers that we know. */
 	if (gm_shim_driver.version <= NEWEST_DRIVER)

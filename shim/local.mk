@@ -4,7 +4,7 @@
 lib_LTLIBRARIES += libgpumem.la
 # What all handlers share, and what happens in every module at an event of the process.
 libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/core.c %D%/core.h %D%/device.c %D%/device.h \
-	%D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/retry.c %D%/retry.h %D%/trim.c \
+	%D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/retry.c %D%/retry.h %D%/sleep.c %D%/sleep.h %D%/trim.c \
 	%D%/trim.h %D%/used.c %D%/used.h
 # From the program's look-up of a symbol to our entry.
 libgpumem_la_SOURCES += %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
@@ -21,7 +21,7 @@ libgpumem_la_SOURCES += %D%/context/capture.c %D%/context/capture.h %D%/context/
 	%D%/context/peer.c %D%/context/peer.h %D%/context/sync.c
 # Copies and memsets.
 libgpumem_la_SOURCES += %D%/copy/batch.c %D%/copy/copy.c %D%/copy/copy2d.c %D%/copy/copy2d.h \
-	%D%/copy/memset.c %D%/copy/node.c %D%/copy/node.h %D%/copy/stage.c %D%/copy/stage.h \
+	%D%/copy/memop.c %D%/copy/memset.c %D%/copy/node.c %D%/copy/node.h %D%/copy/stage.c %D%/copy/stage.h \
 	%D%/copy/transfer.c %D%/copy/transfer.h
 # Memory that does not come from the pool.
 libgpumem_la_SOURCES += %D%/foreign/account.c %D%/foreign/account.h %D%/foreign/array.c \

@@ -91,6 +91,12 @@ static const struct gm_command commands[] = {
 		 GM_OPTION_BY,
 	 "[OPTION]...", "Show the GPUs and the processes on them, live",
 	 "Processes without gpumem are those that NVIDIA's management library names."},
+	{"sleep", gm_sleep_main, GM_OPTIONS_ALWAYS, "PID...",
+	 "Send what processes hold on GPUs to host memory",
+	 "Of processes under GPUMEM_SLEEP=1 of this user. They wake at their next use.\n"
+	 "Exit status: 0; 1 when a process does not sleep; 2 usage."},
+	{"wake", gm_wake_main, GM_OPTIONS_ALWAYS, "PID...", "Bring it back before its next use",
+	 "Exit status: 0; 1 when a process does not wake; 2 usage."},
 	{"replay", gm_replay_main,
 	 GM_OPTIONS_OUTPUT | GM_OPTION_POLICY | GM_OPTION_LIMIT | GM_OPTION_MEMORY |
 		 GM_OPTION_DEVICE | GM_OPTION_UNIT | GM_OPTION_LEAST,
@@ -112,7 +118,7 @@ static const struct gm_command commands[] = {
 	{"hooks", gm_hooks_main, GM_OPTIONS_OUTPUT, "[OPTION]...",
 	 "List what is hooked, and what each hook does",
 	 "RETRY: made once more, after idle memory was given back, when memory ran out.\n"
-	 "WAITS: may wait for the GPU."},
+	 "WAITS: may wait for the GPU. SUBMITS: wakes a process that sleeps."},
 	{"doctor", gm_doctor_main, GM_OPTIONS_OUTPUT | GM_OPTION_TIMEOUT,
 	 "[OPTION]... [--] [COMMAND [ARG]...]", "Say whether it can work here, and if not, why",
 	 "With COMMAND: also whether the library can get into it; it is not run.\n"

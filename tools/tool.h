@@ -45,6 +45,8 @@ int gm_export_main(const struct gm_command *self, int argc, char **argv);
 int gm_plot_main(const struct gm_command *self, int argc, char **argv);
 int gm_hist_main(const struct gm_command *self, int argc, char **argv);
 int gm_report_main(const struct gm_command *self, int argc, char **argv);
+int gm_sleep_main(const struct gm_command *self, int argc, char **argv);
+int gm_wake_main(const struct gm_command *self, int argc, char **argv);
 
 /* Print "gpumemstat: TEXT" on stderr, one line, escaped. */
 void gm_tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -125,7 +125,7 @@ static void attribute_correct(void *out, CUpointer_attribute attribute, const st
 			ours[i].put(out, b);
 }
 
-CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+static CUresult attribute_get(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct gm_block b;
 	bool in_range = false;
@@ -141,8 +141,8 @@ CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUd
 	return result;
 }
 
-CUresult on_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
-				   void **data, CUdeviceptr ptr)
+static CUresult attributes_get(unsigned int numAttributes, CUpointer_attribute *attributes,
+			       void **data, CUdeviceptr ptr)
 {
 	struct gm_block b;
 	bool in_range = false;
@@ -153,6 +153,19 @@ CUresult on_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribu
 		for (unsigned i = 0; i < numAttributes; i++)
 			attribute_correct(data[i], attributes[i], &b);
 	return result;
+}
+
+/* The driver knows nothing of a block that is away. */
+CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	return GM_GATED(cuPointerGetAttribute, attribute_get(data, attribute, ptr));
+}
+
+CUresult on_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
+				   void **data, CUdeviceptr ptr)
+{
+	return GM_GATED(cuPointerGetAttributes,
+			attributes_get(numAttributes, attributes, data, ptr));
 }
 
 /* By the manual the call returns once synchronous operations that are pending are complete. They
@@ -180,7 +193,7 @@ static CUresult memops_allowed(void)
 	return result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? result : CUDA_SUCCESS;
 }
 
-CUresult on_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+static CUresult attribute_set(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct gm_block b;
 	struct gm_pool *pool = gm_shim_active() ? gm_shim_find(ptr, &b) : NULL;
@@ -201,4 +214,9 @@ CUresult on_cuPointerSetAttribute(const void *value, CUpointer_attribute attribu
 	if (result == CUDA_SUCCESS && on)
 		memops_wait();
 	return result;
+}
+
+CUresult on_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	return GM_GATED(cuPointerSetAttribute, attribute_set(value, attribute, ptr));
 }

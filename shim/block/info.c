@@ -72,7 +72,7 @@ GM_HANDLER(cuMemGetInfo_v2, (size_t * available, size_t *total), (available, tot
 
 /* Look-ups need no guard: the only call that they make is the program's own, which also reports the
  * error of a thread without a context. */
-CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+static CUresult range_get(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	struct gm_block b;
 	bool in_range = false;
@@ -86,6 +86,11 @@ CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevicep
 			*psize = b.size;
 	}
 	return result;
+}
+
+CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	return GM_GATED(cuMemGetAddressRange_v2, range_get(pbase, psize, dptr));
 }
 
 /* The first live block at or behind *at and before `end`; *at is then behind it. False: none. */
@@ -131,8 +136,8 @@ static CUresult range_pin(struct gm_pool *pool, CUdeviceptr from, size_t size)
 	return CUDA_SUCCESS;
 }
 
-CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
-					  CUmemRangeHandleType handleType, unsigned long long flags)
+static CUresult range_handle(void *handle, CUdeviceptr dptr, size_t size,
+			     CUmemRangeHandleType handleType, unsigned long long flags)
 {
 	struct gm_pool *pool = gm_shim_active() ? gm_shim_pool_at(dptr) : NULL;
 	CUresult result = pool ? range_pin(pool, dptr, size) : CUDA_SUCCESS;
@@ -143,6 +148,13 @@ CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t
 	if (handle && pages && handleType == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
 		memcpy(handle, &none, sizeof none);
 	return result;
+}
+
+CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+					  CUmemRangeHandleType handleType, unsigned long long flags)
+{
+	return GM_GATED(cuMemGetHandleForAddressRange,
+			range_handle(handle, dptr, size, handleType, flags));
 }
 
 /* Memory of cuMemAlloc is no mapping: a device has no access to it by one. The answer is the same

@@ -363,10 +363,10 @@ BOX_BATCH(cuMemcpy3DWithAttributesAsync_ptsz, true, 1, BOX_PARAMETERS_ONE, BOX_A
 #else
 
 /* This toolkit does not declare the contents of a batch: it is passed on. */
-#define PASSES(symbol, parameters, arguments) \
-	CUresult on_##symbol parameters       \
-	{                                     \
-		return real.symbol arguments; \
+#define PASSES(symbol, parameters, arguments)                   \
+	CUresult on_##symbol parameters                         \
+	{                                                       \
+		return GM_GATED(symbol, real.symbol arguments); \
 	}
 #define LINES_V1(symbol)                                                                        \
 	PASSES(symbol,                                                                          \

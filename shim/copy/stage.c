@@ -238,6 +238,15 @@ bool gm_stage_copy(struct gm_transfer *t)
 	return t->staged;
 }
 
+struct gm_ring *gm_stage_ring(void)
+{
+	bool ready = gm_knob_get()->copy.threads && stage_is_decided() && ring.driver &&
+		     getpid() == process;
+	if (ready && atomic_load_explicit(&ring.last_used, memory_order_relaxed))
+		gm_trim_slots_idle();
+	return ready ? &ring : NULL;
+}
+
 /* --- the end --- */
 
 uint64_t gm_stage_trim_next(void)

@@ -49,6 +49,9 @@ uint64_t gm_stage_trim(uint64_t now);
 /* For atexit: no copy is staged from now on. */
 void gm_stage_exit(void);
 
+/* The ring, for other copies of ours; NULL: there is none. Calls no driver but to decide that. */
+struct gm_ring *gm_stage_ring(void);
+
 /* modules.h */
 void gm_stage_forget(void);
 

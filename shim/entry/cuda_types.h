@@ -44,6 +44,10 @@ typedef CUresult(CUDAAPI *PFN_cuGreenCtxCreate_v12040)(CUgreenCtx *, CUdevResour
 typedef CUresult(CUDAAPI *PFN_cuGreenCtxDestroy_v12040)(CUgreenCtx);
 #endif
 #if CUDA_VERSION < 12080
+typedef struct CUmemDecompressParams_st CUmemDecompressParams;
+typedef CUresult(CUDAAPI *PFN_cuMemBatchDecompressAsync_v12060)(CUmemDecompressParams *, size_t,
+								unsigned int, size_t *, CUstream);
+typedef PFN_cuMemBatchDecompressAsync_v12060 PFN_cuMemBatchDecompressAsync_v12060_ptsz;
 typedef CUresult(CUDAAPI *PFN_cuMemcpyBatchAsync_v12080)(CUdeviceptr *, CUdeviceptr *, size_t *,
 							 size_t, CUmemcpyAttributes *, size_t *,
 							 size_t, size_t *, CUstream);

@@ -25,7 +25,14 @@ enum gm_hook_id {
 	GM_HOOK_END
 };
 
-enum gm_hook_flag { RETRY = 1, WAITS = 2 };
+enum gm_hook_flag { RETRY = 1, WAITS = 2, SUBMITS = 4 };
+
+/* The flags of each hook, for handlers: GM_FLAGS_cuMemcpy. */
+enum gm_hook_flags {
+#define GM_HOOK(symbol, type, flags, help) GM_FLAGS_##symbol = (flags),
+#include "driver/hooks.def"
+#undef GM_HOOK
+};
 
 struct gm_hook {
 	const char *symbol, *help;

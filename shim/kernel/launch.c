@@ -51,14 +51,18 @@ static CUresult launch_end(struct gm_heap_host *heap, CUstream stream, CUresult 
 #define LAUNCH_EARLY(symbol, parameters, arguments, function, stream_, early)                    \
 	static __attribute__((noinline)) CUresult watched_##symbol parameters                    \
 	{                                                                                        \
-		struct gm_heap_host *heap = launch_begin(function, stream_);                     \
-		bool ordered = gm_order_is_on();                                                 \
-		if (ordered)                                                                     \
-			gm_submit_begin(stream_, early);                                         \
-		CUresult result = GM_RETRY_UNGUARDED(real.symbol arguments);                     \
-		if (ordered)                                                                     \
-			gm_submit_end();                                                         \
-		return launch_end(heap, stream_, result);                                        \
+		return GM_GATED(symbol, ({                                                       \
+					struct gm_heap_host *heap =                              \
+						launch_begin(function, stream_);                 \
+					bool ordered = gm_order_is_on();                         \
+					if (ordered)                                             \
+						gm_submit_begin(stream_, early);                 \
+					CUresult result =                                        \
+						GM_RETRY_UNGUARDED(real.symbol arguments);       \
+					if (ordered)                                             \
+						gm_submit_end();                                 \
+					launch_end(heap, stream_, result);                       \
+				}));                                                             \
 	}                                                                                        \
 	/* A single tail call: the compiler moves no argument. */                                \
 	CUresult on_##symbol parameters                                                          \
@@ -135,7 +139,8 @@ CUresult on_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsig
 						 unsigned flags)
 {
 	if (GM_UNLIKELY(atomic_load_explicit(&gm_launch_watched, memory_order_relaxed)))
-		return watched_multi(list, n, flags);
+		return GM_GATED(cuLaunchCooperativeKernelMultiDevice,
+				watched_multi(list, n, flags));
 	return real.cuLaunchCooperativeKernelMultiDevice(list, n, flags);
 }
 

@@ -7,9 +7,16 @@
 
 /*
  * The reasons to watch launches: a pool exists, and a launch may lack the memory that it holds;
- * GPUMEM_LAUNCHES; some kernel may call malloc. Bits are only added. 0: launches are passed on.
+ * GPUMEM_LAUNCHES; some kernel may call malloc; the process may sleep. Bits are only added. 0:
+ * launches are passed on.
  */
-enum { GM_LAUNCH_POOLED = 1, GM_LAUNCH_COUNTED = 2, GM_LAUNCH_HEAP = 4, GM_LAUNCH_ORDERED = 8 };
+enum {
+	GM_LAUNCH_POOLED = 1,
+	GM_LAUNCH_COUNTED = 2,
+	GM_LAUNCH_HEAP = 4,
+	GM_LAUNCH_ORDERED = 8,
+	GM_LAUNCH_GATED = 16,
+};
 extern atomic_uint gm_launch_watched;
 
 /* modules.h */

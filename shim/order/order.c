@@ -161,9 +161,19 @@ CUresult on_cuGetExportTable(const void **table, const CUuuid *id)
 
 #define PLAIN(stream) (stream)
 #define OWN(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
-#define WORD(symbol, real_stream, parameters, arguments)               \
-	GM_HANDLER_IF(gm_order_is_on(), symbol, parameters, arguments, \
-		      GM_SUBMITS(real_stream(stream), GM_PASS(real.symbol arguments)))
+#define WORD(symbol, real_stream, parameters, arguments)                                           \
+	static CUresult ordered_##symbol parameters                                                \
+	{                                                                                          \
+		if (!gm_order_is_on() || !gm_shim_enter())                                         \
+			return real.symbol arguments;                                              \
+		CUresult result = GM_SUBMITS(real_stream(stream), GM_PASS(real.symbol arguments)); \
+		gm_shim_leave();                                                                   \
+		return result;                                                                     \
+	}                                                                                          \
+	CUresult on_##symbol parameters                                                            \
+	{                                                                                          \
+		return GM_GATED(symbol, ordered_##symbol arguments);                               \
+	}
 #define WORDS(symbol, parameters, arguments)       \
 	WORD(symbol, PLAIN, parameters, arguments) \
 	WORD(symbol##_ptsz, OWN, parameters, arguments)

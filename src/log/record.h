@@ -50,6 +50,10 @@
 	GM_KIND(22, DEMOTE, "contents of a chunk left: address, bytes, 0, chunk serial")          \
 	GM_KIND(23, PROMOTE,                                                                      \
 		"contents of a chunk returned: address, bytes, bytes copied, chunk serial")       \
+	GM_KIND(24, SLEEP, "the process sleeps: 0, bytes that left")                              \
+	GM_KIND(25, WAKE, "the process is awake: 0, bytes that returned")                         \
+	GM_KIND(26, REFUSED,                                                                      \
+		"the process did not sleep (0) or wake (1): which, 0, 0, row of refusal.def")     \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The registry: the kernel's list of sockets, /proc/net/unix. */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,13 +14,26 @@
 #define LISTENS 0x10000u /* a flag of the list: the socket waits for connections */
 
 struct find {
-	const unsigned char *gpu;
-	char stem[80]; /* with "@", as the list has it */
+	const unsigned char *gpu; /* NULL: any */
+	char stem[80];		  /* with "@", as the list has it */
 	size_t n;
 	uint32_t net;
 	void (*each)(void *arg, const struct gm_node_address *address);
 	void *arg;
 };
+
+/* The GPU of a name, and the slash behind it. */
+static bool find_gpu(unsigned char gpu[16], const char **at)
+{
+	for (unsigned i = 0; i < 16; i++, *at += 2) {
+		unsigned byte;
+		if (!isxdigit((unsigned char)(*at)[0]) || !isxdigit((unsigned char)(*at)[1]) ||
+		    sscanf(*at, "%2x", &byte) != 1)
+			return false;
+		gpu[i] = (unsigned char)byte;
+	}
+	return *(*at)++ == '/';
+}
 
 /* "0000000000000000: 00000002 00000000 00010000 0005 01 12345 @gpumem1/...": a socket that does not
  * listen is one that was accepted, under the same name. */
@@ -30,12 +44,17 @@ static void find_line(const struct find *find, const char *line)
 	unsigned flags;
 	unsigned long long nonce;
 	char rest;
-	const char *name = strchr(line, '@');
-	if (!name || strncmp(name, find->stem, find->n) != 0 ||
-	    sscanf(line, "%*[0-9a-fA-F]: %*x %*x %x", &flags) != 1 || !(flags & LISTENS) ||
-	    sscanf(name + find->n, "%u-%16llx%c", &address.pid, &nonce, &rest) != 2)
+	const char *name = strchr(line, '@'), *rest_of = name;
+	if (!name || strncmp(name, find->stem, find->n) != 0)
 		return;
-	memcpy(address.gpu, find->gpu, sizeof address.gpu);
+	rest_of += find->n;
+	if (find->gpu)
+		memcpy(address.gpu, find->gpu, sizeof address.gpu);
+	else if (!find_gpu(address.gpu, &rest_of))
+		return;
+	if (sscanf(line, "%*[0-9a-fA-F]: %*x %*x %x", &flags) != 1 || !(flags & LISTENS) ||
+	    sscanf(rest_of, "%u-%16llx%c", &address.pid, &nonce, &rest) != 2)
+		return;
 	address.nonce = nonce;
 	if (!gm_node_is_mine(&address))
 		find->each(find->arg, &address);

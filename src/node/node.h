@@ -103,7 +103,8 @@ void gm_node_forget(void);
 
 /* --- to ask --- */
 
-/* Call `each` for the nodes of this user under a GPU, but not for those of this process. */
+/* Call `each` for the nodes of this user under a GPU (NULL: any), but not for those of this
+ * process. */
 void gm_node_each(const unsigned char gpu[16],
 		  void (*each)(void *arg, const struct gm_node_address *address), void *arg);
 

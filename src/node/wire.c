@@ -20,9 +20,9 @@ union control {
 size_t gm_wire_stem(char *to, size_t room, unsigned user, const unsigned char gpu[16])
 {
 	int n = snprintf(to, room, "gpumem1/%u/", user);
-	for (unsigned i = 0; i < 16; i++)
+	for (unsigned i = 0; i < 16 && gpu; i++)
 		n += snprintf(to + n, room - (size_t)n, "%02x", gpu[i]);
-	n += snprintf(to + n, room - (size_t)n, "/");
+	n += snprintf(to + n, room - (size_t)n, gpu ? "/" : "");
 	return (size_t)n;
 }
 

@@ -89,6 +89,8 @@ static bool contents_copy(const struct gm_move *move, bool to_device, void *host
 					  .behind = CU_STREAM_LEGACY};
 	struct gm_ring *ring = move->ring ? move->ring() : NULL;
 	bool done = false;
+	if (!move->context)
+		return false;
 	if (ring && gm_ring_take(ring)) {
 		done = gm_ring_copy(ring, move->context, &copy);
 		gm_ring_leave(ring);
@@ -99,6 +101,8 @@ static bool contents_copy(const struct gm_move *move, bool to_device, void *host
 static void *contents_out(void *arg, CUdeviceptr at, uint64_t size)
 {
 	struct gm_move *move = arg;
+	if (move->is_over && move->is_over())
+		return NULL;
 	void *store = gm_store_take(&move->store, size);
 	if (store && !contents_copy(move, false, store, at, size)) {
 		gm_store_give(&move->store, store, size);
@@ -146,20 +150,20 @@ static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, uns
 				 struct gm_moved (*call)(struct gm_pool *, const struct gm_mover *))
 {
 	const struct gm_mover mover = {contents_out, contents_in, contents_drop, move};
-	struct gm_moved moved = {.result = CUDA_ERROR_INVALID_CONTEXT};
+	struct gm_moved moved = {.result = CUDA_SUCCESS};
 	CUcontext popped;
-	struct gm_context *context = context_enter(device);
-	if (!context)
-		return moved;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(move->driver);
-	moved.result = move->driver->cuCtxPushCurrent_v2(context->handle);
+	move->context = context_enter(device);
+	if (move->context)
+		moved.result = move->driver->cuCtxPushCurrent_v2(move->context->handle);
 	if (moved.result == CUDA_SUCCESS) {
-		move->context = context;
 		moved = call(pool, &mover);
-		move->driver->cuCtxPopCurrent_v2(&popped);
+		if (move->context)
+			move->driver->cuCtxPopCurrent_v2(&popped);
 	}
+	if (move->context)
+		gm_context_leave(move->context);
 	gm_driver_quiet_end(move->driver, mode);
-	gm_context_leave(context);
 	return moved;
 }
 

@@ -28,8 +28,9 @@ struct gm_move {
 	const struct gm_driver *driver;
 	struct gm_ring *(*ring)(void); /* a ring that can be taken; its result, or the member: NULL,
 					  there is none */
+	bool (*is_over)(void); /* nothing more is to leave, as the process ends; NULL: never */
 	struct gm_store store;
-	struct gm_context *context; /* while chunks of its device move */
+	struct gm_context *context; /* while chunks of its device move; NULL: there is none */
 };
 
 /* Wait for all work that was submitted to any context, until `end` (ns of CLOCK_MONOTONIC).
@@ -43,7 +44,7 @@ struct gm_move_need {
 struct gm_move_need gm_move_need(const struct gm_pool *pool);
 
 /* Send or fetch one pool's chunks, in a context of its device; `device`: its ordinal. Bytes and
- * result as gm_pool_send has them. INVALID_CONTEXT: the device has no context. */
+ * result as gm_pool_send has them. Where the device has no context, no chunk has a block. */
 struct gm_moved gm_move_out(struct gm_move *move, struct gm_pool *pool, unsigned device);
 struct gm_moved gm_move_in(struct gm_move *move, struct gm_pool *pool, unsigned device);
 

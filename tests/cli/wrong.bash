@@ -13,7 +13,7 @@ options() {
 		"$OPTIONS_DEF"
 }
 
-# What the commands take: none, one (a log or a process), log, logs, traces, files, a command line, or perhaps one (asks).
+# What the commands take: none, one (a log or a process), log, logs, traces, files, processes, a command line, or perhaps one (asks).
 operands_of() {
 	case $("$TOOL" "$1" --help | sed -n "1s/^Usage: gpumemstat $1 //p") in
 	'[OPTION]...') echo none ;;
@@ -23,6 +23,7 @@ operands_of() {
 	'[OPTION]... [LOG|CSV]...') echo traces ;;
 	'[OPTION]... OLD NEW') echo two ;;
 	'[OPTION]... FILE...') echo files ;;
+	'PID...') echo pids ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
 	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
 	*)

@@ -143,6 +143,12 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 			misused $command "unrecognized option '--nonsense'" $command one --nonsense
 			fails 1 'gpumemstat: --json: no such file' $command -- --json
 			;;
+		pids)
+			misused $command "$command: expected PID" $command
+			for pid in 0 '' x 1x ' 1' 2147483648 99999999999999999999; do
+				misused $command "$command: expected PID, not '$pid'" $command 1 "$pid"
+			done
+			;;
 		log)
 			misused $command "$command: unexpected argument 'two'" $command one two
 			misused $command "$command: unexpected argument 'two'" $command one -- two three
@@ -244,7 +250,7 @@ gpumemstat: two.cubin: no such file" $command '' -- two.cubin
 	for command in $(commands); do
 		log=x.gml
 		case $(operands_of $command) in
-		launch | asks) continue ;;
+		launch | asks | pids) continue ;;
 		none) log= ;;
 		two) log='x.gml x.gml' ;;
 		files) log=x.ptx ;;

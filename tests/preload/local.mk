@@ -9,6 +9,7 @@ include %D%/failed.mk
 include %D%/fill.mk
 include %D%/staged.mk
 include %D%/idle.mk
+include %D%/sleep.mk
 include %D%/inkernel.mk
 include %D%/inkernel_log.mk
 include %D%/ipc.mk

@@ -2,3 +2,6 @@
 UNIT_TESTS += tests/unit/test_residency
 tests_unit_test_residency_SOURCES = tests/unit/test_residency.c tests/unit/on_sim.h
 tests_unit_test_residency_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_door
+tests_unit_test_door_SOURCES = tests/unit/test_door.c
+tests_unit_test_door_LDADD = $(UNIT_LDADD)

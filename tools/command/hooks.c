@@ -4,7 +4,7 @@
 #include "tools/output/emit.h"
 
 /* As in shim/entry/hooks.h, for the flags column of hooks.def. */
-enum { RETRY = 1, WAITS = 2 };
+enum { RETRY = 1, WAITS = 2, SUBMITS = 4 };
 
 static const struct hook {
 	const char *symbol, *help;
@@ -15,7 +15,9 @@ static const struct hook {
 #undef GM_HOOK
 };
 
-static const char *const flag_names[] = {"-", "RETRY", "WAITS", "RETRY WAITS"};
+static const char *const flag_names[] = {
+	"-",	   "RETRY",	    "WAITS",	     "RETRY WAITS",
+	"SUBMITS", "RETRY SUBMITS", "WAITS SUBMITS", "RETRY WAITS SUBMITS"};
 
 int gm_hooks_main(const struct gm_command *self, int argc, char **argv)
 {
@@ -24,6 +26,7 @@ int gm_hooks_main(const struct gm_command *self, int argc, char **argv)
 		{"flags", "flags", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
 		{"retry", "", GM_COLUMN_JSON_ONLY},
 		{"waits", "", GM_COLUMN_JSON_ONLY},
+		{"submits", "", GM_COLUMN_JSON_ONLY},
 		{"help", "what the hook does", GM_COLUMN_LEFT | GM_COLUMN_WRAP},
 	};
 	struct gm_options options;
@@ -41,7 +44,8 @@ int gm_hooks_main(const struct gm_command *self, int argc, char **argv)
 			    (struct gm_value[]){
 				    GM_TEXT(hook->symbol), GM_TEXT(flag_names[hook->flags]),
 				    GM_BOOL((hook->flags & RETRY) != 0),
-				    GM_BOOL((hook->flags & WAITS) != 0), GM_TEXT(hook->help)});
+				    GM_BOOL((hook->flags & WAITS) != 0),
+				    GM_BOOL((hook->flags & SUBMITS) != 0), GM_TEXT(hook->help)});
 	}
 	gm_emit_table_end(&emit);
 	return gm_emit_close(&emit);

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/sleep.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/loaded.h"
+#include "base/msg.h"
+#include "base/size.h"
+#include "base/sys.h"
+#include "base/thread.h"
+#include "base/worker.h"
+#include "knob/knob.h"
+#include "log/count.h"
+#include "log/log.h"
+#include "node/node.h"
+#include "pool/knobs.h"
+#include "residency/control.h"
+#include "residency/move.h"
+#include "shim/block/network.h"
+#include "shim/call.h"
+#include "shim/context/capture.h"
+#include "shim/copy/stage.h"
+#include "shim/device.h"
+
+#define BOUND 2000000000u     /* ns that a move waits for the GPU, and submissions; doubled by */
+#define DOUBLINGS 4	      /* each refusal, so often */
+#define PATIENCE 10000000000u /* ns that a wake waits for device memory */
+#define NAP 1000000u	      /* ns between two tries */
+#define CHECK_EVERY 100000000u
+#define LEAST_PAUSE 1000000u /* ns between two checks whether the process is idle */
+
+enum { ASK_SLEEP = 1, ASK_WAKE = 2 };
+
+static struct gm_worker worker;
+static struct gm_gate gate;
+static struct gm_move mover;
+static atomic_bool moving; /* a thread has `mover`; others wait */
+static atomic_uint request, refusals;
+static _Atomic uint64_t asked, done, moved_bytes, moved_ns;
+static _Atomic enum gm_refusal last_refusal;
+
+/* Libraries that submit work past the driver's exports, or know physical memory without a call. */
+static const char *const libraries[] = {
+	"libnvoptix.",	     "libnvcuvid.",
+	"libnvidia-encode.", "libibverbs.",
+	"libgdrapi.",	     "libcufile.",
+	"libnvshmem",	     "libucp.",
+	"libucm.",	     "libnccl-net",
+	"libfabric.",	     "libnixl",
+	"libucc.",	     "libnvidia-opticalflow.",
+};
+
+static void mover_take(void)
+{
+	while (atomic_exchange_explicit(&moving, true, memory_order_acquire))
+		gm_sys_nap(NAP);
+}
+
+static void mover_leave(void)
+{
+	atomic_store_explicit(&moving, false, memory_order_release);
+}
+
+/* --- the log --- */
+
+static void record_put(enum gm_record_kind kind, enum gm_refusal refusal, uint64_t begin)
+{
+	uint64_t ns = gm_clock_ns() - begin;
+	bool refused = refusal != GM_REFUSAL_NONE;
+	atomic_store(&last_refusal, refusal);
+	atomic_store(&moved_ns, ns);
+	gm_counter_add(0,
+		       refused			 ? GM_C_sleep_refused
+		       : kind == GM_RECORD_SLEEP ? GM_C_sleeps
+						 : GM_C_wakes,
+		       1);
+	if (!refused)
+		gm_counter_add(0, kind == GM_RECORD_SLEEP ? GM_C_sleep_ns : GM_C_wake_ns, ns);
+	gm_log_put(&(struct gm_record){.address = refused && kind == GM_RECORD_WAKE,
+				       .size = atomic_load(&moved_bytes),
+				       .id = refusal,
+				       .duration = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX,
+				       .device = 255,
+				       .kind = (uint8_t)(refused ? GM_RECORD_REFUSED : kind)});
+	if (refused)
+		gm_msg(GM_MSG_NOTICE, "%s: %s",
+		       kind == GM_RECORD_SLEEP ? "does not sleep" : "does not wake",
+		       gm_refusal_text(refusal));
+}
+
+/* --- moves; the caller has `mover` --- */
+
+static enum gm_refusal pools_move(struct gm_moved (*move)(struct gm_move *, struct gm_pool *,
+							  unsigned))
+{
+	uint64_t bytes = 0;
+	enum gm_refusal refusal = GM_REFUSAL_NONE;
+	for (unsigned i = 0; i < gm_shim_n_devices && refusal == GM_REFUSAL_NONE; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (!pool)
+			continue;
+		struct gm_moved moved = move(&mover, pool, i);
+		bytes += moved.bytes;
+		if (moved.result == CUDA_ERROR_OUT_OF_MEMORY)
+			refusal = GM_REFUSAL_DEVICE_MEMORY;
+		else if (moved.result != CUDA_SUCCESS)
+			refusal = GM_REFUSAL_CALL;
+	}
+	atomic_store(&moved_bytes, bytes);
+	return refusal;
+}
+
+static enum gm_refusal sleep_is_possible(void)
+{
+	uint64_t moves = 0;
+	if (gm_door_state() != GM_DOOR_OPEN)
+		return GM_REFUSAL_AWAY;
+	if (!gm_shim_may_remap(NULL) ||
+	    gm_loaded_find(libraries, sizeof libraries / sizeof *libraries))
+		return GM_REFUSAL_LIBRARY;
+	if (gm_capture_any())
+		return GM_REFUSAL_CAPTURE;
+	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+		if (gm_shim_pool_if_any(i))
+			moves += gm_move_need(gm_shim_pool_if_any(i)).moves;
+	return moves <= gm_store_room(&mover.store) ? GM_REFUSAL_NONE : GM_REFUSAL_HOST_MEMORY;
+}
+
+/* The door is shut. What has left returns if all cannot leave; if that fails as well, the process
+ * is asleep in part, and its next submission tries again. */
+static enum gm_refusal pools_send(uint64_t end)
+{
+	enum gm_refusal refusal =
+		gm_capture_any() ? GM_REFUSAL_CAPTURE : gm_move_drain(&gm_shim_driver, end);
+	enum gm_door_state to = GM_DOOR_OPEN;
+	if (refusal == GM_REFUSAL_NONE) {
+		refusal = pools_move(gm_move_out);
+		to = GM_DOOR_ASLEEP;
+		if (refusal != GM_REFUSAL_NONE && !gm_gate_is_closed(&gate) &&
+		    pools_move(gm_move_in) == GM_REFUSAL_NONE)
+			to = GM_DOOR_OPEN;
+	}
+	gm_door_set(to);
+	return refusal;
+}
+
+static enum gm_refusal process_sleep(void)
+{
+	uint64_t begin = gm_clock_ns();
+	mover_take();
+	atomic_store(&moved_bytes, 0);
+	enum gm_refusal refusal = gm_gate_enter(&gate) ? GM_REFUSAL_NONE : GM_REFUSAL_EXIT;
+	if (refusal == GM_REFUSAL_NONE) {
+		refusal = sleep_is_possible();
+		if (refusal == GM_REFUSAL_NONE) {
+			uint64_t end = begin + ((uint64_t)BOUND << atomic_load(&refusals));
+			refusal = gm_door_shut(end) ? pools_send(end) : GM_REFUSAL_SUBMISSION;
+		}
+		gm_gate_leave(&gate);
+	}
+	if (refusal == GM_REFUSAL_NONE)
+		atomic_store(&refusals, 0);
+	else if (refusal != GM_REFUSAL_AWAY && atomic_load(&refusals) < DOUBLINGS)
+		atomic_fetch_add(&refusals, 1);
+	record_put(GM_RECORD_SLEEP, refusal, begin);
+	mover_leave();
+	return refusal;
+}
+
+/* Of the device's memory another process may just have some. */
+static enum gm_refusal pools_fetch(uint64_t end)
+{
+	enum gm_refusal refusal;
+	uint64_t bytes = 0;
+	while ((refusal = pools_move(gm_move_in)) == GM_REFUSAL_DEVICE_MEMORY &&
+	       gm_clock_ns() < end && !gm_gate_is_closed(&gate)) {
+		bytes += atomic_load(&moved_bytes);
+		gm_sys_nap(NAP);
+	}
+	atomic_fetch_add(&moved_bytes, bytes);
+	return refusal;
+}
+
+/* On the thread of a submission, or on ours. */
+static CUresult process_wake(void)
+{
+	unsigned inside = gm_shim_inside;
+	uint64_t begin = gm_clock_ns();
+	enum gm_refusal refusal = GM_REFUSAL_NONE;
+	gm_shim_inside = 1;
+	gm_thread_hold_cancel();
+	mover_take();
+	if (gm_door_state() == GM_DOOR_ASLEEP) {
+		gm_door_set(GM_DOOR_SHUT);
+		refusal = pools_fetch(begin + PATIENCE);
+		gm_door_set(refusal == GM_REFUSAL_NONE ? GM_DOOR_OPEN : GM_DOOR_ASLEEP);
+		record_put(GM_RECORD_WAKE, refusal, begin);
+	}
+	mover_leave();
+	gm_thread_let_cancel();
+	gm_shim_inside = inside;
+	return refusal == GM_REFUSAL_NONE	     ? CUDA_SUCCESS
+	       : refusal == GM_REFUSAL_DEVICE_MEMORY ? CUDA_ERROR_OUT_OF_MEMORY
+						     : CUDA_ERROR_UNKNOWN;
+}
+
+/* --- the thread --- */
+
+static uint64_t sleep_after(void)
+{
+	return gm_knob_get()->sleep_after.ns;
+}
+
+static void request_serve(void)
+{
+	unsigned asks = atomic_exchange(&request, 0);
+	if (!asks)
+		return;
+	uint64_t number = atomic_load(&asked);
+	if (asks & ASK_SLEEP)
+		process_sleep();
+	if (asks & ASK_WAKE && process_wake() == CUDA_SUCCESS)
+		atomic_store(&last_refusal, GM_REFUSAL_NONE);
+	atomic_store(&done, number);
+}
+
+static bool contexts_are_idle(void)
+{
+	for (struct gm_context *c = gm_context_newest(); c; c = c->next)
+		if (!atomic_load(&c->gone) && !gm_fence_is_idle(&gm_shim_driver, c->key))
+			return false;
+	return true;
+}
+
+/* Of the thread: the door's count when it last changed, and since when it is the same. */
+struct idle {
+	uint64_t passages, since;
+};
+
+static void idle_check(struct idle *idle)
+{
+	uint64_t passages = gm_door_passages(), now = gm_clock_ns();
+	if (passages != idle->passages || gm_door_state() != GM_DOOR_OPEN) {
+		*idle = (struct idle){passages, now};
+		return;
+	}
+	if (now - idle->since < sleep_after())
+		return;
+	if (!gm_gate_enter(&gate))
+		return;
+	bool still = !gm_capture_any() && contexts_are_idle();
+	gm_gate_leave(&gate);
+	if (still)
+		process_sleep();
+	idle->since = gm_clock_ns();
+}
+
+/* False: the thread ends, or another has been started. */
+static bool sleeper_stay(void)
+{
+	uint64_t after = sleep_after(), pause = after / 8;
+	unsigned bell = gm_worker_bell(&worker);
+	if (atomic_load(&request))
+		return true;
+	if (after == UINT64_MAX) {
+		gm_worker_end(&worker);
+		return atomic_load(&request) && gm_worker_claim(&worker);
+	}
+	if (gm_worker_sleep(&worker, bell, pause > LEAST_PAUSE ? pause : LEAST_PAUSE, CHECK_EVERY))
+		return true;
+	gm_worker_end(&worker);
+	return false;
+}
+
+static void sleeper_run(void *unused)
+{
+	struct idle idle = {0, gm_clock_ns()};
+	(void)unused;
+	gm_shim_inside = 1;
+	do {
+		request_serve();
+		if (sleep_after() != UINT64_MAX)
+			idle_check(&idle);
+	} while (sleeper_stay());
+	gm_shim_inside = 0; /* exit handlers of the program may follow */
+}
+
+static int sleeper_start(void)
+{
+	if (gm_gate_is_closed(&gate))
+		return 0;
+	int error = gm_worker_start(&worker, "gpumem-sleep", sleeper_run, NULL);
+	if (error)
+		gm_worker_end(&worker);
+	gm_worker_wake(&worker);
+	return error;
+}
+
+/* --- requests of other processes, on the thread gpumem-node --- */
+
+static void control_fill(struct gm_control *control)
+{
+	*control = (struct gm_control){.asleep = gm_door_state(),
+				       .refusal = atomic_load(&last_refusal),
+				       .done = atomic_load(&done),
+				       .asked = atomic_load(&asked),
+				       .moved = atomic_load(&moved_bytes),
+				       .ns = atomic_load(&moved_ns)};
+	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		struct gm_pool_stats stats = {0};
+		if (pool)
+			gm_pool_stats(pool, &stats);
+		control->mapped += stats.mapped;
+		control->away += stats.away;
+		control->pinned += stats.pinned;
+		control->lent += stats.lent;
+		control->driver += gm_counter_get(i, GM_C_foreign_driver);
+		control->async += gm_counter_get(i, GM_C_foreign_async);
+		control->created += gm_counter_get(i, GM_C_foreign_created);
+		control->array += gm_counter_get(i, GM_C_foreign_array);
+		control->managed += gm_counter_get(i, GM_C_foreign_managed);
+	}
+}
+
+static enum gm_node_result control_answer(size_t size, struct gm_node_message *reply, unsigned ask)
+{
+	struct gm_control control;
+	if (size || !gm_shim_active())
+		return GM_NODE_REFUSED;
+	if (ask) {
+		atomic_fetch_add(&asked, 1);
+		atomic_fetch_or(&request, ask);
+		if (sleeper_start())
+			return GM_NODE_REFUSED;
+	}
+	control_fill(&control);
+	memcpy(reply->data, &control, sizeof control);
+	reply->size = sizeof control;
+	return GM_NODE_OK;
+}
+
+static enum gm_node_result sleep_answer(const void *bytes, size_t size,
+					struct gm_node_message *reply)
+{
+	(void)bytes;
+	return control_answer(size, reply, ASK_SLEEP);
+}
+
+static enum gm_node_result wake_answer(const void *bytes, size_t size,
+				       struct gm_node_message *reply)
+{
+	(void)bytes;
+	return control_answer(size, reply, ASK_WAKE);
+}
+
+static enum gm_node_result residency_answer(const void *bytes, size_t size,
+					    struct gm_node_message *reply)
+{
+	(void)bytes;
+	return control_answer(size, reply, 0);
+}
+
+/* --- the life --- */
+
+static bool move_is_over(void)
+{
+	return gm_gate_is_closed(&gate);
+}
+
+void gm_sleep_start(void)
+{
+	const struct gm_knobs *knobs = gm_knob_get();
+	uint64_t devices = 0; /* bytes */
+	if (!knobs->sleep.flag || knobs->mode.choice != GM_MODE_POOL)
+		return;
+	mover.driver = &gm_shim_driver;
+	mover.ring = gm_stage_ring;
+	mover.is_over = move_is_over;
+	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+		devices += gm_shim_devices[i].total;
+	mover.store.warm = gm_pool_knob_bytes(knobs->sleep_store, devices);
+	gm_door_begin(process_wake);
+	gm_node_serve(GM_NODE_SLEEP, sleep_answer);
+	gm_node_serve(GM_NODE_WAKE, wake_answer);
+	gm_node_serve(GM_NODE_RESIDENCY, residency_answer);
+}
+
+void gm_sleep_join(unsigned ordinal)
+{
+	struct gm_node_address ignored;
+	if (!atomic_load_explicit(&gm_door_used, memory_order_relaxed))
+		return;
+	int error = gm_node_join(gm_shim_devices[ordinal].uuid, &ignored);
+	if (!error && sleep_after() != UINT64_MAX)
+		error = sleeper_start();
+	if (error)
+		GM_MSG_ONCE(GM_MSG_WARN, "GPUMEM_SLEEP: this process cannot be asked to sleep: %s",
+			    strerror(error));
+}
+
+void gm_sleep_exit(void)
+{
+	gm_gate_close(&gate);
+}
+
+void gm_sleep_forget(void)
+{
+	gm_worker_forget(&worker);
+	gm_gate_forget(&gate);
+	gm_store_forget(&mover.store);
+	gm_door_forget();
+	atomic_store(&moving, false);
+	atomic_store(&request, 0);
+	atomic_store(&refusals, 0);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sleep and wake of the process (GPUMEM_SLEEP): the contents of all pools go to host memory when
+ * `gpumemstat sleep` asks for it, or GPUMEM_SLEEP_AFTER has passed without a submission, on the
+ * thread gpumem-sleep. They return when `gpumemstat wake` asks for it, on that thread, or at the
+ * next submission, on its thread. Any thread may call these functions, with no lock held.
+ */
+#ifndef GM_SHIM_SLEEP_H
+#define GM_SHIM_SLEEP_H
+
+/* At the start, before any submission: obeys the knobs. */
+void gm_sleep_start(void);
+
+/* A pool was made on this device: the process can be asked from now on. */
+void gm_sleep_join(unsigned ordinal);
+
+/* The process exits: its thread makes no further call of the driver. */
+void gm_sleep_exit(void);
+
+/* modules.h */
+void gm_sleep_forget(void);
+
+#endif

@@ -1,0 +1,221 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# gpumemstat sleep and wake, and what the program notices: nothing, but for the time.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	needs_driver 12.5
+	export TOOL=$PWD/gpumemstat SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device
+	KNOBS=(GPUMEM_SLEEP=1)
+	SLEEPER=
+}
+
+teardown() {
+	[ -z "$SLEEPER" ] || kill -9 "$SLEEPER" 2>/dev/null || true
+}
+
+# Start the program; its process is $SLEEPER.
+begin() {
+	local line
+	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	preloaded "$PROGRAMS/sleeps" hold <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
+	JOB=$!
+	exec 7>"$BATS_TEST_TMPDIR/in" 8<"$BATS_TEST_TMPDIR/out"
+	read -r line SLEEPER <&8
+	[ "$line" = ready ]
+}
+
+# The program's answer to a command.
+says() {
+	local line
+	echo "$1" >&7
+	read -r line <&8
+	echo "$1: $line"
+	[ "$line" = "$2" ]
+}
+
+# The program ends, and leaves nothing in the driver that it does not leave awake.
+ends() {
+	exec 7>&-
+	wait "$JOB"
+	SLEEPER=
+}
+
+tool() {
+	run "$TOOL" "$@" 7>&- 8<&-
+	echo "$output"
+}
+
+@test "a process sleeps on request, and wakes by itself at its next use, with all bytes" {
+	begin
+	says where awake
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	grep -qE "^$SLEEPER: asleep, [0-9.]+ MiB moved in .*; [0-9.]+ MiB in host memory" <<<"$output"
+	says where asleep
+	says ask 'the same'
+	says where asleep
+	says check right
+	says where awake
+	tool sleep "$SLEEPER"
+	says point device
+	says where awake
+	says fill filled
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says where asleep
+	says check right
+	ends
+}
+
+@test "its memory is another's while it sleeps" {
+	begin
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	run native "$PROGRAMS/idle" take 1 7>&- 8<&-
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	says check right
+	ends
+}
+
+@test "wake brings it back before its next use; both can be asked for twice" {
+	begin
+	tool sleep "$SLEEPER"
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says where asleep
+	tool wake "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says where awake
+	tool wake "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says check right
+	ends
+}
+
+@test "copies go through the ring where GPUMEM_COPY has threads, and a store is kept warm" {
+	KNOBS+=(GPUMEM_COPY=2 GPUMEM_SLEEP_STORE=1G)
+	begin
+	for i in 1 2 3; do
+		tool sleep "$SLEEPER"
+		[ "$status" -eq 0 ]
+		says where asleep
+		says check right
+		says fill filled
+	done
+	ends
+}
+
+@test "blocks can be freed while it sleeps, which does not wake it" {
+	begin
+	tool sleep "$SLEEPER"
+	says free freed
+	says where asleep
+	says take taken
+	says where awake
+	says check right
+	ends
+}
+
+@test "a context that ends while it sleeps" {
+	begin
+	tool sleep "$SLEEPER"
+	says reset 'cuDevicePrimaryCtxReset_v2(0): CUDA_SUCCESS'
+	says where asleep
+	tool wake "$SLEEPER"
+	[ "$status" -eq 0 ]
+	ends
+}
+
+@test "an open capture and a kernel that does not end are refused by name" {
+	begin
+	says capture 'cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED): CUDA_SUCCESS'
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 1 ]
+	[ "$output" = "gpumemstat: $SLEEPER: does not sleep: a capture of a stream is open" ]
+	says uncapture 'cuStreamEndCapture(stream, &graph): CUDA_SUCCESS'
+	says hold 'cuMemsetD8Async(blocks[0], 1, 1, stream): CUDA_SUCCESS'
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 1 ]
+	[ "$output" = "gpumemstat: $SLEEPER: does not sleep: the GPU is still at work" ]
+	says where awake
+	says release released
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says check right
+	ends
+}
+
+@test "a call of the driver that fails leaves it awake, with all bytes" {
+	KNOBS+=(SIM_FAIL=cuMemUnmap:2)
+	begin
+	tool sleep "$SLEEPER"
+	says check right
+	ends
+}
+
+@test "a process without GPUMEM_SLEEP=1, without gpumem, or that is not there" {
+	KNOBS=()
+	begin
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 1 ]
+	[ "$output" = "gpumemstat: $SLEEPER: no process of this user that was started with GPUMEM_SLEEP=1 and has used a GPU" ]
+	tool wake 2147483647
+	[ "$status" -eq 1 ]
+	says where awake
+	ends
+}
+
+@test "it sleeps by itself after GPUMEM_SLEEP_AFTER" {
+	KNOBS+=(GPUMEM_SLEEP_AFTER=20ms)
+	begin
+	until says where asleep; do sleep 0.02; done
+	says check right
+	until says where asleep; do sleep 0.02; done
+	says check right
+	ends
+}
+
+@test "every call that submits wakes it" {
+	begin
+	says calls all
+	says check right
+	ends
+}
+
+@test "fork, exit and kill -9 while it sleeps" {
+	begin
+	tool sleep "$SLEEPER"
+	says fork 'child: CUDA_ERROR_NOT_INITIALIZED'
+	says where asleep
+	says check right
+	tool sleep "$SLEEPER"
+	ends
+	rm "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	begin
+	tool sleep "$SLEEPER"
+	kill -9 "$SLEEPER"
+	exec 7>&-
+	wait "$JOB" || true
+	tool wake "$SLEEPER"
+	[ "$status" -eq 1 ]
+	SLEEPER=
+}
+
+@test "the log says when it slept and woke, and why it did not" {
+	KNOBS+=(GPUMEM_LOG=events GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	begin
+	says capture 'cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED): CUDA_SUCCESS'
+	tool sleep "$SLEEPER"
+	says uncapture 'cuStreamEndCapture(stream, &graph): CUDA_SUCCESS'
+	tool sleep "$SLEEPER"
+	says check right
+	ends
+	run "$TOOL" summary --json "$BATS_TEST_TMPDIR/log.gml"
+	jq -e '.logs[0].counters | .sleeps == 1 and .wakes == 1 and .sleep_refused == 1' <<<"$output"
+	jq -e '.logs[0].devices[0].counters | .away == 0 and .demote_bytes == .promote_bytes and .away_peak == .demote_bytes and .demote_calls > 0' <<<"$output"
+	"$TOOL" export --format=csv "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/csv"
+	for kind in demote promote sleep wake refused; do
+		grep -qi "$kind" "$BATS_TEST_TMPDIR/csv"
+	done
+}

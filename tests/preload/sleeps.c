@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A process that can be put to sleep: sleeps hold. It fills blocks, says "ready PID", and obeys the
+ * lines of its standard input, each with one line of output:
+ *
+ *     where    asleep or awake: can the memory of the blocks be read?
+ *     check    all blocks by cuMemcpyDtoH: right, or the number of wrong ones
+ *     fill     by cuMemsetD8, which check then expects
+ *     ask      cuMemGetInfo: the same as when the blocks were made
+ *     point    cuPointerGetAttribute: device memory
+ *     free     the first half of the blocks; take: new ones in their place
+ *     capture  begins one, uncapture ends it; hold, release: a kernel that does not end
+ *     fork     what a child's driver call answers; reset: ends the context
+ *     calls    puts itself to sleep before each call that submits; names those that do not wake it
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "program.h"
+#include "sim/sim.h"
+#include "steer.h"
+
+enum { BLOCKS = 12, RETRY = 1, WAITS = 2, SUBMITS = 4 };
+
+static CUdeviceptr blocks[BLOCKS];
+static unsigned char byte = 1;
+static size_t available;
+static CUstream stream;
+
+static size_t block_size(unsigned i)
+{
+	static const size_t sizes[] = {1000, 100000, 3 * MIB, 7 * MIB + 12345};
+	return sizes[i % 4];
+}
+
+static void block_fill(unsigned i)
+{
+	MUST(cuMemsetD8_v2(blocks[i], (unsigned char)(byte + i), block_size(i)));
+}
+
+static void blocks_make(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		MUST(cuMemAlloc_v2(&blocks[i], block_size(i)));
+		block_fill(i);
+	}
+}
+
+static unsigned blocks_wrong(void)
+{
+	static unsigned char host[8 * MIB];
+	unsigned wrong = 0;
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		bool right = true;
+		if (!blocks[i])
+			continue;
+		MUST(cuMemcpyDtoH_v2(host, blocks[i], block_size(i)));
+		for (size_t at = 0; at < block_size(i) && right; at++)
+			right = host[at] == (unsigned char)(byte + i);
+		wrong += !right;
+	}
+	return wrong;
+}
+
+/* Device memory is memory of the host here, and of nobody while it is away. */
+static bool is_awake(void)
+{
+	int ends[2];
+	if (pipe(ends) != 0)
+		exit(1);
+	bool readable = write(ends[1], (void *)(uintptr_t)blocks[BLOCKS - 1], 1) == 1;
+	close(ends[0]);
+	close(ends[1]);
+	return readable;
+}
+
+static size_t available_now(void)
+{
+	size_t left, total;
+	MUST(cuMemGetInfo_v2(&left, &total));
+	return left;
+}
+
+/* The same answer as awake, and no wake. */
+static bool answer_stays(void)
+{
+	bool awake = is_awake();
+	return available_now() == available && is_awake() == awake;
+}
+
+/* --- every call that submits --- */
+
+typedef CUresult any_call(long a, long b, long c, long d, long e, long f, long g, long h, long i,
+			  long j, long k, long l, long m, long n);
+
+static const struct call {
+	const char *symbol;
+	unsigned flags;
+} calls[] = {
+#define GM_HOOK(symbol, type, flags, help) {#symbol, flags},
+#include "driver/hooks.def"
+#undef GM_HOOK
+};
+
+static void self_sleep(void)
+{
+	char command[4200];
+	snprintf(command, sizeof command, "\"$TOOL\" sleep %d >/dev/null", (int)getpid());
+	if (system(command) != 0 || is_awake()) {
+		puts("it does not sleep");
+		exit(1);
+	}
+}
+
+/* Of arguments of 0, which most refuse, these find nothing to be done. */
+static bool call_is_empty(const char *symbol)
+{
+	return strstr(symbol, "cpyBatch") || strstr(symbol, "3DBatch") ||
+	       strstr(symbol, "WithAttributes");
+}
+
+static void call_all(void)
+{
+	static const unsigned char zeros[4096];
+	unsigned n = 0;
+	CUgraph graph;
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		const char *symbol = calls[i].symbol;
+		any_call *call = (any_call *)dlsym(RTLD_DEFAULT, symbol);
+		bool box = !strncmp(symbol, "cuMemcpy2D", 10) || !strncmp(symbol, "cuMemcpy3D", 10);
+		if (!(calls[i].flags & SUBMITS) || !call || call_is_empty(symbol))
+			continue;
+		if (is_awake())
+			self_sleep();
+		call(box ? (long)(uintptr_t)zeros : 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+		n++;
+		if (!is_awake())
+			printf("%s ", symbol);
+		if (!strncmp(symbol, "cuStreamBegin", 13))
+			cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph);
+	}
+	printf("%s\n", n > 100 ? "all" : "few");
+}
+
+/* --- commands --- */
+
+static void child_ask(void)
+{
+	CUdeviceptr p;
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		say("child", cuMemAlloc_v2(&p, 1000));
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+static void command_obey(const char *command)
+{
+	CUgraph graph;
+	if (!strcmp(command, "where")) {
+		puts(is_awake() ? "awake" : "asleep");
+	} else if (!strcmp(command, "check")) {
+		unsigned wrong = blocks_wrong();
+		printf(wrong ? "%u wrong\n" : "right\n", wrong);
+	} else if (!strcmp(command, "fill")) {
+		byte += 50;
+		for (unsigned i = 0; i < BLOCKS; i++)
+			block_fill(i);
+		puts("filled");
+	} else if (!strcmp(command, "ask")) {
+		puts(answer_stays() ? "the same" : "differs");
+	} else if (!strcmp(command, "point")) {
+		unsigned type = 0;
+		MUST(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, blocks[1]));
+		puts(type == CU_MEMORYTYPE_DEVICE ? "device" : "other");
+	} else if (!strcmp(command, "free")) {
+		for (unsigned i = 0; i < BLOCKS / 2; i++) {
+			MUST(cuMemFree_v2(blocks[i]));
+			blocks[i] = 0;
+		}
+		puts("freed");
+	} else if (!strcmp(command, "take")) {
+		blocks_make(BLOCKS / 2);
+		puts("taken");
+	} else if (!strcmp(command, "capture")) {
+		SAY(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	} else if (!strcmp(command, "uncapture")) {
+		SAY(cuStreamEndCapture(stream, &graph));
+	} else if (!strcmp(command, "hold")) {
+		gm_sim_hold(stream);
+		SAY(cuMemsetD8Async(blocks[0], 1, 1, stream));
+	} else if (!strcmp(command, "release")) {
+		gm_sim_release(stream, (unsigned)-1);
+		puts("released");
+	} else if (!strcmp(command, "fork")) {
+		child_ask();
+	} else if (!strcmp(command, "reset")) {
+		SAY(cuDevicePrimaryCtxReset_v2(0));
+	} else if (!strcmp(command, "calls")) {
+		call_all();
+	}
+	fflush(stdout);
+}
+
+int main(void)
+{
+	char line[64];
+	MUST(cuInit(0));
+	use_device(0);
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	blocks_make(BLOCKS);
+	available = available_now();
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
+	while (fgets(line, sizeof line, stdin)) {
+		line[strcspn(line, "\n")] = '\0';
+		command_obey(line);
+	}
+	return 0;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The door (residency/door.h): submissions of many threads against a mover that shuts it. */
+#include "residency/door.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#include "../tap.h"
+
+#define HOUR (3600 * (uint64_t)1000000000)
+enum { THREADS = 4, ROUNDS = 300, ENDED = 600 };
+
+static atomic_bool stop, moving;
+static atomic_uint wakes, broken, entered;
+static CUresult wake_result;
+
+/* The first that comes opens; the others find it open. */
+static CUresult wake(void)
+{
+	atomic_fetch_add(&wakes, 1);
+	if (wake_result == CUDA_SUCCESS)
+		gm_door_set(GM_DOOR_OPEN);
+	return wake_result;
+}
+
+static void *submit(void *unused)
+{
+	while (!atomic_load(&stop)) {
+		if (gm_door_enter() != CUDA_SUCCESS)
+			continue;
+		gm_door_enter(); /* nested */
+		if (atomic_load_explicit(&moving, memory_order_relaxed))
+			atomic_fetch_add(&broken, 1);
+		gm_door_leave();
+		atomic_fetch_add(&entered, 1);
+		gm_door_leave();
+	}
+	return unused;
+}
+
+/* Nobody is inside while the mover moves. */
+static void excludes(void)
+{
+	pthread_t threads[THREADS];
+	unsigned shut = 0;
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, submit, NULL);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned before = atomic_load(&entered);
+		while (atomic_load(&entered) == before)
+			sched_yield();
+		shut += gm_door_shut(gm_clock_ns() + HOUR);
+		atomic_store_explicit(&moving, true, memory_order_relaxed);
+		sched_yield();
+		atomic_store_explicit(&moving, false, memory_order_relaxed);
+		gm_door_set(round % 2 ? GM_DOOR_OPEN : GM_DOOR_ASLEEP);
+	}
+	atomic_store(&stop, true);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	TAP_IS(shut, ROUNDS, "the door shuts, however many come and go");
+	TAP_IS(atomic_load(&broken), 0, "and nobody is inside then");
+	TAP_OK(atomic_load(&wakes) > 0, "who finds it asleep wakes");
+}
+
+static atomic_int stage;
+
+static void *stay_inside(void *unused)
+{
+	gm_door_enter();
+	atomic_store(&stage, 1);
+	while (atomic_load(&stage) != 2)
+		sched_yield();
+	gm_door_leave();
+	return unused;
+}
+
+static void *end_inside(void *unused)
+{
+	gm_door_enter();
+	return unused;
+}
+
+static void bounds(void)
+{
+	pthread_t thread;
+	uint64_t before = gm_door_passages();
+	pthread_create(&thread, NULL, stay_inside, NULL);
+	while (atomic_load(&stage) != 1)
+		sched_yield();
+	TAP_OK(!gm_door_shut(gm_clock_ns()) && gm_door_state() == GM_DOOR_OPEN,
+	       "a submission that does not return keeps it open");
+	TAP_OK(gm_door_passages() != before, "passages are counted");
+	atomic_store(&stage, 2);
+	pthread_join(thread, NULL);
+	unsigned shut = 0;
+	for (unsigned i = 0; i < ENDED; i++) { /* more than there are seats */
+		pthread_create(&thread, NULL, end_inside, NULL);
+		pthread_join(thread, NULL);
+	}
+	shut += gm_door_shut(gm_clock_ns() + HOUR);
+	TAP_IS(shut, 1, "threads that have ended inside are no submissions any more");
+	gm_door_set(GM_DOOR_ASLEEP);
+	wake_result = CUDA_ERROR_OUT_OF_MEMORY;
+	TAP_IS(gm_door_enter(), CUDA_ERROR_OUT_OF_MEMORY, "a wake that fails is the answer");
+	wake_result = CUDA_SUCCESS;
+	TAP_IS(gm_door_enter(), CUDA_SUCCESS, "and the next submission wakes again");
+	TAP_OK(gm_door_shut(gm_clock_ns() + HOUR), "the mover's own submission is not waited for");
+	gm_door_set(GM_DOOR_OPEN);
+	gm_door_leave();
+}
+
+static void forks(void)
+{
+	int status = -1;
+	gm_door_shut(gm_clock_ns() + HOUR);
+	pid_t pid = fork();
+	if (pid == 0) {
+		gm_door_forget();
+		gm_door_begin(wake);
+		_exit(gm_door_enter() != CUDA_SUCCESS || gm_door_state() != GM_DOOR_OPEN);
+	}
+	waitpid(pid, &status, 0);
+	TAP_IS(status, 0, "a forked child begins with an open door");
+	gm_door_set(GM_DOOR_OPEN);
+}
+
+int main(void)
+{
+	TAP_IS(gm_door_enter(), CUDA_SUCCESS, "unused, it lets everybody in");
+	gm_door_leave();
+	gm_door_begin(wake);
+	excludes();
+	bounds();
+	forks();
+	return tap_done();
+}
