@@ -92,11 +92,12 @@ static inline enum gm_door_state come_in(struct seat *seat)
 		atomic_fetch_add(&crowd, 1);
 		return (enum gm_door_state)atomic_load(&state);
 	}
+	if (GM_UNLIKELY(!atomic_load_explicit(&asymmetric, memory_order_relaxed))) {
+		atomic_fetch_add(&seat->word, 1);
+		return (enum gm_door_state)atomic_load(&state);
+	}
 	seat_step(seat, memory_order_relaxed);
-	if (GM_LIKELY(atomic_load_explicit(&asymmetric, memory_order_relaxed)))
-		atomic_signal_fence(memory_order_seq_cst);
-	else
-		atomic_thread_fence(memory_order_seq_cst);
+	atomic_signal_fence(memory_order_seq_cst);
 	return (enum gm_door_state)atomic_load_explicit(&state, memory_order_acquire);
 }
 
@@ -138,7 +139,7 @@ void gm_door_leave_used(void)
 static bool seat_is_inside(struct seat *seat)
 {
 	uint32_t thread = atomic_load(&seat->thread);
-	if (!(atomic_load_explicit(&seat->word, memory_order_acquire) & 1) || seat == mine)
+	if (!(atomic_load(&seat->word) & 1) || seat == mine)
 		return false;
 	return !thread_has_ended(thread);
 }

@@ -10,9 +10,9 @@
  *                  wait or wake                        for a bounded time
  *     own word: odd -> even
  *
- * One of the two sees the other (asymmetric Dekker). Where the kernel has no membarrier, the
- * submission's fence is a full one. A thread that has ended inside, as cancelled ones do, is no
- * submission any more. Nested submissions of a thread pass.
+ * One of the two sees the other (asymmetric Dekker). Where the kernel has no membarrier, a
+ * submission enters by an atomic addition. A thread that has ended inside, as cancelled ones do, is
+ * no submission any more. Nested submissions of a thread pass.
  *
  * Until gm_door_begin a submission costs one relaxed load and a branch.
  */

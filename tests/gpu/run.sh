@@ -79,6 +79,13 @@ spgemm_skew         240  1  heap  ./spgemm --verify --untimed -a skew --share=10
 --
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
+sleep_runtime       240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./runtime
+sleep_capture       240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./capture
+sleep_peer          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./peer
+sleep_inkernel      240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./inkernel
+sleep_blas          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./blas
+sleep_train         360  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=100% python3 train.py
+sleep_cupy          360  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_COPY=8 python3 with_cupy.py none pool
 cupy                180  1  pool  python3 with_cupy.py none pool
 torch_core          180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_core.py
 cupy_core           180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_cupy_core.py
