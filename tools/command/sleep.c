@@ -9,10 +9,10 @@
 #include "base/size.h"
 #include "base/sys.h"
 #include "node/node.h"
-#include "tools/options.h"
 #include "residency/control.h"
 #include "residency/door.h"
 #include "residency/move.h"
+#include "tools/options.h"
 #include "tools/tool.h"
 
 #define PATIENCE 10000000000u /* ns for one answer */
