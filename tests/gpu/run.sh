@@ -75,7 +75,7 @@ oocstencil          120  1  copied ./oocstencil --verify --untimed -n 5000011 -t
 oocstencil_pinned   120  1  copied ./oocstencil --verify --untimed -n 5000011 -t 1,64 -s 1,3,8 --room=10M --host=pinned
 oocstencil_many     120  1  copied ./oocstencil --verify --untimed -n 1000003 -t 3883 -s 16 --room=2M --host=pinned
 spgemm              240  1  heap  LD_LIBRARY_PATH=@ ./spgemm --verify --untimed -a cage14 --share=10 -w upper,precise,dynamic,persistent,malloc,cusparse -s 8,64,auto --heap=4000000000
-spgemm_skew         240  1  heap  ./spgemm --verify --untimed -a skew --share=10 -s 8,auto --heap=4000000000
+spgemm_skew         240  1  heap  ./spgemm --verify --untimed -a skew --share=1 -s 8,auto --heap=4000000000
 --
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
