@@ -90,11 +90,6 @@ void gm_crew_begin(struct gm_crew *crew, unsigned n, void (*body)(void *arg), vo
 	member_wake(crew, 0);
 }
 
-bool gm_crew_is_empty(const struct gm_crew *crew)
-{
-	return atomic_load_explicit(&crew->inside, memory_order_relaxed) == 0;
-}
-
 void gm_crew_finish(struct gm_crew *crew)
 {
 	atomic_fetch_add(&crew->job, 1);

@@ -39,9 +39,6 @@ struct gm_crew {
  * made are missing. No job is open. */
 void gm_crew_begin(struct gm_crew *crew, unsigned n, void (*body)(void *arg), void *arg);
 
-/* No member is in the body at this moment. One may enter right after. */
-bool gm_crew_is_empty(const struct gm_crew *crew);
-
 /* Let no member in any more, and wait until all have left. `arg` is the owner's again. */
 void gm_crew_finish(struct gm_crew *crew);
 

@@ -67,7 +67,7 @@ static inline char *gm_job_slot(const struct gm_job *job, uint32_t i)
  * struct gm_job. */
 void gm_job_work(void *job);
 
-/* For the owner, where no thread came: one chunk or piece, if one is to be had without waiting. */
+/* For the owner: one chunk or piece, if one is to be had without waiting. */
 bool gm_job_help(struct gm_job *job);
 
 /* May the owner submit piece i? */

@@ -11,21 +11,31 @@
 #include "base/size.h"
 #include "base/sys.h"
 
-#define MOST_SLOT (4 * (size_t)GM_MIB)
+#define MOST_SLOT (2 * (size_t)GM_MIB)
 #define LEAST_SLOT (256 * (size_t)GM_KIB)
-#define PAST_THREADS 2	/* slots more than two for each thread: DMA has one while one waits */
+#define SLOTS_A_THREAD 3 /* one is filled, one waits, one is in DMA */
+#define LEAST_SLOTS_A_THREAD 2
+#define PAST_THREADS 2	/* more: the user's own, and one in DMA */
 #define SPINS 2000	/* turns without progress before the user sleeps */
 #define NAP 20000u	/* ns */
 #define MOST_REFUSALS 3 /* by the driver to register the slots */
+
+/* Little room has fewer slots, as few as two a thread. */
+static uint32_t slots_wanted(unsigned threads, uint64_t room)
+{
+	uint64_t most = (uint64_t)SLOTS_A_THREAD * threads + PAST_THREADS;
+	uint64_t least = (uint64_t)LEAST_SLOTS_A_THREAD * threads + PAST_THREADS;
+	uint64_t fit = room / LEAST_SLOT;
+	uint64_t n = fit > most ? most : fit < least ? least : fit;
+	return n < GM_JOB_SLOTS ? (uint32_t)n : GM_JOB_SLOTS;
+}
 
 bool gm_ring_init(struct gm_ring *ring, const struct gm_driver *driver, unsigned threads,
 		  uint64_t room)
 {
 	ring->driver = driver;
 	ring->threads = threads < GM_CREW_MOST ? threads : GM_CREW_MOST;
-	ring->n_slots = 2 * ring->threads + PAST_THREADS;
-	if (ring->n_slots > GM_JOB_SLOTS)
-		ring->n_slots = GM_JOB_SLOTS;
+	ring->n_slots = slots_wanted(ring->threads, room);
 	uint64_t slot = room / ring->n_slots & ~(LEAST_SLOT - 1);
 	ring->slot = slot < MOST_SLOT ? (size_t)slot : MOST_SLOT;
 	return ring->threads && ring->slot && driver->cuMemHostRegister_v2 &&
@@ -260,14 +270,8 @@ static bool run_is_complete(struct run *r)
 	       atomic_load_explicit(&r->job.copied, memory_order_acquire) == r->job.pieces;
 }
 
-/* No thread came, or nothing else remains to be done. */
-static bool run_help(struct run *r)
-{
-	return (gm_crew_is_empty(&r->ring->crew) || atomic_load(&r->job.done) == r->job.pieces) &&
-	       gm_job_help(&r->job);
-}
-
-/* One turn of the user; *progress: something was done. */
+/* One turn of the user; *progress: something was done. Where DMA needs nothing the user copies a
+ * piece: memory bounds a copy, not DMA, so the link waits less than the pieces would. */
 static CUresult run_step(struct run *r, bool wait, bool *progress)
 {
 	struct gm_job *job = &r->job;
@@ -282,7 +286,7 @@ static CUresult run_step(struct run *r, bool wait, bool *progress)
 		if (result != CUDA_ERROR_NOT_READY)
 			return result;
 	}
-	*progress = run_help(r);
+	*progress = gm_job_help(job);
 	return CUDA_SUCCESS;
 }
 

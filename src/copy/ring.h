@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Copies between pageable host memory and a device through a ring of pinned slots: a crew of
- * threads copies into slots, or out of them, while DMA moves the others. One ring a process.
+ * threads copies into slots, or out of them, while DMA moves the others. The user submits DMA, and
+ * copies while none is to be submitted. One ring a process.
  *
  *     to the device     pages --threads--> slots --DMA of one stream--> device
  *     from the device   pages <--threads-- slots <--DMA of another one-- device
