@@ -7,7 +7,7 @@ because copy.py would be found in place of Python's own module.
 Each round starts the programs afresh, asks all of them for each size in turn, and gives one pair of values to each row. Rows
 are of copies to the device (h2d), from it to memory that was touched (d2h), and to memory that was not (d2h-fresh), with
 default knobs (auto) and with eight threads (8), beside the native call, and at 1 GiB beside the native call with pinned
-memory. Environment: BENCH_SECONDS (200), as for pool.py.
+memory; and of copies of 1 GiB as users of PyTorch and CuPy write them (tensors.py). Environment: BENCH_SECONDS (200), as for pool.py.
 """
 import os
 import sys
@@ -22,6 +22,7 @@ FIRST = (64 * MIB, GIB)
 SHARE_OF_DEVICE = SHARE_OF_HOST = 8  # no copy is larger than this part of either memory
 TIME = 3000  # microseconds to copy a size
 WARM = 256 * MIB
+TENSORS = {"torch": ("cuda", "cpu", "numpy"), "cupy": ("asarray", "asnumpy")}
 
 
 class Copy(Suite):
@@ -66,6 +67,24 @@ class Copy(Suite):
     def programs(self):
         self.with_clients(self.variants, [self.here("client")], self.sizes)
 
+    def tensors(self, library):
+        def run(clients):
+            for name in TENSORS[library]:
+                got = {}
+                for variant in self.turn(clients):
+                    clients[variant].send("copy", name, GIB)
+                    got[variant] = clients[variant].answer(120)[0]
+                for variant in clients:
+                    if variant != NATIVE:
+                        self.table.add("%s-%s/%s" % (library, name, variant), GIB, "us", got[variant], NATIVE, got[NATIVE])
+        self.with_clients((NATIVE, "auto"), [sys.executable, self.here("tensors.py"), library], run)
+
+    def torch(self):
+        self.tensors("torch")
+
+    def cupy(self):
+        self.tensors("cupy")
+
     def first(self):
         """The first copy of a process, with the threads and slots that it makes."""
         sizes = self.fitting(FIRST)
@@ -79,7 +98,7 @@ class Copy(Suite):
         self.limit()
         while self.round < PAIRS:
             round_began = time.monotonic()
-            for name, part in (("programs", self.programs), ("first", self.first)):
+            for name, part in (("programs", self.programs), ("first", self.first), ("torch", self.torch), ("cupy", self.cupy)):
                 self.part(name, part)
             self.round += 1
             now = time.monotonic()

@@ -135,6 +135,8 @@ COPY = (
     ("1 GiB to the device, auto: 38 GB/s", "h2d-rate/auto", "", anything, at_least(38)),
     ("1 GiB from the device, auto: 31 GB/s", "d2h-rate/auto", "", anything, at_least(31)),
     ("1 GiB to fresh memory, 8: 2x native", "d2h-fresh/8", "native", sizes(GIB, GIB + 1), faster(2)),
+    *(("1 GiB, %s: not slower" % name.replace("-", ": "), name + "/auto", "native", anything, reaches(0.97))
+      for name in ("torch-cuda", "torch-cpu", "torch-numpy", "cupy-asarray", "cupy-asnumpy")),
     ("first copy of a process: not slower", "first-h2d/auto", "native", anything, reaches(0.97)),
 )
 PROGRAMS = (("every case ran, with equal results", "failed", "", anything, at_most(0)),
