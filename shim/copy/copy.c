@@ -66,6 +66,7 @@ COPY_ASYNC(cuMemcpyPeerAsync,
 						       .flags = UNKNOWN | GM_RECORD_ASYNC,   \
 						       .own = own_stream,                    \
 						       .stream = stream,                     \
+						       .attributed = true,                   \
 						       LINEAR(dst, src, UNKNOWN)};           \
 			      GM_TRANSFER_RUN(&t_, real.symbol(dst, src, n, how, stream));   \
 		      }))

@@ -118,14 +118,19 @@ static bool box_is_plain(const CUDA_MEMCPY3D *box)
 	       (packed || w >= LEAST_ROW);
 }
 
+static CUstream copy_stream(const struct gm_transfer *t)
+{
+	return t->stream ? t->stream : t->own ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
 /* The host's side of a copy that has one, and the copy itself. */
 static bool copy_describe(const struct gm_transfer *t, struct gm_ring_copy *copy)
 {
-	const unsigned never =
-		GM_RECORD_ASYNC | GM_RECORD_MEMSET | GM_RECORD_D2D | GM_RECORD_PEER | GM_RECORD_H2H;
+	const unsigned never = GM_RECORD_MEMSET | GM_RECORD_D2D | GM_RECORD_PEER | GM_RECORD_H2H;
 	const CUDA_MEMCPY3D *box = t->box;
-	if (t->flags & never || t->placed || !t->dst || !t->src || t->dst_span == SIZE_MAX ||
-	    t->src_span == SIZE_MAX || (box && !box_is_plain(box)))
+	if (t->flags & never || t->placed || t->attributed || !t->dst || !t->src ||
+	    t->dst_span == SIZE_MAX || t->src_span == SIZE_MAX ||
+	    (box && (t->flags & GM_RECORD_ASYNC || !box_is_plain(box))))
 		return false;
 	if (t->flags & (GM_RECORD_H2D | GM_RECORD_D2H))
 		copy->to_device = t->flags & GM_RECORD_H2D;
@@ -139,7 +144,7 @@ static bool copy_describe(const struct gm_transfer *t, struct gm_ring_copy *copy
 	copy->rows = box ? box->Height : 1;
 	copy->host_pitch = !box ? 0 : copy->to_device ? box->srcPitch : box->dstPitch;
 	copy->device_pitch = !box ? 0 : copy->to_device ? box->dstPitch : box->srcPitch;
-	copy->behind = t->own ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+	copy->behind = copy_stream(t);
 	return true;
 }
 
@@ -204,13 +209,20 @@ static bool stream_is_capturing(CUstream stream)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/* What is before the copy in its stream may take long: nobody has the ring meanwhile. */
+static bool stream_has_come(CUstream stream)
+{
+	return !stream_is_capturing(stream) &&
+	       gm_shim_driver.cuStreamSynchronize(stream) == CUDA_SUCCESS;
+}
+
 static bool copy_in(struct gm_context *context, const struct gm_ring_copy *copy)
 {
 	bool done = false;
 	if (!gm_context_enter(context))
 		return false;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
-	if (!stream_is_capturing(copy->behind) && gm_ring_take(&ring)) {
+	if (stream_has_come(copy->behind) && gm_ring_take(&ring)) {
 		done = gm_ring_copy(&ring, context, copy);
 		gm_ring_leave(&ring);
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Synchronous copies between pageable host memory and the device, through pinned slots
- * (copy/ring.h) where that is faster than the driver's call (GPUMEM_COPY). Any thread, inside of
- * gm_shim_enter, no lock held.
+ * Copies between pageable host memory and the device, through pinned slots (copy/ring.h) where
+ * that is faster than the driver's call (GPUMEM_COPY). Any thread, inside of gm_shim_enter, no
+ * lock held.
  *
- * Copies that are not synchronous are the driver's. From pageable memory they return when it was
- * read, which only the driver can do in the order of their stream without a thread of ours that
- * waits for that stream; to pageable memory they return when it was written, so they wait for
- * their stream, which may wait for what the calling thread does next on the host.
+ * An asynchronous copy of a line is staged, too: with pageable memory the driver's call waits for
+ * its stream and returns when the copy is complete, from the device at every size, to it from
+ * 4 MiB (measured: doc/performance.md), and no smaller copy is staged. Unknown, and so the
+ * driver's: asynchronous copies of rectangles, with attributes, and in batches.
  */
 #ifndef GM_SHIM_COPY_STAGE_H
 #define GM_SHIM_COPY_STAGE_H

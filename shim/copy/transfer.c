@@ -220,7 +220,7 @@ static void transfer_count(const struct gm_transfer *t, uint64_t ns)
 		return;
 	if (t->bytes < SMALL)
 		gm_counter_add(0, GM_C_copy_small_calls, 1);
-	if (!(t->flags & GM_RECORD_ASYNC))
+	if (!(t->flags & GM_RECORD_ASYNC) || t->staged)
 		gm_counter_add(0, GM_C_copy_wait_ns, ns);
 	if (t->flags & (GM_RECORD_H2D | GM_RECORD_D2H))
 		transfer_count_kind(t, ns);

@@ -22,6 +22,7 @@ struct gm_transfer {
 	CUstream stream;	  /* of an asynchronous one */
 	bool own;		  /* _ptds, _ptsz: the default stream is the thread's own */
 	bool placed;		  /* the call names the contexts of both sides */
+	bool attributed;	  /* the call has attributes */
 	const CUDA_MEMCPY3D *box; /* NULL: a linear copy */
 
 	/* set by gm_transfer_begin */

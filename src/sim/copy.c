@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes from which an asynchronous copy of pageable memory returns when it is complete (H100). */
+#define STAGED_AT_ONCE (4u << 20)
+
 /* --- checking an end --- */
 
 /* Check that all of [address, +size) may be used: one allocation, or a run of mappings with access.
@@ -137,7 +140,9 @@ CUresult sim_copy(struct sim_end to, struct sim_end from, const size_t size[3], 
 	if (async && out.pageable && !capturing)
 		copy_stage((struct copy *)work->data);
 	result = sim_enqueue(s, work);
-	/* the host waits for copies of its own memory; of pageable memory also asynchronous ones */
-	bool waits = async ? at.pageable : at.host || out.host;
+	/* The host waits for copies of its own memory; of pageable memory also for asynchronous
+	 * ones, unless they are from it and small. */
+	bool large = size[0] * size[1] * size[2] >= STAGED_AT_ONCE;
+	bool waits = async ? at.pageable || (out.pageable && large) : at.host || out.host;
 	return result == CUDA_SUCCESS && waits && !capturing ? sim_wait_stream(s) : result;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# GPUMEM_COPY: large synchronous copies of pageable memory go through pinned slots, and nobody notices.
+# GPUMEM_COPY: large copies of pageable memory go through pinned slots, and nobody notices.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -96,12 +96,23 @@ needs_populate() {
 	done
 }
 
-@test "pinned, registered, managed and asynchronous copies are the driver's" {
+@test "pinned, registered and managed memory, and asynchronous rectangles, are the driver's" {
 	for program in staged staged_ptds; do
 		same $program kinds
-		[ "$(pieces $program kinds)" = "1 0" ] || [ "$(pieces $program kinds)" = "0 0" ] # the program's own one
+		[ "$(pieces $program kinds)" = "0 0" ]
 		[ "$(calls cuMemHostRegister_v2 $program kinds)" -eq 1 ]
+		same $program unstaged
+		[ "$(pieces $program unstaged)" = "0 0" ]
 	done
+}
+
+@test "asynchronous copies are staged behind the work of their stream, and complete when they return" {
+	for program in staged staged_ptds; do
+		same $program async
+		[ "$(cut -d: -f2 "$BATS_TEST_TMPDIR/preloaded" | sort -u | wc -l)" -eq 1 ]
+	done
+	needs_populate
+	[ "$(pieces staged async)" = "75 75" ] # 15 pieces of 640 KiB, five times
 }
 
 @test "stream-ordered memory takes part" {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Large copies between host memory and the device, of each kind: staged COMMAND. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -208,14 +210,87 @@ static void kinds(void)
 	both_ways("managed, of the device", managed, host);
 	MUST(cuMemAllocAsync(&ordered, 9 * MIB, NULL));
 	MUST(cuStreamSynchronize(NULL));
-	printf("async: %s\n",
-	       result_name(cuMemcpyHtoDAsync(device, host, 9 * MIB, CU_STREAM_LEGACY)));
-	MUST(cuStreamSynchronize(NULL));
 	if (getenv("ORDERED"))
 		both_ways("ordered", ordered, host);
 	MUST(cuMemFreeAsync(ordered, NULL));
 	MUST(cuMemFree(managed));
 	MUST(cuMemFreeHost(pinned));
+}
+
+/* --- asynchronous copies --- */
+
+static CUstream held;
+static CUcontext context;
+static atomic_bool stop;
+
+/* Work in the held stream ends once a thread waits for it. */
+static void *releases(void *unused)
+{
+	MUST(cuCtxSetCurrent(context));
+	while (!atomic_load(&stop)) {
+		if (gm_sim_waiters())
+			gm_sim_release(held, 1);
+		sched_yield();
+	}
+	gm_sim_release(held, (unsigned)-1);
+	return unused;
+}
+
+/* Both copies are behind a fill, and complete when they return. */
+static void behind(const char *name, CUstream stream)
+{
+	paint(host, 9 * MIB, 5);
+	MUST(cuMemsetD8Async(device, 1, 9 * MIB + 512, stream));
+	MUST(cuMemcpyHtoDAsync(device, host, 9 * MIB, stream));
+	memset(host, 0, 9 * MIB);
+	MUST(cuMemsetD8Async(device + 4096, 2, 4096, stream));
+	MUST(cuMemcpyDtoHAsync(back, device, 9 * MIB + 512, stream));
+	printf("%s: %08x\n", name, sum(back, 9 * MIB + 512));
+}
+
+/* The same, and the fills end when a copy waits for them. */
+static void behind_held(const char *name, CUstream stream)
+{
+	pthread_t thread;
+	held = stream;
+	atomic_store(&stop, false);
+	gm_sim_hold(stream);
+	pthread_create(&thread, NULL, releases, NULL);
+	behind(name, stream);
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+}
+
+static void async(void)
+{
+	CUstream own, waiting;
+	MUST(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+	MUST(cuStreamCreate(&waiting, CU_STREAM_DEFAULT));
+	MUST(cuCtxGetCurrent(&context));
+	behind_held("own", own);
+	behind_held("own, blocking", waiting);
+	behind_held("legacy", CU_STREAM_LEGACY);
+	behind("default", NULL);
+	behind("per thread", CU_STREAM_PER_THREAD);
+	MUST(cuStreamDestroy(own));
+	MUST(cuStreamDestroy(waiting));
+}
+
+/* Streams with calls of which the driver's answer to pageable memory is not known. */
+static void unstaged(void)
+{
+	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+			     .srcHost = host,
+			     .srcPitch = MIB,
+			     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .dstDevice = device,
+			     .dstPitch = MIB,
+			     .WidthInBytes = MIB,
+			     .Height = 9};
+	MUST(cuMemcpy2DAsync(&box, NULL));
+	MUST(cuStreamSynchronize(NULL));
+	MUST(cuMemcpyDtoH(back, device, MIB));
+	printf("%08x\n", sum(back, MIB));
 }
 
 /* --- processes and threads --- */
@@ -326,11 +401,12 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} table[] = {
-		{"lines", lines}, {"rectangles", rectangles}, {"errors", errors},
-		{"hole", hole},	  {"readonly", readonly},     {"captures", captures},
-		{"kinds", kinds}, {"forks", forks},	      {"exits", exits},
-		{"ends", ends},	  {"signals", signals},	      {"repeat", repeat},
-		{"idle", idle},	  {"small", small},
+		{"lines", lines},	{"rectangles", rectangles}, {"errors", errors},
+		{"hole", hole},		{"readonly", readonly},	    {"captures", captures},
+		{"kinds", kinds},	{"forks", forks},	    {"exits", exits},
+		{"ends", ends},		{"signals", signals},	    {"repeat", repeat},
+		{"idle", idle},		{"small", small},	    {"async", async},
+		{"unstaged", unstaged},
 	};
 	set_up();
 	for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
