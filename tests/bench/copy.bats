@@ -67,11 +67,11 @@ targets() {
 		d2h/8,1073741824,9,us,1,pinned,1,.75,.7,.8;d2h/8,1073741824,9,us,1,pinned,1,.749,.7,.8
 		h2d-rate/auto,1073741824,9,GB/s,38,,,,,;h2d-rate/auto,1073741824,9,GB/s,37.9,,,,,
 		d2h-rate/auto,1073741824,9,GB/s,31,,,,,;d2h-rate/auto,1073741824,9,GB/s,30.9,,,,,
-		torch-cuda/auto,1,9,us,1,native,1,1,.9,.97;torch-cuda/auto,1,9,us,1,native,1,1,.9,.969
-		torch-cpu/auto,1,9,us,1,native,1,1,.9,.97;torch-cpu/auto,1,9,us,1,native,1,1,.9,.969
-		torch-numpy/auto,1,9,us,1,native,1,1,.9,.97;torch-numpy/auto,1,9,us,1,native,1,1,.9,.969
-		cupy-asarray/auto,1,9,us,1,native,1,1,.9,.97;cupy-asarray/auto,1,9,us,1,native,1,1,.9,.969
-		cupy-asnumpy/auto,1,9,us,1,native,1,1,.9,.97;cupy-asnumpy/auto,1,9,us,1,native,1,1,.9,.969
+		torch-cuda/auto,1,3,us,1,native,1,.97,,;torch-cuda/auto,1,3,us,1,native,1,.969,,
+		torch-cpu/auto,1,3,us,1,native,1,.97,,;torch-cpu/auto,1,3,us,1,native,1,.969,,
+		torch-numpy/auto,1,3,us,1,native,1,.97,,;torch-numpy/auto,1,3,us,1,native,1,.969,,
+		cupy-asarray/auto,1,3,us,1,native,1,.97,,;cupy-asarray/auto,1,3,us,1,native,1,.969,,
+		cupy-asnumpy/auto,1,3,us,1,native,1,.97,,;cupy-asnumpy/auto,1,3,us,1,native,1,.969,,
 		first-h2d/auto,1,9,us,1,native,1,1,.9,.97;first-h2d/auto,1,9,us,1,native,1,1,.9,.969
 	END
 }
