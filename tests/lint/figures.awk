@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # awk -f figures.awk KEPT.csv... figures.txt README.md: the measured figures of README are those of the kept files, and each
-# of them is in figures.txt. Measured is every number in README's first table, and outside of code every number with a
-# unit of time or rate, a ratio or an interval. Prints what is not so.
+# of them is in figures.txt. Measured is every number in the tables before README's first chapter, and outside of code every
+# number with a unit of time or rate, a ratio or an interval. Prints what is not so.
 
 # A number as README writes it: 1,473.
 function text(format, value,    s, head, tail, at) {
@@ -77,16 +77,12 @@ FILENAME ~ /figures\.txt$/ {
 	next
 }
 
-/^\|/ && tables < 2 {
-	tables += !in_table
-	in_table = 1
-	if (tables == 1) {
-		if (!/^\|-/)
-			table = table "\n" $0
-		next
-	}
+/^## / {in_chapter = 1}
+/^\|/ && !in_chapter {
+	if (!/^\|-/)
+		table = table "\n" $0
+	next
 }
-!/^\|/ {in_table = 0}
 /^    / {next}
 {
 	sub(/^ +/, "")

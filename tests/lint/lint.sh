@@ -93,7 +93,7 @@ else
 	skip "clang-format 14 would change nothing" "clang-format 14 is not installed"
 fi
 check "README's figures are those of the kept measurements" \
-	"$(awk -f tests/lint/figures.awk tests/bench/results/*-pool.csv tests/bench/results/*-inkernel.csv tests/lint/figures.txt README.md)"
+	"$(awk -f tests/lint/figures.awk tests/bench/results/*-pool.csv tests/bench/results/*-inkernel.csv tests/bench/results/*-copy.csv tests/lint/figures.txt README.md)"
 # quoted FOLDER BEGIN: how README's quote that begins like this differs from the kept file of the folder that it names
 quoted() {
 	kept=$(sed -n "s|.*\`\($1/[^\`]*\.summary\.txt\)\`.*|\1|p" README.md)
