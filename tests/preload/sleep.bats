@@ -37,7 +37,7 @@ says() {
 # The program ends, and leaves nothing in the driver that it does not leave awake.
 ends() {
 	exec 7>&-
-	wait "$JOB" || { cat "$BATS_TEST_TMPDIR/said" && false; }
+	wait "$JOB" || { cat "$BATS_TEST_TMPDIR/said"; return 1; }
 	SLEEPER=
 }
 
