@@ -3,11 +3,19 @@
  * The random search policies by their accesses of memory, counted in the emulation: a malloc is one
  * atomic access of a word and a little more as the pool fills up, a free one; neither reads words
  * that all lanes read but through the cache. The pool grows while lanes wait for it, to as much as
- * they need. What is free is found, though words have room for no group.
+ * they need. What is free is found, though words have room for no group, and though the lane that
+ * brings it to the pool is slow.
  */
 #include "heap/device/simt.h"
 
 static uint64_t changes, loads;
+static unsigned delay; /* pauses before a granule is in the table */
+
+static void delayed(void)
+{
+	for (unsigned i = 0; i < delay; i++)
+		gm_pause(1);
+}
 
 #define COUNTED(counter, call) (__atomic_fetch_add(&(counter), 1, __ATOMIC_RELAXED), call)
 
@@ -23,6 +31,7 @@ static uint64_t changes, loads;
 #define gm_or64(word, value) COUNTED(changes, gm_or64(word, value))
 #define gm_cas32(word, old, value) COUNTED(changes, gm_cas32(word, old, value))
 #define gm_cas64(word, old, value) COUNTED(changes, gm_cas64(word, old, value))
+#define gm_store32_release(word, value) (delayed(), gm_store32_release(word, value))
 
 #include "tests/unit/heap_help.h"
 
@@ -135,6 +144,21 @@ static uint64_t check_all_units(struct work *work, const struct gm_policy *polic
 	return steps;
 }
 
+/* All granules are taken from the heap by lanes that others overtake on the way to the pool's table:
+ * these wait, as there is room for all. */
+static void check_slow_granules(struct work *work, const struct gm_policy *policy, uint32_t seed)
+{
+	memset(work, 0, sizeof *work);
+	work->size = GM_RW_UNIT;
+	test_open(&work->f, policy, 2, 2, seed);
+	delay = 4000;
+	bool ends = test_launch(&work->f, 2, 2, allocate, work);
+	delay = 0;
+	TAP_OK(ends, "%s: a lane that is slow with a granule comes to its end", policy->name);
+	TAP_IS(work->null, 0, "%s: lanes wait for granules that others bring", policy->name);
+	test_close(&work->f);
+}
+
 /* Groups of different sizes, more than fit: lanes that search all words in order meet there, and
  * leave no bits behind. */
 static void check_mixed(struct work *work, const struct gm_policy *policy, uint32_t seed)
@@ -241,6 +265,7 @@ int main(void)
 			TAP_OK(steps[p] * 4 < steps[p - 1] * 3,
 			       "rw-bm: in fewer accesses than rw, as it tries all bits "
 			       "of a word");
+		check_slow_granules(&work, &gm_policies[p], seed);
 		check_mixed(&work, &gm_policies[p], seed);
 		for (unsigned i = 0; i < sizeof kernels / sizeof *kernels; i++) {
 			memset(&work, 0, sizeof work);

@@ -36,6 +36,9 @@ enum {
 	GM_RW_TRIES = 4,   /* groups of one word that it tries, as others take them meanwhile */
 	GM_RW_ADDERS = 16, /* lanes that bring granules at a time */
 	GM_RW_SHARE = 64,  /* each brings this part of the free ones */
+	/* Turns of waiting for others' granules: the hardware may not schedule the lane that brings
+	 * them, which may be of the same warp. */
+	GM_RW_PATIENCE = 4096,
 };
 
 struct gm_rw_word {
@@ -48,7 +51,9 @@ struct gm_rw {
 	uint64_t pad0[6];
 	uint32_t held; /* granules in `granule`, at most heap->capacity */
 	uint32_t pad1[15];
-	uint32_t adding[GM_RW_ADDERS]; /* a lane is bringing granules */
+	uint32_t bringing; /* lanes whose granules may not be in the table yet */
+	uint32_t pad2[15];
+	uint32_t adding[GM_RW_ADDERS]; /* one of the lanes that bring first is at it */
 				       /* words follow, GM_RW_WORDS a granule of the heap */
 };
 
@@ -175,6 +180,7 @@ GM_DEVICE_SLOW uint32_t gm_rw_bring(struct gm_heap *heap, uint32_t want, uint32_
 {
 	struct gm_rw *rw = gm_rw_of(heap);
 	uint32_t reach = gm_span_reach(heap), got = 0;
+	gm_add32_sync(&rw->bringing, 1);
 	for (uint32_t i = 0, s = seed % reach; i < reach && got < want; i++) {
 		uint64_t filled = gm_load64(&heap->free.summary[s]);
 		while (filled && got < want) {
@@ -192,6 +198,7 @@ GM_DEVICE_SLOW uint32_t gm_rw_bring(struct gm_heap *heap, uint32_t want, uint32_
 		}
 		s = s + 1 == reach ? 0 : s + 1;
 	}
+	gm_add32_sync(&rw->bringing, ~0u);
 	return got;
 }
 
@@ -214,6 +221,17 @@ GM_DEVICE_SLOW bool gm_rw_add(struct gm_heap *heap, uint32_t turn)
 	return got;
 }
 
+/* The host refused. False: nor is there a granule that the caller, which saw `held` of them, has
+ * not searched: none has left the free ones without being in the table. */
+GM_DEVICE_SLOW bool gm_rw_expects(const struct gm_rw *rw, uint32_t held, uint32_t turn)
+{
+	if (turn < GM_RW_PATIENCE && gm_load32_acquire(&rw->bringing) != 0) {
+		gm_pause(200);
+		return true;
+	}
+	return gm_load32(&rw->held) != held;
+}
+
 /*
  * The search failed when the pool held `held` granules. True: search again, as it holds more, or a
  * random search may do better; `turn` counts the calls.
@@ -224,7 +242,8 @@ GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t tur
 	/* An acquire drops what the multiprocessor has cached. */
 	if (gm_rw_add(heap, turn) || gm_load32(&gm_rw_of(heap)->held) != held)
 		return gm_load32_acquire(&gm_rw_of(heap)->held) != 0;
-	return turn < GM_RW_TURNS || gm_span_grow(heap, 1, 1, epoch);
+	return turn < GM_RW_TURNS || gm_span_grow(heap, 1, 1, epoch) ||
+	       gm_rw_expects(gm_rw_of(heap), held, turn);
 }
 
 /* --- addresses --- */
