@@ -214,6 +214,11 @@ UNSEEN uint32_t gm_cpu_warp(void)
 	return self ? self->warp / MULTIPROCESSORS : 0;
 }
 
+UNSEEN uint32_t gm_cpu_seat(void)
+{
+	return self ? run->warps[self->warp].number : 0;
+}
+
 UNSEEN uint64_t gm_cpu_nanoseconds(void)
 {
 	return device_clock + (run ? run->steps : 0);

@@ -62,6 +62,7 @@ enum gm_simt_op { GM_SIMT_MATCH, GM_SIMT_SHFL, GM_SIMT_UNION, GM_SIMT_SYNC };
 uint32_t gm_cpu_lane(void);
 uint32_t gm_cpu_sm(void);
 uint32_t gm_cpu_warp(void);
+uint32_t gm_cpu_seat(void);
 uint32_t gm_cpu_active(const char *file, int line);
 uint64_t gm_cpu_meet(enum gm_simt_op op, uint32_t mask, uint64_t value, uint32_t lane,
 		     const char *file, int line);

@@ -36,6 +36,11 @@ GM_DEVICE uint32_t gm_sm(void)
 	return gm_cpu_sm();
 }
 
+GM_DEVICE uint32_t gm_seat(void)
+{
+	return gm_cpu_seat();
+}
+
 GM_DEVICE uint32_t gm_warp(void)
 {
 	return gm_cpu_warp();

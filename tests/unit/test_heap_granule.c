@@ -2,11 +2,11 @@
 /*
  * Steps of policy `granule` that only many lanes at once come to, taken one by one: a granule that
  * is offered to its class while another lane frees the last of it; a slot that comes free after a
- * search found none; shards for very many lanes.
+ * search found none; shards for very many lanes; and how evenly warps spread over shards.
  */
 #include "tests/unit/heap_help.h"
 
-enum { GRANULES = 4, SIZE = 100 * 1024 };
+enum { GRANULES = 4, SIZE = 100 * 1024, WARPS = 512, EVERY = 8 };
 
 struct work {
 	struct fixture f;
@@ -89,6 +89,41 @@ static void check_spread(struct gm_heap *heap)
 	TAP_IS(shards_for(heap, 270000, 3), 3, "and never fewer than hold the slots");
 }
 
+struct census {
+	uint32_t shards, every;   /* of so many warps one allocates */
+	uint32_t warps[WARPS];	/* that begin at a shard */
+};
+
+static void choose(void *arg, uint32_t thread)
+{
+	struct census *census = arg;
+	uint32_t warp = thread / GM_WARP;
+	if (thread % GM_WARP == 0 && warp % census->every == 0)
+		census->warps[gm_granule_near(census->shards)]++;
+}
+
+/* Warps of the fullest shard, above its share. */
+static uint32_t surplus(struct fixture *f, uint32_t shards, uint32_t every)
+{
+	struct census census = {.shards = shards, .every = every};
+	uint32_t most = 0;
+	if (!test_launch(f, WARPS, 16, choose, &census))
+		return WARPS;
+	for (uint32_t s = 0; s < shards; s++)
+		most = census.warps[s] > most ? census.warps[s] : most;
+	return most - WARPS / every / shards;
+}
+
+/* A shard that is full long before others makes its lanes search. */
+static void check_shares(struct fixture *f)
+{
+	static const uint32_t shards[] = {4, 7, 16, 64, 100, 250};
+	for (unsigned i = 0; i < sizeof shards / sizeof *shards; i++) {
+		TAP_OK(surplus(f, shards[i], 1) <= 2, "warps spread over %u shards", shards[i]);
+		TAP_OK(surplus(f, shards[i], EVERY) <= 5, "so does every eighth of them");
+	}
+}
+
 static const struct gm_policy *granule(void)
 {
 	unsigned p = 0;
@@ -111,6 +146,7 @@ int main(void)
 	TAP_OK(test_launch(&work.f, 1, 1, trim, &work), "the heap is trimmed");
 	TAP_IS(work.f.heap.available, GRANULES, "and it goes back like any that is empty");
 	check_spread(&work.f.heap);
+	check_shares(&work.f);
 	test_close(&work.f);
 	return tap_done();
 }

@@ -7,9 +7,9 @@
  *   slot    one allocation; a bit of the granule's bitmap, set while in use. The bitmap lies in
  *           the granule's first slots, or, where at most GM_SLAB_BITS fit, in its slab record
  *   shard   a place of a class that holds one granule to allocate from; lanes spread over the
- *           shards of their class by multiprocessor. The first `own` shards, as many as the lanes
- *           that wait need, bring new granules to the class. A granule outside of all shards that
- *           got free slots is put into a further shard
+ *           shards of their class by their warp's place in the grid. The first `own` shards, as
+ *           many as the lanes that wait need, bring new granules to the class. A granule outside
+ *           of all shards that got free slots is put into a further shard
  *   active  a granule in a shard
  *   roomy   not active, at least 1/8 free; ragged: not active, not full; empty: no slot in
  *           use. An empty granule remains in its class until another class, or the host, needs it

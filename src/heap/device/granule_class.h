@@ -10,12 +10,11 @@ enum {
 	GM_CLASSES = 112,
 	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
 	GM_CLASS_PATIENCE = 4096, /* likewise, when it may hold the last granule */
-	GM_SHARDS_LOG = 12,
-	GM_SHARDS = 1 << GM_SHARDS_LOG, /* of a class, at most */
-	GM_SHARD_LANES = 1024,		/* that wait for slots: one shard for so many, ... */
-	GM_SHARD_PLENTY = 256,		/* but at most one for so many free granules, ... */
-	GM_SHARD_FEW = 4,		/* or for so few, ... */
-	GM_SHARD_SPREAD = 8,		/* up to so many shards */
+	GM_SHARDS = 4096,	  /* of a class, at most */
+	GM_SHARD_LANES = 1024,	  /* that wait for slots: one shard for so many, ... */
+	GM_SHARD_PLENTY = 256,	  /* but at most one for so many free granules, ... */
+	GM_SHARD_FEW = 4,	  /* or for so few, ... */
+	GM_SHARD_SPREAD = 8,	  /* up to so many shards */
 	GM_ROOM_TRIES = 4,  /* shards with room that lanes try before they bring granules */
 	GM_SLAB_BITS = 512, /* up to so many slots the bitmap is in the slab record */
 	GM_RUN = 127,	    /* class number, plus 1, of the head of a run */
@@ -133,10 +132,14 @@ GM_DEVICE uint32_t gm_granule_shards(const struct gm_granule_class *class_)
 	return shards < GM_SHARDS ? shards : GM_SHARDS;
 }
 
-/* The shard of this multiprocessor and warp, out of the first `shards`. */
+/*
+ * The shard of the caller's warp, out of the first `shards`. Multiples of the golden ratio spread
+ * warps in a row evenly (Knuth, The Art of Computer Programming 3, 6.4): where all lanes of a grid
+ * allocate, each shard has as many as its share, so that none is full long before the others.
+ */
 GM_DEVICE uint32_t gm_granule_near(uint32_t shards)
 {
-	return ((gm_sm() * 32 + gm_warp() % 32) & (GM_SHARDS - 1)) * shards >> GM_SHARDS_LOG;
+	return gm_high32(gm_seat() * 0x9e3779b9u, shards);
 }
 
 GM_DEVICE struct gm_granules *gm_granules_of(struct gm_heap *heap)

@@ -10,6 +10,8 @@
  *
  * Every call:
  *   gm_lane() gm_sm() gm_warp() gm_active()           the caller; the active lanes
+ *   gm_seat()                                         of the caller's warp in its grid: neighbours
+ *       differ by one. A hint
  *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32
  *   gm_union(mask, bits), of active lanes; gm_ballot(mask, yes)
  *   gm_syncwarp(mask)                                 the only one that orders memory, too

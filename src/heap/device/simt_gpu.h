@@ -34,6 +34,14 @@ GM_DEVICE uint32_t gm_warp(void)
 	return warp;
 }
 
+/* Of blocks with 256 threads in a row all warps of the grid differ; else they may be equal. The
+ * sizes of block and grid are in the constant bank, which a takeover's functions have not. */
+GM_DEVICE uint32_t gm_seat(void)
+{
+	uint32_t block = blockIdx.x + blockIdx.y * 7919 + blockIdx.z * 104729;
+	return block * 8 + (threadIdx.x >> 5) + threadIdx.y + threadIdx.z * 64;
+}
+
 /*
  * `lanes`, the same set in all lanes of `mask`, in a form that ptxas cannot take for uniform: the
  * caller is in `mask`, so that no lane is added.
