@@ -6,11 +6,14 @@
 
 Each value is of a process of its own, with a fresh heap and default knobs. G is gpumem_device.cuh on a heap that grows, T is an
 unmodified program under the preload, native the same without it. rw-bm and corw are this project's, on a heap mapped
-beforehand; they serve one size. "corw + map" is the time of corw's first mallocs there and of mapping that memory. Other
+beforehand; they serve one size. Slack, which G and T map ahead and give to whoever lacks memory, is read from their logs at
+the end, and no part of "excess". "corw + map" is the time of corw's first mallocs there and of mapping that memory. Other
 allocators are those that `make bench-bundle PEERS=DIR` built. A round runs every heap for every case, in a random order.
 Environment: BENCH_SECONDS (200), the time to take; no round begins after it; BENCH_ROUNDS (9), at most; BENCH_PEERS, the heaps
 to run (all that are here); BENCH_CASES, as thread:16:1000000.
 """
+import glob
+import json
 import os
 import random
 import subprocess
@@ -53,6 +56,19 @@ def environment(name, work):
     return variables
 
 
+def slack_of(work):
+    """Bytes of slack at the end of the process whose log is in `work`, which goes; None: it wrote none."""
+    logs = glob.glob(os.path.join(work, "*.gml"))
+    if not logs:
+        return None
+    command = [os.path.join(HERE, "gpumemstat"), "summary", "--json"] + logs
+    said = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    for log in logs:
+        os.remove(log)
+    return sum(device["heap_memory"]["slack"]["current"] for log in said["logs"] for device in log["devices"]
+               if device.get("heap_memory"))
+
+
 def measured(table, name, case, work):
     """{row: (unit, value)} of one process; without those that it did not get to."""
     command = [os.path.join(HERE, "fresh-" + PROGRAMS.get(name, name))] + [str(word) for word in case]
@@ -73,15 +89,20 @@ def measured(table, name, case, work):
     rows = [line.split() for line in said.splitlines() if line.startswith("row ")]
     if any(len(row) != 4 for row in rows):
         raise Gone("fresh-%s says: %s" % (name, said))
-    return {row[1]: (row[2], float(row[3])) for row in rows}
+    values = {row[1]: (row[2], float(row[3])) for row in rows}
+    slack = slack_of(work) if name in OURS else None
+    if slack is not None:
+        values["slack"] = ("bytes", float(slack))
+    return values
 
 
 def add_own(table, label, size, values):
-    """The first free beside a later one, and memory beyond half as much again as the blocks have, and 64 MiB."""
+    """The first free beside a later one, and memory, slack aside, beyond half as much again as the blocks have, and 64 MiB."""
     if "free" in values:
         table.add(label + "/first-free", size, "us", values["first-free"][1], "later", values["free"][1])
-    if "mapped-churn" in values:
-        table.add(label + "/excess", size, "bytes", values["mapped-churn"][1] - 1.5 * values["live"][1] - (64 << 20))
+    if "mapped-churn" in values and "slack" in values:
+        mapped = values["mapped-churn"][1] - values["slack"][1]
+        table.add(label + "/excess", size, "bytes", mapped - 1.5 * values["live"][1] - (64 << 20))
 
 
 def add(table, case, values):
