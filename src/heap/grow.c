@@ -132,11 +132,11 @@ CUresult gm_heap_add_chunk(struct gm_heap_host *heap, uint32_t count)
 	return result;
 }
 
-uint32_t gm_heap_share(const struct gm_heap_host *heap)
+uint32_t gm_heap_chunk_size(const struct gm_heap_host *heap, uint32_t wish)
 {
-	uint32_t share = atomic_load(&heap->mapped) / GM_HEAP_SHARE;
-	share = share < GM_HEAP_MOST_CHUNK ? share : GM_HEAP_MOST_CHUNK;
-	return share > GM_HEAP_LEAST_CHUNK ? share : GM_HEAP_LEAST_CHUNK;
+	uint32_t size = atomic_load(&heap->mapped) / GM_HEAP_SHARE + GM_HEAP_MORE;
+	size = size > wish ? size : wish;
+	return size < GM_HEAP_MOST_CHUNK ? size : GM_HEAP_MOST_CHUNK;
 }
 
 /*
@@ -146,9 +146,7 @@ uint32_t gm_heap_share(const struct gm_heap_host *heap)
  */
 static bool heap_grow(struct gm_heap_host *heap, uint32_t need, uint32_t wish)
 {
-	uint32_t room = gm_heap_room(heap), share = gm_heap_share(heap);
-	uint32_t size = wish > share ? wish : share;
-	size = size < GM_HEAP_MOST_CHUNK ? size : GM_HEAP_MOST_CHUNK;
+	uint32_t room = gm_heap_room(heap), size = gm_heap_chunk_size(heap, wish);
 	for (size = size < room ? size : room; size > need; size /= GM_HEAP_FALL)
 		if (gm_heap_add_chunk(heap, size) == CUDA_SUCCESS)
 			return true;
@@ -192,6 +190,7 @@ static bool heap_answer(struct gm_heap_host *heap, uint64_t want)
 	uint64_t start = gm_clock_ns(), need = want - heap->granted;
 	uint64_t wish = __atomic_load_n(&heap->shared->mail.wish.value, __ATOMIC_RELAXED);
 	uint32_t most = (uint32_t)(wish < heap->capacity ? wish : heap->capacity);
+	heap->wish = most;
 	if (need <= heap->capacity && heap_get(heap, (uint32_t)need, most)) {
 		gm_heap_record_growth(heap, gm_heap_chunk_address(heap, heap->newest.first),
 				      gm_heap_chunk_bytes(heap->newest.count), want, start);

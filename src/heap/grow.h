@@ -32,8 +32,8 @@ static inline uint64_t gm_heap_chunk_bytes(uint32_t granules)
  * and gm_heap_create's before there is one. */
 void gm_heap_chunk_grant(struct gm_heap_host *heap, uint32_t first);
 
-/* Granules that the next growth has, at least. */
-uint32_t gm_heap_share(const struct gm_heap_host *heap);
+/* Granules that the next growth has, of which lanes could use `wish`, if they are to be had. */
+uint32_t gm_heap_chunk_size(const struct gm_heap_host *heap, uint32_t wish);
 
 /* Granules that may still be mapped under the limit. The service thread's. */
 uint32_t gm_heap_room(const struct gm_heap_host *heap);

@@ -5,8 +5,8 @@
  *
  *   chunk     a run of granules, mapped at once into the heap's reserved addresses: a loan of the
  *             device's pool, so that the pool's limit, counters and out-of-memory ladder apply
- *   growth    a chunk of half of what the heap has, up to 1 GiB; more where waiting lanes or one
- *             allocation need it: idle and new memory only, and never behind a fence
+ *   growth    a chunk of half of what the heap has and 16 MiB, up to 1 GiB; more where waiting
+ *             lanes or one allocation need it: idle and new memory only, and never behind a fence
  *   slack     the chunk of the next growth, mapped ahead of it, of new memory to spare. The pool
  *             takes it back when it lacks memory
  *   in flight kernels that may allocate, from gm_heap_launch until the work that was in the stream

@@ -29,9 +29,9 @@ enum {
 	GM_HEAP_TRACKS = 256,	  /* streams whose launches are tracked at a time */
 	GM_HEAP_FIRST = 16,	  /* granules of the first chunk */
 	GM_HEAP_LOW = 4,	  /* free granules below which lanes ask ahead */
-	GM_HEAP_LEAST_CHUNK = 1,  /* granules */
-	GM_HEAP_MOST_CHUNK = 512, /* likewise: 1 GiB */
-	GM_HEAP_SHARE = 2,	  /* a chunk is this part of what is mapped, or more on a wish; */
+	GM_HEAP_MOST_CHUNK = 512, /* granules: 1 GiB */
+	GM_HEAP_SHARE = 2,	  /* a chunk is this part of what is mapped, and ... */
+	GM_HEAP_MORE = 8,	  /* so many granules, or more on a wish; */
 	GM_HEAP_FALL = 4,	  /* where it is not to be had, this part of it is tried */
 	GM_HEAP_SLACK_SHARE = 8,  /* of the limit: most that is mapped ahead */
 };
@@ -140,7 +140,8 @@ struct gm_heap_host {
 	uint64_t granted; /* granules, in total */
 	uint64_t grants;
 	struct gm_heap_chunk newest;
-	bool ahead; /* the heap grew: map the next chunk */
+	bool ahead;	   /* the heap grew: map the next chunk */
+	uint32_t wish; /* granules that lanes could use when they last asked */
 
 	struct gm_worker service; /* its bell: a kernel was launched, or the service stops */
 	atomic_bool stopped;	  /* the service, until gm_heap_resume */

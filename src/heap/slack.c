@@ -45,7 +45,8 @@ static void slack_end(struct gm_heap_host *heap, uint32_t first)
 /* Granules to map ahead. */
 static uint32_t slack_size(const struct gm_heap_host *heap)
 {
-	uint32_t size = gm_heap_share(heap), most = heap->limit / GM_HEAP_SLACK_SHARE;
+	uint32_t size = gm_heap_chunk_size(heap, heap->wish);
+	uint32_t most = heap->limit / GM_HEAP_SLACK_SHARE;
 	uint64_t spare = gm_pool_to_spare(heap->config.pool) >> GM_GRANULE_SHIFT;
 	most = most < gm_heap_room(heap) ? most : gm_heap_room(heap);
 	most = most < spare ? most : (uint32_t)spare;

@@ -99,7 +99,7 @@ static void choose(void *arg, uint32_t thread)
 	struct census *census = arg;
 	uint32_t warp = thread / GM_WARP;
 	if (thread % GM_WARP == 0 && warp % census->every == 0)
-		census->warps[gm_granule_near(census->shards)]++;
+		gm_add32(&census->warps[gm_granule_near(census->shards)], 1);
 }
 
 /* Warps of the fullest shard, above its share. */

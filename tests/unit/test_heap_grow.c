@@ -403,12 +403,13 @@ static void grows_by_share(struct work *work)
 		if (!gm_heap_answer(heap))
 			break;
 		uint32_t count = atomic_load(&heap->mapped) - mapped;
-		uint32_t share = mapped / 2 > 512 ? 512 : mapped / 2;
+		uint32_t share = mapped / 2 + GM_HEAP_MORE;
+		share = share < GM_HEAP_MOST_CHUNK ? share : GM_HEAP_MOST_CHUNK;
 		share = share < heap->limit - mapped ? share : heap->limit - mapped;
 		fits = fits && count == share;
 		largest = count > largest ? count : largest;
 	}
-	TAP_OK(fits, "each chunk is half of what is mapped");
+	TAP_OK(fits, "each chunk is half of what is mapped, and 16 MiB");
 	TAP_IS(largest, GM_HEAP_MOST_CHUNK, "up to 1 GiB");
 	site_close(&work->site, "share");
 }

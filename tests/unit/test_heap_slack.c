@@ -116,7 +116,7 @@ static void grows_without_calls(void)
 	TAP_IS(slack(), 0, "its answer maps nothing else");
 	uint32_t before = mapped();
 	TAP_OK(gm_heap_map_ahead(site.heap), "behind it the next chunk is mapped");
-	TAP_IS(slack(), before / 2, "as long as the next growth");
+	TAP_IS(slack(), before / 2 + GM_HEAP_MORE, "as long as the next growth");
 	TAP_IS(told, 1, "who trims is told");
 	TAP_IS(mapped(), before, "it is not the heap's");
 	TAP_IS(site_figures(&site).chunks, 2, "nor one of its chunks");
@@ -127,13 +127,14 @@ static void grows_without_calls(void)
 	TAP_OK(gm_heap_answer(site.heap), "the next growth");
 	TAP_IS(site.heap->shared->mail.have.value, have + 1, "is granted");
 	TAP_IS(gm_sim_calls("cuMemCreate") + gm_sim_calls("cuMemMap"), calls, "without a call");
-	TAP_IS(mapped(), before + before / 2, "all of it");
+	TAP_IS(mapped(), before + before / 2 + GM_HEAP_MORE, "all of it");
 	TAP_IS(slack(), 0, "and there is no more");
-	TAP_OK(gm_heap_map_ahead(site.heap) && slack() == mapped() / 2, "until it is mapped again");
+	TAP_OK(gm_heap_map_ahead(site.heap) && slack() == mapped() / 2 + GM_HEAP_MORE,
+	       "until it is mapped again");
 	before = mapped();
 	want(mapped());
 	TAP_OK(gm_heap_answer(site.heap) && mapped() == 2 * before, "what is too much is mapped");
-	TAP_IS(slack(), before / 2, "beside the slack");
+	TAP_IS(slack(), before / 2 + GM_HEAP_MORE, "beside the slack");
 	TAP_IS(gm_counter_get(0, GM_C_heap_slack), slack() << GM_GRANULE_SHIFT, "which is counted");
 	TAP_IS(gm_counter_get(0, GM_C_heap_slack_peak), slack() << GM_GRANULE_SHIFT, "at its most");
 	TAP_IS(gm_counter_get(0, GM_C_heap_slack_growths), 1, "with the growth that had some");
@@ -142,6 +143,23 @@ static void grows_without_calls(void)
 	end("ahead");
 	TAP_IS(gm_counter_get(0, GM_C_heap_slack_unused), unused, "at the end, too");
 	TAP_IS(gm_counter_get(0, GM_C_heap_slack), 0, "when there is none");
+}
+
+/* Lanes that wait could use more than the usual chunk. */
+static void follows_a_wish(void)
+{
+	make("4G", 2048 * MIB, AFTER, NULL);
+	site.heap->shared->mail.wish.value = 100;
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == GM_HEAP_FIRST + 100, "they get as much");
+	TAP_OK(gm_heap_map_ahead(site.heap), "behind it the next chunk is mapped");
+	TAP_IS(slack(), 100, "for as many lanes again");
+	site.heap->shared->mail.wish.value = 0;
+	want(1);
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == GM_HEAP_FIRST + 200, "which get that");
+	TAP_OK(gm_heap_map_ahead(site.heap), "when none waits, the next chunk");
+	TAP_IS(slack(), mapped() / 2 + GM_HEAP_MORE, "is of the usual size");
+	end("wish");
 }
 
 static void needs_a_reason(void)
@@ -314,6 +332,7 @@ int main(void)
 {
 	gm_counters_open();
 	grows_without_calls();
+	follows_a_wish();
 	needs_a_reason();
 	is_bounded();
 	goes_to_who_lacks();
