@@ -21,7 +21,7 @@ setup() {
 	chmod +x bundle/gpumemstat
 }
 
-# A heap: heap NAME MALLOC. Under the preload it takes twice as long. Ours write a log, by which they have slack.
+# A heap: heap NAME MALLOC. Under the preload it takes twice as long, and writes a log, by which it has slack.
 heap() {
 	local mapped=1700000000
 	[ "$1" != header ] || mapped=1600000000
@@ -37,7 +37,8 @@ heap() {
 		echo "row free us 6"
 		echo "row churn us \$us"
 		echo "row mapped-churn bytes $mapped"
-		[ -z "\$LD_PRELOAD" ] && [ $1 != header ] || echo log >"\${GPUMEM_LOG_NAME%/*}/\$\$.gml"
+		[ $1 != header ] || echo "row slack bytes 100000000"
+		[ -z "\$LD_PRELOAD" ] || echo log >"\${GPUMEM_LOG_NAME%/*}/\$\$.gml"
 	END
 	[ "$1" != corw ] || sed -i '2i echo "row map us 100"' "bundle/fresh-$1"
 	chmod +x "bundle/fresh-$1"

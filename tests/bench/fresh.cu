@@ -19,6 +19,7 @@
  *   first-churn  malloc, write, read, free, eight times in one kernel, us
  *   churn        the median of five more; mapped-churn
  *   live         bytes that the blocks of a kernel have together
+ *   slack        of mapped-churn, what is mapped ahead of need, where the heap's adapter knows
  *
  * The times are the device's own, by events. Exit status 1: a block is missing or damaged.
  */
@@ -172,6 +173,17 @@ static double device_used()
 	return (double)memory.used;
 }
 
+/* Bytes mapped ahead, which an adapter may know; else less than 0. */
+template <class P> static auto slack_of(P &peer, int) -> decltype(peer.slack(device_used))
+{
+	return peer.slack(device_used);
+}
+
+template <class P> static double slack_of(P &, long)
+{
+	return -1;
+}
+
 static void row(const char *name, const char *unit, double value)
 {
 	printf("row %s %s %.6g\n", name, unit, value);
@@ -237,6 +249,9 @@ static void measure(Peer &peer, const Case &c, Counts *counts)
 	row("churn", "us", median(churned));
 	row("mapped-churn", "bytes", device_used() - before);
 	check(counts, "churn");
+	double slack = slack_of(peer, 0);
+	if (slack >= 0)
+		row("slack", "bytes", slack);
 }
 
 int main(int argc, char **argv)

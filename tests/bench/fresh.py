@@ -6,8 +6,8 @@
 
 Each value is of a process of its own, with a fresh heap and default knobs. G is gpumem_device.cuh on a heap that grows, T is an
 unmodified program under the preload, native the same without it. rw-bm and corw are this project's, on a heap mapped
-beforehand; they serve one size. Slack, which G and T map ahead and give to whoever lacks memory, is read from their logs at
-the end, and no part of "excess". "corw + map" is the time of corw's first mallocs there and of mapping that memory. Other
+beforehand; they serve one size. Slack, which G and T map ahead and give to whoever lacks memory, is no part of "excess";
+that of T is read from its log. "corw + map" is the time of corw's first mallocs there and of mapping that memory. Other
 allocators are those that `make bench-bundle PEERS=DIR` built. A round runs every heap for every case, in a random order.
 Environment: BENCH_SECONDS (200), the time to take; no round begins after it; BENCH_ROUNDS (9), at most; BENCH_PEERS, the heaps
 to run (all that are here); BENCH_CASES, as thread:16:1000000.
@@ -90,7 +90,7 @@ def measured(table, name, case, work):
     if any(len(row) != 4 for row in rows):
         raise Gone("fresh-%s says: %s" % (name, said))
     values = {row[1]: (row[2], float(row[3])) for row in rows}
-    slack = slack_of(work) if name in OURS else None
+    slack = slack_of(work) if name == "T" else None
     if slack is not None:
         values["slack"] = ("bytes", float(slack))
     return values

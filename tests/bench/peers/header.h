@@ -23,6 +23,20 @@ struct Peer {
 	{
 		gpumem_heap_end(heap, 0);
 	}
+	double mapped()
+	{
+		struct gpumem_heap_stats stats = {sizeof stats};
+		MUST(gpumem_heap_stats(heap, &stats));
+		return (double)stats.mapped;
+	}
+	/* What a trim returns, but for the heap's chunks. `used`: bytes of the GPU. */
+	double slack(double (*used)())
+	{
+		double before = used(), chunks = mapped();
+		gpumem_heap_trim(heap);
+		gpumem_trim();
+		return before - used() - (chunks - mapped());
+	}
 };
 
 static __device__ void *peer_malloc(Peer::Device heap, size_t size)
