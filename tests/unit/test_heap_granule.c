@@ -90,7 +90,7 @@ static void check_spread(struct gm_heap *heap)
 }
 
 struct census {
-	uint32_t shards, every;   /* of so many warps one allocates */
+	uint32_t shards, every; /* of so many warps one allocates */
 	uint32_t warps[WARPS];	/* that begin at a shard */
 };
 

@@ -144,8 +144,8 @@ static uint64_t check_all_units(struct work *work, const struct gm_policy *polic
 	return steps;
 }
 
-/* All granules are taken from the heap by lanes that others overtake on the way to the pool's table:
- * these wait, as there is room for all. */
+/* Lanes take all granules from the heap, and are slow on the way to the pool's table: others wait,
+ * as there is room for all. */
 static void check_slow_granules(struct work *work, const struct gm_policy *policy, uint32_t seed)
 {
 	memset(work, 0, sizeof *work);
