@@ -113,7 +113,7 @@ static bool heap_make(struct gm_inkernel *h)
 		.context = h->context,
 		.policy = gm_heap_wanted(knobs),
 		.limit = heap_limit(h),
-		.image = gm_heap_image(),
+		.image = gm_heap_image(gm_heap_wanted(knobs)),
 		.guard = guard_set,
 		.trim_after = knobs->trim_after.ns,
 		.idle = gm_trim_heap_idle,

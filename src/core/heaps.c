@@ -34,7 +34,7 @@ static CUresult heap_create(const struct gm_heap_config *wanted, uint64_t total,
 	config.policy = "granule";
 	config.limit = limit && limit < most ? limit : most;
 	config.trim_after = knobs->trim_after.ns;
-	config.image = config.image ? config.image : gm_heap_image();
+	config.image = config.image ? config.image : gm_heap_image(config.policy);
 	if (!gm_heap_wanted(knobs))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return gm_heap_create(&config, out);
@@ -44,7 +44,7 @@ static const char *heap_failure(const struct gm_heap_config *config, CUresult re
 {
 	if (!gm_heap_wanted(gm_knob_get()))
 		return "GPUMEM_HEAP=off";
-	if (!config->image && !gm_heap_image())
+	if (!config->image && !gm_heap_image(NULL))
 		return "this build has no device code, for want of nvcc";
 	return gm_driver_error(config->driver, result);
 }

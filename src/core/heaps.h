@@ -12,7 +12,7 @@
 struct gpumem_heap_stats; /* gpumem.h */
 
 /*
- * gm_heap_create on config->image, or else on gm_heap_image(), with at most `limit` bytes (0:
+ * gm_heap_create on config->image, or else on gm_heap_image, with at most `limit` bytes (0:
  * GPUMEM_HEAP_LIMIT) on a device of `total` bytes. If it fails, one line says why. The first call
  * registers handlers of exit and fork.
  */

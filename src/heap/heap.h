@@ -35,7 +35,7 @@ struct gm_heap_config {
 	const char *policy;
 	bool own;	/* the program made it through gpumem.h: for the log */
 	uint64_t limit; /* bytes mapped at most, rounded down to granules: gm_heap_limit */
-	/* The heap's own kernels: gm_heap_image(), or the simulated driver's image. */
+	/* The heap's own kernels: gm_heap_image, or the simulated driver's image. */
 	const void *image;
 	/* Called by each service thread, with true before anything else, and with false at its end:
 	 * exit handlers of the program may follow. May be NULL. */
@@ -76,9 +76,9 @@ struct gm_heap_figures {
 int gm_heap_policy(const char *name);
 const char *gm_heap_policy_name(unsigned number);
 
-/* The heap's own kernels for sm_75 and later, for cuModuleLoadData; NULL: this build has none, as
- * there was no nvcc. Heaps then need an image of the caller's. */
-const void *gm_heap_image(void);
+/* The own kernels of a heap of this policy, for sm_75 and later, for cuModuleLoadData; NULL: this
+ * build has none, as there was no nvcc. Heaps then need an image of the caller's. */
+const void *gm_heap_image(const char *policy);
 
 /* The policy that GPUMEM_HEAP names, NULL for "off". */
 const char *gm_heap_wanted(const struct gm_knobs *knobs);

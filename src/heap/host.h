@@ -140,7 +140,7 @@ struct gm_heap_host {
 	uint64_t granted; /* granules, in total */
 	uint64_t grants;
 	struct gm_heap_chunk newest;
-	bool ahead;	   /* the heap grew: map the next chunk */
+	bool ahead;    /* the heap grew: map the next chunk */
 	uint32_t wish; /* granules that lanes could use when they last asked */
 
 	struct gm_worker service; /* its bell: a kernel was launched, or the service stops */

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "heap/kernel.h"
 
+#include <string.h>
+
 #include "heap/flight.h"
 
 #ifdef GM_HELPERS
-__attribute__((visibility("hidden"))) extern const char gm_heap_kernels[];
+#define IMAGE __attribute__((visibility("hidden"))) extern const char
+IMAGE gm_heap_kernels[];
+IMAGE gm_heap_kernels_granule[];
 
-const void *gm_heap_image(void)
+const void *gm_heap_image(const char *policy)
 {
-	return gm_heap_kernels;
+	return policy && strcmp(policy, "granule") != 0 ? gm_heap_kernels : gm_heap_kernels_granule;
 }
 #else
-const void *gm_heap_image(void)
+const void *gm_heap_image(const char *policy)
 {
+	(void)policy;
 	return NULL;
 }
 #endif

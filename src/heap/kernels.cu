@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The heap's own kernels, for every policy; job.h says what they do. The library carries them for
-// all architectures.
+// The heap's own kernels, for every policy, or with GM_KERNELS_GRANULE for that one; job.h has what
+// they do. The library carries them for all architectures.
 #include "heap/device/policies.h"
 #include "heap/device/shed.h"
 #include "heap/job.h"
@@ -10,11 +10,13 @@ extern "C" __global__ void gm_heap_set_up(struct gm_heap *heap, const struct gm_
 	gm_job_set_up(heap, job);
 }
 
+#ifndef GM_KERNELS_GRANULE
 extern "C" __global__ void gm_heap_shed(struct gm_heap *heap, struct gm_shed *shed)
 {
 	if (threadIdx.x == 0)
 		gm_shed_claim(heap, shed);
 }
+#endif
 
 extern "C" __global__ void gm_heap_shed_granule(struct gm_heap *heap, struct gm_shed *shed)
 {
@@ -38,5 +40,9 @@ extern "C" __global__ void gm_heap_shed_granule(struct gm_heap *heap, struct gm_
 		gm_##n##_stats(heap, &job->stats);                                               \
 		gm_job_count(heap, job);                                                         \
 	}
+#ifdef GM_KERNELS_GRANULE
+GM_POLICY("granule", granule, 0)
+#else
 #include "heap/device/policy.def"
+#endif
 #undef GM_POLICY

@@ -1,12 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Compile the heap's own kernels. NVCC is the compiler, SRC the folder src/, FOLDER that of the results.
-#   kernels.sh compile NVCC SRC FOLDER/kernels.ARCH.cubin           the code of one generation of GPUs; kernels.ARCH.ptx beside it
-#   kernels.sh bind NVCC SRC FOLDER/kernels.fatbin OLDEST ARCH...   the fatbin of these, and PTX of OLDEST for all other GPUs
+# NAME is kernels, for all policies, or kernels_granule, for the default one, which is not compressed: that would double the time
+# of its load.
+#   kernels.sh compile NVCC SRC FOLDER/NAME.ARCH.cubin           the code of one generation of GPUs; NAME.ARCH.ptx beside it
+#   kernels.sh bind NVCC SRC FOLDER/NAME.fatbin OLDEST ARCH...   the fatbin of these, and PTX of OLDEST for all other GPUs
 set -eu
-step=$1 nvcc=$2 src=$3 out=$4 folder=$(dirname "$4")
+step=$1 nvcc=$2 src=$3 out=$4 folder=$(dirname "$4") name=$(basename "$4")
 shift 4
-flags=(-std=c++17 -I "$src" -Wno-deprecated-gpu-targets)
+name=${name%%.*}
+flags=(-std=c++17 -I "$src" -Wno-deprecated-gpu-targets) compress=(--compress-all)
+[ "$name" != kernels_granule ] || flags+=(-DGM_KERNELS_GRANULE) compress=()
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -18,14 +22,14 @@ compile)
 	mv -f "$work"/*.ptx "${out%.cubin}.ptx"
 	;;
 bind)
-	oldest=$1 images=() ptx=$folder/kernels.$1.ptx
+	oldest=$1 images=() ptx=$folder/$name.$1.ptx
 	shift
-	for arch; do images+=("--image3=kind=elf,sm=$arch,file=$folder/kernels.$arch.cubin"); done
+	for arch; do images+=("--image3=kind=elf,sm=$arch,file=$folder/$name.$arch.cubin"); done
 	[[ " $* " == *" $oldest "* ]] || {
 		ptx=$work/ptx
 		"$nvcc" "${flags[@]}" -arch="compute_$oldest" -ptx -o "$ptx" "$src/heap/kernels.cu"
 	}
-	"$(dirname "$nvcc")/fatbinary" -64 --compress-all --create="$out-t" "${images[@]}" \
+	"$(dirname "$nvcc")/fatbinary" -64 "${compress[@]}" --create="$out-t" "${images[@]}" \
 		"--image3=kind=ptx,sm=$oldest,file=$ptx"
 	;;
 esac

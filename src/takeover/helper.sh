@@ -93,6 +93,9 @@ done
 	"$nvcc" -arch="compute_$oldest" "${flags[@]}" -ptx -o "$ptx" "$source"
 }
 "$bin/fatbinary" -64 --compress-all --create="$work/ptx.fatbin" "--image3=kind=ptx,sm=$oldest,file=$ptx"
-"$bin/fatbinary" -64 --compress-all --create="$work/fatbin" "${images[@]}"
+# Compression would double the time of a load.
+compress=(--compress-all)
+[ "$name" != granule ] || compress=()
+"$bin/fatbinary" -64 "${compress[@]}" --create="$work/fatbin" "${images[@]}"
 mv -f "$work/ptx.fatbin" "$out.ptx"
 mv -f "$work/fatbin" "$out"

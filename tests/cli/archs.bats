@@ -4,7 +4,7 @@
 source "$BATS_TEST_DIRNAME/cli.bash"
 SOURCE=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 BUILD=$PWD
-FATBINS=(src/heap/kernels.fatbin src/takeover/{empty,granule}.fatbin)
+FATBINS=(src/heap/kernels{,_granule}.fatbin src/takeover/{empty,granule}.fatbin)
 
 # A Toolkit that writes down what it is called for, and a machine whose GPUs have the compute capabilities of the file `gpus`.
 fake_toolkit() {
@@ -48,7 +48,7 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	cd "$BUILD"
 	oldest=$(sed -n 's/^GPU_ARCHS_ALL = \([0-9]*\).*/\1/p' Makefile)
 	code=$(sed 's/[0-9][0-9]*/sm_&/g; s/ /, /g' src/gpu_archs)
-	has src/heap/kernels.fatbin "$code, compute_$oldest"
+	for name in kernels kernels_granule; do has src/heap/$name.fatbin "$code, compute_$oldest"; done
 	policies=$(sed -n 's/^GM_POLICY("[^"]*", *\([a-z0-9_]*\),.*/\1/p' "$SOURCE/src/heap/device/policy.def")
 	[ "$(wc -w <<<"$policies")" = 12 ]
 	for name in empty $policies; do
@@ -63,8 +63,8 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	printf '%s\n' 8.6 8.9 9.0 >gpus
 	configure || { cat out; return 1; }
 	build "${FATBINS[@]}"
-	[ "$(grep -c -- -cubin called)" = 6 ]
-	has src/heap/kernels.fatbin 'sm_80, sm_90, compute_75'
+	[ "$(grep -c -- -cubin called)" = 8 ]
+	for name in kernels kernels_granule; do has src/heap/$name.fatbin 'sm_80, sm_90, compute_75'; done
 	has src/takeover/granule.fatbin 'sm_80, sm_90'
 	has src/takeover/granule.fatbin.ptx compute_75
 	build "${FATBINS[@]}"
@@ -78,7 +78,7 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	refute grep -q 'compile .*\.120.cubin' made
 
 	build GPU_ARCHS=all "${FATBINS[@]}"
-	[ "$(grep -c -- -cubin called)" = 9 ]
+	[ "$(grep -c -- -cubin called)" = 12 ]
 	has src/heap/kernels.fatbin 'sm_75, sm_80, sm_90, sm_100, sm_120, compute_75'
 	has src/takeover/granule.fatbin 'sm_75, sm_80, sm_90, sm_100, sm_120'
 	build "${FATBINS[@]}" # what was installed once stays

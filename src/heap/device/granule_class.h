@@ -15,9 +15,9 @@ enum {
 	GM_SHARD_PLENTY = 256,	  /* but at most one for so many free granules, ... */
 	GM_SHARD_FEW = 4,	  /* or for so few, ... */
 	GM_SHARD_SPREAD = 8,	  /* up to so many shards */
-	GM_ROOM_TRIES = 4,  /* shards with room that lanes try before they bring granules */
-	GM_SLAB_BITS = 512, /* up to so many slots the bitmap is in the slab record */
-	GM_RUN = 127,	    /* class number, plus 1, of the head of a run */
+	GM_ROOM_TRIES = 4,	  /* shards with room that lanes try before they bring granules */
+	GM_SLAB_BITS = 512,	  /* up to so many slots the bitmap is in the slab record */
+	GM_RUN = 127,		  /* class number, plus 1, of the head of a run */
 };
 
 /* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (7), active; in the
