@@ -5,11 +5,11 @@ OOC_BUILT = oocmap oocstencil
 PROGRAMS_TO = programs
 PROGRAMS_ARCH = all-major
 OOC_SHARED = main options host run plan plan_stencil
-ooc_sources = %D%/main.c %D%/options.c %D%/host.c %D%/run.c %D%/plan.c %D%/plan_stencil.c \
-	%D%/cells.h %D%/kernels.h %D%/ooc.h %D%/plan.h %D%/plan_tile.h
-EXTRA_DIST += %D%/kernels.cu %D%/spgemm_kernels.cu
+ooc_sources = %D%/ooc/main.c %D%/ooc/options.c %D%/ooc/host.c %D%/ooc/run.c %D%/ooc/plan.c %D%/ooc/plan_stencil.c \
+	%D%/ooc/cells.h %D%/ooc/kernels.h %D%/ooc/ooc.h %D%/ooc/plan.h %D%/ooc/plan_tile.h
+EXTRA_DIST += %D%/ooc/kernels.cu %D%/sparse/spgemm_kernels.cu
 SPGEMM_C = spgemm spgemm_matrix spgemm_rival spgemm_run
-spgemm_sources = %D%/spgemm.c %D%/spgemm_matrix.c %D%/spgemm_rival.c %D%/spgemm_run.c %D%/spgemm.h %D%/spgemm_rows.h
+spgemm_sources = %D%/sparse/spgemm.c %D%/sparse/spgemm_matrix.c %D%/sparse/spgemm_rival.c %D%/sparse/spgemm_run.c %D%/sparse/spgemm.h %D%/sparse/spgemm_rows.h
 # Each operation is rounded, as the kernels do it.
 OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror -ffp-contract=off
 OOC_CC = $(CC) $(OOC_CFLAGS) -O3 $(CUDA_CPPFLAGS)
@@ -21,11 +21,11 @@ OOC_SRC = $(top_srcdir)/programs
 programs:
 	@test -n "$(NVCC)" || { echo 'programs: nvcc was not found by configure' >&2; exit 1; }
 	$(MKDIR_P) $(PROGRAMS_TO)/objects
-	for f in $(OOC_SHARED) $(OOC_BUILT); do $(OOC_CC) -c $(OOC_SRC)/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
-	$(OOC_NVCC) -c $(OOC_SRC)/kernels.cu -o $(PROGRAMS_TO)/objects/kernels.o
+	for f in $(OOC_SHARED) $(OOC_BUILT); do $(OOC_CC) -c $(OOC_SRC)/ooc/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
+	$(OOC_NVCC) -c $(OOC_SRC)/ooc/kernels.cu -o $(PROGRAMS_TO)/objects/kernels.o
 	cd $(PROGRAMS_TO)/objects && for p in $(OOC_BUILT); do \
 		$(OOC_NVCC) $$p.o $(OOC_SHARED:=.o) kernels.o -o ../$$p || exit 1; done
-	for f in $(SPGEMM_C); do $(OOC_CC) -c $(OOC_SRC)/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
-	cd $(PROGRAMS_TO)/objects && $(OOC_NVCC) $(abs_top_srcdir)/programs/spgemm_kernels.cu $(SPGEMM_C:=.o) -o ../spgemm -lm -ldl
+	for f in $(SPGEMM_C); do $(OOC_CC) -c $(OOC_SRC)/sparse/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
+	cd $(PROGRAMS_TO)/objects && $(OOC_NVCC) $(abs_top_srcdir)/programs/sparse/spgemm_kernels.cu $(SPGEMM_C:=.o) -o ../spgemm -lm -ldl
 	rm -rf $(PROGRAMS_TO)/objects
 CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm

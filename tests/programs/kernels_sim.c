@@ -3,11 +3,11 @@
  * In place of kernels.cu on the simulated driver, which runs host functions in stream order. With
  * OOC_SIM_WRONG in the environment the first cell of each launch is wrong.
  */
-#include "programs/kernels.h"
+#include "programs/ooc/kernels.h"
 
 #include <stdlib.h>
 
-#include "programs/cells.h"
+#include "programs/ooc/cells.h"
 
 struct launch {
 	float *out;

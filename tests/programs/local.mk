@@ -2,12 +2,12 @@
 # The programs of programs/ on the simulated driver, whose kernels are host functions; and compiled by nvcc, where there is one.
 check_PROGRAMS += %D%/oocmap %D%/oocstencil
 OOC_SIM_LDADD = tests/sim/lib/libcudart.so.13 -lpthread
-%C%_oocmap_SOURCES = programs/oocmap.c $(ooc_sources) %D%/kernels_sim.c
+%C%_oocmap_SOURCES = programs/ooc/oocmap.c $(ooc_sources) %D%/kernels_sim.c
 %C%_oocmap_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 %C%_oocmap_CFLAGS = $(AM_CFLAGS) $(OOC_CFLAGS)
 %C%_oocmap_LDADD = $(OOC_SIM_LDADD)
 %C%_oocmap_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
-%C%_oocstencil_SOURCES = programs/oocstencil.c $(ooc_sources) %D%/kernels_sim.c
+%C%_oocstencil_SOURCES = programs/ooc/oocstencil.c $(ooc_sources) %D%/kernels_sim.c
 %C%_oocstencil_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 %C%_oocstencil_CFLAGS = $(AM_CFLAGS) $(OOC_CFLAGS)
 %C%_oocstencil_LDADD = $(OOC_SIM_LDADD)

@@ -21,7 +21,7 @@ for program in oocmap oocstencil spgemm; do
 	[[ $("$out/$program" --help) == "Usage: $program "* ]]
 	check "$program --help, without a driver" $?
 done
-"$NVCC" -arch=sm_80 -O2 -ptx "$top/programs/kernels.cu" -o "$out/kernels.ptx"
+"$NVCC" -arch=sm_80 -O2 -ptx "$top/programs/ooc/kernels.cu" -o "$out/kernels.ptx"
 check "the kernels as PTX" $?
 grep -q 'mul\.rn\.f32' "$out/kernels.ptx" && grep -q 'add\.rn\.f32' "$out/kernels.ptx"
 check "they multiply and add" $?

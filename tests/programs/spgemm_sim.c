@@ -3,7 +3,7 @@
  * In place of spgemm_kernels.cu on the simulated driver: the same code of a row, on one lane, and
  * malloc is the host's. With SPGEMM_SIM_WRONG in the environment an entry of the result is wrong.
  */
-#include "programs/spgemm_rows.h"
+#include "programs/sparse/spgemm_rows.h"
 
 #include <string.h>
 

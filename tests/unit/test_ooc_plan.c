@@ -5,8 +5,8 @@
  * two barriers if one of them writes it. The result equals that of one loop over all cells, bit by
  * bit. TEST_SEED=n repeats a run.
  */
-#include "programs/cells.h"
-#include "programs/plan.h"
+#include "programs/ooc/cells.h"
+#include "programs/ooc/plan.h"
 
 #include <time.h>
 
