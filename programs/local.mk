@@ -10,12 +10,21 @@ ooc_sources = %D%/ooc/main.c %D%/ooc/options.c %D%/ooc/host.c %D%/ooc/run.c %D%/
 EXTRA_DIST += %D%/ooc/kernels.cu %D%/sparse/spgemm_kernels.cu
 SPGEMM_C = spgemm spgemm_matrix spgemm_rival spgemm_run
 spgemm_sources = %D%/sparse/spgemm.c %D%/sparse/spgemm_matrix.c %D%/sparse/spgemm_rival.c %D%/sparse/spgemm_run.c %D%/sparse/spgemm.h %D%/sparse/spgemm_rows.h
+# What two or more of them share.
+common_sources = %D%/common/args.c %D%/common/args.h
+JOIN_C = hashjoin join_run
+join_sources = %D%/join/hashjoin.c %D%/join/join_run.c %D%/join/join.h %D%/join/join_lane.h %D%/join/page_heap.h %D%/join/policies.def \
+	$(common_sources)
+EXTRA_DIST += %D%/join/join_kernels.cu
 # Each operation is rounded, as the kernels do it.
 OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror -ffp-contract=off
 OOC_CC = $(CC) $(OOC_CFLAGS) -O3 $(CUDA_CPPFLAGS)
 OOC_NVCC = $(NVCC) -arch=$(PROGRAMS_ARCH) -O2 -std=c++17 -Wno-deprecated-gpu-targets -Werror all-warnings \
 	-Xcompiler -Wall,-Wextra,-Werror
 OOC_SRC = $(top_srcdir)/programs
+# Those with the policies of the heap in their kernels.
+HEAP_CC = $(OOC_CC) -I$(abs_top_srcdir)
+HEAP_NVCC = $(OOC_NVCC) -I$(abs_top_srcdir) -I$(abs_top_srcdir)/src
 
 .PHONY: programs
 programs:
@@ -27,5 +36,8 @@ programs:
 		$(OOC_NVCC) $$p.o $(OOC_SHARED:=.o) kernels.o -o ../$$p || exit 1; done
 	for f in $(SPGEMM_C); do $(OOC_CC) -c $(OOC_SRC)/sparse/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
 	cd $(PROGRAMS_TO)/objects && $(OOC_NVCC) $(abs_top_srcdir)/programs/sparse/spgemm_kernels.cu $(SPGEMM_C:=.o) -o ../spgemm -lm -ldl
+	$(HEAP_CC) -c $(OOC_SRC)/common/args.c -o $(PROGRAMS_TO)/objects/args.o
+	for f in $(JOIN_C); do $(HEAP_CC) -c $(OOC_SRC)/join/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
+	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/join/join_kernels.cu $(JOIN_C:=.o) args.o -o ../hashjoin
 	rm -rf $(PROGRAMS_TO)/objects
-CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm
+CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm %D%/hashjoin

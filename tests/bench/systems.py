@@ -19,6 +19,18 @@ def spgemm(matrix, count, entries, sizes, ways, rival, suffix=""):
             12 * entries * share // 100, rival, ("efficiency_share", "launches", "output_bytes", "estimate_share", "active_warps"))
 
 
+JOIN_FIELDS = ("partition_ms", "build_ms", "probe_ms", "finish_ms", "pages")
+JOIN_PAGES = 128 * 10 ** 6  # figure 13; malloc has the driver's heap, or a growing one
+
+
+def hashjoin(tuples, count):
+    """Figure 13, from 16 K to 100 M tuples, fewer where BENCH_ELEMENTS says so."""
+    tuples = max(1, min(tuples, tuples * count // WHOLE))
+    pages = max(1 << 16, min(JOIN_PAGES, JOIN_PAGES * count // WHOLE))
+    return ("hashjoin/n=%d" % tuples, "hashjoin", ("--tuples=%d" % tuples, "--pages=%d" % pages, "--heap=%d" % (512 * max(tuples, 1 << 16))),
+            16 * tuples, "direct", JOIN_FIELDS)
+
+
 def systems(count):
     """(name, program, arguments, bytes, rival, fields) for `count` elements in the other cases."""
     elements = max(count // 10, 128)
@@ -29,6 +41,7 @@ def systems(count):
           for matrix, entries in (("pwtk", 11524432), ("atmosmodl", 10319760), ("cage14", 27130349), ("skew", 8000000))),
         *(spgemm(matrix, count, entries, "64", "upper,malloc", "upper", "-malloc")
           for matrix, entries in (("pwtk", 11524432), ("skew", 8000000))),
+        *(hashjoin(tuples, count) for tuples in (16 << 10, 128 << 10, 10 ** 6, 10 ** 7, 10 ** 8)),
     )
 
 
