@@ -13,9 +13,10 @@ spgemm_sources = %D%/sparse/spgemm.c %D%/sparse/spgemm_matrix.c %D%/sparse/spgem
 # What two or more of them share.
 common_sources = %D%/common/args.c %D%/common/args.h
 JOIN_C = hashjoin join_run
-join_sources = %D%/join/hashjoin.c %D%/join/join_run.c %D%/join/join.h %D%/join/join_lane.h %D%/join/page_heap.h %D%/join/policies.def \
+join_sources = %D%/join/hashjoin.c %D%/join/join_run.c %D%/join/join.h %D%/join/join_lane.h %D%/common/page_heap.h %D%/join/policies.def \
 	$(common_sources)
-EXTRA_DIST += %D%/join/join_kernels.cu
+walk_sources = %D%/walk/pagesteps.c %D%/walk/walk.h %D%/walk/walk_lane.h %D%/common/page_heap.h $(common_sources)
+EXTRA_DIST += %D%/join/join_kernels.cu %D%/walk/walk_kernels.cu
 # Each operation is rounded, as the kernels do it.
 OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror -ffp-contract=off
 OOC_CC = $(CC) $(OOC_CFLAGS) -O3 $(CUDA_CPPFLAGS)
@@ -39,5 +40,7 @@ programs:
 	$(HEAP_CC) -c $(OOC_SRC)/common/args.c -o $(PROGRAMS_TO)/objects/args.o
 	for f in $(JOIN_C); do $(HEAP_CC) -c $(OOC_SRC)/join/$$f.c -o $(PROGRAMS_TO)/objects/$$f.o || exit 1; done
 	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/join/join_kernels.cu $(JOIN_C:=.o) args.o -o ../hashjoin
+	$(HEAP_CC) -c $(OOC_SRC)/walk/pagesteps.c -o $(PROGRAMS_TO)/objects/pagesteps.o
+	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/walk/walk_kernels.cu pagesteps.o args.o -o ../pagesteps -lm
 	rm -rf $(PROGRAMS_TO)/objects
-CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm %D%/hashjoin
+CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm %D%/hashjoin %D%/pagesteps

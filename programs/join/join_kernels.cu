@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels of hashjoin: a thread a tuple; of probes, as many as the caller says. */
+#include "programs/common/page_heap.h"
 #include "programs/join/join_lane.h"
-#include "programs/join/page_heap.h"
 
 #define THREADS 256
 #define BLOCKS(items) (((items) + (THREADS - 1)) / THREADS)

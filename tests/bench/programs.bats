@@ -56,8 +56,10 @@ setup() {
 	chmod +x bundle/growth
 	cp bundle/growth bundle/spgemm
 	cp bundle/growth bundle/hashjoin
+	cp bundle/growth bundle/pagesteps
 	sed -i 's/thrust=cusparse/thrust=direct/' bundle/hashjoin
-	SYSTEM_ROWS=$((7 + 11 * 3)) # a system: two ways beside native, one beside the rival; growth has two fields of each
+	sed -i 's/thrust=cusparse/thrust=rw/' bundle/pagesteps
+	SYSTEM_ROWS=$((7 + 19 * 3)) # a system: two ways beside native, one beside the rival; growth has two fields of each
 }
 
 
@@ -154,6 +156,8 @@ setup() {
 	grep -qx 'spgemm --matrix=pwtk --share=1 --way=upper,malloc --size=64' asked.systems
 	grep -qx 'programs,hashjoin/n=781250/vector,12500000,1,ms,100,direct,400,4,,' out.csv
 	grep -qx 'hashjoin --tuples=128 --pages=1000000 --heap=33554432' asked.systems
+	grep -qx 'pagesteps --pages=33554432 --threads=163840 --free=5' asked.systems
+	grep -qx 'programs,pagesteps/1Mi/free=500/vector,268435456,1,ms,100,rw,400,4,,' out.csv
 	python3 bundle/programs_table.py out.csv >table
 	grep -qE '^growth/vector +100 +50 4 times thrust +resize_share=2.5 peak_bytes=4096$' table
 }
@@ -161,7 +165,7 @@ setup() {
 @test "programs.py: a system whose ways disagree, or that fails, is named" {
 	OUR_SYSTEM=13 python3 bundle/programs.py out.csv work
 	grep -qx '# skipped: growth: growth 1000000 7812: results differ: 12 13' out.csv
-	grep -qx 'programs,failed,,1,cases,12,,,,,' out.csv
+	grep -qx 'programs,failed,,1,cases,20,,,,,' out.csv
 	FAIL_SYSTEM=1 python3 bundle/programs.py out.csv work
 	grep -qx '# skipped: growth: growth 1000000 7812, native: status 5' out.csv
 }

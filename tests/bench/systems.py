@@ -31,6 +31,13 @@ def hashjoin(tuples, count):
             16 * tuples, "direct", JOIN_FIELDS)
 
 
+def pagesteps(pages, threads, free):
+    """Figures 7 and 8: pages that are free, per thousand."""
+    return ("pagesteps/%dMi/free=%d" % (pages >> 20, free), "pagesteps",
+            ("--pages=%d" % pages, "--threads=%d" % threads, "--free=%d" % free), 256 * pages, "rw",
+            ("tas", "was", "tas_theory", "was_bound"))
+
+
 def systems(count):
     """(name, program, arguments, bytes, rival, fields) for `count` elements in the other cases."""
     elements = max(count // 10, 128)
@@ -42,6 +49,7 @@ def systems(count):
         *(spgemm(matrix, count, entries, "64", "upper,malloc", "upper", "-malloc")
           for matrix, entries in (("pwtk", 11524432), ("skew", 8000000))),
         *(hashjoin(tuples, count) for tuples in (16 << 10, 128 << 10, 10 ** 6, 10 ** 7, 10 ** 8)),
+        *(pagesteps(pages, pages // 1024 * 5, free) for pages in (1 << 20, 1 << 25) for free in (500, 100, 10, 5)),
     )
 
 

@@ -77,6 +77,7 @@ oocstencil_many     120  1  copied ./oocstencil --verify --untimed -n 1000003 -t
 spgemm              240  1  heap  LD_LIBRARY_PATH=@ ./spgemm --verify --untimed -a cage14 --share=10 -w upper,precise,dynamic,persistent,malloc,cusparse -s 8,64,auto --heap=4000000000
 hashjoin            240  1  heap  ./hashjoin --verify --untimed -n 16Ki,1M,4M
 hashjoin_chains     240  1  heap  ./hashjoin --verify --untimed -n 1M --probes=64
+pagesteps           120  1  pool  ./pagesteps --untimed --pages=4Mi -t 20480
 spgemm_skew         240  1  heap  ./spgemm --verify --untimed -a skew --share=1 -s 8,auto --heap=4000000000
 --
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump

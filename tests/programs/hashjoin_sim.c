@@ -3,8 +3,8 @@
  * In place of join_kernels.cu on the simulated driver: the same code of a lane, on the emulation of
  * lanes, and malloc is the host's. With HASHJOIN_SIM_WRONG in the environment a pair is wrong.
  */
+#include "programs/common/page_heap.h"
 #include "programs/join/join_lane.h"
-#include "programs/join/page_heap.h"
 
 struct launch {
 	struct join_work *work;
