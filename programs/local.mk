@@ -16,7 +16,8 @@ JOIN_C = hashjoin join_run
 join_sources = %D%/join/hashjoin.c %D%/join/join_run.c %D%/join/join.h %D%/join/join_lane.h %D%/common/page_heap.h %D%/join/policies.def \
 	$(common_sources)
 walk_sources = %D%/walk/pagesteps.c %D%/walk/walk.h %D%/walk/walk_lane.h %D%/common/page_heap.h $(common_sources)
-EXTRA_DIST += %D%/join/join_kernels.cu %D%/walk/walk_kernels.cu
+nodes_sources = %D%/nodes/nodes.c %D%/nodes/nodes.h %D%/nodes/nodes_lane.h $(common_sources)
+EXTRA_DIST += %D%/join/join_kernels.cu %D%/nodes/nodes_kernels.cu %D%/walk/walk_kernels.cu
 # Each operation is rounded, as the kernels do it.
 OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror -ffp-contract=off
 OOC_CC = $(CC) $(OOC_CFLAGS) -O3 $(CUDA_CPPFLAGS)
@@ -42,5 +43,7 @@ programs:
 	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/join/join_kernels.cu $(JOIN_C:=.o) args.o -o ../hashjoin
 	$(HEAP_CC) -c $(OOC_SRC)/walk/pagesteps.c -o $(PROGRAMS_TO)/objects/pagesteps.o
 	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/walk/walk_kernels.cu pagesteps.o args.o -o ../pagesteps -lm
+	$(HEAP_CC) -c $(OOC_SRC)/nodes/nodes.c -o $(PROGRAMS_TO)/objects/nodes.o
+	cd $(PROGRAMS_TO)/objects && $(HEAP_NVCC) $(abs_top_srcdir)/programs/nodes/nodes_kernels.cu nodes.o args.o -o ../smallnodes
 	rm -rf $(PROGRAMS_TO)/objects
-CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm %D%/hashjoin %D%/pagesteps
+CLEANFILES += $(OOC_BUILT:%=%D%/%) %D%/spgemm %D%/hashjoin %D%/pagesteps %D%/smallnodes

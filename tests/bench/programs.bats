@@ -57,9 +57,11 @@ setup() {
 	cp bundle/growth bundle/spgemm
 	cp bundle/growth bundle/hashjoin
 	cp bundle/growth bundle/pagesteps
+	cp bundle/growth bundle/smallnodes
 	sed -i 's/thrust=cusparse/thrust=direct/' bundle/hashjoin
 	sed -i 's/thrust=cusparse/thrust=rw/' bundle/pagesteps
-	SYSTEM_ROWS=$((7 + 19 * 3)) # a system: two ways beside native, one beside the rival; growth has two fields of each
+	sed -i 's/thrust=cusparse/thrust=bump/' bundle/smallnodes
+	SYSTEM_ROWS=$((7 + 21 * 3)) # a system: two ways beside native, one beside the rival; growth has two fields of each
 }
 
 
@@ -156,6 +158,8 @@ setup() {
 	grep -qx 'spgemm --matrix=pwtk --share=1 --way=upper,malloc --size=64' asked.systems
 	grep -qx 'programs,hashjoin/n=781250/vector,12500000,1,ms,100,direct,400,4,,' out.csv
 	grep -qx 'hashjoin --tuples=128 --pages=1000000 --heap=33554432' asked.systems
+	grep -qx 'smallnodes --case=queue --heap=4294967296' asked.systems
+	grep -qx 'programs,smallnodes/tree/vector,1368576,1,ms,100,bump,400,4,,' out.csv
 	grep -qx 'pagesteps --pages=33554432 --threads=163840 --free=5' asked.systems
 	grep -qx 'programs,pagesteps/1Mi/free=500/vector,268435456,1,ms,100,rw,400,4,,' out.csv
 	python3 bundle/programs_table.py out.csv >table
@@ -165,7 +169,7 @@ setup() {
 @test "programs.py: a system whose ways disagree, or that fails, is named" {
 	OUR_SYSTEM=13 python3 bundle/programs.py out.csv work
 	grep -qx '# skipped: growth: growth 1000000 7812: results differ: 12 13' out.csv
-	grep -qx 'programs,failed,,1,cases,20,,,,,' out.csv
+	grep -qx 'programs,failed,,1,cases,22,,,,,' out.csv
 	FAIL_SYSTEM=1 python3 bundle/programs.py out.csv work
 	grep -qx '# skipped: growth: growth 1000000 7812, native: status 5' out.csv
 }

@@ -38,6 +38,11 @@ def pagesteps(pages, threads, free):
             ("tas", "was", "tas_theory", "was_bound"))
 
 
+def smallnodes(which, options, size):
+    return ("smallnodes/" + which, "smallnodes", ("--case=" + which, "--heap=%d" % (4 << 30)) + options, size, "bump",
+            ("finish_ms", "allocated"))
+
+
 def systems(count):
     """(name, program, arguments, bytes, rival, fields) for `count` elements in the other cases."""
     elements = max(count // 10, 128)
@@ -50,6 +55,8 @@ def systems(count):
           for matrix, entries in (("pwtk", 11524432), ("skew", 8000000))),
         *(hashjoin(tuples, count) for tuples in (16 << 10, 128 << 10, 10 ** 6, 10 ** 7, 10 ** 8)),
         *(pagesteps(pages, pages // 1024 * 5, free) for pages in (1 << 20, 1 << 25) for free in (500, 100, 10, 5)),
+        smallnodes("tree", (), 65536 * 16 + 10000 * 32),
+        smallnodes("queue", (), 4096 * 16),
     )
 
 

@@ -78,6 +78,7 @@ spgemm              240  1  heap  LD_LIBRARY_PATH=@ ./spgemm --verify --untimed 
 hashjoin            240  1  heap  ./hashjoin --verify --untimed -n 16Ki,1M,4M
 hashjoin_chains     240  1  heap  ./hashjoin --verify --untimed -n 1M --probes=64
 pagesteps           120  1  pool  ./pagesteps --untimed --pages=4Mi -t 20480
+smallnodes          120  1  heap  ./smallnodes --verify --untimed --edges=1M --keys=1000 --heap=4Gi
 spgemm_skew         240  1  heap  ./spgemm --verify --untimed -a skew --share=1 -s 8,auto --heap=4000000000
 --
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump

@@ -17,7 +17,7 @@ check() { # check NAME STATUS
 make programs PROGRAMS_TO="$out" PROGRAMS_ARCH=sm_80 >"$out/log" 2>&1
 check "make programs" $?
 [ $bad = 0 ] || sed 's/^/# /' "$out/log"
-for program in oocmap oocstencil spgemm hashjoin pagesteps; do
+for program in oocmap oocstencil spgemm hashjoin pagesteps smallnodes; do
 	[[ $("$out/$program" --help) == "Usage: $program "* ]]
 	check "$program --help, without a driver" $?
 done
