@@ -148,7 +148,8 @@ GM_DEVICE_HOST uint64_t join_heap_bytes(enum join_policy policy, uint32_t capaci
 	}
 }
 
-/* By all lanes of one warp, after gm_span_collect by one of them. */
+/* By all lanes of one warp, after gm_span_collect by one of them. As in the paper, the pool of a
+ * random walk has all pages from the beginning. */
 GM_DEVICE void lane_heap_init(struct gm_heap *heap, enum join_policy policy, uint32_t thread)
 {
 	switch (policy) {
@@ -161,6 +162,8 @@ GM_DEVICE void lane_heap_init(struct gm_heap *heap, enum join_policy policy, uin
 	default:
 		break;
 	}
+	if (thread == 0 && (policy == JOIN_rw || policy == JOIN_rw_bm || policy == JOIN_corw))
+		gm_rw_bring(heap, heap->capacity, 0);
 }
 
 #endif

@@ -32,8 +32,8 @@ POLICIES='direct rw rw-bm corw ouroboros granule malloc'
 }
 
 @test "a thread that probes many tuples chains its pages, of 30 pairs each" {
-	"$HASHJOIN" -n 3000 --probes=3000 --verify --untimed >out
-	[ "$(grep -c ' verified=yes$' out)" -eq 7 ]
+	"$HASHJOIN" -n 3000 --probes=3000 --verify >out
+	[ "$(grep -c ' verified=yes ' out)" -eq 7 ]
 	local matches
 	matches=$(values matches out | sort -u)
 	[ "$(values pages out | sort -u)" -eq $(((matches + 29) / 30)) ]
