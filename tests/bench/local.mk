@@ -5,7 +5,7 @@
 include %D%/exec.mk
 include %D%/stacks.mk
 BENCH_C = client copies launches pairs replay serve
-BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_table.py report.py run.sh systems.py tensors.py train.py turns.py
+BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_plot.py programs_table.py report.py run.sh systems.py tensors.py train.py turns.py
 EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/growth.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
 	%D%/peers/ouroboros.h %D%/peers/peers.txt %D%/peers/plain.h %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 BENCH_SRC = $(top_srcdir)/tests/bench

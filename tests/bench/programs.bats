@@ -47,7 +47,7 @@ setup() {
 		scale=1 thrust=thrust
 		[ -z "$LD_PRELOAD" ] || scale=2
 		[ "${0##*/}" = growth ] || thrust=cusparse
-		[[ $* != *malloc* ]] || thrust=upper
+		[[ $* != *,malloc* ]] || thrust=upper
 		echo "${0##*/} $*" >>"$ASKED.systems"
 		[ -z "$FAIL_SYSTEM" ] || exit 5
 		echo "${0##*/} way=vector checksum=12 total_ms=$((100 / scale)) resize_share=2.5 peak_bytes=4096"
@@ -58,10 +58,10 @@ setup() {
 	cp bundle/growth bundle/hashjoin
 	cp bundle/growth bundle/pagesteps
 	cp bundle/growth bundle/smallnodes
-	sed -i 's/thrust=cusparse/thrust=direct/' bundle/hashjoin
+	sed -i 's/thrust=cusparse/thrust=direct/; s/thrust=upper/thrust=direct/' bundle/hashjoin
 	sed -i 's/thrust=cusparse/thrust=rw/' bundle/pagesteps
 	sed -i 's/thrust=cusparse/thrust=bump/' bundle/smallnodes
-	SYSTEM_ROWS=$((7 + 21 * 3)) # a system: two ways beside native, one beside the rival; growth has two fields of each
+	SYSTEM_ROWS=$((7 + 24 * 3)) # a system: two ways beside native, one beside the rival; growth has two fields of each
 }
 
 
@@ -157,7 +157,9 @@ setup() {
 	grep -qx 'spgemm --matrix=skew --share=1 --way=upper,precise,dynamic,persistent,cusparse --size=8,16,32,48,64,96,128,256,auto' asked.systems
 	grep -qx 'spgemm --matrix=pwtk --share=1 --way=upper,malloc --size=64' asked.systems
 	grep -qx 'programs,hashjoin/n=781250/vector,12500000,1,ms,100,direct,400,4,,' out.csv
-	grep -qx 'hashjoin --tuples=128 --pages=1000000 --heap=33554432' asked.systems
+	grep -qx 'hashjoin --tuples=128 --policy=direct,rw,rw-bm,corw,ouroboros,granule --pages=1000000 --heap=33554432' asked.systems
+	grep -qx 'programs,hashjoin-malloc/n=7812/vector,124992,1,ms,100,direct,400,4,,' out.csv
+	grep -qx 'hashjoin --tuples=1024 --policy=direct,malloc --pages=1000000 --heap=33554432' asked.systems
 	grep -qx 'smallnodes --case=queue --heap=4294967296' asked.systems
 	grep -qx 'programs,smallnodes/tree/vector,1368576,1,ms,100,bump,400,4,,' out.csv
 	grep -qx 'pagesteps --pages=33554432 --threads=163840 --free=5' asked.systems
@@ -169,7 +171,38 @@ setup() {
 @test "programs.py: a system whose ways disagree, or that fails, is named" {
 	OUR_SYSTEM=13 python3 bundle/programs.py out.csv work
 	grep -qx '# skipped: growth: growth 1000000 7812: results differ: 12 13' out.csv
-	grep -qx 'programs,failed,,1,cases,22,,,,,' out.csv
+	grep -qx 'programs,failed,,1,cases,25,,,,,' out.csv
 	FAIL_SYSTEM=1 python3 bundle/programs.py out.csv work
 	grep -qx '# skipped: growth: growth 1000000 7812, native: status 5' out.csv
+}
+
+@test "programs_plot.py: a line a policy, medians without the first run, and only the preloaded runs of malloc" {
+	cat >lines.txt <<-'END'
+		# a comment
+		== n1 native status 0, 0.1 s: hashjoin
+		hashjoin way=direct tuples=100 total_ms=9000
+		hashjoin way=direct tuples=100 total_ms=10
+		hashjoin way=malloc tuples=100 total_ms=9000
+		hashjoin way=malloc tuples=100 total_ms=1000
+		== n1 preloaded status 0, 0.1 s: hashjoin
+		hashjoin way=direct tuples=100 total_ms=7
+		hashjoin way=direct tuples=100 total_ms=7
+		hashjoin way=malloc tuples=100 total_ms=7
+		hashjoin way=malloc tuples=100 total_ms=1
+		== n2 native status 0, 0.1 s: hashjoin
+		hashjoin way=direct tuples=10000 total_ms=9000
+		hashjoin way=direct tuples=10000 total_ms=100
+		hashjoin way=direct tuples=10000 total_ms=100
+		hashjoin way=direct tuples=10000 total_ms=1000
+		== s native status 0, 0.1 s: pagesteps
+		pagesteps way=rw pages=1000 free=10 threads=4 tas=9000 tas_theory=100 total_ms=1
+		pagesteps way=rw pages=1000 free=10 threads=4 tas=100 tas_theory=100 total_ms=1
+	END
+	python3 bundle/programs_plot.py lines.txt .
+	python3 -c 'import sys, xml.dom.minidom as m; [m.parse(name) for name in sys.argv[1:]]' hashjoin.svg pagesteps.svg
+	# Of 100 to 10000 tuples and 1 to 1000 ms: 10 ms are a third of the way up, 100 two thirds.
+	grep -q '<path d="M60.0 260.0L490.0 140.0" fill="none" stroke-width="2" stroke="#4e79a7"/>' hashjoin.svg
+	[ "$(grep -oE '>(direct|malloc|rw)[^<]*' hashjoin.svg | paste -sd' ')" = '>direct >malloc, native >malloc, preloaded' ]
+	grep -q 'stroke-dasharray' pagesteps.svg
+	[ "$(grep -oE '>rw[^<]*' pagesteps.svg | paste -sd' ')" = '>rw >rw, equation' ]
 }

@@ -23,11 +23,12 @@ JOIN_FIELDS = ("partition_ms", "build_ms", "probe_ms", "finish_ms", "pages")
 JOIN_PAGES = 128 * 10 ** 6  # figure 13; malloc has the driver's heap, or a growing one
 
 
-def hashjoin(tuples, count):
-    """Figure 13, from 16 K to 100 M tuples, fewer where BENCH_ELEMENTS says so."""
+def hashjoin(tuples, count, policies="direct,rw,rw-bm,corw,ouroboros,granule", suffix=""):
+    """Figure 13, from 16 K to 100 M tuples, fewer where BENCH_ELEMENTS says so. The driver's malloc takes a second for 1 M."""
     tuples = max(1, min(tuples, tuples * count // WHOLE))
     pages = max(1 << 16, min(JOIN_PAGES, JOIN_PAGES * count // WHOLE))
-    return ("hashjoin/n=%d" % tuples, "hashjoin", ("--tuples=%d" % tuples, "--pages=%d" % pages, "--heap=%d" % (512 * max(tuples, 1 << 16))),
+    return ("hashjoin%s/n=%d" % (suffix, tuples), "hashjoin",
+            ("--tuples=%d" % tuples, "--policy=" + policies, "--pages=%d" % pages, "--heap=%d" % (512 * max(tuples, 1 << 16))),
             16 * tuples, "direct", JOIN_FIELDS)
 
 
@@ -54,6 +55,7 @@ def systems(count):
         *(spgemm(matrix, count, entries, "64", "upper,malloc", "upper", "-malloc")
           for matrix, entries in (("pwtk", 11524432), ("skew", 8000000))),
         *(hashjoin(tuples, count) for tuples in (16 << 10, 128 << 10, 10 ** 6, 10 ** 7, 10 ** 8)),
+        *(hashjoin(tuples, count, "direct,malloc", "-malloc") for tuples in (16 << 10, 128 << 10, 10 ** 6)),
         *(pagesteps(pages, pages // 1024 * 5, free) for pages in (1 << 20, 1 << 25) for free in (500, 100, 10, 5)),
         smallnodes("tree", (), 65536 * 16 + 10000 * 32),
         smallnodes("queue", (), 4096 * 16),
