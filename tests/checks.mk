@@ -37,10 +37,9 @@ check-sanitize: own-sanitize
 		check_PROGRAMS='$(filter tests/unit/% tests/preload/%,$(check_PROGRAMS))'
 check-sanitize-rest: own-sanitize
 	$(MAKE) -C sanitize check TESTS='$(filter-out $(FIRST_SANITIZED) $(OF_SOURCE),$(TESTS))'
-# gpumemstat has one thread, and the sanitizer keeps signals from it while it waits for its child. sleep.bats: a report at the
-# end of a process that slept twice is not explained yet; the door and the moves have unit tests of their own there.
+# gpumemstat has one thread, and the sanitizer keeps signals from it while it waits for its child.
 check-tsan: own-thread
-	$(MAKE) -C thread check TESTS='$(filter-out tests/preload/sleep.bats tests/cli/% %_nvcc.sh $(OF_SOURCE) $(OF_PROCESSES),$(TESTS))'
+	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% %_nvcc.sh $(OF_SOURCE) $(OF_PROCESSES),$(TESTS))'
 
 # The entry code of AArch64 (shim/entry), cross-built, and its tests under qemu.
 ENTRY_TESTS = tests/unit/test_late tests/preload/exports.bats tests/preload/quiet.bats tests/preload/resolve.bats \
