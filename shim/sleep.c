@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim/sleep.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/loaded.h"
+#include "base/futex_lock.h"
 #include "base/msg.h"
 #include "base/size.h"
 #include "base/sys.h"
@@ -17,11 +18,11 @@
 #include "pool/knobs.h"
 #include "residency/control.h"
 #include "residency/move.h"
-#include "shim/block/network.h"
 #include "shim/call.h"
 #include "shim/context/capture.h"
 #include "shim/copy/stage.h"
 #include "shim/device.h"
+#include "shim/refusal.h"
 
 #define BOUND 2000000000u     /* ns that a move waits for the GPU, and submissions; doubled by */
 #define DOUBLINGS 4	      /* each refusal, so often */
@@ -39,17 +40,8 @@ static atomic_bool moving; /* a thread has `mover`; others wait */
 static atomic_uint request, refusals;
 static _Atomic uint64_t asked, done, moved_bytes, moved_ns;
 static _Atomic enum gm_refusal last_refusal;
-
-/* Libraries that submit work past the driver's exports, or know physical memory without a call. */
-static const char *const libraries[] = {
-	"libnvoptix.",	     "libnvcuvid.",
-	"libnvidia-encode.", "libibverbs.",
-	"libgdrapi.",	     "libcufile.",
-	"libnvshmem",	     "libucp.",
-	"libucm.",	     "libnccl-net",
-	"libfabric.",	     "libnixl",
-	"libucc.",	     "libnvidia-opticalflow.",
-};
+static struct gm_futex_lock name_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
+static char refused_for[GM_CONTROL_NAME]; /* under name_lock: of last_refusal */
 
 static void mover_take(void)
 {
@@ -64,11 +56,21 @@ static void mover_leave(void)
 
 /* --- the log --- */
 
-static void record_put(enum gm_record_kind kind, enum gm_refusal refusal, uint64_t begin)
+static void refusal_set(enum gm_refusal refusal, const char *name)
+{
+	gm_futex_lock_take(&name_lock);
+	snprintf(refused_for, sizeof refused_for, "%s", name);
+	gm_futex_lock_release(&name_lock);
+	atomic_store(&last_refusal, refusal);
+}
+
+/* `name`: for which it is refused; "": that says nothing more. */
+static void record_put(enum gm_record_kind kind, enum gm_refusal refusal, const char *name,
+		       uint64_t begin)
 {
 	uint64_t ns = gm_clock_ns() - begin;
 	bool refused = refusal != GM_REFUSAL_NONE;
-	atomic_store(&last_refusal, refusal);
+	refusal_set(refusal, name);
 	atomic_store(&moved_ns, ns);
 	gm_counter_add(0,
 		       refused			 ? GM_C_sleep_refused
@@ -84,9 +86,9 @@ static void record_put(enum gm_record_kind kind, enum gm_refusal refusal, uint64
 				       .device = 255,
 				       .kind = (uint8_t)(refused ? GM_RECORD_REFUSED : kind)});
 	if (refused)
-		gm_msg(GM_MSG_NOTICE, "%s: %s",
+		gm_msg(GM_MSG_NOTICE, "%s: %s%s%s",
 		       kind == GM_RECORD_SLEEP ? "does not sleep" : "does not wake",
-		       gm_refusal_text(refusal));
+		       gm_refusal_text(refusal), *name ? ": " : "", name);
 }
 
 /* --- moves; the caller has `mover` --- */
@@ -111,14 +113,16 @@ static enum gm_refusal pools_move(struct gm_moved (*move)(struct gm_move *, stru
 	return refusal;
 }
 
-static enum gm_refusal sleep_is_possible(void)
+/* `name`: of GM_CONTROL_NAME bytes, and "" before. */
+static enum gm_refusal sleep_is_possible(char *name)
 {
+	enum gm_refusal refusal;
 	uint64_t moves = 0;
 	if (gm_door_state() != GM_DOOR_OPEN)
 		return GM_REFUSAL_AWAY;
-	if (!gm_shim_may_remap(NULL) ||
-	    gm_loaded_find(libraries, sizeof libraries / sizeof *libraries))
-		return GM_REFUSAL_LIBRARY;
+	refusal = gm_refusal_find(name, GM_CONTROL_NAME);
+	if (refusal != GM_REFUSAL_NONE)
+		return refusal;
 	if (gm_capture_any())
 		return GM_REFUSAL_CAPTURE;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
@@ -129,10 +133,12 @@ static enum gm_refusal sleep_is_possible(void)
 
 /* The door is shut. What has left returns if all cannot leave; if that fails as well, the process
  * is asleep in part, and its next submission tries again. */
-static enum gm_refusal pools_send(uint64_t end)
+static enum gm_refusal pools_send(uint64_t end, char *name)
 {
 	enum gm_refusal refusal =
 		gm_capture_any() ? GM_REFUSAL_CAPTURE : gm_move_drain(&gm_shim_driver, end);
+	if (refusal == GM_REFUSAL_NONE) /* devices opened since sleep_is_possible */
+		refusal = gm_refusal_find(name, GM_CONTROL_NAME);
 	enum gm_door_state to = GM_DOOR_OPEN;
 	if (refusal == GM_REFUSAL_NONE) {
 		refusal = pools_move(gm_move_out);
@@ -147,15 +153,16 @@ static enum gm_refusal pools_send(uint64_t end)
 
 static enum gm_refusal process_sleep(void)
 {
+	char name[GM_CONTROL_NAME] = "";
 	uint64_t begin = gm_clock_ns();
 	mover_take();
 	atomic_store(&moved_bytes, 0);
 	enum gm_refusal refusal = gm_gate_enter(&gate) ? GM_REFUSAL_NONE : GM_REFUSAL_EXIT;
 	if (refusal == GM_REFUSAL_NONE) {
-		refusal = sleep_is_possible();
+		refusal = sleep_is_possible(name);
 		if (refusal == GM_REFUSAL_NONE) {
 			uint64_t end = begin + ((uint64_t)BOUND << atomic_load(&refusals));
-			refusal = gm_door_shut(end) ? pools_send(end) : GM_REFUSAL_SUBMISSION;
+			refusal = gm_door_shut(end) ? pools_send(end, name) : GM_REFUSAL_SUBMISSION;
 		}
 		gm_gate_leave(&gate);
 	}
@@ -163,7 +170,7 @@ static enum gm_refusal process_sleep(void)
 		atomic_store(&refusals, 0);
 	else if (refusal != GM_REFUSAL_AWAY && atomic_load(&refusals) < DOUBLINGS)
 		atomic_fetch_add(&refusals, 1);
-	record_put(GM_RECORD_SLEEP, refusal, begin);
+	record_put(GM_RECORD_SLEEP, refusal, name, begin);
 	mover_leave();
 	return refusal;
 }
@@ -195,7 +202,7 @@ static CUresult process_wake(void)
 		gm_door_set(GM_DOOR_SHUT);
 		refusal = pools_fetch(begin + PATIENCE);
 		gm_door_set(refusal == GM_REFUSAL_NONE ? GM_DOOR_OPEN : GM_DOOR_ASLEEP);
-		record_put(GM_RECORD_WAKE, refusal, begin);
+		record_put(GM_RECORD_WAKE, refusal, "", begin);
 	}
 	mover_leave();
 	gm_thread_let_cancel();
@@ -221,7 +228,7 @@ static void request_serve(void)
 	if (asks & ASK_SLEEP)
 		process_sleep();
 	if (asks & ASK_WAKE && process_wake() == CUDA_SUCCESS)
-		atomic_store(&last_refusal, GM_REFUSAL_NONE);
+		refusal_set(GM_REFUSAL_NONE, "");
 	atomic_store(&done, number);
 }
 
@@ -307,6 +314,9 @@ static void control_fill(struct gm_control *control)
 				       .asked = atomic_load(&asked),
 				       .moved = atomic_load(&moved_bytes),
 				       .ns = atomic_load(&moved_ns)};
+	gm_futex_lock_take(&name_lock);
+	memcpy(control->refused_for, refused_for, sizeof refused_for);
+	gm_futex_lock_release(&name_lock);
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		struct gm_pool_stats stats = {0};
@@ -407,6 +417,7 @@ void gm_sleep_exit(void)
 
 void gm_sleep_forget(void)
 {
+	gm_futex_lock_init(&name_lock, GM_LOCK_RANK_TABLE);
 	gm_worker_forget(&worker);
 	gm_gate_forget(&gate);
 	gm_store_forget(&mover.store);

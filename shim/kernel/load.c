@@ -13,6 +13,7 @@
 #include "shim/kernel/inkernel.h"
 #include "shim/kernel/inkernel_log.h"
 #include "shim/kernel/launch.h"
+#include "shim/refusal.h"
 #include "shim/retry.h"
 
 static struct gm_context *context_here(void)
@@ -110,7 +111,8 @@ GIVES(cuModuleLoadDataEx,
 GIVES(cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image),
       image_judge(image, NULL), kind_use(kind))
 GIVES(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name),
-      (out, module, name), handle_read_kind(module), kind_use(kind))
+      (out, module, name), handle_read_kind(module), kind_use(kind);
+      gm_refusal_kernel_asked(name))
 
 GIVES(cuLibraryLoadFromFile,
       (CUlibrary * out, const char *path, CUjit_option *options, void **values, unsigned n,
@@ -163,6 +165,7 @@ GM_HANDLER(cuLibraryLoadData,
 static CUresult library_get_kernel(CUkernel *out, CUlibrary library, const char *name)
 {
 	CUresult result = GM_PASS(real.cuLibraryGetKernel(out, library, name));
+	gm_refusal_kernel_asked(name);
 	if (result == CUDA_SUCCESS && out)
 		handle_given(*out, handle_read_kind(library));
 	return result;

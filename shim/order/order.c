@@ -12,6 +12,7 @@
 #include "base/msg.h"
 #include "knob/knob.h"
 #include "shim/context/capture.h"
+#include "shim/refusal.h"
 #include "shim/trim.h"
 
 /* Libraries that use device memory in no order of streams, or that launch work past our hooks: how
@@ -150,10 +151,12 @@ static bool table_is_known(const CUuuid *id)
 CUresult on_cuGetExportTable(const void **table, const CUuuid *id)
 {
 	CUresult result = real.cuGetExportTable(table, id);
-	if (result == CUDA_SUCCESS && !table_is_known(id))
+	if (result == CUDA_SUCCESS && !table_is_known(id)) {
+		gm_refusal_table_given(id);
 		gm_order_forbid(
 			"a library of the program",
 			"may launch work past the functions of the driver (cuGetExportTable)");
+	}
 	return result;
 }
 

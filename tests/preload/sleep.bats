@@ -37,7 +37,10 @@ says() {
 # The program ends, and leaves nothing in the driver that it does not leave awake.
 ends() {
 	exec 7>&-
-	wait "$JOB" || { cat "$BATS_TEST_TMPDIR/said"; return 1; }
+	wait "$JOB" || {
+		cat "$BATS_TEST_TMPDIR/said"
+		return 1
+	}
 	SLEEPER=
 }
 
@@ -143,6 +146,67 @@ tool() {
 	tool sleep "$SLEEPER"
 	[ "$status" -eq 0 ]
 	says check right
+	ends
+}
+
+# A character device that only its own driver knows: ibv_reg_mr uses such a one.
+device() {
+	local path=$BATS_TEST_TMPDIR/uverbs0
+	mknod "$path" c 231 192 2>/dev/null || path=/dev/loop-control
+	[ -c "$path" ] || skip 'no device can be made, and none is there'
+	echo "$path"
+}
+
+refused() {
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 1 ]
+	[ "$output" = "gpumemstat: $SLEEPER: does not sleep: $1" ]
+	says where awake
+}
+
+@test "a device is open whose driver may know physical memory: refused, and named, until it is closed" {
+	local path
+	path=$(device)
+	begin
+	says "open $path" done
+	refused "a device is open whose driver may know physical memory: $path"
+	says close done
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says 'open /dev/null' done
+	says check right
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	ends
+}
+
+@test "a process that had a communicator of NCCL is refused, and so is an unknown table of functions" {
+	begin
+	says table 'cuGetExportTable: CUDA_SUCCESS'
+	refused 'a library may submit work past gpumem, by a table of cuGetExportTable: 00000000000000000000000000000000'
+	says nccl 'kernel: CUDA_ERROR_INVALID_HANDLE'
+	refused 'the process had a communicator of NCCL: NCCL'
+	ends
+}
+
+@test "libraries that are loaded and not used let it sleep; those that submit work past the driver do not" {
+	begin
+	for name in libcufile.so.0 libnccl.so.2 libibverbs.so.1 libnvshmem_host.so.3 libnvoptix.so.1; do
+		cp "$PROGRAMS/libucp.so.0" "$BATS_TEST_TMPDIR/$name"
+		says "load $BATS_TEST_TMPDIR/$name" done
+		[ "$name" != libnvoptix.so.1 ] || break
+		tool sleep "$SLEEPER"
+		[ "$status" -eq 0 ]
+		says check right
+	done
+	refused 'a library is loaded that submits work past gpumem: libnvoptix.so.1'
+	ends
+}
+
+@test "GPUMEM_REMAP=off keeps a process from sleeping" {
+	KNOBS+=(GPUMEM_REMAP=off)
+	begin
+	refused 'memory keeps its addresses, by GPUMEM_REMAP=off'
 	ends
 }
 

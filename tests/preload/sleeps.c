@@ -11,6 +11,9 @@
  *     free     the first half of the blocks; take: new ones in their place
  *     capture  begins one, uncapture ends it; hold, release: a kernel that does not end
  *     fork     what a child's driver call answers; reset: ends the context
+ *     open P   a descriptor of the device P, which close gives back
+ *     load P   loads the library P, and keeps it
+ *     nccl     asks for a kernel as NCCL does; table: for a table of functions that nobody knows
  *     calls    puts itself to sleep before each call that submits; names those that do not wake it
  */
 #include <dlfcn.h>
@@ -161,9 +164,29 @@ static void child_ask(void)
 	waitpid(pid, NULL, 0);
 }
 
+/* As ibv_open_device does; the device need not be there for the kernel to show it. */
+static void device_open(const char *path)
+{
+	static int fd = -1;
+	if (fd >= 0)
+		close(fd);
+	fd = *path ? open(path, O_PATH | O_CLOEXEC) : -1;
+	puts(!*path || fd >= 0 ? "done" : "cannot be opened");
+}
+
+static void table_ask(void)
+{
+	static const CUuuid id;
+	const void *table;
+	CUresult (*ask)(const void **, const CUuuid *) =
+		(CUresult(*)(const void **, const CUuuid *))dlsym(RTLD_DEFAULT, "cuGetExportTable");
+	say("cuGetExportTable", ask(&table, &id));
+}
+
 static void command_obey(const char *command)
 {
 	CUgraph graph;
+	CUfunction function;
 	if (!strcmp(command, "where")) {
 		puts(is_awake() ? "awake" : "asleep");
 	} else if (!strcmp(command, "check")) {
@@ -203,6 +226,14 @@ static void command_obey(const char *command)
 		child_ask();
 	} else if (!strcmp(command, "reset")) {
 		SAY(cuDevicePrimaryCtxReset_v2(0));
+	} else if (!strncmp(command, "open ", 5) || !strcmp(command, "close")) {
+		device_open(*command == 'o' ? command + 5 : "");
+	} else if (!strncmp(command, "load ", 5)) {
+		puts(dlopen(command + 5, RTLD_NOW) ? "done" : dlerror());
+	} else if (!strcmp(command, "nccl")) {
+		say("kernel", cuModuleGetFunction(&function, NULL, "_Z21ncclDevKernel_Generic24"));
+	} else if (!strcmp(command, "table")) {
+		table_ask();
 	} else if (!strcmp(command, "calls")) {
 		call_all();
 	}
@@ -211,7 +242,7 @@ static void command_obey(const char *command)
 
 int main(void)
 {
-	char line[64];
+	char line[4200];
 	MUST(cuInit(0));
 	use_device(0);
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));

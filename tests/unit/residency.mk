@@ -5,3 +5,6 @@ tests_unit_test_residency_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_door
 tests_unit_test_door_SOURCES = tests/unit/test_door.c
 tests_unit_test_door_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_opened
+tests_unit_test_opened_SOURCES = tests/unit/test_opened.c
+tests_unit_test_opened_LDADD = $(UNIT_LDADD)

@@ -89,8 +89,10 @@ static bool request_await(const struct gm_node_link *link, uint32_t pid, bool sl
 	}
 	if (control->refusal == GM_REFUSAL_NONE || (sleeps && control->refusal == GM_REFUSAL_AWAY))
 		return true;
-	gm_tool_error("%u: does not %s: %s", pid, sleeps ? "sleep" : "wake",
-		      gm_refusal_text((enum gm_refusal)control->refusal));
+	control->refused_for[GM_CONTROL_NAME - 1] = '\0';
+	gm_tool_error("%u: does not %s: %s%s%s", pid, sleeps ? "sleep" : "wake",
+		      gm_refusal_text((enum gm_refusal)control->refusal),
+		      *control->refused_for ? ": " : "", control->refused_for);
 	return false;
 }
 
