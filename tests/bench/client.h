@@ -55,6 +55,11 @@ void bench_threads(char **words);     /* threads plain|ordered N SIZE same|mixed
 void bench_free_under(char **words);  /* free_under SIZE KERNEL_TIME ROUNDS */
 void bench_launch(char **words);      /* launch TIME */
 void bench_copy(char **words);	      /* copy h2d|d2h plain|pinned|fresh SIZE TIME */
+void bench_hold(char **words);	      /* hold SIZE */
+void bench_held(char **words);	      /* held */
+void bench_touch(char **words);	      /* touch */
+void bench_room(char **words);	      /* room */
+void bench_checkpoint(char **words);  /* checkpoint PID */
 void bench_replay(char **words);      /* replay FILE */
 void bench_replay_used(char **words); /* replay_used FILE */
 

@@ -4,14 +4,14 @@
 # In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
 include %D%/exec.mk
 include %D%/stacks.mk
-BENCH_C = client copies launches pairs replay serve
-BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_plot.py programs_table.py report.py run.sh systems.py tensors.py train.py turns.py
+BENCH_C = client copies launches pairs replay residency serve
+BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_plot.py programs_table.py report.py residency.py run.sh systems.py tensors.py train.py turns.py
 EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/growth.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
 	%D%/peers/ouroboros.h %D%/peers/peers.txt %D%/peers/plain.h %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
 BENCH_SRC = $(top_srcdir)/tests/bench
 BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)
 BENCH_RESULTS = bench-results
-BENCH_SUITES = pool heap fresh inkernel programs copy
+BENCH_SUITES = pool heap fresh inkernel programs copy residency
 TRACE =
 # A folder for the allocators of peers/peers.txt, outside of the project; empty: without them.
 PEERS =
@@ -19,11 +19,11 @@ BENCH_FRESH = $(GPU_NVCC) -I$(top_srcdir) -I$(top_srcdir)/src
 BENCH_PEER = -DFRESH_PEER='"tests/bench/peers/$(1).h"' $(BENCH_SRC)/fresh.cu -o bench-bundle/fresh-$(2)
 
 check_PROGRAMS += %D%/client
-%C%_client_SOURCES = %D%/client.c %D%/client.h %D%/copies.c %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/serve.c
-%C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread
+%C%_client_SOURCES = %D%/client.c %D%/client.h %D%/copies.c %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/residency.c %D%/serve.c
+%C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread -ldl
 check_DATA += $(BENCH_EXEC)
-dist_check_SCRIPTS += %D%/bench.bats %D%/copy.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats
-TESTS += %D%/bench.bats %D%/copy.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats
+dist_check_SCRIPTS += %D%/bench.bats %D%/copy.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/residency.bats
+TESTS += %D%/bench.bats %D%/copy.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/residency.bats
 
 .PHONY: bench bench-bundle
 bench-bundle: all $(BENCH_EXEC)
@@ -32,7 +32,7 @@ bench-bundle: all $(BENCH_EXEC)
 	rm -rf bench-bundle && mkdir bench-bundle
 	for f in $(BENCH_C) blas; do $(BENCH_CC) -c $(BENCH_SRC)/$$f.c -o bench-bundle/$$f.o || exit 1; done
 	$(GPU_NVCC) -c $(BENCH_SRC)/kernels.cu -o bench-bundle/kernels.o
-	cd bench-bundle && $(NVCC) $(BENCH_C:%=%.o) kernels.o -o client -L$(CUDA_HOME)/lib64/stubs -lcuda
+	cd bench-bundle && $(NVCC) $(BENCH_C:%=%.o) kernels.o -o client -L$(CUDA_HOME)/lib64/stubs -lcuda -ldl
 	$(GPU_NVCC) -c $(BENCH_SRC)/inkernel.cu -o bench-bundle/inkernel.o
 	cd bench-bundle && $(NVCC) inkernel.o kernels.o launches.o serve.o -o inkernel
 	cd bench-bundle && $(NVCC) serve.o blas.o -o blas -lcublas && rm -f *.o

@@ -46,6 +46,14 @@ def costs(most, share=0.0):
     return judge
 
 
+def may_cost(most):
+    """The interval of what it costs more than the peer reaches down to at most so much."""
+    def judge(r):
+        least = r.theirs * (1 / r.high - 1)
+        return "%+.3g (%+.3g to %+.3g) %s" % (r.theirs * (1 / r.ratio - 1), least, r.theirs * (1 / r.low - 1), r.unit), most - least, PAIRS
+    return judge
+
+
 def at_least(bound):
     return lambda r: ("%.4g" % r.ours, r.ours - bound, 1)
 
@@ -140,11 +148,22 @@ COPY = (
       for name in ("torch-cuda", "torch-cpu", "torch-numpy", "cupy-asarray", "cupy-asnumpy")),
     ("first copy of a process: not slower", "first-h2d/auto", "native", anything, reaches(0.97)),
 )
+RESIDENCY = (
+    ("sleep, warm store: 40 GB/s", "out/warm", "", anything, at_least(40)),
+    ("wake, warm store: 40 GB/s", "in/warm", "", anything, at_least(40)),
+    ("sleep, new pages: 15 GB/s", "out/fresh", "", anything, at_least(15)),
+    ("wake, from new pages: reported", "in/fresh", "", anything, shown),
+    ("sleep: 10x cuCheckpointProcess", "sleep/warm", "checkpoint", anything, faster(10)),
+    ("wake: 5x cuCheckpointProcess", "wake/warm", "checkpoint", anything, faster(5)),
+    *(("left on the device, %s: 64 MiB" % store, "left/" + store, "", anything, at_most(64)) for store in ("warm", "fresh")),
+    *(("first kernel, %s: 50 ms" % store, "first-kernel/" + store, "", anything, at_most(50000)) for store in ("warm", "fresh")),
+    ("launch, unarmed: at most 5 ns more", "launch/unarmed", "GPUMEM_SLEEP=0", anything, may_cost(5)),
+)
 PROGRAMS = (("every case ran, with equal results", "failed", "", anything, at_most(0)),
             ("growth: faster than thrust::device_vector", "growth/vector", "thrust", anything, faster(1)), *(
     ("%s, %s, %s: not slower" % (program[3:], host, mode), "%s/t=1/%s/%s" % (program, host, mode), "native", anything, reaches(0.97))
     for program in ("oocmap", "oocstencil") for host in ("pinned", "pageable") for mode in ("in-core", "streamed", "out-of-core")))
-TARGETS = {"copy": COPY, "pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL, "programs": PROGRAMS}
+TARGETS = {"copy": COPY, "residency": RESIDENCY, "pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL, "programs": PROGRAMS}
 
 
 def verdict(rows, case, peer, fits, how):

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# The measurements of sleep and wake, on the simulated pair: the rows that residency.py writes, and what report.py says of them.
+# Nothing depends on how long anything took.
+
+setup() {
+	command -v python3 >/dev/null || skip "python3 is not installed"
+	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
+	export PYTHONDONTWRITEBYTECODE=1 SIM_MEMORY=256M LD_LIBRARY_PATH=$PWD/tests/sim/lib BENCH_PRELOAD=$GPUMEM_TEST_PRELOAD
+	export BENCH_SECONDS=1 BENCH_GIB=.0625 SIM_SHARE=$BATS_TEST_TMPDIR/device
+	BUILD=$PWD SOURCE=$BATS_TEST_DIRNAME
+	cd "$BATS_TEST_TMPDIR" || return 1
+	mkdir bundle work
+	ln -s "$BUILD/tests/bench/client" "$BUILD/gpumemstat" bundle/
+	cp "$SOURCE"/*.py "$SOURCE/run.sh" bundle/
+	chmod u+w bundle/*.py bundle/run.sh
+}
+
+@test "client: holds memory, reads it back, and says so of the device; wrong bytes are counted" {
+	printf '%s\n' 'hold 70000000' held touch room | bundle/client >out
+	grep -qx 'ok 1' out
+	grep -qx 'ok 0' out
+	[ "$(grep -cE '^ok [0-9]+\.[0-9]$' out)" -eq 1 ]
+	grep -qE '^ok [0-9]{8,} 268435456$' out
+	run bundle/client <<<'checkpoint 1'
+	[[ $output == *ok ]]
+	run bundle/client <<<'hold much'
+	[[ $output == *'error much is no number' ]]
+}
+
+@test "residency.py writes a row for each way to keep the store, and of launches" {
+	bundle/run.sh residency results >said || true
+	csv=$(echo results/*-residency.csv)
+	cat said "$csv"
+	[ "$(grep '^# skipped' "$csv")" = '# skipped: checkpoint: this driver has no cuCheckpointProcess' ]
+	for store in warm fresh; do
+		for case in out in; do grep -qE "^residency,$case/$store,67108864,[1-9],GB/s,[0-9.e+-]+,,,,," "$csv"; done
+		grep -qE "^residency,first-kernel/$store,67108864,[1-9],us,[0-9.e+]+,,,,," "$csv"
+		grep -qE "^residency,left/$store,67108864,[1-9],MiB,0,,,,," "$csv"
+	done
+	grep -qE '^residency,launch/unarmed,,[1-9],ns,[0-9.]+,GPUMEM_SLEEP=0,' "$csv"
+	[ "$(grep -c '^residency,' "$csv")" -eq 9 ]
+	grep -q 'of 11 targets met' said
+}
+
+@test "residency.py measures nothing of memory whose contents differ" {
+	sed -i 's/client.answer_of("held") != 0/client.answer_of("held") == 0/' bundle/residency.py
+	bundle/run.sh residency results >said || true
+	csv=$(echo results/*-residency.csv)
+	grep -q '^# skipped: moves: .*contents differ' "$csv"
+	[ "$(grep -c '^residency,left' "$csv")" -eq 0 ]
+}
+
+# Rows that just meet each target; after ; the same row when it is just missed.
+targets() {
+	cat <<-'END'
+		out/warm,1,9,GB/s,40,,,,,;out/warm,1,9,GB/s,39.9,,,,,
+		in/warm,1,9,GB/s,40,,,,,;in/warm,1,9,GB/s,39.9,,,,,
+		out/fresh,1,9,GB/s,15,,,,,;out/fresh,1,9,GB/s,14.9,,,,,
+		sleep/warm,1,9,s,1,checkpoint,10,10,9,11;sleep/warm,1,9,s,1,checkpoint,10,9.99,9,11
+		wake/warm,1,9,s,1,checkpoint,5,5,4,6;wake/warm,1,9,s,1,checkpoint,5,4.99,4,6
+		left/warm,1,9,MiB,64,,,,,;left/warm,1,9,MiB,64.1,,,,,
+		left/fresh,1,9,MiB,64,,,,,;left/fresh,1,9,MiB,64.1,,,,,
+		first-kernel/warm,1,9,us,50000,,,,,;first-kernel/warm,1,9,us,50001,,,,,
+		first-kernel/fresh,1,9,us,50000,,,,,;first-kernel/fresh,1,9,us,50001,,,,,
+		launch/unarmed,,9,ns,2010,GPUMEM_SLEEP=0,2000,.99,.98,.9976;launch/unarmed,,9,ns,2010,GPUMEM_SLEEP=0,2000,.99,.98,.997
+	END
+}
+
+@test "report.py holds sleep and wake to their targets" {
+	local line missed=0
+	echo suite,case,size,count,unit,ours,peer,theirs,ratio,low,high >head
+	{ cat head; targets | sed 's/;.*//; s/^/residency,/'; echo 'residency,in/fresh,1,9,GB/s,1,,,,,'; } >met.csv
+	run python3 bundle/report.py met.csv
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"11 of 11 targets met" ]]
+	while IFS= read -r line; do
+		{ cat head; targets | awk -F';' -v row="$line" '{print "residency," ($0 == row ? $2 : $1)}'; echo 'residency,in/fresh,1,9,GB/s,1,,,,,'; } >missed.csv
+		run python3 bundle/report.py missed.csv
+		[ "$status" -eq 1 ] || { echo "not noticed: $line"; return 1; }
+		[[ $output == *"10 of 11 targets met" ]]
+		missed=$((missed + 1))
+	done < <(targets)
+	[ "$missed" -eq 10 ]
+}
