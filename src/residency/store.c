@@ -16,6 +16,7 @@ void *gm_store_take(struct gm_store *store, uint64_t size)
 			continue;
 		void *at = store->piece[i].at;
 		store->kept -= size;
+		store->taken += size;
 		store->piece[i] = store->piece[--store->n];
 		return at;
 	}
@@ -25,11 +26,13 @@ void *gm_store_take(struct gm_store *store, uint64_t size)
 	madvise(at, size, MADV_DONTFORK);
 	madvise(at, size, MADV_DONTDUMP);
 	madvise(at, size, MADV_HUGEPAGE);
+	store->taken += size;
 	return at;
 }
 
 void gm_store_give(struct gm_store *store, void *at, uint64_t size)
 {
+	store->taken -= size;
 	if (store->n == GM_STORE_KEPT || store->kept > store->warm ||
 	    size > store->warm - store->kept) {
 		munmap(at, size);
@@ -75,5 +78,5 @@ void gm_store_trim(struct gm_store *store)
 void gm_store_forget(struct gm_store *store)
 {
 	store->n = 0;
-	store->kept = 0;
+	store->kept = store->taken = 0;
 }

@@ -14,8 +14,9 @@
 
 /* Begins zeroed, but for `warm`. */
 struct gm_store {
-	uint64_t warm; /* most bytes of kept pieces; the user's */
-	uint64_t kept; /* bytes of kept pieces */
+	uint64_t warm;	/* most bytes of kept pieces; the user's */
+	uint64_t kept;	/* bytes of kept pieces */
+	uint64_t taken; /* bytes of pieces that the user has */
 	unsigned n;
 	struct {
 		void *at;

@@ -218,6 +218,58 @@ refused() {
 	ends
 }
 
+@test "each call of a move fails in turn: awake or asleep, all bytes are there, and the next try moves them" {
+	local call n
+	begin
+	for call in cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuStreamSynchronize cuMemUnmap cuMemRelease cuMemCreate cuMemMap \
+		cuMemSetAccess cuCtxRecordEvent cuEventQuery cuEventCreate cuCtxPushCurrent_v2 cuCtxPopCurrent_v2; do
+		for n in 1 2 3; do
+			says "fail $call $n" done
+			tool sleep "$SLEEPER"
+			tool wake "$SLEEPER"
+			says "fail $call 0" done
+			says check right
+			says where awake
+			tool sleep "$SLEEPER"
+			says where asleep
+			says check right
+		done
+	done
+	ends
+}
+
+# The kernel gives back all that it had: the device, and the name by which it is asked.
+killed() {
+	kill -9 "$SLEEPER"
+	exec 7>&- 8<&-
+	wait "$JOB" || true
+	tool wake "$SLEEPER"
+	[ "$status" -eq 1 ]
+	run native "$PROGRAMS/idle" take 1
+	[ "${lines[0]}" = '80%: CUDA_SUCCESS' ]
+	"$TOOL" summary "$BATS_TEST_TMPDIR/$SLEEPER.gml" >/dev/null
+	rm "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	SLEEPER=
+}
+
+@test "kill -9 while it sleeps, and while it moves, leaves nothing behind; KILLS=100 takes longer" {
+	local n asked
+	KNOBS+=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/%p.gml" SIM_YIELD=1)
+	for ((n = 0; n < ${KILLS:-4}; n++)); do
+		begin
+		tool sleep "$SLEEPER"
+		[ "$status" -eq 0 ]
+		killed
+		begin
+		for command in sleep wake sleep wake sleep wake; do "$TOOL" $command "$SLEEPER"; done >/dev/null 2>&1 7>&- 8<&- &
+		asked=$!
+		# Anywhere in the moves: they take no longer than this together.
+		sleep "0.0$((n * 7 % 10))$((n % 10))"
+		killed
+		wait "$asked" || true
+	done
+}
+
 @test "a process without GPUMEM_SLEEP=1, without gpumem, or that is not there" {
 	KNOBS=()
 	begin

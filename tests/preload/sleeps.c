@@ -12,6 +12,7 @@
  *     capture  begins one, uncapture ends it; hold, release: a kernel that does not end
  *     fork     what a child's driver call answers; reset: ends the context
  *     open P   a descriptor of the device P, which close gives back
+ *     fail C N call C of the driver fails when it is made for the Nth time from now; N=0: none does
  *     load P   loads the library P, and keeps it
  *     nccl     asks for a kernel as NCCL does; table: for a table of functions that nobody knows
  *     calls    puts itself to sleep before each call that submits; names those that do not wake it
@@ -187,6 +188,8 @@ static void command_obey(const char *command)
 {
 	CUgraph graph;
 	CUfunction function;
+	char call[64];
+	unsigned nth;
 	if (!strcmp(command, "where")) {
 		puts(is_awake() ? "awake" : "asleep");
 	} else if (!strcmp(command, "check")) {
@@ -228,6 +231,9 @@ static void command_obey(const char *command)
 		SAY(cuDevicePrimaryCtxReset_v2(0));
 	} else if (!strncmp(command, "open ", 5) || !strcmp(command, "close")) {
 		device_open(*command == 'o' ? command + 5 : "");
+	} else if (sscanf(command, "fail %63s %u", call, &nth) == 2) {
+		gm_sim_fail(call, nth, nth ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
+		puts("done");
 	} else if (!strncmp(command, "load ", 5)) {
 		puts(dlopen(command + 5, RTLD_NOW) ? "done" : dlerror());
 	} else if (!strcmp(command, "nccl")) {
