@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/loaded.h"
+#include "base/msg.h"
 #include "knob/knob.h"
 #include "residency/opened.h"
+#include "shim/entry/object.h"
 
 /* Libraries that submit work past the driver's exports; programs load them to do so. How the file
  * name begins. */
@@ -18,6 +20,16 @@ static const char *const libraries[] = {
 	"libnvidia-encode.",
 	"libnvidia-opticalflow.",
 };
+
+/* Of NVIDIA's driver itself: they ask for tables of libcuda in every process. */
+static const char *const driver[] = {
+	"libcuda.",	  "libcudadebugger.",	"libnvidia-ptxjitcompiler.",
+	"libnvidia-nvvm", "libnvidia-gpucomp.", "libnvidia-ml.",
+};
+
+/* Driver 580 hands it out in every process, and no object of the toolkits 13.0 to 13.4 has it. */
+static const CUuuid of_driver = {
+	"\x69\xa2\x8e\x9f\x24\x49\x8b\x47\xb0\x30\xc5\xda\x33\x0e\xa4\xe9"};
 
 static atomic_bool communicates;
 static atomic_bool has_table;
@@ -29,22 +41,41 @@ void gm_refusal_kernel_asked(const char *name)
 		atomic_store(&communicates, true);
 }
 
-void gm_refusal_table_given(const CUuuid *id)
+static void table_print(const uint64_t halves[2], char *name, size_t size)
 {
-	uint64_t halves[2];
-	memcpy(halves, id, sizeof halves);
-	atomic_store(&table[0], halves[0]);
-	atomic_store(&table[1], halves[1]);
-	atomic_store(&has_table, true);
-}
-
-static void table_print(char *name, size_t size)
-{
-	const uint64_t halves[2] = {atomic_load(&table[0]), atomic_load(&table[1])};
-	unsigned char bytes[sizeof halves];
+	unsigned char bytes[2 * sizeof *halves];
 	memcpy(bytes, halves, sizeof bytes);
 	for (size_t i = 0; i < sizeof bytes && 2 * i + 2 < size; i++)
 		snprintf(name + 2 * i, size - 2 * i, "%02x", bytes[i]);
+}
+
+/* The name of the file that has `asker` in its code. */
+static const char *object_name(const void *asker)
+{
+	struct gm_object object;
+	if (!gm_object_at(asker, &object) || !object.path)
+		return "";
+	const char *slash = strrchr(object.path, '/');
+	return slash ? slash + 1 : object.path;
+}
+
+void gm_refusal_table_given(const CUuuid *id, const void *asker)
+{
+	uint64_t halves[2];
+	char text[64];
+	const char *name = object_name(asker);
+	memcpy(halves, id, sizeof halves);
+	table_print(halves, text, sizeof text);
+	gm_msg(GM_MSG_DEBUG, "cuGetExportTable gave %s the table %s", *name ? name : "the program",
+	       text);
+	if (memcmp(id, &of_driver, sizeof *id) == 0)
+		return;
+	for (size_t i = 0; i < sizeof driver / sizeof *driver; i++)
+		if (strncmp(name, driver[i], strlen(driver[i])) == 0)
+			return;
+	atomic_store(&table[0], halves[0]);
+	atomic_store(&table[1], halves[1]);
+	atomic_store(&has_table, true);
 }
 
 enum gm_refusal gm_refusal_find(char *name, size_t size)
@@ -62,7 +93,8 @@ enum gm_refusal gm_refusal_find(char *name, size_t size)
 		return GM_REFUSAL_LIBRARY;
 	}
 	if (atomic_load(&has_table)) {
-		table_print(name, size);
+		const uint64_t halves[2] = {atomic_load(&table[0]), atomic_load(&table[1])};
+		table_print(halves, name, size);
 		return GM_REFUSAL_TABLE;
 	}
 	return gm_opened_find(name, size) ? GM_REFUSAL_DEVICE : GM_REFUSAL_NONE;

@@ -152,7 +152,7 @@ CUresult on_cuGetExportTable(const void **table, const CUuuid *id)
 {
 	CUresult result = real.cuGetExportTable(table, id);
 	if (result == CUDA_SUCCESS && !table_is_known(id)) {
-		gm_refusal_table_given(id);
+		gm_refusal_table_given(id, __builtin_return_address(0));
 		gm_order_forbid(
 			"a library of the program",
 			"may launch work past the functions of the driver (cuGetExportTable)");

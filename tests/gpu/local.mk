@@ -2,9 +2,9 @@
 # The programs that run on a GPU. `make gpu-bundle` puts everything they need into one folder, gpu-bundle/, that can be
 # carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
 # GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
-GPU_BUILT = runtime limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
+GPU_BUILT = runtime cycles limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
 	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many
-GPU_COPIED = train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_numba.py with_torch_core.py with_torch_ipc.py under.sh run.sh
+GPU_COPIED = cycled.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_numba.py with_torch_core.py with_torch_ipc.py under.sh run.sh
 EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
 	$(ODD_SOURCES) $(ODD_ROWS) %D%/odd.h %D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c
 GPU_ARCH = sm_90

@@ -10,7 +10,8 @@ set -u
 # LIMIT: seconds for each of the two runs. LOGS: how many processes use CUDA, and leave a log (0: ncu puts a driver of its own
 # in front of the library). SERVED pool: every log shows allocations of cuMemAlloc's family, all of them served by the pool;
 # a number: as pool, and it is exactly so many; heap: in every log kernels made a device heap grow; copied: as pool, and the logs
-# count exactly the bytes copied that the program prints (to_device_bytes=, to_host_bytes=); any: the case may take its memory
+# count exactly the bytes copied that the program prints (to_device_bytes=, to_host_bytes=); slept: as pool, and the process
+# slept and woke twenty times; any: the case may take its memory
 # elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
 # 64.2 MiB in 9 blocks that are taken at the start. A number with +created or +async: and the log counts JAX's own calls.
 # In COMMAND, assignments come first and @ is the folders of the toolkit's libraries. "--": what runs has to end first, for
@@ -88,7 +89,15 @@ sleep_capture       240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./captur
 sleep_peer          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./peer
 sleep_inkernel      240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./inkernel
 sleep_blas          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./blas
-sleep_train         360  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=100% python3 train.py
+sleep_jax           240  1  9+created GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+sleep_nccl          120  1  any   GPUMEM_SLEEP=1 python3 with_nccl.py
+cycles_plain        120  1  slept GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% ./cycled.sh ./cycles plain
+cycles_graph        120  1  slept GPUMEM_SLEEP=1 ./cycled.sh ./cycles graph
+cycles_blas         120  1  slept GPUMEM_SLEEP=1 LD_LIBRARY_PATH=@ ./cycled.sh ./cycles blas
+cycles_malloc       120  1  slept GPUMEM_SLEEP=1 ./cycled.sh ./cycles malloc
+cycles_train        300  1  slept GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% PYTORCH_NO_CUDA_MEMORY_CACHING=1 TRAIN_STEPS=3000 ./cycled.sh python3 train.py
+cycles_cached       300  1  slept GPUMEM_SLEEP=1 TRAIN_STEPS=6000 ./cycled.sh python3 train.py
+sleep_train         360  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=100% python3 train.py
 sleep_cupy          360  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_COPY=8 python3 with_cupy.py none pool
 cupy                180  1  pool  python3 with_cupy.py none pool
 torch_core          180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_core.py
@@ -174,7 +183,7 @@ note() { # note ok|no|skip NAME TEXT
 }
 
 # Of the logs of a case: how many there are, the least and the sum of what the pool served, the sum of what the driver did,
-# the least by which device heaps grew, what the program took by cuMemCreate and by cuMemAllocAsync itself (calls of both,
+# the sum of sleeps and the sum of wakes, the least by which device heaps grew, what the program took by cuMemCreate and by cuMemAllocAsync itself (calls of both,
 # bytes of both), and the bytes copied to devices and back.
 served() { # served LOG...
 	"$here/gpumemstat" summary --json "$@" | python3 -c '
@@ -184,8 +193,9 @@ names = ("allocate_pool", "allocate_driver", "heap_growth_bytes", "foreign_creat
 found = json.load(sys.stdin)["logs"]
 logs = [[sum(device["counters"][name] for device in log["devices"]) for name in names] for log in found]
 pool, driver, heap, created, queued, created_bytes, queued_bytes = zip(*logs)
+slept = (sum(log["counters"][name] for log in found) for name in ("sleeps", "wakes"))
 copied = (sum(log["counters"]["copy_%s_bytes" % way] for log in found) for way in ("h2d", "d2h"))
-print(len(logs), min(pool), sum(pool), sum(driver), min(heap), sum(created), sum(queued), sum(created_bytes), sum(queued_bytes),
+print(len(logs), min(pool), sum(pool), sum(driver), *slept, min(heap), sum(created), sum(queued), sum(created_bytes), sum(queued_bytes),
       *copied)'
 }
 
@@ -202,7 +212,7 @@ said_copied() { # said_copied FILE
 
 # gpumemstat reads the logs of a case without complaint, and the driver was handed no allocation.
 read_logs() { # read_logs NAME LOGS SERVED
-	local name=$1 found least pool driver heap created async created_bytes async_bytes copied own=${3#*+} served=${3%+*}
+	local name=$1 found least pool driver sleeps wakes heap created async created_bytes async_bytes copied own=${3#*+} served=${3%+*}
 	local -a logs=("$results/logs/$name"/*)
 	[ -e "${logs[0]}" ] || logs=()
 	if [ ${#logs[@]} -lt "$2" ]; then
@@ -215,13 +225,15 @@ read_logs() { # read_logs NAME LOGS SERVED
 		return
 	fi
 	rm -f "$results/$name.summary.err"
-	read -r found least pool driver heap created async created_bytes async_bytes copied <<<"$(served "${logs[@]}")"
+	read -r found least pool driver sleeps wakes heap created async created_bytes async_bytes copied <<<"$(served "${logs[@]}")"
 	if [ -z "$driver" ]; then
 		note no "$name" "gpumemstat summary --json gave no counters"
 	elif [ "$3" = heap ]; then
 		note "$([ "$heap" != 0 ] && echo ok || echo no)" "$name" "device heaps grew by $heap bytes or more; logs: $found"
 	elif [ "$3" != any ] && { [ "$least" = 0 ] || [ "$driver" != 0 ]; }; then
 		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
+	elif [ "$3" = slept ] && { [ "$sleeps" -lt 20 ] || [ "$wakes" -lt 20 ]; }; then
+		note no "$name" "it slept $sleeps times and woke $wakes times, not 20"
 	elif [ "$3" = copied ] && [ "$copied" != "$(said_copied "$results/$name.preloaded.txt")" ]; then
 		note no "$name" "copies to devices and back, bytes: $copied in the logs, $(said_copied "$results/$name.preloaded.txt") said"
 	elif [[ $served =~ ^[0-9]+$ ]] && [ "$pool" != "$served" ]; then

@@ -21,7 +21,7 @@ model = torch.nn.Sequential(
     torch.nn.Flatten(), torch.nn.Linear(64 * 64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10),
 ).to(device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-for step in range(40):
+for step in range(int(os.environ.get("TRAIN_STEPS", "40"))):
     images = torch.randn(32 + 16 * (step % 3), 3, 32, 32, device=device)
     labels = torch.randint(0, 10, (images.shape[0],), device=device)
     optimizer.zero_grad()
