@@ -77,16 +77,17 @@ void gm_shim_leave(void);
 		gated_;                                                      \
 	})
 
-/* A handler whose result is that of an expression, the body. It is forwarded unless `condition`
- * holds. */
-#define GM_HANDLER_IF(condition, symbol, parameters, arguments, ...) \
-	CUresult on_##symbol parameters                              \
-	{                                                            \
-		if (!(condition) || !gm_shim_enter())                \
-			return real.symbol arguments;                \
-		CUresult result_ = GM_GATED(symbol, (__VA_ARGS__));  \
-		gm_shim_leave();                                     \
-		return result_;                                      \
+/* A handler whose result is that of an expression, the body. Unless `condition` holds, the call
+ * goes to the driver as it is, through the door as well: it may find something to do. */
+#define GM_HANDLER_IF(condition, symbol, parameters, arguments, ...)                               \
+	CUresult on_##symbol parameters                                                            \
+	{                                                                                          \
+		if (!gm_shim_enter())                                                              \
+			return real.symbol arguments;                                              \
+		CUresult result_ = GM_GATED(symbol, (condition) ? (__VA_ARGS__)                    \
+								: GM_PASS(real.symbol arguments)); \
+		gm_shim_leave();                                                                   \
+		return result_;                                                                    \
 	}
 #define GM_HANDLER(symbol, parameters, arguments, ...) \
 	GM_HANDLER_IF(true, symbol, parameters, arguments, __VA_ARGS__)
