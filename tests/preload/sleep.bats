@@ -71,6 +71,24 @@ tool() {
 	ends
 }
 
+@test "top says which process is asleep, and the summary of its log what is in host memory" {
+	KNOBS+=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	begin
+	"$TOOL" top --json | jq -e ".processes[] | select(.pid == $SLEEPER) | .away == 0 and .memory >= .pool"
+	tool sleep "$SLEEPER"
+	"$TOOL" top --json >"$BATS_TEST_TMPDIR/top"
+	jq -e ".processes[] | select(.pid == $SLEEPER) | .away > 0 and .away <= .pool and .memory < .pool" "$BATS_TEST_TMPDIR/top"
+	jq -e '[.devices[].away] | add >= 33554432' "$BATS_TEST_TMPDIR/top"
+	"$TOOL" top -o | grep -qE "^ *$SLEEPER .* away +[^ ]"
+	COLUMNS=200 "$TOOL" summary "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/summary"
+	cat "$BATS_TEST_TMPDIR/summary"
+	grep -qE '^ *sleep +slept 1 times and woke 0 times; .*; [0-9.]+ MiB in host memory$' "$BATS_TEST_TMPDIR/summary"
+	says check right
+	"$TOOL" top -o | grep -E "^ *$SLEEPER " >"$BATS_TEST_TMPDIR/row"
+	refute grep -q away "$BATS_TEST_TMPDIR/row"
+	ends
+}
+
 @test "its memory is another's while it sleeps" {
 	begin
 	tool sleep "$SLEEPER"
@@ -327,6 +345,8 @@ killed() {
 	tool sleep "$SLEEPER"
 	says check right
 	ends
+	COLUMNS=200 "$TOOL" summary "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/summary"
+	grep -qE '^ *sleep +slept 1 times and woke 1 times; [0-9.]+ MiB left in [0-9.]+ [mu]?s; 1 refused$' "$BATS_TEST_TMPDIR/summary"
 	run "$TOOL" summary --json "$BATS_TEST_TMPDIR/log.gml"
 	jq -e '.logs[0].counters | .sleeps == 1 and .wakes == 1 and .sleep_refused == 1' <<<"$output"
 	jq -e '.logs[0].devices[0].counters | .away == 0 and .demote_bytes == .promote_bytes and .away_peak == .demote_bytes and .demote_calls > 0' <<<"$output"

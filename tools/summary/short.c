@@ -129,6 +129,25 @@ static void kernels_line(struct gm_emit *emit, const struct gm_figures *f, unsig
 		     gm_tool_count(C(heap_nulls), nulls, sizeof nulls));
 }
 
+/* Once a line of the process, and the chunks of this device. */
+static void sleep_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+{
+	char moved[32], time[32], away[32], now[64] = "", refused[48] = "";
+	if (!C(demote_calls))
+		return;
+	if (C(away))
+		snprintf(now, sizeof now, "; %s in host memory",
+			 bytes_text(emit, C(away), away, sizeof away));
+	if (gm_figures_process(f, GM_C_sleep_refused))
+		snprintf(refused, sizeof refused, "; %llu refused",
+			 (unsigned long long)gm_figures_process(f, GM_C_sleep_refused));
+	gm_emit_line(emit, "sleep", "slept %llu times and woke %llu times; %s left in %s%s%s",
+		     (unsigned long long)gm_figures_process(f, GM_C_sleeps),
+		     (unsigned long long)gm_figures_process(f, GM_C_wakes),
+		     bytes_text(emit, C(demote_bytes), moved, sizeof moved),
+		     gm_time_format(C(demote_ns), time, sizeof time), now, refused);
+}
+
 static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsigned d,
 			const struct gm_curve *curve)
 {
@@ -136,6 +155,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	calls_line(emit, f, d);
 	time_line(emit, f, d);
 	kernels_line(emit, f, d);
+	sleep_line(emit, f, d);
 	gm_summary_foreign_line(emit, f, d);
 	gm_curve_draw(emit, curve, f, d);
 }

@@ -175,12 +175,15 @@ static struct gm_top_process device_counters(const struct gm_log_file *file, uns
 	const uint64_t *c = gm_log_read_counters(file, device);
 	struct gm_frag mean;
 	gm_frag_mean(c, &mean);
+	/* The counters are read one by one. */
+	const uint64_t away = c[GM_C_away] < c[GM_C_mapped] ? c[GM_C_away] : c[GM_C_mapped];
 	return (struct gm_top_process){
 		.counted = true,
 		.memory_known = true,
-		.memory = c[GM_C_mapped] + c[GM_C_lent] + c[GM_C_foreign],
+		.memory = c[GM_C_mapped] - away + c[GM_C_lent] + c[GM_C_foreign],
 		.requested = c[GM_C_requested],
 		.mapped = c[GM_C_mapped],
+		.away = away,
 		.heap = c[GM_C_heap_mapped],
 		.lent = c[GM_C_lent],
 		.foreign = c[GM_C_foreign],
@@ -291,6 +294,7 @@ static void sums_make(struct gm_top *top)
 		device->mapped += process->mapped;
 		device->heap += process->heap;
 		device->foreign += process->foreign;
+		device->away += process->away;
 	}
 	/* Without NVML, what its processes have; theirs is counted once, for `used` is 0 here. */
 	for (size_t d = 0; d < top->devices.n; d++) {

@@ -97,6 +97,7 @@ static void devices_show(struct gm_emit *emit, const struct gm_top *top)
 		{"pool", "pool", 0},
 		{"heap", "heap", 0},
 		{"foreign", "foreign", 0},
+		{"away", NULL, GM_COLUMN_JSON_ONLY},
 		{"processes", "processes", GM_COLUMN_JSON_ONLY},
 		{"name", "name", GM_COLUMN_LEFT | GM_COLUMN_WRAP},
 	};
@@ -107,8 +108,8 @@ static void devices_show(struct gm_emit *emit, const struct gm_top *top)
 			    (struct gm_value[]){
 				    GM_COUNT(i), d->total ? GM_BYTES(d->total) : GM_NONE,
 				    GM_BYTES(d->used), GM_BYTES(d->requested), GM_BYTES(d->mapped),
-				    GM_BYTES(d->heap), GM_BYTES(d->foreign), GM_COUNT(d->processes),
-				    *d->name ? GM_TEXT(d->name) : GM_NONE});
+				    GM_BYTES(d->heap), GM_BYTES(d->foreign), GM_BYTES(d->away),
+				    GM_COUNT(d->processes), *d->name ? GM_TEXT(d->name) : GM_NONE});
 	}
 	gm_emit_table_end(emit);
 }
@@ -123,7 +124,9 @@ static void processes_show(struct gm_emit *emit, const struct gm_top *top)
 		{"pool", "pool", 0},
 		{"heap", "heap", 0},
 		{"foreign", "foreign", 0},
-		{"external", "frag", 0},
+		{"away", NULL, GM_COLUMN_JSON_ONLY},
+		{"external", NULL, GM_COLUMN_JSON_ONLY},
+		{NULL, "frag", GM_COLUMN_TEXT_ONLY},
 		{"program", NULL, GM_COLUMN_JSON_ONLY},
 		{NULL, "program", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
 	};
@@ -142,9 +145,10 @@ static void processes_show(struct gm_emit *emit, const struct gm_top *top)
 				    counted(p->memory_known, GM_BYTES(p->memory)),
 				    counted(c, GM_BYTES(p->requested)),
 				    counted(c, GM_BYTES(p->mapped)), counted(c, GM_BYTES(p->heap)),
-				    counted(c, GM_BYTES(p->foreign)),
-				    counted(c, GM_PPM(p->external)), GM_TEXT(p->program),
-				    GM_TEXT(name)});
+				    counted(c, GM_BYTES(p->foreign)), counted(c, GM_BYTES(p->away)),
+				    counted(c, GM_PPM(p->external)),
+				    p->away ? GM_TEXT("away") : counted(c, GM_PPM(p->external)),
+				    GM_TEXT(p->program), GM_TEXT(name)});
 	}
 	gm_emit_table_end(emit);
 }

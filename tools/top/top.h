@@ -16,8 +16,9 @@ struct gm_top_process {
 	unsigned device; /* index of gm_top.devices; GM_TOP_NO_DEVICE: it has used none */
 	bool counted;	 /* it counts: the preload is in it; else only `memory` is known */
 	bool memory_known;
-	uint64_t memory; /* as NVML says, else mapped + lent + foreign */
+	uint64_t memory; /* as NVML says, else mapped - away + lent + foreign */
 	uint64_t requested, mapped, heap, lent, foreign, allocations;
+	uint64_t away;	   /* of mapped, in host memory */
 	uint64_t external; /* ppm, the mean of the samples */
 	char program[64];
 };
@@ -29,7 +30,7 @@ struct gm_top_device {
 	uint64_t total; /* 0: unknown */
 	uint64_t used;	/* as NVML says, else the sum of its processes */
 	unsigned processes;
-	uint64_t requested, mapped, heap, foreign; /* sums of its processes */
+	uint64_t requested, mapped, heap, foreign, away; /* sums of its processes */
 };
 
 struct gm_top {
