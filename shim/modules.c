@@ -26,6 +26,7 @@
 #include "shim/kernel/inkernel.h"
 #include "shim/kernel/launch.h"
 #include "shim/order/order.h"
+#include "shim/others.h"
 #include "shim/sleep.h"
 #include "shim/used.h"
 #include "stack/stack.h"

@@ -8,9 +8,11 @@
 #include "log/count.h"
 #include "shim/device.h"
 #include "shim/modules.h"
+#include "shim/others.h"
 
-/* Return all idle memory of all pools to the driver, retired memory included. True: some went since
- * this thread asked last, whoever returned it, so a call that lacked memory may find it now. */
+/* Return all idle memory of all pools to the driver, retired memory included, and that of other
+ * processes. True: some went since this thread asked last, whoever returned it, so a call that
+ * lacked memory may find it now. */
 static bool retry_reclaim_all(void)
 {
 	static GM_TLS uint64_t seen; /* bytes, when this thread asked last */
@@ -23,6 +25,7 @@ static bool retry_reclaim_all(void)
 		gm_pool_give_back(pool, 0, true);
 		given += gm_pool_given(pool);
 	}
+	given += gm_others_given();
 	seen = given;
 	return given != before;
 }

@@ -89,6 +89,30 @@ tool() {
 	ends
 }
 
+# What another process says of its peak.
+peak_of_another() {
+	echo peak | preloaded "$PROGRAMS/sleeps" hold 7>&- 8<&- | sed -n 2p
+}
+
+@test "two processes that peak by turns both live: each returns its idle memory when the other lacks it" {
+	begin
+	for turn in 1 2 3; do
+		says peak 'peak: CUDA_SUCCESS'
+		[ "$(peak_of_another)" = 'peak: CUDA_SUCCESS' ]
+	done
+	says check right
+	says peak 'peak: CUDA_SUCCESS'
+	tool sleep "$SLEEPER"
+	[ "$(peak_of_another)" = 'peak: CUDA_SUCCESS' ]
+	says where asleep
+	says check right
+	says peak 'peak: CUDA_SUCCESS'
+	# Another that may not be put to sleep does not ask.
+	KNOBS=()
+	[ "$(peak_of_another)" = 'peak: CUDA_ERROR_OUT_OF_MEMORY' ]
+	ends
+}
+
 @test "its memory is another's while it sleeps" {
 	begin
 	tool sleep "$SLEEPER"

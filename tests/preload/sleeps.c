@@ -13,6 +13,7 @@
  *     fork     what a child's driver call answers; reset: ends the context
  *     open P   a descriptor of the device P, which close gives back
  *     fail C N call C of the driver fails when it is made for the Nth time from now; N=0: none does
+ *     peak     takes 60% of the device and frees it
  *     load P   loads the library P, and keeps it
  *     nccl     asks for a kernel as NCCL does; table: for a table of functions that nobody knows
  *     calls    puts itself to sleep before each call that submits; names those that do not wake it
@@ -168,6 +169,17 @@ static void device_open(const char *path)
 	puts(!*path || fd >= 0 ? "done" : "cannot be opened");
 }
 
+static void peak_reach(void)
+{
+	size_t left, total;
+	CUdeviceptr at;
+	MUST(cuMemGetInfo_v2(&left, &total));
+	CUresult result = cuMemAlloc_v2(&at, total / 10 * 6);
+	if (result == CUDA_SUCCESS)
+		MUST(cuMemFree_v2(at));
+	say("peak", result);
+}
+
 static void table_ask(void)
 {
 	static const CUuuid id;
@@ -227,6 +239,8 @@ static void command_obey(const char *command)
 	} else if (sscanf(command, "fail %63s %u", call, &nth) == 2) {
 		gm_sim_fail(call, nth, nth ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
 		puts("done");
+	} else if (!strcmp(command, "peak")) {
+		peak_reach();
 	} else if (!strncmp(command, "load ", 5)) {
 		puts(dlopen(command + 5, RTLD_NOW) ? "done" : dlerror());
 	} else if (!strcmp(command, "nccl")) {
