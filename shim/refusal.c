@@ -21,15 +21,24 @@ static const char *const libraries[] = {
 	"libnvidia-opticalflow.",
 };
 
-/* Of NVIDIA's driver itself: they ask for tables of libcuda in every process. */
+/* Of NVIDIA's driver itself: NVML asks for a table of libcuda, for one. */
 static const char *const driver[] = {
 	"libcuda.",	  "libcudadebugger.",	"libnvidia-ptxjitcompiler.",
 	"libnvidia-nvvm", "libnvidia-gpucomp.", "libnvidia-ml.",
 };
 
-/* Driver 580 hands it out in every process, and no object of the toolkits 13.0 to 13.4 has it. */
-static const CUuuid of_driver = {
-	"\x69\xa2\x8e\x9f\x24\x49\x8b\x47\xb0\x30\xc5\xda\x33\x0e\xa4\xe9"};
+/* Tables that NVIDIA's own libraries ask for, which launch by the exports all the same. Seen on an
+ * H100, driver 580, in CUDA programs, PyTorch, CuPy, JAX and Numba, beside those of order.c. */
+static const CUuuid known[] = {
+	/* libcudart 13, before cuInit */
+	{"\xf8\xcf\xf9\x51\x21\x46\x8b\x4e\xb9\xe2\xfb\x46\x9e\x7c\x0d\xd9"},
+	/* cuBLAS, cuFFT */
+	{"\x21\x31\x8c\x60\x97\x14\x32\x48\x8c\xa6\x41\xff\x73\x24\xc8\xf2"},
+	/* cuFFT */
+	{"\x6e\x16\x3f\xbe\xb9\x58\x44\x4d\x83\x5c\xe1\x82\xaf\xf1\x99\x1e"},
+	/* NVRTC, nvJitLink */
+	{"\xda\x91\x51\xd3\x3a\xe6\xcc\x41\xa5\xc0\x4f\x26\xd5\x33\xe3\x28"},
+};
 
 static atomic_bool communicates;
 static atomic_bool has_table;
@@ -68,8 +77,9 @@ void gm_refusal_table_given(const CUuuid *id, const void *asker)
 	table_print(halves, text, sizeof text);
 	gm_msg(GM_MSG_DEBUG, "cuGetExportTable gave %s the table %s", *name ? name : "the program",
 	       text);
-	if (memcmp(id, &of_driver, sizeof *id) == 0)
-		return;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (memcmp(id, &known[i], sizeof *id) == 0)
+			return;
 	for (size_t i = 0; i < sizeof driver / sizeof *driver; i++)
 		if (strncmp(name, driver[i], strlen(driver[i])) == 0)
 			return;
