@@ -410,7 +410,6 @@ void gm_sleep_start(void)
 	mover.driver = &gm_shim_driver;
 	mover.ring = gm_stage_ring;
 	mover.is_over = move_is_over;
-	mover.times = knobs->copy.threads == GM_THREADS_AUTO ? 2 : 1; /* the program waits */
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		devices += gm_shim_devices[i].total;
 	mover.store.warm = gm_pool_knob_bytes(knobs->sleep_store, devices);

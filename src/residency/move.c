@@ -78,14 +78,6 @@ static bool copy_natively(const struct gm_move *move, const struct gm_ring_copy 
 	return result == CUDA_SUCCESS && driver->cuStreamSynchronize(copy->behind) == CUDA_SUCCESS;
 }
 
-/* A slot each, at least. */
-static unsigned ring_threads(const struct gm_move *move, const struct gm_ring *ring)
-{
-	unsigned threads = ring->threads * (move->times ? move->times : 1);
-	unsigned most = ring->n_slots < GM_CREW_MOST ? ring->n_slots : GM_CREW_MOST;
-	return threads < most ? threads : most;
-}
-
 static bool contents_copy(const struct gm_move *move, bool to_device, void *host, CUdeviceptr at,
 			  uint64_t size)
 {
@@ -100,10 +92,7 @@ static bool contents_copy(const struct gm_move *move, bool to_device, void *host
 	if (!move->context)
 		return false;
 	if (ring && gm_ring_take(ring)) {
-		const unsigned threads = ring->threads;
-		ring->threads = ring_threads(move, ring);
 		done = gm_ring_copy(ring, move->context, &copy);
-		ring->threads = threads;
 		gm_ring_leave(ring);
 	}
 	return done || copy_natively(move, &copy);

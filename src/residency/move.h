@@ -28,7 +28,6 @@ struct gm_move {
 	const struct gm_driver *driver;
 	struct gm_ring *(*ring)(void); /* a ring that can be taken; its result, or the member: NULL,
 					  there is none */
-	unsigned times;		       /* as many threads as the ring has for others; 0: once */
 	bool (*is_over)(void); /* nothing more is to leave, as the process ends; NULL: never */
 	struct gm_store store;
 	struct gm_context *context; /* while chunks of its device move; NULL: there is none */

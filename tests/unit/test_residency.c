@@ -39,7 +39,7 @@ static void set_up(bool staged, uint64_t warm)
 	memset(ring.site, 0, sizeof ring.site);
 	ring.registrar = NULL;
 	gm_store_trim(&move.store);
-	move = (struct gm_move){.driver = &sim, .ring = staged ? ring_any : NULL, .times = 2};
+	move = (struct gm_move){.driver = &sim, .ring = staged ? ring_any : NULL};
 	move.store.warm = warm;
 	struct gm_pool_config config = {.driver = &sim,
 					.limit = UINT64_MAX,
