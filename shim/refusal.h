@@ -15,10 +15,6 @@
 /* The program asks for a kernel by this name. Making a communicator, NCCL asks for its kernels. */
 void gm_refusal_kernel_asked(const char *name);
 
-/* The driver handed out a table of functions that libcudart does not use, to the object that has
- * `asker` in its code. Also before cuInit. */
-void gm_refusal_table_given(const CUuuid *id, const void *asker);
-
 /* NONE; else the reason, and in `name` the library, device or table, cut at `size`. */
 enum gm_refusal gm_refusal_find(char *name, size_t size);
 

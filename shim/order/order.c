@@ -12,14 +12,14 @@
 #include "base/msg.h"
 #include "knob/knob.h"
 #include "shim/context/capture.h"
-#include "shim/refusal.h"
 #include "shim/trim.h"
 
 /* Libraries that use device memory in no order of streams, or that launch work past our hooks: how
- * the file name begins. */
+ * the file name begins. Not libcufile and libnvshmem, which every PyTorch loads: before they
+ * register memory of the program they set SYNC_MEMOPS or get a handle, which waits; else they copy
+ * by the driver's functions. */
 static const char *const names[] = {
-	"libibverbs.", "libcufile.",  "libgdrapi.",  "libnvshmem",
-	"libucp.",     "libnvoptix.", "libnvcuvid.", "libnvidia-encode.",
+	"libibverbs.", "libgdrapi.", "libucp.", "libnvoptix.", "libnvcuvid.", "libnvidia-encode.",
 };
 
 /* The last stream of this thread whose context was asked for. */
@@ -127,37 +127,6 @@ const struct gm_order_ops *gm_submit_start(void)
 	gm_msg(GM_MSG_WARN, "GPUMEM_FREE=ordered acts as defer: GPUMEM_FILL writes to new blocks "
 			    "in a stream of its own");
 	return NULL;
-}
-
-/* Of libcudart 11 to 13: the tables that hold no launch that passes us by. */
-static const CUuuid tables[] = {
-	{"\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"},
-	{"\xa0\x94\x79\x8c\x2e\x74\x2e\x74\x93\xf2\x08\x00\x20\x0c\x0a\x66"},
-	{"\x42\xd8\x5a\x81\x23\xf6\xcb\x47\x82\x98\xf6\xe7\x8a\x3a\xec\xdc"},
-	{"\xc6\x93\x33\x6e\x11\x21\xdf\x11\xa8\xc3\x68\xf3\x55\xd8\x95\x93"},
-	{"\xd4\x08\x20\x55\xbd\xe6\x70\x4b\x8d\x34\xba\x12\x3c\x66\xe1\xf2"},
-	{"\x26\x3e\x88\x60\x7c\xd2\x61\x43\x92\xf6\xbb\xd5\x00\x6d\xfa\x7e"},
-};
-
-static bool table_is_known(const CUuuid *id)
-{
-	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-		if (memcmp(id, &tables[i], sizeof *id) == 0)
-			return true;
-	return false;
-}
-
-/* May come before cuInit. */
-CUresult on_cuGetExportTable(const void **table, const CUuuid *id)
-{
-	CUresult result = real.cuGetExportTable(table, id);
-	if (result == CUDA_SUCCESS && !table_is_known(id)) {
-		gm_refusal_table_given(id, __builtin_return_address(0));
-		gm_order_forbid(
-			"a library of the program",
-			"may launch work past the functions of the driver (cuGetExportTable)");
-	}
-	return result;
 }
 
 /* --- submissions that have no other handler --- */

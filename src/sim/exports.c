@@ -380,11 +380,18 @@ CUresult sim_cuGetProcAddress(const char *symbol, void **out, int version, cuuin
 
 CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)
 {
-	static const CUuuid empty; /* a table that no one knows, with nothing in it */
-	static const size_t size = sizeof size;
+	static const CUuuid tables[] = {
+		{{0}}, /* that nobody knows */
+#define GM_TABLE(id, libraries) {id},
+#include "driver/tables.def"
+#undef GM_TABLE
+	};
+	static const size_t size = sizeof size; /* of a table with nothing in it */
+	bool found = false;
 	if (!table || !id)
 		return CUDA_ERROR_INVALID_VALUE;
-	bool found = memcmp(id, &empty, sizeof empty) == 0;
+	for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
+		found = memcmp(id, &tables[i], sizeof *id) == 0;
 	*table = found ? &size : NULL;
 	return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

@@ -225,7 +225,7 @@ refused() {
 @test "a process that had a communicator of NCCL is refused, and so is an unknown table of functions" {
 	begin
 	says table 'cuGetExportTable: CUDA_SUCCESS'
-	refused 'a library may submit work past gpumem, by a table of cuGetExportTable: 00000000000000000000000000000000'
+	refused 'a library may submit work past gpumem, by a table of cuGetExportTable: 00000000000000000000000000000000 of the program'
 	says nccl 'kernel: CUDA_ERROR_INVALID_HANDLE'
 	refused 'the process had a communicator of NCCL: NCCL'
 	ends

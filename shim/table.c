@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/table.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/msg.h"
+#include "context/order.h"
+#include "shim/call.h"
+#include "shim/entry/object.h"
+
+static const CUuuid known[] = {
+#define GM_TABLE(id, libraries) {id},
+#include "driver/tables.def"
+#undef GM_TABLE
+};
+
+/* Of NVIDIA's driver itself: NVML asks for a table of libcuda, for one. */
+static const char *const driver[] = {
+	"libcuda.",	  "libcudadebugger.",	"libnvidia-ptxjitcompiler.",
+	"libnvidia-nvvm", "libnvidia-gpucomp.", "libnvidia-ml.",
+};
+
+static char unknown[GM_TABLE_NAME];
+static atomic_uint state;
+enum { NONE, NAMING, NAMED };
+
+const char *gm_table_unknown(void)
+{
+	return atomic_load_explicit(&state, memory_order_acquire) == NAMED ? unknown : NULL;
+}
+
+/* The name of the file that has `asker` in its code. */
+static const char *object_name(const void *asker)
+{
+	struct gm_object object;
+	if (!gm_object_at(asker, &object) || !object.path || !*object.path)
+		return "the program";
+	const char *slash = strrchr(object.path, '/');
+	return slash ? slash + 1 : object.path;
+}
+
+static bool table_is_known(const CUuuid *id, const char *asker)
+{
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (memcmp(id, &known[i], sizeof *id) == 0)
+			return true;
+	for (size_t i = 0; i < sizeof driver / sizeof *driver; i++)
+		if (strncmp(asker, driver[i], strlen(driver[i])) == 0)
+			return true;
+	return false;
+}
+
+static void table_name(const CUuuid *id, const char *asker, char *name, size_t size)
+{
+	char text[2 * sizeof id->bytes + 1];
+	for (size_t i = 0; i < sizeof id->bytes; i++)
+		snprintf(text + 2 * i, 3, "%02x", (unsigned char)id->bytes[i]);
+	snprintf(name, size, "%s of %s", text, asker);
+}
+
+static void table_given(const CUuuid *id, const char *asker)
+{
+	char name[GM_TABLE_NAME];
+	unsigned none = NONE;
+	table_name(id, asker, name, sizeof name);
+	gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s", name);
+	if (table_is_known(id, asker) || !atomic_compare_exchange_strong(&state, &none, NAMING))
+		return;
+	memcpy(unknown, name, sizeof unknown);
+	atomic_store_explicit(&state, NAMED, memory_order_release);
+	gm_order_forbid(unknown, "is a table of functions (cuGetExportTable) that may launch work "
+				 "past gpumem");
+}
+
+/* May come before cuInit. */
+CUresult on_cuGetExportTable(const void **table, const CUuuid *id)
+{
+	const void *asker = __builtin_return_address(0);
+	CUresult result = real.cuGetExportTable(table, id);
+	if (result == CUDA_SUCCESS)
+		table_given(id, object_name(asker));
+	return result;
+}
