@@ -11,8 +11,8 @@ set -u
 # in front of the library). SERVED pool: every log shows allocations of cuMemAlloc's family, all of them served by the pool;
 # a number: as pool, and it is exactly so many; heap: in every log kernels made a device heap grow; copied: as pool, and the logs
 # count exactly the bytes copied that the program prints (to_device_bytes=, to_host_bytes=); slept: as pool, and the process
-# slept and woke twenty times; any: the case may take its memory
-# elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
+# slept and woke twenty times; early: as pool, and freed memory was used again at once (GPUMEM_FREE=ordered); any: the case may
+# take its memory elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
 # 64.2 MiB in 9 blocks that are taken at the start. A number with +created or +async: and the log counts JAX's own calls.
 # In COMMAND, assignments come first and @ is the folders of the toolkit's libraries. "--": what runs has to end first, for
 # what follows needs the device for itself, or a quiet one, or much of its memory.
@@ -68,6 +68,9 @@ thrust              120  1  pool  ./thrust
 cub                 120  1  pool  ./cub
 train               180  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 train.py
 train_cached        180  1  pool  python3 train.py
+train_ordered       180  1  early GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 train.py
+cupy_ordered        180  1  early GPUMEM_FREE=ordered python3 with_cupy.py none
+blas_ordered        120  1  early GPUMEM_FREE=ordered LD_LIBRARY_PATH=@ ./blas
 train_expandable    180  1  any   PYTORCH_ALLOC_CONF=expandable_segments:True python3 train.py
 train_async         180  1  any   PYTORCH_ALLOC_CONF=backend:cudaMallocAsync python3 train.py
 oocmap              120  1  copied ./oocmap --verify --untimed -n 5000011 -t 0,1,7,64 -s 1,3,8 --room=10M
@@ -150,9 +153,9 @@ late                120  1  any   ./late
 --
 late_defer          120  1  pool  GPUMEM_FREE=defer ./late
 --
-late_ordered        120  1  any   GPUMEM_FREE=ordered ./late
+late_ordered        120  1  early GPUMEM_FREE=ordered ./late
 --
-ordered             120  1  any   GPUMEM_FREE=ordered ./ordered
+ordered             120  1  early GPUMEM_FREE=ordered ./ordered
 --
 END
 }
@@ -183,7 +186,7 @@ note() { # note ok|no|skip NAME TEXT
 }
 
 # Of the logs of a case: how many there are, the least and the sum of what the pool served, the sum of what the driver did,
-# the sum of sleeps and the sum of wakes, the least by which device heaps grew, what the program took by cuMemCreate and by cuMemAllocAsync itself (calls of both,
+# the sum of sleeps, of wakes and of frees whose memory could be used again at once, the least by which device heaps grew, what the program took by cuMemCreate and by cuMemAllocAsync itself (calls of both,
 # bytes of both), and the bytes copied to devices and back.
 served() { # served LOG...
 	"$here/gpumemstat" summary --json "$@" | python3 -c '
@@ -193,9 +196,10 @@ names = ("allocate_pool", "allocate_driver", "heap_growth_bytes", "foreign_creat
 found = json.load(sys.stdin)["logs"]
 logs = [[sum(device["counters"][name] for device in log["devices"]) for name in names] for log in found]
 pool, driver, heap, created, queued, created_bytes, queued_bytes = zip(*logs)
+early = sum(device["counters"]["ordered_early"] for log in found for device in log["devices"])
 slept = (sum(log["counters"][name] for log in found) for name in ("sleeps", "wakes"))
 copied = (sum(log["counters"]["copy_%s_bytes" % way] for log in found) for way in ("h2d", "d2h"))
-print(len(logs), min(pool), sum(pool), sum(driver), *slept, min(heap), sum(created), sum(queued), sum(created_bytes), sum(queued_bytes),
+print(len(logs), min(pool), sum(pool), sum(driver), *slept, early, min(heap), sum(created), sum(queued), sum(created_bytes), sum(queued_bytes),
       *copied)'
 }
 
@@ -212,7 +216,7 @@ said_copied() { # said_copied FILE
 
 # gpumemstat reads the logs of a case without complaint, and the driver was handed no allocation.
 read_logs() { # read_logs NAME LOGS SERVED
-	local name=$1 found least pool driver sleeps wakes heap created async created_bytes async_bytes copied own=${3#*+} served=${3%+*}
+	local name=$1 found least pool driver sleeps wakes early heap created async created_bytes async_bytes copied own=${3#*+} served=${3%+*}
 	local -a logs=("$results/logs/$name"/*)
 	[ -e "${logs[0]}" ] || logs=()
 	if [ ${#logs[@]} -lt "$2" ]; then
@@ -225,7 +229,7 @@ read_logs() { # read_logs NAME LOGS SERVED
 		return
 	fi
 	rm -f "$results/$name.summary.err"
-	read -r found least pool driver sleeps wakes heap created async created_bytes async_bytes copied <<<"$(served "${logs[@]}")"
+	read -r found least pool driver sleeps wakes early heap created async created_bytes async_bytes copied <<<"$(served "${logs[@]}")"
 	if [ -z "$driver" ]; then
 		note no "$name" "gpumemstat summary --json gave no counters"
 	elif [ "$3" = heap ]; then
@@ -234,6 +238,8 @@ read_logs() { # read_logs NAME LOGS SERVED
 		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
 	elif [ "$3" = slept ] && { [ "$sleeps" -lt 20 ] || [ "$wakes" -lt 20 ]; }; then
 		note no "$name" "it slept $sleeps times and woke $wakes times, not 20"
+	elif [ "$3" = early ] && [ "$early" = 0 ]; then
+		note no "$name" "no memory was used again early"
 	elif [ "$3" = copied ] && [ "$copied" != "$(said_copied "$results/$name.preloaded.txt")" ]; then
 		note no "$name" "copies to devices and back, bytes: $copied in the logs, $(said_copied "$results/$name.preloaded.txt") said"
 	elif [[ $served =~ ^[0-9]+$ ]] && [ "$pool" != "$served" ]; then
