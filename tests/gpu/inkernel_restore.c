@@ -111,7 +111,7 @@ static struct gm_takeover_report attempt(const char *what)
 						   .pool = pool,
 						   .context = context,
 						   .limit = (uint64_t)1 << 30,
-						   .image = gm_heap_image()};
+						   .image = gm_heap_image("granule")};
 	MUST(gm_heap_create(&heap_config, &heap));
 	MUST(cuMemcpyDtoH_v2(&on_device, gm_heap_device(heap), sizeof on_device));
 	const struct gm_takeover_config config = {
