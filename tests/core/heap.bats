@@ -21,8 +21,8 @@ both() {
 	export GPUMEM_TRIM_AFTER=0 # nothing is mapped ahead, so a trim under a kernel gives nothing
 	both life 'made: 0' 'empty: limit 256 MiB, 1 chunks, 32 MiB, grown 1, shrunk 0, used 0 MiB, live 0' \
 		'while a kernel runs: statistics 600, trim 0' \
-		'grown: limit 256 MiB, 4 chunks, 108 MiB, grown 4, shrunk 0, used 0 MiB, live 0' \
-		'used: limit 256 MiB, 4 chunks, 108 MiB, grown 4, shrunk 0, used 6 MiB, live 4194416' 'trimmed: 76 MiB' \
+		'grown: limit 256 MiB, 4 chunks, 184 MiB, grown 4, shrunk 0, used 0 MiB, live 0' \
+		'used: limit 256 MiB, 4 chunks, 184 MiB, grown 4, shrunk 0, used 6 MiB, live 4194416' 'trimmed: 152 MiB' \
 		'trimmed: limit 256 MiB, 1 chunks, 32 MiB, grown 4, shrunk 3, used 0 MiB, live 0' 'left: 0 MiB'
 }
 
@@ -42,7 +42,7 @@ both() {
 
 @test "a child leaves its parent's heap alone" {
 	both fork 'made: 0' 'child: trim 0' 'child: status 0' \
-		'parent: limit 256 MiB, 2 chunks, 48 MiB, grown 2, shrunk 0, used 0 MiB, live 0'
+		'parent: limit 256 MiB, 2 chunks, 64 MiB, grown 2, shrunk 0, used 0 MiB, live 0'
 }
 
 @test "GPUMEM_HEAP=off refuses, GPUMEM_HEAP_LIMIT bounds" {
@@ -71,18 +71,18 @@ holds() {
 	grep -q 'define GM_HELPERS' config.h || skip "no nvcc: this build has no heaps"
 	[[ $SANITIZE_LIB != *asan* ]] || skip "as above"
 	needs_driver 12.0
-	export GPUMEM_TRIM_AFTER=0 # nothing is mapped ahead, so each growth is half of the heap
+	export GPUMEM_TRIM_AFTER=0 # nothing is mapped ahead, so each growth is half of the heap and 16 MiB
 	for level in events small; do
 		logged life $level
 		jq -e '.logs[0].contradiction == null' "$BATS_TEST_TMPDIR/json"
-		holds '.counters | .heaps == 1 and .heap_growths == 3 and .heap_growth_bytes == 79691776 and .heap_growth_ns > 0'
-		holds '.counters | .heap_mapped == 0 and .heap_mapped_peak == 113246208 and .heap_live == 0 and .heap_live_peak == 4194416'
+		holds '.counters | .heaps == 1 and .heap_growths == 3 and .heap_growth_bytes == 159383552 and .heap_growth_ns > 0'
+		holds '.counters | .heap_mapped == 0 and .heap_mapped_peak == 192937984 and .heap_live == 0 and .heap_live_peak == 4194416'
 		holds '.heaps | length == 1 and .[0].own and .[0].ended and .[0].policy == "granule" and .[0].limit == 268435456'
 		holds '.heaps[0] | .grown == 4 and .shrunk == 3 and .live_peak == 4194416 and ([.growths[]] | add) == 3'
 	done
 	# A kernel is in flight at exit, so the heap was never read; what the host knows is there.
 	logged leave small
-	holds '.heaps[0] | .ended and .mapped == 50331648 and .live == 0'
+	holds '.heaps[0] | .ended and .mapped == 67108864 and .live == 0'
 	holds '.counters | .heap_samples == 0 and .heap_growths == 1'
 }
 
