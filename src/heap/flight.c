@@ -85,7 +85,7 @@ void gm_heap_launch(struct gm_heap_host *heap, CUstream stream)
 	heap->busy = true;
 	/* Earlier kernels may have seen no beat for so long that they gave the host up. */
 	__atomic_fetch_add(&heap->shared->mail.beat.value, 1, __ATOMIC_RELEASE);
-	gm_heap_wake(heap);
+	gm_heap_service_start(heap);
 	bool shed = gm_heap_shed_begin(heap);
 	gm_lock_release(&heap->lock);
 	if (wait)
@@ -115,6 +115,19 @@ static struct gm_heap_track *track_find(struct gm_heap_host *heap, uint64_t stre
 	return found;
 }
 
+/* The caller is about to write the number of a launch behind the stream's last one. NULL: no track
+ * is free. */
+static struct gm_heap_track *track_begin(struct gm_heap_host *heap, uint64_t stream)
+{
+	struct gm_heap_track *track = track_find(heap, stream);
+	if (!track)
+		return NULL;
+	track->stream = stream;
+	track->last++;
+	track->writing = true;
+	return track;
+}
+
 /* Put a write of the launch's number behind the launch. */
 static bool track_write(struct gm_heap_host *heap, struct gm_heap_track *track, CUstream stream)
 {
@@ -134,16 +147,14 @@ void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched)
 	if (!gm_heap_is_ours(heap))
 		return;
 	bool known = launched && heap->config.driver->cuStreamGetId(stream, &id) == CUDA_SUCCESS;
-	if (known) {
-		gm_lock_take(&heap->lock);
-		track = track_find(heap, id);
-		if (track) {
-			track->stream = id;
-			track->last++;
-			track->writing = true;
-		}
-		gm_lock_release(&heap->lock);
-	}
+	gm_lock_take(&heap->lock);
+	bool parked = heap->parked;
+	heap->parked = false;
+	if (known)
+		track = track_begin(heap, id);
+	gm_lock_release(&heap->lock);
+	if (parked)
+		gm_worker_wake(&heap->service);
 	bool written = track && track_write(heap, track, stream);
 	gm_lock_take(&heap->lock);
 	if (track)

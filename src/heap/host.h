@@ -105,6 +105,7 @@ struct gm_heap_host {
 	bool excluded;	     /* launches wait: a kernel of the heap's own runs, or is about to */
 	bool ran_recorded;   /* `ran` stands behind that kernel: streams wait, callers do not */
 	bool busy;	     /* launched into since the service last found nothing in flight */
+	bool parked;	     /* the service found that, and waits for a launch, which wakes it */
 	uint64_t idle_since; /* when it found that; UINT64_MAX: trimmed since then */
 	uint64_t grown, shrunk, refusals;
 	uint64_t claimed; /* granules, in total: granted once, and no longer the device's */

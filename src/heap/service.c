@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The service thread of a heap lives while kernels that may allocate are in flight, and LINGER
- * longer, asleep. A word that the GPU writes behind a kernel tells its end, so that the thread
+ * The service thread of a heap lives while kernels that may allocate are in flight, and LINGER_NAPS
+ * longer, parked. A word that the GPU writes behind a kernel tells its end, so that the thread
  * makes no call of the driver but to grow, or to map the next chunk: such a call may wait for a
  * lock that another thread of the program holds while it waits for that very kernel.
  *
@@ -9,6 +9,10 @@
  *   |-----------------|--------|-----------|---------------|---- ... ---| NAP at most
  *
  * At NAP an hour costs 72,000 reads of one word.
+ *
+ * A launch wakes a parked thread when the kernel is in its stream, as the system call may take
+ * longer than the launch. A launch that does not return before its kernel has ended rings too late
+ * (CUDA_LAUNCH_BLOCKING, or a full stream): the parked thread sees it within a NAP.
  */
 #include "heap/service.h"
 
@@ -22,11 +26,11 @@
 #include "heap/process.h"
 #include "heap/slack.h"
 
-#define SPIN 200000u	   /* ns after a lane has asked */
-#define LEAST_NAP 20000u   /* ns */
-#define NAP 50000000u	   /* ns; a second without a beat is too long for the device */
-#define NAP_SHARE 16	   /* of the time since a lane asked */
-#define LINGER 1000000000u /* ns */
+#define SPIN 200000u	 /* ns after a lane has asked */
+#define LEAST_NAP 20000u /* ns */
+#define NAP 50000000u	 /* ns; a second without a beat is too long for the device */
+#define NAP_SHARE 16	 /* of the time since a lane asked */
+#define LINGER_NAPS 20	 /* a second */
 
 uint64_t gm_heap_now(const struct gm_heap_host *heap)
 {
@@ -86,12 +90,14 @@ static bool service_attend(struct gm_heap_host *heap)
 	return true;
 }
 
-/* Is nothing in flight? Then the heap is idle, since now if it was busy so far. */
+/* Is nothing in flight? Then the heap is idle, since now if it was busy so far, and the thread is
+ * about to park. */
 static bool service_mark_idle(struct gm_heap_host *heap)
 {
 	uint64_t now = gm_heap_now(heap);
 	gm_lock_take(&heap->lock);
 	bool idle = !gm_heap_is_in_flight(heap), news = idle && heap->busy;
+	heap->parked = idle;
 	if (news) {
 		heap->busy = false;
 		heap->idle_since = now;
@@ -110,6 +116,18 @@ static bool heap_is_busy(struct gm_heap_host *heap)
 	return busy;
 }
 
+/* Wait for a launch. False: the program's threads have ended. */
+static bool service_park(struct gm_heap_host *heap, unsigned bell)
+{
+	bool wanted = true;
+	for (unsigned i = 0; i < LINGER_NAPS && wanted && !service_is_over(heap); i++) {
+		if (heap_is_busy(heap))
+			break;
+		wanted = service_sleep(heap, bell, NAP);
+	}
+	return wanted;
+}
+
 bool gm_heap_serve(struct gm_heap_host *heap)
 {
 	bool wanted = true;
@@ -117,7 +135,7 @@ bool gm_heap_serve(struct gm_heap_host *heap)
 		wanted = service_attend(heap);
 		unsigned bell = gm_worker_bell(&heap->service);
 		if (wanted && !service_is_over(heap) && service_mark_idle(heap))
-			wanted = service_sleep(heap, bell, LINGER);
+			wanted = service_park(heap, bell);
 	} while (wanted && !service_is_over(heap) && heap_is_busy(heap));
 	/* No other thread does where nobody trims. */
 	if (!heap->config.idle && wanted && gm_heap_begin_calls(heap)) {
@@ -148,8 +166,9 @@ static void service_run(void *arg)
 		guard(false);
 }
 
-static void service_start(struct gm_heap_host *heap)
+void gm_heap_service_start(struct gm_heap_host *heap)
 {
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
 	if (service_is_over(heap))
 		return;
 	int error = gm_worker_start(&heap->service, "gpumem-heap", service_run, heap);
@@ -158,13 +177,6 @@ static void service_start(struct gm_heap_host *heap)
 	gm_worker_end(&heap->service); /* the next launch tries again */
 	GM_MSG_ONCE(GM_MSG_WARN, "no thread for the device heap: %s; it does not grow",
 		    strerror(error));
-}
-
-void gm_heap_wake(struct gm_heap_host *heap)
-{
-	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
-	service_start(heap);
-	gm_worker_wake(&heap->service);
 }
 
 void gm_heap_stop(struct gm_heap_host *heap)
@@ -186,6 +198,6 @@ void gm_heap_resume(struct gm_heap_host *heap)
 	atomic_store(&heap->stopped, false);
 	gm_lock_take(&heap->lock);
 	if (heap->busy)
-		gm_heap_wake(heap);
+		gm_heap_service_start(heap);
 	gm_lock_release(&heap->lock);
 }

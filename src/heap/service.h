@@ -5,8 +5,8 @@
 
 #include "heap/host.h"
 
-/* A launch comes: start the thread if there is none, and wake it. The heap's lock is held. */
-void gm_heap_wake(struct gm_heap_host *heap);
+/* A launch comes: start the thread if there is none. The heap's lock is held. */
+void gm_heap_service_start(struct gm_heap_host *heap);
 
 /* End the service and wait for its thread. gm_heap_resume allows it again, and starts it for what
  * is in flight by then. No lock is held; the caller sees to it that the two come one by one. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ends of a heap's service thread: a launch just before its last check, and a process of which
- * only the thread remains. The file is included to intercept the locks that it takes.
+ * The ends of a heap's service thread: a launch while it is parked or just before its last check,
+ * and a process of which only the thread remains. The file is included to intercept the locks that
+ * it takes.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,10 +33,63 @@ static void launch(void)
 	gm_heap_launched(site.heap, stream, true);
 }
 
+/* --- a launch while the thread is parked --- */
+
+static unsigned naps_parked, naps_attending, bell;
+
+/* A launch in the second nap returns when its kernel has ended, which the next nap brings about. */
+static void sleep_by_blocked_launch(struct gm_heap_host *heap, uint64_t ns)
+{
+	bool attending = gm_heap_in_flight(heap);
+	TAP_OK(attending || ns == NAP, "naps are short enough for a device that wants a beat");
+	naps_attending += attending;
+	naps_parked += !attending;
+	if (attending) {
+		gm_heap_launched(heap, stream, false);
+		bell = gm_worker_bell(&heap->service);
+	} else if (naps_parked == 2) {
+		gm_heap_launch(heap, stream);
+		TAP_IS(gm_worker_bell(&heap->service), bell, "a launch rings no bell beforehand");
+	} else if (naps_parked == 4) {
+		atomic_store(&heap->stopped, true);
+	}
+}
+
+static void sees_a_launch_that_blocks(void)
+{
+	site.heap->config.sleep = sleep_by_blocked_launch;
+	atomic_store(&site.heap->service.running, 1); /* the test is the thread */
+	bell = gm_worker_bell(&site.heap->service);
+	service_run(site.heap);
+	TAP_IS(naps_attending, 1, "the parked thread attends to a launch that has not returned");
+	TAP_IS(naps_parked, 4, "and parks again");
+	atomic_store(&site.heap->stopped, false);
+	site.heap->config.sleep = NULL;
+}
+
+/* The bell costs a system call. */
+static void rings_if_parked(void)
+{
+	gm_sim_hold(stream);
+	atomic_store(&site.heap->service.running, 1); /* as a stand-in, which does nothing */
+	for (int parked = 1; parked >= 0; parked--) {
+		site.heap->parked = parked;
+		bell = gm_worker_bell(&site.heap->service);
+		gm_heap_launch(site.heap, stream);
+		gm_heap_launched(site.heap, stream, false);
+		TAP_IS(gm_worker_bell(&site.heap->service) - bell, (unsigned)parked,
+		       parked ? "a launch wakes a parked thread" : "and no other");
+		TAP_OK(!site.heap->parked, "which is not parked then");
+	}
+	atomic_store(&site.heap->service.running, 0);
+	gm_sim_release(stream, (unsigned)-1);
+}
+
 /* --- a launch before the last check --- */
 
 static unsigned locks_to_end; /* locks that the thread is yet to take; 0: not counted */
 static bool launched, attended;
+static unsigned parked_naps;
 
 static void taken_by_test(struct gm_lock *lock)
 {
@@ -52,7 +106,7 @@ static void sleep_by_test(struct gm_heap_host *heap, uint64_t ns)
 	if (gm_heap_in_flight(heap)) {
 		attended |= launched;
 		gm_sim_release(stream, (unsigned)-1);
-	} else if (ns == LINGER && !launched) {
+	} else if (ns == NAP && !launched && ++parked_naps == LINGER_NAPS) {
 		locks_to_end = 2; /* heap_is_busy, and then the last one */
 	}
 }
@@ -128,6 +182,8 @@ int main(void)
 	drv(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
 	if (!HAS_THREAD)
 		is_no_process(); /* before there are other threads */
+	sees_a_launch_that_blocks();
+	rings_if_parked();
 	stays_for_a_launch();
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "ends");
