@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Make ./configure from configure.ac: what autoreconf --install does, in half the time, for it runs most of these twice.
+# Make ./configure from configure.ac, as autoreconf --install does, but in half the time: autoreconf runs most
+# of these commands twice.
 set -e
 cd "$(dirname "$0")"
 mkdir -p build-aux

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Without the preload: one pool a device, of this library alone, made at first need. There is no
- * log and no thread. The only knobs obeyed are GPUMEM_LIMIT, GPUMEM_VERBOSE and those of heaps.
- * Stream captures and the ends of contexts are not seen. A context has ended when its handle comes
- * back under another number.
+ * Without the preload: one pool a device, owned by this library, made on first use. There is no log
+ * and no thread. The only knobs obeyed are GPUMEM_LIMIT, GPUMEM_VERBOSE and those of heaps. Stream
+ * captures and the ends of contexts are not seen. A context has ended when its handle reappears
+ * with another number.
  */
 #include "core.h"
 
@@ -33,7 +33,7 @@ static CUresult alone_take(void *arg, size_t size, struct gm_context *context, s
 	return gm_pool_alloc(arg, size, context->key, out);
 }
 
-/* A pool with its streams, not published yet. */
+/* Make a pool with its streams, not published yet. */
 static CUresult device_make(unsigned ordinal, struct gm_pool **pool, struct gm_streams **streams)
 {
 	struct gm_pool_config config = {
@@ -57,7 +57,7 @@ static CUresult device_make(unsigned ordinal, struct gm_pool **pool, struct gm_s
 	const struct gm_streams_config kept = {
 		.driver = &driver,
 		.pool = *pool,
-		.most = total / GM_STREAMS_SHARE,
+		.most = total / GM_STREAMS_MOST_SHARE,
 		.take = alone_take,
 		.arg = *pool,
 	};
@@ -68,7 +68,7 @@ static CUresult device_make(unsigned ordinal, struct gm_pool **pool, struct gm_s
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* No lock is held across the driver's calls, so two threads may each make a pool: one is kept. */
+/* No lock is held across driver calls, so two threads may each make a pool; one pool is kept. */
 static CUresult device_find(unsigned ordinal)
 {
 	struct device *d = &devices[ordinal];
@@ -108,8 +108,8 @@ static void alone_context_gone(const struct gm_context *context)
 	gm_heap_own_context_gone(context->key);
 }
 
-/* A context seen for the first time may have the handle of an older one, which has ended then: its
- * memory goes back to the pool. */
+/* A new context may have the handle of an older one. The older one has ended then: its memory
+ * returns to the pool. */
 static void alone_poll_ends(void)
 {
 	static _Atomic(struct gm_context *) polled;
@@ -145,6 +145,21 @@ static CUresult alone_free(CUdeviceptr address, int ordinal, CUstream stream, bo
 	if (ordinal < 0 || ordinal >= n_devices)
 		return CUDA_ERROR_INVALID_DEVICE;
 	return gm_visit_free(&visits, address, ordinal, stream, known);
+}
+
+/* CUDA_ERROR_INVALID_VALUE: the block is in no pool of ours. */
+static CUresult alone_record(CUdeviceptr address, CUstream stream)
+{
+	for (int i = 0; i < n_devices; i++)
+		if (device_streams((unsigned)i) &&
+		    gm_pool_reserves(atomic_load(&devices[i].pool), address))
+			return gm_visit_record(&visits, address, i, stream);
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+static bool alone_captures(CUstream stream)
+{
+	return gm_visit_captures(&driver, stream);
 }
 
 static uint64_t alone_trim(void)
@@ -192,9 +207,14 @@ static CUresult alone_heap(int ordinal, size_t limit, struct gm_heap_host **out)
 	return result;
 }
 
+static void alone_heap_begin(struct gm_heap_host *heap, CUstream stream)
+{
+	gm_heap_launch(heap, stream, NULL);
+}
+
 static void alone_heap_end(struct gm_heap_host *heap, CUstream stream)
 {
-	gm_heap_launched(heap, stream, true);
+	gm_heap_launched(heap, stream, true, NULL);
 }
 
 static void alone_reclaim(unsigned ordinal)
@@ -236,10 +256,12 @@ const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbo
 	static const struct gm_core alone = {
 		.alloc = alone_alloc,
 		.free = alone_free,
+		.record = alone_record,
+		.captures = alone_captures,
 		.trim = alone_trim,
 		.stats = alone_stats,
 		.mark = alone_mark,
-		.heap = {alone_heap, gm_heap_own_destroy, gm_heap_launch, alone_heap_end,
+		.heap = {alone_heap, gm_heap_own_destroy, alone_heap_begin, alone_heap_end,
 			 gm_heap_trim, gm_heap_figures, gm_heap_device},
 		.buffer = {alone_buffer, gm_buffer_destroy, gm_buffer_reserve, gm_buffer_resize,
 			   gm_buffer_insert, gm_buffer_erase, gm_buffer_shrink, gm_buffer_figures},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of gpumem.h: each is passed to the preload, or else to the library's own pool. */
+/* The functions of gpumem.h: each forwards to the preload, or else to the library's own pool. */
 /* before gpumem.h: all other functions in this file are hidden */
 #pragma GCC visibility push(default)
 #include "gpumem.h"
@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/msg.h"
@@ -25,7 +26,7 @@ static const struct gm_core *core_of_preload(void)
 
 static void core_find(void)
 {
-	/* Under the preload this is the preload's cuInit, which starts it. */
+	/* Under the preload this is the preload's cuInit, which starts the preload. */
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
 	CUresult (*init)(unsigned) = driver ? (CUresult(*)(unsigned))dlsym(driver, "cuInit") : NULL;
 	gm_msg_follow();
@@ -95,16 +96,57 @@ static void block_free(void *block, int device, CUstream stream, bool known)
 							       : "");
 }
 
+/*
+ * PyTorch does not check for NULL, but turns a C++ exception of its allocator into one of Python.
+ * So if PyTorch is loaded (libc10), throw std::runtime_error, by the function of libstdc++ for
+ * callers that were compiled without exceptions. Returns if PyTorch is not loaded.
+ */
+static void torch_throw(const char *text)
+{
+	void *torch = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+	void *cxx = torch ? dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	void (*throw)(const char *text) =
+		cxx ? (void (*)(const char *))dlsym(cxx, "_ZSt21__throw_runtime_errorPKc") : NULL;
+	if (torch)
+		dlclose(torch); /* PyTorch keeps it loaded */
+	if (cxx)
+		dlclose(cxx);
+	if (throw)
+		throw(text);
+}
+
 void *gpumem_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
 {
-	if (size <= 0 || !core_get())
+	char text[256];
+	if (size <= 0)
 		return NULL;
-	GM_MSG_ONCE(
-		GM_MSG_WARN,
-		"gpumem_torch_alloc: PyTorch's record_stream has no effect on this memory, which "
-		"may be overwritten while another stream uses it; where memory is out the answer "
-		"is NULL, which PyTorch does not look for");
-	return block_alloc((size_t)size, device, stream, true);
+	bool captured = core_get() && core->captures(stream);
+	void *block = captured ? NULL : block_alloc((size_t)size, device, stream, true);
+	if (block)
+		return block;
+	if (captured)
+		snprintf(text, sizeof text,
+			 "gpumem_torch_alloc: %zd bytes in a stream capture: a CUDA graph would "
+			 "keep the memory, and this allocator would hand it out again",
+			 size);
+	else
+		snprintf(text, sizeof text,
+			 "CUDA out of memory: gpumem_torch_alloc has no %zd bytes on device %d",
+			 size, device);
+	torch_throw(text);
+	return NULL;
+}
+
+void gpumem_torch_record_stream(void *block, struct CUstream_st *stream)
+{
+	if (!block || !core_get())
+		return;
+	CUresult result = core->record((CUdeviceptr)block, stream);
+	if (result != CUDA_SUCCESS)
+		GM_MSG_ONCE(GM_MSG_WARN, "libgpumem-core: record_stream of %p: error %d%s", block,
+			    (int)result,
+			    result == CUDA_ERROR_INVALID_VALUE ? ": no block of it is in use there"
+							       : "");
 }
 
 void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st *stream)
@@ -125,7 +167,7 @@ void gpumem_cupy_free(void *stream, void *block, int device)
 
 /* --- heaps --- */
 
-/* The handle is a pointer to the host's side, which `core` has made. */
+/* The handle is a pointer to the host's side, made by `core`. */
 static struct gm_heap_host *heap_host(const struct gpumem_heap *heap)
 {
 	return (struct gm_heap_host *)(uintptr_t)heap;
@@ -201,7 +243,7 @@ int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats)
 
 /* --- growable buffers --- */
 
-/* Likewise. */
+/* The handle is a pointer to the buffer, made by `core`. */
 static struct gm_buffer *buffer_inner(const struct gpumem_buffer *buffer)
 {
 	return (struct gm_buffer *)(uintptr_t)buffer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of functions behind gpumem.h. It is the preload's, which exports one name of its own
- * for that, or the library's (alone.c). Threading and errors are those of gpumem.h.
+ * The table of functions behind gpumem.h: the preload's, exported under a name of its own, or the
+ * library's (alone.c). Threading and errors are those of gpumem.h.
  */
 #ifndef GM_CORE_CORE_H
 #define GM_CORE_CORE_H
@@ -13,13 +13,16 @@
 #include "heap/heap.h"
 #include "pool/pool.h"
 
-/* Grows with every change of the table: a preload with another version is not used. */
-#define GM_CORE_VERSION 3
+/* Grows with every change of the table: a preload of another version is not used. */
+#define GM_CORE_VERSION 4
 
 struct gm_core {
 	/* `known`: the block is for `stream`, else for any stream. */
 	CUresult (*alloc)(size_t size, int device, CUstream stream, bool known, CUdeviceptr *out);
 	CUresult (*free)(CUdeviceptr block, int device, CUstream stream, bool known);
+	/* The block is used on this stream, too, until its free. */
+	CUresult (*record)(CUdeviceptr block, CUstream stream);
+	bool (*captures)(CUstream stream);
 	uint64_t (*trim)(void);
 	CUresult (*stats)(int device, struct gpumem_stats *out); /* all members; `size` is unused */
 	bool (*mark)(const char *text);
@@ -47,8 +50,8 @@ struct gm_core {
 	} buffer;
 };
 
-/* The preload's: NULL if it has no pools (GPUMEM_MODE=trace, GPUMEM_ENABLE=0, no cuInit yet), or
- * its version is another. */
+/* The preload's table; NULL: no pools (GPUMEM_MODE=trace, GPUMEM_ENABLE=0, no cuInit yet), or
+ * another version. */
 #define GM_CORE_ENTRY "gm_preload_core"
 const struct gm_core *gm_preload_core(unsigned version);
 
@@ -71,8 +74,8 @@ static inline void gm_core_stats(const struct gm_pool_stats *pool, uint64_t kept
 	};
 }
 
-/* The library's own, on the driver that `lookup` finds (gm_driver_load), whose cuInit has
- * succeeded; NULL: it lacks a call. Once. */
+/* The library's own table, on the driver that `lookup` finds (gm_driver_load), after its cuInit
+ * succeeded; NULL: the driver lacks a call. Call it once. */
 const struct gm_core *gm_core_alone(void *(*lookup)(void *arg, const char *symbol), void *arg);
 
 #endif

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumem_device.cuh in one file: awk -f flatten.awk -v src=SRC IN puts each header of SRC that IN includes, and that
-# those include, in its place, once.
+# gpumem_device.cuh in one file: awk -f flatten.awk -v src=SRC IN replaces each #include of a header of SRC by
+# that header, recursively, once for each header.
 function put(file, inner,    line, name) {
 	while ((getline line < file) > 0) {
 		if (line ~ /^#include "(heap|sim)\//) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpumem's pool of device memory, for programs that ask for it: gpumem(3), link with -lgpumem-core.
+ * gpumem's pool of device memory, for programs that call it: gpumem(3), link with -lgpumem-core.
  *
  * Under LD_PRELOAD=libgpumem.so every call uses the preload's one pool of the device, which also
  * serves the program's cudaMalloc. Without the preload the library loads libcuda.so.1 at the first
@@ -30,8 +30,8 @@ struct CUstream_st;
  * only added at the end. */
 struct gpumem_stats {
 	size_t size;	     /* in: sizeof this; out: bytes of it that were filled in */
-	uint64_t requested;  /* in blocks in use, kept ones included, as requested */
-	uint64_t handed_out; /* the same, as rounded up */
+	uint64_t requested;  /* requested bytes of blocks in use, kept ones included */
+	uint64_t handed_out; /* the same, rounded up */
 	uint64_t mapped;     /* handed_out + idle + retired */
 	uint64_t idle;
 	uint64_t retired;
@@ -46,45 +46,52 @@ struct gpumem_stats {
 /*
  * Figures of a device's pool, all but `kept` taken at one moment; all 0 if it has no pool yet.
  * Returns 0, or a CUresult: CUDA_ERROR_INVALID_VALUE (1) if stats is NULL or its size does not
- * reach beyond `size`, CUDA_ERROR_INVALID_DEVICE (101) if there is no such device,
+ * exceed the member `size`, CUDA_ERROR_INVALID_DEVICE (101) if there is no such device,
  * CUDA_ERROR_NO_DEVICE (100) if there is no driver.
  */
 int gpumem_stats(int device, struct gpumem_stats *stats);
 
 /*
- * Return all memory that is not in use to the driver, on every device. Waits for the GPU to finish
- * with freed memory. Returns the bytes.
+ * Return all unused memory to the driver, on every device. Waits for the GPU to finish with freed
+ * memory. Returns the bytes.
  */
 uint64_t gpumem_trim(void);
 
 /*
- * Put a mark with a copy of this text into the log's events (GPUMEM_LOG=events). Returns 1; 0:
- * there is no such log. Without the preload there is none.
+ * Put a mark with a copy of this text into the log's events (GPUMEM_LOG=events). Returns 1; 0: no
+ * such log, as always without the preload.
  */
 int gpumem_mark(const char *text);
 
 /*
- * A block to be used on `stream` (NULL: the legacy default stream) or ordered after it. 512-byte
+ * A block for use on `stream` (NULL: the legacy default stream) or ordered after it. 512-byte
  * aligned. NULL: the size is 0, or memory is lacking even after all idle memory was returned to the
- * driver. Memory freed on the same stream is reused at once. The signature is that of
- * torch.cuda.memory.CUDAPluggableAllocator, but PyTorch should not use it: its record_stream has no
- * effect here, so a block may be overwritten while another stream uses it, and PyTorch takes NULL
- * for memory. The first call says so on standard error.
+ * driver, or `stream` is in a capture. Memory freed on the same stream is reused at once.
+ *
+ * The signatures are those of torch.cuda.memory.CUDAPluggableAllocator. If PyTorch is loaded,
+ * std::runtime_error is thrown in place of NULL. PyTorch needs gpumem_torch_record_stream, too:
+ * gpumem(3) has the lines.
  */
 void *gpumem_torch_alloc(ssize_t size, int device, struct CUstream_st *stream);
 
 /*
- * Free a block whose only users are work queued on `stream` before. Waits only if the library keeps
- * too many freed blocks. NULL does nothing. `size` is ignored. An invalid free does nothing; the
- * first one is reported on standard error.
+ * The block is used on `stream`, too, which exists until the block is freed. The block is reused
+ * only after the work that is queued on `stream` at its free. For PyTorch's set_record_stream_fn.
+ * NULL does nothing; a block that is not in use is reported like an invalid free.
+ */
+void gpumem_torch_record_stream(void *block, struct CUstream_st *stream);
+
+/*
+ * Free a block that is used only by work queued earlier on `stream`, and on recorded streams. Never
+ * waits if the driver has cuStreamGetId (12.0). NULL does nothing. `size` is ignored. An invalid
+ * free does nothing; the first one is reported on standard error.
  */
 void gpumem_torch_free(void *block, ssize_t size, int device, struct CUstream_st *stream);
 
 /*
  * The same with the signatures of cupy.cuda.CFunctionAllocator(param, malloc, free, owner).
- * `stream` is its `param`: the stream of the allocator (1: the legacy default stream, 2: the
- * thread's). NULL: memory for any stream; its free waits for the work of its context, as cudaFree
- * does.
+ * `stream` is its `param`: the allocator's stream (1: the legacy default stream, 2: the thread's).
+ * NULL: memory for any stream; its free waits for the work of its context, like cudaFree.
  */
 void *gpumem_cupy_malloc(void *stream, size_t size, int device);
 void gpumem_cupy_free(void *stream, void *block, int device);
@@ -96,26 +103,26 @@ void gpumem_cupy_free(void *stream, void *block, int device);
 struct gpumem_heap; /* the host's handle */
 struct gm_heap;	    /* the heap itself, on the device: an argument of kernels */
 
-/* Bytes, or counts where it says so. New members are only added at the end. */
+/* Members are bytes unless marked as counts. New members are only added at the end. */
 struct gpumem_heap_stats {
 	size_t size; /* in: sizeof this; out: bytes of it that were filled in */
 	uint64_t limit;
-	uint64_t mapped;	/* in chunks, which the pool of the device lends */
+	uint64_t mapped;	/* in chunks lent by the device's pool */
 	uint64_t chunks;	/* count */
 	uint64_t own;		/* mapped in addition, for the heap's bookkeeping */
-	uint64_t grown;		/* count of chunks ever added */
-	uint64_t shrunk;	/* count of chunks ever returned to the pool */
+	uint64_t grown;		/* count of chunks added, in total */
+	uint64_t shrunk;	/* count of chunks returned to the pool, in total */
 	uint64_t used;		/* in granules of 2 MiB that are not empty */
-	uint64_t live;		/* in allocations, as rounded up */
+	uint64_t live;		/* in allocations, rounded up */
 	uint64_t nulls;		/* count of allocations that returned NULL */
-	uint64_t foreign_frees; /* count of invalid frees: no allocation of the heap */
+	uint64_t foreign_frees; /* count of frees of no allocation of the heap */
 };
 
 /*
- * Make a heap in the current context of `device`, or else in its primary one. It may map `limit`
- * bytes, at most GPUMEM_HEAP_LIMIT; 0: GPUMEM_HEAP_LIMIT. Waits for kernels of its own. Returns 0,
- * or a CUresult after one line on standard error: CUDA_ERROR_NOT_SUPPORTED (801) if heaps are not
- * available.
+ * Make a heap in the current context of `device`, or else in its primary context. It may map up to
+ * `limit` bytes, at most GPUMEM_HEAP_LIMIT; 0: GPUMEM_HEAP_LIMIT. Waits for its own kernels.
+ * Returns 0, or a CUresult after one line on standard error: CUDA_ERROR_NOT_SUPPORTED (801) if
+ * heaps are not available.
  */
 int gpumem_heap_create(int device, size_t limit, struct gpumem_heap **heap);
 
@@ -126,9 +133,9 @@ void gpumem_heap_destroy(struct gpumem_heap *heap);
 struct gm_heap *gpumem_heap_device(const struct gpumem_heap *heap);
 
 /*
- * Around each launch of a kernel that allocates from the heap or frees to it. The heap grows only
- * from `begin` until that kernel has ended. `stream` is that of the launch; the heap's context is
- * current. Not in a stream capture: call them around the launch of the graph.
+ * Call these around each launch of a kernel that allocates from the heap or frees to it. The heap
+ * grows only from `begin` until that kernel has ended. `stream` is that of the launch; the heap's
+ * context is current. Not in a stream capture: call them around the launch of the graph.
  */
 void gpumem_heap_begin(struct gpumem_heap *heap, struct CUstream_st *stream);
 void gpumem_heap_end(struct gpumem_heap *heap, struct CUstream_st *stream);
@@ -138,26 +145,26 @@ void gpumem_heap_end(struct gpumem_heap *heap, struct CUstream_st *stream);
 uint64_t gpumem_heap_trim(struct gpumem_heap *heap);
 
 /* Figures of a heap. Returns 0; CUDA_ERROR_NOT_READY (600): kernels that use the heap are running,
- * and `used` and the members after it have their last values; CUDA_ERROR_INVALID_VALUE (1) as in
+ * and `used` and later members have their last values; CUDA_ERROR_INVALID_VALUE (1) as in
  * gpumem_stats. */
 int gpumem_heap_stats(struct gpumem_heap *heap, struct gpumem_heap_stats *stats);
 
 /*
- * Growable buffers: a run of bytes whose address never changes. Growth copies nothing, and maps
- * only what is new, in parts of 2 MiB or more, while kernels may use what is there. The memory of a
- * device comes from its pool; no other device has access to it. Memory of the host is pinned, and
- * accessible to the host and to the device; it wants CUDA 12.2. gpumem_vector.hpp has C++ classes.
+ * Growable buffers: a run of bytes with a constant address. Growth copies nothing, and maps only
+ * new memory, in parts of 2 MiB or more, while kernels may use the existing bytes. Device memory
+ * comes from the device's pool; no other device has access to it. Host memory is pinned, and
+ * accessible to the host and to the device; it needs CUDA 12.2. gpumem_vector.hpp has C++ classes.
  *
- * Calls on one buffer must not overlap, but those that return its figures. Results are 0 or a
- * CUresult: CUDA_ERROR_OUT_OF_MEMORY (2), and nothing has changed; CUDA_ERROR_INVALID_VALUE (1): a
- * NULL, or an offset outside of the size; CUDA_ERROR_NOT_INITIALIZED (3) in a child of fork.
+ * Calls on one buffer must not overlap, except those that return its figures. Results are 0 or a
+ * CUresult: CUDA_ERROR_OUT_OF_MEMORY (2): nothing has changed; CUDA_ERROR_INVALID_VALUE (1): a
+ * NULL, or an offset outside the size; CUDA_ERROR_NOT_INITIALIZED (3): in a child of fork.
  */
 struct gpumem_buffer;
 
 enum gpumem_memory { GPUMEM_MEMORY_DEVICE, GPUMEM_MEMORY_HOST };
 
 /*
- * Reserve addresses for `most` bytes; 0: for all memory of the device, or of the host. Nothing is
+ * Reserve addresses for `most` bytes; 0: for all memory of the device, or of the host. No memory is
  * mapped yet, and the size is 0. The buffer belongs to the context of the call, and must be
  * destroyed. CUDA_ERROR_NOT_SUPPORTED (801): this driver has no such memory.
  */
@@ -176,29 +183,29 @@ size_t gpumem_buffer_capacity(const struct gpumem_buffer *buffer);
 /* Map memory for `bytes`, if less is mapped. */
 int gpumem_buffer_reserve(struct gpumem_buffer *buffer, size_t bytes);
 
-/* Set the size; new bytes have any value. Where more has to be mapped, the capacity grows by an
- * eighth, at most by 256 MiB, if there is memory for that, else by what is lacking. No capacity is
- * given back. This and reserve wait for the GPU only where memory is lacking, for freed memory. */
+/* Set the size; new bytes are undefined. If more has to be mapped, the capacity grows by an eighth,
+ * at most by 256 MiB, if there is memory for that, else by the shortfall. The capacity never
+ * shrinks here. Resize and reserve wait for the GPU only if memory is lacking, for freed memory. */
 int gpumem_buffer_resize(struct gpumem_buffer *buffer, size_t size);
 
 /*
  * Add `bytes` at the end, or insert them at offset `at`, by copies that are queued on `stream`
  * (NULL: the legacy default stream) of the device. `from` is memory of the host or of a device,
- * which must stay until they are done; NULL: the new bytes have any value. It does not lie in the
- * buffer behind `at`. After the error of a copy the size is what it was, and the bytes behind `at`
- * have any value.
+ * which must stay until the copies are done; NULL: the new bytes are undefined. `from` must not lie
+ * in the buffer behind `at`. After a failed copy the size is unchanged, and the bytes behind `at`
+ * are undefined.
  */
 int gpumem_buffer_append(struct gpumem_buffer *buffer, const void *from, size_t bytes,
 			 struct CUstream_st *stream);
 int gpumem_buffer_insert(struct gpumem_buffer *buffer, size_t at, const void *from, size_t bytes,
 			 struct CUstream_st *stream);
 
-/* Remove `bytes` at offset `at`; those behind move, by copies that are queued on `stream`. */
+/* Remove `bytes` at offset `at`; later bytes move, by copies queued on `stream`. */
 int gpumem_buffer_erase(struct gpumem_buffer *buffer, size_t at, size_t bytes,
 			struct CUstream_st *stream);
 
-/* Return to the pool the memory that lies behind the size, in whole parts as growth has mapped
- * them. Waits as destroy does. */
+/* Return memory behind the size to the pool, in whole parts as growth has mapped them. Waits like
+ * destroy. */
 int gpumem_buffer_shrink(struct gpumem_buffer *buffer);
 
 #ifdef __cplusplus

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * C++ over gpumem.h: a vector of device memory that grows without a copy, and an allocator for
- * thrust::device_vector. C++14; link with -lgpumem-core. Thrust is needed where a Thrust pointer is
- * asked for alone: include this header after Thrust's.
+ * thrust::device_vector. C++14; link with -lgpumem-core. Thrust is needed only for Thrust pointers:
+ * then include this header after Thrust's.
  *
- *     gpumem::vector<float> v(n);                          // bytes of any value
+ *     gpumem::vector<float> v(n);                          // undefined bytes
  *     cub::DeviceReduce::Sum(temp, size, v.data(), out, n);
  *     thrust::sort(thrust::device, v.begin(), v.end());    // iterators are raw pointers
  *     thrust::device_vector<float, gpumem::allocator<float>> w(n);
  *
  * Elements are trivially copyable: they are moved as bytes and never constructed. Errors are
- * thrown: std::bad_alloc where memory lacks, gpumem::error else. A vector is moved, not copied.
+ * thrown: std::bad_alloc if memory is lacking, else gpumem::error. A vector is moved, not copied.
  * Calls on one vector must not overlap.
  */
 #ifndef GPUMEM_VECTOR_HPP
@@ -65,7 +65,7 @@ template <class T> std::size_t bytes(std::size_t n)
 }
 } // namespace detail
 
-/* Elements in a growable buffer. `most` elements at most; 0: as many as the device has memory for.
+/* Elements in a growable buffer: at most `most`; 0: as many as fit into the device's memory.
  * begin() never changes. */
 template <class T> class vector
 {
@@ -164,7 +164,7 @@ template <class T> class vector
 	{
 		detail::check(gpumem_buffer_reserve(buffer, detail::bytes<T>(n)));
 	}
-	/* New elements have any value. */
+	/* New elements are undefined. */
 	void resize(size_type n)
 	{
 		detail::check(gpumem_buffer_resize(buffer, detail::bytes<T>(n)));
@@ -208,8 +208,8 @@ template <class T> class vector
 };
 
 #ifdef GPUMEM_HAS_THRUST
-/* Blocks of the device's pool for thrust::device_vector, on one device. As
- * cudaFree does, a free waits for the work of its context. */
+/* Blocks of the device's pool for thrust::device_vector, on one device. A free waits for the work
+ * of its context, like cudaFree. */
 template <class T> class allocator
 {
       public:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# libgpumem-core: the pool for programs that ask for it by gpumem.h.
-# Names are versioned (libgpumem-core.map). What is added there raises CURRENT and AGE; nothing is ever taken away.
+# libgpumem-core: the pool for programs that call gpumem.h.
+# Names are versioned (libgpumem-core.map). An added name raises CURRENT and AGE; no name is ever removed.
 lib_LTLIBRARIES += libgpumem-core.la
 include_HEADERS = %D%/gpumem.h %D%/gpumem_vector.hpp
 libgpumem_core_la_SOURCES = %D%/alone.c %D%/api.c %D%/core.h src/base/glibc_dlsym.c
 libgpumem_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(srcdir)/%D%
 libgpumem_core_la_CFLAGS = $(AM_CFLAGS) -fPIC
 libgpumem_core_la_LIBADD = libgm.la -lpthread -ldl
-libgpumem_core_la_LDFLAGS = -version-info 2:0:2 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
+libgpumem_core_la_LDFLAGS = -version-info 3:0:3 -Wl,--version-script=$(srcdir)/%D%/libgpumem-core.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,now,-z,nodelete,-z,relro,-z,noexecstack $(GM_GLIBC_LINK)
 EXTRA_libgpumem_core_la_DEPENDENCIES = %D%/libgpumem-core.map
 EXTRA_DIST += %D%/libgpumem-core.map
 
-# The header for kernels, with all of the device code that it needs in it.
+# The header for kernels, with all device code that it needs.
 nodist_include_HEADERS = %D%/gpumem_device.cuh
 CLEANFILES += %D%/gpumem_device.cuh
 EXTRA_DIST += %D%/gpumem_device.cuh.in %D%/flatten.awk

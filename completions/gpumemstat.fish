@@ -5,7 +5,7 @@ function __gpumemstat_commands
 	gpumemstat --completions 2>/dev/null | string match -r '^command\t.*' | string split -f 2 \t
 end
 
-# Is this the command of the line, where a line without one is summary's?
+# True: $argv[1] is the command of the line. A line without a command is one of summary.
 function __gpumemstat_is
 	set -l words (commandline -opc)
 	set -l command summary
@@ -17,7 +17,7 @@ function __gpumemstat_first
 	test (count (commandline -opc)) -eq 1
 end
 
-# KNOB=, or behind it the knob's values.
+# KNOB=VALUE for each value; KNOB= for a knob without a list of values.
 function __gpumemstat_knobs
 	for row in (gpumemstat --completions 2>/dev/null | string match -r '^knob\t.*')
 		set -l fields (string split \t -- $row)

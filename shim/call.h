@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Entry and exit of each handler. Names: on_cuX is the function that a caller of cuX
- * reaches, real.cuX the driver's own function of exactly that symbol.
+ * Entry and exit of each handler. Names: a program's call of cuX reaches on_cuX; real.cuX is the
+ * driver's own function of exactly that symbol.
  *
  *     program -> on_cuX -> gm_shim_enter -> body -> GM_PASS(real.cuX()) -> body -> gm_shim_leave
  *
- * A handler runs on the program's thread, any number at a time. None holds a lock across a call of
- * the driver but the capture lock (context/fence.h).
+ * A handler runs on the program's thread, any number at a time. The only lock held across a call of
+ * the driver is the capture lock (context/fence.h).
  */
 #ifndef GM_SHIM_CALL_H
 #define GM_SHIM_CALL_H
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/debug.h"
+#include "base/thread.h"
 #include "base/timing.h"
 #include "context/context.h"
 #include "context/fence.h"
@@ -25,7 +26,7 @@
 #include "shim/entry/hooks.h"
 #include "shim/life.h"
 
-/* The guard: not 0 while this thread is in a call of ours, in which hooks only forward. */
+/* The guard: not 0 while this thread is in a call of ours; hooks then only forward. */
 extern GM_TLS unsigned gm_shim_inside;
 extern struct gm_driver gm_shim_driver; /* valid from ACTIVE on */
 
@@ -35,8 +36,8 @@ static inline bool gm_shim_active(void)
 			 GM_SHIM_ACTIVE);
 }
 
-/* Put the guard up. False: the shim is not active, or this thread is inside already; the handler
- * then forwards the call, and does not leave. */
+/* Put the guard up. False: the shim is not active, or the guard is up already; the handler then
+ * forwards the call, and does not call gm_shim_leave. */
 static inline bool gm_shim_enter(void)
 {
 	if (GM_LIKELY(gm_shim_active() && gm_shim_inside == 0)) {
@@ -46,15 +47,15 @@ static inline bool gm_shim_enter(void)
 	return false;
 }
 
-/* What keeps every call from working in the current context, as natively: there is none, it has
- * ended, or an error stays with it. Else CUDA_SUCCESS. No capture is invalidated. Inside only. */
+/* The error that the current context natively returns for every call: no context, an ended one, or
+ * a sticky error. Else CUDA_SUCCESS. Invalidates no capture. Inside only. */
 CUresult gm_shim_context_state(void);
 
-/* Do the work that is due (gm_modules_leave, gm_log_poll), then take the guard down. */
+/* Do due work (gm_modules_leave, gm_log_poll), then take the guard down. */
 void gm_shim_leave(void);
 
 /* Make the program's own call. The guard is down meanwhile: hooks of other tools may run inside the
- * driver and ask us about blocks. */
+ * driver and query our blocks. */
 #define GM_PASS(call)                      \
 	({                                 \
 		gm_shim_inside = 0;        \
@@ -64,7 +65,7 @@ void gm_shim_leave(void);
 		passed_;                   \
 	})
 
-/* A call by its flags in hooks.def: one that submits passes the door of residency/door.h. */
+/* Make a call; with the flag SUBMITS in hooks.def it passes the door of residency/door.h. */
 #define GM_GATED(symbol, call)                                               \
 	({                                                                   \
 		const bool submits_ = GM_FLAGS_##symbol & SUBMITS;           \
@@ -77,8 +78,9 @@ void gm_shim_leave(void);
 		gated_;                                                      \
 	})
 
-/* A handler whose result is that of an expression, the body. Unless `condition` holds, the call
- * goes to the driver as it is, through the door as well: it may find something to do. */
+/* A handler whose result is the value of an expression, the body. Unless `condition` holds, the
+ * call goes to the driver unchanged. It passes the door even then: the driver may find work in
+ * it. */
 #define GM_HANDLER_IF(condition, symbol, parameters, arguments, ...)                               \
 	CUresult on_##symbol parameters                                                            \
 	{                                                                                          \
@@ -99,19 +101,34 @@ void gm_shim_leave(void);
 void gm_shim_happened(uint64_t now);
 void gm_shim_happened_at(uint64_t moment); /* likewise, of gm_tick */
 
-/* A call begins of a kind that programs make often (timing.h). All are timed where the log has a
- * record of each, and where GPUMEM_SAMPLE is less than a millisecond. */
+/* Begin a call of a frequent kind (timing.h). All such calls are timed if the log has a record of
+ * each, or if GPUMEM_SAMPLE is less than a millisecond. */
 extern GM_TLS struct gm_pace gm_shim_pace;
 static inline struct gm_timing gm_shim_call(void)
 {
 	return gm_pace_call(&gm_shim_pace);
 }
 
-/* A record with the members that all records of calls have. The call began at `start` and ended at
- * `end`, both of the clock, as moments of gm_tick are where events are logged. */
-struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
-				const struct gm_context *context, uint64_t start, uint64_t end,
-				CUresult result);
+/* The clock time of a record: not before that of the thread's last record. */
+uint64_t gm_shim_time(uint64_t moment);
+
+/* A record with the common members of all records of calls. `time`: of the clock; `duration`: ns.
+ */
+static inline struct gm_record gm_shim_record(enum gm_record_kind kind, enum gm_hook_id hook,
+					      const struct gm_context *context, uint64_t time,
+					      uint64_t duration, CUresult result)
+{
+	return (struct gm_record){
+		.time = time,
+		.context = context ? (uint32_t)context->key : 0,
+		.duration = duration < UINT32_MAX ? (uint32_t)duration : UINT32_MAX,
+		.thread = gm_thread_id(),
+		.hook = (uint16_t)hook,
+		.status = (uint16_t)result,
+		.device = context ? (uint8_t)context->ordinal : 255,
+		.kind = (uint8_t)kind,
+	};
+}
 
 /* In a forked child. */
 void gm_call_forget(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libgpumem-core in a preloaded process. Its blocks come from the one pool of the device, and are
+ * libgpumem-core in a preloaded process. Its blocks are from the one pool of the device, and are
  * logged like those of cudaMalloc. A block kept for a stream counts as in use in pool and log. It
- * goes back to the pool when the program trims, when memory is lacking, or with its context.
+ * returns to the pool when the program trims, when memory is lacking, or with its context.
  */
 #include "shim/core.h"
 
@@ -20,7 +20,7 @@
 #include "shim/device.h"
 #include "shim/modules.h"
 
-static _Atomic(struct gm_streams *) kept[GM_COUNTER_DEVICES]; /* by device, made at first need */
+static _Atomic(struct gm_streams *) kept[GM_COUNTER_DEVICES]; /* by device, made on first use */
 
 static struct gm_streams *kept_if_any(unsigned ordinal)
 {
@@ -45,7 +45,7 @@ static struct gm_streams *streams_make(unsigned ordinal, struct gm_pool *pool)
 	struct gm_streams_config config = {
 		.driver = &gm_shim_driver,
 		.pool = pool,
-		.most = gm_shim_devices[ordinal].total / GM_STREAMS_SHARE,
+		.most = gm_shim_devices[ordinal].total / GM_STREAMS_MOST_SHARE,
 		.take = core_take,
 		.freed = core_freed,
 	};
@@ -78,7 +78,7 @@ static const struct gm_visits visits = {
 	.refused = core_refused,
 };
 
-/* A filled block is fresh: with GPUMEM_FILL nothing is kept for streams. */
+/* GPUMEM_FILL fills fresh blocks only, so with it no block is kept for a stream. */
 static bool streams_are_kept(void)
 {
 	return gm_knob_get()->fill.choice == GM_FILL_OFF;
@@ -110,6 +110,27 @@ static CUresult core_free(CUdeviceptr address, int ordinal, CUstream stream, boo
 	return result;
 }
 
+static CUresult core_record(CUdeviceptr address, CUstream stream)
+{
+	struct gm_block block;
+	struct gm_pool *pool = gm_shim_pool_at(address);
+	if (!pool || !gm_pool_find(pool, address, &block) || !gm_shim_enter())
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = gm_visit_record(&visits, address, (int)block.ordinal, stream);
+	gm_fence_suspect(result);
+	gm_shim_leave();
+	return result;
+}
+
+static bool core_captures(CUstream stream)
+{
+	if (!gm_shim_enter())
+		return false;
+	bool captures = gm_visit_captures(&gm_shim_driver, stream);
+	gm_shim_leave();
+	return captures;
+}
+
 static uint64_t core_trim(void)
 {
 	uint64_t given = 0;
@@ -137,12 +158,22 @@ static CUresult core_stats(int ordinal, struct gpumem_stats *out)
 	return CUDA_SUCCESS;
 }
 
-/* --- heaps: the driver calls of their service threads, or of ours, are not the program's --- */
+/* --- heaps: driver calls of their service threads, or of ours, are not the program's --- */
 
 static void heap_guard(bool up)
 {
 	gm_shim_inside = up;
 }
+
+/* A call that submits work, or takes memory. */
+#define GATED(result, call)                   \
+	do {                                  \
+		(result) = gm_door_enter();   \
+		if ((result) != CUDA_SUCCESS) \
+			break;                \
+		(result) = (call);            \
+		gm_door_leave();              \
+	} while (0)
 
 static CUresult core_heap_make(const struct gm_place *place, size_t limit,
 			       struct gm_heap_host **out)
@@ -165,7 +196,7 @@ static CUresult core_heap(int ordinal, size_t limit, struct gm_heap_host **out)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	CUresult result = gm_place_enter(&place, &gm_shim_driver, ordinal, NULL);
 	if (result == CUDA_SUCCESS) {
-		result = core_heap_make(&place, limit, out);
+		GATED(result, core_heap_make(&place, limit, out));
 		gm_place_leave(&place);
 	}
 	gm_shim_leave();
@@ -188,12 +219,12 @@ static void core_heap_destroy(struct gm_heap_host *heap)
 
 static void core_heap_begin(struct gm_heap_host *heap, CUstream stream)
 {
-	GUARDED(gm_heap_launch(heap, stream));
+	GUARDED(gm_heap_launch(heap, stream, NULL));
 }
 
 static void core_heap_end(struct gm_heap_host *heap, CUstream stream)
 {
-	GUARDED(gm_heap_launched(heap, stream, true));
+	GUARDED(gm_heap_launched(heap, stream, true, NULL));
 }
 
 static uint64_t core_heap_trim(struct gm_heap_host *heap)
@@ -240,16 +271,23 @@ static CUresult core_buffer(int ordinal, bool host, size_t most, struct gm_buffe
 	return result;
 }
 
-/* A call on a buffer, whose driver calls are not the program's. */
-#define BUFFER_CALL(name, params, args)                  \
-	static CUresult core_buffer_##name params        \
-	{                                                \
-		CUresult result;                         \
-		GUARDED(result = gm_buffer_##name args); \
-		gm_fence_suspect(result);                \
-		return result;                           \
+static CUresult core_buffer_destroy(struct gm_buffer *b)
+{
+	CUresult result;
+	GUARDED(result = gm_buffer_destroy(b));
+	gm_fence_suspect(result);
+	return result;
+}
+
+/* A call on a buffer; its driver calls are not the program's. */
+#define BUFFER_CALL(name, params, args)                        \
+	static CUresult core_buffer_##name params              \
+	{                                                      \
+		CUresult result;                               \
+		GUARDED(GATED(result, gm_buffer_##name args)); \
+		gm_fence_suspect(result);                      \
+		return result;                                 \
 	}
-BUFFER_CALL(destroy, (struct gm_buffer * b), (b))
 BUFFER_CALL(reserve, (struct gm_buffer * b, uint64_t bytes), (b, bytes))
 BUFFER_CALL(resize, (struct gm_buffer * b, uint64_t size), (b, size))
 BUFFER_CALL(insert,
@@ -277,6 +315,8 @@ __attribute__((visibility("default"))) const struct gm_core *gm_preload_core(uns
 	static const struct gm_core core = {
 		.alloc = core_alloc,
 		.free = core_free,
+		.record = core_record,
+		.captures = core_captures,
 		.trim = core_trim,
 		.stats = core_stats,
 		.mark = core_mark,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libgpumem-core in a preloaded process: blocks kept for streams, at the events of modules.h. */
+/* libgpumem-core in a preloaded process: blocks kept for streams, and the events of modules.h. */
 #ifndef GM_SHIM_CORE_H
 #define GM_SHIM_CORE_H
 

@@ -75,7 +75,7 @@ static void device_leave_to_driver(unsigned ordinal, CUresult why)
 		       ordinal, gm_driver_error(&gm_shim_driver, why));
 }
 
-/* The error is due to the device, rather than to this moment or to a broken context. */
+/* Is the error due to the device, rather than to this moment or to a broken context? */
 static bool error_is_lasting(CUresult why)
 {
 	switch (why) {
@@ -99,7 +99,7 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
 		device_leave_to_driver(ordinal, why);
 }
 
-/* Time before which no pool needs a sample: asking each pool would more than double the cost of a
+/* No pool needs a sample before this time: asking each pool would more than double the cost of a
  * call. The first sample of a pool that is made while another thread polls may be one pause late.
  */
 static _Atomic uint64_t next_sample;
@@ -110,12 +110,12 @@ static void pool_prewarm(unsigned ordinal, struct gm_pool *pool)
 	uint64_t bytes = gm_pool_knob_bytes(gm_knob_get()->prewarm, gm_shim_devices[ordinal].total);
 	CUresult result = bytes ? gm_pool_prewarm(pool, bytes) : CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS && gm_knob_origin(GM_KNOB_ID_prewarm).source != GM_KNOB_DEFAULT)
-		gm_msg(GM_MSG_WARN, "GPUMEM_PREWARM: no %s of device %u (%s)",
-		       gm_size_format(bytes, text, sizeof text), ordinal,
+		gm_msg(GM_MSG_WARN, "GPUMEM_PREWARM: device %u has no %s, none is mapped (%s)",
+		       ordinal, gm_size_format(bytes, text, sizeof text),
 		       gm_driver_error(&gm_shim_driver, result));
 }
 
-/* So that a user can see that the preload works. */
+/* Shows a user that the preload works. */
 static void pool_announce(unsigned ordinal)
 {
 	char name[96] = "?";

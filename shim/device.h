@@ -9,7 +9,7 @@
 #include "log/log.h"
 #include "pool/pool.h"
 
-/* An address in no allocation: the driver answers for it as it does for a freed one. */
+/* An address in no allocation: the driver answers for it as for a freed one. */
 #define GM_NOWHERE ((CUdeviceptr)1)
 
 struct gm_shim_device {
@@ -23,17 +23,17 @@ struct gm_shim_device {
 };
 
 extern unsigned gm_shim_n_devices;
-extern const struct gm_order_ops *gm_shim_order; /* of the pools; NULL: they sync or defer */
+extern const struct gm_order_ops *gm_shim_order; /* NULL: the pools sync or defer */
 extern struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
-/* Ask the driver about its devices, once, at the start. `pools` is false with GPUMEM_MODE=trace. */
+/* Query the driver's devices, once, at the start. `pools` is false with GPUMEM_MODE=trace. */
 void gm_shim_devices_find(bool pools, struct gm_log_device *log);
 
 /* The pool of a device could not allocate, for a reason other than a lack of memory. If it has
- * never allocated, the device is left to the driver from now on, and one line says so. */
+ * never allocated, the device is left to the driver from now on, with a warning. */
 void gm_shim_pool_failed(unsigned ordinal, CUresult why);
 
-/* The pool made for a device so far, or NULL. */
+/* The existing pool of a device, or NULL. */
 static inline struct gm_pool *gm_shim_pool_if_any(unsigned ordinal)
 {
 	return ordinal < gm_shim_n_devices
@@ -41,7 +41,7 @@ static inline struct gm_pool *gm_shim_pool_if_any(unsigned ordinal)
 		       : NULL;
 }
 
-/* The pool of a device, made at first need; NULL: it cannot have one. Calls the driver. */
+/* The pool of a device, made on first use; NULL: no pool is possible. Calls the driver. */
 struct gm_pool *gm_shim_pool_made(unsigned ordinal);
 static inline struct gm_pool *gm_shim_pool(unsigned ordinal)
 {
@@ -52,9 +52,9 @@ static inline struct gm_pool *gm_shim_pool(unsigned ordinal)
 	return gm_shim_pool_made(ordinal);
 }
 
-/* The pool in whose range `address` lies, or NULL. Lock-free. */
+/* The pool with `address` in its range, or NULL. Lock-free. */
 struct gm_pool *gm_shim_pool_at(CUdeviceptr address);
-/* Likewise; *block is what lies there (gm_pool_find). */
+/* Likewise; *block is the block at `address` (gm_pool_find). */
 struct gm_pool *gm_shim_find(CUdeviceptr address, struct gm_block *block);
 
 /* For pointer queries. True: `address` is in a live block, within its requested size, or in a block
@@ -65,7 +65,7 @@ bool gm_shim_find_live(CUdeviceptr address, struct gm_block *block, bool *ours);
 /* Call `each` for every live block of every pool, as a LIVE record. */
 void gm_shim_walk(void (*each)(void *arg, const struct gm_record *live), void *arg);
 
-/* Write a fragmentation sample of every pool that is due; `last`: of every pool. No CUDA call. */
+/* Write a fragmentation sample of every due pool; `last`: of every pool. No CUDA call. */
 void gm_shim_sample(uint64_t now, bool last);
 
 /* modules.h */

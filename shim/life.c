@@ -30,15 +30,15 @@
 #include "shim/trim.h"
 #include "stack/stack.h"
 
-/* Of src/driver/exports.txt. A newer driver may have further calls, for captures, say. */
+/* The driver of src/driver/exports.txt. A newer one may have further calls, such as captures. */
 enum { NEWEST_DRIVER = 13040 };
 
 _Atomic(enum gm_shim_state) gm_shim_state;
 
 static atomic_bool started;
-static pid_t process; /* the one that started */
+static pid_t process; /* the process that called life_start */
 
-/* GPUMEM_PROGRAM names this program. Without /proc its name is the one it was called by. */
+/* Does GPUMEM_PROGRAM name this program? Without /proc the name is from argv[0]. */
 static bool program_matches(const char *pattern)
 {
 	char path[4096];
@@ -51,8 +51,8 @@ static bool program_matches(const char *pattern)
 	return fnmatch(pattern, name, 0) == 0;
 }
 
-/* A function can be missing only before glibc 2.34, in a program that came to a driver without
- * libdl or libpthread. */
+/* A function can be missing only before glibc 2.34, in a program that loaded a driver without libdl
+ * or libpthread. */
 static bool life_can_start(void)
 {
 	const char *missing = gm_resolve_on() ? gm_glibc_late_missing() : NULL;
@@ -98,7 +98,7 @@ static void life_open_log(bool pools, const struct gm_log_device *devices)
 	gm_log_open(&config);
 }
 
-/* Stacks belong to records of events. */
+/* Stacks need a log with event records. */
 static void life_keep_stacks(const struct gm_knobs *knobs)
 {
 	if (knobs->stacks.choice == GM_STACKS_OFF || !gm_log_wants(GM_RECORD_STACK))
@@ -109,13 +109,13 @@ static void life_keep_stacks(const struct gm_knobs *knobs)
 				    "C frames");
 }
 
-/* CUDA itself does not survive a fork. The child may call cuInit in its own right, which fails, or
- * succeeds if the parent never did. */
+/* CUDA itself does not survive a fork. The child may call cuInit itself: it fails, or succeeds if
+ * the parent never called it. */
 static void life_fork_child(void)
 {
 	gm_modules_forget();
 	atomic_store(&started, false);
-	atomic_store(&gm_shim_state, GM_SHIM_SLEEPING);
+	atomic_store(&gm_shim_state, GM_SHIM_DORMANT);
 }
 
 static enum gm_shim_state life_start(void)
@@ -131,8 +131,7 @@ static enum gm_shim_state life_start(void)
 	gm_shim_devices_find(pools, devices);
 	life_open_log(pools, devices);
 	life_keep_stacks(knobs);
-	if (knobs->log.choice != GM_LOG_EVENTS) /* its records need times of the clock */
-		gm_tick_start();
+	gm_tick_start();
 	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
 	gm_stage_start();
 	gm_sleep_start();
@@ -148,7 +147,7 @@ static enum gm_shim_state life_start(void)
 		atexit(gm_node_exit);
 		atexit(gm_sleep_exit);
 	}
-	/* The calls of capture.c begin all captures of the drivers that we know. */
+	/* In known drivers the calls of capture.c begin all captures. */
 	if (gm_shim_driver.version <= NEWEST_DRIVER)
 		gm_fence_captures_counted();
 	if (pools && knobs->free.choice == GM_FREE_ORDERED) {
@@ -172,8 +171,8 @@ CUresult on_cuInit(unsigned int flags)
 	return result;
 }
 
-/* Calls no driver, which may be half gone at exit: the figures are the pools' own. A child made
- * around fork handlers (by vfork or clone) has its parent's state, and must not close its log. */
+/* Calls no driver, for it may be half gone at exit: the figures are the pools' own. A child made
+ * without fork handlers (vfork, clone) has its parent's state, and must not close its log. */
 __attribute__((destructor)) static void life_exit(void)
 {
 	if (atomic_load(&gm_shim_state) != GM_SHIM_ACTIVE || getpid() != process)

@@ -3,21 +3,21 @@
  * The life of the shim.
  *
  *                    cuInit succeeds, and gpumem is wanted
- *     SLEEPING ------------------------------------------------> ACTIVE
+ *     DORMANT -------------------------------------------------> ACTIVE
  *        |  ^                                                      |
  *        |  '--------------------- fork, in the child -------------'
  *        '---> OFF: GPUMEM_ENABLE=0, another GPUMEM_PROGRAM, a bad knob with
  *              GPUMEM_ON_ERROR=off, a driver that lacks a call
  *
- * While SLEEPING and OFF handlers only forward. While SLEEPING there is no thread, file, output,
- * allocation or driver call of ours.
+ * While DORMANT and OFF handlers only forward. While DORMANT the shim has no thread, file, output,
+ * allocation or driver call. A process that sleeps (GPUMEM_SLEEP) is ACTIVE.
  */
 #ifndef GM_SHIM_LIFE_H
 #define GM_SHIM_LIFE_H
 
 #include <stdatomic.h>
 
-enum gm_shim_state { GM_SHIM_SLEEPING, GM_SHIM_ACTIVE, GM_SHIM_OFF };
+enum gm_shim_state { GM_SHIM_DORMANT, GM_SHIM_ACTIVE, GM_SHIM_OFF };
 extern _Atomic(enum gm_shim_state) gm_shim_state;
 
 #endif

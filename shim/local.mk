@@ -2,10 +2,10 @@
 # The preload: nothing to link against, no constructor but that of base/msg.c, and no library that a
 # container may lack.
 lib_LTLIBRARIES += libgpumem.la
-# What all handlers share, and what happens in every module at an event of the process.
+# Shared code of all handlers, and the events of the process in every module.
 libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/core.c %D%/core.h %D%/device.c %D%/device.h \
-	%D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/others.c %D%/others.h %D%/refusal.c %D%/refusal.h \
-	%D%/retry.c %D%/retry.h %D%/sleep.c %D%/sleep.h %D%/table.c %D%/table.h %D%/trim.c %D%/trim.h %D%/used.c %D%/used.h
+	%D%/export_table.c %D%/export_table.h %D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/others.c %D%/others.h %D%/refusal.c %D%/refusal.h \
+	%D%/retry.c %D%/retry.h %D%/sleep.c %D%/sleep.h %D%/sleep_bounds.h %D%/trim.c %D%/trim.h %D%/used.c %D%/used.h
 # From the program's look-up of a symbol to our entry.
 libgpumem_la_SOURCES += %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
 	%D%/entry/glibc_late.h %D%/entry/hooks.c %D%/entry/hooks.h %D%/entry/object.c %D%/entry/object.h \
@@ -23,7 +23,7 @@ libgpumem_la_SOURCES += %D%/context/capture.c %D%/context/capture.h %D%/context/
 libgpumem_la_SOURCES += %D%/copy/batch.c %D%/copy/copy.c %D%/copy/copy2d.c %D%/copy/copy2d.h \
 	%D%/copy/memop.c %D%/copy/memset.c %D%/copy/node.c %D%/copy/node.h %D%/copy/stage.c %D%/copy/stage.h \
 	%D%/copy/transfer.c %D%/copy/transfer.h
-# Memory that does not come from the pool.
+# Memory outside the pool.
 libgpumem_la_SOURCES += %D%/foreign/account.c %D%/foreign/account.h %D%/foreign/array.c \
 	%D%/foreign/async.c %D%/foreign/create.c %D%/foreign/create.h %D%/foreign/external.c \
 	%D%/foreign/foreign.c %D%/foreign/foreign.h %D%/foreign/graph.c %D%/foreign/graph.h \
@@ -40,8 +40,8 @@ libgpumem_la_SOURCES += %D%/kernel/handle.c %D%/kernel/handle.h %D%/kernel/heapl
 libgpumem_la_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC) -I$(top_srcdir)
 libgpumem_la_CCASFLAGS = $(AM_CCASFLAGS)
 libgpumem_la_CFLAGS = $(AM_CFLAGS) -fPIC
-# Two segments rather than four (noseparate-code): each is a system call and page faults in every process.
 libgpumem_la_LIBADD = libgmtakeover.la libgmimage.la libgm.la
+# Two segments rather than four (noseparate-code): each costs a system call and page faults in every process.
 libgpumem_la_LDFLAGS = -module -avoid-version -shared -Wl,--version-script=%D%/libgpumem.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,noseparate-code,-z,now,-z,nodelete,-z,relro,-z,noexecstack
 EXTRA_libgpumem_la_DEPENDENCIES = %D%/libgpumem.map
@@ -53,7 +53,7 @@ else
 libgpumem_la_SOURCES += %D%/entry/entry-x86_64.S
 endif
 
-# As of glibc 2.34 these are empty archives and leave no trace. Before it only they have the functions.
+# From glibc 2.34 on these are empty archives and leave no trace. Before that only they have the functions.
 libgpumem_la_LIBADD += -ldl -lpthread
 
 # A debug build also lets the simulated driver ask which locks its caller holds.
@@ -62,14 +62,14 @@ SHIM_DEBUG_EXPORT = gm_lock_none_held;
 endif
 
 # The exports are the hooks, dlsym, and libgpumem-core's entry (api/core.h). One anonymous version: a named
-# one would not satisfy a reference to another version.
+# version would not satisfy a reference to another one.
 %D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def Makefile
 	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; $(SHIM_DEBUG_EXPORT)' && \
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
 		echo 'local: *; };'; } >$@-t && mv $@-t $@
 CLEANFILES += %D%/libgpumem.map
 
-# Nothing links with it, so libtool's description is not installed, and uninstalling needs the library's name.
+# Nothing links with it, so libtool's description is not installed, and uninstall needs the library's name.
 install-exec-hook:
 	rm -f $(DESTDIR)$(libdir)/libgpumem.la
 uninstall-hook:

@@ -24,7 +24,6 @@
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/handle.h"
 #include "shim/kernel/inkernel.h"
-#include "shim/kernel/launch.h"
 #include "shim/order/order.h"
 #include "shim/others.h"
 #include "shim/sleep.h"
@@ -57,8 +56,8 @@ static inline void module_leave(void (*leave)(uint64_t now), uint64_t now)
 		leave(now);
 }
 
-/* One call after the other rather than a loop: where events are logged each call of the program
- * gets here. */
+/* A sequence of calls rather than a loop: with a log of events each call of the program gets
+ * here. */
 void gm_modules_leave(uint64_t now)
 {
 #define GM_MODULE(name, forget, leave, reclaim, context_gone) module_leave(leave, now);

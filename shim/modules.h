@@ -13,30 +13,29 @@
 #include "shim/trim.h"
 
 /* In a forked child: the parent's pools, log and contexts are not the child's. Only resets memory:
- * any lock may have been held by another thread of the parent. */
+ * another thread of the parent may hold any lock. */
 void gm_modules_forget(void);
 
-/* Work other than samples is due at the end of a handler. Two relaxed loads. */
+/* Is work other than samples due at the end of a handler? Two relaxed loads. */
 static inline bool gm_modules_due(void)
 {
 	return GM_UNLIKELY(gm_trim_due()) || gm_inkernel_has_news();
 }
 
-/* At the end of a handler, with the guard up: do the work that is due. `now`, of the clock, is the
- * time of samples; 0: none can be due. */
+/* At the end of a handler, with the guard up: do due work. `now`, of the clock, is the time of
+ * samples; 0: no sample can be due. */
 void gm_modules_leave(uint64_t now);
 
 /*
- * Give the memory that modules have from the pool of a device, and do not use, back to that pool.
- * `next` begins at module *row, at first 0, and stops after the first module that gave some, for
- * the caller to try again before the others are asked. Returns bytes; 0: no module had any. May
- * wait for the GPU.
+ * Modules return unused memory of a device's pool to that pool. `next` begins at module *row, at
+ * first 0, and stops after the first module that returned some, so that the caller can retry before
+ * it asks the others. Returns bytes; 0: no module had any. May wait for the GPU.
  */
 uint64_t gm_modules_reclaim_next(unsigned ordinal, unsigned *row);
 void gm_modules_reclaim(unsigned ordinal);
 
-/* The context of this key has been destroyed or reset, its work is over: its memory goes back to
- * the pools. */
+/* The context of this key was destroyed or reset, and its work is over: its memory returns to the
+ * pools. */
 void gm_modules_context_gone(uint64_t key);
 
 #endif

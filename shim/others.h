@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle memory of other processes of this user (GPUMEM_SLEEP=1 in both): before a call fails for
- * lack of memory, each of them is asked to return its own to the driver. Any thread, with no lock
- * held.
+ * Idle memory of other processes of this user (GPUMEM_SLEEP=1 in both). Before a call fails for
+ * lack of memory, each such process is asked to return its idle memory to the driver. Any thread,
+ * with no lock held.
  */
 #ifndef GM_SHIM_OTHERS_H
 #define GM_SHIM_OTHERS_H
 
 #include <stdint.h>
 
-/* modules.h; bytes that others returned. Waits for their answers, GM_OTHERS_PATIENCE at most. */
+/* modules.h; returns the bytes that others returned. Waits GM_OTHERS_PATIENCE at most for all. */
 uint64_t gm_others_reclaim(unsigned ordinal);
-#define GM_OTHERS_PATIENCE 2000000000u /* ns for all of them */
+#define GM_OTHERS_PATIENCE 2000000000u /* ns */
 
-/* Bytes that others returned so far because this process asked. */
+/* Total bytes that others returned at this process's request. */
 uint64_t gm_others_given(void);
 
 #endif

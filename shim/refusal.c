@@ -9,10 +9,10 @@
 #include "base/msg.h"
 #include "knob/knob.h"
 #include "residency/opened.h"
-#include "shim/table.h"
+#include "shim/export_table.h"
 
-/* Libraries that submit work past the driver's exports; programs load them to do so. How the file
- * name begins. */
+/* Libraries that submit work past the driver's exports; programs load them for that. The begins of
+ * their file names. */
 static const char *const libraries[] = {
 	"libnvoptix.",
 	"libnvcuvid.",
@@ -31,7 +31,7 @@ void gm_refusal_kernel_asked(const char *name)
 enum gm_refusal gm_refusal_find(char *name, size_t size)
 {
 	const char *library = gm_loaded_find(libraries, sizeof libraries / sizeof *libraries);
-	const char *table = gm_table_unknown();
+	const char *table = gm_export_table_unknown();
 	*name = '\0';
 	if (gm_knob_get()->remap.choice == GM_REMAP_OFF)
 		return GM_REFUSAL_REMAP;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Here are the calls that take device memory and are not handled otherwise. A new one is a row of
- * hooks.def with RETRY, and a line below: the symbol and the types of its parameters.
+ * The calls that take device memory and have no other handler. To add one, add a row with RETRY to
+ * hooks.def, and a line below: the symbol and the types of its parameters.
  */
 #include "shim/retry.h"
 
@@ -11,11 +11,11 @@
 #include "shim/others.h"
 
 /* Return all idle memory of all pools to the driver, retired memory included, and that of other
- * processes. True: some went since this thread asked last, whoever returned it, so a call that
- * lacked memory may find it now. */
+ * processes. True: since this thread's last request any thread or process has returned memory, so a
+ * failed call may succeed now. */
 static bool retry_reclaim_all(void)
 {
-	static GM_TLS uint64_t seen; /* bytes, when this thread asked last */
+	static GM_TLS uint64_t seen; /* total bytes at this thread's last request */
 	uint64_t given = 0, before = seen;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);

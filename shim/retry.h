@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of the program that take device memory. Idle memory of the pools must never be the reason
- * that one fails: it goes back to the driver, and the call is made once more.
+ * Calls of the program that take device memory. None may fail because of the pools' idle memory:
+ * that memory is returned to the driver, and the call is retried.
  */
 #ifndef GM_SHIM_RETRY_H
 #define GM_SHIM_RETRY_H
 
 #include "shim/call.h"
 
-/* True: a call that failed with `result` is worth another try, for it lacked device memory and the
- * pools had some to return to the driver. Inside of gm_shim_enter; may wait for the GPU. */
+/* True: a call that failed with `result` is worth a retry: it lacked device memory, and the pools
+ * had some to return to the driver. Inside of gm_shim_enter; may wait for the GPU. */
 bool gm_retry(CUresult result);
 
-/* GM_PASS, with that second try. */
+/* GM_PASS, with that retry. */
 #define GM_PASS_RETRY(call)                                \
 	({                                                 \
 		CUresult tried_ = GM_PASS(call);           \
@@ -31,7 +31,7 @@ bool gm_retry(CUresult result);
 		tried_;                                                                   \
 	})
 
-/* A handler of a call that takes memory; `after` is done when it has succeeded. */
+/* A handler of a call that takes memory; `after` is evaluated on success. */
 #define GM_TAKES(symbol, parameters, arguments, after)                             \
 	GM_HANDLER(symbol, parameters, arguments, ({                               \
 			   CUresult taken_ = GM_PASS_RETRY(real.symbol arguments); \

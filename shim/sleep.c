@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim/sleep.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/futex_lock.h"
@@ -11,6 +13,7 @@
 #include "base/sys.h"
 #include "base/thread.h"
 #include "base/worker.h"
+#include "copy/share.h"
 #include "knob/knob.h"
 #include "log/count.h"
 #include "log/log.h"
@@ -18,30 +21,31 @@
 #include "pool/knobs.h"
 #include "residency/control.h"
 #include "residency/move.h"
+#include "residency/window.h"
 #include "shim/call.h"
 #include "shim/context/capture.h"
 #include "shim/copy/stage.h"
 #include "shim/device.h"
 #include "shim/refusal.h"
+#include "shim/sleep_bounds.h"
 
-#define BOUND 2000000000u     /* ns that a move waits for the GPU, and submissions; doubled by */
-#define DOUBLINGS 4	      /* each refusal, so often */
+#define BOUND 2000000000u     /* ns that a move waits for the GPU and submissions; each refusal */
+#define DOUBLINGS 4	      /* doubles it, so many times at most */
 #define PATIENCE 10000000000u /* ns that a wake waits for device memory */
 #define NAP 1000000u	      /* ns between two tries */
 #define CHECK_EVERY 100000000u
-#define LEAST_PAUSE 1000000u /* ns between two checks whether the process is idle */
 
 enum { ASK_SLEEP = 1, ASK_WAKE = 2, ASK_GIVE = 4 };
 
 static struct gm_worker worker;
 static struct gm_gate gate;
 static struct gm_move mover;
-static atomic_bool moving; /* a thread has `mover`; others wait */
+static atomic_bool moving; /* a thread uses `mover`; others wait */
 static atomic_uint request, refusals;
 static _Atomic uint64_t asked, done, moved_bytes, moved_ns, given;
 static _Atomic enum gm_refusal last_refusal;
 static struct gm_futex_lock name_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
-static char refused_for[GM_CONTROL_NAME]; /* under name_lock: of last_refusal */
+static char refused_for[GM_CONTROL_NAME]; /* under name_lock: detail of last_refusal */
 
 static void mover_take(void)
 {
@@ -64,7 +68,7 @@ static void refusal_set(enum gm_refusal refusal, const char *name)
 	atomic_store(&last_refusal, refusal);
 }
 
-/* `name`: for which it is refused; "": that says nothing more. */
+/* `name`: detail of the refusal; "": none. */
 static void record_put(enum gm_record_kind kind, enum gm_refusal refusal, const char *name,
 		       uint64_t begin)
 {
@@ -91,10 +95,11 @@ static void record_put(enum gm_record_kind kind, enum gm_refusal refusal, const 
 		       gm_refusal_text(refusal), *name ? ": " : "", name);
 }
 
-/* --- moves; the caller has `mover` --- */
+/* --- moves; the caller uses `mover` --- */
 
-static enum gm_refusal pools_move(struct gm_moved (*move)(struct gm_move *, struct gm_pool *,
-							  unsigned))
+/* `name`: of GM_CONTROL_NAME bytes; set only by a refusal. */
+static enum gm_refusal
+pools_move(struct gm_moved (*move)(struct gm_move *, struct gm_pool *, unsigned), char *name)
 {
 	uint64_t bytes = 0;
 	enum gm_refusal refusal = GM_REFUSAL_NONE;
@@ -107,17 +112,28 @@ static enum gm_refusal pools_move(struct gm_moved (*move)(struct gm_move *, stru
 		if (moved.result == CUDA_ERROR_OUT_OF_MEMORY)
 			refusal = GM_REFUSAL_DEVICE_MEMORY;
 		else if (moved.result != CUDA_SUCCESS)
-			refusal = GM_REFUSAL_CALL;
+			refusal =
+				mover.refusal != GM_REFUSAL_NONE ? mover.refusal : GM_REFUSAL_CALL;
+		if (refusal != GM_REFUSAL_NONE)
+			snprintf(name, GM_CONTROL_NAME, "%s", mover.refused_for);
 	}
 	atomic_store(&moved_bytes, bytes);
 	return refusal;
+}
+
+static uint64_t bytes_to_move(void)
+{
+	uint64_t bytes = 0;
+	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+		if (gm_shim_pool_if_any(i))
+			bytes += gm_move_need(gm_shim_pool_if_any(i)).moves;
+	return bytes;
 }
 
 /* `name`: of GM_CONTROL_NAME bytes, and "" before. */
 static enum gm_refusal sleep_is_possible(char *name)
 {
 	enum gm_refusal refusal;
-	uint64_t moves = 0;
 	if (gm_door_state() != GM_DOOR_OPEN)
 		return GM_REFUSAL_AWAY;
 	refusal = gm_refusal_find(name, GM_CONTROL_NAME);
@@ -125,14 +141,13 @@ static enum gm_refusal sleep_is_possible(char *name)
 		return refusal;
 	if (gm_capture_any())
 		return GM_REFUSAL_CAPTURE;
-	for (unsigned i = 0; i < gm_shim_n_devices; i++)
-		if (gm_shim_pool_if_any(i))
-			moves += gm_move_need(gm_shim_pool_if_any(i)).moves;
-	return moves <= gm_store_room(&mover.store) ? GM_REFUSAL_NONE : GM_REFUSAL_HOST_MEMORY;
+	refusal = gm_move_find_room(&mover, bytes_to_move());
+	snprintf(name, GM_CONTROL_NAME, "%s", mover.refused_for);
+	return refusal;
 }
 
-/* The door is shut. What has left returns if all cannot leave; if that fails as well, the process
- * is asleep in part, and its next submission tries again. */
+/* pre: the door is shut. If not all contents can leave, those that left return; if that fails as
+ * well, the process is partly asleep, and its next submission tries again. */
 static enum gm_refusal pools_send(uint64_t end, char *name)
 {
 	enum gm_refusal refusal =
@@ -140,11 +155,13 @@ static enum gm_refusal pools_send(uint64_t end, char *name)
 	if (refusal == GM_REFUSAL_NONE) /* devices opened since sleep_is_possible */
 		refusal = gm_refusal_find(name, GM_CONTROL_NAME);
 	enum gm_door_state to = GM_DOOR_OPEN;
+	char second[GM_CONTROL_NAME];
 	if (refusal == GM_REFUSAL_NONE) {
-		refusal = pools_move(gm_move_out);
+		mover.store.expected = bytes_to_move();
+		refusal = pools_move(gm_move_out, name);
 		to = GM_DOOR_ASLEEP;
 		if (refusal != GM_REFUSAL_NONE && !gm_gate_is_closed(&gate) &&
-		    pools_move(gm_move_in) == GM_REFUSAL_NONE)
+		    pools_move(gm_move_in, second) == GM_REFUSAL_NONE)
 			to = GM_DOOR_OPEN;
 	}
 	gm_door_set(to);
@@ -175,12 +192,12 @@ static enum gm_refusal process_sleep(void)
 	return refusal;
 }
 
-/* Of the device's memory another process may just have some. */
-static enum gm_refusal pools_fetch(uint64_t end)
+/* Another process may use some of the device's memory for a while, so retry. */
+static enum gm_refusal pools_fetch(uint64_t end, char *name)
 {
 	enum gm_refusal refusal;
 	uint64_t bytes = 0;
-	while ((refusal = pools_move(gm_move_in)) == GM_REFUSAL_DEVICE_MEMORY &&
+	while ((refusal = pools_move(gm_move_in, name)) == GM_REFUSAL_DEVICE_MEMORY &&
 	       gm_clock_ns() < end && !gm_gate_is_closed(&gate)) {
 		bytes += atomic_load(&moved_bytes);
 		gm_sys_nap(NAP);
@@ -189,10 +206,11 @@ static enum gm_refusal pools_fetch(uint64_t end)
 	return refusal;
 }
 
-/* On the thread of a submission, or on ours. */
+/* Runs on the thread of a submission, or on ours. */
 static CUresult process_wake(void)
 {
 	unsigned inside = gm_shim_inside;
+	char name[GM_CONTROL_NAME] = "";
 	uint64_t begin = gm_clock_ns();
 	enum gm_refusal refusal = GM_REFUSAL_NONE;
 	gm_shim_inside = 1;
@@ -200,9 +218,9 @@ static CUresult process_wake(void)
 	mover_take();
 	if (gm_door_state() == GM_DOOR_ASLEEP) {
 		gm_door_set(GM_DOOR_SHUT);
-		refusal = pools_fetch(begin + PATIENCE);
+		refusal = pools_fetch(begin + PATIENCE, name);
 		gm_door_set(refusal == GM_REFUSAL_NONE ? GM_DOOR_OPEN : GM_DOOR_ASLEEP);
-		record_put(GM_RECORD_WAKE, refusal, "", begin);
+		record_put(GM_RECORD_WAKE, refusal, name, begin);
 	}
 	mover_leave();
 	gm_thread_let_cancel();
@@ -212,7 +230,7 @@ static CUresult process_wake(void)
 						     : CUDA_ERROR_UNKNOWN;
 }
 
-/* Idle memory goes to the driver, for another process. What is asked of this one stays with it. */
+/* Return idle memory to the driver, for another process; never asks other processes in turn. */
 static void pools_give(void)
 {
 	if (!gm_gate_enter(&gate))
@@ -254,7 +272,7 @@ static bool contexts_are_idle(void)
 	return true;
 }
 
-/* Of the thread: the door's count when it last changed, and since when it is the same. */
+/* Of the thread: the door's present count, and the time of its last change. */
 struct idle {
 	uint64_t passages, since;
 };
@@ -277,10 +295,10 @@ static void idle_check(struct idle *idle)
 	idle->since = gm_clock_ns();
 }
 
-/* False: the thread ends, or another has been started. */
+/* False: the thread ends, or another thread was started. */
 static bool sleeper_stay(void)
 {
-	uint64_t after = sleep_after(), pause = after / 8;
+	uint64_t after = sleep_after();
 	unsigned bell = gm_worker_bell(&worker);
 	if (atomic_load(&request))
 		return true;
@@ -288,7 +306,7 @@ static bool sleeper_stay(void)
 		gm_worker_end(&worker);
 		return atomic_load(&request) && gm_worker_claim(&worker);
 	}
-	if (gm_worker_sleep(&worker, bell, pause > LEAST_PAUSE ? pause : LEAST_PAUSE, CHECK_EVERY))
+	if (gm_worker_sleep(&worker, bell, gm_sleep_pause(after), CHECK_EVERY))
 		return true;
 	gm_worker_end(&worker);
 	return false;
@@ -322,7 +340,7 @@ static int sleeper_start(void)
 
 static void control_fill(struct gm_control *control)
 {
-	*control = (struct gm_control){.asleep = gm_door_state(),
+	*control = (struct gm_control){.state = gm_door_state(),
 				       .refusal = atomic_load(&last_refusal),
 				       .done = atomic_load(&done),
 				       .asked = atomic_load(&asked),
@@ -337,8 +355,9 @@ static void control_fill(struct gm_control *control)
 		struct gm_pool_stats stats = {0};
 		if (pool)
 			gm_pool_stats(pool, &stats);
-		control->mapped += stats.mapped;
+		control->mapped += stats.mapped + stats.lent;
 		control->away += stats.away;
+		control->filed += mover.folder.path ? stats.away : 0;
 		control->pinned += stats.pinned;
 		control->lent += stats.lent;
 		control->driver += gm_counter_get(i, GM_C_foreign_driver);
@@ -346,6 +365,8 @@ static void control_fill(struct gm_control *control)
 		control->created += gm_counter_get(i, GM_C_foreign_created);
 		control->array += gm_counter_get(i, GM_C_foreign_array);
 		control->managed += gm_counter_get(i, GM_C_foreign_managed);
+		control->graph += gm_counter_get(i, GM_C_foreign_graph);
+		control->external += gm_counter_get(i, GM_C_foreign_external);
 	}
 }
 
@@ -401,6 +422,17 @@ static bool move_is_over(void)
 	return gm_gate_is_closed(&gate);
 }
 
+/* Report a bad folder at the start: a process that sleeps by itself has no caller to report a
+ * refusal to. The folder may still be made before the first sleep. */
+static void folder_check(const char *path)
+{
+	if (access(path, W_OK | X_OK) != 0)
+		gm_msg(GM_MSG_WARN,
+		       "GPUMEM_SLEEP_STORE=" GM_MSG_TEXT
+		       ": %s; the process cannot sleep before it can be written",
+		       GM_MSG_CUT(path), strerror(errno));
+}
+
 void gm_sleep_start(void)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
@@ -412,7 +444,16 @@ void gm_sleep_start(void)
 	mover.is_over = move_is_over;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++)
 		devices += gm_shim_devices[i].total;
+	mover.store.driver = &gm_shim_driver;
+	mover.store.pinnable =
+		gm_sleep_pinned(gm_share_find("").memory, (uint64_t)sysconf(_SC_PAGESIZE));
 	mover.store.warm = gm_pool_knob_bytes(knobs->sleep_store, devices);
+	mover.folder.path = knobs->sleep_store.share.folder;
+	mover.folder.calls = &gm_folder_system;
+	if (mover.folder.path) { /* only the window is kept */
+		mover.store.warm = GM_WINDOW;
+		folder_check(mover.folder.path);
+	}
 	gm_door_begin(process_wake);
 	gm_node_serve(GM_NODE_SLEEP, sleep_answer);
 	gm_node_serve(GM_NODE_WAKE, wake_answer);
@@ -444,6 +485,7 @@ void gm_sleep_forget(void)
 	gm_worker_forget(&worker);
 	gm_gate_forget(&gate);
 	gm_store_forget(&mover.store);
+	gm_folder_forget(&mover.folder);
 	gm_door_forget();
 	atomic_store(&moving, false);
 	atomic_store(&request, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleep and wake of the process (GPUMEM_SLEEP): the contents of all pools go to host memory when
- * `gpumemstat sleep` asks for it, or GPUMEM_SLEEP_AFTER has passed without a submission, on the
- * thread gpumem-sleep. They return when `gpumemstat wake` asks for it, on that thread, or at the
- * next submission, on its thread. Any thread may call these functions, with no lock held.
+ * Sleep and wake of the process (GPUMEM_SLEEP). The contents of all pools move to host memory on
+ * request of `gpumemstat sleep`, or after GPUMEM_SLEEP_AFTER without a submission, on the thread
+ * gpumem-sleep. They return on request of `gpumemstat wake`, on that thread, or at the next
+ * submission, on its thread. Any thread may call these functions, with no lock held.
  */
 #ifndef GM_SHIM_SLEEP_H
 #define GM_SHIM_SLEEP_H
@@ -11,10 +11,10 @@
 /* At the start, before any submission: obeys the knobs. */
 void gm_sleep_start(void);
 
-/* A pool was made on this device: the process can be asked from now on. */
+/* A pool was made on this device: the process accepts requests from now on. */
 void gm_sleep_join(unsigned ordinal);
 
-/* The process exits: its thread makes no further call of the driver. */
+/* The process exits: its sleep thread makes no further call of the driver. */
 void gm_sleep_exit(void);
 
 /* modules.h */

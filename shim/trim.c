@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle memory that was not needed for GPUMEM_TRIM_AFTER goes back to the driver, also while the
- * program sleeps: the trim thread does that, and sleeps until the first chunk is due. The call that
- * leaves memory idle starts the thread, which ends when nothing is idle. With GPUMEM_TRIM_AFTER=0
- * that call gives the memory back itself.
+ * Memory that was idle for GPUMEM_TRIM_AFTER is returned to the driver, also while the program
+ * sleeps. The trim thread returns it, and sleeps until the first chunk is due. A call that leaves
+ * memory idle starts the thread, which ends when no memory is idle. With GPUMEM_TRIM_AFTER=0 that
+ * call returns the memory itself.
  *
  * Empty chunks of a context's device heap become idle memory of its pool once no kernel was in
- * flight for as long. A kernel has to run to find them, and a thread has to wait for it. A call of
- * the program should not, and the heap's service thread must not, so the trim thread does, with
- * GPUMEM_TRIM_AFTER=0, too. The service thread starts it, as no call of the program follows when
- * kernels end.
+ * flight for as long. To find them a kernel has to run, and a thread has to wait for it. A call of
+ * the program should not wait, and the heap's service thread must not, so the trim thread waits,
+ * even with GPUMEM_TRIM_AFTER=0. The service thread starts it, for no call of the program follows
+ * the end of kernels.
  *
- * The slots of copies (copy/ring.h) go back likewise, a second after the last copy at least.
+ * The slots of copies (copy/ring.h) are freed likewise, at least a second after the last copy.
  *
- * The trim thread would keep a process alive whose main has ended by pthread_exit. So it checks
- * now and then whether it is the last (gm_worker_sleep), and ends. Exit handlers of the program
- * may then run on it.
+ * If the program's main has ended by pthread_exit, the trim thread would keep the process alive. So
+ * it checks from time to time whether it is the last thread (gm_worker_sleep), and ends. Exit
+ * handlers of the program may then run on it.
  *
  * Once the process exits the thread makes no more calls of the driver (gm_gate_close).
  */
@@ -32,14 +32,14 @@
 #include "shim/kernel/inkernel.h"
 #include "shim/trim.h"
 
-#define LEAST_NAP 1000000u     /* ns, when what is due could not go */
+#define LEAST_NAP 1000000u     /* ns until a retry, if due memory could not be returned */
 #define CHECK_EVERY 100000000u /* ns between checks whether the program's threads have ended */
 
 atomic_bool gm_trim_wanted;
 static struct gm_worker worker;
 static struct gm_gate gate;
 
-/* Calls of the program give back what pools have; the thread is for heaps alone. */
+/* True: calls of the program return pools' idle memory; the thread serves only heaps and copies. */
 static bool trim_is_immediate(void)
 {
 	return gm_knob_get()->trim_after.ns == 0;
@@ -62,7 +62,8 @@ void gm_trim_exit(void)
 	gm_gate_close(&gate);
 }
 
-/* When the first chunk is due that the thread gives back, or a stream that waits is reported. */
+/* The time of the thread's next work: a due chunk, heap or slot, or the report of a waiting
+ * stream. */
 static uint64_t trim_next(void)
 {
 	uint64_t next = gm_inkernel_trim_next(), slots = gm_stage_trim_next();
@@ -77,7 +78,7 @@ static uint64_t trim_next(void)
 	return next;
 }
 
-/* One chunk of any pool that is due at `now`; returns its bytes. */
+/* Return one chunk that is due at `now`, of any pool; returns its bytes. */
 static uint64_t trim_pools(uint64_t now)
 {
 	uint64_t given = 0;
@@ -89,7 +90,7 @@ static uint64_t trim_pools(uint64_t now)
 	return given;
 }
 
-/* Give back what is due; false: the process exits. */
+/* Return all due memory; false: the process exits. */
 static bool trim_due(void)
 {
 	uint64_t given, sum = 0;
@@ -115,8 +116,8 @@ static bool trim_due(void)
 
 /* --- the thread --- */
 
-/* When something is due, or UINT64_MAX, and the thread ends. A call that leaves memory idle after
- * gm_worker_end asks for another thread. */
+/* The time of the next work; UINT64_MAX: the thread ends. A call that leaves memory idle after
+ * gm_worker_end starts another thread. */
 static uint64_t trim_stay(void)
 {
 	uint64_t due = trim_next();
@@ -135,7 +136,7 @@ static bool trim_sleep(uint64_t due)
 		due = now + (nap > LEAST_NAP ? nap : LEAST_NAP);
 	if (gm_worker_sleep(&worker, gm_worker_bell(&worker), due - now, CHECK_EVERY))
 		return true;
-	gm_worker_end(&worker); /* exit handlers that free may start another */
+	gm_worker_end(&worker); /* exit handlers that free may start another thread */
 	return false;
 }
 

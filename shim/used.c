@@ -6,8 +6,8 @@
 #include "shim/call.h"
 #include "shim/device.h"
 
-static _Atomic uint64_t next_poll;		      /* when any device may be due */
-static _Atomic uint64_t next_ask[GM_COUNTER_DEVICES]; /* when each is */
+static _Atomic uint64_t next_poll;		      /* time at which any device may be due */
+static _Atomic uint64_t next_ask[GM_COUNTER_DEVICES]; /* time at which each is due */
 
 void gm_used_record(unsigned ordinal, uint64_t used)
 {
@@ -32,7 +32,7 @@ uint64_t gm_used_query(const struct gm_context *context)
 	return available;
 }
 
-/* One of several threads gets true. */
+/* Of several threads one gets true. */
 static bool used_is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 {
 	uint64_t at = atomic_load_explicit(when, memory_order_relaxed);
@@ -41,8 +41,8 @@ static bool used_is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 						       memory_order_relaxed);
 }
 
-/* A question takes some 4 us. Only the device of the current context can be asked, so in a process
- * with several devices the threads get to ask in turn. */
+/* A query takes some 4 us. Only the current context's device can be queried, so in a process with
+ * several devices the threads query in turn. */
 static __attribute__((noinline)) void used_poll(uint64_t now)
 {
 	CUresult ignored;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The used memory of a device, as the driver says, beside the memory that we can account for at
- * that moment: driver, contexts and other processes take the difference (gpumem-log(5), OVERHEAD).
- * Any thread, no lock held.
+ * The used memory of a device by the driver, beside the memory that the process accounts for at
+ * that moment. The difference is used by driver, contexts and other processes (gpumem-log(5),
+ * OVERHEAD). Any thread, no lock held.
  */
 #ifndef GM_SHIM_USED_H
 #define GM_SHIM_USED_H
 
 #include "context/context.h"
 
-/* Count the used bytes of a device that the driver has just told. */
+/* Count the used bytes of a device, just read from the driver. */
 void gm_used_record(unsigned ordinal, uint64_t used);
-/* Ask the driver about the device of `context`, which is current, and count its answer. Returns the
- * free bytes; 0: the driver does not say. */
+/* Query the device of `context`, which is current, and count the reply. Returns the free bytes; 0:
+ * unknown. */
 uint64_t gm_used_query(const struct gm_context *context);
-/* Ask about the current context's device if it was not asked for GPUMEM_SAMPLE. */
+/* Query the device of the current context, once in GPUMEM_SAMPLE. */
 void gm_used_sample(uint64_t now);
 
 /* modules.h */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Included before every file of a coverage build: counts are written at exit, and here at _exit. */
+/* Included before every file of a coverage build: counts are written at exit, and by this header at
+ * _exit. */
 #ifndef GM_TESTS_COVERAGE_H
 #define GM_TESTS_COVERAGE_H
 #ifndef __ASSEMBLER__

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# coverage.sh SRCDIR MINIMUM: after the tests, in a build folder of --enable-coverage: line coverage of each file of api/,
-# shim/ and src/; fails if that of all of them together is below MINIMUM percent. The simulated drivers stand in for the
-# device, and gpumemstat is no part of the library: their lines are shown, and not counted. Assembler is not measured. A line
-# that is compiled more than once (a header, the device's code in its tests) counts as run if it was run anywhere.
+# coverage.sh SRCDIR MINIMUM: print the line coverage of each file of api/, shim/ and src/; fail if the total
+# is below MINIMUM percent. Run it after the tests, in a build folder of --enable-coverage. The simulated
+# drivers replace the device, and gpumemstat is no part of the library: their totals are shown but not
+# counted. Assembler is not measured. A line compiled several times (a header, device code in its tests)
+# counts as run if any copy was run.
 top=$(cd "$1" && pwd) || exit 1
 find api src shim tools tests/sim tests/unit -name '*.gcno' | sort | while read -r object; do
-	${GCOV:-gcov} --stdout "$object" 2>/dev/null # it complains of what was never run
+	${GCOV:-gcov} --stdout "$object" 2>/dev/null # its errors are about code that was never run
 done | awk -F: -v top="$top/" -v minimum="$2" '
 	function group(f) {
 		return f ~ /^src\/(sim\/|driver\/null)/ ? "simulated drivers" : f ~ /^tools/ ? "gpumemstat" : "the libraries"

@@ -2,13 +2,14 @@
 /*
  * Small images of device code, made in memory from words, so that tests need no compiler:
  *
- *	KIND:ARCH[:PACKING[:NAME,NAME...[:SIZE]]]	code that calls these functions; KIND is
- *cubin, old (of CUDA 11), object, ptx, lto, or a number; ARCH is 90, 90a, 100f; PACKING is raw,
- *lz4, zstd or odd fatbin WORD...				a container of such code host
- *WORD... a file of the host with the containers in it
+ *   KIND:ARCH[:PACKING[:NAME,NAME...[:SIZE]]]
+ *                    code that calls these functions; KIND is cubin, old (of CUDA 11), object, ptx,
+ *                    lto, or a number; ARCH is 90, 90a, 100f; PACKING is raw, lz4, zstd or odd
+ *   fatbin WORD...   a container of such code
+ *   host WORD...     a file of the host with the containers in it
  *
- * make_image(&m, "fatbin cubin:90:zstd:malloc,free ptx:90 fatbin cubin:75"). free(m.at) in the end.
- *A word that is wrong ends the program. What compresses is looked for as in src/image/unpack.c.
+ * make_image(&m, "fatbin cubin:90:zstd:malloc,free ptx:90 fatbin cubin:75"). The caller frees m.at.
+ * A wrong word ends the program. The libraries that compress are found as in src/image/unpack.c.
  */
 #ifndef GM_TESTS_IMAGE_MAKE_H
 #define GM_TESTS_IMAGE_MAKE_H
@@ -69,7 +70,7 @@ static inline struct make_word make_parse(const char *text)
 
 static const char make_begin[] = "\0.shstrtab\0.strtab\0.symtab\0.text.kernel\0kernel";
 
-/* A table of symbols: for each name an undefined function; and what is no call of ours, a symbol of
+/* A table of symbols: for each name of ours an undefined function; for any other name a symbol of
  * its own. */
 static inline void make_symbol(struct make *symbols, struct make *strings, const char *name)
 {
@@ -91,7 +92,7 @@ static inline void make_symbols(struct make *symbols, struct make *strings, cons
 			 .st_shndx = 4};
 	snprintf(copy, sizeof copy, "%s", names);
 	make_put(symbols, NULL, sizeof own);
-	make_put(strings, make_begin, sizeof make_begin); /* as nvcc has it */
+	make_put(strings, make_begin, sizeof make_begin); /* as nvcc writes it */
 	make_put(symbols, &own, sizeof own);
 	while ((name = strsep(&rest, ","))) {
 		char numbered[32];
@@ -104,7 +105,7 @@ static inline void make_symbols(struct make *symbols, struct make *strings, cons
 	}
 }
 
-/* Sections 1 to n of an ELF file, contents first, then their table, as nvcc orders them. */
+/* Sections 1 to n of an ELF file, contents first, then their table, in nvcc's order. */
 struct make_section {
 	const char *name;
 	uint32_t type, link;
@@ -157,7 +158,7 @@ static inline Elf64_Ehdr make_head(unsigned type, unsigned machine)
 			    .e_shstrndx = 1};
 }
 
-/* As hard to compress as instructions are, or harder. */
+/* At least as hard to compress as instructions. */
 static inline void make_noise(struct make *m, size_t n)
 {
 	unsigned char *to = make_put(m, NULL, n);
@@ -235,7 +236,7 @@ static inline bool make_can_pack(void)
 	       make_find("libzstd.so.1", "ZSTD_compress");
 }
 
-/* Add to `m` what `plain` is compressed, and return its size. */
+/* Add `plain` to `m` in compressed form, and return its size there. */
 static inline size_t make_pack(struct make *m, const struct make *plain, bool lz4)
 {
 	size_t room = plain->n + plain->n / 16 + 512, n;

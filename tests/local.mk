@@ -17,6 +17,7 @@ include tests/cli/wrong.mk
 include tests/gpu/local.mk
 include tests/fuzz/local.mk
 include tests/bench/local.mk
+include tests/bench/door.mk
 include tests/bench/warm.mk
 include tests/lint/local.mk
 include tests/mutants/local.mk

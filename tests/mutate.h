@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Logs damaged on purpose, by a number: the same seed does the same to the same log everywhere.
- * Most of what it does respects the layout (format.h), for what is blindly flipped is refused
- * early.
+ * Logs with deliberate damage, selected by a number: the same seed does the same to the same log on
+ * every machine. Most changes respect the layout (format.h), because blind flips are refused early.
  */
 #ifndef GM_TESTS_MUTATE_H
 #define GM_TESTS_MUTATE_H
@@ -16,7 +15,7 @@
 #define MUTATE_ROOM (4 * GM_MIB)
 
 struct mutate {
-	char *bytes; /* MUTATE_ROOM of them */
+	char *bytes; /* MUTATE_ROOM bytes */
 	size_t n;
 	uint64_t state;
 };
@@ -34,7 +33,7 @@ static inline size_t mutate_below(struct mutate *m, size_t n)
 	return n ? mutate_number(m) % n : 0;
 }
 
-/* Numbers at which readers stumble. */
+/* Numbers at limits of integers. */
 static inline uint64_t mutate_value(struct mutate *m, uint64_t before)
 {
 	const uint64_t values[] = {0,
@@ -79,7 +78,7 @@ static inline size_t mutate_slots(const struct mutate *m)
 	return head.slots_offset < m->n ? head.slots_offset : m->n;
 }
 
-/* Where one of the slots begins. */
+/* The start of one of the slots. */
 static inline size_t mutate_slot(struct mutate *m)
 {
 	size_t first = mutate_slots(m);
@@ -166,7 +165,7 @@ static inline void mutate_move(struct mutate *m)
 	memmove(m->bytes + to, m->bytes + from, n);
 }
 
-/* Another segment behind the others, like the first but for its number. */
+/* Append another segment, like the first but for its number. */
 static inline void mutate_segment(struct mutate *m)
 {
 	size_t at = (m->n + GM_MIB - 1) / GM_MIB * GM_MIB, n = m->n < GM_MIB ? m->n : GM_MIB;
@@ -183,7 +182,7 @@ static inline void mutate_segment(struct mutate *m)
 	m->n = at + n;
 }
 
-/* Copy a good log of `n` bytes into m->bytes, and damage it as `seed` says. */
+/* Copy a good log of `n` bytes into m->bytes, with the damage that `seed` selects. */
 static inline void mutate(struct mutate *m, const char *good, size_t n, uint64_t seed)
 {
 	static void (*const ways[])(struct mutate *) = {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the .bats files, which notice `! COMMAND` only where it is the last of a test (tests/lint/ignored.sh).
+# Sourced by the .bats files: bats notices `! COMMAND` only as the last command of a test
+# (tests/lint/ignored.sh).
 
-# refute COMMAND...: it must say no by status 1; what it cannot tell, such as of a file that is not there, is another one.
+# refute COMMAND...: it must fail with status 1; an error, such as a missing file, has another status.
 refute() {
 	local status=0
 	"$@" || status=$?

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# skips.sh SRCDIR TESTS CONDITION...: run the .bats files TESTS as they are, then once in each CONDITION (SIM_DRIVER=11.4,
-# GPUMEM_FREE=defer), and stop at the first where one fails. A condition must skip exactly the tests that are skipped
-# without it and those that say by `needs_driver` or `frees_wait` that it does not suit them.
+# skips.sh SRCDIR TESTS CONDITION...: run the .bats files TESTS without a condition, then once in each
+# CONDITION (SIM_DRIVER=11.4, GPUMEM_FREE=defer). Stop at the first run with a failure. A condition must skip
+# exactly the tests skipped without it, and the tests that exclude it by `needs_driver` or `frees_wait`.
 srcdir=$1 tests=$2
 shift 2
 new=$(mktemp -d "${TMPDIR:-/tmp}/skips.XXXXXX") || exit 1
 trap 'rm -rf "$new"' EXIT
 
-# The tests that say so, as FILE: NAME. A line in setup() counts for each test of its file.
+# Print the tests that exclude the condition, as FILE: NAME. A line in setup() excludes all tests of its file.
 unsuited() {
 	for t in $tests; do
 		awk -v file="$t" -v driver="${SIM_DRIVER:-13.4}" -v free="${GPUMEM_FREE:-sync}" '

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# valgrind.sh PROGRAM [ARGUMENT]...: under memcheck, which is silent unless it finds an error or a definite leak; either
-# makes the exit status 99.
+# valgrind.sh PROGRAM [ARGUMENT]...: run PROGRAM under memcheck, which prints only errors and definite leaks.
+# Either gives exit status 99.
 SIM_MEMFD=1
 export SIM_MEMFD
 exec valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# bundle.sh STAGE NAME SECONDS: make NAME.tar.gz of what `make install` put into STAGE with an empty prefix: no static libraries,
-# no symbols for debuggers, nothing that says where it was built. The same files give the same bytes: all are of the time
-# SECONDS, which is since 1970, and owned by nobody in particular.
+# bundle.sh STAGE NAME SECONDS: make NAME.tar.gz of the files that `make install` put into STAGE with an empty
+# prefix. Static libraries, .la files, debug symbols and the build's paths are removed. The same files give
+# the same bytes: every entry has the time SECONDS (since 1970) and the owner 0:0.
 set -e
 stage=$1 name=$2 seconds=$3
 rm -f "$stage"/lib/*.la "$stage"/lib/*.a

@@ -8,7 +8,7 @@
 #include "log/counters.h"
 #include "tools/options.h"
 
-/* What a usage line takes: the first word that it has. */
+/* The kind of the operands of a usage line: the first row with a word of the line. */
 static const char *operands_of(const char *arguments)
 {
 	static const struct {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What base/glibc.h and base/glibc_dlsym.c do not do, so that gpumemstat runs on glibc 2.28
- * wherever it was built. The linker's --wrap leads calls here.
+ * Old symbol versions for gpumemstat, beyond base/glibc.h and base/glibc_dlsym.c: it runs on glibc
+ * 2.28 after a build on any newer one. The linker's --wrap redirects calls to these functions.
  *
- * crt1.o calls __libc_start_main, whose new version (2.34) runs the constructors itself. The old
- * one calls a function for that, which each program brought along, and calls it to this day.
+ * crt1.o calls __libc_start_main. Its new version (2.34) runs the constructors itself. The old
+ * version calls a function of the program for that, also in a new glibc.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 typedef void array_function(int argc, char **argv, char **environment);
 typedef int main_function(int argc, char **argv, char **environment);
 
-/* The linker's: the constructors. */
+/* The constructors; the linker defines these symbols. */
 extern array_function *__init_array_start[] __attribute__((visibility("hidden")));
 extern array_function *__init_array_end[] __attribute__((visibility("hidden")));
 extern void _init(void);
@@ -42,7 +42,7 @@ static void constructors_run(int argc, char **argv, char **environment)
 		__init_array_start[i](argc, argv, environment);
 }
 
-/* The destructors are the dynamic linker's, by `rtld_fini`. */
+/* `rtld_fini` of the dynamic linker runs the destructors. */
 int __wrap___libc_start_main(main_function *main, int argc, char **argv, array_function *init,
 			     void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
 {

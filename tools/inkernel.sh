@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What a build does with malloc in kernels, in one line: inkernel.sh BUILD-FOLDER.
+# inkernel.sh BUILD-FOLDER: print one line about the build's support of malloc in kernels.
 set -eu
 if grep -q '^#define GM_HELPERS 1' "$1/config.h"; then
 	echo "malloc in kernels can be taken over, by every policy of GPUMEM_HEAP"

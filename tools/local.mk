@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat, a folder a concern; it links nothing of CUDA. replay alone uses the pool, on the null driver. All but main
-# is a library, for tests/fuzz as well.
+# gpumemstat, one folder for each concern; it links nothing of CUDA. Only replay uses the pool, on the null driver.
+# Everything but main is a library, which tests/fuzz uses, too.
 bin_PROGRAMS += gpumemstat
 noinst_LIBRARIES += libgmtool.a
 gpumemstat_SOURCES = %D%/glibc_old.c %D%/main.c src/base/glibc_dlsym.c
 # Common to all commands: their options, completion.
 libgmtool_a_SOURCES = %D%/complete.c %D%/complete.h %D%/options.c %D%/options.def %D%/options.h %D%/tool.c \
 	%D%/tool.h
-# Logs: found, opened, and read into what commands show.
+# Logs: search, open, and read into figures.
 libgmtool_a_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/bins.c %D%/log/bins.h %D%/log/blocks.c \
 	%D%/log/blocks.h %D%/log/churn.c %D%/log/churn.h %D%/log/curve.c %D%/log/curve.h %D%/log/figures.c \
-	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c \
-	%D%/log/groups.h %D%/log/logs.c %D%/log/logs.h %D%/log/moment.c %D%/log/moment.h %D%/log/oom.c \
+	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c %D%/log/heaps.c \
+	%D%/log/groups.h %D%/log/heaps.h %D%/log/logs.c %D%/log/logs.h %D%/log/moment.c %D%/log/moment.h %D%/log/oom.c \
 	%D%/log/oom.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
 # Call stacks, and the symbols of their frames.
-libgmtool_a_SOURCES += %D%/stack/build_id.c %D%/stack/frames.c %D%/stack/frames.h %D%/stack/symbols.c \
-	%D%/stack/symbols.h
+libgmtool_a_SOURCES += %D%/stack/build_id.c %D%/stack/child.c %D%/stack/child.h %D%/stack/covered.c %D%/stack/frames.c %D%/stack/frames.h %D%/stack/short_name.c \
+	%D%/stack/symbols.c %D%/stack/symbols.h
 # Text, tables, JSON; the terminal.
 libgmtool_a_SOURCES += %D%/output/emit.c %D%/output/emit.h %D%/output/layout.c %D%/output/layout.h \
 	%D%/output/pager.c %D%/output/pager.h %D%/output/progress.c %D%/output/progress.h \
 	%D%/output/screen.c %D%/output/screen.h
-# Commands of one file, and what they alone need.
+# Commands of one file, and files for a single command.
 libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/check.c %D%/command/diff.c \
 	%D%/command/env.c %D%/command/frag.c %D%/command/hist.c %D%/command/hooks.c %D%/command/image.c \
 	%D%/command/live.c %D%/command/map.c %D%/command/sleep.c
-# summary; fragmentation and foreign memory of frag, too.
+# summary; frag uses its fragmentation and foreign memory.
 libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c \
 	%D%/summary/log.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h
 # Findings, and the rules that measure for them.
@@ -50,7 +50,8 @@ libgmtool_a_SOURCES += %D%/plot/hist.c %D%/plot/plot.c %D%/plot/plot.h %D%/plot/
 libgmtool_a_SOURCES += %D%/report/blocks.c %D%/report/log.c %D%/report/report.c %D%/report/report.h
 # replay, and its policies.
 libgmtool_a_SOURCES += %D%/replay/csv.c %D%/replay/input.c %D%/replay/log.c %D%/replay/policy.c \
-	%D%/replay/policy.h %D%/replay/policy_cached.c %D%/replay/policy_driver.c %D%/replay/policy_first.c \
+	%D%/replay/policy.h %D%/replay/policy_async.c %D%/replay/policy_cached.c %D%/replay/policy_driver.c \
+	%D%/replay/policy_area.c %D%/replay/policy_area.h %D%/replay/policy_expandable.c %D%/replay/policy_first.c \
 	%D%/replay/policy_meter.c %D%/replay/policy_meter.h %D%/replay/policy_pool.c \
 	%D%/replay/policy_span.c %D%/replay/policy_span.h %D%/replay/policy_torch.c %D%/replay/replay.c \
 	%D%/replay/replay.h %D%/replay/trace.c src/driver/null.c
@@ -62,7 +63,7 @@ gpumemstat_LDFLAGS = -Wl,--wrap=__libc_start_main,--wrap=dlinfo $(GM_GLIBC_LINK)
 endif
 gpumemstat_LDADD = libgmtool.a libgmimage.la libgm.la -lpthread -ldl -lm
 
-# The page of `report`: its parts in one file, and page.S, which takes its bytes in.
+# The page of `report`: its parts in one file, which page.S includes.
 report_scripts = %D%/report/format.js %D%/report/data.js %D%/report/stacks.js %D%/report/timeline.js %D%/report/flame.js \
 	%D%/report/tables.js %D%/report/main.js
 EXTRA_DIST += %D%/report/page.html %D%/report/page.css $(report_scripts)
@@ -76,7 +77,7 @@ nodist_libgmtool_a_SOURCES = %D%/report/page.S
 	$(AM_V_GEN)printf '\t.section .note.GNU-stack,"",%%progbits\n\t.section .rodata\n%s\n%s\n\t.incbin "%s"\n%s\n' \
 		'	.globl gm_report_page, gm_report_page_end' 'gm_report_page:' $< 'gm_report_page_end:' >$@-t && mv -f $@-t $@
 
-# What has no device code does not say so by itself; the last line of make is where people look.
+# A build without device code gives no error; the last line of make reports it.
 EXTRA_DIST += %D%/inkernel.sh
 if !GM_HELPERS
 all-local: $(LTLIBRARIES) $(PROGRAMS)
@@ -90,7 +91,7 @@ dist_zshcompletion_DATA = completions/_gpumemstat
 fishcompletiondir = $(datadir)/fish/vendor_completions.d
 dist_fishcompletion_DATA = completions/gpumemstat.fish
 
-# A folder that runs wherever it is unpacked; of the time that NEWS begins with, unless SOURCE_DATE_EPOCH says another.
+# A relocatable folder. Its files have the date at the top of NEWS, or the time SOURCE_DATE_EPOCH.
 BUNDLE = gpumem-$(PACKAGE_VERSION)-$(host_cpu)
 BUNDLE_TO = --silent prefix= exec_prefix= bindir=/bin libdir=/lib includedir=/include datarootdir=/share datadir=/share \
 	mandir=/share/man docdir=/share/doc/gpumem

@@ -98,7 +98,7 @@ static const struct gm_command commands[] = {
 	{"wake", gm_wake_main, GM_OPTIONS_ALWAYS, "PID...", "Bring it back before its next use",
 	 "Exit status: 0; 1 when a process does not wake; 2 usage."},
 	{"replay", gm_replay_main,
-	 GM_OPTIONS_OUTPUT | GM_OPTION_POLICY | GM_OPTION_LIMIT | GM_OPTION_MEMORY |
+	 GM_OPTIONS_OUTPUT | GM_OPTION_POLICY | GM_OPTION_LAG | GM_OPTION_LIMIT | GM_OPTION_MEMORY |
 		 GM_OPTION_DEVICE | GM_OPTION_UNIT | GM_OPTION_LEAST,
 	 "[OPTION]... [LOG|CSV]...", "Run a trace through the pool and other policies, and compare",
 	 "Without an operand: the newest run whose logs *.gml lie in this folder.\n"
@@ -117,7 +117,7 @@ static const struct gm_command commands[] = {
 	 "PID."},
 	{"hooks", gm_hooks_main, GM_OPTIONS_OUTPUT, "[OPTION]...",
 	 "List what is hooked, and what each hook does",
-	 "RETRY: made once more, after idle memory was given back, when memory ran out.\n"
+	 "RETRY: for lack of memory, idle memory is returned and the call retried once.\n"
 	 "WAITS: may wait for the GPU. SUBMITS: wakes a process that sleeps."},
 	{"doctor", gm_doctor_main, GM_OPTIONS_OUTPUT | GM_OPTION_TIMEOUT,
 	 "[OPTION]... [--] [COMMAND [ARG]...]", "Say whether it can work here, and if not, why",
@@ -146,10 +146,10 @@ static bool file_is_program(const char *path)
 		fclose(file);
 		return n < sizeof magic || memcmp(magic, GM_FORMAT_MAGIC, sizeof magic) != 0;
 	}
-	return true; /* it may be run, but not read */
+	return true; /* executable, but not readable */
 }
 
-/* Is a program of this name in a folder of PATH? */
+/* True if a folder of PATH has a program of this name. */
 static bool program_is_found(const char *name)
 {
 	const char *folders = getenv("PATH");
@@ -167,7 +167,7 @@ static bool program_is_found(const char *name)
 static int command_unknown(const char *word)
 {
 	const char *nearest = NULL;
-	/* One slip in a short word, two in a longer one. */
+	/* Allow one wrong letter in a short word, two in a longer one. */
 	unsigned least = strlen(word) < 5 ? 2 : 3;
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		unsigned far = gm_distance(word, commands[i].name);
@@ -187,7 +187,7 @@ static int command_unknown(const char *word)
 	return gm_tool_usage(NULL, "unknown command '%s'", word);
 }
 
-/* A path that is a program, and no log: what did its user want? */
+/* Refuse a program given in place of a log, with advice. */
 static int program_refuse(const char *path)
 {
 	return gm_tool_usage(NULL,
@@ -195,20 +195,20 @@ static int program_refuse(const char *path)
 			     path, path);
 }
 
-/* Does an option stand first that only commands which run a program have? */
+/* True if `word` is an option of record but not of summary. */
 static bool option_is_of_record(const char *word)
 {
-	static const char *const names[] = {"-e",      "-o",	   "--output",
-					    "--trace", "--stacks", "--exec"};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		const size_t n = strlen(names[i]);
-		if (strncmp(word, names[i], n) == 0 && (!word[n] || word[n] == '='))
-			return true;
-	}
-	return false;
+	return gm_options_has(command_find("record"), word) &&
+	       !gm_options_has(command_find("summary"), word);
 }
 
-/* The command that follows options; NULL: none. */
+static bool path_is_folder(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The command behind leading options; NULL: none. */
 static const struct gm_command *command_find_behind_options(char **argv)
 {
 	const struct gm_command *command = NULL;
@@ -262,11 +262,12 @@ static int command_run(int argc, char **argv)
 	}
 	if (first && strcmp(first, "--completions") == 0)
 		return gm_complete_print(commands, COMMANDS);
-	/* A log's name has a dot or a slash, a command's never, whatever files are here. */
-	if (first && *first != '-' && !strpbrk(first, "./"))
+	/* A log's name has a dot or a slash, a command's neither; existing files do not matter. */
+	if (first && *first != '-' && !strpbrk(first, "./") && !path_is_folder(first))
 		return command_unknown(first);
 	if (first && *first == '-' && (command = command_find_behind_options(argv + 1)))
-		return gm_tool_usage(command->name, "options of '%s' stand behind it",
+		return gm_tool_usage(command->name,
+				     "options go behind the command: gpumemstat %s [OPTION]...",
 				     command->name);
 	if (first && option_is_of_record(first))
 		return gm_tool_usage("record",

@@ -105,7 +105,7 @@ static bool color_set(struct gm_options *options, const char *text)
 	return true;
 }
 
-/* The key that `text` is; NULL: it is none of the `n`. */
+/* The key equal to `text`; NULL: none of the `n`. */
 static const char *key_find(const char *const *keys, size_t n, const char *text)
 {
 	for (size_t i = 0; i < n; i++)
@@ -294,30 +294,45 @@ static bool pixels_set(struct gm_options *options, const char *text)
 	return number_parse(text, PIXELS_LEAST, PIXELS_MOST, &options->pixels);
 }
 
+static bool lag_set(struct gm_options *options, const char *text)
+{
+	return gm_time_parse(text, &options->lag);
+}
+
 static bool unit_set(struct gm_options *options, const char *text)
 {
 	return gm_size_parse(text, &options->unit_size) && options->unit_size > 0;
 }
 
-/* 0 to 1, with a fraction; parsed as a percentage of a hundredth. */
-static bool least_set(struct gm_options *options, const char *text)
+/* gm_percent_parse reads "0.95%" as 9500 ppm; the ratio 0.95 is 100 times as much. */
+bool gm_options_ratio(const char *text, uint64_t *ppm)
 {
 	char percent[32];
+	uint32_t hundredths;
 	if (strlen(text) > sizeof percent - 2)
 		return false;
 	snprintf(percent, sizeof percent, "%s%%", text);
-	if (!gm_percent_parse(percent, &options->least) || options->least > 10000)
+	if (!gm_percent_parse(percent, &hundredths) || hundredths > 10000)
 		return false;
-	options->least *= 100;
+	*ppm = 100 * (uint64_t)hundredths;
+	return true;
+}
+
+static bool least_set(struct gm_options *options, const char *text)
+{
+	uint64_t ppm;
+	if (!gm_options_ratio(text, &ppm))
+		return false;
+	options->least = (uint32_t)ppm;
 	return true;
 }
 
 static const struct {
 	bool (*set)(struct gm_options *options, const char *text);
 	const char *expected;
-	const char *values; /* as complete.h has them; NULL: any text */
+	const char *values; /* VALUES of complete.h; NULL: any text */
 } setters[GM_OPTION_COUNT] = {
-	[GM_OPTION_INDEX_SET] = {NULL, NULL, "@knob"}, /* the command takes it itself */
+	[GM_OPTION_INDEX_SET] = {NULL, NULL, "@knob"}, /* the command handles it itself */
 	[GM_OPTION_INDEX_OUTPUT] = {NULL, NULL, "@file"},
 	[GM_OPTION_INDEX_JSON] = {json_set, NULL, NULL},
 	[GM_OPTION_INDEX_VERBOSE] = {verbose_set, NULL, NULL},
@@ -331,15 +346,17 @@ static const struct {
 	[GM_OPTION_INDEX_TIMEOUT] = {timeout_set, "a time like 500ms or 30s", NULL},
 	[GM_OPTION_INDEX_POLICY] =
 		{policy_set,
-		 "names out of pool, first-fit, exact-size, "
-		 "round-2m, pytorch and pytorch-pool",
-		 "@list pool first-fit exact-size round-2m pytorch pytorch-pool"},
+		 "names out of pool, pool-defer, pool-ordered, first-fit, exact-size, round-2m, "
+		 "pytorch, expandable, malloc-async and pytorch-pool",
+		 "@list pool pool-defer pool-ordered first-fit exact-size round-2m pytorch "
+		 "expandable malloc-async pytorch-pool"},
+	[GM_OPTION_INDEX_LAG] = {lag_set, "a time like 10ms", NULL},
 	[GM_OPTION_INDEX_LIMIT] = {limit_set, "a size like 64G or a share like 90%", NULL},
 	[GM_OPTION_INDEX_MEMORY] = {memory_set, "a size from 2M to 16T", NULL},
 	[GM_OPTION_INDEX_DEVICE] = {device_set, "a number from 0 to 47", NULL},
 	[GM_OPTION_INDEX_AT] = {at_set, "peak, oom, exit or a time like 1.5s", "peak oom exit"},
 	[GM_OPTION_INDEX_GROUP] = {group_set, "stack, size or context", "stack size context"},
-	[GM_OPTION_INDEX_STACKS] = {stacks_set, "off, large or all", "off large all"},
+	[GM_OPTION_INDEX_STACKS] = {stacks_set, "off, large, all or held", "off large all held"},
 	[GM_OPTION_INDEX_UNIT] = {unit_set, "a size like 64K", NULL},
 	[GM_OPTION_INDEX_LEAST] = {least_set, "a ratio from 0 to 1, like 0.95", NULL},
 	[GM_OPTION_INDEX_MAX] = {NULL, NULL, "@counter"},
@@ -356,6 +373,21 @@ static const struct {
 	[GM_OPTION_INDEX_PAGER] = {no_pager_set, NULL, NULL},
 	[GM_OPTION_INDEX_WIDTH] = {width_set, "a number from 40 to 1000", NULL},
 };
+
+bool gm_options_has(const struct gm_command *command, const char *word)
+{
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
+		const char letter[] = {'-', (char)table[i].letter, '\0'}, *name = table[i].name;
+		if (!gm_option_is_of(command, i))
+			continue;
+		if (table[i].letter && strcmp(word, letter) == 0)
+			return true;
+		if (name && strncmp(word, "--", 2) == 0 && strcspn(word + 2, "=") == strlen(name) &&
+		    strncmp(word + 2, name, strlen(name)) == 0)
+			return true;
+	}
+	return false;
+}
 
 static const char *text_or_dash(const char *text)
 {
@@ -411,7 +443,7 @@ static void tables_make(const struct gm_command *command, char *letters, struct 
 	*names = (struct option){0};
 }
 
-/* A letter may be that of options of several commands. GM_OPTION_COUNT: there is none. */
+/* Commands may use one letter for different options. GM_OPTION_COUNT: no such option. */
 static unsigned key_index(const struct gm_command *command, int key)
 {
 	for (unsigned i = 0; i < GM_OPTION_COUNT; i++)
@@ -421,7 +453,7 @@ static unsigned key_index(const struct gm_command *command, int key)
 	return GM_OPTION_COUNT;
 }
 
-/* Number of long names that begin like `word`, "--NAME" or "--NAME=...". */
+/* Number of long names with the prefix `word`, "--NAME" or "--NAME=...". */
 static unsigned names_count_matching(const struct gm_command *command, const char *word)
 {
 	unsigned count = 0;
@@ -432,7 +464,7 @@ static unsigned names_count_matching(const struct gm_command *command, const cha
 	return count;
 }
 
-/* Report an option that getopt_long refused, in getopt's words but escaped. */
+/* Report an option refused by getopt_long: getopt's message, escaped. */
 static int option_refuse(const struct gm_command *command, int key, const char *word)
 {
 	const char *name = optopt >= 256 ? table[optopt - 256].name : NULL;
@@ -458,7 +490,7 @@ int gm_options_next(struct gm_options *options, const struct gm_command *command
 	char letters[2 * GM_OPTION_COUNT + 3];
 	struct option names[GM_OPTION_COUNT + 1];
 	tables_make(command, letters, names);
-	/* Operands may come before options, but those of COMMAND are not parsed. */
+	/* Operands may precede options, except before COMMAND: its options are not parsed. */
 	const char *order = command->options & GM_OPTIONS_COMMAND ? letters : letters + 1;
 	for (;;) {
 		int key = getopt_long(argc, argv, order, names, NULL);

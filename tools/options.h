@@ -19,7 +19,7 @@ enum gm_option_index {
 };
 _Static_assert(GM_OPTION_COUNT < 64, "sets of options are of 64 bits");
 
-/* Sets; an enum of more than 32 bits is not C11. */
+/* Sets of options; C11 has no enum of more than 32 bits. */
 __extension__ enum gm_option_bit {
 #define GM_OPTION(bit, letter, name, argument, help) \
 	GM_OPTION_##bit = (uint64_t)1 << GM_OPTION_INDEX_##bit,
@@ -29,7 +29,7 @@ __extension__ enum gm_option_bit {
 	GM_OPTIONS_OUTPUT = GM_OPTIONS_ALWAYS | GM_OPTION_JSON | GM_OPTION_COLOR | GM_OPTION_WIDTH |
 			    GM_OPTION_PAGER,
 	GM_OPTIONS_COMMAND =
-		GM_OPTION_SET | GM_OPTION_TIMEOUT, /* of commands that take a COMMAND */
+		GM_OPTION_SET | GM_OPTION_TIMEOUT, /* of commands with a COMMAND operand */
 	GM_OPTIONS_LAUNCH = GM_OPTIONS_ALWAYS | GM_OPTION_SET | GM_OPTION_EXEC | GM_OPTION_TORCH
 };
 
@@ -47,21 +47,22 @@ struct gm_options {
 	const char *sort; /* NULL: the command's own order */
 	/* Of replay: */
 	unsigned policies;  /* bit i: gm_policies[i] */
-	const char *limit;  /* as GPUMEM_LIMIT takes it; NULL: that knob */
+	const char *limit;  /* a value of GPUMEM_LIMIT; NULL: the knob's value */
 	uint64_t memory;    /* 0: not given */
 	int device;	    /* -1: not given */
 	uint64_t unit_size; /* bytes */
+	uint64_t lag;	    /* ns */
 	uint32_t least;	    /* utilisation, ppm; UINT32_MAX: not given */
 	struct gm_moment_wish at;
 	bool at_given;
-	enum gm_group group; /* of live and leaks: what blocks are added up by */
+	enum gm_group group; /* of live and leaks: the key of the groups */
 	const char *stacks;  /* of record: GPUMEM_STACKS; NULL: not given */
 	unsigned format;     /* of export: row of formats.def */
 	unsigned pixels;     /* of plot: the width; 0: not given */
 	uint64_t delay;	     /* ns */
 	const char *by;	     /* NULL: the command's own order */
-	const char *file; /* to be written; "-": standard output; NULL: the command's own choice */
-	int status;	  /* set when gm_options_next returned GM_OPTIONS_STOP */
+	const char *file;    /* output file; "-": standard output; NULL: the command's own choice */
+	int status;	     /* set if gm_options_next returned GM_OPTIONS_STOP */
 };
 
 enum { GM_OPTIONS_DONE = -1, GM_OPTIONS_STOP = -2 };
@@ -74,17 +75,23 @@ static inline bool gm_option_is_of(const struct gm_command *command, unsigned in
 	return command->options >> index & 1;
 }
 
-/* Print a command's options as complete.h has them. */
+/* A ratio from 0 to 1, "0.95", to parts per million. False: no ratio; *ppm is unchanged. */
+bool gm_options_ratio(const char *text, uint64_t *ppm);
+
+/* True if `word`, such as "-e", "--stacks" or "--stacks=all", is an option of the command. */
+bool gm_options_has(const struct gm_command *command, const char *word);
+
+/* Print a command's options in the format of complete.h. */
 void gm_options_list(const struct gm_command *command);
 
 /* Set defaults from environment and terminal, and start the parser. */
 void gm_options_begin(struct gm_options *options);
 
 /*
- * Parse up to the next option that the command handles itself: its enum gm_option_index, with
- * getopt's optarg. GM_OPTIONS_DONE: operands begin at optind. GM_OPTIONS_STOP: return
- * options->status (help was printed, or a usage error). Options of commands that take a COMMAND end
- * at the first operand.
+ * Parse up to the next option that the command handles itself; returns its enum gm_option_index,
+ * with getopt's optarg. GM_OPTIONS_DONE: operands begin at optind. GM_OPTIONS_STOP: help was
+ * printed, or a usage error; the command must return options->status. For commands with a COMMAND
+ * operand, parsing ends at the first operand.
  */
 int gm_options_next(struct gm_options *options, const struct gm_command *command, int argc,
 		    char **argv);

@@ -9,8 +9,8 @@
 
 #include "base/escape.h"
 
-/* Messages contain names of files and strings of logs: they are escaped for the terminal, and not
- * cut, so that a long name does not hide the error. */
+/* Messages contain file names and strings of logs, so they are escaped for the terminal. They are
+ * not cut: a long name must not hide the error. */
 static void message_print(const char *format, va_list args)
 {
 	char *text, *escaped = NULL;

@@ -11,9 +11,9 @@
 
 enum gm_exit {
 	GM_EXIT_OK = 0,
-	GM_EXIT_FAILED = 1, /* a file could not be read, or contradicts itself */
+	GM_EXIT_FAILED = 1, /* an unreadable file, or one that contradicts itself */
 	GM_EXIT_USAGE = 2,
-	GM_EXIT_EXCEEDED = 3 /* a limit given as an option */
+	GM_EXIT_EXCEEDED = 3 /* beyond a limit given as an option */
 };
 
 /* A command; the table is in main.c. argv[0] is the command's name. */
@@ -59,7 +59,7 @@ int gm_tool_usage(const char *command, const char *format, ...)
 /* `name`, or "''" if it is empty. */
 const char *gm_tool_name(const char *name);
 
-/* Flush stdout. GM_EXIT_FAILED, after one message: not all could be written. */
+/* Flush stdout. GM_EXIT_FAILED, after one message: the output is incomplete. */
 int gm_tool_flush(void);
 
 /* Report a surplus operand. Returns GM_EXIT_USAGE. */

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of hashjoin, and a line for each run. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "programs/common/args.h"
+#include "programs/common/program.h"
 #include "programs/join/join.h"
-
-const char *const pr_program = "hashjoin";
 
 struct options {
 	struct pr_list tuples, policy;
-	uint64_t pages, probes, heap, repeat;
-	bool verify, untimed;
+	uint64_t pages, probes, heap;
 };
 
 static const char *const policy_names[JOIN_POLICIES] = {
@@ -24,76 +20,19 @@ static const char *const policy_names[JOIN_POLICIES] = {
 	"malloc",
 };
 
-static void help(void)
-{
-	printf("Usage: hashjoin [OPTION]...\n"
-	       "hashjoin: a partitioned hash join of two tables; where its pages of output come "
-	       "from differs.\n\n"
-	       "  -n, --tuples=LIST     tuples of each table, 1 to 1G (1M)\n"
-	       "  -p, --policy=LIST     direct, rw, rw-bm, corw, ouroboros, granule, malloc (all)\n"
-	       "      --pages=N         pages of 256 bytes that a policy has (2 a tuple, 64Ki at "
-	       "least)\n"
-	       "      --probes=N        tuples that a thread probes (1)\n"
-	       "      --heap=BYTES      the driver's heap for malloc in kernels (that of "
-	       "--pages)\n"
-	       "      --repeat=N        runs of each (1)\n"
-	       "      --verify          compare with the CPU's result; status 1 if one differs\n"
-	       "      --untimed         print only what is the same in every run\n"
-	       "      --help            print this\n\n"
-	       "Each run prints a line of key=value. doc/programs.md says what they mean.\n");
-}
+static struct options asked;
 
-static void option_read(int option, struct options *out)
-{
-	switch (option) {
-	case 'n':
-		pr_numbers("tuples", optarg, 1, 1u << 30, &out->tuples);
-		break;
-	case 'p':
-		pr_names("policy", optarg, policy_names, JOIN_POLICIES, &out->policy);
-		break;
-	case 'g':
-		out->pages = pr_number("pages", optarg, 1, UINT64_C(1) << 40);
-		break;
-	case 'o':
-		out->probes = pr_number("probes", optarg, 1, 1u << 20);
-		break;
-	case 'm':
-		out->heap = pr_number("heap", optarg, 1, UINT64_MAX);
-		break;
-	case 'c':
-		out->repeat = pr_number("repeat", optarg, 1, 1000000);
-		break;
-	case 'v':
-		out->verify = true;
-		break;
-	case 'u':
-		out->untimed = true;
-		break;
-	case 'h':
-		help();
-		exit(fflush(stdout) ? 1 : 0);
-	default:
-		exit(2); /* getopt_long has said why */
-	}
-}
-
-static void options_read(int argc, char **argv, struct options *out)
-{
-	static const struct option options[] = {
-		{"tuples", required_argument, NULL, 'n'}, {"policy", required_argument, NULL, 'p'},
-		{"pages", required_argument, NULL, 'g'},  {"probes", required_argument, NULL, 'o'},
-		{"heap", required_argument, NULL, 'm'},	  {"repeat", required_argument, NULL, 'c'},
-		{"verify", no_argument, NULL, 'v'},	  {"untimed", no_argument, NULL, 'u'},
-		{"help", no_argument, NULL, 'h'},	  {NULL, 0, NULL, 0}};
-	*out = (struct options){.tuples = {{1000000}, 1}, .probes = 1, .repeat = 1};
-	for (unsigned p = 0; p < JOIN_POLICIES; p++)
-		out->policy.value[out->policy.count++] = p;
-	for (int option; (option = getopt_long(argc, argv, "n:p:", options, NULL)) != -1;)
-		option_read(option, out);
-	if (optind < argc)
-		pr_fail(2, "%.40s: takes options alone; --help shows them", argv[optind]);
-}
+static const struct pr_option options[] = {
+	{"tuples", 'n', PR_NUMBERS, "LIST", "1M", &asked.tuples, 1, 1u << 30, NULL,
+	 "tuples of each table, 1 to 1G"},
+	{"policy", 'p', PR_NAMES, "LIST", "all", &asked.policy, 0, JOIN_POLICIES, policy_names,
+	 "direct, rw, rw-bm, corw, ouroboros, granule, malloc"},
+	{"pages", 0, PR_NUMBER, "N", "two a tuple, 64Ki at least", &asked.pages, 1,
+	 UINT64_C(1) << 40, NULL, "pages of 256 bytes that a policy has"},
+	{"probes", 0, PR_NUMBER, "N", "1", &asked.probes, 1, 1u << 20, NULL,
+	 "tuples that a thread probes"},
+	PR_HEAP(&asked.heap, "that of --pages"),
+	{0}};
 
 /* --- runs --- */
 
@@ -101,70 +40,58 @@ struct reference {
 	uint64_t matches, checksum;
 };
 
-/* False: the result differs from the CPU's. */
-static bool report(const struct options *o, uint32_t tuples, enum join_policy policy,
-		   const struct reference *cpu, const struct join_result *r)
+static unsigned report(uint32_t tuples, enum join_policy policy, const struct reference *cpu,
+		       const struct join_result *r)
 {
-	bool right = !o->verify || (r->matches == cpu->matches && r->checksum == cpu->checksum);
+	bool right = r->matches == cpu->matches && r->checksum == cpu->checksum;
 	printf("hashjoin way=%s tuples=%u matches=%" PRIu64 " checksum=%016" PRIx64,
 	       policy_names[policy], tuples, r->matches, r->checksum);
 	/* Of several tuples a thread, chance says which. */
-	if (o->probes == 1 || !o->untimed)
+	if (asked.probes == 1 || !pr_asked.untimed)
 		printf(" pages=%" PRIu64, r->held);
-	if (o->verify)
-		printf(" verified=%s", right ? "yes" : "no");
-	if (!o->untimed)
+	pr_line_verified(right);
+	if (!pr_asked.untimed)
 		printf(" total_ms=%.6g partition_ms=%.6g build_ms=%.6g probe_ms=%.6g "
 		       "finish_ms=%.6g",
 		       r->partition_ms + r->build_ms + r->probe_ms, r->partition_ms, r->build_ms,
 		       r->probe_ms, r->finish_ms);
-	putchar('\n');
-	fflush(stdout);
-	if (!right)
-		fprintf(stderr,
-			"hashjoin: %s: the result differs from the CPU's, which has %" PRIu64
-			" pairs\n",
-			policy_names[policy], cpu->matches);
-	return right;
+	return pr_line_end(right,
+			   "%s: the result differs from the CPU's, which has %" PRIu64 " pairs",
+			   policy_names[policy], cpu->matches);
 }
 
-static uint64_t pages_of(const struct options *o, uint64_t tuples)
+static uint64_t pages_of(uint64_t tuples)
 {
 	uint64_t least = 1u << 16, enough = 2 * tuples;
-	return o->pages ? o->pages : enough > least ? enough : least;
+	return asked.pages ? asked.pages : enough > least ? enough : least;
 }
 
 /* The driver's, before the first kernel; a heap that grows has no use for it. */
-static void heap_set(const struct options *o)
+static void heap_set(void)
 {
-	uint64_t most = 0;
-	for (unsigned i = 0; i < o->tuples.count; i++)
-		most = most > o->tuples.value[i] ? most : o->tuples.value[i];
-	for (unsigned i = 0; i < o->policy.count; i++)
-		if (o->policy.value[i] == JOIN_MALLOC) {
-			uint64_t bytes = o->heap ? o->heap : pages_of(o, most) * JOIN_PAGE;
-			PR_MUST(cudaDeviceSetLimit(cudaLimitMallocHeapSize, bytes));
-			return;
-		}
+	uint64_t pages = pages_of(pr_list_most(&asked.tuples));
+	if (pr_list_has(&asked.policy, JOIN_MALLOC))
+		PR_MUST(cudaDeviceSetLimit(cudaLimitMallocHeapSize,
+					   asked.heap ? asked.heap : pages * JOIN_PAGE));
 }
 
 /* How many results were wrong. */
-static unsigned run_tuples(const struct options *o, uint32_t tuples)
+static unsigned run_tuples(uint32_t tuples)
 {
 	struct join_tables tables;
 	struct reference cpu = {0, 0};
 	unsigned wrong = 0;
 	if (!join_tables_make(&tables, tuples) ||
-	    (o->verify && !join_reference(&tables, &cpu.matches, &cpu.checksum)))
+	    (pr_asked.verify && !join_reference(&tables, &cpu.matches, &cpu.checksum)))
 		pr_fail(1, "no memory of the host");
-	for (unsigned p = 0; p < o->policy.count; p++) {
-		enum join_policy policy = (enum join_policy)o->policy.value[p];
+	for (unsigned p = 0; p < asked.policy.count; p++) {
+		enum join_policy policy = (enum join_policy)asked.policy.value[p];
 		struct join_session *s =
-			join_open(&tables, (uint32_t)o->probes, pages_of(o, tuples), policy);
-		for (uint64_t i = 0; i < o->repeat; i++) {
+			join_open(&tables, (uint32_t)asked.probes, pages_of(tuples), policy);
+		for (uint64_t i = 0; i < pr_asked.repeat; i++) {
 			struct join_result result;
 			join_run(s, &result);
-			wrong += !report(o, tuples, policy, &cpu, &result);
+			wrong += report(tuples, policy, &cpu, &result);
 		}
 		join_close(s);
 	}
@@ -172,13 +99,19 @@ static unsigned run_tuples(const struct options *o, uint32_t tuples)
 	return wrong;
 }
 
-int main(int argc, char **argv)
+static unsigned runs(void)
 {
-	struct options o;
 	unsigned wrong = 0;
-	options_read(argc, argv, &o);
-	heap_set(&o);
-	for (unsigned i = 0; i < o.tuples.count; i++)
-		wrong += run_tuples(&o, (uint32_t)o.tuples.value[i]);
-	return wrong ? 1 : 0;
+	heap_set();
+	for (unsigned i = 0; i < asked.tuples.count; i++)
+		wrong += run_tuples((uint32_t)asked.tuples.value[i]);
+	return wrong;
 }
+
+const struct pr_program pr_program = {
+	.name = "hashjoin",
+	.about = "a partitioned hash join of two tables; where its pages of output come from "
+		 "differs.",
+	.options = options,
+	.run = runs,
+};

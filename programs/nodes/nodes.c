@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of smallnodes, its structures on the device and the CPU's, and a line for each run. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "programs/common/args.h"
+#include "programs/common/program.h"
 #include "programs/nodes/nodes.h"
-
-const char *const pr_program = "smallnodes";
 
 enum { CASE_TREE, CASE_QUEUE, CASES };
 
 struct options {
 	struct pr_list which, way;
-	uint64_t edges, keys, states, symbols, heap, repeat;
-	bool verify, untimed;
+	uint64_t edges, keys, states, symbols, heap;
 };
 
 struct result {
@@ -35,105 +31,31 @@ struct session {
 static const char *const case_names[CASES] = {"tree", "queue"};
 static const char *const way_names[NODES_WAYS] = {"bump", "malloc"};
 
-static void help(void)
-{
-	printf("Usage: smallnodes [OPTION]...\n"
-	       "smallnodes: structures that kernels make of small nodes, by malloc or of one "
-	       "block.\n\n"
-	       "  -c, --case=LIST       tree, queue (both)\n"
-	       "  -w, --way=LIST        bump, malloc (both)\n"
-	       "      --edges=N         of the tree's nodes, 1 to 64M (65536)\n"
-	       "      --keys=N          nodes, 1 to 64M (10000)\n"
-	       "      --states=N        of the automaton of the queue, 1 to 16M (4096)\n"
-	       "      --symbols=N       that it reads (256)\n"
-	       "      --heap=BYTES      the driver's heap for malloc in kernels (256Mi)\n"
-	       "      --repeat=N        runs of each (1)\n"
-	       "      --verify          compare with the CPU's result; status 1 if one differs\n"
-	       "      --untimed         print only what is the same in every run\n"
-	       "      --help            print this\n\n"
-	       "Each run prints a line of key=value. doc/programs.md says what they mean.\n");
-}
+static struct session session;
 
-static const struct option option_table[] = {
-	{"case", required_argument, NULL, 'c'},	  {"way", required_argument, NULL, 'w'},
-	{"edges", required_argument, NULL, 'e'},  {"keys", required_argument, NULL, 'k'},
-	{"states", required_argument, NULL, 's'}, {"symbols", required_argument, NULL, 'y'},
-	{"heap", required_argument, NULL, 'm'},	  {"repeat", required_argument, NULL, 'r'},
-	{"verify", no_argument, NULL, 'v'},	  {"untimed", no_argument, NULL, 'u'},
-	{"help", no_argument, NULL, 'h'},	  {NULL, 0, NULL, 0}};
-
-static void option_read(int option, struct options *out)
-{
-	switch (option) {
-	case 'c':
-		pr_names("case", optarg, case_names, CASES, &out->which);
-		break;
-	case 'w':
-		pr_names("way", optarg, way_names, NODES_WAYS, &out->way);
-		break;
-	case 'e':
-		out->edges = pr_number("edges", optarg, 1, 64000000);
-		break;
-	case 'k':
-		out->keys = pr_number("keys", optarg, 1, 64000000);
-		break;
-	case 's':
-		out->states = pr_number("states", optarg, 1, 16000000);
-		break;
-	case 'y':
-		out->symbols = pr_number("symbols", optarg, 1, 1000000);
-		break;
-	case 'm':
-		out->heap = pr_number("heap", optarg, 1, UINT64_MAX);
-		break;
-	case 'r':
-		out->repeat = pr_number("repeat", optarg, 1, 1000000);
-		break;
-	case 'v':
-		out->verify = true;
-		break;
-	case 'u':
-		out->untimed = true;
-		break;
-	case 'h':
-		help();
-		exit(fflush(stdout) ? 1 : 0);
-	default:
-		exit(2); /* getopt_long has said why */
-	}
-}
-
-static void options_read(int argc, char **argv, struct options *out)
-{
-	*out = (struct options){.which = {{CASE_TREE, CASE_QUEUE}, CASES},
-				.way = {{NODES_BUMP, NODES_MALLOC}, NODES_WAYS},
-				.edges = 65536,
-				.keys = 10000,
-				.states = 4096,
-				.symbols = 256,
-				.heap = 256u << 20,
-				.repeat = 1};
-	for (int option; (option = getopt_long(argc, argv, "c:w:", option_table, NULL)) != -1;)
-		option_read(option, out);
-	if (optind < argc)
-		pr_fail(2, "%.40s: takes options alone; --help shows them", argv[optind]);
-}
+static const struct pr_option options[] = {
+	{"case", 'c', PR_NAMES, "LIST", "all", &session.options.which, 0, CASES, case_names,
+	 "tree, queue"},
+	{"way", 'w', PR_NAMES, "LIST", "all", &session.options.way, 0, NODES_WAYS, way_names,
+	 "bump, malloc"},
+	{"edges", 0, PR_NUMBER, "N", "65536", &session.options.edges, 1, 64000000, NULL,
+	 "of the tree's nodes, 1 to 64M"},
+	{"keys", 0, PR_NUMBER, "N", "10000", &session.options.keys, 1, 64000000, NULL,
+	 "nodes, 1 to 64M"},
+	{"states", 0, PR_NUMBER, "N", "4096", &session.options.states, 1, 16000000, NULL,
+	 "of the automaton of the queue, 1 to 16M"},
+	{"symbols", 0, PR_NUMBER, "N", "256", &session.options.symbols, 1, 1000000, NULL,
+	 "that it reads"},
+	PR_HEAP(&session.options.heap, "256Mi"),
+	{0}};
 
 /* --- the CPU's results --- */
-
-static void *host_take(uint64_t count, uint64_t size)
-{
-	void *block = calloc(count, size);
-	if (!block)
-		pr_fail(1, "no memory of the host");
-	return block;
-}
 
 static void edges_make(struct session *s)
 {
 	const struct options *o = &s->options;
-	s->from = host_take(o->edges, sizeof *s->from);
-	s->to = host_take(o->edges, sizeof *s->to);
+	s->from = pr_host_take(o->edges, sizeof *s->from);
+	s->to = pr_host_take(o->edges, sizeof *s->to);
 	for (uint32_t i = 0; i < o->edges; i++) {
 		s->from[i] = (uint32_t)((nodes_mix(1, i) >> 32) * o->keys >> 32);
 		s->to[i] = (uint32_t)((nodes_mix(2, i) >> 32) * o->keys >> 32);
@@ -147,7 +69,7 @@ static void queue_reference(struct session *s)
 {
 	uint32_t states = s->work.states;
 	struct result *r = &s->cpu[CASE_QUEUE];
-	uint8_t *now = host_take(states, 1), *next = host_take(states, 1);
+	uint8_t *now = pr_host_take(states, 1), *next = pr_host_take(states, 1);
 	now[0] = 1;
 	r->found = 1;
 	r->checksum = nodes_mix(0, 0);
@@ -247,46 +169,47 @@ static void run(struct session *s, unsigned which, enum nodes_way way, struct re
 	out->allocated = after.allocated;
 }
 
-/* False: the result differs from the CPU's. */
-static bool report(const struct session *s, unsigned which, enum nodes_way way,
-		   const struct result *r)
+static unsigned report(const struct session *s, unsigned which, enum nodes_way way,
+		       const struct result *r)
 {
 	const struct result *cpu = &s->cpu[which];
 	bool right = r->found == cpu->found && r->checksum == cpu->checksum;
 	printf("smallnodes way=%s case=%s items=%" PRIu64 " checksum=%016" PRIx64, way_names[way],
 	       case_names[which], r->found, r->checksum);
-	if (s->options.verify)
-		printf(" verified=%s", right ? "yes" : "no");
-	if (!s->options.untimed)
+	pr_line_verified(right);
+	if (!pr_asked.untimed)
 		printf(" allocated=%" PRIu64 " total_ms=%.6g finish_ms=%.6g", r->allocated,
 		       r->total_ms, r->finish_ms);
-	putchar('\n');
-	fflush(stdout);
-	if (right || !s->options.verify)
-		return true;
-	fprintf(stderr,
-		"smallnodes: %s, %s: the result differs from the CPU's, which has %" PRIu64
-		" items\n",
-		case_names[which], way_names[way], cpu->found);
-	return false;
+	return pr_line_end(right,
+			   "%s, %s: the result differs from the CPU's, which has %" PRIu64 " items",
+			   case_names[which], way_names[way], cpu->found);
 }
 
-int main(int argc, char **argv)
+static unsigned way_run(void *arg, uint64_t way)
 {
-	struct session s = {0};
-	unsigned wrong = 0;
-	options_read(argc, argv, &s.options);
-	PR_MUST(cudaDeviceSetLimit(cudaLimitMallocHeapSize, s.options.heap));
-	session_open(&s);
-	for (unsigned c = 0; c < s.options.which.count; c++)
-		for (unsigned w = 0; w < s.options.way.count; w++)
-			for (uint64_t i = 0; i < s.options.repeat; i++) {
-				unsigned which = (unsigned)s.options.which.value[c];
-				enum nodes_way way = (enum nodes_way)s.options.way.value[w];
-				struct result result = {0};
-				run(&s, which, way, &result);
-				wrong += !report(&s, which, way, &result);
-			}
-	session_close(&s);
-	return wrong ? 1 : 0;
+	const unsigned *which = arg;
+	struct result result = {0};
+	run(&session, *which, (enum nodes_way)way, &result);
+	return report(&session, *which, (enum nodes_way)way, &result);
 }
+
+static unsigned cases_run(void)
+{
+	const struct options *o = &session.options;
+	unsigned wrong = 0;
+	PR_MUST(cudaDeviceSetLimit(cudaLimitMallocHeapSize, o->heap));
+	session_open(&session);
+	for (unsigned c = 0; c < o->which.count; c++) {
+		unsigned which = (unsigned)o->which.value[c];
+		wrong += pr_each(&o->way, way_run, &which);
+	}
+	session_close(&session);
+	return wrong;
+}
+
+const struct pr_program pr_program = {
+	.name = "smallnodes",
+	.about = "structures that kernels make of small nodes, by malloc or of one block.",
+	.options = options,
+	.run = cases_run,
+};

@@ -3,43 +3,25 @@
 #ifndef NODES_LANE_H
 #define NODES_LANE_H
 
+#include "programs/common/lane.h"
 #include "programs/nodes/nodes.h"
-
-#ifdef __CUDACC__
-#define ND_LANE static __device__ inline
-#define nd_add32(at, n) atomicAdd((at), (n))
-#define nd_add(at, n) atomicAdd((at), (nodes_word)(n))
-#define nd_exch32(at, n) atomicExch((at), (n))
-#define nd_exch(at, n) atomicExch((at), (n))
-#define nd_cas(at, old, n) atomicCAS((at), (old), (n))
-#define nd_fence() __threadfence()
-#else
-#include <stdlib.h>
-#define ND_LANE static inline
-#define nd_add32(at, n) __atomic_fetch_add((at), (n), __ATOMIC_RELAXED)
-#define nd_add(at, n) __atomic_fetch_add((at), (nodes_word)(n), __ATOMIC_RELAXED)
-#define nd_exch32(at, n) __atomic_exchange_n((at), (n), __ATOMIC_ACQ_REL)
-#define nd_exch(at, n) __atomic_exchange_n((at), (n), __ATOMIC_ACQ_REL)
-#define nd_cas(at, old, n) __sync_val_compare_and_swap((at), (old), (n))
-#define nd_fence() ((void)0)
-#endif
 
 /* --- memory --- */
 
-ND_LANE void *node_take(struct nodes_work *w, enum nodes_way way, uint32_t bytes)
+PR_LANE void *node_take(struct nodes_work *w, enum nodes_way way, uint32_t bytes)
 {
 	void *at = 0;
 	if (way == NODES_MALLOC) {
 		at = malloc(bytes);
 	} else {
-		nodes_word from = nd_add(&w->used, bytes);
+		nodes_word from = pr_add(&w->used, bytes);
 		at = from + bytes <= w->space_bytes ? w->space + from : 0;
 	}
-	nd_add(at ? &w->allocated : &w->lacking, 1);
+	pr_add(at ? &w->allocated : &w->lacking, 1);
 	return at;
 }
 
-ND_LANE void node_give(enum nodes_way way, void *at)
+PR_LANE void node_give(enum nodes_way way, void *at)
 {
 	if (way == NODES_MALLOC)
 		free(at);
@@ -48,13 +30,13 @@ ND_LANE void node_give(enum nodes_way way, void *at)
 /* --- a tree of nodes, with lists of edges --- */
 
 /* Keys that come in order make no list of the tree. */
-ND_LANE uint32_t tree_order(uint32_t key)
+PR_LANE uint32_t tree_order(uint32_t key)
 {
 	return key * 0x9e3779b1u;
 }
 
 /* Volatile: other threads write nodes, at addresses that may have been freed and taken again. */
-ND_LANE struct tree_node *tree_find(nodes_word at, uint32_t key)
+PR_LANE struct tree_node *tree_find(nodes_word at, uint32_t key)
 {
 	while (at) {
 		const volatile struct tree_node *node = (const struct tree_node *)at;
@@ -66,7 +48,7 @@ ND_LANE struct tree_node *tree_find(nodes_word at, uint32_t key)
 }
 
 /* The node of that key; NULL: there is no memory. A thread that made one too late frees it. */
-ND_LANE struct tree_node *tree_ensure(struct nodes_work *w, enum nodes_way way, uint32_t key)
+PR_LANE struct tree_node *tree_ensure(struct nodes_work *w, enum nodes_way way, uint32_t key)
 {
 	nodes_word *link = &w->root;
 	struct tree_node *own = 0;
@@ -78,10 +60,10 @@ ND_LANE struct tree_node *tree_ensure(struct nodes_work *w, enum nodes_way way, 
 				return 0;
 			own->child[0] = own->child[1] = own->edges = 0;
 			own->key = key;
-			nd_fence();
+			pr_fence();
 		}
 		if (!at)
-			at = nd_cas(link, (nodes_word)0, (nodes_word)(uintptr_t)own);
+			at = pr_cas(link, (nodes_word)0, (nodes_word)(uintptr_t)own);
 		if (!at)
 			return own;
 		const volatile struct tree_node *node = (const struct tree_node *)at;
@@ -96,17 +78,17 @@ ND_LANE struct tree_node *tree_ensure(struct nodes_work *w, enum nodes_way way, 
 	return (struct tree_node *)found;
 }
 
-ND_LANE void lane_tree(struct nodes_work *w, enum nodes_way way, uint32_t i)
+PR_LANE void lane_tree(struct nodes_work *w, enum nodes_way way, uint32_t i)
 {
 	struct tree_node *node = tree_ensure(w, way, w->from[i]);
 	struct tree_edge *edge = node ? (struct tree_edge *)node_take(w, way, sizeof *edge) : 0;
 	if (!edge)
 		return;
 	edge->to = w->to[i];
-	edge->next = nd_exch(&node->edges, (nodes_word)(uintptr_t)edge);
+	edge->next = pr_exch(&node->edges, (nodes_word)(uintptr_t)edge);
 }
 
-ND_LANE void lane_edges(struct nodes_work *w, enum nodes_way way, uint32_t key)
+PR_LANE void lane_edges(struct nodes_work *w, enum nodes_way way, uint32_t key)
 {
 	struct tree_node *node = tree_find(w->root, key);
 	nodes_word sum = 0, found = 0;
@@ -118,11 +100,11 @@ ND_LANE void lane_edges(struct nodes_work *w, enum nodes_way way, uint32_t key)
 		found++;
 		node_give(way, edge);
 	}
-	nd_add(&w->checksum, sum);
-	nd_add(&w->found, found);
+	pr_add(&w->checksum, sum);
+	pr_add(&w->found, found);
 }
 
-ND_LANE void lane_free(struct nodes_work *w, enum nodes_way way, uint32_t key)
+PR_LANE void lane_free(struct nodes_work *w, enum nodes_way way, uint32_t key)
 {
 	if (w->node[key])
 		node_give(way, (void *)w->node[key]);
@@ -131,22 +113,22 @@ ND_LANE void lane_free(struct nodes_work *w, enum nodes_way way, uint32_t key)
 /* --- a work queue --- */
 
 /* Unless it has been put at this symbol, the state is put into queue `to`. */
-ND_LANE void queue_put(struct nodes_work *w, enum nodes_way way, uint32_t to, uint32_t symbol,
+PR_LANE void queue_put(struct nodes_work *w, enum nodes_way way, uint32_t to, uint32_t symbol,
 		       uint32_t state)
 {
-	if (nd_exch32(&w->seen[state], symbol) == symbol)
+	if (pr_exch32(&w->seen[state], symbol) == symbol)
 		return;
 	struct queue_item *item = (struct queue_item *)node_take(w, way, sizeof *item);
 	if (!item)
 		return;
 	item->state = state;
-	w->item[to][nd_add32(&w->count[to], 1u)] = (nodes_word)(uintptr_t)item;
-	nd_add(&w->checksum, nodes_mix(state, symbol));
-	nd_add(&w->found, 1);
+	w->item[to][pr_add32(&w->count[to], 1u)] = (nodes_word)(uintptr_t)item;
+	pr_add(&w->checksum, nodes_mix(state, symbol));
+	pr_add(&w->found, 1);
 }
 
 /* Symbols count from 1. */
-ND_LANE void lane_symbol(struct nodes_work *w, enum nodes_way way, uint32_t symbol, uint32_t i)
+PR_LANE void lane_symbol(struct nodes_work *w, enum nodes_way way, uint32_t symbol, uint32_t i)
 {
 	uint32_t from = symbol % 2, to = 1 - from;
 	if (i >= w->count[from])
@@ -157,7 +139,7 @@ ND_LANE void lane_symbol(struct nodes_work *w, enum nodes_way way, uint32_t symb
 	node_give(way, item);
 }
 
-ND_LANE void lane_drop(struct nodes_work *w, enum nodes_way way, uint32_t queue, uint32_t i)
+PR_LANE void lane_drop(struct nodes_work *w, enum nodes_way way, uint32_t queue, uint32_t i)
 {
 	if (i < w->count[queue])
 		node_give(way, (void *)w->item[queue][i]);

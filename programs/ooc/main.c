@@ -7,41 +7,61 @@
 
 #include "ooc.h"
 
+static struct options {
+	uint64_t elements, room; /* bytes; 0: 95% of what is free */
+	struct pr_list modes, steps, streams;
+	uint64_t pinned;
+} asked;
+
+const char *const ooc_mode_names[] = {"in-core", "streamed", "out-of-core"};
+static const char *const host_names[] = {"pageable", "pinned"};
+
+const struct pr_option ooc_options[] = {
+	{"elements", 'n', PR_NUMBER, "N", "16M", &asked.elements, 1, OOC_ELEMENTS_MAX, NULL,
+	 "elements of each of the two arrays of floats"},
+	{"steps", 't', PR_NUMBERS, "LIST", "1", &asked.steps, 0, OOC_STEPS_MAX, NULL, "steps"},
+	{"mode", 'm', PR_NAMES, "LIST", "all", &asked.modes, 0, 3, ooc_mode_names,
+	 "in-core, streamed, out-of-core"},
+	{"streams", 's', PR_NUMBERS, "LIST", "8", &asked.streams, 1, OOC_STREAMS_MAX, NULL,
+	 "streams; in-core uses none"},
+	{"room", 0, PR_NUMBER, "BYTES", "95% of what is free", &asked.room, 2 * sizeof(float),
+	 UINT64_MAX, NULL, "device memory that out-of-core uses"},
+	{"host", 0, PR_NAME, "KIND", "pageable", &asked.pinned, 0, 2, host_names,
+	 "memory of the host: pageable, pinned"},
+	{0}};
+
 struct session {
-	const struct ooc_program *program;
-	struct ooc_options options;
 	uint64_t room; /* elements of each array */
 	float *host[2];
-	uint64_t wrong; /* runs whose result differs */
+	unsigned wrong; /* runs whose result differs */
 };
 
 /* --- memory of the host --- */
 
-static void host_check(const struct session *s)
+static void host_check(void)
 {
-	uint64_t arrays = 2 + (s->options.verify ? s->program->reference_arrays : 0);
-	uint64_t bytes = arrays * s->options.elements * sizeof(float);
+	uint64_t arrays = 2 + (pr_asked.verify ? ooc_program.reference_arrays : 0);
+	uint64_t bytes = arrays * asked.elements * sizeof(float);
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 	if (pages > 0 && page > 0 && bytes / (uint64_t)page >= (uint64_t)pages)
-		ooc_fail(OOC_USAGE,
-			 "%" PRIu64 " elements: %" PRIu64
-			 " bytes are more than the memory of the host",
-			 s->options.elements, bytes);
+		pr_fail(2,
+			"%" PRIu64 " elements: %" PRIu64
+			" bytes are more than the memory of the host",
+			asked.elements, bytes);
 }
 
 static void host_alloc(struct session *s)
 {
-	size_t bytes = s->options.elements * sizeof(float);
+	size_t bytes = asked.elements * sizeof(float);
 	for (int array = 0; array < 2; array++) {
 		void *memory = NULL;
-		cudaError_t error =
-			s->options.pinned ? cudaMallocHost(&memory, bytes) : cudaSuccess;
-		if (!s->options.pinned)
+		cudaError_t error = asked.pinned ? cudaMallocHost(&memory, bytes) : cudaSuccess;
+		if (!asked.pinned)
 			memory = malloc(bytes);
 		if (error != cudaSuccess || !memory)
-			ooc_fail(OOC_FAILED, "no %zu bytes of %s memory on the host%s%s", bytes,
-				 s->options.pinned ? "pinned" : "pageable", error ? ": " : "",
-				 error ? cudaGetErrorString(error) : "");
+			pr_fail(1, "no %zu bytes of %s memory on the host%s%s", bytes,
+				asked.pinned ? "pinned" : "pageable", error ? ": " : "",
+				error ? cudaGetErrorString(error) : "");
 		s->host[array] = memory;
 	}
 }
@@ -49,8 +69,8 @@ static void host_alloc(struct session *s)
 static void host_free(struct session *s)
 {
 	for (int array = 0; array < 2; array++)
-		if (s->options.pinned)
-			OOC_MUST(cudaFreeHost(s->host[array]));
+		if (asked.pinned)
+			PR_MUST(cudaFreeHost(s->host[array]));
 		else
 			free(s->host[array]);
 }
@@ -61,16 +81,15 @@ static void host_free(struct session *s)
  */
 static void start(const struct session *s, bool stencil)
 {
-	uint64_t last = s->options.elements - 1;
-	ooc_fill(s->host, s->options.elements);
+	uint64_t last = asked.elements - 1;
+	ooc_fill(s->host, asked.elements);
 	if (stencil) {
 		s->host[1][0] = s->host[0][0];
 		s->host[1][last] = s->host[0][last];
 	}
 }
 
-static void report_times(const struct session *s, const struct ooc_plan *plan,
-			 const struct ooc_result *result)
+static void report_times(const struct ooc_plan *plan, const struct ooc_result *result)
 {
 	const double *ms = result->kind_ms;
 	double seconds = result->total_ms / 1e3;
@@ -80,8 +99,8 @@ static void report_times(const struct session *s, const struct ooc_plan *plan,
 	printf(" total_ms=%.6g to_device_ms=%.6g kernel_ms=%.6g to_host_ms=%.6g", result->total_ms,
 	       ms[OOC_TO_DEVICE], ms[OOC_STEP], ms[OOC_TO_HOST]);
 	printf(" link_gbs=%.5g gbs=%.5g gflops=%.5g", copied / seconds / 1e9,
-	       cells * s->program->words * sizeof(float) / seconds / 1e9,
-	       cells * s->program->flops / seconds / 1e9);
+	       cells * ooc_program.words * sizeof(float) / seconds / 1e9,
+	       cells * ooc_program.flops / seconds / 1e9);
 }
 
 static void report(struct session *s, const struct ooc_plan *plan, const struct ooc_result *result)
@@ -89,7 +108,7 @@ static void report(struct session *s, const struct ooc_plan *plan, const struct 
 	const struct ooc_problem *p = &plan->problem;
 	const float *cells = s->host[plan->result];
 	printf("%s mode=%s host=%s elements=%" PRIu64 " steps=%" PRIu64 " streams=%" PRIu64,
-	       s->program->name, ooc_mode_names[p->mode], s->options.pinned ? "pinned" : "pageable",
+	       pr_program.name, ooc_mode_names[p->mode], asked.pinned ? "pinned" : "pageable",
 	       p->elements, p->steps, p->mode == OOC_IN_CORE ? 0 : plan->streams);
 	printf(" rounds=%" PRIu64 " sweeps=%u tiles=%" PRIu64 " device_bytes=%" PRIu64,
 	       plan->rounds, plan->sweeps, plan->tiles,
@@ -97,27 +116,22 @@ static void report(struct session *s, const struct ooc_plan *plan, const struct 
 	printf(" to_device_bytes=%" PRIu64 " to_host_bytes=%" PRIu64 " checksum=%016" PRIx64,
 	       result->kind_bytes[OOC_TO_DEVICE], result->kind_bytes[OOC_TO_HOST],
 	       ooc_checksum(cells, p->elements));
-	uint64_t differing = 0;
-	if (s->options.verify) {
-		differing = s->program->differing(cells, p->elements, p->steps);
-		printf(" verified=%s", differing ? "no" : "yes");
-	}
-	if (!s->options.untimed)
-		report_times(s, plan, result);
-	putchar('\n');
-	fflush(stdout);
-	s->wrong += differing != 0;
-	if (differing)
-		fprintf(stderr, "%s: %" PRIu64 " of %" PRIu64 " elements differ from the CPU's\n",
-			s->program->name, differing, p->elements);
+	uint64_t differing =
+		pr_asked.verify ? ooc_program.differing(cells, p->elements, p->steps) : 0;
+	pr_line_verified(!differing);
+	if (!pr_asked.untimed)
+		report_times(plan, result);
+	s->wrong +=
+		pr_line_end(!differing, "%" PRIu64 " of %" PRIu64 " elements differ from the CPU's",
+			    differing, p->elements);
 }
 
 static void run(struct session *s, const struct ooc_plan *plan)
 {
 	struct ooc_result result;
-	for (uint64_t i = 0; i < s->options.repeat; i++) {
+	for (uint64_t i = 0; i < pr_asked.repeat; i++) {
 		start(s, plan->stencil);
-		ooc_run(s->program, plan, s->host, &result);
+		ooc_run(&ooc_program, plan, s->host, &result);
 		report(s, plan, &result);
 	}
 }
@@ -126,7 +140,7 @@ static void run(struct session *s, const struct ooc_plan *plan)
  */
 static void each_plan(struct session *s, void (*do_plan)(struct session *, const struct ooc_plan *))
 {
-	const struct ooc_options *o = &s->options;
+	const struct options *o = &asked;
 	for (unsigned t = 0; t < o->steps.count; t++)
 		for (unsigned m = 0; m < o->modes.count; m++)
 			for (unsigned k = 0; k < o->streams.count; k++) {
@@ -140,9 +154,8 @@ static void each_plan(struct session *s, void (*do_plan)(struct session *, const
 				char why[OOC_WHY];
 				if (k > 0 && problem.mode == OOC_IN_CORE)
 					continue;
-				if (!s->program->plan(&plan, &problem, why))
-					ooc_fail(OOC_USAGE, "%s: %s", ooc_mode_names[problem.mode],
-						 why);
+				if (!ooc_program.plan(&plan, &problem, why))
+					pr_fail(2, "%s: %s", ooc_mode_names[problem.mode], why);
 				do_plan(s, &plan);
 			}
 }
@@ -154,25 +167,24 @@ static void only_plan(struct session *s, const struct ooc_plan *plan)
 }
 
 /* What out-of-core may use: two arrays of so many elements. */
-static uint64_t room_find(const struct ooc_options *options)
+static uint64_t room_find(void)
 {
-	size_t room = options->room, total;
+	size_t room = asked.room, total;
 	if (!room) {
-		OOC_MUST(cudaMemGetInfo(&room, &total));
+		PR_MUST(cudaMemGetInfo(&room, &total));
 		room = room / 100 * 95;
 	}
 	return room / sizeof(float) / 2;
 }
 
-int ooc_main(const struct ooc_program *program, int argc, char **argv)
+unsigned ooc_runs(void)
 {
-	struct session s = {.program = program};
-	ooc_options_read(program, argc, argv, &s.options);
-	host_check(&s);
-	s.room = room_find(&s.options);
+	struct session s = {0};
+	host_check();
+	s.room = room_find();
 	each_plan(&s, only_plan);
 	host_alloc(&s);
 	each_plan(&s, run);
 	host_free(&s);
-	return s.wrong ? OOC_FAILED : OOC_DONE;
+	return s.wrong;
 }

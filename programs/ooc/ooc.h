@@ -9,14 +9,9 @@
 #include <stdint.h>
 
 #include "plan.h"
-
-/* Exit statuses. */
-enum { OOC_DONE, OOC_FAILED, OOC_USAGE };
-
-#define OOC_VALUES 16 /* of a list in an option */
+#include "programs/common/program.h"
 
 struct ooc_program {
-	const char *name, *does;
 	unsigned flops; /* of a cell in a step */
 	unsigned words; /* that a cell reads and writes in a step, in floats */
 	bool (*plan)(struct ooc_plan *out, const struct ooc_problem *problem, char why[OOC_WHY]);
@@ -28,45 +23,11 @@ struct ooc_program {
 	unsigned reference_arrays; /* that `differing` allocates */
 };
 
-struct ooc_list {
-	uint64_t value[OOC_VALUES];
-	unsigned count;
-};
-
-struct ooc_options {
-	uint64_t elements, repeat;
-	uint64_t room; /* bytes; 0: 95% of what is free */
-	struct ooc_list modes, steps, streams;
-	bool pinned, verify, untimed;
-};
-
 /* What a run took, and moved. The times of copies and kernels are summed over the streams. */
 struct ooc_result {
 	double total_ms, kind_ms[OOC_KINDS];
 	uint64_t kind_bytes[OOC_KINDS]; /* of copies */
 };
-
-/* --- options.c --- */
-
-extern const char *const ooc_mode_names[3];
-
-/* Set for messages by ooc_options_read. */
-extern const char *ooc_name;
-
-/* Ends the process after --help (0) and for wrong options (2). */
-void ooc_options_read(const struct ooc_program *program, int argc, char **argv,
-		      struct ooc_options *out);
-
-/* One line on standard error, and the end. */
-void ooc_fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-
-/* For CUDA calls that have to succeed. */
-#define OOC_MUST(call)                                                                     \
-	do {                                                                               \
-		cudaError_t error_ = (call);                                               \
-		if (error_ != cudaSuccess)                                                 \
-			ooc_fail(OOC_FAILED, "%s: %s", #call, cudaGetErrorString(error_)); \
-	} while (0)
 
 /* --- host.c --- */
 
@@ -90,6 +51,14 @@ void ooc_run(const struct ooc_program *program, const struct ooc_plan *plan, flo
 
 /* --- main.c --- */
 
-int ooc_main(const struct ooc_program *program, int argc, char **argv);
+/* Each program has one. */
+extern const struct ooc_program ooc_program;
+
+extern const char *const ooc_mode_names[3];
+
+/* Members of pr_program. */
+#define OOC_MAIN .options = ooc_options, .numbers = ", as 64, 20M or 2Gi", .run = ooc_runs
+extern const struct pr_option ooc_options[];
+unsigned ooc_runs(void);
 
 #endif

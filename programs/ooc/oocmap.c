@@ -35,16 +35,16 @@ static uint64_t differing(const float *result, uint64_t elements, uint64_t steps
 	return check.differing;
 }
 
-int main(int argc, char **argv)
-{
-	static const struct ooc_program program = {
-		.name = "oocmap",
-		.does = "add a vector to another one, again and again",
-		.flops = 1,
-		.words = 3,
-		.plan = ooc_plan_map,
-		.step = step,
-		.differing = differing,
-	};
-	return ooc_main(&program, argc, argv);
-}
+const struct ooc_program ooc_program = {
+	.flops = 1,
+	.words = 3,
+	.plan = ooc_plan_map,
+	.step = step,
+	.differing = differing,
+};
+
+const struct pr_program pr_program = {
+	.name = "oocmap",
+	.about = "add a vector to another one, again and again.",
+	OOC_MAIN,
+};

@@ -41,7 +41,7 @@ static uint64_t differing(const float *result, uint64_t elements, uint64_t steps
 	struct sweep sweep = {.result = result};
 	for (int array = 0; array < 2; array++)
 		if (!(sweep.arrays[array] = malloc(elements * sizeof(float))))
-			ooc_fail(OOC_FAILED, "no memory on the host to verify the result");
+			pr_fail(1, "no memory on the host to verify the result");
 	ooc_fill(sweep.arrays, elements);
 	/* Cells that never change are in both. */
 	sweep.arrays[1][0] = sweep.arrays[0][0];
@@ -55,17 +55,17 @@ static uint64_t differing(const float *result, uint64_t elements, uint64_t steps
 	return sweep.differing;
 }
 
-int main(int argc, char **argv)
-{
-	static const struct ooc_program program = {
-		.name = "oocstencil",
-		.does = "step the heat equation on a line, a 3-point stencil",
-		.flops = 5,
-		.words = 4,
-		.plan = ooc_plan_stencil,
-		.step = step,
-		.differing = differing,
-		.reference_arrays = 2,
-	};
-	return ooc_main(&program, argc, argv);
-}
+const struct ooc_program ooc_program = {
+	.flops = 5,
+	.words = 4,
+	.plan = ooc_plan_stencil,
+	.step = step,
+	.differing = differing,
+	.reference_arrays = 2,
+};
+
+const struct pr_program pr_program = {
+	.name = "oocstencil",
+	.about = "step the heat equation on a line, a 3-point stencil.",
+	OOC_MAIN,
+};

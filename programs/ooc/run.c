@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A plan on the device: copies and kernels in streams, and events where their kind changes. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "ooc.h"
 
@@ -23,13 +22,6 @@ struct run {
 	struct ooc_result *out;
 };
 
-static double now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 static bool is_in_core(const struct run *run)
 {
 	return run->plan->problem.mode == OOC_IN_CORE;
@@ -42,9 +34,9 @@ static void mark_add(struct run *run, unsigned stream, unsigned kind)
 	if (run->doing[stream] == kind)
 		return;
 	if (run->marked == run->room)
-		ooc_fail(OOC_FAILED, "more changes of work than the plan has");
+		pr_fail(1, "more changes of work than the plan has");
 	struct mark *mark = &run->marks[run->marked++];
-	OOC_MUST(cudaEventRecord(mark->event, run->streams[stream]));
+	PR_MUST(cudaEventRecord(mark->event, run->streams[stream]));
 	mark->stream = stream;
 	mark->kind = run->doing[stream] = kind;
 }
@@ -55,9 +47,9 @@ static void marks_create(struct run *run)
 	run->room = 3 * run->plan->tiles + run->plan->sweeps * run->plan->streams;
 	run->marks = calloc(run->room, sizeof *run->marks);
 	if (!run->marks)
-		ooc_fail(OOC_FAILED, "no memory on the host for events");
+		pr_fail(1, "no memory on the host for events");
 	for (uint64_t i = 0; i < run->room; i++)
-		OOC_MUST(cudaEventCreate(&run->marks[i].event));
+		PR_MUST(cudaEventCreate(&run->marks[i].event));
 }
 
 /* The time between two marks of a stream is that of the first one's work. */
@@ -68,13 +60,13 @@ static void marks_sum(struct run *run)
 		const struct mark *mark = &run->marks[i], *before = last[mark->stream];
 		if (before && before->kind < OOC_KINDS) {
 			float ms;
-			OOC_MUST(cudaEventElapsedTime(&ms, before->event, mark->event));
+			PR_MUST(cudaEventElapsedTime(&ms, before->event, mark->event));
 			run->out->kind_ms[before->kind] += (double)ms;
 		}
 		last[mark->stream] = mark;
 	}
 	for (uint64_t i = 0; i < run->room; i++)
-		OOC_MUST(cudaEventDestroy(run->marks[i].event));
+		PR_MUST(cudaEventDestroy(run->marks[i].event));
 	free(run->marks);
 }
 
@@ -98,11 +90,11 @@ static void on_op(void *arg, const struct ooc_op *op)
 	struct run *run = arg;
 	mark_add(run, op->stream, op->kind);
 	if (op->kind == OOC_STEP) {
-		OOC_MUST(run->program->step(run->device, op->array, op->device,
-					    op->device + op->count, run->streams[op->stream]));
+		PR_MUST(run->program->step(run->device, op->array, op->device,
+					   op->device + op->count, run->streams[op->stream]));
 		return;
 	}
-	OOC_MUST(copy(run, op));
+	PR_MUST(copy(run, op));
 	run->out->kind_bytes[op->kind] += op->count * sizeof(float);
 }
 
@@ -111,7 +103,7 @@ static void on_barrier(void *arg)
 	struct run *run = arg;
 	for (unsigned s = 0; s < run->plan->streams; s++)
 		mark_add(run, s, OOC_KINDS);
-	OOC_MUST(cudaDeviceSynchronize());
+	PR_MUST(cudaDeviceSynchronize());
 }
 
 /* --- the run --- */
@@ -122,11 +114,11 @@ static void device_alloc(struct run *run)
 	for (int array = 0; array < 2; array++) {
 		cudaError_t error = cudaMalloc((void **)&run->device[array], bytes);
 		if (error == cudaErrorMemoryAllocation)
-			ooc_fail(OOC_FAILED,
-				 "%s: two arrays of %zu bytes do not fit into the memory of the "
-				 "device: use --mode=out-of-core, or a smaller --room",
-				 ooc_mode_names[run->plan->problem.mode], bytes);
-		OOC_MUST(error);
+			pr_fail(1,
+				"%s: two arrays of %zu bytes do not fit into the memory of the "
+				"device: use --mode=out-of-core, or a smaller --room",
+				ooc_mode_names[run->plan->problem.mode], bytes);
+		PR_MUST(error);
 	}
 }
 
@@ -139,16 +131,16 @@ void ooc_run(const struct ooc_program *program, const struct ooc_plan *plan, flo
 	for (unsigned s = 0; s < plan->streams; s++) {
 		run.doing[s] = OOC_KINDS;
 		if (!is_in_core(&run))
-			OOC_MUST(cudaStreamCreate(&run.streams[s]));
+			PR_MUST(cudaStreamCreate(&run.streams[s]));
 	}
 	marks_create(&run);
-	OOC_MUST(cudaDeviceSynchronize());
-	double begin = now_ms();
+	PR_MUST(cudaDeviceSynchronize());
+	double begin = pr_now_ms();
 	ooc_plan_issue(plan, &(struct ooc_issuer){on_op, on_barrier, &run});
-	out->total_ms = now_ms() - begin;
+	out->total_ms = pr_now_ms() - begin;
 	marks_sum(&run);
 	for (unsigned s = 0; s < plan->streams && !is_in_core(&run); s++)
-		OOC_MUST(cudaStreamDestroy(run.streams[s]));
-	OOC_MUST(cudaFree(run.device[0]));
-	OOC_MUST(cudaFree(run.device[1]));
+		PR_MUST(cudaStreamDestroy(run.streams[s]));
+	PR_MUST(cudaFree(run.device[0]));
+	PR_MUST(cudaFree(run.device[1]));
 }

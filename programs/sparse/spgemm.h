@@ -129,19 +129,6 @@ void sp_run(const struct sp_device *d, enum sp_way way, uint32_t size, struct sp
 /* By cuSPARSE, which is looked for when it is needed. */
 void sp_rival(const struct sp_device *d, struct sp_result *out);
 
-/* --- spgemm.c --- */
-
-/* One line on standard error, and the end: 1 a failure, 2 wrong options. */
-void sp_fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-double sp_now_ms(void);
-
-#define SP_MUST(call)                                                              \
-	do {                                                                       \
-		cudaError_t must_ = (call);                                        \
-		if (must_ != cudaSuccess)                                          \
-			sp_fail(1, "%.60s: %s", #call, cudaGetErrorString(must_)); \
-	} while (0)
-
 #ifdef __cplusplus
 }
 #endif

@@ -3,14 +3,13 @@
  * Matrices: of the size and kind of those that the thesis took from SuiteSparse, a skewed one, and
  * files of MatrixMarket. Values are replaced by whole numbers from 1 to 7.
  */
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "programs/common/coordinates.h"
 #include "spgemm.h"
 
 /*
@@ -49,6 +48,7 @@ static const struct kind {
 
 void sp_matrix_list(void)
 {
+	printf("Names: ");
 	for (unsigned i = 0; i < KINDS; i++)
 		printf("%s%s", kinds[i].name, i + 1 < KINDS ? ", " : "\n");
 }
@@ -167,122 +167,29 @@ static bool kind_make(const struct kind *k, double share, struct sp_matrix *m, c
 
 /* --- files --- */
 
-struct file {
-	FILE *stream;
-	bool symmetric;
-	uint64_t rows, entries, line;
-	uint32_t *row, *column; /* as they come; of symmetric ones both halves */
-	uint64_t n;
-};
-
-static bool file_line(struct file *f, char *line, int size)
-{
-	do {
-		f->line++;
-		if (!fgets(line, size, f->stream))
-			return false;
-	} while (*line == '%' || line[strspn(line, " \t\r\n")] == '\0');
-	return true;
-}
-
-static const char *file_head(struct file *f)
-{
-	char line[1024], object[64], format[64], field[64], symmetry[64];
-	uint64_t columns;
-	f->line = 1;
-	if (!fgets(line, sizeof line, f->stream) ||
-	    sscanf(line, "%%%%MatrixMarket %63s %63s %63s %63s", object, format, field, symmetry) !=
-		    4)
-		return "not a file of MatrixMarket";
-	if (strcmp(object, "matrix") != 0 || strcmp(format, "coordinate") != 0)
-		return "not a matrix of coordinates";
-	f->symmetric = strcmp(symmetry, "general") != 0;
-	if (!file_line(f, line, sizeof line) ||
-	    sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64, &f->rows, &columns, &f->entries) != 3)
-		return "its size is missing";
-	if (f->rows != columns)
-		return "not a square";
-	if (!f->rows || f->rows >= UINT32_MAX || f->entries >= UINT32_MAX / 2)
-		return "too large, or empty";
-	return NULL;
-}
-
-static const char *file_entries(struct file *f)
-{
-	char line[1024];
-	f->row = malloc(2 * (f->entries + 1) * sizeof *f->row);
-	f->column = malloc(2 * (f->entries + 1) * sizeof *f->column);
-	if (!f->row || !f->column)
-		return "no memory of the host";
-	for (uint64_t i = 0; i < f->entries; i++) {
-		uint64_t r, c;
-		if (!file_line(f, line, sizeof line))
-			return "it ends before its last entry";
-		if (sscanf(line, "%" SCNu64 " %" SCNu64, &r, &c) != 2 || !r || !c || r > f->rows ||
-		    c > f->rows)
-			return "not an entry of the matrix";
-		for (int half = 0; half < (f->symmetric && r != c ? 2 : 1); half++) {
-			f->row[f->n] = (uint32_t)(half ? c : r) - 1;
-			f->column[f->n++] = (uint32_t)(half ? r : c) - 1;
-		}
-	}
-	return NULL;
-}
-
-static int column_compare(const void *a, const void *b)
-{
-	const uint32_t *x = a, *y = b;
-	return (*x > *y) - (*x < *y);
-}
-
-/* Sorted by rows, then by columns; an entry that comes twice is one. */
-static bool file_sort(const struct file *f, struct sp_matrix *m, char why[256])
-{
-	if (!matrix_alloc(m, (uint32_t)f->rows, f->n, why))
-		return false;
-	for (uint64_t i = 0; i < f->n; i++)
-		m->start[f->row[i] + 1]++;
-	for (uint64_t r = 0; r < f->rows; r++)
-		m->start[r + 1] += m->start[r];
-	for (uint64_t i = 0; i < f->n; i++)
-		m->column[m->start[f->row[i]]++] = f->column[i];
-	for (uint64_t r = f->rows; r > 0; r--)
-		m->start[r] = m->start[r - 1];
-	m->start[0] = 0;
-	uint32_t at = 0, from = 0;
-	for (uint32_t r = 0; r < m->rows; r++) {
-		uint32_t end = m->start[r + 1];
-		qsort(m->column + from, end - from, sizeof *m->column, column_compare);
-		for (uint32_t i = from, first = at; i < end; i++)
-			if (at == first || m->column[at - 1] != m->column[i]) {
-				m->value[at] = whole_value(r, m->column[i]);
-				m->column[at++] = m->column[i];
-			}
-		from = end;
-		m->start[r + 1] = at;
-	}
-	return true;
-}
-
 static bool file_make(const char *name, struct sp_matrix *m, char why[256])
 {
-	struct file f = {.stream = fopen(name, "r")};
-	if (!f.stream) {
-		snprintf(why, 256, "%.200s: %s", name, strerror(errno));
+	struct pr_coordinates file;
+	struct pr_rows rows;
+	if (!pr_coordinates_market(name, &file, why))
+		return false;
+	bool made = pr_rows_make(&file, &rows, why);
+	pr_coordinates_free(&file);
+	if (!made)
+		return false;
+	m->rows = rows.rows;
+	m->start = rows.start;
+	m->column = rows.column;
+	m->value = malloc((m->start[m->rows] + UINT64_C(1)) * sizeof *m->value);
+	if (!m->value) {
+		sp_matrix_free(m);
+		snprintf(why, 256, "no memory of the host for %" PRIu32 " rows", rows.rows);
 		return false;
 	}
-	const char *fault = file_head(&f);
-	if (!fault)
-		fault = file_entries(&f);
-	bool made = false;
-	if (fault)
-		snprintf(why, 256, "%.180s: line %" PRIu64 ": %s", name, f.line, fault);
-	else
-		made = file_sort(&f, m, why);
-	fclose(f.stream);
-	free(f.row);
-	free(f.column);
-	return made;
+	for (uint32_t r = 0; r < m->rows; r++)
+		for (uint32_t i = m->start[r]; i < m->start[r + 1]; i++)
+			m->value[i] = whole_value(r, m->column[i]);
+	return true;
 }
 
 bool sp_matrix_make(const char *name, double share, struct sp_matrix *out, char why[256])

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "programs/common/args.h"
 #include "spgemm.h"
 
 #if defined(__has_include)
@@ -19,7 +20,7 @@ void sp_rival(const struct sp_device *d, struct sp_result *out)
 {
 	(void)d;
 	(void)out;
-	sp_fail(1, "cusparse: compiled without its header");
+	pr_fail(1, "cusparse: compiled without its header");
 }
 
 #else
@@ -32,7 +33,7 @@ static void *library(void)
 	for (unsigned i = 0; i < 3 && !handle; i++)
 		handle = dlopen(names[i], RTLD_NOW);
 	if (!handle)
-		sp_fail(1, "cusparse: libcusparse.so was not found");
+		pr_fail(1, "cusparse: libcusparse.so was not found");
 	return handle;
 }
 
@@ -40,7 +41,7 @@ static void *function(const char *name)
 {
 	void *found = dlsym(library(), name);
 	if (!found)
-		sp_fail(1, "cusparse: it has no %s", name);
+		pr_fail(1, "cusparse: it has no %s", name);
 	return found;
 }
 
@@ -49,14 +50,7 @@ static void *function(const char *name)
 static void must(const char *name, cusparseStatus_t status)
 {
 	if (status != CUSPARSE_STATUS_SUCCESS)
-		sp_fail(1, "cusparse: %s: status %d", name, (int)status);
-}
-
-static void *take(uint64_t bytes)
-{
-	void *block = NULL;
-	SP_MUST(cudaMalloc(&block, bytes ? bytes : 1));
-	return block;
+		pr_fail(1, "cusparse: %s: status %d", name, (int)status);
 }
 
 struct product {
@@ -88,19 +82,19 @@ static uint64_t product_compute(struct product *p, uint32_t rows)
 	size_t bytes[2] = {0, 0};
 	int64_t n;
 	CALL(cusparseSpGEMM_workEstimation, ARGUMENTS, &bytes[0], NULL);
-	p->block[0] = take(bytes[0]);
+	p->block[0] = pr_take(bytes[0]);
 	CALL(cusparseSpGEMM_workEstimation, ARGUMENTS, &bytes[0], p->block[0]);
 	CALL(cusparseSpGEMM_compute, ARGUMENTS, &bytes[1], NULL);
-	p->block[1] = take(bytes[1]);
+	p->block[1] = pr_take(bytes[1]);
 	CALL(cusparseSpGEMM_compute, ARGUMENTS, &bytes[1], p->block[1]);
 	CALL(cusparseSpMatGetSize, p->c, &n, &n, &p->entries);
-	p->column = take((uint64_t)p->entries * sizeof *p->column);
-	p->value = take((uint64_t)p->entries * sizeof *p->value);
+	p->column = pr_take((uint64_t)p->entries * sizeof *p->column);
+	p->value = pr_take((uint64_t)p->entries * sizeof *p->value);
 	CALL(cusparseCsrSetPointers, p->c, p->start, p->column, p->value);
 	CALL(cusparseSpGEMM_copy, p->handle, CUSPARSE_OPERATION_NON_TRANSPOSE,
 	     CUSPARSE_OPERATION_NON_TRANSPOSE, &one, p->a, p->a, &zero, p->c, CUDA_R_64F,
 	     CUSPARSE_SPGEMM_DEFAULT, p->state);
-	SP_MUST(cudaDeviceSynchronize());
+	PR_MUST(cudaDeviceSynchronize());
 	return bytes[0] + bytes[1] + (rows + UINT64_C(1)) * sizeof *p->start +
 	       (uint64_t)p->entries * (sizeof *p->column + sizeof *p->value);
 }
@@ -109,14 +103,13 @@ static uint64_t product_compute(struct product *p, uint32_t rows)
 static uint64_t product_checksum(const struct product *p, uint32_t rows)
 {
 	uint64_t n = (uint64_t)p->entries, sum = 0;
-	int *start = malloc((rows + UINT64_C(1)) * sizeof *start), *column = malloc((n + 1) * 4);
-	double *value = malloc((n + 1) * sizeof *value);
-	if (!start || !column || !value)
-		sp_fail(1, "no memory of the host");
-	SP_MUST(cudaMemcpy(start, p->start, (rows + UINT64_C(1)) * sizeof *start,
+	int *start = pr_host_take(rows + UINT64_C(1), sizeof *start);
+	int *column = pr_host_take(n, sizeof *column);
+	double *value = pr_host_take(n, sizeof *value);
+	PR_MUST(cudaMemcpy(start, p->start, (rows + UINT64_C(1)) * sizeof *start,
 			   cudaMemcpyDeviceToHost));
-	SP_MUST(cudaMemcpy(column, p->column, n * sizeof *column, cudaMemcpyDeviceToHost));
-	SP_MUST(cudaMemcpy(value, p->value, n * sizeof *value, cudaMemcpyDeviceToHost));
+	PR_MUST(cudaMemcpy(column, p->column, n * sizeof *column, cudaMemcpyDeviceToHost));
+	PR_MUST(cudaMemcpy(value, p->value, n * sizeof *value, cudaMemcpyDeviceToHost));
 	for (uint32_t r = 0; r < rows; r++)
 		for (int i = start[r]; i < start[r + 1]; i++)
 			sum += sp_entry_mix(r, (uint64_t)column[i], value[i]);
@@ -132,17 +125,17 @@ void sp_rival(const struct sp_device *d, struct sp_result *out)
 	struct sp_matrix none = {.rows = d->matrix.rows};
 	uint32_t rows = d->matrix.rows, entries;
 	memset(out, 0, sizeof *out);
-	SP_MUST(cudaMemcpy(&entries, d->matrix.start + rows, sizeof entries,
+	PR_MUST(cudaMemcpy(&entries, d->matrix.start + rows, sizeof entries,
 			   cudaMemcpyDeviceToHost));
 	CALL(cusparseCreate, &p.handle);
 	p.a = described(&d->matrix, entries);
 	CALL(cusparseSpGEMM_createDescr, &p.state);
-	double begin = sp_now_ms();
-	p.start = take((rows + UINT64_C(1)) * sizeof *p.start);
+	double begin = pr_now_ms();
+	p.start = pr_take((rows + UINT64_C(1)) * sizeof *p.start);
 	none.start = (uint32_t *)p.start;
 	p.c = described(&none, 0);
 	out->bytes = product_compute(&p, rows);
-	out->total_ms = sp_now_ms() - begin;
+	out->total_ms = pr_now_ms() - begin;
 	out->entries = out->slots = (uint64_t)p.entries;
 	out->checksum = product_checksum(&p, rows);
 	CALL(cusparseSpGEMM_destroyDescr, p.state);
@@ -151,7 +144,7 @@ void sp_rival(const struct sp_device *d, struct sp_result *out)
 	CALL(cusparseDestroy, p.handle);
 	void *const blocks[] = {p.block[0], p.block[1], p.start, p.column, p.value};
 	for (unsigned i = 0; i < 5; i++)
-		SP_MUST(cudaFree(blocks[i]));
+		PR_MUST(cudaFree(blocks[i]));
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "programs/common/args.h"
 #include "spgemm.h"
 
 #define ROUNDS 4	/* segments a row for which persistent allocates at once */
@@ -22,29 +23,19 @@ struct run {
 	uint32_t launches;
 };
 
-static void *take(uint64_t bytes)
-{
-	void *block = NULL;
-	cudaError_t error = cudaMalloc(&block, bytes ? bytes : 1);
-	if (error != cudaSuccess)
-		sp_fail(1, "the device has no %llu bytes: %s", (unsigned long long)bytes,
-			cudaGetErrorString(error));
-	return block;
-}
-
 /* --- the matrix --- */
 
 static void *copied(const void *from, uint64_t bytes)
 {
-	void *to = take(bytes);
-	SP_MUST(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+	void *to = pr_take(bytes);
+	PR_MUST(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
 	return to;
 }
 
 void sp_device_open(struct sp_device *d, const struct sp_matrix *m)
 {
 	uint64_t entries = m->start[m->rows];
-	SP_MUST(sp_kernel_warps(&d->warps, &d->processors));
+	PR_MUST(sp_kernel_warps(&d->warps, &d->processors));
 	d->matrix.rows = m->rows;
 	d->matrix.start = copied(m->start, (m->rows + UINT64_C(1)) * sizeof *m->start);
 	d->matrix.column = copied(m->column, entries * sizeof *m->column);
@@ -53,9 +44,9 @@ void sp_device_open(struct sp_device *d, const struct sp_matrix *m)
 
 void sp_device_close(struct sp_device *d)
 {
-	SP_MUST(cudaFree(d->matrix.start));
-	SP_MUST(cudaFree(d->matrix.column));
-	SP_MUST(cudaFree(d->matrix.value));
+	PR_MUST(cudaFree(d->matrix.start));
+	PR_MUST(cudaFree(d->matrix.column));
+	PR_MUST(cudaFree(d->matrix.value));
 }
 
 /* --- launches --- */
@@ -63,12 +54,12 @@ void sp_device_close(struct sp_device *d)
 static void work_put(struct run *run)
 {
 	run->work.taken = run->work.remaining = run->work.longest = run->work.rounds = 0;
-	SP_MUST(cudaMemcpy(run->on_device, &run->work, sizeof run->work, cudaMemcpyHostToDevice));
+	PR_MUST(cudaMemcpy(run->on_device, &run->work, sizeof run->work, cudaMemcpyHostToDevice));
 }
 
 static void work_get(struct run *run)
 {
-	SP_MUST(cudaMemcpy(&run->work, run->on_device, sizeof run->work, cudaMemcpyDeviceToHost));
+	PR_MUST(cudaMemcpy(&run->work, run->on_device, sizeof run->work, cudaMemcpyDeviceToHost));
 }
 
 /* Another block for segments; nothing of it is used yet. */
@@ -76,9 +67,9 @@ static void space_add(struct run *run, uint64_t bytes)
 {
 	void **block = realloc(run->block, (run->blocks + 1) * sizeof *block);
 	if (!block)
-		sp_fail(1, "no memory of the host");
+		pr_fail(1, "no memory of the host");
 	run->block = block;
-	run->work.space = block[run->blocks++] = take(bytes);
+	run->work.space = block[run->blocks++] = pr_take(bytes);
 	run->work.space_bytes = bytes;
 	run->work.used = 0;
 }
@@ -97,11 +88,9 @@ static void work_open(struct run *run, uint32_t size)
 {
 	const struct sp_matrix *m = &run->device->matrix;
 	uint64_t rows = m->rows;
-	struct sp_row *row = calloc(rows, sizeof *row);
-	uint32_t *start = malloc((rows + 1) * sizeof *start);
-	if (!row || !start)
-		sp_fail(1, "no memory of the host");
-	SP_MUST(cudaMemcpy(start, m->start, (rows + 1) * sizeof *start, cudaMemcpyDeviceToHost));
+	struct sp_row *row = pr_host_take(rows, sizeof *row);
+	uint32_t *start = pr_host_take(rows + 1, sizeof *start);
+	PR_MUST(cudaMemcpy(start, m->start, (rows + 1) * sizeof *start, cudaMemcpyDeviceToHost));
 	for (uint64_t r = 0; r < rows; r++) {
 		row[r].a = start[r];
 		start[r] = (uint32_t)r;
@@ -109,23 +98,23 @@ static void work_open(struct run *run, uint32_t size)
 	run->work.matrix = *m;
 	run->work.row = copied(row, rows * sizeof *row);
 	run->work.list = copied(start, rows * sizeof *start);
-	run->work.next = take(rows * sizeof *run->work.next);
+	run->work.next = pr_take(rows * sizeof *run->work.next);
 	run->work.listed = m->rows;
 	run->work.size = size;
-	run->on_device = take(sizeof run->work);
+	run->on_device = pr_take(sizeof run->work);
 	free(row);
 	free(start);
 }
 
 static void work_close(struct run *run)
 {
-	SP_MUST(cudaFree(run->work.row));
-	SP_MUST(cudaFree(run->work.next));
-	SP_MUST(cudaFree(run->work.list));
-	SP_MUST(cudaFree(run->work.count));
-	SP_MUST(cudaFree(run->on_device));
+	PR_MUST(cudaFree(run->work.row));
+	PR_MUST(cudaFree(run->work.next));
+	PR_MUST(cudaFree(run->work.list));
+	PR_MUST(cudaFree(run->work.count));
+	PR_MUST(cudaFree(run->on_device));
 	for (uint32_t i = 0; i < run->blocks; i++)
-		SP_MUST(cudaFree(run->block[i]));
+		PR_MUST(cudaFree(run->block[i]));
 	free(run->block);
 }
 
@@ -133,9 +122,9 @@ static void work_close(struct run *run)
 
 static void count_upper(struct run *run)
 {
-	run->work.count = take(run->work.matrix.rows * UINT64_C(4));
+	run->work.count = pr_take(run->work.matrix.rows * UINT64_C(4));
 	work_put(run);
-	SP_MUST(sp_kernel_upper(run->on_device));
+	PR_MUST(sp_kernel_upper(run->on_device));
 	work_get(run);
 }
 
@@ -144,15 +133,15 @@ static void count_exactly(struct run *run, uint32_t longest)
 {
 	size_t unused = 0, total;
 	uint64_t each = sp_segment_bytes(longest ? longest : 1), warps = run->device->warps;
-	SP_MUST(cudaMemGetInfo(&unused, &total));
+	PR_MUST(cudaMemGetInfo(&unused, &total));
 	if (warps * each > unused / SCRATCH_SHARE)
 		warps = unused / SCRATCH_SHARE / each ? unused / SCRATCH_SHARE / each : 1;
-	char *scratch = take(warps * each);
+	char *scratch = pr_take(warps * each);
 	run->work.slots = run->work.bytes = 0;
 	work_put(run);
-	SP_MUST(sp_kernel_count(run->on_device, scratch, longest ? longest : 1, (uint32_t)warps));
+	PR_MUST(sp_kernel_count(run->on_device, scratch, longest ? longest : 1, (uint32_t)warps));
 	work_get(run);
-	SP_MUST(cudaFree(scratch));
+	PR_MUST(cudaFree(scratch));
 }
 
 /* The largest size whose slots would be in use, as a sample of rows says; else the smallest. */
@@ -174,10 +163,8 @@ static uint32_t size_choose(const uint32_t *count, uint32_t n)
 static void size_sample(struct run *run)
 {
 	uint32_t rows = run->work.matrix.rows, n = rows < SAMPLE ? rows : SAMPLE;
-	uint32_t *sample = malloc(n * sizeof *sample), *list = run->work.list;
-	uint32_t *all = malloc(rows * sizeof *all);
-	if (!sample || !all)
-		sp_fail(1, "no memory of the host");
+	uint32_t *sample = pr_host_take(n, sizeof *sample), *list = run->work.list;
+	uint32_t *all = pr_host_take(rows, sizeof *all);
 	for (uint32_t i = 0; i < n; i++)
 		sample[i] = (uint32_t)((uint64_t)rows * i / n);
 	count_upper(run);
@@ -185,12 +172,12 @@ static void size_sample(struct run *run)
 	run->work.list = copied(sample, n * sizeof *sample);
 	run->work.listed = n;
 	count_exactly(run, longest);
-	SP_MUST(cudaMemcpy(all, run->work.count, rows * sizeof *all, cudaMemcpyDeviceToHost));
+	PR_MUST(cudaMemcpy(all, run->work.count, rows * sizeof *all, cudaMemcpyDeviceToHost));
 	for (uint32_t i = 0; i < n; i++)
 		sample[i] = all[sample[i]];
 	run->work.size = size_choose(sample, n);
-	SP_MUST(cudaFree(run->work.count));
-	SP_MUST(cudaFree(run->work.list));
+	PR_MUST(cudaFree(run->work.count));
+	PR_MUST(cudaFree(run->work.list));
 	run->work.count = NULL;
 	run->work.list = list;
 	run->work.listed = rows;
@@ -204,11 +191,11 @@ static void size_sample(struct run *run)
 static void rows_launch(struct run *run, enum sp_way way)
 {
 	work_put(run);
-	double begin = sp_now_ms();
-	SP_MUST(way == SP_PERSISTENT ? sp_kernel_persistent(run->on_device, run->device->warps)
+	double begin = pr_now_ms();
+	PR_MUST(way == SP_PERSISTENT ? sp_kernel_persistent(run->on_device, run->device->warps)
 				     : sp_kernel_rows(run->on_device, run->device->warps));
-	SP_MUST(cudaDeviceSynchronize());
-	run->kernel_ms += sp_now_ms() - begin;
+	PR_MUST(cudaDeviceSynchronize());
+	run->kernel_ms += pr_now_ms() - begin;
 	run->launches++;
 	work_get(run);
 }
@@ -217,18 +204,18 @@ static void rows_launch(struct run *run, enum sp_way way)
  */
 static double run_counted(struct run *run, enum sp_way way)
 {
-	double begin = sp_now_ms();
+	double begin = pr_now_ms();
 	count_upper(run);
 	if (way == SP_PRECISE)
 		count_exactly(run, run->work.longest);
-	double estimate_ms = sp_now_ms() - begin;
+	double estimate_ms = pr_now_ms() - begin;
 	run->slots = run->work.slots;
 	run->bytes = run->work.bytes;
 	space_add(run, run->bytes);
 	run->work.budget = 1;
 	rows_launch(run, way);
 	if (run->work.remaining)
-		sp_fail(1, "%u rows have more entries than were counted", run->work.remaining);
+		pr_fail(1, "%u rows have more entries than were counted", run->work.remaining);
 	return estimate_ms;
 }
 
@@ -255,7 +242,7 @@ static void run_malloc(struct run *run)
 	run->slots = run->work.slots;
 	run->bytes = run->work.bytes;
 	if (run->work.remaining)
-		sp_fail(1, "malloc returned NULL in %u rows: natively a larger --heap is needed",
+		pr_fail(1, "malloc returned NULL in %u rows: natively a larger --heap is needed",
 			run->work.remaining);
 }
 
@@ -268,7 +255,7 @@ static void result_fill(struct run *run, struct sp_result *out)
 	out->launches = run->launches;
 	out->slots = run->slots;
 	out->bytes = run->bytes;
-	SP_MUST(sp_kernel_finish(run->on_device, d->warps));
+	PR_MUST(sp_kernel_finish(run->on_device, d->warps));
 	work_get(run);
 	out->entries = run->work.entries;
 	out->checksum = run->work.checksum;
@@ -279,11 +266,11 @@ void sp_run(const struct sp_device *d, enum sp_way way, uint32_t size, struct sp
 	struct run run = {.device = d};
 	memset(out, 0, sizeof *out);
 	work_open(&run, size);
-	SP_MUST(cudaDeviceSynchronize());
-	double begin = sp_now_ms();
+	PR_MUST(cudaDeviceSynchronize());
+	double begin = pr_now_ms();
 	if (!size && way >= SP_DYNAMIC) {
 		size_sample(&run);
-		out->estimate_ms = sp_now_ms() - begin;
+		out->estimate_ms = pr_now_ms() - begin;
 	}
 	if (way <= SP_PRECISE)
 		out->estimate_ms = run_counted(&run, way);
@@ -291,7 +278,7 @@ void sp_run(const struct sp_device *d, enum sp_way way, uint32_t size, struct sp
 		run_malloc(&run);
 	else
 		run_segments(&run, way);
-	out->total_ms = sp_now_ms() - begin;
+	out->total_ms = pr_now_ms() - begin;
 	out->size = way >= SP_DYNAMIC ? run.work.size : 0;
 	result_fill(&run, out);
 	work_close(&run);

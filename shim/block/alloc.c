@@ -20,23 +20,24 @@
 #include "stack/held.h"
 #include "stack/stack.h"
 
-/* One call of the program that asks for memory. */
+/* One allocation call of the program. */
 struct request {
 	enum gm_hook_id hook;
 	CUdeviceptr *out;
 	size_t size;
-	size_t *pitch; /* cuMemAllocPitch: where the pitch goes; else NULL, and the rest unused */
+	size_t *pitch; /* cuMemAllocPitch: output of the pitch; NULL: the rest is unused */
 	size_t width, height;
 	unsigned element;
 	struct gm_context *context;
 	struct gm_timing call;
-	bool native; /* GPUMEM_IPC=native: the driver's, though the pool may have memory */
+	struct gm_stack_from from; /* of frequent calls */
+	bool native; /* GPUMEM_IPC=native: from the driver, though the pool may have memory */
 };
 
-/* Make the program's call as it is. */
+/* Make the program's call unchanged. */
 static CUresult request_pass(const struct request *q)
 {
-	if (q->native) /* idle memory of the pool must not be what it lacks */
+	if (q->native) /* it must not fail because of the pool's idle memory */
 		return GM_PASS_RETRY(real.cuMemAlloc_v2(q->out, q->size));
 	if (q->pitch)
 		return GM_PASS(
@@ -44,7 +45,7 @@ static CUresult request_pass(const struct request *q)
 	return GM_PASS(real.cuMemAlloc_v2(q->out, q->size));
 }
 
-/* A timed call ends now. Returns the moment. */
+/* End a timed call. Returns the moment. */
 static uint64_t alloc_timed(unsigned device, struct gm_timing call)
 {
 	uint64_t end = gm_tick();
@@ -53,11 +54,12 @@ static uint64_t alloc_timed(unsigned device, struct gm_timing call)
 	return end;
 }
 
-/* Finalizers of the program that run meanwhile make calls of their own. */
-static __attribute__((noinline)) void record_add_stack(struct gm_record *record)
+/* Finalizers of the program may run meanwhile and make calls of their own. */
+static __attribute__((noinline)) void record_add_stack(struct gm_record *record,
+						       struct gm_stack_from from, uint64_t end)
 {
-	record->stack = gm_stack_capture(&gm_shim_inside);
-	gm_shim_happened(record->time);
+	record->stack = gm_stack_capture(&gm_shim_inside, from);
+	gm_shim_happened_at(end);
 	if (record->stack && record->kind == GM_RECORD_ALLOCATE)
 		gm_held_add(record->id, record->stack);
 }
@@ -76,19 +78,20 @@ static void request_served(const struct request *q, const struct gm_block *b, un
 		gm_counter_add(device, GM_C_allocate_driver, 1);
 	if (!gm_log_wants(GM_RECORD_ALLOCATE))
 		return;
-	struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE, q->hook, q->context,
-						 call.start, end, CUDA_SUCCESS);
+	struct gm_record record =
+		gm_shim_record(GM_RECORD_ALLOCATE, q->hook, q->context, gm_shim_time(end),
+			       gm_tick_ns(call.start, end), CUDA_SUCCESS);
 	record.address = b->base;
 	record.size = b->size;
 	record.held = b->held;
 	record.id = b->id;
 	record.flags = (uint16_t)flags;
 	if (gm_stack_wanted(b->size))
-		record_add_stack(&record);
+		record_add_stack(&record, q->from, end);
 	gm_log_put(&record);
 }
 
-/* What holds the memory, into the log and `text`. */
+/* Write the holders of the memory into the log and `text`. */
 static void alloc_hold_report(unsigned device, const struct gm_pool *pool, unsigned failure,
 			      char text[GM_HOLDERS_TEXT])
 {
@@ -99,8 +102,8 @@ static void alloc_hold_report(unsigned device, const struct gm_pool *pool, unsig
 	gm_holders_free(&holders);
 }
 
-/* One line about the state of the pool. Programs may allocate until they fail, again and again, so
- * only the first failure of a device is reported, the second, the fourth, and so on. */
+/* One line about the state of the pool. Programs may allocate until they fail, many times, so a
+ * device's first failure is reported, the second, the fourth, and so on. */
 static void alloc_report_failure(unsigned device, const struct gm_pool *pool, size_t asked)
 {
 	enum { ASKED, LIMIT, LIVE, IDLE, LARGEST, UNRECLAIMABLE, N };
@@ -140,11 +143,12 @@ static CUresult request_refused(const struct request *q, CUresult result)
 	gm_counter_add(device, GM_C_allocate_calls, 1);
 	gm_counter_add(device, GM_C_allocate_failed, 1);
 	if (gm_log_wants(GM_RECORD_ALLOCATE_FAILED)) {
-		struct gm_record record = gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook,
-							 q->context, call.start, end, result);
+		struct gm_record record =
+			gm_shim_record(GM_RECORD_ALLOCATE_FAILED, q->hook, q->context,
+				       gm_shim_time(end), gm_tick_ns(call.start, end), result);
 		record.size = q->size;
 		if (gm_stack_wanted(q->size))
-			record_add_stack(&record);
+			record_add_stack(&record, q->from, end);
 		gm_log_put(&record);
 	}
 	struct gm_pool *pool = gm_shim_pool_if_any(device);
@@ -155,7 +159,7 @@ static CUresult request_refused(const struct request *q, CUresult result)
 	return result;
 }
 
-/* The driver serves the call: its arguments are invalid, there is no pool, or the pool cannot. */
+/* The driver serves the call: invalid arguments, no pool, or no memory in the pool. */
 static CUresult request_from_driver(struct request *q)
 {
 	q->call = gm_timing_of(q->call, gm_tick());
@@ -192,7 +196,7 @@ static bool driver_within_limit(unsigned ordinal, const struct gm_pool *pool, si
 	       sum <= limit;
 }
 
-/* Each module in turn makes memory idle, until there is enough. */
+/* Modules make memory idle, one after the other, until it is enough. */
 static __attribute__((noinline)) CUresult request_reclaim(const struct request *q,
 							  struct gm_pool *pool, struct gm_block *b)
 {
@@ -215,7 +219,7 @@ static CUresult request_find(struct request *q, struct gm_pool *pool, struct gm_
 							       : result;
 }
 
-/* The pool has no memory for it. */
+/* The pool has no memory for the request. */
 static __attribute__((noinline)) CUresult request_not_found(struct request *q, struct gm_pool *pool,
 							    uint64_t since, CUresult result)
 {
@@ -224,13 +228,13 @@ static __attribute__((noinline)) CUresult request_not_found(struct request *q, s
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		gm_shim_pool_failed(q->context->ordinal, result);
 	bool fits = driver_within_limit(q->context->ordinal, pool, q->size);
-	if (!fits && q->native && gm_pool_give_back(pool, 0, true)) /* else it had been emptied */
+	if (!fits && q->native && gm_pool_give_back(pool, 0, true)) /* else it is empty already */
 		fits = driver_within_limit(q->context->ordinal, pool, q->size);
 	if (!fits) {
 		*q->out = 0;
 		return request_refused(q, CUDA_ERROR_OUT_OF_MEMORY);
 	}
-	q->pitch = NULL; /* the pitch is known: the driver need only find the bytes */
+	q->pitch = NULL; /* the pitch is known: the driver only allocates the bytes */
 	return request_from_driver(q);
 }
 
@@ -269,7 +273,7 @@ CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start
 	return request_refused(&q, result);
 }
 
-static CUresult alloc_bytes(CUdeviceptr *out, size_t size)
+static CUresult alloc_bytes(CUdeviceptr *out, size_t size, struct gm_stack_from from)
 {
 	CUresult ignored;
 	struct request q = {
@@ -277,15 +281,17 @@ static CUresult alloc_bytes(CUdeviceptr *out, size_t size)
 		.out = out,
 		.size = size,
 		.call = gm_shim_call(),
+		.from = from,
 		.context = gm_context_current(&gm_shim_driver, &ignored),
 	};
 	struct gm_pool *pool = q.context && out && size ? gm_shim_pool(q.context->ordinal) : NULL;
 	return pool ? request_from_pool(&q, pool) : request_from_driver(&q);
 }
 
-GM_HANDLER(cuMemAlloc_v2, (CUdeviceptr * out, size_t size), (out, size), alloc_bytes(out, size))
+GM_HANDLER(cuMemAlloc_v2, (CUdeviceptr * out, size_t size), (out, size),
+	   alloc_bytes(out, size, GM_STACK_FROM))
 
-/* The driver's rule: rows begin at multiples of the texture alignment. False: the driver must judge
+/* The driver's rule: rows begin at multiples of the texture alignment. False: the driver must check
  * the arguments. */
 static bool request_pitch(const struct request *q, size_t *pitch)
 {
@@ -300,8 +306,8 @@ static bool request_pitch(const struct request *q, size_t *pitch)
 	return true;
 }
 
-/* An error that stays with the context ends the call before there is a pitch; that of a capture, or
- * of memory, does not. */
+/* Does the error end the native call before it writes a pitch? A sticky error does; an error of a
+ * capture, or a lack of memory, does not. */
 static bool error_comes_before(CUresult result)
 {
 	return result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY &&

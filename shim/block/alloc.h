@@ -6,10 +6,10 @@
 #include "context/context.h"
 #include "pool/pool.h"
 
-/* A block of `size` bytes on the context's device, counted and recorded. The device has a pool. A
- * failure is not counted: the caller may have other ways, and then calls gm_shim_refused. */
+/* Get a block of `size` bytes on the context's device, counted and recorded. The device has a pool.
+ * A failure is not counted: the caller may try other ways, and then calls gm_shim_refused. */
 CUresult gm_shim_serve(struct gm_context *context, size_t size, struct gm_block *out);
-/* Count and record a failed allocation, which began at `start` of gm_tick; returns `result`. */
+/* Count and record a failed allocation since `start` (gm_tick); returns `result`. */
 CUresult gm_shim_refused(struct gm_context *context, size_t size, uint64_t start, CUresult result);
 
 #endif

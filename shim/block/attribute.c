@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Attributes of blocks. The driver answers as it does for mapped memory; then the attributes that
- * differ for memory of cuMemAlloc are corrected. Outputs are written only on success. The handlers
- * need no guard: no lock is held across a call, and no call is made that could allocate or free.
+ * Attributes of blocks. The driver answers as for mapped memory; then the attributes that differ
+ * for memory of cuMemAlloc are corrected. Outputs are written only on success. The handlers need no
+ * guard: no lock is held across a call, and no call is made that could allocate or free.
  */
 #include <string.h>
 
@@ -47,15 +47,15 @@ static void attribute_no_mempool(void *out, const struct gm_block *b)
 	memcpy(out, &none, sizeof none);
 }
 
-/* Chunks are exportable, memory of cuMemAlloc is not. The driver has written a number of a width
- * that it chose, with no bit set beyond the lowest byte. */
+/* Chunks are exportable, memory of cuMemAlloc is not. The driver has written a number, of a width
+ * of its choice, with all its set bits in the lowest byte. */
 static void attribute_no_handle_types(void *out, const struct gm_block *b)
 {
 	(void)b;
 	*(unsigned char *)out = 0;
 }
 
-/* Of mapped memory the driver says no. Of another process' block it knows best. */
+/* For mapped memory the driver's answer is no; for a block of another process it is right. */
 static void attribute_ipc(void *out, const struct gm_block *b)
 {
 	const struct gm_pool *pool = gm_shim_pool_at(b->base);
@@ -69,8 +69,8 @@ static void attribute_memops(void *out, const struct gm_block *b)
 	memcpy(out, &on, sizeof on);
 }
 
-/* Natively a block lies in a mapping of its own, in steps of 2 MiB, and smaller ones share a step.
- * A step never leaves the chunk that it begins in. */
+/* Natively a block has a mapping of its own, in steps of 2 MiB, and smaller blocks share a step. A
+ * step is within the chunk of its begin. */
 struct gm_span gm_block_mapping(const struct gm_block *b)
 {
 	CUdeviceptr from = b->base & ~(CUdeviceptr)(GM_POOL_GRANULE - 1);
@@ -89,16 +89,20 @@ static void attribute_mapping_size(void *out, const struct gm_block *b)
 	memcpy(out, &size, sizeof size);
 }
 
-/* The pool is open to more devices than the program enabled: to those that copies needed. */
+/* The pool is also open to devices that copies needed, beyond those that the program enabled. For a
+ * block of another process the driver's answer is right: the block is mapped for the context that
+ * opened it. */
 static void attribute_access(void *out, const struct gm_block *b)
 {
+	if (!gm_shim_pool_at(b->base))
+		return;
 	unsigned access = gm_peer_is_enabled(b->context, b->ordinal)
 				  ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
 				  : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
 	memcpy(out, &access, sizeof access);
 }
 
-/* Of toolkits before 12.0 the header lacks them. */
+/* The headers of toolkits before 12.0 lack these. */
 enum { MAPPING_SIZE = 18, MAPPING_BASE_ADDR = 19 };
 
 static const struct {
@@ -155,7 +159,7 @@ static CUresult attributes_get(unsigned int numAttributes, CUpointer_attribute *
 	return result;
 }
 
-/* The driver knows nothing of a block that is away. */
+/* The driver does not know a block that is away, so the call passes the door. */
 CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	return GM_GATED(cuPointerGetAttribute, attribute_get(data, attribute, ptr));
@@ -168,8 +172,8 @@ CUresult on_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribu
 			attributes_get(numAttributes, attributes, data, ptr));
 }
 
-/* By the manual the call returns once synchronous operations that are pending are complete. They
- * are in the default streams. Where a capture is open, a wait could invalidate it. */
+/* By the manual, the call returns once pending synchronous operations are complete. They are in the
+ * default streams. A wait could invalidate an open capture. */
 static void memops_wait(void)
 {
 	if (gm_capture_any() || !atomic_exchange(&gm_memops_pending, false))
@@ -178,8 +182,8 @@ static void memops_wait(void)
 	gm_shim_driver.cuStreamSynchronize(CU_STREAM_PER_THREAD);
 }
 
-/* Natively a capture that forbids allocations forbids it too, and an ended context. It needs no
- * context, and works in one with an error. */
+/* Natively the call is forbidden in an ended context, and in a capture that forbids allocations. It
+ * needs no context, and works in a context with an error. */
 static CUresult memops_allowed(void)
 {
 	CUresult result;
@@ -207,7 +211,7 @@ static CUresult attribute_set(const void *value, CUpointer_attribute attribute, 
 	if (result != CUDA_SUCCESS)
 		return result;
 	bool on = *(const unsigned char *)value != 0;
-	/* A program that sets it is about to give the physical address to a network card. */
+	/* A program sets it before it gives the physical address to a network card. */
 	result = on ? gm_pool_pin(pool, b.base, b.size) : CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS && !gm_memops_set(b.id, on))
 		result = CUDA_ERROR_OUT_OF_MEMORY;

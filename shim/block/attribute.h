@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a block is natively. Any thread; no lock is taken. */
+/* Native properties of a block. Any thread; no lock is taken. */
 #ifndef GM_SHIM_BLOCK_ATTRIBUTE_H
 #define GM_SHIM_BLOCK_ATTRIBUTE_H
 
@@ -10,7 +10,7 @@ struct gm_span {
 	size_t size; /* bytes */
 };
 
-/* The mapping that a live block would lie in natively. All of it is mapped memory of the pool. */
+/* The mapping of a live block as natively. All of it is mapped memory of the pool. */
 struct gm_span gm_block_mapping(const struct gm_block *block);
 
 #endif

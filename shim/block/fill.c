@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GPUMEM_FILL: the first content of a block of the pool. The program may use the block at once from
- * any stream, so the handler waits for the fill. Each context has a stream of ours for that, on
- * which no other work is ever queued.
+ * GPUMEM_FILL: the first contents of a block of the pool. The program may use the block at once
+ * from any stream, so the handler waits for the fill. Each context has a stream of ours for fills,
+ * without any other work.
  */
 #include "shim/block/fill.h"
 
@@ -17,8 +17,8 @@ bool gm_fill_on;
 
 #define ZEROED_FROM GM_MIB /* natively, smaller blocks are not zeroed either */
 
-/* A list that only grows, at its head. Keys are not reused, so the stream of a context that is gone
- * is never found again. */
+/* A list that only grows, at its head. Keys are not reused, so the stream of an ended context is
+ * never found again. */
 struct filler {
 	uint64_t key; /* of the context */
 	CUstream stream;
@@ -34,7 +34,7 @@ static struct filler *filler_find(uint64_t key)
 	return f;
 }
 
-/* Two threads may each make one for the same context: either will do. */
+/* Two threads may each make one for the same context; both are usable. */
 static CUresult filler_get(uint64_t key, struct filler **out)
 {
 	*out = filler_find(key);

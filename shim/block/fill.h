@@ -10,8 +10,8 @@
 
 extern bool gm_fill_on; /* GPUMEM_FILL is not `off`; set at the start */
 
-/* Write the byte of GPUMEM_FILL into a fresh block of `context`, which is current, and wait for it.
- * If that fails the block stays as it was, and one line says so. */
+/* Write the byte of GPUMEM_FILL into a fresh block of `context`, which is current, and wait. On
+ * failure the block is unchanged, with a warning. */
 void gm_fill_block(const struct gm_context *context, const struct gm_block *b);
 static inline void gm_fill(const struct gm_context *context, const struct gm_block *b)
 {

@@ -2,7 +2,6 @@
 #include "shim/block/free.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "knob/knob.h"
 #include "log/count.h"
 #include "log/log.h"
@@ -14,20 +13,30 @@
 #include "stack/held.h"
 #include "stack/stack.h"
 
+/* The record of a free between the moments `start` and `end`. */
 static struct gm_record free_record(enum gm_hook_id hook, uint64_t start, uint64_t end,
-				    CUdeviceptr base, size_t size, size_t held, uint64_t id,
-				    uint64_t context, unsigned ordinal, unsigned flags)
+				    const struct gm_block *b, unsigned flags)
 {
-	struct gm_record record =
-		gm_shim_record(GM_RECORD_FREE, hook, NULL, start, end, CUDA_SUCCESS);
-	record.address = base;
-	record.size = size;
-	record.held = held;
-	record.id = id;
-	record.context = (uint32_t)context;
-	record.device = (uint8_t)ordinal;
+	struct gm_record record = gm_shim_record(GM_RECORD_FREE, hook, NULL, gm_shim_time(start),
+						 gm_tick_ns(start, end), CUDA_SUCCESS);
+	record.address = b->base;
+	record.size = b->size;
+	record.held = b->held;
+	record.id = b->id;
+	record.context = (uint32_t)b->context;
+	record.device = (uint8_t)b->ordinal;
 	record.flags = (uint16_t)flags;
 	return record;
+}
+
+static struct gm_block foreign_block(const struct gm_foreign *f)
+{
+	return (struct gm_block){.base = f->key,
+				 .size = f->size,
+				 .held = f->size,
+				 .id = f->id,
+				 .context = f->context,
+				 .ordinal = f->ordinal};
 }
 
 static void free_log(const struct gm_record *record)
@@ -39,7 +48,7 @@ static void free_log(const struct gm_record *record)
 	gm_log_put(record);
 }
 
-/* A timed call has ended, at `end` of gm_tick. */
+/* End a timed call, at `end` (gm_tick). */
 static void free_timed(const struct gm_block *b, struct gm_timing call, uint64_t end)
 {
 	gm_shim_happened_at(end);
@@ -49,7 +58,7 @@ static void free_timed(const struct gm_block *b, struct gm_timing call, uint64_t
 void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, struct gm_timing call)
 {
 	call = gm_timing_of(call, b->since);
-	uint64_t end = b->waited; /* the rest of the free takes no time */
+	uint64_t end = b->waited; /* the remainder of the free takes no time */
 	if (GM_UNLIKELY(call.start)) {
 		end = end ? end : gm_tick();
 		free_timed(b, call, end);
@@ -58,53 +67,33 @@ void gm_shim_freed(enum gm_hook_id hook, const struct gm_block *b, struct gm_tim
 	_Atomic uint64_t *parts = gm_count_device(b->ordinal);
 	gm_count_in(parts, b->ordinal, GM_C_free_calls, 1);
 	gm_count_in(parts, b->ordinal, GM_C_free_bytes, b->size);
-	if (!gm_log_wants(GM_RECORD_FREE)) /* spares the record */
+	if (!gm_log_wants(GM_RECORD_FREE)) /* else no record is made */
 		return;
-	struct gm_record record = free_record(hook, call.start, end, b->base, b->size, b->held,
-					      b->id, b->context, b->ordinal, 0);
+	struct gm_record record = free_record(hook, call.start, end, b, 0);
 	free_log(&record);
 }
 
-/* The work that may still use a block when it is freed. */
-enum use {
-	BY_OWNER, /* of the context that owns it: cuMemFree knows no more */
-	BY_OTHER, /* of the given context; only where reuse is deferred */
-	BY_NONE
-};
-
-static CUresult free_to_pool(struct gm_pool *pool, CUdeviceptr address, struct gm_timing call,
-			     enum use use, uint64_t context, struct gm_block *b)
-{
-	static const enum gm_free_after after[] = {[BY_OWNER] = GM_FREE_AFTER_OWNER,
-						   [BY_OTHER] = GM_FREE_AFTER_USERS,
-						   [BY_NONE] = GM_FREE_AFTER_NOTHING};
-	const struct gm_free how = {
-		.after = after[use], .users = {context, GM_STREAM_ANY}, .call = call};
-	return gm_pool_free(pool, address, &how, b);
-}
-
-/* `address` lies in the range of the pool. */
+/* pre: `address` is in the range of the pool. */
 static CUresult free_block(enum gm_hook_id hook, struct gm_pool *pool, CUdeviceptr address,
-			   struct gm_timing call, enum use use, uint64_t context)
+			   const struct gm_free *how)
 {
 	struct gm_block b;
-	CUresult result = free_to_pool(pool, address, call, use, context, &b);
+	CUresult result = gm_pool_free(pool, address, how, &b);
 	gm_fence_suspect(result);
 	if (GM_UNLIKELY(result != CUDA_SUCCESS)) {
 		gm_pool_find(pool, address, &b);
 		gm_counter_add(b.ordinal, GM_C_free_failed, 1);
-		/* An invalid free: the driver knows best which error it natively gives, for a
-		 * capture may forbid frees, or the current context be gone, and the block with it.
-		 */
+		/* An invalid free: the driver knows which error is native, for a capture may forbid
+		 * frees, or the current context may be gone, and the block with it. */
 		return b.live && b.base == address ? result
 						   : GM_PASS(real.cuMemFree_v2(GM_NOWHERE));
 	}
-	gm_shim_freed(hook, &b, call);
+	gm_shim_freed(hook, &b, how->call);
 	return result;
 }
 
-/* Memory that any call of the driver gave. The log's events have only the part that cuMemAlloc
- * asked for. */
+/* Free memory that any call of the driver returned. The log has events only of memory from
+ * cuMemAlloc. */
 static CUresult free_foreign(enum gm_hook_id hook, CUdeviceptr address, CUstream stream,
 			     CUresult (*async)(CUdeviceptr, CUstream), uint64_t start)
 {
@@ -116,13 +105,15 @@ static CUresult free_foreign(enum gm_hook_id hook, CUdeviceptr address, CUstream
 	if (result != CUDA_SUCCESS || f.kind != GM_FOREIGN_DRIVER)
 		return result;
 	gm_counter_add(f.ordinal, GM_C_free_driver, 1);
-	struct gm_record record = free_record(hook, start, gm_tick(), address, f.size, f.size, f.id,
-					      f.context, f.ordinal, GM_RECORD_DRIVER);
+	uint64_t end = gm_tick();
+	gm_shim_happened(gm_tick_clock(end));
+	const struct gm_block block = foreign_block(&f);
+	struct gm_record record = free_record(hook, start, end, &block, GM_RECORD_DRIVER);
 	free_log(&record);
 	return result;
 }
 
-/* Natively a free needs no current context, but does not work in one that has ended. */
+/* Natively a free needs no current context, but fails if the current one has ended. */
 static __attribute__((noinline)) CUresult free_in_ended_context(void)
 {
 	CUresult result;
@@ -142,16 +133,17 @@ static CUresult free_any(CUdeviceptr address)
 		refused = free_in_ended_context();
 	if (refused != CUDA_SUCCESS)
 		return refused;
-	return free_block(GM_HOOK_cuMemFree_v2, pool, address, gm_shim_call(), BY_OWNER, 0);
+	const struct gm_free how = {.after = GM_FREE_AFTER_OWNER, .call = gm_shim_call()};
+	return free_block(GM_HOOK_cuMemFree_v2, pool, address, &how);
 }
 
 GM_HANDLER(cuMemFree_v2, (CUdeviceptr address), (address), free_any(address))
 
 /*
- * Has the work on a stream completed, as `ask` (cuStreamQuery or cuStreamSynchronize) answers?
+ * Is the work on a stream complete, by the result of `ask` (cuStreamQuery or cuStreamSynchronize)?
  * Natively cuMemFreeAsync is queued on its stream. A block of ours is freed when the stream is
- * empty, for the program has ordered all uses of the block before that. Memory of cuMemAlloc cannot
- * be freed in a stream that is being captured, natively either.
+ * empty, for the program has ordered all uses of the block before that. As natively, memory of
+ * cuMemAlloc cannot be freed in a stream that is being captured.
  */
 static CUresult stream_poll(CUstream stream, CUresult (*ask)(CUstream stream))
 {
@@ -175,15 +167,20 @@ static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream s
 	struct gm_pool *pool = gm_shim_pool_at(address);
 	if (!pool)
 		return free_foreign(hook, address, stream, native, call.start);
-	/* Where frees do not wait: a fence of the stream's context covers the stream. */
+	/* If frees do not wait: a fence of the stream's context covers the stream. */
 	struct gm_context *context = NULL;
 	if (gm_knob_get()->free.choice != GM_FREE_SYNC)
 		context = gm_shim_context_of_stream(order);
 	CUresult result = stream_poll(order, context ? gm_shim_driver.cuStreamQuery
 						     : gm_shim_driver.cuStreamSynchronize);
-	if (context && result == CUDA_ERROR_NOT_READY)
-		return free_block(hook, pool, address, call, BY_OTHER, context->key);
-	return result == CUDA_SUCCESS ? free_block(hook, pool, address, call, BY_NONE, 0) : result;
+	struct gm_free how = {.after = GM_FREE_AFTER_NOTHING, .call = call};
+	if (context && result == CUDA_ERROR_NOT_READY) {
+		how.after = GM_FREE_AFTER_USERS;
+		how.users = (struct gm_users){context->key, GM_STREAM_ANY};
+	} else if (result != CUDA_SUCCESS) {
+		return result;
+	}
+	return free_block(hook, pool, address, &how);
 }
 
 GM_HANDLER(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), (address, stream),
@@ -208,12 +205,12 @@ static void owned_collect(void *arg, const struct gm_block *block)
 
 static void owned_driver_gone(const struct gm_foreign *f)
 {
-	uint64_t now = gm_clock_ns();
+	uint64_t now = gm_tick();
 	if (f->kind != GM_FOREIGN_DRIVER)
 		return;
-	struct gm_record record =
-		free_record(GM_HOOK_NONE, now, now, f->key, f->size, f->size, f->id, f->context,
-			    f->ordinal, GM_RECORD_DRIVER | GM_RECORD_CONTEXT_GONE);
+	const struct gm_block block = foreign_block(f);
+	struct gm_record record = free_record(GM_HOOK_NONE, now, now, &block,
+					      GM_RECORD_DRIVER | GM_RECORD_CONTEXT_GONE);
 	gm_counter_add(f->ordinal, GM_C_free_driver, 1);
 	free_log(&record);
 }
@@ -221,14 +218,13 @@ static void owned_driver_gone(const struct gm_foreign *f)
 static void owned_pool_gone(struct gm_pool *pool, uint64_t key)
 {
 	struct owned o = {.key = key};
-	uint64_t now = gm_clock_ns();
+	uint64_t now = gm_tick();
 	gm_pool_walk(pool, owned_collect, &o);
 	gm_pool_context_gone(pool, key);
 	for (size_t i = 0; i < o.blocks.n; i++) {
 		const struct gm_block *b = &o.blocks.at[i];
 		struct gm_record record =
-			free_record(GM_HOOK_NONE, now, now, b->base, b->size, b->held, b->id,
-				    b->context, b->ordinal, GM_RECORD_CONTEXT_GONE);
+			free_record(GM_HOOK_NONE, now, now, b, GM_RECORD_CONTEXT_GONE);
 		gm_memops_freed(b->id);
 		gm_counter_add(b->ordinal, GM_C_free_bytes, b->size);
 		free_log(&record);

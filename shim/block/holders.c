@@ -18,8 +18,8 @@ enum { LEAST = 256, NAMED = 3, NAME_MOST = 48, WRITTEN = 64 };
 
 /* --- groups --- */
 
-/* An open hash table in `of` until it is sorted; blocks 0: the place is free. At most three
- * quarters are taken. */
+/* An open hash table in `of` until it is sorted; blocks 0: a free place. At most three quarters of
+ * its places are in use. */
 struct search {
 	struct gm_holders *out;
 	unsigned device;

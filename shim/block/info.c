@@ -22,7 +22,7 @@ static CUresult memory_ask(void *memory)
 	return GM_PASS(real.cuMemGetInfo_v2(&m->available, &m->total));
 }
 
-/* Memory of the pool that no block holds is available; memory beyond GPUMEM_LIMIT is not. */
+/* Memory of the pool outside blocks is available; memory beyond GPUMEM_LIMIT is not. */
 static void memory_adjust(unsigned ordinal, const struct gm_pool_stats *pool, struct memory *m)
 {
 	uint64_t limit = ordinal < gm_shim_n_devices ? gm_shim_devices[ordinal].limit : UINT64_MAX;
@@ -70,8 +70,8 @@ static CUresult memory_info(size_t *available, size_t *total)
 GM_HANDLER(cuMemGetInfo_v2, (size_t * available, size_t *total), (available, total),
 	   memory_info(available, total))
 
-/* Look-ups need no guard: the only call that they make is the program's own, which also reports the
- * error of a thread without a context. */
+/* Look-ups need no guard: their only call is the program's own, which also reports the error of a
+ * thread without a context. */
 static CUresult range_get(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	struct gm_block b;
@@ -93,10 +93,10 @@ CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevicep
 	return GM_GATED(cuMemGetAddressRange_v2, range_get(pbase, psize, dptr));
 }
 
-/* The first live block at or behind *at and before `end`; *at is then behind it. False: none. */
+/* Find the first live block at or behind *at and before `end`; *at moves behind it. False: none. */
 static bool range_next(struct gm_pool *pool, CUdeviceptr *at, CUdeviceptr end, struct gm_block *b)
 {
-	const CUdeviceptr step = 512; /* blocks begin at multiples of it */
+	const CUdeviceptr step = 512; /* blocks begin at multiples of this */
 	while (*at < end && gm_pool_find(pool, *at, b)) {
 		*at = b->live ? b->base + b->held : (*at & ~(step - 1)) + step;
 		if (b->live)
@@ -105,9 +105,9 @@ static bool range_next(struct gm_pool *pool, CUdeviceptr *at, CUdeviceptr end, s
 	return false;
 }
 
-/* Callers round to pages of the host, so that a range may leave the block that they mean. It may do
- * so as far as natively: within the mapping of that block, which begins less than a step of
- * mappings behind. */
+/* Callers round to pages of the host, so a range may exceed its block. As natively, it may do so
+ * within the mapping of that block. The block begins less than a step of mappings behind the
+ * range's begin. */
 static bool range_is_meant(struct gm_pool *pool, CUdeviceptr from, CUdeviceptr end)
 {
 	CUdeviceptr last = end - from < GM_POOL_GRANULE ? end : from + GM_POOL_GRANULE;
@@ -120,7 +120,7 @@ static bool range_is_meant(struct gm_pool *pool, CUdeviceptr from, CUdeviceptr e
 	return false;
 }
 
-/* A dma-buf names physical memory: the chunks under it must not move while a block in it lives. */
+/* A dma-buf names physical memory: chunks under it must not move while a block on them lives. */
 static CUresult range_pin(struct gm_pool *pool, CUdeviceptr from, size_t size)
 {
 	CUdeviceptr end = from + size;
@@ -129,7 +129,7 @@ static CUresult range_pin(struct gm_pool *pool, CUdeviceptr from, size_t size)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (CUdeviceptr at = from; range_next(pool, &at, end, &b);) {
 		CUdeviceptr first = b.base < from ? from : b.base, last = at < end ? at : end;
-		/* INVALID_VALUE: another thread has freed this one meanwhile, a neighbour */
+		/* INVALID_VALUE: a neighbour, freed by another thread meanwhile */
 		if (gm_pool_pin(pool, first, last - first) == CUDA_ERROR_OUT_OF_MEMORY)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -144,7 +144,7 @@ static CUresult range_handle(void *handle, CUdeviceptr dptr, size_t size,
 	if (result == CUDA_SUCCESS)
 		return real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
 	const int none = -1;
-	const bool pages = size && !((dptr | size) % 4096); /* else it is left as it was */
+	const bool pages = size && !((dptr | size) % 4096); /* else *handle is unchanged */
 	if (handle && pages && handleType == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
 		memcpy(handle, &none, sizeof none);
 	return result;
@@ -157,8 +157,8 @@ CUresult on_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t
 			range_handle(handle, dptr, size, handleType, flags));
 }
 
-/* Memory of cuMemAlloc is no mapping: a device has no access to it by one. The answer is the same
- * in any context. */
+/* Memory of cuMemAlloc is no mapping, so no device has access to it by a mapping. The result is the
+ * same in any context. */
 CUresult on_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
 			   CUdeviceptr ptr)
 {

@@ -12,7 +12,7 @@ struct entry {
 };
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
-static struct entry *table; /* of blocks that have it; under the lock */
+static struct entry *table; /* of blocks with the attribute; under the lock */
 atomic_size_t gm_memops_entries;
 atomic_bool gm_memops_pending;
 

@@ -7,7 +7,7 @@
 #include "base/msg.h"
 #include "knob/knob.h"
 
-/* Libraries that move device memory between processes and machines: how the file name begins. */
+/* Libraries that move device memory between processes and machines: begins of file names. */
 static const char *const names[] = {"libucp.", "libucm.", "libnccl-net", "libnixl", "libfabric."};
 
 static const char *network_find(void)
@@ -25,9 +25,9 @@ void gm_shim_report_network(void)
 			    found);
 }
 
-/* These libraries cache registrations by address. If an address came to mean other memory, they
- * would send the memory that was there before. Programs have hundreds of objects, so the list is
- * read again only when one was loaded or unloaded. */
+/* These libraries cache registrations by address. After a remap they would send the memory that was
+ * at the address before. Programs have hundreds of objects, so the list is read again only after a
+ * load or unload. */
 bool gm_shim_may_remap(void *unused)
 {
 	static _Atomic unsigned long long seen;

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* A call asks whether a block can be shared: warn once if such a library is loaded, which takes a
- * slower way when it cannot. */
+/* A call asks whether a block can be shared. If it cannot, and a library is loaded that is then
+ * slower, warn once. */
 void gm_shim_report_network(void);
 
 /* The `may_remap` of struct gm_pool_config: GPUMEM_REMAP. */

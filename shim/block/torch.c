@@ -6,7 +6,7 @@
 
 #include "base/loaded.h"
 
-/* PyTorch takes "0" for no, and has read the old name of the second variable first. */
+/* PyTorch reads "0" as no, and PYTORCH_CUDA_ALLOC_CONF, the old name, before PYTORCH_ALLOC_CONF. */
 bool gm_shim_torch_caches(void)
 {
 	static const char *const library = "libc10_cuda.so";

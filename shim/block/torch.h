@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-/* Does PyTorch allocate through its cache, so that blocks are the cache's segments? By its library,
- * PYTORCH_NO_CUDA_MEMORY_CACHING and the backend of PYTORCH_CUDA_ALLOC_CONF. Any thread. */
+/* Does PyTorch allocate through its cache, so that blocks are the cache's segments? Depends on its
+ * library, PYTORCH_NO_CUDA_MEMORY_CACHING and the backend of PYTORCH_CUDA_ALLOC_CONF. Any
+ * thread. */
 bool gm_shim_torch_caches(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Open stream captures, counted per context because a fence would invalidate them
- * (context/fence.h). The stream on which a capture began is remembered with its context until the
- * driver says that it no longer captures.
+ * (context/fence.h). The stream on which a capture began is kept with its context until it no
+ * longer captures.
  */
 #include "shim/context/capture.h"
 
@@ -22,7 +22,7 @@ struct capture {
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 static GM_ARRAY(struct capture) captures; /* under the lock */
-static atomic_size_t open_captures;	  /* saves the lock where there are none */
+static atomic_size_t open_captures;	  /* avoids the lock while there are none */
 
 struct gm_context *gm_shim_context_of_stream(CUstream stream)
 {
@@ -39,7 +39,7 @@ static struct capture capture_name(CUstream stream)
 	return (struct capture){stream, shared_name ? (pid_t)syscall(SYS_gettid) : 0, NULL};
 }
 
-/* Its index; captures.n: it is not there. */
+/* The index of a capture; captures.n: not found. */
 static size_t capture_find(const struct capture *name)
 {
 	size_t i = 0;
@@ -83,7 +83,7 @@ bool gm_capture_any(void)
 	return atomic_load_explicit(&open_captures, memory_order_relaxed) > 0;
 }
 
-/* Around the driver's call: takes the context's capture lock, so that no fence is recorded. */
+/* Before the driver's call: take the context's capture lock, so that no fence is recorded. */
 static struct gm_context *capture_begin(CUstream stream)
 {
 	struct gm_context *context = gm_shim_context_of_stream(stream);
@@ -102,7 +102,7 @@ static CUresult capture_begun(struct gm_context *context, CUstream stream, CUres
 	gm_order_capture_begun();
 	if (!context)
 		return result;
-	/* A capture that is not remembered must not be counted: nothing would ever end it. */
+	/* A capture missing from the table must not be counted: its end would not be seen. */
 	bool counted = result == CUDA_SUCCESS && capture_remember(c);
 	if (result == CUDA_SUCCESS && !counted)
 		gm_fence_capture_missed();
@@ -112,14 +112,14 @@ static CUresult capture_begun(struct gm_context *context, CUstream stream, CUres
 	return result;
 }
 
-/* After the driver's call. The stream was removed from the table before, for the call may free its
- * name for another one. */
+/* After the driver's call. The stream was removed from the table before, for the driver may reuse
+ * its handle. */
 static CUresult capture_end(struct capture c, bool was_open, CUresult result)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	if (!was_open)
 		return result;
-	/* A failed call, on the wrong thread for one, leaves the capture open. */
+	/* A failed call, for example on the wrong thread, leaves the capture open. */
 	if (result != CUDA_SUCCESS)
 		gm_shim_driver.cuStreamIsCapturing(c.stream, &status);
 	if (status == CU_STREAM_CAPTURE_STATUS_NONE || !capture_remember(c))
@@ -131,9 +131,9 @@ static CUresult capture_end(struct capture c, bool was_open, CUresult result)
 #define OWN(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 
 /*
- * Here alone the guard stays up during the driver's call (no GM_PASS), for the thread holds the
- * context's capture lock. With the guard down a hook of another tool inside the driver could free a
- * block of ours, whose fence would need that lock on the same thread: a deadlock.
+ * Only here the guard stays up during the driver's call (no GM_PASS), for the thread holds the
+ * context's capture lock. With the guard down, a hook of another tool inside the driver could free
+ * a block of ours, whose fence would need that lock on the same thread: a deadlock.
  */
 #define BEGINS(symbol, real_stream, parameters, arguments)                                     \
 	GM_HANDLER(symbol, parameters, arguments, ({                                           \
@@ -169,7 +169,7 @@ ENDS(cuStreamEndCapture_ptsz, OWN, (CUstream stream, CUgraph *graph), (stream, g
 ENDS(cuStreamEndCaptureToCig, PLAIN, (CUstream stream), (stream))
 ENDS(cuStreamEndCaptureToCig_ptsz, OWN, (CUstream stream), (stream))
 
-/* The handle may come back at once, so the order hears of it before. */
+/* The driver may reuse the handle at once, so the order is told before the call. */
 #define DESTROY(stream) (gm_submit_stream_ends(stream), (stream))
 ENDS(cuStreamDestroy, DESTROY, (CUstream stream), (stream))
 ENDS(cuStreamDestroy_v2, DESTROY, (CUstream stream), (stream))

@@ -5,9 +5,9 @@
 
 #include "context/context.h"
 
-/* The context of a stream, for the default streams the current one; or NULL. Calls the driver. */
+/* The context of a stream (default streams: the current one), or NULL. Calls the driver. */
 struct gm_context *gm_shim_context_of_stream(CUstream stream);
-/* A capture is open in the process. One relaxed load. */
+/* Is a capture open in the process? One relaxed load. */
 bool gm_capture_any(void);
 
 /* modules.h */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts begin and end. The memory that a context owned goes back to the pools after the driver's
- * call has succeeded: only then is the context's work over.
+ * Begin and end of contexts. The memory of a context returns to the pools after the driver's call
+ * has succeeded: only then is the context's work over.
  */
 #include "base/clock.h"
 #include "shim/call.h"
@@ -11,7 +11,7 @@
 #include "shim/retry.h"
 #include "shim/used.h"
 
-/* Before a call that ends the context `surely` unless it fails, or else may end it. */
+/* Before a call that may end the context; `surely`: it ends it unless the call fails. */
 static struct gm_context *context_end_begin(struct gm_context *context, bool surely)
 {
 	gm_inkernel_context_ending(context, surely);
@@ -52,7 +52,7 @@ static CUresult context_released(CUdevice device, CUresult result)
 	return active ? result : context_reset(device, result);
 }
 
-/* `ending` finds the context that the call may end, `ended` acts on the call's result. */
+/* `ending` finds the context that the call may end; `ended` handles the call's result. */
 #define ENDS(symbol, type, ending, ended, surely)                                          \
 	GM_HANDLER(symbol, (type handle), (handle), ({                                     \
 			   struct gm_context *context =                                    \
@@ -80,7 +80,7 @@ static void green_remember(CUgreenCtx green, CUdevice device)
 		return;
 	gm_context_remember_green(derived, primary, device);
 	gm_context_remember_primary(device, primary);
-	real.cuDevicePrimaryCtxRelease_v2(device); /* the green one keeps it */
+	real.cuDevicePrimaryCtxRelease_v2(device); /* the green context keeps it alive */
 }
 
 GM_TAKES(cuGreenCtxCreate,
@@ -104,7 +104,7 @@ static CUresult green_destroy(CUgreenCtx green)
 
 GM_HANDLER(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_destroy(green))
 
-/* --- contexts begin --- */
+/* --- begin of contexts --- */
 
 static void context_sample_first(CUcontext handle)
 {
@@ -119,7 +119,7 @@ static void context_sample_first(CUcontext handle)
 
 /* The driver takes a hundred milliseconds or more to make a context, so the slow parts of the first
  * allocation are done here: the pool, the first sample with the first page of the log, and the
- * first question how much of the device is used. */
+ * first query of the device's used memory. */
 static void context_made(CUcontext handle)
 {
 	CUresult ignored;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Peer access. The program enables it between two contexts, but memory of a pool is opened to a
- * device. So a pool stays open to a device while any context of that device has access. Once a copy
- * needed it, it stays open for good: closing it would break a copy in flight.
+ * device. So a pool stays open to a device while any context of that device has access. A pool that
+ * a copy needed stays open permanently: closing it would break a copy in progress.
  */
 #include "shim/context/peer.h"
 
@@ -20,7 +20,7 @@ struct pair {
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 static GM_ARRAY(struct pair) pairs; /* under the lock */
 static atomic_uint_fast64_t
-	kept[GM_COUNTER_DEVICES]; /* by owner: bit i: open to device i for good */
+	kept[GM_COUNTER_DEVICES]; /* by owner; bit i: open to device i permanently */
 
 static bool pair_exists(unsigned owner, unsigned reader)
 {
@@ -86,7 +86,7 @@ void gm_peer_apply(unsigned owner, struct gm_pool *pool)
 			pool_grant(pool, reader);
 }
 
-/* Add or remove a pair. False: it is there or is not already, or there is no host memory. */
+/* Add or remove a pair. False: no change, or no host memory. */
 static bool pair_change(const struct pair *p, bool add)
 {
 	size_t i = 0;
@@ -116,7 +116,7 @@ static bool pair_make(CUcontext peer, struct pair *p)
 static void pair_enabled(const struct pair *p)
 {
 	struct gm_pool *pool = gm_shim_pool_if_any(p->owner_ordinal);
-	/* A pool that is made from now on is opened by gm_peer_apply. */
+	/* gm_peer_apply opens a pool that is made from now on. */
 	if (pair_change(p, true) && pool)
 		pool_grant(pool, p->reader_ordinal);
 }
@@ -155,7 +155,7 @@ GM_HANDLER(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags), (peer, flags
 	   peer_enable(peer, flags))
 GM_HANDLER(cuCtxDisablePeerAccess, (CUcontext peer), (peer), peer_disable(peer))
 
-/* The pools stay open: the reading device has no context any more, or another one has access. */
+/* The pools stay open: no context remains on the reading device, or another context has access. */
 void gm_peer_context_gone(struct gm_context *context)
 {
 	uint64_t key = context->key;

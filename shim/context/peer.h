@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which devices can reach the memory of which pools. Any thread, no lock held. */
+/* Access of devices to the memory of pools of other devices. Any thread, no lock held. */
 #ifndef GM_SHIM_CONTEXT_PEER_H
 #define GM_SHIM_CONTEXT_PEER_H
 
 #include "context/context.h"
 #include "pool/pool.h"
 
-/* A copy needs device `reader` to reach the pool of `owner`: open it, for good. True: it can. */
+/* Open the pool of `owner` to device `reader` permanently, for a copy. True: `reader` can access
+ * it. */
 bool gm_peer_reach(unsigned owner, unsigned reader);
-/* Did the program give the current context access to memory of the context `owner` on the device
+/* Has the program given the current context access to memory of the context `owner` on the device
  * `ordinal`? True on that device itself, and without a current context. */
 bool gm_peer_is_enabled(uint64_t owner, unsigned ordinal);
-/* Open a new pool to the devices that were given access before it was made. */
+/* Open a new pool to the devices that got access before it was made. */
 void gm_peer_apply(unsigned owner, struct gm_pool *pool);
 
 /* modules.h */

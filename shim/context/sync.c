@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that only wait or ask. They are the first to report a fault on the device, so their results
- * are read (gm_fence_suspect) and passed on. After a wait device heaps can be read. The handlers
- * need no guard: they call nothing of ours around the driver's call.
+ * Calls that only wait or query. They are the first to report a fault on the device, so their
+ * results are read (gm_fence_suspect) and passed on. After a wait device heaps can be read. The
+ * handlers need no guard: they call nothing of ours around the driver's call.
  */
 #include "context/fence.h"
 #include "shim/entry/hooks.h"

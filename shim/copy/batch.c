@@ -3,19 +3,22 @@
  * Batches of copies. Each copy is checked, made reachable and counted like a call of its own. A
  * batch without a bad copy goes to the driver whole. Else it is cut before the bad copy: natively
  * the copies before it are done, and those after it are not (measured on driver 580). A batch is
- * also cut around a copy between devices that cannot reach each other, which cuMemcpyPeer does.
+ * also cut around a copy that is staged (stage.h), and around a copy between devices without access
+ * to each other, which cuMemcpyPeer does. Documentation of cuMemcpyBatchAsync: "Copies within a
+ * batch are not guaranteed to execute in any specific order".
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "shim/copy/copy2d.h"
 #include "shim/copy/transfer.h"
+#include "shim/device.h"
 #include "shim/foreign/foreign.h"
 
 #if CUDA_VERSION >= 12080
 
-/* The attributes of copies [first, first + n): those that begin there, and the one that holds at
- * `first`. */
+/* The attributes of copies [first, first + n): those that begin in this range, and those in force
+ * at `first`. */
 struct part {
 	size_t first_attribute, n_attributes;
 	size_t *attribute_first;
@@ -27,7 +30,9 @@ struct batch {
 	struct gm_transfer *copies;
 	CUstream stream;
 	bool own; /* as in struct gm_transfer */
-	/* The driver's call for copies [first, first + n); *failed as the driver's is. */
+	/* Are the call's own arguments certainly acceptable to the driver? NULL: unknown. */
+	bool (*is_plain)(const struct batch *b);
+	/* The driver's call for copies [first, first + n); *failed as by the driver. */
 	CUresult (*call)(const struct batch *b, size_t first, size_t n, const struct part *p,
 			 size_t *failed);
 	/* Copies of lines: the call's own arguments. */
@@ -39,7 +44,7 @@ struct batch {
 	/* Copies of boxes. */
 	CUDA_MEMCPY3D_BATCH_OP *ops;
 	unsigned long long flags;
-	bool silent; /* the driver does not say which copy ran past its block */
+	bool silent; /* the driver does not report which copy exceeded its block */
 };
 
 static bool part_cut(const struct batch *b, size_t first, size_t n, struct part *part)
@@ -71,8 +76,8 @@ static CUresult batch_call(const struct batch *b, size_t first, size_t n, size_t
 	return result;
 }
 
-/* Memory has become reachable, so the whole part is worth another try: copies of a batch do not
- * depend on one another. */
+/* Memory has become reachable, so the whole part is worth a retry: copies of a batch do not depend
+ * on one another. */
 static bool batch_opened(const struct batch *b, size_t first, size_t n, CUresult result)
 {
 	bool any = false;
@@ -81,8 +86,8 @@ static bool batch_opened(const struct batch *b, size_t first, size_t n, CUresult
 	return any;
 }
 
-/* *failed is the index of the copy that failed, in the whole batch, or as it was if the driver does
- * not say. */
+/* *failed is the index of the failed copy in the whole batch, or unchanged if the driver does not
+ * report it. */
 static CUresult batch_run_part(const struct batch *b, size_t first, size_t n, size_t *failed)
 {
 	if (!n)
@@ -102,29 +107,94 @@ static CUresult batch_run_part(const struct batch *b, size_t first, size_t n, si
 	return result;
 }
 
+/* Run a copy that the driver must not see: it is refused, or made by another call. */
+static CUresult batch_run_alone(const struct batch *b, size_t i, CUresult refused, size_t *failed)
+{
+	struct gm_transfer *t = &b->copies[i];
+	CUresult result = gm_transfer_end(t, refused == CUDA_SUCCESS ? gm_transfer_by_peer(t)
+								     : gm_transfer_refused(t));
+	*failed = result == CUDA_SUCCESS || b->silent ? SIZE_MAX : i;
+	return result;
+}
+
+/* False: the copy stays in the next part. */
+static bool batch_stage(const struct batch *b, size_t i, size_t *failed)
+{
+	struct gm_transfer *t = &b->copies[i];
+	t->come = true;
+	t->start = gm_clock_ns();
+	bool ordered = gm_order_is_on();
+	if (ordered)
+		gm_transfer_submit(t);
+	bool staged = gm_stage_copy(t);
+	gm_transfer_submitted(ordered);
+	if (staged) {
+		gm_transfer_end(t, CUDA_SUCCESS);
+		*failed = SIZE_MAX;
+	}
+	return staged;
+}
+
+/* May copies of the batch be staged? The driver must see arguments that it refuses before any
+ * copy. */
+static bool batch_may_stage(const struct batch *b)
+{
+	bool large = false;
+	for (size_t i = 0; i < b->n; i++)
+		large |= gm_stage_wants(b->copies[i].bytes);
+	return large && b->is_plain && b->is_plain(b) && gm_stage_has_come(b->stream);
+}
+
 static CUresult batch_run(const struct batch *b, size_t *failed)
 {
 	size_t first = 0;
+	bool may_stage = batch_may_stage(b);
 	for (size_t i = 0; i < b->n; i++) {
 		struct gm_transfer *t = &b->copies[i];
 		CUresult refused = gm_transfer_begin(t), result;
-		if (refused == CUDA_SUCCESS && !t->by_peer)
+		bool alone = refused != CUDA_SUCCESS || t->by_peer;
+		if (!alone && !(may_stage && gm_stage_wants(t->bytes)))
 			continue;
 		result = batch_run_part(b, first, i - first, failed);
-		if (result == CUDA_SUCCESS) {
-			*failed = b->silent ? SIZE_MAX : i;
-			result = gm_transfer_end(t, refused == CUDA_SUCCESS
-							    ? gm_transfer_by_peer(t)
-							    : gm_transfer_refused(t));
-		}
+		if (result == CUDA_SUCCESS && alone)
+			result = batch_run_alone(b, i, refused, failed);
 		if (result != CUDA_SUCCESS)
 			return result;
-		first = i + 1;
+		first = alone || batch_stage(b, i, failed) ? i + 1 : i;
 	}
 	return batch_run_part(b, first, b->n - first, failed);
 }
 
+static bool order_is_plain(CUmemcpySrcAccessOrder order)
+{
+	return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
+	       order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+}
+
+static bool hint_is_plain(const CUmemLocation *hint)
+{
+	return !hint->type || hint->type == CU_MEM_LOCATION_TYPE_HOST ||
+	       (hint->type == CU_MEM_LOCATION_TYPE_DEVICE && hint->id >= 0 &&
+		(unsigned)hint->id < gm_shim_n_devices);
+}
+
 /* --- lines --- */
+
+static bool lines_are_plain(const struct batch *b)
+{
+	bool plain = b->n_attributes <= b->n && !b->attribute_first[0];
+	for (size_t i = 0; i < b->n_attributes && plain; i++) {
+		const CUmemcpyAttributes *a = &b->attributes[i];
+		plain = order_is_plain(a->srcAccessOrder) && hint_is_plain(&a->srcLocHint) &&
+			hint_is_plain(&a->dstLocHint) &&
+			a->flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE &&
+			b->attribute_first[i] < b->n &&
+			(!i || b->attribute_first[i] > b->attribute_first[i - 1]);
+	}
+	for (size_t i = 0; i < b->n && plain; i++)
+		plain = b->dsts[i] && b->srcs[i] && b->sizes[i];
+	return plain;
+}
 
 static CUresult lines_run(struct batch *b, const struct gm_transfer *like, size_t *failed)
 {
@@ -142,7 +212,7 @@ static CUresult lines_run(struct batch *b, const struct gm_transfer *like, size_
 	return result;
 }
 
-/* A call with an argument that the driver refuses goes to it as it is. */
+/* A call with an argument that the driver refuses is passed on unchanged. */
 #define CALL_LINES(symbol, ...)                                                            \
 	static CUresult call_##symbol(const struct batch *b, size_t first, size_t n,       \
 				      const struct part *p, size_t *failed)                \
@@ -159,6 +229,7 @@ static CUresult lines_run(struct batch *b, const struct gm_transfer *like, size_
 			      struct batch b = {.n = n,                                  \
 						.stream = stream,                        \
 						.own = own_stream,                       \
+						.is_plain = lines_are_plain,             \
 						.call = call_##symbol,                   \
 						.dsts = dsts,                            \
 						.srcs = srcs,                            \
@@ -175,7 +246,7 @@ static CUresult lines_run(struct batch *b, const struct gm_transfer *like, size_
 			      done;                                                      \
 		      }))
 
-/* Where the driver writes no index, the program finds its own value. */
+/* If the driver writes no index, the program's value stays. */
 #define READ_FAILED (failed ? *failed : SIZE_MAX)
 #define WRITE_FAILED                  \
 	do                            \
@@ -205,8 +276,8 @@ LINE_BATCH(cuMemcpyBatchAsync_v2_ptsz, true, PARAMETERS_V2, ARGUMENTS_V2, SIZE_M
 
 /* --- boxes --- */
 
-/* Bytes of an element: 1 between two pointers, else the array's; 0: an unknown array, so that only
- * the driver can check the copy. */
+/* Bytes of an element: 1 between two pointers, else the array's; 0: an unknown array, for which
+ * only the driver can check the copy. */
 static unsigned operation_element(const CUDA_MEMCPY3D_BATCH_OP *op)
 {
 	struct gm_foreign f = {.element = 0};
@@ -268,6 +339,25 @@ static bool boxes_are_valid(const struct batch *b)
 	return true;
 }
 
+/* The driver checks more for arrays, so they are not plain. */
+static bool operand_is_plain(const CUmemcpy3DOperand *o)
+{
+	return o->type == CU_MEMCPY_OPERAND_TYPE_POINTER && o->op.ptr.ptr &&
+	       hint_is_plain(&o->op.ptr.locHint);
+}
+
+static bool boxes_are_plain(const struct batch *b)
+{
+	bool plain = !b->flags;
+	for (size_t i = 0; i < b->n && plain; i++) {
+		const CUDA_MEMCPY3D_BATCH_OP *op = &b->ops[i];
+		plain = order_is_plain(op->srcAccessOrder) && operand_is_plain(&op->src) &&
+			operand_is_plain(&op->dst) &&
+			op->flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
+	}
+	return plain;
+}
+
 static CUresult boxes_run(struct batch *b, const struct gm_transfer *like, size_t *failed)
 {
 	if (!boxes_are_valid(b))
@@ -301,23 +391,24 @@ static CUresult boxes_run(struct batch *b, const struct gm_transfer *like, size_
 		(void)failed;                                                        \
 		return real.symbol(n, b->ops + first, __VA_ARGS__);                  \
 	}
-#define BOX_BATCH(symbol, own_stream, count, parameters, arguments, before, after)       \
-	GM_HANDLER_IF((count) && ops, symbol, parameters, arguments, ({                  \
-			      size_t at = before;                                        \
-			      struct batch b = {.n = (count),                            \
-						.stream = stream,                        \
-						.own = own_stream,                       \
-						.call = call_##symbol,                   \
-						.ops = ops,                              \
-						.flags = flags,                          \
-						.silent = true};                         \
-			      const struct gm_transfer like = {.hook = GM_HOOK_##symbol, \
-							       .flags = GM_RECORD_ASYNC, \
-							       .stream = stream,         \
-							       .own = own_stream};       \
-			      CUresult done = boxes_run(&b, &like, &at);                 \
-			      after;                                                     \
-			      done;                                                      \
+#define BOX_BATCH(symbol, own_stream, count, plain, parameters, arguments, before, after) \
+	GM_HANDLER_IF((count) && ops, symbol, parameters, arguments, ({                   \
+			      size_t at = before;                                         \
+			      struct batch b = {.n = (count),                             \
+						.stream = stream,                         \
+						.own = own_stream,                        \
+						.is_plain = plain,                        \
+						.call = call_##symbol,                    \
+						.ops = ops,                               \
+						.flags = flags,                           \
+						.silent = true};                          \
+			      const struct gm_transfer like = {.hook = GM_HOOK_##symbol,  \
+							       .flags = GM_RECORD_ASYNC,  \
+							       .stream = stream,          \
+							       .own = own_stream};        \
+			      CUresult done = boxes_run(&b, &like, &at);                  \
+			      after;                                                      \
+			      done;                                                       \
 		      }))
 
 #define BOX_PARAMETERS_V1                                                                   \
@@ -329,17 +420,17 @@ static CUresult boxes_run(struct batch *b, const struct gm_transfer *like, size_
 #define BOX_ARGUMENTS_V2 (n, ops, flags, stream)
 
 CALL_BOXES(cuMemcpy3DBatchAsync, failed, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync, false, n, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, READ_FAILED,
-	  WRITE_FAILED)
+BOX_BATCH(cuMemcpy3DBatchAsync, false, n, boxes_are_plain, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1,
+	  READ_FAILED, WRITE_FAILED)
 CALL_BOXES(cuMemcpy3DBatchAsync_ptsz, failed, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_ptsz, true, n, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1, READ_FAILED,
-	  WRITE_FAILED)
+BOX_BATCH(cuMemcpy3DBatchAsync_ptsz, true, n, boxes_are_plain, BOX_PARAMETERS_V1, BOX_ARGUMENTS_V1,
+	  READ_FAILED, WRITE_FAILED)
 CALL_BOXES(cuMemcpy3DBatchAsync_v2, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_v2, false, n, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX,
-	  (void)at)
+BOX_BATCH(cuMemcpy3DBatchAsync_v2, false, n, boxes_are_plain, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2,
+	  SIZE_MAX, (void)at)
 CALL_BOXES(cuMemcpy3DBatchAsync_v2_ptsz, b->flags, b->stream)
-BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, true, n, BOX_PARAMETERS_V2, BOX_ARGUMENTS_V2, SIZE_MAX,
-	  (void)at)
+BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, true, n, boxes_are_plain, BOX_PARAMETERS_V2,
+	  BOX_ARGUMENTS_V2, SIZE_MAX, (void)at)
 
 /* One box with attributes: a batch of one. */
 #define CALL_BOX(symbol)                                                             \
@@ -354,15 +445,15 @@ BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, true, n, BOX_PARAMETERS_V2, BOX_ARGUMENT
 #define BOX_PARAMETERS_ONE (CUDA_MEMCPY3D_BATCH_OP * ops, unsigned long long flags, CUstream stream)
 #define BOX_ARGUMENTS_ONE (ops, flags, stream)
 CALL_BOX(cuMemcpy3DWithAttributesAsync)
-BOX_BATCH(cuMemcpy3DWithAttributesAsync, false, 1, BOX_PARAMETERS_ONE, BOX_ARGUMENTS_ONE, SIZE_MAX,
-	  (void)at)
+BOX_BATCH(cuMemcpy3DWithAttributesAsync, false, 1, NULL, BOX_PARAMETERS_ONE, BOX_ARGUMENTS_ONE,
+	  SIZE_MAX, (void)at)
 CALL_BOX(cuMemcpy3DWithAttributesAsync_ptsz)
-BOX_BATCH(cuMemcpy3DWithAttributesAsync_ptsz, true, 1, BOX_PARAMETERS_ONE, BOX_ARGUMENTS_ONE,
+BOX_BATCH(cuMemcpy3DWithAttributesAsync_ptsz, true, 1, NULL, BOX_PARAMETERS_ONE, BOX_ARGUMENTS_ONE,
 	  SIZE_MAX, (void)at)
 
 #else
 
-/* This toolkit does not declare the contents of a batch: it is passed on. */
+/* This toolkit does not declare the contents of a batch: the call is passed on. */
 #define PASSES(symbol, parameters, arguments)                   \
 	CUresult on_##symbol parameters                         \
 	{                                                       \

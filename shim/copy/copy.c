@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Linear copies: the addresses on either side, the bytes, and the direction. */
+/* Linear copies: both addresses, the bytes, and the direction. */
 #include "shim/copy/transfer.h"
 
 #define H2D GM_RECORD_H2D
@@ -56,7 +56,7 @@ COPY_ASYNC(cuMemcpyPeerAsync,
 	    CUstream stream),
 	   (dst, to, src, from, n, stream), dst, src, PEER)
 
-/* Without attributes the driver refuses the call, even where another call would take its place. */
+/* Without attributes the driver refuses the call, so it is passed on. */
 #define WITH_ATTRIBUTES(symbol, own_stream)                                                  \
 	GM_HANDLER_IF(how, symbol,                                                           \
 		      (CUdeviceptr dst, CUdeviceptr src, size_t n, CUmemcpyAttributes * how, \

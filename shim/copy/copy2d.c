@@ -31,8 +31,8 @@ static size_t side_distance(const struct side *s, size_t x, size_t y, size_t z)
 	return size_sum(x, gm_transfer_product(rows, s->pitch));
 }
 
-/* The description starts at memory of a pool, but its first byte is not there, or its type is none.
- * Of mapped memory the driver would take it, and truncate the address. */
+/* True: the description starts in memory of a pool, but its first byte is not there, or its type is
+ * invalid. The driver would accept it for mapped memory, and truncate the address. */
 static bool side_is_lost(const struct side *s, CUdeviceptr base, size_t offset)
 {
 	const struct gm_pool *pool = gm_shim_pool_at(base);
@@ -42,7 +42,7 @@ static bool side_is_lost(const struct side *s, CUdeviceptr base, size_t offset)
 	       s->type > CU_MEMORYTYPE_UNIFIED;
 }
 
-/* The first byte touched and how far the last one is from it. */
+/* The first byte touched; *span: the distance to one past the last byte. */
 static CUdeviceptr side_extent(const struct side *s, const CUDA_MEMCPY3D *c, size_t *span)
 {
 	*span = 0;
@@ -51,7 +51,7 @@ static CUdeviceptr side_extent(const struct side *s, const CUDA_MEMCPY3D *c, siz
 	CUdeviceptr base = s->type == CU_MEMORYTYPE_HOST ? (CUdeviceptr)s->host : s->device;
 	size_t offset = side_distance(s, s->x, s->y, s->z);
 	*span = side_distance(s, c->WidthInBytes, c->Height - 1, c->Depth - 1);
-	/* A box whose addresses wrap around ends in no block, wherever it begins. */
+	/* A box with addresses that wrap around is in no block. */
 	if (size_sum(base, size_sum(offset, *span)) == SIZE_MAX || side_is_lost(s, base, offset))
 		return *span = SIZE_MAX, base;
 	return base + offset;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls that use the address of a block, and need no more of us than the door (residency/door.h).
- */
+/* Calls with the address of a block that need only the door (residency/door.h). */
 #include "shim/call.h"
 
 #define PASSES(symbol, parameters, arguments)                   \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim/copy/copy2d.h"
 
-/* n elements of `step` bytes; SIZE_MAX, larger than any block, if that overflows. */
+/* Bytes of n elements of `step` bytes; SIZE_MAX, larger than any block, on overflow. */
 static size_t memset_bytes(size_t n, size_t step)
 {
 	size_t bytes;
 	return __builtin_mul_overflow(n, step, &bytes) ? SIZE_MAX : bytes;
 }
 
-/* From the first byte to the last of `rows` rows, `pitch` apart. */
+/* Bytes from the first to the last of `rows` rows, `pitch` apart. */
 static size_t memset_rows_span(size_t width, size_t rows, size_t pitch)
 {
 	size_t before, span;

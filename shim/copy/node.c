@@ -3,7 +3,7 @@
 
 #include "shim/copy/copy2d.h"
 
-/* NULL goes to the driver, which refuses it. */
+/* NULL: an empty transfer; the driver refuses the call. */
 static struct gm_transfer node_of_copy(const CUDA_MEMCPY3D *copy)
 {
 	return copy ? gm_transfer_of_box(copy) : (struct gm_transfer){0};
@@ -16,46 +16,39 @@ static struct gm_transfer node_of_fill(const CUDA_MEMSET_NODE_PARAMS *fill)
 		    : (struct gm_transfer){0};
 }
 
-#define NODE(symbol, of, parameters, arguments)                             \
-	GM_HANDLER(symbol, parameters, arguments, ({                        \
-			   struct gm_transfer t = of(params);               \
-			   GM_NODE_RUN(&t, GM_PASS(real.symbol arguments)); \
-		   }))
-
-/* Natively the fill of a block needs no context; of mapped memory the driver wants one. */
+/* Natively a node needs no context: the driver takes the context of its memory. Mapped memory has
+ * none, so the driver would refuse a fill, and later the first context of an executable copy. */
 static CUcontext node_context(const struct gm_transfer *t, CUcontext context)
 {
-	struct gm_context *owner =
-		context || !t->dst_pool ? NULL : gm_context_find(t->dst_block.context);
+	const struct gm_block *block = t->dst_pool ? &t->dst_block : &t->src_block;
+	bool ours = t->dst_pool || t->src_pool;
+	struct gm_context *owner = context || !ours ? NULL : gm_context_find(block->context);
 	return owner ? owner->handle : context;
 }
 
+#define NODE(symbol, of, parameters, arguments, context_too)                               \
+	GM_HANDLER(symbol, parameters, arguments, ({                                       \
+			   struct gm_transfer t = of(params);                              \
+			   GM_NODE_RUN(&t, (context_too, GM_PASS(real.symbol arguments))); \
+		   }))
+#define IN_CONTEXT (context = node_context(&t, context))
 #define ADDS(symbol, of, type)                                                        \
 	NODE(symbol, of,                                                              \
 	     (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t n, \
 	      const type *params, CUcontext context),                                 \
-	     (node, graph, before, n, params, context))
+	     (node, graph, before, n, params, context), IN_CONTEXT)
+#define SETS(symbol, of, type) \
+	NODE(symbol, of, (CUgraphNode node, const type *params), (node, params), (void)0)
+#define SETS_EXEC(symbol, of, type)                                                       \
+	NODE(symbol, of,                                                                  \
+	     (CUgraphExec exec, CUgraphNode node, const type *params, CUcontext context), \
+	     (exec, node, params, context), IN_CONTEXT)
 ADDS(cuGraphAddMemcpyNode, node_of_copy, CUDA_MEMCPY3D)
-
-GM_HANDLER(cuGraphAddMemsetNode,
-	   (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t n,
-	    const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context),
-	   (node, graph, before, n, params, context), ({
-		   struct gm_transfer t = node_of_fill(params);
-		   GM_NODE_RUN(&t, GM_PASS(real.cuGraphAddMemsetNode(node, graph, before, n, params,
-								     node_context(&t, context))));
-	   }))
-
-NODE(cuGraphMemcpyNodeSetParams, node_of_copy, (CUgraphNode node, const CUDA_MEMCPY3D *params),
-     (node, params))
-NODE(cuGraphMemsetNodeSetParams, node_of_fill,
-     (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params), (node, params))
-NODE(cuGraphExecMemcpyNodeSetParams, node_of_copy,
-     (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context),
-     (exec, node, params, context))
-NODE(cuGraphExecMemsetNodeSetParams, node_of_fill,
-     (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context),
-     (exec, node, params, context))
+ADDS(cuGraphAddMemsetNode, node_of_fill, CUDA_MEMSET_NODE_PARAMS)
+SETS(cuGraphMemcpyNodeSetParams, node_of_copy, CUDA_MEMCPY3D)
+SETS(cuGraphMemsetNodeSetParams, node_of_fill, CUDA_MEMSET_NODE_PARAMS)
+SETS_EXEC(cuGraphExecMemcpyNodeSetParams, node_of_copy, CUDA_MEMCPY3D)
+SETS_EXEC(cuGraphExecMemsetNodeSetParams, node_of_fill, CUDA_MEMSET_NODE_PARAMS)
 
 #if CUDA_VERSION >= 12020
 struct gm_transfer gm_node_transfer(const CUgraphNodeParams *params)
@@ -68,18 +61,43 @@ struct gm_transfer gm_node_transfer(const CUgraphNodeParams *params)
 				   params->memset.elementSize, params->memset.width,
 				   params->memset.height);
 }
+
+CUgraphNodeParams *gm_node_complete(const struct gm_transfer *t, CUgraphNodeParams *params,
+				    struct gm_node_params *copy)
+{
+	bool copies = params && params->type == CU_GRAPH_NODE_TYPE_MEMCPY;
+	if (!copies && !(params && params->type == CU_GRAPH_NODE_TYPE_MEMSET))
+		return params;
+	copy->any = *params;
+	CUcontext *context = copies ? &copy->any.memcpy.copyCtx : &copy->any.memset.ctx;
+	*context = node_context(t, *context);
+	return &copy->any;
+}
 #else
-/* This toolkit does not declare the parameters: passed on. */
+/* This toolkit does not declare the parameters: the call is passed on. */
 struct gm_transfer gm_node_transfer(const CUgraphNodeParams *params)
 {
 	(void)params;
 	return (struct gm_transfer){0};
 }
+
+CUgraphNodeParams *gm_node_complete(const struct gm_transfer *t, CUgraphNodeParams *params,
+				    struct gm_node_params *copy)
+{
+	(void)t, (void)copy;
+	return params;
+}
 #endif
 
-NODE(cuGraphNodeSetParams, gm_node_transfer, (CUgraphNode node, CUgraphNodeParams *params),
-     (node, params))
-NODE(cuGraphNodeSetParams_v2, gm_node_transfer, (CUgraphNode node, CUgraphNodeParams *params),
-     (node, params))
-NODE(cuGraphExecNodeSetParams, gm_node_transfer,
-     (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params), (exec, node, params))
+/* gm_node_complete needs the block's owner, so it runs after gm_transfer_begin. */
+#define SETS_ANY(symbol, parameters, arguments)                                           \
+	GM_HANDLER(symbol, parameters, arguments, ({                                      \
+			   struct gm_transfer t = gm_node_transfer(params);               \
+			   struct gm_node_params copy;                                    \
+			   GM_NODE_RUN(&t, (params = gm_node_complete(&t, params, &copy), \
+					    GM_PASS(real.symbol arguments)));             \
+		   }))
+SETS_ANY(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params), (node, params))
+SETS_ANY(cuGraphNodeSetParams_v2, (CUgraphNode node, CUgraphNodeParams *params), (node, params))
+SETS_ANY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params),
+	 (exec, node, params))

@@ -18,21 +18,21 @@
 #include "shim/trim.h"
 
 #define NEVER SIZE_MAX
-#define SMALLEST (4 * GM_MIB)	 /* of threshold.def */
-#define LEAST_ROW ((size_t)4096) /* bytes of a row: shorter ones are the driver's */
+#define SMALLEST (4 * GM_MIB)	 /* the smallest size in threshold.def */
+#define LEAST_ROW ((size_t)4096) /* least bytes of a row: the driver copies shorter rows */
 #define LONGEST_PITCH INT32_MAX	 /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
-#define PAYS 2 /* with auto: bytes copied, for each of a slot, before there are any */
-#define LEAST_IDLE 1000000000u /* ns: GPUMEM_TRIM_AFTER of slots at least */
+#define PAYS 2 /* with auto: slots are made once their room was copied so many times */
+#define LEAST_IDLE 1000000000u /* ns: least GPUMEM_TRIM_AFTER of slots */
 
-/* Of CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES devices the link is as fast
- * as host memory. */
+/* CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES: the link of such a device is as
+ * fast as host memory. */
 enum { USES_HOST_PAGES = 100 };
 
 _Atomic size_t gm_stage_least = SIZE_MAX;
 
 static struct gm_ring ring;
-static size_t least[2]; /* bytes: from the device, to the device */
-static bool eager;	/* a number of threads was asked for: the first copy makes the slots */
+static size_t least[2]; /* least bytes of a copy: from the device, to the device */
+static bool eager;	/* GPUMEM_COPY has a number of threads: the first copy makes the slots */
 static _Atomic uint64_t eligible; /* bytes of copies that slots would have served */
 static atomic_bool closed;
 static pid_t process;
@@ -84,7 +84,7 @@ static void stage_decide(void)
 	atomic_store_explicit(&gm_stage_least, both, memory_order_relaxed);
 }
 
-/* By the first large copy; false: another thread is just deciding. */
+/* The first large copy decides; false: another thread is deciding. */
 static bool stage_is_decided(void)
 {
 	unsigned state = atomic_load_explicit(&decision, memory_order_acquire);
@@ -104,9 +104,9 @@ void gm_stage_start(void)
 	atomic_store_explicit(&gm_stage_least, wanted ? SMALLEST : NEVER, memory_order_relaxed);
 }
 
-/* --- which copies --- */
+/* --- choice of copies --- */
 
-/* A rectangle that the driver's call takes, of rows that are worth it. */
+/* A rectangle that the driver accepts, with rows long enough to stage. */
 static bool box_is_plain(const CUDA_MEMCPY3D *box)
 {
 	const size_t w = box->WidthInBytes;
@@ -123,32 +123,34 @@ static CUstream copy_stream(const struct gm_transfer *t)
 	return t->stream ? t->stream : t->own ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 }
 
-/* The host's side of a copy that has one, and the copy itself. */
+/* Fill in *copy; false: the copy has no host side, or must not be staged. */
 static bool copy_describe(const struct gm_transfer *t, struct gm_ring_copy *copy)
 {
 	const unsigned never = GM_RECORD_MEMSET | GM_RECORD_D2D | GM_RECORD_PEER | GM_RECORD_H2H;
 	const CUDA_MEMCPY3D *box = t->box;
 	if (t->flags & never || t->placed || t->attributed || !t->dst || !t->src ||
 	    t->dst_span == SIZE_MAX || t->src_span == SIZE_MAX ||
-	    (box && (t->flags & GM_RECORD_ASYNC || !box_is_plain(box))))
+	    (box && ((t->flags & GM_RECORD_ASYNC && !t->come) || !box_is_plain(box))))
 		return false;
-	if (t->flags & (GM_RECORD_H2D | GM_RECORD_D2H))
-		copy->to_device = t->flags & GM_RECORD_H2D;
-	else if (!t->dst_pool == !t->src_pool) /* unknown: a block of ours tells the sides apart */
+	size_t src_pitch = box ? box->srcPitch : 0, dst_pitch = box ? box->dstPitch : 0;
+	bool known = t->flags & (GM_RECORD_H2D | GM_RECORD_D2H);
+	if (!known && !t->dst_pool == !t->src_pool) /* else our block is the device's side */
 		return false;
-	else
-		copy->to_device = t->dst_pool;
-	copy->host = (char *)(copy->to_device ? t->src : t->dst);
-	copy->device = copy->to_device ? t->dst : t->src;
-	copy->width = box ? box->WidthInBytes : t->bytes;
-	copy->rows = box ? box->Height : 1;
-	copy->host_pitch = !box ? 0 : copy->to_device ? box->srcPitch : box->dstPitch;
-	copy->device_pitch = !box ? 0 : copy->to_device ? box->dstPitch : box->srcPitch;
-	copy->behind = copy_stream(t);
+	bool to_device = known ? t->flags & GM_RECORD_H2D : t->dst_pool != NULL;
+	*copy = (struct gm_ring_copy){
+		.to_device = to_device,
+		.host = (char *)(to_device ? t->src : t->dst),
+		.device = to_device ? t->dst : t->src,
+		.width = box ? box->WidthInBytes : t->bytes,
+		.rows = box ? box->Height : 1,
+		.host_pitch = to_device ? src_pitch : dst_pitch,
+		.device_pitch = to_device ? dst_pitch : src_pitch,
+		.behind = t->come ? NULL : copy_stream(t),
+	};
 	return true;
 }
 
-/* Memory that the driver's copy takes as a whole: it is checked before the first byte is copied. */
+/* Would the driver accept the whole device side? Checked before the first byte is copied. */
 static bool device_is_valid(const struct gm_transfer *t, const struct gm_ring_copy *copy,
 			    const struct gm_context *context)
 {
@@ -182,7 +184,7 @@ bool gm_stage_is_pageable(uint64_t host)
 						    host) == CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Slots take time to make. `auto` makes them for programs that have copied as much as saves it. */
+/* Slots take time to make. `auto` makes them once enough was copied to save that time. */
 static bool slots_pay(uint64_t bytes)
 {
 	return eager || atomic_load_explicit(&ring.last_used, memory_order_relaxed) ||
@@ -190,7 +192,7 @@ static bool slots_pay(uint64_t bytes)
 		       PAYS * gm_ring_room(&ring);
 }
 
-/* The current context, if the ring can be used in it: not a green one, whose handle is another. */
+/* The current context, if the ring can be used in it; not in a green one, with another handle. */
 static struct gm_context *context_find(void)
 {
 	CUresult ignored;
@@ -209,11 +211,36 @@ static bool stream_is_capturing(CUstream stream)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* What is before the copy in its stream may take long: nobody has the ring meanwhile. */
+/* Wait for the earlier work of the stream. This may take long, so the ring is not taken yet. */
 static bool stream_has_come(CUstream stream)
 {
 	return !stream_is_capturing(stream) &&
 	       gm_shim_driver.cuStreamSynchronize(stream) == CUDA_SUCCESS;
+}
+
+/* Is the stream of the current context, and is no work before the next in it? */
+static bool stream_is_idle(CUstream stream)
+{
+	const struct gm_driver *driver = &gm_shim_driver;
+	CUcontext of = NULL, current = NULL;
+	unsigned flags = 0;
+	if (driver->cuStreamGetCtx(stream, &of) != CUDA_SUCCESS ||
+	    driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS || of != current ||
+	    driver->cuStreamGetFlags(stream, &flags) != CUDA_SUCCESS ||
+	    driver->cuStreamQuery(stream) != CUDA_SUCCESS)
+		return false;
+	return flags & CU_STREAM_NON_BLOCKING ||
+	       driver->cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+}
+
+bool gm_stage_has_come(CUstream stream)
+{
+	if (!stream || stream == CU_STREAM_LEGACY || gm_capture_any())
+		return false;
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	bool come = !stream_is_capturing(stream) && stream_is_idle(stream);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	return come;
 }
 
 static bool copy_in(struct gm_context *context, const struct gm_ring_copy *copy)
@@ -222,7 +249,7 @@ static bool copy_in(struct gm_context *context, const struct gm_ring_copy *copy)
 	if (!gm_context_enter(context))
 		return false;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
-	if (stream_has_come(copy->behind) && gm_ring_take(&ring)) {
+	if ((!copy->behind || stream_has_come(copy->behind)) && gm_ring_take(&ring)) {
 		done = gm_ring_copy(&ring, context, copy);
 		gm_ring_leave(&ring);
 	}
@@ -243,7 +270,7 @@ bool gm_stage_copy(struct gm_transfer *t)
 	    !gm_stage_is_pageable((uint64_t)copy.host) || !slots_pay(t->bytes))
 		return false;
 	t->staged = copy_in(context, &copy);
-	if (t->staged) /* of cuMemcpy it is known now */
+	if (t->staged) /* for cuMemcpy the direction is known only now */
 		t->flags |= copy.to_device ? GM_RECORD_H2D : GM_RECORD_D2H;
 	if (atomic_load_explicit(&ring.last_used, memory_order_relaxed))
 		gm_trim_slots_idle();

@@ -5,9 +5,11 @@
  * lock held.
  *
  * An asynchronous copy of a line is staged, too: with pageable memory the driver's call waits for
- * its stream and returns when the copy is complete, from the device at every size, to it from
- * 4 MiB (measured: doc/performance.md), and no smaller copy is staged. Unknown, and so the
- * driver's: asynchronous copies of rectangles, with attributes, and in batches.
+ * its stream and returns when the copy is complete, from the device at every size, to the device
+ * from 4 MiB (measured: doc/performance.md); smaller copies are not staged. For batches this is not
+ * known: their copies are staged only if their stream is idle, so that there is no wait, and each
+ * order of access to a source is kept. The driver copies asynchronous rectangles, and copies with
+ * attributes.
  */
 #ifndef GM_SHIM_COPY_STAGE_H
 #define GM_SHIM_COPY_STAGE_H
@@ -18,10 +20,11 @@
 #include <stdint.h>
 
 #include "base/debug.h"
+#include "driver/driver.h"
 
 struct gm_transfer;
 
-/* The least size of a copy that may be staged; SIZE_MAX: none is. */
+/* The least size of a copy that may be staged; SIZE_MAX: no copy is staged. */
 extern _Atomic size_t gm_stage_least;
 
 /* May a copy of so many bytes be staged? One relaxed load. */
@@ -30,26 +33,32 @@ static inline bool gm_stage_wants(size_t bytes)
 	return GM_UNLIKELY(bytes >= atomic_load_explicit(&gm_stage_least, memory_order_relaxed));
 }
 
-/* True: the copy was made, as by the driver's call. False: make that. After gm_transfer_begin. */
+/* True: the copy is done, as by the driver's call. False: make that call. After
+ * gm_transfer_begin. */
 bool gm_stage_copy(struct gm_transfer *t);
 
-/* Does the driver not know this memory of the host? It knows what is pinned, registered, managed or
- * a device's. Calls the driver; legal during captures. */
+/* For a batch, before any copy of it is submitted. True: all earlier work of its stream has ended,
+ * and of the legacy stream if its stream waits for that. A copy with `come` set does not wait:
+ * copies of a batch have no order. False for the legacy stream, which batches may not use. */
+bool gm_stage_has_come(CUstream stream);
+
+/* Is this host memory unknown to the driver, so neither pinned, registered, managed nor a device's?
+ * Calls the driver; legal during captures. */
 bool gm_stage_is_pageable(uint64_t host);
 
-/* Once, when the shim starts; with GPUMEM_MODE=trace nothing is staged. The first large copy finds
- * out how many threads there may be. */
+/* Once, at the start of the shim; with GPUMEM_MODE=trace no copy is staged. The first large copy
+ * determines the number of threads. */
 void gm_stage_start(void);
 
-/* When the slots, long unused, are due to go back to the system; UINT64_MAX: never. */
+/* The time at which unused slots are due to be freed; UINT64_MAX: never. */
 uint64_t gm_stage_trim_next(void);
-/* Give them back if they are due at `now`; returns their bytes. By the trim thread. */
+/* Free the slots if they are due at `now`; returns their bytes. By the trim thread. */
 uint64_t gm_stage_trim(uint64_t now);
 
 /* For atexit: no copy is staged from now on. */
 void gm_stage_exit(void);
 
-/* The ring, for other copies of ours; NULL: there is none. Calls no driver but to decide that. */
+/* The ring, for other copies of ours; NULL: none. Calls the driver only to decide that. */
 struct gm_ring *gm_stage_ring(void);
 
 /* modules.h */

@@ -10,11 +10,11 @@
 #include "shim/context/peer.h"
 #include "shim/device.h"
 
-#define KIND_FROM GM_MIB /* bytes from which each copy is asked about */
-#define KIND_SAMPLE 17	 /* smaller ones: one in so many of a thread */
+#define KIND_FROM GM_MIB /* the memory of each copy from so many bytes on is queried */
+#define KIND_SAMPLE 17	 /* of smaller copies one in so many of a thread */
 #define SMALL (64 * GM_KIB)
 
-/* One side is within the requested size of one live block, or in no pool. */
+/* Is a side within the requested size of one live block, or in no pool? */
 static bool side_in_bounds(CUdeviceptr at, size_t span, struct gm_pool **pool, struct gm_block *b)
 {
 	if (!at || !span)
@@ -55,8 +55,8 @@ void gm_transfer_submit(const struct gm_transfer *t)
 		gm_submit_begin(t->own && !t->stream ? CU_STREAM_PER_THREAD : t->stream, false);
 }
 
-/* A capture does not look at where a fill goes. But once the graph runs, a freed block may be
- * another one: the fill is answered as natively, and is not in the graph. */
+/* A capture does not check the target of a fill. But when the graph runs, a freed block may be
+ * another one. So the result is the native one, and the fill is not in the graph. */
 static bool transfer_is_dropped(const struct gm_transfer *t)
 {
 	const unsigned fill = GM_RECORD_MEMSET | GM_RECORD_ASYNC;
@@ -135,7 +135,7 @@ CUresult gm_transfer_by_peer(const struct gm_transfer *t)
 		      : real.cuMemcpyPeer(t->dst, dst, t->src, src, t->bytes);
 }
 
-/* The device of memory of no pool, or -1. */
+/* The device of memory outside the pools, or -1. */
 static int address_device(CUdeviceptr at)
 {
 	int ordinal = -1;
@@ -147,8 +147,8 @@ static int address_device(CUdeviceptr at)
 
 /*
  * One side is in a pool, and the current context or the other side belongs to another device:
- * natively that works. It is found out after the failure, because asking beforehand would cost
- * every copy.
+ * natively that works. The check follows the failure, because a check before would cost every
+ * copy.
  */
 bool gm_transfer_again(struct gm_transfer *t, CUresult result)
 {
@@ -187,7 +187,7 @@ static enum gm_counter transfer_counter(unsigned flags)
 	return GM_C_copy_other_calls;
 }
 
-/* The counters of a kind of copy: calls, bytes, time. */
+/* Add to the counters of a kind of copy: calls, bytes, time. */
 static void kind_count(enum gm_counter calls, uint64_t n, uint64_t bytes, uint64_t ns)
 {
 	gm_counter_add(0, calls, n);
@@ -195,7 +195,7 @@ static void kind_count(enum gm_counter calls, uint64_t n, uint64_t bytes, uint64
 	gm_counter_add(0, calls + 2, n * ns);
 }
 
-/* The driver is asked what memory of the host is, which takes half a microsecond. */
+/* The driver is queried for the kind of host memory, which takes half a microsecond. */
 static void transfer_count_kind(const struct gm_transfer *t, uint64_t ns)
 {
 	static GM_TLS unsigned small;
@@ -228,10 +228,11 @@ static void transfer_count(const struct gm_transfer *t, uint64_t ns)
 
 static void transfer_record(const struct gm_transfer *t, uint64_t end)
 {
-	struct gm_record r =
-		gm_shim_record(GM_RECORD_COPY, t->hook, NULL, t->start, end, CUDA_SUCCESS);
+	gm_shim_happened(end);
 	if (!gm_log_wants(GM_RECORD_COPY))
 		return;
+	struct gm_record r =
+		gm_shim_record(GM_RECORD_COPY, t->hook, NULL, end, end - t->start, CUDA_SUCCESS);
 	const struct gm_block *b = t->dst_pool ? &t->dst_block : &t->src_block;
 	if (t->dst_pool || t->src_pool) {
 		r.context = (uint32_t)b->context;
@@ -244,14 +245,14 @@ static void transfer_record(const struct gm_transfer *t, uint64_t end)
 	gm_log_put(&r);
 }
 
-/* A synchronous transfer of memory with SYNC_MEMOPS must have completed when it returns. */
+/* A synchronous transfer of memory with SYNC_MEMOPS must be complete on return. */
 static CUresult transfer_wait(const struct gm_transfer *t)
 {
 	if (t->flags & GM_RECORD_ASYNC)
 		return CUDA_SUCCESS;
 	if (!(t->dst_pool && gm_memops_get(t->dst_block.id)) &&
 	    !(t->src_pool && gm_memops_get(t->src_block.id))) {
-		if (!(t->flags & (GM_RECORD_H2D | GM_RECORD_D2H))) /* those have waited */
+		if (!(t->flags & (GM_RECORD_H2D | GM_RECORD_D2H))) /* these have waited */
 			gm_memops_submitted();
 		return CUDA_SUCCESS;
 	}

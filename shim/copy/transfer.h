@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The common part of all copies and memsets. Each is checked against the requested sizes of its
- * blocks, as the driver does natively: past its block a copy would silently write to the next one.
+ * blocks, as by the driver natively: past its block a copy would silently write to the next one.
  * Then memory of two devices is made reachable, and calls, bytes and time are counted. Any thread,
  * inside of gm_shim_enter, no lock held.
  */
@@ -19,10 +19,11 @@ struct gm_transfer {
 	CUdeviceptr dst, src;	   /* first byte touched, of host or device; 0: none, or an array */
 	size_t dst_span, src_span; /* from there to one past the last; SIZE_MAX: overflow */
 	size_t bytes;
-	CUstream stream;	  /* of an asynchronous one */
+	CUstream stream;	  /* of an asynchronous transfer */
 	bool own;		  /* _ptds, _ptsz: the default stream is the thread's own */
 	bool placed;		  /* the call names the contexts of both sides */
 	bool attributed;	  /* the call has attributes */
+	bool come;		  /* of a batch: see gm_stage_has_come */
 	const CUDA_MEMCPY3D *box; /* NULL: a linear copy */
 
 	/* set by gm_transfer_begin */
@@ -30,27 +31,27 @@ struct gm_transfer {
 	struct gm_pool *dst_pool, *src_pool;
 	struct gm_block dst_block, src_block;
 	bool by_peer; /* between two devices that cannot reach each other */
-	bool opened;  /* by gm_transfer_again, which does so once */
-	bool staged;  /* by gm_stage_copy */
+	bool opened;  /* gm_transfer_again has run, which it does once */
+	bool staged;  /* done by gm_stage_copy */
 };
 
 /* CUDA_ERROR_INVALID_VALUE: the driver must not see the call. */
 CUresult gm_transfer_begin(struct gm_transfer *t);
 
-/* The program's result then: the driver looks at the context first, and a stream of the program's
- * own has one. Nodes of graphs need none. */
+/* The program's result in that case. The driver checks the context first; a named stream has its
+ * own context. Nodes of graphs do not need this. */
 CUresult gm_transfer_refused(const struct gm_transfer *t);
 
-/* The driver's call in place of the program's, when t->by_peer. */
+/* The driver's call in place of the program's, if t->by_peer. */
 CUresult gm_transfer_by_peer(const struct gm_transfer *t);
 
-/* True: make the call, which failed with `result`, once more, for memory has become reachable. */
+/* True: retry the call, which failed with `result`: memory has become reachable. */
 bool gm_transfer_again(struct gm_transfer *t, CUresult result);
 
 /* Count and record; returns the program's result. */
 CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result);
 
-/* Around the driver's call: its streams, for the order of streams. */
+/* Before and after the driver's call: report its streams to the order of streams. */
 void gm_transfer_submit(const struct gm_transfer *t);
 static inline void gm_transfer_submitted(bool ordered)
 {
@@ -58,7 +59,7 @@ static inline void gm_transfer_submitted(bool ordered)
 		gm_submit_end();
 }
 
-/* Check, make `call` or its substitute, count; the value is the program's result. */
+/* Check, make `call` or its substitute, and count; the value is the program's result. */
 #define GM_TRANSFER_RUN(t, call)                                                          \
 	({                                                                                \
 		CUresult moved_ = gm_transfer_begin(t);                                   \
@@ -86,8 +87,8 @@ static inline void gm_transfer_submitted(bool ordered)
 			   GM_TRANSFER_RUN(&t_, real.symbol arguments);                     \
 		   }))
 
-/* A synchronous one with its _ptds twin, an asynchronous one (parameter `stream`) with its _ptsz
- * twin. */
+/* A synchronous transfer with its _ptds twin, and an asynchronous one (parameter `stream`) with its
+ * _ptsz twin. */
 #define GM_TRANSFERS(symbol, parameters, arguments, ...)                      \
 	GM_TRANSFER(symbol, parameters, arguments, .own = false, __VA_ARGS__) \
 	GM_TRANSFER(symbol##_ptds, parameters, arguments, .own = true, __VA_ARGS__)

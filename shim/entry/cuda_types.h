@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The types of every function that driver/hooks.def names, whatever toolkit compiles us. */
+/* The types of every function in driver/hooks.def, for all toolkits. */
 #ifndef GM_SHIM_ENTRY_CUDA_TYPES_H
 #define GM_SHIM_ENTRY_CUDA_TYPES_H
 

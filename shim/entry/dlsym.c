@@ -36,7 +36,7 @@ GM_EARLY static bool has_dlvsym(void)
 #endif
 }
 
-/* For a process without libdl when we were loaded. */
+/* For a process that had no libdl when we were loaded. */
 static dlsym_fn *dlsym_find_behind_us(void)
 {
 	struct gm_object object;
@@ -45,7 +45,7 @@ static dlsym_fn *dlsym_find_behind_us(void)
 }
 
 /* First libc's dlsym, by version: the oldest first, which every glibc has, so that no failed
- * look-up sets dlerror. Then, through it, the next dlsym: another preload's or libc's. */
+ * look-up sets dlerror. Then, by this dlsym, the next one: another preload's or libc's. */
 GM_EARLY static dlsym_fn *dlsym_find_next(void)
 {
 #ifdef __aarch64__
@@ -61,7 +61,7 @@ GM_EARLY static dlsym_fn *dlsym_find_next(void)
 	return next ? next : libc;
 }
 
-/* The next dlsym behind ours. A sanitizer's runtime gets here before it has set itself up. */
+/* The next dlsym behind ours. A sanitizer's runtime calls this before its own set-up. */
 GM_EARLY dlsym_fn *gm_dlsym_find(void)
 {
 	dlsym_fn *next = has_dlvsym() ? dlsym_find_next() : dlsym_find_behind_us();
@@ -90,9 +90,9 @@ static bool object_is_ours(const struct gm_object *object)
 }
 
 /*
- * The look-up found our own export, but the program asked for the driver's. Programs probe for CUDA
- * this way, so while no libcuda is mapped the answer is that of the objects behind us, which also
- * sets the right dlerror.
+ * The look-up found our own export, but the program wants the driver's. Programs probe for CUDA
+ * this way, so while no libcuda is mapped the answer is from the objects behind us, which also sets
+ * the right dlerror.
  */
 static struct answer answer_for_own(const char *name)
 {
@@ -106,7 +106,7 @@ static struct answer answer_for_own(const char *name)
 
 /*
  * RTLD_NEXT from a library behind the driver in the link map finds the driver among the library's
- * own dependencies, where dlopen put them. Only the native call knows their order, so its answer
+ * own dependencies, placed there by dlopen. Only the native call knows their order, so its answer
  * counts only if it is the driver's.
  */
 static struct answer answer_next_in_dependencies(const char *name, const void *caller)

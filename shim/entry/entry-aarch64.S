@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every function that the preload exports, for AArch64; entry-x86_64.S says more. */
+/* Every function that the preload exports, for AArch64; entry-x86_64.S has more comments. */
 #define BTI_C hint 34
 
 	.text
 
-/* void *dlsym(void *handle, const char *name); x30 is the caller's place. */
+/* void *dlsym(void *handle, const char *name); x30: the return address. */
 	.globl	dlsym
 	.type	dlsym, %function
 	.p2align 4

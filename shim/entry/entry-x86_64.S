@@ -9,9 +9,9 @@
 	.text
 
 /*
- * void *dlsym(void *handle, const char *name). glibc takes the return address for the caller, and
- * RTLD_NEXT starts at the caller's object. So a name that is not cu[A-Z]* is passed on by a jump, and
- * so is a request that gm_dlsym does not decide.
+ * void *dlsym(void *handle, const char *name). glibc takes the return address as the caller's, and
+ * RTLD_NEXT starts at the caller's object. So a name that is not cu[A-Z]* is passed on by a jump,
+ * and so is a request that gm_dlsym leaves undecided.
  */
 	.globl	dlsym
 	.type	dlsym, @function
@@ -71,9 +71,8 @@ dlsym:
 	.size	dlsym, . - dlsym
 
 /*
- * A hooked call: a jump to on_<symbol>. If the driver was not found yet it is searched first: a
- * program linked with libcuda gets here without any look-up. No hooked call has floating-point
- * arguments.
+ * A hooked call: a jump to on_<symbol>. If the driver was not found yet, search it first: a program
+ * linked with libcuda gets here without any look-up. No hooked call has floating-point arguments.
  */
 	.macro	entry symbol
 	.globl	\symbol

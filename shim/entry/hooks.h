@@ -7,8 +7,9 @@
 
 /*
  * The driver's own function of every hooked symbol, never NULL. Until the driver is found each
- * answers CUDA_ERROR_NO_DEVICE; afterwards one that this driver lacks answers CUDA_ERROR_NOT_FOUND.
- * resolve.c fills it once, before it hands out any entry of ours; constant from then on.
+ * returns CUDA_ERROR_NO_DEVICE; afterwards a function that this driver lacks returns
+ * CUDA_ERROR_NOT_FOUND. resolve.c fills it once, before it returns any entry of ours; constant from
+ * then on.
  */
 struct gm_real {
 #define GM_HOOK(symbol, type, flags, help) type symbol;
@@ -42,7 +43,7 @@ struct gm_hook {
 };
 extern const struct gm_hook gm_hooks[GM_HOOK_END]; /* row 0 is empty */
 
-/* Every on_<symbol>, with the type that cudaTypedefs.h gives: the compiler compares. */
+/* Every on_<symbol>, with the type of cudaTypedefs.h: the compiler compares. */
 #define GM_HOOK(symbol, type, flags, help) extern __typeof__(*(type)NULL) on_##symbol;
 #include "driver/hooks.def"
 #undef GM_HOOK

@@ -8,7 +8,7 @@
 struct search {
 	const void *address;
 	const char *symbol;
-	bool passed; /* the object of `address` */
+	bool passed; /* true: the walk is behind the object of `address` */
 	struct gm_object *out;
 };
 
@@ -54,7 +54,7 @@ static bool object_read(const struct dl_phdr_info *info, struct gm_object *out)
 	return out->symbols && out->strings && (out->hash || out->gnu_hash);
 }
 
-/* The segment of an object in which `address` lies, or NULL. */
+/* The segment of an object with `address`, or NULL. */
 static const ElfW(Phdr) * object_segment(const struct dl_phdr_info *info, const void *address)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -134,7 +134,7 @@ bool gm_object_is_driver(const struct gm_object *object)
 	return name_is_driver(object->soname) || name_is_driver(slash ? slash + 1 : object->path);
 }
 
-/* dlsym can find the symbol without a version. Not imports, thread-local variables, and functions
+/* Can dlsym find the symbol without a version? Not imports, thread-local variables, and functions
  * chosen at load time (IFUNC). */
 static bool symbol_is_export(const struct gm_object *object, uint32_t index)
 {

@@ -21,19 +21,19 @@ struct gm_object {
 	const uint32_t *gnu_hash, *hash;
 };
 
-/* The object whose segments contain `address`; false: none. */
+/* The object with `address` in its segments; false: none. */
 bool gm_object_at(const void *address, struct gm_object *out);
 
-/* `address` lies in an object, in a segment that is not writable. */
+/* Is `address` in an object, in a segment that is not writable? */
 bool gm_object_holds(const void *address);
 
 /* The first libcuda in the order of loading; false: none is mapped. */
 bool gm_object_driver(struct gm_object *out);
 
-/* The first object behind the one that contains `address` that exports `symbol`. */
+/* The first object that exports `symbol`, behind the object with `address`. */
 bool gm_object_behind(const void *address, const char *symbol, struct gm_object *out);
 
-/* It is a libcuda, by its soname or the name of its file. */
+/* Is the object a libcuda, by its soname or file name? */
 bool gm_object_is_driver(const struct gm_object *object);
 
 /* The address of an exported symbol in its default version; NULL: this object has none. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The program's look-up gave an address of the driver; the answer to the program is our entry, or
- * that address. Names, versions and flags of a request are never interpreted: the address decides,
- * by the table of the driver's own exports. So a new ABI of a hooked call is not mistaken for the
- * one that we know.
+ * A look-up of the program returned an address of the driver; the answer to the program is our
+ * entry, or that address. Names, versions and flags of a request are never interpreted: the address
+ * decides, by the table of the driver's own exports. So a new ABI of a hooked call is not mistaken
+ * for the known one.
  */
 #include "shim/entry/resolve.h"
 
@@ -97,7 +97,7 @@ static void exports_sort(void)
 		}
 }
 
-/* Calls that share an address cannot be told apart: they are hooked only if all of them are. */
+/* Calls with the same address cannot be told apart: they are hooked only if all are hooked. */
 static void exports_unhook_shared(void)
 {
 	for (size_t first = 0, end; first < n_exports; first = end) {
@@ -126,8 +126,8 @@ static void driver_read(const struct gm_object *found)
 		atomic_store_explicit(&gm_resolve_done, true, memory_order_release);
 	}
 	gm_lock_release(&lock);
-	/* We keep its addresses, so it must stay loaded when the program closes it. Outside of the
-	 * lock: a constructor that looks up a symbol here holds the dynamic linker's lock. */
+	/* Keep the driver loaded when the program closes it, for we keep its addresses. Outside of
+	 * the lock: a constructor that looks up a symbol here holds the dynamic linker's lock. */
 	if (first && !gm_glibc_late_missing() &&
 	    !dlopen(driver.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
 		dlerror();
@@ -163,7 +163,7 @@ static struct export *export_find(const void *address)
 	return low < n_exports && exports[low].address == address ? &exports[low] : NULL;
 }
 
-/* False: there is no driver yet, and `address` is not in the first libcuda. Only that one becomes
+/* False: no driver was found yet, and `address` is not in the first libcuda. Only the first becomes
  * the driver: a libcuda that loads another one (WSL) is first, and must not find us between the
  * two. */
 static bool driver_find_of(const void *address)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds the driver among the loaded objects, and decides the answer to each look-up of a symbol:
+ * Finds the driver among the loaded objects, and chooses the answer to each look-up of a symbol:
  * our entry or the driver's. Any thread.
  */
 #ifndef GM_SHIM_ENTRY_RESOLVE_H
@@ -20,20 +20,20 @@ bool gm_resolve_ready(void);
 /* False in a set-user-id program and with GPUMEM_ENABLE=0: nothing is hooked. */
 bool gm_resolve_on(void);
 
-/* The driver's own entry of any symbol, or NULL: the lookup for gm_driver_load. */
+/* The driver's own entry of any symbol, or NULL: the `lookup` of gm_driver_load. */
 void *gm_resolve_symbol(void *unused, const char *symbol);
 
 /*
- * The answer for `address`, which some resolver gave: our entry if it is the driver's own entry of
+ * The answer for `address`, the result of a resolver: our entry if it is the driver's own entry of
  * a hooked symbol, else `address`. The first libcuda seen here becomes the driver; pointers into
- * another one stay as they are.
+ * another libcuda stay unchanged.
  */
 void *gm_resolve_replace(void *address);
 
 /* The hook of a symbol by its exact name, or GM_HOOK_NONE. */
 enum gm_hook_id gm_resolve_hook(const char *symbol);
 
-/* Log at GM_MSG_DEBUG the driver's calls that were handed out without a hook, once each. */
+/* Log at GM_MSG_DEBUG each driver call that was returned without a hook, once. */
 void gm_resolve_report(void);
 
 #endif

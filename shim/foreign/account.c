@@ -3,11 +3,11 @@
 
 #include "log/count.h"
 
-/* The first of each kind's six counters: calls, bytes, frees, freed, alive, peak. */
+/* The first of each kind's six counters: calls, bytes, frees, freed, live bytes, peak. */
 static const struct {
 	enum gm_counter calls;
 	bool counted;
-	bool on_device; /* for its whole life: it is part of the counter `foreign` */
+	bool on_device; /* for its whole life: part of the counter `foreign` */
 } kinds[GM_FOREIGN_KINDS] = {
 	[GM_FOREIGN_DRIVER] = {GM_C_foreign_driver_calls, true, true},
 	[GM_FOREIGN_ASYNC] = {GM_C_foreign_async_calls, true, true},

@@ -5,9 +5,9 @@
 
 #include "shim/foreign/foreign.h"
 
-/* The driver gave a piece. */
+/* The driver returned a new piece. */
 void gm_account_given(enum gm_foreign_kind kind, unsigned ordinal, size_t size);
-/* A piece is not alive while the driver is asked to free it, and alive again if it refuses. */
+/* A piece is not live during the driver's call that frees it, and live again if the call fails. */
 void gm_account_out(enum gm_foreign_kind kind, unsigned ordinal, size_t size);
 void gm_account_back(enum gm_foreign_kind kind, unsigned ordinal, size_t size);
 /* A piece that was `out` is freed. */

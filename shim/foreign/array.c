@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arrays. Only the driver knows how much memory one takes, so its elements are counted. A sparse
- * array has no memory of its own, and neither has one that is mapped later.
+ * Arrays. Only the driver knows the memory of an array, so its elements are counted. A sparse array
+ * has no memory of its own; neither has an array with deferred mapping.
  */
 #include "shim/foreign/foreign.h"
 #include "shim/retry.h"
@@ -37,7 +37,7 @@ static size_t array_extent(size_t n)
 	return n ? n : 1;
 }
 
-/* Bytes of all levels. Layers and the faces of a cube do not shrink with the level. */
+/* Bytes of all levels. The number of layers or cube faces is the same at each level. */
 static size_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 {
 	size_t w = d->Width, h = array_extent(d->Height), z = array_extent(d->Depth), sum = 0;
@@ -48,7 +48,7 @@ static size_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 	for (unsigned i = 0; i < levels; i++) {
 		sum += array_product(array_product(w, h), array_product(z, element));
 		if (w == 1 && h == 1 && (flat || z == 1))
-			break; /* the driver makes no more levels than that */
+			break; /* the driver makes no more levels */
 		w = array_extent(w / 2);
 		h = array_extent(h / 2);
 		z = flat ? z : array_extent(z / 2);

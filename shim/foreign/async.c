@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stream-ordered memory and its pools. It belongs to no context: it outlives the context in which
- * it was allocated, and even a reset of the device (measured on driver 580).
+ * Stream-ordered memory and its pools. It belongs to no context: it outlives the context of its
+ * allocation, and even a reset of the device (measured on driver 580).
  */
 #include "log/count.h"
 #include "shim/context/capture.h"
@@ -13,7 +13,7 @@
 #define PLAIN(stream) (stream)
 #define OWN(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 
-/* A handler of a call of which only the successes are counted. */
+/* A handler that only counts successful calls. */
 #define COUNTS(symbol, parameters, arguments, counter)                      \
 	GM_HANDLER(symbol, parameters, arguments, ({                        \
 			   CUresult done_ = GM_PASS(real.symbol arguments); \
@@ -33,7 +33,7 @@ static void async_add(struct gm_foreign *f, CUdeviceptr at, size_t size, CUstrea
 	gm_foreign_add(f);
 }
 
-/* From the current pool of the stream's device. */
+/* Memory of the current pool of the stream's device. */
 static void async_from_device(CUdeviceptr at, size_t size, CUstream stream)
 {
 	const struct gm_context *context = gm_shim_context_of_stream(stream);
@@ -44,7 +44,7 @@ static void async_from_device(CUdeviceptr at, size_t size, CUstream stream)
 	async_add(&f, at, size, stream);
 }
 
-/* A pool may lie on another device than the stream, or in host memory. */
+/* Memory of a given pool, which may be on another device than the stream, or in host memory. */
 static void async_from_pool(CUdeviceptr at, size_t size, CUstream stream)
 {
 	int ordinal = -1;

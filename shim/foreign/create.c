@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Physical memory that the program makes itself: cuMemCreate. It lives while its handle has an
- * owner or it is mapped anywhere, so both are counted; exports to other processes are not. None of
- * these calls needs a context.
+ * Physical memory that the program creates: cuMemCreate. It lives while its handle has an owner or
+ * it has a mapping, so both are counted; exports to other processes are not. None of these calls
+ * needs a context.
  */
 #include "shim/foreign/create.h"
 
@@ -18,14 +18,14 @@
 #include "shim/retry.h"
 
 struct memory {
-	enum gm_foreign_kind kind; /* GM_FOREIGN_VIEW: cuMemCreate did not make it, size unknown */
+	enum gm_foreign_kind kind; /* GM_FOREIGN_VIEW: not from cuMemCreate, size unknown */
 	unsigned ordinal;
 	size_t size;
 	unsigned owners;
-	unsigned refs; /* owners, mappings, and calls in progress that end either */
+	unsigned refs; /* owners, mappings, and calls in progress that end one */
 };
 
-/* A handle that has an owner, or a mapped address. */
+/* A handle with an owner, or a mapped address. */
 struct name {
 	uint64_t key;
 	size_t size; /* of a mapping */
@@ -65,7 +65,7 @@ static void name_remove(struct name **names, struct name *name)
 	free(name);
 }
 
-/* One reference less. */
+/* Drop a reference. */
 static void memory_release(struct memory *m)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
@@ -118,7 +118,7 @@ static struct memory *memory_mapped_at(CUdeviceptr address)
 	return NULL;
 }
 
-/* One more owner of `handle`, a name of the memory mapped at `address` (0: unknown). */
+/* Add an owner to `handle`, a name of the memory mapped at `address` (0: unknown). */
 static void handle_owned(CUmemGenericAllocationHandle handle, CUdeviceptr address)
 {
 	static const struct memory unknown = {.kind = GM_FOREIGN_VIEW};
@@ -146,7 +146,7 @@ static CUresult handle_retain(CUmemGenericAllocationHandle *handle, void *addres
 	struct gm_block b;
 	const struct gm_pool *pool = gm_shim_find((CUdeviceptr)address, &b);
 	if (pool) {
-		if (b.live && !gm_pool_exports(pool)) /* nor by cuIpcGetMemHandle */
+		if (b.live && !gm_pool_exports(pool)) /* nor does cuIpcGetMemHandle share it */
 			gm_shim_report_network();
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -158,7 +158,7 @@ static CUresult handle_retain(CUmemGenericAllocationHandle *handle, void *addres
 GM_HANDLER(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address),
 	   (handle, address), handle_retain(handle, address))
 
-/* The last owner's name is removed before the driver can give it to other memory. */
+/* The last owner's name is removed before the driver can reuse it for other memory. */
 static CUresult handle_release(CUmemGenericAllocationHandle handle)
 {
 	gm_lock_take(&lock);
@@ -185,8 +185,8 @@ GM_HANDLER(cuMemRelease, (CUmemGenericAllocationHandle handle), (handle), handle
 /* --- mappings --- */
 
 /* Natively memory of cuMemAlloc is no mapping, and the program has not reserved its addresses:
- * CUDA_ERROR_INVALID_VALUE. The pool's memory is mapped and reserved, so the driver would obey, and
- * change it under the pool. */
+ * CUDA_ERROR_INVALID_VALUE. The pool's memory is mapped and reserved, so the driver would change it
+ * without the pool's knowledge. */
 static bool range_is_pools(CUdeviceptr at, size_t size)
 {
 	return gm_shim_pool_at(at) || (size && gm_shim_pool_at(at + size - 1));

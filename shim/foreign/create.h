@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Physical memory that the program makes and maps itself: cuMemCreate. */
+/* Physical memory that the program creates and maps itself: cuMemCreate. */
 #ifndef GM_SHIM_FOREIGN_CREATE_H
 #define GM_SHIM_FOREIGN_CREATE_H
 

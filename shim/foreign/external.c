@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of other interfaces (Vulkan, Direct3D, other processes) that the program imports. Mappings
- * of it are views of the same bytes. They are remembered so that freeing one is not counted as a
- * free of unknown memory.
+ * of it are views of the same bytes. They are in the table so that a free of a mapping is not
+ * counted as a free of unknown memory.
  */
 #include "shim/foreign/foreign.h"
 #include "shim/retry.h"

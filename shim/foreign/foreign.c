@@ -11,7 +11,7 @@
 #include "shim/foreign/account.h"
 
 struct entry {
-	struct gm_foreign piece; /* keyed by `key` and `space`, which lie side by side */
+	struct gm_foreign piece; /* the table's key: `key` and `space`, side by side */
 	UT_hash_handle hh;
 };
 
@@ -20,11 +20,11 @@ _Static_assert(offsetof(struct gm_foreign, space) == sizeof(uint64_t), "the key 
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 static struct entry *table;
-static atomic_size_t entries; /* saves the lock where there are none */
+static atomic_bool any; /* avoids the lock while there never was a piece */
 static uint64_t driver_bytes[GM_COUNTER_DEVICES];
 static atomic_uint_fast64_t last_id;
 
-/* Ids of blocks count up from 0, these down from the top. */
+/* Ids of blocks count up from 0, these ids down from the top. */
 uint64_t gm_foreign_next_id(void)
 {
 	return UINT64_MAX - atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed);
@@ -45,10 +45,9 @@ static void piece_unlink(struct entry *e)
 	HASH_DEL(table, e);
 	if (e->piece.kind == GM_FOREIGN_DRIVER)
 		driver_bytes[e->piece.ordinal] -= e->piece.size;
-	atomic_fetch_sub_explicit(&entries, 1, memory_order_relaxed);
 }
 
-/* Its free was not seen, or is none of its own. */
+/* Count a piece as freed after a missed free, or with its context or graph. */
 static void piece_lost(const struct gm_foreign *f)
 {
 	gm_account_out(f->kind, f->ordinal, f->size);
@@ -64,7 +63,7 @@ static void piece_insert(const struct gm_foreign *piece,
 		return;
 	e->piece = *piece;
 	gm_lock_take(&lock);
-	/* The driver gives a name twice only if we missed the free between. */
+	/* The driver reuses a name only after a free, which we missed here. */
 	struct entry *stale = piece_find(piece->space, piece->key);
 	if (stale) {
 		piece_unlink(stale);
@@ -75,7 +74,7 @@ static void piece_insert(const struct gm_foreign *piece,
 	if (!failed) {
 		if (piece->kind == GM_FOREIGN_DRIVER)
 			driver_bytes[piece->ordinal] += piece->size;
-		atomic_fetch_add_explicit(&entries, 1, memory_order_relaxed);
+		atomic_store_explicit(&any, true, memory_order_relaxed);
 		count(piece->kind, piece->ordinal, piece->size);
 	}
 	gm_lock_release(&lock);
@@ -104,7 +103,7 @@ void gm_foreign_add_here(struct gm_foreign piece)
 bool gm_foreign_take(enum gm_foreign_space space, uint64_t key, struct gm_foreign *piece)
 {
 	*piece = (struct gm_foreign){.key = key, .space = space, .kind = GM_FOREIGN_KINDS};
-	if (!key || !atomic_load_explicit(&entries, memory_order_relaxed))
+	if (!key || !atomic_load_explicit(&any, memory_order_relaxed))
 		return false;
 	gm_lock_take(&lock);
 	struct entry *e = piece_find(space, key);
@@ -133,7 +132,7 @@ CUresult gm_foreign_took(const struct gm_foreign *piece, bool known, CUresult re
 
 bool gm_foreign_find(enum gm_foreign_space space, uint64_t key, struct gm_foreign *piece)
 {
-	if (!atomic_load_explicit(&entries, memory_order_relaxed))
+	if (!atomic_load_explicit(&any, memory_order_relaxed))
 		return false;
 	gm_lock_take(&lock);
 	const struct entry *e = piece_find(space, key);
@@ -190,7 +189,7 @@ void gm_foreign_each(enum gm_foreign_kind kind,
 		     void (*each)(void *arg, const struct gm_foreign *piece), void *arg)
 {
 	const struct entry *e, *next;
-	if (!atomic_load_explicit(&entries, memory_order_relaxed))
+	if (!atomic_load_explicit(&any, memory_order_relaxed))
 		return;
 	gm_lock_take(&lock);
 	HASH_ITER(hh, table, e, next)
@@ -211,7 +210,7 @@ void gm_foreign_forget_all(void)
 {
 	gm_lock_init(&lock, GM_LOCK_RANK_TABLE);
 	table = NULL;
-	atomic_store(&entries, 0);
+	atomic_store(&any, false);
 	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++)
 		driver_bytes[i] = 0;
 }

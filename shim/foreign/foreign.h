@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the program that does not come from the pool: the bytes of each kind (gpumem-log(5),
- * FOREIGN MEMORY), and a table of the pieces, so that each is counted as freed with the size with
- * which it was given. A piece for which the table lacks host memory is not counted. Any thread, no
- * lock held.
+ * Memory of the program outside the pool: the bytes of each kind (gpumem-log(5), FOREIGN MEMORY),
+ * and a table of the pieces, so that a free is counted with the size of the allocation. A piece for
+ * which the table lacks host memory is not counted. Any thread, no lock held.
  */
 #ifndef GM_SHIM_FOREIGN_FOREIGN_H
 #define GM_SHIM_FOREIGN_FOREIGN_H
@@ -41,34 +40,34 @@ struct gm_foreign {
 	enum gm_foreign_kind kind;
 	unsigned ordinal; /* of the device; ignored for memory of the host */
 	size_t size;	  /* bytes */
-	uint64_t context; /* key of the context with which it ends; 0: with none */
+	uint64_t context; /* key of the context that ends it; 0: none */
 	uint64_t group;	  /* of a graph's memory: graph.c */
 	uint64_t id;	  /* of GM_FOREIGN_DRIVER, in the log */
 	unsigned element; /* bytes, of an array; 0: unknown */
 };
 
-/* An id for memory of GM_FOREIGN_DRIVER; none is ever that of a block. */
+/* An id for memory of GM_FOREIGN_DRIVER; no block ever has the same id. */
 uint64_t gm_foreign_next_id(void);
 
-/* Remember and count a piece that the driver gave. */
+/* Store and count a new piece of the driver. */
 void gm_foreign_add(const struct gm_foreign *piece);
 
-/* Likewise a piece on the current context's device, which ends with that context. */
+/* Store and count a piece on the current context's device, which ends with that context. */
 void gm_foreign_add_here(struct gm_foreign piece);
 
 /*
- * Around the driver's call that frees a piece. `take` removes it from the table before the driver
- * can give its name to another; true: *piece says which it was. `took` counts it as freed, or puts
- * it back if the call failed, and counts a free of an unknown piece; returns `result`.
+ * Before and after the driver's call that frees a piece. `take` removes it from the table before
+ * the driver can reuse its name; true: *piece is the removed piece. `took` counts it as freed, or
+ * puts it back if the call failed, and counts a free of an unknown piece; returns `result`.
  */
 bool gm_foreign_take(enum gm_foreign_space space, uint64_t key, struct gm_foreign *piece);
 CUresult gm_foreign_took(const struct gm_foreign *piece, bool known, CUresult result);
 
-/* Copy a piece of the table to *piece; false: it is not there. */
+/* Copy a piece of the table to *piece; false: not found. */
 bool gm_foreign_find(enum gm_foreign_space space, uint64_t key, struct gm_foreign *piece);
 
-/* Forget the pieces of a context or of a graph's group, which are gone, after `each` (may be NULL)
- * of them. */
+/* Remove the pieces of a context or of a graph's group, which are gone; then call `each` (may be
+ * NULL) for each of them. */
 void gm_foreign_context_gone(uint64_t key, void (*each)(const struct gm_foreign *gone));
 void gm_foreign_group_gone(uint64_t group);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of allocation nodes. It lives until it is freed, or until the graph and every executable
- * graph made from it are destroyed. Graph and executable graphs are the holders of a group.
+ * graph made from it are destroyed. The graph and its executable graphs are the holders of a group.
  */
 #include "shim/foreign/graph.h"
 
@@ -19,11 +19,11 @@ struct holder {
 };
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
-static GM_ARRAY(struct holder) holders; /* of graphs with such nodes; under the lock */
+static GM_ARRAY(struct holder) holders; /* of graphs with allocation nodes; under the lock */
 static uint64_t last_group;		/* under the lock */
-static atomic_size_t n_holders;		/* saves the lock where there are none */
+static atomic_size_t n_holders;		/* avoids the lock while there are none */
 
-/* Its index; holders.n: it is not there. */
+/* The index of a holder; holders.n: not found. */
 static size_t holder_find(const void *handle)
 {
 	size_t i = 0;
@@ -79,7 +79,7 @@ static void graph_instantiated(CUgraph graph, CUgraphExec exec)
 	gm_lock_release(&lock);
 }
 
-/* Remove a holder before the driver can give its name to another graph. */
+/* Remove a holder before the driver can reuse its handle for another graph. */
 static bool holder_take(const void *handle, struct holder *out)
 {
 	if (!atomic_load_explicit(&n_holders, memory_order_relaxed))
@@ -180,7 +180,7 @@ static void node_added(CUgraph graph, const CUgraphNodeParams *params)
 }
 
 #else
-/* This toolkit does not declare the parameters: passed on. */
+/* This toolkit does not declare the parameters: the call is passed on. */
 static CUdeviceptr node_freed(const CUgraphNodeParams *params)
 {
 	(void)params;
@@ -198,9 +198,12 @@ static void node_added(CUgraph graph, const CUgraphNodeParams *params)
 	GM_HANDLER(symbol, parameters, arguments, ({                                              \
 			   struct gm_foreign f;                                                   \
 			   struct gm_transfer t = gm_node_transfer(params);                       \
+			   struct gm_node_params copy;                                            \
 			   CUdeviceptr at = node_freed(params);                                   \
 			   bool known = gm_foreign_take(GM_SPACE_DEVICE, at, &f);                 \
-			   CUresult done = GM_NODE_RUN(&t, GM_PASS_RETRY(real.symbol arguments)); \
+			   CUresult done =                                                        \
+				   GM_NODE_RUN(&t, (params = gm_node_complete(&t, params, &copy), \
+						    GM_PASS_RETRY(real.symbol arguments)));       \
 			   gm_foreign_took(&f, known, done);                                      \
 			   if (done == CUDA_SUCCESS)                                              \
 				   node_added(graph, params);                                     \

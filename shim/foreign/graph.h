@@ -8,7 +8,7 @@
 
 #include "driver/driver.h"
 
-/* True: `stream` is being captured, and *group is that of its graph. One relaxed load while no
+/* True: `stream` is being captured, and *group is the group of its graph. One relaxed load while no
  * capture is open. */
 bool gm_graph_captured(CUstream stream, uint64_t *group);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that the host can use too: managed, pinned, registered. It ends with its context. */
+/* Memory that the host can access, too: managed, pinned, registered. It ends with its context. */
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
 #include "shim/retry.h"
@@ -18,7 +18,7 @@ GM_TAKES(cuMemAllocHost_v2, (void **out, size_t size), (out, size),
 GM_TAKES(cuMemHostAlloc, (void **out, size_t size, unsigned flags), (out, size, flags),
 	 host_given(GM_FOREIGN_HOST, GM_SPACE_HOST, (uint64_t)*out, size))
 
-/* A freed block is no memory natively; here its addresses are still mapped. */
+/* Natively a freed block is no memory; here its addresses may still be mapped. */
 static CUresult host_register(void *at, size_t size, unsigned flags)
 {
 	struct gm_block b;
@@ -44,7 +44,7 @@ static CUresult host_unregister(void *at)
 }
 GM_HANDLER(cuMemHostUnregister, (void *at), (at), host_unregister(at))
 
-/* The driver has an answer for mapped memory; memory of cuMemAlloc is not the host's. */
+/* The driver accepts mapped memory here, but natively refuses memory of cuMemAlloc. */
 static CUdeviceptr host_address(const void *at)
 {
 	CUdeviceptr address = (CUdeviceptr)at;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exporter: cuIpcGetMemHandle, and the answer to processes that open what it gave. The block is
- * pinned from then on. The driver is asked for descriptors when a process wants them, and keeps
- * none: a descriptor would keep the memory when the program has freed it.
+ * The exporter: cuIpcGetMemHandle, and replies to processes that open its handles. The block is
+ * pinned from then on. Descriptors are made on request of a process, and none is kept: it would
+ * keep the memory after the program has freed it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -16,8 +16,8 @@
 #include "shim/ipc/handle.h"
 #include "shim/ipc/ipc.h"
 
-static _Atomic uint64_t secret; /* 0: nothing was exported yet */
-static atomic_bool opened;	/* another process got something */
+static _Atomic uint64_t secret; /* 0: no export yet */
+static atomic_bool opened;	/* another process has opened an export */
 
 static uint64_t secret_make(void)
 {
@@ -87,7 +87,7 @@ static enum gm_node_result export_answer(const void *bytes, size_t size,
 
 /* --- on the program's thread --- */
 
-/* What the driver answers about an address that is none of its own. */
+/* The driver's result for an address outside its allocations. */
 static CUresult export_native(CUipcMemHandle *out)
 {
 	return GM_PASS(real.cuIpcGetMemHandle(out, GM_NOWHERE));
@@ -128,7 +128,7 @@ static CUresult export_any(CUipcMemHandle *out, CUdeviceptr address)
 	struct gm_pool *pool = gm_shim_find(address, &b);
 	if (!pool)
 		return GM_PASS(real.cuIpcGetMemHandle(out, address));
-	if (!out) /* whatever the context is */
+	if (!out) /* in any context */
 		return export_native(out);
 	if (!gm_context_current(&gm_shim_driver, &result))
 		return result;
@@ -140,7 +140,7 @@ static CUresult export_any(CUipcMemHandle *out, CUdeviceptr address)
 GM_HANDLER(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr address), (out, address),
 	   export_any(out, address))
 
-/* A process without the preload cannot open such a handle, nor say why. */
+/* A process without the preload cannot open such a handle, nor report the reason. */
 void gm_ipc_report(void)
 {
 	if (atomic_load(&secret) && !atomic_load(&opened))

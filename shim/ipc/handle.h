@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What travels: the content of a handle, the request for a block, and the reply. */
+/* Wire formats: the content of a handle, the request for a block, and the reply. */
 #ifndef GM_SHIM_IPC_HANDLE_H
 #define GM_SHIM_IPC_HANDLE_H
 
@@ -11,22 +11,22 @@
 struct gm_ipc_handle {
 	struct gm_node_address node; /* its magic comes first */
 	uint64_t base, id;	     /* of the block, in its process */
-	uint64_t secret;	     /* of that process: who has no handle cannot ask */
+	uint64_t secret;	     /* of that process: requests need a handle */
 };
 _Static_assert(sizeof(struct gm_ipc_handle) == sizeof(CUipcMemHandle), "it is a CUipcMemHandle");
 
-/* GM_NODE_IPC_OPEN. Part `first` and those after it are wanted. */
+/* GM_NODE_IPC_OPEN. Requests the parts from number `first` on. */
 struct gm_ipc_request {
 	struct gm_ipc_handle handle;
 	uint64_t first;
 };
 
-/* With a descriptor for each part. The other process may be of another release: nothing in it is
- * trusted to be consistent. */
+/* With a descriptor for each part. The other process may be of another release: its numbers may be
+ * inconsistent. */
 struct gm_ipc_reply {
 	uint64_t offset, size, total; /* struct gm_export */
 	uint64_t chunks, first, n;
-	uint64_t part[GM_EXPORT_PARTS]; /* bytes of each */
+	uint64_t part[GM_EXPORT_PARTS]; /* bytes of each part */
 };
 _Static_assert(sizeof(struct gm_ipc_reply) <= GM_NODE_BYTES && GM_EXPORT_PARTS <= GM_NODE_FDS,
 	       "it fits into a message");

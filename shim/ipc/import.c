@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The importer: cuIpcOpenMemHandle and cuIpcCloseMemHandle. A context has one mapping of a block,
- * and counts how often it was opened. When it is closed for the last time, the work of the context
- * is waited for, as a native close does; while a stream capture is open in the context nobody can
- * wait, and the mapping stays until a later open or close.
+ * with a count of its opens. The last close waits for the work of the context, as a native close
+ * does. While a stream capture is open in the context no wait is possible, and the mapping stays
+ * until a later open or close.
  */
 #include <string.h>
 
@@ -26,7 +26,7 @@ struct import {
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_TABLE);
 static GM_ARRAY(struct import) imports; /* under the lock */
-atomic_size_t gm_ipc_open;		/* its length */
+atomic_size_t gm_ipc_open;		/* length of imports */
 
 /* --- the table --- */
 
@@ -37,7 +37,7 @@ static void import_remove(size_t i)
 	atomic_store_explicit(&gm_ipc_open, imports.n, memory_order_relaxed);
 }
 
-/* Open once more what the context has open already. */
+/* Open a mapping that the context has open already once more. */
 static bool import_reopen(const struct gm_ipc_handle *handle, uint64_t context, CUdeviceptr *out)
 {
 	bool found = false;
@@ -92,9 +92,9 @@ bool gm_ipc_find_open(CUdeviceptr address, struct gm_block *block)
 	return found;
 }
 
-/* --- what is closed --- */
+/* --- closed mappings --- */
 
-/* Take the next mapping out of the table that is closed, or that is of a context that is gone. */
+/* Take the next closed mapping out of the table; `gone` not 0: the next of that context. */
 static bool import_take(uint64_t gone, struct import *out)
 {
 	bool found = false;
@@ -110,7 +110,7 @@ static bool import_take(uint64_t gone, struct import *out)
 	return found;
 }
 
-/* False: captures forbid to wait. After any other error no work of the context goes on. */
+/* False: captures forbid a wait. After any other error the context has no work in progress. */
 static bool import_wait(const struct import *m)
 {
 	enum gm_fenced fenced = GM_FENCED_PASSED;
@@ -118,7 +118,7 @@ static bool import_wait(const struct import *m)
 	return fenced == GM_FENCED_PASSED;
 }
 
-/* Unmap what is closed. */
+/* Unmap closed mappings. */
 static void imports_sweep(void)
 {
 	GM_ARRAY(struct import) later = {0};
@@ -127,7 +127,7 @@ static void imports_sweep(void)
 		if (import_wait(&m))
 			gm_ipc_unmap(&m.map);
 		else if (!gm_array_push(&later, m))
-			break; /* it stays mapped */
+			break; /* the mapping leaks */
 	}
 	gm_lock_take(&lock);
 	for (size_t i = 0; i < later.n; i++)
@@ -178,7 +178,7 @@ static CUresult open_ours(CUdeviceptr *out, const struct gm_ipc_handle *handle, 
 		return result;
 	if (!out || !(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (gm_node_is_mine(&handle->node)) /* nor does the driver open its own memory */
+	if (gm_node_is_mine(&handle->node)) /* as natively */
 		return CUDA_ERROR_INVALID_CONTEXT;
 	imports_sweep();
 	if (import_again(handle, context->key, out))
@@ -199,7 +199,7 @@ GM_HANDLER(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsign
 GM_HANDLER(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
 	   (out, handle, flags), open_any(out, handle, flags, real.cuIpcOpenMemHandle_v2))
 
-/* Close once. False: this is no block of ours that the context has open. */
+/* Close once. False: the context has no such block of ours open. */
 static bool import_close(CUdeviceptr address, uint64_t context)
 {
 	bool found = false;

@@ -3,12 +3,12 @@
  * Legacy IPC between preloaded processes of one user.
  *
  *     exporter   cuIpcGetMemHandle: pins the block, joins as a node; the handle names both
- *     importer   cuIpcOpenMemHandle: asks the node for descriptors of the chunks under the block,
- *                and maps all of them; the result points to the block in them
+ *     importer   cuIpcOpenMemHandle: gets descriptors of the chunks under the block from the node,
+ *                and maps all of them; the result is the block's address in them
  *     importer   cuIpcCloseMemHandle: the last one unmaps them
  *
- * A mapping needs the exporter no more. Handles of the driver's own go to the driver. export.c is
- * the exporter's part, import.c and map.c the importer's.
+ * A mapping no longer needs the exporter. The driver's own handles are passed to the driver.
+ * export.c is the exporter's part, import.c and map.c the importer's.
  */
 #ifndef GM_SHIM_IPC_IPC_H
 #define GM_SHIM_IPC_IPC_H
@@ -27,8 +27,8 @@ static inline bool gm_ipc_is_native(size_t size)
 	return size >= GM_IPC_NATIVE_FROM && gm_knob_get()->ipc.choice == GM_IPC_NATIVE;
 }
 
-/* True: `address` lies in a block of another process that is open here, *block. Any thread, any
- * lock below GM_LOCK_RANK_TABLE may be held. One relaxed load while none is open. */
+/* True: `address` is in *block, a block of another process that is open here. Any thread; any lock
+ * below GM_LOCK_RANK_TABLE may be held. One relaxed load while none is open. */
 extern atomic_size_t gm_ipc_open;
 bool gm_ipc_find_open(CUdeviceptr address, struct gm_block *block);
 static inline bool gm_ipc_find(CUdeviceptr address, struct gm_block *block)
@@ -37,12 +37,12 @@ static inline bool gm_ipc_find(CUdeviceptr address, struct gm_block *block)
 	       gm_ipc_find_open(address, block);
 }
 
-/* At exit: a line if blocks were exported, and no process has opened one. */
+/* At exit: warn if blocks were exported, and no process has opened one. */
 void gm_ipc_report(void);
 
 /* modules.h */
 void gm_ipc_context_gone(struct gm_context *context);
 void gm_ipc_forget_all(void);
-void gm_ipc_forget_exports(void); /* part of it */
+void gm_ipc_forget_exports(void); /* part of gm_ipc_forget_all */
 
 #endif

@@ -9,7 +9,7 @@
 #include "shim/call.h"
 #include "shim/device.h"
 
-#define PATIENCE 10000000000u /* ns for each answer */
+#define PATIENCE 10000000000u /* ns for each reply */
 
 /* --- driver calls, between gm_driver_quiet_begin and end --- */
 
@@ -30,7 +30,7 @@ static CUresult map_part(struct gm_ipc_map *map, int fd, uint64_t size)
 	return result;
 }
 
-/* Access for the context's device, and for the one whose memory it is: copies between two devices
+/* Give access to the context's device, and to the device of the memory: copies between two devices
  * need both. */
 static CUresult map_allow(const struct gm_ipc_map *map, const struct gm_context *context)
 {
@@ -45,9 +45,9 @@ static CUresult map_allow(const struct gm_ipc_map *map, const struct gm_context 
 	return gm_shim_driver.cuMemSetAccess(map->at, map->total, list, n);
 }
 
-/* --- asking --- */
+/* --- requests --- */
 
-/* Where the first reply comes: what it says of the whole. */
+/* Reserve addresses by the first reply, which has the total size. */
 static CUresult map_begin(struct gm_ipc_map *map, const struct gm_ipc_reply *reply)
 {
 	if (!reply->size || reply->offset > reply->total ||
@@ -63,7 +63,7 @@ static CUresult map_begin(struct gm_ipc_map *map, const struct gm_ipc_reply *rep
 	return CUDA_SUCCESS;
 }
 
-/* Map what a reply brought. *next is the number of the next part, 0 if it was the last. */
+/* Map the parts of a reply. *next becomes the number of the next part; 0: none is left. */
 static CUresult map_take(struct gm_ipc_map *map, struct gm_node_message *message, uint64_t *next)
 {
 	struct gm_ipc_reply reply;
@@ -83,7 +83,7 @@ static CUresult map_take(struct gm_ipc_map *map, struct gm_node_message *message
 	return result;
 }
 
-/* Natively an open of memory that is gone, or that is no one's, fails so. */
+/* The native error for an open of memory that is gone or unknown. */
 static CUresult ask_failed(const struct gm_ipc_handle *handle, enum gm_node_result why)
 {
 	bool expected = why == GM_NODE_GONE || why == GM_NODE_REFUSED;

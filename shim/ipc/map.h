@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Another process' block: asking for it, and mapping it. Any thread, no lock held. */
+/* Requests for a block of another process, and its mapping. Any thread, no lock held. */
 #ifndef GM_SHIM_IPC_MAP_H
 #define GM_SHIM_IPC_MAP_H
 
@@ -11,17 +11,17 @@ struct gm_context;
 struct gm_ipc_map {
 	CUdeviceptr at;
 	uint64_t total, mapped; /* bytes: reserved, and mapped so far */
-	CUdeviceptr block;	/* in them */
-	uint64_t size;		/* of the block, as requested there */
-	unsigned ordinal;	/* of the device whose memory it is */
+	CUdeviceptr block;	/* address of the block in the chunks */
+	uint64_t size;		/* of the block, as requested in its process */
+	unsigned ordinal;	/* of the memory's device */
 };
 
-/* Map the block of a handle for a context's device. On success *map is the caller's until
- * gm_ipc_unmap. Else the native error; reports what the program cannot know. */
+/* Map the block of a handle for a context's device. On success the caller owns *map until
+ * gm_ipc_unmap. Else returns the native error, and reports the cause. */
 CUresult gm_ipc_map(const struct gm_ipc_handle *handle, const struct gm_context *context,
 		    struct gm_ipc_map *map);
 
-/* The caller has waited for the work that uses it. */
+/* pre: the caller has waited for the work that uses the mapping. */
 void gm_ipc_unmap(struct gm_ipc_map *map);
 
 #endif

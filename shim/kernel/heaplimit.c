@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The limit that a program sets for the heap of its kernels. Until the context is taken over the
- * driver keeps it, and reserves the memory when the first module that calls malloc is loaded. From
- * then on it is kept here, with the driver's rules (driver 580): rounded up to 64 KiB, between a
- * least and a most, and fixed after the first launch of a kernel that may call malloc.
+ * The limit that a program sets for the heap of its kernels. Until the takeover of the context the
+ * driver keeps it, and reserves the memory when the first module that calls malloc is loaded. After
+ * the takeover it is kept here, with the driver's rules (driver 580): rounded up to 64 KiB, between
+ * a minimum and a maximum, and fixed after the first launch of a kernel that may call malloc.
  */
 #include "shim/kernel/heaplimit.h"
 
@@ -53,7 +53,7 @@ static CUresult limit_get(size_t *value, CUlimit limit)
 GM_HANDLER(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value), limit_set(limit, value))
 GM_HANDLER(cuCtxGetLimit, (size_t * value, CUlimit limit), (value, limit), limit_get(value, limit))
 
-/* The limit that the driver sets for `value`; 0: it refuses. */
+/* The limit that the driver sets for `value`; 0: refused. */
 static size_t limit_try(size_t value)
 {
 	size_t made = 0;

@@ -5,10 +5,10 @@
 
 #include "shim/kernel/inkernel.h"
 
-/* The context is about to be taken over: keep its limit, and have the driver reserve as little as
- * it can for a heap that no kernel will use. */
+/* Before a takeover of the context: keep its limit, and make the driver reserve as little as
+ * possible for a heap that no kernel will use. */
 void gm_inkernel_limit_keep(struct gm_inkernel *h);
-/* The context was not taken over. */
+/* The context was not taken over: restore its limit. */
 void gm_inkernel_limit_restore(struct gm_inkernel *h);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/msg.h"
 #include "base/sys.h"
 #include "knob/knob.h"
+#include "residency/door.h"
 #include "shim/context/capture.h"
 #include "shim/device.h"
 #include "shim/foreign/graph.h"
@@ -19,12 +20,12 @@
 #include "takeover/helper.h"
 #include "takeover/load.h"
 
-/* A thread that is about to use a context waits so long for the thread that takes it over. The wait
- * is bounded: that thread waits for the GPU, where a kernel may be waiting for this one. */
+/* The longest wait of a thread that needs a context for the thread that takes it over. The wait is
+ * bounded: that thread waits for the GPU, where a kernel may be waiting for this one. */
 #define PATIENCE UINT64_C(2000000000) /* ns */
 #define NAP 100000		      /* ns */
 
-/* A list that only grows, at its head, under the lock; read without it. */
+/* A list that only grows, at its head, under the lock; read without the lock. */
 static _Atomic(struct gm_inkernel *) all;
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_SHIM);
 static GM_TLS struct gm_inkernel *recent;
@@ -86,15 +87,15 @@ static void guard_set(bool up)
 
 static void test_launch(void *heap, CUstream stream)
 {
-	gm_heap_launch(heap, stream);
+	gm_heap_launch(heap, stream, NULL);
 }
 
 static void test_launched(void *heap, CUstream stream, bool launched)
 {
-	gm_heap_launched(heap, stream, launched);
+	gm_heap_launched(heap, stream, launched, NULL);
 }
 
-/* At least the program's own limit, unless the user set GPUMEM_HEAP_LIMIT. */
+/* The limit of the heap: at least the program's own, unless the user set GPUMEM_HEAP_LIMIT. */
 static uint64_t heap_limit(struct gm_inkernel *h)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
@@ -132,7 +133,7 @@ static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
 		return GM_TAKEOVER_WATCHED;
 	if (!images.empty)
 		return GM_TAKEOVER_NO_HELPER;
-	/* Before memory is taken for a heap: the helper module must have code for this device. */
+	/* Before a heap takes memory: the helper module must have code for this device. */
 	CUmodule ignored;
 	h->report.result =
 		gm_takeover_load(&gm_shim_driver, images.empty, images.empty_ptx, &ignored);
@@ -160,7 +161,7 @@ static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
 	return h->report.end;
 }
 
-/* With the context current. */
+/* Make the context current meanwhile. */
 static void inkernel_take_over_in_context(struct gm_inkernel *h)
 {
 	CUcontext popped;
@@ -174,7 +175,7 @@ static void inkernel_take_over_in_context(struct gm_inkernel *h)
 	gm_driver_quiet_end(&gm_shim_driver, mode);
 }
 
-/* No fault: it is configured so, or gpumem has no code for this device. */
+/* True: no fault, but the configuration, or no code of gpumem for this device. */
 static bool report_is_expected(const struct gm_takeover_report *r)
 {
 	return r->end <= GM_TAKEOVER_NO_HELPER || r->result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
@@ -210,14 +211,10 @@ static void inkernel_decide(struct gm_inkernel *h)
 	gm_inkernel_log(h);
 }
 
-/* Not while captures are open: registering the mailbox or setting the limit would end them (driver
- * 580). A graph captured now is launched later, and its launch comes here again. */
-void gm_inkernel_use(struct gm_context *context)
+/* Take over, or wait for the thread that takes over. */
+static void inkernel_use(struct gm_inkernel *h)
 {
-	struct gm_inkernel *h = gm_inkernel_known(context);
 	enum gm_inkernel_state undecided = GM_INKERNEL_UNDECIDED;
-	if (!h || gm_inkernel_state(h) > GM_INKERNEL_DECIDING || gm_capture_any())
-		return;
 	if (atomic_compare_exchange_strong(&h->state, &undecided, GM_INKERNEL_DECIDING)) {
 		inkernel_decide(h);
 		return;
@@ -227,9 +224,22 @@ void gm_inkernel_use(struct gm_context *context)
 		gm_sys_nap(NAP);
 }
 
+/* Not while captures are open: registering the mailbox or setting the limit would end them (driver
+ * 580). A graph captured now is launched later, and its launch calls this again. Kernels of ours
+ * run in memory of the pool, so not while it moves (residency/door.h). */
+void gm_inkernel_use(struct gm_context *context)
+{
+	struct gm_inkernel *h = gm_inkernel_known(context);
+	if (!h || gm_inkernel_state(h) > GM_INKERNEL_DECIDING || gm_capture_any() ||
+	    gm_door_enter() != CUDA_SUCCESS)
+		return;
+	inkernel_use(h);
+	gm_door_leave();
+}
+
 /* --- launches --- */
 
-struct gm_heap_host *gm_inkernel_before_launch(CUstream stream)
+struct gm_heap_host *gm_inkernel_before_launch(CUstream stream, const char *kernel)
 {
 	uint64_t ignored;
 	struct gm_context *context = gm_shim_context_of_stream(stream);
@@ -241,13 +251,14 @@ struct gm_heap_host *gm_inkernel_before_launch(CUstream stream)
 	if (!heap || gm_graph_captured(stream, &ignored))
 		return NULL;
 	atomic_store_explicit(&h->launched, true, memory_order_relaxed);
-	gm_heap_launch(heap, stream);
+	gm_heap_launch(heap, stream, kernel);
 	return heap;
 }
 
-void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresult result)
+void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresult result,
+			      const char *kernel)
 {
-	gm_heap_launched(heap, stream, result == CUDA_SUCCESS);
+	gm_heap_launched(heap, stream, result == CUDA_SUCCESS, kernel);
 }
 
 /* --- memory that heaps no longer use --- */
@@ -255,9 +266,9 @@ void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresu
 #define ANY UINT_MAX
 
 /*
- * A walk over the heaps of one device, or of ANY: NULL in *at begins it, NULL is its end. The
- * context of a heap does not end until the walk goes on; a caller that stops before the
- * end of the walk calls gm_context_leave for (*at)->context.
+ * A walk over the heaps of one device, or of ANY. *at is NULL at its begin and at its end. The
+ * context of a heap cannot end before the next step; a caller that stops before the end of the walk
+ * calls gm_context_leave for (*at)->context.
  */
 static struct gm_heap_host *heap_next(struct gm_inkernel **at, unsigned ordinal)
 {
@@ -310,7 +321,7 @@ uint64_t gm_inkernel_trim_next(void)
 	return next;
 }
 
-/* --- contexts end --- */
+/* --- end of contexts --- */
 
 void gm_inkernel_context_ending(const struct gm_context *context, bool surely)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * malloc in kernels: the contexts that are taken over (takeover/takeover.h), and their heaps. A
- * context is taken over before the first use of an image that may call malloc: the image is loaded
- * as a module, or a kernel of it is launched. Every context has a heap of its own. Any thread,
- * inside of gm_shim_enter, no lock held.
+ * context is taken over before the first use of an image that may call malloc: before the image is
+ * loaded as a module, or a kernel of it is launched. Every context has a heap of its own. Any
+ * thread, inside of gm_shim_enter, no lock held.
  */
 #ifndef GM_SHIM_KERNEL_INKERNEL_H
 #define GM_SHIM_KERNEL_INKERNEL_H
@@ -15,8 +15,8 @@
 enum gm_inkernel_state {
 	GM_INKERNEL_UNDECIDED,
 	GM_INKERNEL_DECIDING, /* a thread is taking it over */
-	GM_INKERNEL_TAKEN,    /* `heap` is there */
-	GM_INKERNEL_NATIVE    /* it stays the driver's: `report` says why */
+	GM_INKERNEL_TAKEN,    /* `heap` exists */
+	GM_INKERNEL_NATIVE    /* malloc stays the driver's; `report` has the reason */
 };
 
 struct gm_inkernel {
@@ -25,12 +25,12 @@ struct gm_inkernel {
 	_Atomic(enum gm_inkernel_state) state;
 	struct gm_heap_host *heap;
 	struct gm_takeover_report report;
-	/* The program's cudaLimitMallocHeapSize, as the driver rounds it, in bytes; the least and
-	 * the most that the driver sets. 0: not known. */
+	/* The program's cudaLimitMallocHeapSize, as the driver rounds it, in bytes; the minimum and
+	 * maximum that the driver sets. 0: unknown. */
 	_Atomic uint64_t limit;
 	uint64_t least, most;
-	atomic_bool launched; /* a kernel that may call malloc was */
-	uint64_t took;	      /* ns, to take it over */
+	atomic_bool launched; /* true: a kernel that may call malloc was launched */
+	uint64_t took;	      /* duration of the takeover, ns */
 	struct gm_inkernel *next;
 };
 
@@ -41,27 +41,29 @@ bool gm_inkernel_wanted(void);
 struct gm_inkernel *gm_inkernel_known(struct gm_context *context);
 enum gm_inkernel_state gm_inkernel_state(const struct gm_inkernel *h);
 
-/* An image that may call malloc is about to be used in this context: take it over, or wait for the
- * thread that does. Not while stream captures are open. */
+/* Before an image that may call malloc is used in this context: take the context over, or wait for
+ * the thread that does. No effect while stream captures are open. */
 void gm_inkernel_use(struct gm_context *context);
 
-/* Around the launch of a kernel or graph that may call malloc. The first takes the context over if
- * needed, and returns its heap for the second; NULL: the second is not needed. */
-struct gm_heap_host *gm_inkernel_before_launch(CUstream stream);
-void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresult result);
+/* Before and after the launch of a kernel or graph that may call malloc. `before` takes the context
+ * over if needed, and returns its heap for `after`; NULL: do not call `after`. `kernel`: as of
+ * gm_heap_launch. */
+struct gm_heap_host *gm_inkernel_before_launch(CUstream stream, const char *kernel);
+void gm_inkernel_after_launch(struct gm_heap_host *heap, CUstream stream, CUresult result,
+			      const char *kernel);
 
-/* modules.h: from the heaps of a device, the memory that kernels do not use. Waits for the work of
- * their contexts; a heap gives nothing while its kernels run, or its context captures. */
+/* modules.h: return memory that kernels do not use, from the heaps of a device. Waits for the work
+ * of their contexts; a heap returns nothing while its kernels run, or its context captures. */
 uint64_t gm_inkernel_reclaim(unsigned ordinal);
 
 /* For the thread of trim.c: return memory that a heap of any device has held idle for
- * GPUMEM_TRIM_AFTER to its pool. Returns bytes; 0: none is due, or captures are open. `next`: when
- * some is due; UINT64_MAX: not before gm_trim_heap_idle is called. */
+ * GPUMEM_TRIM_AFTER to its pool. Returns bytes; 0: none is due, or captures are open. `next`: the
+ * next due time; UINT64_MAX: not before gm_trim_heap_idle is called. */
 uint64_t gm_inkernel_trim(uint64_t now);
 uint64_t gm_inkernel_trim_next(void);
 
-/* A call of the program is about to end a context (NULL: an unknown one), `surely` unless it fails,
- * or perhaps; and it has not ended it. */
+/* Ending: a call of the program may end a context (NULL: an unknown one); `surely`: it ends it
+ * unless the call fails. Stays: the call has not ended it. */
 void gm_inkernel_context_ending(const struct gm_context *context, bool surely);
 void gm_inkernel_context_stays(const struct gm_context *context);
 /* modules.h: destroys the heap of the context. */

@@ -12,7 +12,7 @@
 #include "shim/context/capture.h"
 #include "shim/kernel/inkernel.h"
 
-/* The end of a takeover; if it failed, with the step and the driver's error. */
+/* Describe the end of a takeover; of a failed one with the step and the driver's error. */
 static void report_describe(const struct gm_takeover_report *r, char *text, size_t n)
 {
 	size_t at = (size_t)snprintf(text, n, "%s", gm_takeover_text(r->end));
@@ -50,7 +50,7 @@ void gm_inkernel_log(const struct gm_inkernel *h)
 	gm_log_put(&record);
 }
 
-/* "calls an allocator: malloc, free", after the name of the file, if there is one. */
+/* "calls an allocator: malloc, free", after the name of the file, if any. */
 static void verdict_describe(const char *path, const struct gm_image_verdict *v, char *text,
 			     size_t n)
 {
@@ -116,8 +116,8 @@ void gm_inkernel_sample_now(void)
 	gm_shim_leave();
 }
 
-/* Reading takes a kernel of ours. While a kernel of the program has the GPU to itself until this
- * thread goes on, it would never run; so where the context may stay, only an idle one is read. */
+/* A kernel of ours reads the heaps. If a kernel of the program has the GPU to itself until this
+ * thread continues, ours would never run. So if the context may stay, it is read only if idle. */
 void gm_inkernel_sample_last(const struct gm_context *context, bool surely)
 {
 	if (!context || gm_capture_any() || !gm_heap_any_unread(context))

@@ -13,15 +13,15 @@
 struct gm_image_verdict;
 struct gm_inkernel;
 
-/* Count and record how the takeover of a context ended, once it is decided. */
+/* Count and record the end of a context's takeover, once it is decided. */
 void gm_inkernel_log(const struct gm_inkernel *h);
 
-/* Likewise the verdict on an image that is about to be loaded, or else on the file at `path`.
- * `context`: the current one, or NULL. */
+/* Count and record the verdict on an image that is about to be loaded, or else on the file at
+ * `path`. `context`: the current one, or NULL. */
 void gm_inkernel_log_image(const struct gm_context *context, const void *image, const char *path,
 			   const struct gm_image_verdict *verdict);
 
-/* Some heap has not been read since kernels were launched into it. */
+/* Is there a heap that was not read since its last launch? */
 static inline bool gm_inkernel_has_news(void)
 {
 	return GM_UNLIKELY(atomic_load_explicit(&gm_heap_sample_at, memory_order_relaxed) !=
@@ -33,10 +33,10 @@ static inline bool gm_inkernel_has_news(void)
 void gm_inkernel_sample_now(void);
 
 /* The context (NULL: an unknown one) is about to end, and no other thread uses it: read its heaps a
- * last time. Not `surely`: only if its work is done. */
+ * last time. Not `surely`: only if its work is complete. */
 void gm_inkernel_sample_last(const struct gm_context *context, bool surely);
 
-/* modules.h: read the heaps of the current context if that is due. */
+/* modules.h: read the heaps of the current context if due. */
 void gm_inkernel_leave(uint64_t now);
 
 #endif

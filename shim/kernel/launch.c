@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Launches. While gm_launch_watched is 0 a handler is a load, a test and a jump. Else the result is
- * read, too: the first launch of a kernel takes memory for its stack, and idle memory of a pool
- * must not be the reason that it fails. After the first image that may call malloc, every kernel
- * that is not known to be harmless is launched with its context's heap (inkernel.h). The handlers
- * put the guard up only around work of ours, so they do not use GM_HANDLER.
+ * Launches. While gm_launch_watched is 0 a handler is a load, a test and a jump. Otherwise it also
+ * reads the result: the first launch of a kernel takes memory for its stack, and must not fail
+ * because of a pool's idle memory. After the first image that may call malloc, every kernel that is
+ * not known to be harmless is launched with its context's heap (inkernel.h). The handlers put the
+ * guard up only around work of ours, so they do not use GM_HANDLER.
  */
 #include "shim/kernel/launch.h"
 
@@ -16,36 +16,41 @@
 
 atomic_uint gm_launch_watched;
 
-/* Read and count the result of a launch. */
-static CUresult launch_result(CUresult result)
+/* Read the result of a call that launches `n` kernels, or a graph, and count them. */
+static CUresult launch_result(CUresult result, unsigned n)
 {
 	unsigned watched = atomic_load_explicit(&gm_launch_watched, memory_order_relaxed);
 	gm_fence_suspect(result);
 	if (result == CUDA_SUCCESS && watched & GM_LAUNCH_COUNTED)
-		gm_counter_add(0, GM_C_launches, 1);
+		gm_counter_add(0, GM_C_launches, n);
 	return result;
 }
 
-/* Before the launch of a kernel, or of a graph (NULL): the heap that it may call, or NULL. */
+static const char *function_name(const void *function)
+{
+	return function ? gm_handle_name(function) : "a graph";
+}
+
+/* Before the launch of a kernel, or of a graph (NULL): the heap that it may use, or NULL. */
 static struct gm_heap_host *launch_begin(const void *function, CUstream stream)
 {
 	struct gm_heap_host *heap = NULL;
 	if (!(atomic_load_explicit(&gm_launch_watched, memory_order_relaxed) & GM_LAUNCH_HEAP))
 		return NULL;
 	if ((!function || gm_handle_kind(function) != GM_HANDLE_HARMLESS) && gm_shim_enter()) {
-		heap = gm_inkernel_before_launch(stream);
+		heap = gm_inkernel_before_launch(stream, function_name(function));
 		gm_shim_leave();
 	}
 	return heap;
 }
 
-static CUresult launch_end(struct gm_heap_host *heap, CUstream stream, CUresult result)
+static void launch_end(struct gm_heap_host *heap, const void *function, CUstream stream,
+		       CUresult result)
 {
 	if (heap && gm_shim_enter()) {
-		gm_inkernel_after_launch(heap, stream, result);
+		gm_inkernel_after_launch(heap, stream, result, function_name(function));
 		gm_shim_leave();
 	}
-	return launch_result(result);
 }
 
 #define LAUNCH_EARLY(symbol, parameters, arguments, function, stream_, early)                    \
@@ -61,7 +66,8 @@ static CUresult launch_end(struct gm_heap_host *heap, CUstream stream, CUresult 
 						GM_RETRY_UNGUARDED(real.symbol arguments);       \
 					if (ordered)                                             \
 						gm_submit_end();                                 \
-					launch_end(heap, stream_, result);                       \
+					launch_end(heap, function, stream_, result);             \
+					launch_result(result, 1);                                \
 				}));                                                             \
 	}                                                                                        \
 	/* A single tail call: the compiler moves no argument. */                                \
@@ -85,7 +91,7 @@ static CUstream stream_own(CUstream stream)
 	return stream ? stream : CU_STREAM_PER_THREAD;
 }
 
-/* May the kernel start before the one before it in its stream has ended? */
+/* May the kernel start before its predecessor in the stream has ended? */
 static bool config_is_programmatic(const CUlaunchConfig *config)
 {
 	for (unsigned i = 0; config && config->attrs && i < config->numAttrs; i++)
@@ -130,9 +136,8 @@ static CUresult watched_multi(CUDA_LAUNCH_PARAMS *list, unsigned n, unsigned fla
 	for (unsigned i = 0; list && i < n && ordered; i++)
 		gm_submit_end();
 	for (unsigned i = 0; list && i < n && i < MOST; i++)
-		if (heap[i])
-			launch_end(heap[i], list[i].hStream, result);
-	return launch_result(result);
+		launch_end(heap[i], list[i].function, list[i].hStream, result);
+	return launch_result(result, n);
 }
 
 CUresult on_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned n,
@@ -142,9 +147,4 @@ CUresult on_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsig
 		return GM_GATED(cuLaunchCooperativeKernelMultiDevice,
 				watched_multi(list, n, flags));
 	return real.cuLaunchCooperativeKernelMultiDevice(list, n, flags);
-}
-
-void gm_launch_forget(void)
-{
-	atomic_store(&gm_launch_watched, 0);
 }

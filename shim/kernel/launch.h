@@ -6,9 +6,10 @@
 #include <stdatomic.h>
 
 /*
- * The reasons to watch launches: a pool exists, and a launch may lack the memory that it holds;
- * GPUMEM_LAUNCHES; some kernel may call malloc; the process may sleep. Bits are only added. 0:
- * launches are passed on.
+ * The reasons to watch launches, in the order of the bits: a pool exists, and a launch may lack the
+ * memory that it holds; GPUMEM_LAUNCHES; a kernel may call malloc; GPUMEM_FREE=ordered; the process
+ * may sleep. Bits are only added; a forked child, in which launches fail, keeps them. 0: launches
+ * are passed on.
  */
 enum {
 	GM_LAUNCH_POOLED = 1,
@@ -18,8 +19,5 @@ enum {
 	GM_LAUNCH_GATED = 16,
 };
 extern atomic_uint gm_launch_watched;
-
-/* modules.h */
-void gm_launch_forget(void);
 
 #endif

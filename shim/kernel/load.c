@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Images are loaded, and kernels looked up in them. Each image is read once: may it call malloc
- * (image/image.h)? The answer is remembered for the handles that the driver makes from it
+ * Loads of images, and look-ups of kernels in them. Each image is read once: may it call malloc
+ * (image/image.h)? The answer is stored for the handles that the driver makes from the image
  * (handle.h). A context is taken over before the first module that may call malloc is loaded there.
- * A library belongs to no context: the context is taken over before the first kernel of the library
+ * A library belongs to no context: a context is taken over before the first kernel of the library
  * is used in it. Programs that load thousands of libraries use few of them, so an image that stays
- * in its place is read only when its first kernel, or its module, is looked up.
+ * in place is read only at the first look-up of a kernel or module in it.
  */
 #include "image/image.h"
 #include "shim/entry/object.h"
@@ -22,7 +22,7 @@ static struct gm_context *context_here(void)
 	return gm_context_current(&gm_shim_driver, &ignored);
 }
 
-/* Of the context's device, in the numbers of image.h. */
+/* The architecture of the context's device, in the numbers of image.h. */
 static unsigned device_architecture(const struct gm_context *context)
 {
 	int major = 0, minor = 0;
@@ -35,7 +35,7 @@ static unsigned device_architecture(const struct gm_context *context)
 	return (unsigned)(10 * major + minor);
 }
 
-/* Read an image, or else a file, that is about to be loaded. */
+/* Read an image, or else a file, before it is loaded. */
 static enum gm_handle_kind image_judge(const void *image, const char *path)
 {
 	struct gm_image_verdict verdict;
@@ -54,9 +54,9 @@ static void launches_watch(enum gm_handle_kind kind)
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_HEAP);
 }
 
-/* The kind of a handle that the driver gave before; reads its image if it is unread. Several
- * threads may each read it: no lock can be held meanwhile, for reading may open a library, and
- * threads in constructors of libraries may wait for us. */
+/* The kind of an existing handle; reads its image if it is unread. Several threads may each read
+ * it: no lock can be held meanwhile, for reading may open a library, and threads in constructors of
+ * libraries may wait for us. */
 static enum gm_handle_kind handle_read_kind(const void *handle)
 {
 	const void *image;
@@ -72,7 +72,7 @@ static enum gm_handle_kind handle_read_kind(const void *handle)
 	return kind;
 }
 
-/* A handle of this kind is about to be used in the current context. */
+/* Before a handle of this kind is used in the current context. */
 static void kind_use(enum gm_handle_kind kind)
 {
 	struct gm_context *context = kind == GM_HANDLE_ALLOCATES ? context_here() : NULL;
@@ -80,54 +80,56 @@ static void kind_use(enum gm_handle_kind kind)
 		gm_inkernel_use(context);
 }
 
-/* The driver has given `handle`. */
-static void handle_given(const void *handle, enum gm_handle_kind kind)
+/* Store a new `handle` of the driver. `name`: of a kernel, or NULL if unknown. */
+static void handle_given(const void *handle, enum gm_handle_kind kind, const char *name)
 {
 	if (kind == GM_HANDLE_UNKNOWN)
 		return;
 	gm_handle_remember(handle, kind);
+	if (kind == GM_HANDLE_ALLOCATES && name)
+		gm_handle_put_name(handle, name);
 	launches_watch(kind);
 }
 
-/* A handler of a call that gives *out, a handle of the kind `kind_`; `before` is done before the
- * call. */
-#define GIVES(symbol, parameters, arguments, kind_, before)                      \
+/* A handler of a call that returns *out, a handle of the kind `kind_`; `name_`: of a kernel, or
+ * NULL. `before` is evaluated before the call. */
+#define GIVES(symbol, parameters, arguments, kind_, name_, before)               \
 	GM_HANDLER(symbol, parameters, arguments, ({                             \
 			   enum gm_handle_kind kind = kind_;                     \
 			   before;                                               \
 			   CUresult done = GM_PASS_RETRY(real.symbol arguments); \
 			   if (done == CUDA_SUCCESS && out)                      \
-				   handle_given(*out, kind);                     \
+				   handle_given(*out, kind, name_);              \
 			   done;                                                 \
 		   }))
 
-GIVES(cuModuleLoad, (CUmodule * out, const char *path), (out, path), image_judge(NULL, path),
+GIVES(cuModuleLoad, (CUmodule * out, const char *path), (out, path), image_judge(NULL, path), NULL,
       kind_use(kind))
 GIVES(cuModuleLoadData, (CUmodule * out, const void *image), (out, image), image_judge(image, NULL),
-      kind_use(kind))
+      NULL, kind_use(kind))
 GIVES(cuModuleLoadDataEx,
       (CUmodule * out, const void *image, unsigned n, CUjit_option *options, void **values),
-      (out, image, n, options, values), image_judge(image, NULL), kind_use(kind))
+      (out, image, n, options, values), image_judge(image, NULL), NULL, kind_use(kind))
 GIVES(cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image),
-      image_judge(image, NULL), kind_use(kind))
+      image_judge(image, NULL), NULL, kind_use(kind))
 GIVES(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name),
-      (out, module, name), handle_read_kind(module), kind_use(kind);
+      (out, module, name), handle_read_kind(module), name, kind_use(kind);
       gm_refusal_kernel_asked(name))
 
 GIVES(cuLibraryLoadFromFile,
       (CUlibrary * out, const char *path, CUjit_option *options, void **values, unsigned n,
        CUlibraryOption *library_options, void **library_values, unsigned library_n),
       (out, path, options, values, n, library_options, library_values, library_n),
-      image_judge(NULL, path), )
+      image_judge(NULL, path), NULL, )
 GIVES(cuLibraryGetModule, (CUmodule * out, CUlibrary library), (out, library),
-      handle_read_kind(library), kind_use(kind))
+      handle_read_kind(library), NULL, kind_use(kind))
 GIVES(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), (out, kernel),
-      handle_read_kind(kernel), kind_use(kind))
+      handle_read_kind(kernel), gm_handle_name(kernel), kind_use(kind))
 
-/* --- a library whose image stays is not read yet --- */
+/* --- a library with an image that stays is not read yet --- */
 
-/* The bytes of the image stay, unchanged, as long as the library: the program says so, or they are
- * part of an object. Else the driver has copied them, and the program may free them. */
+/* Does the image stay unchanged as long as the library? The program can promise it, or the image is
+ * part of an object. Else the driver has copied the image, and the program may free it. */
 static bool image_stays(const void *image, const CUlibraryOption *options, void *const *values,
 			unsigned n)
 {
@@ -150,7 +152,7 @@ static CUresult library_load(CUlibrary *out, const void *image, CUjit_option *op
 	if (result == CUDA_SUCCESS && out && unread)
 		gm_handle_remember_unread(*out, image);
 	else if (result == CUDA_SUCCESS && out)
-		handle_given(*out, kind);
+		handle_given(*out, kind, NULL);
 	return result;
 }
 
@@ -167,20 +169,20 @@ static CUresult library_get_kernel(CUkernel *out, CUlibrary library, const char 
 	CUresult result = GM_PASS(real.cuLibraryGetKernel(out, library, name));
 	gm_refusal_kernel_asked(name);
 	if (result == CUDA_SUCCESS && out)
-		handle_given(*out, handle_read_kind(library));
+		handle_given(*out, handle_read_kind(library), name);
 	return result;
 }
 
 GM_HANDLER(cuLibraryGetKernel, (CUkernel * out, CUlibrary library, const char *name),
 	   (out, library, name), library_get_kernel(out, library, name))
 
-#define LISTS(symbol, type, from)                                                          \
-	GM_HANDLER(symbol, (type * out, unsigned n, from owner), (out, n, owner), ({       \
-			   CUresult done = GM_PASS(real.symbol(out, n, owner));            \
-			   for (unsigned i = 0; done == CUDA_SUCCESS && out && i < n; i++) \
-				   if (out[i]) /* there may be fewer */                    \
-					   handle_given(out[i], handle_read_kind(owner));  \
-			   done;                                                           \
+#define LISTS(symbol, type, from)                                                               \
+	GM_HANDLER(symbol, (type * out, unsigned n, from owner), (out, n, owner), ({            \
+			   CUresult done = GM_PASS(real.symbol(out, n, owner));                 \
+			   for (unsigned i = 0; done == CUDA_SUCCESS && out && i < n; i++)      \
+				   if (out[i]) /* there may be fewer */                         \
+					   handle_given(out[i], handle_read_kind(owner), NULL); \
+			   done;                                                                \
 		   }))
 
 LISTS(cuLibraryEnumerateKernels, CUkernel, CUlibrary)

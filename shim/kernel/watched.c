@@ -7,8 +7,7 @@
 
 #include "shim/entry/resolve.h"
 
-/* Libraries that compute-sanitizer, or the driver for a debugger, loads: how the file name begins.
- */
+/* Libraries that compute-sanitizer, or the driver for a debugger, loads: begins of file names. */
 static const char names[][26] = {"libsanitizer-collection.", "libsanitizer-public.",
 				 "libcudadebugger."};
 
@@ -23,7 +22,7 @@ static int watcher_visit(struct dl_phdr_info *info, size_t size, void *arg)
 	return *(bool *)arg;
 }
 
-/* Words of the driver that a debugger sets (cudadebugger.h). The first one is set before the driver
+/* Variables of the driver that a debugger sets (cudadebugger.h). The first is set before the driver
  * starts, and cleared then; the others stay set (driver 580). A dump of the GPU after an exception
  * (CUDA_ENABLE_COREDUMP_ON_EXCEPTION) sets none. */
 static bool debugger_attached(void)

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* A debugger or a tool (cuda-gdb, compute-sanitizer) watches the code of kernels, so the code must
- * not change. The driver is loaded. Any thread. */
+/* Does a debugger or tool (cuda-gdb, compute-sanitizer) watch the code of kernels, so that the code
+ * must not change? pre: the driver is loaded. Any thread. */
 bool gm_watched(void);
 
 #endif

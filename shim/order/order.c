@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The keys of streams: a handle's value, which is a multiple of 4; of a legacy default stream its
- * context's handle, plus 1; of a per-thread default stream a number, plus 3. So no stream has the
- * key of another one that exists, nor GM_ORDER_MANY.
+ * The keys of streams: of a handle its value, which is a multiple of 4; of a legacy default stream
+ * its context's handle, plus 1; of a per-thread default stream a multiple of 4, plus 3. So no two
+ * existing streams have the same key, and none has GM_ORDER_MANY.
  */
 #include "shim/order/order.h"
 
@@ -14,22 +14,22 @@
 #include "shim/context/capture.h"
 #include "shim/trim.h"
 
-/* Libraries that use device memory in no order of streams, or that launch work past our hooks: how
- * the file name begins. Not libcufile and libnvshmem, which every PyTorch loads: before they
- * register memory of the program they set SYNC_MEMOPS or get a handle, which waits; else they copy
- * by the driver's functions. */
+/* Libraries that use device memory in no order of streams, or that launch work past our hooks:
+ * begins of their file names. Not libcufile and libnvshmem, which every PyTorch loads: before they
+ * register memory of the program they set SYNC_MEMOPS or get a handle, which waits; otherwise they
+ * copy by the driver's functions. */
 static const char *const names[] = {
 	"libibverbs.", "libgdrapi.", "libucp.", "libnvoptix.", "libnvcuvid.", "libnvidia-encode.",
 };
 
-/* The last stream of this thread whose context was asked for. */
+/* The stream of this thread's last context query. */
 static GM_TLS struct {
 	uint64_t key, context;
 	unsigned turn;
 } last_stream;
-static atomic_uint turn; /* grows when handles may come to name other streams */
+static atomic_uint turn; /* grows when handles may be reused for other streams */
 
-/* This thread's default stream in the context that it was last asked for. */
+/* This thread's default stream, in the context of its last query. */
 static GM_TLS struct {
 	CUcontext context;
 	uint64_t key;
@@ -101,9 +101,9 @@ void gm_submit_stream_ends(CUstream stream)
 	gm_order_stream_ends(stream);
 }
 
-/* --- where memory is not used early --- */
+/* --- reasons against early reuse of memory --- */
 
-/* Programs have hundreds of objects, so the list is read again only when one was loaded. */
+/* Programs have hundreds of objects, so the list is read again only after a load. */
 static bool order_may(void)
 {
 	static _Atomic unsigned long long seen;
@@ -165,7 +165,7 @@ WORDS_BOTH(cuStreamBatchMemOp,
 	   (CUstream stream, unsigned n, CUstreamBatchMemOpParams *list, unsigned flags),
 	   (stream, n, list, flags))
 
-/* --- ends --- */
+/* --- ends of contexts --- */
 
 void gm_submit_context_gone(struct gm_context *context)
 {

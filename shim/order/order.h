@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Submissions of the program, as the order of streams (context/order.h) sees them. With another
- * GPUMEM_FREE than ordered a submission costs one load. Any thread, no lock held.
+ * Submissions of the program, for the order of streams (context/order.h). Unless GPUMEM_FREE is
+ * ordered a submission costs one load. Any thread, no lock held.
  */
 #ifndef GM_SHIM_ORDER_ORDER_H
 #define GM_SHIM_ORDER_ORDER_H
@@ -9,17 +9,17 @@
 #include "context/order.h"
 #include "shim/call.h"
 
-/* At the start, with GPUMEM_FREE=ordered: the order for the pools, or NULL: they defer. */
+/* At the start, with GPUMEM_FREE=ordered: the order for the pools; NULL: they defer. */
 const struct gm_order_ops *gm_submit_start(void);
 
-/* Before the driver's call that submits work to `stream`, unless it submits nothing to the streams
- * of its context. `programmatic`: see gm_order_submit. */
+/* Before a driver call that submits work to `stream`, unless it submits nothing to the streams of
+ * its context. `programmatic`: see gm_order_submit. */
 void gm_submit_begin(CUstream stream, bool programmatic);
 
-/* Likewise for a call that uses streams which it does not name: waits until no memory is hot. */
+/* Likewise for a call that uses unnamed streams: waits until no memory is hot. */
 void gm_submit_begin_anywhere(void);
 
-/* After it. */
+/* After the driver's call. */
 static inline void gm_submit_end(void)
 {
 	gm_order_leave();
@@ -37,7 +37,7 @@ static inline void gm_submit_end(void)
 		submitted_;                               \
 	})
 
-/* A stream's handle will be invalid: before the driver's call. */
+/* Before the driver's call that ends a stream: its handle will be invalid. */
 void gm_submit_stream_ends(CUstream stream);
 
 /* modules.h */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranked locks (lock.h) for short sections with little contention: take and release are one atomic
- * instruction each. No condition variables. Nothing to destroy. A thread releases what it took.
+ * instruction each. No condition variables. Nothing to destroy. The thread that took a lock
+ * releases it.
  */
 #ifndef GM_BASE_FUTEX_LOCK_H
 #define GM_BASE_FUTEX_LOCK_H

@@ -47,8 +47,7 @@
  */
 #if __GLIBC_PREREQ(2, 34)
 #define GM_GLIBC_LATE 1
-/* The function behind pthread_atfork. `object`: the handlers go when it is unloaded; NULL:
- * never. */
+/* The function behind pthread_atfork. Unloading `object` removes the handlers; NULL: they stay. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
 			     void *object);
 
@@ -78,14 +77,13 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 /* A row of glibc.def. */
 struct gm_glibc_late {
 	const char *function;
-	void **address; /* of gm_glibc_late_<function>, which is NULL while the function was not
-			   found */
+	void **address; /* of gm_glibc_late_<function>, which is NULL until the function is found */
 };
 extern const struct gm_glibc_late gm_glibc_late_table[];
 extern const unsigned gm_glibc_late_count;
 #endif
 
-/* Before 2.33, fstat and stat were no exported functions; these two were. */
+/* Before 2.33, glibc exported these two functions in place of fstat and stat. */
 GM_SYMVER(__fxstat, GM_GLIBC_FIRST)
 GM_SYMVER(__xstat, GM_GLIBC_FIRST)
 extern int __fxstat(int version, int fd, struct stat *out);

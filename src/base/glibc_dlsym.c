@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dlsym with its first version, where base/glibc.h does not rename it: the preload has a dlsym of
- * its own. For gpumemstat and libgpumem-core; the linker's --wrap leads calls here. They also link
- * libdl.so.2 and libpthread.so.0 by name, which are empty since glibc 2.34, and hold functions of
- * libdl and libpthread before.
+ * Binds dlsym to its first version in gpumemstat and libgpumem-core; the linker's --wrap leads
+ * calls here. base/glibc.h does not rename dlsym, because the preload has a dlsym of its own. The
+ * two also link libdl.so.2 and libpthread.so.0 by name: before glibc 2.34 these hold functions,
+ * since then they are empty.
  */
 #include <dlfcn.h>
 

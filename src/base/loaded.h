@@ -10,7 +10,7 @@
  */
 const char *gm_loaded_find(const char *const *beginnings, size_t n);
 
-/* How often an object was loaded or unloaded so far. Likewise. */
+/* How often an object was loaded or unloaded so far. Any thread; takes the loader's lock. */
 unsigned long long gm_loaded_changes(void);
 
 #endif

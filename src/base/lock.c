@@ -109,14 +109,6 @@ void gm_lock_take_next(struct gm_lock *lock)
 	mutex_lock(lock);
 }
 
-bool gm_lock_try_acquire(struct gm_lock *lock)
-{
-	if (pthread_mutex_trylock(&lock->mutex) != 0)
-		return false;
-	gm_lock_record_taken(lock->rank, lock->rank + 1);
-	return true;
-}
-
 /* The next owner may destroy the lock: it is not read after the unlock. */
 void gm_lock_release(struct gm_lock *lock)
 {

@@ -25,7 +25,7 @@ enum gm_lock_rank {
 	GM_LOCK_RANK_LOG,     /* segments of the log */
 	GM_LOCK_RANK_STRING,  /* interned strings of the log */
 	GM_LOCK_RANK_COUNTER, /* owners of the rows of counters */
-	GM_LOCK_RANK_SIM,     /* the simulated driver: the last, as a driver call is */
+	GM_LOCK_RANK_SIM,     /* the simulated driver: taken inside driver calls, so the last */
 	GM_LOCK_RANK_COUNT
 };
 
@@ -54,11 +54,9 @@ void gm_lock_take(struct gm_lock *lock);
 /* As gm_lock_take, while locks of the same rank are held; the caller orders these among
  * themselves. */
 void gm_lock_take_next(struct gm_lock *lock);
-/* Take the lock unless another thread has it. Never waits, so locks of its rank may be held. */
-bool gm_lock_try_acquire(struct gm_lock *lock);
 void gm_lock_release(struct gm_lock *lock);
-/* Release the lock, wait for the condition, take the lock again. May wake spuriously. pre: it is
- * the only lock held. */
+/* Release the lock, wait for the condition, take the lock again. May wake spuriously. pre: the
+ * caller holds no other lock. */
 void gm_lock_wait(struct gm_lock *lock, pthread_cond_t *condition);
 
 void gm_rwlock_init(struct gm_rwlock *lock, enum gm_lock_rank rank);
@@ -67,8 +65,8 @@ void gm_rwlock_read(struct gm_rwlock *lock);
 void gm_rwlock_write(struct gm_rwlock *lock);
 void gm_rwlock_release(struct gm_rwlock *lock);
 
-/* The bookkeeping of debug builds, for locks of other kinds: taken (asserts that no lock of rank
- * `from` or above is held), found taken by another thread, released. */
+/* The bookkeeping of debug builds, for locks of other kinds: a lock was taken (asserts that no lock
+ * of rank `from` or above is held), was found taken by another thread, was released. */
 #ifdef GM_DEBUG
 void gm_lock_record_taken(enum gm_lock_rank rank, unsigned from);
 void gm_lock_record_contended(enum gm_lock_rank rank);
@@ -79,8 +77,8 @@ void gm_lock_record_released(enum gm_lock_rank rank);
 #define gm_lock_record_released(rank) ((void)(rank))
 #endif
 
-/* Abort a debug build unless the calling thread holds a lock of this rank; unless it holds all
- * locks of the rank, which are `n`. */
+/* Debug builds abort unless the calling thread holds a lock of this rank, or all `n` locks of the
+ * rank. */
 #ifdef GM_DEBUG
 void gm_lock_assert_held(enum gm_lock_rank rank);
 void gm_lock_assert_all_held(enum gm_lock_rank rank, unsigned n);
@@ -95,7 +93,7 @@ unsigned long gm_lock_contended(enum gm_lock_rank rank);
 /* True if the calling thread holds no lock of a rank in [from, to). Always true in release builds.
  * The simulated driver, built with GM_DEBUG, checks it at each of its entry points. */
 #ifdef GM_DEBUG
-__attribute__((visibility("default"))) /* the simulated driver calls that of the preload */
+__attribute__((visibility("default"))) /* the simulated driver calls the preload's function */
 #endif
 bool gm_lock_none_held(enum gm_lock_rank from, enum gm_lock_rank to);
 

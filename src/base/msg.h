@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages on stderr. The function that decides that something is an error reports it here, once;
- * callers that pass the error on print nothing. One write(2) a line, no stdio, no allocation, errno
- * preserved. GPUMEM_VERBOSE sets the level.
+ * Messages on stderr. The function that detects an error reports it here, once; callers that pass
+ * the error on print nothing. One write(2) a line, no stdio, no allocation, errno preserved.
+ * GPUMEM_VERBOSE sets the level.
  *
- * A message neither ends nor stops the program: it is dropped where the write would wait, and
- * raises no signal. Descriptor 2 is written to only while it is standard error: never if it was
- * closed when the library was loaded (the program's first file may have its number); else while it
- * is the file that it was at load or in gm_msg_follow, or the same file as descriptor 1.
+ * A message neither ends nor stops the program. It is dropped if the write would wait, and raises
+ * no signal. It is also dropped unless descriptor 2 is standard error: the file that it was at load
+ * or in gm_msg_follow, or the same file as descriptor 1. A descriptor 2 that was closed at load
+ * never is: the program's first file may get its number.
  */
 #ifndef GM_BASE_MSG_H
 #define GM_BASE_MSG_H
@@ -19,11 +19,11 @@ enum gm_msg_level { GM_MSG_SILENT, GM_MSG_WARN, GM_MSG_NOTICE, GM_MSG_INFO, GM_M
 /* Print messages up to and including `level`. GM_MSG_WARN at start. */
 void gm_msg_set_level(enum gm_msg_level level);
 
-/* Accept descriptor 2 as it is now as standard error, too: the program may have redirected it. Not
- * if it is close-on-exec: then it is a file that got the number by chance. */
+/* Accept the present file of descriptor 2 as standard error, too: the program may have redirected
+ * it. A close-on-exec file is refused: it got the number by chance. */
 void gm_msg_follow(void);
 
-/* For text of unknown length in a message, so that what follows it is not cut off:
+/* For text of unknown length in a message: it is cut, so that the words behind it are not.
  * gm_msg(level, "log " GM_MSG_TEXT ": %s", GM_MSG_CUT(path), why) */
 #define GM_MSG_TEXT "%.*s%s"
 #define GM_MSG_CUT(text) GM_MSG_LONGEST, text, strlen(text) > GM_MSG_LONGEST ? "..." : ""

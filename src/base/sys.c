@@ -90,6 +90,22 @@ ssize_t gm_sys_pwrite(int fd, const void *from, size_t n, uint64_t offset)
 	return syscall_errno(SYS_pwrite64, fd, (long)from, (long)n, (long)offset);
 }
 
+ssize_t gm_sys_pread(int fd, void *to, size_t n, uint64_t offset)
+{
+	return syscall_errno(SYS_pread64, fd, (long)to, (long)n, (long)offset);
+}
+
+int gm_sys_fallocate(int fd, uint64_t offset, uint64_t length)
+{
+	return (int)syscall_errno(SYS_fallocate, fd, 0, (long)offset, (long)length);
+}
+
+/* On 64-bit systems the kernel's struct statfs is the C library's. */
+int gm_sys_statfs(const char *path, struct statfs *out)
+{
+	return (int)syscall_errno(SYS_statfs, (long)path, (long)out, 0, 0);
+}
+
 int gm_sys_msync(const void *from, size_t n, int flags)
 {
 	return (int)syscall_errno(SYS_msync, (long)from, (long)n, flags, 0);
@@ -158,8 +174,9 @@ ssize_t gm_sys_recvmsg(int fd, struct msghdr *message, int flags)
 
 int gm_sys_send_timeout(int fd, uint64_t ns)
 {
-	const struct timeval most = {.tv_sec = (time_t)(ns / 1000000000u),
-				     .tv_usec = (suseconds_t)(ns % 1000000000u / 1000)};
+	const uint64_t us = ns / 1000 + 1; /* 0 would be no limit */
+	const struct timeval most = {.tv_sec = (time_t)(us / 1000000),
+				     .tv_usec = (suseconds_t)(us % 1000000)};
 	return (int)syscall_five(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, (long)&most,
 				 sizeof most);
 }

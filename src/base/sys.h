@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 
 int gm_sys_open(const char *path, int flags, mode_t mode);
 int gm_sys_close(int fd);
@@ -22,7 +23,12 @@ int gm_sys_ftruncate(int fd, uint64_t length);
 int gm_sys_unlink(const char *path);
 ssize_t gm_sys_read(int fd, void *to, size_t n);
 ssize_t gm_sys_write(int fd, const void *from, size_t n);
+ssize_t gm_sys_pread(int fd, void *to, size_t n, uint64_t offset);
 ssize_t gm_sys_pwrite(int fd, const void *from, size_t n, uint64_t offset);
+
+/* fallocate: reserve [offset, +length) of the file, and extend the file to its end. */
+int gm_sys_fallocate(int fd, uint64_t offset, uint64_t length);
+int gm_sys_statfs(const char *path, struct statfs *out);
 
 int gm_sys_msync(const void *from, size_t n, int flags);
 
@@ -35,7 +41,7 @@ void gm_sys_nap(uint64_t ns);
 /* False if a write to the descriptor would wait. True also if it would fail. */
 bool gm_sys_can_write(int fd);
 
-/* Random bytes, at most 256; fails rather than waits for them. Returns n. */
+/* Random bytes, at most 256. Returns n. Fails instead of waiting for random bytes. */
 ssize_t gm_sys_random(void *to, size_t n);
 
 int gm_sys_socket(int family, int type);
@@ -46,11 +52,10 @@ int gm_sys_connect(int fd, const struct sockaddr *name, socklen_t n);
 ssize_t gm_sys_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t gm_sys_recvmsg(int fd, struct msghdr *message, int flags);
 
-/* No connect and no send on the socket waits longer. */
+/* Limit the wait of each connect and send on the socket to `ns`. */
 int gm_sys_send_timeout(int fd, uint64_t ns);
 
-/* The effective user of the process at the other end of a socket, when that connected or began to
- * listen. */
+/* The effective user of the process at the other end of a socket, as of its connect or listen. */
 int gm_sys_peer_user(int fd, uid_t *user);
 
 /* ppoll, for `ns` at most. */

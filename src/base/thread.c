@@ -35,7 +35,7 @@ void gm_thread_hold_cancel(void)
 {
 	if (holds++ > 0)
 		return;
-	/* glibc before 2.34 does not set it without libpthread. */
+	/* Without libpthread, glibc before 2.34 leaves `state_before` unset. */
 	state_before = PTHREAD_CANCEL_ENABLE;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state_before);
 }

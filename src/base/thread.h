@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Numbers for the program's threads, so that each can have its own slots in small tables;
- * protection against cancellation while a thread holds what others wait for; threads of the
- * library's own.
+ * protection against cancellation while a thread holds a lock or a count; threads of the library's
+ * own.
  */
 #ifndef GM_BASE_THREAD_H
 #define GM_BASE_THREAD_H
@@ -33,8 +33,8 @@ static inline uint32_t gm_thread_id(void)
 	return GM_LIKELY(gm_thread_id_kept) ? gm_thread_id_kept : gm_thread_id_read();
 }
 
-/* Between these two calls, which nest, pthread_cancel does not end the calling thread. Every wait,
- * and every driver call that may be a cancellation point, is made so: a lock or a count of users
+/* Between these two calls, which nest, pthread_cancel does not end the calling thread. They enclose
+ * every wait, and every driver call that may be a cancellation point: a lock or a count of users
  * that an ended thread had taken would never be released. */
 void gm_thread_hold_cancel(void);
 void gm_thread_let_cancel(void);
@@ -52,8 +52,8 @@ struct gm_thread_start {
 };
 int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void *arg);
 
-/* True if all other threads of the process were started by gm_thread_start: they alone keep it from
- * ending. Reads a file of /proc; false where there is none. */
+/* True if all other threads of the process were started by gm_thread_start: only these keep the
+ * process alive. Reads a file of /proc; false if there is none. */
 bool gm_thread_is_last(void);
 
 /* In a forked child: the parent's threads do not exist, and the calling one has another id. */

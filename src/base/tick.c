@@ -19,9 +19,15 @@ struct reading {
 };
 
 static atomic_bool usable, busy;
-static struct reading last;  /* owned, with `measured`, by the thread that set `busy` */
-static uint64_t measured;    /* the scale by the last two readings */
-static struct reading first; /* written once, before the scale is published */
+static struct reading last; /* owned, with `measured`, by the thread that set `busy` */
+static uint64_t measured;   /* the scale by the last two readings */
+
+/* Moments become times of the clock by the reading at `version` % 2. The thread that set `busy`
+ * writes the other one. */
+static struct {
+	_Atomic uint64_t clock, tick;
+} lines[2];
+static _Atomic uint64_t version;
 
 #ifdef __x86_64__
 
@@ -70,19 +76,39 @@ static bool scale_is_near(uint64_t a, uint64_t b)
 	return (a > b ? a - b : b - a) < b / 256;
 }
 
+static void line_write(const struct reading *now)
+{
+	uint64_t next = atomic_load_explicit(&version, memory_order_relaxed) + 1;
+	atomic_store_explicit(&lines[next % 2].clock, now->clock, memory_order_release);
+	atomic_store_explicit(&lines[next % 2].tick, now->tick, memory_order_release);
+	atomic_store_explicit(&version, next, memory_order_release);
+}
+
+/* Read again if another line was written meanwhile; wait for no thread. */
+static struct reading line_read(void)
+{
+	struct reading r;
+	uint64_t before;
+	do {
+		before = atomic_load_explicit(&version, memory_order_acquire);
+		r.clock = atomic_load_explicit(&lines[before % 2].clock, memory_order_acquire);
+		r.tick = atomic_load_explicit(&lines[before % 2].tick, memory_order_acquire);
+	} while (GM_UNLIKELY(atomic_load_explicit(&version, memory_order_relaxed) != before));
+	return r;
+}
+
 /* A scale that differs from the one before is not published: between the two readings the machine
  * was suspended, or the virtual machine migrated. */
 static void scale_update(const struct reading *now)
 {
 	uint64_t ticks = now->tick - last.tick, ns = now->clock - last.clock;
 	uint64_t before = measured;
-	if (!last.clock)
-		first = *now;
-	else if (ns < LEAST_NS)
+	if (last.clock && ns < LEAST_NS)
 		return;
-	else
+	if (last.clock)
 		measured = ticks ? (uint64_t)(((unsigned __int128)ns << 32) / ticks) : 0;
 	last = *now;
+	line_write(now);
 	if (measured && (!before || scale_is_near(before, measured)))
 		atomic_store_explicit(&gm_tick_scale, measured, memory_order_release);
 }
@@ -101,23 +127,40 @@ void gm_tick_start(void)
 {
 	if (!clock_is_counter())
 		return;
-	/* In a forked child, a thread of the parent may have set it. */
+	/* In a forked child, a thread of the parent may have set `busy`. */
 	atomic_store(&busy, false);
 	atomic_store(&usable, true);
 	gm_tick_calibrate();
 }
 
-static uint64_t moment_to_clock(uint64_t moment, uint64_t scale)
+/* The moment may lie before the reading. */
+static uint64_t moment_to_clock(uint64_t moment, struct reading r, uint64_t scale)
+{
+	uint64_t ticks = moment > r.tick ? moment - r.tick : r.tick - moment;
+	uint64_t ns = (uint64_t)((unsigned __int128)ticks * scale >> 32);
+	if (moment > r.tick)
+		return r.clock + ns;
+	return ns < r.clock ? r.clock - ns : 0; /* else the counter was set back */
+}
+
+uint64_t gm_tick_clock(uint64_t moment)
 {
 	if (gm_tick_is_clock(moment))
 		return moment;
-	return first.clock + (uint64_t)((unsigned __int128)(moment - first.tick) * scale >> 32);
+	uint64_t scale = atomic_load_explicit(&gm_tick_scale, memory_order_acquire);
+	struct reading r = line_read();
+	uint64_t clock = moment_to_clock(moment, r, scale);
+	if (GM_LIKELY(clock < r.clock + LEAST_NS))
+		return clock;
+	gm_tick_calibrate();
+	clock = moment_to_clock(moment, line_read(), scale);
+	uint64_t now = gm_clock_ns(); /* an upper bound, in case the counter was set ahead */
+	return clock < now ? clock : now;
 }
 
 uint64_t gm_tick_mixed_ns(uint64_t from, uint64_t to)
 {
-	uint64_t scale = atomic_load_explicit(&gm_tick_scale, memory_order_acquire);
-	from = moment_to_clock(from, scale);
-	to = moment_to_clock(to, scale);
+	from = gm_tick_clock(from);
+	to = gm_tick_clock(to);
 	return to < from ? 0 : to - from;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Duration of calls at a third of the cost of two clock readings: by the processor's counter, once
- * its rate is known, where the kernel derives CLOCK_MONOTONIC from the same counter. A moment of
- * the counter is odd; a moment of the clock, in nanoseconds, is even.
+ * Durations of calls, at a third of the cost of two clock readings. They come from the processor's
+ * counter, once its rate is known, if the kernel derives CLOCK_MONOTONIC from the same counter. A
+ * moment of the counter is odd; a moment of the clock, in nanoseconds, is even.
  */
 #ifndef GM_BASE_TICK_H
 #define GM_BASE_TICK_H
@@ -13,19 +13,23 @@
 #include "base/clock.h"
 #include "base/debug.h"
 
-/* Nanoseconds a tick, in units of 2^-32; 0: moments are the clock's. */
+/* Nanoseconds a tick, in units of 2^-32; 0: moments are of the clock. */
 extern _Atomic uint64_t gm_tick_scale;
 
-/* Use the counter, where it can be used, as soon as its rate is known. Opens a file of the
- * kernel. */
+/* Use the counter, if it is usable, once its rate is known. Opens a file of the kernel. */
 void gm_tick_start(void);
 
 /* Measure the counter's rate; to be called now and then. A call within 10 ms of the last one does
  * nothing. Any thread; of two at a time, one returns at once. */
 void gm_tick_calibrate(void);
 
-/* Nanoseconds from one moment to another, if one of them at least is the clock's. */
+/* Nanoseconds from one moment to another, at least one of which is of the clock. */
 uint64_t gm_tick_mixed_ns(uint64_t from, uint64_t to);
+
+/* CLOCK_MONOTONIC at a moment of the last hours, to some 100 ns; of an older moment, to 1e-5 of its
+ * age. Reads the clock once in 10 ms. Any thread. Two moments closer than that error may change
+ * their order. */
+uint64_t gm_tick_clock(uint64_t moment);
 
 /* The present moment. */
 static inline uint64_t gm_tick(void)
@@ -52,7 +56,7 @@ static inline uint64_t gm_tick_ns(uint64_t from, uint64_t to)
 	return to < from ? 0 : (uint64_t)((unsigned __int128)(to - from) * scale >> 32);
 }
 
-/* Ticks in `ns` nanoseconds. pre: moments are the counter's (gm_tick_scale is not 0). */
+/* Ticks in `ns` nanoseconds. pre: moments are of the counter (gm_tick_scale is not 0). */
 static inline uint64_t gm_tick_of_ns(uint64_t ns)
 {
 	return (ns << 32) / atomic_load_explicit(&gm_tick_scale, memory_order_relaxed);

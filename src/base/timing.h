@@ -23,7 +23,7 @@ static inline struct gm_timing gm_timing_since(uint64_t start)
 	return (struct gm_timing){start, 1};
 }
 
-/* `since`: when the call turned out to be slow; 0: it is not. */
+/* `since`: the moment at which the call turned out to be slow; 0: it is not slow. */
 static inline struct gm_timing gm_timing_of(struct gm_timing call, uint64_t since)
 {
 	return since ? gm_timing_since(call.start ? call.start : since) : call;

@@ -22,9 +22,9 @@
 #include "base/thread.h"
 
 struct gm_worker {
-	atomic_uint running; /* there is a thread, or none could be made; a futex */
+	atomic_uint running; /* a thread exists, or none could be made; a futex */
 	atomic_uint bell;    /* counts gm_worker_wake; a futex */
-	uint64_t checked;    /* ns: when the thread last ran gm_thread_is_last; its own */
+	uint64_t checked;    /* ns: time of the last gm_thread_is_last; the thread alone uses it */
 	const char *name;
 	void (*body)(void *arg);
 	void *arg;
@@ -33,18 +33,19 @@ struct gm_worker {
 
 /*
  * Run body(arg) on a new thread unless one is running: detached, all signals blocked, called `name`
- * (a literal, 15 characters). 0 or an errno. After an error the worker still counts as running, so
- * that nothing tries again, until gm_worker_end.
+ * (a literal of at most 15 characters). 0 or an errno. After an error the worker still counts as
+ * running, until gm_worker_end, so that no other call tries again.
  *
  * The body calls gm_worker_end before it returns.
  */
 int gm_worker_start(struct gm_worker *worker, const char *name, void (*body)(void *arg), void *arg);
 
-/* By the thread, when it is not needed: the next gm_worker_start makes another one. After it the
- * thread reads and writes nothing of the worker, which may be freed. */
+/* Called by the thread when it is not needed any more: the next gm_worker_start makes another
+ * thread. Afterwards the thread uses nothing of the worker, so the worker may be freed. */
 void gm_worker_end(struct gm_worker *worker);
 
-/* By the thread, after gm_worker_end: go on after all. False: another thread was started. */
+/* Called by the thread after gm_worker_end, to go on after all. False: another thread was
+ * started. */
 bool gm_worker_claim(struct gm_worker *worker);
 
 static inline bool gm_worker_is_running(const struct gm_worker *worker)
@@ -63,13 +64,13 @@ static inline unsigned gm_worker_bell(const struct gm_worker *worker)
 	return atomic_load(&worker->bell);
 }
 
-/* By the thread: does it keep a process alive whose own threads have ended (gm_thread_is_last)?
- * False: it does, and has to end; exit handlers may then run on it. It looks every `check` ns, and
- * is true in between. */
+/* Called by the thread. False: all threads of the program have ended (gm_thread_is_last), so this
+ * one has to end; exit handlers may then run on it. Tests that every `check` ns; true in
+ * between. */
 bool gm_worker_may_stay(struct gm_worker *worker, uint64_t check);
 
-/* By the thread: sleep for `ns`, or until the bell is not `bell`. False: gm_worker_may_stay, which
- * it asks meanwhile, says so. */
+/* Called by the thread: sleep for `ns`, or until the bell is not `bell`. False: gm_worker_may_stay,
+ * tested meanwhile, is false. */
 bool gm_worker_sleep(struct gm_worker *worker, unsigned bell, uint64_t ns, uint64_t check);
 
 /* In a forked child: there is no thread. */
@@ -81,7 +82,7 @@ struct gm_gate {
 	atomic_uint inside; /* threads; a futex */
 };
 
-/* Around calls of the driver that are not the program's. False: the process exits. */
+/* Around driver calls that the program did not make. False: the process exits. */
 bool gm_gate_enter(struct gm_gate *gate);
 void gm_gate_leave(struct gm_gate *gate);
 
@@ -90,8 +91,8 @@ static inline bool gm_gate_is_closed(const struct gm_gate *gate)
 	return atomic_load(&gate->closed);
 }
 
-/* The process exits: let no thread in any more, and wait for those inside; for a second at most, as
- * the caller may hold a lock of the driver that they wait for. */
+/* The process exits: admit no more threads, and wait for those inside, for a second at most: the
+ * caller may hold a lock of the driver that they wait for. */
 void gm_gate_close(struct gm_gate *gate);
 
 /* In a forked child: no thread is inside, and the child does not exit. */

@@ -23,7 +23,8 @@ static _Atomic(CUcontext) primaries[PRIMARIES];
 /* The context that this thread used last; nearly every call finds it here. */
 static GM_TLS struct gm_context *recent;
 
-/* Sequentially consistent, as is the store: a capture that begins polls all contexts (poll.c). */
+/* Sequentially consistent, as is the store: a beginning capture waits for polls in all contexts
+ * (poll.c). */
 struct gm_context *gm_context_newest(void)
 {
 	return atomic_load(&contexts);
@@ -268,7 +269,7 @@ struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *
  *     thread of the pool       users++, reads ending
  *     thread of the program    ending++, reads users
  *
- * All four are sequentially consistent, so at least one of the two sees the other. */
+ * All four are sequentially consistent, so at least one thread sees the other's count. */
 
 static pthread_cond_t unused = PTHREAD_COND_INITIALIZER; /* a context's last user has left */
 

@@ -25,7 +25,7 @@ struct gm_poll {
 	_Alignas(128) _Atomic uint64_t word;
 	_Atomic uint64_t wanted; /* the largest word that a thread waits for */
 	_Atomic CUresult result; /* of the last poll that has ended */
-	CUevent event;		 /* of the thread that polls; NULL: none was made yet */
+	CUevent event;		 /* used by the thread that polls; NULL: not made yet */
 };
 
 struct gm_context {
@@ -49,17 +49,17 @@ struct gm_context {
 };
 
 /*
- * The context that is current to the calling thread; it is registered when it is seen first. The
- * result is valid for the life of the process (a gone context is only marked). Else NULL, and
- * *result is the driver's error (CUDA_ERROR_INVALID_CONTEXT, ...). Calls the driver.
+ * The calling thread's current context, which is registered at its first use. The result is valid
+ * for the life of the process (a gone context is only marked). NULL: *result is the driver's error
+ * (CUDA_ERROR_INVALID_CONTEXT, ...). Calls the driver.
  */
 struct gm_context *gm_context_current(const struct gm_driver *driver, CUresult *result);
 
-/* Likewise the context of a handle. */
+/* As gm_context_current, for the context of `handle`. */
 struct gm_context *gm_context_of(const struct gm_driver *driver, CUcontext handle,
 				 CUresult *result);
 
-/* Has any registered context ended? One relaxed load. */
+/* True if a registered context has ended. One relaxed load. */
 extern atomic_bool gm_context_ended_once;
 static inline bool gm_context_has_ended(void)
 {
@@ -73,17 +73,17 @@ struct gm_context *gm_context_newest(void);
 struct gm_context *gm_context_find(uint64_t key);
 
 /*
- * Around driver calls that the pool makes in a context on its own, from any thread at any time, so
- * that none is made while the program ends the context. False: a call that may end the context is
- * in progress, or the context is `gone`.
+ * Around driver calls that the pool makes in a context by itself, from any thread at any time: none
+ * is made while the program ends the context. False: a call that may end the context is in
+ * progress, or the context is `gone`.
  */
 bool gm_context_enter(struct gm_context *context);
 void gm_context_leave(struct gm_context *context);
 
 /*
  * Around a call of the program that may end the context of `handle` (for a green context: its
- * primary one) or the primary context of `device`. Waits until all threads that have entered it
- * have left; no thread can enter meanwhile. The result, NULL for an unknown context, is passed to
+ * primary one) or the primary context of `device`. Waits until all threads that have entered the
+ * context have left; no thread can enter meanwhile. Pass the result (NULL: unknown context) to
  * gm_context_ended, after gm_context_gone if the context has ended.
  */
 struct gm_context *gm_context_ending(CUcontext handle);
@@ -94,8 +94,8 @@ void gm_context_ended(struct gm_context *context);
  * The caller frees its memory (gm_pool_context_gone). */
 uint64_t gm_context_gone(CUcontext handle);
 
-/* Find a context that has ended unobserved, because a newer one has its handle, and mark it gone.
- * NULL: there is none. */
+/* Find a context that has ended unobserved (a newer one has its handle), and mark it gone. NULL:
+ * there is none. */
 struct gm_context *gm_context_replaced(void);
 
 /* Remember `handle`, from cuDevicePrimaryCtxRetain, as the primary context of `device`. */
@@ -105,10 +105,10 @@ void gm_context_remember_primary(CUdevice device, CUcontext handle);
 uint64_t gm_context_primary_gone(CUdevice device);
 
 /*
- * Remember `derived`, the handle of a green context of `primary`; forget it, and return its device.
- * To gpumem the two are one context: memory allocated in the green one belongs to the primary and
- * outlives the green one, and a fence of the primary covers both (measured on driver 580). False:
- * no host memory; an unknown handle.
+ * The first remembers `derived`, the handle of a green context of `primary`; the second forgets it
+ * and returns its device. To gpumem the two are one context: memory allocated in the green one
+ * belongs to the primary and outlives the green one, and a fence of the primary covers both
+ * (measured on driver 580). False: no host memory; an unknown handle.
  */
 bool gm_context_remember_green(CUcontext derived, CUcontext primary, CUdevice device);
 bool gm_context_green_gone(CUcontext derived, CUdevice *device);

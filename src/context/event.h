@@ -6,8 +6,8 @@
 
 #include "context/context.h"
 
-/* A spare event of the context, else a new one. It is the caller's until gm_event_put. The result
- * is the driver's. */
+/* Take a spare event of the context, else make a new one. The caller owns it until gm_event_put.
+ * The result is the driver's. */
 CUresult gm_event_take(const struct gm_driver *driver, struct gm_context *context, CUevent *event);
 void gm_event_put(const struct gm_driver *driver, struct gm_context *context, CUevent event);
 

@@ -68,8 +68,8 @@ static bool context_is_gone(const struct gm_context *context)
 	return !context || atomic_load_explicit(&context->gone, memory_order_acquire);
 }
 
-/* Record an event in the context. CUDA_ERROR_NOT_READY: a capture is open there, which a record
- * would invalidate. */
+/* Record an event in the context. CUDA_ERROR_NOT_READY: a capture is open there; a record would
+ * invalidate it. */
 static CUresult event_record(const struct gm_driver *driver, struct gm_context *context,
 			     CUevent *event)
 {
@@ -233,7 +233,7 @@ static CUresult fence_wait(void *arg, uint64_t key, CUevent fence)
 	return fence_query(driver, key, fence, driver->cuEventSynchronize);
 }
 
-/* The events of a context end with it. One that is dropped while its context ends is lost. */
+/* While a context ends, its events are not put back: they end with the context. */
 static void fence_drop(void *arg, uint64_t key, CUevent fence)
 {
 	CUresult ignored;

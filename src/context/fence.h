@@ -33,12 +33,12 @@
  */
 const struct gm_fence_ops *gm_fence_ops(const struct gm_driver *driver);
 
-/* Its members `wait` and `is_idle`. */
+/* Members `wait` and `is_idle` of the table. */
 CUresult gm_fence(void *arg, uint64_t context, bool native, enum gm_fenced *fenced);
 bool gm_fence_is_idle(void *arg, uint64_t context);
 
-/* The error of a native allocation that is due to open captures or a broken context, else
- * CUDA_SUCCESS. Two loads while there is neither. */
+/* The error that a native allocation would return because of open captures or a broken context,
+ * else CUDA_SUCCESS. Two loads while there is neither. */
 CUresult gm_fence_may_allocate(const struct gm_driver *driver, struct gm_context *context);
 
 /*

@@ -43,6 +43,8 @@ struct gm_fence_ops {
 	/* Wait until the fence has passed. */
 	CUresult (*wait_for)(void *arg, uint64_t context, CUevent fence);
 	void (*drop)(void *arg, uint64_t context, CUevent fence);
+	/* Give the GPU `ns` of time, as a sleep of this thread does. NULL: the caller sleeps. */
+	void (*nap)(void *arg, uint64_t ns);
 };
 
 #endif

@@ -9,7 +9,7 @@
 #include "context/order_state.h"
 #include "log/count.h"
 
-#define NAP 50000u /* ns between two questions of an allocation that waits */
+#define NAP 50000u /* ns between two polls by an allocation that waits */
 
 atomic_bool gm_order_on;
 struct gm_order_lane gm_order_lanes[GM_ORDER_LANES];
@@ -78,8 +78,8 @@ static bool fence_has_passed(struct gm_order_fence *f, bool wait)
 	return true;
 }
 
-/* A fence behind the work that may use all that was freed so far, the caller's; NULL: no event can
- * be recorded now. */
+/* Record a fence behind the work that may use memory freed so far; the caller owns it. NULL: no
+ * event can be recorded now. */
 static struct gm_order_fence *fence_record(void)
 {
 	gm_order_take_lock();
@@ -95,7 +95,7 @@ static struct gm_order_fence *fence_record(void)
 	f->event = event;
 	f->context = context;
 	f->stamp = stamp;
-	f->key = key;
+	f->key = f->named = key;
 	if (result == CUDA_SUCCESS && !event) /* nothing can be pending */
 		gm_order_raise(&gm_order.cooled, stamp);
 	if (!event)
@@ -250,8 +250,9 @@ void gm_order_stream_ends(CUstream handle)
 
 static void forbid_report(void)
 {
-	if (gm_order.name && gm_order_is_on())
-		GM_MSG_ONCE(GM_MSG_WARN, "GPUMEM_FREE=ordered acts as defer: %s %s", gm_order.name,
+	const char *name = atomic_load(&gm_order.name);
+	if (name && gm_order_is_on())
+		GM_MSG_ONCE(GM_MSG_WARN, "GPUMEM_FREE=ordered acts as defer: %s %s", name,
 			    gm_order.why);
 }
 
@@ -259,8 +260,8 @@ void gm_order_forbid(const char *name, const char *why)
 {
 	if (atomic_exchange(&gm_order.off, true))
 		return;
-	gm_order.name = name;
 	gm_order.why = why;
+	atomic_store(&gm_order.name, name);
 	forbid_report();
 }
 
@@ -299,7 +300,7 @@ static enum gm_order_free order_free(uint64_t context)
 	return why;
 }
 
-/* Under the lock: hot memory may be handed out now, if a fence covers it. */
+/* Under the lock. True: hot memory may be handed out now, once a fence covers it. */
 static bool run_goes_on(void)
 {
 	uint64_t word = atomic_load(&gm_order.word);
@@ -307,7 +308,7 @@ static bool run_goes_on(void)
 	       !gm_order_captures_forbid();
 }
 
-/* E covers what is hot, and other streams wait for it. */
+/* True: E covers all hot memory, if any, and other streams wait for E. */
 static bool take_early(void)
 {
 	gm_order_take_lock();
@@ -320,7 +321,7 @@ static bool take_early(void)
 	if (!f)
 		return !memory_is_hot();
 	gm_order_take_lock();
-	/* Another stream that came since then has not waited for this fence. */
+	/* A stream that submitted work since the record has not waited for this fence. */
 	goes_on = run_goes_on() && f->key == atomic_load(&gm_order.word);
 	if (goes_on && (!gm_order.owed || gm_order.owed->stamp < f->stamp)) {
 		old[0] = fence_replace(&gm_order.owed, f);
@@ -392,7 +393,7 @@ void gm_order_suspect(uint64_t now)
 		       "GPUMEM_FREE=ordered: stream 0x%llx has waited 10 s for stream 0x%llx; if "
 		       "one of "
 		       "them waits for the other, run the program with GPUMEM_FREE=defer",
-		       (unsigned long long)f->waiter, (unsigned long long)f->key);
+		       (unsigned long long)f->waiter, (unsigned long long)f->named);
 	fence_drop(f);
 }
 

@@ -2,29 +2,29 @@
 /*
  * The order of streams: may freed memory be used again before its fence has passed?
  *
- * cudaFree names no stream. While one stream alone has unfinished work, in all contexts, all that
- * may still use a freed block is in that stream, and so is what will use it next: it may be used
- * again at once. `word` is that stream:
+ * cudaFree names no stream. While one stream alone, in all contexts, has unfinished work, all work
+ * that may still use a freed block is in that stream, and so is the next work to use the block. The
+ * block may then be used again at once. `word` names that stream:
  *
  *     NONE   no work is unfinished          free: used again at once
  *     key    this stream alone has some     free: used again at once; the memory is *hot*
- *     MANY   several may have               free: waits, as with GPUMEM_FREE=defer
+ *     MANY   several may have some          free: waits, as with GPUMEM_FREE=defer
  *
  *     NONE --- a submission ---> key --- a submission to another stream ---> MANY
  *       ^                         ^                                           |
  *       +-------------------------+---- a window has passed ------------------+
  *
  * A window opens when no thread is in a submission: one event is recorded in each context, and the
- * streams of submissions from then on are noted. Once all the events have passed, `word` is the
- * one stream that was noted. `run` changes whenever other streams may have come in between.
+ * streams of later submissions are noted. Once all the events have passed, `word` is the one stream
+ * that was noted. `run` changes whenever other streams may have had work in between.
  *
  * Hot memory is handed out only in the run in which it was freed, after an event E is recorded
  * behind the work that may still use it. A submission to another stream first waits for the last
  * E, in its stream. Memory that is hot when its run ends is usable once an event behind it has
- * passed. A stream is named by a key: handles come back, so the end of a stream or of a context
- * ends a run.
+ * passed. Handles are reused, so a key names a stream, and the end of a stream or of a context ends
+ * a run.
  *
- * One process has one order. Any thread may call, with no lock held unless it is said.
+ * One process has one order. Any thread may call, with no lock held unless stated.
  */
 #ifndef GM_CONTEXT_ORDER_H
 #define GM_CONTEXT_ORDER_H
@@ -52,21 +52,22 @@ enum gm_order_free {
 
 /* The pool's view; see struct gm_pool_config. */
 struct gm_order_ops {
-	/* A block of the context is about to be freed: may it be used again at once? Then the
-	 * caller makes it idle. */
+	/* A block of the context is about to be freed. GM_ORDER_EARLY: it may be used again at
+	 * once, and the caller makes it idle. Else the reason against that. */
 	enum gm_order_free (*free)(uint64_t context);
-	/* Idle memory was taken for a block. Not 0: work of this context may still use it, and it
-	 * has to wait for a fence. Waits for GM_ORDER_PATIENCE at most. */
+	/* Idle memory was taken for a block. 0: it may be used now. Else work of this context may
+	 * still use it, and the caller waits for a fence. Waits for GM_ORDER_PATIENCE at most. */
 	uint64_t (*take)(void);
-	/* Is idle memory hot? Any lock may be held. What became idle before the call is counted. */
+	/* Is idle memory hot? Any lock may be held. Memory that became idle before the call
+	 * counts. */
 	bool (*is_hot)(void);
-	/* Ask whether hot memory has cooled; `wait` for that. */
+	/* Poll whether hot memory has cooled; `wait`: wait until it has. */
 	void (*cool)(bool wait);
 };
 
-/* Starts the order, which begins with NONE: nothing was submitted yet. NULL: the driver cannot
- * record the events that it needs. `may` is asked at each free and each take: may memory be used
- * early in this process? */
+/* Start the order, with NONE: no work was submitted yet. NULL: the driver cannot record the events
+ * that this needs. `may`, called at each free and each take: may memory be used early in this
+ * process? */
 const struct gm_order_ops *gm_order_start(const struct gm_driver *driver, bool (*may)(void));
 
 extern atomic_bool gm_order_on;
@@ -75,7 +76,7 @@ static inline bool gm_order_is_on(void)
 	return GM_UNLIKELY(atomic_load_explicit(&gm_order_on, memory_order_relaxed));
 }
 
-/* A stream of the program, as the driver is asked for it. */
+/* A stream of the program, as described by the driver. */
 struct gm_order_stream {
 	CUstream handle;
 	uint64_t key;	  /* unique among the streams that exist; odd for default streams */
@@ -87,37 +88,38 @@ struct gm_order_stream {
 
 /*
  * Around the driver's call by which a thread submits work to a stream: the order notes the stream,
- * and the stream waits for E where it has to. `programmatic`: the work may begin before the work
- * before it in the same stream has ended, so it waits as that of another stream does.
+ * and the stream waits for E if it has to. `programmatic`: the work may begin before earlier work
+ * of the same stream has ended, so it waits as work of another stream does.
  *
- * `known` is true if the stream is the one that has unfinished work; only else the caller finds the
- * context, and calls gm_order_submit.
+ * gm_order_enter is true if this stream alone has unfinished work. Otherwise, or if `programmatic`,
+ * the caller finds the stream's context and calls gm_order_submit.
  */
 bool gm_order_enter(uint64_t key);
 void gm_order_submit(const struct gm_order_stream *stream, bool programmatic);
 void gm_order_leave(void);
 
-/* A stream handle may come to name another stream. */
+/* From now on the handle may name another stream. */
 void gm_order_stream_ends(CUstream handle);
 
-/* Around the driver's begin of a capture: no event is recorded and no wait inserted while one is
- * open, so the caller waits for E first. */
+/* Around the driver's begin of a capture. While one is open, no event is recorded and no wait
+ * inserted, so capture_begin waits until no memory is hot. */
 void gm_order_capture_begin(void);
 void gm_order_capture_begun(void);
 
-/* The physical address of memory, or its contents, become known where no stream orders their use:
- * wait until no memory is hot. */
+/* Wait until no memory is hot. To be called before the physical address or the contents of memory
+ * become known to users that no stream orders. */
 void gm_order_cool(void);
 
-/* From now on nothing is used early; one message says that `name` does what `why` says. Also before
- * gm_order_start. */
+/* From now on no memory is used early. The reason, for one message: `name` is its subject, `why`
+ * the rest of the sentence. Also before gm_order_start. */
 void gm_order_forbid(const char *name, const char *why);
 
-/* When a stream will have waited for too long, in ns of the clock, or UINT64_MAX; report it. */
+/* The time at which a stream will have waited for too long, in ns of the clock, or UINT64_MAX;
+ * gm_order_suspect reports it. */
 uint64_t gm_order_suspect_next(void);
 void gm_order_suspect(uint64_t now);
 
-/* The context has ended, and its work. */
+/* The context has ended, and with it its work. */
 void gm_order_context_gone(uint64_t context);
 
 /* In a forked child: off. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What order.c and order_window.c share. */
+/* Shared by order.c and order_window.c. */
 #ifndef GM_CONTEXT_ORDER_STATE_H
 #define GM_CONTEXT_ORDER_STATE_H
 
@@ -8,18 +8,19 @@
 #include "context/order.h"
 #include "context/poll.h"
 
-#define GM_ORDER_LANES 64  /* of threads in submissions; threads beyond share them */
+#define GM_ORDER_LANES 64  /* of threads in submissions; further threads share them */
 #define GM_ORDER_FENCES 16 /* that exist at once */
-#define GM_ORDER_WAITED 8  /* streams that are known to wait for a fence */
+#define GM_ORDER_WAITED 8  /* streams known to wait for a fence */
 #define GM_ORDER_CONTEXTS 8
 
-/* An event behind the work that may use what was freed up to number `stamp`. */
+/* An event behind the work that may use memory freed up to number `stamp`. */
 struct gm_order_fence {
 	unsigned refs; /* under the lock; 0: the slot is free */
 	CUevent event;
 	uint64_t context, stamp, key; /* of the stream that had that work */
 	uint64_t waited[GM_ORDER_WAITED], since;
 	unsigned n_waited;
+	uint64_t named;	 /* the first `key`, for messages */
 	uint64_t waiter; /* key of the first stream that waits, since `since` */
 	bool reported;
 };
@@ -44,17 +45,18 @@ struct gm_order_state {
 	const struct gm_fence_ops *fences;
 	bool (*may)(void);
 	atomic_bool off;
-	const char *name, *why; /* of gm_order_forbid, by the thread that set `off` */
+	const char *why;	    /* of gm_order_forbid; written before `name` */
+	_Atomic(const char *) name; /* NULL: no reason yet */
 	_Atomic uint64_t word;
 	_Atomic uint64_t freed, cooled; /* numbers of frees: hot from `cooled` to `freed` */
-	struct gm_futex_lock lock;	/* of what follows, and of writes above */
+	struct gm_futex_lock lock;	/* guards the members below, and writes of those above */
 	uint64_t run, context;		/* of `word` */
 	uint64_t hot_run, hot_context;
-	uint64_t given_up; /* an allocation has waited for frees up to here, in vain */
+	uint64_t given_up; /* an allocation has waited in vain for frees up to this number */
 	unsigned closing;  /* threads that begin a capture */
 	struct gm_order_fence fence[GM_ORDER_FENCES];
-	struct gm_order_fence *owed; /* E: what other streams wait for */
-	struct gm_order_fence *last; /* what cools memory */
+	struct gm_order_fence *owed; /* E: other streams wait for it */
+	struct gm_order_fence *last; /* memory has cooled once it has passed */
 	struct gm_order_window window;
 };
 
@@ -84,7 +86,7 @@ static inline bool gm_order_captures_forbid(void)
 	return gm_order.closing || gm_poll_captures_are_open() || !gm_poll_captures_are_counted();
 }
 
-/* A submission to the stream comes while a window is open. */
+/* A stream gets a submission while a window is open. */
 void gm_window_submit(const struct gm_order_stream *stream);
 
 /* The window closes without a result. */

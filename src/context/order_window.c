@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows: once several streams had work, does one alone have some? See order.h. */
+/* Windows: do several streams have work, or only one again? See order.h. */
 #include "context/order_state.h"
 
 #define PAUSE 64 /* frees from one window to the next, at most */
 
-static atomic_bool busy; /* a thread begins or asks a window */
+static atomic_bool busy; /* a thread opens or polls a window */
 
 void gm_window_close(void)
 {
@@ -46,7 +46,8 @@ static void window_begin(void)
 	gm_order_release_lock();
 	if (!may)
 		return;
-	/* A thread that is not seen in its submission here has made it, or will note it. */
+	/* A thread that is not counted inside here has submitted its work before, or will note
+	 * it. */
 	bool quiet = true;
 	for (unsigned i = 0; i < GM_ORDER_LANES; i++)
 		quiet = quiet && !atomic_load(&gm_order_lanes[i].inside);

@@ -13,11 +13,11 @@ struct gm_place {
 };
 
 /*
- * Enter the context of `stream`, if that is not one of the default streams; else the current
- * context, if it is of device `ordinal`; else the device's primary context, which is retained once,
- * for the life of the process. Until gm_place_leave the context is current and the thread's capture
- * mode RELAXED. After an error (the driver's, CUDA_ERROR_INVALID_DEVICE, or INVALID_VALUE for a
- * stream of another device) gm_place_leave must not be called. No lock is held.
+ * Enter the context of `stream`, unless that is a default stream; else the current context, if it
+ * is of device `ordinal`; else the device's primary context, which is retained once, for the life
+ * of the process. Until gm_place_leave the context is current and the thread's capture mode
+ * RELAXED. After an error (the driver's, CUDA_ERROR_INVALID_DEVICE, or INVALID_VALUE for a stream
+ * of another device) gm_place_leave must not be called. No lock is held.
  */
 CUresult gm_place_enter(struct gm_place *place, const struct gm_driver *driver, int ordinal,
 			CUstream stream);

@@ -6,16 +6,16 @@
 #include "base/debug.h"
 #include "context/event.h"
 
-#define FOR_OTHERS 3 /* polls in a row that other threads wait for */
+#define FOR_OTHERS 3 /* polls in a row for other threads */
 #define EAGER 400    /* turns of waiting without a pause: about as long as a poll takes */
 
-unsigned gm_poll_patience = 700; /* turns in total; then the thread that polls is not running */
+unsigned gm_poll_patience = 700; /* turns in total; then the polling thread counts as not running */
 
 atomic_uint gm_poll_captures;
-static atomic_bool all_counted; /* each capture of the process is counted there */
+static atomic_bool all_counted; /* gm_poll_captures has each capture of the process */
 
-/* Record an event and ask it; the caller has begun a poll. Work that is pending may be waited for
- * by *pending, which is the caller's to put back then; without `pending` the event stays. */
+/* Record an event and query it; the caller has begun a poll. If work is pending, *pending is its
+ * event, which the caller puts back; without `pending` the context keeps the event. */
 static CUresult poll_once(const struct gm_driver *driver, struct gm_context *context,
 			  CUevent *pending)
 {
@@ -98,7 +98,7 @@ CUresult gm_poll_context(const struct gm_driver *driver, struct gm_context *cont
 		return CUDA_ERROR_NOT_READY;
 	if (GM_LIKELY(poll_begin(poll, poll_word(poll))))
 		return poll_run(driver, context, pending);
-	/* This write comes before the next poll_begin: the poll sees the work that this thread
+	/* This write precedes the next poll_begin: that poll sees the work that this thread
 	 * submitted. */
 	uint64_t word = atomic_fetch_add(&poll->word, 0), enough = (word + 1) / 2 * 2 + 2;
 	atomic_store_explicit(&poll->wanted, enough, memory_order_relaxed);
@@ -117,7 +117,7 @@ CUresult gm_poll_context(const struct gm_driver *driver, struct gm_context *cont
 
 /* --- captures --- */
 
-/* Polls that are under way end; those that begin from now on see the count of captures. */
+/* Wait for polls under way; polls that begin from now on see the count of captures. */
 static void polls_await(void)
 {
 	for (struct gm_context *c = gm_context_newest(); c; c = c->next) {

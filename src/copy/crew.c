@@ -14,8 +14,8 @@ static bool job_is_open(unsigned job)
 }
 
 /*
- *     member    inside += 1, reads job          All are sequentially consistent: the owner sees
- *     owner     job += 1, reads inside          the member, or the member that the job is closed.
+ *     member    inside += 1, reads job          All are sequentially consistent: the owner sees the
+ *     owner     job += 1, reads inside          member, or the member sees that the job is closed.
  */
 static bool member_enter(struct gm_crew *crew, unsigned *last)
 {
@@ -82,7 +82,7 @@ void gm_crew_begin(struct gm_crew *crew, unsigned n, void (*body)(void *arg), vo
 		struct gm_crew_member *m = &crew->member[i];
 		if (gm_worker_is_running(&m->worker))
 			continue;
-		if (!m->crew) /* a thread that ends may still read it */
+		if (!m->crew) /* an ending thread may still read it */
 			m->crew = crew;
 		if (gm_worker_start(&m->worker, "gpumem-copy", member_run, m))
 			gm_worker_end(&m->worker); /* the next job tries again */

@@ -5,10 +5,10 @@
  *
  *     owner    gm_crew_begin ............ gm_crew_finish: the job is closed, all have left it
  *                  |  wakes the first, which wakes two, which wake four
- *     member       body(arg) ... returns when nothing remains to be done
+ *     member       body(arg) ... returns when no work remains
  *
- * No member is sure to come: one that is not scheduled before gm_crew_finish stays out, and the
- * owner does what no member does. Jobs follow one another; the owner is one thread at a time.
+ * A member may miss a job: one that is not scheduled before gm_crew_finish stays out, and the owner
+ * does the remaining work. Jobs follow one another; the owner is one thread at a time.
  */
 #ifndef GM_COPY_CREW_H
 #define GM_COPY_CREW_H
@@ -28,18 +28,18 @@ struct gm_crew_member {
 /* Begins zeroed. Static: its threads may outlive the last job. */
 struct gm_crew {
 	atomic_uint job;    /* number of the job, odd while it is open; then one more */
-	atomic_uint inside; /* members in the body, or on their way in or out */
+	atomic_uint inside; /* members in the body, entering or leaving */
 	unsigned n;	    /* members of the current job */
 	void (*body)(void *arg);
 	void *arg;
 	struct gm_crew_member member[GM_CREW_MOST];
 };
 
-/* Run body(arg) on up to `n` threads at once, which is at most GM_CREW_MOST. Threads that cannot be
- * made are missing. No job is open. */
+/* Run body(arg) on up to `n` threads at once, `n` at most GM_CREW_MOST. Threads that cannot be made
+ * are left out. pre: no job is open. */
 void gm_crew_begin(struct gm_crew *crew, unsigned n, void (*body)(void *arg), void *arg);
 
-/* Let no member in any more, and wait until all have left. `arg` is the owner's again. */
+/* Admit no more members, and wait until all have left. `arg` is the owner's again. */
 void gm_crew_finish(struct gm_crew *crew);
 
 /* In a forked child: there are no threads, and no job is open. */

@@ -19,7 +19,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PAGE ((size_t)4096) /* the smallest of any: a multiple of it may be in one page */
+#define PAGE ((size_t)4096) /* the smallest page of any system; a page may be a multiple of it */
 #define LEAST_PIECE (256 * (size_t)GM_KIB)
 #define LEAST_CHUNK ((size_t)GM_MIB)
 #define MOST_CHUNK (16 * (size_t)GM_MIB)
@@ -187,7 +187,7 @@ static void piece_copy(struct gm_job *job, uint32_t i)
 	atomic_fetch_add_explicit(&job->copied, 1, memory_order_release);
 }
 
-/* May a thread copy piece i? *seen is what that was decided by. */
+/* May a thread copy piece i? *seen is job->done at that time. */
 static bool piece_is_open(struct gm_job *job, uint32_t i, unsigned *seen)
 {
 	*seen = atomic_load(&job->done);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One copy as its threads share it: pages are populated in chunks, then pieces go through the
+ * One copy, shared by threads: they populate its pages in chunks, then move its pieces through the
  * slots. A thread takes the next chunk or piece by an atomic addition.
  *
  *     piece i uses slot i % slots      to the device            from the device
@@ -8,7 +8,7 @@
  *     the owner submits piece i when   it was copied            piece i - slots was copied
  *     done                             DMA of it has ended      DMA of it has ended
  *
- * No piece is copied before all pages are populated: while any may fail, host memory is unchanged.
+ * No piece is copied before all pages are populated: if a page cannot be, host memory is unchanged.
  */
 #ifndef GM_COPY_JOB_H
 #define GM_COPY_JOB_H
@@ -23,7 +23,7 @@
 /* Rows of host memory; one row: a line. */
 struct gm_job_host {
 	char *at;
-	size_t width, rows, pitch; /* pitch >= width, and less than a page more where rows > 1 */
+	size_t width, rows, pitch; /* pitch >= width; if rows > 1, larger by less than a page */
 };
 
 struct gm_job {
@@ -50,11 +50,10 @@ struct gm_job {
 };
 
 /* Cut the copy into chunks and pieces for `threads` threads. False: rows are longer than a slot, or
- * a page may lie between two of them. */
+ * a whole page may lie between two rows. */
 bool gm_job_begin(struct gm_job *job, unsigned threads);
 
-/* The bytes of a piece on the device's side: where it begins in the copy, and its size. For rows
- * both are numbers of rows. */
+/* A piece on the device's side: its offset in the copy and its size, in bytes; of rows, in rows. */
 void gm_job_piece(const struct gm_job *job, uint32_t i, size_t *at, size_t *size);
 
 /* The slot of a piece. */
@@ -63,11 +62,11 @@ static inline char *gm_job_slot(const struct gm_job *job, uint32_t i)
 	return job->slots + (i % job->n_slots) * job->slot;
 }
 
-/* A thread's part: chunks, then pieces, until none remains, or the job is stopped. `job` is a
- * struct gm_job. */
+/* The body of each thread: chunks, then pieces, until none remains or the job is stopped. `job` is
+ * a struct gm_job. */
 void gm_job_work(void *job);
 
-/* For the owner: one chunk or piece, if one is to be had without waiting. */
+/* The owner does one chunk or piece, if it can without waiting. False: it did none. */
 bool gm_job_help(struct gm_job *job);
 
 /* May the owner submit piece i? */
@@ -80,11 +79,11 @@ static inline bool gm_job_can_submit(const struct gm_job *job, uint32_t i)
 /* The DMA of one more piece has ended. */
 void gm_job_done(struct gm_job *job);
 
-/* Threads are to leave. */
+/* Make all threads leave. */
 void gm_job_stop(struct gm_job *job);
 
-/* Fault in pages, without a signal where that cannot be: all of [at, at + size), for reading or for
- * writing. 0, or an errno: EINVAL also where the kernel is older than Linux 5.14. */
+/* Fault in all pages of [at, at + size), for reading or for writing. A page that cannot be had
+ * raises no signal. 0, or an errno: EINVAL also on kernels before Linux 5.14. */
 int gm_job_populate(const void *at, size_t size, bool write);
 
 #endif

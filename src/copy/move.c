@@ -9,7 +9,7 @@
 
 #define LINE ((size_t)64)
 
-/* `to` begins a line. */
+/* pre: `to` is a multiple of LINE. */
 static void lines_move(char *to, const char *from, size_t lines)
 {
 	for (; lines; lines--, to += LINE, from += LINE) {

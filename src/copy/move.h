@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes to a destination that is not read soon. Stores that pass the caches save the read of each
+ * Copies to a destination that is not read soon. Stores that pass the caches save the read of each
  * line before it is written: on a Xeon of 2023 one thread moved 14 GB/s where memcpy moved 8, four
  * threads 55 and 26 (slots in a cache, destination in memory). Towards the slots memcpy is as fast:
  * there the reads of the source are the limit.
  *
  * `to` and `from` do not overlap. All stores are visible to a thread that sees a later release of
- * the caller. Elsewhere than on x86-64 this is memcpy.
+ * the caller. On processors other than x86-64 this is memcpy.
  */
 #ifndef GM_COPY_MOVE_H
 #define GM_COPY_MOVE_H

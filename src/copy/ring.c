@@ -15,12 +15,12 @@
 #define LEAST_SLOT (256 * (size_t)GM_KIB)
 #define SLOTS_A_THREAD 3 /* one is filled, one waits, one is in DMA */
 #define LEAST_SLOTS_A_THREAD 2
-#define PAST_THREADS 2	/* more: the user's own, and one in DMA */
+#define PAST_THREADS 2	/* further slots: the user's own, and one in DMA */
 #define SPINS 2000	/* turns without progress before the user sleeps */
 #define NAP 20000u	/* ns */
 #define MOST_REFUSALS 3 /* by the driver to register the slots */
 
-/* Little room has fewer slots, as few as two a thread. */
+/* With little room there are fewer slots, down to two a thread. */
 static uint32_t slots_wanted(unsigned threads, uint64_t room)
 {
 	uint64_t most = (uint64_t)SLOTS_A_THREAD * threads + PAST_THREADS;
@@ -67,36 +67,41 @@ static void ring_give_up(struct gm_ring *ring, const char *why)
 
 /* --- slots --- */
 
-/* Populate the slots, each thread a part. */
+/* Pages to populate; each thread takes a part. */
 struct filling {
-	struct gm_ring *ring;
-	atomic_uint next;
+	char *at;
+	size_t size;
+	atomic_size_t next;
 	atomic_int failed;
 };
 
-static void slots_fill(void *arg)
+static void filling_run(void *arg)
 {
 	struct filling *f = arg;
-	const struct gm_ring *ring = f->ring;
-	unsigned i;
-	while ((i = atomic_fetch_add(&f->next, 1)) < ring->n_slots) {
-		int error = gm_job_populate(ring->slots + i * ring->slot, ring->slot, true);
+	size_t at;
+	while ((at = atomic_fetch_add(&f->next, MOST_SLOT)) < f->size) {
+		size_t rest = f->size - at;
+		int error = gm_job_populate(f->at + at, rest < MOST_SLOT ? rest : MOST_SLOT, true);
 		if (error)
 			atomic_store(&f->failed, error);
 	}
 }
 
+int gm_ring_populate(struct gm_ring *ring, void *at, size_t size)
+{
+	struct filling f = {.at = at, .size = size};
+	gm_crew_begin(&ring->crew, ring->threads, filling_run, &f);
+	filling_run(&f);
+	gm_crew_finish(&ring->crew);
+	return atomic_load(&f.failed);
+}
+
 static bool slots_populate(struct gm_ring *ring)
 {
-	struct filling f = {.ring = ring};
-	gm_crew_begin(&ring->crew, ring->threads, slots_fill, &f);
-	slots_fill(&f);
-	gm_crew_finish(&ring->crew);
-	if (!atomic_load(&f.failed))
-		return true;
-	if (atomic_load(&f.failed) == EINVAL)
+	int error = gm_ring_populate(ring, ring->slots, gm_ring_room(ring));
+	if (error == EINVAL)
 		ring_give_up(ring, "this kernel cannot populate pages");
-	return false;
+	return !error;
 }
 
 static void slots_unmap(struct gm_ring *ring)
@@ -127,12 +132,12 @@ static bool context_is_gone(const struct gm_context *context)
 	return atomic_load_explicit(&context->gone, memory_order_acquire);
 }
 
-/* Register the slots in the current context, unless one that has not ended has done so. */
+/* Register the slots in the current context, unless a context that still exists has done so. */
 static bool slots_register(struct gm_ring *ring, struct gm_context *context)
 {
 	if (ring->registrar && !context_is_gone(ring->registrar))
 		return true;
-	if (ring->registrar) /* in case that the driver has kept it */
+	if (ring->registrar) /* in case the driver has kept the registration */
 		ring->driver->cuMemHostUnregister(ring->slots);
 	ring->registrar = NULL;
 	if (ring->driver->cuMemHostRegister_v2(ring->slots, gm_ring_room(ring),
@@ -148,7 +153,7 @@ static bool slots_register(struct gm_ring *ring, struct gm_context *context)
 
 /* --- sites --- */
 
-/* Streams and events end with their context, and a call for one that is gone is none of ours. */
+/* pre: the context of the site exists: its streams and events end with it. */
 static void site_drop(const struct gm_driver *driver, struct gm_ring_site *site)
 {
 	for (unsigned i = 0; i < 2; i++)
@@ -178,8 +183,8 @@ static bool site_make(struct gm_ring *ring, struct gm_ring_site *site, struct gm
 	return made;
 }
 
-/* Those of the current context, made at its first use; NULL: the driver refuses, or 16 contexts
- * have theirs. */
+/* The site of the current context, made at its first use. NULL: the driver refuses, or 16 contexts
+ * have a site. */
 static struct gm_ring_site *site_find(struct gm_ring *ring, struct gm_context *context)
 {
 	struct gm_ring_site *unused = NULL;
@@ -204,6 +209,7 @@ struct run {
 	struct gm_ring_site *site;
 	struct gm_job job;
 	uint32_t submitted;
+	size_t direct; /* registered bytes that were submitted */
 };
 
 static CUstream run_stream(const struct run *r)
@@ -211,12 +217,24 @@ static CUstream run_stream(const struct run *r)
 	return r->site->stream[r->copy->to_device];
 }
 
-static CUresult line_submit(const struct run *r, char *slot, size_t at, size_t size)
+static CUresult line_submit(const struct run *r, char *host, size_t at, size_t size)
 {
 	const struct gm_driver *driver = r->ring->driver;
 	CUdeviceptr device = r->copy->device + at;
-	return r->copy->to_device ? driver->cuMemcpyHtoDAsync_v2(device, slot, size, run_stream(r))
-				  : driver->cuMemcpyDtoHAsync_v2(slot, device, size, run_stream(r));
+	return r->copy->to_device ? driver->cuMemcpyHtoDAsync_v2(device, host, size, run_stream(r))
+				  : driver->cuMemcpyDtoHAsync_v2(host, device, size, run_stream(r));
+}
+
+/* Submit the share of the registered bytes that precedes piece `i`, so that the event behind the
+ * last piece is behind all of them. */
+static CUresult direct_submit(struct run *r, uint32_t i)
+{
+	const struct gm_ring_copy *copy = r->copy;
+	uint32_t pieces = r->job.pieces;
+	size_t begin = r->direct,
+	       end = i + 1 == pieces ? copy->direct : copy->direct / pieces * (i + 1);
+	r->direct = end;
+	return begin == end ? CUDA_SUCCESS : line_submit(r, copy->host + begin, begin, end - begin);
 }
 
 static CUresult rows_submit(const struct run *r, char *slot, size_t row, size_t rows)
@@ -248,15 +266,17 @@ static CUresult piece_submit(struct run *r)
 	uint32_t i = r->submitted;
 	char *slot = gm_job_slot(&r->job, i);
 	gm_job_piece(&r->job, i, &at, &size);
-	CUresult result = r->copy->rows == 1 ? line_submit(r, slot, at, size)
-					     : rows_submit(r, slot, at, size);
+	CUresult result = direct_submit(r, i);
+	if (result == CUDA_SUCCESS)
+		result = r->copy->rows == 1 ? line_submit(r, slot, r->copy->direct + at, size)
+					    : rows_submit(r, slot, at, size);
 	if (result != CUDA_SUCCESS)
 		return result;
 	r->submitted++;
 	return r->ring->driver->cuEventRecord(r->site->event[i % r->job.n_slots], run_stream(r));
 }
 
-/* The oldest DMA in flight: CUDA_SUCCESS, it has ended; CUDA_ERROR_NOT_READY. */
+/* The state of the oldest DMA in flight. CUDA_SUCCESS: ended; CUDA_ERROR_NOT_READY: pending. */
 static CUresult piece_query(struct run *r, bool wait)
 {
 	const struct gm_driver *driver = r->ring->driver;
@@ -270,7 +290,7 @@ static bool run_is_complete(struct run *r)
 	       atomic_load_explicit(&r->job.copied, memory_order_acquire) == r->job.pieces;
 }
 
-/* One turn of the user; *progress: something was done. Where DMA needs nothing the user copies a
+/* One turn of the user; *progress: it did something. When DMA needs nothing the user copies a
  * piece: memory bounds a copy, not DMA, so the link waits less than the pieces would. */
 static CUresult run_step(struct run *r, bool wait, bool *progress)
 {
@@ -290,7 +310,8 @@ static CUresult run_step(struct run *r, bool wait, bool *progress)
 	return CUDA_SUCCESS;
 }
 
-/* After some turns without progress: where DMA is in flight, sleep as the context's flags say. */
+/* After some turns without progress, sleep if no DMA is in flight. Otherwise piece_query waits for
+ * DMA, as the context's flags demand. */
 static void run_pause(const struct run *r, unsigned turn)
 {
 	if (turn % 16 == 15)
@@ -315,17 +336,19 @@ static bool run_to_end(struct run *r)
 	return result == CUDA_SUCCESS;
 }
 
-/* Behind earlier work. The stream's wait sleeps as the flags of the context say. */
+/* Wait for earlier work. The wait for the stream sleeps if the context's flags demand that. */
 static bool run_wait_behind(const struct run *r)
 {
 	const struct gm_driver *driver = r->ring->driver;
 	CUevent behind = r->site->behind;
+	if (!r->copy->behind)
+		return true;
 	return driver->cuEventRecord(behind, r->copy->behind) == CUDA_SUCCESS &&
 	       driver->cuStreamWaitEvent(run_stream(r), behind, 0) == CUDA_SUCCESS &&
 	       driver->cuStreamSynchronize(run_stream(r)) == CUDA_SUCCESS;
 }
 
-/* Slots of which DMA may still be in flight are not used again. */
+/* Slots that DMA may still use are not used again. */
 static void run_drain(const struct run *r)
 {
 	if (r->ring->driver->cuStreamSynchronize(run_stream(r)) == CUDA_SUCCESS)
@@ -374,12 +397,13 @@ static struct gm_ring_copy copy_simplified(const struct gm_ring_copy *copy)
 bool gm_ring_copy(struct gm_ring *ring, struct gm_context *context, const struct gm_ring_copy *copy)
 {
 	struct gm_ring_copy c = copy_simplified(copy);
-	struct run r = {.ring = ring,
-			.copy = &c,
-			.job = {.host = {c.host, c.width, c.rows, c.host_pitch},
-				.to_device = c.to_device,
-				.slot = ring->slot,
-				.n_slots = ring->n_slots}};
+	struct run r = {
+		.ring = ring,
+		.copy = &c,
+		.job = {.host = {c.host + c.direct, c.width - c.direct, c.rows, c.host_pitch},
+			.to_device = c.to_device,
+			.slot = ring->slot,
+			.n_slots = ring->n_slots}};
 	if (!gm_job_begin(&r.job, ring->threads) || !ring_is_ready(ring, context, &r.site))
 		return false;
 	struct gm_context *registrar = ring->registrar;
@@ -404,7 +428,7 @@ static void site_release(struct gm_ring *ring, struct gm_ring_site *site)
 	memset(site, 0, sizeof *site);
 }
 
-/* A context that has ended has ended the registration. False: it is about to end, or not. */
+/* The registration ends with its context. False: a call that may end the context is in progress. */
 static bool slots_unregister(struct gm_ring *ring)
 {
 	CUcontext popped;

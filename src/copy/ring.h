@@ -2,19 +2,23 @@
 /*
  * Copies between pageable host memory and a device through a ring of pinned slots: a crew of
  * threads copies into slots, or out of them, while DMA moves the others. The user submits DMA, and
- * copies while none is to be submitted. One ring a process.
+ * copies while there is none to submit. One ring a process.
  *
  *     to the device     pages --threads--> slots --DMA of one stream--> device
  *     from the device   pages <--threads-- slots <--DMA of another one-- device
  *
- * Users. A ring has one user at a time, from gm_ring_take to gm_ring_leave. It is no lock: who
- * finds it taken makes the driver's own call, so nobody waits for another thread's copy, and no
- * lock is held across the user's calls of the driver. All calls of the driver are the user's, on
- * its own thread, in its current context; the crew makes none.
+ * If the front of a line is registered, DMA moves a part of that front with each slot, so that the
+ * link is busy while threads copy.
  *
- * Contexts. The slots are memory of ours, which the first context registers for all (PORTABLE): it
- * stays mapped when that context ends, and the next user registers it anew. A user has entered
- * (gm_context_enter) both its own context and that one, so neither ends during a copy.
+ * Users. A ring has one user at a time, from gm_ring_take to gm_ring_leave. It is no lock: a thread
+ * that finds it taken makes the driver's own call. So no thread waits for another thread's copy,
+ * and no lock is held across the user's calls of the driver. The user makes all calls of the
+ * driver, on its own thread, in its current context; the crew makes none.
+ *
+ * Contexts. The slots are memory of ours, which the first context registers for all (PORTABLE).
+ * They stay mapped when that context ends, and the next user registers them anew. A user has
+ * entered (gm_context_enter) its own context and the registering one, so neither ends during a
+ * copy.
  *
  * A fork leaves the slots to the parent; they are not dumped.
  */
@@ -37,8 +41,8 @@ struct gm_ring_site {
 /* Begins zeroed. All but `taken` belongs to the user. */
 struct gm_ring {
 	atomic_bool taken;
-	atomic_bool useless;	    /* never again: this kernel or driver cannot, or DMA may be in
-				     * flight for ever */
+	atomic_bool useless;	    /* not used again: this kernel or driver cannot, or DMA may be
+				     * in flight for ever */
 	_Atomic uint64_t last_used; /* ns; 0: no slots */
 	const struct gm_driver *driver;
 	unsigned threads;
@@ -57,11 +61,14 @@ struct gm_ring_copy {
 	char *host;
 	CUdeviceptr device;
 	size_t width, rows, host_pitch, device_pitch;
-	CUstream behind; /* of the current context: the copy is behind all that it is behind */
+	size_t direct;	 /* of a line: registered bytes at its start, fewer than all */
+	CUstream behind; /* of the current context: the copy follows all its earlier work; NULL: it
+			  * follows no work */
 };
 
-/* What the ring may take: `threads` threads, at most GM_CREW_MOST, and `room` bytes of slots. No
- * call of the driver. False: the room is too small for them. Before the first use, once. */
+/* Set the bounds of the ring: `threads` threads, at most GM_CREW_MOST, and `room` bytes of slots.
+ * No call of the driver. False: the room is too small for the threads. Before the first use,
+ * once. */
 bool gm_ring_init(struct gm_ring *ring, const struct gm_driver *driver, unsigned threads,
 		  uint64_t room);
 
@@ -73,21 +80,26 @@ bool gm_ring_take(struct gm_ring *ring);
 void gm_ring_leave(struct gm_ring *ring);
 
 /*
- * Copy, and wait until that is complete: first for the work that copy->behind is behind, then for
- * the copy. True: done. False: nothing of the ring's is in flight, and the caller makes the
- * driver's own call, which does the same or has an error to report. On false host memory is as it
- * was, unless the device failed in the middle.
+ * Wait for the earlier work of copy->behind, copy, and wait for the copy. True: done. False:
+ * nothing of the ring's is in flight, and the caller makes the driver's own call, which does the
+ * same or has an error to report. On false host memory is as it was, unless the device failed in
+ * the middle.
  *
  * pre: the user; `context` is the thread's current one and entered; no lock is held; the thread's
  * capture mode is RELAXED and no capture is open; all device memory of the copy is valid for the
- * current context; rows are not 0; a pitch is at least the width. Host memory may be anything:
- * where its pages cannot be had, or rows do not fit, the result is false.
+ * current context; rows are not 0; a pitch is at least the width; the context that registered the
+ * `direct` bytes is entered. Other host memory may be of any kind: if its pages cannot be
+ * populated, or rows do not fit, the result is false.
  */
 bool gm_ring_copy(struct gm_ring *ring, struct gm_context *context,
 		  const struct gm_ring_copy *copy);
 
-/* Give the slots back, streams and events included. pre: the user; capture mode RELAXED; calls the
- * driver in other contexts than the current one. Returns the slots' bytes. */
+/* Populate [at, at + size), memory of ours, with all threads of the ring. 0, or an errno: EINVAL
+ * also on kernels before Linux 5.14. pre: the user. No call of the driver. */
+int gm_ring_populate(struct gm_ring *ring, void *at, size_t size);
+
+/* Release the slots, streams and events. pre: the user; capture mode RELAXED; calls the driver in
+ * other contexts than the current one. Returns the slots' bytes. */
 uint64_t gm_ring_release(struct gm_ring *ring);
 
 /* In a forked child: the ring begins anew, without threads and slots. */

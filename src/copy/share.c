@@ -17,6 +17,14 @@
 #define MEMORY_SHARE 64
 #define MOST_ROOM (256 * GM_MIB)
 
+/* On the heap: threads of the program may have small stacks. */
+struct scratch {
+	char text[PATH_ROOM];	   /* of /proc/self/cgroup */
+	char mount[PATH_ROOM];	   /* of a hierarchy of groups */
+	char folder[PATH_ROOM];	   /* of a group */
+	char path[PATH_ROOM + 32]; /* of a file */
+};
+
 /* The text of a small file, cut at the room; false: it cannot be read. */
 static bool file_read(const char *path, char *text, size_t room)
 {
@@ -40,24 +48,32 @@ static uint64_t quota_cores(const char *quota, const char *period)
 	return of < a ? 1 : (uint64_t)(of / a);
 }
 
-static uint64_t cores_read(const char *folder, bool unified)
+/* Read a file of the folder. */
+static bool limit_read(struct scratch *scratch, const char *folder, const char *name, char *text,
+		       size_t room)
 {
-	char path[PATH_ROOM + 32], text[128], period[64];
-	snprintf(path, sizeof path, "%s/%s", folder, unified ? "cpu.max" : "cpu.cfs_quota_us");
-	if (!file_read(path, text, sizeof text))
+	snprintf(scratch->path, sizeof scratch->path, "%s/%s", folder, name);
+	return file_read(scratch->path, text, room);
+}
+
+static uint64_t cores_read(struct scratch *scratch, const char *folder, bool unified)
+{
+	char text[128], period[64];
+	const char *name = unified ? "cpu.max" : "cpu.cfs_quota_us";
+	if (!limit_read(scratch, folder, name, text, sizeof text))
 		return UINT64_MAX;
 	if (unified)
 		return quota_cores(text, text + strcspn(text, " "));
-	snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-	return file_read(path, period, sizeof period) ? quota_cores(text, period) : UINT64_MAX;
+	return limit_read(scratch, folder, "cpu.cfs_period_us", period, sizeof period)
+		       ? quota_cores(text, period)
+		       : UINT64_MAX;
 }
 
-static uint64_t memory_read(const char *folder, bool unified)
+static uint64_t memory_read(struct scratch *scratch, const char *folder, bool unified)
 {
-	char path[PATH_ROOM + 32], text[64], *end;
-	snprintf(path, sizeof path, "%s/%s", folder,
-		 unified ? "memory.max" : "memory.limit_in_bytes");
-	if (!file_read(path, text, sizeof text))
+	char text[64], *end;
+	const char *name = unified ? "memory.max" : "memory.limit_in_bytes";
+	if (!limit_read(scratch, folder, name, text, sizeof text))
 		return UINT64_MAX;
 	unsigned long long bytes = strtoull(text, &end, 10);
 	return end == text ? UINT64_MAX : bytes;
@@ -65,20 +81,18 @@ static uint64_t memory_read(const char *folder, bool unified)
 
 /* --- the cgroups of the process --- */
 
-/* The least of what `limit_of` says of the group at `path` below `mount`, and of all groups above
- * it. A container may show its own group as the topmost one, so groups that are not there are left
- * out.
- */
-static uint64_t group_least(const char *mount, const char *path, bool unified,
-			    uint64_t (*limit_of)(const char *folder, bool unified))
+/* The least `limit_of` of the group at `path` below scratch->mount and of all groups above it. A
+ * container may show its own group as the topmost one, so groups without a folder are left out. */
+static uint64_t group_least(struct scratch *scratch, const char *path, bool unified,
+			    uint64_t (*limit_of)(struct scratch *, const char *folder, bool))
 {
-	char folder[PATH_ROOM];
+	char *folder = scratch->folder;
 	uint64_t least = UINT64_MAX;
-	size_t top = strlen(mount);
-	if (snprintf(folder, sizeof folder, "%s%s", mount, path) >= (int)sizeof folder)
-		return limit_of(mount, unified);
+	size_t top = strlen(scratch->mount);
+	if (snprintf(folder, PATH_ROOM, "%s%s", scratch->mount, path) >= PATH_ROOM)
+		return limit_of(scratch, scratch->mount, unified);
 	while (true) {
-		uint64_t limit = limit_of(folder, unified);
+		uint64_t limit = limit_of(scratch, folder, unified);
 		least = limit < least ? limit : least;
 		char *slash = strrchr(folder + top, '/');
 		if (!slash)
@@ -98,23 +112,25 @@ static bool list_has(const char *list, const char *word)
 }
 
 /* One line of /proc/self/cgroup: "0::/a/b", or "4:cpu,cpuacct:/a/b". */
-static void line_apply(const char *root, char *line, struct gm_share *share, uint64_t *cores)
+static void line_apply(struct scratch *scratch, const char *root, char *line,
+		       struct gm_share *share, uint64_t *cores)
 {
 	char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-	char mount[PATH_ROOM];
 	uint64_t limit = UINT64_MAX;
 	if (!path)
 		return;
 	*list++ = *path++ = '\0';
 	bool unified = !*list;
 	if (unified || list_has(list, "cpu")) {
-		snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, unified ? "" : "/cpu");
-		limit = group_least(mount, path, unified, cores_read);
+		snprintf(scratch->mount, PATH_ROOM, "%s/sys/fs/cgroup%s", root,
+			 unified ? "" : "/cpu");
+		limit = group_least(scratch, path, unified, cores_read);
 		*cores = limit < *cores ? limit : *cores;
 	}
 	if (unified || list_has(list, "memory")) {
-		snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, unified ? "" : "/memory");
-		limit = group_least(mount, path, unified, memory_read);
+		snprintf(scratch->mount, PATH_ROOM, "%s/sys/fs/cgroup%s", root,
+			 unified ? "" : "/memory");
+		limit = group_least(scratch, path, unified, memory_read);
 		share->memory = limit < share->memory ? limit : share->memory;
 	}
 }
@@ -136,14 +152,15 @@ static uint64_t machine_memory(void)
 
 struct gm_share gm_share_find(const char *root)
 {
-	char path[PATH_ROOM], text[PATH_ROOM], *rest = NULL;
+	char *rest = NULL;
 	struct gm_share share = {.memory = machine_memory()};
 	uint64_t cores = affinity_cores();
-	snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-	if (file_read(path, text, sizeof text))
-		for (char *line = strtok_r(text, "\n", &rest); line;
+	struct scratch *scratch = malloc(sizeof *scratch);
+	if (scratch && limit_read(scratch, root, "proc/self/cgroup", scratch->text, PATH_ROOM))
+		for (char *line = strtok_r(scratch->text, "\n", &rest); line;
 		     line = strtok_r(NULL, "\n", &rest))
-			line_apply(root, line, &share, &cores);
+			line_apply(scratch, root, line, &share, &cores);
+	free(scratch);
 	share.cores = cores ? (unsigned)cores : 1;
 	return share;
 }

@@ -17,7 +17,7 @@ struct gm_share {
 	uint64_t memory; /* bytes that it may have */
 };
 
-/* `root` comes before /proc/self/cgroup and /sys/fs/cgroup: "", or the folder of a test. */
+/* `root` is put before /proc/self/cgroup and /sys/fs/cgroup: "", or the folder of a test. */
 struct gm_share gm_share_find(const char *root);
 
 /* Threads for copies, of `ranks` processes on the node; 0: none. */

@@ -10,13 +10,13 @@
 #include "context/place.h"
 
 #define SHARE 8				/* a growth adds this part of the capacity, */
-#define STEP_MOST ((uint64_t)256 << 20) /* and no more than this, or what is asked for */
+#define STEP_MOST ((uint64_t)256 << 20) /* at most this, or the bytes requested */
 #define MOVE ((uint64_t)16 << 20)	/* bytes by which a tail moves through free capacity */
 
 struct part {
 	CUdeviceptr at;
 	uint64_t size;
-	CUmemGenericAllocationHandle handle; /* of memory of the host; 0: a loan of the pool */
+	CUmemGenericAllocationHandle handle; /* of host memory; 0: a loan of the pool */
 };
 
 struct gm_buffer {
@@ -24,8 +24,8 @@ struct gm_buffer {
 	CUdeviceptr base;
 	uint64_t size, capacity;
 	GM_ARRAY(struct part) parts;
-	pid_t process; /* in a child of fork there is no such memory */
-	int node;      /* of the host, next to the device */
+	pid_t process; /* a child of fork has no such memory */
+	int node;      /* NUMA node of the host, next to the device */
 };
 
 static bool buffer_is_here(const struct gm_buffer *b)
@@ -44,7 +44,7 @@ static CUmemLocation host_location(const struct gm_buffer *b)
 	return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = b->node};
 }
 
-/* A host without such nodes answers -1. */
+/* Without such nodes the driver's answer is -1. */
 static CUresult host_find(struct gm_buffer *b)
 {
 	if (b->config.driver->version < NODE_SINCE)
@@ -116,7 +116,7 @@ static CUresult part_map(const struct gm_buffer *b, struct part *part)
 	return gm_pool_lend(b->config.pool, part->at, part->size);
 }
 
-/* The capacity becomes `capacity`, a multiple of 2 MiB. */
+/* Raise the capacity to `capacity`, a multiple of 2 MiB. */
 static CUresult part_add(struct gm_buffer *b, uint64_t capacity)
 {
 	struct part part = {.at = b->base + b->capacity, .size = capacity - b->capacity};
@@ -132,7 +132,7 @@ static CUresult part_add(struct gm_buffer *b, uint64_t capacity)
 	return CUDA_SUCCESS;
 }
 
-/* The parts that lie behind `size` go back, the last one first. */
+/* Return the parts that begin at `size` or later, the last one first. */
 static CUresult parts_drop(struct gm_buffer *b, uint64_t size)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -159,7 +159,7 @@ static CUresult buffer_wait(const struct gm_buffer *b)
 				   false, &fenced);
 	if (result == CUDA_SUCCESS && fenced == GM_FENCED_LATER)
 		return CUDA_ERROR_NOT_READY;
-	/* After a fault of a kernel nothing runs any more. */
+	/* After a fault of a kernel no work runs any more. */
 	return CUDA_SUCCESS;
 }
 
@@ -269,9 +269,9 @@ void gm_buffer_figures(const struct gm_buffer *b, struct gm_buffer_figures *out)
 
 /* --- content --- */
 
-/* A move of `length` bytes by `shift`, in steps whose source and destination do not overlap. With
- * `through` a step goes through free capacity behind the content, and may be longer than `shift`.
- */
+/* A move of `length` bytes by `shift`, in steps without overlap of source and destination. With
+ * `through` a step is copied by way of free capacity behind the content, and may be longer than
+ * `shift`. */
 struct move {
 	CUdeviceptr from, to;
 	uint64_t length, step;
@@ -303,7 +303,7 @@ static CUresult move_step(const struct gm_buffer *b, const struct move *move, ui
 				      : result;
 }
 
-/* To higher addresses from the end, to lower ones from the beginning. */
+/* A move to higher addresses starts at the end, one to lower addresses at the start. */
 static CUresult move_run(const struct gm_buffer *b, const struct move *move, CUstream stream)
 {
 	CUresult result = CUDA_SUCCESS;

@@ -45,7 +45,7 @@ static const char *heap_failure(const struct gm_heap_config *config, CUresult re
 	if (!gm_heap_wanted(gm_knob_get()))
 		return "GPUMEM_HEAP=off";
 	if (!config->image && !gm_heap_image(NULL))
-		return "this build has no device code, for want of nvcc";
+		return "this build has no device code: nvcc was missing";
 	return gm_driver_error(config->driver, result);
 }
 
@@ -89,7 +89,7 @@ void gm_heap_own_destroy(struct gm_heap_host *heap)
 		gm_heap_destroy(heap);
 }
 
-/* A heap of the context that has memory still. */
+/* A heap of the context that still has memory. */
 static struct gm_heap_host *heap_of_context(uint64_t key)
 {
 	struct gm_heap_host *found = NULL;

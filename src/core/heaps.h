@@ -13,15 +13,15 @@ struct gpumem_heap_stats; /* gpumem.h */
 
 /*
  * gm_heap_create on config->image, or else on gm_heap_image, with at most `limit` bytes (0:
- * GPUMEM_HEAP_LIMIT) on a device of `total` bytes. If it fails, one line says why. The first call
- * registers handlers of exit and fork.
+ * GPUMEM_HEAP_LIMIT) on a device of `total` bytes. A failure prints one line with the reason. The
+ * first call registers handlers of exit and fork.
  */
 CUresult gm_heap_own_create(const struct gm_heap_config *config, uint64_t total, uint64_t limit,
 			    struct gm_heap_host **out);
 
 void gm_heap_own_destroy(struct gm_heap_host *heap);
 
-/* The context of this key is gone: the memory of its heaps goes back to the pool. The program still
+/* The context of this key is gone: return the memory of its heaps to the pool. The program still
  * has to destroy them. */
 void gm_heap_own_context_gone(uint64_t key);
 

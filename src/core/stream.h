@@ -6,10 +6,13 @@
  *                             |----> reused on another stream of its context: an event has passed
  *                             '----> oldest, when too much is kept, or drained: to the pool
  *
+ * A free never waits. Kept blocks are cut for smaller requests from 1 MiB on, and joined again
+ * (cut.h). A block that several streams use is kept for none until events of all have passed.
+ *
  * Work on one stream is in order, so reuse there needs no fence. Events are recorded for
  * GM_STREAMS_BATCH blocks or GM_STREAMS_BYTES at a time, in a free, when the caller guarantees that
- * the stream exists; a stream's handle is never kept. Streams are identified by cuStreamGetId, for
- * the driver reuses handles. Without that function (before 12.0) nothing is kept.
+ * the stream exists; a stream's handle is never kept. cuStreamGetId identifies streams, because the
+ * driver reuses handles. Without that function (before 12.0) nothing is kept.
  *
  * To the pool a kept block is live. One struct a pool; any thread; no lock is held across a call of
  * the driver or of the pool. Calls are made with the capture mode RELAXED. Calls on objects of a
@@ -23,15 +26,19 @@
 
 #define GM_STREAMS_BATCH 16u
 #define GM_STREAMS_BYTES ((uint64_t)32 << 20)
-#define GM_STREAMS_SHARE 8u  /* of the memory of a device may be kept, at most: 1 / SHARE */
-#define GM_STREAMS_MOST 256u /* blocks kept; more, and the oldest go to the pool */
+/* Kept bytes beyond 1 / SHARE of the bytes in use, and beyond LEAST bytes, go to the pool as soon
+ * as their work has ended, oldest first; so do parts beyond MOST. */
+#define GM_STREAMS_SHARE 8u
+#define GM_STREAMS_LEAST ((uint64_t)128 << 20)
+#define GM_STREAMS_MOST_SHARE 8u /* kept: at most this part of a device's memory */
+#define GM_STREAMS_MOST 1024u
 
 struct gm_streams;
 
 struct gm_streams_config {
 	const struct gm_driver *driver;
 	struct gm_pool *pool;
-	uint64_t most; /* bytes kept */
+	uint64_t most; /* bytes kept at most, however many are in use */
 	/* A fresh block of the pool, as gm_pool_alloc. */
 	CUresult (*take)(void *arg, size_t size, struct gm_context *context, struct gm_block *out);
 	/* A block went back to the pool; the free began at `start` of gm_tick. May be NULL. */
@@ -39,7 +46,7 @@ struct gm_streams_config {
 	void *arg;
 };
 
-/* NULL: no host memory. The caller's until gm_streams_destroy, which forgets kept blocks. */
+/* NULL: no host memory. The caller owns it until gm_streams_destroy, which forgets kept blocks. */
 struct gm_streams *gm_streams_create(const struct gm_streams_config *config);
 void gm_streams_destroy(struct gm_streams *streams);
 
@@ -47,20 +54,28 @@ void gm_streams_destroy(struct gm_streams *streams);
 uint64_t gm_streams_number(const struct gm_driver *driver, CUstream stream);
 
 /*
- * A block of at least `size` bytes (at least 1) for the stream of `number` (0: for any stream) of
- * `context`: a kept one, else one of config.take. If that lacks memory, all kept blocks go to the
- * pool, and it is called again.
+ * Memory of at least `size` bytes (at least 1) for the stream of `number` (0: for any stream) of
+ * `context`: a kept part, else memory from config.take. *out is its block, with base, size and held
+ * of the program's part. If more is kept than the bound, and the pool would have to grow, this
+ * waits 10 ms at most for work to end. If memory lacks, all kept blocks go to the pool, and
+ * config.take is called again.
  */
 CUresult gm_streams_alloc(struct gm_streams *streams, size_t size, struct gm_context *context,
 			  uint64_t number, struct gm_block *out);
 
 /*
- * Free a block whose only users are work queued on `stream` before. With number 0 it goes to the
- * pool, which waits as for cudaFree. `context`, that of the stream, is current.
- * CUDA_ERROR_INVALID_VALUE: no block in use begins at `address`.
+ * Free memory. Its only users are work queued before on `stream`, and on the streams that
+ * gm_streams_record named, which still exist. With number 0 the memory goes to the pool, which
+ * waits as for cudaFree. `context`, that of the stream, is current. CUDA_ERROR_INVALID_VALUE: no
+ * memory in use begins at `address`.
  */
 CUresult gm_streams_free(struct gm_streams *streams, CUdeviceptr address,
 			 struct gm_context *context, CUstream stream, uint64_t number);
+
+/* This stream, too, uses the memory in use at `address`: its free follows the work that is queued
+ * there by then. INVALID_VALUE: as above; OUT_OF_MEMORY: no host memory. */
+CUresult gm_streams_record(struct gm_streams *streams, CUdeviceptr address, CUstream stream,
+			   uint64_t number);
 
 /* Wait for the streams and free all kept blocks, except those that cannot be freed now, as in a
  * context that is ending. Waits also for kept blocks that other threads are freeing. Returns the

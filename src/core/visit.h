@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A call of gpumem.h, for the preload and for the library without it: it enters the context that it
- * belongs to, uses the streams and the pool of that device, and leaves. Any thread, no lock held.
+ * A call of gpumem.h, for the preload and for the library without it: it enters its context, uses
+ * the streams and the pool of that device, and leaves. Any thread, no lock held.
  */
 #ifndef GM_CORE_VISIT_H
 #define GM_CORE_VISIT_H
@@ -33,6 +33,13 @@ CUresult gm_visit_alloc(const struct gm_visits *visits, size_t size, int ordinal
 			bool known, CUdeviceptr *out);
 CUresult gm_visit_free(const struct gm_visits *visits, CUdeviceptr address, int ordinal,
 		       CUstream stream, bool known);
+
+/* gm_streams_record in the context of the stream. */
+CUresult gm_visit_record(const struct gm_visits *visits, CUdeviceptr address, int ordinal,
+			 CUstream stream);
+
+/* Is the stream, of the caller's context, in a capture? */
+bool gm_visit_captures(const struct gm_driver *driver, CUstream stream);
 
 /* Return the idle memory of a device to the driver, kept blocks included; returns bytes. Either may
  * be NULL. Waits for the GPU. */

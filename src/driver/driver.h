@@ -8,8 +8,8 @@
  *  - cuInit has succeeded in this process, and the process was not forked since;
  *  - no lock is held, except GM_LOCK_RANK_CAPTURE around a call that cannot wait for the GPU;
  *  - the thread's capture mode is RELAXED (gm_driver_quiet_begin/end) around every call that the
- *    native call would not make, and no legacy stream is used, but by src/copy, in place of a
- *    native call that uses it;
+ *    native call would not make; only src/copy uses a legacy stream, in place of a native call that
+ *    uses it;
  *  - cuMemMap takes offset 0 and a whole handle, cuMemSetAccess a wholly mapped range; unmapping
  *    does not wait, so the caller has fenced;
  *  - cuCtxRecordEvent and cuCtxSynchronize invalidate every open stream capture of the context,
@@ -67,7 +67,7 @@ struct gm_driver {
 const char *gm_driver_load(struct gm_driver *driver, void *(*lookup)(void *arg, const char *symbol),
 			   void *arg);
 
-/* Set driver->version by cuDriverGetVersion, and OPTIONAL calls that are newer to NULL. */
+/* Set driver->version by cuDriverGetVersion, and OPTIONAL calls newer than it to NULL. */
 CUresult gm_driver_query_version(struct gm_driver *driver);
 
 /* The symbolic name of a result ("CUDA_ERROR_OUT_OF_MEMORY"); never NULL. */

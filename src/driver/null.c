@@ -341,6 +341,7 @@ NULL_CALL(cuStreamGetCaptureInfo_v2,
 	   const CUgraphNode **d U, size_t *n U),
 	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
 NULL_CALL(cuStreamGetCtx, (CUstream s U, CUcontext *ctx), *ctx = THE_CONTEXT)
+NULL_CALL(cuStreamGetFlags, (CUstream s U, unsigned *flags), *flags = CU_STREAM_DEFAULT)
 NULL_CALL(cuStreamGetId, (CUstream s, unsigned long long *id), *id = (uintptr_t)s + 1)
 NULL_CALL(cuStreamIsCapturing, (CUstream s U, CUstreamCaptureStatus *status),
 	  *status = CU_STREAM_CAPTURE_STATUS_NONE)
@@ -355,7 +356,7 @@ NULL_CALL(cuMemcpyPeerAsync,
 	   CUstream q U), )
 NULL_CALL(cuMemsetD8Async, (CUdeviceptr a U, unsigned char v U, size_t n U, CUstream s U), )
 
-/* No memory is behind an address, to be shared or described. */
+/* An address has no memory that could be shared or described. */
 static CUresult null_cuMemExportToShareableHandle(void *out U, CUmemGenericAllocationHandle h U,
 						  CUmemAllocationHandleType t U,
 						  unsigned long long f U)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Behind each launch the GPU writes the launch's number into a word of host memory: one word a
- * stream, as a stream is in order. So no thread has to ask the driver whether a kernel has ended:
+ * stream, because a stream is in order. So no thread asks the driver whether a kernel has ended:
  * that call might wait for the very kernel.
  */
 #include "heap/flight.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "heap/device/heap.h"
 #include "heap/process.h"
@@ -44,7 +45,51 @@ bool gm_heap_in_flight(struct gm_heap_host *heap)
 	return any;
 }
 
-/* Memory that was refused to earlier kernels may be there by now: the next kernel asks again. */
+/* --- names --- */
+
+/* The launch with the newest number is of this kernel. */
+static void track_name(struct gm_heap_track *track, const char *kernel)
+{
+	if (track->names[0].kernel == kernel)
+		return;
+	memmove(track->names + 1, track->names, (GM_HEAP_NAMES - 1) * sizeof *track->names);
+	track->names[0].kernel = kernel;
+	track->names[0].from = track->last;
+}
+
+/* The kernel of a launch; NULL: unknown, or too many have followed. */
+static const char *track_kernel(const struct gm_heap_track *track, uint32_t number)
+{
+	for (unsigned i = 0; i < GM_HEAP_NAMES; i++)
+		if ((int32_t)(number - track->names[i].from) >= 0)
+			return track->names[i].kernel;
+	return NULL;
+}
+
+/* A stream's kernels run one after another: the running one follows the last that is done. */
+const char *gm_heap_kernel(const struct gm_heap_host *heap)
+{
+	const char *kernel = NULL;
+	bool any = false;
+	gm_lock_assert_held(GM_LOCK_RANK_TABLE);
+	if (heap->untracked)
+		return NULL;
+	for (unsigned i = 0; i < heap->tracks; i++) {
+		if (track_is_done(heap, i))
+			continue;
+		const uint32_t done = __atomic_load_n(&heap->shared->done[i], __ATOMIC_RELAXED);
+		const char *its = track_kernel(&heap->track[i], done + 1);
+		if (any && its != kernel)
+			return NULL;
+		kernel = its;
+		any = true;
+	}
+	return any || !heap->launching ? kernel : heap->starting;
+}
+
+/* --- launches --- */
+
+/* Memory that was refused to earlier kernels may be available now: the next kernel asks again. */
 static void refusal_withdraw(struct gm_heap_host *heap, CUstream stream)
 {
 	struct gm_mailbox *mail = &heap->shared->mail;
@@ -73,7 +118,7 @@ static void stream_wait_ran(struct gm_heap_host *heap, CUstream stream)
 	gm_lock_release(&heap->lock);
 }
 
-void gm_heap_launch(struct gm_heap_host *heap, CUstream stream)
+void gm_heap_launch(struct gm_heap_host *heap, CUstream stream, const char *kernel)
 {
 	if (!gm_heap_is_ours(heap))
 		return;
@@ -81,6 +126,7 @@ void gm_heap_launch(struct gm_heap_host *heap, CUstream stream)
 	while (heap->excluded && !heap->ran_recorded)
 		gm_lock_wait(&heap->lock, &heap->admitted);
 	bool wait = heap->excluded;
+	heap->starting = heap->launching && heap->starting != kernel ? NULL : kernel;
 	heap->launching++;
 	heap->busy = true;
 	/* Earlier kernels may have seen no beat for so long that they gave the host up. */
@@ -96,7 +142,7 @@ void gm_heap_launch(struct gm_heap_host *heap, CUstream stream)
 		refusal_withdraw(heap, stream);
 }
 
-/* The stream's track, or a free one, which no other thread is writing behind; or NULL. */
+/* The stream's track, or a free one without another thread that is writing; or NULL. */
 static struct gm_heap_track *track_find(struct gm_heap_host *heap, uint64_t stream)
 {
 	struct gm_heap_track *found = NULL;
@@ -115,9 +161,10 @@ static struct gm_heap_track *track_find(struct gm_heap_host *heap, uint64_t stre
 	return found;
 }
 
-/* The caller is about to write the number of a launch behind the stream's last one. NULL: no track
- * is free. */
-static struct gm_heap_track *track_begin(struct gm_heap_host *heap, uint64_t stream)
+/* The caller is about to write the number of a launch, of this kernel, behind the stream's last
+ * one. NULL: no track is free. */
+static struct gm_heap_track *track_begin(struct gm_heap_host *heap, uint64_t stream,
+					 const char *kernel)
 {
 	struct gm_heap_track *track = track_find(heap, stream);
 	if (!track)
@@ -125,6 +172,7 @@ static struct gm_heap_track *track_begin(struct gm_heap_host *heap, uint64_t str
 	track->stream = stream;
 	track->last++;
 	track->writing = true;
+	track_name(track, kernel);
 	return track;
 }
 
@@ -140,7 +188,7 @@ static bool track_write(struct gm_heap_host *heap, struct gm_heap_track *track, 
 	return result == CUDA_SUCCESS;
 }
 
-void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched)
+void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched, const char *kernel)
 {
 	unsigned long long id = 0;
 	struct gm_heap_track *track = NULL;
@@ -151,7 +199,7 @@ void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched)
 	bool parked = heap->parked;
 	heap->parked = false;
 	if (known)
-		track = track_begin(heap, id);
+		track = track_begin(heap, id, kernel);
 	gm_lock_release(&heap->lock);
 	if (parked)
 		gm_worker_wake(&heap->service);

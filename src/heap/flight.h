@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which kernels that may allocate are in flight. The heap's lock is held; any thread. */
+/* Kernels in flight that may allocate. The heap's lock is held; any thread. */
 #ifndef GM_HEAP_FLIGHT_H
 #define GM_HEAP_FLIGHT_H
 
 #include "heap/host.h"
 
-/* One that is being launched, or whose write has not come, or that no write stands behind. */
+/* True: a kernel is being launched, or its write has not arrived, or it has none; or a shed is
+ * pending. */
 bool gm_heap_is_in_flight(const struct gm_heap_host *heap);
 
-/* One of the first two kinds: its end will be seen without a call of the driver. */
+/* Likewise, except for kernels without a write: the end is seen without a call of the driver. */
 bool gm_heap_is_tracked(const struct gm_heap_host *heap);
+
+/* The name of the running kernels, if they have one name; NULL: they have several, or it is
+ * unknown. */
+const char *gm_heap_kernel(const struct gm_heap_host *heap);
 
 #endif

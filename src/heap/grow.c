@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "heap/flight.h"
 #include "heap/process.h"
 #include "heap/record.h"
 #include "heap/shed.h"
@@ -75,7 +76,7 @@ uint32_t gm_heap_chunks(const struct gm_heap_host *heap)
 
 /* --- growth --- */
 
-/* Tell the device of granules that are mapped. gm_heap_answer has seen a free place. */
+/* Announce mapped granules to the device. gm_heap_answer has seen a free place. */
 static void mailbox_grant(struct gm_heap_host *heap, uint32_t first, uint32_t count)
 {
 	struct gm_mailbox *mail = &heap->shared->mail;
@@ -140,9 +141,9 @@ uint32_t gm_heap_chunk_size(const struct gm_heap_host *heap, uint32_t wish)
 }
 
 /*
- * Add a chunk of `need` granules, or of the usual size if that is more, or of as many as lanes
- * could use. What is not to be had is tried in parts, down to `need`. Up to GM_HEAP_LOW granules
- * may be more than lanes wait for, as lanes ask ahead: where they are not to be had, one is tried.
+ * Add a chunk of `need` granules, or of the usual size or the lanes' wish, if that is more. If it
+ * fails, try parts, down to `need`. A `need` of up to GM_HEAP_LOW granules may exceed that of
+ * waiting lanes, because lanes ask ahead: if that fails, try one granule.
  */
 static bool heap_grow(struct gm_heap_host *heap, uint32_t need, uint32_t wish)
 {
@@ -154,7 +155,7 @@ static bool heap_grow(struct gm_heap_host *heap, uint32_t need, uint32_t wish)
 	       (need > 1 && need <= GM_HEAP_LOW && gm_heap_add_chunk(heap, 1) == CUDA_SUCCESS);
 }
 
-/* Tell the device that so many granules in total are not to be had, until a launch or a trim. */
+/* Tell the device that a total of `want` granules is refused, until a launch or a trim. */
 static void mailbox_refuse(struct gm_heap_host *heap, uint64_t want)
 {
 	gm_lock_take(&heap->lock);
@@ -163,7 +164,7 @@ static void mailbox_refuse(struct gm_heap_host *heap, uint64_t want)
 	__atomic_store_n(&heap->shared->mail.refused.value, want, __ATOMIC_RELEASE);
 }
 
-/* Grant a chunk that has left the device, and is mapped still. */
+/* Grant a chunk that has left the device and is still mapped. */
 static bool heap_use_leaving(struct gm_heap_host *heap, uint32_t need)
 {
 	gm_lock_take(&heap->lock);
@@ -176,7 +177,7 @@ static bool heap_use_leaving(struct gm_heap_host *heap, uint32_t need)
 	return chunk;
 }
 
-/* From what is mapped, or else by a growth; where the limit is in the way, without slack. */
+/* Use mapped memory, or else grow; if the limit forbids that, without slack. */
 static bool heap_get(struct gm_heap_host *heap, uint32_t need, uint32_t wish)
 {
 	return heap_use_leaving(heap, need) || gm_heap_use_slack(heap, need) ||
@@ -191,6 +192,9 @@ static bool heap_answer(struct gm_heap_host *heap, uint64_t want)
 	uint64_t wish = __atomic_load_n(&heap->shared->mail.wish.value, __ATOMIC_RELAXED);
 	uint32_t most = (uint32_t)(wish < heap->capacity ? wish : heap->capacity);
 	heap->wish = most;
+	gm_lock_take(&heap->lock);
+	heap->wanting = gm_heap_kernel(heap);
+	gm_lock_release(&heap->lock);
 	if (need <= heap->capacity && heap_get(heap, (uint32_t)need, most)) {
 		gm_heap_record_growth(heap, gm_heap_chunk_address(heap, heap->newest.first),
 				      gm_heap_chunk_bytes(heap->newest.count), want, start);
@@ -227,7 +231,7 @@ bool gm_heap_answer(struct gm_heap_host *heap)
 
 /* --- back to the pool --- */
 
-/* Make the first chunk that is CLAIMED, from granule `from` on, the caller's. False: none is. */
+/* Give the caller the first CLAIMED chunk from granule `from` on. False: there is none. */
 static bool chunks_next_claimed(struct gm_heap_host *heap, uint32_t from, struct gm_heap_chunk *out)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_TABLE);

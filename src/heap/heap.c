@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A heap's addresses are reserved at once; its memory comes by and by:
+ * A heap's addresses are reserved at once; its memory is mapped as needed:
  *
  *   reserved (= device)                                                   reserved + addresses
  *   |<--------------- own: the books --------------->|<-------- granules: capacity --------->|
@@ -25,8 +25,8 @@
 #include "pool/knobs.h"
 
 #define MOST_ADDRESSES (1024 * GM_GIB)
-#define TIMES_LIMIT 4 /* addresses by limit: runs need granules side by side */
-#define BOOKS_SHARE 8 /* of the limit, at most: books of addresses beyond it */
+#define TIMES_LIMIT 4 /* addresses / limit: runs need granules side by side */
+#define BOOKS_SHARE 8 /* books of addresses beyond the limit: at most 1 / this of the limit */
 
 uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total)
 {
@@ -70,7 +70,7 @@ static uint32_t capacity_halve(const struct gm_heap_host *heap, uint32_t capacit
 	return capacity / 2 > heap->limit ? capacity / 2 : heap->limit;
 }
 
-/* Fewer addresses where the driver has not as many, or their books would take too much. */
+/* Reserve fewer addresses if the driver has not as many, or if their books would be too large. */
 static CUresult heap_reserve(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
@@ -96,7 +96,7 @@ static CUresult heap_reserve(struct gm_heap_host *heap)
 	}
 }
 
-/* --- the steps of gm_heap_create: what a step has made is not NULL --- */
+/* --- the steps of gm_heap_create: the result of a completed step is not NULL --- */
 
 static CUresult heap_map_books(struct gm_heap_host *heap)
 {
@@ -111,7 +111,8 @@ static size_t shared_bytes(void)
 	return gm_round_up(sizeof(struct gm_heap_shared), 4096);
 }
 
-/* Pages of our own: the driver's would go with the context, while the service thread reads them. */
+/* Pages of our own: the driver's would end with the context, while the service thread reads
+ * them. */
 static CUresult heap_share(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
@@ -233,7 +234,7 @@ static void heap_leave(const struct entered *entered)
 	gm_driver_quiet_end(entered->driver, entered->mode);
 }
 
-/* Destroy what ends with the context by itself: after its end, the handles may be others'. */
+/* Destroy the objects that end with the context: afterwards their handles may be others'. */
 static void heap_drop_handles(struct gm_heap_host *heap)
 {
 	const struct gm_driver *driver = heap->config.driver;
@@ -247,7 +248,7 @@ static void heap_drop_handles(struct gm_heap_host *heap)
 		driver->cuMemHostUnregister(heap->shared);
 }
 
-/* Give back the memory under the addresses, and these. */
+/* Return the memory under the addresses, then the addresses. */
 static void heap_drop_memory(struct gm_heap_host *heap)
 {
 	gm_heap_drop_slack(heap);
@@ -319,7 +320,7 @@ CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host
 	return result;
 }
 
-/* Nobody reads the heap any more; its last record is written. */
+/* Take the heap off the list, so that no thread reads it; write its last record. */
 static void heap_unlist(struct gm_heap_host *heap)
 {
 	if (!gm_heap_is_ours(heap))

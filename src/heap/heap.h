@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host's side of a device heap (device/heap.h): makes it, grows it while kernels run, and takes
- * empty chunks back. One heap belongs to one context. This is the folder's whole interface.
+ * The host's side of a device heap (device/heap.h): makes it, grows it while kernels run, and
+ * returns empty chunks. One heap belongs to one context. This is the folder's whole interface.
  *
  *   chunk     a run of granules, mapped at once into the heap's reserved addresses: a loan of the
  *             device's pool, so that the pool's limit, counters and out-of-memory ladder apply
- *   growth    a chunk of half of what the heap has and 16 MiB, up to 1 GiB; more where waiting
- *             lanes or one allocation need it: idle and new memory only, and never behind a fence
+ *   growth    a chunk of a quarter of the heap's memory and 16 MiB, or as large as waiting lanes
+ *             need, up to 1 GiB; larger if one allocation needs it: idle and new memory only, and
+ *             never behind a fence
  *   slack     the chunk of the next growth, mapped ahead of it, of new memory to spare. The pool
  *             takes it back when it lacks memory
  *   in flight kernels that may allocate, from gm_heap_launch until the work that was in the stream
@@ -40,11 +41,11 @@ struct gm_heap_config {
 	/* Called by each service thread, with true before anything else, and with false at its end:
 	 * exit handlers of the program may follow. May be NULL. */
 	void (*guard)(bool up);
-	/* gm_heap_trim_idle trims once no kernel that may allocate was in flight for so many ns;
-	 * UINT64_MAX: never. 0: nothing is mapped ahead. */
+	/* gm_heap_trim_idle trims after this many ns without a kernel in flight that may allocate;
+	 * UINT64_MAX: never. 0: no memory is mapped ahead. */
 	uint64_t trim_after;
-	/* Called when gm_heap_trim_next has become an earlier time than before, by a service
-	 * thread, with no lock held; may be NULL. Must not call the driver. */
+	/* A service thread calls it when gm_heap_trim_next has become earlier, with no lock held.
+	 * May be NULL. Must not call the driver. */
 	void (*idle)(void *arg);
 	void *idle_arg;
 	/* The service thread's clock and sleep; NULL: the system's. Set by tests alone. `sleep`
@@ -67,7 +68,7 @@ struct gm_heap_figures {
 	uint64_t refused;		    /* growths that the pool or the limit refused */
 	uint64_t nulls;			    /* allocations that got NULL */
 	uint64_t foreign_frees;		    /* invalid frees: no allocation of the heap */
-	uint64_t wait_ns;		    /* that lanes waited for growth; of several, once */
+	uint64_t wait_ns;		    /* waits for growth; of concurrent lanes, once */
 	uint64_t queue_chunks, recycled[2]; /* as in struct gm_heap_stats */
 };
 
@@ -76,89 +77,96 @@ struct gm_heap_figures {
 int gm_heap_policy(const char *name);
 const char *gm_heap_policy_name(unsigned number);
 
-/* The own kernels of a heap of this policy, for sm_75 and later, for cuModuleLoadData; NULL: this
- * build has none, as there was no nvcc. Heaps then need an image of the caller's. */
+/* The image, for cuModuleLoadData on sm_75 and later, of the own kernels of a heap of this policy.
+ * NULL: this build had no nvcc; heaps then need an image from the caller. */
 const void *gm_heap_image(const char *policy);
 
 /* The policy that GPUMEM_HEAP names, NULL for "off". */
 const char *gm_heap_wanted(const struct gm_knobs *knobs);
 
-/* What GPUMEM_HEAP_LIMIT allows on a device of `total` bytes. */
+/* The bytes that GPUMEM_HEAP_LIMIT allows on a device of `total` bytes. */
 uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total);
 
 /*
- * Make a heap: reserve addresses, four times the limit and 1 TiB at most, or fewer where the driver
- * has not as many; map its books and the first chunk, load its kernels, and run them on a stream of
- * its own, waiting for them. On success *out is the caller's until gm_heap_destroy.
+ * Make a heap: reserve addresses, four times the limit and 1 TiB at most, or fewer if the driver
+ * has not as many; map its books and the first chunk, load its kernels, run them on a stream of its
+ * own, and wait for them. On success the caller owns *out until gm_heap_destroy.
  *
  * CUDA_ERROR_NOT_SUPPORTED: no image, no such policy, or a driver before 12.0;
  * CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_IMAGE: the image is not for this device;
  * CUDA_ERROR_OUT_OF_MEMORY: no addresses, no memory for books and first chunk, or no host memory;
- * else the driver's error. Nothing remains allocated then. No message: the caller knows what the
- * heap was for.
+ * else the driver's error. Nothing remains allocated then. No message: the caller knows the purpose
+ * of the heap.
  */
 CUresult gm_heap_create(const struct gm_heap_config *config, struct gm_heap_host **out);
 
-/* Give everything back: end the service, wait for the context's work unless the context is gone
- * (gm_context_gone), and unmap all chunks. No other call on the heap is in progress or comes. */
+/* Return everything: end the service, wait for the context's work unless the context is gone
+ * (gm_context_gone), and unmap all chunks. pre: no other call on the heap is in progress or
+ * follows. */
 void gm_heap_destroy(struct gm_heap_host *heap);
 
 /* The device address of the heap, which kernels are given. Constant, 16-byte aligned. */
 CUdeviceptr gm_heap_device(const struct gm_heap_host *heap);
 
-/* The heap's policy, a number as gm_heap_policy gives it. */
+/* The heap's policy, as a number of gm_heap_policy. */
 unsigned gm_heap_policy_of(const struct gm_heap_host *heap);
 
 /*
  * Around each call that launches a kernel (or graph) that may allocate from the heap or free to it;
- * the heap's context is current in both. `stream` is the one of the launch: NULL is the legacy
- * stream, so for a _ptsz call that was given NULL it is CU_STREAM_PER_THREAD. Not for launches that
- * are being captured; the launch of the graph counts.
+ * the heap's context is current in both. `stream` is the launch's stream: NULL is the legacy
+ * stream, so for a _ptsz call with NULL it is CU_STREAM_PER_THREAD. Not for launches that are being
+ * captured; the launch of the graph counts.
  *
  * gm_heap_launch starts the service thread if there is none, and may launch a kernel of the heap's
- * own on the stream, once in config.trim_after. While a kernel of the heap's own runs,
- * the stream waits for its end, the caller only until it is launched. Where growth was refused
- * before, gm_heap_launch puts a memset on the stream, so that the kernel asks again.
+ * own on the stream, once in config.trim_after. While a kernel of the heap's own runs, the stream
+ * waits for its end, the caller only until it is launched. If growth was refused before,
+ * gm_heap_launch puts a memset on the stream, so that the kernel asks again.
  *
- * gm_heap_launched is told whether the launch succeeded, and if so puts one write of a word of host
+ * gm_heap_launched learns whether the launch succeeded. If so it puts one write of a word of host
  * memory behind it. If the driver refuses that, or more than 256 streams have such kernels in
  * flight, the kernel counts as in flight until the next gm_heap_trim, which waits for it.
+ *
+ * `kernel`: its name, the same in both calls, which stays as long as the process; NULL: unknown.
+ * The log names the kernel of a growth.
  */
-void gm_heap_launch(struct gm_heap_host *heap, CUstream stream);
-void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched);
+void gm_heap_launch(struct gm_heap_host *heap, CUstream stream, const char *kernel);
+void gm_heap_launched(struct gm_heap_host *heap, CUstream stream, bool launched,
+		      const char *kernel);
 
 /* True if a kernel that may allocate is in flight. Calls nothing. */
 bool gm_heap_in_flight(struct gm_heap_host *heap);
 
 /*
- * Give slack and empty chunks back to the pool, all but the first. Waits for the work submitted to
- * the context so far, then for a kernel of the heap's own. Returns bytes; of slack alone while
- * kernels that may allocate are in flight, captures are open in the context, or the policy returns
- * no granules.
+ * Return slack and empty chunks to the pool, except the first chunk. Waits for the work submitted
+ * to the context so far, then for a kernel of the heap's own. Returns bytes. Returns slack alone
+ * while kernels that may allocate are in flight, captures are open in the context, or the policy
+ * returns no granules.
  */
 uint64_t gm_heap_trim(struct gm_heap_host *heap);
 
 /*
  * The same for a heap that no kernel has used for config.trim_after, once after each time that
- * kernels were in flight; and for one that is in use (shed.h), what its kernels did not need for
- * that time: asked for here, taken from the device by a kernel that the next gm_heap_launch puts
- * before the launch, and given back by a later call, when the kernels of then have ended. Does not
- * wait for the context's work, only for a kernel of the heap's own, which may have to wait for room
- * on the GPU. Launches that no write stands behind (gm_heap_launched) are in flight here until
- * gm_heap_trim has waited for them. Not while captures are open. Slack goes that was not used for
- * config.trim_after, whatever is in flight.
+ * kernels were in flight. For a heap in use (shed.h), the same with memory that its kernels did not
+ * need for that time: this call requests it, a kernel that the next gm_heap_launch puts before its
+ * launch takes it from the device, and a later call returns it, when the kernels of that time have
+ * ended.
+ *
+ * Does not wait for the context's work, only for a kernel of the heap's own, which may have to wait
+ * for room on the GPU. Launches without a write behind them (gm_heap_launched) are in flight here
+ * until gm_heap_trim has waited for them. Not while captures are open. Slack that was not used for
+ * config.trim_after is returned, whatever is in flight.
  */
 uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now);
 
-/* When gm_heap_trim_idle may next have something to do; UINT64_MAX: not before config.idle is
- * called, as for a heap that has its first chunk alone. Calls nothing. */
+/* The earliest time at which gm_heap_trim_idle may have work; UINT64_MAX: not before config.idle is
+ * called, as for a heap with its first chunk alone. Calls nothing. */
 uint64_t gm_heap_trim_next(struct gm_heap_host *heap);
 
 /*
- * Figures of the heap. Those of the device (used, live, nulls, foreign_frees, wait_ns,
- * queue_chunks, recycled) are read by a kernel, which is waited for. While kernels that may
- * allocate are in flight, and when the driver fails, they are those last read, the host's are valid
- * all the same, and the answer is CUDA_ERROR_NOT_READY or the driver's error.
+ * Figures of the heap. A kernel reads those of the device (used, live, nulls, foreign_frees,
+ * wait_ns, queue_chunks, recycled), and this function waits for it. While kernels that may allocate
+ * are in flight, or if the driver fails, these are the last ones read, the host's are valid all the
+ * same, and the result is CUDA_ERROR_NOT_READY or the driver's error.
  */
 CUresult gm_heap_figures(struct gm_heap_host *heap, struct gm_heap_figures *out);
 
@@ -168,16 +176,16 @@ void gm_heap_figures_of_host(struct gm_heap_host *heap, struct gm_heap_figures *
 /*
  * Read the heaps of the context, which is current, for counters and log. A heap is read when no
  * kernel that may allocate is in flight; not again before GPUMEM_SAMPLE, or a sixteenth of its age
- * if that is less, has passed. Nothing is waited for: a later call takes the reading in. Not while
+ * if that is less, has passed. Waits for nothing: a later call takes in the reading. Not while
  * captures are open.
  *
- * To be called at gm_heap_sample_at, CLOCK_MONOTONIC, or later; UINT64_MAX: there is nothing to do.
+ * To be called at gm_heap_sample_at, CLOCK_MONOTONIC, or later; UINT64_MAX: no call is needed.
  */
 extern _Atomic uint64_t gm_heap_sample_at;
 void gm_heap_sample_context(const struct gm_context *context);
 
-/* The context is about to end, kept from others (context/context.h): read its heaps a last time,
- * and wait for that; and whether any has to be read. */
+/* The context is about to end, and other threads cannot enter it (context/context.h): read its
+ * heaps a last time, and wait for that. gm_heap_any_unread: has any of them to be read? */
 void gm_heap_sample_last(const struct gm_context *context);
 bool gm_heap_any_unread(const struct gm_context *context);
 
@@ -193,12 +201,12 @@ void gm_heap_context_ending(struct gm_heap_host *heap);
  * served again. */
 void gm_heap_context_stays(struct gm_heap_host *heap);
 
-/* The context was destroyed or reset (after gm_context_gone): end the service, and give the heap's
- * memory back to the pool. Once; after it, only gm_heap_destroy may be called. */
+/* The context was destroyed or reset (after gm_context_gone): end the service, and return the
+ * heap's memory to the pool. Once; after it, only gm_heap_destroy may be called. */
 void gm_heap_context_gone(struct gm_heap_host *heap);
 
-/* The process exits: no service thread makes a call of the driver any more. Waits for calls in
- * progress, for a second at most. All heaps. */
+/* The process exits: service threads make no more calls of the driver. Waits for calls in progress,
+ * for a second at most. All heaps. */
 void gm_heap_exit(void);
 
 /* In a forked child: forget all heaps, calling nothing. */

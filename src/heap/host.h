@@ -6,9 +6,9 @@
  *   heap      create, destroy, end of the context        kernel    the heap's own kernels
  *   policy    the table of policies                      flight    launches whose kernels allocate
  *   list      all heaps of the process                   grow      chunks, growth, the mailbox
- *   process   fork and exit                              trim      empty chunks go back
- *   slack     memory mapped ahead of growth              shed      likewise, while kernels keep
- * coming record    counters and records of the log            sample    reading a heap's figures
+ *   process   fork and exit                              trim      empty chunks to the pool
+ *   slack     memory mapped ahead of growth              shed      likewise, while kernels run
+ *   record    counters and records of the log            sample    reading a heap's figures
  *                                                        service   the thread that answers
  *
  * The heap's lock, of rank GM_LOCK_RANK_TABLE, is never held across a call of the driver.
@@ -27,13 +27,14 @@
 
 enum {
 	GM_HEAP_TRACKS = 256,	  /* streams whose launches are tracked at a time */
+	GM_HEAP_NAMES = 4,	  /* of a stream: the last changes of its kernel */
 	GM_HEAP_FIRST = 16,	  /* granules of the first chunk */
 	GM_HEAP_LOW = 4,	  /* free granules below which lanes ask ahead */
 	GM_HEAP_MOST_CHUNK = 512, /* granules: 1 GiB */
-	GM_HEAP_SHARE = 2,	  /* a chunk is this part of what is mapped, and ... */
-	GM_HEAP_MORE = 8,	  /* so many granules, or more on a wish; */
-	GM_HEAP_FALL = 4,	  /* where it is not to be had, this part of it is tried */
-	GM_HEAP_SLACK_SHARE = 8,  /* of the limit: most that is mapped ahead */
+	GM_HEAP_SHARE = 4,	  /* a chunk is 1 / this of the mapped memory, and ... */
+	GM_HEAP_MORE = 8,	  /* this many granules, or more on a wish; */
+	GM_HEAP_FALL = 4,	  /* if that fails, 1 / this of it is tried */
+	GM_HEAP_SLACK_SHARE = 8,  /* 1 / this of the limit: most memory mapped ahead */
 };
 
 /* Pinned host memory that the GPU reads and writes. */
@@ -51,6 +52,11 @@ struct gm_heap_track {
 	uint64_t stream; /* cuStreamGetId */
 	uint32_t last;
 	bool writing; /* a thread is about to put a write behind a launch */
+	/* The kernels of launches from number `from` on, up to the next one; the newest first. */
+	struct {
+		const char *kernel; /* NULL: not known */
+		uint32_t from;
+	} names[GM_HEAP_NAMES];
 };
 
 /*
@@ -63,11 +69,11 @@ struct gm_heap_track {
  *     \----------- a growth --------/    MAPPED <--- a growth --- LEAVING <--- a shed's kernel
  */
 enum gm_chunk_state {
-	GM_CHUNK_MAPPING, /* the service thread's */
+	GM_CHUNK_MAPPING, /* owned by the service thread */
 	GM_CHUNK_MAPPED,
-	GM_CHUNK_CLAIMED, /* no longer the device's, still mapped */
+	GM_CHUNK_CLAIMED, /* taken from the device, still mapped */
 	GM_CHUNK_UNMAPPING,
-	GM_CHUNK_SLACK,	  /* mapped, and never the device's so far; one at most */
+	GM_CHUNK_SLACK,	  /* mapped, and not granted to the device yet; one at most */
 	GM_CHUNK_LEAVING, /* as CLAIMED, but kernels that knew it are in flight (shed.h) */
 };
 
@@ -99,50 +105,52 @@ struct gm_heap_host {
 	pthread_cond_t admitted; /* `excluded` has become false, or ran_recorded true */
 	GM_ARRAY(struct gm_heap_chunk) chunks; /* by address */
 	struct gm_heap_track track[GM_HEAP_TRACKS];
-	unsigned tracks;     /* the used part of it */
-	unsigned launching;  /* threads between gm_heap_launch and gm_heap_launched */
-	unsigned untracked;  /* launches that no write stands behind */
-	bool excluded;	     /* launches wait: a kernel of the heap's own runs, or is about to */
-	bool ran_recorded;   /* `ran` stands behind that kernel: streams wait, callers do not */
-	bool busy;	     /* launched into since the service last found nothing in flight */
-	bool parked;	     /* the service found that, and waits for a launch, which wakes it */
-	uint64_t idle_since; /* when it found that; UINT64_MAX: trimmed since then */
+	unsigned tracks;      /* the number in use */
+	unsigned launching;   /* threads between gm_heap_launch and gm_heap_launched */
+	const char *starting; /* the kernel of all these; NULL: unknown, or several */
+	unsigned untracked;   /* launches without a write behind them */
+	bool excluded;	      /* launches wait: a kernel of the heap's own runs, or is about to */
+	bool ran_recorded;    /* `ran` is behind that kernel: streams wait, callers do not */
+	bool busy;	      /* launched into since the service last found none in flight */
+	bool parked;	      /* the service found none, and waits for a launch, which wakes it */
+	uint64_t idle_since;  /* when it found none; UINT64_MAX: trimmed since then */
 	uint64_t grown, shrunk, refusals;
-	uint64_t claimed; /* granules, in total: granted once, and no longer the device's */
+	uint64_t claimed; /* granules, in total: granted once, and taken from the device */
 
 	/* Under the lock: readings. */
 	struct gm_heap_figures last;  /* of the device */
-	struct gm_heap_sample sample; /* what the log has beyond struct gm_heap_figures */
+	struct gm_heap_sample sample; /* figures of the log beyond struct gm_heap_figures */
 	bool reading;		      /* launched, and not taken in yet */
 	bool ended;		      /* the last record is written */
 	uint32_t readings;	      /* launched so far */
 	_Atomic uint64_t due;	      /* CLOCK_MONOTONIC: no reading sooner. Any thread */
 
 	/* Under the lock: shedding (shed.h). */
-	bool shed_wanted;      /* by the next launch */
-	bool shedding;	       /* a shed was launched, and not taken in yet */
-	bool leaving;	       /* chunks are LEAVING */
-	bool known;	       /* `grace` is written */
-	uint64_t shed_at;      /* when one was last wanted, or its progress read */
-	unsigned grace_tracks; /* when the chunks had left the device, the used part of `track`, */
-	uint32_t grace[GM_HEAP_TRACKS]; /* and the last launches of these */
+	bool shed_wanted;		/* by the next launch */
+	bool shedding;			/* a shed was launched, and not taken in yet */
+	bool leaving;			/* chunks are LEAVING */
+	bool known;			/* `grace` is written */
+	uint64_t shed_at;		/* when one was last wanted, or its progress read */
+	unsigned grace_tracks;		/* `tracks` when the chunks had left the device, ... */
+	uint32_t grace[GM_HEAP_TRACKS]; /* ... and the last launches of these */
 
 	bool told; /* under the lock: the last gm_heap_trim_next gave a time */
 
 	uint64_t slack_since; /* under the lock: when it was mapped, by the service's clock */
 
-	/* Any thread. In a word without fields of the lock: GCC tests neighbours by one load. */
+	/* Any thread. In a word without fields of the lock: GCC reads neighbours by one load. */
 	atomic_uint mapped;	/* granules of chunks in any state but MAPPING, SLACK */
-	atomic_bool stale;	/* launched into since it was last read */
+	atomic_bool stale;	/* launched into since the last reading */
 	atomic_bool unreadable; /* the end of a reading could not be seen */
 	_Atomic uint64_t slack; /* bytes of that chunk: the pool's word (gm_pool_lend_spare) */
 
-	/* The service thread's; gm_heap_create's before there is one. */
+	/* Owned by the service thread; before there is one, by gm_heap_create. */
 	uint64_t granted; /* granules, in total */
 	uint64_t grants;
 	struct gm_heap_chunk newest;
-	bool ahead;    /* the heap grew: map the next chunk */
-	uint32_t wish; /* granules that lanes could use when they last asked */
+	const char *wanting; /* the kernel of the growth; NULL: unknown */
+	bool ahead;	     /* the heap grew: map the next chunk */
+	uint32_t wish;	     /* granules that lanes could use at their last request */
 
 	struct gm_worker service; /* its bell: a kernel was launched, or the service stops */
 	atomic_bool stopped;	  /* the service, until gm_heap_resume */

@@ -16,7 +16,7 @@ enum {
 
 struct gm_job_chunk {
 	uint32_t first, count; /* granules */
-	uint32_t taken;	       /* out: all were free, and are no longer the device's */
+	uint32_t taken;	       /* out: all were free, and were taken from the device */
 	uint32_t pad;
 };
 
@@ -46,8 +46,8 @@ GM_DEVICE void gm_job_set_up(struct gm_heap *heap, const struct gm_job *job)
 }
 
 /*
- * By one lane, after the policy's trim and while no other one is in the heap. As no lane waits,
- * wants that were not met are dropped; and lanes may ask again for what was refused.
+ * By one lane, after the policy's trim and while no other one is in the heap. No lane waits, so
+ * open wants are dropped; and lanes may ask again after a refusal.
  */
 GM_DEVICE void gm_job_take_chunks(struct gm_heap *heap, struct gm_job *job)
 {

@@ -21,8 +21,8 @@ void gm_heap_admit(struct gm_heap_host *heap);
 
 /*
  * Launch a kernel with heap and shared->job, and wait for it. gm_heap_run: the heap's context is
- * current. gm_heap_run_there makes it current; the caller keeps it from its end. gm_heap_run_alive
- * does that, too (gm_context_enter): CUDA_ERROR_NOT_READY if it cannot.
+ * current. gm_heap_run_there makes it current; the caller prevents its end. gm_heap_run_alive
+ * prevents that itself (gm_context_enter): CUDA_ERROR_NOT_READY if it cannot.
  */
 CUresult gm_heap_run(struct gm_heap_host *heap, CUfunction kernel, unsigned threads);
 CUresult gm_heap_run_there(struct gm_heap_host *heap, CUfunction kernel, unsigned threads);

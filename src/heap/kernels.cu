@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The heap's own kernels, for every policy, or with GM_KERNELS_GRANULE for that one; job.h has what
-// they do. The library carries them for all architectures.
+// The heap's own kernels, for every policy, or with GM_KERNELS_GRANULE for that one; job.h
+// describes them. The library carries them for all architectures.
 #include "heap/device/policies.h"
 #include "heap/device/shed.h"
 #include "heap/job.h"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Compile the heap's own kernels. NVCC is the compiler, SRC the folder src/, FOLDER that of the results.
-# NAME is kernels, for all policies, or kernels_granule, for the default one, which is not compressed: that would double the time
-# of its load.
+# NAME is kernels, for all policies, or kernels_granule, for the default one. That is not compressed: it would take twice the
+# time to load.
 #   kernels.sh compile NVCC SRC FOLDER/NAME.ARCH.cubin           the code of one generation of GPUs; NAME.ARCH.ptx beside it
 #   kernels.sh bind NVCC SRC FOLDER/NAME.fatbin OLDEST ARCH...   the fatbin of these, and PTX of OLDEST for all other GPUs
 set -eu

@@ -27,7 +27,7 @@ struct gm_heap_host *gm_heap_pin_next(struct gm_heap_host *heap, uint64_t key)
 	return next;
 }
 
-/* It stays linked while it is pinned: the thread that walks the list goes on from there. */
+/* A pinned heap stays linked: the thread that walks the list continues from it. */
 void gm_heap_list_remove(struct gm_heap_host *heap)
 {
 	struct gm_heap_host **at = &all;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All heaps of the process. A heap that is pinned remains listed, and its memory valid: a thread
- * that ends it waits. No lock is held, as the list has a lock of the heaps' rank. Any thread.
+ * that ends it waits. No lock is held, because the list has a lock of the heaps' rank. Any thread.
  */
 #ifndef GM_HEAP_LIST_H
 #define GM_HEAP_LIST_H
@@ -14,8 +14,9 @@ void gm_heap_list_add(struct gm_heap_host *heap);
 void gm_heap_list_remove(struct gm_heap_host *heap);
 
 /*
- * To walk the list: NULL gives the first heap, pinned; a heap is unpinned, and gives the one after
- * it, pinned. NULL: there is none. Only heaps of the context with this key, or of all (0).
+ * Walk the list. NULL: returns the first heap. A heap: unpins it, and returns the next one. The
+ * result is pinned; NULL: there are no more. Only heaps of the context with this key, or of all
+ * (0).
  */
 struct gm_heap_host *gm_heap_pin_next(struct gm_heap_host *heap, uint64_t key);
 

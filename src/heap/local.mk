@@ -10,8 +10,8 @@ libgm_la_SOURCES += %D%/flight.c %D%/flight.h %D%/grow.c %D%/grow.h %D%/heap.c %
 	%D%/kernel.h %D%/list.c %D%/list.h %D%/policy.c %D%/policy.h %D%/process.c %D%/process.h %D%/record.c %D%/record.h \
 	%D%/sample.c %D%/sample.h %D%/service.c %D%/service.h %D%/shed.c %D%/shed.h %D%/slack.c %D%/slack.h %D%/trim.c
 
-# The heap's own kernels: of all policies, and of the default one alone, which is loaded in a tenth of the time. kernels.S takes
-# their bytes in.
+# The heap's own kernels: of all policies, and of the default one alone, which is loaded in a tenth of the time. kernels.S includes
+# their bytes.
 EXTRA_DIST += %D%/kernels.cu %D%/kernels.sh
 if GM_HELPERS
 kernels_names := kernels kernels_granule

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the policy's memory for so many granules. */
+/* Bytes of the policy's memory for `capacity` granules. */
 size_t gm_heap_policy_bytes(unsigned policy, uint32_t capacity);
 
 /* Can a heap be read while kernels allocate from it? */

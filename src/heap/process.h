@@ -12,7 +12,7 @@ unsigned gm_heap_generation(void);
  * locks may be held for ever. */
 bool gm_heap_is_ours(const struct gm_heap_host *heap);
 
-/* The gate of gm_heap_exit (base/worker.h), around calls of the driver that are not the program's.
+/* The gate of gm_heap_exit (base/worker.h), around driver calls that the program did not make.
  * False: the process exits, or the heap is not ours. */
 bool gm_heap_begin_calls(const struct gm_heap_host *heap);
 void gm_heap_end_calls(void);

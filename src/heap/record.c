@@ -83,7 +83,7 @@ void gm_heap_record_mapped(struct gm_heap_host *heap, int64_t bytes)
 	gauge_change(heap, GM_C_heap_mapped, GM_C_heap_mapped_peak, (uint64_t)bytes);
 }
 
-/* The bin of a growth that took so many ns: each is four times as wide as the one before. */
+/* The bin of a growth of `ns`: each is four times as wide as the one before. */
 static unsigned growth_bin(uint64_t ns)
 {
 	unsigned bin = 0;
@@ -97,8 +97,10 @@ static void record_put_growth(struct gm_heap_host *heap, struct gm_record record
 {
 	record.held = (uint64_t)atomic_load(&heap->mapped) << GM_GRANULE_SHIFT;
 	record.duration = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-	if (gm_log_wants(GM_RECORD_GROW))
-		gm_log_put(&record);
+	if (!gm_log_wants(GM_RECORD_GROW))
+		return;
+	record.string = heap->wanting ? gm_log_string(heap->wanting) : 0;
+	gm_log_put(&record);
 }
 
 void gm_heap_record_growth(struct gm_heap_host *heap, CUdeviceptr address, uint64_t bytes,

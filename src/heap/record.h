@@ -17,23 +17,23 @@ void gm_heap_record_end(struct gm_heap_host *heap);
 /* Write the last record alone; false: it was written before. */
 bool gm_heap_record_last(struct gm_heap_host *heap);
 
-/* The chunks have become so many bytes more, or fewer. The heap's lock is held. */
+/* The bytes of all chunks have changed by `bytes`. The heap's lock is held. */
 void gm_heap_record_mapped(struct gm_heap_host *heap, int64_t bytes);
 
 /*
  * The heap got a chunk of `bytes` at `address`, for kernels that want `want` granules in total; or
- * it was refused `bytes`, by its own limit (`limit`) or the pool. `start`: when the host set out to
- * grow, CLOCK_MONOTONIC.
+ * it was refused `bytes`, by its own limit (`limit`) or the pool. `start`: the start of the growth,
+ * CLOCK_MONOTONIC.
  */
 void gm_heap_record_growth(struct gm_heap_host *heap, CUdeviceptr address, uint64_t bytes,
 			   uint64_t want, uint64_t start);
 void gm_heap_record_refusal(struct gm_heap_host *heap, uint64_t bytes, uint64_t want,
 			    uint64_t start, bool limit);
 
-/* The growth that is about to be recorded called no driver. */
+/* The growth that is recorded next made no driver call. */
 void gm_heap_record_slack(struct gm_heap_host *heap);
 
-/* Chunks of `bytes` were shed, and no kernel knows them any more. Any lock may be held. */
+/* Chunks of `bytes` were shed, and no kernel can use them any more. Any lock may be held. */
 void gm_heap_record_shed(struct gm_heap_host *heap, uint64_t bytes);
 
 /* A reading was taken in: heap->last was `before`. The heap's lock is held. */

@@ -2,8 +2,8 @@
 /*
  * Reading a heap. Its figures lie in device memory, and a kernel of the heap's own adds them up.
  * Threads of the program launch it while the heap's context is current: the service thread makes
- * no call that needs a context. A reading that is not waited for is written to host memory, and a
- * word behind it, so that it can be taken in without a call of the driver, at exit, too.
+ * no call that needs a context. A reading without a wait is written to host memory, and a word
+ * behind it: it can be taken in without a call of the driver, even at exit.
  *
  *   stale --(due; nothing in flight)--> reading --(the word is there)--> figures and a record
  */
@@ -21,6 +21,7 @@
 #include "heap/process.h"
 #include "heap/record.h"
 #include "knob/knob.h"
+#include "residency/door.h"
 
 #define AGE_SHARE 16 /* of a heap's age between readings, up to GPUMEM_SAMPLE */
 #define PAUSE 50000u /* ns at least between two samplings */
@@ -81,8 +82,8 @@ static void job_clear(struct gm_job *job, uint32_t end)
 
 /* --- waiting for a reading --- */
 
-CUresult gm_heap_read(struct gm_heap_host *heap,
-		      CUresult (*run)(struct gm_heap_host *, CUfunction, unsigned))
+static CUresult heap_read(struct gm_heap_host *heap,
+			  CUresult (*run)(struct gm_heap_host *, CUfunction, unsigned))
 {
 	if (!heap->device || !gm_heap_exclude(heap)) /* the context is gone, or the heap in use */
 		return CUDA_ERROR_NOT_READY;
@@ -97,6 +98,16 @@ CUresult gm_heap_read(struct gm_heap_host *heap,
 		figures_take(heap, &heap->shared->job);
 	gm_lock_release(&heap->lock);
 	gm_heap_admit(heap);
+	return result;
+}
+
+CUresult gm_heap_read(struct gm_heap_host *heap,
+		      CUresult (*run)(struct gm_heap_host *, CUfunction, unsigned))
+{
+	if (!gm_door_try()) /* the heap's memory is not on the device */
+		return CUDA_ERROR_NOT_READY;
+	CUresult result = heap_read(heap, run);
+	gm_door_leave();
 	return result;
 }
 
@@ -148,7 +159,7 @@ void gm_heap_mark_stale(struct gm_heap_host *heap)
 		sample_schedule(atomic_load(&heap->due));
 }
 
-/* A reading was launched and is not there yet. */
+/* A reading was launched and has not arrived yet. */
 static bool reading_is_pending(struct gm_heap_host *heap)
 {
 	gm_lock_take(&heap->lock);
@@ -158,7 +169,8 @@ static bool reading_is_pending(struct gm_heap_host *heap)
 	return reading;
 }
 
-/* Readings may run beside kernels, which may come at any time, and their end can be seen. */
+/* Readings may run beside kernels, which may start at any time, and the end of a reading can be
+ * seen. */
 static bool reading_is_possible(const struct gm_heap_host *heap)
 {
 	return gm_heap_policy_is_steady(heap->policy) && !atomic_load(&heap->unreadable);
@@ -220,7 +232,7 @@ static void sample_heap(struct gm_heap_host *heap)
 	}
 }
 
-/* A sampling is over: when is the next? */
+/* After a sampling: set the time of the next. */
 static void sample_reschedule(void)
 {
 	uint64_t next = UINT64_MAX, now = gm_clock_ns();
@@ -239,8 +251,11 @@ static void sample_reschedule(void)
 
 void gm_heap_sample_context(const struct gm_context *context)
 {
-	for (struct gm_heap_host *h = NULL; (h = gm_heap_pin_next(h, context->key));)
+	bool entered = gm_door_try();
+	for (struct gm_heap_host *h = NULL; entered && (h = gm_heap_pin_next(h, context->key));)
 		sample_heap(h);
+	if (entered)
+		gm_door_leave();
 	sample_reschedule();
 }
 

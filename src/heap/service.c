@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The service thread of a heap lives while kernels that may allocate are in flight, and LINGER_NAPS
- * longer, parked. A word that the GPU writes behind a kernel tells its end, so that the thread
- * makes no call of the driver but to grow, or to map the next chunk: such a call may wait for a
- * lock that another thread of the program holds while it waits for that very kernel.
+ * longer, parked. A word that the GPU writes behind a kernel tells its end, so the thread calls the
+ * driver only to grow, or to map the next chunk: such a call may wait for a lock that another
+ * thread of the program holds while it waits for that very kernel.
  *
  *   a lane asks       SPIN            asleep, for 1/NAP_SHARE of the time since a lane asked last
  *   |-----------------|--------|-----------|---------------|---- ... ---| NAP at most
  *
  * At NAP an hour costs 72,000 reads of one word.
  *
- * A launch wakes a parked thread when the kernel is in its stream, as the system call may take
+ * A launch wakes a parked thread when the kernel is in its stream, because the system call may take
  * longer than the launch. A launch that does not return before its kernel has ended rings too late
  * (CUDA_LAUNCH_BLOCKING, or a full stream): the parked thread sees it within a NAP.
  */
@@ -37,7 +37,7 @@ uint64_t gm_heap_now(const struct gm_heap_host *heap)
 	return heap->config.clock ? heap->config.clock() : gm_clock_ns();
 }
 
-/* Until the bell rings, for `ns` at most. False: the program's threads have ended. */
+/* Sleep until the bell rings, for `ns` at most. False: the program's threads have ended. */
 static bool service_sleep(struct gm_heap_host *heap, unsigned bell, uint64_t ns)
 {
 	if (!heap->config.sleep)
@@ -90,8 +90,8 @@ static bool service_attend(struct gm_heap_host *heap)
 	return true;
 }
 
-/* Is nothing in flight? Then the heap is idle, since now if it was busy so far, and the thread is
- * about to park. */
+/* True: no kernel is in flight. The heap is then idle, since now if it was busy so far, and the
+ * thread is about to park. */
 static bool service_mark_idle(struct gm_heap_host *heap)
 {
 	uint64_t now = gm_heap_now(heap);
@@ -137,7 +137,7 @@ bool gm_heap_serve(struct gm_heap_host *heap)
 		if (wanted && !service_is_over(heap) && service_mark_idle(heap))
 			wanted = service_park(heap, bell);
 	} while (wanted && !service_is_over(heap) && heap_is_busy(heap));
-	/* No other thread does where nobody trims. */
+	/* Without a thread that trims, no other thread returns the slack. */
 	if (!heap->config.idle && wanted && gm_heap_begin_calls(heap)) {
 		gm_heap_drop_slack(heap);
 		gm_heap_end_calls();
@@ -155,7 +155,7 @@ static void service_run(void *arg)
 		guard(true);
 	do {
 		bool wanted = gm_heap_serve(heap);
-		/* A launch from here on starts another thread, or is seen here. */
+		/* A launch from here on starts another thread, or is seen by this one. */
 		gm_lock_take(&heap->lock);
 		again = wanted && !service_is_over(heap) && heap->busy;
 		if (!again)
@@ -186,7 +186,7 @@ void gm_heap_stop(struct gm_heap_host *heap)
 		return;
 	gm_worker_wake(&heap->service);
 	gm_worker_join(&heap->service);
-	/* The thread's last step was to let go of the lock. */
+	/* The thread's last step is to release the lock. */
 	gm_lock_take(&heap->lock);
 	gm_lock_release(&heap->lock);
 }

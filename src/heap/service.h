@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread that answers the mailbox of a heap. Any thread may call, unless said otherwise. */
+/* The thread that answers the mailbox of a heap. Any thread may call, unless stated. */
 #ifndef GM_HEAP_SERVICE_H
 #define GM_HEAP_SERVICE_H
 
 #include "heap/host.h"
 
-/* A launch comes: start the thread if there is none. The heap's lock is held. */
+/* Before a launch: start the thread if there is none. The heap's lock is held. */
 void gm_heap_service_start(struct gm_heap_host *heap);
 
-/* End the service and wait for its thread. gm_heap_resume allows it again, and starts it for what
- * is in flight by then. No lock is held; the caller sees to it that the two come one by one. */
+/* End the service and wait for its thread. gm_heap_resume allows it again, and starts it for
+ * kernels that are in flight by then. No lock is held; the caller makes the two calls one after the
+ * other. */
 void gm_heap_stop(struct gm_heap_host *heap);
 void gm_heap_resume(struct gm_heap_host *heap);
 
@@ -20,8 +21,8 @@ void gm_heap_tell(struct gm_heap_host *heap);
 /* The service's clock. */
 uint64_t gm_heap_now(const struct gm_heap_host *heap);
 
-/* What the thread does, until it is not needed. False: the program's threads have ended. Called by
- * the thread, and by tests that stand in for it. */
+/* The body of the thread, until it is not needed. False: the program's threads have ended. Called
+ * by the thread, and by tests in its place. */
 bool gm_heap_serve(struct gm_heap_host *heap);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chunks that left the device are unmapped behind a grace period: lanes of a kernel that ran then
- * may hold addresses of theirs. The period begins when no launch is in progress, as the numbers of
- * all launches are known then (flight.c); where threads launch all the time, that may take long,
- * and a growth may have the memory meanwhile.
+ * Chunks that left the device are unmapped after a grace period: lanes of a kernel that ran at that
+ * time may hold addresses of theirs. The period begins when no launch is in progress, because the
+ * numbers of all launches are known then (flight.c). If threads launch all the time, that may take
+ * long, and a growth may get the memory meanwhile.
  */
 #include "heap/shed.h"
 
@@ -11,6 +11,7 @@
 #include "heap/grow.h"
 #include "heap/record.h"
 #include "heap/service.h"
+#include "residency/door.h"
 
 #define POLL_SHARE 16 /* of the time between sheds */
 
@@ -78,8 +79,12 @@ void gm_heap_shed_launch(struct gm_heap_host *heap, CUstream stream)
 	CUdeviceptr shed = heap->shared_device + offsetof(struct gm_heap_shared, shed);
 	void *arguments[] = {&heap->device, &shed};
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(driver);
-	CUresult result = driver->cuLaunchKernel(heap->shed, 1, 1, 1, GM_WARP, 1, 1, 0, stream,
-						 arguments, NULL);
+	CUresult result = CUDA_ERROR_NOT_READY;
+	if (gm_door_try()) { /* else the heap's memory is not on the device */
+		result = driver->cuLaunchKernel(heap->shed, 1, 1, 1, GM_WARP, 1, 1, 0, stream,
+						arguments, NULL);
+		gm_door_leave();
+	}
 	gm_driver_quiet_end(driver, mode);
 	if (result == CUDA_SUCCESS)
 		return;
@@ -108,14 +113,14 @@ static bool grace_is_over(const struct gm_heap_host *heap)
 		return false;
 	for (unsigned i = 0; i < heap->grace_tracks; i++) {
 		uint32_t done = __atomic_load_n(&heap->shared->done[i], __ATOMIC_ACQUIRE);
-		/* A launch whose write failed has given its number back. */
+		/* A launch whose write failed has returned its number. */
 		if (done != heap->track[i].last && (int32_t)(done - heap->grace[i]) < 0)
 			return false;
 	}
 	return true;
 }
 
-/* The kernel has run: take in what it claimed. */
+/* The kernel has run: take in its claims. */
 static void shed_collect(struct gm_heap_host *heap)
 {
 	const struct gm_shed *shed = &heap->shared->shed;

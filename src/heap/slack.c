@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slack's chunk is in the table while it is anybody's: a thread that makes it MAPPING or
- * UNMAPPING has it to itself. The pool may have taken its memory by then; heap->slack is 0 once the
+ * The slack's chunk is in the table while it has an owner: a thread that makes it MAPPING or
+ * UNMAPPING owns it alone. The pool may have taken its memory by then; heap->slack is 0 once the
  * addresses are free.
  */
 #include "heap/slack.h"
@@ -12,7 +12,7 @@
 #include "heap/record.h"
 #include "heap/service.h"
 
-/* Take hold of the slack's chunk. False: there is none, or another thread has it. */
+/* Become the owner of the slack's chunk. False: there is none, or another thread owns it. */
 static bool slack_begin(struct gm_heap_host *heap, enum gm_chunk_state state,
 			struct gm_heap_chunk *out)
 {
@@ -30,7 +30,7 @@ static bool slack_begin(struct gm_heap_host *heap, enum gm_chunk_state state,
 	return found;
 }
 
-/* Let go of it: off the table if its memory is gone. */
+/* Release the slack's chunk, or take it off the table if its memory is gone. */
 static void slack_end(struct gm_heap_host *heap, uint32_t first)
 {
 	gm_lock_take(&heap->lock);

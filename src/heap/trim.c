@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Trimming: a kernel of the heap's own claims chunks whose granules are all free from the device,
- * and the host gives them back to the pool. Both trims of heap.h do that; they differ in what they
- * wait for first.
+ * and the host returns them to the pool. The two trims of heap.h differ in the wait before that.
  */
 #include "context/fence.h"
 #include "heap/flight.h"
@@ -13,6 +12,7 @@
 #include "heap/service.h"
 #include "heap/shed.h"
 #include "heap/slack.h"
+#include "residency/door.h"
 
 /* Wait for the context's work, and with it for untracked launches. False: not now. */
 static bool trim_fence(struct gm_heap_host *heap)
@@ -34,7 +34,7 @@ static bool trim_fence(struct gm_heap_host *heap)
 	return true;
 }
 
-/* Fill the job with up to GM_JOB_CHUNKS chunks from granule *from on, and move that on. False:
+/* Fill the job with up to GM_JOB_CHUNKS chunks from granule *from on, and advance that. False:
  * there are no more, or a kernel was launched behind the last job. */
 static bool trim_next_job(struct gm_heap_host *heap, uint32_t *from)
 {
@@ -53,7 +53,7 @@ static bool trim_next_job(struct gm_heap_host *heap, uint32_t *from)
 	return job->chunks != 0;
 }
 
-/* Take in what the kernel claimed. */
+/* Take in the claims of the kernel. */
 static void trim_finish_job(struct gm_heap_host *heap)
 {
 	struct gm_job *job = &heap->shared->job;
@@ -72,7 +72,7 @@ static void trim_finish_job(struct gm_heap_host *heap)
 	job->chunks = 0;
 }
 
-/* Chunks that were shed may be nobody's by now. */
+/* The kernels that could use shed chunks may have ended. */
 static void shed_poll(struct gm_heap_host *heap)
 {
 	gm_lock_take(&heap->lock);
@@ -80,8 +80,8 @@ static void shed_poll(struct gm_heap_host *heap)
 	gm_lock_release(&heap->lock);
 }
 
-/* Give empty chunks back, all but the first, which begins at granule 0. Kernels that may allocate
- * are excluded; they are admitted again before chunks are unmapped. Returns bytes. */
+/* Return empty chunks, except the first, which begins at granule 0. Kernels that may allocate are
+ * excluded; they are admitted again before chunks are unmapped. Returns bytes. */
 static uint64_t trim_chunks(struct gm_heap_host *heap)
 {
 	uint32_t from = 1;
@@ -95,10 +95,8 @@ static uint64_t trim_chunks(struct gm_heap_host *heap)
 	return gm_heap_drop_chunks(heap);
 }
 
-uint64_t gm_heap_trim(struct gm_heap_host *heap)
+static uint64_t heap_trim(struct gm_heap_host *heap)
 {
-	if (!gm_heap_is_ours(heap))
-		return 0;
 	uint64_t slack = gm_heap_drop_slack(heap);
 	if (trim_fence(heap) && gm_heap_exclude(heap))
 		return slack + trim_chunks(heap);
@@ -106,9 +104,18 @@ uint64_t gm_heap_trim(struct gm_heap_host *heap)
 	return slack + gm_heap_drop_chunks(heap);
 }
 
+uint64_t gm_heap_trim(struct gm_heap_host *heap)
+{
+	if (!gm_heap_is_ours(heap) || !gm_door_try())
+		return 0;
+	uint64_t given = heap_trim(heap);
+	gm_door_leave();
+	return given;
+}
+
 /* --- of an idle heap --- */
 
-/* When chunks may be empty for long enough. */
+/* The time at which chunks may have been empty for long enough. */
 static uint64_t trim_due(const struct gm_heap_host *heap)
 {
 	uint64_t due;
@@ -119,7 +126,7 @@ static uint64_t trim_due(const struct gm_heap_host *heap)
 	return due;
 }
 
-/* When the slack was not used for long enough. */
+/* The time at which the slack was not used for long enough. */
 static uint64_t slack_due(const struct gm_heap_host *heap)
 {
 	uint64_t due;
@@ -143,10 +150,8 @@ uint64_t gm_heap_trim_next(struct gm_heap_host *heap)
 	return due;
 }
 
-uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
+static uint64_t heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
 {
-	if (!gm_heap_is_ours(heap))
-		return 0;
 	gm_lock_take(&heap->lock);
 	gm_heap_shed_poll(heap, now);
 	bool slack = slack_due(heap) <= now;
@@ -156,4 +161,13 @@ uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
 	gm_lock_release(&heap->lock);
 	uint64_t bytes = slack ? gm_heap_drop_slack(heap) : 0;
 	return bytes + (mine ? trim_chunks(heap) : gm_heap_drop_chunks(heap));
+}
+
+uint64_t gm_heap_trim_idle(struct gm_heap_host *heap, uint64_t now)
+{
+	if (!gm_heap_is_ours(heap) || !gm_door_try())
+		return 0;
+	uint64_t given = heap_trim_idle(heap, now);
+	gm_door_leave();
+	return given;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cubin: an ELF file of EM_CUDA. A called function that is not in it is an undefined symbol, in
+ * A cubin: an ELF file of EM_CUDA. A called function without code in it is an undefined symbol, in
  * the old ABI (7, up to CUDA 12) and the new one, with or without -G, linked or relocatable, from
  * sm_50 to sm_121.
  */
@@ -63,8 +63,9 @@ static void part_set_head(const Elf64_Ehdr *head, struct gm_image_part *part)
 }
 
 /*
- * After the header come .shstrtab, .strtab and .symtab, with padding between. Both tables of names
- * begin with the names of the sections. Names contain no run of zeros, and the first symbol is one.
+ * After the header follow .shstrtab, .strtab and .symtab, with padding between. Both tables of
+ * names begin with the names of the sections. Names contain no run of zeros; the first symbol is a
+ * run of zeros.
  */
 enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image_part *part)
 {
@@ -91,7 +92,7 @@ enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image
 	return GM_CUBIN_NONE;
 }
 
-/* An ELF file has one table of symbols. False: none. */
+/* The table of symbols; an ELF file has at most one. False: none. */
 static bool table_find(const struct gm_sections *sections, Elf64_Shdr *out)
 {
 	bool found = false;

@@ -10,14 +10,14 @@
 void gm_cubin_judge(struct gm_view *view, struct gm_image_part *part,
 		    struct gm_image_verdict *verdict);
 
-enum { GM_CUBIN_ENTRY = 0x10 }; /* st_other: of functions, those that the host can launch */
+enum { GM_CUBIN_ENTRY = 0x10 }; /* st_other of a function: the host can launch it */
 
 /* Name the kernels of a cubin: `see` with `arg`, for each. */
 void gm_cubin_kernels(struct gm_view *view, gm_image_kernel *see, void *arg);
 
 /*
  * Judge a cubin by its first `n` bytes. nvcc and nvlink put the names of all symbols at the front,
- * so that these are enough for a no. MORE: more bytes are needed; SEARCH: the whole cubin must be
+ * so these bytes suffice for a no. MORE: more bytes are needed; SEARCH: the whole cubin must be
  * judged.
  */
 enum gm_cubin_glance { GM_CUBIN_NONE, GM_CUBIN_MORE, GM_CUBIN_SEARCH };

@@ -16,7 +16,7 @@ enum {
 };
 #define GM_FATBIN_MAGIC 0xba55ed50u
 
-/* In programs: the address of the container and, if it was linked from several, of these. */
+/* In programs: the address of the container and, if it was linked from several, their addresses. */
 struct gm_wrapper {
 	uint32_t magic, version;
 	const void *data;
@@ -78,8 +78,8 @@ enum gm_fatbin_step gm_fatbin_next(struct gm_fatbin *fatbin, struct gm_image_par
 void gm_fatbin_rewind(struct gm_fatbin *fatbin);
 
 /*
- * Rank of a part on a device of this architecture: the driver loads the highest. 0: it cannot use
- * it. Parts of equal rank are equivalent.
+ * Rank of a part on a device of this architecture: the driver loads the highest. 0: the driver
+ * cannot use the part. Parts of equal rank are equivalent.
  */
 unsigned gm_fatbin_preference(const struct gm_image_part *part, unsigned arch);
 

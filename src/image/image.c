@@ -30,7 +30,7 @@ struct walk {
 	struct gm_image_verdict *out;
 };
 
-/* Without a caller for each part, the first yes is enough. */
+/* If no caller sees each part, the first yes is enough. */
 static bool walk_is_done(const struct walk *walk)
 {
 	return !walk->see && walk->out->answer == GM_IMAGE_YES;
@@ -46,7 +46,7 @@ static void code_judge_plain(struct gm_view *code, struct gm_image_part *part,
 }
 
 /*
- * True: the first bytes show that the code does not allocate. To unpack all code that a framework
+ * True: the first bytes show that the code does not allocate. Unpacking all code that a framework
  * loads would take seconds.
  */
 static bool code_is_harmless(const struct gm_view *code, struct gm_image_part *part)
@@ -81,7 +81,7 @@ static void code_judge_packed(const struct gm_view *code, struct gm_image_part *
 	free(bytes);
 }
 
-/* Judging unpacks no more than it needs; names need all. */
+/* A verdict may need a part of the code only; the names of kernels need all of it. */
 static void part_name_kernels(const struct walk *walk, const struct gm_view *code,
 			      const struct gm_image_part *part)
 {
@@ -125,7 +125,7 @@ static void part_judge(struct walk *walk, struct gm_view *code, struct gm_image_
 	gm_verdict_merge(walk->out, &verdict);
 }
 
-/* The best rank in a container; its architectures are recorded. 0: no part for the device. */
+/* The best rank in a container; records its architectures. 0: no part for the device. */
 static unsigned fatbin_best_rank(struct walk *walk, struct gm_fatbin *fatbin)
 {
 	struct gm_image_part part;
@@ -182,7 +182,7 @@ static bool walk_containers(struct walk *walk, struct gm_view *view)
 	return found;
 }
 
-/* The containers that were linked count where the driver may have to link again. */
+/* Judge the containers that were linked: the driver may have to link them again. */
 static void walk_linked(struct walk *walk, const struct gm_wrapper *wrapper)
 {
 	struct gm_view list = gm_view_of(wrapper->containers, 0);

@@ -77,7 +77,7 @@ struct gm_image_part {
 	uint32_t arch;
 	enum gm_image_packing packing;
 	bool debug;
-	unsigned container;    /* 1, 2, ...; 0: it is in none */
+	unsigned container;    /* 1, 2, ...; 0: in no container */
 	uint64_t stored, size; /* bytes in the image, and unpacked */
 };
 
@@ -104,8 +104,8 @@ void *gm_image_read(int fd, size_t size);
 
 /*
  * Call `see` for every part of an image of a known size, whatever the answer; pointers in it are
- * not followed. *out is the verdict of all parts. Before that, `kernel` gets the names of the
- * part's kernels, as far as its code can be unpacked, not ended by a 0; NULL: nobody wants them.
+ * not followed. *out is the verdict of all parts. Before that, `kernel` (may be NULL) gets the
+ * names of the part's kernels, as far as its code can be unpacked, not ended by a 0.
  */
 typedef void gm_image_kernel(void *arg, const char *name, size_t n);
 typedef void gm_image_see(void *arg, const struct gm_image_part *part,

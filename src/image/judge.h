@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the findings of the readers of cubins, PTX and containers become a verdict. */
+/* Combines the findings of the readers of cubins, PTX and containers into a verdict. */
 #ifndef GM_IMAGE_JUDGE_H
 #define GM_IMAGE_JUDGE_H
 

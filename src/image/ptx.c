@@ -113,7 +113,7 @@ static void scan_skip_brackets(struct scan *scan)
 
 struct name {
 	char text[NAME_MOST];
-	size_t n; /* 0: none, or longer */
+	size_t n; /* 0: no name, or a longer one */
 };
 
 /*
@@ -165,7 +165,7 @@ bool gm_ptx_begins(struct gm_view *view)
 	}
 }
 
-/* A function with a body is not undefined. */
+/* A declared function with a body is not undefined. */
 static void text_judge(struct scan *scan, struct gm_image_part *part,
 		       struct gm_image_verdict *verdict)
 {

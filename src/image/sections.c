@@ -66,7 +66,7 @@ bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *sec
 	return text && n == strlen(name) && memcmp(text, name, n) == 0;
 }
 
-/* The search for the end is bounded: a table without ends would be read once for each symbol. */
+/* The search for the end is bounded: a table without zeros would be read whole for each symbol. */
 const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t most,
 			       size_t *n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sections of a 64-bit ELF file in memory, be it a cubin or one of the host. */
+/* The sections of a 64-bit ELF file in memory: of a cubin, or of host code. */
 #ifndef GM_IMAGE_SECTIONS_H
 #define GM_IMAGE_SECTIONS_H
 
@@ -13,7 +13,7 @@ struct gm_sections {
 	struct gm_view *view;
 	Elf64_Ehdr head;
 	uint64_t n;
-	struct gm_view names; /* empty: they have none */
+	struct gm_view names; /* empty: sections have no names */
 };
 
 /* Does an ELF file of any kind begin here? */
@@ -26,7 +26,7 @@ bool gm_sections_open(struct gm_sections *sections, struct gm_view *view);
 /* Section `i`. False: there is none. */
 bool gm_sections_get(const struct gm_sections *sections, uint64_t i, Elf64_Shdr *out);
 
-/* The content of a section. False: it is not there. */
+/* The content of a section. False: the file does not contain it. */
 bool gm_sections_view(const struct gm_sections *sections, const Elf64_Shdr *section,
 		      struct gm_view *out);
 
@@ -35,7 +35,7 @@ bool gm_sections_named(const struct gm_sections *sections, const Elf64_Shdr *sec
 
 /*
  * The string at `offset` of a table of strings; *n: its length, `most` at most. NULL: no string
- * with an end is there. GM_STRING_MOST: longer than any name that is looked for.
+ * that ends begins there. GM_STRING_MOST: longer than any name searched for.
  */
 enum { GM_STRING_MOST = 64 };
 const char *gm_sections_string(const struct gm_view *strings, uint64_t offset, size_t most,

@@ -31,7 +31,7 @@ static struct {
 	unsigned (*failed)(size_t result);
 } zstd = {.once = PTHREAD_ONCE_INIT};
 
-/* Not closed if a function is missing: that happens once at most. */
+/* A library that lacks a function stays open: that happens once at most. */
 static void lz4_open(void)
 {
 	void *handle = dlopen("liblz4.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -53,7 +53,7 @@ static void zstd_open(void)
 	*(void **)&zstd.failed = dlsym(handle, "ZSTD_isError");
 }
 
-/* Is the library for this packing there? Searched once. */
+/* Is the library of this packing usable? Searched once. */
 static bool library_is_there(enum gm_image_packing packing)
 {
 	if (packing == GM_IMAGE_LZ4)

@@ -57,7 +57,7 @@ bool gm_view_part(struct gm_view *view, uint64_t offset, uint64_t n, struct gm_v
 	return from != NULL;
 }
 
-/* In steps down to a byte where the end is unknown: the text may end with the mapping. */
+/* If the end is unknown, search in steps down to a byte: the text may end with the mapping. */
 bool gm_view_text(struct gm_view *view, uint64_t *length)
 {
 	for (uint64_t from = 0;;) {

@@ -16,8 +16,8 @@ static struct gm_conf conf;
 static char text[GM_CONF_LONGEST + 1];
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
-/* Opening a FIFO for reading waits for a writer unless O_NONBLOCK is set; nothing else of a regular
- * file depends on it. */
+/* O_NONBLOCK of file_open: else opening a FIFO waits for a writer. It changes no read of a regular
+ * file. */
 static const char *file_read(int fd, size_t *n)
 {
 	struct stat st;
@@ -56,7 +56,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Without the blanks around it; ends at `end`. */
+/* The text of [from, end) without blanks around it, ended by a zero byte. */
 static char *trim(char *from, char *end)
 {
 	while (end > from && is_blank(end[-1]))
@@ -73,7 +73,7 @@ static void bad_add(unsigned line, const char *name, const char *value, const ch
 		return;
 	struct gm_conf_bad *bad = &conf.bad[conf.n_bad - 1];
 	bad->line = line;
-	/* what follows a long text is not cut off */
+	/* a long value is cut, the reason is not */
 	snprintf(bad->reason, sizeof bad->reason, "%.80s%s" GM_MSG_TEXT "%s%s", name,
 		 value ? "=" : "", GM_MSG_CUT(value ? value : ""), *why == ' ' ? "" : ": ", why);
 }

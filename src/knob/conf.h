@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * /etc/gpumem.conf: knobs for a whole machine, below the environment. One NAME=VALUE a line, blanks
- * around both are dropped; '#' begins a line of comment; of two lines for one knob the later
- * counts. A bad line is ignored, and so is the whole file where it cannot be trusted or read at
- * once.
+ * around both are dropped; '#' begins a line of comment; the last good line of a knob counts. A bad
+ * line is ignored. The whole file is ignored if it cannot be trusted or read at once.
  */
 #ifndef GM_KNOB_CONF_H
 #define GM_KNOB_CONF_H
@@ -15,7 +14,7 @@ enum { GM_CONF_LONGEST = 64 << 10, GM_CONF_BAD_SHOWN = 3 };
 
 struct gm_conf {
 	const char *path;
-	const char *ignored;		    /* why the whole file is; NULL: it is not */
+	const char *ignored;		    /* why the whole file is ignored; NULL: it is not */
 	const char *values[GM_KNOB_COUNT];  /* good ones, as written; NULL: not in the file */
 	const char *refused[GM_KNOB_COUNT]; /* bad ones of a knob that has no good one */
 	unsigned n_bad;			    /* bad lines */
@@ -26,10 +25,10 @@ struct gm_conf {
 };
 
 /*
- * The file as it was at the first call. Where there is none, and in a set-user-ID program, nothing
- * is set. GPUMEM_TEST_CONF in the environment names another file, "" none: for tests. At most five
- * system calls, one where there is no file, never waits for another process, no allocation. Never
- * NULL. Any thread.
+ * The file as it was at the first call. Without a file, and in a set-user-ID program, nothing is
+ * set. GPUMEM_TEST_CONF in the environment names another file, "" none: for tests. At most five
+ * system calls, one without a file; never waits for another process; no allocation. Never NULL. Any
+ * thread.
  */
 const struct gm_conf *gm_conf_get(void);
 

@@ -6,13 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/debug.h"
 #include "base/distance.h"
 #include "base/msg.h"
-#include "base/size.h"
 #include "knob/conf.h"
 
 const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT] = {
@@ -35,189 +33,13 @@ static bool refused;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 static atomic_bool knobs_are_read;
 
-static bool word_equals(const char *word, size_t n, const char *text, size_t m)
-{
-	return n == m && strncasecmp(word, text, n) == 0;
-}
-
-/* Index of the word of `words` ("a|b|c") that equals text[0..n), or -1. */
-static int word_find(const char *words, const char *text, size_t n)
-{
-	for (int i = 0;; i++) {
-		size_t length = strcspn(words, "|");
-		if (word_equals(words, length, text, n))
-			return i;
-		if (!words[length])
-			return -1;
-		words += length + 1;
-	}
-}
-
-/* "expected one of a, b, c" */
-static void words_append(const char *before, const char *words, char *why, size_t n)
-{
-	size_t at = (size_t)snprintf(why, n, "%s", before);
-	for (; *words && at + 2 < n; words++) {
-		if (*words == '|')
-			why[at++] = ',';
-		why[at++] = *words == '|' ? ' ' : *words;
-	}
-	if (at < n)
-		why[at] = '\0';
-}
-
-static bool bool_parse(const char *text, bool *out)
-{
-	static const char *const words[2] = {"0|no|off|false", "1|yes|on|true"};
-	for (int value = 0; value < 2; value++)
-		if (word_find(words[value], text, strlen(text)) >= 0) {
-			*out = value;
-			return true;
-		}
-	return false;
-}
-
-/* "all,-copy": words in order; "all" sets and "none" clears all bits, a minus clears a word's
- * bit. */
-static bool list_parse(const char *words, const char *text, uint32_t *out)
-{
-	uint32_t set = 0;
-	while (true) {
-		size_t n = strcspn(text, ",");
-		bool minus = *text == '-';
-		int i = word_find(words, text + minus, n - minus);
-		uint32_t bits = i >= 0 ? (uint32_t)1 << i : UINT32_MAX;
-		if (i < 0 && word_equals("none", 4, text, n))
-			set = 0;
-		else if (i < 0 && !word_equals("all", 3, text + minus, n - minus))
-			return false;
-		else
-			set = minus ? set & ~bits : set | bits;
-		if (!text[n])
-			break;
-		text += n + 1;
-	}
-	*out = set;
-	return true;
-}
-
-/* "165", "0xa5"; digits only, so that sign, blank and octal are refused. */
-static bool byte_parse(const char *text, unsigned *out)
-{
-	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
-	const char *digits = text + (hex ? 2 : 0);
-	size_t n = strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789");
-	if (n == 0 || n > (hex ? 2 : 3) || digits[n])
-		return false;
-	*out = (unsigned)strtoul(digits, NULL, hex ? 16 : 10);
-	return *out <= 255;
-}
-
-/* "off", "auto", or a number from 1 to `most`. */
-static bool threads_parse(const char *text, const char *most, unsigned *out)
-{
-	size_t n = strspn(text, "0123456789");
-	unsigned long value = n && n < 10 && !text[n] ? strtoul(text, NULL, 10) : 0;
-	if (strcasecmp(text, "off") == 0)
-		*out = 0;
-	else if (strcasecmp(text, "auto") == 0)
-		*out = GM_THREADS_AUTO;
-	else if (value && value <= strtoul(most, NULL, 10))
-		*out = (unsigned)value;
-	else
-		return false;
-	return true;
-}
-
-bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *out, char *why,
-		   size_t n)
-{
-	const struct gm_knob_info *info = &gm_knob_table[id];
-	union gm_knob_value value = {0};
-	uint64_t least = 0;
-	int choice;
-	if (strlen(text) > GM_KNOB_LONGEST) {
-		snprintf(why, n, "expected at most %d bytes", GM_KNOB_LONGEST);
-		return false;
-	}
-	switch (info->type) {
-	case GM_KNOB_BOOL:
-		if (bool_parse(text, &value.flag))
-			break;
-		snprintf(why, n, "expected 0 or 1");
-		return false;
-	case GM_KNOB_CHOICE:
-		choice = word_find(info->argument, text, strlen(text));
-		value.choice = (unsigned)choice;
-		if (choice >= 0)
-			break;
-		words_append("expected one of ", info->argument, why, n);
-		return false;
-	case GM_KNOB_SIZE: /* the argument is the least value */
-		gm_size_parse(info->argument, &least);
-		if (gm_size_parse(text, &value.bytes) && value.bytes >= least)
-			break;
-		snprintf(why, n, "expected a size of at least %s, such as 512M", info->argument);
-		return false;
-	case GM_KNOB_STEPS: /* the argument is the step */
-		gm_size_parse(info->argument, &least);
-		if (strcasecmp(text, "auto") == 0)
-			break;
-		if (gm_size_parse(text, &value.bytes) && value.bytes && value.bytes % least == 0)
-			break;
-		snprintf(why, n, "expected auto, or a multiple of %s", info->argument);
-		return false;
-	case GM_KNOB_SIZE_OR_PERCENT:
-		if (gm_percent_parse(text, &value.share.ppm) &&
-		    (value.share.ppm > 0 || *info->argument))
-			break;
-		value.share.ppm = 0;
-		if (gm_size_parse(text, &value.share.bytes) &&
-		    (value.share.bytes > 0 || *info->argument))
-			break;
-		snprintf(why, n, "expected a size such as 512M, or a percentage up to 100%%");
-		return false;
-	case GM_KNOB_TIME:
-		if (gm_time_parse(text, &value.ns))
-			break;
-		value.ns = UINT64_MAX;
-		if (*info->argument && strcasecmp(text, info->argument) == 0)
-			break;
-		snprintf(why, n, "expected a time such as 100ms or 10s%s%s",
-			 *info->argument ? ", or " : "", info->argument);
-		return false;
-	case GM_KNOB_TEXT:
-		value.text = text;
-		break;
-	case GM_KNOB_BYTE:
-		if (byte_parse(text, &value.choice))
-			break;
-		choice = word_find(info->argument, text, strlen(text));
-		value.choice = 256 + (unsigned)choice;
-		if (choice >= 0)
-			break;
-		words_append("expected a byte such as 0xa5, or one of ", info->argument, why, n);
-		return false;
-	case GM_KNOB_THREADS:
-		if (threads_parse(text, info->argument, &value.threads))
-			break;
-		snprintf(why, n, "expected off, auto, or a number of threads up to %s",
-			 info->argument);
-		return false;
-	case GM_KNOB_LIST:
-		if (list_parse(info->argument, text, &value.set))
-			break;
-		words_append("expected a list of all, none, ", info->argument, why, n);
-		return false;
-	}
-	*out = value;
-	return true;
-}
-
 const char *gm_knob_nearest(const char *name)
 {
 	const char *best = NULL;
-	unsigned least = 4;
+	/* At most half the letters behind "GPUMEM_" may differ: else any three letters would be
+	 * near. */
+	size_t length = strlen(name), half = length > 7 ? (length - 7) / 2 : 0;
+	unsigned least = half < 3 ? (unsigned)half + 1 : 4;
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
 		unsigned far = gm_distance(name, gm_knob_table[i].name);
 		if (far < least) {
@@ -247,7 +69,7 @@ bool gm_knob_is_known(const char *name)
 static void unknown_report(void)
 {
 	for (char **entry = environ; entry && *entry; entry++) {
-		char name[GM_MSG_LONGEST + 2]; /* a longer one is shown as cut */
+		char name[GM_MSG_LONGEST + 2]; /* a longer one is shown cut */
 		size_t n = strcspn(*entry, "=");
 		if (strncmp(*entry, "GPUMEM_", 7) != 0)
 			continue;
@@ -274,7 +96,7 @@ struct gm_knob_origin gm_knob_judge(enum gm_knob_id id, const char *given, union
 	if (given && gm_knob_parse(id, given, out, why, n))
 		return (struct gm_knob_origin){GM_KNOB_ENVIRONMENT, given, NULL};
 	origin.refused = given ? given : conf->refused[id];
-	char unused[256]; /* it was parsed before */
+	char unused[256]; /* no error: the text was parsed before */
 	gm_knob_parse(id, origin.text, out, unused, sizeof unused);
 	return origin;
 }
@@ -286,7 +108,7 @@ static void knob_read(enum gm_knob_id id, union gm_knob_value *value)
 	if (given && strlen(given) <= GM_KNOB_LONGEST) /* a TEXT points into the copy */
 		given = strcpy(kept[id], given);
 	origins[id] = gm_knob_judge(id, given, value, why, sizeof why);
-	if (given && given != kept[id]) /* too long: the log says of it what there is room for */
+	if (given && given != kept[id]) /* too long: the log gets the part that fits */
 		origins[id].refused = memcpy(kept[id], given, strnlen(given, GM_KNOB_LONGEST));
 	refused |= origins[id].refused != NULL;
 }
@@ -345,7 +167,7 @@ static void knobs_read(void)
 
 const struct gm_knobs *gm_knob_get(void)
 {
-	/* Calls of the program come here. pthread_once alone costs twice as much. */
+	/* Calls of the program pass here. pthread_once alone costs twice as much. */
 	if (GM_UNLIKELY(!atomic_load_explicit(&knobs_are_read, memory_order_acquire)))
 		pthread_once(&read_once, knobs_read);
 	return &knobs;

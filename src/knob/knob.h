@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Knobs of the environment, and below it of /etc/gpumem.conf (conf.h), read once into a struct that
- * is constant afterwards. By secure_getenv, so a set-uid program ignores them. A bad value leaves
- * what holds without it and is reported once, in one line with knob, value and what was expected.
- * An unknown GPUMEM_* name is reported with the nearest known one.
+ * is constant afterwards. By secure_getenv, so a set-uid program ignores them. A bad value is
+ * ignored and reported once, in one line with the knob, the value and the expected form. An unknown
+ * GPUMEM_* name is reported with the nearest known one.
  */
 #ifndef GM_KNOB_KNOB_H
 #define GM_KNOB_KNOB_H
@@ -18,8 +18,10 @@ enum gm_knob_type {
 	GM_KNOB_SIZE,
 	GM_KNOB_STEPS,
 	GM_KNOB_SIZE_OR_PERCENT,
+	GM_KNOB_SIZE_OR_FOLDER,
 	GM_KNOB_TIME,
 	GM_KNOB_TEXT,
+	GM_KNOB_NAME,
 	GM_KNOB_BYTE,
 	GM_KNOB_THREADS,
 	GM_KNOB_LIST
@@ -31,13 +33,14 @@ union gm_knob_value {
 	unsigned choice; /* CHOICE: index into the words; BYTE: the byte, or 256 + that index */
 	uint64_t bytes;	 /* SIZE; STEPS, where 0 is auto */
 	struct {
-		uint64_t bytes; /* when ppm is 0 */
-		uint32_t ppm;	/* of the device's memory, parts per million */
-	} share;		/* SIZE_OR_PERCENT */
-	uint64_t ns;		/* TIME; UINT64_MAX: never */
-	const char *text;	/* TEXT: lives as long as the process */
-	unsigned threads;	/* THREADS: 0: off; GM_THREADS_AUTO */
-	uint32_t set;		/* LIST: bit i = word i */
+		uint64_t bytes;	    /* when ppm is 0 */
+		uint32_t ppm;	    /* of the device's memory, parts per million */
+		const char *folder; /* SIZE_OR_FOLDER: as TEXT; NULL: a size */
+	} share;		    /* SIZE_OR_PERCENT, SIZE_OR_FOLDER */
+	uint64_t ns;		    /* TIME; UINT64_MAX: never */
+	const char *text;	    /* TEXT, NAME: lives as long as the process */
+	unsigned threads;	    /* THREADS: 0: off; GM_THREADS_AUTO */
+	uint32_t set;		    /* LIST: bit i = word i */
 };
 
 enum gm_knob_id {
@@ -61,8 +64,8 @@ enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };
 enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };
 enum { GM_IPC_SHARE, GM_IPC_NATIVE };
-enum { GM_THREADS_AUTO = 1 << 16 }; /* a THREADS knob that says auto */
-enum { GM_STACKS_OFF, GM_STACKS_LARGE, GM_STACKS_ALL };
+enum { GM_THREADS_AUTO = 1 << 16 }; /* a THREADS knob set to auto */
+enum { GM_STACKS_OFF, GM_STACKS_LARGE, GM_STACKS_ALL, GM_STACKS_HELD };
 enum { GM_REMAP_AUTO, GM_REMAP_ON, GM_REMAP_OFF };
 
 struct gm_knob_info {
@@ -72,19 +75,19 @@ struct gm_knob_info {
 
 extern const struct gm_knob_info gm_knob_table[GM_KNOB_COUNT];
 
-/* Where a value came from. */
+/* The origin of a value. */
 enum gm_knob_source { GM_KNOB_DEFAULT, GM_KNOB_FILE, GM_KNOB_ENVIRONMENT };
 struct gm_knob_origin {
 	enum gm_knob_source source;
 	const char *text;    /* as given; the default's otherwise */
-	const char *refused; /* the bad text that would have come first; NULL: none */
+	const char *refused; /* the bad text that had precedence; NULL: none */
 };
 
 enum { GM_KNOB_LONGEST = 4095 }; /* bytes of a value: the length of the longest path */
 
 /*
- * Parse one value. True: *out is set (TEXT points into `text`). False: `why`, of `n` bytes, says
- * what was expected ("expected one of pool, trace"), and *out is unchanged. Any thread.
+ * Parse one value. True: *out is set (TEXT and NAME point into `text`). False: `why`, of `n` bytes,
+ * gets the expected form ("expected one of pool, trace"), and *out is unchanged. Any thread.
  */
 bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *out, char *why,
 		   size_t n);
@@ -96,10 +99,10 @@ bool gm_knob_parse(enum gm_knob_id id, const char *text, union gm_knob_value *ou
  */
 const struct gm_knobs *gm_knob_get(void);
 
-/* Where a value came from. pre: gm_knob_get. */
+/* The origin of a value. pre: gm_knob_get. */
 struct gm_knob_origin gm_knob_origin(enum gm_knob_id id);
 /* The same for an environment in which the knob is `given` (NULL: not set), in this process or not.
- * *out is what is in force; `why`, of `n` bytes, is empty unless `given` is refused. */
+ * *out gets the effective value; `why`, of `n` bytes, is empty unless `given` is refused. */
 struct gm_knob_origin gm_knob_judge(enum gm_knob_id id, const char *given, union gm_knob_value *out,
 				    char *why, size_t n);
 /* "default", "file", "environment". */
@@ -111,7 +114,8 @@ bool gm_knob_must_stay_off(void);
 /* True for a knob, and for the other correct names that begin with GPUMEM_. */
 bool gm_knob_is_known(const char *name);
 
-/* The known knob nearest to `name` within an edit distance of 3, or NULL. */
+/* The known knob nearest to `name`: at an edit distance of at most 3, and of at most half the
+ * letters behind "GPUMEM_". NULL: no knob is that near. */
 const char *gm_knob_nearest(const char *name);
 
 #endif

@@ -12,8 +12,6 @@
 #include "base/sys.h"
 #include "knob/knob.h"
 
-#define COMMAND_ROOM 8192
-
 struct variable {
 	const char *name, *also, *none;
 };
@@ -48,7 +46,7 @@ static const char *const local_variables[] = {
 #undef GM_LOCAL
 };
 
-/* The variable's value; NULL: it is not set, means none, or lacks the other variable. */
+/* The variable's value. NULL: not set, the value for none, or the other variable is not set. */
 static const char *variable_value(const struct variable *variable)
 {
 	const char *value = secure_getenv(variable->name);
@@ -88,7 +86,7 @@ static int rank_number(void)
 	return -1;
 }
 
-/* Slurm says "4(x2),3" of two nodes with four and one with three. */
+/* Slurm's "4(x2),3" means two nodes with four ranks and one with three. */
 unsigned gm_about_local_ranks(void)
 {
 	for (size_t i = 0; i < sizeof local_variables / sizeof *local_variables; i++) {
@@ -158,14 +156,14 @@ static void text_add_device(struct gm_about *about, const struct gm_log_device *
 		 (int)sizeof device->name, device->name);
 }
 
-/* True if a shell reads the argument as it stands. */
+/* True if a shell reads the argument without quotes. */
 static bool argument_is_plain(const char *argument)
 {
 	return *argument && !argument[strspn(argument, "abcdefghijklmnopqrstuvwxyz0123456789"
 						       "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_./=:,@%+")];
 }
 
-/* The arguments as they would be typed; cut at the end of the room. */
+/* The arguments as typed in a shell; cut at the end of the room. */
 static void arguments_join(const char *from, size_t length, char *out, size_t n)
 {
 	size_t at = 0;
@@ -192,15 +190,15 @@ static void arguments_join(const char *from, size_t length, char *out, size_t n)
 
 static void text_add_command(struct gm_about *about)
 {
-	char raw[COMMAND_ROOM / 2], text[COMMAND_ROOM];
+	char *raw = about->arguments;
 	int fd = gm_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
-	ssize_t n = fd < 0 ? 0 : gm_sys_read(fd, raw, sizeof raw - 1);
+	ssize_t n = fd < 0 ? 0 : gm_sys_read(fd, raw, sizeof about->arguments - 1);
 	if (fd >= 0)
 		gm_sys_close(fd);
 	n = n < 0 ? 0 : n;
 	raw[n] = 0;
-	arguments_join(raw, (size_t)n, text, sizeof text);
-	text_add(about, "command", "%s", text);
+	arguments_join(raw, (size_t)n, about->command, sizeof about->command);
+	text_add(about, "command", "%s", about->command);
 }
 
 void gm_about_write(struct gm_about *about, const struct gm_log_config *config)
@@ -214,7 +212,7 @@ void gm_about_write(struct gm_about *about, const struct gm_log_config *config)
 		text_add_device(about, &config->devices[i]);
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++)
 		text_add_knob(about, (enum gm_knob_id)i);
-	/* The hooks come last but one: if room ends, a lost hook loses only a name. */
+	/* The hooks are last but one: if the room ends, a dropped hook loses only a name. */
 	for (unsigned i = 0; i < config->n_hooks; i++)
 		text_add(about, "hook", "%s", config->hooks[i]);
 	text_add_command(about);

@@ -7,17 +7,21 @@
 #include "log/format.h"
 #include "log/log.h"
 
+#define GM_COMMAND_ROOM 8192
+
 struct gm_about {
 	char host[256], program[256], job[128];
 	int pid, rank; /* rank -1: none */
 	char text[GM_TEXT_ROOM];
 	uint32_t size; /* bytes of text */
+	/* for gm_about_write: its caller may have a small stack */
+	char arguments[GM_COMMAND_ROOM / 2], command[GM_COMMAND_ROOM];
 };
 
 /* Read host, program, job, rank and pid. Not thread-safe. */
 void gm_about_gather(struct gm_about *about);
 
-/* The processes of the program on this node, as its launcher says; 1: it does not. */
+/* The number of processes of the program on this node, from its launcher; 1: unknown. */
 unsigned gm_about_local_ranks(void);
 
 /* Write the description into `text`, "key=value" strings each ended by a 0. pre:

@@ -9,7 +9,7 @@
 #include "log/frag.h"
 #include "log/load.h"
 
-#define IN_FLIGHT 256 /* calls that may be counted in part in a log that was not closed */
+#define IN_FLIGHT 256		       /* most calls counted in part in a log that was not closed */
 #define EVENTS_LEAST ((size_t)1 << 19) /* blocks that are kept before they are compacted */
 #define END GM_COUNTER_COUNT
 
@@ -250,8 +250,8 @@ static bool sample_check(const struct gm_log_file *file, const struct gm_log_ent
 	return true;
 }
 
-/* The runs of each bin are long enough for it, their number is that of all runs, and their bytes
- * are within idle. */
+/* Each bin's runs reach its least size; all bins have as many runs as the sample, and at most its
+ * idle bytes. */
 static bool bins_check(const struct gm_log_entry *entry, const struct why *why)
 {
 	const struct gm_sample *s = entry->sample;
@@ -299,7 +299,7 @@ struct events {
 	struct tally of[GM_COUNTER_DEVICES];
 	GM_ARRAY(struct block) born; /* handed out, or live at a checkpoint */
 	GM_ARRAY(struct block) gone;
-	size_t most; /* of both; then they are compacted */
+	size_t most; /* of both; beyond, they are compacted */
 };
 
 static int block_compare(const void *a, const void *b)
@@ -316,8 +316,8 @@ static void events_sort(struct events *events)
 		qsort(events->gone.at, events->gone.n, sizeof *events->gone.at, block_compare);
 }
 
-/* Drop the blocks that were born and went, so that a long log needs no more memory than its live
- * blocks. A block that goes twice remains in `gone` once, and is found as never handed out. */
+/* Drop the blocks that were handed out and freed, so that a long log needs no more memory than its
+ * live blocks. A block freed twice remains in `gone` once, and counts as never handed out. */
 static void events_compact(struct events *events)
 {
 	struct block *born = events->born.at, *gone = events->gone.at;
@@ -397,7 +397,7 @@ static bool events_count(struct events *events, const struct gm_record *r)
 	}
 }
 
-/* live = born - gone, by id. A block may be born several times (LIVE), and goes once. */
+/* live = born - gone, by id. A block may be in `born` several times (LIVE), in `gone` once. */
 static bool events_match(struct events *events, const struct why *why)
 {
 	const struct block *born = events->born.at, *gone = events->gone.at;

@@ -203,7 +203,7 @@ bool gm_counters_open(void)
 		gm_sys_close(fd);
 		return false;
 	}
-	/* A process that opens it through /proc must not be able to shorten it. */
+	/* A process that opens the memfd through /proc must not be able to shorten it. */
 	gm_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	gm_counters_describe(&to->page.head, GM_PAGE_SPLIT);
 	gm_counters_move(to);

@@ -131,7 +131,7 @@ static int descriptor_check(struct gm_file *file)
 	return file->fd < 0 ? EMFILE : 0;
 }
 
-/* A `memory` file is not reserved: a lack of space shows when it is written. */
+/* A `memory` file is not reserved: a lack of space appears when it is written. */
 static int file_extend(const struct gm_file *file, uint64_t length)
 {
 	if (file->memory)

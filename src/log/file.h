@@ -38,13 +38,13 @@ const char *gm_file_unmappable(uint32_t magic);
 bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback,
 		  const struct gm_file_words *words);
 
-/* Create a file, mode 0600; where the name is taken, .1, .2 ... is appended. Its first `n` bytes
- * are `first`, written before all else: if the process is killed now, the file is known for what it
- * is. 0 or an errno; there is no file then. */
+/* Create a file, mode 0600; if the name exists, .1, .2 ... is appended. Its first `n` bytes are
+ * `first`, written before all else: a process killed after that leaves a recognizable log. 0, or an
+ * errno and no file. */
 int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n);
 
-/* Grow the file to `length`, with space reserved on disk unless it is a `memory` one. 0 or an
- * errno; the file is then as long as before. */
+/* Grow the file to `length`, with space reserved on disk unless it is a `memory` one. 0, or an
+ * errno and the length as before. */
 int gm_file_reserve(struct gm_file *file, uint64_t length);
 
 /* Write `n` bytes. 0 or an errno. */

@@ -86,16 +86,16 @@ uint64_t gm_frag_in_runs(const struct gm_sample *sample)
 	return sum;
 }
 
-/* `n` runs of one bin have `bytes` bytes together, each at least `low`. The most bytes that runs of
- * `size` and above can have: the other runs are as short as possible. */
+/* `n` runs of one bin, each at least `low`, have `bytes` bytes together. The most bytes of them in
+ * runs of at least `size`: the other runs are as short as possible. */
 static uint64_t bin_usable_most(uint64_t bytes, uint64_t n, uint64_t low, uint64_t size)
 {
 	uint64_t spare = difference_or_zero(bytes, n * low), many = spare / (size - low);
 	return many >= n ? bytes : many ? bytes - (n - many) * low : 0;
 }
 
-/* The least bytes that they can have: runs below `size` are as long as possible, and so are the
- * runs above, up to `high`. */
+/* The least bytes in runs of at least `size`: runs below `size` are as long as possible, and so are
+ * the runs above, up to `high`. */
 static uint64_t bin_usable_least(uint64_t bytes, uint64_t n, uint64_t high, uint64_t size)
 {
 	uint64_t below = size - GM_SAMPLE_UNIT, over = difference_or_zero(bytes, n * below);

@@ -42,8 +42,8 @@ uint64_t gm_frag_in_runs(const struct gm_sample *sample);
 
 /*
  * Bounds of the idle bytes in runs of at least `size`, which is at least GM_SAMPLE_LEAST. Runs are
- * known by bins only: *least equals *most where `size` is a power of two, or where all runs of its
- * bin are on one side of it.
+ * known by bins only: *least equals *most if `size` is a power of two, or if all runs of its bin
+ * are on one side of it.
  */
 void gm_frag_usable(const struct gm_sample *sample, uint64_t size, uint64_t *least, uint64_t *most);
 

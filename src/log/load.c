@@ -143,7 +143,7 @@ void gm_log_read_progress(gm_log_read_tell *tell)
 	progress_tell = tell;
 }
 
-/* Of a long log, `done` of `all` segments were read. */
+/* Report that `done` of `all` segments of a long log were read. */
 static void progress_report(const struct gm_log_file *file, uint64_t done, uint64_t all)
 {
 	if (progress_tell && all > GM_LOAD_HELD)
@@ -234,7 +234,7 @@ static bool body_is_whole(const struct gm_load_segment *segment, uint32_t slot)
 	return record->kind != GM_RECORD_HEAP_SAMPLE || gm_load_heap(segment, slot, &heap);
 }
 
-/* Index one slot. `count`: for the first time, so that it is counted, and what it defines kept.
+/* Index one slot. `count`: at the first reading, count it, and keep the thing that it defines.
  * False: host memory is short. */
 static bool slot_index(struct gm_log_file *file, uint32_t s, uint32_t slot, bool count,
 		       struct gm_load_keys *keys)
@@ -317,8 +317,8 @@ static void segment_drop(struct gm_log_file *file, uint32_t s)
 	file->segments.at[s].n = 0;
 }
 
-/* Count the records of a log that is passed, and keep its strings, stacks and objects. False: host
- * memory is short. */
+/* Count the records of a log that is read in passes, and keep its strings, stacks and objects.
+ * False: host memory is short. */
 static bool segments_count(struct gm_log_file *file)
 {
 	struct gm_load_keys keys = {0};
@@ -333,7 +333,7 @@ static bool segments_count(struct gm_log_file *file)
 			file->last = time > file->last ? time : file->last;
 			*earliest = time < *earliest ? time : *earliest;
 		}
-		gm_load_things_unique(file); /* else all segments' would add up */
+		gm_load_things_unique(file); /* else the things of all segments would add up */
 		segment_drop(file, s);
 		progress_report(file, s + 1, file->segments.n);
 	}
@@ -405,7 +405,7 @@ static bool window_add(struct gm_log_file *file)
 	return false;
 }
 
-/* The window with the earliest record; NULL: all are read. */
+/* The window with the earliest record; NULL: all were read. */
 static struct gm_load_keys *window_first(const struct gm_log_file *file)
 {
 	struct gm_load_keys *first = NULL;
@@ -417,7 +417,7 @@ static struct gm_load_keys *window_first(const struct gm_log_file *file)
 	return first;
 }
 
-/* Drop the windows that are read. Not at once, for the caller has the key of the last record. */
+/* Drop the windows that were read, a call later: the caller has the key of the last record. */
 static void windows_drop(struct gm_log_file *file)
 {
 	for (size_t w = file->windows.n; w-- > 0;) {
@@ -445,8 +445,8 @@ const struct gm_load_key *gm_load_pass_next(struct gm_log_file *file)
 	struct gm_load_keys *first = NULL;
 	bool ok = file->next_segment > 0 || pass_open(file);
 	windows_drop(file);
-	/* A thread that was delayed may have left a record segments behind those of its time. Of
-	 * equal times those of earlier segments come first. */
+	/* A delayed thread may have left a record some segments behind other records of its time.
+	 * Among equal times, records of earlier segments are first. */
 	while (ok) {
 		first = window_first(file);
 		if (file->next_segment == file->segments.n ||

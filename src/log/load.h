@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A log in memory, for read.c, load.c and check.c. Memory is bounded by the size of the file, never
- * by a number in it, and of a long log by a few segments. Parts that do not fit the format are
+ * A log in memory, for read.c, load.c and check.c. The size of the file bounds the memory, never a
+ * number in it; a long log takes the memory of a few segments. Parts that do not fit the format are
  * skipped and recorded in `damage`. Not thread-safe.
  */
 #ifndef GM_LOG_LOAD_H
@@ -18,7 +18,8 @@ struct gm_load_segment {
 	uint64_t offset;
 	struct gm_record *slots;
 	uint32_t n;
-	uint64_t earliest; /* of a file that is passed: the first time in this and all later ones */
+	uint64_t earliest; /* of a file that is passed: the first time in this and all later
+			      segments */
 };
 
 struct gm_load_key {
@@ -36,7 +37,7 @@ struct gm_load_keys {
  * each pass. */
 #define GM_LOAD_HELD 4
 
-/* What a record defines under a number, for others to refer to. */
+/* A thing that a record defines under a number; other records refer to it by that. */
 struct gm_load_thing {
 	uint32_t number;
 	void *at; /* a text, struct gm_log_stack, struct gm_log_object; of malloc */
@@ -54,15 +55,15 @@ struct gm_log_file {
 	GM_ARRAY(const char *) hooks;
 	GM_ARRAY(const char *) knobs;
 	GM_ARRAY(struct gm_load_segment) segments; /* by sequence */
-	struct gm_load_keys keys;		   /* of all records, unless it is passed */
+	struct gm_load_keys keys;		   /* of all records, unless `passed` */
 	bool passed;				   /* slots are not held, but read by each pass */
-	GM_ARRAY(struct gm_load_keys) windows;	 /* of the pass: one a segment that is in memory */
-	uint32_t next_segment;			 /* of the pass: index of the one to be read */
-	struct stat identity;			 /* of a file that is passed */
-	gm_load_things strings, stacks, objects; /* by number */
-	struct gm_page_head page;		 /* the head of the live counters */
-	uint64_t sequence;			 /* newest segment, by the page read first */
-	bool page_known;			 /* else the counters are those of a checkpoint */
+	GM_ARRAY(struct gm_load_keys) windows;	   /* of the pass: one for each segment in memory */
+	uint32_t next_segment;			   /* of the pass: index of the next one to read */
+	struct stat identity;			   /* of a file that is passed */
+	gm_load_things strings, stacks, objects;   /* by number */
+	struct gm_page_head page;		   /* the head of the live counters */
+	uint64_t sequence;			   /* newest segment, by the page read first */
+	bool page_known;			   /* else the counters are those of a checkpoint */
 	uint64_t counters[GM_PAGE_ROWS][GM_COUNTER_COUNT];
 	uint64_t last; /* time of the last record */
 	uint32_t kept; /* bit k: records of kind k are kept */
@@ -88,8 +89,8 @@ bool gm_load_index(struct gm_log_file *file);
 /* Begin a pass. Ends the one before. */
 void gm_load_pass_begin(struct gm_log_file *file);
 
-/* The next record of the pass, by time. NULL: there are no more, or the file is not as it was; then
- * `damage` says so. */
+/* The next record of the pass, by time. NULL: there are no more, or the file has changed; `damage`
+ * then records that. */
 const struct gm_load_key *gm_load_pass_next(struct gm_log_file *file);
 
 /* Read the counters of the page at `offset`. False: there is no valid page. */
@@ -103,12 +104,12 @@ bool gm_load_about(struct gm_log_file *file);
 bool gm_load_has_sample(const struct gm_record *record);
 bool gm_load_sample(const struct gm_load_segment *segment, uint32_t slot, struct gm_sample *out);
 
-/* In things.c: keep what the STRING, STACK or OBJECT at `slot` defines; `torn` is counted up if it
- * is incomplete. False: host memory is short. unique: sort by number, without doubles. */
+/* In things.c: keep the thing that the STRING, STACK or OBJECT at `slot` defines; an incomplete one
+ * adds to `torn`. False: host memory is short. unique: sort by number, without doubles. */
 bool gm_load_things_add(struct gm_log_file *file, const struct gm_load_segment *segment,
 			uint32_t slot);
 void gm_load_things_unique(struct gm_log_file *file);
-/* Does a record of the kind define one? */
+/* Does a record of the kind define a thing? */
 bool gm_load_defines(uint8_t kind);
 /* The thing of a number; NULL: there is none. */
 const void *gm_load_thing(const gm_load_things *things, uint32_t number);

@@ -18,7 +18,7 @@
 
 #define BIT(kind) (1u << (kind))
 #define STRINGS_SMALL (32 * GM_KIB)
-#define STRINGS_EVENTS (2 * GM_MIB) /* written into each segment, of which they take 1/8 */
+#define STRINGS_EVENTS (2 * GM_MIB) /* written into each segment, at most 1/8 of it */
 
 /* Kinds of each word of GPUMEM_LOG_EVENTS, in the order of knob.def. */
 static const uint32_t kinds_of_word[] = {
@@ -94,8 +94,7 @@ static void head_fill(struct gm_writer *w, const struct gm_log_config *config, u
 	w->flushed = 0;
 }
 
-/* Write a `memory` log to its file. Also done at its start, so that a process that is killed soon
- * leaves a log. */
+/* Write a `memory` log to its file. Also done at its start: a process killed soon leaves a log. */
 static void file_flush(struct gm_writer *w)
 {
 	if (w->level == GM_LEVEL_SMALL)
@@ -156,8 +155,13 @@ static void record_put(const struct gm_record *record, const void *body, size_t 
 
 void gm_log_put(const struct gm_record *record)
 {
-	if (gm_log_wants((enum gm_record_kind)record->kind))
+	struct gm_writer *w = &gm_writer;
+	if (!gm_log_wants((enum gm_record_kind)record->kind))
+		return;
+	if (GM_UNLIKELY(!record->time || !record->thread || w->level != GM_LEVEL_EVENTS))
 		record_put(record, NULL, 0);
+	else if (GM_UNLIKELY(!gm_ring_put(w, record, NULL, 0))) /* spares a copy */
+		gm_writer_drop(1);
 }
 
 /* Update the rest of the page at a sample. GM_LOCK_RANK_LOG is held. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The writer of a log (gpumem-log(5)). Opened at the first successful cuInit, as the knobs say; any
+ * The writer of a log (gpumem-log(5)). Opened at the first successful cuInit, by the knobs; any
  * thread writes, without a lock except at the end of a segment; readable while it is written and
  * after kill -9. Nothing here fails the host program: when space cannot be reserved, one message
- * says so, the log ends, and every further call returns at once.
+ * reports that, the log ends, and every further call returns at once.
  */
 #ifndef GM_LOG_LOG_H
 #define GM_LOG_LOG_H
@@ -34,7 +34,7 @@ struct gm_log_config {
 	void (*walk)(void (*each)(void *arg, const struct gm_record *live), void *arg);
 };
 
-/* Open the log that the knobs select; with GPUMEM_LOG=off, true and none is written. Once a
+/* Open the log that the knobs select; with GPUMEM_LOG=off, return true and write none. Once a
  * process. False, after one message: there is no log. */
 bool gm_log_open(const struct gm_log_config *config);
 
@@ -46,8 +46,8 @@ static inline bool gm_log_wants(enum gm_record_kind kind)
 	       (atomic_load_explicit(&gm_log_wanted, memory_order_relaxed) & 1u << kind);
 }
 
-/* Append one record; `time` (if 0) and `thread` are filled in. Takes GM_LOCK_RANK_LOG only at the
- * end of a segment, or in the small log. Any thread, also under GM_LOCK_RANK_POOL. */
+/* Append one record; `time` and `thread` are filled in if one of them is 0. Takes GM_LOCK_RANK_LOG
+ * only at the end of a segment, or in the small log. Any thread, also under GM_LOCK_RANK_POOL. */
 void gm_log_put(const struct gm_record *record);
 
 /* Append a SAMPLE or OUT_OF_MEMORY with its body; a SAMPLE also updates the sample counters (peaks,
@@ -61,8 +61,8 @@ void gm_log_put_heap(const struct gm_record *record, const struct gm_heap_sample
 /* Append a STACK or OBJECT with its body. */
 void gm_log_put_body(const struct gm_record *record, const void *body, size_t length);
 
-/* Sequence number of the segment that is being written; 0: none. A STACK or OBJECT is to be in each
- * segment whose records refer to it. */
+/* Sequence number of the segment that is being written; 0: none. Each segment needs the STACKs and
+ * OBJECTs that its records refer to. */
 uint64_t gm_log_sequence(void);
 
 /* The number of `text` in the log; the first call with a text writes it. 0: it cannot be kept. */
@@ -75,8 +75,8 @@ bool gm_log_sample_due(unsigned device, uint64_t now);
 /* Time of the device's next sample; 0: at once. */
 uint64_t gm_log_sample_next(unsigned device);
 
-/* Work that must not be done under a lock (checkpoints of new segments). The shim calls it at the
- * end of each handler; one relaxed load when there is none. pre: no lock is held. */
+/* Do work that must not be done under a lock (checkpoints of new segments). The shim calls it at
+ * the end of each handler; one relaxed load when there is none. pre: no lock is held. */
 void gm_log_poll(void);
 
 /* At exit, after the last sample: write the final counters and mark the log as closed. No CUDA

@@ -78,8 +78,8 @@ void gm_counters_describe(struct gm_page_head *head, uint32_t version);
 
 /*
  * Move the live counters into `live`, or back into private memory (NULL; the old place keeps its
- * values and is no longer written). A count in progress in another thread may still go to the old
- * place.
+ * values and is no longer written). A count in progress in another thread may still be added at the
+ * old place.
  */
 void gm_counters_move(struct gm_counter_live *live);
 

@@ -25,7 +25,7 @@ void gm_parts_describe(struct gm_parts *parts)
 	memcpy(parts->counter, counter_at, sizeof counter_at);
 }
 
-/* Ending threads do not report it: that would take a hook that libc runs in each of them. */
+/* A thread does not report its end: for that, libc would have to run a hook in each thread. */
 static bool thread_has_ended(uint32_t thread)
 {
 	return syscall(SYS_tgkill, getpid(), (pid_t)thread, 0) != 0 && errno == ESRCH;
@@ -44,7 +44,7 @@ static void owners_disown_ended(void)
 			alive = owner[i];
 	}
 	errno = saved;
-	/* So that the next owner of a row sees the last counts of the one that has ended. */
+	/* The next owner of a row must see the last counts of the thread that has ended. */
 	atomic_fetch_add_explicit(&rows_given, 0, memory_order_acq_rel);
 }
 

@@ -198,7 +198,7 @@ static void about_finish(struct gm_log_file *file)
 	about->kept = file->kept;
 }
 
-/* Check the head of the first segment. False: `why` says what the file is. */
+/* Check the head of the first segment. False: `why` has the reason. */
 static bool head_check(struct gm_log_file *file, char *why, size_t n)
 {
 	struct gm_segment_head head;
@@ -225,6 +225,7 @@ static bool file_load(struct gm_log_file *file, char *why, size_t n)
 		return false;
 	/* Before the records: a log that is closed now does not change while it is read. */
 	file->page_known = gm_load_page(file, GM_PAGE_OFFSET, &file->page);
+	file->about.ended_known = file->page_known;
 	file->about.closed = file->page_known && file->page.closed == 1;
 	file->sequence = file->page.sequence;
 	file->size = file_size(file);

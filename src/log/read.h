@@ -32,9 +32,10 @@ struct gm_log_about {
 	int pid;
 	int driver_version;
 	uint64_t start_wall, start,
-		end;  /* ns; start and end on CLOCK_MONOTONIC; end: last sign of life */
-	bool closed;  /* cleanly; else the process was killed or still runs */
-	bool running; /* the process lives on this host and has the log open */
+		end;	  /* ns; start and end on CLOCK_MONOTONIC; end: last sign of life */
+	bool closed;	  /* cleanly; else, if ended_known, the process was killed or still runs */
+	bool ended_known; /* the page of counters, which records the end, is readable */
+	bool running;	  /* the process lives on this host and has the log open */
 	unsigned n_devices, n_hooks, n_knobs;
 	const struct gm_log_read_device *devices;
 	const char *const *hooks;
@@ -44,7 +45,7 @@ struct gm_log_about {
 	uint32_t kept;		  /* bit k: records of kind k are kept */
 	uint64_t since;		  /* events before are dropped; `start` when none are */
 	bool since_known;	  /* the blocks that were live then are known */
-	bool complete; /* has every event since the start, of the kinds that were selected */
+	bool complete;		  /* has every event since the start, of the selected kinds */
 };
 
 /* On success the caller owns *out until gm_log_read_close. On failure `why` gets "no such file",
@@ -53,7 +54,7 @@ struct gm_log_about {
 bool gm_log_read_open(const char *path, struct gm_log_file **out, char *why, size_t n);
 void gm_log_read_close(struct gm_log_file *file);
 /* From now on `tell` is called while segments of a long log are read: `done` of `total` bytes of
- * this pass. NULL: it is not. */
+ * this pass. NULL: no calls. */
 typedef void gm_log_read_tell(const char *path, uint64_t done, uint64_t total);
 void gm_log_read_progress(gm_log_read_tell *tell);
 
@@ -71,7 +72,7 @@ const uint64_t *gm_log_read_counters(const struct gm_log_file *file, unsigned de
 const char *gm_log_read_string(const struct gm_log_file *file, uint32_t number);
 
 /* The frames of a STACK record, the innermost one first, and an OBJECT; NULL: the file has none of
- * this number. Numbers in them may be of no record. */
+ * this number. Numbers in them may have no record. */
 struct gm_log_stack {
 	uint32_t n, flags; /* enum gm_stack_flag */
 	struct gm_frame frames[];
@@ -92,7 +93,7 @@ struct gm_log_entry {
 	struct gm_record record;
 	const struct gm_sample *sample;
 	const struct gm_heap_sample *heap;
-	uint32_t segment; /* that has it; 0: the oldest one */
+	uint32_t segment; /* of the record; 0: the oldest one */
 };
 bool gm_log_read_next(struct gm_log_file *file, struct gm_log_entry *out);
 void gm_log_read_rewind(struct gm_log_file *file);

@@ -16,7 +16,7 @@
 	GM_KIND(3, ALLOCATE_FAILED, "allocation refused: 0, requested")                           \
 	GM_KIND(4, COPY, "copy or memset: destination, bytes, source")                            \
 	GM_KIND(5, MAP, "chunk mapped: address, bytes, 0, chunk serial")                          \
-	GM_KIND(6, UNMAP, "chunk given back: address, bytes, 0, chunk serial")                    \
+	GM_KIND(6, UNMAP, "chunk returned: address, bytes, 0, chunk serial")                      \
 	GM_KIND(7, REMAP, "chunk moved: new address, bytes, old address, chunk serial")           \
 	GM_KIND(8, RETIRE,                                                                        \
 		"block freed, fence outstanding: base, requested, handed out, block id")          \
@@ -25,7 +25,7 @@
 		"in-kernel heap: live bytes, mapped bytes, failed, frees of foreign addresses; "  \
 		"struct gm_heap_sample follows")                                                  \
 	GM_KIND(11, MODULE,                                                                       \
-		"module loaded: image address, 0, 1 if nobody can tell, 1 if it may call malloc") \
+		"module loaded: image address, 0, 1 if unknown, 1 if it may call malloc")         \
 	GM_KIND(12, SAMPLE,                                                                       \
 		"fragmentation sample of a device: 0, 0, length of struct gm_sample, which "      \
 		"follows")                                                                        \
@@ -101,8 +101,8 @@ struct gm_record {
 
 /*
  * Runs of idle memory by size: bin 0 is below GM_SAMPLE_LEAST, each further bin has twice the limit
- * of the one before, the last one has none (gm_frag_bin). Free slots of slabs are idle but in no
- * run.
+ * of the one before, the last one has no limit (gm_frag_bin). Free slots of slabs are idle but in
+ * no run.
  */
 #define GM_SAMPLE_BINS 20
 #define GM_SAMPLE_LEAST ((uint64_t)64 << 10)
@@ -113,7 +113,7 @@ struct gm_sample {
 	uint64_t requested, handed_out, mapped, idle, retired, lent;
 	uint64_t largest_idle, largest_after_remap, unreclaimable, pinned;
 	uint64_t live_blocks, chunks, idle_extents;
-	uint64_t device_free, device_total; /* as the driver says; 0 when it was not queried */
+	uint64_t device_free, device_total; /* from the driver; 0: not queried */
 	uint64_t limit;
 	uint32_t idle_units[GM_SAMPLE_BINS]; /* of GM_SAMPLE_UNIT bytes; saturating */
 	uint16_t idle_runs[GM_SAMPLE_BINS];  /* saturating */
@@ -146,15 +146,16 @@ struct gm_heap_sample {
 	uint32_t live[GM_HEAP_BINS]; /* allocations by size; all 0: not counted */
 	uint32_t pad;
 	uint64_t slack;	  /* mapped ahead */
-	uint64_t wait_ns; /* that kernels waited for growth */
+	uint64_t wait_ns; /* waits of kernels for growth */
 };
 
 /* The body of STACK: the innermost frame first. */
 struct gm_frame {
 	uint32_t object; /* number of an OBJECT record; 0: in none; GM_FRAME_PYTHON */
 	uint32_t line;	 /* of Python */
-	/* Address in the object as its ELF file counts, in the call's own instruction; in none,
-	 * as it is. Of Python: numbers of two strings, its file and, from bit 32, function. */
+	/* Address of the call's own instruction in the object, as its ELF file counts; without an
+	 * object, the plain address. Of Python: numbers of two strings, the file and, from bit 32,
+	 * the function. */
 	uint64_t place;
 };
 #define GM_FRAME_PYTHON UINT32_MAX

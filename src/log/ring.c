@@ -16,7 +16,7 @@ static uint32_t alarm_slot(const struct gm_segment *segment)
 	return segment->slots - segment->slots / 8;
 }
 
-/* Slots whose pages are faulted in at a time, once writers are within half of that. */
+/* Slots whose pages are faulted in together, once writers are within half of that. */
 #define TOUCH 4096u
 
 #ifndef MADV_POPULATE_WRITE
@@ -39,8 +39,10 @@ void gm_ring_touch(struct gm_writer *w)
 	atomic_store_explicit(&segment->touched, can ? to : segment->slots, memory_order_relaxed);
 }
 
-/* Request the work that is due soon after `slot` is written. */
-static void due_set_ahead(struct gm_writer *w, const struct gm_segment *segment, uint32_t slot)
+/* Request the work that is due soon after `slot`, the first of a block, is written. Several blocks
+ * in a row may request a spare. */
+static __attribute__((noinline)) void due_set_ahead(struct gm_writer *w,
+						    const struct gm_segment *segment, uint32_t slot)
 {
 	uint32_t touched = atomic_load_explicit(&segment->touched, memory_order_relaxed), due = 0;
 	if (slot - alarm_slot(segment) < 4 * GM_BLOCK)
@@ -107,8 +109,8 @@ int gm_ring_open(struct gm_writer *w, uint64_t limit)
 	return 0;
 }
 
-/* Add the records of the segment that was current before to the totals, and write a `memory` one to
- * the file. False: a writer is inside. */
+/* Add the records of the previous segment to the totals, and write a `memory` one to the file.
+ * False: a writer is inside. */
 static bool segment_retire(struct gm_writer *w, struct gm_segment *old, bool patient)
 {
 	uint64_t sequence = atomic_load(&old->sequence);
@@ -117,7 +119,7 @@ static bool segment_retire(struct gm_writer *w, struct gm_segment *old, bool pat
 		return true;
 	if (!gm_segment_drain(old, patient))
 		return false;
-	uint32_t records = (uint32_t)gm_segment_records(old, NULL);
+	uint32_t records = (uint32_t)gm_segment_forget_records(old);
 	w->records += records;
 	if (w->file.memory && gm_writer_flush(w, old, 0, gm_segment_used(old))) {
 		gm_writer_drop(records);
@@ -125,8 +127,6 @@ static bool segment_retire(struct gm_writer *w, struct gm_segment *old, bool pat
 	}
 	w->records_at[(sequence - 1) % w->places] = records;
 	atomic_store(&old->sequence, 0);
-	for (unsigned i = 0; i < GM_STRIPES; i++)
-		atomic_store(&old->stripes[i].word, 0);
 	return true;
 }
 
@@ -186,9 +186,11 @@ bool gm_ring_put(struct gm_writer *w, const struct gm_record *record, const void
 			return false;
 		gm_segment_enter(segment);
 		bool same = atomic_load(&w->current) == segment;
-		if (GM_LIKELY(same && gm_segment_take(segment, n, &slot))) {
+		enum gm_taken taken = same ? gm_segment_take(segment, n, &slot) : GM_TAKEN_NONE;
+		if (GM_LIKELY(taken != GM_TAKEN_NONE)) {
 			gm_segment_write(segment, slot, record, body, length);
-			due_set_ahead(w, segment, slot);
+			if (GM_UNLIKELY(taken == GM_TAKEN_BLOCK))
+				due_set_ahead(w, segment, slot);
 			gm_segment_leave(segment, 1);
 			return true;
 		}

@@ -23,11 +23,12 @@ static const struct {
 	{GM_C_external_remap_seconds, GM_C_external_remap_peak},
 };
 
-/* The previous sample of each device: its figures count until the next one. GM_LOCK_RANK_LOG. */
+/* The previous sample of each device: its figures count until the next one. Under
+ * GM_LOCK_RANK_LOG. */
 static struct {
 	uint64_t time; /* 0: none yet */
 	uint64_t value[FIGURES];
-	uint64_t rest[FIGURES]; /* remainder below a whole unit times second, in 1e-9 */
+	uint64_t rest[FIGURES]; /* remainder below one unit times second, in 1e-9 */
 } before[GM_COUNTER_DEVICES];
 
 static _Atomic uint64_t due[GM_COUNTER_DEVICES];

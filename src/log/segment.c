@@ -16,14 +16,18 @@ static GM_TLS struct {
 	uint64_t sequence; /* of the segment when the slots were taken */
 	uint32_t next, end;
 	uint32_t stripe; /* 1 + its index; 0: none yet */
+	bool alone;	 /* no other thread has the stripe */
 } mine;
 
 static _Atomic uint32_t stripes_given;
 
+/* The first threads have a stripe each, for good; all others share the rest. */
 static void stripe_assign(void)
 {
 	uint32_t given = atomic_fetch_add_explicit(&stripes_given, 1, memory_order_relaxed);
-	mine.stripe = 1 + given % GM_STRIPES;
+	mine.alone = given < GM_STRIPES_ALONE;
+	mine.stripe = 1 + (mine.alone ? given
+				      : GM_STRIPES_ALONE + given % (GM_STRIPES - GM_STRIPES_ALONE));
 }
 
 void gm_segment_forget_thread(void)
@@ -40,15 +44,24 @@ void gm_segment_enter(struct gm_segment *segment)
 	atomic_fetch_add(&segment->stripes[mine.stripe - 1].word, 1);
 }
 
+/* While a writer is inside a segment that was current, no other thread changes the word of the
+ * writer's own stripe. */
 void gm_segment_leave(struct gm_segment *segment, unsigned records)
 {
-	atomic_fetch_add_explicit(&segment->stripes[mine.stripe - 1].word, records * FINISHED - 1,
-				  memory_order_release);
+	_Atomic uint64_t *word = &segment->stripes[mine.stripe - 1].word;
+	const uint64_t change = records * FINISHED - 1;
+	if (GM_LIKELY(mine.alone && records))
+		atomic_store_explicit(word,
+				      atomic_load_explicit(word, memory_order_relaxed) + change,
+				      memory_order_release);
+	else
+		atomic_fetch_add_explicit(word, change, memory_order_release);
 }
 
-bool gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *slot)
+enum gm_taken gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *slot)
 {
 	uint64_t sequence = atomic_load_explicit(&segment->sequence, memory_order_relaxed);
+	enum gm_taken taken = GM_TAKEN;
 	if (GM_UNLIKELY(mine.segment != segment || mine.sequence != sequence ||
 			mine.end - mine.next < n)) {
 		uint32_t want = n > GM_BLOCK ? n : GM_BLOCK;
@@ -56,15 +69,16 @@ bool gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *slot)
 		if (at < segment->slots)
 			at = atomic_fetch_add_explicit(&segment->next, want, memory_order_relaxed);
 		if (at > segment->slots || segment->slots - at < n)
-			return false;
+			return GM_TAKEN_NONE;
 		mine.segment = segment;
 		mine.sequence = sequence;
 		mine.next = at;
 		mine.end = at + want < segment->slots ? at + want : segment->slots;
+		taken = GM_TAKEN_BLOCK;
 	}
 	*slot = mine.next;
 	mine.next += n;
-	return true;
+	return taken;
 }
 
 static void slot_write(struct gm_record *to, const void *from, size_t n, uint8_t kind)
@@ -98,6 +112,19 @@ uint64_t gm_segment_records(const struct gm_segment *segment, uint64_t *writers)
 	}
 	if (writers)
 		*writers = inside;
+	return records;
+}
+
+/* A thread that read this segment as current long ago may still enter and leave. */
+uint64_t gm_segment_forget_records(struct gm_segment *segment)
+{
+	uint64_t records = 0;
+	for (unsigned i = 0; i < GM_STRIPES; i++) {
+		_Atomic uint64_t *word = &segment->stripes[i].word;
+		const uint64_t finished = atomic_load(word) / FINISHED;
+		atomic_fetch_sub(word, finished * FINISHED);
+		records += finished;
+	}
 	return records;
 }
 

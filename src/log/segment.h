@@ -19,7 +19,8 @@
 #include "log/format.h"
 
 #define GM_STRIPES 64
-#define GM_BLOCK 32 /* slots that a thread takes at once */
+#define GM_STRIPES_ALONE 32 /* with one thread each */
+#define GM_BLOCK 32	    /* slots that a thread takes at once */
 
 /* Low 16 bits: writers inside; the rest: records finished. */
 struct gm_stripe {
@@ -51,17 +52,23 @@ static inline struct gm_record *gm_segment_slot(const struct gm_segment *segment
 }
 
 /* Take `n` adjacent slots (at most GM_BLOCK plus those of the largest record) for the calling
- * thread. False: the segment is full. pre: the thread has entered it. */
-bool gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *slot);
+ * thread. NONE: the segment is full; BLOCK: the slots begin a new block. pre: the thread has
+ * entered the segment. */
+enum gm_taken { GM_TAKEN_NONE, GM_TAKEN, GM_TAKEN_BLOCK };
+enum gm_taken gm_segment_take(struct gm_segment *segment, uint32_t n, uint32_t *slot);
 
-/* Enter and leave as a writer; leave counts `records` as finished. In between the segment is not
- * reused. */
+/* Enter and leave as a writer; leave counts `records` as finished, 0 if another segment is current.
+ * In between the segment is not reused. */
 void gm_segment_enter(struct gm_segment *segment);
 void gm_segment_leave(struct gm_segment *segment, unsigned records);
 
 /* Write a record and its body into slots taken; the record's kind is stored last. */
 void gm_segment_write(struct gm_segment *segment, uint32_t slot, const struct gm_record *record,
 		      const void *body, size_t length);
+
+/* Return the number of records finished, and reset it. pre: the segment is not current, and was
+ * drained. */
+uint64_t gm_segment_forget_records(struct gm_segment *segment);
 
 /* Records finished; *writers: writers inside now. */
 uint64_t gm_segment_records(const struct gm_segment *segment, uint64_t *writers);

@@ -57,7 +57,7 @@ static uint32_t group_slot(uint32_t group)
 	return area.others_room + group * SAMPLE_SLOTS;
 }
 
-/* Clear a group's slots; the record's kind goes first. */
+/* Clear a group's slots, the record's kind first. */
 static void group_wipe(struct gm_segment *segment, uint32_t group)
 {
 	struct gm_record *at = gm_segment_slot(segment, group_slot(group));
@@ -77,8 +77,8 @@ static void group_move(struct gm_segment *segment, uint32_t from, uint32_t to)
 	__atomic_store_n(&target->kind, source->kind, __ATOMIC_RELEASE);
 }
 
-/* Keep every second sample of each device, and its last one, which the next samples replace until
- * one is due to stay. If the process is killed meanwhile, a sample may be in the log twice, but
+/* Keep every second sample of each device, and its last one: later samples replace that until one
+ * is due to stay. If the process is killed meanwhile, a sample may be in the log twice, but is
  * never missing. */
 static void samples_thin(struct gm_segment *segment)
 {
@@ -120,8 +120,8 @@ static bool sample_put(struct gm_segment *segment, const struct gm_record *recor
 	return true;
 }
 
-/* Records of heaps and of what holds memory take half of the first part at most: contexts are made
- * and end, and requests fail, without limit, and snapshots need room. */
+/* Records of heaps, of held memory, of sleeping and of refusals take at most half of the first
+ * part: contexts begin and end, and requests fail, without limit, and snapshots need room. */
 static bool kind_takes_half(uint8_t kind)
 {
 	return kind == GM_RECORD_TAKEOVER || kind == GM_RECORD_HEAP_SAMPLE ||
@@ -140,7 +140,7 @@ bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const voi
 	if (record->kind == GM_RECORD_SAMPLE)
 		return sample_put(segment, record, body, length);
 	if (kind_takes_half(record->kind) && area.others + n > area.others_room / 2)
-		return true; /* the counters include it, or the first failures have it */
+		return true; /* the counters, or the first failures, include it */
 	if (area.others_room - area.others < n)
 		return false;
 	gm_segment_write(segment, area.others, record, body, length);

@@ -9,8 +9,8 @@ bool gm_load_defines(uint8_t kind)
 	return kind == GM_RECORD_STRING || kind == GM_RECORD_STACK || kind == GM_RECORD_OBJECT;
 }
 
-/* Memory for a thing with `body` bytes behind its `head` bytes, the body read. NULL: memory is
- * short; *whole is false if the body is incomplete. */
+/* Memory for a thing: `head` bytes, then `body` bytes read from the record. NULL: memory is short;
+ * *whole is false if the body is incomplete. */
 static void *thing_make(const struct gm_load_segment *segment, uint32_t slot, size_t head,
 			size_t body, bool *whole)
 {
@@ -19,7 +19,8 @@ static void *thing_make(const struct gm_load_segment *segment, uint32_t slot, si
 	return at;
 }
 
-/* The most bytes that a body of the kind has, and those that this record names. */
+/* *body: bytes of the body that the record names. False: no valid number, or a longer body than the
+ * kind may have. */
 static bool body_length(const struct gm_record *r, size_t *body)
 {
 	uint64_t most = r->kind == GM_RECORD_STRING  ? GM_STRING_MAX
@@ -85,7 +86,7 @@ static int thing_compare(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Each segment defines again what its records refer to. */
+/* Each segment repeats the definitions that its records refer to. */
 static void things_unique(gm_load_things *things)
 {
 	size_t to = 0;

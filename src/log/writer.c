@@ -64,8 +64,6 @@ void gm_writer_describe(struct gm_writer *w, struct gm_segment *segment, uint64_
 	segment->slots = (uint32_t)((segment->size - at) / GM_SLOT_SIZE);
 	segment->written = 0;
 	atomic_store(&segment->touched, 0);
-	for (unsigned i = 0; i < GM_STRIPES; i++)
-		atomic_store(&segment->stripes[i].word, 0);
 	atomic_store(&segment->next, 0);
 	atomic_store(&segment->sequence, sequence);
 	__atomic_store_n(&to->sequence, 0, __ATOMIC_SEQ_CST);

@@ -32,7 +32,7 @@ struct gm_writer {
 	struct gm_segment segments[2]; /* ring.c; small.c uses the first */
 	unsigned now;		       /* index of the segment that is or was current */
 	bool ready;		       /* the other segment is prepared */
-	bool ended;		       /* the log has ended, and a message said why */
+	bool ended;		       /* the log has ended, after one message */
 	uint32_t places;	       /* segments that the file may hold */
 	uint32_t *records_at;	       /* records in the segment at each place */
 	uint64_t records;	       /* finished in segments no longer held */
@@ -70,7 +70,7 @@ int gm_writer_share_counters(struct gm_writer *w);
 int gm_writer_flush(struct gm_writer *w, struct gm_segment *segment, uint32_t from, uint32_t to);
 void gm_writer_flush_page(struct gm_writer *w, bool closed);
 
-/* The final live counters of a log that is closed. `length`: the file's; `clean`: no writer is
+/* Store the final live counters of a closed log. `length`: of the file; `clean`: no writer is
  * inside. */
 void gm_writer_finish(struct gm_writer *w, uint64_t length, bool clean);
 

@@ -33,7 +33,7 @@ const char *gm_node_why(enum gm_node_result result)
 	}
 }
 
-/* Why a call on the socket failed. */
+/* The reason of a failed call on the socket. */
 static enum gm_node_result errno_result(void)
 {
 	switch (errno) {
@@ -51,7 +51,7 @@ static enum gm_node_result errno_result(void)
 	}
 }
 
-/* Of two containers the first sees no socket under the other's name. */
+/* In another network namespace (a container) the kernel finds no socket of that name. */
 static enum gm_node_result result_where(const struct gm_node_address *to,
 					enum gm_node_result result)
 {
@@ -103,19 +103,28 @@ enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t p
 /* Wait until a message can be received. */
 static enum gm_node_result link_wait(const struct gm_node_link *link, uint64_t end)
 {
-	for (uint64_t now = gm_clock_ns(); now < end; now = gm_clock_ns()) {
+	uint64_t now;
+	do {
 		struct pollfd about = {.fd = link->fd, .events = POLLIN};
-		int ready = gm_sys_poll(&about, 1, end - now);
+		now = gm_clock_ns();
+		int ready = gm_sys_poll(&about, 1, now < end ? end - now : 0);
 		if (ready > 0)
 			return GM_NODE_OK;
 		if (ready < 0 && errno != EINTR)
 			return GM_NODE_UNABLE;
-	}
+	} while (now < end);
 	return GM_NODE_SILENT;
 }
 
-static enum gm_node_result link_receive(const struct gm_node_link *link, enum gm_node_kind kind,
-					struct gm_node_message *reply)
+enum gm_node_result gm_node_send(const struct gm_node_link *link, enum gm_node_kind kind,
+				 const struct gm_node_message *request)
+{
+	const struct gm_wire_head head = {.magic = GM_NODE_MAGIC, .kind = (uint16_t)kind};
+	return gm_wire_send(link->fd, &head, request) ? GM_NODE_OK : errno_result();
+}
+
+enum gm_node_result gm_node_receive(const struct gm_node_link *link, enum gm_node_kind kind,
+				    struct gm_node_message *reply)
 {
 	struct gm_wire_head head;
 	uint64_t end = gm_clock_ns() + link->patience;
@@ -137,13 +146,11 @@ static enum gm_node_result link_receive(const struct gm_node_link *link, enum gm
 enum gm_node_result gm_node_ask(const struct gm_node_link *link, enum gm_node_kind kind,
 				const void *request, size_t size, struct gm_node_message *reply)
 {
-	const struct gm_wire_head head = {.magic = GM_NODE_MAGIC, .kind = (uint16_t)kind};
-	reply->n_fds = 0; /* the reply's place serves for the request, which is sent first */
+	reply->n_fds = 0; /* the request, sent first, uses the place of the reply */
 	reply->size = (uint32_t)size;
 	memcpy(reply->data, request, size);
-	if (!gm_wire_send(link->fd, &head, reply))
-		return errno_result();
-	return link_receive(link, kind, reply);
+	enum gm_node_result result = gm_node_send(link, kind, reply);
+	return result == GM_NODE_OK ? gm_node_receive(link, kind, reply) : result;
 }
 
 void gm_node_disconnect(struct gm_node_link *link)

@@ -22,7 +22,7 @@ struct find {
 	void *arg;
 };
 
-/* The GPU of a name, and the slash behind it. */
+/* Parse the GPU of a name, and the slash behind it. */
 static bool find_gpu(unsigned char gpu[16], const char **at)
 {
 	for (unsigned i = 0; i < 16; i++, *at += 2) {
@@ -35,8 +35,8 @@ static bool find_gpu(unsigned char gpu[16], const char **at)
 	return *(*at)++ == '/';
 }
 
-/* "0000000000000000: 00000002 00000000 00010000 0005 01 12345 @gpumem1/...": a socket that does not
- * listen is one that was accepted, under the same name. */
+/* "0000000000000000: 00000002 00000000 00010000 0005 01 12345 @gpumem1/...": an accepted socket has
+ * the same name, but does not listen. */
 static void find_line(const struct find *find, const char *line)
 {
 	struct gm_node_address address = {
@@ -60,7 +60,7 @@ static void find_line(const struct find *find, const char *line)
 		find->each(find->arg, &address);
 }
 
-/* Call find_line for each whole line of the text; returns the length of what is left. */
+/* Call find_line for each whole line of the text; returns the length of the remainder. */
 static size_t find_lines(const struct find *find, char *text, size_t n)
 {
 	char *line = text;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nodes: how the preloaded processes of one user talk to each other. It is the only way.
+ * Nodes: the only way in which the preloaded processes of one user talk to each other.
  *
  *     the process that asks                     the process that answers
  *     ---------------------                     ------------------------
  *                                               gm_node_join: a socket for each GPU; the thread
- *     gm_node_each: who is there?               gpumem-node is parked in poll
+ *     gm_node_each: which nodes exist?          gpumem-node is parked in poll
  *     gm_node_connect  ---------- socket ---->  accept; another user: closed
  *     gm_node_ask      ---------- request --->  the answer of the kind (kinds.def), on the thread
  *                      <--- reply, descriptors
  *     gm_node_disconnect
  *
- * A node is an abstract socket, a name without a file: the kernel drops it when the process ends,
- * however that happens, so the registry of nodes is the kernel's list of sockets. The name holds
- * the user, the GPU's UUID, the process and a random number:
+ * A node is an abstract socket, a name without a file. The kernel drops it when the process ends in
+ * any way, so the registry of nodes is the kernel's list of sockets. The name holds the user, the
+ * GPU's UUID, the process and a random number:
  *
  *     @gpumem1/1000/3f2a...9c/4711-b20c1d5e9a7f0316
  *
- * Each side has the kernel tell the user of the other, and talks to its own user alone. Sockets of
- * another network namespace cannot be reached, which containers have; a node's address tells.
+ * Each side asks the kernel for the user of the other side, and talks to its own user alone. No
+ * socket of another network namespace, as containers have, can be reached; a node's address
+ * includes its namespace.
  *
- * Nobody waits without bound: one who asks has its patience, and the thread answers at once, or
+ * Every wait is bounded: the asking process has its patience, and the thread answers at once, or
  * closes the connection. Any thread may call any function here, with no lock held.
  */
 #ifndef GM_NODE_NODE_H
@@ -40,7 +41,7 @@ enum gm_node_kind {
 	GM_NODE_KINDS
 };
 
-/* Enough to find a node from any process. Without padding: it travels as it is. */
+/* Enough to find a node from any process. Without padding: it is sent as it is. */
 struct gm_node_address {
 	uint32_t magic;	       /* GM_NODE_MAGIC */
 	uint32_t user;	       /* effective, of that process */
@@ -51,7 +52,7 @@ struct gm_node_address {
 };
 #define GM_NODE_MAGIC 0x316e6d67u /* "gmn1": the protocol; larger than any process id */
 
-/* Descriptors belong to who has the message: gm_node_close_all. */
+/* The owner of a message owns its descriptors, and closes them by gm_node_close_all. */
 struct gm_node_message {
 	uint32_t size, n_fds;
 	int fds[GM_NODE_FDS];
@@ -61,41 +62,40 @@ void gm_node_close_all(struct gm_node_message *message);
 
 enum gm_node_result {
 	GM_NODE_OK,
-	GM_NODE_GONE,	   /* there is no such process any more, or it ended meanwhile */
-	GM_NODE_ELSEWHERE, /* it is in another network namespace */
-	GM_NODE_STRANGER,  /* the socket is another user's */
+	GM_NODE_GONE,	   /* the process has ended, before the call or during it */
+	GM_NODE_ELSEWHERE, /* the process is in another network namespace */
+	GM_NODE_STRANGER,  /* the socket belongs to another user */
 	GM_NODE_SILENT,	   /* no answer in time */
-	GM_NODE_GARBLED,   /* what came is no reply of this protocol */
+	GM_NODE_GARBLED,   /* the reply is not of this protocol */
 	GM_NODE_REFUSED,   /* the other process refused */
-	GM_NODE_UNABLE	   /* this process cannot; errno says why */
+	GM_NODE_UNABLE	   /* this process cannot; errno has the reason */
 };
 
-/* A sentence of why a call failed, without a full stop: "it has ended". errno is used. */
+/* The reason of a failed call, a sentence without a full stop: "it has ended". Reads errno. */
 const char *gm_node_why(enum gm_node_result result);
 
 /* --- to answer --- */
 
 /*
- * The answer to requests of one kind. On the node's thread, signals blocked, no lock held, never
- * after gm_node_exit. `reply` begins empty; its descriptors are closed once they were sent. Not
- * GM_NODE_OK: the request is refused.
+ * The answer to requests of one kind. Runs on the node's thread, signals blocked, no lock held,
+ * never after gm_node_exit. `reply` begins empty; its descriptors are closed once they were sent.
+ * Not GM_NODE_OK: the request is refused.
  */
 typedef enum gm_node_result gm_node_answer(const void *request, size_t size,
 					   struct gm_node_message *reply);
 
-/* From now on requests of this kind are answered; before it they are refused. */
+/* From now on requests of this kind are answered; earlier ones are refused. */
 void gm_node_serve(enum gm_node_kind kind, gm_node_answer *answer);
 
-/* Be found by others under this GPU: makes the socket and the thread, if there are none yet.
- * Returns 0, and the node's address; or an errno. Call again before each use: the program may have
- * closed the socket. */
+/* Let others find this process under this GPU: makes the socket and the thread, if they do not
+ * exist. Returns 0, and the node's address; or an errno. Call again before each use: the program
+ * may have closed the socket. */
 int gm_node_join(const unsigned char gpu[16], struct gm_node_address *out);
 
 /* Is this the address of a node of this process? */
 int gm_node_is_mine(const struct gm_node_address *address);
 
-/* The process exits: no request is answered any more; one in progress is waited for, a second at
- * most. */
+/* The process exits: answer no more requests, and wait for one in progress, a second at most. */
 void gm_node_exit(void);
 
 /* In a forked child: it has no nodes. Closes the parent's sockets in the child. */
@@ -103,8 +103,7 @@ void gm_node_forget(void);
 
 /* --- to ask --- */
 
-/* Call `each` for the nodes of this user under a GPU (NULL: any), but not for those of this
- * process. */
+/* Call `each` for the nodes of this user under a GPU (NULL: any), except nodes of this process. */
 void gm_node_each(const unsigned char gpu[16],
 		  void (*each)(void *arg, const struct gm_node_address *address), void *arg);
 
@@ -113,13 +112,21 @@ struct gm_node_link {
 	uint64_t patience;
 };
 
-/* Connect to a node. `patience`: ns that this call and each gm_node_ask may take. On GM_NODE_OK the
- * link is the caller's until gm_node_disconnect. */
+/* Connect to a node. `patience`: ns that this call and each wait for a reply may take. The
+ * caller may change that of the link; 0: gm_node_receive does not wait. On GM_NODE_OK the caller
+ * owns the link until gm_node_disconnect. */
 enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t patience,
 				    struct gm_node_link *link);
 
-/* Ask, and wait for the reply. `size` is at most GM_NODE_BYTES. On GM_NODE_OK *reply and its
- * descriptors, close-on-exec, are the caller's, else it has none. */
+/* The two halves of gm_node_ask, so that several nodes work at the same time: send a request, which
+ * does not wait and keeps no descriptor of it; wait for its reply. */
+enum gm_node_result gm_node_send(const struct gm_node_link *link, enum gm_node_kind kind,
+				 const struct gm_node_message *request);
+enum gm_node_result gm_node_receive(const struct gm_node_link *link, enum gm_node_kind kind,
+				    struct gm_node_message *reply);
+
+/* Ask, and wait for the reply. `size` is at most GM_NODE_BYTES. On GM_NODE_OK the caller owns
+ * *reply and its descriptors, close-on-exec; otherwise *reply has no descriptors. */
 enum gm_node_result gm_node_ask(const struct gm_node_link *link, enum gm_node_kind kind,
 				const void *request, size_t size, struct gm_node_message *reply);
 

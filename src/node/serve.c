@@ -3,8 +3,8 @@
  * The process that answers: its sockets, and the thread gpumem-node, which is parked in poll.
  *
  * The program may close any descriptor and open a file of its own under the number, so each is
- * looked at before it is used. A forked child closes what it inherited, or a process that waits for
- * the parent would not see it end.
+ * checked before it is used. A forked child closes the sockets that it inherited: otherwise a
+ * process that waits for the parent would not see the parent end.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -22,10 +22,10 @@
 #define WAITING 64	  /* connections that wait to be accepted */
 #define STAY 10000000000u /* ns that a connection may be silent */
 #define REOPEN_TRIES 1000
-#define REOPEN_NAP 1000000u	/* ns between these, and after an accept that failed */
+#define REOPEN_NAP 1000000u	/* ns between two of them, and after an accept that failed */
 #define CHECK_EVERY 1000000000u /* ns between checks whether the program's threads have ended */
 
-/* A socket. The thread of the node writes those of guests, a child that was forked reads them. */
+/* A socket. The node's thread writes those of guests; a forked child reads them. */
 struct end {
 	atomic_int fd; /* -1: none */
 	struct gm_fd_identity is;
@@ -47,14 +47,14 @@ static struct gm_gate gate;
 
 /* --- sockets --- */
 
-/* Its descriptor, if it is still what we opened; else -1. */
+/* Its descriptor, if it is still open on our socket; else -1. */
 static int end_fd(const struct end *end)
 {
 	int fd = atomic_load(&end->fd);
 	return fd >= 0 && gm_fd_is(fd, &end->is) ? fd : -1;
 }
 
-/* Takes over `fd`. False: it is closed. */
+/* Takes over `fd`. False: `fd` is closed. */
 static bool end_open(struct end *end, int fd)
 {
 	fd = fd < 0 ? fd : gm_fd_raise(fd);
@@ -99,7 +99,7 @@ static void guest_answer(struct end *guest, int fd, const struct gm_wire_head *h
 	gm_node_close_all(&reply);
 }
 
-/* There is a request, or the end of the connection. What is no request ends it. */
+/* Serve a request, or the end of the connection. Anything else ends the connection. */
 static void guest_serve(struct end *guest)
 {
 	struct gm_node_message request;
@@ -135,7 +135,7 @@ static struct end *guest_free(void)
 	return NULL;
 }
 
-/* What the thread waits for: a socket, and what it is. */
+/* The sockets that the thread waits for, each with its guest or node. */
 struct watch {
 	struct pollfd set[GUESTS + GM_NODE_GPUS];
 	struct end *guest[GUESTS + GM_NODE_GPUS]; /* NULL: a node's */
@@ -183,7 +183,7 @@ static void watch_serve(const struct watch *w)
 	}
 }
 
-/* Without a free place the nodes are left out, which stand last. */
+/* Nodes are last in the set: they are left out while no place is free. */
 static unsigned watch_length(const struct watch *w)
 {
 	return guest_free() ? w->n : w->n - w->n_nodes;
@@ -199,8 +199,8 @@ static bool nodes_any(void)
 	return any;
 }
 
-/* False: the program has closed all sockets. A socket that is made after gm_worker_end has its
- * maker start another thread. */
+/* False: the program has closed all sockets. The maker of a socket after gm_worker_end starts
+ * another thread. */
 static bool node_stay(void)
 {
 	if (nodes_any())
@@ -257,7 +257,7 @@ static int node_listen(const struct gm_node_address *address)
 	return -1;
 }
 
-/* Have the thread look at the nodes again: it sees a connection come and go. */
+/* Make the thread read the list of nodes again: a short connection wakes it. */
 static void node_poke(const struct gm_node_address *address)
 {
 	struct sockaddr_un name;
@@ -287,7 +287,7 @@ static struct node *node_find(const unsigned char gpu[16])
 	return NULL;
 }
 
-/* Make the node's socket, if it has none. 0 or an errno; *made: it had none. */
+/* Make the node's socket, unless it exists. 0 or an errno; *made: it did not exist. */
 static int node_open(const unsigned char gpu[16], struct gm_node_address *out, bool *made)
 {
 	struct node *node = node_find(gpu);
@@ -323,7 +323,8 @@ int gm_node_join(const unsigned char gpu[16], struct gm_node_address *out)
 		return ESHUTDOWN;
 	gm_lock_take(&lock);
 	guests_begin();
-	/* Where the program has closed the socket, the thread keeps it until it leaves poll. */
+	/* If the program has closed the socket, the thread's poll keeps the name in use until it
+	 * returns. */
 	while ((error = node_open(gpu, out, &made)) == EADDRINUSE && tries++ < REOPEN_TRIES) {
 		gm_lock_release(&lock);
 		node_poke(out);

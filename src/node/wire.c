@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/sys.h"
 
-/* Descriptors as they travel. */
+/* The control message that carries descriptors. */
 union control {
 	struct cmsghdr head;
 	char room[CMSG_SPACE(GM_NODE_FDS * sizeof(int))];
@@ -72,7 +72,7 @@ bool gm_wire_send(int fd, const struct gm_wire_head *head, const struct gm_node_
 	return gm_sys_sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-/* Take the descriptors out of what came. Those that find no number of their own are lost. */
+/* Take the descriptors out of the message. A descriptor without a free number is dropped. */
 static bool fds_take(struct msghdr *m, struct gm_node_message *message)
 {
 	bool whole = !(m->msg_flags & MSG_CTRUNC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both sides of src/node need: names of sockets, and messages as they travel. */
+/* Shared by client and server of src/node: socket names, and the wire format of messages. */
 #ifndef GM_NODE_WIRE_H
 #define GM_NODE_WIRE_H
 
@@ -9,15 +9,15 @@
 
 #include "node/node.h"
 
-/* Before each message. Both sides are of one machine, so nothing is converted. */
+/* Precedes each message. Both sides are on one machine, so no field is converted. */
 struct gm_wire_head {
 	uint32_t magic; /* GM_NODE_MAGIC */
 	uint16_t kind;
 	uint16_t result; /* enum gm_node_result; 0 in a request */
 };
 
-/* "gpumem1/USER/GPU/": how the names of a user's nodes under a GPU begin, without the leading zero
- * byte. Returns its length. `room` is at least 64. */
+/* "gpumem1/USER/GPU/": the start of the names of a user's nodes under a GPU, without the leading
+ * zero byte. Returns its length. `room` is at least 64. */
 size_t gm_wire_stem(char *to, size_t room, unsigned user, const unsigned char gpu[16]);
 
 /* The name of a node's socket. Returns its length. */
@@ -30,9 +30,9 @@ uint32_t gm_wire_net(void);
 bool gm_wire_is_ours(int fd);
 
 /*
- * Send or receive one message without waiting. False: errno says why; a message of another form is
- * EBADMSG, one whose descriptors find no number EMFILE, the end of the connection EPIPE. A received
- * message has its descriptors above 2, close-on-exec; with `fds` false they are refused.
+ * Send or receive one message without waiting. False: errno has the reason: EBADMSG, a message of
+ * another form; EMFILE, no number is free for a descriptor; EPIPE, the end of the connection. A
+ * received message has its descriptors above 2, close-on-exec; with `fds` false they are dropped.
  */
 bool gm_wire_send(int fd, const struct gm_wire_head *head, const struct gm_node_message *message);
 bool gm_wire_receive(int fd, struct gm_wire_head *head, struct gm_node_message *message, bool fds);

@@ -5,17 +5,19 @@
  *     1  a shelf                              the shelf's lock; the warm path
  *     2  limbo: blocks that may have passed   no lock; then 1 again
  *     3  idle memory                          the pool's lock
- *     4  limbo, if 2 polled no event          no lock; then 1 again
+ *     4  limbo, if 2 polled no event, or      no lock; then 1 again
+ *        too much is retired
  *     5  the ladder                           the pool's lock, released meanwhile
  */
 #include "base/tick.h"
 #include "pool/fit.h"
 #include "pool/internal.h"
 #include "pool/ladder.h"
+#include "pool/patience.h"
 #include "pool/stats.h"
 #include "pool/valid.h"
 
-/* The bytes that a block of `size` bytes holds, unless it is the last resort (gm_pool_take_any). */
+/* The bytes that a block of `size` bytes holds, except from gm_pool_take_any, the last resort. */
 static uint64_t size_held(uint64_t size)
 {
 	if (size <= GM_SLAB_LARGEST)
@@ -23,7 +25,7 @@ static uint64_t size_held(uint64_t size)
 	return gm_pool_extent_length(size);
 }
 
-/* A piece that is in no list becomes the block. */
+/* Make a piece that is in no list the block. */
 static void block_hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
 			   uint64_t size, uint64_t context)
 {
@@ -35,7 +37,7 @@ static void block_hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct 
 }
 
 /* Places 1 and 3 to 5. The pool's lock is held, and released meanwhile. `polled`: events were
- * polled already. */
+ * already polled. */
 static CUresult piece_find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 			   uint64_t held, uint64_t context, bool polled, struct gm_piece **piece)
 {
@@ -47,13 +49,16 @@ static CUresult piece_find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_
 	if (size >= GM_POOL_BIG)
 		gm_shelf_empty_row(pool, shelf);
 	*piece = gm_pool_take(pool, size);
-	if (GM_UNLIKELY(!*piece) && !polled) {
+	if (GM_UNLIKELY(!*piece) && (!polled || gm_patience_is_needed(pool))) {
 		gm_pool_unlock(pool);
 		gm_limbo_miss(pool, shelf, context, true);
 		gm_pool_lock(pool);
 		*piece = gm_shelf_take(pool, shelf, size, held);
 		if (*piece)
 			return CUDA_SUCCESS;
+		if (size >= GM_POOL_BIG)
+			gm_shelf_empty_row(pool, shelf);
+		*piece = gm_pool_take(pool, size);
 	}
 	if (GM_UNLIKELY(!*piece))
 		result = gm_pool_climb(pool, size, piece);
@@ -64,8 +69,8 @@ static CUresult piece_find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_
 	return result;
 }
 
-/* The caller's shelf has no block of that size, or it would be a new peak. Of its own, so that the
- * warm path saves few registers. */
+/* The caller's shelf has no block of that size, or the block would make a new peak. A function of
+ * its own, so that the warm path saves few registers. */
 static __attribute__((noinline)) CUresult alloc_slowly(struct gm_pool *pool, struct gm_shelf *shelf,
 						       size_t size, uint64_t held, uint64_t context,
 						       struct gm_block *out)
@@ -92,8 +97,8 @@ static __attribute__((noinline)) CUresult alloc_slowly(struct gm_pool *pool, str
 	return result;
 }
 
-/* Memory that work may still use, and no stream orders it: it waits for a fence, as if the program
- * had freed it. The driver has other memory. */
+/* Pending work may use this memory, and no stream orders the reuse. The memory waits for a fence,
+ * as if the program had freed it; the driver has other memory. */
 static __attribute__((noinline)) CUresult block_refuse(struct gm_pool *pool, uint64_t context,
 						       const struct gm_block *block)
 {

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chunks whose contents are away from the device. Such a chunk keeps its place in the pool's books,
- * so that addresses, blocks and sums stay as they are; it has no handle, and it is busy, so that
- * nothing detaches it.
+ * Chunks, also of loans, whose contents are away from the device. Such a chunk keeps its place in
+ * the pool's books, so that addresses, blocks and sums stay unchanged; it has no handle, and it is
+ * busy, so that no thread detaches it. A loan is in no list while its chunks are being moved, as
+ * while it is being taken back: gm_pool_take_back waits for it.
  *
  *     on the device --copied to a store--unmapped--released--> away
  *     away --created, mapped--copied back--store dropped--> on the device
  *
- * A failure before the release, or before the copy back has succeeded, leaves the chunk where it
- * was. If the driver then keeps the mapping of a chunk that is away, the chunk has a handle, and
- * the next fetch only copies.
+ * A failure before the release, or before the end of the copy back, leaves the chunk as it was. If
+ * the driver then keeps the mapping of a chunk that is away, the chunk has a handle, and the next
+ * fetch only copies.
  */
 #include "base/clock.h"
+#include "pool/grow.h"
 #include "pool/internal.h"
 #include "pool/stats.h"
 #include "pool/valid.h"
 
-/* Under the pool's lock: a chunk is in this call's hands, and no longer. */
+/* Under the pool's lock: this call begins and ends its work on a chunk. */
 static void chunk_begin(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	chunk->busy += !chunk->away;
@@ -60,7 +62,7 @@ static CUresult chunk_fetch(struct gm_pool *pool, struct gm_chunk *chunk, bool w
 	if (!chunk->handle) {
 		CUresult result = gm_chunk_create(pool, chunk, access);
 		if (result != CUDA_SUCCESS) {
-			chunk->handle = 0; /* a call that fails may have written it */
+			chunk->handle = 0; /* a failed call may have written it */
 			return result;
 		}
 	}
@@ -74,20 +76,29 @@ static CUresult chunk_fetch(struct gm_pool *pool, struct gm_chunk *chunk, bool w
 	return CUDA_ERROR_UNKNOWN;
 }
 
-/* --- the pool's lock is held, and released around these --- */
+/* --- the pool's lock is held, and released around the functions above --- */
 
-/* `away`: the chunk is to be away. */
-static void chunk_move(struct gm_pool *pool, struct gm_chunk *chunk, bool away,
-		       const struct gm_mover *mover, struct gm_moved *moved)
+/* Direction of a move: `away` means off the device. */
+struct move {
+	struct gm_pool *pool;
+	bool away;
+	const struct gm_mover *mover;
+	struct gm_moved moved;
+};
+
+/* The used bytes of a loan are unknown, so its chunks are always copied back. */
+static void chunk_move(struct move *m, struct gm_chunk *chunk, bool lent)
 {
+	struct gm_pool *pool = m->pool;
+	struct gm_moved *moved = &m->moved;
 	struct gm_access access;
-	bool wanted = chunk->used;
+	bool wanted = lent || chunk->used, away = m->away;
 	uint64_t begin = gm_clock_ns();
 	chunk_begin(pool, chunk);
-	gm_access_now(pool, true, &access);
+	gm_access_now(pool, !lent, &access);
 	gm_pool_unlock(pool);
-	moved->result = away ? chunk_send(pool, chunk, mover)
-			     : chunk_fetch(pool, chunk, wanted, &access, mover);
+	moved->result = away ? chunk_send(pool, chunk, m->mover)
+			     : chunk_fetch(pool, chunk, wanted, &access, m->mover);
 	gm_pool_lock(pool);
 	if (moved->result == CUDA_SUCCESS) {
 		uint64_t copied = away || wanted ? chunk->size : 0;
@@ -101,30 +112,80 @@ static void chunk_move(struct gm_pool *pool, struct gm_chunk *chunk, bool away,
 	chunk_end(pool, chunk);
 }
 
-/* A chunk in hand stays in the list, so the walk goes on from it; new ones come before it. */
-static struct gm_moved chunks_move(struct gm_pool *pool, bool away, const struct gm_mover *mover)
+/* A chunk being moved stays in the list, so the walk continues from it; new chunks are put before
+ * it. */
+static void chunks_move(struct move *m)
 {
-	struct gm_moved moved = {.result = CUDA_SUCCESS};
+	for (struct gm_chunk *chunk = m->pool->chunks; chunk && m->moved.result == CUDA_SUCCESS;
+	     chunk = chunk->after)
+		if (chunk->away != m->away && (!m->away || (!chunk->pins && !chunk->busy)))
+			chunk_move(m, chunk, false);
+}
+
+static bool loan_moves(const struct gm_loan *loan, bool away)
+{
+	const struct gm_chunk *chunk = loan->chunks;
+	while (chunk && chunk->away == away)
+		chunk = chunk->after;
+	return chunk && !(away && (loan->spare || loan->stuck));
+}
+
+/* Take the next loan to be moved off the list; NULL: none is left. */
+static struct gm_loan *loan_begin(struct move *m)
+{
+	struct gm_loan **link = &m->pool->loans, *loan;
+	while (*link && !loan_moves(*link, m->away))
+		link = &(*link)->next;
+	loan = *link;
+	if (!loan)
+		return NULL;
+	*link = loan->next;
+	m->pool->loans_moving++;
+	m->pool->giving++;
+	return loan;
+}
+
+static void loan_end(struct move *m, struct gm_loan *loan)
+{
+	loan->next = m->pool->loans;
+	m->pool->loans = loan;
+	m->pool->loans_moving--;
+	gm_pool_giving_end(m->pool);
+}
+
+static void loans_move(struct move *m)
+{
+	struct gm_loan *loan;
+	while (m->moved.result == CUDA_SUCCESS && (loan = loan_begin(m))) {
+		for (struct gm_chunk *chunk = loan->chunks;
+		     chunk && m->moved.result == CUDA_SUCCESS; chunk = chunk->after)
+			if (chunk->away != m->away)
+				chunk_move(m, chunk, true);
+		loan_end(m, loan);
+	}
+}
+
+static struct gm_moved pool_move(struct gm_pool *pool, bool away, const struct gm_mover *mover)
+{
+	struct move m = {pool, away, mover, {.result = CUDA_SUCCESS}};
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	for (struct gm_chunk *chunk = pool->chunks; chunk && moved.result == CUDA_SUCCESS;
-	     chunk = chunk->after)
-		if (chunk->away != away && (!away || (!chunk->pins && !chunk->busy)))
-			chunk_move(pool, chunk, away, mover, &moved);
+	chunks_move(&m);
+	loans_move(&m);
 	if (!away)
 		gm_access_refresh(pool); /* granted or revoked meanwhile */
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
-	return moved;
+	return m.moved;
 }
 
 struct gm_moved gm_pool_send(struct gm_pool *pool, const struct gm_mover *mover)
 {
 	gm_pool_give_back(pool, 0, true);
-	return chunks_move(pool, true, mover);
+	return pool_move(pool, true, mover);
 }
 
 struct gm_moved gm_pool_fetch(struct gm_pool *pool, const struct gm_mover *mover)
 {
-	return chunks_move(pool, false, mover);
+	return pool_move(pool, false, mover);
 }

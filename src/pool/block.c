@@ -91,8 +91,8 @@ void gm_table_enter(struct gm_table *table, struct gm_extent *extent)
 		entry_put(table, level, from++, extent);
 }
 
-/* The hints for an address: level 0 first, which leads to a block that begins there and to most
- * slabs; level 0 of the granule before comes last. */
+/* The hints for an address. Level 0 is first, for it leads to a block that begins there and to most
+ * slabs; level 0 of the granule before is last. */
 #define HINTS (GM_TABLE_LEVELS + 1)
 
 static inline struct gm_extent *entry_hint(const struct gm_table *table, uint64_t offset,
@@ -139,7 +139,7 @@ struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr b
 	if (border - table->base >= table->size)
 		return NULL;
 	struct gm_extent *extent = entry_get(table, 0, (border - table->base) >> GM_TABLE_SHIFT);
-	/* A short idle extent has no entry: its granule's names the extent after it. */
+	/* A short idle extent has no entry: the entry of its granule names the extent after it. */
 	for (int i = 0; i < 2 && extent && GM_GET(extent->piece.state) != GM_UNUSED; i++) {
 		if (GM_GET(extent->piece.base) == border)
 			return extent;
@@ -170,41 +170,36 @@ struct gm_piece *gm_table_live(const struct gm_table *table, CUdeviceptr address
 /* Acquire: the second load of the sequence number stays behind these loads. */
 #define ACQUIRE(field) atomic_load_explicit(&(field), memory_order_acquire)
 
-/* A consistent copy of a piece. */
-static inline void piece_read(const struct gm_piece *piece, struct gm_block *out)
+/* Copy a piece; false: it was written meanwhile. */
+static inline bool piece_read(const struct gm_piece *piece, struct gm_block *out)
 {
-	unsigned seq;
-	uint32_t state;
-	do {
-		seq = ACQUIRE(piece->seq);
-		state = ACQUIRE(piece->state);
-		out->base = ACQUIRE(piece->base);
-		out->held = ACQUIRE(piece->held);
-		out->size = ACQUIRE(piece->size);
-		out->id = ACQUIRE(piece->id);
-		out->context = ACQUIRE(piece->context);
-	} while (seq % 2 || seq != GM_GET(piece->seq));
+	unsigned seq = ACQUIRE(piece->seq);
+	uint32_t state = ACQUIRE(piece->state);
+	out->base = ACQUIRE(piece->base);
+	out->held = ACQUIRE(piece->held);
+	out->size = ACQUIRE(piece->size);
+	out->id = ACQUIRE(piece->id);
+	out->context = ACQUIRE(piece->context);
 	out->live = state == GM_LIVE || state == GM_FREEING;
+	return seq % 2 == 0 && seq == GM_GET(piece->seq);
 }
 
 /* Follow one hint to the piece at the address; NULL: the hint is stale. */
 static inline const struct gm_piece *table_read_at(const struct gm_extent *extent,
 						   CUdeviceptr address, struct gm_block *out)
 {
-	const struct gm_piece *piece;
-	unsigned seq;
-	do {
-		seq = ACQUIRE(extent->piece.seq);
+	for (;;) {
+		unsigned seq = ACQUIRE(extent->piece.seq);
 		uint32_t state = ACQUIRE(extent->piece.state);
 		uint64_t offset = address - ACQUIRE(extent->piece.base);
-		piece = NULL;
+		const struct gm_piece *piece = NULL;
 		if (state > GM_IDLE && offset < ACQUIRE(extent->piece.held))
 			piece = state == GM_SLAB ? slab_slot_at(ACQUIRE(extent->slab), offset)
 						 : &extent->piece;
-		if (piece)
-			piece_read(piece, out);
-	} while (GM_UNLIKELY(seq % 2 || seq != GM_GET(extent->piece.seq)));
-	return piece;
+		bool read = !piece || piece_read(piece, out);
+		if (GM_LIKELY(read && seq % 2 == 0 && seq == GM_GET(extent->piece.seq)))
+			return piece;
+	}
 }
 
 struct gm_piece *gm_table_read(const struct gm_table *table, CUdeviceptr address,

@@ -3,7 +3,7 @@
  * From any address to the block that holds it, in O(1), without a lock.
  *
  * Pieces (extents and slots of slabs) are written between gm_piece_begin and gm_piece_end. Any
- * thread may read them; it reads again if the sequence number has changed. The memory of a piece
+ * thread may read them, and reads again if the sequence number has changed. The memory of a piece
  * stays a piece of that kind while the pool lives, so a stale pointer is harmless. The writer of a
  * piece, by its state:
  *
@@ -11,7 +11,7 @@
  *                two threads that try, one succeeds
  *     freeing    the thread that claimed it, under the lock of a shelf or of the pool
  *     shelved    a thread that holds the lock of the piece's shelf
- *     retired    likewise; once it is out of limbo, the thread that took it out
+ *     retired    likewise; after limbo, the thread that took it out of limbo
  *     other      a thread that holds the pool's lock
  *     any        a thread that holds the pool's lock and the locks of all shelves
  *
@@ -60,12 +60,12 @@ enum gm_state {
 struct gm_piece {
 	_Alignas(64) atomic_uint seq; /* odd while being written */
 	_Atomic uint16_t state;
-	bool pinned; /* while live: pool->pins has pins of it */
+	bool pinned; /* while live: pool->pins has an entry for it */
 	_Atomic uint64_t base, held;
 	_Atomic uint64_t size, id, context; /* of a block; else 0 */
-	/* Read and written by the writer alone: */
-	struct gm_piece *next; /* in a list of retired or shelved blocks; scratch while idle */
-	uint64_t shelved_at;   /* while shelved: since then, by config.clock */
+	/* Only the writer reads and writes the following: */
+	struct gm_piece *next; /* in a list of retired or shelved blocks; while idle: scratch */
+	uint64_t shelved_at;   /* while shelved: the time of shelving, by config.clock */
 };
 
 struct gm_table {
@@ -82,8 +82,8 @@ _Static_assert(sizeof(struct gm_piece) == 64, "a piece is a cache line");
 void *gm_piece_memory(size_t bytes);
 
 #define GM_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
-/* Between gm_piece_begin and gm_piece_end. Release: a thread that reads the value also reads the
- * odd sequence number. */
+/* Use between gm_piece_begin and gm_piece_end. Release: a thread that reads the value also reads
+ * the odd sequence number. */
 #define GM_SET(field, value) atomic_store_explicit(&(field), (value), memory_order_release)
 
 static inline void gm_piece_begin(struct gm_piece *piece)
@@ -108,7 +108,7 @@ void gm_table_close(struct gm_table *table);
 
 /* --- the pool's lock is held --- */
 
-/* Enter both ends of an extent; enter all of an extent that comes into use. */
+/* Enter both ends of an extent; enter all of an extent that is put into use. */
 void gm_table_enter_ends(struct gm_table *table, struct gm_extent *extent);
 void gm_table_enter(struct gm_table *table, struct gm_extent *extent);
 

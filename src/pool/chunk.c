@@ -14,7 +14,7 @@ enum { USAGE_DECOMPRESS = 2 };
 
 /* --- driver calls --- */
 
-/* Around a driver call that creates or releases physical memory. */
+/* Before and after a driver call that creates or releases physical memory. */
 static void change_begin(struct gm_pool *pool)
 {
 	gm_pool_lock(pool);
@@ -55,8 +55,8 @@ static CUresult handle_create(struct gm_pool *pool, struct gm_chunk *chunk, unsi
 	return result;
 }
 
-/* Containers may forbid properties that the device supports. Under WSL 2, memory for RDMA can be
- * created, but cuMemSetAccess on it fails. */
+/* Containers may forbid properties that the device supports. Under WSL 2 the driver creates memory
+ * for RDMA, but cuMemSetAccess on it fails. */
 CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
 			 const struct gm_access *access)
 {
@@ -83,7 +83,8 @@ CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr 
 		driver->cuMemUnmap(at, chunk->size);
 		return result;
 	}
-	chunk->base = at;
+	if (chunk->base != at) /* other threads read the base of a returning chunk (away.c) */
+		chunk->base = at;
 	chunk->access = access->generation;
 	return CUDA_SUCCESS;
 }
@@ -162,8 +163,8 @@ static void table_enter(struct gm_pool *pool, const struct gm_chunk *chunk, stru
 
 /* --- the list of wholly idle chunks --- */
 
-/* The list is by age. The search from its end is short: only blocks that lay on a shelf make a
- * chunk that is idle since an earlier time. */
+/* The list is sorted by age. The search from its end is short: a chunk is idle since an earlier
+ * time only if its last blocks lay on a shelf. */
 static void idle_enter(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	const struct gm_pool_config *config = &pool->config;
@@ -268,7 +269,7 @@ static struct gm_chunk *chunks_detach_all(struct gm_pool *pool, uint64_t *wanted
 	gm_slabs_flush(&pool->slabs);
 	struct gm_extent *idle = gm_extent_list_idle(&pool->extents, GM_POOL_GRANULE);
 	while (idle && (!wanted || *wanted)) {
-		struct gm_piece *next = idle->piece.next; /* the extent will be cut */
+		struct gm_piece *next = idle->piece.next; /* the extent may be cut */
 		chunks_detach_from(pool, idle, wanted, &list);
 		idle = (struct gm_extent *)next;
 	}
@@ -284,7 +285,7 @@ struct gm_chunk *gm_chunks_detach_picked(struct gm_pool *pool)
 {
 	struct gm_chunk *list = chunks_detach_all(pool, NULL);
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after)
-		chunk->picked = false; /* host memory did not suffice */
+		chunk->picked = false; /* not detached: no host memory */
 	for (struct gm_chunk *chunk = list; chunk; chunk = chunk->after)
 		chunk->picked = false;
 	return list;

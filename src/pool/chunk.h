@@ -6,8 +6,8 @@
  *      |                                            ^                   |    |
  *    forget                                         +----- publish -----+    unmap, release, forget
  *
- * In the pool a chunk's memory consists of extents. In all other states the chunk is pending, in
- * the hands of one thread, and has the promise of an extent.
+ * In the pool a chunk's memory consists of extents. In all other states the chunk is pending: one
+ * thread owns it, and an extent is promised for it.
  */
 #ifndef GM_POOL_CHUNK_H
 #define GM_POOL_CHUNK_H
@@ -22,7 +22,8 @@
 
 struct gm_access;
 
-/* What memory of cuMemAlloc can do where the device can, and physical memory if asked for it. */
+/* Properties of cuMemAlloc's memory, if the device has them; physical memory has them on request
+ * only. */
 enum gm_chunk_extra { GM_CHUNK_RDMA = 1, GM_CHUNK_EXPORTABLE = 2, GM_CHUNK_DECOMPRESS = 4 };
 
 struct gm_chunk {
@@ -33,25 +34,25 @@ struct gm_chunk {
 	CUmemGenericAllocationHandle handle; /* 0: none */
 	unsigned pins;			     /* pins of live blocks on it */
 	unsigned busy;			     /* threads that change its access or export it */
-	bool picked;			     /* to be detached */
-	bool exportable;		     /* the driver gives a descriptor for it */
+	bool picked;			     /* gm_chunks_pick chose it for detaching */
+	bool exportable;		     /* the driver can export a descriptor of it */
 	bool away;			 /* its contents are in `store` (away.c), and it is busy */
 	void *store;			 /* the mover's; NULL: none */
 	uint64_t access;		 /* generation of its access; see peer.h */
 	uint64_t seen_used, seen_pins;	 /* scratch of gm_pool_check */
-	uint64_t idle_since;		 /* if `used` is 0: the last use, by config.clock */
+	uint64_t idle_since;		 /* time of the last use, if `used` is 0 */
 	struct gm_run *run;		 /* its addresses in the range, or NULL */
-	struct gm_run *to;		 /* where it is being moved, or NULL */
-	struct gm_chunk *before, *after; /* in the pool's list, or in a caller's (after) */
+	struct gm_run *to;		 /* target of a move in progress, or NULL */
+	struct gm_chunk *before, *after; /* in the pool's list; after: also in a caller's list */
 	struct gm_chunk *idle_before, *idle_after; /* among wholly idle chunks, oldest first */
 };
 
-/* --- driver calls: no lock is held, and the chunk is the calling thread's --- */
+/* --- driver calls: no lock is held, and the calling thread owns the chunk --- */
 
 /*
  * Create the physical memory and, unless `access` is NULL, map it at chunk->base. It is exportable
- * and RDMA-capable if the device supports that. A property that the device claims to support, but
- * that makes a call here fail, is not requested again. On failure there is no handle.
+ * and RDMA-capable if the device supports that. A claimed property of the device that makes a call
+ * here fail is not requested again. On failure there is no handle.
  */
 CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
 			 const struct gm_access *access);
@@ -62,7 +63,8 @@ CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr 
 		      const struct gm_access *access);
 CUresult gm_chunk_unmap(struct gm_pool *pool, struct gm_chunk *chunk);
 
-/* Return the physical memory to the driver. Whatever the driver's result, the handle is gone. */
+/* Return the physical memory to the driver. The handle is gone even if the driver reports an
+ * error. */
 void gm_chunk_release(struct gm_pool *pool, struct gm_chunk *chunk);
 
 /* Count and log that a chunk was mapped, moved (from `old`) or returned to the driver. Any lock may
@@ -78,8 +80,7 @@ struct gm_chunk *gm_chunk_at(const struct gm_pool *pool, CUdeviceptr address);
 /* A new chunk of `size` bytes, without a handle and addresses. NULL: no host memory. */
 struct gm_chunk *gm_chunk_new(struct gm_pool *pool, uint64_t size);
 
-/* A pending chunk that is mapped becomes part of the pool, wholly idle. Uses its promised extent.
- */
+/* A mapped, pending chunk becomes part of the pool, wholly idle. Uses its promised extent. */
 void gm_chunk_publish(struct gm_pool *pool, struct gm_chunk *chunk);
 
 /* A pending chunk ends: frees its addresses, its promise and its host memory. */

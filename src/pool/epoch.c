@@ -70,8 +70,8 @@ bool gm_epoch_is_pending(struct gm_epoch *epoch)
 	return pending;
 }
 
-/* Keep an event, in the order of the numbers; drop it if it has passed, or finds no room. `asked`:
- * the thread has asked it. No lock held. */
+/* Keep an event, in the order of the numbers; drop it if it has passed, or the ring is full.
+ * `asked`: this thread has queried it. No lock held. */
 static void epoch_keep(struct gm_pool *pool, struct gm_epoch *epoch, struct gm_epoch_event event,
 		       bool asked)
 {
@@ -95,7 +95,7 @@ static bool event_passed(const struct gm_pool *pool, struct gm_epoch_event event
 	       CUDA_SUCCESS;
 }
 
-/* While no other event is pending this one is asked at once: on an idle GPU it has passed. */
+/* While no other event is pending this one is queried at once: on an idle GPU it has passed. */
 uint64_t gm_epoch_record(struct gm_pool *pool, struct gm_epoch *epoch)
 {
 	const struct gm_fence_ops *fences = pool->config.fences;
@@ -147,7 +147,7 @@ void gm_epoch_poll(struct gm_pool *pool, struct gm_epoch *epoch)
 	gm_epoch_ask(pool, epoch, gm_epoch_record(pool, epoch));
 }
 
-/* The newest pending event becomes the caller's. */
+/* Take the newest pending event; the caller owns it. */
 static void epoch_take_newest(struct gm_epoch *epoch, struct gm_epoch_event *event)
 {
 	gm_futex_lock_take(&epoch->lock);
@@ -156,7 +156,7 @@ static void epoch_take_newest(struct gm_epoch *epoch, struct gm_epoch_event *eve
 	gm_futex_lock_release(&epoch->lock);
 }
 
-/* Of which context it is now: the next one may take it over at any time. */
+/* The context of the epoch now; the epoch may pass to another context at any time. */
 static uint64_t epoch_context(struct gm_epoch *epoch)
 {
 	gm_futex_lock_take(&epoch->lock);
@@ -178,7 +178,7 @@ void gm_epoch_wait(struct gm_pool *pool, struct gm_epoch *epoch)
 	if (records && before >= epoch->sealed)
 		epoch_take_newest(epoch, &event);
 	if (!event.event) {
-		epoch->recorded = number; /* what is freed from now on does not join these bags */
+		epoch->recorded = number; /* blocks freed from now on do not join these bags */
 		result = records ? fences->record(arg, event.context, &event.event)
 				 : gm_pool_fence(pool, event.context, false, began, &fenced,
 						 &waited);
@@ -195,5 +195,5 @@ void gm_epoch_wait(struct gm_pool *pool, struct gm_epoch *epoch)
 	else
 		atomic_compare_exchange_strong(&epoch->recorded, &number, before);
 	epoch_keep(pool, epoch, event, false);
-	gm_epoch_ask(pool, epoch, 0); /* drops the events up to there */
+	gm_epoch_ask(pool, epoch, 0); /* drops the events up to that number */
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Epochs: how far the work of each context has come, for all shelves of a pool. The bags of retired
+ * Epochs: the progress of each context's work, for all shelves of a pool. The bags of retired
  * blocks (limbo.h) have numbers in the order of their seals. An event that is recorded after the
  * seal of a number covers all bags of its context up to that number. `passed` is the largest number
- * that any fence of the context has covered and passed.
+ * covered by a fence of the context that has passed.
  *
- * Locks: the epoch's guards its ring of events. No lock is held across a call of config.fences: a
- * thread takes an event out of the ring while it asks it. An epoch lives as long as the pool, and
- * serves another context when its own has ended: numbers are the pool's, so they never fall.
+ * Locks: the epoch's lock guards its ring of events. No lock is held across a call of
+ * config.fences: a thread takes an event out of the ring before it queries the event. An epoch
+ * lives as long as the pool, and serves another context when its own has ended: numbers are the
+ * pool's, so they never fall.
  *
- * Source: epoch-based reclamation (K. Fraser, Practical lock-freedom, 2004); the readers are here
+ * Source: epoch-based reclamation (K. Fraser, Practical lock-freedom, 2004); here the readers are
  * the kernels of a context.
  */
 #ifndef GM_POOL_EPOCH_H
@@ -22,7 +23,7 @@
 #include "base/futex_lock.h"
 #include "pool/pool.h"
 
-#define GM_EPOCH_EVENTS 64 /* pending events of a context; without a place none is recorded */
+#define GM_EPOCH_EVENTS 64 /* most pending events of a context; in a full ring none is recorded */
 
 struct gm_epoch_event {
 	uint64_t number; /* covers bags up to this one */
@@ -31,45 +32,45 @@ struct gm_epoch_event {
 };
 
 struct gm_epoch {
-	uint64_t context;	   /* written under all locks of the pool and this one's */
-	bool used;		   /* under all locks of the pool */
-	_Atomic uint64_t passed;   /* bags up to this number are idle */
-	_Atomic uint64_t sealed;   /* the newest bag */
-	_Atomic uint64_t recorded; /* an event was recorded, or begun, for bags up to this number */
-	struct gm_futex_lock lock; /* of the rest */
-	unsigned asking;	   /* threads that ask an event */
-	unsigned first, n;	   /* a ring, oldest first, without events that are being asked */
+	uint64_t context;	 /* written under all locks of the pool and `lock` */
+	bool used;		 /* read and written under all locks of the pool */
+	_Atomic uint64_t passed; /* bags up to this number are idle */
+	_Atomic uint64_t sealed; /* number of the newest sealed bag */
+	_Atomic uint64_t
+		recorded; /* an event covers bags up to this number, or is being recorded */
+	struct gm_futex_lock lock; /* guards the rest */
+	unsigned asking;	   /* threads that are querying an event */
+	unsigned first, n;	   /* a ring, oldest first, without events being queried */
 	struct gm_epoch_event events[GM_EPOCH_EVENTS];
-	_Atomic(struct gm_epoch *) next; /* of the pool; new ones come at the end */
+	_Atomic(struct gm_epoch *) next; /* of the pool; new epochs are appended */
 };
 
-/* The epoch of a context, made if there is none; NULL: no host memory. Under all locks. */
+/* Find or make the epoch of a context; NULL: no host memory. Under all locks. */
 struct gm_epoch *gm_epoch_open(struct gm_pool *pool, uint64_t context);
 
-/* A bag of this number was sealed; a fence that covers this number has passed. Any lock may be
- * held.
- */
+/* Seal: a bag of this number was sealed. Raise: a fence that covers this number has passed. Any
+ * lock may be held. */
 void gm_epoch_seal(struct gm_epoch *epoch, uint64_t number);
 void gm_epoch_raise(struct gm_epoch *epoch, uint64_t number);
 
-/* Is an event recorded that is not known to have passed? A shelf's lock may be held. */
+/* Is a recorded event pending, as far as is known? A shelf's lock may be held. */
 bool gm_epoch_is_pending(struct gm_epoch *epoch);
 
 /* --- no lock is held --- */
 
-/* Record an event, unless one covers all sealed bags of the context, or none is possible. Returns
- * the number that it covers, or 0. */
+/* Record an event, unless an event covers all sealed bags of the context, or none can be recorded.
+ * Returns the number that the new event covers, or 0. */
 uint64_t gm_epoch_record(struct gm_pool *pool, struct gm_epoch *epoch);
 
-/* Ask the oldest events whether they have passed, until one has not, or is of number `just`. Below
- * the bound one thread asks at a time. */
+/* Query the oldest events, until one is pending or has the number `just`. Up to config.retire one
+ * thread queries at a time. */
 void gm_epoch_ask(struct gm_pool *pool, struct gm_epoch *epoch, uint64_t just);
 
-/* Both. */
+/* Record an event, then query older events. */
 void gm_epoch_poll(struct gm_pool *pool, struct gm_epoch *epoch);
 
-/* Wait for all bags of the context that are sealed now. While captures are open no fence is
- * possible: then for the newest event. */
+/* Wait for all bags of the context that are sealed now. While a capture is open no fence is
+ * possible: then wait for the newest event. */
 void gm_epoch_wait(struct gm_pool *pool, struct gm_epoch *epoch);
 
 /* Drop all events and epochs. No other thread uses the pool. */

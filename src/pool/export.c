@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of a block for other processes: a descriptor for each chunk under it. */
+/* Export a block's memory to other processes: a descriptor for each chunk under the block. */
 #include "base/sys.h"
 #include "pool/internal.h"
 #include "pool/valid.h"
 
-/* The chunk that follows under a block that ends at `end`; NULL: it was the last. */
+/* The next chunk under a block that ends at `end`; NULL: `chunk` is the last. */
 static struct gm_chunk *chunk_next(const struct gm_pool *pool, const struct gm_chunk *chunk,
 				   CUdeviceptr end)
 {
@@ -32,7 +32,7 @@ bool gm_pool_can_export(struct gm_pool *pool, CUdeviceptr address)
 	return can;
 }
 
-/* Collect the parts from out->first on, and keep them where they are. The pool's lock is held. */
+/* Collect the parts from out->first on, and keep their chunks in place. The pool's lock is held. */
 static CUresult export_plan(struct gm_pool *pool, CUdeviceptr base, uint64_t id,
 			    struct gm_export *out, struct gm_chunk *chunks[GM_EXPORT_PARTS])
 {

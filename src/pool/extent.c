@@ -139,7 +139,7 @@ static void treap_insert(struct gm_extents *extents, struct gm_extent *extent)
 	struct gm_extent **link = &extents->root;
 	while (*link && (*link)->priority >= r)
 		link = node_is_before(*link, length, base) ? &(*link)->right : &(*link)->left;
-	/* Split the subtree there: the nodes before the new one, and the nodes after it. */
+	/* Split the subtree at the new node: the nodes before it, and the nodes after it. */
 	struct gm_extent *rest = *link, **before = &extent->left, **after = &extent->right;
 	*link = extent;
 	while (rest) {
@@ -257,7 +257,7 @@ static bool extent_is_idle(const struct gm_extent *extent)
 	return extent && GM_GET(extent->piece.state) == GM_IDLE;
 }
 
-/* Join an extent that is out of the treap with its idle neighbours, and put the whole in. */
+/* Join an extent outside the treap with its idle neighbours, and insert the joined extent. */
 static void idle_join(struct gm_extents *extents, struct gm_extent *extent)
 {
 	struct gm_extent *before = extent->before, *after = extent->after;
@@ -297,7 +297,7 @@ void gm_extent_give(struct gm_extents *extents, struct gm_extent *extent)
 	idle_join(extents, extent);
 }
 
-/* Where a block would begin in an idle extent; 0: it does not fit. */
+/* The address of a block in an idle extent; 0: the block does not fit. */
 static CUdeviceptr extent_place(const struct gm_extent *extent, uint64_t length, uint64_t align)
 {
 	CUdeviceptr at = gm_round_up(extent_base(extent), align);
@@ -317,7 +317,12 @@ static struct gm_extent *treap_best_fit(const struct gm_extents *extents, uint64
 	return at ? treap_first_from(extents, length + align - 1, 0) : NULL;
 }
 
-/* The rest of an idle extent after a cut, linked to its old neighbours, is idle again. */
+bool gm_extents_fit(const struct gm_extents *extents, uint64_t length, uint64_t align)
+{
+	return treap_best_fit(extents, length, align) != NULL;
+}
+
+/* After a cut, make the remainder, linked to its old neighbours, idle again. */
 static void rest_insert(struct gm_extents *extents, struct gm_extent *extent)
 {
 	gm_table_enter_ends(extents->table, extent);

@@ -24,7 +24,7 @@ struct gm_extent {
 	struct gm_piece piece;		  /* base, held (the length), state, block */
 	_Atomic(struct gm_slab *) slab;	  /* while the state is GM_SLAB */
 	struct gm_extent *before, *after; /* the extents that touch it, or NULL */
-	struct gm_extent *left, *right;	  /* in the treap, while idle; left: next unused one */
+	struct gm_extent *left, *right;	  /* in the treap, while idle; left: the next unused */
 	uint32_t priority;
 };
 
@@ -43,28 +43,31 @@ struct gm_extents {
 void gm_extents_open(struct gm_extents *extents, struct gm_table *table);
 void gm_extents_close(struct gm_extents *extents);
 
-/* Make sure that `n` extents can be made without host memory until the lock is released; promised
- * extents are not among them. False: no host memory. */
+/* Make sure that `n` extents can be made without host memory until the lock is released, besides
+ * the promised ones. False: no host memory. */
 bool gm_extents_reserve(struct gm_extents *extents, size_t n);
 
-/* Promise one extent to a later gm_extent_add; the promise outlasts the lock. False: no host
- * memory. Absolve: the extent will not be needed. */
+/* Promise: reserve one extent for a later gm_extent_add; the promise outlasts the lock. False: no
+ * host memory. Absolve: end a promise that is not needed. */
 bool gm_extents_promise(struct gm_extents *extents);
 void gm_extents_absolve(struct gm_extents *extents);
 
-/* Newly mapped addresses become idle. Uses one promised extent. */
+/* Make newly mapped addresses idle. Uses one promised extent. */
 void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length);
 
 /* The shortest idle extent that holds `length` bytes at a multiple of `align` (a power of two up to
- * 2 MiB), cut to size; NULL: none. It is out of the treap; the caller calls gm_extent_use. Uses up
- * to two reserved extents. */
+ * 2 MiB), cut to size; NULL: none. It is no longer in the treap; the caller calls gm_extent_use.
+ * Uses up to two reserved extents. */
 struct gm_extent *gm_extent_take(struct gm_extents *extents, uint64_t length, uint64_t align);
 
-/* A taken extent comes into use in this state. `slab` is NULL except for GM_SLAB. */
+/* Would gm_extent_take find an extent? */
+bool gm_extents_fit(const struct gm_extents *extents, uint64_t length, uint64_t align);
+
+/* Put a taken extent into use in this state. `slab` is NULL except for GM_SLAB. */
 void gm_extent_use(struct gm_extents *extents, struct gm_extent *extent, enum gm_state state,
 		   struct gm_slab *slab);
 
-/* An extent in use becomes idle and is joined with its idle neighbours. */
+/* Make an extent in use idle, and join it with its idle neighbours. */
 void gm_extent_give(struct gm_extents *extents, struct gm_extent *extent);
 
 /* Take [base, +length), which will be unmapped, out of the idle extent that holds it. Returns the

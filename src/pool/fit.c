@@ -17,7 +17,7 @@ struct gm_want gm_pool_want(const struct gm_pool *pool, uint64_t size)
 	return (struct gm_want){length, length};
 }
 
-/* An extent for `size` bytes, which may be small. */
+/* An extent for `size` bytes, even for a small size. */
 static struct gm_piece *extent_take(struct gm_pool *pool, uint64_t size)
 {
 	struct gm_want want = extent_want(size);

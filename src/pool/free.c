@@ -2,7 +2,7 @@
 /*
  * Free. Of several threads that free one block, one claims it (gm_piece_claim), under the lock of
  * its own shelf. Then the block is
- *   put on the shelf    no work can use it any more; if it finds no place, into the extents
+ *   put on the shelf    no work can use it any more; without room there, into the extents
  *   put into limbo      work may still use it (limbo.h)
  */
 #include "pool/free.h"
@@ -12,8 +12,8 @@
 #include "pool/stats.h"
 #include "pool/valid.h"
 
-/* A claimed block may be lost: its context may have ended, and freed it. Under the pool's lock or a
- * shelf's. */
+/* A thread may lose its claim: the block's context may have ended, which freed the block. Under the
+ * pool's lock or a shelf's. */
 static bool piece_is_claimed(const struct gm_piece *piece, const struct gm_block *block)
 {
 	return GM_GET(piece->state) == GM_FREEING && GM_GET(piece->id) == block->id;
@@ -40,10 +40,11 @@ CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, uint
 	return result;
 }
 
-/* The shelf is not ready for blocks of this context. */
+/* Retire a block for which the shelf has no bag of its context. *stored: false if the shelf has no
+ * bag left; the block is live then. */
 static CUresult block_retire_slowly(struct gm_pool *pool, struct gm_shelf *shelf,
 				    struct gm_piece *piece, const struct gm_block *block,
-				    struct gm_users users)
+				    struct gm_users users, bool *stored)
 {
 	bool ready = gm_limbo_open(pool, shelf, users.context);
 	enum gm_limbo_put put = GM_LIMBO_NONE;
@@ -56,12 +57,11 @@ static CUresult block_retire_slowly(struct gm_pool *pool, struct gm_shelf *shelf
 	gm_futex_lock_release(&shelf->lock);
 	if (put == GM_LIMBO_FULL)
 		gm_limbo_turn(pool, shelf, users.context);
-	if (!mine)
-		return CUDA_ERROR_INVALID_VALUE;
-	return put == GM_LIMBO_NONE ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	*stored = put != GM_LIMBO_NONE;
+	return mine ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The shelf is full, or the block is pinned. */
+/* Free a block that is pinned, or finds the shelf full. */
 static CUresult block_release_slowly(struct gm_pool *pool, struct gm_shelf *shelf,
 				     struct gm_piece *piece, const struct gm_block *block)
 {
@@ -73,7 +73,7 @@ static CUresult block_release_slowly(struct gm_pool *pool, struct gm_shelf *shel
 	return mine ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What `block` says of `piece` was true a moment ago. Its memory may be reused at once. */
+/* Free a block for reuse at once. `block`: a recent copy of `piece`. */
 static CUresult block_reuse(struct gm_pool *pool, struct gm_piece *piece,
 			    const struct gm_block *block)
 {
@@ -87,12 +87,30 @@ static CUresult block_reuse(struct gm_pool *pool, struct gm_piece *piece,
 	return mine ? block_release_slowly(pool, shelf, piece, block) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Likewise; its memory may be reused when the work of `users` has ended. */
+/* Free a block for which no bag is left: wait for the context of its users. While a wait is
+ * impossible (fence_ops.h), CUDA_ERROR_OUT_OF_MEMORY, and the block stays live. */
+static CUresult block_wait_and_reuse(struct gm_pool *pool, struct gm_piece *piece,
+				     const struct gm_block *block, uint64_t context)
+{
+	enum gm_fenced fenced;
+	uint64_t waited, number = gm_limbo_number(pool);
+	CUresult result = gm_pool_fence(pool, context, false, gm_tick(), &fenced, &waited);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (fenced == GM_FENCED_LATER)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = block_reuse(pool, piece, block);
+	gm_limbo_passed(pool, context, number);
+	return result;
+}
+
+/* Free a block for reuse after the work of `users`. `block`: a recent copy of `piece`. */
 static CUresult block_retire(struct gm_pool *pool, struct gm_piece *piece,
 			     const struct gm_block *block, struct gm_users users)
 {
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	enum gm_limbo_put put = GM_LIMBO_STORED;
+	bool stored;
 	gm_futex_lock_take(&shelf->lock);
 	bool mine = gm_piece_claim(piece, block->id);
 	if (GM_LIKELY(mine))
@@ -102,10 +120,14 @@ static CUresult block_retire(struct gm_pool *pool, struct gm_piece *piece,
 		return CUDA_SUCCESS;
 	if (!mine)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (put == GM_LIMBO_NONE)
-		return block_retire_slowly(pool, shelf, piece, block, users);
-	gm_limbo_turn(pool, shelf, users.context);
-	return CUDA_SUCCESS;
+	if (put == GM_LIMBO_FULL) {
+		gm_limbo_turn(pool, shelf, users.context);
+		return CUDA_SUCCESS;
+	}
+	CUresult result = block_retire_slowly(pool, shelf, piece, block, users, &stored);
+	if (result != CUDA_SUCCESS || stored)
+		return result;
+	return block_wait_and_reuse(pool, piece, block, users.context);
 }
 
 static bool context_is_idle(const struct gm_pool *pool, uint64_t context)
@@ -114,8 +136,8 @@ static bool context_is_idle(const struct gm_pool *pool, uint64_t context)
 	return config->fences->is_idle && config->fences->is_idle(config->fence_arg, context);
 }
 
-/* Wait for the owner context first. On an idle GPU that is a question, which costs all frees alike:
- * it is not worth a reading of the clock before and after. */
+/* Wait for the owner context first. On an idle GPU the wait is one poll, of equal cost for all
+ * frees: it is not worth reading the clock before and after. */
 static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 				   struct gm_block *block, struct gm_timing call)
 {
@@ -139,7 +161,8 @@ static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 	return result;
 }
 
-/* In the order of the stream that alone has unfinished work. False: the block has to wait. */
+/* May the block be reused at once, because one stream alone has unfinished work? Counts the
+ * reason. */
 static bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
 			   const struct gm_block *block)
 {
@@ -157,8 +180,8 @@ static bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
 	return why == GM_ORDER_EARLY;
 }
 
-/* Native errors come at once, the wait comes later. A block that few others would share an event
- * with is reused at once if the GPU is idle: to ask costs less than an event. */
+/* Native errors are reported at once, the wait is deferred. If few other blocks would share an
+ * event with this one, it is reused at once on an idle GPU: a poll costs less than an event. */
 static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
 				const struct gm_block *block)
 {
@@ -181,7 +204,8 @@ static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
 	return result;
 }
 
-/* With NULL for `how` or `out`. Of its own, so that a free of the program saves few registers. */
+/* For NULL as `how` or `out`. A function of its own, so that a free of the program saves few
+ * registers. */
 static __attribute__((noinline)) CUresult free_plain(struct gm_pool *pool, CUdeviceptr address,
 						     const struct gm_free *how,
 						     struct gm_block *out)

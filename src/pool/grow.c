@@ -2,10 +2,10 @@
 /*
  * The steps of a growth (gm_pool_map), and the pool's lock:
  *
- *     growth_plan       held       new chunks, addresses for these and for chunks that are moved
+ *     growth_plan       held       new chunks, addresses for these and for moved chunks
  *     growth_assemble   released   cuMemCreate and cuMemMap for new chunks; moves
  *     chunks_freshen    released   only if access was granted or revoked meanwhile
- *     growth_finish     held       publishes each chunk, or ends it; frees unused addresses
+ *     growth_finish     held       publishes or ends each chunk; frees unused addresses
  */
 #include "pool/grow.h"
 
@@ -62,19 +62,22 @@ uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t
 
 /* --- planning; the pool's lock is held --- */
 
-#define WHOLE 32 /* the first 1/32 of the memory has handles of any length; */
-#define PART 128 /* then a handle has at most this part of what may still be mapped, */
-#define LONGEST (512 * GM_MIB) /* and this many bytes, */
-#define SHORTEST (32 * GM_MIB) /* and is a multiple of this */
+/* The first 1/32 of the memory has handles of any length. After that a handle has at most 1/128 of
+ * the memory, times the square of the part not taken, and is a multiple of the shortest. */
+#define WHOLE 32
+#define PART 128
+#define LONGEST (512 * GM_MIB)
+#define SHORTEST (32 * GM_MIB)
 
-/* Each handle has a cost, so there are few; but a handle can only be returned whole, and one live
- * block keeps all of it. So handles become shorter as the memory fills. */
+/* Few long handles cost least. But a handle can only be returned whole, and one live block keeps
+ * all of it. So handles become shorter as the memory fills. */
 static uint64_t handle_longest(const struct gm_pool *pool, uint64_t bytes)
 {
 	uint64_t most = gm_pool_most(pool), taken = pool->mapped + pool->lent + pool->pending;
 	if (taken + bytes <= most / WHOLE)
 		return bytes;
-	uint64_t part = most > taken ? (most - taken) / PART : 0;
+	uint64_t rest = most > taken ? most - taken : 0;
+	uint64_t part = rest ? (uint64_t)((unsigned __int128)rest * rest / PART / most) : 0;
 	if (part >= LONGEST)
 		return LONGEST;
 	return part <= SHORTEST ? SHORTEST : part - part % SHORTEST;
@@ -157,7 +160,7 @@ static CUresult growth_make(struct gm_pool *pool, struct gm_chunk *chunks,
 	return CUDA_SUCCESS;
 }
 
-/* A chunk that cannot be mapped at its new addresses is mapped at the old ones, else released. */
+/* Map a chunk at its new addresses; on failure at the old ones, else release it. */
 static CUresult chunk_move(struct gm_pool *pool, struct gm_chunk *chunk,
 			   const struct gm_access *access)
 {
@@ -171,8 +174,8 @@ static CUresult chunk_move(struct gm_pool *pool, struct gm_chunk *chunk,
 	return result;
 }
 
-/* New chunks first: without memory for them, nothing is moved. If a move fails, the chunks that
- * moved before it stay at their new addresses. */
+/* New chunks first: if the driver has no memory for them, nothing is moved. If a move fails, the
+ * chunks moved before it stay at their new addresses. */
 static CUresult growth_make_and_move(struct gm_pool *pool, struct gm_chunk *chunks,
 				     const struct gm_access *access, uint64_t ns[2])
 {
@@ -194,8 +197,7 @@ static CUresult growth_make_and_move(struct gm_pool *pool, struct gm_chunk *chun
 	return CUDA_SUCCESS;
 }
 
-/* Apply grants and revocations that came meanwhile. A chunk whose access cannot be set is released.
- */
+/* Apply grants and revocations made meanwhile. A chunk whose access cannot be set is released. */
 static CUresult chunk_change_access(struct gm_pool *pool, struct gm_chunk *chunks,
 				    const struct gm_access *access)
 {
@@ -217,8 +219,8 @@ static CUresult chunk_change_access(struct gm_pool *pool, struct gm_chunk *chunk
 
 /* --- the result; the pool's lock is held --- */
 
-/* A planned chunk becomes idle where it is mapped now; its other addresses become free. The total
- * times of creating and of moving are recorded with the first chunk of each. */
+/* Make a planned chunk idle at its present addresses, and free its other addresses. The total times
+ * of creating and of moving are recorded with the first chunk of each. */
 static void growth_finish(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t ns[2])
 {
 	bool is_new = !chunk->run, arrived = chunk->to && chunk->base == chunk->to->base;
@@ -244,7 +246,7 @@ static void growth_finish(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t
 	ns[!is_new] = 0;
 }
 
-/* Has access been granted or revoked while the chunks were in no list of the pool? */
+/* Was access granted or revoked while the chunks were in no list of the pool? */
 static bool chunks_are_stale(const struct gm_pool *pool, const struct gm_chunk *chunks)
 {
 	while (chunks && (!chunks->handle || chunks->access == pool->access))
@@ -320,7 +322,7 @@ CUresult gm_pool_prewarm(struct gm_pool *pool, uint64_t bytes)
 	return result;
 }
 
-/* --- back to the driver --- */
+/* --- return to the driver --- */
 
 uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 {

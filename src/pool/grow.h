@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory from the driver and back. Each step is planned under the pool's lock, calls the driver
+ * Exchange of memory with the driver. Each step is planned under the pool's lock, calls the driver
  * without it, and publishes the result under it; a failure in between is undone.
  */
 #ifndef GM_POOL_GROW_H
@@ -10,16 +10,16 @@
 
 /* --- the pool's lock is held --- */
 
-/* The most bytes that may be mapped; the bytes that may still be mapped under the limit. */
+/* The limit of mapped bytes; the bytes left under that limit. */
 uint64_t gm_pool_most(const struct gm_pool *pool);
 uint64_t gm_pool_room(const struct gm_pool *pool);
 
-/* Is there room for `length` bytes beside live, retired and lent memory, without spare loans?
+/* Is there room for `length` bytes beside live, retired and lent memory? Spare loans count as room.
  * Empties the shelves. */
 bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length);
 
 /* The fewest bytes to map, at *at (0: anywhere), for an idle extent of `length` bytes at a multiple
- * of `align`: an idle extent that ends where free addresses begin is extended. */
+ * of `align`. An idle extent followed by free addresses is extended. */
 uint64_t gm_pool_shortfall(const struct gm_pool *pool, uint64_t length, uint64_t align,
 			   CUdeviceptr *at);
 
@@ -29,23 +29,23 @@ uint64_t gm_pool_piece(const struct gm_pool *pool, uint64_t bytes);
 /* --- the pool's lock is held; it is released around driver calls --- */
 
 /*
- * Map side by side, from `at`, where free addresses begin (0: anywhere): first the detached chunks
+ * Map side by side, from `at`, the start of free addresses (0: anywhere): first the detached chunks
  * `idle`, which are moved there, then `bytes` (a multiple of 2 MiB) of new memory, in handles of at
  * most `piece` bytes. On failure there is no new memory, and the chunks are idle again, at the old
- * or the new addresses; a chunk that the driver maps at neither was returned to it.
+ * or the new addresses; a chunk that the driver maps at neither was returned to the driver.
  */
 CUresult gm_pool_map(struct gm_pool *pool, CUdeviceptr at, struct gm_chunk *idle, uint64_t bytes,
 		     uint64_t piece);
 
-/* Return detached chunks to the driver. The result is their bytes, without those that the driver
+/* Return detached chunks to the driver. The result is their bytes, without chunks that the driver
  * did not unmap; these are idle again. */
 uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks);
 
 /* Return wholly idle chunks of `bytes` to the driver, or all if they are fewer, to make room for
- * others. Returns their bytes. */
+ * other chunks. Returns their bytes. */
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes);
 
-/* A thread that moved or returned chunks, and counted itself in `giving`, is done. */
+/* End of a move or return of chunks by a thread that counted itself in `giving`. */
 void gm_pool_giving_end(struct gm_pool *pool);
 
 /* Wait until no other thread is moving chunks or returning them to the driver. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pool itself, and the functions of pool.c for the other files of the pool. */
+/* struct gm_pool, and functions of pool.c for the other files of the pool. */
 #ifndef GM_POOL_INTERNAL_H
 #define GM_POOL_INTERNAL_H
 
@@ -37,7 +37,7 @@ struct gm_loan {
 	CUdeviceptr at;
 	uint64_t size;
 	struct gm_chunk *chunks; /* through `after` */
-	_Atomic uint64_t *spare; /* the borrower's word for its bytes; NULL: it is not spare */
+	_Atomic uint64_t *spare; /* the borrower's variable for its bytes; NULL: not spare */
 	bool stuck;		 /* the driver did not unmap it when it was taken back */
 	struct gm_loan *next;
 };
@@ -46,20 +46,20 @@ struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
 	uint64_t memory;	  /* of the device */
-	uint64_t small;		  /* bytes of blocks for which gm_limbo_is_large is never true */
+	uint64_t small;		  /* blocks of up to so many bytes are never gm_limbo_is_large */
 	atomic_uint extras;	  /* enum gm_chunk_extra: properties requested for new chunks */
 	struct gm_table table;	  /* written under the lock, read without it */
-	struct gm_shelf *shelves; /* GM_SHELVES; each has a lock of its own */
-	_Atomic uint64_t shelf_bytes; /* most bytes of the row of a shelf */
-	atomic_uint n_collecting;     /* shelves whose open bags fill, and */
-	atomic_bool full;	      /* no share of the bound is left for them; see limbo.h */
-	atomic_uint n_shelves;	      /* that were ever used; written under the lock */
+	struct gm_shelf *shelves; /* GM_SHELVES of them; each has its own lock */
+	_Atomic uint64_t shelf_bytes; /* most bytes of a shelf's row */
+	atomic_uint n_collecting;     /* shelves whose open bags fill */
+	atomic_bool full;	      /* these shelves have no share left; see limbo.h */
+	atomic_uint n_shelves;	      /* shelves ever used; written under the lock */
 	char pad[128];		      /* all threads read the above; few write the following */
-	_Atomic uint64_t seals;	      /* bags ever sealed: the number of the last one */
+	_Atomic uint64_t seals;	      /* total of sealed bags: the number of the last one */
 	_Atomic uint64_t sealed;      /* bytes of sealed bags */
 	_Atomic uint64_t sweep_at;    /* number of the seal that next checks the shelves */
 	_Atomic(struct gm_epoch *) epochs;
-	_Atomic uint64_t poll_at; /* when gm_pool_trim polls limbo; 0: unset, see trim.h */
+	_Atomic uint64_t poll_at; /* time at which gm_pool_trim polls limbo; 0: unset, see trim.h */
 	struct gm_lock lock;	  /* guards all that follows */
 	struct gm_range range;
 	struct gm_extents extents;
@@ -70,7 +70,7 @@ struct gm_pool {
 	uint64_t n_chunks, chunk_serial;
 	struct gm_loan *loans;
 	unsigned loans_moving; /* loans being taken back: in no list, yet counted as lent */
-	uint64_t short_at;     /* when memory was last lacking, for spare loans; 0: never */
+	uint64_t short_at;     /* time of the last shortage, for spare loans; 0: never */
 	GM_ARRAY(struct gm_pin) pins;
 	struct gm_peer peers[GM_PEERS];
 	unsigned n_peers;
@@ -79,14 +79,14 @@ struct gm_pool {
 	uint64_t requested, requested_peak, mapped_peak, lent, spare, live_blocks;
 	_Atomic uint64_t handed_out, mapped; /* also read without the lock */
 	int64_t granted;		     /* allowances of all shelves; see shelf.h */
-	uint64_t pending;	   /* bytes being mapped or unmapped now, not counted in `mapped` */
+	uint64_t pending;	   /* bytes being mapped or unmapped now, not part of `mapped` */
 	uint64_t made;		   /* bytes of the handles that exist */
-	uint64_t away;		   /* bytes of chunks whose contents are away, */
-	uint64_t moving;	   /* of chunks that are leaving or returning now */
-	uint64_t changes;	   /* driver calls begun that change `made`; */
-	unsigned changing;	   /* of these, in progress */
-	uint64_t given;		   /* bytes ever returned to the driver; */
-	uint64_t exchanged;	   /* of these, to make room for other chunks */
+	uint64_t away;		   /* bytes of chunks whose contents are away */
+	uint64_t moving;	   /* bytes of chunks that are leaving or returning now */
+	uint64_t changes;	   /* total of driver calls begun that change `made` */
+	unsigned changing;	   /* calls of `changes` in progress */
+	uint64_t given;		   /* total bytes returned to the driver */
+	uint64_t exchanged;	   /* part of `given`: to make room for other chunks */
 	unsigned giving;	   /* threads that are moving or returning chunks now */
 	pthread_cond_t given_back; /* signalled when `giving` becomes 0 */
 	unsigned check_turn;	   /* calls of gm_pool_debug_check */
@@ -102,7 +102,7 @@ static inline void gm_pool_unlock(const struct gm_pool *pool)
 	gm_lock_release(&((struct gm_pool *)pool)->lock);
 }
 
-/* Does the address lie in the pool's range? Of gm_pool_reserves, inlined. */
+/* Does the address lie in the pool's range? gm_pool_reserves, inlined. */
 static inline bool gm_pool_has(const struct gm_pool *pool, CUdeviceptr address)
 {
 	return address - pool->table.base < pool->table.size;
@@ -128,8 +128,9 @@ static inline struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
 	return &pool->shelves[index];
 }
 
-/* Is idle memory of the pool, or of another one, still used by work in the order of a stream? Then
- * only allocations of the program may get it. What becomes idle later does not count. */
+/* Does pending work still use idle memory of this or another pool, in the order of a stream? Then
+ * only allocations of the program may get idle memory. Memory that becomes idle later does not
+ * count. */
 static inline bool gm_pool_is_hot(const struct gm_pool *pool)
 {
 	return pool->config.order && pool->config.order->is_hot();
@@ -141,20 +142,20 @@ uint64_t gm_pool_now(const struct gm_pool *pool);
 
 /* --- the pool's lock is held --- */
 
-/* Ask whether hot memory has cooled, or `wait` for it; drops the lock meanwhile. */
+/* Poll whether hot memory has cooled, or `wait` until it has; drops the lock meanwhile. */
 void gm_pool_cool(struct gm_pool *pool, bool wait);
 
-/* Call `each` for every extent that is no slab and every slot, idle ones included, until it returns
+/* Call `each` for every extent that is no slab and for every slot, idle or not, until it returns
  * false. `each` may free pieces. */
 bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, struct gm_piece *piece),
 			void *arg);
 
-/* A piece in use becomes idle; the sums no longer count it as live or retired. It was last used
- * now, or at `since`. */
+/* Make a piece in use idle; the sums no longer count it as live or retired. Its last use was now,
+ * or at `since`. */
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
 void gm_pool_put_back_since(struct gm_pool *pool, struct gm_piece *piece, uint64_t since);
 
-/* A live block becomes idle; corrects the sums. */
+/* Make a live block idle, and correct the sums. */
 void gm_pool_release(struct gm_pool *pool, struct gm_piece *piece);
 
 #endif

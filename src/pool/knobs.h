@@ -6,8 +6,8 @@
 #include "knob/knob.h"
 #include "pool/pool.h"
 
-/* Fill in the members of *config that knobs decide, for a device of `total` bytes; the others stay
- * as they are. A limit of 100% or more is no limit. */
+/* Fill in the members of *config that knobs decide, for a device of `total` bytes; the other
+ * members keep their values. A limit of 100% or more is no limit. */
 void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *knobs,
 			  uint64_t total);
 

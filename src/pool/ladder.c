@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rungs of the ladder, in the order in which they are tried. After each, the piece is taken out
- * of idle memory if that has one by now.
+ * The rungs of the ladder, in order. After each, the piece is taken out of idle memory if it fits
+ * there by now.
  *
  *     rung               cost                                waits for the GPU?  drops the lock?
  *     flush_old          (1) shelved blocks of 20 ms or more no                  no
  *     glance             passed blocks of this shelf         no                  past the bound
  *     remap              50 us a chunk, at most 64 chunks    no                  yes
+ *     be_patient         a query an event; then as remap     (3)                 yes
  *     grow               26 us a handle, 41 us a GiB         no                  yes
  *     grow_less          likewise, no spare memory           no                  yes
  *     flush              shelved blocks of all threads       no                  no
@@ -20,8 +21,9 @@
  *     remap_and_shed     again, with the drained memory      no                  yes
  *     exchange_all       again                               no                  yes
  *
- * (1) where frees are deferred; else as flush.
- * (2) only where the driver cannot record fences, and more than config.retire is retired.
+ * (1) if frees are deferred; else as flush.
+ * (2) only if the driver cannot record fences, and more than config.retire is retired.
+ * (3) a little, while more is retired than suits the live bytes (patience.h).
  *
  * A step is called under the pool's lock. CUDA_SUCCESS: there may be idle memory now.
  */
@@ -31,10 +33,11 @@
 #include "pool/grow.h"
 #include "pool/internal.h"
 #include "pool/lend.h"
+#include "pool/patience.h"
 #include "pool/remap.h"
 #include "pool/stats.h"
 
-/* Blocks that threads reuse at short intervals stay theirs as long as the pool can grow. */
+/* Threads keep the blocks that they reuse at short intervals while the pool can grow. */
 static CUresult step_flush_old(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
@@ -62,11 +65,11 @@ static CUresult step_collect(struct gm_pool *pool, struct gm_want want)
 }
 
 /*
- * Small blocks share a chunk: the first growth has the least that a handle can have, each further
+ * Small blocks share a chunk: the first growth has the least length of a handle, and each further
  * one doubles the pool, up to GM_POOL_CHUNK. A longer block gets the memory that it lacks and no
- * more, which costs as much as natively, and is idle again together with the block. But where frees
- * are deferred the growth is longer by the retired bytes: each thread will have blocks that are
- * retired and blocks that it allocates.
+ * more, which costs as much as natively, and is idle again together with the block. But if frees
+ * are deferred the growth is at least the retired bytes, up to GM_POOL_DEFERRED: each thread will
+ * have blocks that are retired and blocks that it allocates.
  */
 static uint64_t growth_least(const struct gm_pool *pool, struct gm_want want)
 {
@@ -105,7 +108,7 @@ static CUresult step_grow_less(struct gm_pool *pool, struct gm_want want)
 						: CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Physical memory is fragmented, or the driver refused: shorter handles. */
+/* Physical memory is fragmented, or the driver refused: try shorter handles. */
 static CUresult step_grow_in_pieces(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at;
@@ -119,11 +122,20 @@ static CUresult step_grow_in_pieces(struct gm_pool *pool, struct gm_want want)
 	return result;
 }
 
-/* A request of up to a granule finds room in any idle chunk, so there is none. */
+/* A request of up to a granule fits into any idle chunk, so no idle chunk exists here. */
 static CUresult step_remap(struct gm_pool *pool, struct gm_want want)
 {
 	return want.length > GM_POOL_GRANULE ? gm_pool_remap(pool, want, false)
 					     : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Growth is quick, but the memory stays mapped; a short wait for the GPU may free enough. */
+static CUresult step_be_patient(struct gm_pool *pool, struct gm_want want)
+{
+	if (!gm_patience_wait(pool, want))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	bool fits = gm_extents_fit(&pool->extents, want.length, want.align);
+	return fits ? CUDA_SUCCESS : step_remap(pool, want);
 }
 
 static CUresult step_remap_and_shed(struct gm_pool *pool, struct gm_want want)
@@ -153,7 +165,7 @@ static CUresult step_exchange_all(struct gm_pool *pool, struct gm_want want)
 	return memory_exchange(pool, want, UINT64_MAX);
 }
 
-/* Spare loans become idle memory; what is lacking then is mapped. */
+/* Make spare loans idle memory, then map the remaining shortfall. */
 static CUresult step_recall(struct gm_pool *pool, struct gm_want want)
 {
 	CUdeviceptr at;
@@ -174,10 +186,10 @@ static CUresult step_drain(struct gm_pool *pool, struct gm_want want)
 static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	static CUresult (*const steps[])(struct gm_pool * pool, struct gm_want want) = {
-		step_flush_old, step_glance,	     step_remap,	 step_grow,
-		step_grow_less, step_flush,	     step_collect,	 step_grow_in_pieces,
-		step_recall,	step_remap_and_shed, step_exchange_some, step_exchange_all,
-		step_drain,	step_remap_and_shed, step_exchange_all};
+		step_flush_old,	     step_glance,    step_remap,	  step_be_patient,
+		step_grow,	     step_grow_less, step_flush,	  step_collect,
+		step_grow_in_pieces, step_recall,    step_remap_and_shed, step_exchange_some,
+		step_exchange_all,   step_drain,     step_remap_and_shed, step_exchange_all};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		CUresult result = steps[i](pool, gm_pool_want(pool, size));
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
@@ -191,8 +203,8 @@ static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm
 	return *piece ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Idle memory that another thread is moving or returning is missing for a moment: then the ladder
- * is climbed once more. Exchanged memory does not count, for it has a new user. */
+/* While another thread moves or returns idle memory, that memory is missing for a moment: then
+ * climb the ladder once more. Exchanged memory does not count, for it has a new user. */
 CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);

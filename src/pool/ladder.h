@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ladder: ways to get a piece that idle memory does not hold, tried in turn. ladder.c has a
+/* The ladder: ways to get a piece for which idle memory has no room, tried in turn. ladder.c has a
  * table of them. */
 #ifndef GM_POOL_LADDER_H
 #define GM_POOL_LADDER_H
@@ -7,10 +7,8 @@
 #include "base/size.h"
 #include "pool/block.h"
 
-#define GM_POOL_CHUNK (32 * GM_MIB) /* growth for blocks below 2 MiB */
-#define GM_POOL_DEFERRED                                                        \
-	(128 * GM_MIB) /* most extra growth for others where frees are deferred \
-			*/
+#define GM_POOL_CHUNK (32 * GM_MIB)	/* most growth for blocks below 2 MiB */
+#define GM_POOL_DEFERRED (128 * GM_MIB) /* most growth by retired bytes, for other blocks */
 
 /* --- the pool's lock is held; it is released meanwhile --- */
 

@@ -5,13 +5,13 @@
  *     loan     |---- idle chunk ----|-- idle chunk --|-- one new handle --|
  *
  * A loan takes wholly idle chunks that fit into it, moved without copying, and one new handle for
- * the rest. Only the pool's device has access to it: natively, too, no other device can access a
- * heap of kernels.
+ * the remainder. Only the pool's device has access to it: natively, too, no other device can access
+ * a heap of kernels.
  *
  *     none --gm_pool_lend_spare--> spare --gm_pool_keep--> lent --gm_pool_take_back--> none
  *                                    \--- gm_pool_recall, gm_pool_take_back --------->
  *
- * A spare loan is one new handle that nobody uses yet. It never takes memory that another needs.
+ * A spare loan is one new handle, not yet in use. It never takes memory that is needed elsewhere.
  */
 #include "pool/lend.h"
 
@@ -24,8 +24,8 @@
 #include "pool/stats.h"
 #include "pool/valid.h"
 
-#define SHORT UINT64_C(1000000000) /* ns without a spare loan after memory was lacking */
-#define SPARE_SHARE 16		   /* of what may be mapped: most that is in spare loans */
+#define SHORT UINT64_C(1000000000) /* ns without spare loans after a shortage */
+#define SPARE_SHARE 16		   /* spare loans have at most 1/16 of gm_pool_most */
 
 static uint64_t chunks_sum(const struct gm_chunk *chunks)
 {
@@ -37,7 +37,7 @@ static uint64_t chunks_sum(const struct gm_chunk *chunks)
 
 /* --- no lock is held --- */
 
-/* Map the chunks of a loan side by side from `at`. Those with a run leave their addresses in the
+/* Map the chunks of a loan side by side from `at`. Chunks with a run leave their addresses in the
  * range; on failure they are mapped there again, or released. */
 static CUresult chunks_move_out(struct gm_pool *pool, struct gm_chunk *chunks, CUdeviceptr at,
 				const struct gm_access *lent, const struct gm_access *home)
@@ -86,7 +86,7 @@ static CUresult chunk_make(struct gm_pool *pool, uint64_t size, struct gm_chunk 
 	return CUDA_SUCCESS;
 }
 
-/* A loan has failed: its chunks become idle again, or end. */
+/* After a failed loan: make its chunks idle again, or end them. */
 static void chunks_bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
 {
 	for (struct gm_chunk *chunk = chunks, *after; chunk; chunk = after) {
@@ -102,7 +102,8 @@ static void chunks_bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
 	gm_access_refresh(pool);
 }
 
-/* Idle chunks that fit, and a new handle for the rest. On failure *chunks may have some of them. */
+/* Get idle chunks that fit, and a new handle for the remainder. On failure *chunks may have some of
+ * them. */
 static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **chunks)
 {
 	gm_pool_cool(pool, false);
@@ -131,7 +132,7 @@ static uint64_t pool_clock(const struct gm_pool *pool)
 	return pool->config.clock ? pool->config.clock() : gm_clock_ns();
 }
 
-/* The borrower's word, and the pool's sum. */
+/* Set the borrower's variable, and the pool's sum. */
 static void loan_count_spare(struct gm_pool *pool, struct gm_loan *loan, uint64_t bytes)
 {
 	gm_pool_count_spare(pool, pool->spare - atomic_load(loan->spare) + bytes);
@@ -243,7 +244,7 @@ uint64_t gm_pool_to_spare(const struct gm_pool *pool)
 	return bytes;
 }
 
-/* Where the loan is linked from; NULL there: it is in no list. */
+/* The link to the loan; *link is NULL: the loan is in no list. */
 static struct gm_loan **loan_find(struct gm_pool *pool, CUdeviceptr at, uint64_t size)
 {
 	struct gm_loan **link = &pool->loans;
@@ -267,7 +268,7 @@ CUresult gm_pool_keep(struct gm_pool *pool, CUdeviceptr at, size_t size)
 
 /* --- taking back --- */
 
-/* An unmapped chunk becomes idle memory of the pool, else it is returned to the driver. */
+/* Make an unmapped chunk idle memory of the pool, else return it to the driver. */
 static void chunk_return(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	struct gm_access access;
@@ -291,34 +292,66 @@ static void chunk_return(struct gm_pool *pool, struct gm_chunk *chunk)
 	}
 }
 
-/* Take back one chunk after the other. The loan keeps the chunks that the driver does not unmap. */
+/* Make a chunk that is away (away.c) idle memory of the pool. It stays away: its contents are no
+ * longer needed, and the next fetch drops them. False: no host memory. */
+static bool chunk_return_away(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	CUdeviceptr old = chunk->base;
+	chunk->run = gm_range_take(&pool->range, chunk->size);
+	if (!chunk->run)
+		return false;
+	chunk->base = chunk->run->base;
+	pool->pending += chunk->size;
+	gm_chunk_record(pool, chunk, GM_RECORD_REMAP, 0, old);
+	gm_chunk_publish(pool, chunk);
+	return true;
+}
+
+/* Unmap a chunk, unless it is away and has no handle. */
+static CUresult chunk_leave(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+	if (chunk->away && !chunk->handle)
+		return CUDA_SUCCESS;
+	gm_pool_unlock(pool);
+	CUresult result = gm_chunk_unmap(pool, chunk);
+	if (result == CUDA_SUCCESS && chunk->away)
+		gm_chunk_release(pool, chunk);
+	gm_pool_lock(pool);
+	if (result == CUDA_SUCCESS && chunk->away)
+		pool->away += chunk->size;
+	return result;
+}
+
+/* Take back chunk by chunk. The loan keeps the chunks that the driver does not unmap. */
 static CUresult loan_take_back(struct gm_pool *pool, struct gm_loan *loan)
 {
 	struct gm_chunk **link = &loan->chunks;
 	CUresult worst = CUDA_SUCCESS;
 	while (*link) {
-		struct gm_chunk *chunk = *link;
-		gm_pool_unlock(pool);
-		CUresult result = gm_chunk_unmap(pool, chunk);
-		gm_pool_lock(pool);
+		struct gm_chunk *chunk = *link, *after = chunk->after;
+		CUresult result = chunk_leave(pool, chunk);
+		if (result == CUDA_SUCCESS && chunk->away && !chunk_return_away(pool, chunk))
+			result = CUDA_ERROR_OUT_OF_MEMORY;
 		if (result != CUDA_SUCCESS) {
 			worst = result;
 			link = &chunk->after;
 			continue;
 		}
-		*link = chunk->after;
+		*link = after;
 		gm_pool_count_lent(pool, pool->lent - chunk->size);
 		if (loan->spare) {
 			gm_pool_count_spare(pool, pool->spare - chunk->size);
 			gm_counter_add(pool->config.ordinal, GM_C_heap_slack_unused, chunk->size);
 		}
+		if (chunk->away)
+			continue;
 		pool->pending += chunk->size;
 		chunk_return(pool, chunk);
 	}
 	return worst;
 }
 
-/* Take back the loan at *link. One that the driver does not unmap whole remains. */
+/* Take back the loan at *link. A loan that the driver does not unmap whole remains. */
 static CUresult loan_end(struct gm_pool *pool, struct gm_loan **link)
 {
 	struct gm_loan *loan = *link;
@@ -333,7 +366,7 @@ static CUresult loan_end(struct gm_pool *pool, struct gm_loan **link)
 		loan->next = pool->loans;
 		pool->loans = loan;
 	} else {
-		/* The borrower may use the addresses from here on. */
+		/* From here on the borrower may use the addresses. */
 		if (spare)
 			atomic_store(loan->spare, 0);
 		free(loan);
@@ -343,7 +376,8 @@ static CUresult loan_end(struct gm_pool *pool, struct gm_loan **link)
 	return result;
 }
 
-/* The first spare loan, but for those that the driver did not unmap; NULL there: none is left. */
+/* Link to the first spare loan, without loans that the driver did not unmap; *link is NULL: none is
+ * left. */
 static struct gm_loan **loan_find_spare(struct gm_pool *pool)
 {
 	struct gm_loan **link = &pool->loans;
@@ -378,7 +412,7 @@ CUresult gm_pool_take_back(struct gm_pool *pool, CUdeviceptr at, size_t size)
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	struct gm_loan **link = loan_find(pool, at, size);
-	if (!*link && pool->giving) { /* it may be in the hands of gm_pool_recall */
+	if (!*link && pool->giving) { /* gm_pool_recall may be taking it */
 		gm_pool_await_given(pool);
 		link = loan_find(pool, at, size);
 	}

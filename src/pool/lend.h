@@ -5,8 +5,8 @@
 
 #include "pool/internal.h"
 
-/* Memory lacks: make all spare loans idle memory. False: there were none. The pool's lock is held;
- * it is released around driver calls. */
+/* On a shortage, make all spare loans idle memory. False: no loan became idle. The pool's lock is
+ * held; it is released around driver calls. */
 bool gm_pool_recall(struct gm_pool *pool);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "log/log.h"
 #include "pool/internal.h"
+#include "pool/patience.h"
 #include "pool/stats.h"
 #include "pool/trim.h"
 
@@ -14,7 +15,7 @@ bool gm_limbo_is_past_bound(const struct gm_pool *pool)
 	return GM_GET(pool->sealed) > pool->config.retire;
 }
 
-/* --- the bound, and the shelves that collect: those that have a share of it --- */
+/* --- the bound, and its shares, one for each shelf that collects --- */
 
 static unsigned pool_crew(const struct gm_pool *pool)
 {
@@ -28,10 +29,10 @@ uint32_t gm_limbo_bag_size(const struct gm_pool *pool)
 	return GM_LIMBO_BAG * (n < GM_LIMBO_CREW ? n : GM_LIMBO_CREW);
 }
 
-/* The bytes that each of them may have in its open bag. */
-static uint64_t pool_share(const struct gm_pool *pool)
+/* The bytes that a collecting shelf may have in its open bag, if `bound` is for all. */
+static uint64_t pool_share(const struct gm_pool *pool, uint64_t bound)
 {
-	return pool->config.retire / GM_LIMBO_PART / pool_crew(pool);
+	return bound / GM_LIMBO_PART / pool_crew(pool);
 }
 
 uint64_t gm_limbo_small(const struct gm_pool *pool)
@@ -41,10 +42,10 @@ uint64_t gm_limbo_small(const struct gm_pool *pool)
 
 bool gm_limbo_is_large(const struct gm_pool *pool, uint64_t held)
 {
-	return held * GM_LIMBO_FEW > pool_share(pool);
+	return held * GM_LIMBO_FEW > pool_share(pool, pool->config.retire);
 }
 
-/* Each free reads pool->full: it is written only when it changes. */
+/* Each free reads pool->full, so it is written only on a change. */
 static void pool_change_sealed(struct gm_pool *pool, uint64_t by)
 {
 	uint64_t sealed = atomic_fetch_add(&pool->sealed, by) + by;
@@ -60,7 +61,7 @@ static void shelf_collect(struct gm_pool *pool, struct gm_shelf *shelf, bool col
 	if (collects != (limbo->most > 0))
 		atomic_fetch_add(&pool->n_collecting, collects ? 1 : -1u);
 	limbo->most = collects ? gm_limbo_bag_size(pool) : 0;
-	limbo->share = pool_share(pool);
+	limbo->share = pool_share(pool, gm_patience_bound(pool));
 	limbo->turned = gm_limbo_number(pool);
 }
 
@@ -91,7 +92,7 @@ static bool bag_has_passed(const struct gm_bag *bag)
 	return bag->n && bag->number && bag->number <= bag->epoch->passed;
 }
 
-/* May blocks of the context join the bag? Yes if it is open, or no event covers it. When the shelf
+/* May blocks of the context join the bag? Yes if it is open, or no event covers it. If the shelf
  * has few unused bags, yes for any bag of the context. */
 static bool bag_suits(const struct gm_limbo *limbo, const struct gm_bag *bag, uint64_t context)
 {
@@ -101,8 +102,8 @@ static bool bag_suits(const struct gm_limbo *limbo, const struct gm_bag *bag, ui
 	       limbo->used >= GM_LIMBO_BAGS - GM_LIMBO_RESERVED;
 }
 
-/* A bag for a block of the context, open now; NULL: its epoch is not at hand, or other contexts
- * have all bags. */
+/* An open bag for a block of the context; NULL: limbo->epoch is of another context, or other
+ * contexts have all bags. */
 static struct gm_bag *limbo_find_bag(struct gm_pool *pool, struct gm_limbo *limbo, uint64_t context)
 {
 	struct gm_bag *unused = NULL;
@@ -111,7 +112,7 @@ static struct gm_bag *limbo_find_bag(struct gm_pool *pool, struct gm_limbo *limb
 		unused = bag->n || unused ? unused : bag;
 		if (!bag_suits(limbo, bag, context))
 			continue;
-		if (bag->number) { /* it is open again */
+		if (bag->number) { /* open the bag again */
 			limbo->sealed_n -= bag->n;
 			pool_change_sealed(pool, -bag->bytes);
 			bag->number = 0;
@@ -127,7 +128,7 @@ static struct gm_bag *limbo_find_bag(struct gm_pool *pool, struct gm_limbo *limb
 	return unused;
 }
 
-/* Each open bag gets a number. Under the shelf's lock. */
+/* Give each open bag a number. Under the shelf's lock. */
 static void limbo_seal(struct gm_pool *pool, struct gm_shelf *shelf)
 {
 	struct gm_limbo *limbo = &shelf->limbo;
@@ -152,8 +153,8 @@ uint64_t gm_limbo_number(const struct gm_pool *pool)
 	return atomic_load_explicit(&pool->seals, memory_order_acquire);
 }
 
-/* All bags that have passed, as one; with `most`, one bag, and more while they are not above `most`
- * blocks together. Under the shelf's lock; the blocks count as idle from here on. */
+/* Take all passed bags, joined into one; with `most`, take one bag, and more while they have at
+ * most `most` blocks together. Under the shelf's lock; the blocks count as idle from here on. */
 static struct gm_bag limbo_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t most)
 {
 	struct gm_limbo *limbo = &shelf->limbo;
@@ -181,9 +182,9 @@ static struct gm_bag limbo_take(struct gm_pool *pool, struct gm_shelf *shelf, ui
 	return taken;
 }
 
-/* --- a block comes --- */
+/* --- a block is added --- */
 
-/* Is it time to seal the bag, which has at least one block that is new to it? */
+/* Is it time to seal the bag? At least one of its blocks is new. */
 static bool bag_is_due(const struct gm_pool *pool, const struct gm_bag *bag)
 {
 	uint64_t retire = pool->config.retire;
@@ -194,7 +195,7 @@ static bool bag_is_due(const struct gm_pool *pool, const struct gm_bag *bag)
 	if (n < GM_LIMBO_LEAST)
 		return (bytes > retire / GM_LIMBO_LEAST || past_bound) &&
 		       !gm_epoch_is_pending(bag->epoch);
-	return bytes > retire / GM_LIMBO_PARTS / pool_crew(pool) || past_bound;
+	return bytes > gm_patience_bound(pool) / GM_LIMBO_PARTS / pool_crew(pool) || past_bound;
 }
 
 static __attribute__((noinline)) void retire_log(const struct gm_pool *pool,
@@ -248,9 +249,9 @@ enum gm_limbo_put gm_limbo_put(struct gm_pool *pool, struct gm_shelf *shelf, str
 	return GM_LIMBO_STORED;
 }
 
-/* --- blocks leave; no lock held, unless it is said --- */
+/* --- blocks leave; no lock held unless stated --- */
 
-/* What has passed goes into the extents. Under the pool's lock. */
+/* Put passed blocks into the extents. Under the pool's lock. */
 static uint64_t shelf_put_back(struct gm_pool *pool, struct gm_shelf *shelf)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
@@ -272,8 +273,8 @@ static uint64_t pool_put_back(struct gm_pool *pool)
 	return bytes;
 }
 
-/* What has passed goes to the shelf, as much as fills a bag, past the bound all of it. Blocks that
- * passed earlier and find no place on the shelf go into the extents, under the pool's lock. */
+/* Take passed blocks to the shelf, as many as fill a bag; past the bound all of them. Earlier
+ * passed blocks that have no room on the shelf go into the extents, under the pool's lock. */
 static void shelf_restock(struct gm_pool *pool, struct gm_shelf *shelf)
 {
 	bool any = false, sort;
@@ -300,8 +301,8 @@ static void shelf_restock(struct gm_pool *pool, struct gm_shelf *shelf)
 		gm_pool_tell_idle(pool);
 }
 
-/* Seal the bags of the shelf, which then collects no more until its next free, poll, and put what
- * has passed there into the extents. */
+/* Seal the bags of the shelf, poll, and put its passed blocks into the extents. The shelf collects
+ * no more until its next free. */
 static uint64_t shelf_return(struct gm_pool *pool, struct gm_shelf *shelf)
 {
 	gm_futex_lock_take(&shelf->lock);
@@ -321,7 +322,7 @@ bool gm_limbo_open(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t contex
 	gm_futex_lock_take(&shelf->lock);
 	bool full = shelf->limbo.used == GM_LIMBO_BAGS;
 	gm_futex_lock_release(&shelf->lock);
-	if (full) /* with bags of many contexts */
+	if (full) /* the bags are of many contexts */
 		shelf_return(pool, shelf);
 	gm_pool_lock(pool);
 	gm_shelves_lock(pool);
@@ -332,8 +333,8 @@ bool gm_limbo_open(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t contex
 	return room;
 }
 
-/* After a seal by `mine`: now and then shelves whose threads free no more, or seldom, lose their
- * share; past the bound all other shelves return what they have. */
+/* After a seal by `mine`: from time to time, shelves without a seal in the last GM_LIMBO_TURN seals
+ * lose their share. Past the bound all other shelves return their blocks. */
 static void pool_sweep(struct gm_pool *pool, const struct gm_shelf *mine)
 {
 	uint64_t seals = gm_limbo_number(pool), at = pool->sweep_at;
@@ -368,18 +369,25 @@ void gm_limbo_turn(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t contex
 }
 
 /* Half a bag is worth an event while none is pending. A bag of the largest blocks has few: then
- * half of the share's bytes. */
+ * half of the share's bytes is enough. */
 static bool bag_is_half_full(const struct gm_pool *pool, const struct gm_bag *bag)
 {
 	uint64_t half = gm_limbo_bag_size(pool) / 2;
 	uint64_t n = bag->n - bag->tried_n, bytes = bag->bytes - bag->tried_bytes;
 	return (n >= (half > GM_LIMBO_BAG ? half : GM_LIMBO_BAG) ||
-		(n >= GM_LIMBO_FEW && bytes >= pool_share(pool) / 2)) &&
+		(n >= GM_LIMBO_FEW && bytes >= pool_share(pool, gm_patience_bound(pool)) / 2)) &&
 	       !gm_epoch_is_pending(bag->epoch);
 }
 
-/* Many sealed blocks wait, and none has passed. While the GPU is busy each allocation misses: the
- * first one asks, the second, the fourth ... */
+/* If too much is retired and an allocation lacks memory, a smaller bag is worth an event. */
+static bool bag_is_worth(const struct gm_bag *bag)
+{
+	uint64_t n = bag->n - bag->tried_n;
+	return n >= GM_LIMBO_LEAST || (n && !gm_epoch_is_pending(bag->epoch));
+}
+
+/* Many sealed blocks wait, and none is known to have passed. While the GPU is busy each allocation
+ * misses: the first miss queries events, then the second, the fourth ... */
 static bool limbo_is_worth_asking(struct gm_limbo *limbo)
 {
 	if (limbo->sealed_n < GM_LIMBO_MISSED)
@@ -402,7 +410,8 @@ bool gm_limbo_miss(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t contex
 	if (bag->n && bag->epoch->context == context)
 		epoch = bag->epoch;
 	bool seal = epoch && limbo->open && limbo->context == context &&
-		    bag_is_half_full(pool, limbo->open);
+		    (bag_is_half_full(pool, limbo->open) ||
+		     (must && gm_patience_is_needed(pool) && bag_is_worth(limbo->open)));
 	bool ask = epoch && (seal || limbo_is_worth_asking(limbo) || must);
 	if (seal) {
 		limbo_seal(pool, shelf);
@@ -436,8 +445,17 @@ uint64_t gm_limbo_glance(struct gm_pool *pool)
 {
 	if (gm_limbo_is_past_bound(pool))
 		return gm_limbo_collect(pool);
-	/* The threads of other shelves would lack theirs. */
+	/* Only this shelf: the threads of others need their own blocks. */
 	return shelf_put_back(pool, &pool->shelves[gm_thread_index() % GM_SHELVES]);
+}
+
+uint64_t gm_limbo_ask(struct gm_pool *pool)
+{
+	gm_pool_unlock(pool);
+	for (struct gm_epoch *epoch = pool->epochs; epoch; epoch = epoch->next)
+		gm_epoch_ask(pool, epoch, 0);
+	gm_pool_lock(pool);
+	return pool_put_back(pool);
 }
 
 uint64_t gm_limbo_collect(struct gm_pool *pool)

@@ -33,7 +33,7 @@ void gm_access_changes(const struct gm_pool *pool, struct gm_access *access)
 			access_desc(pool->peers[i].device, pool->peers[i].granted);
 }
 
-/* Bring one busy chunk up to date. The pool's lock is released around the driver call. */
+/* Update the access of one busy chunk. The pool's lock is released around the driver call. */
 static CUresult chunk_update_access(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	struct gm_access access;
@@ -49,8 +49,8 @@ static CUresult chunk_update_access(struct gm_pool *pool, struct gm_chunk *chunk
 	return result;
 }
 
-/* A busy chunk stays in the list, so the walk goes on from it after the lock was released. Chunks
- * that are published meanwhile have their access already. */
+/* A busy chunk stays in the list, so the walk continues from it after the lock was released. Chunks
+ * published meanwhile have their access already. */
 CUresult gm_access_refresh(struct gm_pool *pool)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -58,7 +58,7 @@ CUresult gm_access_refresh(struct gm_pool *pool)
 	for (struct gm_chunk *chunk = pool->chunks; chunk && result == CUDA_SUCCESS;
 	     chunk = chunk->after) {
 		chunk->busy++;
-		/* One that is away gets its access when it returns. */
+		/* A chunk that is away gets its access on its return. */
 		while (result == CUDA_SUCCESS && !chunk->away && chunk->access != pool->access)
 			result = chunk_update_access(pool, chunk);
 		chunk->busy--;
@@ -99,7 +99,7 @@ CUresult gm_pool_grant(struct gm_pool *pool, CUdevice device)
 		if (result != CUDA_SUCCESS) /* all chunks or none */
 			peer_change(pool, peer, false);
 	} else {
-		result = gm_access_refresh(pool); /* another thread may still be at it */
+		result = gm_access_refresh(pool); /* another thread may still be updating */
 	}
 	gm_pool_unlock(pool);
 	return result;

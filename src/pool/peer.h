@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The devices that may access the pool's chunks. Each grant and revocation advances a generation,
- * pool->access. A chunk remembers the generation for which its access was set; a chunk of an older
- * one is brought up to date by any thread that finds it.
+ * pool->access. A chunk remembers the generation for which its access was set; any thread that
+ * finds a chunk of an older generation updates it.
  */
 #ifndef GM_POOL_PEER_H
 #define GM_POOL_PEER_H
@@ -20,13 +20,13 @@ struct gm_access {
 
 /* --- the pool's lock is held --- */
 
-/* Access for a chunk that is being mapped: the pool's device, and its granted peers if `peers`. */
+/* Access for a chunk being mapped: the pool's device, and its granted peers if `peers`. */
 void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *access);
 
 /* Changes for a chunk that is mapped: every peer ever named, granted or not. */
 void gm_access_changes(const struct gm_pool *pool, struct gm_access *access);
 
-/* Bring all chunks up to date. The lock is released around driver calls. */
+/* Update the access of all chunks. The lock is released around driver calls. */
 CUresult gm_access_refresh(struct gm_pool *pool);
 
 #endif

@@ -28,12 +28,12 @@ static bool pin_exists(const struct gm_pool *pool, const struct gm_pin *pin)
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	/* What uses the memory from now on is in no stream. */
+	/* From now on no stream orders the uses of the memory. */
 	if (pool->config.order)
 		pool->config.order->cool(true);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
-	gm_shelves_lock(pool); /* else the block might be freed meanwhile, and stay pinned */
+	gm_shelves_lock(pool); /* else a free meanwhile could leave its pin */
 	struct gm_piece *piece = gm_table_live(&pool->table, address);
 	if (piece) {
 		uint64_t rest = GM_GET(piece->base) + GM_GET(piece->held) - address;

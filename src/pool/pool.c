@@ -26,7 +26,7 @@ static int device_attribute(const struct gm_pool *pool, CUdevice_attribute attri
 /* CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, which toolkits before 12.8 lack. */
 #define ATTRIBUTE_DECOMPRESS ((CUdevice_attribute)136)
 
-/* Query the device's memory and properties. NOT_SUPPORTED: it lacks a property that a pool needs.
+/* Query the device's memory and properties. NOT_SUPPORTED: a property that a pool needs is missing.
  */
 static CUresult device_query(struct gm_pool *pool)
 {

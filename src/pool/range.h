@@ -13,7 +13,7 @@
 
 #include "driver/driver.h"
 
-/* Either free, in the list of its range, or taken, and then the caller's. */
+/* Either free, in the list of its range, or taken, and owned by the caller. */
 struct gm_run {
 	CUdeviceptr base;
 	uint64_t size;
@@ -36,14 +36,14 @@ void gm_range_close(struct gm_range *range, const struct gm_driver *driver);
 /* Take `size` bytes. NULL: no run is that long, or no host memory. */
 struct gm_run *gm_range_take(struct gm_range *range, uint64_t size);
 
-/* Take the first `size` bytes of the free run that begins at `base`. NULL: likewise. */
+/* Take the first `size` bytes of the free run that begins at `base`. NULL: as above. */
 struct gm_run *gm_range_take_at(struct gm_range *range, CUdeviceptr base, uint64_t size);
 
 /* Cut a taken run in two: `run` keeps its first `size` bytes, the rest is the result. NULL: no host
  * memory; `run` is unchanged. */
 struct gm_run *gm_range_cut(struct gm_run *run, uint64_t size);
 
-/* A taken run becomes free. Never fails: the run itself becomes the list's element. */
+/* Free a taken run. Never fails: the run itself becomes the list's element. */
 void gm_range_put(struct gm_range *range, struct gm_run *run);
 
 /* NULL, or the broken invariant. */

@@ -14,7 +14,7 @@ static bool remap_is_worth(const struct gm_pool *pool, struct gm_want want, bool
 	return shed ? pool->idle_first != NULL : gm_chunks_any(pool, bytes, at);
 }
 
-/* Called without the pool's lock: the callback may take other locks, and some time. */
+/* Releases the pool's lock: the callback may take other locks, and some time. */
 static bool remap_is_allowed(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
@@ -31,7 +31,7 @@ CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 {
 	CUdeviceptr at;
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	/* As long as the pool can grow, threads that defer their frees keep their shelves. */
+	/* While the pool can grow, threads that defer their frees keep their shelves. */
 	bool keeps = pool->config.defer && !pool->config.order && !shed;
 	if ((!keeps && !gm_pool_can_hold(pool, want.length)) || !remap_is_worth(pool, want, shed) ||
 	    !remap_is_allowed(pool))

@@ -29,7 +29,7 @@ void gm_shelves_close(struct gm_pool *pool)
 	munmap(pool->shelves, BYTES);
 }
 
-/* Shelves after these were never used. */
+/* The shelves ever used; they come first. */
 static unsigned shelves_in_use(const struct gm_pool *pool)
 {
 	return GM_GET(pool->n_shelves);
@@ -51,7 +51,7 @@ void gm_shelf_begin(struct gm_pool *pool, unsigned index)
 	gm_pool_unlock(pool);
 }
 
-/* --- blocks on it, under the shelf's lock --- */
+/* --- blocks on the shelf, under its lock --- */
 
 static void shelf_count(struct gm_shelf *shelf, uint32_t more)
 {
@@ -80,7 +80,7 @@ static void row_remove(struct gm_shelf *shelf, uint32_t at)
 	memmove(&shelf->row[at], &shelf->row[at + 1], (shelf->n_row - at) * sizeof *shelf->row);
 }
 
-/* The last one in of its size. */
+/* Remove the newest block of this size from the row. */
 static struct gm_piece *row_pop(struct gm_shelf *shelf, uint64_t held)
 {
 	for (uint32_t i = shelf->n_row; i-- > 0;) {
@@ -115,7 +115,7 @@ uint32_t gm_shelf_most_in_row(const struct gm_pool *pool)
 	return pool->config.defer ? GM_SHELF_WIDE : GM_SHELF_ROW;
 }
 
-/* The row holds these whatever their size: one block, or the least that share an event. */
+/* Blocks of any size for which the row has room: one, or the fewest that share an event. */
 static uint32_t row_least(const struct gm_pool *pool)
 {
 	return pool->config.defer ? GM_LIMBO_LEAST : 1;
@@ -129,21 +129,21 @@ static bool row_fits(const struct gm_pool *pool, const struct gm_shelf *shelf, u
 		(bytes <= GM_GET(pool->shelf_bytes) || bytes <= 2 * shelf->limbo.share));
 }
 
-static bool shelf_has_room(const struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
+/* For a block of `held` bytes with bin `bin`. */
+static inline bool shelf_has_room(const struct gm_pool *pool, const struct gm_shelf *shelf,
+				  const struct gm_bin *bin, uint64_t held)
 {
-	const struct gm_bin *bin = shelf_bin(shelf, held);
 	return bin ? bin->n < gm_shelf_most_slots(pool, held) : row_fits(pool, shelf, held);
 }
 
-static void shelf_push(struct gm_shelf *shelf, struct gm_piece *piece)
+static inline void shelf_push(struct gm_shelf *shelf, struct gm_bin *bin, struct gm_piece *piece)
 {
-	uint64_t held = GM_GET(piece->held);
-	struct gm_bin *bin = shelf_bin(shelf, held);
 	if (bin) {
 		piece->next = bin->first;
 		bin->first = piece;
 		bin->n++;
 	} else {
+		uint64_t held = GM_GET(piece->held);
 		shelf->row[shelf->n_row++] = (struct gm_shelved){held, piece};
 		shelf->row_bytes += held;
 	}
@@ -152,7 +152,7 @@ static void shelf_push(struct gm_shelf *shelf, struct gm_piece *piece)
 
 /* --- sums, under the shelf's lock --- */
 
-/* The bytes that the shelf's allowance lacks for a block of `size`; 0 or less: none. */
+/* The bytes that the shelf's allowance lacks for a block of `size`; 0 or less: it suffices. */
 static int64_t allowance_lacks(const struct gm_shelf *shelf, uint64_t size)
 {
 	return (int64_t)(shelf->requested + size) - shelf->allowance;
@@ -163,7 +163,7 @@ static bool allowance_allows(const struct gm_shelf *shelf, uint64_t size)
 	return allowance_lacks(shelf, size) <= 0;
 }
 
-/* Up to `most` of what remains of another shelf's allowance. */
+/* Lend up to `most` bytes of one shelf's unused allowance to another. */
 static void allowance_lend(struct gm_shelf *from, struct gm_shelf *to, int64_t most)
 {
 	int64_t spare = from->allowance - (int64_t)from->requested;
@@ -176,7 +176,7 @@ static void allowance_lend(struct gm_shelf *from, struct gm_shelf *to, int64_t m
 		from->most = from->allowance;
 }
 
-/* The shelf's allowance is large enough. */
+/* pre: the shelf's allowance suffices. */
 static inline void sums_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 				   uint64_t held)
 {
@@ -210,9 +210,9 @@ static bool piece_may_be_shelved(const struct gm_pool *pool, const struct gm_pie
 	return !piece->pinned && !gm_pool_trims_at_once(pool);
 }
 
-/* Put an idle block on the shelf, as of `now`. */
-static void shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
-		      uint64_t now)
+/* Put an idle block on the shelf, into its bin or (NULL) the row, as shelved at `now`. */
+static inline void shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
+			     struct gm_piece *piece, uint64_t now)
 {
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_SHELVED);
@@ -221,7 +221,7 @@ static void shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_pi
 	GM_SET(piece->context, 0);
 	gm_piece_end(piece);
 	piece->shelved_at = now;
-	shelf_push(shelf, piece);
+	shelf_push(shelf, bin, piece);
 	gm_pool_tell_idle(pool);
 }
 
@@ -233,8 +233,8 @@ static struct gm_piece *passed_pop(struct gm_passed *stock)
 	return piece;
 }
 
-/* Take the first passed block of that size; those before it go to their places on the shelf. NULL:
- * there is none, or a block before it finds no place. */
+/* Take the first passed block of that size; blocks before it go into bins and row. NULL: there is
+ * none, or a block before it has no room on the shelf. */
 static struct gm_piece *passed_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
 	uint64_t now = 0;
@@ -242,23 +242,25 @@ static struct gm_piece *passed_take(struct gm_pool *pool, struct gm_shelf *shelf
 		uint64_t its = GM_GET(piece->held);
 		if (its == held)
 			return passed_pop(&shelf->passed);
-		if (!shelf_has_room(pool, shelf, its))
+		struct gm_bin *bin = shelf_bin(shelf, its);
+		if (!shelf_has_room(pool, shelf, bin, its))
 			return NULL;
 		now = now ? now : gm_pool_now(pool);
-		shelf_put(pool, shelf, passed_pop(&shelf->passed), now);
+		shelf_put(pool, shelf, bin, passed_pop(&shelf->passed), now);
 	}
 	return NULL;
 }
 
-/* All passed blocks; those that find no place go into the extents. The pool's lock is held, too. */
+/* Blocks without room on the shelf go into the extents. The pool's lock is held, too. */
 void gm_shelf_sort_passed(struct gm_pool *pool, struct gm_shelf *shelf)
 {
 	uint64_t now = shelf->passed.first ? gm_pool_now(pool) : 0;
 	while (shelf->passed.first) {
 		struct gm_piece *piece = passed_pop(&shelf->passed);
-		if (piece_may_be_shelved(pool, piece) &&
-		    shelf_has_room(pool, shelf, GM_GET(piece->held)))
-			shelf_put(pool, shelf, piece, now);
+		uint64_t held = GM_GET(piece->held);
+		struct gm_bin *bin = shelf_bin(shelf, held);
+		if (piece_may_be_shelved(pool, piece) && shelf_has_room(pool, shelf, bin, held))
+			shelf_put(pool, shelf, bin, piece, now);
 		else
 			gm_pool_put_back_since(pool, piece, shelf->passed.since);
 	}
@@ -266,8 +268,8 @@ void gm_shelf_sort_passed(struct gm_pool *pool, struct gm_shelf *shelf)
 
 /* --- the warm path --- */
 
-/* Take a block from another shelf whose lock is free. The caller's own lock is held, so that a
- * block is on a shelf or in the hands of a thread that holds a lock. */
+/* Take a block from another shelf with a free lock. The caller's own lock is held, so that each
+ * block is on a shelf or owned by a thread that holds a lock. */
 static struct gm_piece *shelf_steal(struct gm_pool *pool, const struct gm_shelf *mine,
 				    uint64_t held)
 {
@@ -311,8 +313,8 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 		piece = shelf_pop(shelf, held);
 		if (!piece && shelf->passed.first)
 			piece = passed_take(pool, shelf, held);
-		/* Not with config.defer: each thread needs as many blocks again as wait in limbo,
-		 * and threads that took them from one another would all lack them. */
+		/* Not with config.defer: each thread needs as many more blocks as wait in limbo,
+		 * and threads that took blocks from one another would all lack them. */
 		if (!piece && !pool->config.defer)
 			piece = shelf_steal(pool, shelf, held);
 	}
@@ -325,17 +327,20 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 	return piece;
 }
 
-static void shelf_put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+static inline void shelf_put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
+				   struct gm_piece *piece)
 {
 	gm_shelf_count_freed(pool, shelf, piece, GM_C_idle);
-	shelf_put(pool, shelf, piece, gm_pool_now(pool));
+	shelf_put(pool, shelf, bin, piece, gm_pool_now(pool));
 }
 
 bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
 {
-	if (!piece_may_be_shelved(pool, piece) || !shelf_has_room(pool, shelf, GM_GET(piece->held)))
+	uint64_t held = GM_GET(piece->held);
+	struct gm_bin *bin = shelf_bin(shelf, held);
+	if (!piece_may_be_shelved(pool, piece) || !shelf_has_room(pool, shelf, bin, held))
 		return false;
-	shelf_put_freed(pool, shelf, piece);
+	shelf_put_freed(pool, shelf, bin, piece);
 	return true;
 }
 
@@ -363,14 +368,15 @@ void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 	if (GM_GET(pool->n_collecting) < 2 || size > GM_SLAB_LARGEST || gm_pool_trims_at_once(pool))
 		return;
 	unsigned class = gm_slab_class(size);
+	struct gm_bin *bin = &shelf->bins[class];
 	uint64_t now = gm_pool_now(pool), held = gm_slab_slot(class);
 	gm_futex_lock_take(&shelf->lock);
-	for (unsigned i = 0; i < GM_SHELF_REFILL && shelf_has_room(pool, shelf, held); i++) {
+	for (unsigned i = 0; i < GM_SHELF_REFILL && shelf_has_room(pool, shelf, bin, held); i++) {
 		struct gm_piece *piece = gm_slab_take(&pool->slabs, class);
 		if (!piece)
 			break;
 		gm_chunk_use(pool, GM_GET(piece->base), held);
-		shelf_put(pool, shelf, piece, now);
+		shelf_put(pool, shelf, bin, piece, now);
 	}
 	gm_futex_lock_release(&shelf->lock);
 }
@@ -398,8 +404,8 @@ static struct gm_piece *list_reverse(struct gm_piece *list)
 	return first;
 }
 
-/* Empty a bin but for its `keep` newest blocks and those that came after `until`. The newest block
- * is first, so the rest of the list goes, oldest block first. */
+/* Empty a bin except for its `keep` newest blocks and blocks shelved after `until`. The newest
+ * block is first, so the tail of the list is given back, oldest block first. */
 static void bin_empty(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
 		      uint32_t keep, uint64_t until)
 {
@@ -455,7 +461,7 @@ static bool shelf_empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t u
 	return stocked || GM_GET(shelf->n) < n;
 }
 
-/* Half of the bin or row, for more blocks will come. */
+/* Free half of the bin or row at once, for more blocks will follow. */
 static void shelf_make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held)
 {
 	struct gm_bin *bin = shelf_bin(shelf, held);
@@ -471,10 +477,12 @@ bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, stru
 {
 	if (!piece_may_be_shelved(pool, piece))
 		return false;
+	uint64_t held = GM_GET(piece->held);
+	struct gm_bin *bin = shelf_bin(shelf, held);
 	gm_futex_lock_take(&shelf->lock);
-	if (!shelf_has_room(pool, shelf, GM_GET(piece->held)))
-		shelf_make_room(pool, shelf, GM_GET(piece->held));
-	shelf_put_freed(pool, shelf, piece);
+	if (!shelf_has_room(pool, shelf, bin, held))
+		shelf_make_room(pool, shelf, held);
+	shelf_put_freed(pool, shelf, bin, piece);
 	gm_futex_lock_release(&shelf->lock);
 	return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is true of shelves while nobody is at them. */
+/* Invariants of shelves while all their locks are held. */
 #include "pool/internal.h"
 
 static bool piece_is_shelved(const struct gm_piece *piece)

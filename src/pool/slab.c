@@ -6,7 +6,7 @@
 
 #include "base/debug.h"
 
-/* Slots of a slab, at least: of the first one, and of any. */
+/* Slots for which a slab is made, before its length is rounded up: fewest and most. */
 #define FEWEST 4
 #define MOST 32
 
@@ -146,7 +146,7 @@ void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_pi
 	class_add(class, slab, true);
 }
 
-/* Has room for the slots of the longest slab of its class. */
+/* A new slab, with room for the slots of the longest slab of its class. */
 static struct gm_slab *slab_new(unsigned class)
 {
 	uint32_t slot = gm_slab_slot(class), n = (uint32_t)(gm_slab_longest(class) / slot);
@@ -159,7 +159,7 @@ static struct gm_slab *slab_new(unsigned class)
 	return slab;
 }
 
-/* All slots are free. */
+/* Lay the slab over the extent, with all slots free. */
 static void slab_fill(struct gm_slab *slab, struct gm_extent *extent)
 {
 	uint32_t n = (uint32_t)(GM_GET(extent->piece.held) / slab->slot);

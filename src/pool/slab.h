@@ -7,8 +7,8 @@
  *
  * Classes are 512 bytes apart up to 8 KiB, then eight to a doubling: a slot is at most an eighth
  * longer than the request rounded up to 512 bytes. Programs have few blocks of most classes: the
- * first slab of a class has the length of 4 slots, the next ones of as many slots as the class has,
- * up to 32; rounded up to a power of two, and at least 128 KiB. Its alignment keeps it in one
+ * first slab of a class has the length of 4 slots, a later one of as many slots as the class has,
+ * up to 32; rounded up to a power of two, and at least 128 KiB. Its alignment keeps a slab in one
  * granule and one chunk, so a chunk without a used slot or block is one idle run as soon as empty
  * slabs are dissolved.
  *
@@ -74,7 +74,7 @@ static inline uint32_t gm_slab_slot(unsigned class)
 	return ((9 + (class - GM_SLAB_LINEAR) % 8) << (doubling - 3)) * GM_SLAB_LEAST_SLOT;
 }
 
-/* The bytes of the longest slab of a class, and of the one that gm_slab_make makes next. */
+/* The bytes of the longest slab of a class, and of the next slab of gm_slab_make. */
 uint64_t gm_slab_longest(unsigned class);
 uint64_t gm_slab_length(const struct gm_slabs *slabs, unsigned class);
 
@@ -104,7 +104,7 @@ struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class);
  * Uses up to two reserved extents. */
 bool gm_slab_make(struct gm_slabs *slabs, unsigned class);
 
-/* A slot in use, in `extent`, becomes free. */
+/* Free a slot in use, in `extent`. */
 void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_piece *slot);
 
 /* Dissolve the empty slabs into idle extents; true if there was one. */

@@ -8,8 +8,8 @@
 #include "log/frag.h"
 #include "log/log.h"
 
-#define TRIES 8	      /* calls of `ask` in gm_pool_stats_beside, at most; before each, */
-#define PATIENCE 1000 /* polls for a moment without driver calls in progress */
+#define TRIES 8	      /* most calls of `ask` in gm_pool_stats_beside */
+#define PATIENCE 1000 /* most polls before each, for a moment without driver calls */
 
 static void gauge_set(const struct gm_pool *pool, enum gm_counter counter, uint64_t value)
 {
@@ -32,11 +32,17 @@ uint64_t gm_pool_retired(const struct gm_pool *pool)
 	return retired;
 }
 
+uint64_t gm_pool_live(const struct gm_pool *pool)
+{
+	uint64_t live = GM_GET(pool->handed_out);
+	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
+		live += GM_GET(pool->shelves[i].handed_out);
+	return (int64_t)live > 0 ? live : 0;
+}
+
 uint64_t gm_pool_idle(const struct gm_pool *pool)
 {
-	uint64_t idle = GM_GET(pool->mapped) - GM_GET(pool->handed_out) - gm_pool_retired(pool);
-	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
-		idle -= GM_GET(pool->shelves[i].handed_out);
+	uint64_t idle = GM_GET(pool->mapped) - gm_pool_live(pool) - gm_pool_retired(pool);
 	return (int64_t)idle > 0 ? idle : 0;
 }
 
@@ -58,7 +64,7 @@ void gm_pool_sum_up(struct gm_pool *pool)
 }
 
 /* Divide the bytes below the peak: each shelf gets as much as it used of its last allowance, while
- * there is enough; then `first`, the shelf that needs more, gets half of the rest. */
+ * enough is left; then `first`, the shelf that needs more, gets half of the remainder. */
 static void allowances_grant(struct gm_pool *pool, struct gm_shelf *first)
 {
 	int64_t spare = (int64_t)(pool->requested_peak - pool->requested);
@@ -210,8 +216,8 @@ static void run_count(struct gm_pool_stats *out, uint64_t length, int n)
 	out->idle_bytes[bin] += (uint64_t)n * length;
 }
 
-/* An empty slab and the idle extents around it are one run. If the run has several empty slabs, it
- * is counted at the first. */
+/* Count an empty slab and the idle extents around it as one run. A run with several empty slabs is
+ * counted at the first. */
 static void slab_join_empty(const struct gm_slab *slab, struct gm_pool_stats *out)
 {
 	const struct gm_extent *from = slab->extent;
@@ -275,7 +281,7 @@ static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
 	out->largest_after_remap = whole > out->largest_idle ? whole : out->largest_idle;
 }
 
-/* While nothing changes, the live counters are corrected as well: a count may be lost when their
+/* Nothing changes now, so the live counters are corrected as well: a count may be lost when their
  * page moves. */
 static void stats_show(const struct gm_pool *pool)
 {
@@ -305,8 +311,8 @@ void gm_pool_stats(const struct gm_pool *constant, struct gm_pool_stats *out)
 	gm_pool_unlock(pool);
 }
 
-/* The number of changes of physical memory so far. Waits for the end of changes in progress, but
- * not for ever: the driver may be waiting for the caller. */
+/* The number of changes of physical memory so far. Waits for changes in progress to end, but not
+ * for ever: the driver may be waiting for the caller. */
 static uint64_t changes_await(const struct gm_pool *pool)
 {
 	for (unsigned i = 0;; i++) {

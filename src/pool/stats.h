@@ -2,8 +2,8 @@
 /*
  * The sums of a pool, their copies in the live counters, and figures computed from them.
  *
- * The pool has sums of its own, and each shelf has sums of the calls of its threads; the total is
- * the pool's. It is exact under all locks; without them it may be off by the calls in progress.
+ * The pool has its own sums, and each shelf has sums of the calls of its threads; a figure of the
+ * pool is the total. It is exact under all locks; without them calls in progress may be missing.
  */
 #ifndef GM_POOL_STATS_H
 #define GM_POOL_STATS_H
@@ -13,11 +13,12 @@
 
 /* --- no lock is needed --- */
 
-/* Idle and retired bytes. */
+/* Live, idle and retired bytes. */
+uint64_t gm_pool_live(const struct gm_pool *pool);
 uint64_t gm_pool_idle(const struct gm_pool *pool);
 uint64_t gm_pool_retired(const struct gm_pool *pool);
 
-/* Add to the live counters of blocks; `other` is the gauge that has their bytes while they are not
+/* Add to the live counters of blocks; `other` is the gauge for their bytes while they are not
  * handed out. */
 static inline void gm_pool_show_live(const struct gm_pool *pool, uint64_t size, uint64_t held,
 				     uint64_t n, enum gm_counter other)
@@ -44,7 +45,7 @@ static inline void gm_shelf_count_change(struct gm_pool *pool, struct gm_shelf *
 	gm_pool_show_live(pool, size, held, n, other);
 }
 
-/* A claimed block is no longer alive; its bytes become `into`: idle or retired. */
+/* Count a claimed block as freed; its bytes become `into`: idle or retired. */
 static inline void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *shelf,
 					const struct gm_piece *piece, enum gm_counter into)
 {
@@ -54,18 +55,18 @@ static inline void gm_shelf_count_freed(struct gm_pool *pool, struct gm_shelf *s
 
 /* --- no lock is needed --- */
 
-/* The live counters: retired bytes became idle. */
+/* Live counters: move bytes from retired to idle. */
 void gm_pool_show_reclaimed(const struct gm_pool *pool, uint64_t bytes);
 
-/* The live counters: raise the peak of retired bytes to the present sum. */
+/* Live counters: raise the peak of retired bytes to the present sum. */
 void gm_pool_count_retired_peak(const struct gm_pool *pool);
 
-/* Count a fence that `call` waited for until now. Returns gm_tick; 0: the call is not timed. */
+/* Count the wait of `call` for a fence, which ends now. Returns gm_tick; 0: untimed call. */
 uint64_t gm_pool_count_fence(const struct gm_pool *pool, struct gm_timing call);
 
 /* --- the pool's lock is held: sums and live counters --- */
 
-/* Count one block more, allocated by a thread of this shelf. No shelf's lock is held. */
+/* Count one more block, allocated by a thread of this shelf. No shelf's lock is held. */
 void gm_pool_count_live(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size, uint64_t held);
 void gm_pool_count_freed(struct gm_pool *pool, uint64_t size, uint64_t held);
 void gm_pool_count_chunk(struct gm_pool *pool, uint64_t size);
@@ -75,7 +76,7 @@ void gm_pool_count_spare(struct gm_pool *pool, uint64_t spare);
 
 /* --- the pool's lock and the locks of all shelves are held --- */
 
-/* Add the sums of the shelves to the pool's; theirs are 0 then. */
+/* Add the sums of the shelves to the pool's, and set the shelves' to 0. */
 void gm_pool_sum_up(struct gm_pool *pool);
 
 #endif

@@ -5,7 +5,7 @@
 #include "pool/stats.h"
 #include "pool/valid.h"
 
-/* Blocks that no thread took from a shelf for config.trim_after may make whole chunks idle. */
+/* Emptied of blocks not reused for config.trim_after, shelves may leave whole chunks idle. */
 static void shelves_flush_old(struct gm_pool *pool, uint64_t now)
 {
 	if (now < pool->config.trim_after)
@@ -39,7 +39,7 @@ void gm_pool_trim_retired(struct gm_pool *pool)
 	config->idle(config->idle_arg);
 }
 
-/* Retired blocks may be idle by now. If some are not, the next poll is after config.trim_after. */
+/* Retired blocks may be idle by now. For the others the next poll is after config.trim_after. */
 static void limbo_poll(struct gm_pool *pool, uint64_t now)
 {
 	if (!pool->poll_at || now < pool->poll_at)
@@ -86,9 +86,9 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	return given;
 }
 
-/* When limbo is to be polled; UINT64_MAX: not before another block is retired and announced. Once
- * each shelf's lock was held, the sums count all blocks that were retired before poll_at became 0.
- */
+/* The time of the next poll of limbo; UINT64_MAX: not before another block is retired and
+ * announced. Once each shelf's lock was held, the sums count all blocks retired before poll_at
+ * became 0. */
 static uint64_t limbo_poll_at(struct gm_pool *pool)
 {
 	uint64_t poll_at = pool->poll_at;
@@ -102,9 +102,8 @@ static uint64_t limbo_poll_at(struct gm_pool *pool)
 	return pool->poll_at ? pool->poll_at : UINT64_MAX;
 }
 
-uint64_t gm_pool_trim_next(const struct gm_pool *constant)
+uint64_t gm_pool_trim_next(struct gm_pool *pool)
 {
-	struct gm_pool *pool = (struct gm_pool *)constant;
 	uint64_t next = UINT64_MAX, since = UINT64_MAX;
 	gm_pool_lock(pool);
 	if (gm_pool_idle(pool) > pool->config.keep)

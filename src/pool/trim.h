@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Trimming: memory that was idle for config.trim_after is returned to the driver, for other
- * processes. Age is that of a chunk: the time since any part of it was last in use. The list of
+ * processes. The age of a chunk is the time since any part of it was last in use. The list of
  * wholly idle chunks is in this order, oldest first. Blocks that lay on a shelf for so long are put
- * into the extents first. config.idle tells the trimming thread that memory may come due, and
+ * into the extents first. config.idle tells the trimming thread that memory may be due soon, and
  * gm_pool_trim (pool.h) returns it.
  */
 #ifndef GM_POOL_TRIM_H

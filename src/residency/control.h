@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `gpumemstat sleep` and `wake` and the preload say to each other, through src/node. */
+/* Messages between the preload and `gpumemstat sleep` and `wake`, through src/node. */
 #ifndef GM_RESIDENCY_CONTROL_H
 #define GM_RESIDENCY_CONTROL_H
 
@@ -7,23 +7,26 @@
 
 #define GM_CONTROL_NAME 128
 
-/* The answer to SLEEP, WAKE, GIVE and RESIDENCY, without padding: it travels as it is. */
+/* The reply to SLEEP, WAKE, GIVE and RESIDENCY, without padding: it is sent unchanged. */
 struct gm_control {
-	uint32_t asleep;    /* enum gm_door_state */
-	uint32_t refusal;   /* enum gm_refusal: of the last request that was done */
-	uint64_t done;	    /* requests done so far */
-	uint64_t asked;	    /* requests made so far, this one included */
-	uint64_t moved, ns; /* bytes of the last move of all, and its time */
-	uint64_t given;	    /* idle bytes that went to the driver as others asked, so far */
-	uint64_t mapped;    /* by all pools */
-	uint64_t away;	    /* of these, in host memory */
-	uint64_t pinned;    /* what does not move: chunks that others know, */
-	uint64_t lent;	    /* device heaps of kernels, */
-	uint64_t driver;    /* cuMemAlloc that the driver served, */
-	uint64_t async;	    /* cuMemAllocAsync and its pools, */
-	uint64_t created;   /* cuMemCreate of the program, */
-	uint64_t array;	    /* arrays, */
+	uint32_t state;	    /* enum gm_door_state */
+	uint32_t refusal;   /* enum gm_refusal: of the last completed request */
+	uint64_t done;	    /* total of completed requests */
+	uint64_t asked;	    /* total of requests, this one included */
+	uint64_t moved, ns; /* bytes of the last sleep or wake, and its time */
+	uint64_t given;	    /* total idle bytes returned to the driver at others' request */
+	uint64_t mapped;    /* bytes mapped by all pools, lent ones included */
+	uint64_t away;	    /* part of mapped: off the device, in host memory or a file */
+	uint64_t filed;	    /* part of away: in a file */
+	uint64_t lent;	    /* part of mapped: lent to device heaps of kernels */
+	uint64_t pinned;    /* bytes that do not move: pinned chunks; and the following: */
+	uint64_t driver;    /* cuMemAlloc served by the driver */
+	uint64_t async;	    /* cuMemAllocAsync and its pools */
+	uint64_t created;   /* cuMemCreate of the program */
+	uint64_t array;	    /* arrays */
 	uint64_t managed;   /* cuMemAllocManaged */
+	uint64_t graph;	    /* memory nodes of graphs */
+	uint64_t external;  /* imports from another interface */
 	char refused_for[GM_CONTROL_NAME]; /* library, device, kernel or table; "": none */
 };
 

@@ -13,12 +13,12 @@
 #define SEATS 512
 #define NAP 50000u /* ns between two readings of the state, or of a word */
 
-/* Of linux/membarrier.h, which older toolchains lack. */
+/* From linux/membarrier.h, which older toolchains lack. */
 enum { MEMBARRIER_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER = 1 << 4 };
 
 struct seat {
-	_Alignas(64) _Atomic uint64_t word; /* odd: inside */
-	_Atomic uint32_t thread;	    /* that has it; 0: none */
+	_Alignas(64) _Atomic uint64_t word; /* odd: a submission is inside */
+	_Atomic uint32_t thread;	    /* owner of the seat; 0: none */
 };
 
 atomic_bool gm_door_used;
@@ -26,11 +26,11 @@ static atomic_uint state;
 static atomic_bool asymmetric;
 static CUresult (*wake_up)(void);
 static struct seat seats[SEATS];
-static _Atomic uint64_t crowd, crowd_passed; /* threads without a seat: inside, and ever */
-static struct gm_futex_lock lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE}; /* of free seats */
+static _Atomic uint64_t crowd, crowd_passed; /* threads without a seat: inside; total */
+static struct gm_futex_lock lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE}; /* guards free seats */
 
 static GM_TLS struct seat *mine;
-static GM_TLS uint32_t mine_of; /* the thread that `mine` is of: a forked child's differs */
+static GM_TLS uint32_t mine_of; /* owner of `mine`: a forked child's thread differs */
 static GM_TLS unsigned depth;
 
 /* --- seats --- */
@@ -50,7 +50,7 @@ static struct seat *seat_find(bool ended)
 	return NULL;
 }
 
-/* NULL: more threads live than there are seats. */
+/* NULL: more live threads than seats. */
 static struct seat *seat_take(void)
 {
 	int saved = errno;
@@ -59,7 +59,7 @@ static struct seat *seat_take(void)
 	if (!seat)
 		seat = seat_find(true);
 	if (seat) {
-		atomic_fetch_and(&seat->word, ~(uint64_t)1); /* its thread has ended inside */
+		atomic_fetch_and(&seat->word, ~(uint64_t)1); /* the old owner ended inside */
 		atomic_store(&seat->thread, gm_thread_id());
 	}
 	gm_futex_lock_release(&lock);
@@ -128,6 +128,18 @@ CUresult gm_door_enter_used(void)
 	return CUDA_SUCCESS;
 }
 
+bool gm_door_try_used(void)
+{
+	if (depth++)
+		return true;
+	struct seat *seat = seat_mine();
+	if (come_in(seat) == GM_DOOR_OPEN)
+		return true;
+	go_out(seat);
+	depth--;
+	return false;
+}
+
 void gm_door_leave_used(void)
 {
 	if (--depth == 0)
@@ -156,7 +168,7 @@ bool gm_door_shut(uint64_t end)
 {
 	unsigned before = atomic_exchange(&state, GM_DOOR_SHUT);
 	if (atomic_load(&asymmetric) && syscall(SYS_membarrier, MEMBARRIER_EXPEDITED, 0) != 0)
-		end = 0; /* forbidden since it was registered: nothing is known of the others */
+		end = 0; /* forbidden since registration: other threads' state is unknown */
 	while (anyone_is_inside() || !end) {
 		if (gm_clock_ns() >= end) {
 			atomic_store(&state, before);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The door: every submission of the process passes it. While it is closed they wait outside, so
- * that memory can move; while the process is asleep, the first that comes wakes it.
+ * The door: every submission of the process passes it. While the door is closed submissions wait,
+ * so that memory can move; while the process is asleep, the first submission wakes it.
  *
  *     a submission                                  the mover
  *     own word: even -> odd                         state: OPEN -> SHUT
@@ -10,9 +10,9 @@
  *                  wait or wake                        for a bounded time
  *     own word: odd -> even
  *
- * One of the two sees the other (asymmetric Dekker). Where the kernel has no membarrier, a
- * submission enters by an atomic addition. A thread that has ended inside, as cancelled ones do, is
- * no submission any more. Nested submissions of a thread pass.
+ * At least one of the two sees the other (asymmetric Dekker). If the kernel has no membarrier, a
+ * submission enters by an atomic addition. A submission ends with its thread, even if the thread
+ * was cancelled inside. Nested submissions of a thread pass.
  *
  * Until gm_door_begin a submission costs one relaxed load and a branch.
  */
@@ -30,12 +30,12 @@ enum gm_door_state { GM_DOOR_OPEN, GM_DOOR_SHUT, GM_DOOR_ASLEEP };
 
 extern atomic_bool gm_door_used;
 
-/* From now on submissions are seen. `wake` is called by one that finds the process asleep, on its
+/* Count submissions from now on. A submission that finds the process asleep calls `wake` on its
  * thread, with no lock held; any number of threads at once. CUDA_SUCCESS: the door is open again.
- * Otherwise the submission has this result. Before the first submission. */
+ * Any other result becomes the result of the submission. Call this before the first submission. */
 void gm_door_begin(CUresult (*wake)(void));
 
-/* A submission begins. Anything but CUDA_SUCCESS is its result, and it has not entered. */
+/* Begin a submission. Any result but CUDA_SUCCESS is the submission's; it has not entered. */
 CUresult gm_door_enter_used(void);
 void gm_door_leave_used(void);
 
@@ -46,6 +46,16 @@ static inline CUresult gm_door_enter(void)
 		       : CUDA_SUCCESS;
 }
 
+/* Enter for work of ours that can wait: true, the caller has entered, and leaves by gm_door_leave.
+ * False: the door is not open. Never waits, and never wakes the process. */
+bool gm_door_try_used(void);
+
+static inline bool gm_door_try(void)
+{
+	return GM_LIKELY(!atomic_load_explicit(&gm_door_used, memory_order_relaxed)) ||
+	       gm_door_try_used();
+}
+
 static inline void gm_door_leave(void)
 {
 	if (GM_UNLIKELY(atomic_load_explicit(&gm_door_used, memory_order_relaxed)))
@@ -54,18 +64,18 @@ static inline void gm_door_leave(void)
 
 /* --- for one mover at a time --- */
 
-/* Shut the door, and wait until `end` (ns of CLOCK_MONOTONIC) for submissions that are inside, but
- * for the calling thread's. False: one is inside still, and the door is as it was. */
+/* Shut the door, and wait until `end` (ns of CLOCK_MONOTONIC) for submissions inside, except the
+ * calling thread's. False: a submission is still inside, and the door is as before. */
 bool gm_door_shut(uint64_t end);
 
-/* From shut to open or asleep. */
+/* Change the state from shut to open or asleep. */
 void gm_door_set(enum gm_door_state state);
 enum gm_door_state gm_door_state(void);
 
-/* A number that differs from an earlier one if a submission began or ended in between. */
+/* A number that changes when a submission begins or ends. */
 uint64_t gm_door_passages(void);
 
-/* In a forked child: nobody is inside, the door is open and unused. */
+/* In a forked child: no submission is inside, the door is open and unused. */
 void gm_door_forget(void);
 
 #endif

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "residency/move.h"
 
+#include <errno.h>
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/sys.h"
 #include "context/fence.h"
+#include "residency/window.h"
 
 #define NAP 200000u /* ns between two queries of a fence */
 
@@ -65,61 +69,142 @@ enum gm_refusal gm_move_drain(const struct gm_driver *driver, uint64_t end)
 
 /* --- one chunk --- */
 
-/* The driver's copy, where the ring has none. */
-static bool copy_natively(const struct gm_move *move, const struct gm_ring_copy *copy)
+bool gm_move_copy(const struct gm_move *move, bool to_device, char *host, CUdeviceptr device,
+		  uint64_t size)
 {
 	const struct gm_driver *driver = move->driver;
+	CUstream stream = CU_STREAM_LEGACY;
+	if (!size)
+		return true;
 	if (!driver->cuMemcpyHtoDAsync_v2 || !driver->cuMemcpyDtoHAsync_v2)
 		return false;
-	CUresult result = copy->to_device ? driver->cuMemcpyHtoDAsync_v2(copy->device, copy->host,
-									 copy->width, copy->behind)
-					  : driver->cuMemcpyDtoHAsync_v2(copy->host, copy->device,
-									 copy->width, copy->behind);
-	return result == CUDA_SUCCESS && driver->cuStreamSynchronize(copy->behind) == CUDA_SUCCESS;
+	CUresult result = to_device ? driver->cuMemcpyHtoDAsync_v2(device, host, size, stream)
+				    : driver->cuMemcpyDtoHAsync_v2(host, device, size, stream);
+	return result == CUDA_SUCCESS && driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
 }
 
-static bool contents_copy(const struct gm_move *move, bool to_device, void *host, CUdeviceptr at,
-			  uint64_t size)
+/* Copy a part by the driver. */
+static bool part_copy(const struct gm_move *move, const struct gm_ring_copy *copy, size_t begin,
+		      size_t end)
 {
-	const struct gm_ring_copy copy = {.to_device = to_device,
-					  .host = host,
-					  .device = at,
-					  .width = size,
-					  .rows = 1,
-					  .behind = CU_STREAM_LEGACY};
+	return gm_move_copy(move, copy->to_device, copy->host + begin, copy->device + begin,
+			    end - begin);
+}
+
+/* The driver refuses a copy of partly registered memory, so front and rest are copied apart. */
+static bool copy_natively(const struct gm_move *move, const struct gm_parcel *parcel,
+			  const struct gm_ring_copy *copy)
+{
+	return part_copy(move, copy, 0, parcel->front) &&
+	       part_copy(move, copy, parcel->front, copy->width);
+}
+
+/* Take the ring for the caller; NULL: there is none, or another thread uses it. */
+static struct gm_ring *ring_take(const struct gm_move *move)
+{
 	struct gm_ring *ring = move->ring ? move->ring() : NULL;
-	bool done = false;
+	return ring && gm_ring_take(ring) ? ring : NULL;
+}
+
+static bool copy_staged(const struct gm_move *move, const struct gm_ring_copy *copy)
+{
+	struct gm_ring *ring = ring_take(move);
+	bool done = ring && gm_ring_copy(ring, move->context, copy);
+	if (ring)
+		gm_ring_leave(ring);
+	return done;
+}
+
+/* Copy the registered front by DMA, the rest through the ring. */
+static bool contents_copy(const struct gm_move *move, bool to_device,
+			  const struct gm_parcel *parcel, CUdeviceptr at)
+{
+	struct gm_ring_copy copy = {.to_device = to_device,
+				    .host = parcel->at,
+				    .device = at,
+				    .width = parcel->size,
+				    .rows = 1,
+				    .behind = CU_STREAM_LEGACY};
 	if (!move->context)
 		return false;
-	if (ring && gm_ring_take(ring)) {
-		done = gm_ring_copy(ring, move->context, &copy);
-		gm_ring_leave(ring);
-	}
-	return done || copy_natively(move, &copy);
+	bool entered = parcel->registrar && gm_context_enter(parcel->registrar);
+	copy.direct = entered ? parcel->front : 0;
+	bool done = (copy.direct < copy.width && copy_staged(move, &copy)) ||
+		    copy_natively(move, parcel, &copy);
+	if (entered)
+		gm_context_leave(parcel->registrar);
+	return done;
 }
 
+/* The ring's threads make the pages, if they can; the driver pins them. */
+static void parcel_pin(struct gm_move *move, struct gm_parcel *parcel)
+{
+	if (!move->context || !gm_store_wants_pin(&move->store, parcel))
+		return;
+	struct gm_ring *ring = ring_take(move);
+	int error = ring ? gm_ring_populate(ring, parcel->at, parcel->size) : EINVAL;
+	if (ring)
+		gm_ring_leave(ring);
+	if (!error || error == EINVAL)
+		gm_store_pin(&move->store, parcel, move->context);
+}
+
+static void refuse(struct gm_move *move, enum gm_refusal refusal, const char *name)
+{
+	move->refusal = refusal;
+	snprintf(move->refused_for, sizeof move->refused_for, "%s", name);
+}
+
+void gm_move_refuse_folder(struct gm_move *move)
+{
+	refuse(move,
+	       move->folder.fault == GM_FOLDER_DIFFERS ? GM_REFUSAL_CONTENTS : GM_REFUSAL_FOLDER,
+	       move->folder.why);
+}
+
+static struct gm_parcel *parcel_out(struct gm_move *move, CUdeviceptr at, uint64_t size)
+{
+	struct gm_parcel *parcel = gm_store_take(&move->store, size);
+	if (!parcel) {
+		refuse(move, GM_REFUSAL_HOST_MEMORY, "");
+		return NULL;
+	}
+	parcel_pin(move, parcel);
+	if (contents_copy(move, false, parcel, at))
+		return parcel;
+	gm_store_give(&move->store, parcel);
+	return NULL;
+}
+
+/* Returns the store of a chunk: a parcel, or a place in the folder. */
 static void *contents_out(void *arg, CUdeviceptr at, uint64_t size)
 {
 	struct gm_move *move = arg;
-	if (move->is_over && move->is_over())
-		return NULL;
-	void *store = gm_store_take(&move->store, size);
-	if (store && !contents_copy(move, false, store, at, size)) {
-		gm_store_give(&move->store, store, size);
+	if (move->is_over && move->is_over()) {
+		refuse(move, GM_REFUSAL_EXIT, "");
 		return NULL;
 	}
-	return store;
+	if (move->folder.path)
+		return gm_window_out(move, at, size);
+	return parcel_out(move, at, size);
 }
 
-static bool contents_in(void *arg, CUdeviceptr at, uint64_t size, const void *store)
+static bool contents_in(void *arg, CUdeviceptr at, uint64_t size, void *store)
 {
-	return contents_copy(arg, true, (void *)store, at, size);
+	struct gm_move *move = arg;
+	(void)size;
+	return move->folder.path ? gm_window_in(move, at, store)
+				 : contents_copy(move, true, store, at);
 }
 
 static void contents_drop(void *arg, void *store, uint64_t size)
 {
 	struct gm_move *move = arg;
-	gm_store_give(&move->store, store, size);
+	(void)size;
+	if (move->folder.path)
+		gm_folder_give(&move->folder, store);
+	else
+		gm_store_give(&move->store, store);
 }
 
 /* --- one pool --- */
@@ -128,15 +213,26 @@ struct gm_move_need gm_move_need(const struct gm_pool *pool)
 {
 	struct gm_pool_stats stats;
 	gm_pool_stats(pool, &stats);
-	uint64_t stays = stats.pinned + stats.away;
+	uint64_t stays = stats.pinned + stats.away, all = stats.mapped + stats.lent;
 	return (struct gm_move_need){
-		.moves = stats.mapped > stays ? stats.mapped - stays : 0,
+		.moves = all > stays ? all - stays : 0,
 		.pinned = stats.pinned,
-		.lent = stats.lent,
 	};
 }
 
-/* A context of the device that has not ended; the caller leaves it. */
+enum gm_refusal gm_move_find_room(struct gm_move *move, uint64_t bytes)
+{
+	uint64_t room = gm_store_room(&move->store);
+	bool filed = move->folder.path;
+	*move->refused_for = '\0';
+	if (filed && !gm_folder_has_room(&move->folder, bytes)) {
+		gm_move_refuse_folder(move);
+		return move->refusal;
+	}
+	return (filed ? GM_WINDOW : bytes) <= room ? GM_REFUSAL_NONE : GM_REFUSAL_HOST_MEMORY;
+}
+
+/* Enter a context of the device that has not ended; the caller leaves it. */
 static struct gm_context *context_enter(unsigned device)
 {
 	for (struct gm_context *context = gm_context_newest(); context; context = context->next)
@@ -146,6 +242,28 @@ static struct gm_context *context_enter(unsigned device)
 	return NULL;
 }
 
+/* False: no host memory for the window. */
+static bool window_take(struct gm_move *move)
+{
+	if (!move->folder.path)
+		return true;
+	move->store.expected = GM_WINDOW;
+	move->window = gm_store_take(&move->store, GM_WINDOW);
+	if (!move->window) {
+		refuse(move, GM_REFUSAL_HOST_MEMORY, "");
+		return false;
+	}
+	parcel_pin(move, move->window);
+	return true;
+}
+
+static void window_give(struct gm_move *move)
+{
+	if (move->window)
+		gm_store_give(&move->store, move->window);
+	move->window = NULL;
+}
+
 static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, unsigned device,
 				 struct gm_moved (*call)(struct gm_pool *, const struct gm_mover *))
 {
@@ -153,11 +271,15 @@ static struct gm_moved pool_move(struct gm_move *move, struct gm_pool *pool, uns
 	struct gm_moved moved = {.result = CUDA_SUCCESS};
 	CUcontext popped;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(move->driver);
+	refuse(move, GM_REFUSAL_NONE, "");
 	move->context = context_enter(device);
 	if (move->context)
 		moved.result = move->driver->cuCtxPushCurrent_v2(move->context->handle);
 	if (moved.result == CUDA_SUCCESS) {
-		moved = call(pool, &mover);
+		moved.result = CUDA_ERROR_UNKNOWN;
+		if (window_take(move))
+			moved = call(pool, &mover);
+		window_give(move);
 		if (move->context)
 			move->driver->cuCtxPopCurrent_v2(&popped);
 	}

@@ -17,7 +17,7 @@
 
 #define FOLDER "/proc/self/fd"
 #define MAPS "/proc/self/maps"
-#define PATH_ROOM 512 /* of a path; a longer one is cut */
+#define PATH_ROOM 512 /* for a path; a longer path is cut */
 
 static const struct {
 	unsigned first, last;
@@ -61,7 +61,7 @@ static bool descriptor_check(const char *number, char *name, size_t size)
 	char link[64], path[PATH_ROOM];
 	struct stat found;
 	if (gm_sys_fstat(atoi(number), &found) != 0 || !S_ISCHR(found.st_mode))
-		return false; /* "." and "..", read as 0, are no number of another kind */
+		return false;
 	snprintf(link, sizeof link, FOLDER "/%s", number);
 	ssize_t n = readlink(link, path, sizeof path - 1);
 	if (n < 0)
@@ -70,7 +70,7 @@ static bool descriptor_check(const char *number, char *name, size_t size)
 	return !gm_opened_is_harmless(path, major(found.st_rdev)) && name_set(name, size, path);
 }
 
-/* Of linux/dirent.h, which has no header of the C library. */
+/* As in linux/dirent.h, for which the C library has no header. */
 struct entry {
 	uint64_t inode, next;
 	uint16_t length;
@@ -94,7 +94,7 @@ static bool descriptors_check(int folder, char *name, size_t size)
 
 /* --- mappings, which keep a device open when its descriptor is closed --- */
 
-/* A line of MAPS without its end: addresses, rights, offset, device, inode, path. */
+/* Check a line of MAPS without its newline: addresses, rights, offset, device, inode, path. */
 static bool mapping_check(const char *line, char *name, size_t size)
 {
 	const char *path = strchr(line, '/');

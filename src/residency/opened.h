@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices that the process has open whose drivers may know the physical address of device memory:
- * /dev/infiniband/uverbs0 (ibv_reg_mr), /dev/gdrdrv, /dev/nvidia-fs0, those of capture cards. Such
- * a registration needs the driver's descriptor, or a mapping of its device, for as long as it
- * lives, and makes no call of CUDA. So each open character device counts, but for those of
- * harmless.def.
+ * Open devices of the process whose drivers may know the physical address of device memory:
+ * /dev/infiniband/uverbs0 (ibv_reg_mr), /dev/gdrdrv, /dev/nvidia-fs0, capture cards. Such a
+ * registration lives only as long as a descriptor of that device or a mapping of it, and makes no
+ * call of CUDA. So each open character device counts, except those of harmless.def.
  */
 #ifndef GM_RESIDENCY_OPENED_H
 #define GM_RESIDENCY_OPENED_H
@@ -12,15 +11,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* True: such a device is open or mapped, and its path is in `name`, cut at `size`; or /proc, which
- * would tell, cannot be read, and its path is there. Any thread, with no lock held. */
+/* True: such a device is open or mapped, and `name` has its path, cut at `size`; or /proc is
+ * unreadable, and `name` has the unreadable path. Any thread, with no lock held. */
 bool gm_opened_find(char *name, size_t size);
 
-/* Likewise, of mappings alone, in a file like /proc/self/maps. */
+/* The same for mappings alone, from a file like /proc/self/maps. */
 bool gm_opened_find_mapped(const char *maps, char *name, size_t size);
 
-/* Of a path and the number of a character device (UINT_MAX: not known): no driver of it knows
- * memory of a GPU but NVIDIA's own. */
+/* Is the character device of this path and major number (UINT_MAX: unknown) NVIDIA's own, or one
+ * whose driver knows no memory of a GPU? */
 bool gm_opened_is_harmless(const char *path, unsigned major);
 
 #endif

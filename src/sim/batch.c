@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Batches of copies, made one after the other up to the first refused one. For boxes, all
- * descriptions are checked before the first copy, and only a bad one is named (measured on driver
- * 580).
+ * Batches of copies, made one after the other up to the first refused copy. For boxes, all
+ * descriptions are checked before the first copy, and only a bad description is reported by number
+ * (measured on driver 580).
  */
 #include "sim/copy.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the driver does to mapped or managed memory alone: by the comments of cuda.h, for nobody has
- * measured it. There are no multicast objects and no endpoints here: any name stands for one.
+ * Calls that the driver accepts only for mapped or managed memory. They follow the comments of
+ * cuda.h, not measurements. There are no multicast objects and no endpoints here: any name stands
+ * for one.
  */
 #include <fcntl.h>
 #include <string.h>
 
 #include "sim/internal.h"
 
-/* All of [at, at + size) is in one mapping. */
+/* Succeeds if all of [at, at + size) is in one mapping. */
 static CUresult range_bind(CUdeviceptr at, uint64_t size, unsigned long long flags)
 {
 	const struct sim_region *region = sim_region_find(at);
@@ -42,7 +43,7 @@ CUresult sim_cuLogicalEndpointBindAddr(CUlogicalEndpointId endpoint, CUdevice de
 					: CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* --- a dma-buf: any open file stands for one --- */
+/* --- dma-buf: any open file stands for one --- */
 
 static bool mappings_cover(size_t at, CUdeviceptr from, CUdeviceptr end)
 {
@@ -55,8 +56,8 @@ static bool mappings_cover(size_t at, CUdeviceptr from, CUdeviceptr end)
 	return true;
 }
 
-/* A block with all of the range in its mapping. Blocks below 1 MiB share one, and all of a mapping
- * can be asked for: nobody has measured it. */
+/* Is there a block with all of the range in its mapping? Blocks below 1 MiB share a mapping, and a
+ * range may be all of it (not measured). */
 static bool block_covers(size_t at, CUdeviceptr from, CUdeviceptr end)
 {
 	for (; at < sim.regions.n && sim.regions.at[at]->base < end; at++) {
@@ -86,7 +87,7 @@ CUresult sim_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr from, size_
 	return fd < 0 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
-/* Where managed memory is, a step at a time: here always on its device. */
+/* The location of managed memory, in steps: here always its device. */
 CUresult sim_cuMemGetLocationInfo(CUdeviceptr at, size_t size, size_t step, size_t sample,
 				  CUmemLocation *where)
 {

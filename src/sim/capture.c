@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stream capture, by the rules measured on driver 580. A call that waits for or records a whole
- * context invalidates every open capture of that context, on any thread. A call that only may do so
- * (cuMemAlloc, cuMemFree, queries and waits) invalidates captures of the whole process, by the mode
- * of the capture and of the calling thread.
+ * Stream capture, by the rules measured on driver 580. A call that waits for a whole context, or
+ * records in it, invalidates every open capture of that context, on any thread. A call that only
+ * may do so (cuMemAlloc, cuMemFree, queries and waits) invalidates captures of the whole process,
+ * depending on the modes of the capture and of the calling thread.
  */
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ CUresult sim_capture_context(struct sim_context *ctx)
 	return result;
 }
 
-/* A capture that the context's legacy stream would have to wait for. */
+/* An open capture for which the context's legacy stream would have to wait. */
 static struct sim_capture *context_blocking_capture(const struct sim_context *ctx)
 {
 	for (struct sim_stream *s = sim.all_streams; s; s = s->next_all)
@@ -116,8 +116,8 @@ CUresult sim_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const C
 	return capture_begin(stream, mode, (struct sim_graph *)graph);
 }
 
-/* The steps are captured anew. No work here has parameters to compare: `differs` is not called, and
- * a capture of another number of steps is accepted. */
+/* The steps are captured again. No work here has parameters to compare: `differs` is not called,
+ * and a capture with another number of steps is accepted. */
 CUresult sim_cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode,
 					   CUgraph handle, CUgraphRecaptureCallback differs,
 					   void *data)
@@ -134,7 +134,7 @@ CUresult sim_cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode 
 	return result;
 }
 
-/* Captures for graphics are of Direct3D. */
+/* Captures for graphics need Direct3D. */
 CUresult sim_cuStreamBeginCaptureToCig(CUstream stream, CUstreamCigCaptureParams *params)
 {
 	(void)stream, (void)params;
@@ -204,7 +204,7 @@ CUresult sim_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUstreamCaptureMode before = sim_me.mode;
-	if ((unsigned)*mode <= CU_STREAM_CAPTURE_MODE_RELAXED) /* others are accepted */
+	if ((unsigned)*mode <= CU_STREAM_CAPTURE_MODE_RELAXED) /* other modes are accepted */
 		sim_me.mode = *mode;
 	*mode = before;
 	return CUDA_SUCCESS;

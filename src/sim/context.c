@@ -69,7 +69,7 @@ static CUresult context_start(struct sim_context *ctx, unsigned device, bool pri
 	return CUDA_SUCCESS;
 }
 
-/* Wait for its work, then release all that belongs to it. */
+/* Wait for the context's work, then release all its objects. */
 void sim_context_die(struct sim_context *ctx)
 {
 	sim_wait_context(ctx);
@@ -185,7 +185,7 @@ CUresult sim_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 	return sim_cuDevicePrimaryCtxRelease(device);
 }
 
-/* The context ends, but the program's retains stay: the next one starts it again. */
+/* The context ends, but the program's retains stay: the next retain starts it again. */
 CUresult sim_cuDevicePrimaryCtxReset(CUdevice device)
 {
 	if (!sim_device_valid(device))
@@ -374,7 +374,7 @@ CUresult sim_cuCtxSynchronize_v2(CUcontext handle)
 	return result == CUDA_SUCCESS ? sim_wait_context(ctx) : result;
 }
 
-/* A broken context returns its error from every call, as after a fault of a kernel. */
+/* Every call in a broken context returns its error, as after a fault of a kernel. */
 void gm_sim_break(CUcontext handle, CUresult error)
 {
 	struct sim_context *ctx;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies. Every kind becomes a struct copy of up to three dimensions. One function checks both
- * ends: memory of cuMemAlloc to the requested byte, mapped memory handle by handle.
+ * Copies. Each kind becomes a struct copy of up to three dimensions. One function checks both ends:
+ * memory of cuMemAlloc to the requested byte, mapped memory handle by handle.
  */
 #include "sim/copy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes from which an asynchronous copy of pageable memory returns when it is complete (H100). */
+/* From so many bytes on an asynchronous copy from pageable memory returns when complete (H100). */
 #define STAGED_AT_ONCE (4u << 20)
 
 /* --- checking an end --- */
 
 /* Check that all of [address, +size) may be used: one allocation, or a run of mappings with access.
- * *reach: the devices that hold it, and those that can use all of it. */
+ * *reach: devices with memory of it, and devices that can use all of it. */
 static CUresult range_check(CUdeviceptr address, size_t size, struct sim_reach *reach)
 {
 	size_t at = sim_region_place(address);
@@ -74,7 +74,8 @@ CUresult sim_check_end(const struct sim_end *end, size_t width, size_t height, s
 struct copy {
 	struct sim_end to, from;
 	size_t width, height, depth;
-	char *staged; /* pageable source of an asynchronous copy, taken at the call */
+	char *staged;	   /* pageable source of an asynchronous copy, taken at the call */
+	CUDA_MEMCPY3D box; /* of a node */
 };
 
 static void copy_run(void *data)
@@ -100,7 +101,7 @@ static void copy_stage(struct copy *c)
 		c->from.at = memcpy(c->staged, c->from.at, extent);
 }
 
-/* Memory mapped for its own device only cannot be copied across the border between devices. */
+/* Memory mapped only for its own device cannot be copied to or from another device. */
 static bool copy_crosses_border(const struct sim_reach *to, const struct sim_reach *from)
 {
 	unsigned both = to->at | from->at;
@@ -120,8 +121,37 @@ CUresult sim_copy_work(struct sim_end to, struct sim_end from, const size_t size
 	*work = sim_work_make(copy_run, copy_drop, sizeof(struct copy));
 	if (!*work)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*(struct copy *)(*work)->data = (struct copy){to, from, size[0], size[1], size[2], NULL};
+	*(struct copy *)(*work)->data =
+		(struct copy){.to = to, .from = from, size[0], size[1], size[2]};
 	return CUDA_SUCCESS;
+}
+
+/* The context that owns memory; mapped memory has none. */
+static CUcontext end_owner(const struct sim_end *end)
+{
+	const struct sim_region *region = end->array ? NULL : sim_region_find((CUdeviceptr)end->at);
+	struct sim_context *ctx = end->array ? end->array->ctx : region ? region->ctx : NULL;
+	return ctx ? sim_context_handle(ctx) : NULL;
+}
+
+void sim_box_keep(struct sim_work *work, const CUDA_MEMCPY3D *box, CUcontext context)
+{
+	struct copy *c = (struct copy *)work->data;
+	c->box = *box;
+	work->context = context;
+	if (!work->context)
+		work->context = end_owner(&c->to);
+	if (!work->context)
+		work->context = end_owner(&c->from);
+}
+
+bool sim_box_of_work(const struct sim_work *work, CUDA_MEMCPY3D *box)
+{
+	const struct copy *c = (const struct copy *)work->data;
+	if (work->run != copy_run || !c->box.Depth)
+		return false;
+	*box = c->box;
+	return true;
 }
 
 CUresult sim_copy(struct sim_end to, struct sim_end from, const size_t size[3], CUstream stream,
@@ -136,12 +166,13 @@ CUresult sim_copy(struct sim_end to, struct sim_end from, const size_t size[3], 
 	result = sim_copy_work(to, from, size, how, &work, &at, &out);
 	if (result != CUDA_SUCCESS)
 		return result;
+	work->context = sim_context_handle(s->ctx);
 	bool async = how & SIM_COPY_ASYNC, capturing = s->capture;
 	if (async && out.pageable && !capturing)
 		copy_stage((struct copy *)work->data);
 	result = sim_enqueue(s, work);
-	/* The host waits for copies of its own memory; of pageable memory also for asynchronous
-	 * ones, unless they are from it and small. */
+	/* The host waits for synchronous copies of its own memory, and for asynchronous copies to
+	 * pageable memory, and large ones from it. */
 	bool large = size[0] * size[1] * size[2] >= STAGED_AT_ONCE;
 	bool waits = async ? at.pageable || (out.pageable && large) : at.host || out.host;
 	return result == CUDA_SUCCESS && waits && !capturing ? sim_wait_stream(s) : result;

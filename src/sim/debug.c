@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The driver's variables that debuggers set; unused here. */
+/* Variables of the driver that debuggers set; unused here. */
 #include "sim/internal.h"
 
 uint32_t cudbgIpcFlag, cudbgDebuggerInitialized, cudbgRpcEnabled, cudbgApiClientPid,

@@ -48,7 +48,8 @@ static void export_clear(int symbol, ...);
 #undef SIM_CALL
 #undef SIM_BOTH
 
-/* The compiler compares every entry point with cuda.h, those that it lacks with themselves. */
+/* The compiler compares every entry point with cuda.h; entry points missing there, with
+ * themselves. */
 #if CUDA_VERSION >= 13000
 #define SIM_NEWER(symbol) extern __typeof__(entry_##symbol) symbol;
 #if CUDA_VERSION < 13010
@@ -130,7 +131,7 @@ static bool export_find(const char *symbol, enum sim_symbol *out)
 
 /* --- entry and exit of a call --- */
 
-/* libcuda.so.1 exports gm_lock_none_held, so that a preloaded debug build, which exports it too,
+/* libcuda.so.1 exports gm_lock_none_held. A preloaded debug build exports it, too, and so
  * interposes its own: its locks are then checked. */
 __attribute__((unused)) static bool locks_allow(unsigned flags)
 {
@@ -178,8 +179,8 @@ static void export_visit(enum sim_symbol symbol)
 		call();
 }
 
-/* gm_sim_need, before the call. If the call succeeds, the context that is then current keeps the
- * charge. */
+/* gm_sim_need, before the call. If the call succeeds, the context that is current afterwards keeps
+ * the charge. */
 static CUresult call_charge(enum sim_symbol symbol)
 {
 	const struct sim_context *ctx = sim_current();
@@ -199,7 +200,7 @@ static void call_charge_done(CUresult result)
 	sim_me.charged = 0;
 }
 
-/* The driver writes 0 to some outputs before it looks at anything else (measured on driver 580). */
+/* The driver writes 0 to some outputs before any check (measured on driver 580). */
 static void export_clear(int symbol, ...)
 {
 	const uint64_t zero = 0;
@@ -349,7 +350,7 @@ static CUdriverProcAddressQueryResult export_query(const char *name, int version
 		known = true;
 		if (e->since > version)
 			continue;
-		/* a variant follows its plain row, so it is taken at equal age */
+		/* a variant follows its plain row, so it wins at equal age */
 		if (!*best || e->since >= (*best)->since)
 			*best = e;
 	}
@@ -381,12 +382,12 @@ CUresult sim_cuGetProcAddress(const char *symbol, void **out, int version, cuuin
 CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)
 {
 	static const CUuuid tables[] = {
-		{{0}}, /* that nobody knows */
+		{{0}}, /* an unknown table */
 #define GM_TABLE(id, libraries) {id},
 #include "driver/tables.def"
 #undef GM_TABLE
 	};
-	static const size_t size = sizeof size; /* of a table with nothing in it */
+	static const size_t size = sizeof size; /* of an empty table */
 	bool found = false;
 	if (!table || !id)
 		return CUDA_ERROR_INVALID_VALUE;

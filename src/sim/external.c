@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of another interface, imported by a descriptor; charged to no device here. A buffer mapped
- * from it is another view of its pages, which lives until it is freed, also after the import is
- * destroyed. Mipmapped arrays, too, of which only the size is accounted.
+ * from it is another view of its pages, which lives until it is freed, even after the end of the
+ * import. Also mipmapped arrays; only their size is accounted.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -112,7 +112,7 @@ CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DE
 	CUarray largest;
 	if (!out || !levels)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* The first level validates the description and has half of the bytes at least. */
+	/* The first level checks the description, and has at least half of the bytes. */
 	CUresult result = sim_cuArray3DCreate_v2(&largest, d);
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Graphs: the steps of a capture in the order in which they were captured. */
+/* Graphs: the steps of a capture, in the order of their capture. */
 #include <stdlib.h>
 
 #include "sim/internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Green contexts: a context with streams of its own, whose memory is the primary context's and
- * outlives it (as measured on driver 580). The division of multiprocessors is not simulated.
+ * Green contexts: contexts with streams of their own. Their memory belongs to the primary context,
+ * and outlives them (as measured on driver 580). The division of multiprocessors is not simulated.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ CUresult sim_cuGreenCtxDestroy(CUgreenCtx handle)
 
 #else
 
-/* This toolkit does not declare them. */
+/* This toolkit does not declare green contexts. */
 CUresult sim_cuDeviceGetDevResource(CUdevice device, CUdevResource *out, CUdevResourceType type)
 {
 	(void)device, (void)out, (void)type;

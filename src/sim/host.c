@@ -33,7 +33,7 @@ CUresult sim_cuMemAllocHost_v2(void **out, size_t size)
 	return sim_cuMemHostAlloc(out, size, 0);
 }
 
-/* `unknown`: the result for an address that is in no memory of the driver. */
+/* `unknown`: the result for an address outside the driver's memory. */
 static CUresult region_give_up(void *address, enum sim_kind kind, CUresult unknown)
 {
 	struct sim_region *region = sim_region_find((CUdeviceptr)address);

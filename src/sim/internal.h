@@ -58,7 +58,7 @@ enum sim_flag {
 
 /* --- objects --- */
 
-/* Handles are addresses of objects. Each kind has a list, in which a handle is found before it is
+/* Handles are addresses of objects. Each kind has a list; a handle is looked up there before it is
  * dereferenced. */
 struct sim_list {
 	struct sim_node *first;
@@ -71,7 +71,7 @@ void sim_list_remove(struct sim_node *node);
 bool sim_list_has(const struct sim_list *list, const void *node);
 size_t sim_list_count(const struct sim_list *list);
 
-/* A moment in a stream: everything up to step `seq`. */
+/* A moment in a stream: all steps up to `seq`. */
 struct sim_moment {
 	struct sim_stream *stream;
 	uint64_t seq;
@@ -84,12 +84,13 @@ struct sim_moments {
 /* The work of a step; shared by the graphs that recorded it. */
 struct sim_work {
 	unsigned refs;
-	struct sim_work *instead; /* of a node: what it does since its parameters were set */
-	bool unlocked;		  /* runs code of the program, so without the driver's lock */
+	struct sim_work *instead; /* of a node: its work since its parameters were set */
+	CUcontext context; /* of a copy: its context, or the owner of its memory; NULL: none */
+	bool unlocked;	   /* runs code of the program, so without the driver's lock */
 	void (*run)(void *data);
 	void (*drop)(void *data);	    /* may be NULL */
-	bool (*is_ready)(const void *data); /* else it waits; NULL: it does not */
-	bool programmatic;		    /* does not wait for the work before it in its stream */
+	bool (*is_ready)(const void *data); /* false: it waits; NULL: it never waits */
+	bool programmatic;		    /* does not wait for earlier work in its stream */
 	_Alignas(16) char data[];
 };
 
@@ -110,7 +111,7 @@ struct sim_stream {
 	int priority;
 	bool legacy, per_thread, held, running, destroyed;
 	struct sim_capture *capture;
-	uint64_t captured, joined; /* steps of this capture; steps that another stream waits for */
+	uint64_t captured, joined; /* steps of this capture; steps awaited by other streams */
 	struct sim_stream *next_all;
 };
 
@@ -120,7 +121,7 @@ struct sim_event {
 	struct sim_moments moments;
 	unsigned flags;
 	uint64_t stamp;		     /* orders records, for cuEventElapsedTime */
-	bool recorded, in_capture;   /* was recorded at all; last in a capture */
+	bool recorded, in_capture;   /* was ever recorded; last record was in a capture */
 	struct sim_capture *capture; /* of the last record, while it is open */
 	struct sim_stream *captured_in;
 	uint64_t captured_at;
@@ -157,12 +158,12 @@ struct sim_context {
 	unsigned retains, flags;
 	uint64_t id;
 	CUresult broken; /* sticky error */
-	unsigned peers;	 /* bit mask of the devices whose memory it may use */
+	unsigned peers;	 /* bit mask of devices with memory it may use */
 	size_t limits[CU_LIMIT_MAX];
 	struct sim_stream *legacy;
 	unsigned captures;
 	size_t local, taken;	    /* bytes for stacks; bytes charged to the device */
-	struct sim_context *origin; /* of a green one: the primary context, owner of its memory */
+	struct sim_context *origin; /* of a green context: the primary one, owner of its memory */
 };
 
 enum sim_kind {
@@ -190,11 +191,11 @@ struct sim_region {
 	bool sync_memops, freeing;
 	struct sim_slab *slab;		       /* below 1 MiB: its slab */
 	struct sim_pool *pool;		       /* SIM_ASYNC */
-	struct sim_graph *graph;	       /* SIM_ASYNC: an allocation node's */
+	struct sim_graph *graph;	       /* SIM_ASYNC: graph of its allocation node */
 	bool node_frees;		       /* ... and another node frees it */
 	struct sim_handle *handle;	       /* SIM_MAPPING */
-	struct sim_ipc *ipc;		       /* SIM_IPC: which memory, and its references */
-	int file;			       /* SIM_DEVICE of 1 MiB and more: as of a slab */
+	struct sim_ipc *ipc;		       /* SIM_IPC: the memory, and its references */
+	int file;			       /* SIM_DEVICE of 1 MiB and more: as in a slab */
 	unsigned char access[SIM_MAX_DEVICES]; /* SIM_MAPPING: CUmemAccess_flags by device */
 };
 
@@ -209,10 +210,10 @@ struct sim_shared {
 struct sim_handle {
 	struct sim_node node;
 	CUmemAllocationProp prop;
-	struct sim_shared memory; /* each mapping is a view of it */
+	struct sim_shared memory; /* each mapping is a view of this */
 	size_t size;
-	uint64_t id, shared;	   /* shared: inode of the descriptor that was exported, or 0 */
-	bool imported;		   /* another process' memory, which is charged there */
+	uint64_t id, shared;	   /* shared: inode of the exported descriptor, or 0 */
+	bool imported;		   /* another process' memory, charged to that process */
 	unsigned owners, mappings; /* released when both are 0 */
 };
 
@@ -272,7 +273,7 @@ struct sim {
 	struct sim_list contexts, streams, events, graphs, execs, captures, handles, pools, arrays,
 		modules;
 	struct sim_stream *all_streams;	       /* includes destroyed ones with work */
-	struct sim_stream *buried;	       /* moments may refer to them */
+	struct sim_stream *buried;	       /* streams to which moments may refer */
 	GM_ARRAY(struct sim_region *) regions; /* by address */
 	GM_ARRAY(struct sim_reservation) reservations;
 	uint64_t next_id, next_stamp;
@@ -328,8 +329,8 @@ void sim_events_of_context_gone(const struct sim_context *ctx);
 
 /* --- stream.c: queues --- */
 
-/* The stream of a handle, for the calling entry point: NULL is the legacy stream, or in a variant
- * for the per-thread default stream that of the thread. */
+/* The stream of a handle, for the calling entry point. NULL is the legacy stream, or, in a variant
+ * for the per-thread default stream, the thread's own. */
 CUresult sim_stream_of(CUstream handle, struct sim_stream **out);
 struct sim_stream *sim_stream_make(struct sim_context *ctx, unsigned flags, int priority);
 void sim_stream_drop(struct sim_stream *stream);
@@ -351,8 +352,8 @@ CUresult sim_wait_context(struct sim_context *ctx);
 
 /* --- capture.c --- */
 
-/* For a call that a capture may forbid: success, or 900, with the captures that forbid it
- * invalidated. */
+/* For a call that a capture may forbid: success, or 900 after invalidating the captures that forbid
+ * it. */
 CUresult sim_capture_unsafe(void);
 /* For a call that waits for, or records in, the whole context. */
 CUresult sim_capture_context(struct sim_context *ctx);
@@ -385,14 +386,14 @@ void sim_region_remove(struct sim_region *region); /* and free the struct */
 size_t sim_region_place(CUdeviceptr address); /* index of the first region that ends after it */
 void *sim_pages(size_t size, size_t align);
 void sim_pages_drop(void *pages, size_t size);
-/* False: host memory is short. Pages, and a view made at mapped addresses, are inaccessible until
- * mprotect. A view outlives the pages that it was made of. */
+/* False: no host memory. Pages, and a view at already mapped addresses, are inaccessible until
+ * mprotect. A view stays valid after sim_shared_drop. */
 bool sim_shared_make(struct sim_shared *shared, size_t size);
-/* Likewise of a file that another process has made; `fd` stays the caller's. */
+/* Likewise for a file made by another process; the caller still owns `fd`. */
 bool sim_shared_open(struct sim_shared *shared, size_t size, int fd);
 bool sim_shared_view(const struct sim_shared *shared, size_t offset, size_t size, void *at);
 void sim_shared_drop(struct sim_shared *shared);
-/* Was `address` ever the driver's? */
+/* Did the driver ever own `address`? */
 bool sim_maybe_device(CUdeviceptr address);
 /* A new region with memory of its own, charged to the device of `ctx`. */
 CUresult sim_memory_alloc(enum sim_kind kind, struct sim_context *ctx, size_t size,
@@ -403,8 +404,8 @@ void sim_memory_free(struct sim_region *region);
 void sim_memory_of_context_gone(struct sim_context *ctx);
 void sim_memory_reset(void);
 void sim_handle_release(struct sim_handle *handle);
-/* The pages under memory of cuMemAlloc: their address, size, and where the descriptor is kept of
- * the file that they are (plus 1; 0: they are none). */
+/* The pages under memory of cuMemAlloc: their address and size. Returns the place of their file's
+ * descriptor (plus 1; 0: they are no file). */
 int *sim_memory_pages(struct sim_region *region, char **pages, size_t *size);
 void sim_ipc_drop(struct sim_region *region);
 CUresult sim_unmap_region(struct sim_region *region);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Legacy IPC. The pages of memory that is exported become a file; a process that opens the handle
- * maps that file by way of the exporter's /proc/PID/fd, which the kernel opens for the same user
- * alone, and only as long as the exporter has it.
+ * Legacy IPC. The pages of exported memory become a file. A process that opens the handle maps the
+ * file through the exporter's /proc/PID/fd; the kernel allows that only to the same user, and only
+ * while the exporter has the descriptor.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #include "sim/internal.h"
 
-/* What a CUipcMemHandle of the simulated driver holds. */
+/* The contents of a CUipcMemHandle of the simulated driver. */
 struct name {
 	char magic[8];
 	uint64_t inode, offset, size, whole, id;
@@ -30,8 +30,8 @@ struct sim_ipc {
 	unsigned refs;
 };
 
-/* Make the pages a file with the same bytes at the same addresses. Another thread of the program
- * must not write to them meanwhile. Returns the descriptor plus 1, or 0. */
+/* Replace the pages by a file with the same bytes, at the same addresses. Other threads of the
+ * program must not write to them meanwhile. Returns the descriptor plus 1, or 0. */
 static int pages_become_file(char *pages, size_t size)
 {
 	int fd = memfd_create("sim-ipc", MFD_CLOEXEC);
@@ -56,7 +56,7 @@ CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
 	struct stat st;
 	char *pages;
 	size_t size;
-	if (!out) /* before all else */
+	if (!out) /* before any other check */
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult state = sim.ready ? sim_check_current() : CUDA_ERROR_NOT_INITIALIZED;
 	if (state != CUDA_SUCCESS)
@@ -84,7 +84,7 @@ CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
 	return CUDA_SUCCESS;
 }
 
-/* The file of the exporter, or -1. */
+/* Open the exporter's file; -1: failure. */
 static int name_open(const struct name *name)
 {
 	char path[64];
@@ -98,7 +98,7 @@ static int name_open(const struct name *name)
 	return fd;
 }
 
-/* A green context has the memory of its primary one. */
+/* The memory of a green context is its primary context's. */
 static struct sim_context *ipc_context(void)
 {
 	struct sim_context *ctx = sim_current();
@@ -116,7 +116,7 @@ static struct sim_region *ipc_opened(const struct name *name)
 	return NULL;
 }
 
-/* Map the file and enter the block in it. */
+/* Map the file, and make its block a region. */
 static CUresult ipc_map(const struct name *name, int fd, struct sim_region **out)
 {
 	struct sim_ipc *ipc = calloc(1, sizeof *ipc);

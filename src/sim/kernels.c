@@ -19,7 +19,7 @@ static struct launch launch_arguments(void **args, const struct gm_policy *polic
 	return (struct launch){policy, *(struct gm_heap **)args[0], *(struct gm_job **)args[1]};
 }
 
-/* One at a time, of all threads: there is one emulation. */
+/* One launch at a time, over all threads: there is one emulation. */
 static void launch_run(unsigned threads, void (*lane)(void *, uint32_t), struct launch launch)
 {
 	static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -60,7 +60,7 @@ static void lane_stats(void *arg, uint32_t thread)
 	gm_job_count(launch->heap, launch->job);
 }
 
-/* Without a policy: claim alone. */
+/* Without a policy: only claim. */
 static void lane_shed(void *arg, uint32_t thread)
 {
 	struct launch *launch = arg;

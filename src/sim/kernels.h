@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The heap's kernels as an image of the simulated driver: gm_heap_config.image of tests. They run
+/* The heap's kernels as an image of the simulated driver: gm_heap_config.image in tests. They run
  * in the SIMT emulation, so one at a time. */
 #ifndef GM_SIM_KERNELS_H
 #define GM_SIM_KERNELS_H

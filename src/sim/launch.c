@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Launches of kernels, by all calls of all versions, and of host functions. */
+/* Launches of kernels, by all calls in all versions, and of host functions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ static struct sim_work *launch_make(const struct gm_sim_kernel *kernel, void **p
 	return work;
 }
 
-/* The stacks of all threads that can run at once. A context takes their memory at the first launch
- * of a kernel that needs more than any before, and keeps it. */
+/* Stacks of all threads that can run at once. A context takes their memory at the first launch of a
+ * kernel that needs more than any kernel before, and keeps it. */
 static CUresult stacks_take(struct sim_context *ctx, size_t local)
 {
 	if (local <= ctx->local)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Libraries: images without a context. The module in a context is made, and takes its memory, at
- * the first query there.
+ * Libraries: images without a context. The first query in a context makes the library's module
+ * there, and takes its memory.
  */
 #include <stdlib.h>
 #include <string.h>

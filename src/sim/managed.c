@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the driver does with managed memory alone: refused for any other. Here nothing migrates. */
+/* Calls for managed memory, refused for any other memory. Nothing migrates here. */
 #include <string.h>
 
 #include "sim/internal.h"
@@ -62,7 +62,7 @@ CUresult sim_cuMemRangeGetAttribute(void *out, size_t room, CUmem_range_attribut
 	return CUDA_SUCCESS;
 }
 
-/* Memory is attached as a whole. */
+/* Only whole allocations can be attached. */
 CUresult sim_cuStreamAttachMemAsync(CUstream handle, CUdeviceptr at, size_t size, unsigned flags)
 {
 	struct sim_stream *s;

@@ -194,7 +194,7 @@ static CUresult end_of_type(CUmemorytype type, const void *on_host, CUdeviceptr 
 		out->pitch = pitch;
 		out->height = height;
 	}
-	/* a corner may be anywhere: no arithmetic of pointers */
+	/* a corner may be at any address: no pointer arithmetic */
 	out->at = (char *)((uintptr_t)out->at + (corner.z * out->height + corner.y) * out->pitch +
 			   corner.x);
 	return CUDA_SUCCESS;
@@ -261,7 +261,7 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, CUstream stream, unsig
 				      : result;
 }
 
-CUresult sim_box_work(const CUDA_MEMCPY3D *c, struct sim_work **work)
+CUresult sim_box_work(const CUDA_MEMCPY3D *c, CUcontext context, struct sim_work **work)
 {
 	struct sim_end src = {0}, dst = {0};
 	struct sim_reach at, out;
@@ -269,7 +269,11 @@ CUresult sim_box_work(const CUDA_MEMCPY3D *c, struct sim_work **work)
 	CUresult result = c ? SOLID(c, src, dst, size) : CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS && (!size[0] || !size[1] || !size[2]))
 		result = CUDA_ERROR_INVALID_VALUE;
-	return result == CUDA_SUCCESS ? sim_copy_work(dst, src, size, 0, work, &at, &out) : result;
+	if (result == CUDA_SUCCESS)
+		result = sim_copy_work(dst, src, size, 0, work, &at, &out);
+	if (result == CUDA_SUCCESS)
+		sim_box_keep(*work, c, context);
+	return result;
 }
 
 CUresult sim_cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)

@@ -9,7 +9,7 @@
 
 /* --- pages --- */
 
-/* The driver keeps addresses that it once had, so that a stale pointer is recognized. */
+/* The driver keeps its old addresses, so that a stale pointer is recognized. */
 struct span {
 	char *at;
 	size_t size;
@@ -27,7 +27,7 @@ bool sim_maybe_device(CUdeviceptr address)
 /* Zero pages without access, aligned to `align`, a power of two; or NULL. */
 void *sim_pages(size_t size, size_t align)
 {
-	for (size_t i = spare.n; i-- > 0;) { /* the latest first: addresses are reused */
+	for (size_t i = spare.n; i-- > 0;) { /* the latest first, so that addresses are reused */
 		struct span span = spare.at[i];
 		if (span.size != size || (uintptr_t)span.at & (align - 1))
 			continue;
@@ -111,7 +111,7 @@ struct sim_slab {
 	char *pages;
 	unsigned device;
 	size_t in_use; /* steps */
-	int file;      /* of the pages, plus 1; 0: they are no file */
+	int file;      /* descriptor of the pages' file, plus 1; 0: no file */
 	bool used[SLAB_STEPS];
 };
 
@@ -320,8 +320,7 @@ CUresult sim_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 	return result;
 }
 
-/* The size wraps around, and the pitch is written whatever becomes of it (measured on driver 580).
- */
+/* The size wraps around, and the pitch is written even on failure (measured on driver 580). */
 CUresult sim_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
 				unsigned element)
 {
@@ -376,7 +375,7 @@ CUresult sim_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 	return CUDA_SUCCESS;
 }
 
-/* The old 32-bit ABI: it cannot name the addresses of a 64-bit process. */
+/* The old 32-bit ABI, which cannot express addresses of a 64-bit process. */
 
 CUresult sim_cuMemAlloc(CUdeviceptr_v1 *out, unsigned size)
 {

@@ -44,7 +44,7 @@ CUresult sim_fill_work(CUdeviceptr address, size_t pitch, unsigned value, unsign
 	return CUDA_SUCCESS;
 }
 
-/* The host does not wait for a fill, synchronous or not, except of the host's own memory. */
+/* The host waits only for fills of its own memory, synchronous or not. */
 static CUresult fill_submit(CUdeviceptr address, size_t pitch, unsigned value, unsigned element,
 			    size_t count, size_t height, CUstream stream, bool async)
 {
@@ -54,8 +54,7 @@ static CUresult fill_submit(CUdeviceptr address, size_t pitch, unsigned value, u
 	CUresult result = sim_stream_of(stream, &s);
 	if (result != CUDA_SUCCESS || !count || !height)
 		return result;
-	/* A capture does not look at the address: a node that would fault, which is left out here.
-	 */
+	/* A capture does not check the address: the node would fault, so it is left out here. */
 	if (s->capture && async && !sim_region_find(address) && sim_maybe_device(address))
 		return s->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 	result = sim_fill_work(address, pitch, value, element, count, height, &work, &reach);

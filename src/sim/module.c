@@ -52,7 +52,7 @@ CUresult sim_module_load(const void *data, struct sim_context *ctx, struct sim_m
 	return CUDA_SUCCESS;
 }
 
-/* An image in a file that this process wrote: its pointers are valid here only. */
+/* Load an image from a file that this process wrote: its pointers are valid only here. */
 CUresult sim_module_load_file(const char *path, struct sim_context *ctx, struct sim_module **out)
 {
 	struct gm_sim_image *image = calloc(1, sizeof *image);
@@ -153,7 +153,7 @@ CUresult sim_module_kernel(const struct sim_module *module, const char *name,
 	return CUDA_ERROR_NOT_FOUND;
 }
 
-/* Globals lie one after the other, from the beginning of the module's memory. */
+/* Globals are packed from the beginning of the module's memory. */
 CUresult sim_module_global(const struct sim_module *module, const char *name, CUdeviceptr *at,
 			   size_t *size)
 {
@@ -195,7 +195,7 @@ CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *size, CUmodule handle
 	return name ? sim_module_global(module, name, at, size) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The first `n` rows; further elements of `out` are unchanged. */
+/* Write the first `n` rows; further elements of `out` are unchanged. */
 static CUresult module_enumerate(void **out, unsigned n, const struct sim_module *module)
 {
 	if (!module)
@@ -228,7 +228,7 @@ CUresult sim_cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *n
 	return result;
 }
 
-/* A function, or kernel, is its row of the image. */
+/* A function or kernel handle is the address of its row in the image. */
 const struct gm_sim_kernel *sim_kernel_of(const void *handle)
 {
 	const struct gm_sim_kernel *kernel = handle;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Nodes that a program adds to a graph itself: allocation, free, copies and fills. The memory of a
- * node exists from the creation of the node until it is freed or its graph destroyed. Copies and
- * fills are checked like the calls; nobody has measured that yet.
+ * node exists from the creation of the node until it is freed or its graph is destroyed. Copies and
+ * fills are checked like the calls (not measured).
  */
 #include "sim/copy.h"
 
@@ -21,7 +21,7 @@ static CUresult graph_add_work(struct sim_graph *graph, struct sim_work *work, C
 	return CUDA_SUCCESS;
 }
 
-/* An empty step represents the node. */
+/* Add an empty step for the node. */
 static CUresult graph_add_step(struct sim_graph *graph, CUgraphNode *out)
 {
 	return graph_add_work(graph, sim_work_make(nothing_run, NULL, 0), out);
@@ -74,6 +74,13 @@ static CUresult fill_work(const CUDA_MEMSET_NODE_PARAMS *p, struct sim_work **wo
 			     &reach);
 }
 
+/* A fill of mapped memory needs a context (driver 580). */
+static bool fill_lacks_context(CUdeviceptr at, CUcontext context)
+{
+	const struct sim_region *region = sim_region_find(at);
+	return !context && region && region->kind == SIM_MAPPING;
+}
+
 static CUresult graph_add(CUgraphNode *out, CUgraph handle, const CUgraphNode *before, size_t n,
 			  CUresult made, struct sim_work *work)
 {
@@ -90,7 +97,7 @@ CUresult sim_cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraph
 				  size_t n, const CUDA_MEMCPY3D *params, CUcontext context)
 {
 	struct sim_work *work = NULL;
-	CUresult made = context ? sim_box_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_box_work(params, context, &work);
 	return graph_add(out, graph, before, n, made, work);
 }
 
@@ -99,9 +106,8 @@ CUresult sim_cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraph
 				  CUcontext context)
 {
 	struct sim_work *work = NULL;
-	const struct sim_region *region = params ? sim_region_find(params->dst) : NULL;
-	bool mapped = region && region->kind == SIM_MAPPING; /* needs one (driver 580) */
-	CUresult made = context || !mapped ? fill_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	bool lacks = params && fill_lacks_context(params->dst, context);
+	CUresult made = lacks ? CUDA_ERROR_INVALID_VALUE : fill_work(params, &work);
 	return graph_add(out, graph, before, n, made, work);
 }
 
@@ -116,7 +122,16 @@ static bool node_exists(CUgraphNode node)
 	return false;
 }
 
-/* Graphs made executable before keep what the node did then. */
+/* The present work of a node; NULL: no such node. */
+static struct sim_work *node_work(CUgraphNode handle)
+{
+	struct sim_work *node = (struct sim_work *)handle;
+	if (!node_exists(handle))
+		return NULL;
+	return node->instead ? node->instead : node;
+}
+
+/* Existing executable graphs keep the node's old work. */
 static CUresult node_set(CUgraphNode handle, CUresult made, struct sim_work *work)
 {
 	struct sim_work *node = (struct sim_work *)handle;
@@ -131,6 +146,7 @@ static CUresult node_set(CUgraphNode handle, CUresult made, struct sim_work *wor
 	return CUDA_SUCCESS;
 }
 
+/* A copy's context cannot be changed, nor added later (driver 580). */
 static CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUresult made, struct sim_work *work)
 {
 	struct sim_exec *exec;
@@ -138,7 +154,8 @@ static CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUresult made, st
 		return made;
 	if (sim_exec_of(handle, &exec) == CUDA_SUCCESS)
 		for (size_t i = 0; i < exec->nodes.n; i++)
-			if (exec->nodes.at[i] == (struct sim_work *)node) {
+			if (exec->nodes.at[i] == (struct sim_work *)node &&
+			    exec->steps.at[i]->context == work->context) {
 				sim_work_release(exec->steps.at[i]);
 				exec->steps.at[i] = work;
 				return CUDA_SUCCESS;
@@ -150,8 +167,17 @@ static CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUresult made, st
 CUresult sim_cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *params)
 {
 	struct sim_work *work = NULL;
-	CUresult made = sim_box_work(params, &work);
+	const struct sim_work *now = node_work(node);
+	CUcontext context = now ? now->context : NULL;
+	CUresult made = sim_box_work(params, context, &work);
 	return node_set(node, made, work);
+}
+
+CUresult sim_cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *params)
+{
+	const struct sim_work *now = node_work(node);
+	return now && params && sim_box_of_work(now, params) ? CUDA_SUCCESS
+							     : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult sim_cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params)
@@ -165,7 +191,7 @@ CUresult sim_cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
 					    const CUDA_MEMCPY3D *params, CUcontext context)
 {
 	struct sim_work *work = NULL;
-	CUresult made = context ? sim_box_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	CUresult made = sim_box_work(params, context, &work);
 	return exec_set(exec, node, made, work);
 }
 
@@ -174,7 +200,8 @@ CUresult sim_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 					    CUcontext context)
 {
 	struct sim_work *work = NULL;
-	CUresult made = context ? fill_work(params, &work) : CUDA_ERROR_INVALID_VALUE;
+	bool lacks = params && fill_lacks_context(params->dst, context);
+	CUresult made = lacks ? CUDA_ERROR_INVALID_VALUE : fill_work(params, &work);
 	return exec_set(exec, node, made, work);
 }
 
@@ -182,13 +209,15 @@ CUresult sim_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 #if CUDA_VERSION >= 12020
 
-/* Of a node that copies or fills; else NOT_SUPPORTED. */
+/* The work of a copy or fill node; NOT_SUPPORTED for other nodes. */
 static CUresult params_work(const CUgraphNodeParams *params, struct sim_work **work)
 {
 	if (params && params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
-		return sim_box_work(&params->memcpy.copyParams, work);
+		return sim_box_work(&params->memcpy.copyParams, params->memcpy.copyCtx, work);
 	if (!params || params->type != CU_GRAPH_NODE_TYPE_MEMSET)
 		return params ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+	if (fill_lacks_context(params->memset.dst, params->memset.ctx))
+		return CUDA_ERROR_INVALID_VALUE;
 	const CUDA_MEMSET_NODE_PARAMS fill = {
 		.dst = params->memset.dst,
 		.pitch = params->memset.pitch,

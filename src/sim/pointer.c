@@ -60,7 +60,7 @@ static bool region_rdma(const struct sim_region *r)
 				      : r->kind == SIM_DEVICE;
 }
 
-/* Of toolkits before 12.8 the header lacks them: CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
+/* Missing from headers before toolkit 12.8: CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
  * CU_MEM_CREATE_USAGE_HW_DECOMPRESS, CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE. */
 enum { DECOMPRESS_MASK = 136, USAGE_DECOMPRESS = 2, IS_DECOMPRESS_CAPABLE = 21 };
 
@@ -76,7 +76,7 @@ static bool region_decompress(const struct sim_region *r)
 		(r->kind == SIM_MAPPING && r->handle->prop.allocFlags.usage & USAGE_DECOMPRESS));
 }
 
-/* What the device of the current context may do. */
+/* The access of the current context's device. */
 static unsigned region_access(const struct sim_region *r)
 {
 	const struct sim_context *ctx = sim_current();
@@ -154,7 +154,7 @@ static CUresult region_query(const struct sim_region *r, CUpointer_attribute att
 	}
 }
 
-/* The region of an address; none for a block whose free waits or is queued. */
+/* The region of an address; NULL also for a block with a waiting or queued free. */
 static struct sim_region *region_find(CUdeviceptr address)
 {
 	struct sim_region *region = sim_region_find(address);
@@ -170,14 +170,14 @@ CUresult sim_cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUd
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(&value, 0, sizeof value);
 	CUresult result = region_query(region, attribute, address, &value, &width);
-	/* a host address is written also where there is none */
+	/* HOST_POINTER is written even if there is no host address */
 	if (result == CUDA_SUCCESS || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
 		memcpy(out, &value, width);
 	return result;
 }
 
-/* Does not fail for an unknown address or attribute: the value is 0 then, or RANGE_SIZE, which is
- * not written. */
+/* Does not fail for an unknown address or attribute: the value is 0 then; RANGE_SIZE is not
+ * written. */
 CUresult sim_cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **out,
 				    CUdeviceptr address)
 {
@@ -216,7 +216,7 @@ CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attrib
 	if (region->kind == SIM_MAPPING)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	region->sync_memops = *(const unsigned *)value != 0;
-	/* what is pending is complete before the call returns */
+	/* pending work is complete before the call returns */
 	if (region->sync_memops && sim_stream_of(NULL, &legacy) == CUDA_SUCCESS)
 		return sim_wait_stream(legacy);
 	return CUDA_SUCCESS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stream-ordered allocation and its pools, which retain no memory here. */
+/* Stream-ordered allocation and its pools; pools retain no memory here. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
 /*
  * The account of device memory; with SIM_SHARE=FILE, one for all processes with this file. Each
  * process maps the file and has a row in it: its bytes on each device. A row counts while its owner
- * lives: the owner holds a lock on the row's byte, which the kernel releases however the process
- * ends.
+ * lives. The owner holds a lock on the row's byte, which the kernel releases at any end of the
+ * process.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -26,8 +26,8 @@ static struct {
 	unsigned row; /* of this process */
 } share;
 
-/* Byte 0 locks the account, byte 1 + i the owner of row i. POSIX locks: of the process, not
- * inherited. */
+/* Byte 0 locks the account, byte 1 + i is locked by the owner of row i. POSIX locks belong to the
+ * process, and are not inherited. */
 static bool byte_lock(int command, unsigned byte, short type, short *was)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};

@@ -8,8 +8,9 @@
  *     map       another view of the pages at a fixed address
  *     access    mprotect: a use after unmap faults as on the device
  *
- * Streams are queues whose steps the test releases. Capture rules, bounds checks and device borders
- * are the real driver's as measured (doc/performance.md). Environment, read at the first cuInit:
+ * Streams are queues with steps that the test releases. Capture rules, bounds checks and device
+ * borders are the real driver's as measured (doc/performance.md). Environment, read at the first
+ * cuInit:
  *
  *     SIM_MEMORY=512M             bytes a device; default 2G
  *     SIM_DEVICES=1               number of devices
@@ -17,16 +18,16 @@
  *     SIM_FAIL=CALL:3[:CODE],...  the 3rd call (0: every call) fails with CODE; default 2,
  *                                 CUDA_ERROR_OUT_OF_MEMORY
  *     SIM_ATTRIBUTE=102:0,...     device attribute 102 is 0
- *     SIM_RDMA=create|access      cuMemCreate or cuMemSetAccess refuses gpuDirectRDMACapable,
- *                                 whatever the attribute is
+ *     SIM_RDMA=create|access      cuMemCreate or cuMemSetAccess refuses gpuDirectRDMACapable, for
+ *                                 any value of the attribute
  *     SIM_SHARE=FILE              all processes with this FILE share the devices
  *     SIM_TRACE=FILE              one line a call, "symbol result"
  *     SIM_LEAKS=1                 print at exit the findings of gm_sim_leaks: handles, mappings,
  *                                 reservations, allocations, events and streams
- *     SIM_YIELD=1                 each call lets other threads run first, so it loses every race
+ *     SIM_YIELD=1                 other threads run before each call, so it loses every race
  *     SIM_MEMFD=1                 pages of cuMemCreate are files: for memcheck, and for
  *                                 descriptors that other processes can use
- *     SIM_PEER=0                  no device reaches another's memory
+ *     SIM_PEER=0                  no device has access to another's memory
  */
 #ifndef GM_SIM_SIM_H
 #define GM_SIM_SIM_H
@@ -37,10 +38,11 @@
 #include "driver/driver.h"
 
 /* The entry point of an exported cu* symbol of the simulated driver (all symbols, not only
- * calls.def), or NULL; SIM_DRIVER hides newer ones. A `lookup` for gm_driver_load (arg unused). */
+ * calls.def), or NULL; SIM_DRIVER hides newer symbols. Serves as `lookup` of gm_driver_load (arg
+ * unused). */
 void *gm_sim_symbol(void *arg, const char *symbol);
 
-/* All symbols with the version of their ABI, and the name and flags of cuGetProcAddress. */
+/* All symbols with the version of their ABI, and their name and flags in cuGetProcAddress. */
 struct gm_sim_export {
 	const char *symbol;	/* "cuMemcpyHtoD_v2_ptds" */
 	const char *base;	/* "cuMemcpyHtoD" */
@@ -52,17 +54,17 @@ const struct gm_sim_export *gm_sim_exports(size_t *count);
 
 /* --- control by tests --- */
 
-/* Queue a step on `stream` (NULL: legacy) that runs only when the test releases it, as a kernel of
- * a program. `work` runs on the thread that releases. */
+/* Queue a step on `stream` (NULL: legacy) that runs only when the test releases it, like a kernel
+ * of a program. `work` runs on the releasing thread. */
 CUresult gm_sim_launch(CUstream stream, void (*work)(void *arg), void *arg);
 /* Hold the stream's steps until gm_sim_release (default: steps run at once). */
 void gm_sim_hold(CUstream stream);
 /* Run the next `steps` steps of the stream; (unsigned)-1: run all and stop holding. Returns the
- * number run. */
+ * number of run steps. */
 unsigned gm_sim_release(CUstream stream, unsigned steps);
-/* Number of threads that wait inside the driver for work. */
+/* Number of threads that wait for work inside the driver. */
 unsigned gm_sim_waiters(void);
-/* Make call number `nth` (from now, 1 = next) of `symbol` fail with `result`; nth 0 removes the
+/* Make call number `nth` (from now on, 1 = next) of `symbol` fail with `result`; nth 0 removes the
  * rule. */
 void gm_sim_fail(const char *symbol, unsigned nth, CUresult result);
 /* Charge each further call of `symbol` with `bytes` of device memory, until its context ends. */
@@ -74,7 +76,7 @@ unsigned gm_sim_calls(const char *symbol);
 /* Make every call that needs this context (NULL: the current one) return `error`, as after a fault
  * of a kernel. CUDA_SUCCESS repairs the context. */
 void gm_sim_break(CUcontext context, CUresult error);
-/* Number of leaked objects by kind, and a line each on stderr if `say`. */
+/* Number of leaked objects; with `say` a line on stderr for each kind. */
 size_t gm_sim_leaks(bool say);
 /* Start with a new driver, and read the settings again. Only in unit tests. */
 void gm_sim_reset(void);
@@ -96,8 +98,8 @@ struct gm_sim_global {
 	size_t size;
 };
 
-/* Must outlive the module. A cubin, PTX or fatbin gives CUDA_ERROR_INVALID_IMAGE, or the image of
- * gm_sim_stand_in. */
+/* Must outlive the module. The load of a cubin, PTX or fatbin returns CUDA_ERROR_INVALID_IMAGE, or
+ * loads the image of gm_sim_stand_in. */
 struct gm_sim_image {
 	char magic[8]; /* GM_SIM_IMAGE, without its 0 */
 	size_t count;

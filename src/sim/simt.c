@@ -16,13 +16,13 @@
 
 enum { LANES = 32, MULTIPROCESSORS = 4, STACK = 64 * 1024 };
 
-/* The emulation itself is hidden from ThreadSanitizer, to which a lane is a thread. */
+/* Hides the emulation itself from ThreadSanitizer, which sees a lane as a thread. */
 #define UNSEEN __attribute__((no_sanitize("thread")))
 
 struct lane {
 	ucontext_t context;
-	void *fiber;	/* ThreadSanitizer's */
-	unsigned stack; /* valgrind's number of it */
+	void *fiber;	/* ThreadSanitizer's handle */
+	unsigned stack; /* valgrind's number of the stack */
 	unsigned index, warp;
 	/* place of the wait: a *_sync call, or a query of activemask */
 	enum gm_simt_op op;
@@ -39,7 +39,7 @@ struct warp {
 	uint32_t meeting;
 	uint32_t order;	  /* GM_SIMT_UNFAIR: the lane with the least index ^ order runs first */
 	unsigned running; /* the last lane that ran */
-	bool goes_on;	  /* and it reached no *_sync call since */
+	bool goes_on;	  /* `running` has reached no *_sync call since */
 	unsigned number;  /* number of the warp in this seat */
 };
 
@@ -126,7 +126,7 @@ UNSEEN static uint32_t lanes_pick_any(uint32_t lanes)
 	return (uint32_t)__builtin_ctz(lanes);
 }
 
-/* Lanes that wait at the same line as `at` are active together. */
+/* Make the lanes that wait at the same line as `at` active together. */
 UNSEEN static void gathering_close(struct warp *warp, const struct lane *at)
 {
 	uint32_t mask = 0;
@@ -170,7 +170,7 @@ UNSEEN static struct lane *launch_next_lane(void)
 	return NULL;
 }
 
-/* Switch from the running lane, whose wait is recorded, to another one. */
+/* Switch from the running lane to another one. pre: the running lane's wait is recorded. */
 UNSEEN static void lane_switch_away(void)
 {
 	struct lane *lane = launch_next_lane();
@@ -276,7 +276,7 @@ UNSEEN static bool call_is_complete(const struct warp *warp, const struct lane *
 	return true;
 }
 
-/* The hardware would pair these lanes of one mask, and exchange operands of different calls. */
+/* Abort for lanes of one mask at different calls: the hardware would exchange their operands. */
 UNSEEN static void call_check_places(const struct warp *warp, const struct lane *lane)
 {
 	for (unsigned l = 0; l < LANES; l++) {
@@ -383,7 +383,7 @@ UNSEEN static void warp_prepare(struct warp *warp, unsigned seat)
 	}
 }
 
-/* Registers the stacks with memcheck, which else takes a switch for a stack that grows by
+/* Registers the stacks with memcheck, which otherwise takes a switch for a stack that grows by
  * megabytes. */
 UNSEEN static void stacks_register(const struct launch *launch)
 {
@@ -475,7 +475,7 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 		__tsan_destroy_fiber(launch.warps[l / LANES].lane[l % LANES].fiber);
 	}
 #endif
-	device_clock += launch.steps; /* a clock never goes back */
+	device_clock += launch.steps; /* a clock never runs backwards */
 	run = NULL;
 	self = NULL;
 	stacks_unregister(&launch);

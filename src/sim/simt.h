@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SIMT emulation: runs device code (heap/device/) on the CPU, for tests; one thread at a time.
- * Every lane is a fiber of the calling thread. A seeded scheduler decides at each atomic access
- * which lane runs next: a run repeats exactly, a deadlock is detected at once, a livelock after a
- * number of steps. ThreadSanitizer sees lanes as threads that are ordered only by acquires and
- * releases of the device code, and by gm_syncwarp.
+ * Every lane is a fiber of the calling thread. At each atomic access a seeded scheduler chooses the
+ * next lane: a run repeats exactly, a deadlock is detected at once, a livelock after a number of
+ * steps. ThreadSanitizer sees lanes as threads that are ordered only by acquires and releases of
+ * the device code, and by gm_syncwarp.
  *
- * Lanes in *_sync calls are paired by their mask alone, as in the hardware. If they are then at
- * different calls, the device code violates rule 1 of heap/device/simt.h.
+ * Lanes in *_sync calls are paired only by their mask, as in the hardware. If their calls differ,
+ * the device code violates rule 1 of heap/device/simt.h.
  */
 #ifndef GM_SIM_SIMT_H
 #define GM_SIM_SIMT_H
@@ -19,14 +19,14 @@
 enum gm_simt_mode {
 	/* Any lane may be next: the guarantee of independent thread scheduling, at its worst. */
 	GM_SIMT_FAIR,
-	/* The same, and after each atomic access: most lanes come to a place before one leaves it,
+	/* The same, also after each atomic access: most lanes reach a place before one leaves it,
 	 * as on the hardware, where an access takes long. */
 	GM_SIMT_CROWD,
 	/*
 	 * A lane runs until it waits in a *_sync call; then the lanes of its warp are preferred, in
-	 * a fixed order. Warps are fair to each other. The hardware guarantees more, but comes
-	 * close when it reconverges late: a lane that spins for another lane of its warp spins for
-	 * ever.
+	 * a fixed order. Warps are fair to each other. The hardware guarantees more, but is close
+	 * to this when it reconverges late: a lane that spins for another lane of its warp spins
+	 * for ever.
 	 */
 	GM_SIMT_UNFAIR,
 };
@@ -42,16 +42,16 @@ struct gm_simt {
  * Run `kernel` once for every thread of `shape`. `thread` counts from 0; warp w runs on
  * multiprocessor w % 4. False: no lane made progress for GM_SIMT_PATIENCE steps; the unfinished
  * lanes were dropped. Aborts, with a line of explanation, when lanes wait in *_sync calls for lanes
- * that cannot come, when a lane uses a mask that it is not in, when lanes of one mask are at
+ * that cannot arrive, when a lane uses a mask without itself, when lanes of one mask are at
  * different *_sync calls, and without memory.
  */
 bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg, uint32_t thread),
 		    void *arg);
 
-/* Steps (atomic accesses and pauses) without progress after which a launch counts as stuck. */
+/* Steps (atomic accesses and pauses) without progress after which a launch is stuck. */
 enum { GM_SIMT_PATIENCE = 10000000 };
 
-/* Report progress of a lane; its end is progress by itself. */
+/* Report progress of a lane; the end of a lane is progress, too. */
 void gm_simt_progress(void);
 
 /* Advance the clock of device code; each step and pause advances it, too. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams: queues of steps. A step runs when the steps before it in its stream, and the moments of
- * other streams that it waits for, have passed, and its stream is not held. It runs on the thread
- * that makes the last of this true. Nothing runs by itself, so no test depends on time.
+ * Streams: queues of steps. A step runs when the steps before it in its stream have passed, and the
+ * moments of other streams that it waits for, and its stream is not held. It runs on the thread
+ * that fulfils the last of these conditions. Nothing runs by itself, so no test depends on time.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/internal.h"
 
-static pthread_cond_t passed = PTHREAD_COND_INITIALIZER; /* some step has finished */
+static pthread_cond_t passed = PTHREAD_COND_INITIALIZER; /* signalled when a step has finished */
 
 /* --- moments --- */
 
@@ -145,11 +145,11 @@ static void streams_run(void)
 			continue;
 		}
 		stream_run_head(s);
-		s = sim.all_streams; /* others may have waited for it */
+		s = sim.all_streams; /* other steps may have waited for this one */
 	}
 }
 
-/* The moments that a new step waits for, besides the steps before it. */
+/* Add the moments that a new step waits for, besides the steps before it. */
 static CUresult step_add_after(struct sim_step *step, struct sim_stream *stream)
 {
 	step->after = stream->waits;
@@ -173,8 +173,8 @@ static CUresult stream_record(struct sim_stream *stream, struct sim_work *work)
 	return CUDA_SUCCESS;
 }
 
-/* A kernel that starts while the ones before it in its stream run, unless the stream waits for
- * another one. Its place in the order remains. */
+/* Run a programmatic kernel while the steps before it in its stream run, unless the stream waits
+ * for another one. Its step keeps its place in the order. */
 static struct sim_work *work_run_ahead(struct sim_stream *stream, struct sim_step *step,
 				       struct sim_work *work)
 {
@@ -259,8 +259,7 @@ struct sim_stream *sim_stream_make(struct sim_context *ctx, unsigned flags, int 
 	return s;
 }
 
-/* Invalidate the handle. Remaining work still runs, and the struct stays for those who wait for
- * it. */
+/* Invalidate the handle. Remaining work still runs, and the struct stays for waiting threads. */
 void sim_stream_drop(struct sim_stream *stream)
 {
 	if (stream->capture) {
@@ -350,7 +349,7 @@ CUresult sim_cuStreamDestroy_v2(CUstream handle)
 	return CUDA_SUCCESS;
 }
 
-/* Waiting for, or querying, a capturing stream ends the capture. */
+/* A wait for a capturing stream, or its query, invalidates the capture. */
 static CUresult stream_may_wait(struct sim_stream *stream)
 {
 	if (!stream->capture)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pages with views at several addresses: shared anonymous memory. A view is made by mremap of 0
- * bytes, which needs no file and so works under RLIMIT_FSIZE. Memcheck does not know that call:
- * with SIM_MEMFD=1 the pages are a file.
+ * bytes, which needs no file and so works under RLIMIT_FSIZE. Memcheck does not know this use of
+ * mremap: with SIM_MEMFD=1 the pages are a file.
  */
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -176,7 +176,7 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationPro
 	CUresult result = prop_check(prop);
 	if (!out || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_ERROR_INVALID_DEVICE) /* it is not looked at */
+	if (result == CUDA_ERROR_INVALID_DEVICE) /* the device is not checked */
 		result = CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS)
 		*out = SIM_PAGE;
@@ -208,8 +208,8 @@ CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void
 /*
  * --- sharing ---
  *
- * Where pages are files (SIM_MEMFD) the descriptor is the file, and behind the pages is written
- * what they are; another process maps them. Else it is a token, and serves within the process. Both
+ * If pages are files (SIM_MEMFD), the descriptor is the file, with a label of the memory behind the
+ * pages; another process maps them. Else the descriptor is a token for use within the process. Both
  * are identified by their inode.
  */
 
@@ -219,8 +219,8 @@ struct label {
 };
 static const char label_magic[8] = "sim-vmm";
 
-/* A new descriptor of the handle's file, above those that programs get: gpumem closes it without
- * the C library, so ThreadSanitizer would take a later one of the same number for it. */
+/* A new descriptor of the handle's file, above those of programs: gpumem closes it without the C
+ * library, so ThreadSanitizer would take a later descriptor of the same number for it. */
 #define EXPORTED_FROM 300
 static int file_export(const struct sim_handle *handle)
 {
@@ -347,7 +347,7 @@ CUresult sim_cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 	return CUDA_SUCCESS;
 }
 
-/* The mappings that together are exactly [address, +size): index of the first, and their number. */
+/* Find the mappings that together are exactly [address, +size): index of the first, and count. */
 static bool whole_mappings(CUdeviceptr address, size_t size, size_t *first, size_t *count)
 {
 	CUdeviceptr at = address;
@@ -367,7 +367,7 @@ static bool whole_mappings(CUdeviceptr address, size_t size, size_t *first, size
 	return at == address + size;
 }
 
-/* Return to reserved addresses that fault. Does not wait, as on the device. */
+/* Unmap: the addresses are reserved again, and fault. Does not wait, as on the device. */
 CUresult sim_unmap_region(struct sim_region *region)
 {
 	struct sim_handle *handle = region->handle;
@@ -391,7 +391,7 @@ CUresult sim_cuMemUnmap(CUdeviceptr address, size_t size)
 	return result;
 }
 
-/* The host stands for every device: it has the access of all of them. */
+/* The host acts for every device: it has the access of all devices. */
 static int region_protection(const struct sim_region *region)
 {
 	int most = PROT_NONE;
@@ -419,7 +419,7 @@ CUresult sim_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessD
 	}
 	for (size_t r = first; r < first + regions; r++) {
 		struct sim_region *region = sim.regions.at[r];
-		if (prop_refuses_rdma("access", &region->handle->prop)) /* WSL 2 */
+		if (prop_refuses_rdma("access", &region->handle->prop)) /* as under WSL 2 */
 			return CUDA_ERROR_UNKNOWN;
 		for (size_t i = 0; i < count; i++)
 			if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Words of memory that a stream writes, or waits for. A wait looks at its word whenever streams
- * run, which is at each submission and release. */
+/* Words of memory that a stream writes, or waits for. A wait reads its word whenever streams run:
+ * at each submission and release. */
 #include "sim/copy.h"
 #include "sim/internal.h"
 

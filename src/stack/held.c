@@ -13,7 +13,7 @@ struct entry {
 	uint32_t stack;
 };
 
-/* An open hash table of its own for each part of the ids; at most three quarters are taken. */
+/* One open hash table for each part of the ids; at most three quarters of its places are in use. */
 static struct part {
 	struct gm_lock lock;
 	struct entry *at;
@@ -35,7 +35,7 @@ static uint32_t home_of(const struct part *part, uint64_t id)
 	return (uint32_t)(id_mix(id) >> 24) & (part->room - 1);
 }
 
-/* The place of the id, or the free one where it would stand. pre: there is room. */
+/* The place of the id, or the free place for it. pre: there is room. */
 static uint32_t place_of(const struct part *part, uint64_t id)
 {
 	uint32_t i = home_of(part, id);
@@ -76,7 +76,7 @@ void gm_held_add(uint64_t id, uint32_t stack)
 	gm_lock_release(&part->lock);
 }
 
-/* Close the gap at `hole`: an entry behind it moves there unless its home lies in between. */
+/* Close the gap at `hole`: a later entry moves there unless its home lies in between. */
 static void hole_close(struct part *part, uint32_t hole)
 {
 	uint32_t mask = part->room - 1;

@@ -9,7 +9,7 @@
 #include "stack/objects.h"
 #include "stack/table.h"
 
-/* The text of a string, behind its last slash; "?" where it was not kept. */
+/* The text of a string, behind its last slash; "?" if it was not kept. */
 static const char *base_of(uint32_t string)
 {
 	size_t length;
@@ -23,7 +23,7 @@ static const char *object_name(const struct gm_frame *frame)
 	return base_of(gm_objects_path(frame->object));
 }
 
-/* Every allocation goes through them. */
+/* These frames are in the stack of every allocation. */
 static bool frame_is_of_cuda(const struct gm_frame *frame)
 {
 	static const char *const names[] = {"libcudart.", "libcuda."};
@@ -34,7 +34,7 @@ static bool frame_is_of_cuda(const struct gm_frame *frame)
 	return false;
 }
 
-/* Frames of C come first, then those of Python. */
+/* C frames are first, then those of Python. */
 static const struct gm_frame *frame_choose(const struct gm_frame *frames, uint32_t n)
 {
 	const struct gm_frame *found = NULL;

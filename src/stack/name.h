@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A name of a call stack for a message, from what is known of its frames. Any thread. */
+/* A name of a call stack for a message, from its known frames. Any thread. */
 #ifndef GM_STACK_NAME_H
 #define GM_STACK_NAME_H
 
@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 /*
- * The innermost frame of Python, "train (train.py:7)"; else of C, "libone.so+0x16b", outside of
- * CUDA's own libraries where there is one. Its function is found afterwards, by gpumemstat: dladdr
- * takes the dynamic linker's lock, which is held while constructors run. Takes GM_LOCK_RANK_STACK
- * and GM_LOCK_RANK_STRING. Returns `buf`; "" for a number without a stack.
+ * The innermost Python frame, "train (train.py:7)"; else the innermost C frame outside CUDA's own
+ * libraries, if there is one, "libone.so+0x16b". gpumemstat finds its function later: dladdr takes
+ * the dynamic linker's lock, which is held while constructors run. Takes GM_LOCK_RANK_STACK and
+ * GM_LOCK_RANK_STRING. Returns `buf`; "" for a number without a stack.
  */
 char *gm_stack_name(uint32_t number, char *buf, size_t n);
 

@@ -15,7 +15,7 @@
 #include "base/lock.h"
 #include "log/log.h"
 
-#define OBJECTS_MOST 8192 /* of the life of the process */
+#define OBJECTS_MOST 8192 /* most objects in the life of the process */
 #define NAMES_LEAST ((size_t)64 << 10)
 
 /* An object as the dynamic linker lists it. */
@@ -27,7 +27,7 @@ struct listed {
 	uint8_t id[GM_BUILD_ID_MOST];
 };
 
-/* What one walk of the list fills. It allocates nothing: malloc may be a tool's that holds its lock
+/* Filled by one walk of the list. The walk allocates nothing: a tool's malloc may hold its lock
  * while it waits for the dynamic linker's. */
 struct listing {
 	struct listed *at;
@@ -40,7 +40,7 @@ struct listing {
 struct object {
 	struct listed is;
 	uint32_t number;
-	_Atomic uint64_t written; /* newest segment that has its record */
+	_Atomic uint64_t written; /* newest segment with its record */
 };
 
 struct range {
@@ -116,7 +116,7 @@ static int object_list(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* False: host memory is short. */
+/* False: no host memory. */
 static bool listing_make(struct listing *listing)
 {
 	size_t n = 64, names = NAMES_LEAST;
@@ -156,8 +156,8 @@ static bool listed_is_same(const struct listed *a, const struct listed *b)
 	       a->id_length == b->id_length && !memcmp(a->id, b->id, a->id_length);
 }
 
-/* The object that was loaded so before, or a new one; NULL: they are too many. The lock is held for
- * writing. */
+/* Find the same object from an earlier load, or make one; NULL: too many objects, or no host
+ * memory. The lock is held for writing. */
 static const struct object *object_of(const struct listed *listed)
 {
 	for (size_t i = 0; i < objects.n; i++)

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "knob/knob.h"
 #include "log/log.h"
 #include "stack/objects.h"
+#include "stack/released.h"
 
 enum { CACHE = 4096 };
 
@@ -23,16 +25,16 @@ static _Atomic uint64_t searched; /* gm_objects_generation of the last search */
 
 struct cached {
 	const void *code;
-	void *reference; /* weak, to the code object; ours */
+	void *reference; /* our weak reference to the code object */
 	int lasti;
 	struct gm_frame frame;
 };
-static struct cached *cache; /* of CACHE; NULL: not made, or cannot be used */
+static struct cached *cache; /* CACHE entries; NULL: not made, or unusable */
 static bool cache_refused;
 
 /* --- the interpreter --- */
 
-/* A debugger's Python, say, would be in another namespace, and is not found. */
+/* Finds no interpreter in another namespace, such as a debugger's. */
 static bool api_fill(void)
 {
 	static const struct {
@@ -65,8 +67,10 @@ void gm_python_find(void)
 	    !atomic_compare_exchange_strong(&state, &expected, SEARCHING))
 		return;
 	bool found = api_fill();
-	if (found)
+	if (found) {
 		gm_objects_range((void *)api.PyThreadState_GetFrame, &span.low, &span.high);
+		gm_released_find(gm_knob_get()->stacks.choice != GM_STACKS_HELD);
+	}
 	atomic_store_explicit(&searched, generation, memory_order_relaxed);
 	atomic_store_explicit(&state, found ? FOUND : UNKNOWN, memory_order_release);
 }
@@ -78,14 +82,14 @@ struct gm_span gm_python_span(void)
 
 /* --- the cache --- */
 
-/* The interpreter ends, and its objects with it. */
+/* Called as the interpreter ends, which ends its objects. */
 static void cache_drop(void)
 {
 	free(cache);
 	cache = NULL;
 }
 
-/* In a build without the global lock nothing guards the cache. */
+/* A build without the global lock has no guard for the cache. */
 static bool cache_is_allowed(void)
 {
 	return !api._Py_MergeZeroLocalRefcount && api.PyWeakref_NewRef &&
@@ -93,7 +97,7 @@ static bool cache_is_allowed(void)
 	       api.PyInterpreterState_Main && api.Py_AtExit;
 }
 
-/* May this thread use the cache? Made at the first call. pre: it holds the interpreter. */
+/* May this thread use the cache? The first call makes it. pre: the thread holds the interpreter. */
 static bool cache_ready(void)
 {
 	if (!api.PyInterpreterState_Get || !api.PyInterpreterState_Main ||
@@ -115,7 +119,7 @@ static struct cached *cache_entry(const void *code, int lasti)
 }
 _Static_assert(CACHE == 1 << 12, "twelve bits of the hash");
 
-/* Nothing here lets another thread run. */
+/* No call here lets another thread run. */
 static bool cached_is(const struct cached *entry, void *code, int lasti)
 {
 	void *object = NULL;
@@ -124,11 +128,11 @@ static bool cached_is(const struct cached *entry, void *code, int lasti)
 	if (!api.PyWeakref_GetRef)
 		return api.PyWeakref_GetObject(entry->reference) == code;
 	if (api.PyWeakref_GetRef(entry->reference, &object) == 1)
-		api.Py_DecRef(object); /* not the last: the frame has one */
+		api.Py_DecRef(object); /* not the last reference: the frame has one */
 	return object == code;
 }
 
-/* Making the reference may let other threads run, who use the cache; what follows does not. */
+/* PyWeakref_NewRef may let other threads run, which use the cache; the later calls do not. */
 static void cache_put(const void *code, int lasti, const struct gm_frame *frame)
 {
 	void *reference = api.PyWeakref_NewRef((void *)code, NULL);
@@ -148,7 +152,7 @@ static void cache_put(const void *code, int lasti, const struct gm_frame *frame)
 
 /* --- frames --- */
 
-/* The number of an attribute's text. The guard is up while it is written to the log. */
+/* The string number of an attribute's text. The guard is up during the write to the log. */
 static uint32_t attribute_number(void *code, const char *name, unsigned *guard)
 {
 	uint32_t number = 0;
@@ -217,14 +221,16 @@ static uint32_t frames_walk(void *state_of_thread, struct gm_frame *out, uint32_
 enum gm_python_state gm_python_frames(struct gm_frame *out, uint32_t most, unsigned *guard,
 				      uint32_t *n, bool *cut)
 {
-	void *type, *value, *trace; /* an exception on its way stays as it is */
+	void *type, *value, *trace; /* preserves a pending exception */
 	*n = 0;
 	*cut = false;
 	if (atomic_load_explicit(&state, memory_order_acquire) != FOUND || !api.Py_IsInitialized())
 		return GM_PYTHON_NONE;
 	void *mine = api.PyGILState_GetThisThreadState();
-	if (!mine || mine != api.PyThreadState_GetUnchecked())
-		return GM_PYTHON_ELSEWHERE;
+	if (!mine || mine != api.PyThreadState_GetUnchecked()) {
+		*n = mine ? gm_released_frames(mine, out, most, cut) : 0;
+		return *n ? GM_PYTHON_HERE : GM_PYTHON_ELSEWHERE;
+	}
 	*guard = 0;
 	api.PyErr_Fetch(&type, &value, &trace);
 	*n = frames_walk(mine, out, most, guard, cut);
@@ -233,10 +239,11 @@ enum gm_python_state gm_python_frames(struct gm_frame *out, uint32_t most, unsig
 	return GM_PYTHON_HERE;
 }
 
-/* The references are given up: this thread may not hold the interpreter. */
+/* Leaks the references: this thread may not hold the interpreter. */
 void gm_python_forget(void)
 {
 	cache = NULL;
+	gm_released_forget();
 	atomic_store(&searched, 0);
 	if (atomic_load(&state) == SEARCHING)
 		atomic_store(&state, UNKNOWN);

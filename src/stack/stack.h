@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Call stacks of allocations, for the log of events (GPUMEM_STACKS). A stack is C and C++ frames up
- * to the Python interpreter, then the frames of Python; of a thread that does not hold the
- * interpreter, C frames only. Any thread.
+ * to the Python interpreter, then the frames of Python (python.h). Any thread.
  */
 #ifndef GM_STACK_STACK_H
 #define GM_STACK_STACK_H
@@ -15,25 +14,34 @@
 
 #define GM_STACK_LARGE ((size_t)64 << 10) /* GPUMEM_STACKS=large: from this size on */
 
-/* The least size of an allocation with a stack; SIZE_MAX: none has one. */
+/* The least size of an allocation with a stack; SIZE_MAX: no stacks. */
 extern size_t gm_stack_least;
 static inline bool gm_stack_wanted(size_t size)
 {
 	return GM_UNLIKELY(size >= gm_stack_least);
 }
 
-/* Allocations of `least` bytes and more have a stack from now on. The innermost frames that lie in
- * the object of `own` are left out; NULL: none are. One thread, before any other call. False: there
- * is no unwinder, and frames are Python's alone. */
+/* Allocations of `least` bytes and more have a stack from now on. The innermost frames in the
+ * object of `own` are left out; NULL: none are. One thread, before any other call. False: no
+ * unwinder, so that stacks have Python frames only. */
 bool gm_stack_open(size_t least, const void *own);
+
+/* The program's call being served: its return address, and the begin of its callee's frame.
+ * GM_STACK_FROM: use it in the function that the program called. */
+struct gm_stack_from {
+	uintptr_t address, frame;
+};
+#define GM_STACK_FROM                                                   \
+	((struct gm_stack_from){(uintptr_t)__builtin_return_address(0), \
+				(uintptr_t)__builtin_dwarf_cfa()})
 
 /*
  * The number of the calling thread's stack, which the log has from now on; 0: there is no room for
  * another one, or this call is from a finalizer that runs within one. *guard is the caller's: 0
- * while calls of the interpreter are made, which run code of the program, else 1. pre: *guard is
- * 1, no lock is held. errno stays.
+ * during calls of the interpreter, which run code of the program, else 1. `from`: the program's
+ * call, or {0}, which takes longer. pre: *guard is 1, no lock is held. Preserves errno.
  */
-uint32_t gm_stack_capture(unsigned *guard);
+uint32_t gm_stack_capture(unsigned *guard, struct gm_stack_from from);
 
 /* In a forked child: start empty, without stacks. */
 void gm_stack_forget(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Distinct stacks, each with a number and, in every segment that refers to it, a STACK record. Any
+ * Distinct stacks. Each has a number, and a STACK record in every segment that refers to it. Any
  * thread. Bounded by GM_TABLE_STACKS and GM_TABLE_FRAMES; the counters `stacks` and `stacks_lost`
- * say how many there are, and how often there was no room for another one.
+ * have the number of stacks, and of calls that found no room for another one.
  */
 #ifndef GM_STACK_TABLE_H
 #define GM_STACK_TABLE_H
@@ -17,15 +17,25 @@ struct gm_trace {
 	struct gm_frame frames[GM_FRAMES_MOST];
 };
 
-/* The number of a stack, from 1; 0: there is no room. Takes GM_LOCK_RANK_STACK. */
+/* The number of a stack, from 1; 0: no room. Takes GM_LOCK_RANK_STACK. */
 uint32_t gm_table_number(const struct gm_trace *trace);
 
-/* Write the STACK record, and the OBJECT records that it refers to, unless the current segment has
- * them. The caller may hold the pool's locks. */
+/* Write the STACK record, and its OBJECT records, unless the current segment has them. The caller
+ * may hold the pool's locks. */
 void gm_table_write(uint32_t number);
 
-/* The frames of a stack, *n of them, for good; NULL: there is no stack of this number. Takes
- * GM_LOCK_RANK_STACK. */
+/* The first `n` frames of a trace, if they came from the cache (recent.h), with their serial; 0:
+ * none. */
+struct gm_table_hint {
+	uint64_t serial;
+	uint32_t n;
+};
+
+/* Get the number of a stack, and write it. With a hint, its serial and the other frames identify
+ * the stack. */
+uint32_t gm_table_put(const struct gm_trace *trace, struct gm_table_hint hint);
+
+/* The *n frames of a stack, valid until the process ends; NULL: no such stack. */
 const struct gm_frame *gm_table_frames(uint32_t number, uint32_t *n);
 
 /* In a forked child: start empty. */

@@ -8,12 +8,12 @@
 
 static __typeof__(_Unwind_Backtrace) *unwind_backtrace;
 static __typeof__(_Unwind_GetIPInfo) *unwind_ip;
+static __typeof__(_Unwind_GetCFA) *unwind_frame;
 
 struct walk {
-	uintptr_t *out;
-	uint32_t n, most;
+	struct gm_unwound *out;
+	uint32_t most;
 	struct gm_span skip, end;
-	bool cut;
 };
 
 bool gm_unwind_open(void)
@@ -24,9 +24,10 @@ bool gm_unwind_open(void)
 	void *library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
 	if (library) {
 		*(void **)&unwind_ip = dlsym(library, "_Unwind_GetIPInfo");
+		*(void **)&unwind_frame = dlsym(library, "_Unwind_GetCFA");
 		*(void **)&unwind_backtrace = dlsym(library, "_Unwind_Backtrace");
 	}
-	if (!unwind_ip || !unwind_backtrace) {
+	if (!unwind_ip || !unwind_frame || !unwind_backtrace) {
 		unwind_backtrace = NULL;
 		dlerror();
 	}
@@ -42,26 +43,32 @@ static bool span_has(struct gm_span span, uintptr_t address)
 static _Unwind_Reason_Code frame_visit(struct _Unwind_Context *context, void *arg)
 {
 	struct walk *walk = arg;
+	struct gm_unwound *out = walk->out;
 	int before = 0; /* 1: the frame was interrupted before this instruction */
-	uintptr_t address = unwind_ip(context, &before);
-	address -= !before && address;
-	if (!address || span_has(walk->end, address))
-		return _URC_END_OF_STACK;
-	if (!walk->n && span_has(walk->skip, address))
+	const uintptr_t at = unwind_ip(context, &before);
+	const uintptr_t address = at - (!before && at);
+	if (!out->n && span_has(walk->skip, address))
 		return _URC_NO_REASON;
-	if (walk->n == walk->most) {
-		walk->cut = true;
+	if (!address)
+		return _URC_END_OF_STACK;
+	if (out->n_returns <= GM_UNWIND_MOST)
+		out->returns[out->n_returns++] =
+			(struct gm_unwound_return){unwind_frame(context) - sizeof(uintptr_t), at};
+	if (span_has(walk->end, address))
+		return _URC_END_OF_STACK;
+	if (out->n == walk->most) {
+		out->cut = true;
 		return _URC_END_OF_STACK;
 	}
-	walk->out[walk->n++] = address;
+	out->addresses[out->n++] = address;
 	return _URC_NO_REASON;
 }
 
-uint32_t gm_unwind(uintptr_t *out, uint32_t n, struct gm_span skip, struct gm_span end, bool *cut)
+void gm_unwind(struct gm_unwound *out, uint32_t most, struct gm_span skip, struct gm_span end)
 {
-	struct walk walk = {.out = out, .most = n, .skip = skip, .end = end};
+	struct walk walk = {out, most < GM_UNWIND_MOST ? most : GM_UNWIND_MOST, skip, end};
+	out->n = out->n_returns = 0;
+	out->cut = false;
 	if (unwind_backtrace)
 		unwind_backtrace(frame_visit, &walk);
-	*cut = walk.cut;
-	return walk.n;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The C and C++ frames of the calling thread, by the unwinder of libgcc_s: it follows .eh_frame,
+ * The C and C++ frames of the calling thread, by the unwinder of libgcc_s. It follows .eh_frame,
  * which every object has that exceptions may cross, with or without frame pointers. libgcc_s is
- * loaded when stacks are asked for, so the preload does not need it; glibc itself loads it so, for
- * pthread_cancel and backtrace. Measured (x86-64, glibc 2.36): 130 ns a frame; before glibc 2.35,
- * which has no _dl_find_object, some 20 ns more for each object that is loaded. Frame pointers cost
- * 2 ns, but are wrong, unnoticed, wherever one library is built without them, as wheels are.
- * libunwind has no place where it can be expected.
+ * loaded only if stacks are requested, so the preload does not depend on it; glibc loads it in the
+ * same way, for pthread_cancel and backtrace. Measured (x86-64, glibc 2.36): 130 ns a frame; before
+ * glibc 2.35, without _dl_find_object, some 20 ns more for each loaded object. Frame pointers cost
+ * 2 ns, but are silently wrong if one library is built without them, as wheels are. libunwind is
+ * not installed in general.
  */
 #ifndef GM_STACK_UNWIND_H
 #define GM_STACK_UNWIND_H
@@ -19,15 +19,30 @@ struct gm_span {
 	uintptr_t low, high;
 };
 
-/* Load the unwinder. False: there is none, and no frames are found. Not thread-safe. */
+/* Load the unwinder. False: there is none; later calls find no frames. Not thread-safe. */
 bool gm_unwind_open(void);
 
+enum { GM_UNWIND_MOST = 64 };
+
+/* A return address and its place on the stack, for x86-64. */
+struct gm_unwound_return {
+	uintptr_t place, address;
+};
+
+struct gm_unwound {
+	uint32_t n;
+	bool cut; /* there are more */
+	uintptr_t addresses[GM_UNWIND_MOST];
+	/* Of these frames, and of the following frame in `end`, if there is one. */
+	uint32_t n_returns;
+	struct gm_unwound_return returns[GM_UNWIND_MOST + 1];
+};
+
 /*
- * The calls that are under way, the innermost one first, each by an address in its instruction: at
- * most `n` of them. Frames in `skip` are left out up to the first one outside of it; the walk ends
- * before a frame in `end`. *cut: there are more than `n`. No lock may be held: the unwinder asks
- * the dynamic linker.
+ * The calls in progress, the innermost first, each as an address in its instruction: at most `most`
+ * of them, and GM_UNWIND_MOST. Innermost frames in `skip` are left out; the walk ends before a
+ * frame in `end`. No lock may be held: the unwinder calls the dynamic linker.
  */
-uint32_t gm_unwind(uintptr_t *out, uint32_t n, struct gm_span skip, struct gm_span end, bool *cut);
+void gm_unwind(struct gm_unwound *out, uint32_t most, struct gm_span skip, struct gm_span end);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The helpers of this build: images.S, which local.mk makes where configure found an nvcc. */
+/* The helpers of this build: images.S, which local.mk makes if configure found an nvcc. */
 #include <stddef.h>
 
 #include "takeover/takeover.h"
@@ -12,7 +12,7 @@
 #undef GM_POLICY
 IMAGE(empty)
 
-/* No table: its pointers would have to be relocated in every process. */
+/* Not a table: its pointers would have to be relocated in every process. */
 struct gm_takeover_images gm_takeover_images(unsigned policy)
 {
 	struct gm_takeover_images images = {.empty = gm_helper_empty_code,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The machine code of GPUs, as far as a takeover reads and writes it: one instruction, the absolute
- * call, which holds its target. From sm_75 on an instruction has 16 bytes.
+ * call, which contains its target. From sm_75 on an instruction has 16 bytes.
  *
- * There is no table of architectures: where a call holds its target is found from a call whose
- * target is known. An architecture with another form is recognised as unknown.
+ * There is no table of architectures: the target's position is found from a call with a known
+ * target. An architecture with another form is recognised as unknown.
  *
  * Pure functions; any thread.
  */
@@ -19,7 +19,7 @@ struct gm_insn {
 	uint64_t low, high;
 };
 
-/* Where a call holds its target, which is a multiple of 4: without its lowest two bits. */
+/* The bits of a call with its target, which is a multiple of 4: without its lowest two bits. */
 enum gm_call_form {
 	GM_CALL_UNKNOWN,
 	GM_CALL_WHOLE, /* sm_75 to sm_89: 47 bits from bit 34 on */
@@ -33,7 +33,7 @@ const struct gm_insn *gm_insn_call(const struct gm_insn *code, size_t n);
 /* Does the function set the stack pointer to a constant before its instruction `call`? */
 bool gm_insn_switches_stack(const struct gm_insn *code, const struct gm_insn *call);
 
-/* The form of a call that is known to go to `target`. */
+/* The form of a call with the known target `target`. */
 enum gm_call_form gm_insn_form(struct gm_insn call, uint64_t target);
 
 uint64_t gm_insn_target(enum gm_call_form form, struct gm_insn call);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper: malloc and free of one policy of the heap, N of policy.def given as GM_HELPER_POLICY,
- * and the kernels by which the host reads and writes the code of a context, and tests it.
+ * The helper: malloc and free of one policy of the heap, number GM_HELPER_POLICY of policy.def, and
+ * kernels by which the host reads, writes and tests the code of a context.
  *
- * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in the place of the driver's,
- * from kernels of any module: they have 24 registers, and no constant bank, as that is the calling
+ * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in place of the driver's, from
+ * kernels of any module: they have 24 registers, and no constant bank, for that is the calling
  * kernel's.
  */
 #include "heap/device/policies.h"
@@ -25,7 +25,7 @@ enum {
 
 extern "C" {
 
-/* The driver's; nvcc calls it for `new` of a type that is aligned to more than 16 bytes. */
+/* The driver's; nvcc calls it for `new` of a type with an alignment over 16 bytes. */
 __device__ void *__cuda_syscall_aligned_malloc(size_t size, size_t alignment);
 
 __device__ struct gm_heap *gm_helper_heap;
@@ -67,7 +67,7 @@ __device__ __noinline__ void *gm_helper_calls_aligned(size_t size, size_t alignm
 	return __cuda_syscall_aligned_malloc(size, alignment);
 }
 
-/* `call` is never set: it keeps the linker from dropping functions that no kernel calls. */
+/* `call` is never true: it keeps the linker from dropping functions that no kernel calls. */
 __global__ void gm_helper_addresses(bool call)
 {
 	uint64_t *address = gm_helper_answer.address;
@@ -87,19 +87,26 @@ __global__ void gm_helper_use(struct gm_heap *heap)
 	gm_helper_heap = heap;
 }
 
-/* Read `n` instructions, at most GM_HELPER_CODE. */
-__global__ void gm_helper_read(const uint64_t *code, unsigned n)
+/* Read GM_HELPER_CODE instructions, with one thread for each half. */
+__global__ void gm_helper_read(const uint64_t *code, unsigned place)
 {
-	for (unsigned i = 0; i < 2 * n; i++)
-		gm_helper_answer.code[i] = gm_load64_system(code + i);
+	gm_helper_answer.code[place][threadIdx.x] = gm_load64_system(code + threadIdx.x);
 }
 
-/* Write one instruction, in one access. */
-__global__ void gm_helper_write(uint64_t *code, uint64_t low, uint64_t high)
+/* Write one instruction, in one access, and read it back. No effect if one of the `before` earlier
+ * instructions did not read back. */
+__global__ void gm_helper_write(uint64_t *code, uint64_t low, uint64_t high, unsigned before)
 {
+	struct gm_helper_answer *answer = &gm_helper_answer;
+	if (before == 0)
+		answer->written = 0;
+	if (answer->written != before)
+		return;
 	asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(code), "l"(low), "l"(high)
 		     : "memory");
 	__threadfence_system();
+	if (gm_load64_system(code) == low && gm_load64_system(code + 1) == high)
+		answer->written = before + 1;
 }
 
 static __device__ bool helper_holds(const volatile uint32_t *word, uint32_t value)
@@ -125,7 +132,7 @@ static __device__ void helper_count(uint64_t address, bool good)
 		 1);
 }
 
-/* An allocation for each thread, while other warps have theirs. */
+/* Each thread has an allocation at the same time as other warps. */
 static __device__ void helper_use_all(void)
 {
 	uint32_t value = (blockIdx.x * blockDim.x + threadIdx.x) * 0x9e3779b9u;
@@ -139,6 +146,12 @@ static __device__ void helper_use_all(void)
 		gm_helper_calls_free((void *)word);
 }
 
+static __device__ bool helper_went_well(void)
+{
+	const volatile struct gm_helper_answer *answer = &gm_helper_answer;
+	return !answer->refused && !answer->elsewhere && !answer->damaged;
+}
+
 /* Call malloc and free as kernels of the program do. */
 __global__ void gm_helper_test(unsigned part)
 {
@@ -148,26 +161,27 @@ __global__ void gm_helper_test(unsigned part)
 		*kept = (uint64_t)gm_helper_calls_malloc(GM_HELPER_BYTES);
 		helper_count(*kept, true);
 	}
-	if (part == GM_HELPER_ALIGNEDS && first) {
+	if (part == GM_HELPER_ALIGNEDS && first && helper_went_well()) {
 		uint64_t at = (uint64_t)gm_helper_calls_aligned(GM_HELPER_BYTES, ALIGNMENT);
 		helper_count(at, at % ALIGNMENT == 0);
 		if (helper_is_ours(at))
 			gm_helper_calls_free((void *)at);
 	}
-	if (part == GM_HELPER_STRANGERS && first)
+	if (part == GM_HELPER_STRANGERS && first && helper_went_well())
 		gm_helper_calls_free(&gm_helper_answer);
-	if (part == GM_HELPER_ALL) {
+	if (part == GM_HELPER_ALL && gm_helper_answer.passed) {
 		helper_use_all();
 		if (first)
 			gm_helper_calls_free((void *)*kept);
 	}
 }
 
-/* The heap counts invalid frees: read how many, and take off `tests`, which are the test's. */
+/* Read the heap's count of invalid frees, and subtract the test's own, `tests`. */
 __global__ void gm_helper_seen(uint64_t tests)
 {
 	uint64_t seen = gm_load64(&gm_helper_heap->foreign_frees);
 	gm_helper_answer.strangers = seen;
+	gm_helper_answer.passed = seen >= tests && helper_went_well();
 	gm_add64(&gm_helper_heap->foreign_frees, 0 - (seen < tests ? seen : tests));
 }
 

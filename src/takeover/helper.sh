@@ -3,8 +3,8 @@
 # Compile a module that a takeover loads. NVCC is the compiler, SRC the folder src/, NAME `empty` or a policy of the heap.
 #   helper.sh compile NVCC SRC FOLDER/NAME.ARCH.cubin           the code of one generation of GPUs, not linked; NAME.ARCH.ptx beside it
 #   helper.sh bind NVCC SRC FOLDER/NAME.fatbin OLDEST ARCH...   link them; NAME.fatbin.ptx beside it is PTX of OLDEST for other GPUs
-# Functions have the 24 registers that every kernel which calls malloc has, and the stack of the driver's malloc: where the
-# calls of a policy take more, bind fails. Relocatable device code, linked: without it a function has no address.
+# Functions have 24 registers, as every kernel that calls malloc, and the stack of the driver's malloc: bind
+# fails if the calls of a policy need more stack. Relocatable device code, linked: else it has no addresses.
 set -eu
 step=$1 nvcc=$2 src=$3 out=$4 folder=$(dirname "$4") name=$(basename "$4")
 shift 4
@@ -27,7 +27,7 @@ fi
 
 most=512 # bytes of stack: that of the driver's malloc
 
-# The functions that take most stack when one calls the next, each with its frame: gm_helper_aligned 16, gm_helper_malloc 64, ...
+# The call chain with the most stack, with frame sizes: gm_helper_aligned 16, gm_helper_malloc 64, ...
 deepest() { # deepest PTX SM
 	{
 		"$bin/ptxas" -v -c -arch="sm_$2" -maxrregcount=24 -o "$work/again" "$1" 2>&1
@@ -73,12 +73,12 @@ for sm; do
 		cat "$work/said" >&2
 		exit 1
 	}
-	# What nvlink thinks unreachable it drops, and calls of that go to address 0.
+	# nvlink drops functions that it finds unreachable; calls of them then go to address 0.
 	[ "$(functions "$folder/$name.$sm.cubin")" = "$(functions "$work/$sm.cubin")" ] || {
 		echo "helper.sh: nvlink dropped functions of $out for sm_$sm" >&2
 		exit 1
 	}
-	# gm_helper_addresses calls malloc and free directly. Where a function calls itself, nvlink warns, and says 0.
+	# gm_helper_addresses calls malloc and free directly. On recursion nvlink warns, and prints 0.
 	stack=$(sed -n '/gm_helper_addresses/{n;s/.* \([0-9]*\) stack.*/\1/p;}' "$work/said")
 	! grep -q "'gm_helper_addresses' cannot be" "$work/said" || stack=
 	[ "$name" = empty ] || [ "${stack:-$((most + 1))}" -le $most ] || {

@@ -4,10 +4,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of every kernel that calls malloc. */
+/* The registers of every kernel that calls malloc. */
 #define REGISTERS 24
 
-/* The head of a container: the sizes are of the head, and of the content that follows. */
+/* The head of a container, with the size of the head and of the content behind it. */
 struct container {
 	uint32_t magic;
 	uint16_t version, header;

@@ -11,7 +11,7 @@ static const char *const names[GM_PATCH_KERNELS] = {
 	[GM_PATCH_TEST] = "gm_helper_test",	      [GM_PATCH_SEEN] = "gm_helper_seen",
 };
 
-/* Remember the first error of the driver. True: there was none here. */
+/* Keep the first error of the driver. True: `result` is no error. */
 static bool patch_ok(struct gm_patch *p, CUresult result)
 {
 	if (p->result == CUDA_SUCCESS)
@@ -23,8 +23,7 @@ bool gm_patch_run(struct gm_patch *p, enum gm_patch_kernel kernel, unsigned bloc
 		  unsigned threads, void **args)
 {
 	return patch_ok(p, p->driver->cuLaunchKernel(p->kernel[kernel], blocks, 1, 1, threads, 1, 1,
-						     0, p->stream, args, NULL)) &&
-	       patch_ok(p, p->driver->cuStreamSynchronize(p->stream));
+						     0, p->stream, args, NULL));
 }
 
 bool gm_patch_fetch(struct gm_patch *p)
@@ -53,44 +52,45 @@ bool gm_patch_load(struct gm_patch *p)
 	return gm_patch_run(p, GM_PATCH_USE, 1, 1, (void *[]){&heap});
 }
 
-bool gm_patch_read(struct gm_patch *p, uint64_t at, struct gm_insn *out, unsigned n)
+bool gm_patch_read(struct gm_patch *p, uint64_t at, unsigned place)
 {
-	if (!gm_patch_run(p, GM_PATCH_READ, 1, 1, (void *[]){&at, &n}) || !gm_patch_fetch(p))
-		return false;
-	for (unsigned i = 0; i < n; i++) {
-		out[i].low = p->answer.code[2 * i];
-		out[i].high = p->answer.code[2 * i + 1];
-	}
-	return true;
+	return gm_patch_run(p, GM_PATCH_READ, 1, 2 * GM_HELPER_CODE, (void *[]){&at, &place});
 }
 
-static bool patch_write(struct gm_patch *p, uint64_t at, struct gm_insn insn)
+void gm_patch_code(const struct gm_patch *p, unsigned place, struct gm_insn code[GM_HELPER_CODE])
 {
-	struct gm_insn read;
-	return gm_patch_run(p, GM_PATCH_WRITE, 1, 1, (void *[]){&at, &insn.low, &insn.high}) &&
-	       gm_patch_read(p, at, &read, 1) && gm_insn_same(read, insn);
+	for (unsigned i = 0; i < GM_HELPER_CODE; i++) {
+		code[i].low = p->answer.code[place][2 * i];
+		code[i].high = p->answer.code[place][2 * i + 1];
+	}
+}
+
+/* Write an instruction after `before` others. */
+static bool patch_write(struct gm_patch *p, uint64_t at, struct gm_insn insn, unsigned before)
+{
+	return gm_patch_run(p, GM_PATCH_WRITE, 1, 1,
+			    (void *[]){&at, &insn.low, &insn.high, &before});
 }
 
 bool gm_patch_apply(struct gm_patch *p)
 {
 	while (p->changed < GM_TAKEOVER_FUNCTIONS) {
 		unsigned i = p->changed++;
-		if (!patch_write(p, p->change[i].at, p->change[i].call))
+		if (!patch_write(p, p->change[i].at, p->change[i].call, i))
 			return false;
 	}
-	return true;
+	return gm_patch_fetch(p) && p->answer.written == p->changed;
 }
 
-/* In reverse order: while malloc is still ours, so must free be. */
+/* Undo in reverse order: free must be ours as long as malloc is. */
 bool gm_patch_undo(struct gm_patch *p)
 {
-	while (p->changed > 0) {
-		unsigned i = p->changed - 1;
-		if (!patch_write(p, p->change[i].at, p->change[i].was))
+	for (unsigned done = 0; done < p->changed; done++) {
+		unsigned i = p->changed - 1 - done;
+		if (!patch_write(p, p->change[i].at, p->change[i].was, done))
 			return false;
-		p->changed = i;
 	}
-	return true;
+	return gm_patch_fetch(p) && p->answer.written == p->changed;
 }
 
 bool gm_patch_drop_lines(struct gm_patch *p)

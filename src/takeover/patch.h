@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A takeover in progress: the helper's kernels, which read and write code, and the change itself.
- * One thread, with the context current and its capture mode RELAXED. All functions return false
- * after an error of the driver, which p->result keeps.
+ * A takeover in progress: calls of the helper's kernels, which read and write code, and the change
+ * itself. One thread, with the context current and its capture mode RELAXED. All functions return
+ * false after an error of the driver, which p->result keeps.
  */
 #ifndef GM_TAKEOVER_PATCH_H
 #define GM_TAKEOVER_PATCH_H
@@ -28,29 +28,31 @@ struct gm_patch {
 	CUmodule module;
 	CUfunction kernel[GM_PATCH_KERNELS];
 	CUdeviceptr variable;		/* gm_helper_answer */
-	struct gm_helper_answer answer; /* as last fetched */
+	struct gm_helper_answer answer; /* copy of the last fetch */
 	struct {
 		uint64_t at;
 		struct gm_insn was, call;
 	} change[GM_TAKEOVER_FUNCTIONS];
-	unsigned changed; /* so many of them may have been written */
+	unsigned changed; /* so many of `change` may have been written */
 	CUresult result;  /* of the first call of the driver that failed */
 };
 
-/* Load the helper, find its kernels, give it the heap. */
+/* Load the helper, find its kernels, pass the heap to it. */
 bool gm_patch_load(struct gm_patch *p);
 
-/* Run a kernel of the helper and wait for it. */
+/* Launch a kernel of the helper, after earlier ones. gm_patch_fetch returns the kernel's errors. */
 bool gm_patch_run(struct gm_patch *p, enum gm_patch_kernel kernel, unsigned blocks,
 		  unsigned threads, void **args);
 
-/* p->answer = the helper's gm_helper_answer. */
+/* Wait for the kernels, and copy gm_helper_answer to p->answer. */
 bool gm_patch_fetch(struct gm_patch *p);
 
-/* Read `n` instructions at `at`, at most GM_HELPER_CODE. */
-bool gm_patch_read(struct gm_patch *p, uint64_t at, struct gm_insn *out, unsigned n);
+/* Read: read GM_HELPER_CODE instructions at `at` into a place of the answer. Code: copy them from
+ * p->answer, after gm_patch_fetch. */
+bool gm_patch_read(struct gm_patch *p, uint64_t at, unsigned place);
+void gm_patch_code(const struct gm_patch *p, unsigned place, struct gm_insn code[GM_HELPER_CODE]);
 
-/* Write all calls, or the instructions that were there before; true if they read back. After each,
+/* Write all calls, or the earlier instructions back; true if they read back. Afterwards
  * multiprocessors may still hold the old code: gm_patch_drop_lines. */
 bool gm_patch_apply(struct gm_patch *p);
 bool gm_patch_undo(struct gm_patch *p);

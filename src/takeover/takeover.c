@@ -15,7 +15,7 @@ const char *gm_takeover_text(enum gm_takeover_end end)
 	return end < GM_TAKEOVER_ENDS ? texts[end] : "unknown";
 }
 
-/* --- the steps: each returns how the takeover ends there, or GM_TAKEOVER_TAKEN to go on --- */
+/* --- the steps: each returns the end of the takeover, or GM_TAKEOVER_TAKEN to continue --- */
 
 static bool helper_run_part(struct gm_patch *p, unsigned part)
 {
@@ -28,8 +28,8 @@ static bool helper_run_part(struct gm_patch *p, unsigned part)
 	return ran;
 }
 
-/* The driver makes a context ready for malloc at the first launch of a kernel that may call it, and
- * must not do so once its code was changed. */
+/* The driver sets a context up for malloc at the first launch of a kernel that may call it. This
+ * must not happen after the change of the code. */
 static enum gm_takeover_end takeover_load(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	(void)r;
@@ -39,28 +39,36 @@ static enum gm_takeover_end takeover_load(struct gm_patch *p, struct gm_takeover
 }
 
 struct call {
-	uint64_t at; /* 0: there is none */
+	uint64_t at; /* 0: no call */
 	struct gm_insn insn;
 	bool own_stack; /* the function has switched to a stack of its own */
 };
 
-/* The call in the function at `at`; false: the driver failed. */
-static bool call_read(struct gm_patch *p, uint64_t at, struct call *call)
+/* Find the call in the function at `at`, with its code in a place of the answer. */
+static struct call call_find(const struct gm_patch *p, uint64_t at, unsigned place)
 {
 	struct gm_insn code[GM_HELPER_CODE];
-	*call = (struct call){0};
-	if (!gm_patch_read(p, at, code, GM_HELPER_CODE))
-		return false;
+	struct call call = {0};
+	gm_patch_code(p, place, code);
 	const struct gm_insn *found = gm_insn_call(code, GM_HELPER_CODE);
 	if (!found)
-		return true;
-	call->at = at + (uint64_t)(found - code) * sizeof *found;
-	call->insn = *found;
-	call->own_stack = gm_insn_switches_stack(code, found);
+		return call;
+	call.at = at + (uint64_t)(found - code) * sizeof *found;
+	call.insn = *found;
+	call.own_stack = gm_insn_switches_stack(code, found);
+	return call;
+}
+
+/* Read the code of each function into the place of the same number. */
+static bool functions_read(struct gm_patch *p, const uint64_t at[GM_TAKEOVER_FUNCTIONS])
+{
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		if (!gm_patch_read(p, at[i], i))
+			return false;
 	return true;
 }
 
-/* The addresses of each function in the helper's answer: ours, and a caller of the driver's. */
+/* Indices into the answer's addresses: our function, and a caller of the driver's function. */
 static const struct {
 	enum gm_helper_function ours, calls;
 } functions[GM_TAKEOVER_FUNCTIONS] = {
@@ -71,27 +79,30 @@ static const struct {
 
 static enum gm_takeover_end takeover_decode(struct gm_patch *p, struct gm_takeover_report *r)
 {
-	uint64_t address[GM_HELPER_FUNCTIONS];
-	struct call call;
+	enum { OURS = GM_TAKEOVER_FUNCTIONS }; /* place of the code that calls ours */
+	uint64_t address[GM_HELPER_FUNCTIONS], caller[GM_TAKEOVER_FUNCTIONS];
 	bool never = false;
 	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&never}) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
 	memcpy(address, p->answer.address, sizeof address);
-	if (!call_read(p, address[GM_HELPER_CALLS_OURS], &call))
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		caller[i] = address[functions[i].calls];
+	if (!functions_read(p, caller) || !gm_patch_read(p, address[GM_HELPER_CALLS_OURS], OURS) ||
+	    !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
-	r->form = gm_insn_form(call.insn, address[GM_HELPER_MALLOC]);
+	r->form = gm_insn_form(call_find(p, address[GM_HELPER_CALLS_OURS], OURS).insn,
+			       address[GM_HELPER_MALLOC]);
 	for (unsigned i = 0; r->form && i < GM_TAKEOVER_FUNCTIONS; i++) {
-		r->to[i] = address[functions[i].ours];
-		if (!call_read(p, address[functions[i].calls], &call))
-			return GM_TAKEOVER_DRIVER;
+		struct call call = call_find(p, caller[i], i);
 		if (!call.at)
 			return GM_TAKEOVER_UNKNOWN_CODE;
+		r->to[i] = address[functions[i].ours];
 		r->at[i] = gm_insn_target(r->form, call.insn);
 	}
 	return r->form ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_UNKNOWN_CODE;
 }
 
-/* Can this be the address of one function of the driver's, and of no other? */
+/* Can this be the address of exactly one function of the driver? */
 static bool address_is_plausible(const struct gm_takeover_report *r, uint64_t at)
 {
 	unsigned seen = 0;
@@ -101,15 +112,16 @@ static bool address_is_plausible(const struct gm_takeover_report *r, uint64_t at
 }
 
 /* The driver's malloc and free save the caller's registers, switch to a stack of their own, and
- * call the function that does the work. That call is the one to change: it will go to ours. */
+ * call the function that does the work. That call is changed, to call ours. */
 static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover_report *r)
 {
-	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
-		struct call call;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		if (!address_is_plausible(r, r->at[i]))
 			return GM_TAKEOVER_STRANGE_MALLOC;
-		if (!call_read(p, r->at[i], &call))
-			return GM_TAKEOVER_DRIVER;
+	if (!functions_read(p, r->at) || !gm_patch_fetch(p))
+		return GM_TAKEOVER_DRIVER;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
+		struct call call = call_find(p, r->at[i], i);
 		if (!call.own_stack || !address_is_plausible(r, gm_insn_target(r->form, call.insn)))
 			return GM_TAKEOVER_STRANGE_MALLOC;
 		p->change[i].at = call.at;
@@ -127,32 +139,18 @@ static enum gm_takeover_end takeover_change(struct gm_patch *p, struct gm_takeov
 	return p->result == CUDA_SUCCESS ? GM_TAKEOVER_NOT_WRITTEN : GM_TAKEOVER_DRIVER;
 }
 
-/* Run a part of the test; `threads` threads have got memory by its end, in total. */
-static enum gm_takeover_end takeover_test_part(struct gm_patch *p, struct gm_takeover_report *r,
-					       enum gm_helper_part part, uint64_t threads)
-{
-	if (!helper_run_part(p, part) || !gm_patch_fetch(p))
-		return GM_TAKEOVER_DRIVER;
-	r->given = p->answer.given;
-	r->wrong = p->answer.refused + p->answer.elsewhere + p->answer.damaged;
-	return r->given == threads && !r->wrong ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_TEST_FAILED;
-}
-
 static enum gm_takeover_end takeover_test(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	uint64_t blocks = p->config->blocks;
-	enum gm_takeover_end end = takeover_test_part(p, r, GM_HELPER_MALLOCS, blocks);
-	if (end == GM_TAKEOVER_TAKEN)
-		end = takeover_test_part(p, r, GM_HELPER_ALIGNEDS, 2 * blocks);
-	if (end == GM_TAKEOVER_TAKEN)
-		end = takeover_test_part(p, r, GM_HELPER_STRANGERS, 2 * blocks);
-	if (end != GM_TAKEOVER_TAKEN)
-		return end;
-	if (!gm_patch_run(p, GM_PATCH_SEEN, 1, 1, (void *[]){&blocks}) || !gm_patch_fetch(p))
+	if (!helper_run_part(p, GM_HELPER_MALLOCS) || !helper_run_part(p, GM_HELPER_ALIGNEDS) ||
+	    !helper_run_part(p, GM_HELPER_STRANGERS) ||
+	    !gm_patch_run(p, GM_PATCH_SEEN, 1, 1, (void *[]){&blocks}) ||
+	    !helper_run_part(p, GM_HELPER_ALL) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
-	if (p->answer.strangers < blocks)
-		return GM_TAKEOVER_TEST_FAILED;
-	return takeover_test_part(p, r, GM_HELPER_ALL, 2 * blocks + blocks * GM_HELPER_THREADS);
+	r->given = p->answer.given;
+	r->wrong = p->answer.refused + p->answer.elsewhere + p->answer.damaged;
+	bool all = r->given == 2 * blocks + blocks * GM_HELPER_THREADS;
+	return all && !r->wrong && p->answer.passed ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_TEST_FAILED;
 }
 
 static const struct {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Takes over malloc, free and the malloc of over-aligned types of all kernels of one context,
- * present and future. They are one function each per context, in memory that kernels can write.
- * Each saves the caller's registers, switches to a stack of its own (512 bytes with driver 580),
- * and calls the function that does the work. A takeover makes that call go to malloc and free of
- * the heap, in a helper module (helper.cu):
+ * present and future. Each is one function per context, in memory that kernels can write. It saves
+ * the caller's registers, switches to a stack of its own (512 bytes with driver 580), and calls the
+ * function that does the work. A takeover redirects that call to malloc and free of the heap, in a
+ * helper module (helper.cu):
  *
  *   load     the helper, and the driver's own malloc with it
- *   decode   the code of the helper's callers of malloc and free: where are the driver's?
- *   plan     the code of these: where is the call, and is all as expected?
+ *   decode   the code of the helper's callers of malloc and free: finds the driver's functions
+ *   plan     the code of these functions: finds the call, and checks for unexpected code
  *   change   a kernel writes the calls, and multiprocessors drop their cached lines of code
  *   test     a kernel calls malloc and free
  *
- * Either every step reads back as expected, or the calls are put back. Images of the program are
- * never altered.
+ * Either every step reads back as expected, or the original calls are restored. Images of the
+ * program are never altered.
  */
 #ifndef GM_TAKEOVER_TAKEOVER_H
 #define GM_TAKEOVER_TAKEOVER_H
@@ -33,7 +33,7 @@ enum gm_takeover_end {
 /* One line of explanation; never NULL. */
 const char *gm_takeover_text(enum gm_takeover_end end);
 
-/* The modules to load: the helper, and an empty one. NULL: there is none. */
+/* The modules to load: the helper, and an empty one. NULL: no module. */
 struct gm_takeover_images {
 	const void *helper, *empty;	    /* code: for cuModuleLoadData */
 	const void *helper_ptx, *empty_ptx; /* a container of PTX: for cuLinkAddData */
@@ -41,17 +41,17 @@ struct gm_takeover_images {
 
 struct gm_takeover_config {
 	const struct gm_driver *driver;
-	struct gm_takeover_images images; /* the helper's with the policy of the heap */
-	CUdeviceptr heap;		  /* of struct gm_heap, ready */
-	unsigned blocks; /* of the test: two for each multiprocessor, at most GM_HELPER_BLOCKS */
-	/* Around a launch of kernels that allocate; may be NULL. */
+	struct gm_takeover_images images; /* helper for the policy of the heap */
+	CUdeviceptr heap;		  /* address of a struct gm_heap that is ready */
+	unsigned blocks; /* blocks of the test: 2 a multiprocessor, at most GM_HELPER_BLOCKS */
+	/* Called before and after a launch of kernels that allocate; may be NULL. */
 	void (*launch)(void *arg, CUstream stream);
 	void (*launched)(void *arg, CUstream stream, bool launched);
 	void *arg;
 };
 
-/* Functions of the driver that are taken over, in the order in which they are changed. They are put
- * back in reverse order: memory of ours must never get to the driver's free. */
+/* Functions of the driver that are taken over, in the order of the change. They are restored in
+ * reverse order: memory of ours must never reach the driver's free. */
 enum gm_takeover_function {
 	GM_TAKEOVER_FREE,
 	GM_TAKEOVER_MALLOC,
@@ -61,9 +61,9 @@ enum gm_takeover_function {
 
 struct gm_takeover_report {
 	enum gm_takeover_end end;
-	const char *step; /* that failed, or NULL */
+	const char *step; /* the failed step, or NULL */
 	CUresult result;  /* of the driver, in that step */
-	/* addresses, by gm_takeover_function: the driver's, ours; 0: not known */
+	/* addresses, by gm_takeover_function: the driver's, ours; 0: unknown */
 	uint64_t at[GM_TAKEOVER_FUNCTIONS], to[GM_TAKEOVER_FUNCTIONS];
 	unsigned form;	       /* enum gm_call_form */
 	uint64_t given, wrong; /* threads of the test */
@@ -71,9 +71,9 @@ struct gm_takeover_report {
 
 /*
  * Take over the context that is current to the calling thread; no other thread does so meanwhile.
- * Waits for kernels of its own on a stream of its own; legal while captures are open. The modules
- * remain loaded until the context ends. True: taken over. False: report->end has the reason, and
- * the context is as before, unless that is GM_TAKEOVER_BROKEN. The heap remains the caller's.
+ * Waits for its own kernels on its own stream; legal while captures are open. The modules remain
+ * loaded until the context ends. True: taken over. False: report->end has the reason, and the
+ * context is as before, except after GM_TAKEOVER_BROKEN. The caller still owns the heap.
  */
 bool gm_takeover(const struct gm_takeover_config *config, struct gm_takeover_report *report);
 

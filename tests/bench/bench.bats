@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The measurements, on the simulated pair: that every part of the suite writes its rows, and what report.py says of them.
-# Nothing depends on how long anything took.
+# The measurements, on the simulated pair: every part of the suite writes its rows, and report.py judges them.
+# No test depends on a time.
 
 setup() {
 	command -v python3 >/dev/null || skip "python3 is not installed"
@@ -14,7 +14,7 @@ setup() {
 	ln -s "$BUILD/tests/bench/client" "$BUILD/tests/bench/exec" "$BUILD/tests/bench/libempty.so" "$BUILD/gpumemstat" bundle/
 	cp "$SOURCE"/*.py "$SOURCE/run.sh" bundle/
 	chmod u+w bundle/*.py bundle/run.sh
-	# In place of the programs of cuBLAS and PyTorch, which want a real device.
+	# Stand-ins for the programs of cuBLAS and PyTorch, which need a real device.
 	printf '%s\n' '#!/bin/sh' 'echo ready' 'while read -r line; do echo ok 5; done' >bundle/blas
 	printf '%s\n' 'import sys' 'print("ready", flush=True)' 'for line in sys.stdin:' \
 		'    print({"setup": "ok", "train": "ok 7"}[line.split()[0]], flush=True)' >bundle/train.py
@@ -22,7 +22,7 @@ setup() {
 	printf 'a 0 1000\na 1 3000000\nf 0\na 0 5000000\nf 1\nf 0\n' >bundle/trace.txt
 }
 
-# Ask the measured program; its answers.
+# ask COMMAND...: print the answers of the measured program.
 ask() {
 	printf '%s\n' "$@" | bundle/client
 }
@@ -32,7 +32,7 @@ modes() {
 	! bundle/gpumemstat env | grep -q '^GPUMEM_FREE ' || echo defer
 }
 
-# The rows that the suite has to write where blocks can have 42 MiB: case size unit peer.
+# The rows of the suite where blocks have up to 42 MiB: case size unit peer.
 expected() {
 	local mode log size peer n
 	for mode in $(modes); do
@@ -73,7 +73,7 @@ expected() {
 @test "every part of the suite writes its rows" {
 	[ -z "$SANITIZE_LIB" ] || skip "the empty library of a build with a sanitizer cannot be loaded alone"
 	run bundle/run.sh pool results
-	[ "$status" -eq 1 ] # a round or a few are no result
+	[ "$status" -eq 1 ] # too few rounds meet no target
 	[[ $output == *" of "*" targets met" ]]
 	local csv=(results/*-Simulated-GPU-pool.csv)
 	[ -f "${csv[0]}" ]
@@ -86,7 +86,7 @@ expected() {
 	expected | sort >expected
 	awk -F, -v OFS=' ' '{print $2, $3 == "" ? "-" : $3, $5, $7 == "" ? "-" : $7}' rows | sort >found
 	diff -u expected found
-	# Each is well-formed, and its ratio is above 1 where ours is better.
+	# Each row is well-formed. Its ratio is above 1 if ours is better.
 	awk -F, '
 		function number(x) {return x ~ /^[0-9.]+(e[-+][0-9]+)?$/}
 		NF != 11 || $1 != "pool" || $4 < 1 || !number($6) || ($7 != "") != number($8) || ($7 == "" && $9 $10 $11 != "") {
@@ -95,7 +95,7 @@ expected() {
 			ratio = $5 == "pairs/s" || $5 == "share" ? $6 / $8 : $8 / $6
 			if (ratio / $9 < 0.999 || ratio / $9 > 1.001 || $10 $11 != "") {print "wrong ratio: " $0; bad = 1}}
 		END {exit bad}' rows
-	# 8,000,000 bytes are alive at the peak; 2 MiB are mapped at the start, and then what a block lacks.
+	# 8,000,000 bytes are alive at the peak. 2 MiB are mapped at the start, later the missing part of a block.
 	awk -F, '$2 == "replay/sync/mapped-peak" && $6 ~ /^8.38861e\+0?6$/ {n++} $2 == "replay/sync/utilisation" && $6 ~ /^0.95367/ {n++}
 		END {exit n != 2}' rows
 }
@@ -116,7 +116,7 @@ expected() {
 	! grep -qE '^pool,(exec|replay|blas|train)/' results/*.csv
 }
 
-@test "where there is no GPU there is nothing to measure" {
+@test "without a GPU nothing is measured" {
 	SIM_DEVICES=0 run bundle/run.sh pool results
 	[ "$status" -eq 77 ]
 	[[ $output == "run.sh: no GPU here"* ]]
@@ -139,7 +139,7 @@ expected() {
 	[ "$status" -eq 1 ]
 }
 
-# The allocations and frees of a command, the first of them, after the cudaFree(NULL) that makes the context.
+# first_calls COMMAND N: its first N allocations and frees after the cudaFree(NULL) that creates the context.
 first_calls() {
 	rm -f calls
 	SIM_TRACE=$PWD/calls ask "$1" >/dev/null
@@ -183,7 +183,7 @@ first_calls() {
 	[ "${lines[-1]}" = "trace.py: twice.csv: 0x1 is allocated twice" ]
 }
 
-@test "the interval of a ratio is one of order statistics" {
+@test "the interval of a ratio is a pair of order statistics" {
 	cd bundle
 	python3 - <<-'END'
 		import measure
@@ -203,7 +203,7 @@ first_calls() {
 	END
 }
 
-# Rows that just meet each target; after ; the same row when it is just missed.
+# For each target a row that just meets it, and after ; a row that just misses it.
 targets() {
 	cat <<-'END'
 		warm/sync,512,9,us,1,native,3,3.01,3,3.1;warm/sync,512,9,us,1,native,3,2.99,2,4
@@ -232,7 +232,7 @@ targets() {
 	local line missed=0
 	echo suite,case,size,count,unit,ours,peer,theirs,ratio,low,high >head
 	{ cat head; targets | sed 's/;.*//; s/^/pool,/'; } >met.csv
-	echo 'pool,threads=8/same/defer,2097152,9,pairs/s,6,one thread,1,1,1,1' >>met.csv # no target is about these
+	echo 'pool,threads=8/same/defer,2097152,9,pairs/s,6,one thread,1,1,1,1' >>met.csv # a row without a target
 	run python3 bundle/report.py met.csv
 	[ "$status" -eq 0 ]
 	[[ $output == *"18 of 18 targets met" ]]
@@ -269,10 +269,14 @@ targets() {
 	GPUMEM_FREE=defer python3 bundle/turns.py turns.csv "$GPUMEM_TEST_PRELOAD" "$GPUMEM_TEST_PRELOAD" "commit: x and y"
 	grep -qx '# commit: x and y' turns.csv
 	grep -q '^# 2 rounds; geometric mean of the ratios [0-9.]*$' turns.csv
-	# 64th parts of 1 GiB: 512 B to 16 MiB.
+	# A 64th part of 1 GiB is the largest size: sizes are 512 B to 16 MiB.
 	[ "$(grep -c '^turns,turns/pair,[0-9]*,2,us,[0-9.e+-]*,before,' turns.csv)" -eq 5 ]
 	[ "$(grep -c '^turns,turns/threads=[0-9]*,[0-9]*,2,pairs/s,' turns.csv)" -eq 20 ]
 	[ "$(grep -c '^turns,turns/mixed=[18],4096,2,pairs/s,' turns.csv)" -eq 2 ]
+	BENCH_CASES='turns/pair:512 turns/mixed=8:4096' python3 bundle/turns.py few.csv "$GPUMEM_TEST_PRELOAD" "$GPUMEM_TEST_PRELOAD"
+	[ "$(grep -c '^turns,' few.csv)" -eq 2 ]
+	grep -q '^turns,turns/pair,512,2,us,' few.csv
+	grep -q '^turns,turns/mixed=8,4096,2,pairs/s,' few.csv
 	run python3 bundle/turns.py turns.csv
 	[ "$status" -eq 1 ]
 	[ "$output" = 'turns.py RESULT.csv BEFORE.so AFTER.so COMMENT...' ]

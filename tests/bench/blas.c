@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program whose memory was allocated long ago and that does nothing but multiply: cuBLAS in a
- * loop. */
+/* A program that has allocated its memory, and only multiplies matrices by cuBLAS, in a loop. */
 #include "client.h"
 
 #include <cublas_v2.h>

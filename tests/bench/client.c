@@ -21,6 +21,7 @@ int main(void)
 		{"threads", 5, bench_threads},
 		{"free_under", 3, bench_free_under},
 		{"launch", 1, bench_launch},
+		{"launch_gate", 1, bench_launch_gate},
 		{"copy", 4, bench_copy},
 		{"hold", 1, bench_hold},
 		{"held", 0, bench_held},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Copies between the host and the device: copy h2d|d2h plain|pinned|fresh SIZE TIME. Plain memory
- * was touched before, fresh memory is new for each copy, and only the copy is timed. The median.
+ * was touched before; fresh memory is new for each copy. Only the copy is timed. Answers the
+ * median.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +21,7 @@ static void *pages(size_t size)
 	return at;
 }
 
-/* Touched memory, kept for further commands. */
+/* Returns touched memory, which is kept for later commands. */
 static void *plain(size_t size)
 {
 	static void *kept;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a preload costs a program that has nothing to do with it: one command, started over and over
- * under each of the libraries in turn ("" is none), in an order that changes from round to round.
+ * The cost of a preload for a program that does not use it: one command is started again and again
+ * under each of the libraries by turns ("" is none), in an order that changes in each round.
  *
  *     exec ROUNDS LIBRARY... -- COMMAND [ARGUMENT]...
  *
- * Prints a line a library: the median of its times from spawn to wait, and the median and quartiles
- * of what each round took more than under the first, in microseconds.
+ * Prints a line for each library: the median time from spawn to wait, and the median and quartiles
+ * of the difference to the first library in the same round, in microseconds.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The environment of this process, with LD_PRELOAD as it shall be. */
+/* This process's environment, with LD_PRELOAD set to `library`, or without it. */
 static char **environment_with(const char *library)
 {
 	size_t n = 0, at = 0;
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 	posix_spawn_file_actions_addopen(&silent, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_addopen(&silent, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
 	for (unsigned i = 0; i < n; i++)
-		run(argv + at + 1, environments[i]); /* into the page cache */
+		run(argv + at + 1, environments[i]); /* fills the page cache */
 	for (unsigned round = 0; round < rounds; round++)
 		for (unsigned i = 0; i < n; i++) {
 			unsigned which = (i + round) % n;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What the preload costs each process that is started; prints times and fails on none.
+# The cost of the preload for each process that is started. Prints times; a time is never a failure.
 EXTRA_DIST += tests/bench/exec.c tests/bench/exec.sh
 BENCH_EXEC = tests/bench/exec tests/bench/libempty.so
 CLEANFILES += $(BENCH_EXEC)

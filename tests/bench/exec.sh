@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the preload adds to the start of a program that never uses CUDA, against an empty library. Run in the build folder
-# by make bench-exec; ROUNDS, COMMAND and REPEATS may be set. Times only mean something in a release build at a quiet time:
-# they fail nothing.
+# The cost of the preload at the start of a program that never uses CUDA, compared with an empty library. Run
+# in the build folder by make bench-exec; ROUNDS, COMMAND and REPEATS may be set. Times are valid only for a
+# release build on a quiet machine; a time is never a failure.
 set -eu
 rounds=${ROUNDS:-2000}
 repeats=${REPEATS:-3}

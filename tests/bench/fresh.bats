@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The measurements of fresh heaps, with programs in place of fresh.cu, which wants a GPU: the rows that fresh.py makes of what
-# they print, what report.py says of them, and the script that builds other allocators.
+# The measurements of fresh heaps, with stand-ins for fresh.cu, which needs a GPU: the rows of fresh.py,
+# report.py's judgement of them, and the script that builds other allocators.
 
 setup() {
 	command -v python3 >/dev/null || skip "python3 is not installed"
@@ -21,7 +21,8 @@ setup() {
 	chmod +x bundle/gpumemstat
 }
 
-# A heap: heap NAME MALLOC. Under the preload it takes twice as long, and writes a log, by which it has slack.
+# heap NAME MALLOC: a stand-in for a heap. Under the preload it takes twice as long, and writes a log, which
+# reports slack.
 heap() {
 	local mapped=1700000000
 	[ "$1" != header ] || mapped=1600000000
@@ -31,6 +32,7 @@ heap() {
 		us=\$(($2 * (1 + \${#LD_PRELOAD} / 1000 + \$([ -n "\$LD_PRELOAD" ] && echo 1 || echo 0))))
 		echo "row cold us \$((us * 10))"
 		echo "row start ms 5"
+		echo "row ready ms 3"
 		echo "row live bytes 1000000000"
 		echo "row first-free us 9"
 		echo "row warm us \$us"
@@ -50,7 +52,7 @@ heap() {
 	heap corw 5
 	heap gallatin 30
 	python3 bundle/fresh.py out.csv . "date: today" 2>err
-	# The fake preload is no library, which the loader says.
+	# The stand-in for the preload is no library: the loader reports that.
 	refute grep -v "cannot be preloaded" err
 	grep -qx '# date: today' out.csv
 	grep -qx '# heaps: G T native corw gallatin' out.csv
@@ -59,13 +61,15 @@ heap() {
 	grep -q '^fresh,T/thread/warm,64,1,us,40,native,20,0.5,' out.csv
 	grep -q '^fresh,G/thread/cold,64,1,us,100,corw + map,150,1.5,' out.csv
 	grep -q '^fresh,G/thread/first-free,64,1,us,9,later,6,' out.csv
-	# Memory without slack, which is shown.
+	# Excess without slack; slack has a row of its own.
 	grep -q '^fresh,G/thread/excess,64,1,bytes,-6.71089e+07,,,' out.csv
 	grep -q '^fresh,T/thread/slack,64,1,bytes,1e+08,,,' out.csv
 	refute grep '^fresh,native/thread/slack' out.csv
-	# On a heap that is mapped beforehand the first malloc, and the start, are no rows by themselves.
+	# On a heap that is mapped beforehand the first malloc, and the times to its end, make no rows.
 	refute grep '^fresh,G/thread/cold,64,1,us,100,corw,' out.csv
 	refute grep '^fresh,G/thread/start,64,1,ms,5,corw,' out.csv
+	refute grep '^fresh,G/thread/ready,64,1,ms,3,corw,' out.csv
+	grep -q '^fresh,T/thread/ready,64,1,ms,3,G,3,1,' out.csv
 	run python3 bundle/fresh_table.py out.csv
 	[[ $output == *"best rival / G"*"3"* ]]
 }
@@ -101,7 +105,7 @@ heap() {
 	grep -E '^first free, G: at most 2x a later one +0.667 times at 64 B +yes$' <<<"$output"
 }
 
-@test "build.sh: fetches the commits that are asked for, and names what does not build" {
+@test "build.sh: fetches the requested commits, and names allocators that do not build" {
 	command -v git >/dev/null || skip "git is not installed"
 	mkdir from peers out bench
 	git init -q from/one

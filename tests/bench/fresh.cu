@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * malloc in kernels as users meet it: a fresh process, a fresh heap, default knobs, nothing mapped
- * beforehand. One program a heap: FRESH_PEER names its adapter (peers/). fresh.py runs them.
+ * malloc in kernels as a user has it: a fresh process, a fresh heap, default knobs, nothing mapped
+ * beforehand. One program for each heap: FRESH_PEER names its adapter (peers/). fresh.py runs them.
  *
  *   fresh-NAME SHAPE SIZE THREADS
  *
  *   thread       a block of SIZE for each thread
- *   mixed        4 to SIZE bytes
+ *   beside       the same beside as many live blocks of an earlier kernel; no start, ready, cold
+ *   mixed        blocks of 4 to SIZE bytes
  *   warp         a block for the first lane of each warp
  *
- * Prints "row NAME UNIT VALUE", first of a fresh heap, then of one that has served this load:
+ * Prints "row NAME UNIT VALUE", first for the fresh heap, then for the same heap after this load:
  *
  *   start        from the start of the process (FRESH_START) to the end of its first kernel, ms
+ *   ready        the same from the creation of the context: with the heap's creation or takeover
  *   cold         that kernel's mallocs, us
- *   mapped-...   bytes of the GPU that the heap had after cold, warm and churn
- *   first-free   all of these blocks, us
+ *   mapped-...   the heap's bytes of the GPU after cold, warm and churn
+ *   first-free   the frees of all these blocks, us
  *   warm, free   the median of five, us
  *   first-churn  malloc, write, read, free, eight times in one kernel, us
  *   churn        the median of five more; mapped-churn
- *   live         bytes that the blocks of a kernel have together
- *   slack        of mapped-churn, what is mapped ahead of need, where the heap's adapter knows
+ *   live         bytes of all blocks together
+ *   slack        memory of mapped-churn that is mapped ahead, if the heap's adapter knows it
  *
- * The times are the device's own, by events. Exit status 1: a block is missing or damaged.
+ * The device measures the times, by events. Exit status 1: a block is missing or damaged.
  */
 #include <algorithm>
 #include <chrono>
@@ -125,7 +127,7 @@ __global__ static void verify(Case c, Counts *counts)
 
 /* --- time and memory --- */
 
-/* Microseconds of the device. */
+/* Microseconds by the device's clock. */
 static double timed(Peer &peer, const std::function<void()> &launch)
 {
 	static cudaEvent_t begin, end;
@@ -151,8 +153,8 @@ static double median(std::vector<double> v)
 	return v[v.size() / 2];
 }
 
-/* Bytes of the GPU in use, by all processes, as the management library counts: the preload does not
- * change what it says. 0: it is not there. */
+/* Bytes of the GPU in use by all processes, as NVML reports: the preload does not change NVML's
+ * answer. 0: NVML is missing. */
 static double device_used()
 {
 	static void *const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
@@ -173,7 +175,7 @@ static double device_used()
 	return (double)memory.used;
 }
 
-/* Bytes mapped ahead, which an adapter may know; else less than 0. */
+/* Bytes mapped ahead, if the adapter knows them; else less than 0. */
 template <class P> static auto slack_of(P &peer, int) -> decltype(peer.slack(device_used))
 {
 	return peer.slack(device_used);
@@ -200,13 +202,18 @@ static void check(Counts *counts, const char *when)
 	exit(1);
 }
 
-/* Milliseconds since the process began, by who started it. */
+static double now_ms()
+{
+	timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
+}
+
+/* Milliseconds since the start of the process, which FRESH_START gives. */
 static double since_start()
 {
 	const char *text = getenv("FRESH_START");
-	timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return text ? now.tv_sec * 1e3 + now.tv_nsec / 1e6 - strtod(text, nullptr) / 1e6 : 0;
+	return text ? now_ms() - strtod(text, nullptr) / 1e6 : 0;
 }
 
 static double live_of(const Case &c)
@@ -217,17 +224,25 @@ static double live_of(const Case &c)
 	return bytes;
 }
 
-static void measure(Peer &peer, const Case &c, Counts *counts)
+static void measure(Peer &peer, Case c, bool beside, Counts *counts, double began)
 {
 	const unsigned grid = (c.threads + BLOCK - 1) / BLOCK;
 	const auto take = [&] { allocate<<<grid, BLOCK>>>(peer.device(), c); };
 	const auto give = [&] { release<<<grid, BLOCK>>>(peer.device(), c); };
 	const auto turn = [&] { churn<<<grid, BLOCK>>>(peer.device(), c, counts); };
 	std::vector<double> warm, free, churned;
-	double cold = timed(peer, take), start = since_start(), before = peer.used_before;
-	row("cold", "us", cold);
-	row("start", "ms", start);
-	row("live", "bytes", live_of(c));
+	if (beside) {
+		timed(peer, take);
+		MUST(cudaMalloc(&c.at, (c.threads / c.every + 1) * sizeof *c.at));
+	}
+	double cold = timed(peer, take), start = since_start(), ready = now_ms() - began;
+	double before = peer.used_before;
+	if (!beside) {
+		row("cold", "us", cold);
+		row("start", "ms", start);
+		row("ready", "ms", ready);
+	}
+	row("live", "bytes", live_of(c) * (beside ? 2 : 1));
 	row("mapped-cold", "bytes", device_used() - before);
 	fill<<<grid, BLOCK>>>(c);
 	verify<<<grid, BLOCK>>>(c, counts);
@@ -242,7 +257,7 @@ static void measure(Peer &peer, const Case &c, Counts *counts)
 	row("warm", "us", median(warm));
 	row("free", "us", median(free));
 	row("mapped-warm", "bytes", device_used() - before);
-	MUST(cudaMemset(counts, 0, sizeof *counts)); /* what was freed may have been written */
+	MUST(cudaMemset(counts, 0, sizeof *counts)); /* warm's verify ran before its fill */
 	row("first-churn", "us", timed(peer, turn));
 	for (int i = 0; i < ROUNDS; i++)
 		churned.push_back(timed(peer, turn));
@@ -257,10 +272,11 @@ static void measure(Peer &peer, const Case &c, Counts *counts)
 int main(int argc, char **argv)
 {
 	if (argc != 4) {
-		fprintf(stderr, "usage: %s thread|mixed|warp SIZE THREADS\n", argv[0]);
+		fprintf(stderr, "usage: %s thread|beside|mixed|warp SIZE THREADS\n", argv[0]);
 		return 2;
 	}
 	bool mixed = !strcmp(argv[1], "mixed"), warp = !strcmp(argv[1], "warp");
+	bool beside = !strcmp(argv[1], "beside");
 	unsigned size = (unsigned)strtoul(argv[2], nullptr, 0);
 	unsigned threads = (unsigned)strtoul(argv[3], nullptr, 0), every = warp ? 32 : 1;
 	Case c = {nullptr, threads, every, mixed ? 0 : size, size};
@@ -269,9 +285,9 @@ int main(int argc, char **argv)
 	MUST(cudaMalloc(&c.at, threads / every * sizeof *c.at + sizeof *c.at));
 	MUST(cudaMalloc(&counts, sizeof *counts));
 	MUST(cudaMemset(counts, 0, sizeof *counts));
-	double before = device_used();
-	Peer peer(size_t(threads / every) * (size < 16 ? 16 : size));
+	double before = device_used(), began = now_ms();
+	Peer peer(size_t(threads / every) * (size < 16 ? 16 : size) * (beside ? 2 : 1));
 	peer.used_before = before;
-	measure(peer, c, counts);
+	measure(peer, c, beside, counts, began);
 	return 0;
 }

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""malloc in kernels as users meet it, beside other allocators: what tests/bench/fresh.cu prints, as rows.
+"""malloc in kernels as a user has it, beside other allocators: makes rows of the output of
+tests/bench/fresh.cu.
 
     fresh.py RESULT.csv WORK [COMMENT]...
 
-Each value is of a process of its own, with a fresh heap and default knobs. G is gpumem_device.cuh on a heap that grows, T is an
-unmodified program under the preload, native the same without it. rw-bm and corw are this project's, on a heap mapped
-beforehand; they serve one size. Slack, which G and T map ahead and give to whoever lacks memory, is no part of "excess";
-that of T is read from its log. "corw + map" is the time of corw's first mallocs there and of mapping that memory. Other
-allocators are those that `make bench-bundle PEERS=DIR` built. A round runs every heap for every case, in a random order.
-Environment: BENCH_SECONDS (200), the time to take; no round begins after it; BENCH_ROUNDS (9), at most; BENCH_PEERS, the heaps
-to run (all that are here); BENCH_CASES, as thread:16:1000000.
+Each value is from a process of its own, with a fresh heap and default knobs. G is gpumem_device.cuh on a heap
+that grows, T is an unmodified program under the preload, native the same without it. rw-bm and corw are this
+project's, on a heap that is mapped beforehand; they serve one size. Slack is memory that G and T map ahead,
+and return when other memory lacks: "excess" leaves it out; the slack of T is read from its log. "corw + map"
+is the time of corw's first mallocs there and of mapping that memory. Other allocators are those of `make
+bench-bundle PEERS=DIR`. A round runs every heap for every case, in a random order. Environment: BENCH_SECONDS
+(200), the time to use: later no round begins; BENCH_ROUNDS (9), the maximum; BENCH_PEERS, the heaps to run
+(default: all that are present); BENCH_CASES, as thread:16:1000000.
 """
 import glob
 import json
@@ -23,18 +25,19 @@ import time
 from measure import Gone, Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIMIT = 20  # seconds that one process may take
+LIMIT = 20  # seconds, for one process
 MILLION = 1000000
 SIZES = [16, 64, 256, 1024, 4096, 8192, 24, 40, 777, 32, 128, 512, 2048]
 CASES = ([("thread", size, MILLION) for size in SIZES[:9]] + [("mixed", size, MILLION) for size in (64, 512, 4096)] +
-         [("warp", size, 32 * 100000) for size in (16, 512, 4096)] + [("thread", size, MILLION) for size in SIZES[9:]])
+         [("beside", size, MILLION) for size in (16, 64, 1024)] + [("warp", size, 32 * 100000) for size in (16, 512, 4096)] +
+         [("thread", size, MILLION) for size in SIZES[9:]])
 OURS = ("G", "T")
-PROGRAMS = {"G": "header", "T": "plain", "native": "plain"}  # of others: the name itself
+PROGRAMS = {"G": "header", "T": "plain", "native": "plain"}  # others: the name itself
 MAPPED = ("rw-bm", "corw")
 
 
 def present():
-    """The heaps whose programs are here; ours first."""
+    """Heaps whose programs are present; ours first."""
     names = [name[len("fresh-"):] for name in sorted(os.listdir(HERE)) if name.startswith("fresh-")]
     found = [name for name, program in PROGRAMS.items() if program in names]
     found += [name for name in names if name not in PROGRAMS.values()]
@@ -57,7 +60,7 @@ def environment(name, work):
 
 
 def slack_of(work):
-    """Bytes of slack at the end of the process whose log is in `work`, which goes; None: it wrote none."""
+    """Bytes of slack at the end of the process with a log in `work`; removes the log. None: no log."""
     logs = glob.glob(os.path.join(work, "*.gml"))
     if not logs:
         return None
@@ -70,7 +73,7 @@ def slack_of(work):
 
 
 def measured(table, name, case, work):
-    """{row: (unit, value)} of one process; without those that it did not get to."""
+    """{row: (unit, value)} of one process; without rows that it did not reach."""
     command = [os.path.join(HERE, "fresh-" + PROGRAMS.get(name, name))] + [str(word) for word in case]
     variables = environment(name, work)
     variables["FRESH_START"] = str(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
@@ -97,7 +100,7 @@ def measured(table, name, case, work):
 
 
 def add_own(table, label, size, values):
-    """The first free beside a later one, and memory, slack aside, beyond half as much again as the blocks have, and 64 MiB."""
+    """The first free beside a later one. Excess: memory without slack, beyond 1.5 times the blocks and 64 MiB."""
     if "free" in values:
         table.add(label + "/first-free", size, "us", values["first-free"][1], "later", values["free"][1])
     if "mapped-churn" in values and "slack" in values:
@@ -106,7 +109,7 @@ def add_own(table, label, size, values):
 
 
 def add(table, case, values):
-    """Rows of one round: what ours took beside each other heap, and the memory of all."""
+    """Rows of one round: ours beside each other heap, and the memory of all heaps."""
     shape, size, threads = case
     label = shape if threads in (MILLION, 32 * 100000) else "%s=%d" % (shape, threads)
     if "cold" in values.get("corw", {}) and "map" in values["corw"]:
@@ -120,7 +123,7 @@ def add(table, case, values):
         for peer in [name for name in values if name != ours]:
             for column, (unit, value) in values[ours].items():
                 theirs = values[peer].get(column)
-                if theirs and unit != "bytes" and (peer not in MAPPED or column not in ("start", "cold")):
+                if theirs and unit != "bytes" and (peer not in MAPPED or column not in ("start", "ready", "cold")):
                     table.add("%s/%s/%s" % (ours, label, column), size, unit, value, peer, theirs[1])
 
 

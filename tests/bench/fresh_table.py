@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What fresh.py measured, as tables: a line a heap, a column a size, best of all rivals last.
+"""The measurements of fresh.py, as tables: a line for each heap, a column for each size, the best of all
+rivals last.
 
     fresh_table.py RESULT.csv
 
-Then the ratio of the best general rival to ours: above 1 ours is the fastest. rw-bm and corw serve one size, and are no rivals.
+The last lines have the ratio of the best general rival to ours: above 1 ours is the fastest. rw-bm and corw
+serve one size, and are no rivals.
 """
 import sys
 
 from report import read
 
-COLUMNS = ("cold", "first-free", "warm", "free", "first-churn", "churn", "start")
+COLUMNS = ("cold", "first-free", "warm", "free", "first-churn", "churn", "start", "ready")
 OURS, BOUNDS = ("G", "T"), ("rw-bm", "corw", "corw + map")
 
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Growth of gpumem::vector beside thrust::device_vector: figure 5.3 of M. Suresh, Dynamically
-// Determined Output Space for SpGEMM Using GPU Virtual Memory Management (2023), which has the
-// share of resizing in the time of a vector of the non-zeros of a product.
+// Determined Output Space for SpGEMM Using GPU Virtual Memory Management (2023). The figure shows
+// the share of resizing in the time of a vector for the non-zeros of a product.
 //
 //     growth ELEMENTS STEP
 //
-// Each container is empty at first, and grows by STEP elements at a time, which a kernel then
-// writes, until it has ELEMENTS ints: the sizes of a result that is not known. It prints a line of
-// key=value for each container: vector; reserved, which has its capacity from the start; thrust, a
-// device_vector with Thrust's allocator, and allocator, one with gpumem::allocator.
+// Each container is empty at first, and grows by STEP elements at a time up to ELEMENTS ints; a
+// kernel writes each step. So grows a result of unknown size. Prints a line of key=value for each
+// container: vector; reserved, a vector with its full capacity from the start; thrust, a
+// device_vector with Thrust's allocator; allocator, a device_vector with gpumem::allocator.
 //
-//     total_ms      all of it, kernels included
-//     resize_ms     the calls that grow, each waited for
+//   total_ms      total time, kernels included
+//   resize_ms     the calls that grow, with a wait for each
 //     resize_share  resize_ms / total_ms, in percent
-//     peak_bytes    most bytes that the container had at once, an old block beside the new one
-//     copied_bytes  bytes that growth has moved
+//   peak_bytes    peak of the container's bytes, an old block beside the new one
+//   copied_bytes  bytes moved by growth
 //     checksum      of the elements at the end, computed on the device
 #include <thrust/device_vector.h>
 
@@ -44,7 +44,7 @@ static double now_ms()
 		.count();
 }
 
-// What an allocator has handed out: the blocks of all vectors of one run.
+// Memory of an allocator: the blocks of all vectors of one run.
 static struct {
 	std::size_t live, peak;
 } handed_out;
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
 	MUST(cudaFree(nullptr));
 	try {
 		growth unused = {};
-		thrust::device_vector<int> first; // loads the kernels, which is not timed
+		thrust::device_vector<int> first; // loads the kernels outside the timing
 		grow(first, 1, 1, unused);
 		run_vector("vector", elements, step, false);
 		run_vector("reserved", elements, step, true);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The measurements of the device heap, with a program in place of heap.cu, which wants a GPU: the rows that heap.py makes of
-# what it prints, what report.py says of them, and the tables.
+# The measurements of the device heap, with a stand-in for heap.cu, which needs a GPU: the rows of heap.py,
+# report.py's judgement of them, and the tables.
 
 setup() {
 	command -v python3 >/dev/null || skip "python3 is not installed"
@@ -13,17 +13,17 @@ setup() {
 	chmod u+w bundle/*.py
 }
 
-# A program that prints, for any part, what the arguments say.
+# heap_says LINE...: a stand-in that prints these lines for any part.
 heap_says() {
 	printf '%s\n' '#!/bin/sh' 'cat <<END' "$@" END >bundle/heap
 	chmod +x bundle/heap
 }
 
-@test "heap.py: pairs and single values become rows, with the program's policies alone" {
+@test "heap.py: pairs and single values become rows, for the requested policies only" {
 	heap_says "pair thread/warm 16 us 20 rw-bm 40" "pair thread/warm 16 us 30 rw-bm 30" "one utilisation/granule 64 share 0.99"
 	BENCH_POLICIES=rw-bm python3 bundle/heap.py out.csv . "date: today"
 	grep -qx '# date: today' out.csv
-	# Four parts name rw-bm alone or with others, and one more runs each by itself.
+	# Four parts run rw-bm, alone or with other policies; a fifth part runs each policy by itself.
 	grep -E '^heap,thread/warm,16,[0-9]+,us,25,rw-bm,35,1.5,' out.csv
 	grep -E '^heap,utilisation/granule,64,[0-9]+,share,0.99,' out.csv
 }
@@ -40,7 +40,7 @@ heap_says() {
 	[[ $output == *"heap.py: heap says: some words" ]]
 }
 
-# Rows that just meet each target; after ; the same row when it is just missed.
+# For each target a row that just meets it, and after ; a row that just misses it.
 targets() {
 	cat <<-'END'
 		thread/warm,16,9,us,3,rw-bm,2,.67,.6,.7;thread/warm,16,9,us,3,rw-bm,2,.66,.6,.7
@@ -70,13 +70,13 @@ targets() {
 		missed=$((missed + 1))
 	done < <(targets)
 	[ "$missed" -eq 9 ]
-	# A size that is no power of two has slots that are larger.
+	# For a size that is no power of two the slots are larger than the blocks.
 	sed 's/granule,16,1,share,.95/granule,24,1,share,.75/' met.csv >other.csv
 	run python3 bundle/report.py other.csv
 	[[ $output == *"not measured"*"8 of 9 targets met" ]]
 }
 
-@test "heap_table.py shows policies beside the allocators that it has files of" {
+@test "heap_table.py shows the policies beside allocators of other files" {
 	echo suite,case,size,count,unit,ours,peer,theirs,ratio,low,high >rows.csv
 	echo heap,thread/warm,16,9,us,20,rw-bm,40,2,2,2 >>rows.csv
 	unset GPUMEM_TEST_DATA

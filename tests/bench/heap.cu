@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * The device heap's policies on a GPU, measured: what heap.py runs and turns into rows.
+ * Measurements of the device heap's policies on a GPU. heap.py runs them, and writes the rows.
  *
  *   heap PART [POLICY]...
  *
- * Prints a line a pair: "pair CASE SIZE UNIT OURS PEER THEIRS", where ours is policy `granule`, or
- * "one CASE/POLICY SIZE UNIT VALUE". The two of a pair take turns, each time on a new heap of 16
- * GiB: cold is the first malloc of it, warm and free are the median of the next five, churn is
+ * Prints a line for each pair, "pair CASE SIZE UNIT OURS PEER THEIRS", where ours is policy
+ * `granule`, or "one CASE/POLICY SIZE UNIT VALUE". The two of a pair take turns, each time on a new
+ * heap of 16 GiB: cold is its first malloc, warm and free are the median of the next five, churn is
  * malloc, touch, free, eight times in one kernel. The cases are the survey's (Winter, Parger,
  * Mlakar, Steinberger, PPoPP 2021), and some more.
  */
@@ -112,7 +112,7 @@ static Sample sample(const Policy &p, const Case &c, const char *name, bool firs
 	return s;
 }
 
-/* The two take turns, as long as there is time. */
+/* Ours and the peer take turns until the time is over. */
 static void compare(const Policy &peer, const Case &c, const char *name, double seconds)
 {
 	const Policy &ours = policy_named("granule");
@@ -156,14 +156,14 @@ static void compare_mixed(const Policy &peer, double seconds)
 		compare(peer, {addresses, MILLION, 1, 0, most}, "mixed", seconds);
 }
 
-/* Against what the targets name: every size. */
+/* Peers that the targets name: every size. */
 static void part_targets(const Policy &peer)
 {
 	compare_sizes(peer, sizes, sizeof sizes / sizeof *sizes, 1);
 	compare_mixed(peer, 1);
 }
 
-/* Against any policy: some sizes, a warp's first lane alone, and numbers of threads. */
+/* Any peer: some sizes. */
 static void part_policies(const Policy &peer)
 {
 	compare_sizes(peer, few_sizes, sizeof few_sizes / sizeof *few_sizes, 0.7);
@@ -186,14 +186,14 @@ static void part_scaling(const Policy &peer)
 		}
 }
 
-/* The driver's own malloc, as far as it gets: its time grows with the square. */
+/* The driver's own malloc, for few threads only: its time grows with their square. */
 static void part_cuda(const Policy &cuda)
 {
 	for (unsigned size : {16u, 64u, 256u, 4096u})
 		compare(cuda, {addresses, 10000, 1, size, 0}, "threads=10000", 2);
 }
 
-/* How far apart the addresses of 100,000 allocations lie, and what they need. */
+/* The address range of 100,000 allocations, and the bytes that they need. */
 static void part_range(const Policy &p)
 {
 	const unsigned n = 100000;
@@ -210,7 +210,7 @@ static void part_range(const Policy &p)
 	}
 }
 
-/* A heap of 2 GiB, till malloc answers NULL. */
+/* Fills a heap of 2 GiB until malloc returns NULL. */
 static void part_full(const Policy &p)
 {
 	const uint32_t granules = 1024;
@@ -260,7 +260,7 @@ __global__ static void say_sizes(Case c, unsigned *words)
 		words[t] = (size_of(c, t) + 3) / 4;
 }
 
-/* What a program does without a heap: all say what they need, a prefix sum, one cudaMalloc. */
+/* A program without a heap: every thread writes its size, a prefix sum, one cudaMalloc. */
 struct Scan {
 	unsigned *words, *offset, *at = nullptr;
 	void *work = nullptr;
@@ -295,7 +295,8 @@ struct Scan {
 	}
 };
 
-/* Work generation (wall time), and writing to what was allocated (device time), against that. */
+/* Work generation (wall time), and writes to the allocated memory (device time), compared with
+ * Scan. */
 static void part_work(const Policy &p)
 {
 	const Policy scan = {"scan"};
@@ -326,7 +327,7 @@ static void part_work(const Policy &p)
 				});
 				p.release(ground->device, c);
 				s.release();
-				if (i == 0) /* the first time warms up both */
+				if (i == 0) /* the first round warms up both */
 					continue;
 				pair_line(work, most, "us", ours, scan, theirs);
 				pair_line(write, most, "us", written, scan, packed);
@@ -335,7 +336,8 @@ static void part_work(const Policy &p)
 		}
 }
 
-/* Ten kernels hold what they get, and then each next one gives back what the one before it had. */
+/* Ten kernels allocate and hold their blocks. Each later kernel first frees the blocks of the one
+ * before. */
 static void part_hold(const Policy &peer)
 {
 	const Policy *both[] = {&policy_named("granule"), &peer};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the measurements of the device heap share: the policies as tables of what can be launched,
- * the driver's own malloc among them, and a heap on memory that all of them use in turn.
+ * For the measurements of the device heap: tables of each policy's kernels, the driver's own malloc
+ * among them, and a heap on memory that all policies use by turns.
  */
 #ifndef GM_TESTS_BENCH_HEAP_H
 #define GM_TESTS_BENCH_HEAP_H
@@ -14,7 +14,8 @@
 
 enum { BLOCK = 256, TURNS = 8 };
 
-/* Thread t of `threads`, if t % every == 0, has at[t / every], of `size` bytes; 0: 4 to `most`. */
+/* Thread t of `threads` has a block of `size` bytes in at[t / every] if t % every == 0. Size 0: 4
+ * to `most` bytes. */
 struct Case {
 	void **at;
 	unsigned threads, every, size, most;
@@ -29,7 +30,7 @@ __device__ static unsigned size_of(const Case &c, unsigned t)
 	return c.size ? c.size : 4 + scatter(t) % (c.most - 3);
 }
 
-/* The driver's own, which needs no heap of ours. */
+/* The driver's own malloc, which needs no heap of ours. */
 struct policy_cuda {
 	static constexpr const char *name = "cuda";
 	static constexpr unsigned can = GM_POLICY_FREES | GM_POLICY_MIXES;
@@ -67,7 +68,7 @@ template <class P> __global__ void do_release(gm_heap *heap, Case c)
 		P::free(heap, c.at[t / c.every]);
 }
 
-/* Malloc, touch, free, TURNS times in one kernel. */
+/* Malloc, touch and free, TURNS times in one kernel. */
 template <class P> __global__ void do_churn(gm_heap *heap, Case c, Counts *counts)
 {
 	unsigned t = blockIdx.x * BLOCK + threadIdx.x;
@@ -84,7 +85,7 @@ template <class P> __global__ void do_churn(gm_heap *heap, Case c, Counts *count
 	}
 }
 
-/* Until it is full: how many were had. */
+/* Allocates until the heap is full; adds the number of blocks to *count. */
 template <class P> __global__ void do_fill(gm_heap *heap, unsigned size, unsigned long long *count)
 {
 	unsigned long long mine = 0;
@@ -146,7 +147,7 @@ static const std::vector<Policy> policies = {
 	exit(2);
 }
 
-/* Device memory for a heap, and what goes with it; one heap at a time. */
+/* Device memory for a heap, with all that a heap needs. One heap at a time. */
 struct Ground {
 	uint32_t capacity;
 	char *memory;
@@ -165,7 +166,8 @@ struct Ground {
 		MUST(cudaMalloc(&host.run, capacity * 4));
 	}
 
-	/* A heap of `granules` of it; answers microseconds, without those of asking for memory. */
+	/* Makes a heap of `granules`. Returns the time in microseconds, without that of allocating
+	 * memory. */
 	double open(const Policy &p, uint32_t granules)
 	{
 		size_t bytes = p.bytes(granules);

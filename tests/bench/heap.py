@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The device heap's policies on a GPU: what tests/bench/heap.cu prints, as rows.
+"""The device heap's policies on a GPU: makes rows of the output of tests/bench/heap.cu.
 
     heap.py RESULT.csv WORK [COMMENT]...
 
-Ours is policy `granule`; the peers are the other policies, and the driver's own malloc (cuda). A pair that takes long
-is measured less than nine times; the count of the row says how often. Environment: BENCH_SECONDS (150), the time to
-take at most, BENCH_POLICIES, the policies to compare with (all of them).
+Ours is policy `granule`; the peers are the other policies, and the driver's own malloc (cuda). A slow pair
+has fewer than nine measurements; the row's count has their number. Environment: BENCH_SECONDS (150), the
+maximal time; BENCH_POLICIES, the policies to compare with (default: all).
 """
 import os
 import subprocess
@@ -19,7 +19,7 @@ SECONDS = float(os.environ.get("BENCH_SECONDS") or 150)
 FAST = ["rw", "rw-bm", "corw", "bump"]
 SLOW = ["kma", "ouro-s-p", "ouro-va-p", "ouro-vl-p", "ouro-s-c", "ouro-va-c", "ouro-vl-c"]
 OURS = "granule"
-# (part, policies, a process for each?, share of the time): what the targets speak of comes first.
+# (part, policies, a process for each?, share of the time): the targets' parts are first.
 PARTS = (
     ("targets", ["rw-bm", "corw"], False, 0.2),
     ("full", [OURS], False, 0.1),
@@ -36,7 +36,7 @@ PARTS = (
 
 
 def add(table, line):
-    """A row for what heap.cu printed; see there."""
+    """Adds a row for a line of heap.cu; see there."""
     word = line.split()
     if word and word[0] == "pair" and len(word) == 7:
         table.add(word[1], int(word[2]), word[3], float(word[4]), word[5], float(word[6]))
@@ -47,7 +47,7 @@ def add(table, line):
 
 
 def run(table, where, part, policies, limit):
-    """One process; what it printed counts, if it did not get further in `limit` seconds."""
+    """One process; its output counts even if it is cut after `limit` seconds."""
     process = subprocess.Popen([os.path.join(where, "heap"), part] + policies, stdout=subprocess.PIPE, text=True)
     try:
         said, _ = process.communicate(timeout=limit)

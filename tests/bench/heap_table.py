@@ -4,9 +4,10 @@
 
     heap_table.py RESULT.csv
 
-Microseconds for 1,000,000 threads, a line an allocator: those of the file, and, named in brackets, those that the CSV
-files h200_peers_thread.csv and h200_peers_churn.csv in $GPUMEM_TEST_DATA have, which were measured apart. Those are of
-one size of blocks each, chosen when their heap was made, where the allocator is rw-bm, corw or rw.
+Microseconds for 1,000,000 threads, a line for each allocator: those of the file, and, with names in brackets,
+those of the CSV files h200_peers_thread.csv and h200_peers_churn.csv in $GPUMEM_TEST_DATA, which were
+measured separately. There the heaps of rw-bm, corw and rw serve blocks of one size, chosen when the heap is
+made.
 """
 import csv
 import os
@@ -15,7 +16,7 @@ import sys
 from report import read
 
 OURS = "granule"
-# column: (case, and in the peers' files: file, field)
+# column: (case; for the peers' files, which are named by it; and their field)
 COLUMNS = {
     "cold": ("thread", "alloc_cold_us"),
     "warm": ("thread", "alloc_med_us"),
@@ -25,7 +26,7 @@ COLUMNS = {
 
 
 def measured(rows, column):
-    """{allocator: {size: us}}; ours by the peer with most sizes."""
+    """{allocator: {size: us}}; our value is that measured beside the first peer with this size."""
     found = {}
     for row in rows:
         if row.case == "thread/" + column and row.peer:

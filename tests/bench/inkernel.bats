@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The measurements of malloc in kernels, with a program in place of inkernel.cu, which wants a GPU: what it is asked, natively
-# and preloaded, the rows that inkernel.py makes of its answers, and what report.py says of them.
+# The measurements of malloc in kernels, with a stand-in for inkernel.cu, which needs a GPU: its commands,
+# natively and preloaded, the rows of inkernel.py, and report.py's judgement of them.
 
 setup() {
 	command -v python3 >/dev/null || skip "python3 is not installed"
@@ -13,9 +13,10 @@ setup() {
 	ln -s "$BUILD/gpumemstat" bundle/
 	cp "$SOURCE"/*.py bundle/
 	chmod u+w bundle/*.py
-	export BENCH_PRELOAD=libc.so.6 # the program in place of inkernel.cu looks at where its log shall be
+	export BENCH_PRELOAD=libc.so.6 # the stand-in checks the variable GPUMEM_LOG_NAME
 	export ASKED=$PWD/asked NATIVE_NULLS=9900000 OURS_NULLS=0 WRONG=0
-	# Natively all takes 1000 times as long, but for the first turn and a launch; preloaded each turn is faster than the last.
+	# Natively all times are 1000 times as long, except for launches and for the pieces at the default
+	# limit. Each turn is faster than the last one.
 	cat >bundle/inkernel <<-'END'
 		#!/bin/sh
 		who=native scale=1000 turn=0 nulls=$NATIVE_NULLS
@@ -41,7 +42,8 @@ setup() {
 	python3 bundle/inkernel.py out.csv work "date: today" >said
 	grep -qx '# date: today' out.csv
 	[ "$(grep -c '^# skipped' out.csv)" -eq 0 ]
-	# The first turn of a process; then the median of the last three of seven, ours, against the second one, natively.
+	# The first turn of a process. For the rows below: ours is the median of the last three of seven
+	# turns, natively it is the second turn.
 	grep -qx 'inkernel,first-malloc,64,9,us,9,native,9000,1000,1000,1000' out.csv
 	grep -qx 'inkernel,malloc,64,9,us,3,native,8000,2666.67,2666.67,2666.67' out.csv
 	grep -qx 'inkernel,free,64,9,us,20,native,20000,1000,1000,1000' out.csv
@@ -54,7 +56,7 @@ setup() {
 	grep -qx 'inkernel,nulls/native,64,1,NULLs,9.9e+06,,,,,' out.csv
 	grep -qx 'inkernel,growth,167772160,9,us,45,,,,,' out.csv
 	[ "$(grep -vc '^#' out.csv)" -eq 16 ]
-	# The limit is raised before the first kernel, and not where the default is measured.
+	# The limit is raised before the first kernel, but not for the measurement of the default.
 	[ "$(grep -c 'limit 1073741824' asked)" -eq 18 ]
 	[ "$(grep -c '^ours pieces 10000000 64' asked)" -eq 9 ]
 	[ "$(grep -c '^native pieces 10000000 64' asked)" -eq 1 ]
@@ -64,7 +66,7 @@ setup() {
 	[[ $output == *"4 of 4 targets met" ]]
 }
 
-@test "inkernel.py: one NULL in any round is reported; unknown words and refusals end a part" {
+@test "inkernel.py: one NULL in any round is reported; wrong contents and refusals end a part" {
 	OURS_NULLS=1 python3 bundle/inkernel.py out.csv work
 	grep -qx 'inkernel,nulls,64,1,NULLs,9,,,,,' out.csv
 	run python3 bundle/report.py out.csv
@@ -79,7 +81,7 @@ setup() {
 	grep -qx '# skipped: growth: 3 pieces of 167772160 bytes were refused' out.csv
 }
 
-# Rows that just meet each target; after ; the same row when it is just missed.
+# For each target a row that just meets it, and after ; a row that just misses it.
 targets() {
 	cat <<-'END'
 		malloc,64,9,us,1,native,1000,1000,990,1010;malloc,64,9,us,1,native,999,999,990,1010

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The program whose kernels call malloc: see client.h. It is linked with a kernel that does not,
- * whose launch is measured, too. Times are in microseconds, of the device.
+ * The program whose kernels call malloc: see client.h. It also has a kernel that does not call
+ * malloc, whose launch is measured, too. Times are in microseconds, by the device's clock.
  */
 #include <algorithm>
 #include <functional>
@@ -29,7 +29,7 @@ __global__ static void take(unsigned **out, unsigned n, unsigned words)
 	out[t] = at;
 }
 
-/* counts[0]: threads that have nothing; counts[1]: words that are not as written. */
+/* counts[0]: threads without a block; counts[1]: wrong words. */
 __global__ static void check(unsigned **in, unsigned n, unsigned words, unsigned long long *counts)
 {
 	unsigned t = blockIdx.x * BLOCK + threadIdx.x;
@@ -118,7 +118,7 @@ static double microseconds(const std::function<void()> &launch)
 	return ms * 1e3;
 }
 
-/* limit BYTES: what the program asks the driver's own heap to be. */
+/* limit BYTES: set the program's limit for the driver's own heap. */
 static void limit(char **words)
 {
 	BENCH_MUST(cudaDeviceSetLimit(cudaLimitMallocHeapSize, bench_number(words[1])));
@@ -127,7 +127,7 @@ static void limit(char **words)
 
 typedef std::function<void(void *, unsigned long long *)> Step;
 
-/* "ok ALLOCATE RELEASE NULLS WRONG": times, and what the check between them counted. */
+/* "ok ALLOCATE RELEASE NULLS WRONG": two times, and the counts of the check between them. */
 static void turn(unsigned n, const Step &allocate, const Step &examine, const Step &release)
 {
 	void *kept;
@@ -172,7 +172,7 @@ __device__ static unsigned long long nanoseconds()
 	return now;
 }
 
-/* One thread; it frees nothing before all is had. */
+/* One thread; it frees only after all allocations. */
 __global__ static void grow(unsigned n, size_t bytes, void **kept, unsigned long long *took)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -187,7 +187,7 @@ __global__ static void grow(unsigned n, size_t bytes, void **kept, unsigned long
 		free(kept[i]);
 }
 
-/* growth N BYTES: "ok MEDIAN MOST NULLS" of so many pieces that one kernel allocates. */
+/* growth N BYTES: "ok MEDIAN MOST NULLS" of N pieces that one kernel allocates. */
 static void growth(char **words)
 {
 	unsigned n = (unsigned)bench_number(words[1]), nulls = 0;

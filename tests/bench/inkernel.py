@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""malloc in the kernels of a program that knows nothing of gpumem, preloaded and natively. Run by run.sh.
+"""malloc in the kernels of an unmodified program, preloaded and natively. Run by run.sh.
 
     inkernel.py RESULT.csv WORK_FOLDER COMMENT...
 
-Each round starts afresh the programs of tests/bench/inkernel.cu and gives one pair of values to each row. "first" is the
-first kernel of a process, for which a heap has to grow; the other rows are of one that has grown. Natively the limit
-of the heap is raised to 1 GiB, where nothing is said of it. Environment: BENCH_SECONDS (200), as for pool.py.
+Each round starts the programs of tests/bench/inkernel.cu afresh, and adds one pair of values to each row.
+"first" is the first kernel of a process, for which a heap has to grow; the other rows are for a heap that has
+grown. Natively the limit of the heap is raised to 1 GiB, except for the rows of the default limit.
+Environment: BENCH_SECONDS (200), as for pool.py.
 """
 import os
 import statistics
@@ -17,9 +18,9 @@ from pool import LAUNCH_TIME, NATIVE, SECONDS, Suite
 
 OURS = "sync"
 MILLION, SIZE, GIB = 1000000, 64, 1 << 30
-WARM, TIMED = 4, 3  # turns of each round until the heap has grown, and those of which the median counts
-GROWTHS, PIECE = 200, 160 << 20  # longer than what the heap grows by of its own accord
-LIMIT = 120  # seconds for an answer: the driver's malloc takes its time
+WARM, TIMED = 4, 3  # turns of a round until the heap has grown, and turns for the median
+GROWTHS, PIECE = 200, 160 << 20  # longer than the heap's own growth step
+LIMIT = 120  # seconds for an answer: the driver's malloc is slow
 
 
 class Inkernel(Suite):
@@ -30,7 +31,7 @@ class Inkernel(Suite):
         return client.answer(LIMIT)
 
     def turn_of(self, client, *words):
-        """The times to allocate and to release; both do it, to be compared."""
+        """The times to allocate and to release, for comparison."""
         allocated, released, nulls, wrong = self.ask(client, *words)
         if nulls or wrong:
             raise Gone("%s: %d threads got NULL, %d words were wrong" % (" ".join(map(str, words)), nulls, wrong))
@@ -41,12 +42,12 @@ class Inkernel(Suite):
             self.table.add(case % what, size, "us", ours, NATIVE, theirs)
 
     def warm(self, client, *words):
-        """Of a heap that has grown: the medians."""
+        """The medians for a heap that has grown."""
         turns = [self.turn_of(client, *words) for _ in range(WARM + TIMED)][WARM:]
         return [statistics.median(values) for values in zip(*turns)]
 
     def harmless(self, clients, case):
-        """Of a kernel that does not allocate, before and after others of the program did."""
+        """Launches of a kernel that does not allocate, before and after other kernels of the program have allocated."""
         self.alternate(case, "ns", clients, "launch", self.time(LAUNCH_TIME))
 
     def pieces(self, clients):
@@ -71,7 +72,7 @@ class Inkernel(Suite):
         self.with_clients((OURS,), [self.here("inkernel")], lambda clients: run(clients[OURS]))
 
     def default(self):
-        """Ten million threads at the limits that a program finds; all NULLs of all rounds are one value."""
+        """Ten million threads at the default limits; all NULLs of all rounds are one value."""
         def run(client):
             allocated, released, nulls, wrong = self.ask(client, "pieces", 10 * MILLION, SIZE)
             if wrong:
@@ -92,7 +93,7 @@ class Inkernel(Suite):
         self.alone(run)
 
     def native(self):
-        """How many threads the driver's own heap leaves without, at the default limit; once, for it takes long."""
+        """The number of threads without a block in the driver's own heap, at the default limit; once, because it is slow."""
         client = self.start(NATIVE, self.here("inkernel"))
         try:
             client.ready()

@@ -20,6 +20,12 @@ extern "C" void bench_kernel_empty(cudaStream_t stream)
 	empty<<<1, 1, 0, stream>>>();
 }
 
+extern "C" const void *bench_kernel_image(void)
+{
+	return ".version 7.0\n.target sm_70\n.address_size 64\n"
+	       ".visible .entry nothing() { ret; }\n";
+}
+
 extern "C" void bench_kernel_spin(cudaStream_t stream, uint64_t us)
 {
 	spin<<<1, 1, 0, stream>>>(us * 1000);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In place of kernels.cu on the simulated driver, which runs host functions in stream order. */
+/* Replaces kernels.cu on the simulated driver, which runs host functions in stream order. */
 #include "client.h"
+#include "sim/sim.h"
 
 static void nothing(void *unused)
 {
@@ -21,4 +22,17 @@ void bench_kernel_empty(cudaStream_t stream)
 void bench_kernel_spin(cudaStream_t stream, uint64_t us)
 {
 	BENCH_MUST(cudaLaunchHostFunc(stream, spin, (void *)(uintptr_t)us));
+}
+
+static void kernel_run(void **args)
+{
+	(void)args;
+}
+
+const void *bench_kernel_image(void)
+{
+	static const struct gm_sim_kernel kernels[] = {{.name = "nothing", .run = kernel_run}};
+	static const struct gm_sim_image image = {
+		.magic = GM_SIM_IMAGE, .count = 1, .kernels = kernels};
+	return &image;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A free while a kernel runs, and what a launch costs. */
+/* A free while a kernel runs, and the cost of a launch. */
 #include "client.h"
 
 #define ROUNDS_MAX 256
-#define BATCH 512 /* launches timed together: fewer than the driver queues before it waits */
+#define BATCH 512 /* launches in one measurement: fewer than the driver queues before it waits */
 #define BATCHES_MIN 5
 #define BATCHES_MAX 4096
 
 /*
- * A block is freed while a kernel of another stream runs: the median time of the free, and how many
- * rounds out of all found the kernel ended after the free and a further pair.
+ * A block is freed while a kernel of another stream runs. Answers the median time of the free, and
+ * the number of rounds in which the kernel had ended after the free and one more pair.
  */
 void bench_free_under(char **words)
 {
@@ -19,7 +19,7 @@ void bench_free_under(char **words)
 	cudaStream_t stream;
 	BENCH_MUST(rounds == 0 || rounds > ROUNDS_MAX);
 	BENCH_MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-	bench_kernel_spin(stream, 1); /* loads it */
+	bench_kernel_spin(stream, 1); /* loads the kernel */
 	BENCH_MUST(cudaStreamSynchronize(stream));
 	for (uint64_t i = 0; i < rounds; i++) {
 		void *at, *next;
@@ -37,7 +37,7 @@ void bench_free_under(char **words)
 	printf("ok %.3f %llu\n", bench_median(times, rounds), (unsigned long long)waited);
 }
 
-/* Nanoseconds of a launch as the program sees it. */
+/* Nanoseconds of a launch, measured by the program. */
 void bench_launch(char **words)
 {
 	static double times[BATCHES_MAX];

@@ -1,29 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Measurements on a GPU: `make bench` here, or `make bench-bundle`, whose folder bench-bundle/ can be carried to a machine with
-# a GPU and without a compiler, and run.sh of it there. TRACE: a trace in RMM's CSV, which one part replays.
-# In `make check` the same programs run on the simulated driver, to see that every part writes its rows.
+# Measurements on a GPU: `make bench` here; or `make bench-bundle`, which makes the folder bench-bundle/ for a
+# machine with a GPU and without a compiler, and run.sh of that folder there. TRACE: a trace in RMM's CSV, for
+# the part that replays it. In `make check` the same programs run on the simulated driver, as a test that
+# every part writes its rows.
 include %D%/exec.mk
 include %D%/stacks.mk
-BENCH_C = client copies launches pairs replay residency serve
-BENCH_COPIED = copy_suite.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_plot.py programs_table.py report.py residency.py run.sh systems.py tensors.py train.py turns.py
+BENCH_C = client copies gate launches pairs replay residency serve
+BENCH_COPIED = copy_suite.py framework_memory.py framework_programs.py framework_worker.py frameworks.py fresh.py fresh_table.py heap.py heap_table.py inkernel.py measure.py pool.py programs.py programs_plot.py programs_table.py record.py report.py residency.py run.sh systems.py tensors.py train.py turns.py
 EXTRA_DIST += $(BENCH_COPIED:%=%D%/%) %D%/fresh.cu %D%/growth.cu %D%/peers/build.sh %D%/peers/gallatin.h %D%/peers/ground.h %D%/peers/header.h \
 	%D%/peers/ouroboros.h %D%/peers/peers.txt %D%/peers/plain.h %D%/trace.py %D%/blas.c %D%/kernels.cu %D%/heap.h %D%/heap.cu %D%/inkernel.cu
+# Data of doc/programs.md; programs.bats draws its figures again.
+EXTRA_DIST += %D%/results/2026-11-23-H100-ee5f577/programs.csv $(BENCH_DRAWN:%=%D%/results/%.svg) \
+	$(addprefix %D%/results/2026-11-24-H100-programs/,spgemm.txt join.txt nodes.txt) \
+	$(addprefix %D%/results/2026-11-25-H100-,programs/ooc.txt programs/nodes.txt dyngraph/dyngraph.txt dyngraph/second.txt)
+BENCH_DRAWN = $(addprefix 2026-11-23-H100-ee5f577/,ooc oocmap oocstencil) \
+	$(addprefix 2026-11-24-H100-programs/,growth hashjoin pagesteps smallnodes spgemm) \
+	$(addprefix 2026-11-25-H100-,programs/ooc programs/arraylist dyngraph/dyngraph-uniform dyngraph/dyngraph-focused \
+		dyngraph/dyngraph-allocators)
 BENCH_SRC = $(top_srcdir)/tests/bench
-BENCH_CC = $(CC) -std=gnu11 -O2 $(CUDA_CPPFLAGS)
+BENCH_CC = $(CC) -std=gnu11 -O2 -D_GNU_SOURCE $(CUDA_CPPFLAGS)
 BENCH_RESULTS = bench-results
-BENCH_SUITES = pool heap fresh inkernel programs copy residency
+BENCH_SUITES = pool heap fresh inkernel programs copy residency record frameworks
 TRACE =
-# A folder for the allocators of peers/peers.txt, outside of the project; empty: without them.
+# A folder for the allocators of peers/peers.txt, outside of the project; empty: without these allocators.
 PEERS =
 BENCH_FRESH = $(GPU_NVCC) -I$(top_srcdir) -I$(top_srcdir)/src
 BENCH_PEER = -DFRESH_PEER='"tests/bench/peers/$(1).h"' $(BENCH_SRC)/fresh.cu -o bench-bundle/fresh-$(2)
 
 check_PROGRAMS += %D%/client
-%C%_client_SOURCES = %D%/client.c %D%/client.h %D%/copies.c %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/residency.c %D%/serve.c
+%C%_client_SOURCES = %D%/client.c %D%/client.h %D%/copies.c %D%/gate.c %D%/kernels_sim.c %D%/launches.c %D%/pairs.c %D%/replay.c %D%/residency.c %D%/serve.c
 %C%_client_LDADD = tests/sim/lib/libcudart.so.13 tests/sim/lib/libcuda.so.1 -lpthread -ldl
 check_DATA += $(BENCH_EXEC)
-dist_check_SCRIPTS += %D%/bench.bats %D%/copy.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/residency.bats
-TESTS += %D%/bench.bats %D%/copy.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/residency.bats
+dist_check_SCRIPTS += %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
+TESTS += %D%/bench.bats %D%/copy.bats %D%/frameworks.bats %D%/fresh.bats %D%/heap.bats %D%/inkernel.bats %D%/programs.bats %D%/record.bats %D%/residency.bats
 
 .PHONY: bench bench-bundle
 bench-bundle: all $(BENCH_EXEC)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pairs of measurements, their ratios, and the CSV that keeps them: what every suite of tests/bench needs."""
+"""Pairs of measurements, their ratios, and the CSV for them: shared by all suites of tests/bench."""
 import math
 import os
 import select
 import statistics
 import subprocess
 
-PAIRS = 9  # the least for a ratio that counts
+PAIRS = 9  # minimum for a valid ratio
 COLUMNS = "suite,case,size,count,unit,ours,peer,theirs,ratio,low,high"
-HIGHER_IS_BETTER = {"pairs/s", "share"}
+HIGHER_IS_BETTER = {"pairs/s", "share", "tokens"}
 
 
 def interval(values):
-    """The interval that holds the median of what `values` were drawn from with 95%: a pair of order statistics.
-    None for fewer than six values, of which no two make such an interval."""
+    """The 95% interval for the median of the distribution of `values`: a pair of order statistics.
+    None for fewer than six values, too few for such an interval."""
     n, below = len(values), 0.0
     for rank in range(n // 2 + 1):
         below += math.comb(n, rank) / 2.0 ** n
@@ -35,7 +35,7 @@ def number_or_word(text):
 
 
 class Table:
-    """The rows of one suite. A row has a list of pairs (ours, theirs); theirs is None where there is no peer."""
+    """The rows of one suite. A row has a list of pairs (ours, theirs); theirs is None without a peer."""
 
     def __init__(self, path, suite, comments):
         self.path, self.suite, self.comments, self.rows = path, suite, list(comments), {}
@@ -65,7 +65,7 @@ class Table:
                         [number(x) for x in (theirs, ratio, low, high)])
 
     def write(self):
-        """All that is known so far, in place of what was there: a run that is cut leaves what it measured."""
+        """Writes all rows so far, in place of the old file: a run that is cut leaves its measurements."""
         with open(self.path + ".new", "w") as file:
             for comment in self.comments:
                 print("#", comment, file=file)
@@ -76,18 +76,18 @@ class Table:
 
 
 class Gone(Exception):
-    """A measured program that failed; what it said."""
+    """A measured program failed; has its output."""
 
 
 class Client:
-    """A measured program: see client.h. It starts at once; ready() waits until it has its context."""
+    """A measured program: see client.h. It starts at once; ready() waits for its context."""
 
     def __init__(self, command, environment, where, log=None):
         self.name, self.log, self.left = os.path.basename(command[-1]), log, b""
         self.process = subprocess.Popen(command, env=environment, cwd=where, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def run_on(self, processors):
-        """Its first thread, and those that it makes from now on."""
+        """Pins its first thread, and the threads that it makes later."""
         os.sched_setaffinity(self.process.pid, processors)
 
     def line(self, limit):
@@ -115,10 +115,10 @@ class Client:
             self.process.stdin.write((" ".join(str(w) for w in words) + "\n").encode())
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # answer() says how it ended
+            pass  # answer() reports its end
 
     def answer(self, limit=60):
-        """The words after "ok", numbers where they are."""
+        """The words after "ok", as numbers where possible."""
         answer = self.line(limit).split()
         if not answer or answer[0] != "ok":
             raise Gone("%s: %s answered %s" % (self.name, self.asked, " ".join(answer)))
@@ -136,7 +136,7 @@ class Client:
 
 
 def close_all(clients):
-    """They end by themselves at the end of their input, all at once."""
+    """Waits for all clients, which end at the end of their input."""
     for client in clients:
         client.end_input()
     for client in clients:
@@ -145,7 +145,7 @@ def close_all(clients):
 
 
 def kill_all(clients):
-    """Whatever still runs of them."""
+    """Ends all clients that still run."""
     for client in clients:
         if client.process.poll() is None:
             client.process.kill()

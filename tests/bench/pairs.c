@@ -13,12 +13,12 @@
 #define SAMPLES_MIN 5
 #define SAMPLES_MAX 8192
 #define BATCH_MAX 64
-#define BATCH_US 20.0 /* of pairs that are timed together, so that the clock does not count */
+#define BATCH_US 20.0 /* minimum of a batch of pairs: the clock's own time is negligible */
 #define THREADS_MAX 64
 #define NEIGHBOURS_BELOW ((size_t)1 << 20)
-#define MIXED 8 /* sizes of the threads of a mixed run: SIZE, 2 SIZE, 4 SIZE ... */
+#define MIXED 8 /* number of sizes in a mixed run: SIZE, 2 SIZE, 4 SIZE ... */
 
-/* One pair on a stream, which the plain calls ignore. */
+/* One pair on a stream; plain calls ignore the stream. */
 typedef void pair_fn(size_t size, cudaStream_t stream);
 
 static void plain(size_t size, cudaStream_t stream)
@@ -36,7 +36,7 @@ static void ordered(size_t size, cudaStream_t stream)
 	BENCH_MUST(cudaFreeAsync(at, stream));
 }
 
-/* The pool of the stream-ordered calls keeps all that it has. */
+/* The pool of the stream-ordered calls keeps all its memory. */
 static void keep_all(void)
 {
 	CUmemoryPool pool;
@@ -61,8 +61,9 @@ static cudaStream_t own_stream(void)
 }
 
 /*
- * Natively the last small block that is freed takes its 2 MiB with it, and the next one pays for
- * them: a program that has others alive, as most have, does not see that. Larger ones always pay.
+ * Natively the free of the last small block also frees its 2 MiB, and the next allocation maps them
+ * again. A program with other live blocks, as most have, does not pay for that; so a neighbour
+ * stays alive. Larger blocks always pay.
  */
 static void *neighbour(size_t size)
 {
@@ -80,7 +81,7 @@ static double time_pairs(pair_fn *pair, size_t size, cudaStream_t stream, unsign
 	return (bench_now() - begin) / n;
 }
 
-/* The median time of a pair, on an idle device, out of as many as fit into `time`. */
+/* The median time of a pair on an idle device. `time` bounds the measurement. */
 void bench_pair(char **words)
 {
 	static double samples[SAMPLES_MAX];
@@ -157,8 +158,8 @@ static void sleep_us(uint64_t time)
 	nanosleep(&t, NULL);
 }
 
-/* Pairs a second of all threads together, after they have made pairs together for twice the time:
- * only then the memory is there that all of them need at once. */
+/* Pairs a second of all threads together. Before, all threads make pairs for twice the time: only
+ * then has the pool the memory that all threads need at once. */
 void bench_threads(char **words)
 {
 	static struct worker workers[THREADS_MAX];

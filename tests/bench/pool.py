@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite of the pool: what it has to show is in doc/performance.md. Run by run.sh.
+"""The suite of the pool; doc/performance.md has its targets. Run by run.sh.
 
     pool.py RESULT.csv WORK_FOLDER COMMENT...
 
-Programs that differ only in the preload run side by side and are asked in turn, in an order that changes from round to
-round; every round starts them afresh and gives one pair of values to each row of the table, which is written after each
-part. Environment: BENCH_SECONDS (200), the time that the run may take; in it, nine rounds, or fewer if they do not fit.
+Programs that differ only in the preload run side by side, and are asked by turns, in an order that changes in
+each round. Every round starts them afresh, and adds one pair of values to each row of the table, which is
+written after each part. Environment: BENCH_SECONDS (200), the time for the run: nine rounds, or as many as
+fit.
 """
 import json
 import os
@@ -24,12 +25,12 @@ CREWS = [1, 2, 4, 8, 16]
 CREW_SIZE, CREW_MIXED = 64 * KIB, 4 * KIB
 EIGHT = [512, MIB, 16 * MIB, 256 * MIB]  # further sizes for one and for eight threads
 UNDER = [512, MIB, 64 * MIB]
-SHARE_OF_DEVICE = 24  # no block larger than this part of it: 16 threads, and what pools keep
+SHARE_OF_DEVICE = 24  # no block is larger than this part: there are 16 threads, and pools keep memory
 NATIVE = "native"
-SECONDS = 200.0  # for which the times below, in microseconds, are meant
+SECONDS = 200.0  # the times below, in microseconds, are for this value
 PAIR_TIME, CREW_TIME, KERNEL_TIME, LAUNCH_TIME, GEMM_TIME = 6000, 8000, 3000, 20000, 15000
 UNDER_ROUNDS, TRAIN_STEPS, ALTERNATIONS, EXECS = 4, 40, 5, 200
-ALONE = 4  # runs of one thread, each on another processor, as several threads have several
+ALONE = 4  # runs of one thread on different processors, because several threads use several processors, too
 
 
 class Suite:
@@ -39,7 +40,7 @@ class Suite:
         self.libraries = os.environ.get("BENCH_LIBRARIES", "")
         self.preload = os.environ.get("BENCH_PRELOAD") or os.path.join(HERE, "libgpumem.so")
         self.round, self.started, self.largest, self.broken = 0, 0, 0, set()
-        self.native_used = 0  # of the device, at the peak of the trace
+        self.native_used = 0  # bytes of the device, at the peak of the trace
         self.processors = sorted(os.sched_getaffinity(0))
         knobs = subprocess.run([self.here("gpumemstat"), "env"], check=True, capture_output=True, text=True).stdout
         self.variants = {NATIVE: None, "sync": {}, "sync/log=off": {"GPUMEM_LOG": "off"}}
@@ -68,7 +69,7 @@ class Suite:
         return Client(command, environment, self.work, log)
 
     def turn(self, names):
-        """The names, beginning with another one each round."""
+        """The names, with another first name in each round."""
         names = list(names)
         at = self.round % len(names)
         return names[at:] + names[:at]
@@ -77,17 +78,17 @@ class Suite:
         return [size for size in sizes if size <= self.largest]
 
     def counters(self, log):
-        """The counters of device 0 in the log of a program that has ended."""
+        """The counters of device 0 in the log of an ended program."""
         said = subprocess.run([self.here("gpumemstat"), "summary", "--json", log], check=True, capture_output=True, text=True)
         return json.loads(said.stdout)["logs"][0]["devices"][0]["counters"]
 
     def part(self, name, run):
-        """One part of a round: what fails is said once, and not tried again."""
+        """One part of a round: a failure is reported once, and the part is not run again."""
         if name in self.broken:
             return
         try:
             run()
-        except Exception as why:  # of any kind: the other parts are still worth having
+        except Exception as why:  # of any kind: the other parts are still valid
             self.broken.add(name)
             self.table.comment("skipped: %s: %s" % (name, why if isinstance(why, (Gone, OSError)) else repr(why)))
         self.table.write()
@@ -107,7 +108,7 @@ class Suite:
     # Programs that allocate.
 
     def processor(self, nth):
-        """Another one for each `nth`, and in each round: some are faster than others for a while."""
+        """A different processor for each `nth`, and in each round: some processors are faster for a while."""
         return self.processors[(self.round * ALONE + nth) % len(self.processors)]
 
     def mean(self, client, command, runs):
@@ -121,7 +122,7 @@ class Suite:
         return statistics.mean(values)
 
     def ask_all(self, clients, case, size, unit, command, asynchronous=None, names=None, runs=1):
-        """Ask each of the variants the same; a row for each against native, and against the stream-ordered calls."""
+        """Ask each variant the same; a row for each beside native, and beside the stream-ordered calls."""
         values = {}
         for name in self.turn(names or clients):
             values[name] = self.mean(clients[name], command, runs)
@@ -134,7 +135,7 @@ class Suite:
         return values
 
     def on_one_processor(self, clients, ask):
-        """All of them on the same one: what is compared is asked right after each other."""
+        """Pins all clients to the same processor; `ask` alternates between them."""
         for client in clients.values():
             client.run_on({self.processor(0)})
         ask(clients)
@@ -173,7 +174,7 @@ class Suite:
                     self.table.add("free-under-kernel/%s" % name, size, "us", got[name][0], NATIVE, got[NATIVE][0])
 
     def alternate(self, case, unit, clients, *command):
-        """A row for one value that is asked of both several times in turn, the median of each."""
+        """A row for one value: both variants are asked several times by turns; the median of each."""
         values = {name: [] for name in (NATIVE, "sync")}
         for _ in range(ALTERNATIONS):
             for name in self.turn(values):
@@ -197,10 +198,10 @@ class Suite:
             if name in ("sync", "defer"):
                 self.table.add("retired-peak/" + name, None, "B", self.counters(client.log)["retired_peak"])
 
-    # Programs that have only just begun: all are started, and once all have their context, each is asked one thing.
+    # New programs: all are started first. When all have their context, each is asked one thing.
 
     def one_by_one(self, asked):
-        """{(name, command): (answer, log)} of the list of these."""
+        """{(name, command): (answer, log)} for this list."""
         clients = [self.start(name, self.here("client")) for name, _ in asked]
         try:
             for client in clients:
@@ -243,7 +244,7 @@ class Suite:
         self.table.add("replay/%s/mapped-peak" % name, None, "B", mapped, NATIVE, used)
         self.table.add("replay/%s/utilisation" % name, None, "share", peak / mapped, NATIVE, peak / used)
 
-    # Programs that gpumem should not be noticed by.
+    # Programs that gpumem must not slow down.
 
     def blas(self):
         def run(clients):
@@ -268,14 +269,14 @@ class Suite:
             kill_all(clients.values())
 
     def execs(self):
-        """exec.c says, for each library, the median time and the median of what each round took more than the first."""
+        """exec.c prints for each library the median time, and the median of the difference to the first library."""
         said = subprocess.run([self.here("exec"), str(max(5, int(EXECS * self.scale))), self.here("libempty.so"), self.preload,
                                "--", "/bin/true"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
         empty, more = float(said[0].split()[0]), float(said[1].split()[2])
         self.table.add("exec/sync", None, "us", empty + more, "empty preload", empty)
 
     def warm_up(self):
-        """Files into the page cache; how large the device is."""
+        """Fills the page cache with the files, and queries the size of the device."""
         others = [self.start(name, *command) for name in (NATIVE, "sync")
                   for command in ([self.here("blas")], [sys.executable, self.here("train.py")])
                   if all(os.path.exists(file) for file in command)]
@@ -288,7 +289,7 @@ class Suite:
                 try:
                     other.ready()
                 except Gone:
-                    pass  # its part will say so
+                    pass  # its part will report that
         finally:
             kill_all(others + [client])
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs of programs/, natively and preloaded by turns, with the parameters of the thesis: doc/programs.md. Run by run.sh.
+"""The programs of programs/, natively and preloaded by turns, with the parameters of the thesis:
+doc/programs.md. Run by run.sh.
 
     programs.py RESULT.csv WORK_FOLDER COMMENT...
 
-Each round starts both programs afresh for each case, in an order that changes from round to round. A case is one process, which
-runs in-core, streamed and out-of-core; its rows are total times: preloaded beside native, and, of each alone, streamed beside
-in-core. Results have to be equal: else the case has failed, and is not
-run again. Then each number of streams is run, three times in one process. The systems of systems.py are run in every round.
-Environment: BENCH_SECONDS (200), the time to take; no round begins after it. BENCH_ELEMENTS (1280M), the elements of each array,
-of which many steps take a tenth; it can have k, M and G. BENCH_ROUNDS (9), at most.
+Each round starts both programs afresh for each case, in an order that changes in each round. A case is one
+process, which runs in-core, streamed and out-of-core. Its rows are total times: preloaded beside native, and
+for each of the two, streamed beside in-core. Results must be equal: otherwise the case has failed, and is not
+run again. Then each number of streams is run, three times in one process. The systems of systems.py are run
+in every round. Environment: BENCH_SECONDS (200), the time to use: later no round begins. BENCH_ELEMENTS
+(1280M), the elements of each array; many steps use a tenth of them; suffixes are k, M and G. BENCH_ROUNDS
+(9), the maximum.
 """
 import os
 import subprocess
@@ -24,7 +26,7 @@ NATIVE, PRELOADED = "native", "preloaded"
 MODES = ("in-core", "streamed", "out-of-core")
 UNITS = {"k": 10 ** 3, "M": 10 ** 6, "G": 10 ** 9}
 MANY = 3883
-# program, steps, memory of the host, streams: those of tables 4.3 and 4.4; out-of-core takes as many.
+# program, steps, memory of the host, streams: from tables 4.3 and 4.4; out-of-core uses as many streams.
 CASES = (
     ("oocmap", 1, "pinned", 8), ("oocstencil", 1, "pinned", 16),
     ("oocmap", 1, "pageable", 8), ("oocstencil", 1, "pageable", 16),
@@ -33,8 +35,8 @@ CASES = (
 )
 STREAMS, REPEATS = (1, 2, 4, 8, 16, 32, 64, 128), 3
 ROUNDS_OF_MANY = 3
-ROUNDS_OF_DATA = 5  # the data are so many times what out-of-core may use of the device, as 25 GB a vector were of 11 GB
-LIMIT = 300  # seconds that one process may take
+ROUNDS_OF_DATA = 5  # size of the data / device memory that out-of-core may use, as in the thesis: 25 GB a vector, 11 GB
+LIMIT = 300  # seconds, for one process
 
 
 def elements():
@@ -52,7 +54,7 @@ def environment(variant, work):
 
 
 def measured(variant, work, program, *options):
-    """What each run of one process said, as {key: text}."""
+    """The values of each run of one process, as {key: text}."""
     command = [os.path.join(HERE, program)] + list(options)
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(variant, work), cwd=work, timeout=LIMIT)
     if said.returncode:
@@ -61,7 +63,7 @@ def measured(variant, work, program, *options):
 
 
 def both(turn, work, program, *options):
-    """{variant: runs}, which computed the same."""
+    """{variant: runs} with equal results."""
     order = (NATIVE, PRELOADED) if turn % 2 == 0 else (PRELOADED, NATIVE)
     runs = {variant: measured(variant, work, program, *options) for variant in order}
     results = {run["checksum"] for variant in runs for run in runs[variant]}
@@ -93,7 +95,7 @@ def case(table, turn, work, count, program, steps, host, streams):
 
 
 def sweep(table, turn, work, count, program, mode):
-    """Each number of streams, one step."""
+    """Runs each number of streams, with one step."""
     runs = both(turn, work, program, "--mode=" + mode, "--repeat=%d" % REPEATS,
                 *options_of(count, 1, "pinned", ",".join(map(str, STREAMS))))
     for ours, theirs in zip(runs[PRELOADED], runs[NATIVE]):
@@ -101,7 +103,7 @@ def sweep(table, turn, work, count, program, mode):
 
 
 def attempt(table, broken, name, run):
-    """What fails is said once, and not tried again."""
+    """A failure is reported once, and the case is not run again."""
     if name in broken:
         return
     try:
@@ -127,7 +129,7 @@ def main():
         for name, program, arguments, size, rival, fields in systems.systems(count):
             attempt(table, broken, name, lambda: systems.add(table, both(turn, work, program, *arguments), name, size, rival, fields,
                                                              NATIVE, PRELOADED))
-        if turn == 0:  # at the end of the first round: there may be no other one
+        if turn == 0:  # at the end of the first round, which may be the only one
             for program in ("oocmap", "oocstencil"):
                 for mode in MODES[1:]:
                     attempt(table, broken, "%s, streams, %s" % (program, mode),

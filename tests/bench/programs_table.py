@@ -4,8 +4,9 @@
 
     programs_table.py RESULT.csv
 
-GB/s as the thesis counts them: 12 bytes a cell and step of the vector addition, 16 of the stencil. Gain: how many times as fast
-as in-core. Streams: how much longer the worst number of streams took than the best one, in percent. Then the systems of systems.py.
+GB/s as in the thesis: 12 bytes a cell and step for the vector addition, 16 for the stencil. Gain: speed as a
+multiple of in-core. Streams: the additional time of the worst number of streams over the best one, in
+percent. Then the systems of systems.py.
 """
 import sys
 
@@ -13,7 +14,7 @@ import systems
 from report import read
 
 BYTES = {"oocmap": 12, "oocstencil": 16}
-# program, steps, mode, what: the thesis, tables 4.3 and 4.4, figures 4.3, 4.4, 4.6 and 4.7
+# program, steps, mode, quantity, value: the thesis, tables 4.3 and 4.4, figures 4.3, 4.4, 4.6 and 4.7
 THESIS = (
     ("oocmap", 1, "in-core", "GB/s", 12.16), ("oocmap", 1, "streamed", "GB/s", 15.92),
     ("oocmap", 1, "streamed", "gain", 1.3), ("oocmap", 1, "out-of-core", "gain", None),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Allocations and frees of a trace, made one after the other: lines "a BLOCK SIZE" and "f BLOCK",
- * as trace.py writes. */
+/* Replays the allocations and frees of a trace, one after the other: lines "a BLOCK SIZE" and "f
+ * BLOCK", as trace.py writes them. */
 #include "client.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@ struct event {
 
 struct trace {
 	struct event *events;
-	void **blocks; /* where each is */
+	void **blocks; /* address of each block */
 	size_t n, room;
 	uint32_t most; /* highest number of a block */
-	uint64_t peak; /* most bytes alive at a time */
+	uint64_t peak; /* most live bytes at a time */
 };
 
 static void trace_add(struct trace *trace, struct event event)
@@ -67,8 +67,8 @@ static size_t used(void)
 	return total - free_bytes;
 }
 
-/* Make the calls. With `most_used`, whenever more is alive than ever before, ask how much of the
- * device is used. */
+/* Make the calls. If `most_used` is given, query the device's used memory at each new peak of live
+ * bytes. */
 static void run(struct trace *trace, size_t *most_used)
 {
 	uint64_t *sizes = calloc((size_t)trace->most + 1, sizeof *sizes), live = 0;
@@ -93,7 +93,7 @@ static void run(struct trace *trace, size_t *most_used)
 	free(sizes);
 }
 
-/* Microseconds, the most bytes that were alive, and the number of calls. */
+/* Answers microseconds, the peak of live bytes, and the number of calls. */
 void bench_replay(char **words)
 {
 	struct trace trace = trace_read(words[1]);
@@ -104,8 +104,7 @@ void bench_replay(char **words)
 	printf("ok %.1f %llu %zu\n", took, (unsigned long long)trace.peak, trace.n);
 }
 
-/* The most bytes that were alive, and how much more of the device was in use at most than before.
- */
+/* Answers the peak of live bytes, and the largest growth of the device's used memory. */
 void bench_replay_used(char **words)
 {
 	struct trace trace = trace_read(words[1]);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare what was measured with the targets of doc/performance.md.
+"""Compare measurements with the targets of doc/performance.md.
 
     report.py RESULT.csv
 
-Prints a line a target: the target, the worst that was measured for it and where, and whether it is met. A target that
-was not measured, or over fewer than nine pairs, is not met. Exit status 1 when one is not met, 2 when the file cannot
-be read.
+Prints a line for each target: the target, the worst measurement for it with its place, and whether the target
+is met. A target without a measurement, or with fewer than nine pairs, is not met. Exit status 1 if a target
+is not met, 2 if the file cannot be read.
 """
 import csv
 import sys
@@ -14,7 +14,7 @@ import sys
 from measure import COLUMNS, PAIRS
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-TENSORS = 3  # pairs of copies of PyTorch and CuPy, which take long
+TENSORS = 3  # pairs of slow copies by PyTorch and CuPy
 
 
 class Row:
@@ -25,21 +25,21 @@ class Row:
             float(fields[name]) if fields[name] else None for name in ("ours", "theirs", "ratio", "low", "high"))
 
 
-# How a row is judged: the value that is shown, and how far above (positive) or below the bound it is.
+# How a row is judged: the displayed value, and the margin above (positive) or below the bound.
 
 def faster(bound, pairs=PAIRS):
-    """The median of the ratios is at least that."""
+    """The median of the ratios is at least `bound`."""
     return lambda r: ("%.3g times" % r.ratio, r.ratio / bound - 1, pairs)
 
 
-def reaches(bound):
-    """The interval of the ratio reaches it: "not slower" 0.97, "within 1%" 0.99."""
-    return lambda r: ("%.3f (%.3f to %.3f)" % (r.ratio, r.low, r.high), r.high / bound - 1, PAIRS)
+def reaches(bound, pairs=PAIRS):
+    """The interval of the ratio reaches `bound`: "not slower" 0.97, "within 1%" 0.99."""
+    return lambda r: ("%.3f (%.3f to %.3f)" % (r.ratio, r.low, r.high), r.high / bound - 1, pairs)
 
 
 def costs(most, share=0.0):
-    """At most so much more than the peer, or than that share of the peer's, as the median of the ratios says: medians of
-    each alone would differ by what else the machine did."""
+    """Costs at most `most`, or `share` of the peer's value, more than the peer, by the median of the ratios: separate
+    medians would also differ by the machine's other load."""
     def judge(r):
         more = r.theirs * (1 / r.ratio - 1)
         return "%+.3g %s" % (more, r.unit), max(most, share * r.theirs) - more, PAIRS
@@ -47,7 +47,7 @@ def costs(most, share=0.0):
 
 
 def may_cost(most):
-    """The interval of what it costs more than the peer reaches down to at most so much."""
+    """The interval of the additional cost reaches down to at most `most`."""
     def judge(r):
         least = r.theirs * (1 / r.high - 1)
         return "%+.3g (%+.3g to %+.3g) %s" % (r.theirs * (1 / r.ratio - 1), least, r.theirs * (1 / r.low - 1), r.unit), most - least, PAIRS
@@ -70,6 +70,10 @@ def shown(r):
     return "%.4g %s" % (r.ours, r.unit), 0.0, 1
 
 
+def compared(r):
+    return "%.3g times" % r.ratio, 0.0, 1
+
+
 def sizes(low, high):
     return lambda size: low <= size < high
 
@@ -82,7 +86,7 @@ def power_of_two(size):
     return size & (size - 1) == 0
 
 
-# suite: (what, case, peer, sizes, how)
+# suite: (target, case, peer, sizes, judgement)
 POOL = (
     ("warm pair, below 1 MiB: 3x native", "warm/sync", "native", sizes(0, MIB), faster(3)),
     ("warm pair, from 1 MiB: 50x native", "warm/sync", "native", sizes(MIB, 64 * MIB), faster(50)),
@@ -159,15 +163,36 @@ RESIDENCY = (
     *(("first kernel, %s: 50 ms" % store, "first-kernel/" + store, "", anything, at_most(50000)) for store in ("warm", "fresh")),
     ("launch, unarmed: at most 5 ns more", "launch/unarmed", "GPUMEM_SLEEP=0", anything, may_cost(5)),
 )
+RECORD = (
+    ("step with stacks, no cache: at most 3%", "step/no-cache", "events", anything, faster(0.97)),
+    ("step with stacks, cache: at most 3%", "step/cache", "events", anything, faster(0.97)),
+    ("step with stacks, no cache: reported", "step/no-cache", "small", anything, compared),
+    ("event without a stack: 100 ns", "event", "", anything, at_most(100)),
+    ("call stack: reported", "stack", "", anything, shown),
+)
 PROGRAMS = (("every case ran, with equal results", "failed", "", anything, at_most(0)),
             ("growth: faster than thrust::device_vector", "growth/vector", "thrust", anything, faster(1)), *(
     ("%s, %s, %s: not slower" % (program[3:], host, mode), "%s/t=1/%s/%s" % (program, host, mode), "native", anything, reaches(0.97))
     for program in ("oocmap", "oocstencil") for host in ("pinned", "pageable") for mode in ("in-core", "streamed", "out-of-core")))
-TARGETS = {"copy": COPY, "residency": RESIDENCY, "pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL, "programs": PROGRAMS}
+FRAMEWORKS_PAIRS = 15
+# Peaks of equal runs differ by less than 1%.
+FRAMEWORKS = (
+    *(target for program in ("train", "serve") for target in (
+        (program + ", unchanged: not slower", program + "/default", "cache", anything, reaches(0.97, FRAMEWORKS_PAIRS)),
+        (program + ", ordered: not slower than any", program + "/ordered", "fastest", anything, reaches(0.97, FRAMEWORKS_PAIRS)),
+        (program + ", unchanged: no more memory", program + "/default/peak", "cache", anything, faster(1 / 1.01, 1)),
+        (program + ", ordered: 1.05x expandable segments", program + "/ordered/peak", "expandable", anything, faster(1 / 1.05, 1)))),
+    ("largest step in 16 GiB, unchanged", "train/default/tokens", "cache", anything, faster(1, 1)),
+    ("largest step in 16 GiB, ordered", "train/ordered/tokens", "expandable", anything, faster(1, 1)),
+    ("CuPy without pool, ordered: beats async", "cupy/ordered", "async", anything, faster(1)),
+    ("the same, memory: 1.1x no pool natively", "cupy/ordered/peak", "none", anything, faster(1 / 1.1, 1)),
+)
+TARGETS = {"copy": COPY, "frameworks": FRAMEWORKS, "residency": RESIDENCY, "pool": POOL, "heap": HEAP, "fresh": FRESH, "inkernel": INKERNEL,
+           "programs": PROGRAMS, "record": RECORD}
 
 
 def verdict(rows, case, peer, fits, how):
-    """(what to show, met?) for the worst of the rows that the target speaks of."""
+    """(text, met?) for the worst row of the target."""
     found = [r for r in rows if r.case == case and r.peer == peer and fits(r.size)]
     if not found:
         return "not measured", False

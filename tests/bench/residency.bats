@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The measurements of sleep and wake, on the simulated pair: the rows that residency.py writes, and what report.py says of them.
-# Nothing depends on how long anything took.
+# The measurements of sleep and wake, on the simulated pair: the rows of residency.py, and report.py's
+# judgement of them. No test depends on a time.
 
 setup() {
 	command -v python3 >/dev/null || skip "python3 is not installed"
@@ -16,7 +16,7 @@ setup() {
 	chmod u+w bundle/*.py bundle/run.sh
 }
 
-@test "client: holds memory, reads it back, and says so of the device; wrong bytes are counted" {
+@test "client: holds memory, reads it back, and answers the device's free memory; wrong bytes are counted" {
 	printf '%s\n' 'hold 70000000' held touch room | bundle/client >out
 	grep -qx 'ok 1' out
 	grep -qx 'ok 0' out
@@ -28,22 +28,32 @@ setup() {
 	[[ $output == *'error much is no number' ]]
 }
 
-@test "residency.py writes a row for each way to keep the store, and of launches" {
+@test "residency.py writes a row for each kind of store, and for launches" {
 	bundle/run.sh residency results >said || true
 	csv=$(echo results/*-residency.csv)
 	cat said "$csv"
 	[ "$(grep '^# skipped' "$csv")" = '# skipped: checkpoint: this driver has no cuCheckpointProcess' ]
-	for store in warm fresh; do
+	for store in warm fresh folder; do
 		for case in out in; do grep -qE "^residency,$case/$store,67108864,[1-9],GB/s,[0-9.e+-]+,,,,," "$csv"; done
 		grep -qE "^residency,first-kernel/$store,67108864,[1-9],us,[0-9.e+]+,,,,," "$csv"
 		grep -qE "^residency,left/$store,67108864,[1-9],MiB,0,,,,," "$csv"
 	done
-	grep -qE '^residency,launch/unarmed,,[1-9],ns,[0-9.]+,GPUMEM_SLEEP=0,' "$csv"
-	[ "$(grep -c '^residency,' "$csv")" -eq 9 ]
+	grep -qE '^residency,launch/unarmed,,15,ns,[0-9.e+]+,GPUMEM_SLEEP=0,' "$csv"
+	grep -qE '^residency,launch/hook,,15,ns,[0-9.e+]+,direct,' "$csv"
+	[ "$(grep -c '^residency,' "$csv")" -eq 14 ]
 	grep -q 'of 11 targets met' said
 }
 
-@test "residency.py measures nothing of memory whose contents differ" {
+@test "residency.py scales the times of a smaller checkpoint, and reports that" {
+	sed -i 's/observer.answer(600)/(observer.answer(600), [2e6, 4e6])[1]/' bundle/residency.py
+	BENCH_CHECKPOINT_GIB=.03125 bundle/run.sh residency results >said || true
+	csv=$(echo results/*-residency.csv)
+	grep -qx '# checkpoint: measured with 32 MiB, its times scaled to 64 MiB' "$csv"
+	grep -qE '^residency,sleep/warm,67108864,[1-9],s,[0-9.e+-]+,checkpoint,4,' "$csv"
+	grep -qE '^residency,wake/warm,67108864,[1-9],s,[0-9.e+-]+,checkpoint,8,' "$csv"
+}
+
+@test "residency.py writes no measurement if contents differ" {
 	sed -i 's/client.answer_of("held") != 0/client.answer_of("held") == 0/' bundle/residency.py
 	bundle/run.sh residency results >said || true
 	csv=$(echo results/*-residency.csv)
@@ -51,7 +61,7 @@ setup() {
 	[ "$(grep -c '^residency,left' "$csv")" -eq 0 ]
 }
 
-# Rows that just meet each target; after ; the same row when it is just missed.
+# For each target a row that just meets it, and after ; a row that just misses it.
 targets() {
 	cat <<-'END'
 		out/warm,1,9,GB/s,40,,,,,;out/warm,1,9,GB/s,39.9,,,,,

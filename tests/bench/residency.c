@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that leaves the device while the program holds it, and returns: hold SIZE allocates and
- * fills blocks, held reads them back, touch launches a kernel and waits for it, room says how much
- * of the device is free, and checkpoint PID sends another process to host memory and back by the
+ * Memory that leaves the device while the program holds it, and returns. hold SIZE allocates and
+ * fills blocks; held reads them back; touch launches a kernel and waits for it; room answers the
+ * device's free memory; checkpoint PID moves another process to host memory and back by the
  * driver's own calls.
  */
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 #include "client.h"
 
 #define BLOCK ((size_t)512 << 20)
-#define PIECE ((size_t)2 << 20) /* that has a byte of its own */
+#define PIECE ((size_t)2 << 20) /* each piece has a byte value of its own */
 #define MOST 512		/* blocks */
 
 static unsigned char *blocks[MOST];
@@ -39,8 +39,7 @@ void bench_hold(char **words)
 	printf("ok %zu\n", n_blocks);
 }
 
-/* Words that differ: eight bytes at the middle of each piece, and those at the end of each block.
- */
+/* Counts wrong words: eight bytes in the middle of each piece, and eight at its end. */
 void bench_held(char **words)
 {
 	size_t wrong = 0;
@@ -77,14 +76,14 @@ void bench_room(char **words)
 	printf("ok %zu %zu\n", room, total);
 }
 
-/* Times of lock and checkpoint together, and of restore and unlock; "ok" alone: the driver has no
- * such calls, which came with 12.8. */
+/* Answers the times of lock and checkpoint together, and of restore and unlock. "ok" alone: the
+ * driver is older than 12.8, and lacks these calls. */
 void bench_checkpoint(char **words)
 {
 	static const char *const names[] = {
 		"cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint",
 		"cuCheckpointProcessRestore", "cuCheckpointProcessUnlock"};
-	static uint64_t arguments[32]; /* more than any of their structs: all defaults */
+	static uint64_t arguments[32]; /* larger than each of their structs; 0: defaults */
 	double times[2] = {0, 0};
 	const int process = (int)bench_number(words[1]);
 	for (int i = 0; i < 4; i++) {

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sleep and wake of a program that knows nothing of gpumem (tests/bench/residency.c), beside cuCheckpointProcess of
-the same program without gpumem. Run by run.sh.
+"""Sleep and wake of an unmodified program (tests/bench/residency.c), beside cuCheckpointProcess of
+the same program without the preload. Run by run.sh.
 
     residency.py RESULT.csv WORK_FOLDER COMMENT...
 
-Each round starts the programs afresh: one with a store that is kept (GPUMEM_SLEEP_STORE=100%), which sleeps twice, so
-that the second time finds its pages, one with new pages for each sleep, and a native one. A time is that of the whole
-command `gpumemstat sleep` or `wake`. Environment: BENCH_SECONDS (200), as for pool.py; BENCH_GIB (48), what a program
-holds, less where the device or the host has less.
+Each round starts the programs afresh: one with a store that is kept (GPUMEM_SLEEP_STORE=100%), which sleeps
+twice, so that the second sleep finds the pages; one with new pages for each sleep; one with a file in a
+folder; and a native one. A time is that of the whole command `gpumemstat sleep` or `wake`. Environment:
+BENCH_SECONDS (200), as for pool.py; BENCH_GIB (48), the memory of a program, less if the device, the host or
+the folder has less; BENCH_FOLDER, the folder, and BENCH_FOLDER_GIB, the maximum for its program;
+BENCH_CHECKPOINT_GIB, the memory of the native program, whose times are then scaled to the size of the others.
 """
 import os
 import statistics
@@ -16,18 +18,21 @@ import sys
 import time
 
 from measure import PAIRS, Gone, Table
-from pool import ALTERNATIONS, GIB, MIB, NATIVE, SECONDS, Suite
+from pool import GIB, MIB, NATIVE, SECONDS, Suite
 
-SHARE_OF_DEVICE, SHARE_OF_HOST = 0.6, 0.35  # that a program holds at most
-LAUNCH_TIME = 20000  # microseconds
+SHARE_OF_DEVICE, SHARE_OF_HOST, SHARE_OF_FOLDER = 0.65, 0.4, 0.8  # share that a program holds at most
+LAUNCH_TIME = 300000  # microseconds
+LAUNCH_PAIRS = 15
 
 
 class Residency(Suite):
     def __init__(self, table, work):
         super().__init__(table, work)
         sleeps = {"GPUMEM_SLEEP": "1", "GPUMEM_LOG": "off"}
+        self.folder = os.environ.get("BENCH_FOLDER", work)
         self.variants = {NATIVE: None, "observer": None, "awake": {"GPUMEM_LOG": "off"},
-                         "warm": dict(sleeps, GPUMEM_SLEEP_STORE="100%"), "fresh": sleeps}
+                         "warm": dict(sleeps, GPUMEM_SLEEP_STORE="100%"), "fresh": sleeps,
+                         "folder": dict(sleeps, GPUMEM_SLEEP_STORE=self.folder)}
 
     def limit(self):
         client = self.start(NATIVE, self.here("client"))
@@ -36,35 +41,46 @@ class Residency(Suite):
         client.process.wait()
         host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         wanted = float(os.environ.get("BENCH_GIB", "48")) * GIB
-        self.size = int(min(wanted, total * SHARE_OF_DEVICE, host * SHARE_OF_HOST)) // (2 * MIB) * 2 * MIB
+        room = os.statvfs(self.folder)
+        self.size = self.whole(min(wanted, total * SHARE_OF_DEVICE, host * SHARE_OF_HOST))
+        most = float(os.environ.get("BENCH_FOLDER_GIB", "inf")) * GIB
+        self.filed = self.whole(min(self.size, most, room.f_bavail * room.f_frsize * SHARE_OF_FOLDER))
+        self.checkpointed = self.whole(min(self.size, float(os.environ.get("BENCH_CHECKPOINT_GIB", "inf")) * GIB))
+        if self.checkpointed < self.size:
+            self.table.comment("checkpoint: measured with %d MiB, its times scaled to %d MiB" %
+                               (self.checkpointed / MIB, self.size / MIB))
         self.table.comment("device memory: %d MiB, host memory: %d MiB, CUDA %d, %d cores" %
                            (total / MIB, host / MIB, cuda, len(self.processors)))
 
+    @staticmethod
+    def whole(size):
+        return int(size) // (2 * MIB) * 2 * MIB
+
     def tool(self, command, client):
-        """Seconds that the command takes."""
+        """Runs the command, and returns its time in seconds."""
         began = time.monotonic()
         done = subprocess.run([self.here("gpumemstat"), command, str(client.process.pid)], capture_output=True, text=True)
         if done.returncode:
             raise Gone(done.stderr.strip())
         return time.monotonic() - began
 
-    def rate(self, case, seconds):
-        self.table.add(case, self.size, "GB/s", self.size / seconds / 1e9)
+    def rate(self, case, size, seconds):
+        self.table.add(case, size, "GB/s", size / seconds / 1e9)
 
     def held(self, client):
         if client.answer_of("held") != 0:
             raise Gone("%s: contents differ" % client.name)
 
-    def cycle(self, name, client, checkpoint):
-        """One sleep and wake; of the second one of the warm store beside the driver's."""
+    def cycle(self, name, client, size, checkpoint):
+        """One sleep and one wake, with rows beside the driver's checkpoint, if given."""
         out = self.tool("sleep", client)
         into = self.tool("wake", client)
         kernel = client.answer_of("touch")
         self.held(client)
-        self.rate("out/" + name, out)
-        self.rate("in/" + name, into)
-        self.table.add("first-kernel/" + name, self.size, "us", kernel)
-        if checkpoint:
+        self.rate("out/" + name, size, out)
+        self.rate("in/" + name, size, into)
+        self.table.add("first-kernel/" + name, size, "us", kernel)
+        if checkpoint and name != "folder":
             for case, seconds, theirs in (("sleep", out, checkpoint[0]), ("wake", into, checkpoint[1])):
                 self.table.add("%s/%s" % (case, name), self.size, "s", seconds, "checkpoint", theirs / 1e6)
 
@@ -72,7 +88,7 @@ class Residency(Suite):
         return observer.answer_of("room")
 
     def left(self, observer, end):
-        """Bytes of the device that the program which `end` ends has."""
+        """Bytes of the device that end() frees."""
         before = self.room(observer)
         end()
         return self.room(observer) - before
@@ -90,11 +106,11 @@ class Residency(Suite):
             raise Gone("%s: ended with status %d" % (client.name, client.process.returncode))
 
     def checkpoint(self, observer):
-        """(out, in) in microseconds of a native program that holds as much; None: the driver has no such calls."""
+        """(out, in) in microseconds for a native program, scaled to our size; None: the driver has no such calls."""
         client = self.start_ready(NATIVE)
-        client.ask("hold", self.size)
+        client.ask("hold", self.checkpointed)
         observer.send("checkpoint", client.process.pid)
-        times = observer.answer(600)
+        times = [time * self.size / self.checkpointed for time in observer.answer(600)]
         if times:
             self.held(client)
         else:
@@ -107,31 +123,39 @@ class Residency(Suite):
         checkpoint = self.checkpoint(observer)
         empty = self.start_ready(NATIVE)
         native = self.left(observer, lambda: self.end(empty))
-        for name in self.turn(("warm", "fresh")):
+        for name in self.turn(("warm", "fresh", "folder")):
+            size = self.filed if name == "folder" else self.size
             client = self.start_ready(name)
-            client.ask("hold", self.size)
+            client.ask("hold", size)
             if name == "warm":
-                self.tool("sleep", client)  # makes the store's pages
+                self.tool("sleep", client)  # maps the store's pages
                 self.tool("wake", client)
-            self.cycle(name, client, checkpoint)
+            self.cycle(name, client, size, checkpoint)
             self.tool("sleep", client)
             asleep = self.left(observer, lambda: self.end(client))
-            self.table.add("left/" + name, self.size, "MiB", (asleep - native) / MIB)
+            self.table.add("left/" + name, size, "MiB", (asleep - native) / MIB)
         self.end(observer)
 
-    def launches(self):
-        """A launch of a program that can be put to sleep, beside one of a program that cannot."""
-        clients = {name: self.start_ready(name) for name in ("awake", "fresh")}
-        for client in clients.values():
-            client.run_on({self.processor(0)})
-        values = {name: [] for name in clients}
-        for _ in range(ALTERNATIONS):
-            for name in self.turn(values):
-                values[name].append(clients[name].answer_of("launch", self.time(LAUNCH_TIME)))
-        ours, theirs = (statistics.median(values[name]) for name in ("fresh", "awake"))
-        self.table.add("launch/unarmed", None, "ns", ours, "GPUMEM_SLEEP=0", theirs)
-        for client in clients.values():
+    def launch_gate(self, pair):
+        """The added cost of our launch function, in a program that can be put to sleep and in one that cannot. Each program
+        launches by turns through our function and past it, because two programs differ by more than that."""
+        adds, own = {}, []
+        for name in sorted(("awake", "fresh"), reverse=pair % 2):
+            client = self.start_ready(name)
+            client.run_on({self.processor(pair)})
+            given, direct, is_ours = client.ask("launch_gate", self.time(LAUNCH_TIME))
+            if not is_ours:
+                raise Gone("%s: launches do not pass the preload" % name)
+            adds[name] = given - direct
+            own.append(direct)
             self.end(client)
+        own = statistics.mean(own)
+        self.table.add("launch/hook", None, "ns", own + adds["awake"], "direct", own)
+        self.table.add("launch/unarmed", None, "ns", own + adds["fresh"], "GPUMEM_SLEEP=0", own + adds["awake"])
+
+    def launches(self):
+        for pair in range(LAUNCH_PAIRS):
+            self.launch_gate(pair)
 
     def run_part(self, part):
         self.running = []
@@ -144,9 +168,9 @@ class Residency(Suite):
     def run(self):
         began = time.monotonic()
         self.limit()
+        self.part("launches", lambda: self.run_part(self.launches))
         while self.round < PAIRS:
             round_began = time.monotonic()
-            self.part("launches", lambda: self.run_part(self.launches))
             self.part("moves", lambda: self.run_part(self.moves))
             self.round += 1
             now = time.monotonic()
@@ -159,7 +183,7 @@ class Residency(Suite):
 
 
 class Asked:
-    """A measured program, with the first word of an answer, and time for what is large."""
+    """A measured program with large memory: long timeouts, and the first word of an answer."""
 
     def __init__(self, client):
         self.client = client

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Run a suite of measurements on the GPU here, and say which targets are met.
-# Usage: run.sh SUITE RESULTS   Writes RESULTS/DATE-DEVICE-SUITE.csv, after each part what is known so far. Suites: pool, heap,
-# fresh, inkernel, programs, copy, residency.
+# Run a suite of measurements on this machine's GPU, and report the targets that are met.
+# Usage: run.sh SUITE RESULTS
+# Writes RESULTS/DATE-DEVICE-SUITE.csv, after each part what is known so far. Suites: pool, heap, fresh, inkernel, programs,
+# copy, residency, record, frameworks.
 # Environment: BENCH_SECONDS (200), the time to take; BENCH_PRELOAD, the library (libgpumem.so beside this script);
 # GPUMEM_TEST_DATA, a folder with measurements of other allocators (h200_peers_*.csv), to be shown beside those of suite heap.
 # Exit status: 0 all targets met; 1 not all; 2 usage; 77 no GPU.
@@ -34,4 +35,5 @@ python3 -u "$program" "$csv" "$work" "date: $(date -u +%F)" "device: $device" "d
 	"commit: $(cat "$here/COMMIT" 2>/dev/null || echo unknown)" || exit 1
 echo "$csv"
 [ ! -e "$here/${suite}_table.py" ] || python3 "$here/${suite}_table.py" "$csv"
+[ ! -e "$here/${suite}_plot.py" ] || python3 "$here/${suite}_plot.py" "$csv" "${csv%.csv}"
 python3 "$here/report.py" "$csv"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the measured programs have in common: commands, the clock, the middle of many times. */
+/* Shared by the measured programs: commands, the clock, and the median. */
 #include "client.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ int bench_serve(const struct bench_command *table)
 {
 	char line[4096];
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	BENCH_MUST(cudaFree(NULL)); /* the context */
+	BENCH_MUST(cudaFree(NULL)); /* creates the context */
 	printf("ready\n");
 	while (fgets(line, sizeof line, stdin))
 		if (obey(table, line) != 0)

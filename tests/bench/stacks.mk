@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What call stacks cost, without a GPU; prints times and fails on none.
+# The cost of call stacks, without a GPU. Prints times; a time is never a failure.
 EXTRA_DIST += tests/bench/stacks.c tests/bench/stacks.py tests/bench/stacks.sh
 CLEANFILES += tests/bench/stacks
 tests/bench/stacks: tests/bench/stacks.c tests/sim/lib/libcuda.so.1

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# As stacks.c, of calls in Python that hold the interpreter's lock: stacks.py DEPTH.
+# Like stacks.c, with Python calls that hold the interpreter's lock, or have released it: stacks.py DEPTH
+# [released].
 import ctypes
 import sys
 import time
 
-cuda = ctypes.PyDLL("libcuda.so.1")
+cuda = (ctypes.CDLL if sys.argv[2:] else ctypes.PyDLL)("libcuda.so.1")
 device, context, block = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
 if (
     cuda.cuInit(0)

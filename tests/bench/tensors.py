@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Copies between the host and the device as users of PyTorch and CuPy write them, measured like client.c: see client.h.
+"""Copies between the host and the device as users of PyTorch and CuPy write them, measured like client.c: see
+client.h.
 
     tensors.py torch|cupy
 
-Commands: `copy NAME SIZE`, where NAME is a key of the table below, answers the median time of a copy of SIZE bytes, in
-microseconds. The host's arrays are pageable and were touched; a copy to the host makes a new one. Bytes are compared."""
+`copy NAME SIZE`, where NAME is a key of the table below, answers the median time of a copy of SIZE bytes, in
+microseconds. The host's arrays are pageable and touched; a copy to the host makes a new array. Bytes are
+compared."""
 import statistics
 import sys
 import time

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turn a trace in RMM's CSV (Thread,Time,Action,Pointer,Size,Stream; plain or .gz) into what replay.c reads.
+"""Turn a trace in RMM's CSV (Thread,Time,Action,Pointer,Size,Stream; plain or .gz) into the input of
+replay.c.
 
     trace.py TRACE.csv[.gz] >trace.txt
 """
@@ -10,7 +11,7 @@ import sys
 
 
 def convert(rows):
-    """Lines "a BLOCK SIZE" and "f BLOCK": blocks are numbered, a number is used again once it was freed."""
+    """Lines "a BLOCK SIZE" and "f BLOCK": blocks are numbered, and the number of a freed block is used again."""
     alive, spare, most = {}, [], 0
     for row in rows:
         pointer, size = row["Pointer"], int(row["Size"])
@@ -22,7 +23,7 @@ def convert(rows):
                 most += 1
             alive[pointer] = spare.pop()
             yield "a %d %d" % (alive[pointer], size)
-        elif row["Action"] == "free" and pointer in alive:  # else from before the trace began
+        elif row["Action"] == "free" and pointer in alive:  # otherwise allocated before the trace began
             spare.append(alive.pop(pointer))
             yield "f %d" % spare[-1]
     for block in alive.values():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A PyTorch program with PyTorch's own cache, measured like client.c: see client.h. "ready" comes after
-`import torch; torch.ones(1).cuda()`. Commands: `setup`, once, makes a network and trains a few steps; `train STEPS` answers
-the median time of a step, in microseconds."""
+"""A PyTorch program with PyTorch's own cache, measured like client.c: see client.h. It prints "ready" after
+`import torch; torch.ones(1).cuda()`. Commands: `setup`, once, makes a network and trains a few steps; `train
+STEPS` answers the median time of a step, in microseconds."""
 import sys
 
 try:
@@ -21,7 +21,7 @@ STEPS_TOGETHER = 5
 
 
 class Training:
-    """A small network of attention and linear layers: many short kernels, so that what each call costs shows."""
+    """A small network of attention and linear layers: many short kernels, so that the cost of each call is visible."""
 
     def __init__(self):
         torch.manual_seed(1)
@@ -35,7 +35,7 @@ class Training:
             self.steps()
 
     def steps(self):
-        """The time of a step, the mean of a few."""
+        """Returns the time of a step, the mean of a few."""
         torch.cuda.synchronize()
         begin = time.perf_counter()
         for _ in range(STEPS_TOGETHER):

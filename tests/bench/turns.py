@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two builds of the preload by turns: what a change costs or gains.
+"""Two builds of the preload by turns: the cost or gain of a change.
 
     turns.py RESULT.csv BEFORE.so AFTER.so COMMENT...
 
-Each round starts one client under each library and asks both the same, in an order that changes; it gives one pair of values
-to each row, `ours` of AFTER and `theirs` of BEFORE. Knobs are those of the environment (GPUMEM_FREE=defer). It ends after
-BENCH_SECONDS (150), and no sooner than 15 rounds, or BENCH_ROUNDS. Beside client (tests/bench/local.mk, bench-bundle).
+Each round starts one client under each library, and asks both the same, in an order that changes. It adds one
+pair of values to each row, `ours` of AFTER and `theirs` of BEFORE. Knobs are those of the environment
+(GPUMEM_FREE=defer). The run ends after BENCH_SECONDS (150), but not before 15 rounds, or BENCH_ROUNDS.
+BENCH_CASES, as "turns/pair:512 turns/threads=4:65536", measures only these rows. Needs client in the same
+folder (tests/bench/local.mk, bench-bundle).
 """
 import math
 import os
@@ -20,6 +22,7 @@ from measure import Client, Table, close_all, kill_all
 HERE = os.path.dirname(os.path.abspath(__file__))
 KIB, MIB = 1 << 10, 1 << 20
 PAIR_TIME, CREW_TIME = 4000, 8000  # microseconds
+ONLY = os.environ.get("BENCH_CASES", "").split()
 SIZES = [512, 64 * KIB, MIB, 4 * MIB, 16 * MIB, 128 * MIB]
 
 
@@ -47,6 +50,8 @@ def play_round(table, libraries, work):
             client.ready()
         largest = clients[order[0]].ask("device")[0] // 64
         for case, size, unit, command in questions(largest):
+            if ONLY and "%s:%d" % (case, size) not in ONLY:
+                continue
             random.shuffle(order)
             values = {library: clients[library].ask(*command)[0] for library in order}
             table.add(case, size, unit, values[libraries[1]], "before", values[libraries[0]])

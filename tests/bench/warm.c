@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a pair of cuMemAlloc and cuMemFree costs when the pool has the memory already.
+ * The cost of a pair of cuMemAlloc and cuMemFree when the pool already has the memory.
  *
  *     warm PAIRS SIZE THREADS...
  *
- * For each number of threads, all of them at once make PAIRS pairs each, thread k of (SIZE << k %
- * 4) bytes, pinned to the processors that the process may use, in turn. Prints a line each:
- * threads, processors, nanoseconds a pair takes its thread, and how many times the pairs a second
- * of the first line's: the median of ROUNDS runs, after one that is not counted.
+ * For each number of threads: all threads at once make PAIRS pairs each, thread k with (SIZE << k %
+ * 4) bytes. The threads are pinned to the process's processors in turn. Prints a line for each
+ * number: threads, processors, nanoseconds of a pair in its thread, and the pairs a second as a
+ * multiple of the first line's. Values are the median of ROUNDS runs, after one warm-up run.
  */
 #include <cuda.h>
 
@@ -91,7 +91,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Nanoseconds from the first thread's begin to the last one's end. */
+/* Nanoseconds from the first thread's begin to the last thread's end. */
 static double run(unsigned n)
 {
 	static struct job jobs[THREADS_MAX];

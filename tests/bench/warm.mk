@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What a warm pair of cuMemAlloc and cuMemFree costs, without a GPU; prints times and fails on none.
+# The cost of a warm pair of cuMemAlloc and cuMemFree, without a GPU. Prints times; a time is never a failure.
 EXTRA_DIST += tests/bench/warm.c tests/bench/warm.sh tests/bench/warm_driver.c
 BENCH_WARM = tests/bench/warm tests/bench/lib/libcuda.so.1
 BENCH_WARM_CALLS = cuCtxGetCurrent cuCtxGetId cuThreadExchangeStreamCaptureMode cuCtxRecordEvent cuEventQuery cuEventSynchronize

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a pair of cuMemAlloc and cuMemFree costs under the preload when the pool has the memory already, the driver's part
-# taken out (warm_driver.c). Run in the build folder by make bench-warm; PAIRS, SIZE, THREADS and the GPUMEM_* knobs may be
-# set. Times only mean something in a release build at a quiet time: they fail nothing.
+# The cost of a pair of cuMemAlloc and cuMemFree under the preload when the pool already has the memory,
+# without the driver's part (warm_driver.c). Run in the build folder by make bench-warm; PAIRS, SIZE, THREADS
+# and the GPUMEM_* knobs may be set. Times are valid only for a release build on a quiet machine; a time is
+# never a failure.
 set -eu
 here=$PWD
 pairs=${PAIRS:-200000}
@@ -19,7 +20,7 @@ for log in ${GPUMEM_LOG:-small off events}; do
 	GPUMEM_LOG=$log LD_PRELOAD="$here/.libs/libgpumem.so" tests/bench/warm "$pairs" "$size" $threads
 done
 
-# Of one run, in all; the difference of two leaves the pairs alone.
+# Instructions of one whole run; the difference of two runs is the cost of the additional pairs.
 counted_by_perf()
 {
 	LD_PRELOAD="$here/.libs/libgpumem.so" perf stat -x, -e instructions:u -o "$scratch/perf" tests/bench/warm "$1" "$size" 1 >/dev/null &&
@@ -37,7 +38,7 @@ for way in perf valgrind; do
 	command -v "$way" >/dev/null 2>&1 || continue
 	few=$(counted_by_$way 1000 2>/dev/null) || continue
 	many=$(counted_by_$way 3000 2>/dev/null) || continue
-	# Ten runs of each: one that warms up, nine that count.
+	# Ten runs of each: one warm-up run, and nine that count.
 	if [ -n "$few" ] && [ -n "$many" ]; then
 		echo "$(((many - few) / 20000)) instructions a pair, counted by $way"
 		break

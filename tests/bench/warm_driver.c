@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulated driver with those calls taken out of its one lock that a warm pair makes, answered
- * as fast as they can be: else nothing but that lock would be measured. Good for a program that
- * makes one context current in each thread, once, and leaves the GPU idle.
+ * The simulated driver, with its lock left out of the calls that a warm pair makes, which answer as
+ * fast as possible: otherwise the measurement would be of that lock. Valid for a program that makes
+ * one context current in each thread, once, and leaves the GPU idle.
  */
 #include <cuda.h>
 
-/* The simulated driver's own (sim/exports.c). */
+/* Entries of the simulated driver (sim/exports.c). */
 CUresult entry_cuCtxGetCurrent(CUcontext *out);
 CUresult entry_cuCtxGetId(CUcontext handle, unsigned long long *out);
 

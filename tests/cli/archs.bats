@@ -1,12 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The GPUs that device code is compiled for: those of --with-gpu-archs, and all of them by make install.
+# GPU architectures of the device code: those of --with-gpu-archs; make install compiles for all of them.
 source "$BATS_TEST_DIRNAME/cli.bash"
 SOURCE=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 BUILD=$PWD
 FATBINS=(src/heap/kernels{,_granule}.fatbin src/takeover/{empty,granule}.fatbin)
 
-# A Toolkit that writes down what it is called for, and a machine whose GPUs have the compute capabilities of the file `gpus`.
+# A fake CUDA Toolkit that records its calls, and a machine with GPUs of the compute capabilities in the file
+# `gpus`.
 fake_toolkit() {
 	mkdir -p bin
 	echo >ptx
@@ -39,7 +40,7 @@ build() { # build MAKE'S ARGUMENTS...
 	env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory "$@" >made 2>&1 || { cat made; return 1; }
 }
 
-has() { # has FATBIN ARCHITECTURES: code for these
+has() { # has FATBIN ARCHITECTURES: FATBIN has code for exactly these
 	[ "$("$TOOL" image --json "$1" | jq -r '.files[0].architectures')" = "$2" ] || { "$TOOL" image "$1"; return 1; }
 }
 
@@ -57,7 +58,7 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	done
 }
 
-@test "code for the GPUs of this machine; more on demand, and only what is missing is compiled" {
+@test "code for the GPUs of this machine; more on request, and only the missing code is compiled" {
 	[ ! -f "$SOURCE/config.status" ] || skip "the source folder is configured itself"
 	fake_toolkit
 	printf '%s\n' 8.6 8.9 9.0 >gpus
@@ -81,9 +82,9 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	[ "$(grep -c -- -cubin called)" = 12 ]
 	has src/heap/kernels.fatbin 'sm_75, sm_80, sm_90, sm_100, sm_120, compute_75'
 	has src/takeover/granule.fatbin 'sm_75, sm_80, sm_90, sm_100, sm_120'
-	build "${FATBINS[@]}" # what was installed once stays
+	build "${FATBINS[@]}" # code that is installed is not compiled again
 	[ ! -s called ]
-	rm src/*/*.cubin src/*/*.ptx # the folders of check-sanitize and others have none
+	rm src/*/*.cubin src/*/*.ptx # the folders of check-sanitize have none either
 	build src/heap/kernels.fatbin
 	[ ! -s called ]
 	run build GPU_ARCHS=70 all
@@ -91,7 +92,7 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	[[ $output == *'GPU_ARCHS: 70: none of all, 75 80 90 100 120'* ]]
 }
 
-@test "--with-gpu-archs, and machines without a GPU that is known" {
+@test "--with-gpu-archs, and machines without a known GPU" {
 	[ ! -f "$SOURCE/config.status" ] || skip "the source folder is configured itself"
 	fake_toolkit
 	echo 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver.' >gpus
@@ -111,14 +112,14 @@ has() { # has FATBIN ARCHITECTURES: code for these
 	grep -qx 'GPU_ARCHS = 75 80 90 100 120' Makefile
 }
 
-@test "a policy that takes more stack than there is fails the build, with one line" {
+@test "a policy that needs more stack than available fails the build, with one line" {
 	[ ! -f "$SOURCE/config.status" ] || skip "the source folder is configured itself"
 	fake_toolkit
 	echo 9.0 >gpus
 	configure || { cat out; return 1; }
 	echo 512 >stack
 	build src/takeover/granule.fatbin
-	# A calls B or C, which takes more, and C calls itself.
+	# A calls B or C; C needs more stack, and calls itself.
 	cat >ptx <<-'END'
 		.visible .func  (.param .b64 func_retval0) gm_helper_malloc(
 		)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A page in headless Chromium, driven over the DevTools protocol as a user drives it: mouse, keys, what is on the page.
+# A page in headless Chromium, driven over the DevTools protocol by mouse and keys, as a user would; reads the
+# page's state.
 import json
 import os
 import select
@@ -7,11 +8,11 @@ import subprocess
 import tempfile
 import time
 
-PATIENCE = 3600  # seconds; a limit only keeps a test from hanging
+PATIENCE = 3600  # seconds; a hanging test ends
 
 
 class Browser:
-    """Close it by `with`. Errors of the page's scripts are in `errors`, requests but for the page itself in `requests`."""
+    """Close it by `with`. `errors` gets errors of the page's scripts, `requests` all requests except that of the page."""
 
     def __init__(self, program, width=1400, height=1000, dark=False):
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -93,14 +94,14 @@ class Browser:
         self.drawn()
 
     def value(self, expression):
-        """The value of an expression of JavaScript; a promise is awaited."""
+        """The value of a JavaScript expression; a promise is awaited."""
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
     def drawn(self):
-        """Let the page draw what was asked for."""
+        """Wait until the page has drawn its last change."""
         self.value("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() => go(true))))")
 
     def text_of(self, selector):
@@ -109,10 +110,10 @@ class Browser:
     def resize(self, width, height):
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
-    # --- a user ---
+    # --- user actions ---
 
     def box(self, selector):
-        """Where an element is in the window, after it was scrolled into view."""
+        """The element's place in the window, after scrolling it into view."""
         return self.value(f"""(() => {{
             const element = document.querySelector({json.dumps(selector)});
             element.scrollIntoView({{block: "center"}});
@@ -124,7 +125,7 @@ class Browser:
         self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def move(self, selector, across, down=0.5):
-        """The pointer to a part of an element, 0 to 1."""
+        """Move the pointer to a part of an element, 0 to 1 across and down."""
         box = self.box(selector)
         x, y = box["left"] + across * box["width"], box["top"] + down * box["height"]
         self.mouse("mouseMoved", x, y)

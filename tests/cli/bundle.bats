@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The folder that runs wherever it is unpacked (make bundle), and the two ways of README to use it.
+# The relocatable folder of `make bundle`, and README's two ways to use it.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
 BUILD=$PWD TOP=$BATS_TEST_DIRNAME/../..
@@ -16,7 +16,7 @@ setup() {
 
 setup_file() {
 	[ -z "$OTHER" ] || return 0
-	make -s bundle GPU_ARCHS_INSTALL= # what this folder has code for
+	make -s bundle GPU_ARCHS_INSTALL= # only the architectures that are already built
 	cp "$NAME.tar.gz" "$BATS_FILE_TMPDIR"
 }
 
@@ -25,20 +25,20 @@ unpack() {
 	tar -xzf "$BATS_FILE_TMPDIR/$NAME.tar.gz" -C "$1"
 }
 
-# The simulated driver and the demo, elsewhere than in the build folder.
+# Copy the simulated driver and the demo out of the build folder.
 program() {
 	mkdir -p "$1"
 	cp -L "$SIM"/lib*.so* "$1"
 	cp "$DEMO" "$1"
 }
 
-# block WORD: the indented lines of README from the one that begins with WORD.
+# block WORD: print README's indented lines from the one that begins with WORD.
 block() {
 	awk -v word="$1" '/^    / && substr($0, 5, length(word)) == word {on = 1} on && !/^    / {exit} on {print substr($0, 5)}' \
 		"$TOP/README.md"
 }
 
-# apart COMMAND: in a mount namespace without the build folder.
+# apart COMMAND: run it in a mount namespace without the build folder.
 apart() {
 	local how
 	for how in "unshare -m" "unshare -rm" none; do
@@ -49,7 +49,7 @@ apart() {
 	BUILD=$BUILD $how sh -ec 'mount -t tmpfs none "$BUILD"; [ ! -e "$BUILD/gpumemstat" ]; eval "$1"' sh "$1"
 }
 
-# newest FILE: the newest version of glibc that it needs.
+# newest FILE: print the newest version of glibc that FILE needs.
 newest() {
 	nm -D --undefined-only --with-symbol-versions "$1" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1
 }
@@ -63,13 +63,13 @@ newest() {
 		nm -D --undefined-only --with-symbol-versions "$NAME/$file" | refute grep -E '__isoc23_|GLIBC_PRIVATE|GLIBC_ABI_DT_RELR'
 	done
 	readelf -VW "$NAME/bin/gpumemstat" | refute grep GLIBC_ABI
-	# Where these functions were until 2.33.
+	# The libraries that had these functions until 2.33.
 	readelf -dW "$NAME/bin/gpumemstat" | grep NEEDED | tr -d ']' | sed 's/.*\[//' | sort | diff - <(printf '%s\n' libc.so.6 libdl.so.2 libm.so.6 libpthread.so.0)
 	readelf -dW "$NAME/lib/libgpumem-core.so" | grep NEEDED | tr -d ']' | sed 's/.*\[//' | sort | diff - <(printf '%s\n' libc.so.6 libdl.so.2 libpthread.so.0)
 	readelf -dW "$NAME/bin/gpumemstat" | refute grep -E 'RPATH|RUNPATH'
 }
 
-@test "constructors run, though the start is that of an old glibc" {
+@test "constructors run, although the start-up code is an old glibc's" {
 	unpack .
 	# A message of the pool is printed only if a constructor found standard error open.
 	mklog a.gml at:1s map:0:64M:1us alloc:0:1M:1us
@@ -77,7 +77,7 @@ newest() {
 	grep -q '^gpumem: .*GPUMEM_TRIM_AFTER' err
 }
 
-@test "it has what README says, and says nothing of where it was built" {
+@test "the bundle has README's files, and no path of the build folder" {
 	unpack .
 	for file in bin/gpumemstat lib/libgpumem.so lib/libgpumem-core.so.0 lib/pkgconfig/gpumem.pc include/gpumem.h \
 		share/man/man1/gpumemstat.1 share/man/man7/gpumem.7 share/doc/gpumem/README.md share/doc/gpumem/NEWS \
@@ -91,7 +91,7 @@ newest() {
 	[ "$(ls)" = "$NAME" ]
 }
 
-@test "the same files make the same bytes" {
+@test "two bundles of the same files are identical" {
 	(umask 077 && cd "$BUILD" && make -s bundle GPU_ARCHS_INSTALL=)
 	cmp "$BUILD/$NAME.tar.gz" "$BATS_FILE_TMPDIR/$NAME.tar.gz"
 	(cd "$BUILD" && SOURCE_DATE_EPOCH=0 make -s bundle GPU_ARCHS_INSTALL=)
@@ -118,20 +118,20 @@ newest() {
 	mkdir one
 	mv second/moved/bin/gpumemstat second/moved/lib64/libgpumem.so one
 	run_it one/gpumemstat
-	# Without it the message says where it was searched.
+	# Without the library the message names the searched places.
 	rm one/libgpumem.so
 	apart 'LD_LIBRARY_PATH=app one/gpumemstat record app/demo 20 2>err || [ $? -eq 125 ]'
 	grep -q '^gpumemstat: libgpumem.so is neither beside this program, nor in ../lib, nor in /' err
 }
 
-@test "pkg-config finds the library of the bundle where it lies" {
+@test "pkg-config finds the library of the bundle in any folder" {
 	command -v pkg-config || skip "no pkg-config"
 	unpack here
 	[ "$(PKG_CONFIG_PATH=here/$NAME/lib/pkgconfig pkg-config --variable=includedir gpumem)" -ef "here/$NAME/include" ]
 	[ "$(PKG_CONFIG_PATH=here/$NAME/lib/pkgconfig pkg-config --variable=libdir gpumem)" -ef "here/$NAME/lib" ]
 }
 
-@test "README's image: its lines, on a root folder with this machine's programs" {
+@test "README's image: its lines work on a root folder with this machine's programs" {
 	block FROM >Dockerfile
 	[ "$(cut -d' ' -f1 Dockerfile | tr '\n' ' ')" = 'FROM ADD ENV ' ]
 	read -r _ archive to < <(grep ^ADD Dockerfile)
@@ -149,7 +149,7 @@ newest() {
 	"$TOOL" --json root/tmp/log | jq -e '.logs[0] | .closed and .devices[0].counters.allocate_pool > 0'
 }
 
-@test "README's Slurm prolog: what it prints for jobs that ask for it, and for others" {
+@test "README's Slurm prolog: its output for jobs that ask for gpumem, and for others" {
 	block '#!/bin/sh' >prolog
 	[ "$(wc -l <prolog)" -eq 3 ]
 	bash -n prolog
@@ -157,7 +157,8 @@ newest() {
 	[ -z "$(env -u GPUMEM -u LD_PRELOAD SLURM_JOB_ID=7 sh prolog)" ]
 	env -u GPUMEM sh prolog
 	[ "$(GPUMEM=1 LD_PRELOAD= sh prolog)" = "export LD_PRELOAD=/opt/$NAME/lib/libgpumem.so" ]
-	# Slurm sets what the lines of standard output say. The folder is another one here.
+	# Slurm sets the variables of the standard output's `export` lines. The bundle has another folder
+	# here.
 	unpack opt
 	GPUMEM=1 SLURM_JOB_ID=7 SLURM_PROCID=3 LD_PRELOAD= sh prolog | sed "s|=/opt/|=$PWD/opt/|" >exports
 	(. ./exports && SLURM_JOB_ID=7 SLURM_PROCID=3 SLURM_NTASKS=4 "$DEMO" 20 >/dev/null)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat check, over logs whose content is known to the byte (mklog.c).
+# gpumemstat check, over logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
 
 good() {
 	mklog good.gml at:1s map:0:64M:100us alloc:0:10M:1us sample:0:50M:8M free:1:1us
 }
 
-# A block that is not freed, and a refusal.
+# Writes a log with a block that is not freed, and a refused allocation.
 bad() {
 	mklog bad.gml at:1s map:0:128M:100us map:1:96M:1us alloc:0:100M:1us alloc:0:1000000:3us free:1:1us fail:0:7G:1G
 }
@@ -29,11 +29,11 @@ exceeds() {
 	exceeds 'good.gml: device 0: mapped_peak is 64.0 MiB, above 63.0 MiB' --max mapped_peak=63M good.gml
 	exceeds 'good.gml: device 0: allocate_ns is 1.00 us, above 999 ns' --max allocate_ns=999ns good.gml
 	exceeds 'good.gml: device 0: external_peak is 0.074, above 0.070' --max external_peak=0.07 good.gml
-	# Where rounding hides the difference, all digits.
+	# If rounding hides the difference, all digits are shown.
 	exceeds 'good.gml: device 0: mapped_peak is 67,108,864 B, above 67,108,863 B' --max mapped_peak=67108863 good.gml
 }
 
-@test "check names every limit that is exceeded, on each device" {
+@test "check names every exceeded limit, on each device" {
 	bad
 	exceeds 'bad.gml: device 0: mapped_peak is 128 MiB, above 64.0 MiB
 bad.gml: device 1: mapped_peak is 96.0 MiB, above 64.0 MiB
@@ -57,7 +57,7 @@ bad.gml: device 0: live_blocks is 1, above 0 (--no-leaks)' --max mapped_peak=64M
 	"$TOOL" check --json good.gml | jq -e '.exceeded == [] and .limits == 0'
 }
 
-@test "check --no-leaks in mode trace, and of logs that were not closed" {
+@test "check --no-leaks in mode trace, and of unclosed logs" {
 	GPUMEM_MODE=trace mklog t.gml at:1s driver:0:1M:1us
 	exceeds 't.gml: device 0: foreign_driver_calls - foreign_driver_frees is 1, above 0 (--no-leaks)' --no-leaks t.gml
 	mklog killed.gml at:1s map:0:64M:100us alloc:0:10M:1us kill

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# complete.zsh FILE WORDS: print what the completion function of the file offers at the end of `gpumemstat WORDS`, one a
-# line. The completion system runs in a terminal of its own, as a widget that ends the shell it is in. Marks are written in
-# two parts, so that the echo of what is typed has none.
+# complete.zsh FILE WORDS: print the completions that FILE's function offers at the end of `gpumemstat WORDS`,
+# one a line. The completion system runs in a terminal of its own, as a widget that ends its shell. Marks are
+# written in two parts, so that the echo of the typed text has no mark.
 zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "PROMPT= PS2=; unset zle_bracketed_paste; stty columns 1000 -echo; autoload -U compinit; compinit -u -D; source ${(q)1}"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The completions of bash, zsh and fish offer what --help lists, no more and no less.
+# The completions of bash, zsh and fish offer exactly the words of --help.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
-# offers WORD...: what bash offers at the end of these words, one a line, sorted.
+# offers WORD...: bash's completions at the end of these words, one a line, sorted.
 offers() {
 	(
 		set +eu
@@ -19,7 +19,7 @@ listed_commands() {
 	"$TOOL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort
 }
 
-# listed_options COMMAND: as --help has them, long ones with an argument ending in "=".
+# listed_options COMMAND: the options in --help, long ones with an argument ending in "=".
 listed_options() {
 	"$TOOL" $1 --help | sed -n '/^Options:/,/^$/p' >help
 	{ sed -n 's/^ *\(-[a-zA-Z]\)[, ].*/\1/p' help
@@ -52,8 +52,8 @@ listed_options() {
 		echo "$value"
 		"$TOOL" replay --policy=$value --help >out || { echo "--policy=$value"; return 1; }
 	done >offered
-	[ "$(wc -l <offered)" -eq 6 ]
-	[ "$(offers replay --policy = pool,p | tr '\n' ' ')" = 'pool,pool pool,pytorch pool,pytorch-pool ' ]
+	[ "$(wc -l <offered)" -eq 10 ]
+	[ "$(offers replay --policy = pool,p | tr '\n' ' ')" = "$(printf 'pool,%s ' pool pool-defer pool-ordered pytorch pytorch-pool)" ]
 	[ "$(offers map --at = '' | tr '\n' ' ')" = 'exit oom peak ' ]
 }
 
@@ -76,7 +76,7 @@ listed_options() {
 	[ "$(offers record -o '' | tr '\n' ' ')" = 'five.gz four.csv.gz logs one.gml other three.csv two.gml.1 ' ]
 }
 
-@test "the table of completions is that of --help" {
+@test "the table of completions equals --help" {
 	"$TOOL" --completions >table
 	[ "$(sed -n 's/^command\t\([a-z]*\)\t.*/\1/p' table | sort)" = "$(listed_commands)" ]
 	for command in $(listed_commands); do
@@ -85,11 +85,11 @@ listed_options() {
 			if ($4 != "-") print "--" $4 ($5 != "-" ? "=" : "") }' table | sort -u >rows
 		listed_options $command | diff - rows
 	done
-	# No field is empty, for shells take tabs for blanks.
+	# No field is empty: shells treat tabs as blanks.
 	refute grep -nE $'\t(\t|$)' table
 }
 
-# zsh_offers WORD...: what zsh offers at the end of these words.
+# zsh_offers WORD...: zsh's completions at the end of these words.
 zsh_offers() {
 	PATH=$(dirname "$TOOL"):$PATH zsh -f "$BATS_TEST_DIRNAME/complete.zsh" "$BATS_TEST_DIRNAME/../../completions/_gpumemstat" "$*" | sort -u
 }
@@ -106,7 +106,7 @@ zsh_offers() {
 	[ "$(zsh_offers record -e GPUMEM_FREE= | tr '\n' ' ')" = 'defer ordered sync ' ]
 }
 
-# fish_offers TEXT: what fish offers at the end of the text.
+# fish_offers TEXT: fish's completions at the end of the text.
 fish_offers() {
 	PATH=$(dirname "$TOOL"):$PATH HOME=$PWD XDG_CONFIG_HOME=$PWD XDG_DATA_HOME=$PWD fish --no-config \
 		-c 'source $argv[1]; complete -C $argv[2]' "$BATS_TEST_DIRNAME/../../completions/gpumemstat.fish" "$1" | cut -f 1 | sort -u

@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# /etc/gpumem.conf, in whose place GPUMEM_TEST_CONF names another file: what it sets, what is said of a bad one.
+# The file /etc/gpumem.conf, which GPUMEM_TEST_CONF replaces here: its settings, and messages about bad files.
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/knobs.bash"
 
-# conf LINE...: the file.
+# conf LINE...: write the file.
 conf() {
 	export GPUMEM_TEST_CONF=$BATS_TEST_TMPDIR/gpumem.conf
 	printf '%s\n' "$@" >"$GPUMEM_TEST_CONF"
 }
 
-# source_of KNOB: "VALUE SOURCE" as `gpumemstat env` has it.
+# source_of KNOB: "VALUE SOURCE" of `gpumemstat env`.
 source_of() {
 	"$TOOL" env --json | jq -r --arg name "$1" '.knobs[] | select(.name == $name) | .value + " " + .source'
 }
@@ -30,7 +30,7 @@ source_of() {
 	"$TOOL" --json other.gml >json
 	jq -e '.logs[0].mode == "pool"' json
 	[ "$(GPUMEM_MODE=pool source_of GPUMEM_MODE)" = 'pool environment' ]
-	# The log keeps where each came from.
+	# The log has the source of each value.
 	conf
 	"$TOOL" env --json other.gml >json
 	jq -e '[.knobs[] | select(.name == "GPUMEM_LIMIT" or .name == "GPUMEM_MODE") | .value + " " + .source] ==
@@ -38,7 +38,7 @@ source_of() {
 	"$TOOL" other.gml | grep -q '^GPU .*GPUMEM_LIMIT=75%'
 }
 
-@test "the last line needs no end, and a file without lines sets nothing" {
+@test "the last line needs no newline, and an empty file sets nothing" {
 	native=$("$DEMO" 3)
 	conf
 	printf 'GPUMEM_LOG=off' >"$GPUMEM_TEST_CONF"
@@ -84,7 +84,7 @@ gpumem: $GPUMEM_TEST_CONF: 2 more bad lines"
 	[ "$(source_of GPUMEM_MODE 2>/dev/null)" = 'trace file' ]
 }
 
-@test "under GPUMEM_ON_ERROR=off a bad line, or a file that is ignored, leaves gpumem off" {
+@test "under GPUMEM_ON_ERROR=off a bad line, or an ignored file, leaves gpumem off" {
 	native=$("$DEMO" 3)
 	conf 'GPUMEM_ON_ERROR=off' x
 	unharmed "gpumem: $GPUMEM_TEST_CONF:2: x: expected NAME=VALUE; gpumem stays off"
@@ -99,7 +99,7 @@ gpumem: $GPUMEM_TEST_CONF: 2 more bad lines"
 	[ -z "$(find . -name '*.gml')" ]
 }
 
-@test "a file that cannot be trusted or read at once is ignored, in one line" {
+@test "a file that is untrusted, too large, not text or no regular file is ignored, in one line" {
 	native=$("$DEMO" 3)
 	conf 'GPUMEM_MODE=trace'
 	ignored() {
@@ -159,7 +159,7 @@ gpumem: $GPUMEM_TEST_CONF: 2 more bad lines"
 	[ "$(source_of GPUMEM_MODE)" = 'pool default' ]
 }
 
-@test "gpumemstat record puts the log where the file says" {
+@test "gpumemstat record writes the log to the file's GPUMEM_LOG_NAME" {
 	conf "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/kept.gml" 'GPUMEM_LOG=off'
 	"$TOOL" record -- "$DEMO" 3 >/dev/null
 	[ -f kept.gml ]

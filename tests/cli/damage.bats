@@ -1,18 +1,18 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Every command that reads logs, over everything that is no log, a part of one, or one that somebody changed.
+# Every command that reads logs, over files that are no log, cut logs, and changed logs.
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/wrong.bash"
 
 PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
 MUTATE=$PWD/tests/cli/mutate
-SLOTS=294912 SLOT=64 # of a log with events, as gpumem-log(5) has it
+SLOTS=294912 SLOT=64 # of a log with events, by gpumem-log(5)
 
 good() {
 	mklog good.gml at:1s map:0:64M:100us alloc:0:10M:1us sample:0:40M:50M at:2s free:1:900ns h2d:1G:100ms at:3s fail:0:7G:1G
 }
 
-# refused NAME REASON: every command says so, and nothing else.
+# refused NAME REASON: every command prints this reason, and nothing else.
 refused() {
 	local command
 	for command in $(log_commands); do
@@ -21,12 +21,12 @@ refused() {
 	done
 }
 
-# number OFFSET SIZE [FILE]: an unsigned number of the log.
+# number OFFSET SIZE [FILE]: print an unsigned number of the log.
 number() {
 	od -A n -t u$2 -j $1 -N $2 "${3:-good.gml}" | tr -d ' '
 }
 
-# put FILE OFFSET BYTES: with the escapes of printf.
+# put FILE OFFSET BYTES: write bytes, with the escapes of printf.
 put() {
 	printf "$3" | dd of="$1" bs=1 seek=$2 conv=notrunc status=none
 }
@@ -68,7 +68,7 @@ put() {
 		refused good.gml 'Permission denied'
 		return
 	fi
-	# All of root's rights but that to read everything; the folder is still root's own.
+	# Root without the right to read every file; the folder is still root's own.
 	command -v setpriv >/dev/null || skip "no setpriv"
 	chmod 0 good.gml
 	for command in $(log_commands); do
@@ -88,7 +88,7 @@ put() {
 		put other.gml 8 "${version% *}"
 		refused other.gml "version ${version#* } of the format, this gpumemstat reads 1 to 2"
 	done
-	# Slot size, segment size, where the description is, where slots begin: not of this format.
+	# Wrong slot size, segment size, and place of the slots.
 	for change in 12:'\200' 24:'\001' 27:'\377'; do
 		cp good.gml other.gml
 		put other.gml ${change%%:*} "${change#*:}"
@@ -99,7 +99,7 @@ put() {
 	refused other.gml 'segment 1 at 0x0: its description is out of bounds'
 }
 
-# What summary says of the first $1 bytes of good.gml.
+# of_cut N: summary's message about the first N bytes of good.gml.
 of_cut() {
 	local page=$((32768 + 98304 + 65536)) # the live counters and their parts
 	if [ $1 -eq 0 ]; then
@@ -115,7 +115,7 @@ of_cut() {
 	fi
 }
 
-@test "a log that was cut anywhere ends well" {
+@test "every command ends well on a log that was cut anywhere" {
 	good
 	size=$(stat -c %s good.gml)
 	[ $(((size - SLOTS) % SLOT)) -eq 0 ]
@@ -131,17 +131,23 @@ of_cut() {
 			status=0
 			"$TOOL" $command cut.gml >out 2>err || status=$?
 			if [ "$(operands_of $command)" = one ] && [ $n -ge 112 ]; then
-				# It reads what stands in front of the records, and no more.
+				# Reads only the data before the records.
 				[ "$status" -eq 0 ]
 				[ ! -s err ]
 				continue
 			fi
 			[ "$(<err)" = "gpumemstat: cut.gml: $expected" ] || { echo "$command, $n bytes: $(<err)"; return 1; }
 			[ "$status" -eq 1 ]
-			# What there is, is shown.
+			# The data before the cut are shown.
 			if [ $n -lt 112 ]; then [ ! -s out ]; else [ -s out ]; fi
 		done
 	done
+	head -c 1000 good.gml >cut.gml
+	"$TOOL" cut.gml >out 2>/dev/null || true
+	# The end and the calls are unknown: no line names them.
+	grep -qE '^program  unknown, .*, end unknown; cut.gml, not all events$' out
+	refute grep -qE 'killed|crashed|allocated no' out
+	grep -qE '^GPU      none used; mode unknown, ' out
 }
 
 @test "a log that contradicts itself is reported" {
@@ -158,7 +164,7 @@ of_cut() {
 	done
 }
 
-@test "a log with figures beyond 64 bits ends well" {
+@test "a log with numbers beyond 64 bits ends well" {
 	mklog huge.gml at:1s map:0:64M:1us alloc:0:10M:1us sample:0:1M:0 count:sampled_ns:1 count:mapped_seconds:1 \
 		count:internal_seconds:4194304T count:external_seconds:4194304T count:requested_seconds:4194304T \
 		count:internal_peak:16777215T count:internal_peak:1048575M count:internal_peak:1048575
@@ -169,8 +175,8 @@ of_cut() {
 	grep -q '"utilisation":{"current":[0-9.]*,"peak":[0-9.]*,"mean":1.84467e+13}' line
 }
 
-# What is left of a log becomes a file, whatever it says; and of no log there is none.
-@test "commands that make a file of a log: no log, and a log that was cut anywhere" {
+# A cut log is converted as far as it can be read. A file that is no log is refused.
+@test "commands that convert a log refuse files that are no log, and end well on cut logs" {
 	good
 	size=$(stat -c %s good.gml)
 	mkdir folder
@@ -200,7 +206,7 @@ of_cut() {
 	done
 }
 
-@test "a bad log does not keep the good ones from being shown" {
+@test "good logs are shown beside a bad one" {
 	good
 	echo text >text
 	for command in $(log_commands); do
@@ -229,7 +235,7 @@ gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one"
 gpumemstat: gpumem.b.2.gml: a folder, not a gpumem log' ]
 }
 
-# Ends by itself, with 0 or 1; one line for each thing that is wrong; JSON is JSON; no control reaches the terminal.
+# Ends with status 0 or 1; one line for each fault; valid JSON; no control character reaches the terminal.
 sound() {
 	local status=0
 	"$TOOL" "$@" >out 2>err </dev/null || status=$?

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Run a command in which the system calls that begin with NAME are refused with EPERM, as seccomp
- * of containers does: deny NAME COMMAND...
+ * Run a command whose system calls that begin with NAME fail with EPERM, as under containers'
+ * seccomp: deny NAME COMMAND...
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -45,7 +45,7 @@ static bool deny(const char *name)
 	return true;
 }
 
-/* 77: it cannot be refused here. */
+/* Status 77: the calls cannot be refused here. */
 int main(int argc, char **argv)
 {
 	if (argc < 3)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat diff, over logs whose content is known to the byte (mklog.c).
+# gpumemstat diff, over logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
 export TZ=UTC0
 
@@ -61,7 +61,7 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	"$TOOL" diff --json old.gml old.gml | jq -e '.counters == {} and .findings == {new: [], gone: []}'
 }
 
-@test "diff --json, and findings that are gone" {
+@test "diff --json, and findings only of the old log" {
 	mklog old.gml "${OLD[@]}"
 	mklog new.gml "${NEW[@]}"
 	"$TOOL" diff --json old.gml new.gml >out
@@ -80,7 +80,7 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	done
 	"$TOOL" diff --json old.gml new.%r.gml >out
 	jq -e '.new.paths == ["new.0.gml", "new.1.gml"]' out
-	# Sums, but of shares the highest: they are as before.
+	# Counters are sums; shares are the highest, which is unchanged.
 	jq -e '.counters.mapped_peak == {old: 67108864, new: 134217728} and (.counters | has("external_peak") | not)' out
 	"$TOOL" diff old.gml new.%r.gml | grep -qx 'new           new.0.gml and 1 more: mklog, 2.00 s, closed cleanly'
 }

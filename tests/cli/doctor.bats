@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat doctor: every check, where it passes and where it does not.
+# gpumemstat doctor: every check, passing and failing.
 source "$BATS_TEST_DIRNAME/cli.bash"
 DENY=$PWD/tests/cli/deny
 CONFIG=$PWD/config.h
 unset LD_PRELOAD "${!GPUMEM_@}"
 
-# checked STATUS ARGUMENT...: run doctor into out (JSON); its exit status is STATUS.
+# checked STATUS ARGUMENT...: run doctor into the file out (JSON); its exit status must be STATUS.
 checked() {
 	local status=0
 	"$TOOL" doctor --json --timeout=1h "${@:2}" >out 2>err || status=$?
@@ -14,14 +14,14 @@ checked() {
 	jq -e --argjson works $((1 - status)) '.schema == 1 and .works == ($works == 1)' out >/dev/null
 }
 
-# finds STATE CHECK TEXT [REMEDY]: the last run has such a check; texts are parts
+# finds STATE CHECK TEXT [REMEDY]: the last run has such a check; TEXT and REMEDY are parts of its texts
 finds() {
 	jq -e --arg state "$1" --arg check "$2" --arg text "$3" --arg remedy "${4-}" \
 		'.checks | map(select(.state == $state and .check == $check) | (.text | contains($text)) and (.remedy | contains($remedy))) | any' \
 		out >/dev/null || { echo "no $1 $2: $3"; cat out; return 1; }
 }
 
-# fake SOURCE: a folder driver/ with a libcuda.so.1 that has these functions, and all others of the simulated one
+# fake SOURCE: a folder driver/ with a libcuda.so.1 of these functions, and of the simulated driver's others
 fake() {
 	mkdir -p driver
 	python3 - "$SIM/libcuda.so.1" driver/libsimu.so.1 <<-'END'
@@ -50,7 +50,7 @@ fake() {
 	jq -e '[.checks[] | select(.check | startswith("mapping"))] | length == 3' out
 }
 
-@test "doctor: device heaps are built in or not, and wanted or not" {
+@test "doctor: device heaps are built in or not, and enabled or not" {
 	if grep -q 'define GM_HELPERS' "$CONFIG"; then
 		checked 0
 		finds ok heap 'the device code of heaps is built in'
@@ -62,7 +62,7 @@ fake() {
 	fi
 }
 
-@test "doctor: the text has a line a check, with the result and what to do" {
+@test "doctor: the text has a line for each check, with the result and the remedy" {
 	"$TOOL" doctor --width=200 >out
 	head -n 1 out | grep -qE '^state +check +what$'
 	grep -qE '^ok +mapping 0 +2 MiB were created, mapped and released; granularity 2.00 MiB\.$' out
@@ -117,7 +117,7 @@ fake() {
 	finds fail driver 'the driver ended the process in cuDeviceGetCount'
 	fake '#include <unistd.h>
 	int cuInit(unsigned f) { for (;;) pause(); }'
-	for time in 200ms 2s 20s 200s; do # as long as a busy machine takes to get there
+	for time in 200ms 2s 20s 200s; do # as long as a busy machine needs to reach cuInit
 		checked 1 --timeout=$time
 		if grep -q 'from cuInit' out; then break; fi
 	done
@@ -125,7 +125,7 @@ fake() {
 	grep -qE 'no answer in [0-9.]+ m?s from cuInit' out
 	fake '#include <stdio.h>
 	int cuInit(unsigned f) { puts("a driver that talks"); fflush(stdout); return 0; }'
-	checked 1 # for the simulated driver was never initialised
+	checked 1 # the simulated driver was never initialised
 	! grep -q talks out
 }
 
@@ -166,10 +166,10 @@ fake() {
 	finds fail 'device 0' 'cannot be asked: CUDA_ERROR_UNKNOWN'
 }
 
-@test "doctor: a library that is missing, no library, for another system, with a blank in its name" {
+@test "doctor: a library that is missing, invalid, built for another system, or has a blank in its name" {
 	GPUMEM_LIBRARY_PATH=/nowhere/libgpumem.so checked 1
 	finds fail library 'libgpumem.so was not found' 'GPUMEM_LIBRARY_PATH'
-	# One that needs a symbol which is not there, as of a newer C library.
+	# A library that needs a missing symbol, as one built for a newer C library.
 	printf '%s\n' 'extern int no_such_function(void); int cuInit(unsigned f) { return no_such_function() + (int)f; }
 	__attribute__((constructor)) static void begin(void) { cuInit(0); }' >newer.c
 	cc -shared -fPIC -Wl,-z,now -o libgpumem.so newer.c
@@ -185,7 +185,7 @@ fake() {
 @test "doctor: LD_PRELOAD" {
 	finds_preload() { LD_PRELOAD=$1 checked 0 2>/dev/null && finds "$2" preload "$3"; }
 	finds_preload "$(realpath "$(dirname "$TOOL")"/.libs/libgpumem.so)" ok 'LD_PRELOAD has libgpumem.so'
-	[ -z "$(ls | grep gml)" ] # preloaded ourselves, we leave no log either
+	[ -z "$(ls | grep gml)" ] # doctor leaves no log even if it is preloaded itself
 	finds_preload /nowhere/else.so warn 'LD_PRELOAD names /nowhere/else.so, which cannot be read'
 	cc -shared -fPIC -x c -o other.so - <<<'int other;'
 	finds_preload "$PWD/other.so" ok 'LD_PRELOAD has other libraries'
@@ -208,7 +208,7 @@ fake() {
 	finds fail knobs 'GPUMEM_ENABLE=0: nothing is hooked' 'Unset GPUMEM_ENABLE'
 }
 
-@test "doctor: a log that is off, elsewhere, nowhere, forbidden, too large" {
+@test "doctor: a log that is off, in another folder, in a missing one, forbidden, or too large" {
 	GPUMEM_LOG=off checked 0
 	finds ok log 'GPUMEM_LOG=off: none is written'
 	mkdir logs
@@ -255,12 +255,12 @@ fake() {
 	finds warn proc '/proc/self/exe cannot be read'
 }
 
-@test "doctor: a command that can be preloaded" {
+@test "doctor: a command that can be preloaded is checked, not run" {
 	checked 0 -- "$DEMO" 200 --json
 	jq -e '[.checks[-3:][] | .check] == ["command", "cuda", "run path"]' out
 	finds ok command "$DEMO is a program for this machine"
 	finds ok cuda 'it needs libcudart.so.13'
-	[ -z "$(ls | grep gml)" ] # it is not run
+	[ -z "$(ls | grep gml)" ] # the command was not run
 	checked 0 true
 	finds ok command "$(type -P true) is a program for this machine"
 	finds ok cuda 'nothing of CUDA in it; libraries that it loads may use it'
@@ -275,19 +275,19 @@ fake() {
 	finds ok script "./enved is a script for $(type -P sh)"
 }
 
-@test "doctor: which CUDA libraries a program uses" {
+@test "doctor: the CUDA libraries that a program needs" {
 	printf '%s\n' 'extern int cuInit(unsigned); int main(void) { return cuInit(0); }' >driver.c
 	cc -o driver driver.c "$SIM/libcuda.so.1"
 	checked 0 ./driver
 	finds ok cuda 'it needs libcuda.so.1'
-	# Device code in it and no libcudart: the static runtime.
+	# Device code without libcudart: the static runtime.
 	printf '%s\n' '__attribute__((section(".nv_fatbin"))) const int code = 1; int main(void) { return code - 1; }' >static.c
 	cc -o static static.c
 	checked 0 ./static
 	finds ok cuda 'it has device code and its own CUDA runtime (static)'
 }
 
-@test "doctor: run paths with a driver of their own" {
+@test "doctor: run paths that lead to another driver" {
 	printf '%s\n' 'int main(void) { return 0; }' >p.c
 	mkdir -p lib/stubs
 	cp "$SIM/libcuda.so.1" lib/stubs/
@@ -381,7 +381,7 @@ fake() {
 	cp "$(type -P true)" setuid
 	chmod u+s setuid
 	[ -u setuid ] || skip "no set-user-ID files here"
-	checked 0 ./setuid # one's own is no matter
+	checked 0 ./setuid # a set-user-ID program of the same user is fine
 	chown 12345 setuid 2>/dev/null && chmod u+s setuid || skip "not allowed to give files away"
 	checked 1 ./setuid
 	finds fail rights './setuid: it is set-user-ID, so the loader ignores LD_PRELOAD' 'Run a copy'

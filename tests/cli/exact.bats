@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# What is shown of logs whose content is known to the byte (mklog.c), to the byte.
+# Exact output for logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
 export TZ=UTC0
 
-# 64 MiB mapped at 1 s, two blocks, one freed at 2 s, one copy, and at 3 s one allocation that fails.
+# 64 MiB mapped at 1 s, two blocks, one freed at 2 s, one copy, and one failed allocation at 3 s.
 RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us sample:0:40M:50M
 	at:2s free:1:900ns sample:0:40M:50M h2d:1G:100ms at:3s fail:0:7G:1G sample:0:60M:8M)
 
-# Four processes of a job, the last one killed.
+# job: four processes of a job, the last one killed.
 job() {
 	local rank
 	for rank in 0 1 2; do
@@ -32,27 +32,25 @@ job() {
 	knobs         GPUMEM_LOG_EVENTS=all
 
 	device 0      GPU one, 8.00 GiB
-	memory           at end       peak         at     in all      calls
+	memory           at end       peak         at      total      calls
 	requested       977 KiB   11.0 MiB     1.00 s   11.0 MiB          2
 	handed out      977 KiB          -          -          -          -
 	mapped         64.0 MiB   64.0 MiB     1.00 s   64.0 MiB          1
 	idle           63.0 MiB          -          -          -          -
 	retired             0 B        0 B          -          -          -
-	given back            -          -          -        0 B          0
+	returned              -          -          -        0 B          0
 
-	calls            in all       pool     driver     failed  mean time
+	calls             total       pool     driver     failed  mean time
 	allocate              3          2          0          1    1.33 us
 	free                  1          1          0          0     900 ns
 
 	fragmentation     at end       peak       mean
 	internal           448 B      448 B      448 B
-	external           0.048      0.366      0.306
-	  after remap      0.048      0.366      0.306
 	unreclaimable   8.00 MiB   50.0 MiB   50.0 MiB
 	utilisation        0.015      0.171      0.093
 
-	growth        1 chunk mapped in 100 us, 0 given back
-	waits         0 fences, 0 ns; 0 calls made again for want of memory
+	growth        1 chunk mapped in 100 us, 0 returned
+	waits         0 fences, 0 ns; 0 calls retried for lack of memory
 	unused        1 device
 
 	copies              calls      bytes   in calls        rate
@@ -75,7 +73,7 @@ job() {
 
 @test "summary of several logs, exactly" {
 	job
-	mklog gpumem.other.gml at:1s # of no job
+	mklog gpumem.other.gml at:1s # outside the job
 	"$TOOL" gpumem.node7.*.gml >out
 	diff -u - out <<-'END'
 	rank  requested    mapped  calls  driver  failed  log
@@ -118,10 +116,10 @@ job() {
 	knobs         GPUMEM_LOG_EVENTS=all
 
 	device 1      GPU two, 16.0 GiB
-	memory           at end       peak         at     in all      calls
+	memory           at end       peak         at      total      calls
 	requested      1.00 GiB   1.00 GiB          -   1.00 GiB          1
 
-	calls            in all       pool     driver     failed  mean time
+	calls             total       pool     driver     failed  mean time
 	allocate              1          0          1          0    5.00 us
 	free                  0          0          0          0          -
 	unused        1 device
@@ -132,11 +130,11 @@ job() {
 	findings      This run was only watched; all memory was the driver's.
 	              'gpumemstat record' without --trace runs it on the pool.
 	END
-	# Of other kinds, what is there is foreign all the same; JSON has all of it.
+	# Other kinds of memory in mode trace are shown as foreign; JSON has all kinds.
 	GPUMEM_MODE=trace mklog f.gml at:1s driver:0:8M:5us give:foreign_async_calls:0:2M
 	"$TOOL" -v f.gml | sed -n '/^foreign/,/^$/p' >out
 	diff -u - out <<-'END'
-	foreign            at end       peak     in all      calls      frees
+	foreign            at end       peak      total      calls      frees
 	stream-ordered   2.00 MiB   2.00 MiB   2.00 MiB          1          0
 	unused        1 device
 
@@ -146,7 +144,8 @@ job() {
 	"$TOOL" --json e.gml f.gml | jq -e '.across.requested == {min: 8388608, median: 541065216, max: 1073741824}'
 }
 
-# A heap of 64 MiB at most that grows three times and is refused once; read twice, at last with 1, 3 and 2 allocations.
+# A heap of at most 64 MiB grows three times and is refused once. It is read twice, the second time with 1, 3
+# and 2 allocations.
 KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:4M:50us grow:0:4M:60us grow:0:4M:300us
 	slack:0:6M:2 waited:0:11M:7ms nogrow:0:64M:1 heap:0:20M:0:0 at:3s size:0:1 size:5:3 size:32:2 heap:0:6M:8:1 last:0 native:0:3us)
 
@@ -163,10 +162,10 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	live           6.00 MiB   20.0 MiB          -          -
 	mapped         44.0 MiB   44.0 MiB   12.0 MiB          3
 	slack          6.00 MiB   6.00 MiB          -          2
-	heap growth   410 us in all, median 60.0 us, longest 300 us; 1 refused, 1 of
+	heap growth   total 410 us, median 60.0 us, longest 300 us; 1 refused, 1 of
 	              them for the heap's limit
 	heap use      kernels waited 7.00 ms for growth; at most 11.0 MiB in use, 25.0%
-	              of the most mapped; 0 B given back in use
+	              of the most mapped; 0 B returned in use
 	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
 
 	allocations of  when last read      bytes
@@ -203,10 +202,10 @@ KERNELS=(at:1s image:0 image:1 image:2 taken:0:64M:12ms lend:0:32M at:2s grow:0:
 	live           6.00 MiB   20.0 MiB          -          -
 	mapped         44.0 MiB   44.0 MiB   12.0 MiB          3
 	slack          6.00 MiB   6.00 MiB          -          2
-	heap growth   410 us in all, median within 64.0 us, longest 300 us; 1 refused,
-	              1 of them for the heap's limit
+	heap growth   total 410 us, median within 64.0 us, longest 300 us; 1 refused, 1
+	              of them for the heap's limit
 	heap use      kernels waited 7.00 ms for growth; at most 11.0 MiB in use, 25.0%
-	              of the most mapped; 0 B given back in use
+	              of the most mapped; 0 B returned in use
 	heap calls    8 mallocs got NULL, 1 frees of what is no allocation; read 2 times
 
 	allocations of  when last read      bytes
@@ -364,9 +363,9 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	mklog a.gml "${FOREIGN[@]}"
 	"$TOOL" -v a.gml | sed -n '/^waits/,/^time of a call/p' >out
 	diff -u - out <<-'END'
-	waits         0 fences, 0 ns; 0 calls made again for want of memory
+	waits         0 fences, 0 ns; 0 calls retried for lack of memory
 
-	foreign            at end       peak     in all      calls      frees
+	foreign            at end       peak      total      calls      frees
 	stream-ordered   2.00 MiB   3.00 MiB   3.00 MiB          1          1
 	managed           100 MiB    100 MiB    100 MiB          1          0
 	on the device    2.00 MiB   3.00 MiB          -          -          -
@@ -374,7 +373,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	              MiB of the device was used, 66.0 MiB of it accounted for
 	unused        1 device
 
-	host memory      at end       peak     in all      calls      frees
+	host memory      at end       peak      total      calls      frees
 	pinned         5.00 MiB   5.00 MiB   5.00 MiB          1          0
 	unknown       2 frees of memory that was not seen given
 	launches      12
@@ -387,13 +386,14 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	jq -e '.logs[0].devices[0].overhead == {bytes: (534 * 1048576), used: (600 * 1048576), accounted: (66 * 1048576), ns: 2e9}' out
 	jq -e '.logs[0].devices[1].overhead.bytes == null and (.logs[0].devices[1].used | not)' out
 	jq -e '.logs[0].host_memory | .host.current == 5242880 and .registered.calls == 0' out
-	# A device of which nothing else was used is shown all the same; less used than accounted for is no overhead.
+	# A device with nothing but foreign memory is shown. If used memory is less than accounted memory,
+	# overhead is 0.
 	mklog b.gml give:foreign_array_calls:1:3M used:1:2M
 	"$TOOL" --json b.gml | jq -e '.logs[0].devices[1] | .used and .overhead.bytes == 0'
 	"$TOOL" -v b.gml | grep -q '^overhead *0 B for driver, '
 }
 
-@test "sums of foreign memory that contradict one another are reported" {
+@test "contradictory sums of foreign memory are reported" {
 	contradicts() { # contradicts MESSAGE WORD...
 		rm -f c.gml
 		mklog c.gml "${@:2}"
@@ -412,7 +412,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	contradicts 'device 0: foreign is 7, above foreign_peak, which is 0' count:foreign:7
 }
 
-@test "several logs are shown in the order asked for" {
+@test "several logs are shown in the requested order" {
 	job
 	for order in rank:0,1,2,3 program:0,1,2,3 requested:0,1,2,3 mapped:2,1,0,3 calls:0,1,2,3; do
 		[ "$("$TOOL" --json --sort=${order%:*} | jq -r '[.logs[].rank] | join(",")')" = ${order#*:} ]
@@ -423,7 +423,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	[ "$(grep -c '^peak ' out)" -eq 2 ]
 }
 
-@test "figures in JSON, exactly" {
+@test "numbers in JSON, exactly" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" --json a.gml >out
 	jq -e '.logs[0] | .pid == 4711 and .host == "node7" and .rank == null and .start == "2026-11-21T12:00:00Z"' out
@@ -484,9 +484,9 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	done
 	"$TOOL" -v --width=40 a.gml | sed -n '/^calls/,/^$/p' >out
 	diff -u - out <<-'END'
-	calls     in all  pool  driver  failed
-	allocate       3     2       0       1
-	free           1     1       0       0
+	calls     total  pool  driver  failed
+	allocate      3     2       0       1
+	free          1     1       0       0
 	calls     mean time
 	allocate    1.33 us
 	free         900 ns

@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat export: the formats csv and openmetrics, and what all formats share.
+# gpumemstat export: the formats csv and openmetrics, and features common to all formats.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
 FORMATS=$(sed -n 's/^GM_FORMAT(\([a-z]*\),.*/\1/p' "$BATS_TEST_DIRNAME/../../tools/export/formats.def")
 
-# At 1 s 21 MiB are alive; at 2 s memory lacks; at 3 s a block goes with its context.
+# At 1 s 21 MiB are alive. At 2 s an allocation fails. At 3 s a block ends with its context.
 RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us stack:0 alloc:0:1M:1us sample:0:40M:8M
 	at:2s free:1:900ns driver:0:5M:1us fail:0:7G:1G h2d:1M:2us at:3s stack:66 alloc:1:3M:1us gone:2 image:1)
 
@@ -13,7 +13,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" export --format=csv a.gml >out
 	"$TOOL" export a.gml | diff out -
-	# The number of the thread is that of mklog.
+	# The thread number is that of mklog.
 	awk -F, -v OFS=, 'NR > 1 { $9 = "T" } 1' out | diff -u - <(cat <<-'END'
 		time_ns,event,device,id,address,size,held,context,thread,call,duration_ns,status,flags,stack,requested,handed_out,mapped,idle,retired,lent,largest_idle,unreclaimable,text
 		1000000000,map,0,1,0x0,67108864,0,0,T,,100000,0,,,,,,,,,,,
@@ -34,7 +34,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	)
 }
 
-@test "csv: what held the memory when an allocation was refused" {
+@test "csv: live memory at the time of a refused allocation" {
 	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us fail:0:7G:1G stack:7 held:0:1M:3 stack:0 rest:0:512:4
 	"$TOOL" export s.gml | awk -F, -v OFS=, '$2 == "held" { $9 = "T"; print }' | diff -u - <(cat <<-'END'
 		1000000000,held,0,1,0x3,3145728,1048576,0,T,,0,0,,7,,,,,,,,,
@@ -43,7 +43,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	)
 }
 
-@test "csv: the rows are those of a real run, and the manual has every column" {
+@test "csv: the rows of a real run are right, and the manual has every column" {
 	"$TOOL" record -e GPUMEM_LOG_EVENTS=all -o r.gml -- "$DEMO" 300 >/dev/null 2>&1
 	"$TOOL" export -o r.csv r.gml >out
 	[ ! -s out ]
@@ -55,13 +55,14 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	done
 }
 
-@test "csv: where old events were dropped, the blocks that were alive stand once, and no free is without them" {
+@test "csv: after dropped events each live block is listed once, and each free has its block" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
-	# One thread: no event stands between the blocks that were alive.
+	# One thread: no other event is between the live blocks.
 	"$TOOL" record -e GPUMEM_TRIM_AFTER=off -e GPUMEM_LOG_EVENTS=all -e GPUMEM_LOG_LIMIT=32M -o r.gml -- "$DEMO" 300000 >/dev/null 2>&1
 	"$TOOL" --json r.gml | jq -e '.logs[0].complete | not'
 	"$TOOL" export r.gml >out
-	# Before them the call that began the segment: it allocates what is alive there, or frees what is not.
+	# Before them is the call that began the segment: it allocates one of them, or frees
+	# another block.
 	awk -F, '$2 == "live" { if (($2, $4) in born || called) exit 1; n++ }
 		$2 == "allocate" && (($2, $4) in born || ("live", $4) in born) { exit 1 }
 		$2 == "live" || $2 == "allocate" { born[$2, $4]; known[$4] }
@@ -71,12 +72,12 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 }
 
 @test "openmetrics: the grammar holds, and every counter has its name and unit" {
-	# Text of a log that would end a label, or that a terminal would obey.
+	# Text of a log that would end a label, or control a terminal.
 	SLURM_JOB_ID=$'\e[31m"red\\\n\xff' SLURM_PROCID=3 mklog a.gml "${RUN[@]}" take:foreign_driver_calls:0:5M
 	"$TOOL" export --format=openmetrics a.gml >out
 	awk -f "$BATS_TEST_DIRNAME/openmetrics.awk" out
 	grep -qF 'rank="3",host="node7",job="\\x1b[31m\"red\\\\\\n\\xff",mode="pool"} 1' out
-	# A counter a family, beside those of the log.
+	# One family for each counter, and five more.
 	[ "$(grep -c '^# TYPE ' out)" -eq $(("$("$TOOL" --completions | grep -c '^counter')" + 5)) ]
 	of='device="0",program="mklog",pid="4711",rank="3"'
 	for line in "allocate_calls_total{$of} 5" "allocate_bytes_total{$of} 22020096" "allocate_seconds_total{$of} 0.000004000" \
@@ -87,14 +88,14 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 		"log_end_timestamp_seconds{program=\"mklog\",pid=\"4711\",rank=\"3\"} 1795262403.000000000"; do
 		grep -qxF "gpumem_$line" out || { echo "$line"; return 1; }
 	done
-	# No moment that never was; no device that was not used.
+	# No timestamp of an event that did not happen; no unused device.
 	mklog b.gml at:1s map:0:2M:1us
 	"$TOOL" export --format=openmetrics b.gml >out
 	awk -f "$BATS_TEST_DIRNAME/openmetrics.awk" out
 	refute grep -q 'gpumem_requested_peak_timestamp_seconds{\|device="1"' out
 }
 
-@test "openmetrics: the checker of this test finds faults" {
+@test "openmetrics: this test's checker finds faults" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" export --format=openmetrics a.gml >good
 	for fault in '$d' 's/_total{/{/' 's/"mklog"/"mk"log"/' 's/"mklog"/"mk\\log"/' '4d' '/^# HELP/d' 's/} 1$/} one/' \
@@ -104,7 +105,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	done
 }
 
-@test "openmetrics: prometheus_client reads it" {
+@test "openmetrics: prometheus_client parses it" {
 	python3 -c 'import prometheus_client.openmetrics.parser' 2>/dev/null || skip "no prometheus_client"
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" export --format=openmetrics a.gml >out
@@ -117,20 +118,20 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	END
 }
 
-@test "openmetrics: promtool takes it" {
+@test "openmetrics: promtool accepts it" {
 	command -v promtool >/dev/null || skip "no promtool"
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" export --format=openmetrics a.gml >out
-	# check metrics reads the older text format, where the name of a counter's family has the _total.
+	# check metrics reads the older text format, in which a counter family's name ends in _total.
 	awk '/^# TYPE .* counter$/ { counter = $3 } /^# / && $3 == counter { $3 = $3 "_total" } !/^# (UNIT|EOF)/' out >text
 	[ -z "$(promtool check metrics <text 2>&1)" ]
-	# Its parser of OpenMetrics wants samples with a time.
+	# Its parser of OpenMetrics needs samples with a time.
 	sed '/^#/!s/$/ 1795262403/' out >timed
 	promtool tsdb create-blocks-from openmetrics timed blocks
 	[ -n "$(ls blocks)" ]
 }
 
-@test "chrome: counters, blocks with their stacks, and moments" {
+@test "chrome: counters, blocks with their stacks, and instants" {
 	mklog a.gml "${RUN[@]}" grow:0:2M:1us unmap:2
 	"$TOOL" export --format=chrome -o out a.gml
 	refute grep -q $'[\x01-\x09\x0b-\x1f\x7f]' out
@@ -148,11 +149,11 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	events b | jq -e '.[0].args.stack == ["train (/home/me/project/train.py:7)", "<module> (/home/me/project/train.py:1)"]'
 	events b | jq -e '[.[] | select(.args.device == 1)] | .[0].args.stack[0] == "\u001b[31mred\nline (/home/me/project/train.py:66)"'
 	events b | jq -e '[.[] | select(.args.driver)] | length == 1'
-	# Each end has a beginning, of the same name.
+	# Each end has a begin, of the same name.
 	[ "$(events e | jq -c 'map([.id, .name])')" = '[["0-1","10.0 MiB"],["0-2","10.0 MiB"]]' ]
 }
 
-@test "chrome: of very many events the peaks stay, and of very many blocks the large ones" {
+@test "chrome: of very many events the peaks are kept, and of very many blocks the large ones" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
 	words=(to:64G map:0:256M:1us)
 	for ((i = 1; i < 100; i++)); do
@@ -163,16 +164,17 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	[ "$(stat -c %s out)" -lt 2000000 ]
 	jq -e '.otherData.blocks_from_bytes == 131072' out
 	jq -e '[.traceEvents[] | select(.ph == "b")] | length == 99 and .[98].args.bytes == 114294784' out
-	# Each of the peaks is there: a millisecond is many intervals.
+	# Every peak is there, although a millisecond covers many intervals.
 	jq -e '[.traceEvents[] | select(.name == "device 0: requested").args.bytes] | . as $v |
 		[range(1; 100) | . + 10 | . * 1048576] - $v == []' out
 }
 
-# Two chunks side by side, one of which moves; a block across them; one of the driver; an idle chunk elsewhere.
+# Two adjacent chunks, one of which moves; a block across them; a block of the driver; an idle chunk
+# elsewhere.
 CHUNKS=(at:1s to:4G map:0:16M:1us to:4112M map:0:16M:1us to:8G map:0:8M:1us to:16G map:1:4M:1us stack:7 to:4104M alloc:0:12M:1us stack:0
 	to:4G alloc:0:1000:1us at:2s driver:0:5M:1us fail:0:7G:1G free:2:1us to:4097M alloc:0:700:1us move:3:512G stack:66 alloc:1:3M:1us)
 
-@test "pytorch: what Python loads is the snapshot, by opcodes that the page knows" {
+@test "pytorch: Python unpickles the snapshot, which uses only opcodes known to the viewer page" {
 	command -v python3 >/dev/null || skip "no python3"
 	mklog a.gml "${CHUNKS[@]}"
 	"$TOOL" export --format=pytorch -o a.pickle a.gml
@@ -245,7 +247,7 @@ CHUNKS=(at:1s to:4G map:0:16M:1us to:4112M map:0:16M:1us to:8G map:0:8M:1us to:1
 	END
 }
 
-@test "pytorch: torch.cuda._memory_viz takes it" {
+@test "pytorch: torch.cuda._memory_viz accepts it" {
 	python3 -c 'import torch.cuda._memory_viz' 2>/dev/null || skip "no torch"
 	mklog a.gml "${CHUNKS[@]}"
 	"$TOOL" export --format=pytorch -o a.pickle a.gml
@@ -274,24 +276,20 @@ CHUNKS=(at:1s to:4G map:0:16M:1us to:4112M map:0:16M:1us to:8G map:0:8M:1us to:1
 	done
 }
 
-@test "pytorch needs events, and no terminal" {
+@test "pytorch needs events, and an output that is no terminal" {
 	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us
 	expect 1 'gpumemstat: s.gml: a log without events: gpumemstat record makes one with them' export --format=pytorch s.gml
 	command -v python3 >/dev/null || skip "no python3"
 	mklog a.gml "${RUN[@]}"
-	cat >spawn.py <<-'END'
-		import pty, sys
-		sys.exit(pty.spawn(sys.argv[1:]) >> 8)
-	END
 	status=0
-	python3 spawn.py "$TOOL" export --format=pytorch a.gml >out </dev/null || status=$?
+	python3 "$BATS_TEST_DIRNAME/rows.py" 24 "$TOOL" export --format=pytorch a.gml >out || status=$?
 	[ "$status" -eq 2 ]
 	grep -q '^gpumemstat: a terminal shows no binary data: -o FILE' out
-	python3 spawn.py "$TOOL" export --format=csv a.gml >out </dev/null
+	python3 "$BATS_TEST_DIRNAME/rows.py" 24 "$TOOL" export --format=csv a.gml >out
 	grep -q '^time_ns,' out
 }
 
-@test "without LOG the newest run; a run of several logs, and logs without events" {
+@test "export without LOG takes the newest run; a run of several logs, and logs without events" {
 	expect 1 "gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one" export
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" export | diff - <("$TOOL" export a.gml)
@@ -302,7 +300,7 @@ CHUNKS=(at:1s to:4G map:0:16M:1us to:4112M map:0:16M:1us to:8G map:0:8M:1us to:1
 	[ "$("$TOOL" export s.gml | cut -d, -f 2 | tail -n +2)" = sample ]
 }
 
-@test "where the output cannot be written, and where it would be the log" {
+@test "export to a file that cannot be written, or that is the log" {
 	mklog a.gml "${RUN[@]}"
 	cp a.gml b.gml
 	ln a.gml link
@@ -330,7 +328,7 @@ CHUNKS=(at:1s to:4G map:0:16M:1us to:4112M map:0:16M:1us to:8G map:0:8M:1us to:1
 	done
 }
 
-# Is out well formed, whatever it says?
+# formed FORMAT: out is well formed.
 formed() {
 	case $1 in
 	csv)
@@ -347,4 +345,17 @@ formed() {
 		;;
 	*) return 1 ;;
 	esac
+}
+
+@test "chrome and summary: after dropped events, memory begins with the live blocks" {
+	GPUMEM_LOG_LIMIT=32M mklog cut.gml map:0:64M:1us alloc:0:8M:1us at:1s loop:0:1000:400000 at:3s alloc:0:4M:1us at:4s
+	"$TOOL" summary --json cut.gml | jq -e '.logs[0] | (.complete | not) and .dropped > 0'
+	"$TOOL" export --format=chrome -o cut.json cut.gml
+	jq '[.traceEvents[] | select(.ph == "C") | {name, value: (.args | to_entries[0].value)}]' cut.json >counters
+	jq -e 'map(select(.name | test("requested"))) | length > 2 and all(.value >= 8388608) and (last.value == 12582912)' counters
+	jq -e 'map(select(.name | test("mapped"))) | length > 0 and all(.value == 67108864)' counters
+	"$TOOL" --width=80 cut.gml >screen
+	# Nothing is known before the first record. From there on both curves run to the end.
+	grep -qE '^ +\|\.? +#+$' screen || { cat screen; return 1; }
+	[ "$(grep -cE '\|\.? +\.+$' screen)" = 4 ]
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Every rule of tools/finding/findings.def on a log that has it, at its threshold, and on one that has not, just below.
+# Every rule of tools/finding/findings.def, on a log at its threshold, which has the finding, and on one just
+# below, which has not.
 source "$BATS_TEST_DIRNAME/cli.bash"
 RULES=$BATS_TEST_DIRNAME/../../tools/finding/findings.def
 MANUAL=$BATS_TEST_DIRNAME/../../man/gpumemstat.1
 
-rules_of() { # rules_of WORD...: the names of the findings in a log of these words, one a line
+rules_of() { # rules_of WORD...: print the names of the findings in a log of these words, one a line
 	rm -f f.gml
 	mklog f.gml "$@"
 	"$TOOL" --json f.gml 2>/dev/null | jq -r '.logs[0].findings[].rule'
@@ -21,14 +22,14 @@ hasnt() { # hasnt RULE WORD...
 	! grep -qx "$1" rules || { "$TOOL" f.gml; return 1; }
 }
 
-says() { # says TEXT: the last log, in text
+says() { # says TEXT: the last log's text output has TEXT
 	"$TOOL" -v --width=1000 f.gml 2>/dev/null | grep -qF "$1" || { "$TOOL" -v --width=1000 f.gml; return 1; }
 }
 
 POOL=(at:1s map:0:64M:1us alloc:0:1M:1us)
 CALM=("${POOL[@]}" free:1:1us)
 
-# over WORD...: from 1 s to 3 s as a sample at 1 s says
+# over WORD...: the sample at 1 s holds from 1 s to 3 s
 over() { MEAN=("$@" at:3s sample:0:1M:0); }
 
 @test "findings: nothing stands out" {
@@ -48,7 +49,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	says 'Out of memory: 1.00 MiB was asked for, GPUMEM_LIMIT keeps this process at 64.0 MiB, and no idle piece was as large. Raise GPUMEM_LIMIT'
 	hasnt oom_limit_pieces "${POOL[@]}" limit:0:66M fail:0:2M:0
 	has oom_fragmented "${POOL[@]}" limit:0:66M fail:0:2M:0
-	has oom_limit_pieces "${POOL[@]}" limit:0:67108865 fail:0:1:0 # it grows by 2 MiB at least
+	has oom_limit_pieces "${POOL[@]}" limit:0:67108865 fail:0:1:0 # the pool grows by at least 2 MiB
 	has oom_limit map:0:2G:1us alloc:0:2G:1us limit:0:4G fail:0:2147483649:6G
 	says 'Out of memory: 2.00 GiB was asked for, and GPUMEM_LIMIT keeps this process at 4.00 GiB. Raise GPUMEM_LIMIT.'
 	hasnt oom_limit map:0:2G:1us alloc:0:2G:1us limit:0:4G fail:0:2G:6G
@@ -57,7 +58,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt oom_others map:0:2G:1us alloc:0:2G:1us fail:0:3G:4G
 	has oom_others map:0:2G:1us alloc:0:2G:1us give:foreign_async_calls:0:1G fail:0:3G:2G
 	says 'and 3.00 GiB of the device is neither'
-	hasnt oom_others map:0:2G:1us alloc:0:2G:1us give:foreign_async_calls:0:2G fail:0:3G:2G # its own
+	hasnt oom_others map:0:2G:1us alloc:0:2G:1us give:foreign_async_calls:0:2G fail:0:3G:2G # the rest is the process's own
 	has oom_in_use map:0:6G:1us alloc:0:6G:1us fail:0:3G:1G fail:0:3G:1G
 	says "Out of memory: 3.00 GiB was asked for while 6.00 GiB was in use. 'gpumemstat --json' has the pool at each of the 2 refusals"
 	hasnt oom_in_use fail:0:9G:8G
@@ -133,20 +134,20 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	has heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1ms grow:0:4M:3ms
 	says 'Device 0: each time a device heap grew (3), kernels waited, in the median for 1.00 ms, at most for 3.00 ms. GPUMEM_PREWARM maps'
 	hasnt heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:999999ns grow:0:4M:3ms
-	has heap_growth "${HEAP[@]}" lend:1:2M grow:0:4M:1ms grow:1:4M:2ms # the worse device
+	has heap_growth "${HEAP[@]}" lend:1:2M grow:0:4M:1ms grow:1:4M:2ms # the finding names the worse device
 	says 'Device 1: each time a device heap grew (1), kernels waited, in the median for 2.00 ms'
-	# Without events, by the bins of the counters: from 1,024 us on
+	# Without events the bins of the counters decide: the median must be above 1,024 us.
 	GPUMEM_LOG=small has heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1025us grow:0:4M:3ms
 	GPUMEM_LOG=small hasnt heap_growth "${HEAP[@]}" grow:0:4M:1us grow:0:4M:1024us grow:0:4M:3ms
 
 	has heap_waits "${HEAP[@]}" grow:0:4M:1us waited:0:2M:10ms
 	says 'Device 0: kernels waited 10.0 ms for device heaps to grow by 4.00 MiB. GPUMEM_PREWARM maps memory beforehand, which heaps then get sooner; 36.0 MiB was the most'
 	hasnt heap_waits "${HEAP[@]}" grow:0:4M:1us waited:0:2M:9999999ns
-	has heap_waits "${HEAP[@]}" lend:1:2M waited:0:2M:10ms waited:1:2M:11ms # the worse device
+	has heap_waits "${HEAP[@]}" lend:1:2M waited:0:2M:10ms waited:1:2M:11ms # the finding names the worse device
 	says 'Device 1: kernels waited 11.0 ms'
 	has heap_waits "${HEAP[@]}" grow:0:4M:1us count:heap_growth_bytes:33554432 waited:0:2M:10ms
 	has heap_regrown "${HEAP[@]}" grow:0:4M:1us count:heap_growth_bytes:33554433 waited:0:2M:10ms
-	says 'Device 0: kernels waited 10.0 ms for device heaps, which grew by 36.0 MiB in all, for at most 36.0 MiB at a time: memory was given back and needed again. Raise GPUMEM_TRIM_AFTER.'
+	says 'Device 0: kernels waited 10.0 ms for device heaps, which grew by a total of 36.0 MiB, for at most 36.0 MiB at a time: memory was returned and needed again. Raise GPUMEM_TRIM_AFTER.'
 	hasnt heap_regrown "${HEAP[@]}" grow:0:4M:1us count:heap_growth_bytes:33554432 waited:0:2M:10ms
 	hasnt heap_regrown "${HEAP[@]}" grow:0:4M:1us count:heap_growth_bytes:33554433 waited:0:2M:9999999ns
 }
@@ -161,13 +162,13 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt retries "${CALM[@]}"
 }
 
-@test "findings: memory that is lost" {
+@test "findings: lost memory" {
 	over at:1s map:0:1G:1us alloc:0:700M:1us sample:0:300M:256M
 	has unreclaimable "${MEAN[@]}"
 	says 'Device 0: on average 256 MiB of 1.00 GiB mapped was idle in chunks that also held live blocks'
 	over at:1s map:0:1G:1us alloc:0:700M:1us sample:0:300M:255M
 	hasnt unreclaimable "${MEAN[@]}"
-	over at:1s map:0:128M:1us alloc:0:1M:1us sample:0:100M:63M # half of it, but little
+	over at:1s map:0:128M:1us alloc:0:1M:1us sample:0:100M:63M # half of the memory, but too little
 	hasnt unreclaimable "${MEAN[@]}"
 
 	over at:1s map:0:1G:1us alloc:0:824M:1us sample:0:140M:0
@@ -177,28 +178,28 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt in_pieces "${MEAN[@]}"
 	over at:1s map:0:1G:1us alloc:0:824M:1us remap:0:200M sample:0:10M:0 # remapping would help
 	hasnt in_pieces "${MEAN[@]}"
-	over at:1s map:0:1G:1us alloc:0:924M:1us sample:0:10M:0 # a tenth of what is mapped is not idle
+	over at:1s map:0:1G:1us alloc:0:924M:1us sample:0:10M:0 # a tenth of the mapped memory is not idle
 	hasnt in_pieces "${MEAN[@]}"
 
 	over at:1s map:0:2G:1us count:requested:0 sample:0:1M:0
 	has internal "${MEAN[@]}" count:internal_seconds:200M count:requested_seconds:1800M
 	says 'Device 0: on average 100 MiB of 0.98 GiB handed out was only rounding up'
 	hasnt internal "${MEAN[@]}" count:internal_seconds:200M count:requested_seconds:1900M
-	hasnt internal "${MEAN[@]}" count:internal_seconds:100M count:requested_seconds:300M # little
+	hasnt internal "${MEAN[@]}" count:internal_seconds:100M count:requested_seconds:300M # too little
 
 	over at:1s map:0:1G:1us alloc:0:512M:1us sample:0:512M:0
 	has kept_idle "${MEAN[@]}"
 	says 'Device 0: on average 512 MiB of 1.00 GiB mapped was idle.'
 	over at:1s map:0:1G:1us alloc:0:513M:1us sample:0:511M:0
 	hasnt kept_idle "${MEAN[@]}"
-	over at:1s map:0:300M:1us alloc:0:50M:1us sample:0:250M:0 # little
+	over at:1s map:0:300M:1us alloc:0:50M:1us sample:0:250M:0 # too little
 	hasnt kept_idle "${MEAN[@]}"
 
 	has foreign "${CALM[@]}" give:foreign_async_calls:0:64M
-	says "Device 0: up to 64.0 MiB was not the pool's but foreign, of up to 128 MiB in all"
+	says "Device 0: up to 64.0 MiB was not the pool's but foreign, of a total of up to 128 MiB"
 	hasnt foreign "${CALM[@]}" map:0:2M:1us give:foreign_async_calls:0:64M
-	hasnt foreign map:0:1M:1us give:foreign_async_calls:0:63M # little
-	hasnt foreign "${CALM[@]}" give:foreign_managed_calls:0:1G # not on the device for good
+	hasnt foreign map:0:1M:1us give:foreign_async_calls:0:63M # too little
+	hasnt foreign "${CALM[@]}" give:foreign_managed_calls:0:1G # managed memory can leave the device
 	GPUMEM_MODE=trace hasnt foreign give:foreign_async_calls:0:1G
 
 	CAPTURE=(map:0:1000M:1us alloc:0:1M:1us free:1:1us)
@@ -206,11 +207,13 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	says 'Device 0: up to 100 MiB of 0.98 GiB mapped had been freed'
 	hasnt captures "${CAPTURE[@]}" count:retired_peak:99M count:captures:1
 	hasnt captures "${CAPTURE[@]}" count:retired_peak:100M
-	hasnt captures map:0:100M:1us count:retired_peak:63M count:captures:1 # little
+	hasnt captures map:0:100M:1us count:retired_peak:63M count:captures:1 # too little
 
 	has mapped_again "${CALM[@]}" count:map_bytes:192M count:unmap_bytes:192M
-	says 'Device 0: 256 MiB was mapped in all, for at most 64.0 MiB at a time'
+	says 'Device 0: a total of 256 MiB was mapped, for at most 64.0 MiB at a time'
 	hasnt mapped_again "${CALM[@]}" count:map_bytes:191M count:unmap_bytes:191M
+	# Growth of device heaps does not count as mapping again.
+	hasnt mapped_again "${CALM[@]}" lend:0:100M grow:0:100M:1us
 }
 
 @test "findings: the worse of two devices is named" {
@@ -220,15 +223,15 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	[ "$(grep -cx unreclaimable rules)" -eq 1 ]
 }
 
-@test "findings: time that is lost" {
+@test "findings: lost time" {
 	# 1 s of run; 2 us in the calls of CALM.
 	has fence_waits "${CALM[@]}" count:free_ns:19998000 count:fence_ns:10000000
 	says 'Of 20.0 ms in allocations and frees, 10.0 ms was waiting for the GPU'
-	hasnt fence_waits "${CALM[@]}" count:free_ns:19998000 count:fence_ns:9999999 # a hair less than half, and than 1% of the run
+	hasnt fence_waits "${CALM[@]}" count:free_ns:19998000 count:fence_ns:9999999 # just less than half, and than 1% of the run
 	hasnt fence_waits "${CALM[@]}" count:free_ns:19998002 count:fence_ns:10000000
 	hasnt fence_waits "${CALM[@]}" count:free_ns:1000 count:fence_ns:9999999
 
-	# Copies: of a run of 1 s.
+	# Copies, in a run of 1 s.
 	has copy_pageable "${CALM[@]}" count:copy_h2d_pageable_ns:60000000 count:copy_h2d_pageable_bytes:600000000 \
 		count:copy_d2h_pageable_ns:40000000 count:copy_d2h_pageable_bytes:400000000
 	says 'Of a run of 1.00 s, 100 ms went into copies of pageable memory by the driver, at 9.31 GiB/s. Pin that memory'
@@ -243,7 +246,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt copy_small "${CALM[@]}" count:copy_h2d_calls:8000 count:copy_other_calls:2000 count:copy_small_calls:4999
 	hasnt copy_small "${CALM[@]}" count:copy_h2d_calls:9999 count:copy_small_calls:9999
 
-	churn() { # churn N: a block that is allocated and freed N times, and ten that stay
+	churn() { # churn N: a block is allocated and freed N times, and ten blocks stay
 		LOOP=(map:0:64M:1us)
 		local i
 		for ((i = 0; i < 10; i++)); do LOOP+=(alloc:0:2M:1us); done
@@ -257,7 +260,7 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	GPUMEM_LOG=small hasnt churn "${LOOP[@]}"
 }
 
-# ranks PEAK...: a log a rank, each with this much requested; "-" leaves the rank out
+# ranks PEAK...: a log for each rank, with this peak of requested memory; "-" leaves the rank out
 ranks() {
 	local rank=0 peak
 	rm -f r.*.gml
@@ -281,11 +284,11 @@ ranks() {
 	hasnt_of_ranks ranks_missing 1M 1M 1M
 	rm -f r.*.gml
 	mklog r.0.gml "${CALM[@]}"
-	mklog r.1.gml map:0:64M:1us # of no rank
+	mklog r.1.gml map:0:64M:1us # without a rank
 	"$TOOL" --json r.*.gml | jq -e '.findings == []'
 }
 
-@test "findings: of several logs, each finding names the first that has it" {
+@test "findings: of several logs, each finding names the first log that has it" {
 	for rank in 0 1 2; do
 		RANK=$rank WORLD_SIZE=3 mklog m.$rank.gml "${CALM[@]}" $([ $rank = 0 ] || echo count:bounds_refused:$rank)
 	done
@@ -296,7 +299,7 @@ ranks() {
 	[ "$(grep -cE 'refused, for they left' out)" -eq 1 ]
 }
 
-@test "findings in JSON have value, threshold, sentence and what to do" {
+@test "findings in JSON have value, threshold, sentence and remedy" {
 	mklog j.gml "${CALM[@]}" count:allocate_calls:1 count:allocate_driver:1
 	"$TOOL" --json j.gml | jq -e '.logs[0].findings == [{rule: "to_driver", level: "warning", value: 1, of: 2, threshold: 0.01,
 		text: "1 of 2 allocations went to the driver, because the pool could not serve them.",
@@ -313,6 +316,6 @@ ranks() {
 		done
 		grep -qx "\.It Sy $rule Pq $threshold" "$MANUAL" || { echo "not in the manual: $rule $threshold"; return 1; }
 	done <rows
-	# In the manual's order, and no others.
+	# In the manual's order, and without further ones.
 	sed -n '/^\.Sh FINDINGS/,/^\.Sh ENVIRONMENT/s/^\.It Sy \([a-z_]*\) Pq \([0-9.]*\)$/\1 \2/p' "$MANUAL" | diff - rows
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat frag, over logs whose content is known to the byte (mklog.c).
+# gpumemstat frag, over logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
 export TZ=UTC0
 
-# 64 MiB mapped, two blocks; at 2 s what is idle lies in pieces, at 4 s the first block is freed.
+# 64 MiB mapped, two blocks; at 2 s the idle memory is in pieces, at 4 s the first block is freed.
 RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sample:0:54473216:50M
 	at:2s run:0:40M run:0:12M run:0:32K remap:0:42M sample:0:40M:50M at:4s free:1:900ns run:0:62M sample:0:62M:8M)
 
@@ -56,32 +56,32 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sa
 	"$TOOL" frag --json a.gml | jq -e '.logs[0].devices[0].end | has("unusable") | not'
 }
 
-@test "frag: idle memory that a size cannot use is bounded where the bins leave it open" {
-	# Idle: 40 MiB in runs of 12, 10, 9 and 9 MiB, one bin; what is left of it is in slots.
+@test "frag: idle memory unusable for a size has bounds if it shares a bin with usable memory" {
+	# Idle: 40 MiB in runs of 12, 10, 9 and 9 MiB, all in one bin; 2 MiB in slots.
 	mklog b.gml at:1s map:0:64M:1us alloc:0:22M:1us run:0:12M run:0:10M run:0:9M run:0:9M sample:0:12M:0
 	unusable() { "$TOOL" frag --json --size=$1 b.gml | jq -c '.logs[0].devices[0].end | .idle as $n | .unusable |
 		[.least, .most] | map(. * $n / 1048576 | round)'; }
-	[ "$(unusable 8M)" = '[2,2]' ]    # all four serve
-	[ "$(unusable 9M)" = '[2,20]' ]   # two have to, of up to 12 MiB, and all four may
-	[ "$(unusable 12M)" = '[18,30]' ] # the longest does, and another may
-	[ "$(unusable 12289K)" = '[42,42]' ] # longer than the longest
+	[ "$(unusable 8M)" = '[2,2]' ]    # all four runs serve
+	[ "$(unusable 9M)" = '[2,20]' ]   # at least two serve, of up to 12 MiB, at most all four
+	[ "$(unusable 12M)" = '[18,30]' ] # the longest serves, and perhaps another
+	[ "$(unusable 12289K)" = '[42,42]' ] # longer than the longest run
 	[ "$(unusable 1G)" = '[42,42]' ]
 }
 
-@test "frag: rows over time, and their number" {
+@test "frag: rows over time, and their number by -n" {
 	words=(map:0:64M:1us alloc:0:22M:1us)
 	for i in $(seq 1 40); do words+=(at:${i}s run:0:${i}M sample:0:${i}M:0); done
 	mklog c.gml "${words[@]}"
 	[ "$("$TOOL" frag c.gml | grep -cE '^[0-9.]+ s ')" -eq 12 ]
 	[ "$("$TOOL" frag -n 5 c.gml | grep -cE '^[0-9.]+ s ')" -eq 5 ]
 	[ "$("$TOOL" frag -n 100 c.gml | grep -cE '^[0-9.]+ s ')" -eq 40 ]
-	"$TOOL" frag -n 1 c.gml | grep -qE '^1.00 s +64.0 MiB +42.0 MiB +0.976 ' # the worst of all
-	# From the first to the last, whatever the width, and none wider than it.
+	"$TOOL" frag -n 1 c.gml | grep -qE '^1.00 s +64.0 MiB +42.0 MiB +0.976 ' # the worst sample
+	# Rows cover the whole run at any width, and no line is wider than the screen.
 	"$TOOL" frag --width=60 c.gml >out
 	"$TOOL" frag --width=132 c.gml >wide
 	[ "$(wc -L <wide)" -le 132 ]
 	[ "$(wc -L <out)" -le 60 ]
-	[ "$(grep -cE '^[0-9.]+ s ' out)" -eq 24 ] # the bars below
+	[ "$(grep -cE '^[0-9.]+ s ' out)" -eq 24 ] # rows with bars
 	if grep -nE '[[:blank:]]$' out wide; then return 1; fi
 }
 
@@ -111,7 +111,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sa
 	"$TOOL" frag | grep -q '^log           gpumem.1.gml: '
 }
 
-@test "frag: runs that add up to more than is idle are a contradiction" {
+@test "frag: runs whose sum exceeds the idle memory are a contradiction" {
 	mklog g.gml at:1s map:0:64M:1us alloc:0:1M:1us run:0:65M sample:0:60M:0
 	status=0
 	"$TOOL" frag g.gml >out 2>err || status=$?
@@ -120,7 +120,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sa
 	grep -q '^device 0 ' out
 }
 
-@test "frag refuses sizes that are none" {
+@test "frag refuses invalid sizes" {
 	for size in 0 1 63K 65535 -1 x '' 1Q; do
 		expect 2 "gpumemstat: --size=$size: expected a size of 64K or more
 Try 'gpumemstat frag --help'" frag --size=$size

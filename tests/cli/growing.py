@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The requests of a GPT-like training whose steps have ever more tokens, as RMM's CSV: growing.py STEPS TOKENS.
+"""The requests of a GPT-like training whose steps have more and more tokens, as RMM's CSV: growing.py STEPS
+TOKENS.
 
-A step allocates what each of 12 layers keeps for the way back, the logits and their gradients, then the
-parameters' gradients while it frees what was kept. Sizes are those of width 768, 50257 words, bf16 and fp32.
+A step allocates the activations that each of 12 layers keeps for the backward pass, and the logits and their
+gradients. Then it allocates the parameters' gradients while it frees the activations. Sizes are those of
+width 768, 50257 words, bf16 and fp32.
 """
 import sys
 
@@ -101,7 +103,7 @@ def main():
     for i in range(steps):
         gradients = step(trace, int(1000 * (tokens / 1000) ** (i / (steps - 1))) // 8 * 8)
         if i == 0:
-            trace.take(*PARAMETERS, *PARAMETERS)  # the optimiser's moments
+            trace.take(*PARAMETERS, *PARAMETERS)  # moments of the optimiser
         trace.free(*gradients)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat hist, over logs whose content is known to the byte (mklog.c).
+# gpumemstat hist, over logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
 export TZ=UTC0
 
@@ -50,7 +50,7 @@ RUN=(at:1s map:0:64M:1us loop:0:3000:2 alloc:0:4096:1us alloc:0:8191:1us alloc:0
 	jq -e '.logs[0].never_freed == {blocks: 2, bytes: 1048577} and .logs[0].unknown == {blocks: 0, bytes: 0}' out
 }
 
-@test "hist of one device, of none with blocks, of several logs" {
+@test "hist of one device, of a device without blocks, of several logs" {
 	mklog a.gml map:0:2M:1us map:1:2M:1us alloc:0:1000:1us alloc:1:5000:1us
 	"$TOOL" hist --device=1 a.gml >out
 	grep -qx 'device        1' out
@@ -64,7 +64,7 @@ RUN=(at:1s map:0:64M:1us loop:0:3000:2 alloc:0:4096:1us alloc:0:8191:1us alloc:0
 	"$TOOL" hist --json a.gml b.gml | jq -e '[.logs[].path] == ["a.gml", "b.gml"] and .logs[1].sizes == []'
 }
 
-@test "hist: frees of blocks that the log never saw are counted apart" {
+@test "hist: frees of blocks without an allocation in the log are counted separately" {
 	mklog a.gml map:0:2M:1us alloc:0:1000:1us free:1:1us free:1:1us
 	status=0
 	"$TOOL" hist a.gml >out 2>err || status=$?
@@ -72,7 +72,7 @@ RUN=(at:1s map:0:64M:1us loop:0:3000:2 alloc:0:4096:1us alloc:0:8191:1us alloc:0
 	grep -qx 'unknown       1 block, 0.98 KiB, freed; their allocation is not in the log' out
 }
 
-@test "hist and map refuse a log without events, and go on" {
+@test "hist and map refuse a log without events, and show the others" {
 	GPUMEM_LOG=small mklog s.gml map:0:2M:1us alloc:0:1000:1us
 	mklog a.gml map:0:2M:1us alloc:0:1000:1us
 	for command in hist map; do
@@ -85,7 +85,7 @@ RUN=(at:1s map:0:64M:1us loop:0:3000:2 alloc:0:4096:1us alloc:0:8191:1us alloc:0
 	done
 }
 
-@test "hist of a real run counts what the counters count" {
+@test "hist of a real run agrees with the counters" {
 	"$TOOL" record -o r.gml -- "$DEMO" 300 >/dev/null 2>&1
 	"$TOOL" hist --json r.gml >hist
 	"$TOOL" summary --json r.gml >summary
@@ -95,7 +95,7 @@ RUN=(at:1s map:0:64M:1us loop:0:3000:2 alloc:0:4096:1us alloc:0:8191:1us alloc:0
 	jq -e '[.logs[0].sizes[] | .blocks * .least <= .bytes and .bytes <= .blocks * .below] | all' hist
 }
 
-@test "hist is never wider than asked, and ends no line in blanks" {
+@test "hist is never wider than requested, and ends no line in blanks" {
 	"$TOOL" record -o r.gml -- "$DEMO" 300 >/dev/null 2>&1
 	for width in 80 140; do
 		"$TOOL" hist --width=$width r.gml >out

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat image, of files whose content is known to the byte (mkimage.c), and of files that are none.
+# gpumemstat image, of files with known contents (mkimage.c), and of files without device code.
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/wrong.bash"
 
@@ -11,7 +11,7 @@ mkimage() {
 	"$MKIMAGE" "$@"
 }
 
-@test "image of a container" {
+@test "image of a container of device code" {
 	mkimage a.fatbin fatbin cubin:75:raw:malloc,free ptx:90a:raw:free lto:90 object:100f
 	"$TOOL" image a.fatbin >out
 	diff -u - out <<-'END'
@@ -128,14 +128,14 @@ mkimage() {
 	fails 1 'gpumemstat: /dev/zero: not a regular file' image /dev/zero
 	fails 1 'gpumemstat: loop: Too many levels of symbolic links' image loop
 	fails 1 'gpumemstat: empty: empty' image empty
-	fails 1 'gpumemstat: text: is of no format that is known here' image text
-	fails 1 'gpumemstat: host: has no code in it' image --json host
-	fails 1 "gpumemstat: $MKIMAGE: has no code in it" image "$MKIMAGE"
+	fails 1 'gpumemstat: text: is no device code of a known format' image text
+	fails 1 'gpumemstat: host: has no device code' image --json host
+	fails 1 "gpumemstat: $MKIMAGE: has no device code" image "$MKIMAGE"
 	fails 1 "gpumemstat: '': no such file" image ''
 	fails 1 'gpumemstat: a\x1b[1m\n\xff: no such file' image $'a\e[1m\n\xff'
 }
 
-@test "image of a file that is cut while it is read" {
+@test "image of a file that is cut during the read" {
 	mkimage a.fatbin fatbin cubin:75
 	LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$CUT" CUT=a.fatbin expect 1 'gpumemstat: a.fatbin: was cut while it was read' image a.fatbin
 	[ ! -s a.fatbin ]
@@ -148,14 +148,14 @@ mkimage() {
 	printf '\xb1\x43\x62\x46\1\0\0\0AAAAAAAABBBBBBBB' >wrapper
 	fails 1 'gpumemstat: short: is damaged
 gpumemstat: shorter: is damaged
-gpumemstat: wrapper: is of no format that is known here' image short shorter wrapper
+gpumemstat: wrapper: is no device code of a known format' image short shorter wrapper
 	status=0
 	"$TOOL" image --json short good none >out 2>err || status=$?
 	[ "$status" -eq 1 ]
 	diff -u - err <<<'gpumemstat: short: is damaged
 gpumemstat: none: no such file'
 	jq -e '[.files[].file] == ["good"]' out
-	# What can still be read is shown.
+	# The readable part is shown.
 	mkimage two fatbin cubin:75 fatbin cubin:80:raw:free
 	head -c 1200 two >cut
 	status=0
@@ -165,7 +165,7 @@ gpumemstat: none: no such file'
 	jq -e '.files[0] | .malloc == "unknown" and .why == "is damaged" and (.parts | length) == 1' out
 }
 
-@test "image names kernels, of packed code too, and of compiled code those that readelf sees" {
+@test "image names kernels, of packed code too, and for compiled code those of readelf" {
 	mkimage a.fatbin fatbin cubin:75:raw:malloc,=device_function ptx:90
 	"$TOOL" image --json a.fatbin | jq -e '.files[0].kernels == [{parts: 2, kernel: "kernel"}]'
 	mkimage l.fatbin fatbin lto:90
@@ -177,13 +177,14 @@ gpumemstat: none: no such file'
 	compiled=$(echo "$BUILD"/src/takeover/*.cubin)
 	compiled=${compiled%% *}
 	[ -f "$compiled" ] || skip "no nvcc made a cubin"
-	# [<other>: 10] marks them.
+	# readelf marks kernels by [<other>: 10].
 	readelf --syms --wide "$compiled" | grep -F '<other>: 10' | awk '{print $NF}' | sort >kernels
 	[ -s kernels ]
 	"$TOOL" image --json "$compiled" | jq -r '.files[0].kernels[].kernel' | sort | diff kernels -
 }
 
-# An archive as a linker takes it: two members with code, three without, one of an odd size, one with a long name.
+# An archive as a linker reads it: two members with code, three without, one of an odd size, one with a long
+# name.
 archive() {
 	mkimage a.o host fatbin cubin:75:raw:malloc
 	mkimage a_member_whose_name_is_long.o host fatbin cubin:80
@@ -218,14 +219,14 @@ archive() {
 	    1  kernel
 	END
 	"$TOOL" image --json lib.a a.o | jq -e '[.files[].file] == ["lib.a(a.o)", "lib.a(a_member_whose_name_is_long.o)", "a.o"]'
-	# As BSD writes it: the name before the content, counted in its size.
+	# BSD's format: the name is before the content, and counted in its size.
 	size=$(stat -c %s a.o)
 	{ printf '!<arch>\n%-48s%-10d`\n%-20s' '#1/20           0           0     0     644' $((size + 20)) bsd.o | sed 's/bsd.o  */bsd.o/'
 		head -c 15 /dev/zero; cat a.o; } >bsd.a
 	"$TOOL" image --json bsd.a | jq -e '[.files[].file] == ["bsd.a(bsd.o)"]'
 }
 
-@test "image of archives without device code, thin ones, and damaged ones" {
+@test "image of archives that have no device code, are thin, or are damaged" {
 	archive lib.a
 	"${AR:-ar}" rc none.a none.o empty.o
 	fails 1 'gpumemstat: none.a: an archive, and no member has device code' image none.a
@@ -247,7 +248,7 @@ archive() {
 	fails 1 'gpumemstat: table.a: a damaged archive' image table.a
 	printf '!<arch>\n%-48s%-10s`\nxx' '#1/3' 2 >inside.a
 	fails 1 'gpumemstat: inside.a: a damaged archive' image inside.a
-	# What is whole is shown.
+	# The intact members are shown.
 	head -c -300 lib.a >cut.a
 	status=0
 	"$TOOL" image --json cut.a >out 2>err || status=$?

@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# What a build says of malloc in kernels: make and quickstart by tools/inkernel.sh. doctor.bats has what doctor says.
+# Messages of a build about malloc in kernels: make and quickstart by tools/inkernel.sh. doctor.bats has those
+# of doctor.
 source "$BATS_TEST_DIRNAME/cli.bash"
 SOURCE=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 BUILD=$PWD
 TAKEN='malloc in kernels can be taken over, by every policy of GPUMEM_HEAP'
 STAYS="malloc in kernels stays the driver's: no nvcc, nvlink and fatbinary were found for this build"
 
-@test "a build with nvcc says that malloc can be taken over; none without" {
+@test "a build with nvcc reports that malloc can be taken over, one without nvcc that it cannot" {
 	says=$STAYS
 	if grep -q '^#define GM_HELPERS 1' "$BUILD/config.h"; then says=$TAKEN; fi
 	[ "$("$SOURCE/tools/inkernel.sh" "$BUILD")" = "$says" ]
@@ -15,7 +16,7 @@ STAYS="malloc in kernels stays the driver's: no nvcc, nvlink and fatbinary were 
 	[ "$("$SOURCE/tools/inkernel.sh" .)" = "$TAKEN" ]
 }
 
-@test "a build without nvcc says so in its last line, and quickstart does" {
+@test "a build without nvcc reports that in its last line, and so does quickstart" {
 	[ ! -f "$SOURCE/config.status" ] || skip "the source folder is configured itself"
 	cuda=$(sed -n 's/^CUDA_HOME = //p' "$BUILD/Makefile")
 	NVCC=/none/nvcc "$SOURCE/configure" --quiet --with-cuda="$cuda" >out 2>&1 || { cat out; return 1; }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What knobs.bats walks: the rows of knob.def, and wrong values of every type. A new type needs a branch in wrong_of.
+# Data for knobs.bats: the rows of knob.def, and wrong values of every type. A new type needs a branch in
+# wrong_of.
 KNOB_DEF=$BATS_TEST_DIRNAME/../../src/knob/knob.def
 PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
 
@@ -11,7 +12,7 @@ knobs() {
 LONG=$(printf 'x%.0s' {1..5000})
 STRANGE=(' ' xyzzy NaN $'\e[31m' $'\xff\xfe' $'a\nb' ä -1)
 
-# wrong_of TYPE ARGUMENT: sets `values` to wrong ones and `why` to what is said of them.
+# wrong_of TYPE ARGUMENT: sets `values` to wrong values, and `why` to the message about them.
 wrong_of() {
 	local words=${2//|/, }
 	case $1 in
@@ -37,6 +38,10 @@ wrong_of() {
 		values=('' "${STRANGE[@]}" 100.1% 101% % 5%% 5%x -5% 1e1% '5 %' 18446744073709551616 16777216T)
 		[ "$2" = 0 ] || values+=(0 0% 0.0M)
 		;;
+	SIZE_OR_FOLDER)
+		why='expected a size such as 8G, a percentage up to 100%, or a folder that begins with /'
+		values=('' "${STRANGE[@]}" 100.1% 101% % 5%% 5%x -5% 1e1% '5 %' 18446744073709551616 16777216T tmp ./tmp '~/tmp' ' /tmp')
+		;;
 	TIME)
 		why="expected a time such as 100ms or 10s${2:+, or $2}"
 		values=('' "${STRANGE[@]}" 5 1d 1e3s '1 s' 1.s .5s ms -1s 0x1s inf 18446744073709551616ns 5124096h)
@@ -53,6 +58,10 @@ wrong_of() {
 		why="expected off, auto, or a number of threads up to $2"
 		values=('' "${STRANGE[@]}" 0 $(($2 + 1)) 1.5 4x ' 4' '4 ' +4 0x4 4294967297 99999999999999999999 autos 'off ')
 		;;
+	NAME)
+		why='expected no % but %h, %p, %r, %j, %e and %%'
+		values=(% %q.gml %P 'a% p' %%% a.%p.%1 %p% $'%\xff')
+		;;
 	TEXT)
 		why=
 		values=()
@@ -64,7 +73,7 @@ wrong_of() {
 	esac
 }
 
-# As messages show a value: one line, and no more than 400 bytes of it.
+# A value as in messages: one line, at most 400 bytes of the value.
 shown_value() {
 	local LC_ALL=C
 	if [ ${#1} -gt 400 ]; then
@@ -74,7 +83,7 @@ shown_value() {
 	fi
 }
 
-# unharmed STDERR NAME=VALUE...: the demo says and returns what it does natively, and this is on stderr.
+# unharmed STDERR NAME=VALUE...: the demo's output and status are native, and standard error is STDERR.
 unharmed() {
 	local status=0
 	env "${@:2}" LD_PRELOAD="$PRELOAD" "$DEMO" 3 >out 2>err || status=$?

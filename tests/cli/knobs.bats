@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Every wrong value of every knob: one exact line, the program unharmed; and the same of `env` and of -e.
+# Every wrong value of every knob: one exact line, and the program is unharmed; the same for `env` and -e.
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/wrong.bash"
 source "$BATS_TEST_DIRNAME/knobs.bash"
 
-# each_wrong FUNCTION [NUMBER]: FUNCTION NAME VALUE WHY DEFAULT for every wrong value, or only so many, of every knob.
+# each_wrong FUNCTION [NUMBER]: call FUNCTION NAME VALUE WHY DEFAULT for every wrong value of every knob, or
+# for NUMBER values.
 each_wrong() {
 	local type name default argument value values why
 	native=$("$DEMO" 3)
@@ -18,7 +19,7 @@ each_wrong() {
 	done < <(knobs)
 }
 
-# Other knobs that a run without files needs; not the one under test.
+# quiet_but KNOB: the other settings that a run without files needs.
 quiet_but() {
 	[ "$1" = GPUMEM_LOG ] || echo GPUMEM_LOG=off
 }
@@ -35,27 +36,27 @@ quiet_but() {
 	each_wrong check
 }
 
-@test "a value of 4095 bytes is taken, a longer one is reported" {
+@test "a value of 4095 bytes is accepted, a longer one is reported" {
 	longest=$(printf 'x%.0s' {1..4095})
 	native=$("$DEMO" 3)
 	unharmed '' GPUMEM_LOG=off GPUMEM_PROGRAM="$longest"
 	unharmed "gpumem: GPUMEM_PROGRAM=$(shown_value x"$longest"): expected at most 4095 bytes; using none" \
 		GPUMEM_LOG=off GPUMEM_PROGRAM=x"$longest"
-	# One knob's length is nobody else's.
+	# The lengths of other knobs do not count.
 	unharmed "gpumem: GPUMEM_MODE=$(shown_value "$longest"): expected one of pool, trace; using pool" \
 		GPUMEM_LOG=off GPUMEM_LOG_NAME="$longest" GPUMEM_PROGRAM="$longest" GPUMEM_MODE="$longest"
 	unharmed "gpumem: log $(shown_value "$longest"): File name too long; the program goes on without one" GPUMEM_LOG_NAME="$longest"
-	# What is put in for a word counts, too.
+	# Substituted text counts, too.
 	words=$(printf '%%e%.0s' {1..2000})
 	unharmed "gpumem: log $(shown_value "$words"): File name too long; the program goes on without one" GPUMEM_LOG_NAME="$words"
 }
 
-@test "the largest values of sizes and times are taken" {
+@test "the largest values of sizes and times are accepted" {
 	native=$("$DEMO" 3)
 	unharmed '' GPUMEM_LOG=events GPUMEM_LOG_NAME=large.gml GPUMEM_LOG_LIMIT=16777215T GPUMEM_LIMIT=16777215T GPUMEM_SAMPLE=5124095h
 	"$TOOL" --json large.gml >json
 	jq -e '.logs[0].contradiction == null and .logs[0].complete' json
-	# The first, and the one at the end.
+	# The first sample, and the one at the end.
 	jq -e '.logs[0].devices[0].counters | .samples == 2 and .allocate_calls > 0' json
 }
 
@@ -63,7 +64,7 @@ quiet_but() {
 	check() {
 		local ending='gpumem stays off'
 		[ "$1" != GPUMEM_ON_ERROR ] || return 0
-		# Its default would leave a log here.
+		# The default would leave a log here.
 		unharmed "gpumem: $1=$(shown_value "$2"): $3; $ending" GPUMEM_ON_ERROR=off "$1=$2"
 		[ -z "$(find . -name '*.gml')" ]
 	}
@@ -75,14 +76,14 @@ quiet_but() {
 	[ -f warn.gml ]
 }
 
-@test "GPUMEM_VERBOSE=0 is silent about bad knobs" {
+@test "GPUMEM_VERBOSE=0 prints nothing about bad knobs" {
 	check() {
 		[ "$1" = GPUMEM_VERBOSE ] || unharmed '' $(quiet_but "$1") GPUMEM_VERBOSE=0 "$1=$2"
 	}
 	each_wrong check 1
 }
 
-@test "a program that fails, fails with a bad knob too" {
+@test "a program that fails natively fails with a bad knob, too" {
 	status=0
 	SIM_MEMORY=4M "$DEMO" 100 >native 2>native.err || status=$?
 	[ "$status" -ne 0 ]
@@ -94,17 +95,17 @@ quiet_but() {
 		<(grep -v '^gpumem: out of memory on device 0: ' err)
 }
 
-@test "names that are no knobs are reported with the nearest one" {
+@test "unknown names are reported with the nearest knob" {
 	native=$("$DEMO" 3)
 	while IFS='^' read -r _ name _; do
 		unharmed "gpumem: ${name}X is not a knob; did you mean $name?" GPUMEM_LOG=off ${name}X=1
 		unharmed "gpumem: ${name/_/__} is not a knob; did you mean $name?" GPUMEM_LOG=off ${name/_/__}=1
 	done < <(knobs)
-	unharmed 'gpumem: GPUMEM_ is not a knob; did you mean GPUMEM_IPC?' GPUMEM_LOG=off GPUMEM_=1
+	unharmed 'gpumem: GPUMEM_ is not a knob; see gpumem(7)' GPUMEM_LOG=off GPUMEM_=1
 	unharmed 'gpumem: GPUMEM_\x1b[31m\n is not a knob; see gpumem(7)' GPUMEM_LOG=off $'GPUMEM_\e[31m\n=1'
 	unharmed 'gpumem: GPUMEM_\xff\xfe_PIGMENT is not a knob; see gpumem(7)' GPUMEM_LOG=off $'GPUMEM_\xff\xfe_PIGMENT=1'
 	unharmed "gpumem: GPUMEM_${LONG:0:393}... is not a knob; see gpumem(7)" GPUMEM_LOG=off GPUMEM_$LONG=1
-	# Not ours.
+	# Names without the prefix.
 	unharmed '' GPUMEM_LOG=off gpumem_mode=1 GPUMEMORY=1 GPUMEM=1 XGPUMEM_MODE=1
 }
 
@@ -130,7 +131,7 @@ gpumem: GPUMEM_MODES is not a knob; did you mean GPUMEM_MODE?' \
 	check() {
 		local said
 		said="$1=$(shown "$2"): $3"
-		# As the library decides, so does env; of a long value it shows all.
+		# env decides as the library does; it shows all of a long value.
 		env "$1=$2" "$TOOL" env --json >out 2>err
 		[ "$(<err)" = "gpumemstat: $said; using $4" ] || { cat err; return 1; }
 		jq -e --arg name "$1" '.knobs[] | select(.name == $name) | .value == .default and .source == "default, refused"' out >/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# run and record: the command's status, signals, environment, and the line at the end.
+# run and record: the command's status, signals and environment, and the line at the end.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
 @test "record leaves one log and prints one line" {
@@ -13,7 +13,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ "$(stat -c %a "$log")" = 600 ]
 }
 
-@test "run leaves no log, and prints how much memory was used" {
+@test "run leaves no log, and prints the amount of used memory" {
 	"$TOOL" run -- "$DEMO" 500 >out 2>err
 	[ "$(echo *.gml)" = '*.gml' ]
 	[ "$(wc -l <err)" -eq 1 ]
@@ -21,14 +21,14 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'gpumem-run.*' -newer out)" ]
 }
 
-@test "run and record leave the output to the command" {
+@test "run and record leave the command's output unchanged" {
 	"$DEMO" 500 >native
 	"$TOOL" run "$DEMO" 500 >preloaded 2>/dev/null
 	diff native preloaded
 }
 
 @test "record of several processes: several logs, and the command that shows them" {
-	# One after the other: plain gpumemstat would show the last alone.
+	# One process after the other: plain gpumemstat would show only the last log.
 	"$TOOL" record -o logs.%p.gml -- sh -c "'$DEMO' 100; '$DEMO' 100" >/dev/null 2>err
 	[ "$(echo logs.*.gml | wc -w)" -eq 2 ]
 	grep -qE '^gpumemstat: 2 logs, the first logs\.[0-9]+\.gml: highest peak .* mapped; next: gpumemstat logs\.[0-9]+\.gml logs\.[0-9]+\.gml$' err
@@ -36,7 +36,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	"$TOOL" --json $next | jq -e '.logs | length == 2'
 	"$TOOL" record -o many.%p.gml -- sh -c "for i in 1 2 3 4 5; do '$DEMO' 10; done" >/dev/null 2>err
 	grep -q '; next: gpumemstat many\.\*\.gml$' err
-	# Of one job, they are one run.
+	# Logs of one job are one run.
 	SLURM_JOB_ID=881 "$TOOL" record -- sh -c "'$DEMO' 10; '$DEMO' 10" >/dev/null 2>err
 	grep -q '^gpumemstat: 2 logs, .*; next: gpumemstat$' err
 	"$TOOL" --json | jq -e '.logs | length == 2'
@@ -52,7 +52,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	"$TOOL" record -o out.gml "$DEMO" 10 >/dev/null 2>err
 	[ -f out.gml ]
 	grep -q '^gpumemstat: out.gml: peak ' err
-	"$TOOL" record -o out.gml "$DEMO" 10 >/dev/null 2>err # taken: the next name
+	"$TOOL" record -o out.gml "$DEMO" 10 >/dev/null 2>err # the name is in use: record takes the next one
 	grep -q '^gpumemstat: out.gml.1: peak ' err
 }
 
@@ -68,7 +68,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ "$(echo *.gml)" = '*.gml' ]
 }
 
-@test "record says why the library was not loaded" {
+@test "record gives the reason why the library was not loaded" {
 	printf '#include <unistd.h>\nint main(void) { return 0; }\n' >quiet.c
 	cc -static quiet.c -o static 2>/dev/null || skip "no static libc"
 	expect 0 'gpumemstat: libgpumem.so was not loaded by ./static: it is statically linked' run ./static
@@ -80,7 +80,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 @test "record of a set-user-ID program" {
 	cp "$(type -P true)" setuid
 	chmod u+s setuid
-	# One's own gives no rights, so the loader does as it is told.
+	# The program is the user's own, which gives it no rights, so the loader preloads.
 	expect 0 'gpumemstat: no process used CUDA' run ./setuid
 	chown 12345 setuid 2>/dev/null && chmod u+s setuid || skip "not allowed to give files away"
 	[ -u setuid ] || skip "no set-user-ID files here"
@@ -118,10 +118,15 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ "$status" -eq 9 ]
 }
 
-@test "record prepends to LD_PRELOAD, and sets knobs" {
+@test "run and record append to LD_PRELOAD, replace another libgpumem.so there, and set knobs" {
 	before=${LD_PRELOAD:-}
-	LD_PRELOAD=${before:+$before:}libdl.so.2 "$TOOL" run -e GPUMEM_LIMIT=50% sh -c 'echo "$LD_PRELOAD"; echo "$GPUMEM_LIMIT"' >out 2>/dev/null
-	[[ $(sed -n 1p out) == */libgpumem.so:*libdl.so.2 ]]
+	library=$(GPUMEM_LOG=off "$TOOL" run sh -c 'echo "${LD_PRELOAD##*:}"' 2>/dev/null)
+	[[ $library == /*/libgpumem.so ]]
+	mkdir other
+	cp "$library" other/libgpumem.so
+	LD_PRELOAD="${before:+$before:}libdl.so.2:$PWD/other/libgpumem.so libm.so.6:" \
+		"$TOOL" run -e GPUMEM_LIMIT=50% sh -c 'echo "$LD_PRELOAD"; echo "$GPUMEM_LIMIT"' >out 2>/dev/null
+	[ "$(sed -n 1p out)" = "${before:+$before:}libdl.so.2:libm.so.6:$library" ]
 	[ "$(sed -n 2p out)" = 50% ]
 	"$TOOL" record --trace -- sh -c 'echo "$GPUMEM_MODE $GPUMEM_LOG"' >out 2>/dev/null
 	[ "$(cat out)" = 'trace events' ]
@@ -129,7 +134,7 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	[ "$(cat out)" = small ]
 }
 
-@test "run and record with --torch: PyTorch without its cache, GPUMEM_FREE=ordered, and one line says so" {
+@test "run and record with --torch: PyTorch without its cache, GPUMEM_FREE=ordered, and one line reports both" {
 	show='echo "$PYTORCH_NO_CUDA_MEMORY_CACHING $GPUMEM_FREE"'
 	line='gpumemstat: PyTorch runs without its cache, as PYTORCH_NO_CUDA_MEMORY_CACHING=1 says, with GPUMEM_FREE='
 	for command in run record; do

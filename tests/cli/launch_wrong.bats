@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# run and record where something is missing, full, closed or not a program: exact message, exact status.
+# run and record with a missing, full, closed or invalid resource: exact message, exact status.
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/wrong.bash"
 
-# each STATUS MESSAGE COMMAND...: of run, record, and both with --exec.
+# each STATUS MESSAGE COMMAND...: for run, record, and both with --exec.
 each() {
 	local start
 	for start in run record 'run --exec' 'record --exec'; do
@@ -43,13 +43,13 @@ each() {
 }
 
 @test "record of a command that dies of any signal" {
-	# Of the shell's signals, not of a sanitizer's.
+	# The signals must come from the shell, not from a sanitizer.
 	for tool in ASAN TSAN UBSAN; do
 		options=${tool}_OPTIONS
 		export "$options=${!options:+${!options}:}handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0"
 	done
 	for signal in HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM XCPU XFSZ VTALRM PROF IO PWR SYS; do
-		# Ignored since before the shell, as under nohup: so it stays.
+		# Ignored since before the shell, as under nohup: a shell cannot change that.
 		[[ $(trap -p "$signal") != "trap -- '' "* ]] || continue
 		for start in run record; do
 			status=0
@@ -58,7 +58,7 @@ each() {
 			[ "$(<err)" = 'gpumemstat: no process used CUDA' ]
 		done
 	done
-	# Of a program that used CUDA, the log is there.
+	# A program that used CUDA has a log.
 	status=0
 	(ulimit -c 0; exec "$TOOL" record -o killed.gml sh -c "'$DEMO' 5; kill -SEGV \$\$") >out 2>err || status=$?
 	[ "$status" -eq 139 ]
@@ -77,7 +77,7 @@ each() {
 
 @test "record of a 32-bit program" {
 	[ "$(uname -m)" = x86_64 ] || skip "made for x86-64"
-	# exit(42), by hand
+	# exit(42), written by hand
 	printf '\177ELF\001\001\001\0\0\0\0\0\0\0\0\0\002\0\003\0\001\0\0\0\124\200\004\010\064\0\0\0\0\0\0\0\0\0\0\0\064\0\040\0\001\0\050\0\0\0\0\0\001\0\0\0\0\0\0\0\0\200\004\010\0\200\004\010\140\0\0\0\140\0\0\0\005\0\0\0\0\020\0\0\270\001\0\0\0\273\052\0\0\0\315\200' >small
 	chmod +x small
 	./small && status=0 || status=$?
@@ -92,7 +92,7 @@ each() {
 	"$TOOL" record -o script.gml ./script >out 2>err
 	[ "$(<out)" = "$("$DEMO" 5)" ]
 	[ "$("$TOOL" --json script.gml | jq -r '.logs[0].program')" = demo ]
-	# A text without #! is the shell's, as execvp has it.
+	# execvp passes a text without #! to the shell.
 	printf 'exec "%s" 5\n' "$DEMO" >plain
 	chmod +x plain
 	"$TOOL" record -o plain.gml ./plain >out 2>err
@@ -124,15 +124,15 @@ each() {
 	[[ $("$TOOL" run sh -c 'echo "$LD_PRELOAD"' 2>/dev/null) == "$PWD"/plain/other.so* ]]
 }
 
-@test "record keeps the libraries that LD_PRELOAD has" {
+@test "record keeps the libraries of LD_PRELOAD" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime has to come first"
 	library=$(dirname "$TOOL")/.libs/libgpumem.so
 	preload() { LD_PRELOAD=$1 "$TOOL" run sh -c 'echo "$LD_PRELOAD"' 2>/dev/null; }
 	[ "$(preload '')" = "$library" ]
-	[ "$(preload libdl.so.2)" = "$library:libdl.so.2" ]
-	[ "$(preload 'libdl.so.2 libpthread.so.0')" = "$library:libdl.so.2 libpthread.so.0" ]
-	[ "$(preload "$library")" = "$library:$library" ]
-	# Under itself.
+	[ "$(preload libdl.so.2)" = "libdl.so.2:$library" ]
+	[ "$(preload ' libdl.so.2  libpthread.so.0:')" = "libdl.so.2:libpthread.so.0:$library" ]
+	[ "$(preload "$library")" = "$library" ]
+	# record under run.
 	"$TOOL" run "$TOOL" record -o inner.gml "$DEMO" 5 >out 2>err
 	[ "$(<out)" = "$("$DEMO" 5)" ]
 	grep -q '^gpumemstat: inner.gml: peak ' err
@@ -147,7 +147,7 @@ each() {
 	[ "$status" -eq 125 ]
 	[ ! -s ../out ]
 	[ "$(<../err)" = 'gpumemstat: no log can be written in ./: No such file or directory' ] || { cat ../err; return 1; }
-	# Whatever needs no folder goes on.
+	# Commands that need no folder work.
 	"$TOOL" record -o "$BATS_TEST_TMPDIR/there.gml" "$DEMO" 5 >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
 	[ "$(<"$BATS_TEST_TMPDIR/out")" = "$("$DEMO" 5)" ]
 	[ -f "$BATS_TEST_TMPDIR/there.gml" ]
@@ -169,7 +169,7 @@ each() {
 				for fd in $closed; do eval "exec $fd>&-"; done
 				exec "$TOOL" $start "$DEMO" 5
 			) || status=$?
-			# Natively too, a program that cannot say its line may end as it likes.
+			# Natively, too, a program that cannot print its line may have any status.
 			native=0
 			(
 				exec >/dev/null 2>&1 </dev/null
@@ -196,17 +196,17 @@ each() {
 	fails 125 "gpumemstat: no log can be written in $PWD/file/: Not a directory" record -o file/x.gml true
 	fails 125 "gpumemstat: no log can be written in /proc/: No such file or directory" record -o /proc/ true
 	fails 125 "gpumemstat: no log can be written in $PWD/: File name too long" record -o "$(printf 'x%.0s' {1..300})" true
-	long=$(printf 'x%.0s' {1..5000})
+	long=$(printf 'x%.0s' {1..4090})
 	fails 2 "gpumemstat: record: expected a COMMAND
 Try 'gpumemstat record --help'" record -o "$long"
 	fails 125 "gpumemstat: $PWD/$long: the name is too long" record -o "$long" true
-	# A folder that depends on the process cannot be known.
+	# The name of this folder depends on the process, so record cannot check it.
 	"$TOOL" record -o 'logs.%j/x.gml' true 2>err
 	[ "$(<err)" = 'gpumemstat: no process used CUDA' ]
 	mkdir 100%
 	"$TOOL" record -o '100%%/x%%y.gml' "$DEMO" 5 >out 2>err
 	[ -f '100%/x%y.gml' ]
-	# Nothing of the trial stays.
+	# The check of the folder leaves no file.
 	[ -z "$(find . -name '*~*')" ]
 }
 
@@ -259,7 +259,7 @@ Try 'gpumemstat record --help'" record -o "$long"
 	[ "$(<status)" = 0 ]
 	[ "$(<out)" = "$("$DEMO" 5)" ]
 	[ ! -s left ]
-	# Room for the first 16 MiB, and no more.
+	# There is room for the first 16 MiB only.
 	on 20m rw "$TOOL" record -e GPUMEM_SAMPLE=0 -e GPUMEM_LOG_EVENTS=all -o disk/x.gml "$DEMO" 30000
 	[ "$(<status)" = 0 ]
 	[ "$(<out)" = "$("$DEMO" 30000)" ]
@@ -269,7 +269,7 @@ Try 'gpumemstat record --help'" record -o "$long"
 	jq -e '.logs[0] | .closed and .dropped > 0 and (.complete | not) and .contradiction == null' json
 }
 
-@test "record with knobs under which nothing is hooked" {
+@test "record with knobs that turn the hooks off" {
 	for value in 0 off No; do
 		"$TOOL" run -e GPUMEM_ENABLE=$value "$DEMO" 5 >out 2>err
 		[ "$(<err)" = "gpumemstat: nothing was hooked: GPUMEM_ENABLE=$value" ]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Preloaded: the file that $CUT names loses all of its bytes once its size has been asked. */
+/* Preloaded: empties the file $CUT after its size has been asked. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ int fstat(int fd, struct stat *out)
 	return result;
 }
 
-/* What fstat is in programs made for a glibc before 2.33. */
+/* The fstat of programs built for a glibc before 2.33. */
 int __fxstat(int version, int fd, struct stat *out)
 {
 	(void)version;

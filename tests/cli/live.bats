@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# live and leaks of logs whose content is known to the byte (mklog.c).
+# live and leaks of logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
 
-# At 1 s 21 MiB are alive, the peak; at 2 s a third allocation fails; at 3 s a block goes with its context.
+# At 1 s 21 MiB are alive, the peak. At 2 s a third allocation fails. At 3 s a block ends with its context.
 RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us stack:8 alloc:0:1M:1us stack:0 alloc:0:512:1us
 	at:2s free:1:900ns stack:107 driver:0:5M:1us fail:0:7G:1G at:3s stack:66 alloc:1:3M:1us gone:2 stack:203 alloc:0:2M:1us)
 
@@ -66,7 +66,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	grep -qx 'device 1      at the peak, 3.00 s: 3.00 MiB in 1 block' out
 }
 
-@test "when memory lacked, and a number of stacks" {
+@test "live at a refused allocation, and a number of stacks" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" live --at=oom -n 1 a.gml >out
 	diff -u - out <<-'END'
@@ -92,7 +92,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	END
 }
 
-@test "when memory lacked, of a log without events" {
+@test "live at a refused allocation, of a log without events" {
 	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us fail:0:7G:1G held:0:1M:3 held:0:10M:2 rest:0:512:4 fail:0:8G:1G held:0:9M:1 \
 		map:1:64M:1us at:2s alloc:1:1M:1us fail:1:7G:1G held:1:2M:1
 	"$TOOL" live --at=oom s.gml >out
@@ -120,7 +120,35 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	"$TOOL" live --at=oom n.gml | grep -q 'no events in this log'
 }
 
-@test "the peak counts the driver's blocks, and the first refusal is the moment without memory" {
+@test "only kernels allocate: their heaps are shown, at the end and at the peak" {
+	mklog k.gml at:1s map:1:64M:1us lend:1:8M kernel:1 at:2s grow:1:32M:1us at:3s
+	for at in exit peak 2.5s; do
+		"$TOOL" live --at=$at k.gml >$at
+		case $at in
+		exit) moment='at end' ;;
+		peak) moment='at the peak, 2.00 s' ;;
+		*) moment='at 2.50 s' ;;
+		esac
+		diff -u - $at <<-END
+		log           k.gml: mklog, 3.00 s, closed cleanly
+
+		device 1      $moment: 0 B in 0 blocks
+
+		32.0 MiB      1 chunk of device heaps, which grew for lists_build(Node**,
+		              Answer*)
+		END
+	done
+	"$TOOL" live --json --at=peak k.gml | jq -e '.logs[0] | .missing == null and
+		(.devices | map([.ordinal, .blocks, .heaps[0].bytes, .ns]) == [[1, 0, 33554432, 2000000000]])'
+	# Before their growth nothing is alive; leaks has no kernels' memory.
+	"$TOOL" live --at=1.5s k.gml | grep -qx 'live          nothing at any time'
+	"$TOOL" leaks k.gml | grep -qx 'leaks         nothing: no call of the program allocated'
+	# For a device with blocks, the peak is that of the blocks.
+	mklog b.gml at:1s map:1:64M:1us alloc:1:1M:1us lend:1:8M kernel:1 at:2s grow:1:32M:1us
+	"$TOOL" live --at=peak b.gml | grep -qx 'device 1      at the peak, 1.00 s: 1.00 MiB in 1 block'
+}
+
+@test "the peak includes the driver's blocks, and --at=oom is the first refusal" {
 	mklog a.gml at:1s map:0:64M:1us alloc:0:4M:1us at:2s free:1:1us fail:0:7G:1G alloc:0:1M:1us driver:0:5M:1us \
 		at:3s fail:0:7G:1G free:2:1us
 	"$TOOL" live --at=peak a.gml | grep -qx 'device 0      at the peak, 2.00 s: 6.00 MiB in 2 blocks'
@@ -129,7 +157,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	"$TOOL" live --at=3s a.gml | grep -qx 'device 0      at 3.00 s: 5.00 MiB in 1 block'
 }
 
-@test "a time, by size; leaks by context" {
+@test "live at a time, by size; leaks by context" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" live --at=1.5s --by=size a.gml >out
 	diff -u - out <<-'END'
@@ -160,7 +188,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	context          blocks      bytes
 	2                     1    3.0 MiB
 	END
-	# A free begins when its call begins, an allocation when it ends.
+	# A free counts from the begin of its call, an allocation from the end of its call.
 	[ "$("$TOOL" live --json --at=2s a.gml | jq '.logs[0].devices[0].bytes')" -eq $((16777216 + 512)) ]
 	[ "$("$TOOL" live --json --at=999999us a.gml | jq '.logs[0].devices[0].bytes')" -eq 0 ]
 	[ "$("$TOOL" live --json --at=1h a.gml | jq '.logs[0].devices[0].bytes')" -eq $((8388608 + 512)) ]
@@ -188,7 +216,7 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	"$TOOL" live --json --by=size a.gml | jq -e '.logs[0].devices[0].groups[0] == {size: 5242880, blocks: 1, bytes: 5242880}'
 }
 
-@test "a log that cannot know says so" {
+@test "live and leaks report a log without the data" {
 	GPUMEM_LOG=small mklog a.gml at:1s map:0:64M:1us alloc:0:10M:1us
 	for command in live leaks; do
 		"$TOOL" $command a.gml >out
@@ -201,24 +229,24 @@ RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us
 	"$TOOL" live --json b.gml | jq -e '.logs[0].missing != null and .logs[0].devices == []'
 }
 
-@test "where old events were dropped, the rest counts, and older moments are refused" {
+@test "after dropped events the other blocks count, and earlier times are refused" {
 	GPUMEM_LOG_LIMIT=32M mklog a.gml at:1s map:0:64M:1us alloc:0:1M:1us loop:0:512:400000 at:2s alloc:0:2M:1us
 	"$TOOL" live a.gml >out
-	# The block of 1 MiB is not known: mklog has no pool that could be walked.
+	# The block of 1 MiB is unknown: mklog has no pool to walk.
 	grep -qx 'device 0      at end: 2.00 MiB in 1 block' out
 	grep -q 'older blocks are not known: their events were dropped' out
 	"$TOOL" live --at=500ms a.gml >out
 	grep -qx 'live          not known: events as old as that were dropped' out
 }
 
-@test "a killed program's blocks are those alive" {
+@test "leaks of a killed program are its live blocks" {
 	mklog a.gml at:1s map:0:64M:1us stack:3 alloc:0:1M:1us alloc:0:2M:1us free:1:1us kill
 	"$TOOL" leaks a.gml >out
 	head -n 1 out | grep -q 'killed, or crashed$'
 	grep -qx 'device 0      never freed: 2.00 MiB in 1 block' out
 }
 
-@test "two million events need less than 200 MB" {
+@test "live of two million events needs less than 200 MB" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
 	[ -z "${SANITIZE_LIB:-}" ] || skip "the sanitizer has memory of its own"
 	command -v python3 >/dev/null || skip "no python3"

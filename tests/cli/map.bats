@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat map, over logs whose content is known to the byte (mklog.c).
+# gpumemstat map, over logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
 export TZ=UTC0
 
-# Chunks of 8 MiB at 64 GiB, 4 MiB 132 MiB behind it, which is given back, and 4 MiB at 70 GiB, which moves to 80 GiB. Blocks of
-# 2 MiB (to 2 s) and 100 KiB (to 3 s), two small ones, and from 3 s to 4 s one of 6 MiB from the second MiB on.
+# Chunks: 8 MiB at 64 GiB; 4 MiB at 132 MiB after it, which is returned; 4 MiB at 70 GiB, which moves to 80
+# GiB. Blocks: 2 MiB (until 2 s), 100 KiB (until 3 s), two small ones, and from 3 s to 4 s one of 6 MiB at the
+# second MiB.
 RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us to:65543M alloc:0:1000:1us
 	to:65543.5M alloc:0:3000:1us to:65668M map:0:4M:1us to:70G map:0:4M:1us at:2s fail:0:7G:1G free:1:1us
 	at:3s free:2:1us move:3:80G unmap:2 to:65537M alloc:0:6M:1us at:4s free:5:1us at:5s)
@@ -30,7 +31,7 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 	END
 }
 
-@test "map where memory ran out" {
+@test "map at a refused allocation" {
 	mklog m.gml "${RUN[@]}"
 	"$TOOL" map --at=oom m.gml >out
 	diff -u - out <<-'END'
@@ -79,14 +80,14 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 	"$TOOL" map -n 1 --json m.gml | jq -e '.logs[0].devices[0] | (.rows | length) == 1'
 }
 
-@test "map: what was lent to kernels" {
+@test "map: memory that is lent to kernels" {
 	mklog k.gml at:1s to:64G map:0:4M:1us to:64G alloc:0:4M:1us to:68G taken:0:64M:12ms to:1T lend:0:2M at:2s heap:0:1M:0:0
 	"$TOOL" map --at=exit k.gml >out
 	grep -qE '^\+[0-9.]+ [TG]iB +k+$' out
 	grep -q ', k$' out
 }
 
-@test "map: chunks that end beyond all addresses are not drawn" {
+@test "map: chunks that end beyond the address space are not drawn" {
 	mklog w.gml at:1s to:17179869183G map:0:4G:1us to:64G alloc:0:4M:1us
 	"$TOOL" map w.gml >out
 	tail -n 1 out | grep -q '# in use, + in part'
@@ -106,13 +107,13 @@ RUN=(at:1s to:64G map:0:8M:1us to:64G alloc:0:2M:1us to:65538M alloc:0:100K:1us 
 	"$TOOL" map --json t.gml two.gml | jq -e '[.logs[].path] == ["t.gml", "two.gml"]'
 }
 
-@test "map of a real run: what is drawn is what the pool had" {
+@test "map of a real run: drawn memory equals the pool's" {
 	"$TOOL" record -o r.gml -- "$DEMO" 300 >/dev/null 2>&1
 	"$TOOL" summary --json r.gml >summary
 	"$TOOL" map --json -n 1000 r.gml >map
 	peak=$(jq '.logs[0].devices[0].counters.requested_peak' summary)
 	jq -e --argjson peak "$peak" '.logs[0].devices[0] | .handed_out >= $peak and .handed_out <= .mapped' map
-	# At the end all is idle, and what is drawn as mapped is mapped.
+	# At the end all memory is idle, and the drawn cells are the mapped memory.
 	"$TOOL" map --json --at=exit -n 1000 r.gml >end
 	jq -e --slurpfile s summary '.logs[0].devices[0] | .mapped == $s[0].logs[0].devices[0].counters.mapped and .handed_out == 0' end
 	jq -e '.logs[0].devices[0] | (.rows | map(.cells | gsub(" "; "") | length) | add) * .cell_bytes == .mapped' end

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mkimage FILE WORD...: an image of device code, as the words of ../image_make.h say; "mkimage
- * pack": can it compress? */
+/* mkimage FILE WORD...: an image of device code, by the words of ../image_make.h. "mkimage pack":
+ * can it compress? */
 #include "../image_make.h"
 
 int main(int argc, char **argv)

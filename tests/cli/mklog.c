@@ -1,43 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Write a log through the real writer as the arguments say, so that what gpumemstat makes of it is
- * known to the byte: mklog WORD... with the usual knobs in the environment. Clock, process number
- * and host are made up: it starts at 2026-11-21 12:00:00 UTC as process 4711 of node7. Words:
- *   at:TIME                   let TIME since the start have passed
+ * Write a log through the real writer, with contents that the arguments determine to the byte:
+ * mklog WORD... with the usual knobs in the environment. Clock, process number and host are fixed:
+ * the start is 2026-11-21 12:00:00 UTC, as process 4711 of node7. Words:
+ *   at:TIME                   advance the clock to TIME after the start
  *   map:DEVICE:SIZE:TIME      a chunk, mapped in TIME
  *   to:ADDRESS                the address of the next chunk or block
- *   unmap:CHUNK               the n-th chunk is given back
- *   move:CHUNK:ADDRESS        it is mapped elsewhere
+ *   unmap:CHUNK               the n-th chunk is returned
+ *   move:CHUNK:ADDRESS        the n-th chunk is mapped at another address
  *   alloc:DEVICE:SIZE:TIME    a block of the pool; the n-th one is block n
  *   driver:DEVICE:SIZE:TIME   an allocation that the driver serves
- *   fail:DEVICE:SIZE:FREE     one that is refused, with FREE left on the device
- *   held:DEVICE:SIZE:N        what the refusal before found alive: N blocks of that stack and SIZE
- *   rest:DEVICE:SIZE:N        and N others, SIZE each
+ *   fail:DEVICE:SIZE:FREE     an allocation is refused, with FREE left on the device
+ *   held:DEVICE:SIZE:N        live at the last refusal: N blocks of this stack and SIZE
+ *   rest:DEVICE:SIZE:N        live at the last refusal: N other blocks of SIZE each
  *   free:BLOCK:TIME           a block is freed
- *   gone:BLOCK                a block goes with its context
- *   stack:N                   the stack of the allocations from here on; 0: none (stack_put)
+ *   gone:BLOCK                a block ends with its context
+ *   stack:N                   the stack of the following allocations; 0: none (stack_put)
  *   loop:DEVICE:SIZE:N        a block is allocated and freed N times
+ *   nest:DEVICE:SIZE:N        N times eight blocks are allocated, and freed in reverse order
  *   h2d:BYTES:TIME            a copy from the host
  *   run:DEVICE:SIZE           a run of idle memory, for the next sample of the device
- *   remap:DEVICE:SIZE         the longest run that remapping could make, likewise
- *   limit:DEVICE:SIZE         GPUMEM_LIMIT, likewise
+ *   remap:DEVICE:SIZE         the longest run that remapping could make, for the next sample
+ *   limit:DEVICE:SIZE         GPUMEM_LIMIT, for the next sample
  *   sample:DEVICE:LARGEST:UNRECLAIMABLE
- *   give:COUNTER:DEVICE:SIZE  foreign memory of the kind that COUNTER counts the calls of
- *   take:COUNTER:DEVICE:SIZE  the same, given up
- *   used:DEVICE:SIZE          the driver says that this much is used
- *   native:DEVICE:TIME        malloc in kernels of a context stays the driver's; TIME to find out
- *   taken:DEVICE:SIZE:TIME    it is taken over, by a heap of at most SIZE
- *   image:N                   an image is loaded: 0 no malloc, 1 malloc, 2 nobody can tell
- *   lend:DEVICE:SIZE          the first chunk of a heap, and its books, which are as large
- *   grow:DEVICE:SIZE:TIME     another one, that kernels waited for
- *   nogrow:DEVICE:SIZE:N      one that it did not get; 1: for its limit
- *   slack:DEVICE:SIZE:N       memory that is mapped ahead for a heap, and N growths that had such
- *   waited:DEVICE:SIZE:TIME   kernels waited so long for heaps; at most SIZE is in use
+ *   give:COUNTER:DEVICE:SIZE  foreign memory of the kind whose calls COUNTER counts
+ *   take:COUNTER:DEVICE:SIZE  such memory is freed
+ *   used:DEVICE:SIZE          the driver reports this much used memory
+ *   native:DEVICE:TIME        a context keeps the driver's malloc in kernels; decided in TIME
+ *   taken:DEVICE:SIZE:TIME    a context is taken over, by a heap of at most SIZE
+ *   image:N                   an image is loaded: 0 no malloc, 1 malloc, 2 unknown
+ *   lend:DEVICE:SIZE          the first chunk of a heap, and its metadata of the same size
+ *   grow:DEVICE:SIZE:TIME     another chunk, for which kernels waited TIME
+ *   kernel:N                  the name of the kernel for the following growths; 0: none
+ *   nogrow:DEVICE:SIZE:N      a refused growth; N=1: at the heap's limit
+ *   slack:DEVICE:SIZE:N       memory mapped ahead for a heap, and N growths that used such memory
+ *   waited:DEVICE:SIZE:TIME   kernels waited TIME for heaps; at most SIZE is in use
  *   size:N:N                  allocations of a bin of sizes, for the next heap:
- *   heap:DEVICE:SIZE:N:N      it is read: live bytes, NULLs so far, and foreign frees
- *   last:DEVICE               the last word about it
- *   count:COUNTER:N           add to a counter, whether it fits or not
- *   kill                      end here, as kill -9 would
+ *   heap:DEVICE:SIZE:N:N      a heap is read: live bytes, NULLs so far, and foreign frees
+ *   last:DEVICE               the last reading of the heap
+ *   count:COUNTER:N           add N to a counter, consistent or not
+ *   kill                      end here, as by kill -9
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +91,7 @@ void gauges(unsigned d)
 	peak(d, GM_C_mapped_peak, GM_C_mapped_peak_time, device->mapped);
 }
 
-/* The address that `to` gave, once; else this one. */
+/* The address of the last `to`, which is used up; without one, `otherwise`. */
 static uint64_t address_take(uint64_t otherwise)
 {
 	const uint64_t address = next_address ? next_address : otherwise;
@@ -177,7 +179,7 @@ static void do_alloc(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_ALLOCATE});
 }
 
-/* Counters of a kind: calls, bytes, frees, freed, alive, peak. */
+/* Kinds of memory on the device; each has six counters: calls, bytes, frees, freed, alive, peak. */
 static bool on_device(enum gm_counter calls)
 {
 	return calls <= GM_C_foreign_array_calls;
@@ -248,7 +250,7 @@ static struct gm_sample state(unsigned d, uint64_t largest, uint64_t unreclaimab
 	sample.unreclaimable = unreclaimable;
 	sample.live_blocks = device->live;
 	sample.chunks = 1;
-	if (!sample.idle_extents) /* as of an older library: runs are not known by size */
+	if (!sample.idle_extents) /* like an older library: no runs by size */
 		sample.idle_extents = 1;
 	return sample;
 }
@@ -363,6 +365,18 @@ static void do_loop(const uint64_t v[WORDS])
 	}
 }
 
+static void do_nest(const uint64_t v[WORDS])
+{
+	enum { EACH = 8 };
+	const uint64_t alloc[WORDS] = {v[0], v[1], 1};
+	for (uint64_t i = 0; i < v[2]; i++) {
+		for (unsigned n = 0; n < EACH; n++)
+			do_alloc(alloc);
+		for (unsigned n = 0; n < EACH; n++)
+			do_free((uint64_t[WORDS]){n_blocks - n, 1});
+	}
+}
+
 static void do_h2d(const uint64_t v[WORDS])
 {
 	gm_counter_add(0, GM_C_copy_h2d_calls, 1);
@@ -402,13 +416,14 @@ static const struct word {
 	{"h2d", "st", do_h2d},	      {"sample", "dss", do_sample}, {"count", "cs", do_count},
 	{"kill", "", do_kill},	      {"give", "cds", do_give},	    {"take", "cds", do_take},
 	{"used", "ds", do_used},      {"run", "ds", do_run},	    {"remap", "ds", do_remap},
-	{"limit", "ds", do_limit},    {"loop", "dss", do_loop},	    {"native", "dt", do_native},
-	{"taken", "dst", do_taken},   {"image", "n", do_image},	    {"lend", "ds", do_lend},
-	{"grow", "dst", do_grow},     {"nogrow", "dsn", do_nogrow}, {"size", "nn", do_size},
-	{"slack", "dsn", do_slack},   {"waited", "dst", do_waited}, {"heap", "dsnn", do_heap},
-	{"last", "d", do_last},	      {"to", "s", do_to},	    {"unmap", "n", do_unmap},
-	{"held", "dsn", do_held},     {"rest", "dsn", do_rest},	    {"move", "ns", do_move},
-	{"gone", "n", do_gone},	      {"stack", "n", do_stack},
+	{"limit", "ds", do_limit},    {"loop", "dss", do_loop},	    {"nest", "dss", do_nest},
+	{"native", "dt", do_native},  {"taken", "dst", do_taken},   {"image", "n", do_image},
+	{"lend", "ds", do_lend},      {"grow", "dst", do_grow},	    {"nogrow", "dsn", do_nogrow},
+	{"size", "nn", do_size},      {"slack", "dsn", do_slack},   {"waited", "dst", do_waited},
+	{"heap", "dsnn", do_heap},    {"last", "d", do_last},	    {"to", "s", do_to},
+	{"unmap", "n", do_unmap},     {"held", "dsn", do_held},	    {"rest", "dsn", do_rest},
+	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
+	{"kernel", "n", do_kernel},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

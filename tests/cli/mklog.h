@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two files of mklog share. */
+/* Shared by mklog.c and mklog_heap.c. */
 #ifndef GM_TESTS_MKLOG_H
 #define GM_TESTS_MKLOG_H
 
@@ -11,10 +11,10 @@ enum { DEVICES = 2, WORDS = 4 };
 
 extern struct device {
 	uint64_t requested, handed_out, mapped, live;
-	struct gm_sample next; /* its runs and what remapping could make */
+	struct gm_sample next; /* its runs, and the longest run that remapping could make */
 } devices[DEVICES];
 
-/* Write a record, if the log keeps its kind. */
+/* Write a record, if the log's level includes its kind. */
 void put(struct gm_record record);
 /* Set the gauges and peaks of a device. */
 void gauges(unsigned d);
@@ -25,6 +25,7 @@ void do_native(const uint64_t v[WORDS]);
 void do_taken(const uint64_t v[WORDS]);
 void do_image(const uint64_t v[WORDS]);
 void do_lend(const uint64_t v[WORDS]);
+void do_kernel(const uint64_t v[WORDS]);
 void do_grow(const uint64_t v[WORDS]);
 void do_nogrow(const uint64_t v[WORDS]);
 void do_slack(const uint64_t v[WORDS]);

@@ -53,7 +53,7 @@ void do_image(const uint64_t v[WORDS])
 static void lend(unsigned d, uint64_t size, uint64_t chunk, uint64_t ns)
 {
 	const uint64_t map[WORDS] = {d, size, ns};
-	do_map(map); /* lent, it is not the pool's */
+	do_map(map); /* lent memory is not the pool's */
 	devices[d].mapped -= size;
 	gauges(d);
 	gm_counter_add(d, GM_C_lent, size);
@@ -81,6 +81,15 @@ static unsigned growth_bin(uint64_t ns)
 	return bin;
 }
 
+static const char *kernel;
+
+void do_kernel(const uint64_t v[WORDS])
+{
+	static const char *const names[] = {NULL, "_Z11lists_buildPP4NodeP6Answer", "a graph",
+					    "_ZN4test5LayerILi4EE3runEv", "bad\033[31m"};
+	kernel = names[v[0] % (sizeof names / sizeof *names)];
+}
+
 void do_grow(const uint64_t v[WORDS])
 {
 	const unsigned d = (unsigned)v[0], bin = growth_bin(v[2]);
@@ -98,6 +107,7 @@ void do_grow(const uint64_t v[WORDS])
 			       .size = v[1],
 			       .held = heap_mapped,
 			       .duration = (uint32_t)v[2],
+			       .string = kernel ? gm_log_string(kernel) : 0,
 			       .device = (uint8_t)d,
 			       .kind = GM_RECORD_GROW});
 }

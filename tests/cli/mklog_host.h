@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The made-up clock, process and host of mklog. */
+/* The fixed clock, process and host of mklog. */
 #ifndef GM_TESTS_MKLOG_HOST_H
 #define GM_TESTS_MKLOG_HOST_H
 
@@ -11,7 +11,7 @@
 #define START ((uint64_t)1000 * 1000000000)
 #define START_WALL ((uint64_t)1795262400 * 1000000000)
 
-int clock_gettime(clockid_t id, struct timespec *out); /* no attributes of the header's */
+int clock_gettime(clockid_t id, struct timespec *out); /* without the header's attributes */
 
 static uint64_t passed; /* ns since the start */
 

@@ -11,9 +11,9 @@ static struct gm_frame python_frame(const char *file, const char *function, unsi
 				 (uint64_t)gm_log_string(function) << 32 | gm_log_string(file)};
 }
 
-/* Two frames of C, one of them in no object; then, below 100, train and <module> of Python, and of
- * stack 66 a function whose name a terminal would obey, of 67 one that a browser would; from 100 on
- * C alone, and from 200 on cut frames, as many as the number is above. */
+/* Two frames of C, one of them in no object. Below 100 also train and <module> of Python; stack 66
+ * has a function whose name would control a terminal, 67 one whose name would run in a browser.
+ * From 100 on C frames only, and from 200 on NUMBER - 200 cut frames. */
 static void stack_put(unsigned number)
 {
 	const struct gm_record object = {.address = 0x7000,

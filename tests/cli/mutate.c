@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mutate GOOD BAD SEED: copy a log, damaged as the number says. */
+/* mutate GOOD BAD SEED: copy a log with damage that SEED determines. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>

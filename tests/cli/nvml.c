@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * As much of libnvidia-ml.so.1 as gpumemstat top asks for: one device of 80 GiB, of which 5 GiB are
- * used. NVML_UUID is its UUID; NVML_PROCESSES lists "PID:BYTES" by commas, BYTES "-" where the
- * library does not know; NVML_BROKEN names a function that fails.
+ * The part of libnvidia-ml.so.1 that gpumemstat top uses: one device of 80 GiB, of which 5 GiB are
+ * used. NVML_UUID is its UUID. NVML_PROCESSES is a list of "PID:BYTES" with commas; BYTES "-" is
+ * unknown. NVML_BROKEN names a function that fails.
  */
 #include <stdio.h>
 #include <stdlib.h>

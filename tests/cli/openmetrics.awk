@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Is the input OpenMetrics 1.0, as far as gauges and counters go? Names the first line that is not, and exits with 1.
+# Checks gauges and counters of OpenMetrics 1.0. Names the first invalid line, and exits with 1.
 function refuse(why) {
 	print FILENAME ":" FNR ": " why ": " $0
 	failed = 1

@@ -3,7 +3,7 @@
 # Every wrong option and argument, with its exact message and exit status.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
-try() { # try COMMAND MESSAGE ARGUMENT...: a usage error of COMMAND ("" none)
+try() { # try COMMAND MESSAGE ARGUMENT...: a usage error of COMMAND ("": of none)
 	expect 2 "gpumemstat: $2
 Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 }
@@ -83,7 +83,7 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	try env "env: unexpected argument 'two'" env one two
 }
 
-@test "logs that cannot be read are named" {
+@test "unreadable logs are named" {
 	expect 1 'gpumemstat: none.gml: no such file' none.gml
 	expect 1 'gpumemstat: none.gml: no such file' summary none.gml
 	expect 1 'gpumemstat: none.gml: no such file' env none.gml
@@ -111,4 +111,21 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	done
 	[ "$("$TOOL" --version)" = "gpumemstat $(cat "$BATS_TEST_DIRNAME/../../VERSION")" ]
 	[ "$("$TOOL" summary -V)" = "$("$TOOL" -V)" ]
+}
+
+@test "the manual's synopsis of each command has its options, without those of all commands" {
+	manual=$BATS_TEST_DIRNAME/../../man/gpumemstat.1
+	for command in $("$TOOL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+		sed '/^\.Sh DESCRIPTION/,$d' "$manual" |
+			awk -v RS='\\.Nm\n' -v command="$command" '$0 ~ "^\\.(Op )?Cm " command "\n"' >synopsis
+		[ -s synopsis ] || { echo "no synopsis of $command"; return 1; }
+		sed -nE 's/^\.Op Fl -?([a-z-]+)( .*)?$/\1/p' synopsis | grep -vx -- - | sort >there
+		"$TOOL" $command --help | sed -n '/^Options:/,/^$/s/^ *\(-\([a-zA-Z]\)\)\?,\? *\(--\([a-z-]*\)\)\?.*/\2 \4/p' |
+			awk '$NF !~ /^(help|version|color|width|no-pager)$/ && NF' >here
+		while read -r letter name; do
+			grep -qxe "${letter:-$name}" -e "${name:-$letter}" there ||
+				{ echo "the synopsis of $command has no $letter $name"; return 1; }
+		done <here
+		[ "$(wc -l <here)" -eq "$(wc -l <there)" ] || { paste here there; return 1; }
+	done
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Output that is longer than the terminal goes through a pager, as git does it.
+# Output longer than the terminal is passed to a pager, as git does.
 source "$BATS_TEST_DIRNAME/cli.bash"
 PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
 export TERM=xterm NO_COLOR=1
@@ -9,7 +9,7 @@ unset GPUMEM_PAGER PAGER LESS
 # rows N ARGUMENT...: gpumemstat's output on a terminal of N lines
 rows() { python3 "$BATS_TEST_DIRNAME/rows.py" "$1" "$TOOL" "${@:2}"; }
 
-# A log whose summary has so many lines, and a pager that marks what goes through it.
+# Write a log, count its summary's lines, and make a pager that marks its input.
 log() {
 	mklog a.gml at:1s map:0:64M:1us alloc:0:10M:1us free:1:1us at:2s
 	"$TOOL" a.gml >plain
@@ -19,17 +19,17 @@ log() {
 }
 MARK="sed 's/^/> /'"
 
-@test "only output that does not fit the terminal goes through the pager" {
+@test "only output that does not fit the terminal is passed to the pager" {
 	log
 	export GPUMEM_PAGER=$MARK
-	rows $lines a.gml | diff -u marked - # the prompt of the shell needs a line
+	rows $lines a.gml | diff -u marked - # the shell's prompt needs a line
 	rows $((lines + 1)) a.gml | diff -u plain -
 	rows 5 a.gml --no-pager | diff -u plain -
 	"$TOOL" a.gml | diff -u plain -
 	rows 5 --json a.gml | grep -qx '> {'
 	rows 5 env --width=200 | grep -q '^> GPUMEM_'
 	rows 200 env | refute grep -q '^> '
-	# Lines wider than the terminal take several.
+	# A line wider than the terminal counts as several.
 	mklog long.gml at:1s "$(printf 'count:launches:%0400d' 1)"
 	lines=$("$TOOL" -v --width=1000 long.gml | wc -l)
 	rows $((lines + 3)) -v --width=1000 long.gml | grep -q '^> log '
@@ -51,23 +51,23 @@ MARK="sed 's/^/> /'"
 	done
 }
 
-@test "a pager that is missing, or left early, harms nothing" {
+@test "output and status are right with a missing pager, and with one that is left early" {
 	log
 	GPUMEM_PAGER="exec ./none 2>/dev/null" rows 5 a.gml | diff -u plain -
 	status=0
 	mklog long.gml at:1s map:0:64M:1us $(printf 'fail:0:1G:0 %.0s' {1..400})
-	[ "$("$TOOL" summary --json long.gml | wc -c)" -gt 100000 ] # more than a pipe holds
+	[ "$("$TOOL" summary --json long.gml | wc -c)" -gt 100000 ] # more than the capacity of a pipe
 	GPUMEM_PAGER="head -n 1" rows 5 summary --json long.gml >out || status=$?
 	[ "$status" -eq 0 ]
 	[ "$(wc -l <out)" -eq 1 ]
-	# The status is that of the command, not of the pager.
+	# The exit status is the command's, not the pager's.
 	GPUMEM_PAGER="cat; false" rows 5 a.gml >out
 	diff -u plain out
 	refute env GPUMEM_PAGER="cat" python3 "$BATS_TEST_DIRNAME/rows.py" 5 "$TOOL" a.gml none.gml >out
 	grep -qx 'gpumemstat: none.gml: no such file' out
 }
 
-@test "the pager's variables are no misspelt knobs" {
+@test "the pager's variables are not reported as misspelt knobs" {
 	GPUMEM_PAGER=cat GPUMEM_PAGRE=cat GPUMEM_LOG=off LD_PRELOAD=$PRELOAD "$DEMO" 3 2>err >out
 	grep -q 'GPUMEM_PAGRE is not a knob' err
 	refute grep 'GPUMEM_PAGER is not' err

@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat plot: the SVG is well formed, and its labels, curves and bars have the values of the log.
+# gpumemstat plot: the SVG is well formed; its labels, curves and bars have the log's values.
 source "$BATS_TEST_DIRNAME/cli.bash"
 export TZ=UTC0
 
 SVG=$BATS_TEST_DIRNAME/svg.py
 
-# At 1 s 21 MiB are alive, the peak; at 2 s memory lacks, twice.
+# At 1 s 21 MiB are alive, the peak. At 2 s two allocations fail.
 RUN=(at:1s map:0:64M:100us map:1:16M:1us alloc:0:10M:1us alloc:0:10M:1us alloc:0:1M:1us sample:0:40M:8M
 	at:2s free:1:900ns driver:0:5M:1us fail:0:7G:1G fail:0:8G:1G at:3s alloc:1:3M:1us gone:2)
 
-# drawn LOG OPTION...: what svg.py says of the plot.
+# drawn LOG OPTION...: svg.py's description of the plot.
 drawn() {
 	local width=${WIDTH:-1200}
 	command -v python3 >/dev/null || skip "no python3"
@@ -18,7 +18,7 @@ drawn() {
 	python3 "$SVG" out.svg $width
 }
 
-@test "labels, curves and bars of a log that is known" {
+@test "labels, curves and bars of a log with known contents" {
 	mklog a.gml "${RUN[@]}"
 	for WIDTH in 640 1200 1600; do
 		drawn a.gml >said
@@ -44,7 +44,7 @@ drawn() {
 	done
 }
 
-@test "the other device, in 640 pixels and in 1600" {
+@test "the second device, in 640 pixels and in 1600" {
 	mklog a.gml "${RUN[@]}"
 	for WIDTH in 640 1600; do
 		drawn a.gml --device=1 >said
@@ -57,14 +57,14 @@ drawn() {
 	expect 1 'gpumemstat: a.gml: --device=2: the log has 2 devices' plot --device=2 a.gml
 }
 
-@test "a real run: the label is the peak that summary names, and bars count what hist counts" {
+@test "a real run: the label is summary's peak, and the bars count as hist does" {
 	"$TOOL" record -e GPUMEM_LOG_EVENTS=all -o r.gml -- "$DEMO" 3000 >/dev/null 2>&1
 	for WIDTH in 640 1600; do
 		drawn r.gml >said
 		peak=$("$TOOL" -v r.gml | awk '$1 == "requested" { print $4 " " $5; exit }')
 		[ -n "$peak" ]
 		grep -q "^label: peak $peak requested at " said || { cat said; return 1; }
-		# The mark is where the label says, by the axes.
+		# By the axes, the mark has the value of the label.
 		[ "$(sed -n 's/^peak: \([0-9.]*\) MiB .*/\1/p' said)" = "${peak% MiB}" ]
 		blocks=$("$TOOL" hist --json r.gml | jq '[.logs[0].sizes[].blocks] | add')
 		grep -qx "sizes: $blocks blocks" said
@@ -73,7 +73,7 @@ drawn() {
 	done
 }
 
-@test "two million events: waves within a pixel, and the memory that takes" {
+@test "two million events: waves within a pixel are drawn, in bounded memory" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
 	mklog long.gml at:1s to:64G map:0:64M:1us to:64G alloc:0:4M:1us loop:0:32M:1000 at:1500ms loop:0:1000:1000000 at:2s free:1:1us
 	drawn long.gml >said
@@ -90,7 +90,7 @@ drawn() {
 	[ "$most" -lt 200000 ] || { echo "$most KiB"; return 1; }
 }
 
-@test "memory of device heaps lies on top of the pool's" {
+@test "memory of device heaps is drawn above the pool's" {
 	mklog a.gml at:1s map:0:16M:1us alloc:0:4M:1us at:2s taken:0:1G:1ms map:0:2M:1us grow:0:8M:1us at:3s free:1:1us
 	drawn a.gml >said
 	grep -qx 'legend: lent to device heaps' said
@@ -98,7 +98,7 @@ drawn() {
 	grep -qx 'mapped: at most 18 MiB' said
 }
 
-@test "a log without events is drawn by its samples; trace mode by the driver's blocks; an empty log at all" {
+@test "a log without events is drawn from its samples, mode trace from the driver's blocks, and an empty log, too" {
 	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us alloc:0:20M:1us sample:0:40M:8M at:2s free:1:1us sample:0:60M:0
 	drawn s.gml >said
 	grep -qx 'use: at most 20 MiB' said
@@ -113,8 +113,8 @@ drawn() {
 	refute grep -q ^label said
 }
 
-@test "texts of the log do no harm, and nothing comes from elsewhere" {
-	# The name of a program is that of its file.
+@test "texts of the log are escaped, and the SVG refers to no other file" {
+	# The program's name is the file's name.
 	name=$'<script>&"\'\e[31m\xff]]>\xef\xbf\xbf'
 	cp "$MKLOG" "$name"
 	MKLOG=$PWD/$name mklog a.gml "${RUN[@]}"
@@ -129,7 +129,7 @@ drawn() {
 	refute grep -qi '<script\|href\|@import\|url(' out.svg
 }
 
-@test "xmllint takes it" {
+@test "xmllint accepts it" {
 	command -v xmllint >/dev/null || skip "no xmllint"
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" plot a.gml | xmllint --noout -

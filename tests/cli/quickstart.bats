@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# What quickstart prints: a line for each step, with its time and its log. What it calls only notes that it was called.
+# The output of quickstart: a line for each step, with its time and its log. Its tools are stubs that record
+# their calls.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
 STEP='^== [^:]*: [0-9]+\.[0-9] s, log ([^ ]*)$'
 
-# A source folder, in which nothing has to be built or installed.
+# A source folder in which no step has to build or install anything.
 make_source() {
 	mkdir -p source/tools source/bin source/cuda/include
 	cp "$BATS_TEST_DIRNAME/../../quickstart" source/
@@ -45,10 +46,10 @@ quickstart() {
 	grep -q '^== malloc in kernels: build$' out
 	grep -q '^gpumemstat /.*/demo.gml$' out
 	quickstart >out
-	[ "$(grep -cE "$STEP" out)" = 3 ] # make and the demonstration: nothing else had to be done
+	[ "$(grep -cE "$STEP" out)" = 3 ] # make and the demonstration: nothing else was necessary
 }
 
-@test "the demonstration: a program that fragmentation ends natively, and not on the pool" {
+@test "the demonstration: a program that ends by fragmentation natively, and not on the pool" {
 	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a sanitizer's runtime comes first"
 	make_source
 	stub stub_configure "mkdir -p tests/workloads && touch Makefile config.status && ln -s '$TOOL' gpumemstat &&
@@ -56,33 +57,79 @@ quickstart() {
 	quickstart >out || { cat out; return 1; }
 	grep -qx 'natively      fragments: out of memory with 35 of 128 MiB in use' out
 	grep -qx 'on the pool   fragments: done with 90 of 128 MiB in use' out
-	grep -qx 'Shown: fragmentation ended the program natively, and on the pool the same file ran to its end.' out
+	grep -qx 'Shown: fragmentation ended the program natively, and on the pool the same program ran to its end.' out
 	grep -q '^device 0 .* at the peak, .*: 120 MiB in 240 blocks$' out
 	if command -v addr2line; then
 		grep -q 'activations_keep (workloads/fragments.c:[0-9]*)$' out
-		grep -qx 'Shown: the call stack, down to the source line, whose blocks held most at the peak.' out
+		grep -qx 'Shown: the call stack with most memory at the peak, down to the source line.' out
 	fi
 }
 
-@test "the demonstration says nothing that it has not seen" {
-	# says LINE: what the program prints and how it ends, natively and on the pool.
+@test "the demonstration: a PyTorch training's requests, replayed by three allocators" {
+	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a sanitizer's runtime comes first"
+	command -v xz >/dev/null || skip "xz is not installed"
+	make_source
+	mkdir -p source/tests/cli
+	ln -s "$BATS_TEST_DIRNAME/samples" source/tests/cli/samples
+	stub stub_tool 'case $1 in
+	replay) exec '"'$TOOL'"' "$@" ;;
+	*) echo "gpumemstat $*" ;; esac'
+	quickstart >out || { cat out; return 1; }
+	grep -qE '^pool +0\.939 +214 MiB +228 MiB ' out
+	grep -qx "Shown: the requests of a PyTorch training on an H100, replayed, take 306 MiB of the driver's (round-2m), 304 MiB in PyTorch's cache and 228 MiB on the pool." out
+	# No line if the pool needs more memory.
+	sed -i 's/\[ "$pool" -lt "$native" \]/[ "$pool" -gt "$native" ]/' source/quickstart
+	quickstart >out
+	refute grep -q 'PyTorch training' out
+}
+
+@test "the demonstration with a GPU: malloc in kernels, natively and preloaded" {
+	# says NATIVE PRELOADED: the program prints these lines.
+	says() {
+		rm -rf source
+		make_source
+		sed -i 's/^has_gpu() {$/has_gpu() { return 0/' source/quickstart
+		mkdir -p source/cuda/bin source/cuda/lib64 source/tests/workloads
+		touch source/cuda/lib64/libcudart.so.13
+		stub stub_lists "if [ -n \"\$POOL\" ]; then $2; else $1; fi"
+		stub cuda/bin/nvcc 'cp stub_lists "${@: -2:1}"; echo "nvcc $*"'
+		stub stub_fragments 'echo demo'
+		stub stub_configure 'mkdir -p tests/workloads && touch Makefile config.status && cp ../stub_tool gpumemstat &&
+			cp ../stub_fragments tests/workloads/demo && echo "#define GM_HELPERS 1" >config.h'
+		quickstart >out || { cat out; return 1; }
+	}
+	says 'echo "lists: 7 of 9 mallocs in kernels got NULL"; exit 1' 'echo "lists: 0 of 9 mallocs in kernels got NULL"'
+	grep -qx 'nvcc -arch=native -o build/tests/workloads/lists tests/workloads/lists.cu' source/build/lists.log
+	grep -qx 'natively      lists: 7 of 9 mallocs in kernels got NULL' out
+	grep -qx 'preloaded     lists: 0 of 9 mallocs in kernels got NULL' out
+	grep -q '^Shown: malloc in kernels returned NULL natively, and never under the preload' out
+	says 'echo "lists: 0 of 9 mallocs in kernels got NULL"' 'echo "lists: 0 of 9 mallocs in kernels got NULL"'
+	refute grep -q '^Shown: malloc' out
+	says 'echo "lists: 7 of 9 mallocs in kernels got NULL"; exit 1' 'echo "lists: 1 of 9 mallocs in kernels got NULL"; exit 1'
+	refute grep -q '^Shown: malloc' out
+	says 'echo "lists: 7 of 9 mallocs in kernels got NULL"; exit 1' 'echo "lists: 0 of 9 mallocs in kernels got NULL, and the sum is wrong"; exit 1'
+	refute grep -q '^Shown: malloc' out
+}
+
+@test "the demonstration claims only observed results" {
+	# says LINE: what the program does, natively and on the pool.
 	says() {
 		rm -rf source
 		NATIVE=$1 make_source
 		run quickstart
 		refute grep -q '^Shown: ' <<<"$output"
 	}
-	says 'echo fragments: done with 90 of 128 MiB in use' # natively too
+	says 'echo fragments: done with 90 of 128 MiB in use' # the native run, too
 	[ "$status" = 0 ]
 	says '[ -n "$POOL" ] && echo fragments: done with 90 of 128 MiB in use || { echo fragments: out of memory with 90 of 128 MiB in use; exit 1; }'
 	[ "$status" = 0 ]
-	says 'echo fragments: out of memory with 35 of 128 MiB in use; exit 1' # on the pool too
+	says 'echo fragments: out of memory with 35 of 128 MiB in use; exit 1' # the run on the pool, too
 	[ "$status" = 1 ]
 	says 'exit 127'
 	[ "$status" = 1 ]
 }
 
-@test "the demonstration names a report where gpumemstat can write one" {
+@test "the demonstration names a report if gpumemstat can write one" {
 	make_source
 	stub stub_tool 'case $1 in record | help) ;; report) echo page >"$3" ;; *) echo "gpumemstat $*" ;; esac'
 	quickstart >out
@@ -93,7 +140,7 @@ quickstart() {
 	refute grep -q 'report' out
 }
 
-@test "a step that fails says where its log is" {
+@test "a failed step names its log" {
 	make_source
 	stub bin/make 'echo "no rule"; exit 2'
 	run quickstart
@@ -102,7 +149,7 @@ quickstart() {
 	grep -qx 'no rule' <<<"$output"
 }
 
-@test "check: a line for each target, and the sum as the last one" {
+@test "check: a line for each target, and the sum in the last line" {
 	make_source
 	stub bin/make 'case "$*" in
 	*checks*) echo check check-sanitize coverage ;;
@@ -112,4 +159,27 @@ quickstart() {
 	grep -qE '^== make check: 40 passed, 0 failed, 0 skipped in [0-9]+ s, log build/check.log$' out
 	grep -qE '^== make check-sanitize: 2 passed, 0 failed, 1 skipped in [0-9]+ s, log build/check-sanitize.log$' out
 	[ "$(tail -n 1 out)" = '42 passed, 0 failed, 1 skipped' ]
+}
+
+@test "check: the lines of each failed test, anywhere in its log; of another log the end" {
+	make_source
+	stub bin/make 'case "$*" in
+	*checks*) echo check check-sanitize; exit 0 ;;
+	*check-sanitize*) printf "# PASS:  0\n# FAIL:  2\n"; exit 2 ;;
+	*check*) ;;
+	*) exit 0 ;; esac
+	mkdir -p build/tests
+	{ echo "ok 1 - opens"; echo "not ok 2 - closes"; echo "# expected 3"
+		seq 100 | sed "s/^/note /"; echo "ok 3 - ends"; } >build/tests/a.log
+	{ seq 100 | sed "s/^/line /"; echo "killed by signal 11"; } >build/tests/b.log
+	echo ":test-result: FAIL" | tee build/tests/a.trs >build/tests/b.trs
+	printf "# PASS:  2\n# FAIL:  2\n"
+	exit 2'
+	run quickstart check
+	[ "$status" = 1 ]
+	grep -qx "not ok 2 - closes" <<<"$output" || { echo "$output"; return 1; }
+	grep -qx '# expected 3' <<<"$output"
+	refute grep -qxE 'ok 3 - ends|note 100|line 1' <<<"$output"
+	grep -qx 'killed by signal 11' <<<"$output"
+	[ "$(tail -n 1 <<<"$output")" = '2 passed, 4 failed, 0 skipped' ]
 }

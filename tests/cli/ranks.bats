@@ -10,10 +10,10 @@ variables() { # variables RANK|JOB: NAME ALSO NONE, one a line, "-" for none
 		sed 's/ ;/ -;/; s/;;/;-;/; s/;/ /g'
 }
 
-# Nothing of where the tests run.
+# Remove the variables of this test's own job.
 for name in $(variables RANK; variables JOB); do [ "$name" = - ] || unset "$name"; done
 
-# named PATTERN VARIABLE=VALUE...: the name of the log that is made with these, and a jq filter's answer about it
+# named PATTERN VARIABLE=VALUE...: print the name of a log made with these; of_log prints its rank and job
 named() {
 	rm -rf named
 	mkdir named
@@ -21,7 +21,7 @@ named() {
 }
 of_log() { "$TOOL" --json named/* | jq -c "[.logs[0].rank, .logs[0].job]"; }
 
-@test "the rank comes from each variable alone" {
+@test "each variable alone sets the rank" {
 	n=0
 	while read -r name also none; do
 		[ "$also" != - ] || also=UNUSED
@@ -38,7 +38,7 @@ of_log() { "$TOOL" --json named/* | jq -c "[.logs[0].rank, .logs[0].job]"; }
 	done
 }
 
-@test "the job comes from each variable alone" {
+@test "each variable alone sets the job" {
 	n=0
 	while read -r name also none; do
 		[ "$also" != - ] || also=UNUSED
@@ -53,14 +53,14 @@ of_log() { "$TOOL" --json named/* | jq -c "[.logs[0].rank, .logs[0].job]"; }
 	for name in SLURM_JOB_ID PBS_JOBID LSB_JOBID TORCHELASTIC_RUN_ID; do variables JOB | grep -q "^$name "; done
 }
 
-@test "of several variables of rank and job the first of the manual counts" {
+@test "of several variables of rank and job the first in the manual decides" {
 	for what in RANK JOB; do
 		variables $what | cut -d' ' -f1 >order
 		sed -n '/^\.Ss Ranks and jobs/,/^\.Sh FILES/p' "$MANUAL" | sed -n 's/^\.It$/&/; /^\.It$/{n;s/^\.Ev \([A-Za-z0-9_]*\).*/\1/p}' >manual
 		grep -Fx -f order manual | diff order -
 		all=(WORLD_SIZE=99 SGE_TASK_ID=99)
 		i=$(wc -l <order)
-		while read -r name; do # from the last to the first: each takes over
+		while read -r name; do # from the last to the first: each one overrides the later ones
 			all+=("$name=$i")
 			pattern=x.%r
 			[ $what = RANK ] || pattern=x.%j
@@ -68,7 +68,7 @@ of_log() { "$TOOL" --json named/* | jq -c "[.logs[0].rank, .logs[0].job]"; }
 			i=$((i - 1))
 		done < <(tac order)
 	done
-	# One that is no number is passed over.
+	# A rank that is no number is ignored.
 	[ "$(named x.%r RANK=x WORLD_SIZE=2 SLURM_PROCID=3)" = x.3 ]
 }
 
@@ -85,7 +85,7 @@ two_jobs() {
 				alloc:0:$((rank + 1))M:1us free:1:1us
 		done
 	done
-	# Both began at the same moment by the clock of mklog: let one be later.
+	# All logs begin at the same time by mklog's clock: let the second run begin 60 s later.
 	python3 - logs/18.*.gml <<-'END'
 		import struct, sys
 		for name in sys.argv[1:]:
@@ -95,7 +95,7 @@ two_jobs() {
 	END
 }
 
-@test "logs found by GPUMEM_LOG_NAME are the newest run's, by rank" {
+@test "logs found by GPUMEM_LOG_NAME are the newest run's, in the order of ranks" {
 	two_jobs
 	"$TOOL" summary 'logs/%j.%r.gml' >out
 	[ "$(sed -n 's/.* \([0-9]*\.[0-9]*\.gml\)$/\1/p' out | tr '\n' ' ')" = '18.0.gml 18.1.gml 18.10.gml ' ] || { cat out; return 1; }
@@ -103,13 +103,13 @@ two_jobs() {
 	"$TOOL" frag --json 'logs/%j.%r.gml' | jq -e '[.logs[].rank] == [0, 1, 10]'
 	"$TOOL" 'logs/%j.%r.gml' logs/17.0.gml >out
 	[ "$(grep -c 'gml$' out)" -eq 4 ]
-	cp logs/17.0.gml 'logs/%j.gml' # a file of that very name comes first
+	cp logs/17.0.gml 'logs/%j.gml' # a file of exactly this name has priority
 	"$TOOL" 'logs/%j.gml' | grep -q '^program .*; logs/%j.gml, '
 	expect 1 'gpumemstat: none/%j.%r.gml: no such file' summary 'none/%j.%r.gml'
 	expect 1 'gpumemstat: 100%: no such file' summary '100%'
 }
 
-@test "several ranks: a line a rank, the range, and their order" {
+@test "several ranks: a line for each rank, the range, and their order" {
 	two_jobs
 	"$TOOL" summary --sort=mapped -n 2 'logs/%j.%r.gml' >out
 	diff -u - out <<-'END'
@@ -135,7 +135,7 @@ two_jobs() {
 	"$TOOL" summary --json 'logs/%j.%r.gml' | jq -e '.across.requested == {min: 1048576, median: 2097152, max: 11534336}'
 }
 
-@test "more logs are read than the process may have open files" {
+@test "more logs are read than the limit of open files" {
 	mklog log.0.gml at:1s map:0:1M:1us
 	for i in $(seq 1 99); do cp log.0.gml log.$i.gml; done
 	(ulimit -n 64 && "$TOOL" summary --json log.*.gml) >out 2>err
@@ -144,7 +144,7 @@ two_jobs() {
 	(ulimit -n 64 && "$TOOL" frag --json log.*.gml) | jq -e '.logs | length == 100'
 }
 
-@test "record in a job: a log a rank, found again by its name" {
+@test "record in a job: a log for each rank, which commands find by its name" {
 	for rank in 0 1; do
 		RANK=$rank WORLD_SIZE=2 PBS_JOBID=4.head "$TOOL" record -o run.%j.%r.gml -- "$DEMO" 50 >/dev/null 2>&1
 	done

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# README's line that builds and installs, run as it stands there; what it calls only notes that it was called.
+# README's line that builds and installs, run unchanged. Its tools are stubs that record their calls.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
-@test "README's line that builds and installs works, where quickstart has built and where not" {
+@test "README's line that builds and installs works, with and without a build by quickstart" {
 	line=$(sed -n 's|^    \(\./autogen\.sh .*\)|\1|p' "$BATS_TEST_DIRNAME/../../README.md")
 	[ -n "$line" ]
 	for built in yes no; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat replay over files that are no trace, or one that is not in order: one line names file, line and reason.
+# gpumemstat replay over files that are no trace, or an invalid one: one line names file, line and reason.
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/wrong.bash"
 
@@ -8,14 +8,14 @@ RMM=Thread,Time,Action,Pointer,Size,Stream
 MINI=id,lower,upper,size
 NOON=12:00:00.000000
 
-# bad LINE REASON ROW...: t.csv, of these rows, is refused at this line. Rows are printf's.
+# bad LINE REASON ROW...: t.csv with these rows is refused at this line. Rows have the escapes of printf.
 bad() {
 	printf "$(printf '%s\\n' "${@:3}")" >t.csv
 	fails 1 "gpumemstat: t.csv:$1: $2" replay t.csv
 	fails 1 "gpumemstat: standard input:$1: $2" replay --json - <t.csv
 }
 
-# fails of wrong.bash has no standard input.
+# Replaces fails of wrong.bash, which has no standard input.
 fails() {
 	local status=0
 	"$TOOL" "${@:3}" >out 2>err || status=$?
@@ -113,7 +113,7 @@ gpumemstat: two.csv: no such file' replay one.csv two.csv
 	rows 'free of 6 bytes at 0x10, which has 5 since line 2' $good 1,$NOON,free,0x10,6,0
 	exbibyte=1,$NOON,allocate,0x%x,1152921504606846976,0
 	rows 'more than 16 EiB are alive' $(for i in {1..16}; do printf $exbibyte'\n' $i; done)
-	# The other files are shown all the same.
+	# The other files are shown.
 	printf '%s\n' $MINI a,0,1,5 >m.csv
 	status=0
 	"$TOOL" replay t.csv m.csv >out 2>err || status=$?
@@ -143,7 +143,7 @@ gpumemstat: two.csv: no such file' replay one.csv two.csv
 	fails 1 'gpumemstat: t.csv:2: size 18446744073709551615, of 2 bytes: more than any device has' replay --unit=2 t.csv
 }
 
-@test "replay takes the largest sizes and times" {
+@test "replay accepts the largest sizes and times" {
 	printf '%s\n' $MINI a,0,18446744073709551615,1152921504606846976 b,0,1,1 >t.csv
 	"$TOOL" replay --json t.csv | jq -e '.traces[0].policies | map(.failed == 1 and .requested_peak == 1) | all'
 	printf '%s\n' $RMM 18446744073709551615,23:59:60.999999,allocate,0xFFFFFFFFFFFFFFFF,1152921504606846976,0 \

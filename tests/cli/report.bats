@@ -1,20 +1,20 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# report: the page's structure and data, of logs whose content is known to the byte (mklog.c), and the page in a browser.
+# report: the page's structure and data, for logs with known contents (mklog.c), and the page in a browser.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
-# At 1 s 21 MiB are alive, the peak; at 2 s an allocation fails; at 3 s a block goes with its context. A function of device 1
-# has a name that a browser would obey.
+# At 1 s 21 MiB are alive, the peak. At 2 s an allocation fails. At 3 s a block ends with its context. A
+# function of device 1 has a name that would run in a browser.
 RUN=(at:1s map:0:64M:100us map:1:64M:1us stack:7 alloc:0:10M:1us alloc:0:10M:1us stack:8 alloc:0:1M:1us stack:0 alloc:0:512:1us
 	at:2s free:1:900ns stack:107 driver:0:5M:1us fail:0:7G:1G at:3s stack:67 alloc:1:3M:1us gone:2 stack:203 alloc:0:2M:1us)
 
-# page NAME: the data of a page that is sound HTML.
+# page NAME: print the page's data, and check its HTML.
 page() {
 	command -v python3 >/dev/null || skip "no python3"
 	python3 "$BATS_TEST_DIRNAME/report_page.py" "$1"
 }
 
-@test "the page is sound, and its data are those of the other commands" {
+@test "the page is valid HTML, and its data equal those of the other commands" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" report a.gml >out
 	grep -qxE 'report        a.html: [0-9.]+ KiB, to be opened in a browser' out
@@ -38,13 +38,13 @@ page() {
 	jq -e '.logs[0].devices[0].moments[0].largest | map([.bytes, .ns, .driver, .stack]) ==
 		[[10485760, 1000000000, false, 7], [10485760, 1000000000, false, 7], [1048576, 1000000000, false, 8], [512, 1000000000, false, null]]' data
 	jq -e '.logs[0].devices[0].refusals == [{ns: 2000000000, bytes: 7516192768}]' data
-	# JSON is the same, without the page.
+	# --json prints the same data without the page.
 	"$TOOL" report --json a.gml | jq -S . >json
 	sed -n 's|.*<script type="application/json" id="data">\(.*\)</script>.*|\1|p' a.html | jq -S . | diff json -
 	diff <(jq -S 'del(.. | .timeline?)' json) <(jq -S 'del(.. | .timeline?)' data)
 }
 
-@test "stacks are those that live shows" {
+@test "stacks equal those of live" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" report a.gml
 	page a.html >data
@@ -88,7 +88,7 @@ page() {
 @test "two million events make a small page, in bounded memory, and no peak is lost" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
 	command -v python3 >/dev/null || skip "no python3"
-	# The peak is the second event of a pair that is joined.
+	# The peak is the second event of a joined pair.
 	words=(at:1s map:0:64M:1us loop:0:512:1000 loop:0:2M:1)
 	for i in {1..20}; do words+=(loop:0:512:25000 at:$((1000 + 20 * i))ms loop:0:1M:1 loop:0:70000:25000 at:$((1010 + 20 * i))ms); done
 	mklog a.gml "${words[@]}"
@@ -106,7 +106,7 @@ page() {
 	jq -e '.logs[0].devices[0].timeline.last[0] | .requested[2] == 0 and .mapped[2] == 67108864' data
 }
 
-@test "a log without its oldest events ends with the counters" {
+@test "a log without its oldest events ends with the values of the counters" {
 	GPUMEM_LOG_LIMIT=32M mklog a.gml at:1s map:0:64M:1us alloc:0:1M:1us loop:0:512:400000 at:2s alloc:0:2M:1us driver:0:3M:1us
 	"$TOOL" report a.gml
 	page a.html >data
@@ -115,7 +115,7 @@ page() {
 	jq -e '.logs[0].devices[0].timeline.steps[0].requested | .[0] >= 1048576 and .[1] <= 1048576 + 512' data
 }
 
-@test "a small log has its samples, and says that it has no blocks" {
+@test "a small log has its samples, and reports that it has no blocks" {
 	GPUMEM_LOG=small mklog a.gml at:1s map:0:64M:1us alloc:0:10M:1us sample:0:50M:0 at:2s alloc:0:5M:1us sample:0:40M:0
 	"$TOOL" report a.gml
 	page a.html >data
@@ -133,7 +133,7 @@ page() {
 	jq -e '.logs | map([.rank, .devices[0].requested_peak]) == [[0, 1048576], [1, 512]]' data
 }
 
-@test "where the page goes" {
+@test "the file that report writes" {
 	mklog a.gml at:1s map:0:64M:1us alloc:0:1M:1us
 	mkdir logs
 	"$TOOL" report a.gml -o logs/x.html | grep -q '^report        logs/x.html: '
@@ -156,7 +156,7 @@ page() {
 	[ "$(<err)" = 'gpumemstat: standard output: No space left on device' ]
 }
 
-@test "in a browser: no error, no request, zoom, hover, keys, search and choices" {
+@test "in a browser: no error, no request; zoom, hover, keys, search and choices work" {
 	command -v python3 >/dev/null || skip "no python3"
 	browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip "no Chromium"
 	mklog a.gml "${RUN[@]}"

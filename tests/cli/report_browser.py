@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The page of `gpumemstat report` in Chromium, as a user meets it: report_browser.py CHROMIUM PAGE. The log is that of report.bats.
+# A user's actions on the page of `gpumemstat report` in Chromium: report_browser.py CHROMIUM PAGE. The log is
+# that of report.bats.
 import sys
 
 from browser import Browser
@@ -24,7 +25,7 @@ def timeline(page):
     page.move("h1", 0.5)
     same(page.text_of(value), "")
     same(page.value("document.getElementById('tooltip').hidden"), True)
-    # Zoom: by dragging, by keys, by the wheel, by buttons.
+    # Zoom by dragging, keys, the wheel, and buttons.
     page.drag("#timeline", 0.4, 0.6)
     begin, end = (float(word) for word in page.text_of("#timeline-range").split() if word.replace(".", "").isdigit() and word != "3.00")
     same(1.0 < begin < 1.3 and 1.7 < end < 2.0, True)
@@ -51,7 +52,7 @@ def timeline(page):
     has(page.text_of(value), "1.530 s: mapped")
     page.key("ArrowLeft")
     has(page.text_of(value), "1.500 s: mapped")
-    # What is drawn: pixels change with the series that are shown.
+    # The drawing changes with the selected series.
     pixels = "document.getElementById('timeline').toDataURL()"
     drawn = page.value(pixels)
     page.click("#legend label:nth-child(3) input")
@@ -74,7 +75,7 @@ def flame(page):
     width = page.value("document.getElementById('flame').clientWidth")
     same(page.value("document.activeElement.clientWidth") > width - 3, True)
     same("train (project/train.py:8)" in frames(page), False)
-    # Keys: the callee, back, all of it.
+    # Keys: the callee, back, the whole graph.
     page.key("ArrowDown")
     has(page.text_of("#flame-value"), "0xdead: 20.0 MiB")
     page.key("ArrowUp")
@@ -125,7 +126,7 @@ def choices(page):
 
 
 def hostile(page):
-    """Names of functions are shown as they are, and do nothing."""
+    """Function names are shown literally, and run no script."""
     same(page.value("typeof hacked"), "undefined")
     page.value("page.search.words; document.getElementById('device').value = '1'; document.getElementById('device').onchange()")
     same(any("<script>hacked" in text for text in frames(page)), True)

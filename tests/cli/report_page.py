@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Checks that a page of `gpumemstat report` is sound HTML that needs no network, and prints its data as JSON, with the timeline
-# of each device unpacked: report_page.py PAGE
+# Checks that a page of `gpumemstat report` is valid HTML that needs no network. Prints its data as JSON, with
+# the timeline of each device unpacked: report_page.py PAGE
 import base64
 import html.parser
 import json

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The summary on the first screen, of logs whose content is known to the byte (mklog.c), to the byte.
+# The summary's first screen, exactly, for logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
 export TZ=UTC0
 
-# 64 MiB mapped at 1 s, two blocks, one freed at 2 s, and at 3 s one allocation that fails.
+# 64 MiB mapped at 1 s, two blocks, one freed at 2 s, and one failed allocation at 3 s.
 RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	at:2s free:1:900ns sample:0:30M:30M at:3s fail:0:7G:1G sample:0:30M:30M at:4s)
 
@@ -73,7 +73,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	END
 }
 
-@test "a curve without events is that of the samples and peaks" {
+@test "a curve without events is drawn from samples and peaks" {
 	# The third block lives between two samples: only the counters have its peak.
 	GPUMEM_LOG=small mklog s.gml at:1s map:0:64M:1us alloc:0:10M:1us sample:0:54M:0 at:2s alloc:0:50M:1us at:2100ms free:2:1us \
 		at:3s free:1:1us sample:0:64M:0 at:4s
@@ -101,7 +101,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	END
 }
 
-@test "PyTorch's cache: segments, neither utilisation nor leaks, and what to do" {
+@test "PyTorch's cache: segments, neither utilisation nor leaks, and a remedy" {
 	mklog t.gml at:1s map:0:4G:1us alloc:0:2G:1us alloc:0:1G:1us count:torch_cache:1 at:2s
 	"$TOOL" t.gml | grep -v '[|+]' >out
 	diff -u - out <<-'END'
@@ -120,7 +120,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	END
 }
 
-@test "JAX maps memory by itself: that is counted, and no block is looked for" {
+@test "JAX maps memory by itself: it is counted, and has no blocks" {
 	mklog j.gml at:1s give:foreign_created_calls:0:6G give:foreign_async_calls:0:1M at:4s
 	"$TOOL" j.gml >out
 	diff -u - out <<-'END'
@@ -130,9 +130,9 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	foreign  at most 1.00 MiB stream-ordered, 6.00 GiB by cuMemCreate: not the
 	         pool's
 
-	!        Device 0: up to 6.00 GiB was not the pool's but foreign, of up to 6.00
-	         GiB in all: gpumem could only count it. The table of foreign memory
-	         has its kinds; a framework with a pool of its own takes it past
+	!        Device 0: up to 6.00 GiB was not the pool's but foreign, of a total of
+	         up to 6.00 GiB: gpumem could only count it. The table of foreign
+	         memory has its kinds; a framework with a pool of its own takes it past
 	         cudaMalloc.
 	next     gpumemstat -v j.gml
 	END
@@ -179,14 +179,14 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	"$TOOL" --color=always --width=200 m.gml | grep -c $'^\e\[1;31m!!\e\[0m ' | grep -qx 3
 }
 
-@test "a path is shown as a shell takes it" {
+@test "a path is quoted for a shell" {
 	mklog "a b.gml" at:1s
 	"$TOOL" "a b.gml" | grep -qx "next     gpumemstat -v 'a b.gml'"
 	mv "a b.gml" "it's.gml"
 	"$TOOL" "it's.gml" | grep -qx 'next     gpumemstat -v LOG'
 }
 
-@test "mode trace on the first screen: requested, peak and live blocks are those of the driver" {
+@test "mode trace on the first screen: requested, peak and live blocks are the driver's" {
 	GPUMEM_MODE=trace mklog e.gml at:1s driver:0:1G:5us driver:0:1M:5us at:2s
 	"$TOOL" e.gml | grep -E '^(peak|calls|time|1.00 GiB)' >out
 	diff -u - out <<-'END'

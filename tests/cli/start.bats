@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# What new users type: a program in place of a command, help, a folder, nothing at all.
+# Command lines of new users: a program in place of a command, help, a folder, no argument.
 source "$BATS_TEST_DIRNAME/cli.bash"
 export TZ=UTC0
 
-@test "a program in place of a command: how to run one" {
+@test "a program in place of a command: the message tells how to run it" {
 	printf '#!/bin/sh\n' >solve
 	chmod +x solve
 	expect 2 "gpumemstat: 'summary.gml' is a program, not a log; to run it: gpumemstat record -- summary.gml ...
@@ -16,18 +16,17 @@ Try 'gpumemstat --help'" ./solve --fast
 Try 'gpumemstat --help'" solve
 	PATH=/nowhere:$PWD:$PATH expect 2 "gpumemstat: unknown command 'solve'; to run a program: gpumemstat record -- solve ...
 Try 'gpumemstat --help'" solve train.py
-	# A folder, or what cannot be run, is no program.
+	# A folder, or a file that cannot be run, is no program.
 	mkdir folder
-	PATH=$PWD:$PATH expect 2 "gpumemstat: unknown command 'folder'
-Try 'gpumemstat --help'" folder
-	# A log that may be run is a log.
+	PATH=$PWD:$PATH expect 1 'gpumemstat: folder: a folder, not a gpumem log' folder
+	# An executable log is a log.
 	mklog a.gml map:0:2M:1us
 	chmod +x a.gml
 	"$TOOL" a.gml | grep -q '^program .*; a.gml, all events$'
 }
 
-@test "options of record without it" {
-	for option in -o -e --output --trace --exec; do
+@test "options of record without a command" {
+	for option in -o -e --output --trace --stacks --torch --exec; do
 		expect 2 "gpumemstat: $option is an option of 'record'; to run a program: gpumemstat record $option ...
 Try 'gpumemstat record --help'" $option x true
 	done
@@ -44,26 +43,27 @@ Try 'gpumemstat record --help'" --output=x true
 Try 'gpumemstat --help'" help histt
 }
 
-@test "no help is wider than 80 columns, nor than asked" {
+@test "no help is wider than 80 columns, nor than requested" {
 	for command in '' $("$TOOL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
 		[ "$("$TOOL" $command --help | wc -L)" -le 80 ] || { echo "$command"; return 1; }
 	done
 	[ "$(COLUMNS=60 "$TOOL" replay --help | sed -n '/^Options/,/^$/p' | wc -L)" -le 60 ]
 }
 
-@test "a folder is the newest run in it" {
+@test "a folder stands for the newest run in it" {
 	mkdir logs empty
 	SLURM_JOB_ID=7 SLURM_PROCID=0 mklog logs/77.0.gml at:1s map:0:2M:1us
 	SLURM_JOB_ID=7 SLURM_PROCID=1 mklog logs/77.1.gml at:1s map:0:2M:1us
 	mklog other.gml at:1s map:0:2M:1us
 	for folder in logs logs/ ./logs; do
+		"$TOOL" $folder | diff - <("$TOOL" summary $folder)
 		"$TOOL" --json $folder | jq -e '[.logs[].path | sub(".*/"; "")] == ["77.0.gml", "77.1.gml"]'
 	done
 	"$TOOL" hist logs/ | grep -q '^log           logs/'
 	expect 1 'gpumemstat: empty/: a folder, not a gpumem log' empty/
 }
 
-@test "without an operand, logs of any name are found" {
+@test "without an operand, logs with any name are found" {
 	mklog 77.0.gml at:1s map:0:64M:1us alloc:0:1M:1us free:1:1us
 	"$TOOL" | grep -q '^program .*; 77.0.gml, all events$'
 	"$TOOL" replay --policy=pool | grep -q '^trace         77.0.gml: log, 1 allocation'
@@ -72,7 +72,7 @@ Try 'gpumemstat --help'" help histt
 	"$TOOL" replay --policy=pool there | grep -q '^trace         there/77.0.gml: '
 }
 
-@test "several logs: refusals are marked, and the key they are sorted by is shown" {
+@test "several logs: refusals are marked, and the sort key is shown" {
 	mklog a.gml at:1s map:0:64M:1us fail:0:7G:1G
 	mklog b.gml at:1s map:0:64M:1us fail:0:7G:1G kill
 	mklog c.gml at:1s map:0:64M:1us

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# What summary, env and hooks show of a known run. Times differ from run to run; figures do not.
+# Output of summary, env and hooks for a known run. Times differ from run to run; counts do not.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
 record() {
@@ -8,7 +8,7 @@ record() {
 	log=$(echo gpumem.*.gml)
 }
 
-@test "summary -v has all figures" {
+@test "summary -v has all numbers" {
 	record -- "$DEMO" 500
 	"$TOOL" -v >out
 	"$TOOL" summary --verbose "$log" | diff - out
@@ -39,7 +39,7 @@ record() {
 	done
 }
 
-@test "summary of mode trace: the driver served" {
+@test "summary of mode trace: the driver served all allocations" {
 	"$TOOL" record --trace -- "$DEMO" 200 2>&1 >/dev/null | grep -E '^gpumemstat: gpumem.*: peak [0-9.]+ MiB requested, 0 B mapped; '
 	log=$(echo gpumem.*.gml)
 	"$TOOL" >out
@@ -55,7 +55,7 @@ record() {
 	jq -e '.logs[0].devices[0].counters | .allocate_pool == 0 and .allocate_driver > 10 and .mapped == 0' <("$TOOL" --json)
 }
 
-@test "a small log says that it has no events" {
+@test "summary of a small log reports that it has no events" {
 	record -e GPUMEM_LOG=small -- "$DEMO" 200
 	[ "$(stat -c %s "$log")" -le 1048576 ]
 	"$TOOL" -v >out
@@ -66,7 +66,7 @@ record() {
 	"$TOOL" --json | jq -e '.logs[0].level == "small" and .logs[0].devices[0].counters.allocate_pool > 10'
 }
 
-@test "summary finds an out-of-memory" {
+@test "summary reports an out-of-memory" {
 	SIM_MEMORY=64M record -- "$DEMO" 500 || true
 	"$TOOL" >out
 	grep -q 'Out of memory: ' out
@@ -81,13 +81,13 @@ record() {
 	"$TOOL" -v --width=200 | grep -qE '^out of memory .*, 1\.9[0-9] GiB free on the device$'
 	jq -e '[.logs[0].findings[].rule] | index("oom_limit_pieces") != null and index("oom_fragmented") == null' out
 	"$TOOL" | tr -s ' \n' ' ' | grep -q 'GPUMEM_LIMIT keeps this process at 32.0 MiB'
-	# Of a log in which it was not asked, nothing is said.
+	# An old log has no such value, and no message about it.
 	mklog old.gml map:0:64M:1us alloc:0:60M:1us fail:0:1G:0
 	"$TOOL" -v --width=200 old.gml | grep -qE '^out of memory .*\(largest 4.00 MiB\)$'
 	"$TOOL" --json old.gml | jq -e '.logs[0].out_of_memory[0].device_free == null'
 }
 
-@test "summary of several logs: a line each, then the range" {
+@test "summary of several logs: a line for each, then the range" {
 	"$TOOL" record -- sh -c "'$DEMO' 100; '$DEMO' 300" >/dev/null 2>&1
 	"$TOOL" summary gpumem.*.gml >out
 	[ "$(grep -c 'gpumem\..*\.gml$' out)" -eq 2 ]
@@ -101,7 +101,7 @@ record() {
 @test "summary of a log that contradicts itself shows it, names it, and exits with 1" {
 	record -- "$DEMO" 200
 	served=$("$TOOL" --json "$log" | jq '.logs[0].devices[0].counters.allocate_pool')
-	# One more allocation than there was, where the counters lie.
+	# Increase allocate_pool by one in the file.
 	python3 - "$log" "$served" <<-'END'
 		import struct, sys
 		data = bytearray(open(sys.argv[1], "rb").read())
@@ -129,7 +129,7 @@ record() {
 	"$TOOL" --json "$log" | jq -e '.logs[0].program == "de\u001b[31mmo"'
 }
 
-@test "colour only when asked for" {
+@test "colour only on request" {
 	record -- "$DEMO" 50
 	"$TOOL" "$log" | refute grep -q $'\e'
 	"$TOOL" --color=always "$log" >out
@@ -144,7 +144,7 @@ record() {
 	grep '^mapped ' out | tr -d , | grep -q "$mapped"
 }
 
-@test "summary shows knobs that are not default, in one line" {
+@test "summary shows the changed knobs, in one line" {
 	shown() { "$TOOL" -v --width=300 "$1" | grep '^knobs'; }
 	unset GPUMEM_PREWARM
 	"$TOOL" record -o none.gml -- "$DEMO" 50 >/dev/null 2>&1
@@ -174,7 +174,7 @@ record() {
 	[ "$("$TOOL" env --json | jq '.knobs | length')" -eq "$knobs" ]
 }
 
-@test "env lists the values of knobs that take a fixed set, and each is taken" {
+@test "env lists the values of knobs with a fixed set, and the knob accepts each" {
 	"$TOOL" env --json >out
 	sed -n 's/^GM_KNOB([a-z_]*, *CHOICE, *\([A-Z_]*\), *"[^"]*", *"\([^"]*\)".*/\1 \2/p' "$BATS_TEST_DIRNAME/../../src/knob/knob.def" >choices
 	[ "$(wc -l <choices)" -gt 7 ]
@@ -214,4 +214,52 @@ record() {
 	mklog d.gml at:1s map:0:64M:1us h2d:1G:100ms
 	"$TOOL" -v d.gml >out
 	refute grep '^pageable' out
+}
+
+@test "summary -v shows the number of ordered frees, and the reasons why others had to wait" {
+	mklog o.gml at:1s map:0:64M:1us count:ordered_early:1991 count:ordered_streams:7 count:ordered_context:1 count:ordered_off:1
+	"$TOOL" summary -v o.gml | tr -s ' \n' ' ' >out
+	grep -q ' reuse 99% of 2,000 frees at once; 7 several streams at work, 1 of another context, 1 not ordered in this process ' out
+	mklog n.gml at:1s map:0:64M:1us count:ordered_capture:3 count:ordered_pinned:1
+	"$TOOL" summary -v n.gml | tr -s ' \n' ' ' >out
+	grep -q ' reuse 0% of 4 frees at once; 3 a capture was open, 1 pinned ' out
+	mklog none.gml at:1s map:0:64M:1us
+	"$TOOL" summary -v none.gml >out
+	refute grep '^reuse' out
+}
+
+@test "external fragmentation is shown from 64 MiB of idle memory on, but always in JSON and by frag" {
+	mklog much.gml map:0:128M:1us alloc:0:64M:1us sample:0:64M:64M
+	mklog few.gml map:0:128M:1us alloc:0:65M:1us sample:0:63M:63M
+	"$TOOL" -v much.gml | grep -qE '^external +0\.'
+	refute grep -E '^external|^  after remap' <("$TOOL" -v few.gml)
+	"$TOOL" frag few.gml | grep -qE '^external +0\.'
+	"$TOOL" --json few.gml | jq -e '.logs[0].devices[0].fragmentation.external.current == 0'
+}
+
+@test "the kernels for which device heaps grew, with C++ names if c++filt is there" {
+	mklog k.gml taken:0:256M:1ms lend:0:32M kernel:1 grow:0:32M:1ms grow:0:16M:1ms kernel:2 grow:0:8M:1ms kernel:0 \
+		grow:0:4M:1ms kernel:4 grow:0:2M:1ms
+	"$TOOL" --json k.gml | jq -c '.logs[0].devices[0].heap_kernels[] | [.bytes, .growths, .kernel]' | diff -u - <(cat <<-'END'
+	[50331648,2,"_Z11lists_buildPP4NodeP6Answer"]
+	[8388608,1,"a graph"]
+	[4194304,1,null]
+	[2097152,1,"bad\u001b[31m"]
+	END
+	)
+	mkdir bin
+	printf '#!/bin/sh\nread name && [ "$name" = _Z11lists_buildPP4NodeP6Answer ] && ! read name && echo "lists_build(Node**, Answer*)"\n' >bin/c++filt
+	chmod +x bin/c++filt
+	PATH=$PWD/bin "$TOOL" -v k.gml >named
+	grep -qx '  48.0 MiB      2  lists_build(Node\*\*, Answer\*)' named
+	grep -qx '  2.00 MiB      1  bad\\x1b\[31m' named
+	grep -qx '  4.00 MiB      1  not known' named
+	# An endless c++filt, or a missing one, changes no name.
+	printf '#!/bin/sh\nwhile :; do echo _Z; done\n' >bin/c++filt
+	PATH=$PWD/bin "$TOOL" -v k.gml | grep -qx '  48.0 MiB      2  _Z11lists_buildPP4NodeP6Answer'
+	rm bin/c++filt
+	PATH=$PWD/bin "$TOOL" -v k.gml | grep -qx '  48.0 MiB      2  _Z11lists_buildPP4NodeP6Answer'
+	# No table without a known name.
+	mklog none.gml taken:0:256M:1ms lend:0:32M grow:0:4M:1ms
+	refute grep -q 'heaps grew' <("$TOOL" -v none.gml)
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""svg.py FILE WIDTH: is an SVG of `gpumemstat plot` well formed, as wide as asked, with every text inside, no two texts of
-a line over one another? Prints what it says: texts, the values that the marked peak and the curves have by the axes, and
-the sums of the histograms."""
+"""svg.py FILE WIDTH: check an SVG of `gpumemstat plot`: well formed, WIDTH wide, all texts inside, no overlap
+of texts in a line. Prints its texts, the values of the marked peak and of the curves by the axes, and the
+sums of the histograms."""
 import re
 import sys
 import xml.etree.ElementTree as tree
@@ -17,7 +17,7 @@ def value(text):
 
 
 def span(text):
-    """Left and right of a text; 6 pixels a character is what sans-serif takes at least on average."""
+    """Left and right end of a text; sans-serif needs on average at least 6 pixels a character."""
     classes, x = text.get("class").split(), float(text.get("x"))
     width = 6 * len("".join(text.itertext()))
     left = x - width if "e" in classes else x - width / 2 if "m" in classes else x
@@ -25,7 +25,7 @@ def span(text):
 
 
 def scale(ticks, of):
-    """From pixels to values, by the first and the last tick of an axis."""
+    """Function from pixels to values, by the first and the last tick of an axis."""
     ticks = sorted((float(t.get(of)), value(t.text)) for t in ticks)
     (p, u), (q, v) = ticks[0], ticks[-1]
     return lambda pixel: u + (float(pixel) - p) * (v - u) / (q - p)
@@ -50,7 +50,7 @@ usage = groups["usage"]
 across = [t for t in usage.iter(SVG + "text") if t.get("class") == "t m"]
 up = [t for t in usage.iter(SVG + "text") if t.get("class") == "t e"]
 time_of, bytes_of = scale(across, "x"), scale(up, "y")
-offset = 4  # a name stands below the middle of its tick
+offset = 4  # a label is below the middle of its tick
 for t in usage.iter(SVG + "text"):
     if "label" in t.get("class").split():
         print("label:", t.text)

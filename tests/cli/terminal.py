@@ -1,50 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""terminal.py HOW COMMAND...: run COMMAND in a terminal of 24 lines and 80 columns, end it in one of these ways once it
-has drawn, and report how it ended and whether the terminal is as before.
+"""terminal.py HOW COMMAND...: run COMMAND in a terminal of 24 lines and 80 columns, end it in one of these
+ways after it has drawn, and print the kind of its end and whether the terminal's state is restored.
 
     key:X       type X
     signal:N    send signal N
-    keys:XYZ    type them, each once the one before has been drawn, then "q"; print the last picture
-    stop        stop it by SIGTSTP, look at the terminal, continue it, and type "q"
-    resize:N    make the terminal N columns wide, and type "q" once it is drawn anew; print the last picture
+    keys:XYZ    type each key after the last one's picture, then "q"; print the last picture
+    stop        stop it by SIGTSTP, check the terminal, continue it, and type "q"
+    resize:N    make the terminal N columns wide, type "q" after the next picture, and print that picture
 """
-import fcntl, os, pty, re, select, signal, struct, sys, termios, time
+import os, re, select, signal, sys, termios, time
+from session import Terminal
 
 HOW, COMMAND = sys.argv[1], sys.argv[2:]
-MOST = 3600  # seconds; only keeps a test from hanging
+LINES, COLUMNS = 24, 80
+MOST = 3600  # seconds; a hanging test ends
 CLEAR = b"\x1b[H"
-
-
-def size_set(fd, columns):
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-
-
-master, slave = pty.openpty()
-size_set(slave, 80)
-before = termios.tcgetattr(slave)
-pid = os.fork()
-if pid == 0:
-    os.setsid()
-    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-    for fd in (0, 1, 2):
-        os.dup2(slave, fd)
-    os.environ.pop("COLUMNS", None)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)  # Python and shells ignore some
-    os.execvp(COMMAND[0], COMMAND)
-seen = b""
+terminal = Terminal(LINES, COLUMNS, COMMAND)
 
 
 def read_until(done):
-    """Read what is drawn until done(seen)."""
-    global seen
+    """Read output until done(seen)."""
     end = time.monotonic() + MOST
-    while not done(seen):
+    while not done(terminal.seen):
         if time.monotonic() > end:
-            sys.exit("no answer: %r" % seen[-300:])
-        if select.select([master], [], [], 0.1)[0]:
-            seen += os.read(master, 65536)
+            sys.exit("no answer: %r" % terminal.seen[-300:])
+        if select.select([terminal.master], [], [], 0.1)[0]:
+            terminal.read()
 
 
 def pictures(text):
@@ -52,55 +34,46 @@ def pictures(text):
 
 
 def drawn():
-    """Wait for one more whole picture."""
-    n = pictures(seen)
+    """Wait for one more complete picture."""
+    n = pictures(terminal.seen)
     read_until(lambda text: pictures(text) > n)
 
 
 def picture():
-    text = seen[seen.rindex(CLEAR) + len(CLEAR):]
+    text = terminal.seen[terminal.seen.rindex(CLEAR) + len(CLEAR):]
     text = text[:text.index(b"\x1b[J")]
     return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", text).replace(b"\r", b"").decode()
 
 
 read_until(lambda text: pictures(text) > 0)
-drawn_in = termios.tcgetattr(slave)
+drawn_in = termios.tcgetattr(terminal.slave)
 kind, _, value = HOW.partition(":")
 if kind == "key":
-    os.write(master, value.encode())
+    os.write(terminal.master, value.encode())
 elif kind == "signal":
-    os.kill(pid, int(value))
+    os.kill(terminal.pid, int(value))
 elif kind == "keys":
     for key in value:
-        os.write(master, key.encode())
+        os.write(terminal.master, key.encode())
         drawn()
     print(picture())
-    os.write(master, b"q")
+    os.write(terminal.master, b"q")
 elif kind == "stop":
-    os.kill(pid, signal.SIGTSTP)
-    os.waitpid(pid, os.WUNTRACED)
-    print("stopped:", "as before" if termios.tcgetattr(slave) == before else "changed")
-    os.kill(pid, signal.SIGCONT)
+    os.kill(terminal.pid, signal.SIGTSTP)
+    os.waitpid(terminal.pid, os.WUNTRACED)
+    print("stopped:", "as before" if termios.tcgetattr(terminal.slave) == terminal.before else "changed")
+    os.kill(terminal.pid, signal.SIGCONT)
     drawn()
-    print("continued:", "as when drawn" if termios.tcgetattr(slave) == drawn_in else "changed")
-    os.write(master, b"q")
+    print("continued:", "as when drawn" if termios.tcgetattr(terminal.slave) == drawn_in else "changed")
+    os.write(terminal.master, b"q")
 elif kind == "resize":
-    size_set(master, int(value))
+    terminal.size_set(LINES, int(value))
     drawn()
     print(picture())
-    os.write(master, b"q")
-status = 0
-while True:
-    # What it writes at its end must be read, or it waits.
-    if select.select([master], [], [], 0.05)[0]:
-        seen += os.read(master, 65536)
-    done, status = os.waitpid(pid, os.WNOHANG)
-    if done:
-        break
-while select.select([master], [], [], 0)[0]:
-    seen += os.read(master, 65536)
-code = os.waitstatus_to_exitcode(status)
+    os.write(terminal.master, b"q")
+code = terminal.end()
+left, entered = terminal.seen.rindex(b"\x1b[?1049l"), terminal.seen.rindex(b"\x1b[?1049h")
 print("ended:", code if code >= 0 else "signal %d" % -code)
 print("drawn with echo:", bool(drawn_in[3] & termios.ECHO))
-print("terminal:", "as before" if termios.tcgetattr(slave) == before else "changed")
-print("screen:", "as before" if seen.rindex(b"\x1b[?1049l") > seen.rindex(b"\x1b[?1049h") else "changed")
+print("terminal:", "as before" if termios.tcgetattr(terminal.slave) == terminal.before else "changed")
+print("screen:", "as before" if left > entered else "changed")

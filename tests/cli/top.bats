@@ -1,12 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat top: processes that really run, on the simulated device, and a library in NVML's place. Other processes of this
+# gpumemstat top: real processes on the simulated device, and a stand-in for NVML. Other processes of this
 # machine may be there, too: only those of the test count.
 source "$BATS_TEST_DIRNAME/cli.bash"
 PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
 NVML=$PWD/tests/cli/nvml
 
-# started LOG...: a program that has allocated and stands still is BACKGROUND, its memory in counters.json.
+# started LOG...: BACKGROUND is a program that has allocated and is stopped; its counters are in
+# counters.json.
 started() {
 	env "$@" LD_PRELOAD=$PRELOAD "$DEMO" 1000000000 >/dev/null 2>&1 &
 	BACKGROUND=$!
@@ -14,11 +15,11 @@ started() {
 	kill -STOP $BACKGROUND
 }
 
-of_process() { # of_process FILTER: of its row
+of_process() { # of_process FILTER: FILTER is true for its row
 	jq -e ".processes[] | select(.pid == $BACKGROUND) | $1" json
 }
 
-@test "top shows a process with a log: its memory is what the log says" {
+@test "top shows a process with a log: its memory equals the log's" {
 	started GPUMEM_LOG=small GPUMEM_LOG_NAME=a.gml
 	"$TOOL" top --json >json
 	"$TOOL" summary --json a.gml >summary
@@ -69,7 +70,7 @@ of_process() { # of_process FILTER: of its row
 	jq -e '.devices[0] | .name == "Fake \u001b[1mH100" and .total == 85899345920 and .used == 5368709120 and .processes >= 2' json
 	jq -e ".processes[] | select(.pid == $other) | .gpu == 0 and .memory == 1073741824 and .program == \"sleep\"" json
 	jq -e '.processes[] | select(.pid == 999999999) | .gpu == 0 and .memory == null' json
-	# The simulated device is another one.
+	# The simulated device is another one than NVML's.
 	of_process '.gpu > 0'
 	NVML_PROCESSES="$other:1073741824,999999999:-" "$TOOL" top -o >out
 	grep -qE "^ *$other +0 +1.00 GiB +(0 B|-) .* sleep$" out
@@ -78,7 +79,7 @@ of_process() { # of_process FILTER: of its row
 	kill $other
 }
 
-@test "top: a process that both know has one row, with NVML's memory" {
+@test "top: a process with gpumem that NVML lists, too, has one row, with NVML's memory" {
 	started GPUMEM_LOG=small GPUMEM_LOG_NAME=a.gml
 	uuid=$("$TOOL" summary --json a.gml | jq -r '.logs[0].devices[0].uuid')
 	LD_LIBRARY_PATH=$NVML:$SIM NVML_UUID=$uuid NVML_PROCESSES=$BACKGROUND:4294967296 "$TOOL" top --json >json
@@ -102,7 +103,7 @@ terminal() { # terminal HOW ARGUMENT...
 	cat out
 }
 
-@test "top gives the terminal back, however it ends" {
+@test "top restores the terminal in every way to end" {
 	command -v python3 >/dev/null || skip "no python3"
 	[ -z "$TEST_UNDER" ] || skip "signals end valgrind another way"
 	terminal key:q

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The tables that wrong.bats and damage.bats walk: commands as --help lists them, options as options.def has them. A new
-# option with an argument needs a row in GOOD and rows in WRONG, a new shape of arguments one in operands_of.
+# The tables for wrong.bats and damage.bats: commands of --help, options of options.def. A new option with an
+# argument needs a row in GOOD and rows in WRONG, a new form of operands needs one in operands_of.
 OPTIONS_DEF=$BATS_TEST_DIRNAME/../../tools/options.def
 
 commands() {
@@ -13,7 +13,8 @@ options() {
 		"$OPTIONS_DEF"
 }
 
-# What the commands take: none, one (a log or a process), log, logs, traces, files, processes, a command line, or perhaps one (asks).
+# Operands of a command: none, one (a log or a process), log, logs, traces, files, processes, a command line,
+# or an optional one (asks).
 operands_of() {
 	case $("$TOOL" "$1" --help | sed -n "1s/^Usage: gpumemstat $1 //p") in
 	'[OPTION]...') echo none ;;
@@ -23,7 +24,7 @@ operands_of() {
 	'[OPTION]... [LOG|CSV]...') echo traces ;;
 	'[OPTION]... OLD NEW') echo two ;;
 	'[OPTION]... FILE...') echo files ;;
-	'PID...') echo pids ;;
+	'PID...' | '[OPTION]... PID...') echo pids ;;
 	'[OPTION]... [--] COMMAND [ARG]...') echo launch ;;
 	'[OPTION]... [--] [COMMAND [ARG]...]') echo asks ;;
 	*)
@@ -42,7 +43,7 @@ log_commands() {
 	done
 }
 
-# accepted COMMAND: its rows of options.def.
+# accepted COMMAND: the rows of options.def for this command.
 accepted() {
 	local help bit letter name argument
 	help=$("$TOOL" "$1" --help | sed -n '/^Options:/,/^$/p')
@@ -56,10 +57,10 @@ accepted() {
 	done
 }
 
-# A good value of every option that takes one.
+# A good value for every option with an argument.
 declare -gA GOOD=(
 	[SET]=GPUMEM_VERBOSE=1 [OUTPUT]=some.gml [UNITS]=K [SORT]=rank [ROWS]=3 [COLOR]=never [WIDTH]=100
-	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [STACKS]=all [GROUP]=size [BY]=pid [FORMAT]=csv [FILE]=some.out [PIXELS]=640 [UNIT]=64K [LEAST]=0.5
+	[SIZE]=1M [TIMEOUT]=10s [POLICY]=pool,pytorch [LAG]=10ms [LIMIT]=90% [MEMORY]=80G [DEVICE]=1 [AT]=1.5s [MAX]=mapped=1G [DELAY]=1s [STACKS]=all [GROUP]=size [BY]=pid [FORMAT]=csv [FILE]=some.out [PIXELS]=640 [UNIT]=64K [LEAST]=0.5
 )
 
 # wrong_values BIT: "VALUE<US>REASON" each, ended by NUL.
@@ -78,15 +79,21 @@ wrong_values() {
 		refuse 'PATH is not a knob; see gpumemstat env' PATH=/
 		refuse 'expected at most 4095 bytes' "GPUMEM_PROGRAM=$(printf 'x%.0s' {1..4096})"
 		;;
-	OUTPUT | FILE) refuse 'expected a name' '' ;;
+	OUTPUT)
+		refuse 'expected a name' ''
+		refuse 'expected no % but %h, %p, %r, %j, %e and %%' % %q.gml logs%/a %%% a.%p.%1
+		refuse 'expected at most 4095 bytes' "$(printf 'x%.0s' {1..4096})"
+		;;
+	FILE) refuse 'expected a name' '' ;;
 	UNITS) refuse 'expected auto, B, K, M or G' "${strange[@]}" T k KB KiB AUTO 1024 BK ;;
 	SORT) refuse 'expected rank, program, start, requested, mapped, calls or failed' "${strange[@]}" size Rank rank, ranks ;;
-	STACKS) refuse 'expected off, large or all' "${strange[@]}" on 64K 0 ALLL largest ;;
+	STACKS) refuse 'expected off, large, all or held' "${strange[@]}" on 64K 0 ALLL largest ;;
 	GROUP) refuse 'expected stack, size or context' "${strange[@]}" stacks Size context, 0 ;;
 	SIZE) refuse 'expected a size of 64K or more' "${strange[@]}" 0 1 63K NaN 50% 1Q 1e9 -1 ;;
 	TIMEOUT) refuse 'expected a time like 500ms or 30s' "${strange[@]}" 0 0s -1s NaN 1x 1e9s off ;;
-	POLICY) refuse 'expected names out of pool, first-fit, exact-size, round-2m, pytorch and pytorch-pool' "${strange[@]}" \
+	POLICY) refuse 'expected names out of pool, pool-defer, pool-ordered, first-fit, exact-size, round-2m, pytorch, expandable, malloc-async and pytorch-pool' "${strange[@]}" \
 		Pool pools , pool, ,pool pool,,pytorch 'pool, pytorch' 'pool pytorch' best-fit 0 ;;
+	LAG) refuse 'expected a time like 10ms' "${strange[@]}" 5 -1s NaN 1x 1e9s off ;;
 	LIMIT) refuse 'expected a size like 64G or a share like 90%' "${strange[@]}" 0 0% 101% -1 NaN 1Q 1e9 90%% % off ;;
 	MEMORY) refuse 'expected a size from 2M to 16T' "${strange[@]}" 0 1 1M 2097151 17T 16385G -1 NaN 50% 1Q 1e9 ;;
 	DEVICE) refuse 'expected a number from 0 to 47' "${numbers[@]}" 48 0,1 all ;;
@@ -113,7 +120,7 @@ wrong_values() {
 	esac
 }
 
-# As messages show a text: one line, nothing that a terminal would obey.
+# A text as in messages: one line, without control characters.
 shown() {
 	local LC_ALL=C text=${1//\\/\\\\}
 	text=${text//$'\n'/\\n} text=${text//$'\t'/\\t} text=${text//$'\e'/\\x1b}
@@ -121,7 +128,7 @@ shown() {
 	printf '%s' "$text"
 }
 
-# fails STATUS STDERR ARGUMENT...: as expect, without a process more than needed. Stops at the first that differs.
+# fails STATUS STDERR ARGUMENT...: like expect, with fewer processes. Stops at the first difference.
 fails() {
 	local status=0 said
 	"$TOOL" "${@:3}" </dev/null >out 2>err || status=$?
@@ -136,7 +143,7 @@ fails() {
 	fi
 }
 
-# misused COMMAND MESSAGE ARGUMENT...: a usage error of COMMAND ("" none)
+# misused COMMAND MESSAGE ARGUMENT...: a usage error of COMMAND ("": of none)
 misused() {
 	fails 2 "gpumemstat: $2
 Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"

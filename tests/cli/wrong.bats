@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Every wrong use of every option and command that there is: exact message, exact status, nothing on stdout.
+# Every wrong use of every option and command: exact message, exact status, empty standard output.
 source "$BATS_TEST_DIRNAME/cli.bash"
 source "$BATS_TEST_DIRNAME/wrong.bash"
 
@@ -10,7 +10,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	for command in $(commands); do
 		operands_of $command
 		[ "$(accepted $command | grep -cE '^(HELP|VERSION)\|')" -eq 2 ]
-		# No line of --help that is none of them.
+		# --help has no other line with an option.
 		[ "$(accepted $command | wc -l)" -eq "$("$TOOL" $command --help | sed -n '/^Options:/,/^$/p' | grep -cE '^ +-')" ]
 	done
 	# Every row belongs to a command.
@@ -51,7 +51,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	for command in $(commands); do
 		own=$(accepted $command)
 		while IFS='|' read -r bit letter name argument; do
-			! grep -q "^$bit|" <<<"$own" || continue
+			if grep -q "^$bit|" <<<"$own"; then continue; fi
 			[ -z "$letter" ] || cut -d'|' -f2 <<<"$own" | grep -qx "$letter" ||
 				misused $command "invalid option -- '$letter'" $command -$letter ${argument:+"${GOOD[$bit]}"}
 			[ -n "$name" ] || continue
@@ -76,13 +76,13 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	done
 }
 
-@test "abbreviations of options are taken where they are clear" {
+@test "unambiguous abbreviations of options are accepted" {
 	for command in $(commands); do
 		names=$(accepted $command | cut -d'|' -f3)
 		while IFS='|' read -r bit letter name argument; do
 			for ((n = 1; n < ${#name}; n++)); do
 				short=${name:0:n}
-				! grep -qx -- "$short" <<<"$names" || continue
+				if grep -qx -- "$short" <<<"$names"; then continue; fi
 				if [ "$(grep -c "^$short" <<<"$names")" -gt 1 ]; then
 					misused $command "option '--$short' is ambiguous" $command --$short
 				elif [ -n "$argument" ]; then
@@ -95,7 +95,7 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	done
 }
 
-@test "wrong values are refused, before and behind good ones" {
+@test "wrong values are refused, before and after good ones" {
 	for command in $(commands); do
 		tail=()
 		[ "$(operands_of $command)" != launch ] || tail=(true)
@@ -115,18 +115,18 @@ source "$BATS_TEST_DIRNAME/wrong.bash"
 	done
 }
 
-@test "options in front of the command" {
+@test "options before the command" {
 	for command in $(commands); do
 		while IFS='|' read -r bit letter name argument; do
 			case $bit in HELP | VERSION) continue ;; esac
-			misused $command "options of '$command' stand behind it" "-${name:+-}${name:-$letter}" ${argument:+"${GOOD[$bit]}"} $command
+			misused $command "options go behind the command: gpumemstat $command [OPTION]..." "-${name:+-}${name:-$letter}" ${argument:+"${GOOD[$bit]}"} $command
 		done < <(options)
 	done
 	fails 1 'gpumemstat: summary: no such file' -- summary
 	fails 1 'gpumemstat: summary: no such file' --json -- summary
 }
 
-@test "operands: missing ones, too many, and behind --" {
+@test "operands: missing ones, too many, and operands after --" {
 	for command in $(commands); do
 		case $(operands_of $command) in
 		none)
@@ -205,7 +205,7 @@ gpumemstat: two.cubin: no such file" $command '' -- two.cubin
 		for pid in 0 4194999 00 99999999999999999999999; do
 			fails 1 "gpumemstat: process $pid: no such process" $command $pid
 		done
-		# What is no number is a log.
+		# An operand that is no number is a log.
 		for name in -5 5x ' 5' 1.5 +5; do
 			fails 1 "gpumemstat: $name: no such file" $command -- "$name"
 		done
@@ -224,14 +224,14 @@ gpumemstat: two.cubin: no such file" $command '' -- two.cubin
 	[[ $(mode -o three.gml -e GPUMEM_LOG_NAME=two) == *' '*/two ]]
 }
 
-@test "options behind COMMAND are the command's own" {
+@test "options after COMMAND are the command's own" {
 	for command in run record; do
 		[ "$("$TOOL" $command printf '%s,' --json -x -- --help 2>/dev/null)" = '--json,-x,--,--help,' ]
 		[ "$("$TOOL" $command -- printf '%s,' -e 2>/dev/null)" = '-e,' ]
 	done
 }
 
-@test "a standard output that takes nothing is an error" {
+@test "a full or closed standard output is an error" {
 	: >full
 	for command in '' $(commands); do
 		for option in --help --version -h -V; do
@@ -261,7 +261,7 @@ gpumemstat: two.cubin: no such file" $command '' -- two.cubin
 			"$TOOL" $command $json $log >/dev/full 2>err || status=$?
 			[ "$status" -eq 1 ]
 			[ "$(<err)" = 'gpumemstat: standard output: No space left on device' ]
-			# Wrong use stays wrong use, whether it can be told or not.
+			# A usage error keeps its status, even if its message cannot be written.
 			status=0
 			"$TOOL" $command $json --nonsense $log >&- 2>&- </dev/null || status=$?
 			[ "$status" -eq 2 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Wrong use: of commands and options, of knobs, of logs, of the launcher.
+# Wrong use of commands, options, knobs, logs and the launcher.
 WRONG_BATS = %D%/damage.bats %D%/knobs.bats %D%/launch_wrong.bats %D%/wrong.bats
 dist_check_SCRIPTS += $(WRONG_BATS)
 EXTRA_DIST += %D%/knobs.bash %D%/wrong.bash

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growable buffers of gpumem.h on the simulated pair, whose device memory the host can read. By
- * itself and preloaded it must print the same. Usage: buffer CASE.
+ * Growable buffers of gpumem.h on the simulated pair, whose device memory the host can read. Alone
+ * and preloaded it must print the same. Usage: buffer CASE.
  */
 #include "../preload/program.h"
 
@@ -58,7 +58,7 @@ static struct {
 	unsigned sum;
 } reader;
 
-/* A kernel that reads what was there when it was launched. */
+/* A kernel that reads the contents of the buffer at its launch. */
 static void read_bytes(void *unused)
 {
 	(void)unused;
@@ -108,7 +108,7 @@ static void host(void)
 	grow_memory(GPUMEM_MEMORY_HOST);
 }
 
-/* An eighth at a time, as long as there is memory for it. */
+/* An eighth at a time, as long as enough memory is free. */
 static void step(void)
 {
 	struct gpumem_buffer *b = make(GPUMEM_MEMORY_DEVICE, 0);
@@ -137,7 +137,7 @@ static bool is_same(const struct gpumem_buffer *b, const unsigned char *model, s
 	return gpumem_buffer_size(b) == size && memcmp(gpumem_buffer_data(b), model, size) == 0;
 }
 
-/* Random operations, beside the same on plain memory. */
+/* Random operations, repeated on plain memory. */
 static void edit(enum gpumem_memory memory, size_t longest, size_t room, unsigned turns)
 {
 	struct gpumem_buffer *b = make(memory, room);
@@ -176,7 +176,7 @@ static void content(void)
 	edit(GPUMEM_MEMORY_HOST, 3 * MIB, 12 * MIB, 60);
 }
 
-/* A tail moves by few copies, whatever the length of what is inserted. */
+/* A tail moves by few copies, whatever the length of the insertion. */
 static void tail(void)
 {
 	struct gpumem_buffer *b = make(GPUMEM_MEMORY_DEVICE, 256 * MIB);
@@ -195,7 +195,7 @@ static void tail(void)
 		wrong += data[i - 1] != (unsigned char)(i >> 9);
 	printf("%u bytes wrong\n", wrong);
 	gpumem_buffer_destroy(b);
-	/* Where there are no addresses to move through, by steps of the insertion. */
+	/* Without free addresses for the move, by steps of the insertion's length. */
 	b = make(GPUMEM_MEMORY_DEVICE, 2 * MIB);
 	data = gpumem_buffer_data(b);
 	gpumem_buffer_resize(b, 2 * MIB - 64 * 1024);
@@ -205,7 +205,7 @@ static void tail(void)
 	gpumem_buffer_destroy(b);
 }
 
-/* --- giving back --- */
+/* --- release --- */
 
 static void *shrink_on_thread(void *b)
 {
@@ -219,7 +219,7 @@ static void *destroy_on_thread(void *b)
 	return NULL;
 }
 
-/* Where a kernel still uses the bytes, only a wait keeps them. */
+/* A kernel still uses the bytes; only a wait keeps them. */
 static void destroy(void)
 {
 	struct gpumem_buffer *b = make(GPUMEM_MEMORY_DEVICE, 0);
@@ -330,7 +330,7 @@ static void faults(void)
 	printf("destroyed: %d\n", gpumem_buffer_destroy(b));
 }
 
-/* Memory that others keep is for the buffer, too. */
+/* Kept memory is available to the buffer, too. */
 static void lack(void)
 {
 	struct gpumem_buffer *b = make(GPUMEM_MEMORY_DEVICE, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program that makes device heaps by gpumem.h, on the simulated pair, which runs the heap's own
- * kernels in the emulation in the place of the library's. By itself and preloaded it must print the
- * same. Usage: heap CASE.
+ * kernels in the emulation instead of the library's. Alone and preloaded it must print the same.
+ * Usage: heap CASE.
  */
 #include "../preload/program.h"
 
@@ -34,7 +34,7 @@ static struct gpumem_heap *make(void)
 	return result == 0 ? heap : NULL;
 }
 
-/* A kernel of the program: it runs when its stream is let go. */
+/* A kernel of the program: it runs when its stream is released. */
 static void nothing(void *unused)
 {
 	(void)unused;
@@ -55,7 +55,7 @@ static void launch(struct gpumem_heap *heap, CUstream stream)
 	gpumem_heap_end(heap, stream);
 }
 
-/* What a lane does that finds nothing, without its patience. */
+/* Request granules and wait without a time limit, as a lane does that finds none. */
 static void grow(struct gm_heap *device)
 {
 	uint64_t granted = gm_load64(&device->granted);
@@ -155,7 +155,7 @@ static void leave(void)
 	printf("grown\n");
 }
 
-/* A kernel that has used the heap is over; the last that the program does is `then`. */
+/* A kernel that has used the heap ends; the last call of the program is `then`. */
 static void use_once(void (*then)(void))
 {
 	struct gpumem_heap *heap = make();
@@ -178,14 +178,14 @@ static void wait_for_work(void)
 	use_once(synchronize);
 }
 
-/* Calls are made for a while: one that finds nothing to do keeps the next ones from looking. */
+/* Call repeatedly for a while: a call that finds no due work delays the next look. */
 static void ask(void)
 {
 	struct timespec start, now;
 	size_t left, all;
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	do {
-		clock_gettime(CLOCK_MONOTONIC, &now); /* before it: the last call is late enough */
+		clock_gettime(CLOCK_MONOTONIC, &now); /* before the last call */
 		MUST(cuMemGetInfo(&left, &all));
 	} while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 1000000);
 }

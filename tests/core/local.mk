@@ -3,9 +3,15 @@
 check_PROGRAMS += %D%/program
 %C%_program_SOURCES = %D%/program.c tests/preload/program.h tests/preload/steer.h
 %C%_program_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
-# A program, not a script that sets the library up: under a preload and a sanitizer its tools would leak.
+# A program, because a script that sets the library up would run tools that leak under a preload and a
+# sanitizer.
 %C%_program_LDFLAGS = -no-install
 %C%_program_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl
+check_PROGRAMS += %D%/cuts
+%C%_cuts_SOURCES = %D%/cuts.c tests/preload/program.h tests/preload/steer.h
+%C%_cuts_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_cuts_LDFLAGS = -no-install
+%C%_cuts_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl
 check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c tests/preload/program.h tests/preload/steer.h
 %C%_heap_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
@@ -22,6 +28,6 @@ check_PROGRAMS += %D%/contexts
 %C%_contexts_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/api
 %C%_contexts_LDFLAGS = -no-install
 %C%_contexts_LDADD = libgpumem-core.la tests/sim/lib/libcuda.so.1 -lpthread -ldl
-dist_check_SCRIPTS += %D%/buffer.bats %D%/core.bats %D%/heap.bats %D%/object.bats
-TESTS += %D%/buffer.bats %D%/core.bats %D%/heap.bats %D%/object.bats
-EXTRA_DIST += %D%/plain.c %D%/vector.cc
+dist_check_SCRIPTS += %D%/buffer.bats %D%/core.bats %D%/cuts.bats %D%/heap.bats %D%/object.bats
+TESTS += %D%/buffer.bats %D%/core.bats %D%/cuts.bats %D%/heap.bats %D%/object.bats
+EXTRA_DIST += %D%/plain.c %D%/throws.cc %D%/vector.cc

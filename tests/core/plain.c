@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Built by the installed header alone, as C11 and as C++; linked with nothing but libgpumem-core.
- */
+/* Built with only the installed header, as C11 and as C++; linked with libgpumem-core alone. */
 #include <gpumem.h>
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program linked with libgpumem-core, on the simulated pair, with streams that it releases step
- * by step. Prints what happened, never an address: by itself and preloaded it must print the same,
- * but for `shared`. Usage: program CASE...
+ * by step. Prints results, never an address: alone and preloaded it must print the same, but for
+ * `shared`. Usage: program CASE...
  */
 #include "../preload/program.h"
 
@@ -17,7 +17,7 @@
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 #define BIG (64 * MIB)	/* freed, it gets an event of its own */
-#define SMALL (1 * MIB) /* waits for others to share one with */
+#define SMALL (1 * MIB) /* shares an event with others */
 
 static void *at(CUdeviceptr address)
 {
@@ -62,7 +62,7 @@ static CUstream stream_new(void)
 	return stream;
 }
 
-/* A kernel that overwrites 1 MiB, late. */
+/* A late kernel that overwrites 1 MiB. */
 static void scribble(void *block)
 {
 	memset(block, 0xee, MIB);
@@ -112,7 +112,7 @@ static void other_stream(void)
 	gm_sim_hold(s);
 	MUST(gm_sim_launch(s, scribble, at(small)));
 	give(small, SMALL, s);
-	give(b, BIG, t); /* an event of this stream, which is through */
+	give(b, BIG, t); /* an event of this stream, which has completed */
 	give(c, BIG, t);
 	yes("an event covers another stream", take(SMALL, t) == small);
 	gm_sim_release(s, -1u);
@@ -208,7 +208,7 @@ static void memory(void)
 	yes("kept beyond an eighth", stats_of(0).kept != 0);
 }
 
-/* Another stream may get the handle of one that was destroyed. */
+/* Another stream may get the handle of a destroyed one. */
 static void destroyed(void)
 {
 	CUdeviceptr block[8];
@@ -228,7 +228,7 @@ static void destroyed(void)
 
 #define BATCH 16
 
-/* What one context freed is no other's, for it goes with the first. */
+/* A block freed in one context is not reused in another, for it ends with the first. */
 static void contexts(void)
 {
 	CUcontext first, second;
@@ -247,7 +247,7 @@ static void contexts(void)
 		crossed |= other == block[i];
 	yes("reused in another context", crossed);
 	if (!dlsym(RTLD_DEFAULT, "gm_preload_core"))
-		gpumem_trim(); /* nobody tells the library by itself that a context ends */
+		gpumem_trim(); /* the library does not learn by itself that a context ends */
 	MUST(cuCtxDestroy(first));
 	for (int i = 0; i < BATCH; i++) {
 		fresh[i] = take(SMALL, t);
@@ -279,7 +279,7 @@ static void reset(void)
 	give(fresh, SMALL, s);
 }
 
-/* The device is reset while another context is the last one seen. */
+/* The device is reset while another context was the last one used. */
 static void reset_behind(void)
 {
 	CUcontext other;
@@ -353,7 +353,6 @@ static void cupy(void)
 	yes("and free then", stats_of(0).live_blocks == 1);
 }
 
-/* PyTorch's shape, with what it lacks for PyTorch said once. */
 static void torch(void)
 {
 	CUstream s = stream_new();
@@ -489,7 +488,7 @@ static void threads(void)
 	       (unsigned long long)st.mapped);
 }
 
-/* Each holds a block all the while; that it is no more its free would say. */
+/* Each thread holds a block all the time; its free would report a lost one. */
 static void *in_context(void *context)
 {
 	MUST(cuCtxSetCurrent(context));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // gpumem_vector.hpp on the simulated driver, whose device memory the host can read. Prints a line
-// for what is wrong, and at the end how many checks there were.
+// for each fault, and at the end the number of checks.
 #include <gpumem_vector.hpp>
 
 #include <algorithm>

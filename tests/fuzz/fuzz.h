@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the harnesses share. libFuzzer calls them (make fuzz), and replay.c, with the corpus. */
+/* Shared by the harnesses. libFuzzer calls them (make fuzz), and so does replay.c, with the
+ * corpus. */
 #ifndef GM_TESTS_FUZZ_FUZZ_H
 #define GM_TESTS_FUZZ_FUZZ_H
 
@@ -14,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold for every input; what fails is an input to keep. */
+/* Must hold for every input; a failing input is kept. */
 #define FUZZ_CHECK(x)                                                           \
 	do {                                                                    \
 		if (!(x)) {                                                     \
@@ -23,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 		}                                                               \
 	} while (0)
 
-/* An answer has a reason that belongs to it, and a yes a function that is called. */
+/* The reason fits the verdict, and a yes names a called function. */
 static inline void fuzz_verdict(const struct gm_image_verdict *verdict)
 {
 	FUZZ_CHECK(verdict->why < GM_IMAGE_WHYS && verdict->n_archs <= GM_IMAGE_ARCHS);
@@ -32,7 +33,7 @@ static inline void fuzz_verdict(const struct gm_image_verdict *verdict)
 	FUZZ_CHECK(verdict->answer != GM_IMAGE_YES || verdict->symbols);
 }
 
-/* What is said to be called stands there. */
+/* The names of the reported calls occur in the image. */
 static inline void fuzz_symbols(const struct gm_image_verdict *verdict, const uint8_t *data,
 				size_t size)
 {

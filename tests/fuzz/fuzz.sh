@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# fuzz.sh SRCDIR SECONDS HARNESS...: each harness under libFuzzer with AddressSanitizer and UBSan for its share of the time,
-# in the folder "fuzz" of this one, where what it finds stays. Then what was run and covered, as the lines of
-# tests/fuzz/RESULTS. Fails if any input fails.
+# fuzz.sh SRCDIR SECONDS HARNESS...: each harness under libFuzzer with AddressSanitizer and UBSan for its
+# share of the time, in the subfolder "fuzz", which keeps failing inputs. Prints the runs and their coverage,
+# in the format of tests/fuzz/RESULTS. Fails if any input fails.
 top=$1 seconds=$2
 shift 2
 case $seconds in '' | *[!0-9]* | 0) echo "fuzz.sh: SECONDS=$seconds: expected a number from 1 on" >&2; exit 2 ;; esac
@@ -10,10 +10,10 @@ share=$(((seconds + $# - 1) / $#))
 mkdir -p fuzz || exit 1
 flags="-std=gnu11 -D_GNU_SOURCE -g -O1 -include config.h -I$top/src -I$top -I. $FUZZ_CPPFLAGS"
 
-# What a harness is built of besides itself; what of it is reported.
+# The sources of a harness beside itself, and those reported.
 sources_of() {
 	[ "$1" = log ] || { echo "$top"/src/image/*.c; return; }
-	for folder in base knob log driver node context pool copy image; do echo "$top/src/$folder"/*.c; done
+	for folder in base knob log driver node context pool copy residency image; do echo "$top/src/$folder"/*.c; done
 	echo "$top"/tools/*.c "$top"/tools/*/*.c tools/report/page.S -Dmain=gm_tool_main
 }
 reported_of() {
@@ -37,7 +37,7 @@ for harness; do
 	edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "fuzz/$harness.said" | tail -n 1)
 	kept=$(find "fuzz/corpus_$harness" "$top/tests/fuzz/corpus/$harness" -type f | wc -l)
 	echo "$harness: $share s, $runs executions, $edges edges, $kept inputs"
-	# Which lines all inputs together run.
+	# The lines that all inputs together run.
 	${FUZZ_CC:-clang} $flags -fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping "$@" -o "fuzz/$harness.cov" \
 		-ldl -lpthread -lm || exit 1
 	LLVM_PROFILE_FILE=fuzz/$harness.raw "fuzz/$harness.cov" -runs=0 "fuzz/corpus_$harness" \

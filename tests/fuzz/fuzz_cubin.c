@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cubin, whole and by its beginning. */
+/* A cubin, complete and cut in half. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	gm_cubin_judge(&view, &part, &verdict);
 	fuzz_verdict(&verdict);
 	fuzz_symbols(&verdict, data, size);
-	/* A glance at less says no more than one at all of it, and never what it must not. */
+	/* If half of it shows no call, so does all of it; and PTX is never judged to have none. */
 	enum gm_cubin_glance whole = gm_cubin_glance(data, size, &part);
 	enum gm_cubin_glance half = gm_cubin_glance(data, size / 2, &part);
 	FUZZ_CHECK(half != GM_CUBIN_NONE || whole == GM_CUBIN_NONE);

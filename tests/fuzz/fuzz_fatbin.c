@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Images of all kinds, their size told or not, behind a pointer, and for one device. */
+/* Images of all kinds, with known and unknown size, behind a pointer, and for one device. */
 #include <sys/mman.h>
 
 #include "fuzz.h"
@@ -27,7 +27,7 @@ static void see(void *arg, const struct gm_image_part *part, const struct gm_ima
 	*(enum gm_image_answer *)arg |= verdict->answer;
 }
 
-/* Each byte of a name is there. */
+/* Read each byte of the name: all must be accessible. */
 static void see_kernel(void *arg, const char *name, size_t n)
 {
 	static volatile char last;
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	gm_image_walk(data, size, see, see_kernel, &most, &all);
 	fuzz_verdict(&all);
 	FUZZ_CHECK((most & GM_IMAGE_YES) <= all.answer);
-	/* Its pointers lead anywhere. */
+	/* The pointers of a wrapper are arbitrary. */
 	if (size >= sizeof magic && memcmp(data, &magic, sizeof magic) == 0)
 		return 0;
 	for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {

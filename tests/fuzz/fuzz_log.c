@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands of gpumemstat over a log that this input makes. Byte 0 says which command, byte 1 which
+ * Commands of gpumemstat over a log made from the input. Byte 0 selects the command, byte 1 the
  * kind of log (enum shape); slots of 64 bytes follow. A slot of a kind in enum patch changes the
- * log's head, description or counters; the others are its records.
+ * log's head, description or counters; the other slots are its records.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -173,7 +173,7 @@ static void log_make(unsigned shape, const struct gm_record *slots, size_t n)
 
 /* --- the command --- */
 
-/* Nothing of a log may steer a terminal; a pickle, which is binary, is not shown on one. Returns
+/* No byte of a log may control a terminal; a pickle, which is binary, is not shown on one. Returns
  * the length. */
 static off_t output_check(bool text)
 {
@@ -233,7 +233,7 @@ static unsigned number_next(unsigned *state)
 	return *state >> 8;
 }
 
-/* A number of the record becomes that of another one, or one at which readers stumble. */
+/* Replace a number of the record by another one of it, or by one at a limit of integers. */
 static void field_change(struct gm_record *r, const struct gm_record *other, unsigned *state)
 {
 	static const size_t sizes[] = {8, 8, 8, 8, 8, 4, 4, 4, 4, 2, 2, 2, 1, 1};

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	gm_ptx_judge(&view, &part, &verdict);
 	fuzz_verdict(&verdict);
 	fuzz_symbols(&verdict, data, size);
-	/* The same where only a 0 says how long it is. */
+	/* The same with a length given only by a terminating 0. */
 	char *text = malloc(size + 1);
 	FUZZ_CHECK(text);
 	memcpy(text, data, size);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The readers of images and of logs under libFuzzer: make fuzz SECONDS=3600 (clang; of all harnesses together). What it found stands in
-# RESULTS; the corpus is replayed by make check, without libFuzzer.
+# The readers of images and of logs under libFuzzer: make fuzz SECONDS=3600 (clang; for all harnesses
+# together). RESULTS has the findings; make check replays the corpus without libFuzzer.
 FUZZ_HARNESSES = fatbin cubin ptx log
 FUZZ_REPLAYS = %D%/replay_fatbin %D%/replay_cubin %D%/replay_log %D%/replay_ptx
 check_PROGRAMS += $(FUZZ_REPLAYS)

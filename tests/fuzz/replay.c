@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A harness over its corpus, without libFuzzer: one test a file. $srcdir is the source folder. */
+/* Runs a harness over its corpus, without libFuzzer: one test a file. $srcdir is the source
+ * folder. */
 #include <dirent.h>
 
 #include "../tap.h"

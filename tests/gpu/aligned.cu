@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Aligned memory in kernels, beside malloc: new of an over-aligned type, aligned malloc of many
- * alignments, freed by other threads in another kernel, and what is no alignment.
- * "aligned native" instead prints whether the heap of kernels is bounded by its default limit, as
- * it is where malloc in kernels is the driver's.
+ * Aligned memory in kernels, beside malloc: new of an over-aligned type; aligned malloc with many
+ * alignments, freed by other threads in another kernel; invalid alignments. "aligned native"
+ * instead prints whether the default limit bounds the heap of kernels, as it does where malloc in
+ * kernels is the driver's.
  */
 #include "gpu.h"
 
@@ -119,7 +119,7 @@ static void odds()
 	MUST(cudaFree(out));
 }
 
-/* As much as the default limit, 8 MiB, does not allow. */
+/* Asks for more than the default limit of 8 MiB allows. */
 static void native()
 {
 	bool *out;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stream capture: what allocation and free answer in each of the twelve cases (mode x same or other
- * thread x exchanged to relaxed or not), what becomes of the capture, and a graph that is captured
- * and launched while other threads allocate and free all the time.
+ * Stream capture: results of allocation and free in each of the twelve cases (mode x same or other
+ * thread x exchanged to relaxed or not), the state of the capture afterwards, and a graph that is
+ * captured and launched while other threads allocate and free.
  */
 #include "gpu.h"
 

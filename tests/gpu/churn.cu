@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // churn ROUNDS [grown] [SIZE]...: a million threads allocate, write, read and free a block, eight
-// times each. With CHURN_HEADER the blocks come from a heap of gpumem_device.cuh, a new one each
-// round; with CHURN_INLINED malloc is part of the kernel; else they come from the device's malloc.
-// Prints for each size how many blocks were missing or damaged. `grown` grows that heap beforehand:
-// memcheck calls memory out of bounds that was mapped after the kernel began.
+// times each. With CHURN_HEADER the blocks are in a heap of gpumem_device.cuh, a new one each
+// round. With CHURN_INLINED malloc is part of the kernel. Otherwise the blocks are of the device's
+// malloc. Prints the numbers of missing and damaged blocks for each size. `grown` grows that heap
+// before: memcheck reports memory as out of bounds if it was mapped after the kernel began.
 #include <cstdlib>
 #include <cstring>
 #include <vector>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Four threads on two contexts of one device, with memory of libgpumem-core alone: each block is
- * filled on its stream, and every byte of it looked at before it is freed. Both contexts are
- * destroyed and made anew all the time, one while the other is in use. Prints how many bytes were
- * wrong, natively and preloaded the same: 0. Usage: core_contexts seconds|operations N
+ * Four threads on two contexts of one device, with memory of libgpumem-core only. Each block is
+ * filled on its stream, and every byte is checked before the free. Both contexts are destroyed and
+ * created again and again, one while the other is in use. Prints the number of wrong bytes,
+ * natively and preloaded: 0. Usage: core_contexts seconds|operations N
  */
 #include <cuda.h>
 
@@ -19,15 +19,15 @@
 
 #include "gpumem.h"
 
-/* cuda.h hides it; every driver has it. */
+/* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
-#define PLACES 2   /* contexts, and */
-#define WORKERS 2  /* threads on each */
+#define PLACES 2   /* contexts */
+#define WORKERS 2  /* threads on each context */
 #define STREAMS 2  /* of each thread */
-#define HELD 24	   /* blocks of each */
-#define ROUND 300  /* operations of each while a context lives */
-#define LARGEST 21 /* the logarithm of a size */
+#define HELD 24	   /* blocks of each thread */
+#define ROUND 300  /* operations of each thread while a context lives */
+#define LARGEST 21 /* logarithm of the largest size */
 
 #define MUST(call)                                                                   \
 	do {                                                                         \
@@ -41,14 +41,14 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 struct place {
 	CUcontext context;
 	CUdevice device;
-	pthread_barrier_t line; /* of its threads */
+	pthread_barrier_t line; /* the threads of this context */
 	bool over;
 };
 
 struct block {
 	CUdeviceptr at;
 	size_t size;
-	uint32_t tag; /* in each of its words */
+	uint32_t tag; /* value of each of its words */
 	unsigned stream;
 	enum { CUPY, CUPY_ANY, TORCH } how;
 };
@@ -62,9 +62,9 @@ struct worker {
 	uint64_t random, wrong;
 };
 
-static atomic_ullong operations; /* of all */
-static uint64_t most;		 /* of them, or */
-static time_t until;		 /* when to end */
+static atomic_ullong operations; /* of all threads */
+static uint64_t most;		 /* operations, or 0 */
+static time_t until;		 /* end time if most is 0 */
 static bool preloaded;
 
 static uint64_t pick(struct worker *w, uint64_t below)
@@ -88,7 +88,7 @@ static void fill(struct worker *w, struct block *b)
 	b->size = ((size_t)512 << pick(w, LARGEST - 9 + 1)) - 4 * pick(w, 64);
 	b->tag = (uint32_t)pick(w, UINT32_MAX) + 1;
 	b->stream = (unsigned)pick(w, STREAMS);
-	b->how = (unsigned)pick(w, 4) % 3; /* mostly CuPy's */
+	b->how = (unsigned)pick(w, 4) % 3; /* CUPY half of the time */
 	b->at = (CUdeviceptr)allocate(w, b);
 	MUST(b->at == 0);
 	MUST(cuMemsetD32Async(b->at, b->tag, b->size / 4, w->streams[b->stream]));
@@ -123,7 +123,7 @@ static void begin(struct worker *w)
 	memset(w->held, 0, sizeof w->held);
 }
 
-/* Preloaded, what is left goes with the context. */
+/* Under the preload half of the blocks are left: they end with the context. */
 static void end(struct worker *w)
 {
 	for (unsigned i = 0; i < HELD; i++) {
@@ -140,12 +140,12 @@ static bool is_over(void)
 	return most ? atomic_load(&operations) >= most : time(NULL) >= until;
 }
 
-/* No thread uses the context now. */
+/* Call while no thread uses the context. */
 static void renew(struct place *p)
 {
 	p->over = is_over();
 	if (!preloaded)
-		gpumem_trim(); /* nobody tells the library by itself that a context ends */
+		gpumem_trim(); /* natively the library does not notice a context's end */
 	MUST(cuCtxDestroy(p->context));
 	if (!p->over)
 		MUST(cuCtxCreate_v2(&p->context, 0, p->device));

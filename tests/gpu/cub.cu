@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CUB: every algorithm is asked for its temporary storage first, which comes from cudaMalloc or
-// from CUB's caching allocator; and a kernel that changes its memory in place, so that a profiler
-// which runs it several times has to put the memory back.
+// CUB: for every algorithm the temporary storage is queried first, and allocated by cudaMalloc or
+// CUB's caching allocator. Also a kernel that changes its memory in place: a profiler that runs it
+// several times has to restore the memory.
 #include <cub/cub.cuh>
 
 #include "gpu.h"
@@ -34,7 +34,7 @@ struct Odd {
 	}
 };
 
-/* Where temporary storage comes from. */
+/* Sources of temporary storage. */
 struct Driver {
 	void *take(size_t size)
 	{
@@ -62,7 +62,7 @@ struct Cache {
 	}
 };
 
-/* Call `algorithm` for the size of its temporary storage, then with it. */
+/* Call `algorithm` for the size of its temporary storage, then with the storage. */
 template <class Source, class Algorithm> static void twice(Source &source, Algorithm algorithm)
 {
 	size_t size = 0;
@@ -127,7 +127,7 @@ static void in_place(size_t n)
 	Array<uint32_t> at(n), other(n);
 	for (uint32_t round = 1; round <= 10; round++) {
 		add_to<<<(unsigned)((n + 255) / 256), 256>>>(at.at, n, round);
-		Array<uint32_t> between(n); /* a neighbour that comes and goes */
+		Array<uint32_t> between(n); /* a neighbour, freed in each round */
 		add_to<<<(unsigned)((n + 255) / 256), 256>>>(between.at, n, round);
 		MUST(cudaMemcpy(other.at, between.at, n * sizeof *other.at,
 				cudaMemcpyDeviceToDevice));

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# cycled.sh COMMAND...: run it, and put it to sleep every 500 ms, as far as it can be: natively it cannot. It wakes by itself.
+# cycled.sh COMMAND...: run it, and ask it every 500 ms to sleep; natively that fails. It wakes by itself.
 here=$(cd "$(dirname "$0")" && pwd)
 "$@" &
 program=$!

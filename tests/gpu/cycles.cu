@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long enough to be put to sleep twenty times (cycled.sh): cycles plain|graph|blas|malloc. Each
- * step uses all memory that the program holds, and the digests that it prints show every byte of
- * it.
+ * Runs long enough for twenty sleeps (cycled.sh): cycles plain|graph|blas|malloc. Each step uses
+ * all memory of the program. The printed digests cover every byte.
  */
 #include "gpu.h"
 
@@ -11,10 +10,10 @@
 #include <unistd.h>
 
 #define STEPS 1200
-#define PAUSE 10000 /* us after a step, so that all of them take 12 s at least */
+#define PAUSE 10000 /* us after each step: all steps take at least 12 s */
 #define BLOCKS 24
-#define SIDE 1024  /* of the matrices */
-#define LISTS 4096 /* the driver's heap holds them twice */
+#define SIDE 1024  /* of the square matrices */
+#define LISTS 4096 /* the driver's heap holds twice as many */
 
 static uint32_t *blocks[BLOCKS];
 static uint64_t words[BLOCKS];
@@ -37,7 +36,7 @@ static __global__ void digest(const uint32_t *at, uint64_t n, unsigned long long
 	atomicAdd(out, part);
 }
 
-/* Lists that live in memory of malloc from one step to the next. */
+/* Lists in memory of malloc that live from one step to the next. */
 static __global__ void lists(uint32_t **heads, uint32_t step, unsigned long long *out)
 {
 	uint32_t t = blockIdx.x * blockDim.x + threadIdx.x, n = 8 + (t * 7 + step) % 200;
@@ -69,7 +68,7 @@ static void plain(uint32_t step)
 		digest<<<256, 256, 0, stream>>>(blocks[b], words[b], sum);
 }
 
-/* Captured once, before the first sleep: its nodes keep the addresses. */
+/* Captured once, before the first sleep: the nodes keep the addresses. */
 static void graph(uint32_t)
 {
 	static cudaGraphExec_t captured;

@@ -101,7 +101,7 @@ static void contexts(const char *path)
 	SHOW(cuMemFree(other)); /* of another context: allowed */
 	MUST(cuCtxDestroy(context));
 	MUST(cuCtxSetCurrent(old));
-	SHOW(cuMemsetD8(at, 0, 16)); /* went with its context */
+	SHOW(cuMemsetD8(at, 0, 16)); /* ended with its context */
 	SHOW(cuMemFree(at));
 }
 
@@ -130,7 +130,7 @@ static void wrong_calls()
 	SHOW(cuMemFree(at));
 }
 
-/* Bounds are checked to the requested byte; a copy of nothing is always good. */
+/* Bounds are checked to the requested byte. A copy of 0 bytes always succeeds. */
 static void bounds()
 {
 	CUdeviceptr at;
@@ -179,7 +179,7 @@ static void bounds()
 	SHOW(cuStreamDestroy(stream));
 }
 
-/* A capture in one context and the calls of another. */
+/* A capture in one context, and calls in another. */
 static void capture_beside_another_context()
 {
 	CUcontext first, second;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kernels free what is no allocation, each class of pointers 100 times; then live blocks hold what
- * was written, and malloc gives nothing twice. Built plainly, it uses malloc and free, and frees
- * such pointers only under the preload: natively that is undefined, and may end the process. Built
- * with EXPLICIT_HEAP it does so on a heap of gpumem_device.cuh, and compares the count of invalid
- * frees, too.
+ * Kernels free invalid pointers, each class 100 times. Then live blocks must hold their contents,
+ * and malloc must return no block twice. Built plainly, it uses malloc and free, and frees invalid
+ * pointers only under the preload: natively that is undefined, and may end the process. Built with
+ * EXPLICIT_HEAP it frees invalid pointers on a heap of gpumem_device.cuh, and also checks the count
+ * of invalid frees.
  */
 #ifdef EXPLICIT_HEAP
 #include <gpumem_device.cuh>
@@ -29,9 +29,9 @@ struct Block {
 };
 
 struct State {
-	void *heap, *other; /* of EXPLICIT_HEAP */
+	void *heap, *other; /* set only with EXPLICIT_HEAP */
 	Block live[LIVE], gone[LIVE], churn[THREADS], others[LIVE];
-	uint64_t elsewhere[6]; /* memory of the host, and of the device */
+	uint64_t elsewhere[6]; /* addresses in memory of the host and of the device */
 	Count null, damaged, freed;
 };
 
@@ -71,7 +71,7 @@ static __global__ void find_variable(State *s)
 	s->elsewhere[5] = (uint64_t)variable;
 }
 
-/* --- valid ones --- */
+/* --- valid pointers --- */
 
 static __device__ uint64_t size_of(unsigned i)
 {
@@ -115,11 +115,11 @@ static __global__ void give(void *heap, const Block *block, unsigned n)
 	(void)heap;
 }
 
-/* --- invalid ones --- */
+/* --- invalid pointers --- */
 
 static __device__ uint64_t pointer(const State *s, int c, unsigned i)
 {
-	unsigned j = i / LIVE; /* of 16 */
+	unsigned j = i / LIVE; /* 0 to 15 */
 	const Block &b = s->live[i % LIVE];
 	uint64_t at = (uint64_t)b.at, far = 1ull << j * 4 / 3, border = at & ~(GRANULE - 1);
 	switch (c) {
@@ -182,7 +182,7 @@ static struct gpumem_heap_stats stats()
 	return now;
 }
 
-/* As many invalid frees were counted as there were. */
+/* Compares the heap's count of invalid frees with the actual number. */
 static const char *counted(const State *s, bool reset)
 {
 	static Count before;
@@ -218,7 +218,7 @@ static void open_heaps(State *)
 	MUST(cudaDeviceSetLimit(cudaLimitMallocHeapSize, (size_t)512 << 20));
 }
 
-/* By the heap, and the program does not see it. */
+/* The heap counts, but the program cannot read its count. */
 static const char *counted(const State *, bool)
 {
 	return "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For the programs of tests/gpu: they know nothing of gpumem and print what a program can observe,
- * never an address, so that a native and a preloaded run must print the same.
+ * For the programs of tests/gpu. They do not know of gpumem, and print only observable results,
+ * never an address: a native and a preloaded run must print the same.
  */
 #ifndef GM_TESTS_GPU_H
 #define GM_TESTS_GPU_H
@@ -15,7 +15,7 @@
 #endif
 #include <vector>
 
-/* For calls that have to succeed: print where and stop. */
+/* A call that must succeed: otherwise print the place, and exit. */
 #define MUST(call)                                                                         \
 	do {                                                                               \
 		int must_ = (int)(call);                                                   \
@@ -25,10 +25,10 @@
 		}                                                                          \
 	} while (0)
 
-/* For calls whose result is what is being compared. */
+/* A call whose result is compared. */
 #define SHOW(call) printf("%-60s %d\n", #call, (int)(call))
 
-/* A generator that gives the same numbers everywhere. */
+/* A generator with the same numbers on every machine. */
 struct Random {
 	uint64_t state;
 	uint64_t next()
@@ -68,7 +68,7 @@ static __global__ void verify(const uint32_t *at, uint64_t words, uint32_t tag,
 			atomicAdd(bad, 1);
 }
 
-/* Runs until the host sets *go; then writes `value` over `words` words, late. */
+/* Waits until the host sets *go; then writes pattern `tag` to `words` words, late. */
 static __global__ void wait_then_fill(volatile int *go, uint32_t *at, uint64_t words, uint32_t tag)
 {
 	while (!*go)
@@ -77,7 +77,7 @@ static __global__ void wait_then_fill(volatile int *go, uint32_t *at, uint64_t w
 		at[i] = pattern(tag, i);
 }
 
-/* A sum over the bytes of device memory that tells their order (FNV-1a by words). */
+/* A checksum over device memory that depends on the order of bytes (FNV-1a by words). */
 [[maybe_unused]] static unsigned long long digest(const void *device, size_t size)
 {
 	std::vector<unsigned char> host((size + 7) / 8 * 8);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Every policy of the device heap on the GPU: what malloc returns is written in full, and read
- * again by another kernel; nothing overlaps, nothing is lost.
+ * Every policy of the device heap on the GPU: each block is written in full, and read again by
+ * another kernel. No blocks may overlap, and none may be lost.
  *
  *   heap [THREADS [POLICY]...]     default: 1000000 threads, all policies
  *
- * Prints a line a policy and case, with the counts of what was found wrong: all of them are 0.
+ * Prints a line for each policy and case, with the numbers of faults, which are all 0.
  */
 #include "tests/gpu/heap.h"
 
@@ -15,7 +15,7 @@ struct Wrong {
 	unsigned long long null, content, place, usable;
 };
 
-/* What every thread does: `size` bytes each, or between `least` and `most` of them. */
+/* The case of every thread: `size` bytes each, or between `least` and `most` bytes. */
 struct Case {
 	const char *name;
 	unsigned least, most;
@@ -57,7 +57,7 @@ __device__ static bool holds(const void *address, unsigned size, unsigned tag)
 	return good;
 }
 
-/* Aligned, and inside of the heap. */
+/* Checks that the address is aligned, and inside the heap. */
 __device__ static bool placed(const gm_heap *heap, void *address, unsigned size, bool natural)
 {
 	uint64_t offset = (uint64_t)address - heap->base;
@@ -71,7 +71,7 @@ template <class P> __device__ void *allocate_one(gm_heap *heap, const Case &c, u
 	unsigned size = size_of(c, t);
 	if (!c.divergent)
 		return P::malloc(heap, size);
-	/* Different places in the code, for some of the lanes, and never. */
+	/* Calls at different places in the code: for some lanes, for the others, and for none. */
 	void *address = nullptr;
 	if (t % 3 == 0)
 		address = P::malloc(heap, size);
@@ -104,10 +104,10 @@ __global__ void allocate(gm_heap *heap, Case c, unsigned threads, void **at, Wro
 				atomicAdd(&wrong->usable, 1);
 		}
 	}
-	__syncthreads(); /* where all lanes meet that parted within malloc */
+	__syncthreads(); /* all lanes that diverged in malloc meet here */
 }
 
-/* Thread t verifies and frees what another thread, of another warp and block, was given. */
+/* Thread t verifies and frees the block of another thread, in another warp and block. */
 template <class P>
 __global__ void release(gm_heap *heap, Case c, unsigned threads, void **at, Wrong *wrong)
 {
@@ -123,7 +123,7 @@ __global__ void release(gm_heap *heap, Case c, unsigned threads, void **at, Wron
 	P::free(heap, address);
 }
 
-/* Four allocations a thread come and go at random, some of them freed by another thread. */
+/* Each thread makes 16 allocations of random sizes. Most blocks are freed by another thread. */
 template <class P>
 __global__ void churn(gm_heap *heap, unsigned most, unsigned long long *shelf, unsigned places,
 		      Wrong *wrong)
@@ -152,8 +152,8 @@ __global__ void churn(gm_heap *heap, unsigned most, unsigned long long *shelf, u
 	}
 }
 
-/* Allocations of a kernel that frees at once what it has written: without a fence of its own, and
- * with the next one in hand. */
+/* A kernel's allocations that it frees soon after writing: without a fence, and with the next block
+ * already allocated. */
 template <class P> __global__ void reuse(gm_heap *heap, unsigned most, Wrong *wrong)
 {
 	unsigned *before = nullptr, tag = 0, length = 0;
@@ -183,7 +183,7 @@ template <class P> __global__ void sweep(gm_heap *heap, unsigned long long *shel
 		P::free(heap, (void *)atomicExch(&shelf[t], 0ull));
 }
 
-/* Allocate till it is full: answers how many, in lists of each thread. */
+/* Allocate until the heap is full. *count gets the number of blocks; the lists are per thread. */
 template <class P>
 __global__ void fill_up(gm_heap *heap, unsigned size, void **lists, unsigned long long *count)
 {
@@ -240,7 +240,7 @@ template <class P> static void run_cases(unsigned threads, uint32_t capacity, Wr
 	MUST(cudaStreamCreate(&other));
 	Heap<P> *heap = nullptr;
 	for (const Case &c : cases) {
-		/* One heap for all sizes, where memory goes from one to the other. */
+		/* One heap for all sizes, if the policy can move memory between sizes. */
 		if (!heap || !(P::can & GM_POLICY_MIXES)) {
 			delete heap;
 			heap = new Heap<P>(capacity);
@@ -280,7 +280,7 @@ template <class P> static void run_churn(unsigned threads, uint32_t capacity, Wr
 	MUST(cudaFree(shelf));
 }
 
-/* Fill, free all, and fill again: as much as before, where what is left is said exactly. */
+/* Fill the heap, free all, and fill it again: as many blocks as before with GM_POLICY_EXACT. */
 template <class P> static void run_full(uint32_t capacity, unsigned size, Wrong *wrong)
 {
 	enum { THREADS = 4096 };
@@ -298,12 +298,12 @@ template <class P> static void run_full(uint32_t capacity, unsigned size, Wrong 
 	}
 	snprintf(name, sizeof name, "full of %u bytes", size);
 	ends(heap, name, wrong);
-	/* Queues that came to be meanwhile may keep what they are made of. */
+	/* Queues that were made meanwhile may keep their own chunks. */
 	gm_heap_stats stats = heap.stats();
 	unsigned long long queues =
 		(stats.queue_chunks + stats.queue_recycled) * (GM_OURO_CHUNK / size);
 	bool bad = !got[0] || got[0] > most || got[1] > most ||
-		   /* Runs of units may leave gaps, and not the same ones each time. */
+		   /* Runs of units may leave gaps, in different places each time. */
 		   ((P::can & GM_POLICY_FREES) && (P::can & GM_POLICY_EXACT) && size <= 256 &&
 		    (got[1] > got[0] || got[0] - got[1] > queues)) ||
 		   (strcmp(P::name, "granule") == 0 && got[0] < most / 20 * 19);
@@ -318,7 +318,7 @@ template <class P> static void run_full(uint32_t capacity, unsigned size, Wrong 
 template <class P> static void run(unsigned threads)
 {
 	Wrong *wrong = Heap<P>::template zeroed<Wrong>(sizeof *wrong);
-	/* Every size doubled, and some more, for 8 KiB a thread. */
+	/* Room for 8 KiB a thread, twice, plus 64 granules. */
 	uint32_t capacity = (uint32_t)((threads * 2ull * 8192 >> GM_GRANULE_SHIFT) + 64);
 	run_cases<P>(threads, capacity, wrong);
 	if (P::can & GM_POLICY_FREES)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device heap without a host side, for the programs that test and measure the policies on a GPU:
- * all of its memory is one cudaMalloc, granted at once, and more is refused. And the policies, each
- * a type with the same members.
+ * A device heap without a host side, for programs that test and measure the policies on a GPU. All
+ * its memory is one cudaMalloc, granted at once; it cannot grow. Also the policies, each a type
+ * with the same members.
  */
 #ifndef GM_TESTS_GPU_HEAP_H
 #define GM_TESTS_GPU_HEAP_H
@@ -12,7 +12,7 @@
 #include "heap/device/policies.h"
 #include "tests/gpu/gpu.h"
 
-/* malloc and free are calls that are not inlined, as in a program. */
+/* malloc and free are not inlined, as in a program. */
 #define GM_POLICY(name_, n, can_)                                                             \
 	__device__ __noinline__ static void *do_malloc_##n(gm_heap *heap, size_t size)        \
 	{                                                                                     \
@@ -63,7 +63,7 @@ static __device__ inline unsigned this_thread()
 	return blockIdx.x * blockDim.x * blockDim.y * blockDim.z + in_block;
 }
 
-/* A number that looks random, the same everywhere. */
+/* A hash of n, the same on every machine. */
 static __host__ __device__ inline unsigned scatter(unsigned n)
 {
 	n = (n ^ n >> 16) * 0x85ebca6bu;
@@ -103,8 +103,7 @@ template <class P> struct Heap {
 		return p;
 	}
 
-	/* `shared`: memory of `capacity` granules, aligned to one, to use; else it takes its own.
-	 */
+	/* `shared`: use this memory, `capacity` granules, aligned to a granule; NULL: allocate. */
 	explicit Heap(uint32_t capacity, char *shared = nullptr)
 	{
 		if (!shared)
@@ -147,7 +146,7 @@ template <class P> struct Heap {
 		return here;
 	}
 
-	/* The words that the device changes. */
+	/* A copy of the words that the device changes. */
 	gm_heap words()
 	{
 		gm_heap here;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle memory is nobody else's out-of-memory: a process uses 80% of the device, frees it and
- * sleeps, and another one takes 80%; in one process, a full device is freed and taken again by each
- * entry that takes device memory. Run without arguments it only starts itself once a part, each
- * with knobs of its own, which mean nothing natively.
+ * Idle memory makes no other allocation fail. Two processes: one uses 80% of the device, frees it
+ * and sleeps, the other allocates 80%. One process: a full device is freed, and allocated again by
+ * each call that takes device memory. Without arguments it only starts itself once for each part,
+ * with knobs that have no effect natively.
  */
 #include <cstring>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static void free_all(std::vector<void *> &blocks)
 	blocks.clear();
 }
 
-/* `size` bytes of the device, in use and free again. */
+/* Allocate and use `size` bytes of the device, and free them. */
 static void use(size_t size)
 {
 	std::vector<void *> blocks;
@@ -49,7 +49,7 @@ static void use(size_t size)
 	free_all(blocks);
 }
 
-/* All of it, to the last 8 MiB. */
+/* Use the whole device, down to the last 8 MiB, and free it. */
 static void use_all()
 {
 	std::vector<void *> blocks;
@@ -76,7 +76,7 @@ static int leave()
 	return 0;
 }
 
-/* Of another process it is not known when its memory goes back, only that it does. */
+/* The time at which another process's memory is returned is unknown, so wait for it. */
 static int take(const char *who)
 {
 	void *at;
@@ -96,7 +96,7 @@ static int take(const char *who)
 	return 0;
 }
 
-/* --- each entry --- */
+/* --- each call that takes device memory --- */
 
 static CUmemAllocationProp device_prop(int device)
 {
@@ -139,7 +139,7 @@ static void by_array(size_t size)
 	SHOW(cudaFreeArray(array));
 }
 
-/* The memory of an allocation node is taken when its graph is launched. */
+/* An allocation node's memory is allocated at the launch of its graph. */
 static void by_graph(size_t size)
 {
 	cudaGraph_t graph;
@@ -161,7 +161,7 @@ static void by_graph(size_t size)
 	MUST(cudaDeviceGraphMemTrim(0));
 }
 
-/* Modules with a global of 1 GiB each. */
+/* Modules with a global variable of 1 GiB each. */
 static void by_modules(size_t size)
 {
 	static const char image[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
@@ -174,7 +174,7 @@ static void by_modules(size_t size)
 	use(share_of(size, 95));
 	for (; loaded < n && result == CUDA_SUCCESS; loaded += result == CUDA_SUCCESS) {
 		result = cuModuleLoadData(&modules[loaded], image);
-		if (result == CUDA_SUCCESS) /* a lazy load is one now */
+		if (result == CUDA_SUCCESS) /* forces a lazy load */
 			result = cuModuleGetGlobal(&at, &bytes, modules[loaded], "big");
 	}
 	printf("modules of 1 GiB: all %d, then %d\n", loaded == n, (int)result);
@@ -194,7 +194,7 @@ static void by_context()
 	SHOW(cuCtxDestroy(context));
 }
 
-/* 32 KiB a thread, for all threads that can be resident: gigabytes. */
+/* A stack of 32 KiB for each thread that can be resident: gigabytes. */
 static __global__ void deep(int *out, int n)
 {
 	volatile int stack[8192];
@@ -228,8 +228,8 @@ static int entries()
 	return 0;
 }
 
-/* Managed memory never fails, but moves away what it finds no place for: it gets half of what goes
- * back at once. */
+/* An allocation of managed memory never fails: without room, memory is moved away. So it asks for
+ * half of the memory that is returned at once. */
 static __global__ void touch(char *at, size_t size)
 {
 	for (size_t i = (blockIdx.x * (size_t)blockDim.x + threadIdx.x) * 65536; i < size;
@@ -252,7 +252,8 @@ static int managed()
 
 /* --- the parts --- */
 
-/* Start a part of this program with GPUMEM_TRIM_AFTER; in and out (-1: as here) are its ends. */
+/* Start a part of this program with GPUMEM_TRIM_AFTER. `in` and `out` become its standard input and
+ * output; -1: inherited. */
 static pid_t start(const char *part, const char *trim_after, const char *preload, int in, int out)
 {
 	pid_t pid;

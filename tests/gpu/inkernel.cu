@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * malloc in kernels, as programs use it: malloc and free of many sizes, new and delete, objects
- * with virtual functions that outlive their kernel, recursion, printf and assert beside it, blocks
- * of 1024 threads, a cooperative grid, graphs, limits, a reset of the device. Built plainly, with
- * -G and with -rdc=true; the native heap is made large enough that nothing is refused there.
+ * with virtual functions that outlive their kernel, recursion, printf and assert, blocks of 1024
+ * threads, a cooperative grid, graphs, limits, a reset of the device. Built plainly, with -G and
+ * with -rdc=true. The native heap is made large enough to refuse nothing.
  */
 #include "gpu.h"
 
@@ -52,7 +52,7 @@ __global__ void keep(unsigned **out)
 		out[t][i] = t + i;
 }
 
-/* Each thread frees what another one, of another kernel and block, allocated. */
+/* Each thread frees the block of a thread in another kernel and block. */
 __global__ void give_back(unsigned **from, unsigned n, unsigned long long *out)
 {
 	unsigned t = blockIdx.x * blockDim.x + threadIdx.x, k = n - 1 - t;
@@ -189,7 +189,7 @@ __global__ void talk(unsigned long long *out)
 	free(text);
 }
 
-/* The device is of no use to the process any more, not even after a reset. */
+/* After this the process can no longer use the device, even after a reset. */
 __global__ void complain()
 {
 	char *text = (char *)malloc(1);
@@ -204,7 +204,7 @@ static void failed_assert()
 	SHOW(cudaFree(sum));
 }
 
-/* --- cooperative grids of as many blocks as the device takes at once --- */
+/* --- cooperative grids, with as many blocks as fit the device at once --- */
 
 __global__ void together(unsigned **slots, unsigned long long *out)
 {
@@ -220,7 +220,7 @@ __global__ void together(unsigned **slots, unsigned long long *out)
 	free(slots[(t + 1) % n]);
 }
 
-/* One that allocates nothing: the block that comes last lets the others go. */
+/* A barrier kernel that allocates nothing: the last block releases the others. */
 __global__ void meet(unsigned long long *out)
 {
 	for (int i = 0; i < 10; i++)
@@ -259,7 +259,7 @@ static void cooperative()
 	MUST(cudaFree(slots));
 }
 
-/* Whole grids that come after, between and before kernels that allocate, in streams apart. */
+/* Whole grids after, between and before kernels that allocate, in separate streams. */
 static void cooperative_beside()
 {
 	unsigned grid = most_blocks((const void *)meet);
@@ -314,7 +314,7 @@ static void limit(size_t value)
 	printf("limit %-34zu %d %zu\n", value, result, answer);
 }
 
-/* What each kernel needs, and how much of it the device takes at once. */
+/* The resources that each kernel needs, and its number of resident blocks. */
 static void registers()
 {
 	static const struct {
@@ -352,7 +352,7 @@ static void round_of_tests()
 	MUST(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
 	MUST(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
 	registers();
-	limit((size_t)600 << 20); /* loaded, and none launched */
+	limit((size_t)600 << 20); /* after the load of kernels, before the first launch */
 	mallocs(128);
 	limit((size_t)700 << 20);
 	mallocs(1024);

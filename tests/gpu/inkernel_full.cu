@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kernels allocate till they get NULL, free all of it, and the memory is there for others again:
- * ./inkernel_full LIMIT     the heap is asked to have LIMIT bytes, and NULL must come thereabouts
- * ./inkernel_full whole     NULL must come when the device is full; natively, which has no such
+ * Kernels allocate until they get NULL, free all of it, and the memory is available to others
+ * again:
+ *
+ *   ./inkernel_full LIMIT   the heap is asked to have LIMIT bytes; it has to be full near that
+ *   ./inkernel_full whole   the heap has to be full when the device is; natively, without such a
  *                           heap, at the default limit
  */
 #include "gpu.h"
@@ -18,7 +20,7 @@ struct Counts {
 	unsigned long long pieces, refused, wrong;
 };
 
-/* Each thread till it gets NULL, or all of them have `most`. */
+/* Each thread allocates until it gets NULL, or all of them have `most`. */
 __global__ void take_all(Piece **list, size_t size, unsigned long long most, Counts *counts)
 {
 	unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -58,7 +60,7 @@ static size_t free_now()
 	return size;
 }
 
-/* What kernels have freed is there for the asking. */
+/* Memory that kernels have freed is available. */
 static void use_all_but(size_t size, size_t spare)
 {
 	void *at;
@@ -87,13 +89,13 @@ int main(int argc, char **argv)
 	MUST(cudaMalloc(&list, BLOCKS * BLOCK * sizeof *list));
 	MUST(cudaMemset(list, 0, BLOCKS * BLOCK * sizeof *list));
 	MUST(cudaMallocManaged(&counts, sizeof *counts));
-	take_all<<<1, 1>>>(list, 16, 1, counts); /* the heap is made */
+	take_all<<<1, 1>>>(list, 16, 1, counts); /* makes the heap */
 	free_all<<<1, 1>>>(list, 16, counts);
 	MUST(cudaDeviceSynchronize());
 	size_t before = free_now(), least = limit / 100 * 75;
-	if (whole) /* who does not know of the preload has 8 MiB */
+	if (whole) /* natively the heap has 8 MiB */
 		least = getenv("LD_PRELOAD") ? before / 100 * 80 : (size_t)4 << 20;
-	/* Without a cap no thread may go on for ever. */
+	/* Without a limit no thread may run for ever. */
 	unsigned long long most = (limit ? 4 * limit : 2 * before) / size;
 	for (int round = 0; round < 3; round++) {
 		*counts = {};

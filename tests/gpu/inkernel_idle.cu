@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of memory that kernels allocated and freed, while the program does other things:
- * ./inkernel_idle CUBIN     of kernels.cu; its kernels cannot allocate
+ * Memory that kernels allocated and freed, while the program does other work:
+ * ./inkernel_idle CUBIN     CUBIN is kernels.cu's; its kernels cannot allocate
  */
 #include "gpu.h"
 
@@ -10,7 +10,7 @@
 static const unsigned BLOCKS = 64, BLOCK = 32;
 static const size_t MIB = 1 << 20, LIMIT = 4096 * MIB;
 
-/* Each thread allocates, touches, and after all others have, frees. */
+/* Each thread allocates and touches a block. The kernel `give` frees all blocks. */
 __global__ void take(char **kept, size_t size, unsigned long long *refused)
 {
 	unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -50,7 +50,7 @@ static size_t free_now()
 	return size;
 }
 
-/* Others may hold the context as well, and let go of it. */
+/* Retains and releases, as another user of the context would. */
 static void retain_and_release()
 {
 	CUcontext context;
@@ -70,8 +70,8 @@ static void comes_back(size_t before)
 	fflush(stdout);
 }
 
-/* A kernel that fills the GPU follows those that allocate, and waits for the host, which launches
- * more of them meanwhile. */
+/* A kernel that fills the GPU runs after those that allocate. It waits for the host, which
+ * meanwhile launches more of them. */
 static void behind_a_full_gpu(const char *cubin)
 {
 	CUmodule module;
@@ -90,7 +90,7 @@ static void behind_a_full_gpu(const char *cubin)
 		void *arguments[] = {&go};
 		MUST(cuLaunchKernel(hold, 2 * (unsigned)processors, 1, 1, 1024, 1, 1, 0, first,
 				    arguments, NULL));
-		usleep(200000); /* so that somebody may think of tidying up; nothing rests on it */
+		usleep(200000); /* time for a trim; the result does not depend on it */
 		use(second, LIMIT / 8 / (BLOCKS * BLOCK));
 		*(volatile int *)go = 1;
 		show("launched while the GPU is full: NULLs");

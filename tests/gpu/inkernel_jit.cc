@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Images that call malloc and are made while the program runs: PTX and code by NVRTC, code that
- * nvJitLink or the driver's linker made of relocatable objects and PTX, PTX text in a library.
+ * Images that call malloc and are compiled at run time: PTX and code by NVRTC; code that nvJitLink
+ * or the driver's linker links from relocatable objects and PTX; PTX text in a library.
  * Usage: inkernel_jit FOLDER nvrtc|nvjitlink|driver
- * Exit status 77: there is no such library here.
+ * Exit status 77: the library is missing here.
  */
 #include "inkernel_load.h"
 
 #include <dlfcn.h>
 
-/* A library of NVIDIA's by its name, in the versions that there may be. */
+/* A library of NVIDIA's, found by its name in any of its versions. */
 struct Tool {
 	void *library = NULL;
 
@@ -42,7 +42,8 @@ static std::string architecture(const char *prefix)
 	return prefix + std::to_string(10 * major + minor);
 }
 
-/* As a module, as a library, and with a module that nvcc made, both ways. */
+/* Loads the image as a module and as a library, and exchanges blocks with a module of nvcc's, both
+ * ways. */
 static void use(const std::string &what, const void *image)
 {
 	CUmodule module, of_library, compiled = from_data("plain.cubin");
@@ -72,7 +73,7 @@ static void nvrtc()
 {
 	Tool tool("libnvrtc.so");
 	std::string source = contents("inkernel_module.cu").data();
-	source = source.substr(source.find("extern")); /* no header is needed, or found */
+	source = source.substr(source.find("extern")); /* compile without headers */
 	for (std::string form : {"PTX", "CUBIN"}) {
 		Program program;
 		size_t n = 0;
@@ -91,7 +92,7 @@ static void nvrtc()
 /* --- linkers --- */
 
 typedef struct linker *Linker;
-enum { LINK_CUBIN = 1, LINK_PTX = 2 }; /* nvJitLinkInputType */
+enum { LINK_CUBIN = 1, LINK_PTX = 2 }; /* values of nvJitLinkInputType */
 typedef int LinkCreate(Linker *, uint32_t, const char **);
 typedef int LinkAdd(Linker, int, const void *, size_t, const char *);
 typedef int LinkComplete(Linker);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Images that call malloc, as the driver takes them: modules and libraries, from memory and from
- * files, plain, -G, -rdc=true, PTX text; memory that one module allocates and another frees, in
- * both orders of loading; one library in several contexts, on several devices, and after a reset;
- * modules loaded and kernels launched for the first time while another thread captures.
+ * Images that call malloc, in every form that the driver loads: modules and libraries, from memory
+ * and from files, plain, -G, -rdc=true, PTX text. Memory that one module allocates and another
+ * frees, in both orders of loading. One library in several contexts, on several devices, and after
+ * a reset. Modules loaded, and kernels launched for the first time, while another thread captures.
  * Usage: inkernel_load FOLDER orders|contexts|captures|devices
  */
 #include "inkernel_load.h"
@@ -43,7 +43,7 @@ struct Libraries {
 		MUST(cuLibraryLoadFromFile(&file, (folder + "/rdc.cubin").c_str(), NULL, NULL, 0,
 					   NULL, NULL, 0));
 	}
-	/* In the context that is current; both ways. */
+	/* Uses both libraries in the current context. */
 	void use(const char *where)
 	{
 		CUmodule m, f;
@@ -79,7 +79,7 @@ static void contexts()
 	}
 }
 
-/* --- while another thread captures; each time the first such image of a fresh context --- */
+/* --- while another thread captures; each image is a new context's first that calls malloc --- */
 
 struct Capture {
 	CUstream stream;
@@ -92,7 +92,7 @@ struct Capture {
 		MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 		MUST(cuStreamBeginCapture(stream, mode));
 	}
-	/* By another thread than the one that captures. */
+	/* Makes the call on a thread that does not capture. */
 	template <typename Call> int meanwhile(Call call)
 	{
 		int result = -1;
@@ -102,7 +102,7 @@ struct Capture {
 		}).join();
 		return result;
 	}
-	/* Is the capture still good? */
+	/* Ends the capture, and prints whether it is still valid. */
 	CUgraph end(const char *what, int result)
 	{
 		CUgraph graph = NULL;
@@ -124,7 +124,7 @@ static void load_meanwhile(CUstreamCaptureMode mode)
 	MUST(cuModuleUnload(module));
 }
 
-/* The capture stays open while kernels run that call malloc. */
+/* The capture stays open while kernels that call malloc run. */
 static void launch_meanwhile(CUstreamCaptureMode mode)
 {
 	Capture capture(mode);
@@ -147,7 +147,7 @@ static void launch_meanwhile(CUstreamCaptureMode mode)
 		return result;
 	});
 	MUST(cuGraphDestroy(capture.end("launched while a thread captures", launched)));
-	/* Now the context can be taken over; what it allocated before is the driver's. */
+	/* Now the context can be taken over. Blocks from before are the driver's. */
 	CUdeviceptr wrong;
 	unsigned bad = 0;
 	void *take[] = {&slots, &n, &wrong};
@@ -163,7 +163,7 @@ static void launch_meanwhile(CUstreamCaptureMode mode)
 	MUST(cuModuleUnload(module));
 }
 
-/* The first kernel of the context that calls malloc is captured itself, and runs in a graph. */
+/* The context's first kernel that calls malloc is captured, and runs in a graph. */
 static void capture_it(CUstreamCaptureMode mode)
 {
 	CUdeviceptr slots, wrong;
@@ -217,7 +217,8 @@ static void captures()
 
 /* --- two devices --- */
 
-/* One library, used on both in turn and at once; one device is reset while the other is in use. */
+/* One library, used on both devices by turns and at once. One device is reset while the other is in
+ * use. */
 static void devices()
 {
 	int count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the programs share that load inkernel_module.cu in its many forms: a context, files, and
+ * For the programs that load inkernel_module.cu in its many forms: a context, files, and
  * memory that kernels of one module allocate and kernels of another one free.
  */
 #ifndef GM_TESTS_GPU_INKERNEL_LOAD_H
@@ -14,7 +14,7 @@
 static std::string folder;
 static const unsigned N = 100000;
 
-/* A file of the folder, with a NUL behind it. */
+/* Returns a file of the folder, with a NUL at the end. */
 static std::vector<char> contents(const std::string &name)
 {
 	std::vector<char> all;
@@ -37,7 +37,7 @@ static CUfunction kernel(CUmodule module, const char *name)
 	return function;
 }
 
-/* What `from` allocates, `to` frees. */
+/* Kernels of `to` free the blocks that kernels of `from` allocate. */
 [[maybe_unused]] static void exchange(const std::string &what, CUmodule from, CUmodule to)
 {
 	CUdeviceptr slots, wrong;
@@ -64,7 +64,7 @@ static CUfunction kernel(CUmodule module, const char *name)
 	return module;
 }
 
-/* Make the primary context of a device, and make it current. */
+/* Create the primary context of a device, and make it current. */
 [[maybe_unused]] static CUcontext start(int device = 0)
 {
 	CUcontext context;
@@ -74,7 +74,7 @@ static CUfunction kernel(CUmodule module, const char *name)
 	return context;
 }
 
-/* A context of its own, current. */
+/* Create a new context, and make it current. */
 [[maybe_unused]] static CUcontext another(int device)
 {
 	CUcontext context;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many threads, each with a piece: ./inkernel_many THREADS BYTES [LIMIT]. Prints how many got none
- * and how many did not read what they wrote, and on standard error how long malloc and free took.
- * LIMIT in bytes is what the program asks the driver's own heap to be.
+ * Many threads with a block each: ./inkernel_many THREADS BYTES [LIMIT]. Prints the numbers of
+ * missing blocks and of wrong words, and on standard error the times of malloc and free. LIMIT in
+ * bytes is the program's limit for the driver's own heap.
  */
 #include "gpu.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A takeover that goes wrong, on a GPU: through a driver of which one launch fails, each in turn,
- * or runs the test with half of its threads. After each, the code of the driver's malloc and free
- * is what it was, to the bit, and kernels allocate and free with it. Then one that succeeds, to
- * show that what failed would not have. Usage: inkernel_restore FOLDER
+ * Failing takeovers on a GPU: the driver fails one launch, each in turn, or runs the test with half
+ * of its threads. After each failure the code of the driver's malloc and free must be unchanged, to
+ * the bit, and kernels must allocate and free with it. At the end an attempt without a failure
+ * succeeds. Usage: inkernel_restore FOLDER
  *
- * It is linked with the library's own code, and runs with GPUMEM_HEAP=off.
+ * Linked with the library's own code; runs with GPUMEM_HEAP=off.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -31,13 +31,13 @@ enum { THREADS = 50000, BLOCK = 128, BLOCKS = 256, MOST_LAUNCHES = 100 };
 static struct gm_driver driver, spoiled;
 static struct gm_pool *pool;
 static struct gm_context *context;
-static struct gm_patch reader; /* a helper of the test's own */
+static struct gm_patch reader; /* for this test's own helper kernels */
 static CUfunction give, take;
 
-/* --- the driver that spoils --- */
+/* --- a driver that fails on request --- */
 
 static unsigned launches, tests;
-static unsigned fail_launch, halve_test; /* which one, from 1; 0: none */
+static unsigned fail_launch, halve_test; /* number of the one, from 1; 0: none */
 
 static CUresult spoil_launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
 			     unsigned by, unsigned bz, unsigned shared, CUstream stream,
@@ -50,22 +50,28 @@ static CUresult spoil_launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz
 	return driver.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
 }
 
-/* --- code, and malloc in a kernel of the program --- */
+/* --- code of malloc, and malloc in a kernel of the program --- */
 
 struct code {
 	struct gm_insn of[2][GM_HELPER_CODE];
 };
 
-/* Of the driver's malloc and free. */
+static void read_function(uint64_t at, struct gm_insn code[GM_HELPER_CODE])
+{
+	HOLD(gm_patch_read(&reader, at, 0) && gm_patch_fetch(&reader));
+	gm_patch_code(&reader, 0, code);
+}
+
+/* Reads the code of the driver's malloc and free. */
 static struct code read_code(const uint64_t at[2])
 {
 	struct code code;
 	for (unsigned i = 0; i < 2; i++)
-		HOLD(gm_patch_read(&reader, at[i], code.of[i], GM_HELPER_CODE));
+		read_function(at[i], code.of[i]);
 	return code;
 }
 
-/* How many of the threads were given memory of the heap; all have to read what they wrote. */
+/* Returns the number of threads with memory of the heap; all threads must read back their value. */
 static unsigned use_malloc(uint64_t base, uint64_t bytes)
 {
 	static uint64_t given[THREADS];
@@ -93,15 +99,15 @@ static unsigned use_malloc(uint64_t base, uint64_t bytes)
 
 static void launch(void *heap, CUstream stream)
 {
-	gm_heap_launch(heap, stream);
+	gm_heap_launch(heap, stream, NULL);
 }
 
 static void launched(void *heap, CUstream stream, bool well)
 {
-	gm_heap_launched(heap, stream, well);
+	gm_heap_launched(heap, stream, well, NULL);
 }
 
-/* Through the driver that spoils; the program's kernels after it. */
+/* Take over through the failing driver; then run the program's kernels. */
 static struct gm_takeover_report attempt(const char *what)
 {
 	struct gm_takeover_report report;
@@ -125,10 +131,10 @@ static struct gm_takeover_report attempt(const char *what)
 	};
 	launches = tests = 0;
 	bool taken = gm_takeover(&config, &report);
-	gm_heap_launch(heap, NULL);
+	gm_heap_launch(heap, NULL, NULL);
 	unsigned ours =
 		use_malloc(on_device.base, (uint64_t)on_device.capacity << GM_GRANULE_SHIFT);
-	gm_heap_launched(heap, NULL, true);
+	gm_heap_launched(heap, NULL, true, NULL);
 	printf("%s: %s%s%s; %u of %d from the heap\n", what, gm_takeover_text(report.end),
 	       report.step ? ", while " : "", report.step ? report.step : "", ours, THREADS);
 	HOLD(ours == (taken ? THREADS : 0));
@@ -152,12 +158,12 @@ static void start_reader(uint64_t at[2])
 	HOLD(gm_patch_run(&reader, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&no}));
 	HOLD(gm_patch_fetch(&reader));
 	const struct gm_helper_answer known = reader.answer;
-	HOLD(gm_patch_read(&reader, known.address[GM_HELPER_CALLS_OURS], code, GM_HELPER_CODE));
+	read_function(known.address[GM_HELPER_CALLS_OURS], code);
 	const struct gm_insn *call = gm_insn_call(code, GM_HELPER_CODE);
 	HOLD(call);
 	enum gm_call_form form = gm_insn_form(*call, known.address[GM_HELPER_MALLOC]);
 	for (unsigned i = 0; i < 2; i++) {
-		HOLD(gm_patch_read(&reader, known.address[calls[i]], code, GM_HELPER_CODE));
+		read_function(known.address[calls[i]], code);
 		call = gm_insn_call(code, GM_HELPER_CODE);
 		HOLD(call);
 		at[i] = gm_insn_target(form, *call);
@@ -206,7 +212,7 @@ int main(int argc, char **argv)
 	char what[64];
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	start(argc > 1 ? argv[1] : ".");
-	HOLD(use_malloc(0, 0) == 0); /* the driver makes the context ready for malloc */
+	HOLD(use_malloc(0, 0) == 0); /* makes the driver prepare the context for malloc */
 	start_reader(at);
 	const struct code native = read_code(at);
 	for (halve_test = 2; halve_test <= 4; halve_test++) {

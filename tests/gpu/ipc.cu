@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory and events that processes share, as NVIDIA's simpleIPC sample does it (one process
- * allocates for all, handles and events in shared memory, each runs kernels on another's buffer),
- * and as PyTorch does it (a handle a segment, offsets in it, an event). Then what comes when an
- * exporter was killed. The first process never uses CUDA, which a fork would not survive.
+ * Memory and events shared by processes, as in NVIDIA's simpleIPC sample (one process allocates for
+ * all, handles and events are in shared memory, each runs kernels on another's buffer), and as
+ * PyTorch does it (a handle for each segment, offsets in it, an event). Then the state after an
+ * exporter was killed. The first process never uses CUDA: a fork after its use would fail.
  */
 #include "gpu.h"
 
@@ -25,7 +25,7 @@ struct Shared {
 };
 static Shared *shared;
 
-/* Until all processes are here; the last one opens the gate for this round. */
+/* Wait until all processes are here; the last one opens the gate for this round. */
 static void barrier(int processes)
 {
 	static int round;
@@ -67,8 +67,8 @@ static unsigned long long count_wrong(const uint32_t *at, size_t n, uint32_t tag
 
 /* --- simpleIPC --- */
 
-/* Each process opens all buffers, and in each round fills the one of its neighbour. Events order
- * the processes' streams. */
+/* Each process opens all buffers, and fills its neighbour's in each round. Events order the
+ * processes' streams. */
 static void simple_child(int index)
 {
 	uint32_t *buffers[PROCESSES];
@@ -147,8 +147,8 @@ static void tensors_exporter(int)
 	MUST(cudaEventRecord(event));
 	MUST(cudaIpcGetEventHandle(&shared->event[0], event));
 	barrier(2);
-	barrier(2); /* the other has what it needs */
-	_exit(0);   /* as a producer that ends early */
+	barrier(2); /* the importer has all it needs */
+	_exit(0);   /* like a producer that ends early */
 }
 
 static void *open_cached(const cudaIpcMemHandle_t *handle)

@@ -7,7 +7,7 @@ extern "C" __global__ void add(float *to, const float *a, const float *b, int n)
 		to[i] = a[i] + b[i];
 }
 
-/* Until the host sets *go. */
+/* Runs until the host sets *go. */
 extern "C" __global__ void hold(volatile int *go)
 {
 	while (!*go)

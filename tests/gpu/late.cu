@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kernels that overwrite their block late, which is freed meanwhile: what is allocated next and
- * filled by other streams must keep its contents, in streams of every kind, in two contexts, while
- * a capture is open, freed in stream order, on a full device, and by many threads.
+ * Kernels overwrite their block late, after the host has freed it. Blocks that are allocated next,
+ * and filled by other streams, must keep their contents: in streams of every kind, in two contexts,
+ * during a capture, after frees in stream order, on a full device, and with many threads.
  */
 #include "gpu.h"
 
@@ -14,7 +14,7 @@
 
 static const size_t sizes[] = {3000, 70000, MIB, 3 * MIB, 40 * MIB};
 
-/* One block of threads, so that others find a place beside it. */
+/* One block of threads, so that other kernels run beside it. */
 static __global__ void late(uint32_t *at, uint64_t words)
 {
 	unsigned long long begin, now;
@@ -40,7 +40,7 @@ static Block take(size_t size)
 	return b;
 }
 
-/* In a stream that waits for no other one. */
+/* Allocates a block, and fills it in `stream`, which must not wait for other streams. */
 static Block take_filled(size_t size, cudaStream_t stream)
 {
 	Block b = take(size);
@@ -98,7 +98,7 @@ static void streams(const char *what, cudaStream_t runs)
 	MUST(cudaStreamDestroy(fills));
 }
 
-/* A fence before a free says nothing of it: work goes on while blocks are freed one by one. */
+/* A fence recorded before a free does not cover it. Work goes on while blocks are freed. */
 static void pipeline()
 {
 	cudaStream_t runs[4], fills = stream_of(cudaStreamNonBlocking);
@@ -165,7 +165,7 @@ static void during_capture()
 		MUST(cudaStreamDestroy(stream));
 }
 
-/* --- a second context, whose kernels its own fence covers --- */
+/* --- a second context, whose own fence covers its kernels --- */
 
 static void contexts()
 {
@@ -197,7 +197,7 @@ static void contexts()
 	}
 }
 
-/* --- the device holds but one of them --- */
+/* --- the device holds only one of the blocks --- */
 
 static void full()
 {

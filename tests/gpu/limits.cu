@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The whole device: allocate until it is full, free, and find the memory back: for cudaMalloc, for
- * every other way of taking device memory, and in what cudaMemGetInfo says.
+ * The whole device: allocate until it is full, free, and get the memory again: by cudaMalloc, by
+ * every other call that takes device memory, and in the answer of cudaMemGetInfo.
  */
 #include "gpu.h"
 
@@ -31,7 +31,7 @@ static void empty(std::vector<void *> &blocks)
 	blocks.clear();
 }
 
-/* Idle memory must be there for whoever asks: 80% of the device by each other entry. */
+/* Idle memory must serve every call: 80% of the device by each other one. */
 static void take_by_others(size_t size)
 {
 	void *at;
@@ -69,7 +69,7 @@ int main()
 	MUST(cudaFree(0));
 	size_t before = free_now();
 	for (size_t step : {(size_t)1 << 30, (size_t)300 << 20, (size_t)5000000}) {
-		if (step < ((size_t)16 << 20)) { /* leave only a little for the small ones */
+		if (step < ((size_t)16 << 20)) { /* leave only little room for the small blocks */
 			void *most;
 			MUST(cudaMalloc(&most, before - ((size_t)4 << 30)));
 			blocks.push_back(most);

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The programs that run on a GPU. `make gpu-bundle` puts everything they need into one folder, gpu-bundle/, that can be
-# carried to a machine with a GPU and without a compiler; `make check-gpu` runs it here and leaves what was printed under
-# GPU_RESULTS; tests/gpu/results keeps the runs that README.md speaks of.
-GPU_BUILT = runtime cycles limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
-	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many
-GPU_COPIED = cycled.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_numba.py with_torch_core.py with_torch_ipc.py under.sh run.sh
-EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
+# Programs that run on a GPU. `make gpu-bundle` makes one folder of them, gpu-bundle/, for a machine with a
+# GPU and without a compiler. `make check-gpu` runs the folder here, and leaves the output under GPU_RESULTS.
+# tests/gpu/results has the runs that README.md cites.
+GPU_BUILT = runtime cycles turns limits idle ipc late ordered capture peer pair many blas fft sparse thrust cub \
+	churn overrun aligned foreign_free inkernel inkernel_full inkernel_idle inkernel_many kernels40
+# Programs of README's walk to the source line: with debug information of the host code, and line numbers of
+# kernels.
+GPU_WALKED = words waves
+GPU_COPIED = cycled.sh train.py with_cupy.py with_cupy_core.py with_cupy_inkernel.py with_jax.py with_nccl.py with_nccl_two.py with_numba.py with_torch_core.py with_torch_ipc.py with_torch_streams.py with_torch_tokens.py under.sh run.sh others.py others.txt
+dist_check_SCRIPTS += %D%/others.bats
+TESTS += %D%/others.bats
+EXTRA_DIST += %D%/gpu.h %D%/heap.h %D%/heap.cu $(GPU_BUILT:%=%D%/%.cu) $(GPU_WALKED:%=%D%/%.cu) $(GPU_COPIED:%=%D%/%) \
 	$(ODD_SOURCES) $(ODD_ROWS) %D%/odd.h %D%/driver.cc %D%/inkernel_jit.cc %D%/inkernel_load.cc %D%/inkernel_load.h %D%/inkernel_module.cu %D%/inkernel_restore.c %D%/kernels.cu %D%/grow.cu %D%/core_contexts.c
 GPU_ARCH = sm_90
 GPU_NVCC = $(NVCC) -arch=$(GPU_ARCH) -O2 -std=c++17 --extended-lambda -Wno-deprecated-gpu-targets
@@ -20,6 +25,9 @@ gpu-bundle: all api/gpumem_device.cuh
 	rm -rf gpu-bundle && mkdir gpu-bundle
 	for p in $(GPU_BUILT); do \
 		$(GPU_NVCC) $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p -Xlinker --as-needed $(GPU_LIBS) || exit 1; done
+	for p in $(GPU_WALKED); do \
+		$(GPU_NVCC) -lineinfo -Xcompiler -g -Xlinker --build-id $(GPU_SRC)/$$p.cu -o gpu-bundle/$$p || exit 1; done
+	$(GPU_NVCC) $(top_srcdir)/tests/workloads/lists.cu -o gpu-bundle/lists
 	$(GPU_NVCC) -I api -I $(top_srcdir)/api $(GPU_SRC)/grow.cu -o gpu-bundle/grow -L.libs -lgpumem-core
 	for how in HEADER INLINED; do $(GPU_NVCC) -DCHURN_$$how -I api -I $(top_srcdir)/api $(GPU_SRC)/churn.cu \
 		-o gpu-bundle/churn_`echo $$how | tr A-Z a-z` -L.libs -lgpumem-core || exit 1; done
@@ -33,6 +41,7 @@ gpu-bundle: all api/gpumem_device.cuh
 	$(GPU_NVCC) -G $(GPU_SRC)/inkernel.cu -o gpu-bundle/inkernel_debug
 	$(GPU_NVCC) -G $(GPU_SRC)/aligned.cu -o gpu-bundle/aligned_debug
 	$(GPU_NVCC) -rdc=true $(GPU_SRC)/inkernel.cu -o gpu-bundle/inkernel_rdc
+	$(filter-out -arch=%,$(GPU_NVCC)) -gencode arch=compute_75,code=compute_75 $(GPU_SRC)/kernels40.cu -o gpu-bundle/kernels40_ptx
 	mkdir gpu-bundle/modules
 	$(GPU_NVCC) -cubin $(GPU_SRC)/inkernel_module.cu -o gpu-bundle/modules/plain.cubin
 	$(GPU_NVCC) -G -cubin $(GPU_SRC)/inkernel_module.cu -o gpu-bundle/modules/debug.cubin

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Eight processes on one device at once: each allocates, fills, copies, frees and verifies on its
-// own, while all of them together hold four fifths of the device; what they print is put together
-// in order of rank.
+// Eight processes on one device at once. Each allocates, fills, copies, frees and verifies by
+// itself; together they hold four fifths of the device. Their output is printed in the order of
+// ranks.
 #include <pthread.h>
 #include <string>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 
 static const int RANKS = 8, ROUNDS = 400, HELD = 48;
 
-/* A tenth of the device, held until every process has its own; its words that are wrong then. */
+/* Hold a tenth of the device until all processes hold theirs. Returns the number of wrong words. */
 static unsigned long long hold(int rank, pthread_barrier_t *all)
 {
 	size_t ignored, total;

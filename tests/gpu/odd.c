@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * At least 200 wrong and odd calls of the driver API, natively and preloaded: usage: odd
- * [KERNELS.cubin] [SECTION]. Each section is a process of its own, with a context of its own: what
- * breaks one changes no row of another. On the simulated driver no kernels are needed.
+ * [KERNELS.cubin] [SECTION]. Each section is a process with a context of its own, so a broken
+ * context affects no other section. On the simulated driver no kernels are needed.
  */
 #include "odd.h"
 
@@ -15,7 +15,7 @@ const char *odd_kernels;
 void odd_begin(struct odd *o, const char *name)
 {
 	printf("%s%s%s:", o->state ? o->state : "", o->state ? ", " : "", name);
-	fflush(stdout); /* so that a row that crashes has a name */
+	fflush(stdout); /* so that the name of a crashing row is printed */
 	if (o->enter)
 		o->enter(o);
 }
@@ -70,7 +70,7 @@ static void odd_start(struct odd *o)
 
 /* --- sections --- */
 
-/* Before cuInit there is no memory: any address does. */
+/* Before cuInit there is no memory: any address will do. */
 static void rows_before(struct odd *o)
 {
 	static char host[ODD_HOST];
@@ -123,7 +123,7 @@ ROWS(capture)
 static const struct section {
 	const char *name;
 	void (*run)(struct odd *o);
-	bool early; /* before cuInit */
+	bool early; /* runs before cuInit */
 } sections[] = {
 	{"before", rows_before, true},
 	{"alloc", rows_alloc, false},
@@ -154,7 +154,7 @@ static const struct section {
 	{"forked", odd_state_forked, false},
 };
 
-/* The section in a process that has not used CUDA yet. */
+/* Run the section in a process that has not used CUDA yet. */
 static bool section_run(const struct section *s)
 {
 	struct odd o = {.state = s->name};

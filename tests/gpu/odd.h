@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of wrong and odd calls: odd_*.def, one row a line, and the tables of odd_tables.c. Each
- * row prints its name, what its calls answered and what else a program can see, never an address,
- * so that a native and a preloaded run print the same lines. No row may hang, end the process, or
- * depend on time, on addresses or on the size of the device. Rows whose lines may differ: none.
+ * row prints its name, the results of its calls, and other visible effects, never an address: a
+ * native and a preloaded run print the same lines. No row may hang, end the process, or depend on
+ * time, on addresses or on the size of the device. No row has a justified difference.
  *
- * Left out, as the driver (580, H100) dies of them natively, or loses its context: copies and boxes
- * of any type of memory that was freed, a batch from a freed block, the exchange of a capture mode
- * with NULL, cuMemcpy3DPeer(NULL), a free of memory whose own context is gone. And a node that
- * fills rows 2^62 bytes apart, which the driver adds with addresses that wrap around: they may be
- * another block's.
+ * Left out are calls that crash the native driver (580, H100) or break its context: copies and
+ * boxes of any memory type that was freed, a batch from a freed block, the exchange of a capture
+ * mode with NULL, cuMemcpy3DPeer(NULL), a free of memory whose own context is gone. Also left out
+ * is a node that fills rows 2^62 bytes apart: the driver's sum of addresses wraps around, perhaps
+ * into another block.
  */
 #ifndef GM_TESTS_GPU_ODD_H
 #define GM_TESTS_GPU_ODD_H
@@ -25,28 +25,28 @@
 #define MIB ((size_t)1 << 20)
 #define ODD_HOST (8 * KIB)
 #define ODD_SPARE 16
-#define ODD_NOWHERE ((CUdeviceptr)4096) /* no driver has memory there */
+#define ODD_NOWHERE ((CUdeviceptr)4096) /* the driver has no memory there */
 
-/* What rows work on. Sizes are not multiples of anything, so that every byte counts. */
+/* The memory of the rows. No size is a multiple of the granularity: every byte counts. */
 struct odd {
 	CUdevice device;
-	CUcontext context; /* the primary one */
+	CUcontext context; /* the primary context */
 	CUstream stream;   /* non-blocking */
 	CUdeviceptr block; /* of 1000 bytes */
-	CUdeviceptr other; /* likewise */
+	CUdeviceptr other; /* of 1000 bytes, too */
 	CUdeviceptr big;   /* of 3 MiB and 100 bytes */
-	CUdeviceptr freed; /* was of 1000 bytes: only while no row has allocated since */
+	CUdeviceptr freed; /* was of 1000 bytes; valid only until a row allocates */
 	CUdeviceptr managed;
-	char *pinned; /* ODD_HOST bytes, as `host` has */
+	char *pinned; /* ODD_HOST bytes, like `host` */
 	char *host;
 	CUdeviceptr spare[ODD_SPARE]; /* for rows that free */
 	unsigned taken;
-	/* Where all rows stand in the same state: its name, and what comes around each row. */
+	/* For rows that run in a common state: its name, and calls before and after each row. */
 	const char *state;
 	void (*enter)(struct odd *o), (*leave)(struct odd *o);
 	CUstreamCaptureMode mode;
-	bool gone;   /* the memory, while a context is current */
-	bool forked; /* a child, in which the driver does not work */
+	bool gone;   /* the memory is gone, and a context is current */
+	bool forked; /* in a child, where the driver does not work */
 };
 
 /* The path of a module with the kernel `add`, or NULL on the simulated driver. */
@@ -56,12 +56,12 @@ extern const char *odd_kernels;
 void odd_begin(struct odd *o, const char *name);
 void odd_end(struct odd *o);
 
-/* A block of `size` bytes; one that is freed already; one that was allocated early. */
+/* A block of `size` bytes; a freed one; one that was allocated early. */
 CUdeviceptr odd_block(size_t size);
 CUdeviceptr odd_freed(size_t size);
 CUdeviceptr odd_take(struct odd *o);
 
-/* A context of the program's own, which is then current. */
+/* Create a context, and make it current. */
 CUcontext odd_context(struct odd *o);
 
 /* odd_states.c: the rows of odd_states.def in each state. */
@@ -78,14 +78,19 @@ void odd_state_broken(struct odd *o);
 void odd_state_captured(struct odd *o);
 void odd_state_captured_elsewhere(struct odd *o);
 
-/* odd_help.c: 2 MiB of physical memory; mapped; an empty graph; a node in one of its own. */
+/* odd_help.c: 2 MiB of physical memory; such memory, mapped; an empty graph; a node in a graph of
+ * its own. */
 CUmemGenericAllocationHandle odd_created(void);
 CUdeviceptr odd_mapped(void);
 CUgraph odd_graph(void);
 CUresult odd_memset_node(struct odd *o, CUdeviceptr at, size_t pitch, unsigned element,
 			 size_t width, size_t rows);
 CUresult odd_copy_node(struct odd *o, CUdeviceptr to, CUdeviceptr from, size_t width, size_t rows);
-/* One call, made by another thread, in `context` or in none. */
+/* Prints the results of three calls: a node for 8 bytes of `at` is added in context `first`, or in
+ * none; made executable; and changed to context `then`. The node copies the bytes from `from`, or
+ * fills them if `from` is 0. */
+void odd_node_contexts(CUdeviceptr at, CUdeviceptr from, CUcontext first, CUcontext then);
+/* One call on another thread, in `context` or in none. */
 enum odd_call { ODD_FREE, ODD_MEMSET, ODD_RANGE, ODD_ATTRIBUTE };
 CUresult odd_elsewhere(CUcontext context, enum odd_call call, CUdeviceptr at);
 
@@ -109,7 +114,7 @@ void odd_attributes(struct odd *o);
 #define TELL(...) printf(" " __VA_ARGS__)
 #define SAY(call) TELL("%d", (int)(call))
 
-/* For calls that have to succeed: print where and stop. */
+/* A call that must succeed: otherwise print the place, and exit. */
 #define MUST(call)                                                                         \
 	do {                                                                               \
 		int must_ = (int)(call);                                                   \
@@ -119,7 +124,7 @@ void odd_attributes(struct odd *o);
 		}                                                                          \
 	} while (0)
 
-/* A row: what it says and tells, in order. `o` is in scope. */
+/* A row: its name, then its SAY and TELL calls in order. `o` is in scope. */
 #define ODD(name, ...)               \
 	do {                         \
 		odd_begin(o, name);  \

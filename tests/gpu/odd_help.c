@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rows of odd_*.def need more than a line for. */
+/* Helpers for rows of odd_*.def that need more than a line. */
 #include "odd.h"
 
 #include <pthread.h>
@@ -61,6 +61,30 @@ CUresult odd_copy_node(struct odd *o, CUdeviceptr to, CUdeviceptr from, size_t w
 	};
 	CUgraphNode node;
 	return cuGraphAddMemcpyNode(&node, odd_graph(), NULL, 0, &params, o->context);
+}
+
+void odd_node_contexts(CUdeviceptr at, CUdeviceptr from, CUcontext first, CUcontext then)
+{
+	const CUDA_MEMSET_NODE_PARAMS fill = {
+		.dst = at, .value = 1, .elementSize = 1, .width = 8, .height = 1};
+	const CUDA_MEMCPY3D copy = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = from,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = at,
+		.WidthInBytes = 8,
+		.Height = 1,
+		.Depth = 1,
+	};
+	CUgraph graph = odd_graph();
+	CUgraphNode node = NULL;
+	CUgraphExec exec = NULL;
+	SAY(from ? cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, first)
+		 : cuGraphAddMemsetNode(&node, graph, NULL, 0, &fill, first));
+	SAY(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	if (node && exec)
+		SAY(from ? cuGraphExecMemcpyNodeSetParams(exec, node, &copy, then)
+			 : cuGraphExecMemsetNodeSetParams(exec, node, &fill, then));
 }
 
 struct elsewhere {

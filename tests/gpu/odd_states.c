@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same calls in states in which natively most of them fail: odd_states.def. */
+/* The same calls in states in which most of them fail natively: odd_states.def. */
 #include "odd.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* cuda.h hides it; every driver has it. */
+/* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 void odd_states(struct odd *o)
@@ -29,7 +29,7 @@ CUcontext odd_context(struct odd *o)
 	return context;
 }
 
-/* Anew, for rows have freed some, or given them an attribute. */
+/* New memory for each state: rows have freed some of it, or set attributes. */
 static void blocks_make(struct odd *o)
 {
 	MUST(cuMemAllocManaged(&o->managed, 1000, CU_MEM_ATTACH_GLOBAL));
@@ -49,14 +49,14 @@ void odd_state_no_context(struct odd *o)
 	states_called(o, "no context");
 }
 
-/* The context that owns the memory is not the one that is current. */
+/* The current context is not the memory's. */
 void odd_state_second(struct odd *o)
 {
 	odd_context(o);
 	states_called(o, "another context");
 }
 
-/* Memory of a context that was destroyed. */
+/* The memory of a destroyed context. */
 void odd_state_gone(struct odd *o)
 {
 	CUcontext own = odd_context(o);
@@ -67,7 +67,7 @@ void odd_state_gone(struct odd *o)
 	states_called(o, "its context destroyed");
 }
 
-/* Handles of streams end with their context: the default one has none. */
+/* Stream handles end with their context: the rows use the default stream. */
 void odd_state_reset(struct odd *o)
 {
 	o->stream = NULL;
@@ -111,7 +111,7 @@ static void *thread_destroy(void *context)
 	return NULL;
 }
 
-/* By another thread, so that it stays current here. */
+/* Another thread destroys it, so that it stays current here. */
 void odd_state_ended(struct odd *o)
 {
 	o->stream = NULL;
@@ -154,10 +154,10 @@ void odd_state_captured(struct odd *o)
 	}
 }
 
-/* The main thread captures, another one makes the calls. */
+/* The main thread captures; another thread makes the calls. */
 static struct {
 	sem_t asked, done;
-	void (*call)(struct odd *o); /* NULL: no more */
+	void (*call)(struct odd *o); /* NULL: end */
 } main_thread;
 
 static void main_thread_ask(void (*call)(struct odd *o))
@@ -213,9 +213,9 @@ void odd_state_captured_elsewhere(struct odd *o)
 	MUST(pthread_join(thread, NULL));
 }
 
-/* --- processes, errors --- */
+/* --- processes, sticky errors --- */
 
-/* The driver does not work in a child of fork. */
+/* The driver does not work in a forked child. */
 void odd_state_forked(struct odd *o)
 {
 	int status = 0;
@@ -231,7 +231,7 @@ void odd_state_forked(struct odd *o)
 	MUST(status);
 }
 
-/* A kernel that writes to NULL. */
+/* Run a kernel that writes to NULL. */
 static void context_break(struct odd *o)
 {
 	CUmodule module;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows that are products: each form of a call with each odd argument. A row of a table that a
- * driver might take at its word is last in its table.
+ * Rows that are products: each form of a call with each odd argument. A row that a driver might
+ * accept and execute is last in its table.
  */
 #include "odd.h"
 
 #define ROWS(table) (sizeof(table) / sizeof *(table))
 
-/* Where the odd address of a call lies. */
+/* The place of a call's odd address. */
 enum place { BLOCK, BIG, FREED, NOTHING, HOST, PINNED, MANAGED };
 
 static CUdeviceptr place_address(struct odd *o, enum place place)
@@ -37,7 +37,7 @@ static void table_begin(struct odd *o, const char *form, const char *which)
 	odd_begin(o, name);
 }
 
-/* --- linear copies: the other end is always good --- */
+/* --- linear copies: the other end is always valid --- */
 
 #define COPY(name, call)                                               \
 	static CUresult name(struct odd *o, CUdeviceptr odd, size_t n) \
@@ -75,7 +75,7 @@ static const struct copy {
 	{"DtoDAsync from", within_from_async},
 };
 
-/* Of addresses of any kind, so that those that no device has are the host's. */
+/* Unified addresses: an address that no device has is taken for the host's. */
 static const struct copy unified[] = {
 	{"any to", any_to},
 	{"any from", any_from},
@@ -96,7 +96,7 @@ static const struct {
 	{"all", BLOCK, 0, 1000},
 	{"the last byte", BLOCK, 999, 1},
 	{"all and a byte", BLOCK, 0, 1001},
-#define UNIFIED_SPANS 8 /* of the others the driver makes host addresses, and dies of them */
+#define UNIFIED_SPANS 8 /* the driver takes the others for host addresses, and crashes */
 	{"a byte past the end", BLOCK, 1000, 1},
 	{"across the end", BLOCK, 993, 8},
 	{"a freed block", FREED, 0, 8},
@@ -128,13 +128,13 @@ void odd_unified(struct odd *o)
 	copies_made(o, unified, ROWS(unified), UNIFIED_SPANS);
 }
 
-/* --- rows and boxes, from the host to an odd place --- */
+/* --- rows and boxes, from the host to an odd address --- */
 
 struct shape {
 	const char *name;
 	enum place place;
 	size_t width, height, pitch, x, y;
-	CUmemorytype type; /* of the odd place */
+	CUmemorytype type; /* of the memory at the odd address */
 	size_t depth, rows, z;
 };
 
@@ -252,8 +252,8 @@ void odd_boxes(struct odd *o)
 struct fill {
 	const char *name;
 	enum place place;
-	size_t offset, bytes; /* of a line; of a row */
-	size_t rows, pitch;   /* 0 rows: a line */
+	size_t offset, bytes; /* offset of the line; bytes of a row */
+	size_t rows, pitch;   /* rows 0: a line */
 };
 
 #define LINES(bits)                                                                              \
@@ -347,7 +347,7 @@ void odd_fills(struct odd *o)
 			fill_row(o, fills[f].name, fills[f].rows, &squares[s]);
 }
 
-/* --- attributes of pointers: what is answered, and is anything written? --- */
+/* --- attributes of pointers: the result, and whether the output was written --- */
 
 #define ATTRIBUTE(name)                            \
 	{                                          \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Blocks that are freed while kernels still write to them, and used again at once in the order of
- * their stream (GPUMEM_FREE=ordered): first in one stream, then in four, of which three come now
- * and then. Each block is checked, in its stream, before its last write.
+ * their stream (GPUMEM_FREE=ordered): first in one stream, then in four, three of which are used
+ * rarely. Each block is checked in its stream before its last write.
  */
 #include "gpu.h"
 

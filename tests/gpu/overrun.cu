@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A kernel writes where it must not, and compute-sanitizer has to say so. Usage: overrun end|freed:
-// past the end of its block, or into one that was freed.
+// A kernel writes out of bounds, and compute-sanitizer must report it. Usage: overrun end|freed:
+// past the end of its block, or into a freed block.
 #include <cstring>
 
 #include "gpu.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two GPUs: every form of copy between them, without and with peer access, and a kernel that reads
+/* Two GPUs: every form of copy between them, with and without peer access, and a kernel that reads
  * the other's memory. */
 #include "gpu.h"
 
@@ -89,7 +89,7 @@ static const char *const forms[] = {"cudaMemcpy default",  "cudaMemcpy device to
 				    "cudaMemcpy2DAsync",   "cuMemcpy3DPeer",
 				    "cuMemcpy3DPeerAsync"};
 
-/* `access`: 0 nobody may read the other's memory, 1 device 0 may, 2 both may. */
+/* `access`: 0 no device may read the other's memory, 1 device 0 may, 2 both may. */
 static void all_forms(Pair &pair, int access)
 {
 	static uint32_t tag = 1;
@@ -103,7 +103,7 @@ static void all_forms(Pair &pair, int access)
 				int result = copy(pair, form, source);
 				check(pair, forms[form], result, !source, tag);
 			}
-	if (access) { /* a kernel on device 0 reads what lies on device 1 */
+	if (access) { /* a kernel on device 0 reads memory of device 1 */
 		prepare(pair, 1, ++tag);
 		MUST(cudaSetDevice(0));
 		MUST(cudaMemset(pair.bad[0], 0, sizeof(unsigned long long)));

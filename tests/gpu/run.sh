@@ -1,21 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Run every program beside this script natively and under the preload, and compare what they print.
-# Usage: run.sh RESULTS [NAME]...   Results go to RESULTS/DATE-DEVICExCOUNT. A case that cannot run here (exit status 77: needs
-# two GPUs, no PyTorch; 127: a library is missing) is counted as skipped; with GPU_STRICT=1 a skip is a failure. GPU_JOBS (4):
-# cases at a time. Ends with a line "N passed, N failed, N skipped"; exit status 1 if any failed.
+# Run every program beside this script natively and under the preload, and compare the outputs. Usage: run.sh
+# RESULTS [NAME]... Results are in RESULTS/DATE-DEVICExCOUNT. A case that cannot run here (exit status 77:
+# needs two GPUs, or PyTorch; 127: a library is missing) is counted as skipped; with GPU_STRICT=1 a skip is a
+# failure. GPU_JOBS (4): cases at a time. Ends with a line "N passed, N failed, N skipped"; exit status 1 if
+# any failed.
 set -u
 
 # NAME  LIMIT  LOGS  SERVED  COMMAND
-# LIMIT: seconds for each of the two runs. LOGS: how many processes use CUDA, and leave a log (0: ncu puts a driver of its own
-# in front of the library). SERVED pool: every log shows allocations of cuMemAlloc's family, all of them served by the pool;
-# a number: as pool, and it is exactly so many; heap: in every log kernels made a device heap grow; copied: as pool, and the logs
-# count exactly the bytes copied that the program prints (to_device_bytes=, to_host_bytes=); slept: as pool, and the process
-# slept and woke twenty times; early: as pool, and freed memory was used again at once (GPUMEM_FREE=ordered); any: the case may
-# take its memory elsewhere, too. JAX takes its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's: what it serves is
-# 64.2 MiB in 9 blocks that are taken at the start. A number with +created or +async: and the log counts JAX's own calls.
-# In COMMAND, assignments come first and @ is the folders of the toolkit's libraries. "--": what runs has to end first, for
-# what follows needs the device for itself, or a quiet one, or much of its memory.
+# LIMIT: seconds for each of the two runs. LOGS: the number of processes that use CUDA, and leave a log (0:
+# ncu loads a driver of its own before the library).
+# SERVED pool: every log has allocations of cuMemAlloc's family, all of them served by the pool.
+# SERVED N: as pool, and exactly N allocations. heap: in every log kernels made a device heap grow.
+# copied: as pool, and the logs count exactly the copied bytes that the program prints (to_device_bytes=,
+# to_host_bytes=). slept: as pool, and the process slept and woke twenty times. early: as pool, and freed
+# memory was used again at once (GPUMEM_FREE=ordered). any: the case may allocate by other calls, too.
+# JAX allocates its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's. The pool serves its 64.2
+# MiB in 9 blocks at the start. N+created or N+async: the log also counts JAX's own calls.
+# In COMMAND, assignments are first, and @ stands for the folders of the toolkit's libraries. "--": the
+# running cases have to end first, because the following ones need the whole device, a quiet one, or much of
+# its memory.
 cases() {
 	cat <<'END'
 runtime             120  1  pool  ./runtime
@@ -83,7 +87,21 @@ hashjoin            240  1  heap  ./hashjoin --verify --untimed -n 16Ki,1M,4M
 hashjoin_chains     240  1  heap  ./hashjoin --verify --untimed -n 1M --probes=64
 pagesteps           120  1  pool  ./pagesteps --untimed --pages=4Mi -t 20480
 smallnodes          120  1  heap  ./smallnodes --verify --untimed --edges=1M --keys=1000 --heap=4Gi
+barneshut           240  1  heap  ./barneshut --verify --untimed -n 100k -s 3 --heap=4Gi
+barneshut_lists     120  1  heap  ./barneshut --verify --untimed -n 4k -s 3 --levels=4
+arraylist           240  1  heap  ./arraylist --verify --untimed -w fixed,bump,malloc,group,group-bump --heap=1Gi
+arraylist_items     120  1  heap  ./arraylist --verify --untimed -n 1000 --group=100 --most=9 --reads=1M
+expressions         240  1  heap  ./expressions --verify --untimed --depth=5 --space=1Gi --heap=4Gi
+hostarrays          120  1  pool  ./hostarrays --verify --untimed --points=100k --rows=50k --steps=8 --repeat=3
+dyngraph            240  1  heap  ./dyngraph --verify --untimed -w aim,faim,malloc,granule,ouro-va-p --update=edges,vertices,sorted --reinit=move,compact -b 10k --rounds=3 --heap=4Gi
+dyngraph_warp       240  1  heap  ./dyngraph --verify --untimed -w aim,faim,malloc,granule,ouro-va-p --update=edges,vertices,sorted --reinit=move,compact -b 10k --rounds=3 --heap=4Gi --worker=warp --delete=random
+dyngraph_policies   240  1  pool  ./dyngraph --verify --untimed -w bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-vl-c,rw,rw-bm,corw --edges=100k -b 10k --room=2Gi
 spgemm_skew         240  1  heap  ./spgemm --verify --untimed -a skew --share=1 -s 8,auto --heap=4000000000
+--
+kernels40           600  1  heap  ./kernels40 kernels
+kernels40_ptx       600  1  heap  ./kernels40_ptx kernels
+kernels40_threads   600  1  heap  ./kernels40 threads
+kernels40_rounds    600  1  heap  ./kernels40 rounds
 --
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
@@ -93,8 +111,10 @@ sleep_peer          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./peer
 sleep_inkernel      240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./inkernel
 sleep_blas          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./blas
 sleep_jax           240  1  9+created GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+sleep_folder        240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=/tmp ./runtime
 sleep_nccl          120  1  any   GPUMEM_SLEEP=1 python3 with_nccl.py
 cycles_plain        120  1  slept GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% ./cycled.sh ./cycles plain
+cycles_folder       300  1  slept GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=/tmp ./cycled.sh ./cycles plain
 cycles_graph        120  1  slept GPUMEM_SLEEP=1 ./cycled.sh ./cycles graph
 cycles_blas         120  1  slept GPUMEM_SLEEP=1 LD_LIBRARY_PATH=@ ./cycled.sh ./cycles blas
 cycles_malloc       120  1  slept GPUMEM_SLEEP=1 ./cycled.sh ./cycles malloc
@@ -103,9 +123,16 @@ cycles_cached       300  1  slept GPUMEM_SLEEP=1 TRAIN_STEPS=6000 ./cycled.sh py
 sleep_train         360  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=100% python3 train.py
 sleep_cupy          360  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_COPY=8 python3 with_cupy.py none pool
 cupy                180  1  pool  python3 with_cupy.py none pool
+torch_streams       180  1  pool  python3 with_torch_streams.py
+torch_streams_sync  180  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py
+torch_streams_defer 180  1  pool  GPUMEM_FREE=defer PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py
+torch_streams_ordered 180 1 early GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py
+torch_streams_core  180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_streams.py
 torch_core          180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_torch_core.py
 cupy_core           180  1  pool  CORE_LIBRARY=./libgpumem-core.so.0 python3 with_cupy_core.py
 core_contexts       180  1  pool  LD_LIBRARY_PATH=. ./core_contexts seconds 60
+--
+turns               120  2  pool  GPUMEM_SLEEP=1 ./turns
 --
 grow                120  1  pool  LD_LIBRARY_PATH=. ./grow
 churn               240  1  heap  ./churn 3
@@ -148,6 +175,8 @@ idle                300  4  pool  ./idle
 ipc                 120  9  pool  ./ipc
 ipc_native          120  9  any   GPUMEM_IPC=native ./ipc
 ipc_torch           180  2  pool  python3 with_torch_ipc.py
+nccl_two            240  2  pool  NCCL_NVLS_ENABLE=0 python3 with_nccl_two.py
+nccl_two_ipc        240  2  pool  NCCL_NVLS_ENABLE=0 NCCL_CUMEM_ENABLE=0 python3 with_nccl_two.py
 --
 late                120  1  any   ./late
 --
@@ -173,8 +202,8 @@ results=$(mkdir -p "$results" && cd "$results" && pwd) || exit 1
 shift
 only=" $* "
 export GPUMEM_LIBRARY_PATH="$here/libgpumem.so" LC_ALL=C
-# cuBLAS, cuFFT and cuSPARSE: the toolkit's, else those of NVIDIA's Python packages. Only the programs of this folder are shown
-# them: Python's packages find their own.
+# cuBLAS, cuFFT and cuSPARSE: the toolkit's, else those of NVIDIA's Python packages. Only programs of this
+# folder use this path: Python's packages find their own.
 libraries=/usr/local/cuda/lib64$(python3 -c '
 import glob, site, sys
 for where in site.getsitepackages() + sys.path:
@@ -185,9 +214,10 @@ note() { # note ok|no|skip NAME TEXT
 	printf '%-5s %s\n' "$1" "$2: $3" >>"$results/$2.verdict"
 }
 
-# Of the logs of a case: how many there are, the least and the sum of what the pool served, the sum of what the driver did,
-# the sum of sleeps, of wakes and of frees whose memory could be used again at once, the least by which device heaps grew, what the program took by cuMemCreate and by cuMemAllocAsync itself (calls of both,
-# bytes of both), and the bytes copied to devices and back.
+# Prints, for the logs of a case: their number; the least and the sum of allocations by the pool; the sum by
+# the driver; the sums of sleeps, of wakes, and of frees whose memory could be used again at once; the least
+# growth of device heaps in bytes; the program's own calls of cuMemCreate and cuMemAllocAsync (calls of both,
+# bytes of both); the bytes copied to devices and back.
 served() { # served LOG...
 	"$here/gpumemstat" summary --json "$@" | python3 -c '
 import json, sys
@@ -203,7 +233,7 @@ print(len(logs), min(pool), sum(pool), sum(driver), *slept, early, min(heap), su
       *copied)'
 }
 
-# The bytes copied to the device and back, as the program says.
+# The bytes copied to the device and back, by the program's output.
 said_copied() { # said_copied FILE
 	awk '{
 		for (i = 1; i <= NF; i++) {
@@ -214,7 +244,7 @@ said_copied() { # said_copied FILE
 	END {printf "%.0f %.0f\n", sum["to_device_bytes"], sum["to_host_bytes"]}' "$1"
 }
 
-# gpumemstat reads the logs of a case without complaint, and the driver was handed no allocation.
+# gpumemstat must read a case's logs without an error, and the driver must have served no allocation.
 read_logs() { # read_logs NAME LOGS SERVED
 	local name=$1 found least pool driver sleeps wakes early heap created async created_bytes async_bytes copied own=${3#*+} served=${3%+*}
 	local -a logs=("$results/logs/$name"/*)
@@ -279,8 +309,8 @@ compare() { # compare NAME LIMIT LOGS SERVED COMMAND...
 			tail -n 5 "$results/$name.native.err" "$results/$name.preloaded.err"
 		} >>"$results/$name.verdict"
 	fi
-	# Some ask for more than there is, or call what PyTorch should not, and the library says so.
-	said=$(grep '^gpumem: ' "$results/$name.preloaded.err" | grep -m 1 -v -e 'out of memory on device' -e 'gpumem_torch_alloc: ') && note no "$name" "$said"
+	# Some programs ask for more memory than there is, and the library reports that.
+	said=$(grep '^gpumem: ' "$results/$name.preloaded.err" | grep -m 1 -v 'out of memory on device') && note no "$name" "$said"
 	[ "$least" = 0 ] || read_logs "$name" "$least" "$by"
 }
 
@@ -290,7 +320,7 @@ rm -f "$results/SUMMARY.txt"
 	echo "# devices: $count, commit $(cat "$here/COMMIT" 2>/dev/null || echo unknown)"
 } | tee "$results/SUMMARY.txt"
 
-cd "$here" || exit 1 # so that results name no folder of this machine
+cd "$here" || exit 1 # results must name no folder of this machine
 names=
 while read -r name limit logs served command; do
 	if [ "$name" = -- ]; then

@@ -3,7 +3,7 @@
  * The runtime API as programs use it: sizes from 1 byte to 1 GiB with random lifetimes, every block
  * written and verified by kernels, copies of every form, and the errors of wrong calls. Built three
  * ways: static cudart, shared cudart, per-thread default stream. Arguments name the parts to run;
- * without any, all of them.
+ * without arguments all parts run.
  */
 #include <cstring>
 
@@ -163,7 +163,7 @@ static void errors()
 	printf("total %zu, free at most total %d\n", total, size <= total);
 }
 
-/* What a kernel writes late must not reach a block that was allocated after the free. */
+/* A kernel's late writes must not change a block that was allocated after the free. */
 static void late_writes()
 {
 	int *go;

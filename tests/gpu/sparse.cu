@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cuSPARSE: a matrix of small integers times a vector, a dense matrix, and itself, with the buffers
-// that the library asks the program for.
+// cuSPARSE: a matrix of small integers times a vector, a dense matrix, and itself, with buffers
+// that the program allocates for the library.
 #include <cusparse.h>
 
 #include "gpu.h"

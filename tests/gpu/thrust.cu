@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Thrust: algorithms with temporary storage of Thrust's, of an allocator of the program's;
-// vectors that grow; managed memory; work on a stream that nobody waits for.
+// Thrust: algorithms with temporary storage of Thrust and of a program's allocator; growing
+// vectors; managed memory; work on a stream without a wait.
 #include <thrust/device_vector.h>
 #include <thrust/reduce.h>
 #include <thrust/scan.h>
@@ -27,7 +27,7 @@ static Words words(size_t n, uint32_t tag)
 	return v;
 }
 
-/* Keeps what is freed for a request of the same size, as programs do that find cudaMalloc slow. */
+/* Keeps freed memory for a request of the same size, as programs do because cudaMalloc is slow. */
 struct Keeper {
 	typedef char value_type;
 	std::multimap<size_t, char *> idle;

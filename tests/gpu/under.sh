@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Run a program under a tool of the CUDA toolkit; print what the program prints, then what the tool found.
-# Usage: under.sh ncu|gdb|memcheck|initcheck|racecheck PROGRAM...   Exit status 77: the tool is not here, or not for this device.
+# Run a program under a tool of the CUDA toolkit; print the program's output, then the tool's result. Usage:
+# under.sh ncu|gdb|memcheck|initcheck|racecheck PROGRAM... Exit status 77: the tool is missing, or does not
+# support this device.
 set -u
 tool=$1
 shift

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CuPy with the allocators named: what it computes, as sums of bytes. Usage: with_cupy.py none|pool|async|managed..."""
+"""CuPy with the allocators named: its results, as sums of bytes. Usage: with_cupy.py
+none|pool|async|managed..."""
 import hashlib
 import sys
 

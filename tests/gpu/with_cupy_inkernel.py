@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CuPy's raw modules with kernels that call malloc, new and virtual functions, by NVRTC: what they compute."""
+"""CuPy's raw modules with kernels that call malloc, new and virtual functions, by NVRTC: their results."""
 import sys
 
 try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""JAX, with the allocator that the environment names: what it computes, as sums of bytes. Its arrays are not the pool's."""
+"""JAX, with the allocator of the environment: its results, as sums of bytes. Its arrays are not the pool's."""
 import hashlib
 import sys
 

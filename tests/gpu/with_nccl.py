@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A process with a communicator of NCCL is not put to sleep, and the refusal names NCCL."""
+"""A process with an NCCL communicator is not put to sleep, and the refusal names NCCL."""
 import os
 import subprocess
 import sys

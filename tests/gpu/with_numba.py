@@ -5,7 +5,7 @@ import sys
 
 try:
     import numpy
-    # What numba asks for and newer NumPy has dropped.
+    # Names that numba needs, and newer NumPy has dropped.
     for old, new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
         if not hasattr(numpy, old):
             setattr(numpy, old, getattr(numpy, new))
@@ -63,7 +63,7 @@ for n in (256, 65536, 1 << 20):
     scale[n // 256, 256](mapped, cuda.to_device(x))
     cuda.synchronize()
     show("mapped", numpy.array(mapped))
-    with cuda.defer_cleanup():  # what is dropped here is freed afterwards, all at once
+    with cuda.defer_cleanup():  # arrays dropped here are freed afterwards, all at once
         host = cuda.pinned_array(n, dtype=numpy.int32)
         host[:] = x
         for i in range(50):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk -f figures.awk KEPT.csv... figures.txt README.md: the measured figures of README are those of the kept files, and each
-# of them is in figures.txt. Measured is every number in the tables before README's first chapter, and outside of code every
-# number with a unit of time or rate, a ratio or an interval. Prints what is not so.
+# awk -f figures.awk KEPT.csv... figures.txt README.md: print each measured figure of README that differs from
+# the kept files, or is not in figures.txt. Measured figures: every number in the tables before README's first
+# chapter; outside of code, every number with a unit listed in END, or behind natively, ratio or interval.
 
-# A number as README writes it: 1,473.
+# Format a number as in README: 1,473.
 function text(format, value,    s, head, tail, at) {
 	s = sprintf(format, value)
 	at = index(s, ".")
@@ -14,7 +14,7 @@ function text(format, value,    s, head, tail, at) {
 	return head tail
 }
 
-# spec: SUITE CASE SIZE PEER COLUMN least|most|one SCALE FORMAT; SIZE and PEER are - for none, SIZE also <=N.
+# spec: SUITE CASE SIZE PEER COLUMN least|most|one SCALE FORMAT; "-" as SIZE or PEER: none; SIZE may be <=N.
 function figure(spec,    p, i, n, value, found, best) {
 	split(spec, p, " ")
 	for (i = 1; i <= rows; i++) {
@@ -33,7 +33,7 @@ function figure(spec,    p, i, n, value, found, best) {
 	return text(p[8], best * p[7])
 }
 
-# What is left of `string` where `pattern` matches was not in figures.txt.
+# Print each remaining match of `pattern`: phrases of figures.txt were removed from `string`.
 function refuse(string, pattern) {
 	gsub(/\n/, " ", string)
 	while (match(string, pattern)) {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Statements whose failure bash ignores under `set -e`, and bats with it: `! command`, and each part of `a && b` but the
-# last, unless they end a function or a subshell, whose status they are. In: what bash's `declare -f` prints, where each
-# statement has lines of its own (ignored.sh). Out: where, and the statement.
+# Print the place and text of each statement with a failure that bash, and so bats, ignores under `set -e`:
+# `! command`, and each part of `a && b` except the last. A statement at the end of a function or subshell is
+# exempt, because it gives the status. Input: output of bash's `declare -f`, with each statement on lines of
+# its own (ignored.sh).
 
 BEGIN { depth = blocks = 0 }
 
@@ -9,7 +10,7 @@ function top() { return substr(open, length(open)) }
 function push(c) { open = open c }
 function pop() { open = substr(open, 1, length(open) - 1) }
 
-# The failure of the list `s` is ignored: it ends in an inverted command, or it has an && without || behind it.
+# True: the failure of the list `s` is ignored. It ends in an inverted command, or has && without a later ||.
 function is_ignored(s,    n, part) {
 	sub(/[;& ]+$/, "", s)
 	if (s ~ /^(if|elif|while|until) /)
@@ -24,7 +25,8 @@ function judge(d) {
 	waits[d] = ""
 }
 
-# A statement is complete. `code` is the statement without what is in quotes, substitutions and [[ ]], `text` all of it.
+# Judge a complete statement. `text` is the statement; `code` is `text` without quoted text, substitutions and
+# [[ ]].
 function complete(ends_subshell) {
 	gsub(/^[ \t]+|[ \t]+$/, "", code)
 	gsub(/^[ \t]+|[ \t]+$/, "", text)
@@ -139,7 +141,7 @@ function scan(    c, two, three, t) {
 			push("aa")
 			eat(2)
 		} else if (two == "( ") {
-			# A subshell, whose statements are judged like others.
+			# The statements of a subshell are judged like others.
 			outer_code[depth] = code
 			outer_text[depth] = text "( "
 			depth++

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ignored.sh FILE...: the assertions of .bats files and their helpers that cannot fail (ignored.awk). bash itself brings the
-# file into a form with one statement a line: it reads the whole file as the body of a function, and runs nothing of it.
+# ignored.sh FILE...: print the assertions of .bats files and their helpers that cannot fail (ignored.awk).
+# bash itself puts each statement on its own lines: it parses the file as a function that is never called.
 here=$(dirname "$0")
 for file; do
 	{

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk -f layers.awk layers.txt SOURCE...: includes of a layer above that of the file, or of a folder that is in no layer.
-# With -v as=FILE all sources are taken for that file.
+# awk -f layers.awk layers.txt SOURCE...: print each include of a layer above the file's own, or of a folder
+# in no layer. With -v as=FILE each source is judged as FILE.
 
-# "src/pool/x.c" and "pool/x.h": pool. "" for a file beside it, or of the compiler.
+# The layer of "src/pool/x.c" and of "pool/x.h" is pool. A path without a folder has "": a file of the same
+# folder, or a header of the compiler.
 function layer_of(path) {
 	sub(/^(.*\/)?src\//, "", path)
 	return path ~ /\// ? substr(path, 1, index(path, "/") - 1) : ""

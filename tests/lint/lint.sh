@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What every file of the project owes its readers; prints TAP. Run with the source folder as argument, or $srcdir set.
+# Rules for every file of the project; prints TAP. Run with the source folder as argument, or $srcdir set.
 cd "${1:-${srcdir:-.}}" || exit 99
 n=0 bad=0
 
@@ -38,7 +38,8 @@ check "nothing of ours ends the host program" \
 	"$(grep -nE '(^|[^a-z_])(exit|_exit|abort|raise)\(' $(printf '%s\n' $code | grep -E '^(src|shim)/') |
 		grep -vE 'src/base/msg\.c|src/driver/null|src/sim/|/\*|^\S+\s+\*')"
 
-# Those of the C library end a thread that was cancelled. Readers run in gpumemstat alone; the thread of trim.c is ours.
+# A cancelled thread ends at a cancellation point of the C library. Exempt: the readers of logs, which run
+# only in gpumemstat, and trim.c, which runs on gpumem's own thread.
 points='open|openat|close|creat|read|write|pread|pwrite|readv|writev|poll|ppoll|select|nanosleep|clock_nanosleep|usleep|sleep'
 points+='|pthread_cond_wait|pthread_cond_timedwait|pthread_join|sem_wait|fsync|fdatasync|msync|lockf|sigtimedwait|sigwait|fopen|fread'
 points+='|fwrite|fclose|printf|fprintf|dprintf'
@@ -47,7 +48,7 @@ check "no cancellation point on threads of the program" \
 		grep -vE '^src/(driver/null|sim/|heap/device/|log/(read|load|check)\.c)|^shim/trim\.c|/\*|^\S+\s+\*' |
 		grep -v '^src/base/lock\.c:.*pthread_cond_wait(condition, &lock->mutex)')"
 
-# On threads of the program; base/sys.h only declares them.
+# Calls on threads of the program. Headers are exempt: base/sys.h only declares such functions.
 calls='gm_sys_[a-z_]+|syscall|mmap|munmap|memfd_create|dlopen|dl_iterate_phdr|readlink|gethostname|prctl|getpid|clock_gettime'
 calls+='|sched_yield|gm_lock_wait|pthread_(mutex|rwlock|cond)_[a-z]*(lock|wait)|pthread_create|(cuEvent|cuCtx)Synchronize'
 check "doc/host-calls.md names every file with a system call, a lock or a wait" "$(
@@ -77,14 +78,19 @@ check "gpumem-log(5) documents every kind of record" "$(
 
 if command -v mandoc >/dev/null; then
 	check "the manual pages are well-formed" "$(mandoc -T lint -W warning man/*.[1357] 2>&1)"
-	# A word that follows a flag within one macro becomes a flag, too; these are no words.
+	# A word behind a flag in one macro is rendered as a flag. The flags listed here are real ones.
 	check "no word of the manual pages is rendered as a flag" "$(for page in man/*.[1357]; do
 		mandoc -T ascii "$page" | sed 's|.\x08||g' | grep -oE '(^|[[:blank:](])-[a-z][a-z-]{3,}' | tr -d '[:blank:](' |
 			grep -vxE -e '-(lgpumem-core|std|arch)' | sed "s|^|$page: |"
 	done)"
+	# A word of a heading that names a macro is read as the macro: "In kernels" becomes "<kernels>".
+	check "no heading of the manual pages is rendered as an include" "$(for page in man/*.[1357]; do
+		mandoc -T ascii "$page" | sed 's|.\x08||g' | grep -E '^ {0,3}<' | sed "s|^|$page: |"
+	done)"
 else
 	skip "the manual pages are well-formed" "mandoc is not installed"
 	skip "no word of the manual pages is rendered as a flag" "mandoc is not installed"
+	skip "no heading of the manual pages is rendered as an include" "mandoc is not installed"
 fi
 if clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
 	check "clang-format 14 would change nothing" \
@@ -93,15 +99,26 @@ else
 	skip "clang-format 14 would change nothing" "clang-format 14 is not installed"
 fi
 check "README's figures are those of the kept measurements" \
-	"$(awk -f tests/lint/figures.awk tests/bench/results/*-pool.csv tests/bench/results/*-inkernel.csv tests/bench/results/*-copy.csv tests/lint/figures.txt README.md)"
-# quoted FOLDER BEGIN: how README's quote that begins like this differs from the kept file of the folder that it names
-quoted() {
-	kept=$(sed -n "s|.*\`\($1/[^\`]*\.summary\.txt\)\`.*|\1|p" README.md)
-	sed -n "/^    $2/,/^[^ ]/s/^    //p" README.md | diff - <(sed '/^$/d' "${kept:-/dev/null}") | grep -v '^[0-9]'
+	"$(awk -f tests/lint/figures.awk tests/bench/results/*-pool.csv tests/bench/results/*-inkernel.csv tests/bench/results/*-copy.csv tests/bench/results/*-sleep/residency.csv tests/lint/figures.txt README.md 2>&1)"
+check "README's summary is the kept one" "$(
+	sed -n "/^    program  demo/,/^[^ ]/s/^    //p" README.md |
+		diff - <(sed '/^$/d' tests/workloads/demo.summary.txt) | grep -v '^[0-9]')"
+# Print each block of gpumemstat's output in README's walk that is missing in the kept file named before it.
+walked() {
+	local folder line block= file=
+	folder=$(sed -n 's|.*(`\(tests/gpu/results/[^`]*-holds\)`).*|\1|p' README.md)
+	while IFS= read -r line; do
+		case $line in
+		'    '*) block+=${block:+$'\n'}${line#    } ;;
+		*)
+			[ -z "$block" ] || [[ $block == *gpumemstat\ * ]] || [[ $(<"$folder/$file") == *"$block"* ]] || echo "$file: $block"
+			block=
+			[[ $line =~ \`([a-z]+\.live\.txt)\` ]] && file=${BASH_REMATCH[1]}
+			;;
+		esac
+	done < <(sed -n '/^## Who holds the memory/,/^## In/p' README.md)
 }
-check "README's summaries are the kept ones that it names" "$(
-	quoted tests/gpu/results 'log  *gpumem'
-	quoted tests/workloads 'program  demo')"
+check "README's walk to the source line is from the kept files that it names" "$(walked)"
 check "nothing promises that no memory is lost to fragmentation" \
 	"$(grep -rniE '(never|no memory|nothing) lost to fragmentation' README.md NEWS doc man api)"
 check "NEWS begins with the release" \
@@ -113,7 +130,7 @@ ours=$(printf '%s\n' "$sources" | grep -E '^(api|programs|src|shim|tools)/')
 check "no identifier has a word of tests/lint/words.txt" "$(awk -f tests/lint/words.awk tests/lint/words.txt $ours)"
 check "no include points upwards" "$(awk -f tests/lint/layers.awk tests/lint/layers.txt $ours)"
 
-# Samples show that these checks fail where they should, and nowhere else.
+# Tests of these checks on samples: each must find every fault, and nothing else.
 check "words of identifiers are found" "$(diff <(grep -oE 'found [A-Za-z_]+' tests/lint/words.sample | sort) \
 	<(awk -f tests/lint/words.awk tests/lint/words.txt tests/lint/words.sample | sed 's/.*: /found /' | sort))"
 check "long lines and paragraphs are found" "$(
@@ -128,7 +145,7 @@ check "includes that point upwards are found" "$(
 		diff - <(printf '%s\n' heap/heap.h nowhere/x.h sim/sim.h)
 	printf '%s\n' sim/sim.h sim/simt_cpu.h | layers src/heap/device/simt.h | diff - <(echo sim/sim.h)
 	printf '%s\n' shim/shim.h heap/heap.h | layers src/takeover/load.c | diff - <(echo shim/shim.h))"
-# A sample shows that this one fails where it should, and nowhere else.
+# The same for ignored.sh.
 sample=tests/lint/ignored.sample
 check "assertions that cannot fail are found" "$(
 	tests/lint/ignored.sh $sample >/dev/null || echo "ignored.sh fails"

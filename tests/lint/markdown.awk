@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk -f markdown.awk FILE.md...: lines of more than 110 columns and paragraphs of more than 120 words. Tables are
-# excepted, and code is no paragraph; each item of a list is one.
+# awk -f markdown.awk FILE.md...: print lines of more than 110 columns, and paragraphs of more than 120 words.
+# An item of a list is a paragraph; code is none. Tables are exempt.
 
 function end_paragraph() {
 	if (words > 120)

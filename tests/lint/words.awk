@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk -f words.awk words.txt SOURCE...: identifiers and names of C sources that have one of the words that words.txt forbids. Comments,
-# strings and lines of #include are no identifiers.
+# awk -f words.awk words.txt SOURCE...: print the identifiers and file names of C sources that contain a word
+# forbidden by words.txt. Comments, strings and #include lines are not read.
 
 function is_excepted(identifier, file,    i) {
 	for (i = 1; i <= exceptions; i++)

@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Mutation tests: do the tests notice one-line faults? Of the last commit; MUTANTS=300 of them; SEED is that commit.
-EXTRA_DIST += tests/mutants/covered.py tests/mutants/equivalent.txt tests/mutants/mutants.py tests/mutants/sites.py
+# Mutation tests: do the tests find one-line faults? Of the last commit, or of COMMIT; MUTANTS=300 of them;
+# SEED defaults to that commit. AGAIN names a file of mutants in the format of tests/mutants/RESULTS: these
+# are judged.
+EXTRA_DIST += tests/mutants/RESULTS tests/mutants/builds.py tests/mutants/covered.py tests/mutants/equivalent.txt tests/mutants/judge.py \
+	tests/mutants/mutants.py tests/mutants/running.py tests/mutants/sites.py
 dist_check_SCRIPTS += tests/mutants/mutants.bats
 TESTS += tests/mutants/mutants.bats
 MUTANTS = 300
 SEED =
-.PHONY: mutants mutants-tests mutants-programs
+COMMIT =
+AGAIN =
+MUTANTS_JOBS = 2
+.PHONY: mutants mutants-tests mutants-environment mutants-unit mutants-programs
 mutants: $(DEVICE_CODE)
 	python3 $(srcdir)/tests/mutants/mutants.py --source='$(abs_top_srcdir)' --build='$(abs_top_builddir)' \
 		--configure='--with-cuda=$(CUDA_HOME) --with-gpu-archs=$(GPU_ARCHS)' --device-code='$(DEVICE_CODE)' \
-		--jobs='$(MUTANTS_JOBS)' --seed='$(SEED)' '$(MUTANTS)'
-MUTANTS_JOBS = 2
+		--jobs='$(MUTANTS_JOBS)' --seed='$(SEED)' --commit='$(COMMIT)' --again='$(AGAIN)' --tests='$(MUTANTS_TESTS)' '$(MUTANTS)'
 
-# Not those of sources alone, and none that calls nvcc.
+# Without the tests of sources alone, and without those that call nvcc. MUTANTS_TESTS='tests/unit/%
+# tests/preload/%' runs only these: their survivors may still be caught by others.
+MUTANTS_TESTS = %
 mutants-tests:
-	@echo $(filter-out $(OF_SOURCE) $(OF_PROCESSES) %_nvcc.sh,$(TESTS))
-# What tests need beside unit tests, which are made one by one.
-mutants-programs:
-	@echo $(filter-out tests/unit/test_%,$(check_PROGRAMS))
+	@echo $(filter $(MUTANTS_TESTS),$(filter-out $(OF_SOURCE) $(OF_PROCESSES) %_nvcc.sh,$(TESTS)))
+mutants-environment:
+	@$(AM_TESTS_ENVIRONMENT) srcdir=$(srcdir) env -0
+mutants-unit: $(UNIT_TESTS)
+mutants-programs: all-am $(filter-out $(UNIT_TESTS),$(check_PROGRAMS)) $(check_LTLIBRARIES) $(check_DATA)

@@ -27,7 +27,7 @@ BRANCH = re.compile(r"\b(if|while) \((?=.*\)\s*\{?\s*$)")
 CALL = re.compile(r"^(\s+)(\(void\))?\w[\w>.\-]*\(.*\);\s*$")
 NO_CALL = re.compile(r"^\s*(return|if|while|for|switch|else|do|case|sizeof)\b")
 ASSERTION = re.compile(r"\b(gm_assert|gm_lock_assert\w*|gm_pool_assert\w*|static_assert|_Static_assert|assert)\b")
-# The lesser or greater of two, which is the same where they are equal.
+# The lesser or greater of two, which is the same if they are equal.
 LESSER = re.compile(r"([\w.>\-\[\]]+) [<>]=? ([\w.>\-\[\]]+) \? (\1 : \2|\2 : \1)")
 HIDDEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
@@ -38,7 +38,7 @@ def masked(text):
 
 
 def condition_end(code, start):
-    """Where the parenthesis before `start` is closed, or None."""
+    """The place where the parenthesis before `start` is closed, or None."""
     depth = 1
     for at in range(start, len(code)):
         depth += {"(": 1, ")": -1}.get(code[at], 0)

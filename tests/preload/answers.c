@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What cuMemAlloc, cuMemFree and the questions about pointers answer. */
+/* Answers of cuMemAlloc, cuMemFree and the queries about pointers. */
 #include "program.h"
 
 static void sizes(void)
 {
-	static const size_t of[] = {1,	     511,      512,	 513,	  1000,
-				    65536,   1048575,  1048576,	 2 * MIB, 3 * MIB + 1,
-				    8 * MIB, 64 * MIB, 100 * MIB};
+	static const size_t of[] = {1,	     511,	  512,	    513,      1000,
+				    65536,   1048575,	  1048576,  2 * MIB,  3 * MIB + 1,
+				    8 * MIB, 9 * MIB + 1, 64 * MIB, 100 * MIB};
 	CUdeviceptr at[sizeof of / sizeof *of];
 	unsigned char last;
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
 		MUST(cuMemAlloc(&at[i], of[i]));
-		bool large = of[i] >= 64 * MIB || of[i] % (2 * MIB) == 0;
+		bool large = of[i] >= 8 * MIB || of[i] % (2 * MIB) == 0;
 		printf("%zu bytes: aligned to 512: %d, to 2 MiB if large: %d\n", of[i],
 		       at[i] % 512 == 0, !large || at[i] % (2 * MIB) == 0);
 		MUST(cuMemsetD8(at[i], (unsigned char)(i + 1), of[i]));

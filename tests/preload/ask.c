@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asks for the driver's symbols in every way there is, and says who owns the answer: "gpumem",
- * "driver" or the name of a file; or what dlerror says. The steps are the arguments:
- *   open FILE, global FILE, apart FILE (a namespace of its own), self   the handle from now on
- *   library FILE         the library (libasker.c) that asks from now on, instead of the program
+ * Looks up the driver's symbols in every way, and prints the owner of the address: "gpumem",
+ * "driver" or the name of a file; or the text of dlerror. The arguments are the steps:
+ *   open FILE, global FILE, apart FILE (a namespace of its own), self   set the handle
+ *   library FILE         later look-ups are made by this library (libasker.c), not the program
  *   deep FILE            the same, opened with RTLD_DEEPBIND
- *   close                dlclose the handle, and say whether a libcuda is mapped still
+ *   close                dlclose the handle, and print whether a libcuda is still mapped
  *   sym NAME, default NAME, next NAME    dlsym with the handle, RTLD_DEFAULT, RTLD_NEXT
  *   proc NAME VERSION FLAGS, proc1 ...   cuGetProcAddress_v2 of the handle, cuGetProcAddress
- *   odd                                  requests that some programs make and none should
+ *   odd                                  invalid requests that some programs make
  *   use                                  initialise, allocate and free through the handle
  */
 #include <dlfcn.h>
@@ -65,11 +65,11 @@ static void ask_resolver(void *handle, bool first, char **arguments)
 		result = resolve(arguments[0], &entry, version, flags, &status);
 	}
 	printf("%d/%d ", result, status);
-	dlerror(); /* of the driver's own look-ups */
+	dlerror(); /* clears the error of the driver's own look-ups */
 	say("proc", arguments[0], entry);
 }
 
-/* None of these may crash where the driver alone does not. */
+/* None of these requests may crash unless it crashes the driver alone. */
 static void ask_oddly(void *handle)
 {
 	resolver *resolve = (resolver *)dlsym(handle, "cuGetProcAddress_v2");

@@ -2,7 +2,7 @@
 /* Attributes of pointers: of a live block, inside it, and after it was freed. */
 #include "program.h"
 
-/* Numbers are printed as they are, addresses as what they are of. */
+/* Numbers are printed as they are. An address is printed as the name of its object. */
 static void one(CUpointer_attribute attribute, const char *name, CUdeviceptr p, CUdeviceptr base,
 		CUcontext context)
 {
@@ -111,7 +111,7 @@ static void memops(void)
 	MUST(cuMemFree(p));
 }
 
-/* The mapping natively: of 2 MiB for small blocks, of the size rounded up to that for others. */
+/* Native mappings: 2 MiB for small blocks, the size rounded up to 2 MiB for others. */
 static void mapping(size_t size)
 {
 	CUdeviceptr p, from = 0;
@@ -124,7 +124,7 @@ static void mapping(size_t size)
 	MUST(cuMemFree(p));
 }
 
-/* What another device may do: what the program enabled, whatever a copy needed. */
+/* Access of another device: only the access that the program enabled, not that of a copy. */
 static void access(void)
 {
 	CUcontext owner = use_device(0);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Batches of copies: `batch` on one device, `batch peers` between two, `batch foreign` from
- * stream-ordered memory of another. Each says what it answered, where it failed, and what arrived.
- * Also built with CUDA_API_PER_THREAD_DEFAULT_STREAM.
+ * stream-ordered memory of another device. Each batch prints its result, the index that failed, and
+ * the bytes at the destination. Also built with CUDA_API_PER_THREAD_DEFAULT_STREAM.
  */
 #include "program.h"
 
 #define SIZE ((size_t)1000)
 #define N 3
 
-/* The forms of 12.8, which cuda.h renames to those of 13.0. */
+/* The signatures of 12.8: cuda.h renames these calls to those of 13.0. */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define FORM_OF_12_8(name) #name "_ptsz"
 #else
@@ -96,7 +96,7 @@ static void boxes(const char *what, size_t width, size_t height)
 						   box(2, 100, 10)});
 }
 
-/* The element is the array's: 16 bytes here. */
+/* The size of an element is that of the array: 16 bytes here. */
 static void with_array(const char *what, size_t width)
 {
 	CUarray array;
@@ -127,7 +127,7 @@ static void allocate(int from, int to, bool foreign)
 	for (int i = 0; i < N; i++) {
 		MUST(cuCtxSetCurrent(context[to]));
 		MUST(cuMemAlloc(&dst[i], SIZE));
-		/* The middle copy alone crosses over. */
+		/* Only the middle copy is between two devices. */
 		MUST(cuCtxSetCurrent(context[i == 1 ? from : to]));
 		if (foreign && i == 1)
 			MUST(cuMemAllocAsync(&src[i], SIZE, NULL));

@@ -11,13 +11,14 @@ native() {
 	env LD_LIBRARY_PATH="$SIM" "$@"
 }
 
-# No log unless a test asks for one; warnings of ours would be seen in the output. TEST_UNDER is valgrind, if anything.
+# No log unless a test asks for one: warnings of ours would change the output. TEST_UNDER is valgrind, or
+# empty.
 preloaded() {
 	env LD_LIBRARY_PATH="$SIM" GPUMEM_LOG=off "${KNOBS[@]}" LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY" \
 		$TEST_UNDER "$@"
 }
 
-# Take the lines away that say how it stood when a call of the program was refused: many are refused on purpose.
+# Remove the lines that describe the memory at a refused call: the programs cause refusals on purpose.
 drop_refusals() {
 	sed -i '/^gpumem: out of memory on device [0-9]/d' "$1"
 }
@@ -34,7 +35,7 @@ same() {
 	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
 }
 
-# How often a call of that name succeeded in the simulated driver: calls NAME PROGRAM [ARGUMENT]...
+# calls NAME PROGRAM [ARGUMENT]...: the number of successful calls of NAME in the simulated driver.
 calls() {
 	local name=$1
 	rm -f "$BATS_TEST_TMPDIR/trace"

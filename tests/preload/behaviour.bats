@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# What programs get back under the preload: what they get natively.
+# Answers to programs under the preload equal the native ones.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 }
 
-@test "allocation, free and questions answer as natively" {
+@test "allocations, frees and queries answer as natively" {
 	same answers
 }
 
@@ -29,16 +29,16 @@ setup() {
 
 @test "a refused copy does not reach the driver" {
 	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/bounds" >/dev/null
-	# Of each form: two that fit; the rest is beyond a block or in a free one.
+	# Two calls of each form fit. The others pass the end of a block or use a freed one.
 	[ "$(grep -cw cuMemsetD2D16Async "$BATS_TEST_TMPDIR/trace")" -eq 2 ]
 	[ "$(grep -cw cuMemcpyHtoDAsync_v2 "$BATS_TEST_TMPDIR/trace")" -eq 2 ]
 }
 
-@test "memory goes with its context" {
+@test "memory ends with its context" {
 	same contexts
 }
 
-@test "memory goes with its context, on a driver that does not number contexts" {
+@test "memory ends with its context, on a driver that does not number contexts" {
 	SIM_DRIVER=11.4 same contexts
 }
 
@@ -46,8 +46,11 @@ setup() {
 	SIM_DEVICES=2 same peers
 }
 
-@test "copies between two devices with peer access work as natively" {
-	SIM_DEVICES=2 same peers enable
+@test "copies between two devices with peer access work as natively, by the program's own calls" {
+	export SIM_DEVICES=2
+	same peers enable
+	[ "$(calls cuMemcpy3D_v2 peers enable)" -gt 0 ]
+	[ "$(calls cuMemcpy3DPeer peers enable)" -eq 0 ]
 }
 
 @test "copies between two devices that cannot reach each other work as natively" {
@@ -106,7 +109,7 @@ setup() {
 	[ "$(calls cuMemCreate contexts)" -gt 0 ]
 }
 
-@test "MODE=trace only watches" {
+@test "MODE=trace changes no allocation" {
 	KNOBS=('GPUMEM_MODE=trace')
 	same answers
 	[ "$(calls cuMemCreate contexts)" -eq 0 ]
@@ -128,14 +131,14 @@ setup() {
 	same contexts
 }
 
-@test "the driver serves where no pool can be made, and one line says so" {
+@test "the driver serves where no pool can be made, and one line reports it" {
 	native "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/native"
 	SIM_FAIL=cuMemGetAllocationGranularity:1:801 preloaded "$PROGRAMS/contexts" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
 	diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
 	[ "$(grep -c '^gpumem: no pool on device 0' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
 }
 
-@test "LIMIT bounds what the program gets and what it is told" {
+@test "LIMIT bounds the program's memory and the answer of cuMemGetInfo" {
 	KNOBS=('GPUMEM_LIMIT=64M' 'GPUMEM_VERBOSE=0')
 	SIM_MEMORY=256M run preloaded "$PROGRAMS/pressure" fill
 	[ "$status" -eq 0 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs that are run natively and preloaded, on the simulated pair.
+# Programs that run natively and preloaded, on the simulated pair.
 BEHAVIOUR_LDADD = tests/sim/lib/libcuda.so.1 -lpthread -ldl
 BEHAVIOUR_TESTS = tests/preload/answers tests/preload/attributes tests/preload/bounds tests/preload/bounds_ptds \
 	tests/preload/captures tests/preload/contexts tests/preload/forks tests/preload/held tests/preload/peers tests/preload/peers_ptds \

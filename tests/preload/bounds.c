@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every form of copy and memset, with exactly the room it needs, one unit less, and none. Also
- * built with CUDA_API_PER_THREAD_DEFAULT_STREAM, which reaches the _ptds and _ptsz twins.
+ * Every form of copy and memset, in a block with exactly enough bytes, in one that is a unit too
+ * short, and in a freed one. Also built with CUDA_API_PER_THREAD_DEFAULT_STREAM, which calls the
+ * _ptds and _ptsz variants.
  */
 #include "program.h"
 
@@ -14,11 +15,11 @@
 #define BOX ((size_t)((PLANES - 1) * ROWS + ROWS - 1) * PITCH + WIDTH)
 
 static char host[PITCH * ROWS * PLANES + 4096];
-static CUdeviceptr room; /* a block that is large enough for the other side */
+static CUdeviceptr room; /* a block that is large enough for the side that is not tested */
 static CUcontext context;
 static CUstream stream;
 
-/* Where the side under test is, and the other one, which is fine. */
+/* The side of the copy that is tested. The other side is always valid. */
 enum side { DST, SRC };
 
 static CUDA_MEMCPY2D rectangle(CUdeviceptr p, enum side side, CUmemorytype other)

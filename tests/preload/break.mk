@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The bugs of other libraries that get between programs and CUDA: BREAKAGE.md lists them.
+# Bugs of other libraries between programs and CUDA: BREAKAGE.md lists them.
 BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats %D%/break_life.bats \
 	%D%/break_others.bats %D%/break_table.bats
 BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_peers %D%/break_pointers %D%/break_runtimes %D%/break_share \
-	%D%/break_signals %D%/break_threads %D%/cancel
+	%D%/break_signals %D%/break_threads %D%/cancel %D%/small_stack
 check_PROGRAMS += $(BREAK_TESTS)
 dist_check_SCRIPTS += $(BREAK_BATS)
 TESTS += $(BREAK_BATS)
@@ -25,7 +25,7 @@ EXTRA_DIST += %D%/BREAKAGE.md %D%/libended.c %D%/liblate.c %D%/libother.c
 	$(PRELOAD_SHARED) -fno-builtin $<
 %D%/liblate.so: %D%/liblate.c
 	$(PRELOAD_SHARED) $<
-# Of UCX only the name.
+# A library with the name of UCX's, and nothing else.
 %D%/libucp.so.0: %D%/libasker.c
 	$(PRELOAD_SHARED) -DNAME='"ucp"' $<
 
@@ -47,3 +47,5 @@ tests_preload_break_signals_SOURCES = %D%/break_signals.c %D%/program.h
 tests_preload_break_signals_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_cancel_SOURCES = %D%/cancel.c %D%/program.h %D%/steer.h
 tests_preload_cancel_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_small_stack_SOURCES = %D%/small_stack.c %D%/program.h
+tests_preload_small_stack_LDADD = $(BEHAVIOUR_LDADD) -lpthread

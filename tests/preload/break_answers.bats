@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Answers that other libraries between programs and the driver got wrong: see BREAKAGE.md.
+# Queries that other libraries between programs and the driver answered wrongly: see BREAKAGE.md.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 }
 
-# Standard output alone must be EXPECTED; what gpumem says goes to `said`.
+# Standard output must be EXPECTED; gpumem's messages are in the file `said`.
 prints() {
 	preloaded "${@:2}" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
 	diff -u <(printf '%s\n' "$1") "$BATS_TEST_TMPDIR/preloaded"
@@ -14,11 +14,11 @@ prints() {
 
 @test "attributes, ranges and ids are those of the block; outputs of failed calls stay as they were" {
 	same break_pointers
-	# The driver writes NULL where there is no HOST_POINTER, which is 4.
+	# The driver writes NULL for an absent HOST_POINTER, attribute 4.
 	! grep -v 'attribute 4:' "$BATS_TEST_TMPDIR/preloaded" | grep 'untouched 0'
 }
 
-@test "a dma-buf of a block, and of the pages around it, is to be had as natively" {
+@test "a dma-buf of a block, and of the pages around it, is exported as natively" {
 	needs_driver 11.7
 	same break_pointers exports
 	[ "$(grep -c ': CUDA_SUCCESS, a file$' "$BATS_TEST_TMPDIR/preloaded")" -eq 10 ]
@@ -37,7 +37,7 @@ SHARED=${REFUSED/CUDA_ERROR_INVALID_VALUE
 written: 0/CUDA_SUCCESS
 written: 1}
 
-@test "memory of the pool can be shared as that of cuMemAlloc: every answer says the same" {
+@test "memory of the pool can be shared like that of cuMemAlloc: all answers agree" {
 	prints "legacy 1, handle types 0
 $SHARED
 $SHARED
@@ -45,13 +45,13 @@ $SHARED
 cuIpcGetMemHandle(NULL, p): CUDA_ERROR_INVALID_VALUE
 cuIpcGetMemHandle(&name, managed): CUDA_ERROR_INVALID_VALUE
 cuIpcGetMemHandle(&name, p): CUDA_ERROR_INVALID_VALUE" "$PROGRAMS/break_share"
-	KNOBS=(GPUMEM_VERBOSE=0) # else it says that nobody has opened it
+	KNOBS=(GPUMEM_VERBOSE=0) # no message about exports that are never opened
 	same break_share
 	KNOBS+=(GPUMEM_MODE=trace)
 	same break_share
 }
 
-@test "where memory of the pool cannot be shared, every answer says so, and one line" {
+@test "where memory of the pool cannot be shared, every answer agrees, and one line reports it" {
 	export SIM_ATTRIBUTE=103:0
 	prints "legacy 0, handle types 0
 $REFUSED
@@ -64,12 +64,12 @@ cuIpcGetMemHandle(&name, p): CUDA_ERROR_INVALID_VALUE" "$PROGRAMS/break_share"
 	grep -q '^gpumem: cuIpcGetMemHandle is refused: ' "$BATS_TEST_TMPDIR/said"
 }
 
-@test "a library that falls back to a slower way to share is named in one line" {
-	[ "${GPUMEM_FREE:-sync}" != ordered ] || export GPUMEM_FREE=defer # which would say one of its own
+@test "a library that falls back to a slower way of sharing is named in one line" {
+	[ "${GPUMEM_FREE:-sync}" != ordered ] || export GPUMEM_FREE=defer # ordered prints a line of its own here
 	SIM_ATTRIBUTE=103:0 preloaded "$PROGRAMS/break_share" "$PROGRAMS/libucp.so.0" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
 	[ "$(grep -c '^gpumem: libucp\.so\.0 cannot share memory of the pool' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
-	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # and the refusal
-	# It is no news where memory can be shared, and to a program that never asks.
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # the second line is the refusal
+	# No line where memory can be shared, nor for a program that never asks.
 	preloaded "$PROGRAMS/break_share" "$PROGRAMS/libucp.so.0" >/dev/null 2>"$BATS_TEST_TMPDIR/said"
 	refute grep libucp "$BATS_TEST_TMPDIR/said"
 	SIM_ATTRIBUTE=103:0 preloaded env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY:$PROGRAMS/libucp.so.0" "$PROGRAMS/contexts" >/dev/null 2>"$BATS_TEST_TMPDIR/said"

@@ -1,12 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Devices that have no virtual memory management, or less than they say: MPS, vGPU, Tegra, containers, WSL 2.
+# Devices without virtual memory management, or with less than their attributes claim: MPS, vGPU, Tegra,
+# containers, WSL 2.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 }
 
-# What PROGRAM prints must be what it prints natively; what gpumem says goes to `said`, the calls of the driver to `trace`.
+# PROGRAM must print the same as natively. gpumem's messages are in `said`, the calls of the driver in
+# `trace`.
 passes() {
 	native "$PROGRAMS/$1" >"$BATS_TEST_TMPDIR/native"
 	rm -f "$BATS_TEST_TMPDIR/trace"
@@ -38,7 +40,7 @@ count() {
 			[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
 			grep -q '^gpumem: no pool on device 0 (.*): its memory is left to the driver$' "$BATS_TEST_TMPDIR/said"
 			[ "$(count "^cuMemCreate $code\$")" -gt 0 ]
-			[ "$(count '^cuMemCreate ')" -le 4 ] # the ways to ask: plain or not
+			[ "$(count '^cuMemCreate ')" -le 4 ] # one for each combination of flags
 			[ "$(count '^cuMemAlloc_v2 0$')" -gt 0 ]
 		done
 	done
@@ -63,7 +65,7 @@ count() {
 }
 
 @test "a lack of memory or one odd failure does not end the pool" {
-	local map=cuMemMap:2:999 # however it asks, the second chunk fails
+	local map=cuMemMap:2:999 # whatever its flags, the second chunk fails
 	for rule in cuMemCreate:1:2 cuMemCreate:2:304 $map,$map,$map,$map; do
 		export SIM_FAIL=$rule
 		passes answers
@@ -82,7 +84,7 @@ count() {
 		[ ! -s "$BATS_TEST_TMPDIR/said" ]
 		[ "$(count '^cuMemAlloc_v2 0$')" -eq 0 ]
 		[ "$(count '^cuMemMap 0$')" -gt 2 ]
-		# Not tried again for each chunk: one refusal each.
+		# One refusal for each form of request: later chunks do not try again.
 		[ "$(count '^cuMemCreate 801$')" -le 1 ]
 		[ "$(count '^cuMemSetAccess 999$')" -le 1 ]
 	done

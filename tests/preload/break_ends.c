@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that uses the driver before main and after it, and ends in some way:
- * `break_ends return|exit|_exit|quick|abort|kill|thread|idle|busy`. "thread": main's thread ends
- * first; "idle": it is the only one, and leaves memory idle; "busy": others allocate meanwhile, to
- * the end.
+ * Uses the driver before main and after it, and ends in the given way: `break_ends
+ * return|exit|_exit|quick|abort|kill|thread|idle|busy`. "thread": the main thread ends first.
+ * "idle": the main thread is the only one, and memory is idle at the end. "busy": other threads
+ * allocate until the end.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 static CUcontext context;
 static CUdeviceptr of_constructor, of_main;
 
-/* As the constructors of global objects in C++. */
+/* Runs where C++ constructs global objects. */
 __attribute__((constructor)) static void before_main(void)
 {
 	MUST(cuInit(0));
@@ -36,7 +36,7 @@ static void free_it(void)
 	SAY(cuMemFree(of_main));
 }
 
-/* What exit handlers may count on: stack, and the signals of the program. */
+/* Exit handlers rely on a large stack and on the program's signal mask. */
 static void deep(void)
 {
 	volatile char room[MIB];
@@ -51,7 +51,7 @@ static void deep(void)
 	SAY(cuMemFree(p));
 }
 
-/* In a library that is finished after us, or at once where there is none. */
+/* Runs in a library that is finalised after gpumem; without such a library, at once. */
 static void latest(void)
 {
 	CUdeviceptr p;
@@ -68,7 +68,7 @@ static void *last_thread(void *arg)
 	MUST(cuCtxSetCurrent(context));
 	SAY(cuMemAlloc(&p, 5000));
 	SAY(cuMemFree(p));
-	return NULL; /* and the process ends */
+	return NULL; /* ends the process */
 }
 
 static void *busy(void *arg)

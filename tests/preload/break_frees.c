@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that is freed by another call than the one expected, or that a library between program and
- * driver never saw being allocated; odd sizes; calls with no context, or with a stale one:
- * `break_frees [PART]`.
+ * Memory freed by another call than the expected one, or allocated unseen by a library between
+ * program and driver; odd sizes; calls without a context, or with a stale one: `break_frees
+ * [PART]`.
  */
 #include <dlfcn.h>
 
 #include "program.h"
 
-/* cuda.h hides it; every driver has it. */
+/* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 static size_t available(void)
@@ -18,7 +18,7 @@ static size_t available(void)
 	return have;
 }
 
-/* libc's dlsym, as libraries get hold of it that hook it themselves. */
+/* Libraries that hook dlsym find libc's own dlsym in this way. */
 static void *around_us(const char *symbol)
 {
 	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
@@ -28,7 +28,7 @@ static void *around_us(const char *symbol)
 	return libc ? libc(dlopen("libcuda.so.1", RTLD_NOW), symbol) : NULL;
 }
 
-/* As memory mapped by cuExternalMemoryGetMappedBuffer: no call that allocated it was seen. */
+/* Allocate past the hooks, as cuExternalMemoryGetMappedBuffer does: no allocating call is seen. */
 static CUdeviceptr unseen(size_t size)
 {
 	CUresult (*allocate)(CUdeviceptr *, size_t);
@@ -88,7 +88,7 @@ static void crossed(void)
 	SAY(cuMemFree(0));
 	SAY(cuMemFreeAsync(0, stream));
 	SAY(cuMemFreeAsync(0, NULL));
-	/* On a stream that is being captured it is refused, and stays. */
+	/* On a stream in capture the free is refused, and the block stays. */
 	MUST(cuMemAlloc(&block, 1000));
 	MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	SAY(cuMemFreeAsync(block, stream));
@@ -159,7 +159,7 @@ static void no_context(void)
 	SAY(cuMemsetD8(p, 1, 1000));
 }
 
-/* NCCL makes host memory before it has any context. */
+/* NCCL creates host memory before a context exists. */
 static void host_memory_of_others(void)
 {
 #if CUDA_VERSION >= 12020
@@ -180,7 +180,7 @@ static void host_memory_of_others(void)
 #endif
 }
 
-/* cudaDeviceReset leaves the old context current, and the next one may have the same name. */
+/* cudaDeviceReset leaves the old context current. The next context may have the same handle. */
 static void stale(void)
 {
 	CUcontext old, own;
@@ -201,7 +201,7 @@ static void stale(void)
 	SAY(cuMemFree(q));
 	MUST(cuCtxCreate_v2(&own, 0, device));
 	MUST(cuMemAlloc(&p, 1000));
-	MUST(cuCtxDestroy(own)); /* and none is current */
+	MUST(cuCtxDestroy(own)); /* now no context is current */
 	SAY(cuMemAlloc(&q, 1000));
 	SAY(cuMemFree(p));
 	use_device(0);

@@ -8,7 +8,7 @@ setup() {
 	STAT=$OLDPWD/gpumemstat
 }
 
-# What hangs, fails.
+# A test that hangs fails.
 alike() {
 	native timeout 3600 "$PROGRAMS/$1" "${@:2}" >native
 	preloaded timeout 3600 "$PROGRAMS/$1" "${@:2}" >preloaded 2>said
@@ -33,11 +33,23 @@ readable() {
 
 @test "threads that all call cuInit get native answers" {
 	SIM_YIELD=1 alike break_threads found
-	# Its entries are in assembler, whose acquire ThreadSanitizer does not see.
+	# The entry code is assembler; ThreadSanitizer does not see its acquire.
 	[[ $SANITIZE_LIB == *tsan* ]] || SIM_YIELD=1 alike break_threads init
 }
 
-@test "thousands of threads leave nothing behind" {
+@test "a thread resolves a call that another thread has resolved before, without synchronization between them" {
+	alike break_threads look
+}
+
+@test "no call takes more than 12 KiB of a thread's stack" {
+	[ -z "$SANITIZE_LIB$COVERAGE$TEST_UNDER" ] || skip "frames of such a build are larger"
+	native "$PROGRAMS/small_stack" 4096
+	KNOBS=(GPUMEM_COPY=4 GPUMEM_LOG=events GPUMEM_LOG_NAME=%p.gml)
+	preloaded "$PROGRAMS/small_stack" 12288 2>said
+	"$STAT" summary --json ./*.gml | jq -e '.logs[0].counters | .copy_h2d_staged_calls == 1 and .copy_d2h_staged_calls == 1'
+}
+
+@test "thousands of threads leave no memory behind" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer keeps memory of its own"
 	alike break_threads many
 	grep -qx 'nothing stays behind: 1' preloaded
@@ -52,7 +64,7 @@ readable() {
 	END
 }
 
-@test "a thread that is cancelled in a call of ours ends behind the call, and others go on" {
+@test "a thread that is cancelled in a call of ours ends after the call, and others go on" {
 	for free in sync defer; do
 		logged
 		KNOBS+=(GPUMEM_FREE=$free GPUMEM_LIMIT=much)
@@ -71,17 +83,17 @@ readable() {
 }
 
 @test "children forked by threads, while others allocate, get native answers" {
-	# In a child the leak checker waits for threads that are not there.
+	# In a child the leak checker waits for threads that do not exist there.
 	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 	logged
 	alike break_threads fork
 	[ "$(ls ./*.gml | wc -l)" -eq 1 ]
 	readable
-	[ "$(awk '$1 == "free" {print $2 - $3, $5; exit}' summary)" = '0 0' ] # nothing of theirs is counted in it
+	[ "$(awk '$1 == "free" {print $2 - $3, $5; exit}' summary)" = '0 0' ] # the children's calls are not counted
 }
 
 @test "a child made by clone leaves the parent's log alone" {
-	# LeakSanitizer takes its locks at exit, and a thread of the parent may have held one.
+	# LeakSanitizer takes its locks at exit. A thread of the parent may have held one at the clone.
 	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 	logged
 	alike break_threads clone
@@ -111,11 +123,11 @@ readable() {
 	logged
 	for how in thread idle return exit _exit quick abort kill; do
 		local there=0 here=0
-		# The leak checker cannot see what the main thread left to libc.
+		# The leak checker does not see memory that the main thread left to libc.
 		[[ -z $SANITIZE_LIB || ($how != thread && $how != idle) ]] || continue
 		rm -f ./*.gml
 		logged
-		# Else the last thread would be ours, in which no context is current; "idle" makes one so.
+		# Otherwise the last thread is ours, without a current context; "idle" has such a thread.
 		[ $how != thread ] || KNOBS+=(GPUMEM_TRIM_AFTER=off)
 		local limit=()
 		[ $how != idle ] || KNOBS+=(GPUMEM_TRIM_AFTER=1h) limit=(timeout -s KILL 60)
@@ -130,7 +142,7 @@ readable() {
 	[ "$there" -eq 137 ]
 }
 
-@test "a library that is finished after us still allocates and frees" {
+@test "a library that is finalised after us still allocates and frees" {
 	logged
 	native env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$PROGRAMS/liblate.so" "$PROGRAMS/break_ends" >native
 	preloaded env LD_DEBUG=files LD_DEBUG_OUTPUT="$PWD/loader" LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY:$PROGRAMS/liblate.so" \
@@ -141,7 +153,7 @@ readable() {
 	readable
 }
 
-@test "a library that is finished before us is not called when the log is closed" {
+@test "a library that is finalised before us is not called when the log is closed" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer stands in for the same functions"
 	[ -z "$COVERAGE" ] || skip "gcov writes its counts with the same functions, at the end of each library"
 	for level in small events; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Beside other libraries that get between the program and the driver, and where the loader leads around us.
+# Other libraries between the program and the driver, and look-ups that bypass the hooks.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/resolve.bash"
@@ -10,8 +10,8 @@ setup() {
 	TRACE=$BATS_TEST_TMPDIR/trace
 }
 
-# beside LIBRARY PROGRAM...: its output beside LIBRARY alone, and with us in front of it and behind it, in $alone, $front
-# and $behind; the calls of the driver in $TRACE.{alone,front,behind}.
+# beside LIBRARY PROGRAM...: outputs with LIBRARY alone, with us before it and with us behind it, in $alone,
+# $front and $behind. The calls of the driver are in $TRACE.{alone,front,behind}.
 beside() {
 	local other=$PROGRAMS/$1
 	rm -f "$TRACE".*
@@ -21,12 +21,12 @@ beside() {
 	behind=$(PRELOAD=$ASAN$other:$OURS SIM_TRACE=$TRACE.behind on sim "$@" 2>&1)
 	printf '%s\n--\n%s\n--\n%s\n' "$alone" "$front" "$behind"
 	[[ $alone == *'other: '*' allocated, '* ]]
-	# Whatever it sees of it, the program notices nothing.
+	# The library may see all calls or none: the program's output stays the same.
 	[ "$(grep -v '^other: ' <<<"$front")" = "$(grep -v '^other: ' <<<"$alone")" ]
 	[ "$(grep -v '^other: ' <<<"$behind")" = "$(grep -v '^other: ' <<<"$alone")" ]
 }
 
-served() { # served WHERE: by the pool
+served() { # served WHERE: the pool served the run
 	grep -qx 'cuMemCreate 0' "$TRACE.$1" && ! grep -qx 'cuMemAlloc_v2 0' "$TRACE.$1"
 }
 
@@ -87,7 +87,7 @@ served() { # served WHERE: by the pool
 }
 
 @test "a driver that the program closes stays loaded" {
-	# One that can be unloaded, as it is natively.
+	# This driver can be unloaded natively.
 	says 'closed: 0, mapped: 0' on plain "$PROGRAMS/ask-O2" open libcuda.so.1 close
 	for level in O0 O2; do
 		says $'sym cuMemAlloc_v2: gpumem\nclosed: 0, mapped: 1\nsym cuMemAlloc_v2: gpumem\ninit 0 retain 0 current 0 alloc 0 free 0' \

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who reaches the memory of device 0 as contexts enable peer access and disable it again. Natively
- * cuCtxEnablePeerAccess opens all memory of a device, and all to come; mapped memory is opened
- * block by block, and the driver says to whom. Takes three devices.
+ * Access of other devices to the memory of device 0, while contexts enable and disable peer access.
+ * Natively cuCtxEnablePeerAccess covers all present and future memory of a device. For mapped
+ * memory the program opens each block to named devices. Needs three devices.
  */
 #include "program.h"
 #include "steer.h"
 
 #define BLOCKS 6
 
-/* cuda.h hides it; every driver has it. */
+/* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 static CUcontext context[3];
@@ -23,7 +23,7 @@ static void allocate_one(size_t bytes)
 	MUST(cuMemAlloc(&block[blocks++], bytes));
 }
 
-/* A small one, and one that takes chunks of its own. */
+/* A small block, and a block with chunks of its own. */
 static void allocate(void)
 {
 	MUST(cuCtxSetCurrent(context[0]));
@@ -35,7 +35,7 @@ static bool reaches(int device, CUdeviceptr p)
 {
 	CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 	unsigned long long flags = 0;
-	/* The driver's own: to the program a block is no mapping, and has no answer. */
+	/* Ask the driver directly: for the program a block is no mapping, and the call fails. */
 	CUresult (*ask)(unsigned long long *, const CUmemLocation *, CUdeviceptr) =
 		gm_sim_symbol(NULL, "cuMemGetAccess");
 	MUST(ask(&flags, &where, p));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions about pointers that other libraries between programs and the driver answered wrongly:
- * beside the block instead of about it, or by writing where the driver wrote nothing.
+ * Queries about pointers that other libraries between programs and the driver answered wrongly:
+ * with data of memory around the block, or with output that the driver leaves unwritten.
  */
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ static bool untouched(const unsigned char *bytes, size_t n)
 	return true;
 }
 
-/* Every attribute there is, and some that are none: the answer, and outputs of failed calls. */
+/* Every attribute, and some invalid numbers: the result, and the outputs of failed calls. */
 static void one_by_one(const char *what, CUdeviceptr p)
 {
 	unsigned char out[64];
@@ -33,7 +33,7 @@ static void one_by_one(const char *what, CUdeviceptr p)
 	SAY(cuPointerGetAttribute(NULL, CU_POINTER_ATTRIBUTE_RANGE_SIZE, p));
 }
 
-/* The driver fills in what it can, and zero for the rest. */
+/* The driver writes the values that it has, and zero for the others. */
 static void all_at_once(const char *what, CUdeviceptr p)
 {
 	CUpointer_attribute which[] = {
@@ -70,7 +70,7 @@ static void range_of(const char *what, CUdeviceptr p, CUdeviceptr base)
 	printf("; by attribute: %s, %d, %zu\n", result_name(result), asked == base, asked_size);
 }
 
-/* Of blocks that share physical memory each has a range of its own. */
+/* Blocks that share physical memory have a range each. */
 static void neighbours(size_t size)
 {
 	CUdeviceptr p[3];
@@ -98,7 +98,7 @@ static unsigned long long id_of(CUdeviceptr p)
 	return id;
 }
 
-/* Caches of registered memory are keyed by it. */
+/* Caches of registered memory use the id as a key. */
 static void ids(size_t size)
 {
 	CUdeviceptr p;
@@ -111,7 +111,7 @@ static void ids(size_t size)
 	MUST(cuMemFree(p));
 }
 
-/* Virtual memory management of the program's own, beside ours: as it was. */
+/* The program's own virtual memory management works beside ours as natively. */
 static void own_mapping(void)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -156,7 +156,7 @@ static void map_calls(CUdeviceptr p, size_t size)
 	MUST(cuMemRelease(handle));
 }
 
-/* A block is mapped memory, and natively none: calls on mappings leave it as it is. */
+/* A block is mapped memory, but natively no mapping: calls on mappings leave it unchanged. */
 static void no_mapping(size_t size)
 {
 	CUdeviceptr p, next;
@@ -186,7 +186,7 @@ static void retained(CUdeviceptr p)
 	printf("nothing was written: %d\n", handle == 42);
 }
 
-/* Libraries for networks ask for a dma-buf of the pages around a block. */
+/* Network libraries ask for a dma-buf of the pages around a block. */
 static void export_range(const char *what, CUdeviceptr from, size_t size)
 {
 	int fd = -1;
@@ -220,7 +220,7 @@ static void exports(size_t size)
 		export_range("freed", p, page);
 }
 
-/* Memory of the device cannot be registered as the host's. */
+/* Device memory cannot be registered as host memory. */
 static void registers(void)
 {
 	CUdeviceptr p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two runtimes in one process, one linked and one loaded: memory of each is freed by the other. */
+/* Two runtimes in one process, one linked and one loaded. Each frees memory of the other. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <stdio.h>

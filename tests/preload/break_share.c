@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Can this memory be shared with other processes? Libraries ask in different ways, and act on what
- * all of the answers say together. `break_share [LIBRARY]...`: loads them first.
+ * Can this memory be shared with other processes? Libraries ask in several ways and combine the
+ * answers. `break_share [LIBRARY]...` loads the libraries first.
  */
 #include <dlfcn.h>
 

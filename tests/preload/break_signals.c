@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A signal handler that allocates, at the worst moments: whenever the library, with its locks held
- * or not, allocates host memory itself.
+ * A signal handler allocates at the worst moments: whenever gpumem allocates host memory, with its
+ * locks held or free.
  */
 #include <link.h>
 #include <signal.h>
@@ -24,8 +24,8 @@ SEEN_BY_ALL void *calloc(size_t n, size_t size)
 	return __libc_calloc(n, size);
 }
 
-/* The simulated driver asks whether it is called under a lock: here it is, by the handler's doing.
- */
+/* The simulated driver asks whether its caller holds a lock: here the handler's thread may hold
+ * one. */
 SEEN_BY_ALL bool gm_lock_none_held(int from, int to);
 
 SEEN_BY_ALL bool gm_lock_none_held(int from, int to)

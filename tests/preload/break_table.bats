@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# BREAKAGE.md: each row names a test that exists.
+# Each row of BREAKAGE.md names an existing test.
 
 setup() {
 	TABLE=$BATS_TEST_DIRNAME/BREAKAGE.md
@@ -18,8 +18,8 @@ setup() {
 	[ "$rows" -eq "$(($(grep -c '^|' "$TABLE") - 2))" ]
 }
 
-@test "each test of break_*.bats that came of a bug is in BREAKAGE.md" {
-	# Beside the table: what keeps the tests of it honest.
+@test "each test of break_*.bats for a known bug is in BREAKAGE.md" {
+	# Not in the table: tests of the tests' own means.
 	local beside='^(each row of|each test of|a device where nothing|each device of two|a lack of|a device without)'
 	sed -n 's/^@test "\(.*\)" {$/\1/p' "$BATS_TEST_DIRNAME"/break_*.bats | grep -vE "$beside" >"$BATS_TEST_TMPDIR/tests"
 	[ -s "$BATS_TEST_TMPDIR/tests" ]

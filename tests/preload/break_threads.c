@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads and children at odd moments: `break_threads MODE`.
- *   early    threads that are there before cuInit
- *   init     threads that all call cuInit and go on at once
- *   found    the same, after a call that had the library find the driver
- *   many     thousands of threads that come, allocate and end: nothing stays behind
- *   fork     children of two threads while others allocate; they ask the driver, and exit
- *   clone    a child that no fork handler knows of exits while the parent goes on
+ *   early    threads that exist before cuInit
+ *   init     threads that all call cuInit, and go on without a wait
+ *   found    the same, after a call by which gpumem has found the driver
+ *   look     two threads resolve a call, one after the other, without any synchronization
+ *   many     thousands of threads that start, allocate and end: they leave no memory
+ *   fork     children of two threads while others allocate; the children call the driver, and exit
+ *   clone    a child made without fork handlers exits while the parent goes on
  *   spawn    other programs, by vfork, posix_spawn and system
  */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -103,6 +106,27 @@ static void found(void)
 	init();
 }
 
+/* Relaxed, so that ThreadSanitizer sees what the library itself orders. */
+static void *look_up(void *arg)
+{
+	static atomic_int turn;
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int mine = (int)(uintptr_t)arg;
+	while (atomic_load_explicit(&turn, memory_order_relaxed) != mine)
+		sched_yield();
+	void *found = driver ? dlsym(driver, "cuMemAlloc_v2") : NULL;
+	atomic_store_explicit(&turn, mine + 1, memory_order_relaxed);
+	expect(found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND);
+	return NULL;
+}
+
+static void look(void)
+{
+	pthread_t threads[2];
+	start(threads, 2, look_up);
+	join(threads, 2);
+}
+
 static void *once(void *arg)
 {
 	(void)arg;
@@ -111,7 +135,7 @@ static void *once(void *arg)
 	return NULL;
 }
 
-/* Of the process's own memory: the simulated device's is shared. */
+/* Resident private memory: the simulated device's memory is shared. */
 static long resident(void)
 {
 	long pages = 0, shared = 0;
@@ -138,7 +162,7 @@ static void many(void)
 	rounds(100);
 	long before = resident();
 	rounds(500);
-	/* 4000 threads: 1 KiB each would be seen. */
+	/* With 4000 threads 1 KiB each would exceed 2 MiB. */
 	printf("nothing stays behind: %d\n", resident() - before < 2 * (long)MIB);
 }
 
@@ -154,7 +178,7 @@ static void *churn(void *arg)
 
 static CUdeviceptr kept;
 
-/* What the driver answers in a child of a process that used it, whatever our state was. */
+/* The driver's answers in a child of a process that used it: our state has no influence. */
 static bool answers_natively(void)
 {
 	CUdeviceptr p = 0, base;
@@ -239,8 +263,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} modes[] = {{"early", early},	 {"init", init},       {"found", found},    {"many", many},
-		     {"fork", fork_all}, {"clone", clone_one}, {"spawn", spawn_all}};
+	} modes[] = {{"early", early},	   {"init", init},	{"found", found},
+		     {"look", look},	   {"many", many},	{"fork", fork_all},
+		     {"clone", clone_one}, {"spawn", spawn_all}};
 	for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
 		if (strcmp(argv[1], modes[i].name) == 0)
 			modes[i].run();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread that is cancelled before its first call would end at the first cancellation point. It
- * frees a block that the GPU still uses, and, where frees do not wait, lacks memory until the GPU
- * is done with it. Another thread sees to that, and then finds all locks free.
+ * A thread is cancelled before its first call, and so would end at the first cancellation point. It
+ * frees a block that the GPU still uses. Where frees do not wait, it then lacks memory until the
+ * GPU has finished. Another thread lets the GPU finish, and then checks that all locks are free.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -51,7 +51,7 @@ int main(void)
 	pthread_t thread;
 	CUdeviceptr p;
 	void *end = NULL;
-	alarm(60); /* nothing here may wait for ever */
+	alarm(60); /* no endless wait */
 	pthread_create(&thread, NULL, cancelled, NULL);
 	while (!atomic_load(&begun) && pthread_tryjoin_np(thread, &end) != 0)
 		sched_yield();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Stream captures: what is allowed in one, and what invalidates it.
+# Stream captures: allowed calls, and calls that invalidate a capture.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"

@@ -70,7 +70,7 @@ static void one_case(enum act what, CUstreamCaptureMode mode, bool other, bool e
 	       result_name(end), graph != NULL);
 	if (graph)
 		MUST(cuGraphDestroy(graph));
-	/* Freed or still there: either way nothing is left behind. */
+	/* Free the block whether the captured free succeeded or not: nothing may be left. */
 	bool gone = what == FREE && a.answer == CUDA_SUCCESS;
 	printf("  the block afterwards: %s\n", result_name(cuMemFree(a.block)));
 	if (!gone)
@@ -78,7 +78,7 @@ static void one_case(enum act what, CUstreamCaptureMode mode, bool other, bool e
 	MUST(cuStreamDestroy(stream));
 }
 
-/* Ends of a capture that are not cuStreamEndCapture, or that fail. */
+/* Captures that end without cuStreamEndCapture, and ends that fail. */
 static void odd_ends(void)
 {
 	CUstream stream;
@@ -107,7 +107,8 @@ static void *end_it(void *stream)
 	return NULL;
 }
 
-/* An end by the wrong thread fails, and the capture stays open: a free must not invalidate it. */
+/* cuStreamEndCapture on the wrong thread fails, and the capture stays open: a free must not
+ * invalidate it. */
 static void wrong_thread(void)
 {
 	CUstream stream;

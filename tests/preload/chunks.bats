@@ -1,10 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Physical memory: how it is made, moved and refused.
+# Physical memory: creation, moves and refusals.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
-	# Handles of 64 MiB are short for a device of 16 GiB, which memcheck has addresses for; retired memory is bounded as on one of 1 GiB.
+	# The device has 16 GiB, as much as memcheck has addresses for; its handles would be longer than 64
+	# MiB. Retired memory is bounded as on a device of 1 GiB.
 	export SIM_MEMORY=16G GPUMEM_RETIRE=51M
 }
 
@@ -14,7 +15,7 @@ setup() {
 	[ "$(calls cuMemUnmap stripes)" -eq 3 ]
 }
 
-@test "idle chunks stay beside a library that caches registrations, but for GPUMEM_REMAP=on" {
+@test "idle chunks stay in place beside a library that caches registrations, except with GPUMEM_REMAP=on" {
 	beside() {
 		rm -f "$BATS_TEST_TMPDIR/trace"
 		env LD_LIBRARY_PATH="$SIM" GPUMEM_LOG=off GPUMEM_REMAP="$1" SIM_TRACE="$BATS_TEST_TMPDIR/trace" \
@@ -41,17 +42,17 @@ same_but_said() {
 	[ "$(<"$BATS_TEST_TMPDIR/said")" = "$1" ]
 }
 
-@test "GPUMEM_PREWARM maps memory before the first allocation, or says that there is none" {
+@test "GPUMEM_PREWARM maps memory before the first allocation, or reports that there is none" {
 	export SIM_MEMORY=1G
 	KNOBS=(GPUMEM_PREWARM=60%)
 	[ "$(calls cuMemCreate stripes)" -eq 20 ] # 615 MiB, in handles of 32
 	KNOBS=(GPUMEM_PREWARM=2G)
-	same_but_said 'gpumem: GPUMEM_PREWARM: no 2.00 GiB of device 0 (CUDA_ERROR_OUT_OF_MEMORY)'
+	same_but_said 'gpumem: GPUMEM_PREWARM: device 0 has no 2.00 GiB, none is mapped (CUDA_ERROR_OUT_OF_MEMORY)'
 	KNOBS=(GPUMEM_PREWARM=512M GPUMEM_LIMIT=500M)
-	same_but_said 'gpumem: GPUMEM_PREWARM: no 512 MiB of device 0 (CUDA_ERROR_OUT_OF_MEMORY)'
+	same_but_said 'gpumem: GPUMEM_PREWARM: device 0 has no 512 MiB, none is mapped (CUDA_ERROR_OUT_OF_MEMORY)'
 }
 
-@test "a first context has 2 MiB mapped by default, and says nothing where that fails" {
+@test "a first context has 2 MiB mapped by default; a failure of that is not reported" {
 	[ "$GPUMEM_PREWARM" = 0 ]
 	[ "$(calls cuMemCreate stripes)" -eq 6 ]
 	unset GPUMEM_PREWARM
@@ -69,7 +70,7 @@ same_but_said() {
 		gpumem: out of memory on device 0: asked 16.0 MiB, limit 64.0 MiB, live 64.0 MiB, idle 0 B, largest idle 0 B, unreclaimable 0 B; largest live: 64.0 MiB in 4 blocks of 16.0 MiB
 		gpumem: out of memory on device 0 (failure 2): asked 16.0 MiB, limit 64.0 MiB, live 64.0 MiB, idle 0 B, largest idle 0 B, unreclaimable 0 B; largest live: 64.0 MiB in 4 blocks of 16.0 MiB
 	END
-	# Blocks that the driver served count too.
+	# Blocks from the driver count too.
 	KNOBS=(GPUMEM_IPC=native)
 	SIM_MEMORY=64M preloaded "$PROGRAMS/pressure" fill 2>&1 >/dev/null | grep -q '; largest live: 64.0 MiB in 4 blocks of 16.0 MiB$'
 	KNOBS=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# A thousand commands that do not use CUDA: the preload does nothing in them at all. Run in the build folder.
+# A thousand commands that do not use CUDA: the preload does nothing in them. Run in the build folder.
 
 setup() {
 	[ -z "$SANITIZE_LIB$COVERAGE" ] || skip "a sanitizer's runtime is not silent, nor is gcov's"
@@ -8,7 +8,7 @@ setup() {
 	CONFINE=$PROGRAMS/containers_confine
 	WITNESS=$PROGRAMS/libwitness.so
 	COMMANDS=$BATS_TEST_DIRNAME/commands.sh
-	# None may make a thread, nor anything that we make once cuInit has succeeded.
+	# No command may make a thread, or an object that we make only after a successful cuInit.
 	WATCHED=("$CONFINE" threads=0 trap=memfd_create,io_uring_setup,perf_event_open,pidfd_open,userfaultfd --)
 	export WITNESS_COUNT=$BATS_TEST_TMPDIR/count TMPDIR=$BATS_TEST_TMPDIR/tmp HOME=$BATS_TEST_TMPDIR/home
 	mkdir "$TMPDIR" "$HOME" "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return 1
@@ -17,7 +17,7 @@ setup() {
 	KNOBS=(GPUMEM_LOG=events GPUMEM_VERBOSE=4 GPUMEM_NO_SUCH_KNOB=1)
 }
 
-# Every log that there could be, every message.
+# All logs and messages that the preload could have written.
 under() {
 	env LD_LIBRARY_PATH="$SIM" "${KNOBS[@]}" LD_PRELOAD="$1" "${@:2}" 2>&1
 }
@@ -32,7 +32,8 @@ under() {
 
 @test "the watch on commands catches the calls of a CUDA program" {
 	under "$WITNESS:$LIBRARY" "$PROGRAMS/answers" >"$BATS_TEST_TMPDIR/said"
-	# open, write and their kin are system calls without the C library (base/sys.h): their files and lines are looked at.
+	# open, write and similar calls are direct system calls (base/sys.h), so the check is on their files
+	# and lines.
 	for call in calloc dlopen malloc memfd_create mmap secure_getenv; do
 		grep -qx "libgpumem.so calls $call" "$BATS_TEST_TMPDIR/said"
 	done

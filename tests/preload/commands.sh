@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A thousand commands of a shell, in a folder with the file "words"; none of them has to do with CUDA.
+# A thousand shell commands without CUDA, in a folder with the file "words".
 set -e
 i=0
 while [ $i -lt 100 ]; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Where containers and batch systems take something away: the program runs as it does natively there, and gpumem says in
-# one line what it could not have. Run in the build folder.
+# Containers and batch systems remove resources: the program runs as natively there, and gpumem names the
+# missing resource in one line. Run in the build folder.
 
 setup() {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime takes more than this leaves"
@@ -16,28 +16,28 @@ setup() {
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return 1
 }
 
-# gcov writes its data beside what was built, and says so where it cannot.
+# gcov writes its data into the build folder, and prints an error where that fails.
 no_gcov() {
 	[ -z "$COVERAGE" ] || skip "gcov cannot write its data there"
 }
 
-# A mount namespace of our own, where the kernel lets us have one: as root, else through a user namespace.
+# A mount namespace of our own, where the kernel allows one: as root, or in a user namespace.
 need_mounts() {
 	for UNSHARE in "unshare -m" "unshare -rm"; do
-		! $UNSHARE sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || return 0
+		if $UNSHARE sh -c 'mount -t tmpfs none /mnt' 2>/dev/null; then return 0; fi
 	done
 	skip "no mount namespace to be had here"
 }
 
-# in_mounts COMMANDS: what alike runs, runs after these shell commands in a mount namespace.
+# in_mounts COMMANDS: `alike` runs its program after these shell commands, in a mount namespace.
 in_mounts() {
 	need_mounts
 	# shellcheck disable=SC2206 # a command and its option
 	WITHIN=($UNSHARE sh -ec "$1"'; exec "$@"' sh)
 }
 
-# alike PROGRAM...: output and status as natively; what is said on standard error is left in the file said. Through pipes,
-# since a limit of the file size is one for the output, too.
+# alike PROGRAM...: output and status as natively; standard error is in the file `said`. The output passes
+# through pipes, because a limit of the file size covers it, too.
 alike() {
 	local native preloaded
 	native=$("${WITHIN[@]}" "${NATIVE[@]}" "$@" 2>/dev/null; echo "status $?")
@@ -48,7 +48,7 @@ alike() {
 	diff -u <(echo "$native") <(echo "$preloaded")
 }
 
-# says PATTERN...: gpumem's lines, each matching its pattern, and no line else.
+# says PATTERN...: gpumem wrote exactly one line for each PATTERN.
 says() {
 	local line n=0 pattern
 	cat "$BATS_TEST_TMPDIR/said"
@@ -60,7 +60,7 @@ says() {
 	done <"$BATS_TEST_TMPDIR/said"
 }
 
-# whole LOG...: closed, and as many calls in each as demo makes.
+# whole LOG...: each log is closed, and has the calls of one demo.
 whole() {
 	"$TOOL" --json "$@" >"$BATS_TEST_TMPDIR/json"
 	jq -e ".logs | length == $#" "$BATS_TEST_TMPDIR/json"
@@ -68,7 +68,7 @@ whole() {
 	jq -e '.logs | all(.counters.memset_calls == '$MEMSETS')' "$BATS_TEST_TMPDIR/json"
 }
 
-# one_log [FOLDER]: there is one, and it is whole; it is taken away.
+# one_log [FOLDER]: exactly one log exists, and it is whole. Removes the log.
 one_log() {
 	local log=("${1:-.}"/gpumem.*.gml)
 	[ ${#log[@]} -eq 1 ]
@@ -99,7 +99,7 @@ WITHOUT='the program goes on without one'
 	one_log
 }
 
-@test "GPUMEM_PROGRAM without /proc compares the name of the call" {
+@test "GPUMEM_PROGRAM without /proc is compared with the program's invocation name" {
 	in_mounts 'mount -t tmpfs -o ro none /proc; [ ! -e /proc/self ]'
 	PRELOADED+=(GPUMEM_PROGRAM=demo)
 	alike "${DEMO[@]}"
@@ -111,7 +111,7 @@ WITHOUT='the program goes on without one'
 	no_log
 }
 
-@test "a program runs as natively with no environment but ours" {
+@test "a program runs as natively with no environment but gpumem's variables" {
 	NATIVE=(env -i LD_LIBRARY_PATH="$SIM")
 	PRELOADED=("${NATIVE[@]}" LD_PRELOAD="$LIBRARY")
 	alike "${DEMO[@]}"
@@ -119,7 +119,7 @@ WITHOUT='the program goes on without one'
 	one_log
 }
 
-@test "a program runs as natively in a chroot with the needed files alone" {
+@test "a program runs as natively in a chroot with only the needed files" {
 	local root=$BATS_TEST_TMPDIR/root file files=("${DEMO[0]}" "$LIBRARY" "$SIM/libcuda.so.1")
 	need_mounts
 	mkdir "$root"
@@ -167,7 +167,7 @@ WITHOUT='the program goes on without one'
 			PRELOADED+=(GPUMEM_LOG=$level)
 			alike "${DEMO[@]}"
 			thread=("no thread for GPUMEM_TRIM_AFTER: $why; idle memory stays")
-			# The C library makes threads by clone where there is no clone3; no other refusal will do.
+			# The C library falls back from clone3 to clone only at ENOSYS.
 			[[ $error != ENOSYS* ]] || thread=()
 			says "live counters: memfd_create: $why; gpumemstat top will not see this process" "${thread[@]}"
 			one_log
@@ -204,12 +204,12 @@ WITHOUT='the program goes on without one'
 		for closed in close=0 close=1 close=2 'close=0 close=1 close=2'; do
 			# shellcheck disable=SC2206 # words
 			WITHIN=("$CONFINE" $closed limit=NOFILE:$limit --)
-			alike "$PROGRAMS/answers" # which writes each line at once
+			alike "$PROGRAMS/answers" # writes each line at once
 			says
 			one_log
 		done
 	done
-	# There are no other numbers: no log rather than one that the program writes into.
+	# No other number is free: no log rather than a log that the program writes into.
 	WITHIN=("$CONFINE" close=3 close=4 close=5 close=6 close=7 close=8 close=9 close=0 limit=NOFILE:3 --)
 	alike "$PROGRAMS/answers"
 	says 'live counters: memfd_create: Too many open files; gpumemstat top will not see this process' \
@@ -293,7 +293,7 @@ WITHOUT='the program goes on without one'
 @test "containers with one pid, one host and one folder lose no log" {
 	local space i
 	for space in "unshare -pf" "unshare -rpf" ""; do
-		! $space true 2>/dev/null || break
+		if $space true 2>/dev/null; then break; fi
 	done
 	[ -n "$space" ] || skip "no pid namespace to be had here"
 	"${NATIVE[@]}" "${DEMO[@]}" >"$BATS_TEST_TMPDIR/native"

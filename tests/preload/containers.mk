@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What containers and batch systems take away, and what they start at once.
+# Resources that containers and batch systems remove, and processes that they start at once.
 CONTAINERS_BATS = tests/preload/containers.bats tests/preload/commands.bats tests/preload/ranks.bats
 check_PROGRAMS += tests/preload/containers_confine
 tests_preload_containers_confine_SOURCES = tests/preload/containers_confine.c

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Run a command with less than a process usually has, as containers and batch systems do.
+ * Run a command with fewer resources, as containers and batch systems do.
  *
  *     confine WHAT... -- COMMAND [ARGUMENT]...
  *
  *     deny=ERROR:CALL,...   these system calls answer EPERM, ENOSYS or EACCES
  *     trap=CALL,...         these system calls kill the process with SIGSYS
- *     threads=0             one that is made kills the process with SIGSYS; new processes are fine
- *     limit=NAME:NUMBER     a resource limit
- *     close=N               a descriptor
- *     cpus=N                only the first N processors of those there are
+ *     threads=0             a new thread kills the process with SIGSYS; new processes are fine
+ *     limit=NAME:NUMBER     set this resource limit
+ *     close=N               close this descriptor
+ *     cpus=N                only the first N of the available processors
  *     uid=N                 another user and group, without further groups
  *
- * In the order given; what cannot be had ends it with status 125.
+ * The changes are made in the given order. One that is impossible ends the program with status 125.
  */
 #include <errno.h>
 #include <grp.h>
@@ -41,7 +41,7 @@ struct name {
 	long number;
 };
 
-/* By number where the headers are older than the call; it is the same on every machine. */
+/* A number where older headers lack the call; new calls have the same number on every machine. */
 static const struct name calls[] = {
 	{"clone", SYS_clone},
 	{"clone3", 435},
@@ -108,7 +108,7 @@ static void filter_calls(char *list, uint32_t answer)
 {
 	struct sock_filter code[100] = {
 		DATA(arch),
-		UNLESS(BPF_JEQ, ARCH, 1), /* no call has the number of an architecture */
+		UNLESS(BPF_JEQ, ARCH, 1), /* else arch stays, no call's number */
 		DATA(nr),
 	};
 	size_t n = 3;
@@ -121,7 +121,7 @@ static void filter_calls(char *list, uint32_t answer)
 	install(code, n);
 }
 
-/* clone3 has its flags in memory, where a filter cannot look; without it glibc takes clone. */
+/* A filter cannot read clone3's flags, which are in memory; without clone3 glibc uses clone. */
 static void filter_threads(void)
 {
 	struct sock_filter code[] = {
@@ -137,7 +137,7 @@ static void filter_threads(void)
 	install(code, sizeof code / sizeof *code);
 }
 
-/* "FIRST:REST" in two */
+/* split "FIRST:REST" at the colon */
 static char *behind_colon(char *text)
 {
 	char *colon = strchr(text, ':');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Built for musl: what a preload of glibc's could spoil in a program that cannot use CUDA. */
+/* Built for musl: a preload made for glibc must not break a program that cannot use CUDA. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

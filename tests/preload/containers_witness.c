@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded in front of libgpumem.so: writes a line on standard error for each call of these that
- * comes from there (but for a tail call, which hides its caller), and a byte to the file
- * WITNESS_COUNT for each process that has both of them.
+ * Preloaded before libgpumem.so: writes a line on standard error for each of these calls that
+ * libgpumem.so makes (except tail calls, which hide their caller), and a byte to the file
+ * WITNESS_COUNT for each process that has loaded both libraries.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 
-static uintptr_t begin, end; /* of libgpumem.so */
+static uintptr_t begin, end; /* address range of libgpumem.so */
 
 static int find(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -50,7 +50,7 @@ __attribute__((constructor)) static void count(void)
 static void report(const char *function, const void *caller)
 {
 	static const char says[] = "libgpumem.so calls ";
-	if (!end) /* its constructors, if it had any, come before ours */
+	if (!end) /* libgpumem.so's constructors, if any, run before ours */
 		dl_iterate_phdr(find, NULL);
 	if ((uintptr_t)caller - begin >= end - begin)
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory goes with its context, however that ends. */
+/* The memory of a context ends with the context, in every way that a context can end. */
 #include "program.h"
 
-/* cuda.h hides it; every driver has it. */
+/* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 static size_t available(void)

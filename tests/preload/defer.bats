@@ -1,13 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# GPUMEM_FREE=defer: a free does not wait, and memory is used again only once the work submitted before has completed.
+# GPUMEM_FREE=defer: a free does not wait. Memory is used again only after the work submitted before the free
+# has completed.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	export GPUMEM_FREE=defer
 }
 
-# late CASE: what the blocks hold is as natively, and nothing but an allocation at the device's limit has waited.
+# late CASE: the contents of the blocks are as natively, and only an allocation at the device's limit has
+# waited.
 late() {
 	same defer "$1"
 	grep -q ' blocks are intact$' "$BATS_TEST_TMPDIR/preloaded"
@@ -16,7 +18,7 @@ late() {
 	grep -qx "  waited: $((1 - ${2:-1}))" "$BATS_TEST_TMPDIR/shown"
 }
 
-@test "defer: a block is not reused while a stream is yet to write to it, whatever its size" {
+@test "defer: a block of any size is not reused while a stream is yet to write to it" {
 	late plain
 }
 
@@ -85,9 +87,52 @@ late() {
 
 @test "defer: on an idle GPU memory is reused, and 64 frees share a fence" {
 	needs_driver 12.5
-	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_PREWARM=32M) # the trim polls, too, where 10 s go by
+	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_PREWARM=32M) # the trim polls, too, if 10 s pass
 	[ "$(calls cuMemCreate defer cycle)" -eq 1 ]
 	[ "$(calls cuCtxRecordEvent defer cycle)" -eq 100 ]
 	[ "$(calls cuEventQuery defer cycle)" -eq 100 ]
 	[ "$(calls cuEventSynchronize defer cycle)" -eq 0 ]
+}
+
+@test "defer: on an idle GPU memory is reused though a context has ended with an open capture" {
+	needs_driver 12.5
+	same defer cycle_later
+	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_PREWARM=32M)
+	[ "$(calls cuMemCreate defer cycle_later)" -eq 1 ]
+	[ "$(calls cuEventQuery defer cycle_later)" -eq 100 ]
+}
+
+# peaks CASE: the peaks in the log, as $mapped and $retired, MiB.
+peaks() {
+	local log=$BATS_TEST_TMPDIR/$1.gml
+	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=$log")
+	rm -f "$log"
+	SIM_MEMORY=80G preloaded "$PROGRAMS/defer" "$1" >/dev/null
+	read -r mapped retired < <(./gpumemstat summary --json "$log" |
+		jq -r '.logs[0].devices[0].counters | "\(.mapped_peak / 1048576) \(.retired_peak / 1048576)"')
+	echo "$1: at most $mapped MiB mapped, $retired retired"
+}
+
+@test "defer: retired memory stays in proportion to live memory" {
+	needs_driver 12.5
+	peaks beside
+	# With 1 GiB alive, 128 MiB may be retired, so the pool grows by as much; the longest blocks have 40
+	# MiB.
+	[ "$mapped" -ge 1024 ]
+	[ "$mapped" -le $((1024 + 2 * 128 + 2 * 40)) ]
+	[ "$retired" -le $((2 * 128 + 2 * 40)) ]
+	GPUMEM_RETIRE=32M peaks beside
+	[ "$mapped" -le $((1024 + 128 + 3 * 40)) ]
+}
+
+@test "defer: an allocation does not wait for long for a kernel that waits for the program" {
+	needs_driver 12.5
+	late still
+	peaks still
+	[ "$mapped" -gt 1024 ]
+}
+
+@test "defer: a program that holds 1 MiB maps 2 MiB" {
+	peaks small
+	[ "$mapped" -eq 2 ]
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work that overwrites a block late, after it was freed: `defer CASE [show]`. Each case frees
- * blocks that a held stream is yet to write to, allocates and fills others, and lets the stream go
- * when something waits for it or all is filled. What the others hold is the same whether frees wait
- * or not. With `show`, also whether anything waited before.
+ * Work that overwrites a block late, after the free: `defer CASE [show]`. Each case frees blocks
+ * that a held stream is yet to write to, and allocates and fills other blocks. The stream is
+ * released when a thread waits for it, or after all fills. The contents of the other blocks are the
+ * same whether frees wait or not. With `show`, also prints whether a thread waited before.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include "program.h"
 #include "steer.h"
 
-/* cuda.h hides it; every driver has it. */
+/* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 #define SIZE (3 * MIB)
@@ -21,7 +21,7 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 static bool show;
 static CUcontext primary;
 
-/* --- the one that lets streams go --- */
+/* --- a thread that releases streams --- */
 
 static CUstream held[2];
 static atomic_uint n_held;
@@ -34,7 +34,7 @@ static void *let_go(void *arg)
 			atomic_store(&waited, true);
 			break;
 		}
-		usleep(100); /* and leaves the processor to them */
+		usleep(100); /* gives the other threads the processor */
 	}
 	for (unsigned i = 0; i < n_held; i++)
 		gm_sim_release(held[i], -1u);
@@ -110,7 +110,7 @@ static void overwrite(void *arg)
 	memset((void *)(uintptr_t)b->at, 255, b->size);
 }
 
-/* The kernel that comes late. `b` lives until it has run. */
+/* The late kernel. `b` lives until the kernel has run. */
 static void late(CUstream stream, struct block *b)
 {
 	MUST(gm_sim_launch(stream, overwrite, b));
@@ -157,8 +157,8 @@ static void plain(void)
 	}
 }
 
-/* More than one fence is good for, and more than a fence covers: each block has its own late write,
- * and all but the last half of them have run when new ones are taken. */
+/* More blocks than one fence covers, with a late write each. All but the last half of the writes
+ * have run before the new allocations. */
 static void many(void)
 {
 	static struct block old[MANY], fresh[MANY];
@@ -187,7 +187,7 @@ static void order(void)
 	hold(CU_STREAM_NON_BLOCKING, 1);
 	pthread_t thread = begin(2);
 	SAY(cuMemFree(first.at));
-	SAY(cuMemFree(large.at)); /* enough for a fence */
+	SAY(cuMemFree(large.at)); /* large enough to record a fence */
 	fresh[0] = take_filled(40 * MIB);
 	late(held[1], &second);
 	SAY(cuMemFree(second.at));
@@ -200,7 +200,7 @@ static void order(void)
 	MUST(cuStreamDestroy(held[1]));
 }
 
-/* The fence of one context says nothing of the other. */
+/* A fence of one context does not cover work of the other. */
 static void contexts(void)
 {
 	CUcontext other;
@@ -220,7 +220,7 @@ static void contexts(void)
 	MUST(cuCtxSetCurrent(primary));
 }
 
-/* While a capture is open there is no fence, and the capture is none the worse. */
+/* While a capture is open no fence is recorded, and the capture stays valid. */
 static void capture(void)
 {
 	CUstream stream;
@@ -244,7 +244,7 @@ static void capture(void)
 	MUST(cuStreamDestroy(held[0]));
 }
 
-/* What is retired goes with its context, after the driver has ended it. */
+/* Retired memory of a context becomes idle after the driver has ended the context. */
 static void gone(void)
 {
 	for (unsigned round = 0; round < 3; round++) {
@@ -268,7 +268,7 @@ static void gone(void)
 	}
 }
 
-/* The primary context of a device is reset, and the same handle comes back. */
+/* The primary context of a device is reset, and its handle is used again. */
 static void reset(void)
 {
 	for (unsigned round = 0; round < 3; round++) {
@@ -282,7 +282,7 @@ static void reset(void)
 	}
 }
 
-/* In the order of a stream, which may be another context's. */
+/* Frees in the order of a stream, also a stream of another context. */
 static void async(void)
 {
 	CUcontext other;
@@ -301,7 +301,7 @@ static void async(void)
 	MUST(cuCtxSetCurrent(primary));
 }
 
-/* The device holds but one of them: an allocation has to wait. */
+/* The device holds only one of the blocks: an allocation has to wait. */
 static void full(void)
 {
 	size_t have, total;
@@ -319,7 +319,45 @@ static void full(void)
 	MUST(cuStreamDestroy(held[0]));
 }
 
-/* Nothing is running. */
+/* Blocks of different sizes, beside a live GiB, on an idle GPU. */
+static void beside(void)
+{
+	struct block live = take(1024 * MIB);
+	for (unsigned i = 0; i < 600; i++) {
+		struct block b = take((3 + i * 7 % 38) * MIB);
+		MUST(cuMemFree(b.at));
+	}
+	MUST(cuMemFree(live.at));
+	puts("600 pairs");
+}
+
+/* The same while a kernel runs that ends after all allocations. */
+static void still(void)
+{
+	struct block live = take(64 * MIB), old = take_filled(SIZE), fresh[30];
+	late(hold(CU_STREAM_NON_BLOCKING, 0), &old);
+	pthread_t thread = begin(1);
+	SAY(cuMemFree(old.at));
+	for (unsigned i = 0; i < 30; i++) {
+		struct block b = take((20 + i) * MIB);
+		MUST(cuMemFree(b.at));
+		fresh[i] = take_filled(SIZE);
+	}
+	end(thread);
+	verdict(fresh, 30);
+	MUST(cuMemFree(live.at));
+	MUST(cuStreamDestroy(held[0]));
+}
+
+/* A block of 1 MiB. */
+static void small(void)
+{
+	struct block b = take(MIB);
+	MUST(cuMemFree(b.at));
+	puts("a MiB");
+}
+
+/* Frees on an idle GPU. */
 static void cycle(void)
 {
 	for (unsigned i = 0; i < 6400; i++) {
@@ -329,7 +367,20 @@ static void cycle(void)
 	puts("6400 pairs");
 }
 
-/* Two threads poll and settle while a third makes and ends contexts. */
+/* The same, after a context has ended with an open capture. */
+static void cycle_later(void)
+{
+	CUcontext other;
+	CUstream stream;
+	MUST(cuCtxCreate_v2(&other, 0, 0));
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	SAY(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	SAY(cuCtxDestroy(other));
+	MUST(cuCtxSetCurrent(primary));
+	cycle();
+}
+
+/* Two threads poll and wait while a third creates and destroys contexts. */
 static atomic_uint bad;
 
 static void *churn(void *arg)
@@ -339,7 +390,7 @@ static void *churn(void *arg)
 		struct block b = take_filled(arg ? 5000 : 2 * MIB);
 		bad += !intact(&b);
 		MUST(cuMemFree(b.at));
-		if (i % 64 == 0) { /* waits for every context */
+		if (i % 64 == 0) { /* a refused allocation waits for every context */
 			CUdeviceptr all;
 			CUresult result = cuMemAlloc(&all, (size_t)1 << 40);
 			bad += result != CUDA_ERROR_OUT_OF_MEMORY;
@@ -372,11 +423,13 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = {{"plain", plain},	   {"many", many}, {"order", order}, {"contexts", contexts},
-		     {"capture", capture}, {"gone", gone}, {"reset", reset}, {"async", async},
-		     {"full", full},	   {"ends", ends}, {"cycle", cycle}};
+	} cases[] = {{"plain", plain},	     {"many", many},	   {"order", order},
+		     {"contexts", contexts}, {"capture", capture}, {"gone", gone},
+		     {"reset", reset},	     {"async", async},	   {"full", full},
+		     {"ends", ends},	     {"cycle", cycle},	   {"cycle_later", cycle_later},
+		     {"beside", beside},     {"still", still},	   {"small", small}};
 	show = argc > 2 && strcmp(argv[2], "show") == 0;
-	alarm(3600); /* nothing here may wait for ever */
+	alarm(3600); /* no endless wait */
 	MUST(cuInit(0));
 	primary = use_device(0);
 	for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {

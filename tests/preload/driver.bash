@@ -2,7 +2,7 @@
 # Sourced by behaviour.bash and resolve.bash.
 . "${BASH_SOURCE%/*}/../refute.bash"
 
-# frees_wait: skip where GPUMEM_FREE=defer, of which the test says the opposite.
+# frees_wait: skip with GPUMEM_FREE=defer: the test expects the opposite.
 frees_wait() {
 	[ "${GPUMEM_FREE:-sync}" = sync ] || skip "frees do not wait"
 }

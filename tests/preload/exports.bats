@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The object itself: a missing library or symbol would kill every process of a container, the shell first.
+# The shared object: a missing library or symbol would end every process of a container, the shell first.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/resolve.bash"
@@ -17,9 +17,9 @@ symbols() {
 	nm -D --defined-only "$LIBRARY" | awk '{ print $3 }' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/exports"
 	{
 		echo dlsym
-		echo gm_preload_core # libgpumem-core asks for it
+		echo gm_preload_core # libgpumem-core looks this symbol up
 		symbols
-		! grep -q '^#define GM_DEBUG 1' config.h || echo gm_lock_none_held # the simulator asks it
+		if grep -q '^#define GM_DEBUG 1' config.h; then echo gm_lock_none_held; fi # the simulator looks this symbol up
 	} | LC_ALL=C sort | diff -u - "$BATS_TEST_TMPDIR/exports"
 	grep -qx cuGetProcAddress "$BATS_TEST_TMPDIR/exports"
 	grep -qx cuGetProcAddress_v2 "$BATS_TEST_TMPDIR/exports"
@@ -31,12 +31,12 @@ symbols() {
 	symbols | LC_ALL=C sort -uc
 }
 
-# VERSION WHAT SYMBOL, one a line, of the kept list.
+# VERSION KIND SYMBOL, one a line, of the kept list.
 kept() {
 	awk '!/^#/ {for (i = 3; i <= NF; i++) print $1, $2, $i}' "$BATS_TEST_DIRNAME/../../src/driver/exports.txt"
 }
 
-# unlisted FILE: the symbols in it that the kept list lacks.
+# unlisted FILE: the symbols of FILE that the kept list lacks.
 unlisted() {
 	LC_ALL=C sort -u "$1" | LC_ALL=C comm -23 - <(kept | cut -d' ' -f3 | LC_ALL=C sort)
 }
@@ -50,7 +50,7 @@ unlisted() {
 			awk '{print $1, int($2 / 1000) "." int($2 % 1000 / 10)}' | LC_ALL=C sort)
 }
 
-@test "each export of the simulated driver is in the list, and no older there" {
+@test "each export of the simulated driver is in the list, with the same version" {
 	sed -nE 's/^SIM_CALL\((\w+), \w+, ([0-9]+),.*/\1 \2/p; s/^SIM_BOTH\((\w+), \w+, \w+, ([0-9]+),.*/\1 \2/p' \
 		"$BATS_TEST_DIRNAME/../../src/sim/exports.def" |
 		awk '{print $1, int($2 / 1000) "." int($2 % 1000 / 10)}' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/sim"
@@ -58,7 +58,7 @@ unlisted() {
 	kept | awk '{print $3, $1}' | LC_ALL=C sort | LC_ALL=C comm -13 - "$BATS_TEST_TMPDIR/sim" | refute grep .
 }
 
-# A toolkit newer than the list fails here: src/driver/exports.txt then takes its calls, hooked or with a reason.
+# Fails for a toolkit newer than the list: add its calls to src/driver/exports.txt, hooked or with a reason.
 @test "each function of this toolkit's cuda.h is hooked or listed as passed" {
 	echo '#include <cuda.h>' | cc -E -P -D__CUDA_API_VERSION_INTERNAL -I"$CUDA_HOME/include" -xc - |
 		grep -oE '\<cu[A-Z][A-Za-z0-9_]*\(' | tr -d '(' >"$BATS_TEST_TMPDIR/declared"
@@ -82,19 +82,20 @@ unlisted() {
 	done
 }
 
-# Before 2.34 the linker names libdl and libpthread, and a test would have to read which functions are theirs.
+# Before 2.34 the linker names libdl and libpthread; a test would need a list of their functions.
 @test "libgpumem.so depends on libc alone" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime is one more"
 	[ "$(printf '%s\n' "$(getconf GNU_LIBC_VERSION)" 'glibc 2.34' | sort -V | head -n 1)" = 'glibc 2.34' ] || skip "glibc before 2.34"
 	[ "$(readelf -dW "$LIBRARY" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')" = libc.so.6 ]
 	readelf -dW "$LIBRARY" | refute grep -E 'RPATH|RUNPATH|TEXTREL'
-	# What libc.so had before 2.34 may be needed; the rest has a row in base/glibc.def and is weak.
+	# Symbols of libc.so before 2.34 may be needed. Other symbols have a row in base/glibc.def and are
+	# weak.
 	nm -D --undefined-only "$LIBRARY" | grep -E ' (dl|pthread_|sem_)' >"$BATS_TEST_TMPDIR/moved"
 	grep -q '^ *w dlopen' "$BATS_TEST_TMPDIR/moved"
-	# musl, whose programs find a preload in their environment like others, has what else there is but this.
+	# A program of musl may find the preload in its environment; musl lacks only this symbol.
 	nm -D --undefined-only "$LIBRARY" | grep -q '^ *w __register_atfork'
-	! grep ' U ' "$BATS_TEST_TMPDIR/moved" |
-		grep -vE ' (dl_iterate_phdr|pthread_(attr_(destroy|init|setdetachstate)|cond_(broadcast|destroy|init|signal|timedwait|wait)|equal|mutex_(destroy|init|lock|unlock)|self|setcancelstate))@?'
+	grep ' U ' "$BATS_TEST_TMPDIR/moved" |
+		refute grep -vE ' (dl_iterate_phdr|pthread_(attr_(destroy|init|setdetachstate)|cond_(broadcast|destroy|init|signal|timedwait|wait)|equal|mutex_(destroy|init|lock|unlock)|self|setcancelstate))@?'
 }
 
 @test "libgpumem.so needs no symbol version above GLIBC_2.28" {
@@ -109,13 +110,13 @@ unlisted() {
 
 @test "every undefined symbol of libgpumem.so is libc's" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime has more"
-	! nm -D --undefined-only "$LIBRARY" | grep -v '@GLIBC_' |
-		grep -vE '^ +w (_ITM_(de)?registerTMCloneTable|__gmon_start__)$'
+	nm -D --undefined-only "$LIBRARY" | grep -v '@GLIBC_' |
+		refute grep -vE '^ +w (_ITM_(de)?registerTMCloneTable|__gmon_start__)$'
 }
 
 @test "libgpumem.so has one constructor" {
 	[ -z "$SANITIZE_LIB$COVERAGE" ] || skip "a sanitizer and gcov have their own"
-	# frame_dummy of the compiler's start-up files is the other entry
+	# the second entry is frame_dummy of the compiler's start-up files
 	size=$(readelf -SW "$LIBRARY" | sed -n 's/^.* \.init_array *INIT_ARRAY *[0-9a-f]* [0-9a-f]* \([0-9a-f]*\) .*/\1/p')
 	[ -n "$size" ]
 	[ $((16#$size)) -le 16 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Calls that the driver refuses: nobody looks at what they did not write.
+# Calls that the driver refuses: their outputs are undefined, and gpumem must not read them.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/resolve.bash"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that the driver refuses leave their outputs alone, and so must whoever stands in between:
- * the outputs here cannot even be read. `failed CALL` has the simulated driver refuse CALL. The
- * driver itself writes NULL where it refuses device memory (an H100, tests/gpu/odd.c).
+ * The driver leaves the outputs of refused calls unwritten. A library between must neither read nor
+ * write them: the outputs here are in memory without access. `failed CALL` makes the simulated
+ * driver refuse CALL. An H100's driver writes NULL where it refuses device memory
+ * (tests/gpu/odd.c).
  */
 #include <sys/mman.h>
 
 #include "program.h"
 
-static void *nowhere; /* neither to be read nor to be written */
+static void *nowhere; /* memory that can be neither read nor written */
 static CUdeviceptr block;
 static CUpointer_attribute one = CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
 
@@ -25,7 +26,7 @@ static CUresult create(void)
 	return cuMemCreate(nowhere, 2 * MIB, &prop, 0);
 }
 
-/* The form of old, which the header hides behind the new one. */
+/* The old signature: the header replaces it by the new one. */
 #undef cuGetProcAddress
 CUresult cuGetProcAddress(const char *symbol, void **entry, int version, cuuint64_t flags);
 
@@ -68,8 +69,8 @@ static const struct {
 	{"cuGetProcAddress_v2", resolve},
 };
 
-/* Forty calls in a row, whoever makes them: each rule is for the next call that none before it
- * took. */
+/* Rules for forty calls in a row by any caller. Each rule is for the next call that no earlier rule
+ * matched. */
 static void refuse(const char *symbol)
 {
 	char text[4096];

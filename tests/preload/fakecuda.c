@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A few exports of a driver, in the variants that the simulated one does not have:
- *   SHARED   cuMemFree (not hooked) and cuMemFree_v2 are one address, as are two hooked calls
- *   LOADER   finds the driver proper beside it by dlsym, as the one of WSL does
+ * A few exports of a driver, in variants that the simulated driver lacks:
+ *   SHARED   cuMemFree (not hooked) and cuMemFree_v2 have one address, as have two hooked calls
+ *   LOADER   finds the real driver beside it by dlsym, as WSL's does
  */
 #include <dlfcn.h>
+#include <stdint.h>
 #include <string.h>
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
-/* As in libasker.c: a look-up of the driver's own. */
+/* A look-up of the driver's own, as in libasker.c. */
 void *ask(void *handle, const char *name);
 void *ask(void *handle, const char *name)
 {
@@ -27,7 +28,7 @@ static void *proper(const char *symbol)
 	return dlsym(handle, symbol);
 }
 
-/* Before the program has asked for anything. */
+/* Runs before the program's first look-up. */
 __attribute__((constructor)) static void find(void)
 {
 	proper("cuInit");
@@ -82,6 +83,7 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **entry, int version, cuui
 	(void)version, (void)flags;
 	*entry = strcmp(symbol, "cuMemFree") == 0    ? (void *)cuMemFree_v2
 		 : strcmp(symbol, "cuMemAlloc") == 0 ? (void *)cuMemAlloc_v2
+		 : strcmp(symbol, "cuBefore") == 0   ? (void *)((uintptr_t)cuMemAlloc_v2 - 1)
 						     : NULL;
 	if (status)
 		*status =

@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# GPUMEM_FILL: what a block holds when the program gets it.
+# GPUMEM_FILL: the contents of a new block.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
-	[ "${GPUMEM_FREE:-sync}" != ordered ] || export GPUMEM_FREE=defer # as it is beside GPUMEM_FILL, but for a line
-	export GPUMEM_RETIRE=0 # where frees do not wait: what was freed is there for the next one
+	[ "${GPUMEM_FREE:-sync}" != ordered ] || export GPUMEM_FREE=defer # GPUMEM_FILL turns ordered into defer, with a line
+	export GPUMEM_RETIRE=0 # where frees do not wait: the next allocation finds the freed block
 }
 
-# filled KNOB LINE...: what the program prints with GPUMEM_FILL=KNOB.
+# filled KNOB LINE...: the program prints the LINEs with GPUMEM_FILL=KNOB.
 filled() {
 	KNOBS+=("GPUMEM_FILL=$1")
 	preloaded "$PROGRAMS/fill" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
@@ -41,13 +41,13 @@ CAPTURE=('cuMemAlloc(&block, size): CUDA_SUCCESS' 'cuStreamEndCapture(stream, &g
 			'pitched, 2048000 bytes: a5' 'another context, 1048576 bytes: a5' 'fresh, 1048576 bytes: a5'
 		[ ! -s "$BATS_TEST_TMPDIR/err" ]
 	done
-	# One stream a context: no allocation makes one of its own.
+	# One fill stream a context: an allocation makes no stream of its own.
 	with=$(calls cuStreamCreate fill)
 	KNOBS=()
 	[ "$with" -eq "$(($(calls cuStreamCreate fill) + 2))" ]
 }
 
-@test "GPUMEM_FILL: a fill that fails leaves the block as it was, and one line" {
+@test "GPUMEM_FILL: a fill that fails leaves the block unchanged, and is reported in one line" {
 	export SIM_FAIL=cuMemsetD8Async:0:1
 	filled 0xa5 'fresh, 1000 bytes: mixed' "fresh, 1048575 bytes: mixed" 'fresh, 1048576 bytes: mixed' \
 		'fresh, 3145728 bytes: mixed' "${CAPTURE[@]}" 'captured, 2097152 bytes: mixed' \

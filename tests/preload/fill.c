@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What blocks hold when they come, where others were written and freed before them. */
+/* Contents of new blocks, after other blocks were written and freed. */
 #include "program.h"
 
-/* cuda.h hides it; every driver has it. */
+/* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 static unsigned char host[3 * MIB];
 
-/* The one byte that all of the block is, or "mixed". */
+/* The one byte that the whole block holds, or "mixed". */
 static void show(const char *when, CUdeviceptr block, size_t size)
 {
 	MUST(cuMemcpyDtoH(host, block, size));
@@ -39,7 +39,7 @@ static void fresh(const char *when, size_t size)
 	MUST(cuMemFree(block));
 }
 
-/* A relaxed capture allows allocations, and outlives the fill. */
+/* A relaxed capture allows allocations, and stays valid after the fill. */
 static void captured(size_t size)
 {
 	CUdeviceptr block;
@@ -56,7 +56,7 @@ static void captured(size_t size)
 	MUST(cuMemFree(block));
 }
 
-/* Pitched rows are filled to the end of each. */
+/* Each row is filled to the end of its pitch. */
 static void pitched(void)
 {
 	CUdeviceptr block;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Memory that is not the pool's: counted to the byte, and otherwise left alone.
+# Memory outside the pool: counted to the byte, and otherwise untouched.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -8,7 +8,7 @@ setup() {
 	MIB=1048576
 }
 
-# logged PROGRAM [ARGUMENT]...: run it with a log, which must not contradict itself; its JSON is in "$JSON".
+# logged PROGRAM [ARGUMENT]...: run it with a log. The log must not contradict itself; its JSON is in "$JSON".
 logged() {
 	JSON=$BATS_TEST_TMPDIR/json
 	rm -f "$BATS_TEST_TMPDIR/log"
@@ -16,7 +16,7 @@ logged() {
 	"$TOOL" --json "$BATS_TEST_TMPDIR/log" >"$JSON"
 }
 
-# kind NAME: "calls bytes frees freed alive peak".
+# kind NAME: prints "calls bytes frees freed alive peak".
 kind() {
 	jq -r --arg k "foreign_$1" '.logs[0] | .devices[0].counters + .counters |
 		[.[$k + "_calls"], .[$k + "_bytes"], .[$k + "_frees"], .[$k + "_freed"], .[$k], .[$k + "_peak"]] | join(" ")' "$JSON"
@@ -26,13 +26,13 @@ counter() {
 	jq -r --arg k "$1" '.logs[0] | .devices[0].counters + .counters | .[$k]' "$JSON"
 }
 
-# is NAME CALLS BYTES FREES FREED ALIVE PEAK, bytes in MiB.
+# is NAME CALLS BYTES FREES FREED ALIVE PEAK: the counters of this kind, bytes in MiB.
 is() {
 	local want="$2 $(($3 * MIB)) $4 $(($5 * MIB)) $(($6 * MIB)) $(($7 * MIB))"
 	[ "$(kind "$1")" = "$want" ] || { echo "$1: $(kind "$1"), not $want"; return 1; }
 }
 
-# turn KIND-OF-COUNTER WAY [PROGRAM] [TIMES-BYTES]: one turn natively and preloaded, then the figures.
+# turn KIND-OF-COUNTER KIND [PROGRAM] [TIMES-BYTES]: run natively and preloaded, then compare the counters.
 turn() {
 	local times=${4:-1}
 	same "${3:-foreign}" "$2"
@@ -41,7 +41,7 @@ turn() {
 	[ "$(counter foreign_unknown)" -eq 0 ]
 }
 
-@test "foreign memory: calls, bytes, live and peak of each kind, without refusals" {
+@test "foreign memory: calls, bytes, live and peak of each kind are counted, refused calls are not" {
 	needs_driver 12.2
 	turn async async
 	turn async async_by_free
@@ -67,7 +67,7 @@ turn() {
 	turn async pool foreign_ptsz
 }
 
-@test "the sum of foreign memory has the kinds that lie on the device" {
+@test "the sum of foreign memory covers only kinds on the device" {
 	for way in async created array; do
 		logged foreign $way
 		[ "$(counter foreign)" -eq "$(counter foreign_$way)" ]
@@ -96,7 +96,8 @@ turn() {
 @test "physical memory is counted while it is owned or mapped" {
 	same lives mappings
 	logged lives mappings
-	# 1 + 2 + 3 + 4 pages of 2 MiB; the second is mapped twice, the third could not be unmapped, the fourth is owned.
+	# 1 + 2 + 3 + 4 pages of 2 MiB. The second is mapped twice, the third could not be unmapped, the
+	# fourth is still owned.
 	is created 4 20 1 2 18 20
 }
 
@@ -107,7 +108,7 @@ turn() {
 	[ "$(counter foreign_unknown)" -eq 0 ]
 }
 
-@test "foreign memory goes with its context, stream-ordered memory does not" {
+@test "foreign memory ends with its context, stream-ordered memory does not" {
 	same lives context
 	logged lives context
 	is managed 1 1 1 1 0 1
@@ -116,7 +117,7 @@ turn() {
 	is async 1 4 0 0 4 4
 }
 
-@test "memory of a graph goes with its last instance" {
+@test "memory of a graph ends with its last instance" {
 	same lives graphs
 	logged lives graphs
 	is graph 3 7 2 3 4 4
@@ -145,7 +146,7 @@ turn() {
 	is async 0 0 0 0 0 0
 }
 
-@test "overhead is the used memory of the device less the accounted" {
+@test "overhead is the used memory of the device minus the accounted memory" {
 	logged lives overhead
 	jq -e '.logs[0].devices[0] | .overhead.bytes == 64 * 1048576 and .overhead.used == .overhead.accounted + .overhead.bytes' "$JSON"
 	jq -e '.logs[0].devices[0] | .overhead.accounted == .counters.mapped + 16 * 1048576' "$JSON"
@@ -153,7 +154,7 @@ turn() {
 	"$TOOL" -v "$BATS_TEST_TMPDIR/log" | grep -qE '^stream-ordered +16.0 MiB +16.0 MiB +16.0 MiB +1 +0$'
 }
 
-@test "the device's used memory is read with the samples, without a pool too" {
+@test "the device's used memory is read with each sample, also without a pool" {
 	KNOBS=(GPUMEM_SAMPLE=0 GPUMEM_MODE=trace)
 	logged foreign async
 	[ "$(counter device_asked)" -ge 3 ]
@@ -166,7 +167,7 @@ turn() {
 	KNOBS=(GPUMEM_SAMPLE=1h)
 	logged lives nothing
 	[ "$(counter device_asked)" -eq 1 ]
-	[ "$(counter samples)" -eq 2 ] # the other one at the end
+	[ "$(counter samples)" -eq 2 ] # the second one at the end
 }
 
 @test "launches are counted only when asked for" {
@@ -199,7 +200,7 @@ turn() {
 	SIM_DRIVER=12.4 same lives green
 }
 
-@test "events of driver memory that goes with its context agree with the counters" {
+@test "events of driver memory that ends with its context agree with the counters" {
 	KNOBS=(GPUMEM_MODE=trace)
 	LEVEL=events logged contexts
 	[ "$(counter free_driver)" -gt 50 ]
@@ -239,7 +240,8 @@ turn() {
 @test "each copy of a batch is counted, copies of a refused batch are not" {
 	needs_driver 12.8
 	logged batch
-	# Lines: 6 batches of 3, 6 times the first before a bad one; boxes: 2 of 3, 2 times the first, around an array 6.
+	# Lines: 6 batches of 3, and in 6 batches the first copy before a bad one. Boxes: 2 of 3, in 2 batches
+	# the first; 6 around an array.
 	[ "$(counter copy_d2d_calls)" -eq $((18 + 6 + 6 + 2 + 6)) ]
 	[ "$(counter copy_other_calls)" -eq 2 ]
 	[ "$(counter copy_d2d_bytes)" -eq $((18000 + 60 + 4200 + 200 + 600)) ]

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that is not the pool's, of each kind: `foreign KIND` takes 3 MiB and 5 MiB, is refused
- * once, gives the first up, is refused that once as well, takes 1 MiB, gives the 5 MiB up, and ends
- * with 1 MiB: 3 calls, 9 MiB, 2 frees, 8 MiB, 1 MiB alive, 8 MiB at the peak. Also built with
- * CUDA_API_PER_THREAD_DEFAULT_STREAM, which reaches the _ptsz twins.
+ * Memory outside the pool, of each kind: `foreign KIND` allocates 3 MiB and 5 MiB, has one
+ * allocation refused, frees the first, has one free refused, allocates 1 MiB, frees the 5 MiB, and
+ * ends with 1 MiB alive: 3 calls, 9 MiB, 2 frees, 8 MiB freed, 1 MiB alive, 8 MiB at the peak. Also
+ * built with CUDA_API_PER_THREAD_DEFAULT_STREAM, which calls the _ptsz variants.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -86,7 +86,7 @@ static CUresult give_host(uint64_t it)
 	return cuMemFreeHost((void *)it);
 }
 
-/* The pages stay: what is registered is given up, not freed. */
+/* The pages stay mapped: the memory is unregistered, not freed. */
 static CUresult take_registered(uint64_t *out, size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -104,7 +104,7 @@ static CUresult create(uint64_t *out, size_t size, CUmemLocationType where)
 	CUmemGenericAllocationHandle handle = 0;
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 				    .location = {.type = where}};
-	/* Whole pages of 2 MiB only. */
+	/* cuMemCreate takes only multiples of 2 MiB. */
 	CUresult result = cuMemCreate(&handle, 2 * size, &prop, 0);
 	*out = handle;
 	return result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A child before and after the parent's cuInit, with and without one of its own. */
+/* Children forked before and after the parent's cuInit, with and without a cuInit of their own. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@ static void allocate(void)
 		SAY(cuMemsetD8(p, 1, 1000));
 		SAY(cuMemFree(p));
 	}
+	SAY(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 }
 
 static void child(const char *name, bool init, CUdeviceptr of_parent)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A free waits for the kernels of its context: `held [async|other]`. Natively, async does not; nor
- * does `other`, which frees a block that the kernel does not use, in a stream that is idle.
+ * A free waits for the kernels of its context: `held [async|other]`. Natively an async free does
+ * not wait; nor does `other`, which frees an unused block in an idle stream.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +19,7 @@ static CUstream idle;
 static atomic_bool freed;
 static atomic_int seen;
 
-/* The kernel: reads what it was given, long after the launch. */
+/* The kernel reads its argument long after the launch. */
 static void kernel(void *arg)
 {
 	const unsigned char *bytes = arg;
@@ -34,7 +34,7 @@ static void *free_it(void *arg)
 	CUresult result = !arg ? cuMemFree(block) : cuMemFreeAsync(block, other ? idle : stream);
 	printf("free: %s\n", result_name(result));
 	atomic_store(&freed, true);
-	/* Whoever gets the memory next writes to it. */
+	/* The next owner of the memory writes to it. */
 	MUST(cuMemAlloc(&next, SIZE));
 	MUST(cuMemsetD8(next, 255, SIZE));
 	MUST(cuMemFree(next));

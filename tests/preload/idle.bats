@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Idle memory goes back by itself: to other processes, also while the program sleeps.
+# Idle memory is returned for other processes without a request, also while the program sleeps.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -12,7 +12,7 @@ teardown() {
 	[ -z "$SLEEPER" ] || kill -9 "$SLEEPER" 2>/dev/null || true
 }
 
-# A process that has used 80% of the device, has freed it, and sleeps: sleeper RUN. It ends with wake.
+# sleeper RUN: a process uses 80% of the device, frees it, and sleeps. `wake` ends it.
 sleeper() {
 	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
 	"$1" "$PROGRAMS/idle" leave <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- &
@@ -29,7 +29,7 @@ wake() {
 	SLEEPER=
 }
 
-# What another process gets: taker RUN TRIES
+# taker RUN TRIES: prints the result of an allocation by another process.
 taker() {
 	run "$1" "$PROGRAMS/idle" take "$2" 7>&-
 	echo "$output"
@@ -51,12 +51,12 @@ taker() {
 	wake
 }
 
-@test "the simulated device is one for all processes" {
+@test "all processes share the simulated device" {
 	KNOBS=(GPUMEM_TRIM_AFTER=off)
 	sleeper preloaded
 	taker native 1
 	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
-	# Killed, not ended: its memory is free all the same.
+	# Killed without an exit: its memory is freed all the same.
 	kill -9 "$SLEEPER"
 	wait "$JOB" || true
 	taker native 1
@@ -83,7 +83,7 @@ taker() {
 	wake
 }
 
-@test "what the thread returns is sampled while the program sleeps" {
+@test "the thread's returns are sampled while the program sleeps" {
 	KNOBS=(GPUMEM_TRIM_AFTER=20ms GPUMEM_SAMPLE=0 GPUMEM_LOG=events "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/a.gml")
 	sleeper preloaded
 	for ((tries = 0; tries < 36000; tries++)); do
@@ -105,7 +105,7 @@ taker() {
 	rm "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
 	sleeper preloaded
 	taker native 1
-	# Chunks are 30 MiB here: two of them stay.
+	# Chunks are 30 MiB here: two chunks stay mapped.
 	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
 	wake
 }
@@ -117,7 +117,7 @@ taker() {
 	! grep -q OUT_OF_MEMORY "$BATS_TEST_TMPDIR/preloaded"
 }
 
-@test "a thread trims while memory is idle, and no sooner" {
+@test "a thread trims only while memory is idle" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	[ -z "$TEST_UNDER" ] || skip "valgrind has signal masks of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1h)
@@ -145,7 +145,7 @@ a child: 1" ]
 	done
 }
 
-@test "the thread that trims ends when all memory is returned, and comes again" {
+@test "the trim thread ends when all memory is returned, and starts again later" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1ms)
 	run preloaded "$PROGRAMS/idle" ends

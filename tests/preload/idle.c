@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle memory and other processes. `idle leave` uses 80% of the device, frees it, says so and who
- * it is, and sleeps until its standard input ends; `idle take TRIES` asks for 80% until it gets
- * them; `idle thread` says who is in the process, `idle ends` waits until the thread has done its
- * work, three times; `idle needs` takes what a pool holds idle by other entries of the same
- * process.
+ * Idle memory and other processes. `idle leave` allocates 80% of the device, frees it, prints its
+ * pid, and sleeps until its standard input ends. `idle take TRIES` tries to allocate 80% up to
+ * TRIES times. `idle thread` prints the threads of the process. `idle ends` waits three times until
+ * the thread has ended after its work. `idle needs` allocates a pool's idle memory through other
+ * entries in the same process.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -59,7 +59,7 @@ static void take(unsigned tries)
 
 /* --- threads --- */
 
-/* A line of a thread's status, after its name, or "". */
+/* The value of KEY in a thread's status file, or "". */
 static void status_of(const char *task, const char *key, char text[128])
 {
 	char path[288], line[256];
@@ -73,7 +73,7 @@ static void status_of(const char *task, const char *key, char text[128])
 		fclose(file);
 }
 
-/* How many threads there are, and what signals the one named gpumem blocks. */
+/* Returns the number of threads; *blocked gets the signal mask of the thread named gpumem. */
 static unsigned threads(bool *named, unsigned long long *blocked)
 {
 	unsigned n = 0;
@@ -114,12 +114,12 @@ static void thread(void)
 	show_threads("nothing is idle");
 	MUST(cuMemFree_v2(p));
 	unsigned n = threads(&named, &blocked);
-	while (n == 2 && !named) { /* it has yet to say its name */
+	while (n == 2 && !named) { /* it has not set its name yet */
 		sched_yield();
 		n = threads(&named, &blocked);
 	}
 	printf("memory is idle: %u\n", n);
-	/* The kernel's and the C library's own cannot be blocked. */
+	/* SIGKILL, SIGSTOP and the C library's own signals cannot be blocked. */
 	all &= ~(1ull << (9 - 1) | 1ull << (19 - 1) | 1ull << (32 - 1) | 1ull << (33 - 1));
 	if (n == 2)
 		printf("it blocks all signals: %d\n", (blocked & all) == all);
@@ -136,7 +136,7 @@ static void thread(void)
 	waitpid(pid, NULL, 0);
 }
 
-/* The thread has given everything back, and is gone. */
+/* The thread has returned all memory, and has ended. */
 static void ends(void)
 {
 	unsigned long long ignored;
@@ -152,7 +152,7 @@ static void ends(void)
 	}
 }
 
-/* --- other entries of the same process --- */
+/* --- other entries, same process --- */
 
 static void needs(void)
 {
@@ -180,7 +180,7 @@ static void needs(void)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
-	alarm(3600); /* nothing here may wait for ever */
+	alarm(3600); /* no endless wait */
 	if (strcmp(what, "thread") == 0)
 		return thread(), 0;
 	if (strcmp(what, "ends") == 0)

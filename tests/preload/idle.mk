@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Idle memory: who gets it, and when.
+# Idle memory: how it is returned, and to which process.
 check_PROGRAMS += tests/preload/idle tests/preload/retry
 dist_check_SCRIPTS += tests/preload/idle.bats tests/preload/retry.bats
 TESTS += tests/preload/idle.bats tests/preload/retry.bats

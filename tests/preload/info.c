@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What cuMemGetInfo answers to one thread while another is in the middle of a call that maps memory
- * for the pool, or gives it back: what it answered before, for no block came or went. Run with
+ * cuMemGetInfo on one thread, while another is in a call that maps memory for the pool, or returns
+ * it. The answer must stay the same, for no block is allocated or freed. Run with
  * GPUMEM_TRIM_AFTER=0.
  */
 #include "program.h"
@@ -32,7 +32,7 @@ static void *look(void *unused)
 	return unused;
 }
 
-/* On the thread that maps memory; the program's other thread asks. */
+/* Runs on the thread that maps memory; the program's other thread queries. */
 static void meanwhile(void)
 {
 	pthread_t thread;
@@ -41,7 +41,7 @@ static void meanwhile(void)
 	atomic_store(&seen, true);
 }
 
-/* In the next call of this; `more` bytes are free until then. */
+/* Query during the next such call; `more` bytes are free until then. */
 static void visit(const char *call, size_t more)
 {
 	symbol = call;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# malloc in kernels: when contexts are taken over. The simulated driver refuses the module with which a takeover begins
-# (CUDA_ERROR_INVALID_IMAGE, 200), so that each attempt is one such line in its trace, and the program goes on natively.
+# malloc in kernels: takeover of contexts. The simulated driver refuses the module that begins a takeover
+# (CUDA_ERROR_INVALID_IMAGE, 200): each attempt is one such line in its trace, and the program goes on
+# natively.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -9,7 +10,7 @@ setup() {
 	grep -q '^#define GM_HELPERS 1' config.h || skip 'this build has no code for GPUs'
 }
 
-# attempts PART [PROGRAM [ARGUMENT]]: runs it, and prints how often a takeover began.
+# attempts PART [PROGRAM [ARGUMENT]]: runs it, and prints the number of takeovers that began.
 attempts() {
 	rm -f "$BATS_TEST_TMPDIR/trace"
 	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/${2:-inkernel}" "$1" "${@:3}" \
@@ -25,18 +26,26 @@ attempts() {
 	[ ! -s "$BATS_TEST_TMPDIR/err" ]
 }
 
-@test "a context is taken over once, before its first module that may call malloc is loaded" {
+@test "a context is taken over once, before the load of its first module that may call malloc" {
 	[ "$(attempts modules)" -eq 1 ]
 	[ "$(grep -nx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" -lt \
 		"$(grep -nxm1 'cuModuleLoadData 0' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" ]
 }
 
-@test "a context is taken over when the first kernel of a library comes there" {
+@test "a context is taken over when a library's first kernel is used in it" {
 	[ "$(attempts libraries)" -eq 2 ]
 }
 
 @test "a context is taken over again after each reset" {
 	[ "$(attempts resets)" -eq 3 ]
+}
+
+@test "a thread does not wait endlessly for another thread that takes its context over" {
+	same inkernel patience
+	[ "$(attempts patience)" -eq 1 ]
+	grep -qx 'it went on' "$BATS_TEST_TMPDIR/out"
+	[ "$(grep -nx 'cuModuleLoadData 200' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" -gt \
+		"$(grep -nxm1 'cuLaunchKernel 0' "$BATS_TEST_TMPDIR/trace" | cut -d: -f1)" ]
 }
 
 @test "a takeover is put off while a capture is open" {
@@ -54,7 +63,7 @@ attempts() {
 	[ "$(attempts once unread)" -eq 0 ]
 }
 
-@test "the image of a library is read at its load, if it may go" {
+@test "the image of a library is read at its load, if it may be unmapped" {
 	same unread copied
 	[ "$(attempts copied unread)" -eq 1 ]
 	for part in copied_harmless in_variable again; do
@@ -88,7 +97,7 @@ attempts() {
 	[ "$(attempts watched inkernel "$BATS_TEST_TMPDIR/libanother.so")" -eq 1 ]
 }
 
-@test "GPUMEM_VERBOSE=3 says once why a context is not taken over" {
+@test "GPUMEM_VERBOSE=3 reports once the reason for a context that is not taken over" {
 	KNOBS=(GPUMEM_VERBOSE=3)
 	[ "$(attempts resets)" -eq 3 ]
 	[ "$(grep -c 'malloc in kernels stays the driver' "$BATS_TEST_TMPDIR/err")" -eq 1 ]

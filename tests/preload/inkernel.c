@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a context is about to be taken over: modules and libraries are loaded, kernels launched. The
- * simulated driver takes no code for GPUs, so each takeover ends at its first step, the load of a
- * module that the preload brings along; tests/preload/inkernel.bats counts these.
+ * Triggers of a takeover: modules and libraries are loaded, kernels launched. The simulated driver
+ * takes no code for GPUs, so each takeover ends at its first step, the load of the preload's
+ * module; tests/preload/inkernel.bats counts these loads.
  */
 #include "program.h"
-/* after cuda.h, whose names it would change */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+/* after cuda.h: it would rename calls there */
 #include "sim/sim.h"
 #include "steer.h"
+#include "turn.h"
 
 static void run_nothing(void **args)
 {
@@ -30,7 +36,7 @@ static CUfunction of_module(CUmodule *module)
 	return function;
 }
 
-/* One context: at its first module. */
+/* One context is taken over at its first module. */
 static void modules(void)
 {
 	CUmodule first, second;
@@ -39,7 +45,8 @@ static void modules(void)
 	SAY(cuCtxSynchronize());
 }
 
-/* A library belongs to none; the first of its kernels that comes into a context counts there. */
+/* A library belongs to no context: the first of its kernels used in a context triggers the
+ * takeover. */
 static void libraries(void)
 {
 	CUlibrary library;
@@ -69,7 +76,7 @@ static void resets(void)
 	}
 }
 
-/* Put off while a capture is open. */
+/* A takeover is put off while a capture is open. */
 static void captured(void)
 {
 	CUmodule module;
@@ -100,14 +107,43 @@ static void limits(void)
 	printf("%zu\n", value);
 }
 
-/* A debugger has set that word of the driver. */
+/* --- another thread uses the context during a takeover --- */
+
+static CUcontext shared;
+
+static void *first_user(void *arg)
+{
+	SAY(cuCtxSetCurrent(shared));
+	of_module(arg);
+	return NULL;
+}
+
+/* The takeover stops in its first call; natively the first load of a module does. */
+static void patience(void)
+{
+	CUmodule first, second;
+	pthread_t thread;
+	MUST(cuCtxGetCurrent(&shared));
+	gm_sim_before("cuThreadExchangeStreamCaptureMode", turn_hold);
+	gm_sim_before("cuModuleLoadData", turn_hold);
+	pthread_create(&thread, NULL, first_user, &first);
+	turn_await();
+	launch(of_module(&second), NULL);
+	puts("it went on");
+	fflush(stdout);
+	turn_end();
+	pthread_join(thread, NULL);
+	SAY(cuCtxSynchronize());
+}
+
+/* A debugger sets this word of the driver. */
 static void debugged(const char *word)
 {
 	*(uint32_t *)steer(word) = 1;
 	modules();
 }
 
-/* A tool has put that library into the process. */
+/* A tool loads this library into the process. */
 static void watched(const char *library)
 {
 	if (!dlopen(library, RTLD_NOW))
@@ -121,11 +157,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} parts[] = {{"modules", modules},
-		     {"libraries", libraries},
-		     {"resets", resets},
-		     {"captured", captured},
-		     {"limits", limits}};
+	} parts[] = {{"modules", modules},   {"libraries", libraries}, {"resets", resets},
+		     {"captured", captured}, {"limits", limits},       {"patience", patience}};
 	MUST(cuInit(0));
 	use_device(0);
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

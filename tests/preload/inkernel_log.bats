@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# What the log says of malloc in kernels. The simulated driver refuses the module with which a takeover begins, so that
-# each ends there (tests/preload/inkernel.c).
+# Records of malloc in kernels in the log. The simulated driver refuses the module that begins a takeover, so
+# each takeover ends there (tests/preload/inkernel.c).
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -19,7 +19,7 @@ logged() {
 	"$TOOL" --json "$LOG" >"$BATS_TEST_TMPDIR/json"
 }
 
-# holds EXPRESSION: of the log
+# holds EXPRESSION: true for the log
 holds() {
 	jq -e ".logs[0] | $1" "$BATS_TEST_TMPDIR/json" >/dev/null || { echo "$1"; jq .logs[0] "$BATS_TEST_TMPDIR/json"; return 1; }
 }
@@ -32,7 +32,7 @@ holds() {
 	done
 }
 
-@test "the log says of each context why it was not taken over, at every level" {
+@test "the log has the reason for each context that is not taken over, at every level" {
 	for LEVEL in events small; do
 		logged libraries
 		holds '.devices[0].contexts | length == 2 and .[0].context != .[1].context'
@@ -45,13 +45,13 @@ holds() {
 @test "the log has each image and its verdict, with events only" {
 	logged libraries
 	holds '.images | length == 1 and .[0].malloc == "unknown" and .[0].address > 0 and .[0].device == 0
-		and .[0].text == "is of no format that is known here"'
+		and .[0].text == "is no device code of a known format"'
 	LEVEL=small
 	logged libraries
 	holds '.images == [] and .counters.images == 1'
 }
 
-@test "images that were read are counted, and those that cannot be judged" {
+@test "images that were read are counted, and so are those that cannot be judged" {
 	logged modules
 	holds '.counters | .images == 2 and .images_malloc == 2 and .images_unknown == 2'
 }
@@ -73,4 +73,16 @@ holds() {
 	holds '[.devices[0].contexts[] | .taken_over and .heap != null and .limit == 268435456] | all and length == 40'
 	holds '[.devices[0].heaps[] | .ended and (.own | not) and .sizes == {"128": 1}] | all and length == 40'
 	holds '.devices[0].counters | .heap_live == 0 and .heap_live_peak == 112 and .heap_mapped == 0 and .heap_foreign_frees == 0'
+}
+
+@test "a heap is read before its context ends, without a wait of the program for its last kernel" {
+	[ -x "$PROGRAMS/taken" ] || skip 'no program here is taken over'
+	[[ $SANITIZE_LIB != *asan* ]] || skip 'as above'
+	KNOBS=(GPUMEM_SAMPLE=0)
+	PROGRAM=taken
+	for LEVEL in events small; do
+		logged unread
+		holds '.contradiction == null and (.devices[0].heaps | length == 1 and .[0].ended and .[0].live == 112)'
+		holds '.devices[0].heaps[0].sizes == {"128": 1} and .devices[0].counters.heap_live_peak == 112'
+	done
 }

@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Two processes that share memory by cuIpcGetMemHandle. The simulated driver shares its own between processes, too.
+# Two processes share memory by cuIpcGetMemHandle. The simulated driver shares its own memory between
+# processes, too.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	export SIM_MEMFD=1
 }
 
-# Standard output alone must be EXPECTED; what gpumem says goes to `said`.
+# Standard output must be EXPECTED; gpumem's messages are in the file `said`.
 prints() {
 	preloaded "${@:2}" >"$BATS_TEST_TMPDIR/preloaded" 2>"$BATS_TEST_TMPDIR/said"
 	diff -u <(printf '%s\n' "$1") "$BATS_TEST_TMPDIR/preloaded"
@@ -19,7 +20,7 @@ said() {
 	grep -qE "^gpumem: $1\$" "$BATS_TEST_TMPDIR/said"
 }
 
-# What both processes leave to the driver, but for events.
+# Leaks of both processes in the driver, without events.
 leaks() {
 	grep '^gpumem: sim:.*leaked' "$BATS_TEST_TMPDIR/said" | grep -v 'event(s)' | sort
 }
@@ -35,7 +36,7 @@ NOBODY='memory was exported by cuIpcGetMemHandle, and no process under gpumem ha
 	same ipc bytes
 }
 
-@test "a block of more chunks than a reply has" {
+@test "a block is shared that has more chunks than a reply can hold" {
 	KNOBS=(GPUMEM_CHUNK=2M)
 	same ipc bytes
 }
@@ -49,11 +50,11 @@ NOBODY='memory was exported by cuIpcGetMemHandle, and no process under gpumem ha
 	grep -qx '2 handles, 12 tensors right' "$BATS_TEST_TMPDIR/preloaded"
 }
 
-@test "what is open outlives its exporter; what is not cannot be opened any more" {
+@test "an open block outlives its exporter; an unopened one cannot be opened any more" {
 	same ipc exit
 }
 
-@test "exporters that are killed at any moment leave nobody waiting, and answers are native ones" {
+@test "exporters that are killed at any moment leave no process waiting, and answers are native ones" {
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		same ipc killed
 	done
@@ -71,7 +72,11 @@ NOBODY='memory was exported by cuIpcGetMemHandle, and no process under gpumem ha
 	same ipc reset
 }
 
-@test "a close during a capture, where nobody can wait, unmaps later" {
+@test "a block is opened in a context of another device, which has access to it" {
+	SIM_DEVICES=2 same ipc elsewhere
+}
+
+@test "a close during a capture, where a wait is impossible, unmaps later" {
 	prints 'cuIpcGetMemHandle(&b.handle, p): CUDA_SUCCESS
 cuIpcCloseMemHandle(p): CUDA_SUCCESS
 read: 1
@@ -86,7 +91,7 @@ cuIpcCloseMemHandle(p): CUDA_SUCCESS' "$PROGRAMS/ipc" capture
 	[ ! -s "$BATS_TEST_TMPDIR/said" ]
 }
 
-@test "an importer without the preload gets the native error, and the exporter says why" {
+@test "an importer without the preload gets the native error, and the exporter names the reason" {
 	IPC_PLAIN=importer prints "$UNOPENED" "$PROGRAMS/ipc" one
 	said "$NOBODY"
 }
@@ -98,30 +103,33 @@ cuIpcCloseMemHandle(p): CUDA_SUCCESS' "$PROGRAMS/ipc" capture
 	IPC_PLAIN=importer IPC_SIZE=2097151 prints "$UNOPENED" "$PROGRAMS/ipc" one
 	said "$NOBODY"
 	same ipc bytes
-	# The pool's idle memory is not what such a block lacks, and the limit holds for it.
+	# Such a block is not refused for the pool's idle memory, and GPUMEM_LIMIT holds for it.
 	same pressure
 	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=15M)
 	prints 'cuMemAlloc(&p, 8 * MIB): CUDA_SUCCESS
 cuMemAlloc(&p, 8 * MIB): CUDA_ERROR_OUT_OF_MEMORY' "$PROGRAMS/ipc" idle
+	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=20M GPUMEM_CHUNK=2M)
+	prints 'cuMemAlloc(&p, 4 * MIB): CUDA_SUCCESS
+cuMemAlloc(&p, 4 * MIB): CUDA_ERROR_OUT_OF_MEMORY' "$PROGRAMS/ipc" live
 	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=3M)
 	run preloaded "$PROGRAMS/ipc" one
 	[ "$status" -ne 0 ]
 	[[ "$output" == *"gpumem: out of memory on device 0: asked 4.00 MiB, limit 3.00 MiB"* ]]
 }
 
-@test "another user gets nothing, and one line" {
+@test "another user's import is refused, and one line reports it" {
 	[ "$(id -u)" -eq 0 ] || skip "only root can be another user"
 	IPC_USER=importer prints "$UNOPENED" "$PROGRAMS/ipc" one
-	# The counts of a coverage build are files that the other user cannot write.
+	# The other user cannot write the counters of a coverage build, which are files.
 	[ "$(grep -v '^profiling:' "$BATS_TEST_TMPDIR/said" | sort | sed 's/process [0-9][0-9]*/process N/')" = "gpumem: cuIpcOpenMemHandle: no memory from process N: it belongs to another user
 gpumem: $NOBODY" ]
 }
 
-@test "containers that share no network get nothing, and one line" {
+@test "imports between containers without a common network are refused, and one line reports it" {
 	unshare -n true 2>/dev/null || skip "no network namespaces here"
 	IPC_NET=importer prints "$UNOPENED" "$PROGRAMS/ipc" one
 	[ "$(grep -c 'process [0-9]*: it is in another network namespace, as containers are; let them share one' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
-	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # and the exporter's
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 2 ] # the second line is the exporter's
 }
 
 @test "where the driver gives no descriptors, exports are refused as natively for mapped memory" {
@@ -136,13 +144,13 @@ gpumem: $NOBODY" ]
 	grep -q '^gpumem: another process cannot open a block of this one: the driver gives no descriptor (' "$BATS_TEST_TMPDIR/said"
 }
 
-@test "an import that fails at any call of the driver leaves nothing behind" {
+@test "an import that fails at any call of the driver leaves no memory, mapping or handle" {
 	local call
 	KNOBS=(GPUMEM_CHUNK=2M)
 	export SIM_LEAKS=1
 	prints "$OPENED" "$PROGRAMS/ipc" one
 	leaks >"$BATS_TEST_TMPDIR/good"
-	grep -q 'leaked mapping' "$BATS_TEST_TMPDIR/good" # the pools'
+	grep -q 'leaked mapping' "$BATS_TEST_TMPDIR/good" # reservations of the pools
 	for call in cuMemImportFromShareableHandle:{1,2} cuMemAddressReserve:1 cuMemMap:{1,2} cuMemSetAccess:1; do
 		IPC_FAIL=${call%:*} IPC_FAIL_AT=${call#*:} prints "${UNOPENED/INVALID_HANDLE/MAP_FAILED}" "$PROGRAMS/ipc" one
 		[ "$(grep -c '^gpumem: cuIpcOpenMemHandle: ' "$BATS_TEST_TMPDIR/said")" -eq 1 ]

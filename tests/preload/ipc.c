@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that two processes share by cuIpcGetMemHandle: `ipc SCENE`. An exporter and an importer
- * take turns, so that what they print comes in order. Of exporter or importer runs: IPC_PLAIN
- * without the preload, IPC_USER as another user, IPC_NET in another network namespace. IPC_FAIL:
- * the driver call of which the importer's number IPC_FAIL_AT fails. Status 77: that is not possible
- * here.
+ * Two processes share memory by cuIpcGetMemHandle: `ipc SCENE`. An exporter and an importer take
+ * turns, so that their output has a fixed order. Each variable names a role, exporter or importer:
+ * IPC_PLAIN runs it without the preload, IPC_USER as another user, IPC_NET in another network
+ * namespace. IPC_FAIL names a driver call; call number IPC_FAIL_AT of the importer fails. Status
+ * 77: impossible here.
  */
 #include <sched.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "ipc_turns.h"
 #include "steer.h"
 
-/* newer toolkits rename it */
+/* newer toolkits rename this call */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 static const char *role;
@@ -26,7 +26,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 static void bytes_export(void)
 {
 	for (unsigned i = 0; i < SIZES; i++) {
-		CUdeviceptr before, p; /* so that it does not begin where its memory does */
+		CUdeviceptr before, p; /* moves the shared block away from the begin of its chunk */
 		MUST(cuMemAlloc(&before, sizes[i] < MIB ? sizes[i] : 3 * MIB));
 		p = share(sizes[i], i);
 		await_turn();
@@ -179,14 +179,14 @@ static void exit_import(void)
 	printf("it has ended: %d\n", !hears(&byte, 1));
 	printf("its memory: %d %d\n", is_filled(p, b.size, 1), is_filled(q, c.size, 2));
 	SAY(OPEN(&r, d.handle));
-	SAY(OPEN(&r, b.handle)); /* it is open here */
+	SAY(OPEN(&r, b.handle)); /* b is already open here */
 	MUST(cuIpcCloseMemHandle(r));
 	MUST(cuIpcCloseMemHandle(p));
 	SAY(OPEN(&r, b.handle));
 	SAY(cuIpcCloseMemHandle(q));
 }
 
-/* Exporters that are killed at any moment: opens succeed or fail as natively, and nobody hangs. */
+/* Exporters are killed at any moment: opens succeed or fail as natively, and no process hangs. */
 static void killed_export(void)
 {
 	pid_t me = getpid();
@@ -230,7 +230,7 @@ static void killed_import(void)
 	printf("wrong answers: %u\n", wrong);
 }
 
-/* An importer that is killed with memory open. */
+/* An importer is killed with memory open. */
 static void dead_export(void)
 {
 	struct block b;
@@ -253,7 +253,7 @@ static void dead_import(void)
 		pause();
 }
 
-/* --- forks of either --- */
+/* --- forks of either side --- */
 
 static void forks_export(void)
 {
@@ -268,7 +268,7 @@ static void forks_export(void)
 	share(2 * MIB, 7);
 	await_turn();
 	fflush(stdout);
-	if (fork() == 0) { /* it outlives its parent, and must not answer for it */
+	if (fork() == 0) { /* outlives its parent, and must not answer for it */
 		char byte;
 		close(to_other);
 		_exit(read(from_other, &byte, 1) != 0);
@@ -352,7 +352,7 @@ static void reset_import(void)
 	pass_turn();
 }
 
-/* --- one block; what is printed depends on who runs without the preload --- */
+/* --- one block; the output depends on the side without the preload --- */
 
 static void one_export(void)
 {
@@ -389,7 +389,7 @@ static void says_node(const char *when)
 	fflush(stdout);
 }
 
-/* The node closes a guest's connection when it finds that the guest has closed it. */
+/* The node closes a guest's connection after the guest has closed it. */
 static void await_guests_end(void)
 {
 	for (unsigned tries = 0; tries < 10000 && count_sockets() > 1; tries++)
@@ -432,11 +432,41 @@ static void idle_export(void)
 	SAY(cuMemAlloc(&p, 8 * MIB));
 }
 
-static void idle_import(void)
+/* Memory of the pool that is in use counts beside what the driver has served. */
+static void live_export(void)
+{
+	CUdeviceptr p;
+	for (unsigned i = 0; i < 20; i++)
+		MUST(cuMemAlloc(&p, 700000));
+	SAY(cuMemAlloc(&p, 4 * MIB));
+	SAY(cuMemAlloc(&p, 4 * MIB));
+}
+
+static void no_import(void)
 {
 }
 
-/* The same while a capture is open in the importer, where nobody can wait for its work. */
+/* The same in a context of the other device, whose kernels and copies reach the block. */
+static void elsewhere_import(void)
+{
+	struct block b;
+	unsigned access = 0;
+	CUdeviceptr own;
+	use_device(1);
+	CUdeviceptr p = get(&b);
+	MUST(cuMemAlloc(&own, b.size));
+	SAY(cuPointerGetAttribute(&access, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, p));
+	printf("it reads and writes: %d\n", access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+	SAY(cuMemcpyDtoD(own, p, b.size));
+	printf("copied: %d\n", is_filled(own, b.size, 11));
+	fill(own, b.size, 12);
+	SAY(cuMemcpyDtoD(p, own, b.size));
+	printf("and back: %d\n", is_filled(p, b.size, 12));
+	SAY(cuIpcCloseMemHandle(p));
+	pass_turn();
+}
+
+/* The same while a capture is open in the importer, where it cannot wait for its work. */
 static void capture_import(void)
 {
 	struct block b;
@@ -446,7 +476,7 @@ static void capture_import(void)
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	SAY(cuIpcCloseMemHandle(p));
-	printf("read: %d\n", is_filled(p, b.size, 11)); /* it is still mapped */
+	printf("read: %d\n", is_filled(p, b.size, 11)); /* still mapped */
 	SAY(cuStreamEndCapture(stream, &graph));
 	SAY(OPEN(&p, b.handle));
 	SAY(cuIpcCloseMemHandle(p));
@@ -468,7 +498,9 @@ static const struct {
 	{"forks", forks_export, forks_import},
 	{"reset", reset_export, reset_import},
 	{"one", one_export, one_import},
-	{"idle", idle_export, idle_import},
+	{"idle", idle_export, no_import},
+	{"live", live_export, no_import},
+	{"elsewhere", one_export, elsewhere_import},
 	{"node", node_export, node_import},
 	{"capture", one_export, capture_import},
 };
@@ -483,7 +515,7 @@ static int play(const char *scene, bool exports)
 	return 0;
 }
 
-/* Start again without the preload; of a sanitizer's runtime nothing can be without. */
+/* Start again without the preload. A sanitizer's runtime has to stay. */
 static void play_plain(char **argv)
 {
 	char text[2][16];
@@ -524,7 +556,7 @@ static pid_t start(char **argv, const char *name, int pipes[2][2], int in)
 	exit(play(argv[1], in == 0));
 }
 
-/* Some are killed on purpose. */
+/* Some scenes kill a child on purpose. */
 static int status_failed(int status)
 {
 	if (WIFEXITED(status))

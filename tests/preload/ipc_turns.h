@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes that take turns, blocks that one tells the other of, and what a node costs. */
+/* Two processes that take turns, messages about blocks, and the threads and sockets of a node. */
 #ifndef GM_TESTS_PRELOAD_IPC_TURNS_H
 #define GM_TESTS_PRELOAD_IPC_TURNS_H
 
@@ -18,7 +18,7 @@ static void tell(const void *what, size_t n)
 		exit(3);
 }
 
-/* False: the other has ended. */
+/* Returns false if the other process has ended. */
 static bool hears(void *what, size_t n)
 {
 	return read(from_other, what, n) == (ssize_t)n;
@@ -46,7 +46,7 @@ static void await_turn(void)
 
 #define OPEN(out, handle) cuIpcOpenMemHandle(out, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 
-/* Byte i is i * 7 + i / 4096 + seed: 256 bytes are the same sixteen times. */
+/* Byte i is i * 7 + i / 4096 + seed: runs of 256 bytes are the same sixteen times. */
 static void pattern(unsigned char *bytes, size_t size, unsigned seed)
 {
 	unsigned char row[256];
@@ -75,7 +75,7 @@ static bool is_filled(CUdeviceptr p, size_t size, unsigned seed)
 	return good;
 }
 
-/* What an exporter tells of a block. */
+/* The exporter's message about a block. */
 struct block {
 	CUipcMemHandle handle;
 	size_t size;
@@ -101,7 +101,7 @@ static CUdeviceptr get(struct block *b)
 	return p;
 }
 
-/* What a process has of a node. */
+/* Sockets and threads of a node in this process. */
 
 static unsigned count_sockets(void)
 {

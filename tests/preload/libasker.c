@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A library that asks for itself: RTLD_NEXT counts from here. Two of them define `where`. */
+/* A library that makes look-ups: RTLD_NEXT counts from it. Two such libraries define `where`. */
 #include <dlfcn.h>
 
 const char *where(void);
@@ -10,7 +10,7 @@ const char *where(void)
 	return NAME;
 }
 
-/* The call is not the last thing done, so that it stays a call at -O2 too. */
+/* The call is not the last statement, so that -O2 makes no jump of it. */
 void *ask(void *handle, const char *name)
 {
 	void *volatile answer = dlsym(handle, name);

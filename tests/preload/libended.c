@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A library that stands in for functions of the C library, and cannot serve them once it is
- * finalised: that is where the process ends, with status 99 and the function's name.
+ * A library that replaces functions of the C library, and cannot serve them after its finalisation:
+ * a later call ends the process with status 99 and prints the function's name.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ static long serve(const char *name, long number, long a, long b, long c, long d)
 	return -1;
 }
 
-/* Under names of their own here: the system's headers declare the functions otherwise. */
+/* Named differently in C: the system's headers declare the functions with other types. */
 #define SERVE(name, number, parameters, a, b, c, d)                                      \
 	long ended_##name parameters __asm__(#name);                                     \
 	long ended_##name parameters                                                     \

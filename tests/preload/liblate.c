@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A library that is set up before ours, and so finished after it, and then does what it was told.
- */
+/* A library that is initialised before ours, so is finalised after it. It then calls late_work. */
 void (*late_work)(void);
 
 __attribute__((destructor)) static void finish(void)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Somebody else's library between the program and the driver, preloaded beside ours:
+ * Another library between the program and the driver, preloaded beside ours. At exit it prints the
+ * numbers of calls that it has seen.
  *   CALLS    defines two of the driver's calls, and finds the next ones by RTLD_NEXT
- *   DLSYM    defines dlsym, hands out its own functions for two calls and leaves the rest to the
- * next dlsym, as profilers do AROUND   the same, but takes libc's dlsym for the next one, as
- * HAMi-core and nvshare do MALLOC   defines malloc and free, and finds the next ones by dlsym at
- * the first call, as heap tracers do: dlsym may not call malloc then At exit it says what passed
- * through it.
+ *   DLSYM    defines dlsym, returns its own functions for two calls and leaves the others to the
+ *            next dlsym, as profilers do
+ *   AROUND   the same with libc's dlsym as the next one, as HAMi-core and nvshare do
+ *   MALLOC   defines malloc and free, and finds the next ones by dlsym at the first call, as heap
+ *            tracers do: dlsym must not call malloc during that look-up
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -51,7 +52,7 @@ void *malloc(size_t size)
 {
 	if (!next_malloc)
 		find();
-	allocated = 1; /* how many is not the point */
+	allocated = 1; /* a flag, not a count */
 	return next_malloc(size);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that is linked with libcuda: it asks nobody for an address. "owner" as the first
- * argument: say whose entries it got. */
+/* A program that is linked with libcuda: it makes no look-up. With "owner" as the first argument it
+ * prints the owners of its entries. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ int main(int count, char **arguments)
 	printf("retain: %d\n", cuDevicePrimaryCtxRetain(&context, 0));
 	printf("current: %d\n", cuCtxSetCurrent(context));
 	printf("alloc: %d\n", cuMemAlloc_v2(&address, 1 << 20));
-	/* Six and more arguments: whatever comes first, they arrive. */
+	/* A call with a structure. */
 	CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
 			      .srcHost = &copy,
 			      .WidthInBytes = 4,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long memory that is not the pool's lives: `lives WHAT`. The figures are read from the log
- * afterwards; what is printed must be the same natively.
+ * The lifetime of memory outside the pool: `lives CASE`. The counters are read from the log
+ * afterwards; the output must be the same as natively.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #define PAGE (2 * MIB)
 
-/* cuda.h hides it; every driver has it. */
+/* Declared here: cuda.h hides this call, and every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 static CUcontext primary;
@@ -26,8 +26,8 @@ static CUmemGenericAllocationHandle create(size_t size)
 	return handle;
 }
 
-/* What is left at the end: a mapping of 4 MiB without a handle, one of 6 MiB that two calls could
- * not unmap, and 8 MiB that only a second owner has. */
+/* Left at the end: a mapping of 4 MiB without a handle, one of 6 MiB that two calls could not
+ * unmap, and 8 MiB that only a second owner holds. */
 static void mappings(void)
 {
 	CUdeviceptr at;
@@ -69,7 +69,7 @@ static void shared(void)
 	close(fd);
 }
 
-/* A context, and no call that would be looked at. */
+/* A context, without a call that gpumem counts. */
 static void nothing(void)
 {
 	SAY(cuCtxSynchronize());
@@ -111,22 +111,25 @@ static CUgraphExec capture(size_t size, bool free_it, CUgraph *graph)
 	return exec;
 }
 
-/* 1 MiB is freed in its graph, 2 MiB go with it, 4 MiB wait for the executable one, which stays. */
+/* 1 MiB is freed in its graph, 2 MiB end with the graph, 4 MiB stay with the executable graph,
+ * which outlives it. The end of a graph without memory changes nothing. */
 static void graphs(void)
 {
-	CUgraph graph;
+	CUgraph graph, empty;
 	CUgraphExec exec = capture(MIB, true, &graph);
 	SAY(cuGraphExecDestroy(exec));
 	SAY(cuGraphDestroy(graph));
 	exec = capture(2 * MIB, false, &graph);
 	SAY(cuGraphDestroy(graph));
 	SAY(cuGraphExecDestroy(exec));
+	MUST(cuGraphCreate(&empty, 0));
 	exec = capture(4 * MIB, false, &graph);
+	SAY(cuGraphDestroy(empty));
 	SAY(cuGraphDestroy(graph));
 	SAY(cuGraphDestroy(graph));
 }
 
-/* A buffer is a view of the import. */
+/* A mapped buffer is a view of the import. */
 static void views(void)
 {
 	CUexternalMemory memory;
@@ -146,8 +149,8 @@ static void views(void)
 	SAY(cuMipmappedArrayDestroy(levels));
 }
 
-/* Levels of 16 x 8, 8 x 4, 4 x 2, 2 x 1 and 1 x 1 elements of 8 bytes; the layers of 16 do not
- * shrink; what is sparse has no bytes. */
+/* Levels of 16 x 8, 8 x 4, 4 x 2, 2 x 1 and 1 x 1 elements of 8 bytes. The number of layers, 3 of
+ * 16 elements, does not shrink. A sparse array has no bytes. */
 static void levels(void)
 {
 	CUmipmappedArray a;
@@ -163,7 +166,7 @@ static void levels(void)
 	SAY(cuMipmappedArrayCreate(&a, &d, 2));
 }
 
-/* Through the driver's own entry: nobody saw it. Twice it is given up. */
+/* Allocated through the driver's own entry, past the hooks; two frees of such memory. */
 static void unknown(void)
 {
 	typedef CUresult (*alloc)(CUdeviceptr * p, size_t size, CUstream stream);
@@ -177,7 +180,7 @@ static void unknown(void)
 	SAY(cuMemFree(p));
 }
 
-/* 64 MiB that nobody accounts for, 16 that do. */
+/* 64 MiB are allocated past the hooks, 16 MiB through them. */
 static void overhead(void)
 {
 	typedef CUresult (*alloc)(CUdeviceptr * p, size_t size, CUstream stream);
@@ -206,7 +209,7 @@ static void launches(void)
 	SAY(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
 }
 
-/* A kernel's fault, heard of by waiting; another context of the device goes on. */
+/* A kernel's fault, which a wait reports; another context of the device still works. */
 static void fault(void)
 {
 	CUdeviceptr p;
@@ -227,7 +230,8 @@ static void fault(void)
 	gm_sim_break(primary, CUDA_SUCCESS);
 }
 
-/* What is allocated in a green context is the primary context's, and outlives it. */
+/* Memory that is allocated in a green context belongs to the primary context, and outlives the
+ * green one. */
 static void green(void)
 {
 	CUdevResource resource;

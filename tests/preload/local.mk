@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# How the preload gets between a program and its driver: programs, libraries and drivers, made by hand because the same
-# source is needed at -O0 and at -O2, and as libraries under a name that libtool would not give them.
+# Programs, libraries and drivers to test the way from a program to its driver. Built by hand: the same source
+# is needed at -O0 and -O2, and in libraries whose names libtool would not give.
 include %D%/behaviour.mk
 include %D%/chunks.mk
 include %D%/defer.mk
@@ -17,7 +17,7 @@ include %D%/newer.mk
 include %D%/odd.mk
 include %D%/stderr.mk
 
-# What a test preloads: a sanitizer's runtime has to come first.
+# The preload of a test: a sanitizer's runtime has to be first.
 AM_TESTS_ENVIRONMENT += SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \
 	GPUMEM_TEST_PRELOAD="$${SANITIZE_LIB:+$$SANITIZE_LIB:}$(abs_top_builddir)/.libs/libgpumem.so"; \
 	export GPUMEM_TEST_PRELOAD; CUDA_HOME='$(CUDA_HOME)'; export CUDA_HOME;
@@ -46,7 +46,8 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 	$(PRELOAD_CC) -O0 -o $@ $(srcdir)/tests/preload/linked.c tests/sim/lib/libcuda.so.1
 %D%/linked-O2: %D%/linked.c tests/sim/lib/libcuda.so.1
 	$(PRELOAD_CC) -O2 -o $@ $(srcdir)/tests/preload/linked.c tests/sim/lib/libcuda.so.1
-# Loads the preload by itself: a set-group-id program would ignore the variable, and our own check would not be seen.
+# Loads the preload itself: for a set-group-id program the loader ignores LD_PRELOAD, and gpumem's own check
+# would not run.
 %D%/ask-secure: %D%/ask.c libgpumem.la
 	$(PRELOAD_CC) -o $@ $(srcdir)/tests/preload/ask.c -Wl,--no-as-needed,-rpath,$(abs_top_builddir)/.libs \
 		.libs/libgpumem.so -ldl

@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Threads that use all of it at once, and what the log of a preloaded program says.
+# Threads that use all features at once, and the log of a preloaded program.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	TOOL=$PWD/gpumemstat
 }
 
-# logged KNOB... -- PROGRAM [ARGUMENT]...: leaves its log as the file log, and summary's JSON as the file json.
+# logged KNOB... -- PROGRAM [ARGUMENT]...: leaves its log in the file log, and the JSON of summary in the file
+# json.
 logged() {
 	cd "$BATS_TEST_TMPDIR" || return 1
 	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME=log)
@@ -38,12 +39,12 @@ logged() {
 	jq -e '.logs[0].devices[0].counters | .allocate_pool == 40020 and .live_blocks == 20' json
 	jq -e '.logs[0].counters | .memset_calls == 40020 and .copy_h2d_calls == 40000 and .copy_d2d_calls == 40000 and
 		.copy_d2h_calls == 80020' json
-	# Each of these calls is a record. The blocks that live on are told again at the head of the second segment.
+	# Each of these calls is a record. Live blocks are recorded again at the head of the second segment.
 	jq -e '.logs[0].records >= 40020 * 2 + 40000 * 3 + 80020' json
 	[ "$(stat -c %s log)" -gt $((16 << 20)) ]
 }
 
-@test "GPUMEM_VERBOSE=2 shows once that the pool serves a device, and which log is written" {
+@test "GPUMEM_VERBOSE=2 reports once that the pool serves a device, and the path of the log" {
 	version=$(cat "$BATS_TEST_DIRNAME/../../VERSION")
 	logged GPUMEM_VERBOSE=2 -- threads 1
 	[ "$(grep -cxF "gpumem: version $version: pool on device 0 (Simulated GPU), log log" err)" -eq 1 ]
@@ -63,4 +64,11 @@ logged() {
 	jq -r '.logs[0].command' json | grep -qF "/it'\\''s' 1 'a b'"
 	grep -aqF 'GPUMEM_LIMIT=100% (default; refused: much)' log
 	grep -aqF 'GPUMEM_SAMPLE=1s (environment)' log
+}
+
+@test "the log has the first 4 KiB of a long command, quoted" {
+	logged -- threads 1 "$(printf 'a %.0s' {1..3000})"
+	eval "words=($(jq -r '.logs[0].command' json))"
+	[ "${#words[@]}" -eq 3 ]
+	[ "${words[*]}" = "$(head -c 4095 <<<"$PROGRAMS/threads 1 $(printf 'a %.0s' {1..3000})")" ]
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SYNC_MEMOPS is set while a synchronous memset, for which no caller waits, is pending in the
- * default stream: the call returns when that is complete.
+ * SYNC_MEMOPS is set while a synchronous memset is pending in the default stream. The memset's
+ * caller does not wait for it; the call that sets the attribute does.
  */
 #include <pthread.h>
 #include <sched.h>

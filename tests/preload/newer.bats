@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Nodes of graphs that copy or fill memory, and calls of drivers after 13.0 through which memory of the pool can pass.
+# Graph nodes that copy or fill memory, and calls of drivers after 13.0 that can get memory of the pool.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -19,12 +19,23 @@ says() {
 	[ "$(grep -c ': CUDA_ERROR_INVALID_VALUE$' "$BATS_TEST_TMPDIR/preloaded")" -eq $((2 * 3 + 3)) ]
 }
 
-@test "nodes made by the calls for any kind of node answer as natively" {
+@test "nodes made by the generic node calls answer as natively" {
 	needs_driver 13.4
 	same nodes every
 	says 'nodes of any kind, 13.4, fills'
+	says 'nodes of any kind, copies, no context then a'
+	[ "$(grep -cx 'executable: 20 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 16 ]
 	[ "$(grep -c ': CUDA_ERROR_INVALID_VALUE$' "$BATS_TEST_TMPDIR/preloaded")" -eq $((6 * 3 + 3)) ]
 	[ "$(grep -cx 'changed before: 1000 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 6 ]
+}
+
+# For mapped memory the driver would refuse both fills, and the copy that gets a context.
+@test "nodes need no context, and an executable one may get one later, as natively" {
+	same nodes
+	says 'nodes of one kind, copies, no context then a'
+	[ "$(grep -cx 'executable: 20 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 8 ]
+	[ "$(grep -cx 'parameters: as set, as set, 10 bytes' "$BATS_TEST_TMPDIR/preloaded")" -eq 4 ]
+	[ "$(grep -cx 'parameters: as set, as set, 30 bytes' "$BATS_TEST_TMPDIR/preloaded")" -eq 4 ]
 }
 
 @test "nodes that copy between two devices answer as natively" {
@@ -32,7 +43,7 @@ says() {
 	says 'as added: 10 bytes arrived'
 }
 
-@test "nodes of any kind that copy between two devices answer as natively" {
+@test "nodes made by the generic node calls that copy between two devices answer as natively" {
 	needs_driver 13.4
 	SIM_DEVICES=2 same nodes peers every
 	[ "$(grep -cx 'as added: 10 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 6 ]
@@ -42,9 +53,9 @@ says() {
 	needs_driver 13.4
 	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/nodes" every >/dev/null
 	for call in cuGraphAddMemcpyNode cuGraphAddMemsetNode; do
-		[ "$(grep -cx "$call 0" "$BATS_TEST_TMPDIR/trace")" -eq 1 ]
+		[ "$(grep -cx "$call 0" "$BATS_TEST_TMPDIR/trace")" -eq $((1 + 4)) ]
 	done
-	# NULL is the driver's to refuse
+	# the driver refuses NULL
 	[ "$(grep -c '^cuGraph.*Node.* 1$' "$BATS_TEST_TMPDIR/trace")" -eq 2 ]
 }
 
@@ -74,7 +85,7 @@ says() {
 	[ "$(counter bounds_refused)" -eq 5 ]
 }
 
-@test "what is for mapped or managed memory alone is refused for blocks, as natively" {
+@test "calls for mapped or managed memory alone are refused for blocks, as natively" {
 	needs_driver 13.4
 	same newer bind
 	[ "$(grep -c ': CUDA_SUCCESS$' "$BATS_TEST_TMPDIR/preloaded")" -eq 4 ]
@@ -84,14 +95,14 @@ says() {
 	done
 }
 
-@test "a free while a graph is captured anew leaves the capture valid" {
+@test "a free during a second capture into a graph leaves the capture valid" {
 	needs_driver 13.3
 	same newer capture
 	[ "$(grep -cx 'captured anew: CUDA_SUCCESS, 20 bytes arrived' "$BATS_TEST_TMPDIR/preloaded")" -eq 2 ]
 }
 
-# A free polls, by a record and a query, only where every capture is counted.
-@test "all captures are counted up to driver 13.4; of a newer driver nobody knows" {
+# A free polls, by a record and a query, only if every capture is counted.
+@test "all captures are counted up to driver 13.4, but not with a newer driver" {
 	needs_driver 12.5
 	frees_wait
 	for version in "${SIM_DRIVER:-13.4}" 13.5; do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of CUDA 13.1 to 13.4 through which memory of the pool can pass: `newer copies` with
- * attributes, `newer peers` the same between two devices, `newer bind` and `newer capture`.
+ * Calls of CUDA 13.1 to 13.4 that can get memory of the pool: `newer copies` with attributes,
+ * `newer peers` the same between two devices, `newer bind` and `newer capture`.
  */
 #include "../../shim/entry/hooks.h"
 
@@ -76,7 +76,7 @@ static void copies(void)
 		entry.cuMemcpyWithAttributesAsync(dst, gone, 1, &in_order, stream));
 }
 
-/* What is done to mapped or managed memory alone is refused to memory of cuMemAlloc. */
+/* Calls that need mapped or managed memory refuse memory of cuMemAlloc. */
 static void bind_each(CUdeviceptr at, size_t size)
 {
 	CUmemLocation where = {0};
@@ -112,7 +112,7 @@ static void binds(void)
 	MUST(cuMemFree_v2(managed));
 }
 
-/* A free while the graph is captured anew: a fence then would invalidate the capture. */
+/* A free during the second capture into a graph: a fence would invalidate the capture. */
 static void recapture(bool own)
 {
 	CUdeviceptr block;
@@ -143,7 +143,7 @@ static void recapture(bool own)
 	SAY(entry.cuStreamBeginRecaptureToGraph(stream, mode, NULL, NULL, NULL));
 }
 
-/* For graphics, which are not here: the call fails, and leaves no capture open. */
+/* For graphics, which are absent here: the call fails, and leaves no capture open. */
 static void graphics(void)
 {
 	CUdeviceptr block;

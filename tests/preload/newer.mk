@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Nodes of graphs, and calls of drivers after 13.0, which this toolkit's headers may lack.
+# Graph nodes, and calls of drivers after 13.0 that this toolkit's headers may lack.
 check_PROGRAMS += tests/preload/newer tests/preload/nodes
 dist_check_SCRIPTS += tests/preload/newer.bats
 TESTS += tests/preload/newer.bats

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nodes of graphs that copy or fill memory, by each call that adds or changes one: `nodes` on one
- * device, `nodes peers` between two. Each says what it answered, and what a launch then did. With
+ * Graph nodes that copy or fill memory, by each call that adds or changes one: `nodes` on one
+ * device, `nodes peers` between two. Each case prints the results, and the effect of a launch. With
  * `every` also calls of the newest drivers.
  */
 #include "../../shim/entry/hooks.h"
@@ -12,7 +12,7 @@
 
 #define SIZE ((size_t)1000)
 
-/* What the program reaches by each name: this toolkit's headers may lack some. */
+/* The entries: this toolkit's headers may lack some. */
 static struct {
 #define GM_HOOK(symbol, type, flags, help) type symbol;
 #include "driver/hooks.def"
@@ -44,14 +44,23 @@ static CUDA_MEMSET_NODE_PARAMS fill_of(size_t bytes)
 		.dst = dst, .value = 9, .elementSize = 1, .width = bytes, .height = 1};
 }
 
-static CUgraphNodeParams any_of(bool fills, size_t bytes)
+enum act { ADD, SET, SET_EXEC };
+struct attempt {
+	CUgraphNode node;
+	CUgraphExec exec;
+	bool fills;
+	size_t bytes;
+	CUcontext in; /* may be NULL */
+};
+
+static CUgraphNodeParams any_of(const struct attempt *a)
 {
-	CUgraphNodeParams p = {.type = fills ? CU_GRAPH_NODE_TYPE_MEMSET
-					     : CU_GRAPH_NODE_TYPE_MEMCPY};
-	CUDA_MEMSET_NODE_PARAMS fill = fill_of(bytes);
-	if (!fills) {
-		p.memcpy.copyParams = copy_of(bytes);
-		p.memcpy.copyCtx = context;
+	CUgraphNodeParams p = {.type = a->fills ? CU_GRAPH_NODE_TYPE_MEMSET
+						: CU_GRAPH_NODE_TYPE_MEMCPY};
+	CUDA_MEMSET_NODE_PARAMS fill = fill_of(a->bytes);
+	if (!a->fills) {
+		p.memcpy.copyParams = copy_of(a->bytes);
+		p.memcpy.copyCtx = a->in;
 		return p;
 	}
 	p.memset.dst = fill.dst;
@@ -59,19 +68,11 @@ static CUgraphNodeParams any_of(bool fills, size_t bytes)
 	p.memset.elementSize = fill.elementSize;
 	p.memset.width = fill.width;
 	p.memset.height = fill.height;
-	p.memset.ctx = context;
+	p.memset.ctx = a->in;
 	return p;
 }
 
 /* --- a case for each call --- */
-
-enum act { ADD, SET, SET_EXEC };
-struct attempt {
-	CUgraphNode node;
-	CUgraphExec exec;
-	bool fills;
-	size_t bytes;
-};
 
 static CUresult by_kind(enum act act, struct attempt *a)
 {
@@ -79,24 +80,23 @@ static CUresult by_kind(enum act act, struct attempt *a)
 	CUDA_MEMSET_NODE_PARAMS fill = fill_of(a->bytes);
 	switch (act) {
 	case ADD:
-		return a->fills ? entry.cuGraphAddMemsetNode(&a->node, graph, NULL, 0, &fill,
-							     context)
-				: entry.cuGraphAddMemcpyNode(&a->node, graph, NULL, 0, &copy,
-							     context);
+		return a->fills
+			       ? entry.cuGraphAddMemsetNode(&a->node, graph, NULL, 0, &fill, a->in)
+			       : entry.cuGraphAddMemcpyNode(&a->node, graph, NULL, 0, &copy, a->in);
 	case SET:
 		return a->fills ? entry.cuGraphMemsetNodeSetParams(a->node, &fill)
 				: entry.cuGraphMemcpyNodeSetParams(a->node, &copy);
 	default:
 		return a->fills ? entry.cuGraphExecMemsetNodeSetParams(a->exec, a->node, &fill,
-								       context)
+								       a->in)
 				: entry.cuGraphExecMemcpyNodeSetParams(a->exec, a->node, &copy,
-								       context);
+								       a->in);
 	}
 }
 
 static CUresult by_any(enum act act, struct attempt *a)
 {
-	CUgraphNodeParams p = any_of(a->fills, a->bytes);
+	CUgraphNodeParams p = any_of(a);
 	switch (act) {
 	case ADD:
 		return entry.cuGraphAddNode(&a->node, graph, NULL, 0, &p);
@@ -109,7 +109,7 @@ static CUresult by_any(enum act act, struct attempt *a)
 
 static CUresult by_newest(enum act act, struct attempt *a)
 {
-	CUgraphNodeParams p = any_of(a->fills, a->bytes);
+	CUgraphNodeParams p = any_of(a);
 	switch (act) {
 	case ADD:
 		return entry.cuGraphAddNode_v3(&a->node, graph, NULL, NULL, 0, &p);
@@ -144,7 +144,7 @@ static void launch(const char *what, CUgraphExec exec)
 
 static void one_case(const char *name, CUresult (*make)(enum act, struct attempt *), bool fills)
 {
-	struct attempt a = {.fills = fills, .bytes = SIZE + 1};
+	struct attempt a = {.fills = fills, .bytes = SIZE + 1, .in = context};
 	printf("%s, %s\n", name, fills ? "fills" : "copies");
 	MUST(cuGraphCreate(&graph, 0));
 	SAY(make(ADD, &a));
@@ -168,9 +168,47 @@ static void one_case(const char *name, CUresult (*make)(enum act, struct attempt
 	MUST(cuGraphDestroy(graph));
 }
 
+/* Parameters of the node in the graph, not in the executable graph. */
+static void node_tell(const struct attempt *a)
+{
+	CUDA_MEMCPY3D got = {0};
+	if (a->fills)
+		return;
+	MUST(cuGraphMemcpyNodeGetParams(a->node, &got));
+	printf("parameters: %s, %s, %zu bytes\n", got.dstDevice == dst ? "as set" : "others",
+	       got.srcDevice == src ? "as set" : "others", got.WidthInBytes);
+}
+
+/* No call needs a context. An executable node may get a context later, if its memory has one. */
+static void contexts(const char *name, CUresult (*make)(enum act, struct attempt *), bool fills)
+{
+	for (unsigned named = 0; named < 4; named++) {
+		struct attempt a = {.fills = fills, .bytes = 10};
+		printf("%s, %s, %s context then %s\n", name, fills ? "fills" : "copies",
+		       named & 1 ? "a" : "no", named & 2 ? "a" : "no");
+		MUST(cuGraphCreate(&graph, 0));
+		a.in = named & 1 ? context : NULL;
+		SAY(make(ADD, &a));
+		MUST(cuGraphInstantiateWithFlags(&a.exec, graph, 0));
+		a.in = named & 2 ? context : NULL;
+		a.bytes = 20;
+		SAY(make(SET_EXEC, &a));
+		launch("executable", a.exec);
+		node_tell(&a);
+		MUST(cuGraphExecDestroy(a.exec));
+		a.bytes = 30;
+		SAY(make(SET, &a));
+		MUST(cuGraphInstantiateWithFlags(&a.exec, graph, 0));
+		launch("node", a.exec);
+		node_tell(&a);
+		MUST(cuGraphExecDestroy(a.exec));
+		MUST(cuGraphDestroy(graph));
+	}
+}
+
 static void freed(void)
 {
-	struct attempt a = {.bytes = 1};
+	struct attempt a = {.bytes = 1, .in = context};
 	CUdeviceptr kept = src;
 	MUST(cuGraphCreate(&graph, 0));
 	MUST(cuMemAlloc_v2(&src, 3 * MIB));
@@ -202,7 +240,9 @@ int main(int argc, char **argv)
 	MUST(cuCtxSetCurrent(context));
 	for (int fills = 0; fills < 2; fills++) {
 		one_case("nodes of one kind", by_kind, fills);
+		contexts("nodes of one kind", by_kind, fills);
 		if (every) {
+			contexts("nodes of any kind", by_any, fills);
 			one_case("nodes of any kind", by_any, fills);
 			one_case("nodes of any kind, 13.4", by_newest, fills);
 		}

@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The table of wrong and odd calls: tests/gpu/odd_*.def, a row a line, and the products of odd_tables.c. tests/gpu/run.sh
-# compares the same lines on a GPU. No row differs natively and preloaded; one that has to would be left out here by name.
+# The table of wrong and odd calls: tests/gpu/odd_*.def, a row a line, and the products of odd_tables.c.
+# tests/gpu/run.sh compares the same lines on a GPU. All rows are the same natively and preloaded; a justified
+# difference would be left out here by name.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	needs_driver 13.0
 	TOOL=$PWD/gpumemstat
-	KNOBS=(GPUMEM_VERBOSE=0) # else it says that nobody has opened what was exported
+	KNOBS=(GPUMEM_VERBOSE=0) # no message about exports that are never opened
 }
 
 @test "wrong and odd calls, over 200, are answered as natively" {
@@ -28,7 +29,7 @@ setup() {
 		KNOBS=(GPUMEM_VERBOSE=0 GPUMEM_FREE=$free GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/logs/$free.%p.gml")
 		preloaded "$PROGRAMS/odd" >/dev/null
 		env ASAN_OPTIONS=detect_leaks=0 "$TOOL" summary --json "$BATS_TEST_TMPDIR/logs/$free".* >"$BATS_TEST_TMPDIR/json"
-		# As many as tests/gpu/run.sh waits for.
+		# The number that tests/gpu/run.sh expects.
 		jq -e --argjson n "$(awk '$1 == "odd" {print $3}' "$BATS_TEST_DIRNAME/../gpu/run.sh")" '.logs | length == $n' "$BATS_TEST_TMPDIR/json"
 		jq -e '[.logs[].devices[0].counters | .allocate_pool >= 19 and .allocate_driver == 0] | all' "$BATS_TEST_TMPDIR/json"
 		jq -e '[.logs[].contradiction == null] | all' "$BATS_TEST_TMPDIR/json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The table of odd calls of tests/gpu, on the simulated driver.
+# The table of odd calls in tests/gpu, on the simulated driver.
 check_PROGRAMS += %D%/odd
 ODD_SOURCES = tests/gpu/odd.c tests/gpu/odd_help.c tests/gpu/odd_states.c tests/gpu/odd_tables.c
 ODD_ROWS = tests/gpu/odd_alloc.def tests/gpu/odd_async.def tests/gpu/odd_capture.def tests/gpu/odd_context.def \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# GPUMEM_FREE=ordered: while one stream alone has unfinished work, a freed block is used again at once, in its order.
+# GPUMEM_FREE=ordered: while only one stream has unfinished work, a freed block is used again at once, in the
+# order of that stream.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -8,7 +9,8 @@ setup() {
 	export GPUMEM_FREE=ordered
 }
 
-# early CASE AGAIN WAITED: as natively; blocks are used again at once, and the program waits, or not.
+# early CASE AGAIN WAITED: contents as natively; AGAIN 1: blocks are used again at once; WAITED 1: the program
+# waited.
 early() {
 	same ordered "$1"
 	preloaded "$PROGRAMS/ordered" "$1" show >"$BATS_TEST_TMPDIR/shown"
@@ -18,7 +20,7 @@ early() {
 	grep -qx "  waited: $3" "$BATS_TEST_TMPDIR/shown"
 }
 
-# counted CASE COUNTER VALUE...: of the log.
+# counted CASE COUNTER VALUE...: values in the log.
 counted() {
 	local log=$BATS_TEST_TMPDIR/$1.gml json=$BATS_TEST_TMPDIR/json
 	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=$log")
@@ -41,17 +43,23 @@ counted() {
 }
 
 @test "ordered: another stream waits for the work that was ordered before, by each kind of call (R2)" {
-	for case in other other_copy other_word other_batch; do
+	for case in other other_copy other_kernel other_graph other_word other_batch; do
 		early $case 1 0
 	done
 }
 
-@test "ordered: the default streams wait likewise (R2, R4)" {
-	early other_default 1 0
-	early other_own 1 0
+@test "ordered: another stream does not wait for work that has ended (R3)" {
+	early other_later 1 0
+	counted other_later ordered_early 1 ordered_waits 0
 }
 
-@test "ordered: a block is not used again at once once another stream came (R1)" {
+@test "ordered: the default streams wait for the work that was ordered before (R2, R4)" {
+	early other_default 1 0
+	early other_own 1 0
+	early other_thread 1 0
+}
+
+@test "ordered: a block is not used again at once after another stream got work (R1)" {
 	early between 0 0
 	early told 0 0
 }
@@ -64,11 +72,15 @@ counted() {
 	early again 1 0
 }
 
+@test "ordered: a block is used again at once though another context has ended" {
+	early context_ends 1 0
+}
+
 @test "ordered: a kernel that may start ahead of its stream waits (R5)" {
 	early programmatic 1 0
 }
 
-@test "ordered: a capture stays valid that begins behind such a block (R6)" {
+@test "ordered: a capture that begins after the reuse of a block stays valid (R6)" {
 	same ordered capture
 	grep -qx 'intact: 1' "$BATS_TEST_TMPDIR/preloaded"
 }
@@ -80,11 +92,12 @@ counted() {
 	same ordered trim
 }
 
-@test "ordered: a block that no stream orders is idle when that is asked for (R8)" {
+@test "ordered: a block whose new use is in no stream is made idle first (R8)" {
 	early pinned 1 1
+	early known 0 0
 }
 
-@test "ordered: frees are deferred, and one line says so, once work may pass by the hooks (R9)" {
+@test "ordered: frees are deferred, and one line reports it, once work may bypass the hooks (R9)" {
 	preloaded "$PROGRAMS/ordered" tables show >"$BATS_TEST_TMPDIR/shown" 2>"$BATS_TEST_TMPDIR/said"
 	refute grep -q 'intact: 0\|used again: 1' "$BATS_TEST_TMPDIR/shown"
 	[ "$(grep -c 'intact: 1' "$BATS_TEST_TMPDIR/shown")" -eq 4 ]
@@ -92,7 +105,19 @@ counted() {
 	[ "$(grep -c 'GPUMEM_FREE=ordered acts as defer: ' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
 }
 
-@test "ordered: tables of functions that NVIDIA's libraries ask for forbid nothing" {
+@test "ordered: a library that uses memory in no order of streams makes frees deferred, with one line (R9)" {
+	local name
+	for name in libibverbs.so.1 libgdrapi.so.2 libucp.so.0 libnvoptix.so.1 libnvcuvid.so.1 libnvidia-encode.so.1; do
+		cp "$PROGRAMS/libucp.so.0" "$BATS_TEST_TMPDIR/$name"
+		preloaded env LD_PRELOAD="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY:$BATS_TEST_TMPDIR/$name" "$PROGRAMS/ordered" reuse show \
+			>"$BATS_TEST_TMPDIR/shown" 2>"$BATS_TEST_TMPDIR/said"
+		refute grep -q 'intact: 0\|used again: 1' "$BATS_TEST_TMPDIR/shown"
+		[ "$(grep -c 'intact: 1' "$BATS_TEST_TMPDIR/shown")" -eq 4 ]
+		[ "$(cat "$BATS_TEST_TMPDIR/said")" = "gpumem: GPUMEM_FREE=ordered acts as defer: $name uses memory in no order of streams" ]
+	done
+}
+
+@test "ordered: the function tables that NVIDIA's libraries request leave the mode on" {
 	early tables_known 1 0
 }
 
@@ -103,7 +128,7 @@ counted() {
 	grep -q 'GPUMEM_FREE=ordered acts as defer: GPUMEM_FILL' "$BATS_TEST_TMPDIR/said"
 }
 
-@test "ordered: a stream that has waited for 10 s is reported, with the one that it waits for (R3)" {
+@test "ordered: a stream that has waited for 10 s is reported, with the stream that it waits for (R3)" {
 	mkfifo "$BATS_TEST_TMPDIR/in"
 	preloaded "$PROGRAMS/ordered" hang <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
 	exec 9>"$BATS_TEST_TMPDIR/in"
@@ -117,20 +142,23 @@ counted() {
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
 }
 
-@test "ordered: the log counts frees that were ordered, and why others were not" {
+@test "ordered: the log counts ordered frees, and the reasons why other frees were not ordered" {
 	counted reuse ordered_early 4 ordered_streams 4 ordered_refused 0
 	counted other ordered_early 1 ordered_streams 1 ordered_waits 1
 	counted before ordered_early 0 ordered_streams 1 ordered_refused 0
 	counted between ordered_early 1 ordered_refused 1
+	counted known ordered_early 0 ordered_pinned 1
 	counted tables ordered_early 0 ordered_off 8
 }
 
 @test "ordered: random streams, threads, captures and frees, in each mode" {
 	seed=${TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
 	echo "seed $seed"
-	for mode in sync defer ordered; do
+	for mode in sync defer ordered 'defer 64K' 'ordered 64K'; do
 		for threads in 1 3; do
-			GPUMEM_FREE=$mode preloaded "$PROGRAMS/ordered_soak" "$seed" $threads >"$BATS_TEST_TMPDIR/soak"
+			# From 64K of retired bytes on, allocations wait for the GPU before the pool grows.
+			read -r free retire <<<"$mode"
+			GPUMEM_FREE=$free GPUMEM_RETIRE=${retire:-5%} preloaded "$PROGRAMS/ordered_soak" "$seed" $threads >"$BATS_TEST_TMPDIR/soak"
 			cat "$BATS_TEST_TMPDIR/soak"
 			grep -qx '0 blocks were not intact' "$BATS_TEST_TMPDIR/soak"
 		done

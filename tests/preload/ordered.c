@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that is used again in the order of a stream: `ordered CASE [show]`. A held stream is yet
- * to write to a block that is freed; what other blocks hold is the same whether frees wait or not.
- * With `show`, also whether memory was used again at once, or something waited.
+ * to write to a block that is freed. The contents of the other blocks are the same whether frees
+ * wait or not. With `show`, also prints whether memory was used again at once, and whether a thread
+ * waited.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,16 +13,19 @@
 #include "sim/sim.h"
 #include "steer.h"
 
+/* Declared here: cuda.h hides this call, and every driver has it. */
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+
 #define SIZE (3 * MIB)
 #define LATE 255
 
 static bool show;
 static CUcontext primary;
 
-/* --- the one that lets streams go when something waits --- */
+/* --- a thread that releases streams when another waits --- */
 
 static CUstream held[2];
-static atomic_bool done, waited;
+static atomic_bool done, waited, submitted;
 
 static void *let_go(void *arg)
 {
@@ -79,13 +83,13 @@ static CUdeviceptr take(size_t size)
 	return at;
 }
 
-/* Kernels, which use addresses as a program's do: at an address that is not mapped they fault. */
+/* Kernels use addresses like a program's: an unmapped address faults. */
 static void kernel_fill(void **args)
 {
 	memset(*(void **)args[0], *(int *)args[1], *(size_t *)args[2]);
 }
 
-/* It is told the address by memory. */
+/* Reads the address from memory. */
 static void kernel_told(void **args)
 {
 	memset(**(void ***)args[0], 7, SIZE);
@@ -132,7 +136,7 @@ static void holds(CUdeviceptr at, size_t size, unsigned char value)
 
 /* --- the cases --- */
 
-/* In the order of one stream. */
+/* Reuse in the order of one stream. */
 static void reuse(void)
 {
 	for (size_t size = 700; size < 100 * MIB; size *= 23) {
@@ -152,7 +156,7 @@ static void reuse(void)
 	}
 }
 
-/* Other sizes: a block is split, and its parts are joined again. */
+/* Reuse with other sizes: a block is split, and its parts are joined again. */
 static void split(void)
 {
 	CUstream s = hold(0);
@@ -174,7 +178,7 @@ static void split(void)
 	holds(whole, 8 * MIB, 7);
 }
 
-/* Another stream uses it next (R2), by each kind of call. */
+/* Another stream is the next user (R2), by each kind of call. */
 static void fill(CUdeviceptr at, CUstream stream)
 {
 	MUST(cuMemsetD8Async(at, 7, SIZE, stream));
@@ -185,6 +189,26 @@ static void copy(CUdeviceptr at, CUstream stream)
 	static unsigned char from[SIZE];
 	memset(from, 7, SIZE);
 	MUST(cuMemcpyHtoDAsync(at, from, SIZE, stream));
+}
+
+static void launch(CUdeviceptr at, CUstream stream)
+{
+	fill_by_kernel(at, 7, SIZE, stream);
+}
+
+static void launch_graph(CUdeviceptr at, CUstream stream)
+{
+	CUgraph graph;
+	CUgraphExec exec;
+	CUgraphNode node;
+	CUcontext context;
+	MUST(cuCtxGetCurrent(&context));
+	CUDA_MEMSET_NODE_PARAMS params = {
+		.dst = at, .value = 7, .elementSize = 1, .width = SIZE, .height = 1};
+	MUST(cuGraphCreate(&graph, 0));
+	MUST(cuGraphAddMemsetNode(&node, graph, NULL, 0, &params, context));
+	MUST(cuGraphInstantiate(&exec, graph, 0));
+	MUST(cuGraphLaunch(exec, stream));
 }
 
 static void write_word(CUdeviceptr at, CUstream stream)
@@ -226,32 +250,68 @@ static void other(void)
 	held[0] = NULL;
 }
 
-static void other_copy(void)
+/* The work of the first stream has ended before the second one's (R3). */
+static void other_later(void)
 {
-	other_by(copy, stream_new());
+	CUstream s = hold(0), next = stream_new();
+	CUdeviceptr old = take(SIZE);
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	gm_sim_release(s, -1u);
+	while (cuStreamQuery(s) != CUDA_SUCCESS)
+		usleep(100);
+	fill(fresh, next);
+	MUST(cuStreamSynchronize(next));
+	end(thread);
+	holds(fresh, SIZE, 7);
 }
 
-static void other_word(void)
+#define OTHER_BY(name, use, stream)    \
+	static void name(void)         \
+	{                              \
+		other_by(use, stream); \
+	}
+OTHER_BY(other_copy, copy, stream_new())
+OTHER_BY(other_kernel, launch, stream_new())
+OTHER_BY(other_graph, launch_graph, stream_new())
+OTHER_BY(other_word, write_word, stream_new())
+OTHER_BY(other_batch, write_batch, stream_new())
+OTHER_BY(other_default, fill, NULL)
+OTHER_BY(other_own, fill, CU_STREAM_PER_THREAD)
+
+/* The work is in the default stream of another thread (R4). */
+static void *own_late(void *arg)
 {
-	other_by(write_word, stream_new());
+	MUST(cuCtxSetCurrent(primary));
+	gm_sim_hold(CU_STREAM_PER_THREAD);
+	late(*(CUdeviceptr *)arg, SIZE, CU_STREAM_PER_THREAD);
+	atomic_store(&submitted, true);
+	let_go(NULL);
+	gm_sim_release(CU_STREAM_PER_THREAD, -1u);
+	MUST(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	return NULL;
 }
 
-static void other_batch(void)
+static void other_thread(void)
 {
-	other_by(write_batch, stream_new());
+	pthread_t thread;
+	CUdeviceptr old = take(SIZE);
+	pthread_create(&thread, NULL, own_late, &old);
+	while (!atomic_load(&submitted))
+		usleep(100);
+	MUST(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	fill(fresh, CU_STREAM_PER_THREAD);
+	end(thread);
+	MUST(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	holds(fresh, SIZE, 7);
 }
 
-static void other_default(void)
-{
-	other_by(fill, NULL);
-}
-
-static void other_own(void)
-{
-	other_by(fill, CU_STREAM_PER_THREAD);
-}
-
-/* Another stream comes between the free and the allocation (R1). */
+/* Another stream gets work between the free and the allocation (R1). */
 static void between(void)
 {
 	CUstream s = hold(0), next = stream_new();
@@ -267,7 +327,7 @@ static void between(void)
 	holds(fresh, SIZE, 7);
 }
 
-/* Likewise, and its kernel is told the address (R1). */
+/* The same, and the other stream's kernel reads the address from memory (R1). */
 static void told(void)
 {
 	static CUdeviceptr fresh;
@@ -286,7 +346,7 @@ static void told(void)
 	holds(fresh, SIZE, 7);
 }
 
-/* Another stream has work at the free (R1). */
+/* Another stream has work at the time of the free (R1). */
 static void before(void)
 {
 	CUstream s = stream_new(), next = hold(0);
@@ -302,7 +362,7 @@ static void before(void)
 	holds(fresh, SIZE, 7);
 }
 
-/* Once the work of the other stream has ended, one stream alone has work again. */
+/* After the other stream's work has ended, only one stream has work again. */
 static void again(void)
 {
 	CUstream s = hold(0), next = stream_new();
@@ -321,6 +381,31 @@ static void again(void)
 	MUST(cuMemFree(old));
 	CUdeviceptr fresh = take(SIZE);
 	early(fresh, old, SIZE);
+	fill(fresh, s);
+	end(thread);
+	holds(fresh, SIZE, 7);
+}
+
+/* Hot memory of an ended context does not stop reuse in another context. */
+static void context_ends(void)
+{
+	CUcontext other;
+	CUdeviceptr mine = take(2 * SIZE);
+	MUST(cuCtxCreate_v2(&other, 0, 0));
+	CUstream s = hold(0);
+	CUdeviceptr old = take(SIZE);
+	MUST(cuMemsetD8Async(old, LATE, SIZE, s));
+	pthread_t thread = begin();
+	MUST(cuMemFree(old));
+	end(thread);
+	SAY(cuCtxDestroy(other));
+	MUST(cuCtxSetCurrent(primary));
+	s = hold(0);
+	late(mine, 2 * SIZE, s);
+	thread = begin();
+	MUST(cuMemFree(mine));
+	CUdeviceptr fresh = take(2 * SIZE);
+	early(fresh, mine, 2 * SIZE);
 	fill(fresh, s);
 	end(thread);
 	holds(fresh, SIZE, 7);
@@ -347,8 +432,8 @@ static void capture(void)
 	holds(fresh, SIZE, 7);
 }
 
-/* Memory goes back to the driver, or to other addresses (R7): with GPUMEM_TRIM_AFTER=0 at once, and
- * where the device has 160 MiB, for the second block. */
+/* Memory is returned to the driver, or mapped elsewhere (R7): at once with GPUMEM_TRIM_AFTER=0, for
+ * the second block where the device has 160 MiB. */
 static void trim(void)
 {
 	CUstream s = hold(0);
@@ -367,7 +452,7 @@ static void trim(void)
 	holds(old[1], 48 * MIB, 9);
 }
 
-/* What uses the memory is in no stream (R8). */
+/* The new use is in no stream (R8). */
 static void pinned(void)
 {
 	int on = 1;
@@ -381,6 +466,23 @@ static void pinned(void)
 	SAY(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, fresh));
 	SAY(cuStreamQuery(s));
 	end(thread);
+}
+
+/* Other users may know the address of the freed block (R8). */
+static void known(void)
+{
+	int on = 1;
+	CUstream s = hold(0);
+	CUdeviceptr old = take(SIZE);
+	SAY(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, old));
+	late(old, SIZE, s);
+	pthread_t thread = begin();
+	SAY(cuMemFree(old));
+	CUdeviceptr fresh = take(SIZE);
+	early(fresh, old, SIZE);
+	fill(fresh, s);
+	end(thread);
+	holds(fresh, SIZE, 7);
 }
 
 /* Work may be launched past the hooks (R9). */
@@ -398,7 +500,7 @@ static void tables(void)
 	reuse();
 }
 
-/* Of libcudart and cuBLAS: these launch by the driver's exports. */
+/* Tables of libcudart and cuBLAS: both launch by the driver's exports. */
 static void tables_known(void)
 {
 	table_get((CUuuid){"\xf8\xcf\xf9\x51\x21\x46\x8b\x4e\xb9\xe2\xfb\x46\x9e\x7c\x0d\xd9"});
@@ -406,7 +508,7 @@ static void tables_known(void)
 	reuse();
 }
 
-/* A stream that starts a kernel ahead of the work before it (R5). */
+/* A kernel that may start ahead of earlier work of its stream (R5). */
 static void programmatic(void)
 {
 	int value = 7;
@@ -435,8 +537,8 @@ static void programmatic(void)
 	holds(fresh, SIZE, 7);
 }
 
-/* A program that waits for what it has made wait (R3): the line on standard error comes while the
- * standard input is open. */
+/* The program lets its own work wait: `next` waits for `s` (R3), which is released when standard
+ * input ends. The line on standard error must come before. */
 static void hang(void)
 {
 	CUstream s = hold(0), next = stream_new();
@@ -459,18 +561,24 @@ int main(int argc, char **argv)
 	} cases[] = {{"reuse", reuse},
 		     {"split", split},
 		     {"other", other},
+		     {"other_later", other_later},
 		     {"other_copy", other_copy},
+		     {"other_kernel", other_kernel},
+		     {"other_graph", other_graph},
 		     {"other_word", other_word},
 		     {"other_batch", other_batch},
 		     {"other_default", other_default},
 		     {"other_own", other_own},
+		     {"other_thread", other_thread},
 		     {"between", between},
 		     {"told", told},
 		     {"before", before},
 		     {"again", again},
+		     {"context_ends", context_ends},
 		     {"capture", capture},
 		     {"trim", trim},
 		     {"pinned", pinned},
+		     {"known", known},
 		     {"tables", tables},
 		     {"tables_known", tables_known},
 		     {"programmatic", programmatic},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random streams, threads, captures and frees: `ordered_soak SEED THREADS`. Blocks are filled and
- * checked in the order of streams, which run when a thread of the test lets them; some are freed
- * while their last write is yet to come. Prints how many blocks were found with other contents.
+ * checked in the order of streams; a thread of the test releases the streams. Some blocks are freed
+ * before their last write. Prints the number of blocks with wrong contents.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,8 +33,8 @@ static CUstream streams[THREADS][STREAMS];
 struct slot {
 	CUdeviceptr at;
 	size_t size;
-	unsigned stream;     /* of the last use */
-	unsigned char value; /* of its bytes; 0: unknown */
+	unsigned stream;     /* stream of the last use */
+	unsigned char value; /* value of its bytes; 0: unknown */
 };
 
 static uint64_t random_next(uint64_t *state)
@@ -46,7 +46,7 @@ static uint64_t random_next(uint64_t *state)
 	return x ^ (x >> 31);
 }
 
-/* Read in the order of the stream of the last use. */
+/* Read the block in the stream of its last use. */
 static void slot_check(const struct slot *b, CUstream *mine)
 {
 	unsigned char *copy = b->value ? malloc(b->size) : NULL;
@@ -59,7 +59,7 @@ static void slot_check(const struct slot *b, CUstream *mine)
 	free(copy);
 }
 
-/* The next use is in this stream, behind the last one. */
+/* Use the block in `stream` from now on, after its last use. */
 static void slot_move(struct slot *b, CUstream *mine, unsigned stream)
 {
 	CUevent event;
@@ -102,7 +102,7 @@ static void slot_turn(struct slot *b, CUstream *mine, uint64_t *state)
 		b->value = 0;
 		MUST(cuMemAlloc(&b->at, b->size));
 		slot_fill(b, mine, (unsigned char)(act + 1));
-	} else if (act < 9) { /* the last write comes late */
+	} else if (act < 9) { /* the last write is pending at the free */
 		if (act < 2)
 			slot_check(b, mine);
 		if (act == 0 && other)
@@ -135,13 +135,13 @@ static void *soak_run(void *arg)
 	return NULL;
 }
 
-/* The GPU: steps run in an order that the seed gives. */
+/* Plays the GPU: runs steps in an order that the seed determines. */
 static void *gpu_run(void *arg)
 {
 	uint64_t *state = arg;
 	while (atomic_load(&running)) {
 		uint64_t r = random_next(state);
-		if (!gm_sim_waiters() && r % 16) { /* queues become long */
+		if (!gm_sim_waiters() && r % 16) { /* lets the queues grow */
 			usleep(10);
 			continue;
 		}

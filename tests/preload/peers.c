@@ -39,7 +39,7 @@ static CUDA_MEMCPY3D box(void)
 	};
 }
 
-/* Copy, and see that the data went over. */
+/* Copy, and check the first and the last byte at the destination. */
 #define COPY(call)                                                          \
 	do {                                                                \
 		unsigned char first = 0, last = 0;                          \
@@ -79,7 +79,7 @@ static void copies(int from)
 	MUST(cuStreamDestroy(stream));
 }
 
-/* Between a block and memory that is the driver's own, on another device. */
+/* Copies between a block and the driver's own memory on another device. */
 static void with_pools(void)
 {
 	CUdeviceptr theirs;
@@ -109,7 +109,7 @@ static void with_pools(void)
 	MUST(cuCtxSynchronize());
 }
 
-/* The block of the other device, from a context of this one. */
+/* Uses the block of the other device in a context of this one. */
 static void from_afar(void)
 {
 	unsigned char back[SIZE], there[SIZE];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device that is full: `pressure fill` says how much it holds, `pressure take ENTRY` fills it,
- * frees all of that, and then takes most of the memory through another entry of the driver, for
- * which idle memory of a pool must not be missing.
+ * A full device: `pressure fill` prints the number of blocks that fit. `pressure take ENTRY` fills
+ * the device, frees all blocks, and then allocates most of the memory through another entry of the
+ * driver: a pool's idle memory must not be missing there.
  */
 #include "program.h"
 
@@ -39,7 +39,7 @@ static void fill_up(void)
 			MUST(cuMemFree(blocks[--n]));
 		show("empty");
 	}
-	/* What was one size is there for another. */
+	/* Memory of freed blocks of one size serves another size. */
 	SAY(cuMemAlloc(&blocks[0], 3 * BLOCK + 1));
 	SAY(cuMemFree(blocks[0]));
 }

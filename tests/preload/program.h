@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For programs whose output must be the same natively and preloaded: they print calls and results,
- * never addresses or times.
+ * For programs with the same output natively and preloaded: they print calls and results, never
+ * addresses or times.
  */
 #ifndef GM_TESTS_PRELOAD_PROGRAM_H
 #define GM_TESTS_PRELOAD_PROGRAM_H
@@ -29,10 +29,10 @@ __attribute__((unused)) static CUresult say(const char *call, CUresult result)
 	return result;
 }
 
-/* Print the call and what it answered. */
+/* Print the call and its result. */
 #define SAY(call) say(#call, call)
 
-/* A call that is not the point of the test. */
+/* A call outside the test's subject: it must succeed. */
 #define MUST(call)                                                                                \
 	do {                                                                                      \
 		CUresult must_ = (call);                                                          \

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Until cuInit has succeeded there is nothing of ours: no thread, file, output or allocation.
+# Before cuInit has succeeded, gpumem has no thread, file, output or allocation.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/resolve.bash"
 	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
 }
 
-@test "before cuInit a process looks as it does natively" {
+@test "before cuInit the state of a process is the same as natively" {
 	needs_driver 12.0
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer has its own malloc"
 	cd "$BATS_TEST_TMPDIR"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program sees of its process up to its cuInit: allocations made on its behalf, threads,
- * descriptors, files in this folder. Natively and preloaded, it must be the same.
+ * A program's view of its process up to cuInit: allocations by libraries, threads, descriptors,
+ * files in this folder. It must be the same natively and preloaded.
  */
 #include <dirent.h>
 #include <dlfcn.h>

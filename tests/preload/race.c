@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads allocate and free while another captures in relaxed mode, again and again: nothing that
- * they do may ever invalidate a capture.
+ * Threads allocate and free while another thread captures in relaxed mode, again and again: none of
+ * their calls may invalidate a capture.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,15 +9,15 @@
 #include "program.h"
 
 #define THREADS 3
-/* Without the capture lock hundreds of captures are lost; a debug build looks at all retired blocks
- * in each step, so that more pairs would cost their square. */
+/* Without the capture lock hundreds of captures are lost. A debug build checks all retired blocks
+ * in each step, so the cost grows with the square of the pairs. */
 #define PAIRS 1000
 
 static CUcontext context;
 static atomic_uint finished, refused;
 
-/* What is freed during a capture may not be used again before it ends: all of it together is less
- * than the device has. */
+/* A block that is freed during a capture may not be used again before the capture ends: all of them
+ * together are smaller than the device. */
 static void *churn(void *arg)
 {
 	size_t size = (size_t)(uintptr_t)arg;

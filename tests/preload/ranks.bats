@@ -7,7 +7,7 @@ setup() {
 	TOOL=$PWD/gpumemstat
 	DEMO=$PWD/tests/workloads/demo
 	START=$BATS_TEST_DIRNAME/ranks.sh
-	export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 # of the shells in between
+	export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 # for the shells between launcher and program
 	local variable
 	for variable in $(compgen -e | grep -E '^(SLURM|OMPI|PMIX?|TORCHELASTIC)_|^(RANK|WORLD_SIZE)$'); do
 		unset "$variable"
@@ -15,7 +15,7 @@ setup() {
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return 1
 }
 
-# Rank r makes 100 + 10 r rounds, so that each log can be told to be its own.
+# Rank r makes 100 + 10 r rounds, which identify its log.
 for_each_rank() {
 	local rank
 	for rank in 0 1 2 3 4 5 6 7; do
@@ -30,14 +30,15 @@ native_output() {
 	done | sort
 }
 
-# start LAUNCHER NAME [COMMAND]...: eight of demo, preloaded, with logs by this name; the output is what it is natively.
+# start LAUNCHER NAME [COMMAND]...: eight preloaded demos with logs of this name; the output is the native
+# one.
 start() {
 	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$2")
 	preloaded "${@:3}" "$START" "$1" 8 "$DEMO" 1RANK0 16 2>&1 | sort >"$BATS_TEST_TMPDIR/out"
 	diff -u <(native_output) "$BATS_TEST_TMPDIR/out"
 }
 
-# whole LOG...: eight logs, of the ranks in this order, each closed and of its own rank's command.
+# whole LOG...: eight logs, in the order of ranks, each closed and with its own rank's command.
 whole() {
 	[ $# -eq 8 ]
 	"$TOOL" --json "$@" >"$BATS_TEST_TMPDIR/json"
@@ -74,7 +75,7 @@ whole() {
 	whole train.*.gml
 }
 
-@test "a second step of the job does not touch the logs of the first" {
+@test "a second step of the job does not change the logs of the first" {
 	start slurm %j.%r.gml
 	sha256sum *.gml >"$BATS_TEST_TMPDIR/first"
 	start slurm %j.%r.gml

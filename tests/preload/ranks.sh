@@ -25,7 +25,7 @@ variables() {
 	esac
 }
 
-# They wait for a lock, so that they really start at once.
+# All processes wait for one lock, so that they start at once.
 gate=$(mktemp) || exit 2
 exec {lock}<"$gate"
 flock "$lock"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `refused N`: N times more is asked of a device of 64 MiB than it holds beside what is in use. */
+/* `refused N`: asks N times for more than a device of 64 MiB has left. */
 #include "program.h"
 
 int main(int count, char **arguments)

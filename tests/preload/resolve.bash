@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the .bats files about roads to the driver. Run in the build folder.
+# Sourced by the .bats files about ways to the driver. Run in the build folder.
 PROGRAMS=$PWD/tests/preload
 SIM=$PWD/tests/sim/lib
 . "${BASH_SOURCE%/*}/driver.bash"
 KNOBS=()
 
-# on DRIVER PROGRAM...: natively; over DRIVER PROGRAM...: preloaded. DRIVER is a folder with a libcuda.so.1, or nowhere.
+# on DRIVER PROGRAM...: natively; over DRIVER PROGRAM...: preloaded. DRIVER is `sim`, `nowhere`, or a folder
+# with a libcuda.so.1.
 on() {
 	local variable given=("LD_LIBRARY_PATH=$(folder "$1")" ${PRELOAD:+"LD_PRELOAD=$PRELOAD"} GPUMEM_LOG=off "${KNOBS[@]}")
 	if [ -z "$EMULATOR" ]; then
 		env "${given[@]}" "${@:2}"
 		return
 	fi
-	# For the program: the emulator's own loader must not see them.
+	# Set for the program alone: the emulator's own loader must not see these variables.
 	local only=()
 	for variable in "${given[@]}"; do
 		only+=(-E "$variable")
@@ -20,7 +21,7 @@ on() {
 	$EMULATOR "${only[@]}" "${@:2}"
 }
 
-# Programs of this machine, started by `on`, cannot load what is for another.
+# Programs of this machine, started by `on`, cannot load libraries for another architecture.
 needs_own_machine() {
 	[ -z "$EMULATOR" ] || skip "runs a program of this machine"
 }
@@ -37,14 +38,14 @@ folder() {
 	esac
 }
 
-# says EXPECTED COMMAND...: its whole output, and status 0.
+# says EXPECTED COMMAND...: status 0, and EXPECTED is the whole output.
 says() {
 	local output
 	output=$("${@:2}" 2>&1)
 	diff -u <(printf '%s\n' "$1") <(printf '%s\n' "$output")
 }
 
-# same DRIVER PROGRAM...: natively and preloaded.
+# same DRIVER PROGRAM...: the same output natively and preloaded.
 same() {
 	local native
 	native=$(on "$@" 2>&1)

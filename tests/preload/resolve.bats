@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Every road to the driver, and what must stay as it is beside them.
+# Every way to the driver, and look-ups that must stay unchanged.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/resolve.bash"
 	[ -n "$GPUMEM_TEST_PRELOAD" ] || skip "run by make check"
 }
 
-# each EXPECTED DRIVER STEP...: at -O0 and at -O2.
+# each EXPECTED DRIVER STEP...: run the steps at -O0 and at -O2.
 each() {
 	says "$1" over "$2" "$PROGRAMS/ask-O0" "${@:3}"
 	says "$1" over "$2" "$PROGRAMS/ask-O2" "${@:3}"
@@ -18,7 +18,7 @@ each_same() {
 	same "$1" "$PROGRAMS/ask-O2" "${@:2}"
 }
 
-@test "dlsym with a handle of libcuda: hooked symbols are ours, others the driver's" {
+@test "dlsym with a handle of libcuda: hooked symbols are ours, other symbols the driver's" {
 	each $'sym cuInit: gpumem\nsym cuMemAlloc_v2: gpumem\nsym cuDriverGetVersion: driver\nsym cuGetProcAddress: gpumem' \
 		sim open libcuda.so.1 sym cuInit sym cuMemAlloc_v2 sym cuDriverGetVersion sym cuGetProcAddress
 }
@@ -100,12 +100,12 @@ each_same() {
 	each 'init 0 retain 0 current 0 alloc 0 free 0' sim open libcuda.so.1 use
 }
 
-@test "names that only begin like the driver's are left alone" {
+@test "names that only begin like the driver's are not hooked" {
 	each_same sim open libcuda.so.1 sym cublasCreate_v2 sym cudaMalloc sym cudnnCreate sym curl_easy_init sym cu sym c \
 		sym '' default cudaMalloc next cudnnCreate sym cuMemAlloc_v99 default cuNoSuchCall next cuNoSuchCall
 }
 
-@test "RTLD_NEXT keeps its meaning for everybody else" {
+@test "RTLD_NEXT keeps its meaning for all other libraries" {
 	for level in O0 O2; do
 		first=$PROGRAMS/libfirst-$level.so
 		for program in ask-O0 ask-O2; do
@@ -135,7 +135,7 @@ each_same() {
 	[ "$status:$output" = "$native" ]
 }
 
-@test "a wrapper that is reached without a driver says that there is no device" {
+@test "a wrapper that is called without a driver answers that there is no device" {
 	says 'absent' on nowhere "$PROGRAMS/weak"
 	says $'init: 100\nlaunch: 100\nresolver: 100 (nil)' over nowhere "$PROGRAMS/weak"
 }
@@ -155,9 +155,14 @@ each_same() {
 	[[ ${lines[1]} == *'undefined symbol: cuLaunchKernel' ]]
 }
 
-@test "another namespace of dlmopen is left alone" {
+@test "another namespace of dlmopen is not hooked" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer's runtime cannot be loaded twice"
 	each 'sym cuInit: driver' plain apart libcuda.so.1 sym cuInit
+}
+
+@test "an address from cuGetProcAddress that no export has stays the driver's" {
+	each $'0/0 proc cuBefore: driver\n0/0 proc cuMemAlloc: gpumem' \
+		plain open libcuda.so.1 proc cuBefore 3020 0 proc cuMemAlloc 3020 0
 }
 
 @test "an address that several exports share is hooked only if all of them are" {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every row of hooks.def that is to be made again when memory ran out, on a simulated device of
- * which a pool holds 96% idle: `retry list` names the rows and fails if one has no case here;
- * `retry take SYMBOL` takes 90% through it; `retry fail SYMBOL` asks for more than there is;
- * `retry capture` does both kinds of call while a stream is captured.
+ * Every row of hooks.def that is to be retried when memory ran out, on a simulated device whose
+ * memory is 96% idle in a pool. `retry list` prints the rows, and fails if one has no case here.
+ * `retry take SYMBOL` takes 90% through the call, `retry fail SYMBOL` asks for more than the device
+ * has, `retry capture` makes both kinds of call during a capture.
  */
 #include "../../shim/entry/hooks.h"
 
@@ -20,14 +20,14 @@
 #define LARGE (230 * MIB)
 #define TOO_LARGE (300 * MIB)
 
-/* What the program reaches by each name. */
+/* The entries, by name. */
 static struct {
 #define GM_HOOK(symbol, type, flags, help) type symbol;
 #include "driver/hooks.def"
 #undef GM_HOOK
 } entry;
 
-/* What a call writes to; whoever fails writes what it writes natively: nothing, or 0. */
+/* The outputs of a call. A failing call writes the same as natively: nothing, or 0. */
 static union {
 	unsigned char bytes[256];
 	void *handle;
@@ -40,7 +40,7 @@ static union {
 
 static size_t wanted; /* device memory */
 
-/* --- what calls are made on --- */
+/* --- arguments of calls --- */
 
 static void nothing(void **args)
 {
@@ -55,10 +55,10 @@ static struct gm_sim_image large = {
 
 static struct {
 	CUdevice device;
-	char path[64]; /* of a file with the large image */
+	char path[64]; /* a file with the large image */
 	CUmodule module;
 	CUfunction function;
-	CUlibrary library; /* of the large image */
+	CUlibrary library; /* loaded from the large image */
 	CUkernel kernel;
 	CUgraph graph;
 	CUgraphExec exec;
@@ -101,7 +101,7 @@ static const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *import_desc(void)
 	return &desc;
 }
 
-/* An old driver may lack the call, and then also those that would need what it makes. */
+/* An old driver may lack the call, and then also calls that need its result. */
 #define MAY(call)                                 \
 	do {                                      \
 		CUresult may_ = (call);           \
@@ -132,7 +132,7 @@ static void prepare(void)
 	on.pages = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-/* --- descriptions of what is wanted --- */
+/* --- descriptions of the wanted memory --- */
 
 static const CUDA_ARRAY_DESCRIPTOR *flat(void)
 {
@@ -213,13 +213,13 @@ static const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapped(void)
 	return &desc;
 }
 
-/* --- a case a row --- */
+/* --- a case for each row --- */
 
 #define OUT (void *)&out
 #define SHAPE 1, 1, 1, 1, 1, 1
 
-/* TAKES as much as is wanted; of the others the simulator says that they NEED it; STACK: kernels
- * need it; POOL: served by the pool, which has it. */
+/* TAKES: takes the wanted memory itself. NEEDS: the simulated call needs it (gm_sim_need). STACK: a
+ * kernel's stack needs it. POOL: the pool serves the call with its own memory. */
 #define CASES                                                                                     \
 	X(cuArray3DCreate_v2, TAKES, (OUT, solid()))                                              \
 	X(cuArrayCreate_v2, TAKES, (OUT, flat()))                                                 \
@@ -345,7 +345,7 @@ static void start(void)
 	use_device(0);
 }
 
-/* 95% of the device, in use and free again. */
+/* Uses 95% of the device, and frees it. */
 static void fill_and_free(void)
 {
 	CUdeviceptr blocks[BLOCKS];
@@ -379,7 +379,7 @@ static int take(const char *symbol, size_t size)
 	return 0;
 }
 
-/* What a capture forbids is not made again, whatever memory there is; what it allows is. */
+/* A call that a capture forbids is not retried, whatever the free memory. An allowed call is. */
 static int capture(void)
 {
 	CUstream stream;

@@ -1,12 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat sleep and wake, and what the program notices: nothing, but for the time.
+# gpumemstat sleep and wake: the program's results are the same, only later.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	needs_driver 12.5
 	export TOOL=$PWD/gpumemstat SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device
 	KNOBS=(GPUMEM_SLEEP=1)
+	WITHIN=()
 	SLEEPER=
 }
 
@@ -14,18 +15,18 @@ teardown() {
 	[ -z "$SLEEPER" ] || kill -9 "$SLEEPER" 2>/dev/null || true
 }
 
-# Start the program; its process is $SLEEPER.
+# Start the program; $SLEEPER becomes its pid.
 begin() {
 	local line
 	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
-	preloaded "$PROGRAMS/sleeps" hold <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
+	preloaded "${WITHIN[@]}" "$PROGRAMS/sleeps" hold <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
 	JOB=$!
 	exec 7>"$BATS_TEST_TMPDIR/in" 8<"$BATS_TEST_TMPDIR/out"
 	read -r line SLEEPER <&8
 	[ "$line" = ready ]
 }
 
-# The program's answer to a command.
+# says COMMAND LINE: the program answers COMMAND with LINE.
 says() {
 	local line
 	echo "$1" >&7
@@ -34,7 +35,7 @@ says() {
 	[ "$line" = "$2" ]
 }
 
-# The program ends, and leaves nothing in the driver that it does not leave awake.
+# End the program. It must leave nothing in the driver that it does not leave without a sleep.
 ends() {
 	exec 7>&-
 	wait "$JOB" || {
@@ -71,7 +72,7 @@ tool() {
 	ends
 }
 
-@test "top says which process is asleep, and the summary of its log what is in host memory" {
+@test "top shows that a process is asleep, and the summary of its log shows its moved memory" {
 	KNOBS+=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	begin
 	"$TOOL" top --json | jq -e ".processes[] | select(.pid == $SLEEPER) | .away == 0 and .memory >= .pool"
@@ -82,19 +83,19 @@ tool() {
 	"$TOOL" top -o | grep -qE "^ *$SLEEPER .* away +[^ ]"
 	COLUMNS=200 "$TOOL" summary "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/summary"
 	cat "$BATS_TEST_TMPDIR/summary"
-	grep -qE '^ *sleep +slept 1 times and woke 0 times; .*; [0-9.]+ MiB in host memory$' "$BATS_TEST_TMPDIR/summary"
+	grep -qE '^ *sleep +slept 1 times and woke 0 times; .*; [0-9.]+ MiB not on the device$' "$BATS_TEST_TMPDIR/summary"
 	says check right
 	"$TOOL" top -o | grep -E "^ *$SLEEPER " >"$BATS_TEST_TMPDIR/row"
 	refute grep -q away "$BATS_TEST_TMPDIR/row"
 	ends
 }
 
-# What another process says of its peak.
+# Prints the result of another process that reaches its peak.
 peak_of_another() {
 	echo peak | preloaded "$PROGRAMS/sleeps" hold 7>&- 8<&- | sed -n 2p
 }
 
-@test "two processes that peak by turns both live: each returns its idle memory when the other lacks it" {
+@test "two processes whose peaks alternate both live: each returns its idle memory when the other lacks it" {
 	begin
 	for turn in 1 2 3; do
 		says peak 'peak: CUDA_SUCCESS'
@@ -107,13 +108,42 @@ peak_of_another() {
 	says where asleep
 	says check right
 	says peak 'peak: CUDA_SUCCESS'
-	# Another that may not be put to sleep does not ask.
+	# A process without GPUMEM_SLEEP=1 does not ask the other.
 	KNOBS=()
 	[ "$(peak_of_another)" = 'peak: CUDA_ERROR_OUT_OF_MEMORY' ]
 	ends
 }
 
-@test "its memory is another's while it sleeps" {
+@test "processes that are stopped keep no other from returning its idle memory" {
+	local i stopped=()
+	export SIM_MEMORY=512M
+	KNOBS+=(GPUMEM_TRIM_AFTER=off)
+	for i in 1 2 3; do
+		mkfifo "$BATS_TEST_TMPDIR/in.$i" "$BATS_TEST_TMPDIR/out.$i"
+		preloaded "$PROGRAMS/sleeps" hold <>"$BATS_TEST_TMPDIR/in.$i" >"$BATS_TEST_TMPDIR/out.$i" 3>&- &
+		read -r _ stopped[i] <"$BATS_TEST_TMPDIR/out.$i"
+		kill -STOP "${stopped[i]}"
+	done
+	begin
+	says 'idle 64' done
+	preloaded "$PROGRAMS/sleeps" hold 7>&- 8<&- <<<$'idle 64\ncreate 320' >"$BATS_TEST_TMPDIR/created"
+	kill -KILL "${stopped[@]}"
+	grep -qx 'create: CUDA_SUCCESS' "$BATS_TEST_TMPDIR/created"
+	says check right
+	ends
+}
+
+@test "a driver call gets the idle memory of two processes, half from each" {
+	KNOBS+=(GPUMEM_TRIM_AFTER=off)
+	begin
+	says 'idle 64' done
+	run preloaded "$PROGRAMS/sleeps" hold 7>&- 8<&- <<<$'idle 64\ncreate 150'
+	[ "${lines[2]}" = 'create: CUDA_SUCCESS' ]
+	says check right
+	ends
+}
+
+@test "another process can allocate a sleeping one's memory" {
 	begin
 	tool sleep "$SLEEPER"
 	[ "$status" -eq 0 ]
@@ -123,7 +153,17 @@ peak_of_another() {
 	ends
 }
 
-@test "wake brings it back before its next use; both can be asked for twice" {
+@test "memory that cannot be moved is named, with its bytes" {
+	begin
+	says others made
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	grep -qE '; stays: [0-9.]+ MiB of pools; [0-9.]+ MiB pinned; 4.00 MiB of cudaMallocAsync; 2.00 MiB of cuMemCreate; 1.00 MiB of arrays; 3.00 MiB of cudaMallocManaged$' <<<"$output"
+	says check right
+	ends
+}
+
+@test "wake moves the memory back before the next use; sleep and wake may be repeated" {
 	begin
 	tool sleep "$SLEEPER"
 	tool sleep "$SLEEPER"
@@ -151,7 +191,7 @@ peak_of_another() {
 	ends
 }
 
-@test "blocks can be freed while it sleeps, which does not wake it" {
+@test "blocks can be freed while the process sleeps, which does not wake the process" {
 	begin
 	tool sleep "$SLEEPER"
 	says free freed
@@ -162,7 +202,7 @@ peak_of_another() {
 	ends
 }
 
-@test "a context that ends while it sleeps" {
+@test "a context that ends while its process sleeps" {
 	begin
 	tool sleep "$SLEEPER"
 	says reset 'cuDevicePrimaryCtxReset_v2(0): CUDA_SUCCESS'
@@ -172,7 +212,7 @@ peak_of_another() {
 	ends
 }
 
-@test "an open capture and a kernel that does not end are refused by name" {
+@test "an open capture and an endless kernel refuse a sleep, and are named" {
 	begin
 	says capture 'cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED): CUDA_SUCCESS'
 	tool sleep "$SLEEPER"
@@ -191,7 +231,7 @@ peak_of_another() {
 	ends
 }
 
-# A character device that only its own driver knows: ibv_reg_mr uses such a one.
+# A character device that only its own driver knows, as ibv_reg_mr uses one.
 device() {
 	local path=$BATS_TEST_TMPDIR/uverbs0
 	mknod "$path" c 231 192 2>/dev/null || path=/dev/loop-control
@@ -206,7 +246,7 @@ refused() {
 	says where awake
 }
 
-@test "a device is open whose driver may know physical memory: refused, and named, until it is closed" {
+@test "an open device whose driver may know physical memory refuses a sleep, and is named, until it is closed" {
 	local path
 	path=$(device)
 	begin
@@ -222,7 +262,7 @@ refused() {
 	ends
 }
 
-@test "a process that had a communicator of NCCL is refused, and so is an unknown table of functions" {
+@test "a sleep is refused after a communicator of NCCL was made, or an unknown function table was requested" {
 	begin
 	says table 'cuGetExportTable: CUDA_SUCCESS'
 	refused 'a library may submit work past gpumem, by a table of cuGetExportTable: 00000000000000000000000000000000 of the program'
@@ -231,7 +271,7 @@ refused() {
 	ends
 }
 
-@test "libraries that are loaded and not used let it sleep; those that submit work past the driver do not" {
+@test "loaded but unused libraries allow a sleep; those that submit work past the driver refuse it" {
 	begin
 	for name in libcufile.so.0 libnccl.so.2 libibverbs.so.1 libnvshmem_host.so.3 libnvoptix.so.1; do
 		cp "$PROGRAMS/libucp.so.0" "$BATS_TEST_TMPDIR/$name"
@@ -252,7 +292,7 @@ refused() {
 	ends
 }
 
-@test "a call of the driver that fails leaves it awake, with all bytes" {
+@test "a call of the driver that fails leaves the process awake, with all bytes" {
 	KNOBS+=(SIM_FAIL=cuMemUnmap:2)
 	begin
 	tool sleep "$SLEEPER"
@@ -262,9 +302,10 @@ refused() {
 
 @test "each call of a move fails in turn: awake or asleep, all bytes are there, and the next try moves them" {
 	local call n
+	KNOBS+=(GPUMEM_SLEEP_STORE=16M) # some of the store is registered
 	begin
 	for call in cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuStreamSynchronize cuMemUnmap cuMemRelease cuMemCreate cuMemMap \
-		cuMemSetAccess cuCtxRecordEvent cuEventQuery cuEventCreate cuCtxPushCurrent_v2 cuCtxPopCurrent_v2; do
+		cuMemSetAccess cuCtxRecordEvent cuEventQuery cuEventCreate cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuMemHostRegister_v2; do
 		for n in 1 2 3; do
 			says "fail $call $n" done
 			tool sleep "$SLEEPER"
@@ -280,11 +321,139 @@ refused() {
 	ends
 }
 
-# The kernel gives back all that it had: the device, and the name by which it is asked.
-killed() {
-	kill -9 "$SLEEPER"
+# --- a folder in place of host memory ---
+
+# Prints the descriptor of the store's file, which has no name; prints nothing if there is none.
+filed() {
+	find "/proc/$SLEEPER/fd" -lname "$BATS_TEST_TMPDIR/store/*(deleted)"
+}
+
+# The folder's name, cut as in messages.
+shown() {
+	cut -c-60 <<<"$BATS_TEST_TMPDIR/store"
+}
+
+folder() {
+	mkdir "$BATS_TEST_TMPDIR/store"
+	KNOBS+=(GPUMEM_SLEEP_STORE="$BATS_TEST_TMPDIR/store" "$@")
+}
+
+@test "a folder: contents go to a file without a name, and return with all bytes" {
+	folder
+	begin
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	grep -qE "^$SLEEPER: asleep, .*; [0-9.]+ MiB in a file" <<<"$output"
+	refute grep -q 'in host memory' <<<"$output"
+	[ -n "$(filed)" ]
+	[ -z "$(ls -A "$BATS_TEST_TMPDIR/store")" ]
+	says where asleep
+	says check right
+	says where awake
+	[ -z "$(filed)" ]
+	says fill filled
+	tool sleep "$SLEEPER"
+	says fork 'child: CUDA_ERROR_NOT_INITIALIZED'
+	says free freed
+	says where asleep
+	says take taken
+	says check right
+	ends
+}
+
+@test "a folder: each call of a move fails in turn, and all bytes are there" {
+	local call n
+	folder
+	begin
+	for call in cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuStreamSynchronize cuMemUnmap cuMemRelease cuMemCreate cuMemMap \
+		cuMemSetAccess cuCtxRecordEvent cuEventQuery cuEventCreate cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuMemHostRegister_v2; do
+		for n in 1 2 3; do
+			says "fail $call $n" done
+			tool sleep "$SLEEPER"
+			tool wake "$SLEEPER"
+			says "fail $call 0" done
+			says check right
+			says where awake
+			tool sleep "$SLEEPER"
+			says where asleep
+			says check right
+		done
+	done
+	ends
+}
+
+@test "a folder: the process does not wake with contents that differ from those written, and reports it" {
+	local file byte
+	folder GPUMEM_LOG=events GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml"
+	begin
+	tool sleep "$SLEEPER"
+	file=$(filed)
+	byte=$(dd if="$file" bs=1 skip=3000000 count=1 status=none | od -An -tu1)
+	printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$file" bs=1 seek=3000000 conv=notrunc status=none
+	tool wake "$SLEEPER"
+	[ "$status" -eq 1 ]
+	[ "$output" = "gpumemstat: $SLEEPER: does not wake: what was read from GPUMEM_SLEEP_STORE is not what was written: $(shown): 2 MiB at 2097152 of its file" ]
+	says touch 'cuMemsetD8_v2(blocks[0], byte, 1): CUDA_ERROR_UNKNOWN'
+	printf "\\x$(printf %x "$byte")" | dd of="$file" bs=1 seek=3000000 conv=notrunc status=none
+	says check right
+	ends
+	"$TOOL" export --format=csv "$BATS_TEST_TMPDIR/log.gml" | grep -qi refused
+}
+
+@test "a folder: a sleep is refused if the folder is full, too small or missing, and the folder is named" {
+	folder
+	begin
+	rmdir "$BATS_TEST_TMPDIR/store"
+	refused "the folder of GPUMEM_SLEEP_STORE fails: $(shown): No such file or directory"
+	mkdir "$BATS_TEST_TMPDIR/store"
+	prlimit --pid "$SLEEPER" --fsize=8388608:
+	refused "the folder of GPUMEM_SLEEP_STORE fails: $(shown): File too large"
+	prlimit --pid "$SLEEPER" --fsize=unlimited:
+	says check right
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says check right
+	ends
+}
+
+@test "a missing folder, or a path that is no folder, is named at the start, and the program goes on" {
+	local store
+	: >"$BATS_TEST_TMPDIR/file"
+	for store in none file/none; do
+		KNOBS=(GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE="$BATS_TEST_TMPDIR/$store")
+		preloaded "$PROGRAMS/sleeps" hold </dev/null >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/said"
+		grep -q '^ready ' "$BATS_TEST_TMPDIR/out"
+		[ "$(grep -c GPUMEM_SLEEP_STORE "$BATS_TEST_TMPDIR/said")" = 1 ]
+		grep -qE "^gpumem: GPUMEM_SLEEP_STORE=$BATS_TEST_TMPDIR/$store: (No such file or|Not a) directory; the process cannot sleep before it can be written\$" \
+			"$BATS_TEST_TMPDIR/said"
+	done
+}
+
+@test "a file system with room for a part of the memory: refused, and all bytes are there" {
+	folder
+	for own in "unshare -m" "unshare -rm"; do
+		WITHIN=($own sh -c 'mount -t tmpfs -o size=8M none "$0" && exec "$@"' "$BATS_TEST_TMPDIR/store")
+		if "${WITHIN[@]}" true 2>/dev/null; then break; fi
+		WITHIN=()
+	done
+	[ ${#WITHIN[@]} -gt 0 ] || skip 'no file system can be mounted here'
+	begin
+	refused "the folder of GPUMEM_SLEEP_STORE fails: $(shown): No space left on device"
+	says check right
+	ends
+}
+
+# After the end the kernel has freed all resources: the device's memory, and the socket's name.
+gone() { # gone kill|exit|exec|fork
+	local status=0
+	case $1 in
+	exec) echo exec >&7 ;;
+	fork) says fork 'child: CUDA_ERROR_NOT_INITIALIZED' ;;
+	esac
+	case $1 in kill | fork) kill -9 "$SLEEPER" ;; esac
 	exec 7>&- 8<&-
-	wait "$JOB" || true
+	wait "$JOB" || status=$?
+	case $1 in exit | exec) [ "$status" -eq 0 ] ;; esac
 	tool wake "$SLEEPER"
 	[ "$status" -eq 1 ]
 	run native "$PROGRAMS/idle" take 1
@@ -294,25 +463,25 @@ killed() {
 	SLEEPER=
 }
 
-@test "kill -9 while it sleeps, and while it moves, leaves nothing behind; KILLS=100 takes longer" {
-	local n asked
+@test "kill -9, exit, exec and fork, asleep or amid a move, leave no memory and no socket; KILLS=100 takes longer" {
+	local n asked ways=(kill exit exec fork)
 	KNOBS+=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/%p.gml" SIM_YIELD=1)
 	for ((n = 0; n < ${KILLS:-4}; n++)); do
 		begin
 		tool sleep "$SLEEPER"
 		[ "$status" -eq 0 ]
-		killed
+		gone "${ways[n % 4]}"
 		begin
 		for command in sleep wake sleep wake sleep wake; do "$TOOL" $command "$SLEEPER"; done >/dev/null 2>&1 7>&- 8<&- &
 		asked=$!
-		# Anywhere in the moves: they take no longer than this together.
+		# Kill after a varying time of less than 0.1 s: all moves together take no longer.
 		sleep "0.0$((n * 7 % 10))$((n % 10))"
-		killed
+		gone "${ways[n % 4]}"
 		wait "$asked" || true
 	done
 }
 
-@test "a process without GPUMEM_SLEEP=1, without gpumem, or that is not there" {
+@test "sleep and wake are refused for a process without GPUMEM_SLEEP=1, without gpumem, or with an unknown pid" {
 	KNOBS=()
 	begin
 	tool sleep "$SLEEPER"
@@ -324,7 +493,7 @@ killed() {
 	ends
 }
 
-@test "it sleeps by itself after GPUMEM_SLEEP_AFTER" {
+@test "a process sleeps by itself after GPUMEM_SLEEP_AFTER" {
 	KNOBS+=(GPUMEM_SLEEP_AFTER=20ms)
 	begin
 	until says where asleep; do sleep 0.02; done
@@ -334,14 +503,14 @@ killed() {
 	ends
 }
 
-@test "every call that submits wakes it" {
+@test "every call that submits work wakes the process" {
 	begin
 	says calls all
 	says check right
 	ends
 }
 
-@test "fork, exit and kill -9 while it sleeps" {
+@test "fork, exit and kill -9 of a sleeping process" {
 	begin
 	tool sleep "$SLEEPER"
 	says fork 'child: CUDA_ERROR_NOT_INITIALIZED'
@@ -360,7 +529,18 @@ killed() {
 	SLEEPER=
 }
 
-@test "the log says when it slept and woke, and why it did not" {
+@test "a wake that first finds too little memory counts the memory that it moved back before" {
+	begin
+	tool sleep "$SLEEPER"
+	grep -q ": asleep, 32.0 MiB moved" <<<"$output"
+	says 'lack 3' done
+	tool wake "$SLEEPER"
+	grep -q ": awake, 32.0 MiB moved" <<<"$output"
+	says check right
+	ends
+}
+
+@test "the log has each sleep and wake, and the reason for each refusal" {
 	KNOBS+=(GPUMEM_LOG=events GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	begin
 	says capture 'cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED): CUDA_SUCCESS'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Processes that sleep, and wake.
+# Processes that sleep and wake.
 check_PROGRAMS += tests/preload/sleeps
 dist_check_SCRIPTS += tests/preload/sleep.bats
 TESTS += tests/preload/sleep.bats

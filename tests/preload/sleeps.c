@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that can be put to sleep: sleeps hold. It fills blocks, says "ready PID", and obeys the
- * lines of its standard input, each with one line of output:
+ * A process that can be put to sleep: sleeps hold. It fills blocks, prints "ready PID", and obeys
+ * commands, lines of its standard input, with a line of output each:
  *
- *     where    asleep or awake: can the memory of the blocks be read?
+ *     where    asleep or awake, by a read of the blocks' memory
  *     check    all blocks by cuMemcpyDtoH: right, or the number of wrong ones
  *     fill     by cuMemsetD8, which check then expects
- *     ask      cuMemGetInfo: the same as when the blocks were made
+ *     touch    by cuMemsetD8, of one byte, with its old value
+ *     ask      cuMemGetInfo: the same values as after the first allocations
  *     point    cuPointerGetAttribute: device memory
  *     free     the first half of the blocks; take: new ones in their place
- *     capture  begins one, uncapture ends it; hold, release: a kernel that does not end
- *     fork     what a child's driver call answers; reset: ends the context
- *     open P   a descriptor of the device P, which close gives back
+ *     others   allocates memory of five kinds that cannot be moved
+ *     capture  begins a capture, uncapture ends it; hold, release: an endless kernel
+ *     exec     becomes a program that ends at once
+ *     fork     a child prints the answer of a driver call; reset: ends the context
+ *     open P   opens the device P; close closes it
  *     fail C N call C of the driver fails when it is made for the Nth time from now; N=0: none does
  *     peak     takes 60% of the device and frees it
+ *     idle N   takes N MiB and frees them; create N: N MiB by cuMemCreate
  *     load P   loads the library P, and keeps it
- *     nccl     asks for a kernel as NCCL does; table: for a table of functions that nobody knows
- *     calls    puts itself to sleep before each call that submits; names those that do not wake it
+ *     nccl     looks a kernel up as NCCL does; table: requests an unknown function table
+ *     calls    sleeps before each call that submits; prints the calls that do not wake it
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -70,9 +74,9 @@ static unsigned blocks_wrong(void)
 	return wrong;
 }
 
-/* Device memory is memory of the host here, and of nobody while it is away. By the system call
- * itself: the read is ordered after the move by another process, gpumemstat, which ThreadSanitizer
- * does not see, so its write() would report a race. */
+/* Device memory is host memory here, and is unmapped while the process sleeps. syscall() instead of
+ * write(): another process, gpumemstat, orders the read after the move. ThreadSanitizer does not
+ * see that, and would report a race in write(). */
 static bool is_awake(void)
 {
 	int ends[2];
@@ -91,7 +95,7 @@ static size_t available_now(void)
 	return left;
 }
 
-/* The same answer as awake, and no wake. */
+/* The same answer as awake, without a wake. */
 static bool answer_stays(void)
 {
 	bool awake = is_awake();
@@ -159,7 +163,7 @@ static void child_ask(void)
 	waitpid(pid, NULL, 0);
 }
 
-/* As ibv_open_device does; the device need not be there for the kernel to show it. */
+/* Open as ibv_open_device does; the kernel lists the descriptor even if the device is absent. */
 static void device_open(const char *path)
 {
 	static int fd = -1;
@@ -180,6 +184,23 @@ static void peak_reach(void)
 	say("peak", result);
 }
 
+static void idle_make(unsigned mib)
+{
+	CUdeviceptr at;
+	MUST(cuMemAlloc_v2(&at, mib * MIB));
+	MUST(cuMemFree_v2(at));
+	puts("done");
+}
+
+static void create(unsigned mib)
+{
+	CUmemGenericAllocationHandle handle;
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+	say("create", cuMemCreate(&handle, mib * MIB, &prop, 0));
+}
+
 static void table_ask(void)
 {
 	static const CUuuid id;
@@ -187,6 +208,25 @@ static void table_ask(void)
 	CUresult (*ask)(const void **, const CUuuid *) =
 		(CUresult(*)(const void **, const CUuuid *))dlsym(RTLD_DEFAULT, "cuGetExportTable");
 	say("cuGetExportTable", ask(&table, &id));
+}
+
+static void others_make(void)
+{
+	CUdeviceptr at;
+	CUarray array;
+	CUmemGenericAllocationHandle handle;
+	CUipcMemHandle exported;
+	const CUDA_ARRAY_DESCRIPTOR shape = {
+		.Width = MIB, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+	MUST(cuMemAllocAsync(&at, 4 * MIB, stream));
+	MUST(cuMemAllocManaged(&at, 3 * MIB, CU_MEM_ATTACH_GLOBAL));
+	MUST(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+	MUST(cuArrayCreate_v2(&array, &shape));
+	MUST(cuIpcGetMemHandle(&exported, blocks[BLOCKS - 1]));
+	puts("made");
 }
 
 static void command_obey(const char *command)
@@ -205,6 +245,8 @@ static void command_obey(const char *command)
 		for (unsigned i = 0; i < BLOCKS; i++)
 			block_fill(i);
 		puts("filled");
+	} else if (!strcmp(command, "touch")) {
+		SAY(cuMemsetD8_v2(blocks[0], byte, 1));
 	} else if (!strcmp(command, "ask")) {
 		puts(answer_stays() ? "the same" : "differs");
 	} else if (!strcmp(command, "point")) {
@@ -220,6 +262,8 @@ static void command_obey(const char *command)
 	} else if (!strcmp(command, "take")) {
 		blocks_make(BLOCKS / 2);
 		puts("taken");
+	} else if (!strcmp(command, "others")) {
+		others_make();
 	} else if (!strcmp(command, "capture")) {
 		SAY(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	} else if (!strcmp(command, "uncapture")) {
@@ -232,6 +276,8 @@ static void command_obey(const char *command)
 		puts("released");
 	} else if (!strcmp(command, "fork")) {
 		child_ask();
+	} else if (!strcmp(command, "exec")) {
+		execlp("true", "true", NULL);
 	} else if (!strcmp(command, "reset")) {
 		SAY(cuDevicePrimaryCtxReset_v2(0));
 	} else if (!strncmp(command, "open ", 5) || !strcmp(command, "close")) {
@@ -239,6 +285,13 @@ static void command_obey(const char *command)
 	} else if (sscanf(command, "fail %63s %u", call, &nth) == 2) {
 		gm_sim_fail(call, nth, nth ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
 		puts("done");
+	} else if (sscanf(command, "lack %u", &nth) == 1) {
+		gm_sim_fail("cuMemCreate", nth, CUDA_ERROR_OUT_OF_MEMORY);
+		puts("done");
+	} else if (sscanf(command, "idle %u", &nth) == 1) {
+		idle_make(nth);
+	} else if (sscanf(command, "create %u", &nth) == 1) {
+		create(nth);
 	} else if (!strcmp(command, "peak")) {
 		peak_reach();
 	} else if (!strncmp(command, "load ", 5)) {

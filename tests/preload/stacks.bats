@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The call stacks of allocations: what gpumemstat says of programs with known functions.
+# Call stacks of allocations: gpumemstat's groups for programs with known functions.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -18,7 +18,7 @@ shown() {
 	"$TOOL" summary --json log | jq -e '.logs[0] | .contradiction == null and .closed and .complete'
 }
 
-# functions BYTES: those of the group with so many bytes, the innermost first, in one line.
+# functions BYTES: the functions of the group with so many bytes, the innermost first, in one line.
 functions() {
 	jq -r --argjson bytes "$1" 'map(select(.bytes == $bytes))[0].frames | map(.function // "?") | join(" ")' groups
 }
@@ -33,15 +33,28 @@ MIB=$((1 << 20))
 	[[ $(functions $((12 * MIB))) == "known_leaf way_calls main "* ]]
 	jq -e 'map(select(.bytes == 12582912))[0].blocks == 3' groups
 	jq -e 'map(select(.bytes == 1048576))[0].frames | map(select(.inlined).function) == ["known_inlined"]' groups
-	# Lines are those of the source.
+	# In text, without parameters and arguments of templates, up to main.
+	"$TOOL" live log >text
+	grep -qE '^ +test::Layer::forward \(preload/stacks\.c:[0-9]+\)$' text
+	refute grep -qE '^ +(_start|__libc_start)' text
+	# Line numbers are those of the source.
 	line=$(grep -n 'MUST(cuMemAlloc(&block, size));' "$SOURCES/stacks.c" | cut -d: -f1)
 	jq -e --argjson line "$line" 'map(select(.bytes == 1048576))[0].frames[0] | .line == $line and (.file | endswith("stacks.c"))' groups
-	# Below 64 KiB there is none; what was freed is not shown.
+	# Allocations below 64 KiB have no stack; freed blocks are not shown.
 	jq -e 'map(select(.bytes == 1000))[0] | .stack == null and .frames == []' groups
 	jq -e 'length == 4' groups
 }
 
-@test "all allocations have a stack, or none has" {
+@test "recognised stacks have the right frames" {
+	preloaded "$PROGRAMS/stacks" again
+	shown
+	[[ $(functions $((3 * MIB))) == "known_leaf known_inlined known_caller way_again main "* ]]
+	[[ $(functions $((6 * MIB))) == "known_leaf test::Layer<int>::forward(unsigned long) way_again main "* ]]
+	jq -e 'length == 2 and map(.blocks) == [3, 3]' groups
+	"$TOOL" summary --json log | jq -e '.logs[0].counters.stacks == 2'
+}
+
+@test "GPUMEM_STACKS=all gives every allocation a stack, off gives it to none" {
 	KNOBS+=(GPUMEM_STACKS=all)
 	preloaded "$PROGRAMS/stacks" calls
 	shown
@@ -57,7 +70,7 @@ MIB=$((1 << 20))
 	"$TOOL" live log | grep -q 'no events in this log'
 }
 
-@test "record takes stacks, and its options say which" {
+@test "record takes stacks, as its options select" {
 	env LD_LIBRARY_PATH="$SIM" "$TOOL" record -o log "$PROGRAMS/stacks" calls
 	shown
 	[[ $(functions $MIB) == "known_leaf known_inlined known_caller "* ]]
@@ -87,10 +100,11 @@ MIB=$((1 << 20))
 	strip libbare.so
 	preloaded "$PROGRAMS/stacks" library "$PWD/libbare.so"
 	shown
-	# It exports one function only.
+	# The library exports one function only; the nearest symbol is not taken for another function's name.
+	jq -e 'map(select(.frames[0].object | endswith("libbare.so")))[0].frames[0].function == null' groups
 	[[ $(jq -r 'map(select(.frames[0].object | endswith("libbare.so")))[0].frames | map(.function)[1:] | join(" ")' groups) == \
 		"library_allocate way_library main "* ]]
-	# Another build under its name is not taken for it.
+	# Another build with the same name is not taken for the library.
 	cp "$PROGRAMS/stacks" libbare.so
 	"$TOOL" live --width=1000 log | grep -q "libbare.so is not the build that ran$"
 	"$TOOL" live log | grep -Eq ' libbare.so\+0x[0-9a-f]+$'
@@ -98,7 +112,7 @@ MIB=$((1 << 20))
 	"$TOOL" live --width=1000 log | grep -q "libbare.so is not here$"
 }
 
-@test "without addr2line frames are addresses, and a line says why" {
+@test "without addr2line frames are addresses, and a line gives the reason" {
 	preloaded "$PROGRAMS/stacks" calls
 	mkdir bin
 	PATH=$PWD/bin "$TOOL" live --width=1000 log >out
@@ -106,31 +120,32 @@ MIB=$((1 << 20))
 	grep -q 'stacks was not read: there is no addr2line$' out
 }
 
-@test "threads that allocate while libraries come and go" {
-	# A path of a multiple of 8 bytes: see tsan.supp.
+@test "threads that allocate while libraries are loaded and unloaded" {
+	# The path's length is a multiple of 8 bytes: see tsan.supp.
 	local path=$PROGRAMS/libstacks.so
 	while [ $((${#path} % 8)) -ne 0 ]; do
 		path=${path%/*}//${path##*/}
 	done
 	preloaded "$PROGRAMS/stacks" threads "$path"
 	shown
-	# Each thread has kept one block; all were allocated at one place.
+	# Each thread has kept one block; all blocks were allocated at one place.
 	[[ $(functions $((4 * MIB))) == "known_leaf known_inlined known_caller thread_allocate "* ]]
 	jq -e 'length == 1' groups
 }
 
-@test "when memory lacks, the line names the largest by stack, and the log has them" {
+@test "at a refused allocation the line names the largest groups by stack, and the log has all of them" {
 	export SIM_MEMORY=256M
 	preloaded "$PROGRAMS/stacks" full 2>said
 	[ "$(wc -l <said)" -eq 3 ]
 	grep -c 'failure [24])' said | grep -qx 2
-	# Where the frames lie is the linker's choice; what they are, the log says.
+	# The linker chooses the frames' addresses; the log has their names.
 	sed -i 's/stacks+0x[0-9a-f]*/PLACE/g' said
 	grep -qx 'gpumem: out of memory on device 0: asked 512 MiB, limit 256 MiB, .*, unreclaimable [^;]*; largest live: 20.0 MiB in 2 blocks by PLACE, 3.00 MiB in 1 block by PLACE, 2.00 MiB in 1 block by PLACE; all: gpumemstat live --at=oom log' said
 	shown --at=oom
 	[[ $(functions $((20 * MIB))) == "known_leaf way_full main "* ]]
 	[[ $(functions $((3 * MIB))) == "known_leaf known_inlined known_caller way_full main "* ]]
-	# Without frees in the log it is known from the refusals alone: of the first one, 64 groups, and the rest.
+	# Without frees in the log only the refusals' records are known: of the first one, 64 groups, and the
+	# sum of the others.
 	rm log
 	KNOBS+=(GPUMEM_LOG_EVENTS=allocate)
 	preloaded "$PROGRAMS/stacks" full 2>/dev/null
@@ -142,7 +157,7 @@ MIB=$((1 << 20))
 	jq -e '.logs[0].devices[0].rest == {"bytes": 4500, "blocks": 9}' json
 }
 
-@test "when memory lacks, a log without events has the blocks by size" {
+@test "at a refused allocation a log without events has the blocks by size" {
 	export SIM_MEMORY=256M
 	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME=log)
 	preloaded "$PROGRAMS/stacks" full 2>said
@@ -156,7 +171,7 @@ MIB=$((1 << 20))
 	"$TOOL" summary --json log | jq -e '.logs[0] | .contradiction == null and .dropped == 0'
 }
 
-@test "the line names a function of Python" {
+@test "the line of a refused allocation names a function of Python" {
 	command -v python3 >/dev/null || skip "no python3"
 	cat >full.py <<-'END'
 		import ctypes
@@ -175,7 +190,7 @@ MIB=$((1 << 20))
 	grep -q '; largest live: 20.0 MiB in 1 block by fill (full.py:4); all: gpumemstat live --at=oom log$' said
 }
 
-@test "a block keeps its stack when the segment of its allocation is dropped" {
+@test "a block keeps its stack when the log segment of its allocation is dropped" {
 	[ -z "$TEST_UNDER" ] || skip "too many events for memcheck"
 	[[ ${SANITIZE_LIB:-} != *tsan* ]] || skip "too many events for ThreadSanitizer"
 	KNOBS+=(GPUMEM_LOG_LIMIT=32M)
@@ -188,26 +203,26 @@ MIB=$((1 << 20))
 	"$TOOL" summary --json log | jq -e '.logs[0] | .contradiction == null and .dropped > 0'
 }
 
-@test "a forked child does not disturb the stacks of its parent" {
+@test "a forked child does not change the stacks of its parent" {
 	preloaded "$PROGRAMS/stacks" fork
 	shown
 	jq -e 'map(.blocks) == [1, 1]' groups
 	jq -e '[.[].frames[0].function] == ["known_leaf", "known_leaf"]' groups
 }
 
-# python WAY: preloaded, by each CPython from 3.9 on that PYTHONS names.
+# python WAY: run stacks.py preloaded, in the CPython that PYTHON names, or in python3.
 python() {
 	local python
-	# ThreadSanitizer does not know the interpreter's locks.
+	# ThreadSanitizer cannot follow the interpreter's locks.
 	[[ ${SANITIZE_LIB:-} != *tsan* ]] || skip "not under ThreadSanitizer"
 	[ -z "$TEST_UNDER" ] || skip "not under memcheck"
-	python=$(python3 -c 'import sys; print(sys.version_info >= (3, 9) and sys.executable)' || true)
+	python=$("${PYTHON:-python3}" -c 'import sys; print(sys.version_info >= (3, 9) and sys.executable)' || true)
 	[ -x "$python" ] || skip "no python3 of 3.9 or later"
 	preloaded "$python" "$SOURCES/stacks.py" "$1" >out
 	[ "$(<out)" = done ]
 }
 
-@test "functions of Python, as long as their code object lives" {
+@test "functions of Python are named while their code objects live" {
 	python calls
 	shown
 	jq -r 'map(select(.bytes == 1048576))[0].frames | map(select(.language == "python").function) | join(" ")' groups >found
@@ -215,15 +230,100 @@ python() {
 	line=$(grep -n 'cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(size))' "$SOURCES/stacks.py" | cut -d: -f1)
 	jq -e --argjson line "$line" 'map(select(.bytes == 1048576))[0].frames | map(select(.language == "python"))[0] |
 		.line == $line and (.file | endswith("/stacks.py"))' groups
-	# 100 calls deep, and at one place: the outer ones are cut, and C frames end at the interpreter.
+	# 100 calls deep, twice at one place: the outer frames are cut, and C frames end at the interpreter.
 	jq -e 'map(select(.bytes == 4194304 and .cut))[0] | .blocks == 2 and
 		(.frames | map(select(.language == "python")) | length) == 64' groups
-	# Without the lock.
-	jq -e 'map(select(.c_only))[0] | .bytes == 4194304 and .blocks == 1 and
+	# A block of another thread, which had released the lock.
+	jq -e 'map(select(.c_only))[0] | .bytes == 6291456 and .blocks == 1 and
 		(.frames | map(select(.language == "python")) == [])' groups
-	# The last of 200 functions, each at the place of another one before.
+	# The last of 200 functions, each with a code object at the address of the one before.
 	[[ $(jq -r 'map(select(.bytes == 8388608))[0].frames | map(select(.language == "python").function)[1]' groups) == made_199 ]]
 	[[ $(jq -r 'map(select(.bytes == 8388608))[0].frames | map(select(.language == "python").file)[1]' groups) == made_199.py ]]
+}
+
+# released BYTES: Python functions and lines of the group with so many bytes, in one line.
+released() {
+	jq -r --argjson bytes "$1" 'map(select(.bytes == $bytes))[0].frames | map(select(.language == "python") |
+		"\(.function // "?"):\(.line)") | join(" ")' groups
+}
+
+# Skip unless this release's frames are read after the lock was released.
+needs_layout() {
+	"${PYTHON:-python3}" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 13))' || skip "not of this release of CPython"
+}
+
+line_of() {
+	grep -nF "$1" "$SOURCES/stacks.py" | head -n 1 | cut -d: -f1
+}
+
+@test "functions of Python are named after the main thread released the lock" {
+	local allocate module deep
+	needs_layout
+	python released
+	shown
+	jq -e 'map(select(.c_only)) == []' groups
+	allocate=allocate:$(line_of 'must(driver.cuMemAlloc_v2') module="<module>:$(line_of 'globals()["way_"')"
+	deep=deep_released:$(line_of 'return allocate(size, without_lock) if')
+	[ "$(released $((15 * MIB)))" = "$allocate generated:$(line_of 'yield allocate(size') \
+way_released:$(line_of 'for _ in generated()') $module" ]
+	[[ $(released $MIB) =~ ^$allocate\ $deep\ $deep\ $deep\ $deep\ (way_released.<locals>.)?\<lambda\>:.*\ $module$ ]]
+	# A name that is not ASCII would need a new object; its line is known.
+	[[ $(released $((2 * MIB))) == "$allocate ?:2 way_released:"* ]]
+	# The last of 200 functions with code objects at one address.
+	[[ $(released $((12 * MIB))) == "$allocate made_199:4 way_released:"* ]]
+	jq -e 'map(select(.bytes == 3145728 and .cut))[0].frames | map(select(.language == "python")) | length == 64' groups
+}
+
+@test "functions of Python are named after a release of the lock, while another thread reads them, traced, and awaited" {
+	local allocate deep
+	needs_layout
+	python watched
+	shown
+	allocate=allocate:$(line_of 'must(driver.cuMemAlloc_v2')
+	deep=deep_released:$(line_of 'return allocate(size, without_lock) if')
+	[[ $(released $((5 * MIB))) == "$allocate $deep $deep $deep $deep way_watched:"*" <module>:"* ]]
+	[[ $(released $((6 * MIB))) == "$allocate awaited:$(line_of 'return allocate(size, driver=without_lock)') \
+awaits:$(line_of 'return await awaited') way_watched:"* ]]
+	[[ $(released $((7 * MIB))) == "$allocate $deep $deep $deep $deep way_watched:"*" <module>:"* ]]
+	# One of the three places was used 2001 times.
+	jq -e 'map(.blocks) == [1, 1, 1]' groups
+}
+
+@test "functions of Python that call one another at random, by turns with and without the lock" {
+	needs_layout
+	[[ ${SANITIZE_LIB:-} != *tsan* ]] || skip "not under ThreadSanitizer"
+	[ -z "$TEST_UNDER" ] || skip "not under memcheck"
+	local seed=${TEST_SEED:-1}
+	echo "TEST_SEED=$seed"
+	KNOBS+=(GPUMEM_STACKS=all)
+	preloaded "${PYTHON:-python3}" "$SOURCES/stacks_random.py" run "$seed" 1000 expected >out
+	[ "$(<out)" = done ]
+	"$TOOL" live --json log >json
+	"$TOOL" export --format=csv -o csv log
+	python3 "$SOURCES/stacks_random.py" check expected json csv >out
+	[ "$(<out)" = "1000 of 1000" ]
+}
+
+@test "an interpreter ends while its threads allocate" {
+	needs_layout
+	python ends
+	# Not by `shown`: a daemon thread may end in the middle of a call.
+	"$TOOL" live --json log | jq '.logs[0].devices[0].groups' >groups
+	[[ $(released $((8 * MIB))) == "allocate:"* ]]
+	# After its end has begun, the interpreter is not read.
+	jq -e 'map(select(.bytes == 9437184))[0].frames | length > 0 and all(.language != "python")' groups
+}
+
+@test "where the interpreter may not be read, threads that released the lock have C frames only" {
+	KNOBS+=(GPUMEM_STACKS=held)
+	python watched
+	shown
+	jq -e 'map(.blocks) | add == 3' groups
+	jq -e 'all(.c_only and (.frames | all(.language != "python")))' groups
+	rm log
+	python calls
+	shown
+	[[ $(released $MIB) == "allocate:"*" <module>:"* ]]
 }
 
 @test "finalizers that free device memory while a stack is taken" {
@@ -232,17 +332,17 @@ python() {
 	jq -e 'length == 0' groups
 }
 
-@test "threads of Python, with the lock and without" {
+@test "threads of Python, with and without the lock" {
 	python threads
 	shown
 	jq -e 'length == 1' groups
 	"$TOOL" summary --json log | jq -e '.logs[0].counters.stacks >= 3 and .logs[0].counters.stacks_lost == 0'
 }
 
-@test "interpreters within the interpreter" {
+@test "subinterpreters" {
 	python interpreters
 	shown
-	jq -e 'map(.blocks) | add == 5' groups
+	jq -e 'map(.blocks) | add == 6' groups
 	jq -e '[.[].frames[].function] | index("way_interpreters") != null' groups
 }
 

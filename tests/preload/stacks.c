@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Allocates in functions of known names, for the stacks in its log: stacks WAY [LIBRARY]
- *   calls      in functions, one of them inlined, one of C++; and twice at one place
+ *   calls      in functions, one inlined, one of C++; and twice at one place
+ *   again      in two functions by turns, at the same stack depth, many times
  *   library    in a library that is closed afterwards, and by the program that links it
- *   threads    in threads, at places of their own, while libraries come and go
- *   segments   a block with a stack, then so many without that the log's first segment is dropped
- *   full       of many sizes until memory lacks, four times
- *   fork       in a child, whose calls do no harm, and after it
+ *   threads    in threads, each at its own place, while libraries come and go
+ *   segments   a block with a stack, then without one until the log's first segment is dropped
+ *   full       in many sizes until memory lacks, four times
+ *   fork       in a child, whose calls must do no harm, and in the parent afterwards
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -41,7 +42,7 @@ static PLACE CUdeviceptr known_caller(size_t size)
 	return block;
 }
 
-/* test::Layer<int>::forward(unsigned long) */
+/* mangled name of test::Layer<int>::forward(unsigned long) */
 PLACE CUdeviceptr layer_forward(size_t size) __asm__("_ZN4test5LayerIiE7forwardEm");
 PLACE CUdeviceptr layer_forward(size_t size)
 {
@@ -55,17 +56,29 @@ static void way_calls(const char *unused)
 	(void)unused;
 	known_caller(1 * MIB);
 	layer_forward(2 * MIB);
-	for (volatile int i = 0; i < 3; i++) /* not unrolled: it is one place */
+	for (volatile int i = 0; i < 3; i++) /* not unrolled, so one place */
 		known_leaf(4 * MIB);
 	known_leaf(1000); /* too small for a stack */
 	CUdeviceptr freed = known_caller(8 * MIB);
 	MUST(cuMemFree(freed));
 }
 
+static void way_again(const char *unused)
+{
+	(void)unused;
+	for (volatile int i = 0; i < 300; i++) {
+		CUdeviceptr one = known_caller(1 * MIB), two = layer_forward(2 * MIB);
+		if (i % 100 == 0)
+			continue;
+		MUST(cuMemFree(one));
+		MUST(cuMemFree(two));
+	}
+}
+
 static void way_library(const char *path)
 {
-	CUdeviceptr block = known_leaf(32 * MIB); /* the list of objects is known before */
-	for (int i = 0; i < 2; i++) {		  /* again where it was, or elsewhere */
+	CUdeviceptr block = known_leaf(32 * MIB); /* reads the list of objects before */
+	for (int i = 0; i < 2; i++) {		  /* at the same address again, or elsewhere */
 		void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 		CUresult (*allocate)(CUdeviceptr *, size_t) = NULL;
 		if (library)
@@ -125,7 +138,7 @@ static void way_segments(const char *unused)
 	}
 }
 
-/* 70 sizes of one block, which have no stack, and three places. */
+/* 70 sizes with one block each, which have no stack, and three places with stacks. */
 static void way_full(const char *unused)
 {
 	CUdeviceptr block;
@@ -149,7 +162,7 @@ static void way_fork(const char *unused)
 	known_leaf(MIB);
 	pid_t child = fork();
 	if (child == 0) {
-		cuMemAlloc(&block, MIB); /* of a driver that does not survive a fork */
+		cuMemAlloc(&block, MIB); /* the driver does not survive a fork */
 		_exit(0);
 	}
 	waitpid(child, &status, 0);
@@ -163,8 +176,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*go)(const char *path);
-	} ways[] = {{"calls", way_calls},	{"library", way_library}, {"threads", way_threads},
-		    {"segments", way_segments}, {"full", way_full},	  {"fork", way_fork}};
+	} ways[] = {{"calls", way_calls},     {"again", way_again},	  {"library", way_library},
+		    {"threads", way_threads}, {"segments", way_segments}, {"full", way_full},
+		    {"fork", way_fork}};
 	MUST(cuInit(0));
 	context = use_device(0);
 	for (size_t i = 0; argc > 1 && i < sizeof ways / sizeof *ways; i++)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Call stacks of allocations: programs whose functions are known, with debug information whatever CFLAGS are.
+# Call stacks of allocations: programs with known functions, and with debug information for any CFLAGS.
 dist_check_SCRIPTS += tests/preload/stacks.bats
 TESTS += tests/preload/stacks.bats
-EXTRA_DIST += tests/preload/libstacks.c tests/preload/stacks.c tests/preload/stacks.py
+EXTRA_DIST += tests/preload/libstacks.c tests/preload/stacks.c tests/preload/stacks.py tests/preload/stacks_random.py
 STACKS = tests/preload/libstacks.so tests/preload/stacks
 check_DATA += $(STACKS)
 CLEANFILES += $(STACKS)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# GPUMEM_COPY: large copies of pageable memory go through pinned slots, and nobody notices.
+# GPUMEM_COPY: large copies of pageable memory go through pinned slots; results are the same.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	KNOBS=(GPUMEM_COPY=4)
 }
 
-# How often pieces went to the device, and from it: pieces PROGRAM COMMAND
+# pieces PROGRAM COMMAND: prints the numbers of pieces copied to the device and from it.
 pieces() {
 	rm -f "$BATS_TEST_TMPDIR/trace"
 	SIM_TRACE=$BATS_TEST_TMPDIR/trace preloaded "$PROGRAMS/$1" "$2" >/dev/null
@@ -15,7 +15,7 @@ pieces() {
 		"$(grep -cx 'cuMemcpyDtoHAsync_v2 0' "$BATS_TEST_TMPDIR/trace")"
 }
 
-# The kernel of the tests has MADV_POPULATE_READ.
+# Skip if the kernel lacks MADV_POPULATE_READ.
 needs_populate() {
 	[ "$(printf '%s\n' 5.14 "$(uname -r)" | sort -V | head -n 1)" = 5.14 ] || skip "needs Linux 5.14"
 }
@@ -51,7 +51,7 @@ needs_populate() {
 	done
 	KNOBS=(GPUMEM_COPY=auto)
 	[ "$(LOCAL_WORLD_SIZE=100000 pieces staged lines)" = "0 0" ]
-	# Devices that use the host's page tables.
+	# Devices that use the host's page tables need no staging.
 	[ "$(SIM_ATTRIBUTE=100:1 pieces staged lines)" = "0 0" ]
 }
 
@@ -71,14 +71,14 @@ needs_populate() {
 	[ "$(calls cuMemcpy2DAsync_v2 staged rectangles)" -gt 0 ]
 }
 
-@test "errors come at the same call, and a copy that fails changes nothing" {
+@test "the same calls fail as natively, and a failed copy changes no bytes" {
 	for program in staged staged_ptds; do
 		same $program errors
 		grep -qx 'the host is unchanged' "$BATS_TEST_TMPDIR/preloaded"
 	done
 }
 
-@test "a page that is not there, or may not be written, ends the process as natively" {
+@test "a page that is unmapped, or write-protected, ends the process as natively" {
 	[ -z "$SANITIZE_LIB" ] || skip "a sanitizer handles the signal"
 	[ -z "$TEST_UNDER" ] || skip "valgrind handles the signal"
 	for what in hole readonly; do
@@ -90,13 +90,13 @@ needs_populate() {
 	done
 }
 
-@test "while a capture is open copies are the driver's" {
+@test "the driver makes all copies while a capture is open" {
 	for program in staged staged_ptds; do
 		same $program captures
 	done
 }
 
-@test "pinned, registered and managed memory, and asynchronous rectangles, are the driver's" {
+@test "the driver copies pinned, registered and managed memory, and asynchronous rectangles" {
 	for program in staged staged_ptds; do
 		same $program kinds
 		[ "$(pieces $program kinds)" = "0 0" ]
@@ -106,7 +106,7 @@ needs_populate() {
 	done
 }
 
-@test "asynchronous copies are staged behind the work of their stream, and complete when they return" {
+@test "asynchronous copies are staged after the work of their stream, and are complete when they return" {
 	for program in staged staged_ptds; do
 		same $program async
 		[ "$(cut -d: -f2 "$BATS_TEST_TMPDIR/preloaded" | sort -u | wc -l)" -eq 1 ]
@@ -115,20 +115,68 @@ needs_populate() {
 	[ "$(pieces staged async)" = "75 75" ] # 15 pieces of 640 KiB, five times
 }
 
-@test "stream-ordered memory takes part" {
+@test "large copies of a batch are staged, in every order of access, and hold the same bytes" {
+	needs_driver 12.8
+	same staged_batch orders
+	[ "$(grep -c ': CUDA_SUCCESS, ' "$BATS_TEST_TMPDIR/preloaded")" -eq 24 ]
+	needs_populate
+	# A batch has two copies of 9 MiB, each of 15 pieces, of 640 KiB or of 142 rows; 3 orders, 2 forms of
+	# lines, 2 of boxes.
+	[ "$(pieces staged_batch orders)" = "360 360" ]
+	same staged_batch hints
+	[ "$(pieces staged_batch hints)" = "240 240" ]
+	same staged_batch streams
+	[ "$(pieces staged_batch streams | cut -d' ' -f1)" -eq 60 ]
+}
+
+@test "an invalid batch fails at the same copy, after the same copies" {
+	needs_driver 12.8
+	same staged_batch wrong
+	grep -q '^the second is bad, form 0, to the device: CUDA_ERROR_INVALID_VALUE, failed at 1:' "$BATS_TEST_TMPDIR/preloaded"
+	grep -q '^the last is bad, form 0, back: CUDA_ERROR_INVALID_VALUE, failed at 3:' "$BATS_TEST_TMPDIR/preloaded"
+	needs_populate
+	[ "$(pieces staged_batch wrong | cut -d' ' -f1)" -gt 0 ]
+}
+
+@test "the driver copies a batch that is behind other work, captured, of pinned memory, or with unknown arguments" {
+	needs_driver 12.8
+	for what in busy captures pinned strange; do
+		same staged_batch $what
+		[ "$(pieces staged_batch $what)" = "0 0" ]
+	done
+}
+
+@test "each call of the driver that fails leaves a batch to the driver" {
+	needs_driver 12.8
+	native "$PROGRAMS/staged_batch" streams >"$BATS_TEST_TMPDIR/native"
+	for call in cuStreamGetCtx cuStreamGetFlags cuStreamQuery cuCtxGetCurrent cuStreamIsCapturing cuEventRecord \
+		cuMemcpyHtoDAsync_v2 cuPointerGetAttribute; do
+		for nth in 1 2 5; do
+			SIM_FAIL=$call:$nth:999 preloaded "$PROGRAMS/staged_batch" streams >"$BATS_TEST_TMPDIR/preloaded"
+			diff -u "$BATS_TEST_TMPDIR/native" "$BATS_TEST_TMPDIR/preloaded"
+		done
+	done
+}
+
+@test "copies of stream-ordered memory are staged" {
 	export ORDERED=1
 	same staged kinds
 	needs_populate
 	[ "$(calls cuMemHostRegister_v2 staged kinds)" -eq 2 ]
 }
 
-@test "a fork, an exit amid copies, and the end of main are as natively" {
+@test "a fork, an exit during copies, and the end of main have native results" {
 	same staged forks
-	# A thread of ThreadSanitizer's own never ends.
+	# A thread of ThreadSanitizer never ends.
 	[[ $SANITIZE_LIB == *tsan* ]] || same staged ends
 	for i in 1 2 3; do
 		same staged exits
 	done
+}
+
+@test "two threads make the first large copies at once" {
+	same staged together
+	[ "$(grep -cx equal "$BATS_TEST_TMPDIR/preloaded")" -eq 2 ]
 }
 
 @test "signals of the program are handled by its own threads" {
@@ -146,7 +194,7 @@ needs_populate() {
 	done
 }
 
-@test "slots that nobody uses go back to the system" {
+@test "unused slots are returned to the system" {
 	needs_populate
 	for after in 0 1s; do
 		KNOBS=(GPUMEM_COPY=4 GPUMEM_TRIM_AFTER=$after)
@@ -155,10 +203,10 @@ needs_populate() {
 	done
 }
 
-# figure FILTER: jq's answer about the log
+# figure FILTER: the value of the jq filter in the log
 figure() { "$TOOL" --json "$BATS_TEST_TMPDIR/log.gml" | jq -c ".logs[0] | $1"; }
 
-@test "counters say what was staged, what was pageable, and how long the host waited" {
+@test "the log counts staged copies, pageable copies, and the time of the host's waits" {
 	command -v jq >/dev/null || skip "jq is not installed"
 	needs_populate
 	TOOL=$PWD/gpumemstat
@@ -173,11 +221,22 @@ figure() { "$TOOL" --json "$BATS_TEST_TMPDIR/log.gml" | jq -c ".logs[0] | $1"; }
 	preloaded "$PROGRAMS/staged" repeat
 	[ "$(figure '.copy_kinds | [.h2d_staged.calls, .h2d_pageable.calls, .h2d_pageable.bytes, .h2d_pinned.calls]')" = '[0,6,56623104,0]' ]
 	rm "$BATS_TEST_TMPDIR/log.gml"
-	preloaded "$PROGRAMS/staged" kinds # two of 9 MiB each way of pageable memory, if ordered memory is left out
+	preloaded "$PROGRAMS/staged" kinds # two copies of 9 MiB each way are pageable, without those of stream-ordered memory
 	[ "$(figure '.copy_kinds | [.d2h_pageable.calls, .d2h_pinned.calls]')" = '[1,3]' ]
 }
 
-@test "small copies are counted, and one in 17 says what its memory is" {
+@test "copies of a batch are counted one by one, staged or not" {
+	command -v jq >/dev/null || skip "jq is not installed"
+	needs_driver 12.8
+	needs_populate
+	TOOL=$PWD/gpumemstat
+	KNOBS=(GPUMEM_COPY=4 GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	preloaded "$PROGRAMS/staged_batch" streams
+	[ "$(figure '.copy_kinds.h2d_staged | [.calls, .bytes]')" = '[4,37748736]' ]
+	[ "$(figure '.counters | [.copy_other_calls, .copy_other_bytes]')" = '[2,131072]' ]
+}
+
+@test "small copies are counted, and one in 17 is queried for the kind of its memory" {
 	command -v jq >/dev/null || skip "jq is not installed"
 	TOOL=$PWD/gpumemstat
 	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
@@ -186,7 +245,7 @@ figure() { "$TOOL" --json "$BATS_TEST_TMPDIR/log.gml" | jq -c ".logs[0] | $1"; }
 	[ "$(figure '.copy_kinds.h2d_pageable | [.calls, .bytes]')" = '[170,170000]' ]
 }
 
-@test "nothing of the slots leaks" {
+@test "slots leak no memory" {
 	SIM_LEAKS=1 preloaded "$PROGRAMS/staged" forks 2>"$BATS_TEST_TMPDIR/err" >/dev/null
 	refute grep -i 'host' "$BATS_TEST_TMPDIR/err"
 }

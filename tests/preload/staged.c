@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "program.h"
-#include "steer.h"
+#include "releases.h"
+#include "turn.h"
 
 #define ROOM (24 * MIB)
 
@@ -25,7 +25,7 @@ static void *pages(size_t n)
 	return at;
 }
 
-/* By words, so that sanitizers take no minutes. */
+/* In words: bytes would take minutes under a sanitizer. */
 static void paint(unsigned char *at, size_t n, unsigned seed)
 {
 	for (size_t i = 0; i + 8 <= n; i += 8) {
@@ -147,7 +147,7 @@ static void errors(void)
 	SAY(cuMemcpyHtoD(device, host, 9 * MIB));
 }
 
-/* A page that is not there: the process ends as it does natively. */
+/* An unmapped page ends the process as natively. */
 static void hole(void)
 {
 	munmap(host + 4 * MIB, 4096);
@@ -219,24 +219,7 @@ static void kinds(void)
 
 /* --- asynchronous copies --- */
 
-static CUstream held;
-static CUcontext context;
-static atomic_bool stop;
-
-/* Work in the held stream ends once a thread waits for it. */
-static void *releases(void *unused)
-{
-	MUST(cuCtxSetCurrent(context));
-	while (!atomic_load(&stop)) {
-		if (gm_sim_waiters())
-			gm_sim_release(held, 1);
-		sched_yield();
-	}
-	gm_sim_release(held, (unsigned)-1);
-	return unused;
-}
-
-/* Both copies are behind a fill, and complete when they return. */
+/* Both copies wait for a fill, and are complete when they return. */
 static void behind(const char *name, CUstream stream)
 {
 	paint(host, 9 * MIB, 5);
@@ -248,17 +231,14 @@ static void behind(const char *name, CUstream stream)
 	printf("%s: %08x\n", name, sum(back, 9 * MIB + 512));
 }
 
-/* The same, and the fills end when a copy waits for them. */
+/* The same, with fills that end when a copy waits for them. */
 static void behind_held(const char *name, CUstream stream)
 {
-	pthread_t thread;
-	held = stream;
-	atomic_store(&stop, false);
+	struct releases releases;
 	gm_sim_hold(stream);
-	pthread_create(&thread, NULL, releases, NULL);
+	releases_begin(&releases, stream);
 	behind(name, stream);
-	atomic_store(&stop, true);
-	pthread_join(thread, NULL);
+	releases_end(&releases);
 }
 
 static void async(void)
@@ -266,7 +246,6 @@ static void async(void)
 	CUstream own, waiting;
 	MUST(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
 	MUST(cuStreamCreate(&waiting, CU_STREAM_DEFAULT));
-	MUST(cuCtxGetCurrent(&context));
 	behind_held("own", own);
 	behind_held("own, blocking", waiting);
 	behind_held("legacy", CU_STREAM_LEGACY);
@@ -276,7 +255,7 @@ static void async(void)
 	MUST(cuStreamDestroy(waiting));
 }
 
-/* Streams with calls of which the driver's answer to pageable memory is not known. */
+/* Calls in streams for which the driver's treatment of pageable memory is unknown. */
 static void unstaged(void)
 {
 	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_HOST,
@@ -310,6 +289,31 @@ static void forks(void)
 	there_and_back(0, 9 * MIB);
 }
 
+static void *copies_first(void *unused)
+{
+	(void)unused;
+	use_device(0);
+	MUST(cuMemcpyHtoD(device, host, 9 * MIB));
+	atomic_store_explicit(&turn_begun, true, memory_order_relaxed); /* natively no call stops */
+	return NULL;
+}
+
+/* The first large copy decides for all whether copies are staged. It stops in the middle. */
+static void together(void)
+{
+	pthread_t thread;
+	gm_sim_before("cuPointerGetAttribute", turn_hold);
+	pthread_create(&thread, NULL, copies_first, NULL);
+	turn_await();
+	MUST(cuMemcpyHtoD(device + 12 * MIB, host, 9 * MIB));
+	turn_end();
+	pthread_join(thread, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		MUST(cuMemcpyDtoH(back, device + i * 12 * MIB, 9 * MIB));
+		printf("%s\n", memcmp(host, back, 9 * MIB) == 0 ? "equal" : "not equal");
+	}
+}
+
 static void *copies_for_ever(void *unused)
 {
 	unsigned char *mine = pages(5 * MIB);
@@ -334,7 +338,7 @@ static void exits(void)
 	exit(0);
 }
 
-/* Only threads of ours remain once main has ended. */
+/* Only gpumem's threads remain after the end of main. */
 static void ends(void)
 {
 	there_and_back(0, 9 * MIB);
@@ -371,7 +375,7 @@ static void signals(void)
 	printf("signals in other threads: %u\n", elsewhere);
 }
 
-/* Copies until the driver has been asked for a piece n times. */
+/* Copies 9 MiB six times. */
 static void repeat(void)
 {
 	for (unsigned i = 0; i < 6; i++)
@@ -385,7 +389,7 @@ static void small(void)
 		MUST(cuMemcpyHtoD(device, host, 1000));
 }
 
-/* Unused for GPUMEM_TRIM_AFTER, the slots go back. */
+/* Slots that are unused for GPUMEM_TRIM_AFTER are returned. */
 static void idle(void)
 {
 	MUST(cuMemcpyHtoD(device, host, 9 * MIB));
@@ -406,7 +410,7 @@ int main(int argc, char **argv)
 		{"kinds", kinds},	{"forks", forks},	    {"exits", exits},
 		{"ends", ends},		{"signals", signals},	    {"repeat", repeat},
 		{"idle", idle},		{"small", small},	    {"async", async},
-		{"unstaged", unstaged},
+		{"unstaged", unstaged}, {"together", together},
 	};
 	set_up();
 	for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages on standard error: which file they go to, and that none stops, delays or ends the program.
+# Messages on standard error: their destination, and that none stops, delays or ends the program.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -10,7 +10,8 @@ setup() {
 	SHORT='^gpumem: out of memory on device 0'
 }
 
-# The program goes on in this state of descriptor 2: goes_on CASE [FILE]; what reached standard error is in the file err.
+# goes_on CASE [FILE]: the program goes on with this state of descriptor 2; the file err gets its standard
+# error.
 goes_on() {
 	rm -f file
 	preloaded "$PROGRAMS/stderr" "$@" >out 2>err
@@ -64,7 +65,7 @@ goes_on() {
 	grep -q "$BAD" err
 }
 
-@test "lines follow a redirection before cuInit, and one of both outputs after it" {
+@test "lines follow a redirection before cuInit, and a redirection of both outputs after it" {
 	goes_on redirected file
 	[ ! -s err ]
 	grep -q "$BAD" file

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where messages go, and that they leave the program alone. `stderr CASE [FILE]` brings descriptor
- * 2 into some state, calls cuInit, at which a bad knob is reported, and then asks for more memory
- * than there is, which is reported, too.
+ * The destination of messages, and that they do not disturb the program. `stderr CASE [FILE]`
+ * brings descriptor 2 into some state, calls cuInit, which reports a bad knob, and then asks for
+ * more memory than there is, which is reported, too.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -64,7 +64,7 @@ static void limit(void)
 	need(lseek(2, 4096, SEEK_SET) == 4096 && setrlimit(RLIMIT_FSIZE, &full) == 0, "limit");
 }
 
-/* In the background of a terminal that stops who writes there. */
+/* In the background of a terminal that stops background writers. */
 static void background(void)
 {
 	struct termios how;
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
 	CUdeviceptr p;
 	size_t have, total;
 	unsigned which = 0;
-	alarm(300); /* nothing here may wait for ever */
+	alarm(300); /* no endless wait */
 	for (unsigned i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
 		if (strcmp(argv[1], cases[i].name) == 0)
 			which = i;
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	MUST(cuMemGetInfo_v2(&have, &total));
 	bool refused = cuMemAlloc_v2(&p, 2 * total) == CUDA_ERROR_OUT_OF_MEMORY;
 	signals();
-#ifdef GM_TESTS_COVERAGE_H /* the counts of a coverage build are written at exit */
+#ifdef GM_TESTS_COVERAGE_H /* a coverage build writes its counters at exit */
 	setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
 #endif
 	return refused ? 0 : 3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Steering the simulated driver from a program, by the names it exports (sim/sim.h). */
+/* Steers the simulated driver from a program, by the names that it exports (sim/sim.h). */
 #ifndef GM_TESTS_PRELOAD_STEER_H
 #define GM_TESTS_PRELOAD_STEER_H
 
@@ -25,7 +25,7 @@ static void *steer(const char *name)
 #define gm_sim_waiters STEER(gm_sim_waiters, unsigned, (void))
 #define gm_sim_fail STEER(gm_sim_fail, void, (const char *, unsigned, CUresult))
 #define gm_sim_break STEER(gm_sim_break, void, (CUcontext, CUresult))
-/* The driver's own entry, which the preload does not see. */
+/* The driver's own entry, past the preload. */
 #define gm_sim_symbol STEER(gm_sim_symbol, void *, (void *, const char *))
 #define gm_sim_need STEER(gm_sim_need, void, (const char *, size_t))
 #define gm_sim_stand_in STEER(gm_sim_stand_in, void, (const void *))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Six blocks of 64 MiB, of which every other one is freed; then one that is as long as these. */
+/* Six blocks of 64 MiB, of which every second one is freed; then one as long as the freed ones. */
 #include "program.h"
 
 int main(void)

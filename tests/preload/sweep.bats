@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Requests of cuGetProcAddress, of every kind that there is, and those that NVIDIA's runtime makes at start-up.
+# Requests of cuGetProcAddress: all kinds, and those of NVIDIA's runtime at start-up.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/resolve.bash"
@@ -11,7 +11,8 @@ setup() {
 	N=$(wc -l <"$REQUESTS")
 }
 
-# Each name that a hook has in cuGetProcAddress, and others, by versions and flags of every kind; wrong ones, too.
+# Each hook's name in cuGetProcAddress, and other names, with versions and flags of every kind, also invalid
+# ones.
 requests() {
 	awk '
 		function ask(name) {

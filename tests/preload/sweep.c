@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every request of a file of lines "symbol,version,flags", through the preload and through the
- * driver's own resolver: ours if the driver's answer is its export of a hooked symbol, the driver's
- * own pointer otherwise; and what it keeps apart for per-thread streams stays apart. With "first",
- * through the first form of the resolver, which drivers before 12.0 have alone.
+ * driver's own resolver: the answer is ours if the driver's is its export of a hooked symbol, and
+ * the driver's pointer otherwise. Requests with different answers for per-thread streams must have
+ * different answers from us. With "first", by the first form of the resolver, the only one before
+ * 12.0.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -39,7 +40,7 @@ static bool is_ours(const void *entry)
 	return dladdr(entry, &info) && strstr(info.dli_fname, "libgpumem.so");
 }
 
-/* Which hook the driver's own entry belongs to, or NULL. */
+/* The hook of this entry of the driver, or NULL. */
 static const char *hook_of(dlsym_fn *native, void *handle, const void *entry)
 {
 	static void *entries[sizeof hooked / sizeof *hooked];
@@ -53,7 +54,7 @@ static const char *hook_of(dlsym_fn *native, void *handle, const void *entry)
 	return NULL;
 }
 
-static bool first; /* form of the resolver, which gives no status */
+static bool first; /* use the first form of the resolver, which has no status */
 
 static CUresult ask(void *resolve, const char *symbol, void **entry, int version, cuuint64_t flags,
 		    CUdriverProcAddressQueryResult *status)
@@ -90,7 +91,7 @@ int main(int count, char **arguments)
 		CUdriverProcAddressQueryResult status[2];
 		memset(status, 7, sizeof status);
 		void *entry[2] = {NULL, NULL};
-		/* cudart gives no status; every second request does */
+		/* cudart passes no status; here every second request passes one */
 		CUresult result[2] = {ask(raw, symbol, &entry[0], version, flag,
 					  requests & 1 ? &status[0] : NULL),
 				      ask(resolve, symbol, &entry[1], version, flag,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Contexts that are taken over: each has a heap of its own, which ends with it. Kernels are emulated.
+# Contexts that are taken over: each has a heap of its own, which ends with the context. Kernels are emulated.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -10,7 +10,7 @@ setup() {
 	export SIM_MEMORY=512M
 }
 
-# prints PART LINE...: what it prints under the preload.
+# prints PART LINE...: the program prints the LINEs under the preload.
 prints() {
 	local status=0
 	SIM_LEAKS=1 preloaded "$PROGRAMS/taken" "$1" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
@@ -29,12 +29,12 @@ prints() {
 		"two devices: the first after the second's end: goes on, 0 strangers"
 }
 
-# The pool of the device keeps one reservation; a heap has one of its own, and forty of them more memory than there is.
+# The device's pool keeps one reservation. Each heap has its own: forty of them exceed the memory.
 one_reservation() {
 	grep -x 'gpumem: sim: 1 leaked reservation(s)' "$BATS_TEST_TMPDIR/err"
 }
 
-@test "the memory of a heap is idle again when its context was destroyed" {
+@test "the memory of a heap is idle again after its context was destroyed" {
 	prints ends 'one after the other: 40'
 	one_reservation
 }
@@ -53,6 +53,24 @@ one_reservation() {
 	prints limits 'limits: 32 64'
 }
 
+@test "a heap has the limit that the program set, which is fixed once a kernel was launched" {
+	local set
+	for set in '' 64M; do # GPUMEM_HEAP_LIMIT stands over it
+		KNOBS=(${set:+GPUMEM_HEAP_LIMIT=$set} GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/${set:-none}.gml")
+		prints fixed 'cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 300 * MIB): CUDA_SUCCESS' \
+			'cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 16 * MIB): CUDA_ERROR_INVALID_VALUE' 'limit: 300'
+		"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/${set:-none}.gml" |
+			jq -e --arg set "$set" '[.logs[0].devices[0].contexts[].limit / 1048576] == [if $set == "" then 300 else 64 end]'
+	done
+}
+
+@test "a heap serves all kernels of one call, and their freed memory is idle when they have ended" {
+	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_LAUNCHES=1 GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	prints together 'launched: CUDA_SUCCESS' 'grown: 1' 'cuMemAlloc_v2(&block, seen - USED / 2): CUDA_SUCCESS'
+	# Two before it, and two by the call.
+	"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/log.gml" | jq -e '.logs[0].counters.launches == 4'
+}
+
 @test "every policy serves the kernels of a context that is taken over" {
 	local name names
 	names=$(sed -n 's/^GM_POLICY("\([^"]*\)".*/\1/p' "$BATS_TEST_DIRNAME/../../src/heap/device/policy.def")
@@ -67,9 +85,9 @@ one_reservation() {
 	done
 }
 
-# --- what kernels have freed, and nobody uses any more ---
+# --- idle memory of heaps ---
 
-@test "memory that kernels freed goes back by itself, to the pool and to the driver" {
+@test "memory that kernels freed is returned without a request, to the pool and to the driver" {
 	local back='back, the driver has it' after
 	for after in 1ms 0; do
 		KNOBS=(GPUMEM_TRIM_AFTER=$after)
@@ -77,7 +95,7 @@ one_reservation() {
 	done
 }
 
-@test "a heap trims no sooner than GPUMEM_TRIM_AFTER, and not with off; a thread does so if needed" {
+@test "a heap trims only after GPUMEM_TRIM_AFTER, and not with off; a thread trims it if necessary" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
 	KNOBS=(GPUMEM_TRIM_AFTER=1h GPUMEM_PREWARM=0)
 	prints kept 'nothing to keep, 0 threads' 'kept, 1 threads'
@@ -85,7 +103,7 @@ one_reservation() {
 	prints kept 'nothing to keep, 0 threads' 'kept, 0 threads'
 }
 
-@test "a heap does not trim while its kernels are in flight, whatever other contexts do" {
+@test "a heap does not trim while its own kernels are in flight; other contexts have no effect" {
 	for after in 1ms 0; do
 		KNOBS=(GPUMEM_TRIM_AFTER=$after)
 		prints flight 'another: back' 'another: back' 'in flight: kept' 'ended: back'
@@ -103,10 +121,29 @@ one_reservation() {
 	one_reservation
 }
 
-@test "the log counts what heaps trim" {
+@test "the log counts the trims of heaps" {
 	KNOBS=(GPUMEM_TRIM_AFTER=1ms GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	preloaded "$PROGRAMS/taken" idle
 	"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/json"
 	jq -e '.logs[0] | .contradiction == null and (.devices[0].heaps | length == 1 and .[0].shrunk == 3)
 		and .devices[0].counters.trim_bytes >= 3 * 67108864' "$BATS_TEST_TMPDIR/json" || { jq .logs[0].devices "$BATS_TEST_TMPDIR/json"; false; }
+}
+
+@test "the log names the kernel for which a heap grew" {
+	KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	preloaded "$PROGRAMS/taken" kept
+	"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/json"
+	jq -e '.logs[0].devices[0].heap_kernels == [{"bytes": 67108864, "growths": 1, "kernel": "churn"}]' "$BATS_TEST_TMPDIR/json"
+}
+
+# --- sleep ---
+
+@test "heaps sleep with their process: blocks of kernels keep addresses and bytes; one ends asleep" {
+	local after
+	export TOOL=$PWD/gpumemstat
+	for after in off 1ms; do
+		KNOBS=(GPUMEM_SLEEP=1 GPUMEM_TRIM_AFTER=$after GPUMEM_SAMPLE=1ms)
+		prints sleeps '24 of its own, asleep 10 times, 0 wrong' 'ends asleep, and stays so' 'goes on'
+		one_reservation
+	done
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts that are taken over, on the simulated driver: in the place of the preload's modules it
- * loads one whose kernels run here. The heap's run in the emulation; the helper's read and write
- * code of each context's own (unit/takeover_help.h); the program's malloc goes to the heap if that
- * code does.
+ * Contexts that are taken over, on the simulated driver, which loads an image of its own instead of
+ * the preload's modules; the kernels of that image run here. The heap's kernels run in the
+ * emulation. The helper's kernels read and write code of each context (unit/takeover_help.h). The
+ * program's malloc uses the heap if that code does.
  */
 #include "program.h"
 
@@ -14,10 +14,10 @@
 #include "heap/device/policies.h"
 #include "sim/kernels.h"
 #include "tests/unit/takeover_help.h"
-/* after sim.h, whose names it takes */
+/* after sim.h: it takes names from there */
 #include "steer.h"
 
-/* --- what the driver and the helper have in each context --- */
+/* --- state of driver and helper in each context --- */
 
 static struct place {
 	CUcontext context;
@@ -33,7 +33,7 @@ static CUcontext current(void)
 	return context;
 }
 
-/* Of the current context; a new one has none. */
+/* The state of the current context; a new context has an empty one. */
 static struct place *here(void)
 {
 	CUcontext context = current();
@@ -65,7 +65,7 @@ static void run_read(void **args)
 
 static void run_write(void **args)
 {
-	fake_write(&here()->code, args);
+	fake_write(&here()->code, here()->answer, args);
 }
 
 static void run_empty(void **args)
@@ -76,7 +76,7 @@ static void run_empty(void **args)
 
 /* --- malloc and free, as kernels call them --- */
 
-/* Of GPUMEM_HEAP, or granule. */
+/* The policy of GPUMEM_HEAP, or granule. */
 static const struct gm_policy *policy;
 
 static void choose_policy(void)
@@ -117,7 +117,7 @@ static void emulate(void (*lane)(void *, uint32_t), struct job *job)
 	gm_simt_launch(&(struct gm_simt){1, 1, 1, GM_SIMT_FAIR}, lane, job);
 }
 
-/* NULL: the driver's own, which is not played here. */
+/* NULL stands for the driver's own malloc, which is not simulated. */
 static void *kernel_malloc(size_t size)
 {
 	struct job job = {here(), size, NULL};
@@ -143,8 +143,16 @@ static void run_free(void **args)
 	kernel_free(*(void **)args[0]);
 }
 
-/* The heap gets what the block takes, for which its thread answers in time of its own; then it is
- * allocated and freed. */
+/* Counts the bytes that differ from those that get() writes. */
+static void run_wrong(void **args)
+{
+	const unsigned char *block = *(const unsigned char **)args[1];
+	for (size_t i = 0; i < *(size_t *)args[2]; i++)
+		**(size_t **)args[0] += block[i] != 0x5a;
+}
+
+/* Asks for the block's memory and waits: the heap's thread answers after an unknown time. Then
+ * allocates and frees the block. */
 static void run_churn(void **args)
 {
 	struct gm_heap *heap = here()->heap;
@@ -187,6 +195,8 @@ static void run_seen(void **args)
 {
 	struct place *p = here();
 	p->answer->strangers = p->heap->foreign_frees;
+	p->answer->passed =
+		p->answer->strangers >= *(uint64_t *)args[0] && fake_went_well(p->answer);
 	p->heap->foreign_frees -= *(uint64_t *)args[0];
 }
 
@@ -195,7 +205,7 @@ static void run_seen(void **args)
 static const struct gm_sim_kernel helper[] = {
 	{"gm_helper_addresses", run_addresses, {1}, 0},
 	{"gm_helper_read", run_read, {8, 4}, 0},
-	{"gm_helper_write", run_write, {8, 8, 8}, 0},
+	{"gm_helper_write", run_write, {8, 8, 8, 4}, 0},
 	{"gm_helper_use", run_use, {8}, 0},
 	{"gm_helper_test", run_test, {4}, 0},
 	{"gm_helper_seen", run_seen, {8}, 0},
@@ -203,11 +213,13 @@ static const struct gm_sim_kernel helper[] = {
 };
 static const struct gm_sim_global globals[] = {
 	{"gm_helper_answer", sizeof(struct gm_helper_answer)}};
-static const struct gm_sim_kernel kernels[] = {
-	{"get", run_malloc, {8, 8}, 0}, {"drop", run_free, {8}, 0}, {"churn", run_churn, {8}, 0}};
-static const struct gm_sim_image image = {GM_SIM_IMAGE, 3, kernels, 4096, 0, NULL};
+static const struct gm_sim_kernel kernels[] = {{"get", run_malloc, {8, 8}, 0},
+					       {"drop", run_free, {8}, 0},
+					       {"churn", run_churn, {8}, 0},
+					       {"wrong", run_wrong, {8, 8, 8}, 0}};
+static const struct gm_sim_image image = {GM_SIM_IMAGE, 4, kernels, 4096, 0, NULL};
 
-/* The helper's kernels and the heap's, in one image. */
+/* Joins the helper's kernels and the heap's in one image. */
 static void stand_in(void)
 {
 	enum { OWN = sizeof helper / sizeof *helper };
@@ -259,15 +271,15 @@ static void drop(CUmodule module, void *address)
 
 #define USED (64 * MIB)
 
-/* One kernel does both, for which the heap has to grow. It is not waited for: a capture may be
- * open. */
+/* One kernel allocates and frees, and the heap has to grow for it. No wait for the kernel: a
+ * capture may be open. */
 static void use_and_free(CUmodule module)
 {
 	size_t size = USED;
 	launch_on(NULL, module, "churn", (void *[]){&size});
 }
 
-/* Is it of the heap of the current context? */
+/* Is the block in the heap of the current context? */
 static bool is_own(const void *address)
 {
 	const struct gm_heap *heap = here()->heap;
@@ -284,7 +296,7 @@ static CUcontext create(int device)
 	return context;
 }
 
-/* What is used in one context is nothing to the other one, nor is its end. */
+/* Blocks of one context are unknown in the other, which survives the end of the first. */
 static void pair(const char *what, CUcontext first, CUcontext second)
 {
 	CUmodule modules[2];
@@ -318,7 +330,7 @@ static void devices(void)
 	pair("two devices", use_device(0), create(1));
 }
 
-/* Each heap has more than a tenth of what there is. */
+/* Each heap reserves more than a tenth of the memory. */
 static void ends(void)
 {
 	int taken = 0;
@@ -341,7 +353,7 @@ static void resets(void)
 	printf("reset: %d\n", taken);
 }
 
-/* A module in the current context, which has been taken over. */
+/* Loads a module in the current context, and so takes the context over. */
 static CUmodule load_and_use(void)
 {
 	CUmodule module = load();
@@ -354,7 +366,7 @@ static void nothing(void *unused)
 	(void)unused;
 }
 
-/* How often the preload waited for a stream: for the kernel that reads a heap. */
+/* Returns the preload's waits for a stream: for the kernel that reads a heap. */
 static unsigned release(void)
 {
 	unsigned before = gm_sim_calls("cuStreamSynchronize");
@@ -362,8 +374,8 @@ static unsigned release(void)
 	return gm_sim_calls("cuStreamSynchronize") - before;
 }
 
-/* Only the last release ends a primary context. A kernel that runs meanwhile may need this thread,
- * and leave others no room. */
+/* Only the last release ends a primary context. A kernel that runs meanwhile may wait for this
+ * thread, and may leave no room for other kernels. */
 static void releases(void)
 {
 	CUstream stream;
@@ -374,7 +386,7 @@ static void releases(void)
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	gm_sim_hold(stream);
 	gm_sim_launch(stream, nothing, NULL);
-	launch_on(NULL, module, "drop", (void *[]){&none}); /* there is news of the heap */
+	launch_on(NULL, module, "drop", (void *[]){&none}); /* changes the heap */
 	printf("released while a kernel runs: %u waits\n", release());
 	gm_sim_release(stream, (unsigned)-1);
 	MUST(cuDevicePrimaryCtxRelease(0));
@@ -387,30 +399,8 @@ static void releases(void)
 	printf("released by all: %s\n", is_own(get(load(), 100)) ? "another heap" : "none");
 }
 
-static size_t limit(void)
-{
-	size_t value = 0;
-	MUST(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE));
-	return value;
-}
-
-/* Each context has a limit of its own. */
-static void limits(void)
-{
-	CUcontext first = use_device(0), second = create(0);
-	MUST(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB));
-	load();
-	MUST(cuCtxSetCurrent(first));
-	MUST(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 16 * MIB));
-	load();
-	MUST(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 32 * MIB));
-	printf("limits: %zu", limit() / MIB);
-	MUST(cuCtxSetCurrent(second));
-	printf(" %zu\n", limit() / MIB);
-}
-
-/* Blocks of each size keep what was written; the second time they may come back. The heap has grown
- * before: nothing here depends on how fast its thread answers. */
+/* Blocks of each size keep their contents; the second round may get the same blocks. The heap has
+ * grown before: the result does not depend on the speed of its thread. */
 static void sizes(void)
 {
 	enum { EACH = 8, STEPS = 10 };
@@ -435,27 +425,13 @@ static void sizes(void)
 	printf("%s: %u of its heap, %u kept\n", policy->name, own, kept);
 }
 
-/* --- memory that kernels have freed --- */
+/* --- memory freed by kernels --- */
 
-#define TRIES 600000 /* of a millisecond: nothing here may wait for ever */
+#define TRIES 600000 /* of 1 ms each: no endless wait */
 
-/* As the program sees it, or as the driver has it. */
-static size_t free_now(bool driver)
-{
-	size_t have, total;
-	CUresult (*ask)(size_t *, size_t *) = cuMemGetInfo_v2;
-	if (driver)
-		ask = (CUresult(*)(size_t *, size_t *))gm_sim_symbol(NULL, "cuMemGetInfo_v2");
-	MUST(ask(&have, &total));
-	return have;
-}
+#include "taken_sleep.h"
 
-static bool comes_back(size_t want, bool driver)
-{
-	for (unsigned i = 0; i < TRIES && free_now(driver) < want; i++)
-		usleep(1000);
-	return free_now(driver) >= want;
-}
+#include "taken_calls.h"
 
 static void idle(void)
 {
@@ -471,7 +447,7 @@ static void idle(void)
 	printf("%s\n", is_own(get(module, 100)) ? "goes on" : "is gone");
 }
 
-/* How many threads have that name. */
+/* Returns the number of threads with that name. */
 static unsigned threads(const char *want)
 {
 	unsigned n = 0;
@@ -490,7 +466,8 @@ static unsigned threads(const char *want)
 	return n;
 }
 
-/* It has seen the end of all kernels, and said so. A thread has its maker's name at first. */
+/* Waits for the end of the service thread, which has then reported the end of all kernels. A new
+ * thread first has its creator's name. */
 static void until_the_service_ends(void)
 {
 	while (threads("gpumem-heap"))
@@ -514,7 +491,7 @@ static void kept(void)
 	show_kept(seen);
 }
 
-/* One context has kernels in flight, and another one shows when memory goes back. */
+/* One context has kernels in flight. In another one memory is returned. */
 static void flight(void)
 {
 	CUstream stream;
@@ -539,7 +516,7 @@ static void flight(void)
 	printf("ended: %s\n", comes_back(seen, false) ? "back" : "kept");
 }
 
-/* Contexts end when their heaps are about to give memory back, or are at it. */
+/* Contexts end shortly before their heaps return memory, or during the return. */
 static void race(void)
 {
 	int taken = 0;
@@ -589,7 +566,9 @@ int main(int argc, char **argv)
 	} parts[] = {{"contexts", contexts}, {"devices", devices},   {"ends", ends},
 		     {"resets", resets},     {"releases", releases}, {"limits", limits},
 		     {"idle", idle},	     {"kept", kept},	     {"flight", flight},
-		     {"capture", capture},   {"race", race},	     {"sizes", sizes}};
+		     {"capture", capture},   {"race", race},	     {"sizes", sizes},
+		     {"sleeps", sleeps},     {"together", together}, {"unread", unread},
+		     {"fixed", fixed}};
 	MUST(cuInit(0));
 	choose_policy();
 	stand_in();

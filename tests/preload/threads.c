@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `threads ROUNDS`: each thread takes memory, fills it, copies it out and back in on a stream of
- * its own, and frees it, while the blocks of the main thread stay as they are.
+ * `threads ROUNDS`: each thread allocates memory, fills it, copies it to the host and back on a
+ * stream of its own, and frees it. The blocks of the main thread must stay unchanged.
  */
 #include <pthread.h>
 
@@ -14,7 +14,7 @@
 static CUcontext context;
 static int rounds;
 
-/* One block's life; false: not the data that was put there. */
+/* Allocates, uses and frees a block. False: the data has changed. */
 static bool live(CUstream stream, unsigned char value, size_t size)
 {
 	unsigned char out[MOST], back[MOST];

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# The log says whether blocks are segments of PyTorch's cache.
+# The log records whether blocks are segments of PyTorch's cache.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	export SIM_MEMORY=1G LOG=$BATS_TEST_TMPDIR/a.gml
 }
 
-# cache PRELOADED VARIABLE=VALUE...: the counter of such a run
+# cache PRELOADED VARIABLE=VALUE...: prints the counter torch_cache of such a run
 cache() {
 	rm -f "$LOG"
 	env LD_LIBRARY_PATH="$SIM" GPUMEM_LOG=small GPUMEM_LOG_NAME="$LOG" "${@:2}" \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Of PyTorch only the name.
+# A library with the name of PyTorch's, and nothing else.
 TORCH_OBJECTS = %D%/libc10_cuda.so
 dist_check_SCRIPTS += %D%/torch.bats
 TESTS += %D%/torch.bats

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When the image of a library is looked at. It changes between two calls, so that it tells by what
- * happens next which of its states was seen; tests/preload/inkernel.bats counts takeovers that
- * begin. The simulated driver takes an image of its own in its place.
+ * The time at which a library's image is read. The image changes between two calls; the next event
+ * shows which of its states was read: tests/preload/inkernel.bats counts takeovers that begin. The
+ * simulated driver loads an image of its own instead.
  */
 #include "program.h"
-/* after cuda.h, whose names it would change */
+/* after cuda.h: it would rename calls there */
 #include "sim/sim.h"
 #include "steer.h"
 #include "tests/image_make.h"
@@ -15,7 +15,7 @@
 
 #define ALLOCATES "cubin:75:raw:malloc,free"
 #define HARMLESS "cubin:75:raw:free"
-#define ROOM 65536 /* whole pages everywhere */
+#define ROOM 65536 /* a multiple of the page size on every system */
 
 static void run_nothing(void **args)
 {
@@ -26,7 +26,7 @@ static const struct gm_sim_kernel kernels[] = {{"nothing", run_nothing, {0}, 0},
 					       {"another", run_nothing, {0}, 0}};
 static const struct gm_sim_image image = {GM_SIM_IMAGE, 2, kernels, 4096, 0, NULL};
 
-/* In a segment of the program that nothing can write to, and in one that it can. */
+/* In a read-only segment of the program, and in a writable one. */
 static const unsigned char constant[ROOM] __attribute__((aligned(ROOM))) = {1};
 static unsigned char variable[ROOM] __attribute__((aligned(ROOM))) = {1};
 
@@ -67,7 +67,7 @@ static void use(CUlibrary library, const char *name)
 	SAY(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 }
 
-/* What the driver has copied may go at once: it is looked at before. */
+/* An image that the driver copies may be unmapped after the load: it is read at the load. */
 static void copied(void)
 {
 	void *code = pages(ALLOCATES);
@@ -84,7 +84,7 @@ static void copied_harmless(void)
 	use(library, "nothing");
 }
 
-/* What stays is looked at when a kernel is asked for, and not again. */
+/* An image that stays is read at the first request for a kernel, and not again. */
 static void preserved(void)
 {
 	void *code = pages(HARMLESS);
@@ -102,7 +102,7 @@ static void once(void)
 	use(library, "another");
 }
 
-/* By its module, too. */
+/* A request for the module reads it, too. */
 static void module(void)
 {
 	CUmodule of;
@@ -132,7 +132,7 @@ static void in_program(void)
 	use(library, "nothing");
 }
 
-/* A wrapper may be written to, as nvcc has it; what it leads to counts. */
+/* A wrapper may be writable, as nvcc's is; the image that it points to decides. */
 static void wrapped(void)
 {
 	static struct gm_wrapper wrapper = {GM_WRAPPER_MAGIC, 1, constant, NULL};
@@ -160,7 +160,7 @@ static void *use_once(void *library)
 	return NULL;
 }
 
-/* Threads that ask for the same kernel at the same time. */
+/* Threads request the same kernel at the same time. */
 static void threads(void)
 {
 	pthread_t thread[8];
@@ -173,7 +173,7 @@ static void threads(void)
 		pthread_join(thread[i], NULL);
 }
 
-/* A handle that comes again is another library. */
+/* A reused handle is another library. */
 static void again(void)
 {
 	void *code = pages(ALLOCATES);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program with weak references to a driver that nobody loaded. */
+/* A program with weak references to a driver that is not loaded. */
 #include <stdio.h>
 
 #define __CUDA_API_VERSION_INTERNAL

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In place of join_kernels.cu on the simulated driver: the same code of a lane, on the emulation of
- * lanes, and malloc is the host's. With HASHJOIN_SIM_WRONG in the environment a pair is wrong.
+ * Replaces join_kernels.cu on the simulated driver: the same code of a lane, on the emulation of
+ * lanes, and the host's malloc. With HASHJOIN_SIM_WRONG in the environment a pair is wrong.
  */
 #include "programs/common/page_heap.h"
 #include "programs/join/join_lane.h"

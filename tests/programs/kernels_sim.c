@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In place of kernels.cu on the simulated driver, which runs host functions in stream order. With
+ * Replaces kernels.cu on the simulated driver, which runs host functions in stream order. With
  * OOC_SIM_WRONG in the environment the first cell of each launch is wrong.
  */
 #include "programs/ooc/kernels.h"

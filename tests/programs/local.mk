@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The programs of programs/ on the simulated driver, whose kernels are host functions; and compiled by nvcc, where there is one.
+# The programs of programs/ on the simulated driver, with host functions as kernels; and compiled by nvcc, if
+# there is one.
 check_PROGRAMS += %D%/oocmap %D%/oocstencil
 OOC_SIM_LDADD = tests/sim/lib/libcudart.so.13 -lpthread
 %C%_oocmap_SOURCES = programs/ooc/oocmap.c $(ooc_sources) %D%/kernels_sim.c
@@ -36,5 +37,42 @@ check_PROGRAMS += %D%/smallnodes
 %C%_smallnodes_CFLAGS = $(AM_CFLAGS)
 %C%_smallnodes_LDADD = $(OOC_SIM_LDADD)
 %C%_smallnodes_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
-dist_check_SCRIPTS += %D%/programs.bats %D%/programs_nvcc.sh %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats
-TESTS += %D%/programs.bats %D%/programs_nvcc.sh %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats
+check_PROGRAMS += %D%/barneshut
+%C%_barneshut_SOURCES = $(octree_sources) %D%/barneshut_sim.c %D%/threads_sim.h
+%C%_barneshut_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_barneshut_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+%C%_barneshut_LDADD = $(OOC_SIM_LDADD) -lm
+%C%_barneshut_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
+check_PROGRAMS += %D%/arraylist
+%C%_arraylist_SOURCES = $(list_sources) %D%/arraylist_sim.c %D%/threads_sim.h
+%C%_arraylist_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_arraylist_CFLAGS = $(AM_CFLAGS)
+%C%_arraylist_LDADD = $(OOC_SIM_LDADD)
+%C%_arraylist_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
+# Its classes are C++, and configure does not look for a C++ compiler.
+check_PROGRAMS += %D%/expressions
+%C%_expressions_SOURCES = $(objects_sources)
+%C%_expressions_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_expressions_CFLAGS = $(AM_CFLAGS)
+%C%_expressions_LDADD = %D%/expressions_sim.o $(OOC_SIM_LDADD) -lstdc++
+%C%_expressions_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
+EXTRA_DIST += %D%/expressions_sim.cc
+CLEANFILES += %D%/expressions_sim.o
+%D%/expressions_sim.o: %D%/expressions_sim.cc programs/objects/expression.h programs/objects/objects.h programs/common/lane.h
+	$(MKDIR_P) %D%
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -I$(top_srcdir) -c $(top_srcdir)/%D%/expressions_sim.cc -o $@
+check_PROGRAMS += %D%/hostarrays
+%C%_hostarrays_SOURCES = $(arrays_sources) %D%/hostarrays_sim.c %D%/threads_sim.h
+%C%_hostarrays_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_hostarrays_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+%C%_hostarrays_LDADD = $(OOC_SIM_LDADD)
+%C%_hostarrays_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
+check_PROGRAMS += %D%/dyngraph
+%C%_dyngraph_SOURCES = $(graph_sources) %D%/dyngraph_sim.c
+%C%_dyngraph_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_dyngraph_CFLAGS = $(AM_CFLAGS)
+%C%_dyngraph_LDADD = $(OOC_SIM_LDADD) libgmsim.la libgm.la -lm -lpthread -ldl
+%C%_dyngraph_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
+EXTRA_DIST += %D%/programs.bash
+dist_check_SCRIPTS += %D%/programs.bats %D%/programs_nvcc.sh %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats
+TESTS += %D%/programs.bats %D%/programs_nvcc.sh %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In place of nodes_kernels.cu on the simulated driver: the same code of a thread, one after the
- * other, and malloc is the host's. With NODES_SIM_WRONG in the environment an edge, or a state, is
+ * Replaces nodes_kernels.cu on the simulated driver: the same code of a thread, one after the
+ * other, and the host's malloc. With NODES_SIM_WRONG in the environment an edge, or a state, is
  * wrong.
  */
 #include "programs/nodes/nodes_lane.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In place of walk_kernels.cu on the simulated driver: the same code of a lane, on the emulation of
+ * Replaces walk_kernels.cu on the simulated driver: the same code of a lane, on the emulation of
  * lanes. With PAGESTEPS_SIM_WRONG in the environment two threads have the same page.
  */
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The programs compile with nvcc, warnings being errors, and start; the kernels round each product and each sum, as the CPU does,
-# with which --verify compares. Prints TAP; $NVCC is the compiler, $srcdir the source folder. Run in the build folder.
+# The programs compile with nvcc, with warnings as errors, and start; the kernels round each product and each
+# sum as the CPU does, with which --verify compares. Prints TAP; $NVCC is the compiler, $srcdir the source
+# folder. Run in the build folder.
 top=${srcdir:-.}
 [ -x "$NVCC" ] || { echo '1..0 # SKIP configure found no nvcc'; exit 0; }
 out=$(mktemp -d) || exit 99
@@ -17,7 +18,7 @@ check() { # check NAME STATUS
 make programs PROGRAMS_TO="$out" PROGRAMS_ARCH=sm_80 >"$out/log" 2>&1
 check "make programs" $?
 [ $bad = 0 ] || sed 's/^/# /' "$out/log"
-for program in oocmap oocstencil spgemm hashjoin pagesteps smallnodes; do
+for program in oocmap oocstencil spgemm hashjoin pagesteps smallnodes barneshut arraylist expressions hostarrays dyngraph; do
 	[[ $("$out/$program" --help) == "Usage: $program "* ]]
 	check "$program --help, without a driver" $?
 done

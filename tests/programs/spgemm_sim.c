@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In place of spgemm_kernels.cu on the simulated driver: the same code of a row, on one lane, and
- * malloc is the host's. With SPGEMM_SIM_WRONG in the environment an entry of the result is wrong.
+ * Replaces spgemm_kernels.cu on the simulated driver: the same code of a row, on one lane, and the
+ * host's malloc. With SPGEMM_SIM_WRONG in the environment an entry of the result is wrong.
  */
 #include "programs/sparse/spgemm_rows.h"
 

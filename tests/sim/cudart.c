@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The small runtime: the road to the driver, errors, devices. */
+/* The small runtime: look-up of the driver's calls, errors, devices. */
 #include "cudart.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ static struct {
 static __thread int device;
 static __thread cudaError_t last;
 
-/* --- the road --- */
+/* --- look-up --- */
 
 static void *ask(PFN_cuGetProcAddress_v12000 get, const char *name, int version, cuuint64_t flags)
 {
@@ -80,7 +80,8 @@ cudaError_t rt_enter(const struct rt_calls **calls, int per_thread, int context)
 	if (error || !context)
 		return error;
 	(*calls)->cuCtxGetCurrent(&current);
-	if (current) { /* a context of the program's own, or ours unless it was reset meanwhile */
+	if (current) { /* a context of the program, or the runtime's unless it was reset
+			* meanwhile */
 		CUdevice unused;
 		if ((*calls)->cuCtxGetDevice(&unused) != CUDA_ERROR_CONTEXT_IS_DESTROYED)
 			return cudaSuccess;

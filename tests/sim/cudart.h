@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small CUDA runtime for programs on the simulated driver, which NVIDIA's refuses by design. It
- * takes the same road to the driver: dlopen("libcuda.so.1"), one dlsym("cuGetProcAddress_v2"),
- * everything else through that; the primary context is retained when it is first needed.
+ * A small CUDA runtime for programs on the simulated driver, which NVIDIA's runtime refuses by
+ * design. It finds the driver in the same way: dlopen("libcuda.so.1"), one
+ * dlsym("cuGetProcAddress_v2"), everything else through that; the primary context is retained at
+ * its first use.
  */
 #ifndef GM_TESTS_SIM_CUDART_H
 #define GM_TESTS_SIM_CUDART_H
@@ -11,10 +12,11 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
-/* Asked for at 7000, typed only since its second version, which takes the same. */
+/* Requested as version 7000; its type exists only for the second version, which has the same
+ * parameters. */
 typedef PFN_cuDevicePrimaryCtxReset_v11000 PFN_cuDevicePrimaryCtxReset_v7000;
 
-/* The types of the versions that cudart_calls.def asks for. */
+/* The types of the versions that cudart_calls.def requests. */
 #define RT_CALL(name, version, twin) typedef PFN_##name##_v##version rt_##name;
 #include "cudart_calls.def"
 #undef RT_CALL
@@ -31,7 +33,7 @@ struct rt_calls {
  * current first if `context`. */
 cudaError_t rt_enter(const struct rt_calls **calls, int per_thread, int context);
 
-/* Remember an error for cudaGetLastError, and hand it on. */
+/* Remember an error for cudaGetLastError, and return it. */
 cudaError_t rt_result(cudaError_t error);
 
 /* The primary context of a device, retained. */

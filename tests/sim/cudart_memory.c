@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The small runtime: memory and copies, by the driver entries that NVIDIA's runtime reaches. */
+/* The small runtime: memory and copies, by the driver entries that NVIDIA's runtime calls. */
 #include "cudart.h"
 
 /* --- allocations --- */
@@ -9,7 +9,7 @@ static CUresult device_alloc(const struct rt_calls *cu, void **out, size_t size)
 	CUdeviceptr p = 0;
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = size ? cu->cuMemAlloc(&p, size) : CUDA_SUCCESS; /* of nothing: NULL */
+	CUresult result = size ? cu->cuMemAlloc(&p, size) : CUDA_SUCCESS; /* size 0: NULL */
 	if (result == CUDA_SUCCESS)
 		*out = (void *)p;
 	return result;
@@ -94,7 +94,7 @@ static CUresult copy_async(const struct rt_calls *cu, void *to, const void *from
 	return cu->cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, n, stream);
 }
 
-/* UNIFIED for what the kind leaves open. */
+/* UNIFIED if the kind does not decide it. */
 static CUmemorytype side(enum cudaMemcpyKind kind, int to)
 {
 	switch (kind) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The pair of libraries that stands in for NVIDIA's where there is no GPU, under their real names, so that
-# LD_LIBRARY_PATH=tests/sim/lib is all a program needs. They are not installed.
+# The pair of libraries that replaces NVIDIA's where there is no GPU, under their real names, so that a
+# program needs only LD_LIBRARY_PATH=tests/sim/lib. They are not installed.
 sim_pair = %D%/lib/libcuda.so.1 %D%/lib/libcudart.so.13 %D%/lib/libcudart_static.a
 noinst_DATA = $(sim_pair)
 CLEANFILES += $(sim_pair) %D%/lib/libcudart.so $(sim_cudart_objects)
@@ -14,7 +14,7 @@ sim_base = src/base/array.c src/base/escape.c src/base/fd.c src/base/lock.c src/
 sim_libcuda_sources = $(sim_base) $(sim_c_files)
 sim_cudart_objects = %D%/lib/cudart.o %D%/lib/cudart_memory.o %D%/lib/cudart_stream.o
 
-# All in one step: these objects differ from those of libgmsim, they export the driver's names.
+# All in one step: unlike those of libgmsim, these objects export the driver's names.
 %D%/lib/libcuda.so.1: $(sim_libcuda_sources) $(sim_h_files) %D%/libcuda.map
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(sim_compile) -fvisibility=default -DSIM_EXPORT_SYMBOLS $(sim_link) \
 		-Wl,-soname,libcuda.so.1 -Wl,--version-script=$(srcdir)/tests/sim/libcuda.map -o $@ \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The pair of libraries: names, versions, and one program by both roads. Run in the build folder.
+# The pair of libraries: names, versions, and one program linked both ways. Run in the build folder.
 LIB=$PWD/tests/sim/lib
 
 dynamic() {
@@ -16,7 +16,7 @@ dynamic() {
 	nm -D --with-symbol-versions "$LIB/libcuda.so.1" | grep -q ' T cuMemAlloc_v2$'
 }
 
-@test "the simulated driver exports the driver's names and those that steer it" {
+@test "the simulated driver exports the driver's names and its own controls" {
 	[ -z "$(nm -D --defined-only "$LIB/libcuda.so.1" | awk '{print $3}' | grep -Ev '^(cu[A-Z]|cudbg[A-Z]|gm_sim_|gm_lock_none_held$)')" ]
 }
 
@@ -30,18 +30,18 @@ dynamic() {
 	[ "$(grep -cx 'cuMemAlloc_v2 0' "$BATS_TEST_TMPDIR/trace")" -gt 0 ]
 }
 
-@test "shared and static simulated runtime give one answer" {
+@test "shared and static simulated runtime give the same result" {
 	LD_LIBRARY_PATH=$LIB tests/workloads/demo 500 >"$BATS_TEST_TMPDIR/shared"
 	LD_LIBRARY_PATH=$LIB tests/workloads/demo_static 500 >"$BATS_TEST_TMPDIR/static"
 	diff "$BATS_TEST_TMPDIR/shared" "$BATS_TEST_TMPDIR/static"
 }
 
-@test "the demo leaks nothing" {
+@test "the demo leaks no memory" {
 	SIM_LEAKS=1 LD_LIBRARY_PATH=$LIB tests/workloads/demo 500 2>"$BATS_TEST_TMPDIR/err"
 	[ ! -s "$BATS_TEST_TMPDIR/err" ]
 }
 
-@test "the demo says when memory runs out" {
+@test "the demo reports out of memory" {
 	run env SIM_MEMORY=2M LD_LIBRARY_PATH="$LIB" tests/workloads/demo 500
 	[ "$status" -eq 1 ]
 	[[ $output == *cudaErrorMemoryAllocation* ]]

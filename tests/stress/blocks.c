@@ -15,14 +15,14 @@ void stress_blocks_open(void)
 
 /* --- content --- */
 
-/* Each byte depends on its place and on the tag, so bytes of another block or place differ. */
+/* Each byte depends on its place and on the tag, so that bytes of other blocks or places differ. */
 static unsigned char byte_at(uint64_t tag, size_t at)
 {
 	uint64_t x = (tag + at / 8) * 0x9E3779B97F4A7C15u;
 	return (unsigned char)(x >> (8 * (at % 8)));
 }
 
-/* The windows of a block that are written and read; false: there are no more. */
+/* The windows of a block that are written and read; false: no more. */
 static bool window_next(size_t size, unsigned i, size_t *from, size_t *n)
 {
 	*n = size < WINDOW ? size : WINDOW;
@@ -165,7 +165,7 @@ void stress_rewrite(struct worker *w)
 	stress_slot_leave(slot);
 }
 
-/* By way of a block of this thread's own. */
+/* Through a block of this thread's own. */
 void stress_copy(struct worker *w)
 {
 	struct slot *slot = stress_slot(w, true);
@@ -180,7 +180,7 @@ void stress_copy(struct worker *w)
 	stress_slot_leave(slot);
 }
 
-/* Frees and copies that must be refused, and change nothing. */
+/* Frees and copies that must be refused without effect. */
 void stress_wrong(struct worker *w)
 {
 	struct slot *slot = stress_slot(w, true);

@@ -22,7 +22,7 @@ struct launch {
 	atomic_bool damaged;
 };
 
-/* Of each lane: some blocks, full of the lane's number, of which none may have another's. */
+/* Each lane allocates some blocks and fills them with its number; none may have another lane's. */
 static void lane_run(void *arg, uint32_t lane)
 {
 	struct launch *launch = arg;
@@ -51,7 +51,8 @@ static void kernel_run(void *arg)
 		       arg);
 }
 
-/* What a lane does that finds nothing, without its patience, until the host has looked. */
+/* Request granules as a lane does that finds none, and wait without a time limit until the host has
+ * answered. */
 static void heap_grow(struct gm_heap *heap)
 {
 	uint64_t granted = gm_load64(&heap->granted);
@@ -68,7 +69,7 @@ void stress_heaps_open(void)
 	gm_sim_stand_in(&gm_heap_sim_image);
 }
 
-/* The emulation runs one kernel at a time, those of the library included. */
+/* The emulation runs one kernel at a time, including the library's. */
 void stress_heap(struct worker *w)
 {
 	static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;

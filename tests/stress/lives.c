@@ -12,7 +12,7 @@
 /* cuda.h hides it; every driver has it. */
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
-/* A context of this thread alone; half of its blocks go with it. */
+/* A context of this thread alone; half of its blocks end with it. */
 void stress_context(struct worker *w)
 {
 	CUdeviceptr p[8];
@@ -41,7 +41,7 @@ void stress_context(struct worker *w)
 	TRY(w, cuCtxDestroy(context));
 }
 
-/* All that the device's primary context has is gone. */
+/* All blocks of the device's primary context end. */
 void stress_reset(struct worker *w)
 {
 	unsigned ordinal = (unsigned)stress_random(w, DEVICES);
@@ -72,7 +72,7 @@ void stress_wait(struct worker *w, int pid)
 		stress_fault(w, "a child ended with status 0x%x", status);
 }
 
-/* A child in which only this thread goes on; it may make no call of CUDA. */
+/* A child with this thread only; it may make no call of CUDA. */
 void stress_fork(struct worker *w)
 {
 	pid_t pid = fork();
@@ -94,7 +94,7 @@ void stress_exec(struct worker *w)
 	stress_wait(w, pid);
 }
 
-/* One of the driver's calls that the pool makes will lack memory soon. */
+/* Make one of the pool's driver calls fail soon with out of memory. */
 void stress_inject(struct worker *w)
 {
 	static const char *const calls[] = {"cuMemCreate",   "cuMemMap",      "cuMemSetAccess",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A stress of everything at once: a little of it in `make check`; `make stress` under the sanitizers.
+# A stress of all features at once: a little of it in `make check`; `make stress` under the sanitizers.
 check_PROGRAMS += %D%/stress
 %C%_stress_SOURCES = %D%/blocks.c %D%/heaps.c %D%/lives.c %D%/main.c %D%/share.c %D%/stress.h %D%/work.c tests/preload/steer.h
 %C%_stress_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
@@ -8,9 +8,10 @@ check_PROGRAMS += %D%/stress
 	tests/sim/lib/libcuda.so.1 -lpthread -ldl
 dist_check_SCRIPTS += %D%/stress.bats
 TESTS += %D%/stress.bats
-EXTRA_DIST += %D%/stress.sh
+EXTRA_DIST += %D%/RESULTS %D%/stress.sh
 
-# So long under AddressSanitizer and UndefinedBehaviorSanitizer, and so long under ThreadSanitizer; stress-here: in this build.
+# Seconds under AddressSanitizer and UndefinedBehaviorSanitizer, and under ThreadSanitizer; stress-here: in
+# this build.
 STRESS_SECONDS = 3600
 STRESS_SEED = 1
 .PHONY: stress stress-here

@@ -4,12 +4,11 @@
  *   stress child SEED
  *   stress import HANDLE DEVICE SIZE TAG
  *
- * The threads go on until they have done so many operations, or for so long. A child has one
- * thread, does 300 and starts no process. An import looks at a block of the process that started
- * it.
+ * The threads run until they have done N operations, or for N seconds. A child has one thread, does
+ * 300 operations and starts no process. An import reads a block of the process that started it.
  *
- * Prints the operations and exits with 0; with 1 if anything was wrong, each with a line on
- * standard error. STRESS_FAILURES=1: calls of the driver fail now and then.
+ * Prints the operations and exits with 0; with 1 after any fault, each with a line on standard
+ * error. STRESS_FAILURES=1: driver calls fail now and then.
  */
 #include "stress.h"
 
@@ -37,7 +36,7 @@ static unsigned long long most_operations;
 static time_t until;
 static bool is_child;
 
-/* How often of all: `share` in the sum of the shares. */
+/* Frequency: `share` divided by the sum of all shares. */
 static const struct operation {
 	const char *name;
 	void (*run)(struct worker *w);
@@ -121,14 +120,14 @@ void stress_trim(struct worker *w)
 		stress_fault(w, "%zu of %zu bytes are free", free, total);
 }
 
-/* Has the driver been asked for a block? It is where the pool has none. */
+/* Has the driver been asked for a block? Possible if the pool has none. */
 static bool driver_serves(void)
 {
 	return gm_sim_calls("cuMemAlloc_v2") || gm_sim_calls("cuMemAllocPitch_v2");
 }
 
-/* No operation is under way, so the pool's blocks are those of the slots, but for those that the
- * driver served. */
+/* No operation is in progress, so the pool's blocks are those of the slots, except for blocks that
+ * the driver served. */
 void stress_accounts(struct worker *w)
 {
 	for (unsigned device = 0; device < DEVICES; device++) {
@@ -191,7 +190,7 @@ static void open_all(struct worker *w)
 {
 	pthread_rwlockattr_t attributes;
 	pthread_rwlockattr_init(&attributes);
-	/* Else the readers would never let a writer in. */
+	/* Otherwise readers would starve writers. */
 	pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&stress_world, &attributes);
 	stress_blocks_open();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of this process that another one opens, looks at and closes. */
+/* Blocks of this process that another one opens, reads and closes. */
 #include "stress.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void handle_parse(const char *text, CUipcMemHandle *handle)
 	}
 }
 
-/* Where calls of the driver fail, a block may not be shared, or not be opened. */
+/* If driver calls fail, sharing or opening a block may fail, too. */
 static bool share_try(const struct worker *w, const char *call, CUresult result)
 {
 	return stress_injects ? result == CUDA_SUCCESS : stress_try(w, call, result);

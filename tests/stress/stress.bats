@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# Everything at once, for a while: threads, contexts, resets, captures, children, heaps, failures of the driver.
+# All features at once, for a while: threads, contexts, resets, captures, children, heaps, failures of the
+# driver.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/../preload/behaviour.bash"
@@ -18,7 +19,7 @@ stress() {
 		return 1
 	}
 	cat "$BATS_TEST_TMPDIR/out"
-	# A run this short may try no heap; make stress wants kernels served.
+	# A run this short may use no heap; make stress requires kernels served.
 	grep -qE '^the pool served blocks, heaps served (kernels|nothing)$' "$BATS_TEST_TMPDIR/out"
 	refute grep '^stress:' "$BATS_TEST_TMPDIR/err"
 }
@@ -29,6 +30,15 @@ stress() {
 
 @test "frees that are deferred" {
 	stress 1000 GPUMEM_FREE=defer
+}
+
+@test "frees in the order of streams" {
+	needs_driver 12.5
+	stress 1000 GPUMEM_FREE=ordered
+}
+
+@test "frees with a small bound of retired memory" {
+	stress 1000 GPUMEM_FREE=defer GPUMEM_RETIRE=64K
 }
 
 @test "memory that is returned at once, and a limit" {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that does all at once to a preloaded driver, on simulated devices.
+ * A program that uses all features at once on a preloaded driver, on simulated devices.
  *
  *     main.c     threads, options, the accounts
  *     blocks.c   blocks that all threads share: allocate, check, copy, free
- *     work.c     streams, captures, graphs, peers, memory that is not the pool's
+ *     work.c     streams, captures, graphs, peers, memory outside the pool
  *     lives.c    contexts, resets, fork, exec, failures of the driver
  *     heaps.c    malloc in kernels
  *     share.c    blocks that another process opens
  *
- * An operation holds `world` for reading: contexts stay as they are. Resets and the accounts hold
- * it for writing: then no other operation is under way.
+ * An operation holds `world` for reading: contexts do not change. Resets and the accounts hold it
+ * for writing: then no other operation is in progress.
  */
 #ifndef GM_TESTS_STRESS_H
 #define GM_TESTS_STRESS_H
@@ -42,9 +42,9 @@ struct slot {
 	uint64_t tag; /* of its content */
 };
 
-extern CUcontext stress_primary[DEVICES]; /* under `stress_world` */
+extern CUcontext stress_primary[DEVICES]; /* protected by `stress_world` */
 extern pthread_rwlock_t stress_world;
-extern bool stress_injects; /* failures of the driver: a call may lack memory at any time */
+extern bool stress_injects; /* failures of the driver: any call may run out of memory */
 
 uint64_t stress_random(struct worker *w, uint64_t below);
 
@@ -54,7 +54,7 @@ void stress_fault(const struct worker *w, const char *format, ...)
 
 unsigned stress_faults(void); /* reported so far */
 
-/* True: the call succeeded. False: it lacked memory. Anything else is a fault. */
+/* True: the call succeeded. False: out of memory. Any other result is a fault. */
 bool stress_try(const struct worker *w, const char *call, CUresult result);
 #define TRY(w, call) stress_try(w, #call, call)
 
@@ -68,10 +68,10 @@ CUcontext stress_use(const struct worker *w, unsigned device);
 
 /* Write the content that belongs to a tag to the beginning, the middle and the end of a block. */
 bool stress_fill(const struct worker *w, CUdeviceptr base, size_t size, uint64_t tag);
-/* Report bytes that are not as they were written. */
+/* Report bytes that differ from the written ones. */
 void stress_check(const struct worker *w, CUdeviceptr base, size_t size, uint64_t tag);
 size_t stress_size(struct worker *w);
-/* Free a block that is alive: lack of memory is no reason to keep it. */
+/* Free a live block: out of memory is no excuse to keep it. */
 void stress_free(const struct worker *w, CUdeviceptr base);
 
 /* A slot, locked, with its device's context current; NULL: another thread has it. `used`: with a
@@ -79,12 +79,13 @@ void stress_free(const struct worker *w, CUdeviceptr base);
 struct slot *stress_slot(struct worker *w, bool used);
 void stress_slot_leave(struct slot *slot);
 
-/* Under `stress_world` for writing: the blocks of a device are gone; bytes in all slots of it. */
+/* Under `stress_world` for writing: the blocks of a device have ended; bytes in all of its
+ * slots. */
 void stress_forget(unsigned device);
 uint64_t stress_requested(unsigned device);
 void stress_blocks_open(void);
 
-/* The simulated driver runs the emulated kernels in the place of the library's. */
+/* The simulated driver runs the emulated kernels instead of the library's. */
 void stress_heaps_open(void);
 
 /* Wait for a child, which is to end with status 0. */

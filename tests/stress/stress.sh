@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# stress.sh SECONDS SEED, in a build folder: the stress for so long in all, in each setting by turns, with a seed of its own
-# each time. Prints a line for each run, and stops at the first that fails.
+# stress.sh SECONDS SEED, in a build folder: the stress for SECONDS in total, in each setting by turns, each
+# time with a seed of its own. Prints a line for each run, and stops at the first failure.
 set -u
 seconds=$1 seed=$2
 here=$PWD
@@ -9,6 +9,7 @@ export SIM_DEVICES=2 SIM_MEMORY=512M SIM_MEMFD=1
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/stress.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 settings=("GPUMEM_FREE=sync" "GPUMEM_FREE=defer" "GPUMEM_TRIM_AFTER=0 GPUMEM_LIMIT=200M" "GPUMEM_FREE=defer GPUMEM_TRIM_AFTER=1ms"
+	"GPUMEM_FREE=ordered" "GPUMEM_FREE=ordered GPUMEM_TRIM_AFTER=1ms GPUMEM_RETIRE=64K" "GPUMEM_FREE=defer GPUMEM_RETIRE=64K"
 	"STRESS_FAILURES=1 GPUMEM_FREE=sync GPUMEM_TRIM_AFTER=1ms" "STRESS_FAILURES=1 GPUMEM_FREE=defer" "SIM_YIELD=1 GPUMEM_FREE=defer"
 	"GPUMEM_LOG=events GPUMEM_FREE=sync")
 turn=$((seconds / (2 * ${#settings[@]})))

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Copies there and back on a stream that lives as long as this; some blocks are freed while they
- * may be under way. */
+/* Copies to the device and back on a stream of this call; some blocks are freed while copies may be
+ * in progress. */
 void stress_stream(struct worker *w)
 {
 	struct slot *slot = stress_slot(w, true);
@@ -27,7 +27,7 @@ void stress_stream(struct worker *w)
 	stress_slot_leave(slot);
 }
 
-/* Launch what was captured, twice. */
+/* Launch the captured graph twice. */
 static void graph_run(struct worker *w, CUgraph graph, CUstream stream)
 {
 	CUgraphExec exec;
@@ -39,7 +39,7 @@ static void graph_run(struct worker *w, CUgraph graph, CUstream stream)
 	TRY(w, cuGraphExecDestroy(exec));
 }
 
-/* Blocks come and go while a stream is captured, on this thread and on all others. */
+/* Allocate and free blocks while a stream is captured, on this thread and on all others. */
 static bool capture_run(struct worker *w, CUstream stream, const struct slot *slot)
 {
 	CUgraph graph = NULL;
@@ -77,7 +77,7 @@ void stress_capture(struct worker *w)
 	stress_slot_leave(slot);
 }
 
-/* Access between the devices comes and goes; a copy works with and without it. */
+/* Enable and disable access between the devices; a copy works with and without it. */
 void stress_peer(struct worker *w)
 {
 	struct slot *slot = stress_slot(w, true);

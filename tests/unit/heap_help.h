@@ -17,7 +17,7 @@ struct fixture {
 	const struct gm_policy *policy;
 	struct gm_heap heap;
 	struct gm_mailbox mail;
-	char *memory;
+	char *memory, *behind; /* the heap's, and GM_LINE bytes behind the policy's, if any */
 	size_t bytes;
 	uint32_t seed;
 	enum gm_simt_mode mode;
@@ -54,8 +54,8 @@ static inline void test_init_lane(void *arg, uint32_t thread)
 	f->policy->init(&f->heap, thread, 32);
 }
 
-/* A heap with room for `capacity` granules, of which the host has granted `granted`, and no more.
- */
+/* A heap with room for `capacity` granules. The host has granted `granted` of them and grants no
+ * more. */
 static inline void test_open(struct fixture *f, const struct gm_policy *policy, uint32_t capacity,
 			     uint32_t granted, uint32_t seed)
 {
@@ -67,7 +67,7 @@ static inline void test_open(struct fixture *f, const struct gm_policy *policy, 
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (f->memory == MAP_FAILED)
 		abort();
-	/* What the memory held before is nobody's business: it is not zero. */
+	/* No code may rely on the former contents: they are not zero. */
 	for (size_t at = 0; at < f->bytes; at += GM_GRANULE / 2)
 		memset(f->memory + at, 0xa5, 64 * 1024);
 	f->heap.base = ((uintptr_t)f->memory + GM_GRANULE - 1) & ~(uintptr_t)(GM_GRANULE - 1);
@@ -77,7 +77,8 @@ static inline void test_open(struct fixture *f, const struct gm_policy *policy, 
 	f->heap.free.word = test_zeroed((capacity + 63) / 64 * sizeof(uint64_t));
 	f->heap.free.summary = test_zeroed(f->heap.summaries * sizeof(uint64_t));
 	f->heap.run = test_zeroed(capacity * sizeof(uint32_t));
-	f->heap.policy = test_zeroed(policy->bytes(capacity));
+	f->heap.policy = test_zeroed(policy->bytes(capacity) + GM_LINE);
+	f->behind = (char *)f->heap.policy + policy->bytes(capacity);
 	f->mail.grant[0] = granted;
 	f->mail.have.value = granted != 0;
 	f->mail.refused.value = 1;
@@ -88,6 +89,10 @@ static inline void test_open(struct fixture *f, const struct gm_policy *policy, 
 
 static inline void test_close(struct fixture *f)
 {
+	unsigned changed = 0;
+	for (unsigned i = 0; f->heap.policy && i < GM_LINE; i++)
+		changed += f->behind[i] != 0;
+	TAP_IS(changed, 0, "%s: keeps to its memory", f->policy->name);
 	munmap(f->memory, f->bytes);
 	free(f->heap.free.word);
 	free(f->heap.free.summary);
@@ -102,7 +107,8 @@ static inline struct gm_heap_stats test_stats(struct fixture *f)
 	return stats;
 }
 
-/* A number that tells one allocation from all others fills it; 0 bytes hold nothing. */
+/* Fill the memory with words that count up from `number`, the allocation's own; 0 bytes hold
+ * none. */
 static inline void test_fill(void *address, size_t size, uint32_t number)
 {
 	uint32_t *word = address;

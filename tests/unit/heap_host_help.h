@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device heap as the host makes it: the real pool on the simulated driver, the heap's own kernels
- * in the emulation. Lanes ask through the mailbox; who answers is up to the test.
+ * A device heap made by the host: the real pool on the simulated driver, the heap's own kernels in
+ * the emulation. Lanes ask through the mailbox; the test decides which thread answers.
  */
 #ifndef GM_TESTS_HEAP_HOST_HELP_H
 #define GM_TESTS_HEAP_HOST_HELP_H
@@ -76,7 +76,7 @@ static inline void site_open(struct site *site, const char *memory, uint64_t lim
 	};
 }
 
-/* Likewise, with one. */
+/* The same with a heap. */
 static inline void site_make(struct site *site, const char *memory, uint64_t limit,
 			     const char *policy)
 {
@@ -87,7 +87,7 @@ static inline void site_make(struct site *site, const char *memory, uint64_t lim
 		exit(1);
 }
 
-/* End it; nothing may be left of it, in the pool or in the driver. */
+/* End the heap; none of its memory may remain in the pool or in the driver. */
 static inline void site_close(struct site *site, const char *name)
 {
 	const char *why = "";

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Kernels in which all lanes ask for the same size, so that ptxas takes every mask for uniform that
-// it can: what heap_masks.py looks at. With BARE_MASK: one that makes that mistake.
+// Kernels for heap_masks.py: all lanes ask for the same size, so that ptxas takes as many masks as
+// possible for uniform. With BARE_MASK: a kernel with a mask that ptxas wrongly takes for uniform.
 #include "heap/device/policies.h"
 
 #ifdef BARE_MASK
 static __device__ __noinline__ uint32_t bare(uint32_t *counter, size_t size)
 {
 	uint32_t mask = __match_any_sync(__activemask(), size), old = 0;
-	if (gm_lane() == gm_leader(mask)) // lanes of another group may come together with these
+	if (gm_lane() == gm_leader(mask)) // lanes of another group may run this together with these
 		while (gm_cas32(counter, old, old + gm_popc(mask)) != old)
 			old = gm_load32(counter);
 	return __shfl_sync(mask, old, gm_leader(mask)) +

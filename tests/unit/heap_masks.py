@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""heap_masks.py CUBIN...: how many *_sync calls ask all lanes for their mask, and how many ask one.
+"""heap_masks.py CUBIN...: counts *_sync calls that take all lanes' masks, and those that take one lane's.
 
-Before an instruction of several lanes ptxas makes a branch, BRA.DIV, to code that waits for the
-lanes of a mask, unless all lanes of a uniform register are here. REDUX puts the masks of all lanes
-there; R2UR puts that of one lane there, which is right only where all lanes that can come have the
-same mask (gm_mask_hide in simt_gpu.h). Prints "CUBIN: N by all lanes, M by one lane". Instructions
+Before an instruction of several lanes ptxas makes a branch, BRA.DIV, to code that waits for the lanes of a
+mask. The branch is not taken if all lanes in a uniform register are present. REDUX puts the masks of all
+lanes into that register. R2UR puts one lane's mask into it; this is right only if all lanes that can arrive
+have the same mask (gm_mask_hide in simt_gpu.h). Prints "CUBIN: N by all lanes, M by one lane". Instructions
 have 128 bits; the opcodes are those of sm_80 to sm_120.
 """
 
@@ -28,7 +28,7 @@ def sections(image):
 
 
 def count(code):
-    """The branches of a function by how many lanes' masks they rest on."""
+    """Count the branches of a function, by the source of their mask: all lanes or one lane."""
     writer, found = {}, {"all": 0, "one": 0}
     for low, high in struct.iter_unpack("<QQ", code[:len(code) // 16 * 16]):
         opcode, target = low & 0xFFF, low >> 16 & 0xFF

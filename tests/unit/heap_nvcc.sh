@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The policies of the device heap compile with nvcc, and malloc and free of each fit what every kernel that calls malloc
-# has: 24 registers, and a small stack frame. Prints TAP; $NVCC is the compiler, $srcdir the source folder.
+# The policies of the device heap compile with nvcc. malloc and free of each policy fit the limits of every
+# kernel that calls malloc: 24 registers, and a small stack frame. Prints TAP; $NVCC is the compiler, $srcdir
+# the source folder.
 top=${srcdir:-.}
-most=64 # bytes of stack frame; what a slow path needs beyond that, it takes when it is called
+most=64 # bytes of stack frame; a slow path takes more only when it is called
 
 [ -x "$NVCC" ] || { echo '1..0 # SKIP configure found no nvcc'; exit 0; }
 out=$(mktemp -d) || exit 99
@@ -30,8 +31,8 @@ for policy in $(sed -n 's/^GM_POLICY("[^"]*", *\([a-z0-9_]*\),.*/\1/p' "$top/src
 	done
 done
 
-# An atomic whose address may be of shared memory is a test, a loop and a second path; an acquire of every malloc would
-# drop what the multiprocessor has cached.
+# If ptxas does not know that an atomic's address is in global memory, the atomic becomes a test, a loop and a
+# second path. An acquire in every malloc would drop the cache of the multiprocessor.
 "$NVCC" -arch=sm_90 -rdc=true -I "$top/src" -ptx -o "$out/ptx" "$top/tests/unit/heap_policies.cu" >"$out/log" 2>&1 &&
 	grep -q '[[:blank:]]atom\..*\.global' "$out/ptx"
 check "atomics are made" $?
@@ -41,8 +42,8 @@ awk '/^\.[a-z. ]*(func|entry) / {ours = /test_malloc_granule/} ours' "$out/ptx" 
 grep -q 'atom\.relaxed\.gpu\.global\.or' "$out/malloc" && ! grep -q 'acquire\|acq_rel' "$out/malloc"
 check "a hit of granule has no acquire" $?
 
-# No *_sync call may rest on the mask of one lane; that the search finds one shows a kernel that does.
-masks() { # masks FLAG...: what heap_masks.py says of tests/unit/heap_masks.cu
+# No *_sync call may rest on the mask of one lane. A kernel with such a call shows that the search finds it.
+masks() { # masks FLAG...: the counts of heap_masks.py for tests/unit/heap_masks.cu
 	"$NVCC" -arch=sm_90 -I "$top/src" "$@" -cubin "$top/tests/unit/heap_masks.cu" -o "$out/masks" >&2 &&
 		python3 "$top/tests/unit/heap_masks.py" "$out/masks" | sed 's/^.*: //'
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// malloc and free of every policy, each as a function that a kernel calls: what heap_nvcc.sh
-// compiles and measures.
+// malloc and free of every policy, each as a function that a kernel calls. heap_nvcc.sh compiles
+// and measures them.
 #include "heap/device/policies.h"
 
 __device__ struct gm_heap *test_heap;

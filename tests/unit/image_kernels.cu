@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels that allocate, each in its way, and some that do not: image_nvcc.sh defines one of the
- * names. */
+/* Kernels that allocate, each by other means, and some that do not. image_nvcc.sh defines the name
+ * of one kernel. */
 #include <cassert>
 #include <cstdio>
 
@@ -59,7 +59,7 @@ __global__ void call(base **p, int *r)
 	r[threadIdx.x] = p[threadIdx.x]->f();
 }
 #elif defined GM_PRINT
-/* malloc and free in words only */
+/* The names malloc and free only in text. */
 __device__ const char *const name = "malloc";
 __global__ void print(int *p)
 {

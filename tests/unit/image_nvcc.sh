@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# gpumemstat image over what nvcc makes: every architecture that it has, every mode of compression, debug code, relocatable
-# code, intermediate code, programs. Prints TAP; $NVCC is the compiler, $srcdir the source folder; run in the build folder.
+# gpumemstat image over the output of nvcc: every architecture that it has, every mode of compression, debug
+# code, relocatable code, intermediate code, programs. Prints TAP; $NVCC is the compiler, $srcdir the source
+# folder; run in the build folder.
 top=${srcdir:-.}
 source=$top/tests/unit/image_kernels.cu
 
@@ -30,7 +31,7 @@ rows() { # rows FILE: code, architecture, compression, answer and calls of each 
 	sed '1,/^container /d; /^$/,$d' "$out/said" | sed -E 's/^ *([0-9]+|-) +//; s/ [0-9.]+ ([KMG]i)?B//g'
 }
 
-# says FILE PARTS ANSWER: it has so many parts, and all of them answer so.
+# says FILE PARTS ANSWER: the file has PARTS parts, and each gets ANSWER.
 says() {
 	local answers
 	answers=$(rows "$1" | awk '{print $4}' | sort | uniq -c | awk '{print $1, $2}')
@@ -122,14 +123,14 @@ if [ -n "$modes" ]; then
 	check "mode speed compresses by LZ4" $?
 fi
 
-# Damage, to what each of them makes.
+# Damage to each kind of output.
 for file in 90.cubin relocatable.fatbin debug.fatbin; do
 	tests/unit/test_image_damage "$out/$file" >"$out/said" 2>&1
 	check "$file damaged" $?
 done
 
-# What linkers make of parts, when a program loads it as a module: nvlink, and nvJitLink, which the driver has in itself for
-# cuLinkComplete. The cubin that it hands out calls what its parts call.
+# A program can load linked parts as a module: linked by nvlink, or by nvJitLink, which the driver contains
+# for cuLinkComplete. The linked cubin calls the functions that its parts call.
 compile part.cubin GM_MALLOC -cubin -rdc=true -arch=sm_90
 compile other.cubin GM_PRINT -cubin -rdc=true -arch=sm_90
 "$(dirname "$NVCC")/nvlink" -arch=sm_90 "$out/part.cubin" "$out/other.cubin" -o "$out/nvlink.cubin" 2>"$out/said" &&
@@ -154,7 +155,7 @@ if "$NVCC" -Xcompiler -D_GNU_SOURCE -o "$out/link" "$top/tests/unit/image_link.c
 	done
 fi
 
-# A program and an object have the containers of all.
+# A program and an object have the containers of all architectures.
 compile object.o GM_MALLOC -c "${one[@]}"
 says object.o 2 yes
 if "$NVCC" -w -DGM_MALLOC -DGM_MAIN "${one[@]}" -o "$out/program" "$source" 2>/dev/null; then # where it can link
@@ -164,8 +165,8 @@ if "$NVCC" -w -DGM_MALLOC -DGM_MAIN "${one[@]}" -o "$out/program" "$source" 2>/d
 	check "program may call malloc" $?
 fi
 
-# What such programs hand to the driver: a wrapper of version 1, or, linked from relocatable code, of version 2. (Libraries
-# of a sanitizer do not link so.)
+# Such programs give the driver a wrapper of version 1 or, if linked from relocatable code, of version 2.
+# (Libraries of a sanitizer do not link this way.)
 wrapper() { # wrapper NAME DEFINE OPTION WANT...
 	"$NVCC" -I"$top/src" -Xcompiler -D_GNU_SOURCE -c "$top/tests/unit/image_wrapper.c" -o "$out/wrapper.o" &&
 		compile kernels.o "$2" "$3" "${one[@]}" && "$NVCC" -dlink "${one[@]}" -o "$out/link.o" "$out/kernels.o" || return

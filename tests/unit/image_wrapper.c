@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In the place of the CUDA runtime in a program that nvcc compiled: what it registers at its start
- * is what the runtime hands to the driver. One line a wrapper, "VERSION ANSWER FOR-90 FOR-200";
- * image_nvcc.sh compares.
+ * Takes the place of the CUDA runtime in a program that nvcc compiled. The program registers at its
+ * start the wrapper that the runtime gives to the driver. Prints one line a wrapper, "VERSION
+ * ANSWER FOR-90 FOR-200"; image_nvcc.sh compares.
  */
 #include <stdio.h>
 
 #include "image/fatbin.h"
 
-/* What else a program calls of the runtime; nobody looks at what it answers. */
+/* The other runtime calls of a program; their results are not used. */
 #define STUB(name)        \
 	int name(void);   \
 	int name(void)    \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For the tests of deferred reuse: a pool on the fake driver, and fences that pass when told to. */
+/* For the tests of deferred reuse: a pool on the fake driver, and fences that pass on the test's
+ * command. */
 #ifndef GM_TESTS_LIMBO_FAKE_H
 #define GM_TESTS_LIMBO_FAKE_H
 
@@ -9,7 +10,8 @@
 
 #include "pool_fake.h"
 
-/* Fences are numbered from 1; a test lets them pass up to a number. */
+/* Fences are numbered from 1. The test sets `passed`, the number of the last one that has
+ * passed. */
 static struct {
 	struct gm_pool *pool;
 	uintptr_t recorded, passed, dropped;
@@ -92,7 +94,7 @@ static inline bool is_idle(void *arg, uint64_t context)
 	return f.idle;
 }
 
-/* The fence of those that cannot record one. */
+/* The fence for frees that cannot record one. */
 static inline CUresult fence_fake(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
 {
 	(void)arg;
@@ -119,7 +121,7 @@ static const struct gm_fence_ops asked_idle = {.ask = ask,
 					       .drop = drop};
 static const struct gm_fence_ops old_driver = {.ask = ask, .wait = fence_fake};
 
-/* How a block is freed that work of context 2 may use. */
+/* A free of a block that work of context 2 may use. */
 static const struct gm_free behind = {.after = GM_FREE_AFTER_USERS, .users = {2, GM_STREAM_ANY}};
 
 static inline struct gm_pool *open_with(uint64_t memory, uint64_t retire,
@@ -166,8 +168,8 @@ static inline void free_small(unsigned n)
 		gm_pool_free(f.pool, fake_alloc(f.pool, 3000).base, NULL, NULL);
 }
 
-/* Likewise, but all are allocated before the first one is freed, so that no allocation looks for
- * what was freed. */
+/* The same, but all blocks are allocated before the first free, so that no allocation searches the
+ * freed blocks. */
 static inline void free_blocks(unsigned n, uint64_t size)
 {
 	CUdeviceptr *blocks = calloc(n, sizeof *blocks);

@@ -30,6 +30,13 @@ tests_unit_test_segment_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_log_stacks
 tests_unit_test_log_stacks_SOURCES = tests/unit/test_log_stacks.c tests/unit/log_help.h
 tests_unit_test_log_stacks_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_recent
+tests_unit_test_recent_SOURCES = tests/unit/test_recent.c
+tests_unit_test_recent_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_released
+tests_unit_test_released_SOURCES = tests/unit/test_released.c
+tests_unit_test_released_LDFLAGS = -Wl,--wrap=gm_log_string -Wl,--export-dynamic
+tests_unit_test_released_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_stack
 tests_unit_test_stack_SOURCES = tests/unit/test_stack.c tests/unit/log_help.h
 tests_unit_test_stack_LDADD = $(UNIT_LDADD)

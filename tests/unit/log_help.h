@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For the tests of the log: a folder of one's own, children that write logs under given knobs (a
- * process reads its knobs once), and a program in little, whose counters and events belong
- * together.
+ * For the tests of the log: a temporary folder, children that write logs under given knobs (a
+ * process reads its knobs once), and a small model of a program, with counters that match its
+ * events.
  */
 #ifndef GM_TESTS_LOG_HELP_H
 #define GM_TESTS_LOG_HELP_H
@@ -33,7 +33,7 @@ static inline void help_remove_folder(void)
 		perror("rm");
 }
 
-/* Make the folder and go there; it is removed when the test ends. */
+/* Make the folder and change into it; it is removed when the test ends. */
 static inline void help_begin(void)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -57,8 +57,8 @@ static __attribute__((unused)) struct gm_log_config help_config = {.mode = "pool
 								   .hooks = help_hooks,
 								   .n_hooks = 2};
 
-/* Run `what(arg)` in a child, knobs given as "A=x B=y"; the child ends with _exit(what's result).
- * Returns wait's status. */
+/* Run `what(arg)` in a child, knobs given as "A=x B=y"; the child ends with _exit(result of
+ * `what`). Returns wait's status. */
 static inline int help_child(const char *knobs, int (*what)(void *arg), void *arg)
 {
 	char copy[512];
@@ -97,7 +97,7 @@ static inline bool help_check(struct gm_log_file *file)
 	return ok;
 }
 
-/* --- the program in little: one chunk a device, blocks by id --- */
+/* --- the model of a program: one chunk a device, blocks by id --- */
 
 #define HELP_BLOCKS 4096
 struct help_block {

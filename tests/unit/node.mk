@@ -2,7 +2,7 @@
 UNIT_TESTS += tests/unit/test_node tests/unit/test_node_odd
 tests_unit_test_node_SOURCES = tests/unit/test_node.c tests/unit/node_help.h
 tests_unit_test_node_LDADD = $(UNIT_LDADD)
-# It says who is at the other end of a socket.
+# The test names the user at the other end of a socket.
 tests_unit_test_node_odd_SOURCES = tests/unit/test_node_odd.c tests/unit/node_help.h
 tests_unit_test_node_odd_LDFLAGS = -Wl,--wrap=gm_sys_peer_user
 tests_unit_test_node_odd_LDADD = $(UNIT_LDADD)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes in unit tests: children that ask, and sockets that are made by hand. */
+/* Nodes in unit tests: children that ask, and raw sockets. */
 #ifndef GM_TESTS_UNIT_NODE_HELP_H
 #define GM_TESTS_UNIT_NODE_HELP_H
 
@@ -17,7 +17,7 @@
 #define HOUR (3600000 * MS)
 
 #ifdef __SANITIZE_THREAD__
-/* A child of a process with threads, which the sanitizer's is, may start none. */
+/* The sanitizer's process has threads, and a forked child of such a process may start none. */
 enum { CHILD_HAS_THREADS = false };
 #else
 enum { CHILD_HAS_THREADS = true };

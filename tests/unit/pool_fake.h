@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the unit tests of the pool share: the accounting driver with a door in front of each call
- * that takes or gives memory, so that a test can let any call fail, count calls, and see what is
- * mapped where.
+ * Shared by the unit tests of the pool: the accounting driver, with a hook before each call that
+ * maps or releases memory. A test can make any call fail, count calls, and see each mapping.
  */
 #ifndef GM_TESTS_POOL_FAKE_H
 #define GM_TESTS_POOL_FAKE_H
@@ -30,19 +29,19 @@ enum fake_call {
 static const char *const fake_names[FAKE_N] = {"reserve",    "create", "map",
 					       "set access", "unmap",  "release"};
 
-/* How a block is freed that no work uses. */
+/* A free of a block that no work uses. */
 static const struct gm_free fake_done = {.after = GM_FREE_AFTER_NOTHING};
 
 static struct gm_driver fake_real, fake_driver;
 static struct {
 	unsigned calls[FAKE_N];
-	unsigned fail[FAKE_N]; /* this call from now on fails once; 0: none */
-	unsigned fail_any;     /* likewise, whatever it is */
-	unsigned fail_more;    /* as many that map after it fail, too */
-	enum fake_call failed; /* the first of them */
+	unsigned fail[FAKE_N]; /* countdown: the call that brings it to 0 fails once; 0: none */
+	unsigned fail_any;     /* the same for calls of any kind */
+	unsigned fail_more;    /* number of further mapping calls that fail after it */
+	enum fake_call failed; /* the kind of the first failed call */
 	unsigned unreleased;   /* releases that failed */
 	CUresult with;
-	uint64_t largest; /* no handle is longer */
+	uint64_t largest; /* longest handle allowed */
 	bool refuse_exportable;
 	CUmemAllocationProp prop; /* of the last handle asked for */
 	CUmemAccessDesc access[8];
@@ -50,7 +49,7 @@ static struct {
 	struct {
 		CUdeviceptr at;
 		uint64_t size;
-	} maps[256]; /* what is mapped */
+	} maps[256]; /* current mappings */
 	unsigned n_maps;
 	void (*visit)(enum fake_call call); /* at the beginning of each call */
 } fake;
@@ -137,7 +136,8 @@ static CUresult fake_unmap(CUdeviceptr address, size_t size)
 	return result ? result : fake_real.cuMemUnmap(address, size);
 }
 
-/* A release that fails has released nothing here; the pool says so once and forgets the handle. */
+/* A release that fails leaves the handle allocated; the pool reports it once and forgets the
+ * handle. */
 static CUresult fake_release(CUmemGenericAllocationHandle handle)
 {
 	CUresult result = fake_enter(FAKE_RELEASE);
@@ -186,7 +186,7 @@ static inline struct gm_pool *fake_pool(uint64_t memory, uint64_t limit)
 	return pool;
 }
 
-/* End the pool; nothing it took from the driver may be left. */
+/* End the pool; all memory it took from the driver must be released. */
 static inline void fake_end(struct gm_pool *pool, const char *name)
 {
 	struct gm_null_totals totals;
@@ -211,7 +211,7 @@ static inline struct gm_pool_stats fake_stats(const struct gm_pool *pool)
 	return stats;
 }
 
-/* A block of `size` bytes of context 1; base 0 when refused. */
+/* A block of `size` bytes in context 1; base 0 if refused. */
 static inline struct gm_block fake_alloc(struct gm_pool *pool, uint64_t size)
 {
 	struct gm_block block = {0};

@@ -18,7 +18,7 @@ static struct gm_ring ring;
 static struct gm_context *context;
 static CUdeviceptr device;
 
-/* As it began; its threads stay. */
+/* Reset the ring; its threads stay. */
 static inline void ring_reset(void)
 {
 	if (ring.slots)
@@ -32,7 +32,7 @@ static inline void ring_reset(void)
 	atomic_store(&ring.taken, false);
 }
 
-/* A driver, a context, device memory, and a ring that has made no slots yet. */
+/* A driver, a context, device memory, and a ring without slots. */
 static inline void set_up(unsigned threads, size_t room)
 {
 	CUresult ignored;
@@ -48,7 +48,7 @@ static inline void set_up(unsigned threads, size_t room)
 	}
 }
 
-/* As the shim calls it. */
+/* Copy through the ring as the shim does. */
 static inline bool staged(const struct gm_ring_copy *copy)
 {
 	bool done = false;

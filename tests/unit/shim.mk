@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 UNIT_TESTS += tests/unit/test_context tests/unit/test_fence tests/unit/test_poll tests/unit/test_order tests/unit/test_late
 tests_unit_test_context_SOURCES = tests/unit/test_context.c tests/unit/on_sim.h
+tests_unit_test_context_LDFLAGS = -Wl,--wrap=aligned_alloc,--wrap=free
 tests_unit_test_context_LDADD = $(UNIT_LDADD)
 tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/on_sim.h
 tests_unit_test_fence_LDADD = $(UNIT_LDADD)
@@ -14,3 +15,17 @@ tests_unit_test_late_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_trim_thread
 tests_unit_test_trim_thread_SOURCES = tests/unit/test_trim_thread.c
 tests_unit_test_trim_thread_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_handle
+tests_unit_test_handle_SOURCES = tests/unit/test_handle.c shim/kernel/handle.c shim/kernel/handle.h
+tests_unit_test_handle_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
+tests_unit_test_handle_LDFLAGS = -Wl,--wrap=calloc
+tests_unit_test_handle_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_sleep_bounds
+tests_unit_test_sleep_bounds_SOURCES = tests/unit/test_sleep_bounds.c shim/sleep_bounds.h
+tests_unit_test_sleep_bounds_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_others
+tests_unit_test_others_SOURCES = tests/unit/test_others.c shim/others.c shim/others.h
+tests_unit_test_others_CPPFLAGS = $(AM_CPPFLAGS) $(GM_GLIBC)
+tests_unit_test_others_LDFLAGS = -Wl,--wrap=clock_gettime,--wrap=gm_sys_nap,--wrap=gm_node_each,--wrap=gm_node_connect \
+	-Wl,--wrap=gm_node_send,--wrap=gm_node_receive,--wrap=gm_node_disconnect
+tests_unit_test_others_LDADD = $(UNIT_LDADD)

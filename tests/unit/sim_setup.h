@@ -16,7 +16,7 @@
 CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
 #endif
 
-/* The driver's symbol, with cuda.h's type; bails out if SIM_DRIVER hides it. */
+/* The driver's symbol with cuda.h's type; bails out if SIM_DRIVER hides it. */
 #define drv(symbol) ((__typeof__(&symbol))sim_entry(#symbol))
 
 static inline void *sim_entry(const char *symbol)
@@ -29,8 +29,8 @@ static inline void *sim_entry(const char *symbol)
 	return entry;
 }
 
-/* Start anew with these settings (NULL: the default), cuInit, the primary context of device 0
- * current. */
+/* Start a new driver with these settings (NULL: the default), call cuInit, and make the primary
+ * context of device 0 current. */
 __attribute__((unused)) static CUcontext sim_start(const char *memory, const char *devices,
 						   const char *version)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random operations on a pool of the simulated driver, against a list of what should be alive. Each
- * block carries its id in its first and last bytes, so that blocks that overlap are noticed. The
- * first half of the operations frees as with GPUMEM_FREE=sync, the second as with defer.
+ * Random operations on a pool of the simulated driver, compared with a list of the live blocks.
+ * Each block carries its id in its first and last bytes, so that overlaps are found. The first half
+ * of the operations frees as with GPUMEM_FREE=sync, the second as with defer.
  *
  *   soak [--seed N] [--operations N]
  *
- * The same seed does the same. `make soak` runs ten million operations.
+ * The same seed repeats the same operations. `make soak` runs ten million.
  */
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static uint64_t below(uint64_t n)
 	return (state >> 20) % n;
 }
 
-/* --- what the pool asks for --- */
+/* --- callbacks of the pool --- */
 
 static uint64_t clock_fake(void)
 {
@@ -116,7 +116,7 @@ static bool is_signed(const struct gm_block *block)
 	return *word(block->base) == block->id && *word(block->base + block->held - 8) == block->id;
 }
 
-/* Some sizes come again and again, as they do in programs. */
+/* Some sizes recur, as in programs. */
 static uint64_t random_size(void)
 {
 	static const uint64_t often[] = {512, 4096, 100000, 3 * GM_MIB, 20 * GM_MIB};
@@ -230,7 +230,7 @@ static const char *rare(void)
 
 static const char *step(uint64_t i)
 {
-	bool filling = i / 2000 % 2 == 0; /* waves, so that all fills up and empties */
+	bool filling = i / 2000 % 2 == 0; /* waves: the pool fills up and empties */
 	now++;
 	if (below(256) == 0)
 		return rare();

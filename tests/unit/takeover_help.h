@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The code of a context, as far as a takeover reads and writes it, in memory of a test: functions
- * of the driver and of the helper, 1 KiB each, and the lines of it that multiprocessors hold until
- * another module was launched. The driver's functions (of which the words that count here are
- * driver 580's) switch to a stack of their own and call what does the work.
+ * The part of a context's code that a takeover reads and writes, in memory of the test: functions
+ * of the driver and of the helper, 1 KiB each, and the cached lines that multiprocessors keep until
+ * another module is launched. The driver's functions (with the instruction words of driver 580
+ * where a takeover reads them) switch to a stack of their own and call the worker function.
  */
 #ifndef GM_TESTS_TAKEOVER_HELP_H
 #define GM_TESTS_TAKEOVER_HELP_H
@@ -18,7 +18,7 @@
 #define FAKE_CALL 0x7943u
 #define FAKE_RETURN 0x7950u
 
-/* Groups of functions, each by gm_takeover_function; and one more. */
+/* Groups of functions, each indexed by gm_takeover_function, and one more function. */
 enum fake_function {
 	FAKE_DRIVER,
 	FAKE_WORK = FAKE_DRIVER + GM_TAKEOVER_FUNCTIONS,
@@ -27,14 +27,14 @@ enum fake_function {
 	FAKE_CALLS_OURS = FAKE_CALLS + GM_TAKEOVER_FUNCTIONS,
 	FAKE_FUNCTIONS
 };
-/* Of the driver's functions: instructions that matter. */
+/* Positions of the relevant instructions in the driver's functions. */
 enum { FAKE_SWITCHES = 19, FAKE_WORKS = 26, FAKE_RETURNS = 51, FAKE_CALLS_AT = 5 };
 
 struct fake_code {
 	_Alignas(1024) struct gm_insn f[FAKE_FUNCTIONS][GM_HELPER_CODE];
 	struct gm_insn line[GM_TAKEOVER_FUNCTIONS], original[GM_TAKEOVER_FUNCTIONS];
 	enum gm_call_form form;
-	int deaf; /* the store that has no effect: 1 the first, ...; 0: none */
+	int deaf; /* number of the store without effect, from 1; 0: none */
 	int stores;
 };
 
@@ -55,7 +55,7 @@ static inline void fake_calls(struct fake_code *c, unsigned function, unsigned t
 	c->f[function][9] = (struct gm_insn){FAKE_RETURN, 0};
 }
 
-/* As it is before a takeover. */
+/* The code before a takeover. */
 static inline void fake_reset(struct fake_code *c, enum gm_call_form form)
 {
 	memset(c, 0, sizeof *c);
@@ -82,7 +82,7 @@ static inline bool fake_is_native(const struct fake_code *c)
 	return native;
 }
 
-/* Does an instruction in the place of the work's call go to ours? */
+/* Does the instruction at the place of the worker's call lead to our function? */
 static inline bool fake_is_taken(const struct fake_code *c, struct gm_insn insn, unsigned i)
 {
 	return (insn.low & 0xffff) == FAKE_CALL &&
@@ -122,24 +122,32 @@ static inline void fake_read(const struct fake_code *c, struct gm_helper_answer 
 			     void **args)
 {
 	uint64_t from = *(uint64_t *)args[0];
-	unsigned n = *(unsigned *)args[1];
-	if (from < fake_at(c, 0) ||
-	    from + n * sizeof(struct gm_insn) > fake_at(c, FAKE_FUNCTIONS) || n > GM_HELPER_CODE)
+	unsigned place = *(unsigned *)args[1];
+	size_t size = GM_HELPER_CODE * sizeof(struct gm_insn);
+	if (from < fake_at(c, 0) || from + size > fake_at(c, FAKE_FUNCTIONS) ||
+	    place >= GM_HELPER_PLACES)
 		abort();
-	memcpy(answer->code, (void *)(uintptr_t)from, n * sizeof(struct gm_insn));
+	memcpy(answer->code[place], (void *)(uintptr_t)from, size);
 }
 
-/* Memory of ours must never get to the driver's free. */
-static inline void fake_write(struct fake_code *c, void **args)
+/* Memory of our heap must never reach the driver's free. */
+static inline void fake_write(struct fake_code *c, struct gm_helper_answer *answer, void **args)
 {
 	struct gm_insn *to = *(struct gm_insn **)args[0];
+	struct gm_insn insn = {*(uint64_t *)args[1], *(uint64_t *)args[2]};
+	unsigned before = *(unsigned *)args[3];
 	bool found = false, gives = false;
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		found = found || to == &c->f[FAKE_DRIVER + i][FAKE_WORKS];
 	if (!found)
 		abort();
+	if (before == 0)
+		answer->written = 0;
+	if (answer->written != before)
+		return;
 	if (++c->stores != c->deaf)
-		*to = (struct gm_insn){*(uint64_t *)args[1], *(uint64_t *)args[2]};
+		*to = insn;
+	answer->written += gm_insn_same(*to, insn);
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		if (fake_is_taken(c, c->f[FAKE_DRIVER + i][FAKE_WORKS], i))
 			gives = gives || i != GM_TAKEOVER_FREE;
@@ -148,7 +156,13 @@ static inline void fake_write(struct fake_code *c, void **args)
 		abort();
 }
 
-/* Another module is run: the lines are those of now. */
+/* Checks only the test's own fields of the answer. */
+static inline bool fake_went_well(const struct gm_helper_answer *answer)
+{
+	return !answer->refused && !answer->elsewhere && !answer->damaged;
+}
+
+/* Another module is launched: the cached lines are loaded anew. */
 static inline void fake_drop_lines(struct fake_code *c)
 {
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)

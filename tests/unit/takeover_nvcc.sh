@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# helper.sh compiles the helper of every policy, also as the driver does for a GPU that this build has no code for: malloc and
-# free fit the stack of the driver's malloc. It fails where they do not. Prints TAP; $NVCC is the compiler, $srcdir the source
-# folder.
+# helper.sh compiles the helper of every policy, also as the driver does for a GPU that this build has no code
+# for. malloc and free fit the stack of the driver's malloc; helper.sh fails if they do not. Prints TAP; $NVCC
+# is the compiler, $srcdir the source folder.
 top=${srcdir:-.}
 limit=512
 
@@ -29,7 +29,7 @@ for policy in $(sed -n 's/^GM_POLICY("[^"]*", *\([a-z0-9_]*\),.*/\1/p' "$top/src
 	sed 's/^/# /' "$out/said"
 done
 
-# Take that many bytes more in malloc of bump, and bind; `again`: what gm_bump_pile calls then.
+# Add that many bytes to the stack of bump's malloc, and bind; `again`: the next call of gm_bump_pile.
 again=
 piled() { # piled BYTES
 	rm -rf "$out/src"
@@ -48,7 +48,7 @@ check "4 KiB more fail the build" $((! $?))
 said=$(cat "$out/said")
 [[ $said =~ ^'helper.sh: malloc and free of bump take '([0-9]+)" bytes of stack on sm_$oldest, and have $limit: gm_helper_aligned "[0-9]+', gm_helper_malloc '[0-9]+', gm_bump_pile 4'[0-9]{3}$ ]]
 check "one line names them: $said" $?
-rest=$((limit - BASH_REMATCH[1] + 4096)) # for the pile
+rest=$((limit - BASH_REMATCH[1] + 4096)) # bytes left for the pile
 piled $rest
 check "$limit bytes, $rest of them for the pile, are as many as there are" $?
 piled $((rest + 16))

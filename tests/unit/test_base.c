@@ -14,7 +14,7 @@
 #include "base/lock.h"
 #include "base/msg.h"
 
-/* uthash that cannot get memory while `starved` is set. */
+/* uthash allocations fail while `starved` is set. */
 static bool starved;
 #define uthash_malloc(n) (starved ? NULL : malloc(n))
 #include "base/hash.h"
@@ -28,8 +28,8 @@ static void arrays(void)
 	for (int i = 0; i < 1000; i++)
 		pushed = pushed && gm_array_push(&a, i * i);
 	TAP_OK(pushed && a.n == 1000 && a.at[999] == 999 * 999 && a.room >= 1000, "an array grows");
-	TAP_OK(!gm_array_reserve(&a, SIZE_MAX / 2), "what cannot be had is refused");
-	TAP_OK(a.n == 1000 && a.at[31] == 961, "and leaves the array as it was");
+	TAP_OK(!gm_array_reserve(&a, SIZE_MAX / 2), "an impossible size is refused");
+	TAP_OK(a.n == 1000 && a.at[31] == 961, "a refused reservation leaves the array unchanged");
 	gm_array_free(&a);
 	TAP_OK(!a.at && a.n == 0 && a.room == 0, "a freed array is an empty one");
 }
@@ -48,10 +48,10 @@ static void hashing(void)
 	starved = false;
 	table = NULL;
 	HASH_ADD_INT(table, key, &two);
-	TAP_OK(!gm_hash_failed(&two), "with memory it goes in");
+	TAP_OK(!gm_hash_failed(&two), "with memory an entry is added");
 	int key = 2;
 	HASH_FIND_INT(table, &key, found);
-	TAP_OK(found == &two, "and is found");
+	TAP_OK(found == &two, "the entry is found");
 	HASH_CLEAR(hh, table);
 }
 
@@ -85,7 +85,7 @@ static void never_taken(void)
 	gm_rwlock_release(&lock);
 }
 
-/* Does a child that does this die of SIGABRT? */
+/* Does a child that runs this die of SIGABRT? */
 static bool aborts(void (*what)(void))
 {
 	int status;
@@ -105,10 +105,10 @@ static void locks(void)
 #ifdef GM_DEBUG
 	TAP_OK(aborts(wrong_order), "locks against their order");
 	TAP_OK(aborts(twice), "two locks of one rank");
-	TAP_OK(aborts(never_taken), "a release of what is not held");
+	TAP_OK(aborts(never_taken), "a release of a lock that is not held aborts");
 	gm_lock_take(&low);
 	TAP_OK(!gm_lock_none_held(GM_LOCK_RANK_POOL, GM_LOCK_RANK_LOG), "a held lock is known");
-	TAP_OK(gm_lock_none_held(GM_LOCK_RANK_TABLE, GM_LOCK_RANK_COUNT), "and no other");
+	TAP_OK(gm_lock_none_held(GM_LOCK_RANK_TABLE, GM_LOCK_RANK_COUNT), "no other lock is held");
 	gm_lock_release(&low);
 #else
 	TAP_OK(gm_lock_none_held(GM_LOCK_RANK_CAPTURE, GM_LOCK_RANK_COUNT),
@@ -123,7 +123,7 @@ static void distances(void)
 	memset(longest, 'x', 64);
 	TAP_IS(gm_distance("kitten", "sitting"), 3, "two letters changed, one added");
 	TAP_IS(gm_distance("", "abc"), 3, "nothing");
-	TAP_IS(gm_distance("abc", "abc"), 0, "the same");
+	TAP_IS(gm_distance("abc", "abc"), 0, "equal texts have distance 0");
 	TAP_IS(gm_distance(longest, longest), UINT_MAX, "a word too long is near to none");
 	TAP_IS(gm_distance(longest + 1, longest + 1), 0, "63 letters are not too long");
 }
@@ -162,9 +162,9 @@ static void messages(void)
 #define TURNS 50000
 
 static struct gm_futex_lock quick;
-static uint64_t turns; /* under it */
+static uint64_t turns; /* protected by `quick` */
 
-/* Now and then the one who has it is put off the processor, so that others wait. */
+/* Now and then the owner of the lock yields the processor, so that others wait. */
 static void *take_turns(void *arg)
 {
 	for (unsigned i = 0; i < TURNS; i++) {
@@ -192,9 +192,9 @@ static void quick_locks(void)
 		pthread_create(&threads[i], NULL, take_turns, NULL);
 	for (unsigned i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	TAP_IS(turns, 4 * TURNS, "of four threads one has it at a time");
+	TAP_IS(turns, 4 * TURNS, "one of four threads has the lock at a time");
 	TAP_OK(atomic_load(&quick.word) == GM_FUTEX_LOCK_FREE && errno == EDOM,
-	       "and nobody at last");
+	       "at the end no thread has the lock");
 }
 
 int main(void)

@@ -12,7 +12,7 @@ static void without_context(void)
 	CUresult result = CUDA_SUCCESS;
 	sim_set_current(NULL);
 	TAP_OK(!gm_context_current(&sim, &result), "no context is current");
-	TAP_IS(result, CUDA_ERROR_INVALID_CONTEXT, "and the driver's answer says so");
+	TAP_IS(result, CUDA_ERROR_INVALID_CONTEXT, "the driver's error is returned");
 	TAP_OK(!gm_context_of(&sim, NULL, &result), "NULL is no context");
 	TAP_OK(!gm_context_find(0), "no context has key 0");
 }
@@ -25,53 +25,59 @@ static void two_contexts(void)
 	struct gm_context *first = gm_context_current(&sim, &result);
 	struct gm_context *second = gm_context_of(&sim, b, &result);
 	TAP_OK(first && second && first != second, "two contexts are two");
-	TAP_OK(first->key && second->key && first->key != second->key, "with keys of their own");
-	TAP_OK(first->handle == a && first->ordinal == 0 && first->device == 0, "the first");
-	TAP_OK(second->handle == b && second->ordinal == 1, "the second, on the other device");
-	TAP_OK(first->probe && second->probe, "each has its event to ask");
+	TAP_OK(first->key && second->key && first->key != second->key,
+	       "contexts have keys of their own");
+	TAP_OK(first->handle == a && first->ordinal == 0 && first->device == 0,
+	       "the first context has its handle and device");
+	TAP_OK(second->handle == b && second->ordinal == 1,
+	       "the second context is on the other device");
+	TAP_OK(first->probe && second->probe, "each context has its probe event");
 	sim.cuCtxGetCurrent(&now);
-	TAP_OK(now == a, "looking at one does not make it current");
-	TAP_OK(gm_context_current(&sim, &result) == first, "the same one the second time");
-	TAP_OK(gm_context_find(second->key) == second, "found by its key");
+	TAP_OK(now == a, "reading a context does not make it current");
+	TAP_OK(gm_context_current(&sim, &result) == first,
+	       "the same context is found the second time");
+	TAP_OK(gm_context_find(second->key) == second, "a context is found by its key");
 
 	uint64_t key = second->key;
 	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(b);
-	TAP_IS(gm_context_gone(b), key, "a destroyed one answers with its key");
-	TAP_IS(gm_context_gone(b), 0, "once");
-	TAP_OK(gm_context_find(key) == second && atomic_load(&second->gone), "it stays, as gone");
-	TAP_IS(gm_context_gone((CUcontext)&key), 0, "one that was never seen");
+	TAP_IS(gm_context_gone(b), key, "the end of a context returns its key");
+	TAP_IS(gm_context_gone(b), 0, "a context ends once");
+	TAP_OK(gm_context_find(key) == second && atomic_load(&second->gone),
+	       "an ended context stays, marked as gone");
+	TAP_IS(gm_context_gone((CUcontext)&key), 0, "an unknown context has no key");
 	sim_set_current(a);
-	TAP_OK(gm_context_current(&sim, &result) == first, "the other one is current");
+	TAP_OK(gm_context_current(&sim, &result) == first, "the other context is current");
 	gm_context_gone(a);
-	TAP_OK(gm_context_current(&sim, &result) != first, "but not once it is gone");
+	TAP_OK(gm_context_current(&sim, &result) != first, "an ended context is not current");
 	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(a);
 	gm_context_gone(a);
 }
 
-/* After a reset the driver hands the same CUcontext out again. */
+/* After a reset the driver reuses the same CUcontext value. */
 static void primary_reset(void)
 {
 	CUresult result;
 	CUcontext handle = sim_primary(0);
 	sim_set_current(handle);
 	struct gm_context *before = gm_context_current(&sim, &result);
-	TAP_IS(gm_context_primary_gone(0), 0, "nobody said which is the primary one");
+	TAP_IS(gm_context_primary_gone(0), 0, "no primary context is known");
 	gm_context_remember_primary(0, handle);
 	SIM(cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000)(0);
-	TAP_IS(gm_context_primary_gone(0), before->key, "the primary one is reset");
+	TAP_IS(gm_context_primary_gone(0), before->key, "the primary context is reset");
 	CUcontext again = sim_primary(0);
-	TAP_OK(again == handle, "the handle comes back");
+	TAP_OK(again == handle, "the handle is reused");
 	sim_set_current(again);
 	struct gm_context *after = gm_context_current(&sim, &result);
-	TAP_OK(after && after != before && after->key != before->key, "as another context");
+	TAP_OK(after && after != before && after->key != before->key,
+	       "the reused handle is another context");
 }
 
-/* What the driver refuses while it is asked about a context that nobody has seen. */
+/* Refused driver calls while gpumem asks about a context for the first time. */
 static void refused(void)
 {
 	static const struct {
 		const char *call;
-		bool without; /* there is a context, without an event to ask */
+		bool without; /* the context is known, without an event to ask */
 	} cases[] = {
 		{"cuCtxGetCurrent", false}, {"cuCtxPushCurrent_v2", false},
 		{"cuCtxGetDevice", false},  {"cuEventCreate", true},
@@ -90,7 +96,7 @@ static void refused(void)
 		TAP_OK(cases[i].without ? context && !context->probe : !context,
 		       cases[i].without ? "it goes without an event" : "there is no context");
 		sim.cuCtxGetCurrent(&now);
-		TAP_OK(now == handle, "what is current stays");
+		TAP_OK(now == handle, "the current context does not change");
 		unsigned left = gm_sim_calls("cuEventCreate") - made;
 		left -= gm_sim_calls("cuEventDestroy_v2") - destroyed;
 		TAP_IS(left, strcmp(cases[i].call, "cuEventCreate") == 0, "no event is left");
@@ -98,7 +104,7 @@ static void refused(void)
 		gm_context_gone(handle);
 	}
 	TAP_IS(gm_context_primary_gone(-1), 0, "no device has this number");
-	TAP_IS(gm_context_primary_gone(100000), 0, "nor this");
+	TAP_IS(gm_context_primary_gone(100000), 0, "no device has so large a number");
 }
 
 static bool may_enter(struct gm_context *c)
@@ -109,7 +115,7 @@ static bool may_enter(struct gm_context *c)
 	return entered;
 }
 
-/* The pool keeps out while a call of the program may end the context. */
+/* The pool leaves a context alone while a call of the program may end it. */
 static void ends(void)
 {
 	CUresult result;
@@ -117,15 +123,93 @@ static void ends(void)
 	struct gm_context *c = gm_context_of(&sim, handle, &result);
 	TAP_OK(may_enter(c), "a context may be entered");
 	TAP_OK(gm_context_ending(handle) == c, "a call of the program may end it");
-	TAP_OK(!may_enter(c), "not meanwhile");
+	TAP_OK(!may_enter(c), "a context may not be entered while it may end");
 	gm_context_ended(c);
-	TAP_OK(may_enter(c), "it did not end, and may be entered again");
+	TAP_OK(may_enter(c), "a context that did not end may be entered again");
 	gm_context_ending(handle);
 	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(handle);
 	gm_context_gone(handle);
 	gm_context_ended(c);
-	TAP_OK(!may_enter(c), "and never once it has ended");
-	TAP_OK(!gm_context_ending(handle), "nor does it end again");
+	TAP_OK(!may_enter(c), "an ended context may never be entered");
+	TAP_OK(!gm_context_ending(handle), "an ended context does not end again");
+}
+
+static PFN_cuCtxGetDevice_v2000 get_device;
+static struct gm_context *faster;
+static void *last_made, *slower; /* memory */
+
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+	return last_made = __real_aligned_alloc(alignment, size);
+}
+
+void __wrap_free(void *memory)
+{
+	if (memory == slower)
+		slower = NULL;
+	__real_free(memory);
+}
+
+/* Imitates a race: another thread sees the context first, while this one asks for its device. */
+static CUresult seen_meanwhile(CUdevice *device)
+{
+	CUresult result;
+	CUcontext handle;
+	slower = last_made;
+	sim.cuCtxGetDevice = get_device;
+	sim.cuCtxGetCurrent(&handle);
+	faster = gm_context_of(&sim, handle, &result);
+	return get_device(device);
+}
+
+static void another_is_faster(void)
+{
+	CUresult result;
+	CUcontext handle = sim_context(0);
+	unsigned made = gm_sim_calls("cuEventCreate"),
+		 destroyed = gm_sim_calls("cuEventDestroy_v2");
+	get_device = sim.cuCtxGetDevice;
+	sim.cuCtxGetDevice = seen_meanwhile;
+	TAP_OK(gm_context_of(&sim, handle, &result) == faster && faster,
+	       "the context of the thread that was faster is the one");
+	TAP_IS(gm_sim_calls("cuEventCreate") - made, 2, "both threads made an event");
+	TAP_IS(gm_sim_calls("cuEventDestroy_v2") - destroyed, 1, "one event remains");
+	TAP_OK(!slower, "the memory of one context remains");
+	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(handle);
+	gm_context_gone(handle);
+}
+
+/* Green contexts of two devices. Their handles are compared, never followed. */
+static void green(void)
+{
+	CUresult result;
+	CUdevice device = -1;
+	int names[2];
+	CUcontext primary[2];
+	for (int i = 0; i < 2; i++) {
+		primary[i] = sim_context(i);
+		TAP_OK(gm_context_remember_green((CUcontext)&names[i], primary[i], i),
+		       "a green context");
+	}
+	for (int i = 0; i < 2; i++)
+		TAP_OK(gm_context_of(&sim, (CUcontext)&names[i], &result) ==
+			       gm_context_of(&sim, primary[i], &result),
+		       "is its primary one");
+	TAP_OK(gm_context_green_gone((CUcontext)&names[1], &device) && device == 1,
+	       "it ends, on its device");
+	TAP_OK(!gm_context_green_gone((CUcontext)&names[1], &device),
+	       "a green context is forgotten once");
+	TAP_OK(gm_context_green_gone((CUcontext)&names[0], &device) && device == 0,
+	       "so does the other one");
+	for (int i = 0; i < 2; i++) {
+		SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(primary[i]);
+		gm_context_gone(primary[i]);
+	}
 }
 
 static pthread_barrier_t line;
@@ -167,6 +251,8 @@ int main(void)
 		primary_reset();
 		refused();
 		ends();
+		another_is_faster();
+		green();
 		first_sight_at_once();
 		gm_context_forget_all();
 		TAP_OK(!gm_context_find(1), "forgotten");

@@ -38,9 +38,11 @@ static void test_basics(void)
 {
 	gm_counter_add(0, GM_C_allocate_bytes, 100);
 	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 100, "counted before there is a page");
-	TAP_IS(gm_counter_get(1, GM_C_allocate_bytes), 0, "devices are apart");
-	TAP_IS(gm_counter_change(2, GM_C_foreign, 7), 7, "change answers what the counter becomes");
-	TAP_IS(gm_counter_change(2, GM_C_foreign, -(uint64_t)3), 4, "also when it falls");
+	TAP_IS(gm_counter_get(1, GM_C_allocate_bytes), 0, "devices have separate counters");
+	TAP_IS(gm_counter_change(2, GM_C_foreign, 7), 7,
+	       "change returns the new value of the counter");
+	TAP_IS(gm_counter_change(2, GM_C_foreign, -(uint64_t)3), 4,
+	       "change returns the new value of a falling counter");
 	gm_counter_add(5, GM_C_captures, 2);
 	TAP_IS(gm_counter_get(0, GM_C_captures), 2, "process counters ignore the device");
 	gm_counter_add(1000, GM_C_free_calls, 3);
@@ -49,20 +51,21 @@ static void test_basics(void)
 	TAP_OK(gm_counter_raise(0, GM_C_mapped_peak, 7), "a peak rises");
 	TAP_OK(!gm_counter_raise(0, GM_C_mapped_peak, 7) &&
 		       !gm_counter_raise(0, GM_C_mapped_peak, 6),
-	       "but not to what it was, nor below");
+	       "a counter is not raised to its value, nor below");
 	in_threads(THREADS, add_many);
 	TAP_IS(gm_counter_get(1, GM_C_allocate_calls), THREADS * TURNS, "no count is lost");
 	TAP_IS(gm_counter_get(1, GM_C_live_blocks), THREADS / 2 * TURNS,
-	       "nor of one that rises in some threads and falls in others");
-	TAP_IS(gm_counter_get(1, GM_C_map_calls), THREADS * TURNS, "nor where threads share");
+	       "no count is lost of a counter that rises in some threads and falls in others");
+	TAP_IS(gm_counter_get(1, GM_C_map_calls), THREADS * TURNS,
+	       "no count is lost in threads that share a row");
 	uint64_t fences = 0;
 	for (unsigned device = 0; device < 7; device++)
 		fences += gm_counter_get(device, GM_C_fences);
-	TAP_IS(fences, THREADS * TURNS, "nor in threads that use several devices");
-	TAP_IS(gm_counter_get(1, GM_C_requested_peak), THREADS * TURNS - 1, "nor a peak");
+	TAP_IS(fences, THREADS * TURNS, "no count is lost in threads that use several devices");
+	TAP_IS(gm_counter_get(1, GM_C_requested_peak), THREADS * TURNS - 1, "no peak is lost");
 }
 
-/* What the parts of a page have of a counter of a device, and how many of its rows are in use. */
+/* A device counter summed over the parts of a page, and the number of rows in use. */
 static uint64_t parts_of(const struct gm_parts *parts, unsigned device, enum gm_counter counter,
 			 unsigned *rows)
 {
@@ -78,7 +81,7 @@ static uint64_t parts_of(const struct gm_parts *parts, unsigned device, enum gm_
 	return sum;
 }
 
-/* The descriptor of our memfd, as another process would find it; -1: none. */
+/* The descriptor of our memfd, found as another process would find it; -1: none. */
 static int find_memfd(void)
 {
 	char path[64], link[256];
@@ -95,29 +98,29 @@ static int find_memfd(void)
 static void test_page(void)
 {
 	TAP_IS(find_memfd(), -1, "no descriptor before the page is made");
-	TAP_OK(gm_counters_open() && gm_counters_open(), "made once");
-	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 100, "with what was counted before");
+	TAP_OK(gm_counters_open() && gm_counters_open(), "the page is made once");
+	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 100, "the page has the counts from before");
 	int fd = find_memfd();
-	TAP_OK(fd >= 200, "it is found by its name, out of the way of small numbers");
+	TAP_OK(fd >= 200, "the descriptor is found by its name, above the small numbers");
 	const struct gm_counter_live *live = mmap(NULL, sizeof *live, PROT_READ, MAP_SHARED, fd, 0);
 	const struct gm_counter_page *page = &live->page;
 	unsigned rows;
-	if (!TAP_OK(live != MAP_FAILED, "others can map it"))
+	if (!TAP_OK(live != MAP_FAILED, "another process can map the page"))
 		return;
 	gm_counter_add(0, GM_C_allocate_bytes, 11);
 	TAP_IS(page->value[1][GM_C_allocate_bytes] +
 		       parts_of(&live->parts, 0, GM_C_allocate_bytes, &rows),
-	       111, "and see what is counted now");
-	TAP_IS(page->value[2][GM_C_map_calls], THREADS * TURNS, "in the page, or");
+	       111, "readers see later counts");
+	TAP_IS(page->value[2][GM_C_map_calls], THREADS * TURNS, "a count is in the page");
 	TAP_IS(parts_of(&live->parts, 1, GM_C_allocate_calls, &rows), THREADS * TURNS,
-	       "in the rows of threads");
+	       "or a count is in the rows of threads");
 	TAP_IS(page->value[0][GM_C_captures], 2, "row 0 is the process");
 	TAP_OK(!memcmp(page->head.magic, GM_PAGE_MAGIC, 8) &&
 		       page->head.counters == GM_COUNTER_COUNT &&
 		       page->head.version == GM_PAGE_SPLIT && live->parts.rows == GM_PART_ROWS &&
 		       page->head.pid == (uint32_t)getpid(),
-	       "it says what it is");
-	TAP_OK(ftruncate(fd, 0) && errno == EPERM, "nobody can shorten it");
+	       "the page identifies itself");
+	TAP_OK(ftruncate(fd, 0) && errno == EPERM, "the page cannot be shortened");
 }
 
 static void test_fork(void)
@@ -132,10 +135,11 @@ static void test_fork(void)
 	}
 	wait(&status);
 	TAP_IS(status, 0, "a forked child counts from zero, in a page of its own");
-	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 111, "and not in its parent's");
+	TAP_IS(gm_counter_get(0, GM_C_allocate_bytes), 111,
+	       "a child does not count in its parent's page");
 }
 
-/* Run with a limit on a resource, in a child; 0: the page was made, 1: it was refused. */
+/* Run in a child with a limit on a resource; 0: the page was made, 1: it was refused. */
 static int open_limited(int resource, rlim_t most)
 {
 	int status;
@@ -163,7 +167,8 @@ static int open_limited(int resource, rlim_t most)
 static void test_limits(void)
 {
 	TAP_IS(open_limited(RLIMIT_NOFILE, 3), 1, "no descriptor: counted in private");
-	TAP_IS(open_limited(RLIMIT_FSIZE, 0), 1, "no page: likewise, and no descriptor is left");
+	TAP_IS(open_limited(RLIMIT_FSIZE, 0), 1,
+	       "no page: counted in private, and no descriptor is left");
 	TAP_IS(open_limited(RLIMIT_NOFILE, 100), 0, "few descriptors: it takes a low one");
 }
 
@@ -173,7 +178,7 @@ static void *add_one(void *arg)
 	return NULL;
 }
 
-/* Adds to `count` devices at once: a row each. */
+/* Adds to `count` devices at once: one row each. */
 static void *add_everywhere(void *arg)
 {
 	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)
@@ -199,7 +204,7 @@ static uint64_t all_frees(void)
 	return sum;
 }
 
-/* More threads than there are rows for: one after the other, then at once. */
+/* More threads than rows: first one after the other, then at once. */
 static void test_rows(void)
 {
 	struct gm_counter_live *live =
@@ -208,15 +213,15 @@ static void test_rows(void)
 	unsigned rows;
 	gm_counters_forget();
 	gm_counters_move(live);
-	gm_counter_add(3, GM_C_captures, 1); /* of the process: takes none */
+	gm_counter_add(3, GM_C_captures, 1); /* counter of the process: takes no row */
 	for (unsigned i = 0; i < 4 * GM_PART_ROWS; i++)
 		in_threads(1, add_one);
 	TAP_IS(gm_counter_get(0, GM_C_free_calls), 4 * GM_PART_ROWS,
 	       "%d threads, one after the other", 4 * GM_PART_ROWS);
 	TAP_IS(parts_of(&live->parts, 0, GM_C_free_calls, &rows), 4 * GM_PART_ROWS,
-	       "each had a row of its own");
-	TAP_IS(rows, GM_PART_ROWS, "that of one that had ended, once all were used");
-	TAP_IS(live->page.value[1][GM_C_free_calls], 0, "and none counted in the page");
+	       "each thread had a row of its own");
+	TAP_IS(rows, GM_PART_ROWS, "rows of ended threads are reused once all were used");
+	TAP_IS(live->page.value[1][GM_C_free_calls], 0, "no thread counted in the page");
 	gm_counters_forget();
 	memset(live, 0, sizeof *live);
 	gm_counters_move(live);
@@ -228,12 +233,13 @@ static void test_rows(void)
 	for (unsigned row = 0; row < GM_PAGE_ROWS; row++)
 		shared += live->page.value[row][GM_C_free_calls];
 	TAP_IS(shared, 2 * (THREADS * GM_COUNTER_DEVICES - GM_PART_ROWS),
-	       "which are as many as there were rows too few");
+	       "only the surplus threads share");
 	gm_counters_move(NULL);
 	TAP_IS(all_frees(), (uint64_t)2 * THREADS * GM_COUNTER_DEVICES,
-	       "moved elsewhere, the sums are the same");
+	       "after the page moves the sums are the same");
 	in_threads(1, add_everywhere);
-	TAP_IS(all_frees(), (uint64_t)(2 * THREADS + 1) * GM_COUNTER_DEVICES, "and go on");
+	TAP_IS(all_frees(), (uint64_t)(2 * THREADS + 1) * GM_COUNTER_DEVICES,
+	       "counting goes on after the move");
 	struct gm_counter_page *whole = calloc(1, sizeof *whole);
 	gm_counters_copy(whole);
 	TAP_OK(whole->value[1][GM_C_free_calls] == 2 * THREADS + 1 &&
@@ -290,7 +296,7 @@ static void test_samples(void)
 	TAP_OK(f.internal == 60 && f.external == 0.75 && f.external_remap == 0.5 &&
 		       f.unreclaimable == 80 && f.utilisation == 0.4,
 	       "peaks");
-	/* a byte for a tenth of a microsecond, ten million times: nothing is rounded away */
+	/* one byte for a tenth of a microsecond, ten million times: no rounding to 0 */
 	s.requested = s.handed_out = s.mapped = 1;
 	for (uint64_t i = 0; i <= 10000000; i++)
 		gm_sample_count(4, SECOND + i * 100, &s);
@@ -306,14 +312,14 @@ static void test_due(void)
 	gm_sample_start(100);
 	TAP_OK(gm_log_sample_due(0, 1000), "the first is due at once");
 	TAP_OK(!gm_log_sample_due(0, 1099) && gm_log_sample_due(1, 1099), "each device by itself");
-	TAP_OK(gm_log_sample_due(0, 1100), "and the next after the interval");
+	TAP_OK(gm_log_sample_due(0, 1100), "the next sample is due after the interval");
 	TAP_OK(gm_log_sample_next(0) == 1200 && gm_log_sample_next(1) == 1199,
-	       "which can be asked beforehand");
-	TAP_IS(gm_log_sample_next(4), 0, "of a device without any it is at once");
+	       "the time of the next sample can be read beforehand");
+	TAP_IS(gm_log_sample_next(4), 0, "the first sample of another device is due at once");
 	gm_sample_start(0);
-	TAP_OK(gm_log_sample_due(2, 5) && gm_log_sample_due(2, 5), "0: always");
+	TAP_OK(gm_log_sample_due(2, 5) && gm_log_sample_due(2, 5), "interval 0: always due");
 	gm_sample_stop();
-	TAP_OK(!gm_log_sample_due(2, 9), "none after the end");
+	TAP_OK(!gm_log_sample_due(2, 9), "no sample is due after the end");
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A crew: each job is run by the threads that come, threads end after a while and are made again,
- * and none runs a job that is over. The files are included to shorten the time and to refuse
- * threads.
+ * A crew of threads. Each job is run by the threads that arrive in time; idle threads end after a
+ * while and are made again; no thread runs a finished job. The files are included to shorten the
+ * times and to refuse threads.
  */
 #include <errno.h>
 #include <sched.h>
@@ -53,7 +53,7 @@ struct count {
 	unsigned wanted;
 	bool open;
 };
-static atomic_uint strayed; /* members in a job that is over */
+static atomic_uint strayed; /* members that joined a finished job */
 
 static void count_body(void *arg)
 {
@@ -80,7 +80,7 @@ static void jobs(void)
 {
 	TAP_IS(count_job(THREADS, THREADS), THREADS, "all members run the first job");
 	TAP_IS(atomic_load(&made), THREADS, "each is a thread");
-	TAP_IS(atomic_load(&crew.inside), 0, "none is in a job that is over");
+	TAP_IS(atomic_load(&crew.inside), 0, "no member remains in a finished job");
 	unsigned most = 0;
 	for (unsigned i = 0; i < JOBS; i++) {
 		unsigned n = count_job(THREADS, i % (THREADS + 1));
@@ -89,8 +89,8 @@ static void jobs(void)
 	TAP_OK(most <= THREADS, "no member runs a job twice");
 	TAP_IS(count_job(2, 2), 2, "a job for two");
 	TAP_IS(count_job(THREADS, THREADS), THREADS, "the others are still there");
-	TAP_IS(atomic_load(&made), THREADS, "the same threads");
-	TAP_IS(atomic_load(&strayed), 0, "with all signals blocked, in open jobs alone");
+	TAP_IS(atomic_load(&made), THREADS, "the same threads run the next job");
+	TAP_IS(atomic_load(&strayed), 0, "threads block all signals, and join open jobs only");
 }
 
 static void ends(void)
@@ -107,7 +107,7 @@ static void ends(void)
 	while (atomic_load(&running))
 		sched_yield();
 	atomic_store(&refuse, 1);
-	TAP_IS(count_job(THREADS, 0), 0, "no thread can be made: nobody comes");
+	TAP_IS(count_job(THREADS, 0), 0, "no thread can be made: no member joins");
 	atomic_store(&refuse, 0);
 	TAP_IS(count_job(THREADS, THREADS), THREADS, "the next job tries again");
 }

@@ -18,7 +18,7 @@ static atomic_bool stop, moving;
 static atomic_uint wakes, broken, entered;
 static CUresult wake_result;
 
-/* The first that comes opens; the others find it open. */
+/* The first thread opens the door; the others find it open. */
 static CUresult wake(void)
 {
 	atomic_fetch_add(&wakes, 1);
@@ -42,13 +42,26 @@ static void *submit(void *unused)
 	return unused;
 }
 
-/* Nobody is inside while the mover moves. */
+/* Work that can wait: enters if the door is open, else carries on without. */
+static void *submit_if_open(void *unused)
+{
+	while (!atomic_load(&stop)) {
+		if (!gm_door_try())
+			continue;
+		if (atomic_load_explicit(&moving, memory_order_relaxed))
+			atomic_fetch_add(&broken, 1);
+		gm_door_leave();
+	}
+	return unused;
+}
+
+/* No thread is inside while the mover moves. */
 static void excludes(void)
 {
 	pthread_t threads[THREADS];
 	unsigned shut = 0;
 	for (unsigned i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, submit, NULL);
+		pthread_create(&threads[i], NULL, i ? submit : submit_if_open, NULL);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		unsigned before = atomic_load(&entered);
 		while (atomic_load(&entered) == before)
@@ -63,8 +76,8 @@ static void excludes(void)
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	TAP_IS(shut, ROUNDS, "the door shuts, however many come and go");
-	TAP_IS(atomic_load(&broken), 0, "and nobody is inside then");
-	TAP_OK(atomic_load(&wakes) > 0, "who finds it asleep wakes");
+	TAP_IS(atomic_load(&broken), 0, "no thread is inside while the mover moves");
+	TAP_OK(atomic_load(&wakes) > 0, "a thread that finds the process asleep wakes it");
 }
 
 static atomic_int stage;
@@ -98,7 +111,7 @@ static void bounds(void)
 	atomic_store(&stage, 2);
 	pthread_join(thread, NULL);
 	unsigned shut = 0;
-	for (unsigned i = 0; i < ENDED; i++) { /* more than there are seats */
+	for (unsigned i = 0; i < ENDED; i++) { /* more threads than seats */
 		pthread_create(&thread, NULL, end_inside, NULL);
 		pthread_join(thread, NULL);
 	}
@@ -108,7 +121,7 @@ static void bounds(void)
 	wake_result = CUDA_ERROR_OUT_OF_MEMORY;
 	TAP_IS(gm_door_enter(), CUDA_ERROR_OUT_OF_MEMORY, "a wake that fails is the answer");
 	wake_result = CUDA_SUCCESS;
-	TAP_IS(gm_door_enter(), CUDA_SUCCESS, "and the next submission wakes again");
+	TAP_IS(gm_door_enter(), CUDA_SUCCESS, "the next submission wakes again");
 	TAP_OK(gm_door_shut(gm_clock_ns() + HOUR), "the mover's own submission is not waited for");
 	gm_door_set(GM_DOOR_OPEN);
 	gm_door_leave();
@@ -129,12 +142,33 @@ static void forks(void)
 	gm_door_set(GM_DOOR_OPEN);
 }
 
+static void tries(void)
+{
+	unsigned before = atomic_load(&wakes);
+	TAP_OK(gm_door_try() && gm_door_try(), "a try enters an open door, also twice");
+	gm_door_leave();
+	gm_door_leave();
+	gm_door_enter();
+	TAP_OK(gm_door_shut(gm_clock_ns() + HOUR) && gm_door_try(),
+	       "a try inside enters a shut door, too");
+	gm_door_leave();
+	gm_door_leave();
+	TAP_OK(!gm_door_try(), "a try from outside does not enter a shut door");
+	gm_door_set(GM_DOOR_ASLEEP);
+	TAP_OK(!gm_door_try() && atomic_load(&wakes) == before, "a try does not wake the process");
+	gm_door_set(GM_DOOR_OPEN);
+	TAP_OK(gm_door_try() && gm_door_shut(gm_clock_ns() + HOUR), "a failed try leaves no trace");
+	gm_door_leave();
+	gm_door_set(GM_DOOR_OPEN);
+}
+
 int main(void)
 {
 	TAP_IS(gm_door_enter(), CUDA_SUCCESS, "unused, it lets everybody in");
 	gm_door_leave();
 	gm_door_begin(wake);
 	excludes();
+	tries();
 	bounds();
 	forks();
 	return tap_done();

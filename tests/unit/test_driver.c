@@ -54,7 +54,7 @@ int main(void)
 #undef GM_CALL
 	};
 	struct gm_driver d;
-	TAP_OK(gm_driver_load(&d, lookup, NULL) == NULL, "all calls there");
+	TAP_OK(gm_driver_load(&d, lookup, NULL) == NULL, "all calls are loaded");
 	TAP_IS(d.version, 0, "no call was made");
 	TAP_IS(gm_driver_query_version(&d), CUDA_SUCCESS, "ask");
 	TAP_IS(d.version, 12050, "the version");
@@ -72,8 +72,8 @@ int main(void)
 	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "quiet");
 	CUstreamCaptureMode inner = gm_driver_quiet_begin(&d);
 	gm_driver_quiet_end(&d, inner);
-	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "it nests");
+	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_RELAXED, "quiet modes nest");
 	gm_driver_quiet_end(&d, outer);
-	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_GLOBAL, "and ends");
+	TAP_IS(mode, CU_STREAM_CAPTURE_MODE_GLOBAL, "the outer end restores the mode");
 	return tap_done();
 }

@@ -44,7 +44,7 @@ static void joins(void)
 	add(8 * MIB, 4 * MIB);
 	TAP_IS(extents.n_idle, 2, "memory mapped apart is two idle extents");
 	add(4 * MIB, 4 * MIB);
-	TAP_IS(extents.n_idle, 1, "what is mapped between joins them");
+	TAP_IS(extents.n_idle, 1, "memory mapped between two extents joins them");
 	TAP_IS(longest(), 12 * MIB, "into one");
 	struct gm_extent *a = take(100 * KIB, 512), *b = take(5 * MIB, 512);
 	TAP_OK(at(a) == 0 && at(b) == 100 * KIB, "blocks are cut from its front");
@@ -58,8 +58,8 @@ static void joins(void)
 	gm_extent_give(&extents, a);
 	TAP_IS(extents.n_idle, 2, "a gap before a used extent stays apart");
 	gm_extent_give(&extents, b);
-	TAP_IS(extents.n_idle, 1, "all is joined when the last one goes");
-	TAP_OK(!gm_table_find(&table, BASE + 3 * MIB), "and no address leads anywhere");
+	TAP_IS(extents.n_idle, 1, "all extents are joined when the last one is freed");
+	TAP_OK(!gm_table_find(&table, BASE + 3 * MIB), "no address of a joined extent is found");
 }
 
 static void fits_best(void)
@@ -72,7 +72,7 @@ static void fits_best(void)
 	a = take(2 * MIB + 512, 512);
 	TAP_IS(at(a), 3 * MIB, "the shortest that is long enough is taken");
 	c = take(2 * MIB, 2 * MIB);
-	TAP_IS(at(c), 0, "likewise for aligned ones");
+	TAP_IS(at(c), 0, "the shortest aligned extent that is long enough is taken");
 	struct gm_extent *e = take(2 * MIB, 2 * MIB);
 	TAP_IS(at(e), 8 * MIB, "an aligned one leaves a gap before it");
 	TAP_OK(!gm_extents_check(&extents), "the treap is in order");
@@ -80,7 +80,7 @@ static void fits_best(void)
 	struct gm_extent *all[] = {a, b, c, d, e};
 	for (unsigned i = 0; i < 5; i++)
 		gm_extent_give(&extents, all[i]);
-	TAP_IS(longest(), 12 * MIB, "all joined again");
+	TAP_IS(longest(), 12 * MIB, "all extents are joined again");
 }
 
 static void unmaps(void)
@@ -91,11 +91,11 @@ static void unmaps(void)
 	TAP_OK(!rest->before && !rest->after, "nothing touches across the hole");
 	gm_extents_reserve(&extents, 1);
 	TAP_OK(!gm_extent_remove(&extents, rest, BASE + 8 * MIB, 4 * MIB), "the last piece goes");
-	/* A short idle end before an unmapped piece, and what is mapped there later. */
+	/* A short idle end before an unmapped piece; later that piece is mapped. */
 	struct gm_extent *a = take(4 * MIB - 512, 512);
 	TAP_IS(longest(), 512, "a short gap is left");
 	add(4 * MIB, 4 * MIB);
-	TAP_IS(longest(), 4 * MIB + 512, "and joins what is mapped behind it");
+	TAP_IS(longest(), 4 * MIB + 512, "the extent joins memory mapped behind it");
 	struct gm_extent *b = take(4 * MIB - 1024, 512);
 	gm_extent_give(&extents, a);
 	gm_extents_reserve(&extents, 1);
@@ -103,7 +103,8 @@ static void unmaps(void)
 	add(0, 4 * MIB - 512);
 	TAP_IS(longest(), 4 * MIB - 512, "short gaps before used extents are found, too");
 	gm_extent_give(&extents, b);
-	TAP_OK(extents.n_idle == 1 && !gm_extents_check(&extents), "and all is one again");
+	TAP_OK(extents.n_idle == 1 && !gm_extents_check(&extents),
+	       "all memory is one extent again");
 }
 
 int main(void)

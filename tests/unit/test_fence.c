@@ -13,7 +13,7 @@ static CUresult fence(bool native, enum gm_fenced *fenced)
 	return gm_fence(&sim, here->key, native, fenced);
 }
 
-static bool counted; /* the fences of frees may go the short way */
+static bool counted; /* all captures are counted: fences of frees may take the short path */
 
 static void start(const char *version)
 {
@@ -50,7 +50,7 @@ static void waits_for_all_streams(void)
 	pthread_t thread;
 	enum gm_fenced fenced;
 	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "an idle context");
-	TAP_IS(fenced, GM_FENCED_PASSED, "has nothing to wait for");
+	TAP_IS(fenced, GM_FENCED_PASSED, "an idle context needs no wait");
 	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 	gm_sim_hold(stream);
 	gm_sim_launch(stream, nothing, NULL);
@@ -61,23 +61,23 @@ static void waits_for_all_streams(void)
 	TAP_IS(atomic_load(&passed), 0, "work of a non-blocking stream is waited for");
 	gm_sim_release(stream, -1u);
 	pthread_join(thread, NULL);
-	TAP_IS(atomic_load(&passed), 1, "and then the fence passes");
+	TAP_IS(atomic_load(&passed), 1, "the fence passes after that work");
 	sim.cuStreamDestroy_v2(stream);
 }
 
 static void gone_contexts(void)
 {
 	enum gm_fenced fenced = GM_FENCED_LATER;
-	TAP_IS(gm_fence(&sim, 4711, true, &fenced), CUDA_SUCCESS, "a context nobody knows");
-	TAP_IS(fenced, GM_FENCED_PASSED, "is not waited for");
+	TAP_IS(gm_fence(&sim, 4711, true, &fenced), CUDA_SUCCESS, "an unknown context");
+	TAP_IS(fenced, GM_FENCED_PASSED, "an unknown context is not waited for");
 	gm_context_gone(here->handle);
 	unsigned before = gm_sim_calls("cuCtxRecordEvent") + gm_sim_calls("cuCtxSynchronize");
-	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "nor one that is gone");
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "an ended context is not waited for");
 	TAP_IS(gm_sim_calls("cuCtxRecordEvent") + gm_sim_calls("cuCtxSynchronize"), before,
-	       "the driver is not asked");
+	       "the driver is not asked about such contexts");
 }
 
-/* --- the twelve cases: what does it answer, and does the capture survive --- */
+/* --- the twelve cases: the answer, and whether the capture survives --- */
 
 enum question { ALLOCATE, FREE };
 
@@ -170,12 +170,12 @@ static void put_off(void)
 		stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	gm_fence_capture_begun(here, begun == CUDA_SUCCESS);
 	TAP_IS(fence(false, &fenced), CUDA_SUCCESS, "asked by the pool itself during a capture");
-	TAP_IS(fenced, GM_FENCED_LATER, "it is put off");
+	TAP_IS(fenced, GM_FENCED_LATER, "the pool's own fence is postponed during a capture");
 	TAP_IS(SIM(cuStreamEndCapture, PFN_cuStreamEndCapture_v10000)(stream, &graph), CUDA_SUCCESS,
-	       "and does the capture no harm");
+	       "a postponed fence does not affect the capture");
 	gm_fence_capture_ended(here);
 	TAP_OK(fence(false, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED,
-	       "once the capture has ended, it passes");
+	       "the fence passes after the end of the capture");
 	gm_fence_capture_begin(here);
 	gm_fence_capture_begun(here, false);
 	TAP_OK(fence(false, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED,
@@ -183,7 +183,7 @@ static void put_off(void)
 	sim.cuStreamDestroy_v2(stream);
 }
 
-/* --- a capture cannot begin between the look at the count and the record --- */
+/* --- a capture cannot begin between the read of the count and the record --- */
 
 static CUresult (*record_event)(CUcontext ctx, CUevent event);
 static atomic_bool recording, began;
@@ -198,7 +198,7 @@ static void *begin_capture(void *arg)
 	return arg;
 }
 
-/* Gives the other thread every chance. */
+/* Gives the other thread ample time to interfere. */
 static CUresult slow_record(CUcontext ctx, CUevent event)
 {
 	atomic_store(&recording, true);
@@ -217,13 +217,13 @@ static void record_excludes_begin(void)
 	record_event = sim.cuCtxRecordEvent;
 	sim.cuCtxRecordEvent = slow_record;
 	pthread_create(&thread, NULL, begin_capture, NULL);
-	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "the fence");
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "the fence passes");
 	pthread_join(thread, NULL);
 	TAP_OK(atomic_load(&began), "the capture begins after it");
 	sim.cuCtxRecordEvent = record_event;
 }
 
-/* --- the short way --- */
+/* --- the short path --- */
 
 static unsigned mode_changes(void)
 {
@@ -237,10 +237,10 @@ static void short_way(void)
 	unsigned changes = mode_changes(), events = gm_sim_calls("cuEventCreate");
 	TAP_OK(fence(true, &fenced) == CUDA_SUCCESS && fenced == GM_FENCED_PASSED, "a fence");
 	TAP_OK(mode_changes() == changes && gm_sim_calls("cuEventCreate") == events,
-	       "takes two calls of the driver where nobody captures");
+	       "without captures a fence takes two driver calls");
 	gm_fence_capture_missed();
 	TAP_OK(fence(true, &fenced) == CUDA_SUCCESS && mode_changes() == changes + 2,
-	       "and changes the mode where somebody might unknown to us");
+	       "a fence changes the mode if an unknown capture is possible");
 	gm_fence_captures_counted();
 }
 
@@ -274,11 +274,11 @@ static void crowd(void)
 		pthread_join(threads[i], &answer);
 		good += answer != NULL;
 	}
-	TAP_IS(good, CROWD, "all of them pass");
+	TAP_IS(good, CROWD, "all fences of the crowd pass");
 	sim.cuStreamDestroy_v2(stream);
 }
 
-/* --- what the driver refuses --- */
+/* --- refusals by the driver --- */
 
 static void errors(bool events)
 {
@@ -296,9 +296,9 @@ static void errors(bool events)
 		TAP_IS(fence(true, &fenced), CUDA_ERROR_LAUNCH_FAILED, "%s fails, and so it says",
 		       calls[way][i]);
 		sim.cuThreadExchangeStreamCaptureMode(&mode);
-		TAP_IS(mode, CU_STREAM_CAPTURE_MODE_GLOBAL, "the thread's mode is what it was");
+		TAP_IS(mode, CU_STREAM_CAPTURE_MODE_GLOBAL, "the thread's mode does not change");
 	}
-	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "the next one passes");
+	TAP_IS(fence(true, &fenced), CUDA_SUCCESS, "the next fence passes");
 }
 
 #define AT_ONCE (GM_CONTEXT_EVENTS + 2)
@@ -310,7 +310,7 @@ static void *fence_at_once(void *arg)
 	return good ? arg : NULL;
 }
 
-/* More fences at once than there are spare events: the others are not kept. */
+/* More fences at once than spare events: the surplus events are destroyed. */
 static void many_at_once(void)
 {
 	CUstream stream;
@@ -332,7 +332,8 @@ static void many_at_once(void)
 	}
 	TAP_IS(good, AT_ONCE, "%u fences at once pass", AT_ONCE);
 	TAP_OK(gm_sim_calls("cuEventCreate") - made >= AT_ONCE - 1, "each had an event");
-	TAP_IS(gm_sim_calls("cuEventDestroy_v2") - destroyed, 2, "two too many to keep");
+	TAP_IS(gm_sim_calls("cuEventDestroy_v2") - destroyed, 2,
+	       "two surplus events are destroyed");
 	sim.cuStreamDestroy_v2(stream);
 }
 
@@ -350,39 +351,46 @@ static void one_by_one(void)
 	gm_sim_launch(first, nothing, NULL);
 	TAP_IS(defer->record(&sim, here->key, &early), CUDA_SUCCESS, "a fence behind one kernel");
 	gm_sim_launch(second, nothing, NULL);
-	TAP_IS(defer->record(&sim, here->key, &late), CUDA_SUCCESS, "another behind two");
-	TAP_IS(defer->passed(&sim, here->key, early), CUDA_ERROR_NOT_READY, "none has passed");
+	TAP_IS(defer->record(&sim, here->key, &late), CUDA_SUCCESS,
+	       "another fence follows two kernels");
+	TAP_IS(defer->passed(&sim, here->key, early), CUDA_ERROR_NOT_READY, "no fence has passed");
 	gm_sim_release(first, -1u);
-	TAP_IS(defer->passed(&sim, here->key, early), CUDA_SUCCESS, "the first kernel ends");
-	TAP_IS(defer->passed(&sim, here->key, late), CUDA_ERROR_NOT_READY, "the second does not");
+	TAP_IS(defer->passed(&sim, here->key, early), CUDA_SUCCESS,
+	       "the early fence passes with the first kernel");
+	TAP_IS(defer->passed(&sim, here->key, late), CUDA_ERROR_NOT_READY,
+	       "the late fence has not passed");
 	gm_sim_release(second, -1u);
-	TAP_IS(defer->wait_for(&sim, here->key, late), CUDA_SUCCESS, "until it is waited for");
+	TAP_IS(defer->wait_for(&sim, here->key, late), CUDA_SUCCESS,
+	       "a wait for the late fence returns");
 	unsigned made = gm_sim_calls("cuEventCreate");
 	defer->drop(&sim, here->key, late);
 	defer->drop(&sim, here->key, early);
 	TAP_OK(defer->record(&sim, here->key, &late) == CUDA_SUCCESS &&
 		       gm_sim_calls("cuEventCreate") == made,
-	       "events are used again");
+	       "events are reused");
 	defer->drop(&sim, here->key, late);
 	gm_fence_capture_begin(here);
 	gm_fence_capture_begun(here, true);
 	made = gm_sim_calls("cuCtxRecordEvent");
-	TAP_IS(defer->record(&sim, here->key, &late), CUDA_ERROR_NOT_READY, "not in a capture");
-	TAP_OK(!late && gm_sim_calls("cuCtxRecordEvent") == made, "nor is it tried");
+	TAP_IS(defer->record(&sim, here->key, &late), CUDA_ERROR_NOT_READY,
+	       "no fence is recorded during a capture");
+	TAP_OK(!late && gm_sim_calls("cuCtxRecordEvent") == made,
+	       "no record is attempted during a capture");
 	gm_fence_capture_ended(here);
 	gm_sim_fail("cuEventQuery", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
 	defer->record(&sim, here->key, &late);
 	TAP_IS(defer->passed(&sim, here->key, late), CUDA_ERROR_ILLEGAL_ADDRESS,
-	       "a broken context");
+	       "a broken context is reported");
 	gm_sim_fail("cuEventQuery", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
-	TAP_IS(defer->ask(&sim, here->key), CUDA_ERROR_ILLEGAL_ADDRESS, "is asked about by frees");
+	TAP_IS(defer->ask(&sim, here->key), CUDA_ERROR_ILLEGAL_ADDRESS,
+	       "frees report a broken context");
 	gm_fence_forget_all();
 	defer->drop(&sim, here->key, late);
 	sim.cuStreamDestroy_v2(first);
 	sim.cuStreamDestroy_v2(second);
 }
 
-/* Only where all captures are counted, and none is open: else it could break one. */
+/* Used only if all captures are counted and none is open; otherwise it could break a capture. */
 static void at_a_glance(void)
 {
 	const struct gm_fence_ops *defer = gm_fence_ops(&sim);
@@ -390,26 +398,28 @@ static void at_a_glance(void)
 	sim.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 	gm_sim_hold(stream);
 	unsigned asked = gm_sim_calls("cuEventQuery"), waited = gm_sim_calls("cuEventSynchronize");
-	TAP_IS(gm_fence_is_idle(&sim, here->key), counted, "a look where nothing runs");
+	TAP_IS(gm_fence_is_idle(&sim, here->key), counted,
+	       "at a glance an idle GPU is idle only if captures are counted");
 	gm_sim_launch(stream, nothing, NULL);
-	TAP_OK(!gm_fence_is_idle(&sim, here->key), "a look while a kernel runs");
-	TAP_IS(gm_sim_calls("cuEventQuery") - asked, counted ? 2 : 0, "asks");
-	TAP_IS(gm_sim_calls("cuEventSynchronize"), waited, "and waits for none");
+	TAP_OK(!gm_fence_is_idle(&sim, here->key), "a running kernel is seen at a glance");
+	TAP_IS(gm_sim_calls("cuEventQuery") - asked, counted ? 2 : 0, "a glance polls");
+	TAP_IS(gm_sim_calls("cuEventSynchronize"), waited, "a glance does not wait");
 	gm_sim_release(stream, -1u);
 	sim.cuStreamSynchronize(stream);
 	gm_fence_capture_begin(here);
 	gm_fence_capture_begun(here, true);
 	asked = gm_sim_calls("cuEventQuery");
 	TAP_OK(!gm_fence_is_idle(&sim, here->key) && gm_sim_calls("cuEventQuery") == asked,
-	       "nor is it asked while a capture is open");
+	       "no glance polls while a capture is open");
 	gm_fence_capture_ended(here);
-	TAP_IS(gm_fence_is_idle(&sim, here->key), counted, "and it can be afterwards");
+	TAP_IS(gm_fence_is_idle(&sim, here->key), counted,
+	       "a glance polls again after the capture");
 	gm_sim_fail("cuEventQuery", counted, CUDA_ERROR_ILLEGAL_ADDRESS);
 	TAP_OK(!gm_fence_is_idle(&sim, here->key), "a broken context is not idle");
 	if (counted)
 		gm_sim_fail("cuEventQuery", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
 	TAP_IS(defer->ask(&sim, here->key), counted ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS,
-	       "and is asked about by frees");
+	       "frees report a broken context after a glance");
 	gm_fence_forget_all();
 	sim.cuStreamDestroy_v2(stream);
 }
@@ -434,7 +444,7 @@ static void *end_context(void *arg)
 	return ending == here ? arg : NULL;
 }
 
-/* Runs the other thread up to the point where it has to wait. */
+/* Runs the other thread until it has to wait. */
 static void ending(void)
 {
 	pthread_t thread;
@@ -444,22 +454,23 @@ static void ending(void)
 	pthread_create(&thread, NULL, end_context, here);
 	while (!atomic_load(&here->ending) && !atomic_load(&ended))
 		sched_yield();
-	TAP_OK(!gm_context_enter(here), "nobody else enters while it is being ended");
+	TAP_OK(!gm_context_enter(here), "no other thread enters a context that is being ended");
 	for (int i = 0; i < 1000; i++)
 		sched_yield();
-	TAP_OK(!atomic_load(&ended), "which waits for those that are in");
+	TAP_OK(!atomic_load(&ended), "the end of a context waits for entered threads");
 	gm_context_leave(here);
 	pthread_join(thread, &known);
-	TAP_OK(known && atomic_load(&ended), "and goes on when they have left");
+	TAP_OK(known && atomic_load(&ended), "the end proceeds when they have left");
 	struct gm_context *context = gm_context_ending(here->handle);
-	TAP_IS(query("while it is being ended"), CUDA_ERROR_NOT_READY, "a fence comes later");
+	TAP_IS(query("while it is being ended"), CUDA_ERROR_NOT_READY,
+	       "a fence during the end is postponed");
 	gm_context_ended(context);
-	TAP_OK(gm_context_enter(here), "it was not its end");
+	TAP_OK(gm_context_enter(here), "a context whose end was refused can be entered");
 	gm_context_leave(here);
 	context = gm_context_ending(here->handle);
 	gm_context_gone(here->handle);
 	gm_context_ended(context);
-	TAP_IS(query("when it is gone"), CUDA_SUCCESS, "then there is nothing to wait for");
+	TAP_IS(query("when it is gone"), CUDA_SUCCESS, "an ended context needs no wait");
 }
 
 int main(void)

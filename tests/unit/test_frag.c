@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The figures of a sample against lists of runs, and every list of a few runs against the bounds.
- */
+/* The figures of a sample, compared with lists of runs; every list of a few runs, compared with the
+ * bounds. */
 #include "base/size.h"
 #include "log/frag.h"
 
@@ -42,18 +42,18 @@ static uint64_t usable(const uint64_t *runs, unsigned n, uint64_t size)
 static void test_bins(void)
 {
 	TAP_IS(gm_frag_bin(512), 0, "512 bytes are in the first bin");
-	TAP_IS(gm_frag_bin(64 * GM_KIB - 512), 0, "as is all below 64 KiB");
+	TAP_IS(gm_frag_bin(64 * GM_KIB - 512), 0, "all sizes below 64 KiB are in the first bin");
 	TAP_IS(gm_frag_bin(64 * GM_KIB), 1, "64 KiB are in the second");
 	TAP_IS(gm_frag_bin(16 * GM_GIB - 512), 18, "16 GiB less 512 in the last but one");
 	TAP_IS(gm_frag_bin(16 * GM_GIB), 19, "16 GiB in the last");
-	TAP_IS(gm_frag_bin(GM_GIB << 10), 19, "and all above");
+	TAP_IS(gm_frag_bin(GM_GIB << 10), 19, "larger sizes are in the last bin, too");
 	for (unsigned i = 1; i < GM_SAMPLE_BINS; i++)
 		if (gm_frag_bin(gm_frag_bin_least(i)) != i ||
 		    gm_frag_bin(gm_frag_bin_least(i) - 1) != i - 1)
 			TAP_OK(false, "bin %u begins where it should", i);
 }
 
-/* The bounds hold for any list, and say exactly what is so at powers of two. */
+/* The bounds hold for any list, and are exact at powers of two. */
 static void test_bounds(void)
 {
 	unsigned outside = 0, inexact = 0;
@@ -74,11 +74,11 @@ static void test_bounds(void)
 				   (low != high || low != usable(runs, n, size));
 		}
 	}
-	TAP_IS(outside, 0, "what is usable lies within the bounds");
-	TAP_IS(inexact, 0, "which are one at powers of two");
+	TAP_IS(outside, 0, "the usable amount is within the bounds");
+	TAP_IS(inexact, 0, "the bounds are equal at powers of two");
 }
 
-/* All lists of three runs of one bin that come to the same: the bounds are met. */
+/* Among all lists of three runs of one bin with the same sum, some reach the bounds. */
 static void test_tightness(void)
 {
 	const uint64_t low = 64 * GM_KIB, size = low + 20 * UNIT;
@@ -97,7 +97,7 @@ static void test_tightness(void)
 				least = is < least ? is : least;
 				most = is > most ? is : most;
 			}
-		s.largest_idle = 2 * low; /* another one, that is known */
+		s.largest_idle = 2 * low; /* another run, of known length */
 		s.idle_units[2] = (uint32_t)(2 * low / UNIT);
 		s.idle_runs[2] = 1;
 		gm_frag_usable(&s, size, &is_least, &is_most);
@@ -105,7 +105,7 @@ static void test_tightness(void)
 		is_most -= 2 * low;
 		loose += is_least != least || is_most != most;
 	}
-	TAP_IS(loose, 0, "and are no wider than they must be");
+	TAP_IS(loose, 0, "the bounds are as narrow as possible");
 }
 
 static void test_edges(void)
@@ -116,19 +116,19 @@ static void test_edges(void)
 	gm_frag_usable(&s, 90 * GM_KIB, &low, &high);
 	TAP_OK(low == 100 * GM_KIB && high == low, "one run is known exactly: it is enough");
 	gm_frag_usable(&s, 101 * GM_KIB, &low, &high);
-	TAP_OK(low == 0 && high == 0, "or it is not");
+	TAP_OK(low == 0 && high == 0, "one run is known exactly: it is not enough");
 	const uint64_t two[] = {100 * GM_KIB, 80 * GM_KIB};
 	s = sample_of(two, 2);
 	gm_frag_usable(&s, 90 * GM_KIB, &low, &high);
 	TAP_OK(low == 100 * GM_KIB && high == 180 * GM_KIB,
-	       "of two, the longest is enough, and the other may be");
+	       "of two runs, the longest is enough, and the other may be");
 	s.idle_runs[1] = UINT16_MAX;
 	gm_frag_usable(&s, 90 * GM_KIB, &low, &high);
 	TAP_OK(low == 100 * GM_KIB && high == 180 * GM_KIB,
-	       "of too many to count, only the longest is known");
+	       "of too many runs to count, only the longest is known");
 	s = sample_of(one, 1);
 	TAP_OK(gm_frag_has_bins(&s), "a sample with bins has them");
-	TAP_IS(gm_frag_in_runs(&s), 100 * GM_KIB, "and their sum");
+	TAP_IS(gm_frag_in_runs(&s), 100 * GM_KIB, "a sample with bins has their sum");
 	s = (struct gm_sample){.idle = GM_MIB, .idle_extents = 1};
 	TAP_OK(!gm_frag_has_bins(&s), "one of an older log has none");
 	s = (struct gm_sample){.idle = GM_MIB};

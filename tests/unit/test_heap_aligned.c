@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Aligned memory of every policy, as kernels get it after a takeover: it is aligned, nobody else's,
- * and goes back by free like all else. */
+/* Aligned memory of every policy, as kernels get it after a takeover: it is aligned, overlaps no
+ * other allocation, and the usual free returns it. */
 #include "tests/unit/heap_help.h"
 
 enum { LANES = 4, CAPACITY = 256, TURNS = 2 };
@@ -44,11 +44,10 @@ static void test_policy(const struct gm_policy *policy)
 	memset(&work, 0, sizeof work);
 	test_open(&work.f, policy, CAPACITY, CAPACITY, test_seed());
 	for (unsigned i = 0; i < TURNS; i++)
-		TAP_OK(test_launch(&work.f, 1, 1, lane, &work), "%s: all come to their end",
-		       policy->name);
-	TAP_IS(work.null, 0, "%s: nobody gets NULL", policy->name);
-	TAP_IS(work.misaligned, 0, "%s: all is aligned", policy->name);
-	TAP_IS(work.bad, 0, "%s: what was written is there", policy->name);
+		TAP_OK(test_launch(&work.f, 1, 1, lane, &work), "%s: all lanes end", policy->name);
+	TAP_IS(work.null, 0, "%s: no lane gets NULL", policy->name);
+	TAP_IS(work.misaligned, 0, "%s: all blocks are aligned", policy->name);
+	TAP_IS(work.bad, 0, "%s: blocks keep their contents", policy->name);
 	TAP_IS(work.f.heap.foreign_frees, 0, "%s: free knows it", policy->name);
 	if (policy->can & GM_POLICY_FREES)
 		TAP_IS(test_stats(&work.f).live_bytes, 0, "%s: nothing is left", policy->name);
@@ -62,9 +61,12 @@ static void test_sizes(void)
 		TAP_IS(gm_aligned_size(GM_ALIGNED_WIDE, none[i], 64), 0,
 		       "no alignment that can be had");
 	TAP_IS(gm_aligned_size(GM_ALIGNED_NATURAL, 256, 8000), 8192, "a power of two");
-	TAP_IS(gm_aligned_size(GM_ALIGNED_NATURAL, 256, 8193), GM_GRANULE, "or a granule");
-	TAP_IS(gm_aligned_size(16, 32, 8), GM_GRANULE, "where there is nothing between");
-	TAP_IS(gm_aligned_size(16, 32, UINT64_MAX), UINT64_MAX, "what nobody has stays so much");
+	TAP_IS(gm_aligned_size(GM_ALIGNED_NATURAL, 256, 8193), GM_GRANULE,
+	       "a larger natural alignment takes a granule");
+	TAP_IS(gm_aligned_size(16, 32, 8), GM_GRANULE,
+	       "without a class in between a granule is taken");
+	TAP_IS(gm_aligned_size(16, 32, UINT64_MAX), UINT64_MAX,
+	       "a size beyond all memory is not rounded");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What gpumem_device.cuh gives to kernels, run by the emulation. */
+/* The functions that gpumem_device.cuh offers to kernels, run by the emulation. */
 #include "tests/unit/heap_help.h"
 
 #include "heap/device/api.h"
@@ -18,6 +18,7 @@ struct work {
 static void open_heap(struct work *work)
 {
 	memset(work, 0, sizeof *work);
+	memset(work->block, 0x5a, sizeof work->block); /* shared memory is not cleared */
 	for (unsigned p = 0; p < GM_POLICIES; p++)
 		if (gm_policies[p].malloc == gm_granule_malloc)
 			test_open(&work->f, &gm_policies[p], CAPACITY, CAPACITY, test_seed());
@@ -29,12 +30,12 @@ static void check(struct work *work, bool good)
 		test_count(&work->bad);
 }
 
-/* Nothing was wrong, and nothing is left. */
+/* No error was counted, and no allocation is left. */
 static void end(struct work *work, const char *name)
 {
-	TAP_IS(work->bad, 0, "%s: what was written is there", name);
-	TAP_IS(work->null, 0, "%s: nobody gets NULL", name);
-	TAP_IS(work->misaligned, 0, "%s: all is aligned", name);
+	TAP_IS(work->bad, 0, "%s: blocks keep their contents", name);
+	TAP_IS(work->null, 0, "%s: no lane gets NULL", name);
+	TAP_IS(work->misaligned, 0, "%s: all blocks are aligned", name);
 	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: nothing is left", name);
 	TAP_IS(work->f.heap.foreign_frees, 0, "%s: nothing was freed that was none", name);
 	test_close(&work->f);
@@ -101,7 +102,7 @@ static void warps(void *arg, uint32_t thread)
 	struct gm_heap *heap = &work->f.heap;
 	size_t size = thread % 7 * 50;
 	for (unsigned i = 0; i < 4; i++) {
-		/* The two halves of the warp come apart. */
+		/* The two halves of the warp diverge. */
 		uint32_t mask = i < 2 ? ~0u : gm_lane() < 16 ? 0xffffu : 0xffff0000u;
 		unsigned char *part = gpumem_warp_malloc(heap, mask, size);
 		if (!part)
@@ -172,8 +173,7 @@ static void exhaust(void *arg, uint32_t thread)
 
 static void run(struct work *work, void (*kernel)(void *, uint32_t), const char *name)
 {
-	TAP_OK(test_launch(&work->f, WARPS, WARPS, kernel, work), "%s: all lanes come to their end",
-	       name);
+	TAP_OK(test_launch(&work->f, WARPS, WARPS, kernel, work), "%s: all lanes end", name);
 }
 
 int main(void)
@@ -194,7 +194,7 @@ int main(void)
 	}
 	open_heap(&work);
 	run(&work, fill_arena, "arena");
-	TAP_OK(work.arena.large && work.arena.top, "arena: pieces, and what is large apart");
+	TAP_OK(work.arena.large && work.arena.top, "arena: pieces, and separate large blocks");
 	run(&work, free_arena, "all at once");
 	TAP_OK(!work.arena.large && !work.arena.top, "arena: it is empty");
 	run(&work, exhaust, "full");

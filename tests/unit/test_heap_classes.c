@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The size classes of policy `granule`: how much of a full heap blocks of each size use, and the
- * arithmetic from addresses to slots, which makes no division, at every address.
+ * The size classes of policy `granule`: the part of a full heap that blocks of each size use, and
+ * the arithmetic from addresses to slots at every address, which does not divide.
  */
 #include "tests/unit/heap_help.h"
 
@@ -19,8 +19,7 @@ static unsigned used(size_t size)
 	return (unsigned)(size * class_->slots * 1000 / GM_GRANULE);
 }
 
-/* The same, of slots of exactly the size, rounded up to the 16 bytes to which blocks are aligned.
- */
+/* The same for slots of exactly the size, rounded up to the block alignment of 16 bytes. */
 static unsigned possible(size_t size)
 {
 	return (unsigned)(size * 1000 / ((size + 15) & ~(size_t)15));
@@ -39,8 +38,8 @@ static void check_sizes(void)
 			least = used(size);
 	}
 	TAP_IS(wrong, 0, "each size has a class with slots of at least that size");
-	TAP_IS(smaller, 0, "and no class with smaller ones would do");
-	TAP_IS(exact, 256, "to 256 bytes, slots have the size, rounded up to 16 bytes");
+	TAP_IS(smaller, 0, "no class with smaller slots is large enough");
+	TAP_IS(exact, 256, "up to 256 bytes slots have the size, rounded up to 16 bytes");
 	TAP_OK(least >= 888, "from 129 bytes to 8 KiB blocks use %u thousandths of a full heap",
 	       least);
 	for (uint32_t c = 0; c < GM_CLASSES; c++) {
@@ -71,7 +70,7 @@ static void check_table(void)
 		       table[i].size, used(table[i].size), possible(table[i].size));
 }
 
-/* Every address that is a multiple of 16, and its neighbours. */
+/* Every multiple of 16 bytes, and its neighbours. */
 static void check_addresses(void)
 {
 	unsigned wrong = 0, wrapped = 0;
@@ -98,7 +97,8 @@ static void check_addresses(void)
 	TAP_IS(wrapped, 0, "a cursor comes round after the last slot");
 }
 
-/* Of a full heap: the next classes that have slots of at least the same alignment. */
+/* Thousandths of a full heap, with the next classes whose slots have at least the same
+ * alignment. */
 static void check_larger(void)
 {
 	unsigned wrong = 0;

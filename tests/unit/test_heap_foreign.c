@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * free of what is no allocation, for every policy: it changes nothing but the count of such frees.
- * All that a heap consists of is compared byte by byte; the memory around it, and granules that the
- * heap was not granted, cannot be accessed, as on a GPU.
+ * Invalid frees, for every policy: they change only the count of invalid frees. All structures of
+ * the heap are compared byte by byte. Access to the memory around the heap, and to granules not
+ * granted to it, faults as on a GPU.
  */
 #include "tests/unit/heap_help.h"
 
@@ -14,8 +14,9 @@ static const size_t sizes[] = {5 << 19, 1000000, 20000, 5000, 300, 48, 1};
 enum { SIZES = sizeof sizes / sizeof *sizes, BLOCKS = SIZES * EACH };
 
 /*
- * Memory that is not in use looks like books: as the head of a superblock of kma this is one with
- * 1013 of 1014 blocks of 16 bytes free, as that of a chunk of Ouroboros one with pages of 16 bytes.
+ * The contents of unused memory imitate metadata: read as the head of a kma superblock, this word
+ * has 1013 of 1014 blocks of 16 bytes free; read as the head of an Ouroboros chunk, it has pages of
+ * 16 bytes.
  */
 #define LIKE_BOOKS (1ull << 32 | ((1ull << 30) + 1013))
 
@@ -29,7 +30,7 @@ struct area {
 struct work {
 	struct fixture f, other;
 	unsigned char *live[BLOCKS], *twice[BLOCKS], *earlier[BLOCKS];
-	unsigned char *bad[MOST]; /* what is freed next */
+	unsigned char *bad[MOST]; /* the next pointers to free */
 	unsigned bads;
 	uint64_t host[32];
 	unsigned char *mine[LANES][AGAIN];
@@ -50,7 +51,7 @@ static size_t guarded_size(size_t bytes)
 	return (bytes + PAGE - 1) / PAGE * PAGE + 2 * PAGE;
 }
 
-/* Zeroed memory between two pages that nobody may access. */
+/* Zeroed memory between two inaccessible pages. */
 static char *guarded(size_t bytes)
 {
 	size_t size = guarded_size(bytes);
@@ -81,9 +82,9 @@ static void close_guarded(struct fixture *f)
 	test_close(f);
 }
 
-/* --- allocations that live, that were freed, and that were freed long ago --- */
+/* --- live allocations, freed ones, and ones freed long ago --- */
 
-/* All that can be had at once, which then looks like books. */
+/* Allocate all memory that can be had at once, and fill it with imitated metadata. */
 static void spoil(struct fixture *f)
 {
 	uint64_t *run = NULL;
@@ -162,7 +163,8 @@ static void inside(struct work *work)
 	}
 }
 
-/* Addresses in granules [from, end), above the border below them, or below the one above. */
+/* Addresses near the borders of granules [from, end): above the lower border, or below the upper
+ * one. */
 static void near(struct work *work, unsigned from, unsigned end, bool above)
 {
 	for (unsigned g = from; g < end; g++) {
@@ -176,7 +178,7 @@ static void near(struct work *work, unsigned from, unsigned end, bool above)
 	}
 }
 
-/* Where policy `granule` has bitmaps, and Ouroboros the heads of chunks. */
+/* The places of policy `granule`'s bitmaps, and of Ouroboros' chunk heads. */
 static void begins(struct work *work)
 {
 	near(work, 0, GRANULES, true);
@@ -228,13 +230,13 @@ static void anywhere(struct work *work)
 {
 	uint32_t seed = test_seed();
 	for (unsigned i = 0; i < ANYWHERE; i++) {
-		uint64_t offset = gm_rw_below(gm_rw_random(&seed), GRANULES) * GM_GRANULE;
+		uint64_t offset = (uint64_t)(gm_rw_random(&seed) % GRANULES) * GM_GRANULE;
 		offset += gm_rw_random(&seed) & (GM_GRANULE - 1) & (i % 2 ? ~0u : ~15u);
 		add(work, work->f.heap.base + offset);
 	}
 }
 
-/* --- nothing changes --- */
+/* --- no change --- */
 
 static void free_bad(void *arg, uint32_t thread)
 {
@@ -283,7 +285,7 @@ __attribute__((no_sanitize("thread"))) static bool differs(const struct area *ar
 	return other != 0;
 }
 
-/* What is not as it was; NULL: nothing. */
+/* The name of the first changed area; NULL: none. */
 static const char *changed(struct work *work)
 {
 	const char *name = NULL;
@@ -301,11 +303,12 @@ static const char *changed(struct work *work)
 	return name;
 }
 
-/* bump cannot tell what it cut up from what it cut off. */
+/* bump refuses addresses outside its granules; it cannot tell blocks from other memory inside
+ * them. */
 static const struct {
 	const char *name;
 	void (*collect)(struct work *work);
-	bool known; /* to bump, too */
+	bool known; /* bump detects it, too */
 } classes[] = {
 	{"below a block", below, false},
 	{"inside a block", inside, false},
@@ -346,9 +349,9 @@ static bool all_hold(const struct work *work)
 	return true;
 }
 
-/* --- together with frees that are valid --- */
+/* --- together with valid frees --- */
 
-/* Of each size: the warp frees one block, all lanes at once. */
+/* For each size, all lanes of the warp free the same block at once. */
 static void free_one(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
@@ -393,7 +396,7 @@ static void free_live(void *arg, uint32_t thread)
 		work->f.policy->free(&work->f.heap, work->live[b]);
 }
 
-/* Of what may be freed nothing was lost, and nothing is handed out twice. */
+/* No validly freed memory was lost, and no memory is allocated twice. */
 static void test_valid(struct work *work)
 {
 	struct fixture *f = &work->f;
@@ -405,15 +408,15 @@ static void test_valid(struct work *work)
 		work->live[b] = NULL;
 	TAP_OK(test_launch(f, LANES / 32, LANES / 32, take, work), "%s: malloc goes on", name);
 	before = f->heap.foreign_frees;
-	TAP_OK(all_hold(work), "%s: apart from what lived before", name);
+	TAP_OK(all_hold(work), "%s: other live blocks keep their contents", name);
 	TAP_OK(test_launch(f, LANES / 32, LANES / 32, give, work), "%s: valid or not", name);
 	TAP_IS(work->damaged, 0, "%s: nothing is handed out twice", name);
 	TAP_IS(f->heap.foreign_frees - before, LANES * AGAIN, "%s: half of each is counted", name);
 	before = f->heap.foreign_frees;
 	TAP_OK(test_launch(f, LANES / 32, LANES / 32, free_live, work), "%s: the rest", name);
-	TAP_IS(f->heap.foreign_frees, before, "%s: is freed as ever", name);
+	TAP_IS(f->heap.foreign_frees, before, "%s: valid blocks are freed as usual", name);
 	TAP_IS(test_stats(f).live_bytes, 0, "%s: nothing is left", name);
-	TAP_IS(work->null, 0, "%s: nobody gets NULL", name);
+	TAP_IS(work->null, 0, "%s: no lane gets NULL", name);
 }
 
 static void test_policy(const struct gm_policy *policy)
@@ -424,7 +427,7 @@ static void test_policy(const struct gm_policy *policy)
 	open_guarded(&work.other, policy);
 	memset(work.host, 0xa5, sizeof work.host);
 	TAP_OK(test_launch(&work.f, 1, 1, prepare, &work), "%s: a heap in use", policy->name);
-	TAP_IS(work.null, 0, "%s: with all sizes", policy->name);
+	TAP_IS(work.null, 0, "%s: a heap in use has blocks of all sizes", policy->name);
 	watch(&work);
 	for (unsigned c = 0; c < sizeof classes / sizeof *classes; c++)
 		test_class(&work, c);
@@ -433,7 +436,7 @@ static void test_policy(const struct gm_policy *policy)
 	TAP_OK(!changed(&work) && work.f.heap.foreign_frees == before, "%s: NULL is nothing",
 	       policy->name);
 	unwatch(&work);
-	TAP_OK(all_hold(&work), "%s: what lives holds what was written", policy->name);
+	TAP_OK(all_hold(&work), "%s: live blocks keep their contents", policy->name);
 	if (policy->can & GM_POLICY_FREES)
 		test_valid(&work);
 	close_guarded(&work.other);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every policy in a small heap: lanes allocate until all got NULL, which has to come, and not
- * before the heap is used up; after all is freed as much is there again, of another size too where
- * the policy can. Then single calls: the borders of sizes, NULL, addresses that are not the heap's.
+ * Every policy in a small heap: lanes allocate until all got NULL. That must happen, but not before
+ * the heap is used up. After all is freed the same amount is available again, in another size too
+ * if the policy supports it. Then single calls: limits of sizes, NULL, addresses outside the heap.
  */
 #include "tests/unit/heap_help.h"
 
@@ -44,7 +44,7 @@ static void free_all(void *arg, uint32_t thread)
 	}
 }
 
-/* Percent of the heap that was handed out before it was full; 0: the lanes did not end. */
+/* Percentage of the heap that was allocated before it was full; 0: the lanes did not end. */
 static unsigned fill(struct work *work, size_t size)
 {
 	work->size = size;
@@ -59,7 +59,7 @@ static bool empty(struct work *work)
 	return test_launch(&work->f, LANES / 32, LANES / 32, free_all, work);
 }
 
-/* Least percentage, for sizes that are powers of two. */
+/* Lowest allowed percentage, for sizes that are powers of two. */
 static unsigned expected(const struct gm_policy *policy, size_t size)
 {
 	if (strncmp(policy->name, "kma", 3) == 0)
@@ -73,12 +73,13 @@ static void check_size(struct work *work, const struct gm_policy *policy, size_t
 	unsigned first = fill(work, size), again = 0;
 	TAP_OK(first >= expected(policy, size), "%s: %zu bytes fill %u percent of the heap", name,
 	       size, first);
-	TAP_OK(empty(work), "%s: all is freed", name);
-	TAP_IS(work->bad, 0, "%s: with what was written", name);
+	TAP_OK(empty(work), "%s: all memory is freed", name);
+	TAP_IS(work->bad, 0, "%s: blocks keep their contents", name);
 	if (!(policy->can & GM_POLICY_FREES))
 		return;
 	again = fill(work, size);
-	TAP_OK(again + 2 >= first && again, "%s: and fills %u percent again", name, again);
+	TAP_OK(again + 2 >= first && again, "%s: the second time %u percent are filled", name,
+	       again);
 	empty(work);
 	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: nothing is left", name);
 }
@@ -111,7 +112,7 @@ static void single_calls(void *arg, uint32_t thread)
 	TAP_IS(heap->foreign_frees, 0, "%s: free(NULL) is nothing", policy->name);
 	policy->free(heap, (char *)(uintptr_t)heap->base - 16);
 	policy->free(heap, (char *)(uintptr_t)heap->base + ((uint64_t)heap->capacity << 21));
-	TAP_IS(heap->foreign_frees, 2, "%s: what is not the heap's is counted", policy->name);
+	TAP_IS(heap->foreign_frees, 2, "%s: addresses outside the heap are counted", policy->name);
 	TAP_OK(!policy->malloc(heap, (size_t)-1) && !policy->malloc(heap, (size_t)1 << 40) &&
 		       !policy->malloc(heap, ((size_t)GRANULES << GM_GRANULE_SHIFT) + 1),
 	       "%s: beyond the heap: NULL", policy->name);
@@ -131,7 +132,8 @@ static void whole_heap(void *arg, uint32_t thread)
 		if (!all)
 			return;
 		all[0] = all[size - 1] = 1;
-		TAP_OK(!policy->malloc(&work->f.heap, 1), "%s: then it is full", policy->name);
+		TAP_OK(!policy->malloc(&work->f.heap, 1), "%s: the heap is full afterwards",
+		       policy->name);
 		policy->free(&work->f.heap, all);
 	}
 }

@@ -2,7 +2,9 @@
 /*
  * Steps of policy `granule` that only many lanes at once come to, taken one by one: a granule that
  * is offered to its class while another lane frees the last of it; a slot that comes free after a
- * search found none; shards for very many lanes; and how evenly warps spread over shards.
+ * search found none; shards for very many lanes; how evenly warps spread over shards; and a slot
+ * behind many that are in use; a granule that many lanes want to make active; and granules for
+ * lanes that all come at once.
  */
 #include "tests/unit/heap_help.h"
 
@@ -14,9 +16,10 @@ struct work {
 	void *block[GRANULES * (GM_GRANULE / SIZE) + 1];
 	uint32_t blocks, dry;
 	bool first, last;
+	uint32_t active;
 };
 
-/* By one lane. No shard has a place for the granule, which is one block's alone. */
+/* Run by one lane. No shard has room for the granule, which holds only one block. */
 static void offer_late(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
@@ -28,7 +31,7 @@ static void offer_late(void *arg, uint32_t thread)
 		return;
 	void *block = gm_granule_malloc(heap, SIZE);
 	uint32_t granule = (uint32_t)(((uintptr_t)block - heap->base) >> GM_GRANULE_SHIFT);
-	/* As after gm_slab_activate in gm_slab_offer, where one slot was left. */
+	/* The state after gm_slab_activate in gm_slab_offer, with one slot left. */
 	class_->shard[0] = 0;
 	class_->shards = class_->own = GM_SHARDS;
 	gm_granule_free(heap, block);
@@ -46,8 +49,8 @@ static void trim(void *arg, uint32_t thread)
 		gm_granule_trim(&work->f.heap);
 }
 
-/* By one lane: of a full heap, free a block of a granule that is in no shard, then one of a granule
- * that is in one, and allocate each again. */
+/* Run by one lane, in a full heap: free a block of a granule that is in no shard, then one of a
+ * granule that is in one, and allocate each again. */
 static void refill(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
@@ -65,7 +68,8 @@ static void refill(void *arg, uint32_t thread)
 		gm_granule_free(heap, work->block[b]);
 }
 
-/* Shards that bring granules of 16-byte slots when so many lanes wait, and so many are free. */
+/* The number of shards that take granules of 16-byte slots for so many waiting lanes and free
+ * granules. */
 static uint32_t shards_for(struct gm_heap *heap, uint32_t lanes, uint64_t available)
 {
 	struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[0];
@@ -81,17 +85,19 @@ static uint32_t shards_for(struct gm_heap *heap, uint32_t lanes, uint64_t availa
 
 static void check_spread(struct gm_heap *heap)
 {
-	TAP_IS(shards_for(heap, 1000, 4096), 1, "a granule of small slots serves a thousand lanes");
-	TAP_IS(shards_for(heap, 8448, 4096), 8, "more lanes get more granules");
-	TAP_IS(shards_for(heap, 8448, 20), 5, "at most a quarter of those that are free");
-	TAP_IS(shards_for(heap, 270000, 40), 8, "and few, unless very many are free");
-	TAP_IS(shards_for(heap, 270000, 8192), 32, "of which a part is used");
-	TAP_IS(shards_for(heap, 270000, 3), 3, "and never fewer than hold the slots");
+	TAP_IS(shards_for(heap, 255, 4096), 1, "a granule of small slots serves some lanes");
+	TAP_IS(shards_for(heap, 1024, 4096), 4, "more lanes get more granules");
+	TAP_IS(shards_for(heap, 8448, 12), 6, "at most half of the free granules are taken");
+	TAP_IS(shards_for(heap, 270000, 40), 8,
+	       "few granules are taken, unless very many are free");
+	TAP_IS(shards_for(heap, 270000, 8192), 32, "a part of very many free granules is taken");
+	TAP_IS(shards_for(heap, 270000, 3), 3,
+	       "never fewer granules than hold the slots are taken");
 }
 
 struct census {
-	uint32_t shards, every; /* of so many warps one allocates */
-	uint32_t warps[WARPS];	/* that begin at a shard */
+	uint32_t shards, every; /* one of `every` warps allocates */
+	uint32_t warps[WARPS];	/* number of warps that begin at each shard */
 };
 
 static void choose(void *arg, uint32_t thread)
@@ -102,7 +108,7 @@ static void choose(void *arg, uint32_t thread)
 		gm_add32(&census->warps[gm_granule_near(census->shards)], 1);
 }
 
-/* Warps of the fullest shard, above its share. */
+/* The number of warps at the fullest shard above an equal share. */
 static uint32_t surplus(struct fixture *f, uint32_t shards, uint32_t every)
 {
 	struct census census = {.shards = shards, .every = every};
@@ -114,14 +120,103 @@ static uint32_t surplus(struct fixture *f, uint32_t shards, uint32_t every)
 	return most - WARPS / every / shards;
 }
 
-/* A shard that is full long before others makes its lanes search. */
+/* Lanes search if one shard is full long before the others. */
 static void check_shares(struct fixture *f)
 {
 	static const uint32_t shards[] = {4, 7, 16, 64, 100, 250};
 	for (unsigned i = 0; i < sizeof shards / sizeof *shards; i++) {
 		TAP_OK(surplus(f, shards[i], 1) <= 2, "warps spread over %u shards", shards[i]);
-		TAP_OK(surplus(f, shards[i], EVERY) <= 5, "so does every eighth of them");
+		TAP_OK(surplus(f, shards[i], EVERY) <= 5,
+		       "every eighth warp spreads over the shards, too");
 	}
+}
+
+/* --- a slot other than the cursor's, which is in use --- */
+
+enum { WORDS = 256, LIVE = 200, LANES = 1024 };
+struct bitmap {
+	uint32_t bits[WORDS], slots;
+	uint32_t found[LANES];
+};
+
+static void search(void *arg, uint32_t thread)
+{
+	struct bitmap *map = arg;
+	map->found[thread] = gm_granule_search(map->bits, map->slots, thread % (LIVE * 32));
+}
+
+/* Number of words in which lanes found a slot. */
+static uint32_t words_found(const struct bitmap *map)
+{
+	uint32_t n = 0, in[WORDS] = {0};
+	for (unsigned i = 0; i < LANES; i++)
+		n += in[map->found[i] / 32]++ == 0;
+	return n;
+}
+
+static void check_search(struct fixture *f)
+{
+	static struct bitmap map = {.slots = WORDS * 32 - 5};
+	uint32_t used = 0;
+	memset(map.bits, 0xff, LIVE * sizeof *map.bits);
+	TAP_OK(test_launch(f, LANES / GM_WARP, 8, search, &map), "lanes find slots behind others");
+	for (unsigned i = 0; i < WORDS; i++)
+		used += gm_popc(map.bits[i]);
+	TAP_IS(used, LIVE * 32 + LANES, "each its own");
+	TAP_OK(words_found(&map) == WORDS - LIVE, "lanes find slots in all words that have one");
+	memset(map.bits, 0xff, sizeof map.bits);
+	map.bits[WORDS - 1] =
+		0xffffffff >> 6; /* the last slot is free; the bits behind it are no slots */
+	TAP_IS(gm_granule_search(map.bits, map.slots, 3), map.slots - 1, "the only one is found");
+}
+
+/* --- by all lanes at once --- */
+
+enum { CROWD = 64 };
+
+static void activate(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	uint64_t *state = &gm_granules_of(&work->f.heap)->slab[0].state;
+	(void)thread;
+	gm_add64(state, 1); /* other lanes change the word meanwhile */
+	if (gm_slab_activate(&work->f.heap, 0, 0))
+		gm_add32(&work->active, 1);
+}
+
+static void check_active(struct work *work)
+{
+	uint64_t *state = &gm_granules_of(&work->f.heap)->slab[0].state;
+	*state = GM_CLASS_IS(1);
+	work->f.mode = GM_SIMT_CROWD;
+	TAP_OK(test_launch(&work->f, CROWD / 32, CROWD / 32, activate, work),
+	       "lanes make a granule active");
+	TAP_IS(work->active, 1, "one lane activates the granule");
+	TAP_IS(*state, GM_CLASS_IS(1) | GM_ACTIVE | CROWD, "the word has the counts of all lanes");
+	*state = 0;
+}
+
+static void crowd(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	work->block[thread] = gm_granule_malloc(&work->f.heap, SIZE);
+}
+
+static void leave(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	gm_granule_free(&work->f.heap, work->block[thread]);
+}
+
+static void check_crowd(struct work *work)
+{
+	const struct gm_granule_class *class_ =
+		&gm_granules_of(&work->f.heap)->class_[gm_granule_class_of(SIZE)];
+	TAP_OK(test_launch(&work->f, CROWD / 32, CROWD / 32, crowd, work),
+	       "lanes come to an empty heap");
+	TAP_OK(class_->own > 1, "several shards bring granules for waiting lanes");
+	TAP_IS(class_->waiting, 0, "no lane waits afterwards");
+	test_launch(&work->f, CROWD / 32, CROWD / 32, leave, work);
 }
 
 static const struct gm_policy *granule(void)
@@ -137,16 +232,21 @@ int main(void)
 	static struct work work;
 	test_open(&work.f, granule(), GRANULES, GRANULES, test_seed());
 	TAP_OK(test_launch(&work.f, 1, 1, offer_late, &work), "a granule is offered too late");
-	TAP_OK(work.f.heap.epoch != work.epoch, "who looked in vain learns of it");
+	TAP_OK(work.f.heap.epoch != work.epoch, "a lane that searched in vain is notified");
 	TAP_OK(test_launch(&work.f, 1, 1, refill, &work), "the heap is filled");
 	TAP_OK(work.blocks > 70 && work.dry & 1, "after %u blocks a search finds no slot",
 	       work.blocks);
 	TAP_OK(work.first, "a block that is freed then can be had again");
-	TAP_OK(work.last, "so can one of a granule that is in use");
+	TAP_OK(work.last, "a freed block of a used granule can be allocated");
 	TAP_OK(test_launch(&work.f, 1, 1, trim, &work), "the heap is trimmed");
-	TAP_IS(work.f.heap.available, GRANULES, "and it goes back like any that is empty");
+	TAP_IS(work.f.heap.available, GRANULES, "an empty granule returns like any other");
 	check_spread(&work.f.heap);
 	check_shares(&work.f);
+	check_search(&work.f);
+	test_close(&work.f);
+	test_open(&work.f, granule(), GRANULES, GRANULES, test_seed());
+	check_active(&work);
+	check_crowd(&work);
 	test_close(&work.f);
 	return tap_done();
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growth from end to end: lanes of the emulation allocate from a heap that the host made, ask for
- * more through the mailbox, and one lane answers them as the service thread does, step by step.
+ * Growth from end to end: lanes of the emulation allocate from a heap that the host made, and ask
+ * for more through the mailbox. One lane answers step by step, as the service thread does.
  */
 #include "tests/unit/heap_host_help.h"
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { WARPS = 2, ROUNDS = 6 }; /* lanes are dear there */
+enum { WARPS = 2, ROUNDS = 6 }; /* emulated lanes are slow under the sanitizers */
 #else
 enum { WARPS = 4, ROUNDS = 12 };
 #endif
@@ -23,12 +23,11 @@ struct work {
 	const struct gm_policy *policy;
 	void (*lane)(struct work *work, uint32_t thread);
 	struct block block[LANES][KEPT];
-	bool answers, calls; /* the host; or it is in the driver */
-	uint64_t
-		delay; /* ns of the device's clock until the host does, if it does not answer now */
-	uint64_t seen; /* by then: when lanes last looked */
+	bool answers, calls; /* the host answers; it is inside a driver call */
+	uint64_t delay; /* ns of the device's clock until the host answers if `answers` is false */
+	uint64_t seen;	/* the device's time of the lanes' last poll at that moment */
 	uint32_t seed;
-	uint32_t running; /* lanes that are still at it */
+	uint32_t running; /* lanes that have not ended */
 	size_t size;
 	uint64_t got, null, bad, bytes;
 };
@@ -74,9 +73,9 @@ static void launch(struct work *work, void (*lane)(struct work *work, uint32_t t
 	work->lane = lane;
 	work->got = work->null = 0;
 	seed = seed ? seed + 1 : test_seed();
-	/* The launch of a kernel, without the thread, which would be second to answer. */
-	gm_heap_launch(work->site.heap, NULL);
-	gm_heap_launched(work->site.heap, NULL, true);
+	/* Launch a kernel without the service thread, which would answer as a second host. */
+	gm_heap_launch(work->site.heap, NULL, NULL);
+	gm_heap_launched(work->site.heap, NULL, true, NULL);
 	TAP_OK(gm_simt_launch(&(struct gm_simt){WARPS + 1, WARPS + 1, seed, GM_SIMT_FAIR},
 			      launch_lane, work),
 	       "%s: %s", work->policy->name, what);
@@ -112,7 +111,7 @@ static void give(struct work *work, struct block *block, uint32_t number)
 	block->address = NULL;
 }
 
-/* --- what lanes do --- */
+/* --- operations of lanes --- */
 
 static void churn(struct work *work, uint32_t thread)
 {
@@ -129,12 +128,12 @@ static void churn(struct work *work, uint32_t thread)
 
 static void free_all(struct work *work, uint32_t thread)
 {
-	uint32_t other = LANES - 1 - thread; /* another lane than allocated it */
+	uint32_t other = LANES - 1 - thread; /* a lane other than the one that allocated it */
 	for (uint32_t k = 0; k < KEPT; k++)
 		give(work, &work->block[other][k], other * KEPT + k);
 }
 
-/* Until there is no more; the first word of each links them all. */
+/* Allocate until NULL; the first word of each block links them all. */
 static void fill_heap(struct work *work, uint32_t thread)
 {
 	void **block;
@@ -165,7 +164,7 @@ static void free_list(struct work *work, uint32_t thread)
 		work->block[0][0].address = NULL;
 }
 
-/* One lane wants more than there ever is, the others a little. */
+/* One lane wants more than the device has, the others a little. */
 static void one_too_many(struct work *work, uint32_t thread)
 {
 	if (thread == 0 && !work->policy->malloc(site_device(&work->site), work->size))
@@ -179,7 +178,7 @@ static void one_each(struct work *work, uint32_t thread)
 	take(work, &work->block[thread][0], work->size, thread * KEPT);
 }
 
-/* --- what is expected --- */
+/* --- expectations --- */
 
 static void grows_from_empty(struct work *work, const struct gm_policy *policy)
 {
@@ -187,30 +186,31 @@ static void grows_from_empty(struct work *work, const struct gm_policy *policy)
 	make(work, "1G", 512 * MIB, policy);
 	struct gm_heap_figures before = site_figures(&work->site);
 	TAP_IS(before.chunks, 1, "%s: one chunk", name);
-	TAP_IS(before.used, 0, "%s: that nothing is in", name);
+	TAP_IS(before.used, 0, "%s: a new heap is empty", name);
 	TAP_IS(site_pool(&work->site).lent, before.own + before.mapped,
 	       "%s: the pool lent it, and the books", name);
 	launch(work, churn, "lanes allocate and free at random");
-	TAP_IS(work->null, 0, "%s: nobody gets NULL", name);
-	TAP_IS(work->bad, 0, "%s: what was written is there", name);
-	TAP_OK(site_figures(&work->site).grown > 1, "%s: it grew", name);
+	TAP_IS(work->null, 0, "%s: no lane gets NULL", name);
+	TAP_IS(work->bad, 0, "%s: blocks keep their contents", name);
+	TAP_OK(site_figures(&work->site).grown > 1, "%s: the heap grew", name);
 	launch(work, free_all, "other lanes free all");
-	TAP_IS(work->bad, 0, "%s: what was written was there", name);
+	TAP_IS(work->bad, 0, "%s: blocks kept their contents", name);
 	TAP_IS(site_figures(&work->site).foreign_frees, 0, "%s: each is freed once", name);
 	if (policy->can & GM_POLICY_RETURNS) {
 		struct gm_heap_figures figures = site_figures(&work->site);
 		TAP_IS(figures.live, 0, "%s: nothing is live", name);
 		TAP_IS(gm_heap_trim(work->site.heap), figures.mapped - before.mapped,
-		       "%s: all chunks but the first go back", name);
+		       "%s: all chunks but the first are returned", name);
 		figures = site_figures(&work->site);
-		TAP_IS(figures.mapped, before.mapped, "%s: that is left", name);
-		TAP_IS(figures.used, 0, "%s: and empty", name);
+		TAP_IS(figures.mapped, before.mapped, "%s: the first chunk remains", name);
+		TAP_IS(figures.used, 0, "%s: the first chunk is empty", name);
 		TAP_IS(site_pool(&work->site).lent, before.own + before.mapped,
-		       "%s: as the pool sees it", name);
+		       "%s: the pool counts the same lent memory", name);
 		launch(work, churn, "and it grows anew");
-		TAP_IS(work->null + work->bad, 0, "%s: as before", name);
-		TAP_OK(site_figures(&work->site).grown > figures.grown, "%s: with new chunks",
-		       name);
+		TAP_IS(work->null + work->bad, 0,
+		       "%s: the second run has no NULL and no wrong block", name);
+		TAP_OK(site_figures(&work->site).grown > figures.grown,
+		       "%s: the second run adds chunks", name);
 	}
 	site_close(&work->site, name);
 }
@@ -223,7 +223,7 @@ static void stops_at_limit(struct work *work, const struct gm_policy *policy)
 	launch(work, fill_heap, "lanes fill the heap");
 	struct gm_heap_figures figures = site_figures(&work->site);
 	TAP_IS(figures.mapped, 80 * MIB, "%s: up to its limit", name);
-	TAP_IS(work->null, LANES, "%s: then each gets NULL", name);
+	TAP_IS(work->null, LANES, "%s: at the limit each lane gets NULL", name);
 	TAP_OK(work->got * 8192 >= 76 * MIB, "%s: %lu of 8000 bytes", name,
 	       (unsigned long)work->got);
 	TAP_OK(figures.refused > 0, "%s: growth was refused", name);
@@ -231,13 +231,14 @@ static void stops_at_limit(struct work *work, const struct gm_policy *policy)
 	launch(work, free_list, "all is freed");
 	if (policy->can & GM_POLICY_MIXES) {
 		launch(work, fill_heap, "and allocated again");
-		TAP_OK(work->got >= got * 95 / 100, "%s: as many as before: %lu, %lu", name,
+		TAP_OK(work->got >= got * 95 / 100,
+		       "%s: the second time as many lanes are served: %lu, %lu", name,
 		       (unsigned long)got, (unsigned long)work->got);
 		launch(work, free_list, "and freed");
 	}
 	if (policy->can & GM_POLICY_RETURNS)
 		TAP_IS(gm_heap_trim(work->site.heap), figures.mapped - GM_HEAP_FIRST * 2 * MIB,
-		       "%s: all chunks but the first go back", name);
+		       "%s: a trim returns all chunks but the first", name);
 	site_close(&work->site, name);
 }
 
@@ -246,18 +247,18 @@ static void refuses_what_is_too_much(struct work *work)
 	make(work, "1G", 160 * MIB, &gm_policies[gm_heap_policy("granule")]);
 	work->size = 170 * MIB;
 	launch(work, one_too_many, "one lane wants more than the limit");
-	TAP_IS(work->null, 1, "it gets NULL");
-	TAP_IS(work->got, LANES / 4 - 1, "and the others what they want");
+	TAP_IS(work->null, 1, "the large request gets NULL");
+	TAP_IS(work->got, LANES / 4 - 1, "the other lanes get their blocks");
 	TAP_OK(site_figures(&work->site).mapped < 120 * MIB, "the heap did not grow to its limit");
 	launch(work, free_all, "free");
 	gm_heap_trim(work->site.heap);
 	work->size = 100 * MIB;
 	launch(work, one_too_many, "100 MiB in one piece");
-	TAP_IS(work->null, 0, "are to be had");
+	TAP_IS(work->null, 0, "the small requests are served");
 	site_close(&work->site, "too much");
 }
 
-/* The pool has no more, and then it has. */
+/* The pool is exhausted, then it has memory again. */
 static void asks_again_when_memory_is_back(struct work *work)
 {
 	struct gm_block block;
@@ -279,23 +280,24 @@ static void asks_again_when_memory_is_back(struct work *work)
 	site_close(&work->site, "memory");
 }
 
-/* Small wants that nobody answers: NULL after a second of the device's clock, and not for ever. */
+/* Small requests without an answer: NULL after a second of the device's clock, not an endless
+ * wait. */
 static void outlives_the_host(struct work *work)
 {
 	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
 	work->answers = false;
 	work->size = 1000000;
-	launch(work, one_each, "nobody answers");
-	TAP_IS(work->got, 2 * GM_HEAP_FIRST, "what is mapped is had");
-	TAP_IS(work->null, LANES - 2 * GM_HEAP_FIRST, "and NULL by the others");
+	launch(work, one_each, "the host does not answer");
+	TAP_IS(work->got, 2 * GM_HEAP_FIRST, "all mapped memory is allocated");
+	TAP_IS(work->null, LANES - 2 * GM_HEAP_FIRST, "the other lanes get NULL");
 	launch(work, free_all, "free");
 	work->answers = true;
-	launch(work, one_each, "then somebody does");
-	TAP_IS(work->got, LANES, "and all have theirs");
+	launch(work, one_each, "the host answers again");
+	TAP_IS(work->got, LANES, "all lanes get their blocks");
 	site_close(&work->site, "host");
 }
 
-/* A host that is slow is not dead, however many lanes look for its answer meanwhile. */
+/* A slow host is not taken for dead, however many lanes poll for its answer. */
 static void waits_for_a_slow_host(struct work *work)
 {
 	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
@@ -306,16 +308,17 @@ static void waits_for_a_slow_host(struct work *work)
 	TAP_IS(work->got, LANES, "everybody waits for it");
 	uint64_t stalled = site_device(&work->site)->stalled;
 	TAP_OK(stalled > GM_HOST_DEAD * 9 / 20 && stalled < GM_HOST_DEAD * 11 / 20,
-	       "for as long, all together: %lu ns", (unsigned long)stalled);
+	       "the stalled time of all lanes is the delay: %lu ns", (unsigned long)stalled);
 	launch(work, free_all, "free");
-	TAP_IS(site_figures(&work->site).wait_ns, stalled, "as the heap's figures say");
-	/* A lane that read the clock before another one looked. */
+	TAP_IS(site_figures(&work->site).wait_ns, stalled,
+	       "the heap's figures have the stalled time");
+	/* A lane that read the clock before another lane's poll. */
 	struct gm_heap *device = site_device(&work->site);
 	uint64_t waited = device->waited, now = gm_nanoseconds();
 	device->polled_at = now + GM_POLL;
 	gm_span_poll(device);
 	TAP_IS(device->polled_at, now + GM_POLL, "a look in the past is none");
-	TAP_IS(device->waited, waited, "and no time that anybody waited");
+	TAP_IS(device->waited, waited, "an earlier clock reading adds no waiting time");
 	device->polled_at = now + 2 * GM_HOST_DEAD;
 	gm_span_poll(device);
 	TAP_OK(device->polled_at < now + GM_HOST_DEAD, "a clock that was put back is believed");
@@ -325,7 +328,7 @@ static void waits_for_a_slow_host(struct work *work)
 	site_close(&work->site, "slow host");
 }
 
-/* What the driver does may take seconds; it may also wait for the very kernel. */
+/* A driver call may take seconds; it may also wait for this very kernel. */
 static void waits_in_the_driver(struct work *work, uint64_t ns, uint64_t got)
 {
 	make(work, "2G", 1024 * MIB, &gm_policies[gm_heap_policy("granule")]);
@@ -334,8 +337,9 @@ static void waits_in_the_driver(struct work *work, uint64_t ns, uint64_t got)
 	work->delay = ns;
 	work->size = 1000000;
 	launch(work, one_each, "the host is in the driver");
-	TAP_IS(work->got, got, "for %lu s: who gets a block", (unsigned long)(ns / GM_HOST_DEAD));
-	TAP_IS(work->null, LANES - got, "and who NULL");
+	TAP_IS(work->got, got, "after %lu s in a driver call: lanes that get a block",
+	       (unsigned long)(ns / GM_HOST_DEAD));
+	TAP_IS(work->null, LANES - got, "the other lanes get NULL");
 	launch(work, free_all, "free");
 	site_close(&work->site, "the driver");
 }
@@ -364,7 +368,7 @@ static void says_that_it_calls(struct work *work)
 	TAP_OK(calls > 0 && calls_said == calls, "%u of %u calls of the driver are announced",
 	       calls_said, calls);
 	TAP_IS(work->site.heap->shared->mail.beat.value & GM_BEAT_CALLING, 0,
-	       "and it is said that they are over");
+	       "the end of the calls is announced");
 	launch(work, free_all, "free");
 	site_close(&work->site, "calls");
 }
@@ -375,20 +379,20 @@ static void keeps_chunks_in_use(struct work *work)
 	work->size = 3 * MIB;
 	launch(work, one_each, "runs of two granules");
 	uint64_t mapped = site_figures(&work->site).mapped;
-	/* A third of them is freed: chunks hold some of the others. */
+	/* A third of them is freed; chunks hold some of the others. */
 	for (uint32_t i = 0; i < LANES; i += 3)
 		give(work, &work->block[i][0], i * KEPT);
 	gm_heap_trim(work->site.heap);
 	struct gm_heap_figures figures = site_figures(&work->site);
 	TAP_OK(figures.mapped <= mapped && figures.mapped >= mapped / 2, "some chunks may go");
-	launch(work, free_all, "what is left holds its data");
-	TAP_IS(work->bad, 0, "to the byte");
-	TAP_OK(gm_heap_trim(work->site.heap) > 0, "then more can go");
-	TAP_IS(site_figures(&work->site).chunks, 1, "all but the first");
+	launch(work, free_all, "the remaining blocks keep their contents");
+	TAP_IS(work->bad, 0, "no byte is wrong");
+	TAP_OK(gm_heap_trim(work->site.heap) > 0, "a further trim returns more");
+	TAP_IS(site_figures(&work->site).chunks, 1, "only the first chunk remains");
 	site_close(&work->site, "in use");
 }
 
-/* Half of what there is, up to 1 GiB. */
+/* A quarter of the heap, up to 1 GiB. */
 static void grows_by_share(struct work *work)
 {
 	uint32_t largest = 0, mapped = 0;
@@ -403,13 +407,13 @@ static void grows_by_share(struct work *work)
 		if (!gm_heap_answer(heap))
 			break;
 		uint32_t count = atomic_load(&heap->mapped) - mapped;
-		uint32_t share = mapped / 2 + GM_HEAP_MORE;
+		uint32_t share = mapped / 4 + GM_HEAP_MORE;
 		share = share < GM_HEAP_MOST_CHUNK ? share : GM_HEAP_MOST_CHUNK;
 		share = share < heap->limit - mapped ? share : heap->limit - mapped;
 		fits = fits && count == share;
 		largest = count > largest ? count : largest;
 	}
-	TAP_OK(fits, "each chunk is half of what is mapped, and 16 MiB");
+	TAP_OK(fits, "each chunk is a quarter of the mapped memory, and 16 MiB");
 	TAP_IS(largest, GM_HEAP_MOST_CHUNK, "up to 1 GiB");
 	site_close(&work->site, "share");
 }

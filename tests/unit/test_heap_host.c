@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host's side of a heap: which launches are in flight, the service thread and what it costs,
- * every call of the driver failing in turn, few addresses, contexts that end, fork, exit.
+ * The host's side of a heap: launches in flight, the service thread and its cost, every driver call
+ * failing in turn, small address ranges, contexts that end, fork, exit.
  */
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,12 +18,12 @@ static void nothing(void *unused)
 	(void)unused;
 }
 
-/* A kernel of the program, on a stream that is held: it runs when the test says so. */
+/* A kernel of the program on a held stream: it runs when the test releases the stream. */
 static void launch(struct site *site, CUstream stream)
 {
-	gm_heap_launch(site->heap, stream);
+	gm_heap_launch(site->heap, stream, NULL);
 	gm_sim_launch(stream, nothing, NULL);
-	gm_heap_launched(site->heap, stream, true);
+	gm_heap_launched(site->heap, stream, true, NULL);
 }
 
 static CUstream held_stream(void)
@@ -33,7 +34,7 @@ static CUstream held_stream(void)
 	return stream;
 }
 
-/* What a lane does that finds nothing, in place of one. */
+/* Request granules, as a lane does that finds none. */
 static void want(struct site *site, uint64_t granules)
 {
 	__atomic_store_n(&site->heap->shared->mail.want.value, granules, __ATOMIC_RELEASE);
@@ -44,7 +45,7 @@ static uint64_t have(const struct site *site)
 	return __atomic_load_n(&site->heap->shared->mail.have.value, __ATOMIC_ACQUIRE);
 }
 
-/* --- which launches are in flight --- */
+/* --- launches in flight --- */
 
 static void follows_launches(void)
 {
@@ -52,10 +53,10 @@ static void follows_launches(void)
 	site_make(&site, "512M", 256 * MIB, NULL);
 	CUstream a = held_stream(), b = held_stream();
 	TAP_OK(!gm_heap_in_flight(site.heap), "nothing is in flight");
-	gm_heap_launch(site.heap, a);
+	gm_heap_launch(site.heap, a, NULL);
 	TAP_OK(gm_heap_in_flight(site.heap), "a launch begins");
-	gm_heap_launched(site.heap, a, false);
-	TAP_OK(!gm_heap_in_flight(site.heap), "and fails");
+	gm_heap_launched(site.heap, a, false, NULL);
+	TAP_OK(!gm_heap_in_flight(site.heap), "a launch that fails is not in flight");
 	launch(&site, a);
 	launch(&site, b);
 	launch(&site, a);
@@ -65,11 +66,12 @@ static void follows_launches(void)
 	TAP_OK(gm_heap_in_flight(site.heap), "one of two kernels is, and the second runs");
 	TAP_IS(gm_heap_trim(site.heap), 0, "no trim meanwhile");
 	struct gm_heap_figures figures;
-	TAP_IS(gm_heap_figures(site.heap, &figures), CUDA_ERROR_NOT_READY, "nor news of it");
-	TAP_IS(figures.chunks, 1, "but what the host knows");
+	TAP_IS(gm_heap_figures(site.heap, &figures), CUDA_ERROR_NOT_READY,
+	       "no figures are read meanwhile");
+	TAP_IS(figures.chunks, 1, "the host's own figures are available");
 	gm_sim_release(a, (unsigned)-1);
-	TAP_OK(!gm_heap_in_flight(site.heap), "all are done");
-	TAP_IS(gm_heap_figures(site.heap, &figures), CUDA_SUCCESS, "and there is news");
+	TAP_OK(!gm_heap_in_flight(site.heap), "no kernel is in flight");
+	TAP_IS(gm_heap_figures(site.heap, &figures), CUDA_SUCCESS, "figures are read again");
 	TAP_IS(site.heap->tracks, 2, "two streams took two words");
 	drv(cuStreamDestroy_v2)(a);
 	drv(cuStreamDestroy_v2)(b);
@@ -88,15 +90,16 @@ static void follows_many_streams(void)
 	}
 	for (unsigned i = 0; i < N; i++)
 		gm_sim_release(stream[i], (unsigned)-1);
-	TAP_OK(gm_heap_in_flight(site.heap), "what cannot be followed counts as in flight");
+	TAP_OK(gm_heap_in_flight(site.heap), "a launch that cannot be tracked counts as in flight");
 	gm_heap_trim(site.heap);
-	TAP_OK(!gm_heap_in_flight(site.heap), "until a trim has waited for it");
+	TAP_OK(!gm_heap_in_flight(site.heap),
+	       "after a trim has waited the launch is not in flight");
 	launch(&site, stream[N - 1]);
 	gm_sim_fail("cuStreamWriteValue32_v2", 1, CUDA_ERROR_NOT_SUPPORTED);
 	launch(&site, stream[0]);
-	TAP_OK(gm_heap_in_flight(site.heap), "likewise where the driver writes no word");
+	TAP_OK(gm_heap_in_flight(site.heap), "without a written word a launch counts as in flight");
 	gm_heap_trim(site.heap);
-	TAP_OK(!gm_heap_in_flight(site.heap), "until a trim");
+	TAP_OK(!gm_heap_in_flight(site.heap), "after a trim it does not");
 	for (unsigned i = 0; i < N; i++)
 		drv(cuStreamDestroy_v2)(stream[i]);
 	site_close(&site, "streams");
@@ -115,7 +118,7 @@ static void *launch_some(void *arg)
 	return NULL;
 }
 
-/* The thread itself: what is asked for comes, as long as a kernel is in flight, and it ends. */
+/* The thread itself: it serves requests while a kernel is in flight, and ends afterwards. */
 static void serves(void)
 {
 	struct site site;
@@ -124,7 +127,7 @@ static void serves(void)
 	CUstream stream = held_stream();
 	TAP_IS(atomic_load(&site.heap->service.running), 0, "no thread without a kernel");
 	launch(&site, stream);
-	TAP_IS(atomic_load(&site.heap->service.running), 1, "one with it");
+	TAP_IS(atomic_load(&site.heap->service.running), 1, "one service thread with a kernel");
 	for (unsigned i = 0; i < 5; i++) {
 		uint64_t grants = have(&site);
 		want(&site, site.heap->granted + 1);
@@ -133,11 +136,11 @@ static void serves(void)
 		__atomic_store_n(&site.heap->shared->mail.taken.value, have(&site),
 				 __ATOMIC_RELEASE);
 	}
-	TAP_IS(site_figures(&site).grown, 6, "it answers each want");
+	TAP_IS(site_figures(&site).grown, 6, "the service answers each request");
 	want(&site, site.heap->capacity + 1);
 	while (!__atomic_load_n(&site.heap->shared->mail.refused.value, __ATOMIC_ACQUIRE))
 		sched_yield();
-	TAP_OK(site_figures(&site).grown == 6, "or refuses");
+	TAP_OK(site_figures(&site).grown == 6, "refused requests do not grow the heap");
 	pthread_create(&other, NULL, launch_some, &site);
 	launch_some(&site);
 	pthread_join(other, NULL);
@@ -145,12 +148,13 @@ static void serves(void)
 	while (gm_heap_in_flight(site.heap))
 		sched_yield();
 	gm_heap_stop(site.heap);
-	TAP_IS(atomic_load(&site.heap->service.running), 0, "it ends when it is told to");
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "the service ends when it is told to");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "thread");
 }
 
-/* A few granules are asked for beforehand: fewer will do. Many are for one lane: all or nothing. */
+/* A request ahead of need accepts fewer granules. A request of one lane for many is granted in full
+ * or refused. */
 static void gives_what_there_is(void)
 {
 	struct site site;
@@ -158,16 +162,18 @@ static void gives_what_there_is(void)
 	const uint64_t *refused = &site.heap->shared->mail.refused.value;
 	want(&site, GM_HEAP_FIRST + GM_HEAP_LOW);
 	TAP_OK(gm_heap_answer(site.heap) && gm_heap_answer(site.heap), "two of four granules");
-	TAP_IS(site_figures(&site).mapped, site_figures(&site).limit, "are all there are");
+	TAP_IS(site_figures(&site).mapped, site_figures(&site).limit,
+	       "two granules are all that remain");
 	TAP_OK(!gm_heap_answer(site.heap) && *refused == GM_HEAP_FIRST + 3, "the third is refused");
 	site_close(&site, "few");
 	site_make(&site, "512M", (GM_HEAP_FIRST + 8) * 2 * MIB, NULL);
 	refused = &site.heap->shared->mail.refused.value;
 	want(&site, GM_HEAP_FIRST + 9);
-	TAP_OK(!gm_heap_answer(site.heap) && *refused == GM_HEAP_FIRST + 9, "nine are too many");
-	TAP_IS(site_figures(&site).chunks, 1, "and none is had");
+	TAP_OK(!gm_heap_answer(site.heap) && *refused == GM_HEAP_FIRST + 9,
+	       "nine granules are refused");
+	TAP_IS(site_figures(&site).chunks, 1, "a refused request maps no chunk");
 	want(&site, GM_HEAP_FIRST + 8);
-	TAP_OK(gm_heap_answer(site.heap), "eight are not");
+	TAP_OK(gm_heap_answer(site.heap), "eight granules are granted");
 	site_close(&site, "many");
 }
 
@@ -180,7 +186,7 @@ static uint64_t fake_clock(void)
 	return fake_now += 100;
 }
 
-/* A nap takes as long as it should, until the kernel ends. */
+/* A nap takes its full time, until the kernel ends. */
 static void fake_sleep(struct gm_heap_host *heap, uint64_t ns)
 {
 	(void)heap;
@@ -192,12 +198,12 @@ static void fake_sleep(struct gm_heap_host *heap, uint64_t ns)
 	}
 }
 
-/* An hour is 72,000 looks at the mailbox; each is a few microseconds. */
+/* An hour has 72,000 polls of the mailbox, each of a few microseconds. */
 static void costs_little(void)
 {
 	struct site site;
 	site_make(&site, "512M", 256 * MIB, NULL);
-	gm_heap_stop(site.heap); /* no thread: the loop runs here, by a clock of the test's */
+	gm_heap_stop(site.heap); /* no thread: the loop runs here, by a clock of the test */
 	fake_stream = held_stream();
 	CUstream stream = fake_stream;
 	launch(&site, stream);
@@ -209,8 +215,8 @@ static void costs_little(void)
 	naps = 0;
 	gm_heap_serve(site.heap);
 	TAP_OK(naps > 1000 && naps < 80000, "an hour without a want: %u looks", naps);
-	TAP_OK(fake_now >= fake_end, "it stayed for all of it");
-	TAP_OK(fake_now < fake_end + 2000000000ull, "and not much longer");
+	TAP_OK(fake_now >= fake_end, "the service stayed all the time");
+	TAP_OK(fake_now < fake_end + 2000000000ull, "the service ended soon after");
 	atomic_store(&site.heap->stopped, true);
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "hour");
@@ -236,7 +242,7 @@ static unsigned fail(unsigned call, unsigned nth)
 	return before;
 }
 
-/* Fewer addresses will do, and launches can wait themselves. */
+/* A smaller address range suffices, and launches can do their own waiting. */
 static bool is_spare(const char *call)
 {
 	return strcmp(call, "cuMemAddressReserve") == 0 || strcmp(call, "cuEventRecord") == 0;
@@ -265,7 +271,7 @@ static void create_fails(void)
 	}
 }
 
-/* A life: growth, a launch, a trim; whatever fails, the next attempt is as if nothing had been. */
+/* A life: growth, a launch, a trim. After a failure the next attempt finds an unchanged heap. */
 static void live(struct site *site)
 {
 	want(site, site->heap->granted + 1);
@@ -290,8 +296,9 @@ static void life_fails(void)
 			live(&site);
 			gm_heap_trim(site.heap);
 			struct gm_heap_figures figures = site_figures(&site);
-			TAP_IS(figures.chunks, 1, "%s: all chunks but the first went back", name);
-			TAP_IS(figures.used, 0, "%s: and nothing is lost of that", name);
+			TAP_IS(figures.chunks, 1, "%s: all chunks but the first were returned",
+			       name);
+			TAP_IS(figures.used, 0, "%s: no memory of the heap is lost", name);
 			site_close(&site, name);
 			if (!came)
 				break;
@@ -299,7 +306,7 @@ static void life_fails(void)
 	}
 }
 
-/* What the driver does not take back it keeps; all else goes. */
+/* Memory that the driver does not take back stays mapped; all other memory is released. */
 static void destroy_fails(void)
 {
 	struct site site;
@@ -323,12 +330,13 @@ static void takes_fewer_addresses(void)
 	struct site site;
 	site_open(&site, "2G", 1024 * MIB);
 	gm_sim_fail("cuMemAddressReserve", 1, CUDA_ERROR_OUT_OF_MEMORY);
-	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "half the addresses");
-	TAP_IS(site_figures(&site).reserved, 2048 * MIB, "will do");
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS,
+	       "half of the address range is reserved");
+	TAP_IS(site_figures(&site).reserved, 2048 * MIB, "half of the address range suffices");
 	site_close(&site, "addresses");
-	/* Books of 8 percent of what they are for: not for four times that. */
+	/* Metadata of 8 percent of the memory it describes: no address range of four times that. */
 	site_make(&site, "2G", 1024 * MIB, "ouro-s-p");
-	TAP_IS(site_figures(&site).reserved, 1024 * MIB, "nor more than their books are worth");
+	TAP_IS(site_figures(&site).reserved, 1024 * MIB, "the address range suits the metadata");
 	site_close(&site, "books");
 }
 
@@ -343,7 +351,8 @@ static void refuses(void)
 	site.config.image = NULL;
 	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_NOT_SUPPORTED, "no image");
 	site.config.image = &empty;
-	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_INVALID_IMAGE, "a wrong one");
+	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_INVALID_IMAGE,
+	       "a wrong image is refused");
 	site.config.image = &gm_heap_sim_image;
 	site.config.limit = MIB;
 	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_ERROR_OUT_OF_MEMORY, "no granule");
@@ -369,16 +378,16 @@ static void outlives_its_context(void)
 	drv(cuCtxDestroy_v2)(other);
 	gm_context_gone(other);
 	gm_heap_context_gone(site.heap);
-	TAP_IS(site_pool(&site).lent, 0, "all is back with the pool");
-	TAP_IS(gm_heap_trim(site.heap), 0, "no trim of it");
-	gm_heap_launch(site.heap, NULL);
-	TAP_IS(atomic_load(&site.heap->service.running), 0, "no thread comes");
+	TAP_IS(site_pool(&site).lent, 0, "all memory is back in the pool");
+	TAP_IS(gm_heap_trim(site.heap), 0, "a trim of the ended heap returns no memory");
+	gm_heap_launch(site.heap, NULL, NULL);
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "no service thread is started");
 	site.driver.cuEventDestroy_v2(site.config.context->probe);
 	site.driver.cuEventDestroy_v2(ran);
 	site_close(&site, "gone");
 }
 
-/* A want of a kernel in flight is answered: this waits for it. */
+/* Waits until a request of a kernel in flight is answered. */
 static bool is_served(struct site *site)
 {
 	uint64_t grants = have(site);
@@ -389,7 +398,7 @@ static bool is_served(struct site *site)
 	return have(site) != grants;
 }
 
-/* The end was refused: kernels in flight meanwhile, and later ones, find somebody again. */
+/* The end was refused: kernels in flight then, and later kernels, are served again. */
 static void outlives_a_refused_end(void)
 {
 	struct site site;
@@ -400,7 +409,7 @@ static void outlives_a_refused_end(void)
 	launch(&site, stream);
 	TAP_IS(atomic_load(&site.heap->service.running), 0, "no thread while a context is ending");
 	gm_heap_context_stays(site.heap);
-	TAP_OK(is_served(&site), "it stays: what was in flight is served");
+	TAP_OK(is_served(&site), "the context stays: kernels in flight are served");
 	gm_sim_release(stream, (unsigned)-1);
 	while (gm_heap_in_flight(site.heap))
 		sched_yield();
@@ -408,7 +417,7 @@ static void outlives_a_refused_end(void)
 	gm_heap_context_stays(site.heap);
 	gm_sim_hold(stream);
 	launch(&site, stream);
-	TAP_OK(is_served(&site), "and what comes later");
+	TAP_OK(is_served(&site), "later kernels are served");
 	gm_sim_release(stream, (unsigned)-1);
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "stays");
@@ -421,14 +430,14 @@ static void is_not_touched_in_a_child(void)
 	site_make(&site, "512M", 256 * MIB, NULL);
 	CUstream stream = held_stream();
 	launch(&site, stream);
-	gm_lock_take(&site.heap->lock); /* as another thread may have at that moment */
+	gm_lock_take(&site.heap->lock); /* as another thread may hold it at that moment */
 	fflush(stdout);
 	pid_t child = fork();
 	if (child == 0) {
 		struct gm_heap_figures figures;
 		gm_heap_forget_all();
-		gm_heap_launch(site.heap, stream);
-		gm_heap_launched(site.heap, stream, true);
+		gm_heap_launch(site.heap, stream, NULL);
+		gm_heap_launched(site.heap, stream, true, NULL);
 		bool clean = !gm_heap_in_flight(site.heap) && gm_heap_trim(site.heap) == 0 &&
 			     gm_heap_trim_next(site.heap) == UINT64_MAX &&
 			     gm_heap_trim_idle(site.heap, UINT64_MAX - 1) == 0 &&
@@ -447,7 +456,29 @@ static void is_not_touched_in_a_child(void)
 	site_close(&site, "fork");
 }
 
-/* Last: nothing is served after that. */
+/* Exit would wait for a call whose end was missed, with a voluntary context switch. */
+static void exits_at_once(void)
+{
+	struct site site;
+	int status = -1;
+	site_make(&site, "512M", 256 * MIB, NULL);
+	gm_heap_trim(site.heap);
+	site_close(&site, "before the exit");
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		struct rusage before, after;
+		getrusage(RUSAGE_THREAD, &before);
+		gm_heap_exit();
+		getrusage(RUSAGE_THREAD, &after);
+		_exit(after.ru_nvcsw != before.ru_nvcsw);
+	}
+	waitpid(child, &status, 0);
+	TAP_OK(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	       "an exit waits for no call of a heap that is gone");
+}
+
+/* Runs last: no service after it. */
 static void ends_with_the_process(void)
 {
 	struct site site;
@@ -458,12 +489,12 @@ static void ends_with_the_process(void)
 	unsigned created = gm_sim_calls("cuMemCreate"), unmapped = gm_sim_calls("cuMemUnmap");
 	want(&site, site.heap->granted + 1);
 	TAP_OK(!gm_heap_answer(site.heap), "no want is answered");
-	gm_heap_launch(site.heap, stream);
-	gm_heap_launched(site.heap, stream, false);
+	gm_heap_launch(site.heap, stream, NULL);
+	gm_heap_launched(site.heap, stream, false, NULL);
 	gm_heap_stop(site.heap);
 	gm_heap_destroy(site.heap);
-	TAP_IS(gm_sim_calls("cuMemCreate"), created, "no memory taken");
-	TAP_IS(gm_sim_calls("cuMemUnmap"), unmapped, "none given back");
+	TAP_IS(gm_sim_calls("cuMemCreate"), created, "no memory is mapped");
+	TAP_IS(gm_sim_calls("cuMemUnmap"), unmapped, "no memory is unmapped");
 }
 
 static void names_policies(void)
@@ -479,12 +510,13 @@ static void names_policies(void)
 				     sizeof why),
 		       "GPUMEM_HEAP=%s", gm_heap_policy_name(i));
 		knobs.heap = value;
-		TAP_STR(gm_heap_wanted(&knobs), gm_heap_policy_name(i), "is that policy");
+		TAP_STR(gm_heap_wanted(&knobs), gm_heap_policy_name(i),
+			"the knob's policy is returned");
 	}
 	gm_knob_parse(GM_KNOB_ID_heap_limit, "25%", &knobs.heap_limit, why, sizeof why);
 	TAP_IS(gm_heap_limit(&knobs, 1000), 250, "GPUMEM_HEAP_LIMIT is a share");
 	gm_knob_parse(GM_KNOB_ID_heap_limit, "3M", &knobs.heap_limit, why, sizeof why);
-	TAP_IS(gm_heap_limit(&knobs, 1000), 3 * MIB, "or a size");
+	TAP_IS(gm_heap_limit(&knobs, 1000), 3 * MIB, "GPUMEM_HEAP_LIMIT is a size");
 }
 
 int main(void)
@@ -503,6 +535,7 @@ int main(void)
 	outlives_its_context();
 	outlives_a_refused_end();
 	is_not_touched_in_a_child();
+	exits_at_once();
 	ends_with_the_process();
 	return tap_done();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a heap holds and no kernel uses any more: when it is due to go (gm_heap_trim_next), what
- * keeps it, and launches meanwhile, which the GPU puts behind the heap's own kernel.
+ * Memory of a heap that no kernel uses: the time at which it is due for release
+ * (gm_heap_trim_next), reasons to keep it, and concurrent launches, which the GPU orders behind the
+ * heap's own kernel.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -20,7 +21,7 @@ static atomic_uint told; /* calls of config.idle */
 static uint64_t fake_now, kernel_ends;
 static CUstream running; /* held until then */
 static unsigned
-	reads_to_launch; /* reads of the clock with no kernel in flight until one is launched */
+	reads_to_launch; /* reads of the clock without a kernel in flight before one is launched */
 static void launch_late(void);
 
 static uint64_t fake_clock(void)
@@ -40,7 +41,7 @@ static void fake_sleep(struct gm_heap_host *heap, uint64_t ns)
 	}
 }
 
-/* Whoever is told may ask: no lock is held. */
+/* The callback may ask the heap: no lock is held. */
 static void tell(void *arg)
 {
 	gm_heap_trim_next(*(struct gm_heap_host **)arg);
@@ -55,7 +56,7 @@ static void make(uint64_t after)
 	site.config.idle_arg = &site.heap;
 	atomic_store(&told, 0);
 	TAP_IS(gm_heap_create(&site.config, &site.heap), CUDA_SUCCESS, "a heap is made");
-	gm_heap_stop(site.heap); /* its thread's part is done here */
+	gm_heap_stop(site.heap); /* the thread is replaced by this one */
 	site.heap->config.clock = fake_clock;
 	site.heap->config.sleep = fake_sleep;
 	site.heap->shed_at = UINT64_MAX; /* no sheds: test_heap_shed */
@@ -82,9 +83,9 @@ static CUstream held_stream(void)
 
 static void launch(CUstream stream, void (*kernel)(void *), void *arg)
 {
-	gm_heap_launch(site.heap, stream);
+	gm_heap_launch(site.heap, stream, NULL);
 	gm_sim_launch(stream, kernel, arg);
-	gm_heap_launched(site.heap, stream, true);
+	gm_heap_launched(site.heap, stream, true, NULL);
 }
 
 static void serve(void)
@@ -94,7 +95,7 @@ static void serve(void)
 	atomic_store(&site.heap->stopped, true);
 }
 
-/* A kernel that runs for `ns`. Answers when it ended. */
+/* A kernel that runs for `ns`. Returns the time at which it ended. */
 static uint64_t run_kernel(uint64_t ns)
 {
 	CUstream stream = held_stream();
@@ -127,7 +128,7 @@ static uint64_t due(void)
 	return gm_heap_trim_next(site.heap);
 }
 
-/* --- when --- */
+/* --- the due time --- */
 
 static void costs_nothing_small(void)
 {
@@ -135,9 +136,9 @@ static void costs_nothing_small(void)
 	run_kernel(1000000);
 	unsigned before = kernels();
 	TAP_IS(due(), UINT64_MAX, "a heap of one chunk is never due");
-	TAP_IS(trim(UINT64_MAX - 1), 0, "nothing of it goes");
-	TAP_IS(kernels(), before, "no kernel looks");
-	TAP_IS(atomic_load(&told), 0, "nobody is told");
+	TAP_IS(trim(UINT64_MAX - 1), 0, "no memory of a heap of one chunk is returned");
+	TAP_IS(kernels(), before, "no kernel examines a heap of one chunk");
+	TAP_IS(atomic_load(&told), 0, "the trim thread is not told of a heap of one chunk");
 	site_close(&site, "small");
 }
 
@@ -145,31 +146,31 @@ static void goes_when_due(void)
 {
 	make(AFTER);
 	grow(3);
-	TAP_IS(due(), AFTER, "before the first kernel it has been idle for ever");
+	TAP_IS(due(), AFTER, "before the first kernel a heap counts as idle");
 	CUstream stream = held_stream();
 	uint64_t beat = site.heap->shared->mail.beat.value;
 	launch(stream, nothing, NULL);
 	unsigned before = kernels();
 	TAP_IS(site.heap->shared->mail.beat.value, beat + 1,
 	       "lanes that gave the host up see a beat");
-	TAP_IS(due(), UINT64_MAX, "it is not due while a kernel is in flight");
-	TAP_IS(trim(UINT64_MAX - 1), 0, "and nothing goes");
+	TAP_IS(due(), UINT64_MAX, "no trim is due while a kernel is in flight");
+	TAP_IS(trim(UINT64_MAX - 1), 0, "no memory is returned while a kernel is in flight");
 	gm_sim_release(stream, (unsigned)-1);
-	TAP_IS(due(), UINT64_MAX, "nor before anybody has seen its end");
+	TAP_IS(due(), UINT64_MAX, "no trim is due before the end of a kernel is seen");
 	serve();
 	drv(cuStreamDestroy_v2)(stream);
-	TAP_IS(atomic_load(&told), 1, "who trims is told, once");
+	TAP_IS(atomic_load(&told), 1, "the trim thread is told once");
 	uint64_t ended = run_kernel(3600 * (uint64_t)1000000000), when = due();
-	TAP_IS(atomic_load(&told), 2, "and again after the next kernel");
+	TAP_IS(atomic_load(&told), 2, "the trim thread is told again after the next kernel");
 	TAP_OK(when >= ended + AFTER && when < ended + AFTER + 1000000000,
-	       "due so long after that");
-	TAP_IS(trim(when - 1), 0, "not before");
-	TAP_IS(kernels(), before, "no kernel has looked until now");
-	TAP_IS(trim(when), 6 * MIB, "then all but the first chunk goes");
-	TAP_IS(site_figures(&site).mapped, FIRST, "which stays");
+	       "a trim is due the set time after the end of the kernel");
+	TAP_IS(trim(when - 1), 0, "no memory is returned before that");
+	TAP_IS(kernels(), before, "no kernel has examined the heap before that");
+	TAP_IS(trim(when), 6 * MIB, "a due trim returns all but the first chunk");
+	TAP_IS(site_figures(&site).mapped, FIRST, "the first chunk stays");
 	TAP_IS(site_pool(&site).idle, 6 * MIB, "the rest is idle memory of the pool");
-	TAP_IS(due(), UINT64_MAX, "that was that");
-	TAP_IS(site_figures(&site).used, 0, "what a trim claims does not count as used");
+	TAP_IS(due(), UINT64_MAX, "no further trim is due");
+	TAP_IS(site_figures(&site).used, 0, "memory claimed by a trim does not count as used");
 	site_close(&site, "due");
 }
 
@@ -177,14 +178,14 @@ static CUstream latecomer;
 
 static void launch_late(void)
 {
-	atomic_store(&site.heap->stopped, true); /* no thread comes of it */
+	atomic_store(&site.heap->stopped, true); /* no thread is started */
 	launch(latecomer, nothing, NULL);
 	atomic_store(&site.heap->stopped, false);
 	running = latecomer;
 	kernel_ends = fake_now + 1000000;
 }
 
-/* One comes when the service has seen that there is none, and has yet to note it. */
+/* A kernel is launched after the service saw none in flight, but before it recorded that. */
 static void sees_the_last(void)
 {
 	make(AFTER);
@@ -193,9 +194,10 @@ static void sees_the_last(void)
 	reads_to_launch = 2;
 	run_kernel(1000);
 	TAP_IS(reads_to_launch, 0, "a kernel comes late");
-	TAP_OK(!gm_heap_in_flight(site.heap), "it is attended to");
-	TAP_IS(atomic_load(&told), 1, "who trims is told when it has ended");
-	TAP_OK(due() >= kernel_ends + AFTER, "from when on the time counts");
+	TAP_OK(!gm_heap_in_flight(site.heap), "the late kernel is attended to");
+	TAP_IS(atomic_load(&told), 1, "the trim thread is told when the kernel has ended");
+	TAP_OK(due() >= kernel_ends + AFTER,
+	       "the idle time counts from the end of the late kernel");
 	drv(cuStreamDestroy_v2)(latecomer);
 	site_close(&site, "late");
 }
@@ -205,10 +207,10 @@ static void never_with_off(void)
 	make(UINT64_MAX);
 	grow(1);
 	run_kernel(1000);
-	TAP_IS(atomic_load(&told), 0, "off: nobody is told");
+	TAP_IS(atomic_load(&told), 0, "off: the trim thread is not told");
 	TAP_IS(due(), UINT64_MAX, "off: it is never due");
-	TAP_IS(trim(UINT64_MAX - 1), 0, "off: nothing goes");
-	TAP_IS(gm_heap_trim(site.heap), 2 * MIB, "off: but when somebody lacks memory");
+	TAP_IS(trim(UINT64_MAX - 1), 0, "off: no memory is returned");
+	TAP_IS(gm_heap_trim(site.heap), 2 * MIB, "off: an explicit trim returns memory");
 	site_close(&site, "off");
 }
 
@@ -245,25 +247,26 @@ static void emulate(void (*lane)(void *, uint32_t))
 static void polls_once(void)
 {
 	make(AFTER);
-	TAP_IS(gm_heap_add_chunk(site.heap, 2 * GM_HEAP_FIRST), CUDA_SUCCESS, "a second chunk");
+	TAP_IS(gm_heap_add_chunk(site.heap, 2 * GM_HEAP_FIRST), CUDA_SUCCESS,
+	       "a second chunk is added");
 	emulate(take_lane);
-	TAP_OK(block != NULL, "a kernel takes what needs both chunks");
+	TAP_OK(block != NULL, "a kernel's block needs both chunks");
 	run_kernel(1000);
-	TAP_IS(trim(due()), 0, "nothing is free");
+	TAP_IS(trim(due()), 0, "no chunk is free");
 	unsigned before = kernels();
 	TAP_OK(due() == UINT64_MAX && trim(UINT64_MAX - 1) == 0 && kernels() == before,
-	       "nobody looks again");
+	       "the heap is not examined again");
 	emulate(free_lane);
 	run_kernel(1000);
 	gm_sim_fail("cuLaunchKernel", 1, CUDA_ERROR_UNKNOWN);
 	TAP_IS(trim(due()), 0, "the driver refuses the kernel");
-	TAP_IS(due(), UINT64_MAX, "nor is that tried again at once");
+	TAP_IS(due(), UINT64_MAX, "a refused kernel is not launched again at once");
 	run_kernel(1000);
-	TAP_IS(trim(due()), 2 * FIRST, "after the next kernel it is, and goes");
+	TAP_IS(trim(due()), 2 * FIRST, "after the next kernel the trim returns the chunks");
 	site_close(&site, "once");
 }
 
-/* --- what keeps it --- */
+/* --- reasons to keep it --- */
 
 static void waits_for_the_untracked(void)
 {
@@ -275,20 +278,20 @@ static void waits_for_the_untracked(void)
 	launch(stream, nothing, NULL);
 	unsigned before = kernels();
 	TAP_OK(due() == UINT64_MAX && trim(UINT64_MAX - 1) == 0,
-	       "a launch that nobody sees the end of keeps the heap");
-	TAP_IS(kernels(), before, "from being looked at");
+	       "a launch whose end is not seen keeps the heap");
+	TAP_IS(kernels(), before, "such a heap is not examined");
 	gm_sim_release(stream, (unsigned)-1);
 	gm_heap_trim(site.heap);
 	grow(1);
 	serve();
-	TAP_IS(trim(due()), 2 * MIB, "until somebody has waited for it");
+	TAP_IS(trim(due()), 2 * MIB, "after a wait for the launch the memory is returned");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "untracked");
 }
 
 static enum gm_chunk_state leaving_as;
 
-/* The driver's, which is called with no lock held. */
+/* The driver's unmap, called with no lock held. */
 static CUresult unmap(CUdeviceptr at, size_t size)
 {
 	leaving_as = site.heap->chunks.at[1].state;
@@ -300,20 +303,23 @@ static void leaves_what_others_unmap(void)
 	make(AFTER);
 	grow(1);
 	site.heap->chunks.at[1].state = GM_CHUNK_UNMAPPING;
-	TAP_IS(gm_heap_drop_chunks(site.heap), 0, "what another thread unmaps is that one's");
+	TAP_IS(gm_heap_drop_chunks(site.heap), 0,
+	       "chunks that another thread unmaps are left to it");
 	site.heap->chunks.at[1].state = GM_CHUNK_CLAIMED;
 	site.driver.cuMemUnmap = unmap;
-	TAP_IS(gm_heap_drop_chunks(site.heap), 2 * MIB, "what nobody does is not");
-	TAP_IS(leaving_as, GM_CHUNK_UNMAPPING, "and is this one's then");
+	TAP_IS(gm_heap_drop_chunks(site.heap), 2 * MIB,
+	       "chunks that no thread unmaps are returned");
+	TAP_IS(leaving_as, GM_CHUNK_UNMAPPING, "a chunk being unmapped is in that state");
 	site.driver.cuMemUnmap = drv(cuMemUnmap);
 	site_close(&site, "others");
 }
 
-/* A reading of before is not taken for one of after. */
+/* An earlier reading is not taken for a later one. */
 static void reads_before(void)
 {
 	make(AFTER);
-	TAP_IS(gm_heap_add_chunk(site.heap, 2 * GM_HEAP_FIRST), CUDA_SUCCESS, "a second chunk");
+	TAP_IS(gm_heap_add_chunk(site.heap, 2 * GM_HEAP_FIRST), CUDA_SUCCESS,
+	       "a second chunk is added");
 	emulate(take_lane);
 	launch(NULL, nothing, NULL);
 	serve();
@@ -321,15 +327,15 @@ static void reads_before(void)
 	gm_heap_sample_context(site.context);
 	gm_sim_release(site.heap->stream, (unsigned)-1);
 	grow(4);
-	TAP_IS(trim(due()), 8 * MIB, "what came since goes");
+	TAP_IS(trim(due()), 8 * MIB, "chunks added since are returned");
 	struct gm_heap_figures figures;
 	gm_heap_figures_of_host(site.heap, &figures);
-	TAP_IS(figures.used, FIRST + 2 * MIB, "and what is used is as it was read");
+	TAP_IS(figures.used, FIRST + 2 * MIB, "the used figure equals the reading");
 	emulate(free_lane);
 	site_close(&site, "reading");
 }
 
-/* --- launches meanwhile --- */
+/* --- concurrent launches --- */
 
 static uint64_t given;
 
@@ -339,7 +345,7 @@ static void *trim_now(void *when)
 	return NULL;
 }
 
-/* A thread that waits for the heap's own kernel, which has no room. */
+/* A thread that waits for the heap's own kernel, which finds no room on the GPU. */
 static pthread_t start_trim(void)
 {
 	static uint64_t when;
@@ -364,17 +370,17 @@ static void launches_behind(void)
 	pthread_t thread = start_trim();
 	launch(stream, count, &ran);
 	TAP_IS(ran, 0, "a launch does not wait for the heap's kernel, and the GPU does");
-	TAP_IS(gm_heap_trim(site.heap), 0, "no second one comes");
+	TAP_IS(gm_heap_trim(site.heap), 0, "no second kernel of the heap is launched");
 	gm_sim_release(site.heap->stream, (unsigned)-1);
 	pthread_join(thread, NULL);
-	TAP_IS(given, 4 * MIB, "the chunks go");
-	TAP_IS(ran, 1, "and the kernel has run");
+	TAP_IS(given, 4 * MIB, "the trim returns the chunks");
+	TAP_IS(ran, 1, "the heap's kernel has run");
 	serve();
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "behind");
 }
 
-/* More chunks than one kernel looks at. */
+/* More chunks than one kernel examines. */
 static void stops_for_launches(void)
 {
 	make(AFTER);
@@ -389,15 +395,15 @@ static void stops_for_launches(void)
 	launch(stream, nothing, NULL);
 	gm_sim_release(site.heap->stream, (unsigned)-1);
 	pthread_join(thread, NULL);
-	TAP_IS(given, GM_JOB_CHUNKS * 2 * MIB, "what one kernel looks at goes");
-	TAP_IS(kernels(), before + 1, "no other one runs beside the program's");
+	TAP_IS(given, GM_JOB_CHUNKS * 2 * MIB, "the chunks that one kernel examines are returned");
+	TAP_IS(kernels(), before + 1, "no other kernel of the heap runs beside the program's");
 	running = stream;
 	kernel_ends = fake_now;
 	serve();
 	TAP_OK(gm_heap_exclude(site.heap) && !site.heap->ran_recorded,
 	       "the next launch waits for a kernel that is yet to come");
 	gm_heap_admit(site.heap);
-	TAP_IS(trim(due()), 20 * MIB, "the rest goes later");
+	TAP_IS(trim(due()), 20 * MIB, "the remaining chunks are returned later");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "many");
 }
@@ -425,7 +431,7 @@ static bool is_launching(void)
 	return launching;
 }
 
-/* Where the stream cannot be told to wait, the caller does. */
+/* The caller waits if the stream cannot be told to wait. */
 static void waits_itself(void)
 {
 	bool trimming = true;
@@ -444,7 +450,7 @@ static void waits_itself(void)
 	gm_sim_release(site.heap->stream, (unsigned)-1);
 	pthread_join(thread, NULL);
 	pthread_join(other, NULL);
-	TAP_OK(!trimming && given == 2 * MIB, "until the heap's kernel has run");
+	TAP_OK(!trimming && given == 2 * MIB, "the launch proceeds after the heap's kernel");
 	serve();
 	site_close(&site, "itself");
 }
@@ -461,7 +467,7 @@ static void *trim_often(void *unused)
 	return NULL;
 }
 
-/* What a lane does that finds nothing. */
+/* Request granules, as a lane does that finds none. */
 static void want(uint64_t granules)
 {
 	__atomic_store_n(&site.heap->shared->mail.want.value, granules, __ATOMIC_RELEASE);
@@ -501,8 +507,8 @@ static void all_at_once(void)
 	site.heap->config.sleep = fake_sleep;
 	serve();
 	trim(UINT64_MAX - 1);
-	TAP_IS(site_figures(&site).mapped, FIRST, "all that came went");
-	TAP_OK(site_figures(&site).shrunk == site.heap->grown - 1, "each chunk once");
+	TAP_IS(site_figures(&site).mapped, FIRST, "all added chunks were returned");
+	TAP_OK(site_figures(&site).shrunk == site.heap->grown - 1, "each chunk was returned once");
 	site_close(&site, "threads");
 }
 

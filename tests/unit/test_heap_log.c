@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What counters and log say of device heaps: children live with some and write a log of it, which
- * is compared with what they did.
+ * Device heaps in counters and log: children use heaps and write a log, which is compared with
+ * their operations.
  */
 #include <sched.h>
 
@@ -27,9 +27,9 @@ static CUstream held_stream(void)
 
 static void launch(struct gm_heap_host *heap, CUstream stream)
 {
-	gm_heap_launch(heap, stream);
+	gm_heap_launch(heap, stream, NULL);
 	gm_sim_launch(stream, nothing, NULL);
-	gm_heap_launched(heap, stream, true);
+	gm_heap_launched(heap, stream, true, NULL);
 }
 
 static struct gm_heap *device_of(const struct gm_heap_host *heap)
@@ -37,7 +37,7 @@ static struct gm_heap *device_of(const struct gm_heap_host *heap)
 	return (struct gm_heap *)(uintptr_t)gm_heap_device(heap);
 }
 
-/* So many granules more are wanted than there are; the test answers, for no thread is there. */
+/* Request `granules` beyond the granted ones. The test answers, for there is no thread. */
 static bool want_more(struct gm_heap_host *heap, uint64_t granules)
 {
 	__atomic_store_n(&heap->shared->mail.want.value, heap->granted + granules,
@@ -56,7 +56,7 @@ static uint64_t counted(enum gm_counter counter)
 	return gm_counter_get(0, counter);
 }
 
-/* Which check failed, as the child's status. */
+/* The number of the failed check, as the child's status. */
 #define CHECK(condition)                       \
 	do {                                   \
 		if (!(condition))              \
@@ -71,8 +71,11 @@ static int live(void *arg)
 	CHECK(begin(&site, "512M", FIRST + 2 * GM_GRANULE));
 	CHECK(gm_heap_create(&site.config, &site.heap) == CUDA_SUCCESS);
 	struct gm_heap_host *heap = site.heap;
-	unsigned made = gm_sim_calls("cuLaunchKernel"); /* those that set it up */
+	unsigned made = gm_sim_calls("cuLaunchKernel"); /* the launches of the set-up */
+	heap->launching = 1; /* as gm_heap_launch does, but no service starts */
+	heap->starting = "one";
 	CHECK(want_more(heap, 2));
+	heap->launching = 0;
 	CHECK(!want_more(heap, 9)); /* beyond its limit */
 	for (unsigned i = 0; i < 3; i++)
 		block[i] = gm_granule_malloc(device_of(heap), 10);
@@ -88,13 +91,13 @@ static int live(void *arg)
 	launch(heap, stream);
 	CHECK(gm_heap_sample_at <= gm_clock_ns());
 	gm_heap_sample_context(site.context);
-	CHECK(gm_sim_calls("cuLaunchKernel") - made == 0); /* it is in flight */
+	CHECK(gm_sim_calls("cuLaunchKernel") - made == 0); /* the reading is in flight */
 	gm_sim_release(stream, (unsigned)-1);
 	gm_heap_sample_context(site.context);
 	CHECK(gm_sim_calls("cuLaunchKernel") - made == 1);
 	gm_heap_sample_context(site.context);
 	CHECK(counted(GM_C_heap_samples) == 1 && gm_heap_sample_at == UINT64_MAX);
-	gm_heap_sample_context(site.context); /* nothing was launched since */
+	gm_heap_sample_context(site.context); /* no launch since */
 	CHECK(gm_sim_calls("cuLaunchKernel") - made == 1);
 	gm_granule_free(device_of(heap), block[4]);
 	gm_sim_hold(stream);
@@ -104,7 +107,7 @@ static int live(void *arg)
 	gm_heap_sample_context(site.context);
 	gm_heap_sample_context(site.context);
 	CHECK(counted(GM_C_heap_samples) == 1 && gm_heap_sample_at != UINT64_MAX);
-	gm_sim_release(heap->stream, (unsigned)-1); /* it is there: exit takes it in */
+	gm_sim_release(heap->stream, (unsigned)-1); /* it is complete: exit reads it */
 	gm_heap_exit();
 	gm_heap_log_all();
 	gm_log_close();
@@ -161,32 +164,34 @@ static void has_counters(struct gm_log_file *file)
 static void has_growths(struct gm_log_file *file)
 {
 	struct gm_record grow[3];
-	TAP_IS(records_of(file, GM_RECORD_GROW, grow, NULL, 3), 2, "both wants are events");
+	TAP_IS(records_of(file, GM_RECORD_GROW, grow, NULL, 3), 2, "both growths are events");
 	TAP_OK(grow[0].address && grow[0].size == 2 * GM_GRANULE &&
 		       grow[0].held == FIRST + 2 * GM_GRANULE && grow[0].id == GM_HEAP_FIRST + 2 &&
 		       grow[0].status == 0,
 	       "the one that was met");
 	TAP_IS(grow[0].duration, gm_log_read_counter(file, 0, GM_C_heap_growth_ns),
-	       "and the time it took");
+	       "a granted growth has its duration");
+	TAP_OK(!strcmp(gm_log_read_string(file, grow[0].string), "one") && !grow[1].string,
+	       "a growth has the name of its kernel, if one is known");
 	TAP_OK(!grow[1].address && grow[1].size == 9 * GM_GRANULE &&
 		       grow[1].held == FIRST + 2 * GM_GRANULE &&
 		       grow[1].id == GM_HEAP_FIRST + 2 + 9 &&
 		       grow[1].status == CUDA_ERROR_OUT_OF_MEMORY,
-	       "and the one that was not");
+	       "a refused growth is recorded");
 }
 
 static void is_last(struct gm_log_file *file, const struct gm_record *r,
 		    const struct gm_heap_sample *s)
 {
 	uint64_t growths = 0;
-	TAP_OK(r->flags == GM_RECORD_LAST, "it is marked so");
+	TAP_OK(r->flags == GM_RECORD_LAST, "the last sample is marked as the last");
 	TAP_OK(r->address == 2 * 16 + 112 && r->size == FIRST + 2 * GM_GRANULE && r->held == 1 &&
 		       r->id == 2,
 	       "live, mapped, NULLs, foreign frees");
 	TAP_STR(gm_log_read_string(file, r->string), "granule", "the policy");
 	TAP_OK(s->heap && s->chunks == 2 && s->limit == FIRST + 2 * GM_GRANULE &&
 		       s->mapped_peak == s->limit && s->used == 2 * GM_GRANULE && s->own > 0,
-	       "its memory");
+	       "a sample has the heap's memory");
 	TAP_IS(s->live_peak, 2 * 16 + 112 + 2 * GM_GRANULE, "most that was live");
 	TAP_OK(s->grown == 2 && s->shrunk == 0 && s->refused == 1 && s->refused_limit == 1,
 	       "chunks and refusals");
@@ -229,8 +234,46 @@ static void writes_little(void)
 		return;
 	has_counters(file);
 	TAP_IS(records_of(file, GM_RECORD_GROW, r, s, 4), 0, "no events");
-	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 4), 1, "only the last word");
+	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 4), 1,
+	       "without events only the last sample is kept");
 	is_last(file, &r[0], &s[0]);
+	TAP_OK(help_check(file), "the numbers add up");
+	gm_log_read_close(file);
+	unlink("log");
+}
+
+/* The stream of its readings never proceeds. */
+static int stuck(void *arg)
+{
+	struct site site;
+	(void)arg;
+	CHECK(begin(&site, "512M", FIRST + 2 * GM_GRANULE));
+	CHECK(gm_heap_create(&site.config, &site.heap) == CUDA_SUCCESS);
+	CUstream stream = held_stream();
+	launch(site.heap, stream);
+	gm_sim_release(stream, (unsigned)-1);
+	gm_sim_hold(site.heap->stream);
+	gm_heap_sample_context(site.context);
+	CHECK(gm_heap_any_unread(site.context) && counted(GM_C_heap_samples) == 0);
+	gm_heap_exit();
+	gm_heap_log_all();
+	CHECK(gm_heap_any_unread(site.context) && counted(GM_C_heap_samples) == 0);
+	gm_log_close();
+	return 0;
+}
+
+static void writes_without_reading(void)
+{
+	struct gm_record r[2];
+	struct gm_heap_sample s[2];
+	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_SAMPLE=0", stuck, NULL), 0,
+	       "an exit does not wait for ever for a reading");
+	struct gm_log_file *file = help_open("log");
+	if (!file)
+		return;
+	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 2), 1, "the last word is said");
+	TAP_OK(r[0].flags == GM_RECORD_LAST && r[0].address == 0,
+	       "the last sample has the earlier values");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");
@@ -242,12 +285,12 @@ static int end(void *arg)
 {
 	struct site site;
 	(void)arg;
-	CHECK(begin(&site, "96M", 1024 * MIB));
+	CHECK(begin(&site, "96M", FIRST + 64 * GM_GRANULE));
 	site.config.policy = "kma";
 	site.config.own = true;
 	CHECK(gm_heap_create(&site.config, &site.heap) == CUDA_SUCCESS);
 	struct gm_heap_host *heap = site.heap;
-	CHECK(!want_more(heap, 64));
+	CHECK(!want_more(heap, 64)); /* as many as the limit allows */
 	CUstream stream = held_stream();
 	launch(heap, stream);
 	gm_heap_sample_last(site.context); /* in flight */
@@ -264,7 +307,7 @@ static int end(void *arg)
 	launch(heap, stream);
 	gm_sim_release(stream, (unsigned)-1);
 	CHECK(gm_kma_malloc(device_of(heap), 16));
-	gm_heap_destroy(heap); /* reads it once more */
+	gm_heap_destroy(heap); /* reads it a last time */
 	CHECK(counted(GM_C_heap_live_peak) >= 16 && counted(GM_C_heap_live) == 0);
 	CHECK(counted(GM_C_heap_samples) == 2 && counted(GM_C_heap_mapped) == 0);
 	gm_heap_sample_context(site.context);
@@ -285,8 +328,8 @@ static void writes_ends(void)
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_heap_refused_limit), 0, "the limit was not");
 	TAP_IS(records_of(file, GM_RECORD_HEAP_SAMPLE, r, s, 4), 3, "the last word is said once");
 	TAP_OK(r[1].flags == GM_RECORD_OWN && r[2].flags == (GM_RECORD_OWN | GM_RECORD_LAST),
-	       "whose heap it was");
-	TAP_OK(r[2].size == FIRST, "before it gave everything back");
+	       "the samples mark the heap as the program's own");
+	TAP_OK(r[2].size == FIRST, "the last sample has the size before the release");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");
@@ -296,8 +339,8 @@ static void writes_ends(void)
 
 enum { THREADS = 4, LIVES = 25 };
 
-/* Heaps come and go, while every thread looks at those of all. Nothing is allocated: the emulation
- * is one thread's at a time. */
+/* Heaps are made and destroyed while every thread reads all of them. No allocations: only one
+ * thread at a time can use the emulation. */
 static void *live_fast(void *arg)
 {
 	struct site site = *(struct site *)arg;
@@ -306,8 +349,8 @@ static void *live_fast(void *arg)
 		if (gm_heap_create(&site.config, &site.heap) != CUDA_SUCCESS)
 			return arg;
 		for (unsigned j = 0; j < 4; j++) {
-			gm_heap_launch(site.heap, CU_STREAM_PER_THREAD);
-			gm_heap_launched(site.heap, CU_STREAM_PER_THREAD, true);
+			gm_heap_launch(site.heap, CU_STREAM_PER_THREAD, NULL);
+			gm_heap_launched(site.heap, CU_STREAM_PER_THREAD, true, NULL);
 			gm_heap_sample_context(site.context);
 		}
 		gm_heap_destroy(site.heap);
@@ -356,7 +399,8 @@ static void *destroy(void *arg)
 	return NULL;
 }
 
-/* Whoever looks at a heap keeps it; nobody begins to once it is about to go. */
+/* A thread that reads a heap keeps it alive; no thread begins to read one that is about to be
+ * destroyed. */
 static int hold(void *arg)
 {
 	struct site site;
@@ -384,6 +428,7 @@ int main(void)
 	help_begin();
 	writes_events();
 	writes_little();
+	writes_without_reading();
 	writes_ends();
 	is_safe();
 	TAP_IS(help_child("GPUMEM_LOG=off", hold, NULL), 0, "a heap stays while it is looked at");

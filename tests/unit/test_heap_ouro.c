@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The structures of the six Ouroboros policies, walked at rest: queues hold what the access
- * primitive counts, each page or chunk once; queue chunks are as many as the statistics say, and go
- * back when they are drained; empty chunks become any size's; footprints fall in the order of the
- * thesis.
+ * The structures of the six Ouroboros policies, walked at rest: a queue holds the number of entries
+ * that its access primitive counts, each page or chunk once; the number of queue chunks equals the
+ * statistics, and drained ones are returned; empty chunks serve any size; footprints fall in the
+ * order of the thesis.
  */
 #include "tests/unit/heap_help.h"
 
@@ -15,6 +15,7 @@ struct work {
 	void *address[LANES][EACH];
 	uint64_t null;
 	uint32_t owed;
+	uint64_t at, skipped, found[2];
 };
 
 static void allocate(void *arg, uint32_t thread)
@@ -64,8 +65,17 @@ static uint64_t count_queue_chunks(const struct gm_heap *heap, const struct gm_o
 }
 
 struct tally {
-	uint64_t entries, pages, wrong, queue_chunks, promised;
+	uint64_t entries, pages, wrong, queue_chunks, drained, promised;
 };
+
+/* Is the first queue chunk drained, though there is a next one? */
+static bool is_left_behind(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
+			   enum gm_ouro_kind kind)
+{
+	return kind == GM_OURO_VL && queue->first &&
+	       gm_ouro_head(heap, (uint32_t)queue->first)->counts == GM_OURO_DRAINED &&
+	       gm_ouro_vl_next(heap, queue, queue->first);
+}
 
 /* One entry: a page, or a chunk with free pages; `seen` has a bit a page of the heap. */
 static void visit(struct work *work, const struct gm_ouro_queue *queue, uint64_t entry,
@@ -107,6 +117,7 @@ static struct tally walk(struct work *work)
 			else if (*slot != GM_OURO_REMOVED)
 				visit(work, queue, *slot, seen, &tally);
 		}
+		tally.drained += is_left_behind(heap, queue, kind);
 		tally.queue_chunks += count_queue_chunks(heap, queue, kind);
 		tally.promised += (uint64_t)GM_OURO_A(queue->sem.word);
 		tally.wrong += GM_OURO_E(queue->sem.word) || (uint32_t)queue->parked;
@@ -123,9 +134,10 @@ static void check_walk(struct work *work, const char *when)
 	TAP_IS(tally.wrong, 0, "%s, %s: every entry is right, and there once", name, when);
 	TAP_IS(tally.pages, tally.promised, "%s, %s: as many pages as promised", name, when);
 	TAP_IS(tally.queue_chunks, stats.queue_chunks, "%s, %s: queue chunks", name, when);
+	TAP_IS(tally.drained, 0, "%s, %s: none is drained", name, when);
 }
 
-/* Bytes of the queues: what is static, and what they hold of the heap. */
+/* Bytes of the queues: the static part, and their part of the heap. */
 static uint64_t exercise(struct work *work, const struct gm_policy *policy, uint32_t seed)
 {
 	bool queue_chunks = kind_of(policy) != GM_OURO_S;
@@ -137,15 +149,15 @@ static uint64_t exercise(struct work *work, const struct gm_policy *policy, uint
 		TAP_OK(test_launch(&work->f, LANES / 32, LANES / 32, allocate, work),
 		       "%s: allocates", policy->name);
 		live = test_stats(&work->f).live_bytes;
-		TAP_IS(live, (uint64_t)LANES * EACH * (i == 1 ? 1024 : 64), "%s: in use",
-		       policy->name);
+		TAP_IS(live, (uint64_t)LANES * EACH * (i == 1 ? 1024 : 64),
+		       "%s: all blocks are in use", policy->name);
 		check_walk(work, "in use");
 		TAP_OK(test_launch(&work->f, LANES / 32, LANES / 32, release, work), "%s: frees",
 		       policy->name);
 		check_walk(work, "freed");
 	}
 	struct gm_heap_stats stats = test_stats(&work->f);
-	TAP_IS(work->null, 0, "%s: there was memory", policy->name);
+	TAP_IS(work->null, 0, "%s: no lane gets NULL", policy->name);
 	TAP_IS(stats.live_bytes, 0, "%s: nothing is in use", policy->name);
 	if (queue_chunks && is_page(policy))
 		TAP_OK(stats.queue_recycled > 0, "%s: %lu queue chunks were drained", policy->name,
@@ -153,11 +165,11 @@ static uint64_t exercise(struct work *work, const struct gm_policy *policy, uint
 	TAP_IS(stats.chunks_recycled > 0, !is_page(policy), "%s: %lu chunks became any size's",
 	       policy->name, (unsigned long)stats.chunks_recycled);
 	test_close(&work->f);
-	return stats.static_bytes + stats.queue_chunks * GM_OURO_CHUNK;
+	return policy->bytes(GRANULES) + stats.queue_chunks * GM_OURO_CHUNK;
 }
 
-/* A lane takes the entry of a chunk with a free page, as if it had unparked it, and owes it what a
- * lane can owe. */
+/* A lane takes the entry of a chunk with a free page, as if it had unparked it. The lane then owes
+ * the chunk the highest possible debt. */
 static void owe(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
@@ -181,9 +193,58 @@ static void check_owed(struct work *work, const struct gm_policy *policy, uint32
 	memset(work, 0, sizeof *work);
 	work->owed = owed;
 	test_open(&work->f, policy, GRANULES, GRANULES, seed);
-	TAP_OK(test_launch(&work->f, 1, 1, owe, work), "%s: what is owed is paid", policy->name);
+	TAP_OK(test_launch(&work->f, 1, 1, owe, work), "%s: debts are paid", policy->name);
 	TAP_IS(walk(work).entries, 1, "%s: the chunk is queued again", policy->name);
 	check_walk(work, "paid");
+	test_close(&work->f);
+}
+
+/* A block of a whole chunk, which returns at once; and a queue with a removed second entry. */
+static void alone(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	if (thread == 0)
+		work->f.policy->free(&work->f.heap,
+				     work->f.policy->malloc(&work->f.heap, GM_OURO_CHUNK));
+}
+
+static void leave_gap(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	struct gm_heap *heap = &work->f.heap;
+	enum gm_ouro_kind kind = kind_of(work->f.policy);
+	struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[GM_OURO_QUEUES - 2];
+	void *page[6];
+	uint32_t chunk;
+	if (thread != 0)
+		return;
+	for (unsigned i = 0; i < 6; i++)
+		page[i] = work->f.policy->malloc(heap, GM_OURO_CHUNK / 2);
+	for (unsigned i = 0; i < 6; i += 2)
+		work->f.policy->free(heap, page[i]);
+	work->at = queue->front + 1;
+	*gm_ouro_peek(heap, queue, kind, work->at, &chunk) = GM_OURO_REMOVED;
+	work->found[0] = gm_ouro_chunk_visit(heap, queue, kind, &work->at, 1, true);
+	work->skipped = work->at - queue->front;
+	work->found[1] = gm_ouro_chunk_visit(heap, queue, kind, &work->at, 1, true);
+}
+
+static void check_steps(struct work *work, const struct gm_policy *policy, uint32_t seed)
+{
+	const char *name = policy->name;
+	const struct gm_ouro_queue *queue;
+	memset(work, 0, sizeof *work);
+	test_open(&work->f, policy, GRANULES, GRANULES, seed);
+	queue = &gm_ouro_of(&work->f.heap)->queue[GM_OURO_QUEUES - 1];
+	TAP_OK(test_launch(&work->f, 1, 1, alone, work), "%s: a block of a whole chunk", name);
+	TAP_IS(queue->back, 0, "%s: a block of a whole chunk is never queued", name);
+	TAP_IS(test_stats(&work->f).chunks_recycled, 1,
+	       "%s: a block of a whole chunk returns its chunk", name);
+	TAP_OK(test_launch(&work->f, 1, 1, leave_gap, work), "%s: an entry is removed", name);
+	TAP_OK(!work->found[0] && work->skipped == 2,
+	       "%s: a search continues behind the removed entry", name);
+	TAP_IS(work->found[1] & GM_OURO_PAGES, 1,
+	       "%s: a search finds a page behind the removed entry", name);
 	test_close(&work->f);
 }
 
@@ -198,6 +259,7 @@ int main(void)
 			bytes[is_page(policy)][kind_of(policy)] = exercise(&work, policy, seed);
 		if (strncmp(policy->name, "ouro-", 5) != 0 || is_page(policy))
 			continue;
+		check_steps(&work, policy, seed);
 		check_owed(&work, policy, seed, GM_OURO_END | GM_OURO_PLACE);
 		check_owed(&work, policy, seed, GM_OURO_PLACE | GM_OURO_SIGNAL | GM_OURO_ADVANCE);
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A heap that was full of one size, and is empty again, serves another size to all who ask for it
- * at once, mixed within warps, as long as there is room: what one class's shards hold empty is the
- * others', and who looks for it keeps nobody else from finding it.
+ * A heap that was full of one size and is empty again serves another size to all lanes that ask at
+ * once, mixed within warps, as long as there is room. Empty granules in one class's shards serve
+ * the other classes, and a searching lane hides them from no other lane.
  */
 #include "tests/unit/heap_help.h"
 
 enum { GRANULES = 16, WARPS = 128, SLOTS = GRANULES * 256 };
 #ifdef __SANITIZE_ADDRESS__
-enum { TURNS = 6 }; /* lanes are dear there */
+enum { TURNS = 6 }; /* emulated lanes are slow under the sanitizers */
 #else
 enum { TURNS = 24 };
 #endif
@@ -26,7 +26,7 @@ static size_t size_of(uint32_t thread)
 	return sizes[thread * 2654435761u % 5];
 }
 
-/* Eight warps, till the heap is full of 8 KiB. */
+/* Eight warps, until the heap is full of blocks of 8 KiB. */
 static void fill(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
@@ -77,13 +77,13 @@ int main(void)
 			memset(&work, 0, sizeof work);
 			test_open(&work.f, policy, GRANULES, GRANULES, seed + turn * 1000);
 			TAP_OK(test_launch(&work.f, 8, 8, fill, &work), "8 KiB fill the heap");
-			TAP_IS(work.taken, SLOTS, "to its last slot");
+			TAP_IS(work.taken, SLOTS, "8 KiB fill the heap to its last slot");
 			test_launch(&work.f, 8, 8, empty, &work);
 			TAP_OK(test_launch(&work.f, WARPS, 64, again, &work),
 			       "other sizes at once");
-			TAP_IS(work.null, 0, "there is room for all of them");
+			TAP_IS(work.null, 0, "there is room for all other sizes");
 			test_launch(&work.f, WARPS, 32, check_and_free, &work);
-			TAP_IS(work.bad, 0, "with what was written");
+			TAP_IS(work.bad, 0, "blocks keep their contents");
 			TAP_IS(test_stats(&work.f).live_bytes, 0, "nothing is left");
 			test_close(&work.f);
 		}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every policy: lanes allocate and free at random, all sizes in one warp, together and apart; every
- * byte is written and checked; what a kernel leaves is freed by other lanes in the next one.
+ * Every policy: lanes allocate and free at random, all sizes in one warp, together and diverged.
+ * Every byte is written and checked. Other lanes of the next kernel free the remaining blocks.
  */
 #include "tests/unit/heap_help.h"
 
 #ifdef __SANITIZE_THREAD__
-enum { WARPS = 3 }; /* threads are dear there */
+enum { WARPS = 3 }; /* emulated threads are slow under the sanitizers */
 #else
 enum { WARPS = 12 };
 #endif
@@ -21,7 +21,7 @@ struct block {
 struct work {
 	struct fixture f;
 	struct block block[LANES][KEPT];
-	bool alike; /* all of about one size, so that what was freed is soon another lane's */
+	bool alike; /* sizes are similar, so that another lane soon gets the freed memory */
 	uint64_t null, bad, misaligned, small;
 };
 
@@ -56,7 +56,7 @@ static void renew(struct work *work, struct block *block, uint32_t number, uint3
 {
 	const struct gm_policy *policy = work->f.policy;
 	*block = (struct block){NULL, work->alike ? 8100 + r % 64 : pick_size(r >> 4), number};
-	/* Lanes come from two places, as a program's branches do. */
+	/* Lanes arrive from two call sites, as from a program's branches. */
 	if (r & 8)
 		block->address = policy->malloc(&work->f.heap, block->size);
 	else
@@ -108,7 +108,7 @@ static void check_remaining(struct work *work, const char *name)
 	work->f.policy->trim(&work->f.heap);
 	stats = test_stats(&work->f);
 	if (work->f.policy->can & GM_POLICY_RETURNS)
-		TAP_IS(stats.granules, 0, "%s: all granules come back", name);
+		TAP_IS(stats.granules, 0, "%s: all granules are free again", name);
 }
 
 static void run(const struct gm_policy *policy, uint32_t seed, enum gm_simt_mode mode, bool alike)
@@ -125,8 +125,8 @@ static void run(const struct gm_policy *policy, uint32_t seed, enum gm_simt_mode
 			    test_launch(&work.f, WARPS, RESIDENT, free_others, &work),
 		    "%s: comes to its end", name))
 		return;
-	TAP_IS(work.null, 0, "%s: there was memory for all", name);
-	TAP_IS(work.bad, 0, "%s: what was written stayed", name);
+	TAP_IS(work.null, 0, "%s: no lane gets NULL", name);
+	TAP_IS(work.bad, 0, "%s: blocks kept their contents", name);
 	TAP_IS(work.misaligned, 0, "%s: aligned", name);
 	TAP_IS(work.small, 0, "%s: usable size", name);
 	TAP_IS(work.f.heap.foreign_frees, 0, "%s: every free was of something", name);

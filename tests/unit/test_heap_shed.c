@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A heap whose kernels keep coming gives back what they do not need: sheds in the program's
- * launches, the grace of kernels in flight, memory that is wanted again meanwhile; and in the
- * emulation, sheds beside lanes that allocate and free.
+ * A heap whose kernels follow one another returns memory that they do not need: sheds in the
+ * program's launches, the grace of kernels in flight, memory that is requested again meanwhile; and
+ * in the emulation, sheds concurrent with lanes that allocate and free.
  */
 #include "heap/device/shed.h"
 #include "heap/shed.h"
@@ -10,7 +10,7 @@
 #include "tests/unit/heap_host_help.h"
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { WARPS = 2, ROUNDS = 20 }; /* lanes are dear there */
+enum { WARPS = 2, ROUNDS = 20 }; /* emulated lanes are slow under the sanitizers */
 #else
 enum { WARPS = 4, ROUNDS = 60 };
 #endif
@@ -18,7 +18,7 @@ enum { LANES = WARPS * 32, KEPT = 2 };
 #define MIB ((uint64_t)1 << 20)
 #define AFTER ((uint64_t)10 * 1000000000)
 #define FIRST (GM_HEAP_FIRST * 2 * MIB)
-#define LAUNCHES 20 /* at most, until a chunk was wholly free */
+#define LAUNCHES 20 /* upper limit until a chunk was wholly free */
 #define LENGTH 12   /* granules of a chunk: the classes take one each */
 
 static struct site site;
@@ -49,9 +49,9 @@ static void release(CUstream stream)
 
 static void launch(CUstream stream)
 {
-	gm_heap_launch(site.heap, stream);
+	gm_heap_launch(site.heap, stream, NULL);
 	gm_sim_launch(stream, nothing, NULL);
-	gm_heap_launched(site.heap, stream, true);
+	gm_heap_launched(site.heap, stream, true, NULL);
 }
 
 /* The device has `chunks` chunks of `count` granules beside the first. */
@@ -79,14 +79,14 @@ static uint64_t due(void)
 	return gm_heap_trim_next(site.heap);
 }
 
-/* Who trims does so when something is due. */
+/* A trim at the due time. */
 static uint64_t trim(void)
 {
 	now = due();
 	return gm_heap_trim_idle(site.heap, now);
 }
 
-/* A shed in a launch into a stream that runs at once; and then who trims takes it in. */
+/* A shed in a launch into a stream that runs at once; a trim then takes the result. */
 static uint64_t shed(void)
 {
 	uint64_t given = trim();
@@ -101,7 +101,7 @@ static uint64_t mapped(void)
 	return figures.mapped;
 }
 
-/* --- when, and how much --- */
+/* --- time and amount --- */
 
 static void goes_while_kernels_come(const char *policy)
 {
@@ -112,32 +112,33 @@ static void goes_while_kernels_come(const char *policy)
 	TAP_IS(due(), AFTER, "%s: a heap that no kernel uses is trimmed as a whole", policy);
 	launch(stream);
 	TAP_IS(due(), 1000 + AFTER, "one in use is shed so long after it was made");
-	TAP_IS(trim(), 0, "that takes a launch");
-	TAP_IS(kernels(), before, "and who trims makes none");
+	TAP_IS(trim(), 0, "a shed needs a launch");
+	TAP_IS(kernels(), before, "a trim launches no kernel");
 	launch(stream);
-	TAP_IS(kernels(), before + 1, "the next launch does");
+	TAP_IS(kernels(), before + 1, "the next launch sheds");
 	launch(stream);
-	TAP_IS(kernels(), before + 1, "once");
+	TAP_IS(kernels(), before + 1, "a due shed is launched once");
 	gm_sim_release(stream, 2);
-	TAP_IS(trim(), 0, "the first one goes before");
+	TAP_IS(trim(), 0, "the first shed returns no memory");
 	release(stream);
-	TAP_IS(trim(), 0, "and only sees how much is free");
+	TAP_IS(trim(), 0, "the first shed only counts the free granules");
 	gm_sim_hold(stream);
 	launch(stream);
 	uint64_t began = now, sum = 0;
-	TAP_OK(due() == began + AFTER, "the next one is due as long after it");
+	TAP_OK(due() == began + AFTER, "the next shed is due after the same time");
 	sum += trim();
 	launch(stream);
 	release(stream);
 	gm_sim_hold(stream);
 	launch(stream);
 	sum += trim();
-	TAP_IS(sum, 0, "what it took stays while kernels of before are in flight");
+	TAP_IS(sum, 0, "withdrawn memory stays while earlier kernels are in flight");
 	release(stream);
-	TAP_IS(trim(), 120 * MIB, "and goes behind them");
-	TAP_IS(gm_counter_get(0, GM_C_heap_shed) - shed_before, 120 * MIB, "which is counted");
-	TAP_IS(mapped(), FIRST, "%s: all but the first chunk", policy);
-	TAP_IS(site_pool(&site).idle, 120 * MIB, "to the pool");
+	TAP_IS(trim(), 120 * MIB, "withdrawn memory is returned after earlier kernels");
+	TAP_IS(gm_counter_get(0, GM_C_heap_shed) - shed_before, 120 * MIB,
+	       "memory of sheds is counted");
+	TAP_IS(mapped(), FIRST, "%s: all but the first chunk are returned", policy);
+	TAP_IS(site_pool(&site).idle, 120 * MIB, "memory of sheds returns to the pool");
 	launch(NULL);
 	TAP_IS(due(), UINT64_MAX, "nothing else is due");
 	drv(cuStreamDestroy_v2)(stream);
@@ -146,7 +147,7 @@ static void goes_while_kernels_come(const char *policy)
 
 static void *block[64];
 
-/* One lane takes `n` granules, or gives them back. */
+/* One lane takes `n` granules, or returns them. */
 static void take(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -167,8 +168,9 @@ static void keeps_what_was_needed(void)
 	take(20); /* between two sheds */
 	give(20);
 	TAP_IS(shed() / (2 * MIB), 20, "of 36 that were free all the time two chunks go");
-	TAP_IS(shed() / (2 * MIB), 20, "when it is not needed again, the others");
-	TAP_IS(mapped(), FIRST, "but the first");
+	TAP_IS(shed() / (2 * MIB), 20,
+	       "granules that are not needed again are returned by the next shed");
+	TAP_IS(mapped(), FIRST, "the first chunk stays");
 	site_close(&site, "needed");
 
 	make("granule", 1, 20);
@@ -178,15 +180,15 @@ static void keeps_what_was_needed(void)
 	void *small = gm_granule_malloc(site_device(&site), 16);
 	uint64_t chunk = site_device(&site)->base + FIRST;
 	TAP_OK((uint64_t)(uintptr_t)block[0] >= chunk, "a kernel holds some of a chunk");
-	TAP_IS(shed(), 0, "which stays");
+	TAP_IS(shed(), 0, "a chunk in use stays");
 	give(1);
 	gm_granule_free(site_device(&site), small);
 	uint64_t given = shed();
-	TAP_IS(given + shed(), 40 * MIB, "until it is free");
+	TAP_IS(given + shed(), 40 * MIB, "a chunk is returned when it is free");
 	site_close(&site, "held");
 }
 
-/* A granule that is empty is its class's until somebody needs it. */
+/* An empty granule stays with its class until it is needed elsewhere. */
 static void sweeps(void)
 {
 	enum { N = 30 };
@@ -199,10 +201,10 @@ static void sweeps(void)
 	uint64_t available = site_device(&site)->available;
 	TAP_OK(available < 36, "empty granules are not free: %lu are", (unsigned long)available);
 	shed();
-	TAP_IS(site_device(&site)->available, 36, "a shed makes them so");
-	TAP_IS(shed(), 40 * MIB, "for the next one");
+	TAP_IS(site_device(&site)->available, 36, "a shed makes empty granules free");
+	TAP_IS(shed(), 40 * MIB, "freed granules are returned by the next shed");
 	block[0] = gm_granule_malloc(site_device(&site), MIB);
-	TAP_OK(block[0] != NULL, "and there is more");
+	TAP_OK(block[0] != NULL, "the heap still serves allocations");
 	gm_granule_free(site_device(&site), block[0]);
 	site_close(&site, "sweep");
 }
@@ -215,21 +217,21 @@ static void waits_for_launches(void)
 	launch(NULL);
 	shed();
 	CUstream stream = held_stream();
-	launch(stream); /* in flight when the chunk leaves */
+	launch(stream); /* in flight when the chunk is withdrawn */
 	trim();
-	gm_heap_launch(site.heap, NULL); /* a launch in progress, likewise */
+	gm_heap_launch(site.heap, NULL, NULL); /* a launch in progress, likewise */
 	TAP_IS(trim(), 0, "a launch in progress keeps the chunk");
 	release(stream);
-	TAP_IS(trim(), 0, "until its number is known");
+	TAP_IS(trim(), 0, "a launch without a known number keeps the chunk");
 	CUstream other = held_stream();
 	gm_sim_launch(other, nothing, NULL);
-	gm_heap_launched(site.heap, other, true);
-	TAP_IS(trim(), 0, "and it has ended");
+	gm_heap_launched(site.heap, other, true, NULL);
+	TAP_IS(trim(), 0, "a launch that has not ended keeps the chunk");
 	launch(stream);
 	release(other);
 	gm_sim_hold(other);
-	launch(other); /* of later */
-	TAP_IS(trim(), 40 * MIB, "but not for later ones");
+	launch(other); /* launched after the shed */
+	TAP_IS(trim(), 40 * MIB, "later launches do not keep the chunk");
 	release(other);
 	drv(cuStreamDestroy_v2)(stream);
 	drv(cuStreamDestroy_v2)(other);
@@ -244,15 +246,28 @@ static void waits_for_the_untracked(void)
 	CUstream stream = held_stream();
 	gm_sim_fail("cuStreamWriteValue32_v2", 1, CUDA_ERROR_NOT_SUPPORTED);
 	launch(stream);
-	TAP_IS(shed(), 0, "a kernel of which nobody sees the end keeps the chunk");
-	TAP_IS(trim(), 0, "for good");
+	TAP_IS(shed(), 0, "a kernel whose end is not seen keeps the chunk");
+	TAP_IS(trim(), 0, "such a kernel keeps the chunk for good");
 	release(stream);
-	TAP_IS(gm_heap_trim(site.heap), 40 * MIB, "until somebody has waited for it");
+	TAP_IS(gm_heap_trim(site.heap), 40 * MIB,
+	       "after a wait for the kernel the chunk is returned");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "untracked");
 }
 
-static void comes_back(void)
+/* Lanes want so many granules more than there are. */
+static bool want_more(struct gm_heap *device, uint64_t granules)
+{
+	gm_span_want(device, device->granted + granules);
+	gm_simt_advance(GM_POLL);
+	gm_span_poll(device);
+	bool grew = gm_heap_answer(site.heap);
+	gm_span_collect(device);
+	return grew;
+}
+
+/* A heap with two chunks withdrawn from the device, which a kernel keeps. Returns its stream. */
+static CUstream withdrawn(void)
 {
 	make("granule", 2, 10);
 	launch(NULL);
@@ -260,27 +275,48 @@ static void comes_back(void)
 	CUstream stream = held_stream();
 	launch(stream);
 	TAP_IS(shed(), 0, "chunks wait for a kernel");
+	return stream;
+}
+
+static void comes_back(void)
+{
+	CUstream stream = withdrawn();
 	struct gm_heap *device = site_device(&site);
 	uint64_t available = device->available;
-	TAP_IS(available, GM_HEAP_FIRST, "they are not the device's");
+	TAP_IS(available, GM_HEAP_FIRST, "withdrawn chunks are not available to the device");
 	unsigned calls = gm_sim_calls("cuMemMap");
-	gm_span_want(device, device->granted + 9);
-	gm_simt_advance(GM_POLL);
-	gm_span_poll(device);
-	TAP_OK(gm_heap_answer(site.heap), "lanes want more");
-	gm_span_collect(device);
+	TAP_OK(want_more(device, 9), "lanes want more");
 	TAP_IS(device->available, available + 10, "one is back");
 	TAP_IS(gm_sim_calls("cuMemMap"), calls, "without a call of the driver");
 	release(stream);
-	TAP_IS(trim(), 20 * MIB, "the other one goes");
-	TAP_IS(mapped(), FIRST + 20 * MIB, "and the first remains");
-	TAP_IS(site_figures(&site).used, 0, "empty");
+	TAP_IS(trim(), 20 * MIB, "the other withdrawn chunk is returned");
+	TAP_IS(mapped(), FIRST + 20 * MIB, "the chunk that came back remains");
+	TAP_IS(site_figures(&site).used, 0, "the chunk that came back is empty");
 	void *all = gm_granule_malloc(device, 20 * MIB);
-	TAP_OK(all != NULL, "for whoever wants it");
+	TAP_OK(all != NULL, "the remaining chunk can be allocated");
 	memset(all, 1, 20 * MIB);
 	gm_granule_free(device, all);
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "back");
+}
+
+static void comes_back_once(void)
+{
+	CUstream stream = withdrawn();
+	/* A removal of a chunk leaves such a copy of the last one behind the array's end. */
+	struct gm_heap_host *heap = site.heap;
+	const struct gm_heap_chunk last = heap->chunks.at[heap->chunks.n - 1];
+	if (gm_array_push(&heap->chunks, last))
+		heap->chunks.n--;
+	unsigned calls = gm_sim_calls("cuMemMap");
+	TAP_OK(want_more(site_device(&site), 9) && want_more(site_device(&site), 9),
+	       "lanes want both withdrawn chunks");
+	TAP_IS(gm_sim_calls("cuMemMap"), calls, "both chunks are back without a mapping");
+	TAP_OK(want_more(site_device(&site), 9) && gm_sim_calls("cuMemMap") > calls,
+	       "a third wish of the lanes maps new memory");
+	release(stream);
+	drv(cuStreamDestroy_v2)(stream);
+	site_close(&site, "once");
 }
 
 static void survives_refusals(void)
@@ -292,24 +328,24 @@ static void survives_refusals(void)
 	gm_sim_fail("cuLaunchKernel", 1, CUDA_ERROR_UNKNOWN);
 	launch(NULL);
 	TAP_OK(!gm_heap_in_flight(site.heap), "a shed that the driver refuses is not waited for");
-	TAP_IS(shed(), 40 * MIB, "and made another time");
+	TAP_IS(shed(), 40 * MIB, "a refused shed is launched again");
 	site_close(&site, "refused");
 	make("granule", 1, 20);
 	CUstream stream = held_stream();
 	launch(NULL);
 	trim();
-	gm_heap_launch(site.heap, stream);
-	gm_heap_launched(site.heap, stream, false);
+	gm_heap_launch(site.heap, stream, NULL);
+	gm_heap_launched(site.heap, stream, false, NULL);
 	TAP_OK(gm_heap_in_flight(site.heap), "one whose launch failed runs nevertheless");
-	TAP_IS(gm_heap_trim(site.heap), 0, "so that no trim runs beside it");
+	TAP_IS(gm_heap_trim(site.heap), 0, "no trim runs beside it");
 	release(stream);
-	TAP_OK(!gm_heap_in_flight(site.heap), "to its end");
-	TAP_IS(gm_heap_trim(site.heap), 40 * MIB, "then one may");
+	TAP_OK(!gm_heap_in_flight(site.heap), "the shed is tracked to its end");
+	TAP_IS(gm_heap_trim(site.heap), 40 * MIB, "a trim runs afterwards");
 	drv(cuStreamDestroy_v2)(stream);
 	site_close(&site, "alone");
 }
 
-/* --- beside lanes --- */
+/* --- concurrent lanes --- */
 
 static struct {
 	const struct gm_policy *policy;
@@ -318,7 +354,7 @@ static struct {
 	uint64_t null, bad;
 } work;
 
-/* The claimed memory is nobody's: a byte that a lane changes is seen when the chunk comes back. */
+/* No lane may use the claimed memory: a byte that one changes is found when the chunk returns. */
 static void claim_and_return(struct gm_heap *heap, bool sweeps, uint32_t lane)
 {
 	struct gm_shed *shed = work.shed;
@@ -397,10 +433,10 @@ static void sheds_beside_lanes(const struct gm_policy *policy)
 	shed.chunks = 8;
 	for (uint32_t i = 0; i < 8; i++)
 		shed.chunk[i] = (struct gm_job_chunk){GM_HEAP_FIRST + LENGTH * i, LENGTH, 0, 0};
-	gm_heap_launch(site.heap, NULL);
-	gm_heap_launched(site.heap, NULL, true);
+	gm_heap_launch(site.heap, NULL, NULL);
+	gm_heap_launched(site.heap, NULL, true, NULL);
 	bool ran = true;
-	/* Whether a chunk is wholly free when a shed comes depends on the lanes' turns. */
+	/* Whether a chunk is wholly free at a shed depends on the schedule of the lanes. */
 	for (unsigned i = 0; i < LAUNCHES && ran && !work.taken; i++) {
 		work.running = LANES;
 		ran = gm_simt_launch(
@@ -408,12 +444,12 @@ static void sheds_beside_lanes(const struct gm_policy *policy)
 			lane_of_launch, heap);
 	}
 	TAP_OK(ran, "%s: lanes allocate and free beside sheds", policy->name);
-	TAP_IS(work.null, 0, "%s: nobody gets NULL", policy->name);
-	TAP_IS(work.bad, 0, "%s: what was written is there, and nothing else", policy->name);
+	TAP_IS(work.null, 0, "%s: no lane gets NULL", policy->name);
+	TAP_IS(work.bad, 0, "%s: blocks keep their contents", policy->name);
 	TAP_OK(work.taken > 0, "%s: %u chunks left and came back", policy->name, work.taken);
 	TAP_IS(site_figures(&site).foreign_frees, 0, "%s: each is freed once", policy->name);
 	if (policy->can & GM_POLICY_RETURNS)
-		TAP_IS(gm_heap_trim(site.heap), 8 * LENGTH * 2 * MIB, "%s: and all is free",
+		TAP_IS(gm_heap_trim(site.heap), 8 * LENGTH * 2 * MIB, "%s: all memory is free",
 		       policy->name);
 	site_close(&site, policy->name);
 }
@@ -428,6 +464,7 @@ int main(void)
 	waits_for_launches();
 	waits_for_the_untracked();
 	comes_back();
+	comes_back_once();
 	survives_refusals();
 	for (unsigned p = 0; p < GM_POLICIES; p++)
 		if (gm_policies[p].can & GM_POLICY_FREES)

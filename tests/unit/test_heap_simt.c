@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The emulation itself: what *_sync calls answer, that wrong masks are caught, and that a lane
- * which waits for another one of its warp is caught where, and only where, that is not fair.
+ * The emulation itself: results of *_sync calls; detection of wrong masks; detection of a lane that
+ * waits for another lane of its warp exactly where the scheduling is not fair.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -96,7 +96,7 @@ static bool aborts(void (*kernel)(void *, uint32_t), const char *why)
 		_exit(0);
 	}
 	close(ends[1]);
-	/* A sanitizer may have its say first. */
+	/* A sanitizer may print its message first. */
 	while ((n = read(ends[0], said + length, sizeof said - 1 - length)) > 0)
 		length += (size_t)n;
 	close(ends[0]);
@@ -118,7 +118,7 @@ static void check_scheduling(void)
 		unfair += launch(2, GM_SIMT_UNFAIR, seed, spin, &shared);
 	}
 	TAP_IS(fair, 2, "a lock between lanes works where lanes are scheduled fairly");
-	TAP_IS(unfair, 0, "and gets stuck where they are not");
+	TAP_IS(unfair, 0, "a lock between lanes gets stuck where lanes are not scheduled fairly");
 }
 
 static uint64_t trace(uint32_t seed)
@@ -132,8 +132,8 @@ int main(void)
 {
 	struct shared shared = {0};
 	TAP_OK(launch(5, GM_SIMT_FAIR, 7, exchange, &shared), "a launch comes to its end");
-	TAP_IS(shared.runs, 5 * 32, "of every thread");
-	TAP_IS(shared.wrong, 0, "*_sync calls answer what they should");
+	TAP_IS(shared.runs, 5 * 32, "a launch runs every thread");
+	TAP_IS(shared.wrong, 0, "*_sync calls return the right values");
 	TAP_OK(shared.together > 0, "lanes come together");
 	TAP_OK(trace(3) == trace(3), "a seed repeats a run");
 	check_scheduling();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slack: memory that the service maps ahead of growth. The device sees none of it until it asks,
- * and everybody who lacks memory gets it, while the kernel runs.
+ * Slack: memory that the service maps ahead of growth. The device does not see it until it asks.
+ * Any other allocation that lacks memory gets it, even while the kernel runs.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 #define AFTER ((uint64_t)10 * 1000000000)
 
 static struct site site;
-static CUstream stream; /* held: its kernel runs until it is released */
+static CUstream stream; /* held: its kernel runs until the stream is released */
 static uint64_t fake_now;
 static unsigned told, naps;
 
@@ -51,19 +51,19 @@ static void nothing(void *unused)
 static void launch(void)
 {
 	gm_sim_hold(stream);
-	gm_heap_launch(site.heap, stream);
+	gm_heap_launch(site.heap, stream, NULL);
 	gm_sim_launch(stream, nothing, NULL);
-	gm_heap_launched(site.heap, stream, true);
+	gm_heap_launched(site.heap, stream, true, NULL);
 }
 
-/* What a lane does that finds nothing: it wants so many granules more than were granted. */
+/* Request granules beyond the granted ones, as a lane does that finds none. */
 static void want(uint64_t granules)
 {
 	__atomic_store_n(&site.heap->shared->mail.want.value, site.heap->granted + granules,
 			 __ATOMIC_RELEASE);
 }
 
-/* A heap with a kernel in flight. The service's part is done here. */
+/* A heap with a kernel in flight. The test replaces the service thread. */
 static void make(const char *memory, uint64_t limit, uint64_t after, void (*idle)(void *arg))
 {
 	site_open(&site, memory, limit);
@@ -91,7 +91,8 @@ static uint64_t slack(void)
 {
 	struct gm_heap_figures figures;
 	gm_heap_figures_of_host(site.heap, &figures);
-	TAP_IS(figures.slack, site_pool(&site).spare, "as the pool sees it");
+	TAP_IS(figures.slack, site_pool(&site).spare,
+	       "the heap's slack is the pool's spare memory");
 	return figures.slack >> GM_GRANULE_SHIFT;
 }
 
@@ -113,52 +114,61 @@ static void grows_without_calls(void)
 	TAP_OK(!gm_heap_map_ahead(site.heap), "a heap that did not grow maps nothing ahead");
 	want(1);
 	TAP_OK(gm_heap_answer(site.heap), "a kernel makes it grow");
-	TAP_IS(slack(), 0, "its answer maps nothing else");
+	TAP_IS(slack(), 0, "the answer to a lane maps no slack");
 	uint32_t before = mapped();
-	TAP_OK(gm_heap_map_ahead(site.heap), "behind it the next chunk is mapped");
-	TAP_IS(slack(), before / 2 + GM_HEAP_MORE, "as long as the next growth");
-	TAP_IS(told, 1, "who trims is told");
-	TAP_IS(mapped(), before, "it is not the heap's");
-	TAP_IS(site_figures(&site).chunks, 2, "nor one of its chunks");
-	TAP_OK(!gm_heap_map_ahead(site.heap), "once for each growth");
+	TAP_OK(gm_heap_map_ahead(site.heap), "after the answer the next chunk is mapped as slack");
+	TAP_IS(slack(), before / GM_HEAP_SHARE + GM_HEAP_MORE,
+	       "slack is as long as the next growth");
+	TAP_IS(told, 1, "the trim thread is told");
+	TAP_IS(mapped(), before, "slack is not the heap's memory");
+	TAP_IS(site_figures(&site).chunks, 2, "slack is not one of the heap's chunks");
+	TAP_OK(!gm_heap_map_ahead(site.heap), "slack is mapped once for each growth");
 	unsigned calls = gm_sim_calls("cuMemCreate") + gm_sim_calls("cuMemMap");
 	uint64_t have = site.heap->shared->mail.have.value;
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap), "the next growth");
-	TAP_IS(site.heap->shared->mail.have.value, have + 1, "is granted");
-	TAP_IS(gm_sim_calls("cuMemCreate") + gm_sim_calls("cuMemMap"), calls, "without a call");
-	TAP_IS(mapped(), before + before / 2 + GM_HEAP_MORE, "all of it");
-	TAP_IS(slack(), 0, "and there is no more");
-	TAP_OK(gm_heap_map_ahead(site.heap) && slack() == mapped() / 2 + GM_HEAP_MORE,
-	       "until it is mapped again");
+	TAP_OK(gm_heap_answer(site.heap), "the next growth is answered");
+	TAP_IS(site.heap->shared->mail.have.value, have + 1, "the next growth is granted");
+	TAP_IS(gm_sim_calls("cuMemCreate") + gm_sim_calls("cuMemMap"), calls,
+	       "a growth from slack makes no driver call");
+	TAP_IS(mapped(), before + before / GM_HEAP_SHARE + GM_HEAP_MORE,
+	       "a growth takes all of the slack");
+	TAP_IS(slack(), 0, "no slack remains after the growth");
+	TAP_OK(gm_heap_map_ahead(site.heap) && slack() == mapped() / GM_HEAP_SHARE + GM_HEAP_MORE,
+	       "slack is mapped again");
 	before = mapped();
 	want(mapped());
-	TAP_OK(gm_heap_answer(site.heap) && mapped() == 2 * before, "what is too much is mapped");
-	TAP_IS(slack(), before / 2 + GM_HEAP_MORE, "beside the slack");
-	TAP_IS(gm_counter_get(0, GM_C_heap_slack), slack() << GM_GRANULE_SHIFT, "which is counted");
-	TAP_IS(gm_counter_get(0, GM_C_heap_slack_peak), slack() << GM_GRANULE_SHIFT, "at its most");
-	TAP_IS(gm_counter_get(0, GM_C_heap_slack_growths), 1, "with the growth that had some");
-	TAP_IS(gm_counter_get(0, GM_C_heap_slack_unused), 0, "and what had no use");
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == 2 * before,
+	       "more memory than needed is mapped");
+	TAP_IS(slack(), before / GM_HEAP_SHARE + GM_HEAP_MORE,
+	       "the slack is not used for such a growth");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack), slack() << GM_GRANULE_SHIFT, "slack is counted");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack_peak), slack() << GM_GRANULE_SHIFT,
+	       "the peak of slack is counted");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack_growths), 1, "growths from slack are counted");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack_unused), 0, "no slack counts as unused");
 	uint64_t unused = slack() << GM_GRANULE_SHIFT;
 	end("ahead");
-	TAP_IS(gm_counter_get(0, GM_C_heap_slack_unused), unused, "at the end, too");
-	TAP_IS(gm_counter_get(0, GM_C_heap_slack), 0, "when there is none");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack_unused), unused,
+	       "unused slack is counted at the end");
+	TAP_IS(gm_counter_get(0, GM_C_heap_slack), 0, "no slack remains at the end");
 }
 
-/* Lanes that wait could use more than the usual chunk. */
+/* Waiting lanes could use more than the usual chunk. */
 static void follows_a_wish(void)
 {
 	make("4G", 2048 * MIB, AFTER, NULL);
 	site.heap->shared->mail.wish.value = 100;
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap) && mapped() == GM_HEAP_FIRST + 100, "they get as much");
-	TAP_OK(gm_heap_map_ahead(site.heap), "behind it the next chunk is mapped");
-	TAP_IS(slack(), 100, "for as many lanes again");
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == GM_HEAP_FIRST + 100,
+	       "waiting lanes get as much as they want");
+	TAP_OK(gm_heap_map_ahead(site.heap), "after the answer the next chunk is mapped as slack");
+	TAP_IS(slack(), 100, "slack suffices for as many lanes again");
 	site.heap->shared->mail.wish.value = 0;
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap) && mapped() == GM_HEAP_FIRST + 200, "which get that");
-	TAP_OK(gm_heap_map_ahead(site.heap), "when none waits, the next chunk");
-	TAP_IS(slack(), mapped() / 2 + GM_HEAP_MORE, "is of the usual size");
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == GM_HEAP_FIRST + 200,
+	       "those lanes get the slack");
+	TAP_OK(gm_heap_map_ahead(site.heap), "without waiting lanes the next chunk is mapped");
+	TAP_IS(slack(), mapped() / GM_HEAP_SHARE + GM_HEAP_MORE, "that chunk has the usual size");
 	end("wish");
 }
 
@@ -173,9 +183,10 @@ static void needs_a_reason(void)
 	want(1);
 	TAP_OK(gm_heap_answer(site.heap), "a kernel makes it grow");
 	release();
-	TAP_OK(!gm_heap_map_ahead(site.heap) && slack() == 0, "and ends: nothing ahead");
+	TAP_OK(!gm_heap_map_ahead(site.heap) && slack() == 0,
+	       "after the end of the kernel no slack is mapped");
 	launch();
-	TAP_OK(!gm_heap_map_ahead(site.heap), "nor for the next one, which did not ask");
+	TAP_OK(!gm_heap_map_ahead(site.heap), "no slack is mapped for a kernel that did not ask");
 	end("ended");
 }
 
@@ -183,17 +194,19 @@ static void is_bounded(void)
 {
 	make("4G", 128 * MIB, AFTER, NULL);
 	want(16);
-	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "a growth");
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap),
+	       "a heap grows, and maps slack");
 	TAP_IS(slack(), 64 / GM_HEAP_SLACK_SHARE, "slack is a share of the limit");
 	uint64_t rest = 64 - mapped();
 	want(rest);
-	TAP_OK(gm_heap_answer(site.heap) && mapped() == 64, "all of the limit is to be had");
-	TAP_IS(slack(), 0, "in place of slack");
-	TAP_OK(!gm_heap_map_ahead(site.heap), "beyond it there is none");
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == 64, "the whole limit can be used");
+	TAP_IS(slack(), 0, "slack is part of the limit");
+	TAP_OK(!gm_heap_map_ahead(site.heap), "beyond the limit there is no slack");
 	end("limit");
 	make("512M", 400 * MIB, AFTER, NULL);
 	want(80);
-	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "a growth");
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap),
+	       "a heap grows, and maps slack");
 	TAP_IS(slack(), 16, "slack is a sixteenth of the device");
 	end("device");
 }
@@ -203,64 +216,67 @@ static void goes_to_who_lacks(void)
 	struct gm_block block;
 	make("512M", 400 * MIB, AFTER, NULL);
 	want(16);
-	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "a growth");
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap),
+	       "a heap grows, and maps slack");
 	uint64_t ahead = slack(), rest = 512 * MIB - site_pool(&site).lent;
-	TAP_OK(ahead > 0 && gm_heap_in_flight(site.heap), "slack, and a kernel that runs");
+	TAP_OK(ahead > 0 && gm_heap_in_flight(site.heap), "there is slack, and a running kernel");
 	TAP_IS(gm_pool_alloc(site.pool, rest + 2 * MIB, 1, &block), CUDA_SUCCESS,
 	       "cudaMalloc takes it");
-	TAP_IS(slack(), 0, "from under the kernel");
-	TAP_OK(gm_heap_in_flight(site.heap), "which runs on");
+	TAP_IS(slack(), 0, "cudaMalloc took the slack while the kernel runs");
+	TAP_OK(gm_heap_in_flight(site.heap), "the kernel runs on");
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap), "and gets what there is");
-	TAP_OK(!gm_heap_map_ahead(site.heap), "but nothing ahead");
+	TAP_OK(gm_heap_answer(site.heap), "the request gets the available memory");
+	TAP_OK(!gm_heap_map_ahead(site.heap), "no slack is mapped while memory is lacking");
 	gm_pool_free(site.pool, block.base, NULL, NULL);
 	end("lack");
 
 	make("4G", 2048 * MIB, AFTER, NULL);
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack");
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack is mapped again");
 	ahead = slack();
-	TAP_IS(gm_heap_trim(site.heap), ahead << GM_GRANULE_SHIFT, "a trim has it, too");
-	TAP_IS(slack(), 0, "all of it");
-	TAP_IS(gm_heap_trim(site.heap), 0, "and no more while the kernel runs");
+	TAP_IS(gm_heap_trim(site.heap), ahead << GM_GRANULE_SHIFT, "a trim returns the slack");
+	TAP_IS(slack(), 0, "a trim returns all of the slack");
+	TAP_IS(gm_heap_trim(site.heap), 0, "a trim returns no other memory while the kernel runs");
 	end("trim");
 }
 
 static void goes_when_due(void)
 {
 	make("4G", 2048 * MIB, AFTER, tell);
-	TAP_IS(gm_heap_trim_next(site.heap), UINT64_MAX, "nothing is due");
+	TAP_IS(gm_heap_trim_next(site.heap), UINT64_MAX, "without slack no trim is due");
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack");
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack is mapped");
 	uint64_t due = gm_heap_trim_next(site.heap), ahead = slack();
-	TAP_OK(due > AFTER && due <= fake_now + AFTER, "is due so long after");
-	TAP_IS(gm_heap_trim_idle(site.heap, due - 1), 0, "not before");
-	TAP_IS(gm_heap_trim_idle(site.heap, due), ahead << GM_GRANULE_SHIFT, "then it goes");
-	TAP_OK(gm_heap_in_flight(site.heap), "while the kernel runs");
-	TAP_IS(gm_heap_trim_next(site.heap), UINT64_MAX, "and nothing else is due");
+	TAP_OK(due > AFTER && due <= fake_now + AFTER, "slack is due the set time later");
+	TAP_IS(gm_heap_trim_idle(site.heap, due - 1), 0, "slack is not returned before that");
+	TAP_IS(gm_heap_trim_idle(site.heap, due), ahead << GM_GRANULE_SHIFT,
+	       "slack is returned when due");
+	TAP_OK(gm_heap_in_flight(site.heap), "slack is returned while the kernel runs");
+	TAP_IS(gm_heap_trim_next(site.heap), UINT64_MAX, "no further trim is due");
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap), "the heap grows without it");
+	TAP_OK(gm_heap_answer(site.heap), "the heap grows without slack");
 	end("due");
 }
 
-/* The driver keeps it, then another thread has it. */
+/* First the driver keeps it, then another thread holds it. */
 static void is_one_threads(void)
 {
 	make("4G", 2048 * MIB, AFTER, NULL);
 	want(1);
-	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack");
+	TAP_OK(gm_heap_answer(site.heap) && gm_heap_map_ahead(site.heap), "slack is mapped");
 	uint64_t ahead = slack();
 	gm_sim_fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
 	TAP_IS(gm_heap_drop_slack(site.heap), 0, "the driver does not unmap it");
-	TAP_IS(slack(), ahead, "so it stays");
+	TAP_IS(slack(), ahead, "slack that the driver does not unmap stays");
 	want(1);
 	uint32_t before = mapped();
-	TAP_OK(gm_heap_answer(site.heap) && mapped() == before + ahead, "and is of use");
+	TAP_OK(gm_heap_answer(site.heap) && mapped() == before + ahead,
+	       "such slack still serves a growth");
 	gm_sim_fail("cuMemMap", 1, CUDA_ERROR_OUT_OF_MEMORY);
-	TAP_OK(!gm_heap_map_ahead(site.heap) && slack() == 0, "the driver maps none");
+	TAP_OK(!gm_heap_map_ahead(site.heap) && slack() == 0, "the driver refuses to map slack");
 	TAP_OK(site_figures(&site).chunks == 3 && gm_heap_drop_slack(site.heap) == 0,
-	       "and nothing remains of it");
-	TAP_IS(site.heap->chunks.n, 3, "no addresses either");
+	       "refused slack leaves no chunk");
+	TAP_IS(site.heap->chunks.n, 3, "refused slack leaves no address range");
 	end("one");
 }
 
@@ -270,14 +286,14 @@ static void is_made_by_the_service(void)
 	want(1);
 	serve();
 	TAP_OK(naps > 2, "a kernel is served to its end");
-	TAP_OK(slack() > 0, "and slack remains for the next");
-	TAP_OK(gm_heap_trim_next(site.heap) < fake_now + AFTER, "until it is due");
+	TAP_OK(slack() > 0, "slack remains for the next kernel");
+	TAP_OK(gm_heap_trim_next(site.heap) < fake_now + AFTER, "that slack is due");
 	end("served");
 	make("4G", 2048 * MIB, AFTER, NULL);
 	want(1);
 	serve();
-	TAP_OK(naps > 2 && site.heap->grown == 2, "likewise where nobody trims");
-	TAP_IS(slack(), 0, "but the service leaves none");
+	TAP_OK(naps > 2 && site.heap->grown == 2, "the same without a trim thread");
+	TAP_IS(slack(), 0, "without a trim thread the service leaves no slack");
 	end("alone");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growth: a lane plays the host, grants what is asked for, or refuses, or dies; allocations wait
- * for it, and get NULL when, and only when, they should. And the bitmaps of granules.
+ * Growth: a lane acts as the host and grants requests, refuses them, or stops answering.
+ * Allocations wait for it, and get NULL exactly when they should. Also the bitmaps of granules.
  */
 #include "tests/unit/heap_help.h"
 
@@ -12,8 +12,9 @@ enum host { ALIVE, AWAY, DEAD };
 struct work {
 	struct fixture f;
 	enum host host;
-	uint32_t mapped, limit, running; /* granules; lanes that are still at it */
+	uint32_t mapped, limit, running; /* granules; lanes that have not ended */
 	uint64_t got, null;
+	uint64_t gave_up; /* ns that lanes had waited at the first NULL */
 	size_t size;
 };
 
@@ -28,7 +29,7 @@ static void answer(struct work *work)
 		want = work->limit;
 	if (work->mapped >= want || have - gm_load64_system(&mail->taken.value) >= GM_GRANTS)
 		return;
-	/* One granule a time for small wants, all that is wanted for large ones. */
+	/* One granule at a time for small requests, the full amount for large ones. */
 	uint64_t n = want - work->mapped > 4 ? want - work->mapped : 1;
 	mail->grant[have % GM_GRANTS] = (uint64_t)work->mapped << 32 | n;
 	work->mapped += (uint32_t)n;
@@ -52,6 +53,8 @@ static void grow_lane(void *arg, uint32_t thread)
 	}
 	for (uint32_t i = 0; i < EACH; i++) {
 		void *address = work->f.policy->malloc(&work->f.heap, work->size);
+		if (!address && gm_load64(&work->null) == 0)
+			gm_store64(&work->gave_up, gm_load64(&work->f.heap.waited));
 		test_count(address ? &work->got : &work->null);
 		if (address)
 			test_fill(address, work->size, thread);
@@ -72,15 +75,15 @@ static void grow(struct work *work, const struct gm_policy *policy, enum host ho
 	work->size = size;
 	work->running = LANES;
 	TAP_OK(test_launch(&work->f, LANES / 32 + 1, LANES / 32 + 1, grow_lane, work),
-	       "%s: all lanes come to their end", policy->name);
+	       "%s: all lanes end", policy->name);
 }
 
 static void check_growth(struct work *work, const struct gm_policy *policy, enum gm_simt_mode mode)
 {
 	const char *name = policy->name;
 	grow(work, policy, ALIVE, CAPACITY, 3000, mode);
-	TAP_IS(work->null, 0, "%s: grows from nothing, and nobody gets NULL", name);
-	TAP_OK(work->mapped <= 12, "%s: by what is needed: %u granules", name, work->mapped);
+	TAP_IS(work->null, 0, "%s: grows from nothing, and no lane gets NULL", name);
+	TAP_OK(work->mapped <= 12, "%s: grows only as needed: %u granules", name, work->mapped);
 	gm_span_collect(&work->f.heap);
 	TAP_IS(work->f.heap.granted, work->mapped, "%s: all grants were taken", name);
 	TAP_IS(work->f.mail.taken.value, work->f.mail.have.value, "%s: the host knows", name);
@@ -89,7 +92,7 @@ static void check_growth(struct work *work, const struct gm_policy *policy, enum
 	grow(work, policy, ALIVE, CAPACITY, 3 * GM_GRANULE / 2, mode);
 	TAP_OK(work->got >= CAPACITY / 2 - 4, "%s: runs of granules: %lu of them", name,
 	       (unsigned long)work->got);
-	TAP_OK(work->null > 0, "%s: until the host refuses", name);
+	TAP_OK(work->null > 0, "%s: a refusal gives NULL", name);
 	test_close(&work->f);
 
 	grow(work, policy, ALIVE, 1, 8192, mode);
@@ -98,11 +101,14 @@ static void check_growth(struct work *work, const struct gm_policy *policy, enum
 	test_close(&work->f);
 
 	grow(work, policy, AWAY, CAPACITY, 3000, mode);
-	TAP_IS(work->null, 0, "%s: nor when the GPU was another process's for seconds", name);
+	TAP_IS(work->null, 0, "%s: no NULL after the GPU was another process's for seconds", name);
 	test_close(&work->f);
 
 	grow(work, policy, DEAD, CAPACITY, 64, mode);
 	TAP_IS(work->got, 0, "%s: nobody waits for ever for a dead host", name);
+	TAP_OK(work->gave_up > GM_HOST_DEAD && work->gave_up < GM_HOST_STUCK,
+	       "%s: nor as long as for one that is in the driver: %lu ns", name,
+	       (unsigned long)work->gave_up);
 	test_close(&work->f);
 }
 
@@ -134,7 +140,7 @@ static void check_bits(void)
 	for (uint32_t i = 0; i < 6400; i++)
 		wrong += taken[i] != (i % 7 ? 0 : i % 3 ? 1 : 2);
 	TAP_IS(wrong, 0, "each granule is taken as often as it was put");
-	TAP_OK(!summary[0] && !summary[1], "and no summary is left over empty words");
+	TAP_OK(!summary[0] && !summary[1], "no summary bit remains over empty words");
 }
 
 static void check_runs(void)
@@ -143,15 +149,16 @@ static void check_runs(void)
 	test_open(&f, &gm_policies[0], 200, 200, 1);
 	uint32_t a = gm_span_take_run(&f.heap, 150), b = gm_span_take_run(&f.heap, 50);
 	TAP_OK(a == 50 && b == 0, "runs come from the end of the heap");
-	TAP_IS(gm_span_take_run(&f.heap, 1), GM_NO_GRANULE, "until there is none");
+	TAP_IS(gm_span_take_run(&f.heap, 1), GM_NO_GRANULE, "no run is left");
 	gm_span_give(&f.heap, 60, 130);
-	TAP_IS(gm_span_take_run(&f.heap, 131), GM_NO_GRANULE, "what is not side by side is no run");
+	TAP_IS(gm_span_take_run(&f.heap, 131), GM_NO_GRANULE,
+	       "granules that are not adjacent are no run");
 	TAP_IS(gm_span_take_run(&f.heap, 130), 60, "across words");
-	TAP_IS(f.heap.available, 0, "all are counted");
+	TAP_IS(f.heap.available, 0, "all granules are counted");
 	test_close(&f);
 }
 
-/* The last `count` free granules side by side, bit by bit. */
+/* The last `count` adjacent free granules, searched bit by bit. */
 static uint32_t last_run(const struct gm_heap *heap, uint32_t count)
 {
 	for (uint32_t g = heap->capacity, run = 0; g-- > 0;) {
@@ -172,7 +179,7 @@ static void check_fits(void)
 		uint32_t run = gm_span_take_run(&f.heap, count);
 		wrong += run != expected;
 		found += run != GM_NO_GRANULE;
-		if (run == GM_NO_GRANULE) { /* all but single ones come back */
+		if (run == GM_NO_GRANULE) { /* all but single ones return */
 			for (uint32_t g = 0; g < 700; g++)
 				if (!(f.heap.free.word[g >> 6] >> (g & 63) & 1) &&
 				    (random = random * 1664525 + 1013904223) >> 28 > round % 4)
@@ -202,7 +209,7 @@ static void take_one_run(void *arg, uint32_t thread)
 			__atomic_fetch_add(&c->shared, 1, __ATOMIC_RELAXED);
 }
 
-/* That they find the same run first costs each of them a few accesses, not one for each other. */
+/* Lanes that first find the same run pay a few accesses each, not one for each other lane. */
 static void check_crowd(uint32_t count)
 {
 	static struct crowd c;
@@ -213,13 +220,13 @@ static void check_crowd(uint32_t count)
 	uint64_t steps = gm_nanoseconds();
 	TAP_OK(test_launch(&c.f, 4, 4, take_one_run, &c), "128 lanes take %u granules each", count);
 	steps = (gm_nanoseconds() - steps) / 128;
-	TAP_IS(c.got, 128, "all get them");
-	TAP_IS(c.shared, 0, "and none the same");
-	TAP_OK(steps < 20, "in %lu accesses of a lane", (unsigned long)steps);
+	TAP_IS(c.got, 128, "all lanes get a run");
+	TAP_IS(c.shared, 0, "no two lanes get the same run");
+	TAP_OK(steps < 20, "a lane makes %lu accesses", (unsigned long)steps);
 	test_close(&c.f);
 }
 
-/* Runs and single granules, taken and given back by all lanes at once, of too few. */
+/* Runs and single granules, taken and returned by all lanes at once, of too few. */
 struct scramble {
 	struct fixture f;
 	uint32_t owner[100];
@@ -258,7 +265,7 @@ static void check_contention(void)
 	TAP_IS(s.f.heap.available, 100, "all granules are counted at the end");
 	while (gm_span_take_one(&s.f.heap, 0) != GM_NO_GRANULE)
 		remaining++;
-	TAP_IS(remaining, 100, "and are there");
+	TAP_IS(remaining, 100, "all granules are in the bitmap at the end");
 	test_close(&s.f);
 }
 

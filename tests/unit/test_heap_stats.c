@@ -2,7 +2,7 @@
 /* Every policy counts its granules, and the bytes of its longest allocations. */
 #include "heap_help.h"
 
-#define GRANULES 32
+enum { GRANULES = 32, CAPACITY = 256 };
 
 static void count_runs(struct fixture *f, const struct gm_policy *policy)
 {
@@ -11,9 +11,10 @@ static void count_runs(struct fixture *f, const struct gm_policy *policy)
 	void *two = policy->malloc(&f->heap, small), *three = policy->malloc(&f->heap, large);
 	struct gm_heap_stats both = test_stats(f);
 	TAP_OK(two && three, "%s: two runs are allocated", policy->name);
-	TAP_IS(both.granules - none.granules, 5, "%s: of so many granules", policy->name);
-	TAP_IS(both.live_bytes - none.live_bytes, 5 * (uint64_t)GM_GRANULE, "%s: which are live",
+	TAP_IS(both.granules - none.granules, 5, "%s: the runs have so many granules",
 	       policy->name);
+	TAP_IS(both.live_bytes - none.live_bytes, 5 * (uint64_t)GM_GRANULE,
+	       "%s: the granules of the runs are live", policy->name);
 	if (!(policy->can & GM_POLICY_FREES))
 		return;
 	policy->free(&f->heap, two);
@@ -24,6 +25,8 @@ static void count_runs(struct fixture *f, const struct gm_policy *policy)
 	policy->free(&f->heap, three);
 	TAP_IS(test_stats(f).live_bytes, none.live_bytes, "%s: nor when both are free",
 	       policy->name);
+	policy->free(&f->heap, policy->malloc(&f->heap, 16));
+	TAP_IS(test_stats(f).live_bytes, none.live_bytes, "%s: nor a short block", policy->name);
 }
 
 static void in_kernel(void *arg, uint32_t thread)
@@ -37,7 +40,7 @@ int main(void)
 {
 	static struct fixture f;
 	for (unsigned p = 0; p < GM_POLICIES; p++) {
-		test_open(&f, &gm_policies[p], GRANULES, GRANULES, test_seed());
+		test_open(&f, &gm_policies[p], CAPACITY, GRANULES, test_seed());
 		test_launch(&f, 1, 1, in_kernel, &f);
 		test_close(&f);
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The random search policies by their accesses of memory, counted in the emulation: a malloc is one
- * atomic access of a word and a little more as the pool fills up, a free one; neither reads words
- * that all lanes read but through the cache. The pool grows while lanes wait for it, to as much as
- * they need. What is free is found, though words have room for no group, and though the lane that
- * brings it to the pool is slow.
+ * The random search policies by their memory accesses, counted in the emulation. A malloc makes one
+ * atomic access of a word, and a little more as the pool fills up; a free makes one. Words that all
+ * lanes read are read only through the cache. The pool grows while lanes wait for it, to the size
+ * they need. Free memory is found even if no single word has room for the group, and even if the
+ * lane that brings a granule to the pool is slow.
  */
 #include "heap/device/simt.h"
 
@@ -19,7 +19,7 @@ static void delayed(void)
 
 #define COUNTED(counter, call) (__atomic_fetch_add(&(counter), 1, __ATOMIC_RELAXED), call)
 
-/* A name in its own definition is no macro: these call the functions. */
+/* A macro is not expanded in its own definition: these call the functions. */
 #define gm_load32(word) COUNTED(loads, gm_load32(word))
 #define gm_load64(word) COUNTED(loads, gm_load64(word))
 #define gm_add32(word, value) COUNTED(changes, gm_add32(word, value))
@@ -36,7 +36,7 @@ static void delayed(void)
 #include "tests/unit/heap_help.h"
 
 #ifdef __SANITIZE_THREAD__
-enum { WARPS = 16 }; /* lanes are dear there */
+enum { WARPS = 16 }; /* emulated lanes are slow under the sanitizers */
 #else
 enum { WARPS = 64 };
 #endif
@@ -69,7 +69,7 @@ static bool walks(const struct gm_policy *policy)
 	return strncmp(policy->name, "rw", 2) == 0 || strcmp(policy->name, "corw") == 0;
 }
 
-/* Hundredths of an access that a lane made in one launch. */
+/* Accesses of a lane in one launch, in hundredths. */
 static uint64_t share(uint64_t *counter)
 {
 	uint64_t each = *counter * 100 / LANES;
@@ -86,8 +86,8 @@ static void run(struct work *work, void (*kernel)(void *, uint32_t))
 
 /*
  * Warm, in a heap that is four fifths full at the end. By the paper a lane takes 2.01 steps on
- * average with rw, if groups are a word each; corw sets a lock bit and clears it besides, and all
- * set the bits that join a group.
+ * average with rw, if groups are a word each. corw also sets and clears a lock bit, and all set the
+ * bits that join a group.
  */
 static void check_accesses(struct work *work, const struct gm_policy *policy, size_t size,
 			   uint32_t seed)
@@ -108,7 +108,7 @@ static void check_accesses(struct work *work, const struct gm_policy *policy, si
 	TAP_IS(work->null, 0, "%s, %zu bytes: there is memory", name, size);
 	TAP_OK(warm >= 100 && warm <= most, "%s: %lu.%02lu atomic accesses a malloc", name,
 	       (unsigned long)warm / 100, (unsigned long)warm % 100);
-	TAP_OK(read <= (locks ? 300 : 20), "%s: and %lu.%02lu loads that the cache has not", name,
+	TAP_OK(read <= (locks ? 300 : 20), "%s: %lu.%02lu loads miss the cache", name,
 	       (unsigned long)read / 100, (unsigned long)read % 100);
 	TAP_OK(cold <= 600, "%s: the first time %lu.%02lu", name, (unsigned long)cold / 100,
 	       (unsigned long)cold % 100);
@@ -117,7 +117,7 @@ static void check_accesses(struct work *work, const struct gm_policy *policy, si
 	read = share(&loads);
 	TAP_OK(warm == 100 && read <= 210, "%s: a free is one, and %lu.%02lu loads", name,
 	       (unsigned long)read / 100, (unsigned long)read % 100);
-	TAP_IS(work->f.heap.foreign_frees, 0, "%s: of something", name);
+	TAP_IS(work->f.heap.foreign_frees, 0, "%s: no free is invalid", name);
 	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: nothing is left", name);
 	test_close(&work->f);
 }
@@ -129,8 +129,8 @@ static void allocate_share(void *arg, uint32_t thread)
 		allocate(work, thread);
 }
 
-/* All units of a granule, by lanes that come first to an empty pool. Returns hundredths of an
- * atomic access a malloc. */
+/* All units of a granule, taken by lanes that find the pool empty. Returns hundredths of an atomic
+ * access a malloc. */
 static uint64_t check_all_units(struct work *work, const struct gm_policy *policy, uint32_t seed)
 {
 	memset(work, 0, sizeof *work);
@@ -144,8 +144,8 @@ static uint64_t check_all_units(struct work *work, const struct gm_policy *polic
 	return steps;
 }
 
-/* Lanes take all granules from the heap, and are slow on the way to the pool's table: others wait,
- * as there is room for all. */
+/* Lanes take all granules from the heap and are slow to enter them in the pool's table. Other lanes
+ * wait, for there is room for all. */
 static void check_slow_granules(struct work *work, const struct gm_policy *policy, uint32_t seed)
 {
 	memset(work, 0, sizeof *work);
@@ -159,8 +159,8 @@ static void check_slow_granules(struct work *work, const struct gm_policy *polic
 	test_close(&work->f);
 }
 
-/* Groups of different sizes, more than fit: lanes that search all words in order meet there, and
- * leave no bits behind. */
+/* Groups of different sizes, more than fit: lanes that search all words in order collide, and leave
+ * no bits behind. */
 static void check_mixed(struct work *work, const struct gm_policy *policy, uint32_t seed)
 {
 	memset(work, 0, sizeof *work);
@@ -175,12 +175,12 @@ static void check_mixed(struct work *work, const struct gm_policy *policy, uint3
 		work->f.policy->free(&work->f.heap, more);
 	}
 	TAP_OK(work->null > 0, "%s: groups of all sizes until there is no room", policy->name);
-	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: all is free again", policy->name);
+	TAP_IS(test_stats(&work->f).live_bytes, 0, "%s: all memory is free again", policy->name);
 	TAP_IS(work->f.heap.foreign_frees, 0, "%s: each freed once", policy->name);
 	test_close(&work->f);
 }
 
-/* The last units of a granule, one by one: a walk does not find them. */
+/* The last units of a granule, one by one: a random walk does not find them. */
 static void units(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
@@ -193,8 +193,8 @@ static void units(void *arg, uint32_t thread)
 	TAP_IS(n, GM_RW_UNITS, "%s: all units of a granule by one lane", work->f.policy->name);
 }
 
-/* Two units in use in each word, 16 apart, leave no word room for 16 units, but the end of each
- * and the beginning of the next word have it together. */
+/* Two used units in each word, 16 apart, leave no word room for 16 units. The end of a word and the
+ * beginning of the next one together have that room. */
 static void fragment(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
@@ -208,20 +208,21 @@ static void fragment(void *arg, uint32_t thread)
 	void *across = work->f.policy->malloc(heap, (size_t)16 * GM_RW_UNIT);
 	uint64_t unit = ((uintptr_t)across - heap->base) / GM_RW_UNIT;
 	TAP_OK(across && unit % 32 + 16 > 32, "%s: a group across two words", work->f.policy->name);
-	TAP_IS(work->f.policy->usable(heap, across), 16 * GM_RW_UNIT, "%s: of its size",
+	TAP_IS(work->f.policy->usable(heap, across), 16 * GM_RW_UNIT, "%s: the group has its size",
 	       work->f.policy->name);
-	TAP_OK(!work->f.policy->malloc(heap, (size_t)17 * GM_RW_UNIT), "%s: and none of 17 units",
-	       work->f.policy->name);
+	TAP_OK(!work->f.policy->malloc(heap, (size_t)17 * GM_RW_UNIT),
+	       "%s: a group of 17 units is refused", work->f.policy->name);
 	work->f.policy->free(heap, (char *)across + (32 - unit % 32) * GM_RW_UNIT);
-	TAP_IS(heap->foreign_frees, 1, "%s: it is not freed where the second word begins",
+	TAP_IS(heap->foreign_frees, 1, "%s: the group is not freed where the second word begins",
 	       work->f.policy->name);
 	work->f.policy->free(heap, across);
-	TAP_IS(work->f.policy->usable(heap, across), 0, "%s: which is freed", work->f.policy->name);
+	TAP_IS(work->f.policy->usable(heap, across), 0, "%s: the group is freed",
+	       work->f.policy->name);
 	work->f.policy->free(heap, first);
-	TAP_IS(heap->foreign_frees, 1, "%s: as it was allocated", work->f.policy->name);
+	TAP_IS(heap->foreign_frees, 1, "%s: that free is valid", work->f.policy->name);
 }
 
-/* Blocks that end where a word does, or begin there, side by side. */
+/* Adjacent blocks that end or begin at a border of words. */
 static void border(void *arg, uint32_t thread)
 {
 	struct work *work = arg;
@@ -239,8 +240,9 @@ static void border(void *arg, uint32_t thread)
 		policy->free(heap, at[i] + GM_RW_UNIT);
 	}
 	TAP_IS(wrong, 0, "%s: blocks of a word each, next to each other", policy->name);
-	TAP_IS(heap->foreign_frees, GM_RW_WORDS, "%s: are not freed from inside", policy->name);
-	TAP_OK(!policy->malloc(heap, 1), "%s: and fill the granule", policy->name);
+	TAP_IS(heap->foreign_frees, GM_RW_WORDS, "%s: such blocks are not freed from inside",
+	       policy->name);
+	TAP_OK(!policy->malloc(heap, 1), "%s: such blocks fill the granule", policy->name);
 	for (uint32_t i = 0; i < GM_RW_WORDS; i++) {
 		policy->free(heap, at[i]);
 		policy->free(heap, at[i]);
@@ -248,11 +250,34 @@ static void border(void *arg, uint32_t thread)
 	TAP_IS(heap->foreign_frees, 2 * GM_RW_WORDS, "%s: each is freed once", policy->name);
 }
 
+/* One unit of two full granules is freed. A random probe is unlikely to hit it. */
+static void last_unit(void *arg, uint32_t thread)
+{
+	struct work *work = arg;
+	struct gm_heap *heap = &work->f.heap;
+	struct gm_rw *rw = gm_rw_of(heap);
+	if (thread != 0)
+		return;
+	while (work->f.policy->malloc(heap, GM_GRANULE / 2))
+		;
+	for (uint32_t w = 0; w < 2 * GM_RW_WORDS; w++)
+		gm_or32(&gm_rw_word(rw, w)->used, ~0u);
+	uint32_t word = rw->granule[rw->held - 1] * GM_RW_WORDS - 1;
+	gm_and32(&gm_rw_word(rw, word)->used, ~(1u << 31));
+	TAP_IS(rw->held, 2, "%s: two granules", work->f.policy->name);
+	char *found = work->f.policy->malloc(heap, 1);
+	TAP_OK(found == (char *)(uintptr_t)heap->base + (uint64_t)(word * 32 + 31) * GM_RW_UNIT,
+	       "%s: the last unit of the last granule is found", work->f.policy->name);
+}
+
 int main(void)
 {
 	static struct work work;
 	static const size_t sizes[] = {16, 256, 1024, 4096, 8192};
-	static void (*const kernels[])(void *, uint32_t) = {units, fragment, border};
+	static const struct {
+		void (*kernel)(void *, uint32_t);
+		uint32_t granules;
+	} rows[] = {{units, 1}, {fragment, 1}, {border, 1}, {last_unit, 2}};
 	uint32_t seed = test_seed();
 	uint64_t steps[GM_POLICIES];
 	for (unsigned p = 0; p < GM_POLICIES; p++) {
@@ -267,10 +292,11 @@ int main(void)
 			       "of a word");
 		check_slow_granules(&work, &gm_policies[p], seed);
 		check_mixed(&work, &gm_policies[p], seed);
-		for (unsigned i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+		for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
 			memset(&work, 0, sizeof work);
-			test_open(&work.f, &gm_policies[p], 1, 1, seed);
-			test_launch(&work.f, 1, 1, kernels[i], &work);
+			test_open(&work.f, &gm_policies[p], rows[i].granules, rows[i].granules,
+				  seed);
+			test_launch(&work.f, 1, 1, rows[i].kernel, &work);
 			test_close(&work.f);
 		}
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What images of every format are said to call: whole ones, made in memory. */
+/* The verdicts on images of every format: complete ones, made in memory. */
 #include "image/image.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "../tap.h"
 #include "image/cubin.h"
 
-/* Judge what `words` make, its size known. */
+/* Judge the image described by `words`, its size known. */
 static struct gm_image_verdict judge(const char *words, unsigned arch)
 {
 	struct gm_image_verdict verdict;
@@ -36,7 +36,7 @@ static void symbols(void)
 	IS("cubin:90:raw:vprintf,__assertfail", 0, NONE);
 	IS("cubin:90:raw:free", 0, NONE);
 	IS("cubin:90:raw:mymalloc,malloc_,mallo,xmalloc,mallocs", 0, NONE);
-	IS("cubin:90:raw:=malloc,=free", 0, NONE); /* the program's own */
+	IS("cubin:90:raw:=malloc,=free", 0, NONE); /* defined by the program itself */
 	IS("cubin:90:raw:=malloc,malloc", 0, SYMBOL);
 	IS("cubin:90:raw:a_function_with_a_name_that_is_longer_than_any_name_of_an_allocator_is", 0,
 	   NONE);
@@ -54,7 +54,7 @@ static void symbols(void)
 			bool frees = strstr(name, "ree") || strstr(name, "_Zd");
 			TAP_IS(verdict.symbols, UINT32_C(1) << i, "'%s' is seen", words[j]);
 			TAP_IS(verdict.answer, frees ? GM_IMAGE_NO : GM_IMAGE_YES,
-			       "and whether it allocates");
+			       "the verdict is whether it allocates");
 		}
 	}
 }
@@ -70,7 +70,7 @@ static void containers(void)
 	IS("fatbin lto:90", 0, LTO);
 	IS("fatbin 64:90", 0, KIND);
 	IS("fatbin cubin:90:odd", 0, PACKING);
-	/* A yes outweighs what is unknown, wherever it stands. */
+	/* A yes outweighs unknown parts, at any position. */
 	IS("fatbin lto:90 cubin:90:raw:malloc", 0, SYMBOL);
 	IS("fatbin cubin:90:raw:malloc lto:90", 0, SYMBOL);
 	IS("fatbin cubin:90 lto:90 64:90", 0, LTO);
@@ -116,7 +116,7 @@ static void *judge_some(void *words)
 	return (void *)yes;
 }
 
-/* Threads that are the first to need the libraries. */
+/* Threads that race to be the first user of the libraries. */
 static void threads(void)
 {
 	enum { THREADS = 4 };
@@ -135,9 +135,9 @@ static void threads(void)
 }
 
 /*
- * Of much compressed code only the beginning is unpacked, if that is enough: then what is missing
- * at its end is not missed. With an allocator's name there, or with what only looks like one, all
- * of it counts.
+ * Only the beginning of a large amount of compressed code is unpacked, if it suffices; missing
+ * bytes at its end then have no effect. If the beginning has an allocator's name, or a similar
+ * string, all of the code is unpacked.
  */
 static void large(void)
 {
@@ -176,7 +176,7 @@ static void large(void)
 	}
 }
 
-/* However much of a cubin is there, what calls malloc is not taken for harmless. */
+/* However little of a cubin is present, one that calls malloc is not taken for harmless. */
 static void glances(void)
 {
 	struct gm_image_part part = {.kind = GM_IMAGE_CUBIN};
@@ -192,18 +192,21 @@ static void glances(void)
 		first = is && !none ? n : first;
 		none += is;
 	}
-	TAP_OK(none > 0 && none == without.n - first + 1, "once it is enough, more is, too");
-	TAP_OK(part.kind == GM_IMAGE_OBJECT && part.arch == 75, "and the header is noted");
+	TAP_OK(none > 0 && none == without.n - first + 1,
+	       "if a beginning is enough, a longer one is, too");
+	TAP_OK(part.kind == GM_IMAGE_OBJECT && part.arch == 75, "the header is recorded");
 	without.at[offsetof(Elf64_Ehdr, e_machine)] ^= 1;
-	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_SEARCH, "another machine");
+	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_SEARCH,
+	       "another machine needs a full search");
 	without.at[offsetof(Elf64_Ehdr, e_machine)] ^= 1;
 	without.at[sizeof(Elf64_Ehdr) + 1] = 'x';
-	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_SEARCH, "another layout");
+	TAP_IS(gm_cubin_glance(without.at, without.n, &part), GM_CUBIN_SEARCH,
+	       "another layout needs a full search");
 	free(with.at);
 	free(without.at);
 }
 
-/* Of several, the one that the driver takes. */
+/* Of several parts, the one that the driver takes. */
 static void choice(void)
 {
 	IS("fatbin cubin:80:raw:malloc cubin:90", 90, NONE);
@@ -211,22 +214,22 @@ static void choice(void)
 	IS("fatbin cubin:80 cubin:86:raw:malloc cubin:90", 86, SYMBOL);
 	IS("fatbin cubin:80:raw:malloc cubin:86 cubin:90", 89, NONE);
 	IS("fatbin cubin:80:raw:malloc ptx:70", 90, NONE); /* cubins run on their major version */
-	IS("fatbin cubin:90:raw:malloc ptx:70", 80, NONE); /* and on no older device */
-	IS("fatbin cubin:80 ptx:90:raw:malloc", 80, NONE); /* rather a cubin than PTX */
+	IS("fatbin cubin:90:raw:malloc ptx:70", 80, NONE); /* but on no older device */
+	IS("fatbin cubin:80 ptx:90:raw:malloc", 80, NONE); /* a cubin is preferred to PTX */
 	IS("fatbin ptx:70:raw:malloc ptx:80", 90, NONE);   /* the newest */
 	IS("fatbin cubin:90a:raw:malloc ptx:80", 90, SYMBOL); /* of this device */
 	IS("fatbin cubin:100a:raw:malloc ptx:80", 103, NONE); /* of another */
 	IS("fatbin cubin:100f:raw:malloc ptx:80", 103, SYMBOL);
 	IS("fatbin ptx:100f:raw:malloc ptx:80", 120, NONE);
 	IS("fatbin ptx:90a:raw:malloc ptx:80", 100, NONE);
-	IS("fatbin cubin:90 cubin:90a:raw:malloc", 90, SYMBOL); /* as good as each other: both */
-	IS("fatbin cubin:90 64:90 lto:90", 90, NONE); /* what is known, rather than what is not */
-	/* Nothing that it could take: who knows what it does. */
+	IS("fatbin cubin:90 cubin:90a:raw:malloc", 90, SYMBOL); /* equally good: both count */
+	IS("fatbin cubin:90 64:90 lto:90", 90, NONE);		/* known formats have priority */
+	/* No part suits the device: its behaviour is unknown, and all parts count. */
 	IS("fatbin cubin:90 cubin:75:raw:malloc", 50, SYMBOL);
 	IS("fatbin cubin:90 lto:90", 50, LTO);
 	TAP_IS(judge("fatbin cubin:80 cubin:86 ptx:90", 86).n_archs, 3,
-	       "all architectures are noted, whichever is chosen");
-	/* Of a file without a choice there is none. */
+	       "all architectures are recorded, whichever is chosen");
+	/* A file with one part offers no choice. */
 	IS("cubin:75:raw:malloc", 90, SYMBOL);
 }
 
@@ -258,16 +261,16 @@ static void strange(void)
 		gm_image_allocates(bytes, rows[i].n, 0, &verdict);
 		TAP_STR(gm_image_why_text(verdict.why), gm_image_why_text(rows[i].why),
 			"strange image %zu", i);
-		TAP_IS(verdict.answer, GM_IMAGE_UNKNOWN, "is unknown");
+		TAP_IS(verdict.answer, GM_IMAGE_UNKNOWN, "a strange image is unknown");
 		free(bytes);
 	}
 	errno = 4711;
 	TAP_OK(gm_image_allocates(NULL, 0, 0, &verdict), "no image at all");
-	TAP_IS(errno, 4711, "whatever was asked for meanwhile");
-	TAP_IS(verdict.why, GM_IMAGE_WHY_UNREADABLE, "is not there");
+	TAP_IS(errno, 4711, "errno does not change");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_UNREADABLE, "a missing image is unreadable");
 }
 
-/* Change one field of an ELF file, and say what is made of it. */
+/* Change one field of an ELF file, and judge the result. */
 static enum gm_image_why changed(const char *words, size_t offset, uint64_t value, size_t size)
 {
 	struct gm_image_verdict verdict;
@@ -294,13 +297,15 @@ static void elf_fields(void)
 	TAP_IS(HEAD(e_machine, EM_X86_64), GM_IMAGE_WHY_NOTHING,
 	       "a host's file without containers");
 	TAP_IS(HEAD(e_shoff, 0), GM_IMAGE_WHY_DAMAGED, "no table of sections");
-	TAP_IS(HEAD(e_shoff, UINT64_MAX - 64), GM_IMAGE_WHY_DAMAGED, "or one beyond everything");
+	TAP_IS(HEAD(e_shoff, UINT64_MAX - 64), GM_IMAGE_WHY_DAMAGED,
+	       "a table of sections beyond everything is damage");
 	TAP_IS(HEAD(e_shentsize, 40), GM_IMAGE_WHY_DAMAGED, "sections of another size");
 	TAP_IS(HEAD(e_shnum, 6), GM_IMAGE_WHY_DAMAGED, "more sections than there are");
-	TAP_IS(HEAD(e_shnum, 3), GM_IMAGE_WHY_NO_SYMBOLS, "too few for the table of symbols");
+	TAP_IS(HEAD(e_shnum, 3), GM_IMAGE_WHY_NO_SYMBOLS,
+	       "too few sections for the table of symbols");
 	TAP_IS(HEAD(e_shstrndx, 77), GM_IMAGE_WHY_SYMBOL, "the names of sections are not needed");
 	TAP_IS(HEAD(e_shnum, 0), GM_IMAGE_WHY_NO_SYMBOLS,
-	       "as many as the first section says: none");
+	       "a section count of 0 is read from the first section");
 	TAP_IS(changed("cubin:90:raw:malloc", EI_CLASS, ELFCLASS32, 1), GM_IMAGE_WHY_KIND,
 	       "32 bits");
 	TAP_IS(changed("cubin:90:raw:malloc", EI_DATA, ELFDATA2MSB, 1), GM_IMAGE_WHY_DAMAGED,
@@ -323,7 +328,7 @@ static void elf_fields(void)
 	       GM_IMAGE_WHY_DAMAGED, "names that end before a name");
 }
 
-/* Containers as a linker puts them: with zeros between, and behind them. */
+/* Containers as a linker places them: zeros between and behind them. */
 static void padded(void)
 {
 	struct gm_image_verdict verdict;
@@ -335,7 +340,7 @@ static void padded(void)
 	TAP_IS(verdict.why, GM_IMAGE_WHY_NONE, "zeros behind a container");
 	make_put(&m, second.at, second.n);
 	gm_image_allocates(m.at, m.n, 0, &verdict);
-	TAP_IS(verdict.why, GM_IMAGE_WHY_SYMBOL, "and before another");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_SYMBOL, "zeros before a container are skipped");
 	free(m.at);
 	free(second.at);
 	make_image(&m, "fatbin cubin:90");
@@ -345,7 +350,7 @@ static void padded(void)
 	free(m.at);
 }
 
-/* More sections than the header has room to count, as it says then. */
+/* More sections than the header can count; a mark in it says so. */
 static void many_sections(void)
 {
 	struct gm_image_verdict verdict;
@@ -378,24 +383,25 @@ static void files(void)
 	int fd = mkstemp(path);
 	make_image(&m, "fatbin cubin:80 cubin:90:raw:malloc");
 	TAP_OK(fd >= 0 && write(fd, m.at, m.n) == (ssize_t)m.n, "a file");
-	TAP_OK(gm_image_file_allocates(path, 90, &verdict), "is read");
-	TAP_OK(!gm_image_file_allocates(path, 80, &verdict), "and chosen from");
+	TAP_OK(gm_image_file_allocates(path, 90, &verdict), "a file is read");
+	TAP_OK(!gm_image_file_allocates(path, 80, &verdict),
+	       "the part for the device is chosen from a file");
 	struct gm_wrapper wrapper = {GM_WRAPPER_MAGIC, 1, m.at, NULL};
 	TAP_OK(pwrite(fd, &wrapper, sizeof wrapper, 0) == sizeof wrapper, "a file with a pointer");
-	TAP_OK(gm_image_file_allocates(path, 80, &verdict), "which is not followed");
-	TAP_IS(verdict.why, GM_IMAGE_WHY_FORMAT, "for it means nothing");
+	TAP_OK(gm_image_file_allocates(path, 80, &verdict), "a pointer in a file is not followed");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_FORMAT, "a pointer in a file has no meaning");
 	TAP_OK(ftruncate(fd, 0) == 0 && gm_image_file_allocates(path, 90, &verdict),
 	       "an empty file");
-	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "is none");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "an empty file cannot be judged");
 	close(fd);
 	unlink(path);
 	errno = 4711;
 	TAP_OK(gm_image_file_allocates(path, 90, &verdict) && errno == 4711,
 	       "a file that is not there, and errno as it was");
-	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "is none");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "a missing file cannot be judged");
 	TAP_OK(mkfifo(path, 0600) == 0 && gm_image_file_allocates(path, 90, &verdict),
-	       "a pipe keeps nobody waiting");
-	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "and is no file");
+	       "a pipe does not block");
+	TAP_IS(verdict.why, GM_IMAGE_WHY_FILE, "a pipe cannot be judged");
 	unlink(path);
 	free(m.at);
 }

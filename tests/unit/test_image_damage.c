@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Images cut off anywhere, and with any one bit flipped: nothing is read beyond them (the copies
- * are as long as they are, for the sanitizers), and what is damaged does not pass for an image that
- * calls nothing.
+ * Images cut off at every byte, and with any one bit flipped: no read goes beyond the end (the
+ * copies have the exact length, for the sanitizers), and no damaged image passes for one that calls
+ * no allocator.
  */
 #include "image/image.h"
 
@@ -19,7 +19,7 @@ static struct gm_image_verdict judge(const unsigned char *bytes, size_t n, unsig
 	return verdict;
 }
 
-/* Every beginning of it; `safe`: none of them says no. */
+/* Every beginning of the image; `safe`: none of them gets a no. */
 static void cut_bytes(const char *words, const struct make *image, bool safe)
 {
 	const struct make m = *image;
@@ -31,7 +31,7 @@ static void cut_bytes(const char *words, const struct make *image, bool safe)
 			(verdict.answer == GM_IMAGE_YES) != (verdict.why == GM_IMAGE_WHY_SYMBOL);
 	}
 	TAP_OK(!safe || no == 0, "'%s' cut anywhere is no no (%zu times it is)", words, no);
-	TAP_IS(inconsistent, 0, "and a yes is one for a reason");
+	TAP_IS(inconsistent, 0, "each yes has a reason");
 }
 
 static void cut(const char *words, bool safe)
@@ -42,7 +42,7 @@ static void cut(const char *words, bool safe)
 	free(m.at);
 }
 
-/* Every bit of the first `most` bytes. How often each answer came. */
+/* Flip every bit of the first `most` bytes. Counts each answer. */
 static void flip_bytes(struct make *m, unsigned arch, size_t most, size_t count[3])
 {
 	memset(count, 0, 3 * sizeof *count);
@@ -64,25 +64,26 @@ static void flip(const char *words, unsigned arch, size_t most, size_t count[3])
 static void flips(void)
 {
 	size_t count[3], heads = sizeof(struct gm_fatbin_head) + sizeof(struct gm_fatbin_entry);
-	/* What calls nothing does not begin to by one bit, of whatever it is. */
+	/* An image without calls gets no yes by one flipped bit anywhere. */
 	static const char *const harmless[] = {"fatbin cubin:90 ptx:90:raw:vprintf",
 					       "cubin:90:raw:free", "old:75", "ptx:90:raw:free",
 					       "host fatbin cubin:90"};
 	for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
 		flip(harmless[i], 0, 0, count);
 		TAP_IS(count[GM_IMAGE_YES], 0, "'%s' with a bit flipped", harmless[i]);
-		TAP_OK(count[GM_IMAGE_UNKNOWN] > 50,
-		       "is often enough seen to be damaged: %zu times", count[GM_IMAGE_UNKNOWN]);
+		TAP_OK(count[GM_IMAGE_UNKNOWN] > 50, "damage is found often: %zu times",
+		       count[GM_IMAGE_UNKNOWN]);
 	}
-	/* What does, does not stop by one bit of the headers of a container. */
+	/* An image with calls gets no no by one flipped bit in the headers of a container. */
 	flip("fatbin cubin:90:raw:malloc", 0, heads, count);
 	TAP_IS(count[GM_IMAGE_NO], 0, "headers with a bit flipped");
-	TAP_IS(count[GM_IMAGE_YES] + count[GM_IMAGE_UNKNOWN], 8 * heads, "all of them");
+	TAP_IS(count[GM_IMAGE_YES] + count[GM_IMAGE_UNKNOWN], 8 * heads,
+	       "flipped headers give yes or unknown");
 	flip("fatbin cubin:90:raw:malloc", 90, heads, count);
-	TAP_IS(count[GM_IMAGE_NO], 0, "for one architecture, too");
+	TAP_IS(count[GM_IMAGE_NO], 0, "with one architecture flipped headers never give no");
 }
 
-/* Numbers at which readers stumble, in each field of the headers, at every place of two and more
+/* Numbers at limits of integers, in each field of the headers, at every place of two and more
  * bytes. */
 static void numbers(void)
 {
@@ -109,8 +110,8 @@ static void numbers(void)
 			for (size_t size = 2; size <= 8; size *= 2) {
 				memcpy(copy, m.at, m.n);
 				memcpy(copy + at, &values[i], size);
-				/* A container that says it is empty is one: the rest is behind it.
-				 */
+				/* A container with a length of 0 is a valid empty one; the code is
+				 * then behind it. */
 				no += judge(copy, m.n, 0).answer == GM_IMAGE_NO;
 			}
 	TAP_IS(no, 0, "no number in a header makes a no");
@@ -118,7 +119,7 @@ static void numbers(void)
 	free(m.at);
 }
 
-/* Compressed code, and what says how much it is. */
+/* Compressed code, and the fields that give its size. */
 static void packed(const char *words)
 {
 	struct make m;
@@ -157,12 +158,13 @@ static void packed(const char *words)
 		unknown += verdict.answer == GM_IMAGE_UNKNOWN;
 	}
 	TAP_IS(no, 0, "cut off in the middle");
-	TAP_IS(unknown, entry.packed_size, "it is unknown");
+	TAP_IS(unknown, entry.packed_size, "a cut image is unknown");
 	free(m.at);
 	flip(words, 0, body, count);
 	TAP_IS(count[GM_IMAGE_NO], 0, "headers with a bit flipped");
 	flip(words, 0, 0, count);
-	TAP_OK(count[GM_IMAGE_YES] > 0 && count[GM_IMAGE_UNKNOWN] > 0, "and all the rest");
+	TAP_OK(count[GM_IMAGE_YES] > 0 && count[GM_IMAGE_UNKNOWN] > 0,
+	       "flips give both yes and unknown");
 	cut(words, true);
 }
 
@@ -182,7 +184,7 @@ static void of_file(const char *path)
 	flip_bytes(&m, 0, sizeof(struct gm_fatbin_head) + sizeof(struct gm_fatbin_entry), count);
 	TAP_IS(count[GM_IMAGE_NO], 0, "headers with a bit flipped");
 	flip_bytes(&m, 0, 0, count);
-	TAP_OK(count[GM_IMAGE_YES] > count[GM_IMAGE_NO], "and all the rest");
+	TAP_OK(count[GM_IMAGE_YES] > count[GM_IMAGE_NO], "more flips give yes than no");
 	free(m.at);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Images of which nobody says how long they are: at the very end of what is mapped, cut there, and
- * behind pointers. */
+/* Images of unknown length: at the very end of a mapping, cut off there, and behind pointers. */
 #include "image/image.h"
 
 #include <sys/mman.h>
@@ -9,7 +8,7 @@
 #include "../image_make.h"
 #include "../tap.h"
 
-/* `n` bytes that end where their mapping ends, with nothing behind it. */
+/* `n` bytes up to the end of a mapping; the page behind it is not mapped. */
 static unsigned char *at_edge(const void *bytes, size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = gm_round_up(n, page);
@@ -42,7 +41,7 @@ static void whole(void)
 		{"fatbin cubin:90 ptx:90", GM_IMAGE_WHY_NONE},
 		{"fatbin cubin:90 ptx:90:raw:malloc", GM_IMAGE_WHY_SYMBOL},
 		{"fatbin cubin:90 fatbin cubin:90:raw:malloc",
-		 GM_IMAGE_WHY_NONE}, /* the first one is it */
+		 GM_IMAGE_WHY_NONE}, /* only the first image counts */
 		{"cubin:90", GM_IMAGE_WHY_NONE},
 		{"cubin:90:raw:malloc", GM_IMAGE_WHY_SYMBOL},
 		{"old:75:raw:malloc", GM_IMAGE_WHY_SYMBOL},
@@ -59,7 +58,7 @@ static void whole(void)
 	}
 }
 
-/* Whatever is cut off is missed, and nothing behind the edge is touched. */
+/* Any cut is detected, and no byte behind the edge is touched. */
 static void cut(const char *words)
 {
 	struct make m;
@@ -88,7 +87,7 @@ static void text(void)
 	TAP_IS(judge(at, 0), GM_IMAGE_WHY_SYMBOL, "text that ends at the edge");
 	drop(at, m.n);
 	free(m.at);
-	/* One of many pages, each of which is looked up; what counts stands last. */
+	/* One of many pages, each of which is looked up; the decisive text is at the end. */
 	struct make all = {0};
 	memset(make_put(&all, NULL, LONG), '\n', LONG);
 	make_image(&m, "ptx:90:raw:malloc");
@@ -101,7 +100,7 @@ static void text(void)
 	free(m.at);
 }
 
-/* Sizes that lead around all addresses, to where the container is or before it. */
+/* Sizes that wrap around the address space, to the container or to an address before it. */
 static void around(void)
 {
 	enum { PAGES = 2 * 4096 };
@@ -128,15 +127,16 @@ static void wrappers(void)
 	struct gm_wrapper wrapper = {GM_WRAPPER_MAGIC, 1, calls.at, NULL};
 	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_SYMBOL, "version 1");
 	wrapper.data = plain.at;
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NONE, "without malloc");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NONE, "version 1 without malloc");
 	const void *list[] = {plain.at, calls.at, NULL};
 	wrapper.containers = list;
 	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NONE, "version 1 has no list");
 	wrapper.version = 2;
 	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_SYMBOL, "version 2 was linked from others");
 	TAP_IS(judge(&wrapper, 90), GM_IMAGE_WHY_NONE,
-	       "which do not count where it is of use itself");
-	TAP_IS(judge(&wrapper, 89), GM_IMAGE_WHY_SYMBOL, "they do where it is not");
+	       "linked parts do not count if the image suits the device");
+	TAP_IS(judge(&wrapper, 89), GM_IMAGE_WHY_SYMBOL,
+	       "linked parts count if the image does not suit the device");
 	wrapper.data = none.at;
 	list[1] = NULL;
 	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_NOTHING, "an empty one, and its list");
@@ -163,11 +163,11 @@ static void wrappers(void)
 	wrapper = (struct gm_wrapper){GM_WRAPPER_MAGIC, 3, plain.at, NULL};
 	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "version 3");
 	wrapper = (struct gm_wrapper){GM_WRAPPER_MAGIC, 1, NULL, NULL};
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE, "without a container");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE, "version 3 without a container");
 	wrapper.data = (const void *)UINTPTR_MAX;
 	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_UNREADABLE, "one at the end of all addresses");
 	wrapper.data = "text that is no container";
-	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "or something else");
+	TAP_IS(judge(&wrapper, 0), GM_IMAGE_WHY_FORMAT, "a container that is something else");
 	at = at_edge(&wrapper, 12);
 	TAP_IS(judge(at, 0), GM_IMAGE_WHY_FORMAT, "a wrapper that is cut off");
 	drop(at, 12);

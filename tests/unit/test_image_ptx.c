@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PTX is read by tokens: what declares an allocator, and what only looks like it. */
+/* PTX is read by tokens: declarations of an allocator, and text that only resembles them. */
 #include "image/image.h"
 
 #include <stdlib.h>

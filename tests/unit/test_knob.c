@@ -35,13 +35,13 @@ static void good_values(void)
 	       "a time of never");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "2s", &v, why, sizeof why) &&
 		       v.ns == 2000000000,
-	       "or one");
+	       "a time of 2 s");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_keep, "0", &v, why, sizeof why) && v.share.ppm == 0 &&
 		       v.share.bytes == 0,
 	       "a share of nothing");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_keep, "0%", &v, why, sizeof why) && v.share.ppm == 0 &&
 		       v.share.bytes == 0,
-	       "in percent, too");
+	       "a share of 0 percent");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_events, "all,-copy,-free", &v, why, sizeof why) &&
 		       v.set == (UINT32_MAX & ~6u),
 	       "a list with words taken away");
@@ -64,6 +64,9 @@ static void good_values(void)
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_fill, "Zero", &v, why, sizeof why) &&
 		       v.choice == GM_FILL_ZERO,
 	       "a word in the place of a byte");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_name, "100%%/%h.%p.%r.%j.%e", &v, why, sizeof why) &&
+		       strcmp(v.text, "100%%/%h.%p.%r.%j.%e") == 0,
+	       "a name with each word");
 }
 
 static void bad_values(void)
@@ -95,6 +98,8 @@ static void bad_values(void)
 		{GM_KNOB_ID_log_events, "allocate,", NULL},
 		{GM_KNOB_ID_fill, "256", "expected a byte such as 0xa5, or one of off, zero"},
 		{GM_KNOB_ID_fill, "0x", "expected a byte such as 0xa5, or one of off, zero"},
+		{GM_KNOB_ID_log_name, "%d.gml", "expected no % but %h, %p, %r, %j, %e and %%"},
+		{GM_KNOB_ID_log_name, "50%", "expected no % but %h, %p, %r, %j, %e and %%"},
 		{GM_KNOB_ID_fill, "-1", "expected a byte such as 0xa5, or one of off, zero"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -103,7 +108,7 @@ static void bad_values(void)
 		TAP_OK(!gm_knob_parse(bad[i].id, bad[i].text, &v, why, sizeof why) && v.ns == 77,
 		       "%s=%s is refused", gm_knob_table[bad[i].id].name, bad[i].text);
 		if (bad[i].why)
-			TAP_STR(why, bad[i].why, "and says why");
+			TAP_STR(why, bad[i].why, "the reason is given");
 	}
 }
 
@@ -118,7 +123,7 @@ static void every_default_is_good(void)
 	}
 }
 
-/* What a process with this environment prints on stderr when it reads its knobs. */
+/* The stderr output of a process that reads its knobs in this environment. */
 static void said(const char *name, const char *value, char *out, size_t n)
 {
 	int ends[2];
@@ -178,21 +183,22 @@ static void the_environment(void)
 	TAP_IS(knobs->limit.share.ppm, 100000, "a value from the environment");
 	TAP_IS(knobs->mode.choice, GM_MODE_POOL, "a bad one is the default");
 	TAP_STR(knobs->log_name.text, "here/%p", "text outlives a change of the environment");
-	TAP_IS(gm_knob_origin(GM_KNOB_ID_limit).source, GM_KNOB_ENVIRONMENT, "where it came from");
-	TAP_STR(gm_knob_origin(GM_KNOB_ID_limit).text, "10%", "as it was written");
+	TAP_IS(gm_knob_origin(GM_KNOB_ID_limit).source, GM_KNOB_ENVIRONMENT,
+	       "the source of a value is kept");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_limit).text, "10%", "the text of a value is kept");
 	TAP_IS(gm_knob_origin(GM_KNOB_ID_mode).source, GM_KNOB_DEFAULT, "a refused one: default");
-	TAP_STR(gm_knob_origin(GM_KNOB_ID_mode).refused, "fast", "and what was refused");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_mode).refused, "fast", "the refused value is kept");
 	TAP_STR(gm_knob_origin(GM_KNOB_ID_sample).text, "100ms", "default");
 	TAP_STR(gm_knob_origin(GM_KNOB_ID_sample).refused, NULL, "nothing refused");
 	TAP_OK(gm_knob_must_stay_off(), "GPUMEM_ON_ERROR=off and a bad knob");
 }
 
-/* What /etc/gpumem.conf holds is known by tests/cli/conf.bats alone. */
+/* The contents of /etc/gpumem.conf are covered by tests/cli/conf.bats alone. */
 static void the_file(void)
 {
 	TAP_STR(gm_conf_get()->path, "", "GPUMEM_TEST_CONF= : no file");
 	TAP_STR(GM_CONF_PATH, "/etc/gpumem.conf", "else this one");
-	TAP_IS(gm_conf_get()->n_bad, 0, "without lines");
+	TAP_IS(gm_conf_get()->n_bad, 0, "a missing file has no bad line");
 	TAP_STR(gm_knob_source_name(GM_KNOB_FILE), "file", "a source");
 }
 
@@ -204,7 +210,10 @@ int main(void)
 	every_default_is_good();
 	messages();
 	TAP_STR(gm_knob_nearest("GPUMEM_LOGS"), "GPUMEM_LOG", "the nearest name");
-	TAP_STR(gm_knob_nearest("PATH"), NULL, "none is near");
+	TAP_STR(gm_knob_nearest("GPUMEM_FRE"), "GPUMEM_FREE",
+		"a short name has a nearest name, too");
+	TAP_STR(gm_knob_nearest("GPUMEM_FOO"), NULL, "three letters that are all others are far");
+	TAP_STR(gm_knob_nearest("PATH"), NULL, "no name is near PATH");
 	the_environment();
 	the_file();
 	return tap_done();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of libdl and libpthread was not there at load is found later (base/glibc.h). */
+/* Functions of libdl and libpthread that were missing at load are found later (base/glibc.h). */
 #include "../../shim/entry/glibc_late.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ static void test_all_there(void)
 	for (unsigned i = 0; i < gm_glibc_late_count; i++)
 		TAP_OK(*gm_glibc_late_table[i].address, "%s is there at load, as of glibc 2.34",
 		       gm_glibc_late_table[i].function);
-	TAP_OK(!gm_glibc_late_missing(), "so nothing is missing");
+	TAP_OK(!gm_glibc_late_missing(), "no function is missing");
 }
 
 static void test_filled_in(void)
@@ -29,14 +29,14 @@ static void test_filled_in(void)
 	for (unsigned i = 0; i < gm_glibc_late_count; i++)
 		*gm_glibc_late_table[i].address = NULL;
 	TAP_OK(!gm_glibc_late_missing(),
-	       "without any of them, as before 2.34, nothing stays missing");
+	       "without any of them, as before 2.34, no function stays missing");
 	for (unsigned i = 0; i < gm_glibc_late_count; i++)
 		TAP_OK(*gm_glibc_late_table[i].address ==
 			       dlsym(RTLD_DEFAULT, gm_glibc_late_table[i].function),
-		       "%s is what dlsym answers", gm_glibc_late_table[i].function);
+		       "%s is the function that dlsym returns", gm_glibc_late_table[i].function);
 	pthread_once(&once, count);
 	pthread_once(&once, count);
-	TAP_IS(times, 1, "and one that was found works");
+	TAP_IS(times, 1, "a function that was found works");
 }
 
 int main(void)

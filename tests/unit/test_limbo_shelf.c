@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limbo: what the threads of a shelf collect, what comes back to it, and its share of the bound. */
+/* Limbo: blocks that threads collect on a shelf, their return to it, and its share of the bound. */
 #include "limbo_fake.h"
+#include "pool/patience.h"
+
+/* A pool with a live block so large that the patience rule allows a GiB of retired memory. */
+static struct gm_pool *open_beside(void)
+{
+	struct gm_pool *pool = open_pool(64 * GM_GIB, GM_GIB);
+	fake_alloc(pool, GM_PATIENCE_PART * GM_GIB);
+	return pool;
+}
 
 static void batch_on_shelf(uint64_t size)
 {
-	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	struct gm_pool *pool = open_beside();
 	CUdeviceptr first[GM_LIMBO_BAG], second[GM_LIMBO_BAG];
 	uint64_t held = 0;
 	for (unsigned i = 0; i < GM_LIMBO_BAG; i++) {
@@ -23,7 +32,7 @@ static void batch_on_shelf(uint64_t size)
 	end("a batch on the shelf");
 }
 
-/* Sizes that nobody asks for find their places when another one is. */
+/* Passed blocks of other sizes are sorted onto the shelf when a size is requested. */
 static void mixed_stock(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
@@ -35,48 +44,53 @@ static void mixed_stock(void)
 	for (unsigned i = 0; i < GM_LIMBO_BAG; i++)
 		gm_pool_free(pool, blocks[i], NULL, NULL);
 	TAP_OK(shelf->passed.first && retired() == 0, "a batch of two sizes comes back, idle");
-	TAP_OK(!shelf->passed.first, "and into the extents where somebody counts");
+	TAP_OK(!shelf->passed.first, "blocks return to the extents before a count");
 	for (unsigned i = 0; i < GM_LIMBO_BAG; i++)
 		blocks[i] = fake_alloc(pool, i % 2 ? 60000 : 3000).base;
 	for (unsigned i = 0; i < GM_LIMBO_BAG; i++)
 		gm_pool_free(pool, blocks[i], NULL, NULL);
-	TAP_OK(shelf->passed.first && shelf->n == 0 && fake_valid(pool), "once more");
-	TAP_IS(fake_alloc(pool, 60000).base, blocks[1], "the second one is taken");
-	TAP_OK(shelf->n == 1 && fake_valid(pool), "the first one put in its place");
-	TAP_IS(fake_alloc(pool, 3000).base, blocks[0], "where it is found");
+	TAP_OK(shelf->passed.first && shelf->n == 0 && fake_valid(pool),
+	       "a second batch of two sizes comes back, idle");
+	TAP_IS(fake_alloc(pool, 60000).base, blocks[1], "the second size is allocated");
+	TAP_OK(shelf->n == 1 && fake_valid(pool), "the first size is sorted onto the shelf");
+	TAP_IS(fake_alloc(pool, 3000).base, blocks[0], "the first size is found on the shelf");
 	fake_alloc(pool, 9000);
 	TAP_OK(!shelf->passed.first && shelf->n > 0 && fake_valid(pool),
-	       "nobody has the third size: all are in their places");
+	       "no block has the third size: all are sorted onto the shelf");
 	gm_pool_context_gone(pool, 1);
 	end("two sizes in stock");
 }
 
-/* What one shelf collects counts, too. */
+/* The open bag of one shelf counts against the bound, too. */
 static void bound_of_shelves(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, 40 * GM_MIB);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	free_small(GM_LIMBO_BAG / 2);
 	TAP_IS(open_bag(shelf).n, GM_LIMBO_BAG / 2, "frees collect in the open bag");
-	TAP_IS(open_bag(shelf).bytes, GM_LIMBO_BAG / 2 * 3072, "with their bytes");
+	TAP_IS(open_bag(shelf).bytes, GM_LIMBO_BAG / 2 * 3072,
+	       "the open bag has the bytes of the frees");
 	TAP_OK(fake_valid(pool), "valid");
 	uint64_t bytes = open_bag(shelf).bytes;
 	gm_pool_free(pool, fake_alloc(pool, 21 * GM_MIB).base, NULL, NULL);
 	TAP_OK(!shelf->limbo.open && pool->sealed == bytes + 21 * GM_MIB,
 	       "a block beyond half of the bound seals the bag");
-	TAP_IS(f.recorded, 1, "to go behind one fence");
+	TAP_IS(f.recorded, 1, "a sealed bag records one fence");
 	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL, NULL);
 	TAP_OK(pool->full && retired() > 30 * GM_MIB && f.recorded == 1,
 	       "a single block waits for another one where half of the bound is sealed");
 	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL, NULL);
-	TAP_OK(!shelf->limbo.open && f.recorded == 2, "which seals the bag below its share");
+	TAP_OK(!shelf->limbo.open && f.recorded == 2,
+	       "a second block seals the bag below its share");
 	gm_pool_drain(pool);
 	free_small(1);
 	gm_pool_free(pool, fake_alloc(pool, 9 * GM_MIB).base, NULL, NULL);
-	TAP_IS(open_bag(shelf).bytes, 9 * GM_MIB + 3072, "once that has passed blocks collect");
+	TAP_IS(open_bag(shelf).bytes, 9 * GM_MIB + 3072,
+	       "after the fence has passed blocks collect again");
 	unsigned recorded = f.recorded;
 	gm_pool_free(pool, fake_alloc(pool, 12 * GM_MIB).base, NULL, NULL);
-	TAP_OK(!shelf->limbo.open && f.recorded == recorded + 1, "up to half of it together");
+	TAP_OK(!shelf->limbo.open && f.recorded == recorded + 1,
+	       "bags hold up to half of the bound together");
 	end("a bound of shelves");
 }
 
@@ -104,26 +118,28 @@ static void of_another_shelf(void)
 	TAP_OK(pool->sealed == 0 && gm_pool_retired(pool) == 20 * 3072,
 	       "two shelves have an open bag each");
 	TAP_OK(fake_valid(pool), "valid");
-	TAP_IS(gm_pool_drain(pool), 20 * 3072, "who settles gets all");
+	TAP_IS(gm_pool_drain(pool), 20 * 3072, "a drain gets the blocks of all shelves");
 	free_small(10);
 	others_free(1);
-	TAP_IS(retired(), 20 * 3072, "who counts, too");
+	TAP_IS(retired(), 20 * 3072, "a count includes the blocks of all shelves");
 	free_small(10);
-	TAP_IS(gm_pool_give_back(pool, 0, true), 2 * GM_MIB, "and who gives back");
+	TAP_IS(gm_pool_give_back(pool, 0, true), 2 * GM_MIB,
+	       "a release includes the blocks of all shelves");
 	free_small(5);
-	TAP_IS(gm_pool_context_gone(pool, 1), 0, "what is on a shelf is not alive");
-	TAP_OK(retired() == 0 && !gm_shelf_mine(pool)->limbo.open, "and goes with its context");
-	TAP_OK(!gm_shelf_mine(pool)->limbo.epoch, "for which the shelf is no longer prepared");
+	TAP_IS(gm_pool_context_gone(pool, 1), 0, "blocks on a shelf are not live");
+	TAP_OK(retired() == 0 && !gm_shelf_mine(pool)->limbo.open,
+	       "retired blocks end with their context");
+	TAP_OK(!gm_shelf_mine(pool)->limbo.epoch, "the shelf has no bag for an ended context");
 	free_small(5);
 	unsigned recorded = f.recorded;
 	TAP_IS(gm_pool_free(pool, fake_alloc(pool, 3000).base, &behind, NULL), CUDA_SUCCESS,
-	       "a block of another context");
+	       "a block of another context is freed");
 	TAP_OK(retired() == 6 * 3072 && gm_shelf_mine(pool)->limbo.used == 2 &&
 		       open_bag(gm_shelf_mine(pool)).n == 1,
-	       "has a bag of its own");
+	       "each context has a bag of its own");
 	free_small(1);
-	TAP_IS(open_bag(gm_shelf_mine(pool)).n, 6, "beside that of the first, which is still open");
-	TAP_OK(fake_valid(pool) && f.recorded == recorded, "and neither costs an event");
+	TAP_IS(open_bag(gm_shelf_mine(pool)).n, 6, "the bag of the first context stays open");
+	TAP_OK(fake_valid(pool) && f.recorded == recorded, "two contexts by turns cost no event");
 	end("shelves");
 }
 
@@ -136,17 +152,35 @@ static void many_contexts(void)
 	for (uint64_t context = 1; context <= 2 * GM_LIMBO_BAGS; context++) {
 		gm_pool_alloc(pool, 3000, context, &b);
 		if (context == GM_LIMBO_BAGS)
-			TAP_IS(gm_shelf_mine(pool)->limbo.used, GM_LIMBO_BAGS - 1, "a bag each");
+			TAP_IS(gm_shelf_mine(pool)->limbo.used, GM_LIMBO_BAGS - 1,
+			       "each context gets a bag");
 		f.passed = context > GM_LIMBO_BAGS ? UINTPTR_MAX : 0;
 		refused += gm_pool_free(pool, b.base, NULL, NULL) != CUDA_SUCCESS;
 	}
 	TAP_IS(refused, 0, "the shelf polls for the bags of other contexts when it has no more");
 	TAP_OK(f.recorded > 0 && fake_valid(pool), "valid");
 	gm_pool_drain(pool);
+	f.passed = f.recorded;
+	f.fences = 0;
+	for (uint64_t context = 1; context <= GM_LIMBO_BAGS + 3; context++) {
+		gm_pool_alloc(pool, 3000, context, &b);
+		refused += gm_pool_free(pool, b.base, NULL, NULL) != CUDA_SUCCESS;
+	}
+	TAP_IS(refused, 0, "while no fence passes, a free without a bag succeeds");
+	TAP_IS(f.fences, 3, "after a wait for its context");
+	TAP_OK(fake_valid(pool), "valid");
+	gm_pool_alloc(pool, 3000, 1, &b);
+	f.record = CUDA_ERROR_NOT_READY;
+	const struct gm_free other = {.after = GM_FREE_AFTER_USERS, .users = {999, GM_STREAM_ANY}};
+	TAP_IS(gm_pool_free(pool, b.base, &other, NULL), CUDA_ERROR_OUT_OF_MEMORY,
+	       "it fails where it cannot wait either");
+	f.record = CUDA_SUCCESS;
+	TAP_IS(gm_pool_free(pool, b.base, &other, NULL), CUDA_SUCCESS, "and the block is live");
+	gm_pool_drain(pool);
 	end("many contexts");
 }
 
-/* The driver serves one thread at a time: the more of them, the fewer fences each. */
+/* The driver serves one thread at a time: the more threads, the fewer fences each records. */
 static void crew(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
@@ -155,42 +189,44 @@ static void crew(void)
 	TAP_IS(gm_limbo_bag_size(pool), GM_LIMBO_CREW * GM_LIMBO_BAG,
 	       "a batch grows with the shelves that collect");
 	free_blocks(GM_LIMBO_CREW * GM_LIMBO_BAG - 50, 3000);
-	TAP_IS(f.recorded, 0, "with its frees behind one fence:");
+	TAP_IS(f.recorded, 0, "a batch of several shelves records no fence before it is full");
 	free_blocks(50, 3000);
-	TAP_IS(f.recorded, 1, "this one");
+	TAP_IS(f.recorded, 1, "the last block of such a batch records one fence");
 	TAP_OK(fake_valid(pool), "valid");
 	others_free(1);
-	TAP_IS(gm_limbo_bag_size(pool), GM_LIMBO_CREW * GM_LIMBO_BAG, "up to a bound");
+	TAP_IS(gm_limbo_bag_size(pool), GM_LIMBO_CREW * GM_LIMBO_BAG,
+	       "the size of a batch is bounded");
 	gm_pool_drain(pool);
-	TAP_IS(gm_limbo_bag_size(pool), GM_LIMBO_BAG, "where none collects it is one shelf's");
+	TAP_IS(gm_limbo_bag_size(pool), GM_LIMBO_BAG,
+	       "without collecting shelves a batch has one shelf's size");
 	end("a crew");
 }
 
-/* One after the other, of sizes that a shelf takes none of but what is asked for. */
+/* Free one block after the other, of a size for which a shelf is never refilled. */
 static void free_each(unsigned n, uint64_t size)
 {
 	while (n--)
 		gm_pool_free(f.pool, fake_alloc(f.pool, size).base, NULL, NULL);
 }
 
-/* Half of it is enough where the shelf is empty. */
+/* An empty shelf asks for a fence at half of a batch. */
 static void crew_that_misses(void)
 {
-	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
+	struct gm_pool *pool = open_beside();
 	others_free(3);
 	free_each(2 * GM_LIMBO_BAG, 100000);
 	TAP_IS(f.recorded, 0, "four shelves collect, and one has half a batch");
 	CUdeviceptr block = fake_alloc(pool, 100000).base;
 	TAP_OK(f.recorded == 1 && f.queries == 1, "the next allocation asks for a fence");
-	TAP_OK(!gm_shelf_mine(pool)->limbo.open, "behind all of it");
+	TAP_OK(!gm_shelf_mine(pool)->limbo.open, "that fence covers the whole open bag");
 	free_each(GM_LIMBO_BAG, 100000);
 	TAP_OK(f.recorded == 1 && f.queries > 1,
-	       "as long as it is to pass it asks for no other one");
+	       "while that fence is pending no other one is recorded");
 	gm_pool_free(pool, block, NULL, NULL);
 	end("a crew that misses");
 }
 
-/* Together they stay below the bound, whatever the size. */
+/* Together they stay below the bound, whatever the block size. */
 static void crew_of_large(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, 32 * GM_MIB);
@@ -200,7 +236,7 @@ static void crew_of_large(void)
 	TAP_OK(f.recorded == 0 && open_bag(gm_shelf_mine(pool)).bytes == 4 * GM_MIB,
 	       "one of four shelves collects its part of half of the bound");
 	gm_pool_free(pool, last, NULL, NULL);
-	TAP_IS(f.recorded, 1, "which is more than its part of what goes behind one fence");
+	TAP_IS(f.recorded, 1, "the block exceeds its share of one fence");
 	end("a crew with large blocks");
 }
 
@@ -219,7 +255,7 @@ static void *need_more(void *arg)
 	return NULL;
 }
 
-/* What a thread freed comes back to it, however much another one needs. */
+/* Blocks that a thread freed return to its shelf, whatever another thread requests. */
 static void own(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
@@ -235,22 +271,23 @@ static void own(void)
 	pool->epochs->passed = pool->seals;
 	pthread_create(&thread, NULL, stock, &blocks[0]);
 	pthread_join(thread, NULL);
-	TAP_OK(stocked == 0 && mine->sealed_n == 4 * GM_LIMBO_BAG, "none goes to another thread,");
+	TAP_OK(stocked == 0 && mine->sealed_n == 4 * GM_LIMBO_BAG,
+	       "another thread gets none of these batches");
 	unsigned queries = f.queries;
 	pthread_create(&thread, NULL, need_more, &blocks[2]);
 	pthread_join(thread, NULL);
 	TAP_OK(f.queries == queries && mine->sealed_n == 4 * GM_LIMBO_BAG,
-	       "even if that takes new memory,");
+	       "another thread takes new memory instead");
 	gm_pool_free(pool, blocks[2], NULL, NULL);
 	blocks[1] = fake_alloc(pool, 3000).base;
 	TAP_IS(gm_shelf_mine(pool)->passed.bytes, (gm_limbo_bag_size(pool) - 1) * 3072,
-	       "and a batch to this one at its next need");
+	       "this thread gets a batch at its next allocation");
 	gm_pool_free(pool, blocks[0], NULL, NULL);
 	gm_pool_free(pool, blocks[1], NULL, NULL);
 	end("one's own");
 }
 
-/* --- a thread that needs memory, and what others use by turns --- */
+/* --- a thread that needs memory while other threads take turns --- */
 
 static uint64_t clock_now;
 
@@ -279,7 +316,7 @@ static void *alloc_more(void *arg)
 	return NULL;
 }
 
-/* As another thread. */
+/* Allocate on another thread. */
 static uint64_t mapped_after(void *(*alloc)(void *))
 {
 	pthread_t thread;
@@ -299,15 +336,15 @@ static void by_turns(void)
 	const struct gm_shelf *shelf = gm_shelf_mine(pool);
 	TAP_OK(shelf->passed.bytes == 32 * GM_MIB && pool->mapped == 32 * GM_MIB,
 	       "all that is mapped came back to one thread just now");
-	TAP_IS(mapped_after(alloc_half), 64 * GM_MIB, "for another one the pool grows");
-	TAP_IS(shelf->passed.bytes, 32 * GM_MIB, "and takes none of it");
+	TAP_IS(mapped_after(alloc_half), 64 * GM_MIB, "the pool grows for another thread");
+	TAP_IS(shelf->passed.bytes, 32 * GM_MIB, "another thread takes no memory from the shelf");
 	free_blocks(GM_LIMBO_BAG, 31 * GM_MIB / 64);
 	clock_now += GM_SHELF_FRESH;
 	uint64_t mapped = pool->mapped;
-	fake_alloc(pool, 31 * GM_MIB); /* what else is idle */
-	TAP_IS(mapped_after(alloc_more), mapped,
-	       "what nobody has used for 20 ms goes to whoever needs it");
-	TAP_OK(!shelf->passed.first && fake_valid(pool), "all of it");
+	fake_alloc(pool, 31 * GM_MIB); /* the remaining idle memory */
+	TAP_IS(mapped_after(alloc_more), mapped, "memory unused for 20 ms serves any thread");
+	TAP_OK(!shelf->passed.first && fake_valid(pool),
+	       "another thread can take all of that memory");
 	gm_pool_context_gone(pool, 1);
 	end("by turns");
 
@@ -316,7 +353,7 @@ static void by_turns(void)
 	f.passed = UINTPTR_MAX;
 	free_blocks(GM_LIMBO_BAG, GM_MIB / 2);
 	TAP_IS(mapped_after(alloc_more), 32 * GM_MIB,
-	       "where the pool cannot grow, it does so at once");
+	       "if the pool cannot grow another thread takes the memory at once");
 	end("by turns, all of it");
 }
 
@@ -326,18 +363,20 @@ static void *alloc_large(void *arg)
 	return NULL;
 }
 
-/* Nor do they lose what is longer than a granule, of which idle chunks are made. */
+/* Blocks longer than a granule, which idle chunks could serve, stay on the shelf, too. */
 static void large_by_turns(void)
 {
-	struct gm_pool *pool = open_pool(4 * GM_GIB, 4 * GM_GIB);
+	struct gm_pool *pool = open_beside();
+	uint64_t live = gm_pool_live(pool);
 	pool->config.clock = clock_fake;
 	clock_now = 5000 * GM_SHELF_FRESH;
 	f.passed = UINTPTR_MAX;
 	free_blocks(GM_LIMBO_BAG, 4 * GM_MIB);
 	const struct gm_shelf *shelf = gm_shelf_mine(pool);
 	TAP_IS(shelf->passed.bytes, 256 * GM_MIB, "64 large blocks came back to one thread");
-	TAP_IS(mapped_after(alloc_large), 260 * GM_MIB, "another one has its own");
-	TAP_IS(shelf->passed.bytes, 256 * GM_MIB, "and takes none of them");
+	TAP_IS(mapped_after(alloc_large), live + 260 * GM_MIB,
+	       "another thread maps its own large block");
+	TAP_IS(shelf->passed.bytes, 256 * GM_MIB, "another thread takes none of the large blocks");
 	TAP_OK(fake_valid(pool), "valid");
 	gm_pool_context_gone(pool, 1);
 	end("large blocks by turns");
@@ -351,17 +390,17 @@ static void grows_ahead(void)
 	for (unsigned i = 0; i < 60; i++)
 		gm_pool_free(pool, fake_alloc(pool, 4 * GM_MIB).base, NULL, NULL);
 	TAP_IS(fake.calls[FAKE_CREATE], 7, "60 blocks that all wait make the pool grow 7 times");
-	TAP_IS(pool->mapped, 256 * GM_MIB, "by 1, 1, 2, 4 ... 32 blocks");
+	TAP_IS(pool->mapped, 256 * GM_MIB, "the growths are of 1, 1, 2, 4 ... 32 blocks");
 	for (unsigned i = 0; i < 30; i++)
 		gm_pool_free(pool, fake_alloc(pool, 5 * GM_MIB).base, NULL, NULL);
 	TAP_OK(pool->mapped <= retired() + GM_POOL_DEFERRED && fake_valid(pool),
-	       "for others, by 128 MiB at most");
+	       "the pool maps at most 128 MiB ahead for other threads");
 	f.passed = UINTPTR_MAX;
 	gm_pool_drain(pool);
 	end("grows ahead");
 }
 
-/* A block of which the part of no shelf holds some. */
+/* A block is compared with its shelf's share, which shrinks as more shelves collect. */
 static void share(void)
 {
 	struct gm_pool *pool = open_with(GM_GIB, 64 * GM_MIB, &asked_idle);
@@ -372,8 +411,9 @@ static void share(void)
 	others_free(4);
 	f.idle = true;
 	gm_pool_free(pool, large, NULL, NULL);
-	TAP_IS(f.looks, 1, "one of four does not: whether the GPU is idle is asked at once");
-	TAP_OK(open_bag(gm_shelf_mine(pool)).n == 1 && fake_valid(pool), "and it was");
+	TAP_IS(f.looks, 1, "with four shelves a free asks at once whether the GPU is idle");
+	TAP_OK(open_bag(gm_shelf_mine(pool)).n == 1 && fake_valid(pool),
+	       "on an idle GPU the block does not stay retired");
 	end("a share");
 }
 
@@ -395,7 +435,7 @@ static uint64_t retired_but(const struct gm_pool *pool, const struct gm_shelf *a
 	return n;
 }
 
-/* Threads that are gone, or do something else, have no part of what all may collect. */
+/* Threads that ended, or do other work, keep no share of the bound. */
 static void sweep(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, 64 * GM_MIB);
@@ -405,23 +445,24 @@ static void sweep(void)
 	TAP_IS(pool->n_collecting, 5, "five shelves collect");
 	struct gm_shelf *mine = gm_shelf_mine(pool), *active = another(pool);
 	for (unsigned i = 0; i < 2 * GM_LIMBO_TURN; i++) {
-		TAP_OK(i > GM_LIMBO_TURN || pool->n_collecting == 5, "each has its turn");
+		TAP_OK(i > GM_LIMBO_TURN || pool->n_collecting == 5,
+		       "shelves drop out only after a full turn");
 		active->limbo.turned = pool->seals; /* as if it had sealed a bag */
 		free_small((unsigned)gm_limbo_bag_size(pool));
 		if (pool->n_collecting <= 2)
 			break;
 	}
 	free_small(3 * GM_LIMBO_BAG);
-	TAP_OK(pool->n_collecting == 2 && active->limbo.most, "then those that do so now");
-	TAP_IS(mine->limbo.share, 16 * GM_MIB, "which have the others' parts");
-	TAP_IS(retired_but(pool, mine, active), 0, "what they had is the pool's again");
+	TAP_OK(pool->n_collecting == 2 && active->limbo.most, "only the active shelves collect");
+	TAP_IS(mine->limbo.share, 16 * GM_MIB, "active shelves share the bound");
+	TAP_IS(retired_but(pool, mine, active), 0, "their memory belongs to the pool again");
 	TAP_OK(fake_valid(pool), "valid");
 	end("a sweep");
 }
 
 static CUdeviceptr blocks_of[2][GM_SHELF_REFILL + 1];
 
-/* Unless its shelf is `other`: there were many threads before it. */
+/* Stops if its shelf is `other`: many threads before it have used up the shelves. */
 static void *allocate_some(void *other)
 {
 	for (unsigned i = 0; i < GM_SHELF_REFILL + 1 && gm_shelf_mine(f.pool) != other; i++)
@@ -429,33 +470,33 @@ static void *allocate_some(void *other)
 	return NULL;
 }
 
-/* Where several threads free, each has slots side by side. */
+/* Where several threads free, each gets adjacent slots. */
 static void refill(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, GM_GIB);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	pthread_t thread;
 	gm_pool_free(pool, fake_alloc(pool, 64 * GM_MIB).base, NULL,
-		     NULL); /* what follows is no peak */
+		     NULL); /* later blocks do not change the peak */
 	CUdeviceptr first = fake_alloc(pool, 60000).base;
-	TAP_IS(shelf->n, 0, "one thread takes what it needs");
+	TAP_IS(shelf->n, 0, "a single thread takes only one slot");
 	free_small(1);
 	others_free(1);
 	blocks_of[0][0] = fake_alloc(pool, 60000).base;
-	TAP_IS(shelf->n, GM_SHELF_REFILL, "of two each takes more");
+	TAP_IS(shelf->n, GM_SHELF_REFILL, "with two threads a shelf is refilled");
 	for (blocks_of[1][0] = 0; !blocks_of[1][0];) {
 		pthread_create(&thread, NULL, allocate_some, shelf);
 		pthread_join(thread, NULL);
 	}
 	for (unsigned i = 1; i < GM_SHELF_REFILL + 1; i++)
 		blocks_of[0][i] = fake_alloc(pool, 60000).base;
-	TAP_OK(shelf->n == 0 && fake_valid(pool), "which it finds there");
+	TAP_OK(shelf->n == 0 && fake_valid(pool), "the other thread finds its slots on its shelf");
 	unsigned mixed = 0;
 	uint64_t slot = gm_slab_slot(gm_slab_class(60000)), each = (GM_SHELF_REFILL + 1) * slot;
 	for (unsigned which = 0; which < 2; which++)
 		for (unsigned i = 0; i < GM_SHELF_REFILL + 1; i++)
 			mixed += blocks_of[which][i] - (first + slot + which * each) >= each;
-	TAP_IS(mixed, 0, "neighbours, in the order in which they asked");
+	TAP_IS(mixed, 0, "each thread gets adjacent slots, in the order of requests");
 	gm_pool_context_gone(pool, 1);
 	end("refill");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is written is read back: every kind, many threads, killed writers, forks, names. */
+/* Round trips through the log: every kind, many threads, killed writers, forks, names. */
 #include <pthread.h>
 
 #include "base/escape.h"
@@ -36,7 +36,7 @@ static const struct gm_heap_sample heap = {
 	.live = {[0] = 10, [GM_HEAP_BINS - 1] = UINT32_MAX},
 };
 
-/* Does it have what was written, its length filled in? */
+/* Does the sample equal the written one, with its length filled in? */
 static bool is_heap(const struct gm_heap_sample *sample)
 {
 	struct gm_heap_sample want = heap;
@@ -96,19 +96,20 @@ static void test_kinds(void)
 		TAP_OK(has ? entry.sample && entry.sample->limit == kind &&
 				       entry.sample->mapped == 10
 			   : !entry.sample,
-		       "with its sample, if it has one");
+		       "a record has its sample, if its kind has one");
 		TAP_OK(kind == GM_RECORD_HEAP_SAMPLE ? is_heap(entry.heap) : !entry.heap,
-		       "and its figures of a heap");
+		       "a record has its figures of a heap, if its kind has them");
 		if (kind == GM_RECORD_MARK)
 			TAP_STR(gm_log_read_string(file, entry.record.string), long_text,
-				"and its text");
+				"a record has its text");
 	}
-	TAP_IS(kind, GM_RECORD_TAKEOVER, "all of them");
+	TAP_IS(kind, GM_RECORD_TAKEOVER, "all kinds come back");
 	TAP_STR(gm_log_read_string(file, 2), "short", "a string by its number");
-	TAP_OK(!gm_log_read_string(file, 3) && !gm_log_read_string(file, 0), "no other number");
+	TAP_OK(!gm_log_read_string(file, 3) && !gm_log_read_string(file, 0),
+	       "no other number has a string");
 	gm_log_read_rewind(file);
 	TAP_OK(gm_log_read_next(file, &entry) && entry.record.kind == 1,
-	       "and again from the start");
+	       "records are read again from the start");
 	gm_log_read_close(file);
 	unlink("log");
 }
@@ -125,33 +126,34 @@ static void test_about(void)
 {
 	char host[256], name[64], link[300];
 	uint64_t before = gm_clock_ns();
-	help_child("GPUMEM_LOG=small GPUMEM_LOG_NAME=%e.%j.%r.%%.%x", write_about, NULL);
-	struct gm_log_file *file = help_open("test_log.4711.3.%.%x");
+	help_child("GPUMEM_LOG=small GPUMEM_LOG_NAME=%e.%j.%r.%%", write_about, NULL);
+	struct gm_log_file *file = help_open("test_log.4711.3.%");
 	if (!file)
 		return;
 	const struct gm_log_about *about = gm_log_read_about(file);
 	gethostname(host, sizeof host);
-	TAP_STR(about->host, host, "host");
-	TAP_STR(about->program, "test_log", "program");
-	TAP_OK(strstr(about->command, "test_log") != NULL, "command");
-	TAP_STR(about->job, "4711", "job");
-	TAP_IS(about->rank, 3, "rank");
-	TAP_STR(about->mode, "pool", "mode");
-	TAP_STR(about->level, "small", "level");
-	TAP_IS(about->driver_version, 13000, "driver");
+	TAP_STR(about->host, host, "the host is logged");
+	TAP_STR(about->program, "test_log", "the program is logged");
+	TAP_OK(strstr(about->command, "test_log") != NULL, "the command is logged");
+	TAP_STR(about->job, "4711", "the job is logged");
+	TAP_IS(about->rank, 3, "the rank is logged");
+	TAP_STR(about->mode, "pool", "the mode is logged");
+	TAP_STR(about->level, "small", "the level is logged");
+	TAP_IS(about->driver_version, 13000, "the driver's version is logged");
 	TAP_OK(about->start >= before && about->end >= about->start && about->end <= gm_clock_ns(),
-	       "clocks");
-	TAP_OK(about->start_wall > 1500000000000000000u, "the wall clock");
-	TAP_OK(about->closed && !about->running, "closed, not running");
-	TAP_IS(about->n_devices, 2, "devices");
-	TAP_STR(about->devices[0].name, "Simulated one", "its name");
+	       "the clock times are in order");
+	TAP_OK(about->start_wall > 1500000000000000000u, "the wall clock is logged");
+	TAP_OK(about->closed && !about->running, "a closed log is closed, not running");
+	TAP_IS(about->n_devices, 2, "the devices are logged");
+	TAP_STR(about->devices[0].name, "Simulated one", "a device's name is logged");
 	TAP_OK(about->devices[0].uuid[3] == 255 && about->devices[1].total == 16 * GM_GIB,
-	       "its UUID and memory");
-	TAP_OK(about->n_hooks == 2 && !strcmp(about->hooks[1], "cuMemFree_v2"), "hooks");
+	       "a device's UUID and memory are logged");
+	TAP_OK(about->n_hooks == 2 && !strcmp(about->hooks[1], "cuMemFree_v2"),
+	       "the hooks are logged");
 	bool found = false;
 	for (unsigned i = 0; i < about->n_knobs; i++)
 		found |= !strcmp(about->knobs[i], "GPUMEM_LOG=small (environment)");
-	TAP_OK(found, "knobs");
+	TAP_OK(found, "the knobs are logged");
 	gm_log_read_close(file);
 	snprintf(link, sizeof link, "%s/folder/", help_folder);
 	mkdir("folder", 0700);
@@ -169,13 +171,14 @@ static void test_names(void)
 {
 	char out[32];
 	struct gm_file_words words = {"ho/st", "", "prog", 12, -1};
-	TAP_OK(gm_file_name(out, sizeof out, "%h.%p.%r.%j.%e", "x", &words), "a name");
-	TAP_STR(out, "ho_st.12.0.0.prog", "without a slash from a word, 0 for no rank and job");
-	TAP_OK(gm_file_name(out, sizeof out, "d/", "%p.gml", &words), "a folder");
-	TAP_STR(out, "d/12.gml", "gets the default name");
-	TAP_OK(gm_file_name(out, sizeof out, "%%p%", "x", &words), "percent");
-	TAP_STR(out, "%p%", "as such");
-	TAP_OK(!gm_file_name(out, 8, "%p345678", "x", &words), "too long");
+	TAP_OK(gm_file_name(out, sizeof out, "%h.%p.%r.%j.%e", "x", &words), "a name is expanded");
+	TAP_STR(out, "ho_st.12.0.0.prog", "words have no slash, and 0 stands for no rank and job");
+	TAP_OK(gm_file_name(out, sizeof out, "d/", "%p.gml", &words), "a folder is expanded");
+	TAP_STR(out, "d/12.gml", "a folder gets the default name");
+	TAP_OK(gm_file_name(out, sizeof out, "%%p%", "x", &words), "a percent sign is expanded");
+	TAP_STR(out, "%p%", "two percent signs give one, and a final one stays");
+	TAP_OK(!gm_file_name(out, 8, "%p345678", "x", &words),
+	       "a name that is too long is refused");
 }
 
 #define THREADS 64
@@ -235,17 +238,54 @@ static void test_threads(const char *knobs)
 		last = r->time;
 	}
 	TAP_IS(good, THREADS * EACH, "every record is found");
-	TAP_IS(double_ones, 0, "once");
-	TAP_IS(disorder, 0, "in order of time");
+	TAP_IS(double_ones, 0, "every record is found once");
+	TAP_IS(disorder, 0, "records are in order of time");
 	const struct gm_log_about *about = gm_log_read_about(file);
-	TAP_OK(about->dropped == 0 && about->torn == 0 && about->complete, "nothing is missing");
-	TAP_IS(gm_log_read_counter(file, 0, GM_C_log_records), THREADS * EACH, "all are counted");
+	TAP_OK(about->dropped == 0 && about->torn == 0 && about->complete, "no record is missing");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_log_records), THREADS * EACH,
+	       "all records are counted");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");
 }
 
-/* Allocate and free for ever, telling the parent after a while. */
+static off_t length(void)
+{
+	struct stat st;
+	return stat("log", &st) ? 0 : st.st_size;
+}
+
+/* Fills a segment and most of the next one. Returns 0 if the file grew only in polls, while a
+ * segment was nearly full. */
+static int write_two(void *arg)
+{
+	unsigned grown_at[2], n = 0;
+	(void)arg;
+	gm_counters_open();
+	if (!gm_log_open(&help_config))
+		return 1;
+	off_t was = length(), now;
+	for (unsigned i = 0; i < 3000000 && n < 2; i++, was = now) {
+		struct gm_record record = {.kind = GM_RECORD_COPY, .id = i};
+		gm_log_put(&record);
+		if (length() != was)
+			return 2;
+		gm_log_poll();
+		if ((now = length()) > was)
+			grown_at[n++] = i;
+	}
+	gm_log_close();
+	return n < 2 ? 3 : grown_at[0] < (grown_at[1] - grown_at[0]) / 2 ? 4 : 0;
+}
+
+static void test_spare(void)
+{
+	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_LOG_EVENTS=all", write_two, NULL), 0,
+	       "polls make room for the next records, shortly before it is needed");
+	unlink("log");
+}
+
+/* Allocate and free for ever; tell the parent after a while. */
 static int write_until_killed(void *arg)
 {
 	int tell = *(int *)arg;
@@ -282,10 +322,11 @@ static void test_kill(void)
 	struct gm_log_file *file = help_open("log");
 	if (file) {
 		const struct gm_log_about *about = gm_log_read_about(file);
-		TAP_OK(about->running && !about->closed, "it is seen to run");
+		TAP_OK(about->running && !about->closed, "the log is seen to run");
 		TAP_OK(gm_log_read_counter(file, 0, GM_C_allocate_calls) >= 50000,
-		       "its counters are there while it runs");
-		TAP_OK(help_check(file), "and add up, but for calls in flight");
+		       "the counters of a running log can be read");
+		TAP_OK(help_check(file),
+		       "the numbers of a running log add up, but for calls in flight");
 		gm_log_read_close(file);
 	}
 	kill(pid, SIGKILL);
@@ -301,20 +342,36 @@ static void test_kill(void)
 	if (!about->dropped)
 		TAP_OK(calls == allocated || calls == allocated + 1,
 		       "every event up to the end is there");
-	TAP_OK(help_check(file), "and the numbers add up");
+	TAP_OK(help_check(file), "the numbers of a killed log add up");
 	gm_log_read_close(file);
 	unlink("log");
 	close(tell[0]);
 	close(tell[1]);
 }
 
-/* A forked child drops the log and can open its own. */
+/* How many descriptors of this process are of the file. */
+static unsigned descriptors_of(const char *name)
+{
+	unsigned n = 0;
+	struct stat of, is;
+	DIR *folder = opendir("/proc/self/fd");
+	if (stat(name, &of) != 0)
+		return 0;
+	for (struct dirent *e; folder && (e = readdir(folder));)
+		n += fstat(atoi(e->d_name), &is) == 0 && is.st_dev == of.st_dev &&
+		     is.st_ino == of.st_ino;
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+/* A forked child drops the log, gives its file up, and can open its own. */
 static int write_and_fork(void *arg)
 {
 	int status;
 	(void)arg;
 	gm_counters_open();
-	if (!gm_log_open(&help_config))
+	if (!gm_log_open(&help_config) || descriptors_of("log") != 1)
 		return 1;
 	help_map(0, GM_MIB);
 	help_allocate(0, 1000);
@@ -324,7 +381,7 @@ static int write_and_fork(void *arg)
 		gm_log_forget();
 		gm_counters_forget();
 		help_allocate(0, 2000);
-		if (gm_log_path() || gm_log_wants(GM_RECORD_ALLOCATE))
+		if (gm_log_path() || gm_log_wants(GM_RECORD_ALLOCATE) || descriptors_of("log"))
 			_exit(1);
 		memset(help_of, 0, sizeof help_of);
 		gm_counters_forget();
@@ -357,7 +414,7 @@ static void test_fork(const char *knobs)
 				good += n < 2 && entry.record.size == sizes[i][n++];
 		TAP_IS(good, i ? 1 : 2, "%s has its own events, no others",
 		       i ? "the child" : "the parent");
-		TAP_OK(n == good && help_check(file), "that add up with its counters");
+		TAP_OK(n == good && help_check(file), "the events agree with the counters");
 		gm_log_read_close(file);
 		unlink(i ? "log.1" : "log");
 	}
@@ -369,29 +426,31 @@ static void test_files(void)
 	char text[8] = "";
 	umask(0);
 	help_child("GPUMEM_LOG=small", write_kinds, NULL);
-	TAP_OK(!stat("log", &st) && (st.st_mode & 07777) == 0600, "for the owner only");
-	TAP_OK(st.st_size <= (off_t)GM_MIB, "at most 1 MiB");
+	TAP_OK(!stat("log", &st) && (st.st_mode & 07777) == 0600,
+	       "a log is readable by its owner only");
+	TAP_OK(st.st_size <= (off_t)GM_MIB, "a small log has at most 1 MiB");
 	help_child("GPUMEM_LOG=small", write_kinds, NULL);
 	TAP_OK(!access("log.1", F_OK), "a second log of the name gets another one");
 	unlink("log");
 	unlink("log.1");
 	int fd = open("precious", O_CREAT | O_RDWR, 0600);
-	TAP_IS(write(fd, "gold", 4), 4, "a file");
-	TAP_OK(!symlink("precious", "log"), "and a link to it");
+	TAP_IS(write(fd, "gold", 4), 4, "a file is written");
+	TAP_OK(!symlink("precious", "log"), "a link to it has the name of the log");
 	help_child("GPUMEM_LOG=events", write_kinds, NULL);
-	TAP_OK(pread(fd, text, sizeof text, 0) == 4 && !strcmp(text, "gold"), "is not followed");
-	TAP_OK(!access("log.1", F_OK), "the log lies beside it");
+	TAP_OK(pread(fd, text, sizeof text, 0) == 4 && !strcmp(text, "gold"),
+	       "the link is not followed");
+	TAP_OK(!access("log.1", F_OK), "the log gets another name");
 	unlink("log");
 	unlink("log.1");
 	close(fd);
 	TAP_IS(help_child("GPUMEM_LOG=small GPUMEM_LOG_NAME=no/such/folder/x GPUMEM_VERBOSE=0",
 			  write_kinds, NULL),
-	       256, "where it cannot be written, the log is refused and the program goes on");
-	TAP_IS(help_child("GPUMEM_LOG=off", write_kinds, NULL), 512, "off: no strings");
-	TAP_OK(access("log", F_OK), "and no file");
+	       256, "a log that cannot be written is refused, and the program goes on");
+	TAP_IS(help_child("GPUMEM_LOG=off", write_kinds, NULL), 512, "off: no strings are kept");
+	TAP_OK(access("log", F_OK), "off: there is no file");
 }
 
-/* The program closes our descriptor and opens a file of its own under that number. */
+/* The program closes our descriptor and opens its own file under that number. */
 static int write_over_closed(void *arg)
 {
 	int mine = open("precious", O_RDWR);
@@ -416,12 +475,12 @@ static void test_closed(void)
 	struct stat st;
 	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_LOG_EVENTS=all", write_over_closed, NULL), 0,
 	       "a program closes all descriptors and uses them again");
-	TAP_OK(!stat("precious", &st) && st.st_size == 4, "its files are left alone");
+	TAP_OK(!stat("precious", &st) && st.st_size == 4, "the program's files do not change");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
-	TAP_IS(gm_log_read_about(file)->records, 600000, "and the log is whole");
-	TAP_OK(help_check(file), "it adds up");
+	TAP_IS(gm_log_read_about(file)->records, 600000, "the log is complete");
+	TAP_OK(help_check(file), "the numbers of the log add up");
 	gm_log_read_close(file);
 	unlink("log");
 }
@@ -430,10 +489,10 @@ static void test_escape(void)
 {
 	char out[64];
 	gm_escape("a\x1b[31m\n\t\\\x7f\xc3\xa4\xff\xe2\x80\xae.", out, sizeof out);
-	TAP_STR(out, "a\\x1b[31m\\n\\t\\\\\\x7f\xc3\xa4\\xff\\xe2\\x80\\xae.", "escaped");
-	TAP_IS(gm_escape("ab\x01", out, 5), 6, "the whole length");
-	TAP_STR(out, "ab", "no half escapes");
-	TAP_IS(gm_escape("abc", NULL, 0), 3, "only asked for the length");
+	TAP_STR(out, "a\\x1b[31m\\n\\t\\\\\\x7f\xc3\xa4\\xff\\xe2\\x80\\xae.", "text is escaped");
+	TAP_IS(gm_escape("ab\x01", out, 5), 6, "the complete length is returned");
+	TAP_STR(out, "ab", "no escape is cut");
+	TAP_IS(gm_escape("abc", NULL, 0), 3, "only the length is returned without a buffer");
 }
 
 int main(void)
@@ -451,6 +510,7 @@ int main(void)
 	}
 	gm_file_force_memory = false;
 	test_about();
+	test_spare();
 	test_kill();
 	test_files();
 	test_closed();

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that is killed while it makes its log: at every call that reserves space the file shows
- * for what it is.
+ * A process is killed while it makes its log, at every call that reserves space: the file is
+ * identifiable at each of these moments.
  */
 #include <sys/syscall.h>
 
 #include "log/format.h"
 #include "log_help.h"
 
-static unsigned to_kill; /* calls until the process is killed; 0: it is not */
-static bool before;	 /* the last of them: before, or behind it */
+static unsigned to_kill; /* calls before the process is killed; 0: it is not killed */
+static bool before;	 /* kill before the last of these calls, or behind it */
 
-/* In place of the C library's. */
+/* Takes the place of the C library's function. */
 int posix_fallocate(int fd, off_t offset, off_t length)
 {
 	bool last = to_kill && --to_kill == 0;
@@ -33,7 +33,7 @@ static int make_log(void *arg)
 	return 7;
 }
 
-/* False: the log was made with fewer calls than that. */
+/* False: the log was complete after fewer calls. */
 static bool killed(const char *knobs, unsigned call, bool earlier)
 {
 	char magic[8] = "", why[256] = "";
@@ -53,8 +53,9 @@ static bool killed(const char *knobs, unsigned call, bool earlier)
 		       memcmp(magic, GM_FORMAT_MAGIC, sizeof magic) == 0,
 	       "%s: killed %s call %u, it has its magic", knobs, where, call);
 	close(fd);
-	TAP_OK(!gm_log_read_open("log", &file, why, sizeof why), "and is refused");
-	TAP_STR(why, "it holds no segment", "for the reason that is");
+	TAP_OK(!gm_log_read_open("log", &file, why, sizeof why),
+	       "a log killed at its start is refused");
+	TAP_STR(why, "it holds no segment", "the refusal has the right reason");
 	unlink("log");
 	return true;
 }

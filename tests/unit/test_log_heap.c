@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a log says of malloc in kernels, as it is read: bodies of other lengths, and contradictions.
- */
+/* Records of malloc in kernels, read back: bodies of other lengths, and contradictions. */
 #include <sys/mman.h>
 
 #include "log/format.h"
 #include "log_help.h"
 
-/* A context, a heap of it that grew once and once did not, and was read. */
+/* A context; its heap, which grew once, was refused once, and was read. */
 static void write_heap(void)
 {
 	const struct gm_heap_sample heap = {.heap = 1, .growth_ns = 5000, .live = {[32] = 7}};
@@ -34,7 +33,7 @@ static void write_heap(void)
 	gm_log_put(&r);
 	r = (struct gm_record){.kind = GM_RECORD_TAKEOVER};
 	gm_log_put(&r);
-	r.size = 5; /* of another one it stays the driver's */
+	r.size = 5; /* the takeover of another context failed: it keeps the driver's malloc */
 	gm_log_put(&r);
 	r = (struct gm_record){.address = 7, .kind = GM_RECORD_HEAP_SAMPLE};
 	gm_log_put_heap(&r, &heap);
@@ -45,7 +44,7 @@ static void write_heap(void)
 struct slip {
 	enum gm_counter counter;
 	uint64_t by;
-	const char *is; /* what the contradiction is about; NULL: there is none */
+	const char *is; /* subject of the contradiction; NULL: there is none */
 };
 
 static int write_slip(void *arg)
@@ -139,10 +138,11 @@ static void reads_other_lengths(void)
 		while (gm_log_read_next(file, &entry))
 			if (entry.heap && !n++)
 				heap = *entry.heap;
-		TAP_IS(n, lengths[i].reads ? 2 : 1, "is read, or is torn");
-		TAP_IS(gm_log_read_about(file)->torn, !lengths[i].reads, "which is counted");
+		TAP_IS(n, lengths[i].reads ? 2 : 1, "the body is read, or is torn");
+		TAP_IS(gm_log_read_about(file)->torn, !lengths[i].reads, "a torn body is counted");
 		if (lengths[i].reads)
-			TAP_IS(heap.live[32], lengths[i].sizes ? 7 : 0, "as far as it goes");
+			TAP_IS(heap.live[32], lengths[i].sizes ? 7 : 0,
+			       "a short body is read as far as it goes");
 		gm_log_read_close(file);
 	}
 	unlink("log");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a log comes to its limits: its own size, the disk, the small log's one segment. */
+/* Limits of a log: its own size, the disk, the small log's one segment. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -8,6 +8,7 @@
 
 #include "base/msg.h"
 #include "log/file.h"
+#include "log/segment.h"
 #include "log/strings.h"
 #include "log_help.h"
 
@@ -37,7 +38,7 @@ static int write_much(void *arg)
 	return 0;
 }
 
-/* Blocks alive at the end, by LIVE, ALLOCATE and FREE alone; their ids are small. */
+/* Live blocks at the end, computed from LIVE, ALLOCATE and FREE alone; their ids are small. */
 static unsigned live_by_events(struct gm_log_file *file, uint64_t *events)
 {
 	static unsigned char born[TURNS + 100];
@@ -88,8 +89,8 @@ static void test_rotation(const char *limit, bool whole)
 	TAP_OK(about->closed && about->torn == 0, "closed");
 	TAP_OK(whole == about->complete && whole == (about->dropped == 0),
 	       whole ? "nothing was dropped" : "it says that something was dropped");
-	TAP_IS(about->records + about->dropped, written, "what is not there was counted");
-	TAP_IS(live_by_events(file, &events), 50, "the live blocks can be told from what is there");
+	TAP_IS(about->records + about->dropped, written, "dropped records were counted");
+	TAP_IS(live_by_events(file, &events), 50, "the remaining records give the live blocks");
 	if (whole)
 		TAP_IS(events, 2 * TURNS + 50, "every event is there");
 	TAP_STR(text_of_mark(file), "said once, at the very start",
@@ -110,7 +111,7 @@ static void on_signal(int signal)
 	signals++;
 }
 
-/* Write on and on below a limit of the file size; the signal that comes with it stays away. */
+/* Write past a limit of the file size; the program does not see SIGXFSZ. */
 static int write_to_limit(void *arg)
 {
 	struct rlimit limit = {*(uint64_t *)arg, *(uint64_t *)arg};
@@ -145,7 +146,7 @@ static void test_file_limit(uint64_t limit)
 	if (!file)
 		return;
 	const struct gm_log_about *about = gm_log_read_about(file);
-	TAP_OK(about->dropped > 0 && !about->complete, "it says that it is not complete");
+	TAP_OK(about->dropped > 0 && !about->complete, "the log is marked as incomplete");
 	TAP_IS(about->records + about->dropped, 1200001, "every record is there or counted");
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_allocate_calls), 600000, "counters go on");
 	TAP_OK(help_check(file), "the numbers add up");
@@ -172,7 +173,7 @@ static void test_one_line(void)
 	       "why is said");
 	for (const char *p = text; *p; p++)
 		lines += *p == '\n';
-	TAP_IS(lines, 1, "once");
+	TAP_IS(lines, 1, "the reason is printed once");
 	close(fd);
 	unlink("log");
 }
@@ -182,7 +183,7 @@ static int begin_at_limit(void *arg)
 	return write_to_limit(arg) == 1 ? 0 : 1;
 }
 
-/* In a mount of one's own, where that is allowed. */
+/* Run in a private mount, where that is allowed. */
 static int write_to_full_disk(void *arg)
 {
 	(void)arg;
@@ -270,10 +271,11 @@ static void test_thinning(void)
 	TAP_OK(n[0] > 1000 && n[1] > 10, "many of both devices are kept");
 	printf("# %ju of %d, and %ju of %d\n", (uintmax_t)n[0], SAMPLES, (uintmax_t)n[1],
 	       SAMPLES / 100);
-	TAP_OK(uneven[0] == 0 && uneven[1] == 0, "at even distances");
-	TAP_OK(last[0] == SAMPLES * 1000 && last[1] == SAMPLES * 1000, "to the very last");
+	TAP_OK(uneven[0] == 0 && uneven[1] == 0, "samples are kept at even distances");
+	TAP_OK(last[0] == SAMPLES * 1000 && last[1] == SAMPLES * 1000, "the last sample is kept");
 	TAP_IS(snapshots, 2, "snapshots are not thinned out");
-	TAP_STR(gm_log_read_string(file, 1), "after all those samples", "nor are strings");
+	TAP_STR(gm_log_read_string(file, 1), "after all those samples",
+		"strings are not thinned out");
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_samples), SAMPLES, "all samples were counted");
 	TAP_IS(gm_log_read_counter(file, 0, GM_C_sampled_ns), (SAMPLES - 1) * 1000,
 	       "over the whole time");
@@ -325,13 +327,13 @@ static int write_contexts(void *arg)
 		gm_log_put_heap(&sample, &heap);
 	}
 	sample.flags = 0;
-	gm_log_put_heap(&sample, &heap); /* not the last of its heap: for events only */
+	gm_log_put_heap(&sample, &heap); /* not the last of its heap: for event logs only */
 	help_sample(0, 1, GM_RECORD_OUT_OF_MEMORY);
 	gm_log_close();
 	return 0;
 }
 
-/* What is said of contexts that come and go leaves room for what is rare. */
+/* Frequent records of contexts leave room for rare records. */
 static void test_contexts(void)
 {
 	struct gm_log_entry entry;
@@ -346,9 +348,10 @@ static void test_contexts(void)
 		snapshots += entry.record.kind == GM_RECORD_OUT_OF_MEMORY;
 	}
 	TAP_OK(takeovers > 50 && takeovers < CONTEXTS && heaps > 50, "some are there");
-	TAP_IS(snapshots, 1, "and what came after them");
-	TAP_IS(gm_log_read_about(file)->dropped, 0, "none counts as lost");
-	TAP_IS(gm_log_read_counter(file, 0, GM_C_takeovers), CONTEXTS, "all were counted");
+	TAP_IS(snapshots, 1, "a rare record after them is kept");
+	TAP_IS(gm_log_read_about(file)->dropped, 0, "none counts as dropped");
+	TAP_IS(gm_log_read_counter(file, 0, GM_C_takeovers), CONTEXTS,
+	       "all takeovers were counted");
 	TAP_OK(help_check(file), "the numbers add up");
 	gm_log_read_close(file);
 	unlink("log");
@@ -357,8 +360,8 @@ static void test_contexts(void)
 static void test_file_systems(void)
 {
 	TAP_STR(gm_file_unmappable(0x6969), "nfs", "files on NFS are not mapped");
-	TAP_STR(gm_file_unmappable(0xff534d42), "cifs", "nor are they on CIFS");
-	TAP_OK(!gm_file_unmappable(0xef53), "those on ext4 are");
+	TAP_STR(gm_file_unmappable(0xff534d42), "cifs", "files on CIFS are not mapped");
+	TAP_OK(!gm_file_unmappable(0xef53), "files on ext4 are mapped");
 }
 
 /* --- strings --- */
@@ -377,12 +380,37 @@ static void test_strings(void)
 	size_t length;
 	gm_strings_limit(20);
 	TAP_IS(gm_strings_number("0123456789", 10, &fresh), 1, "a string");
-	TAP_OK(fresh && gm_strings_number("0123456789", 10, &fresh) == 1 && !fresh, "only once");
+	TAP_OK(fresh && gm_strings_number("0123456789", 10, &fresh) == 1 && !fresh,
+	       "a string gets its number once");
 	TAP_IS(gm_strings_number("01234567890", 11, &fresh), 0, "past the limit: none");
 	TAP_IS(gm_strings_number("abcdefghijklm", 10, &fresh), 2, "up to it");
 	TAP_STR(gm_strings_text(2, &length), "abcdefghij", "cut");
 	TAP_OK(!gm_strings_text(3, &length) && !gm_strings_text(0, &length), "no others");
 	TAP_IS(help_child("", forget_strings, NULL), 0, "a forked child forgets them");
+}
+
+/* --- a writer that stays in a segment --- */
+
+static void test_stuck_writer(void)
+{
+	static struct gm_segment segment;
+	uint64_t writers;
+	gm_segment_enter(&segment);
+	TAP_OK(!gm_segment_drain(&segment, false), "a writer that stays inside is waited for");
+	TAP_OK(!gm_segment_drain(&segment, true), "the wait has patience, but is not endless");
+	TAP_IS(gm_segment_records(&segment, &writers), 0,
+	       "the record of a stuck writer is not finished");
+	TAP_IS(writers, 1, "one writer is inside");
+	gm_segment_leave(&segment, 1);
+	TAP_OK(gm_segment_drain(&segment, false), "after its end the writer has left");
+	TAP_IS(gm_segment_records(&segment, &writers), 1, "its record is finished then");
+	gm_segment_enter(&segment); /* finds that another segment is current */
+	TAP_IS(gm_segment_forget_records(&segment), 1, "a record is forgotten once");
+	TAP_IS(gm_segment_records(&segment, &writers), 0, "a forgotten record stays forgotten");
+	TAP_IS(writers, 1, "a late writer is inside");
+	gm_segment_leave(&segment, 0);
+	TAP_OK(gm_segment_drain(&segment, false) && !gm_segment_records(&segment, NULL),
+	       "a late writer without a record leaves none");
 }
 
 int main(void)
@@ -403,6 +431,7 @@ int main(void)
 		test_snapshots();
 	}
 	gm_file_force_memory = false;
+	test_stuck_writer();
 	test_one_line();
 	test_full_disk();
 	test_contexts();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whatever a log holds, the reader neither crashes nor says nothing. A seed that does harm is
- * printed; by hand, `test_log_mutate FROM TO` tries others than the usual ones.
+ * On any damaged log the reader neither crashes nor stays silent. A failing seed is printed; by
+ * hand, `test_log_mutate FROM TO` tries other seeds.
  */
 #include <sys/mman.h>
 
@@ -10,7 +10,7 @@
 
 enum { SEEDS = 2000, EACH = 500 };
 
-/* A bit of everything, in the way that test_log_read checks one by one; `arg`: not closed. */
+/* A few records of each kind, written as in test_log_read; `arg`: not closed. */
 static int write_some(void *arg)
 {
 	gm_counters_open();
@@ -67,7 +67,7 @@ static char *slurp(const char *path, size_t *n)
 		got = read(fd, bytes, MUTATE_ROOM);
 	if (got <= 0)
 		exit(99);
-	/* Of a log that was not closed, the rest of a segment is empty. */
+	/* In a log that was not closed, the rest of a segment is empty. */
 	while (got > (ssize_t)GM_SLOT_SIZE && !bytes[got - 1])
 		got--;
 	*n = (size_t)gm_round_up((uint64_t)got, GM_SLOT_SIZE);
@@ -75,7 +75,7 @@ static char *slurp(const char *path, size_t *n)
 	return bytes;
 }
 
-/* What stacks and objects of these numbers hold. */
+/* Sum over the contents of the stack and the object with this number. */
 static size_t things_sum(const struct gm_log_file *file, uint32_t number)
 {
 	const struct gm_log_stack *stack = gm_log_read_stack(file, number);
@@ -88,7 +88,7 @@ static size_t things_sum(const struct gm_log_file *file, uint32_t number)
 	return sum;
 }
 
-/* What is wrong with what the reader says of the file; NULL: nothing. */
+/* An inconsistency in the reader's results for the file; NULL: none. */
 static const char *harm(const char *path)
 {
 	struct gm_log_file *file;
@@ -139,7 +139,7 @@ struct job {
 	const char *good;
 	size_t n;
 	uint64_t from, to;
-	volatile uint64_t *at; /* the seed being tried, seen by the parent */
+	volatile uint64_t *at; /* the current seed, shared with the parent */
 };
 
 static int try_seeds(void *arg)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reader trusts nothing: every number tampered with is found, and nothing makes it crash. */
+/* The reader trusts no input: every changed number is found, and none makes it crash. */
 #include "log/format.h"
 #include "log/frag.h"
 #include "log_help.h"
 
 #define BLOCKS 300
 
-/* A run on both devices, with failures, the driver's memory, and a context that goes. */
+/* A run on both devices, with failures, the driver's memory, and a context that ends. */
 static int write_run(void *arg)
 {
 	(void)arg;
@@ -71,7 +71,7 @@ static void spill(const char *path, size_t n)
 	close(fd);
 }
 
-/* Everything a tool could ask for. True if the file could be opened and its numbers add up. */
+/* Read all that a tool could ask for. True if the file could be opened and its numbers add up. */
 static bool read_all(const char *path, char *why, size_t n)
 {
 	struct gm_log_file *file;
@@ -104,7 +104,7 @@ static uint64_t *value_at(unsigned row, enum gm_counter counter)
 	return (uint64_t *)&page->value[row][counter];
 }
 
-/* Change one number, have the file checked, and put it back. */
+/* Change one number, check the file, and restore the number. */
 static bool is_found(uint64_t *number, uint64_t value, char *why, size_t n)
 {
 	uint64_t before = *number;
@@ -149,7 +149,8 @@ static void test_counters(void)
 		TAP_OK(is_found(number, *number + 1, why, sizeof why), "%s too high is found",
 		       gm_counter_table[checked[i]].name);
 		printf("# %s\n", why);
-		TAP_OK(is_found(number, *number - 1, why, sizeof why), "and too low");
+		TAP_OK(is_found(number, *number - 1, why, sizeof why),
+		       "a number that is too low is found");
 	}
 	for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
 		TAP_OK(is_found(value_at(2, peaks[i]), 0, why, sizeof why), "%s too low is found",
@@ -158,7 +159,7 @@ static void test_counters(void)
 	}
 	uint64_t *records = value_at(0, GM_C_log_records);
 	TAP_OK(is_found(records, *records + 1, why, sizeof why), "log_records is found");
-	TAP_OK(strstr(why, " records, but log_records is ") != NULL, "with both numbers");
+	TAP_OK(strstr(why, " records, but log_records is ") != NULL, "both numbers are named");
 }
 
 static struct gm_parts *parts_at(char *of)
@@ -175,7 +176,7 @@ static bool same_counters(const struct gm_log_file *a, const struct gm_log_file 
 	return true;
 }
 
-/* The parts of the counters: a wrong one is found, what makes no sense is passed over. */
+/* The parts of the counters: a wrong value is found, meaningless rows are skipped. */
 static void test_parts(void)
 {
 	char why[256] = "";
@@ -190,18 +191,18 @@ static void test_parts(void)
 	TAP_IS(found, 2 * 5, "each of the five parts on each is one of the sums");
 	uint64_t *row = (uint64_t *)&parts->of[0].row, mine = *row;
 	TAP_OK(is_found(row, 0, why, sizeof why), "a row that is left out is found");
-	TAP_OK(is_found(row, 3, why, sizeof why), "and one of another device");
-	TAP_OK(is_found(row, UINT64_MAX, why, sizeof why), "and one of none");
+	TAP_OK(is_found(row, 3, why, sizeof why), "a row of another device is found");
+	TAP_OK(is_found(row, UINT64_MAX, why, sizeof why), "a row of no device is found");
 	parts->of[2].row = GM_PAGE_ROWS + 1;
 	parts->of[2].part[0] = 1000;
 	parts->of[3].row = mine;
-	parts->of[3].part[GM_PART_PLACES - 1] = 1000; /* no counter is there */
+	parts->of[3].part[GM_PART_PLACES - 1] = 1000; /* a place without a counter */
 	spill("bad", length);
 	memset(&parts->of[2], 0, 2 * sizeof parts->of[2]);
 	TAP_OK(read_all("bad", why, sizeof why), "rows and places of no counter count nothing");
 }
 
-/* Version 1 had no parts: its live counters are whole. */
+/* Version 1 had no parts: a live counter holds the full value. */
 static void test_version_1(void)
 {
 	static const char *const names[] = {"log", "old"};
@@ -218,27 +219,36 @@ static void test_version_1(void)
 			if (counter)
 				live->page.value[row][counter - 1] += live->parts.of[i].part[place];
 		}
-	memset(&live->parts, 0xff, sizeof live->parts); /* whatever was there */
+	memset(&live->parts, 0xff, sizeof live->parts); /* contents without meaning in this
+							 * version */
 	head->version = live->page.head.version = 1;
 	spill("old", length);
 	for (unsigned i = 0; i < 2; i++)
 		file[i] = help_open(names[i]);
 	TAP_OK(file[0] && file[1] && same_counters(file[0], file[1]),
 	       "a log of version 1 has the same counters");
-	TAP_OK(file[1] && help_check(file[1]), "and its numbers add up");
+	TAP_OK(file[1] && help_check(file[1]), "the numbers of a log of version 1 add up");
+	gm_log_read_close(file[1]);
+	spill("old", GM_PAGE_OFFSET + sizeof live->page);
+	file[1] = help_open("old");
+	TAP_OK(file[0] && file[1] && same_counters(file[0], file[1]),
+	       "one that ends right behind its counters has them");
 	for (unsigned i = 0; i < 2; i++)
 		gm_log_read_close(file[i]);
+	spill("bad", GM_PAGE_OFFSET + sizeof live->page - 1);
+	TAP_OK(!read_all("bad", why, sizeof why), "one that ends within them has none");
+	TAP_STR(why, "its counters cannot be read", "which is said");
 	live->page.head.version = 3;
 	spill("bad", length);
 	TAP_OK(!read_all("bad", why, sizeof why), "counters of a version to come are not guessed");
 	TAP_STR(why, "its counters cannot be read", "which is said");
 	memcpy(bytes, good, length);
 	spill("bad", GM_PAGE_OFFSET + offsetof(struct gm_counter_live, parts) + 1000);
-	TAP_OK(!read_all("bad", why, sizeof why), "nor are those whose parts were cut off");
+	TAP_OK(!read_all("bad", why, sizeof why), "counters without their parts are refused");
 	free(good);
 }
 
-/* The slots of the good log, where the first of a kind is. */
+/* The first slot of a kind in the good log. */
 static struct gm_record *slot_of(unsigned kind)
 {
 	const struct gm_segment_head *head = (const struct gm_segment_head *)bytes;
@@ -248,7 +258,7 @@ static struct gm_record *slot_of(unsigned kind)
 	return slot;
 }
 
-/* Likewise for a number in the body of a record, which lies in pieces of 63 bytes. */
+/* The same for a number in the body of a record, which lies in pieces of 63 bytes. */
 static bool is_changed_found(struct gm_record *record, size_t offset, uint32_t value)
 {
 	char why[256] = "", *number[4], before[4];
@@ -265,7 +275,7 @@ static bool is_changed_found(struct gm_record *record, size_t offset, uint32_t v
 	return found;
 }
 
-/* A log of before the runs of idle memory were written, and one of after this. */
+/* A log of a version without runs of idle memory, and one of a later version. */
 static void test_other_lengths(void)
 {
 	static const struct {
@@ -286,11 +296,12 @@ static void test_other_lengths(void)
 			;
 		bool read = entry.sample && entry.record.time == sample->time;
 		TAP_IS(read, lengths[i].reads, "a sample of %ju bytes", (uintmax_t)lengths[i].held);
-		TAP_IS(gm_log_read_about(file)->torn, !lengths[i].reads, "is torn, or not");
+		TAP_IS(gm_log_read_about(file)->torn, !lengths[i].reads,
+		       "a sample is torn, or not");
 		if (read)
 			TAP_OK(entry.sample->mapped &&
 				       gm_frag_has_bins(entry.sample) == lengths[i].bins,
-			       "and has its runs by size, or has not");
+			       "a sample has its runs by size, or not");
 		gm_log_read_close(file);
 	}
 	sample->held = sizeof(struct gm_sample);
@@ -316,7 +327,7 @@ static void test_records(void)
 		printf("# %s\n", why);
 	}
 	struct gm_record *sample = slot_of(GM_RECORD_SAMPLE);
-	for (unsigned i = 0; i < 7; i++) { /* requested ... largest_idle, but lent */
+	for (unsigned i = 0; i < 7; i++) { /* requested ... largest_idle, without lent */
 		uint64_t *number = (uint64_t *)(sample + 1) + i;
 		if (i != 5)
 			TAP_OK(is_found(number, *number + (1ull << 40), why, sizeof why),
@@ -349,34 +360,36 @@ static void test_refusals(void)
 	struct gm_log_file *file;
 	struct gm_segment_head *head = (struct gm_segment_head *)bytes;
 	TAP_OK(!gm_log_read_open("none", &file, why, sizeof why), "a file that is not there");
-	TAP_STR(why, "no such file", "is said");
+	TAP_STR(why, "no such file", "a missing file is named");
 	TAP_OK(!gm_log_read_open(".", &file, why, sizeof why), "a folder");
-	TAP_STR(why, "a folder, not a gpumem log", "is no log");
+	TAP_STR(why, "a folder, not a gpumem log", "a folder is no log");
 	TAP_OK(!gm_log_read_open("/dev/null", &file, why, sizeof why), "a device");
-	TAP_STR(why, "a pipe or a device, not a gpumem log", "is none");
+	TAP_STR(why, "a pipe or a device, not a gpumem log", "a device is no log");
 	spill("bad", 0);
 	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "an empty file");
-	TAP_STR(why, "empty, not a gpumem log", "is none");
+	TAP_STR(why, "empty, not a gpumem log", "an empty file is no log");
 	head->version = 3;
 	spill("bad", length);
 	head->version = GM_FORMAT_VERSION;
 	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "a version to come");
-	TAP_STR(why, "version 3 of the format, this gpumemstat reads 1 to 2", "is named");
+	TAP_STR(why, "version 3 of the format, this gpumemstat reads 1 to 2",
+		"a later version is named");
 	spill("bad", 100);
 	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "half a head");
-	TAP_STR(why, "segment 1 at 0x0: cut within its head", "is told");
+	TAP_STR(why, "segment 1 at 0x0: cut within its head", "half a head is named");
 	head->text_size = 1u << 31;
 	spill("bad", length);
 	head->text_size = 100;
 	TAP_OK(!gm_log_read_open("bad", &file, why, sizeof why), "a description out of bounds");
-	TAP_STR(why, "segment 1 at 0x0: its description is out of bounds", "is told");
+	TAP_STR(why, "segment 1 at 0x0: its description is out of bounds",
+		"a description out of bounds is named");
 	spill("bad", length);
 	TAP_OK(gm_log_read_open("bad", &file, why, sizeof why),
 	       "one that is cut in a word is read");
 	gm_log_read_close(file);
 }
 
-/* At every kind of place: within the head, the description, the counters, each slot's bytes. */
+/* Every kind of place: within the head, the description, the counters, and each slot's bytes. */
 static void test_cuts(void)
 {
 	char why[256];
@@ -392,7 +405,7 @@ static void test_cuts(void)
 	TAP_IS(adding_up, 0, "%u cut files are read as far as they go, and known to be cut", tried);
 	spill("bad", length - 1);
 	TAP_OK(!read_all("bad", why, sizeof why), "one byte less");
-	TAP_OK(strstr(why, "it was cut") != NULL, "is told: %s", why);
+	TAP_OK(strstr(why, "it was cut") != NULL, "a missing byte is named: %s", why);
 }
 
 static void test_flips(void)
@@ -407,7 +420,8 @@ static void test_flips(void)
 			seed ^= seed << 13;
 			seed ^= seed >> 7;
 			seed ^= seed << 17;
-			/* as many in the heads as in the records, which are most of the file */
+			/* a third each in the head, the counters, and the records, which are most
+			 * of the file */
 			size_t at = k % 3 == 0	 ? seed % sizeof *head
 				    : k % 3 == 1 ? GM_PAGE_OFFSET + seed % 2048
 						 : slots + seed % (length - slots);
@@ -422,7 +436,7 @@ static void test_flips(void)
 	free(good);
 }
 
-/* A string, and a sample, whose slots would go on past the end of the file. */
+/* A string, and a sample, with slots that would continue past the end of the file. */
 static void test_overruns(void)
 {
 	char why[256];

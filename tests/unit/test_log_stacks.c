@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stacks and objects of a log that is held in memory, and of a longer one that is read in passes.
- */
+/* Stacks and objects of a log that is held in memory, and of a longer one that is read in
+ * passes. */
 #include "log/load.h"
 #include "log_help.h"
 
@@ -42,7 +42,7 @@ static int write_stacks(void *arg)
 		return 1;
 	put_object(1, "/lib/one.so", 20);
 	put_object(2, "/lib/two.so", GM_BUILD_ID_MOST);
-	put_stack(3, 0); /* numbers may stand in any order */
+	put_stack(3, 0); /* numbers may be in any order */
 	put_stack(1, 1);
 	put_stack(2, DEEP);
 	help_map(0, 64 * GM_MIB);
@@ -52,7 +52,7 @@ static int write_stacks(void *arg)
 	}
 	help_allocate(0, 1000);
 	help_sample(0, 0, GM_RECORD_SAMPLE);
-	put_stack(2, DEEP); /* as for another segment */
+	put_stack(2, DEEP); /* written again, as for another segment */
 	put_object(1, "/lib/one.so", 20);
 	gm_log_close();
 	return 0;
@@ -75,12 +75,13 @@ static void check_things(const struct gm_log_file *file)
 	check_stack(file, 1, 1);
 	check_stack(file, 2, DEEP);
 	check_stack(file, 3, 0);
-	TAP_OK(!gm_log_read_stack(file, 4) && !gm_log_read_stack(file, 0), "others there are none");
+	TAP_OK(!gm_log_read_stack(file, 4) && !gm_log_read_stack(file, 0),
+	       "other stacks do not exist");
 	TAP_OK(object && object->address == 0x1000 && object->size == 0x2000 &&
 		       object->id_length == GM_BUILD_ID_MOST && object->id[31] == 0xab,
 	       "an object is read as it was written");
 	TAP_STR(object ? gm_log_read_string(file, object->path) : "", "/lib/two.so",
-		"and has its path");
+		"an object has its path");
 	TAP_OK(!gm_log_read_object(file, 3), "a third there is not");
 }
 
@@ -110,22 +111,27 @@ static void test_things(unsigned pairs, bool passed)
 	if (!file)
 		return;
 	check_things(file);
-	TAP_OK(help_check(file), "it does not contradict itself");
+	TAP_OK(help_check(file), "the log is consistent");
 	const struct sums first = sums_of(file);
+	struct gm_log_entry entry;
 	gm_log_read_rewind(file);
+	TAP_OK(gm_log_read_next(file, &entry), "a pass may end early");
+	gm_log_read_rewind(file); /* LeakSanitizer checks that this frees the stacks and objects
+				   * that were read */
 	const struct sums second = sums_of(file);
-	TAP_OK(!memcmp(&first, &second, sizeof first), "each pass has the same entries");
-	TAP_IS(first.n, 2 * (uint64_t)pairs + 3, "without stacks and objects");
-	TAP_IS(first.samples, 64 * GM_MIB, "and with the sample");
-	TAP_OK((first.segments > GM_LOAD_HELD) == passed && first.segments > 0, "of %u segments",
-	       (unsigned)first.segments);
+	TAP_OK(!memcmp(&first, &second, sizeof first), "each whole one has the same entries");
+	TAP_IS(first.n, 2 * (uint64_t)pairs + 3,
+	       "a rewind without stacks and objects reads the same records");
+	TAP_IS(first.samples, 64 * GM_MIB, "a rewind reads the sample");
+	TAP_OK((first.segments > GM_LOAD_HELD) == passed && first.segments > 0,
+	       "the log has %u segments", (unsigned)first.segments);
 	check_things(file);
 	TAP_IS(gm_log_read_about(file)->since, gm_log_read_about(file)->start,
 	       "no event was dropped");
 	gm_log_read_close(file);
 }
 
-/* Numbers of the record that do not fit the format, or its body. */
+/* Numbers of the record that contradict the format, or its body. */
 static int write_wrong(void *arg)
 {
 	(void)arg;
@@ -149,14 +155,14 @@ static void test_wrong(void)
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
-	TAP_IS(gm_log_read_about(file)->torn, 4, "all of them are counted as torn");
+	TAP_IS(gm_log_read_about(file)->torn, 4, "all impossible stacks are counted as torn");
 	TAP_OK(!gm_log_read_stack(file, 1) && !gm_log_read_stack(file, 3) &&
 		       !gm_log_read_object(file, 7),
-	       "and none is there");
+	       "no impossible stack is read");
 	gm_log_read_close(file);
 }
 
-/* Events that come while a log is read are not in what was opened. */
+/* Events written after the log was opened are not read. */
 static int read_growing(void *arg)
 {
 	struct gm_log_file *file;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes moved past the caches: every place in a line, every length up to some lines. */
+/* Bytes moved past the caches: every offset in a cache line, every length up to some lines. */
 #include "copy/move.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 static unsigned char from[LONGEST + 3 * GUARD],
 	to[LONGEST + 3 * GUARD] __attribute__((aligned(64)));
 
-/* Bytes that differ from a move of `size` bytes to `at`, and from no other change. */
+/* Number of bytes that differ from the exact result of moving `size` bytes to `at`. */
 static unsigned wrong(size_t at, size_t source, size_t size)
 {
 	unsigned n = 0;

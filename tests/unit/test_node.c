@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes of one user that talk: who finds whom, what travels, and what ends it. */
+/* Two processes of one user that talk: discovery, the messages, and the end of a connection. */
 #include "node_help.h"
 
 #include <pthread.h>
@@ -29,13 +29,13 @@ static void joins(void)
 	TAP_OK(gm_node_is_mine(&here) && here.pid == (uint32_t)getpid() && here.nonce,
 	       "the address is its own");
 	TAP_IS(gm_node_join(GPU, &again), 0, "joining again is no error");
-	TAP_OK(memcmp(&again, &here, sizeof here) == 0, "and gives the same address");
-	TAP_IS(gm_node_join(OTHER, &other), 0, "it joins under a second GPU");
+	TAP_OK(memcmp(&again, &here, sizeof here) == 0, "joining again gives the same address");
+	TAP_IS(gm_node_join(OTHER, &other), 0, "the process joins under a second GPU");
 	TAP_OK(other.nonce == here.nonce && memcmp(other.gpu, OTHER, sizeof OTHER) == 0,
-	       "as the same process");
+	       "the second address names the same process");
 }
 
-/* --- what a child sees --- */
+/* --- observed in a child --- */
 
 static int asks(void)
 {
@@ -94,13 +94,13 @@ static int is_refused(void)
 		       : 1;
 }
 
-/* Memcheck keeps the limit of descriptors to itself. */
+/* Memcheck handles the limit of descriptors itself, so that the kernel's limit is not in force. */
 static bool has_limits(void)
 {
 	return !getenv("TEST_UNDER");
 }
 
-/* Without a number for a descriptor the reply is no reply, and none is left behind. */
+/* A reply whose descriptor finds no free number is no reply; no descriptor leaks. */
 static int lacks_descriptors(void)
 {
 	struct gm_node_link link;
@@ -140,22 +140,21 @@ static void children_ask(void)
 	TAP_IS(status_of(asks), 7, "a process asks another, and gets bytes and descriptors");
 	TAP_IS(status_of(asks_for_most), 7, "the largest message and all descriptors arrive");
 	TAP_IS(status_of(asks_twice_on_one_link), 7, "a connection serves many requests");
-	TAP_IS(status_of(is_refused), 7, "what is refused and what is unknown is told apart");
+	TAP_IS(status_of(is_refused), 7, "refused and unknown requests are distinguished");
 	if (has_limits())
 		TAP_IS(status_of(lacks_descriptors), 7,
 		       "too few numbers for descriptors: none is kept");
-	TAP_OK(open_descriptors() <= before + 16, "what was sent is not kept, but connections are");
+	TAP_OK(open_descriptors() <= before + 16, "connections are kept, sent descriptors are not");
 	found = 0;
 	gm_node_each(GPU, count, &here);
 	TAP_IS(found, 0, "a process does not find itself");
-	TAP_IS(status_of(finds), 7, "another finds it once, under its GPU");
+	TAP_IS(status_of(finds), 7, "another process finds it once, under its GPU");
 }
 
 /* --- the program closes descriptors --- */
 
-/* The sockets of the process; `listening`: without the connections that the thread has yet to
- * close.
- */
+/* The sockets of the process; `listening`: without connections that the thread has not closed
+ * yet. */
 static unsigned sockets(int at[8], bool listening)
 {
 	unsigned n = 0;
@@ -177,9 +176,9 @@ static void program_closes(void)
 	TAP_OK(n == 2 && at[0] >= 200, "a socket a GPU, clear of the program's numbers");
 	for (unsigned i = 0; i < n; i++)
 		TAP_IS(dup2(file, at[i]), at[i], "the program takes number %u for a file", i);
-	TAP_IS(gm_node_join(GPU, &again), 0, "then the process can join again");
+	TAP_IS(gm_node_join(GPU, &again), 0, "the process can join again");
 	TAP_OK(memcmp(&again, &here, sizeof here) == 0, "under the address that others have");
-	TAP_IS(status_of(asks), 7, "and answers");
+	TAP_IS(status_of(asks), 7, "the process answers again");
 	for (unsigned i = 0; i < n; i++)
 		TAP_OK(!is_free(at[i]), "the program's file %u is still open", i);
 	for (unsigned i = 0; i < n; i++)
@@ -214,12 +213,12 @@ static void lacks_numbers(void)
 	waitpid(pid, &status, 0);
 	setrlimit(RLIMIT_NOFILE, &all);
 	TAP_IS(status, 7 << 8, "a process that can open nothing more is silent");
-	TAP_IS(status_of(asks), 7, "and answers when it can again");
+	TAP_IS(status_of(asks), 7, "the process answers when it can open descriptors again");
 }
 
 /* --- ends --- */
 
-/* A process that joins, forks a child that outlives it, tells its address, and dies. */
+/* A process that joins, forks a child that outlives it, reports its address, and dies. */
 static pid_t dies_with_a_child(int to)
 {
 	struct gm_node_address address;
@@ -251,14 +250,15 @@ static void killed(void)
 		return;
 	pid_t pid = dies_with_a_child(told[1]);
 	TAP_IS(read(told[0], &address, sizeof address), sizeof address, "another process joins");
-	TAP_IS(ask(&address, GM_NODE_IPC_OPEN, 2, HOUR, &reply), GM_NODE_REFUSED, "it answers");
+	TAP_IS(ask(&address, GM_NODE_IPC_OPEN, 2, HOUR, &reply), GM_NODE_REFUSED,
+	       "the other process answers");
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	TAP_IS(ask(&address, GM_NODE_IPC_OPEN, 2, HOUR, &reply), GM_NODE_GONE,
 	       "killed, it is gone, though a child that it had forked lives");
 	found = 0;
 	gm_node_each(GPU, count, &address);
-	TAP_IS(found, 0, "and nothing of it is left");
+	TAP_IS(found, 0, "no trace of the killed process is left");
 	close(told[0]);
 	close(told[1]);
 }
@@ -315,6 +315,6 @@ int main(void)
 	       "a forked child has no node of its parent, and makes its own");
 	gm_node_exit();
 	TAP_IS(status_of(asks_too_late), 7, "a process that exits answers nothing more");
-	TAP_IS(gm_node_join(GPU, &here), ESHUTDOWN, "and joins no more");
+	TAP_IS(gm_node_join(GPU, &here), ESHUTDOWN, "an exiting process joins no more");
 	return tap_done();
 }

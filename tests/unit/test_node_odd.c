@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Other ends that are not what they should be: another user, silent, garbled, elsewhere. The test
- * is linked so that it answers for the kernel who the user at the other end is.
+ * Faulty peers: another user, a silent peer, garbled messages, an unexpected place. The test is
+ * linked so that it supplies the kernel's report of the peer's user.
  */
 #include "node_help.h"
 
@@ -12,7 +12,7 @@
 
 #include "base/sys.h"
 
-static atomic_uint lie; /* added to the user that the kernel names */
+static atomic_uint lie; /* added to the user id that the kernel reports */
 
 int __real_gm_sys_peer_user(int fd, uid_t *user);
 int __wrap_gm_sys_peer_user(int fd, uid_t *user);
@@ -31,7 +31,7 @@ static enum gm_node_result yes(const void *request, size_t size, struct gm_node_
 	return GM_NODE_OK;
 }
 
-/* --- one who asks, and is wrong --- */
+/* --- faulty clients --- */
 
 static int asks(void)
 {
@@ -47,7 +47,7 @@ static int asks_as_a_stranger(void)
 	return ask(&here, GM_NODE_IPC_OPEN, 2, HOUR, &reply) == GM_NODE_GONE ? 7 : 1;
 }
 
-/* Connect to the node without our code. */
+/* Connect to the node without our client code. */
 static int raw_connect(void)
 {
 	struct sockaddr_un name;
@@ -66,10 +66,10 @@ static int is_another_user(void)
 	if (fd < 0)
 		return 2;
 	send(fd, &head, sizeof head, MSG_NOSIGNAL);
-	return recv(fd, &byte, 1, 0) <= 0 ? 7 : 3; /* closed without an answer */
+	return recv(fd, &byte, 1, 0) <= 0 ? 7 : 3; /* closed without a reply */
 }
 
-/* Each must end the connection, and nothing else. */
+/* Each must end the connection, and have no other effect. */
 static int talks_garbage(void)
 {
 	static const struct gm_wire_head wrong = {.magic = 7}, good = {.magic = GM_NODE_MAGIC};
@@ -91,7 +91,7 @@ static int talks_garbage(void)
 	return asks();
 }
 
-/* Connections that say nothing do not keep others waiting, as long as there are places. */
+/* Silent connections do not delay others, as long as places are free. */
 static int says_nothing(void)
 {
 	int fd[15];
@@ -101,7 +101,7 @@ static int says_nothing(void)
 	return asks();
 }
 
-/* A request with a descriptor: it must not stay in the process that answers. */
+/* A request with a descriptor: it must not stay open in the answering process. */
 static int sends_a_descriptor(void)
 {
 	const struct gm_wire_head head = {.magic = GM_NODE_MAGIC};
@@ -117,20 +117,21 @@ static void wrong_askers(void)
 {
 	gm_node_serve(GM_NODE_IPC_OPEN, yes);
 	TAP_IS(gm_node_join(GPU, &here), 0, "a process joins");
-	TAP_IS(status_of(asks), 7, "it answers its own user");
+	TAP_IS(status_of(asks), 7, "a node answers its own user");
 	lie = 1;
-	TAP_IS(status_of(asks_as_a_stranger), 7, "it closes the connection of another user");
+	TAP_IS(status_of(asks_as_a_stranger), 7, "a node closes the connection of another user");
 	lie = 0;
 	if (getuid() == 0)
-		TAP_IS(status_of(is_another_user), 7, "also one that the kernel names");
+		TAP_IS(status_of(is_another_user), 7,
+		       "a node closes the connection of a user that the kernel reports");
 	TAP_IS(status_of(talks_garbage), 7, "garbage ends a connection, and no other");
 	unsigned before = open_descriptors();
-	TAP_IS(status_of(says_nothing), 7, "silent connections keep nobody waiting");
+	TAP_IS(status_of(says_nothing), 7, "silent connections do not delay others");
 	TAP_IS(status_of(sends_a_descriptor), 7, "a descriptor in a request is answered");
-	TAP_OK(open_descriptors() <= before + 16, "and was not taken");
+	TAP_OK(open_descriptors() <= before + 16, "a descriptor in a request is not kept");
 }
 
-/* --- one who answers, and is wrong --- */
+/* --- faulty servers --- */
 
 static struct gm_node_address there;
 static int listener;
@@ -142,10 +143,10 @@ static void listen_raw(int waiting)
 	socklen_t n = gm_wire_name(&name, &there);
 	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	TAP_OK(!bind(listener, (struct sockaddr *)&name, n) && !listen(listener, waiting),
-	       "somebody has the name of a node");
+	       "another socket has the name of a node");
 }
 
-/* What the raw server replies with. */
+/* The reply of the raw server. */
 static struct {
 	struct gm_wire_head head;
 	char rest[GM_NODE_BYTES + 8];
@@ -195,13 +196,14 @@ static void wrong_answerers(void)
 	       "a process that is not there is gone");
 	nobody.user++;
 	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_STRANGER,
-	       "that of another user is not ours");
+	       "a process of another user is a stranger");
 	nobody.user--;
 	nobody.net++;
 	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_ELSEWHERE,
-	       "unless it is in another network namespace");
+	       "a process in another network namespace is elsewhere");
 	nobody.net = 0;
-	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_GONE, "or nobody knows in which");
+	TAP_IS(ask(&nobody, 0, 2, HOUR, &reply), GM_NODE_GONE,
+	       "a process in an unknown namespace is gone");
 	listen_raw(8);
 	unsigned before = open_descriptors();
 	lie = 1;
@@ -215,8 +217,9 @@ static void wrong_answerers(void)
 	       "a long message, too");
 	TAP_IS(ask_raw(0, 0, 0, 0), GM_NODE_GONE, "one that ends before its answer is gone");
 	TAP_IS(ask_raw(7, 0, 0, 5), GM_NODE_GARBLED, "descriptors that come with garbage");
-	TAP_IS(ask_raw(GM_NODE_MAGIC, 1, 0, 5), GM_NODE_GARBLED, "or with a wrong kind");
-	TAP_IS(open_descriptors(), before, "are closed");
+	TAP_IS(ask_raw(GM_NODE_MAGIC, 1, 0, 5), GM_NODE_GARBLED,
+	       "a reply of a wrong kind is garbled");
+	TAP_IS(open_descriptors(), before, "descriptors with garbage are closed");
 }
 
 static void silent_answerers(void)
@@ -225,7 +228,8 @@ static void silent_answerers(void)
 	struct itimerval often = {.it_interval = {.tv_usec = 2000}, .it_value = {.tv_usec = 2000}};
 	const struct sigaction interrupt = {.sa_handler = nothing};
 	unsigned before = open_descriptors();
-	TAP_IS(ask(&there, 0, 2, 20 * MS, &reply), GM_NODE_SILENT, "who does not answer is silent");
+	TAP_IS(ask(&there, 0, 2, 20 * MS, &reply), GM_NODE_SILENT,
+	       "a node without an answer is silent");
 	sigaction(SIGALRM, &interrupt, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
 	TAP_IS(ask(&there, 0, 2, 20 * MS, &reply), GM_NODE_SILENT, "signals change nothing");
@@ -234,7 +238,7 @@ static void silent_answerers(void)
 	struct gm_node_link first, second;
 	gm_node_connect(&there, HOUR, &first);
 	TAP_IS(gm_node_connect(&there, 20 * MS, &second), GM_NODE_SILENT,
-	       "nor is who does not accept waited for");
+	       "a node that does not accept is silent");
 	gm_node_disconnect(&first);
 	setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0}}, NULL);
 	TAP_IS(open_descriptors(), before, "no descriptor is left");
@@ -251,7 +255,8 @@ static void words(void)
 
 int main(void)
 {
-	wrong_answerers(); /* these count descriptors, so there is no thread yet that closes some */
+	wrong_answerers(); /* these count descriptors, so no node thread that closes some may run
+			    * yet */
 	silent_answerers();
 	wrong_askers();
 	words();

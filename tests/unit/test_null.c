@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The accountant: addresses and sizes without memory. */
+/* The accounting driver: addresses and sizes without memory. */
 #include "driver/null.h"
 
 #include "../tap.h"
@@ -29,17 +29,20 @@ static void test_handles(void)
 	TAP_IS(d.cuMemAddressReserve(&at, (size_t)1 << 50, 0, 0, 0), CUDA_SUCCESS, "a petabyte");
 	TAP_IS(d.cuMemCreate(&a, MIB, &prop, 0), CUDA_ERROR_INVALID_VALUE, "1 MiB is no page");
 	TAP_IS(d.cuMemCreate(&a, 2 * PAGE, &prop, 0), CUDA_SUCCESS, "4 MiB");
-	TAP_IS(d.cuMemCreate(&b, 2 * PAGE, &prop, 0), CUDA_SUCCESS, "and 4");
-	TAP_IS(d.cuMemCreate(&b, 2 * PAGE, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY, "of 10");
+	TAP_IS(d.cuMemCreate(&b, 2 * PAGE, &prop, 0), CUDA_SUCCESS, "4 MiB more are made");
+	TAP_IS(d.cuMemCreate(&b, 2 * PAGE, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY,
+	       "4 MiB more than 10 MiB are refused");
 	TAP_IS(d.cuMemMap(at, PAGE, 0, a, 0), CUDA_ERROR_INVALID_VALUE, "whole handles only");
 	TAP_IS(d.cuMemMap(at, PAGE, PAGE, a, 0), CUDA_ERROR_NOT_SUPPORTED, "no offset");
 	TAP_IS(d.cuMemMap(at, 2 * PAGE, 0, a, 0), CUDA_SUCCESS, "map");
 	TAP_IS(d.cuMemMap(at, 2 * PAGE, 0, b, 0), CUDA_ERROR_INVALID_VALUE, "mapped already");
-	TAP_IS(d.cuMemMap(at + 2 * PAGE, 2 * PAGE, 0, b, 0), CUDA_SUCCESS, "beside it");
+	TAP_IS(d.cuMemMap(at + 2 * PAGE, 2 * PAGE, 0, b, 0), CUDA_SUCCESS,
+	       "a mapping beside another one");
 	TAP_IS(d.cuMemSetAccess(at, 4 * PAGE, &access, 1), CUDA_SUCCESS, "access to both");
-	TAP_IS(d.cuMemSetAccess(at, 5 * PAGE, &access, 1), CUDA_ERROR_INVALID_VALUE, "not beyond");
+	TAP_IS(d.cuMemSetAccess(at, 5 * PAGE, &access, 1), CUDA_ERROR_INVALID_VALUE,
+	       "access beyond the mappings is refused");
 	TAP_IS(d.cuMemRelease(a), CUDA_SUCCESS, "release");
-	TAP_IS(d.cuMemRelease(a), CUDA_ERROR_INVALID_VALUE, "once");
+	TAP_IS(d.cuMemRelease(a), CUDA_ERROR_INVALID_VALUE, "a handle is released once");
 	d.cuMemGetInfo_v2(&left, NULL);
 	TAP_IS(left, 2 * MIB, "the mapping holds it");
 	TAP_IS(d.cuMemUnmap(at, 4 * PAGE), CUDA_SUCCESS, "unmap both");
@@ -48,7 +51,7 @@ static void test_handles(void)
 	TAP_IS(totals().mapped, 0, "nothing is mapped");
 	TAP_IS(totals().mapped_peak, 4 * PAGE, "the peak is kept");
 	TAP_IS(totals().created, 2 * PAGE, "one handle");
-	TAP_IS(totals().created_peak, 4 * PAGE, "of two");
+	TAP_IS(totals().created_peak, 4 * PAGE, "the peak is two handles");
 	TAP_IS(totals().create_calls, 2, "creations");
 	TAP_IS(totals().map_calls, 2, "maps");
 	TAP_IS(totals().access_calls, 1, "accesses");
@@ -66,12 +69,13 @@ static void test_blocks(void)
 	TAP_IS(d.cuMemAlloc_v2(&a, 1), CUDA_SUCCESS, "a byte");
 	TAP_IS(d.cuMemAlloc_v2(&b, 1000), CUDA_SUCCESS, "1000");
 	TAP_IS(b - a, 512, "packed at 512");
-	TAP_IS(d.cuMemAlloc_v2(&c, 10 * MIB), CUDA_ERROR_OUT_OF_MEMORY, "too much");
+	TAP_IS(d.cuMemAlloc_v2(&c, 10 * MIB), CUDA_ERROR_OUT_OF_MEMORY,
+	       "more than the device has is refused");
 	TAP_IS(d.cuMemFree_v2(a), CUDA_SUCCESS, "free");
-	TAP_IS(d.cuMemFree_v2(a), CUDA_ERROR_INVALID_VALUE, "once");
+	TAP_IS(d.cuMemFree_v2(a), CUDA_ERROR_INVALID_VALUE, "a block is freed once");
 	TAP_IS(d.cuMemFree_v2(b), CUDA_SUCCESS, "the other");
 	d.cuMemGetInfo_v2(&left, NULL);
-	TAP_IS(left, 10 * MIB, "all is back");
+	TAP_IS(left, 10 * MIB, "all memory is free again");
 }
 
 int main(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plans of programs/, carried out on a device of host memory: every cell knows which element it
- * is and of which step, streams run in a random order, and two streams may not use a cell between
- * two barriers if one of them writes it. The result equals that of one loop over all cells, bit by
- * bit. TEST_SEED=n repeats a run.
+ * The plans of programs/, executed on a device of host memory. Every cell knows its element and its
+ * step. Streams run in a random order; between two barriers two streams may not use the same cell
+ * if one of them writes it. The result equals that of one loop over all cells, bit by bit.
+ * TEST_SEED=n repeats a run.
  */
 #include "programs/ooc/cells.h"
 #include "programs/ooc/plan.h"
@@ -14,7 +14,7 @@
 
 #define PROBLEMS 2000
 #define UNKNOWN (-1)
-#define EVERY (-2) /* the first and the last cell are of every step */
+#define EVERY (-2) /* the first and the last cell are valid in every step */
 #define NOBODY (-1)
 #define SEVERAL (-2)
 
@@ -90,7 +90,7 @@ static void cell_write(struct machine *m, int side, int array, uint64_t i, unsig
 	*c = value;
 }
 
-/* With slots, a stream stays in its own. */
+/* With slots, a stream uses only its own slot. */
 static uint64_t device_cell(struct machine *m, const struct ooc_op *op, uint64_t i)
 {
 	uint64_t slot = m->plan->slot;
@@ -182,7 +182,7 @@ static void on_op(void *arg, const struct ooc_op *op)
 	m->ops[m->count++] = *op;
 }
 
-/* Carry out what was issued: always the next one of any stream. */
+/* Execute the issued operations: each time the next one of a random stream. */
 static void on_barrier(void *arg)
 {
 	struct machine *m = arg;
@@ -290,7 +290,7 @@ static const char *carry_out(const struct ooc_plan *plan)
 
 typedef bool plan_function(struct ooc_plan *, const struct ooc_problem *, char *);
 
-/* Whether there has to be a plan; out-of-core some problems beyond that have one. */
+/* Must a plan exist? Some out-of-core problems beyond these have one, too. */
 static bool has_plan(const struct ooc_problem *p, bool stencil)
 {
 	if (p->mode == OOC_IN_CORE)
@@ -394,9 +394,9 @@ static void test_shapes(void)
 	TAP_OK(ooc_plan_stencil(&plan, &p, why), "the thesis' stencil goes through 11 GB");
 	TAP_OK(plan.tiles == 48 && plan.rounds == 3 && plan.slot == 132000000 + 3883 + 2,
 	       "in three rounds of eight tiles, twice, with halos of 3885 cells");
-	TAP_OK(ooc_plan_map(&plan, &p, why), "so does its vector addition");
+	TAP_OK(ooc_plan_map(&plan, &p, why), "the thesis' vector addition goes through 11 GB");
 	TAP_OK(plan.tiles == 40 && plan.rounds == 5 && plan.slot == 158400000 && plan.sweeps == 1,
-	       "in five rounds of eight tiles of the same length");
+	       "the thesis' vector addition has five rounds of eight tiles of the same length");
 }
 
 int main(void)

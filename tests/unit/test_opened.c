@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Open devices (residency/opened.h): which are harmless, and what is found of this process. */
+/* Open devices (residency/opened.h): the harmless ones, and those found in this process. */
 #include "residency/opened.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "../tap.h"
 
-/* As an application of CUDA has them. */
+/* The devices of a usual CUDA application. */
 static const char *const harmless[] = {
 	"/dev/nvidia0",
 	"/dev/nvidia15",
@@ -34,7 +34,7 @@ static const char *const harmless[] = {
 	"/dev/infiniband/rdma_cm",
 };
 
-/* Whose drivers take addresses of device memory. */
+/* Devices whose drivers take addresses of device memory. */
 static const char *const harmful[] = {
 	"/dev/nvidia-fs0",     "/dev/nvidia-fs15",	"/dev/infiniband/uverbs0",
 	"/dev/gdrdrv",	       "/dev/hfi1_0",		"/dev/cxi0",
@@ -53,7 +53,7 @@ static unsigned count_harmless(const char *const *paths, size_t n, unsigned numb
 	return found;
 }
 
-/* A character device of a number that harmless.def lacks, made or found; NULL: there is none. */
+/* A character device with a number outside harmless.def, made or found; NULL: there is none. */
 static const char *device_any(char *made)
 {
 	struct stat found;
@@ -70,9 +70,9 @@ static void open_ones(const char *path)
 	TAP_OK(found && strcmp(name, path) == 0, "an open device is found: %s", name);
 	char cut[5] = "";
 	TAP_OK(gm_opened_find(cut, sizeof cut) && strncmp(cut, path, 4) == 0 && !cut[4],
-	       "its name is cut");
+	       "the name of an open device is cut");
 	close(fd);
-	TAP_OK(!gm_opened_find(name, sizeof name), "and is not when it is closed");
+	TAP_OK(!gm_opened_find(name, sizeof name), "a closed device is not found");
 }
 
 /* `last`: the path of the last of 200 mappings; the others are harmless. */
@@ -102,10 +102,10 @@ static void mapped_ones(void)
 	       "a mapping keeps a device open: %s", name);
 	TAP_OK(!mapped_finds("/dev/nvidia-uvm", name, sizeof name) &&
 		       !mapped_finds("/srv/dev/gdrdrv", name, sizeof name),
-	       "others do not");
+	       "other mappings are harmless");
 	TAP_OK(gm_opened_find_mapped("there/is/none", name, sizeof name) &&
 		       strcmp(name, "there/is/none") == 0,
-	       "what cannot be read is named");
+	       "an unreadable file is named");
 }
 
 int main(void)
@@ -113,9 +113,9 @@ int main(void)
 	size_t n = sizeof harmless / sizeof *harmless, m = sizeof harmful / sizeof *harmful;
 	char name[300] = "", made[] = "opened-XXXXXX/uverbs0", path[PATH_MAX];
 	TAP_IS(count_harmless(harmless, n, UINT_MAX), n, "devices of every program are harmless");
-	TAP_IS(count_harmless(harmful, m, UINT_MAX), 0, "others are not");
+	TAP_IS(count_harmless(harmful, m, UINT_MAX), 0, "other devices are not harmless");
 	TAP_IS(count_harmless(harmful, 1, 195), 1, "a number that Linux assigned tells, too");
-	TAP_IS(count_harmless(harmful, 1, 231), 0, "another number does not");
+	TAP_IS(count_harmless(harmful, 1, 231), 0, "another number is not harmless");
 	TAP_OK(!gm_opened_find(name, sizeof name), "this process has none open: %s", name);
 	mapped_ones();
 	made[13] = '\0';

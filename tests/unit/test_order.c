@@ -25,7 +25,7 @@ static uint64_t key_of(CUstream s)
 	return (uint64_t)(uintptr_t)s;
 }
 
-/* As the preload does for a launch. */
+/* Does the steps of the preload for a launch. */
 static void submit(CUstream s, uint64_t context)
 {
 	const struct gm_order_stream as = {s, key_of(s), context};
@@ -67,22 +67,22 @@ static void free_many(void)
 static void one_stream(void)
 {
 	start();
-	TAP_IS(freed(), GM_ORDER_EARLY, "nothing was submitted: a block is used again at once");
-	TAP_OK(!ops->is_hot(), "and no work uses it");
+	TAP_IS(freed(), GM_ORDER_EARLY, "without work a block is reused at once");
+	TAP_OK(!ops->is_hot(), "such a block is not hot");
 	submit(stream[0], here->key);
 	TAP_IS(gm_order_sole(), key_of(stream[0]), "one stream has work");
-	TAP_IS(freed(), GM_ORDER_EARLY, "a block is used again at once");
-	TAP_OK(ops->is_hot(), "and is hot");
-	TAP_IS(ops->take(), 0, "an allocation may have it");
+	TAP_IS(freed(), GM_ORDER_EARLY, "a block is reused at once while one stream has work");
+	TAP_OK(ops->is_hot(), "a block freed while one stream has work is hot");
+	TAP_IS(ops->take(), 0, "an allocation gets the hot block");
 	unsigned recorded = gm_sim_calls("cuCtxRecordEvent");
-	TAP_IS(ops->take(), 0, "another one, too,");
-	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded, "behind the same event");
+	TAP_IS(ops->take(), 0, "a second allocation gets one, too");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded, "both are covered by the same event");
 	TAP_IS(ops->free(here->key + 1), GM_ORDER_CONTEXT, "a block of another context waits");
 	ops->cool(false);
-	TAP_OK(ops->is_hot(), "it stays hot while the work is pending");
+	TAP_OK(ops->is_hot(), "a block stays hot while the work is pending");
 	gm_sim_release(stream[0], -1u);
 	ops->cool(false);
-	TAP_OK(!ops->is_hot(), "and no longer");
+	TAP_OK(!ops->is_hot(), "it is not hot after the work has ended");
 }
 
 static void several_streams(void)
@@ -91,21 +91,21 @@ static void several_streams(void)
 	submit(stream[0], here->key);
 	submit(stream[1], here->key);
 	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "two streams have work");
-	TAP_IS(freed(), GM_ORDER_STREAMS, "a block waits");
-	TAP_OK(!ops->is_hot(), "and is not hot");
+	TAP_IS(freed(), GM_ORDER_STREAMS, "a block waits while two streams have work");
+	TAP_OK(!ops->is_hot(), "a block that waits is not hot");
 	free_many();
-	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "as long as the work is pending");
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "two streams stay known while the work is pending");
 	gm_sim_release(stream[1], -1u);
 	free_many();
-	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "of both,");
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "both streams have to end");
 	gm_sim_release(stream[0], -1u);
 	free_many();
-	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "and no longer");
+	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "no stream is known after both have ended");
 	submit(stream[1], here->key);
-	TAP_IS(gm_order_sole(), key_of(stream[1]), "then one stream is alone again");
+	TAP_IS(gm_order_sole(), key_of(stream[1]), "later one stream alone has work again");
 }
 
-/* Work of a stream that comes while the work of others is asked about. */
+/* New work of a stream while the work of others is being polled. */
 static void window(void)
 {
 	start();
@@ -116,7 +116,8 @@ static void window(void)
 	gm_sim_release(stream[0], -1u);
 	gm_sim_release(stream[1], -1u);
 	free_many();
-	TAP_IS(gm_order_sole(), key_of(stream[2]), "a stream that comes meanwhile is the one");
+	TAP_IS(gm_order_sole(), key_of(stream[2]),
+	       "a stream that submits during the poll is the only one");
 	gm_sim_hold(stream[0]);
 	gm_sim_hold(stream[1]);
 	submit(stream[0], here->key);
@@ -127,10 +128,11 @@ static void window(void)
 	gm_sim_release(stream[0], 1);
 	for (unsigned i = 0; i < 200; i++)
 		freed();
-	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "two that come meanwhile are not");
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY,
+	       "two streams that submit during the poll are not one");
 }
 
-/* A thread that is in a submission may be about to submit what no one has noted. */
+/* A thread inside a submission may be about to submit work that is not recorded yet. */
 static void in_submission(void)
 {
 	start();
@@ -143,18 +145,18 @@ static void in_submission(void)
 	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "no stream is alone while a thread submits");
 	gm_order_leave();
 	free_many();
-	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "but after it");
+	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "after the submission no stream has work");
 }
 
 static void handles(void)
 {
 	start();
 	submit(stream[0], here->key);
-	TAP_IS(freed(), GM_ORDER_EARLY, "a block of the stream");
+	TAP_IS(freed(), GM_ORDER_EARLY, "a block of the stream is reused at once");
 	gm_order_stream_ends(stream[0]);
 	submit(stream[0], here->key);
 	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "a handle that comes back is another stream");
-	TAP_IS(freed(), GM_ORDER_STREAMS, "a block waits for the work of the one that has ended");
+	TAP_IS(freed(), GM_ORDER_STREAMS, "a block waits for the work of the ended stream");
 	start();
 	submit(stream[0], here->key);
 	submit(stream[1], here->key);
@@ -166,7 +168,8 @@ static void handles(void)
 	gm_sim_release(stream[1], -1u);
 	for (unsigned i = 0; i < 3; i++)
 		freed();
-	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "also while others are asked about");
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY,
+	       "a reused handle is another stream during a poll, too");
 }
 
 static void waits(void)
@@ -179,19 +182,39 @@ static void waits(void)
 	submit(stream[0], here->key);
 	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n, "the stream itself does not wait");
 	submit(stream[1], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 1, "another one does,");
+	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 1, "another stream waits");
 	submit(stream[1], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 1, "once,");
+	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 1, "another stream waits once");
 	submit(stream[2], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 2, "and each further one");
+	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 2, "each further stream waits");
 	gm_order_stream_ends(stream[2]);
 	submit(stream[2], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 3, "a handle that came back as well");
+	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 3, "a stream with a reused handle waits");
+	gm_order_stream_ends(stream[0]);
+	submit(stream[0], here->key);
+	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 4,
+	       "the stream of the work waits for other hot work");
 	TAP_OK(gm_order_suspect_next() != UINT64_MAX, "a wait is watched");
 	gm_order_suspect(UINT64_MAX - 1);
-	TAP_IS(gm_order_suspect_next(), UINT64_MAX, "and reported once");
+	TAP_IS(gm_order_suspect_next(), UINT64_MAX, "a suspect wait is reported once");
 	for (unsigned i = 0; i < 3; i++)
 		gm_sim_release(stream[i], -1u);
+}
+
+/* An allocation asks whether the work on hot memory has ended, and gives up after
+ * GM_ORDER_PATIENCE. */
+static void run_has_ended(void)
+{
+	start();
+	submit(stream[0], here->key);
+	freed();
+	submit(stream[1], here->key);
+	TAP_OK(ops->is_hot(), "a block of a run that has ended is hot");
+	TAP_IS(ops->take(), here->key, "an allocation has to wait for the work");
+	gm_sim_release(stream[0], -1u);
+	gm_sim_release(stream[1], -1u);
+	TAP_IS(ops->take(), 0, "another allocation gets the block when the work has ended");
+	TAP_OK(!ops->is_hot(), "memory is not hot after the work has been seen to end");
 }
 
 static void captures(void)
@@ -206,11 +229,11 @@ static void captures(void)
 	gm_fence_capture_begin(here);
 	gm_fence_capture_begun(here, true);
 	gm_order_capture_begun();
-	TAP_IS(freed(), GM_ORDER_CAPTURE, "while one is open,");
+	TAP_IS(freed(), GM_ORDER_CAPTURE, "a block waits while a capture is open");
 	gm_fence_capture_ended(here);
-	TAP_IS(freed(), GM_ORDER_EARLY, "and no longer");
+	TAP_IS(freed(), GM_ORDER_EARLY, "a block does not wait after the capture");
 	gm_fence_capture_missed();
-	TAP_IS(freed(), GM_ORDER_CAPTURE, "and where some are not counted");
+	TAP_IS(freed(), GM_ORDER_CAPTURE, "a block waits if some captures are not counted");
 }
 
 static void ends(void)
@@ -219,12 +242,12 @@ static void ends(void)
 	submit(stream[0], here->key);
 	freed();
 	gm_order_context_gone(here->key);
-	TAP_OK(!ops->is_hot(), "with its context memory cools");
-	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "and its stream ends");
+	TAP_OK(!ops->is_hot(), "memory is not hot after its context has ended");
+	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "the stream ends with its context");
 	start();
 	submit(stream[0], here->key);
 	gm_order_forbid("this test", "says so");
-	TAP_IS(freed(), GM_ORDER_OFF, "where it is forbidden a block waits");
+	TAP_IS(freed(), GM_ORDER_OFF, "a block waits if the order is turned off");
 	gm_order_forget();
 	sim_start("12.0", "1");
 	TAP_OK(!gm_order_start(&sim, may), "a driver without such events has no order");
@@ -239,6 +262,7 @@ int main(void)
 	in_submission();
 	handles();
 	waits();
+	run_has_ended();
 	captures();
 	ends();
 	return tap_done();

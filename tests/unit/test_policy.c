@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The policies of gpumemstat replay under random requests: blocks do not overlap, no more is taken
- * than the device has, and once all is freed a request of all of it is served.
+ * The policies of gpumemstat replay under random requests: blocks do not overlap, the policy maps
+ * no more than the device has, and once all is freed a request for the whole device succeeds.
  */
 #include "base/size.h"
 #include "tools/replay/policy.h"
@@ -12,7 +12,7 @@
 
 #define BLOCKS 100
 #define STEPS 2000
-#define MEMORY (256 * GM_MIB)
+#define MEMORY (320 * GM_MIB) /* a multiple of every policy's growth step */
 
 static struct block {
 	struct gm_policy_place place;
@@ -36,7 +36,7 @@ static uint64_t random_size(void)
 
 #define SPANS 300
 
-/* The first in order of at least `size`, the slow way. */
+/* The first in order of at least `size`, by linear search. */
 static struct gm_span *first_of(struct gm_span **spans, unsigned n, bool by_size, uint64_t size)
 {
 	struct gm_span *best = NULL;
@@ -64,7 +64,8 @@ static void test_find(bool by_size)
 	unsigned n = 0, wrong = 0, seen = 0;
 	for (unsigned i = 0; i < 4000; i++) {
 		if (n < SPANS && next(3)) {
-			/* 64 sizes, so that many are equal; no two addresses are. */
+			/* Only 64 sizes, so that many spans have equal sizes; all addresses
+			 * differ. */
 			all[n] = gm_span_add(&spans, NULL, next(1 << 20) * 4096 + i, 1 + next(64));
 			n++;
 		} else if (n) {
@@ -79,7 +80,7 @@ static void test_find(bool by_size)
 	gm_span_each(&spans, count, &seen);
 	TAP_IS(seen, n, "each of them is met");
 	gm_spans_close(&spans);
-	TAP_OK(!spans.root, "none is left");
+	TAP_OK(!spans.root, "no span is left");
 }
 
 static void test_neighbours(void)
@@ -95,13 +96,46 @@ static void test_neighbours(void)
 	TAP_OK(!c->after && !gm_span_find(&spans, 1), "taken whole");
 	TAP_OK(gm_span_give(&spans, a) == a && gm_span_give(&spans, c) == c,
 	       "alone on either side");
-	TAP_OK(gm_span_find(&spans, 11) == c && gm_span_find(&spans, 71) == NULL, "not merged");
+	TAP_OK(gm_span_find(&spans, 11) == c && gm_span_find(&spans, 71) == NULL,
+	       "free spans with a gap are not merged");
 	b = gm_span_give(&spans, b);
 	TAP_OK(b == a && a->address == 1000 && a->size == 100 && !a->after && !a->before,
 	       "merged with both");
 	gm_span_extend(&spans, a, 50);
 	TAP_OK(gm_span_find(&spans, 150) == a && !gm_span_find(&spans, 151), "longer");
 	gm_spans_close(&spans);
+}
+
+/* Of 100 bytes at 1000, a part is mapped. */
+static void test_absent(void)
+{
+	struct gm_spans spans = {.by_size = true};
+	struct gm_span *first = gm_span_reserve(1000, 100), *a, *b;
+	TAP_OK(first->absent && !gm_span_find(&spans, 1), "absent");
+	a = gm_span_map(&spans, first, 40);
+	TAP_OK(a == first && !a->absent && a->size == 40 && a->after->absent &&
+		       a->after->address == 1040 && a->after->size == 60,
+	       "mapped in front");
+	gm_span_take(&spans, a, 10);
+	b = a->after;
+	TAP_OK(gm_span_map(&spans, b->after, 20) == b && b->address == 1010 && b->size == 50,
+	       "memory mapped behind a free span joins it");
+	gm_span_unmap(&spans, b, 1020, 1040);
+	TAP_OK(b->size == 10 && b->after->absent && b->after->size == 20 && b->after->after &&
+		       !b->after->after->used && b->after->after->size == 20,
+	       "unmapped in between");
+	TAP_OK(!gm_span_find(&spans, 21) && gm_span_find(&spans, 20) == b->after->after &&
+		       gm_span_find(&spans, 1) == b && gm_span_next(&spans, b)->size == 20 &&
+		       !gm_span_next(&spans, gm_span_next(&spans, b)),
+	       "two free spans are left, in the order of their sizes");
+	TAP_OK(gm_span_give(&spans, a) == a && a->size == 20, "a free span ends at an absent one");
+	gm_span_unmap(&spans, a->after->after, 1040, 1060);
+	TAP_OK(a->after->absent && a->after->size == 80 && !a->after->after,
+	       "absent spans join on both sides");
+	gm_span_unmap(&spans, a, 1000, 1020);
+	TAP_OK(a->absent && a->size == 100 && !a->after && !spans.root,
+	       "absent spans join the first one");
+	free(a);
 }
 
 /* --- policies --- */
@@ -117,7 +151,7 @@ static bool overlaps(const struct block *block)
 	return false;
 }
 
-/* One request or free. Returns why it went wrong, or NULL. */
+/* One request or free. Returns the error, or NULL. */
 static const char *step(const struct gm_policy *policy, void *state, uint64_t now,
 			uint64_t *requested, unsigned *refused)
 {
@@ -165,7 +199,7 @@ static void test_policy(const struct gm_policy *policy)
 	while (n_live)
 		policy->free(state, &live[--n_live].place, STEPS);
 	TAP_OK(policy->alloc(state, MEMORY - 2 * GM_MIB, STEPS, &place),
-	       "%s: once all is freed, nearly all can be had at once", policy->name);
+	       "%s: once all is freed, nearly all can be allocated at once", policy->name);
 	policy->free(state, &place, STEPS);
 	TAP_OK(!policy->alloc(state, GM_POLICY_LARGEST, STEPS, &place),
 	       "%s: more than there is cannot", policy->name);
@@ -178,6 +212,7 @@ int main(void)
 	test_find(false);
 	test_find(true);
 	test_neighbours();
+	test_absent();
 	for (unsigned i = 0; i < GM_POLICY_COUNT; i++)
 		test_policy(gm_policies[i]);
 	return tap_done();

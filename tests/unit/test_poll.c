@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread polls a context for all that asked before its poll began (context/poll.c).
- */
+/* One thread polls a context for all threads that asked before its poll began (context/poll.c). */
 #include "context/fence.h"
 #include "context/poll.h"
 
@@ -39,7 +38,7 @@ static pthread_t poller;
 static atomic_uint by_others;
 static void (*meanwhile)(void);
 
-/* Of the first poll: work that is submitted after the record is not seen by it. */
+/* In the first poll: work submitted after the record is not covered by it. */
 static CUresult count_record(CUcontext ctx, CUevent event)
 {
 	CUresult result = record_event(ctx, event);
@@ -57,7 +56,7 @@ static void start_follower(void)
 	pthread_create(&follower, NULL, fence_elsewhere, NULL);
 }
 
-/* The other thread comes while this one polls, and waits for the next poll. */
+/* The other thread asks while this one polls, and waits for the next poll. */
 static void come(void)
 {
 	uint64_t word = atomic_load(&here->poll.word);
@@ -66,7 +65,7 @@ static void come(void)
 		sched_yield();
 	TAP_IS(atomic_load(&here->poll.wanted), word + 3,
 	       "a thread that comes during a poll waits for the next one");
-	TAP_IS(atomic_load(&passed), 0, "is not content with it");
+	TAP_IS(atomic_load(&passed), 0, "a thread that asks during a poll does not use its result");
 }
 
 static CUstream stream;
@@ -77,7 +76,7 @@ static void come_with_work(void)
 	come();
 }
 
-/* The thread that polls is kept from running. */
+/* The polling thread is kept from running. */
 static void wait_in_vain(void)
 {
 	start_follower();
@@ -101,15 +100,15 @@ static void unhook(void)
 {
 	pthread_join(follower, NULL);
 	sim.cuCtxRecordEvent = record_event;
-	TAP_IS(atomic_load(&passed), 1, "its fence passes");
+	TAP_IS(atomic_load(&passed), 1, "the fence of the suspended thread passes");
 }
 
 static void shared(void)
 {
 	poll_with(come, UINT_MAX);
 	unhook();
-	TAP_IS(atomic_load(&polls), 2, "there was one poll more");
-	TAP_IS(atomic_load(&by_others), 0, "which the first thread took for it");
+	TAP_IS(atomic_load(&polls), 2, "one more poll was made");
+	TAP_IS(atomic_load(&by_others), 0, "the first thread made it for the other");
 }
 
 static void not_too_early(void)
@@ -119,7 +118,7 @@ static void not_too_early(void)
 	poll_with(come_with_work, UINT_MAX);
 	while (!gm_sim_waiters() && !atomic_load(&passed))
 		sched_yield();
-	TAP_IS(atomic_load(&passed), 0, "what a thread launched before it came is waited for");
+	TAP_IS(atomic_load(&passed), 0, "a thread's earlier launches are waited for");
 	gm_sim_release(stream, -1u);
 	unhook();
 	sim.cuStreamDestroy_v2(stream);
@@ -129,7 +128,7 @@ static void in_vain(void)
 {
 	poll_with(wait_in_vain, 100);
 	unhook();
-	TAP_IS(atomic_load(&by_others), 1, "one that does not get on holds nobody up");
+	TAP_IS(atomic_load(&by_others), 1, "a suspended poller does not delay others");
 }
 
 static void want_many(void)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that come while a chunk is being mapped or given back: it is open to them in the end. */
+/* Peers that are granted access while a chunk is being mapped or unmapped: afterwards it is open to
+ * them. */
 #include "pool/internal.h"
 #include "pool_fake.h"
 
 #define PEER 1
 
 static struct gm_pool *pool;
-static CUdevice coming; /* granted at the next call that the tests put a door before; 0: nobody */
+static CUdevice coming; /* peer granted at the next hooked driver call; 0: none */
 static struct {
 	CUdeviceptr base;
 	bool open; /* to PEER */
@@ -78,21 +79,22 @@ static void during_growth(void)
 	fake_end(pool, "during growth");
 }
 
-/* The driver refuses the second thought: all of it is undone. */
+/* The driver refuses the second change of access: the whole mapping is undone. */
 static void refused(void)
 {
 	start();
 	coming = PEER;
 	fake.with = CUDA_ERROR_UNKNOWN;
-	fake.fail[FAKE_ACCESS] = 2; /* opened to its own device, then to the peer */
+	fake.fail[FAKE_ACCESS] = 2; /* first access for its own device, then for the peer */
 	TAP_OK(!fake_alloc(pool, 32 * GM_MIB).base, "a block is refused");
-	TAP_IS(fake.calls[FAKE_UNMAP], 1, "what was mapped is unmapped");
-	TAP_OK(fake_valid(pool) && pool->n_chunks == 0, "and the pool is in order");
+	TAP_IS(fake.calls[FAKE_UNMAP], 1, "the mapping is undone");
+	TAP_OK(fake_valid(pool) && pool->n_chunks == 0, "the pool is valid");
 	TAP_OK(fake_alloc(pool, 32 * GM_MIB).base && all_open(), "the next one is served");
 	fake_end(pool, "refused");
 }
 
-/* The chunk is on its way out when the peer comes, and then the driver keeps it. */
+/* The peer is granted while the chunk is being unmapped, and then the driver refuses to unmap
+ * it. */
 static void during_give_back(void)
 {
 	start();

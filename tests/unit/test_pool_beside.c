@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the driver says is left of the device, beside the figures of the pool: together they say
- * what no block holds, whatever is being mapped, moved or given back at that moment.
+ * The driver's figure of free device memory, read together with the figures of the pool: their sum
+ * is the memory in no block, even while memory is being mapped, moved or released.
  */
 #include "pool_fake.h"
 
@@ -10,8 +10,8 @@
 
 static struct gm_pool *pool;
 static unsigned asked, looks, wrong;
-static uint64_t expected;    /* what no block holds */
-static void (*during)(void); /* the first question */
+static uint64_t expected;    /* memory in no block */
+static void (*during)(void); /* called at the first question */
 
 static CUresult ask(void *left)
 {
@@ -77,17 +77,19 @@ static void in_the_middle(void)
 {
 	begin();
 	struct gm_block a = take(96 * GM_MIB), b = take(40 * GM_MIB), c = take(96 * GM_MIB);
-	TAP_OK(looks >= 9 && wrong == 0, "while memory is mapped: %u looks", looks);
+	TAP_OK(looks >= 9 && wrong == 0, "the sum is right while memory is mapped: %u looks",
+	       looks);
 	give(&a);
 	give(&c);
 	looks = 0;
 	struct gm_block d = take(350 * GM_MIB);
-	TAP_OK(d.base && looks && wrong == 0, "while idle memory is moved: %u looks", looks);
+	TAP_OK(d.base && looks && wrong == 0,
+	       "the sum is right while idle memory is moved: %u looks", looks);
 	give(&d);
 	looks = 0;
 	TAP_IS(gm_pool_lend(pool, AT, 8 * GM_MIB), CUDA_SUCCESS, "a loan");
 	expected -= 8 * GM_MIB;
-	TAP_OK(looks && wrong == 0, "which is spare until it is there: %u looks", looks);
+	TAP_OK(looks && wrong == 0, "a loan is spare memory until it is mapped: %u looks", looks);
 	give(&b);
 	fake.visit = NULL;
 	gm_pool_take_back(pool, AT, 8 * GM_MIB);
@@ -95,8 +97,8 @@ static void in_the_middle(void)
 	expected += 8 * GM_MIB;
 	looks = 0;
 	gm_pool_give_back(pool, 0, true);
-	TAP_OK(looks && wrong == 0, "while memory is given back: %u looks", looks);
-	TAP_IS(spare(), MEMORY, "and after it");
+	TAP_OK(looks && wrong == 0, "the sum is right while memory is released: %u looks", looks);
+	TAP_IS(spare(), MEMORY, "the sum is right after the release");
 	end("in the middle");
 }
 
@@ -111,11 +113,11 @@ static void while_failing(void)
 			give(&block);
 		gm_pool_give_back(pool, 0, true);
 	}
-	TAP_OK(looks && wrong == 0, "while the driver refuses: %u looks", looks);
+	TAP_OK(looks && wrong == 0, "the sum is right while the driver refuses: %u looks", looks);
 	end("while failing");
 }
 
-/* --- memory comes or goes between the question and the figures --- */
+/* --- memory is mapped or released between the question and the figures --- */
 
 static struct gm_block kept;
 
@@ -136,18 +138,18 @@ static void after_the_question(void)
 	during = grow;
 	uint64_t got = spare();
 	TAP_IS(got, MEMORY - kept.held, "memory comes after the driver was asked");
-	TAP_IS(asked, 2, "it is asked again");
+	TAP_IS(asked, 2, "the driver is asked again");
 	give(&kept);
 	asked = 0;
 	during = shrink;
-	TAP_IS(spare(), MEMORY, "and likewise when memory goes");
+	TAP_IS(spare(), MEMORY, "the sum is right when memory is taken meanwhile");
 	TAP_IS(asked, 2, "asked again");
 	end("after the question");
 }
 
 static unsigned questions;
 
-/* At each question: the last one has to do. */
+/* Called at each question; after the last one the result must be accepted. */
 static void again(void)
 {
 	questions++;
@@ -163,7 +165,7 @@ static void at_every_question(void)
 	fake.visit = NULL;
 	during = again;
 	spare();
-	TAP_OK(questions > 1 && questions < 100, "there is an end to it after %u", questions);
+	TAP_OK(questions > 1 && questions < 100, "the questions end after %u", questions);
 	end("at every question");
 }
 
@@ -180,7 +182,7 @@ static void refused(void)
 	begin();
 	fake.visit = NULL;
 	TAP_IS(gm_pool_stats_beside(pool, refuse, &left, &s), CUDA_ERROR_INVALID_CONTEXT,
-	       "what the driver answers is the answer");
+	       "the driver's error is returned");
 	end("refused");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block whose free is under way goes with its context, and its memory is handed out and freed
- * again by another thread, before the first free has the pool's lock.
+ * A block's free is in progress when its context ends. Another thread is handed the memory and
+ * frees it again before the first free has taken the pool's lock.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +18,7 @@ static CUresult result; /* of the second free */
 static atomic_bool claimed, over;
 static pthread_t other;
 
-/* Called once, before this thread takes the pool's lock for a block that it has claimed. */
+/* Called once: this thread has claimed a block and is about to take the pool's lock. */
 static _Thread_local void (*at_lock)(void);
 
 static bool is_claimed(void)
@@ -50,7 +50,7 @@ static void *free_second(void *unused)
 {
 	at_lock = let_the_first_end;
 	result = gm_pool_free(pool, second.base, NULL, NULL);
-	atomic_store(&claimed, true); /* whatever happened */
+	atomic_store(&claimed, true); /* in any case */
 	return unused;
 }
 
@@ -81,8 +81,8 @@ int main(void)
 	TAP_OK(!at_lock, "a free was under way when the context went");
 	pthread_join(other, NULL);
 	TAP_OK(second.base == first.base && second.id != first.id, "its memory is another block's");
-	TAP_IS(own, CUDA_ERROR_INVALID_VALUE, "which the first free leaves alone");
-	TAP_IS(result, CUDA_SUCCESS, "for the second one to free");
+	TAP_IS(own, CUDA_ERROR_INVALID_VALUE, "the first free does not free the other block");
+	TAP_IS(result, CUDA_SUCCESS, "the second free frees it");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "claimed");
 	return tap_done();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors of the chunks under a block: which, of whom, and that they are the memory. */
+/* Descriptors of the chunks under a block: which chunks, of which process, and that they are the
+ * memory. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,45 +47,45 @@ static struct gm_block block_of(size_t size)
 	return b;
 }
 
-/* A small block has others beside it in its chunk. */
+/* A small block shares its chunk with others. */
 static void exports_small(void)
 {
 	struct gm_export e;
 	struct gm_block first = block_of(5000), b = block_of(5000);
 	memset((void *)(uintptr_t)b.base, 42, b.size);
-	TAP_OK(gm_pool_can_export(pool, b.base + 1), "it can be exported");
-	TAP_OK(gm_pool_exports(pool), "as all of the pool");
+	TAP_OK(gm_pool_can_export(pool, b.base + 1), "a block can be exported");
+	TAP_OK(gm_pool_exports(pool), "all memory of the pool can be exported");
 	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
-	       "what is not pinned is not given");
+	       "a block that is not pinned is not exported");
 	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "pinned");
-	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "twice");
+	TAP_IS(gm_pool_pin(pool, b.base, b.size), CUDA_SUCCESS, "a block is pinned twice");
 	TAP_IS(pool->pins.n, 1, "counts once");
 	TAP_IS(gm_pool_export(pool, b.base + 512, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
 	       "an interior address is not given");
 	TAP_IS(gm_pool_export(pool, b.base, b.id + 1, 0, &e), CUDA_ERROR_INVALID_VALUE,
-	       "nor another block's id");
+	       "another block's id is not exported");
 	TAP_IS(gm_pool_export(pool, b.base, b.id, 1, &e), CUDA_ERROR_INVALID_VALUE,
-	       "nor a chunk beyond the last");
+	       "a chunk beyond the last is not exported");
 	unsigned before = descriptors();
-	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_SUCCESS, "it is given");
+	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_SUCCESS, "the chunk is exported");
 	TAP_OK(e.chunks == 1 && e.n == 1 && e.total == e.part[0].size && e.size == 5000 &&
 		       e.offset == b.base - gm_chunk_at(pool, b.base)->base,
 	       "the chunk, and where the block is in it");
 	TAP_IS(descriptors(), before + 1, "a descriptor");
 	const char *at = mmap(NULL, e.total, PROT_READ, MAP_SHARED, e.part[0].fd, 0);
 	TAP_OK(at != MAP_FAILED && at[e.offset] == 42 && at[e.offset + 4999] == 42,
-	       "is the block's memory");
+	       "the descriptor is the block's memory");
 	munmap((void *)at, e.total);
 	close_all(&e);
 	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_IS(pool->pins.n, 0, "a free unpins");
 	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_INVALID_VALUE,
-	       "and a freed block is not given");
-	TAP_OK(!gm_pool_can_export(pool, b.base), "nor could it be");
+	       "a freed block is not exported");
+	TAP_OK(!gm_pool_can_export(pool, b.base), "a freed block cannot be exported");
 	gm_pool_free(pool, first.base, NULL, NULL);
 }
 
-/* More chunks than one call gives. */
+/* More chunks than one call returns. */
 static void exports_long(void)
 {
 	enum { N = 2 * GM_EXPORT_PARTS + 5 };
@@ -104,15 +105,15 @@ static void exports_long(void)
 	       "the driver's error is the result");
 	gm_sim_fail("cuMemExportToShareableHandle", 1, CUDA_ERROR_OPERATING_SYSTEM);
 	TAP_IS(gm_pool_export(pool, b.base, b.id, 0, &e), CUDA_ERROR_OPERATING_SYSTEM,
-	       "at the first call, too");
+	       "the driver's error is the result of the first call, too");
 	gm_sim_fail("cuMemExportToShareableHandle", 0, CUDA_SUCCESS);
-	TAP_IS(e.n, 0, "without parts");
-	TAP_IS(descriptors(), before, "and no descriptor is left");
+	TAP_IS(e.n, 0, "a failed export has no parts");
+	TAP_IS(descriptors(), before, "a failed export leaves no descriptor");
 	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_OK(gm_pool_give_back(pool, 0, true) >= N * CHUNK, "the chunks can go afterwards");
 }
 
-/* The block is freed, and its chunk would be returned, while the driver is asked. */
+/* While the driver exports the chunk, the block is freed and the chunk would be released. */
 static struct gm_block victim;
 
 static void free_now(void)
@@ -130,7 +131,7 @@ static void exports_against_free(void)
 	TAP_IS(gm_pool_export(pool, victim.base, victim.id, 0, &e), CUDA_SUCCESS,
 	       "freed meanwhile, it is given");
 	close_all(&e);
-	TAP_IS(gm_pool_give_back(pool, 0, false), CHUNK, "and the chunk goes afterwards");
+	TAP_IS(gm_pool_give_back(pool, 0, false), CHUNK, "the chunk is returned after the export");
 }
 
 static void end(void)
@@ -154,7 +155,7 @@ int main(void)
 	begin(0);
 	struct gm_block b = block_of(100);
 	TAP_OK(!gm_pool_can_export(pool, b.base), "without descriptors nothing can be exported");
-	TAP_OK(!gm_pool_exports(pool), "of the pool");
+	TAP_OK(!gm_pool_exports(pool), "without descriptors the pool cannot export");
 	gm_pool_free(pool, b.base, NULL, NULL);
 	end();
 	return tap_done();

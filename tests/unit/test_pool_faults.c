@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every driver call of every path fails in turn, with out of memory and with another error: the
- * pool stays valid, nothing leaks, and the same operation works afterwards.
+ * pool stays valid, no memory leaks, and the same operation succeeds afterwards.
  */
 #include "pool_fake.h"
 
 #define LOAN ((CUdeviceptr)1 << 46)
 #define PEER 5
 
-/* What is done to a pool; each leaves it so that it can be done again. */
+/* Operations on a pool; each leaves it ready for a repetition. */
 static void do_alloc(struct gm_pool *pool)
 {
 	struct gm_block block = fake_alloc(pool, 48 * GM_MIB);
@@ -24,7 +24,7 @@ static void do_pieces(struct gm_pool *pool)
 	fake.largest = 0;
 }
 
-/* Two idle chunks with one in use between them must make room for one that is longer. */
+/* Two idle chunks with a used one between them must make room for a longer chunk. */
 static void do_exchange(struct gm_pool *pool)
 {
 	struct gm_block blocks[3], large;
@@ -47,7 +47,7 @@ static void do_lend(struct gm_pool *pool)
 	if (block.base)
 		gm_pool_free(pool, block.base, NULL, NULL);
 	if (gm_pool_lend(pool, LOAN, 40 * GM_MIB) == CUDA_SUCCESS) {
-		/* What could not be unmapped stays lent, and is taken back by a second try. */
+		/* A chunk that could not be unmapped stays lent; a second call takes it back. */
 		if (gm_pool_take_back(pool, LOAN, 40 * GM_MIB) != CUDA_SUCCESS)
 			gm_pool_take_back(pool, LOAN, 40 * GM_MIB);
 	}
@@ -77,8 +77,8 @@ static void free_some(struct gm_pool *pool, struct gm_block *blocks, unsigned fr
 	}
 }
 
-/* Idle chunks are moved together, first with none to spare, then with new memory and after giving
- * another one back, while a peer has access and a loan is out. */
+/* Idle chunks are moved together, first with none to spare, then with new memory and after
+ * releasing another one, while a peer has access and a loan is out. */
 static void do_remap(struct gm_pool *pool)
 {
 	struct gm_block b[6];
@@ -114,8 +114,8 @@ static const struct {
 static const CUresult errors[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED,
 				  CUDA_ERROR_UNKNOWN};
 
-/* One operation, its nth call failing, and `more` mappings after it. False: there are not as many.
- */
+/* Run one operation with its nth call failing, and `more` mappings after that. False: it makes
+ * fewer calls. */
 static bool fail_one(size_t act, unsigned nth, unsigned more, CUresult with)
 {
 	struct gm_pool *pool = fake_pool(192 * GM_MIB, UINT64_MAX);
@@ -128,7 +128,7 @@ static bool fail_one(size_t act, unsigned nth, unsigned more, CUresult with)
 	fake.fail_any = fake.fail_more = 0;
 	gm_pool_give_back(pool, 0, true);
 	gm_null_totals(&totals);
-	/* A handle that the driver would not release is lost; all else is back. */
+	/* A handle that the driver refused to release is lost; all other memory is returned. */
 	uint64_t lost = fake.unreleased ? totals.created : 0;
 	bool clean = totals.mapped == 0 && totals.created == lost && fake_stats(pool).mapped == 0 &&
 		     fake_stats(pool).lent == 0;
@@ -167,8 +167,8 @@ static void creation(void)
 	fake_open(GM_GIB);
 	fake_driver.cuDeviceGetAttribute = no_vmm;
 	TAP_IS(gm_pool_create(&config, &pool), CUDA_ERROR_NOT_SUPPORTED,
-	       "nor without virtual memory management");
-	TAP_OK(!pool, "and none is made");
+	       "without virtual memory management no pool");
+	TAP_OK(!pool, "a refused pool is NULL");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frees that wait, that cannot wait now, that fail, that race, and contexts that go. */
+/* Frees that wait, that cannot wait now, that fail, that race, and contexts that end. */
 #include "pool_fake.h"
 
 #include "log/counters.h"
@@ -47,10 +47,10 @@ static void free_again(void)
 	TAP_OK(gm_pool_find(fence.pool, fence.address, &found) && found.live,
 	       "a block is alive until its fence has passed");
 	TAP_IS(gm_pool_free(fence.pool, fence.address, NULL, NULL), CUDA_SUCCESS,
-	       "another thread that frees it may be first");
+	       "another thread may free the block first");
 	struct gm_block next = fake_alloc(fence.pool, found.size);
-	TAP_OK(next.base == found.base, "and its memory in use again");
-	TAP_OK(fake_valid(fence.pool), "valid meanwhile");
+	TAP_OK(next.base == found.base, "its memory may be in use again");
+	TAP_OK(fake_valid(fence.pool), "the pool is valid meanwhile");
 }
 
 static void waits(void)
@@ -60,21 +60,21 @@ static void waits(void)
 	TAP_IS(fence.calls, 0, "an allocation waits for nothing");
 	struct gm_block other = fake_alloc(pool, 3 * GM_MIB);
 	TAP_IS(gm_pool_free(pool, other.base, &fake_done, &found), CUDA_SUCCESS,
-	       "a block that is done with");
+	       "a block without users is freed");
 	TAP_OK(fence.calls == 0 && found.id == other.id && fake_stats(pool).requested == block.size,
-	       "is idle at once, and waits for nothing");
+	       "a block without users is idle at once, without a wait");
 	TAP_IS(gm_pool_free(pool, other.base, &fake_done, NULL), CUDA_ERROR_INVALID_VALUE,
-	       "but once");
+	       "a block without users is freed once");
 	fence.meanwhile = free_again;
 	fence.address = block.base;
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
-	       "then there is nothing left to free");
+	       "a free that lost the race fails");
 	TAP_OK(gm_pool_find(pool, block.base, &found) && found.live && found.id != block.id,
-	       "least of all the next block there");
+	       "the next block at the address is not freed");
 	fence.calls = 0;
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "a free succeeds");
 	TAP_OK(fence.calls == 1 && fence.native && fence.context == 1,
-	       "after it waited for the block's context, on the program's behalf");
+	       "a free waits for the block's context, on the program's behalf");
 	TAP_IS(fake_stats(pool).handed_out, 0, "all is idle");
 
 	block = fake_alloc(pool, 700);
@@ -83,10 +83,11 @@ static void waits(void)
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_ILLEGAL_ADDRESS,
 	       "an error of the fence is the answer");
 	TAP_OK(gm_pool_find(pool, block.base, &found) && found.live && found.id == block.id,
-	       "and the block lives on");
+	       "a block whose fence failed stays live");
 	TAP_OK(fake_valid(pool), "valid");
 	fence.result = CUDA_SUCCESS;
-	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS, "until it is freed again");
+	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_SUCCESS,
+	       "such a block can be freed again");
 	fake_end(pool, "waiting");
 }
 
@@ -106,7 +107,7 @@ static uint64_t count_of(enum gm_counter counter)
 	return gm_counter_get(0, counter);
 }
 
-/* Frees of blocks that nothing uses do not wait, and take the clock only if they are timed. */
+/* Frees of blocks without users do not wait, and read the clock only if they are timed. */
 static void looks(void)
 {
 	struct gm_pool_config config = {
@@ -117,30 +118,31 @@ static void looks(void)
 	fake_open(GM_GIB);
 	memset(&fence, 0, sizeof fence);
 	gm_pool_create(&config, &pool);
-	TAP_OK(fake_alloc(pool, 3000).since, "what needs new memory is found to take longer");
+	TAP_OK(fake_alloc(pool, 3000).since, "an allocation of new memory reads the clock");
 	idle = true;
 	uint64_t fences = count_of(GM_C_fences), ns = count_of(GM_C_fence_ns);
 	gm_pool_free(pool, fake_alloc(pool, 3000).base, &untimed, &b);
 	TAP_OK(!b.since && !b.waited, "on an idle GPU a free that is not timed reads no clock");
 	TAP_OK(count_of(GM_C_fences) == fences + 1 && count_of(GM_C_fence_ns) == ns,
-	       "and is a fence that took no time");
+	       "such a free counts as a fence without time");
 	b = fake_alloc(pool, 3000);
-	TAP_OK(!b.since, "nor does what a shelf has");
+	TAP_OK(!b.since, "an allocation from a shelf reads no clock");
 	gm_pool_free(pool, b.base, &timed, &b);
-	TAP_OK(!b.since && b.waited >= timed.call.start + 1000000, "one that is timed does");
-	TAP_OK(count_of(GM_C_fence_ns) - ns >= 3 * (uint64_t)900000, "and counts for others");
-	TAP_IS(fence.calls, 0, "none has waited");
+	TAP_OK(!b.since && b.waited >= timed.call.start + 1000000, "a timed free reads the clock");
+	TAP_OK(count_of(GM_C_fence_ns) - ns >= 3 * (uint64_t)900000,
+	       "a timed free counts for the untimed ones");
+	TAP_IS(fence.calls, 0, "no free on an idle GPU waits");
 	idle = false;
 	ns = count_of(GM_C_fence_ns);
 	gm_pool_free(pool, fake_alloc(pool, 3000).base, &timed, &b);
 	TAP_OK(fence.calls == 1 && fence.native, "on a busy GPU a free waits");
-	TAP_IS(b.since, timed.call.start, "is timed from its beginning, if it is,");
+	TAP_IS(b.since, timed.call.start, "a timed free counts from its beginning");
 	TAP_OK(gm_tick_ns(b.since, b.waited) == count_of(GM_C_fence_ns) - ns,
-	       "and counts for itself");
+	       "a wait counts for itself only");
 	uint64_t before = gm_tick();
 	gm_pool_free(pool, fake_alloc(pool, 3000).base, &untimed, &b);
-	TAP_OK(b.since >= before && b.waited >= b.since, "or from when it finds it busy");
-	TAP_IS(count_of(GM_C_fences), fences + 4, "all are fences");
+	TAP_OK(b.since >= before && b.waited >= b.since, "an untimed free counts from its wait on");
+	TAP_IS(count_of(GM_C_fences), fences + 4, "all frees count as fences");
 	gm_pool_context_gone(pool, 1);
 	fake_end(pool, "looking");
 }
@@ -152,30 +154,32 @@ static void retires(void)
 	struct gm_block found;
 	fence.fenced = GM_FENCED_LATER;
 	TAP_IS(gm_pool_free(pool, small.base, NULL, NULL), CUDA_SUCCESS, "a free without a fence");
-	TAP_IS(gm_pool_free(pool, large.base, NULL, &found), CUDA_SUCCESS, "or two");
-	TAP_IS(found.id, large.id, "say what they freed");
+	TAP_IS(gm_pool_free(pool, large.base, NULL, &found), CUDA_SUCCESS,
+	       "a second free without a fence succeeds");
+	TAP_IS(found.id, large.id, "frees return the block");
 	struct gm_pool_stats stats = fake_stats(pool);
-	TAP_IS(stats.retired, 1024 + 40 * GM_MIB, "and retire it");
-	TAP_IS(stats.mapped, stats.handed_out + stats.idle + stats.retired, "it adds up");
-	TAP_IS(stats.live_blocks, 0, "none is alive");
-	TAP_OK(gm_pool_find(pool, large.base, &found) && !found.live, "nor found");
+	TAP_IS(stats.retired, 1024 + 40 * GM_MIB, "frees without a fence retire their blocks");
+	TAP_IS(stats.mapped, stats.handed_out + stats.idle + stats.retired, "the sums agree");
+	TAP_IS(stats.live_blocks, 0, "no retired block is live");
+	TAP_OK(gm_pool_find(pool, large.base, &found) && !found.live,
+	       "a retired block is not found");
 	TAP_IS(gm_pool_free(pool, large.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
-	       "nor freed twice");
+	       "a retired block is not freed twice");
 	TAP_OK(fake_valid(pool), "valid");
 	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "retired memory is not given back");
-	TAP_IS(gm_pool_drain(pool), 0, "nor settled while there is no fence");
-	TAP_OK(!fence.native, "which the pool asks for by itself");
-	TAP_OK(!fake_alloc(pool, 40 * GM_MIB).base, "nor used again");
+	TAP_IS(gm_pool_drain(pool), 0, "without a fence a drain settles no block");
+	TAP_OK(!fence.native, "a drain asks for a fence on the pool's behalf");
+	TAP_OK(!fake_alloc(pool, 40 * GM_MIB).base, "a retired block is not reused");
 	fence.fenced = GM_FENCED_PASSED;
 	unsigned calls = fence.calls;
 	struct gm_block again = fake_alloc(pool, 40 * GM_MIB);
-	TAP_OK(again.base, "at the device's limit an allocation waits for it");
-	TAP_IS(fence.calls, calls + 1, "once for all blocks of the context");
+	TAP_OK(again.base, "at the device's limit an allocation waits for retired memory");
+	TAP_IS(fence.calls, calls + 1, "one wait covers all blocks of the context");
 	TAP_OK(fake_stats(pool).retired == 0 && fake_valid(pool), "none is retired, all valid");
 	fake_end(pool, "retirement");
 }
 
-/* Only threads that defer their frees are ahead of the fences again and again. */
+/* Only threads that defer their frees need memory repeatedly before its fences pass. */
 static void grows_as_needed(void)
 {
 	struct gm_pool *pool = open_pool(256 * GM_MIB);
@@ -183,7 +187,8 @@ static void grows_as_needed(void)
 	fence.fenced = GM_FENCED_LATER;
 	gm_pool_free(pool, large.base, NULL, NULL);
 	fake_alloc(pool, 4 * GM_MIB);
-	TAP_IS(fake_stats(pool).mapped, 44 * GM_MIB, "what waits for a capture is not made up for");
+	TAP_IS(fake_stats(pool).mapped, 44 * GM_MIB,
+	       "the pool does not grow for memory that waits for a capture");
 	fence.fenced = GM_FENCED_PASSED;
 	gm_pool_drain(pool);
 	gm_pool_context_gone(pool, 1);
@@ -209,10 +214,11 @@ static void settles_only_older(void)
 	fence.fenced = GM_FENCED_PASSED;
 	fence.meanwhile = free_one_more;
 	fence.address = b.base;
-	TAP_IS(gm_pool_drain(pool), 4 * GM_MIB, "a fence settles what was freed before it");
-	TAP_IS(fake_stats(pool).retired, 2 * GM_MIB, "not what was freed during it");
+	TAP_IS(gm_pool_drain(pool), 4 * GM_MIB, "a fence covers earlier frees");
+	TAP_IS(fake_stats(pool).retired, 2 * GM_MIB,
+	       "a fence does not cover frees during its record");
 	TAP_OK(fake_valid(pool), "valid");
-	TAP_IS(gm_pool_drain(pool), 2 * GM_MIB, "the next one does");
+	TAP_IS(gm_pool_drain(pool), 2 * GM_MIB, "the next fence covers them");
 	fake_end(pool, "order");
 }
 
@@ -221,7 +227,7 @@ static void context_goes(void)
 	struct gm_pool *pool = fence.pool;
 	fence.meanwhile = NULL;
 	TAP_IS(gm_pool_context_gone(pool, 1), 1, "the context goes with its one block");
-	TAP_OK(fake_alloc(pool, 5 * GM_MIB).base == fence.address, "whose memory is used again");
+	TAP_OK(fake_alloc(pool, 5 * GM_MIB).base == fence.address, "the freed memory is reused");
 }
 
 static void contexts_go(void)
@@ -238,8 +244,8 @@ static void contexts_go(void)
 	TAP_IS(gm_pool_context_gone(pool, 1), 30, "30 live blocks go with their context");
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_OK(stats.retired == 0 && stats.live_blocks == 1 && stats.requested == 4000,
-	       "and 10 retired ones; the block of another context stays");
-	TAP_IS(fence.calls, calls, "no fence is asked for");
+	       "10 retired blocks end with it; the block of another context stays");
+	TAP_IS(fence.calls, calls, "the end of a context asks for no fence");
 	TAP_OK(fake_valid(pool), "valid");
 	TAP_IS(gm_pool_context_gone(pool, 1), 0, "a context goes once");
 	fake_end(pool, "contexts");
@@ -250,7 +256,7 @@ static void contexts_go(void)
 	fence.address = block.base;
 	TAP_IS(gm_pool_free(pool, block.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
 	       "a free that its context overtook frees nothing");
-	TAP_IS(fake_stats(pool).live_blocks, 1, "and not the next block at the address");
+	TAP_IS(fake_stats(pool).live_blocks, 1, "the next block at the address is not freed");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "overtaking");
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host memory for the books runs out at every place in turn: out of memory is the worst answer.
- * Linked with --wrap for malloc, calloc, realloc and aligned_alloc. */
+/* Host memory for metadata runs out at every allocation in turn: the worst result is out of memory.
+ * Linked with --wrap for malloc, calloc, realloc, aligned_alloc, mmap and munmap. */
+#include <sys/mman.h>
+
 #include "pool_fake.h"
 
-static unsigned long countdown; /* the allocation that fails; 0: none */
+static unsigned long countdown; /* countdown to the allocation that fails; 0: none */
+static size_t mapped;		/* bytes of host memory mapped by mmap */
 
 static bool fails(void)
 {
@@ -39,6 +42,24 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
 	return fails() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
+void *__real_mmap(void *at, size_t size, int access, int flags, int file, off_t offset);
+int __real_munmap(void *at, size_t size);
+void *__wrap_mmap(void *at, size_t size, int access, int flags, int file, off_t offset);
+int __wrap_munmap(void *at, size_t size);
+
+void *__wrap_mmap(void *at, size_t size, int access, int flags, int file, off_t offset)
+{
+	void *memory = fails() ? MAP_FAILED : __real_mmap(at, size, access, flags, file, offset);
+	mapped += memory == MAP_FAILED ? 0 : size;
+	return memory;
+}
+
+int __wrap_munmap(void *at, size_t size)
+{
+	mapped -= size;
+	return __real_munmap(at, size);
+}
+
 #define AT ((CUdeviceptr)1 << 46)
 #define N 100
 
@@ -50,7 +71,7 @@ static void note(CUresult result)
 		worst = result;
 }
 
-/* Something of everything that needs books. */
+/* One of each operation that needs metadata. */
 static void act(struct gm_pool *pool)
 {
 	struct gm_block blocks[N];
@@ -96,9 +117,10 @@ int main(void)
 			gm_null_totals(&totals);
 			bad += totals.created || totals.mapped;
 		}
+		bad += mapped != 0;
 	}
 	TAP_OK(n > 30, "host memory ran out in %lu places", n - 2);
-	TAP_IS(worst, CUDA_SUCCESS, "which is answered with out of memory, or got over");
+	TAP_IS(worst, CUDA_SUCCESS, "the worst result is out of memory");
 	TAP_IS(bad, 0, "the pool stays valid, goes on, and leaks nothing");
 	return tap_done();
 }

@@ -16,7 +16,8 @@ static void lends(void)
 	struct gm_pool *pool = fake_pool(GM_GIB, 200 * GM_MIB);
 	TAP_IS(gm_pool_lend(pool, AT, 4 * GM_MIB), CUDA_SUCCESS, "an empty pool lends new memory");
 	struct gm_pool_stats stats = fake_stats(pool);
-	TAP_OK(stats.lent == 4 * GM_MIB && stats.mapped == 0, "which it does not count as its own");
+	TAP_OK(stats.lent == 4 * GM_MIB && stats.mapped == 0,
+	       "lent memory does not count as mapped");
 	struct gm_block block = fake_alloc(pool, 20 * GM_MIB);
 	gm_pool_free(pool, block.base, NULL, NULL);
 	unsigned created = fake.calls[FAKE_CREATE];
@@ -24,17 +25,17 @@ static void lends(void)
 	TAP_IS(fake.calls[FAKE_CREATE], created + 1, "moves the idle chunk, and makes one more");
 	stats = fake_stats(pool);
 	TAP_OK(stats.lent == 44 * GM_MIB && stats.mapped == 0, "44 MiB are lent");
-	TAP_IS(driver_mapped(), 44 * GM_MIB, "as the driver says");
+	TAP_IS(driver_mapped(), 44 * GM_MIB, "the driver has the lent memory mapped");
 	TAP_OK(fake_valid(pool), "valid");
 	TAP_IS(gm_pool_take_back(pool, AT, 2 * GM_MIB), CUDA_ERROR_INVALID_VALUE,
 	       "half a loan is not taken back");
 	TAP_IS(gm_pool_take_back(pool, AT + GM_GIB, 40 * GM_MIB), CUDA_SUCCESS, "a whole one is");
 	TAP_IS(gm_pool_take_back(pool, AT + GM_GIB, 40 * GM_MIB), CUDA_ERROR_INVALID_VALUE,
-	       "but once");
+	       "a loan is returned once");
 	stats = fake_stats(pool);
-	TAP_OK(stats.lent == 4 * GM_MIB && stats.idle == 40 * GM_MIB, "and is idle then");
+	TAP_OK(stats.lent == 4 * GM_MIB && stats.idle == 40 * GM_MIB, "returned memory is idle");
 	TAP_OK(fake_alloc(pool, 40 * GM_MIB).base && fake_stats(pool).mapped == 40 * GM_MIB,
-	       "for a block that lies across its chunks");
+	       "returned memory serves a block across its chunks");
 	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 158 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY,
 	       "the limit holds for loans");
 	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 3 * GM_MIB), CUDA_ERROR_INVALID_VALUE,
@@ -50,7 +51,8 @@ static void lends_at_the_limit(void)
 	gm_pool_free(pool, block.base, NULL, NULL);
 	TAP_IS(gm_pool_lend(pool, AT, 2 * GM_MIB), CUDA_SUCCESS,
 	       "a chunk that is too long is exchanged for a short one");
-	TAP_OK(fake_stats(pool).mapped == 0 && fake_stats(pool).lent == 2 * GM_MIB, "just that");
+	TAP_OK(fake_stats(pool).mapped == 0 && fake_stats(pool).lent == 2 * GM_MIB,
+	       "only the short chunk is mapped");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "exchange for a loan");
 }
@@ -63,15 +65,15 @@ static void pins(void)
 	fake_alloc(pool, 32 * GM_MIB);
 	other = fake_alloc(pool, 1000);
 	TAP_IS(gm_pool_pin(pool, other.base, 1000), CUDA_SUCCESS, "a small block is pinned");
-	TAP_IS(gm_pool_pin(pool, other.base + 10, 5), CUDA_SUCCESS, "twice");
+	TAP_IS(gm_pool_pin(pool, other.base + 10, 5), CUDA_SUCCESS, "a block is pinned twice");
 	TAP_IS(gm_pool_pin(pool, other.base, 4096), CUDA_ERROR_INVALID_VALUE,
 	       "no more than the block is pinned");
 	TAP_IS(gm_pool_pin(pool, block.base + 63 * GM_MIB, 1), CUDA_ERROR_INVALID_VALUE,
-	       "nor what is idle");
+	       "idle memory cannot be pinned");
 	TAP_IS(fake_stats(pool).pinned, 64 * GM_MIB, "its chunk is pinned");
 	TAP_OK(fake_valid(pool), "valid");
 	gm_pool_free(pool, other.base, NULL, NULL);
-	TAP_IS(fake_stats(pool).pinned, 0, "while the block lives");
+	TAP_IS(fake_stats(pool).pinned, 0, "a pin ends with its block");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "pins");
 }
@@ -93,33 +95,34 @@ static void opens_to_peers(void)
 	       "a chunk is open to its own device");
 	unsigned calls = fake.calls[FAKE_ACCESS];
 	TAP_IS(gm_pool_grant(pool, 3), CUDA_SUCCESS, "a peer is granted access");
-	TAP_IS(fake.calls[FAKE_ACCESS], calls + 2, "to both chunks");
-	TAP_OK(granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE), "to read and write");
-	TAP_IS(gm_pool_grant(pool, 3), CUDA_SUCCESS, "again");
-	TAP_IS(fake.calls[FAKE_ACCESS], calls + 2, "costs nothing");
+	TAP_IS(fake.calls[FAKE_ACCESS], calls + 2, "a grant opens both chunks");
+	TAP_OK(granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE), "a grant is for reads and writes");
+	TAP_IS(gm_pool_grant(pool, 3), CUDA_SUCCESS, "a second grant succeeds");
+	TAP_IS(fake.calls[FAKE_ACCESS], calls + 2, "a second grant makes no driver call");
 	fake_alloc(pool, 32 * GM_MIB);
 	TAP_OK(granted(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) &&
 		       granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
-	       "a new chunk is open to both");
+	       "a new chunk is open to its device and the peer");
 	TAP_IS(gm_pool_revoke(pool, 3), CUDA_SUCCESS, "access is revoked");
-	TAP_OK(granted(3, CU_MEM_ACCESS_FLAGS_PROT_NONE), "from all");
+	TAP_OK(granted(3, CU_MEM_ACCESS_FLAGS_PROT_NONE), "a revocation closes all chunks");
 	fake_alloc(pool, 32 * GM_MIB);
-	TAP_OK(!granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE), "and from new chunks");
+	TAP_OK(!granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+	       "new chunks are closed after a revocation");
 	calls = fake.calls[FAKE_ACCESS];
 	TAP_IS(gm_pool_grant(pool, 0), CUDA_SUCCESS, "the own device needs no grant");
-	TAP_IS(gm_pool_revoke(pool, 4), CUDA_SUCCESS, "nor an unknown one a revocation");
-	TAP_IS(fake.calls[FAKE_ACCESS], calls, "so nothing is done");
+	TAP_IS(gm_pool_revoke(pool, 4), CUDA_SUCCESS, "the revocation of an unknown peer succeeds");
+	TAP_IS(fake.calls[FAKE_ACCESS], calls, "neither makes a driver call");
 	fake.fail[FAKE_ACCESS] = 2;
 	fake.with = CUDA_ERROR_INVALID_DEVICE;
 	TAP_IS(gm_pool_grant(pool, 4), CUDA_ERROR_INVALID_DEVICE, "a grant may fail halfway");
-	TAP_OK(granted(4, CU_MEM_ACCESS_FLAGS_PROT_NONE), "and is then taken back");
+	TAP_OK(granted(4, CU_MEM_ACCESS_FLAGS_PROT_NONE), "a grant that fails halfway is undone");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "peers");
 }
 
 static struct gm_pool *granting;
 
-/* A peer comes while the chunks of a loan are in nobody's list. */
+/* A peer is granted access while the chunks of a loan are in no list. */
 static void grant_during_unmap(enum fake_call call)
 {
 	if (call != FAKE_UNMAP)
@@ -128,7 +131,7 @@ static void grant_during_unmap(enum fake_call call)
 	gm_pool_grant(granting, 3);
 }
 
-/* A chunk that cannot be lent goes back to where it was, with the access that is granted now. */
+/* A chunk that cannot be lent returns to its place, with the access granted by then. */
 static void brings_home(void)
 {
 	struct gm_pool *pool = granting = fake_pool(GM_GIB, UINT64_MAX);
@@ -140,7 +143,7 @@ static void brings_home(void)
 	       "a loan that the driver does not map");
 	TAP_OK(!fake.visit && fake_stats(pool).idle == 32 * GM_MIB, "its chunk is idle again");
 	TAP_OK(granted(3, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
-	       "and open to the peer that came meanwhile");
+	       "the chunk is open to the peer granted meanwhile");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "brought home");
 }
@@ -158,7 +161,7 @@ static uint64_t fake_clock(void)
 	return fake_now;
 }
 
-/* A pool that may map 200 MiB of 1 GiB; it has lent 10 MiB to spare. */
+/* A pool that may map 200 MiB of 1 GiB; a spare loan holds 10 MiB. */
 static struct gm_pool *spare_pool(void)
 {
 	struct gm_pool *pool = NULL;
@@ -171,7 +174,7 @@ static struct gm_pool *spare_pool(void)
 	TAP_IS(gm_pool_lend_spare(pool, AT, 10 * GM_MIB, &spare), CUDA_SUCCESS, "10 MiB are lent");
 	TAP_OK(atomic_load(&spare) == 10 * GM_MIB && fake_stats(pool).spare == 10 * GM_MIB &&
 		       fake_stats(pool).lent == 10 * GM_MIB,
-	       "as spare");
+	       "the loan is counted as spare");
 	TAP_OK(fake_valid(pool), "valid");
 	return sparing = pool;
 }
@@ -182,18 +185,20 @@ static void spares_little(void)
 	_Atomic uint64_t other = 0;
 	TAP_IS(gm_pool_to_spare(pool), 2 * GM_MIB, "the share holds for all spare loans");
 	TAP_IS(gm_pool_lend_spare(pool, AT + GM_GIB, 4 * GM_MIB, &other), CUDA_ERROR_OUT_OF_MEMORY,
-	       "so there is no more than the rest of it");
+	       "a second spare loan gets only the rest of the share");
 	struct gm_block block = fake_alloc(pool, 188 * GM_MIB);
 	unsigned created = fake.calls[FAKE_CREATE];
-	TAP_IS(gm_pool_to_spare(pool), 0, "nor where as much again could not be mapped");
+	TAP_IS(gm_pool_to_spare(pool), 0, "no spare loan if as much again could not be mapped");
 	gm_pool_free(pool, block.base, NULL, NULL);
 	TAP_IS(gm_pool_lend_spare(pool, AT + GM_GIB, 2 * GM_MIB, &other), CUDA_ERROR_OUT_OF_MEMORY,
-	       "nor is idle memory lent");
-	TAP_IS(fake.calls[FAKE_CREATE], created, "the driver is not asked");
-	TAP_OK(atomic_load(&other) == 0 && atomic_load(&spare) == 10 * GM_MIB, "and nothing moves");
+	       "idle memory is not lent as spare");
+	TAP_IS(fake.calls[FAKE_CREATE], created, "a refused spare loan makes no driver call");
+	TAP_OK(atomic_load(&other) == 0 && atomic_load(&spare) == 10 * GM_MIB,
+	       "existing spare loans do not change");
 	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS,
 	       "the borrower gives it back");
-	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 0, "all of it");
+	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 0,
+	       "no spare loan remains after the return");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "to spare");
 }
@@ -202,48 +207,56 @@ static void recalls(void)
 {
 	struct gm_pool *pool = spare_pool();
 	fake_alloc(pool, 190 * GM_MIB);
-	TAP_IS(atomic_load(&spare), 10 * GM_MIB, "it stays while nobody lacks memory");
-	TAP_OK(fake_alloc(pool, 4 * GM_MIB).base, "an allocation that does gets it");
-	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 0, "and the borrower knows");
-	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY, "that it is gone");
-	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_ERROR_INVALID_VALUE, "for good");
+	TAP_IS(atomic_load(&spare), 10 * GM_MIB, "the loan stays while memory suffices");
+	TAP_OK(fake_alloc(pool, 4 * GM_MIB).base,
+	       "an allocation that lacks memory gets the spare loan");
+	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 0,
+	       "the borrower is told of the recall");
+	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY,
+	       "a recalled loan cannot be kept");
+	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_ERROR_INVALID_VALUE,
+	       "a recalled loan cannot be returned");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "recall");
 
 	pool = spare_pool();
 	TAP_IS(gm_pool_lend(pool, AT + GM_GIB, 192 * GM_MIB), CUDA_SUCCESS,
 	       "a loan that lacks memory gets it");
-	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 192 * GM_MIB, "all of it");
+	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).lent == 192 * GM_MIB,
+	       "a loan takes all of the spare loan");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "recall for a loan");
 
 	pool = spare_pool();
-	TAP_IS(gm_pool_give_back(pool, 0, false), 0, "idle memory goes back to the driver without");
+	TAP_IS(gm_pool_give_back(pool, 0, false), 0,
+	       "a release without need leaves the spare loan");
 	TAP_IS(gm_pool_give_back(pool, 0, true), 10 * GM_MIB,
-	       "and where the driver lacks, with it");
+	       "a release in need takes the spare loan");
 	TAP_IS(driver_mapped(), 0, "the driver has it");
 	TAP_IS(gm_pool_to_spare(pool), 0, "memory was lacking");
 	fake_now += 999999999;
-	TAP_IS(gm_pool_to_spare(pool), 0, "so there is none to spare");
+	TAP_IS(gm_pool_to_spare(pool), 0, "after a lack of memory no spare loan is made");
 	fake_now++;
-	TAP_IS(gm_pool_to_spare(pool), 12 * GM_MIB, "for a second");
+	TAP_IS(gm_pool_to_spare(pool), 12 * GM_MIB, "a second later spare loans are made again");
 	fake_end(pool, "recall for the driver");
 }
 
 static void keeps(void)
 {
 	struct gm_pool *pool = spare_pool();
-	TAP_IS(gm_pool_keep(pool, AT, 8 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY, "not in part");
-	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_SUCCESS, "what is kept");
+	TAP_IS(gm_pool_keep(pool, AT, 8 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY,
+	       "a spare loan is not kept in part");
+	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_SUCCESS, "the loan is kept");
 	TAP_OK(atomic_load(&spare) == 0 && fake_stats(pool).spare == 0 &&
 		       fake_stats(pool).lent == 10 * GM_MIB,
-	       "is lent, and not to spare");
+	       "a kept loan is lent, and not spare");
 	struct gm_block block;
 	TAP_IS(gm_pool_alloc(pool, 192 * GM_MIB, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
-	       "nobody gets it");
-	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY, "it is kept once");
+	       "no allocation gets the kept memory");
+	TAP_IS(gm_pool_keep(pool, AT, 10 * GM_MIB), CUDA_ERROR_OUT_OF_MEMORY,
+	       "a loan is kept once");
 	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS,
-	       "and taken back as any loan");
+	       "a kept loan is returned as any loan");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "keep");
 }
@@ -262,9 +275,9 @@ static void recalls_once(void)
 	struct gm_pool *pool = spare_pool();
 	fake.visit = keep_during_unmap;
 	TAP_OK(fake_alloc(pool, 192 * GM_MIB).base, "memory is recalled");
-	TAP_IS(kept, CUDA_ERROR_OUT_OF_MEMORY, "meanwhile it cannot be kept");
-	TAP_IS(spare_then, 10 * GM_MIB, "nor are its addresses free");
-	TAP_IS(atomic_load(&spare), 0, "afterwards they are");
+	TAP_IS(kept, CUDA_ERROR_OUT_OF_MEMORY, "a loan cannot be kept during its recall");
+	TAP_IS(spare_then, 10 * GM_MIB, "its addresses are in use during the recall");
+	TAP_IS(atomic_load(&spare), 0, "its addresses are free after the recall");
 	fake_end(pool, "recall in progress");
 
 	struct gm_block block;
@@ -273,13 +286,14 @@ static void recalls_once(void)
 	fake.fail[FAKE_UNMAP] = 1;
 	TAP_IS(gm_pool_alloc(pool, 4 * GM_MIB, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
 	       "the driver does not unmap it");
-	TAP_IS(atomic_load(&spare), 10 * GM_MIB, "so it stays");
+	TAP_IS(atomic_load(&spare), 10 * GM_MIB, "a loan that the driver does not unmap stays");
 	unsigned calls = fake.calls[FAKE_UNMAP];
 	TAP_IS(gm_pool_alloc(pool, 4 * GM_MIB, 1, &block), CUDA_ERROR_OUT_OF_MEMORY,
-	       "and is not tried again");
-	TAP_IS(fake.calls[FAKE_UNMAP], calls, "by those who lack memory");
-	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS, "but by the borrower");
-	TAP_IS(atomic_load(&spare), 0, "with success");
+	       "a failed recall is not tried again");
+	TAP_IS(fake.calls[FAKE_UNMAP], calls, "an allocation that lacks memory does not unmap it");
+	TAP_IS(gm_pool_take_back(pool, AT, 10 * GM_MIB), CUDA_SUCCESS,
+	       "the borrower's take-back succeeds");
+	TAP_IS(atomic_load(&spare), 0, "no spare loan remains");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "stuck");
 }

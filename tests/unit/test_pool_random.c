@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random operations against a list of what should be alive: blocks do not overlap, are aligned, are
- * found from their first, last and an inner byte and nowhere else; the figures are those of the
- * list; the pool is valid after each step.
+ * Random operations, compared with a list of the live blocks: blocks do not overlap, are aligned,
+ * and are found from their first, last and an inner byte and nowhere else; the figures equal those
+ * of the list; the pool is valid after each step.
  */
 #include "pool_fake.h"
 
@@ -21,7 +21,7 @@ static uint64_t next(uint64_t below)
 	return (seed >> 20) % below;
 }
 
-/* Mostly small, sometimes large: every magnitude is as likely as every other. */
+/* Mostly small, sometimes large: every order of magnitude is equally likely. */
 static uint64_t random_size(void)
 {
 	return 1 + next((uint64_t)1 << (3 + next(25)));
@@ -48,7 +48,7 @@ static const char *check_new(const struct gm_block *block, uint64_t size)
 {
 	if (block->size != size || block->held < size || block->base % 512)
 		return "a block is not what was asked for";
-	if ((size >= 64 * GM_MIB || size % (2 * GM_MIB) == 0) && block->base % (2 * GM_MIB))
+	if ((size >= 8 * GM_MIB || size % (2 * GM_MIB) == 0) && block->base % (2 * GM_MIB))
 		return "a large block is not aligned";
 	if (block->id <= last_id)
 		return "an id comes twice";
@@ -112,7 +112,7 @@ static const char *free_one(struct gm_pool *pool)
 static const char *step(struct gm_pool *pool, unsigned i, unsigned *refused)
 {
 	const char *why = NULL;
-	bool filling = i / 500 % 2 == 0; /* waves, so that all fills up and empties */
+	bool filling = i / 500 % 2 == 0; /* waves: the pool fills up and empties */
 	if (next(200) == 0)
 		gm_pool_give_back(pool, next(MEMORY), next(2));
 	else if (n_live < BLOCKS && (n_live == 0 || next(10) < (filling ? 7u : 3u)))

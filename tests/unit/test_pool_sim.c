@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pool on the simulated driver, which is strict and whose memory can be written. */
+/* The pool on the simulated driver, which is strict and has writable memory. */
 #include "sim/sim.h"
 
 #include "base/size.h"
@@ -98,16 +98,16 @@ static void opens_to_a_peer(void)
 	TAP_IS(gm_pool_alloc(pool, 30 * GM_MIB, 1, &a), CUDA_SUCCESS, "a block");
 	TAP_IS(gm_pool_grant(pool, 1), CUDA_SUCCESS, "the other device is granted access");
 	TAP_IS(gm_pool_alloc(pool, 60 * GM_MIB, 1, &b), CUDA_SUCCESS, "another block");
-	TAP_IS(gm_pool_revoke(pool, 1), CUDA_SUCCESS, "and revoked");
+	TAP_IS(gm_pool_revoke(pool, 1), CUDA_SUCCESS, "access is revoked");
 	fill(&a);
 	fill(&b);
 	TAP_OK(is_filled(&a) && is_filled(&b), "the own device reaches both all the time");
 	CUdeviceptr at = 0;
 	TAP_IS(driver.cuMemAddressReserve(&at, 64 * GM_MIB, 0, 0, 0), CUDA_SUCCESS, "addresses");
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(gm_pool_lend(pool, at, 64 * GM_MIB), CUDA_SUCCESS, "for a loan");
+	TAP_IS(gm_pool_lend(pool, at, 64 * GM_MIB), CUDA_SUCCESS, "memory is lent");
 	memset((void *)(uintptr_t)at, 1, 64 * GM_MIB);
-	TAP_IS(gm_pool_take_back(pool, at, 64 * GM_MIB), CUDA_SUCCESS, "that is taken back");
+	TAP_IS(gm_pool_take_back(pool, at, 64 * GM_MIB), CUDA_SUCCESS, "the loan is returned");
 	TAP_OK(is_filled(&a), "all the while a block keeps its data");
 	driver.cuMemAddressFree(at, 64 * GM_MIB);
 	gm_pool_destroy(pool);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The figures of a pool against what a plain look at every 512 bytes gives: blocks from the list of
- * what was allocated, chunks from what the driver was asked to map.
+ * The figures of a pool, compared with a plain walk over every 512 bytes: blocks from the list of
+ * allocations, chunks from the mappings requested of the driver.
  */
 #include "log/counters.h"
 #include "pool_fake.h"
@@ -40,7 +40,7 @@ static uint64_t count(CUdeviceptr at, uint64_t size, enum unit which)
 	return n * UNIT;
 }
 
-/* The figures that depend on where things lie. */
+/* The figures that depend on the placement of blocks and chunks. */
 static struct gm_pool_stats look(void)
 {
 	struct gm_pool_stats s = {0};
@@ -160,7 +160,7 @@ static void by_brute_force(void)
 		step(pool);
 		why = compare(pool);
 	}
-	TAP_OK(!why, "%u steps: every figure is what brute force gives", i);
+	TAP_OK(!why, "%u steps: every figure equals brute force", i);
 	if (why)
 		printf("# differs: %s\n", why);
 	TAP_OK(gm_counter_get(0, GM_C_requested_peak) == fake_stats(pool).requested_peak &&
@@ -181,19 +181,19 @@ static void of_slabs(void)
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_IS(stats.idle, 32 * GM_MIB - 1024 - 61440, "free slots are idle");
 	TAP_IS(stats.largest_idle, 32 * GM_MIB - 512 * GM_KIB,
-	       "but no run of idle memory, beside aligned slabs");
-	TAP_IS(stats.unreclaimable, stats.idle, "beside blocks nothing can be reclaimed");
+	       "free slots are no run of idle memory, beside aligned slabs");
+	TAP_IS(stats.unreclaimable, stats.idle, "slots beside blocks cannot be reclaimed");
 	gm_pool_free(pool, a.base, NULL, NULL);
 	gm_pool_free(pool, b.base, NULL, NULL);
 	stats = fake_stats(pool);
 	TAP_IS(stats.largest_idle, 32 * GM_MIB, "empty slabs are, though they stay cut");
 	TAP_OK(stats.idle_extents == 1 && stats.idle_histogram[25] == 1 &&
 		       stats.idle_bytes[25] == 32 * GM_MIB,
-	       "two of them and what is between make one run");
+	       "two of them and the memory between make one run");
 	TAP_IS(stats.largest_after_remap, 32 * GM_MIB, "the chunk is wholly idle");
-	TAP_IS(stats.unreclaimable, 0, "and can be reclaimed");
+	TAP_IS(stats.unreclaimable, 0, "a chunk that is wholly idle can be reclaimed");
 	TAP_OK(fake_alloc(pool, 32 * GM_MIB).base && fake_stats(pool).chunks == 1,
-	       "as the next block shows");
+	       "the next block uses the idle chunk");
 	fake_end(pool, "slabs");
 }
 

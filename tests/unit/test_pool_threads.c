@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sixteen threads allocate, look up and free, each its own blocks and now and then one of another,
- * while one more grants, lends, gives back and checks, and holds all locks of the pool until
- * another thread has found one of them taken. No two blocks may overlap: each thread owns the
- * bytes of its blocks in a map of the range. Once with frees that wait, once with deferred ones:
- * then none is handed out again before a fence has passed that was recorded after its free.
+ * Sixteen threads allocate, look up and free, each its own blocks and now and then one of another
+ * thread. One more thread grants, lends, releases and checks, and holds all locks of the pool until
+ * another thread has found one of them taken. No two blocks may overlap: each thread owns the bytes
+ * of its blocks in a map of the range. The test runs once with frees that wait and once with
+ * deferred frees; then no block may be handed out again before a fence has passed that was recorded
+ * after its free.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -18,12 +19,12 @@
 
 static struct gm_pool *pool;
 static atomic_uint errors, running;
-static _Atomic(CUdeviceptr) shared; /* a block that anyone may free */
+static _Atomic(CUdeviceptr) shared; /* a block that any thread may free */
 
 /* --- fences, numbered as they are recorded --- */
 
 static _Atomic uintptr_t recorded, passed;
-static atomic_uint kept; /* given out and not back yet */
+static atomic_uint kept; /* fences handed out and not dropped yet */
 static atomic_uint looks;
 
 static void pass(uintptr_t fence)
@@ -67,7 +68,7 @@ static CUresult wait_for(void *arg, uint64_t context, CUevent event)
 	return CUDA_SUCCESS;
 }
 
-/* Some at once, others not before the next are recorded. */
+/* Some pass at once, others only after three more are recorded. */
 static CUresult has_passed(void *arg, uint64_t context, CUevent event)
 {
 	uintptr_t number = (uintptr_t)event;
@@ -82,7 +83,7 @@ static void drop_fence(void *arg, uint64_t context, CUevent event)
 	kept--;
 }
 
-/* As a fence that passes at once, one time in four. */
+/* One time in four, acts as a fence that passes at once. */
 static bool is_idle(void *arg, uint64_t context)
 {
 	uintptr_t number = ++recorded;
@@ -101,11 +102,11 @@ static const struct gm_fence_ops waiting = {.wait = fence};
 
 /* --- */
 
-/* Who owns each 512 bytes, by thread, 0: nobody. The range begins where the first block lies. */
+/* The owning thread of each 512 bytes; 0: none. The range begins at the first block. */
 static _Atomic(unsigned char) owner[8 * MEMORY / 512];
 static CUdeviceptr origin;
 
-/* Of each, the last fence that was recorded before its last free. */
+/* For each 512 bytes, the last fence that was recorded before their last free. */
 static _Atomic uintptr_t freed_after[8 * MEMORY / 512];
 
 static void claim(uint64_t at, unsigned char from, unsigned char to)
@@ -119,7 +120,7 @@ static void claim(uint64_t at, unsigned char from, unsigned char to)
 		errors++;
 }
 
-/* The first and last 512 bytes of a block, and every 64th between, change hands. */
+/* The first and last 512 bytes of a block, and every 64th between, change their owner. */
 static void own(const struct gm_block *block, unsigned char from, unsigned char to)
 {
 	uint64_t first = (block->base - origin) / 512, last = first + block->held / 512 - 1;
@@ -151,7 +152,7 @@ static void drop(struct gm_block *block, unsigned char me)
 	block->base = 0;
 }
 
-/* Two threads may try to free the same block; one wins, and the pool is none the worse. */
+/* Two threads may try to free the same block; one succeeds, and the pool stays valid. */
 static void pass_on(void)
 {
 	struct gm_block block = fake_alloc(pool, 777), found;
@@ -192,7 +193,7 @@ static unsigned long contended(void)
 	return gm_lock_contended(GM_LOCK_RANK_POOL) + gm_lock_contended(GM_LOCK_RANK_SHELF);
 }
 
-/* Under all locks of the pool. */
+/* Runs under all locks of the pool. */
 static void hold(void *arg, const struct gm_block *block)
 {
 	(void)arg;
@@ -201,8 +202,7 @@ static void hold(void *arg, const struct gm_block *block)
 		;
 }
 
-/* Threads get into one another's way by themselves, too, but not for sure. Only debug builds
- * count. */
+/* Threads also contend by chance, but not reliably. Only debug builds count contention. */
 static void stand_in_the_way(void)
 {
 #ifdef GM_DEBUG
@@ -259,7 +259,7 @@ static void crowd(const char *name, bool defer)
 		gm_pool_context_gone(pool, context);
 	TAP_IS(fake_stats(pool).handed_out + fake_stats(pool).retired, 0, "%s: all is idle", name);
 	gm_pool_give_back(pool, 0, true);
-	TAP_IS(fake_stats(pool).mapped, 0, "%s: and given back", name);
+	TAP_IS(fake_stats(pool).mapped, 0, "%s: all memory is returned", name);
 	fake_end(pool, name);
 }
 
@@ -268,7 +268,7 @@ static void crowd(const char *name, bool defer)
 enum { CONTEXTS = 300 };
 static atomic_uint begun;
 
-/* The work of a context ends when that context has ended and another one begun. */
+/* The work of the context ends only after the context has ended and another one has begun. */
 static CUresult outlast(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
 {
 	unsigned before = begun;

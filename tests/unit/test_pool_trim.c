@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Idle memory goes back after a time by a clock that the test steps. */
+/* Idle memory is released after a time, by a clock that the test steps. */
 #include "pool_fake.h"
 
 #include "log/counters.h"
@@ -22,7 +22,7 @@ static void idle_fake(void *arg)
 	idle_said++;
 }
 
-/* All that is due. */
+/* Trim all that is due. */
 static uint64_t trim(struct gm_pool *pool, uint64_t at)
 {
 	uint64_t given = 0, more;
@@ -51,7 +51,7 @@ static void after_a_time(void)
 {
 	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 0);
 	struct gm_block a = fake_alloc(pool, 64 * GM_MIB), b = fake_alloc(pool, 64 * GM_MIB);
-	TAP_OK(trim(pool, now + 100 * AFTER) == 0, "what is in use stays");
+	TAP_OK(trim(pool, now + 100 * AFTER) == 0, "memory in use stays");
 	gm_pool_free(pool, a.base, NULL, NULL);
 	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "a free says when it would be due");
 	now += SECOND;
@@ -61,13 +61,13 @@ static void after_a_time(void)
 	now += 1;
 	TAP_IS(trim(pool, now), 64 * GM_MIB, "the first goes when its time has come");
 	TAP_OK(fake_valid(pool), "valid");
-	TAP_IS(gm_pool_trim_next(pool), now + SECOND, "then the second");
-	TAP_IS(trim(pool, now + SECOND), 64 * GM_MIB, "goes, too");
-	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "then there is nothing to wait for");
+	TAP_IS(gm_pool_trim_next(pool), now + SECOND, "the second chunk is due later");
+	TAP_IS(trim(pool, now + SECOND), 64 * GM_MIB, "the second chunk is returned when due");
+	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "no further trim is due");
 	TAP_OK(fake_stats(pool).mapped == 0 && fake_valid(pool), "nothing is mapped, all valid");
 	TAP_IS(gm_counter_get(0, GM_C_trim_calls), 2, "both chunks are counted");
-	TAP_IS(gm_counter_get(0, GM_C_trim_bytes), 128 * GM_MIB, "and the bytes");
-	TAP_IS(gm_pool_given(pool), 128 * GM_MIB, "and what was given");
+	TAP_IS(gm_counter_get(0, GM_C_trim_bytes), 128 * GM_MIB, "the trimmed bytes are counted");
+	TAP_IS(gm_pool_given(pool), 128 * GM_MIB, "the bytes returned are counted");
 	fake_end(pool, "trim");
 }
 
@@ -87,14 +87,15 @@ static void a_steady_loop(void)
 		now += SECOND;
 		given += trim(pool, now);
 	}
-	TAP_IS(fake.calls[FAKE_MAP], mapped, "what a loop comes back to stays, and is warm");
-	TAP_IS(given, 0, "nothing of a chunk that is used every second goes");
+	TAP_IS(fake.calls[FAKE_MAP], mapped, "memory that a loop reuses stays mapped");
+	TAP_IS(given, 0, "no memory of a chunk used every second is returned");
 	now += AFTER;
-	TAP_OK(trim(pool, now) > 0 && !fake_stats(pool).mapped, "it goes when the loop has ended");
+	TAP_OK(trim(pool, now) > 0 && !fake_stats(pool).mapped,
+	       "the chunk is returned when the loop has ended");
 	fake_end(pool, "a loop");
 }
 
-/* Chunks of one extent have ages of their own. */
+/* Each chunk of an extent has an age of its own. */
 static void by_chunk(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
@@ -111,12 +112,12 @@ static void by_chunk(void)
 	TAP_OK(gm_pool_find(pool, again.base, &found) && found.live && fake_valid(pool),
 	       "the one in use stays");
 	gm_pool_free(pool, again.base, NULL, NULL);
-	TAP_IS(trim(pool, now), 0, "and begins anew when it is idle");
-	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "and goes in the end");
+	TAP_IS(trim(pool, now), 0, "the age of a used chunk restarts when it is idle");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "the used chunk is returned in the end");
 	fake_end(pool, "by chunk");
 }
 
-/* Slots at the end of a chunk, and nothing in use in the one after it. */
+/* Slots at the end of a chunk, and a next chunk without used blocks. */
 static void slots_beside(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB, AFTER, 0);
@@ -129,11 +130,12 @@ static void slots_beside(void)
 	gm_pool_free(pool, slot.base, NULL, NULL);
 	now += AFTER;
 	trim(pool, now);
-	TAP_IS(fake_stats(pool).mapped, 8 * GM_MIB, "what is left is where the block is");
+	TAP_IS(fake_stats(pool).mapped, 8 * GM_MIB, "only the chunk of the live block remains");
 	gm_pool_free(pool, large.base, NULL, NULL);
 	now += AFTER;
 	trim(pool, now);
-	TAP_OK(!fake_stats(pool).mapped && fake_valid(pool), "then nothing, all valid");
+	TAP_OK(!fake_stats(pool).mapped && fake_valid(pool),
+	       "then no chunk remains, and the pool is valid");
 	fake_end(pool, "slots beside");
 }
 
@@ -146,7 +148,7 @@ static void small_blocks(void)
 	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_IS(trim(pool, now + AFTER), 2 * GM_MIB, "empty slabs hold nothing");
 	TAP_OK(fake_valid(pool), "valid");
-	TAP_OK(fake_alloc(pool, 1000).base, "and are made again");
+	TAP_OK(fake_alloc(pool, 1000).base, "slabs are made again after a trim");
 	fake_end(pool, "small blocks");
 }
 
@@ -159,15 +161,16 @@ static void keep(void)
 	unsigned said = idle_said;
 	gm_pool_free(pool, b[0].base, NULL, NULL);
 	gm_pool_free(pool, b[1].base, NULL, NULL);
-	TAP_IS(idle_said, said, "up to GPUMEM_KEEP nobody is told");
-	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "and nothing is due");
+	TAP_IS(idle_said, said, "up to GPUMEM_KEEP the trim thread is not told");
+	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "up to GPUMEM_KEEP no trim is due");
 	gm_pool_free(pool, b[2].base, NULL, NULL);
 	gm_pool_free(pool, b[3].base, NULL, NULL);
-	TAP_OK(idle_said > said, "beyond it, somebody is");
-	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "as much goes as leaves it");
-	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "in whole chunks");
+	TAP_OK(idle_said > said, "beyond GPUMEM_KEEP the trim thread is told");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "a trim leaves GPUMEM_KEEP");
+	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "a trim leaves whole chunks");
 	TAP_OK(gm_pool_trim_next(pool) <= now + AFTER, "more is due, but cannot go");
-	TAP_IS(gm_pool_give_back(pool, 0, false), 96 * GM_MIB, "who needs it gets it nevertheless");
+	TAP_IS(gm_pool_give_back(pool, 0, false), 96 * GM_MIB,
+	       "an explicit release ignores GPUMEM_KEEP");
 	fake_end(pool, "keep");
 }
 
@@ -183,8 +186,8 @@ static void at_once_and_never(void)
 	b = fake_alloc(pool, 100 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_IS(trim(pool, UINT64_MAX), 0, "off: never");
-	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "and never due");
-	TAP_IS(asked, 0, "and nobody looks at the clock");
+	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "off: no trim is due");
+	TAP_IS(asked, 0, "the clock is not read");
 	fake_end(pool, "never");
 }
 
@@ -198,14 +201,16 @@ static void faults(void)
 	fake.with = CUDA_ERROR_NOT_PERMITTED;
 	now += AFTER;
 	TAP_IS(gm_pool_trim(pool, now), 0, "the driver keeps a chunk");
-	TAP_OK(fake_stats(pool).idle == 64 * GM_MIB && fake_valid(pool), "and is idle as before");
-	TAP_IS(trim(pool, now), 32 * GM_MIB, "the other goes the next time");
-	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "and this one after as long again");
-	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "it does");
+	TAP_OK(fake_stats(pool).idle == 64 * GM_MIB && fake_valid(pool),
+	       "a chunk that the driver keeps is idle as before");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "the other chunk is returned the next time");
+	TAP_IS(gm_pool_trim_next(pool), now + AFTER,
+	       "the kept chunk is due again after the same time");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "the kept chunk is returned then");
 	fake_end(pool, "a fault");
 }
 
-/* --- retired memory, and allocations while memory goes back --- */
+/* --- retired memory, and allocations while memory is being released --- */
 
 static struct {
 	struct gm_pool *pool;
@@ -238,16 +243,18 @@ static void retired(void)
 	struct gm_block b = fake_alloc(pool, 32 * GM_MIB), c = fake_alloc(pool, 32 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL, NULL);
 	TAP_IS(fake_stats(pool).retired, 32 * GM_MIB, "a block is retired");
-	TAP_IS(trim(pool, now + AFTER), 0, "and its chunk stays as long as it is");
+	TAP_IS(trim(pool, now + AFTER), 0, "a retired block keeps its chunk");
 	fence_answer = GM_FENCED_PASSED;
 	gm_pool_free(pool, c.base, NULL, NULL);
-	TAP_IS(fake_stats(pool).retired, 0, "until another free of its context has waited");
-	TAP_IS(trim(pool, now), 64 * GM_MIB, "then it goes");
+	TAP_IS(fake_stats(pool).retired, 0,
+	       "a wait of another free of its context ends its retirement");
+	TAP_IS(trim(pool, now), 64 * GM_MIB, "its chunk is returned then");
 	b = fake_alloc(pool, 32 * GM_MIB);
 	fence_answer = GM_FENCED_LATER;
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(gm_pool_context_gone(pool, 1), 0, "or its context goes");
-	TAP_IS(trim(pool, now), 32 * GM_MIB, "then it goes, too");
+	TAP_IS(gm_pool_context_gone(pool, 1), 0,
+	       "the end of a context ends the retirement of its blocks");
+	TAP_IS(trim(pool, now), 32 * GM_MIB, "their chunk is returned then");
 	fake_end(pool, "retired");
 }
 
@@ -255,7 +262,7 @@ static CUresult unmap_and_look(CUdeviceptr address, size_t size)
 {
 	struct gm_pool *pool = meanwhile.pool;
 	meanwhile.pool = NULL;
-	if (pool) { /* the other chunks are there for an allocation, before this one has gone */
+	if (pool) { /* an allocation can use the other chunks while this one is being unmapped */
 		struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
 		meanwhile.found = b.base;
 	}
@@ -274,13 +281,13 @@ static void one_at_a_time(void)
 	now += AFTER;
 	unsigned maps = fake.calls[FAKE_MAP];
 	TAP_IS(trim(pool, now), 32 * GM_MIB, "of two chunks, the longest idle one goes");
-	TAP_IS(meanwhile.found, b.base, "the other was taken meanwhile");
-	TAP_IS(fake.calls[FAKE_MAP], maps, "and nothing was mapped for that");
+	TAP_IS(meanwhile.found, b.base, "the other chunk was allocated meanwhile");
+	TAP_IS(fake.calls[FAKE_MAP], maps, "that allocation mapped no memory");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "one at a time");
 }
 
-/* --- an allocation that needs what is on its way back --- */
+/* --- an allocation that needs memory on its way back to the driver --- */
 
 static struct {
 	pthread_mutex_t lock;
@@ -302,7 +309,7 @@ static CUresult create_and_count(CUmemGenericAllocationHandle *handle, size_t si
 	return result;
 }
 
-/* Until the allocation of another thread has tried all it can. */
+/* Wait until the allocation of another thread has made all its attempts. */
 static CUresult unmap_late(CUdeviceptr address, size_t size)
 {
 	pthread_mutex_lock(&door.lock);
@@ -327,11 +334,11 @@ static void on_its_way(void)
 	door.create = fake_driver.cuMemCreate;
 	fake_driver.cuMemCreate = create_and_count;
 	struct gm_block all = fake_alloc(pool, 128 * GM_MIB);
-	/* How often an allocation asks the driver in vain. */
+	/* Count the driver calls of an allocation that fails. */
 	door.created = 0;
 	TAP_OK(all.base && !fake_alloc(pool, 128 * GM_MIB).base, "a device is full");
 	door.wanted = door.created;
-	TAP_OK(door.wanted > 0, "which an allocation finds out from the driver");
+	TAP_OK(door.wanted > 0, "an allocation on a full device asks the driver");
 
 	gm_pool_free(pool, all.base, NULL, NULL);
 	door.created = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gm_pool_is_valid notices what is wrong: each corruption is done, named, and undone. */
+/* gm_pool_is_valid finds each corruption, which is made, checked by name, and undone. */
 #include "pool/internal.h"
 #include "pool_fake.h"
 
@@ -12,7 +12,7 @@ static void expect(const char *what)
 	TAP_OK(why != NULL, "as: %s", why ? why : "");
 }
 
-/* Each field is changed by one step of its unit, and back. */
+/* Each field is changed by one step of its unit, and restored. */
 #define CORRUPT(field, by)       \
 	do {                     \
 		(field) += (by); \
@@ -77,7 +77,7 @@ static void pieces(const struct gm_block *large, const struct gm_block *small)
 	*of = chunk;
 }
 
-/* A field has another value for a moment, and that is what is said. */
+/* Change a field for a moment; the pool must report exactly this corruption. */
 #define WRONG(field, value, said)                                \
 	do {                                                     \
 		const char *why = NULL;                          \
@@ -125,7 +125,7 @@ static void addresses(void)
 	WRONG(range->free->next, &low, "free addresses are sorted and joined");
 }
 
-/* The treap is ordered by length; the longest idle extent and another one. */
+/* The treap is ordered by length; takes the longest idle extent and another one. */
 static void idle_extents(void)
 {
 	struct gm_extent *root = pool->extents.root;
@@ -177,7 +177,7 @@ static void shelves(const struct gm_block *hole)
 	      "handed_out is the sum of sizes handed out");
 	WRONG(shelf->requested, shelf->requested - 1, "requested is the sum of requested sizes");
 	WRONG(shelf->live_blocks, shelf->live_blocks + 1, "live blocks are counted");
-	/* Out of the row, and nothing counts it. */
+	/* Removed from the row without a change of any count. */
 	struct gm_shelved was = shelf->row[0];
 	shelf->n--;
 	shelf->n_row--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Idle chunks are put side by side at other addresses, so that a longer block fits. */
+/* Idle chunks are moved to adjacent addresses, so that a longer block fits. */
 #include "pool_fake.h"
 
 #include "log/counters.h"
@@ -28,7 +28,7 @@ static struct gm_pool *open_pool(uint64_t memory)
 	return pool;
 }
 
-/* `n` chunks of `size`, each of one block; every other one is idle then, from the first on. */
+/* `n` chunks of `size`, each of one block; then every other block is freed, from the first on. */
 static void stripes(struct gm_pool *pool, struct gm_block *blocks, unsigned n, uint64_t size)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -37,7 +37,7 @@ static void stripes(struct gm_pool *pool, struct gm_block *blocks, unsigned n, u
 		gm_pool_free(pool, blocks[i].base, NULL, NULL);
 }
 
-/* Is nothing of the driver's mapped at `address`? */
+/* Is no driver mapping at `address`? */
 static bool unmapped(CUdeviceptr address)
 {
 	for (unsigned i = 0; i < fake.n_maps; i++)
@@ -56,23 +56,25 @@ static void moves(void)
 	uint64_t bytes = gm_counter_get(0, GM_C_remap_bytes);
 	struct gm_block large = fake_alloc(pool, 192 * GM_MIB);
 	TAP_OK(large.base && fake_valid(pool), "three idle chunks make room for their sum");
-	TAP_IS(fake.calls[FAKE_CREATE], created, "with no new memory");
-	TAP_IS(fake.calls[FAKE_RELEASE], 0, "and none given back");
+	TAP_IS(fake.calls[FAKE_CREATE], created, "a move needs no new memory");
+	TAP_IS(fake.calls[FAKE_RELEASE], 0, "a move releases no memory");
 	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - calls, 3, "the moves are counted");
-	TAP_IS(gm_counter_get(0, GM_C_remap_bytes) - bytes, 192 * GM_MIB, "and their bytes");
+	TAP_IS(gm_counter_get(0, GM_C_remap_bytes) - bytes, 192 * GM_MIB,
+	       "the moved bytes are counted");
 	TAP_OK(unmapped(b[0].base) && unmapped(b[2].base) && unmapped(b[4].base),
 	       "nothing is left at their old addresses");
 	TAP_OK(gm_pool_find(pool, b[3].base + 1, &found) && found.live && found.id == b[3].id,
-	       "what was between stays");
-	TAP_OK(gm_pool_find(pool, b[2].base, &found) && !found.live, "what was freed is no block");
-	TAP_IS(fake_stats(pool).mapped, 384 * GM_MIB, "as much is mapped as before");
+	       "the block between stays");
+	TAP_OK(gm_pool_find(pool, b[2].base, &found) && !found.live,
+	       "the freed address is no block");
+	TAP_IS(fake_stats(pool).mapped, 384 * GM_MIB, "the mapped memory does not change");
 	struct gm_block again = fake_alloc(pool, 64 * GM_MIB);
 	TAP_OK(again.base == b[0].base, "the old addresses are used again");
 	TAP_OK(!asked_locked, "whether it may was asked with no lock held");
 	fake_end(pool, "moves");
 }
 
-/* The answer takes longer than many a growth. */
+/* The driver's reply takes longer than many growths. */
 static void asks_in_need(void)
 {
 	struct gm_pool *pool = open_pool(64 * GM_GIB);
@@ -82,11 +84,11 @@ static void asks_in_need(void)
 	struct gm_block b = fake_alloc(pool, 32 * GM_MIB);
 	TAP_OK(b.base == first.base && fake_stats(pool).mapped == 32 * GM_MIB,
 	       "idle memory before free addresses grows where it is");
-	TAP_IS(asked, 0, "and nobody asks whether it may be moved");
+	TAP_IS(asked, 0, "no question whether chunks may be moved");
 	struct gm_block after = fake_alloc(pool, 2 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL, NULL);
 	fake_alloc(pool, 64 * GM_MIB);
-	TAP_IS(asked, 1, "with other memory in between that is asked");
+	TAP_IS(asked, 1, "with other memory in between that question is asked");
 	gm_pool_free(pool, after.base, NULL, NULL);
 	gm_pool_context_gone(pool, 1);
 	fake_end(pool, "asking");
@@ -98,16 +100,16 @@ static void adds_what_lacks(void)
 	struct gm_block b[5];
 	stripes(pool, b, 5, 64 * GM_MIB);
 	gm_pool_free(pool, b[3].base, NULL, NULL);
-	/* 192 idle in one run at the end, 64 at the beginning. */
+	/* Idle: 192 MiB in one run at the end, 64 MiB at the beginning. */
 	struct gm_block large = fake_alloc(pool, 300 * GM_MIB);
 	TAP_OK(large.base == b[2].base && fake_valid(pool), "an idle end stays where it is");
 	TAP_IS(gm_counter_get(0, GM_C_remap_bytes) % (64 * GM_MIB), 0, "whole chunks move");
 	TAP_OK(unmapped(b[0].base), "the other one is moved behind it");
-	TAP_IS(fake_stats(pool).mapped, (320 + 44) * GM_MIB, "and new memory for the rest");
+	TAP_IS(fake_stats(pool).mapped, (320 + 44) * GM_MIB, "new memory is mapped for the rest");
 	gm_pool_free(pool, large.base, NULL, NULL);
 	TAP_OK(fake_alloc(pool, 300 * GM_MIB).base == large.base && fake_valid(pool),
 	       "the next one finds it so");
-	fake_end(pool, "what lacks");
+	fake_end(pool, "shortfall");
 }
 
 static void leaves_alone(void)
@@ -120,7 +122,7 @@ static void leaves_alone(void)
 	struct gm_block large = fake_alloc(pool, 128 * GM_MIB);
 	TAP_OK(large.base && gm_counter_get(0, GM_C_remap_calls) == calls &&
 		       fake.calls[FAKE_UNMAP] == 0,
-	       "where it may not, new memory is taken");
+	       "if chunks may not move, new memory is mapped");
 	may = true;
 	gm_pool_pin(pool, b[1].base, 1);
 	gm_pool_pin(pool, b[3].base, 1);
@@ -133,12 +135,13 @@ static void leaves_alone(void)
 	pool = open_pool(96 * GM_MIB);
 	stripes(pool, b, 3, 32 * GM_MIB);
 	may = false;
-	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "at the limit chunks are exchanged instead");
+	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base,
+	       "at the limit chunks are exchanged instead of moved");
 	TAP_IS(fake.calls[FAKE_RELEASE], 2, "given back and made anew");
 	fake_end(pool, "exchange");
 }
 
-/* No more than so many chunks move for one request; the rest is given back and made anew. */
+/* The number of chunks moved for one request is bounded; the rest is released and mapped anew. */
 static void is_bounded(void)
 {
 	struct gm_pool *pool = open_pool(GM_GIB);
@@ -164,9 +167,10 @@ static void prefers_few(void)
 		gm_pool_free(pool, b[i].base, NULL, NULL);
 	uint64_t calls = gm_counter_get(0, GM_C_remap_calls);
 	unsigned created = fake.calls[FAKE_CREATE];
-	TAP_OK(fake_alloc(pool, 164 * GM_MIB).base, "of chunks of 8, 64, 100 and 16 MiB");
+	TAP_OK(fake_alloc(pool, 164 * GM_MIB).base,
+	       "164 MiB fit into chunks of 8, 64, 100 and 16 MiB");
 	TAP_IS(gm_counter_get(0, GM_C_remap_calls) - calls, 2, "the two that make 164 move");
-	TAP_IS(fake.calls[FAKE_CREATE], created, "and nothing is made");
+	TAP_IS(fake.calls[FAKE_CREATE], created, "no chunk is made");
 	fake_end(pool, "few");
 }
 
@@ -180,7 +184,7 @@ static void opens_to_peers(void)
 	TAP_OK(fake.n_access == 2 && fake.access[0].location.id == 0 &&
 		       fake.access[1].location.id == PEER &&
 		       fake.access[1].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	       "and is open to the device and to its peer");
+	       "a moved chunk is open to the device and to its peer");
 	fake_end(pool, "peers");
 }
 
@@ -188,7 +192,7 @@ static struct gm_pool *granting;
 static CUresult (*map_before)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
 			      unsigned long long);
 
-/* Another thread's grant, in the middle of a move. */
+/* Another thread's grant in the middle of a move. */
 static CUresult map_and_grant(CUdeviceptr address, size_t size, size_t offset,
 			      CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
@@ -210,11 +214,66 @@ static void opens_to_late_peers(void)
 	unsigned accesses = fake.calls[FAKE_ACCESS];
 	TAP_OK(fake_alloc(pool, 128 * GM_MIB).base && fake_valid(pool),
 	       "a peer is let in meanwhile");
-	/* The two that stay, the one that is moved behind the last one, and that one again. */
-	TAP_IS(fake.calls[FAKE_ACCESS] - accesses, 4, "what moved is opened to it afterwards");
+	/* The two chunks that stay, the chunk that is moved last, and that chunk again. */
+	TAP_IS(fake.calls[FAKE_ACCESS] - accesses, 4,
+	       "moved chunks are opened to the peer afterwards");
 	TAP_IS(fake.access[fake.n_access - 1].location.id, PEER, "the last one, too");
 	fake_driver.cuMemMap = map_before;
 	fake_end(pool, "late peers");
+}
+
+static bool hot;
+static unsigned cooled;
+
+static CUresult ask(void *arg, uint64_t context)
+{
+	(void)arg, (void)context;
+	return CUDA_SUCCESS;
+}
+
+static enum gm_order_free free_early(uint64_t context)
+{
+	(void)context;
+	return GM_ORDER_EARLY;
+}
+
+static uint64_t take_any(void)
+{
+	return 0;
+}
+
+static bool is_hot(void)
+{
+	return hot;
+}
+
+static void cool(bool wait)
+{
+	(void)wait;
+	hot = false;
+	cooled++;
+}
+
+/* Hot memory may have cooled since the last query. */
+static void moves_what_has_cooled(void)
+{
+	static const struct gm_order_ops order = {free_early, take_any, is_hot, cool};
+	static const struct gm_fence_ops fences = {.ask = ask};
+	struct gm_pool *pool = NULL;
+	struct gm_pool_config config = {.driver = &fake_driver,
+					.limit = UINT64_MAX,
+					.fences = &fences,
+					.defer = true,
+					.order = &order};
+	struct gm_block b[6];
+	fake_open(64 * GM_GIB);
+	gm_pool_create(&config, &pool);
+	stripes(pool, b, 6, 64 * GM_MIB);
+	hot = true;
+	TAP_OK(fake_alloc(pool, 192 * GM_MIB).base && cooled == 1,
+	       "whether hot memory has cooled is asked");
+	TAP_IS(fake_stats(pool).mapped, 384 * GM_MIB, "cooled memory is moved");
+	fake_end(pool, "hot memory");
 }
 
 /* Other processes take what the limit would allow: the shortfall is found by giving back. */
@@ -228,7 +287,7 @@ static void gives_back_for_the_rest(void)
 	gm_pool_free(pool, b[0].base, NULL, NULL);
 	gm_pool_free(pool, b[2].base, NULL, NULL);
 	TAP_OK(fake_alloc(pool, 46 * GM_MIB).base && fake_valid(pool),
-	       "a chunk that is too long is given back for what lacks");
+	       "a chunk that is too long is released for the shortfall");
 	TAP_IS(fake_stats(pool).mapped, 88 * GM_MIB, "no more than that is made");
 	fake_end(pool, "the rest");
 }
@@ -242,10 +301,10 @@ static void fails_in_the_middle(void)
 	fake.fail[FAKE_MAP] = 2;
 	unsigned released = fake.calls[FAKE_RELEASE];
 	struct gm_block large = fake_alloc(pool, 192 * GM_MIB);
-	TAP_OK(large.base && fake_valid(pool),
-	       "where a chunk cannot be moved, new memory is taken");
-	TAP_IS(fake.calls[FAKE_RELEASE], released, "and no idle chunk is lost");
-	TAP_IS(fake_stats(pool).mapped, (384 + 128) * GM_MIB, "behind the one that was moved");
+	TAP_OK(large.base && fake_valid(pool), "if a chunk cannot be moved, new memory is mapped");
+	TAP_IS(fake.calls[FAKE_RELEASE], released, "a failed move loses no idle chunk");
+	TAP_IS(fake_stats(pool).mapped, (384 + 128) * GM_MIB,
+	       "the new memory is behind the moved chunk");
 	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base && fake_alloc(pool, 64 * GM_MIB).base &&
 		       fake_stats(pool).mapped == (384 + 128) * GM_MIB,
 	       "the two others can be used");
@@ -257,10 +316,10 @@ static void fails_after_making(void)
 	struct gm_pool *pool = open_pool(64 * GM_GIB);
 	struct gm_block b[6];
 	stripes(pool, b, 6, 64 * GM_MIB);
-	fake.fail[FAKE_MAP] = 3; /* new memory, the first chunk, and this one */
+	fake.fail[FAKE_MAP] = 3; /* calls: new memory, the first chunk, and this one */
 	TAP_OK(fake_alloc(pool, 250 * GM_MIB).base && fake_valid(pool),
-	       "likewise beside new memory");
-	TAP_IS(fake_stats(pool).mapped, (384 + 250 - 64) * GM_MIB, "which is not kept");
+	       "the same with a failed move beside new memory");
+	TAP_IS(fake_stats(pool).mapped, (384 + 250 - 64) * GM_MIB, "that new memory is not kept");
 	fake_end(pool, "new memory");
 }
 
@@ -277,5 +336,6 @@ int main(void)
 	fails_in_the_middle();
 	fails_after_making();
 	asks_in_need();
+	moves_what_has_cooled();
 	return tap_done();
 }

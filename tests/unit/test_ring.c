@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies through the ring (copy/ring.h) on the simulated driver: bytes at all edges, pages that
- * cannot be had, every call of the driver failing in turn, order, contexts that end, the end of the
- * slots, and a forked child.
+ * Copies through the ring (copy/ring.h) on the simulated driver: bytes at all edges, inaccessible
+ * pages, every driver call failing in turn, order, contexts that end, the end of the slots, and a
+ * forked child.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -37,7 +37,7 @@ static unsigned char *host;
 
 /* --- bytes --- */
 
-/* Both ways; the bytes around the copy stay. */
+/* Both directions; bytes around the copy do not change. */
 static bool round_trip(size_t host_at, size_t device_at, size_t n)
 {
 	memset(host, 0xee, HOST_ROOM);
@@ -80,7 +80,7 @@ static void edges(size_t room)
 			}
 	TAP_IS(wrong, 0, "slots of %zu KiB: all sizes and offsets, byte by byte",
 	       (size_t)(ring.slot / GM_KIB));
-	TAP_OK(gm_ring_room(&ring) <= room, "no more memory than it may take");
+	TAP_OK(gm_ring_room(&ring) <= room, "slots take no more than their room");
 }
 
 static bool rows_match(size_t width, size_t rows, size_t pitch, size_t device_pitch, bool to_device)
@@ -120,11 +120,12 @@ static void rectangles(void)
 	TAP_OK(rows_trip(5000, 3, 9095, 5000), "a gap of one byte less than a page");
 	size_t slot = ring.slot;
 	TAP_OK(rows_trip(slot, 3, slot + 4, slot + 512), "rows as long as a slot");
-	TAP_OK(!rows_trip(5000, 3, 9096, 5000), "not where a page may lie between rows");
-	TAP_OK(!rows_trip(slot + 1, 2, slot + 2, slot + 2), "nor where rows are longer than slots");
+	TAP_OK(!rows_trip(5000, 3, 9096, 5000), "rows with a page between them are not staged");
+	TAP_OK(!rows_trip(slot + 1, 2, slot + 2, slot + 2),
+	       "rows longer than slots are not staged");
 }
 
-/* --- pages that cannot be had --- */
+/* --- inaccessible pages --- */
 
 static void holes(void)
 {
@@ -134,30 +135,34 @@ static void holes(void)
 	memset(at, 0x11, n);
 	memset(on_device(0), 0x22, n);
 	mprotect(at + n / 2, page, PROT_READ);
-	TAP_OK(!line(false, at, 0, n), "a destination with a page for reading alone is left alone");
-	TAP_OK(is_all(at, n, 0x11), "and as it was");
-	TAP_OK(line(true, at, 0, n) && is_all(on_device(0), n, 0x11), "a source may have one");
+	TAP_OK(!line(false, at, 0, n), "a destination with a read-only page is not staged");
+	TAP_OK(is_all(at, n, 0x11), "such a destination does not change");
+	TAP_OK(line(true, at, 0, n) && is_all(on_device(0), n, 0x11),
+	       "a source may have a read-only page");
 	mprotect(at, n, PROT_READ);
 	unsigned before = atomic_load(&populates[1]);
-	TAP_OK(line(true, at, 0, n), "or be for reading alone");
-	TAP_IS(atomic_load(&populates[1]), before, "and is not faulted for writing");
+	TAP_OK(line(true, at, 0, n), "a source may be read-only");
+	TAP_IS(atomic_load(&populates[1]), before, "a source is not populated for writing");
 	mprotect(at, n, PROT_READ | PROT_WRITE);
 	munmap(at + n / 2, page);
 	memset(on_device(0), 0x22, n);
 	TAP_OK(!line(true, at, 0, n) && is_all(on_device(0), n, 0x22),
-	       "a source with a hole is left alone, and the device as it was");
+	       "a source with a hole is not staged, and the device does not change");
 	TAP_OK(!line(false, at, 0, n) && is_all(at, n / 2, 0x11) &&
 		       is_all(at + n / 2 + page, n / 2 - page, 0x11),
-	       "a destination with a hole likewise");
-	TAP_OK(!line(true, (void *)(UINTPTR_MAX - MIB), 0, n), "memory that wraps around");
+	       "a destination with a hole is not staged, and does not change");
+	TAP_OK(!line(true, (void *)(UINTPTR_MAX - MIB), 0, n),
+	       "memory that wraps around is not staged");
 	TAP_OK(line(true, at, 0, n / 2), "the next copy works");
 	munmap(at, n);
 	unsigned char *fresh = pages(n);
 	memset(on_device(0), 0x33, n);
-	TAP_OK(line(false, fresh, 0, n) && is_all(fresh, n, 0x33), "pages that nobody touched");
+	TAP_OK(line(false, fresh, 0, n) && is_all(fresh, n, 0x33),
+	       "untouched pages are a destination");
 	munmap(fresh, n);
 	fresh = pages(n);
-	TAP_OK(line(true, fresh, 0, n) && is_all(on_device(0), n, 0), "as a source: zeros");
+	TAP_OK(line(true, fresh, 0, n) && is_all(on_device(0), n, 0),
+	       "untouched pages are a source of zeros");
 	munmap(fresh, n);
 }
 
@@ -166,15 +171,15 @@ static void kernel_is_old(void)
 	set_up(THREADS, ROOM);
 	atomic_store(&old_kernel, true);
 	TAP_OK(!line(true, host, 0, MIB), "a kernel that populates no pages: not staged");
-	TAP_OK(!gm_ring_take(&ring), "and never tried again");
-	TAP_OK(!ring.slots, "there are no slots");
+	TAP_OK(!gm_ring_take(&ring), "an old kernel is not tried again");
+	TAP_OK(!ring.slots, "an old kernel gets no slots");
 	atomic_store(&old_kernel, false);
 }
 
 /* --- failing calls --- */
 
-/* The n-th call of that name fails: the copy is made, or the driver's call in its place, and the
- * ring still works. Returns faults found. */
+/* The nth call of that name fails: either the ring completes the copy, or the driver's call
+ * replaces it, and the ring still works. Returns the number of faults. */
 static unsigned call_fails(const char *call, unsigned nth, bool to_device, bool in_the_middle)
 {
 	const size_t n = 4 * MIB;
@@ -192,7 +197,7 @@ static unsigned call_fails(const char *call, unsigned nth, bool to_device, bool 
 		SIM(cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)(device, host, n);
 	else if (!done)
 		SIM(cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)(host, device, n);
-	faults += !is_all(to, n, is); /* nothing of the ring's comes behind the driver's call */
+	faults += !is_all(to, n, is); /* no copy of the ring follows the driver's call */
 	paint(host, n, 9);
 	faults += atomic_load(&ring.useless);
 	faults += !line(true, host, 0, n) || !is_painted(on_device(0), n, 9);
@@ -203,7 +208,7 @@ static void failing_calls(void)
 {
 	static const struct {
 		const char *call;
-		unsigned before; /* of these calls come before the first byte moves */
+		unsigned before; /* number of these calls before the first byte moves */
 	} calls[] = {
 		{"cuMemHostRegister_v2", 1}, {"cuEventCreate", 3},
 		{"cuStreamCreate", 2},	     {"cuEventRecord", 1},
@@ -238,7 +243,7 @@ static void refused_for_good(void)
 		TAP_OK(!line(true, host, 0, MIB) && !ring.slots && !atomic_load(&ring.last_used),
 		       "slots that the driver does not register are given back");
 	}
-	TAP_OK(!gm_ring_take(&ring), "after three times nobody tries again");
+	TAP_OK(!gm_ring_take(&ring), "after three failures there is no further attempt");
 }
 
 /* --- order --- */
@@ -267,7 +272,7 @@ static void order(CUstream stream, const char *name)
 	void *done = NULL;
 	set_up(THREADS, ROOM);
 	memset(host, 0x12, MIB);
-	line(true, host, 0, MIB); /* slots */
+	line(true, host, 0, MIB); /* makes the slots */
 	gm_sim_hold(stream);
 	gm_sim_launch(stream, kernel, NULL);
 	atomic_store(&returned, false);
@@ -277,7 +282,8 @@ static void order(CUstream stream, const char *name)
 	TAP_OK(!atomic_load(&returned), "a copy waits behind the work of %s", name);
 	gm_sim_release(stream, (unsigned)-1);
 	pthread_join(thread, &done);
-	TAP_OK(done && is_all(on_device(0), MIB, 0x77), "and reads its source behind it");
+	TAP_OK(done && is_all(on_device(0), MIB, 0x77),
+	       "the copy reads its source behind that work");
 }
 
 static void orders(void)
@@ -297,7 +303,25 @@ static void orders(void)
 	TAP_OK(!atomic_load(&returned), "it waits behind blocking streams, too");
 	gm_sim_release(blocking, (unsigned)-1);
 	pthread_join(thread, &done);
-	TAP_OK(done && is_all(on_device(0), MIB, 0x77), "and reads its source behind them");
+	TAP_OK(done && is_all(on_device(0), MIB, 0x77),
+	       "the copy reads its source behind that work");
+}
+
+static void behind_nothing(void)
+{
+	struct gm_ring_copy copy = {
+		.to_device = true, .host = (char *)host, .width = MIB, .rows = 1};
+	set_up(THREADS, ROOM);
+	copy.device = device + MIB;
+	memset(host, 0x12, MIB);
+	memset(on_device(0), 0x34, 2 * MIB);
+	line(true, host, 0, MIB); /* makes the slots */
+	gm_sim_hold(NULL);
+	gm_sim_launch(NULL, kernel, NULL);
+	TAP_OK(staged(&copy) && is_all(on_device(MIB), MIB, 0x12),
+	       "a copy behind nothing is complete while work of the legacy stream is not");
+	TAP_OK(is_all(on_device(0), MIB, 0x12), "the legacy stream's work has not begun");
+	gm_sim_release(NULL, (unsigned)-1);
 }
 
 /* --- DMA that takes its time --- */
@@ -310,13 +334,14 @@ static void *held_copy(void *to_device)
 	return done ? &returned : NULL;
 }
 
-/* The ring's stream is let go step by step, each only when all threads have done what they can. */
+/* The ring's stream is released step by step, each time after all threads have done all they
+ * can. */
 static void held(bool to_device)
 {
 	pthread_t thread;
 	void *done = NULL;
 	size_t n = 9 * MIB + 5;
-	set_up(THREADS, SMALL_ROOM); /* slots are used four times */
+	set_up(THREADS, SMALL_ROOM); /* each slot is used four times */
 	line(true, host, 0, MIB);
 	CUstream stream = ring.site[0].stream[to_device];
 	paint(host, n, to_device ? 21 : 22);
@@ -338,7 +363,7 @@ static void held(bool to_device)
 	TAP_IS(early, 0, "nothing is copied out of a slot before its DMA");
 	TAP_OK(done && is_painted(on_device(0), n, to_device ? 21 : 22) &&
 		       is_painted(host, n, to_device ? 21 : 22),
-	       "and into none before its last one, %s the device: %u steps",
+	       "no slot is overwritten before its last DMA, %s the device: %u steps",
 	       to_device ? "to" : "from", steps);
 }
 
@@ -348,11 +373,11 @@ static void users(void)
 {
 	set_up(THREADS, ROOM);
 	TAP_OK(gm_ring_take(&ring), "a thread takes the ring");
-	TAP_OK(!line(true, host, 0, MIB), "meanwhile others make the driver's calls");
+	TAP_OK(!line(true, host, 0, MIB), "other threads make the driver's calls meanwhile");
 	gm_ring_leave(&ring);
-	TAP_OK(line(true, host, 0, MIB), "afterwards one of them may have it");
-	TAP_OK(!gm_ring_init(&ring, &sim, THREADS, GM_MIB), "too little room for slots");
-	TAP_OK(!gm_ring_init(&ring, &sim, 0, ROOM), "no threads");
+	TAP_OK(line(true, host, 0, MIB), "another thread may take the ring afterwards");
+	TAP_OK(!gm_ring_init(&ring, &sim, THREADS, GM_MIB), "too little room for slots: no ring");
+	TAP_OK(!gm_ring_init(&ring, &sim, 0, ROOM), "no threads: no ring");
 }
 
 static CUresult destroy(CUcontext handle, struct gm_context *c)
@@ -378,12 +403,13 @@ static void contexts(void)
 	       "the first context registers the slots");
 	sim_set_current(primary);
 	context = gm_context_current(&sim, &ignored);
-	TAP_OK(line(false, host, 0, MIB) && ring.registrar == first, "another one uses them");
-	TAP_IS(gm_sim_calls("cuMemHostRegister_v2"), 1, "registered once");
+	TAP_OK(line(false, host, 0, MIB) && ring.registrar == first,
+	       "another context uses the slots");
+	TAP_IS(gm_sim_calls("cuMemHostRegister_v2"), 1, "the slots are registered once");
 	TAP_IS(destroy(other, first), CUDA_SUCCESS, "the first one ends");
 	TAP_OK(line(true, host, 0, MIB) && ring.registrar == context,
 	       "the next copy registers them anew");
-	TAP_OK(is_painted(on_device(0), MIB, 3), "and is right");
+	TAP_OK(is_painted(on_device(0), MIB, 3), "the copy has the right bytes");
 	for (unsigned i = 0; i < GM_RING_SITES + 2; i++) {
 		other = sim_context(0);
 		sim_set_current(other);
@@ -407,20 +433,20 @@ static __attribute__((noinline)) bool slots_are_mapped(char *slots)
 static void release(void)
 {
 	set_up(THREADS, ROOM);
-	TAP_OK(line(true, host, 0, MIB) && atomic_load(&ring.last_used), "slots are there");
+	TAP_OK(line(true, host, 0, MIB) && atomic_load(&ring.last_used), "a copy makes slots");
 	gm_ring_take(&ring);
 	struct gm_context *ending = gm_context_ending(sim_primary(0));
 	TAP_IS(gm_ring_release(&ring), 0, "they stay while their context is about to end");
 	gm_context_ended(ending);
-	TAP_OK(ring.slots && ring.registrar, "it did not: they are as before");
+	TAP_OK(ring.slots && ring.registrar, "slots stay if the context did not end");
 	char *slots = ring.slots;
-	TAP_IS(gm_ring_release(&ring), gm_ring_room(&ring), "unused, they go back");
+	TAP_IS(gm_ring_release(&ring), gm_ring_room(&ring), "unused slots are released");
 	gm_ring_leave(&ring);
-	TAP_OK(!slots_are_mapped(slots), "to the system");
-	TAP_OK(!atomic_load(&ring.last_used), "and are not due any more");
+	TAP_OK(!slots_are_mapped(slots), "the memory of the slots is unmapped");
+	TAP_OK(!atomic_load(&ring.last_used), "released slots are not due again");
 	TAP_IS(gm_sim_calls("cuStreamCreate"), gm_sim_calls("cuStreamDestroy_v2"),
-	       "with their streams");
-	TAP_IS(gm_sim_calls("cuMemHostUnregister"), 1, "unregistered");
+	       "the streams of the slots are destroyed");
+	TAP_IS(gm_sim_calls("cuMemHostUnregister"), 1, "the slots are unregistered");
 	paint(host, MIB, 4);
 	TAP_OK(line(true, host, 0, MIB) && is_painted(on_device(0), MIB, 4),
 	       "the next copy makes them again");
@@ -442,7 +468,7 @@ static void forked(void)
 	}
 	waitpid(child, &status, 0);
 	TAP_IS(status, 0, "a forked child has no slots, and a ring to begin with");
-	TAP_OK(line(true, host, 0, MIB), "the parent goes on");
+	TAP_OK(line(true, host, 0, MIB), "the parent's ring works on");
 }
 
 int main(void)
@@ -457,6 +483,7 @@ int main(void)
 	fails_in_the_middle();
 	refused_for_good();
 	orders();
+	behind_nothing();
 	held(true);
 	held(false);
 	users();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random copies of several threads, both ways, behind default streams with work and beside other
- * streams. Each is staged, or where another thread has the ring the driver's own, as in the shim;
- * after each the bytes are those of the driver's call. TEST_SEED=n repeats a run.
+ * Random copies of several threads, in both directions, behind default streams with work and beside
+ * other streams; some copy their front without slots. Each copy is staged, or made by the driver's
+ * own call if another thread has the ring, as in the shim. After each copy the bytes equal those of
+ * the driver's call. TEST_SEED=n repeats a run.
  */
 #include <pthread.h>
 #include <time.h>
@@ -21,7 +22,7 @@ struct user {
 	unsigned index, seed;
 	unsigned staged, wrong;
 };
-static atomic_uint written; /* steps of streams that ran */
+static atomic_uint written; /* number of stream steps that ran */
 
 static unsigned next(struct user *u)
 {
@@ -52,6 +53,7 @@ static void round_of(struct user *u, unsigned char *from, unsigned char *to)
 	size_t host_at = next(u) % 5000, at = u->index * SHARE + next(u) % 5000;
 	bool own = next(u) % 2, flip = next(u) % 2;
 	CUstream behind = own ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+	size_t direct = next(u) % 3 ? 0 : next(u) % n;
 	unsigned seed = next(u);
 	paint(from + host_at, n, seed);
 	for (int to_device = 1; to_device >= 0; to_device--) {
@@ -61,6 +63,7 @@ static void round_of(struct user *u, unsigned char *from, unsigned char *to)
 							  .device = device + at,
 							  .width = n,
 							  .rows = 1,
+							  .direct = direct,
 							  .behind = behind});
 		u->staged += done;
 		if (!done && native(to_device, host, at, n, own) != CUDA_SUCCESS)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In which order a record and its body appear in a segment: whoever reads beside the writer, or
- * after it was killed, takes a slot with a kind for whole. segment.c is included so that each copy
- * it makes can be looked at.
+ * The order in which a record and its body appear in a segment. A reader concurrent with the
+ * writer, or after it was killed, takes any slot with a kind for complete. segment.c is included so
+ * that the test can inspect each copy.
  */
 #include <stddef.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static uint8_t kind_of(const void *slot)
 	return __atomic_load_n(&record->kind, __ATOMIC_ACQUIRE);
 }
 
-/* Nothing is to be seen of the slot until it is copied, nor of the record until its body is. */
+/* A slot is visible only after it is copied, and the record only after its body. */
 static void *copied_by_test(void *to, const void *from, size_t n)
 {
 	struct gm_record *slot = to;
@@ -55,7 +55,7 @@ static void appears_last(size_t length)
 	for (size_t at = 0; at < length; at += GM_MORE_SIZE)
 		memcpy(read + at, &slots[1 + at / GM_MORE_SIZE],
 		       length - at < GM_MORE_SIZE ? length - at : GM_MORE_SIZE);
-	TAP_OK(memcmp(read, body, length) == 0, "and its body");
+	TAP_OK(memcmp(read, body, length) == 0, "the body is there");
 	TAP_IS(kind_of(&slots[n]), GM_RECORD_NONE, "nothing behind it is touched");
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ends of a heap's service thread: a launch while it is parked or just before its last check,
- * and a process of which only the thread remains. The file is included to intercept the locks that
- * it takes.
+ * Special moments of a heap's service thread: a launch while it is parked or just before its last
+ * check, and a process of which only this thread remains. The file is included to intercept the
+ * locks that it takes.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,20 +24,21 @@ static void nothing(void *unused)
 	(void)unused;
 }
 
-/* A kernel of the program: it runs when the stream is let go. */
+/* A kernel of the program: it runs when the stream is released. */
 static void launch(void)
 {
 	gm_sim_hold(stream);
-	gm_heap_launch(site.heap, stream);
+	gm_heap_launch(site.heap, stream, NULL);
 	gm_sim_launch(stream, nothing, NULL);
-	gm_heap_launched(site.heap, stream, true);
+	gm_heap_launched(site.heap, stream, true, NULL);
 }
 
 /* --- a launch while the thread is parked --- */
 
 static unsigned naps_parked, naps_attending, bell;
 
-/* A launch in the second nap returns when its kernel has ended, which the next nap brings about. */
+/* A launch call begins in the second nap, and returns in the next one, when its kernel has
+ * ended. */
 static void sleep_by_blocked_launch(struct gm_heap_host *heap, uint64_t ns)
 {
 	bool attending = gm_heap_in_flight(heap);
@@ -45,10 +46,10 @@ static void sleep_by_blocked_launch(struct gm_heap_host *heap, uint64_t ns)
 	naps_attending += attending;
 	naps_parked += !attending;
 	if (attending) {
-		gm_heap_launched(heap, stream, false);
+		gm_heap_launched(heap, stream, false, NULL);
 		bell = gm_worker_bell(&heap->service);
 	} else if (naps_parked == 2) {
-		gm_heap_launch(heap, stream);
+		gm_heap_launch(heap, stream, NULL);
 		TAP_IS(gm_worker_bell(&heap->service), bell, "a launch rings no bell beforehand");
 	} else if (naps_parked == 4) {
 		atomic_store(&heap->stopped, true);
@@ -62,24 +63,25 @@ static void sees_a_launch_that_blocks(void)
 	bell = gm_worker_bell(&site.heap->service);
 	service_run(site.heap);
 	TAP_IS(naps_attending, 1, "the parked thread attends to a launch that has not returned");
-	TAP_IS(naps_parked, 4, "and parks again");
+	TAP_IS(naps_parked, 4, "the thread parks again");
 	atomic_store(&site.heap->stopped, false);
 	site.heap->config.sleep = NULL;
 }
 
-/* The bell costs a system call. */
+/* A launch rings only for a parked thread: the bell costs a system call. */
 static void rings_if_parked(void)
 {
 	gm_sim_hold(stream);
-	atomic_store(&site.heap->service.running, 1); /* as a stand-in, which does nothing */
+	atomic_store(&site.heap->service.running, 1); /* imitates a thread that does nothing */
 	for (int parked = 1; parked >= 0; parked--) {
 		site.heap->parked = parked;
 		bell = gm_worker_bell(&site.heap->service);
-		gm_heap_launch(site.heap, stream);
-		gm_heap_launched(site.heap, stream, false);
+		gm_heap_launch(site.heap, stream, NULL);
+		gm_heap_launched(site.heap, stream, false, NULL);
 		TAP_IS(gm_worker_bell(&site.heap->service) - bell, (unsigned)parked,
-		       parked ? "a launch wakes a parked thread" : "and no other");
-		TAP_OK(!site.heap->parked, "which is not parked then");
+		       parked ? "a launch wakes a parked thread"
+			      : "a launch does not wake a running thread");
+		TAP_OK(!site.heap->parked, "the thread is not parked then");
 	}
 	atomic_store(&site.heap->service.running, 0);
 	gm_sim_release(stream, (unsigned)-1);
@@ -87,7 +89,7 @@ static void rings_if_parked(void)
 
 /* --- a launch before the last check --- */
 
-static unsigned locks_to_end; /* locks that the thread is yet to take; 0: not counted */
+static unsigned locks_to_end; /* locks that the thread has yet to take; 0: not counted */
 static bool launched, attended;
 static unsigned parked_naps;
 
@@ -100,14 +102,14 @@ static void taken_by_test(struct gm_lock *lock)
 	gm_lock_take(lock);
 }
 
-/* The thread sleeps while a kernel is in flight, which ends then, and lingers behind it. */
+/* The thread sleeps while a kernel is in flight; the kernel ends then, and the thread lingers. */
 static void sleep_by_test(struct gm_heap_host *heap, uint64_t ns)
 {
 	if (gm_heap_in_flight(heap)) {
 		attended |= launched;
 		gm_sim_release(stream, (unsigned)-1);
 	} else if (ns == NAP && !launched && ++parked_naps == LINGER_NAPS) {
-		locks_to_end = 2; /* heap_is_busy, and then the last one */
+		locks_to_end = 2; /* heap_is_busy, then the last lock */
 	}
 }
 
@@ -119,7 +121,7 @@ static void stays_for_a_launch(void)
 	service_run(site.heap);
 	TAP_OK(launched, "a kernel is launched when the thread has seen that nothing is in flight");
 	TAP_OK(attended, "the thread stays for it");
-	TAP_IS(atomic_load(&site.heap->service.running), 0, "and ends behind it");
+	TAP_IS(atomic_load(&site.heap->service.running), 0, "the thread ends after that launch");
 	TAP_OK(!gm_heap_in_flight(site.heap), "when nothing is in flight");
 	site.heap->config.sleep = NULL;
 	gm_sim_release(stream, (unsigned)-1);
@@ -135,12 +137,12 @@ static void guard(bool up)
 }
 
 #ifdef __SANITIZE_THREAD__
-enum { HAS_THREAD = true }; /* of its own, so that ours is never the last */
+enum { HAS_THREAD = true }; /* the sanitizer's own, so that ours is never the last */
 #else
 enum { HAS_THREAD = false };
 #endif
 
-/* What exit handlers may count on. */
+/* Exit handlers may rely on this state. */
 static void handler(void)
 {
 	volatile char room[MIB];
@@ -155,7 +157,7 @@ static void child(void)
 {
 	site.heap->config.guard = guard;
 	atexit(handler);
-	launch(); /* for ever */
+	launch(); /* the kernel never ends */
 	pthread_exit(NULL);
 }
 

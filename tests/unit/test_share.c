@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The share of the machine that copies take, from the files of made-up cgroups. */
+/* The machine's share for copies, from the files of made-up cgroups. */
 #include "copy/share.h"
 
 #include <sched.h>
@@ -13,7 +13,7 @@
 
 static char root[64];
 
-/* Write a file below the root, with the folders above it. */
+/* Write a file below the root, and make its parent folders. */
 static void put(const char *path, const char *text)
 {
 	char whole[512];
@@ -44,7 +44,7 @@ static void begin(void)
 		exit(1);
 }
 
-static unsigned here; /* cores of this test */
+static unsigned here; /* cores available to this test */
 
 static void affinity(void)
 {
@@ -53,7 +53,7 @@ static void affinity(void)
 	sched_getaffinity(0, sizeof set, &set);
 	here = (unsigned)CPU_COUNT(&set);
 	TAP_IS(gm_share_find(root).cores, here, "without cgroups: the cores of the affinity");
-	TAP_OK(gm_share_find(root).memory > 0, "and the memory of the machine");
+	TAP_OK(gm_share_find(root).memory > 0, "without cgroups: the memory of the machine");
 	unsigned first = 0;
 	while (!CPU_ISSET(first, &set))
 		first++;
@@ -80,7 +80,7 @@ static void unified(void)
 	put("/sys/fs/cgroup/a/cpu.max", "100000 100000\n");
 	put("/sys/fs/cgroup/a/memory.max", "536870912\n");
 	TAP_IS(gm_share_find(root).cores, 1, "the quota of the group above");
-	TAP_IS(gm_share_find(root).memory, 512 * GM_MIB, "and its memory");
+	TAP_IS(gm_share_find(root).memory, 512 * GM_MIB, "the memory of the group above");
 	put("/sys/fs/cgroup/a/cpu.max", "max 100000\n");
 	put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
 	TAP_IS(gm_share_find(root).cores, 1, "half a core is one");
@@ -92,7 +92,7 @@ static void unified(void)
 	TAP_IS(gm_share_find(root).memory, 256 * GM_MIB, "the topmost group counts, too");
 	put("/sys/fs/cgroup/cpu.max", "rubbish\n");
 	put("/sys/fs/cgroup/a/b/cpu.max", "");
-	TAP_IS(gm_share_find(root).cores, here, "what is no quota is none");
+	TAP_IS(gm_share_find(root).cores, here, "an invalid quota is ignored");
 }
 
 static void separate(void)
@@ -105,7 +105,8 @@ static void separate(void)
 	put("/sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes", "1073741824\n");
 	TAP_IS(gm_share_find(root).cores, at_most(2),
 	       "version 1, the group of a container shown as the topmost one");
-	TAP_IS(gm_share_find(root).memory, 1024 * GM_MIB, "and its memory");
+	TAP_IS(gm_share_find(root).memory, 1024 * GM_MIB,
+	       "version 1: the memory of the group of a container");
 	put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
 	TAP_IS(gm_share_find(root).cores, here, "a quota of -1 is none");
 	put("/proc/self/cgroup", "4:cpuacct,cpuset:/docker/x\nnonsense\n::\n");
@@ -117,8 +118,8 @@ static void shares(void)
 {
 	struct gm_share s = {16, 128 * GM_GIB};
 	TAP_IS(gm_share_threads(&s, 1), 4, "16 cores: 4 threads");
-	TAP_IS(gm_share_threads(&s, 2), 2, "of two ranks: 2");
-	TAP_IS(gm_share_threads(&s, 8), 0, "of eight: none");
+	TAP_IS(gm_share_threads(&s, 2), 2, "16 cores of two ranks: 2 threads");
+	TAP_IS(gm_share_threads(&s, 8), 0, "16 cores of eight ranks: no thread");
 	TAP_IS(gm_share_threads(&s, 0), 4, "no rank is one");
 	TAP_IS(gm_share_room(&s), 256 * GM_MIB, "slots of 256 MiB at most");
 	s = (struct gm_share){1, 512 * GM_MIB};
@@ -150,8 +151,9 @@ static void ranks(void)
 	TAP_IS(ranks_of("SLURM_STEP_TASKS_PER_NODE", "4(x2),3"), 4,
 	       "Slurm's number of the first node");
 	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "0"), 1, "no rank is none");
-	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "-3"), 1, "nor are fewer");
-	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "4x"), 1, "nor is other text");
+	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "-3"), 1, "a negative number of ranks counts as one");
+	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "4x"), 1,
+	       "text after the number of ranks counts as one");
 	setenv("SLURM_STEP_TASKS_PER_NODE", "2", 1);
 	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "8"), 8, "torchrun inside srun: those of torchrun");
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Freed blocks lie on shelves as they are, until one of their size is wanted or all is joined. */
+/* Freed blocks stay unchanged on shelves until their size is requested or all are merged. */
+#include "pool/fit.h"
 #include "pool/internal.h"
 #include "pool_fake.h"
 
 #define THREADS 16
 #define TURNS 800
 
-static struct gm_pool *fake_shared; /* by the threads of a test */
+static struct gm_pool *fake_shared; /* shared by the threads of a test */
 
 static uint64_t idle_runs(struct gm_pool *pool)
 {
@@ -35,19 +36,20 @@ static void exact_hits(void)
 		gm_pool_free(pool, a.base, NULL, NULL);
 		TAP_IS(shelved(pool), 1, "%llu bytes: a freed block is shelved",
 		       (unsigned long long)sizes[i]);
-		TAP_OK(gm_pool_find(pool, a.base, &found) && !found.live, "and not alive");
+		TAP_OK(gm_pool_find(pool, a.base, &found) && !found.live,
+		       "a shelved block is not live");
 		TAP_IS(gm_pool_free(pool, a.base, NULL, NULL), CUDA_ERROR_INVALID_VALUE,
-		       "nor freed again");
+		       "a shelved block is not freed again");
 		TAP_OK(fake_valid(pool), "valid");
 		struct gm_block c = fake_alloc(pool, sizes[i]);
 		TAP_IS(c.base, a.base, "the next one of the size is the same");
-		TAP_OK(c.id > b.id && c.held == a.held, "with an id of its own");
-		TAP_IS(shelved(pool), 0, "and the shelf empty");
+		TAP_OK(c.id > b.id && c.held == a.held, "the reused block has an id of its own");
+		TAP_IS(shelved(pool), 0, "the shelf is empty again");
 		fake_end(pool, "exact hits");
 	}
 }
 
-/* A block that asks for fewer bytes, but holds as many. */
+/* A block of fewer requested bytes that holds the same number of bytes. */
 static void by_held(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
@@ -55,12 +57,23 @@ static void by_held(void)
 	gm_pool_free(pool, a.base, NULL, NULL);
 	b = fake_alloc(pool, 3 * GM_MIB - 1000);
 	TAP_OK(b.base == a.base && b.size == 3 * GM_MIB - 1000 && b.held == a.held,
-	       "what counts is what a block holds");
+	       "a block is found by the bytes it holds");
 	gm_pool_free(pool, b.base, NULL, NULL);
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_IS(stats.requested_peak, 3 * GM_MIB, "the peak is that of the larger one");
-	TAP_IS(stats.idle, stats.mapped, "what is shelved is idle");
+	TAP_IS(stats.idle, stats.mapped, "shelved memory is idle");
 	fake_end(pool, "by held");
+}
+
+/* Fill all idle places but those below 128 KiB, with blocks whose size leaves no alignment gaps. */
+static void fill_idle(struct gm_pool *pool)
+{
+	uint64_t idle;
+	while ((idle = fake_stats(pool).largest_idle) >= 128 * GM_KIB) {
+		uint64_t size =
+			(idle < 7 * GM_MIB ? idle : 7 * GM_MIB) / (64 * GM_KIB) * (64 * GM_KIB);
+		fake_alloc(pool, size % GM_POOL_GRANULE ? size : size - 64 * GM_KIB);
+	}
 }
 
 static void joined_on_demand(void)
@@ -70,24 +83,24 @@ static void joined_on_demand(void)
 	struct gm_block b[32];
 	for (unsigned i = 0; i < 32; i++)
 		b[i] = fake_alloc(pool, 100 * GM_KIB + 512 * i); /* each size once */
-	fake_alloc(pool, fake_stats(pool).largest_idle / (64 * GM_KIB) * (64 * GM_KIB));
+	fill_idle(pool);
 	uint64_t runs = idle_runs(pool);
 	gm_pool_free(pool, b[3].base, NULL, NULL);
 	gm_pool_free(pool, b[4].base, NULL, NULL);
 	TAP_IS(idle_runs(pool), runs, "neighbours on the shelf are not joined");
-	TAP_IS(fake_stats(pool).idle_extents, runs + 1, "until somebody looks at idle runs");
-	TAP_IS(shelved(pool), 0, "which empties the shelf");
+	TAP_IS(fake_stats(pool).idle_extents, runs + 1, "a reading of idle runs joins them");
+	TAP_IS(shelved(pool), 0, "that reading empties the shelf");
 	for (unsigned i = 5; i < 12; i++)
 		gm_pool_free(pool, b[i].base, NULL, NULL);
 	unsigned maps = fake.calls[FAKE_MAP];
 	struct gm_block c = fake_alloc(pool, 500 * GM_KIB);
 	TAP_OK(c.base >= b[3].base && c.base < b[12].base && fake.calls[FAKE_MAP] == maps,
-	       "a larger request joins what is shelved, and maps nothing");
+	       "a larger request merges shelved blocks, and maps no memory");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "joining");
 }
 
-/* The whole device was handed out in small blocks, which all were freed. */
+/* Small blocks filled the whole device, and all were freed. */
 static void before_growth(void)
 {
 	struct gm_pool *pool = fake_pool(64 * GM_MIB, UINT64_MAX);
@@ -95,10 +108,10 @@ static void before_growth(void)
 	unsigned n = 0;
 	while (n < 1024 && (b[n] = fake_alloc(pool, 65536)).base)
 		n++;
-	TAP_IS(n, 1024, "a device full of 64 KiB");
+	TAP_IS(n, 1024, "a device is full of blocks of 64 KiB");
 	for (unsigned i = 0; i < n; i++)
 		gm_pool_free(pool, b[i].base, NULL, NULL);
-	TAP_OK(shelved(pool) > 0, "some of it is shelved");
+	TAP_OK(shelved(pool) > 0, "some blocks are shelved");
 	TAP_OK(fake_alloc(pool, 64 * GM_MIB).base, "all of it is found for one large block");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "growth");
@@ -128,7 +141,8 @@ static void bounds(void)
 	fake_end(pool, "bounds");
 }
 
-/* Of two sizes that come in turn, neither is found; what is shelved would only be in the way. */
+/* Two sizes by turns: a shelf never has the requested one, and shelved blocks would only be in the
+ * way. */
 static void large_miss(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
@@ -139,10 +153,10 @@ static void large_miss(void)
 	gm_pool_free(pool, b.base, NULL, NULL);
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	TAP_IS(shelf->n_row, 2, "two large blocks in a row");
-	fake_alloc(pool, 100000);
-	TAP_IS(shelf->n_row, 2, "stay when a small one is not found");
-	fake_alloc(pool, 4 * GM_MIB);
-	TAP_IS(shelf->n_row, 0, "and are joined when a large one is not");
+	fake_alloc(pool, GM_POOL_BIG - 512);
+	TAP_IS(shelf->n_row, 2, "large blocks stay when a small size is not found");
+	fake_alloc(pool, GM_POOL_BIG);
+	TAP_IS(shelf->n_row, 0, "large blocks are joined when a large size is not found");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "a large miss");
 }
@@ -151,13 +165,13 @@ static void pinned(void)
 {
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
 	struct gm_block a = fake_alloc(pool, 5 * GM_MIB);
-	TAP_IS(gm_pool_pin(pool, a.base, 100), CUDA_SUCCESS, "a pinned block");
+	TAP_IS(gm_pool_pin(pool, a.base, 100), CUDA_SUCCESS, "a block is pinned");
 	gm_pool_free(pool, a.base, NULL, NULL);
-	TAP_IS(shelved(pool), 0, "does not go on a shelf");
-	TAP_IS(fake_stats(pool).pinned, 0, "and is pinned no more");
+	TAP_IS(shelved(pool), 0, "a pinned block is not shelved");
+	TAP_IS(fake_stats(pool).pinned, 0, "a freed block is not pinned any more");
 	struct gm_block b = fake_alloc(pool, 5 * GM_MIB);
 	gm_pool_free(pool, b.base, NULL, NULL);
-	TAP_IS(shelved(pool), 1, "the next one at its place does");
+	TAP_IS(shelved(pool), 1, "the next block at its place is shelved");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "pins");
 }
@@ -167,9 +181,9 @@ static void context_goes(void)
 	struct gm_pool *pool = fake_pool(GM_GIB, UINT64_MAX);
 	struct gm_block a = fake_alloc(pool, GM_MIB), b = fake_alloc(pool, 2000);
 	gm_pool_free(pool, a.base, NULL, NULL);
-	TAP_IS(gm_pool_context_gone(pool, 1), 1, "what is shelved belongs to no context");
+	TAP_IS(gm_pool_context_gone(pool, 1), 1, "a shelved block belongs to no context");
 	TAP_OK(fake_alloc(pool, GM_MIB).base == a.base && fake_alloc(pool, 2000).base == b.base,
-	       "and is there for the next one");
+	       "a shelved block serves the next allocation");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "contexts");
 }
@@ -193,19 +207,20 @@ static void from_another_shelf(void)
 		pthread_join(thread, &result);
 		TAP_OK(!result, "another thread frees a block");
 	}
-	TAP_OK(gm_shelf_mine(pool)->n == 0 && shelved(pool) == 2, "which is on its shelf then");
+	TAP_OK(gm_shelf_mine(pool)->n == 0 && shelved(pool) == 2,
+	       "the block is on that thread's shelf");
 	TAP_OK(fake_valid(pool), "valid");
-	TAP_IS(fake_alloc(pool, 3 * GM_MIB).base, a.base, "but found from here");
-	TAP_IS(fake_alloc(pool, 700).base, b.base, "small ones, too");
-	TAP_IS(shelved(pool), 0, "and no more on that shelf");
+	TAP_IS(fake_alloc(pool, 3 * GM_MIB).base, a.base, "this thread finds the block there");
+	TAP_IS(fake_alloc(pool, 700).base, b.base, "this thread finds small blocks there, too");
+	TAP_IS(shelved(pool), 0, "blocks found are not on that shelf any more");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "other shelves");
 }
 
 /*
- * What is requested in all is known to the tests, too: a thread adds to the sum before it allocates
- * and subtracts after it freed, so the peak of the pool is not higher than that of the sum; and at
- * a meeting, where all hold what they hold, it is not lower.
+ * The tests know the total of requested bytes, too. A thread adds to the sum before it allocates
+ * and subtracts after it freed, so the peak of the pool is not higher than that of the sum. At a
+ * meeting all threads keep their blocks, and the pool's peak is not lower.
  */
 static atomic_uint errors;
 static _Atomic uint64_t sum, sum_peak;
@@ -260,14 +275,14 @@ static void peak(void)
 	pthread_barrier_destroy(&meeting);
 	struct gm_pool_stats stats = fake_stats(pool);
 	TAP_IS(errors, 0, "16 threads find the sum of requests and its peak as they are");
-	TAP_IS(stats.requested, 0, "all is freed");
+	TAP_IS(stats.requested, 0, "all blocks are freed");
 	TAP_OK(stats.requested_peak > 0 && stats.requested_peak <= sum_peak,
-	       "the peak is one that was");
+	       "the peak is a sum that occurred");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "the peak");
 }
 
-/* One thread at a time, so that the sum is known after each step whichever shelf counts. */
+/* One thread runs at a time, so that the sum is known after each step, whichever shelf counts. */
 static unsigned whose;
 static struct gm_block held[THREADS][8];
 static uint64_t exact, exact_peak, exact_seed = 1;
@@ -279,7 +294,7 @@ static void step(void)
 	exact_seed = exact_seed * 6364136223846793005u + 1442695040888963407u;
 	struct gm_block *block = &held[(exact_seed >> 40) % THREADS][(exact_seed >> 50) % 8];
 	uint64_t size = 1 + (exact_seed >> 20) % 100000;
-	if (block->base) { /* of whatever thread */
+	if (block->base) { /* allocated by any thread */
 		exact -= block->size;
 		if (gm_pool_free(fake_shared, block->base, NULL, NULL) != CUDA_SUCCESS)
 			errors++;
@@ -316,7 +331,8 @@ static void exact_peaks(void)
 	errors = 0;
 	run(in_turn);
 	TAP_IS(errors, 0, "the peak is exact after every step of 16 threads in turn");
-	TAP_OK(exact_peak > 0 && fake_stats(pool).requested == exact, "as is the sum");
+	TAP_OK(exact_peak > 0 && fake_stats(pool).requested == exact,
+	       "the sum is exact after every step");
 	TAP_OK(fake_valid(pool), "valid");
 	fake_end(pool, "exact peaks");
 }
@@ -328,7 +344,7 @@ static void *borrow(void *arg)
 	return NULL;
 }
 
-/* Up to the peak, one thread may have what another one had. */
+/* Below the peak, one thread may borrow another thread's allowance. */
 static void allowances(void)
 {
 	struct gm_pool *pool = fake_shared = fake_pool(GM_GIB, UINT64_MAX);
@@ -342,14 +358,14 @@ static void allowances(void)
 	TAP_OK(granted == allowance && pool->requested_peak == 6000, "two blocks were the peak");
 	pthread_create(&thread, NULL, borrow, &theirs);
 	pthread_join(thread, NULL);
-	TAP_IS(shelf->allowance, allowance - 3000, "another thread borrows what it needs");
+	TAP_IS(shelf->allowance, allowance - 3000, "another thread borrows the bytes it needs");
 	TAP_OK(pool->granted == granted && pool->requested == counted,
-	       "without a look at all that there is");
+	       "borrowing does not update the pool's sums");
 	TAP_OK(fake_valid(pool), "valid");
 	mine[0] = fake_alloc(pool, 3000);
-	TAP_IS(pool->requested_peak, 6000, "the peak is as before");
+	TAP_IS(pool->requested_peak, 6000, "below the peak the peak does not change");
 	mine[1] = fake_alloc(pool, 3000);
-	TAP_IS(pool->requested_peak, 9000, "until there are three blocks");
+	TAP_IS(pool->requested_peak, 9000, "a third block raises the peak");
 	gm_pool_free(pool, theirs.base, NULL, NULL);
 	gm_pool_free(pool, mine[0].base, NULL, NULL);
 	gm_pool_free(pool, mine[1].base, NULL, NULL);

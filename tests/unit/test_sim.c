@@ -13,7 +13,8 @@ static void test_start(void)
 	CUcontext ctx;
 	gm_sim_reset();
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_ERROR_NOT_INITIALIZED, "nothing before cuInit");
-	TAP_IS(drv(cuDeviceGetCount)((int *)&n), CUDA_ERROR_NOT_INITIALIZED, "nor a count");
+	TAP_IS(drv(cuDeviceGetCount)((int *)&n), CUDA_ERROR_NOT_INITIALIZED,
+	       "before cuInit there is no device count");
 	TAP_IS(drv(cuInit)(1), CUDA_ERROR_INVALID_VALUE, "cuInit takes no flags");
 	TAP_IS(drv(cuInit)(0), CUDA_SUCCESS, "cuInit");
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 512), CUDA_ERROR_INVALID_CONTEXT, "no context yet");
@@ -36,23 +37,25 @@ static void test_ids(void)
 	TAP_IS(drv(cuCtxGetId)(ctx, &first), CUDA_SUCCESS, "the context's number");
 	TAP_IS(drv(cuDevicePrimaryCtxReset_v2)(0), CUDA_SUCCESS, "reset");
 	TAP_IS(drv(cuDevicePrimaryCtxRetain)(&again, 0), CUDA_SUCCESS, "back again");
-	TAP_OK(ctx == again, "as the same pointer");
-	TAP_IS(drv(cuCtxGetId)(again, &second), CUDA_SUCCESS, "its number");
-	TAP_OK(first != second, "has changed");
+	TAP_OK(ctx == again, "the handle of a reset context comes back");
+	TAP_IS(drv(cuCtxGetId)(again, &second), CUDA_SUCCESS, "the context has a number");
+	TAP_OK(first != second, "the number has changed");
 }
 
 static void test_driver_struct(void)
 {
 	struct gm_driver driver;
 	sim_start(NULL, NULL, NULL);
-	TAP_OK(gm_driver_load(&driver, gm_sim_symbol, NULL) == NULL, "it has every call we make");
+	TAP_OK(gm_driver_load(&driver, gm_sim_symbol, NULL) == NULL,
+	       "the simulated driver has every call we make");
 	TAP_IS(gm_driver_query_version(&driver), CUDA_SUCCESS, "version");
 	TAP_IS(driver.version, 13040, "13.4");
 	TAP_STR(gm_driver_error(&driver, CUDA_ERROR_OUT_OF_MEMORY), "CUDA_ERROR_OUT_OF_MEMORY",
 		"the name of an error");
 	sim_start(NULL, NULL, "11.4");
 	TAP_OK(gm_driver_load(&driver, gm_sim_symbol, NULL) == NULL, "an 11.4 driver will do");
-	TAP_OK(!driver.cuCtxRecordEvent && !driver.cuCtxGetId, "it lacks the newer calls");
+	TAP_OK(!driver.cuCtxRecordEvent && !driver.cuCtxGetId,
+	       "an 11.4 driver lacks the newer calls");
 }
 
 /* --- names and versions --- */
@@ -103,8 +106,8 @@ static void test_lookup(void)
 		       (int)cases[i].flags, cases[i].symbol ? cases[i].symbol : "none");
 	}
 	TAP_OK(!ask("cuNoSuchThing", 13000, 0, &status), "an unknown name is no error");
-	TAP_IS(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "but not found");
-	TAP_OK(!ask("", 0, 0, NULL), "nor is an empty one");
+	TAP_IS(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "an unknown name is not found");
+	TAP_OK(!ask("", 0, 0, NULL), "an empty name is no error");
 	TAP_IS(drv(cuGetProcAddress)("cuNoSuchThing", &found, 12000, 0), CUDA_ERROR_NOT_FOUND,
 	       "the first version says so");
 	TAP_IS(drv(cuGetProcAddress_v2)(NULL, &found, 12000, 0, NULL), CUDA_ERROR_INVALID_VALUE,
@@ -122,9 +125,10 @@ static void test_hiding(void)
 	void *found = &found;
 	TAP_OK(!gm_sim_symbol(NULL, "cuCtxRecordEvent"), "12.4 has no cuCtxRecordEvent");
 	TAP_IS(drv(cuGetProcAddress_v2)("cuCtxRecordEvent", &found, 12040, 0, &status),
-	       CUDA_SUCCESS, "and does not");
-	TAP_OK(!found && status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "find it");
-	TAP_IS(entry(ctx, NULL), CUDA_ERROR_NOT_FOUND, "nor does its entry work");
+	       CUDA_SUCCESS, "a look-up of a newer call is no error");
+	TAP_OK(!found && status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
+	       "a newer call is not found");
+	TAP_IS(entry(ctx, NULL), CUDA_ERROR_NOT_FOUND, "the entry of a missing call does not work");
 	size_t count, newer = 0;
 	const struct gm_sim_export *e = gm_sim_exports(&count);
 	for (size_t i = 0; i < count; i++)
@@ -142,7 +146,7 @@ static void test_failing(void)
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "the first call works");
 	TAP_IS(drv(cuMemFree_v2)(p), CUDA_ERROR_LAUNCH_FAILED, "SIM_FAIL with a code");
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_ERROR_OUT_OF_MEMORY, "SIM_FAIL without one");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "once only");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "SIM_FAIL fails one call");
 	TAP_IS(gm_sim_calls("cuMemAlloc_v2"), 3, "calls are counted");
 	unsetenv("SIM_FAIL");
 	gm_sim_fail("cuMemAlloc_v2", 2, CUDA_ERROR_UNKNOWN);
@@ -184,7 +188,7 @@ static void test_leaks(void)
 	drv(cuMemFree_v2)(p);
 	drv(cuEventDestroy_v2)(e);
 	drv(cuStreamDestroy_v2)(s);
-	TAP_IS(gm_sim_leaks(false), 0, "all gone again");
+	TAP_IS(gm_sim_leaks(false), 0, "no object remains");
 }
 
 static void test_fork(void)
@@ -201,7 +205,7 @@ static void test_fork(void)
 			      : 1);
 	TAP_OK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
 	       "a forked child has no driver");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "its parent still has");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "the parent still has its driver");
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a stream capture forbids: every row measured on the real driver, as 12 cases of capture mode
- * x same or other thread x capture mode of that thread exchanged to RELAXED or not.
+ * Calls that a stream capture forbids: every row was measured on the real driver, in 12 cases:
+ * capture mode x same or other thread x capture mode of that thread exchanged to RELAXED or not.
  */
 #include <string.h>
 
@@ -252,21 +252,22 @@ static void test_rules(void)
 	TAP_IS(drv(cuStreamBeginCapture_v2)(NULL, 0), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 	       "the legacy stream cannot capture");
 	drv(cuStreamBeginCapture_v2)(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
-	TAP_IS(drv(cuStreamBeginCapture_v2)(a, 0), CUDA_ERROR_ILLEGAL_STATE, "nor one twice");
+	TAP_IS(drv(cuStreamBeginCapture_v2)(a, 0), CUDA_ERROR_ILLEGAL_STATE,
+	       "a stream cannot capture twice");
 	drv(cuEventRecord)(e, a);
-	TAP_IS(drv(cuStreamWaitEvent)(b, e, 0), CUDA_SUCCESS, "another stream joins");
+	TAP_IS(drv(cuStreamWaitEvent)(b, e, 0), CUDA_SUCCESS, "another stream joins the capture");
 	drv(cuStreamIsCapturing)(b, &status);
-	TAP_IS(status, CU_STREAM_CAPTURE_STATUS_ACTIVE, "and captures");
+	TAP_IS(status, CU_STREAM_CAPTURE_STATUS_ACTIVE, "a joined stream captures");
 	TAP_IS(drv(cuMemsetD8Async)(f.buffer, 1, 1, b), CUDA_SUCCESS, "work in it");
 	TAP_IS(drv(cuStreamEndCapture)(b, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
-	       "it cannot end the capture");
+	       "a joined stream cannot end the capture");
 	drv(cuStreamEndCapture)(a, &graph);
 	drv(cuStreamBeginCapture_v2)(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	drv(cuEventRecord)(e, a);
 	drv(cuStreamWaitEvent)(b, e, 0);
 	drv(cuMemsetD8Async)(f.buffer, 1, 1, b);
 	TAP_IS(drv(cuStreamEndCapture)(a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-	       "work of the other that nobody awaits");
+	       "work of the other stream without a wait");
 	drv(cuStreamBeginCapture_v2)(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	drv(cuEventRecord)(e, a);
 	drv(cuStreamWaitEvent)(b, e, 0);
@@ -276,12 +277,13 @@ static void test_rules(void)
 	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_CAPTURED_EVENT, "an event of the capture");
 	TAP_IS(drv(cuMemFreeAsync)(f.block, a), CUDA_ERROR_INVALID_VALUE,
 	       "memory of cuMemAlloc cannot be freed in it");
-	TAP_IS(drv(cuStreamEndCapture)(a, &graph), CUDA_SUCCESS, "which does no harm");
+	TAP_IS(drv(cuStreamEndCapture)(a, &graph), CUDA_SUCCESS,
+	       "a refused free does not affect the capture");
 	drv(cuStreamBeginCapture_v2)(blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
 	TAP_IS(drv(cuMemsetD8Async)(f.buffer, 1, 1, NULL), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 	       "the legacy stream would depend on a capture");
 	TAP_IS(drv(cuMemsetD8Async)(f.buffer, 1, 1, blocking),
-	       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "which is then lost");
+	       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "such a call invalidates the capture");
 	drv(cuStreamDestroy_v2)(blocking);
 	TAP_IS(drv(cuCtxSynchronize)(), CUDA_SUCCESS, "destroying its stream ends a capture");
 }
@@ -303,8 +305,10 @@ static void test_threads(void)
 	set_up();
 	drv(cuStreamBeginCapture_v2)(f.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 	sim_on_thread(end_elsewhere, NULL);
-	TAP_IS(ended, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "another thread cannot end it");
-	TAP_IS(drv(cuStreamEndCapture)(f.stream, &graph), CUDA_SUCCESS, "its own can");
+	TAP_IS(ended, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+	       "another thread cannot end a capture");
+	TAP_IS(drv(cuStreamEndCapture)(f.stream, &graph), CUDA_SUCCESS,
+	       "the capturing thread can end it");
 	drv(cuStreamBeginCapture_v2)(f.stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 	sim_on_thread(end_elsewhere, NULL);
 	TAP_IS(ended, CUDA_SUCCESS, "a relaxed one can be ended anywhere");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulated driver's memory: alignment, accounts, bounds, VMM strictness, pointer queries. */
+/* The simulated driver's memory: alignment, accounting, bounds, VMM strictness, pointer queries. */
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,7 +18,7 @@ static const CUmemAllocationProp on_0 = {
 static const CUmemAccessDesc rw_0 = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
 				     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
-/* Does touching the byte kill a child with SIGSEGV? */
+/* Does an access to the byte kill a child with SIGSEGV? */
 static bool faults(CUdeviceptr address)
 {
 	int status;
@@ -48,25 +48,27 @@ static void test_alloc(void)
 	size_t before;
 	sim_start("64M", NULL, NULL);
 	before = free_memory();
-	TAP_IS(before, 64 * MIB, "SIM_MEMORY is what is free");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 0), CUDA_ERROR_INVALID_VALUE, "no empty block");
-	TAP_IS(drv(cuMemAlloc_v2)(&a, 1000), CUDA_SUCCESS, "1000 bytes");
-	TAP_IS(drv(cuMemAlloc_v2)(&b, 1), CUDA_SUCCESS, "and one");
-	TAP_IS(b - a, 1024, "packed at 512 bytes");
-	TAP_IS(before - free_memory(), PAGE, "both in one piece of 2 MiB");
-	TAP_IS(drv(cuMemAlloc_v2)(&big, 3 * MIB), CUDA_SUCCESS, "3 MiB");
-	TAP_IS(big % PAGE, 0, "are 2 MiB-aligned");
-	TAP_IS(before - free_memory(), 3 * PAGE, "and take 4");
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 60 * MIB), CUDA_ERROR_OUT_OF_MEMORY, "more than there is");
-	TAP_IS(drv(cuMemFree_v2)(a + 512), CUDA_ERROR_INVALID_VALUE, "an interior pointer");
-	TAP_IS(drv(cuMemFree_v2)(a), CUDA_SUCCESS, "free");
-	TAP_IS(drv(cuMemFree_v2)(a), CUDA_ERROR_INVALID_VALUE, "not twice");
-	TAP_IS(drv(cuMemFree_v2)(0), CUDA_SUCCESS, "of nothing");
-	TAP_IS(drv(cuMemFree_v2)(b), CUDA_SUCCESS, "the second");
-	TAP_IS(drv(cuMemFree_v2)(big), CUDA_SUCCESS, "the large one");
+	TAP_IS(before, 64 * MIB, "SIM_MEMORY is the free memory");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 0), CUDA_ERROR_INVALID_VALUE, "an empty block is refused");
+	TAP_IS(drv(cuMemAlloc_v2)(&a, 1000), CUDA_SUCCESS, "1000 bytes are allocated");
+	TAP_IS(drv(cuMemAlloc_v2)(&b, 1), CUDA_SUCCESS, "one byte is allocated");
+	TAP_IS(b - a, 1024, "small blocks are packed at 512 bytes");
+	TAP_IS(before - free_memory(), PAGE, "both are in one piece of 2 MiB");
+	TAP_IS(drv(cuMemAlloc_v2)(&big, 3 * MIB), CUDA_SUCCESS, "3 MiB are allocated");
+	TAP_IS(big % PAGE, 0, "large blocks are 2 MiB-aligned");
+	TAP_IS(before - free_memory(), 3 * PAGE, "3 MiB take 4 MiB");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 60 * MIB), CUDA_ERROR_OUT_OF_MEMORY,
+	       "more than the device has is refused");
+	TAP_IS(drv(cuMemFree_v2)(a + 512), CUDA_ERROR_INVALID_VALUE,
+	       "an interior pointer is not freed");
+	TAP_IS(drv(cuMemFree_v2)(a), CUDA_SUCCESS, "a block is freed");
+	TAP_IS(drv(cuMemFree_v2)(a), CUDA_ERROR_INVALID_VALUE, "a second free fails");
+	TAP_IS(drv(cuMemFree_v2)(0), CUDA_SUCCESS, "a free of NULL succeeds");
+	TAP_IS(drv(cuMemFree_v2)(b), CUDA_SUCCESS, "the second block is freed");
+	TAP_IS(drv(cuMemFree_v2)(big), CUDA_SUCCESS, "the large block is freed");
 	TAP_OK(faults(big), "a large freed block faults");
-	TAP_IS(free_memory(), before, "all is back");
-	TAP_IS(gm_sim_leaks(false), 0, "nothing leaked");
+	TAP_IS(free_memory(), before, "all memory is free again");
+	TAP_IS(gm_sim_leaks(false), 0, "no memory leaked");
 }
 
 static void test_pitch(void)
@@ -85,8 +87,8 @@ static void test_pitch(void)
 		{0, 3, 4, CUDA_ERROR_INVALID_VALUE},
 		{100, 0, 4, CUDA_ERROR_INVALID_VALUE},
 		{SIZE_MAX, 1, 4, CUDA_ERROR_INVALID_VALUE},
-		{1024, SIZE_MAX / 2, 4, CUDA_ERROR_OUT_OF_MEMORY},    /* it wraps around */
-		{1024, (size_t)1 << 54, 4, CUDA_ERROR_INVALID_VALUE}, /* likewise, to 0 */
+		{1024, SIZE_MAX / 2, 4, CUDA_ERROR_OUT_OF_MEMORY},    /* the product wraps around */
+		{1024, (size_t)1 << 54, 4, CUDA_ERROR_INVALID_VALUE}, /* the same, to 0 */
 	};
 	CUdeviceptr p;
 	size_t pitch, size;
@@ -97,10 +99,12 @@ static void test_pitch(void)
 		       cases[i].result, "pitch %zu: %zu x %zu of %u", i, cases[i].width,
 		       cases[i].height, cases[i].element);
 	drv(cuMemAllocPitch_v2)(&p, &pitch, 1300, 3, 8);
-	TAP_IS(pitch, 1536, "rows of 512 bytes");
-	TAP_IS(drv(cuMemGetAddressRange_v2)(NULL, &size, p + 5), CUDA_SUCCESS, "its range");
-	TAP_IS(size, 3 * 1536, "is pitch times height");
-	TAP_IS(drv(cuMemAllocPitch_v2)(NULL, &pitch, 4, 4, 4), CUDA_ERROR_INVALID_VALUE, "NULL");
+	TAP_IS(pitch, 1536, "rows have a multiple of 512 bytes");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(NULL, &size, p + 5), CUDA_SUCCESS,
+	       "a pitched block has a range");
+	TAP_IS(size, 3 * 1536, "the range is pitch times height");
+	TAP_IS(drv(cuMemAllocPitch_v2)(NULL, &pitch, 4, 4, 4), CUDA_ERROR_INVALID_VALUE,
+	       "a NULL output is refused");
 }
 
 static void test_bounds(void)
@@ -110,26 +114,33 @@ static void test_bounds(void)
 	sim_start(NULL, NULL, NULL);
 	drv(cuMemAlloc_v2)(&p, 1000);
 	drv(cuMemAlloc_v2)(&q, 64 * MIB);
-	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1000), CUDA_SUCCESS, "all of a block");
-	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1001), CUDA_ERROR_INVALID_VALUE, "a byte more");
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1000), CUDA_SUCCESS, "all of a block is copied");
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1001), CUDA_ERROR_INVALID_VALUE,
+	       "a copy of a byte more is refused");
 	TAP_IS(drv(cuMemcpyDtoH_v2)(host, q + 64 * MIB - 10, 11), CUDA_ERROR_INVALID_VALUE,
-	       "past a large block");
-	TAP_IS(drv(cuMemsetD8_v2)(p + 999, 1, 2), CUDA_ERROR_INVALID_VALUE, "a fill past the end");
-	TAP_IS(drv(cuMemsetD32_v2)(p + 2, 1, 1), CUDA_ERROR_INVALID_VALUE, "a crooked fill");
-	TAP_IS(drv(cuMemsetD2D8_v2)(p, 300, 7, 100, 4), CUDA_SUCCESS, "3 * 300 + 100 bytes");
-	TAP_IS(drv(cuMemsetD2D8_v2)(p, 300, 7, 101, 4), CUDA_ERROR_INVALID_VALUE, "101 do not fit");
-	TAP_IS(drv(cuMemsetD2D8_v2)(p, 50, 7, 100, 2), CUDA_ERROR_INVALID_VALUE, "pitch < width");
-	TAP_IS(drv(cuMemsetD2D8_v2)(p, 0, 7, 100, 1), CUDA_SUCCESS, "no pitch, one row");
-	TAP_IS(drv(cuMemcpyDtoH_v2)(host, p, 1000), CUDA_SUCCESS, "read back");
-	TAP_IS(host[999], 7, "the last byte of the last row");
-	TAP_IS(host[899], 0, "none between rows");
+	       "a copy past a large block is refused");
+	TAP_IS(drv(cuMemsetD8_v2)(p + 999, 1, 2), CUDA_ERROR_INVALID_VALUE,
+	       "a fill past the end is refused");
+	TAP_IS(drv(cuMemsetD32_v2)(p + 2, 1, 1), CUDA_ERROR_INVALID_VALUE,
+	       "a fill that is not aligned is refused");
+	TAP_IS(drv(cuMemsetD2D8_v2)(p, 300, 7, 100, 4), CUDA_SUCCESS,
+	       "a fill of 3 * 300 + 100 bytes fits");
+	TAP_IS(drv(cuMemsetD2D8_v2)(p, 300, 7, 101, 4), CUDA_ERROR_INVALID_VALUE,
+	       "a fill with rows of 101 bytes does not fit");
+	TAP_IS(drv(cuMemsetD2D8_v2)(p, 50, 7, 100, 2), CUDA_ERROR_INVALID_VALUE,
+	       "a pitch below the width is refused");
+	TAP_IS(drv(cuMemsetD2D8_v2)(p, 0, 7, 100, 1), CUDA_SUCCESS, "one row needs no pitch");
+	TAP_IS(drv(cuMemcpyDtoH_v2)(host, p, 1000), CUDA_SUCCESS, "the block is read back");
+	TAP_IS(host[999], 7, "the last byte of the last row is filled");
+	TAP_IS(host[899], 0, "the bytes between rows are not filled");
 	drv(cuMemFree_v2)(p);
 	drv(cuMemFree_v2)(q);
-	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1), CUDA_ERROR_INVALID_VALUE, "into a freed block");
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 1), CUDA_ERROR_INVALID_VALUE,
+	       "a copy into a freed block is refused");
 	TAP_IS(drv(cuMemcpy)(q, (CUdeviceptr)host, 1), CUDA_ERROR_INVALID_VALUE,
-	       "cuMemcpy knows a freed address too");
-	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 0), CUDA_SUCCESS, "0 bytes: whatever the address");
-	TAP_IS(drv(cuMemsetD8_v2)(p, 0, 0), CUDA_SUCCESS, "0 bytes of fill too");
+	       "cuMemcpy refuses a freed address");
+	TAP_IS(drv(cuMemcpyHtoD_v2)(p, host, 0), CUDA_SUCCESS, "0 bytes: any address will do");
+	TAP_IS(drv(cuMemsetD8_v2)(p, 0, 0), CUDA_SUCCESS, "0 bytes of fill: any address will do");
 }
 
 static void test_shapes(void)
@@ -163,7 +174,7 @@ static void test_shapes(void)
 	copy.dstArray = array;
 	TAP_IS(drv(cuMemcpy3D_v2)(&copy), CUDA_SUCCESS, "pitched memory to the array");
 	copy.Depth = 5;
-	TAP_IS(drv(cuMemcpy3D_v2)(&copy), CUDA_ERROR_INVALID_VALUE, "a plane too many");
+	TAP_IS(drv(cuMemcpy3D_v2)(&copy), CUDA_ERROR_INVALID_VALUE, "a plane too many is refused");
 	CUDA_MEMCPY2D row = {.srcXInBytes = 2,
 			     .srcY = 6,
 			     .srcMemoryType = CU_MEMORYTYPE_ARRAY,
@@ -176,9 +187,9 @@ static void test_shapes(void)
 	TAP_IS(drv(cuMemcpy2D_v2)(&row), CUDA_SUCCESS, "a window of the array to the host");
 	TAP_OK(memcmp(out[0][0], &in[1][1][2], 3) == 0 && memcmp(out[0][1], &in[1][2][2], 3) == 0 &&
 		       out[0][0][3] == 0,
-	       "the right bytes");
-	TAP_IS(drv(cuArrayDestroy)(array), CUDA_SUCCESS, "destroy it");
-	TAP_IS(drv(cuArrayDestroy)(array), CUDA_ERROR_INVALID_HANDLE, "once");
+	       "the window has the right bytes");
+	TAP_IS(drv(cuArrayDestroy)(array), CUDA_SUCCESS, "an array is destroyed");
+	TAP_IS(drv(cuArrayDestroy)(array), CUDA_ERROR_INVALID_HANDLE, "an array is destroyed once");
 }
 
 static void test_vmm_arguments(void)
@@ -194,18 +205,21 @@ static void test_vmm_arguments(void)
 	TAP_IS(n, PAGE, "2 MiB");
 	TAP_IS(drv(cuMemAddressReserve)(&at, PAGE + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE, "odd");
 	TAP_IS(drv(cuMemAddressReserve)(&at, 1ull << 34, 0, 0, 0), CUDA_SUCCESS, "16 GiB");
-	TAP_IS(drv(cuMemAddressFree)(at, PAGE), CUDA_ERROR_INVALID_VALUE, "only as a whole");
+	TAP_IS(drv(cuMemAddressFree)(at, PAGE), CUDA_ERROR_INVALID_VALUE,
+	       "a reservation is freed only as a whole");
 	TAP_IS(drv(cuMemAddressFree)(at, 1ull << 34), CUDA_SUCCESS, "give it back");
 	TAP_IS(drv(cuMemAddressReserve)(&at, 8 * PAGE, 64 * MIB, 0, 0), CUDA_SUCCESS, "aligned");
-	TAP_IS(at % (64 * MIB), 0, "to 64 MiB");
-	TAP_IS(drv(cuMemAddressReserve)(&other, PAGE, 3, 0, 0), CUDA_ERROR_INVALID_VALUE, "to 3");
+	TAP_IS(at % (64 * MIB), 0, "the reservation is aligned to 64 MiB");
+	TAP_IS(drv(cuMemAddressReserve)(&other, PAGE, 3, 0, 0), CUDA_ERROR_INVALID_VALUE,
+	       "an alignment of 3 is refused");
 	TAP_IS(drv(cuMemCreate)(&h, MIB, &on_0, 0), CUDA_ERROR_INVALID_VALUE, "1 MiB is no page");
 	prop.location.id = 1;
 	TAP_IS(drv(cuMemCreate)(&h, PAGE, &prop, 0), CUDA_ERROR_INVALID_DEVICE, "no such device");
-	TAP_IS(drv(cuMemCreate)(&h, 66 * MIB, &on_0, 0), CUDA_ERROR_OUT_OF_MEMORY, "too much");
+	TAP_IS(drv(cuMemCreate)(&h, 66 * MIB, &on_0, 0), CUDA_ERROR_OUT_OF_MEMORY,
+	       "a handle larger than the device is refused");
 	TAP_IS(drv(cuMemCreate)(&h, 2 * PAGE, &on_0, 0), CUDA_SUCCESS, "4 MiB");
 	TAP_IS(drv(cuMemCreate)(&h2, PAGE, &on_0, 0), CUDA_SUCCESS, "2 MiB");
-	TAP_IS(free_memory(), 58 * MIB, "both are charged");
+	TAP_IS(free_memory(), 58 * MIB, "both handles are charged");
 	TAP_IS(drv(cuMemMap)(at, PAGE, PAGE, h, 0), CUDA_ERROR_NOT_SUPPORTED, "no offset");
 	TAP_IS(drv(cuMemMap)(at, PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE, "no part of a handle");
 	TAP_IS(drv(cuMemMap)(at + MIB, 2 * PAGE, 0, h, 0), CUDA_ERROR_INVALID_VALUE, "crooked");
@@ -216,8 +230,9 @@ static void test_vmm_arguments(void)
 	TAP_IS(drv(cuMemMap)(at + 2 * PAGE, PAGE, 0, h2, 0), CUDA_SUCCESS, "map beside it");
 	TAP_OK(faults(at), "no access yet");
 	TAP_IS(drv(cuMemSetAccess)(at, 4 * PAGE, &rw_0, 1), CUDA_ERROR_INVALID_VALUE,
-	       "access beyond what is mapped");
-	TAP_IS(drv(cuMemSetAccess)(at, PAGE, &rw_0, 1), CUDA_ERROR_INVALID_VALUE, "to half of it");
+	       "access beyond the mapping");
+	TAP_IS(drv(cuMemSetAccess)(at, PAGE, &rw_0, 1), CUDA_ERROR_INVALID_VALUE,
+	       "access to half of a mapping is refused");
 	desc.flags = (CUmemAccess_flags)2;
 	TAP_IS(drv(cuMemSetAccess)(at, 3 * PAGE, &desc, 1), CUDA_ERROR_INVALID_VALUE, "odd flags");
 	TAP_IS(drv(cuMemSetAccess)(at, 3 * PAGE, &rw_0, 1), CUDA_SUCCESS, "access to both");
@@ -225,14 +240,15 @@ static void test_vmm_arguments(void)
 	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 3 * PAGE + 1), CUDA_ERROR_INVALID_VALUE, "a byte more");
 	TAP_IS(drv(cuMemAddressFree)(at, 8 * PAGE), CUDA_ERROR_INVALID_VALUE, "still mapped");
 	TAP_IS(drv(cuMemRelease)(h), CUDA_SUCCESS, "release");
-	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE, "once");
+	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE, "a handle is released once");
 	TAP_IS(free_memory(), 58 * MIB, "the mapping keeps the memory");
-	TAP_IS(*(volatile char *)(at + 2 * PAGE - 1), 5, "and the data");
+	TAP_IS(*(volatile char *)(at + 2 * PAGE - 1), 5, "the mapping keeps the data");
 	TAP_IS(drv(cuMemUnmap)(at, PAGE), CUDA_ERROR_INVALID_VALUE, "unmap half");
 	TAP_IS(drv(cuMemUnmap)(at, 2 * PAGE), CUDA_SUCCESS, "unmap the first");
 	TAP_IS(free_memory(), 62 * MIB, "now it is free");
 	TAP_OK(faults(at), "use after unmap faults");
-	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 1), CUDA_ERROR_INVALID_VALUE, "and fails in the driver");
+	TAP_IS(drv(cuMemsetD8_v2)(at, 5, 1), CUDA_ERROR_INVALID_VALUE,
+	       "a call on unmapped memory fails in the driver");
 	TAP_IS(gm_sim_leaks(false), 3, "a handle, a mapping, a reservation left");
 }
 
@@ -250,7 +266,7 @@ static void test_remap(void)
 	drv(cuMemSetAccess)(at + 2 * PAGE, PAGE, &rw_0, 1);
 	TAP_IS(*(volatile char *)(at + 2 * PAGE + 77), 42, "shows the same memory");
 	*(volatile char *)(at + 2 * PAGE + 78) = 43;
-	TAP_IS(*(volatile char *)(at + 78), 43, "both ways");
+	TAP_IS(*(volatile char *)(at + 78), 43, "writes to one mapping are seen in the other");
 	drv(cuMemUnmap)(at, PAGE);
 	drv(cuMemMap)(at + 3 * PAGE, PAGE, 0, h, 0);
 	drv(cuMemSetAccess)(at + 3 * PAGE, PAGE, &rw_0, 1);
@@ -281,7 +297,7 @@ static void test_share(void)
 	close(fd);
 	TAP_IS(drv(cuMemRetainAllocationHandle)(&retained, (void *)(at + 9)), CUDA_SUCCESS,
 	       "the handle of an address");
-	TAP_OK(retained == h, "is the one that was mapped");
+	TAP_OK(retained == h, "the retained handle is the mapped one");
 	for (int i = 0; i < 3; i++)
 		TAP_IS(drv(cuMemRelease)(h), CUDA_SUCCESS, "owner %d lets go", i);
 	TAP_IS(drv(cuMemRelease)(h), CUDA_ERROR_INVALID_VALUE, "no fourth");
@@ -327,10 +343,13 @@ static void test_attributes(void)
 	ATTR(uint64_t, MAPPING_SIZE, p, CUDA_SUCCESS, PAGE);
 	ATTR(uint64_t, MAPPING_BASE_ADDR, p, CUDA_SUCCESS, (intmax_t)(p & ~(PAGE - 1)));
 	ATTR(unsigned, MEMORY_TYPE, (CUdeviceptr)&on_stack, CUDA_ERROR_INVALID_VALUE, 0);
-	TAP_IS(drv(cuIpcGetMemHandle)(&ipc, p), CUDA_SUCCESS, "it can be shared the old way");
-	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p + 999), CUDA_SUCCESS, "its range");
-	TAP_OK(base == p && size == 1000, "as requested");
-	TAP_IS(drv(cuMemGetAddressRange_v2)(NULL, NULL, p), CUDA_SUCCESS, "nobody need know");
+	TAP_IS(drv(cuIpcGetMemHandle)(&ipc, p), CUDA_SUCCESS,
+	       "memory of cuMemAlloc can be shared by IPC");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p + 999), CUDA_SUCCESS,
+	       "a block has a range");
+	TAP_OK(base == p && size == 1000, "the range is the requested one");
+	TAP_IS(drv(cuMemGetAddressRange_v2)(NULL, NULL, p), CUDA_SUCCESS,
+	       "both outputs may be NULL");
 	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p + 1000), CUDA_ERROR_NOT_FOUND, "past");
 	drv(cuMemFree_v2)(p);
 	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, p), CUDA_ERROR_NOT_FOUND, "freed");
@@ -339,7 +358,7 @@ static void test_attributes(void)
 	void *out[] = {&type};
 	CUpointer_attribute ask[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
 	TAP_IS(drv(cuPointerGetAttributes)(1, ask, out, p), CUDA_SUCCESS, "several at once");
-	TAP_IS(type, 0, "never fail, but know nothing");
+	TAP_IS(type, 0, "several attributes at once do not fail, and are 0 if unknown");
 
 	drv(cuMemAddressReserve)(&at, 4 * PAGE, 0, 0, 0);
 	drv(cuMemCreate)(&h, PAGE, &on_0, 0);
@@ -350,10 +369,12 @@ static void test_attributes(void)
 	TAP_IS(drv(cuMemGetAddressRange_v2)(&base, &size, at + PAGE + 5), CUDA_SUCCESS, "VMM");
 	TAP_OK(base == at + PAGE && size == PAGE, "the range of the physical handle");
 	TAP_IS(drv(cuMemFree_v2)(at + PAGE), CUDA_ERROR_INVALID_VALUE, "cuMemFree of it");
-	TAP_IS(drv(cuMemFreeAsync)(at + PAGE, NULL), CUDA_ERROR_INVALID_VALUE, "and FreeAsync");
-	TAP_IS(drv(cuIpcGetMemHandle)(&ipc, at + PAGE), CUDA_ERROR_INVALID_VALUE, "and IPC");
+	TAP_IS(drv(cuMemFreeAsync)(at + PAGE, NULL), CUDA_ERROR_INVALID_VALUE,
+	       "cuMemFreeAsync of mapped memory is refused");
+	TAP_IS(drv(cuIpcGetMemHandle)(&ipc, at + PAGE), CUDA_ERROR_INVALID_VALUE,
+	       "IPC of mapped memory is refused");
 	TAP_IS(drv(cuPointerSetAttribute)(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at + PAGE),
-	       CUDA_ERROR_NOT_SUPPORTED, "and SYNC_MEMOPS");
+	       CUDA_ERROR_NOT_SUPPORTED, "SYNC_MEMOPS of mapped memory is refused");
 }
 
 static void test_two_devices(void)
@@ -378,13 +399,15 @@ static void test_two_devices(void)
 	}
 	TAP_IS(drv(cuMemcpyDtoD_v2)(at + PAGE, at, 64), CUDA_ERROR_INVALID_VALUE,
 	       "mapped for its own device only: no copy across");
-	TAP_IS(drv(cuMemcpy)(at + PAGE, at, 64), CUDA_ERROR_INVALID_VALUE, "nor by cuMemcpy");
-	TAP_IS(drv(cuMemcpyPeer)(at + PAGE, ctx[1], at, ctx[0], 64), CUDA_SUCCESS, "by Peer");
+	TAP_IS(drv(cuMemcpy)(at + PAGE, at, 64), CUDA_ERROR_INVALID_VALUE,
+	       "cuMemcpy across devices is refused");
+	TAP_IS(drv(cuMemcpyPeer)(at + PAGE, ctx[1], at, ctx[0], 64), CUDA_SUCCESS,
+	       "cuMemcpyPeer across devices works");
 	drv(cuMemSetAccess)(at, 2 * PAGE, desc, 2);
 	TAP_IS(drv(cuMemcpyDtoD_v2)(at + PAGE, at, 64), CUDA_SUCCESS, "mapped for both");
 	TAP_IS(drv(cuCtxEnablePeerAccess)(ctx[0], 0), CUDA_SUCCESS, "peer access");
 	TAP_IS(drv(cuCtxEnablePeerAccess)(ctx[0], 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
-	       "once");
+	       "peer access is enabled once");
 }
 
 static void test_async(void)
@@ -399,10 +422,11 @@ static void test_async(void)
 	TAP_IS(drv(cuMemAllocAsync)(&p, 4 * MIB, s), CUDA_SUCCESS, "stream-ordered");
 	gm_sim_hold(s);
 	TAP_IS(drv(cuMemFreeAsync)(p, s), CUDA_SUCCESS, "free it in order");
-	TAP_IS(drv(cuMemFreeAsync)(p, s), CUDA_ERROR_INVALID_VALUE, "once");
-	TAP_IS(before - free_memory(), 4 * MIB, "it is there until the stream gets so far");
+	TAP_IS(drv(cuMemFreeAsync)(p, s), CUDA_ERROR_INVALID_VALUE,
+	       "stream-ordered memory is freed once");
+	TAP_IS(before - free_memory(), 4 * MIB, "the memory is in use until the stream frees it");
 	TAP_IS(gm_sim_release(s, -1u), 1, "now it does");
-	TAP_IS(free_memory(), before, "and is free");
+	TAP_IS(free_memory(), before, "the memory is free then");
 	drv(cuMemAlloc_v2)(&q, 512);
 	TAP_IS(drv(cuMemFreeAsync)(q, s), CUDA_SUCCESS, "memory of cuMemAlloc");
 	TAP_IS(free_memory(), before, "too");
@@ -414,8 +438,8 @@ static void test_async(void)
 	drv(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
 	TAP_IS(used, 512, "counts");
 	drv(cuPointerGetAttribute)(&owner, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p);
-	TAP_OK(owner == (uint64_t)pool, "is known by its memory");
-	TAP_IS(drv(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "and goes");
+	TAP_OK(owner == (uint64_t)pool, "a pool is found by its memory");
+	TAP_IS(drv(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "a pool is destroyed");
 	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "before its memory");
 }
 

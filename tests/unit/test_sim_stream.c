@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulated driver's queues: order, holding back, what waits for what. */
+/* The simulated driver's queues: order, holding, and the streams that each call waits for. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void test_order(void)
 	TAP_IS(drv(cuStreamQuery)(a), CUDA_ERROR_NOT_READY, "the held one is busy");
 	TAP_IS(drv(cuStreamQuery)(b), CUDA_SUCCESS, "the other is done");
 	TAP_IS(gm_sim_release(a, 1), 1, "release one step");
-	TAP_STR(ran(), "1", "in order");
+	TAP_STR(ran(), "1", "steps run in order");
 	drv(cuEventRecord)(e, a);
 	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_NOT_READY, "an event behind it");
 	drv(cuStreamWaitEvent)(b, e, 0);
@@ -61,10 +61,11 @@ static void test_order(void)
 	gm_sim_launch(blocking, note, "t");
 	TAP_STR(ran(), "", "a blocking stream waits for the legacy one");
 	gm_sim_release(NULL, -1u);
-	TAP_STR(ran(), "0t", "both run");
+	TAP_STR(ran(), "0t", "both kernels run");
 	drv(cuStreamDestroy_v2)(b);
 	TAP_IS(drv(cuStreamQuery)(b), CUDA_ERROR_INVALID_HANDLE, "a destroyed stream is unknown");
-	TAP_IS(drv(cuStreamDestroy_v2)(NULL), CUDA_ERROR_INVALID_HANDLE, "nor can NULL be");
+	TAP_IS(drv(cuStreamDestroy_v2)(NULL), CUDA_ERROR_INVALID_HANDLE,
+	       "NULL cannot be destroyed");
 }
 
 static void test_per_thread(void)
@@ -79,7 +80,8 @@ static void test_per_thread(void)
 	TAP_IS(drv(cuStreamQuery)(NULL), CUDA_ERROR_NOT_READY, "legacy work is held");
 	TAP_IS(drv(cuStreamQuery_ptsz)(NULL), CUDA_SUCCESS,
 	       "the twin asks the thread's own stream");
-	TAP_IS(drv(cuStreamQuery)(CU_STREAM_PER_THREAD), CUDA_SUCCESS, "so does its handle");
+	TAP_IS(drv(cuStreamQuery)(CU_STREAM_PER_THREAD), CUDA_SUCCESS,
+	       "the handle asks the thread's own stream, too");
 	gm_sim_release(NULL, -1u);
 	drv(cuMemcpyDtoH_v2_ptds)(back, p, 16);
 	TAP_IS(back[0], 1, "the fill was done");
@@ -118,7 +120,7 @@ static void *wait_body(void *arg)
 	case EVENT_SYNC:
 		w->result = drv(cuEventSynchronize)(the_event);
 		break;
-	case COPY: /* by the legacy stream: only a blocking stream holds it up */
+	case COPY: /* by the legacy stream: only a blocking stream delays it */
 		w->result = drv(cuMemcpyDtoH_v2)(back, the_block, 4);
 		break;
 	}
@@ -151,7 +153,7 @@ static void test_waits(enum call call, unsigned flags, const char *name)
 	gm_sim_release(the_stream, -1u);
 	pthread_join(thread, NULL);
 	TAP_IS(w.result, CUDA_SUCCESS, "%s returns after it", name);
-	TAP_IS(gm_sim_waiters(), 0, "nobody waits");
+	TAP_IS(gm_sim_waiters(), 0, "no thread waits");
 }
 
 static void test_waits_not(void)
@@ -169,7 +171,8 @@ static void test_waits_not(void)
 	gm_sim_launch(s, nothing, NULL);
 	drv(cuCtxPopCurrent_v2)(NULL);
 	TAP_IS(drv(cuMemFree_v2)(p), CUDA_SUCCESS, "a free: not for another context's kernel");
-	TAP_IS(drv(cuCtxSynchronize)(), CUDA_SUCCESS, "nor the context's own wait");
+	TAP_IS(drv(cuCtxSynchronize)(), CUDA_SUCCESS,
+	       "the context's own wait does not cover another context");
 	drv(cuMemAddressReserve)(&q, 2 << 20, 0, 0, 0);
 	drv(cuMemCreate)(&h, 2 << 20, &prop, 0);
 	drv(cuMemMap)(q, 2 << 20, 0, h, 0);
@@ -180,15 +183,15 @@ static void test_waits_not(void)
 	TAP_IS(drv(cuCtxRecordEvent)(other_ctx, e), CUDA_SUCCESS, "an event of the context");
 	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_NOT_READY, "covers a non-blocking stream");
 	gm_sim_release(s, -1u);
-	TAP_IS(drv(cuEventQuery)(e), CUDA_SUCCESS, "and passes with it");
+	TAP_IS(drv(cuEventQuery)(e), CUDA_SUCCESS, "the event passes with that stream");
 	gm_sim_break(other_ctx, CUDA_ERROR_ILLEGAL_ADDRESS);
 	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_ERROR_ILLEGAL_ADDRESS, "a broken context");
 	TAP_IS(drv(cuEventQuery)(e), CUDA_ERROR_ILLEGAL_ADDRESS, "fails every call");
 	drv(cuCtxPopCurrent_v2)(NULL);
-	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "others do not care");
+	TAP_IS(drv(cuMemAlloc_v2)(&p, 1), CUDA_SUCCESS, "calls without an error work");
 }
 
-/* A free block that is reused too early really is corrupted: the promise that fences rest on. */
+/* A free block that is reused too early really is corrupted: fence tests rely on that. */
 static void test_corrupts(void)
 {
 	CUdeviceptr keep, p, q;
@@ -206,7 +209,7 @@ static void test_corrupts(void)
 	drv(cuMemcpyHtoD_v2)(q, &value, 1);
 	gm_sim_release(s, -1u);
 	drv(cuMemcpyDtoH_v2)(&value, q, 1);
-	TAP_IS(value, 1, "and the late fill hits its new owner");
+	TAP_IS(value, 1, "the late fill overwrites the block of the new owner");
 }
 
 /* --- kernels and graphs --- */
@@ -244,7 +247,7 @@ static void test_kernels(void)
 	TAP_IS(drv(cuModuleGetFunction)(&f, module, "add"), CUDA_SUCCESS, "a kernel");
 	gm_sim_hold(s);
 	TAP_IS(drv(cuLaunchKernel)(f, 1, 1, 1, 32, 1, 1, 0, s, args, NULL), CUDA_SUCCESS, "launch");
-	by = 100; /* arguments were taken at the launch */
+	by = 100; /* arguments were read at the launch */
 	gm_sim_release(s, -1u);
 	drv(cuMemcpyDtoH_v2)(&value, p, sizeof value);
 	TAP_IS(value, 6, "1 + 5");
@@ -252,7 +255,8 @@ static void test_kernels(void)
 	       "an empty grid");
 	TAP_IS(drv(cuLibraryLoadData)(&library, &image, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS,
 	       "a library");
-	TAP_IS(drv(cuLibraryGetKernel)(&k, library, "add"), CUDA_SUCCESS, "its kernel");
+	TAP_IS(drv(cuLibraryGetKernel)(&k, library, "add"), CUDA_SUCCESS,
+	       "a library has its kernel");
 	TAP_IS(drv(cuStreamBeginCapture_v2)(s, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS,
 	       "capture");
 	TAP_IS(drv(cuLaunchKernel)((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, s, args, NULL), CUDA_SUCCESS,
@@ -268,9 +272,10 @@ static void test_kernels(void)
 	drv(cuMemcpyDtoH_v2)(&value, p, sizeof value);
 	TAP_IS(value, 206, "two launches of the graph");
 	TAP_IS(drv(cuGraphExecDestroy)(exec), CUDA_SUCCESS, "destroy");
-	TAP_IS(drv(cuGraphExecDestroy)(exec), CUDA_ERROR_INVALID_VALUE, "once");
+	TAP_IS(drv(cuGraphExecDestroy)(exec), CUDA_ERROR_INVALID_VALUE,
+	       "an executable graph is destroyed once");
 	TAP_IS(drv(cuModuleUnload)(module), CUDA_SUCCESS, "unload");
-	TAP_IS(drv(cuModuleUnload)(module), CUDA_ERROR_INVALID_HANDLE, "once");
+	TAP_IS(drv(cuModuleUnload)(module), CUDA_ERROR_INVALID_HANDLE, "a module is unloaded once");
 }
 
 int main(void)

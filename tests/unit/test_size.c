@@ -25,7 +25,7 @@ int main(void)
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
 		uint64_t bytes = 1;
 		TAP_OK(gm_size_parse(good[i].text, &bytes), "'%s' is a size", good[i].text);
-		TAP_IS(bytes, good[i].bytes, "its value");
+		TAP_IS(bytes, good[i].bytes, "the value of that size is right");
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		uint64_t bytes = 77;
@@ -35,7 +35,7 @@ int main(void)
 	TAP_OK(gm_percent_parse("75%", &ppm) && ppm == 750000, "75%%");
 	TAP_OK(gm_percent_parse("0.5%", &ppm) && ppm == 5000, "0.5%%");
 	TAP_OK(!gm_percent_parse("101%", &ppm) && !gm_percent_parse("75", &ppm) && ppm == 5000,
-	       "neither 101%% nor 75 is a percentage");
+	       "101%% and 75 are no percentages");
 	uint64_t ns = 7;
 	TAP_OK(gm_time_parse("100ms", &ns) && ns == 100000000, "100ms");
 	TAP_OK(gm_time_parse("1.5s", &ns) && ns == 1500000000, "1.5s");
@@ -46,7 +46,7 @@ int main(void)
 	char text[32];
 	TAP_STR(gm_size_format(512, text, sizeof text), "512 B", "bytes");
 	TAP_STR(gm_size_format(32 * GM_MIB, text, sizeof text), "32.0 MiB", "mebibytes");
-	TAP_STR(gm_size_format(1000, text, sizeof text), "0.98 KiB", "never four digits");
+	TAP_STR(gm_size_format(1000, text, sizeof text), "0.98 KiB", "sizes have three digits");
 	TAP_STR(gm_size_format(UINT64_MAX, text, sizeof text), "16.0 EiB", "the largest");
 	TAP_STR(gm_time_format(850, text, sizeof text), "850 ns", "nanoseconds");
 	TAP_STR(gm_time_format(12400000000, text, sizeof text), "12.4 s", "seconds");

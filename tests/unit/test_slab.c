@@ -39,6 +39,7 @@ int main(void)
 	TAP_IS(gm_slab_length(&slabs, largest), 2 * GM_MIB, "up to 32");
 	slabs.classes[largest].slots = 0;
 	slabs.long_ones = true;
-	TAP_IS(gm_slab_length(&slabs, largest), 2 * GM_MIB, "which all have, if asked for");
+	TAP_IS(gm_slab_length(&slabs, largest), 2 * GM_MIB,
+	       "slabs that are asked for have the full length");
 	return tap_done();
 }

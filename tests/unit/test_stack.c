@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Call stacks: the frames of known functions, one number a stack, threads, and bounds. */
+/* Call stacks: the frames of known functions, one number a stack, threads, and limits. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,9 +24,15 @@ static unsigned guard = 1;
 		number_;                           \
 	})
 
+/* Acts as a handler, whose frames are cached. */
+static __attribute__((noinline)) uint32_t handler(unsigned *its_guard)
+{
+	return DEEPER(gm_stack_capture(its_guard, GM_STACK_FROM));
+}
+
 static __attribute__((noinline)) uint32_t inner(void)
 {
-	return DEEPER(gm_stack_capture(&guard));
+	return DEEPER(gm_stack_capture(&guard, (struct gm_stack_from){0}));
 }
 
 static __attribute__((noinline)) uint32_t outer(unsigned depth)
@@ -48,7 +54,7 @@ static int write_known(void *arg)
 	for (unsigned depth = 0; depth < 4; depth++)
 		numbers[depth] = outer(depth);
 	bool same = true;
-	for (unsigned i = 0; i < 3; i++) { /* a call of each turn, at one place */
+	for (unsigned i = 0; i < 3; i++) { /* one call a turn, at the same place */
 		uint32_t number = outer(200);
 		same = same && (!i || number == numbers[4]);
 		numbers[4] = number;
@@ -57,7 +63,7 @@ static int write_known(void *arg)
 	return same && guard == 1 ? 0 : 2;
 }
 
-/* In the memory of this process and its children. */
+/* Is the frame in `function`? Valid for this process and its children. */
 static bool frame_is_in(const struct gm_log_file *file, const struct gm_frame *frame,
 			const void *function)
 {
@@ -103,7 +109,7 @@ static void test_known(uint32_t *numbers)
 	unlink("log");
 	numbers[0] = 1;
 	TAP_IS(help_child("GPUMEM_LOG=events", write_known, numbers), 0,
-	       "with the library's own frames left out");
+	       "stacks leave out the library's own frames");
 	struct gm_log_file *file = help_open("log");
 	const struct gm_log_stack *stack = file ? gm_log_read_stack(file, numbers[0]) : NULL;
 	TAP_OK(stack && stack->n && !frame_is_in(file, stack->frames, (void *)inner) &&
@@ -119,7 +125,7 @@ static atomic_uint mistakes;
 
 static void *thread_capture(void *arg)
 {
-	unsigned mine = 1; /* a guard is a thread's own */
+	unsigned mine = 1; /* a guard belongs to one thread */
 	(void)arg;
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		struct gm_trace trace = {.n = 1 + turn % DEPTHS};
@@ -131,13 +137,16 @@ static void *thread_capture(void *arg)
 		if (!atomic_compare_exchange_strong(&of_depth[turn % DEPTHS], &unknown, number) &&
 		    unknown != number)
 			atomic_fetch_add(&mistakes, 1);
-		if (!gm_stack_capture(&mine))
+		if (!gm_stack_capture(&mine, (struct gm_stack_from){0}))
+			atomic_fetch_add(&mistakes, 1);
+		uint32_t first = handler(&mine), second = handler(&mine);
+		if (!first || !second)
 			atomic_fetch_add(&mistakes, 1);
 	}
 	return NULL;
 }
 
-/* The list of objects changes all the time. */
+/* The list of objects changes continually. */
 static void *thread_load(void *arg)
 {
 	(void)arg;
@@ -179,7 +188,7 @@ static void test_threads(void)
 		missing += !gm_log_read_stack(file, i);
 	TAP_IS(missing, 0, "each of the %u stacks is in the log", (unsigned)stacks);
 	TAP_OK(stacks >= DEPTHS && !gm_log_read_stack(file, (uint32_t)stacks + 1),
-	       "and no other one");
+	       "no other stack is in the log");
 	gm_log_read_close(file);
 }
 
@@ -211,15 +220,40 @@ static int run_bounds(void *arg)
 	return gm_table_number(&trace) == 1 && !gm_stack_wanted(1u << 30) ? 0 : 5;
 }
 
+/* Stacks of two C frames, replaced by a serial, and further frames, in turn. */
+static int run_hints(void *arg)
+{
+	enum { SERIALS = 40, OTHERS = 300 };
+	static uint32_t numbers[SERIALS][OTHERS];
+	unsigned wrong = 0;
+	(void)arg;
+	if (!log_begin())
+		return 1;
+	for (unsigned turn = 0; turn < 3; turn++)
+		for (uint32_t i = 0; i < SERIALS * OTHERS; i++) {
+			const uint32_t serial = i % SERIALS, other = i / SERIALS;
+			struct gm_trace trace = {.n = 3 + other % 3, .flags = other % 2};
+			trace.frames[1].place = serial;
+			trace.frames[2 + other % 3].line = other;
+			const uint32_t number = gm_table_put(
+				&trace, (struct gm_table_hint){turn ? serial + 1 : 0, 2});
+			wrong += turn && number != numbers[serial][other];
+			numbers[serial][other] = number;
+			wrong += number != gm_table_number(&trace);
+		}
+	gm_log_close();
+	return wrong || gm_counter_get(0, GM_C_stacks) != SERIALS * OTHERS;
+}
+
 static int run_forget(void *arg)
 {
 	(void)arg;
 	gm_held_add(1 << 20, 1);
-	gm_held_forget(); /* what the parent had is its own */
+	gm_held_forget(); /* drops the parent's memory, which the child does not hold */
 	return gm_held_stack(1 << 20) ? 1 : 0;
 }
 
-/* Against a plain array. */
+/* Compares with a plain array. */
 static void test_held(void)
 {
 	enum { IDS = 5000, STEPS = 200000 };
@@ -247,7 +281,7 @@ static void test_held(void)
 	for (uint64_t id = 1; id <= 2 * (uint64_t)GM_HELD_MOST; id++)
 		held += gm_held_stack(id << 20);
 	TAP_OK(held <= GM_HELD_MOST && held > GM_HELD_MOST / 2, "their number is bounded");
-	TAP_IS(help_child("", run_forget, NULL), 0, "in a child none is known");
+	TAP_IS(help_child("", run_forget, NULL), 0, "a child of fork holds no stacks");
 }
 
 int main(void)
@@ -259,6 +293,9 @@ int main(void)
 	unlink("log");
 	TAP_IS(help_child("GPUMEM_LOG=events", run_bounds, NULL), 0,
 	       "the number of stacks is bounded, and a child starts anew");
+	unlink("log");
+	TAP_IS(help_child("GPUMEM_LOG=events", run_hints, NULL), 0,
+	       "a stack with cached first frames keeps its number");
 	test_held();
 	return tap_done();
 }

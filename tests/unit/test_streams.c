@@ -76,7 +76,7 @@ static struct place place_new(void)
 	return place_in(gm_context_of(&sim, sim_context(0), &result));
 }
 
-/* The context of a place is destroyed, as the shim sees it. */
+/* The context of a place is destroyed in the manner of the shim. */
 static void place_end(const struct place *place)
 {
 	CUcontext handle = place->context->handle;
@@ -115,7 +115,7 @@ static bool overlaps(const struct gm_block *a, const struct gm_block *b)
 	return a->base < b->base + b->held && b->base < a->base + a->held;
 }
 
-/* A batch shares an event, which has passed: any stream of the same context may have its blocks. */
+/* A batch shares an event that has passed: any stream of the same context may take its blocks. */
 static void stays_in_its_context(void)
 {
 	struct gm_block freed[GM_STREAMS_BATCH];
@@ -131,14 +131,14 @@ static void stays_in_its_context(void)
 		crossed |= overlaps(&other, &freed[i]);
 	TAP_OK(other.base && !crossed, "another context gets none of the kept blocks");
 	place_end(&a);
-	TAP_OK(is_live(&other), "its block stays when the first context goes");
+	TAP_OK(is_live(&other), "its block stays when the first context ends");
 	crossed = false;
 	for (unsigned i = 0; i < GM_STREAMS_BATCH; i++) {
 		freed[i] = take_at(&b, GM_MIB);
 		crossed |= overlaps(&other, &freed[i]);
 	}
-	TAP_OK(!crossed, "and is not handed out again");
-	TAP_IS(gm_streams_kept(streams), 0, "nothing of the first context is kept");
+	TAP_OK(!crossed, "its block is not handed out again");
+	TAP_IS(gm_streams_kept(streams), 0, "no block of the first context is kept");
 	close_all();
 }
 
@@ -153,7 +153,7 @@ static void serves_its_context(void)
 	close_all();
 }
 
-/* --- events are touched inside their context only --- */
+/* --- events are used only inside their context --- */
 
 static struct gm_context *expected;
 static CUresult (*real_query)(CUevent event), (*real_wait)(CUevent event);
@@ -183,7 +183,7 @@ static CUresult note_destroy(CUevent event)
 	return real_destroy(event);
 }
 
-/* From now on calls with events are noted, which are those of this context. */
+/* From now on count calls with events inside this context, and outside it. */
 static void note_calls_of(struct gm_context *context)
 {
 	expected = context;
@@ -204,16 +204,19 @@ static void enters_the_context(void)
 	note_calls_of(a.context);
 	struct gm_block block = take_at(&a, BIG);
 	give_at(&a, &block);
-	TAP_IS(take_at(&other, BIG).base, block.base, "its mark is asked for");
-	TAP_OK(inside == 2 && outside == 0, "and dropped, both inside its context");
+	TAP_IS(take_at(&other, BIG).base, block.base,
+	       "another stream of the context gets the block");
+	TAP_OK(inside == 2 && outside == 0, "the event is polled and destroyed inside its context");
 	give_at(&other, &block);
 	enter(&b);
-	TAP_IS(gm_streams_drain(streams), BIG, "another context gives it to the pool");
-	TAP_OK(inside == 4 && outside == 0, "and waits and drops the mark inside that of the mark");
+	TAP_IS(gm_streams_drain(streams), BIG,
+	       "a drain in another context returns the block to the pool");
+	TAP_OK(inside == 4 && outside == 0,
+	       "the drain waits and destroys the event inside its context");
 	close_all();
 }
 
-/* The context is not the program's any more for the time of a call that may end it. */
+/* During a call that may end the context, the context counts as ended for the program. */
 static void waits_for_the_end(void)
 {
 	open_all();
@@ -224,16 +227,17 @@ static void waits_for_the_end(void)
 	enter(&b);
 	struct gm_context *ending = gm_context_ending(a.context->handle);
 	TAP_OK(ending == a.context, "a call of the program may end the context");
-	TAP_IS(gm_streams_drain(streams), 0, "nothing of it goes to the pool meanwhile");
-	TAP_OK(inside + outside == 0, "its event is left alone");
-	TAP_OK(is_live(&block) && gm_streams_kept(streams) == BIG, "and its block is kept");
+	TAP_IS(gm_streams_drain(streams), 0, "no block of an ending context is drained");
+	TAP_OK(inside + outside == 0, "the event of an ending context is not used");
+	TAP_OK(is_live(&block) && gm_streams_kept(streams) == BIG,
+	       "the block of an ending context is kept");
 	gm_context_ended(ending);
-	TAP_IS(gm_streams_drain(streams), BIG, "it goes if the context stays");
-	TAP_OK(!is_live(&block), "to the pool");
+	TAP_IS(gm_streams_drain(streams), BIG, "the block is drained if the context stays");
+	TAP_OK(!is_live(&block), "the drained block belongs to the pool");
 	close_all();
 }
 
-/* The context is gone, and nobody has told the streams so far. */
+/* The context has ended, and the streams have not been told yet. */
 static void leaves_the_dead_alone(void)
 {
 	open_all();
@@ -245,18 +249,18 @@ static void leaves_the_dead_alone(void)
 	SIM(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000)(a.context->handle);
 	uint64_t key = gm_context_gone(a.context->handle);
 	gm_streams_drain(streams);
-	TAP_IS(inside + outside, 0, "the event of a dead context is left alone");
-	TAP_IS(gm_streams_kept(streams), 0, "its block is kept no more");
-	TAP_IS(gm_pool_context_gone(pool, key), 1, "the pool takes that back");
-	TAP_IS(take_at(&b, BIG).base, block.base, "for others");
+	TAP_IS(inside + outside, 0, "the event of an ended context is not used");
+	TAP_IS(gm_streams_kept(streams), 0, "the block of an ended context is not kept");
+	TAP_IS(gm_pool_context_gone(pool, key), 1, "the pool ends the blocks of an ended context");
+	TAP_IS(take_at(&b, BIG).base, block.base, "another context gets the memory");
 	close_all();
 }
 
-/* --- a block that was freed by another road --- */
+/* --- a block that was freed by another path --- */
 
 static struct gm_block stolen, owned;
 
-/* During the wait for it the block is freed, and its address handed out again. */
+/* During the wait the block is freed, and its address is handed out again. */
 static CUresult steal_during_wait(CUevent event)
 {
 	gm_pool_free(pool, stolen.base, &(struct gm_free){.after = GM_FREE_AFTER_NOTHING}, NULL);
@@ -274,12 +278,12 @@ static void frees_no_other(void)
 	give_at(&a, &stolen);
 	gm_streams_drain(streams);
 	TAP_IS(owned.base, stolen.base, "the address is another block's after the wait");
-	TAP_OK(is_live(&owned), "which is not freed");
-	TAP_IS(gm_streams_kept(streams), 0, "the first is kept no more");
+	TAP_OK(is_live(&owned), "the other block at the address is not freed");
+	TAP_IS(gm_streams_kept(streams), 0, "the first block is not kept any more");
 	close_all();
 }
 
-/* What is kept of a block that is no more says nothing of the next one at its address. */
+/* Records of a freed block do not apply to the next block at its address. */
 static void keeps_the_next(void)
 {
 	open_all();
@@ -290,13 +294,13 @@ static void keeps_the_next(void)
 	gm_pool_alloc(pool, BIG, a.context->key, &next);
 	TAP_IS(next.base, first.base, "a kept block is freed, and its address used again");
 	TAP_IS(give_at(&a, &next), CUDA_SUCCESS, "the next block there is freed");
-	TAP_IS(give_at(&a, &next), CUDA_ERROR_INVALID_VALUE, "once");
-	TAP_IS(take_at(&a, BIG).id, next.id, "and used again");
-	TAP_OK(take_at(&a, BIG).base != first.base, "once");
+	TAP_IS(give_at(&a, &next), CUDA_ERROR_INVALID_VALUE, "the next block is freed once");
+	TAP_IS(take_at(&a, BIG).id, next.id, "the next block is reused");
+	TAP_OK(take_at(&a, BIG).base != first.base, "the next block is reused once");
 	close_all();
 }
 
-/* --- settling --- */
+/* --- drains --- */
 
 static void settles_the_others(void)
 {
@@ -306,8 +310,9 @@ static void settles_the_others(void)
 	give_at(&a, &first);
 	give_at(&b, &second);
 	struct gm_context *ending = gm_context_ending(a.context->handle);
-	TAP_IS(gm_streams_drain(streams), BIG, "one context is ending, what the other keeps goes");
-	TAP_OK(is_live(&first) && !is_live(&second), "and only that");
+	TAP_IS(gm_streams_drain(streams), BIG,
+	       "one context is ending: the other's kept blocks are drained");
+	TAP_OK(is_live(&first) && !is_live(&second), "only the other context's block is drained");
 	gm_context_ended(ending);
 	close_all();
 }
@@ -334,7 +339,7 @@ static void *settle_too(void *bytes)
 
 static uint64_t others;
 
-/* Another thread settles while this one waits for the event. */
+/* Another thread drains while this one waits for the event. */
 static CUresult settle_during_wait(CUevent event)
 {
 	pthread_create(&settler, NULL, settle_too, &others);
@@ -352,10 +357,10 @@ static void waits_for_other_threads(void)
 	sim.cuEventSynchronize = settle_during_wait;
 	given = take_at(&a, BIG);
 	give_at(&a, &given);
-	TAP_IS(gm_streams_drain(streams), BIG, "a thread gives what is kept");
+	TAP_IS(gm_streams_drain(streams), BIG, "a thread drains the kept blocks");
 	pthread_join(settler, &early);
-	TAP_OK(!early, "another one that settles meanwhile waits for it");
-	TAP_IS(others, BIG, "and sees that memory came");
+	TAP_OK(!early, "a thread that drains meanwhile waits for it");
+	TAP_IS(others, BIG, "it sees that memory was returned");
 	close_all();
 }
 

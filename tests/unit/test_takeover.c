@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The takeover of a context, on the simulated driver, with a helper of our own: its kernels read
- * and write code that lies in memory of the test, and multiprocessors hold lines of it until
- * another module was launched. Then every call of the driver fails once, in every place: what was
- * changed is put back, and the next takeover succeeds.
+ * The takeover of a context, on the simulated driver, with the test's own helper: its kernels read
+ * and write code in memory of the test, and multiprocessors keep cached lines of the code until
+ * another module is launched. Then every driver call fails once, at every place: all changes are
+ * undone, and the next takeover succeeds.
  */
 #include "takeover_help.h"
 
@@ -15,7 +15,7 @@ static struct fake_code code;
 static struct gm_helper_answer *answer; /* the helper's variable */
 static bool forgets_frees, refuses, damages, misaligns;
 static uint64_t strangers;
-static bool ready; /* the driver has made the context ready before anything was written */
+static bool ready; /* the driver has made the context ready before the first write */
 
 static void reset_code(enum gm_call_form as)
 {
@@ -39,7 +39,7 @@ static void run_read(void **args)
 
 static void run_write(void **args)
 {
-	fake_write(&code, args);
+	fake_write(&code, answer, args);
 }
 
 static void run_nothing(void **args)
@@ -60,10 +60,13 @@ static void run_test(void **args)
 	bool ours = is_taken(aligned ? GM_TAKEOVER_ALIGNED : GM_TAKEOVER_MALLOC);
 	if (part == GM_HELPER_NOTHING)
 		ready = fake_is_native(&code);
-	if (part == GM_HELPER_STRANGERS)
-		strangers += is_taken(GM_TAKEOVER_FREE) && !forgets_frees ? BLOCKS : 0;
-	if (part == GM_HELPER_NOTHING || part == GM_HELPER_STRANGERS)
+	if (part == GM_HELPER_NOTHING || (all && !answer->passed) ||
+	    (part != GM_HELPER_MALLOCS && !fake_went_well(answer)))
 		return;
+	if (part == GM_HELPER_STRANGERS) {
+		strangers += is_taken(GM_TAKEOVER_FREE) && !forgets_frees ? BLOCKS : 0;
+		return;
+	}
 	*(!ours ? &answer->elsewhere : &answer->given) += threads - 2;
 	*(refuses ? &answer->refused : &answer->given) += 1;
 	*((damages && all) || (misaligns && aligned) ? &answer->damaged : &answer->given) += 1;
@@ -74,6 +77,7 @@ static void run_seen(void **args)
 	if (*(uint64_t *)args[0] != BLOCKS)
 		abort();
 	answer->strangers = strangers;
+	answer->passed = strangers >= BLOCKS && fake_went_well(answer);
 }
 
 static void run_empty(void **args)
@@ -83,9 +87,12 @@ static void run_empty(void **args)
 }
 
 static const struct gm_sim_kernel helper_kernels[] = {
-	{"gm_helper_addresses", run_addresses, {1}, 0}, {"gm_helper_read", run_read, {8, 4}, 0},
-	{"gm_helper_write", run_write, {8, 8, 8}, 0},	{"gm_helper_use", run_nothing, {8}, 0},
-	{"gm_helper_test", run_test, {4}, 0},		{"gm_helper_seen", run_seen, {8}, 0},
+	{"gm_helper_addresses", run_addresses, {1}, 0},
+	{"gm_helper_read", run_read, {8, 4}, 0},
+	{"gm_helper_write", run_write, {8, 8, 8, 4}, 0},
+	{"gm_helper_use", run_nothing, {8}, 0},
+	{"gm_helper_test", run_test, {4}, 0},
+	{"gm_helper_seen", run_seen, {8}, 0},
 };
 static const struct gm_sim_kernel empty_kernels[] = {{"gm_empty", run_empty, {0}, 0}};
 static const struct gm_sim_global helper_globals[] = {
@@ -162,11 +169,12 @@ static void test_taken(void)
 			said = said && report.at[i] == fake_at(&code, FAKE_DRIVER + i) &&
 			       report.to[i] == fake_at(&code, FAKE_OURS + i);
 		TAP_OK(said, "the report says where they are");
-		TAP_IS(report.given, BLOCKS * (2 + GM_HELPER_THREADS), "all threads of the test");
+		TAP_IS(report.given, BLOCKS * (2 + GM_HELPER_THREADS),
+		       "all threads of the test got memory");
 		TAP_OK(launches == 5 && launched == 5 && launched_well == 5,
 		       "the heap was told of each launch of the test");
 		TAP_OK(!take() && report.end == GM_TAKEOVER_STRANGE_MALLOC && fake_is_ours(&code),
-		       "what is ours is not taken over again");
+		       "code taken over already is refused");
 	}
 }
 
@@ -175,7 +183,7 @@ static void check_refusal(const char *what, enum gm_takeover_end end)
 	bool taken = take();
 	TAP_OK(!taken && report.end == end && report.step, "%s: %s", what,
 	       gm_takeover_text(report.end));
-	TAP_OK(fake_is_native(&code), "%s: all is as before", what);
+	TAP_OK(fake_is_native(&code), "%s: the code is the driver's again", what);
 }
 
 enum { AT = FAKE_CALLS_AT, MALLOC = GM_TAKEOVER_MALLOC, FREE = GM_TAKEOVER_FREE };
@@ -237,7 +245,7 @@ static void test_writes(void)
 	reset_code(GM_CALL_SPLIT);
 	refuses = true;
 	code.deaf = GM_TAKEOVER_FUNCTIONS + 1;
-	TAP_OK(!take() && report.end == GM_TAKEOVER_BROKEN, "what cannot be put back is said");
+	TAP_OK(!take() && report.end == GM_TAKEOVER_BROKEN, "a failed restore is reported");
 }
 
 static void test_images(void)
@@ -252,17 +260,17 @@ static void test_images(void)
 	       "a helper that the driver does not take");
 	c.images.helper = &empty;
 	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NO_LOAD, "a wrong one");
-	TAP_OK(fake_is_native(&code), "all is as before");
+	TAP_OK(fake_is_native(&code), "the code is the driver's again");
 }
 
-/* --- every call of the driver fails once --- */
+/* --- every driver call fails once --- */
 
 static const char *const calls[] = {
 	"cuStreamCreate",	"cuModuleLoadData", "cuModuleGetFunction", "cuModuleGetGlobal_v2",
 	"cuMemcpyDtoHAsync_v2", "cuLaunchKernel",   "cuStreamSynchronize",
 };
 
-enum { MOST_CALLS = 100 }; /* of one function in a takeover */
+enum { MOST_CALLS = 100 }; /* limit of calls of one function in a takeover */
 
 static CUstreamCaptureMode mode_now(void)
 {
@@ -271,7 +279,7 @@ static CUstreamCaptureMode mode_now(void)
 	return mode;
 }
 
-/* The one that fails at `nth`: true if there was one. */
+/* Call number `nth` fails; true if there was such a call. */
 static bool fail_once(const char *symbol, unsigned nth)
 {
 	start();
@@ -283,9 +291,9 @@ static bool fail_once(const char *symbol, unsigned nth)
 		return false;
 	TAP_OK(report.result == CUDA_ERROR_LAUNCH_TIMEOUT && report.step,
 	       "%s fails, call %u, in %s", symbol, nth, report.step);
-	TAP_OK(report.end == GM_TAKEOVER_BROKEN || fake_is_native(&code), "all is as before: %s",
-	       gm_takeover_text(report.end));
-	TAP_OK(report.end != GM_TAKEOVER_BROKEN, "and that is known");
+	TAP_OK(report.end == GM_TAKEOVER_BROKEN || fake_is_native(&code),
+	       "the code is the driver's again: %s", gm_takeover_text(report.end));
+	TAP_OK(report.end != GM_TAKEOVER_BROKEN, "the report knows that");
 	TAP_IS(mode_now(), CU_STREAM_CAPTURE_MODE_GLOBAL, "the capture mode as well");
 	TAP_OK(take() && fake_is_ours(&code), "the next takeover succeeds");
 	return true;
@@ -301,7 +309,7 @@ static void test_faults(void)
 		TAP_OK(nth > 1 && nth < MOST_CALLS, "%s is called, and then no more", calls[i]);
 		failures += nth - 1;
 	}
-	TAP_OK(failures > 50, "%u failures", failures);
+	TAP_OK(failures > 40, "%u failures", failures);
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls in the machine code of each generation of GPUs. The words are from cubins of nvcc 13.0 and,
- * for those of calls with a target, what NVIDIA's disassembler reads as the given target; those of
- * sm_90 also stood in the memory of an H200 (driver 580).
+ * Calls in the machine code of each generation of GPUs. The words are from cubins of nvcc 13.0.
+ * Words of calls with a target are those that NVIDIA's disassembler shows with the given target;
+ * those of sm_90 were also in the memory of an H200 (driver 580).
  */
 #include "takeover/decode.h"
 
@@ -13,8 +13,8 @@
 static const struct {
 	const char *name;
 	enum gm_call_form form;
-	struct gm_insn call;  /* of TARGET */
-	struct gm_insn blank; /* as nvcc writes it, before it is linked */
+	struct gm_insn call;  /* a call of TARGET */
+	struct gm_insn blank; /* the call as nvcc writes it, before linking */
 } generations[] = {
 	{"sm_75",
 	 GM_CALL_WHOLE,
@@ -53,10 +53,10 @@ static void test_each(void)
 		       "%s: the form follows from a known target", generations[i].name);
 		TAP_OK(gm_insn_target(form, call) == TARGET, "%s: the target is read",
 		       generations[i].name);
-		TAP_OK(gm_insn_same(gm_insn_aim(form, blank, TARGET), call), "%s: and written",
-		       generations[i].name);
+		TAP_OK(gm_insn_same(gm_insn_aim(form, blank, TARGET), call),
+		       "%s: the target is written", generations[i].name);
 		TAP_OK(gm_insn_same(gm_insn_aim(form, call, 0), blank),
-		       "%s: and nothing else is changed", generations[i].name);
+		       "%s: no other bit is changed", generations[i].name);
 	}
 }
 
@@ -77,7 +77,8 @@ static void test_any_target(void)
 static void test_unknown(void)
 {
 	struct gm_insn call = generations[0].call;
-	TAP_OK(gm_insn_form(call, TARGET + 16) == GM_CALL_UNKNOWN, "another target: unknown");
+	TAP_OK(gm_insn_form(call, TARGET + 16) == GM_CALL_UNKNOWN,
+	       "a call of another target is unknown");
 	call.low ^= UINT64_C(1) << 16;
 	TAP_OK(gm_insn_form(call, TARGET) == GM_CALL_WHOLE &&
 		       gm_insn_form(call, TARGET ^ 4) == GM_CALL_UNKNOWN,
@@ -85,7 +86,7 @@ static void test_unknown(void)
 	TAP_OK(gm_insn_form((struct gm_insn){0, 0}, TARGET) == GM_CALL_UNKNOWN, "no call: unknown");
 }
 
-/* gm_helper_calls_malloc as an H200 had it. */
+/* gm_helper_calls_malloc as read on an H200. */
 static const struct gm_insn function[] = {
 	{0xfffffff801017810, 0x000fca0007ffe0ff}, {0x0000041501007387, 0x000fe80000100800},
 	{0x0000001401007387, 0x0001e40000100800}, {0x177a7a6000147802, 0x001fe40000000f00},
@@ -101,16 +102,16 @@ static void test_find(void)
 	TAP_OK(gm_insn_call(function, 12) == &function[5], "the call in a function is found");
 	TAP_OK(gm_insn_target(GM_CALL_SPLIT, function[5]) == 0x7f93170c0f00,
 	       "it is the driver's malloc");
-	TAP_OK(!gm_insn_call(function, 5), "not beyond the end of what was read");
+	TAP_OK(!gm_insn_call(function, 5), "no call beyond the end of the code");
 	for (unsigned i = 0; i < 12; i++)
 		code[i] = function[i];
 	code[5] = function[9];
 	code[9] = function[5];
-	TAP_OK(!gm_insn_call(code, 12), "nor behind a return");
+	TAP_OK(!gm_insn_call(code, 12), "a call behind a return is not found");
 	code[5] = function[5];
 	code[5].low ^= 0x7000;
 	code[9] = function[9];
-	TAP_OK(!gm_insn_call(code, 12), "nor one that is made under a condition");
+	TAP_OK(!gm_insn_call(code, 12), "a conditional call is not found");
 }
 
 int main(void)

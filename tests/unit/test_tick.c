@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Durations by the processor's counter against the clock: what was measured inside of an interval
- * is not longer than the interval, and the other way round. */
+/* Durations by the processor's counter, compared with the clock: a duration measured inside an
+ * interval is not longer than the interval, in either combination. */
 #include "base/tick.h"
 
 #include "../tap.h"
 
-#define SPAN 2000000u	    /* ns measured */
-#define PATIENCE 200000000u /* ns in which the counter's pace is known, four readings and more */
+#define SPAN 2000000u	    /* duration measured, in ns */
+#define NEAR 5000u	    /* tolerance of a time, in ns */
+#define PATIENCE 200000000u /* ns until the counter's pace is known, four readings and more */
 
 static void spend(uint64_t ns)
 {
@@ -14,7 +15,7 @@ static void spend(uint64_t ns)
 		;
 }
 
-/* Up to a hundredth of it, for the counter's pace is measured. */
+/* With a tolerance of one hundredth, since the counter's pace is measured. */
 static bool is_within(uint64_t inner, uint64_t outer)
 {
 	return inner <= outer + outer / 100;
@@ -26,12 +27,12 @@ static void compare(const char *what)
 	spend(SPAN);
 	uint64_t last = gm_clock_ns(), to = gm_tick(), after = gm_clock_ns();
 	uint64_t ns = gm_tick_ns(from, to);
-	TAP_OK(is_within(ns, after - before), "%s: not longer than what is around it", what);
-	TAP_OK(is_within(last - first, ns), "%s: not shorter than what is in it", what);
-	TAP_IS(gm_tick_ns(to, from), 0, "%s: never less than nothing", what);
+	TAP_OK(is_within(ns, after - before), "%s: not longer than the interval around it", what);
+	TAP_OK(is_within(last - first, ns), "%s: not shorter than the interval inside it", what);
+	TAP_IS(gm_tick_ns(to, from), 0, "%s: no duration is negative", what);
 }
 
-/* A call that the clock saw begin, and the counter end. */
+/* An interval that begins by the clock and ends by the counter, and the other way round. */
 static void mixed(void)
 {
 	uint64_t before = gm_clock_ns() & ~(uint64_t)1;
@@ -47,20 +48,47 @@ static void mixed(void)
 	uint64_t end = gm_clock_ns() & ~(uint64_t)1;
 	ns = gm_tick_ns(from, end);
 	TAP_OK(is_within(end - inner, ns) && is_within(ns, end - before),
-	       "and the other way round");
+	       "from a moment of the counter to one of the clock");
+}
+
+/* The clock time of a moment lies between two readings around it. Tolerance: the accuracy of a
+ * reading, and the error of the pace times the moment's age. */
+static void told(const char *when, uint64_t before, uint64_t moment, uint64_t after)
+{
+	uint64_t clock = gm_tick_clock(moment), near = NEAR + (gm_clock_ns() - before) / 256;
+	TAP_OK(clock + near >= before && clock <= after + near,
+	       "%s: the time of a moment is the clock's", when);
+}
+
+static void times(void)
+{
+	uint64_t before = gm_clock_ns(), moment = gm_tick(), after = gm_clock_ns();
+	told("at once", before, moment, after);
+	spend(SPAN);
+	told("later", before, moment, after);
+	spend(30000000);
+	told("after another reading", before, moment, after);
+	uint64_t newer = gm_clock_ns();
+	told("now", newer, gm_tick(), gm_clock_ns());
+	TAP_IS(gm_tick_clock(4000), 4000, "a moment of the clock is its own time");
+	TAP_OK(gm_tick_clock(UINT64_MAX) <= gm_clock_ns(), "no time is in the future");
+	TAP_OK(gm_tick_clock(1) <= gm_clock_ns(),
+	       "no time is in the future after the counter was set back");
 }
 
 int main(void)
 {
 	uint64_t moment = gm_tick(), end = gm_clock_ns() + PATIENCE;
 	TAP_OK(gm_tick_is_clock(moment), "at first moments are the clock's");
-	TAP_OK(moment <= gm_clock_ns() && gm_clock_ns() - moment < end, "which they say");
+	TAP_OK(moment <= gm_clock_ns() && gm_clock_ns() - moment < end,
+	       "such moments are the clock's time");
 	compare("the clock");
 	gm_tick_calibrate();
-	TAP_OK(gm_tick_is_clock(gm_tick()), "so they stay unless the counter is asked for");
+	TAP_OK(gm_tick_is_clock(gm_tick()),
+	       "moments stay the clock's unless the counter is asked for");
 	gm_tick_start();
 	gm_tick_calibrate();
-	TAP_OK(gm_tick_is_clock(gm_tick()), "nor is its pace known at once");
+	TAP_OK(gm_tick_is_clock(gm_tick()), "the pace of the counter is not known at once");
 	while (!atomic_load(&gm_tick_scale) && gm_clock_ns() < end) {
 		spend(1000000);
 		gm_tick_calibrate();
@@ -70,9 +98,9 @@ int main(void)
 		return tap_done();
 	}
 	moment = gm_tick();
-	TAP_OK(!gm_tick_is_clock(moment), "then they are the counter's");
+	TAP_OK(!gm_tick_is_clock(moment), "later moments are the counter's");
 	uint64_t ns = gm_tick_ns(moment, moment + (gm_tick_of_ns(SPAN) & ~(uint64_t)1));
-	TAP_OK(ns <= SPAN && ns + 4 >= SPAN, "and nanoseconds are told in ticks");
+	TAP_OK(ns <= SPAN && ns + 4 >= SPAN, "nanoseconds are converted to ticks");
 	compare("the counter");
 	mixed();
 	for (unsigned i = 0; i < 3; i++) {
@@ -80,5 +108,6 @@ int main(void)
 		gm_tick_calibrate();
 	}
 	compare("the counter, looked at again");
+	times();
 	return tap_done();
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which calls of a thread are timed, and how many each counts for. */
+/* The timed calls of a thread, and the number of calls that each one stands for. */
 #include "base/timing.h"
 
 #include "../tap.h"
 
-#define LEAST 1000 /* ticks between timed calls, of few */
+#define LEAST 1000 /* least ticks between timed calls at a low rate */
 #define CALLS (100 * GM_PACE)
 
-/* The moments of the calls are made up: no clock is read for what is seen here. */
+/* The times of the calls are made up: no clock is read. */
 struct thread {
 	struct gm_pace pace;
 	uint64_t least, now, calls, counted, timed;
@@ -31,11 +31,11 @@ static void few(void)
 	for (unsigned i = 0; i < CALLS; i++)
 		call(&t, LEAST);
 	TAP_IS(t.timed, CALLS, "calls that are far apart are all timed");
-	TAP_IS(t.counted, CALLS, "and count for themselves");
+	TAP_IS(t.counted, CALLS, "each of these calls counts for itself");
 	t = (struct thread){.least = 0};
 	for (unsigned i = 0; i < CALLS; i++)
 		call(&t, 1);
-	TAP_IS(t.timed, CALLS, "where none may be left out, all are");
+	TAP_IS(t.timed, CALLS, "if none may be left out, all calls are timed");
 }
 
 static void many(void)
@@ -44,17 +44,17 @@ static void many(void)
 	TAP_OK(call(&t, 1).start && call(&t, 1).start, "a thread's first two calls are timed");
 	for (unsigned i = 0; i < CALLS; i++)
 		call(&t, 1);
-	TAP_IS(t.timed, 2 + CALLS / GM_PACE, "of many calls one in so many is");
-	TAP_IS(t.counted, t.calls, "and counts for these");
+	TAP_IS(t.timed, 2 + CALLS / GM_PACE, "one of GM_PACE calls is timed");
+	TAP_IS(t.counted, t.calls, "a timed call counts for GM_PACE calls");
 	while (!call(&t, 1).start)
 		;
-	call(&t, LEAST); /* not timed, so nobody knows that it was long */
+	call(&t, LEAST); /* not timed, so its length is unknown */
 	while (!call(&t, 1).start)
 		;
 	TAP_OK(call(&t, 1).calls == 1, "after a pause each is timed again");
 }
 
-/* Each call of a loop is timed as often as the others. */
+/* Each call of a loop is timed equally often. */
 static void loops(void)
 {
 	for (unsigned length = 1; length < GM_PACE; length++) {
@@ -77,9 +77,9 @@ static void longer(void)
 	call = gm_timing_of(timed, 150);
 	TAP_OK(call.start == 100 && call.calls == 1, "one that takes longer counts for itself");
 	call = gm_timing_of(not, 150);
-	TAP_OK(call.start == 150 && call.calls == 1, "and is timed from there on");
+	TAP_OK(call.start == 150 && call.calls == 1, "such a call is timed from there on");
 	TAP_IS(gm_timing_ns((struct gm_timing){2, GM_PACE}, 102), 100 * GM_PACE,
-	       "its time, as often as it counts");
+	       "the time of a call is multiplied by its count");
 }
 
 int main(void)

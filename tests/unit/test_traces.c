@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded requests through the pool, with the default configuration, on a driver that only keeps
- * accounts: the training step must use the memory it maps, and the packing problems of MiniMalloc,
- * of which a perfect packing is known to exist, must be solved a twentieth above it. The files are
- * in the folder that GPUMEM_TEST_DATA names.
+ * Recorded requests through the pool, with the default configuration, on an accounting driver
+ * without memory. The training step must use the memory it maps. The packing problems of
+ * MiniMalloc, for which a perfect packing is known to exist, must be solved with at most a
+ * twentieth more memory. The files are in the folder that GPUMEM_TEST_DATA names.
  */
 #include "base/array.h"
 #include "pool_fake.h"
 
 #define DEVICE (141 * GM_GIB)
-#define UNIT (64 * GM_KIB) /* of a size of MiniMalloc */
+#define UNIT (64 * GM_KIB) /* one unit of a MiniMalloc size */
 #define LINE 256
 
-/* A block to be made at `from` and freed at `to`; frees come first where times are equal. */
+/* A block, made at `from` and freed at `to`; at equal times frees come first. */
 struct life {
 	uint64_t from, to, size;
 	CUdeviceptr base;
@@ -27,7 +27,7 @@ struct event {
 struct trace {
 	GM_ARRAY(struct life) lives;
 	GM_ARRAY(struct event) events;
-	uint64_t peak; /* the most bytes alive at once */
+	uint64_t peak; /* most live bytes at any time */
 };
 
 static int in_order(const void *a, const void *b)
@@ -40,7 +40,7 @@ static int in_order(const void *a, const void *b)
 	return x->life < y->life ? -1 : x->life > y->life;
 }
 
-/* What is asked for, in order, from the lives; false: there is nothing in the trace. */
+/* Build the ordered requests from the lives; false: the trace is empty. */
 static bool order(struct trace *trace)
 {
 	uint64_t live = 0;
@@ -87,7 +87,7 @@ static bool read_minimalloc(const char *path, struct trace *trace)
 	return good && order(trace);
 }
 
-/* The life that was last begun at `address`, by the address of the trace. */
+/* The life that began last at `address`, an address in the trace. */
 static struct life *find(struct trace *trace, uint64_t address)
 {
 	for (size_t i = trace->lives.n; i-- > 0;)
@@ -96,7 +96,7 @@ static struct life *find(struct trace *trace, uint64_t address)
 	return NULL;
 }
 
-/* Thread,Time,Action,Pointer,Size,Stream; the number of the line is time enough. */
+/* Format: Thread,Time,Action,Pointer,Size,Stream; the line number serves as the time. */
 static bool read_rmm(const char *path, struct trace *trace)
 {
 	char line[LINE], command[LINE + 32];
@@ -164,7 +164,7 @@ static void training(const char *data)
 	struct gm_pool *pool = fake_pool(DEVICE, UINT64_MAX);
 	TAP_OK(play(pool, &trace), "training step: every request is served");
 	TAP_OK((double)trace.peak >= 0.95 * (double)fake_stats(pool).mapped_peak,
-	       "at least 95%% of what is mapped at the peak was asked for");
+	       "at least 95%% of the mapped peak was requested");
 	TAP_OK(fake_valid(pool), "valid");
 	tell(pool, &trace);
 	fake_end(pool, "training step");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread of shim/trim.c, on pools and heaps that do what the test says: when it is made, when
- * it ends, what happens when it cannot be made, and that it leaves the driver alone once the
- * process exits.
+ * The thread of shim/trim.c, on pools and heaps under the test's control: its start, its end, a
+ * failure to start it, and its last driver call before the process exits.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -13,7 +12,7 @@
 #include "base/thread.h"
 
 static int made_by_test(struct gm_thread_start *start, void (*body)(void *arg), void *arg);
-/* How long exit waits, in ns: for ever, so to say, unless a test says otherwise. */
+/* Longest wait of exit, in ns: practically endless, unless a test sets another value. */
 static uint64_t exit_waits = UINT64_MAX / 2;
 #define EXIT_WAITS exit_waits
 #define gm_thread_start(...) made_by_test(__VA_ARGS__)
@@ -27,7 +26,7 @@ static uint64_t exit_waits = UINT64_MAX / 2;
 
 #include "../tap.h"
 
-/* What trim.c finds in the shim. */
+/* The parts of the shim that trim.c uses. */
 unsigned gm_shim_n_devices = 2;
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 GM_TLS unsigned gm_shim_inside;
@@ -47,14 +46,14 @@ void gm_shim_sample(uint64_t now, bool last)
 }
 
 static struct {
-	_Atomic uint64_t next[3];	 /* of each pool, and of heaps */
-	atomic_uint trims, made, refuse; /* calls; threads; how many are refused */
+	_Atomic uint64_t next[3];	 /* due time of each pool, and of heaps */
+	atomic_uint trims, made, refuse; /* trims; threads made; number of threads to refuse */
 	int error;
 	uint64_t (*trim)(unsigned device);
-	uint64_t now; /* the time that the last call of gm_pool_trim went by */
+	uint64_t now; /* the time given to the last call of gm_pool_trim */
 } test;
 
-/* Only their addresses count. */
+/* Only their addresses are used. */
 static char pools[2];
 
 static unsigned device_of(const struct gm_pool *pool)
@@ -62,7 +61,7 @@ static unsigned device_of(const struct gm_pool *pool)
 	return (unsigned)((const char *)pool - pools);
 }
 
-uint64_t gm_pool_trim_next(const struct gm_pool *pool)
+uint64_t gm_pool_trim_next(struct gm_pool *pool)
 {
 	return atomic_load(&test.next[device_of(pool)]);
 }
@@ -85,7 +84,7 @@ uint64_t gm_stage_trim(uint64_t now)
 	return 0;
 }
 
-/* Heaps are what comes after the pools. */
+/* Index of the heaps, behind the pools. */
 enum { HEAPS = 2 };
 
 uint64_t gm_inkernel_trim_next(void)
@@ -98,7 +97,7 @@ uint64_t gm_inkernel_trim(uint64_t now)
 	return now < atomic_load(&test.next[HEAPS]) ? 0 : test.trim(HEAPS);
 }
 
-static atomic_uint running; /* threads, until they touch nothing of trim.c any more */
+static atomic_uint running; /* threads that may still use state of trim.c */
 
 static void (*made_body)(void *arg);
 
@@ -153,17 +152,17 @@ static void life(void)
 	TAP_OK(atomic_load(&gm_trim_wanted), "idle memory asks for a thread");
 	gm_trim_start();
 	TAP_OK(!atomic_load(&gm_trim_wanted) && !atomic_load(&test.made),
-	       "there is none when nothing is idle any more");
+	       "no thread is wanted when no memory is idle any more");
 
-	atomic_store(&test.next[1], 1); /* long due */
+	atomic_store(&test.next[1], 1); /* overdue */
 	gm_trim_idle(NULL);
 	gm_trim_start();
-	TAP_IS(atomic_load(&test.made), 1, "there is one when something is");
+	TAP_IS(atomic_load(&test.made), 1, "a thread is made when memory is idle");
 	until_it_has_ended();
-	TAP_IS(atomic_load(&test.next[1]), UINT64_MAX, "it has given it back when it ends");
+	TAP_IS(atomic_load(&test.next[1]), UINT64_MAX, "the thread has trimmed when it ends");
 }
 
-/* The last test: the thread sleeps on. */
+/* Run last: the thread sleeps on. */
 static void one(void)
 {
 	set_up(one_each);
@@ -173,10 +172,10 @@ static void one(void)
 	gm_trim_idle(NULL);
 	TAP_OK(!atomic_load(&gm_trim_wanted), "one is enough");
 	gm_trim_start();
-	TAP_IS(atomic_load(&test.made), 1, "and no other is made");
+	TAP_IS(atomic_load(&test.made), 1, "no other thread is made");
 }
 
-/* A heap that has something to give, once. What it gives is idle in a pool, from then on. */
+/* A heap that releases memory once; that memory is idle in a pool from then on. */
 static uint64_t heap_to_pool(unsigned device)
 {
 	if (device != HEAPS)
@@ -191,13 +190,13 @@ static void heaps(void)
 {
 	set_up(heap_to_pool);
 	gm_trim_heap_idle(NULL);
-	TAP_IS(atomic_load(&test.made), 0, "nor is there one when no heap has anything");
+	TAP_IS(atomic_load(&test.made), 0, "no thread is made when no heap has memory to return");
 	atomic_store(&test.next[HEAPS], 1);
 	gm_trim_heap_idle(NULL);
 	TAP_IS(atomic_load(&test.made), 1, "a heap makes one itself");
 	until_it_has_ended();
-	TAP_IS(atomic_load(&test.next[HEAPS]), UINT64_MAX, "it takes what the heap has");
-	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "and gives that back in its turn");
+	TAP_IS(atomic_load(&test.next[HEAPS]), UINT64_MAX, "the thread trims the heap");
+	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "the thread trims the pool afterwards");
 }
 
 static uint64_t nothing_goes(unsigned device)
@@ -214,7 +213,7 @@ static void at_once_with_0(void)
 	gm_trim_idle(NULL);
 	gm_trim_start();
 	TAP_OK(atomic_load(&test.next[0]) == UINT64_MAX && !atomic_load(&test.made),
-	       "0: the call gives back what pools have, and makes no thread");
+	       "0: the call trims the pools, and makes no thread");
 	atomic_store(&test.next[HEAPS], 1);
 	gm_trim_start();
 	TAP_OK(atomic_load(&test.next[HEAPS]) == 1 && !atomic_load(&test.made),
@@ -228,7 +227,7 @@ static void at_once_with_0(void)
 	gm_trim_heap_idle(NULL);
 	until_it_has_ended();
 	TAP_OK(atomic_load(&test.made) == 1 && atomic_load(&test.next[HEAPS]) == UINT64_MAX,
-	       "0: a thread takes what a heap has");
+	       "0: a thread trims a heap");
 	TAP_IS(atomic_load(&test.next[0]), UINT64_MAX, "0: and gives it back at once");
 	atomic_store(&worker.running, 1);
 	gm_trim_idle_now(NULL);
@@ -248,8 +247,8 @@ static void refused(void)
 	gm_trim_start();
 	gm_msg_set_level(GM_MSG_WARN);
 	TAP_OK(atomic_load(&test.made) == 1 && !atomic_load(&gm_trim_wanted),
-	       "where no thread can be had, it is not tried again");
-	TAP_IS(atomic_load(&test.trims), 0, "and nothing is given back");
+	       "if no thread can be made, there is no further attempt");
+	TAP_IS(atomic_load(&test.trims), 0, "without a thread no memory is returned");
 }
 
 /* --- exit, in a child --- */
@@ -263,7 +262,7 @@ static void put(char c)
 		_exit(9);
 }
 
-/* A call of the driver that lasts until exit has begun, and after which more is due. */
+/* A driver call that lasts until exit has begun, and after which more memory is due. */
 static uint64_t over_exit(unsigned device)
 {
 	(void)device;
@@ -275,7 +274,7 @@ static uint64_t over_exit(unsigned device)
 	return 4096;
 }
 
-/* The pools have nothing. */
+/* The pools have no memory to release. */
 static uint64_t over_heap(unsigned device)
 {
 	return device == HEAPS ? over_exit(device) : 0;
@@ -290,7 +289,8 @@ __attribute__((noreturn)) static uint64_t for_ever(unsigned device)
 		pause();
 }
 
-/* Runs after trim.c's: registered earlier. What comes after it would be a call at exit. */
+/* Runs after trim.c's handler, since it was registered earlier. Later driver calls would be calls
+ * at exit. */
 static void last(void)
 {
 	put('.');
@@ -301,7 +301,7 @@ static void last(void)
 static void child(uint64_t (*trim)(unsigned device), unsigned device)
 {
 	atexit(last);
-	atexit(gm_trim_exit); /* as cuInit has it */
+	atexit(gm_trim_exit); /* registered as in cuInit */
 	set_up(trim);
 	atomic_store(&test.next[device], 1);
 	sem_init(&trimming, 0, 0);
@@ -327,13 +327,13 @@ static void exits(uint64_t (*trim)(unsigned device), unsigned device, const char
 	close(said[0]);
 	waitpid(pid, &status, 0);
 	TAP_STR(text, want, "%s", name);
-	TAP_IS(status, 0, "and the process ends as it would");
+	TAP_IS(status, 0, "the process ends with its own status");
 }
 
 int main(void)
 {
 	knobs.trim_after.ns = MOMENT;
-	/* First, for a child has only this thread; nothing has registered with exit yet. */
+	/* Run first: a child has only this thread, and no exit handler is registered yet. */
 	exits(over_exit, 0, "<>.",
 	      "exit waits for the call that the thread is in; it makes no other");
 	exits(over_heap, HEAPS, "<>.", "likewise where that is for a heap");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of ours: how they start, sleep, are woken, end, and what a fork, an exit and the end of
- * the program's own threads do to them.
+ * Threads of gpumem: start, sleep, wake-up, end, and the effects of a fork, an exit and the end of
+ * the program's own threads.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -28,11 +28,11 @@ enum { HAS_THREAD = false };
 
 static struct gm_worker worker;
 static struct gm_gate gate;
-static atomic_uint bodies; /* started */
+static atomic_uint bodies; /* number started */
 static atomic_bool stop, blocked, awake;
 static char name[16];
 
-/* Sleeps until it is told to stop, and counts what wakes it. */
+/* Sleeps until it is told to stop, and counts its wake-ups. */
 static void sleeper(void *arg)
 {
 	atomic_uint *wakes = arg;
@@ -189,7 +189,7 @@ static void closes(void)
 	until(&bodies, 1);
 	gm_gate_close(&gate);
 	TAP_OK(atomic_load(&awake), "closing the gate waits for the thread inside");
-	TAP_OK(!gm_gate_enter(&gate), "a closed gate lets nobody in");
+	TAP_OK(!gm_gate_enter(&gate), "a closed gate admits no thread");
 	gm_worker_join(&worker);
 	gm_gate_enter(&gate);
 	TAP_IS(atomic_load(&gate.inside), 0, "a thread that was not let in is not counted");

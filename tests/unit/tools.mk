@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Of gpumemstat, what can be tested without its command line.
+# The parts of gpumemstat that can be tested without its command line.
 UNIT_TESTS += tests/unit/test_policy
 tests_unit_test_policy_SOURCES = tests/unit/test_policy.c tools/replay/policy.c tools/replay/policy.h \
-	tools/replay/policy_cached.c tools/replay/policy_driver.c tools/replay/policy_first.c tools/replay/policy_meter.c \
+	tools/replay/policy_async.c tools/replay/policy_cached.c tools/replay/policy_driver.c \
+	tools/replay/policy_area.c tools/replay/policy_area.h tools/replay/policy_expandable.c tools/replay/policy_first.c tools/replay/policy_meter.c \
 	tools/replay/policy_meter.h tools/replay/policy_pool.c tools/replay/policy_span.c tools/replay/policy_span.h \
 	tools/replay/policy_torch.c tools/tool.c tools/tool.h
 tests_unit_test_policy_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)

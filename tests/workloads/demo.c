@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An ordinary CUDA program: thousands of allocations of mixed sizes and lifetimes, filled, copied
- * and checked, in several streams. It knows nothing of gpumem. Prints one line, the same on every
- * machine and with every allocator.
+ * and checked, in several streams. It does not use gpumem's interfaces. Prints one line, the same
+ * on every machine and with every allocator.
  *
  *     demo [ROUNDS [MIB]]     defaults: 4000 rounds, at most 256 MiB at a time
  */
@@ -15,7 +15,7 @@
 
 #define BLOCKS 256
 #define STREAMS 4
-#define CHECKED 256 /* bytes at each end of a block are looked at */
+#define CHECKED 256 /* bytes checked at each end of a block */
 
 struct block {
 	char *at;
@@ -38,7 +38,7 @@ static uint64_t state = 42;
 		}                                                                           \
 	} while (0)
 
-static uint64_t number(void) /* the same everywhere: xorshift64 */
+static uint64_t number(void) /* the same on every machine: xorshift64 */
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -94,7 +94,7 @@ static void make(struct block *b, unsigned round)
 	peak = live > peak ? live : peak;
 }
 
-/* Overwrite one block's beginning with another's, which says who they were. */
+/* Overwrite the beginning of one block with that of another, which contains its identity. */
 static void copy_between(struct block *to, const struct block *from)
 {
 	size_t n = to->size < from->size ? to->size : from->size;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An ordinary CUDA program that leaves gaps: it fills fifteen sixteenths of the device with blocks
- * of 512 KiB, keeps every fourth, and asks for twice as much as these, in blocks of 1.25 MiB.
- * Natively, blocks of less than 1 MiB share pages of 2 MiB, and larger ones have pages of their
- * own: so each block that is kept holds a page. It knows nothing of gpumem, and is for the
- * simulated device, as large as SIM_MEMORY says. Exit status: 0; 1 when memory ran out; 2 when a
- * block has lost its content or a call failed.
+ * of 512 KiB, keeps every fourth, and asks for twice their total in blocks of 1.25 MiB. Natively,
+ * blocks of less than 1 MiB share pages of 2 MiB, and larger ones have pages of their own: so each
+ * kept block holds a page. It does not use gpumem's interfaces, and is for the simulated device,
+ * whose size is SIM_MEMORY. Exit status: 0; 1 out of memory; 2 when a block has lost its contents
+ * or a call failed.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -5,12 +5,14 @@ noinst_PROGRAMS += tests/workloads/demo
 tests_workloads_demo_SOURCES = tests/workloads/demo.c
 tests_workloads_demo_LDADD = tests/sim/lib/libcudart.so.13
 tests_workloads_demo_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
-# What quickstart shows where there is no GPU.
+# Shown by quickstart without a GPU.
 noinst_PROGRAMS += tests/workloads/fragments
 tests_workloads_fragments_SOURCES = tests/workloads/fragments.c
 tests_workloads_fragments_LDADD = tests/sim/lib/libcudart.so.13
 tests_workloads_fragments_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
-# The static road, for the tests.
+# Shown by quickstart with a GPU and nvcc.
+EXTRA_DIST += tests/workloads/lists.cu
+# Linked statically, for the tests.
 check_PROGRAMS += tests/workloads/demo_static
 tests_workloads_demo_static_SOURCES = tests/workloads/demo.c
 tests_workloads_demo_static_LDADD = tests/sim/lib/libcudart_static.a -lpthread -ldl

@@ -20,7 +20,7 @@ const char *gm_archive_open(struct gm_archive *archive, const void *bytes, size_
 						: NULL;
 }
 
-/* A decimal number, and blanks behind it. False: it is none, or too large. */
+/* A decimal number, padded with blanks. False: no number, or too large. */
 static bool number_read(const char *text, size_t n, size_t *out)
 {
 	size_t i = 0, value = 0;
@@ -44,7 +44,7 @@ static size_t name_end(const char *name, size_t n, const char *ends)
 	return i;
 }
 
-/* "/17": a long name of GNU, at this place of the table, which ends each by "/\n". */
+/* "/17": a long name of GNU, at this offset of the table; each name there ends with "/\n". */
 static bool name_find_long(const struct gm_archive *archive, const struct ar_hdr *head,
 			   struct gm_archive_member *member)
 {
@@ -57,7 +57,7 @@ static bool name_find_long(const struct gm_archive *archive, const struct ar_hdr
 	return true;
 }
 
-/* "#1/17": a long name of BSD, so many bytes before the content. */
+/* "#1/17": a long name of BSD, of 17 bytes, before the content. */
 static bool name_find_inside(const struct ar_hdr *head, struct gm_archive_member *member)
 {
 	size_t n;
@@ -75,7 +75,7 @@ static bool name_is(const struct gm_archive_member *member, const char *name)
 	return member->name_length >= strlen(name) && memcmp(member->name, name, strlen(name)) == 0;
 }
 
-/* The name of a member, whose content is known. False: it is wrong. */
+/* pre: the content of the member is set. False: invalid name. */
 static bool name_find(const struct gm_archive *archive, const struct ar_hdr *head,
 		      struct gm_archive_member *member)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The members of an archive of ar(1) in memory, as GNU and BSD write it. Nothing in it is trusted.
+ * The members of an archive of ar(1) in memory, in the formats of GNU and BSD. Input is untrusted.
  * Single-threaded.
  */
 #ifndef GM_TOOLS_COMMAND_ARCHIVE_H
@@ -11,14 +11,14 @@
 
 struct gm_archive {
 	const char *at;
-	size_t size, next; /* next: where the header of the next member begins */
+	size_t size, next; /* next: offset of the header of the next member */
 	const char *names; /* the long names of GNU; NULL: not yet seen */
 	size_t names_size;
 };
 
-/* Both are in the archive. */
+/* Both pointers point into the archive. */
 struct gm_archive_member {
-	const char *name; /* without an end */
+	const char *name; /* not terminated */
 	size_t name_length;
 	const void *at;
 	size_t size;
@@ -26,11 +26,11 @@ struct gm_archive_member {
 
 bool gm_archive_begins(const void *bytes, size_t size);
 
-/* NULL, or why its members cannot be read. */
+/* NULL: success; else the reason why the members cannot be read. */
 const char *gm_archive_open(struct gm_archive *archive, const void *bytes, size_t size);
 
-/* The next member; tables of symbols and names are none. False: there is none, or *why says what is
- * wrong with it. */
+/* The next member; tables of symbols and names are skipped. False: the end, *why is NULL; or an
+ * error, *why has the reason. */
 bool gm_archive_next(struct gm_archive *archive, struct gm_archive_member *out, const char **why);
 
 #endif

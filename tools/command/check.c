@@ -31,49 +31,23 @@ struct excess {
 
 /* --- limits --- */
 
-static enum gm_value_kind counter_kind(enum gm_counter c)
-{
-	static const enum gm_value_kind kinds[] = {
-		[GM_UNIT_COUNT] = GM_VALUE_COUNT,
-		[GM_UNIT_BYTES] = GM_VALUE_BYTES,
-		[GM_UNIT_NS] = GM_VALUE_NS,
-		[GM_UNIT_PPM] = GM_VALUE_PPM,
-		[GM_UNIT_BYTES_SECONDS] = GM_VALUE_COUNT,
-		[GM_UNIT_PPM_SECONDS] = GM_VALUE_COUNT,
-	};
-	return kinds[gm_counter_table[c].unit];
-}
-
-/* "of 0 to 1", as the counters have it: in parts per million. */
-static bool ratio_parse(const char *text, uint64_t *ppm)
-{
-	char percent[32];
-	uint32_t hundredths;
-	if (strlen(text) > sizeof percent - 2)
-		return false;
-	snprintf(percent, sizeof percent, "%s%%", text);
-	if (!gm_percent_parse(percent, &hundredths) || hundredths > 10000)
-		return false;
-	*ppm = 100 * (uint64_t)hundredths;
-	return true;
-}
-
 static bool number_parse(const char *text, uint64_t *out)
 {
 	return *text && !text[strspn(text, "0123456789")] && strlen(text) < 20 &&
 	       sscanf(text, "%" SCNu64, out) == 1;
 }
 
-/* NULL: the value was read; else what was expected. */
+/* NULL: the value was read; else the message "expected ...". */
 static const char *value_parse(enum gm_counter c, const char *text, uint64_t *out)
 {
-	switch (counter_kind(c)) {
+	switch (gm_logs_counter_kind(c)) {
 	case GM_VALUE_BYTES:
 		return gm_size_parse(text, out) ? NULL : "expected a size like 2GiB";
 	case GM_VALUE_NS:
 		return gm_time_parse(text, out) ? NULL : "expected a time like 500ms";
 	case GM_VALUE_PPM:
-		return ratio_parse(text, out) ? NULL : "expected a ratio from 0 to 1, like 0.25";
+		return gm_options_ratio(text, out) ? NULL
+						   : "expected a ratio from 0 to 1, like 0.25";
 	default:
 		return number_parse(text, out) ? NULL : "expected a number";
 	}
@@ -90,7 +64,7 @@ static int counter_unknown(const struct gm_command *self, const char *given, con
 			nearest = gm_counter_table[i].name;
 		}
 	}
-	/* Of words that have little in common none is nearest. */
+	/* A very different name is no useful suggestion. */
 	if (nearest && least <= 1 + strlen(name) / 4)
 		return gm_tool_usage(self->name, "--max=%s: no counter '%s'; did you mean '%s'?",
 				     given, name, nearest);
@@ -129,8 +103,8 @@ static int limit_add(struct check *check, const struct gm_command *self, const c
 
 /* --- the comparison --- */
 
-/* Bytes exactly: "3 GiB" for the limit as it was given, and "3221225473 B" where rounding hides the
- * difference. */
+/* Texts of value and limit. If rounding makes them equal, both are exact: bytes, or plain numbers.
+ */
 static void excess_texts(const struct excess *e, char unit, char value[64], char limit[64])
 {
 	gm_value_format(e->value, unit, value, 64);
@@ -168,7 +142,7 @@ static unsigned limit_check(struct gm_emit *emit, const struct gm_figures *f,
 {
 	const struct gm_counter_info *info = &gm_counter_table[limit->counter];
 	const bool process = info->scope == GM_SCOPE_PROCESS;
-	const enum gm_value_kind kind = counter_kind(limit->counter);
+	const enum gm_value_kind kind = gm_logs_counter_kind(limit->counter);
 	unsigned n = 0;
 	for (unsigned d = 0; d < (process ? 1 : f->n_devices); d++) {
 		const uint64_t value = gm_figures_device(f, d, limit->counter);
@@ -185,7 +159,7 @@ static unsigned limit_check(struct gm_emit *emit, const struct gm_figures *f,
 	return n;
 }
 
-/* Blocks alive at the end: of the pool, or in mode trace those that the driver served. */
+/* Blocks alive at the end: blocks of the pool, in mode trace blocks of the driver. */
 static unsigned leaks_check(struct gm_emit *emit, const struct gm_figures *f)
 {
 	const bool trace = gm_figures_is_trace(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat diff: what changed from one run to another: counters, and findings. */
+/* gpumemstat diff: changes of counters and findings from one run to another. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,14 +7,14 @@
 #include "tools/log/logs.h"
 #include "tools/output/emit.h"
 
-/* A counter of both runs, over all their devices and logs. */
+/* A counter of both runs, over all devices and logs. */
 struct row {
 	const char *name;
 	enum gm_value_kind kind;
 	uint64_t old, new;
 };
 
-/* The tables, by the kind of their values. */
+/* One table for each kind of value. */
 static const struct table {
 	const char *title;
 	enum gm_value_kind kind;
@@ -35,21 +35,15 @@ struct run {
 
 static enum gm_value_kind counter_kind(enum gm_counter c)
 {
-	static const enum gm_value_kind kinds[] = {
-		[GM_UNIT_COUNT] = GM_VALUE_COUNT,
-		[GM_UNIT_BYTES] = GM_VALUE_BYTES,
-		[GM_UNIT_NS] = GM_VALUE_NS,
-		[GM_UNIT_PPM] = GM_VALUE_PPM,
-	};
 	const struct gm_counter_info *info = &gm_counter_table[c];
-	/* Moments of a clock, and sums over time, cannot be compared between runs. */
+	/* Clock times and sums over time are not comparable between runs. */
 	if (info->kind == GM_KIND_INTEGRAL ||
 	    (info->kind == GM_KIND_GAUGE && info->unit == GM_UNIT_NS))
 		return GM_VALUE_NONE;
-	return kinds[info->unit];
+	return gm_logs_counter_kind(c);
 }
 
-/* Over devices and logs: the sum, but of shares and longest times the highest. */
+/* The sum over devices and logs; of shares and longest times the maximum. */
 static uint64_t run_counter(const struct run *run, enum gm_counter c)
 {
 	const struct gm_counter_info *info = &gm_counter_table[c];
@@ -81,7 +75,7 @@ static uint64_t row_change(const struct row *row)
 	return row->new > row->old ? row->new - row->old : row->old - row->new;
 }
 
-/* By kind as in `tables`, then the largest difference first. */
+/* Order: the kinds of `tables`, then the largest difference first. */
 static int row_compare(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
@@ -209,7 +203,7 @@ static void found_make(struct found *found, const struct run *run)
 		found_add(found, findings, gm_findings_of_log(&run->logs[i].figures, findings));
 }
 
-/* The findings of `a` that `b` has not. Returns their number. */
+/* Show the findings of `a` that `b` lacks. Returns their number. */
 static unsigned found_show(struct gm_emit *emit, const char *label, const struct found *a,
 			   const struct found *b)
 {

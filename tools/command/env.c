@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat env: every knob, as this environment, a log or a process has it. */
+/* gpumemstat env: the value of every knob in this environment, a log or a process. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -26,7 +26,7 @@ static const struct gm_column columns[] = {
 	{NULL, "", GM_COLUMN_LEFT | GM_COLUMN_BELOW | GM_COLUMN_TEXT_ONLY},
 };
 
-/* The library's interpretation of `given`, of an environment (NULL: not set). */
+/* The library's interpretation of the environment's value `given` (NULL: not set). */
 static struct setting setting_judge(enum gm_knob_id id, const char *given)
 {
 	static const char *const refused[] = {"default, refused", "file, refused"};
@@ -40,7 +40,7 @@ static struct setting setting_judge(enum gm_knob_id id, const char *given)
 							    : gm_knob_source_name(origin.source)};
 }
 
-/* The file is read by each process; this is how it is now. */
+/* Each process reads the file at its start; this is its present content. */
 static void conf_report(void)
 {
 	const struct gm_conf *conf = gm_conf_get();
@@ -54,7 +54,7 @@ static void conf_report(void)
 			      conf->n_bad - GM_CONF_BAD_SHOWN > 1 ? "s" : "");
 }
 
-/* The values that a knob of a fixed set takes, "off, small, events"; "": it takes others. */
+/* The values of a knob with a fixed set, "off, small, events"; "": the set is not fixed. */
 static char *values_text(const struct gm_knob_info *knob, char *buf, size_t n)
 {
 	const char *words = knob->type == GM_KNOB_BOOL ? "0|1" : knob->argument;
@@ -155,7 +155,7 @@ static char *source_find(char *text)
 	return refused ? refused : strstr(text, " (file; refused: ");
 }
 
-/* A knob as the log has it, "NAME=VALUE (SOURCE)". The caller frees the text returned. */
+/* `knob`, from a log: "NAME=VALUE (SOURCE)". The caller frees the text returned. */
 static char *setting_from_log(const struct gm_log_about *about, const char *name,
 			      struct setting *out)
 {

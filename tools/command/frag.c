@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpumemstat frag: fragmentation now, at the peak and over time; idle memory by size; idle memory
- * that blocks of a size cannot use. */
+ * unusable for blocks of a size. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static uint64_t sample_in_pieces(const struct gm_sample *s)
 	return s->idle > s->largest_after_remap ? s->idle - s->largest_after_remap : 0;
 }
 
-/* Is `a` more fragmented: more in pieces, or as much in pieces and more mapped? */
+/* True if `a` is more fragmented: more in pieces, or as much in pieces and more mapped. */
 static bool sample_is_worse(const struct gm_sample *a, const struct gm_sample *b)
 {
 	return sample_in_pieces(a) != sample_in_pieces(b)
@@ -80,7 +80,7 @@ struct unusable {
 	uint64_t least, most, remap_least, remap_most; /* ppm of idle */
 };
 
-/* gpumem-log(5), "unusable for a size". */
+/* The formula is in gpumem-log(5), "unusable for a size". */
 static struct unusable sample_unusable(const struct gm_sample *s, uint64_t size)
 {
 	uint64_t low, high;
@@ -192,7 +192,7 @@ static void histogram_text(struct gm_emit *emit, const struct course *course)
 
 /* --- over time --- */
 
-/* Columns of `width` for a part of `whole`, rounded up so that a small part is visible. */
+/* Columns for `part`, where `whole` has `width`; rounded up so that a small part is visible. */
 static unsigned bar_columns(uint64_t part, uint64_t whole, unsigned width)
 {
 	return whole ? (unsigned)(((unsigned __int128)part * width + whole - 1) / whole) : 0;
@@ -338,7 +338,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	gm_emit_line(emit, label, "%s, %s sample%s%s%s", f->about->devices[d].name,
 		     gm_tool_count(course.moments.n, count, sizeof count),
 		     course.moments.n == 1 ? "" : "s", course.peak ? ", its peak at " : "", when);
-	gm_summary_fragmentation(emit, f, d);
+	gm_summary_fragmentation(emit, f, d, true);
 	const bool binned = course.end && gm_frag_has_bins(&course.peak->sample);
 	if (emit->options->json)
 		course_json(emit, &course);

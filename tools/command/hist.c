@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat hist: how many blocks of which size, and how long they lived, by powers of two. */
+/* gpumemstat hist: the number of blocks by size and by lifetime, in powers of two. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static struct gm_value share(uint64_t part, uint64_t whole)
 	return whole ? GM_PPM((uint64_t)((unsigned __int128)part * 1000000 / whole)) : GM_NONE;
 }
 
-/* A bar of `part` of `most`, at least a column for what is not 0. The caller frees. */
+/* A bar for `part`, where `most` has `width` columns; rounded up. The caller frees. */
 static char *bar_make(uint64_t part, uint64_t most, unsigned width)
 {
 	const unsigned n =
@@ -37,7 +37,7 @@ static char *bar_make(uint64_t part, uint64_t most, unsigned width)
 	return text;
 }
 
-/* Bins between others that are empty make one row. */
+/* A run of empty bins is one row, "...". */
 static void bins_text(struct gm_emit *emit, const struct kind *kind, const struct gm_bin bins[BINS])
 {
 	const struct gm_column columns[] = {

@@ -3,7 +3,7 @@
 
 #include "tools/output/emit.h"
 
-/* As in shim/entry/hooks.h, for the flags column of hooks.def. */
+/* The flags of shim/entry/hooks.h, for the flags column of hooks.def. */
 enum { RETRY = 1, WAITS = 2, SUBMITS = 4 };
 
 static const struct hook {

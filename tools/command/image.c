@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat image: the device code of a file or of the members of an archive, its kernels, and
- * whether it may call malloc. */
+/* gpumemstat image: device code of a file or of an archive's members, its kernels and its possible
+ * calls of malloc. */
 #include <errno.h>
 #include <fcntl.h>
 #include <search.h>
@@ -13,6 +13,7 @@
 #include "image/image.h"
 #include "tools/command/archive.h"
 #include "tools/output/emit.h"
+#include "tools/stack/child.h"
 
 /* Room for the names of all symbols, with separators. */
 enum { CALLS_ROOM = 512, ARCHS_ROOM = GM_IMAGE_ARCHS * (GM_IMAGE_ARCH_ROOM + 2) };
@@ -26,13 +27,13 @@ struct row {
 
 struct kernel {
 	char *name;
-	uint64_t parts; /* that have it */
+	uint64_t parts; /* parts with this kernel */
 };
 
 struct found {
 	GM_ARRAY(struct row) rows;
-	GM_ARRAY(struct kernel *) kernels; /* in the order in which they were found */
-	void *by_name;			   /* of tsearch: the same ones */
+	GM_ARRAY(struct kernel *) kernels; /* in the order of the file */
+	void *by_name;			   /* tree of tsearch, same kernels */
 	bool lost;			   /* out of memory for a row */
 	struct gm_image_verdict verdict;
 };
@@ -127,12 +128,21 @@ static void kernels_show(struct gm_emit *emit, const struct found *found)
 		gm_emit_break(emit);
 	if (found->kernels.n == 0 && !emit->options->json)
 		return;
+	const char **names = calloc(found->kernels.n + 1, sizeof *names);
+	char *text = NULL;
+	for (size_t i = 0; names && i < found->kernels.n; i++)
+		names[i] = found->kernels.at[i]->name;
+	if (names && !emit->options->json)
+		gm_child_demangle(names, found->kernels.n, &text);
 	gm_emit_table(emit, "kernels", false, columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; i < found->kernels.n; i++)
 		gm_emit_row(emit, NULL,
-			    (struct gm_value[]){GM_COUNT(found->kernels.at[i]->parts),
-						GM_TEXT(found->kernels.at[i]->name)});
+			    (struct gm_value[]){
+				    GM_COUNT(found->kernels.at[i]->parts),
+				    GM_TEXT(names ? names[i] : found->kernels.at[i]->name)});
 	gm_emit_table_end(emit);
+	free(text);
+	free(names);
 }
 
 static void rows_show(struct gm_emit *emit, const struct found *found)
@@ -195,7 +205,7 @@ static void file_show(struct gm_emit *emit, const char *path, const struct found
 	gm_emit_end(emit);
 }
 
-/* The output of the command. It begins with the first file or member that is shown. */
+/* The output of the command. The first file or member shown opens it. */
 struct output {
 	struct gm_emit emit;
 	const struct gm_options *options;
@@ -220,7 +230,7 @@ static void output_refuse(struct output *output, const char *path, const char *w
 	output->status = GM_EXIT_FAILED;
 }
 
-/* Show what an image has. False: it is no image, or one without code; *why has the reason. */
+/* Show an image. False: no image, or an image without code; *why has the reason. */
 static bool image_report(struct output *output, const char *path, const void *bytes, size_t size,
 			 enum gm_image_why *why)
 {
@@ -238,7 +248,7 @@ static bool image_report(struct output *output, const char *path, const void *by
 	return any;
 }
 
-/* Members without device code are left out; an archive in which all are is refused. */
+/* Members without device code are skipped; an archive without any device code is refused. */
 static void archive_report(struct output *output, const char *path, const void *bytes, size_t size)
 {
 	struct gm_archive archive;
@@ -263,7 +273,7 @@ static void archive_report(struct output *output, const char *path, const void *
 		output_refuse(output, path, "an archive, and no member has device code");
 }
 
-/* Read an open file whole. NULL: *why has the reason. */
+/* Read a whole open file. NULL: *why has the reason. */
 static void *file_read(int fd, size_t *size, const char **why)
 {
 	struct stat about;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat live and leaks: the blocks that were alive at a moment, by stack, size or context;
- * those that were never freed. */
+/* gpumemstat live: the blocks alive at a moment, by stack, size or context. gpumemstat leaks: the
+ * blocks that were never freed. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
 #include "tools/log/groups.h"
+#include "tools/log/heaps.h"
 #include "tools/log/logs.h"
+#include "tools/stack/child.h"
 #include "tools/stack/frames.h"
 
 enum { ROWS_DEFAULT = 10 };
@@ -19,6 +21,7 @@ struct view {
 	struct gm_alive alive;
 	struct gm_alive_moment moments[GM_COUNTER_DEVICES];
 	struct gm_groups groups;
+	struct gm_heaps heaps;
 	struct gm_symbols symbols;
 	bool leaks;
 };
@@ -29,7 +32,7 @@ static size_t rows_of(const struct gm_options *options, size_t n)
 	return options->json || n < most ? n : most;
 }
 
-/* Only stacks that are shown have their symbols searched. */
+/* Only the stacks shown need symbols. */
 static void symbols_find(struct view *view, const struct gm_options *options)
 {
 	for (unsigned d = 0; options->group == GM_GROUP_STACK && d < GM_COUNTER_DEVICES; d++) {
@@ -168,6 +171,35 @@ static void rest_show(struct gm_emit *emit, const struct gm_groups_one *rest)
 	gm_emit_line(emit, label, "%s more", blocks_text(rest->blocks, blocks, sizeof blocks));
 }
 
+/* Memory of device heaps, by kernel. */
+static void heaps_show(struct gm_emit *emit, const struct view *view, unsigned d)
+{
+	char label[32], chunks[32];
+	gm_emit_list(emit, "heaps");
+	for (size_t i = 0; i < view->heaps.kernels.n; i++) {
+		const struct gm_heaps_kernel *kernel = &view->heaps.kernels.at[i];
+		const char *name = kernel->name;
+		char *text = NULL;
+		if (kernel->device != d)
+			continue;
+		gm_emit_object(emit, NULL);
+		gm_emit_value(emit, "bytes", GM_BYTES(kernel->bytes));
+		gm_emit_value(emit, "chunks", GM_COUNT(kernel->chunks));
+		gm_emit_value(emit, "kernel", *name ? GM_TEXT(name) : GM_NONE);
+		gm_emit_end(emit);
+		if (emit->options->json)
+			continue;
+		gm_child_demangle(&name, 1, &text);
+		gm_value_format(GM_BYTES(kernel->bytes), emit->options->unit, label, sizeof label);
+		gm_emit_break(emit);
+		gm_emit_line(emit, label, "%s chunk%s of device heaps, which grew for %s",
+			     gm_tool_count(kernel->chunks, chunks, sizeof chunks),
+			     kernel->chunks == 1 ? "" : "s", *name ? name : "kernels not known");
+		free(text);
+	}
+	gm_emit_end(emit);
+}
+
 static void device_show(struct gm_emit *emit, const struct view *view, unsigned d)
 {
 	const struct gm_alive_moment *moment = &view->moments[d];
@@ -188,33 +220,48 @@ static void device_show(struct gm_emit *emit, const struct view *view, unsigned 
 	else
 		stacks_text(emit, view, &part);
 	rest_show(emit, &view->groups.rest[d]);
+	if (!view->leaks)
+		heaps_show(emit, view, d);
 	gm_emit_end(emit);
 }
 
 /* --- one log --- */
 
-/* Why there is nothing to show; NULL: there is. */
+/* True if the program or its kernels allocated on the device. */
+static bool device_has(const struct view *view, unsigned d)
+{
+	if (!view->moments[d].known)
+		return false;
+	for (size_t i = 0; i < view->heaps.kernels.n; i++)
+		if (view->heaps.kernels.at[i].device == d)
+			return true;
+	return gm_groups_part(&view->groups, d).n ||
+	       gm_log_read_counter(view->file, d, GM_C_allocate_calls);
+}
+
+/* The reason for an empty output; NULL: the output has blocks. */
 static const char *view_missing(const struct view *view, const struct gm_options *options)
 {
 	const char *missing = gm_alive_missing(view->about);
-	bool known = false;
-	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++)
+	bool known = false, any = false;
+	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++) {
 		known = known || view->moments[d].known;
-	if (missing || known)
+		any = any || device_has(view, d);
+	}
+	if (missing || any)
 		return missing;
 	return options->at.kind == GM_MOMENT_OOM ? "at no time: no allocation lacked memory"
-	       : options->at.kind == GM_MOMENT_TIME
+	       : options->at.kind == GM_MOMENT_TIME && !known
 		       ? "not known: events as old as that were dropped"
-		       : "nothing at any time";
+	       : view->leaks ? "nothing: no call of the program allocated"
+			     : "nothing at any time";
 }
 
 static void devices_show(struct gm_emit *emit, const struct view *view)
 {
 	gm_emit_list(emit, "devices");
 	for (unsigned d = 0; d < view->about->n_devices && d < GM_COUNTER_DEVICES; d++)
-		if (view->moments[d].known &&
-		    (gm_groups_part(&view->groups, d).n ||
-		     gm_log_read_counter(view->file, d, GM_C_allocate_calls)))
+		if (device_has(view, d))
 			device_show(emit, view, d);
 	gm_emit_end(emit);
 	gm_frames_show_objects(emit, &view->symbols);
@@ -222,7 +269,7 @@ static void devices_show(struct gm_emit *emit, const struct view *view)
 		gm_emit_line(emit, "", "older blocks are not known: their events were dropped");
 }
 
-/* Find the blocks, and how they are grouped. Returns why there is nothing to show; NULL: there is.
+/* Find the blocks and group them. Returns the reason for an empty output; NULL: there are blocks.
  */
 static const char *view_fill(struct view *view, struct gm_options *options)
 {
@@ -234,8 +281,12 @@ static const char *view_fill(struct view *view, struct gm_options *options)
 			       ? NULL
 			       : missing;
 	gm_alive_moments(view->file, &options->at, view->moments);
+	if (options->at.kind == GM_MOMENT_PEAK && !view->leaks)
+		gm_heaps_peak(view->file, view->moments);
 	gm_alive_find(view->file, view->moments, view->leaks, &view->alive);
 	gm_groups_make(&view->groups, &view->alive, options->group);
+	if (!view->leaks)
+		gm_heaps_find(&view->heaps, view->file, view->moments);
 	return view_missing(view, options);
 }
 
@@ -265,6 +316,7 @@ static void view_free(struct view *view)
 	gm_alive_free(&view->alive);
 	gm_symbols_free(&view->symbols);
 	gm_groups_free(&view->groups);
+	gm_heaps_free(&view->heaps);
 }
 
 static void logs_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n, bool leaks)

@@ -11,7 +11,7 @@
 #include "tools/output/emit.h"
 #include "tools/output/layout.h"
 
-/* SMALL_MOST: blocks of up to so many bytes lie in slabs. */
+/* SMALL_MOST: size of the largest block in a slab. */
 enum { ROWS_DEFAULT = 24, CELL_LEAST = 64 << 10, SMALL_MOST = 64 << 10 };
 
 struct chunk {
@@ -22,11 +22,11 @@ struct chunk {
 /* The pool of a device at a moment. */
 struct state {
 	struct gm_blocks blocks;
-	GM_ARRAY(struct chunk) chunks; /* sorted by address before they are shown */
+	GM_ARRAY(struct chunk) chunks; /* sorted by address before output */
 	uint64_t mapped, lent, used, small;
 };
 
-/* What lies under a character, bytes. */
+/* The memory that a character stands for, bytes. */
 struct cell {
 	uint64_t mapped, lent, used, small;
 };
@@ -60,7 +60,7 @@ static void chunk_follow(struct state *state, const struct gm_record *r)
 		memory_exhausted();
 }
 
-/* The chunk at an address belongs to a device heap. */
+/* Mark the chunk at an address as lent to a device heap. */
 static void chunk_lend(struct state *state, uint64_t address)
 {
 	for (size_t i = 0; i < state->chunks.n; i++) {
@@ -129,11 +129,11 @@ static void state_free(struct state *state)
 
 /* --- the grid --- */
 
-/* Call `each` with the rows in which chunks lie, each once, by address. Returns their number. */
+/* Call `each` once for each row with a chunk, by address. Returns the number of rows. */
 static uint64_t rows_walk(const struct state *state, uint64_t row,
 			  void (*each)(void *arg, uint64_t address), void *arg)
 {
-	uint64_t n = 0, next = 0; /* the first address that is in no row so far */
+	uint64_t n = 0, next = 0; /* next: the first address behind the rows so far */
 	for (size_t i = 0; i < state->chunks.n; i++) {
 		const struct chunk *chunk = &state->chunks.at[i];
 		if (!chunk->size || chunk->address > UINT64_MAX - row ||
@@ -153,7 +153,7 @@ static uint64_t rows_walk(const struct state *state, uint64_t row,
 	return n;
 }
 
-/* As many columns as a power of two fits, and the least unit that needs at most options->rows
+/* Columns: the largest power of two that fits. Unit: the smallest that needs at most options->rows
  * rows. */
 static struct grid grid_make(const struct state *state, const struct gm_options *options)
 {
@@ -164,13 +164,13 @@ static struct grid grid_make(const struct state *state, const struct gm_options 
 		grid.columns *= 2;
 	for (;; grid.unit *= 2) {
 		grid.row = grid.unit * grid.columns;
-		/* Chunks that lie far from each other need a row each, however long it is. */
+		/* Chunks far apart need a row each, at any length of a row. */
 		if (grid.row >= (uint64_t)1 << 50 || rows_walk(state, grid.row, NULL, NULL) <= most)
 			return grid;
 	}
 }
 
-/* The rows of one device, in order; cells of all of them behind one another. */
+/* The rows of one device, by address, and the cells of all rows in one array. */
 struct rows {
 	const struct grid *grid;
 	GM_ARRAY(uint64_t) at; /* addresses */
@@ -197,7 +197,7 @@ static struct cell *rows_cell(struct rows *rows, uint64_t address)
 			high = middle;
 	}
 	if (low == rows->at.n || rows->at.at[low] != row)
-		return NULL; /* a block outside all known chunks: the log lost its beginning */
+		return NULL; /* a block outside all known chunks: the log lacks its oldest events */
 	return &rows->cells[low * grid->columns + (address - row) / grid->unit];
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sleep and wake: each process is asked through its node, which answers at once, then watched. */
+/* sleep and wake: send a request to each process's node, which replies at once, then poll it. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include "tools/options.h"
 #include "tools/tool.h"
 
-#define PATIENCE 10000000000u /* ns for one answer */
-#define NAP 5000000u	      /* ns between two questions */
+#define PATIENCE 10000000000u /* ns for one reply */
+#define NAP 5000000u	      /* ns between two polls */
 
 struct find {
 	uint32_t pid;
@@ -33,7 +33,7 @@ static void node_compare(void *arg, const struct gm_node_address *address)
 	find->address = *address;
 }
 
-/* One question; false: a message was printed. */
+/* Send one request and read its reply. False: a message was printed. */
 static bool control_ask(const struct gm_node_link *link, enum gm_node_kind kind, uint32_t pid,
 			struct gm_control *control)
 {
@@ -62,22 +62,24 @@ static void bytes_print(const char *before, uint64_t bytes, const char *text)
 static void control_print(uint32_t pid, const struct gm_control *c)
 {
 	char moved[32], time[32];
-	printf("%u: %s, %s moved in %s", pid, c->asleep == GM_DOOR_ASLEEP ? "asleep" : "awake",
+	printf("%u: %s, %s moved in %s", pid, c->state == GM_DOOR_ASLEEP ? "asleep" : "awake",
 	       gm_size_format(c->moved, moved, sizeof moved),
 	       gm_time_format(c->ns, time, sizeof time));
-	bytes_print("; ", c->away, "in host memory");
+	bytes_print("; ", c->away - c->filed, "in host memory");
+	bytes_print("; ", c->filed, "in a file");
 	bytes_print("; stays: ", c->away ? c->mapped - c->away : 0, "of pools");
 	bytes_print("; ", c->pinned, "pinned");
-	bytes_print("; ", c->lent, "of device heaps");
 	bytes_print("; ", c->driver, "of the driver's cudaMalloc");
 	bytes_print("; ", c->async, "of cudaMallocAsync");
 	bytes_print("; ", c->created, "of cuMemCreate");
 	bytes_print("; ", c->array, "of arrays");
 	bytes_print("; ", c->managed, "of cudaMallocManaged");
+	bytes_print("; ", c->graph, "of graphs");
+	bytes_print("; ", c->external, "imported");
 	putchar('\n');
 }
 
-/* Wait until the request that was just answered is done. */
+/* Wait for the end of the request that `control` replied to. False: a message was printed. */
 static bool request_await(const struct gm_node_link *link, uint32_t pid, bool sleeps,
 			  struct gm_control *control)
 {

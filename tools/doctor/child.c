@@ -26,7 +26,7 @@ static void check_keep(struct gm_doctor *doctor, const struct gm_doctor_check *c
 	}
 }
 
-/* A check is shorter than PIPE_BUF, so a write of it is atomic. */
+/* A check is shorter than PIPE_BUF, so its write is atomic. */
 static void check_put(struct gm_doctor *doctor, const struct gm_doctor_check *check)
 {
 	_Static_assert(sizeof *check <= 4096, "atomic in a pipe");
@@ -66,7 +66,7 @@ static _Noreturn void child_answer(int pipe, void (*run)(struct gm_doctor *docto
 	_exit(GM_EXIT_OK);
 }
 
-/* Wait until the pipe is readable. False: it was not until `until`. */
+/* Wait until the pipe is readable. False: the time `until` came first. */
 static bool pipe_wait(int fd, uint64_t until)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -82,7 +82,7 @@ static bool pipe_wait(int fd, uint64_t until)
 	}
 }
 
-/* Take over the checks; *step becomes the last step begun. False: the child was silent for
+/* Take over the child's checks; *step gets the last step begun. False: the child was silent for
  * `timeout` ns. */
 static bool pipe_read_checks(struct gm_doctor *doctor, int fd, uint64_t timeout,
 			     struct gm_doctor_check *step)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks whether the library can be preloaded into a command, and which driver the command
- * finds. */
+/* Checks that the library can be preloaded into a command, and the command's driver. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +47,7 @@ static void run_path_expand(const char *from, size_t length, const char *origin,
 		snprintf(out + at, n - at, "/libcuda.so.1");
 }
 
-/* Does the run path lead to another driver, or to a stub? */
+/* Check for another driver, or a stub, in the run path. */
 static void run_path_check(struct gm_doctor *doctor, const struct gm_elf *elf, const char *path)
 {
 	const char *list = elf->runpath ? elf->runpath : elf->rpath;
@@ -96,7 +95,7 @@ static void cuda_check(struct gm_doctor *doctor, const struct gm_elf *elf)
 			      "nothing of CUDA in it; libraries that it loads may use it");
 }
 
-/* Another C library's dynamic loader cannot load the preload. */
+/* The dynamic loader of another C library cannot load the preload. */
 static bool loader_is_glibc(const char *interpreter)
 {
 	const char *slash = strrchr(interpreter, '/');
@@ -145,8 +144,8 @@ static void name_check(struct gm_doctor *doctor, const char *path)
 	free(whole);
 }
 
-/* The interpreter of a script, in place: that of its first line, or the program that env(1) there
- * searches. NULL: it is no script. */
+/* The interpreter in the first line of a script, in place; behind env(1), the program that env
+ * searches. NULL: no script. */
 static char *script_interpreter(char *head)
 {
 	char *word, *rest = head + 2;
@@ -178,7 +177,8 @@ static void file_check(struct gm_doctor *doctor, const char *path, unsigned dept
 			    : -1;
 	head[n > 0 ? n : 0] = '\0';
 	if (n < 0) {
-		gm_doctor_say(doctor, name, GM_DOCTOR_WARN, "Whoever may read it can tell.",
+		gm_doctor_say(doctor, name, GM_DOCTOR_WARN,
+			      "Repeat this check as a user who may read it.",
 			      "%.400s cannot be read", path);
 	} else if (gm_elf_read(fd, &elf)) {
 		const char *rights = gm_preload_rights(fd, &st);

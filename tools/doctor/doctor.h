@@ -22,10 +22,10 @@ struct gm_doctor_check {
 
 struct gm_doctor {
 	GM_ARRAY(struct gm_doctor_check) checks;
-	int pipe; /* -1: checks are kept here; else they are sent to this descriptor */
+	int pipe; /* -1: checks are kept here; else they are written to this descriptor */
 };
 
-/* Add a check. `remedy`: text to do; "": nothing. */
+/* Add a check. `remedy`: advice; "": none. */
 void gm_doctor_say(struct gm_doctor *doctor, const char *name, enum gm_doctor_state state,
 		   const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
@@ -40,13 +40,13 @@ void gm_doctor_step(struct gm_doctor *doctor, const char *text);
 void gm_doctor_child(struct gm_doctor *doctor, const char *name, uint64_t timeout,
 		     void (*run)(struct gm_doctor *doctor));
 
-/* doctor_driver.c, for gm_doctor_child: checks of the driver and its devices. */
+/* driver.c, for gm_doctor_child: checks of the driver and its devices. */
 void gm_doctor_driver(struct gm_doctor *doctor);
 
-/* doctor_here.c: checks of system, library, preload, knobs, log, limits. */
+/* here.c: checks of system, library, preload, knobs, log, limits. */
 void gm_doctor_here(struct gm_doctor *doctor);
 
-/* doctor_command.c: checks whether the library can be preloaded into this command. */
+/* command.c: checks that the library can be preloaded into this command. */
 void gm_doctor_command(struct gm_doctor *doctor, const char *command);
 
 #endif

@@ -61,7 +61,7 @@ static const char *library_path(void *handle, char *buf, size_t n)
 	return buf;
 }
 
-/* Open the driver and call cuInit. False: a check says why not. */
+/* Open the driver and call cuInit. False: a failed check was added. */
 static bool driver_open(struct gm_doctor *doctor, struct gm_driver *driver)
 {
 	char path[400], answer[ANSWER];
@@ -191,7 +191,7 @@ static bool mapping_check(struct gm_doctor *doctor, const struct gm_driver *driv
 	return !trial.failed;
 }
 
-/* Check the handle types that chunks are made with where they are supported. */
+/* Check the handle types of chunks, as far as the device supports them. */
 static void handles_check(struct gm_doctor *doctor, const struct gm_driver *driver,
 			  const char *name, CUmemAllocationProp *prop)
 {
@@ -250,7 +250,7 @@ void gm_doctor_driver(struct gm_doctor *doctor)
 {
 	struct gm_driver driver;
 	int n = 0;
-	/* If gpumemstat itself runs under the preload, no log is left. */
+	/* A gpumemstat under the preload must leave no log. */
 	setenv("GPUMEM_ENABLE", "0", 1);
 	if (!driver_open(doctor, &driver))
 		return;

@@ -178,7 +178,7 @@ static void preload_check(struct gm_doctor *doctor)
 
 /* --- knobs --- */
 
-/* The value that the library uses: the environment's if it is valid, else the default. */
+/* The effective value: the environment's if valid, else the default. */
 static union gm_knob_value knob_value(enum gm_knob_id id)
 {
 	union gm_knob_value value;
@@ -234,7 +234,7 @@ static uint64_t log_room(bool events)
 	return events ? GM_SEGMENT_EVENTS : GM_SEGMENT_SMALL;
 }
 
-/* Create the file of a log as the writer does, and remove it. 0 or an errno. */
+/* Create a log file like the writer, then remove it. 0 or an errno. */
 static int log_try(struct gm_file *file, uint64_t length)
 {
 	static struct gm_about about;

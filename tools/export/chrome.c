@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A trace in the JSON of chrome://tracing, which Perfetto reads: gpumemstat(1), FORMATS. */
+/* A trace in the JSON of chrome://tracing and Perfetto: gpumemstat(1), FORMATS. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,11 +7,12 @@
 #include "tools/export/export.h"
 #include "tools/export/stacks.h"
 #include "tools/log/bins.h"
+#include "tools/log/blocks.h"
 #include "tools/log/usage.h"
 #include "tools/output/emit.h"
 #include "tools/stack/frames.h"
 
-/* Intervals of a curve, each of which has at most three values; blocks; frames of a block. */
+/* Limits: intervals of a curve, with at most three values each; blocks; frames of a block. */
 enum { INTERVALS = 20000, BLOCKS_MOST = 20000, FRAMES_MOST = 8 };
 
 enum curve { IN_USE, MAPPED, REQUESTED, LENT, DRIVER, CURVES };
@@ -27,7 +28,7 @@ struct point {
 	uint64_t ns, value;
 };
 
-/* A curve whose values within an interval become their least, their highest and the last one. */
+/* A thinned curve: each interval keeps its lowest, its highest and its last value. */
 struct thin {
 	struct point least, most, last;
 	uint64_t interval;
@@ -39,15 +40,16 @@ struct trace {
 	struct gm_figures *figures;
 	struct gm_symbols symbols;
 	struct gm_usage usages[GM_COUNTER_DEVICES];
+	struct gm_blocks blocks[GM_COUNTER_DEVICES];
 	struct thin curves[GM_COUNTER_DEVICES][CURVES];
 	uint64_t length; /* of an interval, ns */
-	uint64_t least;	 /* of blocks that are shown, bytes */
+	uint64_t least;	 /* smallest block written, bytes */
 	bool begun;	 /* an event was written */
 };
 
 /* --- events --- */
 
-/* An event up to its arguments; event_end follows. */
+/* Write an event up to its arguments; event_end must follow. */
 static void event_begin(struct trace *trace, const char *phase, const char *name, uint64_t ns,
 			uint32_t thread)
 {
@@ -137,7 +139,7 @@ static void usage_write(struct trace *trace, unsigned device, uint64_t ns)
 
 struct stack_writer {
 	FILE *out;
-	bool python; /* a frame of Python was seen: those of C in front say less */
+	bool python; /* the stack has frames of Python: frames of C are left out */
 	unsigned n;
 };
 
@@ -174,23 +176,24 @@ static void stack_write(struct trace *trace, uint32_t stack)
 	putc(']', trace->out);
 }
 
-static void block_write(struct trace *trace, const struct gm_usage *usage,
-			const struct gm_record *r, uint64_t ns)
+static void block_write(struct trace *trace, const struct gm_record *r, uint64_t ns)
 {
-	const struct gm_blocks_one *block = &usage->block;
-	const bool born = usage->change == GM_BLOCKS_BORN;
+	struct gm_blocks_one one, *block = &one;
+	const enum gm_blocks_change change =
+		gm_blocks_follow(&trace->blocks[r->device], r, r->device, block);
+	const bool born = change == GM_BLOCKS_BORN;
 	char size[32];
-	if ((!born && usage->change != GM_BLOCKS_GONE) || block->size < trace->least)
+	if ((!born && change != GM_BLOCKS_GONE) || block->size < trace->least)
 		return;
 	event_begin(trace, born ? "b" : "e", gm_size_format(block->size, size, sizeof size), ns,
 		    r->thread);
-	fprintf(trace->out, ",\"cat\":\"block\",\"id\":\"%u-%" PRIu64 "\",\"args\":{",
-		usage->device, block->id);
+	fprintf(trace->out, ",\"cat\":\"block\",\"id\":\"%u-%" PRIu64 "\",\"args\":{", r->device,
+		block->id);
 	if (born) {
 		fprintf(trace->out,
 			"\"device\":%u,\"bytes\":%" PRIu64 ",\"handed_out\":%" PRIu64
 			",\"address\":\"0x%" PRIx64 "\",\"driver\":%s",
-			usage->device, block->size, block->held, block->address,
+			r->device, block->size, block->held, block->address,
 			block->driver ? "true" : "false");
 		if (block->stack)
 			stack_write(trace, block->stack);
@@ -198,7 +201,7 @@ static void block_write(struct trace *trace, const struct gm_usage *usage,
 	event_end(trace);
 }
 
-/* The least size, a power of two, of which there are not too many blocks. */
+/* The smallest size, a power of two, with at most BLOCKS_MOST blocks of it and above. */
 static uint64_t least_find(struct gm_figures *figures)
 {
 	struct gm_bins bins = {0};
@@ -252,19 +255,19 @@ static void moment_write(struct trace *trace, const struct gm_log_entry *entry, 
 
 static void events_write(struct trace *trace)
 {
+	const bool blocks = gm_usage_has_blocks(trace->figures->about);
 	struct gm_log_entry entry;
-	gm_log_read_rewind(trace->figures->file);
+	gm_usages_begin(trace->usages, trace->figures);
 	while (gm_log_read_next(trace->figures->file, &entry)) {
 		const struct gm_record *r = &entry.record;
 		const uint64_t ns = gm_figures_at(trace->figures, r->time);
 		moment_write(trace, &entry, ns);
 		if (r->device >= GM_COUNTER_DEVICES)
 			continue;
-		struct gm_usage *usage = &trace->usages[r->device];
-		if (!gm_usage_follow(usage, &entry))
-			continue;
-		usage_write(trace, r->device, ns);
-		block_write(trace, usage, r, ns);
+		if (gm_usage_follow(&trace->usages[r->device], &entry))
+			usage_write(trace, r->device, ns);
+		if (blocks)
+			block_write(trace, r, ns);
 	}
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
 		for (unsigned i = 0; i < CURVES; i++)
@@ -279,8 +282,6 @@ void gm_export_chrome(FILE *out, const struct gm_options *options, struct gm_fig
 	trace.length = gm_figures_length(figures) / INTERVALS + 1;
 	trace.least = least_find(figures);
 	gm_export_symbols(&trace.symbols, figures->file, trace.least);
-	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
-		gm_usage_begin(&trace.usages[d], figures->about, d);
 	fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"log\":", out);
 	gm_emit_json_string(out, figures->about->path);
 	fprintf(out, ",\"blocks_from_bytes\":%" PRIu64 "},\"traceEvents\":[", trace.least);
@@ -288,6 +289,6 @@ void gm_export_chrome(FILE *out, const struct gm_options *options, struct gm_fig
 	events_write(&trace);
 	fputs("\n]}\n", out);
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++)
-		gm_usage_free(&trace.usages[d]);
+		gm_blocks_free(&trace.blocks[d]);
 	gm_symbols_free(&trace.symbols);
 }

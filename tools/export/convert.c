@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Are both names those of one file? */
+/* True if both paths name the same file. */
 static bool file_is(const char *path, const char *other)
 {
 	struct stat a, b;
@@ -20,7 +20,7 @@ static const char *output_path(const struct gm_options *options)
 	return options->file && strcmp(options->file, "-") ? options->file : NULL;
 }
 
-/* NULL, after a message: it cannot be opened. */
+/* NULL, after a message: the file cannot be opened. */
 static FILE *output_open(const char *path, const char *log)
 {
 	if (!path)
@@ -65,7 +65,7 @@ static int log_write(const struct gm_convert *convert, struct gm_logs_one *log)
 	return output_close(out, output_path(convert->options));
 }
 
-/* The one log of a run. False, after a message: there is none, or there are more. */
+/* The only log of a run. False, after a message: no log, or several. */
 static bool log_find(struct gm_find *found, char *const *names, size_t n)
 {
 	if (!gm_logs_find(found, names, n))

@@ -113,7 +113,7 @@ void gm_export_csv(FILE *out, const struct gm_options *options, struct gm_figure
 	      out);
 	gm_log_read_rewind(figures->file);
 	while (gm_log_read_next(figures->file, &entry))
-		/* Each segment repeats the blocks alive; those of the first one alone say more. */
+		/* Each segment repeats the live blocks; only those of the first add information. */
 		if (entry.record.kind != GM_RECORD_LIVE || (!complete && entry.segment == 0))
 			row_write(out, figures, &entry);
 }

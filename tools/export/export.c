@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat export: a log in a format that other programs read. */
+/* gpumemstat export: a log in a format of other programs. */
 #include "tools/export/export.h"
 
 #include "tools/export/convert.h"

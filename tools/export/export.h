@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The formats of `gpumemstat export`, one file each. All read the log in passes, and write as they
- * read; errors of writing are left to the caller. Single-threaded. */
+/* The formats of `gpumemstat export`, one file each. A format reads the log in passes and writes
+ * while it reads. The caller checks for write errors. Single-threaded. */
 #ifndef GM_TOOLS_EXPORT_EXPORT_H
 #define GM_TOOLS_EXPORT_EXPORT_H
 

@@ -10,13 +10,13 @@
 
 enum { NAME_MOST = 96, LABEL_MOST = 4096 };
 
-/* Every name begins so. */
+/* Prefix of every metric. */
 #define PREFIX "gpumem_"
 
 struct metrics {
 	FILE *out;
 	const struct gm_figures *figures;
-	char labels[2 * LABEL_MOST]; /* of the process: on every sample */
+	char labels[2 * LABEL_MOST]; /* labels of the process, on every sample */
 };
 
 /* --- names --- */
@@ -48,10 +48,10 @@ static bool name_is_sum(const char *name, const char *end)
 	return false;
 }
 
-/* The name of a unit, as Prometheus has it, and the ending of the log's names that it replaces. */
+/* Prometheus's name of a unit, and the ending of counter names that it replaces. */
 static const struct {
 	const char *name, *ending;
-	unsigned decimals; /* that a value has */
+	unsigned decimals; /* of a value */
 } units[] = {
 	[GM_UNIT_COUNT] = {"", "", 0},
 	[GM_UNIT_BYTES] = {"bytes", "_bytes", 0},
@@ -61,7 +61,7 @@ static const struct {
 	[GM_UNIT_PPM_SECONDS] = {"ratio_seconds", "_seconds", 6},
 };
 
-/* The name of the family, which ends in its unit. */
+/* The name of the metric family, with the unit as its ending. */
 static void name_make(const struct gm_counter_info *info, char *buf, size_t n)
 {
 	const char *unit = units[info->unit].name, *ending = units[info->unit].ending;
@@ -79,7 +79,7 @@ static void name_make(const struct gm_counter_info *info, char *buf, size_t n)
 
 /* --- texts --- */
 
-/* Many rows of the table continue the one before: "in these". */
+/* True if the help text refers to an earlier row of the table: "in these". */
 static bool help_continues(const char *help)
 {
 	static const char *const begins[] = {"in these", "of these",  "time for these",
@@ -100,7 +100,7 @@ static void help_write(FILE *out, unsigned counter)
 	fprintf(out, "%s\n", gm_counter_table[counter].help);
 }
 
-/* A value of a label: escaped as for a terminal, then as OpenMetrics asks. */
+/* A label value: escaped for a terminal, then for OpenMetrics. */
 static const char *label_escape(const char *text, char *buf, size_t n)
 {
 	static char escaped[LABEL_MOST];
@@ -136,7 +136,7 @@ static void family_begin(FILE *out, const char *name, const char *type, const ch
 	fprintf(out, "# HELP %s ", name);
 }
 
-/* Time on the wall clock, ns, of a moment of the log. */
+/* The wall clock, ns, at a time of the log. */
 static uint64_t wall_of(const struct gm_log_about *about, uint64_t time)
 {
 	return about->start_wall + (time - about->start);
@@ -148,7 +148,7 @@ static void sample_write(const struct metrics *m, const struct gm_counter_info *
 	const unsigned decimals = units[info->unit].decimals;
 	if (counter_is_moment(info)) {
 		if (!value)
-			return; /* it never was */
+			return; /* the event never happened */
 		value = wall_of(m->figures->about, value);
 	}
 	fprintf(m->out, "%s%s{%s%s} ", name, counter_only_grows(info) ? "_total" : "", device,

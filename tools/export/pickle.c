@@ -5,7 +5,7 @@
 
 #include "base/escape.h"
 
-/* Python's pickletools says what each does. */
+/* Opcodes; Python's pickletools documents each. */
 enum {
 	PROTO = 0x80,
 	STOP = '.',
@@ -63,7 +63,7 @@ void gm_pickle_number(struct gm_pickle *pickle, uint64_t number)
 		putc(BININT, out);
 		bytes_write(out, number, 4);
 	} else {
-		/* With a sign: as many bytes as leave the highest bit 0. */
+		/* Signed: the highest bit of the last byte must be 0. */
 		while (n < 9 && (n == 8 ? number >> 63 : number >> (8 * n - 1)))
 			n++;
 		putc(LONG1, out);

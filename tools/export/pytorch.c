@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The snapshot that torch.cuda._memory_viz and pytorch.org/memory_viz read, as a pickle:
- * gpumemstat(1), FORMATS. */
+/* A pickle for torch.cuda._memory_viz and pytorch.org/memory_viz: gpumemstat(1), FORMATS. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +8,11 @@
 #include "tools/export/pickle.h"
 #include "tools/export/segments.h"
 #include "tools/export/stacks.h"
+#include "tools/log/blocks.h"
 #include "tools/log/usage.h"
 #include "tools/stack/frames.h"
 
-/* Texts that occur again and again. */
+/* Frequent texts, kept in the memo. */
 /* clang-format off */
 #define WORDS(WORD) \
 	WORD(action) WORD(addr) WORD(size) WORD(stream) WORD(frames) WORD(time_us) WORD(alloc) \
@@ -41,12 +41,12 @@ struct snapshot {
 	struct gm_pickle pickle;
 	struct gm_figures *figures;
 	struct gm_symbols symbols;
-	struct gm_usage usages[GM_COUNTER_DEVICES];
+	struct gm_blocks blocks[GM_COUNTER_DEVICES];
 	struct gm_segments segments[GM_COUNTER_DEVICES];
 	unsigned batch;		    /* values in the open batch of a list */
-	uint32_t words[WORD_COUNT]; /* numbers in the memo, as those below */
-	uint32_t none;		    /* an empty list */
-	uint32_t *stacks;	    /* GM_EXPORT_STACKS of them */
+	uint32_t words[WORD_COUNT]; /* numbers in the memo, as below */
+	uint32_t none;		    /* the empty list */
+	uint32_t *stacks;	    /* GM_EXPORT_STACKS numbers */
 };
 
 /* --- values --- */
@@ -73,7 +73,7 @@ static void dict_end(struct snapshot *snapshot)
 	gm_pickle_dict_end(&snapshot->pickle);
 }
 
-/* A list of any length, without lists like it within. item_begin precedes each value. */
+/* A list of any length; such lists must not nest. item_begin must precede each value. */
 static void items_begin(struct snapshot *snapshot)
 {
 	gm_pickle_list(&snapshot->pickle);
@@ -121,7 +121,7 @@ static void call_write(void *arg, const struct gm_frames_call *call)
 	dict_end(snapshot);
 }
 
-/* The frames of a stack are written once, and referred to from then on. */
+/* The first use of a stack writes its frames; later uses refer to the memo. */
 static void frames_write(struct snapshot *snapshot, uint32_t stack)
 {
 	key_write(snapshot, W_frames);
@@ -161,14 +161,14 @@ static void action_write(struct snapshot *snapshot, const struct action *action)
 	dict_end(snapshot);
 }
 
-/* Memory of the driver is a segment of its own. */
-static void block_write(struct snapshot *snapshot, const struct gm_usage *usage, uint64_t ns)
+/* A block of the driver is also a segment. */
+static void block_write(struct snapshot *snapshot, enum gm_blocks_change change,
+			const struct gm_blocks_one *block, uint64_t ns)
 {
-	const struct gm_blocks_one *block = &usage->block;
-	const bool born = usage->change == GM_BLOCKS_BORN;
+	const bool born = change == GM_BLOCKS_BORN;
 	struct action action = {W_alloc, block->address, block->size, ns, block->stack};
 	struct action segment = {W_segment_alloc, block->address, block->held, ns, block->stack};
-	if (!born && usage->change != GM_BLOCKS_GONE)
+	if (!born && change != GM_BLOCKS_GONE)
 		return;
 	if (born && block->driver)
 		action_write(snapshot, &segment);
@@ -212,9 +212,9 @@ static void record_write(struct snapshot *snapshot, const struct gm_log_entry *e
 
 static void trace_write(struct snapshot *snapshot, unsigned device)
 {
-	struct gm_usage *usage = &snapshot->usages[device];
+	const bool blocks = gm_usage_has_blocks(snapshot->figures->about);
+	struct gm_blocks_one block;
 	struct gm_log_entry entry;
-	gm_usage_begin(usage, snapshot->figures->about, device);
 	items_begin(snapshot);
 	gm_log_read_rewind(snapshot->figures->file);
 	while (gm_log_read_next(snapshot->figures->file, &entry)) {
@@ -223,13 +223,16 @@ static void trace_write(struct snapshot *snapshot, unsigned device)
 			continue;
 		gm_segments_follow(&snapshot->segments[device], &entry.record);
 		record_write(snapshot, &entry, ns);
-		gm_usage_follow(usage, &entry);
-		block_write(snapshot, usage, ns);
+		if (blocks)
+			block_write(snapshot,
+				    gm_blocks_follow(&snapshot->blocks[device], &entry.record,
+						     (int)device, &block),
+				    &block, ns);
 	}
 	items_end(snapshot);
 }
 
-/* --- segments, as they are at the end --- */
+/* --- segments at the end --- */
 
 static void segment_block_write(void *arg, uint64_t address, uint64_t size,
 				const struct gm_blocks_one *block)
@@ -276,13 +279,13 @@ static void segment_write(struct snapshot *snapshot, unsigned device,
 	dict_end(snapshot);
 }
 
-/* A batch each: the lists of blocks are within. */
+/* One batch a segment, because the lists of blocks use the batch counter. */
 static void segments_write(struct snapshot *snapshot)
 {
 	gm_pickle_list(&snapshot->pickle);
 	for (unsigned d = 0; d < snapshot->figures->n_devices; d++) {
 		struct gm_segments *segments = &snapshot->segments[d];
-		gm_segments_finish(segments, &snapshot->usages[d].blocks);
+		gm_segments_finish(segments, &snapshot->blocks[d]);
 		for (size_t i = 0; i < segments->at.n; i++) {
 			gm_pickle_begin(&snapshot->pickle);
 			segment_write(snapshot, d, &segments->at.at[i]);
@@ -327,7 +330,7 @@ void gm_export_pytorch(FILE *out, const struct gm_options *options, struct gm_fi
 	snapshot_write(&snapshot);
 	gm_pickle_close(&snapshot.pickle);
 	for (unsigned d = 0; d < GM_COUNTER_DEVICES; d++) {
-		gm_usage_free(&snapshot.usages[d]);
+		gm_blocks_free(&snapshot.blocks[d]);
 		gm_segments_free(&snapshot.segments[d]);
 	}
 	gm_symbols_free(&snapshot.symbols);

@@ -44,7 +44,7 @@ static void segment_add(struct gm_segments *segments, struct gm_segment segment)
 		memory_exhausted();
 }
 
-/* Chunks side by side become one. */
+/* Join adjacent chunks to one segment. */
 static void chunks_join(struct gm_segments *segments)
 {
 	for (size_t i = 0; i < segments->chunks.n; i++) {
@@ -73,18 +73,18 @@ static void blocks_sort(struct gm_segments *segments, const struct gm_blocks *al
 		      block_compare);
 }
 
-/* A block takes as much as it was handed out. */
+/* A block takes the size handed out. */
 static uint64_t block_end(const struct gm_blocks_one *block)
 {
 	const uint64_t held = block->held > block->size ? block->held : block->size;
 	return held > UINT64_MAX - block->address ? UINT64_MAX : block->address + held;
 }
 
-/* Distribute the blocks on the first `n` segments, those of chunks. */
+/* Assign each block to one of the first `n` segments, made of chunks, or to a new segment. */
 static void blocks_place(struct gm_segments *segments, size_t n)
 {
 	size_t s = 0;
-	uint64_t free = 0; /* the first address behind the block before */
+	uint64_t free = 0; /* end of the previous block */
 	for (size_t i = 0; i < segments->blocks.n; i++) {
 		const struct gm_blocks_one *block = &segments->blocks.at[i];
 		const uint64_t end = block_end(block);

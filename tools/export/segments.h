@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The mapped addresses of a device at the end of a log, and the blocks in them. Memory is that of
- * chunks and of blocks alive. Single-threaded; functions end the program when memory is short. */
+/* The mapped addresses of a device at the end of a log, and the blocks in them. Memory use: chunks
+ * and live blocks. Single-threaded; functions end the program when memory is short. */
 #ifndef GM_TOOLS_EXPORT_SEGMENTS_H
 #define GM_TOOLS_EXPORT_SEGMENTS_H
 
@@ -10,7 +10,7 @@
 /* Mapped addresses without a gap: several chunks, or one block of the driver. */
 struct gm_segment {
 	uint64_t address, size;
-	uint64_t used, requested; /* by the blocks in it */
+	uint64_t used, requested; /* sums of its blocks */
 	const struct gm_blocks_one *blocks;
 	size_t n_blocks; /* sorted by address */
 	bool driver;
@@ -23,17 +23,17 @@ struct gm_segments_chunk {
 struct gm_segments {
 	GM_ARRAY(struct gm_segments_chunk) chunks;
 	GM_ARRAY(struct gm_blocks_one) blocks;
-	GM_ARRAY(struct gm_segment) at; /* by gm_segments_finish */
+	GM_ARRAY(struct gm_segment) at; /* set by gm_segments_finish */
 };
 
 /* Follow a record of the device. */
 void gm_segments_follow(struct gm_segments *segments, const struct gm_record *record);
 
-/* Make the segments, with the blocks alive; a block in no chunk is a segment of its own. Blocks
- * that overlap others, as damaged logs have them, are left out. */
+/* Make the segments with the live blocks. A block outside all chunks becomes a segment. Overlapping
+ * blocks of a damaged log are dropped. */
 void gm_segments_finish(struct gm_segments *segments, const struct gm_blocks *alive);
 
-/* Call `each` with the parts of a segment, which fill it: blocks, and NULL for what is idle. */
+/* Call `each` with the parts of a segment without gaps: a block, or NULL for idle memory. */
 void gm_segment_walk(const struct gm_segment *segment,
 		     void (*each)(void *arg, uint64_t address, uint64_t size,
 				  const struct gm_blocks_one *block),

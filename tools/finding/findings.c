@@ -24,7 +24,7 @@ static const struct row {
 #undef OF_LOGS
 };
 
-/* Does the measurement reach the threshold? A ratio to 0 does if the value is not 0. */
+/* True if the measurement reaches the threshold. A ratio to 0 reaches it with any value but 0. */
 static bool finding_reaches(const struct gm_finding *finding)
 {
 	const struct gm_finding_rule *rule = finding->rule;

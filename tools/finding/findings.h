@@ -12,10 +12,10 @@ struct gm_finding_rule {
 	enum gm_finding_level level;
 	bool ratio; /* the threshold is for value / of, in ppm; else for value */
 	uint64_t threshold;
-	const char *sentence, *remedy; /* remedy: what to do; may be "" */
+	const char *sentence, *remedy; /* remedy: advice, may be "" */
 };
 
-/* The measurement of a rule. `device`: for sentences that name one. */
+/* The measurement of a rule. `device`: for {device} of the sentence. */
 struct gm_finding {
 	const struct gm_finding_rule *rule;
 	struct gm_value value, of, other;
@@ -35,7 +35,7 @@ unsigned gm_findings_of_log(struct gm_figures *figures, struct gm_finding out[GM
 unsigned gm_findings_of_logs(struct gm_logs_one *logs, size_t n,
 			     struct gm_finding out[GM_FINDINGS_MOST]);
 
-/* The row of findings.def that a finding is of. */
+/* The finding's row in findings.def. */
 unsigned gm_finding_index(const struct gm_finding *finding);
 
 /* Sentence and remedy: "One. Two." Returns `buf`. */
@@ -44,11 +44,11 @@ char *gm_finding_text(const struct gm_finding *finding, char *buf, size_t n);
 /* Write the findings of one log: text, or "findings" in JSON. */
 void gm_findings_show(struct gm_emit *emit, struct gm_figures *figures);
 
-/* Write the findings of several logs together; in text also those of each log, once, with the first
- * log that has them. */
+/* Write the findings of several logs together. Text also has the findings of single logs, each rule
+ * once, with the first log that has it. */
 void gm_findings_show_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n);
 
-/* rule_log.c, rule_heap.c, rule_logs.c: measure for a rule. False: it does not apply. */
+/* rule_*.c: measure for a rule. False: the rule does not apply. */
 #define GM_FINDING_OF_LOG(name) bool gm_rule_##name(struct gm_figures *f, struct gm_finding *out);
 #define GM_FINDING_OF_LOGS(name) \
 	bool gm_rule_##name(struct gm_logs_one *logs, size_t n, struct gm_finding *out);

@@ -4,7 +4,7 @@
 
 #define P(name) gm_figures_process(f, GM_C_##name)
 
-/* Less is not worth a change of the program. */
+/* Below these, a change of the program is not worthwhile. */
 #define SHORT 100000000u /* ns */
 #define FEW 10000u	 /* copies */
 

@@ -4,7 +4,7 @@
 
 #define SUM(name) gm_figures_sum(f, GM_C_##name)
 
-/* Mallocs that got NULL, if this rule has the reason. */
+/* Mallocs that returned NULL. `why`: this rule has the reason. */
 static bool nulls_measure(const struct gm_figures *f, bool why, struct gm_finding *out)
 {
 	out->value = GM_COUNT(SUM(heap_nulls));
@@ -33,7 +33,7 @@ bool gm_rule_heap_bad_free(struct gm_figures *f, struct gm_finding *out)
 	return true;
 }
 
-/* The reason of the first context; the small log may have had no room for it. */
+/* The reason of the first context; a small log may lack it for want of space. */
 bool gm_rule_kernels_native(struct gm_figures *f, struct gm_finding *out)
 {
 	out->value = GM_COUNT(SUM(takeovers_native));
@@ -59,7 +59,8 @@ bool gm_rule_heap_growth(struct gm_figures *f, struct gm_finding *out)
 	return out->value.n > 0;
 }
 
-/* The device whose kernels waited longest, of those where memory was needed again, or was not. */
+/* The device with the longest waits of kernels. `again`: among devices with heaps that grew by more
+ * than their peak; else among the others. */
 static bool waits_measure(const struct gm_figures *f, bool again, struct gm_finding *out)
 {
 	for (unsigned d = 0; d < f->n_devices; d++) {

@@ -6,7 +6,7 @@
 #include "tools/finding/findings.h"
 #include "tools/log/churn.h"
 
-/* Means below this are not reported: a pool has at least a chunk of 32 MiB. */
+/* Smaller means are not reported: a pool has at least one chunk of 32 MiB. */
 #define FEW (64 * GM_MIB)
 #define MUCH (256 * GM_MIB)
 
@@ -23,18 +23,17 @@ static bool finding_count(struct gm_finding *out, uint64_t value)
 
 enum cause { NONE, SIZE, LIMIT_PIECES, FRAGMENTED, LIMIT, OTHERS, IN_USE };
 
-/* The least that the pool maps. */
+/* Unit of the pool's mappings. */
 #define GRANULE (2 * GM_MIB)
 
-/* Memory of the device that is neither free nor this process's. `foreign`: the peak of the
- * process's foreign memory. */
+/* Device memory in use by other processes. `foreign`: the peak of this process's foreign memory. */
 static uint64_t sample_others(const struct gm_sample *s, uint64_t foreign)
 {
 	uint64_t known = s->mapped + s->lent + s->device_free + foreign;
 	return s->device_total > known ? s->device_total - known : 0;
 }
 
-/* Bytes that the pool would have mapped, had it grown for this request. */
+/* Mapped bytes of the pool after a growth for this request. */
 static uint64_t refusal_needed(const struct gm_figures_refusal *r)
 {
 	return r->sample.mapped + r->sample.lent + gm_round_up(r->asked, GRANULE);
@@ -63,7 +62,7 @@ static enum cause refusal_cause(const struct gm_figures *f)
 	return sample_others(s, refusal_foreign(f)) > s->mapped ? OTHERS : IN_USE;
 }
 
-/* The first refusal, if this is its cause. */
+/* The first refusal if it has this cause, else NULL. */
 static const struct gm_figures_refusal *refusal_first(const struct gm_figures *f, enum cause is,
 						      struct gm_finding *out)
 {
@@ -153,7 +152,7 @@ bool gm_rule_bad_free(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_killed(struct gm_figures *f, struct gm_finding *out)
 {
-	return finding_count(out, !f->about->closed && !f->about->running);
+	return finding_count(out, f->about->ended_known && !f->about->closed && !f->about->running);
 }
 
 bool gm_rule_records_missing(struct gm_figures *f, struct gm_finding *out)
@@ -179,7 +178,7 @@ bool gm_rule_never_freed(struct gm_figures *f, struct gm_finding *out)
 	       finding_count(out, SUM(live_blocks));
 }
 
-/* --- of the device with the highest share --- */
+/* --- rules for the device with the highest share --- */
 
 /* Measure one device. False: the rule does not apply to it. */
 typedef bool of_device(const struct gm_figures *f, unsigned d, struct gm_finding *out);
@@ -199,7 +198,7 @@ static bool device_worst(const struct gm_figures *f, of_device *measure, struct 
 	return found;
 }
 
-/* Means over the time that samples cover. */
+/* Means over the time covered by samples. */
 struct means {
 	uint64_t requested, internal, mapped, unreclaimable, idle, remap_ppm;
 };
@@ -294,8 +293,8 @@ bool gm_rule_foreign(struct gm_figures *f, struct gm_finding *out)
 	return strcmp(f->about->mode, "pool") == 0 && device_worst(f, device_foreign, out);
 }
 
-/* The peak of retired memory bounds the memory that captures kept from reuse. With
- * GPUMEM_FREE=defer it also has memory that waits for its fences. */
+/* The peak of retired memory is an upper bound of the memory kept from reuse by captures. With
+ * GPUMEM_FREE=defer it includes memory that waits for its fences. */
 static bool device_captures(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
 	out->value = GM_BYTES(C(retired_peak));
@@ -308,10 +307,12 @@ bool gm_rule_captures(struct gm_figures *f, struct gm_finding *out)
 	return gm_figures_process(f, GM_C_captures) && device_worst(f, device_captures, out);
 }
 
+/* map_bytes includes memory of device heaps, which has peaks of its own. */
 static bool device_mapped_again(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {
+	const uint64_t heaps = C(heap_mapped_peak) + C(heap_slack_peak);
 	out->value = GM_BYTES(C(map_bytes));
-	out->of = GM_BYTES(C(mapped_peak));
+	out->of = GM_BYTES(C(mapped_peak) + (heaps > C(lent) ? heaps : C(lent)));
 	return C(mapped_peak) > 0;
 }
 
@@ -351,8 +352,8 @@ bool gm_rule_torch_cache(struct gm_figures *f, struct gm_finding *out)
 
 bool gm_rule_no_memory(struct gm_figures *f, struct gm_finding *out)
 {
-	return finding_count(out,
-			     SUM(allocate_calls) == 0 && SUM(heaps) == 0 && SUM(foreign_peak) == 0);
+	return finding_count(out, f->about->ended_known && SUM(allocate_calls) == 0 &&
+					  SUM(heaps) == 0 && SUM(foreign_peak) == 0);
 }
 
 bool gm_rule_no_events(struct gm_figures *f, struct gm_finding *out)

@@ -12,9 +12,9 @@
 #define MACHINE EM_AARCH64
 #endif
 
-enum { TABLE_MOST = 64 << 20 }; /* most bytes of a table: no number of the file is trusted */
+enum { TABLE_MOST = 64 << 20 }; /* limit of a table, bytes: the file is not trusted */
 
-/* Read `size` bytes of the file and append a 0. NULL: they are not there. The caller frees. */
+/* Read `size` bytes of the file and append a 0. NULL: unreadable or too long. The caller frees. */
 static void *file_read(int fd, uint64_t offset, uint64_t size)
 {
 	char *at = size <= TABLE_MOST ? malloc(size + 1) : NULL;
@@ -40,7 +40,7 @@ static const Elf64_Phdr *file_find_program(const struct file *file, uint32_t typ
 	return NULL;
 }
 
-/* The file offset of an address. False: it has none. */
+/* The file offset of an address. False: no segment of the file has the address. */
 static bool file_offset(const struct file *file, uint64_t address, uint64_t *offset)
 {
 	for (unsigned i = 0; i < file->head.e_phnum; i++) {

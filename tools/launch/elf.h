@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads from an ELF file whether a preload can be loaded into it, and which driver it finds. */
+/* Reads the parts of an ELF file that decide about preloading and about the driver it finds. */
 #ifndef GM_TOOLS_LAUNCH_ELF_H
 #define GM_TOOLS_LAUNCH_ELF_H
 
@@ -14,11 +14,10 @@ struct gm_elf {
 	char *strings;		/* the following point into it */
 	GM_ARRAY(const char *) needed;
 	const char *rpath, *runpath; /* NULL: none; a runpath disables the rpath */
-	bool device_code;	     /* it has a section of CUDA's device code */
+	bool device_code;	     /* has a section of CUDA device code */
 };
 
-/* Read an open file. False: it is no ELF file, or damaged; nothing is to be freed. True: the caller
- * frees *out. */
+/* Read an open file. True: the caller frees *out. False: no valid ELF file; nothing to free. */
 bool gm_elf_read(int fd, struct gm_elf *out);
 void gm_elf_free(struct gm_elf *elf);
 

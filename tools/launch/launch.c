@@ -24,8 +24,7 @@ struct launch {
 	struct gm_options options;
 	bool record, exec, torch;
 	bool quiet;	       /* GPUMEM_LOG=off: no line at the end */
-	char folder[PATH_MAX]; /* of `run`: folder of its logs until the line is printed; "": none
-				*/
+	char folder[PATH_MAX]; /* of `run`: folder of its logs, removed at the end; "": none */
 	struct gm_leftover_logs leftover;
 };
 
@@ -60,11 +59,21 @@ static bool knob_set(const struct gm_command *self, const char *text)
 	return false;
 }
 
-/* PyTorch asks for each tensor, so that the pool can serve it; cudaFree does not wait. */
+/* PyTorch requests each tensor from the driver, so the pool serves it; cudaFree does not wait. */
 static bool torch_set(const struct gm_command *self)
 {
 	return setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", 1) == 0 &&
 	       knob_set(self, "GPUMEM_FREE=ordered");
+}
+
+static bool log_name_set(const struct gm_command *self, const char *name)
+{
+	char why[256] = "expected a name";
+	union gm_knob_value value;
+	if (*name && gm_knob_parse(GM_KNOB_ID_log_name, name, &value, why, sizeof why))
+		return setenv("GPUMEM_LOG_NAME", name, 1) == 0;
+	gm_tool_usage(self->name, "--output=%s: %s", name, why);
+	return false;
 }
 
 static void torch_say(void)
@@ -77,8 +86,7 @@ static void torch_say(void)
 							     : "");
 }
 
-/* Options of the command line; later knobs override earlier ones. Returns GM_OPTIONS_DONE or
- * _STOP. */
+/* Parse the options; later knobs override earlier ones. Returns GM_OPTIONS_DONE or _STOP. */
 static int launch_parse(struct launch *launch, const struct gm_command *self, int argc, char **argv)
 {
 	int option;
@@ -86,20 +94,18 @@ static int launch_parse(struct launch *launch, const struct gm_command *self, in
 	while ((option = gm_options_next(&launch->options, self, argc, argv)) != GM_OPTIONS_DONE) {
 		if (option == GM_OPTIONS_STOP)
 			return GM_OPTIONS_STOP;
-		if (option == GM_OPTION_INDEX_OUTPUT && !*optarg) {
-			launch->options.status =
-				gm_tool_usage(self->name, "--output=: expected a name");
-			return GM_OPTIONS_STOP;
-		}
+		bool good = true;
 		if (option == GM_OPTION_INDEX_OUTPUT)
-			setenv("GPUMEM_LOG_NAME", optarg, 1);
+			good = log_name_set(self, optarg);
 		else if (option == GM_OPTION_INDEX_TRACE)
 			setenv("GPUMEM_MODE", "trace", 1);
 		else if (option == GM_OPTION_INDEX_EXEC)
 			launch->exec = true;
 		else if (option == GM_OPTION_INDEX_TORCH)
 			launch->torch = torch_set(self);
-		else if (!knob_set(self, optarg)) {
+		else
+			good = knob_set(self, optarg);
+		if (!good) {
 			launch->options.status = GM_EXIT_USAGE;
 			return GM_OPTIONS_STOP;
 		}
@@ -107,8 +113,8 @@ static int launch_parse(struct launch *launch, const struct gm_command *self, in
 	return GM_OPTIONS_DONE;
 }
 
-/* Make the folder of `run` for its processes' small logs. False: there is none; the command runs
- * without, and no line is printed at its end. */
+/* Make the folder of `run` for the small logs of its processes. False: no folder; the command runs
+ * without logs, and prints no line at its end. */
 static bool folder_make(struct launch *launch)
 {
 	char into[PATH_MAX + 2];
@@ -130,7 +136,7 @@ static bool folder_make(struct launch *launch)
 	return true;
 }
 
-/* Make a relative name absolute: the command's processes may change their folder. */
+/* Make a relative name absolute: processes of the command may change their working folder. */
 static void log_name_make_absolute(void)
 {
 	char here[PATH_MAX], whole[3 * PATH_MAX];
@@ -152,7 +158,7 @@ static void log_name_make_absolute(void)
 	setenv("GPUMEM_LOG_NAME", name, 1);
 }
 
-/* Choose the log of the command's processes. `level`: that of -e, or NULL. False: no log is
+/* Choose the log of the command's processes. `level`: GPUMEM_LOG of -e, or NULL. False: no log is
  * possible. */
 static bool log_choose(struct launch *launch, const char *level)
 {
@@ -180,8 +186,7 @@ static bool log_choose(struct launch *launch, const char *level)
 
 static volatile sig_atomic_t child;
 
-/* Forward a signal to the child. The terminal's signals reach the whole process group by
- * themselves. */
+/* Forward a signal to the child. The terminal's signals reach the whole process group anyway. */
 static void signal_forward(int signal, siginfo_t *info, void *unused)
 {
 	(void)unused;
@@ -214,7 +219,7 @@ static int command_report_failure(const char *command, int error)
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-/* Start the command and wait for it. Signals are blocked until `child` is known, so that none is
+/* Start the command and wait for it. Signals are blocked until `child` is set, so that none is
  * lost. *status: exit status of gpumemstat. False: the command did not run. */
 static bool command_run(char **command, int *status)
 {
@@ -223,7 +228,7 @@ static bool command_run(char **command, int *status)
 	int ends[2], error = 0, ended = 0;
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	/* The parent process may ignore it; then there would be no status to wait for. */
+	/* An inherited SIG_IGN would discard the exit status of the child. */
 	sigaction(SIGCHLD, &plain, &of_child);
 	if (pipe2(ends, O_CLOEXEC) != 0 || (child = fork()) < 0) {
 		gm_tool_error("cannot start a process: %s", strerror(errno));
@@ -259,7 +264,7 @@ static int launch_main(struct launch *launch, const struct gm_command *self, int
 {
 	char library[PATH_MAX];
 	int status = EXIT_OWN_FAILURE;
-	/* GPUMEM_LOG counts only when it is given with -e, not from the environment. */
+	/* Only GPUMEM_LOG of -e counts, not that of the environment. */
 	unsetenv("GPUMEM_LOG");
 	if (launch_parse(launch, self, argc, argv) == GM_OPTIONS_STOP)
 		return launch->options.status;

@@ -11,13 +11,14 @@
 #include "log/file.h"
 #include "tools/launch/preload.h"
 #include "tools/log/figures.h"
+#include "tools/log/find.h"
 #include "tools/tool.h"
 
-enum { NAMED_MOST = 4 }; /* most logs that are named one by one */
+enum { NAMED_MOST = 4 }; /* limit of logs named one by one */
 
 struct peaks {
 	size_t logs;
-	uint64_t requested, mapped; /* the highest of one log */
+	uint64_t requested, mapped; /* the maximum over the logs */
 	GM_ARRAY(const char *) paths;
 };
 
@@ -27,7 +28,7 @@ static bool name_folder(const char *name, char *out, size_t n)
 	const char *slash = strrchr(name, '/');
 	size_t at = 0;
 	for (const char *p = name; slash && p <= slash; p++) {
-		if (*p == '%' && p[1] && strchr("hprje", p[1]))
+		if (gm_find_word(p))
 			return false;
 		p += *p == '%' && p[1] == '%';
 		if (at + 3 > n)
@@ -45,7 +46,7 @@ bool gm_leftover_logs_try(const char *name, uint64_t bytes)
 	const char *slash = strrchr(name, '/');
 	if (!name_folder(name, folder, sizeof folder))
 		return true;
-	/* A name that no log of another command can have. */
+	/* No log of another command can have this name. */
 	snprintf(path, sizeof path, "%s%s~", folder, slash ? slash + 1 : name);
 	int error = gm_file_create(&file, path, NULL, 0);
 	if (!error) {
@@ -124,7 +125,7 @@ static const char *path_from_here(const char *path)
 	return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
 }
 
-/* Does `gpumemstat` without arguments show these logs and no others? */
+/* True if `gpumemstat` without arguments shows exactly these logs. */
 static bool run_is_newest(const struct peaks *peaks)
 {
 	struct gm_find run = {0};
@@ -138,7 +139,7 @@ static bool run_is_newest(const struct peaks *peaks)
 	return is;
 }
 
-/* The arguments to type for several logs: none, each, or the pattern of their names. */
+/* The arguments for several logs: none, each name, or a pattern of their names. */
 static void arguments_next(const struct gm_leftover_logs *leftover, const struct peaks *peaks,
 			   char *out, size_t n)
 {

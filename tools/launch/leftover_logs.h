@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The logs that a command left behind, and the line about them. Single-threaded. */
+/* The logs left by a command, and the line about them. Single-threaded. */
 #ifndef GM_TOOLS_LAUNCH_LEFTOVER_LOGS_H
 #define GM_TOOLS_LAUNCH_LEFTOVER_LOGS_H
 
@@ -11,21 +11,21 @@
 
 struct gm_leftover_logs {
 	char glob[2 * PATH_MAX];
-	struct gm_find before; /* logs with such names before the command started */
+	struct gm_find before; /* logs with matching names before the start of the command */
 };
 
-/* Can a log of `bytes` bytes be written at GPUMEM_LOG_NAME=`name`? One is created there and
- * removed, unless its folder depends on the process. False, after one message: no. */
+/* Test whether a log of `bytes` bytes can be written at GPUMEM_LOG_NAME=`name`: create one there
+ * and remove it, unless its folder depends on the process. False, after one message: impossible. */
 bool gm_leftover_logs_try(const char *name, uint64_t bytes);
 
-/* Before the command starts: remember the files with names that GPUMEM_LOG_NAME=`name` can give.
- * False, after one message: the name is too long. */
+/* Before the command starts: record the existing files that match GPUMEM_LOG_NAME=`name`. False,
+ * after one message: the name is too long. */
 bool gm_leftover_logs_begin(struct gm_leftover_logs *leftover, const char *name);
 
 /*
- * After the command: name on stderr the new logs, the highest peak, and the next command to type;
- * or say that no process used CUDA, or why `command` could not load the library. `brief`: the logs
- * are not named, and are removed here.
+ * After the command: print on stderr the new logs, the highest peak, and the next command to type.
+ * Without logs: that no process used CUDA, or why `command` could not load the library. `brief`:
+ * remove the logs instead of naming them.
  */
 void gm_leftover_logs_report(const struct gm_leftover_logs *leftover, const char *command,
 			     bool brief);

@@ -44,7 +44,7 @@ static bool file_is_elf(const char *path)
 	return fd >= 0 && memcmp(head, ELFMAG, SELFMAG) == 0;
 }
 
-/* The folder that holds a path takes its place; "" is the root. */
+/* Replace a path by its folder; "" is the root. */
 static void folder_leave(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -53,7 +53,7 @@ static void folder_leave(char *path)
 
 bool gm_preload_find(char *path, size_t n)
 {
-	/* From the folder of this program: of a build, in one folder, and as packages install. */
+	/* Relative to this program: in a build, in the same folder, as installed by packages. */
 	static const struct {
 		unsigned up; /* folders */
 		const char *name;
@@ -90,17 +90,34 @@ bool gm_preload_find(char *path, size_t n)
 	return false;
 }
 
+static bool name_is_ours(const char *path, size_t n)
+{
+	static const char ours[] = "libgpumem.so";
+	const size_t length = sizeof ours - 1;
+	return n >= length && memcmp(path + n - length, ours, length) == 0 &&
+	       (n == length || path[n - length - 1] == '/');
+}
+
 bool gm_preload_set(const char *library)
 {
 	const char *old = getenv("LD_PRELOAD");
-	size_t n = strlen(library) + (old ? strlen(old) : 0) + 2;
-	char *value = malloc(n);
+	char *value = malloc(strlen(library) + (old ? strlen(old) : 0) + 2);
+	size_t at = 0;
 	if (strpbrk(library, ": ") || !value) {
 		gm_tool_error("%s: LD_PRELOAD cannot name a file with a blank or a colon", library);
 		free(value);
 		return false;
 	}
-	snprintf(value, n, "%s%s%s", library, old && *old ? ":" : "", old ? old : "");
+	while (old && *old) {
+		size_t n = strcspn(old, ": ");
+		if (n && !name_is_ours(old, n)) {
+			memcpy(value + at, old, n);
+			at += n;
+			value[at++] = ':';
+		}
+		old += n + (old[n] != '\0');
+	}
+	strcpy(value + at, library);
 	setenv("LD_PRELOAD", value, 1);
 	free(value);
 	return true;
@@ -138,7 +155,7 @@ static const char *elf_obstacle(int fd, const Elf64_Ehdr *head)
 	return "it is statically linked";
 }
 
-/* The interpreter of a script's first line, in place; NULL: it is no script. */
+/* The interpreter in the first line of a script, in place; NULL: no script. */
 static const char *script_interpreter(char *head)
 {
 	if (head[0] != '#' || head[1] != '!')
@@ -150,7 +167,7 @@ static const char *script_interpreter(char *head)
 	return *head ? head : NULL;
 }
 
-/* The loader ignores LD_PRELOAD for programs with rights that their user does not have. */
+/* The loader ignores LD_PRELOAD for programs with more rights than their user. */
 const char *gm_preload_rights(int fd, const struct stat *st)
 {
 	if (st->st_mode & S_ISUID && st->st_uid != getuid())
@@ -173,7 +190,7 @@ static const char *file_obstacle(const char *path, unsigned depth)
 	int fd = head_open(path, head.text, sizeof head.text, &st);
 	if (fd < 0)
 		return NULL;
-	/* A script runs with the rights of its interpreter, whatever its own bits say. */
+	/* A script runs with the rights of its interpreter; its own mode bits have no effect. */
 	if (memcmp(head.text, ELFMAG, SELFMAG) == 0) {
 		why = gm_preload_rights(fd, &st);
 		if (!why)

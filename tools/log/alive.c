@@ -6,7 +6,7 @@
 #include "tools/tool.h"
 
 enum { NOWHERE = 0, HEADS_LEAST = 1024 }; /* numbers of blocks count from 1 */
-enum { UNUSED, BEGUN, ENDED, FOUND }; /* of a block: an ALLOCATE or LIVE was seen, a FREE, both */
+enum { UNUSED, BEGUN, ENDED, FOUND }; /* records seen of a block: ALLOCATE or LIVE; FREE; both */
 
 static _Noreturn void memory_exhausted(void)
 {
@@ -26,7 +26,7 @@ const char *gm_alive_missing(const struct gm_log_about *about)
 
 static bool record_is_free(const struct gm_record *r)
 {
-	return r->kind == GM_RECORD_FREE && !r->status; /* a refused one frees nothing */
+	return r->kind == GM_RECORD_FREE && !r->status; /* a refused free has no effect */
 }
 
 static unsigned row_of(const struct gm_record *r)
@@ -34,7 +34,7 @@ static unsigned row_of(const struct gm_record *r)
 	return r->device < GM_COUNTER_DEVICES ? r->device : GM_COUNTER_DEVICES - 1;
 }
 
-/* The end and a time are the same record of all devices. */
+/* The end of a log, or a time, is the same record for all devices. */
 static void moments_all(struct gm_log_file *file, const struct gm_moment_wish *wish,
 			struct gm_alive_moment *moments)
 {
@@ -92,7 +92,7 @@ static void heads_grow(struct gm_alive *alive)
 	}
 }
 
-/* The link to the block of this id; to NOWHERE, if there is none. */
+/* The link to the block with this id and device; a link to NOWHERE: none. */
 static uint32_t *link_find(struct gm_alive *alive, const struct gm_record *r)
 {
 	uint32_t *link = head_of(alive, r->id);
@@ -152,7 +152,7 @@ static bool block_was_alive(const struct search *search, const struct gm_alive_b
 	       b->death > moment->at.records;
 }
 
-/* Both ends of a block are known: it is kept if it was alive at the moment. */
+/* Both ends of the block are known: keep it if it was alive at the moment. */
 static void block_finish(struct search *search, struct gm_alive_block *b, uint32_t *link)
 {
 	b->state = FOUND;
@@ -191,8 +191,8 @@ static void death_add(struct search *search, const struct gm_record *r, uint64_t
 		b->state = ENDED;
 }
 
-/* Where older events were dropped: the blocks that were alive then. Only those of the oldest
- * segment count, for the blocks of the others have their ALLOCATE in the log. */
+/* For a log without its oldest events: the blocks alive at its first record. Later segments repeat
+ * LIVE records of blocks whose ALLOCATE is in the log, so only the first segment counts. */
 static void live_read(struct search *search, struct gm_log_file *file)
 {
 	struct gm_log_entry entry;
@@ -213,8 +213,8 @@ static void events_read(struct search *search, struct gm_log_file *file)
 			death_add(search, &entry.record, n);
 }
 
-/* Blocks with one end: those that live on; those freed whose ALLOCATE was dropped, unless it never
- * was there. */
+/* Finish blocks with one known end: not freed, or freed and their ALLOCATE was dropped. In a
+ * complete log no ALLOCATE was dropped. */
 static void rest_finish(struct search *search)
 {
 	struct gm_alive *alive = search->alive;

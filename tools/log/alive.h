@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The blocks that were alive at a moment, by the events of a log, whatever it lacks: a free may
- * stand before its allocation, or without one, where blocks.h knows complete logs alone. Memory is
- * what the most blocks alive at once take. Single-threaded.
+ * The blocks alive at a moment, from the events of a log, which may have been dropped in part.
+ * Unlike in blocks.h, a free may precede its allocation, or have none. Memory use: the peak of live
+ * blocks. Single-threaded.
  */
 #ifndef GM_TOOLS_LOG_ALIVE_H
 #define GM_TOOLS_LOG_ALIVE_H
@@ -22,31 +22,30 @@ struct gm_alive_block {
 	uint32_t stack, context, next;
 	uint8_t device, state;
 	bool driver; /* the driver served it */
-	bool gone;   /* it was not freed, but went with its context */
+	bool gone;   /* not freed: its context ended */
 };
 
 struct gm_alive {
-	GM_ARRAY(struct gm_alive_block) blocks; /* those alive, once gm_alive_find returns */
+	GM_ARRAY(struct gm_alive_block) blocks; /* after gm_alive_find: the live blocks */
 	GM_ARRAY(uint32_t) heads;
 	uint32_t free;
 };
 
-/* The moment that each device is shown at. */
+/* The moment shown of a device. */
 struct gm_alive_moment {
 	bool known;
-	struct gm_moment at; /* records: GM_ALIVE_END after all events */
+	struct gm_moment at; /* at.records: GM_ALIVE_END after all events */
 };
 
-/* Why the log cannot say it, as "it has no events: ..."; NULL: it can. */
+/* Why the log has no live blocks, "no events in this log: ..."; NULL: it has the needed events. */
 const char *gm_alive_missing(const struct gm_log_about *about);
 
-/* The moment that is wished, of each device, with the driver's blocks. Ends the program when memory
- * is short, as the next. Both rewind the log. */
+/* Find the requested moment of each device, with the driver's blocks. This and the next function
+ * rewind the log and end the program when memory is short. */
 void gm_alive_moments(struct gm_log_file *file, const struct gm_moment_wish *wish,
 		      struct gm_alive_moment moments[GM_COUNTER_DEVICES]);
 
-/* The blocks that were alive then; `leaks`: and those that had gone with their context. The caller
- * frees. */
+/* Find the blocks alive at the moments. `leaks`: add blocks of ended contexts. The caller frees. */
 void gm_alive_find(struct gm_log_file *file, const struct gm_alive_moment *moments, bool leaks,
 		   struct gm_alive *out);
 void gm_alive_free(struct gm_alive *alive);

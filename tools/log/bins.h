@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of a log of events by size, and by how long they lived, in powers of two. Memory is that
- * of the most blocks alive at a time. Single-threaded. */
+/* Blocks of a log of events by size and by lifetime, in powers of two. Memory use: the peak of live
+ * blocks. Single-threaded. */
 #ifndef GM_TOOLS_LOG_BINS_H
 #define GM_TOOLS_LOG_BINS_H
 
@@ -9,7 +9,7 @@
 
 struct gm_log_file;
 
-/* Bin 0 is for 0; bin b for 2^(b-1) and more, below 2^b. */
+/* Bin 0: value 0. Bin b: values from 2^(b-1) to below 2^b. */
 enum { GM_BINS = 65 };
 
 struct gm_bin {
@@ -23,16 +23,16 @@ struct gm_bins {
 		unknown; /* freed, but allocated before the log's first record; or not numbered */
 };
 
-/* Add the blocks of a device, or of all for -1. Rewinds the log. Ends the program when memory is
+/* Add the blocks of `device` (-1: all devices). Rewinds the log. Ends the program when memory is
  * short. */
 void gm_bins_read(struct gm_bins *bins, struct gm_log_file *file, int device);
 
-/* The least value of a bin. */
+/* The lowest value of a bin. */
 uint64_t gm_bins_least(unsigned bin);
 
 struct gm_bin gm_bins_sum(const struct gm_bin bins[GM_BINS]);
 
-/* The first and the last bin in use. False: none is. */
+/* The first and the last bin with blocks. False: no blocks. */
 bool gm_bins_span(const struct gm_bin bins[GM_BINS], unsigned *first, unsigned *last);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { ROOM_LEAST = 256 };
 
-/* Where the search for a block begins; `mask`: places - 1. */
+/* The place where the search for a block begins; `mask`: places - 1. */
 static size_t id_place(uint64_t id, size_t mask)
 {
 	return (size_t)(id * 0x9e3779b97f4a7c15u >> 20) & mask;
@@ -37,7 +37,7 @@ static void blocks_grow(struct gm_blocks *blocks)
 	free(old.at);
 }
 
-/* Move up the blocks behind a place that becomes free, so that searches still find them. */
+/* Free a place, and move later blocks of its run forward, so that searches still find them. */
 static void place_clear(struct gm_blocks *blocks, struct gm_blocks_one *place)
 {
 	const size_t mask = blocks->room - 1;

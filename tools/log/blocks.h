@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The blocks that are alive at a moment of a log, by their numbers. Memory is that of the most
- * blocks alive at a time. Single-threaded.
+ * The blocks alive at a moment of a log, by number. Memory use: the peak of live blocks.
+ * Single-threaded.
  */
 #ifndef GM_TOOLS_LOG_BLOCKS_H
 #define GM_TOOLS_LOG_BLOCKS_H
@@ -27,15 +27,14 @@ struct gm_blocks {
 };
 
 enum gm_blocks_change {
-	GM_BLOCKS_SAME,	   /* the record is about no block, or the block is known already */
-	GM_BLOCKS_BORN,	   /* *block is the new one, which stays in the table */
-	GM_BLOCKS_GONE,	   /* *block is a copy of the one that left */
-	GM_BLOCKS_UNBORN,  /* a free of a block that the log never saw */
-	GM_BLOCKS_UNNAMED, /* an allocation without a number: it cannot be followed */
+	GM_BLOCKS_SAME,	   /* the record changes no block */
+	GM_BLOCKS_BORN,	   /* *block: a copy of the new block */
+	GM_BLOCKS_GONE,	   /* *block: a copy of the removed block */
+	GM_BLOCKS_UNBORN,  /* a free of a block without an allocation in the log */
+	GM_BLOCKS_UNNAMED, /* an allocation without a number: not tracked */
 };
 
-/* Follow a record. `device`: of this device only; -1: of all. Ends the program when memory is
- * short. */
+/* Apply a record of `device` (-1: any device). Ends the program when memory is short. */
 enum gm_blocks_change gm_blocks_follow(struct gm_blocks *blocks, const struct gm_record *record,
 				       int device, struct gm_blocks_one *block);
 void gm_blocks_free(struct gm_blocks *blocks);

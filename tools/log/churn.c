@@ -39,7 +39,7 @@ static void size_count(struct size *size, bool allocated)
 		size->alive++;
 	} else {
 		churn->freed++;
-		/* The block may be from before the log's first segment. */
+		/* A block allocated before the log's first segment is not in `alive`. */
 		size->alive -= size->alive > 0;
 	}
 	churn->most = size->alive > churn->most ? size->alive : churn->most;
@@ -51,7 +51,7 @@ static bool churn_qualifies(const struct gm_churn *churn)
 	       churn->most <= churn->allocated / 100;
 }
 
-/* Of two sizes that were allocated equally often, the smaller one. */
+/* Of two sizes with equally many allocations, the smaller one wins. */
 static bool churn_exceeds(const struct gm_churn *churn, const struct gm_churn *other)
 {
 	if (churn->allocated != other->allocated)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds sizes that are allocated and freed again and again. Memory is that of the distinct sizes.
- */
+/* Finds the size that is allocated and freed most often. Memory use: the distinct sizes. */
 #ifndef GM_TOOLS_LOG_CHURN_H
 #define GM_TOOLS_LOG_CHURN_H
 
@@ -15,8 +14,8 @@ struct gm_churn {
 	uint64_t most; /* most live at a time */
 };
 
-/* The size that was allocated most often, of those of which nine in ten blocks were freed and at
- * most one in a hundred was live at a time. All 0 if there is none, or the log has no events. */
+/* The size with most allocations, among sizes with at least nine of ten blocks freed and at most
+ * one of a hundred live at a time. All 0: no such size, or no events in the log. */
 struct gm_churn gm_churn_find(struct gm_log_file *file);
 
 #endif

@@ -5,20 +5,17 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "tools/log/blocks.h"
+#include "tools/log/usage.h"
 
 /* LABEL_MOST: columns of the highest value; AFTER: columns behind the axis, for the length. */
 enum { ROWS = 5, LABEL_MOST = 8, AFTER = 11, COLUMNS_MOST = 120 };
-
-#define BIT(kind) (1u << (kind))
 
 /* A pass over the log. */
 struct course {
 	struct gm_curve *curve;
 	const struct gm_figures *figures;
 	uint64_t span; /* ns of the whole run, at least 1 */
-	bool exact;    /* the log has every event that counts here */
-	struct gm_blocks blocks;
+	struct gm_usage usages[GM_COUNTER_DEVICES];
 	struct gm_curve_part now[GM_COUNTER_DEVICES];
 	unsigned next[GM_COUNTER_DEVICES]; /* the first column without a value */
 };
@@ -43,50 +40,27 @@ static struct gm_curve_part *course_part(const struct course *course, unsigned d
 	return &course->curve->parts[(size_t)device * course->curve->columns + column];
 }
 
-/* The present value holds up to and with a column. */
+/* Fill the columns up to and including `column` with the present value. */
 static void course_hold(struct course *course, unsigned device, unsigned column)
 {
 	for (; course->next[device] <= column; course->next[device]++)
 		*course_part(course, device, course->next[device]) = course->now[device];
 }
 
-static uint64_t value_add(uint64_t value, uint64_t more)
-{
-	return value > UINT64_MAX - more ? UINT64_MAX : value + more;
-}
-
-static uint64_t value_take(uint64_t value, uint64_t less)
-{
-	return value > less ? value - less : 0;
-}
-
-/* What a record changes of its device; false: nothing. */
+/* Update the present value of the record's device. False: no change. */
 static bool course_change(struct course *course, const struct gm_log_entry *entry)
 {
-	const struct gm_record *r = &entry->record;
-	const bool trace = gm_figures_is_trace(course->figures);
-	struct gm_curve_part *now = &course->now[r->device];
-	struct gm_blocks_one block;
-	if (r->kind == GM_RECORD_MAP || r->kind == GM_RECORD_UNMAP) {
-		now->mapped =
-			(r->kind == GM_RECORD_MAP ? value_add : value_take)(now->mapped, r->size);
-		return true;
-	}
-	if (r->kind == GM_RECORD_SAMPLE && entry->sample && !course->exact) {
-		if (!trace)
-			now->requested = entry->sample->requested;
-		now->mapped = value_add(entry->sample->mapped, entry->sample->lent);
-		return true;
-	}
-	const enum gm_blocks_change change = gm_blocks_follow(&course->blocks, r, -1, &block);
-	if ((change != GM_BLOCKS_BORN && change != GM_BLOCKS_GONE) || block.driver != trace)
+	const unsigned d = entry->record.device;
+	const struct gm_usage_now *now = &course->usages[d].now;
+	if (!gm_usage_follow(&course->usages[d], entry))
 		return false;
-	now->requested =
-		(change == GM_BLOCKS_BORN ? value_add : value_take)(now->requested, block.size);
+	course->now[d].requested =
+		gm_figures_is_trace(course->figures) ? now->driver : now->requested;
+	course->now[d].mapped = now->mapped + now->lent;
 	return true;
 }
 
-/* Peaks are known to the byte, whatever the log lacks. */
+/* The counters have exact peaks, even if the log lacks the events. */
 static void course_add_peaks(const struct course *course, unsigned d)
 {
 	const struct gm_figures *f = course->figures;
@@ -104,21 +78,16 @@ static void course_add_peaks(const struct course *course, unsigned d)
 
 void gm_curve_read(struct gm_curve *curve, const struct gm_figures *f, unsigned columns)
 {
-	const uint32_t needed = BIT(GM_RECORD_ALLOCATE) | BIT(GM_RECORD_FREE) | BIT(GM_RECORD_MAP) |
-				BIT(GM_RECORD_UNMAP);
 	const uint64_t length = gm_figures_length(f);
 	struct gm_log_entry entry;
-	struct course course = {.curve = curve,
-				.figures = f,
-				.span = length ? length : 1,
-				.exact = f->about->complete && (f->about->kept & needed) == needed};
+	struct course course = {.curve = curve, .figures = f, .span = length ? length : 1};
 	*curve = (struct gm_curve){
 		columns, calloc((size_t)f->n_devices * columns + 1, sizeof *curve->parts)};
 	if (!curve->parts) {
 		gm_tool_error("out of memory");
 		exit(GM_EXIT_FAILED);
 	}
-	gm_log_read_rewind(f->file);
+	gm_usages_begin(course.usages, f);
 	while (gm_log_read_next(f->file, &entry)) {
 		const unsigned d = entry.record.device;
 		if (d >= f->n_devices)
@@ -132,7 +101,6 @@ void gm_curve_read(struct gm_curve *curve, const struct gm_figures *f, unsigned 
 		course_hold(&course, d, columns - 1);
 		course_add_peaks(&course, d);
 	}
-	gm_blocks_free(&course.blocks);
 }
 
 void gm_curve_free(struct gm_curve *curve)
@@ -147,13 +115,13 @@ unsigned gm_curve_columns(const struct gm_emit *emit)
 	return columns < COLUMNS_MOST ? columns : COLUMNS_MOST;
 }
 
-/* Does a value reach into this row from below? Any value reaches into row 0. */
+/* True if the value's bar reaches into this row. Every value reaches into row 0. */
 static bool value_reaches(uint64_t value, unsigned row, uint64_t most)
 {
 	return (unsigned __int128)value * ROWS > (unsigned __int128)most * row;
 }
 
-/* One row of the curve into `text`, without blanks at its end. */
+/* Write one row of the curve to `text`, without trailing blanks. */
 static void row_put(char *text, const struct gm_curve_part *parts, unsigned columns, unsigned row,
 		    uint64_t most)
 {

@@ -42,7 +42,7 @@ static void entry_add(struct gm_figures *figures, const struct gm_log_entry *ent
 	const struct gm_record *record = &entry->record;
 	switch (record->kind) {
 	case GM_RECORD_FREE:
-		/* No call: the context ended. */
+		/* The end of the context freed the block: no call to count. */
 		if (record->flags & GM_RECORD_CONTEXT_GONE)
 			break;
 		/* fall through */
@@ -154,7 +154,7 @@ uint64_t gm_figures_requested_peak(const struct gm_figures *figures)
 
 uint64_t gm_figures_length(const struct gm_figures *figures)
 {
-	/* A peak is a sign of life, too, and may be the last one of a small log. */
+	/* The time of a peak may be the latest time in a small log. */
 	uint64_t last = figures->about->end;
 	for (unsigned i = 0; i < figures->n_devices; i++) {
 		uint64_t requested = gm_figures_device(figures, i, GM_C_requested_peak_time);
@@ -179,11 +179,23 @@ uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm)
 	return hook->durations.at[rank ? rank - 1 : 0];
 }
 
+const char *gm_figures_program(const struct gm_figures *figures)
+{
+	return *figures->about->program ? figures->about->program : "unknown";
+}
+
+const char *gm_figures_mode(const struct gm_figures *figures)
+{
+	return *figures->about->mode ? figures->about->mode : "mode unknown";
+}
+
 const char *gm_figures_end(const struct gm_figures *figures)
 {
 	if (figures->about->closed)
 		return "closed cleanly";
-	return figures->about->running ? "still running" : "killed, or crashed";
+	if (figures->about->running)
+		return "still running";
+	return figures->about->ended_known ? "killed, or crashed" : "end unknown";
 }
 
 const char *gm_figures_name(const struct gm_figures *figures)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The figures of one log, as summary shows them, before layout. Single-threaded. */
+/* The figures of one log for summary, before layout. Single-threaded. */
 #ifndef GM_TOOLS_LOG_FIGURES_H
 #define GM_TOOLS_LOG_FIGURES_H
 
@@ -21,11 +21,18 @@ struct gm_figures_refusal {
 	struct gm_sample sample;
 };
 
+/* A kernel for which device heaps grew. */
+struct gm_figures_kernel {
+	const char *name; /* text of the log; "": not known, or one of too many kernels */
+	uint64_t growths, bytes;
+};
+
 struct gm_figures_device {
 	bool used;    /* the program allocated, freed or mapped on it */
 	bool sampled; /* `last` is there */
 	struct gm_sample last;
-	GM_ARRAY(uint32_t) growths; /* of device heaps, ns, as far as the log has their events */
+	GM_ARRAY(uint32_t) growths; /* of device heaps, ns; only those with events in the log */
+	GM_ARRAY(struct gm_figures_kernel) kernels; /* of these growths */
 };
 
 /* A context for which a takeover of malloc in kernels was tried. */
@@ -33,14 +40,14 @@ struct gm_figures_context {
 	uint64_t key, time, heap, limit, ns;
 	unsigned device, status;
 	bool taken;
-	const char *text; /* how the takeover ended; text of the log, as those below */
+	const char *text; /* the takeover's result; text of the log, as are those below */
 };
 
-/* An image of device code that was loaded. */
+/* A loaded image of device code. */
 struct gm_figures_image {
 	uint64_t address;
 	unsigned device;
-	bool may, unknown; /* call malloc */
+	bool may, unknown; /* may call malloc; the answer is unknown */
 	const char *text;
 };
 
@@ -71,24 +78,24 @@ struct gm_figures {
 	GM_ARRAY(struct gm_figures_heap) heaps;
 };
 
-/* Read a log. False: `why` has the reason, and nothing is to be closed. */
+/* Read a log. False: `why` has the reason; nothing to close. */
 bool gm_figures_open(struct gm_figures *figures, const char *path, char *why, size_t n);
 void gm_figures_close(struct gm_figures *figures);
 
 uint64_t gm_figures_device(const struct gm_figures *figures, unsigned device, enum gm_counter c);
 uint64_t gm_figures_process(const struct gm_figures *figures, enum gm_counter c);
 
-/* Over all devices. */
+/* The sum over all devices. */
 uint64_t gm_figures_sum(const struct gm_figures *figures, enum gm_counter c);
 
 /* In trace mode the driver serves every allocation and the pool none. */
 bool gm_figures_is_trace(const struct gm_figures *figures);
 
-/* Peak of the bytes that the program had requested, of the pool, in trace mode of the driver; the
- * sum of the devices' peaks. */
+/* The sum of the devices' peaks of requested bytes: of the pool, in trace mode of the driver. */
 uint64_t gm_figures_requested_peak(const struct gm_figures *figures);
 
-/* ns from the start of the log to its last sign of life, or to `time` (0: unknown, gives 0). */
+/* _length: ns from the start of the log to its last recorded time. _at: ns from the start to `time`
+ * (0: unknown, gives 0). */
 uint64_t gm_figures_length(const struct gm_figures *figures);
 uint64_t gm_figures_at(const struct gm_figures *figures, uint64_t time);
 
@@ -97,10 +104,12 @@ uint32_t gm_figures_quantile(const struct gm_figures_hook *hook, uint32_t ppm);
 
 /* --- figures_heap.c --- */
 
-/* Add a record about malloc in kernels; false: host memory is short. free_heap frees all of
- * them. */
+/* Add a record about malloc in kernels. False: host memory is short. free_heap frees them all. */
 bool gm_figures_add_heap(struct gm_figures *figures, const struct gm_log_entry *entry);
 void gm_figures_free_heap(struct gm_figures *figures);
+
+/* Sort the kernels of a device by their bytes, most first. */
+void gm_figures_sort_kernels(struct gm_figures *figures, unsigned device);
 
 /* The median growth time of a device's heaps; 0 without growths. */
 struct gm_figures_median gm_figures_growth(struct gm_figures *figures, unsigned device);
@@ -108,7 +117,11 @@ struct gm_figures_median gm_figures_growth(struct gm_figures *figures, unsigned 
 /* The allocation size of a bin of gm_heap_sample.live, except the last. */
 uint64_t gm_figures_size(unsigned bin);
 
-/* "closed cleanly", "still running", "killed, or crashed". */
+/* Program and mode as text; a log that was cut early lacks them. */
+const char *gm_figures_program(const struct gm_figures *figures);
+const char *gm_figures_mode(const struct gm_figures *figures);
+
+/* "closed cleanly", "still running", "killed, or crashed", "end unknown". */
 const char *gm_figures_end(const struct gm_figures *figures);
 
 /* The file name of the log. */

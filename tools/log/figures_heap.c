@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The figures of malloc in kernels. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/log/figures.h"
+
+enum { KERNELS_MOST = 256 }; /* of a device; further kernels count as unknown */
 
 static const char *record_text(const struct gm_figures *f, const struct gm_record *r)
 {
@@ -38,7 +41,7 @@ static bool image_add(struct gm_figures *f, const struct gm_record *r)
 	return gm_array_push(&f->images, image);
 }
 
-/* The latest record of a heap replaces those before. */
+/* The latest record of a heap replaces earlier ones. */
 static bool heap_add(struct gm_figures *f, const struct gm_log_entry *entry)
 {
 	const struct gm_record *r = &entry->record;
@@ -65,6 +68,30 @@ static bool heap_add(struct gm_figures *f, const struct gm_log_entry *entry)
 	return gm_array_push(&f->heaps, heap);
 }
 
+static struct gm_figures_kernel *kernel_find(struct gm_figures_device *device, const char *name)
+{
+	if (device->kernels.n >= KERNELS_MOST)
+		name = "";
+	for (size_t i = 0; i < device->kernels.n; i++)
+		if (!strcmp(device->kernels.at[i].name, name))
+			return &device->kernels.at[i];
+	return gm_array_push(&device->kernels, (struct gm_figures_kernel){.name = name})
+		       ? &device->kernels.at[device->kernels.n - 1]
+		       : NULL;
+}
+
+static bool growth_add(struct gm_figures *f, const struct gm_record *r)
+{
+	if (r->status || r->device >= f->n_devices)
+		return true;
+	struct gm_figures_kernel *kernel = kernel_find(&f->devices[r->device], record_text(f, r));
+	if (!kernel)
+		return false;
+	kernel->growths++;
+	kernel->bytes += r->size;
+	return gm_array_push(&f->devices[r->device].growths, r->duration);
+}
+
 bool gm_figures_add_heap(struct gm_figures *f, const struct gm_log_entry *entry)
 {
 	const struct gm_record *r = &entry->record;
@@ -76,8 +103,7 @@ bool gm_figures_add_heap(struct gm_figures *f, const struct gm_log_entry *entry)
 	case GM_RECORD_HEAP_SAMPLE:
 		return heap_add(f, entry);
 	case GM_RECORD_GROW:
-		return r->status || r->device >= f->n_devices ||
-		       gm_array_push(&f->devices[r->device].growths, r->duration);
+		return growth_add(f, r);
 	default:
 		return true;
 	}
@@ -85,11 +111,28 @@ bool gm_figures_add_heap(struct gm_figures *f, const struct gm_log_entry *entry)
 
 void gm_figures_free_heap(struct gm_figures *f)
 {
-	for (unsigned d = 0; d < f->n_devices; d++)
+	for (unsigned d = 0; d < f->n_devices; d++) {
 		gm_array_free(&f->devices[d].growths);
+		gm_array_free(&f->devices[d].kernels);
+	}
 	gm_array_free(&f->contexts);
 	gm_array_free(&f->images);
 	gm_array_free(&f->heaps);
+}
+
+static int kernel_compare(const void *a, const void *b)
+{
+	const struct gm_figures_kernel *x = a, *y = b;
+	return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes)
+				    : strcmp(x->name, y->name);
+}
+
+void gm_figures_sort_kernels(struct gm_figures *f, unsigned d)
+{
+	struct gm_figures_device *device = &f->devices[d];
+	if (device->kernels.n)
+		qsort(device->kernels.at, device->kernels.n, sizeof *device->kernels.at,
+		      kernel_compare);
 }
 
 static int duration_compare(const void *a, const void *b)
@@ -117,7 +160,7 @@ struct gm_figures_median gm_figures_growth(struct gm_figures *f, unsigned d)
 	struct gm_figures_device *device = &f->devices[d];
 	if (!n)
 		return (struct gm_figures_median){0, 0};
-	if (device->growths.n != n) /* the log does not have all of them */
+	if (device->growths.n != n) /* the log lacks events of growths */
 		return growths_median_binned(f, d, n);
 	qsort(device->growths.at, n, sizeof *device->growths.at, duration_compare);
 	uint64_t median = device->growths.at[n - n / 2 - 1];

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "knob/knob.h"
 #include "log/read.h"
 #include "tools/tool.h"
 
@@ -27,18 +28,24 @@ void gm_find_add(struct gm_find *find, const char *path)
 	}
 }
 
+bool gm_find_word(const char *text)
+{
+	return *text == '%' && text[1] && text[1] != '%' &&
+	       strchr(gm_knob_table[GM_KNOB_ID_log_name].argument, text[1]);
+}
+
 bool gm_find_glob(const char *name, char *out, size_t n)
 {
 	char whole[PATH_MAX];
 	size_t at = 0, length = strlen(name);
-	/* As the writer: a folder gets the default name. */
+	/* Like the writer: a folder gets the default name. */
 	const char *rest = !length || name[length - 1] == '/' ? GM_FIND_DEFAULT_NAME : "";
 	if ((size_t)snprintf(whole, sizeof whole, "%s%s", name, rest) >= sizeof whole)
 		return false;
 	for (const char *p = whole; *p; p++) {
 		if (at + 3 > n)
 			return false;
-		if (*p == '%' && p[1] && strchr("hprje", p[1])) {
+		if (gm_find_word(p)) {
 			out[at++] = '*';
 			p++;
 			continue;
@@ -55,7 +62,7 @@ bool gm_find_glob(const char *name, char *out, size_t n)
 bool gm_find_is_name(const char *text)
 {
 	const char *percent = strchr(text, '%');
-	while (percent && !(percent[1] && strchr("hprje", percent[1])))
+	while (percent && !gm_find_word(percent))
 		percent = strchr(percent + 1 + (percent[1] == '%'), '%');
 	return percent && access(text, F_OK) != 0;
 }
@@ -117,7 +124,7 @@ static bool candidate_read(const char *path, struct candidate *out)
 	return true;
 }
 
-/* Does `a` belong to the run of `b`? */
+/* True if `a` belongs to the run of `b`. */
 static bool candidate_joins(const struct candidate *a, const struct candidate *b)
 {
 	if (*a->job || *b->job)

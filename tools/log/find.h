@@ -20,18 +20,20 @@ void gm_find_add(struct gm_find *find, const char *path);
 void gm_find_free(struct gm_find *find);
 
 /*
- * Add the logs of the newest run among those that `glob` matches (GM_FIND_DEFAULT_GLOB: those of
- * this folder): the log begun last, and all of the same job or, outside a job, all whose time
- * overlaps with a log of the run. Sorted by rank, then start. Unreadable logs are named on stderr
- * and skipped.
+ * Add the logs of the newest run among the files that match `glob` (GM_FIND_DEFAULT_GLOB: logs of
+ * the current folder): the log with the latest start and all logs of its job; without a job, all
+ * logs that overlap in time with a log of the run. Sorted by rank, then start. Unreadable logs are
+ * reported on stderr and skipped.
  */
 void gm_find_newest_run(struct gm_find *find, const char *glob);
 
-/* Add the logs of the newest run in a folder. False: `path` is no folder, or none lies there. */
+/* Add the logs of the newest run in a folder. False: `path` is no folder, or has no log. */
 bool gm_find_in_folder(struct gm_find *find, const char *path);
 
-/* The glob of all names that GPUMEM_LOG_NAME=`name` can give: %-words become '*'. False: too
- * long. */
+/* True if `text` begins with a word of GPUMEM_LOG_NAME, such as "%p"; "%%" is no word. */
+bool gm_find_word(const char *text);
+
+/* The glob for GPUMEM_LOG_NAME=`name`: each %-word becomes '*'. False: too long. */
 bool gm_find_glob(const char *name, char *out, size_t n);
 
 /* True for a name with %-words that is not an existing file. */

@@ -15,22 +15,21 @@ struct gm_groups_one {
 
 struct gm_groups {
 	GM_ARRAY(struct gm_groups_one) all;	       /* by device, those with most bytes first */
-	struct gm_groups_one rest[GM_COUNTER_DEVICES]; /* blocks that are in no group */
+	struct gm_groups_one rest[GM_COUNTER_DEVICES]; /* blocks in no group */
 };
 
-/* The groups of a device, and the sums of these and of the rest. */
+/* The groups of a device; the sums include the rest. */
 struct gm_groups_part {
 	const struct gm_groups_one *at;
 	size_t n;
 	uint64_t bytes, blocks;
 };
 
-/* Add up blocks, which are sorted on the way. Ends the program when memory is short. The caller
- * frees. */
+/* Add up the blocks; sorts them. Ends the program when memory is short. The caller frees. */
 void gm_groups_make(struct gm_groups *groups, struct gm_alive *alive, enum gm_group by);
-/* What the log has of the first refusal of each device, by stack, or by size if there are no
- * stacks: `by` says which. `moments`: of the devices. As gm_groups_make. False: the log has
- * nothing. */
+/* Groups of the blocks recorded at the first refusal of each device, by stack, or by size if there
+ * are no stacks; sets *by. `moments`: one a device, set here. Else like gm_groups_make. False: the
+ * log has no such blocks. */
 bool gm_groups_of_refusal(struct gm_groups *groups, struct gm_log_file *file,
 			  struct gm_alive_moment *moments, enum gm_group *by);
 

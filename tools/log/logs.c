@@ -30,7 +30,7 @@ static bool log_open(struct gm_logs_one *log, const char *path, enum gm_logs_nee
 	return false;
 }
 
-/* Add the files of an operand: itself, or the newest run with such a name or in such a folder. */
+/* Add the files of an operand: the file, or the newest run with this name or in this folder. */
 static void operand_add(struct gm_find *found, const char *operand)
 {
 	char glob[2 * PATH_MAX];
@@ -43,7 +43,7 @@ static void operand_add(struct gm_find *found, const char *operand)
 	}
 	gm_find_newest_run(found, glob);
 	if (found->paths.n == before)
-		gm_find_add(found, operand); /* so that the message names it */
+		gm_find_add(found, operand); /* opening it gives the message */
 }
 
 bool gm_logs_find(struct gm_find *found, char *const *names, size_t n)
@@ -144,6 +144,19 @@ int gm_logs_run_events(const struct gm_options *options, char *const *names, siz
 	return names_show(options, names, n, GM_LOGS_EVENTS, show);
 }
 
+enum gm_value_kind gm_logs_counter_kind(enum gm_counter counter)
+{
+	static const enum gm_value_kind kinds[] = {
+		[GM_UNIT_COUNT] = GM_VALUE_COUNT,
+		[GM_UNIT_BYTES] = GM_VALUE_BYTES,
+		[GM_UNIT_NS] = GM_VALUE_NS,
+		[GM_UNIT_PPM] = GM_VALUE_PPM,
+		[GM_UNIT_BYTES_SECONDS] = GM_VALUE_COUNT,
+		[GM_UNIT_PPM_SECONDS] = GM_VALUE_COUNT,
+	};
+	return kinds[gm_counter_table[counter].unit];
+}
+
 void gm_logs_head(struct gm_emit *emit, const struct gm_figures *f)
 {
 	char length[32];
@@ -151,7 +164,7 @@ void gm_logs_head(struct gm_emit *emit, const struct gm_figures *f)
 	gm_emit_value(emit, "program", GM_TEXT(f->about->program));
 	gm_emit_value(emit, "rank", f->about->rank < 0 ? GM_NONE : GM_INT(f->about->rank));
 	gm_emit_value(emit, "length_ns", GM_NS(gm_figures_length(f)));
-	gm_emit_line(emit, "log", "%s: %s, %s, %s", f->about->path, f->about->program,
+	gm_emit_line(emit, "log", "%s: %s, %s, %s", f->about->path, gm_figures_program(f),
 		     gm_time_format(gm_figures_length(f), length, sizeof length),
 		     gm_figures_end(f));
 }

@@ -57,7 +57,7 @@ static bool refusal_find(struct gm_log_file *file, unsigned device, struct gm_mo
 	return false;
 }
 
-/* The records up to a time: all of them, without an end. */
+/* Count the records up to `until`; UINT64_MAX: all records. */
 static bool time_find(struct gm_log_file *file, uint64_t until, struct gm_moment *out)
 {
 	struct gm_log_entry entry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A moment of a log that a user names: the peak, out of memory, the end, or a time.
+/* A moment of a log, named by the user: the peak, out of memory, the end, or a time.
  * Single-threaded. */
 #ifndef GM_TOOLS_LOG_MOMENT_H
 #define GM_TOOLS_LOG_MOMENT_H
@@ -13,21 +13,21 @@ enum gm_moment_kind { GM_MOMENT_PEAK, GM_MOMENT_OOM, GM_MOMENT_EXIT, GM_MOMENT_T
 
 struct gm_moment_wish {
 	enum gm_moment_kind kind;
-	uint64_t time; /* ns since the start of the log, of GM_MOMENT_TIME */
+	uint64_t time; /* for GM_MOMENT_TIME: ns since the start of the log */
 };
 
-/* "peak", "oom", "exit", or a time. False: it is none of them. */
+/* "peak", "oom", "exit", or a time. False: other text. */
 bool gm_moment_parse(const char *text, struct gm_moment_wish *out);
 
 struct gm_moment {
-	uint64_t records; /* those up to the moment, as gm_log_read_next counts them */
+	uint64_t records; /* records read by gm_log_read_next up to the moment */
 	uint64_t time;	  /* CLOCK_MONOTONIC, ns */
 };
 
 /*
- * Find the moment of a device in a log of events. The peak is that of the requested bytes of blocks
- * alive, of the pool's and, if `driver`, of the driver's. False: there is none: no block was ever
- * alive, or no request was refused. Rewinds the log.
+ * Find the moment of a device in a log of events. The peak is the peak of requested bytes, of
+ * blocks of the pool and, if `driver`, of the driver. False: no such moment, because no block was
+ * ever alive, or no request was refused. Rewinds the log.
  */
 bool gm_moment_find(struct gm_log_file *file, unsigned device, bool driver,
 		    const struct gm_moment_wish *wish, struct gm_moment *out);

@@ -8,7 +8,7 @@ static bool record_is_held(const struct gm_record *r)
 	return r->kind == GM_RECORD_HELD && r->id && r->address && r->device < GM_COUNTER_DEVICES;
 }
 
-/* Refusals of several threads may be written by turns. */
+/* Records of refusals of several threads may alternate in the log. */
 static void failures_find(struct gm_log_file *file, struct gm_oom *out)
 {
 	struct gm_log_entry entry;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The live blocks that a log has of each device's first refusal, in HELD records: also a log
- * without events has these. Single-threaded. */
+/* The live blocks at the first refusal of each device, from HELD records. A log without events has
+ * these records, too. Single-threaded. */
 #ifndef GM_TOOLS_LOG_OOM_H
 #define GM_TOOLS_LOG_OOM_H
 
@@ -10,14 +10,14 @@
 
 struct gm_oom_group {
 	uint64_t bytes, blocks, largest;
-	uint32_t stack; /* 0: none; all blocks have the size `largest`, unless it is the rest */
+	uint32_t stack; /* 0: none; then all blocks have the size `largest`, except in the rest */
 	unsigned device;
 	bool rest;
 };
 
 struct gm_oom {
 	GM_ARRAY(struct gm_oom_group) groups;
-	uint64_t failure[GM_COUNTER_DEVICES]; /* number of the refusal; 0: none is known */
+	uint64_t failure[GM_COUNTER_DEVICES]; /* number of the refusal; 0: unknown */
 	uint64_t time[GM_COUNTER_DEVICES];
 	bool stacks; /* some groups have one */
 };

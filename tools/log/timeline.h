@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory of each device over time, from the events of a log, in a bounded number of points. A
- * point stands for one event, or for neighbours in time: then it has the least and the most that
- * each series was behind one of them, so that no peak is lost. Between two points nothing changes.
+ * point is one event, or several successive events. It has the lowest and the highest value of each
+ * series after any of its events, so no peak is lost. Between two points no value changes.
  * Single-threaded.
  */
 #ifndef GM_TOOLS_LOG_TIMELINE_H
@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "tools/log/figures.h"
 
-/* gpumem-log(5) defines them. Those of the driver are the blocks that it served. */
+/* The members of struct gm_usage_now. */
 #define GM_TIMELINE_SERIES(GM_SERIES)   \
 	GM_SERIES(REQUESTED, requested) \
 	GM_SERIES(IN_USE, in_use)       \
@@ -47,16 +47,15 @@ struct gm_timelines {
 	size_t most; /* points a device */
 };
 
-/* Read a log: at most `most` points a device, 64 or more. Where the log lacks its oldest events,
- * sums begin so that they end as the counters do; where it has no events at all, its samples are
- * the points. Ends the program when memory is short. The caller frees. */
+/* Read a log with usage.h: at most `most` points a device, 64 or more. Without events, the samples
+ * are the points. Ends the program when memory is short. The caller frees. */
 void gm_timelines_read(struct gm_timelines *out, const struct gm_figures *figures, size_t most);
 void gm_timelines_free(struct gm_timelines *timelines);
 
 /*
- * The points as base64, ended by a 0; the caller frees. Of each point there are numbers in LEB128:
- * from, less the `to` of the point before; to - from; events; then of each series end, less that of
- * the point before, in zigzag order (0, -1, 1, -2 ...), end - least, most - end.
+ * The points as base64, ended by a 0; the caller frees. Each point is a sequence of LEB128 numbers:
+ * from - `to` of the previous point; to - from; events; then for each series: end - `end` of the
+ * previous point, in zigzag order (0, -1, 1, -2 ...); end - least; most - end.
  */
 char *gm_timeline_pack(const struct gm_timeline *timeline);
 

@@ -1,44 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much memory of a device was used over the time of a log: from its events, or, of a log
- * without them, from its samples. One change at a time; memory is that of the most blocks alive at
- * a time. Single-threaded.
+ * The memory use of a device over the time of a log: from its events, or without events from its
+ * samples. All output over time uses this module. It handles one change at a time, in constant
+ * memory. Single-threaded.
  */
 #ifndef GM_TOOLS_LOG_USAGE_H
 #define GM_TOOLS_LOG_USAGE_H
 
-#include "log/read.h"
-#include "tools/log/blocks.h"
+#include "tools/log/figures.h"
 
+/* Bytes, clamped to 2^53: JavaScript is exact up to there, and a damaged log may have more. */
 struct gm_usage_now {
 	uint64_t time;	    /* CLOCK_MONOTONIC, ns */
-	uint64_t requested; /* of blocks of the pool, bytes, as all below */
+	uint64_t requested; /* of blocks of the pool */
 	uint64_t in_use;    /* as handed out */
-	uint64_t mapped;    /* at least in_use; without what device heaps have */
-	uint64_t lent;	    /* to device heaps: when last sampled, and growth since then */
+	uint64_t mapped;    /* at least in_use; without memory of device heaps */
+	uint64_t lent;	    /* to device heaps: at the last sample, plus later growths */
 	uint64_t driver;    /* of blocks that the driver served */
 };
 
-struct gm_usage {
-	const struct gm_log_about *about;
-	unsigned device;
-	bool blocks_known, chunks_known; /* by events */
-	bool based;			 /* older events are there, or a sample made up for them */
-	struct gm_blocks blocks;
-	/* Sums of events, modulo 2^64; `chunks`: mapped and lent. */
-	uint64_t requested, in_use, driver, chunks;
-	struct gm_usage_now now;
-	/* By the record that was followed last. */
-	enum gm_blocks_change change;
-	struct gm_blocks_one block; /* of BORN and GONE */
+/* Sums of blocks: requested, handed out, served by the driver; of chunks, with lent ones. */
+struct gm_usage_sums {
+	int64_t requested, in_use, driver, chunks;
 };
 
-/* The caller frees. */
-void gm_usage_begin(struct gm_usage *usage, const struct gm_log_about *about, unsigned device);
+struct gm_usage {
+	unsigned device;
+	bool blocks_known, chunks_known; /* by events */
+	struct gm_usage_sums sums;	 /* of events, plus the sums before the first one */
+	uint64_t lent;
+	struct gm_usage_now now;
+};
 
-/* Follow a record; true: usage->now has changed. Ends the program when memory is short. */
+/* True if the events of a log give the live blocks. */
+bool gm_usage_has_blocks(const struct gm_log_about *about);
+
+/*
+ * Begin with the sums before the first record. If the log lacks its oldest events, these are the
+ * counters less the sums of all events, which takes one read of the log. Rewinds the log.
+ */
+void gm_usages_begin(struct gm_usage usages[GM_COUNTER_DEVICES], const struct gm_figures *figures);
+
+/* Apply a record. True: usage->now was updated. */
 bool gm_usage_follow(struct gm_usage *usage, const struct gm_log_entry *entry);
-
-void gm_usage_free(struct gm_usage *usage);
 
 #endif

@@ -78,8 +78,8 @@ static unsigned utf8_length(const unsigned char *s, unsigned *code)
 	return *code < least[n] || *code > 0x10ffff || surrogate ? 0 : n;
 }
 
-/* Invalid UTF-8 becomes U+FFFD; control characters, C1 included, are written as \u00XX. In a page
- * so is <, for HTML ends a <script> at </ and changes its rules at <!--. */
+/* Invalid UTF-8 becomes U+FFFD; control characters, C1 included, become \u00XX. In a page < does,
+ * too, because HTML ends a <script> at </ and parses it differently after <!--. */
 static void json_string(FILE *out, const char *text, bool page)
 {
 	const unsigned char *s = (const unsigned char *)(text ? text : "");
@@ -138,7 +138,7 @@ static void json_break(const struct gm_emit *emit)
 		fprintf(emit->out, "\n%*s", (int)(2 * emit->depth), "");
 }
 
-/* Comma, line break and key before the next value. */
+/* Write comma, line break and key before the next value. */
 static void json_next(struct gm_emit *emit, const char *key)
 {
 	if (!emit->first)
@@ -192,7 +192,7 @@ void gm_emit_value(struct gm_emit *emit, const char *key, struct gm_value value)
 	json_value(emit, value);
 }
 
-/* Until the end, when its length is known. */
+/* Keep the output until the end: its length decides about the pager. */
 static void output_keep(struct gm_emit *emit)
 {
 	FILE *stream = open_memstream(&emit->paged, &emit->paged_size);
@@ -286,7 +286,7 @@ void gm_emit_break(struct gm_emit *emit)
 		putc('\n', emit->out);
 }
 
-/* Cells of a text table are kept, escaped, until the table ends and its widths are known. */
+/* Keep the cells of a text table, escaped, until its end: then the column widths are known. */
 static void cell_keep(struct gm_emit *emit, const char *text)
 {
 	size_t n = 4 * strlen(text) + 1;

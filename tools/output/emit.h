@@ -24,7 +24,7 @@ enum gm_value_kind {
 	GM_VALUE_PPM, /* text and JSON: a ratio, 0 to 1 */
 	GM_VALUE_BOOL,
 	GM_VALUE_INT,
-	GM_VALUE_TEXT /* NULL is ""; must live until the table ends */
+	GM_VALUE_TEXT /* NULL is ""; must be valid until the end of the table */
 };
 
 struct gm_value {
@@ -63,7 +63,7 @@ struct gm_emit {
 	enum gm_tone tone; /* of the next lines' labels */
 	bool page;	   /* JSON within HTML: on one line, and < as \u003c */
 	unsigned depth;	   /* of JSON nesting */
-	bool first;	   /* nothing was written yet at this depth */
+	bool first;	   /* nothing written yet at this depth */
 	uint64_t lists;	   /* bit d: a list is open at depth d */
 	const struct gm_column *columns;
 	unsigned n_columns, rows;
@@ -74,13 +74,12 @@ struct gm_emit {
 	GM_ARRAY(char *) cells; /* of the open table, n_columns a row, the titles first */
 };
 
-/* JSON begins with "schema": 1. Output to stdout goes to the pager if that is wanted. *emit must
- * not move. open_page: JSON that may stand in a <script> of HTML, whatever it contains;
- * options->json is set. */
+/* JSON begins with "schema": 1. Output to stdout uses the pager if gm_pager_is_wanted. *emit must
+ * not move. open_page: JSON with any text is safe in a <script> of HTML; pre: options->json. */
 void gm_emit_open(struct gm_emit *emit, FILE *out, const struct gm_options *options);
 void gm_emit_open_page(struct gm_emit *emit, FILE *out, const struct gm_options *options);
 
-/* End the output. GM_EXIT_OK, or GM_EXIT_FAILED after a message that not all could be written. */
+/* End the output. GM_EXIT_OK, or GM_EXIT_FAILED after a message: the output is incomplete. */
 int gm_emit_close(struct gm_emit *emit);
 
 /* JSON only. `key` is NULL inside a list. */
@@ -89,7 +88,7 @@ void gm_emit_list(struct gm_emit *emit, const char *key);
 void gm_emit_end(struct gm_emit *emit);
 void gm_emit_value(struct gm_emit *emit, const char *key, struct gm_value value);
 
-/* Text only: "label        text", wrapped to the width with the text's column kept. */
+/* Text only: "label        text", wrapped to the width; further lines keep the text's column. */
 void gm_emit_line(struct gm_emit *emit, const char *label, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* A line by itself, not wrapped. */
@@ -98,16 +97,16 @@ void gm_emit_plain(struct gm_emit *emit, const char *format, ...)
 void gm_emit_break(struct gm_emit *emit);
 
 /*
- * A table: rows of one value a column. JSON: a list of objects under `key`; if `keyed`, an object
- * of objects, and each row gives its key. Text shows options->rows rows of a list and counts the
- * others; JSON has them all.
+ * A table: rows with one value a column. JSON: a list of objects under `key`; if `keyed`, an object
+ * of objects, with a key from each row. Text shows options->rows rows of a list and counts the
+ * others; JSON has all rows.
  */
 void gm_emit_table(struct gm_emit *emit, const char *key, bool keyed,
 		   const struct gm_column *columns, unsigned n);
 void gm_emit_row(struct gm_emit *emit, const char *key, const struct gm_value *values);
 void gm_emit_table_end(struct gm_emit *emit);
 
-/* A string of JSON with its quotes: no control character, bad UTF-8 as U+FFFD. */
+/* Write a JSON string with quotes: control characters escaped, bad UTF-8 as U+FFFD. */
 void gm_emit_json_string(FILE *out, const char *text);
 
 /* The text of a value, unescaped: "3.21 GiB", "1,204,331", "-". Returns `buf`. */

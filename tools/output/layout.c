@@ -5,7 +5,7 @@
 
 #include "tools/output/emit.h"
 
-/* NUMBER_LEAST: width of a column of numbers, where there is room, so that tables are aligned. */
+/* NUMBER_LEAST: width of columns of numbers, if there is room, to align tables. */
 enum { GAP = 2, COLUMNS_MOST = 32, WRAP_LEAST = 16, NUMBER_LEAST = 9 };
 
 /* Columns on the terminal: bytes that do not continue a UTF-8 sequence. */
@@ -32,7 +32,7 @@ static void spaces_put(FILE *out, unsigned n)
 	fprintf(out, "%*s", (int)n, "");
 }
 
-/* Bytes of `text` that fit in `room` columns: up to a space where there is one. */
+/* Bytes of `text` that fit in `room` columns: up to a space if one fits. */
 static size_t text_fit(const char *text, unsigned room)
 {
 	size_t space = 0, i = 0;
@@ -74,7 +74,7 @@ struct table {
 	const struct gm_options *options;
 	const unsigned *flags;
 	unsigned n, width[COLUMNS_MOST];
-	unsigned spaces; /* pending before the next text, so that no line ends in blanks */
+	unsigned spaces; /* written before the next text only, so no line ends in blanks */
 };
 
 /* A part of a table wider than the screen: the first column, and columns [from, to). */
@@ -147,7 +147,7 @@ static void table_align(struct table *table)
 		memcpy(table->width, wide, table->n * sizeof *wide);
 }
 
-/* As many columns from `from` as fit beside the first; one at least. */
+/* End of the columns from `from` that fit beside the first column; at least one. */
 static struct part table_part(const struct table *table, unsigned from)
 {
 	struct part part = {from, from};

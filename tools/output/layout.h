@@ -11,7 +11,7 @@
 /* Columns of a label with the space after it: of commands, of the short summary. */
 enum { GM_LAYOUT_LABEL = 14, GM_LAYOUT_LABEL_SHORT = 9 };
 
-/* What a label says by its colour; without colour by its text alone. */
+/* The severity of a label, shown by colour if the output has colours. */
 enum gm_tone { GM_TONE_PLAIN, GM_TONE_WARNING, GM_TONE_ERROR };
 
 /* "label         text": the text begins at column `columns`, on further lines too. */

@@ -13,7 +13,7 @@
 
 enum { LINES_DEFAULT = 24, COLUMNS_DEFAULT = 80, NOT_RUN = 126, NOT_FOUND = 127 };
 
-/* NULL: none was chosen, so it is less. */
+/* The pager chosen by the user; NULL: none, the default is less. */
 static const char *pager_command(void)
 {
 	const char *own = getenv("GPUMEM_PAGER");
@@ -28,7 +28,7 @@ bool gm_pager_is_wanted(void)
 	return !command || (*command && strcmp(command, "cat") != 0);
 }
 
-/* Columns of a line: neither bytes that continue a character nor sequences that set the colour. */
+/* Columns of a line, without UTF-8 continuation bytes and colour sequences. */
 static size_t line_columns(const char *line, size_t n)
 {
 	size_t columns = 0;
@@ -42,7 +42,7 @@ static size_t line_columns(const char *line, size_t n)
 	return columns;
 }
 
-/* Does the text, and the prompt behind it, fit the terminal? */
+/* True if the text and the prompt behind it fit the terminal. */
 static bool text_fits(const char *text, size_t n)
 {
 	struct winsize window = {0};
@@ -60,12 +60,12 @@ static bool text_fits(const char *text, size_t n)
 	return lines < window.ws_row;
 }
 
-/* In the child. */
+/* Runs in the child. */
 static _Noreturn void pager_become(int input)
 {
 	const char *command = pager_command();
 	dup2(input, STDIN_FILENO);
-	/* F: leave if it fits; R: colours; X: what was shown stays. */
+	/* F: quit if the text fits; R: colours; X: keep the text on the screen. */
 	setenv("LESS", "FRX", 0);
 	if (command)
 		execlp("sh", "sh", "-c", command, (char *)NULL);
@@ -74,7 +74,7 @@ static _Noreturn void pager_become(int input)
 	_exit(NOT_FOUND);
 }
 
-/* Errors are not reported: its user left the pager before the end. */
+/* A write error is no error: the user left the pager before the end of the text. */
 static void pipe_write(int fd, const char *text, size_t n)
 {
 	while (n > 0) {
@@ -88,7 +88,7 @@ static void pipe_write(int fd, const char *text, size_t n)
 	}
 }
 
-/* False: it could not be run. */
+/* False: the pager could not be run. */
 static bool pager_run(const char *text, size_t n)
 {
 	int ends[2], status = 0;
@@ -98,7 +98,7 @@ static bool pager_run(const char *text, size_t n)
 	if (child == 0)
 		pager_become(ends[0]);
 	close(ends[0]);
-	/* Keys that interrupt are for the pager, which ends when its user wants that. */
+	/* Ctrl-C and Ctrl-\ are for the pager, which may handle them without ending. */
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 	sigaction(SIGINT, &ignore, NULL);
 	sigaction(SIGQUIT, &ignore, NULL);

@@ -12,7 +12,7 @@
 
 enum { BAR = 30, NAME_MOST = 30 };
 
-/* "gpumemstat [######....]  45% NAME", drawn anew for each percent, and taken away at the end. */
+/* "gpumemstat [######....]  45% NAME", redrawn at each percent, erased at the end. */
 static void bar_draw(const char *path, uint64_t done, uint64_t total)
 {
 	static unsigned drawn = 101;

@@ -3,7 +3,7 @@
 #ifndef GM_TOOLS_OUTPUT_PROGRESS_H
 #define GM_TOOLS_OUTPUT_PROGRESS_H
 
-/* From now on, if stderr is a terminal. */
+/* Show the bar from now on, if stderr is a terminal. */
 void gm_progress_start(void);
 
 #endif

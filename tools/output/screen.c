@@ -11,7 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define BEGIN "\033[?1049h\033[?25l" /* the other screen, no cursor */
+#define BEGIN "\033[?1049h\033[?25l" /* alternate screen, no cursor */
 #define END "\033[?25h\033[?1049l"
 #define HOME "\033[H"
 #define REST_OF_LINE "\033[K"
@@ -19,13 +19,13 @@
 
 static struct termios before, raw;
 static volatile sig_atomic_t taken;
-static sigset_t waiting; /* signals blocked while it waits for a key */
+static sigset_t waiting; /* signal mask while waiting for a key */
 
 static const int ending[] = {SIGHUP,  SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGALRM, SIGSEGV,
 			     SIGABRT, SIGBUS, SIGFPE,  SIGILL,	SIGUSR1, SIGUSR2, SIGXCPU};
 enum { ENDING = sizeof ending / sizeof *ending };
 
-/* Async-signal-safe, as screen_put and screen_give_back. */
+/* screen_put, screen_give_back and screen_take are async-signal-safe. */
 static bool screen_put(const char *text, size_t n)
 {
 	while (n > 0) {
@@ -46,12 +46,12 @@ static void screen_give_back(void)
 		return;
 	screen_put(END, sizeof END - 1);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
-	taken = 0; /* last: a signal meanwhile does it again */
+	taken = 0; /* last: a signal before it restores the terminal again */
 }
 
 static void screen_take(void)
 {
-	taken = 1; /* first: a signal meanwhile gives it back */
+	taken = 1; /* first: a signal behind it restores the terminal */
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
 	screen_put(BEGIN, sizeof BEGIN - 1);
 }
@@ -69,7 +69,7 @@ static void on_stop(int signal_number)
 	(void)signal_number;
 	screen_give_back();
 	raise(SIGSTOP);
-	screen_take(); /* here once SIGCONT came */
+	screen_take(); /* reached after SIGCONT */
 	errno = saved;
 }
 
@@ -85,11 +85,12 @@ static void signals_set(void)
 	action.sa_handler = on_end;
 	for (unsigned i = 0; i < ENDING; i++) {
 		struct sigaction old;
-		/* What is ignored, as SIGHUP under nohup, stays so. */
+		/* An ignored signal stays ignored, such as SIGHUP under nohup. */
 		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 			sigaction(ending[i], &action, NULL);
 	}
-	/* These two end the wait for a key. They come then only, so that none comes just before. */
+	/* These two must end the wait for a key. They are blocked outside of ppoll, so that none is
+	 * handled just before it. */
 	sigset_t redrawing;
 	sigemptyset(&redrawing);
 	sigaddset(&redrawing, SIGTSTP);

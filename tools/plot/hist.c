@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Histograms of blocks by size and by lifetime, on axes that double and multiply by ten. */
+/* Histograms of blocks by size and by lifetime; x axis: powers of two, y axis: powers of ten. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct hist {
 	double rows; /* powers of ten of the axis */
 };
 
-/* pow and log2 would need a glibc of 2.29. */
+/* pow and log2 would need glibc 2.29. */
 static double decimal_power(unsigned n)
 {
 	double power = 1;
@@ -38,7 +38,7 @@ static double height_of(const struct hist *hist, double blocks)
 	return blocks < 1 ? 0 : HEIGHT * (log10(blocks) + 0.15) / (hist->rows + 0.15);
 }
 
-/* Where a value of 2^power lies. Bin b begins at 2^(b-1). */
+/* The x of the value 2^power. Bin b begins at 2^(b-1). */
 static double power_x(const struct hist *hist, double power)
 {
 	const double bins = hist->last - hist->first + 1;
@@ -83,7 +83,7 @@ static void count_axis(const struct hist *hist)
 		    "axis");
 }
 
-/* A tick, unless its name would touch the one before, which ends at *free. */
+/* Draw a tick, unless its name would touch the previous name, which ends at *free. */
 static void tick_draw(const struct hist *hist, double power, const char *name, double *free)
 {
 	const double x = power_x(hist, power), half = gm_svg_text_width(name) / 2;
@@ -96,7 +96,7 @@ static void tick_draw(const struct hist *hist, double power, const char *name, d
 	*free = x + half + 10;
 }
 
-/* 1, 4, 32 KiB and so on: every power of two, as far as there is room, then every 5th, 10th. */
+/* Ticks at every power of two, or, if space is short, at every 2nd, 5th or 10th. */
 static void size_axis(const struct hist *hist)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -120,17 +120,17 @@ static void time_axis(const struct hist *hist)
 		snprintf(name, sizeof name, "%u %s", digits[i % 3], units[i / 3]);
 		tick_draw(hist, log_two(decimal_power(i)), name, &free);
 	}
-	/* Longer than 100 s; powers of ten of seconds end here. */
+	/* Above 100 s hours and days replace powers of ten. */
 	tick_draw(hist, log_two(3.6e12), "1 h", &free);
 	tick_draw(hist, log_two(8.64e13), "1 d", &free);
 }
 
-/* The bins to show: all in use, and enough for bars to be bars. */
+/* The bins to show: all bins in use, and at least BINS_LEAST. False: no blocks. */
 static bool hist_span(struct hist *hist)
 {
 	if (!gm_bins_span(hist->bins, &hist->first, &hist->last))
 		return false;
-	/* Values of 0 have no place on such an axis but that of 1. */
+	/* A logarithmic axis has no 0; such values are drawn at 1. */
 	hist->first = hist->first ? hist->first : 1;
 	hist->last = hist->last ? hist->last : 1;
 	for (bool up = true; hist->last - hist->first + 1 < BINS_LEAST; up = !up)

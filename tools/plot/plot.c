@@ -12,8 +12,8 @@
 
 enum { BOTTOM = 12, WIDTH_DEFAULT = 1200 };
 
-/* The colours of Okabe and Ito, which colour-blind readers tell apart; lines differ in dashes as
- * well. Text and paper follow the reader's choice of light and dark. */
+/* The colours of Okabe and Ito are distinct for colour-blind readers; lines also differ in dashes.
+ * Text and paper follow the reader's choice of light or dark. */
 static const char style[] =
 	"<style>\n"
 	".paper{fill:#fff}\n"
@@ -60,7 +60,7 @@ static const char style[] =
 	"}\n"
 	"</style>\n";
 
-/* A line that ends in "..." where it is too wide. */
+/* Draw a line of text; a line that is too wide is cut and ends in "...". */
 static void line_draw(const struct gm_plot *plot, double y, const char *class, double scale,
 		      const char *text)
 {
@@ -99,7 +99,7 @@ static double head_draw(const struct gm_plot *plot)
 	return 66;
 }
 
-/* The diagrams are as high as what they show, so the height is known at the end: twice. */
+/* Draw head and diagrams. Returns the height, which is known only after drawing. */
 static double body_draw(const struct gm_plot *plot)
 {
 	double y = head_draw(plot);
@@ -135,7 +135,7 @@ static void svg_write(struct gm_plot *plot)
 	free(body);
 }
 
-/* The first device that has anything to show. */
+/* The first device with allocations, else the first used device, else 0. */
 static unsigned device_first(const struct gm_figures *figures)
 {
 	for (unsigned d = 0; d < figures->n_devices; d++)

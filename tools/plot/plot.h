@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The parts of `gpumemstat plot`: read.c reads a log into a few thousand numbers, time.c
- * draws what has a time, hist.c the histograms. Lengths are pixels. Single-threaded.
+ * The parts of `gpumemstat plot`: read.c reads a log into a few thousand numbers, time.c draws the
+ * diagrams over time, hist.c the histograms. Lengths are pixels. Single-threaded.
  */
 #ifndef GM_TOOLS_PLOT_PLOT_H
 #define GM_TOOLS_PLOT_PLOT_H
@@ -43,12 +43,12 @@ struct gm_plot {
 	struct {
 		bool known;
 		double bytes, ns;
-	} peak; /* of requested memory, as summary has it */
+	} peak; /* of requested memory, as in summary */
 	struct {
 		uint64_t n;
 		double asked, ns; /* of the first */
 	} refusals;
-	bool trace;  /* the driver serves all */
+	bool trace;  /* the driver serves all requests */
 	bool events; /* `bins` are known */
 	struct gm_bins bins;
 };
@@ -61,7 +61,7 @@ enum { GM_PLOT_BEFORE = 72, GM_PLOT_BEHIND = 20 };
 void gm_plot_read(struct gm_plot *plot);
 void gm_plot_free(struct gm_plot *plot);
 
-/* Draw a diagram with its title, legend and axes, the top at `y`. Return the y of the next one. */
+/* Draw a diagram with title, legend and axes, its top at `y`. Return the y of the next diagram. */
 double gm_plot_usage(const struct gm_plot *plot, double y);
 double gm_plot_fragmentation(const struct gm_plot *plot, double y);
 double gm_plot_histograms(const struct gm_plot *plot, double y);

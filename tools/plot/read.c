@@ -6,7 +6,7 @@
 #include "tools/plot/plot.h"
 #include "tools/tool.h"
 
-/* The value that a curve has, and the last column that has it. */
+/* The present value of a curve, and the last column with this value. */
 struct pen {
 	double value;
 	unsigned column;
@@ -34,7 +34,7 @@ static void range_widen(struct gm_plot_range *range, double value)
 	range->known = true;
 }
 
-/* The curve keeps its value up to this column. */
+/* Extend the curve's value up to and including this column. */
 static void pen_move(struct reader *reader, enum gm_plot_curve curve, unsigned column)
 {
 	struct pen *pen = &reader->pens[curve];
@@ -91,14 +91,13 @@ static void refusal_count(struct gm_plot *plot, const struct gm_record *r, uint6
 static void events_read(struct reader *reader)
 {
 	struct gm_plot *plot = reader->plot;
-	struct gm_usage usage;
+	struct gm_usage usages[GM_COUNTER_DEVICES], *usage = &usages[plot->device];
 	struct gm_log_entry entry;
-	gm_usage_begin(&usage, plot->figures->about, plot->device);
-	gm_log_read_rewind(plot->figures->file);
+	gm_usages_begin(usages, plot->figures);
 	while (gm_log_read_next(plot->figures->file, &entry)) {
 		const uint64_t ns = gm_figures_at(plot->figures, entry.record.time);
-		if (gm_usage_follow(&usage, &entry))
-			usage_draw(reader, &usage.now, ns);
+		if (gm_usage_follow(usage, &entry))
+			usage_draw(reader, &usage->now, ns);
 		if (entry.record.device != plot->device)
 			continue;
 		if (entry.sample)
@@ -106,13 +105,12 @@ static void events_read(struct reader *reader)
 		if (entry.record.kind == GM_RECORD_OUT_OF_MEMORY)
 			refusal_count(plot, &entry.record, ns);
 	}
-	plot->events = usage.blocks_known;
-	gm_usage_free(&usage);
+	plot->events = usage->blocks_known;
 	for (unsigned i = 0; i < GM_PLOT_CURVES; i++)
 		pen_move(reader, (enum gm_plot_curve)i, plot->columns - 1);
 }
 
-/* The peak that summary names; the driver's has no time but that of events. */
+/* The peak shown by summary. The counters have no time for the driver's peak; events give it. */
 static void peak_find(struct gm_plot *plot, const struct reader *reader)
 {
 	const struct gm_figures *f = plot->figures;

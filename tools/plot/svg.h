@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of an SVG file: text that is escaped, and curves. Lengths are pixels. Single-threaded. */
+/* Parts of an SVG file: escaped text, curves. Lengths are pixels. Single-threaded. */
 #ifndef GM_TOOLS_PLOT_SVG_H
 #define GM_TOOLS_PLOT_SVG_H
 
@@ -7,15 +7,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Pixels that a text takes at most, of the size of class "t"; an estimate. */
+/* Estimated maximum width of a text in class "t", pixels. */
 double gm_svg_text_width(const char *text);
 
-/* Text of one line. `class`: a set of names of classes. Control characters and bad UTF-8 are
+/* Text of one line. `class`: class names, separated by blanks. Control characters and bad UTF-8 are
  * escaped. */
 void gm_svg_text(FILE *out, double x, double y, const char *class, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* The text of an element, likewise escaped. */
+/* The text of an element, escaped in the same way. */
 void gm_svg_escape(FILE *out, const char *text);
 
 void gm_svg_line(FILE *out, double x1, double y1, double x2, double y2, const char *class);

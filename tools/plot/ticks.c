@@ -5,7 +5,7 @@
 
 static const struct unit {
 	const char *name;
-	uint64_t least; /* that is given in it */
+	uint64_t least; /* the smallest end of an axis in this unit */
 	double scale;
 } bytes[] = {{"EiB", 1ull << 60, 0x1p60},
 	     {"PiB", 1ull << 50, 0x1p50},
@@ -24,7 +24,7 @@ struct gm_ticks gm_ticks_make(enum gm_ticks_unit unit, uint64_t value, unsigned 
 	while (value < at->least)
 		at++;
 	const double span = (double)value / at->scale;
-	/* A whole byte and a whole ns are the least; tenths of other units have no limit. */
+	/* Steps of bytes and ns are whole numbers; steps of other units may be fractions. */
 	double step = at->scale > 1 ? 1e-3 : 1;
 	for (unsigned i = 0; span > step * most; i = (i + 1) % 3)
 		step *= round[i + 1] / round[i];

@@ -15,14 +15,14 @@ struct gm_ticks {
 	unsigned n;	  /* ticks above 0 */
 };
 
-/* At most `most` ticks above 0 and up to `value`, in the largest unit of which it is one or more.
- */
+/* At most `most` ticks above 0 and up to `value`, in the largest unit with `value` at least 1 (min
+ * and h: 2). */
 struct gm_ticks gm_ticks_make(enum gm_ticks_unit unit, uint64_t value, unsigned most);
 
-/* "0", "20 MiB", "0.5 s": the i-th. Returns `buf`. */
+/* The name of tick i: "0", "20 MiB", "0.5 s". Returns `buf`. */
 char *gm_ticks_name(const struct gm_ticks *ticks, unsigned i, char *buf, size_t n);
 
-/* Its value, bytes or ns. */
+/* The value of tick i, bytes or ns. */
 double gm_ticks_value(const struct gm_ticks *ticks, unsigned i);
 
 #endif

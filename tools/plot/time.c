@@ -8,9 +8,9 @@
 #include "tools/plot/ticks.h"
 
 enum { TITLE = 20, LEGEND = 20, LABEL = 18, AXIS = 36, TICK = 4, DOT = 4 };
-#define BOLD 1.2 /* that bold text is wider */
+#define BOLD 1.2 /* width of bold text / width of plain text */
 
-/* The place of a diagram, and what its edges stand for. */
+/* The position of a diagram, and the values at its edges. */
 struct frame {
 	const struct gm_plot *plot;
 	double x, y, width, height;
@@ -84,7 +84,7 @@ static double column_x(const struct frame *frame, unsigned column)
 
 enum pick { LEAST, MOST, LAST };
 
-/* A step a column, at one of its values. */
+/* One step a column, at the column's value chosen by `pick`. */
 static void curve_walk(const struct frame *frame, const struct gm_plot_range *curve, enum pick pick,
 		       struct gm_svg_steps *steps)
 {
@@ -117,7 +117,7 @@ static void area_draw(const struct frame *frame, enum gm_plot_curve curve, enum 
 	fprintf(out, "V%.1fH%.1fZ\"/>\n", frame->y + frame->height, column_x(frame, first));
 }
 
-/* A curve that is known at the very end is a dot, else nobody sees it. */
+/* A curve known only in the last columns is drawn as a dot, because its line would be invisible. */
 static void dot_draw(const struct frame *frame, double value, const char *class)
 {
 	fprintf(frame->plot->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" class=\"%s dot\"/>\n",
@@ -172,7 +172,7 @@ static double legend_draw(const struct gm_plot *plot, double y, const struct ent
 	return y;
 }
 
-/* A label in a row above the diagram: at its moment, or, where there is no room, at the edge. */
+/* A label in a row above the diagram: centred at `x`, or at the edge if it would not fit. */
 static void label_draw(const struct frame *frame, double x, double y, const char *class,
 		       const char *text)
 {
@@ -232,7 +232,7 @@ static double usage_top(const struct gm_plot *plot)
 	double top = plot->peak.known ? plot->peak.bytes : 0;
 	for (size_t i = 0; i < sizeof curves / sizeof *curves; i++)
 		top = plot->most[curves[i]] > top ? plot->most[curves[i]] : top;
-	/* Damaged logs may have any size. */
+	/* A damaged log may have any value. */
 	top = top > 0x1p62 ? 0x1p62 : top;
 	return top > 0 ? top * 1.04 : 1;
 }
@@ -242,7 +242,8 @@ static bool plot_lends(const struct gm_plot *plot)
 	return plot->most[GM_PLOT_LENT] > 0;
 }
 
-/* A chunk for a device heap counts as mapped until the log says that it is lent, just behind. */
+/* A new chunk of a device heap counts as mapped until the next record lends it, so the column's
+ * maximum would be too high. */
 static enum pick mapped_pick(const struct gm_plot *plot)
 {
 	return plot_lends(plot) ? LAST : MOST;
@@ -267,7 +268,7 @@ static void usage_curves(const struct frame *frame)
 		curve_draw(frame, GM_PLOT_DRIVER, MOST, "driver");
 }
 
-/* Does memory go up and down within columns? Steps that are alone are not worth a word. */
+/* True if memory in use rises and falls within many columns; single steps need no legend. */
 static bool usage_waves(const struct gm_plot *plot)
 {
 	const struct gm_plot_range *ranges = plot->curves[GM_PLOT_IN_USE];

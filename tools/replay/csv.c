@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two kinds of CSV, distinguished by their first line:
- *   RMM         of rapids-memory-manager's logging_resource_adaptor, in the order of rows
- *   MiniMalloc  one block a row, from `lower` to `upper`; at equal times frees come first
+ *   RMM         from rapids-memory-manager's logging_resource_adaptor, in the order of rows
+ *   MiniMalloc  one block a row, from `lower` to `upper`; at equal times frees precede allocations
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ struct csv {
 	bool ended;
 };
 
-/* Read the next line without its end. False: csv->ended, or it cannot be read. */
+/* Read the next line without its newline. False: csv->ended, or a read error. */
 static bool csv_next_line(struct csv *csv)
 {
 	size_t n = 0;
@@ -181,7 +181,7 @@ static bool rmm_read(struct csv *csv)
 			return csv_fail_field(csv, "thread", csv->fields[0], "a number");
 		if (!clock_parse(csv->fields[1], &clock))
 			return csv_fail_field(csv, "time", csv->fields[1], "HH:MM:SS.uuuuuu");
-		/* Threads may be slightly out of order; half a day back is the next day. */
+		/* Rows of threads may be slightly out of order; half a day back is the next day. */
 		if (begun + clock + day / 2 < last)
 			begun += day;
 		last = begun + clock > last ? begun + clock : last;

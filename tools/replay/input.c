@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens a trace. Its first byte tells the kind of file; gzip decompresses. */
+/* Opens a trace. Its first byte gives the kind of file; gzip(1) decompresses. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -50,7 +50,7 @@ static bool gzip_read(struct gm_trace *trace, FILE *in, uint64_t unit)
 	fclose(out);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	/* A truncated file ends within a line: the error is not the line's. */
+	/* A truncated file ends within a line: report the file, not the line. */
 	if (whole && (!WIFEXITED(status) || WEXITSTATUS(status))) {
 		trace->line = 0;
 		return gm_trace_fail(trace, "compressed, and damaged or cut off: gzip cannot read "

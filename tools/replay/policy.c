@@ -7,14 +7,19 @@
 #include "tools/tool.h"
 
 extern const struct gm_policy gm_policy_pool, gm_policy_first, gm_policy_exact, gm_policy_round,
-	gm_policy_torch, gm_policy_cached;
+	gm_policy_torch, gm_policy_cached, gm_policy_defer, gm_policy_ordered, gm_policy_expandable,
+	gm_policy_async;
 
 const struct gm_policy *const gm_policies[GM_POLICY_COUNT] = {
 	[GM_POLICY_POOL] = &gm_policy_pool,
+	&gm_policy_defer,
+	&gm_policy_ordered,
 	&gm_policy_first,
 	&gm_policy_exact,
 	&gm_policy_round,
 	&gm_policy_torch,
+	&gm_policy_expandable,
+	&gm_policy_async,
 	&gm_policy_cached,
 };
 

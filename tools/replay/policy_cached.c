@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PyTorch's cache (policy_torch.c) preloaded: its segments are blocks of the pool (policy_pool.c).
- * A struct gm_driver has no argument, so the pool and the time stand in statics.
+ * PyTorch's cache (policy_torch.c) under the preload: its segments are blocks of the pool
+ * (policy_pool.c). Functions of struct gm_driver have no context argument, so the pool and the time
+ * are static variables.
  */
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two policies on cuMemAlloc.
- *   round-2m    each request by itself, rounded up to 2 MiB
- *   exact-size  requests are rounded up to 512 bytes; freed blocks are kept and serve requests of
- *               their own size only; when the driver refuses, all kept blocks are freed and the
- *               call is made again
+ *   round-2m    one cuMemAlloc a request, rounded up to 2 MiB
+ *   exact-size  requests are rounded up to 512 bytes; freed blocks are kept and serve only requests
+ *               of their own size; when the driver refuses, all kept blocks are freed and the call
+ *               is retried
  */
 #include <stdlib.h>
 
@@ -57,7 +57,7 @@ const struct gm_policy gm_policy_round = {"round-2m",  false,	   round_open,
 /* Blocks of one size. */
 struct shelf {
 	uint64_t size;
-	GM_ARRAY(uint64_t) idle; /* addresses; the last one freed is the next one used */
+	GM_ARRAY(uint64_t) idle; /* addresses; last freed, first reused */
 	UT_hash_handle hh;
 };
 

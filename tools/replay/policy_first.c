@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * First fit: one arena that grows at its end by whole granules and never shrinks. A request,
- * rounded up to 512 bytes, gets the lowest address with room.
+ * First fit: one arena grows at its end by whole granules and never shrinks. A request, rounded up
+ * to 512 bytes, gets the lowest address with room.
  */
 #include <stdlib.h>
 

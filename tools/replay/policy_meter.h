@@ -29,7 +29,7 @@ struct gm_meter {
 	uint64_t ns;			/* time spent in these calls */
 };
 
-/* One at a time. Opening starts with empty counts; closing frees the driver's tables. */
+/* At most one meter is open. Opening resets the counts; closing frees the driver's tables. */
 void gm_meter_open(struct gm_driver *driver, uint64_t memory);
 void gm_meter_read(struct gm_meter *out);
 void gm_meter_close(void);

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pool, with the knobs of the environment, trimmed as by the preload's thread. */
+/*
+ * The pool for each value of GPUMEM_FREE, with the knobs of the environment, trimmed as by the
+ * preload's thread. The GPU runs gm_policy_lag behind the program: a fence passes gm_policy_lag
+ * after its record. Waits and naps of an allocation advance the time: they delay the program, not
+ * the GPU. pool          synchronous frees: the wait for the GPU precedes the pool's free
+ *   pool-defer    freed memory is retired until a fence has passed
+ *   pool-ordered  all work is in one stream: freed memory is reused at once
+ */
 #include <stdlib.h>
 
 #include "base/msg.h"
 #include "pool/knobs.h"
+#include "pool/patience.h"
 #include "tools/replay/policy.h"
 #include "tools/tool.h"
 
@@ -15,12 +23,105 @@ struct state {
 	uint64_t due; /* time of the next trim */
 };
 
+uint64_t gm_policy_lag;
+
 static uint64_t the_time;
+static uint64_t waited; /* delay of the program against the trace, ns */
 
 static uint64_t trace_clock(void)
 {
 	return the_time;
 }
+
+/* --- fences: a fence is the time of its passing + 1; 0 is no fence --- */
+
+static CUresult fence_ask(void *arg, uint64_t context)
+{
+	(void)arg, (void)context;
+	return CUDA_SUCCESS;
+}
+
+static bool fence_is_idle(void *arg, uint64_t context)
+{
+	(void)arg, (void)context;
+	return !gm_policy_lag;
+}
+
+static CUresult fence_wait(void *arg, uint64_t context, bool native, enum gm_fenced *fenced)
+{
+	(void)arg, (void)context, (void)native;
+	waited += gm_policy_lag;
+	*fenced = GM_FENCED_PASSED;
+	return CUDA_SUCCESS;
+}
+
+static CUresult fence_record(void *arg, uint64_t context, CUevent *fence)
+{
+	(void)arg, (void)context;
+	*fence = gm_policy_lag ? (CUevent)(uintptr_t)(the_time + waited + gm_policy_lag + 1) : NULL;
+	return CUDA_SUCCESS;
+}
+
+static CUresult fence_passed(void *arg, uint64_t context, CUevent fence)
+{
+	(void)arg, (void)context;
+	return (uintptr_t)fence <= the_time + waited + 1 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult fence_wait_for(void *arg, uint64_t context, CUevent fence)
+{
+	if (fence_passed(arg, context, fence) != CUDA_SUCCESS)
+		waited += (uintptr_t)fence - the_time - waited - 1;
+	return CUDA_SUCCESS;
+}
+
+static void fence_drop(void *arg, uint64_t context, CUevent fence)
+{
+	(void)arg, (void)context, (void)fence;
+}
+
+static void fence_nap(void *arg, uint64_t ns)
+{
+	(void)arg;
+	waited += ns;
+}
+
+static const struct gm_fence_ops fences = {.ask = fence_ask,
+					   .is_idle = fence_is_idle,
+					   .wait = fence_wait,
+					   .record = fence_record,
+					   .passed = fence_passed,
+					   .wait_for = fence_wait_for,
+					   .drop = fence_drop,
+					   .nap = fence_nap};
+
+/* --- the order of one stream --- */
+
+static enum gm_order_free order_free(uint64_t context)
+{
+	(void)context;
+	return GM_ORDER_EARLY;
+}
+
+static uint64_t order_take(void)
+{
+	return 0;
+}
+
+static bool order_is_hot(void)
+{
+	return false;
+}
+
+static void order_cool(bool wait)
+{
+	(void)wait;
+}
+
+static const struct gm_order_ops order = {
+	.free = order_free, .take = order_take, .is_hot = order_is_hot, .cool = order_cool};
+
+/* --- the pool --- */
 
 static void state_became_idle(void *arg)
 {
@@ -28,18 +129,19 @@ static void state_became_idle(void *arg)
 	state->trims = true;
 }
 
-static void *pool_open(const struct gm_driver *driver, uint64_t memory, uint64_t limit)
+static void *state_open(const struct gm_driver *driver, uint64_t memory, uint64_t limit,
+			struct gm_pool_config config)
 {
 	struct state *state = gm_policy_make(sizeof *state);
-	struct gm_pool_config config = {.driver = driver,
-					.clock = trace_clock,
-					.idle = state_became_idle,
-					.idle_arg = state};
+	config.driver = driver;
+	config.clock = trace_clock;
+	config.idle = state_became_idle;
+	config.idle_arg = state;
 	gm_pool_config_knobs(&config, gm_knob_get(), memory);
 	config.limit = limit;
 	if (config.trim_after == UINT64_MAX)
 		config.idle = NULL;
-	the_time = 0;
+	the_time = waited = 0;
 	state->due = UINT64_MAX;
 	gm_msg_set_level(GM_MSG_SILENT); /* the figures show refusals */
 	if (gm_pool_create(&config, &state->pool) != CUDA_SUCCESS) {
@@ -49,7 +151,24 @@ static void *pool_open(const struct gm_driver *driver, uint64_t memory, uint64_t
 	return state;
 }
 
-/* Trim as the thread of shim/trim.c would have done until `now`. */
+static void *pool_open(const struct gm_driver *driver, uint64_t memory, uint64_t limit)
+{
+	return state_open(driver, memory, limit, (struct gm_pool_config){0});
+}
+
+static void *defer_open(const struct gm_driver *driver, uint64_t memory, uint64_t limit)
+{
+	return state_open(driver, memory, limit,
+			  (struct gm_pool_config){.fences = &fences, .defer = true});
+}
+
+static void *ordered_open(const struct gm_driver *driver, uint64_t memory, uint64_t limit)
+{
+	const struct gm_pool_config config = {.fences = &fences, .defer = true, .order = &order};
+	return state_open(driver, memory, limit, config);
+}
+
+/* Do the trims that the thread of shim/trim.c would have done until `now`. */
 static void state_pass_time(struct state *state, uint64_t now)
 {
 	the_time = now;
@@ -88,6 +207,10 @@ static void pool_close(void *arg)
 	free(state);
 }
 
-extern const struct gm_policy gm_policy_pool;
+extern const struct gm_policy gm_policy_pool, gm_policy_defer, gm_policy_ordered;
 const struct gm_policy gm_policy_pool = {"pool",     true,	pool_open,
 					 pool_alloc, pool_free, pool_close};
+const struct gm_policy gm_policy_defer = {"pool-defer", true,	   defer_open,
+					  pool_alloc,	pool_free, pool_close};
+const struct gm_policy gm_policy_ordered = {"pool-ordered", true,      ordered_open,
+					    pool_alloc,	    pool_free, pool_close};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A treap: a search tree in the order of the spans, a heap in the order of their random ranks. */
+/* A treap: a search tree by the order of the spans, a heap by their random ranks. */
 #include "tools/replay/policy_span.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool span_is_before(const struct gm_spans *spans, const struct gm_span *a
 	return a->address < b->address;
 }
 
-/* Spans before `at` go to *left, the others to *right. */
+/* Split: *left gets the spans before `at`, *right the others. */
 static void tree_split(const struct gm_spans *spans, struct gm_span *root, const struct gm_span *at,
 		       struct gm_span **left, struct gm_span **right)
 {
@@ -180,12 +180,11 @@ void gm_span_drop(struct gm_spans *spans, struct gm_span *span)
 	free(span);
 }
 
-/* The next span in the order of the tree; NULL `span`: the first. */
-static struct gm_span *tree_next(const struct gm_spans *spans, const struct gm_span *span)
+struct gm_span *gm_span_next(const struct gm_spans *spans, const struct gm_span *span)
 {
 	struct gm_span *next = NULL;
 	for (struct gm_span *at = spans->root; at;) {
-		if (!span || span_is_before(spans, span, at)) {
+		if (span_is_before(spans, span, at)) {
 			next = at;
 			at = at->left;
 		} else {
@@ -197,10 +196,72 @@ static struct gm_span *tree_next(const struct gm_spans *spans, const struct gm_s
 
 void gm_span_each(struct gm_spans *spans, void (*each)(void *arg, struct gm_span *span), void *arg)
 {
-	for (struct gm_span *at = tree_next(spans, NULL), *next; at; at = next) {
-		next = tree_next(spans, at);
+	struct gm_span *at = spans->root, *next;
+	while (at && at->left)
+		at = at->left;
+	for (; at; at = next) {
+		next = gm_span_next(spans, at);
 		each(arg, at);
 	}
+}
+
+/* --- absent spans --- */
+
+struct gm_span *gm_span_reserve(uint64_t address, uint64_t size)
+{
+	struct gm_span *span = span_make(NULL, NULL, address, size);
+	span->used = span->absent = true;
+	return span;
+}
+
+/* Split `span` behind its first `size` bytes. pre: it is in no tree. */
+static void span_cut(struct gm_span *span, uint64_t size)
+{
+	if (size == span->size)
+		return;
+	struct gm_span *rest =
+		span_make(span, span->after, span->address + size, span->size - size);
+	rest->used = span->used;
+	rest->absent = span->absent;
+	span->size = size;
+}
+
+struct gm_span *gm_span_map(struct gm_spans *spans, struct gm_span *span, uint64_t size)
+{
+	span_cut(span, size);
+	span->absent = false;
+	return gm_span_give(spans, span);
+}
+
+/* Join an absent span with the absent one after it. */
+static void span_join_absent(struct gm_span *span)
+{
+	struct gm_span *next = span ? span->after : NULL;
+	if (!next || !span->absent || !next->absent)
+		return;
+	span->size += next->size;
+	span->after = next->after;
+	if (span->after)
+		span->after->before = span;
+	free(next);
+}
+
+void gm_span_unmap(struct gm_spans *spans, struct gm_span *span, uint64_t from, uint64_t end)
+{
+	struct gm_span *hole = span;
+	tree_remove(spans, span);
+	if (from > span->address) {
+		span_cut(span, from - span->address);
+		hole = span->after;
+		tree_insert(spans, span);
+	}
+	if (end < hole->address + hole->size) {
+		span_cut(hole, end - hole->address);
+		tree_insert(spans, hole->after);
+	}
+	hole->used = hole->absent = true;
+	span_join_absent(hole);
+	span_join_absent(hole->before);
 }
 
 void gm_spans_close(struct gm_spans *spans)

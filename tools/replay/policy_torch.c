@@ -2,14 +2,14 @@
 /*
  * A model of PyTorch's caching allocator with its default settings, for one stream: written after
  * c10/cuda/CUDACachingAllocator.cpp of PyTorch at commit 001074d25084 (late 2024, after 2.5).
- *   - Requests are rounded up to 512 bytes. Up to 1 MiB they are small, and have segments of 2 MiB;
- *     below 10 MiB they have segments of 20 MiB; beyond, of their size rounded up to 2 MiB.
- *     Small and large ones have separate pools.
- *   - The smallest free block that fits is taken, the lowest of these; what is left of it is split
- *     off if it has 512 bytes or more (small), or more than 1 MiB (large). Free neighbours of a
- *     segment merge.
- *   - A segment comes from cudaMalloc. When that fails, every wholly free segment of both pools is
- *     given back, and it is tried once more.
+ *   - Requests are rounded up to 512 bytes. A request up to 1 MiB is small, with segments of 2 MiB.
+ *     Below 10 MiB, segments have 20 MiB; from there on, the request's size rounded up to 2 MiB.
+ *     Small and large requests have separate pools.
+ *   - A request takes the smallest free block that fits, of these the lowest. The rest is split off
+ *     if it has 512 bytes or more (small), or more than 1 MiB (large). Free neighbours of a segment
+ *     merge.
+ *   - A segment is one cudaMalloc. If it fails, every wholly free segment of both pools is returned
+ *     to the driver, and the call is retried once.
  * Not modelled: streams and events, graphs, expandable segments, garbage collection, max_split_size
  * (unlimited by default).
  */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat replay: the same requests through the pool and through other policies, side by
- * side. */
+/* gpumemstat replay: compares the pool with other policies on the requests of a trace. */
 #include "tools/replay/replay.h"
 #include "tools/log/logs.h"
 
@@ -21,7 +20,7 @@
 struct result {
 	const struct gm_policy *policy;
 	struct gm_meter meter;
-	uint64_t requested, requested_peak; /* of requests that were served */
+	uint64_t requested, requested_peak; /* of served requests */
 	uint64_t operations, failed, ns;
 };
 
@@ -54,7 +53,7 @@ static void trace_step(struct result *r, void *state, const struct gm_trace *tra
 	const uint64_t size = trace->blocks.at[event->block]->size;
 	if (event->frees) {
 		if (!place->address)
-			return; /* was refused */
+			return; /* its request was refused */
 		r->policy->free(state, place, event->time);
 		place->address = 0;
 		r->requested -= size;
@@ -68,7 +67,7 @@ static void trace_step(struct result *r, void *state, const struct gm_trace *tra
 	r->operations++;
 }
 
-/* Free the blocks that are still live, so that the policy can be closed. */
+/* Free the remaining live blocks: close requires it. */
 static void trace_free_rest(struct result *r, void *state, const struct gm_trace *trace,
 			    const struct gm_policy_place *places)
 {
@@ -100,7 +99,7 @@ static struct result trace_run(const struct gm_policy *policy, const struct gm_t
 	return r;
 }
 
-/* --- showing it --- */
+/* --- output --- */
 
 static uint64_t result_utilisation(const struct result *r)
 {
@@ -192,7 +191,7 @@ static void table_show(struct gm_emit *emit, const struct result *results, unsig
 	gm_emit_table_end(emit);
 }
 
-/* --min-utilisation: GM_EXIT_EXCEEDED, after a message, if it is not reached. */
+/* Check --min-utilisation: GM_EXIT_EXCEEDED, after a message, if the result is below. */
 static int result_judge(const struct gm_trace *trace, const struct gm_options *options,
 			const struct result *pool)
 {
@@ -218,6 +217,7 @@ static int trace_replay(struct gm_emit *emit, const struct gm_trace *trace)
 	const struct device device = device_config(trace, options);
 	struct result results[GM_POLICY_COUNT];
 	unsigned n = 0;
+	gm_policy_lag = options->lag;
 	for (unsigned i = 0; i < GM_POLICY_COUNT; i++)
 		if (options->policies & 1u << i)
 			results[n++] = trace_run(gm_policies[i], trace, &device);
@@ -228,7 +228,7 @@ static int trace_replay(struct gm_emit *emit, const struct gm_trace *trace)
 	return result_judge(trace, options, &results[0]);
 }
 
-/* The graver status: a failure before an exceeded limit. */
+/* The worse of two statuses: a failure outranks an exceeded limit. */
 static int status_worse(int a, int b)
 {
 	return a == GM_EXIT_FAILED || b == GM_EXIT_FAILED ? GM_EXIT_FAILED : a > b ? a : b;

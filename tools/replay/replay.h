@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Traces of allocations and frees of one device, from a log of events, the CSV of RMM's
- * logging_resource_adaptor, or that of MiniMalloc; CSV also compressed by gzip. An inconsistent
- * trace is refused, with its line. Single-threaded.
+ * Traces of allocations and frees of one device, from a log of events, a CSV of RMM's
+ * logging_resource_adaptor, or a CSV of MiniMalloc; a CSV may be compressed by gzip. An
+ * inconsistent trace is refused with its line. Single-threaded.
  */
 #ifndef GM_TOOLS_REPLAY_REPLAY_H
 #define GM_TOOLS_REPLAY_REPLAY_H
@@ -15,7 +15,7 @@
 #include "tools/options.h"
 
 struct gm_trace_event {
-	uint64_t time; /* ns, never decreasing; 0 where the file has no times */
+	uint64_t time; /* ns, never decreasing; 0: the file has no times */
 	uint32_t block;
 	bool frees;
 };
@@ -36,14 +36,14 @@ struct gm_trace {
 	uint64_t requested, requested_peak; /* bytes live */
 	uint64_t refused;		    /* requests that failed when the trace was made */
 	uint64_t empty;			    /* requests of 0 bytes, skipped */
-	uint64_t missing; /* frees of blocks from before the trace, where the file has such */
-	/* While it is read: */
+	uint64_t missing;		    /* frees of blocks allocated before the trace */
+	/* Used during the read: */
 	struct gm_trace_block *live; /* by key */
 	uint64_t line;		     /* 0: the file has no lines */
 	char why[640];
 };
 
-/* Read `path` ("-": standard input). False, after one message: nothing is to be freed. */
+/* Read `path` ("-": standard input). False, after one message: nothing to free. */
 bool gm_trace_read(struct gm_trace *trace, const char *path, const struct gm_options *options);
 void gm_trace_free(struct gm_trace *trace);
 

@@ -5,7 +5,7 @@
 #include "tools/replay/policy.h"
 #include "tools/replay/replay.h"
 
-/* --- a trace while it is read --- */
+/* --- functions for the readers --- */
 
 bool gm_trace_fail(struct gm_trace *trace, const char *format, ...)
 {

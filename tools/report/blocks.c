@@ -6,7 +6,7 @@
 #include "tools/report/report.h"
 #include "tools/stack/frames.h"
 
-/* Of each moment and device; sums count all. */
+/* Limits for each moment and device; sums have no limit. */
 enum { STACKS_MOST = 1000, BLOCKS_MOST = 200 };
 
 static _Noreturn void memory_exhausted(void)
@@ -33,7 +33,7 @@ static void stacks_take(struct gm_report_moment *moment)
 	moment->all.at = NULL;
 }
 
-/* Sorted by size, so the first ones of each device are its largest. */
+/* Sort by size: the first blocks of each device are its largest. */
 static void blocks_take(struct gm_report_moment moments[GM_COUNTER_DEVICES], struct gm_alive *alive)
 {
 	if (alive->blocks.n)
@@ -67,7 +67,7 @@ static void moment_read(struct gm_report_blocks *out, unsigned which, enum gm_mo
 	gm_alive_free(&alive);
 }
 
-/* --- stacks and frames, each once --- */
+/* --- distinct stacks and frames --- */
 
 static int number_compare(const void *a, const void *b)
 {
@@ -157,7 +157,7 @@ void gm_report_blocks_free(struct gm_report_blocks *blocks)
 
 /* --- JSON --- */
 
-/* A stack that the log lacks, or none: null. */
+/* null: no stack, or the log lacks it. */
 static struct gm_value stack_value(const struct gm_report_blocks *blocks, uint32_t number)
 {
 	return gm_log_read_stack(blocks->figures->file, number) ? GM_COUNT(number) : GM_NONE;

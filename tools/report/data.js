@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data of the page, and timelines unpacked: tools/log/timeline.h has the format. */
+/* The data of the page, and the decoder of timelines: tools/log/timeline.h has the format. */
 
 const report = JSON.parse(byId("data").textContent);
 
 /*
- * Returns {n, from, to, events, series: {NAME: {least, most, end}}}: arrays with a place for each
- * point, times in ns, the rest in bytes.
+ * Returns {n, from, to, events, series: {NAME: {least, most, end}}}: arrays with one element for
+ * each point, times in ns, series in bytes.
  */
 function timelineUnpack(timeline) {
 	const text = atob(timeline.packed);
@@ -40,7 +40,7 @@ function timelineUnpack(timeline) {
 	return out;
 }
 
-/* The first point that ends at `time` or later; timeline.n: there is none. */
+/* The first point with its end at `time` or later; timeline.n: none. */
 function pointFind(timeline, time) {
 	let low = 0;
 	let high = timeline.n;
@@ -54,7 +54,7 @@ function pointFind(timeline, time) {
 	return low;
 }
 
-/* Bounds of a series at a time. Between two points it is as it was at the end of the first. */
+/* Bounds of a series at a time. Between two points a series has the value at the end of the first. */
 function valueAt(timeline, name, time) {
 	const series = timeline.series[name];
 	const i = pointFind(timeline, time);
@@ -67,8 +67,8 @@ function valueAt(timeline, name, time) {
 }
 
 /*
- * Least and most of a series in each of `n` equal parts of the time from `begin` to `end`, each with
- * the value at its beginning.
+ * Lowest and highest value of a series in each of `n` equal parts of the time from `begin` to `end`,
+ * each with the value at its beginning.
  */
 function seriesReduce(timeline, name, begin, end, n) {
 	const series = timeline.series[name];
@@ -83,7 +83,7 @@ function seriesReduce(timeline, name, begin, end, n) {
 			least[part] = Math.min(least[part], series.least[i]);
 			most[part] = Math.max(most[part], series.most[i]);
 			if (timeline.to[i] >= until)
-				break; /* the next part has it, too */
+				break; /* the point reaches into the next part */
 			value = series.end[i++];
 		}
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The flame graph: a button for each call that is wide enough to be seen, callers above. */
+/* The flame graph: a button for each call of visible width, callers above. */
 
 const FLAME_ROW = 21; /* pixels */
 const FLAME_LEAST = 3; /* pixels; narrower calls are not drawn */
@@ -26,14 +26,14 @@ class Flame {
 		this.draw();
 	}
 
-	/* Show a call and what it called over the whole width. */
+	/* Show a call and its callees over the whole width. */
 	zoom(node) {
 		this.zoomed = this.current = node;
 		this.draw();
 		this.buttons.get(node)?.focus();
 	}
 
-	/* Bytes of the calls that match, those below another one counted once. */
+	/* Bytes of the matching calls; a match below a match is not counted again. */
 	bytesFound(node = this.root) {
 		if (node.call && this.search.matches(callSearched(node.call)))
 			return node.bytes;
@@ -71,7 +71,7 @@ class Flame {
 		for (const child of node.children) {
 			const own = child.bytes / node.bytes * width;
 			if (own < FLAME_LEAST)
-				break; /* the others are no wider */
+				break; /* the remaining children are not wider */
 			this.placeAll(child, at, own);
 			at += own;
 		}

@@ -31,7 +31,7 @@ function timeText(ns) {
 	return `${Math.floor(seconds / 3600)} h ${two(Math.floor(seconds / 60) % 60)} m`;
 }
 
-/* A time on an axis whose marks are `step` apart: as many digits as tell them apart. */
+/* A time on an axis with marks `step` apart: enough digits to distinguish them. */
 function timeMark(ns, step) {
 	const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 	const [unit, name] = units.find(([least]) => Math.max(ns, step) >= least) ?? units[3];
@@ -67,8 +67,8 @@ function counterText(value, unit) {
 }
 
 /*
- * An element with attributes and children. Text from the log becomes text nodes and attributes
- * alone, so it never is markup.
+ * An element with attributes and children. Text from the log becomes only text nodes and attributes,
+ * never markup.
  */
 function make(name, attributes = {}, ...children) {
 	const element = document.createElement(name);

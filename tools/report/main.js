@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The page: what is chosen, and the parts that show it. */
+/* The page: the selection, and the parts that show it. */
 
 const MOMENTS = {peak: "At the peak", oom: "When memory lacked", exit: "At the end"};
 
@@ -25,7 +25,7 @@ function choiceMake(container, choices, chosen, choose) {
 	}));
 }
 
-/* Choices of one need no list. */
+/* A single choice needs no list. */
 function selectMake(select, label, texts, choose) {
 	select.replaceChildren(...texts.map((text, i) => make("option", {value: i}, text)));
 	label.hidden = texts.length < 2;
@@ -166,7 +166,7 @@ function logShow(log) {
 	deviceShow(log.devices[0] ?? null);
 }
 
-/* --- the whole --- */
+/* --- the page --- */
 
 function searchSet(text) {
 	page.search = new Search(text);

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Points of all timelines of a page, and the least of each. */
+/* Points of all timelines of a page together, and the minimum of one timeline. */
 enum { POINTS_MOST = 65536, POINTS_LEAST = 1024 };
 
-/* The page; this mark in it is where the data belongs (page.S). */
+/* The page (page.S). The data replaces this mark in it. */
 extern const char gm_report_page[], gm_report_page_end[];
 static const char mark[] = "@DATA@";
 
@@ -94,7 +94,7 @@ static bool file_is_log(const char *name, const struct gm_logs *logs)
 	return false;
 }
 
-/* False, after a message: no whole file is there. */
+/* False, after a message: no file, or an incomplete one. */
 static bool file_write(const char *name, const struct gm_logs *logs, const char *text, size_t n)
 {
 	if (file_is_log(name, logs)) {
@@ -119,8 +119,8 @@ static bool standard_write(const char *text, size_t n)
 	return false;
 }
 
-/* The page goes to a file; JSON, unless -o is given, and what `-o -` asks for, to standard
- * output. */
+/* Write the report to the file of -o. Default: a page to a file named after the log, JSON to
+ * standard output; `-o -` is standard output. */
 static int report_write(struct gm_logs *logs, const struct gm_options *options)
 {
 	char buf[NAME_MAX + sizeof ".html"], size[32];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data of `gpumemstat report`: JSON that tools/report/ draws. Single-threaded; memory that
- * lacks ends the program. */
+/* The data of `gpumemstat report`: JSON for the scripts of tools/report/. Single-threaded;
+ * functions end the program when memory is short. */
 #ifndef GM_TOOLS_REPORT_REPORT_H
 #define GM_TOOLS_REPORT_REPORT_H
 
@@ -11,7 +11,7 @@
 
 enum { GM_REPORT_PEAK, GM_REPORT_OOM, GM_REPORT_EXIT, GM_REPORT_MOMENTS };
 
-/* The blocks of a device that were alive at a moment. */
+/* The live blocks of a device at a moment. */
 struct gm_report_moment {
 	bool known;
 	uint64_t time;				/* CLOCK_MONOTONIC, ns */
@@ -25,8 +25,8 @@ struct gm_report_blocks {
 	const struct gm_figures *figures;
 	struct gm_report_moment moments[GM_REPORT_MOMENTS][GM_COUNTER_DEVICES];
 	struct gm_symbols symbols;
-	GM_ARRAY(uint32_t) stacks;	  /* their numbers, sorted */
-	GM_ARRAY(struct gm_frame) frames; /* of these stacks, each once, sorted */
+	GM_ARRAY(uint32_t) stacks;	  /* numbers of stacks, sorted */
+	GM_ARRAY(struct gm_frame) frames; /* distinct frames of these stacks, sorted */
 };
 
 void gm_report_blocks_read(struct gm_report_blocks *out, const struct gm_figures *figures);
@@ -37,7 +37,7 @@ void gm_report_moments_show(struct gm_emit *emit, const struct gm_report_blocks 
 			    unsigned device);
 void gm_report_stacks_show(struct gm_emit *emit, const struct gm_report_blocks *blocks);
 
-/* One log: the members of an object that the caller has opened. `points`: most of a timeline. */
+/* Write a log as members of the caller's open object. `points`: limit of a timeline. */
 void gm_report_log_show(struct gm_emit *emit, struct gm_logs_one *log, size_t points);
 
 /* "counters": name, scope, unit and help of each. */

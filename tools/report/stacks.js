@@ -5,7 +5,7 @@ function fileEnd(path) {
 	return path.split("/").slice(-2).join("/");
 }
 
-/* What a call is shown as: {name, place}; place: file and line, or object. */
+/* The text of a call: {name, place}; place: file and line, or object. */
 function callText(call) {
 	const address = call.object ? `${call.object.split("/").pop()}+${call.offset}` : call.offset;
 	const name = call.function ?? address ?? "?";
@@ -35,7 +35,7 @@ class Stacks {
 		return this.calls.get(number) ?? [];
 	}
 
-	/* The call that tells most of a block: the innermost of Python, with a source line, or outside of CUDA. */
+	/* The most informative call: the innermost of Python, with a source line, or outside of CUDA. */
 	site(number) {
 		const calls = this.of(number);
 		return calls.find((call) => call.language === "python")
@@ -44,7 +44,7 @@ class Stacks {
 			?? calls[0];
 	}
 
-	/* The site and the calls that led to it, at most `n`. */
+	/* The site and its callers, at most `n` calls. */
 	path(number, n) {
 		const calls = this.of(number);
 		const from = calls.indexOf(this.site(number));
@@ -56,7 +56,7 @@ function callSearched(call) {
 	return `${call.function ?? ""} ${call.file ?? ""} ${call.object ?? ""} ${call.offset ?? ""}`;
 }
 
-/* Words that all have to be there; without any nothing is sought. */
+/* A search for texts with all words; without words there is no search. */
 class Search {
 	constructor(text) {
 		this.words = text.toLowerCase().split(/\s+/).filter((word) => word);
@@ -73,8 +73,8 @@ class Search {
 }
 
 /*
- * The tree of a flame graph: nodes {call, name, bytes, blocks, depth, parent, children}, the root
- * for all bytes. Children are those with most bytes first.
+ * The tree of a flame graph: nodes {call, name, bytes, blocks, depth, parent, children}. The root
+ * has all bytes. Children are sorted by bytes, most first.
  */
 function treeMake(moment, stacks) {
 	const node = (parent, name, call) =>

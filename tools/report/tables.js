@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables: the largest blocks and stacks, calls, counters, knobs. The search keeps rows that match. */
+/* Tables: the largest blocks and stacks, calls, counters, knobs. The search keeps matching rows. */
 
 const ROWS_FIRST = 20;
 
-/* Columns are [title, class]. Rows are {cells, text}; `text` is what the search sees. */
+/* Columns are [title, class]. Rows are {cells, text}; the search reads `text`. */
 function tableMake(columns, rows, search) {
 	const kept = search.active ? rows.filter((row) => search.matches(row.text)) : rows;
 	const body = make("tbody");
@@ -24,7 +24,7 @@ function tableMake(columns, rows, search) {
 	return [table, more];
 }
 
-/* The call that allocated; the whole stack on demand. */
+/* The allocating call; the whole stack on demand. */
 function siteMake(stacks, number) {
 	if (number === null)
 		return make("span", {class: "faint"}, "without a call stack");
@@ -54,7 +54,7 @@ const STACK_COLUMNS = [["bytes", "number"], ["share", "number"], ["blocks", "num
 const BLOCK_COLUMNS = [["size", "number"], ["share", "number"], ["allocated at", "number"],
 	["address", "number"], ["served by", ""], ["allocated by", "wide"]];
 const CALL_COLUMNS = [["call", "wide"], ["calls", "number"], ["failed", "number"],
-	["by the driver", "number"], ["in all", "number"], ["median", "number"], ["99%", "number"],
+	["by the driver", "number"], ["total", "number"], ["median", "number"], ["99%", "number"],
 	["longest", "number"]];
 const COUNTER_COLUMNS = [["counter", ""], ["value", "number"], ["meaning", "wide"]];
 
@@ -83,7 +83,7 @@ function callsTable(log, search) {
 	})), search);
 }
 
-/* The counters of a device, or of the process, that are not 0. */
+/* The counters of a device or of the process with values other than 0. */
 function countersTable(values, search) {
 	const about = new Map(report.counters.map((counter) => [counter.name, counter]));
 	const shown = Object.entries(values).filter(([name]) => !name.endsWith("_time"));
@@ -97,7 +97,7 @@ function knobsTable(log, search) {
 	return tableMake([["knob", "wide"]], log.knobs.map((knob) => ({cells: [knob], text: knob})), search);
 }
 
-/* A part that is closed at first, and open while a search finds something in it. */
+/* A part of the page: closed at first, open while the search has matches in it. */
 function partMake(title, parts, open) {
 	return make("details", {open}, make("summary", {}, title), make("div", {class: "scroll"}, ...parts));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The timeline: a canvas that shows a part of the run. Zoom and cursor by mouse, touch and keys. */
+/* The timeline: a canvas with a part of the run. Zoom and cursor by mouse, touch and keys. */
 
-/* `area`: filled down to zero; `dash`: of the line. Idle is the area between mapped and in use. */
+/* `area`: filled down to zero; `dash`: pattern of the line. Idle is the area between mapped and in use. */
 const SERIES = [
 	{name: "mapped", title: "mapped", color: "--mapped", dash: []},
 	{name: "idle", title: "idle", color: "--idle", area: true},
@@ -17,7 +17,7 @@ class Timeline {
 	constructor(canvas, tooltip) {
 		this.canvas = canvas;
 		this.tooltip = tooltip;
-		this.layer = document.createElement("canvas"); /* all but the cursor, for moving it is frequent */
+		this.layer = document.createElement("canvas"); /* all but the cursor, which moves often */
 		this.hidden = new Set();
 		this.cursor = null; /* ns */
 		this.drag = null; /* {from, to}: pixels */
@@ -37,7 +37,7 @@ class Timeline {
 		this.data = timelineUnpack(device.timeline);
 		this.length = Math.max(log.length_ns, this.data.n ? this.data.to[this.data.n - 1] : 0, 1);
 		this.series = SERIES.filter((series) => this.isKnown(series));
-		/* Without a pool the driver's memory is all that there is. */
+		/* Without a pool, show the driver's memory. */
 		if (!this.series.some((series) => series.name === "mapped"))
 			this.series = this.series.map((series) => ({...series, area: series.name === "driver"}));
 		this.begin = 0;
@@ -91,7 +91,7 @@ class Timeline {
 		return svg;
 	}
 
-	/* --- where things are --- */
+	/* --- geometry --- */
 
 	get width() {
 		return Math.max(1, this.canvas.clientWidth - MARGIN.left - MARGIN.right);
@@ -116,7 +116,7 @@ class Timeline {
 
 	/* --- zoom --- */
 
-	/* Show a part of the run, as far as there is one; not less than 100 ns. */
+	/* Show a part of the run, clipped to the run; at least 100 ns. */
 	view(begin, end) {
 		const span = Math.min(this.length, Math.max(100, end - begin));
 		this.begin = Math.min(Math.max(0, begin), this.length - span);
@@ -124,7 +124,7 @@ class Timeline {
 		this.draw();
 	}
 
-	/* By a factor, around a time that stays where it is. */
+	/* Zoom by a factor; the time `ns` keeps its position. */
 	zoom(factor, ns = this.cursor ?? (this.begin + this.end) / 2) {
 		const span = (this.end - this.begin) * factor;
 		const share = (ns - this.begin) / (this.end - this.begin);
@@ -165,7 +165,7 @@ class Timeline {
 		canvas.addEventListener("dblclick", () => this.viewAll());
 		canvas.addEventListener("wheel", (event) => {
 			if (!event.ctrlKey && !event.metaKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY))
-				return; /* the page scrolls */
+				return; /* let the page scroll */
 			event.preventDefault();
 			if (event.ctrlKey || event.metaKey)
 				this.zoom(Math.exp(Math.sign(event.deltaY) * 0.3), this.timeOf(xOf(event)));
@@ -222,7 +222,7 @@ class Timeline {
 		this.redraw();
 	}
 
-	/* Many events may ask within a frame. */
+	/* Draw at most once a frame; several events may arrive within one. */
 	redraw() {
 		if (!this.data || this.asked)
 			return;
@@ -242,7 +242,7 @@ class Timeline {
 		this.cursorDraw(context);
 	}
 
-	/* A context that counts in pixels of CSS, of a canvas that is cleared. */
+	/* Clear a canvas; return its context, scaled to CSS pixels. */
 	contextOf(canvas) {
 		const ratio = devicePixelRatio || 1;
 		canvas.width = Math.max(1, Math.round(this.canvas.clientWidth * ratio));
@@ -312,7 +312,7 @@ class Timeline {
 		}
 	}
 
-	/* Down to the least of each column in full colour; up to its most, where it changes, in a lighter one. */
+	/* Each column: full colour up to its lowest value, a lighter one from there to its highest. */
 	areasDraw(context) {
 		for (const series of this.series.filter((one) => one.area && this.isShown(one.name))) {
 			const idle = series.name === "idle";
@@ -345,7 +345,7 @@ class Timeline {
 			context.lineWidth = 1.75;
 			context.setLineDash(series.dash);
 			context.beginPath();
-			/* Steps are drawn where single changes can be told apart. */
+			/* Draw steps where single changes are distinguishable. */
 			const calm = (i) => least[i] === most[i];
 			most.forEach((value, i) => {
 				context[i && calm(i - 1) && calm(i) ? "lineTo" : "moveTo"](MARGIN.left + i, this.yOf(value));
@@ -353,7 +353,7 @@ class Timeline {
 			});
 			context.stroke();
 			context.setLineDash([]);
-			/* Columns within which it changes: bars. In use changes with requested, and has its own. */
+			/* Draw bars in columns with changes, except for requested where in use has its own bars. */
 			if (series.name === "requested" && this.isShown("in_use"))
 				continue;
 			context.globalAlpha = 0.2;
@@ -370,7 +370,7 @@ class Timeline {
 		}
 	}
 
-	/* The peak, and requests that were refused; labels that would overlap are left out. */
+	/* Draw the peak and refused requests; overlapping labels are left out. */
 	marksDraw(context) {
 		let free = MARGIN.left;
 		context.textBaseline = "top";
@@ -453,7 +453,7 @@ class Timeline {
 	}
 }
 
-/* The least step of an axis that is not below `least`, ns: 1, 2, 5, 10 ..., or what clocks have. */
+/* The smallest step of an axis, at least `least` ns: 1, 2, 5, 10 ..., or a step of clocks. */
 function timeStep(least) {
 	const clock = [60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400].map((s) => s * 1e9);
 	if (least > 30e9)

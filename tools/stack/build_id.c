@@ -16,7 +16,7 @@ static bool file_read(int fd, void *to, size_t n, uint64_t offset)
 	return offset <= INT64_MAX && pread(fd, to, n, (off_t)offset) == (ssize_t)n;
 }
 
-/* In one segment of notes. */
+/* Search one segment of notes. */
 static size_t id_search(const char *at, size_t n, uint8_t *id, size_t room)
 {
 	while (n >= sizeof(Elf64_Nhdr)) {

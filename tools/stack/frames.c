@@ -4,8 +4,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Lines of a stack in text. */
-enum { C_MOST = 12, C_BESIDE_PYTHON = 4, PYTHON_MOST = 12 };
+/* Limits of a part of a stack in text: innermost calls allocate, outermost calls show why. */
+struct extent {
+	size_t inner, outer;
+	const char *of;
+};
+static const struct extent of_c = {4, 8, "C"}, of_c_beside_python = {4, 0, "C"},
+			   of_python = {4, 8, "Python"};
 
 void gm_frames_want(struct gm_symbols *symbols, uint32_t number)
 {
@@ -63,7 +68,7 @@ struct gm_frames_call gm_frames_call(const struct gm_symbols *symbols, const str
 	return call;
 }
 
-/* The last two parts of a path: enough to know a file by. */
+/* The last two components of a path, enough to recognise a file. */
 static const char *path_end(const char *path)
 {
 	const char *last = strrchr(path, '/'), *at = last;
@@ -78,12 +83,19 @@ static void call_text(struct gm_emit *emit, const struct gm_symbols *symbols,
 	const char *path = object_path(symbols, frame->object);
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
-	if (call->function && call->file)
-		gm_emit_line(emit, "", "%s (%s:%u)%s", call->function, path_end(call->file),
-			     call->line, call->inlined ? ", inlined" : "");
-	else if (call->function)
-		gm_emit_line(emit, "", "%s in %s", call->function, name);
-	else if (frame->object == GM_FRAME_PYTHON)
+	const char *function = call->function;
+	char buf[256];
+	if (function && !call->python)
+		function = gm_frames_short_name(function, buf, sizeof buf);
+	if (function && call->file)
+		gm_emit_line(emit, "", "%s (%s:%u)%s", function, path_end(call->file), call->line,
+			     call->inlined ? ", inlined" : "");
+	else if (function)
+		gm_emit_line(emit, "", "%s in %s", function, name);
+	else if (call->python && call->file)
+		gm_emit_line(emit, "", "a function of Python (%s:%u)", path_end(call->file),
+			     call->line);
+	else if (call->python)
 		gm_emit_line(emit, "", "a function of Python");
 	else if (frame->object)
 		gm_emit_line(emit, "", "%s+0x%" PRIx64, *name ? name : "?", frame->place);
@@ -91,24 +103,39 @@ static void call_text(struct gm_emit *emit, const struct gm_symbols *symbols,
 		gm_emit_line(emit, "", "0x%" PRIx64, frame->place);
 }
 
-/* Frames [from, to): at most `most` lines. */
-static void frames_text(struct gm_emit *emit, const struct gm_symbols *symbols,
-			const struct gm_frame *from, const struct gm_frame *to, unsigned most,
-			const char *of)
+/* Number of calls of frames [from, to) up to main; callers of main belong to the C library. */
+static size_t calls_count(const struct gm_symbols *symbols, const struct gm_frame *from,
+			  const struct gm_frame *to)
 {
-	unsigned lines = 0;
+	size_t count = 0;
 	for (; from < to; from++) {
-		size_t n = gm_frames_calls(symbols, from);
-		if (lines + n > most && lines)
-			break;
-		for (size_t i = 0; i < n; i++) {
-			struct gm_frames_call call = gm_frames_call(symbols, from, i);
-			call_text(emit, symbols, from, &call);
+		const size_t n = gm_frames_calls(symbols, from);
+		for (size_t i = 0; i < n; i++, count++) {
+			const struct gm_frames_call call = gm_frames_call(symbols, from, i);
+			if (!call.python && call.function && !strcmp(call.function, "main"))
+				return count + 1;
 		}
-		lines += (unsigned)n;
 	}
-	if (from < to)
-		gm_emit_line(emit, "", "... %u more of %s", (unsigned)(to - from), of);
+	return count;
+}
+
+/* Show the calls of frames [from, to) within the extent; a single hidden call is shown, too. */
+static void frames_text(struct gm_emit *emit, const struct gm_symbols *symbols,
+			const struct gm_frame *from, const struct gm_frame *to,
+			const struct extent *extent)
+{
+	const size_t count = calls_count(symbols, from, to), shown = extent->inner + extent->outer;
+	const size_t hidden = count > shown + 1 ? count - shown : 0;
+	for (size_t at = 0; at < count; from++) {
+		const size_t n = gm_frames_calls(symbols, from);
+		for (size_t i = 0; i < n && at < count; i++, at++) {
+			const struct gm_frames_call call = gm_frames_call(symbols, from, i);
+			if (hidden && at == extent->inner)
+				gm_emit_line(emit, "", "... %zu more of %s", hidden, extent->of);
+			if (at < extent->inner || at >= extent->inner + hidden)
+				call_text(emit, symbols, from, &call);
+		}
+	}
 }
 
 static void stack_text(struct gm_emit *emit, const struct gm_symbols *symbols,
@@ -117,8 +144,8 @@ static void stack_text(struct gm_emit *emit, const struct gm_symbols *symbols,
 	const struct gm_frame *at = stack->frames, *end = at + stack->n, *python = at;
 	while (python < end && !frame_is_python(python))
 		python++;
-	frames_text(emit, symbols, at, python, python < end ? C_BESIDE_PYTHON : C_MOST, "C");
-	frames_text(emit, symbols, python, end, PYTHON_MOST, "Python");
+	frames_text(emit, symbols, at, python, python < end ? &of_c_beside_python : &of_c);
+	frames_text(emit, symbols, python, end, &of_python);
 	if (stack->flags & GM_STACK_CUT)
 		gm_emit_line(emit, "", "... and further ones that the log lacks");
 	if (stack->flags & GM_STACK_C_ONLY)

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/stack/symbols.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/stack/child.h"
 #include "tools/tool.h"
-
-extern char **environ;
 
 static _Noreturn void memory_exhausted(void)
 {
@@ -53,7 +47,7 @@ static void places_sort(struct gm_symbols *symbols)
 
 /* --- the file of an object --- */
 
-/* The file that has the symbols. Returns NULL, or why there is none. */
+/* Find the file with the symbols. Returns NULL, or the reason for failure. */
 static const char *file_find(const struct gm_symbols *symbols, const struct gm_log_object *object,
 			     char *path, size_t n)
 {
@@ -78,90 +72,44 @@ static const char *file_find(const struct gm_symbols *symbols, const struct gm_l
 	return here ? "is not the build that ran" : "is not here";
 }
 
-/* --- the child --- */
+/* --- the request --- */
 
-/* A file without a name that holds the addresses, one a line. -1: none. */
-static int addresses_write(const struct gm_symbols_place *places, size_t n)
-{
-	int fd = memfd_create("addresses", MFD_CLOEXEC);
-	FILE *file = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
-	for (size_t i = 0; file && i < n; i++)
-		fprintf(file, "0x%" PRIx64 "\n", places[i].place);
-	bool ok = file && fclose(file) == 0;
-	if (fd >= 0 && (!ok || lseek(fd, 0, SEEK_SET) != 0)) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
+enum { ANSWER_MOST = 1 << 30, SECONDS_MOST = 3600 }; /* debug information may be long */
 
-static pid_t child_start(const char *path, int in, int out)
+static char *places_ask(const char *path, const struct gm_symbols_place *places, size_t n)
 {
 	static const char *const tools[] = {"addr2line", "llvm-addr2line", "eu-addr2line"};
-	posix_spawn_file_actions_t actions;
-	pid_t child = -1;
-	int error = ENOENT;
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	for (size_t i = 0; error && i < sizeof tools / sizeof *tools; i++) {
-		char *const words[] = {(char *)tools[i], "-a", "-i", "-f", "-C", "-e",
-				       (char *)path,	 NULL};
-		lseek(in, 0, SEEK_SET);
-		error = posix_spawnp(&child, tools[i], &actions, NULL, words, environ);
-	}
-	posix_spawn_file_actions_destroy(&actions);
-	return error ? -1 : child;
+	const char *const words[GM_CHILD_WORDS] = {"-a", "-i", "-f", "-C", "-e", path};
+	enum { LINE = 20 };
+	char *input = malloc(n * LINE + 1), *answer;
+	if (!input)
+		memory_exhausted();
+	*input = '\0';
+	for (size_t i = 0, at = 0; i < n; i++)
+		at += (size_t)snprintf(input + at, LINE, "0x%" PRIx64 "\n", places[i].place);
+	answer = gm_child_ask(tools, sizeof tools / sizeof *tools, words, input, ANSWER_MOST,
+			      SECONDS_MOST);
+	free(input);
+	return answer;
 }
 
-/* All that a child writes, ended by a 0; the caller frees. NULL: it cannot be run. */
-static char *child_run(const char *path, const struct gm_symbols_place *places, size_t n)
-{
-	GM_ARRAY(char) text = {0};
-	int ends[2], in = addresses_write(places, n);
-	if (in < 0)
-		return NULL;
-	if (pipe2(ends, O_CLOEXEC)) {
-		close(in);
-		return NULL;
-	}
-	pid_t child = child_start(path, in, ends[1]);
-	close(in);
-	close(ends[1]);
-	for (ssize_t got = 1; child > 0 && got > 0;) {
-		if (!gm_array_reserve(&text, text.n + 65536))
-			memory_exhausted();
-		got = read(ends[0], text.at + text.n, 65535);
-		text.n += got > 0 ? (size_t)got : 0;
-		got = got < 0 && errno == EINTR ? 1 : got;
-	}
-	close(ends[0]);
-	if (child <= 0)
-		return NULL;
-	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
-	text.at[text.n] = '\0';
-	return text.at;
-}
+/* --- the reply --- */
 
-/* --- its answer --- */
-
-/* "FILE:LINE", perhaps with " (discriminator 3)" behind it; "??:0" and "??:?": not known. */
+/* "FILE:LINE", optionally with " (discriminator 3)" behind it; "??:0" and "??:?": unknown. */
 static void place_parse(char *text, struct gm_symbol *symbol)
 {
 	char *end = strstr(text, " (discriminator");
 	if (end)
 		*end = '\0';
 	char *colon = strrchr(text, ':');
-	if (!colon || !strncmp(text, "??", 2))
+	if (!colon || colon == text || !strncmp(text, "??", 2))
 		return;
 	*colon = '\0';
 	symbol->file = text;
 	symbol->line = (unsigned)strtoul(colon + 1, NULL, 10);
 }
 
-/* For each address a line "0xADDRESS", then for each function two lines, its name and its place. */
+/* The reply has a line "0xADDRESS" for each address, then name and place of each function. */
 static void answer_parse(struct gm_symbols *symbols, char *text, struct gm_symbols_place *places,
 			 size_t n)
 {
@@ -179,7 +127,7 @@ static void answer_parse(struct gm_symbols *symbols, char *text, struct gm_symbo
 			struct gm_symbol symbol = {.function = strcmp(name, "??") ? name : NULL};
 			place_parse(line, &symbol);
 			name = NULL;
-			if (!symbol.function && !symbol.file)
+			if (!symbol.file && (!symbol.function || !place->covered))
 				continue;
 			if (!gm_array_push(&symbols->found, symbol))
 				memory_exhausted();
@@ -188,7 +136,7 @@ static void answer_parse(struct gm_symbols *symbols, char *text, struct gm_symbo
 	}
 }
 
-/* The places [from, to) are those of one object. */
+/* pre: the places [from, to) belong to one object. */
 static void object_resolve(struct gm_symbols *symbols, size_t from, size_t to)
 {
 	char path[PATH_MAX];
@@ -196,11 +144,13 @@ static void object_resolve(struct gm_symbols *symbols, size_t from, size_t to)
 	struct gm_symbols_object object = {.number = places->object};
 	object.why = file_find(symbols, gm_log_read_object(symbols->file, object.number), path,
 			       sizeof path);
-	char *text = object.why ? NULL : child_run(path, places, to - from);
+	char *text = object.why ? NULL : places_ask(path, places, to - from);
 	if (!object.why && !text)
 		object.why = "was not read: there is no addr2line";
-	if (text)
+	if (text) {
+		gm_symbols_cover(path, places, to - from);
 		answer_parse(symbols, text, places, to - from);
+	}
 	if (!gm_array_push(&symbols->texts, text) || !gm_array_push(&symbols->objects, object))
 		memory_exhausted();
 }

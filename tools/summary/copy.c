@@ -21,7 +21,7 @@ static uint64_t less(uint64_t all, uint64_t a, uint64_t b)
 	return all > a + b ? all - a - b : 0;
 }
 
-/* What is neither staged nor pageable; of small copies that is an estimate. */
+/* Copies neither staged nor pageable; of small copies an estimate. */
 static struct kind kind_remaining(struct kind all, struct kind a, struct kind b)
 {
 	return (struct kind){less(all.calls, a.calls, b.calls), less(all.bytes, a.bytes, b.bytes),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shows memory that is not the pool's, and memory that is not accounted for. */
+/* Shows memory outside the pool, and unaccounted memory. */
 #include <stdlib.h>
 
 #include "base/size.h"
@@ -11,7 +11,7 @@
 struct kind {
 	const char *key, *title;
 	enum gm_counter calls;
-	const char *how; /* behind a size */
+	const char *how; /* text behind a size */
 };
 
 static const struct kind on_device[] = {
@@ -32,7 +32,7 @@ static const struct kind on_host[] = {
 
 static bool kind_is_shown(const struct gm_figures *f, unsigned d, const struct kind *kind)
 {
-	/* In trace mode this is the requested memory, which the table of memory has. */
+	/* In trace mode this is the requested memory, which the table of memory shows. */
 	return gm_figures_device(f, d, kind->calls) &&
 	       !(kind->calls == GM_C_foreign_driver_calls && gm_figures_is_trace(f));
 }
@@ -66,7 +66,7 @@ static void kinds_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 		{"name", title, GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
 		{"current", f->about->running ? "now" : "at end", 0},
 		{"peak", "peak", 0},
-		{"total", "in all", 0},
+		{"total", "total", 0},
 		{"calls", "calls", 0},
 		{"frees", "frees", 0},
 	};

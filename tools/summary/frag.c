@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "log/frag.h"
+#include "base/size.h"
 #include "tools/summary/summary.h"
 
-/* A damaged log can give any figure; converting one that does not fit is undefined. */
+/* A damaged log can give any value; the conversion of a value out of range is undefined. */
 static uint64_t double_to_bytes(double value)
 {
 	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
 }
 
-/* A ratio as parts per million, rounded down except for the loss of double precision. */
+/* A ratio in parts per million, rounded down, apart from the error of doubles. */
 static struct gm_value ratio_value(double value)
 {
 	return GM_PPM(double_to_bytes(value * 1e6 + 1e-6));
 }
 
-/* The newest sample, with the values that counters have more recently. */
+/* The newest sample, updated by the newer values of the counters. */
 static struct gm_sample sample_now(const struct gm_figures *f, unsigned d)
 {
 	struct gm_sample sample = f->devices[d].last;
@@ -24,7 +25,28 @@ static struct gm_sample sample_now(const struct gm_figures *f, unsigned d)
 	return sample;
 }
 
-void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+/* Fragmentation of less idle memory does not matter: one growth of the pool is larger. */
+#define FEW (64 * GM_MIB)
+
+static double idle_mean(const uint64_t *counters)
+{
+	const double used =
+		(double)counters[GM_C_requested_seconds] + (double)counters[GM_C_internal_seconds];
+	const double ns = (double)counters[GM_C_sampled_ns];
+	return ns > 0 ? ((double)counters[GM_C_mapped_seconds] - used) * 1e9 / ns : 0;
+}
+
+/* True if idle memory was large enough for fragmentation to matter: at the end, in the mean, or at
+ * the peak of unreclaimable memory. */
+static bool idle_matters(const uint64_t *counters, const struct gm_sample *now,
+			 const struct gm_frag *peak)
+{
+	return now->mapped - now->handed_out >= FEW || peak->unreclaimable >= (double)FEW ||
+	       idle_mean(counters) >= (double)FEW;
+}
+
+void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, unsigned d,
+			      bool all)
 {
 	const struct gm_column columns[] = {
 		{"name", "fragmentation", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
@@ -44,28 +66,31 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 	gm_frag_mean(counters, &mean);
 #define BYTES(known, x) ((known) ? GM_BYTES(double_to_bytes(x)) : GM_NONE)
 #define RATIO(known, x) ((known) ? ratio_value(x) : GM_NONE)
+	const bool shown = all || emit->options->json || idle_matters(counters, &sample, &peak);
 	const struct {
 		const char *key, *title;
 		struct gm_value now, peak, mean;
+		bool hidden;
 	} rows[] = {
 		{"internal", "internal", BYTES(true, at.internal), BYTES(was, peak.internal),
-		 BYTES(lasted, mean.internal)},
+		 BYTES(lasted, mean.internal), false},
 		{"external", "external", RATIO(is, at.external), RATIO(was, peak.external),
-		 RATIO(lasted, mean.external)},
+		 RATIO(lasted, mean.external), !shown},
 		{"external_remap", "  after remap", RATIO(is, at.external_remap),
-		 RATIO(was, peak.external_remap), RATIO(lasted, mean.external_remap)},
+		 RATIO(was, peak.external_remap), RATIO(lasted, mean.external_remap), !shown},
 		{"unreclaimable", "unreclaimable", BYTES(is, at.unreclaimable),
-		 BYTES(was, peak.unreclaimable), BYTES(lasted, mean.unreclaimable)},
+		 BYTES(was, peak.unreclaimable), BYTES(lasted, mean.unreclaimable), false},
 		{"utilisation", utilisation, RATIO(sample.mapped, at.utilisation),
 		 RATIO(counters[GM_C_mapped_peak], peak.utilisation),
-		 RATIO(counters[GM_C_mapped_seconds], mean.utilisation)},
+		 RATIO(counters[GM_C_mapped_seconds], mean.utilisation), false},
 	};
 #undef BYTES
 #undef RATIO
 	gm_emit_table(emit, "fragmentation", true, columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		gm_emit_row(emit, rows[i].key,
-			    (struct gm_value[]){GM_TEXT(rows[i].title), rows[i].now, rows[i].peak,
-						rows[i].mean});
+		if (!rows[i].hidden)
+			gm_emit_row(emit, rows[i].key,
+				    (struct gm_value[]){GM_TEXT(rows[i].title), rows[i].now,
+							rows[i].peak, rows[i].mean});
 	gm_emit_table_end(emit);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shows malloc in kernels: contexts, heaps, images. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/size.h"
+#include "tools/stack/child.h"
 #include "tools/summary/summary.h"
 
 #define N(array) (sizeof(array) / sizeof *(array))
-enum { CONTEXTS_SHOWN = 3 };
+enum { CONTEXTS_SHOWN = 3, KERNELS_SHOWN = 10 };
 
 #define C(name) gm_figures_device(f, d, GM_C_##name)
 
@@ -162,12 +164,49 @@ static void sizes_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 	gm_emit_table_end(emit);
 }
 
+/* Growths of heaps by kernel; only growths with events in the log. */
+static void kernels_table(struct gm_emit *emit, struct gm_figures *f, unsigned d)
+{
+	static const struct gm_column columns[] = {
+		{"bytes", "heaps grew", 0},
+		{"growths", "times", 0},
+		{"kernel", "for kernel", GM_COLUMN_LEFT | GM_COLUMN_WRAP},
+	};
+	const struct gm_figures_device *device = &f->devices[d];
+	const bool json = emit->options->json;
+	size_t n = device->kernels.n;
+	gm_figures_sort_kernels(f, d);
+	if (!json && (!n || (n == 1 && !*device->kernels.at[0].name)))
+		return; /* no kernel's name is known */
+	gm_emit_break(emit);
+	const char *names[KERNELS_SHOWN] = {NULL};
+	char *text = NULL;
+	for (size_t i = 0; i < n && i < KERNELS_SHOWN; i++)
+		names[i] = device->kernels.at[i].name;
+	if (!json)
+		gm_child_demangle(names, n < KERNELS_SHOWN ? n : KERNELS_SHOWN, &text);
+	gm_emit_table(emit, "heap_kernels", false, columns, N(columns));
+	for (size_t i = 0; i < n && (json || i < KERNELS_SHOWN); i++) {
+		const struct gm_figures_kernel *kernel = &device->kernels.at[i];
+		const char *name = i < KERNELS_SHOWN ? names[i] : kernel->name;
+		gm_emit_row(emit, NULL,
+			    (struct gm_value[]){GM_BYTES(kernel->bytes), GM_COUNT(kernel->growths),
+						*name  ? GM_TEXT(name)
+						: json ? GM_NONE
+						       : GM_TEXT("not known")});
+	}
+	gm_emit_table_end(emit);
+	free(text);
+	if (!json && n > KERNELS_SHOWN)
+		gm_emit_plain(emit, "%zu more kernels: --json", n - KERNELS_SHOWN);
+}
+
 static void growth_line(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 {
 	const struct gm_figures_median median = gm_figures_growth(f, d);
 	char all[32], middle[32], longest[32], refused[32], limit[32], times[128] = "none";
 	if (C(heap_growths))
-		snprintf(times, sizeof times, "%s in all, median %s%s, longest %s",
+		snprintf(times, sizeof times, "total %s, median %s%s, longest %s",
 			 gm_time_format(C(heap_growth_ns), all, sizeof all),
 			 median.least == median.most ? "" : "within ",
 			 gm_time_format(median.most, middle, sizeof middle),
@@ -181,7 +220,7 @@ static void growth_line(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	gm_emit_end(emit);
 }
 
-/* How long kernels waited, and how full the heaps were. */
+/* Waits of kernels, and the fill of the heaps. */
 static void use_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	char waited[32], used[32], shed[32];
@@ -190,7 +229,7 @@ static void use_line(struct gm_emit *emit, const struct gm_figures *f, unsigned 
 		full = (uint64_t)(1e6 * (double)C(heap_used_peak) / (double)peak);
 	gm_emit_line(emit, "heap use",
 		     "kernels waited %s for growth; at most %s in use, %.1f%% of the most mapped; "
-		     "%s given back in use",
+		     "%s returned in use",
 		     gm_time_format(C(heap_wait_ns), waited, sizeof waited),
 		     gm_size_format(C(heap_used_peak), used, sizeof used), (double)full / 1e4,
 		     gm_size_format(C(heap_shed), shed, sizeof shed));
@@ -229,6 +268,7 @@ void gm_summary_heaps(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	growth_line(emit, f, d);
 	use_line(emit, f, d);
 	calls_line(emit, f, d);
+	kernels_table(emit, f, d);
 	sizes_table(emit, f, d);
 }
 #undef C

@@ -22,7 +22,7 @@ static const char *time_text(uint64_t wall, const char *format, bool utc, char *
 	return buf;
 }
 
-/* Where " (SOURCE)" begins of a knob that was set and taken; 0: it was not. */
+/* Offset of " (SOURCE)" in the text of a knob that was set and accepted; 0: other knobs. */
 static size_t source_begins(const char *knob)
 {
 	static const char *const set[] = {" (environment)", " (file)"};
@@ -33,12 +33,12 @@ static size_t source_begins(const char *knob)
 	return 0;
 }
 
-/* Length of the text to show of a knob as the log has it, "NAME=VALUE (SOURCE)". 0: it has its
- * default, or another line shows it. */
+/* Length of the text to show of a knob in the log, "NAME=VALUE (SOURCE)". 0: the default value, or
+ * another line shows the knob. */
 static size_t knob_length(const char *knob)
 {
 	static const char *const elsewhere[] = {"GPUMEM_LOG=", "GPUMEM_LOG_NAME=", "GPUMEM_MODE=",
-						"GPUMEM_STACKS=large" /* of record */};
+						"GPUMEM_STACKS=large" /* set by record */};
 	const size_t name = strcspn(knob, "="), shown = source_begins(knob);
 	if (!shown)
 		return strstr(knob, "; refused: ") ? strlen(knob) : 0;
@@ -93,7 +93,7 @@ static void head_text(struct gm_emit *emit, const struct gm_figures *f)
 		snprintf(rank, sizeof rank, ", rank %d", about->rank);
 	if (*about->job)
 		snprintf(job, sizeof job, ", job %s", about->job);
-	gm_emit_line(emit, "program", "%s, pid %d on %s%s%s", about->program, about->pid,
+	gm_emit_line(emit, "program", "%s, pid %d on %s%s%s", gm_figures_program(f), about->pid,
 		     about->host, rank, job);
 	if (strlen(about->command) > 3 * (size_t)emit->options->width)
 		gm_emit_line(emit, "command", "%.*s...", 3 * (int)emit->options->width,
@@ -104,8 +104,8 @@ static void head_text(struct gm_emit *emit, const struct gm_figures *f)
 		     gm_time_format(gm_figures_length(f), length, sizeof length),
 		     time_text(about->start_wall, "%Y-%m-%d %H:%M:%S", false, start, sizeof start),
 		     gm_figures_end(f));
-	gm_emit_line(emit, "mode", "%s, driver %d.%d", about->mode, about->driver_version / 1000,
-		     about->driver_version % 1000 / 10);
+	gm_emit_line(emit, "mode", "%s, driver %d.%d", gm_figures_mode(f),
+		     about->driver_version / 1000, about->driver_version % 1000 / 10);
 	head_knobs(emit, about);
 }
 
@@ -160,7 +160,7 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 		{"current", f->about->running ? "now" : "at end", 0},
 		{"peak", "peak", 0},
 		{"peak_ns", "at", 0},
-		{"total", "in all", 0},
+		{"total", "total", 0},
 		{"calls", "calls", 0},
 	};
 #define C(name) gm_figures_device(f, d, GM_C_##name)
@@ -169,7 +169,7 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 #define R(of_pool, of_driver) (trace ? C(of_driver) : C(of_pool))
 	const bool trace = gm_figures_is_trace(f);
 	const struct {
-		bool shown; /* in text, too */
+		bool shown; /* also in text */
 		const char *key, *title;
 		struct gm_value now, peak, at, total, calls;
 	} rows[] = {
@@ -184,7 +184,7 @@ static void memory_table(struct gm_emit *emit, const struct gm_figures *f, unsig
 		{!trace, "idle", "idle", GM_BYTES(C(idle)), GM_NONE, GM_NONE, GM_NONE, GM_NONE},
 		{!trace, "retired", "retired", GM_BYTES(C(retired)), GM_BYTES(C(retired_peak)),
 		 GM_NONE, GM_NONE, GM_NONE},
-		{!trace, "given_back", "given back", GM_NONE, GM_NONE, GM_NONE,
+		{!trace, "returned", "returned", GM_NONE, GM_NONE, GM_NONE,
 		 GM_BYTES(C(unmap_bytes)), GM_COUNT(C(unmap_calls))},
 		{C(trim_calls) > 0, "trimmed", "  trimmed", GM_NONE, GM_NONE, GM_NONE,
 		 GM_BYTES(C(trim_bytes)), GM_COUNT(C(trim_calls))},
@@ -207,7 +207,7 @@ static void calls_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 {
 	static const struct gm_column columns[] = {
 		{"name", "calls", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
-		{"calls", "in all", 0},
+		{"calls", "total", 0},
 		{"pool", "pool", 0},
 		{"driver", "driver", 0},
 		{"failed", "failed", 0},
@@ -230,17 +230,47 @@ static void calls_table(struct gm_emit *emit, const struct gm_figures *f, unsign
 	gm_emit_table_end(emit);
 }
 
+/* With GPUMEM_FREE=ordered: frees with memory reusable at once, and reasons for the other frees. */
+static void reuse_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+{
+	const struct {
+		uint64_t n;
+		const char *why;
+	} others[] = {
+		{C(ordered_streams), "several streams at work"},
+		{C(ordered_capture), "a capture was open"},
+		{C(ordered_context), "of another context"},
+		{C(ordered_pinned), "pinned"},
+		{C(ordered_off), "not ordered in this process"},
+	};
+	char text[256] = "", count[32];
+	uint64_t all = C(ordered_early);
+	size_t used = 0;
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		all += others[i].n;
+		if (others[i].n)
+			used += (size_t)snprintf(
+				text + used, sizeof text - used, "%s%s %s", used ? ", " : "; ",
+				gm_tool_count(others[i].n, count, sizeof count), others[i].why);
+	}
+	if (all)
+		gm_emit_line(emit, "reuse", "%llu%% of %s frees at once%s",
+			     (unsigned long long)(C(ordered_early) * 100 / all),
+			     gm_tool_count(all, count, sizeof count), text);
+}
+
 static void pool_lines(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	char count[32], other[32], time[32];
-	gm_emit_line(emit, "growth", "%s chunk%s mapped in %s, %s given back",
+	gm_emit_line(emit, "growth", "%s chunk%s mapped in %s, %s returned",
 		     gm_tool_count(C(map_calls), count, sizeof count), C(map_calls) == 1 ? "" : "s",
 		     gm_time_format(C(map_ns), time, sizeof time),
 		     gm_tool_count(C(unmap_calls), other, sizeof other));
-	gm_emit_line(emit, "waits", "%s fences, %s; %s calls made again for want of memory",
+	gm_emit_line(emit, "waits", "%s fences, %s; %s calls retried for lack of memory",
 		     gm_tool_count(C(fences), count, sizeof count),
 		     gm_time_format(C(fence_ns), time, sizeof time),
 		     gm_tool_count(C(retry_calls), other, sizeof other));
+	reuse_line(emit, f, d);
 }
 #undef AT
 #undef C
@@ -280,7 +310,7 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	calls_table(emit, f, d);
 	if (pooled) {
 		gm_emit_break(emit);
-		gm_summary_fragmentation(emit, f, d);
+		gm_summary_fragmentation(emit, f, d, false);
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
 	}

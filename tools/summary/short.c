@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The summary of one log on a few lines: what most readers want to know first. */
+/* The short summary of one log, on a few lines. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void program_line(struct gm_emit *emit, const struct gm_figures *f)
 	char length[32], rank[32] = "";
 	if (about->rank >= 0)
 		snprintf(rank, sizeof rank, ", rank %d", about->rank);
-	gm_emit_line(emit, "program", "%s%s, %s, %s; %s, %s", about->program, rank,
+	gm_emit_line(emit, "program", "%s%s, %s, %s; %s, %s", gm_figures_program(f), rank,
 		     gm_time_format(gm_figures_length(f), length, sizeof length), gm_figures_end(f),
 		     about->path,
 		     !events	       ? "no events"
@@ -37,11 +37,13 @@ static void program_line(struct gm_emit *emit, const struct gm_figures *f)
 }
 
 /* "pool, driver 13.4; GPUMEM_LIMIT=1G". The caller frees. */
-static char *settings_text(const struct gm_log_about *about)
+static char *settings_text(const struct gm_figures *f)
 {
+	const struct gm_log_about *about = f->about;
 	char *knobs = gm_summary_knobs(about), *text = NULL;
-	if (asprintf(&text, "%s, driver %d.%d; %s", about->mode, about->driver_version / 1000,
-		     about->driver_version % 1000 / 10, knobs ? knobs : "no knobs set") < 0)
+	if (asprintf(&text, "%s, driver %d.%d; %s", gm_figures_mode(f),
+		     about->driver_version / 1000, about->driver_version % 1000 / 10,
+		     knobs ? knobs : "no knobs set") < 0)
 		text = NULL;
 	free(knobs);
 	return text;
@@ -60,7 +62,7 @@ static void device_line(struct gm_emit *emit, const struct gm_figures *f, unsign
 
 /* --- a device --- */
 
-/* Blocks of PyTorch's cache are its segments: how full they are, the log does not know. */
+/* The blocks of PyTorch's cache are its segments; the log does not have their fill. */
 static void peak_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	const bool trace = gm_figures_is_trace(f), cache = gm_figures_process(f, GM_C_torch_cache);
@@ -129,14 +131,14 @@ static void kernels_line(struct gm_emit *emit, const struct gm_figures *f, unsig
 		     gm_tool_count(C(heap_nulls), nulls, sizeof nulls));
 }
 
-/* Once a line of the process, and the chunks of this device. */
+/* Sleep and wake: counts of the process, and the chunks of this device. */
 static void sleep_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	char moved[32], time[32], away[32], now[64] = "", refused[48] = "";
 	if (!C(demote_calls))
 		return;
 	if (C(away))
-		snprintf(now, sizeof now, "; %s in host memory",
+		snprintf(now, sizeof now, "; %s not on the device",
 			 bytes_text(emit, C(away), away, sizeof away));
 	if (gm_figures_process(f, GM_C_sleep_refused))
 		snprintf(refused, sizeof refused, "; %llu refused",
@@ -163,7 +165,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 static void devices_show(struct gm_emit *emit, const struct gm_figures *f)
 {
 	struct gm_curve curve;
-	char *settings = settings_text(f->about);
+	char *settings = settings_text(f);
 	unsigned shown = 0;
 	gm_curve_read(&curve, f, gm_curve_columns(emit));
 	for (unsigned d = 0; d < f->n_devices; d++) {
@@ -192,12 +194,12 @@ static bool rule_is_in(const struct gm_finding *finding, const char *const *name
 	return *names;
 }
 
-/* Errors and warnings first, the gravest of them; notes always. */
+/* Show the first FINDINGS_SHOWN errors and warnings, the gravest first, and all notes. */
 static void findings_show(struct gm_emit *emit, const struct gm_finding *findings, unsigned n)
 {
 	static const char *const marks[] = {"!!", "!", "-"};
 	static const enum gm_tone tones[] = {GM_TONE_ERROR, GM_TONE_WARNING, GM_TONE_PLAIN};
-	static const char *const next[] = {"no_events", NULL}; /* the last line says so */
+	static const char *const next[] = {"no_events", NULL}; /* the last line shows it */
 	char text[TEXT];
 	unsigned graver = 0, shown = 0;
 	for (unsigned i = 0; i < n; i++) {
@@ -218,7 +220,7 @@ static void findings_show(struct gm_emit *emit, const struct gm_finding *finding
 		gm_emit_line(emit, "-", "Nothing stands out.");
 }
 
-/* " PATH" as a shell takes it, or "" where gpumemstat finds the log by itself. */
+/* " PATH", quoted for a shell; "": gpumemstat finds the log without a name. */
 static void path_text(const struct gm_emit *emit, const char *path, char *buf, size_t n)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -231,7 +233,7 @@ static void path_text(const struct gm_emit *emit, const char *path, char *buf, s
 		snprintf(buf, n, " LOG");
 }
 
-/* One line where they fit, else a line each, so that each can be copied. */
+/* Show all commands on one line if they fit, else each on its own line, for copying. */
 static void commands_show(struct gm_emit *emit, const char *const *commands, unsigned n,
 			  const char *first_path, const char *path)
 {

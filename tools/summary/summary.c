@@ -7,7 +7,7 @@
 
 #include "tools/finding/findings.h"
 
-/* The figures by which several logs are compared. */
+/* The figures for the comparison of several logs. */
 static uint64_t figure_mapped(const struct gm_figures *f)
 {
 	return gm_figures_sum(f, GM_C_mapped_peak);
@@ -114,7 +114,7 @@ static void wall_text(uint64_t wall, char *buf, size_t n)
 /* One line a log. JSON has each log in full instead. */
 static void lines_show(struct gm_emit *emit, const struct gm_logs_one *logs, size_t n)
 {
-	/* The key by which they are sorted is always shown. */
+	/* The sort key is always shown. */
 	const struct gm_column columns[] = {
 		{"rank", "rank", 0},
 		{"program", "program", GM_COLUMN_LEFT | column_of_sort(emit, "program")},
@@ -150,7 +150,8 @@ static void lines_show(struct gm_emit *emit, const struct gm_logs_one *logs, siz
 	free(names);
 }
 
-void gm_summary_many(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
+/* Text: a line a log, then minimum, median and maximum. JSON: "across". */
+static void comparison_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 {
 	size_t most = 0;
 	for (size_t i = 1; i < n; i++)
@@ -179,7 +180,7 @@ static void logs_show(struct gm_emit *emit, struct gm_logs_one *logs, size_t n)
 	}
 	gm_emit_end(emit);
 	if (n > 1)
-		gm_summary_many(emit, logs, n);
+		comparison_show(emit, logs, n);
 }
 
 int gm_summary_main(const struct gm_command *self, int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The types and values are those of nvml.h, which has kept them since release 11.5 of CUDA. */
+/* Types and values of nvml.h, unchanged since release 11.5 of CUDA. */
 #include "tools/top/nvml.h"
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ struct nvml_process {
 	unsigned gpu_instance, compute_instance;
 };
 
-/* The functions; all are there, or none is used. */
+/* The functions; unused unless all were found. */
 static struct {
 	int (*init)(void);
 	int (*count)(unsigned *n);
@@ -61,7 +61,8 @@ static bool library_open(void)
 	return usable;
 }
 
-bool gm_nvml_parse_uuid(const char *text, unsigned char uuid[16])
+/* "GPU-6dd3...", hexadecimal digits with dashes. False: other text. */
+static bool uuid_parse(const char *text, unsigned char uuid[16])
 {
 	unsigned digits = 0;
 	const char *at = strncmp(text, "GPU-", 4) == 0 ? text + 4 : text;
@@ -79,13 +80,13 @@ bool gm_nvml_parse_uuid(const char *text, unsigned char uuid[16])
 	return digits == 32;
 }
 
-/* The processes that compute on a device; none if the library refuses. */
+/* The compute processes of a device; none if the library refuses. */
 static bool processes_read(struct gm_nvml_device *device, nvml_device handle)
 {
 	struct nvml_process *list = NULL;
 	unsigned n = 32;
 	int result = NVML_ERROR_INSUFFICIENT_SIZE;
-	/* Between two calls there may be more of them. */
+	/* Processes may start between two calls. */
 	for (unsigned i = 0; i < TRIES && result == NVML_ERROR_INSUFFICIENT_SIZE; i++) {
 		free(list);
 		n = n < PROCESSES_MOST ? n : PROCESSES_MOST;
@@ -110,8 +111,7 @@ static bool device_read(struct gm_nvml_device *device, unsigned index)
 	struct nvml_memory memory = {0};
 	char uuid[96] = "";
 	if (nvml.handle(index, &handle) != NVML_SUCCESS ||
-	    nvml.uuid(handle, uuid, sizeof uuid) != NVML_SUCCESS ||
-	    !gm_nvml_parse_uuid(uuid, device->uuid))
+	    nvml.uuid(handle, uuid, sizeof uuid) != NVML_SUCCESS || !uuid_parse(uuid, device->uuid))
 		return false;
 	if (nvml.name(handle, device->name, sizeof device->name) != NVML_SUCCESS)
 		*device->name = '\0';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process with the preload has its live counters in a file that /proc/PID/fd shows: its log, or a
- * memfd named "gpumem". Processes without it are known through NVML.
+ * A process with the preload has its live counters in a file of its /proc/PID/fd: its log, or a
+ * memfd named "gpumem". NVML gives the processes without the preload.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -26,7 +26,7 @@ static _Noreturn void memory_exhausted(void)
 
 /* --- the counters of a process --- */
 
-/* The counters in an open file. NULL: it has none. gm_log_read_close frees. */
+/* The counters in an open file. NULL: none. gm_log_read_close frees. */
 static struct gm_log_file *live_open(int fd)
 {
 	struct gm_load_segment first = {0};
@@ -53,7 +53,7 @@ static struct gm_log_file *live_open(int fd)
 	return NULL;
 }
 
-/* The number of a process as it knows itself, in its own namespace. */
+/* The number of a process in its own namespace. */
 static int process_own_pid(int pid)
 {
 	char path[64], line[512];
@@ -73,7 +73,7 @@ static int process_own_pid(int pid)
 	return own;
 }
 
-/* True if the descriptor of a process is open for writing, as those of counters are. */
+/* True if the descriptor is open for reading and writing, like a process's own counters. */
 static bool descriptor_writes(int pid, const char *number)
 {
 	char path[400], line[128];
@@ -88,8 +88,8 @@ static bool descriptor_writes(int pid, const char *number)
 	return (flags & O_ACCMODE) == O_RDWR;
 }
 
-/* The counters in one descriptor of a process; NULL: it has none. Only regular files are opened,
- * for others may wait. */
+/* The counters in one descriptor of a process; NULL: none. Only regular files are opened, because
+ * the open of others may wait. */
 static struct gm_log_file *descriptor_open(int pid, const char *number)
 {
 	char path[400];
@@ -102,7 +102,7 @@ static struct gm_log_file *descriptor_open(int pid, const char *number)
 	return fd < 0 ? NULL : live_open(fd);
 }
 
-/* The counters of a process. A file that was inherited counts for the process that writes it. */
+/* The counters of a process. An inherited file counts for the process that writes to it. */
 static struct gm_log_file *process_open(int pid)
 {
 	char folder[64];
@@ -175,12 +175,13 @@ static struct gm_top_process device_counters(const struct gm_log_file *file, uns
 	const uint64_t *c = gm_log_read_counters(file, device);
 	struct gm_frag mean;
 	gm_frag_mean(c, &mean);
-	/* The counters are read one by one. */
-	const uint64_t away = c[GM_C_away] < c[GM_C_mapped] ? c[GM_C_away] : c[GM_C_mapped];
+	/* The counters are read one by one, so `away` may exceed the sum. */
+	const uint64_t held = c[GM_C_mapped] + c[GM_C_lent];
+	const uint64_t away = c[GM_C_away] < held ? c[GM_C_away] : held;
 	return (struct gm_top_process){
 		.counted = true,
 		.memory_known = true,
-		.memory = c[GM_C_mapped] - away + c[GM_C_lent] + c[GM_C_foreign],
+		.memory = held - away + c[GM_C_foreign],
 		.requested = c[GM_C_requested],
 		.mapped = c[GM_C_mapped],
 		.away = away,
@@ -192,7 +193,7 @@ static struct gm_top_process device_counters(const struct gm_log_file *file, uns
 	};
 }
 
-/* A row for each device that the process has used, or one without a device. */
+/* Add a row for each device used by the process, or one row without a device. */
 static void process_count(struct gm_top *top, int pid, const struct gm_log_file *file)
 {
 	bool any = false;
@@ -221,7 +222,7 @@ static void process_count(struct gm_top *top, int pid, const struct gm_log_file 
 	}
 }
 
-/* Those with a log first, for it names the devices. */
+/* Processes with a log first: a log names the devices. */
 static void counters_read(struct gm_top *top)
 {
 	struct found {
@@ -296,7 +297,7 @@ static void sums_make(struct gm_top *top)
 		device->foreign += process->foreign;
 		device->away += process->away;
 	}
-	/* Without NVML, what its processes have; theirs is counted once, for `used` is 0 here. */
+	/* Without NVML `used` is 0 here: use the sum of the processes. */
 	for (size_t d = 0; d < top->devices.n; d++) {
 		uint64_t sum = 0;
 		for (size_t i = 0; i < top->processes.n; i++)

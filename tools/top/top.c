@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat top: the devices and the processes on them, now, again and again. */
+/* gpumemstat top: the devices and their processes now, refreshed. */
 #include "tools/top/top.h"
 
 #include <getopt.h>
@@ -12,7 +12,7 @@
 #include "tools/output/emit.h"
 #include "tools/output/screen.h"
 
-/* Columns of the widest row before the program's name, and the least of that. */
+/* Columns of the widest row before the program's name, and the minimum of the name. */
 enum { BEFORE_NAME = 72, NAME_LEAST = 8 };
 
 /* --- the order of processes --- */
@@ -29,7 +29,7 @@ enum {
 	ORDERS
 };
 
-/* Each order, with the key that chooses it on the screen. The names are those of --by. */
+/* Each order, with its key on the screen and its name in --by. */
 static const struct {
 	const char *name;
 	char key;
@@ -67,7 +67,7 @@ static uint64_t process_figure(const struct gm_top_process *p)
 	}
 }
 
-/* Figures: the largest first. Equal ones by number, then by device. */
+/* The largest figure first; equal figures by number of the process, then by device. */
 static int process_compare(const void *a, const void *b)
 {
 	const struct gm_top_process *x = a, *y = b;

@@ -85,8 +85,7 @@ GM_DEVICE uint64_t gm_api_round(size_t size)
 	return ((uint64_t)size + 15) & ~15ull;
 }
 
-/* Called by all lanes of `mask`, each with a size of its own: each gets its part of one
- * allocation. */
+/* All lanes of `mask` call it, each with its own size: each gets its part of one allocation. */
 GM_DEVICE void *gpumem_warp_malloc(struct gm_heap *heap, uint32_t mask, size_t size)
 {
 	mask = gm_mask_hide(mask, mask);
@@ -98,7 +97,7 @@ GM_DEVICE void *gpumem_warp_malloc(struct gm_heap *heap, uint32_t mask, size_t s
 	return base ? (void *)(uintptr_t)(base + before) : NULL;
 }
 
-/* Called by all lanes of the same mask, each with its part. */
+/* All lanes of the same mask call it, each with its part. */
 GM_DEVICE void gpumem_warp_free(struct gm_heap *heap, uint32_t mask, void *part)
 {
 	mask = gm_mask_hide(mask, mask);
@@ -113,7 +112,7 @@ struct gpumem_block {
 	uint64_t base;
 };
 
-/* Called by the whole block, of whole warps: each thread gets its part of one allocation. */
+/* The whole block, of whole warps, calls it: each thread gets its part of one allocation. */
 GM_DEVICE void *gpumem_block_malloc(struct gm_heap *heap, struct gpumem_block *block, size_t size)
 {
 	uint64_t all, before = gm_api_scan(~0u, gm_api_round(size), &all);
@@ -162,7 +161,7 @@ GM_DEVICE struct gm_arena_piece *gm_arena_piece(uint64_t address)
 	return (struct gm_arena_piece *)(uintptr_t)address;
 }
 
-/* A piece of its own for a large allocation. */
+/* A large allocation has a piece of its own. */
 GM_DEVICE_SLOW void *gm_arena_large(struct gm_heap *heap, struct gpumem_arena *arena, uint64_t size)
 {
 	struct gm_arena_piece *piece =
@@ -179,7 +178,7 @@ GM_DEVICE_SLOW void *gm_arena_large(struct gm_heap *heap, struct gpumem_arena *a
 }
 
 /* Put a new piece on `top`, which is full, and allocate `size` bytes of it. NULL: another lane has
- * put one there, or *full: there is no memory. */
+ * put one there; or, with *full, there is no memory. */
 GM_DEVICE_SLOW void *gm_arena_more(struct gm_heap *heap, struct gpumem_arena *arena, uint64_t top,
 				   uint64_t size, bool *full)
 {
@@ -225,7 +224,7 @@ GM_DEVICE void gm_arena_drop(struct gm_heap *heap, uint64_t list)
 	}
 }
 
-/* By one lane, while no other lane uses the arena, which is empty afterwards. */
+/* One lane calls it, while no other lane uses the arena. The arena is empty afterwards. */
 GM_DEVICE void gpumem_arena_free(struct gm_heap *heap, struct gpumem_arena *arena)
 {
 	gm_arena_drop(heap, gm_any_exch64(&arena->top, 0));

@@ -36,7 +36,7 @@ GM_DEVICE void gm_bits_emptied(const struct gm_bits *set, uint32_t w)
 		gm_or64(&set->summary[w >> 6], 1ull << (w & 63));
 }
 
-/* Remove `bits` from word `w`: those that were set. */
+/* Remove `bits` from word `w`. Returns those of them that were set. */
 GM_DEVICE uint64_t gm_bits_drain(const struct gm_bits *set, uint32_t w, uint64_t bits)
 {
 	uint64_t old = gm_and64(&set->word[w], ~bits);
@@ -59,7 +59,7 @@ GM_DEVICE bool gm_bits_any(const struct gm_bits *set, uint32_t summaries)
 	return false;
 }
 
-/* Remove one member, searched from a place given by `seed`; GM_NO_GRANULE: none was seen. */
+/* Remove one member, searched from a place given by `seed`; GM_NO_GRANULE: none was found. */
 GM_DEVICE uint32_t gm_bits_take(const struct gm_bits *set, uint32_t summaries, uint32_t seed)
 {
 	for (uint32_t n = 0, s = seed % summaries; n < summaries;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Policy `bump`: one addition an allocation, and no memory is ever freed. The other policies are
- * measured against it: "Atomic" in the survey of the thesis (Winter, 2021, 5.6), the poor man's
- * heap of Spliet (2013, 5.2), who has it from Lea. The rest of a granule is lost when the next
- * allocation does not fit.
+ * measured against it: "Atomic" in the survey of the thesis (Winter, 2021, 5.6); the poor man's
+ * heap of Spliet (2013, 5.2), after Lea. The rest of a granule is lost when the next allocation
+ * does not fit.
  */
 #ifndef GM_HEAP_DEVICE_BUMP_H
 #define GM_HEAP_DEVICE_BUMP_H
@@ -57,7 +57,6 @@ GM_DEVICE void gm_bump_trim(struct gm_heap *heap)
 GM_DEVICE void gm_bump_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
 	gm_run_stats(heap, stats);
-	stats->static_bytes += gm_bump_bytes(heap->capacity);
 	stats->live_bytes = stats->granules << GM_GRANULE_SHIFT;
 }
 

@@ -3,8 +3,8 @@
  * Policy `corw`: the collaborative random walk (Pham et al., 4.2, algorithms 3 and 4). Every lane
  * reads a random word. Lanes that found clear bits give some to lanes that still need a unit, until
  * none needs one, or none has any. A word whose lock bit another warp has set counts as full, so
- * that warps seldom meet. A lane owns a group of units once it has set the used bits: RW_malloc,
- * which serves more than 32 units, sets no lock bits.
+ * warps seldom use the same word. A lane owns a group of units once it has set the used bits:
+ * RW_malloc, which serves more than 32 units, sets no lock bits.
  */
 #ifndef GM_HEAP_DEVICE_CORW_H
 #define GM_HEAP_DEVICE_CORW_H
@@ -13,8 +13,8 @@
 
 GM_RW_POLICY(corw)
 
-/* Of a pool of `held` granules, lock a random word: its number, and its used bits; or
- * GM_NO_GRANULE, and all bits set. */
+/* Lock a random word in a pool of `held` granules. Returns its number, and its used bits in *bits;
+ * or GM_NO_GRANULE, and all bits set. */
 GM_DEVICE uint32_t gm_corw_read(struct gm_rw *rw, uint32_t held, uint32_t *seed, uint32_t *bits)
 {
 	uint32_t bit, word = gm_rw_place(rw, held, seed, &bit);
@@ -29,14 +29,14 @@ GM_DEVICE uint32_t gm_corw_read(struct gm_rw *rw, uint32_t held, uint32_t *seed,
 	return word;
 }
 
-/* One round of all lanes of `mask`, of which `need` need a group: the caller's first unit, if any.
- */
+/* One round of all lanes of `mask`, of which the lanes `need` need a group. Returns the caller's
+ * first unit, if any. */
 GM_DEVICE uint32_t gm_corw_round(struct gm_rw *rw, uint32_t held, uint32_t mask, uint32_t need,
 				 uint32_t n, uint32_t *seed)
 {
 	uint32_t bits, word = gm_corw_read(rw, held, seed, &bits);
 	uint32_t unit = gm_rw_share(rw, mask, need, n, word, bits);
-	/* Subtract the bit, which is set: that needs no order, as the used bits decide. */
+	/* Subtract the bit, which is set: no order is needed, because the used bits decide. */
 	if (word != GM_NO_GRANULE)
 		gm_add32(&rw->lock[word >> 5], 0u - (1u << (word & 31)));
 	return unit;

@@ -5,21 +5,21 @@
  *   class   multiples of 16 B to 256 B, then eight sizes a doubling, to 1 MiB; above: runs. All are
  *           multiples of 16 B, as blocks are 16-byte aligned; powers of two are among them
  *   slot    one allocation; a bit of the granule's bitmap, set while in use. The bitmap lies in
- *           the granule's first slots, or, where at most GM_SLAB_BITS fit, in its slab record
+ *           the granule's first slots, or, if at most GM_SLAB_BITS fit, in its slab record
  *   shard   a place of a class that holds one granule to allocate from; lanes spread over the
  *           shards of their class by their warp's place in the grid. The first `own` shards, as
- *           many as the lanes that wait need, bring new granules to the class. A granule outside
+ *           many as the waiting lanes need, bring new granules to the class. A granule outside
  *           of all shards that got free slots is put into a further shard
  *   active  a granule in a shard
  *   roomy   not active, at least 1/8 free; ragged: not active, not full; empty: no slot in
  *           use. An empty granule remains in its class until another class, or the host, needs it
  *
- * The lanes of a warp that want the same class reserve their slots together, by one addition to the
- * granule's count and cursor. A reserved slot exists, so that each lane finds a clear bit, as a
- * rule that at the cursor. The cursor makes a fresh granule a bump allocator (Gallatin: McCoy,
- * Pandey, PPoPP 2024). The count lies in the same word, and tells when a granule is empty and may
- * go to another class. Bits are reused one by one (chunk masks of Ouroboros: Winter et al., ICS
- * 2020; slabs of LLVM's GPU allocator).
+ * The lanes of a warp that need the same class reserve their slots together, by one addition to the
+ * granule's count and cursor. A reserved slot exists, so each lane finds a clear bit, usually at
+ * the cursor. The cursor makes a fresh granule a bump allocator (Gallatin: McCoy, Pandey, PPoPP
+ * 2024). The count lies in the same word, and shows when a granule is empty and may change its
+ * class. Bits are reused one by one (chunk masks of Ouroboros: Winter et al., ICS 2020; slabs of
+ * LLVM's GPU allocator).
  */
 #ifndef GM_HEAP_DEVICE_GRANULE_H
 #define GM_HEAP_DEVICE_GRANULE_H
@@ -28,7 +28,7 @@
 
 /* --- allocation --- */
 
-/* The granule in shard `s` has no slot left: `got` were reserved, and `more` than there are. */
+/* The granule in shard `s` has no slot left: `got` were reserved, and `more` were missing. */
 GM_DEVICE_SLOW void gm_granule_drained(struct gm_heap *heap, uint32_t c, uint32_t s,
 				       uint32_t granule, uint32_t got, uint32_t more)
 {
@@ -39,12 +39,12 @@ GM_DEVICE_SLOW void gm_granule_drained(struct gm_heap *heap, uint32_t c, uint32_
 }
 
 /*
- * Reserve up to `count` slots of the granule in shard `s`: how many. `*seen`: the shard's word,
- * with the granule; `*cursor`: where the cursor was. `check`: read first whether there are any,
- * where many lanes may try.
+ * Reserve `count` slots of the granule in shard `s`, which may have fewer. Returns the granule's
+ * state before, and GM_RESERVED; 0: none was reserved. `*seen`: the shard's word, with the granule.
+ * `check`: read first whether there are any, as many lanes may try.
  */
-GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t count,
-				      bool check, uint32_t *seen, uint32_t *cursor)
+GM_DEVICE uint64_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t count,
+				      bool check, uint32_t *seen)
 {
 	struct gm_granules *all = gm_granules_of(heap);
 	*seen = s == GM_NO_SHARD ? 0 : gm_load32_address(&all->class_[c].shard[s]);
@@ -53,25 +53,24 @@ GM_DEVICE uint32_t gm_granule_reserve(struct gm_heap *heap, uint32_t c, uint32_t
 			gm_room_missed(all, c, s);
 		return 0;
 	}
-	uint32_t granule = *seen - 1, slots = gm_load32_cached(&all->class_[c].slots), got = 0;
-	if (check && GM_USED(gm_load64(&all->slab[granule].state)) >= slots) {
+	uint64_t *state = &all->slab[*seen - 1].state;
+	if (check && GM_USED(gm_load64(state)) >= gm_load32_cached(&all->class_[c].slots)) {
 		gm_room_missed(all, c, s);
 		return 0;
 	}
-	uint64_t old = gm_add64(&all->slab[granule].state, (uint64_t)count << 32 | count);
-	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
-		got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
-	*cursor = (uint32_t)(old >> 32);
-	if (got < count || GM_USED(old) + count >= slots)
-		gm_granule_drained(heap, c, s, granule, got, count - got);
-	return got;
+	return gm_add64(state, (uint64_t)count << 32 | count) | GM_RESERVED;
 }
 
-/* The bit at `at` was set: find a clear one. There is one, as a slot was reserved. */
+/*
+ * The bit at `at` was set: find a clear one. There is one, because a slot was reserved. Long-lived
+ * blocks fill words in a row, and many lanes find these at once. So they first try some words at
+ * random: else they would pass all full words and meet at the first one behind. Then they try all
+ * words in a row.
+ */
 GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32_t at)
 {
-	uint32_t words = (slots + 31) >> 5, w = at >> 5;
-	for (;;) {
+	uint32_t words = (slots + 31) >> 5, w = at >> 5, random = at * 0x9e3779b9u;
+	for (uint32_t turn = 0;; turn++) {
 		uint32_t free = ~gm_load32(&bits[w]);
 		if (w == words - 1 && slots & 31)
 			free &= (1u << (slots & 31)) - 1;
@@ -84,29 +83,32 @@ GM_DEVICE_SLOW uint32_t gm_granule_search(uint32_t *bits, uint32_t slots, uint32
 			free &= ~old & ~(1u << bit);
 		}
 		w = w + 1 == words ? 0 : w + 1;
+		if (turn < GM_SLOT_TRIES) {
+			w = gm_high32(random, words);
+			random = random * 1664525 + 1013904223;
+		}
 	}
 }
 
 /*
  * The slot for each lane of `mask`, from the cursor on. Lanes with the same word claim their bits
- * at once; but where slots are few each lane claims its own, as the cursor may come to a word
- * twice.
+ * at once. With few slots each lane claims its own bit, because the cursor may reach a word twice.
  */
 GM_DEVICE uint32_t gm_granule_slot(const struct gm_granule_class *class_, uint32_t *bits,
 				   uint32_t cursor, uint32_t mask)
 {
 	uint32_t at = gm_granule_wrap(class_, cursor + gm_rank(mask)), old = 0;
 	uint32_t slots = gm_load32_cached(&class_->slots);
-	uint32_t same = gm_match(mask, slots < GM_WARP * 2 ? GM_WARP + gm_lane() : at >> 5);
+	uint32_t same = gm_match32(mask, slots < GM_WARP * 2 ? GM_WARP + gm_lane() : at >> 5);
 	uint32_t leader = gm_leader(same), wanted = (2u << (gm_popc(same) - 1)) - 1;
 	if (gm_lane() == leader)
 		old = gm_or32(&bits[at >> 5], wanted << (at & 31));
 	old = gm_shfl32(same, old, leader);
-	gm_syncwarp(mask); /* see memory as the lane that claimed the bit did */
+	gm_syncwarp(mask); /* see memory like the lane that claimed the bit */
 	return old >> (at & 31) & 1 ? gm_granule_search(bits, slots, at) : at;
 }
 
-/* One slot of those that were reserved for all lanes of `mask`. */
+/* One of the slots that were reserved for all lanes of `mask`. */
 GM_DEVICE void *gm_granule_take(struct gm_heap *heap, uint32_t c, uint32_t granule, uint32_t cursor,
 				uint32_t mask)
 {
@@ -118,7 +120,7 @@ GM_DEVICE void *gm_granule_take(struct gm_heap *heap, uint32_t c, uint32_t granu
 	return gm_span_address(heap, granule) + (header + slot * gm_load32_cached(&class_->size));
 }
 
-/* Give all empty granules back to the heap; false: there were none. */
+/* Return all empty granules to the heap; false: there were none. */
 GM_DEVICE bool gm_granule_retire_all(struct gm_heap *heap)
 {
 	bool any = false;
@@ -132,8 +134,8 @@ GM_DEVICE bool gm_granule_retire_all(struct gm_heap *heap)
 	return any;
 }
 
-/* `count` granules were not found: wait for the host, which learns how many all lanes want that
- * wait for runs. False: it has no more. */
+/* `count` granules were not found: wait for the host, which gets the number that all lanes waiting
+ * for runs need. False: it has no more. */
 GM_DEVICE_SLOW bool gm_granule_grow_run(struct gm_heap *heap, uint32_t count, uint32_t epoch)
 {
 	uint32_t *waiting = &gm_granules_of(heap)->run_granules;
@@ -146,7 +148,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 {
 	uint64_t count = (size + GM_GRANULE - 1) >> GM_GRANULE_SHIFT;
 	uint32_t granule = GM_NO_GRANULE;
-	/* Empty granules that shards hold: first those that are known, at last all. */
+	/* Empty granules may be in shards: first take those that are known, at last all. */
 	for (bool all = false; size <= (uint64_t)heap->capacity << GM_GRANULE_SHIFT;) {
 		uint32_t epoch = gm_load32(&heap->epoch);
 		granule = gm_span_take_run(heap, (uint32_t)count);
@@ -177,29 +179,37 @@ GM_DEVICE_SLOW void *gm_granule_malloc_run(struct gm_heap *heap, size_t size)
 /* The slots that the lanes of a mask reserved in shard `s` of a class. */
 struct gm_granule_try {
 	uint32_t s, seen, cursor;
-	uint32_t got; /* slots, for the first so many lanes of the mask */
+	uint32_t got; /* number of slots, for the first lanes of the mask */
 };
 
-/* By all lanes of `mask`: reserve slots in shard `s` of the first lane. */
+/* All lanes of `mask` call it: reserve slots in shard `s` of the first lane. Each lane derives its
+ * values from the old state: values of the first lane alone would wait in the stack. */
 GM_DEVICE void gm_granule_try(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t mask,
 			      bool check, struct gm_granule_try *t)
 {
-	uint32_t leader = gm_leader(mask);
-	t->got = t->seen = t->cursor = 0;
+	uint32_t leader = gm_leader(mask), count = gm_popc(mask), seen = 0;
+	uint64_t old = 0;
 	if (gm_lane() == leader)
-		t->got = gm_granule_reserve(heap, c, s, gm_popc(mask), check, &t->seen, &t->cursor);
+		old = gm_granule_reserve(heap, c, s, count, check, &seen);
 	t->s = gm_shfl32(mask, s, leader);
-	t->seen = gm_shfl32(mask, t->seen, leader);
-	t->cursor = gm_shfl32(mask, t->cursor, leader);
-	t->got = gm_shfl32(mask, t->got, leader);
+	t->seen = gm_shfl32(mask, seen, leader);
+	old = gm_shfl(mask, old, leader);
+	t->cursor = (uint32_t)(old >> 32);
+	t->got = 0;
+	uint32_t slots = gm_load32_cached(&gm_granules_of(heap)->class_[c].slots);
+	if (GM_CLASS(old) == c + 1 && GM_USED(old) < slots)
+		t->got = slots - GM_USED(old) < count ? slots - GM_USED(old) : count;
+	if (old & GM_RESERVED && (t->got < count || GM_USED(old) + count >= slots) &&
+	    gm_lane() == leader)
+		gm_granule_drained(heap, c, t->s, t->seen - 1, t->got, count - t->got);
 }
 
-/* The lanes of `mask` found no slot in their shard: try some with room, then one that may bring
- * granules. */
+/* The lanes of `mask` found no slot in their shard: try some shards with room, then one that may
+ * bring granules. */
 GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, uint32_t mask)
 {
 	uint32_t next = GM_ANY_SHARD, rooms = 0;
-	/* An acquire, so that gm_granule_malloc reads how many shards there are now. */
+	/* An acquire, so that gm_granule_malloc reads the present number of shards. */
 	if (c < GM_CLASSES)
 		gm_load32_acquire(&gm_granules_of(heap)->class_[c].shards);
 	for (uint32_t turn = 0; c < GM_CLASSES; turn++) {
@@ -231,7 +241,7 @@ GM_DEVICE_SLOW void *gm_granule_malloc_slow(struct gm_heap *heap, uint32_t c, ui
 			continue;
 		if (gm_lane() == gm_leader(mask))
 			gm_granule_served(heap, c, gm_popc(mask));
-		c = gm_granule_larger(c); /* of at least the same alignment */
+		c = gm_granule_larger(c); /* with at least the same alignment */
 		next = GM_ANY_SHARD;
 		turn = ~0u;
 		rooms = 0;
@@ -249,8 +259,8 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 	struct gm_granule_try t;
 	if (size > 1024 * 1024)
 		return gm_granule_malloc_run(heap, size);
-	uint32_t c = gm_granule_class_of(size), mask = gm_match(gm_active(), c);
-	/* gm_granule_malloc_slow makes the multiprocessor forget an old number. */
+	uint32_t c = gm_granule_class_of(size), mask = gm_match32(gm_active(), c);
+	/* gm_granule_malloc_slow makes the multiprocessor drop an old number. */
 	uint32_t shards = gm_load32_cached(&gm_granules_of(heap)->class_[c].shards);
 	shards = shards < GM_SHARDS ? shards : GM_SHARDS;
 	gm_granule_try(heap, c, gm_granule_near(shards), mask, false, &t);
@@ -261,7 +271,7 @@ GM_DEVICE void *gm_granule_malloc(struct gm_heap *heap, size_t size)
 
 /* --- free --- */
 
-/* Free the run that begins at `offset`; if none does, that is an invalid free. */
+/* Free the run that begins at `offset`; if none begins there, it is an invalid free. */
 GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint64_t offset)
 {
 	uint32_t granule = (uint32_t)(offset >> GM_GRANULE_SHIFT);
@@ -283,8 +293,7 @@ GM_DEVICE_SLOW void gm_granule_free_run(struct gm_heap *heap, uint64_t offset)
 
 /*
  * The slot of a class that begins at `offset`, or GM_NO_SLOT; *header of the class. The quotient is
- * exact where a slot begins. For an address in the header `part` wraps, and is beyond the last
- * slot.
+ * exact if a slot begins there. For an address in the header `part` wraps beyond the last slot.
  */
 GM_DEVICE uint32_t gm_granule_slot_at(const struct gm_granule_class *class_, uint64_t offset,
 				      uint32_t *header)
@@ -298,7 +307,7 @@ GM_DEVICE uint32_t gm_granule_slot_at(const struct gm_granule_class *class_, uin
 
 /*
  * Free an allocation; NULL is ignored. Any kernel, stream, block or lane may call it. Any other
- * address, one inside of an allocation too, is an invalid free: counted, and without effect.
+ * address, even one inside of an allocation, is an invalid free: counted, and without effect.
  */
 GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
 {
@@ -317,7 +326,8 @@ GM_DEVICE void gm_granule_free(struct gm_heap *heap, void *address)
 		return;
 	}
 	uint32_t *bits = gm_granule_bits(heap, &all->slab[granule], granule, header);
-	uint32_t mask = gm_match(gm_active(), (uint64_t)granule << 32 | slot >> 5);
+	/* A granule has 2^12 words at most, and a heap 2^19 granules. */
+	uint32_t mask = gm_match32(gm_active(), granule << 12 | slot >> 5);
 	uint32_t mine = gm_union(mask, 1u << (slot & 31));
 	gm_syncwarp(mask); /* all lanes have finished with their slots */
 	if (gm_lane() != gm_leader(mask))
@@ -360,7 +370,7 @@ GM_DEVICE_HOST size_t gm_granule_bytes(uint32_t capacity)
 	       (GM_CLASSES * 2 + 2) * (words + summaries) * sizeof(uint64_t);
 }
 
-/* By `threads` threads, of which this is `thread`, on zeroed memory. */
+/* `threads` threads call it, of which this is `thread`, on zeroed memory. */
 GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t threads)
 {
 	struct gm_granules *all = gm_granules_of(heap);
@@ -391,7 +401,7 @@ GM_DEVICE void gm_granule_init(struct gm_heap *heap, uint32_t thread, uint32_t t
 	}
 }
 
-/* Take empty granules out of the shards, and give all empty ones back. */
+/* Take empty granules out of the shards, and return all empty ones. */
 GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 {
 	gm_granule_strip(heap, 1u << gm_lane(), ~0u);
@@ -410,7 +420,6 @@ GM_DEVICE void gm_granule_trim(struct gm_heap *heap)
 GM_DEVICE void gm_granule_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
 	stats->granules += gm_load64(&heap->granted) - gm_load64(&heap->available);
-	stats->static_bytes += gm_granule_bytes(heap->capacity);
 	uint32_t end = stats->end ? stats->end : heap->capacity;
 	for (uint32_t g = 0; g < end; g++) {
 		const struct gm_slab *slab = &gm_granules_of(heap)->slab[g];

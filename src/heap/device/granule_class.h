@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The structures of policy `granule` (granule.h), the sizes of its classes, and the set of the
- * shards of a class that have room. */
+/* Structures and class sizes of policy `granule` (granule.h), and the set of a class's shards with
+ * room. */
 #ifndef GM_HEAP_DEVICE_GRANULE_CLASS_H
 #define GM_HEAP_DEVICE_GRANULE_CLASS_H
 
@@ -11,28 +11,30 @@ enum {
 	GM_SHARD_PATIENCE = 64,	  /* turns of waiting for a busy shard */
 	GM_CLASS_PATIENCE = 4096, /* likewise, when it may hold the last granule */
 	GM_SHARDS = 4096,	  /* of a class, at most */
-	GM_SHARD_LANES = 1024,	  /* that wait for slots: one shard for so many, ... */
-	GM_SHARD_PLENTY = 256,	  /* but at most one for so many free granules, ... */
-	GM_SHARD_FEW = 4,	  /* or for so few, ... */
-	GM_SHARD_SPREAD = 8,	  /* up to so many shards */
+	GM_SHARD_LANES = 256,	  /* waiting lanes for each shard, ... */
+	GM_SHARD_PLENTY = 256,	  /* but at least this many free granules for each, ... */
+	GM_SHARD_FEW = 2,	  /* or this few, ... */
+	GM_SHARD_SPREAD = 8,	  /* for up to this many shards */
 	GM_ROOM_TRIES = 4,	  /* shards with room that lanes try before they bring granules */
-	GM_SLAB_BITS = 512,	  /* up to so many slots the bitmap is in the slab record */
+	GM_SLOT_TRIES = 16,	  /* words at random in which a lane tries to find a slot */
+	GM_SLAB_BITS = 512,	  /* most slots whose bitmap is in the slab record */
 	GM_RUN = 127,		  /* class number, plus 1, of the head of a run */
 };
 
 /* The state of a granule: slots in use or reserved (20 bits), class + 1 or 0 (7), active; in the
- * upper half, the cursor. A reservation that comes after the granule's last slot, or after its
- * class has changed, counts there until it is taken back. */
+ * upper half, the cursor. A reservation beyond the granule's last slot, or after a change of its
+ * class, counts there until it is taken back. */
 #define GM_USED(state) ((uint32_t)(state)&0xfffff)
 #define GM_CLASS(state) ((uint32_t)(state) >> 20 & 127)
 #define GM_CLASS_IS(class_plus_1) ((uint64_t)(class_plus_1) << 20)
 #define GM_ACTIVE (1ull << 27)
+#define GM_RESERVED (1ull << 31) /* of no state: gm_granule_reserve */
 
 /*
- * A lane is bringing another granule to the shard. Others wait, so that they do not all take one;
- * but not for ever, as the hardware may not schedule that lane, which may be of the same warp.
- * After GM_SHARD_PATIENCE turns they bring one themselves, and the lane that loses offers its
- * granule to the class.
+ * A lane is bringing another granule to the shard. Others wait, so that they do not all take one.
+ * They do not wait for ever, because the hardware may not schedule that lane, which may be of the
+ * same warp. After GM_SHARD_PATIENCE turns they bring one themselves, and the lane that loses
+ * offers its granule to the class.
  */
 #define GM_SHARD_BUSY 0xffffffffu
 #define GM_NO_SHARD 0xffffffffu
@@ -40,17 +42,17 @@ enum {
 #define GM_FRESH 0x80000000u /* flag of a granule: its bitmap is not cleared yet */
 
 /*
- * `dry` of a class is GM_DRY(heap.epoch) if a search at that epoch found nothing and no slot came
+ * `dry` of a class is GM_DRY(heap.epoch) if a search at that epoch found nothing and no slot became
  * free since; or the number of a search in progress; or 0. It becomes 0 when a full granule of the
- * class has room again, or one is put where lanes find it, so that the result of a search that
- * began before is ignored.
+ * class has room again, or is put where lanes find it: the result of a search that began before is
+ * ignored.
  */
 #define GM_DRY(epoch) ((epoch) << 1 | 1)
 
 struct gm_slab {
 	uint64_t state;
 	uint32_t run;	/* granules of a run, in its head */
-	uint32_t shard; /* where it is, while active */
+	uint32_t shard; /* the shard, while active */
 	uint32_t pad[4];
 	uint32_t bits[GM_SLAB_BITS / 32];
 };
@@ -65,7 +67,7 @@ struct gm_granule_class {
 	uint32_t pad[3];
 	/* changing */
 	uint32_t shards; /* in use: lanes try any of them first */
-	uint32_t own;	 /* the first so many shards may bring a granule to the class */
+	uint32_t own;	 /* number of the first shards, which may bring a granule to the class */
 	uint32_t pad0[6];
 	uint32_t waiting; /* lanes that found no slot, and still search */
 	uint32_t pad1[15];
@@ -83,14 +85,14 @@ struct gm_granules {
 	struct gm_bits empty;  /* not active, no slot in use: any class may take them */
 	struct gm_bits hollow; /* active, and no slot was in use: a hint */
 	uint64_t known[(GM_CLASSES + 63) / 64]; /* a bit for each class that ever had a granule */
-	uint32_t dry;	       /* some class is dry: an empty granule is to be announced */
-	uint32_t run_granules; /* that lanes want which wait for a run */
+	uint32_t dry;				/* some class is dry: announce an empty granule */
+	uint32_t run_granules;			/* wanted by lanes that wait for a run */
 	uint32_t pad[14 - 2 * ((GM_CLASSES + 63) / 64)];
-	struct gm_slab slab[1]; /* in fact one for each granule of the heap */
+	struct gm_slab slab[1]; /* one for each granule of the heap */
 };
 
-/* 16 bytes apart to 256, then eight to a doubling: with the shift that leaves the last byte's
- * leading one and three bits behind it, or its multiple of 16. */
+/* 16 bytes apart to 256, then eight to a doubling. The shift leaves of the last byte's offset its
+ * leading one and three more bits, or its multiple of 16. */
 GM_DEVICE uint32_t gm_granule_class_of(size_t size)
 {
 	uint32_t last = (size ? (uint32_t)size : 1) - 1, shift = gm_log2(last | 128) - 3;
@@ -109,7 +111,7 @@ GM_DEVICE uint32_t gm_granule_larger(uint32_t c)
 	return gm_granule_class_of((size_t)2 << gm_log2(gm_granule_size(c)));
 }
 
-/* Where statistics count the class: by 1.5 and 2 times each power of two. */
+/* The bin of the class in statistics: by 1.5 and 2 times each power of two. */
 GM_DEVICE uint32_t gm_granule_bin(uint32_t c)
 {
 	uint32_t last = gm_granule_size(c) - 1, octave = gm_log2(last);
@@ -125,7 +127,7 @@ GM_DEVICE uint32_t gm_granule_wrap(const struct gm_granule_class *class_, uint32
 	return at < slots ? at : at - slots; /* the quotient may be one too small */
 }
 
-/* Shards in use. The word exceeds GM_SHARDS where lanes added one too many. */
+/* Shards in use. The word exceeds GM_SHARDS after lanes added one too many. */
 GM_DEVICE uint32_t gm_granule_shards(const struct gm_granule_class *class_)
 {
 	uint32_t shards = gm_load32(&class_->shards);
@@ -134,8 +136,8 @@ GM_DEVICE uint32_t gm_granule_shards(const struct gm_granule_class *class_)
 
 /*
  * The shard of the caller's warp, out of the first `shards`. Multiples of the golden ratio spread
- * warps in a row evenly (Knuth, The Art of Computer Programming 3, 6.4): where all lanes of a grid
- * allocate, each shard has as many as its share, so that none is full long before the others.
+ * warps in a row evenly (Knuth, The Art of Computer Programming 3, 6.4): if all lanes of a grid
+ * allocate, each shard gets its share, and none is full long before the others.
  */
 GM_DEVICE uint32_t gm_granule_near(uint32_t shards)
 {
@@ -177,8 +179,8 @@ GM_DEVICE void gm_room_emptied(struct gm_granule_class *class_, uint32_t w)
 		gm_or64(&class_->rooms, 1ull << w);
 }
 
-/* Shard `s` has no slot: its granule became full, or has gone. A slot that comes free meanwhile is
- * seen here, or by the lane that frees it. */
+/* Shard `s` has no slot: its granule became full, or has left. Either this lane sees a slot that
+ * becomes free meanwhile, or the lane that frees it does. */
 GM_DEVICE_SLOW void gm_room_remove(struct gm_granules *all, uint32_t c, uint32_t s)
 {
 	struct gm_granule_class *class_ = &all->class_[c];
@@ -191,7 +193,7 @@ GM_DEVICE_SLOW void gm_room_remove(struct gm_granules *all, uint32_t c, uint32_t
 		gm_room_put(class_, s);
 }
 
-/* Likewise, by a lane that found no slot there: it may have been sent there. */
+/* Likewise, by a lane that found no slot there: the set may have sent it there. */
 GM_DEVICE void gm_room_missed(struct gm_granules *all, uint32_t c, uint32_t s)
 {
 	if (gm_load64(&all->class_[c].room[s >> 6]) >> (s & 63) & 1)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lower half of policy `granule` (granule.h): where a granule goes when slots come free, and
- * how a shard gets another granule.
+ * The lower half of policy `granule` (granule.h): the place of a granule whose slots become free,
+ * and the way a shard gets another granule.
  */
 #ifndef GM_HEAP_DEVICE_GRANULE_SHARD_H
 #define GM_HEAP_DEVICE_GRANULE_SHARD_H
 
 #include "heap/device/granule_class.h"
 
-/* --- a granule of which slots came free --- */
+/* --- a granule with slots that became free --- */
 
 /* Take an empty granule from its class; false: it is in use again, or another lane took it. */
 GM_DEVICE bool gm_slab_retire(struct gm_heap *heap, uint32_t granule)
@@ -24,12 +24,14 @@ GM_DEVICE bool gm_slab_retire(struct gm_heap *heap, uint32_t granule)
 	return true;
 }
 
-/* Make a granule of class `c` active; false: it is active, or another class's. */
+/* Make a granule of class `c` active; false: it is active, or of another class. Relaxed, as is
+ * gm_slab_enter: an order costs more than the exchange, and the caller's next write, into a set,
+ * orders both. */
 GM_DEVICE bool gm_slab_activate(struct gm_heap *heap, uint32_t granule, uint32_t c)
 {
 	uint64_t *word = &gm_granules_of(heap)->slab[granule].state, state = gm_load64(word), seen;
 	for (; GM_CLASS(state) == c + 1 && !(state & GM_ACTIVE); state = seen)
-		if ((seen = gm_cas64(word, state, state | GM_ACTIVE)) == state)
+		if ((seen = gm_cas64_relaxed(word, state, state | GM_ACTIVE)) == state)
 			return true;
 	return false;
 }
@@ -39,20 +41,19 @@ GM_DEVICE bool gm_slab_enter(struct gm_granule_class *class_, struct gm_slab *sl
 			     uint32_t granule, uint32_t s)
 {
 	gm_store32(&slab->shard, s);
-	if (gm_cas32(&class_->shard[s], 0, granule + 1) != 0)
+	if (gm_cas32_relaxed(&class_->shard[s], 0, granule + 1) != 0)
 		return false;
 	gm_room_put(class_, s);
 	return true;
 }
 
 /* Put an active granule into an unused shard, or a further one. False: there are too many. Lanes
- * that come together each add one: none waits for another. */
+ * that do this at once each add one: none waits for another. */
 GM_DEVICE bool gm_slab_place(struct gm_granule_class *class_, struct gm_slab *slab,
 			     uint32_t granule)
 {
 	uint32_t own = gm_load32(&class_->own), shards = gm_granule_shards(class_);
-	if (shards > own && gm_load32(&class_->shard[own + granule % (shards - own)]) == 0 &&
-	    gm_slab_enter(class_, slab, granule, own + granule % (shards - own)))
+	if (shards > own && gm_slab_enter(class_, slab, granule, own + granule % (shards - own)))
 		return true;
 	if (shards == GM_SHARDS)
 		return false;
@@ -70,15 +71,15 @@ GM_DEVICE void gm_granule_announce(struct gm_heap *heap)
 	gm_add32(&heap->epoch, 1);
 }
 
-/* A slot of the class came free where a search may have seen none, and can be found now: the result
- * of the search is dropped. */
+/* A slot of the class became free that a search may have missed, and can be found now: drop the
+ * result of the search. */
 GM_DEVICE void gm_granule_doubt(struct gm_granule_class *class_)
 {
 	if (gm_load32(&class_->dry) != 0)
 		gm_store32(&class_->dry, 0);
 }
 
-/* An inactive granule had `before` slots in use, and has `now`: put it where lanes find it. */
+/* An inactive granule had `before` slots in use, and has `now`: put it into a set or a shard. */
 GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32_t c,
 				  uint32_t before, uint32_t now)
 {
@@ -105,7 +106,7 @@ GM_DEVICE_SLOW void gm_slab_offer(struct gm_heap *heap, uint32_t granule, uint32
 	}
 }
 
-/* Slots of an active granule came free: it has room again, or it is empty. */
+/* Slots of an active granule became free: it has room again, or it is empty. */
 GM_DEVICE void gm_slab_lighter(const struct gm_granules *all, struct gm_granule_class *class_,
 			       uint32_t granule, bool room, bool empty)
 {
@@ -117,8 +118,8 @@ GM_DEVICE void gm_slab_lighter(const struct gm_granules *all, struct gm_granule_
 		gm_bits_put(&all->hollow, granule);
 }
 
-/* Take `count` off the slots in use or reserved; the bits are clear already. All frees come here,
- * so that words of the class are read only where a granule has room again, or is empty. */
+/* Subtract `count` from the slots in use or reserved; the bits are clear already. All frees call
+ * this, so it reads words of the class only if a granule has room again, or is empty. */
 GM_DEVICE void gm_slab_drop(struct gm_heap *heap, uint32_t granule, uint32_t count)
 {
 	struct gm_granules *all = gm_granules_of(heap);
@@ -153,7 +154,7 @@ GM_DEVICE uint32_t gm_granule_claim(struct gm_heap *heap, const struct gm_bits *
 {
 	for (;;) {
 		uint32_t granule = gm_bits_take(set, gm_span_reach(heap), seed);
-		/* The bit may be stale, of a granule that has left the class: it is dropped. */
+		/* The bit may be stale: a granule that has left the class is dropped. */
 		if (granule == GM_NO_GRANULE || gm_slab_activate(heap, granule, c))
 			return granule;
 	}
@@ -169,10 +170,10 @@ GM_DEVICE void gm_granule_raise(uint32_t *word, uint32_t least)
 }
 
 /*
- * By one lane: `lanes` more found no slot in the class. As many shards bring granules as all lanes
- * that wait need, so that granules come at once and not one by one. Small blocks of very many lanes
- * would fit into one granule, and all mallocs and frees would meet at its one word. So there is a
- * shard for each GM_SHARD_LANES of these lanes, as far as free granules last.
+ * By one lane: `lanes` more found no slot in the class. As many shards bring granules as all
+ * waiting lanes need, so that granules arrive at once and not one by one. Small blocks of very many
+ * lanes would fit into one granule, and all mallocs and frees would share its one word. So there is
+ * a shard for each GM_SHARD_LANES of these lanes, as far as free granules last.
  */
 GM_DEVICE void gm_granule_wanted(struct gm_heap *heap, uint32_t c, uint32_t lanes)
 {
@@ -192,7 +193,7 @@ GM_DEVICE void gm_granule_wanted(struct gm_heap *heap, uint32_t c, uint32_t lane
 	}
 }
 
-/* `lanes` of those that waited have a slot, or gave up. */
+/* `lanes` of the waiting lanes have a slot, or gave up. */
 GM_DEVICE void gm_granule_served(struct gm_heap *heap, uint32_t c, uint32_t lanes)
 {
 	gm_add32(&gm_granules_of(heap)->class_[c].waiting, 0u - lanes);
@@ -213,7 +214,7 @@ GM_DEVICE uint32_t gm_granule_take_fresh(struct gm_heap *heap, uint32_t seed)
 	return granule;
 }
 
-/* By one lane, which has marked the shard busy: find a granule for it. */
+/* By the lane that has marked the shard busy: find a granule for it. */
 GM_DEVICE_SLOW uint32_t gm_granule_find(struct gm_heap *heap, uint32_t c, uint32_t seed,
 					bool *fresh)
 {
@@ -265,7 +266,7 @@ GM_DEVICE_SLOW bool gm_granule_strip(struct gm_heap *heap, uint32_t mask, uint32
 	struct gm_granules *all = gm_granules_of(heap);
 	uint32_t any = 0;
 	for (uint32_t c = 0; c < GM_CLASSES && any < most; c++) {
-		/* How many shards are in use; 0: the class never had a granule. */
+		/* The number of shards in use; 0: the class never had a granule. */
 		bool known = gm_load64(&all->known[c >> 6]) >> (c & 63) & 1;
 		uint32_t shards = known ? gm_granule_shards(&all->class_[c]) : 0;
 		shards = gm_shfl32(mask, shards, gm_leader(mask));
@@ -334,7 +335,7 @@ GM_DEVICE bool gm_granule_in_sets(struct gm_heap *heap, uint32_t c)
 
 /*
  * By one lane: mark the shard busy, and find a granule for it. GM_NO_GRANULE: `*next` is
- * GM_ANY_SHARD, if another lane is bringing one, or GM_NO_SHARD, if none was found.
+ * GM_ANY_SHARD if another lane is bringing one, GM_NO_SHARD if none was found.
  */
 GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint32_t s,
 					 uint32_t seen, uint32_t turn, uint32_t *next)
@@ -362,7 +363,8 @@ GM_DEVICE_SLOW uint32_t gm_granule_begin(struct gm_heap *heap, uint32_t c, uint3
 	return GM_NO_GRANULE;
 }
 
-/* By all lanes of `mask`: search everything for class `c`: the shard to try, or GM_NO_SHARD. */
+/* By all lanes of `mask`: search everything for class `c`. Returns the shard to try, or
+ * GM_NO_SHARD. */
 GM_DEVICE_SLOW uint32_t gm_granule_scan(struct gm_heap *heap, uint32_t c, uint32_t turn,
 					uint32_t mask)
 {
@@ -382,7 +384,7 @@ GM_DEVICE_SLOW uint32_t gm_granule_scan(struct gm_heap *heap, uint32_t c, uint32
 	return other;
 }
 
-/* By one lane: where summaries say that there is a slot for class `c`: a shard, GM_ANY_SHARD, or
+/* By one lane: the place of a slot for class `c` by the summaries: a shard, GM_ANY_SHARD, or
  * GM_NO_SHARD. */
 GM_DEVICE_SLOW uint32_t gm_granule_hint(struct gm_heap *heap, uint32_t c)
 {
@@ -398,9 +400,9 @@ GM_DEVICE_SLOW uint32_t gm_granule_hint(struct gm_heap *heap, uint32_t c)
 	return s;
 }
 
-/* By all lanes of `mask`, when the heap cannot grow, for else lanes would search a heap in which
- * slots come free all the time: search everything for class `c`, unless that was done since a slot
- * came free. The shard to try next, or GM_NO_SHARD. */
+/* By all lanes of `mask`: search everything for class `c`, unless that was done since a slot became
+ * free. Returns the shard to try next, or GM_NO_SHARD. Only when the heap cannot grow: else lanes
+ * would search a heap in which slots become free all the time. */
 GM_DEVICE_SLOW uint32_t gm_granule_search_all(struct gm_heap *heap, uint32_t c, uint32_t turn,
 					      uint32_t mask)
 {
@@ -421,7 +423,7 @@ GM_DEVICE_SLOW uint32_t gm_granule_search_all(struct gm_heap *heap, uint32_t c, 
 	return next;
 }
 
-/* Granules that all lanes could use that wait for the class. */
+/* Granules that all lanes waiting for the class could use. */
 GM_DEVICE uint32_t gm_granule_wish(struct gm_heap *heap, uint32_t c)
 {
 	const struct gm_granule_class *class_ = &gm_granules_of(heap)->class_[c];
@@ -445,7 +447,7 @@ GM_DEVICE_SLOW uint32_t gm_granule_exhausted(struct gm_heap *heap, uint32_t c, u
 	return gm_ballot(mask, more) ? GM_ANY_SHARD : GM_NO_SHARD;
 }
 
-/* By one lane: put the granule that it found into the shard, in the place of `seen`. */
+/* By one lane: put the granule that was found into the shard, in the place of `seen`. */
 GM_DEVICE_SLOW void gm_granule_publish(struct gm_heap *heap, uint32_t c, uint32_t s, uint32_t seen,
 				       uint32_t granule, bool fresh)
 {

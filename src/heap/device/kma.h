@@ -6,18 +6,18 @@
  *   superblock  16 KiB of a granule: head, blocks, and at its end a bit a block, set while in use
  *   credit      of a superblock: the number of its free blocks, and its class, in one word
  *   active      the superblock that a class allocates from. Without credit it becomes inactive.
- *               A superblock whose blocks are all free goes to the free list, active or not
+ *               A superblock whose blocks are all free is put on the free list, active or not
  *
  * An inactive superblock is not allocated from until all its blocks are free (5.1.1), so that a
  * heap can be full of half-empty ones. Block sizes are powers of two up to 128 bytes, and a bit
  * less above that, so that the superblock has no rest (5.1.1, block size heuristics).
  *
  * The paper has compare-and-swap in a loop, at which a thousand warps fail again and again. Here
- * lanes add: a leader subtracts credit for its whole warp, and adds back what was not there. The
- * free list is an index queue instead of Michael and Scott's. The warp that takes the last credit
- * puts the next superblock in its place, and makes another one ready. Where a warp needs all blocks
- * of a superblock, it takes one without making it active. Credit is added after the block's bit is
- * cleared: a lane with credit finds a clear bit.
+ * lanes add: a leader subtracts credit for its whole warp, and adds back the missing part. The free
+ * list is an index queue instead of Michael and Scott's. The warp that takes the last credit makes
+ * the next superblock active, and makes another one ready. A warp that needs all blocks of a
+ * superblock takes one without making it active. Credit is added after the block's bit is cleared:
+ * a lane with credit finds a clear bit.
  */
 #ifndef GM_HEAP_DEVICE_KMA_H
 #define GM_HEAP_DEVICE_KMA_H
@@ -34,8 +34,8 @@ enum {
 };
 
 /*
- * Credit: free blocks (32 bits, biased, as lanes subtract too much and add it back), class + 1 or
- * 0. It is stored once in a superblock's life, and then only added to.
+ * Credit: free blocks (32 bits, biased, because lanes subtract too much and add it back), class + 1
+ * or 0. It is stored once in a superblock's life, and afterwards only added to.
  */
 #define GM_KMA_EMPTY (1ull << 30) /* no class, no blocks */
 #define GM_KMA_FREE(credit) ((int32_t)((uint32_t)(credit) - (uint32_t)GM_KMA_EMPTY))
@@ -48,14 +48,14 @@ struct gm_kma_head {
 };
 
 struct gm_kma {
-	struct gm_stock free; /* superblocks whose blocks are all free; at the beginning */
+	struct gm_stock free; /* superblocks whose blocks are all free; the first member */
 	uint64_t pad[5];
 	uint32_t size[GM_KMA_CLASSES]; /* of a block */
 	uint32_t blocks[GM_KMA_CLASSES];
 	uint32_t pad1[10];
 	struct {
 		uint64_t active;   /* tag << 32 | superblock, or 0 */
-		uint32_t bringing; /* a lane is making one active, as there is none */
+		uint32_t bringing; /* a lane is making one active, because there is none */
 		uint32_t ready;	   /* the next superblock, with full credit, or 0 */
 		uint32_t pad[12];
 	} class_[GM_KMA_CLASSES];
@@ -86,8 +86,8 @@ GM_DEVICE void *gm_kma_address(const struct gm_kma *kma, struct gm_kma_head *hea
 
 /* --- superblocks --- */
 
-/* Begin a superblock that the stock gave, for class c, with all bits set to `bits`, and credit for
- * `free` blocks; 0: it gave none. */
+/* Begin a superblock from the stock, for class c, with all bits set to `bits`, and credit for
+ * `free` blocks; 0: the stock gave none. */
 GM_DEVICE uint32_t gm_kma_begin(struct gm_heap *heap, uint64_t piece, uint32_t c, uint32_t bits,
 				uint32_t free)
 {
@@ -104,22 +104,22 @@ GM_DEVICE uint32_t gm_kma_begin(struct gm_heap *heap, uint64_t piece, uint32_t c
 	return superblock;
 }
 
-/* Take a free superblock for class c, with all blocks free; 0: there is none. `wait` for the host.
- */
+/* Take a free superblock for class c, with all blocks free; 0: there is none. `wait`: for the
+ * host. */
 GM_DEVICE_SLOW uint32_t gm_kma_take(struct gm_heap *heap, uint32_t c, bool wait)
 {
 	return gm_kma_begin(heap, gm_stock_get_one(heap, wait), c, 0, gm_kma_of(heap)->blocks[c]);
 }
 
 /* Make `superblock`, or none (0), active in the place of `seen`. The tag changes each time, so that
- * a superblock that is active again is not taken for `seen`. */
+ * a superblock that is active again differs from `seen`. */
 GM_DEVICE bool gm_kma_swap(struct gm_kma *kma, uint32_t c, uint64_t seen, uint32_t superblock)
 {
 	return gm_cas64(&kma->class_[c].active, seen, ((seen >> 32) + 1) << 32 | superblock) ==
 	       seen;
 }
 
-/* Add to the credit. A superblock whose blocks are then all free goes to the free list. */
+/* Add to the credit. A superblock whose blocks are then all free is put on the free list. */
 GM_DEVICE_SLOW void gm_kma_add(struct gm_heap *heap, uint32_t superblock, uint32_t n)
 {
 	struct gm_kma *kma = gm_kma_of(heap);
@@ -224,9 +224,9 @@ GM_DEVICE uint32_t gm_kma_class_of(const struct gm_kma *kma, size_t size)
 #define GM_KMA_NONE (~0ull)
 
 /*
- * Take credit for up to `wanted` blocks of the superblock of `active`: how many were free << 8 |
- * for how many; or none for 0, and then how many are wanted before the caller's << 8, by the credit
- * that others subtracted too much.
+ * Take credit for up to `wanted` blocks of the superblock of `active`. Returns free blocks << 8 |
+ * blocks with credit. Without any credit the upper part is the excess that other lanes subtracted:
+ * the number of blocks wanted before the caller's.
  */
 GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t active,
 				      uint32_t wanted)
@@ -244,7 +244,7 @@ GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t
 				gm_kma_add(heap, superblock,
 					   free > 0 ? wanted - (uint32_t)free : wanted);
 		} else if (GM_KMA_CLASS(credit) != c + 1) {
-			gm_kma_swap(kma, c, active, 0); /* another class's by now */
+			gm_kma_swap(kma, c, active, 0); /* of another class by now */
 		} else {
 			free = GM_KMA_FREE(credit);
 		}
@@ -254,9 +254,9 @@ GM_DEVICE_SLOW uint64_t gm_kma_credit(struct gm_heap *heap, uint32_t c, uint64_t
 }
 
 /*
- * By a leader: the superblock << 32 | how many were free << 8 | for how many of the `wanted` blocks
- * there is credit. 0: try again; GM_KMA_NONE: there is none. `turn` counts the calls. A warp waits
- * until the superblock is active that will have some for it, by its tag: *when.
+ * By a leader: superblock << 32 | free blocks << 8 | those of the `wanted` blocks with credit. 0:
+ * try again; GM_KMA_NONE: there is none. `turn` counts the calls. A warp waits for the superblock
+ * that will have credit for it to become active: *when is its tag.
  */
 GM_DEVICE uint64_t gm_kma_lead(struct gm_heap *heap, uint32_t c, uint32_t wanted, uint32_t turn,
 			       uint32_t *when)
@@ -287,7 +287,7 @@ GM_DEVICE_SLOW void *gm_kma_malloc_some(struct gm_heap *heap, uint32_t c, uint32
 		uint64_t got = 0;
 		if (gm_lane() == gm_leader(mask))
 			got = gm_kma_lead(heap, c, gm_popc(mask), turn, &when);
-		gm_syncwarp(mask); /* all see the memory as the leader did */
+		gm_syncwarp(mask); /* all see the memory like the leader */
 		got = gm_shfl(mask, got, gm_leader(mask));
 		if (got == GM_KMA_NONE)
 			return NULL;
@@ -341,7 +341,7 @@ GM_DEVICE void *gm_kma_malloc(struct gm_heap *heap, size_t size)
 
 /*
  * The bit, in *word, of the block that begins at an address in a granule of the policy; *c: its
- * class. 0: none begins there.
+ * class. 0: no block begins there.
  */
 GM_DEVICE uint32_t gm_kma_find(const struct gm_heap *heap, const void *address, uint32_t *c,
 			       uint32_t **word)
@@ -350,7 +350,7 @@ GM_DEVICE uint32_t gm_kma_find(const struct gm_heap *heap, const void *address, 
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
 	uint32_t superblock = (uint32_t)(offset >> GM_KMA_SHIFT);
 	struct gm_kma_head *head = gm_kma_head(heap, superblock + 1);
-	/* For an address in the head this wraps, and is beyond the last block. */
+	/* For an address in the head this wraps beyond the last block. */
 	uint32_t at = ((uint32_t)offset & (GM_KMA_SUPERBLOCK - 1)) - GM_KMA_HEAD;
 	if (!gm_cut_has(heap, superblock / GM_KMA_SUPERBLOCKS, superblock % GM_KMA_SUPERBLOCKS))
 		return 0;
@@ -438,7 +438,6 @@ GM_DEVICE void gm_kma_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
 	uint64_t next = gm_load64(&gm_cut_of(heap)->next);
 	gm_run_stats(heap, stats);
-	stats->static_bytes += gm_kma_bytes(heap->capacity);
 	for (uint32_t g = 0; g < heap->capacity; g++) {
 		if (gm_load32(&heap->run[g]) != GM_RUN_CUT)
 			continue;

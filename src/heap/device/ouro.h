@@ -9,10 +9,10 @@
  *   kind    of a chunk: pages of queue q, or slots of a queue (queue chunk)
  *
  * Differences from the published code: numbers of chunks have 32 bits and references to pages 64. 0
- * is the deletion marker. A malloc that finds no memory returns NULL, and withdraws what it had
- * announced. A free for which a queue has no room parks the page (5.3.1 loses it). Drained queue
- * chunks are reused as queue chunks, never as pages: a slow reader may still read them, for which
- * the thesis keeps a trail of chunks that is long enough as a rule.
+ * is the deletion marker. A malloc that finds no memory returns NULL, and withdraws its
+ * announcement. A free for which a queue has no room parks the page (5.3.1 loses it). Drained queue
+ * chunks are reused as queue chunks, never as pages: a slow reader may still read them. The thesis
+ * instead keeps a trail of chunks that is usually long enough.
  *
  * Lanes wait for other lanes, of their own warp too: these policies need independent thread
  * scheduling.
@@ -27,7 +27,7 @@ enum {
 	GM_OURO_CHUNK_SHIFT = 13,
 	GM_OURO_CHUNK = 1 << GM_OURO_CHUNK_SHIFT,
 	GM_OURO_CHUNKS = 1 << (GM_GRANULE_SHIFT - GM_OURO_CHUNK_SHIFT), /* of a granule */
-	GM_OURO_HEADS = 5,						/* of them hold the heads */
+	GM_OURO_HEADS = 5,						/* hold the heads */
 	GM_OURO_SPOTS = GM_OURO_CHUNK / 8,				/* slots of a queue chunk */
 };
 
@@ -37,7 +37,7 @@ enum gm_ouro_kind { GM_OURO_S, GM_OURO_VA, GM_OURO_VL };
  * A chunk's state: its free or parked pages (32 bits, biased: lanes with an outdated entry subtract
  * some, and add them back), q + 1 or 0 (8), queued.
  */
-#define GM_OURO_EMPTY (1ull << 30) /* no pages, and no queue's */
+#define GM_OURO_EMPTY (1ull << 30) /* no pages, and of no queue */
 #define GM_OURO_COUNT(state) ((int32_t)((uint32_t)(state) - (uint32_t)GM_OURO_EMPTY))
 #define GM_OURO_Q(state) ((uint32_t)((state) >> 32) & 0xff)
 #define GM_OURO_OF(q) ((uint64_t)((q) + 1) << 32)
@@ -64,7 +64,7 @@ struct gm_ouro_queue {
 	struct gm_ouro_sem sem; /* of pages */
 	uint64_t pad0[6];
 	struct gm_ouro_sem room; /* of slots for entries */
-	uint64_t back;		 /* where the next entry goes; positions only grow */
+	uint64_t back;		 /* position of the next entry to add; positions only grow */
 	uint64_t pad1[5];
 	uint64_t front;	 /* position of the first entry */
 	uint64_t parked; /* tag << 32 | top of the stack of parked chunks */
@@ -81,7 +81,7 @@ struct gm_ouro_queue {
 };
 
 struct gm_ouro {
-	struct gm_stock chunks; /* empty chunks; at the beginning */
+	struct gm_stock chunks; /* empty chunks; the first member */
 	uint64_t pad;
 	uint64_t queue_chunks, queue_recycled, chunks_recycled;
 	uint64_t pad1;
@@ -105,13 +105,13 @@ GM_DEVICE struct gm_ouro_chunk *gm_ouro_head(const struct gm_heap *heap, uint32_
 	       chunk % GM_OURO_CHUNKS;
 }
 
-/* How many pages a chunk of queue q has. */
+/* The number of pages of a chunk of queue q. */
 GM_DEVICE uint32_t gm_ouro_pages(uint32_t q)
 {
 	return 512u >> q;
 }
 
-/* The chunk that the stock gave, or 0. */
+/* The chunk that the stock gave, or 0 if it gave none. */
 GM_DEVICE uint32_t gm_ouro_chunk_of(const struct gm_heap *heap, uint64_t piece)
 {
 	if (piece == GM_STOCK_NONE)
@@ -122,8 +122,8 @@ GM_DEVICE uint32_t gm_ouro_chunk_of(const struct gm_heap *heap, uint64_t piece)
 }
 
 /*
- * Begin the chunk that the stock gave, for queue q, with all pages free but the first `used`, and
- * `mark` in its state; 0: it gave none.
+ * Begin a chunk from the stock, for queue q, with all pages free but the first `used`, and `mark`
+ * in its state; 0: the stock gave none.
  */
 GM_DEVICE_SLOW uint32_t gm_ouro_chunk_begin(struct gm_heap *heap, uint64_t piece, uint32_t q,
 					    uint32_t used, uint64_t mark)
@@ -192,13 +192,13 @@ GM_DEVICE uint32_t gm_ouro_pick(struct gm_ouro_chunk *head, uint32_t pages)
  *
  * Algorithm 6 has three counters, of existing, expected and reserved pages, and changes them by
  * compare-and-swap, at which a thousand warps fail again and again. Here lanes add, and the first
- * and the last counter are one: pages available, less pages wanted. Below 0 it is the number of
- * pages that are missing. The lane whose addition makes one chunk more necessary brings it; the
- * others wait until the counter is at 0 again. Expected are the chunks of lanes that are bringing
- * some.
+ * and the last counter are one: pages available, less pages wanted. A negative value is the number
+ * of missing pages. The lane whose addition makes one chunk more necessary brings it; the others
+ * wait until the counter is at 0 again. The expected counter is the number of groups of
+ * lanes that are bringing chunks.
  *
- * A queue has two semaphores: of its pages, and of slots for entries, which come on queue chunks.
- * `shift`: the logarithm of how many a chunk has.
+ * A queue has two semaphores: of its pages, and of slots for entries, which lie on queue chunks.
+ * `shift`: the logarithm of the number of them in a chunk.
  */
 #define GM_OURO_A1 (1ull << 20)			 /* one more */
 #define GM_OURO_A(sem) ((int64_t)(sem) >> 20)	 /* available, less wanted; may be negative */
@@ -221,7 +221,7 @@ GM_DEVICE bool gm_ouro_reduce(struct gm_ouro_sem *sem, uint32_t wanted)
 	return false;
 }
 
-/* Subtract as many of `wanted` as are available: how many. */
+/* Subtract as many of `wanted` as are available. Returns that number. */
 GM_DEVICE_SLOW uint32_t gm_ouro_reduce_some(struct gm_ouro_sem *sem, uint32_t wanted)
 {
 	while (wanted && !gm_ouro_reduce(sem, wanted)) {
@@ -231,7 +231,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_reduce_some(struct gm_ouro_sem *sem, uint32_t wa
 	return wanted;
 }
 
-/* How many chunks are missing. */
+/* The number of missing chunks. */
 GM_DEVICE int64_t gm_ouro_missing(int64_t available, uint32_t shift)
 {
 	return available >= 0 ? 0 : ((1 << shift) - 1 - available) >> shift;
@@ -332,8 +332,8 @@ GM_DEVICE uint32_t gm_ouro_group(uint32_t q)
 }
 
 /*
- * The queue of the page that begins at an address: page *page of chunk *chunk. GM_OURO_QUEUES: none
- * begins there.
+ * The queue of the page that begins at an address: page *page of chunk *chunk. GM_OURO_QUEUES: no
+ * page begins there.
  */
 GM_DEVICE uint32_t gm_ouro_find(const struct gm_heap *heap, const void *address, uint32_t *chunk,
 				uint32_t *page)
@@ -352,12 +352,10 @@ GM_DEVICE uint32_t gm_ouro_find(const struct gm_heap *heap, const void *address,
 	return *page << (q + 4) == in ? q : GM_OURO_QUEUES;
 }
 
-GM_DEVICE void gm_ouro_stats(struct gm_heap *heap, enum gm_ouro_kind kind,
-			     struct gm_heap_stats *stats)
+GM_DEVICE void gm_ouro_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
 	struct gm_ouro *ouro = gm_ouro_of(heap);
 	gm_run_stats(heap, stats);
-	stats->static_bytes += gm_ouro_bytes(kind, heap->capacity);
 	stats->queue_chunks += gm_load64(&ouro->queue_chunks);
 	stats->queue_recycled += gm_load64(&ouro->queue_recycled);
 	stats->chunks_recycled += gm_load64(&ouro->chunks_recycled);

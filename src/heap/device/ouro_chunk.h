@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ouroboros with queues of chunks that have free pages (thesis, 5.3.2, algorithms 8 and 9), for
- * each kind of queue: less queue memory, and an empty chunk becomes anything else; slower.
+ * each kind of queue: less queue memory, and an empty chunk can get any other use; slower.
  *
- * The access primitive counts pages. The lanes of a warp to which it promised some walk the queue
- * from its front until a chunk has pages: they subtract from its count, and take bits of its mask.
- * A chunk is queued when its first page is freed. It is removed when a lane finds it without pages,
+ * The access primitive counts pages. The lanes of a warp with promised pages walk the queue from
+ * its front until a chunk has pages: they subtract from its count, and take bits of its mask. A
+ * chunk is queued when its first page is freed. It is removed when a lane finds it without pages,
  * or when its last page is freed.
  *
- * A lane takes pages by subtracting from the count, and adds back what was not there (algorithm 9).
- * The state names the queue, so that a lane with an outdated entry sees that it has to add all of
- * it back. The lane that adds sees whether the chunk has to be queued now. The lane that removes an
- * entry from its slot, by compare-and-swap, decides about the chunk, which so has one entry at
- * most. The front moves over removed entries, and over no others.
+ * A lane takes pages by subtracting from the count, and adds back the missing ones (algorithm 9).
+ * The state names the queue, so a lane with an outdated entry sees that it has to add back all of
+ * them. The lane that adds sees whether the chunk has to be queued now. The lane that removes an
+ * entry from its slot, by compare-and-swap, decides about the chunk; so a chunk has at most one
+ * entry. The front moves over removed entries, and over no others.
  */
 #ifndef GM_HEAP_DEVICE_OURO_CHUNK_H
 #define GM_HEAP_DEVICE_OURO_CHUNK_H
 
 #include "heap/device/ouro_queue.h"
 
-/* The entry in a slot: the chunk, and q, so that queues have no entry in common. */
+/* The entry in a slot: the chunk, and q, so that no two queues have equal entries. */
 GM_DEVICE uint64_t gm_ouro_entry(const struct gm_ouro_queue *queue, uint32_t chunk)
 {
 	return (uint64_t)chunk << 4 | queue->q;
 }
 
-/* The slot of a position that the caller did not take; NULL: it has none. */
+/* The slot of a position that the caller did not take; NULL: the position has none. */
 GM_DEVICE uint64_t *gm_ouro_peek(const struct gm_heap *heap, struct gm_ouro_queue *queue,
 				 enum gm_ouro_kind kind, uint64_t at, uint32_t *chunk)
 {
@@ -38,7 +38,7 @@ GM_DEVICE uint64_t *gm_ouro_peek(const struct gm_heap *heap, struct gm_ouro_queu
 
 #define GM_OURO_SWEEP 16 /* slots that are read together */
 
-/* How many of the `rest` entries from `slot` on are removed, up to GM_OURO_SWEEP. */
+/* The number of removed entries among the `rest` ones from `slot` on, at most GM_OURO_SWEEP. */
 GM_DEVICE_SLOW uint32_t gm_ouro_count_removed(const uint64_t *slot, uint32_t rest)
 {
 	uint32_t gone = 0, n;
@@ -50,7 +50,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_count_removed(const uint64_t *slot, uint32_t res
 	return n < rest ? n : rest;
 }
 
-/* Likewise, of the entries from position `at` on, which is at `slot`; NULL: nowhere. */
+/* Likewise, of the entries from position `at` on, whose slot is `slot`; NULL: it has none. */
 GM_DEVICE uint32_t gm_ouro_removed(const struct gm_ouro_queue *queue, enum gm_ouro_kind kind,
 				   uint64_t at, const uint64_t *slot)
 {
@@ -85,18 +85,18 @@ GM_DEVICE_SLOW void gm_ouro_advance(struct gm_heap *heap, struct gm_ouro_queue *
 }
 
 /*
- * What a lane owes a chunk, before it does anything else: bits of a word whose upper half is the
- * chunk. It is paid where few stack frames are in use, as enqueuing may need memory, and the frames
- * that it takes would add up with those of the search.
+ * The debt of a lane to a chunk, to be paid before it does anything else: bits of a word whose
+ * upper half is the chunk. It is paid while few stack frames are in use: enqueuing may need memory,
+ * and its frames would add up with those of the search.
  */
-#define GM_OURO_PAGES 0xff	   /* in a find: how many pages were taken */
+#define GM_OURO_PAGES 0xff	   /* in a find: the number of pages taken */
 #define GM_OURO_ENQUEUE (1u << 8)  /* the lane marked the chunk as queued */
 #define GM_OURO_END (1u << 9)	   /* all its pages were free */
 #define GM_OURO_PLACE (1u << 10)   /* the lane removed its entry, or unparked it */
 #define GM_OURO_SIGNAL (1u << 11)  /* all its pages are taken, until it has its place */
 #define GM_OURO_ADVANCE (1u << 12) /* the front may be at a removed entry */
 
-/* Enqueue a chunk for which there is room. */
+/* Enqueue a chunk; the queue has room for it. */
 GM_DEVICE_SLOW void gm_ouro_chunk_enter(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					enum gm_ouro_kind kind, uint32_t chunk)
 {
@@ -107,7 +107,7 @@ GM_DEVICE_SLOW void gm_ouro_chunk_enter(struct gm_heap *heap, struct gm_ouro_que
 	gm_ouro_report(heap, queue, kind, at, 1, GM_OURO_WRITTEN);
 }
 
-/* Enqueue a chunk that is marked as queued, and is in no queue: so its own queue stays the same. */
+/* Enqueue a chunk that is marked as queued and is in no queue, so it stays with its own queue. */
 GM_DEVICE void gm_ouro_chunk_queue(struct gm_heap *heap, enum gm_ouro_kind kind, uint32_t chunk)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
@@ -120,7 +120,7 @@ GM_DEVICE void gm_ouro_chunk_queue(struct gm_heap *heap, enum gm_ouro_kind kind,
 		gm_ouro_park(heap, queue, chunk);
 }
 
-/* Add `n` pages that were freed, or were not taken after all: what the caller owes. */
+/* Add `n` pages that were freed, or were not taken after all. Returns the caller's debt. */
 GM_DEVICE uint32_t gm_ouro_chunk_add(struct gm_heap *heap, uint32_t chunk, uint32_t n)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
@@ -148,8 +148,8 @@ GM_DEVICE_SLOW void gm_ouro_chunk_give(struct gm_heap *heap, struct gm_ouro_queu
 }
 
 /*
- * All pages of the chunk were free: if they still are, give the chunk to the stock. Returns what
- * the caller owes then.
+ * All pages of the chunk were free: if they still are, give the chunk to the stock. Returns the
+ * caller's debt then.
  */
 GM_DEVICE_SLOW uint32_t gm_ouro_chunk_end(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					  uint32_t chunk)
@@ -172,8 +172,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_chunk_end(struct gm_heap *heap, struct gm_ouro_q
 	return GM_OURO_ADVANCE;
 }
 
-/* Of a chunk without an entry: mark it as not queued. False: it has pages, and is to be enqueued.
- */
+/* Mark a chunk without an entry as not queued. False: it has pages, and is to be enqueued. */
 GM_DEVICE bool gm_ouro_chunk_leave(struct gm_heap *heap, uint32_t chunk)
 {
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
@@ -184,7 +183,7 @@ GM_DEVICE bool gm_ouro_chunk_leave(struct gm_heap *heap, uint32_t chunk)
 	return false;
 }
 
-/* Do what is owed to a chunk. */
+/* Pay the debt to a chunk. */
 GM_DEVICE_SLOW void gm_ouro_chunk_pay(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				      enum gm_ouro_kind kind, uint32_t chunk, uint32_t owed)
 {
@@ -205,8 +204,8 @@ GM_DEVICE_SLOW void gm_ouro_chunk_pay(struct gm_heap *heap, struct gm_ouro_queue
 }
 
 /*
- * Take up to `wanted` pages of the chunk, if it is the queue's: how many, and what is owed; *last:
- * none remains.
+ * Take up to `wanted` pages of the chunk, if it is the queue's. Returns their number, and the debt;
+ * *last: none remains.
  */
 GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, const struct gm_ouro_queue *queue,
 				     uint32_t chunk, uint32_t wanted, bool *last)
@@ -227,8 +226,8 @@ GM_DEVICE uint32_t gm_ouro_chunk_pop(struct gm_heap *heap, const struct gm_ouro_
 }
 
 /*
- * Take up to `wanted` pages of the chunk at position `*at`, and advance that: chunk << 32 | what is
- * owed | how many; or 0. `tidy`: remove the entry if its chunk has no pages.
+ * Take up to `wanted` pages of the chunk at position `*at`, and advance that. Returns chunk << 32 |
+ * debt | number of pages; or 0. `tidy`: remove the entry if its chunk has no pages.
  */
 GM_DEVICE uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				       enum gm_ouro_kind kind, uint64_t *at, uint32_t wanted,
@@ -253,7 +252,7 @@ GM_DEVICE uint64_t gm_ouro_chunk_visit(struct gm_heap *heap, struct gm_ouro_queu
 	return found ? (uint64_t)chunk << 32 | found : 0;
 }
 
-/* Likewise, of a parked chunk, which is then to be queued, if there is room now. */
+/* Likewise for a parked chunk, which is to be queued afterwards, if there is room now. */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_unpark(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					     uint32_t wanted)
 {
@@ -265,12 +264,12 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_unpark(struct gm_heap *heap, struct gm_our
 	       gm_ouro_chunk_pop(heap, queue, chunk, wanted, &last);
 }
 
-#define GM_OURO_SPREAD 1024 /* warps begin their search at so many places */
+#define GM_OURO_SPREAD 1024 /* number of places at which warps begin their search */
 
 /*
- * By one lane: look once for some of the `wanted` pages that the access primitive promised; as
- * gm_ouro_chunk_visit. Warps begin at different places near the front, and in later turns at the
- * front itself.
+ * By one lane: search once for some of the `wanted` pages that the access primitive promised;
+ * result as of gm_ouro_chunk_visit. Warps begin at different places near the front, and in later
+ * turns at the front itself.
  */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_find(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					   enum gm_ouro_kind kind, uint32_t wanted, bool first)
@@ -285,7 +284,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_find(struct gm_heap *heap, struct gm_ouro_
 	return first ? 0 : gm_ouro_chunk_unpark(heap, queue, wanted);
 }
 
-/* By one lane: find pages as above, as often as it takes, and pay what is owed. */
+/* By one lane: find pages as above, as often as necessary, and pay the debt. */
 GM_DEVICE uint64_t gm_ouro_chunk_search(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					enum gm_ouro_kind kind, uint32_t wanted)
 {
@@ -303,7 +302,7 @@ GM_DEVICE uint64_t gm_ouro_chunk_search(struct gm_heap *heap, struct gm_ouro_que
 	}
 }
 
-/* By all lanes of `mask`, each of which was promised a page: the caller's page. */
+/* By all lanes of `mask`, each with a promised page: the caller's page. */
 GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					   enum gm_ouro_kind kind, uint32_t mask)
 {
@@ -314,7 +313,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_walk(struct gm_heap *heap, struct gm_ouro_
 		found = 0;
 		if (gm_lane() == gm_leader(mask))
 			found = gm_ouro_chunk_search(heap, queue, kind, gm_popc(mask));
-		gm_syncwarp(mask); /* all see the chunk as the leader did */
+		gm_syncwarp(mask); /* all see the chunk like the leader */
 		found = gm_shfl(mask, found, gm_leader(mask));
 		served = gm_first(mask, (uint32_t)found & GM_OURO_PAGES);
 	}
@@ -337,7 +336,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_chunk_bring(struct gm_heap *heap, struct gm_ouro
 	uint32_t made = gm_popc(gm_ballot(mask, chunk != 0));
 	if (rank == 0)
 		gm_add64(&queue->owned, made * pages);
-	gm_syncwarp(mask); /* the frees of the chunk's pages come before all lanes' use */
+	gm_syncwarp(mask); /* the frees of the chunk's pages precede all lanes' use */
 	uint32_t mine = gm_shfl32(mask, chunk, gm_nth(mask, rank >> (9 - q)));
 	if (rank + 1 == chunks) {
 		gm_ouro_brought(&queue->sem, wanted, chunk ? rest : 0, !chunk);
@@ -394,7 +393,7 @@ GM_DEVICE_SLOW void gm_ouro_chunk_put(struct gm_heap *heap, struct gm_ouro_queue
 		gm_ouro_chunk_give(heap, queue, chunk);
 	else
 		owed = gm_ouro_chunk_add(heap, chunk, 1);
-	/* It is queued before its page is promised. */
+	/* The chunk is queued before its page is promised. */
 	if (owed & GM_OURO_ENQUEUE)
 		gm_ouro_chunk_pay(heap, queue, kind, chunk, GM_OURO_ENQUEUE);
 	uint32_t put = gm_ballot(mask, !gone);
@@ -428,10 +427,9 @@ GM_DEVICE size_t gm_ouro_chunk_usable(const struct gm_heap *heap, const void *ad
 	return free >> (page & 31) & 1 ? 0 : (size_t)16 << q;
 }
 
-GM_DEVICE void gm_ouro_chunk_stats(struct gm_heap *heap, enum gm_ouro_kind kind,
-				   struct gm_heap_stats *stats)
+GM_DEVICE void gm_ouro_chunk_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
-	gm_ouro_stats(heap, kind, stats);
+	gm_ouro_stats(heap, stats);
 	for (uint32_t q = 0; q < GM_OURO_QUEUES; q++) {
 		struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
 		uint64_t live = gm_load64(&queue->owned) - GM_OURO_A(gm_load64(&queue->sem.word));

@@ -18,8 +18,8 @@ GM_DEVICE_SLOW void gm_ouro_park_page(struct gm_heap *heap, struct gm_ouro_queue
 		gm_ouro_park(heap, queue, (uint32_t)(page >> 9));
 }
 
-/* What a leader finds: a claim (stock.h) of positions, or of pages in the mask of a chunk. */
-#define GM_OURO_BEGIN GM_RING_CLAIM(64, 0) /* of none: the lanes bring chunks */
+/* The leader's result: a claim (stock.h) of positions, or of pages in the mask of a chunk. */
+#define GM_OURO_BEGIN GM_RING_CLAIM(64, 0) /* a claim of none: the lanes bring chunks */
 #define GM_OURO_MASK GM_RING_NEW
 
 /* By the leader: parked pages for up to `wanted` lanes. */
@@ -29,7 +29,8 @@ GM_DEVICE_SLOW uint64_t gm_ouro_page_unpark(struct gm_heap *heap, struct gm_ouro
 	uint32_t chunk = gm_ouro_unpark(heap, queue);
 	if (!chunk)
 		return 0;
-	/* The chunk is the caller's until it is parked again: no other lane takes pages from it. */
+	/* The chunk belongs to the caller until it is parked again: no other lane takes pages from
+	 * it. */
 	struct gm_ouro_chunk *head = gm_ouro_head(heap, chunk);
 	uint32_t count = (uint32_t)GM_OURO_COUNT(gm_load64_acquire(&head->state));
 	uint32_t n = count < wanted ? count : wanted;
@@ -76,8 +77,8 @@ GM_DEVICE_SLOW uint64_t gm_ouro_page_fetch(struct gm_heap *heap, struct gm_ouro_
 }
 
 /*
- * By all lanes of `mask`, which have brought chunks: put the pages of the last chunk into the queue
- * that are behind `mine`, the page of the last lane. 0: there was no memory for that chunk.
+ * By all lanes of `mask`, which have brought chunks: put the pages of the last chunk that are
+ * behind `mine`, the page of the last lane, into the queue. 0: there was no memory for that chunk.
  */
 GM_DEVICE_SLOW void gm_ouro_page_fill(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				      enum gm_ouro_kind kind, uint32_t mask, uint64_t mine)
@@ -208,10 +209,9 @@ GM_DEVICE size_t gm_ouro_page_usable(const struct gm_heap *heap, const void *add
 }
 
 /* Bytes in use: pages of all chunks, less those queued and parked. */
-GM_DEVICE void gm_ouro_page_stats(struct gm_heap *heap, enum gm_ouro_kind kind,
-				  struct gm_heap_stats *stats)
+GM_DEVICE void gm_ouro_page_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
-	gm_ouro_stats(heap, kind, stats);
+	gm_ouro_stats(heap, stats);
 	for (uint32_t q = 0; q < GM_OURO_QUEUES; q++) {
 		struct gm_ouro_queue *queue = &gm_ouro_of(heap)->queue[q];
 		uint64_t live = gm_load64(&queue->owned) - GM_OURO_A(gm_load64(&queue->sem.word));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GM_OURO_POLICY defines the seven functions of a policy (heap.h): flavour is page or chunk.
+ * GM_OURO_POLICY defines the seven functions of a policy (heap.h); `flavour` is page or chunk.
  */
 #ifndef GM_HEAP_DEVICE_OURO_POLICY_H
 #define GM_HEAP_DEVICE_OURO_POLICY_H
@@ -36,7 +36,7 @@
 	}                                                                                        \
 	GM_DEVICE void gm_##name##_stats(struct gm_heap *heap, struct gm_heap_stats *stats)      \
 	{                                                                                        \
-		gm_ouro_##flavour##_stats(heap, kind, stats);                                    \
+		gm_ouro_##flavour##_stats(heap, stats);                                          \
 	}
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The three queues of Ouroboros. They differ in where the slot of a position is:
+ * The three queues of Ouroboros. They differ in the place of the slot of a position:
  *
  *   S    standard: one ring of slots (thesis, 5.3)
  *   VA   virtualized array-hierarchy: a ring of pointers to queue chunks (5.4.1)
  *   VL   virtualized linked-chunk: queue chunks in a list (5.4.2)
  *
- * `room` counts free slots. A lane that enqueues subtracts from `room` first, and takes a position
- * then, so that each position has a slot. A lane that finds no room brings a queue chunk; without
- * memory for one, enqueuing fails, and nothing is changed.
+ * `room` counts free slots. A lane that enqueues first subtracts from `room`, then takes a
+ * position, so that each position has a slot. A lane that finds no room brings a queue chunk;
+ * without memory for one, enqueuing fails, and nothing is changed.
  *
  * In a queue chunk every slot is written once and emptied once. After that the chunk is drained:
  * its slots are 0 again.
@@ -40,7 +40,7 @@ GM_DEVICE uint64_t *gm_ouro_spot(const struct gm_heap *heap, uint32_t chunk, uin
 
 /* --- queue chunks --- */
 
-/* By one lane: take a queue chunk; with GM_RING_NEW if its slots may not be 0; or 0: no memory. */
+/* By one lane: take a queue chunk; GM_RING_NEW: its slots may not be 0. 0: no memory. */
 GM_DEVICE_SLOW uint64_t gm_ouro_spots_take(struct gm_heap *heap)
 {
 	struct gm_ring *spare = &gm_ouro_of(heap)->spare;
@@ -51,7 +51,7 @@ GM_DEVICE_SLOW uint64_t gm_ouro_spots_take(struct gm_heap *heap)
 	return chunk ? GM_RING_NEW | chunk : 0;
 }
 
-/* By all lanes of `mask`: its slots are 0 then. */
+/* By all lanes of `mask`: set the slots of the chunk to 0. */
 GM_DEVICE_SLOW void gm_ouro_spots_clear(const struct gm_heap *heap, uint32_t mask, uint32_t chunk)
 {
 	for (uint32_t i = gm_rank(mask); i < GM_OURO_SPOTS; i += gm_popc(mask))
@@ -130,7 +130,7 @@ GM_DEVICE_SLOW void gm_ouro_vl_move_first(struct gm_heap *heap, struct gm_ouro_q
 	}
 }
 
-/* Move `filling`, where enqueuers begin their search, over queue chunks that are full. */
+/* Move `filling`, at which enqueuing lanes begin their search, over full queue chunks. */
 GM_DEVICE_SLOW void gm_ouro_vl_move_filling(struct gm_heap *heap, struct gm_ouro_queue *queue)
 {
 	for (;;) {
@@ -187,7 +187,7 @@ GM_DEVICE uint32_t gm_ouro_vl_find(const struct gm_heap *heap, const struct gm_o
 
 /* --- all three --- */
 
-/* The queue chunk of a position; 0: it is gone, or not there yet. Not for S. */
+/* The queue chunk of a position; 0: it has left, or is not there yet. Not for S. */
 GM_DEVICE_SLOW uint32_t gm_ouro_seek(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
 				     enum gm_ouro_kind kind, uint64_t at)
 {
@@ -201,7 +201,7 @@ GM_DEVICE_SLOW uint32_t gm_ouro_seek(const struct gm_heap *heap, const struct gm
 				       (uint32_t)index);
 }
 
-/* Likewise, of a position that the caller took: wait until it is there. */
+/* Likewise, for a position that the caller took: wait until its queue chunk is there. */
 GM_DEVICE uint32_t gm_ouro_await(const struct gm_heap *heap, const struct gm_ouro_queue *queue,
 				 enum gm_ouro_kind kind, uint64_t at)
 {
@@ -223,7 +223,7 @@ GM_DEVICE uint64_t *gm_ouro_slot(const struct gm_heap *heap, struct gm_ouro_queu
 #define GM_OURO_WRITTEN (1ull << 32)
 #define GM_OURO_EMPTIED 1ull
 
-/* Slots of a queue chunk were written or emptied: `step` times how many. */
+/* Slots of a queue chunk were written or emptied: `step` times their number. */
 GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
 			     enum gm_ouro_kind kind, uint32_t chunk, uint64_t step)
 {
@@ -242,7 +242,7 @@ GM_DEVICE void gm_ouro_count(struct gm_heap *heap, struct gm_ouro_queue *queue,
 
 /*
  * Count `n` slots from position `at` on as written or emptied, at most as many as a queue chunk
- * has. Until this their queue chunks do not move.
+ * has. Their queue chunks do not move before that.
  */
 GM_DEVICE_SLOW void gm_ouro_report(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				   enum gm_ouro_kind kind, uint64_t at, uint32_t n, uint64_t step)
@@ -274,7 +274,7 @@ GM_DEVICE_SLOW bool gm_ouro_extend(struct gm_heap *heap, struct gm_ouro_queue *q
 	return placed;
 }
 
-/* By one lane: room for `wanted` entries, or for less in S; 0: a queue chunk is to be brought. */
+/* By one lane: get room for `wanted` entries, or for fewer in S; 0: bring a queue chunk. */
 GM_DEVICE uint32_t gm_ouro_room_wait(struct gm_ouro_queue *queue, enum gm_ouro_kind kind,
 				     uint32_t wanted)
 {
@@ -283,7 +283,7 @@ GM_DEVICE uint32_t gm_ouro_room_wait(struct gm_ouro_queue *queue, enum gm_ouro_k
 	return gm_ouro_wait(&queue->room, wanted, 10) ? wanted : 0;
 }
 
-/* Likewise, where that was 0: by `chunk`, or without one if that is 0. */
+/* Likewise, after a result of 0: with `chunk`, or without one if that is 0. */
 GM_DEVICE_SLOW uint32_t gm_ouro_room_add(struct gm_heap *heap, struct gm_ouro_queue *queue,
 					 enum gm_ouro_kind kind, uint32_t chunk, uint32_t wanted)
 {
@@ -294,8 +294,8 @@ GM_DEVICE_SLOW uint32_t gm_ouro_room_add(struct gm_heap *heap, struct gm_ouro_qu
 
 /*
  * By all lanes of `mask`: get room for `wanted` entries, at most as many as a queue chunk has.
- * Returns for how many there is room; less than `wanted`: there is no memory. The steps are called
- * one after the other, so that their stack frames do not add up.
+ * Returns the number of entries with room; fewer than `wanted`: there is no memory. The steps are
+ * called one after the other, so that their stack frames do not add up.
  */
 GM_DEVICE uint32_t gm_ouro_room(struct gm_heap *heap, struct gm_ouro_queue *queue,
 				enum gm_ouro_kind kind, uint32_t mask, uint32_t wanted)
@@ -324,7 +324,7 @@ GM_DEVICE_SLOW void gm_ouro_enqueue(struct gm_heap *heap, struct gm_ouro_queue *
 				    enum gm_ouro_kind kind, uint64_t at, uint64_t value)
 {
 	uint64_t *slot = gm_ouro_slot(heap, queue, kind, at);
-	/* In S, the reader of the entry of a round ago may not have emptied the slot yet. */
+	/* In S, the reader of the entry one round ago may not have emptied the slot yet. */
 	while (gm_cas64(slot, 0, value) != 0)
 		gm_pause(100);
 }

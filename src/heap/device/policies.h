@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All policies, and a table of them by name for the CPU. On the GPU there is no such table, as a
- * call through a pointer is too slow there: each policy is compiled on its own, and the heap's
- * creator chooses the code.
+ * All policies, and a table of them by name for the CPU. The GPU has no such table, because a call
+ * through a pointer is too slow there: each policy is compiled on its own, and the heap's creator
+ * chooses the code.
  */
 #ifndef GM_HEAP_DEVICE_POLICIES_H
 #define GM_HEAP_DEVICE_POLICIES_H
@@ -36,7 +36,7 @@ enum {
 #define GM_POLICY_ALIGNS(can) \
 	((can)&GM_POLICY_WIDE ? GM_ALIGNED_WIDE : (can)&GM_POLICY_NATURAL ? GM_ALIGNED_NATURAL : 16)
 
-/* Not on the host's side of a heap, where there are no lanes. */
+/* Not for the host's side of a heap: it has no lanes. */
 #if !defined __CUDACC__ && !defined GM_HEAP_HOST
 struct gm_policy {
 	const char *name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Allocations that are runs of whole granules, for policies whose own allocations are smaller; and
- * the owner of each granule, by which free decides what an address is.
+ * the owner of each granule, by which free classifies an address.
  */
 #ifndef GM_HEAP_DEVICE_RUN_H
 #define GM_HEAP_DEVICE_RUN_H
@@ -9,12 +9,12 @@
 #include "heap/device/span.h"
 
 #define GM_RUN_NONE 0u	       /* free, or inside of a run */
-#define GM_RUN_CUT 0xffffffffu /* the policy's, which divides it */
+#define GM_RUN_CUT 0xffffffffu /* owned by the policy, which divides it */
 
 /*
- * Cuts one granule after the other into steps: the first part of a policy's memory, heap->policy.
- * So no call of a slow path keeps its address. `next` holds granule + 1 in its upper half, and the
- * number of steps cut off in its lower half, which may exceed `steps`.
+ * Cuts one granule after the other into steps. It is the first part of a policy's memory,
+ * heap->policy, so that no call of a slow path keeps its address. `next` holds granule + 1 in its
+ * upper half, and the number of steps cut off in its lower half, which may exceed `steps`.
  */
 struct gm_cut {
 	uint64_t next;
@@ -40,7 +40,7 @@ GM_DEVICE void gm_cut_init(struct gm_heap *heap, uint32_t first, uint32_t steps)
 	gm_store64(&cut->next, steps);
 }
 
-/* Take a free granule for the policy, or GM_NO_GRANULE: then gm_span_grow may bring some. */
+/* Take a free granule for the policy, or GM_NO_GRANULE: gm_span_grow may then bring some. */
 GM_DEVICE uint32_t gm_run_take_one(struct gm_heap *heap)
 {
 	uint32_t granule = gm_span_take_one(heap, gm_sm());
@@ -49,7 +49,7 @@ GM_DEVICE uint32_t gm_run_take_one(struct gm_heap *heap)
 	return granule;
 }
 
-/* Give back a granule that the policy took. */
+/* Return a granule that the policy took. */
 GM_DEVICE_SLOW void gm_run_give_one(struct gm_heap *heap, uint32_t granule)
 {
 	gm_store32(&heap->run[granule], GM_RUN_NONE);
@@ -81,7 +81,7 @@ GM_DEVICE bool gm_cut_install(struct gm_heap *heap, uint32_t used_up)
  */
 GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, uint32_t used_up, uint32_t turn, bool wait)
 {
-	/* Lanes that wait only read: they may be as many as the device has lanes. */
+	/* Waiting lanes only read: they may be all lanes of the device. */
 	bool first = wait && gm_load32(&gm_cut_of(heap)->replacing) == 0 &&
 		     gm_cas32(&gm_cut_of(heap)->replacing, 0, 1) == 0;
 	if (!first && wait && turn < GM_CUT_PATIENCE) {
@@ -96,8 +96,8 @@ GM_DEVICE_SLOW bool gm_cut_replace(struct gm_heap *heap, uint32_t used_up, uint3
 }
 
 /*
- * Cut off up to `wanted` steps side by side, at least one: granule << 32 | first step, and *got,
- * how many; or GM_CUT_NONE. `wait` for the host.
+ * Cut off up to `wanted` steps side by side, at least one. Returns granule << 32 | first step, and
+ * their number in *got; or GM_CUT_NONE. `wait`: for the host.
  */
 GM_DEVICE uint64_t gm_cut_some(struct gm_heap *heap, uint32_t wanted, bool wait, uint32_t *got)
 {
@@ -116,7 +116,7 @@ GM_DEVICE uint64_t gm_cut_some(struct gm_heap *heap, uint32_t wanted, bool wait,
 	}
 }
 
-/* Cut off `count` steps: granule << 32 | first step; or GM_CUT_NONE. */
+/* Cut off `count` steps. Returns granule << 32 | first step; or GM_CUT_NONE. */
 GM_DEVICE uint64_t gm_cut_take(struct gm_heap *heap, uint32_t count)
 {
 	struct gm_cut *cut = gm_cut_of(heap);
@@ -159,7 +159,7 @@ GM_DEVICE_SLOW void *gm_run_malloc(struct gm_heap *heap, size_t size)
 	return gm_span_address(heap, granule);
 }
 
-/* Does an address lie in a granule that the policy took? Then *granule is that one. */
+/* Does an address lie in a granule that the policy took? *granule is its granule. */
 GM_DEVICE bool gm_run_is_cut(const struct gm_heap *heap, const void *address, uint32_t *granule)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
@@ -168,7 +168,7 @@ GM_DEVICE bool gm_run_is_cut(const struct gm_heap *heap, const void *address, ui
 	       gm_load32(&heap->run[*granule]) == GM_RUN_CUT;
 }
 
-/* Free an address outside of the policy's granules: of a run, or an invalid free. */
+/* Free an address outside of the policy's granules: a run, or an invalid free. */
 GM_DEVICE_SLOW void gm_run_free(struct gm_heap *heap, const void *address)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;

@@ -2,7 +2,7 @@
 /*
  * Policy `rw-bm`: the random walk over a bitmap (Pham et al., 4.1, algorithm 2): a random word of
  * 32 used bits, and any clear ones of it. The paper reads the word first. Here the lane sets a
- * random bit, and so reads the word: where few units are in use, it needs no second access. More
+ * random bit, and so reads the word: while few units are in use, no second access is needed. More
  * than 32 units: RW_malloc.
  */
 #ifndef GM_HEAP_DEVICE_RW_BM_H

@@ -8,16 +8,16 @@
  *   more   a bit a unit: the allocation continues in the next unit, so that free finds its end
  *   word   32 used bits, and their `more` bits beside them: one access reads or frees both
  *   group  units side by side in one word: an allocation of up to 8 KiB
- *   lock   a bit a word: a warp of `corw` is at that word
+ *   lock   a bit a word: a warp of `corw` is using that word
  *
  * The paper's pool has all memory from the beginning, and its searches never end. Here lanes that
  * find no group in a few words bring granules to the pool, several lanes at a time, so that most of
  * its units are free while most of the heap is. When no granule is free, all units are searched in
- * order, and then the answer is NULL.
+ * order; if that fails, the result is NULL.
  *
- * A warm malloc is one atomic access, of the word, and a warm free two loads and one. The number of
- * granules and their table are read from the cache of the multiprocessor: they only grow while
- * lanes are in the heap, and an old value leads to fewer words.
+ * A warm malloc is one atomic access, of the word; a warm free is two loads and one atomic access.
+ * The number of granules and their table are read from the cache of the multiprocessor: they only
+ * grow while lanes are in the heap, and an old value leads to fewer words.
  */
 #ifndef GM_HEAP_DEVICE_RW_POOL_H
 #define GM_HEAP_DEVICE_RW_POOL_H
@@ -30,12 +30,12 @@ enum {
 	GM_RW_WORDS = 1 << (GM_GRANULE_SHIFT - GM_RW_UNIT_SHIFT - 5), /* of a granule's bits */
 	GM_RW_UNITS = GM_RW_WORDS * 32,
 	GM_RW_LONGEST = GM_RW_UNITS / 2, /* units of an allocation; above: runs of granules */
-	GM_RW_CACHED = 8,  /* words that a lane probes before it reads anew what the pool holds */
-	GM_RW_PROBES = 4,  /* words that it then probes before it brings granules */
-	GM_RW_TURNS = 8,   /* and how often it does so before it waits for the host */
-	GM_RW_TRIES = 4,   /* groups of one word that it tries, as others take them meanwhile */
+	GM_RW_CACHED = 8,  /* words that a lane probes before it reads the pool's size anew */
+	GM_RW_PROBES = 4,  /* words that it probes afterwards before it brings granules */
+	GM_RW_TURNS = 8,   /* number of such rounds before it waits for the host */
+	GM_RW_TRIES = 4,   /* groups of one word that it tries: others take some meanwhile */
 	GM_RW_ADDERS = 16, /* lanes that bring granules at a time */
-	GM_RW_SHARE = 64,  /* each brings this part of the free ones */
+	GM_RW_SHARE = 64,  /* each brings 1 / this of the free ones */
 	/* Turns of waiting for others' granules: the hardware may not schedule the lane that brings
 	 * them, which may be of the same warp. */
 	GM_RW_PATIENCE = 4096,
@@ -53,7 +53,7 @@ struct gm_rw {
 	uint32_t pad1[15];
 	uint32_t bringing; /* lanes whose granules may not be in the table yet */
 	uint32_t pad2[15];
-	uint32_t adding[GM_RW_ADDERS]; /* one of the lanes that bring first is at it */
+	uint32_t adding[GM_RW_ADDERS]; /* 1: one of the first bringing lanes has this place */
 				       /* words follow, GM_RW_WORDS a granule of the heap */
 };
 
@@ -85,28 +85,22 @@ GM_DEVICE void gm_rw_init(struct gm_heap *heap, uint32_t thread, uint32_t thread
 
 /* --- random places --- */
 
-/* Other lanes, and the same lane later, have another one. */
+/* Differs between lanes, and between calls of a lane. */
 GM_DEVICE uint32_t gm_rw_seed(void)
 {
 	return gm_clock() * 2654435761u ^ (gm_sm() << 16 | gm_warp() << 5 | gm_lane());
 }
 
+/* Its upper bits are to be used. */
 GM_DEVICE uint32_t gm_rw_random(uint32_t *seed)
 {
 	uint32_t n = *seed = *seed * 1664525u + 1013904223u;
 	n = (n ^ n >> 16) * 0x85ebca6bu;
-	n = (n ^ n >> 13) * 0xc2b2ae35u;
-	return n ^ n >> 16;
+	return (n ^ n >> 13) * 0xc2b2ae35u;
 }
 
-/* A number below `limit`, out of 32 random bits. */
-GM_DEVICE uint32_t gm_rw_below(uint32_t random, uint32_t limit)
-{
-	return (uint32_t)((uint64_t)random * limit >> 32);
-}
-
-/* Of a pool of `held` granules, more than 0, a word at random, and *bit, a bit of it; or
- * GM_NO_GRANULE, if the granule is not there yet. */
+/* A random word of a pool of `held` granules, more than 0, and *bit, a bit of it; or GM_NO_GRANULE,
+ * if its granule is not in the table yet. */
 GM_DEVICE uint32_t gm_rw_place(const struct gm_rw *rw, uint32_t held, uint32_t *seed, uint32_t *bit)
 {
 	uint64_t place = (uint64_t)gm_rw_random(seed) * (held * GM_RW_WORDS);
@@ -137,16 +131,16 @@ GM_DEVICE uint32_t gm_rw_fit(uint32_t free, uint32_t n)
 	return free;
 }
 
-/* A group of `n` units at or before a random bit, on a multiple of a power of two of at least `n`:
- * groups of one size leave no gaps. */
+/* A group of `n` units at or before a random bit, on a multiple of the least power of two that is
+ * not below `n`: groups of one size leave no gaps. */
 GM_DEVICE uint32_t gm_rw_aim(uint32_t bit, uint32_t n)
 {
 	uint32_t step = n > 1 ? 2u << gm_log2(n - 1) : 1;
 	return bit & ~(step - 1);
 }
 
-/* Clear `bits` again, which the caller set in vain: they are set, so that subtracting does it, in
- * any order with what others do. */
+/* Clear `bits` again, which the caller set in vain. They are set, so a subtraction clears them, in
+ * any order with changes by others. */
 GM_DEVICE void gm_rw_undo(struct gm_rw *rw, uint32_t word, uint32_t bits)
 {
 	if (bits)
@@ -154,8 +148,8 @@ GM_DEVICE void gm_rw_undo(struct gm_rw *rw, uint32_t word, uint32_t bits)
 }
 
 /*
- * Set the used bits of `n` units of a word, first of those from bit `at` on, and then, up to
- * `tries` - 1 times, of any that were clear before: the first unit, or GM_NO_GRANULE.
+ * Set the used bits of `n` units of a word: first those from bit `at` on, then, up to `tries` - 1
+ * times, any that were clear before. Returns the first unit, or GM_NO_GRANULE.
  */
 GM_DEVICE uint32_t gm_rw_take(struct gm_rw *rw, uint32_t word, uint32_t n, uint32_t at,
 			      uint32_t tries)
@@ -175,7 +169,7 @@ GM_DEVICE uint32_t gm_rw_take(struct gm_rw *rw, uint32_t word, uint32_t n, uint3
 
 /* --- granules --- */
 
-/* Move up to `want` free granules to the pool: how many. */
+/* Move up to `want` free granules to the pool. Returns their number. */
 GM_DEVICE_SLOW uint32_t gm_rw_bring(struct gm_heap *heap, uint32_t want, uint32_t seed)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
@@ -202,12 +196,13 @@ GM_DEVICE_SLOW uint32_t gm_rw_bring(struct gm_heap *heap, uint32_t want, uint32_
 	return got;
 }
 
-/* Bring granules, unless enough lanes do; after GM_RW_TURNS do not rely on these. */
+/* Bring granules, unless enough lanes do so; after GM_RW_TURNS do not rely on these lanes. */
 GM_DEVICE_SLOW bool gm_rw_add(struct gm_heap *heap, uint32_t turn)
 {
 	uint32_t seed = gm_rw_seed();
-	uint32_t *adding = &gm_rw_of(heap)->adding[gm_rw_random(&seed) % GM_RW_ADDERS];
-	uint64_t free = gm_load64(&heap->available); /* never less than there are */
+	uint64_t adder = (uint64_t)gm_rw_random(&seed) * GM_RW_ADDERS >> 32;
+	uint32_t *adding = &gm_rw_of(heap)->adding[adder];
+	uint64_t free = gm_load64(&heap->available); /* never less than the free granules */
 	bool first = false;
 	if (free && turn < GM_RW_TURNS) {
 		first = gm_load32(adding) == 0 && gm_cas32(adding, 0, 1) == 0;
@@ -221,8 +216,8 @@ GM_DEVICE_SLOW bool gm_rw_add(struct gm_heap *heap, uint32_t turn)
 	return got;
 }
 
-/* The host refused. False: nor is there a granule that the caller, which saw `held` of them, has
- * not searched: none has left the free ones without being in the table. */
+/* The host refused. True: there may be a granule that the caller, which saw `held` of them, has not
+ * searched. False: there is none; no granule has left the free ones without being in the table. */
 GM_DEVICE_SLOW bool gm_rw_expects(const struct gm_rw *rw, uint32_t held, uint32_t turn)
 {
 	if (turn < GM_RW_PATIENCE && gm_load32_acquire(&rw->bringing) != 0) {
@@ -233,13 +228,13 @@ GM_DEVICE_SLOW bool gm_rw_expects(const struct gm_rw *rw, uint32_t held, uint32_
 }
 
 /*
- * The search failed when the pool held `held` granules. True: search again, as it holds more, or a
- * random search may do better; `turn` counts the calls.
+ * The search failed when the pool held `held` granules. True: search again, because it holds more,
+ * or a random search may succeed; `turn` counts the calls.
  */
 GM_DEVICE_SLOW bool gm_rw_more(struct gm_heap *heap, uint32_t held, uint32_t turn)
 {
 	uint32_t epoch = gm_load32(&heap->epoch);
-	/* An acquire drops what the multiprocessor has cached. */
+	/* An acquire drops the values that the multiprocessor has cached. */
 	if (gm_rw_add(heap, turn) || gm_load32(&gm_rw_of(heap)->held) != held)
 		return gm_load32_acquire(&gm_rw_of(heap)->held) != 0;
 	return turn < GM_RW_TURNS || gm_span_grow(heap, 1, 1, epoch) ||
@@ -257,7 +252,7 @@ GM_DEVICE void *gm_rw_address(struct gm_heap *heap, uint32_t unit)
 	return (char *)(uintptr_t)(heap->base + ((uint64_t)unit << GM_RW_UNIT_SHIFT));
 }
 
-/* Of `count` units from `unit` on, those in the word of the first. */
+/* Of `count` units from `unit` on, the number in the word of the first; *bits: their bits. */
 GM_DEVICE uint32_t gm_rw_part(uint32_t unit, uint32_t count, uint32_t *bits)
 {
 	uint32_t at = unit & 31, n = 32 - at < count ? 32 - at : count;
@@ -265,7 +260,7 @@ GM_DEVICE uint32_t gm_rw_part(uint32_t unit, uint32_t count, uint32_t *bits)
 	return n;
 }
 
-/* A word, its `more` bits in the upper half. */
+/* A word, with its `more` bits in the upper half. */
 GM_DEVICE uint64_t *gm_rw_both(const struct gm_rw *rw, uint32_t unit)
 {
 	return (uint64_t *)gm_rw_word(rw, unit >> 5);
@@ -276,8 +271,8 @@ GM_DEVICE bool gm_rw_continues(const struct gm_rw *rw, uint32_t unit)
 	return gm_load32(&gm_rw_word(rw, unit >> 5)->more) >> (unit & 31) & 1;
 }
 
-/* `both`: the word of the unit. False: the unit is inside of an allocation, as the unit before it
- * continues. The last unit of a granule never continues. */
+/* `both`: the word of the unit. False: the unit is inside of an allocation, because the unit before
+ * it continues. The last unit of a granule never continues. */
 GM_DEVICE bool gm_rw_begins(const struct gm_rw *rw, uint32_t unit, uint64_t both)
 {
 	if (unit & 31)
@@ -285,8 +280,8 @@ GM_DEVICE bool gm_rw_begins(const struct gm_rw *rw, uint32_t unit, uint64_t both
 	return unit == 0 || !gm_rw_continues(rw, unit - 1);
 }
 
-/* Units of the allocation that begins with `unit`, in the word `both` of it; one more than the word
- * has from there on: it continues in the next word. */
+/* Units of the allocation that begins with `unit`, from the word `both` of it; one more than the
+ * word has from there on: it continues in the next word. */
 GM_DEVICE uint32_t gm_rw_extent(uint32_t unit, uint64_t both)
 {
 	uint32_t more = (uint32_t)(both >> 32) >> (unit & 31);
@@ -304,8 +299,8 @@ GM_DEVICE uint32_t gm_rw_length(const struct gm_rw *rw, uint32_t unit)
 	return count;
 }
 
-/* A run that does not end in its first word. Of lanes that free the same one, the one that clears
- * its first bit of `more` frees it. False: another lane did. */
+/* Free a run that does not end in its first word. Of several lanes, the one that clears its first
+ * bit of `more` frees it. False: another lane did. */
 GM_DEVICE_SLOW bool gm_rw_free_run(struct gm_rw *rw, uint32_t unit)
 {
 	uint32_t bit = 1u << (unit & 31), first = 0, bits, n;
@@ -324,7 +319,7 @@ GM_DEVICE_SLOW bool gm_rw_free_run(struct gm_rw *rw, uint32_t unit)
 	return first;
 }
 
-/* Is the granule of an address the pool's? It stays so while lanes are in the heap. */
+/* Does the pool hold the granule of an address? It does so as long as lanes are in the heap. */
 GM_DEVICE bool gm_rw_holds(const struct gm_heap *heap, const void *address)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)address - heap->base;
@@ -400,7 +395,6 @@ GM_DEVICE void gm_rw_stats(struct gm_heap *heap, struct gm_heap_stats *stats)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
 	gm_run_stats(heap, stats);
-	stats->static_bytes += gm_rw_bytes(heap->capacity);
 	for (uint32_t k = 0; k < rw->held; k++)
 		stats->live_bytes += (uint64_t)gm_rw_count(rw, k) << GM_RW_UNIT_SHIFT;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RW_malloc (Pham et al., 4.3, algorithm 5): n units side by side, more than 32, or fewer where no
+ * RW_malloc (Pham et al., 4.3, algorithm 5): n units side by side, more than 32, or fewer if no
  * word has as many. The active lanes read neighbouring words of a granule, from a random one on,
  * and search all of these for a run of n clear bits, which may cross words. First they search one
  * run for all lanes together, and divide it; if there is none, one for each lane in turn.
@@ -14,7 +14,7 @@
 GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count, uint32_t mask)
 {
 	uint32_t lost = 0, bits, first = unit >> 5, last = (unit + count - 1) >> 5;
-	uint32_t w, set = first; /* the lane has set its words below `set`, but for `lost` ones */
+	uint32_t w, set = first; /* the lane has set its words below `set`, but for `lost` bits */
 	for (w = first + gm_rank(mask); w <= last && !lost; w += gm_popc(mask)) {
 		uint32_t from = w == first ? unit : w << 5;
 		gm_rw_part(from, unit + count - from, &bits);
@@ -25,7 +25,7 @@ GM_DEVICE_SLOW bool gm_rw_claim(struct gm_rw *rw, uint32_t unit, uint32_t count,
 			gm_rw_undo(rw, w, bits & ~old);
 	}
 	bool won = !gm_ballot(mask, lost != 0);
-	/* Every lane sees the memory of all words as the lane did that set them. */
+	/* Every lane sees the memory of all words like the lanes that set them. */
 	gm_syncwarp(mask);
 	if (won)
 		return true;
@@ -103,7 +103,7 @@ GM_DEVICE_SLOW uint32_t gm_rw_search_all(struct gm_rw *rw, uint32_t count, uint3
 	return unit;
 }
 
-/* Likewise, first in random granules, and with granules that the pool does not hold yet. */
+/* Likewise, but first in random granules; also brings granules to the pool. */
 GM_DEVICE_SLOW uint32_t gm_rw_find(struct gm_heap *heap, uint32_t count, uint32_t mask)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
@@ -140,9 +140,9 @@ GM_DEVICE void *gm_rw_join(struct gm_heap *heap, uint32_t unit, uint32_t count)
 }
 
 /*
- * By the active lanes: a run of `count` units for each, of which `walked` say that they found no
- * group by a walk, which brought all granules that there are. Where the search of all granules
- * failed, it is not repeated for as many units or more.
+ * By the active lanes: a run of `count` units for each. Lanes with `walked` found no group by a
+ * walk, which brought all granules that there are. A failed search of all granules is not repeated
+ * for as many units or more.
  */
 GM_DEVICE_SLOW uint32_t gm_rw_take_run(struct gm_heap *heap, uint32_t count, bool walked)
 {
@@ -191,7 +191,8 @@ GM_DEVICE uint32_t gm_rw_units(size_t size)
 	return size ? (uint32_t)((size + GM_RW_UNIT - 1) >> GM_RW_UNIT_SHIFT) : 1;
 }
 
-/* The allocation of `count` units from `unit` on, which the walk found, or GM_NO_GRANULE. */
+/* The allocation of `count` units from `unit` on, found by the walk; `unit` may be
+ * GM_NO_GRANULE. */
 GM_DEVICE void *gm_rw_finish(struct gm_heap *heap, size_t size, uint32_t count, uint32_t unit)
 {
 	if (unit == GM_NO_GRANULE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The walks of `rw` and `rw-bm`, one lane by itself, for a group of up to 32 units; and, for these
- * and `corw`, the search of all words in order by a warp, after which the answer is NULL.
+ * The walks of `rw` and `rw-bm`, by one lane alone, for a group of up to 32 units; and, for these
+ * and `corw`, the search of all words in order by a warp. If that fails, the result is NULL.
  */
 #ifndef GM_HEAP_DEVICE_RW_WALK_H
 #define GM_HEAP_DEVICE_RW_WALK_H
@@ -21,8 +21,8 @@ GM_DEVICE uint32_t gm_rw_probe(struct gm_rw *rw, uint32_t held, uint32_t n, uint
 	return unit;
 }
 
-/* The walk went past GM_RW_CACHED words: walk on, with what the pool holds now; GM_NO_GRANULE:
- * without success, and there are no more granules. */
+/* The walk has probed GM_RW_CACHED words: walk on, with the present size of the pool.
+ * GM_NO_GRANULE: without success, and there are no more granules. */
 GM_DEVICE_SLOW uint32_t gm_rw_walk_on(struct gm_heap *heap, uint32_t n, uint32_t tries)
 {
 	struct gm_rw *rw = gm_rw_of(heap);
@@ -60,10 +60,10 @@ GM_DEVICE uint32_t gm_rw_kth(uint32_t bits, uint32_t k)
 }
 
 /*
- * By all lanes of `mask`, of which `need` need a group of `n` units: each brings a word, or
- * GM_NO_GRANULE, and the used bits that it read. Lanes with clear groups give one each to lanes in
- * need, until none needs one, or none has any. Then all set the bits that they gave away. The
- * caller's first unit; GM_NO_GRANULE: it needs none, or has none.
+ * By all lanes of `mask`, of which the lanes `need` need a group of `n` units. Each brings a word,
+ * or GM_NO_GRANULE, and the used bits that it read. Lanes with clear groups give one each to lanes
+ * in need, until none needs one, or none has any. Then all set the bits that they gave away.
+ * Returns the caller's first unit; GM_NO_GRANULE: it needs none, or got none.
  */
 GM_DEVICE_SLOW uint32_t gm_rw_share(struct gm_rw *rw, uint32_t mask, uint32_t need, uint32_t n,
 				    uint32_t word, uint32_t bits)
@@ -89,7 +89,7 @@ GM_DEVICE_SLOW uint32_t gm_rw_share(struct gm_rw *rw, uint32_t mask, uint32_t ne
 		bits = gm_or32(&gm_rw_word(rw, word)->used, given);
 	uint32_t old = gm_shfl32(mask, bits, giver);
 	word = gm_shfl32(mask, word, giver);
-	gm_syncwarp(mask); /* the receiver sees the memory as the giver did */
+	gm_syncwarp(mask); /* the receiver sees the memory like the giver */
 	if (!(old & mine * gm_rw_bits(n)))
 		return mine ? word << 5 | gm_ctz(mine) : GM_NO_GRANULE;
 	gm_rw_undo(rw, word, mine * gm_rw_bits(n) & ~old);
@@ -118,7 +118,7 @@ GM_DEVICE uint32_t gm_rw_sweep_one(struct gm_rw *rw, uint32_t granule, uint32_t 
 	return unit;
 }
 
-/* By the active lanes, of which those with the same `n` search together: the first unit of a group
+/* By the active lanes; those with the same `n` search together. Returns the first unit of a group
  * in any word; GM_NO_GRANULE: no word has one. */
 GM_DEVICE_SLOW uint32_t gm_rw_sweep(struct gm_rw *rw, uint32_t n)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shedding: chunks leave a heap that kernels use. A kernel of the heap's own takes granules as any
- * lane does that allocates, so it may run beside lanes that allocate and free:
+ * Shedding: chunks leave a heap that kernels use. A kernel of the heap's own takes granules like
+ * any lane that allocates, so it may run beside lanes that allocate and free:
  *
  *   sweep   granules that are empty, but kept for their class, become free
- *   claim   chunks of which all granules are free leave the device, no more in total than were free
- *           at all times since the last shed, but for a reserve
+ *   claim   chunks whose granules are all free leave the device, no more in total than were free
+ *           at all times since the last shed, less a reserve
  *
- * Lanes that hold an invalid address may still read there: the host unmaps the memory when all
- * kernels have ended that were in flight.
+ * Lanes that hold an invalid address may still read there: the host unmaps the memory after the end
+ * of all kernels that were in flight.
  */
 #ifndef GM_HEAP_DEVICE_SHED_H
 #define GM_HEAP_DEVICE_SHED_H
@@ -51,7 +51,7 @@ GM_DEVICE void gm_shed_claim(struct gm_heap *heap, struct gm_shed *shed)
 			chunk->count <= budget && gm_span_claim(heap, chunk->first, chunk->count);
 		budget -= chunk->taken ? chunk->count : 0;
 	}
-	/* In this order: what a lane takes from here on is seen. */
+	/* In this order: allocations from here on are seen. */
 	gm_exch64(&heap->least, ~0ull);
 	gm_span_lower(heap, gm_load64(&heap->available));
 	gm_store64_system(&shed->done, shed->number);

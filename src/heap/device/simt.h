@@ -10,44 +10,52 @@
  *
  * Every call:
  *   gm_lane() gm_sm() gm_warp() gm_active()           the caller; the active lanes
- *   gm_seat()                                         of the caller's warp in its grid: neighbours
- *       differ by one. A hint
- *   gm_match(mask, u64) gm_shfl(mask, u64, lane) gm_shfl32
+ *   gm_seat()                                         the place of the caller's warp in its grid:
+ *       neighbours differ by one. A hint
+ *   gm_match(mask, u64) gm_match32 gm_shfl(mask, u64, lane) gm_shfl32
  *   gm_union(mask, bits), of active lanes; gm_ballot(mask, yes)
  *   gm_syncwarp(mask)                                 the only one that orders memory, too
  *   gm_clock()                                        changes all the time: for random numbers
  *   gm_block_warp() gm_block_warps() gm_block_sync()  for whole blocks of whole warps
- *   gm_load32/64 gm_store32/64 gm_add32/64            relaxed: atomic, and orders nothing else
+ *   gm_load32/64 gm_store32/64 gm_add32/64 gm_cas32/64_relaxed
+ *                                                     relaxed: atomic, and orders nothing else
  *   gm_load32/64_acquire gm_store32/64_release
- *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_or64 gm_and64 gm_exch64 gm_cas32/64
+ *   gm_add32/64_sync gm_or32_sync gm_and32_sync gm_and64 gm_exch64 gm_cas32/64
  *                                                     acquire and release; all return the old value
+ *   gm_or64                                           put into a set: release. The lane that takes
+ *       it out acquires
  *   gm_and32 gm_and64_freed                           free memory: release, or the caller's last
  *       writes would reach the next owner's memory
  *   gm_or32 gm_add64_freed                            allocate memory; count memory that gm_and32
- *       freed. Relaxed on the GPU: what follows depends on the address that is allocated, and on
- *       the old value that is counted. Acquire and release in the emulation
+ *       freed. Relaxed on the GPU: all that follows depends on the allocated address, and on the
+ *       old value that is counted. Acquire and release in the emulation
  *   gm_load32_cached                                  of words that are constant while a kernel
- *       runs, or of which an old value will do: the multiprocessor may have kept it, until its next
+ *       runs, or whose old value will do: the multiprocessor may have kept it, until its next
  *       acquire
- *   gm_load32_address                                 of a word that says where to go on: acquire
- *       in the emulation. Relaxed on the GPU, where an acquire drops all that gm_load32_cached
- * keeps gm_any_load64 gm_any_load64_acquire gm_any_exch64 gm_any_cas64 likewise, of words that may
- * be in shared memory. All others are in global memory gm_load64_system gm_store64_system acquire,
- * release; shared with the host gm_peek64_system gm_post64_system gm_fence_system likewise, but
- * relaxed, so that several are in flight at once; and a fence behind them gm_popc gm_ctz gm_log2
- * gm_high32 gm_pause(ns) gm_nanoseconds() GM_ROLLED                                         before
- * a loop that is not worth copies gm_mask_hide(lanes, mask)                         hide from the
- * compiler that it may be uniform Addresses are of 4- or 8-byte aligned words. No call faults. Only
- * the *_sync ones wait: match, shfl, union, ballot and syncwarp.
+ *   gm_load32_address                                 of a word that names the next place: acquire
+ *       in the emulation. Relaxed on the GPU, where an acquire drops all values that
+ *       gm_load32_cached keeps
+ *   gm_any_load64 gm_any_load64_acquire gm_any_exch64 gm_any_cas64
+ *                                                     likewise, of words that may be in shared
+ *       memory. All others are in global memory
+ *   gm_load64_system gm_store64_system                acquire, release; shared with the host
+ *   gm_peek64_system gm_post64_system gm_fence_system likewise, but relaxed, so that several are
+ *       in flight at once; and a fence behind them
+ *   gm_popc gm_ctz gm_log2 gm_high32 gm_pause(ns) gm_nanoseconds()
+ *   GM_ROLLED                                         before a loop that is not worth copies
+ *   gm_mask_hide(lanes, mask)                         hide from the compiler that the mask may be
+ *       uniform
+ *
+ * Addresses are of 4- or 8-byte aligned words. No call faults. Only the *_sync ones wait: match,
+ * shfl, union, ballot and syncwarp.
  *
  * Rules of *_sync calls:
  *   1. All lanes of a mask make the same calls with it, in the same order. The hardware pairs lanes
  *      by their mask alone, whatever call they are at: a lane that is one call behind gets the
  *      operands of another call, and stays behind. The emulation pairs in the same way, and aborts
  *      when the calls differ.
- *   2. A mask comes from gm_active, gm_match or gm_ballot, is a subset of one, or went
- *      through gm_mask_hide (reasons in simt_gpu.h). tests/unit/heap_masks.py finds code that
- * breaks this.
+ *   2. A mask comes from gm_active, gm_match or gm_ballot, is a subset of one, or went through
+ *      gm_mask_hide (reasons in simt_gpu.h). tests/unit/heap_masks.py finds code that breaks this.
  */
 #ifndef GM_HEAP_DEVICE_SIMT_H
 #define GM_HEAP_DEVICE_SIMT_H
@@ -70,7 +78,7 @@ GM_DEVICE uint32_t gm_high32(uint32_t a, uint32_t b)
 	return (uint32_t)((uint64_t)a * b >> 32);
 }
 
-/* The caller's rank in `mask`: how many of its lanes are below the caller's. */
+/* The caller's rank in `mask`: the number of its lanes below the caller. */
 GM_DEVICE uint32_t gm_rank(uint32_t mask)
 {
 	return gm_popc(mask & ((1u << gm_lane()) - 1));

@@ -34,8 +34,9 @@ GM_DEVICE uint32_t gm_warp(void)
 	return warp;
 }
 
-/* Of blocks with 256 threads in a row all warps of the grid differ; else they may be equal. The
- * sizes of block and grid are in the constant bank, which a takeover's functions have not. */
+/* In blocks of 256 threads in a row, the seats of all warps of the grid differ; in others some may
+ * be equal. The sizes of block and grid are in the constant bank, which functions of a takeover
+ * lack. */
 GM_DEVICE uint32_t gm_seat(void)
 {
 	uint32_t block = blockIdx.x + blockIdx.y * 7919 + blockIdx.z * 104729;
@@ -54,7 +55,7 @@ GM_DEVICE uint32_t gm_seat(void)
  * not wait for its own:
  *
  *   lanes      0 1 2 3 | 4 5 6 7      groups 0-3 and 4-7, the latter leads at lane 4
- *   shuffle 1  * * * *   *            the test reads the mask of 0-3: all here, nobody waits
+ *   shuffle 1  * * * *   *            the test reads the mask of 0-3: all here, no wait
  *   shuffle 2            4            lane 4 waits, with the mask of 4-7
  *   shuffle 1              5 6 7      and is paired with these: the hardware compares masks alone
  */
@@ -72,6 +73,13 @@ GM_DEVICE uint32_t gm_active(void)
 GM_DEVICE uint32_t gm_match(uint32_t mask, uint64_t value)
 {
 	uint32_t same = __match_any_sync(mask, (unsigned long long)value);
+	return gm_mask_hide(same, same);
+}
+
+/* Needs one register less. */
+GM_DEVICE uint32_t gm_match32(uint32_t mask, uint32_t value)
+{
+	uint32_t same = __match_any_sync(mask, value);
 	return gm_mask_hide(same, same);
 }
 
@@ -108,8 +116,8 @@ GM_DEVICE_SLOW uint32_t gm_ballot_diverged(uint32_t mask, uint32_t yes)
 }
 
 /*
- * The lanes of `mask` whose `yes` is true. The hardware's vote is used only when exactly the lanes
- * of `mask` are active, which all of them see, or none.
+ * The lanes of `mask` whose `yes` is true. The hardware's vote is used only if exactly the lanes of
+ * `mask` are active: all of them see that, or none does.
  */
 GM_DEVICE uint32_t gm_ballot(uint32_t mask, bool yes)
 {
@@ -192,9 +200,9 @@ GM_DEVICE void gm_fence_system(void)
 }
 
 /*
- * Words lie in global memory, which atomics of the hardware have to know: for an address that may
- * be shared memory's they take a test, a loop and a second path. Words of the program, which may be
- * shared memory, have calls of their own (GM_ANYWHERE).
+ * Words lie in global memory. The hardware's atomics need to know that: for an address that may be
+ * in shared memory they take a test, a loop and a second path. Words of the program, which may be
+ * in shared memory, have calls of their own (GM_ANYWHERE).
  */
 #define GM_GLOBAL(word) __cvta_generic_to_global(word)
 #define GM_ANYWHERE(word) (word)
@@ -256,11 +264,13 @@ GM_GPU_RMW(gm_add64_freed, "atom.relaxed.gpu.global.add.u64", GM_GLOBAL, uint64_
 GM_GPU_RMW(gm_and32, "atom.release.gpu.global.and.b32", GM_GLOBAL, uint32_t, "r")
 GM_GPU_RMW(gm_or32_sync, "atom.acq_rel.gpu.global.or.b32", GM_GLOBAL, uint32_t, "r")
 GM_GPU_RMW(gm_and32_sync, "atom.acq_rel.gpu.global.and.b32", GM_GLOBAL, uint32_t, "r")
-GM_GPU_RMW(gm_or64, "atom.acq_rel.gpu.global.or.b64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_RMW(gm_or64, "atom.release.gpu.global.or.b64", GM_GLOBAL, uint64_t, "l")
 GM_GPU_RMW(gm_and64, "atom.acq_rel.gpu.global.and.b64", GM_GLOBAL, uint64_t, "l")
 GM_GPU_RMW(gm_exch64, "atom.acq_rel.gpu.global.exch.b64", GM_GLOBAL, uint64_t, "l")
 GM_GPU_CAS(gm_cas32, "atom.acq_rel.gpu.global.cas.b32", GM_GLOBAL, uint32_t, "r")
 GM_GPU_CAS(gm_cas64, "atom.acq_rel.gpu.global.cas.b64", GM_GLOBAL, uint64_t, "l")
+GM_GPU_CAS(gm_cas32_relaxed, "atom.relaxed.gpu.global.cas.b32", GM_GLOBAL, uint32_t, "r")
+GM_GPU_CAS(gm_cas64_relaxed, "atom.relaxed.gpu.global.cas.b64", GM_GLOBAL, uint64_t, "l")
 
 GM_GPU_LOAD(gm_any_load64, "ld.relaxed.gpu.u64", GM_ANYWHERE, uint64_t, "l")
 GM_GPU_LOAD(gm_any_load64_acquire, "ld.acquire.gpu.u64", GM_ANYWHERE, uint64_t, "l")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Granules for the policies: single lanes take one, or a run side by side, and give them back; and
+ * Granules for the policies: single lanes take one, or a run side by side, and return them; and
  * growth: lanes ask the host for more while the kernel runs.
  */
 #ifndef GM_HEAP_DEVICE_SPAN_H
@@ -11,7 +11,7 @@
 #define GM_HOST_DEAD 1000000000ull	  /* ns without a beat after which lanes give the host up */
 #define GM_HOST_STUCK (10 * GM_HOST_DEAD) /* likewise with GM_BEAT_CALLING */
 #define GM_POLL 500			  /* ns between two polls of the mailbox */
-/* The time between two polls counts as this at most: the GPU may have been another process's. */
+/* Of the time between two polls at most this counts: another process may have had the GPU. */
 #define GM_POLL_NS (GM_HOST_DEAD / 100)
 
 GM_DEVICE char *gm_span_address(const struct gm_heap *heap, uint32_t granule)
@@ -34,7 +34,7 @@ GM_DEVICE void gm_span_give(struct gm_heap *heap, uint32_t first, uint32_t count
 /*
  * Growth. The mailbox lies in host memory. So the lanes that need granules read the device's copies
  * of its words, and at most one lane every GM_POLL reads the mailbox: the lane that advances
- * `polled_at`. No lane holds anything that another lane waits for.
+ * `polled_at`. No lane waits for a resource that another lane holds.
  */
 
 /* Words of a summary that cover all granules granted so far. */
@@ -83,7 +83,7 @@ GM_DEVICE void gm_span_collect(struct gm_heap *heap)
 }
 
 /* Poll the mailbox, unless another lane did within GM_POLL: write `want`, read the answers. The
- * caller waits since `began`; GM_NO_WAIT: it does not. */
+ * caller has waited since `began`; GM_NO_WAIT: it does not wait. */
 #define GM_NO_WAIT (~0ull)
 GM_DEVICE_SLOW void gm_span_poll_since(struct gm_heap *heap, uint64_t began)
 {
@@ -103,7 +103,7 @@ GM_DEVICE_SLOW void gm_span_poll_since(struct gm_heap *heap, uint64_t began)
 	uint64_t refused = gm_peek64_system(&heap->mail->refused.value);
 	uint64_t beat = gm_peek64_system(&heap->mail->beat.value);
 	gm_fence_system();
-	gm_store64(&heap->refused, refused); /* more than all grants that came before it */
+	gm_store64(&heap->refused, refused); /* larger than all earlier grants */
 	waited = waited < GM_POLL_NS ? waited : GM_POLL_NS;
 	waited += gm_add64(&heap->waited, waited);
 	if (beat != gm_load64(&heap->beat)) {
@@ -130,9 +130,9 @@ GM_DEVICE void gm_span_want(struct gm_heap *heap, uint64_t want)
 }
 
 /*
- * The lane that wanted so many does so no longer. So no want outlives its lane, but a small one of
- * gm_span_ask_ahead. A larger want that is withdrawn here may have hidden another lane's: a lane
- * that waits writes its own again.
+ * The lane that wanted `want` granules no longer does. So no want outlives its lane, except a small
+ * one of gm_span_ask_ahead. A larger want that is withdrawn here may have hidden another lane's: a
+ * waiting lane writes its own again.
  */
 GM_DEVICE void gm_span_unwant(struct gm_heap *heap, uint64_t want)
 {
@@ -141,8 +141,7 @@ GM_DEVICE void gm_span_unwant(struct gm_heap *heap, uint64_t want)
 		gm_cas64(&heap->wanted, want, granted);
 }
 
-/* All lanes that wait now could use `wish` granules. A hint for the host; the largest one counts.
- */
+/* All waiting lanes could use `wish` granules. A hint for the host; the largest one counts. */
 GM_DEVICE void gm_span_wish(struct gm_heap *heap, uint64_t wish)
 {
 	if (gm_load64(&heap->wished) < wish)
@@ -151,9 +150,9 @@ GM_DEVICE void gm_span_wish(struct gm_heap *heap, uint64_t wish)
 
 /*
  * `need` granules were not found: wait for more. True: search again. False: the host refused, or
- * does not answer. `wish`: how many all lanes could use that wait as this one does, so that the
- * heap grows by what they need at once. `epoch`: the heap's, before the search: what came since
- * then may have been missed.
+ * does not answer. `wish`: granules that all lanes waiting like this one could use, so that the
+ * heap grows by their need at once. `epoch`: of the heap, before the search, which may have missed
+ * later granules.
  */
 GM_DEVICE_SLOW bool gm_span_grow(struct gm_heap *heap, uint32_t need, uint32_t wish, uint32_t epoch)
 {
@@ -190,7 +189,7 @@ GM_DEVICE_SLOW void gm_span_ask_ahead(struct gm_heap *heap)
 	gm_span_poll(heap);
 }
 
-/* So many granules are free after some were taken. */
+/* Lower `least`: `available` granules are free after some were taken. */
 GM_DEVICE_SLOW void gm_span_lower(struct gm_heap *heap, uint64_t available)
 {
 	uint64_t least = gm_load64(&heap->least), seen;
@@ -199,8 +198,8 @@ GM_DEVICE_SLOW void gm_span_lower(struct gm_heap *heap, uint64_t available)
 			return;
 }
 
-/* A granule that was free, but is not counted as taken yet; or GM_NO_GRANULE. Of its own, so that
- * its stack frame and those of gm_span_ask_ahead do not add up. */
+/* A granule that was free, but is not counted as taken yet; or GM_NO_GRANULE. A function of its
+ * own, so that its stack frame and those of gm_span_ask_ahead do not add up. */
 GM_DEVICE_SLOW uint32_t gm_span_draw(const struct gm_heap *heap, uint32_t seed)
 {
 	return gm_bits_take(&heap->free, gm_span_reach(heap), seed);
@@ -220,7 +219,7 @@ GM_DEVICE uint32_t gm_span_take_one(struct gm_heap *heap, uint32_t seed)
 	return granule;
 }
 
-/* Take up to `most` free granules of word `w`: their bits. */
+/* Take up to `most` free granules of word `w`. Returns their bits. */
 GM_DEVICE uint64_t gm_span_take_some(struct gm_heap *heap, uint32_t w, uint32_t most)
 {
 	uint64_t bits = gm_bits_drain(&heap->free, w, ~0ull), kept = 0;
@@ -247,8 +246,8 @@ GM_DEVICE uint64_t gm_span_part(uint32_t w, uint32_t first, uint32_t count)
 }
 
 /*
- * Take exactly these granules; false: one was not free, and none is taken. Lanes that missed those
- * which were taken for a moment learn of it by the epoch.
+ * Take exactly these granules; false: one was not free, and none is taken. Some may have been taken
+ * for a moment: a change of the epoch tells lanes that missed them.
  */
 GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t count)
 {
@@ -272,8 +271,8 @@ GM_DEVICE bool gm_span_claim(struct gm_heap *heap, uint32_t first, uint32_t coun
 }
 
 /*
- * Where the last `count` granules side by side begin, of the free ones of word `w` and of those
- * behind it up to *top; or GM_NO_GRANULE. Then *top is the end of those that word `w` begins with.
+ * The start of the last `count` free granules side by side, in word `w` and the free ones behind it
+ * up to *top; or GM_NO_GRANULE. Then *top is the end of the free ones at the start of word `w`.
  */
 GM_DEVICE uint32_t gm_span_fit(uint64_t word, uint32_t w, uint32_t count, uint32_t *top)
 {
@@ -285,7 +284,7 @@ GM_DEVICE uint32_t gm_span_fit(uint64_t word, uint32_t w, uint32_t count, uint32
 	*top = w << 6 | gm_log2(~word & (word + 1)); /* the first bit that is clear */
 	if (count > 64)
 		return GM_NO_GRANULE;
-	/* A bit of `word` says that `n` free ones begin there. */
+	/* A bit of `word` is set where `n` free ones begin. */
 	for (uint32_t n = 1, more; n < count; n += more) {
 		more = count - n < n ? count - n : n;
 		word &= word >> more;
@@ -293,8 +292,8 @@ GM_DEVICE uint32_t gm_span_fit(uint64_t word, uint32_t w, uint32_t count, uint32
 	return word ? w << 6 | gm_log2(word) : GM_NO_GRANULE;
 }
 
-/* Where the caller goes on when others took what it had found, for the `lost`th time: the end of a
- * run of its own, of those that `granules` have room for. */
+/* The place from which the caller searches on after others took its find, for the `lost`th time:
+ * the end of a run of its own, among the runs for which `granules` have room. */
 GM_DEVICE uint32_t gm_span_elsewhere(uint32_t granules, uint32_t count, uint32_t lost)
 {
 	uint32_t lane = (gm_sm() << 6 | (gm_warp() & 63)) << 5 | gm_lane();
@@ -303,8 +302,8 @@ GM_DEVICE uint32_t gm_span_elsewhere(uint32_t granules, uint32_t count, uint32_t
 
 /*
  * Take `count` free granules side by side, nearest to the heap's end; or GM_NO_GRANULE. Lanes that
- * come together find the same ones. Those that lose go on from places of their own, so that they
- * do not lose one by one.
+ * search at once find the same ones. The losers search on from places of their own, so that they do
+ * not lose one by one.
  */
 GM_DEVICE_SLOW uint32_t gm_span_take_run(struct gm_heap *heap, uint32_t count)
 {

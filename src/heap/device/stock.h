@@ -10,8 +10,8 @@
 
 /*
  * The index queue (Winter's thesis, 5.2.3, algorithm 5): a ring of numbers that are not 0. A lane
- * gets a place by adding to a counter, and never has to try again. The ring has room for all
- * numbers that are ever put there.
+ * gets a place by adding to a counter, and never has to retry. The ring has room for all numbers
+ * that are ever put into it.
  */
 struct gm_ring {
 	uint64_t *slot;
@@ -31,8 +31,8 @@ GM_DEVICE_SLOW void gm_ring_put(struct gm_ring *ring, uint64_t value)
 }
 
 /*
- * What was claimed, in one word: how many << 56 | GM_RING_NEW | where the first is. A word, not a
- * variable of the caller's: that would be in its stack frame.
+ * A claim in one word: number of places << 56 | GM_RING_NEW | the first place. A variable of the
+ * caller instead would be in its stack frame.
  */
 #define GM_RING_N(claim) ((uint32_t)((claim) >> 56))
 #define GM_RING_CLAIM(n, at) ((uint64_t)(n) << 56 | (at))
@@ -51,7 +51,7 @@ GM_DEVICE uint64_t gm_ring_claim(struct gm_ring *ring, uint32_t wanted)
 	return n ? GM_RING_CLAIM(n, gm_add64(&ring->front, n)) : 0;
 }
 
-/* The number at a place that was claimed. */
+/* The number at a claimed place. */
 GM_DEVICE_SLOW uint64_t gm_ring_read(struct gm_ring *ring, uint64_t at)
 {
 	uint64_t value;
@@ -62,7 +62,7 @@ GM_DEVICE_SLOW uint64_t gm_ring_read(struct gm_ring *ring, uint64_t at)
 
 /* The first part of a policy's memory, heap->policy. */
 struct gm_stock {
-	struct gm_cut cut;   /* at the beginning */
+	struct gm_cut cut;   /* the first member */
 	struct gm_ring back; /* number + 1 */
 };
 
@@ -78,7 +78,7 @@ GM_DEVICE void gm_stock_put(struct gm_heap *heap, uint32_t piece)
 	gm_ring_put(&gm_stock_of(heap)->back, (uint64_t)piece + 1);
 }
 
-/* By one lane: claim up to `wanted` pieces, those of the ring first; 0: there are none. `wait` for
+/* By one lane: claim up to `wanted` pieces, those of the ring first; 0: there are none. `wait`: for
  * the host. */
 GM_DEVICE_SLOW uint64_t gm_stock_claim(struct gm_heap *heap, uint32_t wanted, bool wait)
 {
@@ -93,8 +93,8 @@ GM_DEVICE_SLOW uint64_t gm_stock_claim(struct gm_heap *heap, uint32_t wanted, bo
 	return GM_RING_CLAIM(n, GM_RING_NEW | ((at >> 32) * stock->cut.steps + (uint32_t)at));
 }
 
-/* The piece of the lane with that rank among those that a claim serves; with GM_RING_NEW if it was
- * cut off a granule. */
+/* The piece of the lane of rank `rank` among the lanes that a claim serves; with GM_RING_NEW if it
+ * was cut off a granule. */
 GM_DEVICE uint64_t gm_stock_piece(struct gm_heap *heap, uint64_t claim, uint32_t rank)
 {
 	uint64_t at = GM_RING_AT(claim) + rank;

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # build.sh FOLDER OUT NVCC...: fetch the allocators of peers.txt into FOLDER, which is outside of the project, unless their
-# repositories are there already; check out their commits, and build OUT/fresh-NAME of each with the command NVCC. One that
-# cannot be fetched or built is named and left out: then the exit status is 1.
+# repositories are there already; check out their commits, and build OUT/fresh-NAME of each by the command
+# NVCC. An allocator that cannot be fetched or built is named and left out: then the exit status is 1.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -lt 3 ]; then

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gallatin (McCoy, Pandey, PPoPP 2024), on memory that it takes at its start.
+// Gallatin (McCoy, Pandey, PPoPP 2024), on memory that it allocates at its start.
 #include <gallatin/allocators/gallatin.cuh>
 
 struct Peer {

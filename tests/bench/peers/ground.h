@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
  * P: a policy (FRESH_POLICY) on a heap that is mapped beforehand, without a host side. rw-bm and
- * corw serve one size: bounds, not rivals. The mapping, create, map and access in handles of up to
- * 1 GiB, is timed by itself: row "map".
+ * corw serve one size: they are bounds, not rivals. The mapping (create, map and access, in handles
+ * of up to 1 GiB) is timed by itself: row "map".
  */
 #include <cuda.h>
 
@@ -11,8 +11,7 @@
 struct Peer {
 	typedef gm_heap *Device;
 	typedef FRESH_POLICY Policy;
-	/* Room for a million of the smallest allocations, of 256 bytes with all of them, besides.
-	 */
+	/* MOST: bytes of a handle. EXTRA: more granules, for a million blocks of 256 bytes. */
 	enum : size_t { MOST = size_t(1) << 30, EXTRA = 256 };
 	Heap<Policy> *heap = nullptr;
 	double used_before = 0;

@@ -29,7 +29,7 @@ struct Peer {
 		MUST(gpumem_heap_stats(heap, &stats));
 		return (double)stats.mapped;
 	}
-	/* What a trim returns, but for the heap's chunks. `used`: bytes of the GPU. */
+	/* Memory that a trim returns, without the heap's chunks. `used`: used bytes of the GPU. */
 	double slack(double (*used)())
 	{
 		double before = used(), chunks = mapped();

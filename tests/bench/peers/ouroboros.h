@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ouroboros (Winter, Mlakar, Parger, Steinberger, ICS 2020), on memory that it takes at its start.
-// FRESH_OUROBOROS: the type.
+// Ouroboros (Winter, Mlakar, Parger, Steinberger, ICS 2020), on memory that it allocates at its
+// start. FRESH_OUROBOROS: the type.
 #include <iostream>
 
-#define clockRate warpSize /* CUDA 13 has none; the statistics that show it are not used */
-// Its headers need each other in this order.
+#define clockRate warpSize /* CUDA 13 has no clockRate; its use is only in unused statistics */
+// The headers depend on this order.
 // clang-format off
 #include "device/Ouroboros_impl.cuh"
 #include "device/MemoryInitialization.cuh"

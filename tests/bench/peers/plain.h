@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// malloc and free of CUDA C++: T under the preload, else the driver's own with enough memory.
+// malloc and free of CUDA C++: T under the preload, otherwise the driver's own with a sufficient
+// limit.
 struct Peer {
 	typedef int Device;
 	double used_before = 0;

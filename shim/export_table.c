@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "shim/table.h"
+#include "shim/export_table.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,22 +16,22 @@ static const CUuuid known[] = {
 #undef GM_TABLE
 };
 
-/* Of NVIDIA's driver itself: NVML asks for a table of libcuda, for one. */
+/* Files of NVIDIA's driver itself: NVML, for example, gets a table of libcuda. */
 static const char *const driver[] = {
 	"libcuda.",	  "libcudadebugger.",	"libnvidia-ptxjitcompiler.",
 	"libnvidia-nvvm", "libnvidia-gpucomp.", "libnvidia-ml.",
 };
 
-static char unknown[GM_TABLE_NAME];
+static char unknown[GM_EXPORT_TABLE_NAME];
 static atomic_uint state;
 enum { NONE, NAMING, NAMED };
 
-const char *gm_table_unknown(void)
+const char *gm_export_table_unknown(void)
 {
 	return atomic_load_explicit(&state, memory_order_acquire) == NAMED ? unknown : NULL;
 }
 
-/* The name of the file that has `asker` in its code. */
+/* The name of the file with `asker` in its code. */
 static const char *object_name(const void *asker)
 {
 	struct gm_object object;
@@ -62,7 +62,7 @@ static void table_name(const CUuuid *id, const char *asker, char *name, size_t s
 
 static void table_given(const CUuuid *id, const char *asker)
 {
-	char name[GM_TABLE_NAME];
+	char name[GM_EXPORT_TABLE_NAME];
 	unsigned none = NONE;
 	table_name(id, asker, name, sizeof name);
 	gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s", name);
@@ -74,7 +74,7 @@ static void table_given(const CUuuid *id, const char *asker)
 				 "past gpumem");
 }
 
-/* May come before cuInit. */
+/* May be called before cuInit. */
 CUresult on_cuGetExportTable(const void **table, const CUuuid *id)
 {
 	const void *asker = __builtin_return_address(0);

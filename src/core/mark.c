@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/mark.h"
+
+#include <stdlib.h>
+
+struct gm_mark *gm_mark_new(struct gm_context *context, unsigned most)
+{
+	struct gm_mark *mark = calloc(1, sizeof *mark + most * sizeof mark->event[0]);
+	if (!mark)
+		return NULL;
+	mark->context = context;
+	mark->users = 1;
+	return mark;
+}
+
+bool gm_mark_record(struct gm_mark *mark, const struct gm_driver *driver, CUstream stream)
+{
+	CUstreamCaptureStatus status;
+	CUevent *event = &mark->event[mark->n];
+	if (driver->cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+	    status != CU_STREAM_CAPTURE_STATUS_NONE)
+		return false;
+	if (driver->cuEventCreate(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		return false;
+	mark->n++;
+	return driver->cuEventRecord(*event, stream) == CUDA_SUCCESS;
+}
+
+CUresult gm_mark_call(const struct gm_mark *mark, CUresult (*call)(CUevent event))
+{
+	CUresult result = CUDA_SUCCESS;
+	if (mark->n == 0)
+		return CUDA_SUCCESS;
+	if (!gm_context_enter(mark->context))
+		return CUDA_ERROR_NOT_READY;
+	for (unsigned i = 0; i < mark->n && result == CUDA_SUCCESS; i++)
+		result = call(mark->event[i]);
+	gm_context_leave(mark->context);
+	return result;
+}
+
+bool gm_mark_is_worth_asking(const struct gm_mark *mark, const struct gm_asked *asked)
+{
+	if (!mark || !mark->recorded || mark->passed || asked->n == GM_MARK_TRIES)
+		return false;
+	for (unsigned i = 0; i < asked->n; i++)
+		if (asked->mark[i] == mark)
+			return false;
+	return true;
+}
+
+void gm_marks_drop(struct gm_mark *list, const struct gm_driver *driver)
+{
+	struct gm_mark *next;
+	for (struct gm_mark *mark = list; mark; mark = next) {
+		next = mark->next;
+		gm_mark_call(mark, driver->cuEventDestroy_v2);
+		free(mark);
+	}
+}

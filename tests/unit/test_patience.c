@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How long an allocation waits for retired memory: decided by the fences that pass meanwhile. */
+#include <limits.h>
+
+#include "pool/patience.h"
+
+#include "limbo_fake.h"
+
+#define LIVE (4 * GM_GIB)
+#define BLOCK (64 * GM_MIB)
+
+static const CUresult busy = CUDA_ERROR_NOT_READY;
+static bool quiet;
+
+static bool is_quiet(void)
+{
+	return quiet;
+}
+
+/* The fence operations of a process whose captures are all known. */
+static struct gm_fence_ops asked;
+
+/* A fence passes at every `steps` polls. */
+static unsigned steps, asked_n;
+
+static CUresult passed_in_turn(void *arg, uint64_t context, CUevent fence)
+{
+	if (++asked_n % steps == 0)
+		f.passed++;
+	return passed(arg, context, fence);
+}
+
+static struct gm_pool *open_busy(unsigned questions)
+{
+	asked = polled;
+	asked.passed = passed_in_turn;
+	asked.is_quiet = is_quiet;
+	quiet = true;
+	steps = questions;
+	asked_n = 0;
+	return open_with(64 * GM_GIB, 16 * GM_GIB, &asked);
+}
+
+/* Allocate and free different sizes, beside LIVE. */
+static uint64_t churn(struct gm_pool *pool, unsigned n)
+{
+	uint64_t most = 0;
+	fake_alloc(pool, LIVE);
+	for (unsigned i = 0; i < n; i++) {
+		CUdeviceptr at = fake_alloc(pool, BLOCK + i % 7 * GM_MIB).base;
+		gm_pool_free(pool, at, NULL, NULL);
+		most = retired() > most ? retired() : most;
+	}
+	return most;
+}
+
+static void close_busy(struct gm_pool *pool, const char *name)
+{
+	f.passed = UINTPTR_MAX;
+	gm_pool_context_gone(pool, 1);
+	end(name);
+}
+
+static void bound(void)
+{
+	struct gm_pool *pool = open_busy(1);
+	TAP_IS(gm_patience_bound(pool), 128 * GM_MIB, "128 MiB may always be retired");
+	fake_alloc(pool, LIVE);
+	TAP_IS(gm_patience_bound(pool), LIVE / 8, "an eighth of the live bytes, if that is more");
+	fake_alloc(pool, 3000);
+	TAP_IS(gm_pool_live(pool), LIVE + 3072, "the live bytes are those handed out");
+	close_busy(pool, "the bound");
+	pool = open_with(64 * GM_GIB, 16 * GM_MIB, &polled);
+	TAP_IS(gm_patience_bound(pool), 16 * GM_MIB, "the bound is never more than config.retire");
+	end("the knob");
+}
+
+/* The GPU lags behind: a fence passes at each fifth poll. */
+static void catches_up(void)
+{
+	struct gm_pool *pool = open_busy(5);
+	uint64_t most = churn(pool, 400), mapped = fake_stats(pool).mapped;
+	TAP_OK(most > LIVE / 8, "an eighth of the live memory is retired: %llu MiB",
+	       (unsigned long long)(most / GM_MIB));
+	TAP_OK(mapped <= LIVE + LIVE / 8 + GM_POOL_DEFERRED + 4 * BLOCK,
+	       "little more is mapped: %llu MiB", (unsigned long long)(mapped / GM_MIB));
+	TAP_OK(f.waits + f.fences == 0 && fake_valid(pool), "no fence is waited for without end");
+	close_busy(pool, "a GPU that runs behind");
+}
+
+/* A kernel that waits for this thread: no fence passes. */
+static void stands_still(void)
+{
+	struct gm_pool *pool = open_busy(UINT_MAX);
+	uint64_t most = churn(pool, 40);
+	TAP_OK(most >= 40 * BLOCK, "without passing fences the pool grows after a while");
+	unsigned before = f.queries;
+	uint64_t mapped = fake_stats(pool).mapped;
+	fake_alloc(pool, 16 * BLOCK);
+	TAP_OK(fake_stats(pool).mapped > mapped && f.queries - before >= GM_PATIENCE_NAPS &&
+		       f.queries - before <= 3 * GM_PATIENCE_NAPS,
+	       "after %u questions", f.queries - before);
+	TAP_OK(f.waits + f.fences == 0 && fake_valid(pool), "no poll is a wait");
+	close_busy(pool, "a GPU that stands still");
+}
+
+/* However many fences pass, a wait ends. */
+static void ends(void)
+{
+	struct gm_pool *pool = open_busy(1);
+	CUdeviceptr at[8];
+	fake_alloc(pool, 2 * GM_MIB);
+	for (unsigned i = 0; i < 8; i++)
+		at[i] = fake_alloc(pool, BLOCK).base;
+	steps = UINT_MAX;
+	for (unsigned i = 0; i < 8; i++)
+		gm_pool_free(pool, at[i], NULL, NULL);
+	steps = GM_PATIENCE_NAPS / 2;
+	fake_alloc(pool, 16 * BLOCK); /* more than the retired memory */
+	TAP_OK(asked_n <= 2 * GM_PATIENCE_MOST && fake_valid(pool), "a wait for too little ends");
+	close_busy(pool, "an end");
+}
+
+static void captures(void)
+{
+	struct gm_pool *pool = open_busy(UINT_MAX);
+	churn(pool, 12);
+	TAP_OK(gm_patience_is_needed(pool), "too much is retired");
+	gm_pool_lock(pool);
+	unsigned recorded = f.recorded, queries = f.queries;
+	quiet = false;
+	TAP_OK(!gm_patience_wait(pool, gm_pool_want(pool, 16 * BLOCK)),
+	       "no wait while a capture is open");
+	TAP_OK(f.recorded == recorded && f.queries == queries, "no event is recorded, nor asked");
+	quiet = true;
+	f.record = busy;
+	gm_limbo_collect(pool);
+	gm_pool_unlock(pool);
+	f.record = CUDA_SUCCESS;
+	close_busy(pool, "captures");
+}
+
+/* A thread's own blocks return to its shelf, however many blocks others have retired. */
+static void comes_back(void)
+{
+	struct gm_pool *pool = open_busy(1);
+	for (unsigned i = 0; i < 200; i++)
+		gm_pool_free(pool, fake_alloc(pool, 16 * GM_MIB).base, NULL, NULL);
+	TAP_OK(fake_stats(pool).mapped <= GM_PATIENCE_FREE + GM_POOL_DEFERRED,
+	       "a loop maps the bound of retired memory, and one growth: %llu MiB",
+	       (unsigned long long)(fake_stats(pool).mapped / GM_MIB));
+	close_busy(pool, "a loop");
+}
+
+int main(void)
+{
+	bound();
+	catches_up();
+	stands_still();
+	ends();
+	captures();
+	comes_back();
+	return tap_done();
+}
