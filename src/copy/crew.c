@@ -16,14 +16,18 @@ static bool job_is_open(unsigned job)
 /*
  *     member    inside += 1, reads job          All are sequentially consistent: the owner sees the
  *     owner     job += 1, reads inside          member, or the member sees that the job is closed.
+ *
+ * A member may be woken late, for a job that has more members than the open one. The owner changes
+ * `n` only while no job is open and no member is inside.
  */
-static bool member_enter(struct gm_crew *crew, unsigned *last)
+static bool member_enter(struct gm_crew *crew, unsigned i, unsigned *last)
 {
 	atomic_fetch_add(&crew->inside, 1);
 	unsigned job = atomic_load(&crew->job);
 	if (job_is_open(job) && job != *last) {
 		*last = job;
-		return true;
+		if (i < crew->n)
+			return true;
 	}
 	atomic_fetch_sub(&crew->inside, 1);
 	return false;
@@ -39,7 +43,7 @@ static void member_work(struct gm_crew_member *m, unsigned *last)
 {
 	struct gm_crew *crew = m->crew;
 	unsigned i = (unsigned)(m - crew->member);
-	if (!member_enter(crew, last))
+	if (!member_enter(crew, i, last))
 		return;
 	member_wake(crew, 2 * i + 1);
 	member_wake(crew, 2 * i + 2);

@@ -76,6 +76,22 @@ static unsigned count_job(unsigned threads, unsigned wanted)
 	return atomic_load(&c.members);
 }
 
+/* As count_job, while the members that the job is not for are awake, too. */
+static unsigned count_woken_job(unsigned threads)
+{
+	struct count c = {.wanted = threads, .open = true};
+	gm_crew_begin(&crew, threads, count_body, &c);
+	for (unsigned i = threads; i < THREADS; i++)
+		gm_worker_wake(&crew.member[i].worker);
+	while (atomic_load(&c.members) < threads)
+		sched_yield();
+	for (unsigned i = 0; i < 20; i++)
+		sched_yield();
+	gm_crew_finish(&crew);
+	c.open = false;
+	return atomic_load(&c.members);
+}
+
 static void jobs(void)
 {
 	TAP_IS(count_job(THREADS, THREADS), THREADS, "all members run the first job");
@@ -88,6 +104,12 @@ static void jobs(void)
 	}
 	TAP_OK(most <= THREADS, "no member runs a job twice");
 	TAP_IS(count_job(2, 2), 2, "a job for two");
+	most = 0;
+	for (unsigned i = 0; i < JOBS; i++) {
+		unsigned n = count_woken_job(2);
+		most = n > most ? n : most;
+	}
+	TAP_IS(most, 2, "members that were woken late do not join a job for fewer");
 	TAP_IS(count_job(THREADS, THREADS), THREADS, "the others are still there");
 	TAP_IS(atomic_load(&made), THREADS, "the same threads run the next job");
 	TAP_IS(atomic_load(&strayed), 0, "threads block all signals, and join open jobs only");
