@@ -104,15 +104,23 @@ void gm_shim_pool_failed(unsigned ordinal, CUresult why)
  */
 static _Atomic uint64_t next_sample;
 
-static void pool_prewarm(unsigned ordinal, struct gm_pool *pool)
+/* False: the device is left to the driver. */
+static bool pool_prewarm(unsigned ordinal, struct gm_pool *pool)
 {
 	char text[32];
-	uint64_t bytes = gm_pool_knob_bytes(gm_knob_get()->prewarm, gm_shim_devices[ordinal].total);
+	struct gm_shim_device *d = &gm_shim_devices[ordinal];
+	uint64_t bytes = gm_pool_knob_bytes(gm_knob_get()->prewarm, d->total);
 	CUresult result = bytes ? gm_pool_prewarm(pool, bytes) : CUDA_SUCCESS;
-	if (result != CUDA_SUCCESS && gm_knob_origin(GM_KNOB_ID_prewarm).source != GM_KNOB_DEFAULT)
+	if (result == CUDA_SUCCESS)
+		return true;
+	gm_shim_pool_failed(ordinal, result);
+	if (!atomic_load(&d->on))
+		return false;
+	if (gm_knob_origin(GM_KNOB_ID_prewarm).source != GM_KNOB_DEFAULT)
 		gm_msg(GM_MSG_WARN, "GPUMEM_PREWARM: device %u has no %s, none is mapped (%s)",
 		       ordinal, gm_size_format(bytes, text, sizeof text),
 		       gm_driver_error(&gm_shim_driver, result));
+	return true;
 }
 
 /* Shows a user that the preload works. */
@@ -165,7 +173,8 @@ static struct gm_pool *pool_make(unsigned ordinal)
 	gm_tick_calibrate();
 	gm_peer_apply(ordinal, pool);
 	atomic_store_explicit(&next_sample, 0, memory_order_relaxed);
-	pool_prewarm(ordinal, pool);
+	if (!pool_prewarm(ordinal, pool))
+		return NULL;
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	pool_announce(ordinal);
 	gm_sleep_join(ordinal);

@@ -3,7 +3,6 @@ EXTRA_DIST += tests/tap.h tests/bats.sh tests/lsan.supp tests/tsan.supp tests/re
 AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.supp:print_suppressions=0; \
 	export LSAN_OPTIONS; \
 	TSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/tsan.supp:print_suppressions=0; export TSAN_OPTIONS; \
-	GPUMEM_PREWARM=0; export GPUMEM_PREWARM; \
 	GPUMEM_TEST_CONF=; export GPUMEM_TEST_CONF;
 
 include tests/unit/local.mk
