@@ -130,7 +130,7 @@ readable() {
 		# Otherwise the last thread is ours, without a current context; "idle" has such a thread.
 		[ $how != thread ] || KNOBS+=(GPUMEM_TRIM_AFTER=off)
 		local limit=()
-		[ $how != idle ] || KNOBS+=(GPUMEM_TRIM_AFTER=1h) limit=(timeout -s KILL 60)
+		[ $how != idle ] || KNOBS+=(GPUMEM_TRIM_AFTER=24h) limit=(timeout -s KILL 3600)
 		native "$PROGRAMS/break_ends" $how >native 2>/dev/null || there=$?
 		preloaded "${limit[@]}" "$PROGRAMS/break_ends" $how >preloaded 2>said || here=$?
 		diff -u native preloaded

@@ -6,5 +6,6 @@ TESTS += tests/preload/ordered.bats
 
 tests_preload_ordered_SOURCES = tests/preload/ordered.c tests/preload/program.h tests/preload/steer.h
 tests_preload_ordered_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_ordered_LDFLAGS = -Wl,--export-dynamic
 tests_preload_ordered_soak_SOURCES = tests/preload/ordered_soak.c tests/preload/program.h tests/preload/steer.h
 tests_preload_ordered_soak_LDADD = $(BEHAVIOUR_LDADD)
