@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The suite under other conditions. ./quickstart check makes the first two targets of CHECKS.
 # ./quickstart check all makes all.
-CHECKS = check check-sanitize check-sanitize-rest check-versions check-defer check-ordered coverage check-tsan distcheck \
-	check-valgrind check-aarch64
+CHECKS = check check-sanitize check-sanitize-rest check-versions check-defer check-ordered check-unwarmed coverage check-tsan \
+	distcheck check-valgrind check-aarch64
 EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/skips.sh
-.PHONY: checks check-aarch64 check-debug check-sanitize check-sanitize-rest check-tsan check-valgrind check-versions check-defer check-ordered coverage
+.PHONY: checks costs costs-keep check-aarch64 check-debug check-sanitize check-sanitize-rest check-tsan check-valgrind \
+	check-versions check-defer check-ordered check-unwarmed coverage
 checks:
 	@echo $(CHECKS)
+
+# CPU time of the tests that ran last, beside tests/costs.txt, which `make costs-keep` writes after `make check`.
+EXTRA_DIST += tests/cost.sh tests/costs.sh tests/costs.txt
+costs:
+	@$(SHELL) $(srcdir)/tests/costs.sh show $(srcdir)/tests/costs.txt
+costs-keep:
+	$(SHELL) $(srcdir)/tests/costs.sh keep $(srcdir)/tests/costs.txt
 
 # Excluded from most conditions: tests of source files alone; and tests of processes, which do not depend on
 # the build, count files and calls of the processes, and have a demo that needs driver 12.0.
@@ -76,7 +84,7 @@ check-valgrind:
 	TEST_UNDER='$(VALGRIND)' $(MAKE) check LOG_COMPILER='$(VALGRIND)' \
 		TESTS='$(filter-out $(NOT_UNDER_VALGRIND) $(OF_PROCESSES),$(filter tests/unit/% tests/preload/% tests/cli/%,$(TESTS)))'
 
-# The programs of tests/preload on older drivers, and under GPUMEM_FREE=defer and ordered.
+# The programs of tests/preload on older drivers, and with other values of knobs.
 SKIPS = MAKE='$(MAKE)' $(SHELL) $(srcdir)/tests/skips.sh $(srcdir) '$(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))'
 check-versions:
 	$(SKIPS) SIM_DRIVER=13.0 SIM_DRIVER=12.5 SIM_DRIVER=12.2 SIM_DRIVER=11.4
@@ -84,6 +92,8 @@ check-defer:
 	$(SKIPS) GPUMEM_FREE=defer
 check-ordered:
 	$(SKIPS) GPUMEM_FREE=ordered
+check-unwarmed:
+	$(SKIPS) GPUMEM_PREWARM=0
 
 distclean-local:
 	rm -rf aarch64 coverage debug fuzz sanitize thread
