@@ -7,10 +7,9 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "ahead.h"
 #include "program.h"
 #include "sim/sim.h"
 #include "steer.h"
@@ -23,18 +22,6 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 static bool show;
 static CUcontext primary;
-
-/* --- the clock, which a case can set forward: gpumem calls this function instead of libc's --- */
-
-static _Atomic time_t ahead; /* seconds */
-
-int clock_gettime(clockid_t clock, struct timespec *t)
-{
-	int result = (int)syscall(SYS_clock_gettime, clock, t);
-	if (result == 0 && (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE))
-		t->tv_sec += atomic_load(&ahead);
-	return result;
-}
 
 /* --- a thread that releases streams when another waits --- */
 
@@ -560,7 +547,7 @@ static void hang(void)
 	late(old, SIZE, s);
 	MUST(cuMemFree(old));
 	fill(take(SIZE), next);
-	atomic_store(&ahead, 10);
+	clock_set_ahead(10);
 	while (getchar() != EOF)
 		;
 	gm_sim_release(s, -1u);

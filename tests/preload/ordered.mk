@@ -4,7 +4,7 @@ check_PROGRAMS += tests/preload/ordered tests/preload/ordered_soak
 dist_check_SCRIPTS += tests/preload/ordered.bats
 TESTS += tests/preload/ordered.bats
 
-tests_preload_ordered_SOURCES = tests/preload/ordered.c tests/preload/program.h tests/preload/steer.h
+tests_preload_ordered_SOURCES = tests/preload/ahead.h tests/preload/ordered.c tests/preload/program.h tests/preload/steer.h
 tests_preload_ordered_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_ordered_LDFLAGS = -Wl,--export-dynamic
 tests_preload_ordered_soak_SOURCES = tests/preload/ordered_soak.c tests/preload/program.h tests/preload/steer.h

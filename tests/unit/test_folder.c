@@ -53,7 +53,7 @@ static struct {
 } faulty;
 static atomic_uint transfers;
 
-/* Several threads transfer: each call takes one from the count, and one call alone finds it at 0. */
+/* Several threads transfer: each call takes one from the count, and one alone finds it at 0. */
 static bool is_due(atomic_int *count)
 {
 	int before = atomic_load(count), after;
