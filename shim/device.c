@@ -12,6 +12,7 @@
 #include "shim/block/torch.h"
 #include "shim/call.h"
 #include "shim/context/peer.h"
+#include "shim/foreign/managed.h"
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
 #include "shim/sleep.h"
@@ -155,6 +156,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL
 			: knobs->trim_after.ns == 0	   ? gm_trim_idle_now
 							   : gm_trim_idle,
+		.crowded = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle_now,
 		.may_remap = gm_shim_may_remap,
 		.clock = gm_clock_coarse_ns,
 	};
@@ -176,6 +178,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 	if (!pool_prewarm(ordinal, pool))
 		return NULL;
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
+	gm_managed_changed();
 	pool_announce(ordinal);
 	gm_sleep_join(ordinal);
 	return pool;

@@ -27,7 +27,7 @@ libgpumem_la_SOURCES += %D%/copy/batch.c %D%/copy/copy.c %D%/copy/copy2d.c %D%/c
 libgpumem_la_SOURCES += %D%/foreign/account.c %D%/foreign/account.h %D%/foreign/array.c \
 	%D%/foreign/async.c %D%/foreign/create.c %D%/foreign/create.h %D%/foreign/external.c \
 	%D%/foreign/foreign.c %D%/foreign/foreign.h %D%/foreign/graph.c %D%/foreign/graph.h \
-	%D%/foreign/host.c
+	%D%/foreign/host.c %D%/foreign/managed.c %D%/foreign/managed.h
 # Blocks that processes share.
 libgpumem_la_SOURCES += %D%/ipc/export.c %D%/ipc/handle.h %D%/ipc/import.c %D%/ipc/ipc.h %D%/ipc/map.c \
 	%D%/ipc/map.h

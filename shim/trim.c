@@ -161,6 +161,14 @@ static void trim_start_thread(void)
 		       strerror(error));
 }
 
+static void trim_rouse(void)
+{
+	if (gm_worker_is_running(&worker))
+		gm_worker_wake(&worker);
+	else
+		trim_start_thread();
+}
+
 void gm_trim_start(void)
 {
 	int saved = errno;
@@ -169,7 +177,7 @@ void gm_trim_start(void)
 		while (trim_pools(gm_clock_ns()))
 			;
 	else
-		trim_start_thread();
+		trim_rouse();
 	errno = saved;
 }
 
@@ -181,10 +189,7 @@ void gm_trim_heap_idle(void *unused)
 
 void gm_trim_order_waits(void)
 {
-	if (gm_worker_is_running(&worker))
-		gm_worker_wake(&worker);
-	else
-		trim_start_thread();
+	trim_rouse();
 }
 
 void gm_trim_slots_idle(void)

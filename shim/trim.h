@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* There is idle memory, and no trim thread. */
+/* There is idle memory, and no trim thread; or memory that the thread has to return now. */
 extern atomic_bool gm_trim_wanted;
 static inline bool gm_trim_due(void)
 {
@@ -15,11 +15,11 @@ static inline bool gm_trim_due(void)
 }
 
 /* The `idle` of struct gm_pool_config: called under the pool's lock, it sets a flag. The second
- * function is for GPUMEM_TRIM_AFTER=0: calls of the program trim pools, whether the thread runs or
- * not. */
+ * function is its `crowded`, and its `idle` for GPUMEM_TRIM_AFTER=0: calls of the program trim
+ * pools, whether the thread runs or not. */
 void gm_trim_idle(void *unused);
 void gm_trim_idle_now(void *unused);
-/* At the end of a handler, if gm_trim_wanted: trim now, or start the thread. No lock held. */
+/* At the end of a handler, if gm_trim_wanted: trim now, or rouse the thread. No lock held. */
 void gm_trim_start(void);
 /* The `idle` of struct gm_heap_config: starts the thread. No handler ends there, and the heap's own
  * thread, which serves kernels, must not trim. */

@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "log/count.h"
 #include "shim/foreign/account.h"
+#include "shim/foreign/managed.h"
 
 struct entry {
 	struct gm_foreign piece; /* the table's key: `key` and `space`, side by side */
@@ -127,6 +128,8 @@ CUresult gm_foreign_took(const struct gm_foreign *piece, bool known, CUresult re
 		gm_account_freed(piece->kind, piece->ordinal, piece->size);
 	else if (result == CUDA_SUCCESS && piece->key)
 		gm_counter_add(0, GM_C_foreign_unknown, 1);
+	if (known && piece->kind == GM_FOREIGN_MANAGED)
+		gm_managed_changed();
 	return result;
 }
 
@@ -178,6 +181,7 @@ static bool piece_of_group(const struct gm_foreign *f, uint64_t group)
 void gm_foreign_context_gone(uint64_t key, void (*each)(const struct gm_foreign *gone))
 {
 	pieces_gone(piece_of_context, key, each);
+	gm_managed_changed();
 }
 
 void gm_foreign_group_gone(uint64_t group)

@@ -2,6 +2,7 @@
 /* Memory that the host can access, too: managed, pinned, registered. It ends with its context. */
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
+#include "shim/foreign/managed.h"
 #include "shim/retry.h"
 
 static void host_given(enum gm_foreign_kind kind, enum gm_foreign_space space, uint64_t key,
@@ -9,6 +10,8 @@ static void host_given(enum gm_foreign_kind kind, enum gm_foreign_space space, u
 {
 	gm_foreign_add_here(
 		(struct gm_foreign){.key = key, .space = space, .kind = kind, .size = size});
+	if (kind == GM_FOREIGN_MANAGED)
+		gm_managed_changed();
 }
 
 GM_TAKES(cuMemAllocManaged, (CUdeviceptr * out, size_t size, unsigned flags), (out, size, flags),

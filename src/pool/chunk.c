@@ -8,6 +8,7 @@
 #include "pool/internal.h"
 #include "pool/peer.h"
 #include "pool/stats.h"
+#include "pool/trim.h"
 
 /* CU_MEM_CREATE_USAGE_HW_DECOMPRESS, which toolkits before 12.8 lack. */
 enum { USAGE_DECOMPRESS = 2 };
@@ -167,7 +168,6 @@ static void table_enter(struct gm_pool *pool, const struct gm_chunk *chunk, stru
  * time only if its last blocks lay on a shelf. */
 static void idle_enter(struct gm_pool *pool, struct gm_chunk *chunk)
 {
-	const struct gm_pool_config *config = &pool->config;
 	struct gm_chunk *before = pool->idle_last;
 	while (before && before->idle_since > chunk->idle_since)
 		before = before->idle_before;
@@ -176,8 +176,7 @@ static void idle_enter(struct gm_pool *pool, struct gm_chunk *chunk)
 	chunk->idle_after = after;
 	*(before ? &before->idle_after : &pool->idle_first) = chunk;
 	*(after ? &after->idle_before : &pool->idle_last) = chunk;
-	if (config->idle && gm_pool_idle(pool) > config->keep)
-		config->idle(config->idle_arg);
+	gm_pool_tell_idle(pool);
 }
 
 static void idle_leave(struct gm_pool *pool, struct gm_chunk *chunk)

@@ -72,6 +72,9 @@ struct gm_pool_config {
 	 * trims. */
 	void (*idle)(void *arg);
 	void *idle_arg;
+	/* There is more idle memory than gm_pool_make_room allows: gm_pool_trim returns it at once.
+	 * As `idle`. */
+	void (*crowded)(void *arg);
 };
 
 /* A copy of one block's state, consistent when it was taken. */
@@ -284,6 +287,15 @@ uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool drain);
  * failed.
  */
 uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now);
+
+/*
+ * The process has `managed` bytes of managed memory, whose pages need the device: idle memory is at
+ * most the device's memory without the pool's memory in use, without `managed`, and without a 16th
+ * of the device. Return idle memory beyond that to the driver now; gm_pool_trim returns what
+ * becomes idle later. Less than a 256th of the device, such as flags of a program, needs no room.
+ * Any thread, no lock held.
+ */
+void gm_pool_make_room(struct gm_pool *pool, uint64_t managed);
 
 /* The time when a chunk may next be due for gm_pool_trim; UINT64_MAX: not before config.idle is
  * called. The time is past if a due chunk could not be returned. */

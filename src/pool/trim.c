@@ -5,13 +5,30 @@
 #include "pool/stats.h"
 #include "pool/valid.h"
 
+/* The most idle memory that leaves room for managed memory, at least config.keep. */
+static uint64_t pool_most_idle(const struct gm_pool *pool)
+{
+	uint64_t managed = GM_GET(pool->managed);
+	if (!managed)
+		return UINT64_MAX;
+	uint64_t taken = gm_pool_live(pool) + gm_pool_retired(pool) + managed + pool->memory / 16;
+	uint64_t most = taken < pool->memory ? pool->memory - taken : 0;
+	return most > pool->config.keep ? most : pool->config.keep;
+}
+
+static bool pool_is_crowded(const struct gm_pool *pool)
+{
+	return GM_UNLIKELY(GM_GET(pool->managed)) && gm_pool_idle(pool) > pool_most_idle(pool);
+}
+
 /* Emptied of blocks not reused for config.trim_after, shelves may leave whole chunks idle. */
 static void shelves_flush_old(struct gm_pool *pool, uint64_t now)
 {
-	if (now < pool->config.trim_after)
+	bool crowded = pool_is_crowded(pool);
+	if (!crowded && now < pool->config.trim_after)
 		return;
 	gm_shelves_lock(pool);
-	gm_shelves_flush(pool, now - pool->config.trim_after);
+	gm_shelves_flush(pool, crowded ? now : now - pool->config.trim_after);
 	gm_shelves_unlock(pool);
 }
 
@@ -20,6 +37,15 @@ void gm_pool_tell_idle(struct gm_pool *pool)
 	const struct gm_pool_config *config = &pool->config;
 	if (config->idle && (config->keep == 0 || gm_pool_idle(pool) > config->keep))
 		config->idle(config->idle_arg);
+	if (config->crowded && pool_is_crowded(pool))
+		config->crowded(config->idle_arg);
+}
+
+void gm_pool_make_room(struct gm_pool *pool, uint64_t managed)
+{
+	GM_SET(pool->managed, managed < pool->memory / 256 ? 0 : managed);
+	if (pool_is_crowded(pool))
+		gm_pool_give_back(pool, pool_most_idle(pool), false);
 }
 
 static bool pool_has_more_than_kept(const struct gm_pool *pool)
@@ -54,10 +80,12 @@ static void limbo_poll(struct gm_pool *pool, uint64_t now)
 static struct gm_chunk *chunk_due(const struct gm_pool *pool, uint64_t now)
 {
 	const struct gm_pool_config *config = &pool->config;
+	bool crowded = pool_is_crowded(pool);
 	if (config->trim_after == UINT64_MAX)
 		return NULL;
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
-		if (now < chunk->idle_since || now - chunk->idle_since < config->trim_after)
+		if (!crowded &&
+		    (now < chunk->idle_since || now - chunk->idle_since < config->trim_after))
 			return NULL; /* the following ones are younger */
 		if (chunk->busy || chunk->pins || gm_pool_idle(pool) - chunk->size < config->keep)
 			continue;
@@ -106,6 +134,7 @@ uint64_t gm_pool_trim_next(struct gm_pool *pool)
 {
 	uint64_t next = UINT64_MAX, since = UINT64_MAX;
 	gm_pool_lock(pool);
+	bool crowded = pool->config.trim_after != UINT64_MAX && pool_is_crowded(pool);
 	if (gm_pool_idle(pool) > pool->config.keep)
 		since = gm_shelves_oldest(pool);
 	if (pool->idle_first && gm_pool_idle(pool) > pool->config.keep &&
@@ -115,7 +144,7 @@ uint64_t gm_pool_trim_next(struct gm_pool *pool)
 		next = UINT64_MAX;
 	uint64_t poll_at = limbo_poll_at(pool);
 	gm_pool_unlock(pool);
-	return poll_at < next ? poll_at : next;
+	return crowded ? 0 : poll_at < next ? poll_at : next;
 }
 
 uint64_t gm_pool_given(const struct gm_pool *pool)

@@ -19,7 +19,8 @@ static inline bool gm_pool_trims_at_once(const struct gm_pool *pool)
 
 /* --- a lock of the pool or of a shelf may be held --- */
 
-/* A block became idle: call config.idle if there is more idle memory than config.keep. */
+/* Memory became idle: call config.idle if there is more idle memory than config.keep, and
+ * config.crowded if there is more than gm_pool_make_room allows. */
 void gm_pool_tell_idle(struct gm_pool *pool);
 
 /* A block was retired, poll_at is 0, and config.idle is not NULL: if there is more idle and retired

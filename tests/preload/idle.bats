@@ -156,6 +156,16 @@ round 2: the thread has ended, 0 chunks are mapped
 round 3: the thread has ended, 0 chunks are mapped" ]
 }
 
+@test "idle memory returns to the driver at once where it takes room that managed memory needs" {
+	unset SIM_SHARE
+	for after in 1h off; do
+		KNOBS=(GPUMEM_TRIM_AFTER=$after)
+		[ "$(calls cuMemUnmap idle managed 64)" -eq 0 ]
+		[ "$(calls cuMemUnmap idle managed 1000000)" -eq 0 ]
+		[ "$(calls cuMemUnmap idle managed 100000000)" -gt 0 ]
+	done
+}
+
 @test "trimmed memory is counted and shown" {
 	cd "$BATS_TEST_TMPDIR"
 	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_PREWARM=0 GPUMEM_LOG=events GPUMEM_LOG_NAME=a.gml)

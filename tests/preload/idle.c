@@ -4,7 +4,7 @@
  * pid, and sleeps until its standard input ends. `idle take TRIES` tries to allocate 80% up to
  * TRIES times. `idle thread` prints the threads of the process. `idle ends` waits three times until
  * the thread has ended after its work. `idle needs` allocates a pool's idle memory through other
- * entries in the same process.
+ * entries in the same process. `idle managed BYTES` allocates managed memory beside idle memory.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -55,6 +55,14 @@ static void take(unsigned tries)
 	say("80%", result);
 	if (result == CUDA_SUCCESS)
 		SAY(cuMemFree_v2(p));
+}
+
+static void managed(size_t size)
+{
+	CUdeviceptr p;
+	use_and_free();
+	MUST(cuMemAllocManaged(&p, size, CU_MEM_ATTACH_GLOBAL));
+	MUST(cuMemFree(p));
 }
 
 /* --- threads --- */
@@ -193,5 +201,7 @@ int main(int argc, char **argv)
 		return needs(), 0;
 	if (strcmp(what, "take") == 0 && argc > 2)
 		return take((unsigned)atoi(argv[2])), 0;
-	return puts("usage: idle leave | take TRIES | thread | ends | needs"), 2;
+	if (strcmp(what, "managed") == 0 && argc > 2)
+		return managed((size_t)atol(argv[2])), 0;
+	return puts("usage: idle leave | take TRIES | thread | ends | needs | managed BYTES"), 2;
 }

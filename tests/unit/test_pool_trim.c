@@ -8,7 +8,7 @@
 #define AFTER (10 * SECOND)
 
 static uint64_t now;
-static unsigned asked, idle_said;
+static unsigned asked, idle_said, crowded_said;
 
 static uint64_t clock_fake(void)
 {
@@ -20,6 +20,12 @@ static void idle_fake(void *arg)
 {
 	(void)arg;
 	idle_said++;
+}
+
+static void crowded_fake(void *arg)
+{
+	(void)arg;
+	crowded_said++;
 }
 
 /* Trim all that is due. */
@@ -39,10 +45,11 @@ static struct gm_pool *open_pool(uint64_t memory, uint64_t after, uint64_t keep)
 					.trim_after = after,
 					.keep = keep,
 					.clock = clock_fake,
-					.idle = idle_fake};
+					.idle = idle_fake,
+					.crowded = crowded_fake};
 	fake_open(memory);
 	now = 1000 * SECOND;
-	asked = idle_said = 0;
+	asked = idle_said = crowded_said = 0;
 	gm_pool_create(&config, &pool);
 	return pool;
 }
@@ -357,6 +364,55 @@ static void on_its_way(void)
 	fake_end(pool, "on its way");
 }
 
+/* Of 64 GiB, 4 GiB are left free beside managed memory, idle memory and memory in use. */
+static void beside_managed(void)
+{
+	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 0);
+	struct gm_block used = fake_alloc(pool, 8 * GM_GIB), a = fake_alloc(pool, 16 * GM_GIB),
+			b = fake_alloc(pool, 32 * GM_GIB);
+	gm_pool_make_room(pool, 64);
+	gm_pool_free(pool, b.base, NULL, NULL);
+	TAP_OK(fake_stats(pool).idle == 32 * GM_GIB && trim(pool, now) == 0 && !crowded_said,
+	       "64 bytes of managed memory need no room");
+	gm_pool_make_room(pool, 4 * GM_GIB);
+	TAP_IS(fake_stats(pool).idle, 32 * GM_GIB, "managed memory that fits needs no room");
+	gm_pool_make_room(pool, 24 * GM_GIB);
+	uint64_t idle = fake_stats(pool).idle;
+	TAP_OK(idle <= 12 * GM_GIB && fake_valid(pool),
+	       "more managed memory: idle memory is returned at once to the bound of 12 GiB: %llu",
+	       (unsigned long long)idle);
+	struct gm_block c = fake_alloc(pool, 30 * GM_GIB);
+	TAP_OK(fake_stats(pool).mapped >= 54 * GM_GIB, "memory in use is not bounded");
+	crowded_said = 0;
+	gm_pool_free(pool, c.base, NULL, NULL);
+	TAP_OK(crowded_said > 0, "a free that leaves too much memory idle is announced");
+	TAP_IS(gm_pool_trim_next(pool), 0, "idle memory over the bound is due at once");
+	trim(pool, now);
+	TAP_OK(fake_stats(pool).idle <= 12 * GM_GIB && fake_valid(pool),
+	       "a trim returns idle memory over the bound");
+	crowded_said = 0;
+	gm_pool_make_room(pool, 0);
+	gm_pool_free(pool, a.base, NULL, NULL);
+	gm_pool_free(pool, used.base, NULL, NULL);
+	TAP_OK(!crowded_said && trim(pool, now) == 0,
+	       "without managed memory idle memory has its time");
+	fake_end(pool, "beside managed memory");
+}
+
+/* GPUMEM_KEEP holds beside managed memory, too. */
+static void beside_managed_keeps(void)
+{
+	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 16 * GM_GIB);
+	struct gm_block a = fake_alloc(pool, 16 * GM_GIB), b = fake_alloc(pool, 32 * GM_GIB);
+	gm_pool_free(pool, a.base, NULL, NULL);
+	gm_pool_free(pool, b.base, NULL, NULL);
+	gm_pool_make_room(pool, 60 * GM_GIB);
+	uint64_t idle = fake_stats(pool).idle;
+	TAP_OK(idle > 15 * GM_GIB && idle <= 16 * GM_GIB,
+	       "memory to be kept stays beside managed memory");
+	fake_end(pool, "memory that is kept");
+}
+
 int main(void)
 {
 	gm_counters_open();
@@ -371,5 +427,7 @@ int main(void)
 	retired();
 	one_at_a_time();
 	on_its_way();
+	beside_managed();
+	beside_managed_keeps();
 	return tap_done();
 }
