@@ -29,6 +29,7 @@
 static _Atomic(struct gm_inkernel *) all;
 static struct gm_lock lock = GM_LOCK_INIT(GM_LOCK_RANK_SHIM);
 static GM_TLS struct gm_inkernel *recent;
+static atomic_bool second_wanted;
 
 bool gm_inkernel_wanted(void)
 {
@@ -124,10 +125,29 @@ static bool heap_make(struct gm_inkernel *h)
 	return config.pool && h->report.result == CUDA_SUCCESS;
 }
 
+/* `first`: the report of the first takeover, for the second one. */
+static struct gm_takeover_config takeover_config(const struct gm_inkernel *h,
+						 const struct gm_takeover_report *first)
+{
+	int processors = 0;
+	gm_shim_driver.cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+					    h->context->device);
+	const unsigned blocks = processors > 0 ? 2 * (unsigned)processors : 1;
+	return (struct gm_takeover_config){
+		.driver = &gm_shim_driver,
+		.images = gm_takeover_images(gm_heap_policy_of(h->heap)),
+		.heap = gm_heap_device(h->heap),
+		.blocks = blocks < GM_HELPER_BLOCKS ? blocks : GM_HELPER_BLOCKS,
+		.launch = test_launch,
+		.launched = test_launched,
+		.arg = h->heap,
+		.first = first,
+	};
+}
+
 /* The context is current. */
 static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
 {
-	int processors = 0;
 	const struct gm_takeover_images images = gm_takeover_images(0);
 	if (gm_watched())
 		return GM_TAKEOVER_WATCHED;
@@ -139,21 +159,10 @@ static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
 		gm_takeover_load(&gm_shim_driver, images.empty, images.empty_ptx, &ignored);
 	if (h->report.result != CUDA_SUCCESS)
 		return GM_TAKEOVER_NO_LOAD;
-	gm_shim_driver.cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-					    h->context->device);
-	const unsigned blocks = processors > 0 ? 2 * (unsigned)processors : 1;
 	gm_inkernel_limit_keep(h);
 	if (!heap_make(h))
 		return GM_TAKEOVER_NO_HEAP;
-	const struct gm_takeover_config config = {
-		.driver = &gm_shim_driver,
-		.images = gm_takeover_images(gm_heap_policy_of(h->heap)),
-		.heap = gm_heap_device(h->heap),
-		.blocks = blocks < GM_HELPER_BLOCKS ? blocks : GM_HELPER_BLOCKS,
-		.launch = test_launch,
-		.launched = test_launched,
-		.arg = h->heap,
-	};
+	const struct gm_takeover_config config = takeover_config(h, NULL);
 	if (!gm_takeover(&config, &h->report) && h->report.end != GM_TAKEOVER_BROKEN) {
 		gm_heap_destroy(h->heap);
 		h->heap = NULL;
@@ -161,15 +170,23 @@ static enum gm_takeover_end inkernel_take_over(struct gm_inkernel *h)
 	return h->report.end;
 }
 
-/* Make the context current meanwhile. */
-static void inkernel_take_over_in_context(struct gm_inkernel *h)
+static enum gm_takeover_end inkernel_take_second(struct gm_inkernel *h)
+{
+	const struct gm_takeover_config config = takeover_config(h, &h->report);
+	gm_takeover(&config, &h->second_report);
+	return h->second_report.end;
+}
+
+/* Call `take` for a report of `h` with the context current. */
+static void inkernel_in_context(struct gm_inkernel *h, struct gm_takeover_report *report,
+				enum gm_takeover_end (*take)(struct gm_inkernel *h))
 {
 	CUcontext popped;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
-	h->report.end = GM_TAKEOVER_DRIVER;
-	h->report.result = gm_shim_driver.cuCtxPushCurrent_v2(h->context->handle);
-	if (h->report.result == CUDA_SUCCESS) {
-		h->report.end = inkernel_take_over(h);
+	report->end = GM_TAKEOVER_DRIVER;
+	report->result = gm_shim_driver.cuCtxPushCurrent_v2(h->context->handle);
+	if (report->result == CUDA_SUCCESS) {
+		report->end = take(h);
 		gm_shim_driver.cuCtxPopCurrent_v2(&popped);
 	}
 	gm_driver_quiet_end(&gm_shim_driver, mode);
@@ -182,46 +199,80 @@ static bool report_is_expected(const struct gm_takeover_report *r)
 	       r->result == CUDA_ERROR_INVALID_IMAGE || r->result == CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static void report_print(const struct gm_inkernel *h)
+static void report_print(const struct gm_inkernel *h, const struct gm_takeover_report *r)
 {
-	static bool said[GM_TAKEOVER_ENDS];
-	const struct gm_takeover_report *r = &h->report;
-	enum gm_msg_level level = report_is_expected(r) ? GM_MSG_INFO : GM_MSG_WARN;
-	if (!gm_msg_first(&said[r->end]))
+	static bool said[2][GM_TAKEOVER_ENDS];
+	bool second = r == &h->second_report, ours = r->end == GM_TAKEOVER_TAKEN;
+	enum gm_msg_level level = ours			  ? GM_MSG_INFO
+				  : report_is_expected(r) ? GM_MSG_NOTICE
+							  : GM_MSG_WARN;
+	const char *of = second ? " of code that launches graphs or kernels" : "";
+	if (!gm_msg_first(&said[second][r->end]))
 		return;
-	if (r->end == GM_TAKEOVER_TAKEN)
-		gm_msg(level, "device %u: %s", h->context->ordinal, gm_takeover_text(r->end));
+	if (ours)
+		gm_msg(level, "device %u: %s%s", h->context->ordinal, gm_takeover_text(r->end), of);
 	else
-		gm_msg(level, "device %u: malloc in kernels stays the driver's: %s%s%s (%s)",
-		       h->context->ordinal, gm_takeover_text(r->end), r->step ? ", while " : "",
+		gm_msg(level, "device %u: malloc in kernels%s stays the driver's: %s%s%s (%s)",
+		       h->context->ordinal, of, gm_takeover_text(r->end), r->step ? ", while " : "",
 		       r->step ? r->step : "", gm_driver_error(&gm_shim_driver, r->result));
+}
+
+static enum gm_inkernel_state report_state(const struct gm_takeover_report *report)
+{
+	return report->end == GM_TAKEOVER_TAKEN ? GM_INKERNEL_TAKEN : GM_INKERNEL_NATIVE;
 }
 
 static void inkernel_decide(struct gm_inkernel *h)
 {
 	uint64_t start = gm_clock_ns();
-	inkernel_take_over_in_context(h);
+	inkernel_in_context(h, &h->report, inkernel_take_over);
 	h->took = gm_clock_ns() - start;
-	bool ours = h->report.end == GM_TAKEOVER_TAKEN;
-	if (!ours)
+	if (report_state(&h->report) == GM_INKERNEL_NATIVE)
 		gm_inkernel_limit_restore(h);
-	atomic_store_explicit(&h->state, ours ? GM_INKERNEL_TAKEN : GM_INKERNEL_NATIVE,
-			      memory_order_release);
-	report_print(h);
+	atomic_store_explicit(&h->state, report_state(&h->report), memory_order_release);
+	report_print(h, &h->report);
 	gm_inkernel_log(h);
 }
 
-/* Take over, or wait for the thread that takes over. */
-static void inkernel_use(struct gm_inkernel *h)
+static void inkernel_decide_second(struct gm_inkernel *h)
+{
+	inkernel_in_context(h, &h->second_report, inkernel_take_second);
+	report_print(h, &h->second_report);
+	atomic_store_explicit(&h->second, report_state(&h->second_report), memory_order_release);
+}
+
+/* Decide, or wait for the thread that decides. */
+static void inkernel_decide_once(struct gm_inkernel *h, _Atomic(enum gm_inkernel_state) *state,
+				 void (*decide)(struct gm_inkernel *h))
 {
 	enum gm_inkernel_state undecided = GM_INKERNEL_UNDECIDED;
-	if (atomic_compare_exchange_strong(&h->state, &undecided, GM_INKERNEL_DECIDING)) {
-		inkernel_decide(h);
+	if (atomic_compare_exchange_strong(state, &undecided, GM_INKERNEL_DECIDING)) {
+		decide(h);
 		return;
 	}
 	for (uint64_t end = gm_clock_ns() + PATIENCE;
-	     gm_inkernel_state(h) == GM_INKERNEL_DECIDING && gm_clock_ns() < end;)
+	     atomic_load_explicit(state, memory_order_acquire) == GM_INKERNEL_DECIDING &&
+	     gm_clock_ns() < end;)
 		gm_sys_nap(NAP);
+}
+
+static bool second_is_due(const struct gm_inkernel *h)
+{
+	return atomic_load_explicit(&second_wanted, memory_order_relaxed) &&
+	       gm_inkernel_state(h) == GM_INKERNEL_TAKEN &&
+	       atomic_load_explicit(&h->second, memory_order_acquire) <= GM_INKERNEL_DECIDING;
+}
+
+static void inkernel_use(struct gm_inkernel *h)
+{
+	inkernel_decide_once(h, &h->state, inkernel_decide);
+	if (second_is_due(h))
+		inkernel_decide_once(h, &h->second, inkernel_decide_second);
+}
+
+void gm_inkernel_want_second(void)
+{
+	atomic_store(&second_wanted, true);
 }
 
 /* Not while captures are open: registering the mailbox or setting the limit would end them (driver
@@ -230,8 +281,8 @@ static void inkernel_use(struct gm_inkernel *h)
 void gm_inkernel_use(struct gm_context *context)
 {
 	struct gm_inkernel *h = gm_inkernel_known(context);
-	if (!h || gm_inkernel_state(h) > GM_INKERNEL_DECIDING || gm_capture_any() ||
-	    gm_door_enter() != CUDA_SUCCESS)
+	if (!h || (gm_inkernel_state(h) > GM_INKERNEL_DECIDING && !second_is_due(h)) ||
+	    gm_capture_any() || gm_door_enter() != CUDA_SUCCESS)
 		return;
 	inkernel_use(h);
 	gm_door_leave();

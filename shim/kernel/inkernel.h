@@ -25,6 +25,9 @@ struct gm_inkernel {
 	_Atomic(enum gm_inkernel_state) state;
 	struct gm_heap_host *heap;
 	struct gm_takeover_report report;
+	/* The second set of malloc and free (takeover.h). TAKEN, NATIVE: as of `state`. */
+	_Atomic(enum gm_inkernel_state) second;
+	struct gm_takeover_report second_report;
 	/* The program's cudaLimitMallocHeapSize, as the driver rounds it, in bytes; the minimum and
 	 * maximum that the driver sets. 0: unknown. */
 	_Atomic uint64_t limit;
@@ -40,6 +43,10 @@ bool gm_inkernel_wanted(void);
 /* The entry of a context, made on first use; NULL: no host memory. */
 struct gm_inkernel *gm_inkernel_known(struct gm_context *context);
 enum gm_inkernel_state gm_inkernel_state(const struct gm_inkernel *h);
+
+/* An image that may call malloc may call the device runtime as well: from now on gm_inkernel_use
+ * takes over the second set, too. */
+void gm_inkernel_want_second(void);
 
 /* Before an image that may call malloc is used in this context: take the context over, or wait for
  * the thread that does. No effect while stream captures are open. */

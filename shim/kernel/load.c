@@ -44,6 +44,8 @@ static enum gm_handle_kind image_judge(const void *image, const char *path)
 	unsigned arch = device_architecture(context_here());
 	bool may = image ? gm_image_allocates(image, 0, arch, &verdict)
 			 : gm_image_file_allocates(path, arch, &verdict);
+	if (may && gm_image_uses_runtime(&verdict))
+		gm_inkernel_want_second();
 	gm_inkernel_log_image(context_here(), image, path, &verdict);
 	return may ? GM_HANDLE_ALLOCATES : GM_HANDLE_HARMLESS;
 }

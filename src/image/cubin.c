@@ -85,7 +85,8 @@ enum gm_cubin_glance gm_cubin_glance(const void *at, uint64_t n, struct gm_image
 		return GM_CUBIN_MORE;
 	for (unsigned i = 0; i < GM_IMAGE_SYMBOLS; i++) {
 		const char *name = gm_image_symbol_name((enum gm_image_symbol)i);
-		if (memmem(names, (size_t)(symbols - names) + 1, name, strlen(name) + 1))
+		size_t length = strlen(name) + !gm_image_symbol_is_prefix((enum gm_image_symbol)i);
+		if (memmem(names, (size_t)(symbols - names) + 1, name, length))
 			return GM_CUBIN_SEARCH;
 	}
 	part_set_head(&head, part);

@@ -43,7 +43,7 @@ enum gm_image_why {
 };
 
 enum gm_image_symbol {
-#define GM_IMAGE_SYMBOL(id, name, allocates) GM_IMAGE_SYMBOL_##id,
+#define GM_IMAGE_SYMBOL(id, name, role) GM_IMAGE_SYMBOL_##id,
 #include "image/symbols.def"
 #undef GM_IMAGE_SYMBOL
 	GM_IMAGE_SYMBOLS
@@ -88,6 +88,10 @@ struct gm_image_part {
  */
 bool gm_image_allocates(const void *image, size_t size, unsigned arch,
 			struct gm_image_verdict *out);
+
+/* May the image call functions of the device runtime (symbols.def)? True for code that cannot be
+ * read. `verdict` is not a no. */
+bool gm_image_uses_runtime(const struct gm_image_verdict *verdict);
 
 /* Address of an image's code: the container of a wrapper, else the image. NULL: it cannot be
  * read. */

@@ -13,11 +13,13 @@ static const struct {
 #undef GM_IMAGE_WHY
 };
 
+enum role { ALLOCATES, FREES, RUNTIME, RUNTIME_PREFIX };
+
 static const struct {
 	const char *name;
-	bool allocates;
+	enum role role;
 } symbols[GM_IMAGE_SYMBOLS] = {
-#define GM_IMAGE_SYMBOL(id, name, allocates) {name, allocates},
+#define GM_IMAGE_SYMBOL(id, name, role) {name, role},
 #include "image/symbols.def"
 #undef GM_IMAGE_SYMBOL
 };
@@ -37,6 +39,19 @@ const char *gm_image_why_text(enum gm_image_why why)
 const char *gm_image_symbol_name(enum gm_image_symbol symbol)
 {
 	return symbols[symbol].name;
+}
+
+bool gm_image_symbol_is_prefix(enum gm_image_symbol symbol)
+{
+	return symbols[symbol].role == RUNTIME_PREFIX;
+}
+
+bool gm_image_uses_runtime(const struct gm_image_verdict *verdict)
+{
+	bool uses = verdict->answer == GM_IMAGE_UNKNOWN;
+	for (unsigned i = 0; i < GM_IMAGE_SYMBOLS; i++)
+		uses = uses || (symbols[i].role >= RUNTIME && (verdict->symbols >> i & 1));
+	return uses;
 }
 
 const char *gm_image_arch_name(uint32_t arch, char buf[GM_IMAGE_ARCH_ROOM])
@@ -60,13 +75,20 @@ void gm_verdict_add(struct gm_image_verdict *verdict, enum gm_image_why why)
 	verdict->why = why;
 }
 
+static bool symbol_is(enum gm_image_symbol symbol, const char *name, size_t n)
+{
+	size_t length = strlen(symbols[symbol].name);
+	return (n == length || (n > length && gm_image_symbol_is_prefix(symbol))) &&
+	       memcmp(symbols[symbol].name, name, length) == 0;
+}
+
 void gm_verdict_symbol(struct gm_image_verdict *verdict, const char *name, size_t n)
 {
 	for (unsigned i = 0; i < GM_IMAGE_SYMBOLS; i++) {
-		if (strncmp(symbols[i].name, name, n) != 0 || symbols[i].name[n])
+		if (!symbol_is((enum gm_image_symbol)i, name, n))
 			continue;
 		verdict->symbols |= UINT32_C(1) << i;
-		if (symbols[i].allocates)
+		if (symbols[i].role == ALLOCATES)
 			gm_verdict_add(verdict, GM_IMAGE_WHY_SYMBOL);
 		return;
 	}

@@ -13,6 +13,9 @@ void gm_verdict_begin(struct gm_image_verdict *verdict);
  * stays. */
 void gm_verdict_add(struct gm_image_verdict *verdict, enum gm_image_why why);
 
+/* Does the symbol stand for all names that begin with its name? */
+bool gm_image_symbol_is_prefix(enum gm_image_symbol symbol);
+
 /* Add a called function, by its name of `n` bytes; ignored if it is not in symbols.def. */
 void gm_verdict_symbol(struct gm_image_verdict *verdict, const char *name, size_t n);
 

@@ -10,12 +10,15 @@
 #define GM_POLICY(name, n, can) IMAGE(n)
 #include "heap/device/policy.def"
 #undef GM_POLICY
+IMAGE(runtime)
 IMAGE(empty)
 
 /* Not a table: its pointers would have to be relocated in every process. */
 struct gm_takeover_images gm_takeover_images(unsigned policy)
 {
-	struct gm_takeover_images images = {.empty = gm_helper_empty_code,
+	struct gm_takeover_images images = {.runtime = gm_helper_runtime_code,
+					    .runtime_ptx = gm_helper_runtime_code_ptx,
+					    .empty = gm_helper_empty_code,
 					    .empty_ptx = gm_helper_empty_code_ptx};
 	unsigned row = 0;
 #define GM_POLICY(name, n, can)                                 \

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The helper: malloc and free of one policy of the heap, number GM_HELPER_POLICY of policy.def, and
- * kernels by which the host reads, writes and tests the code of a context.
+ * kernels by which the host reads, writes and tests the code of a context. With GM_HELPER_RUNTIME
+ * it has no malloc and free of its own, and is an image that calls the device runtime: there the
+ * driver's malloc and free are others (takeover.h).
  *
  * gm_helper_malloc, gm_helper_free and gm_helper_aligned are called in place of the driver's, from
  * kernels of any module: they have 24 registers, and no constant bank, for that is the calling
@@ -10,6 +12,7 @@
 #include "heap/device/policies.h"
 #include "takeover/helper.h"
 
+#ifndef GM_HELPER_RUNTIME
 #define JOIN_(a, b, c) a##b##c
 #define JOIN(a, b, c) JOIN_(a, b, c)
 #define POLICY(call) JOIN(gm_, GM_HELPER_POLICY, _##call)
@@ -22,6 +25,9 @@ enum {
 	ALIGNMENT =
 		ALIGNS > 16 ? 256 : 16 /* of the test: others may take a granule for a larger one */
 };
+#else
+enum { ALIGNMENT = 16 }; /* of the test: all policies have it */
+#endif
 
 extern "C" {
 
@@ -31,6 +37,7 @@ __device__ void *__cuda_syscall_aligned_malloc(size_t size, size_t alignment);
 __device__ struct gm_heap *gm_helper_heap;
 __device__ struct gm_helper_answer gm_helper_answer;
 
+#ifndef GM_HELPER_RUNTIME
 __device__ __noinline__ void *gm_helper_malloc(size_t size)
 {
 	return POLICY(malloc)(gm_helper_heap, size);
@@ -51,6 +58,19 @@ __device__ __noinline__ void *gm_helper_calls_ours(size_t size)
 {
 	return gm_helper_malloc(size);
 }
+#else
+/* Before CUDA 12.3 no header declares it. */
+#if CUDART_VERSION < 12030
+typedef unsigned long long cudaGraphConditionalHandle;
+__device__ void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value);
+#endif
+
+/* Never launched: its call makes this an image that calls the device runtime. */
+__global__ void gm_helper_runtime(cudaGraphConditionalHandle handle)
+{
+	cudaGraphSetConditional(handle, 0);
+}
+#endif
 
 __device__ __noinline__ void *gm_helper_calls_malloc(size_t size)
 {
@@ -71,12 +91,14 @@ __device__ __noinline__ void *gm_helper_calls_aligned(size_t size, size_t alignm
 __global__ void gm_helper_addresses(bool call)
 {
 	uint64_t *address = gm_helper_answer.address;
+#ifndef GM_HELPER_RUNTIME
 	if (call)
 		gm_helper_free(gm_helper_aligned(address[0], (size_t)gm_helper_malloc(address[1])));
 	address[GM_HELPER_MALLOC] = (uint64_t)gm_helper_malloc;
 	address[GM_HELPER_FREE] = (uint64_t)gm_helper_free;
 	address[GM_HELPER_ALIGNED] = (uint64_t)gm_helper_aligned;
 	address[GM_HELPER_CALLS_OURS] = (uint64_t)gm_helper_calls_ours;
+#endif
 	address[GM_HELPER_CALLS_MALLOC] = (uint64_t)gm_helper_calls_malloc;
 	address[GM_HELPER_CALLS_FREE] = (uint64_t)gm_helper_calls_free;
 	address[GM_HELPER_CALLS_ALIGNED] = (uint64_t)gm_helper_calls_aligned;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The interface between the host and the helper, the module that a takeover loads into a context.
- * The helper is compiled once for each policy of the heap; patch.c has the names of its kernels.
+ * The helper is compiled once for each policy of the heap, and once more without a policy, as an
+ * image that calls the device runtime; patch.c has the names of its kernels.
  */
 #ifndef GM_TAKEOVER_HELPER_H
 #define GM_TAKEOVER_HELPER_H
@@ -10,7 +11,7 @@
 
 /* Functions of the helper whose addresses gm_helper_addresses writes. */
 enum gm_helper_function {
-	GM_HELPER_MALLOC, /* ours */
+	GM_HELPER_MALLOC, /* ours; 0 without a policy, as are the next three */
 	GM_HELPER_FREE,
 	GM_HELPER_ALIGNED,
 	GM_HELPER_CALLS_OURS,	/* calls our malloc: a call with a known target */

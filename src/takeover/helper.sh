@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Compile a module that a takeover loads. NVCC is the compiler, SRC the folder src/, NAME `empty` or a policy of the heap.
+# Compile a module that a takeover loads. NVCC is the compiler, SRC the folder src/, NAME `empty`, `runtime` or a policy of the
+# heap.
 #   helper.sh compile NVCC SRC FOLDER/NAME.ARCH.cubin           the code of one generation of GPUs, not linked; NAME.ARCH.ptx beside it
 #   helper.sh bind NVCC SRC FOLDER/NAME.fatbin OLDEST ARCH...   link them; NAME.fatbin.ptx beside it is PTX of OLDEST for other GPUs
 # Functions have 24 registers, as every kernel that calls malloc, and the stack of the driver's malloc: bind
@@ -11,6 +12,7 @@ shift 4
 name=${name%%.*}
 bin=$(dirname "$nvcc")
 flags=(-I "$src" -rdc=true -maxrregcount=24 -Wno-deprecated-gpu-targets "-DGM_HELPER_POLICY=$name")
+[ "$name" != runtime ] || flags+=(-DGM_HELPER_RUNTIME)
 source=$src/takeover/helper.cu
 [ "$name" != empty ] || source=$src/takeover/empty.cu
 
@@ -81,7 +83,7 @@ for sm; do
 	# gm_helper_addresses calls malloc and free directly. On recursion nvlink warns, and prints 0.
 	stack=$(sed -n '/gm_helper_addresses/{n;s/.* \([0-9]*\) stack.*/\1/p;}' "$work/said")
 	! grep -q "'gm_helper_addresses' cannot be" "$work/said" || stack=
-	[ "$name" = empty ] || [ "${stack:-$((most + 1))}" -le $most ] || {
+	[ "$name" = empty ] || [ "$name" = runtime ] || [ "${stack:-$((most + 1))}" -le $most ] || {
 		echo "helper.sh: malloc and free of ${name//_/-} take ${stack:-an unknown number of} bytes of stack on sm_$sm," \
 			"and have $most: $(deepest "$folder/$name.$sm.ptx" "$sm")" >&2
 		exit 1

@@ -9,7 +9,7 @@ EXTRA_DIST += %D%/empty.cu %D%/helper.cu %D%/helper.sh
 
 # The modules that a takeover loads, and images.S, which includes their bytes.
 if GM_HELPERS
-helper_names := empty $(shell sed -n 's/^GM_POLICY."[^"]*", *\([a-z0-9_]*\),.*/\1/p' $(srcdir)/src/heap/device/policy.def)
+helper_names := empty runtime $(shell sed -n 's/^GM_POLICY."[^"]*", *\([a-z0-9_]*\),.*/\1/p' $(srcdir)/src/heap/device/policy.def)
 helper_images := $(helper_names:%=%D%/%.fatbin)
 helper_texts := $(helper_images:=.ptx)
 helper_cubins := $(foreach arch,$(gpu_archs),$(helper_names:%=%D%/%.$(arch).cubin))

@@ -33,13 +33,21 @@ bool gm_patch_fetch(struct gm_patch *p)
 	       patch_ok(p, p->driver->cuStreamSynchronize(p->stream));
 }
 
+struct gm_patch_helper gm_patch_helper(const struct gm_patch *p)
+{
+	const struct gm_takeover_images *images = &p->config->images;
+	if (p->config->first)
+		return (struct gm_patch_helper){images->runtime, images->runtime_ptx};
+	return (struct gm_patch_helper){images->helper, images->helper_ptx};
+}
+
 bool gm_patch_load(struct gm_patch *p)
 {
 	const struct gm_driver *d = p->driver;
+	struct gm_patch_helper helper = gm_patch_helper(p);
 	CUdeviceptr heap = p->config->heap;
 	size_t size = 0;
-	if (!patch_ok(p, gm_takeover_load(d, p->config->images.helper, p->config->images.helper_ptx,
-					  &p->module)))
+	if (!patch_ok(p, gm_takeover_load(d, helper.code, helper.ptx, &p->module)))
 		return false;
 	for (unsigned i = 0; i < GM_PATCH_KERNELS; i++)
 		if (!patch_ok(p, d->cuModuleGetFunction(&p->kernel[i], p->module, names[i])))

@@ -37,6 +37,12 @@ struct gm_patch {
 	CUresult result;  /* of the first call of the driver that failed */
 };
 
+/* The helper of the set of functions that is taken over. */
+struct gm_patch_helper {
+	const void *code, *ptx;
+};
+struct gm_patch_helper gm_patch_helper(const struct gm_patch *p);
+
 /* Load the helper, find its kernels, pass the heap to it. */
 bool gm_patch_load(struct gm_patch *p);
 

@@ -77,9 +77,26 @@ static const struct {
 	[GM_TAKEOVER_ALIGNED] = {GM_HELPER_ALIGNED, GM_HELPER_CALLS_ALIGNED},
 };
 
-static enum gm_takeover_end takeover_decode(struct gm_patch *p, struct gm_takeover_report *r)
+/* Our functions, and the form of a call: of the helper at `address`, or of the first takeover. */
+static bool ours_find(struct gm_patch *p, struct gm_takeover_report *r, const uint64_t *address)
 {
 	enum { OURS = GM_TAKEOVER_FUNCTIONS }; /* place of the code that calls ours */
+	const struct gm_takeover_report *first = p->config->first;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		r->to[i] = first ? first->to[i] : address[functions[i].ours];
+	if (first) {
+		r->form = first->form;
+		return true;
+	}
+	if (!gm_patch_read(p, address[GM_HELPER_CALLS_OURS], OURS) || !gm_patch_fetch(p))
+		return false;
+	r->form = gm_insn_form(call_find(p, address[GM_HELPER_CALLS_OURS], OURS).insn,
+			       address[GM_HELPER_MALLOC]);
+	return true;
+}
+
+static enum gm_takeover_end takeover_decode(struct gm_patch *p, struct gm_takeover_report *r)
+{
 	uint64_t address[GM_HELPER_FUNCTIONS], caller[GM_TAKEOVER_FUNCTIONS];
 	bool never = false;
 	if (!gm_patch_run(p, GM_PATCH_ADDRESSES, 1, 1, (void *[]){&never}) || !gm_patch_fetch(p))
@@ -87,19 +104,22 @@ static enum gm_takeover_end takeover_decode(struct gm_patch *p, struct gm_takeov
 	memcpy(address, p->answer.address, sizeof address);
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		caller[i] = address[functions[i].calls];
-	if (!functions_read(p, caller) || !gm_patch_read(p, address[GM_HELPER_CALLS_OURS], OURS) ||
-	    !gm_patch_fetch(p))
+	if (!ours_find(p, r, address) || !functions_read(p, caller) || !gm_patch_fetch(p))
 		return GM_TAKEOVER_DRIVER;
-	r->form = gm_insn_form(call_find(p, address[GM_HELPER_CALLS_OURS], OURS).insn,
-			       address[GM_HELPER_MALLOC]);
 	for (unsigned i = 0; r->form && i < GM_TAKEOVER_FUNCTIONS; i++) {
 		struct call call = call_find(p, caller[i], i);
 		if (!call.at)
 			return GM_TAKEOVER_UNKNOWN_CODE;
-		r->to[i] = address[functions[i].ours];
 		r->at[i] = gm_insn_target(r->form, call.insn);
 	}
 	return r->form ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_UNKNOWN_CODE;
+}
+
+/* Has the driver one set of functions only, which the first takeover has changed? */
+static bool set_is_first(const struct gm_patch *p, const struct gm_takeover_report *r)
+{
+	const struct gm_takeover_report *first = p->config->first;
+	return first && memcmp(r->at, first->at, sizeof r->at) == 0;
 }
 
 /* Can this be the address of exactly one function of the driver? */
@@ -115,6 +135,8 @@ static bool address_is_plausible(const struct gm_takeover_report *r, uint64_t at
  * call the function that does the work. That call is changed, to call ours. */
 static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover_report *r)
 {
+	if (set_is_first(p, r))
+		return GM_TAKEOVER_TAKEN;
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
 		if (!address_is_plausible(r, r->at[i]))
 			return GM_TAKEOVER_STRANGE_MALLOC;
@@ -133,7 +155,8 @@ static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover
 
 static enum gm_takeover_end takeover_change(struct gm_patch *p, struct gm_takeover_report *r)
 {
-	(void)r;
+	if (set_is_first(p, r))
+		return GM_TAKEOVER_TAKEN;
 	if (gm_patch_apply(p))
 		return gm_patch_drop_lines(p) ? GM_TAKEOVER_TAKEN : GM_TAKEOVER_DRIVER;
 	return p->result == CUDA_SUCCESS ? GM_TAKEOVER_NOT_WRITTEN : GM_TAKEOVER_DRIVER;
@@ -185,7 +208,7 @@ bool gm_takeover(const struct gm_takeover_config *config, struct gm_takeover_rep
 	const struct gm_driver *d = config->driver;
 	struct gm_patch p = {.config = config, .driver = d};
 	*r = (struct gm_takeover_report){.end = GM_TAKEOVER_NO_HELPER};
-	if (!config->images.helper || !config->images.empty)
+	if (!gm_patch_helper(&p).code || !config->images.empty)
 		return false;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(d);
 	p.result = d->cuStreamCreate(&p.stream, CU_STREAM_NON_BLOCKING);

@@ -14,6 +14,10 @@
  *
  * Either every step reads back as expected, or the original calls are restored. Images of the
  * program are never altered.
+ *
+ * The driver has these functions twice: images that call the device runtime (graphs and kernels
+ * launched by kernels, conditional nodes) get a second set, also one per context (driver 580). A
+ * second takeover redirects the second set to the same heap: its helper is an image of that kind.
  */
 #ifndef GM_TAKEOVER_TAKEOVER_H
 #define GM_TAKEOVER_TAKEOVER_H
@@ -33,11 +37,14 @@ enum gm_takeover_end {
 /* One line of explanation; never NULL. */
 const char *gm_takeover_text(enum gm_takeover_end end);
 
-/* The modules to load: the helper, and an empty one. NULL: no module. */
+/* The modules to load: the helper, that of the second set, and an empty one. NULL: no module.
+ * Each as code for cuModuleLoadData, and as a container of PTX for cuLinkAddData. */
 struct gm_takeover_images {
-	const void *helper, *empty;	    /* code: for cuModuleLoadData */
-	const void *helper_ptx, *empty_ptx; /* a container of PTX: for cuLinkAddData */
+	const void *helper, *runtime, *empty;
+	const void *helper_ptx, *runtime_ptx, *empty_ptx;
 };
+
+struct gm_takeover_report;
 
 struct gm_takeover_config {
 	const struct gm_driver *driver;
@@ -48,6 +55,9 @@ struct gm_takeover_config {
 	void (*launch)(void *arg, CUstream stream);
 	void (*launched)(void *arg, CUstream stream, bool launched);
 	void *arg;
+	/* NULL: take over the first set. Else the second one: the report of the first takeover,
+	 * with the functions of ours. */
+	const struct gm_takeover_report *first;
 };
 
 /* Functions of the driver that are taken over, in the order of the change. They are restored in

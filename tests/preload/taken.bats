@@ -29,6 +29,10 @@ prints() {
 		"two devices: the first after the second's end: goes on, 0 strangers"
 }
 
+@test "kernels of code that launches graphs or kernels, with another malloc of the driver, use the same heap" {
+	prints second "the second set: the heap's" '0 strangers'
+}
+
 # The device's pool keeps one reservation. Each heap has its own: forty of them exceed the memory.
 one_reservation() {
 	grep -x 'gpumem: sim: 1 leaked reservation(s)' "$BATS_TEST_TMPDIR/err"

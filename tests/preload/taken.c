@@ -17,221 +17,7 @@
 /* after sim.h: it takes names from there */
 #include "steer.h"
 
-/* --- state of driver and helper in each context --- */
-
-static struct place {
-	CUcontext context;
-	struct gm_heap *heap;
-	struct gm_helper_answer *answer;
-	struct fake_code code;
-} places[16];
-
-static CUcontext current(void)
-{
-	CUcontext context = NULL;
-	((CUresult(*)(CUcontext *))gm_sim_symbol(NULL, "cuCtxGetCurrent"))(&context);
-	return context;
-}
-
-/* The state of the current context; a new context has an empty one. */
-static struct place *here(void)
-{
-	CUcontext context = current();
-	struct place *p = places;
-	while (p < places + 15 && p->context && p->context != context)
-		p++;
-	p->context = context;
-	return p;
-}
-
-static void run_use(void **args)
-{
-	struct place *p = here();
-	p->heap = *(struct gm_heap **)args[0];
-	p->answer = (void *)(uintptr_t)gm_sim_find_global("gm_helper_answer");
-	memset(p->answer, 0, sizeof *p->answer);
-	fake_reset(&p->code, GM_CALL_SPLIT);
-}
-
-static void run_addresses(void **args)
-{
-	fake_addresses(&here()->code, here()->answer, args);
-}
-
-static void run_read(void **args)
-{
-	fake_read(&here()->code, here()->answer, args);
-}
-
-static void run_write(void **args)
-{
-	fake_write(&here()->code, here()->answer, args);
-}
-
-static void run_empty(void **args)
-{
-	(void)args;
-	fake_drop_lines(&here()->code);
-}
-
-/* --- malloc and free, as kernels call them --- */
-
-/* The policy of GPUMEM_HEAP, or granule. */
-static const struct gm_policy *policy;
-
-static void choose_policy(void)
-{
-	const char *name = getenv("GPUMEM_HEAP");
-	for (unsigned i = 0; i < GM_POLICIES; i++)
-		if (strcmp(gm_policies[i].name, name ? name : "granule") == 0)
-			policy = &gm_policies[i];
-}
-
-struct job {
-	struct place *place;
-	size_t size;
-	void *address;
-};
-
-static bool is_taken(const struct place *p, enum gm_takeover_function function)
-{
-	return fake_is_taken(&p->code, p->code.line[function], function);
-}
-
-static void malloc_lane(void *arg, uint32_t thread)
-{
-	struct job *job = arg;
-	if (thread == 0)
-		job->address = policy->malloc(job->place->heap, job->size);
-}
-
-static void free_lane(void *arg, uint32_t thread)
-{
-	struct job *job = arg;
-	if (thread == 0)
-		policy->free(job->place->heap, job->address);
-}
-
-static void emulate(void (*lane)(void *, uint32_t), struct job *job)
-{
-	gm_simt_launch(&(struct gm_simt){1, 1, 1, GM_SIMT_FAIR}, lane, job);
-}
-
-/* NULL stands for the driver's own malloc, which is not simulated. */
-static void *kernel_malloc(size_t size)
-{
-	struct job job = {here(), size, NULL};
-	if (is_taken(job.place, GM_TAKEOVER_MALLOC))
-		emulate(malloc_lane, &job);
-	return job.address;
-}
-
-static void kernel_free(void *address)
-{
-	struct job job = {here(), 0, address};
-	if (is_taken(job.place, GM_TAKEOVER_FREE))
-		emulate(free_lane, &job);
-}
-
-static void run_malloc(void **args)
-{
-	**(void ***)args[0] = kernel_malloc(*(size_t *)args[1]);
-}
-
-static void run_free(void **args)
-{
-	kernel_free(*(void **)args[0]);
-}
-
-/* Counts the bytes that differ from those that get() writes. */
-static void run_wrong(void **args)
-{
-	const unsigned char *block = *(const unsigned char **)args[1];
-	for (size_t i = 0; i < *(size_t *)args[2]; i++)
-		**(size_t **)args[0] += block[i] != 0x5a;
-}
-
-/* Asks for the block's memory and waits: the heap's thread answers after an unknown time. Then
- * allocates and frees the block. */
-static void run_churn(void **args)
-{
-	struct gm_heap *heap = here()->heap;
-	struct gm_mailbox *mail = heap->mail;
-	size_t size = *(size_t *)args[0];
-	uint64_t have = __atomic_load_n(&mail->have.value, __ATOMIC_ACQUIRE);
-	__atomic_store_n(&mail->want.value, heap->granted + (size >> GM_GRANULE_SHIFT),
-			 __ATOMIC_RELEASE);
-	while (__atomic_load_n(&mail->have.value, __ATOMIC_ACQUIRE) == have)
-		sched_yield();
-	kernel_free(kernel_malloc(size));
-}
-
-static unsigned blocks_of_test(void)
-{
-	int processors = 0;
-	((CUresult(*)(int *, CUdevice_attribute, CUdevice))gm_sim_symbol(
-		NULL, "cuDeviceGetAttribute"))(&processors,
-					       CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
-	unsigned blocks = processors > 0 ? 2 * (unsigned)processors : 1;
-	return blocks < GM_HELPER_BLOCKS ? blocks : GM_HELPER_BLOCKS;
-}
-
-static void run_test(void **args)
-{
-	unsigned part = *(unsigned *)args[0], blocks = blocks_of_test();
-	struct place *p = here();
-	uint64_t threads = part == GM_HELPER_ALL ? blocks * GM_HELPER_THREADS : blocks;
-	bool aligned = part == GM_HELPER_ALIGNEDS;
-	if (part == GM_HELPER_STRANGERS)
-		for (unsigned i = 0; i < blocks; i++)
-			kernel_free(p);
-	if (part == GM_HELPER_NOTHING || part == GM_HELPER_STRANGERS)
-		return;
-	bool ours = is_taken(p, aligned ? GM_TAKEOVER_ALIGNED : GM_TAKEOVER_MALLOC);
-	*(ours ? &p->answer->given : &p->answer->elsewhere) += threads;
-}
-
-static void run_seen(void **args)
-{
-	struct place *p = here();
-	p->answer->strangers = p->heap->foreign_frees;
-	p->answer->passed =
-		p->answer->strangers >= *(uint64_t *)args[0] && fake_went_well(p->answer);
-	p->heap->foreign_frees -= *(uint64_t *)args[0];
-}
-
-/* --- images --- */
-
-static const struct gm_sim_kernel helper[] = {
-	{"gm_helper_addresses", run_addresses, {1}, 0},
-	{"gm_helper_read", run_read, {8, 4}, 0},
-	{"gm_helper_write", run_write, {8, 8, 8, 4}, 0},
-	{"gm_helper_use", run_use, {8}, 0},
-	{"gm_helper_test", run_test, {4}, 0},
-	{"gm_helper_seen", run_seen, {8}, 0},
-	{"gm_empty", run_empty, {0}, 0},
-};
-static const struct gm_sim_global globals[] = {
-	{"gm_helper_answer", sizeof(struct gm_helper_answer)}};
-static const struct gm_sim_kernel kernels[] = {{"get", run_malloc, {8, 8}, 0},
-					       {"drop", run_free, {8}, 0},
-					       {"churn", run_churn, {8}, 0},
-					       {"wrong", run_wrong, {8, 8, 8}, 0}};
-static const struct gm_sim_image image = {GM_SIM_IMAGE, 4, kernels, 4096, 0, NULL};
-
-/* Joins the helper's kernels and the heap's in one image. */
-static void stand_in(void)
-{
-	enum { OWN = sizeof helper / sizeof *helper };
-	static struct gm_sim_kernel all[64];
-	static struct gm_sim_image both = {GM_SIM_IMAGE, 0, all, 65536, 1, globals};
-	both.count = OWN + gm_heap_sim_image.count;
-	if (both.count > sizeof all / sizeof *all)
-		exit(1);
-	memcpy(all, helper, sizeof helper);
-	memcpy(all + OWN, gm_heap_sim_image.kernels, gm_heap_sim_image.count * sizeof *all);
-	gm_sim_stand_in(&both);
-}
+#include "taken_helper.h"
 
 /* --- the program --- */
 
@@ -283,7 +69,7 @@ static void use_and_free(CUmodule module)
 static bool is_own(const void *address)
 {
 	const struct gm_heap *heap = here()->heap;
-	return heap && is_taken(here(), GM_TAKEOVER_MALLOC) &&
+	return heap && is_taken(&here()->code[0], GM_TAKEOVER_MALLOC) &&
 	       (uintptr_t)address - heap->base < (uint64_t)heap->capacity << GM_GRANULE_SHIFT;
 }
 
@@ -318,6 +104,21 @@ static void pair(const char *what, CUcontext first, CUcontext second)
 	printf("%s: the first after the second's end: %s, %llu strangers\n", what,
 	       is_own(get(modules[0], 3000)) ? "goes on" : "is gone",
 	       (unsigned long long)here()->heap->foreign_frees);
+}
+
+/* Kernels of both sets of malloc and free share a heap. */
+static void second(void)
+{
+	void *address = NULL, **out = &address;
+	size_t size = 1000;
+	use_device(0);
+	CUmodule module = load();
+	launch(module, "get_second", (void *[]){&out, &size});
+	printf("the second set: %s\n", is_own(address) ? "the heap's" : "the driver's");
+	drop(module, address);
+	address = get(module, size);
+	launch(module, "drop_second", (void *[]){&address});
+	printf("%llu strangers\n", (unsigned long long)here()->heap->foreign_frees);
 }
 
 static void contexts(void)
@@ -563,12 +364,12 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} parts[] = {{"contexts", contexts}, {"devices", devices},   {"ends", ends},
-		     {"resets", resets},     {"releases", releases}, {"limits", limits},
-		     {"idle", idle},	     {"kept", kept},	     {"flight", flight},
-		     {"capture", capture},   {"race", race},	     {"sizes", sizes},
-		     {"sleeps", sleeps},     {"together", together}, {"unread", unread},
-		     {"fixed", fixed}};
+	} parts[] = {{"second", second}, {"contexts", contexts}, {"devices", devices},
+		     {"ends", ends},	 {"resets", resets},	 {"releases", releases},
+		     {"limits", limits}, {"idle", idle},	 {"kept", kept},
+		     {"flight", flight}, {"capture", capture},	 {"race", race},
+		     {"sizes", sizes},	 {"sleeps", sleeps},	 {"together", together},
+		     {"unread", unread}, {"fixed", fixed}};
 	MUST(cuInit(0));
 	choose_policy();
 	stand_in();

@@ -33,6 +33,7 @@ enum { FAKE_SWITCHES = 19, FAKE_WORKS = 26, FAKE_RETURNS = 51, FAKE_CALLS_AT = 5
 struct fake_code {
 	_Alignas(1024) struct gm_insn f[FAKE_FUNCTIONS][GM_HELPER_CODE];
 	struct gm_insn line[GM_TAKEOVER_FUNCTIONS], original[GM_TAKEOVER_FUNCTIONS];
+	const struct fake_code *ours; /* NULL: our functions are here; else there */
 	enum gm_call_form form;
 	int deaf; /* number of the store without effect, from 1; 0: none */
 	int stores;
@@ -86,7 +87,7 @@ static inline bool fake_is_native(const struct fake_code *c)
 static inline bool fake_is_taken(const struct fake_code *c, struct gm_insn insn, unsigned i)
 {
 	return (insn.low & 0xffff) == FAKE_CALL &&
-	       gm_insn_target(c->form, insn) == fake_at(c, FAKE_OURS + i);
+	       gm_insn_target(c->form, insn) == fake_at(c->ours ? c->ours : c, FAKE_OURS + i);
 }
 
 static inline bool fake_is_ours(const struct fake_code *c)

@@ -51,11 +51,42 @@ static void symbols(void)
 		snprintf(words[1], sizeof words[1], "ptx:90:raw:%s", name);
 		for (unsigned j = 0; j < 2; j++) {
 			struct gm_image_verdict verdict = judge(words[j], 0);
-			bool frees = strstr(name, "ree") || strstr(name, "_Zd");
+			bool runtime = i >= GM_IMAGE_SYMBOL_GRAPH_SET;
+			bool frees = strstr(name, "ree") || strstr(name, "_Zd") || runtime;
 			TAP_IS(verdict.symbols, UINT32_C(1) << i, "'%s' is seen", words[j]);
 			TAP_IS(verdict.answer, frees ? GM_IMAGE_NO : GM_IMAGE_YES,
 			       "the verdict is whether it allocates");
 		}
+	}
+}
+
+/* Such images get another malloc of the driver. */
+static void device_runtime(void)
+{
+	static const char *const uses[] = {
+		"cubin:90:raw:malloc,cudaGraphSetConditional",
+		"cubin:90:raw:cudaGraphLaunch,malloc",
+		"cubin:90:raw:malloc,__cuda_syscall_cnpv2LaunchDeviceV2",
+		"ptx:90:raw:__cuda_syscall_cnpv2SetLastError,malloc",
+		"fatbin cubin:75 cubin:90:raw:free,malloc,cudaGraphLaunch",
+		"fatbin lto:90",
+	};
+	static const char *const none[] = {
+		"cubin:90:raw:malloc",
+		"cubin:90:raw:malloc,vprintf,__assertfail,__cuda_syscall_aligned_malloc",
+		"cubin:90:raw:malloc,cudaGraphLaunc,cudaGraphLaunches,__cuda_syscall_cn,="
+		"cudaGraphLaunch",
+		"ptx:90:raw:malloc,free",
+	};
+	for (unsigned i = 0; i < sizeof uses / sizeof *uses; i++) {
+		struct gm_image_verdict verdict = judge(uses[i], 0);
+		TAP_OK(gm_image_uses_runtime(&verdict), "'%s' may call the device runtime",
+		       uses[i]);
+	}
+	for (unsigned i = 0; i < sizeof none / sizeof *none; i++) {
+		struct gm_image_verdict verdict = judge(none[i], 0);
+		TAP_OK(!gm_image_uses_runtime(&verdict), "'%s' does not call the device runtime",
+		       none[i]);
 	}
 }
 
@@ -411,6 +442,7 @@ int main(void)
 	if (make_can_pack())
 		threads();
 	symbols();
+	device_runtime();
 	containers();
 	glances();
 	if (make_can_pack()) {

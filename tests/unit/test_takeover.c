@@ -248,6 +248,47 @@ static void test_writes(void)
 	TAP_OK(!take() && report.end == GM_TAKEOVER_BROKEN, "a failed restore is reported");
 }
 
+/* The second set of malloc and free is redirected to the functions of the first takeover. */
+static void test_second(void)
+{
+	static struct fake_code ours;
+	static const struct gm_sim_image first = {GM_SIM_IMAGE, 0, NULL, 64, 0, NULL};
+	struct gm_takeover_report before = {.form = GM_CALL_SPLIT};
+	struct gm_takeover_config c = config();
+	c.images.runtime = c.images.helper;
+	c.images.helper = &first;
+	c.first = &before;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
+		before.at[i] = fake_at(&ours, FAKE_DRIVER + i);
+		before.to[i] = fake_at(&ours, FAKE_OURS + i);
+	}
+	reset_code(GM_CALL_SPLIT);
+	code.ours = &ours;
+	code.f[FAKE_CALLS_OURS][AT].low = FAKE_RETURN; /* this helper has no function of ours */
+	TAP_OK(gm_takeover(&c, &report) && fake_is_ours(&code),
+	       "the second set calls the functions of the first takeover");
+	TAP_OK(memcmp(report.to, before.to, sizeof before.to) == 0 &&
+		       report.at[MALLOC] == fake_at(&code, FAKE_DRIVER + MALLOC),
+	       "the report of the second set says where its functions are");
+	reset_code(GM_CALL_SPLIT);
+	code.ours = &ours;
+	code.deaf = 2;
+	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NOT_WRITTEN &&
+		       fake_is_native(&code),
+	       "a store into the second set without effect is undone");
+	c = config();
+	reset_code(GM_CALL_SPLIT);
+	TAP_OK(gm_takeover(&c, &before), "the first set of a driver that has no second one");
+	c.first = &before;
+	c.images.runtime = c.images.helper;
+	int stores = code.stores;
+	TAP_OK(gm_takeover(&c, &report) && code.stores == stores && report.given > 0,
+	       "a driver without a second set: nothing is written, and the test passes");
+	c.images.runtime = NULL;
+	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_NO_HELPER,
+	       "no helper for the second set");
+}
+
 static void test_images(void)
 {
 	struct gm_takeover_config c = config();
@@ -319,6 +360,7 @@ int main(void)
 	test_helper_code();
 	test_driver_code();
 	test_writes();
+	test_second();
 	test_images();
 	test_faults();
 	return tap_done();
