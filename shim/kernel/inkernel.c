@@ -206,11 +206,12 @@ static void report_print(const struct gm_inkernel *h, const struct gm_takeover_r
 	enum gm_msg_level level = ours			  ? GM_MSG_INFO
 				  : report_is_expected(r) ? GM_MSG_NOTICE
 							  : GM_MSG_WARN;
-	const char *of = second ? " of code that launches graphs or kernels" : "";
+	const char *of = second ? ", in code that launches graphs or kernels," : "";
 	if (!gm_msg_first(&said[second][r->end]))
 		return;
 	if (ours)
-		gm_msg(level, "device %u: %s%s", h->context->ordinal, gm_takeover_text(r->end), of);
+		gm_msg(level, "device %u: %s%s", h->context->ordinal, gm_takeover_text(r->end),
+		       second ? ", too, in code that launches graphs or kernels" : "");
 	else
 		gm_msg(level, "device %u: malloc in kernels%s stays the driver's: %s%s%s (%s)",
 		       h->context->ordinal, of, gm_takeover_text(r->end), r->step ? ", while " : "",

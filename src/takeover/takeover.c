@@ -131,8 +131,19 @@ static bool address_is_plausible(const struct gm_takeover_report *r, uint64_t at
 	return at && at % 16 == 0 && seen < 2;
 }
 
-/* The driver's malloc and free save the caller's registers, switch to a stack of their own, and
- * call the function that does the work. That call is changed, to call ours. */
+/* Does `call` lead to the function that does the work? Before it the first set switches to a stack
+ * of its own. The second set may stay on its caller's, and then calls the same function. */
+static bool call_is_work(const struct gm_patch *p, const struct gm_takeover_report *r,
+			 struct call call, unsigned i)
+{
+	const struct gm_takeover_report *first = p->config->first;
+	uint64_t target = call.at ? gm_insn_target(r->form, call.insn) : 0;
+	return call.at && (call.own_stack || (first && target == first->work[i])) &&
+	       address_is_plausible(r, target);
+}
+
+/* The driver's malloc and free save the caller's registers, and call the function that does the
+ * work. That call is changed, to call ours. */
 static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover_report *r)
 {
 	if (set_is_first(p, r))
@@ -144,8 +155,9 @@ static enum gm_takeover_end takeover_plan(struct gm_patch *p, struct gm_takeover
 		return GM_TAKEOVER_DRIVER;
 	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++) {
 		struct call call = call_find(p, r->at[i], i);
-		if (!call.own_stack || !address_is_plausible(r, gm_insn_target(r->form, call.insn)))
+		if (!call_is_work(p, r, call, i))
 			return GM_TAKEOVER_STRANGE_MALLOC;
+		r->work[i] = gm_insn_target(r->form, call.insn);
 		p->change[i].at = call.at;
 		p->change[i].was = call.insn;
 		p->change[i].call = gm_insn_aim(r->form, call.insn, r->to[i]);

@@ -16,8 +16,9 @@
  * program are never altered.
  *
  * The driver has these functions twice: images that call the device runtime (graphs and kernels
- * launched by kernels, conditional nodes) get a second set, also one per context (driver 580). A
- * second takeover redirects the second set to the same heap: its helper is an image of that kind.
+ * launched by kernels, conditional nodes) get a second set, also one per context (driver 580). It
+ * stays on the caller's stack and calls the functions that do the work of the first set. A second
+ * takeover redirects these calls to the same heap: its helper is an image of that kind.
  */
 #ifndef GM_TAKEOVER_TAKEOVER_H
 #define GM_TAKEOVER_TAKEOVER_H
@@ -73,8 +74,9 @@ struct gm_takeover_report {
 	enum gm_takeover_end end;
 	const char *step; /* the failed step, or NULL */
 	CUresult result;  /* of the driver, in that step */
-	/* addresses, by gm_takeover_function: the driver's, ours; 0: unknown */
-	uint64_t at[GM_TAKEOVER_FUNCTIONS], to[GM_TAKEOVER_FUNCTIONS];
+	/* addresses, by gm_takeover_function: the driver's, the function that does its work,
+	 * ours; 0: unknown */
+	uint64_t at[GM_TAKEOVER_FUNCTIONS], work[GM_TAKEOVER_FUNCTIONS], to[GM_TAKEOVER_FUNCTIONS];
 	unsigned form;	       /* enum gm_call_form */
 	uint64_t given, wrong; /* threads of the test */
 };

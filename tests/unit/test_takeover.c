@@ -267,6 +267,16 @@ static void test_second(void)
 	code.f[FAKE_CALLS_OURS][AT].low = FAKE_RETURN; /* this helper has no function of ours */
 	TAP_OK(gm_takeover(&c, &report) && fake_is_ours(&code),
 	       "the second set calls the functions of the first takeover");
+	reset_code(GM_CALL_SPLIT);
+	code.ours = &ours;
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		code.f[FAKE_DRIVER + i][FAKE_SWITCHES].low ^= 1;
+	TAP_OK(!gm_takeover(&c, &report) && report.end == GM_TAKEOVER_STRANGE_MALLOC,
+	       "a second set on its caller's stack that calls unknown functions is refused");
+	for (unsigned i = 0; i < GM_TAKEOVER_FUNCTIONS; i++)
+		before.work[i] = fake_at(&code, FAKE_WORK + i);
+	TAP_OK(gm_takeover(&c, &report) && fake_is_ours(&code),
+	       "a second set on its caller's stack that calls the functions of the first");
 	TAP_OK(memcmp(report.to, before.to, sizeof before.to) == 0 &&
 		       report.at[MALLOC] == fake_at(&code, FAKE_DRIVER + MALLOC),
 	       "the report of the second set says where its functions are");
