@@ -22,7 +22,7 @@ libgpumem_la_SOURCES += %D%/context/capture.c %D%/context/capture.h %D%/context/
 # Copies and memsets.
 libgpumem_la_SOURCES += %D%/copy/batch.c %D%/copy/copy.c %D%/copy/copy2d.c %D%/copy/copy2d.h \
 	%D%/copy/memop.c %D%/copy/memset.c %D%/copy/node.c %D%/copy/node.h %D%/copy/stage.c %D%/copy/stage.h \
-	%D%/copy/transfer.c %D%/copy/transfer.h
+	%D%/copy/transfer.c %D%/copy/transfer.h %D%/copy/update.c
 # Memory outside the pool.
 libgpumem_la_SOURCES += %D%/foreign/account.c %D%/foreign/account.h %D%/foreign/array.c \
 	%D%/foreign/async.c %D%/foreign/create.c %D%/foreign/create.h %D%/foreign/external.c \

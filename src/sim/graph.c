@@ -71,6 +71,8 @@ CUresult sim_cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 	return CUDA_SUCCESS;
 }
 
+CUresult sim_cuGraphExecDestroy(CUgraphExec handle);
+
 static CUresult graph_instantiate(CUgraphExec *out, CUgraph handle)
 {
 	struct sim_graph *graph;
@@ -130,6 +132,53 @@ CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
 	params->hErrNode_out = NULL;
 	params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
 						    : CUDA_GRAPH_INSTANTIATE_ERROR;
+	return result;
+}
+
+/* The steps of another graph, in the order of its nodes. */
+static CUresult exec_update(CUgraphExec handle, CUgraph graph)
+{
+	CUgraphExec other;
+	struct sim_exec *exec, *from;
+	CUresult result = sim_exec_of(handle, &exec);
+	if (result == CUDA_SUCCESS)
+		result = graph_instantiate(&other, graph);
+	if (result != CUDA_SUCCESS)
+		return result;
+	from = (struct sim_exec *)other;
+	if (from->steps.n != exec->steps.n)
+		result = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	for (size_t i = 0; result == CUDA_SUCCESS && i < exec->steps.n; i++) {
+		struct sim_work *step = exec->steps.at[i], *node = exec->nodes.at[i];
+		exec->steps.at[i] = from->steps.at[i];
+		exec->nodes.at[i] = from->nodes.at[i];
+		from->steps.at[i] = step;
+		from->nodes.at[i] = node;
+	}
+	sim_cuGraphExecDestroy(other);
+	return result;
+}
+
+CUresult sim_cuGraphExecUpdate(CUgraphExec handle, CUgraph graph, CUgraphNode *node,
+			       CUgraphExecUpdateResult *why)
+{
+	CUresult result = exec_update(handle, graph);
+	if (node)
+		*node = NULL;
+	if (why)
+		*why = result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+					      : CU_GRAPH_EXEC_UPDATE_ERROR;
+	return result;
+}
+
+CUresult sim_cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph,
+				  CUgraphExecUpdateResultInfo *info)
+{
+	CUresult result = exec_update(handle, graph);
+	if (info)
+		*info = (CUgraphExecUpdateResultInfo){
+			.result = result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+							 : CU_GRAPH_EXEC_UPDATE_ERROR};
 	return result;
 }
 

@@ -16,6 +16,7 @@ include %D%/ipc.mk
 include %D%/newer.mk
 include %D%/odd.mk
 include %D%/stderr.mk
+include %D%/update.mk
 
 # The preload of a test: a sanitizer's runtime has to be first.
 AM_TESTS_ENVIRONMENT += SANITIZE_LIB='$(SANITIZE_LIB)'; export SANITIZE_LIB; \

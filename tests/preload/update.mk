@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Updates of instantiated graphs.
+check_PROGRAMS += tests/preload/update
+dist_check_SCRIPTS += tests/preload/update.bats
+TESTS += tests/preload/update.bats
+
+tests_preload_update_SOURCES = tests/preload/update.c tests/preload/program.h tests/preload/steer.h
+tests_preload_update_LDADD = $(BEHAVIOUR_LDADD)
