@@ -204,6 +204,18 @@ int gm_sys_mask(int how, const sigset_t *signals, sigset_t *before)
 				  KERNEL_SIGSET);
 }
 
+bool gm_sys_is_handled(int signal)
+{
+	/* The kernel's struct sigaction, which begins with the handler. */
+	union {
+		void (*handler)(int);
+		uint64_t room[4];
+	} action = {0};
+	if (syscall_errno(SYS_rt_sigaction, signal, 0, (long)&action, KERNEL_SIGSET))
+		return true;
+	return action.handler != SIG_DFL && action.handler != SIG_IGN;
+}
+
 int gm_sys_take_signal(const sigset_t *signals)
 {
 	static const struct timespec at_once;

@@ -64,6 +64,9 @@ int gm_sys_poll(struct pollfd *set, unsigned n, uint64_t ns);
 /* pthread_sigmask, without libpthread. */
 int gm_sys_mask(int how, const sigset_t *signals, sigset_t *before);
 
+/* Has the process a function that handles the signal? True also if the kernel does not say. */
+bool gm_sys_is_handled(int signal);
+
 /* Take a pending signal out of `signals` and return its number; does not wait. */
 int gm_sys_take_signal(const sigset_t *signals);
 

@@ -24,6 +24,7 @@
 #define LEAST_CHUNK ((size_t)GM_MIB)
 #define MOST_CHUNK (16 * (size_t)GM_MIB)
 #define PIECES_A_THREAD 4 /* at least, so that the first and the last are short */
+#define ROWS 64		  /* moved at once */
 #define SPINS 200	  /* turns of a wait before it sleeps */
 #define NAP 1000000	  /* ns of one sleep at most */
 
@@ -138,15 +139,19 @@ int gm_job_populate(const void *at, size_t size, bool write)
 	return result ? errno : 0;
 }
 
+static void job_fail(struct gm_job *job, int error)
+{
+	atomic_store(&job->failed, error);
+	gm_job_stop(job);
+}
+
 static void chunk_populate(struct gm_job *job, uint32_t i)
 {
 	size_t at = i * job->chunk;
 	size_t size = job->span - at < job->chunk ? job->span - at : job->chunk;
 	int error = gm_job_populate(job->pages + at, size, !job->to_device);
-	if (error) {
-		atomic_store(&job->failed, error);
-		gm_job_stop(job);
-	}
+	if (error)
+		job_fail(job, error);
 	word_raise(job, &job->populated);
 }
 
@@ -168,21 +173,50 @@ static bool job_is_populated(struct gm_job *job, unsigned *seen)
 
 /* --- pieces --- */
 
-static void line_move(const struct gm_job *job, char *host, char *slot, size_t n)
+static int lines_move(const struct gm_job *job, const struct iovec *lines, size_t n, char *slot)
 {
-	job->to_device ? (void)memcpy(slot, host, n) : gm_move_past_caches(host, slot, n);
+	for (size_t i = 0; i < n; slot += lines[i++].iov_len)
+		job->to_device ? (void)memcpy(slot, lines[i].iov_base, lines[i].iov_len)
+			       : gm_move_past_caches(lines[i].iov_base, slot, lines[i].iov_len);
+	return 0;
 }
 
-static void piece_copy(struct gm_job *job, uint32_t i)
+/* Copy `rows` rows from `row` on, or a part of a line. */
+static int rows_move(const struct gm_job *job, bool checked, size_t row, size_t rows, char *slot)
 {
 	const struct gm_job_host *h = &job->host;
+	struct iovec lines[ROWS];
+	int error = 0;
+	for (size_t done = 0, n; done < rows && !error; done += n) {
+		for (n = 0; n < ROWS && done + n < rows; n++)
+			lines[n] = (struct iovec){h->at + (row + done + n) * h->pitch, h->width};
+		char *to = slot + done * h->width;
+		error = checked ? gm_move_checked(job->to_device, lines, n, to)
+				: lines_move(job, lines, n, to);
+	}
+	return error;
+}
+
+static int line_move(const struct gm_job *job, bool checked, size_t at, size_t size, char *slot)
+{
+	const struct iovec line = {job->host.at + at, size};
+	return checked ? gm_move_checked(job->to_device, &line, 1, slot)
+		       : lines_move(job, &line, 1, slot);
+}
+
+/* The program may install a handler at any time, so each piece is checked anew. */
+static void piece_copy(struct gm_job *job, uint32_t i)
+{
+	bool checked = !job->own && gm_move_must_check();
 	char *slot = gm_job_slot(job, i);
 	size_t at, size;
 	gm_job_piece(job, i, &at, &size);
-	if (h->rows == 1)
-		line_move(job, h->at + at, slot, size);
-	for (size_t row = 0; h->rows > 1 && row < size; row++)
-		line_move(job, h->at + (at + row) * h->pitch, slot + row * h->width, h->width);
+	int error = job->host.rows == 1 ? line_move(job, checked, at, size, slot)
+					: rows_move(job, checked, at, size, slot);
+	if (error) {
+		job_fail(job, error);
+		return;
+	}
 	atomic_store_explicit(&job->ready[i % job->n_slots], i + 1, memory_order_release);
 	atomic_fetch_add_explicit(&job->copied, 1, memory_order_release);
 }

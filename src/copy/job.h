@@ -9,6 +9,11 @@
  *     done                             DMA of it has ended      DMA of it has ended
  *
  * No piece is copied before all pages are populated: if a page cannot be, host memory is unchanged.
+ *
+ * A page may still become inaccessible later. If the program handles SIGSEGV or SIGBUS, its handler
+ * must run on the thread that made the call, and may leave it by longjmp. So the kernel then copies
+ * each piece (gm_move_checked), on all threads, and the job fails at such a page. Without handlers
+ * the fault ends the process, as natively.
  */
 #ifndef GM_COPY_JOB_H
 #define GM_COPY_JOB_H
@@ -30,6 +35,7 @@ struct gm_job {
 	/* set by the owner */
 	struct gm_job_host host;
 	bool to_device;
+	bool own; /* host memory is ours: no handler of the program expects its faults */
 	char *slots;
 	size_t slot; /* bytes of each */
 	uint32_t n_slots;
@@ -44,7 +50,7 @@ struct gm_job {
 	atomic_uint copied;    /* pieces */
 	atomic_uint done;      /* pieces whose DMA has ended; a futex */
 	atomic_uint sleepers;
-	atomic_int failed; /* errno of a page that cannot be populated */
+	atomic_int failed; /* errno of a page that cannot be populated or accessed */
 	atomic_bool stopped;
 	atomic_uint ready[GM_JOB_SLOTS]; /* 1 + the piece that was copied into or out of the slot */
 };

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "copy/move.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sys.h"
 
 #ifdef __x86_64__
 #include <emmintrin.h>
@@ -45,3 +51,22 @@ void gm_move_past_caches(void *to, const void *from, size_t size)
 	memcpy(to, from, size);
 }
 #endif
+
+bool gm_move_must_check(void)
+{
+	return gm_sys_is_handled(SIGSEGV) || gm_sys_is_handled(SIGBUS);
+}
+
+/* The program's memory is the local side: only that one is accessed with the thread's own rights,
+ * and without a reference to each page. */
+int gm_move_checked(bool in, const struct iovec *parts, size_t n, void *own)
+{
+	struct iovec ours = {.iov_base = own};
+	for (size_t i = 0; i < n; i++)
+		ours.iov_len += parts[i].iov_len;
+	long moved = syscall(in ? SYS_process_vm_writev : SYS_process_vm_readv, getpid(), parts, n,
+			     &ours, 1UL, 0UL);
+	if (moved < 0)
+		return errno;
+	return (size_t)moved == ours.iov_len ? 0 : EFAULT;
+}

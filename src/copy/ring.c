@@ -356,6 +356,15 @@ static void run_drain(const struct run *r)
 	ring_give_up(r->ring, "the device had an error in the middle of a copy");
 }
 
+/* A sandbox or kernel without process_vm_readv refuses every later copy as well. */
+static void run_judge(const struct run *r)
+{
+	int error = atomic_load(&r->job.failed);
+	if (error == ENOSYS || error == EPERM || error == EACCES)
+		ring_give_up(r->ring, "this system does not copy memory for a process that handles "
+				      "SIGSEGV or SIGBUS");
+}
+
 static bool run_copy(struct run *r)
 {
 	struct gm_ring *ring = r->ring;
@@ -366,8 +375,10 @@ static bool run_copy(struct run *r)
 	if (!done)
 		gm_job_stop(&r->job);
 	gm_crew_finish(&ring->crew);
-	if (!done)
+	if (!done) {
 		run_drain(r);
+		run_judge(r);
+	}
 	return done;
 }
 
@@ -402,6 +413,7 @@ bool gm_ring_copy(struct gm_ring *ring, struct gm_context *context, const struct
 		.copy = &c,
 		.job = {.host = {c.host + c.direct, c.width - c.direct, c.rows, c.host_pitch},
 			.to_device = c.to_device,
+			.own = c.own,
 			.slot = ring->slot,
 			.n_slots = ring->n_slots}};
 	if (!gm_job_begin(&r.job, ring->threads) || !ring_is_ready(ring, context, &r.site))

@@ -60,6 +60,7 @@ struct gm_ring_copy {
 	bool to_device;
 	char *host;
 	CUdeviceptr device;
+	bool own; /* the host memory is ours */
 	size_t width, rows, host_pitch, device_pitch;
 	size_t direct;	 /* of a line: registered bytes at its start, fewer than all */
 	CUstream behind; /* of the current context: the copy follows all its earlier work; NULL: it
@@ -82,8 +83,9 @@ void gm_ring_leave(struct gm_ring *ring);
 /*
  * Wait for the earlier work of copy->behind, copy, and wait for the copy. True: done. False:
  * nothing of the ring's is in flight, and the caller makes the driver's own call, which does the
- * same or has an error to report. On false host memory is as it was, unless the device failed in
- * the middle.
+ * same or has an error to report. On false host memory is as it was, unless the device failed or a
+ * page became inaccessible in the middle: the call then accesses it on the program's thread, where
+ * the program's handlers run.
  *
  * pre: the user; `context` is the thread's current one and entered; no lock is held; the thread's
  * capture mode is RELAXED and no capture is open; all device memory of the copy is valid for the

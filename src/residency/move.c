@@ -121,6 +121,7 @@ static bool contents_copy(const struct gm_move *move, bool to_device,
 {
 	struct gm_ring_copy copy = {.to_device = to_device,
 				    .host = parcel->at,
+				    .own = true,
 				    .device = at,
 				    .width = parcel->size,
 				    .rows = 1,

@@ -6,6 +6,7 @@ include %D%/chunks.mk
 include %D%/defer.mk
 include %D%/ordered.mk
 include %D%/failed.mk
+include %D%/faults.mk
 include %D%/fill.mk
 include %D%/staged.mk
 include %D%/idle.mk

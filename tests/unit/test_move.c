@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes moved past the caches: every offset in a cache line, every length up to some lines. */
+/* Bytes moved past the caches: every offset in a cache line, every length up to some lines. Bytes
+ * moved by the kernel. */
 #include "copy/move.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../tap.h"
 
@@ -45,11 +49,70 @@ static void large(void)
 	free(b);
 }
 
+/* --- by the kernel --- */
+
+static void ignore(int signal)
+{
+	(void)signal;
+}
+
+static void handlers(void)
+{
+	static const int signals[] = {SIGSEGV, SIGBUS};
+	for (unsigned i = 0; i < 2; i++) {
+		void (*was)(int) = signal(signals[i], SIG_IGN);
+		if (was == SIG_DFL)
+			TAP_OK(!gm_move_must_check(), "an ignored signal %d has no handler",
+			       signals[i]);
+		signal(signals[i], ignore);
+		TAP_OK(gm_move_must_check(), "a handler of signal %d", signals[i]);
+		signal(signals[i], was);
+	}
+}
+
+static void parts(void)
+{
+	const struct iovec lines[] = {{from + 3, 100}, {from + 150, 100}, {from + 300, 5}};
+	memset(to, 0xee, sizeof to);
+	TAP_IS(gm_move_checked(true, lines, 3, to + 1), 0, "the kernel copies three parts");
+	TAP_OK(memcmp(to + 1, from + 3, 100) == 0 && memcmp(to + 101, from + 150, 100) == 0 &&
+		       memcmp(to + 201, from + 300, 5) == 0 && to[0] == 0xee && to[206] == 0xee,
+	       "they lie one behind the other");
+	static unsigned char back[sizeof from];
+	const struct iovec out[] = {{back + 3, 100}, {back + 150, 100}, {back + 300, 5}};
+	TAP_IS(gm_move_checked(false, out, 3, to + 1), 0, "and back");
+	TAP_OK(memcmp(back + 3, from + 3, 100) == 0 && memcmp(back + 300, from + 300, 5) == 0 &&
+		       !back[2] && !back[103] && !back[149] && !back[305],
+	       "to their places, and no byte beside them");
+}
+
+static void rights(void)
+{
+	const size_t page = 65536; /* a multiple of any page */
+	unsigned char *own = calloc(3, page);
+	char *at = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct iovec line = {at, 3 * page};
+	TAP_IS(gm_move_checked(false, &line, 1, own), 0, "pages that were never touched");
+	memset(at, 1, 3 * page);
+	mprotect(at + page, page, PROT_READ);
+	TAP_IS(gm_move_checked(true, &line, 1, own), 0, "a page that may be read is read");
+	TAP_IS(gm_move_checked(false, &line, 1, own), EFAULT, "and is not written");
+	mprotect(at + page, page, PROT_NONE);
+	TAP_IS(gm_move_checked(true, &line, 1, own), EFAULT, "a page without rights is not read");
+	munmap(at + page, page);
+	TAP_IS(gm_move_checked(true, &line, 1, own), EFAULT, "nor is an absent one");
+	munmap(at, 3 * page);
+	free(own);
+}
+
 int main(void)
 {
 	for (size_t i = 0; i < sizeof from; i++)
 		from[i] = (unsigned char)(i * 13 + 1);
 	every_place();
 	large();
+	handlers();
+	parts();
+	rights();
 	return tap_done();
 }

@@ -28,6 +28,17 @@ int __wrap_madvise(void *at, size_t n, int advice)
 	return __real_madvise(at, n, advice);
 }
 
+static atomic_int refusal; /* errno of each checked move */
+static atomic_uint checked_moves;
+int __real_gm_move_checked(bool in, const struct iovec *parts, size_t n, void *own);
+int __wrap_gm_move_checked(bool in, const struct iovec *parts, size_t n, void *own);
+int __wrap_gm_move_checked(bool in, const struct iovec *parts, size_t n, void *own)
+{
+	int error = atomic_load(&refusal);
+	atomic_fetch_add(&checked_moves, 1);
+	return error ? error : __real_gm_move_checked(in, parts, n, own);
+}
+
 enum { THREADS = 4 };
 #define ROOM (40 * MIB)
 #define SMALL_ROOM (3 * MIB) /* slots of 256 KiB */
@@ -123,6 +134,45 @@ static void rectangles(void)
 	TAP_OK(!rows_trip(5000, 3, 9096, 5000), "rows with a page between them are not staged");
 	TAP_OK(!rows_trip(slot + 1, 2, slot + 2, slot + 2),
 	       "rows longer than slots are not staged");
+}
+
+/* --- programs that handle faults --- */
+
+static void handler(int signal)
+{
+	(void)signal;
+}
+
+static void refused(int error, bool useless)
+{
+	set_up(THREADS, ROOM);
+	atomic_store(&refusal, error);
+	TAP_OK(!line(true, host, 0, MIB), "a checked move that fails by %d: no copy", error);
+	TAP_IS(atomic_load(&ring.useless), useless, "the ring is %sused again",
+	       useless ? "not " : "");
+	atomic_store(&refusal, 0);
+}
+
+static void handled(void)
+{
+	void (*was)(int) = signal(SIGSEGV, handler);
+	atomic_store(&checked_moves, 0);
+	edges(SMALL_ROOM);
+	TAP_OK(atomic_load(&checked_moves) > 0, "with a handler the moves are checked");
+	rectangles();
+	refused(EFAULT, false);
+	refused(EPERM, true);
+	refused(ENOSYS, true);
+	set_up(THREADS, ROOM);
+	atomic_store(&checked_moves, 0);
+	struct gm_ring_copy copy = {.to_device = true,
+				    .own = true,
+				    .host = (char *)host,
+				    .device = device,
+				    .width = MIB,
+				    .rows = 1};
+	TAP_OK(staged(&copy) && !atomic_load(&checked_moves), "not of memory of ours");
+	signal(SIGSEGV, was);
 }
 
 /* --- inaccessible pages --- */
@@ -477,6 +527,7 @@ int main(void)
 	edges(ROOM);
 	edges(SMALL_ROOM);
 	rectangles();
+	handled();
 	holes();
 	kernel_is_old();
 	failing_calls();
