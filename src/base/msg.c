@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/debug.h"
 #include "base/escape.h"
 #include "base/fd.h"
@@ -19,9 +20,11 @@ static atomic_int level_now = GM_MSG_WARN;
 static struct gm_fd_identity loaded, followed; /* descriptor 2 */
 static bool was_open, has_followed;
 
-/* At load, before the program can open another file as descriptor 2. */
-__attribute__((constructor)) static void stderr_identify(void)
+/* At load, before the program can open another file as descriptor 2, or bind its first thread to
+ * few cores: the library has one constructor. */
+__attribute__((constructor)) static void load_begin(void)
 {
+	gm_cores_begin();
 	was_open = gm_fd_identify(STDERR_FILENO, &loaded);
 }
 

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/sys.h"
 
 GM_TLS unsigned gm_thread_given;
@@ -54,6 +55,7 @@ static void *thread_run(void *arg)
 {
 	const struct gm_thread_start start = *(struct gm_thread_start *)arg;
 	atomic_fetch_add(&serving, 1);
+	gm_cores_use();
 	start.body(start.arg);
 	atomic_fetch_sub(&serving, 1);
 	pthread_sigmask(SIG_SETMASK, &start.mask, NULL);

@@ -40,7 +40,8 @@ void gm_thread_hold_cancel(void);
 void gm_thread_let_cancel(void);
 
 /*
- * Start a detached thread that runs body(arg) with all signals blocked. Returns 0 or an errno. If
+ * Start a detached thread that runs body(arg) with all signals blocked, on all cores of the process
+ * (cores.h), not on those of its creator. Returns 0 or an errno. If
  * it is the last thread of the process to end, the program's exit handlers run on it after the
  * body: its stack has the default size, and the signal mask is then the caller's. `start` belongs
  * to the thread until the body begins.

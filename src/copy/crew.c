@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include "base/cores.h"
+
 #ifndef LINGER
 #define LINGER 2000000000u /* ns without a job, after which a thread ends */
 #endif
@@ -82,10 +84,14 @@ void gm_crew_begin(struct gm_crew *crew, unsigned n, void (*body)(void *arg), vo
 	crew->body = body;
 	crew->arg = arg;
 	atomic_fetch_add(&crew->job, 1);
+	bool learnt = false;
 	for (unsigned i = 0; i < n; i++) {
 		struct gm_crew_member *m = &crew->member[i];
 		if (gm_worker_is_running(&m->worker))
 			continue;
+		if (!learnt)
+			gm_cores_learn();
+		learnt = true;
 		if (!m->crew) /* an ending thread may still read it */
 			m->crew = crew;
 		if (gm_worker_start(&m->worker, "gpumem-copy", member_run, m))

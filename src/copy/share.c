@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
+#include "base/cores.h"
 #include "base/size.h"
 #include "base/sys.h"
 
@@ -19,6 +20,7 @@
 
 /* On the heap: threads of the program may have small stacks. */
 struct scratch {
+	cpu_set_t cores;	   /* that the process may use; none: unknown */
 	char text[PATH_ROOM];	   /* of /proc/self/cgroup */
 	char mount[PATH_ROOM];	   /* of a hierarchy of groups */
 	char folder[PATH_ROOM];	   /* of a group */
@@ -79,6 +81,33 @@ static uint64_t memory_read(struct scratch *scratch, const char *folder, bool un
 	return end == text ? UINT64_MAX : bytes;
 }
 
+/* "0-3,8": the cores of the list that the process may use. */
+static uint64_t list_cores(const cpu_set_t *cores, const char *list)
+{
+	uint64_t n = 0;
+	char *end;
+	for (const char *at = list;; at = end + 1) {
+		unsigned long first = strtoul(at, &end, 10);
+		if (end == at)
+			return n ? n : UINT64_MAX;
+		unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+		for (; first <= last && first < CPU_SETSIZE; first++)
+			n += CPU_ISSET(first, cores) != 0;
+		if (*end != ',')
+			return n ? n : UINT64_MAX;
+	}
+}
+
+/* The cpuset of a group may have become smaller since the library was loaded. */
+static uint64_t cpuset_read(struct scratch *scratch, const char *folder, bool unified)
+{
+	char text[4096];
+	const char *name = unified ? "cpuset.cpus.effective" : "cpuset.effective_cpus";
+	if (!CPU_COUNT(&scratch->cores) || !limit_read(scratch, folder, name, text, sizeof text))
+		return UINT64_MAX;
+	return list_cores(&scratch->cores, text);
+}
+
 /* --- the cgroups of the process --- */
 
 /* The least `limit_of` of the group at `path` below scratch->mount and of all groups above it. A
@@ -127,6 +156,12 @@ static void line_apply(struct scratch *scratch, const char *root, char *line,
 		limit = group_least(scratch, path, unified, cores_read);
 		*cores = limit < *cores ? limit : *cores;
 	}
+	if (unified || list_has(list, "cpuset")) {
+		snprintf(scratch->mount, PATH_ROOM, "%s/sys/fs/cgroup%s", root,
+			 unified ? "" : "/cpuset");
+		limit = group_least(scratch, path, unified, cpuset_read);
+		*cores = limit < *cores ? limit : *cores;
+	}
 	if (unified || list_has(list, "memory")) {
 		snprintf(scratch->mount, PATH_ROOM, "%s/sys/fs/cgroup%s", root,
 			 unified ? "" : "/memory");
@@ -135,13 +170,11 @@ static void line_apply(struct scratch *scratch, const char *root, char *line,
 	}
 }
 
-static uint64_t affinity_cores(void)
+/* More processors than the set has: enough for any share. */
+static uint64_t affinity_cores(cpu_set_t *set)
 {
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	/* More processors than the set has: enough for any share. */
-	return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set)
-							   : CPU_SETSIZE;
+	gm_cores_learn();
+	return gm_cores_get(set) ? (uint64_t)CPU_COUNT(set) : CPU_SETSIZE;
 }
 
 static uint64_t machine_memory(void)
@@ -154,8 +187,11 @@ struct gm_share gm_share_find(const char *root)
 {
 	char *rest = NULL;
 	struct gm_share share = {.memory = machine_memory()};
-	uint64_t cores = affinity_cores();
 	struct scratch *scratch = malloc(sizeof *scratch);
+	cpu_set_t set;
+	uint64_t cores = affinity_cores(&set);
+	if (scratch)
+		scratch->cores = set;
 	if (scratch && limit_read(scratch, root, "proc/self/cgroup", scratch->text, PATH_ROOM))
 		for (char *line = strtok_r(scratch->text, "\n", &rest); line;
 		     line = strtok_r(NULL, "\n", &rest))

@@ -2,9 +2,9 @@
 /*
  * The share of the machine that copies may use: a quarter of the cores that the process may run on,
  * divided by the ranks on its node, and 1/64 of the memory that it may have. Cores are limited by
- * the affinity of the calling thread, which new threads inherit, and by cpu.max or
- * cpu.cfs_quota_us of the process's cgroup and of those above it; memory by memory.max or
- * memory.limit_in_bytes, likewise (Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1).
+ * the affinity of the process (base/cores.h), and by the cpuset and by cpu.max or cpu.cfs_quota_us
+ * of the process's cgroup and of those above it; memory by memory.max or memory.limit_in_bytes,
+ * likewise (Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1).
  * Any thread, no lock held. Reads files.
  */
 #ifndef GM_COPY_SHARE_H

@@ -3,6 +3,7 @@
 # is needed at -O0 and -O2, and in libraries whose names libtool would not give.
 include %D%/behaviour.mk
 include %D%/chunks.mk
+include %D%/cores.mk
 include %D%/defer.mk
 include %D%/ordered.mk
 include %D%/failed.mk

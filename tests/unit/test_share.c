@@ -60,8 +60,44 @@ static void affinity(void)
 	CPU_ZERO(&one);
 	CPU_SET(first, &one);
 	sched_setaffinity(0, sizeof one, &one);
-	TAP_IS(gm_share_find(root).cores, 1, "a thread that may use one core");
+	TAP_IS(gm_share_find(root).cores, here,
+	       "a thread that is bound to one core counts as before");
 	sched_setaffinity(0, sizeof set, &set);
+}
+
+/* The first and the last core of this test. */
+static void ends_find(unsigned *first, unsigned *last)
+{
+	cpu_set_t set;
+	sched_getaffinity(0, sizeof set, &set);
+	for (*first = 0; !CPU_ISSET(*first, &set);)
+		++*first;
+	for (*last = CPU_SETSIZE - 1; !CPU_ISSET(*last, &set);)
+		--*last;
+}
+
+static void cpusets(void)
+{
+	unsigned first, last;
+	char list[128];
+	begin();
+	ends_find(&first, &last);
+	put("/proc/self/cgroup", "0::/a/b\n");
+	snprintf(list, sizeof list, "0-%u\n", last);
+	put("/sys/fs/cgroup/a/cpuset.cpus.effective", list);
+	TAP_IS(gm_share_find(root).cores, here, "a cpuset that has all cores");
+	snprintf(list, sizeof list, "%u,1000-1020\n", first);
+	put("/sys/fs/cgroup/a/b/cpuset.cpus.effective", list);
+	TAP_IS(gm_share_find(root).cores, 1, "a cpuset that has one of the process's cores");
+	put("/sys/fs/cgroup/a/b/cpuset.cpus.effective", "1022-1023\n");
+	TAP_IS(gm_share_find(root).cores, here, "a cpuset of other cores says nothing");
+	put("/sys/fs/cgroup/a/b/cpuset.cpus.effective", "\n");
+	TAP_IS(gm_share_find(root).cores, here, "an empty list says nothing");
+	begin();
+	put("/proc/self/cgroup", "4:cpuset:/a\n");
+	snprintf(list, sizeof list, "%u\n", last);
+	put("/sys/fs/cgroup/cpuset/a/cpuset.effective_cpus", list);
+	TAP_IS(gm_share_find(root).cores, 1, "a cpuset of version 1");
 }
 
 static unsigned at_most(unsigned cores)
@@ -162,6 +198,7 @@ int main(void)
 {
 	ranks();
 	affinity();
+	cpusets();
 	unified();
 	separate();
 	shares();
