@@ -15,6 +15,7 @@ struct gm_driver gm_shim_driver;
 
 /* gm_tick at the end of this thread's last timed call; 0: none since its last gm_shim_leave. */
 static GM_TLS uint64_t call_ended;
+static GM_TLS bool call_paced; /* and its pace counts */
 
 static GM_TLS uint64_t recorded; /* time of this thread's last record */
 
@@ -30,6 +31,13 @@ void gm_shim_happened(uint64_t now)
 void gm_shim_happened_at(uint64_t moment)
 {
 	call_ended = moment;
+	call_paced = true;
+}
+
+void gm_shim_timed(uint64_t moment)
+{
+	call_ended = moment;
+	call_paced = false;
 }
 
 /* Returns the clock time. */
@@ -72,7 +80,8 @@ void gm_shim_leave(void)
 			call_ended - atomic_load_explicit(&sample_polled, memory_order_relaxed);
 		uint64_t pause = atomic_load_explicit(&sample_pause, memory_order_relaxed);
 		uint64_t timed = atomic_load_explicit(&timed_pause, memory_order_relaxed);
-		gm_pace_ended(&gm_shim_pace, call_ended, timed);
+		if (call_paced)
+			gm_pace_ended(&gm_shim_pace, call_ended, timed);
 		if (passed >= pause)
 			now = sample_poll(call_ended);
 	} else {

@@ -101,6 +101,10 @@ void gm_shim_leave(void);
 void gm_shim_happened(uint64_t now);
 void gm_shim_happened_at(uint64_t moment); /* likewise, of gm_tick */
 
+/* A call that is timed each time ended at `moment`, of gm_tick: it says nothing about the pace of
+ * calls of which some are timed. */
+void gm_shim_timed(uint64_t moment);
+
 /* Begin a call of a frequent kind (timing.h). All such calls are timed if the log has a record of
  * each, or if GPUMEM_SAMPLE is less than a millisecond. */
 extern GM_TLS struct gm_pace gm_shim_pace;

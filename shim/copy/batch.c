@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/tick.h"
 #include "shim/copy/copy2d.h"
 #include "shim/copy/transfer.h"
 #include "shim/device.h"
@@ -101,7 +101,7 @@ static CUresult batch_run_part(const struct batch *b, size_t first, size_t n, si
 		*failed += first;
 	for (size_t i = first; i < first + n; i++) {
 		if (i > first) /* the time of the call is counted once */
-			b->copies[i].start = gm_clock_ns();
+			b->copies[i].start = gm_tick();
 		result = gm_transfer_end(&b->copies[i], result);
 	}
 	return result;
@@ -122,7 +122,7 @@ static bool batch_stage(const struct batch *b, size_t i, size_t *failed)
 {
 	struct gm_transfer *t = &b->copies[i];
 	t->come = true;
-	t->start = gm_clock_ns();
+	t->start = gm_tick();
 	bool ordered = gm_order_is_on();
 	if (ordered)
 		gm_transfer_submit(t);

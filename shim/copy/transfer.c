@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim/copy/transfer.h"
 
-#include "base/clock.h"
 #include "base/size.h"
+#include "base/tick.h"
 #include "log/count.h"
 #include "log/log.h"
 #include "shim/block/memops.h"
@@ -27,7 +27,7 @@ static bool side_in_bounds(CUdeviceptr at, size_t span, struct gm_pool **pool, s
 
 CUresult gm_transfer_begin(struct gm_transfer *t)
 {
-	t->start = gm_clock_ns();
+	t->start = gm_tick();
 	if (!side_in_bounds(t->dst, t->dst_span, &t->dst_pool, &t->dst_block) ||
 	    !side_in_bounds(t->src, t->src_span, &t->src_pool, &t->src_block)) {
 		gm_counter_add(0, GM_C_bounds_refused, 1);
@@ -226,13 +226,10 @@ static void transfer_count(const struct gm_transfer *t, uint64_t ns)
 		transfer_count_kind(t, ns);
 }
 
-static void transfer_record(const struct gm_transfer *t, uint64_t end)
+static void transfer_record(const struct gm_transfer *t, uint64_t end, uint64_t ns)
 {
-	gm_shim_happened(end);
-	if (!gm_log_wants(GM_RECORD_COPY))
-		return;
 	struct gm_record r =
-		gm_shim_record(GM_RECORD_COPY, t->hook, NULL, end, end - t->start, CUDA_SUCCESS);
+		gm_shim_record(GM_RECORD_COPY, t->hook, NULL, gm_shim_time(end), ns, CUDA_SUCCESS);
 	const struct gm_block *b = t->dst_pool ? &t->dst_block : &t->src_block;
 	if (t->dst_pool || t->src_pool) {
 		r.context = (uint32_t)b->context;
@@ -265,8 +262,10 @@ CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result)
 		result = transfer_wait(t);
 	if (result != CUDA_SUCCESS)
 		return result;
-	uint64_t end = gm_clock_ns();
-	transfer_count(t, end - t->start);
-	transfer_record(t, end);
+	uint64_t end = gm_tick(), ns = gm_tick_ns(t->start, end);
+	gm_shim_timed(end);
+	transfer_count(t, ns);
+	if (GM_UNLIKELY(gm_log_wants(GM_RECORD_COPY)))
+		transfer_record(t, end, ns);
 	return result;
 }

@@ -245,6 +245,15 @@ figure() { "$TOOL" --json "$BATS_TEST_TMPDIR/log.gml" | jq -c ".logs[0] | $1"; }
 	[ "$(figure '.copy_kinds.h2d_pageable | [.calls, .bytes]')" = '[170,170000]' ]
 }
 
+@test "small copies are timed by the processor's counter, not by the clock" {
+	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "sanitizers and valgrind have their own clock_gettime"
+	grep -qx tsc /sys/devices/system/clocksource/clocksource0/current_clocksource || skip "the clock is not the counter"
+	for log in off small; do
+		KNOBS=(GPUMEM_LOG=$log GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+		[ "$(preloaded "$PROGRAMS/readings")" = 'few readings' ]
+	done
+}
+
 @test "slots leak no memory" {
 	SIM_LEAKS=1 preloaded "$PROGRAMS/staged" forks 2>"$BATS_TEST_TMPDIR/err" >/dev/null
 	refute grep -i 'host' "$BATS_TEST_TMPDIR/err"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # GPUMEM_COPY.
-check_PROGRAMS += tests/preload/staged tests/preload/staged_ptds tests/preload/staged_batch
+check_PROGRAMS += tests/preload/staged tests/preload/staged_ptds tests/preload/staged_batch tests/preload/readings
 dist_check_SCRIPTS += tests/preload/staged.bats
 TESTS += tests/preload/staged.bats
 
@@ -11,3 +11,6 @@ tests_preload_staged_ptds_CPPFLAGS = $(AM_CPPFLAGS) -DCUDA_API_PER_THREAD_DEFAUL
 tests_preload_staged_ptds_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_staged_batch_SOURCES = tests/preload/staged_batch.c tests/preload/program.h tests/preload/releases.h tests/preload/steer.h
 tests_preload_staged_batch_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_readings_SOURCES = tests/preload/readings.c tests/preload/program.h
+tests_preload_readings_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_readings_LDFLAGS = -rdynamic
