@@ -184,6 +184,15 @@ bool gm_stage_is_pageable(uint64_t host)
 						    host) == CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Memory may be registered in part: the driver then treats a copy of it in its own way. So both
+ * ends are asked about. */
+static bool host_is_pageable(const struct gm_transfer *t, const struct gm_ring_copy *copy)
+{
+	uint64_t host = (uint64_t)copy->host;
+	size_t span = copy->to_device ? t->src_span : t->dst_span;
+	return gm_stage_is_pageable(host) && gm_stage_is_pageable(host + span - 1);
+}
+
 /* Slots take time to make. `auto` makes them once enough was copied to save that time. */
 static bool slots_pay(uint64_t bytes)
 {
@@ -266,8 +275,8 @@ bool gm_stage_copy(struct gm_transfer *t)
 	    getpid() != process)
 		return false;
 	struct gm_context *context = context_find();
-	if (!context || !device_is_valid(t, &copy, context) ||
-	    !gm_stage_is_pageable((uint64_t)copy.host) || !slots_pay(t->bytes))
+	if (!context || !device_is_valid(t, &copy, context) || !host_is_pageable(t, &copy) ||
+	    !slots_pay(t->bytes))
 		return false;
 	t->staged = copy_in(context, &copy);
 	if (t->staged) /* for cuMemcpy the direction is known only now */

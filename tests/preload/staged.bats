@@ -106,6 +106,14 @@ needs_populate() {
 	done
 }
 
+@test "the driver copies memory that is registered in part, at either end" {
+	for program in staged staged_ptds; do
+		same $program parts
+		[ "$(pieces $program parts)" = "0 0" ]
+		[ "$(calls cuMemcpy2DAsync_v2 $program parts)" -eq 0 ]
+	done
+}
+
 @test "asynchronous copies are staged after the work of their stream, and are complete when they return" {
 	for program in staged staged_ptds; do
 		same $program async

@@ -217,6 +217,22 @@ static void kinds(void)
 	MUST(cuMemFreeHost(pinned));
 }
 
+/* A copy of memory that is registered at one end, and a rectangle of it. */
+static void registered_at(const char *name, size_t at)
+{
+	MUST(cuMemHostRegister(back + at, 2 * MIB, 0));
+	both_ways(name, device, back);
+	SAY(rectangle(false, 5000, 1900, 5000, 0, false));
+	printf("%08x\n", sum(back, 10 * MIB));
+	MUST(cuMemHostUnregister(back + at));
+}
+
+static void parts(void)
+{
+	registered_at("the first part", 0);
+	registered_at("the last part", 8 * MIB);
+}
+
 /* --- asynchronous copies --- */
 
 /* Both copies wait for a fill, and are complete when they return. */
@@ -410,7 +426,7 @@ int main(int argc, char **argv)
 		{"kinds", kinds},	{"forks", forks},	    {"exits", exits},
 		{"ends", ends},		{"signals", signals},	    {"repeat", repeat},
 		{"idle", idle},		{"small", small},	    {"async", async},
-		{"unstaged", unstaged}, {"together", together},
+		{"unstaged", unstaged}, {"together", together},	    {"parts", parts},
 	};
 	set_up();
 	for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
