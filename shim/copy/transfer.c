@@ -171,59 +171,62 @@ bool gm_transfer_again(struct gm_transfer *t, CUresult result)
 	return foreign || elsewhere;
 }
 
-static enum gm_counter transfer_counter(unsigned flags)
+/* Add to the counters of a kind of copy: calls, bytes, time. Inlined, so that the place of each
+ * counter is a constant. `parts` is the thread's (log/count.h). */
+static inline __attribute__((always_inline)) void
+kind_count(_Atomic uint64_t *parts, enum gm_counter calls, uint64_t n, uint64_t bytes, uint64_t ns)
 {
-	static const struct {
-		unsigned flag;
-		enum gm_counter calls;
-	} kinds[] = {
-		{GM_RECORD_MEMSET, GM_C_memset_calls}, {GM_RECORD_PEER, GM_C_copy_peer_calls},
-		{GM_RECORD_H2D, GM_C_copy_h2d_calls},  {GM_RECORD_D2H, GM_C_copy_d2h_calls},
-		{GM_RECORD_D2D, GM_C_copy_d2d_calls},
-	};
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (flags & kinds[i].flag)
-			return kinds[i].calls;
-	return GM_C_copy_other_calls;
+	gm_count_in(parts, 0, calls, n);
+	gm_count_in(parts, 0, calls + 1, n * bytes);
+	gm_count_in(parts, 0, calls + 2, n * ns);
 }
 
-/* Add to the counters of a kind of copy: calls, bytes, time. */
-static void kind_count(enum gm_counter calls, uint64_t n, uint64_t bytes, uint64_t ns)
+static void calls_count(_Atomic uint64_t *parts, const struct gm_transfer *t, uint64_t ns)
 {
-	gm_counter_add(0, calls, n);
-	gm_counter_add(0, calls + 1, n * bytes);
-	gm_counter_add(0, calls + 2, n * ns);
+	if (t->flags & GM_RECORD_MEMSET)
+		kind_count(parts, GM_C_memset_calls, 1, t->bytes, ns);
+	else if (t->flags & GM_RECORD_PEER)
+		kind_count(parts, GM_C_copy_peer_calls, 1, t->bytes, ns);
+	else if (t->flags & GM_RECORD_H2D)
+		kind_count(parts, GM_C_copy_h2d_calls, 1, t->bytes, ns);
+	else if (t->flags & GM_RECORD_D2H)
+		kind_count(parts, GM_C_copy_d2h_calls, 1, t->bytes, ns);
+	else if (t->flags & GM_RECORD_D2D)
+		kind_count(parts, GM_C_copy_d2d_calls, 1, t->bytes, ns);
+	else
+		kind_count(parts, GM_C_copy_other_calls, 1, t->bytes, ns);
 }
 
 /* The driver is queried for the kind of host memory, which takes half a microsecond. */
-static void transfer_count_kind(const struct gm_transfer *t, uint64_t ns)
+static void transfer_count_kind(_Atomic uint64_t *parts, const struct gm_transfer *t, uint64_t ns)
 {
 	static GM_TLS unsigned small;
 	bool to_device = t->flags & GM_RECORD_H2D;
 	if (t->staged) {
-		kind_count(to_device ? GM_C_copy_h2d_staged_calls : GM_C_copy_d2h_staged_calls, 1,
+		kind_count(parts,
+			   to_device ? GM_C_copy_h2d_staged_calls : GM_C_copy_d2h_staged_calls, 1,
 			   t->bytes, ns);
 		return;
 	}
 	bool each = t->bytes >= KIND_FROM;
 	if ((!each && ++small % KIND_SAMPLE) || !gm_stage_is_pageable(to_device ? t->src : t->dst))
 		return;
-	kind_count(to_device ? GM_C_copy_h2d_pageable_calls : GM_C_copy_d2h_pageable_calls,
+	kind_count(parts, to_device ? GM_C_copy_h2d_pageable_calls : GM_C_copy_d2h_pageable_calls,
 		   each ? 1 : KIND_SAMPLE, t->bytes, ns);
 }
 
 static void transfer_count(const struct gm_transfer *t, uint64_t ns)
 {
-	/* Rows of counters.def: calls, bytes, time. */
-	kind_count(transfer_counter(t->flags), 1, t->bytes, ns);
+	_Atomic uint64_t *parts = gm_count_parts(gm_count_row(0, GM_C_copy_h2d_calls));
+	calls_count(parts, t, ns);
 	if (t->flags & GM_RECORD_MEMSET)
 		return;
 	if (t->bytes < SMALL)
-		gm_counter_add(0, GM_C_copy_small_calls, 1);
+		gm_count_in(parts, 0, GM_C_copy_small_calls, 1);
 	if (!(t->flags & GM_RECORD_ASYNC) || t->staged)
-		gm_counter_add(0, GM_C_copy_wait_ns, ns);
+		gm_count_in(parts, 0, GM_C_copy_wait_ns, ns);
 	if (t->flags & (GM_RECORD_H2D | GM_RECORD_D2H))
-		transfer_count_kind(t, ns);
+		transfer_count_kind(parts, t, ns);
 }
 
 static void transfer_record(const struct gm_transfer *t, uint64_t end, uint64_t ns)

@@ -2,20 +2,14 @@
 /*
  * The added cost of a launch through the program's cuLaunchKernel, compared with the driver's own
  * function: by turns in one process, on one stream, with one kernel, because two processes differ
- * by more than this cost. A preload may interpose on dlsym, so the driver's own function is found
- * in the symbol table of its file.
+ * by more than this cost.
  */
 #include <cuda.h>
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
 #include <stdbool.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "client.h"
+#include "own.h"
 
 #define BATCH 64 /* launches in one measurement */
 #define TURNS_MAX 65536
@@ -25,41 +19,6 @@ typedef CUresult (*launch_t)(CUfunction, unsigned, unsigned, unsigned, unsigned,
 			     unsigned, CUstream, void **, void **);
 typedef CUresult (*proc_t)(const char *, void **, int, cuuint64_t,
 			   CUdriverProcAddressQueryResult *);
-
-/* Finds an exported symbol of the file at `image`, loaded at `base`; NULL: no such symbol. */
-static void *symbol_find(const char *image, uintptr_t base, const char *name)
-{
-	const ElfW(Ehdr) *head = (const void *)image;
-	const ElfW(Shdr) *sections = (const void *)(image + head->e_shoff);
-	for (unsigned i = 0; i < head->e_shnum; i++) {
-		const ElfW(Shdr) *section = &sections[i];
-		if (section->sh_type != SHT_DYNSYM)
-			continue;
-		const char *names = image + sections[section->sh_link].sh_offset;
-		const ElfW(Sym) *symbols = (const void *)(image + section->sh_offset);
-		for (size_t n = 0; n < section->sh_size / sizeof *symbols; n++)
-			if (symbols[n].st_value && !strcmp(names + symbols[n].st_name, name))
-				return (void *)(base + symbols[n].st_value);
-	}
-	return NULL;
-}
-
-static int object_search(struct dl_phdr_info *info, size_t size, void *found)
-{
-	const char *slash = strrchr(info->dlpi_name, '/');
-	struct stat file;
-	(void)size;
-	if (!slash || strncmp(slash + 1, "libcuda.so", strlen("libcuda.so")) != 0)
-		return 0;
-	int fd = open(info->dlpi_name, O_RDONLY | O_CLOEXEC);
-	BENCH_MUST(fd < 0 || fstat(fd, &file) != 0);
-	void *image = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
-	BENCH_MUST(image == MAP_FAILED);
-	*(void **)found = symbol_find(image, info->dlpi_addr, "cuGetProcAddress_v2");
-	munmap(image, (size_t)file.st_size);
-	return 1;
-}
 
 static launch_t launch_of(proc_t get)
 {
@@ -97,7 +56,7 @@ void bench_launch_gate(char **words)
 	size_t n = 0;
 	CUstream stream;
 	BENCH_MUST(!driver);
-	dl_iterate_phdr(object_search, &get);
+	get = own_find("cuGetProcAddress_v2");
 	launch_t through = launch_of((proc_t)dlsym(driver, "cuGetProcAddress_v2"));
 	launch_t direct = launch_of((proc_t)get);
 	CUfunction kernel = kernel_load();

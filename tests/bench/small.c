@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The cost of a small copy between host and device, beside the driver's part: small COPIES. With
- * the driver of warm_driver.c, whose copies do nothing. Prints nanoseconds of a call for each form
- * and size, the median of ROUNDS runs.
+ * The added cost of a small copy between host and device, compared with the driver's own function:
+ * by turns in one process. small COPIES [SIZE]... Prints for each form and size the medians of
+ * PAIRS pairs of runs: nanoseconds of a call through the program's function and of the driver's
+ * own, and of their difference. On a GPU too; the driver of warm_driver.c copies nothing.
  */
 #include <cuda.h>
 
@@ -11,11 +12,22 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define ROUNDS 15
+#include "own.h"
+
+#define PAIRS 15
 #define ROOM ((size_t)1 << 20)
+
+typedef CUresult (*to_t)(CUdeviceptr, const void *, size_t);
+typedef CUresult (*from_t)(void *, CUdeviceptr, size_t);
+typedef CUresult (*to_async_t)(CUdeviceptr, const void *, size_t, CUstream);
+typedef CUresult (*from_async_t)(void *, CUdeviceptr, size_t, CUstream);
 
 static CUdeviceptr device;
 static char host[ROOM];
+static to_t to[2]; /* the program's function, the driver's own */
+static from_t from[2];
+static to_async_t to_async[2];
+static from_async_t from_async[2];
 
 static void must(CUresult result, const char *what)
 {
@@ -32,25 +44,45 @@ static double now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static CUresult to_device(size_t n)
+/* --- forms --- */
+
+static CUresult copy_to(unsigned own, size_t n)
 {
-	return cuMemcpyHtoD(device, host, n);
+	return to[own](device, host, n);
 }
 
-static CUresult from_device(size_t n)
+static CUresult copy_from(unsigned own, size_t n)
 {
-	return cuMemcpyDtoH(host, device, n);
+	return from[own](host, device, n);
 }
 
-static CUresult to_device_async(size_t n)
+static CUresult copy_to_async(unsigned own, size_t n)
 {
-	return cuMemcpyHtoDAsync(device, host, n, NULL);
+	return to_async[own](device, host, n, NULL);
 }
 
-static CUresult from_device_async(size_t n)
+static CUresult copy_from_async(unsigned own, size_t n)
 {
-	return cuMemcpyDtoHAsync(host, device, n, NULL);
+	return from_async[own](host, device, n, NULL);
 }
+
+static void forms_find(void)
+{
+	to[0] = cuMemcpyHtoD;
+	from[0] = cuMemcpyDtoH;
+	to_async[0] = cuMemcpyHtoDAsync;
+	from_async[0] = cuMemcpyDtoHAsync;
+	to[1] = (to_t)own_find("cuMemcpyHtoD_v2");
+	from[1] = (from_t)own_find("cuMemcpyDtoH_v2");
+	to_async[1] = (to_async_t)own_find("cuMemcpyHtoDAsync_v2");
+	from_async[1] = (from_async_t)own_find("cuMemcpyDtoHAsync_v2");
+	if (!to[1] || !from[1] || !to_async[1] || !from_async[1]) {
+		fprintf(stderr, "small: the driver's own functions are not found\n");
+		exit(1);
+	}
+}
+
+/* --- pairs --- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -58,34 +90,53 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double median(CUresult (*copy)(size_t n), size_t n, unsigned long copies)
+static double median(double *values)
 {
-	double times[ROUNDS];
-	for (unsigned round = 0; round < ROUNDS; round++) {
-		double begin = now_ns();
-		for (unsigned long i = 0; i < copies; i++)
-			must(copy(n), "a copy");
-		times[round] = (now_ns() - begin) / (double)copies;
+	qsort(values, PAIRS, sizeof *values, by_value);
+	return values[PAIRS / 2];
+}
+
+static double run(CUresult (*copy)(unsigned own, size_t n), unsigned own, size_t n,
+		  unsigned long copies)
+{
+	double begin = now_ns();
+	for (unsigned long i = 0; i < copies; i++)
+		must(copy(own, n), "a copy");
+	double took = now_ns() - begin;
+	must(cuStreamSynchronize(NULL), "cuStreamSynchronize");
+	return took / (double)copies;
+}
+
+static void compare(const char *name, CUresult (*copy)(unsigned own, size_t n), size_t n,
+		    unsigned long copies)
+{
+	double of[2][PAIRS], more[PAIRS];
+	run(copy, 0, n, copies);
+	for (unsigned i = 0; i < PAIRS; i++) {
+		unsigned first = i % 2;
+		of[first][i] = run(copy, first, n, copies);
+		of[!first][i] = run(copy, !first, n, copies);
+		more[i] = of[0][i] - of[1][i];
 	}
-	qsort(times, ROUNDS, sizeof *times, by_value);
-	return times[ROUNDS / 2];
+	printf("%-23s %8zu bytes: %8.1f ns, %8.1f the driver's own, %6.1f more\n", name, n,
+	       median(of[0]), median(of[1]), median(more));
+	fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
-		CUresult (*copy)(size_t n);
-	} forms[] = {{"to the device", to_device},
-		     {"from the device", from_device},
-		     {"to the device, async", to_device_async},
-		     {"from the device, async", from_device_async}};
-	static const size_t sizes[] = {1, 4096, 65536, ROOM};
-	unsigned long copies = argc == 2 ? strtoul(argv[1], NULL, 10) : 0;
+		CUresult (*copy)(unsigned own, size_t n);
+	} forms[] = {{"to the device", copy_to},
+		     {"from the device", copy_from},
+		     {"to the device, async", copy_to_async},
+		     {"from the device, async", copy_from_async}};
+	unsigned long copies = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
 	CUcontext context;
 	CUdevice gpu;
 	if (!copies) {
-		fprintf(stderr, "usage: small COPIES\n");
+		fprintf(stderr, "usage: small COPIES SIZE...\n");
 		return 2;
 	}
 	must(cuInit(0), "cuInit");
@@ -93,9 +144,11 @@ int main(int argc, char **argv)
 	must(cuDevicePrimaryCtxRetain(&context, gpu), "cuDevicePrimaryCtxRetain");
 	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 	must(cuMemAlloc(&device, ROOM), "cuMemAlloc");
+	forms_find();
 	for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
-		for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-			printf("%-23s %8zu bytes: %6.1f ns\n", forms[f].name, sizes[s],
-			       median(forms[f].copy, sizes[s], copies));
+		for (int i = 2; i < argc; i++) {
+			size_t n = strtoul(argv[i], NULL, 10);
+			compare(forms[f].name, forms[f].copy, n < ROOM ? n : ROOM, copies);
+		}
 	return 0;
 }
