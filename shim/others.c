@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any user can bind names like those of our nodes. Such a name costs one connection that does not
+ * wait, and takes no place among the processes asked. One time bounds all steps together.
+ */
 #include "shim/others.h"
 
 #include <stdatomic.h>
@@ -6,34 +10,60 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/futex_lock.h"
 #include "base/sys.h"
 #include "node/node.h"
 #include "residency/control.h"
 #include "residency/door.h"
 #include "shim/device.h"
 
-#define MOST 64	     /* most processes asked */
+#define MOST 64	     /* most processes asked at once, and most that are left out */
 #define NAP 1000000u /* ns between two polls for replies */
 
 struct other {
 	struct gm_node_link link;
+	uint64_t nonce;
 	enum gm_node_kind awaited; /* kind of the next reply */
 	struct gm_control first;   /* reply to GM_NODE_GIVE */
 };
 struct others {
-	unsigned n_addresses, n;
-	struct gm_node_address address[MOST];
+	uint64_t end; /* of the call */
+	unsigned n;
 	struct other of[MOST];
 };
 
 static _Atomic uint64_t total;
 
-static void address_add(void *arg, const struct gm_node_address *address)
+/* --- processes that were late --- */
+
+static struct gm_futex_lock late_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
+static struct late {
+	uint64_t nonce, until;
+} lates[MOST]; /* under the lock */
+
+static bool late_is(uint64_t nonce, uint64_t now)
 {
-	struct others *others = arg;
-	if (others->n_addresses < MOST)
-		others->address[others->n_addresses++] = *address;
+	bool is = false;
+	gm_futex_lock_take(&late_lock);
+	for (unsigned i = 0; i < MOST && !is; i++)
+		is = lates[i].nonce == nonce && now < lates[i].until;
+	gm_futex_lock_release(&late_lock);
+	return is;
 }
+
+/* Takes the place of the one that is asked again first. */
+static void late_add(uint64_t nonce, uint64_t now)
+{
+	struct late *late = &lates[0];
+	gm_futex_lock_take(&late_lock);
+	for (unsigned i = 1; i < MOST; i++)
+		if (lates[i].until < late->until)
+			late = &lates[i];
+	*late = (struct late){nonce, now + GM_OTHERS_LEFT_OUT};
+	gm_futex_lock_release(&late_lock);
+}
+
+/* --- requests --- */
 
 static bool request_send(struct other *other, enum gm_node_kind kind)
 {
@@ -42,23 +72,25 @@ static bool request_send(struct other *other, enum gm_node_kind kind)
 	return gm_node_send(&other->link, kind, &request) == GM_NODE_OK;
 }
 
-/* Ask all processes before the first reply is read, so that they work at the same time. */
-static void others_ask(struct others *others, uint64_t end)
+/* Called for each name in turn. All processes are asked before the first reply is read, so that
+ * they work at the same time. A process of ours whose queue of connections is full is skipped: it
+ * answers nobody. */
+static void other_ask(void *arg, const struct gm_node_address *address)
 {
-	for (unsigned i = 0; i < others->n_addresses; i++) {
-		struct other *other = &others->of[others->n];
-		uint64_t now = gm_clock_ns();
-		if (now >= end)
-			return;
-		if (gm_node_connect(&others->address[i], end - now, &other->link) != GM_NODE_OK)
-			continue;
-		other->link.patience = 0;
-		if (request_send(other, GM_NODE_GIVE))
-			others->n++;
-		else
-			gm_node_disconnect(&other->link);
-	}
+	struct others *others = arg;
+	struct other *other = &others->of[others->n];
+	uint64_t now = gm_clock_ns();
+	if (others->n == MOST || now >= others->end || late_is(address->nonce, now) ||
+	    gm_node_connect(address, 0, &other->link) != GM_NODE_OK)
+		return;
+	other->nonce = address->nonce;
+	if (request_send(other, GM_NODE_GIVE))
+		others->n++;
+	else
+		gm_node_disconnect(&other->link);
 }
+
+/* --- replies --- */
 
 /* Read the reply, if it has arrived. False: the process has not returned its memory yet. */
 static bool other_is_done(struct other *other, uint64_t *given)
@@ -88,34 +120,33 @@ static void other_drop(struct others *others, unsigned i)
 	others->of[i] = others->of[--others->n];
 }
 
-/* Bytes that processes returned until `end`. One that does not reply delays no other. */
-static uint64_t others_await(struct others *others, uint64_t end)
+/* Bytes that processes returned in time. One that does not reply delays no other. */
+static uint64_t others_await(struct others *others)
 {
 	uint64_t given = 0;
 	while (others->n) {
 		for (unsigned i = others->n; i-- > 0;)
 			if (other_is_done(&others->of[i], &given))
 				other_drop(others, i);
-		if (!others->n || gm_clock_ns() >= end)
+		if (!others->n || gm_clock_ns() >= others->end)
 			break;
 		gm_sys_nap(NAP);
 	}
-	while (others->n)
-		other_drop(others, 0);
+	for (; others->n; other_drop(others, 0))
+		late_add(others->of[0].nonce, gm_clock_ns());
 	return given;
 }
 
 uint64_t gm_others_reclaim(unsigned ordinal)
 {
-	const uint64_t end = gm_clock_ns() + GM_OTHERS_PATIENCE;
 	if (!atomic_load_explicit(&gm_door_used, memory_order_relaxed))
 		return 0;
 	struct others *others = calloc(1, sizeof *others);
 	if (!others)
 		return 0;
-	gm_node_each(gm_shim_devices[ordinal].uuid, address_add, others);
-	others_ask(others, end);
-	uint64_t given = others_await(others, end);
+	others->end = gm_clock_ns() + GM_OTHERS_PATIENCE;
+	gm_node_each(gm_shim_devices[ordinal].uuid, other_ask, others);
+	uint64_t given = others_await(others);
 	free(others);
 	atomic_fetch_add(&total, given);
 	return given;
@@ -124,4 +155,10 @@ uint64_t gm_others_reclaim(unsigned ordinal)
 uint64_t gm_others_given(void)
 {
 	return atomic_load(&total);
+}
+
+void gm_others_forget(void)
+{
+	gm_futex_lock_init(&late_lock, GM_LOCK_RANK_TABLE);
+	memset(lates, 0, sizeof lates);
 }

@@ -42,7 +42,7 @@ static enum gm_node_result errno_result(void)
 	case ENOENT:
 	case EPIPE:
 		return GM_NODE_GONE;
-	case EAGAIN: /* the timeout of connect */
+	case EAGAIN: /* the timeout of connect; at once if it may not wait */
 		return GM_NODE_SILENT;
 	case EBADMSG:
 		return GM_NODE_GARBLED;
@@ -81,7 +81,9 @@ enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t p
 	link->fd = -1;
 	if (to->user != geteuid())
 		return GM_NODE_STRANGER;
-	int fd = gm_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC);
+	/* A timeout of 0 would be none. */
+	int flags = SOCK_CLOEXEC | (patience ? 0 : SOCK_NONBLOCK);
+	int fd = gm_sys_socket(AF_UNIX, SOCK_SEQPACKET | flags);
 	fd = fd < 0 ? fd : gm_fd_raise(fd);
 	link->fd = fd;
 	link->patience = patience;

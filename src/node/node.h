@@ -112,9 +112,11 @@ struct gm_node_link {
 	uint64_t patience;
 };
 
-/* Connect to a node. `patience`: ns that this call and each wait for a reply may take. The
- * caller may change that of the link; 0: gm_node_receive does not wait. On GM_NODE_OK the caller
- * owns the link until gm_node_disconnect. */
+/* Connect to a node. `patience`: ns that this call and each wait for a reply may take; 0: none
+ * waits, and a node whose queue of connections is full is silent. The caller may change that of the
+ * link. On GM_NODE_OK the caller owns the link until gm_node_disconnect. Anyone may bind the name
+ * of a node, so several addresses may have the same pid; GM_NODE_STRANGER tells those of other
+ * users. */
 enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t patience,
 				    struct gm_node_link *link);
 

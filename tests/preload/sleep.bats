@@ -9,10 +9,12 @@ setup() {
 	KNOBS=(GPUMEM_SLEEP=1)
 	WITHIN=()
 	SLEEPER=
+	NAMER=
 }
 
 teardown() {
 	[ -z "$SLEEPER" ] || kill -9 "$SLEEPER" 2>/dev/null || true
+	[ -z "$NAMER" ] || kill -9 "$NAMER" 2>/dev/null || true
 }
 
 # Start the program; $SLEEPER becomes its pid.
@@ -87,6 +89,28 @@ tool() {
 	says check right
 	"$TOOL" top -o | grep -E "^ *$SLEEPER " >"$BATS_TEST_TMPDIR/row"
 	refute grep -q away "$BATS_TEST_TMPDIR/row"
+	ends
+}
+
+# names USER: USER has 100 names like that of the process, and answers no connection. They end with the test.
+names() {
+	local line
+	mkfifo "$BATS_TEST_TMPDIR/names"
+	exec 9< <(exec "$PROGRAMS/names" 100 "$1" "$SLEEPER" <>"$BATS_TEST_TMPDIR/names" 7>&- 8<&-)
+	NAMER=$!
+	read -r line <&9
+	[ "$line" = taken ]
+}
+
+@test "names of another user with the number of a process do not keep it from sleeping" {
+	[ "$(id -u)" -eq 0 ] || skip "takes root"
+	begin
+	names 54321
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says where asleep
+	tool wake "$SLEEPER"
+	[ "$status" -eq 0 ]
 	ends
 }
 

@@ -239,6 +239,14 @@ static void silent_answerers(void)
 	gm_node_connect(&there, HOUR, &first);
 	TAP_IS(gm_node_connect(&there, 20 * MS, &second), GM_NODE_SILENT,
 	       "a node that does not accept is silent");
+	TAP_IS(gm_node_connect(&there, 0, &second), GM_NODE_SILENT,
+	       "without patience a full queue is silent at once");
+	gm_node_disconnect(&first);
+	close(accept(listener, NULL, NULL));
+	TAP_IS(gm_node_connect(&there, 0, &first), GM_NODE_OK,
+	       "without patience a node is reached");
+	TAP_IS(gm_node_receive(&first, GM_NODE_GIVE, &reply), GM_NODE_SILENT,
+	       "such a link waits for no reply");
 	gm_node_disconnect(&first);
 	setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0}}, NULL);
 	TAP_IS(open_descriptors(), before, "no descriptor is left");

@@ -13,21 +13,22 @@
 
 #include "../tap.h"
 
-#define MOST 40
+#define MOST 200
 #define MIB UINT64_C(1048576)
 
 struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 
 /* A process: it replies after `work` ns, or never, and then has returned `gives` bytes. */
 struct process {
+	enum gm_node_result connects; /* not GM_NODE_OK: it is a stranger, or its queue is full */
 	bool silent;
 	uint64_t work, gives;
 	uint64_t asked; /* time of the request */
 	bool open;
 };
 static struct process processes[MOST];
-static unsigned n_processes, reads;
-static uint64_t now, waited_to_connect;
+static unsigned n_processes, reads, requests;
+static uint64_t now, run = 1, longest_connect; /* `run`: part of the nonce of each process */
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
 void __wrap_gm_sys_nap(uint64_t ns);
@@ -58,17 +59,18 @@ void __wrap_gm_node_each(const unsigned char gpu[16],
 {
 	(void)gpu;
 	for (unsigned i = 0; i < n_processes; i++)
-		each(arg, &(struct gm_node_address){.pid = i});
+		each(arg, &(struct gm_node_address){.pid = i, .nonce = run << 32 | (i + 1)});
 }
 
-/* A silent process may also have a full queue of connections: then the connection takes all time
- * allowed. */
+/* A connection to a full queue takes all time allowed; 0: it does not wait. */
 enum gm_node_result __wrap_gm_node_connect(const struct gm_node_address *to, uint64_t patience,
 					   struct gm_node_link *link)
 {
-	now += waited_to_connect < patience ? waited_to_connect : patience;
-	if (waited_to_connect)
-		return GM_NODE_SILENT;
+	longest_connect = patience > longest_connect ? patience : longest_connect;
+	if (processes[to->pid].connects == GM_NODE_SILENT)
+		now += patience;
+	if (processes[to->pid].connects != GM_NODE_OK)
+		return processes[to->pid].connects;
 	*link = (struct gm_node_link){(int)to->pid, patience};
 	processes[to->pid].open = true;
 	return GM_NODE_OK;
@@ -80,6 +82,7 @@ enum gm_node_result __wrap_gm_node_send(const struct gm_node_link *link, enum gm
 	struct process *p = &processes[link->fd];
 	if (kind == GM_NODE_GIVE)
 		p->asked = now;
+	requests += kind == GM_NODE_GIVE;
 	return request->size == 0 ? GM_NODE_OK : GM_NODE_UNABLE;
 }
 
@@ -114,19 +117,75 @@ static unsigned open_links(void)
 	return n;
 }
 
-/* Returns the bytes; *took: ns. `silent` processes come before those that reply after `work`. */
-static uint64_t reclaim(unsigned silent, unsigned replying, uint64_t work, uint64_t *took)
+/* Returns the bytes; *took: ns. The processes of `run` are the same as in an earlier call. */
+static uint64_t again(uint64_t *took)
+{
+	uint64_t began = now;
+	requests = 0;
+	uint64_t given = gm_others_reclaim(0);
+	*took = now - began;
+	TAP_IS(open_links(), 0, "no link is left open");
+	return given;
+}
+
+/* New processes: first those that are silent, then those that reply after `work`. */
+static void processes_begin(unsigned silent, unsigned replying, uint64_t work)
 {
 	memset(processes, 0, sizeof processes);
+	run++;
 	n_processes = silent + replying;
 	for (unsigned i = 0; i < n_processes; i++)
 		processes[i] =
 			(struct process){.silent = i < silent, .work = work, .gives = 5 * MIB};
-	uint64_t began = now;
-	uint64_t given = gm_others_reclaim(0);
-	*took = now - began;
-	TAP_IS(open_links(), 0, "%u silent, %u replying: no link is left open", silent, replying);
-	return given;
+}
+
+static uint64_t reclaim(unsigned silent, unsigned replying, uint64_t work, uint64_t *took)
+{
+	processes_begin(silent, replying, work);
+	return again(took);
+}
+
+static bool is_bound(uint64_t took)
+{
+	return took >= GM_OTHERS_PATIENCE && took < GM_OTHERS_PATIENCE / 100 * 101;
+}
+
+static void late_ones(void)
+{
+	uint64_t took;
+	TAP_IS(reclaim(30, 3, 50000000, &took), 15 * MIB, "silent processes delay no other");
+	TAP_OK(is_bound(took), "30 silent processes take the time of one");
+	TAP_IS(again(&took), 15 * MIB, "the next call asks the others");
+	TAP_IS(requests, 3, "the silent ones are left out");
+	TAP_OK(took < GM_OTHERS_PATIENCE / 10, "the silent ones take no time any more");
+	now += GM_OTHERS_LEFT_OUT;
+	TAP_IS(again(&took), 15 * MIB, "a minute later the others are asked");
+	TAP_IS(requests, 33, "a minute later the silent ones are asked again");
+	now += GM_OTHERS_LEFT_OUT / 2;
+	gm_others_forget();
+	again(&took);
+	TAP_IS(requests, 33, "a forked child asks all");
+	TAP_IS(reclaim(0, 3, 2 * (uint64_t)GM_OTHERS_PATIENCE, &took), 0,
+	       "processes that need too long return nothing in time");
+	TAP_OK(is_bound(took), "the wait for them has the same bound");
+	again(&took);
+	TAP_IS(requests, 0, "they are left out, too");
+}
+
+static void full_and_foreign_ones(void)
+{
+	uint64_t took;
+	processes_begin(0, 180, 0);
+	for (unsigned i = 0; i < 177; i++)
+		processes[i].connects = i % 2 ? GM_NODE_SILENT : GM_NODE_STRANGER;
+	TAP_IS(again(&took), 15 * MIB, "177 names of other users displace no process");
+	TAP_IS(requests, 3, "no other user is asked");
+	TAP_OK(took < GM_OTHERS_PATIENCE / 100, "full queues of connections delay nothing");
+	TAP_IS(longest_connect, 0, "no connection waits");
+	for (unsigned i = 0; i < 177; i++)
+		processes[i].connects = GM_NODE_OK;
+	again(&took);
+	TAP_IS(requests, 64, "a process that could not be reached is asked the next time");
 }
 
 int main(void)
@@ -139,15 +198,8 @@ int main(void)
 
 	TAP_IS(reclaim(0, 3, 0, &took), 15 * MIB, "each process returns its memory");
 	TAP_OK(took < GM_OTHERS_PATIENCE / 100, "the call does not wait for more");
-	TAP_IS(reclaim(30, 3, 50000000, &took), 15 * MIB, "silent processes delay no other");
-	TAP_OK(took >= GM_OTHERS_PATIENCE && took < GM_OTHERS_PATIENCE / 100 * 101,
-	       "30 silent processes take the time of one");
-	TAP_IS(reclaim(0, 3, 2 * (uint64_t)GM_OTHERS_PATIENCE, &took), 0,
-	       "processes that need too long return nothing in time");
-	TAP_OK(took < GM_OTHERS_PATIENCE / 100 * 101, "the wait for them has the same bound");
-	waited_to_connect = GM_OTHERS_PATIENCE / 4 * 3;
-	TAP_IS(reclaim(30, 0, 0, &took), 0, "processes that accept no connection");
-	TAP_IS(took, GM_OTHERS_PATIENCE, "the wait for their connections has the same bound");
-	TAP_IS(gm_others_given(), 30 * MIB, "the total has the bytes returned in time");
+	TAP_IS(gm_others_given(), 15 * MIB, "the total has the bytes returned in time");
+	late_ones();
+	full_and_foreign_ones();
 	return tap_done();
 }

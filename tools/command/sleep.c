@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "base/sys.h"
 #include "node/node.h"
@@ -20,17 +21,34 @@
 
 struct find {
 	uint32_t pid;
+	enum gm_node_result result; /* GM_NODE_STRANGER: no name of the process so far is its own */
 	bool found;
-	struct gm_node_address address;
+	struct gm_node_link link;
 };
 
-static void node_compare(void *arg, const struct gm_node_address *address)
+/* Any user can bind a name with any pid; the connection shows whose name it is. */
+static void node_try(void *arg, const struct gm_node_address *address)
 {
 	struct find *find = arg;
-	if (address->pid != find->pid)
+	if (address->pid != find->pid || (find->found && find->result == GM_NODE_OK))
 		return;
+	enum gm_node_result result = gm_node_connect(address, 0, &find->link);
+	if (!find->found || result != GM_NODE_STRANGER)
+		find->result = result;
 	find->found = true;
-	find->address = *address;
+}
+
+/* Connect to the process, as soon as its queue of connections has room. */
+static void node_find(struct find *find)
+{
+	uint64_t end = gm_clock_ns() + PATIENCE;
+	for (;;) {
+		find->found = false;
+		gm_node_each(NULL, node_try, find);
+		if (!find->found || find->result != GM_NODE_SILENT || gm_clock_ns() >= end)
+			return;
+		gm_sys_nap(NAP);
+	}
 }
 
 /* Send one request and read its reply. False: a message was printed. */
@@ -101,23 +119,22 @@ static bool request_await(const struct gm_node_link *link, uint32_t pid, bool sl
 static bool process_ask(uint32_t pid, bool sleeps)
 {
 	struct find find = {.pid = pid};
-	struct gm_node_link link;
 	struct gm_control control;
-	gm_node_each(NULL, node_compare, &find);
+	node_find(&find);
 	if (!find.found) {
 		gm_tool_error("%u: no process of this user that was started with GPUMEM_SLEEP=1 "
 			      "and has used a GPU",
 			      pid);
 		return false;
 	}
-	enum gm_node_result result = gm_node_connect(&find.address, PATIENCE, &link);
-	if (result != GM_NODE_OK) {
-		gm_tool_error("%u: %s", pid, gm_node_why(result));
+	if (find.result != GM_NODE_OK) {
+		gm_tool_error("%u: %s", pid, gm_node_why(find.result));
 		return false;
 	}
-	bool done = control_ask(&link, sleeps ? GM_NODE_SLEEP : GM_NODE_WAKE, pid, &control) &&
-		    request_await(&link, pid, sleeps, &control);
-	gm_node_disconnect(&link);
+	find.link.patience = PATIENCE;
+	bool done = control_ask(&find.link, sleeps ? GM_NODE_SLEEP : GM_NODE_WAKE, pid, &control) &&
+		    request_await(&find.link, pid, sleeps, &control);
+	gm_node_disconnect(&find.link);
 	if (done)
 		control_print(pid, &control);
 	return done;
