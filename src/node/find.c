@@ -81,7 +81,8 @@ void gm_node_each(const unsigned char gpu[16],
 	char text[4096];
 	size_t have = 0;
 	ssize_t n;
-	int fd = gm_sys_open("/proc/net/unix", O_RDONLY | O_CLOEXEC, 0);
+	int fd = gm_node_user_is_known() ? gm_sys_open("/proc/net/unix", O_RDONLY | O_CLOEXEC, 0)
+					 : -1;
 	if (fd < 0)
 		return;
 	find.net = gm_wire_net();

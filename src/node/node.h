@@ -17,8 +17,9 @@
  *
  *     @gpumem1/1000/3f2a...9c/4711-b20c1d5e9a7f0316
  *
- * Each side asks the kernel for the user of the other side, and talks to its own user alone. No
- * socket of another network namespace, as containers have, can be reached; a node's address
+ * Each side asks the kernel for the user of the other side, and talks to its own user alone. A
+ * process whose user is not known (user.c) finds nobody, and answers only requests with a secret.
+ * No socket of another network namespace, as containers have, can be reached; a node's address
  * includes its namespace.
  *
  * Every wait is bounded: the asking process has its patience, and the thread answers at once, or
@@ -27,6 +28,7 @@
 #ifndef GM_NODE_NODE_H
 #define GM_NODE_NODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,7 +37,7 @@
 #define GM_NODE_GPUS 64	   /* that a process can join */
 
 enum gm_node_kind {
-#define GM_NODE_KIND(name, help) GM_NODE_##name,
+#define GM_NODE_KIND(name, asker, help) GM_NODE_##name,
 #include "node/kinds.def"
 #undef GM_NODE_KIND
 	GM_NODE_KINDS
@@ -94,6 +96,10 @@ int gm_node_join(const unsigned char gpu[16], struct gm_node_address *out);
 
 /* Is this the address of a node of this process? */
 int gm_node_is_mine(const struct gm_node_address *address);
+
+/* False: another user's processes may seem to be of this one. In a user namespace (a container) the
+ * kernel shows each user outside as the overflow user, and this process runs as that user. */
+bool gm_node_user_is_known(void);
 
 /* The process exits: answer no more requests, and wait for one in progress, a second at most. */
 void gm_node_exit(void);

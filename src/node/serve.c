@@ -78,13 +78,26 @@ static void end_close(struct end *end)
 
 /* --- the thread --- */
 
+/* The answer to a request of this kind; NULL: it is refused. */
+static gm_node_answer *answer_find(unsigned kind)
+{
+	enum asker { USER, SECRET };
+	static const enum asker askers[] = {
+#define GM_NODE_KIND(name, asker, help) asker,
+#include "node/kinds.def"
+#undef GM_NODE_KIND
+	};
+	if (kind >= GM_NODE_KINDS || (askers[kind] == USER && !gm_node_user_is_known()))
+		return NULL;
+	return atomic_load(&answers[kind]);
+}
+
 static void guest_answer(struct end *guest, int fd, const struct gm_wire_head *head,
 			 struct gm_node_message *request)
 {
 	struct gm_node_message reply = {.size = 0};
 	struct gm_wire_head reply_head = {GM_NODE_MAGIC, head->kind, GM_NODE_REFUSED};
-	gm_node_answer *answer =
-		head->kind < GM_NODE_KINDS ? atomic_load(&answers[head->kind]) : NULL;
+	gm_node_answer *answer = answer_find(head->kind);
 	if (answer && gm_gate_enter(&gate)) {
 		reply_head.result = (uint16_t)answer(request->data, request->size, &reply);
 		gm_gate_leave(&gate);
