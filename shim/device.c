@@ -13,6 +13,7 @@
 #include "shim/call.h"
 #include "shim/context/peer.h"
 #include "shim/foreign/managed.h"
+#include "shim/give.h"
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
 #include "shim/sleep.h"
@@ -180,6 +181,7 @@ static struct gm_pool *pool_make(unsigned ordinal)
 	atomic_fetch_or_explicit(&gm_launch_watched, GM_LAUNCH_POOLED, memory_order_relaxed);
 	gm_managed_changed();
 	pool_announce(ordinal);
+	gm_give_made(ordinal);
 	gm_sleep_join(ordinal);
 	return pool;
 }

@@ -22,6 +22,7 @@
 #include "shim/device.h"
 #include "shim/entry/glibc_late.h"
 #include "shim/entry/resolve.h"
+#include "shim/give.h"
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/launch.h"
 #include "shim/modules.h"
@@ -134,6 +135,7 @@ static enum gm_shim_state life_start(void)
 	gm_tick_start();
 	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
 	gm_stage_start();
+	gm_give_start();
 	gm_sleep_start();
 	if (atomic_load(&gm_door_used))
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_GATED);
@@ -145,6 +147,7 @@ static enum gm_shim_state life_start(void)
 		atexit(gm_stage_exit);
 		atexit(gm_heap_exit);
 		atexit(gm_node_exit);
+		atexit(gm_give_exit);
 		atexit(gm_sleep_exit);
 	}
 	/* In known drivers the calls of capture.c begin all captures. */

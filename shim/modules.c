@@ -21,6 +21,7 @@
 #include "shim/foreign/create.h"
 #include "shim/foreign/foreign.h"
 #include "shim/foreign/graph.h"
+#include "shim/give.h"
 #include "shim/ipc/ipc.h"
 #include "shim/kernel/handle.h"
 #include "shim/kernel/inkernel.h"

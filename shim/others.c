@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "base/futex_lock.h"
 #include "base/sys.h"
+#include "log/count.h"
 #include "node/node.h"
 #include "residency/control.h"
-#include "residency/door.h"
 #include "shim/device.h"
 
 #define MOST 64	     /* most processes asked at once, and most that are left out */
@@ -24,10 +24,11 @@ struct other {
 	struct gm_node_link link;
 	uint64_t nonce;
 	enum gm_node_kind awaited; /* kind of the next reply */
-	struct gm_control first;   /* reply to GM_NODE_GIVE */
+	struct gm_given first;	   /* reply to GM_NODE_GIVE */
 };
 struct others {
-	uint64_t end; /* of the call */
+	unsigned ordinal; /* of the device */
+	uint64_t end;	  /* of the call */
 	unsigned n;
 	struct other of[MOST];
 };
@@ -36,31 +37,31 @@ static _Atomic uint64_t total;
 
 /* --- processes that were late --- */
 
-static struct gm_futex_lock late_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
-static struct late {
+static struct gm_futex_lock overdue_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
+static struct overdue {
 	uint64_t nonce, until;
-} lates[MOST]; /* under the lock */
+} overdues[MOST]; /* under the lock */
 
-static bool late_is(uint64_t nonce, uint64_t now)
+static bool overdue_is(uint64_t nonce, uint64_t now)
 {
 	bool is = false;
-	gm_futex_lock_take(&late_lock);
+	gm_futex_lock_take(&overdue_lock);
 	for (unsigned i = 0; i < MOST && !is; i++)
-		is = lates[i].nonce == nonce && now < lates[i].until;
-	gm_futex_lock_release(&late_lock);
+		is = overdues[i].nonce == nonce && now < overdues[i].until;
+	gm_futex_lock_release(&overdue_lock);
 	return is;
 }
 
 /* Takes the place of the one that is asked again first. */
-static void late_add(uint64_t nonce, uint64_t now)
+static void overdue_add(uint64_t nonce, uint64_t now)
 {
-	struct late *late = &lates[0];
-	gm_futex_lock_take(&late_lock);
+	struct overdue *overdue = &overdues[0];
+	gm_futex_lock_take(&overdue_lock);
 	for (unsigned i = 1; i < MOST; i++)
-		if (lates[i].until < late->until)
-			late = &lates[i];
-	*late = (struct late){nonce, now + GM_OTHERS_LEFT_OUT};
-	gm_futex_lock_release(&late_lock);
+		if (overdues[i].until < overdue->until)
+			overdue = &overdues[i];
+	*overdue = (struct overdue){nonce, now + GM_OTHERS_PAUSE};
+	gm_futex_lock_release(&overdue_lock);
 }
 
 /* --- requests --- */
@@ -80,7 +81,7 @@ static void other_ask(void *arg, const struct gm_node_address *address)
 	struct others *others = arg;
 	struct other *other = &others->of[others->n];
 	uint64_t now = gm_clock_ns();
-	if (others->n == MOST || now >= others->end || late_is(address->nonce, now) ||
+	if (others->n == MOST || now >= others->end || overdue_is(address->nonce, now) ||
 	    gm_node_connect(address, 0, &other->link) != GM_NODE_OK)
 		return;
 	other->nonce = address->nonce;
@@ -96,7 +97,7 @@ static void other_ask(void *arg, const struct gm_node_address *address)
 static bool other_is_done(struct other *other, uint64_t *given)
 {
 	struct gm_node_message reply;
-	struct gm_control now;
+	struct gm_given now;
 	enum gm_node_result result = gm_node_receive(&other->link, other->awaited, &reply);
 	if (result != GM_NODE_OK)
 		return result != GM_NODE_SILENT;
@@ -109,7 +110,7 @@ static bool other_is_done(struct other *other, uint64_t *given)
 	if (other->awaited == GM_NODE_GIVE)
 		other->first = now;
 	if (now.done < other->first.asked)
-		return !request_send(other, GM_NODE_RESIDENCY);
+		return !request_send(other, GM_NODE_GIVEN);
 	*given += now.given - other->first.given;
 	return true;
 }
@@ -132,21 +133,23 @@ static uint64_t others_await(struct others *others)
 			break;
 		gm_sys_nap(NAP);
 	}
+	gm_counter_add(others->ordinal, GM_C_others_overdue, others->n);
 	for (; others->n; other_drop(others, 0))
-		late_add(others->of[0].nonce, gm_clock_ns());
+		overdue_add(others->of[0].nonce, gm_clock_ns());
 	return given;
 }
 
 uint64_t gm_others_reclaim(unsigned ordinal)
 {
-	if (!atomic_load_explicit(&gm_door_used, memory_order_relaxed))
-		return 0;
 	struct others *others = calloc(1, sizeof *others);
 	if (!others)
 		return 0;
+	others->ordinal = ordinal;
 	others->end = gm_clock_ns() + GM_OTHERS_PATIENCE;
 	gm_node_each(gm_shim_devices[ordinal].uuid, other_ask, others);
+	gm_counter_add(ordinal, GM_C_others_asked, others->n);
 	uint64_t given = others_await(others);
+	gm_counter_add(ordinal, GM_C_others_bytes, given);
 	free(others);
 	atomic_fetch_add(&total, given);
 	return given;
@@ -159,6 +162,6 @@ uint64_t gm_others_given(void)
 
 void gm_others_forget(void)
 {
-	gm_futex_lock_init(&late_lock, GM_LOCK_RANK_TABLE);
-	memset(lates, 0, sizeof lates);
+	gm_futex_lock_init(&overdue_lock, GM_LOCK_RANK_TABLE);
+	memset(overdues, 0, sizeof overdues);
 }

@@ -26,6 +26,7 @@
 #include "shim/context/capture.h"
 #include "shim/copy/stage.h"
 #include "shim/device.h"
+#include "shim/give.h"
 #include "shim/refusal.h"
 #include "shim/sleep_bounds.h"
 
@@ -35,14 +36,14 @@
 #define NAP 1000000u	      /* ns between two tries */
 #define CHECK_EVERY 100000000u
 
-enum { ASK_SLEEP = 1, ASK_WAKE = 2, ASK_GIVE = 4 };
+enum { ASK_SLEEP = 1, ASK_WAKE = 2 };
 
 static struct gm_worker worker;
 static struct gm_gate gate;
 static struct gm_move mover;
 static atomic_bool moving; /* a thread uses `mover`; others wait */
 static atomic_uint request, refusals;
-static _Atomic uint64_t asked, done, moved_bytes, moved_ns, given;
+static _Atomic uint64_t asked, done, moved_bytes, moved_ns;
 static _Atomic enum gm_refusal last_refusal;
 static struct gm_futex_lock name_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
 static char refused_for[GM_CONTROL_NAME]; /* under name_lock: detail of last_refusal */
@@ -230,18 +231,6 @@ static CUresult process_wake(void)
 						     : CUDA_ERROR_UNKNOWN;
 }
 
-/* Return idle memory to the driver, for another process; never asks other processes in turn. */
-static void pools_give(void)
-{
-	if (!gm_gate_enter(&gate))
-		return;
-	for (unsigned i = 0; i < gm_shim_n_devices; i++)
-		if (gm_shim_pool_if_any(i))
-			atomic_fetch_add(&given,
-					 gm_pool_give_back(gm_shim_pool_if_any(i), 0, true));
-	gm_gate_leave(&gate);
-}
-
 /* --- the thread --- */
 
 static uint64_t sleep_after(void)
@@ -255,8 +244,6 @@ static void request_serve(void)
 	if (!asks)
 		return;
 	uint64_t number = atomic_load(&asked);
-	if (asks & ASK_GIVE)
-		pools_give();
 	if (asks & ASK_SLEEP)
 		process_sleep();
 	if (asks & ASK_WAKE && process_wake() == CUDA_SUCCESS)
@@ -346,7 +333,7 @@ static void control_fill(struct gm_control *control)
 				       .asked = atomic_load(&asked),
 				       .moved = atomic_load(&moved_bytes),
 				       .ns = atomic_load(&moved_ns),
-				       .given = atomic_load(&given)};
+				       .given = gm_give_total()};
 	gm_futex_lock_take(&name_lock);
 	memcpy(control->refused_for, refused_for, sizeof refused_for);
 	gm_futex_lock_release(&name_lock);
@@ -401,13 +388,6 @@ static enum gm_node_result wake_answer(const void *bytes, size_t size,
 	return control_answer(size, reply, ASK_WAKE);
 }
 
-static enum gm_node_result give_answer(const void *bytes, size_t size,
-				       struct gm_node_message *reply)
-{
-	(void)bytes;
-	return control_answer(size, reply, ASK_GIVE);
-}
-
 static enum gm_node_result residency_answer(const void *bytes, size_t size,
 					    struct gm_node_message *reply)
 {
@@ -458,7 +438,6 @@ void gm_sleep_start(void)
 	gm_node_serve(GM_NODE_SLEEP, sleep_answer);
 	gm_node_serve(GM_NODE_WAKE, wake_answer);
 	gm_node_serve(GM_NODE_RESIDENCY, residency_answer);
-	gm_node_serve(GM_NODE_GIVE, give_answer);
 }
 
 void gm_sleep_join(unsigned ordinal)

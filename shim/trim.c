@@ -13,6 +13,9 @@
  *
  * The slots of copies (copy/ring.h) are freed likewise, at least a second after the last copy.
  *
+ * Before it first sleeps the thread lets other processes find this one (shim/give.h): they may ask
+ * for the idle memory earlier. The program's calls are spared that.
+ *
  * If the program's main has ended by pthread_exit, the trim thread would keep the process alive. So
  * it checks from time to time whether it is the last thread (gm_worker_sleep), and ends. Exit
  * handlers of the program may then run on it.
@@ -29,6 +32,7 @@
 #include "shim/call.h"
 #include "shim/copy/stage.h"
 #include "shim/device.h"
+#include "shim/give.h"
 #include "shim/kernel/inkernel.h"
 #include "shim/trim.h"
 
@@ -146,6 +150,7 @@ static void trim_run(void *unused)
 	(void)unused;
 	gm_shim_inside = 1;
 	do {
+		gm_give_join(); /* again: the program may have closed the sockets */
 		due = trim_stay();
 	} while (due != UINT64_MAX && trim_sleep(due) && trim_due());
 	gm_shim_inside = 0; /* exit handlers of the program may follow */

@@ -51,12 +51,17 @@ void gm_thread_let_cancel(void)
 
 static atomic_uint serving; /* threads inside a body; each counts itself */
 
+/* On a thread of ours: the signal mask of the program's thread that started it, or its maker. */
+static GM_TLS const sigset_t *mask_of_program;
+
 static void *thread_run(void *arg)
 {
 	const struct gm_thread_start start = *(struct gm_thread_start *)arg;
 	atomic_fetch_add(&serving, 1);
 	gm_cores_use();
+	mask_of_program = &start.mask;
 	start.body(start.arg);
+	mask_of_program = NULL;
 	atomic_fetch_sub(&serving, 1);
 	pthread_sigmask(SIG_SETMASK, &start.mask, NULL);
 	return NULL;
@@ -69,7 +74,8 @@ int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	*start = (struct gm_thread_start){.body = body, .arg = arg, .mask = before};
+	*start = (struct gm_thread_start){
+		.body = body, .arg = arg, .mask = mask_of_program ? *mask_of_program : before};
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	int error = pthread_create(&thread, &attr, thread_run, start);

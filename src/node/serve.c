@@ -22,8 +22,8 @@
 #define WAITING 64	  /* connections that wait to be accepted */
 #define STAY 10000000000u /* ns that a connection may be silent */
 #define REOPEN_TRIES 1000
-#define REOPEN_NAP 1000000u	/* ns between two of them, and after an accept that failed */
-#define CHECK_EVERY 1000000000u /* ns between checks whether the program's threads have ended */
+#define REOPEN_NAP 1000000u    /* ns between two of them, and after an accept that failed */
+#define CHECK_EVERY 250000000u /* ns between checks whether the program's threads have ended */
 
 /* A socket. The node's thread writes those of guests; a forked child reads them. */
 struct end {

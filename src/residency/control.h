@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between the preload and `gpumemstat sleep` and `wake`, through src/node. */
+/* Messages between preloaded processes, and of `gpumemstat sleep` and `wake`, through src/node. */
 #ifndef GM_RESIDENCY_CONTROL_H
 #define GM_RESIDENCY_CONTROL_H
 
@@ -7,7 +7,7 @@
 
 #define GM_CONTROL_NAME 128
 
-/* The reply to SLEEP, WAKE, GIVE and RESIDENCY, without padding: it is sent unchanged. */
+/* The reply to SLEEP, WAKE and RESIDENCY, without padding: it is sent unchanged. */
 struct gm_control {
 	uint32_t state;	    /* enum gm_door_state */
 	uint32_t refusal;   /* enum gm_refusal: of the last completed request */
@@ -28,6 +28,13 @@ struct gm_control {
 	uint64_t graph;	    /* memory nodes of graphs */
 	uint64_t external;  /* imports from another interface */
 	char refused_for[GM_CONTROL_NAME]; /* library, device, kernel or table; "": none */
+};
+
+/* The reply to GIVE and GIVEN, likewise. */
+struct gm_given {
+	uint64_t done;	/* total of obeyed requests to give */
+	uint64_t asked; /* total of such requests, this one included */
+	uint64_t given; /* total bytes returned to the driver for them */
 };
 
 #endif

@@ -42,11 +42,15 @@ CUresult sim_cuDeviceGetName(char *name, int size, CUdevice device)
 CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
 	static const char stem[sizeof uuid->bytes] = "gpumem simulated";
+	const char *number = getenv("SIM_GPU");
+	const uint32_t value = number ? (uint32_t)strtoul(number, NULL, 10) : 0;
 	if (!uuid)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	memcpy(uuid->bytes, stem, sizeof stem);
+	if (number)
+		memcpy(uuid->bytes + 8, &value, sizeof value);
 	uuid->bytes[sizeof stem - 1] = (char)device;
 	return CUDA_SUCCESS;
 }

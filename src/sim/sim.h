@@ -24,6 +24,7 @@
  *     SIM_TRACE=FILE              one line a call, "symbol result"
  *     SIM_LEAKS=1                 print at exit the findings of gm_sim_leaks: handles, mappings,
  *                                 reservations, allocations, events and streams
+ *     SIM_GPU=N                   part of the UUIDs, by which processes find each other
  *     SIM_YIELD=1                 other threads run before each call, so it loses every race
  *     SIM_MEMFD=1                 pages of cuMemCreate are files: for memcheck, and for
  *                                 descriptors that other processes can use

@@ -7,6 +7,9 @@ LIBRARY=$PWD/.libs/libgpumem.so
 
 KNOBS=()
 
+# The simulated devices are this test's alone: preloaded processes of one user and GPU ask each other for memory.
+export SIM_GPU=$$
+
 native() {
 	env LD_LIBRARY_PATH="$SIM" "$@"
 }

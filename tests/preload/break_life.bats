@@ -128,7 +128,7 @@ readable() {
 		rm -f ./*.gml
 		logged
 		# Otherwise the last thread is ours, without a current context; "idle" has such a thread.
-		[ $how != thread ] || KNOBS+=(GPUMEM_TRIM_AFTER=off)
+		[ $how != thread ] || KNOBS+=(GPUMEM_TRIM_AFTER=0)
 		local limit=()
 		[ $how != idle ] || KNOBS+=(GPUMEM_TRIM_AFTER=24h) limit=(timeout -s KILL 3600)
 		native "$PROGRAMS/break_ends" $how >native 2>/dev/null || there=$?

@@ -81,38 +81,53 @@ static void status_of(const char *task, const char *key, char text[128])
 		fclose(file);
 }
 
-/* Returns the number of threads; *blocked gets the signal mask of the thread named gpumem. */
-static unsigned threads(bool *named, unsigned long long *blocked)
+struct threads {
+	unsigned n, trimming; /* all but gpumem-node, which trims nothing; those named gpumem */
+	unsigned strange;     /* all but the first whose name is neither */
+	unsigned long long blocked; /* the signal mask of the thread named gpumem */
+};
+
+static struct threads threads_now(void)
 {
-	unsigned n = 0;
+	struct threads t = {0};
 	char name[128], mask[128];
 	DIR *folder = opendir("/proc/self/task");
 	for (struct dirent *entry; (entry = readdir(folder));) {
-		if (*entry->d_name == '.')
-			continue;
-		n++;
 		status_of(entry->d_name, "Name", name);
 		status_of(entry->d_name, "SigBlk", mask);
-		if (strcmp(name, "gpumem") != 0)
+		if (*entry->d_name == '.' || strcmp(name, "gpumem-node") == 0)
 			continue;
-		*named = true;
-		*blocked = strtoull(mask, NULL, 16);
+		t.n++;
+		if (strcmp(name, "gpumem") == 0) {
+			t.trimming++;
+			t.blocked = strtoull(mask, NULL, 16);
+		} else if (atoi(entry->d_name) != getpid()) {
+			t.strange++;
+		}
 	}
 	closedir(folder);
-	return n;
+	return t;
+}
+
+/* A new thread has the name of its maker, until it sets its own. */
+static struct threads threads(void)
+{
+	struct threads t = threads_now();
+	while (t.strange || t.trimming > 1) {
+		sched_yield();
+		t = threads_now();
+	}
+	return t;
 }
 
 static void show_threads(const char *when)
 {
-	unsigned long long ignored;
-	bool named;
-	printf("%s: %u\n", when, threads(&named, &ignored));
+	printf("%s: %u\n", when, threads().n);
 }
 
 static void thread(void)
 {
-	unsigned long long blocked = 0, all = ~0ull;
-	bool named = false;
+	unsigned long long all = ~0ull;
 	CUdeviceptr p;
 	show_threads("before cuInit");
 	MUST(cuInit(0));
@@ -121,16 +136,12 @@ static void thread(void)
 	MUST(cuMemAlloc_v2(&p, MIB));
 	show_threads("nothing is idle");
 	MUST(cuMemFree_v2(p));
-	unsigned n = threads(&named, &blocked);
-	while (n == 2 && !named) { /* it has not set its name yet */
-		sched_yield();
-		n = threads(&named, &blocked);
-	}
-	printf("memory is idle: %u\n", n);
+	struct threads t = threads();
+	printf("memory is idle: %u\n", t.n);
 	/* SIGKILL, SIGSTOP and the C library's own signals cannot be blocked. */
 	all &= ~(1ull << (9 - 1) | 1ull << (19 - 1) | 1ull << (32 - 1) | 1ull << (33 - 1));
-	if (n == 2)
-		printf("it blocks all signals: %d\n", (blocked & all) == all);
+	if (t.n == 2)
+		printf("it blocks all signals: %d\n", (t.blocked & all) == all);
 	MUST(cuMemAlloc_v2(&p, MIB));
 	MUST(cuMemFree_v2(p));
 	show_threads("it is used again");
@@ -147,13 +158,11 @@ static void thread(void)
 /* The thread has returned all memory, and has ended. */
 static void ends(void)
 {
-	unsigned long long ignored;
-	bool named;
 	MUST(cuInit(0));
 	use_device(0);
 	for (int round = 1; round <= 3; round++) {
 		use_and_free();
-		while (threads(&named, &ignored) > 1)
+		while (threads().n > 1)
 			sched_yield();
 		printf("round %d: the thread has ended, %u chunks are mapped\n", round,
 		       gm_sim_calls("cuMemMap") - gm_sim_calls("cuMemUnmap"));

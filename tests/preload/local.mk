@@ -11,6 +11,7 @@ include %D%/faults.mk
 include %D%/fill.mk
 include %D%/staged.mk
 include %D%/idle.mk
+include %D%/give.mk
 include %D%/sleep.mk
 include %D%/inkernel.mk
 include %D%/inkernel_log.mk

@@ -32,11 +32,17 @@ struct gm_shim_device gm_shim_devices[GM_COUNTER_DEVICES];
 GM_TLS unsigned gm_shim_inside;
 
 #define MOMENT 1000000 /* ns */
+static atomic_uint joins;
 static struct gm_knobs knobs;
 
 const struct gm_knobs *gm_knob_get(void)
 {
 	return &knobs;
+}
+
+void gm_give_join(void)
+{
+	atomic_fetch_add(&joins, 1);
 }
 
 void gm_shim_sample(uint64_t now, bool last)

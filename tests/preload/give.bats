@@ -1,0 +1,188 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Idle memory of a process is no other process's out-of-memory, with default knobs.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	cd "$BATS_TEST_TMPDIR"
+	TOOL=$PROGRAMS/../../gpumemstat
+	export SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device
+	# No memory is returned because of its age: that of a process without a request to give.
+	KNOBS=(GPUMEM_TRIM_AFTER=1h GPUMEM_LOG=small "GPUMEM_LOG_NAME=%p.gml")
+	WITHIN=()
+	NAMER=
+	declare -gA PID JOB TO FROM
+}
+
+teardown() {
+	local pid
+	for pid in "${PID[@]}" $NAMER; do kill -9 "$pid" 2>/dev/null || true; done
+}
+
+# In a child: with an end of the pipes of another process, that process would not see the end of its input.
+pipes_close() {
+	local end
+	for end in "${TO[@]}" "${FROM[@]}" 3; do exec {end}>&-; done
+}
+
+# start NAME: a process that obeys `says NAME COMMAND ANSWER`, preloaded with KNOBS; native NAME: without.
+start() {
+	local line how=preloaded
+	[ "$1" != native ] || { how=native; shift; }
+	mkfifo "$1.in" "$1.out"
+	(
+		pipes_close
+		"$how" "${WITHIN[@]}" "$PROGRAMS/sleeps" hold <"$1.in" >"$1.out" 2>"$1.said"
+	) &
+	JOB[$1]=$!
+	exec {TO[$1]}>"$1.in" {FROM[$1]}<"$1.out"
+	read -r line PID[$1] <&"${FROM[$1]}"
+	[ "$line" = ready ]
+}
+
+# found NAME: other processes can find it. The first idle memory of a process starts the thread that joins.
+found() {
+	until grep -q "@gpumem1/$(id -u)/.*/${PID[$1]}-" /proc/net/unix; do sleep 0.01; done
+}
+
+says() {
+	local line
+	echo "$2" >&"${TO[$1]}"
+	read -r line <&"${FROM[$1]}"
+	echo "$1: $2: $line"
+	[ "$line" = "$3" ]
+}
+
+# ends NAME: of its own accord, with status 0.
+ends() {
+	exec {TO[$1]}>&- {FROM[$1]}<&-
+	unset "TO[$1]" "FROM[$1]"
+	wait "${JOB[$1]}" || { cat "$1.said"; return 1; }
+	ENDED=${PID[$1]}
+	unset "PID[$1]"
+}
+
+# counted FILTER: of the device's counters in the log of the process that ended last.
+counted() {
+	"$TOOL" summary --json "$ENDED.gml" | jq -e ".logs[0].devices[0].counters | $1"
+}
+
+@test "two processes that need most of the device by turns both live, with default knobs" {
+	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=%p.gml")
+	start one
+	start two
+	found one
+	found two
+	for turn in 1 2 3; do
+		says one peak 'peak: CUDA_SUCCESS'
+		says two peak 'peak: CUDA_SUCCESS'
+	done
+	says one check right
+	says two check right
+	ends one
+	ends two
+}
+
+@test "a failing allocation asks the others for their idle memory, and both logs count it" {
+	start one
+	start two
+	found one
+	says one peak 'peak: CUDA_SUCCESS'
+	says two peak 'peak: CUDA_SUCCESS'
+	ends one
+	counted '.given_calls == 1 and .given_bytes >= 100000000 and .others_asked == 0'
+	ends two
+	counted '.others_asked == 1 and .others_overdue == 0 and .others_bytes >= 100000000 and .given_calls == 0'
+}
+
+@test "a driver call that lacks memory asks the others, too" {
+	start one
+	start two
+	found one
+	says one peak 'peak: CUDA_SUCCESS'
+	says two 'create 150' 'create: CUDA_SUCCESS'
+	ends one
+	ends two
+}
+
+@test "memory that GPUMEM_TRIM_AFTER=off or GPUMEM_KEEP leaves is given when another process asks" {
+	for knob in GPUMEM_TRIM_AFTER=off GPUMEM_KEEP=100% 'GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=90%'; do
+		rm -f ./*.in ./*.out
+		KNOBS=($knob)
+		start one
+		grep -q "/${PID[one]}-" /proc/net/unix
+		says one peak 'peak: CUDA_SUCCESS'
+		KNOBS=()
+		start two
+		says two peak 'peak: CUDA_SUCCESS'
+		says one check right
+		ends one
+		ends two
+	done
+}
+
+@test "a stopped process is asked once, and then left out; the others give" {
+	start stopped
+	found stopped
+	says stopped 'idle 32' 'done'
+	kill -STOP "${PID[stopped]}"
+	start one
+	start two
+	found one
+	for turn in 1 2 3; do
+		says one 'idle 90' 'done'
+		says two 'create 200' 'create: CUDA_ERROR_OUT_OF_MEMORY'
+	done
+	kill -CONT "${PID[stopped]}"
+	ends two
+	counted '.others_asked == 4 and .others_overdue == 1 and .others_bytes >= 3 * 90000000'
+	ends one
+	counted '.given_calls == 3'
+	ends stopped
+}
+
+@test "names of another user, whose queues are full, neither delay a request nor take the place of a process" {
+	[ "$(id -u)" -eq 0 ] || skip "takes root"
+	start one
+	start two
+	found one
+	mkfifo names
+	exec 9< <(pipes_close && exec "$PROGRAMS/names" 300 54321 "${PID[one]}" <>names)
+	NAMER=$!
+	read -r line <&9
+	[ "$line" = taken ]
+	for turn in 1 2 3; do
+		says one 'idle 100' 'done'
+		says two 'idle 120' 'done'
+	done
+	ends two
+	counted '.others_asked == 3 and .others_overdue == 0 and .others_bytes >= 300000000'
+	ends one
+}
+
+@test "by default a process is asked for idle memory alone: sleep and wake are refused" {
+	start one
+	found one
+	for command in sleep wake; do
+		run "$TOOL" $command "${PID[one]}"
+		[ "$status" -eq 1 ]
+		[ "$output" = "gpumemstat: ${PID[one]}: it was not started with GPUMEM_SLEEP=1, or it ends" ]
+		says one where awake
+	done
+	says one check right
+	ends one
+}
+
+@test "a process whose user is not known is not found, and asks nobody" {
+	unshare -U true 2>/dev/null || skip "no user namespace to be had here"
+	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_LOG=small "GPUMEM_LOG_NAME=%p.gml")
+	start one
+	says one 'idle 100' 'done'
+	WITHIN=(unshare -U)
+	start unknown
+	refute grep -q "/${PID[unknown]}-" /proc/net/unix
+	says unknown 'create 150' 'create: CUDA_ERROR_OUT_OF_MEMORY'
+	ends unknown
+	ends one
+	counted '.given_calls == 0'
+}
