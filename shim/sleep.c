@@ -27,6 +27,7 @@
 #include "shim/copy/stage.h"
 #include "shim/device.h"
 #include "shim/give.h"
+#include "shim/others.h"
 #include "shim/refusal.h"
 #include "shim/sleep_bounds.h"
 
@@ -34,6 +35,7 @@
 #define DOUBLINGS 4	      /* doubles it, so many times at most */
 #define PATIENCE 10000000000u /* ns that a wake waits for device memory */
 #define NAP 1000000u	      /* ns between two tries */
+#define ASK_EVERY 100000000u  /* ns between two requests to other processes */
 #define CHECK_EVERY 100000000u
 
 enum { ASK_SLEEP = 1, ASK_WAKE = 2 };
@@ -193,15 +195,29 @@ static enum gm_refusal process_sleep(void)
 	return refusal;
 }
 
-/* Another process may use some of the device's memory for a while, so retry. */
+/* Other processes return their idle memory. */
+static uint64_t others_ask(void)
+{
+	uint64_t given = 0;
+	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+		if (gm_shim_pool_if_any(i))
+			given += gm_others_reclaim(i);
+	return given;
+}
+
+/* Another process may use some of the device's memory for a while, so ask again, and retry. */
 static enum gm_refusal pools_fetch(uint64_t end, char *name)
 {
 	enum gm_refusal refusal;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, ask_at = 0, now;
 	while ((refusal = pools_move(gm_move_in, name)) == GM_REFUSAL_DEVICE_MEMORY &&
-	       gm_clock_ns() < end && !gm_gate_is_closed(&gate)) {
+	       (now = gm_clock_ns()) < end && !gm_gate_is_closed(&gate)) {
 		bytes += atomic_load(&moved_bytes);
-		gm_sys_nap(NAP);
+		uint64_t given = now >= ask_at ? others_ask() : 0;
+		if (now >= ask_at)
+			ask_at = gm_clock_ns() + ASK_EVERY;
+		if (!given)
+			gm_sys_nap(NAP);
 	}
 	atomic_fetch_add(&moved_bytes, bytes);
 	return refusal;
