@@ -13,6 +13,8 @@
  *
  * The slots of copies (copy/ring.h) are freed likewise, at least a second after the last copy.
  *
+ * Beside processes that cannot ask for it (shim/neighbour.h) memory goes back sooner.
+ *
  * Before it first sleeps the thread lets other processes find this one (shim/give.h): they may ask
  * for the idle memory earlier. The program's calls are spared that.
  *
@@ -34,6 +36,7 @@
 #include "shim/device.h"
 #include "shim/give.h"
 #include "shim/kernel/inkernel.h"
+#include "shim/neighbour.h"
 #include "shim/trim.h"
 
 #define LEAST_NAP 1000000u     /* ns until a retry, if due memory could not be returned */
@@ -94,10 +97,25 @@ static uint64_t trim_pools(uint64_t now)
 	return given;
 }
 
+/* Beside processes that hold more of a device than at first, its idle memory is due sooner. */
+static void trim_beside_others(void)
+{
+	for (unsigned i = 0; i < gm_shim_n_devices && gm_neighbour_matters(); i++) {
+		struct gm_pool *pool = gm_shim_pool_if_any(i);
+		if (pool && gm_pool_trim_next(pool) != UINT64_MAX)
+			gm_pool_trim_sooner(pool,
+					    gm_neighbour_came(i) ? GM_NEIGHBOUR_AFTER : UINT64_MAX);
+	}
+}
+
 /* Return all due memory; false: the process exits. */
 static bool trim_due(void)
 {
 	uint64_t given, sum = 0;
+	if (!gm_gate_enter(&gate))
+		return false;
+	trim_beside_others();
+	gm_gate_leave(&gate);
 	do {
 		if (!gm_gate_enter(&gate))
 			return false;
@@ -138,6 +156,8 @@ static bool trim_sleep(uint64_t due)
 	uint64_t now = gm_clock_ns(), nap = gm_knob_get()->trim_after.ns;
 	if (due <= now)
 		due = now + (nap > LEAST_NAP ? nap : LEAST_NAP);
+	if (due - now > GM_NEIGHBOUR_EVERY && gm_neighbour_matters())
+		due = now + GM_NEIGHBOUR_EVERY;
 	if (gm_worker_sleep(&worker, gm_worker_bell(&worker), due - now, CHECK_EVERY))
 		return true;
 	gm_worker_end(&worker); /* exit handlers that free may start another thread */

@@ -8,6 +8,7 @@
 #include "shim/device.h"
 #include "shim/kernel/inkernel.h"
 #include "shim/modules.h"
+#include "shim/neighbour.h"
 #include "shim/retry.h"
 #include "shim/used.h"
 
@@ -106,7 +107,7 @@ GM_HANDLER(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_destroy(green))
 
 /* --- begin of contexts --- */
 
-static void context_sample_first(CUcontext handle)
+static void context_sample_first(CUcontext handle, unsigned ordinal)
 {
 	CUcontext popped;
 	if (gm_shim_driver.cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS)
@@ -114,6 +115,7 @@ static void context_sample_first(CUcontext handle)
 	uint64_t now = gm_clock_ns();
 	gm_shim_sample(now, false);
 	gm_used_sample(now);
+	gm_neighbour_begin(ordinal);
 	gm_shim_driver.cuCtxPopCurrent_v2(&popped);
 }
 
@@ -128,7 +130,7 @@ static void context_made(CUcontext handle)
 		return;
 	bool first = !gm_shim_pool_if_any(context->ordinal);
 	if (gm_shim_pool(context->ordinal) && first)
-		context_sample_first(handle);
+		context_sample_first(handle, context->ordinal);
 }
 
 GM_TAKES(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device), (out, flags, device),

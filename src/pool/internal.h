@@ -45,11 +45,12 @@ struct gm_loan {
 struct gm_pool {
 	struct gm_pool_config config;
 	const struct gm_driver *driver;
-	uint64_t memory;	  /* of the device */
-	uint64_t small;		  /* blocks of up to so many bytes are never gm_limbo_is_large */
-	atomic_uint extras;	  /* enum gm_chunk_extra: properties requested for new chunks */
-	struct gm_table table;	  /* written under the lock, read without it */
-	struct gm_shelf *shelves; /* GM_SHELVES of them; each has its own lock */
+	uint64_t memory;	     /* of the device */
+	_Atomic uint64_t trim_after; /* config.trim_after, or less; written under the lock */
+	uint64_t small;		     /* blocks of up to so many bytes are never gm_limbo_is_large */
+	atomic_uint extras;	     /* enum gm_chunk_extra: properties requested for new chunks */
+	struct gm_table table;	     /* written under the lock, read without it */
+	struct gm_shelf *shelves;    /* GM_SHELVES of them; each has its own lock */
 	_Atomic uint64_t shelf_bytes; /* most bytes of a shelf's row */
 	_Atomic uint64_t managed;     /* bytes that need room: gm_pool_make_room; 0: none */
 	atomic_uint n_collecting;     /* shelves whose open bags fill */

@@ -84,6 +84,7 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->config = *config;
+	pool->trim_after = config->trim_after;
 	pool->driver = config->driver;
 	gm_lock_init(&pool->lock, GM_LOCK_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);

@@ -297,6 +297,9 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now);
  */
 void gm_pool_make_room(struct gm_pool *pool, uint64_t managed);
 
+/* From now on chunks are due after `after` ns, or after config.trim_after if that is less. */
+void gm_pool_trim_sooner(struct gm_pool *pool, uint64_t after);
+
 /* The time when a chunk may next be due for gm_pool_trim; UINT64_MAX: not before config.idle is
  * called. The time is past if a due chunk could not be returned. */
 uint64_t gm_pool_trim_next(struct gm_pool *pool);

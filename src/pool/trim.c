@@ -25,10 +25,10 @@ static bool pool_is_crowded(const struct gm_pool *pool)
 static void shelves_flush_old(struct gm_pool *pool, uint64_t now)
 {
 	bool crowded = pool_is_crowded(pool);
-	if (!crowded && now < pool->config.trim_after)
+	if (!crowded && now < pool->trim_after)
 		return;
 	gm_shelves_lock(pool);
-	gm_shelves_flush(pool, crowded ? now : now - pool->config.trim_after);
+	gm_shelves_flush(pool, crowded ? now : now - pool->trim_after);
 	gm_shelves_unlock(pool);
 }
 
@@ -60,7 +60,7 @@ void gm_pool_trim_retired(struct gm_pool *pool)
 	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	if (!config->defer || !config->fences->record || !pool_has_more_than_kept(pool))
 		return;
-	bool never = __builtin_add_overflow(gm_pool_now(pool), config->trim_after, &at);
+	bool never = __builtin_add_overflow(gm_pool_now(pool), pool->trim_after, &at);
 	pool->poll_at = never ? UINT64_MAX : at;
 	config->idle(config->idle_arg);
 }
@@ -73,7 +73,7 @@ static void limbo_poll(struct gm_pool *pool, uint64_t now)
 	pool->poll_at = 0;
 	gm_limbo_collect(pool);
 	if (gm_pool_retired(pool))
-		pool->poll_at = now + pool->config.trim_after;
+		pool->poll_at = now + pool->trim_after;
 }
 
 /* The chunk to return to the driver next; NULL: none is due. */
@@ -81,11 +81,11 @@ static struct gm_chunk *chunk_due(const struct gm_pool *pool, uint64_t now)
 {
 	const struct gm_pool_config *config = &pool->config;
 	bool crowded = pool_is_crowded(pool);
-	if (config->trim_after == UINT64_MAX)
+	if (pool->trim_after == UINT64_MAX)
 		return NULL;
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
 		if (!crowded &&
-		    (now < chunk->idle_since || now - chunk->idle_since < config->trim_after))
+		    (now < chunk->idle_since || now - chunk->idle_since < pool->trim_after))
 			return NULL; /* the following ones are younger */
 		if (chunk->busy || chunk->pins || gm_pool_idle(pool) - chunk->size < config->keep)
 			continue;
@@ -103,15 +103,28 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	shelves_flush_old(pool, now);
 	gm_pool_cool(pool, false);
 	struct gm_chunk *chunk = gm_pool_is_hot(pool) ? NULL : chunk_due(pool, now);
+	bool early = chunk && now - chunk->idle_since < pool->config.trim_after;
 	if (chunk && gm_chunk_detach(pool, chunk))
 		given = gm_pool_give(pool, chunk);
 	if (given) {
 		gm_counter_add(pool->config.ordinal, GM_C_trim_calls, 1);
 		gm_counter_add(pool->config.ordinal, GM_C_trim_bytes, given);
+		gm_counter_add(pool->config.ordinal, GM_C_trim_early, early ? given : 0);
 	}
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return given;
+}
+
+void gm_pool_trim_sooner(struct gm_pool *pool, uint64_t after)
+{
+	const uint64_t most = pool->config.trim_after;
+	gm_pool_lock(pool);
+	pool->trim_after = after < most ? after : most;
+	uint64_t at = gm_pool_now(pool) + pool->trim_after;
+	if (pool->poll_at > at)
+		pool->poll_at = at;
+	gm_pool_unlock(pool);
 }
 
 /* The time of the next poll of limbo; UINT64_MAX: not before another block is retired and
@@ -140,7 +153,7 @@ uint64_t gm_pool_trim_next(struct gm_pool *pool)
 	if (pool->idle_first && gm_pool_idle(pool) > pool->config.keep &&
 	    pool->idle_first->idle_since < since)
 		since = pool->idle_first->idle_since;
-	if (__builtin_add_overflow(since, pool->config.trim_after, &next))
+	if (__builtin_add_overflow(since, pool->trim_after, &next))
 		next = UINT64_MAX;
 	uint64_t poll_at = limbo_poll_at(pool);
 	gm_pool_unlock(pool);

@@ -200,3 +200,19 @@ counted() {
 	ends one
 	counted '.given_calls == 0'
 }
+
+@test "beside a process without the preload that holds more than at first, memory unused for a second goes back" {
+	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=%p.gml")
+	start one
+	says one 'idle 150' 'done'
+	start native other
+	until [[ $created == *SUCCESS ]]; do
+		echo 'create 150' >&"${TO[other]}"
+		read -r created <&"${FROM[other]}"
+		sleep 0.05
+	done
+	says one check right
+	ends one
+	counted '.trim_early >= 150000000 and .given_calls == 0'
+	ends other
+}

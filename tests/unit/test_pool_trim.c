@@ -78,6 +78,25 @@ static void after_a_time(void)
 	fake_end(pool, "trim");
 }
 
+static void sooner(void)
+{
+	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 0);
+	struct gm_block a = fake_alloc(pool, 64 * GM_MIB), b = fake_alloc(pool, 64 * GM_MIB);
+	uint64_t early = gm_counter_get(0, GM_C_trim_early);
+	gm_pool_free(pool, a.base, NULL, NULL);
+	now += 2 * SECOND;
+	gm_pool_free(pool, b.base, NULL, NULL);
+	gm_pool_trim_sooner(pool, SECOND);
+	TAP_IS(gm_pool_trim_next(pool), now - SECOND, "sooner: a chunk is due after less time");
+	TAP_IS(trim(pool, now), 64 * GM_MIB, "sooner: that chunk goes, not the younger one");
+	TAP_IS(gm_counter_get(0, GM_C_trim_early) - early, 64 * GM_MIB, "sooner: it is counted");
+	gm_pool_trim_sooner(pool, UINT64_MAX);
+	TAP_IS(gm_pool_trim_next(pool), now + AFTER, "sooner ends: the other has its old time");
+	TAP_IS(trim(pool, now + AFTER), 64 * GM_MIB, "sooner ends: it goes then");
+	TAP_IS(gm_counter_get(0, GM_C_trim_early) - early, 64 * GM_MIB, "it does not count");
+	fake_end(pool, "sooner");
+}
+
 static void a_steady_loop(void)
 {
 	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 0);
@@ -417,6 +436,7 @@ int main(void)
 {
 	gm_counters_open();
 	after_a_time();
+	sooner();
 	a_steady_loop();
 	by_chunk();
 	slots_beside();

@@ -18,6 +18,7 @@ static uint64_t exit_waits = UINT64_MAX / 2;
 #define gm_thread_start(...) made_by_test(__VA_ARGS__)
 #define gm_pool_trim trim_by_test
 #define gm_pool_trim_next next_by_test
+#define gm_pool_trim_sooner sooner_by_test
 #define gm_knob_get knobs_by_test
 #include "../../src/base/worker.c"
 /* after it */
@@ -77,6 +78,24 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	test.now = now;
 	atomic_fetch_add(&test.trims, 1);
 	return test.trim(device_of(pool));
+}
+
+static atomic_bool matters, came; /* others hold more of each device */
+static _Atomic uint64_t sooner[2];
+
+bool gm_neighbour_matters(void)
+{
+	return atomic_load(&matters);
+}
+
+bool gm_neighbour_came(unsigned ordinal)
+{
+	return ordinal == 1 && atomic_load(&came);
+}
+
+void gm_pool_trim_sooner(struct gm_pool *pool, uint64_t after)
+{
+	atomic_store(&sooner[device_of(pool)], after);
 }
 
 uint64_t gm_stage_trim_next(void)
@@ -241,6 +260,31 @@ static void at_once_with_0(void)
 	knobs.trim_after.ns = MOMENT;
 }
 
+/* The thread looks whenever it wakes. */
+static void beside_others(void)
+{
+	atomic_store(&joins, 0);
+	for (int with = 0; with < 2; with++) {
+		set_up(one_each);
+		atomic_store(&matters, true);
+		atomic_store(&came, with);
+		atomic_store(&sooner[0], 7);
+		atomic_store(&sooner[1], 7);
+		atomic_store(&test.next[0], 1);
+		atomic_store(&test.next[1], 1);
+		gm_trim_idle(NULL);
+		gm_trim_start();
+		until_it_has_ended();
+		TAP_IS(atomic_load(&sooner[0]), UINT64_MAX,
+		       "a device where others hold no more keeps its time");
+		TAP_IS(atomic_load(&sooner[1]), with ? GM_NEIGHBOUR_AFTER : UINT64_MAX,
+		       "a device where others hold %s",
+		       with ? "more is trimmed sooner" : "no more");
+	}
+	atomic_store(&matters, false);
+	TAP_OK(atomic_load(&joins) >= 2, "each thread lets others find the process");
+}
+
 static void refused(void)
 {
 	set_up(one_each);
@@ -348,6 +392,7 @@ int main(void)
 	life();
 	heaps();
 	at_once_with_0();
+	beside_others();
 	refused();
 	one();
 	return tap_done();

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "shim/neighbour.h"
+
+#include "knob/knob.h"
+#include "log/count.h"
+#include "shim/call.h"
+#include "shim/device.h"
+
+/* Differences of so many bytes, or of this part of the device, count as nothing. */
+#define SLACK (UINT64_C(16) << 20)
+#define SLACK_PART 128
+
+static struct neighbour {
+	_Atomic uint64_t before; /* bytes of others at the first context, plus 1; 0: unknown */
+	bool more;		 /* the last look saw more; the trim thread's */
+} neighbours[GM_COUNTER_DEVICES];
+
+bool gm_neighbour_matters(void)
+{
+	uint64_t after = gm_knob_get()->trim_after.ns;
+	return after > GM_NEIGHBOUR_AFTER && after != UINT64_MAX &&
+	       gm_knob_origin(GM_KNOB_ID_trim_after).source == GM_KNOB_DEFAULT;
+}
+
+static uint64_t bytes_accounted(unsigned ordinal)
+{
+	return gm_counter_get(ordinal, GM_C_mapped) + gm_counter_get(ordinal, GM_C_lent) +
+	       gm_counter_get(ordinal, GM_C_foreign);
+}
+
+/* In the current context. False: unknown. Memory that is being mapped meanwhile may count as that
+ * of others: hence two looks. */
+static bool others_measure(unsigned ordinal, uint64_t *bytes)
+{
+	size_t available, total;
+	uint64_t before = bytes_accounted(ordinal);
+	CUstreamCaptureMode mode = gm_driver_quiet_begin(&gm_shim_driver);
+	CUresult result = gm_shim_driver.cuMemGetInfo_v2(&available, &total);
+	gm_driver_quiet_end(&gm_shim_driver, mode);
+	uint64_t after = bytes_accounted(ordinal), ours = before > after ? before : after;
+	if (result != CUDA_SUCCESS || available > total)
+		return false;
+	*bytes = total - available > ours ? total - available - ours : 0;
+	return true;
+}
+
+static bool others_measure_in(struct gm_context *context, uint64_t *bytes)
+{
+	CUcontext popped;
+	bool known = false;
+	if (!gm_context_enter(context))
+		return false;
+	if (gm_shim_driver.cuCtxPushCurrent_v2(context->handle) == CUDA_SUCCESS) {
+		known = others_measure(context->ordinal, bytes);
+		gm_shim_driver.cuCtxPopCurrent_v2(&popped);
+	}
+	gm_context_leave(context);
+	return known;
+}
+
+void gm_neighbour_begin(unsigned ordinal)
+{
+	uint64_t bytes;
+	if (gm_neighbour_matters() && others_measure(ordinal, &bytes))
+		atomic_store(&neighbours[ordinal].before, bytes + 1);
+}
+
+bool gm_neighbour_came(unsigned ordinal)
+{
+	struct neighbour *n = &neighbours[ordinal];
+	uint64_t bytes = 0, part = gm_shim_devices[ordinal].total / SLACK_PART;
+	bool known = false, more = n->more;
+	for (struct gm_context *c = gm_context_newest(); c && !known; c = c->next)
+		known = c->ordinal == ordinal && others_measure_in(c, &bytes);
+	if (!known)
+		return false;
+	if (!atomic_load(&n->before))
+		atomic_store(&n->before, bytes + 1);
+	n->more = bytes >= atomic_load(&n->before) + (part > SLACK ? part : SLACK);
+	return more && n->more;
+}
+
+void gm_neighbour_forget(void)
+{
+	for (unsigned i = 0; i < GM_COUNTER_DEVICES; i++) {
+		atomic_store(&neighbours[i].before, 0);
+		neighbours[i].more = false;
+	}
+}
