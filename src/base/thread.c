@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/cores.h"
@@ -93,13 +95,24 @@ static const char *stat_field(const char *text, unsigned n)
 	return at ? at + 1 : "";
 }
 
-/* The main thread exists until the process ends, in state Z once it has ended itself. */
+/* A thread that has ended has no memory, and cannot be asked for it. */
+static bool main_has_ended(void)
+{
+	char from = 0, to;
+	struct iovec here = {&to, 1}, there = {&from, 1};
+	return syscall(SYS_process_vm_readv, getpid(), &here, 1, &there, 1, 0) < 0 &&
+	       errno == ESRCH;
+}
+
+/* The main thread exists until the process ends, in state Z once it has ended itself. Without
+ * /proc, or without a free descriptor, nobody can say how many threads there are: then no thread of
+ * ours outlives the main thread. */
 bool gm_thread_is_last(void)
 {
 	char text[1024] = "";
 	int fd = gm_sys_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
 	if (fd < 0)
-		return false;
+		return main_has_ended();
 	gm_sys_read(fd, text, sizeof text - 1);
 	gm_sys_close(fd);
 	return *stat_field(text, 1) == 'Z' &&

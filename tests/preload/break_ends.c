@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Uses the driver before main and after it, and ends in the given way: `break_ends
- * return|exit|_exit|quick|abort|kill|thread|idle|busy`. "thread": the main thread ends first.
- * "idle": the main thread is the only one, and memory is idle at the end. "busy": other threads
- * allocate until the end.
+ * return|exit|_exit|quick|abort|kill|thread|idle|full|busy`. "thread": the main thread ends first.
+ * "idle": the main thread is the only one, and memory is idle at the end. "full": likewise, and no
+ * descriptor is free. "busy": other threads allocate until the end.
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "program.h"
@@ -61,6 +62,11 @@ static void latest(void)
 	SAY(cuMemFree(p));
 }
 
+static void *ended_thread(void *unused)
+{
+	pthread_exit(unused);
+}
+
 static void *last_thread(void *arg)
 {
 	CUdeviceptr p;
@@ -101,11 +107,16 @@ static void end(const char *how)
 		pthread_create(&thread, NULL, last_thread, &me);
 		pthread_exit(NULL);
 	}
-	if (strcmp(how, "idle") == 0) {
+	if (strcmp(how, "idle") == 0 || strcmp(how, "full") == 0) {
 		CUdeviceptr p;
 		atexit(deep);
 		SAY(cuMemAlloc(&p, 20 * MIB));
 		SAY(cuMemFree(p));
+		if (*how == 'f') { /* pthread_exit loads libgcc_s at its first call */
+			pthread_create(&thread, NULL, ended_thread, NULL);
+			pthread_join(thread, NULL);
+			setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0});
+		}
 		pthread_exit(NULL);
 	}
 	for (uintptr_t i = 0; strcmp(how, "busy") == 0 && i < 4; i++)

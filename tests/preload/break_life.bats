@@ -121,16 +121,16 @@ readable() {
 
 @test "calls before and after main answer as natively, and the log can be read, however the process ends" {
 	logged
-	for how in thread idle return exit _exit quick abort kill; do
+	for how in thread idle full return exit _exit quick abort kill; do
 		local there=0 here=0
 		# The leak checker does not see memory that the main thread left to libc.
-		[[ -z $SANITIZE_LIB || ($how != thread && $how != idle) ]] || continue
+		[[ -z $SANITIZE_LIB || ! $how =~ ^(thread|idle|full)$ ]] || continue
 		rm -f ./*.gml
 		logged
 		# Otherwise the last thread is ours, without a current context; "idle" has such a thread.
 		[ $how != thread ] || KNOBS+=(GPUMEM_TRIM_AFTER=0)
 		local limit=()
-		[ $how != idle ] || KNOBS+=(GPUMEM_TRIM_AFTER=24h) limit=(timeout -s KILL 3600)
+		[[ ! $how =~ ^(idle|full)$ ]] || KNOBS+=(GPUMEM_TRIM_AFTER=24h) limit=(timeout -s KILL 3600)
 		native "$PROGRAMS/break_ends" $how >native 2>/dev/null || there=$?
 		preloaded "${limit[@]}" "$PROGRAMS/break_ends" $how >preloaded 2>said || here=$?
 		diff -u native preloaded
