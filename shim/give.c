@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "shim/give.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -113,7 +114,7 @@ static void give_join(unsigned ordinal)
 	if (!gm_node_user_is_known())
 		return;
 	int error = gm_node_join(gm_shim_devices[ordinal].uuid, &ignored);
-	if (error)
+	if (error && error != ESHUTDOWN) /* that: the process exits */
 		GM_MSG_ONCE(GM_MSG_NOTICE,
 			    "other processes cannot ask this one for idle memory: %s",
 			    strerror(error));
