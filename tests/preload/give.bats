@@ -201,6 +201,20 @@ counted() {
 	counted '.given_calls == 0'
 }
 
+@test "another user in a user namespace cannot send a process in such a namespace to sleep" {
+	needs_driver 12.5
+	local other=(setpriv --reuid 54321 --regid 54321 --clear-groups unshare -U)
+	"${other[@]}" "$TOOL" --version >/dev/null 2>&1 || skip "takes root, setpriv and user namespaces"
+	KNOBS+=(GPUMEM_SLEEP=1)
+	WITHIN=(unshare -U)
+	start one
+	run "${other[@]}" "$TOOL" sleep "${PID[one]}"
+	echo "$output"
+	[ "$status" -eq 1 ]
+	says one where awake
+	ends one
+}
+
 @test "beside a process without the preload that holds more than at first, memory unused for a second goes back" {
 	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=%p.gml")
 	start one
