@@ -23,20 +23,27 @@ static _Atomic uint64_t asked, done, given;
 
 /* --- the thread --- */
 
-/* Never asks other processes in turn. May wait for the GPU: retired memory is given, too. */
-static void pools_give(void)
+/* Idle memory of all pools; `drain`: retired memory, too, which may wait for the GPU. */
+static void pools_give_back(bool drain)
 {
-	if (!gm_gate_enter(&gate))
-		return;
 	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
-		uint64_t bytes = pool ? gm_pool_give_back(pool, 0, true) : 0;
+		uint64_t bytes = pool ? gm_pool_give_back(pool, 0, drain) : 0;
 		if (!bytes)
 			continue;
 		atomic_fetch_add(&given, bytes);
 		gm_counter_add(i, GM_C_given_calls, 1);
 		gm_counter_add(i, GM_C_given_bytes, bytes);
 	}
+}
+
+/* Never asks other processes in turn. */
+static void pools_give(void)
+{
+	if (!gm_gate_enter(&gate))
+		return;
+	pools_give_back(false);
+	pools_give_back(true);
 	gm_shim_sample(gm_clock_ns(), false);
 	gm_log_poll();
 	gm_gate_leave(&gate);

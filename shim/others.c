@@ -25,6 +25,7 @@ struct other {
 	uint64_t nonce;
 	enum gm_node_kind awaited; /* kind of the next reply */
 	struct gm_given first;	   /* reply to GM_NODE_GIVE */
+	uint64_t given;		   /* bytes returned since, by the last reply */
 };
 struct others {
 	unsigned ordinal; /* of the device */
@@ -85,6 +86,7 @@ static void other_ask(void *arg, const struct gm_node_address *address)
 	    gm_node_connect(address, 0, &other->link) != GM_NODE_OK)
 		return;
 	other->nonce = address->nonce;
+	other->given = 0;
 	if (request_send(other, GM_NODE_GIVE))
 		others->n++;
 	else
@@ -93,8 +95,8 @@ static void other_ask(void *arg, const struct gm_node_address *address)
 
 /* --- replies --- */
 
-/* Read the reply, if it has arrived. False: the process has not returned its memory yet. */
-static bool other_is_done(struct other *other, uint64_t *given)
+/* Read the reply, if it has arrived. False: the process has not returned all its memory yet. */
+static bool other_is_done(struct other *other)
 {
 	struct gm_node_message reply;
 	struct gm_given now;
@@ -109,16 +111,17 @@ static bool other_is_done(struct other *other, uint64_t *given)
 		return true;
 	if (other->awaited == GM_NODE_GIVE)
 		other->first = now;
-	if (now.done < other->first.asked)
-		return !request_send(other, GM_NODE_GIVEN);
-	*given += now.given - other->first.given;
-	return true;
+	other->given = now.given - other->first.given;
+	return now.done >= other->first.asked || !request_send(other, GM_NODE_GIVEN);
 }
 
-static void other_drop(struct others *others, unsigned i)
+/* Returns the bytes that the process has returned. */
+static uint64_t other_drop(struct others *others, unsigned i)
 {
+	uint64_t given = others->of[i].given;
 	gm_node_disconnect(&others->of[i].link);
 	others->of[i] = others->of[--others->n];
+	return given;
 }
 
 /* Bytes that processes returned in time. One that does not reply delays no other. */
@@ -127,15 +130,17 @@ static uint64_t others_await(struct others *others)
 	uint64_t given = 0;
 	while (others->n) {
 		for (unsigned i = others->n; i-- > 0;)
-			if (other_is_done(&others->of[i], &given))
-				other_drop(others, i);
+			if (other_is_done(&others->of[i]))
+				given += other_drop(others, i);
 		if (!others->n || gm_clock_ns() >= others->end)
 			break;
 		gm_sys_nap(NAP);
 	}
 	gm_counter_add(others->ordinal, GM_C_others_overdue, others->n);
-	for (; others->n; other_drop(others, 0))
+	while (others->n) {
 		overdue_add(others->of[0].nonce, gm_clock_ns());
+		given += other_drop(others, 0);
+	}
 	return given;
 }
 

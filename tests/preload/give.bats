@@ -7,6 +7,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR"
 	TOOL=$PROGRAMS/../../gpumemstat
 	export SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device
+	# A minute, instead of a second, for the replies of processes on a busy machine.
+	export TEST_CLOCK_SLOWER=60
 	# No memory is returned because of its age: that of a process without a request to give.
 	KNOBS=(GPUMEM_TRIM_AFTER=1h GPUMEM_LOG=small "GPUMEM_LOG_NAME=%p.gml")
 	WITHIN=()
@@ -122,6 +124,7 @@ counted() {
 }
 
 @test "a stopped process is asked once, and then left out; the others give" {
+	export TEST_CLOCK_SLOWER=5
 	start stopped
 	found stopped
 	says stopped 'idle 32' 'done'
@@ -216,6 +219,7 @@ counted() {
 }
 
 @test "beside a process without the preload that holds more than at first, memory unused for a second goes back" {
+	export TEST_CLOCK_SLOWER=1
 	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=%p.gml")
 	start one
 	says one 'idle 150' 'done'

@@ -4,7 +4,8 @@ check_PROGRAMS += tests/preload/names tests/preload/sleeps
 dist_check_SCRIPTS += tests/preload/sleep.bats
 TESTS += tests/preload/sleep.bats
 
-tests_preload_sleeps_SOURCES = tests/preload/sleeps.c tests/preload/program.h tests/preload/steer.h
+tests_preload_sleeps_SOURCES = tests/preload/ahead.h tests/preload/sleeps.c tests/preload/program.h tests/preload/steer.h
 tests_preload_sleeps_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_preload_sleeps_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_sleeps_LDFLAGS = -Wl,--export-dynamic
 tests_preload_names_SOURCES = tests/preload/names.c

@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ahead.h"
 #include "program.h"
 #include "sim/sim.h"
 #include "steer.h"
