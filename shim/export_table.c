@@ -10,8 +10,11 @@
 #include "shim/call.h"
 #include "shim/entry/object.h"
 
-static const CUuuid known[] = {
-#define GM_TABLE(id, libraries) {id},
+static const struct {
+	CUuuid id;
+	unsigned bytes; /* 0: unknown */
+} known[] = {
+#define GM_TABLE(id, bytes, libraries) {{id}, bytes},
 #include "driver/tables.def"
 #undef GM_TABLE
 };
@@ -41,10 +44,19 @@ static const char *object_name(const void *asker)
 	return slash ? slash + 1 : object.path;
 }
 
+/* The bytes of a known table: another size shows a driver with other functions in it. */
+static unsigned table_bytes(const CUuuid *id)
+{
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (memcmp(id, &known[i].id, sizeof *id) == 0)
+			return known[i].bytes;
+	return 0;
+}
+
 static bool table_is_known(const CUuuid *id, const char *asker)
 {
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (memcmp(id, &known[i], sizeof *id) == 0)
+		if (memcmp(id, &known[i].id, sizeof *id) == 0)
 			return true;
 	for (size_t i = 0; i < sizeof driver / sizeof *driver; i++)
 		if (strncmp(asker, driver[i], strlen(driver[i])) == 0)
@@ -60,12 +72,24 @@ static void table_name(const CUuuid *id, const char *asker, char *name, size_t s
 	snprintf(name, size, "%s of %s", text, asker);
 }
 
-static void table_given(const CUuuid *id, const char *asker)
+/* Most tables begin with their size. */
+static void table_show(const CUuuid *id, const void *table, const char *name)
+{
+	uint64_t bytes = *(const uint64_t *)table;
+	if (bytes % 8 || bytes > 4096)
+		gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s, of unknown size", name);
+	else
+		gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s, %u bytes, known with %u", name,
+		       (unsigned)bytes, table_bytes(id));
+}
+
+static void table_given(const CUuuid *id, const void *table, const char *asker)
 {
 	char name[GM_EXPORT_TABLE_NAME];
 	unsigned none = NONE;
 	table_name(id, asker, name, sizeof name);
-	gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s", name);
+	if (table)
+		table_show(id, table, name);
 	if (table_is_known(id, asker) || !atomic_compare_exchange_strong(&state, &none, NAMING))
 		return;
 	memcpy(unknown, name, sizeof unknown);
@@ -80,6 +104,6 @@ CUresult on_cuGetExportTable(const void **table, const CUuuid *id)
 	const void *asker = __builtin_return_address(0);
 	CUresult result = real.cuGetExportTable(table, id);
 	if (result == CUDA_SUCCESS)
-		table_given(id, object_name(asker));
+		table_given(id, table ? *table : NULL, object_name(asker));
 	return result;
 }

@@ -383,7 +383,7 @@ CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)
 {
 	static const CUuuid tables[] = {
 		{{0}}, /* an unknown table */
-#define GM_TABLE(id, libraries) {id},
+#define GM_TABLE(id, bytes, libraries) {id},
 #include "driver/tables.def"
 #undef GM_TABLE
 	};
