@@ -72,6 +72,13 @@ setup_others() {
 	done
 }
 
+@test "a row has the input files that it names" {
+	setup_others
+	echo 'inputs test exact head -n 2 $DATA/graph.txt $DATA/temp_512 $DATA/power_512x8' >table
+	others
+	grep -qE '^equal    inputs +sync: [0-9]+ of [0-9]+ lines compared' said
+}
+
 @test "not run: a missing program, and one that reports that it cannot run here" {
 	setup_others
 	echo 'missing test exact $HERE/missing' >table

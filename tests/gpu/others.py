@@ -84,7 +84,7 @@ def judge(native, again, preloaded):
 
 
 class Runner:
-    def __init__(self, options):
+    def __init__(self, options, inputs):
         self.options = options
         self.until = time.monotonic() + options.seconds
         self.programs = os.path.abspath(options.programs)
@@ -97,7 +97,8 @@ class Runner:
             GPUMEM_LIBRARY_PATH=os.environ.get("GPUMEM_LIBRARY_PATH", os.path.join(BESIDE, "libgpumem.so")),
             PYTEST="%s -m pytest -v --no-header --tb=line -p no:cacheprovider -W ignore" % shlex.quote(sys.executable),
             NUMBA="%s %s numba" % (shlex.quote(sys.executable), shlex.quote(os.path.abspath(__file__))))
-        make_inputs(self.environment["DATA"])
+        if inputs:
+            make_inputs(self.environment["DATA"])
 
     def run(self, name, rules, command, how, knobs):
         """Returns the output; a preloaded run has its logs below `logs` in the row's folder."""
@@ -221,11 +222,12 @@ def main():
     unknown = set(options.names) - {row[0] for row in rows}
     if unknown:
         sys.exit("others: %s has no row %s" % (options.table, ", ".join(sorted(unknown))))
-    runner = Runner(options)
+    rows = [row for row in rows if not options.names or row[0] in options.names]
+    runner = Runner(options, any("$DATA" in row[3] for row in rows))
     counts = {"equal": 0, "differs": 0, "unsure": 0, "not run": 0}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, \
             open(os.path.join(runner.results, "SUMMARY.txt"), "w", encoding="utf-8") as summary:
-        waited = [pool.submit(runner.row, *row) for row in rows if not options.names or row[0] in options.names]
+        waited = [pool.submit(runner.row, *row) for row in rows]
         for done in concurrent.futures.as_completed(waited):
             name, verdict, text = done.result()
             counts[verdict] += 1
