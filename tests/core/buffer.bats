@@ -85,6 +85,8 @@ GROWN=('empty: size 0, capacity 0 MiB' 'resized: 0' 'grown while a kernel waits:
 }
 
 @test "a child of fork uses no buffer of its parent, and the parent continues" {
+	# In a child the leak checker waits for threads of the parent, which do not exist there.
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 	both fork 'child: 3 3 3, destroyed: 0' 'child: status 0' 'parent: 0, destroyed: 0'
 }
 

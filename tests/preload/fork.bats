@@ -4,13 +4,13 @@
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	# In a child the leak checker waits for threads of the parent, which do not exist there, and prints a line.
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 }
 
 @test "forked children get native answers" {
 	same forks
-	KNOBS=(GPUMEM_LAUNCHES=1)
-	# A forked child has LeakSanitizer report each other thread of its parent, such as that of GPUMEM_SLEEP.
-	[[ $SANITIZE_LIB == *asan* ]] || KNOBS+=(GPUMEM_SLEEP=1)
+	KNOBS=(GPUMEM_LAUNCHES=1 GPUMEM_SLEEP=1)
 	same forks
 }
 
