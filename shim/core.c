@@ -19,6 +19,7 @@
 #include "shim/call.h"
 #include "shim/device.h"
 #include "shim/modules.h"
+#include "shim/others.h"
 
 static _Atomic(struct gm_streams *) kept[GM_COUNTER_DEVICES]; /* by device, made on first use */
 
@@ -243,6 +244,12 @@ static CUresult core_heap_figures(struct gm_heap_host *heap, struct gm_heap_figu
 
 /* --- growable buffers --- */
 
+static void core_reclaim(unsigned ordinal)
+{
+	gm_modules_reclaim(ordinal);
+	gm_others_reclaim(ordinal);
+}
+
 static CUresult core_buffer_make(const struct gm_place *place, bool host, size_t most,
 				 struct gm_buffer **out)
 {
@@ -252,7 +259,7 @@ static CUresult core_buffer_make(const struct gm_place *place, bool host, size_t
 		.context = place->context,
 		.host = host,
 		.most = most,
-		.reclaim = gm_modules_reclaim,
+		.reclaim = core_reclaim,
 	};
 	return config.pool ? gm_buffer_create(&config, out) : CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -10,10 +10,9 @@
 #include "shim/modules.h"
 #include "shim/others.h"
 
-/* Return all idle memory of all pools to the driver, retired memory included, and that of other
- * processes. True: since this thread's last request any thread or process has returned memory, so a
- * failed call may succeed now. */
-static bool retry_reclaim_all(void)
+/* Return all idle memory of all pools to the driver, retired memory included. True: since this
+ * thread's last request any thread has returned memory. */
+static bool retry_reclaim_own(void)
 {
 	static GM_TLS uint64_t seen; /* total bytes at this thread's last request */
 	uint64_t given = 0, before = seen;
@@ -25,19 +24,31 @@ static bool retry_reclaim_all(void)
 		gm_pool_give_back(pool, 0, true);
 		given += gm_pool_given(pool);
 	}
-	given += gm_others_given();
 	seen = given;
 	return given != before;
 }
 
-bool gm_retry(CUresult result)
+static bool retry(CUresult result, bool others)
 {
 	CUresult ignored;
-	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) || !retry_reclaim_all())
+	if (GM_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY))
 		return false;
 	struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);
-	gm_counter_add(context ? context->ordinal : 0, GM_C_retry_calls, 1);
+	unsigned ordinal = context ? context->ordinal : 0;
+	if (!retry_reclaim_own() && !(others && gm_others_reclaim(ordinal)))
+		return false;
+	gm_counter_add(ordinal, GM_C_retry_calls, 1);
 	return true;
+}
+
+bool gm_retry(CUresult result)
+{
+	return retry(result, true);
+}
+
+bool gm_retry_own(CUresult result)
+{
+	return retry(result, false);
 }
 
 /* P2(int, char *) is `int a, char *b`, N2 is `a, b`. */

@@ -8,36 +8,49 @@
 
 #include "shim/call.h"
 
-/* True: a call that failed with `result` is worth a retry: it lacked device memory, and the pools
- * had some to return to the driver. Inside of gm_shim_enter; may wait for the GPU. */
+/*
+ * True: a call that failed with `result` is worth a retry: it lacked device memory, and the pools
+ * of this process had some to return to the driver, or, if they had none, those of other processes.
+ * gm_retry_own asks no other process: for calls that may lack memory of the host. Inside of
+ * gm_shim_enter; may wait for the GPU, and for other processes (shim/others.h).
+ */
 bool gm_retry(CUresult result);
+bool gm_retry_own(CUresult result);
 
-/* GM_PASS, with that retry. */
-#define GM_PASS_RETRY(call)                                \
-	({                                                 \
-		CUresult tried_ = GM_PASS(call);           \
-		gm_retry(tried_) ? GM_PASS(call) : tried_; \
+#define GM_RETRIES 2 /* at most: for memory of this process, then for that of others */
+
+/* GM_PASS, with such retries. */
+#define GM_PASS_RETRY_BY(retry, call)                                                     \
+	({                                                                                \
+		CUresult tried_ = GM_PASS(call);                                          \
+		for (unsigned tries_ = 0; tries_ < GM_RETRIES && retry(tried_); tries_++) \
+			tried_ = GM_PASS(call);                                           \
+		tried_;                                                                   \
 	})
+#define GM_PASS_RETRY(call) GM_PASS_RETRY_BY(gm_retry, call)
 
 /* The same outside of gm_shim_enter: the guard is put up only if the first try fails. */
-#define GM_RETRY_UNGUARDED(call)                                                          \
-	({                                                                                \
-		CUresult tried_ = (call);                                                 \
-		if (GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && gm_shim_enter()) { \
-			if (gm_retry(tried_))                                             \
-				tried_ = GM_PASS(call);                                   \
-			gm_shim_leave();                                                  \
-		}                                                                         \
-		tried_;                                                                   \
+#define GM_RETRY_UNGUARDED(call)                                                           \
+	({                                                                                 \
+		CUresult tried_ = (call);                                                  \
+		if (GM_UNLIKELY(tried_ == CUDA_ERROR_OUT_OF_MEMORY) && gm_shim_enter()) {  \
+			for (unsigned tries_ = 0; tries_ < GM_RETRIES && gm_retry(tried_); \
+			     tries_++)                                                     \
+				tried_ = GM_PASS(call);                                    \
+			gm_shim_leave();                                                   \
+		}                                                                          \
+		tried_;                                                                    \
 	})
 
 /* A handler of a call that takes memory; `after` is evaluated on success. */
-#define GM_TAKES(symbol, parameters, arguments, after)                             \
-	GM_HANDLER(symbol, parameters, arguments, ({                               \
-			   CUresult taken_ = GM_PASS_RETRY(real.symbol arguments); \
-			   if (taken_ == CUDA_SUCCESS)                             \
-				   after;                                          \
-			   taken_;                                                 \
+#define GM_TAKES(symbol, parameters, arguments, after) \
+	GM_TAKES_BY(gm_retry, symbol, parameters, arguments, after)
+#define GM_TAKES_BY(retry, symbol, parameters, arguments, after)                             \
+	GM_HANDLER(symbol, parameters, arguments, ({                                         \
+			   CUresult taken_ = GM_PASS_RETRY_BY(retry, real.symbol arguments); \
+			   if (taken_ == CUDA_SUCCESS)                                       \
+				   after;                                                    \
+			   taken_;                                                           \
 		   }))
 
 #endif

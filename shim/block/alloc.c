@@ -15,6 +15,7 @@
 #include "shim/foreign/foreign.h"
 #include "shim/ipc/ipc.h"
 #include "shim/modules.h"
+#include "shim/others.h"
 #include "shim/retry.h"
 #include "shim/used.h"
 #include "stack/held.h"
@@ -196,13 +197,24 @@ static bool driver_within_limit(unsigned ordinal, const struct gm_pool *pool, si
 	       sum <= limit;
 }
 
-/* Modules make memory idle, one after the other, until it is enough. */
+/* No memory of other processes helps a request beyond the device or GPUMEM_LIMIT. */
+static bool request_may_fit(const struct request *q, const struct gm_pool *pool)
+{
+	unsigned ordinal = q->context->ordinal;
+	return q->size <= gm_shim_devices[ordinal].total &&
+	       driver_within_limit(ordinal, pool, q->size);
+}
+
+/* Modules make memory idle, one after the other, until it is enough; then other processes. */
 static __attribute__((noinline)) CUresult request_reclaim(const struct request *q,
 							  struct gm_pool *pool, struct gm_block *b)
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned row = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
 			       gm_modules_reclaim_next(q->context->ordinal, &row);)
+		result = gm_pool_alloc(pool, q->size, q->context->key, b);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && request_may_fit(q, pool) &&
+	    gm_others_reclaim(q->context->ordinal))
 		result = gm_pool_alloc(pool, q->size, q->context->key, b);
 	return result;
 }

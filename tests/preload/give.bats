@@ -138,7 +138,7 @@ counted() {
 	done
 	kill -CONT "${PID[stopped]}"
 	ends two
-	counted '.others_asked <= 4 and .others_overdue >= 1 and .others_bytes >= 90000000'
+	counted '.others_asked <= 7 and .others_overdue >= 1 and .others_bytes >= 90000000'
 	ends one
 	counted '.given_calls >= 1'
 	ends stopped
