@@ -32,12 +32,24 @@ static void shelves_flush_old(struct gm_pool *pool, uint64_t now)
 	gm_shelves_unlock(pool);
 }
 
+#define CROWDED_PAUSE 100000000u /* ns between two calls of config.crowded */
+
+/* Idle parts of chunks in use cannot be returned, so the pool may stay crowded. */
+static bool crowded_is_due(struct gm_pool *pool)
+{
+	uint64_t now = gm_pool_now(pool);
+	if (now < GM_GET(pool->crowded_at))
+		return false;
+	GM_SET(pool->crowded_at, now + CROWDED_PAUSE);
+	return true;
+}
+
 void gm_pool_tell_idle(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
 	if (config->idle && (config->keep == 0 || gm_pool_idle(pool) > config->keep))
 		config->idle(config->idle_arg);
-	if (config->crowded && pool_is_crowded(pool))
+	if (config->crowded && pool_is_crowded(pool) && crowded_is_due(pool))
 		config->crowded(config->idle_arg);
 }
 
@@ -103,7 +115,8 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	shelves_flush_old(pool, now);
 	gm_pool_cool(pool, false);
 	struct gm_chunk *chunk = gm_pool_is_hot(pool) ? NULL : chunk_due(pool, now);
-	bool early = chunk && now - chunk->idle_since < pool->config.trim_after;
+	bool early = chunk &&
+		     (now < chunk->idle_since || now - chunk->idle_since < pool->config.trim_after);
 	if (chunk && gm_chunk_detach(pool, chunk))
 		given = gm_pool_give(pool, chunk);
 	if (given) {
@@ -147,7 +160,8 @@ uint64_t gm_pool_trim_next(struct gm_pool *pool)
 {
 	uint64_t next = UINT64_MAX, since = UINT64_MAX;
 	gm_pool_lock(pool);
-	bool crowded = pool->config.trim_after != UINT64_MAX && pool_is_crowded(pool);
+	bool crowded = pool->config.trim_after != UINT64_MAX && pool_is_crowded(pool) &&
+		       (pool->idle_first || gm_shelves_oldest(pool) != UINT64_MAX);
 	if (gm_pool_idle(pool) > pool->config.keep)
 		since = gm_shelves_oldest(pool);
 	if (pool->idle_first && gm_pool_idle(pool) > pool->config.keep &&
@@ -157,7 +171,9 @@ uint64_t gm_pool_trim_next(struct gm_pool *pool)
 		next = UINT64_MAX;
 	uint64_t poll_at = limbo_poll_at(pool);
 	gm_pool_unlock(pool);
-	return crowded ? 0 : poll_at < next ? poll_at : next;
+	next = poll_at < next ? poll_at : next;
+	uint64_t again = GM_GET(pool->crowded_at);
+	return crowded && again < next ? again : next;
 }
 
 uint64_t gm_pool_given(const struct gm_pool *pool)
