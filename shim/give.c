@@ -24,9 +24,11 @@ static _Atomic uint64_t asked, done, given;
 /* --- the thread --- */
 
 /* Idle memory of all pools; `drain`: retired memory, too, which may wait for the GPU. */
-static void pools_give_back(bool drain)
+static void pools_give(bool drain)
 {
-	for (unsigned i = 0; i < gm_shim_n_devices; i++) {
+	if (!gm_gate_enter(&gate))
+		return;
+	for (unsigned i = 0; i < gm_shim_n_devices && !gm_gate_is_closed(&gate); i++) {
 		struct gm_pool *pool = gm_shim_pool_if_any(i);
 		uint64_t bytes = pool ? gm_pool_give_back(pool, 0, drain) : 0;
 		if (!bytes)
@@ -35,15 +37,6 @@ static void pools_give_back(bool drain)
 		gm_counter_add(i, GM_C_given_calls, 1);
 		gm_counter_add(i, GM_C_given_bytes, bytes);
 	}
-}
-
-/* Never asks other processes in turn. */
-static void pools_give(void)
-{
-	if (!gm_gate_enter(&gate))
-		return;
-	pools_give_back(false);
-	pools_give_back(true);
 	gm_shim_sample(gm_clock_ns(), false);
 	gm_log_poll();
 	gm_gate_leave(&gate);
@@ -64,8 +57,9 @@ static void give_run(void *unused)
 	gm_shim_inside = 1;
 	do {
 		uint64_t number = atomic_load(&asked);
-		pools_give();
-		atomic_store(&done, number);
+		pools_give(false);
+		atomic_store(&done, number); /* the other process does not wait for our GPU work */
+		pools_give(true);
 	} while (give_stay());
 	gm_shim_inside = 0; /* exit handlers of the program may follow */
 }

@@ -15,8 +15,8 @@ static CUresult update_report(CUresult result)
 	if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE || !gm_counter_get(0, GM_C_sleeps))
 		return result;
 	gm_counter_add(0, GM_C_graph_updates_refused, 1);
-	GM_MSG_ONCE(GM_MSG_WARN, "the driver refused to update a graph; it refuses graphs that "
-				 "fill memory and were instantiated before a sleep");
+	GM_MSG_ONCE(GM_MSG_WARN, "the driver refused to update a graph; it refuses each that fills "
+				 "memory and was instantiated before a sleep");
 	return result;
 }
 

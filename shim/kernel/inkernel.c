@@ -405,6 +405,7 @@ void gm_inkernel_forget(void)
 {
 	recent = NULL;
 	atomic_store_explicit(&all, NULL, memory_order_relaxed);
+	atomic_store(&second_wanted, false);
 	gm_lock_init(&lock, GM_LOCK_RANK_SHIM);
 	gm_heap_forget_all();
 }

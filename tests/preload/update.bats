@@ -33,5 +33,5 @@ updates() {
 	updates 0
 	[ ! -s "$BATS_TEST_TMPDIR/said" ]
 	updates 1 refused
-	[ "$(<"$BATS_TEST_TMPDIR/said")" = 'gpumem: the driver refused to update a graph; it refuses graphs that fill memory and were instantiated before a sleep' ]
+	[ "$(<"$BATS_TEST_TMPDIR/said")" = 'gpumem: the driver refused to update a graph; it refuses each that fills memory and was instantiated before a sleep' ]
 }
