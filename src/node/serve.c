@@ -68,12 +68,13 @@ static bool end_open(struct end *end, int fd)
 	return true;
 }
 
+/* In this order: a child that is forked in between finds the number closed, or closes it. */
 static void end_close(struct end *end)
 {
 	int fd = end_fd(end);
-	atomic_store(&end->fd, -1);
 	if (fd >= 0)
 		gm_sys_close(fd);
+	atomic_store(&end->fd, -1);
 }
 
 /* --- the thread --- */
