@@ -36,7 +36,7 @@ struct others {
 
 static _Atomic uint64_t total;
 
-/* --- processes that were late --- */
+/* --- processes that did not answer --- */
 
 static struct gm_futex_lock overdue_lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
 static struct overdue {
@@ -136,10 +136,11 @@ static uint64_t others_await(struct others *others)
 			break;
 		gm_sys_nap(NAP);
 	}
-	gm_counter_add(others->ordinal, GM_C_others_overdue, others->n);
-	while (others->n) {
+	for (; others->n; given += other_drop(others, 0)) {
+		if (others->of[0].awaited != GM_NODE_GIVE) /* it is returning its memory */
+			continue;
+		gm_counter_add(others->ordinal, GM_C_others_overdue, 1);
 		overdue_add(others->of[0].nonce, gm_clock_ns());
-		given += other_drop(others, 0);
 	}
 	return given;
 }

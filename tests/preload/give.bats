@@ -6,6 +6,8 @@ setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
 	cd "$BATS_TEST_TMPDIR"
 	TOOL=$PROGRAMS/../../gpumemstat
+	# Memory that is mapped ahead is the idle memory for which a process can be asked.
+	unset GPUMEM_PREWARM
 	export SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device
 	# A minute, instead of a second, for the replies of processes on a busy machine.
 	export TEST_CLOCK_SLOWER=60
