@@ -87,13 +87,13 @@ check-valgrind:
 # The programs of tests/preload on older drivers, and with other values of knobs.
 SKIPS = MAKE='$(MAKE)' $(SHELL) $(srcdir)/tests/skips.sh $(srcdir) '$(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))'
 check-versions:
-	$(SKIPS) SIM_DRIVER=13.0 SIM_DRIVER=12.5 SIM_DRIVER=12.2 SIM_DRIVER=11.4
+	+$(SKIPS) SIM_DRIVER=13.0 SIM_DRIVER=12.5 SIM_DRIVER=12.2 SIM_DRIVER=11.4
 check-defer:
-	$(SKIPS) GPUMEM_FREE=defer
+	+$(SKIPS) GPUMEM_FREE=defer
 check-ordered:
-	$(SKIPS) GPUMEM_FREE=ordered
+	+$(SKIPS) GPUMEM_FREE=ordered
 check-unwarmed:
-	$(SKIPS) GPUMEM_PREWARM=0
+	+$(SKIPS) GPUMEM_PREWARM=0
 
 distclean-local:
 	rm -rf aarch64 coverage debug fuzz sanitize thread
