@@ -134,6 +134,8 @@ core_contexts       180  1  pool  LD_LIBRARY_PATH=. ./core_contexts seconds 60
 --
 turns               120  2  pool  GPUMEM_SLEEP=1 ./turns
 --
+neighbours          120  2  pool  ./neighbours
+--
 grow                120  1  pool  LD_LIBRARY_PATH=. ./grow
 churn               240  1  heap  ./churn 3
 --
