@@ -136,6 +136,10 @@ turns               120  2  pool  GPUMEM_SLEEP=1 ./turns
 --
 neighbours          120  2  pool  ./neighbours
 --
+managed             180  1  pool  ./managed much
+--
+managed_flags       120  1  pool  ./managed flags
+--
 grow                120  1  pool  LD_LIBRARY_PATH=. ./grow
 churn               240  1  heap  ./churn 3
 --
