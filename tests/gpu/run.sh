@@ -44,6 +44,8 @@ inkernel_link       120  1  pool  ./inkernel_jit modules driver
 inkernel_cupy       180  1  pool  python3 with_cupy_inkernel.py
 inkernel_restore    120  1  pool  GPUMEM_HEAP=off ./inkernel_restore modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
+many_16             240  1  heap  ./inkernel_many 1000000 16 none
+many_256            240  1  heap  ./inkernel_many 1000000 256 none
 policy_bump         240  1  heap  GPUMEM_HEAP=bump ./inkernel_many 1000000 64 1073741824
 policy_kma          240  1  heap  GPUMEM_HEAP=kma ./inkernel_many 1000000 64 1073741824
 policy_ouro_s_p     240  1  heap  GPUMEM_HEAP=ouro-s-p ./inkernel_many 1000000 64 1073741824
@@ -97,6 +99,19 @@ dyngraph            240  1  heap  ./dyngraph --verify --untimed -w aim,faim,mall
 dyngraph_warp       240  1  heap  ./dyngraph --verify --untimed -w aim,faim,malloc,granule,ouro-va-p --update=edges,vertices,sorted --reinit=move,compact -b 10k --rounds=3 --heap=4Gi --worker=warp --delete=random
 dyngraph_policies   240  1  pool  ./dyngraph --verify --untimed -w bump,granule,kma,ouro-s-p,ouro-s-c,ouro-va-p,ouro-va-c,ouro-vl-p,ouro-vl-c,rw,rw-bm,corw --edges=100k -b 10k --room=2Gi
 spgemm_skew         240  1  heap  ./spgemm --verify --untimed -a skew --share=1 -s 8,auto --heap=4000000000
+--
+many_1k             240  1  heap  ./inkernel_many 1000000 1024 none
+many_4k             240  1  heap  ./inkernel_many 1000000 4096 none
+bigblocks_many      240  1  heap  ./bigblocks nolimit many
+bigblocks_many_limit 240 1  heap  ./bigblocks limit many
+bigblocks_one       240  1  heap  ./bigblocks nolimit one
+bigblocks_one_limit 240  1  heap  ./bigblocks limit one
+--
+many_16k            240  1  heap  ./inkernel_many 1000000 16384 none
+--
+bigblocks           240  1  heap  ./bigblocks nolimit sizes
+--
+bigblocks_limit     240  1  heap  ./bigblocks limit sizes
 --
 kernels40           600  1  heap  ./kernels40 kernels
 kernels40_ptx       600  1  heap  ./kernels40_ptx kernels
