@@ -44,6 +44,8 @@ inkernel_link       120  1  pool  ./inkernel_jit modules driver
 inkernel_cupy       180  1  pool  python3 with_cupy_inkernel.py
 inkernel_restore    120  1  pool  GPUMEM_HEAP=off ./inkernel_restore modules
 inkernel_limit      120  1  pool  ./inkernel_many 1000000 64 1073741824
+faults              180  1  pool  ./faults
+faults_copy         180  1  pool  GPUMEM_COPY=4 ./faults
 conditional         120  1  heap  ./conditional
 many_16             240  1  heap  ./inkernel_many 1000000 16 none
 many_256            240  1  heap  ./inkernel_many 1000000 256 none
