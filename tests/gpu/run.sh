@@ -26,6 +26,7 @@ runtime             120  1  pool  ./runtime
 runtime_shared      120  1  pool  LD_LIBRARY_PATH=. ./runtime_shared
 runtime_ptds        120  1  pool  ./runtime_ptds
 capture             120  1  pool  ./capture
+graph               120  1  pool  ./graph all
 peer                120  1  pool  ./peer
 driver              120  1  pool  ./driver kernels.cubin
 odd                 240  26 pool  GPUMEM_VERBOSE=0 ./odd kernels.cubin
@@ -125,6 +126,7 @@ heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
 sleep_runtime       240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./runtime
 sleep_capture       240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./capture
+sleep_graph         240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./graph setters
 sleep_peer          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./peer
 sleep_inkernel      240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./inkernel
 sleep_blas          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./blas
