@@ -94,6 +94,7 @@ static CUresult batch_run_part(const struct batch *b, size_t first, size_t n, si
 		return CUDA_SUCCESS;
 	if (first)
 		*failed = SIZE_MAX;
+	b->copies[first].timing = gm_timing_since(gm_tick());
 	CUresult result = batch_call(b, first, n, failed);
 	if (result != CUDA_SUCCESS && batch_opened(b, first, n, result))
 		result = batch_call(b, first, n, failed);
@@ -101,7 +102,7 @@ static CUresult batch_run_part(const struct batch *b, size_t first, size_t n, si
 		*failed += first;
 	for (size_t i = first; i < first + n; i++) {
 		if (i > first) /* the time of the call is counted once */
-			b->copies[i].start = gm_tick();
+			b->copies[i].timing = gm_timing_since(gm_tick());
 		result = gm_transfer_end(&b->copies[i], result);
 	}
 	return result;
@@ -122,7 +123,7 @@ static bool batch_stage(const struct batch *b, size_t i, size_t *failed)
 {
 	struct gm_transfer *t = &b->copies[i];
 	t->come = true;
-	t->start = gm_tick();
+	t->timing = gm_timing_since(gm_tick());
 	bool ordered = gm_order_is_on();
 	if (ordered)
 		gm_transfer_submit(t);

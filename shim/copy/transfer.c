@@ -11,8 +11,17 @@
 #include "shim/device.h"
 
 #define KIND_FROM GM_MIB /* the memory of each copy from so many bytes on is queried */
-#define KIND_SAMPLE 17	 /* of smaller copies one in so many of a thread */
+#define KIND_FIRST 17	 /* of the first smaller copies of a thread one in so many, */
+#define KIND_FEW 16	 /* until so many were queried; */
+#define KIND_SAMPLE 251	 /* of later ones one in so many; both are primes, see GM_PACE */
 #define SMALL (64 * GM_KIB)
+
+/* Of small copies that do not wait, one in GM_PACE is timed: the times of all would take longer
+ * than everything else here. */
+static bool transfer_is_paced(const struct gm_transfer *t)
+{
+	return t->flags & GM_RECORD_ASYNC && t->bytes < SMALL;
+}
 
 /* Is a side within the requested size of one live block, or in no pool? */
 static bool side_in_bounds(CUdeviceptr at, size_t span, struct gm_pool **pool, struct gm_block *b)
@@ -27,7 +36,7 @@ static bool side_in_bounds(CUdeviceptr at, size_t span, struct gm_pool **pool, s
 
 CUresult gm_transfer_begin(struct gm_transfer *t)
 {
-	t->start = gm_tick();
+	t->timing = transfer_is_paced(t) ? gm_shim_call() : gm_timing_since(gm_tick());
 	if (!side_in_bounds(t->dst, t->dst_span, &t->dst_pool, &t->dst_block) ||
 	    !side_in_bounds(t->src, t->src_span, &t->src_pool, &t->src_block)) {
 		gm_counter_add(0, GM_C_bounds_refused, 1);
@@ -197,10 +206,11 @@ static void calls_count(_Atomic uint64_t *parts, const struct gm_transfer *t, ui
 		kind_count(parts, GM_C_copy_other_calls, 1, t->bytes, ns);
 }
 
-/* The driver is queried for the kind of host memory, which takes half a microsecond. */
+/* The driver is queried for the kind of host memory, which takes a microsecond. A copy that is
+ * queried counts for those since the one before. */
 static void transfer_count_kind(_Atomic uint64_t *parts, const struct gm_transfer *t, uint64_t ns)
 {
-	static GM_TLS unsigned small;
+	static GM_TLS unsigned since, queried;
 	bool to_device = t->flags & GM_RECORD_H2D;
 	if (t->staged) {
 		kind_count(parts,
@@ -209,16 +219,26 @@ static void transfer_count_kind(_Atomic uint64_t *parts, const struct gm_transfe
 		return;
 	}
 	bool each = t->bytes >= KIND_FROM;
-	if ((!each && ++small % KIND_SAMPLE) || !gm_stage_is_pageable(to_device ? t->src : t->dst))
-		return;
-	kind_count(parts, to_device ? GM_C_copy_h2d_pageable_calls : GM_C_copy_d2h_pageable_calls,
-		   each ? 1 : KIND_SAMPLE, t->bytes, ns);
+	unsigned counts = 1;
+	if (!each) {
+		since += t->timing.calls; /* 0: not timed */
+		if (!t->timing.calls || since < (queried < KIND_FEW ? KIND_FIRST : KIND_SAMPLE))
+			return;
+		counts = since;
+		since = 0;
+		queried += queried < KIND_FEW;
+	}
+	if (gm_stage_is_pageable(to_device ? t->src : t->dst))
+		kind_count(parts,
+			   to_device ? GM_C_copy_h2d_pageable_calls : GM_C_copy_d2h_pageable_calls,
+			   counts, t->bytes, ns);
 }
 
+/* `ns`: time of the call; 0: it is not timed. */
 static void transfer_count(const struct gm_transfer *t, uint64_t ns)
 {
 	_Atomic uint64_t *parts = gm_count_parts(gm_count_row(0, GM_C_copy_h2d_calls));
-	calls_count(parts, t, ns);
+	calls_count(parts, t, ns * t->timing.calls);
 	if (t->flags & GM_RECORD_MEMSET)
 		return;
 	if (t->bytes < SMALL)
@@ -265,8 +285,15 @@ CUresult gm_transfer_end(const struct gm_transfer *t, CUresult result)
 		result = transfer_wait(t);
 	if (result != CUDA_SUCCESS)
 		return result;
-	uint64_t end = gm_tick(), ns = gm_tick_ns(t->start, end);
-	gm_shim_timed(end);
+	uint64_t end = 0, ns = 0;
+	if (t->timing.start) {
+		end = gm_tick();
+		ns = gm_tick_ns(t->timing.start, end);
+		if (transfer_is_paced(t))
+			gm_shim_happened_at(end);
+		else
+			gm_shim_timed(end);
+	}
 	transfer_count(t, ns);
 	if (GM_UNLIKELY(gm_log_wants(GM_RECORD_COPY)))
 		transfer_record(t, end, ns);

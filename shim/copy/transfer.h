@@ -27,7 +27,7 @@ struct gm_transfer {
 	const CUDA_MEMCPY3D *box; /* NULL: a linear copy */
 
 	/* set by gm_transfer_begin */
-	uint64_t start; /* gm_tick */
+	struct gm_timing timing;
 	struct gm_pool *dst_pool, *src_pool;
 	struct gm_block dst_block, src_block;
 	bool by_peer; /* between two devices that cannot reach each other */
