@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The suite under other conditions. ./quickstart check makes the first two targets of CHECKS.
 # ./quickstart check all makes all.
-CHECKS = check check-sanitize check-sanitize-rest check-versions check-defer check-ordered check-unwarmed coverage check-tsan \
-	distcheck check-valgrind check-aarch64
+CHECKS = check check-sanitize check-sanitize-long check-sanitize-rest check-nvcc check-versions check-defer check-ordered \
+	check-unwarmed coverage check-tsan distcheck check-valgrind check-aarch64
 EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/skips.sh
-.PHONY: checks costs costs-keep check-aarch64 check-debug check-sanitize check-sanitize-rest check-tsan check-valgrind \
-	check-versions check-defer check-ordered check-unwarmed coverage
+.PHONY: checks costs costs-keep check-aarch64 check-debug check-sanitize check-sanitize-long check-sanitize-rest \
+	check-nvcc check-tsan check-valgrind check-versions check-defer check-ordered check-unwarmed coverage
 checks:
 	@echo $(CHECKS)
 
@@ -18,7 +18,7 @@ costs-keep:
 
 # Excluded from most conditions: tests of source files alone; and tests of processes, which do not depend on
 # the build, count files and calls of the processes, and have a demo that needs driver 12.0.
-OF_SOURCE = tests/lint/% tests/unit/heap_nvcc.sh tests/unit/takeover_nvcc.sh tests/programs/programs_nvcc.sh
+OF_SOURCE = tests/lint/%
 OF_PROCESSES = tests/preload/commands.bats tests/preload/containers.bats tests/preload/ranks.bats
 
 # Separate builds, in subfolders of this one. They copy this build's device code, which takes nvcc minutes.
@@ -39,17 +39,23 @@ own-aarch64 own-coverage own-debug own-sanitize own-thread: own-%: %/Makefile $(
 
 check-debug: own-debug
 	$(MAKE) -C debug check
-# In two parts: the first finds most faults; the second takes longer.
-FIRST_SANITIZED = $(UNIT_TESTS) $(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))
+# In three parts. The tests of modules and of the preload find most faults; three of them take a third of the time.
+LONG_SANITIZED = tests/preload/sleep.bats tests/preload/staged.bats tests/preload/defer.bats
+SANITIZED = $(UNIT_TESTS) $(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))
+OF_SANITIZED = check_PROGRAMS='$(filter tests/unit/% tests/preload/%,$(check_PROGRAMS))'
 check-sanitize: own-sanitize
-	$(MAKE) -C sanitize check TESTS='$(FIRST_SANITIZED)' \
-		check_PROGRAMS='$(filter tests/unit/% tests/preload/%,$(check_PROGRAMS))'
+	$(MAKE) -C sanitize check TESTS='$(filter-out $(LONG_SANITIZED),$(SANITIZED))' $(OF_SANITIZED)
+check-sanitize-long: own-sanitize
+	$(MAKE) -C sanitize check TESTS='$(LONG_SANITIZED)' $(OF_SANITIZED)
 check-sanitize-rest: own-sanitize
-	$(MAKE) -C sanitize check TESTS='$(filter-out $(FIRST_SANITIZED) $(OF_SOURCE),$(TESTS))'
+	$(MAKE) -C sanitize check TESTS='$(filter-out $(SANITIZED) $(OF_SOURCE),$(TESTS))'
+# What compiles with nvcc is not among TESTS: it takes 100 s of CPU time.
+check-nvcc:
+	$(MAKE) check TESTS='$(NVCC_TESTS)'
 # Without tests/cli: gpumemstat has one thread. While gpumemstat waits for its child, the sanitizer holds back
 # the signals to gpumemstat.
 check-tsan: own-thread
-	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% %_nvcc.sh $(OF_SOURCE) $(OF_PROCESSES),$(TESTS))'
+	$(MAKE) -C thread check TESTS='$(filter-out tests/cli/% $(OF_SOURCE) $(OF_PROCESSES),$(TESTS))'
 
 # The entry code for AArch64 (shim/entry) is cross-built, and its tests run under qemu.
 ENTRY_TESTS = tests/unit/test_late tests/preload/exports.bats tests/preload/quiet.bats tests/preload/resolve.bats \

@@ -5,6 +5,8 @@ AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.su
 	TSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/tsan.supp:print_suppressions=0; export TSAN_OPTIONS; \
 	GPUMEM_TEST_CONF=; export GPUMEM_TEST_CONF;
 
+# Tests that compile with nvcc: make check-nvcc.
+NVCC_TESTS =
 include tests/unit/local.mk
 include tests/sim/local.mk
 include tests/preload/local.mk

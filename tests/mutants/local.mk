@@ -21,7 +21,7 @@ mutants: $(DEVICE_CODE)
 # tests/preload/%' runs only these: their survivors may still be caught by others.
 MUTANTS_TESTS = %
 mutants-tests:
-	@echo $(filter $(MUTANTS_TESTS),$(filter-out $(OF_SOURCE) $(OF_PROCESSES) %_nvcc.sh,$(TESTS)))
+	@echo $(filter $(MUTANTS_TESTS),$(filter-out $(OF_SOURCE) $(OF_PROCESSES),$(TESTS)))
 mutants-environment:
 	@$(AM_TESTS_ENVIRONMENT) srcdir=$(srcdir) env -0
 mutants-unit: $(UNIT_TESTS)

@@ -75,4 +75,5 @@ check_PROGRAMS += %D%/dyngraph
 %C%_dyngraph_LDFLAGS = -Wl,-rpath-link,tests/sim/lib
 EXTRA_DIST += %D%/programs.bash
 dist_check_SCRIPTS += %D%/programs.bats %D%/programs_nvcc.sh %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats
-TESTS += %D%/programs.bats %D%/programs_nvcc.sh %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats
+TESTS += %D%/programs.bats %D%/spgemm.bats %D%/hashjoin.bats %D%/pagesteps.bats %D%/smallnodes.bats %D%/barneshut.bats %D%/arraylist.bats %D%/expressions.bats %D%/hostarrays.bats %D%/dyngraph.bats
+NVCC_TESTS += %D%/programs_nvcc.sh

@@ -48,7 +48,7 @@ tests_unit_test_heap_aligned_LDADD = $(UNIT_LDADD)
 # Compiled for the GPU where there is an nvcc.
 EXTRA_DIST += tests/unit/heap_masks.cu tests/unit/heap_masks.py tests/unit/heap_policies.cu
 dist_check_SCRIPTS += tests/unit/heap_nvcc.sh
-TESTS += tests/unit/heap_nvcc.sh
+NVCC_TESTS += tests/unit/heap_nvcc.sh
 AM_TESTS_ENVIRONMENT += NVCC='$(NVCC)'; export NVCC;
 UNIT_TESTS += tests/unit/test_heap_log
 tests_unit_test_heap_log_SOURCES = tests/unit/test_heap_log.c tests/unit/heap_help.h tests/unit/heap_host_help.h tests/unit/log_help.h

@@ -14,4 +14,4 @@ tests_unit_test_image_ptx_LDADD = $(IMAGE_LDADD)
 
 EXTRA_DIST += tests/unit/image_kernels.cu tests/unit/image_link.c tests/unit/image_wrapper.c
 dist_check_SCRIPTS += tests/unit/image_nvcc.sh
-TESTS += tests/unit/image_nvcc.sh
+NVCC_TESTS += tests/unit/image_nvcc.sh

@@ -8,4 +8,4 @@ tests_unit_test_takeover_code_LDADD = $(TAKEOVER_LDADD)
 
 # Where there is an nvcc.
 dist_check_SCRIPTS += tests/unit/takeover_nvcc.sh
-TESTS += tests/unit/takeover_nvcc.sh
+NVCC_TESTS += tests/unit/takeover_nvcc.sh
