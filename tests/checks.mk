@@ -39,8 +39,9 @@ own-aarch64 own-coverage own-debug own-sanitize own-thread: own-%: %/Makefile $(
 
 check-debug: own-debug
 	$(MAKE) -C debug check
-# In three parts. The tests of modules and of the preload find most faults; three of them take a third of the time.
-LONG_SANITIZED = tests/preload/sleep.bats tests/preload/staged.bats tests/preload/defer.bats
+# In three parts. The tests of modules and of the preload find most faults; five of them take half of the time.
+LONG_SANITIZED = tests/preload/sleep.bats tests/preload/staged.bats tests/preload/defer.bats \
+	tests/unit/test_residency tests/unit/test_heap_grow
 SANITIZED = $(UNIT_TESTS) $(filter-out $(OF_PROCESSES),$(filter tests/preload/%,$(TESTS)))
 OF_SANITIZED = check_PROGRAMS='$(filter tests/unit/% tests/preload/%,$(check_PROGRAMS))'
 check-sanitize: own-sanitize
@@ -49,7 +50,7 @@ check-sanitize-long: own-sanitize
 	$(MAKE) -C sanitize check TESTS='$(LONG_SANITIZED)' $(OF_SANITIZED)
 check-sanitize-rest: own-sanitize
 	$(MAKE) -C sanitize check TESTS='$(filter-out $(SANITIZED) $(OF_SOURCE),$(TESTS))'
-# What compiles with nvcc is not among TESTS: it takes 100 s of CPU time.
+# What compiles device code is not among TESTS: it takes 120 s of CPU time.
 check-nvcc:
 	$(MAKE) check TESTS='$(NVCC_TESTS)'
 # Without tests/cli: gpumemstat has one thread. While gpumemstat waits for its child, the sanitizer holds back

@@ -237,8 +237,10 @@ static void inkernel_decide(struct gm_inkernel *h)
 
 static void inkernel_decide_second(struct gm_inkernel *h)
 {
+	uint64_t start = gm_clock_ns();
 	inkernel_in_context(h, &h->second_report, inkernel_take_second);
 	report_print(h, &h->second_report);
+	gm_inkernel_log_second(h, gm_clock_ns() - start);
 	atomic_store_explicit(&h->second, report_state(&h->second_report), memory_order_release);
 }
 

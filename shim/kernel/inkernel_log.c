@@ -22,32 +22,52 @@ static void report_describe(const struct gm_takeover_report *r, char *text, size
 		snprintf(text + at, n - at, " (%s)", gm_driver_error(&gm_shim_driver, r->result));
 }
 
-void gm_inkernel_log(const struct gm_inkernel *h)
+static void report_record(const struct gm_inkernel *h, const struct gm_takeover_report *r,
+			  uint64_t took, const char *text)
 {
-	const struct gm_takeover_report *r = &h->report;
-	unsigned ordinal = h->context->ordinal;
 	struct gm_heap_figures figures = {0};
-	char text[256];
-	gm_counter_add(ordinal, h->heap ? GM_C_takeovers : GM_C_takeovers_native, 1);
-	gm_counter_add(ordinal, GM_C_takeover_ns, h->took);
-	if (!gm_log_wants(GM_RECORD_TAKEOVER))
-		return;
-	if (h->heap)
+	bool ours = r->end == GM_TAKEOVER_TAKEN;
+	if (ours)
 		gm_heap_figures_of_host(h->heap, &figures);
-	report_describe(r, text, sizeof text);
 	const struct gm_record record = {
-		.address = h->heap ? gm_heap_device(h->heap) : 0,
+		.address = ours ? gm_heap_device(h->heap) : 0,
 		.size = r->end,
 		.held = figures.limit,
 		.id = h->key,
 		.context = (uint32_t)h->key,
-		.duration = h->took < UINT32_MAX ? (uint32_t)h->took : UINT32_MAX,
+		.duration = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX,
 		.string = gm_log_string(text),
 		.status = (uint16_t)r->result,
-		.device = (uint8_t)ordinal,
+		.device = (uint8_t)h->context->ordinal,
 		.kind = GM_RECORD_TAKEOVER,
 	};
 	gm_log_put(&record);
+}
+
+void gm_inkernel_log(const struct gm_inkernel *h)
+{
+	unsigned ordinal = h->context->ordinal;
+	char text[256];
+	bool ours = h->report.end == GM_TAKEOVER_TAKEN;
+	gm_counter_add(ordinal, ours ? GM_C_takeovers : GM_C_takeovers_native, 1);
+	gm_counter_add(ordinal, GM_C_takeover_ns, h->took);
+	if (!gm_log_wants(GM_RECORD_TAKEOVER))
+		return;
+	report_describe(&h->report, text, sizeof text);
+	report_record(h, &h->report, h->took, text);
+}
+
+void gm_inkernel_log_second(const struct gm_inkernel *h, uint64_t took)
+{
+	char text[256] = "in code that launches graphs or kernels: ";
+	if (h->second_report.end == GM_TAKEOVER_TAKEN)
+		return;
+	gm_counter_add(h->context->ordinal, GM_C_takeovers_native, 1);
+	gm_counter_add(h->context->ordinal, GM_C_takeover_ns, took);
+	if (!gm_log_wants(GM_RECORD_TAKEOVER))
+		return;
+	report_describe(&h->second_report, text + strlen(text), sizeof text - strlen(text));
+	report_record(h, &h->second_report, took, text);
 }
 
 /* "calls an allocator: malloc, free", after the name of the file, if any. */

@@ -16,6 +16,9 @@ struct gm_inkernel;
 /* Count and record the end of a context's takeover, once it is decided. */
 void gm_inkernel_log(const struct gm_inkernel *h);
 
+/* Likewise of the second set of malloc and free, if it stays the driver's. `took`: ns. */
+void gm_inkernel_log_second(const struct gm_inkernel *h, uint64_t took);
+
 /* Count and record the verdict on an image that is about to be loaded, or else on the file at
  * `path`. `context`: the current one, or NULL. */
 void gm_inkernel_log_image(const struct gm_context *context, const void *image, const char *path,

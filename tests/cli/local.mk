@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # gpumemstat from its users' view.
-CLI_BATS = %D%/archs.bats %D%/bundle.bats %D%/check.bats %D%/completion.bats %D%/conf.bats %D%/diff.bats \
+CLI_BATS = %D%/bundle.bats %D%/check.bats %D%/completion.bats %D%/conf.bats %D%/diff.bats \
 	%D%/doctor.bats %D%/exact.bats %D%/export.bats %D%/findings.bats %D%/frag.bats %D%/hist.bats %D%/image.bats \
 	%D%/inkernel.bats %D%/launch.bats %D%/live.bats %D%/long.bats %D%/map.bats %D%/options.bats %D%/pager.bats \
 	%D%/plot.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/samples.bats \
@@ -8,6 +8,8 @@ CLI_BATS = %D%/archs.bats %D%/bundle.bats %D%/check.bats %D%/completion.bats %D%
 dist_check_SCRIPTS += $(CLI_BATS)
 EXTRA_DIST += %D%/browser.py %D%/cli.bash %D%/complete.zsh %D%/growing.py %D%/openmetrics.awk %D%/report_browser.py %D%/report_page.py %D%/rows.py %D%/samples %D%/session.py %D%/svg.py %D%/terminal.py
 TESTS += $(CLI_BATS)
+dist_check_SCRIPTS += %D%/archs.bats
+NVCC_TESTS += %D%/archs.bats
 check_PROGRAMS += %D%/deny %D%/mkimage %D%/mklog
 tests_cli_deny_SOURCES = %D%/deny.c
 tests_cli_mklog_SOURCES = %D%/mklog.c %D%/mklog.h %D%/mklog_heap.c %D%/mklog_host.h %D%/mklog_stacks.h

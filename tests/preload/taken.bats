@@ -33,6 +33,24 @@ prints() {
 	prints second "the second set: the heap's" '0 strangers'
 }
 
+@test "the log and findings say why the malloc of code that launches graphs or kernels stayed the driver's" {
+	local nth
+	KNOBS=(GPUMEM_LOG=small "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/log.gml")
+	for nth in {1..20}; do
+		rm -f "$BATS_TEST_TMPDIR/log.gml"
+		SIM_FAIL=cuModuleLoadData:$nth:999 preloaded "$PROGRAMS/taken" second >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || true
+		! grep -q 'in code that launches graphs or kernels, stays' "$BATS_TEST_TMPDIR/err" || break
+	done
+	cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
+	grep -x "the second set: the driver's" "$BATS_TEST_TMPDIR/out"
+	./gpumemstat --json "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/json"
+	jq -e --arg why 'in code that launches graphs or kernels: the driver refused the helper module' '.logs[0] |
+		(.devices[0].contexts | length == 2 and .[0].taken_over and (.[1] | (.taken_over | not) and (.text | startswith($why))))
+		and .devices[0].counters.takeovers == 1 and .devices[0].counters.takeovers_native == 1
+		and any(.findings[]; .rule == "kernels_native" and (.text | contains($why)))' "$BATS_TEST_TMPDIR/json" ||
+		{ jq '.logs[0] | .findings, .devices[0].contexts' "$BATS_TEST_TMPDIR/json"; return 1; }
+}
+
 # The device's pool keeps one reservation. Each heap has its own: forty of them exceed the memory.
 one_reservation() {
 	grep -x 'gpumem: sim: 1 leaked reservation(s)' "$BATS_TEST_TMPDIR/err"
