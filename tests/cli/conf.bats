@@ -7,7 +7,8 @@ source "$BATS_TEST_DIRNAME/knobs.bash"
 # conf LINE...: write the file.
 conf() {
 	export GPUMEM_TEST_CONF=$BATS_TEST_TMPDIR/gpumem.conf
-	printf '%s\n' "$@" >"$GPUMEM_TEST_CONF"
+	printf "%s\n" "$@" >"$GPUMEM_TEST_CONF"
+	chmod 644 "$GPUMEM_TEST_CONF" # whatever the umask
 }
 
 # source_of KNOB: "VALUE SOURCE" of `gpumemstat env`.
@@ -91,7 +92,7 @@ gpumem: $GPUMEM_TEST_CONF: 2 more bad lines"
 	conf x
 	unharmed "gpumem: $GPUMEM_TEST_CONF:1: x: expected NAME=VALUE; gpumem stays off" GPUMEM_ON_ERROR=off
 	chmod o+w "$GPUMEM_TEST_CONF"
-	unharmed "gpumem: $GPUMEM_TEST_CONF: anyone may write to it; gpumem stays off" GPUMEM_ON_ERROR=off
+	unharmed "gpumem: $GPUMEM_TEST_CONF: others than its owner may write to it; gpumem stays off" GPUMEM_ON_ERROR=off
 	[ -z "$(find . -name '*.gml')" ]
 	chmod o-w "$GPUMEM_TEST_CONF"
 	conf 'GPUMEM_ENABLE=0'
@@ -108,9 +109,16 @@ gpumem: $GPUMEM_TEST_CONF: 2 more bad lines"
 		[ "$(<err)" = "gpumemstat: $GPUMEM_TEST_CONF: $1; the file is ignored" ]
 	}
 	chmod 666 "$GPUMEM_TEST_CONF"
-	ignored 'anyone may write to it'
+	ignored 'others than its owner may write to it'
 	chmod 664 "$GPUMEM_TEST_CONF"
+	ignored 'others than its owner may write to it'
+	chmod 644 "$GPUMEM_TEST_CONF"
 	[ "$(source_of GPUMEM_MODE)" = 'trace file' ]
+	if [ "$(id -u)" = 0 ]; then
+		chown 65533 "$GPUMEM_TEST_CONF"
+		ignored 'its owner is not root'
+		chown 0 "$GPUMEM_TEST_CONF"
+	fi
 	printf 'GPUMEM_MODE=trace\n\0' >"$GPUMEM_TEST_CONF"
 	ignored 'not text'
 	echo GPUMEM_MODE=trace >"$GPUMEM_TEST_CONF"
