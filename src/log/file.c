@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -182,6 +183,18 @@ int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t off
 	return error;
 }
 
+/* A log beside /dev/null, or /dev/stdout, is not what the user meant. */
+static bool name_is_special(const char *name)
+{
+	struct stat st;
+	int fd = gm_sys_open(name, O_PATH | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	bool known = gm_sys_fstat(fd, &st) == 0;
+	gm_sys_close(fd);
+	return known && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 /* Open a new file of this name, with a number appended where needed: file->path. -1: errno. */
 static int file_open_new(struct gm_file *file, const char *name)
 {
@@ -202,6 +215,8 @@ static int file_open_new(struct gm_file *file, const char *name)
 
 int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n)
 {
+	if (name_is_special(name))
+		return GM_FILE_SPECIAL;
 	int error, fd = file_open_new(file, name);
 	if (fd < 0)
 		return errno;
@@ -236,6 +251,11 @@ void gm_file_trim(struct gm_file *file, uint64_t length)
 {
 	if (!descriptor_check(file) && !gm_sys_ftruncate(file->fd, length))
 		file->length = length;
+}
+
+const char *gm_file_error(int error)
+{
+	return error == GM_FILE_SPECIAL ? "not a regular file" : strerror(error);
 }
 
 void gm_file_remove(struct gm_file *file)

@@ -40,7 +40,8 @@ bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback
 
 /* Create a file, mode 0600; if the name exists, .1, .2 ... is appended. Its first `n` bytes are
  * `first`, written before all else: a process killed after that leaves a recognizable log. 0, or an
- * errno and no file. */
+ * errno and no file; GM_FILE_SPECIAL: the name is a device, a FIFO or a socket. */
+#define GM_FILE_SPECIAL (-1)
 int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n);
 
 /* Grow the file to `length`, with space reserved on disk unless it is a `memory` one. 0, or an
@@ -55,6 +56,9 @@ void *gm_file_map(struct gm_file *file, uint64_t offset, size_t size);
 
 /* Shorten the file. pre: no mapping of the removed part is used any more. */
 void gm_file_trim(struct gm_file *file, uint64_t length);
+
+/* The text of an error of the functions here. */
+const char *gm_file_error(int error);
 
 /* Close and unlink the file of a log that could not begin. */
 void gm_file_remove(struct gm_file *file);

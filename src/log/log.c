@@ -125,7 +125,7 @@ bool gm_log_open(const struct gm_log_config *config)
 	if (error) {
 		const char *name = *w->file.path ? w->file.path : knobs->log_name.text;
 		gm_msg(GM_MSG_WARN, "log " GM_MSG_TEXT ": %s; the program goes on without one",
-		       GM_MSG_CUT(name), strerror(error));
+		       GM_MSG_CUT(name), gm_file_error(error));
 		*w->file.path = 0;
 	} else {
 		atomic_store_explicit(&gm_log_wanted, kinds, memory_order_release);

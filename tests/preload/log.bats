@@ -72,3 +72,15 @@ logged() {
 	[ "${#words[@]}" -eq 3 ]
 	[ "${words[*]}" = "$(head -c 4095 <<<"$PROGRAMS/threads 1 $(printf 'a %.0s' {1..3000})")" ]
 }
+
+@test "a name that is a device or a FIFO, also by a link, is refused in one line, and no file is beside it" {
+	cd "$BATS_TEST_TMPDIR"
+	mkfifo fifo
+	ln -s /dev/null null
+	for name in fifo null; do
+		KNOBS=(GPUMEM_LOG=events GPUMEM_LOG_NAME="$PWD/$name")
+		preloaded "$PROGRAMS/threads" 1 >out 2>err
+		diff err <(echo "gpumem: log $PWD/$name: not a regular file; the program goes on without one")
+	done
+	[ "$(ls | tr '\n' ' ')" = 'err fifo null out ' ]
+}

@@ -275,12 +275,13 @@ static void log_check(struct gm_doctor *doctor)
 	int error = log_try(&file, length);
 	gm_size_format(length, size, sizeof size);
 	if (error)
-		gm_doctor_say(
-			doctor, name, GM_DOCTOR_WARN,
-			error == EFBIG	  ? "Raise the limit of file sizes (ulimit -f)."
-			: error == ENOSPC ? "Make room, or name another place in GPUMEM_LOG_NAME."
-					  : "Name another place in GPUMEM_LOG_NAME.",
-			"%.300s: a log of %s cannot be made: %s", file.path, size, strerror(error));
+		gm_doctor_say(doctor, name, GM_DOCTOR_WARN,
+			      error == EFBIG ? "Raise the limit of file sizes (ulimit -f)."
+			      : error == ENOSPC
+				      ? "Make room, or name another place in GPUMEM_LOG_NAME."
+				      : "Name another place in GPUMEM_LOG_NAME.",
+			      "%.300s: a log of %s cannot be made: %s", file.path, size,
+			      gm_file_error(error));
 	else if (file.memory)
 		gm_doctor_say(doctor, name, GM_DOCTOR_WARN,
 			      "A local folder in GPUMEM_LOG_NAME keeps all.",

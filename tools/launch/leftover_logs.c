@@ -54,7 +54,7 @@ bool gm_leftover_logs_try(const char *name, uint64_t bytes)
 		gm_file_remove(&file);
 	}
 	if (error)
-		gm_tool_error("no log can be written in %s: %s", folder, strerror(error));
+		gm_tool_error("no log can be written in %s: %s", folder, gm_file_error(error));
 	return !error;
 }
 
