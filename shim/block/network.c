@@ -8,7 +8,8 @@
 #include "knob/knob.h"
 
 /* Libraries that move device memory between processes and machines: begins of file names. */
-static const char *const names[] = {"libucp.", "libucm.", "libnccl-net", "libnixl", "libfabric."};
+static const char *const names[] = {"libucp.",	  "libucm.", "libnccl-net", "libnixl",
+				    "libfabric.", "libcxi.", "libpsm"};
 
 static const char *network_find(void)
 {

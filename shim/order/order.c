@@ -19,7 +19,8 @@
  * register memory of the program they set SYNC_MEMOPS or get a handle, which waits; otherwise they
  * copy by the driver's functions. */
 static const char *const names[] = {
-	"libibverbs.", "libgdrapi.", "libucp.", "libnvoptix.", "libnvcuvid.", "libnvidia-encode.",
+	"libibverbs.", "libgdrapi.",  "libucp.",     "libfabric.",	  "libcxi.",
+	"libpsm",      "libnvoptix.", "libnvcuvid.", "libnvidia-encode.",
 };
 
 /* The stream of this thread's last context query. */

@@ -60,7 +60,7 @@ enum gm_state {
 struct gm_piece {
 	_Alignas(64) atomic_uint seq; /* odd while being written */
 	_Atomic uint16_t state;
-	bool pinned; /* while live: pool->pins has an entry for it */
+	atomic_bool pinned; /* while live: pool->pins has an entry for it */
 	_Atomic uint64_t base, held;
 	_Atomic uint64_t size, id, context; /* of a block; else 0 */
 	/* Only the writer reads and writes the following: */
