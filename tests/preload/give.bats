@@ -95,7 +95,9 @@ counted() {
 	says two peak 'peak: CUDA_SUCCESS'
 	ends one
 	counted '.given_calls == 1 and .given_bytes >= 100000000 and .others_asked == 0'
+	"$TOOL" summary -v --width=200 "$ENDED.gml" | grep -E '^others +returned 0 B at 0 requests of this process; it returned 1[0-9.]+ MiB at 1$'
 	ends two
+	"$TOOL" summary -v --width=200 "$ENDED.gml" | grep -E '^others +returned 1[0-9.]+ MiB at 1 requests of this process; it returned 0 B at 0$'
 	counted '.others_asked == 1 and .others_overdue == 0 and .others_bytes >= 100000000 and .given_calls == 0'
 }
 

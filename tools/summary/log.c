@@ -259,6 +259,19 @@ static void reuse_line(struct gm_emit *emit, const struct gm_figures *f, unsigne
 			     gm_tool_count(all, count, sizeof count), text);
 }
 
+/* Idle memory that other processes returned for this one, and this one for others. */
+static void others_line(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
+{
+	char asked[32], got[32], given[32], calls[32];
+	if (C(others_asked) || C(given_calls))
+		gm_emit_line(emit, "others",
+			     "returned %s at %s requests of this process; it returned %s at %s",
+			     gm_size_format(C(others_bytes), got, sizeof got),
+			     gm_tool_count(C(others_asked), asked, sizeof asked),
+			     gm_size_format(C(given_bytes), given, sizeof given),
+			     gm_tool_count(C(given_calls), calls, sizeof calls));
+}
+
 static void pool_lines(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
 	char count[32], other[32], time[32];
@@ -270,6 +283,7 @@ static void pool_lines(struct gm_emit *emit, const struct gm_figures *f, unsigne
 		     gm_tool_count(C(fences), count, sizeof count),
 		     gm_time_format(C(fence_ns), time, sizeof time),
 		     gm_tool_count(C(retry_calls), other, sizeof other));
+	others_line(emit, f, d);
 	reuse_line(emit, f, d);
 }
 #undef AT
