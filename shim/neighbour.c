@@ -6,9 +6,12 @@
 #include "shim/call.h"
 #include "shim/device.h"
 
-/* Differences of so many bytes, or of this part of the device, count as nothing. */
-#define SLACK (UINT64_C(16) << 20)
+/* Differences of this part of the device count as nothing, within these bounds. A context of
+ * another process takes some 520 MiB of an H100 before it allocates; modules that this process
+ * loads later look like one. */
 #define SLACK_PART 128
+#define SLACK_LEAST (UINT64_C(16) << 20)
+#define SLACK_MOST (UINT64_C(384) << 20)
 
 static struct neighbour {
 	_Atomic uint64_t before; /* bytes of others at the first context, plus 1; 0: unknown */
@@ -65,10 +68,18 @@ void gm_neighbour_begin(unsigned ordinal)
 		atomic_store(&neighbours[ordinal].before, bytes + 1);
 }
 
+static uint64_t neighbour_slack(uint64_t total)
+{
+	uint64_t part = total / SLACK_PART;
+	if (part > SLACK_MOST)
+		return SLACK_MOST;
+	return part < SLACK_LEAST ? SLACK_LEAST : part;
+}
+
 bool gm_neighbour_came(unsigned ordinal)
 {
 	struct neighbour *n = &neighbours[ordinal];
-	uint64_t bytes = 0, part = gm_shim_devices[ordinal].total / SLACK_PART;
+	uint64_t bytes = 0, slack = neighbour_slack(gm_shim_devices[ordinal].total);
 	bool known = false, more = n->more;
 	for (struct gm_context *c = gm_context_newest(); c && !known; c = c->next)
 		known = c->ordinal == ordinal && others_measure_in(c, &bytes);
@@ -76,7 +87,7 @@ bool gm_neighbour_came(unsigned ordinal)
 		return false;
 	if (!atomic_load(&n->before))
 		atomic_store(&n->before, bytes + 1);
-	n->more = bytes >= atomic_load(&n->before) + (part > SLACK ? part : SLACK);
+	n->more = bytes >= atomic_load(&n->before) + slack;
 	return more && n->more;
 }
 

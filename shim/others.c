@@ -17,7 +17,7 @@
 #include "residency/control.h"
 #include "shim/device.h"
 
-#define MOST 64	     /* most processes asked at once, and most that are left out */
+#define MOST 64	     /* processes that are asked at once, and most that are left out */
 #define NAP 1000000u /* ns between two polls for replies */
 
 struct other {
@@ -30,8 +30,10 @@ struct other {
 struct others {
 	unsigned ordinal; /* of the device */
 	uint64_t end;	  /* of the call */
+	unsigned asked;	  /* requests */
+	uint64_t given;	  /* bytes that processes returned in time */
 	unsigned n;
-	struct other of[MOST];
+	struct other of[MOST]; /* whose replies are awaited */
 };
 
 static _Atomic uint64_t total;
@@ -74,25 +76,6 @@ static bool request_send(struct other *other, enum gm_node_kind kind)
 	return gm_node_send(&other->link, kind, &request) == GM_NODE_OK;
 }
 
-/* Called for each name in turn. All processes are asked before the first reply is read, so that
- * they work at the same time. A process of ours whose queue of connections is full is skipped: it
- * answers nobody. */
-static void other_ask(void *arg, const struct gm_node_address *address)
-{
-	struct others *others = arg;
-	struct other *other = &others->of[others->n];
-	uint64_t now = gm_clock_ns();
-	if (others->n == MOST || now >= others->end || overdue_is(address->nonce, now) ||
-	    gm_node_connect(address, 0, &other->link) != GM_NODE_OK)
-		return;
-	other->nonce = address->nonce;
-	other->given = 0;
-	if (request_send(other, GM_NODE_GIVE))
-		others->n++;
-	else
-		gm_node_disconnect(&other->link);
-}
-
 /* --- replies --- */
 
 /* Read the reply, if it has arrived. False: the process has not returned all its memory yet. */
@@ -115,34 +98,64 @@ static bool other_is_done(struct other *other)
 	return now.done >= other->first.asked || !request_send(other, GM_NODE_GIVEN);
 }
 
-/* Returns the bytes that the process has returned. */
-static uint64_t other_drop(struct others *others, unsigned i)
+static void other_drop(struct others *others, unsigned i)
 {
-	uint64_t given = others->of[i].given;
+	others->given += others->of[i].given;
 	gm_node_disconnect(&others->of[i].link);
 	others->of[i] = others->of[--others->n];
-	return given;
 }
 
-/* Bytes that processes returned in time. One that does not reply delays no other. */
-static uint64_t others_await(struct others *others)
+/* Read replies until at most `most` are awaited, or the time is over. */
+static void others_await(struct others *others, unsigned most)
 {
-	uint64_t given = 0;
-	while (others->n) {
+	for (;;) {
 		for (unsigned i = others->n; i-- > 0;)
 			if (other_is_done(&others->of[i]))
-				given += other_drop(others, i);
-		if (!others->n || gm_clock_ns() >= others->end)
-			break;
+				other_drop(others, i);
+		if (others->n <= most || gm_clock_ns() >= others->end)
+			return;
 		gm_sys_nap(NAP);
 	}
-	for (; others->n; given += other_drop(others, 0)) {
+}
+
+static bool others_have_place(struct others *others)
+{
+	if (others->n == MOST)
+		others_await(others, MOST - 1);
+	return others->n < MOST;
+}
+
+/* Called for each name in turn. MOST processes are asked before a reply is read, so that they work
+ * at the same time. A process of ours whose queue of connections is full is skipped: it answers
+ * nobody. */
+static void other_ask(void *arg, const struct gm_node_address *address)
+{
+	struct others *others = arg;
+	uint64_t now = gm_clock_ns();
+	if (now >= others->end || overdue_is(address->nonce, now) || !others_have_place(others))
+		return;
+	struct other *other = &others->of[others->n];
+	if (gm_node_connect(address, 0, &other->link) != GM_NODE_OK)
+		return;
+	other->nonce = address->nonce;
+	other->given = 0;
+	if (!request_send(other, GM_NODE_GIVE)) {
+		gm_node_disconnect(&other->link);
+		return;
+	}
+	others->n++;
+	others->asked++;
+}
+
+/* The time is over: leave out those that did not answer. */
+static void others_leave_out(struct others *others)
+{
+	for (; others->n; other_drop(others, 0)) {
 		if (others->of[0].awaited != GM_NODE_GIVE) /* it is returning its memory */
 			continue;
 		gm_counter_add(others->ordinal, GM_C_others_overdue, 1);
 		overdue_add(others->of[0].nonce, gm_clock_ns());
 	}
-	return given;
 }
 
 uint64_t gm_others_reclaim(unsigned ordinal)
@@ -153,8 +166,10 @@ uint64_t gm_others_reclaim(unsigned ordinal)
 	others->ordinal = ordinal;
 	others->end = gm_clock_ns() + GM_OTHERS_PATIENCE;
 	gm_node_each(gm_shim_devices[ordinal].uuid, other_ask, others);
-	gm_counter_add(ordinal, GM_C_others_asked, others->n);
-	uint64_t given = others_await(others);
+	others_await(others, 0);
+	others_leave_out(others);
+	uint64_t given = others->given;
+	gm_counter_add(ordinal, GM_C_others_asked, others->asked);
 	gm_counter_add(ordinal, GM_C_others_bytes, given);
 	free(others);
 	atomic_fetch_add(&total, given);

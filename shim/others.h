@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Idle memory of other preloaded processes of this user. Before a call fails for lack of memory,
- * each is asked to return its idle memory to the driver (shim/give.h). A process that did not do so
- * in time, as a stopped one, is not asked again for a while. Any thread, with no lock held.
+ * each is asked to return its idle memory to the driver (shim/give.h). A process that did not
+ * answer in time, as a stopped one, is not asked again for a while. Any thread, with no lock held.
  */
 #ifndef GM_SHIM_OTHERS_H
 #define GM_SHIM_OTHERS_H
@@ -12,12 +12,12 @@
 /* modules.h; returns the bytes that others returned. Waits GM_OTHERS_PATIENCE at most for all. */
 uint64_t gm_others_reclaim(unsigned ordinal);
 #define GM_OTHERS_PATIENCE 1000000000u	      /* ns */
-#define GM_OTHERS_PAUSE UINT64_C(60000000000) /* ns without a request to a late process */
+#define GM_OTHERS_PAUSE UINT64_C(60000000000) /* ns without a request to such a process */
 
 /* Total bytes that others returned at this process's request. */
 uint64_t gm_others_given(void);
 
-/* In a forked child: no process was late. */
+/* In a forked child: no process is left out. */
 void gm_others_forget(void);
 
 #endif

@@ -152,6 +152,7 @@ static CUresult batch_run(const struct batch *b, size_t *failed)
 	bool may_stage = batch_may_stage(b);
 	for (size_t i = 0; i < b->n; i++) {
 		struct gm_transfer *t = &b->copies[i];
+		t->batched = true;
 		CUresult refused = gm_transfer_begin(t), result;
 		bool alone = refused != CUDA_SUCCESS || t->by_peer;
 		if (!alone && !(may_stage && gm_stage_wants(t->bytes)))

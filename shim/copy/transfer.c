@@ -16,11 +16,14 @@
 #define KIND_SAMPLE 251	 /* of later ones one in so many; both are primes, see GM_PACE */
 #define SMALL (64 * GM_KIB)
 
+#define SLOW 100000u /* ns: a timed call that took longer counts for itself alone */
+
 /* Of small copies that do not wait, one in GM_PACE is timed: the times of all would take longer
- * than everything else here. */
+ * than everything else here. A copy to the host may wait. */
 static bool transfer_is_paced(const struct gm_transfer *t)
 {
-	return t->flags & GM_RECORD_ASYNC && t->bytes < SMALL;
+	return (t->flags & (GM_RECORD_ASYNC | GM_RECORD_D2H)) == GM_RECORD_ASYNC &&
+	       t->bytes < SMALL && !t->batched;
 }
 
 /* Is a side within the requested size of one live block, or in no pool? */
@@ -210,7 +213,9 @@ static void calls_count(_Atomic uint64_t *parts, const struct gm_transfer *t, ui
  * queried counts for those since the one before. */
 static void transfer_count_kind(_Atomic uint64_t *parts, const struct gm_transfer *t, uint64_t ns)
 {
-	static GM_TLS unsigned since, queried;
+	static GM_TLS struct {
+		unsigned since, queried;
+	} small[2];
 	bool to_device = t->flags & GM_RECORD_H2D;
 	if (t->staged) {
 		kind_count(parts,
@@ -221,12 +226,13 @@ static void transfer_count_kind(_Atomic uint64_t *parts, const struct gm_transfe
 	bool each = t->bytes >= KIND_FROM;
 	unsigned counts = 1;
 	if (!each) {
-		since += t->timing.calls; /* 0: not timed */
-		if (!t->timing.calls || since < (queried < KIND_FEW ? KIND_FIRST : KIND_SAMPLE))
+		unsigned *since = &small[to_device].since, *queried = &small[to_device].queried;
+		*since += t->timing.calls; /* 0: not timed */
+		if (!t->timing.calls || *since < (*queried < KIND_FEW ? KIND_FIRST : KIND_SAMPLE))
 			return;
-		counts = since;
-		since = 0;
-		queried += queried < KIND_FEW;
+		counts = *since;
+		*since = 0;
+		*queried += *queried < KIND_FEW;
 	}
 	if (gm_stage_is_pageable(to_device ? t->src : t->dst))
 		kind_count(parts,
@@ -238,7 +244,7 @@ static void transfer_count_kind(_Atomic uint64_t *parts, const struct gm_transfe
 static void transfer_count(const struct gm_transfer *t, uint64_t ns)
 {
 	_Atomic uint64_t *parts = gm_count_parts(gm_count_row(0, GM_C_copy_h2d_calls));
-	calls_count(parts, t, ns * t->timing.calls);
+	calls_count(parts, t, ns < SLOW ? ns * t->timing.calls : ns);
 	if (t->flags & GM_RECORD_MEMSET)
 		return;
 	if (t->bytes < SMALL)

@@ -23,6 +23,7 @@ struct gm_transfer {
 	bool own;		  /* _ptds, _ptsz: the default stream is the thread's own */
 	bool placed;		  /* the call names the contexts of both sides */
 	bool attributed;	  /* the call has attributes */
+	bool batched;		  /* of a batch, whose call is timed */
 	bool come;		  /* of a batch: see gm_stage_has_come */
 	const CUDA_MEMCPY3D *box; /* NULL: a linear copy */
 

@@ -118,7 +118,8 @@ static void second(void)
 	drop(module, address);
 	address = get(module, size);
 	launch(module, "drop_second", (void *[]){&address});
-	printf("%llu strangers\n", (unsigned long long)here()->heap->foreign_frees);
+	printf("%llu strangers\n",
+	       (unsigned long long)(here()->heap ? here()->heap->foreign_frees : 0));
 }
 
 static void contexts(void)

@@ -47,8 +47,9 @@ static void contexts_show(struct gm_emit *emit, const struct gm_figures *f, unsi
 	gm_emit_end(emit);
 	uint64_t all = C(takeovers) + C(takeovers_native);
 	if (all > shown || shown > CONTEXTS_SHOWN)
-		gm_emit_line(emit, shown ? "" : "in kernels", "%llu contexts, %llu taken over",
-			     (unsigned long long)all, (unsigned long long)C(takeovers));
+		gm_emit_line(
+			emit, shown ? "" : "in kernels", "%llu takeovers, %llu stayed the driver's",
+			(unsigned long long)C(takeovers), (unsigned long long)C(takeovers_native));
 }
 
 /* One heap. */
