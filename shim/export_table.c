@@ -10,7 +10,7 @@
 #include "shim/call.h"
 #include "shim/entry/object.h"
 
-static const struct {
+static const struct table {
 	CUuuid id;
 	unsigned bytes; /* 0: unknown */
 } known[] = {
@@ -44,20 +44,16 @@ static const char *object_name(const void *asker)
 	return slash ? slash + 1 : object.path;
 }
 
-/* The bytes of a known table: another size shows a driver with other functions in it. */
-static unsigned table_bytes(const CUuuid *id)
+static const struct table *table_find(const CUuuid *id)
 {
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (memcmp(id, &known[i].id, sizeof *id) == 0)
-			return known[i].bytes;
-	return 0;
+			return &known[i];
+	return NULL;
 }
 
-static bool table_is_known(const CUuuid *id, const char *asker)
+static bool driver_asks(const char *asker)
 {
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (memcmp(id, &known[i].id, sizeof *id) == 0)
-			return true;
 	for (size_t i = 0; i < sizeof driver / sizeof *driver; i++)
 		if (strncmp(asker, driver[i], strlen(driver[i])) == 0)
 			return true;
@@ -72,25 +68,27 @@ static void table_name(const CUuuid *id, const char *asker, char *name, size_t s
 	snprintf(name, size, "%s of %s", text, asker);
 }
 
-/* Most tables begin with their size. */
-static void table_show(const CUuuid *id, const void *table, const char *name)
+/* Most tables begin with their size. Another size than the known one shows a driver with other
+ * functions in it. */
+static void table_show(const struct table *row, const void *table, const char *name)
 {
 	uint64_t bytes = *(const uint64_t *)table;
 	if (bytes % 8 || bytes > 4096)
 		gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s, of unknown size", name);
 	else
 		gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s, %u bytes, known with %u", name,
-		       (unsigned)bytes, table_bytes(id));
+		       (unsigned)bytes, row ? row->bytes : 0);
 }
 
 static void table_given(const CUuuid *id, const void *table, const char *asker)
 {
 	char name[GM_EXPORT_TABLE_NAME];
+	const struct table *row = table_find(id);
 	unsigned none = NONE;
 	table_name(id, asker, name, sizeof name);
 	if (table)
-		table_show(id, table, name);
-	if (table_is_known(id, asker) || !atomic_compare_exchange_strong(&state, &none, NAMING))
+		table_show(row, table, name);
+	if (row || driver_asks(asker) || !atomic_compare_exchange_strong(&state, &none, NAMING))
 		return;
 	memcpy(unknown, name, sizeof unknown);
 	atomic_store_explicit(&state, NAMED, memory_order_release);

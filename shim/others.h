@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* modules.h; returns the bytes that others returned. Waits GM_OTHERS_PATIENCE at most for all. */
+/* Returns the bytes that others returned. Waits GM_OTHERS_PATIENCE at most for all. */
 uint64_t gm_others_reclaim(unsigned ordinal);
 #define GM_OTHERS_PATIENCE 1000000000u	      /* ns */
 #define GM_OTHERS_PAUSE UINT64_C(60000000000) /* ns without a request to such a process */

@@ -5,7 +5,7 @@ AM_TESTS_ENVIRONMENT = LSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/lsan.su
 	TSAN_OPTIONS=suppressions=$(abs_top_srcdir)/tests/tsan.supp:print_suppressions=0; export TSAN_OPTIONS; \
 	GPUMEM_TEST_CONF=; export GPUMEM_TEST_CONF;
 
-# Tests that compile with nvcc: make check-nvcc.
+# Tests that compile device code: make check-nvcc.
 NVCC_TESTS =
 include tests/unit/local.mk
 include tests/sim/local.mk

@@ -183,11 +183,11 @@ int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t off
 	return error;
 }
 
-/* A log beside /dev/null, or /dev/stdout, is not what the user meant. */
+/* Is it a device, a FIFO or a socket, or in /dev? A log beside /dev/null is not what the user
+ * meant; nor is one beside /dev/stdout, even if that leads to a regular file. */
 static bool name_is_special(const char *name)
 {
 	struct stat st;
-	/* /dev/stdout is a regular file if that is one. */
 	if (strncmp(name, "/dev/", 5) == 0 && strncmp(name, "/dev/shm/", 9) != 0)
 		return true;
 	int fd = gm_sys_open(name, O_PATH | O_CLOEXEC, 0);

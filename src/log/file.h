@@ -40,7 +40,8 @@ bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback
 
 /* Create a file, mode 0600; if the name exists, .1, .2 ... is appended. Its first `n` bytes are
  * `first`, written before all else: a process killed after that leaves a recognizable log. 0, or an
- * errno and no file; GM_FILE_SPECIAL: the name is a device, a FIFO or a socket. */
+ * errno and no file; GM_FILE_SPECIAL: the name is a device, a FIFO, a socket, or
+ * in /dev but not in /dev/shm. */
 #define GM_FILE_SPECIAL (-1)
 int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n);
 

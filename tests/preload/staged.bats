@@ -244,13 +244,23 @@ figure() { "$TOOL" --json "$BATS_TEST_TMPDIR/log.gml" | jq -c ".logs[0] | $1"; }
 	[ "$(figure '.counters | [.copy_other_calls, .copy_other_bytes]')" = '[2,131072]' ]
 }
 
-@test "small copies are counted, and one in 17 is queried for the kind of its memory" {
+@test "small copies are counted, and of each direction one in 17, later one in 251, is queried for the kind of its memory" {
 	command -v jq >/dev/null || skip "jq is not installed"
 	TOOL=$PWD/gpumemstat
 	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	preloaded "$PROGRAMS/staged" small
-	[ "$(figure '.counters.copy_small_calls')" = 170 ]
-	[ "$(figure '.copy_kinds.h2d_pageable | [.calls, .bytes]')" = '[170,170000]' ]
+	[ "$(figure '.counters.copy_small_calls')" = 900 ]
+	[ "$(figure '.copy_kinds.h2d_pageable | [.calls, .bytes]')" = '[523,523000]' ]
+	[ "$(figure '.copy_kinds.d2h_pageable | [.calls, .bytes]')" = '[272,272000]' ]
+}
+
+@test "each small asynchronous copy to the host is timed: it may wait" {
+	command -v jq >/dev/null || skip "jq is not installed"
+	TOOL=$PWD/gpumemstat
+	KNOBS=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	whole=$(preloaded "$PROGRAMS/staged" waits)
+	figure '.copies | [.h2d, .d2h]'
+	[ "$(figure ".copies | .d2h.calls == 300 and .h2d.calls == 300 and .d2h.ns <= $whole * 1.2 and .d2h.ns >= $whole * 0.8")" = true ]
 }
 
 @test "small copies are timed by the processor's counter, not by the clock" {

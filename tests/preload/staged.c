@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "releases.h"
@@ -399,10 +400,45 @@ static void repeat(void)
 	printf("six copies\n");
 }
 
+/* Of each direction the 272nd copy is the 16th that is queried; the next one is the 523rd. */
 static void small(void)
 {
-	for (unsigned i = 0; i < 170; i++)
+	for (unsigned i = 0; i < 600; i++) {
 		MUST(cuMemcpyHtoD(device, host, 1000));
+		if (i % 2)
+			MUST(cuMemcpyDtoH(back, device, 1000));
+	}
+}
+
+static void host_pause(void *unused)
+{
+	(void)unused;
+	usleep(300); /* calls are frequent: less than 1 ms apart */
+}
+
+/* Prints the nanoseconds in small copies to the host, each of which waits for the host function
+ * before it. Those to the device do not wait. */
+static void waits(void)
+{
+	CUstream stream;
+	struct releases releases;
+	struct timespec begin, end;
+	int64_t ns = 0;
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	gm_sim_hold(stream);
+	releases_begin(&releases, stream);
+	for (unsigned i = 0; i < 300; i++) {
+		for (unsigned k = 0; k < i % 3; k++)
+			MUST(cuMemcpyHtoDAsync(device, host, 1000, stream));
+		MUST(cuLaunchHostFunc(stream, host_pause, NULL));
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		MUST(cuMemcpyDtoHAsync(back, device, 1000, stream));
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		ns += (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec;
+	}
+	releases_end(&releases);
+	MUST(cuStreamDestroy(stream));
+	printf("%lld\n", (long long)ns);
 }
 
 /* Slots that are unused for GPUMEM_TRIM_AFTER are returned. */
@@ -421,12 +457,13 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} table[] = {
-		{"lines", lines},	{"rectangles", rectangles}, {"errors", errors},
-		{"hole", hole},		{"readonly", readonly},	    {"captures", captures},
-		{"kinds", kinds},	{"forks", forks},	    {"exits", exits},
-		{"ends", ends},		{"signals", signals},	    {"repeat", repeat},
-		{"idle", idle},		{"small", small},	    {"async", async},
-		{"unstaged", unstaged}, {"together", together},	    {"parts", parts},
+		{"lines", lines}, {"rectangles", rectangles}, {"errors", errors},
+		{"hole", hole},	  {"readonly", readonly},     {"captures", captures},
+		{"kinds", kinds}, {"forks", forks},	      {"exits", exits},
+		{"ends", ends},	  {"signals", signals},	      {"repeat", repeat},
+		{"idle", idle},	  {"small", small},	      {"waits", waits},
+		{"async", async}, {"unstaged", unstaged},     {"together", together},
+		{"parts", parts},
 	};
 	set_up();
 	for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
