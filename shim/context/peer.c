@@ -113,12 +113,17 @@ static bool pair_make(CUcontext peer, struct pair *p)
 	return reader->ordinal != owner->ordinal;
 }
 
-static void pair_enabled(const struct pair *p)
+/* On failure the pair does not exist. */
+static CUresult pair_enabled(const struct pair *p)
 {
 	struct gm_pool *pool = gm_shim_pool_if_any(p->owner_ordinal);
 	/* gm_peer_apply opens a pool that is made from now on. */
-	if (pair_change(p, true) && pool)
-		pool_grant(pool, p->reader_ordinal);
+	if (!pair_change(p, true) || !pool)
+		return CUDA_SUCCESS;
+	CUresult result = pool_grant(pool, p->reader_ordinal);
+	if (result != CUDA_SUCCESS)
+		pair_change(p, false);
+	return result;
 }
 
 static void pair_disabled(const struct pair *p)
@@ -137,8 +142,11 @@ static CUresult peer_enable(CUcontext peer, unsigned flags)
 {
 	struct pair p;
 	CUresult result = GM_PASS(real.cuCtxEnablePeerAccess(peer, flags));
-	if (result == CUDA_SUCCESS && pair_make(peer, &p))
-		pair_enabled(&p);
+	if (result != CUDA_SUCCESS || !pair_make(peer, &p))
+		return result;
+	result = pair_enabled(&p);
+	if (result != CUDA_SUCCESS)
+		real.cuCtxDisablePeerAccess(peer);
 	return result;
 }
 

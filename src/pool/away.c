@@ -22,6 +22,7 @@
 static void chunk_begin(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	chunk->busy += !chunk->away;
+	chunk->moving = true;
 	pool->moving += chunk->size;
 	if (chunk->away && !chunk->handle)
 		pool->away -= chunk->size;
@@ -34,6 +35,7 @@ static void chunk_end(struct gm_pool *pool, struct gm_chunk *chunk)
 	if (chunk->away && !chunk->handle)
 		pool->away += chunk->size;
 	chunk->busy -= !chunk->away;
+	chunk->moving = false;
 	gm_counter_set(device, GM_C_away, pool->away);
 	gm_counter_raise(device, GM_C_away_peak, pool->away);
 }
@@ -172,8 +174,9 @@ static struct gm_moved pool_move(struct gm_pool *pool, bool away, const struct g
 	gm_pool_debug_check(pool);
 	chunks_move(&m);
 	loans_move(&m);
-	if (!away)
-		gm_access_refresh(pool); /* granted or revoked meanwhile */
+	CUresult access = gm_access_refresh(pool); /* granted or revoked meanwhile */
+	if (m.moved.result == CUDA_SUCCESS)
+		m.moved.result = access;
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return m.moved;

@@ -37,6 +37,7 @@ struct gm_chunk {
 	bool picked;			     /* gm_chunks_pick chose it for detaching */
 	bool exportable;		     /* the driver can export a descriptor of it */
 	bool away;			 /* its contents are in `store` (away.c), and it is busy */
+	bool moving;			 /* a mover may have unmapped it */
 	void *store;			 /* the mover's; NULL: none */
 	uint64_t access;		 /* generation of its access; see peer.h */
 	uint64_t seen_used, seen_pins;	 /* scratch of gm_pool_check */
@@ -62,6 +63,9 @@ CUresult gm_chunk_create(struct gm_pool *pool, struct gm_chunk *chunk,
 CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr at,
 		      const struct gm_access *access);
 CUresult gm_chunk_unmap(struct gm_pool *pool, struct gm_chunk *chunk);
+
+/* End the stand-in of a pool (pool.h) that nobody uses any more. */
+void gm_stand_in_close(struct gm_pool *pool);
 
 /* Return the physical memory to the driver. The handle is gone even if the driver reports an
  * error. */

@@ -58,8 +58,9 @@ CUresult gm_access_refresh(struct gm_pool *pool)
 	for (struct gm_chunk *chunk = pool->chunks; chunk && result == CUDA_SUCCESS;
 	     chunk = chunk->after) {
 		chunk->busy++;
-		/* A chunk that is away gets its access on its return. */
-		while (result == CUDA_SUCCESS && !chunk->away && chunk->access != pool->access)
+		/* The mover sets the access of a chunk that it has, and of one that is away. */
+		while (result == CUDA_SUCCESS && !chunk->away && !chunk->moving &&
+		       chunk->access != pool->access)
 			result = chunk_update_access(pool, chunk);
 		chunk->busy--;
 	}

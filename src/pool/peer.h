@@ -26,7 +26,8 @@ void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *acc
 /* Changes for a chunk that is mapped: every peer ever named, granted or not. */
 void gm_access_changes(const struct gm_pool *pool, struct gm_access *access);
 
-/* Update the access of all chunks. The lock is released around driver calls. */
+/* Update the access of all chunks that are on the device. The lock is released around driver calls.
+ * A move of contents ends with this call, so that no grant is lost. */
 CUresult gm_access_refresh(struct gm_pool *pool);
 
 #endif

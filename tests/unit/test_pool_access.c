@@ -108,6 +108,80 @@ static void during_give_back(void)
 	fake_end(pool, "during give back");
 }
 
+/* --- while contents leave and return --- */
+
+static char store;
+
+static void *contents_out(void *arg, CUdeviceptr at, uint64_t size)
+{
+	(void)arg, (void)at, (void)size;
+	return &store;
+}
+
+static bool contents_in(void *arg, CUdeviceptr at, uint64_t size, void *from)
+{
+	(void)arg, (void)at, (void)size, (void)from;
+	return true;
+}
+
+static void contents_drop(void *arg, void *from, uint64_t size)
+{
+	(void)arg, (void)from, (void)size;
+}
+
+static const struct gm_mover mover = {contents_out, contents_in, contents_drop, NULL};
+
+static CUresult release(CUmemGenericAllocationHandle handle)
+{
+	peer_comes();
+	return fake_release(handle);
+}
+
+/* The peer is granted at a driver call while the chunk is unmapped. */
+static void during_a_move(const char *when, bool back)
+{
+	start();
+	fake_driver.cuMemRelease = release;
+	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "%s: a block", when);
+	if (!back)
+		coming = PEER;
+	TAP_IS(gm_pool_send(pool, &mover).result, CUDA_SUCCESS, "%s: its chunk leaves", when);
+	if (back)
+		coming = PEER;
+	TAP_IS(gm_pool_fetch(pool, &mover).result, CUDA_SUCCESS, "%s: it returns", when);
+	TAP_OK(!coming && all_open() && fake_valid(pool), "%s: it is open to the peer", when);
+	fake_end(pool, when);
+}
+
+/* The driver keeps the mapping: the chunk stays, and is opened. */
+static void during_a_failed_move(void)
+{
+	start();
+	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block");
+	coming = PEER;
+	fake.fail[FAKE_UNMAP] = 1;
+	TAP_OK(gm_pool_send(pool, &mover).result != CUDA_SUCCESS, "its chunk cannot leave");
+	TAP_OK(all_open() && fake_valid(pool), "it is open to a peer that came meanwhile");
+	fake_end(pool, "during a failed move");
+}
+
+/* The access that was missed cannot be set: the return is not complete, and the next one is. */
+static void after_a_move_refused(void)
+{
+	start();
+	fake_driver.cuMemRelease = release;
+	TAP_OK(fake_alloc(pool, 8 * GM_MIB).base, "a block");
+	TAP_IS(gm_pool_send(pool, &mover).result, CUDA_SUCCESS, "its chunk leaves");
+	coming = PEER;
+	fake.with = CUDA_ERROR_UNKNOWN;
+	fake.fail[FAKE_ACCESS] = 2;
+	TAP_OK(gm_pool_fetch(pool, &mover).result != CUDA_SUCCESS && fake_valid(pool),
+	       "a peer that came meanwhile is refused: the return fails");
+	TAP_OK(gm_pool_fetch(pool, &mover).result == CUDA_SUCCESS && all_open() && fake_valid(pool),
+	       "the next return opens it");
+	fake_end(pool, "after a move");
+}
+
 static void too_many(void)
 {
 	start();
@@ -125,6 +199,10 @@ int main(void)
 	during_growth();
 	refused();
 	during_give_back();
+	during_a_move("a chunk that leaves", false);
+	during_a_move("a chunk that returns", true);
+	during_a_failed_move();
+	after_a_move_refused();
 	too_many();
 	return tap_done();
 }
