@@ -13,7 +13,7 @@ libgpumem_la_SOURCES += %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc
 # Blocks of the pool.
 libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.c %D%/block/attribute.h %D%/block/fill.c \
 	%D%/block/fill.h %D%/block/free.c %D%/block/free.h %D%/block/holders.c %D%/block/holders.h %D%/block/info.c %D%/block/memops.c \
-	%D%/block/memops.h %D%/block/network.c %D%/block/network.h %D%/block/torch.c %D%/block/torch.h
+	%D%/block/memops.h %D%/block/network.c %D%/block/network.h %D%/block/question.c %D%/block/question.h %D%/block/torch.c %D%/block/torch.h
 # Submissions, in the order of streams.
 libgpumem_la_SOURCES += %D%/order/order.c %D%/order/order.h
 # Contexts, captures, peer access.

@@ -33,6 +33,7 @@
 
 #define BOUND 2000000000u     /* ns that a move waits for the GPU and submissions; each refusal */
 #define DOUBLINGS 4	      /* doubles it, so many times at most */
+#define SHUT 50000000u	      /* ns that submissions wait for the GPU, at the first try */
 #define PATIENCE 10000000000u /* ns that a wake waits for device memory */
 #define NAP 1000000u	      /* ns between two tries */
 #define ASK_EVERY 100000000u  /* ns between two requests to other processes */
@@ -149,14 +150,43 @@ static enum gm_refusal sleep_is_possible(char *name)
 	return refusal;
 }
 
-/* pre: the door is shut. If not all contents can leave, those that left return; if that fails as
- * well, the process is partly asleep, and its next submission tries again. */
-static enum gm_refusal pools_send(uint64_t end, char *name)
+/* Wait with the door open for all work submitted so far, then shut it: submissions wait only for
+ * work that came meanwhile. If that work takes too long, they go on before the next try, which may
+ * take twice as long, but not longer than the work before. So work that never ends holds none. */
+static enum gm_refusal door_close(uint64_t end)
 {
-	enum gm_refusal refusal =
-		gm_capture_any() ? GM_REFUSAL_CAPTURE : gm_move_drain(&gm_shim_driver, end);
-	if (refusal == GM_REFUSAL_NONE) /* devices opened since sleep_is_possible */
-		refusal = gm_refusal_find(name, GM_CONTROL_NAME);
+	enum gm_refusal refusal;
+	uint64_t patience = SHUT;
+	do {
+		uint64_t begin = gm_clock_ns();
+		refusal = gm_door_await(end) ? gm_move_drain(&gm_shim_driver, end)
+					     : GM_REFUSAL_SUBMISSION;
+		if (refusal != GM_REFUSAL_NONE)
+			return refusal;
+		uint64_t now = gm_clock_ns(), most = SHUT + now - begin;
+		uint64_t until = now + (patience < most ? patience : most);
+		until = until < end ? until : end;
+		refusal = GM_REFUSAL_SUBMISSION;
+		if (gm_door_shut(until)) {
+			refusal = gm_capture_any() ? GM_REFUSAL_CAPTURE
+						   : gm_move_drain(&gm_shim_driver, until);
+			if (refusal == GM_REFUSAL_NONE)
+				return refusal;
+			gm_door_set(GM_DOOR_OPEN);
+		}
+		patience *= 2;
+	} while ((refusal == GM_REFUSAL_BUSY || refusal == GM_REFUSAL_SUBMISSION) &&
+		 gm_clock_ns() < end);
+	return refusal;
+}
+
+/* pre: the door is shut, and all work has completed. If not all contents can leave, those that left
+ * return; if that fails as well, the process is partly asleep, and its next submission tries again.
+ */
+static enum gm_refusal pools_send(char *name)
+{
+	/* devices opened since sleep_is_possible */
+	enum gm_refusal refusal = gm_refusal_find(name, GM_CONTROL_NAME);
 	enum gm_door_state to = GM_DOOR_OPEN;
 	char second[GM_CONTROL_NAME];
 	if (refusal == GM_REFUSAL_NONE) {
@@ -180,10 +210,10 @@ static enum gm_refusal process_sleep(void)
 	enum gm_refusal refusal = gm_gate_enter(&gate) ? GM_REFUSAL_NONE : GM_REFUSAL_EXIT;
 	if (refusal == GM_REFUSAL_NONE) {
 		refusal = sleep_is_possible(name);
-		if (refusal == GM_REFUSAL_NONE) {
-			uint64_t end = begin + ((uint64_t)BOUND << atomic_load(&refusals));
-			refusal = gm_door_shut(end) ? pools_send(end, name) : GM_REFUSAL_SUBMISSION;
-		}
+		if (refusal == GM_REFUSAL_NONE)
+			refusal = door_close(begin + ((uint64_t)BOUND << atomic_load(&refusals)));
+		if (refusal == GM_REFUSAL_NONE)
+			refusal = pools_send(name);
 		gm_gate_leave(&gate);
 	}
 	if (refusal == GM_REFUSAL_NONE)

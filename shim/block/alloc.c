@@ -300,8 +300,17 @@ static CUresult alloc_bytes(CUdeviceptr *out, size_t size, struct gm_stack_from 
 	return pool ? request_from_pool(&q, pool) : request_from_driver(&q);
 }
 
-GM_HANDLER(cuMemAlloc_v2, (CUdeviceptr * out, size_t size), (out, size),
-	   alloc_bytes(out, size, GM_STACK_FROM))
+/* A call that the driver will refuse needs no memory, and wakes no process. */
+CUresult on_cuMemAlloc_v2(CUdeviceptr *out, size_t size)
+{
+	if (!gm_shim_enter())
+		return real.cuMemAlloc_v2(out, size);
+	const struct gm_stack_from from = GM_STACK_FROM;
+	CUresult result = out && size ? GM_GATED(cuMemAlloc_v2, alloc_bytes(out, size, from))
+				      : alloc_bytes(out, size, from);
+	gm_shim_leave();
+	return result;
+}
 
 /* The driver's rule: rows begin at multiples of the texture alignment. False: the driver must check
  * the arguments. */

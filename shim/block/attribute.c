@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "shim/block/attribute.h"
 #include "shim/block/memops.h"
+#include "shim/block/question.h"
 #include "shim/call.h"
 #include "shim/context/capture.h"
 #include "shim/context/peer.h"
@@ -17,54 +18,67 @@
 /* Set in each BUFFER_ID of ours: the driver's own allocations have smaller ones. */
 #define OUR_BUFFERS ((unsigned long long)1 << 62)
 
-static void attribute_context(void *out, const struct gm_block *b)
+static void attribute_context(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)at;
 	struct gm_context *owner = gm_context_find(b->context);
 	CUcontext handle = owner ? owner->handle : NULL;
 	memcpy(out, &handle, sizeof handle);
 }
 
-static void attribute_buffer_id(void *out, const struct gm_block *b)
+/* The driver was perhaps asked about the stand-in. */
+static void attribute_pointer(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)b;
+	memcpy(out, &at, sizeof at);
+}
+
+static void attribute_buffer_id(void *out, const struct gm_block *b, CUdeviceptr at)
+{
+	(void)at;
 	unsigned long long id = OUR_BUFFERS | b->id;
 	memcpy(out, &id, sizeof id);
 }
 
-static void attribute_base(void *out, const struct gm_block *b)
+static void attribute_base(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)at;
 	memcpy(out, &b->base, sizeof b->base);
 }
 
-static void attribute_size(void *out, const struct gm_block *b)
+static void attribute_size(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)at;
 	memcpy(out, &b->size, sizeof b->size);
 }
 
-static void attribute_no_mempool(void *out, const struct gm_block *b)
+static void attribute_no_mempool(void *out, const struct gm_block *b, CUdeviceptr at)
 {
 	CUmemoryPool none = NULL;
-	(void)b;
+	(void)b, (void)at;
 	memcpy(out, &none, sizeof none);
 }
 
 /* Chunks are exportable, memory of cuMemAlloc is not. The driver has written a number, of a width
  * of its choice, with all its set bits in the lowest byte. */
-static void attribute_no_handle_types(void *out, const struct gm_block *b)
+static void attribute_no_handle_types(void *out, const struct gm_block *b, CUdeviceptr at)
 {
-	(void)b;
+	(void)b, (void)at;
 	*(unsigned char *)out = 0;
 }
 
 /* For mapped memory the driver's answer is no; for a block of another process it is right. */
-static void attribute_ipc(void *out, const struct gm_block *b)
+static void attribute_ipc(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)at;
 	const struct gm_pool *pool = gm_shim_pool_at(b->base);
 	if (pool)
 		*(unsigned char *)out = gm_pool_exports(pool);
 }
 
-static void attribute_memops(void *out, const struct gm_block *b)
+static void attribute_memops(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)at;
 	unsigned on = gm_memops_get(b->id);
 	memcpy(out, &on, sizeof on);
 }
@@ -77,14 +91,16 @@ struct gm_span gm_block_mapping(const struct gm_block *b)
 	return (struct gm_span){from, gm_round_up(b->base + b->size, GM_POOL_GRANULE) - from};
 }
 
-static void attribute_mapping_base(void *out, const struct gm_block *b)
+static void attribute_mapping_base(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)at;
 	CUdeviceptr base = gm_block_mapping(b).at;
 	memcpy(out, &base, sizeof base);
 }
 
-static void attribute_mapping_size(void *out, const struct gm_block *b)
+static void attribute_mapping_size(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)at;
 	size_t size = gm_block_mapping(b).size;
 	memcpy(out, &size, sizeof size);
 }
@@ -92,8 +108,9 @@ static void attribute_mapping_size(void *out, const struct gm_block *b)
 /* The pool is also open to devices that copies needed, beyond those that the program enabled. For a
  * block of another process the driver's answer is right: the block is mapped for the context that
  * opened it. */
-static void attribute_access(void *out, const struct gm_block *b)
+static void attribute_access(void *out, const struct gm_block *b, CUdeviceptr at)
 {
+	(void)at;
 	if (!gm_shim_pool_at(b->base))
 		return;
 	unsigned access = gm_peer_is_enabled(b->context, b->ordinal)
@@ -107,9 +124,10 @@ enum { MAPPING_SIZE = 18, MAPPING_BASE_ADDR = 19 };
 
 static const struct {
 	CUpointer_attribute attribute;
-	void (*put)(void *out, const struct gm_block *b);
+	void (*put)(void *out, const struct gm_block *b, CUdeviceptr at);
 } ours[] = {
 	{CU_POINTER_ATTRIBUTE_CONTEXT, attribute_context},
+	{CU_POINTER_ATTRIBUTE_DEVICE_POINTER, attribute_pointer},
 	{CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, attribute_memops},
 	{CU_POINTER_ATTRIBUTE_BUFFER_ID, attribute_buffer_id},
 	{CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, attribute_ipc},
@@ -122,54 +140,60 @@ static const struct {
 	{(CUpointer_attribute)MAPPING_BASE_ADDR, attribute_mapping_base},
 };
 
-static void attribute_correct(void *out, CUpointer_attribute attribute, const struct gm_block *b)
+static void attribute_correct(void *out, CUpointer_attribute attribute, const struct gm_block *b,
+			      CUdeviceptr at)
 {
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		if (ours[i].attribute == attribute)
-			ours[i].put(out, b);
+			ours[i].put(out, b, at);
 }
 
-static CUresult attribute_get(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+/* What the driver is to be asked about for an address: the address, or nowhere if it is in a freed
+ * block. */
+static bool address_is_live(CUdeviceptr ptr, struct gm_block *b, CUdeviceptr *ask)
+{
+	bool in_range = false;
+	bool live = gm_shim_active() && gm_shim_find_live(ptr, b, &in_range);
+	*ask = in_range && !live ? GM_NOWHERE : ptr;
+	return live;
+}
+
+CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct gm_block b;
-	bool in_range = false;
-	bool live = gm_shim_active() && gm_shim_find_live(ptr, &b, &in_range);
-	CUresult result =
-		real.cuPointerGetAttribute(data, attribute, in_range && !live ? GM_NOWHERE : ptr);
+	struct gm_question q;
+	CUdeviceptr ask;
+	bool live = address_is_live(ptr, &b, &ask);
+	CUresult result = gm_question_begin(&q, ask);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuPointerGetAttribute(data, attribute, q.at);
 	/* Mapped memory has no such attribute. */
 	if (live && data && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS &&
 	    result == CUDA_ERROR_NOT_SUPPORTED)
 		result = CUDA_SUCCESS;
 	if (live && result == CUDA_SUCCESS)
-		attribute_correct(data, attribute, &b);
+		attribute_correct(data, attribute, &b, ptr);
+	gm_question_end(&q);
 	return result;
-}
-
-static CUresult attributes_get(unsigned int numAttributes, CUpointer_attribute *attributes,
-			       void **data, CUdeviceptr ptr)
-{
-	struct gm_block b;
-	bool in_range = false;
-	bool live = gm_shim_active() && gm_shim_find_live(ptr, &b, &in_range);
-	CUresult result = real.cuPointerGetAttributes(numAttributes, attributes, data,
-						      in_range && !live ? GM_NOWHERE : ptr);
-	if (live && result == CUDA_SUCCESS)
-		for (unsigned i = 0; i < numAttributes; i++)
-			attribute_correct(data[i], attributes[i], &b);
-	return result;
-}
-
-/* The driver does not know a block that is away, so the call passes the door. */
-CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
-{
-	return GM_GATED(cuPointerGetAttribute, attribute_get(data, attribute, ptr));
 }
 
 CUresult on_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
 				   void **data, CUdeviceptr ptr)
 {
-	return GM_GATED(cuPointerGetAttributes,
-			attributes_get(numAttributes, attributes, data, ptr));
+	struct gm_block b;
+	struct gm_question q;
+	CUdeviceptr ask;
+	bool live = address_is_live(ptr, &b, &ask);
+	CUresult result = gm_question_begin(&q, ask);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuPointerGetAttributes(numAttributes, attributes, data, q.at);
+	if (live && result == CUDA_SUCCESS)
+		for (unsigned i = 0; i < numAttributes; i++)
+			attribute_correct(data[i], attributes[i], &b, ptr);
+	gm_question_end(&q);
+	return result;
 }
 
 /* By the manual, the call returns once pending synchronous operations are complete. They are in the

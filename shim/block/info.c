@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "shim/block/attribute.h"
+#include "shim/block/question.h"
 #include "shim/call.h"
 #include "shim/device.h"
 #include "shim/foreign/foreign.h"
@@ -72,25 +73,24 @@ GM_HANDLER(cuMemGetInfo_v2, (size_t * available, size_t *total), (available, tot
 
 /* Look-ups need no guard: their only call is the program's own, which also reports the error of a
  * thread without a context. */
-static CUresult range_get(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	struct gm_block b;
+	struct gm_question q;
 	bool in_range = false;
 	bool live = gm_shim_active() && gm_shim_find_live(dptr, &b, &in_range);
-	CUresult result =
-		real.cuMemGetAddressRange_v2(pbase, psize, in_range && !live ? GM_NOWHERE : dptr);
+	CUresult result = gm_question_begin(&q, in_range && !live ? GM_NOWHERE : dptr);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuMemGetAddressRange_v2(pbase, psize, q.at);
 	if (live && result == CUDA_SUCCESS) {
 		if (pbase)
 			*pbase = b.base;
 		if (psize)
 			*psize = b.size;
 	}
+	gm_question_end(&q);
 	return result;
-}
-
-CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
-{
-	return GM_GATED(cuMemGetAddressRange_v2, range_get(pbase, psize, dptr));
 }
 
 /* Find the first live block at or behind *at and before `end`; *at moves behind it. False: none. */

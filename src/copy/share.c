@@ -21,7 +21,9 @@
 /* On the heap: threads of the program may have small stacks. */
 struct scratch {
 	cpu_set_t cores;	   /* that the process may use; none: unknown */
-	char text[PATH_ROOM];	   /* of /proc/self/cgroup */
+	char lines[PATH_ROOM];	   /* of /proc/self/cgroup */
+	char cut[PATH_ROOM];	   /* these, being cut into lines */
+	char text[PATH_ROOM];	   /* of memory.stat */
 	char mount[PATH_ROOM];	   /* of a hierarchy of groups */
 	char folder[PATH_ROOM];	   /* of a group */
 	char path[PATH_ROOM + 32]; /* of a file */
@@ -71,14 +73,44 @@ static uint64_t cores_read(struct scratch *scratch, const char *folder, bool uni
 		       : UINT64_MAX;
 }
 
-static uint64_t memory_read(struct scratch *scratch, const char *folder, bool unified)
+static uint64_t number_read(struct scratch *scratch, const char *folder, const char *name)
 {
 	char text[64], *end;
-	const char *name = unified ? "memory.max" : "memory.limit_in_bytes";
 	if (!limit_read(scratch, folder, name, text, sizeof text))
 		return UINT64_MAX;
-	unsigned long long bytes = strtoull(text, &end, 10);
-	return end == text ? UINT64_MAX : bytes;
+	unsigned long long n = strtoull(text, &end, 10);
+	return end == text ? UINT64_MAX : n;
+}
+
+/* The bytes of cached files that no process used lately, of the group and those below it. */
+static uint64_t droppable_read(struct scratch *scratch, const char *folder, bool unified)
+{
+	const char *name = unified ? "inactive_file " : "total_inactive_file ";
+	if (!limit_read(scratch, folder, "memory.stat", scratch->text, PATH_ROOM))
+		return 0;
+	for (char *line = scratch->text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, name, strlen(name)) == 0)
+			return strtoull(line + strlen(name), NULL, 10);
+	}
+	return 0;
+}
+
+static uint64_t memory_read(struct scratch *scratch, const char *folder, bool unified)
+{
+	return number_read(scratch, folder, unified ? "memory.max" : "memory.limit_in_bytes");
+}
+
+static uint64_t memory_unused(struct scratch *scratch, const char *folder, bool unified)
+{
+	uint64_t limit = memory_read(scratch, folder, unified);
+	uint64_t used =
+		number_read(scratch, folder, unified ? "memory.current" : "memory.usage_in_bytes");
+	if (limit == UINT64_MAX || used == UINT64_MAX)
+		return limit;
+	uint64_t droppable = droppable_read(scratch, folder, unified);
+	used -= droppable < used ? droppable : used;
+	return limit > used ? limit - used : 0;
 }
 
 /* "0-3,8": the cores of the list that the process may use. */
@@ -140,34 +172,38 @@ static bool list_has(const char *list, const char *word)
 	return false;
 }
 
-/* One line of /proc/self/cgroup: "0::/a/b", or "4:cpu,cpuacct:/a/b". */
-static void line_apply(struct scratch *scratch, const char *root, char *line,
-		       struct gm_share *share, uint64_t *cores)
+/* The least `limit_of` by one line of /proc/self/cgroup, "0::/a/b" or "4:cpu,cpuacct:/a/b", if it
+ * is of the controller. */
+static uint64_t line_least(struct scratch *scratch, const char *root, const char *line,
+			   const char *controller,
+			   uint64_t (*limit_of)(struct scratch *, const char *folder, bool))
 {
-	char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-	uint64_t limit = UINT64_MAX;
+	const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+	char names[256];
 	if (!path)
-		return;
-	*list++ = *path++ = '\0';
-	bool unified = !*list;
-	if (unified || list_has(list, "cpu")) {
-		snprintf(scratch->mount, PATH_ROOM, "%s/sys/fs/cgroup%s", root,
-			 unified ? "" : "/cpu");
-		limit = group_least(scratch, path, unified, cores_read);
-		*cores = limit < *cores ? limit : *cores;
+		return UINT64_MAX;
+	snprintf(names, sizeof names, "%.*s", (int)(path - list - 1), list + 1);
+	bool unified = !*names;
+	if (!unified && !list_has(names, controller))
+		return UINT64_MAX;
+	snprintf(scratch->mount, PATH_ROOM, "%s/sys/fs/cgroup%s%s", root, unified ? "" : "/",
+		 unified ? "" : controller);
+	return group_least(scratch, path + 1, unified, limit_of);
+}
+
+/* The least `limit_of` of the groups that the process is in. */
+static uint64_t groups_least(struct scratch *scratch, const char *root, const char *controller,
+			     uint64_t (*limit_of)(struct scratch *, const char *folder, bool))
+{
+	uint64_t least = UINT64_MAX;
+	char *rest = NULL;
+	memcpy(scratch->cut, scratch->lines, sizeof scratch->cut);
+	for (char *line = strtok_r(scratch->cut, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		uint64_t limit = line_least(scratch, root, line, controller, limit_of);
+		least = limit < least ? limit : least;
 	}
-	if (unified || list_has(list, "cpuset")) {
-		snprintf(scratch->mount, PATH_ROOM, "%s/sys/fs/cgroup%s", root,
-			 unified ? "" : "/cpuset");
-		limit = group_least(scratch, path, unified, cpuset_read);
-		*cores = limit < *cores ? limit : *cores;
-	}
-	if (unified || list_has(list, "memory")) {
-		snprintf(scratch->mount, PATH_ROOM, "%s/sys/fs/cgroup%s", root,
-			 unified ? "" : "/memory");
-		limit = group_least(scratch, path, unified, memory_read);
-		share->memory = limit < share->memory ? limit : share->memory;
-	}
+	return least;
 }
 
 /* More processors than the set has: enough for any share. */
@@ -183,22 +219,46 @@ static uint64_t machine_memory(void)
 	return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
 }
 
+/* NULL: no host memory, or no groups are known. The caller frees it. */
+static struct scratch *scratch_make(const char *root)
+{
+	struct scratch *scratch = malloc(sizeof *scratch);
+	if (scratch && limit_read(scratch, root, "proc/self/cgroup", scratch->lines, PATH_ROOM))
+		return scratch;
+	free(scratch);
+	return NULL;
+}
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 struct gm_share gm_share_find(const char *root)
 {
-	char *rest = NULL;
 	struct gm_share share = {.memory = machine_memory()};
-	struct scratch *scratch = malloc(sizeof *scratch);
+	struct scratch *scratch = scratch_make(root);
 	cpu_set_t set;
 	uint64_t cores = affinity_cores(&set);
-	if (scratch)
+	if (scratch) {
 		scratch->cores = set;
-	if (scratch && limit_read(scratch, root, "proc/self/cgroup", scratch->text, PATH_ROOM))
-		for (char *line = strtok_r(scratch->text, "\n", &rest); line;
-		     line = strtok_r(NULL, "\n", &rest))
-			line_apply(scratch, root, line, &share, &cores);
+		cores = least_of(cores, groups_least(scratch, root, "cpu", cores_read));
+		cores = least_of(cores, groups_least(scratch, root, "cpuset", cpuset_read));
+		share.memory =
+			least_of(share.memory, groups_least(scratch, root, "memory", memory_read));
+	}
 	free(scratch);
 	share.cores = cores ? (unsigned)cores : 1;
 	return share;
+}
+
+uint64_t gm_share_unused(const char *root)
+{
+	struct scratch *scratch = scratch_make(root);
+	uint64_t unused =
+		scratch ? groups_least(scratch, root, "memory", memory_unused) : UINT64_MAX;
+	free(scratch);
+	return unused;
 }
 
 unsigned gm_share_threads(const struct gm_share *share, unsigned ranks)

@@ -4,7 +4,7 @@
  * divided by the ranks on its node, and 1/64 of the memory that it may have. Cores are limited by
  * the affinity of the process (base/cores.h), and by the cpuset and by cpu.max or cpu.cfs_quota_us
  * of the process's cgroup and of those above it; memory by memory.max or memory.limit_in_bytes,
- * likewise (Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1).
+ * likewise (Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst).
  * Any thread, no lock held. Reads files.
  */
 #ifndef GM_COPY_SHARE_H
@@ -19,6 +19,11 @@ struct gm_share {
 
 /* `root` is put before /proc/self/cgroup and /sys/fs/cgroup: "", or the folder of a test. */
 struct gm_share gm_share_find(const char *root);
+
+/* Bytes that the process may add to its memory before a limit of its cgroup, or of one above it, is
+ * reached: the limit less what all processes of the group use, except for cached files that the
+ * kernel can drop at once. UINT64_MAX: no limit. `root` as above. */
+uint64_t gm_share_unused(const char *root);
 
 /* Threads for copies, of `ranks` processes on the node; 0: none. */
 unsigned gm_share_threads(const struct gm_share *share, unsigned ranks);

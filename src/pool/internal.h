@@ -62,6 +62,10 @@ struct gm_pool {
 	_Atomic uint64_t sealed;      /* bytes of sealed bags */
 	_Atomic uint64_t sweep_at;    /* number of the seal that next checks the shelves */
 	_Atomic(struct gm_epoch *) epochs;
+	struct {
+		_Atomic CUdeviceptr base; /* 0: none */
+		CUmemGenericAllocationHandle handle;
+	} stand_in;
 	_Atomic uint64_t poll_at; /* time at which gm_pool_trim polls limbo; 0: unset, see trim.h */
 	struct gm_lock lock;	  /* guards all that follows */
 	struct gm_range range;
@@ -84,6 +88,7 @@ struct gm_pool {
 	int64_t granted;		     /* allowances of all shelves; see shelf.h */
 	uint64_t pending;	   /* bytes being mapped or unmapped now, not part of `mapped` */
 	uint64_t made;		   /* bytes of the handles that exist */
+	uint64_t stand_ins;	   /* part of `made`: bytes of stand-ins (stand_in.c) */
 	uint64_t away;		   /* bytes of chunks whose contents are away */
 	uint64_t moving;	   /* bytes of chunks that are leaving or returning now */
 	uint64_t changes;	   /* total of driver calls begun that change `made` */

@@ -272,6 +272,11 @@ struct gm_moved {
 struct gm_moved gm_pool_send(struct gm_pool *pool, const struct gm_mover *mover);
 struct gm_moved gm_pool_fetch(struct gm_pool *pool, const struct gm_mover *mover);
 
+/* The address of 2 MiB with the properties of the pool's chunks, which the driver answers for like
+ * them while they are away. Made at the first call; the pool's until its end, beyond its limit. 0:
+ * no memory. Any thread, no lock held. */
+CUdeviceptr gm_pool_stand_in(struct gm_pool *pool);
+
 /*
  * Return wholly idle chunks to the driver until at most `keep` bytes of idle memory remain or no
  * such chunk is left. `drain`: first wait for retired memory. Also waits until other threads have

@@ -275,9 +275,9 @@ static const char *sums_check(const struct gm_pool *pool, const struct sums *sum
 		return "no more is mapped than the limit";
 	uint64_t whole = pool->mapped + pool->lent;
 	if (pool->made + pool->away + pool->moving < whole ||
-	    pool->made > whole + pool->pending + pool->moving)
+	    pool->made > whole + pool->pending + pool->moving + pool->stand_ins)
 		return "made is what is mapped and lent, but for what is away, and part of what is "
-		       "pending";
+		       "pending or a stand-in";
 	return NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "residency/door.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,57 +10,105 @@
 #include "base/futex_lock.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "log/count.h"
 
-#define SEATS 512
-#define NAP 50000u /* ns between two readings of the state, or of a word */
+#define SEATS 256   /* of a block */
+#define BLOCKS 4096 /* enough for a million threads */
+#define NAP 50000u  /* ns between two readings of the state, or of a word */
 
 /* From linux/membarrier.h, which older toolchains lack. */
 enum { MEMBARRIER_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER = 1 << 4 };
 
 struct seat {
 	_Alignas(64) _Atomic uint64_t word; /* odd: a submission is inside */
+	_Atomic uint64_t quiet;		    /* steps of `word` by gm_door_try */
 	_Atomic uint32_t thread;	    /* owner of the seat; 0: none */
+	struct seat *next;		    /* in the list of free seats */
 };
 
 atomic_bool gm_door_used;
 static atomic_uint state;
 static atomic_bool asymmetric;
 static CUresult (*wake_up)(void);
-static struct seat seats[SEATS];
 static _Atomic uint64_t crowd, crowd_passed; /* threads without a seat: inside; total */
-static struct gm_futex_lock lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE}; /* guards free seats */
+
+static struct gm_futex_lock lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
+static struct seat *free_seats; /* under the lock */
+static unsigned search_at;	/* under the lock: that many seats are searched for free ones */
+
+/* Any thread may be reading a block, so none is freed. */
+static struct seat first[SEATS], *blocks[BLOCKS] = {first};
+static atomic_uint n_seats;
 
 static GM_TLS struct seat *mine;
 static GM_TLS uint32_t mine_of; /* owner of `mine`: a forked child's thread differs */
 static GM_TLS unsigned depth;
+static GM_TLS bool quietly; /* this thread has entered by gm_door_try */
 
 /* --- seats --- */
+
+static struct seat *seat_at(unsigned i)
+{
+	return &blocks[i / SEATS][i % SEATS];
+}
 
 static bool thread_has_ended(uint32_t thread)
 {
 	return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
 }
 
-static struct seat *seat_find(bool ended)
+static void seat_free(struct seat *seat)
 {
-	for (unsigned i = 0; i < SEATS; i++) {
-		uint32_t thread = atomic_load(&seats[i].thread);
-		if (ended ? thread && thread_has_ended(thread) : !thread)
-			return &seats[i];
-	}
-	return NULL;
+	seat->next = free_seats;
+	free_seats = seat;
 }
 
-/* NULL: more live threads than seats. */
+/* No seat is free. */
+static void block_make(void)
+{
+	unsigned n = atomic_load(&n_seats);
+	struct seat *block = n ? MAP_FAILED : first;
+	if (n && n / SEATS < BLOCKS)
+		block = mmap(NULL, sizeof first, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (block == MAP_FAILED)
+		return;
+	blocks[n / SEATS] = block;
+	for (unsigned i = SEATS; i-- > 0;)
+		seat_free(&block[i]);
+	atomic_store(&n_seats, n + SEATS);
+}
+
+/* Free the seats of threads that have ended. The next search is due when there are twice as many
+ * seats as threads now, so a seat costs a few system calls on average. */
+static void seats_search(void)
+{
+	unsigned live = 0;
+	for (unsigned i = 0; i < atomic_load(&n_seats); i++) {
+		struct seat *seat = seat_at(i);
+		if (!thread_has_ended(atomic_load(&seat->thread))) {
+			live++;
+			continue;
+		}
+		atomic_fetch_and(&seat->word, ~(uint64_t)1); /* the thread ended inside */
+		atomic_store(&seat->thread, 0);
+		seat_free(seat);
+	}
+	search_at = 2 * live;
+}
+
+/* NULL: no host memory. */
 static struct seat *seat_take(void)
 {
 	int saved = errno;
 	gm_futex_lock_take(&lock);
-	struct seat *seat = seat_find(false);
-	if (!seat)
-		seat = seat_find(true);
+	if (!free_seats && atomic_load(&n_seats) >= search_at)
+		seats_search();
+	if (!free_seats)
+		block_make();
+	struct seat *seat = free_seats;
 	if (seat) {
-		atomic_fetch_and(&seat->word, ~(uint64_t)1); /* the old owner ended inside */
+		free_seats = seat->next;
 		atomic_store(&seat->thread, gm_thread_id());
 	}
 	gm_futex_lock_release(&lock);
@@ -109,12 +158,22 @@ static inline void go_out(struct seat *seat)
 		atomic_fetch_sub(&crowd, 1);
 }
 
+/* Beside each step of the word, so that the sum of passages stays. */
+static inline void quietly_step(struct seat *seat)
+{
+	if (seat)
+		atomic_store_explicit(&seat->quiet,
+				      atomic_load_explicit(&seat->quiet, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+}
+
 CUresult gm_door_enter_used(void)
 {
 	if (depth++)
 		return CUDA_SUCCESS;
 	struct seat *seat = seat_mine();
 	enum gm_door_state now;
+	bool waited = false;
 	while (GM_UNLIKELY((now = come_in(seat)) != GM_DOOR_OPEN)) {
 		go_out(seat);
 		CUresult result = now == GM_DOOR_ASLEEP ? wake_up() : CUDA_SUCCESS;
@@ -122,8 +181,12 @@ CUresult gm_door_enter_used(void)
 			depth--;
 			return result;
 		}
-		if (now == GM_DOOR_SHUT)
-			gm_sys_nap(NAP);
+		if (now != GM_DOOR_SHUT)
+			continue;
+		if (!waited)
+			gm_counter_add(0, GM_C_door_waits, 1);
+		waited = true;
+		gm_sys_nap(NAP);
 	}
 	return CUDA_SUCCESS;
 }
@@ -133,8 +196,12 @@ bool gm_door_try_used(void)
 	if (depth++)
 		return true;
 	struct seat *seat = seat_mine();
-	if (come_in(seat) == GM_DOOR_OPEN)
+	enum gm_door_state now = come_in(seat);
+	quietly_step(seat);
+	quietly = now == GM_DOOR_OPEN;
+	if (quietly)
 		return true;
+	quietly_step(seat);
 	go_out(seat);
 	depth--;
 	return false;
@@ -142,26 +209,44 @@ bool gm_door_try_used(void)
 
 void gm_door_leave_used(void)
 {
-	if (--depth == 0)
-		go_out(mine_of ? mine : NULL);
+	struct seat *seat = mine_of ? mine : NULL;
+	if (--depth)
+		return;
+	if (quietly)
+		quietly_step(seat);
+	quietly = false;
+	go_out(seat);
 }
 
 /* --- the mover --- */
 
 static bool seat_is_inside(struct seat *seat)
 {
-	uint32_t thread = atomic_load(&seat->thread);
 	if (!(atomic_load(&seat->word) & 1) || seat == mine)
 		return false;
-	return !thread_has_ended(thread);
+	return !thread_has_ended(atomic_load(&seat->thread));
 }
 
 static bool anyone_is_inside(void)
 {
-	for (unsigned i = 0; i < SEATS; i++)
-		if (atomic_load(&seats[i].thread) && seat_is_inside(&seats[i]))
+	for (unsigned i = 0; i < atomic_load(&n_seats); i++)
+		if (seat_is_inside(seat_at(i)))
 			return true;
 	return atomic_load(&crowd) != 0;
+}
+
+bool gm_door_await(uint64_t end)
+{
+	for (unsigned i = 0; i < atomic_load(&n_seats); i++) {
+		struct seat *seat = seat_at(i);
+		uint64_t word = atomic_load(&seat->word);
+		while (atomic_load(&seat->word) == word && seat_is_inside(seat)) {
+			if (gm_clock_ns() >= end)
+				return false;
+			gm_sys_nap(NAP);
+		}
+	}
+	return true;
 }
 
 bool gm_door_shut(uint64_t end)
@@ -192,8 +277,9 @@ enum gm_door_state gm_door_state(void)
 uint64_t gm_door_passages(void)
 {
 	uint64_t sum = atomic_load(&crowd_passed) + atomic_load(&crowd);
-	for (unsigned i = 0; i < SEATS; i++)
-		sum += atomic_load_explicit(&seats[i].word, memory_order_relaxed);
+	for (unsigned i = 0; i < atomic_load(&n_seats); i++)
+		sum += atomic_load_explicit(&seat_at(i)->word, memory_order_relaxed) -
+		       atomic_load_explicit(&seat_at(i)->quiet, memory_order_relaxed);
 	return sum;
 }
 
@@ -208,13 +294,19 @@ void gm_door_forget(void)
 {
 	atomic_store(&gm_door_used, false);
 	atomic_store(&state, GM_DOOR_OPEN);
-	for (unsigned i = 0; i < SEATS; i++) {
-		atomic_store(&seats[i].thread, 0);
-		atomic_fetch_and(&seats[i].word, ~(uint64_t)1);
+	free_seats = NULL;
+	search_at = 0;
+	for (unsigned i = 0; i < atomic_load(&n_seats); i++) {
+		struct seat *seat = seat_at(i);
+		atomic_store(&seat->thread, 0);
+		atomic_store(&seat->quiet, 0);
+		atomic_store(&seat->word, 0);
+		seat_free(seat);
 	}
 	atomic_store(&crowd, 0);
 	gm_futex_lock_init(&lock, GM_LOCK_RANK_TABLE);
 	mine = NULL;
 	mine_of = 0;
 	depth = 0;
+	quietly = false;
 }

@@ -46,8 +46,9 @@ static inline CUresult gm_door_enter(void)
 		       : CUDA_SUCCESS;
 }
 
-/* Enter for work of ours that can wait: true, the caller has entered, and leaves by gm_door_leave.
- * False: the door is not open. Never waits, and never wakes the process. */
+/* Enter for work of ours that can wait, or for a question of the program: true, the caller has
+ * entered, and leaves by gm_door_leave. False: the door is not open. Never waits, never wakes the
+ * process, and is no passage. */
 bool gm_door_try_used(void);
 
 static inline bool gm_door_try(void)
@@ -64,7 +65,11 @@ static inline void gm_door_leave(void)
 
 /* --- for one mover at a time --- */
 
-/* Shut the door, and wait until `end` (ns of CLOCK_MONOTONIC) for submissions inside, except the
+/* Wait, with the door as it is, until each submission that is inside now has ended. False: the time
+ * `end` (ns of CLOCK_MONOTONIC) came first. */
+bool gm_door_await(uint64_t end);
+
+/* Shut the door, and wait until `end` for submissions inside, except the
  * calling thread's. False: a submission is still inside, and the door is as before. */
 bool gm_door_shut(uint64_t end);
 
@@ -72,7 +77,7 @@ bool gm_door_shut(uint64_t end);
 void gm_door_set(enum gm_door_state state);
 enum gm_door_state gm_door_state(void);
 
-/* A number that changes when a submission begins or ends. */
+/* Passages: a number that changes when a submission begins or ends. */
 uint64_t gm_door_passages(void);
 
 /* In a forked child: no submission is inside, the door is open and unused. */

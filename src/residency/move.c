@@ -225,6 +225,7 @@ enum gm_refusal gm_move_find_room(struct gm_move *move, uint64_t bytes)
 {
 	uint64_t room = gm_store_room(&move->store);
 	bool filed = move->folder.path;
+	move->store.promised = 0; /* of an earlier sleep */
 	*move->refused_for = '\0';
 	if (filed && !gm_folder_has_room(&move->folder, bytes)) {
 		gm_move_refuse_folder(move);

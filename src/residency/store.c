@@ -14,6 +14,8 @@
 
 #define MOST_REFUSALS 3
 #define FRONT_UNIT (UINT64_C(64) << 10)
+#define STEP (64 * GM_MIB)    /* bytes of new parcels between two looks at the room */
+#define RESERVE (64 * GM_MIB) /* bytes of the room that stay free */
 
 static size_t parcel_room(uint64_t size)
 {
@@ -90,6 +92,30 @@ void gm_store_pin(struct gm_store *store, struct gm_parcel *parcel, struct gm_co
 	store->fronts += front;
 }
 
+/* --- host memory --- */
+
+static uint64_t memory_available(void)
+{
+	static const char key[] = "MemAvailable:";
+	char text[2048], *line, *end;
+	int fd = gm_sys_open("/proc/meminfo", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n = fd < 0 ? -1 : gm_sys_read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		gm_sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	if (!(line = strstr(text, key)))
+		return UINT64_MAX;
+	unsigned long long kib = strtoull(line + strlen(key), &end, 10);
+	return end == line + strlen(key) ? UINT64_MAX : kib * 1024;
+}
+
+static uint64_t room_now(void)
+{
+	uint64_t machine = memory_available(), groups = gm_share_unused("");
+	uint64_t room = machine < groups ? machine : groups;
+	return room > RESERVE ? room - RESERVE : 0;
+}
+
 /* --- parcels --- */
 
 static struct gm_parcel *parcel_make(uint64_t size)
@@ -130,6 +156,20 @@ static void oldest_end(struct gm_store *store)
 	parcel_end(store, parcel_unlist(store, link));
 }
 
+/* Kernels end processes that use more than their group may. */
+static bool room_is_there(struct gm_store *store, uint64_t size)
+{
+	uint64_t step = size > STEP ? size : STEP, room;
+	if (store->promised < size) {
+		room = room_now();
+		store->promised = room < step ? room : step;
+	}
+	if (store->promised < size)
+		return false;
+	store->promised -= size;
+	return true;
+}
+
 struct gm_parcel *gm_store_take(struct gm_store *store, uint64_t size)
 {
 	struct gm_parcel **link = &store->newest, *parcel;
@@ -140,7 +180,7 @@ struct gm_parcel *gm_store_take(struct gm_store *store, uint64_t size)
 	} else {
 		while (store->newest && store->kept + store->taken + size > store->warm)
 			oldest_end(store);
-		parcel = parcel_make(size);
+		parcel = room_is_there(store, size) ? parcel_make(size) : NULL;
 	}
 	store->taken += parcel ? size : 0;
 	return parcel;
@@ -161,29 +201,10 @@ void gm_store_give(struct gm_store *store, struct gm_parcel *parcel)
 	store->newest = parcel;
 }
 
-/* --- host memory --- */
-
-static uint64_t memory_available(void)
-{
-	static const char key[] = "MemAvailable:";
-	char text[2048], *line, *end;
-	int fd = gm_sys_open("/proc/meminfo", O_RDONLY | O_CLOEXEC, 0);
-	ssize_t n = fd < 0 ? -1 : gm_sys_read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		gm_sys_close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	if (!(line = strstr(text, key)))
-		return UINT64_MAX;
-	unsigned long long kib = strtoull(line + strlen(key), &end, 10);
-	return end == line + strlen(key) ? UINT64_MAX : kib * 1024;
-}
-
 uint64_t gm_store_room(const struct gm_store *store)
 {
-	uint64_t room = memory_available(), most = gm_share_find("").memory;
-	if (room != UINT64_MAX)
-		room += store->kept;
-	return most && most < room ? most : room;
+	uint64_t room = room_now();
+	return room < UINT64_MAX - store->kept ? room + store->kept : UINT64_MAX;
 }
 
 void gm_store_trim(struct gm_store *store)
@@ -196,5 +217,6 @@ void gm_store_forget(struct gm_store *store)
 {
 	store->newest = NULL;
 	store->kept = store->taken = store->pinned = store->fronts = store->plain = 0;
+	store->promised = 0;
 	store->refusals = 0;
 }

@@ -43,12 +43,14 @@ struct gm_store {
 	uint64_t pinned;		/* bytes of registered parcels, kept or taken */
 	uint64_t fronts;		/* registered bytes of these parcels */
 	uint64_t plain;			/* bytes of kept, unregistered parcels */
+	uint64_t promised;		/* bytes of new parcels for which there was room */
 	struct gm_parcel *newest;	/* newest kept parcel */
 	unsigned refusals;		/* registrations that the driver refused */
 };
 
 /* Take a parcel of `size` bytes, a kept one of that size if there is any. Otherwise kept parcels,
- * oldest first, end as far as `warm` demands, and a new one is made. NULL: no memory. */
+ * oldest first, end as far as `warm` demands, and a new one is made. NULL: no memory, or not enough
+ * room, which is looked up again after each 64 MiB of new parcels: other processes use it, too. */
 struct gm_parcel *gm_store_take(struct gm_store *store, uint64_t size);
 void gm_store_give(struct gm_store *store, struct gm_parcel *parcel);
 
@@ -60,8 +62,8 @@ bool gm_store_wants_pin(const struct gm_store *store, const struct gm_parcel *pa
  * has no pages yet, the driver makes them, on this thread. */
 void gm_store_pin(struct gm_store *store, struct gm_parcel *parcel, struct gm_context *context);
 
-/* Bytes of host memory available without swapping (/proc/meminfo, and the process's cgroup), kept
- * parcels included. UINT64_MAX: unknown. */
+/* Bytes of host memory available without swapping (/proc/meminfo), and left to the process's cgroup
+ * and those above it, kept parcels included. UINT64_MAX: unknown. */
 uint64_t gm_store_room(const struct gm_store *store);
 
 /* Return kept parcels to the system. */

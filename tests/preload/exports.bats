@@ -43,9 +43,9 @@ unlisted() {
 
 @test "each export of a driver up to 13.4 is hooked or listed as passed, once" {
 	kept | cut -d' ' -f3 | LC_ALL=C sort | uniq -d | refute grep .
-	kept | refute grep -vE '^[0-9]+\.[0-9] (hooked|none|address|kernel|managed|others|array|host|code|graph|graphics|old) cu[A-Z]'
+	kept | refute grep -vE '^[0-9]+\.[0-9] (submits|names|hooked|none|address|kernel|managed|others|array|host|code|graph|graphics|old) cu[A-Z]'
 	# The version of a hook is that of its type.
-	diff <(kept | awk '$2 == "hooked" {print $3, $1}' | LC_ALL=C sort) \
+	diff <(kept | awk '$2 ~ /^(submits|names|hooked)$/ {print $3, $1}' | LC_ALL=C sort) \
 		<(sed -nE 's/^GM_HOOK\((\w+), PFN_\w*_v([0-9]+)(_pt[ds][sz])?,.*/\1 \2/p' "$HOOKS" |
 			awk '{print $1, int($2 / 1000) "." int($2 % 1000 / 10)}' | LC_ALL=C sort)
 }
@@ -66,6 +66,25 @@ unlisted() {
 	unlisted "$BATS_TEST_TMPDIR/declared" | refute grep .
 	echo cuNoSuchCall >>"$BATS_TEST_TMPDIR/declared"
 	[ "$(unlisted "$BATS_TEST_TMPDIR/declared")" = cuNoSuchCall ]
+}
+
+# The list, not the flags, says which calls submit.
+@test "a hook has SUBMITS if and only if the list says that the call submits" {
+	kept | awk '$2 == "submits" {print $3}' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/listed"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/listed")" -gt 150 ]
+	sed -nE 's/^GM_HOOK\((\w+), \w+, [^,]*\<SUBMITS\>[^,]*,.*/\1/p' "$HOOKS" | LC_ALL=C sort | diff -u "$BATS_TEST_TMPDIR/listed" -
+}
+
+# A call with an address, a copy, a fill, a launch or an executable graph among its parameters submits, or a word of the
+# list says why not.
+@test "each call of this toolkit's cuda.h that takes addresses or work is listed as a call that submits, or with a reason" {
+	local takes='CUdeviceptr [a-zA-Z]|CUdeviceptr \*dptrs|CUDA_MEMCPY|CUDA_LAUNCH_PARAMS|CUlaunchConfig|CUDA_MEMSET|CUgraphNodeParams|CUDA_KERNEL_NODE|CUfunction [a-z]|CUgraphExec h|CUmemcpyAttributes|CUstreamBatchMemOp|CUDA_RESOURCE_DESC|CUDA_BATCH_MEM'
+	echo '#include <cuda.h>' | cc -E -P -D__CUDA_API_VERSION_INTERNAL -I"$CUDA_HOME/include" -xc - | tr '\n' ' ' |
+		grep -oE 'CUresult +cu[A-Z][A-Za-z0-9_]* *\([^;]*\)' | grep -E "$takes" |
+		sed -E 's/CUresult +(\w+).*/\1/' | LC_ALL=C sort -u >"$BATS_TEST_TMPDIR/takes"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/takes")" -gt 150 ]
+	grep -qx cuLaunchKernel "$BATS_TEST_TMPDIR/takes"
+	kept | awk '$2 ~ /^(hooked|none|host)$/ {print $3}' | LC_ALL=C sort | LC_ALL=C comm -12 - "$BATS_TEST_TMPDIR/takes" | refute grep .
 }
 
 @test "each export of this toolkit's stub of the driver is hooked or listed as passed" {

@@ -3,53 +3,12 @@
 # gpumemstat sleep and wake: the program's results are the same, only later.
 
 setup() {
-	. "$BATS_TEST_DIRNAME/behaviour.bash"
-	needs_driver 12.5
-	export TOOL=$PWD/gpumemstat SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device
-	KNOBS=(GPUMEM_SLEEP=1)
-	WITHIN=()
-	SLEEPER=
-	NAMER=
+	. "$BATS_TEST_DIRNAME/sleep.bash"
+	sleep_setup
 }
 
 teardown() {
-	[ -z "$SLEEPER" ] || kill -9 "$SLEEPER" 2>/dev/null || true
-	[ -z "$NAMER" ] || kill -9 "$NAMER" 2>/dev/null || true
-}
-
-# Start the program; $SLEEPER becomes its pid.
-begin() {
-	local line
-	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
-	preloaded "${WITHIN[@]}" "$PROGRAMS/sleeps" hold <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
-	JOB=$!
-	exec 7>"$BATS_TEST_TMPDIR/in" 8<"$BATS_TEST_TMPDIR/out"
-	read -r line SLEEPER <&8
-	[ "$line" = ready ]
-}
-
-# says COMMAND LINE: the program answers COMMAND with LINE.
-says() {
-	local line
-	echo "$1" >&7
-	read -r line <&8
-	echo "$1: $line"
-	[ "$line" = "$2" ]
-}
-
-# End the program. It must leave nothing in the driver that it does not leave without a sleep.
-ends() {
-	exec 7>&-
-	wait "$JOB" || {
-		cat "$BATS_TEST_TMPDIR/said"
-		return 1
-	}
-	SLEEPER=
-}
-
-tool() {
-	run "$TOOL" "$@" 7>&- 8<&-
-	echo "$output"
+	sleep_teardown
 }
 
 @test "a process sleeps on request, and wakes by itself at its next use, with all bytes" {
@@ -65,7 +24,7 @@ tool() {
 	says where awake
 	tool sleep "$SLEEPER"
 	says point device
-	says where awake
+	says where asleep
 	says fill filled
 	tool sleep "$SLEEPER"
 	[ "$status" -eq 0 ]
@@ -233,86 +192,6 @@ peak_of_another() {
 	says where asleep
 	tool wake "$SLEEPER"
 	[ "$status" -eq 0 ]
-	ends
-}
-
-@test "an open capture and an endless kernel refuse a sleep, and are named" {
-	begin
-	says capture 'cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED): CUDA_SUCCESS'
-	tool sleep "$SLEEPER"
-	[ "$status" -eq 1 ]
-	[ "$output" = "gpumemstat: $SLEEPER: does not sleep: a capture of a stream is open" ]
-	says uncapture 'cuStreamEndCapture(stream, &graph): CUDA_SUCCESS'
-	says hold 'cuMemsetD8Async(blocks[0], 1, 1, stream): CUDA_SUCCESS'
-	tool sleep "$SLEEPER"
-	[ "$status" -eq 1 ]
-	[ "$output" = "gpumemstat: $SLEEPER: does not sleep: the GPU is still at work" ]
-	says where awake
-	says release released
-	tool sleep "$SLEEPER"
-	[ "$status" -eq 0 ]
-	says check right
-	ends
-}
-
-# A character device that only its own driver knows, as ibv_reg_mr uses one.
-device() {
-	local path=$BATS_TEST_TMPDIR/uverbs0
-	mknod "$path" c 231 192 2>/dev/null || path=/dev/loop-control
-	[ -c "$path" ] || skip 'no device can be made, and none is there'
-	echo "$path"
-}
-
-refused() {
-	tool sleep "$SLEEPER"
-	[ "$status" -eq 1 ]
-	[ "$output" = "gpumemstat: $SLEEPER: does not sleep: $1" ]
-	says where awake
-}
-
-@test "an open device whose driver may know physical memory refuses a sleep, and is named, until it is closed" {
-	local path
-	path=$(device)
-	begin
-	says "open $path" done
-	refused "a device is open whose driver may know physical memory: $path"
-	says close done
-	tool sleep "$SLEEPER"
-	[ "$status" -eq 0 ]
-	says 'open /dev/null' done
-	says check right
-	tool sleep "$SLEEPER"
-	[ "$status" -eq 0 ]
-	ends
-}
-
-@test "a sleep is refused after a communicator of NCCL was made, or an unknown function table was requested" {
-	begin
-	says table 'cuGetExportTable: CUDA_SUCCESS'
-	refused 'a library may submit work past gpumem, by a table of cuGetExportTable: 00000000000000000000000000000000 of the program'
-	says nccl 'kernel: CUDA_ERROR_INVALID_HANDLE'
-	refused 'the process had a communicator of NCCL: NCCL'
-	ends
-}
-
-@test "loaded but unused libraries allow a sleep; those that submit work past the driver refuse it" {
-	begin
-	for name in libcufile.so.0 libnccl.so.2 libibverbs.so.1 libnvshmem_host.so.3 libnvoptix.so.1; do
-		cp "$PROGRAMS/libucp.so.0" "$BATS_TEST_TMPDIR/$name"
-		says "load $BATS_TEST_TMPDIR/$name" done
-		[ "$name" != libnvoptix.so.1 ] || break
-		tool sleep "$SLEEPER"
-		[ "$status" -eq 0 ]
-		says check right
-	done
-	refused 'a library is loaded that submits work past gpumem: libnvoptix.so.1'
-	ends
-}
-
-@test "GPUMEM_REMAP=off keeps a process from sleeping" {
-	KNOBS+=(GPUMEM_REMAP=off)
-	begin
-	refused 'memory keeps its addresses, by GPUMEM_REMAP=off'
 	ends
 }
 
@@ -505,39 +384,12 @@ gone() { # gone kill|exit|exec|fork
 	done
 }
 
-@test "sleep and wake are refused for a process without GPUMEM_SLEEP=1, without gpumem, or with an unknown pid" {
-	KNOBS=(GPUMEM_TRIM_AFTER=off)
-	begin
-	tool sleep "$SLEEPER"
-	[ "$status" -eq 1 ]
-	[ "$output" = "gpumemstat: $SLEEPER: it was not started with GPUMEM_SLEEP=1, or it ends" ]
-	says where awake
-	ends
-	KNOBS=(GPUMEM_MODE=trace)
-	rm "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
-	begin
-	tool sleep "$SLEEPER"
-	[ "$status" -eq 1 ]
-	[ "$output" = "gpumemstat: $SLEEPER: no process of this user that was started with GPUMEM_SLEEP=1 and has used a GPU" ]
-	tool wake 2147483647
-	[ "$status" -eq 1 ]
-	says where awake
-	ends
-}
-
 @test "a process sleeps by itself after GPUMEM_SLEEP_AFTER" {
 	KNOBS+=(GPUMEM_SLEEP_AFTER=20ms)
 	begin
 	until says where asleep; do sleep 0.02; done
 	says check right
 	until says where asleep; do sleep 0.02; done
-	says check right
-	ends
-}
-
-@test "every call that submits work wakes the process" {
-	begin
-	says calls all
 	says check right
 	ends
 }

@@ -9,21 +9,24 @@
  *     touch    by cuMemsetD8, of one byte, with its old value
  *     ask      cuMemGetInfo: the same values as after the first allocations
  *     point    cuPointerGetAttribute: device memory
- *     free     the first half of the blocks; take: new ones in their place
- *     others   allocates memory of five kinds that cannot be moved
- *     capture  begins a capture, uncapture ends it; hold, release: an endless kernel
- *     exec     becomes a program that ends at once
- *     fork     a child prints the answer of a driver call; reset: ends the context
- *     open P   opens the device P; close closes it
- *     fail C N call C of the driver fails when it is made for the Nth time from now; N=0: none does
- *     peak     takes 60% of the device and frees it
- *     idle N   takes N MiB and frees them; create N: N MiB by cuMemCreate
+ *     questions asks all about blocks, sleeps, and asks again: the answers must be equal, and wake
+ * nobody free     the first half of the blocks; take: new ones in their place others   allocates
+ * memory of five kinds that cannot be moved host N   uses N MiB of host memory; later N: at the
+ * next unmapping; big N: a block of N MiB submit   a thread submits to a stream of its own all the
+ * time; quiet ends it capture  begins a capture, uncapture ends it; hold, release: an endless
+ * kernel exec     becomes a program that ends at once fork     a child prints the answer of a
+ * driver call; reset: ends the context open P   opens the device P; close closes it fail C N call C
+ * of the driver fails when it is made for the Nth time from now; N=0: none does peak     takes 60%
+ * of the device and frees it idle N   takes N MiB and frees them; create N: N MiB by cuMemCreate
  *     load P   loads the library P, and keeps it
  *     nccl     looks a kernel up as NCCL does; table: requests an unknown function table
- *     calls    sleeps before each call that submits; prints the calls that do not wake it
+ *     calls F  sleeps before each call that the file F names; prints the calls that do not wake it
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +36,7 @@
 #include "sim/sim.h"
 #include "steer.h"
 
-enum { BLOCKS = 12, RETRY = 1, WAITS = 2, SUBMITS = 4 };
+enum { BLOCKS = 12 };
 
 static CUdeviceptr blocks[BLOCKS];
 static unsigned char byte = 1;
@@ -108,15 +111,6 @@ static bool answer_stays(void)
 typedef CUresult any_call(long a, long b, long c, long d, long e, long f, long g, long h, long i,
 			  long j, long k, long l, long m, long n);
 
-static const struct call {
-	const char *symbol;
-	unsigned flags;
-} calls[] = {
-#define GM_HOOK(symbol, type, flags, help) {#symbol, flags},
-#include "driver/hooks.def"
-#undef GM_HOOK
-};
-
 static void self_sleep(void)
 {
 	char command[4200];
@@ -127,20 +121,26 @@ static void self_sleep(void)
 	}
 }
 
-static void call_all(void)
+static void call_all(const char *path)
 {
 	static const unsigned char zeros[4096];
+	CUdeviceptr at;
+	char symbol[64];
 	unsigned n = 0;
 	CUgraph graph;
-	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-		const char *symbol = calls[i].symbol;
+	FILE *names = fopen(path, "re");
+	while (names && fscanf(names, "%63s", symbol) == 1) {
 		any_call *call = (any_call *)dlsym(RTLD_DEFAULT, symbol);
 		bool box = !strncmp(symbol, "cuMemcpy2D", 10) || !strncmp(symbol, "cuMemcpy3D", 10);
-		if (!(calls[i].flags & SUBMITS) || !call)
+		bool takes = !strcmp(symbol, "cuMemAlloc_v2"); /* wakes only for memory */
+		if (!call)
 			continue;
 		if (is_awake())
 			self_sleep();
-		call(box ? (long)(uintptr_t)zeros : 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+		call(box     ? (long)(uintptr_t)zeros
+		     : takes ? (long)(uintptr_t)&at
+			     : 0,
+		     takes ? 100 : 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 		n++;
 		if (!is_awake())
 			printf("%s ", symbol);
@@ -148,6 +148,122 @@ static void call_all(void)
 			cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph);
 	}
 	printf("%s\n", n > 100 ? "all" : "few");
+}
+
+/* --- questions about blocks --- */
+
+enum { ATTRIBUTES = 24, ADDRESSES = 4, ANSWER = 16 };
+
+struct answers {
+	CUresult result[ADDRESSES][ATTRIBUTES + 3];
+	unsigned char bytes[ADDRESSES][ATTRIBUTES + 3][ANSWER];
+};
+
+/* The begin and the inside of a block, a freed block, and memory of the host. */
+static void questions_ask(struct answers *a, const CUdeviceptr *about)
+{
+	memset(a, 0xa5, sizeof *a);
+	for (unsigned i = 0; i < ADDRESSES; i++) {
+		CUpointer_attribute pair[] = {CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+					      CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+		void *out[] = {a->bytes[i][0], a->bytes[i][0] + 8};
+		for (unsigned k = 1; k <= ATTRIBUTES; k++)
+			a->result[i][k] = cuPointerGetAttribute(a->bytes[i][k],
+								(CUpointer_attribute)k, about[i]);
+		a->result[i][0] = cuPointerGetAttributes(2, pair, out, about[i]);
+		CUdeviceptr base = 0;
+		size_t size = 0;
+		a->result[i][ATTRIBUTES + 1] = cuMemGetAddressRange_v2(&base, &size, about[i]);
+		memcpy(a->bytes[i][ATTRIBUTES + 1], &base, sizeof base);
+		memcpy(a->bytes[i][ATTRIBUTES + 1] + 8, &size, sizeof size);
+		a->result[i][ATTRIBUTES + 2] = cuMemAlloc_v2(i & 1 ? &base : NULL, i & 1 ? 0 : 100);
+	}
+}
+
+static void questions_compare(void)
+{
+	static struct answers awake, asleep;
+	unsigned answered = 0, differ = 0;
+	CUdeviceptr about[ADDRESSES] = {blocks[3], blocks[3] + 5000, 0, (uintptr_t)&awake};
+	MUST(cuMemAlloc_v2(&about[2], 100000));
+	MUST(cuMemFree_v2(about[2]));
+	questions_ask(&awake, about);
+	self_sleep();
+	questions_ask(&asleep, about);
+	for (unsigned i = 0; i < ADDRESSES; i++)
+		for (unsigned k = 0; k < ATTRIBUTES + 3; k++) {
+			answered += awake.result[i][k] == CUDA_SUCCESS;
+			if (awake.result[i][k] == asleep.result[i][k] &&
+			    !memcmp(awake.bytes[i][k], asleep.bytes[i][k], ANSWER))
+				continue;
+			differ++;
+			printf("question %u about address %u differs; ", k, i);
+		}
+	printf("%s, %u differ, %s\n", answered > 2 * 15 ? "answered" : "too few answers", differ,
+	       is_awake() ? "awake" : "asleep");
+}
+
+/* --- a thread that submits --- */
+
+static pthread_t submitter;
+static atomic_bool submitting;
+static atomic_ulong submitted;
+
+static void *submit(void *context)
+{
+	CUstream own;
+	CUdeviceptr at;
+	MUST(cuCtxSetCurrent(context));
+	MUST(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+	MUST(cuMemAlloc_v2(&at, 4096));
+	while (atomic_load(&submitting)) {
+		MUST(cuMemsetD8Async(at, 7, 4096, own));
+		atomic_fetch_add(&submitted, 1);
+	}
+	return NULL; /* a free would wait for a stream that is held */
+}
+
+static void submit_begin(void)
+{
+	CUcontext context;
+	MUST(cuCtxGetCurrent(&context));
+	atomic_store(&submitting, true);
+	if (pthread_create(&submitter, NULL, submit, context))
+		exit(1);
+	while (!atomic_load(&submitted))
+		usleep(1000);
+	puts("submits");
+}
+
+static void submit_end(void)
+{
+	atomic_store(&submitting, false);
+	pthread_join(submitter, NULL);
+	puts("quiet");
+}
+
+/* --- host memory --- */
+
+static unsigned later_mib;
+
+static void host_use(unsigned mib)
+{
+	static char *used;
+	static size_t size;
+	if (size)
+		munmap(used, size);
+	size = mib * MIB;
+	if (!size)
+		return;
+	used = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (used == MAP_FAILED)
+		exit(1);
+	memset(used, 1, size);
+}
+
+static void host_use_later(void)
+{
+	host_use(later_mib);
 }
 
 /* --- commands --- */
@@ -190,6 +306,15 @@ static void idle_make(unsigned mib)
 	CUdeviceptr at;
 	MUST(cuMemAlloc_v2(&at, mib * MIB));
 	MUST(cuMemFree_v2(at));
+	puts("done");
+}
+
+static void big_make(unsigned mib)
+{
+	CUdeviceptr at;
+	MUST(cuMemAlloc_v2(&at, mib * MIB));
+	MUST(cuMemsetD8_v2(at, 3, mib * MIB));
+	MUST(cuCtxSynchronize());
 	puts("done");
 }
 
@@ -254,6 +379,20 @@ static void command_obey(const char *command)
 		unsigned type = 0;
 		MUST(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, blocks[1]));
 		puts(type == CU_MEMORYTYPE_DEVICE ? "device" : "other");
+	} else if (!strcmp(command, "questions")) {
+		questions_compare();
+	} else if (!strcmp(command, "submit")) {
+		submit_begin();
+	} else if (!strcmp(command, "quiet")) {
+		submit_end();
+	} else if (sscanf(command, "host %u", &nth) == 1) {
+		host_use(nth);
+		puts("used");
+	} else if (sscanf(command, "later %u", &later_mib) == 1) {
+		gm_sim_before("cuMemUnmap", host_use_later);
+		puts("later");
+	} else if (sscanf(command, "big %u", &nth) == 1) {
+		big_make(nth);
 	} else if (!strcmp(command, "free")) {
 		for (unsigned i = 0; i < BLOCKS / 2; i++) {
 			MUST(cuMemFree_v2(blocks[i]));
@@ -301,8 +440,8 @@ static void command_obey(const char *command)
 		say("kernel", cuModuleGetFunction(&function, NULL, "_Z21ncclDevKernel_Generic24"));
 	} else if (!strcmp(command, "table")) {
 		table_ask();
-	} else if (!strcmp(command, "calls")) {
-		call_all();
+	} else if (!strncmp(command, "calls ", 6)) {
+		call_all(command + 6);
 	}
 	fflush(stdout);
 }

@@ -12,7 +12,7 @@
 #include "../tap.h"
 
 #define HOUR (3600 * (uint64_t)1000000000)
-enum { THREADS = 4, ROUNDS = 300, ENDED = 600 };
+enum { THREADS = 4, ROUNDS = 300, ENDED = 600, LIVE = 600 };
 
 static atomic_bool stop, moving;
 static atomic_uint wakes, broken, entered;
@@ -111,7 +111,7 @@ static void bounds(void)
 	atomic_store(&stage, 2);
 	pthread_join(thread, NULL);
 	unsigned shut = 0;
-	for (unsigned i = 0; i < ENDED; i++) { /* more threads than seats */
+	for (unsigned i = 0; i < ENDED; i++) { /* more threads than the first seats */
 		pthread_create(&thread, NULL, end_inside, NULL);
 		pthread_join(thread, NULL);
 	}
@@ -125,6 +125,74 @@ static void bounds(void)
 	TAP_OK(gm_door_shut(gm_clock_ns() + HOUR), "the mover's own submission is not waited for");
 	gm_door_set(GM_DOOR_OPEN);
 	gm_door_leave();
+}
+
+static atomic_uint seated;
+
+static void *pass_and_stay(void *unused)
+{
+	gm_door_enter();
+	gm_door_leave();
+	atomic_fetch_add(&seated, 1);
+	while (atomic_load(&stage) != 3)
+		usleep(1000);
+	gm_door_enter();
+	gm_door_leave();
+	return unused;
+}
+
+/* Live threads beyond the first seats have seats of their own: the mover waits for one inside. */
+static void many_live(void)
+{
+	static pthread_t threads[LIVE];
+	pthread_t inside;
+	pthread_attr_t small;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 64 << 10);
+	atomic_store(&stage, 0);
+	unsigned n = 0;
+	while (n < LIVE && !pthread_create(&threads[n], &small, pass_and_stay, NULL))
+		n++;
+	while (atomic_load(&seated) < n)
+		sched_yield();
+	TAP_OK(n == LIVE && gm_door_shut(gm_clock_ns() + HOUR), "%u threads that have left", n);
+	gm_door_set(GM_DOOR_OPEN);
+	pthread_create(&inside, &small, stay_inside, NULL);
+	while (atomic_load(&stage) != 1)
+		sched_yield();
+	TAP_OK(!gm_door_shut(gm_clock_ns()), "one more of them inside keeps the door open");
+	TAP_OK(!gm_door_await(gm_clock_ns()), "a wait for those inside has its bound");
+	atomic_store(&stage, 2);
+	pthread_join(inside, NULL);
+	TAP_OK(gm_door_await(gm_clock_ns()) && gm_door_state() == GM_DOOR_OPEN,
+	       "a wait ends once they have left, and leaves the door open");
+	atomic_store(&stage, 3);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	TAP_OK(gm_door_shut(gm_clock_ns() + HOUR), "the door shuts after all have ended");
+	gm_door_set(GM_DOOR_OPEN);
+	pthread_attr_destroy(&small);
+}
+
+/* A submission is a passage; a try is none, nor what is nested in it. */
+static void passages(void)
+{
+	uint64_t before = gm_door_passages();
+	bool in = gm_door_try();
+	uint64_t within = gm_door_passages();
+	gm_door_enter();
+	gm_door_leave();
+	gm_door_leave();
+	TAP_OK(in && within == before && gm_door_passages() == before, "a try is no passage");
+	gm_door_enter();
+	TAP_OK(gm_door_passages() != before, "a submission is a passage when it begins");
+	within = gm_door_passages();
+	gm_door_leave();
+	TAP_OK(gm_door_passages() != within, "and when it ends");
+	gm_door_set(GM_DOOR_ASLEEP);
+	before = gm_door_passages();
+	TAP_OK(!gm_door_try() && gm_door_passages() == before, "a try that fails is no passage");
+	gm_door_set(GM_DOOR_OPEN);
 }
 
 static void forks(void)
@@ -169,7 +237,9 @@ int main(void)
 	gm_door_begin(wake);
 	excludes();
 	tries();
+	passages();
 	bounds();
+	many_live();
 	forks();
 	return tap_done();
 }

@@ -194,6 +194,51 @@ static void ranks(void)
 	TAP_IS(ranks_of("LOCAL_WORLD_SIZE", "8"), 8, "torchrun inside srun: those of torchrun");
 }
 
+/* A group's memory.stat, after its limit and its use. */
+static void group_put(const char *folder, bool unified, const char *limit, const char *used,
+		      const char *stat)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s/%s", folder,
+		 unified ? "memory.max" : "memory.limit_in_bytes");
+	put(path, limit);
+	snprintf(path, sizeof path, "%s/%s", folder,
+		 unified ? "memory.current" : "memory.usage_in_bytes");
+	put(path, used);
+	if (*stat) {
+		snprintf(path, sizeof path, "%s/memory.stat", folder);
+		put(path, stat);
+	}
+}
+
+static void unused_memory(bool unified)
+{
+	const char *version = unified ? "cgroup v2" : "cgroup v1";
+	const char *top = unified ? "/sys/fs/cgroup/a" : "/sys/fs/cgroup/memory/a";
+	char below[64];
+	snprintf(below, sizeof below, "%s/b", top);
+	begin();
+	TAP_IS(gm_share_unused(root), UINT64_MAX, "%s: without groups memory has no limit",
+	       version);
+	put("/proc/self/cgroup", unified ? "0::/a/b\n" : "5:cpuset:/x\n4:memory:/a/b\n0::/y\n");
+	TAP_IS(gm_share_unused(root), UINT64_MAX, "%s: groups without files have no limit",
+	       version);
+	group_put(below, unified, "1000000\n", "400000\n", "");
+	TAP_IS(gm_share_unused(root), 600000, "%s: the limit less what is used", version);
+	group_put(below, unified, "1000000\n", "400000\n",
+		  unified ? "anon 300000\nactive_file 50000\ninactive_file 40000\n"
+			  : "inactive_file 7\ntotal_inactive_file 40000\n");
+	TAP_IS(gm_share_unused(root), 640000, "%s: and cached files that can be dropped", version);
+	group_put(top, unified, "900000\n", "800000\n", "");
+	TAP_IS(gm_share_unused(root), 100000, "%s: the least of the group and those above",
+	       version);
+	group_put(top, unified, "900000\n", "900001\n", "");
+	TAP_IS(gm_share_unused(root), 0, "%s: a group over its limit has none", version);
+	group_put(top, unified, unified ? "max\n" : "9223372036854771712\n", "800000\n", "");
+	TAP_IS(gm_share_unused(root), 640000, "%s: a group without limit counts for nothing",
+	       version);
+}
+
 int main(void)
 {
 	ranks();
@@ -202,6 +247,8 @@ int main(void)
 	unified();
 	separate();
 	shares();
+	unused_memory(true);
+	unused_memory(false);
 	begin();
 	rmdir(root);
 	return tap_done();

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Questions of the program about a block that only the driver can answer. They neither wake the
+ * process nor count as its work: while contents may be away, the driver is asked about the pool's
+ * stand-in (pool.h), memory with the same properties.
+ *
+ *     door open     the driver is asked about the block
+ *     else          about the stand-in; if there is no memory for one, the process wakes
+ */
+#ifndef GM_SHIM_QUESTION_H
+#define GM_SHIM_QUESTION_H
+
+#include <stdbool.h>
+
+#include "driver/driver.h"
+
+struct gm_question {
+	CUdeviceptr at; /* what to ask about */
+	bool entered;	/* the door (residency/door.h) */
+};
+
+/* Begin a question about `address`. Any result but CUDA_SUCCESS is the answer, and there is nothing
+ * to end. Any thread, no lock held. */
+CUresult gm_question_begin(struct gm_question *question, CUdeviceptr address);
+void gm_question_end(const struct gm_question *question);
+
+#endif
