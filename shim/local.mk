@@ -9,7 +9,7 @@ libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/core.c %D%/core.h %D%/device.c 
 # From the program's look-up of a symbol to our entry.
 libgpumem_la_SOURCES += %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
 	%D%/entry/glibc_late.h %D%/entry/hooks.c %D%/entry/hooks.h %D%/entry/object.c %D%/entry/object.h \
-	%D%/entry/resolve.c %D%/entry/resolve.h
+	%D%/entry/resolve.c %D%/entry/resolve.h %D%/entry/unknown.c %D%/entry/unknown.h
 # Blocks of the pool.
 libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.c %D%/block/attribute.h %D%/block/fill.c \
 	%D%/block/fill.h %D%/block/free.c %D%/block/free.h %D%/block/holders.c %D%/block/holders.h %D%/block/info.c %D%/block/memops.c \

@@ -9,6 +9,7 @@
 #include "base/msg.h"
 #include "knob/knob.h"
 #include "residency/opened.h"
+#include "shim/entry/unknown.h"
 #include "shim/export_table.h"
 
 /* Libraries that submit work past the driver's exports; programs load them for that. The begins of
@@ -47,5 +48,7 @@ enum gm_refusal gm_refusal_find(char *name, size_t size)
 		snprintf(name, size, "%s", table);
 		return GM_REFUSAL_TABLE;
 	}
+	if (gm_unknown_find(name, size))
+		return GM_REFUSAL_ENTRY;
 	return gm_opened_find(name, size) ? GM_REFUSAL_DEVICE : GM_REFUSAL_NONE;
 }

@@ -7,6 +7,7 @@
 #include "shim/entry/glibc_late.h"
 #include "shim/entry/object.h"
 #include "shim/entry/resolve.h"
+#include "shim/entry/unknown.h"
 
 typedef void *dlsym_fn(void *handle, const char *name);
 
@@ -100,7 +101,7 @@ static struct answer answer_for_own(const char *name)
 	void *address = NULL;
 	if (gm_object_driver(&driver))
 		address = gm_object_symbol(&driver, name);
-	return answer_decided(address ? gm_resolve_replace(address)
+	return answer_decided(address ? gm_resolve_replace(name, address)
 				      : real_dlsym()(RTLD_NEXT, name));
 }
 
@@ -122,7 +123,7 @@ static struct answer answer_next_in_dependencies(const char *name, const void *c
 	if (group) {
 		void *address = real_dlsym()(group, name);
 		if (address && gm_object_at(address, &provider) && gm_object_is_driver(&provider))
-			answer = answer_decided(gm_resolve_replace(address));
+			answer = answer_decided(gm_resolve_replace(name, address));
 		dlclose(group);
 	}
 	dlerror();
@@ -138,15 +139,17 @@ static struct answer answer_next(const char *name, const void *caller)
 	if (object_is_ours(&provider))
 		return answer_for_own(name);
 	if (gm_object_is_driver(&provider))
-		return answer_decided(gm_resolve_replace(gm_object_symbol(&provider, name)));
+		return answer_decided(gm_resolve_replace(name, gm_object_symbol(&provider, name)));
 	return answer_undecided;
 }
 
 struct answer gm_dlsym(void *handle, const char *name, const void *caller)
 {
 	struct gm_object object;
-	if (!gm_resolve_hook(name))
+	if (!gm_resolve_hook(name)) {
+		gm_unknown_add(name, false);
 		return answer_undecided;
+	}
 	/* Look-ups by the driver itself are passed on. */
 	if (gm_object_at(caller, &object) && gm_object_is_driver(&object))
 		return answer_undecided;
@@ -157,7 +160,7 @@ struct answer gm_dlsym(void *handle, const char *name, const void *caller)
 		if (object_is_ours(&object))
 			return answer_for_own(name);
 		if (gm_object_is_driver(&object))
-			address = gm_resolve_replace(address);
+			address = gm_resolve_replace(name, address);
 	}
 	return answer_decided(address);
 }

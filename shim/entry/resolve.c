@@ -18,6 +18,7 @@
 #include "shim/call.h"
 #include "shim/entry/glibc_late.h"
 #include "shim/entry/object.h"
+#include "shim/entry/unknown.h"
 
 /* This driver is too old for the symbol. Only a program linked with the symbol can call it. */
 static CUresult not_in_driver(void)
@@ -178,6 +179,12 @@ static bool driver_find_of(const void *address)
 	return true;
 }
 
+static bool is_of_driver(const void *address)
+{
+	struct gm_object found;
+	return gm_object_at(address, &found) && found.base == driver.base;
+}
+
 static void export_report(struct export *export)
 {
 	if (!atomic_exchange(&export->said, true))
@@ -187,19 +194,48 @@ static void export_report(struct export *export)
 			       : "");
 }
 
-void *gm_resolve_replace(void *address)
+void *gm_resolve_replace(const char *symbol, void *address)
 {
 	if (!gm_resolve_on() || !driver_find_of(address))
 		return address;
 	struct export *export = export_find(address);
-	if (!export)
+	if (!export) {
+		if (is_of_driver(address)) /* a form of the call that is no export */
+			gm_unknown_add(symbol, true);
 		return address;
+	}
 	if (export->hook)
 		return gm_hooks[export->hook].handler;
 	atomic_store_explicit(&export->asked, true, memory_order_relaxed);
 	if (gm_shim_active())
 		export_report(export);
 	return address;
+}
+
+bool gm_resolve_exports(const char *symbol)
+{
+	return atomic_load_explicit(&gm_resolve_done, memory_order_acquire) &&
+	       gm_object_symbol(&driver, symbol);
+}
+
+static bool export_is_known(const struct export *export, bool (*known)(const char *symbol))
+{
+	const struct export *e = export;
+	while (e > exports && e[-1].address == export->address)
+		e--;
+	for (; e < exports + n_exports && e->address == export->address; e++)
+		if (known(e->symbol))
+			return true;
+	return false;
+}
+
+const char *gm_resolve_find_asked(bool (*known)(const char *symbol))
+{
+	for (size_t i = 0; i < n_exports; i++)
+		if (atomic_load_explicit(&exports[i].asked, memory_order_relaxed) &&
+		    !export_is_known(&exports[i], known))
+			return exports[i].symbol;
+	return NULL;
 }
 
 void gm_resolve_report(void)
@@ -213,7 +249,7 @@ CUresult on_cuGetProcAddress(const char *symbol, void **entry, int version, cuui
 {
 	CUresult result = real.cuGetProcAddress(symbol, entry, version, flags);
 	if (result == CUDA_SUCCESS && entry && *entry)
-		*entry = gm_resolve_replace(*entry);
+		*entry = gm_resolve_replace(symbol, *entry);
 	return result;
 }
 
@@ -223,6 +259,6 @@ CUresult on_cuGetProcAddress_v2(const char *symbol, void **entry, int version, c
 	CUresult result = real.cuGetProcAddress_v2(symbol, entry, version, flags, status);
 	if (result == CUDA_SUCCESS && entry && *entry &&
 	    (!status || *status == CU_GET_PROC_ADDRESS_SUCCESS))
-		*entry = gm_resolve_replace(*entry);
+		*entry = gm_resolve_replace(symbol, *entry);
 	return result;
 }

@@ -24,11 +24,18 @@ bool gm_resolve_on(void);
 void *gm_resolve_symbol(void *unused, const char *symbol);
 
 /*
- * The answer for `address`, the result of a resolver: our entry if it is the driver's own entry of
- * a hooked symbol, else `address`. The first libcuda seen here becomes the driver; pointers into
- * another libcuda stay unchanged.
+ * The answer for `address`, the result of a resolver for `symbol`: our entry if it is the driver's
+ * own entry of a hooked symbol, else `address`. The first libcuda seen here becomes the driver;
+ * pointers into another libcuda stay unchanged.
  */
-void *gm_resolve_replace(void *address);
+void *gm_resolve_replace(const char *symbol, void *address);
+
+/* Is `symbol` an export of the driver? False if no driver was found yet. */
+bool gm_resolve_exports(const char *symbol);
+
+/* A driver call that was returned without a hook, and that `known` does not know by any of its
+ * names; NULL: there is none. The name is the driver's. */
+const char *gm_resolve_find_asked(bool (*known)(const char *symbol));
 
 /* The hook of a symbol by its exact name, or GM_HOOK_NONE. */
 enum gm_hook_id gm_resolve_hook(const char *symbol);

@@ -27,7 +27,8 @@ struct gm_control {
 	uint64_t managed;   /* cuMemAllocManaged */
 	uint64_t graph;	    /* memory nodes of graphs */
 	uint64_t external;  /* imports from another interface */
-	char refused_for[GM_CONTROL_NAME]; /* library, device, kernel or table; "": none */
+	char refused_for[GM_CONTROL_NAME]; /* library, device, kernel, table or function; "": none
+					    */
 };
 
 /* The reply to GIVE and GIVEN, likewise. */

@@ -359,6 +359,31 @@ static CUdriverProcAddressQueryResult export_query(const char *name, int version
 		       : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 }
 
+/* --- functions that no list has, as a later driver's --- */
+
+static CUresult CUDAAPI sim_hidden(void)
+{
+	return CUDA_SUCCESS;
+}
+
+#ifdef SIM_EXPORT_SYMBOLS
+CUresult CUDAAPI cuSimBeyond(void);
+CUresult CUDAAPI cuSimBeyond(void)
+{
+	return CUDA_SUCCESS;
+}
+#endif
+
+/* cuSimHidden: of the driver, but no export. */
+static void *unlisted_find(const char *symbol)
+{
+#ifdef SIM_EXPORT_SYMBOLS
+	if (strcmp(symbol, "cuSimBeyond") == 0)
+		return (void *)cuSimBeyond;
+#endif
+	return strcmp(symbol, "cuSimHidden") == 0 ? (void *)sim_hidden : NULL;
+}
+
 CUresult sim_cuGetProcAddress_v2(const char *symbol, void **out, int version, cuuint64_t flags,
 				 CUdriverProcAddressQueryResult *status)
 {
@@ -367,9 +392,9 @@ CUresult sim_cuGetProcAddress_v2(const char *symbol, void **out, int version, cu
 		return CUDA_ERROR_INVALID_VALUE;
 	bool per_thread = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 	CUdriverProcAddressQueryResult found = export_query(symbol, version, per_thread, &best);
-	*out = best ? best->entry : NULL;
+	*out = best ? best->entry : unlisted_find(symbol);
 	if (status)
-		*status = found;
+		*status = *out ? CU_GET_PROC_ADDRESS_SUCCESS : found;
 	return CUDA_SUCCESS;
 }
 

@@ -169,6 +169,31 @@ device() {
 	ends
 }
 
+@test "a function of the driver that no list has refuses a sleep, and is named, once the program asked for it" {
+	begin
+	says 'entry cuSimNowhere' none # in no driver
+	says 'entry cuEventRecord' found
+	says 'proc cuEventRecord' found
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says check right
+	says 'entry cuSimBeyond' found
+	refused 'the program has a function of a later driver, which may submit work past gpumem: cuSimBeyond'
+	ends
+}
+
+@test "a function of the driver that only cuGetProcAddress gives refuses a sleep, and is named" {
+	begin
+	says 'proc cuSimHidden' found
+	refused 'the program has a function of a later driver, which may submit work past gpumem: cuSimHidden'
+	ends
+	rm "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	begin
+	says 'proc cuSimBeyond' found
+	refused 'the program has a function of a later driver, which may submit work past gpumem: cuSimBeyond'
+	ends
+}
+
 @test "GPUMEM_REMAP=off keeps a process from sleeping" {
 	KNOBS+=(GPUMEM_REMAP=off)
 	begin

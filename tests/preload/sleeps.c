@@ -20,6 +20,7 @@
  * of the device and frees it idle N   takes N MiB and frees them; create N: N MiB by cuMemCreate
  *     load P   loads the library P, and keeps it
  *     nccl     looks a kernel up as NCCL does; table: requests an unknown function table
+ *     entry F  asks for the function F of the driver by dlsym; proc F: by cuGetProcAddress
  *     calls F  sleeps before each call that the file F names; prints the calls that do not wake it
  */
 #include <dlfcn.h>
@@ -438,6 +439,12 @@ static void command_obey(const char *command)
 		puts(dlopen(command + 5, RTLD_NOW) ? "done" : dlerror());
 	} else if (!strcmp(command, "nccl")) {
 		say("kernel", cuModuleGetFunction(&function, NULL, "_Z21ncclDevKernel_Generic24"));
+	} else if (sscanf(command, "entry %63s", call) == 1) {
+		puts(dlsym(RTLD_DEFAULT, call) ? "found" : "none");
+	} else if (sscanf(command, "proc %63s", call) == 1) {
+		void *entry = NULL;
+		CUresult result = cuGetProcAddress(call, &entry, 13000, 0, NULL);
+		puts(result == CUDA_SUCCESS && entry ? "found" : "none");
 	} else if (!strcmp(command, "table")) {
 		table_ask();
 	} else if (!strncmp(command, "calls ", 6)) {
