@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim/simt.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static struct launch {
 	void *host_fiber;
 } * run;
 
+static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* launch at a time */
 static struct lane *self;
 static uint64_t device_clock;
 static uint32_t random_state;
@@ -454,6 +456,7 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 	launch.unfinished = launch.resident;
 	size_t warps = launch.resident * sizeof *launch.warps;
 	size_t stacks = (size_t)launch.resident * LANES * STACK;
+	pthread_mutex_lock(&one);
 	launch.warps = memory_allocate(warps);
 	launch.stacks = memory_allocate(stacks);
 	stacks_register(&launch);
@@ -481,5 +484,6 @@ UNSEEN bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg
 	stacks_unregister(&launch);
 	munmap(launch.stacks, stacks);
 	munmap(launch.warps, warps);
+	pthread_mutex_unlock(&one);
 	return !launch.stuck;
 }

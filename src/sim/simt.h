@@ -43,7 +43,7 @@ struct gm_simt {
  * multiprocessor w % 4. False: no lane made progress for GM_SIMT_PATIENCE steps; the unfinished
  * lanes were dropped. Aborts, with a line of explanation, when lanes wait in *_sync calls for lanes
  * that cannot arrive, when a lane uses a mask without itself, when lanes of one mask are at
- * different *_sync calls, and without memory.
+ * different *_sync calls, and without memory. Launches of several threads run one after the other.
  */
 bool gm_simt_launch(const struct gm_simt *shape, void (*kernel)(void *arg, uint32_t thread),
 		    void *arg);

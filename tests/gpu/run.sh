@@ -13,7 +13,7 @@ set -u
 # SERVED pool: every log has allocations of cuMemAlloc's family, all of them served by the pool.
 # SERVED N: as pool, and exactly N allocations. heap: in every log kernels made a device heap grow.
 # copied: as pool, and the logs count exactly the copied bytes that the program prints (to_device_bytes=,
-# to_host_bytes=). slept: as pool, and the process slept and woke twenty times. early: as pool, and freed
+# to_host_bytes=). slept:X: as X, and the processes slept and woke twenty times. early: as pool, and freed
 # memory was used again at once (GPUMEM_FREE=ordered). any: the case may allocate by other calls, too.
 # JAX allocates its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's. The pool serves its 64.2
 # MiB in 9 blocks at the start. N+created or N+async: the log also counts JAX's own calls.
@@ -124,24 +124,25 @@ kernels40_rounds    600  1  heap  ./kernels40 rounds
 --
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
-sleep_runtime       240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./runtime
-sleep_capture       240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./capture
-sleep_graph         240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./graph setters
-sleep_peer          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./peer
-sleep_inkernel      240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./inkernel
-sleep_blas          240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./blas
-sleep_jax           240  1  9+created GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
-sleep_folder        240  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=/tmp ./runtime
+sleep_runtime       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 5 ./runtime
+sleep_capture       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./capture
+sleep_graph         240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 4 ./graph setters
+sleep_peer          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./peer
+sleep_inkernel      240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./inkernel
+sleep_blas          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./repeated.sh 4 ./blas
+sleep_ipc           240  9  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 4 ./ipc
+sleep_jax           240  1  slept:9+created GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+sleep_folder        240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=/tmp ./repeated.sh 5 ./runtime
 sleep_nccl          120  1  any   GPUMEM_SLEEP=1 python3 with_nccl.py
-cycles_plain        120  1  slept GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% ./cycled.sh ./cycles plain
-cycles_folder       300  1  slept GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=/tmp ./cycled.sh ./cycles plain
-cycles_graph        120  1  slept GPUMEM_SLEEP=1 ./cycled.sh ./cycles graph
-cycles_blas         120  1  slept GPUMEM_SLEEP=1 LD_LIBRARY_PATH=@ ./cycled.sh ./cycles blas
-cycles_malloc       120  1  slept GPUMEM_SLEEP=1 ./cycled.sh ./cycles malloc
-cycles_train        300  1  slept GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% PYTORCH_NO_CUDA_MEMORY_CACHING=1 TRAIN_STEPS=3000 ./cycled.sh python3 train.py
-cycles_cached       300  1  slept GPUMEM_SLEEP=1 TRAIN_STEPS=6000 ./cycled.sh python3 train.py
-sleep_train         360  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=100% python3 train.py
-sleep_cupy          360  1  pool  GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_COPY=8 python3 with_cupy.py none pool
+cycles_plain        120  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% ./cycled.sh ./cycles plain
+cycles_folder       300  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=/tmp ./cycled.sh ./cycles plain
+cycles_graph        120  1  slept:pool GPUMEM_SLEEP=1 ./cycled.sh ./cycles graph
+cycles_blas         120  1  slept:pool GPUMEM_SLEEP=1 LD_LIBRARY_PATH=@ ./cycled.sh ./cycles blas
+cycles_malloc       120  1  slept:pool GPUMEM_SLEEP=1 ./cycled.sh ./cycles malloc
+cycles_train        300  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% PYTORCH_NO_CUDA_MEMORY_CACHING=1 TRAIN_STEPS=3000 ./cycled.sh python3 train.py
+cycles_cached       300  1  slept:pool GPUMEM_SLEEP=1 TRAIN_STEPS=6000 ./cycled.sh python3 train.py
+sleep_train         360  1  slept:pool PYTORCH_NO_CUDA_MEMORY_CACHING=1 GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=100% python3 train.py
+sleep_cupy          360  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_COPY=8 python3 with_cupy.py none pool
 cupy                180  1  pool  python3 with_cupy.py none pool
 torch_streams       180  1  pool  python3 with_torch_streams.py
 torch_streams_sync  180  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py
@@ -272,7 +273,9 @@ said_copied() { # said_copied FILE
 
 # gpumemstat must read a case's logs without an error, and the driver must have served no allocation.
 read_logs() { # read_logs NAME LOGS SERVED
-	local name=$1 found least pool driver sleeps wakes early heap created async created_bytes async_bytes copied own=${3#*+} served=${3%+*}
+	local name=$1 found least pool driver sleeps wakes early heap created async created_bytes async_bytes copied by=${3#slept:} own served
+	local slept=
+	own=${by#*+} served=${by%+*}
 	local -a logs=("$results/logs/$name"/*)
 	[ -e "${logs[0]}" ] || logs=()
 	if [ ${#logs[@]} -lt "$2" ]; then
@@ -286,26 +289,27 @@ read_logs() { # read_logs NAME LOGS SERVED
 	fi
 	rm -f "$results/$name.summary.err"
 	read -r found least pool driver sleeps wakes early heap created async created_bytes async_bytes copied <<<"$(served "${logs[@]}")"
+	[ "$by" = "$3" ] || slept=", slept $sleeps times"
 	if [ -z "$driver" ]; then
 		note no "$name" "gpumemstat summary --json gave no counters"
-	elif [ "$3" = heap ]; then
+	elif [ "$by" = heap ]; then
 		note "$([ "$heap" != 0 ] && echo ok || echo no)" "$name" "device heaps grew by $heap bytes or more; logs: $found"
-	elif [ "$3" != any ] && { [ "$least" = 0 ] || [ "$driver" != 0 ]; }; then
+	elif [ "$by" != any ] && { [ "$least" = 0 ] || [ "$driver" != 0 ]; }; then
 		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
-	elif [ "$3" = slept ] && { [ "$sleeps" -lt 20 ] || [ "$wakes" -lt 20 ]; }; then
+	elif [ "$by" != "$3" ] && { [ "$sleeps" -lt 20 ] || [ "$wakes" -lt 20 ]; }; then
 		note no "$name" "it slept $sleeps times and woke $wakes times, not 20"
-	elif [ "$3" = early ] && [ "$early" = 0 ]; then
+	elif [ "$by" = early ] && [ "$early" = 0 ]; then
 		note no "$name" "no memory was used again early"
-	elif [ "$3" = copied ] && [ "$copied" != "$(said_copied "$results/$name.preloaded.txt")" ]; then
+	elif [ "$by" = copied ] && [ "$copied" != "$(said_copied "$results/$name.preloaded.txt")" ]; then
 		note no "$name" "copies to devices and back, bytes: $copied in the logs, $(said_copied "$results/$name.preloaded.txt") said"
 	elif [[ $served =~ ^[0-9]+$ ]] && [ "$pool" != "$served" ]; then
 		note no "$name" "$pool allocations served by the pool, not $served"
-	elif [ "$own" != "$3" ]; then
+	elif [ "$own" != "$by" ]; then
 		local bytes=${own}_bytes
 		note "$([ "${!own}" != 0 ] && echo ok || echo no)" "$name" \
-			"$pool allocations served by the pool, ${!own} by the program's own calls ($own), ${!bytes} bytes; logs: $found"
+			"$pool allocations served by the pool, ${!own} by the program's own calls ($own), ${!bytes} bytes$slept; logs: $found"
 	else
-		note ok "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found"
+		note ok "$name" "$pool allocations served by the pool, $driver by the driver$slept; logs: $found"
 	fi
 }
 
