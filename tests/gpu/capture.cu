@@ -2,14 +2,21 @@
 /*
  * Stream capture: results of allocation and free in each of the twelve cases (mode x same or other
  * thread x exchanged to relaxed or not), the state of the capture afterwards, and a graph that is
- * captured and launched while other threads allocate and free.
+ * captured and launched while other threads allocate and free. `capture slowly` pauses before each
+ * case: a process that may sleep does it then.
  */
 #include "gpu.h"
+
+#include <string.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
+#define PAUSE 5000 /* us */
+
 static CUcontext context;
+static bool slowly;
 
 static int operation(int kind, CUdeviceptr *freed)
 {
@@ -40,6 +47,8 @@ static void twelve_cases()
 				CUgraph graph = nullptr;
 				int result = -1;
 				MUST(cuMemAlloc(&block, 4096));
+				if (slowly)
+					usleep(PAUSE);
 				MUST(cuStreamBeginCapture(stream, (CUstreamCaptureMode)mode));
 				auto call = [&] {
 					auto relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -111,8 +120,9 @@ static void captured_while_others_free()
 	       failed.load());
 }
 
-int main()
+int main(int argc, char **argv)
 {
+	slowly = argc > 1 && !strcmp(argv[1], "slowly");
 	MUST(cudaFree(0));
 	MUST(cuCtxGetCurrent(&context));
 	twelve_cases();

@@ -125,7 +125,7 @@ kernels40_rounds    600  1  heap  ./kernels40 rounds
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
 sleep_runtime       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 5 ./runtime
-sleep_capture       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./capture
+sleep_capture       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./capture slowly
 sleep_graph         240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 4 ./graph setters
 sleep_peer          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./peer
 sleep_inkernel      240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./inkernel

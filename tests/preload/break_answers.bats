@@ -95,6 +95,8 @@ cuCtxDisablePeerAccess(context[0]): CUDA_ERROR_PEER_ACCESS_NOT_ENABLED
 cuCtxDisablePeerAccess(context[0]): CUDA_SUCCESS
 none has: 1111 0000 0000
 nor to what came later: 111111 000000 000000
+cuCtxEnablePeerAccess(context[0], 0): CUDA_ERROR_OUT_OF_MEMORY
+the driver could not open all blocks: 111111 000000 000000
 cuCtxEnablePeerAccess(context[0], 0): CUDA_SUCCESS
 the third device: 111111 000000 111111' "$PROGRAMS/break_peers"
 	[ ! -s "$BATS_TEST_TMPDIR/said" ]

@@ -96,6 +96,10 @@ int main(void)
 	allocate();
 	show("nor to what came later");
 	MUST(cuCtxSetCurrent(context[2]));
+	gm_sim_fail("cuMemSetAccess", 2, CUDA_ERROR_OUT_OF_MEMORY);
+	SAY(cuCtxEnablePeerAccess(context[0], 0));
+	gm_sim_fail("cuMemSetAccess", 0, CUDA_SUCCESS);
+	show("the driver could not open all blocks");
 	SAY(cuCtxEnablePeerAccess(context[0], 0));
 	show("the third device");
 	MUST(cuCtxDestroy(second));
