@@ -28,7 +28,8 @@ static struct place *here(void)
 	struct place *p = places;
 	while (p < places + 15 && p->context && p->context != context)
 		p++;
-	p->context = context;
+	if (!p->context) /* else several threads may be here */
+		p->context = context;
 	return p;
 }
 
