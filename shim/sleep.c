@@ -403,6 +403,16 @@ static void control_fill(struct gm_control *control)
 	}
 }
 
+/* No thread was started: a later request must not find this one beside it. */
+static void request_failed(int error)
+{
+	if (!error)
+		return;
+	atomic_store(&request, 0);
+	refusal_set(GM_REFUSAL_THREAD, strerror(error));
+	atomic_store(&done, atomic_load(&asked));
+}
+
 static enum gm_node_result control_answer(size_t size, struct gm_node_message *reply, unsigned ask)
 {
 	struct gm_control control;
@@ -411,8 +421,7 @@ static enum gm_node_result control_answer(size_t size, struct gm_node_message *r
 	if (ask) {
 		atomic_fetch_add(&asked, 1);
 		atomic_fetch_or(&request, ask);
-		if (sleeper_start())
-			return GM_NODE_REFUSED;
+		request_failed(sleeper_start());
 	}
 	control_fill(&control);
 	memcpy(reply->data, &control, sizeof control);

@@ -53,7 +53,10 @@ int gm_fd_extend(int fd, uint64_t length)
 {
 	struct gm_fd_quiet quiet;
 	gm_fd_quiet_begin(&quiet);
-	int error = gm_sys_ftruncate(fd, length) ? errno : 0;
+	int error;
+	do
+		error = gm_sys_ftruncate(fd, length) ? errno : 0;
+	while (error == EINTR);
 	gm_fd_quiet_end(&quiet, error);
 	return error;
 }

@@ -183,6 +183,23 @@ static bool memfd_failed(const char *call, int saved)
 	return false;
 }
 
+/* Returns the call that failed; NULL: none. */
+static const char *memfd_map(int fd, struct gm_counter_live **to)
+{
+	errno = gm_fd_extend(fd, sizeof **to);
+	if (errno)
+		return "ftruncate";
+	*to = mmap(NULL, sizeof **to, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (*to == MAP_FAILED)
+		return "mmap";
+	if (gm_fd_identify(fd, &memfd_identity))
+		return NULL;
+	int error = errno;
+	munmap(*to, sizeof **to);
+	errno = error;
+	return "fstat";
+}
+
 bool gm_counters_open(void)
 {
 	if (live_place() != &own)
@@ -194,12 +211,10 @@ bool gm_counters_open(void)
 	fd = gm_fd_raise(fd);
 	if (fd < 0)
 		return memfd_failed("memfd_create", saved);
-	struct gm_counter_live *to = MAP_FAILED;
-	errno = gm_fd_extend(fd, sizeof *to);
-	if (!errno)
-		to = mmap(NULL, sizeof *to, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (to == MAP_FAILED || !gm_fd_identify(fd, &memfd_identity)) {
-		memfd_failed("mmap", saved);
+	struct gm_counter_live *to;
+	const char *failed = memfd_map(fd, &to);
+	if (failed) {
+		memfd_failed(failed, saved);
 		gm_sys_close(fd);
 		return false;
 	}

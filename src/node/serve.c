@@ -22,7 +22,7 @@
 #define WAITING 64	  /* connections that wait to be accepted */
 #define STAY 10000000000u /* ns that a connection may be silent */
 #define REOPEN_TRIES 1000
-#define REOPEN_NAP 1000000u    /* ns between two of them, and after an accept that failed */
+#define REOPEN_NAP 1000000u    /* ns between two of them, and after a failed accept or poll */
 #define CHECK_EVERY 250000000u /* ns between checks whether the program's threads have ended */
 
 /* A socket. The node's thread writes those of guests; a forked child reads them. */
@@ -231,8 +231,11 @@ static void node_run(void *unused)
 	(void)unused;
 	while (node_stay()) {
 		watch_fill(&w);
-		if (gm_sys_poll(w.set, watch_length(&w), CHECK_EVERY) > 0)
+		int ready = gm_sys_poll(w.set, watch_length(&w), CHECK_EVERY);
+		if (ready > 0)
 			watch_serve(&w);
+		else if (ready < 0 && errno != EINTR)
+			gm_sys_nap(REOPEN_NAP); /* the kernel lacks memory */
 		if (!gm_worker_may_stay(&worker, CHECK_EVERY)) {
 			gm_worker_end(&worker);
 			return; /* exit handlers of the program may follow */
@@ -329,6 +332,16 @@ static int node_open(const unsigned char gpu[16], struct gm_node_address *out, b
 	return 0;
 }
 
+/* The thread could not be started: whoever connects would wait in vain. */
+static void nodes_withdraw(void)
+{
+	gm_worker_end(&worker);
+	gm_lock_take(&lock);
+	for (unsigned i = 0; i < atomic_load(&n_nodes) && !gm_worker_is_running(&worker); i++)
+		end_close(&nodes[i].end);
+	gm_lock_release(&lock);
+}
+
 int gm_node_join(const unsigned char gpu[16], struct gm_node_address *out)
 {
 	bool made;
@@ -351,7 +364,7 @@ int gm_node_join(const unsigned char gpu[16], struct gm_node_address *out)
 		return error;
 	error = gm_worker_start(&worker, "gpumem-node", node_run, NULL);
 	if (error)
-		gm_worker_end(&worker); /* the next call tries again */
+		nodes_withdraw(); /* the next call tries again */
 	else if (made)
 		node_poke(&first);
 	return error;

@@ -232,7 +232,7 @@ WITHOUT='the program goes on without one'
 	no_log
 	WITHIN=("$CONFINE" limit=FSIZE:0 --)
 	alike "${DEMO[@]}"
-	says 'live counters: mmap: File too large; gpumemstat top will not see this process' \
+	says 'live counters: ftruncate: File too large; gpumemstat top will not see this process' \
 		"log gpumem.*\.gml: File too large; $WITHOUT"
 	no_log
 }

@@ -8,6 +8,7 @@ include %D%/defer.mk
 include %D%/ordered.mk
 include %D%/failed.mk
 include %D%/faults.mk
+include %D%/faulty.mk
 include %D%/fill.mk
 include %D%/staged.mk
 include %D%/idle.mk

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A process that can be put to sleep: sleeps hold. It fills blocks, prints "ready PID", and obeys
- * commands, lines of its standard input, with a line of output each:
+ * commands, lines of its standard input, with a line of output each. HANDLED=1: it handles SIGSEGV.
  *
  *     where    asleep or awake, by a read of the blocks' memory
  *     check    all blocks by cuMemcpyDtoH: right, or the number of wrong ones
@@ -9,23 +9,29 @@
  *     touch    by cuMemsetD8, of one byte, with its old value
  *     ask      cuMemGetInfo: the same values as after the first allocations
  *     point    cuPointerGetAttribute: device memory
- *     questions asks all about blocks, sleeps, and asks again: the answers must be equal, and wake
- * nobody free     the first half of the blocks; take: new ones in their place others   allocates
- * memory of five kinds that cannot be moved host N   uses N MiB of host memory; later N: at the
- * next unmapping; big N: a block of N MiB submit   a thread submits to a stream of its own all the
- * time; quiet ends it capture  begins a capture, uncapture ends it; hold, release: an endless
- * kernel exec     becomes a program that ends at once fork     a child prints the answer of a
- * driver call; reset: ends the context open P   opens the device P; close closes it fail C N call C
- * of the driver fails when it is made for the Nth time from now; N=0: none does peak     takes 60%
- * of the device and frees it idle N   takes N MiB and frees them; create N: N MiB by cuMemCreate
+ *     questions  asks all about blocks, sleeps, and asks again: equal answers, and none wakes
+ *     free     the first half of the blocks; take: new ones in their place
+ *     others   allocates memory of five kinds that cannot be moved
+ *     host N   uses N MiB of host memory; later N: at the next unmapping; big N: a block of N MiB
+ *     submit   a thread submits to a stream of its own all the time; quiet ends it
+ *     capture  begins a capture, uncapture ends it; hold, release: an endless kernel
+ *     exec     becomes a program that ends at once
+ *     fork     a child prints the answer of a driver call; reset: ends the context
+ *     open P   opens the device P; close closes it
+ *     fail C N call C of the driver fails when it is made for the Nth time from now; N=0: none
+ *     peak     takes 60% of the device and frees it
+ *     idle N   takes N MiB and frees them; create N: N MiB by cuMemCreate
  *     load P   loads the library P, and keeps it
  *     nccl     looks a kernel up as NCCL does; table: requests an unknown function table
  *     entry F  asks for the function F of the driver by dlsym; proc F: by cuGetProcAddress
  *     calls F  sleeps before each call that the file F names; prints the calls that do not wake it
+ *     copy     copies 24 MiB of pageable memory to the device and back: right, or wrong
+ *     export   prints a handle of the last block; import H: opens and reads it: right, wrong, error
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -356,6 +362,55 @@ static void others_make(void)
 	puts("made");
 }
 
+/* --- copies, and memory of other processes --- */
+
+static void copy_both_ways(void)
+{
+	enum { SIZE = 24 * MIB };
+	static unsigned char there[SIZE], back[SIZE];
+	static unsigned seed;
+	CUdeviceptr at;
+	seed++;
+	for (size_t i = 0; i < SIZE; i++)
+		there[i] = (unsigned char)(i * 7 + i / 4096 + seed);
+	MUST(cuMemAlloc_v2(&at, SIZE));
+	MUST(cuMemcpyHtoD_v2(at, there, SIZE));
+	MUST(cuMemcpyDtoH_v2(back, at, SIZE));
+	MUST(cuMemFree_v2(at));
+	puts(memcmp(there, back, SIZE) == 0 ? "right" : "wrong");
+}
+
+static void block_export(void)
+{
+	CUipcMemHandle handle;
+	CUresult result = cuIpcGetMemHandle(&handle, blocks[BLOCKS - 1]);
+	for (size_t i = 0; i < sizeof handle.reserved && result == CUDA_SUCCESS; i++)
+		printf("%02x", (unsigned char)handle.reserved[i]);
+	puts(result == CUDA_SUCCESS ? "" : result_name(result));
+}
+
+static void block_import(const char *text)
+{
+	static unsigned char host[8 * MIB];
+	CUipcMemHandle handle = {.reserved = {0}};
+	CUdeviceptr at;
+	unsigned value, wrong = 0;
+	for (size_t i = 0; i < sizeof handle.reserved && sscanf(text, "%2x", &value) == 1; i++) {
+		handle.reserved[i] = (char)value;
+		text += 2;
+	}
+	CUresult result = cuIpcOpenMemHandle_v2(&at, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+	if (result != CUDA_SUCCESS) {
+		puts(result_name(result));
+		return;
+	}
+	MUST(cuMemcpyDtoH_v2(host, at, block_size(BLOCKS - 1)));
+	MUST(cuIpcCloseMemHandle(at));
+	for (size_t i = 0; i < block_size(BLOCKS - 1); i++)
+		wrong += host[i] != (unsigned char)(1 + BLOCKS - 1);
+	puts(wrong ? "wrong" : "right");
+}
+
 static void command_obey(const char *command)
 {
 	CUgraph graph;
@@ -433,6 +488,12 @@ static void command_obey(const char *command)
 		idle_make(nth);
 	} else if (sscanf(command, "create %u", &nth) == 1) {
 		create(nth);
+	} else if (!strcmp(command, "copy")) {
+		copy_both_ways();
+	} else if (!strcmp(command, "export")) {
+		block_export();
+	} else if (!strncmp(command, "import ", 7)) {
+		block_import(command + 7);
 	} else if (!strcmp(command, "peak")) {
 		peak_reach();
 	} else if (!strncmp(command, "load ", 5)) {
@@ -453,9 +514,17 @@ static void command_obey(const char *command)
 	fflush(stdout);
 }
 
+static void fault_end(int signal)
+{
+	(void)signal;
+	_exit(1);
+}
+
 int main(void)
 {
 	char line[4200];
+	if (getenv("HANDLED"))
+		signal(SIGSEGV, fault_end);
 	MUST(cuInit(0));
 	use_device(0);
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));

@@ -1,0 +1,46 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# System calls of the preload fail, one place and one errno at a time: faulty.py. FAULTY_EVERY=1 has each of them.
+
+setup() {
+	. "$BATS_TEST_DIRNAME/behaviour.bash"
+	needs_driver 12.5
+	[ -z "$TEST_UNDER" ] || skip "takes hours under valgrind"
+	export LD_LIBRARY_PATH=$SIM SIM_MEMORY=256M SIM_SHARE=$BATS_TEST_TMPDIR/device EVERY=${FAULTY_EVERY:-24}
+}
+
+# The printed numbers of failures are shown, whether the test passes or not.
+fail_in_turn() {
+	run python3 "$BATS_TEST_DIRNAME/faulty.py" "$1"
+	echo "$output"
+	sed 's/^/# /' <<<"$output" >&3
+	[ "$status" -eq 0 ]
+}
+
+@test "each system call of a start fails in turn: the program runs, and sleeps or has said why not" {
+	fail_in_turn join
+}
+
+@test "each system call of a sleep and a wake with host memory fails in turn: all bytes are there, and the next one works" {
+	fail_in_turn sleep
+}
+
+@test "each system call of a sleep and a wake with a folder fails in turn: all bytes are there, and the next one works" {
+	fail_in_turn folder
+}
+
+@test "each system call of a staged copy fails in turn: all bytes are there" {
+	fail_in_turn copy
+}
+
+@test "each system call for the idle memory of another process fails in turn, and the next request works" {
+	fail_in_turn ask
+}
+
+@test "each system call of a process that exports memory fails in turn: it is opened or refused, and the next open works" {
+	fail_in_turn exporter
+}
+
+@test "each system call of a process that opens memory fails in turn: it is opened or refused, and the next open works" {
+	fail_in_turn importer
+}
