@@ -233,7 +233,9 @@ static bool file_load(struct gm_log_file *file, char *why, size_t n)
 		return read_fail(why, n, "out of memory");
 	if (!file->segments.n)
 		return read_fail(why, n, "%s",
-				 *file->damage ? file->damage : "it holds no segment");
+				 *file->damage ? file->damage
+					       : "no segment is complete: its process was killed "
+						 "as it began, or is just beginning");
 	const struct gm_load_segment *newest = &file->segments.at[file->segments.n - 1];
 	if (!file->page_known && newest->head.checkpoint_offset)
 		gm_load_page(file, newest->offset + newest->head.checkpoint_offset, &checkpoint);
@@ -264,7 +266,8 @@ static bool file_open(struct gm_log_file *file, const char *path, char *why, siz
 		return read_fail(why, n, "%s, not a gpumem log",
 				 S_ISDIR(st.st_mode) ? "a folder" : "a pipe or a device");
 	if (!st.st_size)
-		return read_fail(why, n, "empty, not a gpumem log");
+		return read_fail(why, n,
+				 "empty: no gpumem log, or its process was killed as it began");
 	file->size = (uint64_t)st.st_size;
 	file->path = strdup(path);
 	if (!file->path)

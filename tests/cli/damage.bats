@@ -54,7 +54,7 @@ put() {
 	refused loop 'Too many levels of symbolic links'
 	refused good.gml/x 'Not a directory'
 	refused "$(printf 'x%.0s' {1..5000})" 'File name too long'
-	refused empty 'empty, not a gpumem log'
+	refused empty 'empty: no gpumem log, or its process was killed as it began'
 	for name in text seven zeros program; do
 		refused $name 'not a gpumem log'
 	done
@@ -152,7 +152,7 @@ put() {
 		fails 1 "gpumemstat: '': no such file" $command -- ''
 		fails 1 'gpumemstat: a\x1b[1m\n\xff: no such file' $command -- $'a\e[1m\n\xff'
 		fails 1 'gpumemstat: folder: a folder, not a gpumem log' $command folder
-		fails 1 'gpumemstat: empty: empty, not a gpumem log' $command empty
+		fails 1 'gpumemstat: empty: empty: no gpumem log, or its process was killed as it began' $command empty
 		fails 1 'gpumemstat: text: not a gpumem log' $command text
 		mklog lies.gml at:1s map:0:64M:1us alloc:0:10M:1us count:allocate_pool:1
 		status=0

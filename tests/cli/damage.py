@@ -26,7 +26,7 @@ def check(good, ran, what):
 
 def cut_message(n, size):
     if n == 0:
-        return "empty, not a gpumem log"
+        return "empty: no gpumem log, or its process was killed as it began"
     if n < 8:
         return "not a gpumem log"
     if n < 112:

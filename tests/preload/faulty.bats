@@ -44,3 +44,7 @@ fail_in_turn() {
 @test "each system call of a process that opens memory fails in turn: it is opened or refused, and the next open works" {
 	fail_in_turn importer
 }
+
+@test "a process is killed at each system call of the beginning of its log: one line says so, and other logs are read" {
+	fail_in_turn kills
+}

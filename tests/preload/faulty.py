@@ -5,7 +5,7 @@
 Each call site of the preload that a step of PLACE passes fails alone, with each errno of faulty.def, once and from then
 on. The step must not crash or hang, contents stay right, each failure has at most one line on standard error; and once
 calls succeed again, the step does all its work. EVERY=n: of each call only each n-th failure.
-calls succeed again, the step does all its work. EVERY=n: of each call only each n-th failure.
+PLACE kills: a process is killed at each system call of the beginning of its log.
 """
 import mmap
 import os
@@ -85,8 +85,8 @@ class Process:
         self.control = control or Control("control.%d" % Process.count)
         self.seen = 0
         preload = os.environ.get("SANITIZE_LIB", "")
-        env = dict(os.environ, GPUMEM_LOG="off", FAULTY=self.control.path,
-                   LD_PRELOAD=(preload + ":" if preload else "") + LIBRARY, **knobs)
+        env = dict(os.environ, FAULTY=self.control.path, LD_PRELOAD=(preload + ":" if preload else "") + LIBRARY)
+        env.update({"GPUMEM_LOG": "off", **knobs})
         # A character device that the program has open is looked at.
         with open(self.said, "wb") as said, open(os.devnull) as device:
             self.child = subprocess.Popen([SLEEPS, "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -370,8 +370,73 @@ def case_run(scene, case):
     return failed
 
 
+# --- the beginning of a log ---
+
+DIES_BEFORE, DIES_BEHIND = -1, -2
+BEGAN = ("no segment is complete: its process was killed as it began, or is just beginning",
+         "empty: no gpumem log, or its process was killed as it began")
+
+
+def start(knobs, control):
+    """Start a process and end it. Returns whether it was killed."""
+    try:
+        Process(knobs, control).end()
+        return False
+    except Failure as failure:
+        if str(failure) not in ("it ended: -9", "it ended with -9"):
+            raise
+        return True
+
+
+def starts_made(level):
+    """The calls of a start with logs of this level."""
+    control = Control("made")
+    start({"GPUMEM_LOG": level, "GPUMEM_LOG_NAME": os.path.join(TMP, "good.gml")}, control)
+    return control.made()
+
+
+def log_check(log, good):
+    """Returns what is said about the log; "": it can be read. The good log is always read."""
+    done = subprocess.run([TOOL, "summary", "--json", log, good], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG)
+    said = done.stderr.decode().replace("gpumemstat: %s: " % log, "").rstrip("\n")
+    if good not in done.stdout.decode():
+        raise Failure("the good log is not read: %s" % said)
+    if said not in BEGAN + ("",) or done.returncode != (1 if said else 0):
+        raise Failure("%d: %s" % (done.returncode, said))
+    return said
+
+
+def kills():
+    """Kill a process before and behind each call that only a process with a log makes."""
+    wrong, said = 0, dict.fromkeys(BEGAN + ("",), 0)
+    for level in "small", "events":
+        log, good = os.path.join(TMP, "log.gml"), os.path.join(TMP, "good.gml")
+        without = starts_made("off")
+        made = starts_made(level)
+        control = Control("kill")
+        for (call, at), n in made.items():
+            for before in range(n if n > without.get((call, at), 0) else 0):
+                for how in DIES_BEFORE, DIES_BEHIND:
+                    control.arm(call, at, how, before, 1)
+                    try:
+                        killed = start({"GPUMEM_LOG": level, "GPUMEM_LOG_NAME": log}, control)
+                        if killed and os.path.exists(log):
+                            said[log_check(log, good)] += 1
+                    except Failure as failure:
+                        wrong += 1
+                        print("%s, %s: %s" % (place_name(at), ROWS[call][0], failure))
+                    if os.path.exists(log):
+                        os.unlink(log)
+        os.unlink(good)
+    for text, n in said.items():
+        print("%d logs: %s" % (n, text or "they can be read"))
+    return 1 if wrong or not all(said.values()) else 0
+
+
 def main():
     name = sys.argv[1]
+    if name == "kills":
+        return kills()
     os.makedirs(os.path.join(TMP, "store"), exist_ok=True)
     scene = SETS[name]()
     scene.step(True)
