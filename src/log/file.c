@@ -183,37 +183,68 @@ int gm_file_write(struct gm_file *file, const void *data, size_t n, uint64_t off
 	return error;
 }
 
+static bool file_stat(const char *name, int flags, struct stat *out)
+{
+	int fd = gm_sys_open(name, O_PATH | O_CLOEXEC | flags, 0);
+	if (fd < 0)
+		return false;
+	bool known = gm_sys_fstat(fd, out) == 0;
+	gm_sys_close(fd);
+	return known;
+}
+
 /* Is it a device, a FIFO or a socket, or in /dev? A log beside /dev/null is not what the user
- * meant; nor is one beside /dev/stdout, even if that leads to a regular file. */
+ * meant; nor is one beside /dev/stdout, even if that leads to a regular file. Such a file, or a
+ * link to one, that another user made in a common folder only takes the name. */
 static bool name_is_special(const char *name)
 {
 	struct stat st;
 	if (strncmp(name, "/dev/", 5) == 0 && strncmp(name, "/dev/shm/", 9) != 0)
 		return true;
-	int fd = gm_sys_open(name, O_PATH | O_CLOEXEC, 0);
-	if (fd < 0)
+	if (!file_stat(name, O_NOFOLLOW, &st) || (st.st_uid != 0 && st.st_uid != geteuid()))
 		return false;
-	bool known = gm_sys_fstat(fd, &st) == 0;
-	gm_sys_close(fd);
-	return known && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+	if (S_ISLNK(st.st_mode) && !file_stat(name, 0, &st))
+		return false;
+	return !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+/* Open a new file: file->path. `suffix`: appended to the name. -1: errno. */
+static int name_try(struct gm_file *file, const char *name, const char *suffix)
+{
+	if (snprintf(file->path, sizeof file->path, "%s%s", name, suffix) >=
+	    (int)sizeof file->path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	return gm_sys_open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/* A name that nobody can have taken beforehand. */
+static int random_try(struct gm_file *file, const char *name)
+{
+	uint64_t number;
+	char suffix[24];
+	if (gm_sys_random(&number, sizeof number) != sizeof number) {
+		errno = EEXIST;
+		return -1;
+	}
+	snprintf(suffix, sizeof suffix, ".%016llx", (unsigned long long)number);
+	file->crowded = true;
+	return name_try(file, name, suffix);
 }
 
 /* Open a new file of this name, with a number appended where needed: file->path. -1: errno. */
 static int file_open_new(struct gm_file *file, const char *name)
 {
-	for (unsigned i = 0; i < NAMES_TRIED; i++) {
-		int n = i ? snprintf(file->path, sizeof file->path, "%s.%u", name, i)
-			  : snprintf(file->path, sizeof file->path, "%s", name);
-		if (n >= (int)sizeof file->path) {
-			errno = ENAMETOOLONG;
-			return -1;
-		}
-		int fd = gm_sys_open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-				     0600);
+	char suffix[24] = "";
+	file->crowded = false;
+	for (unsigned i = 1; i <= NAMES_TRIED; i++) {
+		int fd = name_try(file, name, suffix);
 		if (fd >= 0 || errno != EEXIST)
 			return fd;
+		snprintf(suffix, sizeof suffix, ".%u", i);
 	}
-	return -1;
+	return random_try(file, name);
 }
 
 int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n)

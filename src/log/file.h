@@ -24,6 +24,7 @@ struct gm_file {
 	int fd;
 	struct gm_fd_identity identity;
 	char path[PATH_MAX];
+	bool crowded;	    /* the name and the numbered names were taken: `path` is random */
 	bool memory;	    /* true: write the file, do not map it */
 	const char *system; /* name of the file system that forbids mapping; NULL: other reason, or
 			       none */
@@ -38,10 +39,10 @@ const char *gm_file_unmappable(uint32_t magic);
 bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback,
 		  const struct gm_file_words *words);
 
-/* Create a file, mode 0600; if the name exists, .1, .2 ... is appended. Its first `n` bytes are
- * `first`, written before all else: a process killed after that leaves a recognizable log. 0, or an
- * errno and no file; GM_FILE_SPECIAL: the name is a device, a FIFO, a socket, or
- * in /dev but not in /dev/shm. */
+/* Create a file, mode 0600; if the name exists, .1, .2 ... .999 or a random number of 16
+ * hexadecimal digits is appended. Its first `n` bytes are `first`, written before all else: a
+ * process killed after that leaves a recognizable log. 0, or an errno and no file; GM_FILE_SPECIAL:
+ * the name is a device, a FIFO, a socket, of this user or root, or in /dev but not in /dev/shm. */
 #define GM_FILE_SPECIAL (-1)
 int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n);
 

@@ -70,6 +70,11 @@ Try 'gpumemstat --help'" help histt
 	mkdir there
 	mv 77.0.gml there
 	"$TOOL" replay --policy=pool there | grep -q '^trace         there/77.0.gml: '
+	for name in 77.0.gml.999 77.0.gml.0123456789abcdef; do
+		mv there/77.0.gml* $name
+		"$TOOL" | grep -q "^program .*; $name, all events\$"
+		mv $name there
+	done
 }
 
 @test "several logs: refusals are marked, and the sort key is shown" {

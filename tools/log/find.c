@@ -69,7 +69,10 @@ bool gm_find_is_name(const char *text)
 
 void gm_find_matching(struct gm_find *find, const char *pattern)
 {
-	static const char *const behind[] = {"", ".[0-9]", ".[0-9][0-9]", ".[0-9][0-9][0-9]"};
+#define FOUR "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
+	static const char *const behind[] = {"", ".[0-9]", ".[0-9][0-9]", ".[0-9][0-9][0-9]",
+					     "." FOUR FOUR FOUR FOUR};
+#undef FOUR
 	for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
 		char whole[2 * PATH_MAX];
 		glob_t found;
