@@ -7,7 +7,7 @@ libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/core.c %D%/core.h %D%/device.c 
 	%D%/export_table.c %D%/export_table.h %D%/give.c %D%/give.h %D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/neighbour.c %D%/neighbour.h %D%/others.c %D%/others.h %D%/refusal.c %D%/refusal.h \
 	%D%/retry.c %D%/retry.h %D%/sleep.c %D%/sleep.h %D%/sleep_bounds.h %D%/trim.c %D%/trim.h %D%/used.c %D%/used.h
 # From the program's look-up of a symbol to our entry.
-libgpumem_la_SOURCES += %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
+libgpumem_la_SOURCES += %D%/entry/audit.c %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
 	%D%/entry/glibc_late.h %D%/entry/hooks.c %D%/entry/hooks.h %D%/entry/object.c %D%/entry/object.h \
 	%D%/entry/resolve.c %D%/entry/resolve.h %D%/entry/unknown.c %D%/entry/unknown.h
 # Blocks of the pool.
@@ -61,10 +61,10 @@ if GM_DEBUG
 SHIM_DEBUG_EXPORT = gm_lock_none_held;
 endif
 
-# The exports are the hooks, dlsym, and libgpumem-core's entry (api/core.h). One anonymous version: a named
+# The exports are the hooks, dlsym, libgpumem-core's entry (api/core.h), and the one of LD_AUDIT. One anonymous version: a named
 # version would not satisfy a reference to another one.
 %D%/libgpumem.map: $(top_srcdir)/src/driver/hooks.def Makefile
-	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; $(SHIM_DEBUG_EXPORT)' && \
+	$(AM_V_GEN)$(MKDIR_P) %D% && { echo '{ global: dlsym; gm_preload_core; la_version; $(SHIM_DEBUG_EXPORT)' && \
 		$(SED) -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1;/p' $(top_srcdir)/src/driver/hooks.def && \
 		echo 'local: *; };'; } >$@-t && mv $@-t $@
 CLEANFILES += %D%/libgpumem.map

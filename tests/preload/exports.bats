@@ -13,11 +13,12 @@ symbols() {
 	sed -n 's/^GM_HOOK(\([A-Za-z0-9_]*\),.*/\1/p' "$HOOKS"
 }
 
-@test "exports are dlsym, gm_preload_core and the hooks, without versions" {
+@test "exports are dlsym, gm_preload_core, la_version and the hooks, without versions" {
 	nm -D --defined-only "$LIBRARY" | awk '{ print $3 }' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/exports"
 	{
 		echo dlsym
 		echo gm_preload_core # libgpumem-core looks this symbol up
+		echo la_version # the loader asks for it under LD_AUDIT
 		symbols
 		if grep -q '^#define GM_DEBUG 1' config.h; then echo gm_lock_none_held; fi # the simulator looks this symbol up
 	} | LC_ALL=C sort | diff -u - "$BATS_TEST_TMPDIR/exports"
