@@ -6,6 +6,9 @@
 
 #include <stddef.h>
 
+/* The bytes that some editors and spreadsheets put before UTF-8 text. They are no part of it. */
+#define GM_TEXT_MARK "\xef\xbb\xbf"
+
 /* Escape all that is not printable. Buffer and result as with snprintf; an escape is never cut. No
  * allocation; any thread. */
 size_t gm_escape(const char *text, char *buf, size_t n);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/escape.h"
 #include "base/msg.h"
 #include "base/sys.h"
 
@@ -146,6 +147,8 @@ static void conf_read(void)
 	if (conf.ignored)
 		return;
 	char *at = text, *last = text + n;
+	if (n >= strlen(GM_TEXT_MARK) && memcmp(text, GM_TEXT_MARK, strlen(GM_TEXT_MARK)) == 0)
+		at += strlen(GM_TEXT_MARK);
 	for (unsigned line = 1; at < last; line++) {
 		char *end = memchr(at, '\n', (size_t)(last - at));
 		if (!end)

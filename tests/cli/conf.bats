@@ -53,6 +53,16 @@ source_of() {
 	GPUMEM_TEST_CONF=$GPUMEM_TEST_CONF/x unharmed '' GPUMEM_LOG=off
 }
 
+@test "the mark that some editors put at the start of UTF-8 text is no part of the first line" {
+	native=$("$DEMO" 3)
+	conf $'\xef\xbb\xbfGPUMEM_LOG=off' 'GPUMEM_MODE=trace'
+	unharmed ''
+	[ "$(source_of GPUMEM_LOG)" = 'off file' ]
+	[ "$(source_of GPUMEM_MODE)" = 'trace file' ]
+	printf '\xef\xbb\xbf' >"$GPUMEM_TEST_CONF"
+	unharmed '' GPUMEM_LOG=off
+}
+
 @test "each bad line is named with file, line and reason, and the program is unharmed" {
 	native=$("$DEMO" 3)
 	conf 'GPUMEM_LOG=off' 'GPUMEM_MODE=fast' 'GPUMEM_LIMIT 20G' '=1'

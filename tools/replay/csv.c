@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "tools/replay/policy.h"
 #include "tools/replay/replay.h"
 
@@ -308,12 +309,14 @@ bool gm_trace_read_csv(struct gm_trace *trace, FILE *in, uint64_t unit)
 	trace->line = 0;
 	if (!csv_next_line(&csv))
 		return csv.ended ? gm_trace_fail(trace, "empty") : false;
-	if (strcmp(csv.line, "Thread,Time,Action,Pointer,Size,Stream") == 0)
+	size_t mark = strlen(GM_TEXT_MARK);
+	const char *header = csv.line + (strncmp(csv.line, GM_TEXT_MARK, mark) ? 0 : mark);
+	if (strcmp(header, "Thread,Time,Action,Pointer,Size,Stream") == 0)
 		return rmm_read(&csv);
-	if (strcmp(csv.line, "id,lower,upper,size") == 0)
+	if (strcmp(header, "id,lower,upper,size") == 0)
 		return minimalloc_read(&csv, 4, unit);
-	if (strcmp(csv.line, "id,lower,upper,size,offset") == 0)
+	if (strcmp(header, "id,lower,upper,size,offset") == 0)
 		return minimalloc_read(&csv, 5, unit);
-	return csv_fail_field(&csv, "unknown header", csv.line,
+	return csv_fail_field(&csv, "unknown header", header,
 			      "Thread,Time,Action,Pointer,Size,Stream or id,lower,upper,size");
 }
