@@ -17,6 +17,7 @@
 
 #define OBJECTS_MOST 8192 /* most objects in the life of the process */
 #define NAMES_LEAST ((size_t)64 << 10)
+#define PATH_ROOM ((size_t)2 * PATH_MAX)
 
 /* An object as the dynamic linker lists it. */
 struct listed {
@@ -34,6 +35,7 @@ struct listing {
 	size_t n, room;
 	char *names;
 	size_t names_n, names_room;
+	char *path; /* PATH_ROOM bytes */
 	uint64_t generation;
 };
 
@@ -116,6 +118,13 @@ static int object_list(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+static void listing_free(const struct listing *listing)
+{
+	free(listing->at);
+	free(listing->names);
+	free(listing->path);
+}
+
 /* False: no host memory. */
 static bool listing_make(struct listing *listing)
 {
@@ -124,29 +133,29 @@ static bool listing_make(struct listing *listing)
 		*listing = (struct listing){.at = malloc(n * sizeof *listing->at),
 					    .room = n,
 					    .names = malloc(names),
-					    .names_room = names};
-		if (!listing->at || !listing->names)
+					    .names_room = names,
+					    .path = malloc(PATH_ROOM)};
+		if (!listing->at || !listing->names || !listing->path)
 			return false;
 		dl_iterate_phdr(object_list, listing);
 		if (listing->n <= n && listing->names_n <= names)
 			return true;
 		n = listing->n + 16;
 		names = listing->names_n + NAMES_LEAST;
-		free(listing->at);
-		free(listing->names);
+		listing_free(listing);
 	}
 }
 
 /* The program has no name in the list, and the name of an object may be relative. */
-static uint32_t path_number(const char *name)
+static uint32_t path_number(const struct listing *listing, const char *name)
 {
-	char whole[2 * PATH_MAX];
+	char *whole = listing->path;
 	bool relative = *name && *name != '/' && strchr(name, '/');
 	if (*name && !relative)
 		return gm_log_string(name);
 	ssize_t n = readlink(relative ? "/proc/self/cwd" : "/proc/self/exe", whole, PATH_MAX);
 	n = n > 0 ? n : 0;
-	snprintf(whole + n, sizeof whole - (size_t)n, "%s%s", relative ? "/" : "", name);
+	snprintf(whole + n, PATH_ROOM - (size_t)n, "%s%s", relative ? "/" : "", name);
 	return gm_log_string(whole);
 }
 
@@ -208,11 +217,11 @@ void gm_objects_refresh(void)
 		return;
 	if (listing_make(&listing)) {
 		for (size_t i = 0; i < listing.n; i++)
-			listing.at[i].path = path_number(listing.names + listing.at[i].name);
+			listing.at[i].path =
+				path_number(&listing, listing.names + listing.at[i].name);
 		listing_install(&listing);
 	}
-	free(listing.at);
-	free(listing.names);
+	listing_free(&listing);
 }
 
 uint64_t gm_objects_generation(void)

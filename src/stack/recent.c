@@ -173,7 +173,8 @@ static bool returns_stand(const struct gm_recent_key *key, const struct gm_unwou
 	    first->place != key->from.frame - sizeof first->place)
 		return false;
 	for (uint32_t i = 0; i < unwound->n_returns; i++)
-		if (return_at(unwound->returns[i].place).address != unwound->returns[i].address)
+		if (!unwound->returns[i].place ||
+		    return_at(unwound->returns[i].place).address != unwound->returns[i].address)
 			return false;
 	return true;
 }

@@ -2,9 +2,13 @@
 #include "stack/stack.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/lock.h"
+#include "base/thread.h"
+#include "log/count.h"
 #include "stack/held.h"
 #include "stack/objects.h"
 #include "stack/python.h"
@@ -25,15 +29,42 @@ bool gm_stack_open(size_t least, const void *own)
 	gm_stack_least = least;
 	own_object = own;
 	gm_recent_open();
-	return gm_unwind_open();
+	return gm_cfi_open();
 }
 
-/* The C frames outside our own object, from the cache, or else from the unwinder. Returns the
+/* Memory of a capture. The program's stack may be small: a coroutine's, or a signal handler's. */
+struct capture {
+	struct gm_trace trace;
+	struct gm_frame python[HALF];
+	struct gm_unwound unwound;
+};
+
+enum { SPARES = 16 };
+static _Atomic(struct capture *) spares[SPARES];
+
+static _Atomic(struct capture *) *spare_of(void)
+{
+	return &spares[gm_thread_index() % SPARES];
+}
+
+static struct capture *capture_take(void)
+{
+	struct capture *capture = atomic_exchange(spare_of(), NULL);
+	return capture ? capture : malloc(sizeof *capture);
+}
+
+static void capture_give(struct capture *capture)
+{
+	free(atomic_exchange(spare_of(), capture));
+}
+
+/* The C frames outside our own object, from the cache, or else by a walk. Returns the
  * serial of cached frames; 0: none. */
-static uint64_t frames_find(struct gm_trace *trace, struct gm_stack_from from, struct gm_span end,
+static uint64_t frames_find(struct capture *capture, struct gm_stack_from from, struct gm_span end,
 			    bool *cut)
 {
-	struct gm_unwound unwound;
+	struct gm_trace *trace = &capture->trace;
+	struct gm_unwound *unwound = &capture->unwound;
 	struct gm_span own = {0};
 	const struct gm_recent_key key = {from, end.low, gm_objects_generation()};
 	uint64_t serial;
@@ -41,20 +72,21 @@ static uint64_t frames_find(struct gm_trace *trace, struct gm_stack_from from, s
 		return serial;
 	if (own_object)
 		gm_objects_range(own_object, &own.low, &own.high);
-	gm_unwind(&unwound, HALF, own, end);
-	gm_objects_place(unwound.addresses, unwound.n, trace->frames);
-	gm_recent_keep(&key, &unwound, trace->frames);
-	trace->n = unwound.n;
-	*cut = unwound.cut;
+	gm_unwind(unwound, HALF, own, end);
+	gm_objects_place(unwound->addresses, unwound->n, trace->frames);
+	gm_recent_keep(&key, unwound, trace->frames);
+	trace->n = unwound->n;
+	*cut = unwound->cut;
 	return 0;
 }
 
 /* Fill in the C frames, then those of Python. */
-static struct gm_table_hint trace_fill(struct gm_trace *trace, unsigned *guard,
+static struct gm_table_hint trace_fill(struct capture *capture, unsigned *guard,
 				       struct gm_stack_from from)
 {
+	struct gm_trace *trace = &capture->trace;
+	struct gm_frame *python = capture->python;
 	struct gm_span end = {0};
-	struct gm_frame python[HALF];
 	struct gm_table_hint hint;
 	uint32_t n_python;
 	bool cut, cut_python;
@@ -63,7 +95,7 @@ static struct gm_table_hint trace_fill(struct gm_trace *trace, unsigned *guard,
 	enum gm_python_state state = gm_python_frames(python, HALF, guard, &n_python, &cut_python);
 	if (n_python)
 		end = gm_python_span();
-	hint.serial = frames_find(trace, from, end, &cut);
+	hint.serial = frames_find(capture, from, end, &cut);
 	hint.n = trace->n;
 	memcpy(trace->frames + trace->n, python, n_python * sizeof *python);
 	trace->n += n_python;
@@ -72,16 +104,27 @@ static struct gm_table_hint trace_fill(struct gm_trace *trace, unsigned *guard,
 	return hint;
 }
 
+/* 0: no host memory, or no room for another stack. */
+static uint32_t stack_number(unsigned *guard, struct gm_stack_from from)
+{
+	struct capture *capture = capture_take();
+	if (!capture) {
+		gm_counter_add(0, GM_C_stacks_lost, 1);
+		return 0;
+	}
+	const struct gm_table_hint hint = trace_fill(capture, guard, from);
+	const uint32_t number = gm_table_put(&capture->trace, hint);
+	capture_give(capture);
+	return number;
+}
+
 uint32_t gm_stack_capture(unsigned *guard, struct gm_stack_from from)
 {
-	struct gm_trace trace;
-	uint32_t number;
 	int saved = errno;
 	if (capturing)
 		return 0;
 	capturing = true;
-	const struct gm_table_hint hint = trace_fill(&trace, guard, from);
-	number = gm_table_put(&trace, hint);
+	const uint32_t number = stack_number(guard, from);
 	capturing = false;
 	errno = saved;
 	return number;

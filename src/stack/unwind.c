@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stack/unwind.h"
 
-#include <dlfcn.h>
-#include <unwind.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "base/thread.h"
-
-static __typeof__(_Unwind_Backtrace) *unwind_backtrace;
-static __typeof__(_Unwind_GetIPInfo) *unwind_ip;
-static __typeof__(_Unwind_GetCFA) *unwind_frame;
+#include "base/sys.h"
 
 struct walk {
 	struct gm_unwound *out;
@@ -16,59 +12,50 @@ struct walk {
 	struct gm_span skip, end;
 };
 
-bool gm_unwind_open(void)
-{
-	if (unwind_backtrace)
-		return true;
-	gm_thread_hold_cancel();
-	void *library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
-	if (library) {
-		*(void **)&unwind_ip = dlsym(library, "_Unwind_GetIPInfo");
-		*(void **)&unwind_frame = dlsym(library, "_Unwind_GetCFA");
-		*(void **)&unwind_backtrace = dlsym(library, "_Unwind_Backtrace");
-	}
-	if (!unwind_ip || !unwind_frame || !unwind_backtrace) {
-		unwind_backtrace = NULL;
-		dlerror();
-	}
-	gm_thread_let_cancel();
-	return unwind_backtrace != NULL;
-}
-
 static bool span_has(struct gm_span span, uintptr_t address)
 {
 	return address - span.low < span.high - span.low;
 }
 
-static _Unwind_Reason_Code frame_visit(struct _Unwind_Context *context, void *arg)
+/* False: the walk ends. */
+static bool frame_visit(const struct walk *walk, const struct gm_cfi *frame)
 {
-	struct walk *walk = arg;
 	struct gm_unwound *out = walk->out;
-	int before = 0; /* 1: the frame was interrupted before this instruction */
-	const uintptr_t at = unwind_ip(context, &before);
-	const uintptr_t address = at - (!before && at);
+	const uintptr_t address = frame->at - !frame->exact;
 	if (!out->n && span_has(walk->skip, address))
-		return _URC_NO_REASON;
-	if (!address)
-		return _URC_END_OF_STACK;
+		return true;
 	if (out->n_returns <= GM_UNWIND_MOST)
 		out->returns[out->n_returns++] =
-			(struct gm_unwound_return){unwind_frame(context) - sizeof(uintptr_t), at};
+			(struct gm_unwound_return){frame->place, frame->at};
 	if (span_has(walk->end, address))
-		return _URC_END_OF_STACK;
-	if (out->n == walk->most) {
-		out->cut = true;
-		return _URC_END_OF_STACK;
-	}
+		return false;
+	out->cut = out->n == walk->most;
+	if (out->cut)
+		return false;
 	out->addresses[out->n++] = address;
-	return _URC_NO_REASON;
+	return true;
+}
+
+/* A coroutine's first frame returns to any number. */
+static bool is_mapped(uintptr_t address)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	return gm_sys_msync((void *)(address & ~(page - 1)), 1, MS_ASYNC) == 0;
 }
 
 void gm_unwind(struct gm_unwound *out, uint32_t most, struct gm_span skip, struct gm_span end)
 {
-	struct walk walk = {out, most < GM_UNWIND_MOST ? most : GM_UNWIND_MOST, skip, end};
+	const struct walk walk = {out, most < GM_UNWIND_MOST ? most : GM_UNWIND_MOST, skip, end};
+	struct gm_cfi *frame = &out->frame;
 	out->n = out->n_returns = 0;
 	out->cut = false;
-	if (unwind_backtrace)
-		unwind_backtrace(frame_visit, &walk);
+	gm_cfi_here(frame);
+	while (frame_visit(&walk, frame))
+		if (!gm_cfi_up(frame)) {
+			if (frame->at && out->n && !is_mapped(frame->at)) {
+				out->n--;
+				out->n_returns--;
+			}
+			break;
+		}
 }

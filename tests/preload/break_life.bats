@@ -44,7 +44,7 @@ readable() {
 @test "no call takes more than 12 KiB of a thread's stack" {
 	[ -z "$SANITIZE_LIB$COVERAGE$TEST_UNDER" ] || skip "frames of such a build are larger"
 	native "$PROGRAMS/small_stack" 4096
-	KNOBS=(GPUMEM_COPY=4 GPUMEM_LOG=events GPUMEM_LOG_NAME=%p.gml)
+	KNOBS=(GPUMEM_COPY=4 GPUMEM_LOG=events GPUMEM_LOG_NAME=%p.gml GPUMEM_STACKS=all)
 	preloaded "$PROGRAMS/small_stack" 12288 2>said
 	"$STAT" summary --json ./*.gml | jq -e '.logs[0].counters | .copy_h2d_staged_calls == 1 and .copy_d2h_staged_calls == 1'
 }

@@ -33,6 +33,9 @@ tests_unit_test_log_stacks_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_recent
 tests_unit_test_recent_SOURCES = tests/unit/test_recent.c
 tests_unit_test_recent_LDADD = $(UNIT_LDADD)
+UNIT_TESTS += tests/unit/test_unwind
+tests_unit_test_unwind_SOURCES = tests/unit/test_unwind.c
+tests_unit_test_unwind_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += tests/unit/test_released
 tests_unit_test_released_SOURCES = tests/unit/test_released.c
 tests_unit_test_released_LDFLAGS = -Wl,--wrap=gm_log_string -Wl,--export-dynamic

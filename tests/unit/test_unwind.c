@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The walk up the stack finds the frames that libgcc finds, at each instruction of functions of
+ * several libraries. */
+#include <dlfcn.h>
+#include <signal.h>
+#include <unwind.h>
+
+#include "stack/unwind.h"
+#include "tests/tap.h"
+
+static struct gm_unwound unwound;
+static uintptr_t expected[GM_UNWIND_MOST];
+static uint32_t n_expected;
+static unsigned compared, wrong;
+static bool traced;
+
+static _Unwind_Reason_Code frame_visit(struct _Unwind_Context *context, void *arg)
+{
+	int before = 0;
+	const uintptr_t at = _Unwind_GetIPInfo(context, &before);
+	(void)arg;
+	if (!at || n_expected == GM_UNWIND_MOST)
+		return _URC_END_OF_STACK;
+	expected[n_expected++] = at - !before;
+	return _URC_NO_REASON;
+}
+
+/* The first frame of libgcc's walk is this function; before it ours has gm_unwind. */
+static __attribute__((noinline)) void walks_compare(void)
+{
+	n_expected = 0;
+	_Unwind_Backtrace(frame_visit, NULL);
+	gm_unwind(&unwound, GM_UNWIND_MOST, (struct gm_span){0}, (struct gm_span){0});
+	compared++;
+	bool same = n_expected > 1 && unwound.n == n_expected + (n_expected < GM_UNWIND_MOST);
+	for (uint32_t i = 1; same && i + 1 < unwound.n; i++)
+		same = unwound.addresses[i + 1] == expected[i];
+	wrong += !same;
+}
+
+static int element_compare(const void *a, const void *b)
+{
+	if (!traced)
+		walks_compare();
+	return *(const int *)a - *(const int *)b;
+}
+
+static void signal_handle(int number)
+{
+	if (!traced || number == SIGTRAP)
+		walks_compare();
+}
+
+static __attribute__((noinline)) void deep(unsigned depth)
+{
+	if (depth)
+		deep(depth - 1);
+	else if (!traced)
+		walks_compare();
+	__asm__ volatile("" ::: "memory");
+}
+
+static void work(void)
+{
+	int numbers[] = {5, 3, 9, 1};
+	char text[64];
+	qsort(numbers, 4, sizeof *numbers, element_compare);
+	raise(SIGUSR1);
+	snprintf(text, sizeof text, "%s %f", "a", numbers[0] / 3.0);
+	deep(100);
+	deep(3);
+	dlsym(RTLD_DEFAULT, "qsort");
+}
+
+/* Trap after each instruction of work(). */
+static void test_steps(void)
+{
+#if defined(__x86_64__)
+	compared = wrong = 0;
+	traced = true;
+	signal(SIGTRAP, signal_handle);
+	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
+	work();
+	__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
+	TAP_OK(compared > 1000, "it was traced: %u walks", compared);
+	TAP_IS(wrong, 0, "libgcc's frames at each instruction");
+#endif
+}
+
+int main(void)
+{
+	TAP_OK(gm_cfi_open(), "there is libgcc");
+	signal(SIGUSR1, signal_handle);
+	work();
+	TAP_OK(compared > 5, "some walks");
+	TAP_IS(wrong, 0, "libgcc's frames, also of a signal handler");
+	if (!getenv("TEST_UNDER")) /* memcheck does not stop after each instruction */
+		test_steps();
+	return tap_done();
+}
