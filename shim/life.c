@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/msg.h"
+#include "base/thread.h"
 #include "base/tick.h"
 #include "heap/heap.h"
 #include "knob/knob.h"
@@ -132,6 +133,7 @@ static enum gm_shim_state life_start(void)
 	gm_shim_devices_find(pools, devices);
 	life_open_log(pools, devices);
 	life_keep_stacks(knobs);
+	gm_thread_open();
 	gm_tick_start();
 	gm_fill_on = pools && knobs->fill.choice != GM_FILL_OFF;
 	gm_stage_start();

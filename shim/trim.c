@@ -18,9 +18,8 @@
  * Before it first sleeps the thread lets other processes find this one (shim/give.h): they may ask
  * for the idle memory earlier. The program's calls are spared that.
  *
- * If the program's main has ended by pthread_exit, the trim thread would keep the process alive. So
- * it checks from time to time whether it is the last thread (gm_worker_sleep), and ends. Exit
- * handlers of the program may then run on it.
+ * If the program's main has ended by pthread_exit, the trim thread must not keep the process alive:
+ * base/thread.h.
  *
  * Once the process exits the thread makes no more calls of the driver (gm_gate_close).
  */

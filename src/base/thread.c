@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/thread.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -56,6 +57,26 @@ static atomic_uint serving; /* threads inside a body; each counts itself */
 /* On a thread of ours: the signal mask of the program's thread that started it, or its maker. */
 static GM_TLS const sigset_t *mask_of_program;
 
+/* glibc's count of threads, which it exports for debuggers, from 2.34 on; NULL: not known. The
+ * thread whose end makes it 0 calls exit. */
+static atomic_uint *counted;
+
+void gm_thread_open(void)
+{
+	counted = (atomic_uint *)dlsym(RTLD_DEFAULT, "__nptl_nthreads");
+	if (!counted)
+		dlerror();
+}
+
+/* Count the calling thread of ours again, for glibc does so at its end. The process exits if there
+ * is no other thread: then this one must not seem to be the last. */
+static void count_enter(void)
+{
+	if (counted && atomic_fetch_add(counted, 1) == 0)
+		for (;;)
+			pause();
+}
+
 static void *thread_run(void *arg)
 {
 	const struct gm_thread_start start = *(struct gm_thread_start *)arg;
@@ -64,24 +85,53 @@ static void *thread_run(void *arg)
 	mask_of_program = &start.mask;
 	start.body(start.arg);
 	mask_of_program = NULL;
+	count_enter();
 	atomic_fetch_sub(&serving, 1);
 	pthread_sigmask(SIG_SETMASK, &start.mask, NULL);
 	return NULL;
 }
 
-int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void *arg)
+/* This thread is counted. */
+static void *last_run(void *mask)
+{
+	pthread_sigmask(SIG_SETMASK, mask, NULL);
+	return NULL;
+}
+
+static int thread_make(void *(*run)(void *arg), void *arg)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	const int error = pthread_create(&thread, &attr, run, arg);
+	pthread_attr_destroy(&attr);
+	return error;
+}
+
+/* Do not count a new thread of ours. Its maker is a thread of the program, or is not counted
+ * itself. Then all of the program's may have ended meanwhile, and none of them was the last, unless
+ * `exits`: a further thread has to be. */
+static void count_leave(const sigset_t *mask, bool exits)
+{
+	static sigset_t mask_at_exit;
+	if (atomic_fetch_sub(counted, 1) != 1 || exits)
+		return;
+	mask_at_exit = *mask;
+	thread_make(last_run, &mask_at_exit);
+}
+
+int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void *arg)
+{
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	*start = (struct gm_thread_start){
-		.body = body, .arg = arg, .mask = mask_of_program ? *mask_of_program : before};
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	int error = pthread_create(&thread, &attr, thread_run, start);
-	pthread_attr_destroy(&attr);
+	const sigset_t mask = mask_of_program ? *mask_of_program : before;
+	const bool exits = counted && atomic_load(counted) == 0;
+	*start = (struct gm_thread_start){.body = body, .arg = arg, .mask = mask};
+	const int error = thread_make(thread_run, start);
+	if (!error && counted)
+		count_leave(&mask, exits);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error;
 }
@@ -104,12 +154,19 @@ static bool main_has_ended(void)
 	       errno == ESRCH;
 }
 
+bool gm_thread_keeps_process(void)
+{
+	return !counted;
+}
+
 /* The main thread exists until the process ends, in state Z once it has ended itself. Without
  * /proc, or without a free descriptor, nobody can say how many threads there are: then no thread of
  * ours outlives the main thread. */
 bool gm_thread_is_last(void)
 {
 	char text[1024] = "";
+	if (!gm_thread_keeps_process())
+		return false;
 	int fd = gm_sys_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return main_has_ended();

@@ -41,7 +41,7 @@ void gm_thread_let_cancel(void);
 
 /*
  * Start a detached thread that runs body(arg) with all signals blocked, on all cores of the process
- * (cores.h), not on those of its creator. Returns 0 or an errno. If
+ * (cores.h), not on those of its creator. Returns 0 or an errno. If gm_thread_keeps_process, and
  * it is the last thread of the process to end, the program's exit handlers run on it after the
  * body: its stack has the default size, and the signal mask is then the caller's. `start` belongs
  * to the thread until the body begins.
@@ -53,8 +53,19 @@ struct gm_thread_start {
 };
 int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void *arg);
 
-/* True if all other threads of the process were started by gm_thread_start: only these keep the
- * process alive. Reads a file of /proc; false if there is none. */
+/*
+ * A process ends when its last thread ends. glibc counts threads for that. From 2.34 on threads of
+ * ours leave the count, so that the last thread of the program ends the process, as natively. Where
+ * the count is not known, each thread of ours keeps the process: it has to look at times whether it
+ * may stay (gm_thread_is_last).
+ *
+ * gm_thread_open finds the count: one thread, before gm_thread_start, no lock is held.
+ */
+void gm_thread_open(void);
+bool gm_thread_keeps_process(void);
+
+/* True if all other threads of the process were started by gm_thread_start, and only these keep the
+ * process alive. Reads a file of /proc; without one, true if the main thread has ended. */
 bool gm_thread_is_last(void);
 
 /* In a forked child: the parent's threads do not exist, and the calling one has another id. */

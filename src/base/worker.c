@@ -74,7 +74,7 @@ void gm_worker_wake(struct gm_worker *worker)
 bool gm_worker_may_stay(struct gm_worker *worker, uint64_t check)
 {
 	uint64_t now = gm_clock_ns();
-	if (now - worker->checked < check)
+	if (!gm_thread_keeps_process() || now - worker->checked < check)
 		return true;
 	worker->checked = now;
 	return !gm_thread_is_last();
@@ -83,6 +83,8 @@ bool gm_worker_may_stay(struct gm_worker *worker, uint64_t check)
 bool gm_worker_sleep(struct gm_worker *worker, unsigned bell, uint64_t ns, uint64_t check)
 {
 	uint64_t now = gm_clock_ns(), end = now + ns;
+	if (!gm_thread_keeps_process())
+		check = ns;
 	for (; now < end && gm_worker_bell(worker) == bell; now = gm_clock_ns()) {
 		if (!gm_worker_may_stay(worker, check))
 			return false;

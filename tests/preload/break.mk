@@ -2,7 +2,7 @@
 # Bugs of other libraries between programs and CUDA: BREAKAGE.md lists them.
 BREAK_BATS = %D%/break_answers.bats %D%/break_device.bats %D%/break_life.bats \
 	%D%/break_others.bats %D%/break_table.bats
-BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_peers %D%/break_pointers %D%/break_runtimes %D%/break_share \
+BREAK_TESTS = %D%/break_ends %D%/break_frees %D%/break_last %D%/break_peers %D%/break_pointers %D%/break_runtimes %D%/break_share \
 	%D%/break_signals %D%/break_threads %D%/cancel %D%/small_stack
 check_PROGRAMS += $(BREAK_TESTS)
 dist_check_SCRIPTS += $(BREAK_BATS)
@@ -33,6 +33,8 @@ tests_preload_break_ends_SOURCES = %D%/break_ends.c %D%/program.h
 tests_preload_break_ends_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_break_frees_SOURCES = %D%/break_frees.c %D%/program.h
 tests_preload_break_frees_LDADD = $(BEHAVIOUR_LDADD)
+tests_preload_break_last_SOURCES = %D%/break_last.c %D%/program.h
+tests_preload_break_last_LDADD = $(BEHAVIOUR_LDADD) -lpthread
 tests_preload_break_peers_SOURCES = %D%/break_peers.c %D%/program.h
 tests_preload_break_peers_LDADD = $(BEHAVIOUR_LDADD)
 tests_preload_break_pointers_SOURCES = %D%/break_pointers.c %D%/program.h

@@ -127,7 +127,7 @@ readable() {
 		[[ -z $SANITIZE_LIB || ! $how =~ ^(thread|idle|full)$ ]] || continue
 		rm -f ./*.gml
 		logged
-		# Otherwise the last thread is ours, without a current context; "idle" has such a thread.
+		# The last thread is ours, without a current context, if one of ours has just started another.
 		[ $how != thread ] || KNOBS+=(GPUMEM_TRIM_AFTER=0)
 		local limit=()
 		[[ ! $how =~ ^(idle|full)$ ]] || KNOBS+=(GPUMEM_TRIM_AFTER=24h) limit=(timeout -s KILL 3600)
@@ -140,6 +140,55 @@ readable() {
 		readable
 	done
 	[ "$there" -eq 137 ]
+}
+
+# Threads of ours are not counted from glibc 2.34 on (base/thread.h).
+needs_count() {
+	local version
+	version=$(getconf GNU_LIBC_VERSION) || skip "not glibc"
+	printf '%s\n' "glibc 2.34" "$version" | sort -VC || skip "an older glibc"
+}
+
+# ends WAY...: with threads of ours the process ends at its last thread's end, and on this thread, as natively.
+ends() {
+	timeout 3600 env LD_LIBRARY_PATH="$SIM" ${ROOT:+unshare -r} "$PROGRAMS/break_last" "$@" >native
+	preloaded ${ROOT:+unshare -r} timeout -s KILL 3600 "$PROGRAMS/break_last" "$@" >preloaded
+	diff -u native preloaded
+	grep -qx 'exit handlers run on the last thread: 1' preloaded
+}
+
+@test "a process ends at its last thread's end, whatever threads of ours there are" {
+	needs_count
+	# The leak checker does not see memory that the main thread left to libc.
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+	for sleep in 0 1; do
+		KNOBS=(GPUMEM_TRIM_AFTER=24h GPUMEM_SLEEP=$sleep)
+		for ways in "" calls handle "handle calls" full "full calls" "handle full calls"; do
+			ends $ways
+		done
+	done
+}
+
+@test "a process without /proc ends at its last thread's end" {
+	needs_count
+	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a tool that needs /proc"
+	unshare -r true || skip "no user namespaces here"
+	ROOT=1
+	mkdir empty
+	for sleep in 0 1; do
+		KNOBS=(GPUMEM_TRIM_AFTER=24h GPUMEM_SLEEP=$sleep)
+		for ways in "" calls handle "handle calls" "handle full calls"; do
+			ends "$PWD/empty" $ways
+		done
+	done
+}
+
+@test "threads of ours rest while the program does nothing" {
+	needs_count
+	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a tool's threads"
+	KNOBS=(GPUMEM_TRIM_AFTER=24h GPUMEM_SLEEP=1)
+	preloaded "$PROGRAMS/break_last" handle rests >preloaded
+	grep -Ex '[1-9] threads rest: 1' preloaded
 }
 
 @test "a library that is finalised after us still allocates and frees" {

@@ -165,6 +165,19 @@ static void without_main(void)
 	pthread_exit(NULL);
 }
 
+static void handler_of_main(void)
+{
+	_exit(gettid() == getpid() && !atomic_load(&awake) ? 7 : 1);
+}
+
+static void without_main_uncounted(void)
+{
+	gm_thread_open();
+	atexit(gm_thread_keeps_process() ? handler : handler_of_main);
+	gm_worker_start(&worker, "gpumem-test", stays, NULL);
+	pthread_exit(NULL);
+}
+
 /* --- the gate --- */
 
 static void calls(void *unused)
@@ -199,9 +212,12 @@ static void closes(void)
 
 int main(void)
 {
-	if (!HAS_THREAD) /* before there are other threads */
+	if (!HAS_THREAD) { /* before there are other threads */
 		TAP_IS(status_of(without_main), 7,
 		       "the last thread of a process sees that it is, and ends");
+		TAP_IS(status_of(without_main_uncounted), 7,
+		       "where threads of ours are not counted, the main thread ends the process");
+	}
 	starts_and_stops();
 	sleeps();
 	forks();
