@@ -226,10 +226,10 @@ static enum gm_refusal process_sleep(void)
 }
 
 /* Other processes return their idle memory. */
-static uint64_t others_ask(void)
+static uint64_t others_ask(uint64_t end)
 {
 	uint64_t given = 0;
-	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+	for (unsigned i = 0; i < gm_shim_n_devices && gm_clock_ns() < end; i++)
 		if (gm_shim_pool_if_any(i))
 			given += gm_others_reclaim(i);
 	return given;
@@ -243,7 +243,7 @@ static enum gm_refusal pools_fetch(uint64_t end, char *name)
 	while ((refusal = pools_move(gm_move_in, name)) == GM_REFUSAL_DEVICE_MEMORY &&
 	       (now = gm_clock_ns()) < end && !gm_gate_is_closed(&gate)) {
 		bytes += atomic_load(&moved_bytes);
-		uint64_t given = now >= ask_at ? others_ask() : 0;
+		uint64_t given = now >= ask_at ? others_ask(end) : 0;
 		if (now >= ask_at)
 			ask_at = gm_clock_ns() + ASK_EVERY;
 		if (!given)

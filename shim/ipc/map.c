@@ -9,7 +9,7 @@
 #include "shim/call.h"
 #include "shim/device.h"
 
-#define PATIENCE 10000000000u /* ns for each reply */
+#define PATIENCE 10000000000u /* ns for all parts of a block */
 
 /* --- driver calls, between gm_driver_quiet_begin and end --- */
 

@@ -12,7 +12,7 @@
 
 #define JOIN_WAITS 1000000000u /* ns of one wait; the next follows */
 #ifndef EXIT_WAITS
-#define EXIT_WAITS 1000000000u /* ns at most */
+#define EXIT_WAITS 1000000000u /* ns at all gates together */
 #endif
 
 static void futex_wake(atomic_uint *word)
@@ -115,10 +115,14 @@ void gm_gate_leave(struct gm_gate *gate)
 		futex_wake(&gate->inside);
 }
 
+static _Atomic uint64_t exit_end; /* of the waits at all gates; 0: none has been closed */
+
 void gm_gate_close(struct gm_gate *gate)
 {
-	uint64_t end = gm_clock_ns() + EXIT_WAITS, now;
+	uint64_t end = 0, now = gm_clock_ns();
 	unsigned inside;
+	if (atomic_compare_exchange_strong(&exit_end, &end, now + EXIT_WAITS))
+		end = now + EXIT_WAITS;
 	atomic_store(&gate->closed, true);
 	while ((inside = atomic_load(&gate->inside)) && (now = gm_clock_ns()) < end)
 		futex_wait(&gate->inside, inside, end - now);
@@ -128,4 +132,5 @@ void gm_gate_forget(struct gm_gate *gate)
 {
 	atomic_store(&gate->closed, false);
 	atomic_store(&gate->inside, 0);
+	atomic_store(&exit_end, 0);
 }

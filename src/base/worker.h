@@ -91,8 +91,8 @@ static inline bool gm_gate_is_closed(const struct gm_gate *gate)
 	return atomic_load(&gate->closed);
 }
 
-/* The process exits: admit no more threads, and wait for those inside, for a second at most: the
- * caller may hold a lock of the driver that they wait for. */
+/* The process exits: admit no more threads, and wait for those inside, for a second at all gates
+ * together: the caller may hold a lock of the driver that they wait for. */
 void gm_gate_close(struct gm_gate *gate);
 
 /* In a forked child: no thread is inside, and the child does not exit. */

@@ -60,16 +60,17 @@ static enum gm_node_result result_where(const struct gm_node_address *to,
 									    : result;
 }
 
-static int link_try(int fd, const struct gm_node_address *to, uint64_t patience)
+static int link_try(const struct gm_node_link *link, const struct gm_node_address *to)
 {
 	struct sockaddr_un name;
 	socklen_t n = gm_wire_name(&name, to);
-	uint64_t end = gm_clock_ns() + patience;
+	uint64_t now = gm_clock_ns();
 	int failed;
 	do {
-		gm_sys_send_timeout(fd, patience);
-		failed = gm_sys_connect(fd, (struct sockaddr *)&name, n);
-	} while (failed && errno == EINTR && gm_clock_ns() < end);
+		gm_sys_send_timeout(link->fd, now < link->end ? link->end - now : 0);
+		failed = gm_sys_connect(link->fd, (struct sockaddr *)&name, n);
+		now = gm_clock_ns();
+	} while (failed && errno == EINTR && now < link->end);
 	if (failed && errno == EINTR)
 		errno = EAGAIN;
 	return failed;
@@ -86,11 +87,11 @@ enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t p
 	int fd = gm_sys_socket(AF_UNIX, SOCK_SEQPACKET | flags);
 	fd = fd < 0 ? fd : gm_fd_raise(fd);
 	link->fd = fd;
-	link->patience = patience;
+	link->end = patience ? gm_clock_ns() + patience : 0;
 	if (fd < 0)
 		return GM_NODE_UNABLE;
 	enum gm_node_result result = GM_NODE_OK;
-	if (link_try(fd, to, patience))
+	if (link_try(link, to))
 		result = result_where(to, errno_result());
 	else if (!gm_wire_is_ours(fd))
 		result = GM_NODE_STRANGER;
@@ -103,18 +104,18 @@ enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t p
 }
 
 /* Wait until a message can be received. */
-static enum gm_node_result link_wait(const struct gm_node_link *link, uint64_t end)
+static enum gm_node_result link_wait(const struct gm_node_link *link)
 {
 	uint64_t now;
 	do {
 		struct pollfd about = {.fd = link->fd, .events = POLLIN};
 		now = gm_clock_ns();
-		int ready = gm_sys_poll(&about, 1, now < end ? end - now : 0);
+		int ready = gm_sys_poll(&about, 1, now < link->end ? link->end - now : 0);
 		if (ready > 0)
 			return GM_NODE_OK;
 		if (ready < 0 && errno != EINTR)
 			return GM_NODE_UNABLE;
-	} while (now < end);
+	} while (now < link->end);
 	return GM_NODE_SILENT;
 }
 
@@ -129,9 +130,8 @@ enum gm_node_result gm_node_receive(const struct gm_node_link *link, enum gm_nod
 				    struct gm_node_message *reply)
 {
 	struct gm_wire_head head;
-	uint64_t end = gm_clock_ns() + link->patience;
 	for (;;) {
-		enum gm_node_result result = link_wait(link, end);
+		enum gm_node_result result = link_wait(link);
 		if (result != GM_NODE_OK)
 			return result;
 		if (gm_wire_receive(link->fd, &head, reply, true))

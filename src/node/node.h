@@ -114,13 +114,14 @@ void gm_node_each(const unsigned char gpu[16],
 		  void (*each)(void *arg, const struct gm_node_address *address), void *arg);
 
 struct gm_node_link {
-	int fd; /* close-on-exec */
-	uint64_t patience;
+	int fd;	      /* close-on-exec */
+	uint64_t end; /* time until which replies are awaited */
 };
 
-/* Connect to a node. `patience`: ns that this call and each wait for a reply may take; 0: none
- * waits, and a node whose queue of connections is full is silent. The caller may change that of the
- * link. On GM_NODE_OK the caller owns the link until gm_node_disconnect. Anyone may bind the name
+/* Connect to a node. `patience`: ns that this call and all replies may take together; 0: nothing
+ * waits, and a node whose queue of connections is full is silent. A caller without a bound for all
+ * replies sets link->end before each. On GM_NODE_OK the caller owns the link until
+ * gm_node_disconnect. Anyone may bind the name
  * of a node, so several addresses may have the same pid; GM_NODE_STRANGER tells those of other
  * users. */
 enum gm_node_result gm_node_connect(const struct gm_node_address *to, uint64_t patience,

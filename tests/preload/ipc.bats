@@ -179,3 +179,14 @@ gpumem: $NOBODY" ]
 the other: 0 threads, 0 sockets
 opened by another: 1 threads, 1 sockets' "$PROGRAMS/ipc" node
 }
+
+@test "an exporter that is slow with each part of a block is given one time for all of them" {
+	cd "$BATS_TEST_TMPDIR"
+	# 40 parts, a second each; 10 s are given. A busy machine sends fewer.
+	LIBRARY="${SANITIZE_LIB:+$SANITIZE_LIB:}$LIBRARY" GPUMEM_LOG=off native "$PROGRAMS/ipc_slow" >printed 2>said
+	diff -u - printed <<-'END'
+		cuIpcOpenMemHandle(&block, wire, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS): CUDA_ERROR_INVALID_HANDLE
+		some parts were sent: 1, all: 0
+	END
+	grep -q '^gpumem: cuIpcOpenMemHandle: no memory from process [0-9]*: it does not answer; is it stopped?$' said
+}

@@ -71,7 +71,7 @@ enum gm_node_result __wrap_gm_node_connect(const struct gm_node_address *to, uin
 		now += patience;
 	if (processes[to->pid].connects != GM_NODE_OK)
 		return processes[to->pid].connects;
-	*link = (struct gm_node_link){(int)to->pid, patience};
+	*link = (struct gm_node_link){(int)to->pid, patience ? now + patience : 0};
 	processes[to->pid].open = true;
 	return GM_NODE_OK;
 }
@@ -93,7 +93,7 @@ enum gm_node_result __wrap_gm_node_receive(const struct gm_node_link *link, enum
 	bool done = kind != GM_NODE_GIVE && now >= p->asked + p->work;
 	struct gm_given control = {.asked = 7, .done = done ? 7 : 6, .given = done ? p->gives : 0};
 	if (p->silent) {
-		now += link->patience;
+		now = link->end > now ? link->end : now;
 		return GM_NODE_SILENT;
 	}
 	reply->n_fds = 0;

@@ -380,6 +380,23 @@ static void exits(uint64_t (*trim)(unsigned device), unsigned device, const char
 	TAP_IS(status, 0, "the process ends with its own status");
 }
 
+/* A thread stays inside of each. */
+static void all_gates(void)
+{
+	static struct gm_gate first, second;
+	const uint64_t before = exit_waits;
+	gm_gate_enter(&first);
+	gm_gate_enter(&second);
+	exit_waits = 1;
+	gm_gate_close(&first);
+	exit_waits = UINT64_MAX / 2;
+	gm_gate_close(&second);
+	TAP_OK(gm_gate_is_closed(&second), "exit waits for one time at all gates together");
+	gm_gate_forget(&first);
+	gm_gate_forget(&second);
+	exit_waits = before;
+}
+
 int main(void)
 {
 	knobs.trim_after.ns = MOMENT;
@@ -389,6 +406,7 @@ int main(void)
 	exits(over_heap, HEAPS, "<>.", "likewise where that is for a heap");
 	exit_waits = 1000000;
 	exits(for_ever, 0, "<.", "but not for ever");
+	all_gates();
 	life();
 	heaps();
 	at_once_with_0();

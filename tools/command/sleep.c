@@ -52,10 +52,11 @@ static void node_find(struct find *find)
 }
 
 /* Send one request and read its reply. False: a message was printed. */
-static bool control_ask(const struct gm_node_link *link, enum gm_node_kind kind, uint32_t pid,
+static bool control_ask(struct gm_node_link *link, enum gm_node_kind kind, uint32_t pid,
 			struct gm_control *control)
 {
 	struct gm_node_message reply;
+	link->end = gm_clock_ns() + PATIENCE;
 	enum gm_node_result result = gm_node_ask(link, kind, "", 0, &reply);
 	bool good = result == GM_NODE_OK && reply.size == sizeof *control;
 	if (good)
@@ -98,7 +99,7 @@ static void control_print(uint32_t pid, const struct gm_control *c)
 }
 
 /* Wait for the end of the request that `control` replied to. False: a message was printed. */
-static bool request_await(const struct gm_node_link *link, uint32_t pid, bool sleeps,
+static bool request_await(struct gm_node_link *link, uint32_t pid, bool sleeps,
 			  struct gm_control *control)
 {
 	uint64_t number = control->asked;
@@ -131,7 +132,6 @@ static bool process_ask(uint32_t pid, bool sleeps)
 		gm_tool_error("%u: %s", pid, gm_node_why(find.result));
 		return false;
 	}
-	find.link.patience = PATIENCE;
 	bool done = control_ask(&find.link, sleeps ? GM_NODE_SLEEP : GM_NODE_WAKE, pid, &control) &&
 		    request_await(&find.link, pid, sleeps, &control);
 	gm_node_disconnect(&find.link);
