@@ -57,15 +57,47 @@ static atomic_uint serving; /* threads inside a body; each counts itself */
 /* On a thread of ours: the signal mask of the program's thread that started it, or its maker. */
 static GM_TLS const sigset_t *mask_of_program;
 
+enum { STAT_ROOM = 1024, STAT_STATE = 1, STAT_THREADS = 18 };
+
+/* False: no /proc, or no free descriptor. */
+static bool stat_read(char text[STAT_ROOM])
+{
+	int fd = gm_sys_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	ssize_t n = gm_sys_read(fd, text, STAT_ROOM - 1);
+	gm_sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* Field `n` of /proc/self/stat after the program's name, which may contain blanks and brackets. */
+static const char *stat_field(const char *text, unsigned n)
+{
+	const char *at = strrchr(text, ')');
+	for (; at && n > 0; n--)
+		at = strchr(at + 1, ' ');
+	return at ? at + 1 : "";
+}
+
 /* glibc's count of threads, which it exports for debuggers, from 2.34 on; NULL: not known. The
  * thread whose end makes it 0 calls exit. */
 static atomic_uint *counted;
 
+/* A later glibc may count something else. Without /proc nobody can tell. */
+static bool counts_threads(const atomic_uint *count)
+{
+	char text[STAT_ROOM];
+	return !stat_read(text) ||
+	       strtoul(stat_field(text, STAT_THREADS), NULL, 10) == atomic_load(count);
+}
+
 void gm_thread_open(void)
 {
-	counted = (atomic_uint *)dlsym(RTLD_DEFAULT, "__nptl_nthreads");
-	if (!counted)
+	atomic_uint *count = (atomic_uint *)dlsym(RTLD_DEFAULT, "__nptl_nthreads");
+	if (!count)
 		dlerror();
+	counted = count && counts_threads(count) ? count : NULL;
 }
 
 /* Count the calling thread of ours again, for glibc does so at its end. The process exits if there
@@ -136,15 +168,6 @@ int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void
 	return error;
 }
 
-/* Field `n` of /proc/self/stat after the program's name, which may contain blanks and brackets. */
-static const char *stat_field(const char *text, unsigned n)
-{
-	const char *at = strrchr(text, ')');
-	for (; at && n > 0; n--)
-		at = strchr(at + 1, ' ');
-	return at ? at + 1 : "";
-}
-
 /* A thread that has ended has no memory, and cannot be asked for it. */
 static bool main_has_ended(void)
 {
@@ -164,16 +187,13 @@ bool gm_thread_keeps_process(void)
  * ours outlives the main thread. */
 bool gm_thread_is_last(void)
 {
-	char text[1024] = "";
+	char text[STAT_ROOM];
 	if (!gm_thread_keeps_process())
 		return false;
-	int fd = gm_sys_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
+	if (!stat_read(text))
 		return main_has_ended();
-	gm_sys_read(fd, text, sizeof text - 1);
-	gm_sys_close(fd);
-	return *stat_field(text, 1) == 'Z' &&
-	       strtoul(stat_field(text, 18), NULL, 10) == atomic_load(&serving) + 1;
+	return *stat_field(text, STAT_STATE) == 'Z' &&
+	       strtoul(stat_field(text, STAT_THREADS), NULL, 10) == atomic_load(&serving) + 1;
 }
 
 void gm_thread_forget(void)
