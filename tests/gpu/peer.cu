@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two GPUs: every form of copy between them, with and without peer access, and a kernel that reads
- * the other's memory. */
+ * the other's memory. `peer slowly` pauses before each: a process that may sleep does it then. */
 #include "gpu.h"
 
+#include <string.h>
+#include <unistd.h>
+
+#define PAUSE 5000 /* us */
+
+static bool slowly;
 static const size_t words = 3000000, bytes = words * 4;
 
 struct Pair {
@@ -34,6 +40,8 @@ static void prepare(Pair &pair, int source, uint32_t tag)
 	MUST(cudaSetDevice(!source));
 	MUST(cudaMemset(pair.on[!source], 0, bytes));
 	MUST(cudaDeviceSynchronize());
+	if (slowly)
+		usleep(PAUSE);
 }
 
 static int copy_3d(Pair &pair, int s, bool async)
@@ -114,9 +122,10 @@ static void all_forms(Pair &pair, int access)
 	}
 }
 
-int main()
+int main(int argc, char **argv)
 {
 	int devices;
+	slowly = argc > 1 && !strcmp(argv[1], "slowly");
 	MUST(cudaGetDeviceCount(&devices));
 	if (devices < 2) {
 		puts("needs two GPUs");

@@ -127,7 +127,7 @@ heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-
 sleep_runtime       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 5 ./runtime
 sleep_capture       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./capture slowly
 sleep_graph         240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 4 ./graph setters
-sleep_peer          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./peer
+sleep_peer          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./peer slowly
 sleep_inkernel      240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./inkernel
 sleep_blas          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./repeated.sh 4 ./blas
 sleep_ipc           240  9  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 4 ./ipc
