@@ -17,6 +17,7 @@
 
 /* Set in each BUFFER_ID of ours: the driver's own allocations have smaller ones. */
 #define OUR_BUFFERS ((unsigned long long)1 << 62)
+#define DEVICE_SHIFT 48 /* in numbers of chunks, which count in each pool apart */
 
 static void attribute_context(void *out, const struct gm_block *b, CUdeviceptr at)
 {
@@ -119,8 +120,20 @@ static void attribute_access(void *out, const struct gm_block *b, CUdeviceptr at
 	memcpy(out, &access, sizeof access);
 }
 
-/* The headers of toolkits before 12.0 lack these. */
-enum { MAPPING_SIZE = 18, MAPPING_BASE_ADDR = 19 };
+/* The driver's number of a chunk changes with each sleep. Of a block of another process the
+ * driver's answer is right. */
+static void attribute_memory_id(void *out, const struct gm_block *b, CUdeviceptr at)
+{
+	struct gm_pool *pool = gm_shim_pool_at(at);
+	unsigned long long chunk = pool ? gm_pool_chunk_number(pool, at) : 0;
+	unsigned long long id =
+		OUR_BUFFERS | (unsigned long long)b->ordinal << DEVICE_SHIFT | chunk;
+	if (chunk)
+		memcpy(out, &id, sizeof id);
+}
+
+/* The headers of older toolkits lack these. */
+enum { MAPPING_SIZE = 18, MAPPING_BASE_ADDR = 19, MEMORY_BLOCK_ID = 20 };
 
 static const struct {
 	CUpointer_attribute attribute;
@@ -138,6 +151,7 @@ static const struct {
 	{CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, attribute_no_mempool},
 	{(CUpointer_attribute)MAPPING_SIZE, attribute_mapping_size},
 	{(CUpointer_attribute)MAPPING_BASE_ADDR, attribute_mapping_base},
+	{(CUpointer_attribute)MEMORY_BLOCK_ID, attribute_memory_id},
 };
 
 static void attribute_correct(void *out, CUpointer_attribute attribute, const struct gm_block *b,

@@ -140,6 +140,15 @@ void gm_pool_destroy(struct gm_pool *pool)
 
 /* --- blocks --- */
 
+uint64_t gm_pool_chunk_number(struct gm_pool *pool, CUdeviceptr address)
+{
+	gm_pool_lock(pool);
+	const struct gm_chunk *chunk = gm_chunk_at(pool, address);
+	uint64_t number = chunk ? chunk->serial : 0;
+	gm_pool_unlock(pool);
+	return number;
+}
+
 uint64_t gm_pool_now(const struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;

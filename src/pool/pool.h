@@ -272,6 +272,10 @@ struct gm_moved {
 struct gm_moved gm_pool_send(struct gm_pool *pool, const struct gm_mover *mover);
 struct gm_moved gm_pool_fetch(struct gm_pool *pool, const struct gm_mover *mover);
 
+/* The number of the chunk with `address`, which a sleep does not change, unique in this pool; 0:
+ * none. Any thread, no lock held. */
+uint64_t gm_pool_chunk_number(struct gm_pool *pool, CUdeviceptr address);
+
 /* The address of 2 MiB with the properties of the pool's chunks, which the driver answers for like
  * them while they are away. Made at the first call; the pool's until its end, beyond its limit. 0:
  * no memory. Any thread, no lock held. */

@@ -88,11 +88,16 @@ static unsigned region_access(const struct sim_region *r)
 	return flags;
 }
 
+/* Older toolkits lack CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID. */
+#define MEMORY_BLOCK_ID ((CUpointer_attribute)20)
+
 /* The value and its width in bytes; width 0: unknown attribute. */
 static CUresult region_query(const struct sim_region *r, CUpointer_attribute attribute,
 			     CUdeviceptr address, union value *v, size_t *width)
 {
 	*width = 8;
+	if (attribute == MEMORY_BLOCK_ID)
+		return v->u64 = r->id, CUDA_SUCCESS;
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		return v->u64 = (uint64_t)sim_context_handle(r->ctx), CUDA_SUCCESS;

@@ -132,6 +132,7 @@ sleep_inkernel      240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./r
 sleep_blas          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./repeated.sh 4 ./blas
 sleep_ipc           240  9  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 4 ./ipc
 sleep_jax           240  1  slept:9+created GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+sleep_questions     240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./questions
 sleep_folder        240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=/tmp ./repeated.sh 5 ./runtime
 sleep_nccl          120  1  any   GPUMEM_SLEEP=1 python3 with_nccl.py
 cycles_plain        120  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% ./cycled.sh ./cycles plain
