@@ -57,6 +57,17 @@ static void mover_take(void)
 		gm_sys_nap(NAP);
 }
 
+/* For a wake. False: the process is awake, or wakes already. */
+static bool mover_take_asleep(void)
+{
+	while (atomic_exchange_explicit(&moving, true, memory_order_acquire)) {
+		if (gm_door_state() != GM_DOOR_ASLEEP)
+			return false;
+		gm_sys_nap(NAP);
+	}
+	return true;
+}
+
 static void mover_leave(void)
 {
 	atomic_store_explicit(&moving, false, memory_order_release);
@@ -80,6 +91,8 @@ static void record_put(enum gm_record_kind kind, enum gm_refusal refusal, const 
 	bool refused = refusal != GM_REFUSAL_NONE;
 	refusal_set(refusal, name);
 	atomic_store(&moved_ns, ns);
+	if (refusal == GM_REFUSAL_AWAY) /* as asked */
+		return;
 	gm_counter_add(0,
 		       refused			 ? GM_C_sleep_refused
 		       : kind == GM_RECORD_SLEEP ? GM_C_sleeps
@@ -180,6 +193,14 @@ static enum gm_refusal door_close(uint64_t end)
 	return refusal;
 }
 
+/* So that questions about pointers never wait for memory: others may take all of it. */
+static void stand_ins_make(void)
+{
+	for (unsigned i = 0; i < gm_shim_n_devices; i++)
+		if (gm_shim_pool_if_any(i))
+			gm_pool_stand_in(gm_shim_pool_if_any(i));
+}
+
 /* pre: the door is shut, and all work has completed. If not all contents can leave, those that left
  * return; if that fails as well, the process is partly asleep, and its next submission tries again.
  */
@@ -191,7 +212,9 @@ static enum gm_refusal pools_send(char *name)
 	char second[GM_CONTROL_NAME];
 	if (refusal == GM_REFUSAL_NONE) {
 		mover.store.expected = bytes_to_move();
+		stand_ins_make();
 		refusal = pools_move(gm_move_out, name);
+		stand_ins_make(); /* the device was full before */
 		to = GM_DOOR_ASLEEP;
 		if (refusal != GM_REFUSAL_NONE && !gm_gate_is_closed(&gate) &&
 		    pools_move(gm_move_in, second) == GM_REFUSAL_NONE)
@@ -253,28 +276,45 @@ static enum gm_refusal pools_fetch(uint64_t end, char *name)
 	return refusal;
 }
 
-/* Runs on the thread of a submission, or on ours. */
-static CUresult process_wake(void)
+/* pre: the caller uses `mover`, and the process sleeps. */
+static CUresult pools_wake(uint64_t begin)
 {
-	unsigned inside = gm_shim_inside;
 	char name[GM_CONTROL_NAME] = "";
-	uint64_t begin = gm_clock_ns();
-	enum gm_refusal refusal = GM_REFUSAL_NONE;
-	gm_shim_inside = 1;
-	gm_thread_hold_cancel();
-	mover_take();
-	if (gm_door_state() == GM_DOOR_ASLEEP) {
-		gm_door_set(GM_DOOR_SHUT);
-		refusal = pools_fetch(begin + PATIENCE, name);
-		gm_door_set(refusal == GM_REFUSAL_NONE ? GM_DOOR_OPEN : GM_DOOR_ASLEEP);
-		record_put(GM_RECORD_WAKE, refusal, name, begin);
-	}
-	mover_leave();
-	gm_thread_let_cancel();
-	gm_shim_inside = inside;
+	gm_door_set(GM_DOOR_SHUT);
+	enum gm_refusal refusal = pools_fetch(begin + PATIENCE, name);
+	gm_door_set(refusal == GM_REFUSAL_NONE ? GM_DOOR_OPEN : GM_DOOR_ASLEEP);
+	record_put(GM_RECORD_WAKE, refusal, name, begin);
 	return refusal == GM_REFUSAL_NONE	     ? CUDA_SUCCESS
 	       : refusal == GM_REFUSAL_DEVICE_MEMORY ? CUDA_ERROR_OUT_OF_MEMORY
 						     : CUDA_ERROR_UNKNOWN;
+}
+
+/* Runs on the threads of submissions, or on ours. A failed attempt is the answer for all threads
+ * that came before its end: else each would wait for memory in turn. */
+static CUresult process_wake(void)
+{
+	static atomic_uint failures;
+	static _Atomic CUresult last; /* result of the last failure */
+	unsigned inside = gm_shim_inside, seen = atomic_load(&failures);
+	uint64_t begin = gm_clock_ns();
+	CUresult result = CUDA_SUCCESS;
+	gm_shim_inside = 1;
+	gm_thread_hold_cancel();
+	if (mover_take_asleep()) {
+		if (gm_door_state() == GM_DOOR_ASLEEP && atomic_load(&failures) != seen) {
+			result = atomic_load(&last);
+		} else if (gm_door_state() == GM_DOOR_ASLEEP) {
+			result = pools_wake(begin);
+			if (result != CUDA_SUCCESS) {
+				atomic_store(&last, result);
+				atomic_fetch_add(&failures, 1);
+			}
+		}
+		mover_leave();
+	}
+	gm_thread_let_cancel();
+	gm_shim_inside = inside;
+	return result;
 }
 
 /* --- the thread --- */
@@ -393,6 +433,7 @@ static void control_fill(struct gm_control *control)
 		control->filed += mover.folder.path ? stats.away : 0;
 		control->pinned += stats.pinned;
 		control->lent += stats.lent;
+		control->questions += stats.stand_ins;
 		control->driver += gm_counter_get(i, GM_C_foreign_driver);
 		control->async += gm_counter_get(i, GM_C_foreign_async);
 		control->created += gm_counter_get(i, GM_C_foreign_created);
@@ -403,8 +444,9 @@ static void control_fill(struct gm_control *control)
 	}
 }
 
-/* No thread was started: a later request must not find this one beside it. */
-static void request_failed(int error)
+/* `error`: of sleeper_start. Without a thread the request is over: no later thread makes the move.
+ */
+static void request_check(int error)
 {
 	if (!error)
 		return;
@@ -421,7 +463,7 @@ static enum gm_node_result control_answer(size_t size, struct gm_node_message *r
 	if (ask) {
 		atomic_fetch_add(&asked, 1);
 		atomic_fetch_or(&request, ask);
-		request_failed(sleeper_start());
+		request_check(sleeper_start());
 	}
 	control_fill(&control);
 	memcpy(reply->data, &control, sizeof control);

@@ -27,8 +27,9 @@ static CUresult memory_ask(void *memory)
 static void memory_adjust(unsigned ordinal, const struct gm_pool_stats *pool, struct memory *m)
 {
 	uint64_t limit = ordinal < gm_shim_n_devices ? gm_shim_devices[ordinal].limit : UINT64_MAX;
-	m->available =
-		memory_least(m->available + pool->made - pool->lent - pool->handed_out, m->total);
+	/* Others may have what a sleeping process gave back: then its blocks exceed the sum. */
+	uint64_t sum = m->available + pool->made, used_now = pool->lent + pool->handed_out;
+	m->available = memory_least(m->total, sum > used_now ? sum - used_now : 0);
 	if (limit == UINT64_MAX)
 		return;
 	uint64_t used = pool->handed_out + gm_foreign_bytes(ordinal);

@@ -5,7 +5,7 @@
  * stand-in (pool.h), memory with the same properties.
  *
  *     door open     the driver is asked about the block
- *     else          about the stand-in; if there is no memory for one, the process wakes
+ *     else          about the stand-in, which a sleep makes; without one the process wakes
  */
 #ifndef GM_SHIM_QUESTION_H
 #define GM_SHIM_QUESTION_H

@@ -10,7 +10,6 @@
 
 __attribute__((visibility("default"))) unsigned la_version(unsigned version)
 {
-	gm_msg(GM_MSG_WARN,
-	       "libgpumem.so takes no effect by LD_AUDIT: it is preloaded, by LD_PRELOAD");
+	gm_msg(GM_MSG_WARN, "libgpumem.so has no effect in LD_AUDIT; put it into LD_PRELOAD");
 	return version;
 }

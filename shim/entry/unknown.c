@@ -8,7 +8,7 @@
 
 #include "shim/entry/resolve.h"
 
-#define MOST 16 /* names; a program that asks for more has refused sleep already, or guesses */
+#define MOST 16 /* names; if more are asked for, a sleep is refused */
 #define ROOM 96 /* bytes of a name */
 
 static const char *const names[] = {
@@ -20,6 +20,7 @@ static struct {
 	bool given;
 	char symbol[ROOM];
 } asked[MOST];
+static atomic_bool more;
 
 static int name_compare(const void *symbol, const void *name)
 {
@@ -33,7 +34,9 @@ static bool is_known(const char *symbol)
 
 void gm_unknown_add(const char *symbol, bool given)
 {
-	if (!given && is_known(symbol))
+	/* Before the driver is found, nobody knows what it has. */
+	if (!given &&
+	    (is_known(symbol) || (atomic_load(&gm_resolve_done) && !gm_resolve_exports(symbol))))
 		return;
 	for (unsigned i = 0; i < MOST; i++) {
 		unsigned expected = 0;
@@ -47,6 +50,7 @@ void gm_unknown_add(const char *symbol, bool given)
 		    strcmp(asked[i].symbol, symbol) == 0)
 			return;
 	}
+	atomic_store(&more, true);
 }
 
 bool gm_unknown_find(char *name, size_t size)
@@ -56,6 +60,8 @@ bool gm_unknown_find(char *name, size_t size)
 		if (atomic_load(&asked[i].state) == 2 &&
 		    (asked[i].given || gm_resolve_exports(asked[i].symbol)))
 			symbol = asked[i].symbol;
+	if (!symbol && atomic_load(&more))
+		symbol = "one of many";
 	if (symbol)
 		snprintf(name, size, "%s", symbol);
 	return symbol;

@@ -123,7 +123,7 @@ static void *thread_run(void *arg)
 	return NULL;
 }
 
-/* This thread is counted. */
+/* Ends at once, and is counted: glibc then calls exit. */
 static void *last_run(void *mask)
 {
 	pthread_sigmask(SIG_SETMASK, mask, NULL);
@@ -141,16 +141,16 @@ static int thread_make(void *(*run)(void *arg), void *arg)
 	return error;
 }
 
-/* Do not count a new thread of ours. Its maker is a thread of the program, or is not counted
- * itself. Then all of the program's may have ended meanwhile, and none of them was the last, unless
- * `exits`: a further thread has to be. */
+/* Take a new thread of ours out of the count. While it was counted, the program's last thread may
+ * have ended without being the last one counted, so that glibc did not call exit. Then a further,
+ * counted thread ends in its place, unless the process was exiting before (`exits`). */
 static void count_leave(const sigset_t *mask, bool exits)
 {
 	static sigset_t mask_at_exit;
 	if (atomic_fetch_sub(counted, 1) != 1 || exits)
 		return;
 	mask_at_exit = *mask;
-	thread_make(last_run, &mask_at_exit);
+	thread_make(last_run, &mask_at_exit); /* else ours find out: gm_thread_is_last */
 }
 
 int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void *arg)
@@ -184,14 +184,12 @@ bool gm_thread_keeps_process(void)
 
 /* The main thread exists until the process ends, in state Z once it has ended itself. Without
  * /proc, or without a free descriptor, nobody can say how many threads there are: then no thread of
- * ours outlives the main thread. */
+ * ours that keeps the process outlives the main thread. */
 bool gm_thread_is_last(void)
 {
 	char text[STAT_ROOM];
-	if (!gm_thread_keeps_process())
-		return false;
 	if (!stat_read(text))
-		return main_has_ended();
+		return gm_thread_keeps_process() && main_has_ended();
 	return *stat_field(text, STAT_STATE) == 'Z' &&
 	       strtoul(stat_field(text, STAT_THREADS), NULL, 10) == atomic_load(&serving) + 1;
 }

@@ -56,8 +56,9 @@ int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void
 /*
  * A process ends when its last thread ends. glibc counts threads for that. From 2.34 on threads of
  * ours leave the count, so that the last thread of the program ends the process, as natively. Where
- * the count is not known, each thread of ours keeps the process: it has to look at times whether it
- * may stay (gm_thread_is_last).
+ * the count is not known, each thread of ours keeps the process. So it has to look at times whether
+ * it may stay (gm_thread_is_last); seldom where the count is known, for a thread of the program may
+ * end by the system call alone, past glibc.
  *
  * gm_thread_open finds the count: one thread, before gm_thread_start, no lock is held.
  */

@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/worker.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/futex.h"
 
+#define SELDOM 1000000000u     /* ns between two checks where glibc does not count our threads */
 #define JOIN_WAITS 1000000000u /* ns of one wait; the next follows */
 #ifndef EXIT_WAITS
 #define EXIT_WAITS 1000000000u /* ns at all gates together */
 #endif
-
-static void futex_wake(atomic_uint *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-/* Wait until *word is not `seen`, for `ns` at most; may return early. */
-static void futex_wait(atomic_uint *word, unsigned seen, uint64_t ns)
-{
-	struct timespec most = {.tv_sec = (time_t)(ns / 1000000000u),
-				.tv_nsec = (long)(ns % 1000000000u)};
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
-}
 
 /* --- the thread --- */
 
@@ -56,25 +42,30 @@ bool gm_worker_claim(struct gm_worker *worker)
 void gm_worker_end(struct gm_worker *worker)
 {
 	atomic_store(&worker->running, 0);
-	futex_wake(&worker->running);
+	gm_futex_wake(&worker->running);
 }
 
 void gm_worker_join(struct gm_worker *worker)
 {
 	while (atomic_load(&worker->running))
-		futex_wait(&worker->running, 1, JOIN_WAITS);
+		gm_futex_wait(&worker->running, 1, JOIN_WAITS);
 }
 
 void gm_worker_wake(struct gm_worker *worker)
 {
 	atomic_fetch_add(&worker->bell, 1);
-	futex_wake(&worker->bell);
+	gm_futex_wake(&worker->bell);
+}
+
+uint64_t gm_worker_check(uint64_t check)
+{
+	return gm_thread_keeps_process() || check > SELDOM ? check : SELDOM;
 }
 
 bool gm_worker_may_stay(struct gm_worker *worker, uint64_t check)
 {
 	uint64_t now = gm_clock_ns();
-	if (!gm_thread_keeps_process() || now - worker->checked < check)
+	if (now - worker->checked < gm_worker_check(check))
 		return true;
 	worker->checked = now;
 	return !gm_thread_is_last();
@@ -83,12 +74,11 @@ bool gm_worker_may_stay(struct gm_worker *worker, uint64_t check)
 bool gm_worker_sleep(struct gm_worker *worker, unsigned bell, uint64_t ns, uint64_t check)
 {
 	uint64_t now = gm_clock_ns(), end = now + ns;
-	if (!gm_thread_keeps_process())
-		check = ns;
+	check = gm_worker_check(check);
 	for (; now < end && gm_worker_bell(worker) == bell; now = gm_clock_ns()) {
 		if (!gm_worker_may_stay(worker, check))
 			return false;
-		futex_wait(&worker->bell, bell, end - now < check ? end - now : check);
+		gm_futex_wait(&worker->bell, bell, end - now < check ? end - now : check);
 	}
 	return true;
 }
@@ -112,7 +102,7 @@ bool gm_gate_enter(struct gm_gate *gate)
 void gm_gate_leave(struct gm_gate *gate)
 {
 	if (atomic_fetch_sub(&gate->inside, 1) == 1 && atomic_load(&gate->closed))
-		futex_wake(&gate->inside);
+		gm_futex_wake(&gate->inside);
 }
 
 static _Atomic uint64_t exit_end; /* of the waits at all gates; 0: none has been closed */
@@ -125,7 +115,7 @@ void gm_gate_close(struct gm_gate *gate)
 		end = now + EXIT_WAITS;
 	atomic_store(&gate->closed, true);
 	while ((inside = atomic_load(&gate->inside)) && (now = gm_clock_ns()) < end)
-		futex_wait(&gate->inside, inside, end - now);
+		gm_futex_wait(&gate->inside, inside, end - now);
 }
 
 void gm_gate_forget(struct gm_gate *gate)

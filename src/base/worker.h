@@ -64,6 +64,10 @@ static inline unsigned gm_worker_bell(const struct gm_worker *worker)
 	return atomic_load(&worker->bell);
 }
 
+/* ns between two checks whether a thread of ours may stay: `check`, or a second where glibc does
+ * not count these threads (thread.h). */
+uint64_t gm_worker_check(uint64_t check);
+
 /* Called by the thread. False: all threads of the program have ended (gm_thread_is_last), so this
  * one has to end; exit handlers may then run on it. Tests that every `check` ns, if
  * gm_thread_keeps_process; true in between. */

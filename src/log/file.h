@@ -42,7 +42,7 @@ bool gm_file_name(char *out, size_t n, const char *pattern, const char *fallback
 /* Create a file, mode 0600; if the name exists, .1, .2 ... .999 or a random number of 16
  * hexadecimal digits is appended. Its first `n` bytes are `first`, written before all else: a
  * process killed after that leaves a recognizable log. 0, or an errno and no file; GM_FILE_SPECIAL:
- * the name is a device, a FIFO, a socket, of this user or root, or in /dev but not in /dev/shm. */
+ * the name is a device, FIFO or socket of this user or root, or any in /dev but not in /dev/shm. */
 #define GM_FILE_SPECIAL (-1)
 int gm_file_create(struct gm_file *file, const char *name, const void *first, size_t n);
 

@@ -131,8 +131,9 @@ bool gm_log_open(const struct gm_log_config *config)
 		atomic_store_explicit(&gm_log_wanted, kinds, memory_order_release);
 		if (w->file.crowded)
 			gm_msg(GM_MSG_WARN,
-			       "log " GM_MSG_TEXT ": this name, since the one of GPUMEM_LOG_NAME "
-			       "and those with .1 to .999 are taken",
+			       "log " GM_MSG_TEXT
+			       ": this name, since its name and those with .1 to .999 "
+			       "are taken",
 			       GM_MSG_CUT(w->file.path));
 	}
 	errno = saved;

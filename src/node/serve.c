@@ -22,9 +22,8 @@
 #define WAITING 64	  /* connections that wait to be accepted */
 #define STAY 10000000000u /* ns that a connection may be silent */
 #define REOPEN_TRIES 1000
-#define REOPEN_NAP 1000000u	 /* ns between two of them, and after a failed accept or poll */
-#define CHECK_EVERY 250000000u	 /* ns between checks whether the program's threads have ended */
-#define LISTEN_EVERY 5000000000u /* ns until silent connections and closed sockets are noticed */
+#define REOPEN_NAP 1000000u    /* ns between two of them, and after a failed accept or poll */
+#define CHECK_EVERY 250000000u /* ns between checks whether the program's threads have ended */
 
 /* A socket. The node's thread writes those of guests; a forked child reads them. */
 struct end {
@@ -229,7 +228,7 @@ static bool node_stay(void)
 static void node_run(void *unused)
 {
 	struct watch w;
-	const uint64_t most = gm_thread_keeps_process() ? CHECK_EVERY : LISTEN_EVERY;
+	const uint64_t most = gm_worker_check(CHECK_EVERY);
 	(void)unused;
 	while (node_stay()) {
 		watch_fill(&w);

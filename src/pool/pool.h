@@ -103,6 +103,7 @@ struct gm_pool_stats {
 	uint64_t spare;			    /* of `lent`: in spare loans */
 	uint64_t made;	       /* physical memory: mapped, lent, and being mapped or unmapped */
 	uint64_t away;	       /* of mapped and lent: chunks with contents off the device */
+	uint64_t stand_ins;    /* part of made: gm_pool_stand_in */
 	uint64_t largest_idle; /* longest run of idle mapped addresses */
 	uint64_t largest_after_remap; /* sum of wholly idle, unpinned chunks, at least
 				       * largest_idle */
@@ -276,9 +277,9 @@ struct gm_moved gm_pool_fetch(struct gm_pool *pool, const struct gm_mover *mover
  * none. Any thread, no lock held. */
 uint64_t gm_pool_chunk_number(struct gm_pool *pool, CUdeviceptr address);
 
-/* The address of 2 MiB with the properties of the pool's chunks, which the driver answers for like
- * them while they are away. Made at the first call; the pool's until its end, beyond its limit. 0:
- * no memory. Any thread, no lock held. */
+/* The address of 2 MiB with the properties of the pool's chunks, except access of peers: while
+ * these are away the driver is asked about it. Made at the first call; the pool's until its end,
+ * beyond its limit. 0: no memory. Any thread, no lock held. */
 CUdeviceptr gm_pool_stand_in(struct gm_pool *pool);
 
 /*

@@ -27,6 +27,7 @@ struct gm_control {
 	uint64_t managed;   /* cuMemAllocManaged */
 	uint64_t graph;	    /* memory nodes of graphs */
 	uint64_t external;  /* imports from another interface */
+	uint64_t questions; /* left on devices for questions about pointers */
 	char refused_for[GM_CONTROL_NAME]; /* library, device, kernel, table or function; "": none
 					    */
 };

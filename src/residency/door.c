@@ -7,14 +7,16 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/futex_lock.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "log/count.h"
 
-#define SEATS 256   /* of a block */
-#define BLOCKS 4096 /* enough for a million threads */
-#define NAP 50000u  /* ns between two readings of the state, or of a word */
+#define SEATS 256	      /* of a block */
+#define BLOCKS 4096	      /* enough for a million threads */
+#define SHUT_WAIT 1000000000u /* ns of one wait for a door that is shut; the next follows */
+#define NAP 50000u	      /* ns between two readings of the state, or of a word */
 
 /* From linux/membarrier.h, which older toolchains lack. */
 enum { MEMBARRIER_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER = 1 << 4 };
@@ -27,7 +29,7 @@ struct seat {
 };
 
 atomic_bool gm_door_used;
-static atomic_uint state;
+static atomic_uint state; /* a futex */
 static atomic_bool asymmetric;
 static CUresult (*wake_up)(void);
 static _Atomic uint64_t crowd, crowd_passed; /* threads without a seat: inside; total */
@@ -186,7 +188,7 @@ CUresult gm_door_enter_used(void)
 		if (!waited)
 			gm_counter_add(0, GM_C_door_waits, 1);
 		waited = true;
-		gm_sys_nap(NAP);
+		gm_futex_wait(&state, GM_DOOR_SHUT, SHUT_WAIT);
 	}
 	return CUDA_SUCCESS;
 }
@@ -256,7 +258,7 @@ bool gm_door_shut(uint64_t end)
 		end = 0; /* forbidden since registration: other threads' state is unknown */
 	while (anyone_is_inside() || !end) {
 		if (gm_clock_ns() >= end) {
-			atomic_store(&state, before);
+			gm_door_set((enum gm_door_state)before);
 			return false;
 		}
 		gm_sys_nap(NAP);
@@ -267,6 +269,7 @@ bool gm_door_shut(uint64_t end)
 void gm_door_set(enum gm_door_state to)
 {
 	atomic_store(&state, to);
+	gm_futex_wake(&state);
 }
 
 enum gm_door_state gm_door_state(void)

@@ -66,10 +66,11 @@ static inline void gm_door_leave(void)
 /* --- for one mover at a time --- */
 
 /* Wait, with the door as it is, until each submission that is inside now has ended. False: the time
- * `end` (ns of CLOCK_MONOTONIC) came first. */
+ * `end` (ns of CLOCK_MONOTONIC) came first. Threads for which there was no host memory are left
+ * out. */
 bool gm_door_await(uint64_t end);
 
-/* Shut the door, and wait until `end` for submissions inside, except the
+/* Shut the door, and wait until `end` (likewise) for submissions inside, except the
  * calling thread's. False: a submission is still inside, and the door is as before. */
 bool gm_door_shut(uint64_t end);
 

@@ -63,7 +63,7 @@ bool gm_store_wants_pin(const struct gm_store *store, const struct gm_parcel *pa
 void gm_store_pin(struct gm_store *store, struct gm_parcel *parcel, struct gm_context *context);
 
 /* Bytes of host memory available without swapping (/proc/meminfo), and left to the process's cgroup
- * and those above it, kept parcels included. UINT64_MAX: unknown. */
+ * and those above it, kept parcels included, less 64 MiB that stay free. UINT64_MAX: unknown. */
 uint64_t gm_store_room(const struct gm_store *store);
 
 /* Return kept parcels to the system. */

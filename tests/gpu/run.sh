@@ -13,7 +13,7 @@ set -u
 # SERVED pool: every log has allocations of cuMemAlloc's family, all of them served by the pool.
 # SERVED N: as pool, and exactly N allocations. heap: in every log kernels made a device heap grow.
 # copied: as pool, and the logs count exactly the copied bytes that the program prints (to_device_bytes=,
-# to_host_bytes=). slept:X: as X, and the processes slept and woke twenty times. early: as pool, and freed
+# to_host_bytes=). slept:X: as X, and the processes together slept and woke twenty times. early: as pool, and freed
 # memory was used again at once (GPUMEM_FREE=ordered). any: the case may allocate by other calls, too.
 # JAX allocates its arrays by cuMemCreate or cuMemAllocAsync, so none is the pool's. The pool serves its 64.2
 # MiB in 9 blocks at the start. N+created or N+async: the log also counts JAX's own calls.
@@ -293,12 +293,12 @@ read_logs() { # read_logs NAME LOGS SERVED
 	[ "$by" = "$3" ] || slept=", slept $sleeps times"
 	if [ -z "$driver" ]; then
 		note no "$name" "gpumemstat summary --json gave no counters"
+	elif [ "$by" != "$3" ] && { [ "$sleeps" -lt 20 ] || [ "$wakes" -lt 20 ]; }; then
+		note no "$name" "it slept $sleeps times and woke $wakes times, not 20"
 	elif [ "$by" = heap ]; then
 		note "$([ "$heap" != 0 ] && echo ok || echo no)" "$name" "device heaps grew by $heap bytes or more; logs: $found"
 	elif [ "$by" != any ] && { [ "$least" = 0 ] || [ "$driver" != 0 ]; }; then
 		note no "$name" "$pool allocations served by the pool, $driver by the driver; logs: $found, with at least $least of the pool's in each"
-	elif [ "$by" != "$3" ] && { [ "$sleeps" -lt 20 ] || [ "$wakes" -lt 20 ]; }; then
-		note no "$name" "it slept $sleeps times and woke $wakes times, not 20"
 	elif [ "$by" = early ] && [ "$early" = 0 ]; then
 		note no "$name" "no memory was used again early"
 	elif [ "$by" = copied ] && [ "$copied" != "$(said_copied "$results/$name.preloaded.txt")" ]; then

@@ -183,6 +183,21 @@ ends() {
 	done
 }
 
+@test "a process whose last thread ends by the system call alone ends, as natively" {
+	needs_count
+	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a tool that counts threads"
+	for sleep in 0 1; do
+		KNOBS=(GPUMEM_TRIM_AFTER=24h GPUMEM_SLEEP=$sleep)
+		for ways in raw "calls handle raw"; do
+			timeout 3600 env LD_LIBRARY_PATH="$SIM" "$PROGRAMS/break_last" $ways >native
+			preloaded timeout -s KILL 3600 "$PROGRAMS/break_last" $ways >preloaded
+			diff -u native preloaded
+			[ -s preloaded ]
+			refute grep handlers preloaded
+		done
+	done
+}
+
 @test "threads of ours rest while the program does nothing" {
 	needs_count
 	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a tool's threads"

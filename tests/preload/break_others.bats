@@ -99,7 +99,7 @@ served() { # served WHERE: the pool served the run
 @test "under LD_AUDIT, a wrong use, programs run natively, and one line says so" {
 	[ -z "$SANITIZE_LIB" ] || skip "the loader does not find a sanitizer's runtime"
 	env LD_AUDIT="$OURS" true 2>"$BATS_TEST_TMPDIR/said"
-	[ "$(cat "$BATS_TEST_TMPDIR/said")" = 'gpumem: libgpumem.so takes no effect by LD_AUDIT: it is preloaded, by LD_PRELOAD' ]
+	[ "$(cat "$BATS_TEST_TMPDIR/said")" = 'gpumem: libgpumem.so has no effect in LD_AUDIT; put it into LD_PRELOAD' ]
 	alone=$(PRELOAD=$ASAN SIM_TRACE=$TRACE.alone on sim "$PROGRAMS/linked-O2" 2>/dev/null)
 	audited=$(PRELOAD=$ASAN SIM_TRACE=$TRACE.audited on sim env LD_AUDIT="$OURS" "$PROGRAMS/linked-O2" 2>/dev/null)
 	[ -n "$alone" ]

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# System calls of the preload fail, one place and one errno at a time: faulty.py. FAULTY_EVERY=1 has each of them.
+# System calls of the preload fail, one place and one errno at a time: faulty.py. By default each 24th of them does;
+# FAULTY_EVERY=1 has all.
 
 setup() {
 	. "$BATS_TEST_DIRNAME/behaviour.bash"
@@ -17,31 +18,31 @@ fail_in_turn() {
 	[ "$status" -eq 0 ]
 }
 
-@test "each system call of a start fails in turn: the program runs, and sleeps or has said why not" {
+@test "system calls of a start fail in turn: the program runs, and sleeps or has said why not" {
 	fail_in_turn join
 }
 
-@test "each system call of a sleep and a wake with host memory fails in turn: all bytes are there, and the next one works" {
+@test "system calls of a sleep and a wake with host memory fail in turn: all bytes are there, and the next one works" {
 	fail_in_turn sleep
 }
 
-@test "each system call of a sleep and a wake with a folder fails in turn: all bytes are there, and the next one works" {
+@test "system calls of a sleep and a wake with a folder fail in turn: all bytes are there, and the next one works" {
 	fail_in_turn folder
 }
 
-@test "each system call of a staged copy fails in turn: all bytes are there" {
+@test "system calls of a staged copy fail in turn: all bytes are there" {
 	fail_in_turn copy
 }
 
-@test "each system call for the idle memory of another process fails in turn, and the next request works" {
+@test "system calls for the idle memory of another process fail in turn, and the next request works" {
 	fail_in_turn ask
 }
 
-@test "each system call of a process that exports memory fails in turn: it is opened or refused, and the next open works" {
+@test "system calls of a process that exports memory fail in turn: it is opened or refused, and the next open works" {
 	fail_in_turn exporter
 }
 
-@test "each system call of a process that opens memory fails in turn: it is opened or refused, and the next open works" {
+@test "system calls of a process that opens memory fail in turn: it is opened or refused, and the next open works" {
 	fail_in_turn importer
 }
 

@@ -13,6 +13,7 @@
 
 #define PATIENCE UINT64_C(60000000000)
 #define NAP 200000u
+#define TRIES 3 /* the kernel's list may miss a socket while others close */
 
 static struct gm_node_link link_to;
 static bool linked;
@@ -40,7 +41,8 @@ static char sleep_ask(unsigned pid)
 {
 	struct gm_control control = {0};
 	linked = false;
-	gm_node_each(NULL, node_try, &pid);
+	for (unsigned i = 0; i < TRIES && !linked; i++)
+		gm_node_each(NULL, node_try, &pid);
 	bool answered = linked && ask(GM_NODE_SLEEP, &control);
 	uint64_t number = control.asked;
 	while (answered && control.done < number) {

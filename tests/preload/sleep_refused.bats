@@ -46,7 +46,7 @@ teardown() {
 		jq -e '.logs[0].counters | .sleep_refused == 1 and .sleeps == 1 and .door_waits == 0'
 }
 
-@test "a process whose threads submit all the time sleeps on request, and goes on" {
+@test "a process with a thread that submits all the time sleeps on request, and goes on" {
 	KNOBS+=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	begin
 	says submit submits
@@ -180,6 +180,53 @@ device() {
 	says 'entry cuSimBeyond' found
 	refused 'the program has a function of a later driver, which may submit work past gpumem: cuSimBeyond'
 	ends
+}
+
+@test "a program that asked for many names of no driver is refused for the one that the driver has" {
+	begin
+	for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+		says "entry cuFile$n" none
+	done
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	says check right
+	says 'entry cuSimBeyond' found
+	refused 'the program has a function of a later driver, which may submit work past gpumem: cuSimBeyond'
+	ends
+}
+
+@test "questions of a sleeping process get their answers while another process has the whole device" {
+	begin
+	tool sleep "$SLEEPER"
+	[ "$status" -eq 0 ]
+	grep -q '; 2.00 MiB for questions about pointers$' <<<"$output"
+	mkfifo "$BATS_TEST_TMPDIR/other"
+	preloaded "$PROGRAMS/sleeps" hold <"$BATS_TEST_TMPDIR/other" >"$BATS_TEST_TMPDIR/full" 2>&1 3>&- 7>&- 8<&- &
+	NAMER=$!
+	exec 9>"$BATS_TEST_TMPDIR/other"
+	echo full >&9
+	until grep -q full "$BATS_TEST_TMPDIR/full"; do sleep 0.05; done
+	says point device
+	says room 0
+	says where asleep
+	exec 9>&-
+	wait "$NAMER"
+	NAMER=
+	says check right
+	ends
+}
+
+@test "a process that sleeps already is no refusal in its log" {
+	KNOBS+=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	begin
+	for _ in 1 2 3; do
+		tool sleep "$SLEEPER"
+		[ "$status" -eq 0 ]
+	done
+	says check right
+	ends
+	"$TOOL" summary --json "$BATS_TEST_TMPDIR/log.gml" |
+		jq -e '.logs[0].counters | .sleeps == 1 and .wakes == 1 and .sleep_refused == 0'
 }
 
 @test "a function of the driver that only cuGetProcAddress gives refuses a sleep, and is named" {

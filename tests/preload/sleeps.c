@@ -12,6 +12,7 @@
  *     questions  asks all about blocks, sleeps, and asks again: equal answers, and none wakes
  *     free     the first half of the blocks; take: new ones in their place
  *     others   allocates memory of five kinds that cannot be moved
+ *     room     the MiB that cuMemGetInfo answers; full: takes the whole device, and keeps it
  *     host N   uses N MiB of host memory; later N: at the next unmapping; big N: a block of N MiB
  *     submit   a thread submits to a stream of its own all the time; quiet ends it
  *     capture  begins a capture, uncapture ends it; hold, release: an endless kernel
@@ -437,6 +438,14 @@ static void command_obey(const char *command)
 		puts(type == CU_MEMORYTYPE_DEVICE ? "device" : "other");
 	} else if (!strcmp(command, "questions")) {
 		questions_compare();
+	} else if (!strcmp(command, "room")) {
+		printf("%zu\n", available_now() / MIB);
+	} else if (!strcmp(command, "full")) {
+		CUdeviceptr at;
+		for (size_t size = 64 * MIB; size >= 2 * MIB; size /= 2)
+			while (cuMemAlloc_v2(&at, size) == CUDA_SUCCESS)
+				;
+		puts("full");
 	} else if (!strcmp(command, "submit")) {
 		submit_begin();
 	} else if (!strcmp(command, "quiet")) {

@@ -4,18 +4,21 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "log/count.h"
 
 #include "../tap.h"
 
 #define HOUR (3600 * (uint64_t)1000000000)
-enum { THREADS = 4, ROUNDS = 300, ENDED = 600, LIVE = 600 };
+enum { THREADS = 4, ROUNDS = 300, ENDED = 600, LIVE = 600, WAITERS = 50 };
 
 static atomic_bool stop, moving;
 static atomic_uint wakes, broken, entered;
+static atomic_ulong switches;
 static CUresult wake_result;
 
 /* The first thread opens the door; the others find it open. */
@@ -174,6 +177,35 @@ static void many_live(void)
 	pthread_attr_destroy(&small);
 }
 
+static void *wait_outside(void *unused)
+{
+	struct rusage before, after;
+	getrusage(RUSAGE_THREAD, &before);
+	gm_door_enter();
+	gm_door_leave();
+	getrusage(RUSAGE_THREAD, &after);
+	atomic_fetch_add(&switches, (unsigned long)(after.ru_nvcsw - before.ru_nvcsw));
+	return unused;
+}
+
+/* Many threads that look again and again would take all cores from the mover. */
+static void waiters_rest(void)
+{
+	static pthread_t threads[WAITERS];
+	uint64_t before = gm_counter_get(0, GM_C_door_waits);
+	TAP_OK(gm_door_shut(gm_clock_ns() + HOUR), "the door is shut");
+	for (unsigned i = 0; i < WAITERS; i++)
+		pthread_create(&threads[i], NULL, wait_outside, NULL);
+	while (gm_counter_get(0, GM_C_door_waits) - before < WAITERS)
+		usleep(1000);
+	usleep(200000); /* for waits that must not end */
+	gm_door_set(GM_DOOR_OPEN);
+	for (unsigned i = 0; i < WAITERS; i++)
+		pthread_join(threads[i], NULL);
+	TAP_OK(atomic_load(&switches) < 20 * WAITERS, "threads rest while they wait: %lu switches",
+	       atomic_load(&switches));
+}
+
 /* A submission is a passage; a try is none, nor what is nested in it. */
 static void passages(void)
 {
@@ -238,6 +270,7 @@ int main(void)
 	excludes();
 	tries();
 	passages();
+	waiters_rest();
 	bounds();
 	many_live();
 	forks();

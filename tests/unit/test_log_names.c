@@ -54,8 +54,7 @@ static void test_numbered(void)
 		    "it has a name of its own"))
 		return;
 	snprintf(line, sizeof line,
-		 "gpumem: log %s: this name, since the one of GPUMEM_LOG_NAME and those with .1 to "
-		 ".999 are taken\n",
+		 "gpumem: log %s: this name, since its name and those with .1 to .999 are taken\n",
 		 found.gl_pathv[0]);
 	TAP_STR(said(), line, "one line has the name");
 	numbered_do(false);

@@ -18,6 +18,7 @@
 
 #define PATIENCE 10000000000u /* ns for one reply */
 #define NAP 5000000u	      /* ns between two polls */
+#define TRIES 3		      /* the kernel's list may miss a socket while others close */
 
 struct find {
 	uint32_t pid;
@@ -42,10 +43,11 @@ static void node_try(void *arg, const struct gm_node_address *address)
 static void node_find(struct find *find)
 {
 	uint64_t end = gm_clock_ns() + PATIENCE;
-	for (;;) {
+	for (unsigned missed = 0; missed < TRIES;) {
 		find->found = false;
 		gm_node_each(NULL, node_try, find);
-		if (!find->found || find->result != GM_NODE_SILENT || gm_clock_ns() >= end)
+		missed += !find->found;
+		if (find->found && (find->result != GM_NODE_SILENT || gm_clock_ns() >= end))
 			return;
 		gm_sys_nap(NAP);
 	}
@@ -88,6 +90,7 @@ static void control_print(uint32_t pid, const struct gm_control *c)
 	bytes_print("; ", c->filed, "in a file");
 	bytes_print("; stays: ", c->away ? c->mapped - c->away : 0, "of pools");
 	bytes_print("; ", c->pinned, "pinned");
+	bytes_print("; ", c->questions, "for questions about pointers");
 	bytes_print("; ", c->driver, "of the driver's cudaMalloc");
 	bytes_print("; ", c->async, "of cudaMallocAsync");
 	bytes_print("; ", c->created, "of cuMemCreate");
