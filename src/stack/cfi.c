@@ -84,6 +84,37 @@ GM_EARLY bool gm_cfi_read(struct gm_cfi *cfi, uintptr_t place, uintptr_t *out)
 
 /* --- instructions --- */
 
+/* DWARF 5, section 7.24; the last three are of GNU and of AArch64. */
+enum {
+	DW_CFA_nop = 0x00,
+	DW_CFA_advance_loc1 = 0x02,
+	DW_CFA_advance_loc4 = 0x04,
+	DW_CFA_offset_extended = 0x05,
+	DW_CFA_restore_extended = 0x06,
+	DW_CFA_undefined = 0x07,
+	DW_CFA_same_value = 0x08,
+	DW_CFA_register = 0x09,
+	DW_CFA_remember_state = 0x0a,
+	DW_CFA_restore_state = 0x0b,
+	DW_CFA_def_cfa = 0x0c,
+	DW_CFA_def_cfa_register = 0x0d,
+	DW_CFA_def_cfa_offset = 0x0e,
+	DW_CFA_def_cfa_expression = 0x0f,
+	DW_CFA_expression = 0x10,
+	DW_CFA_offset_extended_sf = 0x11,
+	DW_CFA_def_cfa_sf = 0x12,
+	DW_CFA_def_cfa_offset_sf = 0x13,
+	DW_CFA_val_offset = 0x14,
+	DW_CFA_val_offset_sf = 0x15,
+	DW_CFA_val_expression = 0x16,
+	DW_CFA_AARCH64_negate_ra_state_with_pc = 0x2c,
+	DW_CFA_AARCH64_negate_ra_state = 0x2d,
+	DW_CFA_GNU_args_size = 0x2e,
+	DW_CFA_advance_loc = 0x40,
+	DW_CFA_offset = 0x80,
+	DW_CFA_restore = 0xc0,
+};
+
 /* What a function's information has beside instructions. */
 struct function {
 	uint64_t code_unit;
@@ -113,22 +144,23 @@ static bool cfa_instruction(struct gm_cfi_row *row, const struct function *f, ui
 			    const uint8_t **at)
 {
 	switch (instruction) {
-	case 0x0c:
-	case 0x12:
-	case 0x0d:
+	case DW_CFA_def_cfa:
+	case DW_CFA_def_cfa_sf:
+	case DW_CFA_def_cfa_register:
 		row->cfa_register = (uint32_t)gm_cfi_uleb_take(at);
 		row->cfa_expression = NULL;
-		if (instruction != 0x0d)
-			row->cfa_offset = instruction == 0x12 ? gm_cfi_sleb_take(at) * f->data_unit
-							      : (int64_t)gm_cfi_uleb_take(at);
+		if (instruction != DW_CFA_def_cfa_register)
+			row->cfa_offset = instruction == DW_CFA_def_cfa_sf
+						  ? gm_cfi_sleb_take(at) * f->data_unit
+						  : (int64_t)gm_cfi_uleb_take(at);
 		return true;
-	case 0x0e:
+	case DW_CFA_def_cfa_offset:
 		row->cfa_offset = (int64_t)gm_cfi_uleb_take(at);
 		return true;
-	case 0x13:
+	case DW_CFA_def_cfa_offset_sf:
 		row->cfa_offset = gm_cfi_sleb_take(at) * f->data_unit;
 		return true;
-	case 0x0f:
+	case DW_CFA_def_cfa_expression:
 		row->cfa_expression = *at;
 		block_skip(at);
 		return true;
@@ -141,29 +173,31 @@ static bool cfa_instruction(struct gm_cfi_row *row, const struct function *f, ui
 static bool register_instruction(struct gm_cfi_row *row, const struct function *f,
 				 uint8_t instruction, const uint8_t **at)
 {
-	static const uint8_t hows[] = {[0x05] = OFFSET,	      [0x06] = SAME,
-				       [0x07] = UNDEFINED,    [0x08] = SAME,
-				       [0x09] = REGISTER,     [0x10] = EXPRESSION,
-				       [0x11] = OFFSET,	      [0x14] = VALUE_OFFSET,
-				       [0x15] = VALUE_OFFSET, [0x16] = VALUE_EXPRESSION};
+	static const uint8_t hows[] = {
+		[DW_CFA_offset_extended] = OFFSET,     [DW_CFA_restore_extended] = SAME,
+		[DW_CFA_undefined] = UNDEFINED,	       [DW_CFA_same_value] = SAME,
+		[DW_CFA_register] = REGISTER,	       [DW_CFA_expression] = EXPRESSION,
+		[DW_CFA_offset_extended_sf] = OFFSET,  [DW_CFA_val_offset] = VALUE_OFFSET,
+		[DW_CFA_val_offset_sf] = VALUE_OFFSET, [DW_CFA_val_expression] = VALUE_EXPRESSION};
 	int64_t value = 0;
-	if (instruction < 0x05 || instruction > 0x16 || instruction == 0x0a || instruction == 0x0b)
+	if (instruction < DW_CFA_offset_extended || instruction > DW_CFA_val_expression ||
+	    instruction == DW_CFA_remember_state || instruction == DW_CFA_restore_state)
 		return false;
 	const uint64_t column = gm_cfi_uleb_take(at);
 	switch (instruction) {
-	case 0x05:
-	case 0x14:
+	case DW_CFA_offset_extended:
+	case DW_CFA_val_offset:
 		value = (int64_t)gm_cfi_uleb_take(at) * f->data_unit;
 		break;
-	case 0x11:
-	case 0x15:
+	case DW_CFA_offset_extended_sf:
+	case DW_CFA_val_offset_sf:
 		value = gm_cfi_sleb_take(at) * f->data_unit;
 		break;
-	case 0x09:
+	case DW_CFA_register:
 		value = (int64_t)gm_cfi_uleb_take(at);
 		break;
-	case 0x10:
-	case 0x16:
+	case DW_CFA_expression:
+	case DW_CFA_val_expression:
 		value = (int64_t)(uintptr_t)*at;
 		block_skip(at);
 		break;
@@ -177,23 +211,23 @@ static bool register_instruction(struct gm_cfi_row *row, const struct function *
 static bool other_instruction(struct gm_cfi *cfi, uint8_t instruction, const uint8_t **at)
 {
 	switch (instruction) {
-	case 0x00:
+	case DW_CFA_nop:
 		return true;
-	case 0x0a:
+	case DW_CFA_remember_state:
 		if (cfi->n_remembered == GM_CFI_REMEMBERED)
 			return false;
 		cfi->remembered[cfi->n_remembered++] = cfi->row;
 		return true;
-	case 0x0b:
+	case DW_CFA_restore_state:
 		if (!cfi->n_remembered)
 			return false;
 		cfi->row = cfi->remembered[--cfi->n_remembered];
 		return true;
-	case 0x2c:
-	case 0x2d:
+	case DW_CFA_AARCH64_negate_ra_state_with_pc:
+	case DW_CFA_AARCH64_negate_ra_state:
 		cfi->row.is_signed = !cfi->row.is_signed;
 		return true;
-	case 0x2e:
+	case DW_CFA_GNU_args_size:
 		gm_cfi_uleb_take(at);
 		return true;
 	default:
@@ -208,20 +242,20 @@ static bool instructions_follow(struct gm_cfi *cfi, const struct function *f, co
 	while (at < end && location <= address) {
 		const uint8_t instruction = *at++, low = instruction & 0x3f;
 		switch (instruction & 0xc0) {
-		case 0x40:
+		case DW_CFA_advance_loc:
 			location += low * f->code_unit;
 			continue;
-		case 0x80:
+		case DW_CFA_offset:
 			rule_set(&cfi->row, low, OFFSET,
 				 (int64_t)gm_cfi_uleb_take(&at) * f->data_unit);
 			continue;
-		case 0xc0:
+		case DW_CFA_restore: /* the rule of the CIE, which has none for such registers */
 			rule_set(&cfi->row, low, SAME, 0);
 			continue;
 		default:
 			break;
 		}
-		if (instruction >= 0x02 && instruction <= 0x04)
+		if (instruction >= DW_CFA_advance_loc1 && instruction <= DW_CFA_advance_loc4)
 			location += gm_cfi_bytes_take(&at, 1u << (instruction - 2)) * f->code_unit;
 		else if (!cfa_instruction(&cfi->row, f, instruction, &at) &&
 			 !register_instruction(&cfi->row, f, instruction, &at) &&
@@ -319,6 +353,17 @@ static bool cfa_find(struct gm_cfi *cfi, uintptr_t *out)
 	return true;
 }
 
+/* How the canonical frame address was found: gm_cfi.link. */
+static void cfa_trace(struct gm_cfi *cfi)
+{
+	const struct gm_cfi_row *row = &cfi->row;
+	const bool by_frame = !row->cfa_expression && row->cfa_register == GM_CFI_FRAME;
+	const bool by_stack = !row->cfa_expression && row->cfa_register == GM_CFI_STACK;
+	cfi->link = by_frame ? cfi->saved : 0;
+	cfi->base = cfi->registers[GM_CFI_FRAME];
+	cfi->loose = !by_stack && !cfi->link;
+}
+
 /* The caller's value of a register. *place: where it is in memory. False: unreadable memory. */
 static bool register_find(struct gm_cfi *cfi, unsigned column, uintptr_t cfa, uintptr_t *place)
 {
@@ -364,10 +409,11 @@ static uintptr_t return_strip(uintptr_t address, bool is_signed)
 
 static bool caller_find(struct gm_cfi *cfi, const struct function *f)
 {
-	uintptr_t cfa, place = 0;
+	uintptr_t cfa, place = 0, saved = cfi->saved;
 	uint32_t known = cfi->known | cfi->row.ruled | 1u << GM_CFI_STACK;
 	if (!cfa_find(cfi, &cfa))
 		return false;
+	cfa_trace(cfi);
 	cfi->place = 0;
 	for (uint32_t rest = cfi->row.ruled; rest; rest &= rest - 1) {
 		const unsigned column = (unsigned)__builtin_ctz(rest);
@@ -377,12 +423,17 @@ static bool caller_find(struct gm_cfi *cfi, const struct function *f)
 			return false;
 		if (column == f->return_column)
 			cfi->place = place;
+		if (column == GM_CFI_FRAME)
+			saved = cfi->row.how[column] == UNDEFINED ? 0 : place;
 	}
 	for (uint32_t rest = cfi->row.ruled; rest; rest &= rest - 1)
 		cfi->registers[__builtin_ctz(rest)] = cfi->caller[__builtin_ctz(rest)];
 	if (!(cfi->row.ruled >> GM_CFI_STACK & 1))
 		cfi->registers[GM_CFI_STACK] = cfa;
 	cfi->known = known;
+	cfi->saved = saved;
+	cfi->certain = cfi->row.how[f->return_column] == UNDEFINED &&
+		       (cfi->row.ruled >> f->return_column & 1);
 	cfi->exact = f->is_signal;
 	cfi->at = known >> f->return_column & 1
 			  ? return_strip(cfi->registers[f->return_column], cfi->row.is_signed)
@@ -439,8 +490,13 @@ bool gm_cfi_up(struct gm_cfi *cfi)
 	if (!fde_find || !address)
 		return false;
 	const struct fde *fde = fde_find((void *)address, &bases);
-	if (!fde)
-		return trampoline_leave(cfi) && cfi->at;
+	cfi->certain = false;
+	if (!fde) {
+		if (trampoline_leave(cfi))
+			return cfi->at;
+		cfi->certain = !cfi->exact;
+		return false;
+	}
 	const uintptr_t location = (uintptr_t)bases.function;
 	cfi->row.ruled = 0;
 	cfi->row.cfa_expression = NULL;

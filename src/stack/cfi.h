@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 #if defined(__x86_64__)
-enum { GM_CFI_STACK = 7, GM_CFI_RETURN = 16, GM_CFI_REGISTERS = 17 };
+enum { GM_CFI_FRAME = 6, GM_CFI_STACK = 7, GM_CFI_RETURN = 16, GM_CFI_REGISTERS = 17 };
 #else /* AArch64 */
-enum { GM_CFI_RETURN = 30, GM_CFI_STACK = 31, GM_CFI_REGISTERS = 32 };
+enum { GM_CFI_FRAME = 29, GM_CFI_RETURN = 30, GM_CFI_STACK = 31, GM_CFI_REGISTERS = 32 };
 #endif
 enum { GM_CFI_REMEMBERED = 4 };
 
@@ -40,6 +40,13 @@ struct gm_cfi {
 	uintptr_t place; /* where `at` is on the stack; 0: nowhere */
 	uint32_t known;	 /* bits of the registers that are known */
 	uintptr_t registers[GM_CFI_REGISTERS], caller[GM_CFI_REGISTERS];
+	/* The last step found the caller's frame at a constant distance from the one before, or, if
+	 * `link` is not 0, by the frame register, whose value `base` is in memory at `link`.
+	 * `loose`: in another way. */
+	uintptr_t link, base;
+	bool loose;
+	bool certain; /* at the end: the address of the last frame alone says that it is the last */
+	uintptr_t saved;     /* where the frame register's value is in memory; 0: nowhere */
 	uintptr_t low, high; /* [low, high): pages of the stack that can be read */
 	struct gm_cfi_row row, remembered[GM_CFI_REMEMBERED];
 	unsigned n_remembered;
@@ -52,7 +59,8 @@ bool gm_cfi_open(void);
 static inline __attribute__((always_inline)) void gm_cfi_here(struct gm_cfi *cfi)
 {
 	cfi->exact = true;
-	cfi->place = cfi->low = cfi->high = 0;
+	cfi->place = cfi->saved = cfi->low = cfi->high = 0;
+	cfi->certain = false;
 #if defined(__x86_64__)
 	__asm__ volatile("movq %%rbx, 24(%1)\n\tmovq %%rbp, 48(%1)\n\tmovq %%rsp, 56(%1)\n\t"
 			 "movq %%r12, 96(%1)\n\tmovq %%r13, 104(%1)\n\t"

@@ -17,12 +17,14 @@ enum { ROOT, ROOT_PYTHON, ROOTS };
 /* A frame of the stacks with the inner frames `parent` and its parents. */
 struct node {
 	struct gm_unwound_return is;
-	uintptr_t next; /* place of the next return address; 0: this is the last */
 	uint64_t serial;
 	struct gm_frame frame;
 	uint32_t parent;
 	uint32_t child; /* the most recent next node; 0: none */
-	bool counts;	/* false: no frame of the result; it only ends the walk */
+	/* From is.place: to the place of the next return address, 0 if this is the last; to the
+	 * link of that place, 0 if it has none; and from is.place to the value there. */
+	int32_t next, link, value;
+	bool counts; /* false: no frame of the result; it only ends the walk */
 	bool cut;
 };
 _Static_assert(sizeof(struct node) == 64, "a cache line");
@@ -130,24 +132,40 @@ return_at(uintptr_t place)
 	return (struct gm_unwound_return){place, *(const volatile uintptr_t *)place};
 }
 
-/* Compare each return address, from the innermost frame on. If one is the same, the place of the
- * next is on the stack, too. */
+/* Does the next place depend on the return address alone, or is the frame register's value, by
+ * which it was found, still the same? Frames of one function may have different lengths (alloca). A
+ * link below `live` is in no frame. */
+static bool next_stands(const struct node *node, uintptr_t live)
+{
+	const uintptr_t link = node->is.place + (uintptr_t)(intptr_t)node->link;
+	return !node->link ||
+	       (link >= live &&
+		return_at(link).address == node->is.place + (uintptr_t)(intptr_t)node->value);
+}
+
+/* Compare each return address, from the innermost frame on. If one is the same, and next_stands,
+ * the place of the next is on the stack, too. */
 static bool frames_find(struct shard *shard, const struct gm_recent_key *key,
 			struct gm_frame *frames, uint32_t *n, bool *cut, uint64_t *serial)
 {
+	const uintptr_t live = (uintptr_t)__builtin_frame_address(0);
 	uintptr_t place = key->from.frame - sizeof place;
 	uint32_t parent = root_of(key);
 	const struct node *node;
 	*n = 0;
-	do {
+	for (;;) {
 		parent = child_find(shard, parent, return_at(place));
 		if (!parent)
 			return false;
 		node = &shard->nodes[parent];
 		if (node->counts)
 			frames[(*n)++] = node->frame;
-		place = node->next;
-	} while (place);
+		if (!node->next)
+			break;
+		if (!next_stands(node, live))
+			return false;
+		place = node->is.place + (uintptr_t)(intptr_t)node->next;
+	}
 	*cut = node->cut;
 	*serial = node->serial;
 	return true;
@@ -164,16 +182,16 @@ bool gm_recent_find(const struct gm_recent_key *key, struct gm_frame *frames, ui
 	return found;
 }
 
-/* Has the unwinder found the handler's caller as in `key`? Are all return addresses in place? A
- * signal frame's is not. */
+/* Has the unwinder found the handler's caller as in `key`, and each place in a way that can be
+ * checked? Are all return addresses in place? A signal frame's is not. */
 static bool returns_stand(const struct gm_recent_key *key, const struct gm_unwound *unwound)
 {
 	const struct gm_unwound_return *first = &unwound->returns[0];
-	if (first->address != key->from.address ||
+	if (!unwound->certain || first->address != key->from.address ||
 	    first->place != key->from.frame - sizeof first->place)
 		return false;
 	for (uint32_t i = 0; i < unwound->n_returns; i++)
-		if (!unwound->returns[i].place ||
+		if (!unwound->returns[i].place || (i && unwound->links[i].loose) ||
 		    return_at(unwound->returns[i].place).address != unwound->returns[i].address)
 			return false;
 	return true;
@@ -190,6 +208,23 @@ static uint32_t child_add(struct shard *shard, uint32_t parent, struct gm_unwoun
 	return *slot;
 }
 
+/* The distances from a return address to the next. False: one of them is too long. */
+static bool node_set_next(struct node *node, const struct gm_unwound *unwound, uint32_t i)
+{
+	const uintptr_t from = node->is.place;
+	const struct gm_unwound_link *link = &unwound->links[i];
+	node->next = node->link = node->value = 0;
+	if (i == unwound->n_returns)
+		return true;
+	node->next = (int32_t)(unwound->returns[i].place - from);
+	node->link = link->place ? (int32_t)(link->place - from) : 0;
+	node->value = link->place ? (int32_t)(link->value - from) : 0;
+	return from + (uintptr_t)(intptr_t)node->next == unwound->returns[i].place &&
+	       (!link->place ||
+		(node->link && from + (uintptr_t)(intptr_t)node->link == link->place &&
+		 from + (uintptr_t)(intptr_t)node->value == link->value));
+}
+
 void gm_recent_keep(const struct gm_recent_key *key, const struct gm_unwound *unwound,
 		    const struct gm_frame *frames)
 {
@@ -200,12 +235,14 @@ void gm_recent_keep(const struct gm_recent_key *key, const struct gm_unwound *un
 	if (shard->n + unwound->n_returns > NODES)
 		shard_clear(shard, key);
 	for (uint32_t i = 0; i < unwound->n_returns; i++) {
-		const bool last = i + 1 == unwound->n_returns;
 		parent = child_add(shard, parent, unwound->returns[i]);
 		struct node *node = &shard->nodes[parent];
 		/* If the frame's length differs from before, the old next node is not found
 		 * again. */
-		node->next = last ? 0 : unwound->returns[i + 1].place;
+		if (!node_set_next(node, unwound, i + 1)) {
+			shard_clear(shard, key);
+			break;
+		}
 		node->counts = i < unwound->n;
 		node->frame = node->counts ? frames[i] : (struct gm_frame){0};
 		node->cut = unwound->cut;

@@ -3,7 +3,8 @@
  * A cache of unwound C frames. A program allocates in the same places, at the same depths of its
  * stack. A tree holds the unwound stacks: under each frame the frames that called it. A stack is
  * found again if its innermost frame is known, at the same stack address, and each return address
- * is at the same place with the same value. The walk goes from frame to caller, so it reads no
+ * is at the same place with the same value. Where a frame's length is not the same each time, the
+ * frame register's value must be the same, too. The walk goes from frame to caller, so it reads no
  * address outside the stack. x86-64 only: there the return address is just below the caller's
  * frame. Any thread; takes no lock.
  *

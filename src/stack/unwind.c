@@ -24,14 +24,18 @@ static bool frame_visit(const struct walk *walk, const struct gm_cfi *frame)
 	const uintptr_t address = frame->at - !frame->exact;
 	if (!out->n && span_has(walk->skip, address))
 		return true;
-	if (out->n_returns <= GM_UNWIND_MOST)
+	if (out->n_returns <= GM_UNWIND_MOST) {
+		out->links[out->n_returns] =
+			(struct gm_unwound_link){frame->link, frame->base, frame->loose};
 		out->returns[out->n_returns++] =
 			(struct gm_unwound_return){frame->place, frame->at};
-	if (span_has(walk->end, address))
-		return false;
+	}
 	out->cut = out->n == walk->most;
-	if (out->cut)
+	out->certain = span_has(walk->end, address) || out->cut;
+	if (out->certain) {
+		out->cut = !span_has(walk->end, address);
 		return false;
+	}
 	out->addresses[out->n++] = address;
 	return true;
 }
@@ -48,13 +52,15 @@ void gm_unwind(struct gm_unwound *out, uint32_t most, struct gm_span skip, struc
 	const struct walk walk = {out, most < GM_UNWIND_MOST ? most : GM_UNWIND_MOST, skip, end};
 	struct gm_cfi *frame = &out->frame;
 	out->n = out->n_returns = 0;
-	out->cut = false;
+	out->cut = out->certain = false;
 	gm_cfi_here(frame);
 	while (frame_visit(&walk, frame))
 		if (!gm_cfi_up(frame)) {
+			out->certain = frame->certain;
 			if (frame->at && out->n && !is_mapped(frame->at)) {
 				out->n--;
 				out->n_returns--;
+				out->certain = false;
 			}
 			break;
 		}

@@ -28,13 +28,21 @@ struct gm_unwound_return {
 	uintptr_t place, address;
 };
 
+/* How a place was found from the one before: gm_cfi.link. */
+struct gm_unwound_link {
+	uintptr_t place, value;
+	bool loose;
+};
+
 struct gm_unwound {
 	uint32_t n;
-	bool cut; /* there are more */
+	bool cut;     /* there are more */
+	bool certain; /* equal return addresses, found in equal ways, make an equal stack */
 	uintptr_t addresses[GM_UNWIND_MOST];
 	/* Of these frames, and of the following frame in `end`, if there is one. */
 	uint32_t n_returns;
 	struct gm_unwound_return returns[GM_UNWIND_MOST + 1];
+	struct gm_unwound_link links[GM_UNWIND_MOST + 1];
 	struct gm_cfi frame; /* during the walk */
 };
 

@@ -52,6 +52,38 @@ made_at_run_time() {
 	[[ $(<functions) == "odd_leaf ? way_made main "* ]]
 }
 
+# stacks WAY: the program ends as natively; blocks and functions of each of its stacks, a line each, sorted.
+stacks() {
+	rm -f log
+	same stacks_odd "$@"
+	"$TOOL" live --json log >json
+	jq -r '.logs[0].devices[0].groups[] | "\(.blocks) " + (.frames | map(.function // "?") | join(" "))' json | sort >functions
+	cat functions
+}
+
+@test "frames of one function with different lengths, where old return addresses lie around, are told apart" {
+	command -v addr2line >/dev/null || skip "no addr2line"
+	stacks lengths
+	[ "$(wc -l <functions)" -eq 2 ]
+	grep -q '^2 odd_leaf length_inner length_first way_lengths main ' functions
+	grep -q '^2 odd_leaf length_inner length_second way_lengths main ' functions
+}
+
+@test "a stack that was known deeper is not read beyond its end" {
+	command -v addr2line >/dev/null || skip "no addr2line"
+	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a tool that does not know the coroutine's stack"
+	stacks shorter
+	refute grep -v '^[12] odd_leaf length_inner length_run' functions
+}
+
+@test "a stack that ends at the fault of a call of NULL does not shorten those of later faults" {
+	command -v addr2line >/dev/null || skip "no addr2line"
+	[ -z "$SANITIZE_LIB$TEST_UNDER" ] || skip "a tool that handles faults"
+	stacks faults
+	[ "$(grep -c '^[12] odd_leaf fault_handle .*fault_make way_faults main' functions)" -ge 1 ]
+	[ "$(awk '/fault_make way_faults/ {n += $1} END {print n + 0}' functions)" -eq 2 ]
+}
+
 @test "a thread with a stack of 16 KiB allocates with stacks" {
 	[ -z "$SANITIZE_LIB$COVERAGE$TEST_UNDER" ] || skip "frames of such a build are larger"
 	odd thread 16

@@ -7,12 +7,18 @@
  *   registered        below such code whose frame information is registered
  *   thread NUMBER     in a thread with a stack of NUMBER KiB
  *   signal NUMBER     in a signal handler on a stack of NUMBER KiB
+ *   lengths           twice each below two frames of a function, which differ in length
+ *   shorter           in a coroutine, and again where its stack is half as long
+ *   faults            in a handler of faults: of a call of NULL, and of two writes by one function
  * Prints the result of each allocation's call, and whether the way ended.
  */
+#include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include "program.h"
 
@@ -99,6 +105,99 @@ static PLACE void way_made(int protection, bool registered)
 
 #endif
 
+/* --- frames of one function with different lengths --- */
+
+static void *volatile kept;
+
+static PLACE void length_inner(size_t length)
+{
+	kept = alloca(length);
+	odd_leaf();
+	STAYS();
+}
+
+static PLACE void length_first(void)
+{
+	kept = alloca(64);
+	length_inner(512);
+	STAYS();
+}
+
+static PLACE void length_second(void)
+{
+	kept = alloca(512);
+	length_inner(64);
+	STAYS();
+}
+
+static PLACE void way_lengths(void)
+{
+	void (*volatile via[])(void) = {length_first, length_second};
+	for (volatile unsigned i = 0; i < 4; i++)
+		via[i % 2]();
+}
+
+static ucontext_t outside;
+static size_t length_now;
+
+static void length_run(void)
+{
+	length_inner(length_now);
+}
+
+static void length_coroutine(char *stack, size_t size, size_t length)
+{
+	ucontext_t inside;
+	length_now = length;
+	getcontext(&inside);
+	inside.uc_stack.ss_sp = stack;
+	inside.uc_stack.ss_size = size;
+	inside.uc_link = &outside;
+	makecontext(&inside, length_run, 0);
+	swapcontext(&outside, &inside);
+}
+
+/* The innermost frames are at the same places. */
+static void way_shorter(void)
+{
+	char *stack =
+		mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stack == MAP_FAILED)
+		exit(1);
+	length_coroutine(stack, 2 * MIB, MIB + 4096);
+	mprotect(stack + MIB, MIB, PROT_NONE);
+	length_coroutine(stack, MIB, 4096);
+}
+
+/* --- faults --- */
+
+static sigjmp_buf before_fault;
+
+static void fault_handle(int number)
+{
+	(void)number;
+	odd_leaf();
+	siglongjmp(before_fault, 1);
+}
+
+static PLACE void fault_make(void (*call)(void))
+{
+	if (sigsetjmp(before_fault, 1))
+		return;
+	if (call)
+		*(volatile int *)call = 1;
+	call();
+	STAYS();
+}
+
+static void way_faults(void)
+{
+	signal(SIGSEGV, fault_handle);
+	fault_make(NULL);
+	for (unsigned i = 0; i < 2; i++)
+		fault_make((void (*)(void))(uintptr_t)8);
+}
+
 static void *thread_run(void *arg)
 {
 	use_device(0);
@@ -145,6 +244,12 @@ int main(int argc, char **argv)
 		way_thread(number << 10);
 	else if (strcmp(way, "signal") == 0)
 		way_signal(number << 10);
+	else if (strcmp(way, "lengths") == 0)
+		way_lengths();
+	else if (strcmp(way, "shorter") == 0)
+		way_shorter();
+	else if (strcmp(way, "faults") == 0)
+		way_faults();
 #if defined(__x86_64__)
 	else if (strcmp(way, "coroutine") == 0)
 		way_coroutine(number);

@@ -38,7 +38,8 @@ static struct gm_frame frame_of(uintptr_t address)
 /* `python`: the last frame is the one that ends the walk. */
 static void keep(const struct made *made, struct gm_recent_key key, bool python, bool cut)
 {
-	struct gm_unwound unwound = {.n = made->n - python, .cut = cut, .n_returns = made->n};
+	struct gm_unwound unwound = {
+		.n = made->n - python, .cut = cut, .certain = true, .n_returns = made->n};
 	struct gm_frame frames[GM_UNWIND_MOST];
 	uint32_t at = 0;
 	stand(made);
@@ -116,7 +117,7 @@ static void test_signal(void)
 {
 	struct made a = {2, {401, 402}, {4, 4}};
 	const struct gm_recent_key key = key_of(&a, 0, 9);
-	struct gm_unwound unwound = {.n = 2, .n_returns = 2};
+	struct gm_unwound unwound = {.n = 2, .certain = true, .n_returns = 2};
 	const struct gm_frame frames[2] = {frame_of(401), frame_of(402)};
 	stand(&a);
 	unwound.returns[0] = (struct gm_unwound_return){(uintptr_t)words, 401};
