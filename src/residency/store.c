@@ -162,10 +162,10 @@ static bool room_is_there(struct gm_store *store, uint64_t size)
 	uint64_t step = size > STEP ? size : STEP, room;
 	if (store->promised < size) {
 		room = room_now();
+		if (room < size)
+			return false;
 		store->promised = room < step ? room : step;
 	}
-	if (store->promised < size)
-		return false;
 	store->promised -= size;
 	return true;
 }

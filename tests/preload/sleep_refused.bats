@@ -100,19 +100,14 @@ group_make() {
 	echo 0 >"$GROUP/memory.swap.max" || true
 }
 
-# Memory of the simulated device is charged to the group that used it first.
+# Memory of the simulated device is charged to the group that used it first; after the wake that is this one.
 @test "a process sleeps only if its cgroup has room left for its contents: the kernel ends none" {
-	group_make 400
+	group_make 700
 	begin
 	says 'big 160' 'done'
 	echo "$SLEEPER" >"$GROUP/cgroup.procs"
-	says 'host 150' used
+	says 'host 480' used
 	refused 'host memory does not suffice'
-	says 'host 20' used
-	says 'later 180' later # another use of the group's memory, amid the move
-	tool sleep "$SLEEPER"
-	[ "$output" = "gpumemstat: $SLEEPER: does not sleep: host memory does not suffice" ]
-	says where awake
 	says check right
 	says 'host 0' used
 	tool sleep "$SLEEPER"

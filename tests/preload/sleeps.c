@@ -13,7 +13,7 @@
  *     free     the first half of the blocks; take: new ones in their place
  *     others   allocates memory of five kinds that cannot be moved
  *     room     the MiB that cuMemGetInfo answers; full: takes the whole device, and keeps it
- *     host N   uses N MiB of host memory; later N: at the next unmapping; big N: a block of N MiB
+ *     host N   uses N MiB of host memory; big N: a block of N MiB
  *     submit   a thread submits to a stream of its own all the time; quiet ends it
  *     capture  begins a capture, uncapture ends it; hold, release: an endless kernel
  *     exec     becomes a program that ends at once
@@ -252,8 +252,6 @@ static void submit_end(void)
 
 /* --- host memory --- */
 
-static unsigned later_mib;
-
 static void host_use(unsigned mib)
 {
 	static char *used;
@@ -267,11 +265,6 @@ static void host_use(unsigned mib)
 	if (used == MAP_FAILED)
 		exit(1);
 	memset(used, 1, size);
-}
-
-static void host_use_later(void)
-{
-	host_use(later_mib);
 }
 
 /* --- commands --- */
@@ -453,9 +446,6 @@ static void command_obey(const char *command)
 	} else if (sscanf(command, "host %u", &nth) == 1) {
 		host_use(nth);
 		puts("used");
-	} else if (sscanf(command, "later %u", &later_mib) == 1) {
-		gm_sim_before("cuMemUnmap", host_use_later);
-		puts("later");
 	} else if (sscanf(command, "big %u", &nth) == 1) {
 		big_make(nth);
 	} else if (!strcmp(command, "free")) {
