@@ -94,9 +94,15 @@ static void background(void)
 	become(fd, 2);
 }
 
+/* A thread of ours may have a descriptor for a moment, as any thread may. */
 static void opened(void)
 {
-	if (made() != 2)
+	int fd;
+	for (unsigned i = 0; (fd = made()) != 2 && i < 10000; i++) {
+		close(fd);
+		usleep(1000);
+	}
+	if (fd != 2)
 		printf("descriptor 2 was not free\n");
 }
 
