@@ -102,6 +102,7 @@ group_make() {
 
 # Memory of the simulated device is charged to the group that used it first; after the wake that is this one.
 @test "a process sleeps only if its cgroup has room left for its contents: the kernel ends none" {
+	[[ $SANITIZE_LIB != *tsan* ]] || skip 'ThreadSanitizer takes several times the memory'
 	group_make 700
 	begin
 	says 'big 160' 'done'
