@@ -11,65 +11,65 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 @test "the first screen of one log, exactly" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" a.gml >out
-	diff -u - out <<-'END'
-	program  mklog, 4.00 s, closed cleanly; a.gml, all events
-	GPU 0    GPU one, 8.00 GiB; pool, driver 13.0; GPUMEM_LOG_EVENTS=all
-
-	peak     42.0 MiB requested at 1.00 s; 64.0 MiB mapped (66% used)
-	calls    3 allocations, 1 free, 1 alive; 1 failed, 0 by the driver
-	time     allocate 1.33 us, free 900 ns (mean)
-	64.0 MiB |               .............................................
-	         |               ################.............................
-	         |               #############################################
-	         |               #############################################
-	         |               #############################################
-	         +------------------------------------------------------------ 4.00 s
-	          # requested  . mapped
-
-	!!       Out of memory: 7.00 GiB was asked for, and 6.94 GiB of the device is
-	         neither this process's nor free. Look for other processes with
-	         nvidia-smi.
-	!        1 block, 32.0 MiB, was never freed.
-	next     gpumemstat live --at=oom a.gml
-	         gpumemstat leaks a.gml
-	         gpumemstat -v a.gml
+	sed 's/^|//' <<-'END' | diff -u - out
+	|program  mklog, 4.00 s, closed cleanly; a.gml, all events
+	|GPU 0    GPU one, 8.00 GiB; pool, driver 13.0; GPUMEM_LOG_EVENTS=all
+	|
+	|peak     42.0 MiB requested at 1.00 s; 64.0 MiB mapped (66% used)
+	|calls    3 allocations, 1 free, 1 alive; 1 failed, 0 by the driver
+	|time     allocate 1.33 us, free 900 ns (mean)
+	|64.0 MiB |               .............................................
+	|         |               ################.............................
+	|         |               #############################################
+	|         |               #############################################
+	|         |               #############################################
+	|         +------------------------------------------------------------ 4.00 s
+	|          # requested  . mapped
+	|
+	|!!       Out of memory: 7.00 GiB was asked for, and 6.94 GiB of the device is
+	|         neither this process's nor free. Look for other processes with
+	|         nvidia-smi.
+	|!        1 block, 32.0 MiB, was never freed.
+	|next     gpumemstat live --at=oom a.gml
+	|         gpumemstat leaks a.gml
+	|         gpumemstat -v a.gml
 	END
 	"$TOOL" | tail -n 1 >out
 	diff -u - out <<<'next     gpumemstat live --at=oom; gpumemstat leaks; gpumemstat -v'
 	"$TOOL" --width=40 a.gml >out
-	diff -u - out <<-'END'
-	program  mklog, 4.00 s, closed cleanly;
-	         a.gml, all events
-	GPU 0    GPU one, 8.00 GiB; pool,
-	         driver 13.0;
-	         GPUMEM_LOG_EVENTS=all
-
-	peak     42.0 MiB requested at 1.00 s;
-	         64.0 MiB mapped (66% used)
-	calls    3 allocations, 1 free, 1
-	         alive; 1 failed, 0 by the
-	         driver
-	time     allocate 1.33 us, free 900 ns
-	         (mean)
-	64.0 MiB |     ...............
-	         |     ######.........
-	         |     ###############
-	         |     ###############
-	         |     ###############
-	         +-------------------- 4.00 s
-	          # requested  . mapped
-
-	!!       Out of memory: 7.00 GiB was
-	         asked for, and 6.94 GiB of the
-	         device is neither this
-	         process's nor free. Look for
-	         other processes with
-	         nvidia-smi.
-	!        1 block, 32.0 MiB, was never
-	         freed.
-	next     gpumemstat live --at=oom a.gml
-	         gpumemstat leaks a.gml
-	         gpumemstat -v a.gml
+	sed 's/^|//' <<-'END' | diff -u - out
+	|program  mklog, 4.00 s, closed cleanly;
+	|         a.gml, all events
+	|GPU 0    GPU one, 8.00 GiB; pool,
+	|         driver 13.0;
+	|         GPUMEM_LOG_EVENTS=all
+	|
+	|peak     42.0 MiB requested at 1.00 s;
+	|         64.0 MiB mapped (66% used)
+	|calls    3 allocations, 1 free, 1
+	|         alive; 1 failed, 0 by the
+	|         driver
+	|time     allocate 1.33 us, free 900 ns
+	|         (mean)
+	|64.0 MiB |     ...............
+	|         |     ######.........
+	|         |     ###############
+	|         |     ###############
+	|         |     ###############
+	|         +-------------------- 4.00 s
+	|          # requested  . mapped
+	|
+	|!!       Out of memory: 7.00 GiB was
+	|         asked for, and 6.94 GiB of the
+	|         device is neither this
+	|         process's nor free. Look for
+	|         other processes with
+	|         nvidia-smi.
+	|!        1 block, 32.0 MiB, was never
+	|         freed.
+	|next     gpumemstat live --at=oom a.gml
+	|         gpumemstat leaks a.gml
+	|         gpumemstat -v a.gml
 	END
 }
 
@@ -123,18 +123,18 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 @test "JAX maps memory by itself: it is counted, and has no blocks" {
 	mklog j.gml at:1s give:foreign_created_calls:0:6G give:foreign_async_calls:0:1M at:4s
 	"$TOOL" j.gml >out
-	diff -u - out <<-'END'
-	program  mklog, 4.00 s, closed cleanly; j.gml, all events
-	GPU 0    GPU one, 8.00 GiB; pool, driver 13.0; GPUMEM_LOG_EVENTS=all
-
-	foreign  at most 1.00 MiB stream-ordered, 6.00 GiB by cuMemCreate: not the
-	         pool's
-
-	!        Device 0: up to 6.00 GiB was not the pool's but foreign, of a total of
-	         up to 6.00 GiB: gpumem could only count it. The table of foreign
-	         memory has its kinds; a framework with a pool of its own takes it past
-	         cudaMalloc.
-	next     gpumemstat -v j.gml
+	sed 's/^|//' <<-'END' | diff -u - out
+	|program  mklog, 4.00 s, closed cleanly; j.gml, all events
+	|GPU 0    GPU one, 8.00 GiB; pool, driver 13.0; GPUMEM_LOG_EVENTS=all
+	|
+	|foreign  at most 1.00 MiB stream-ordered, 6.00 GiB by cuMemCreate: not the
+	|         pool's
+	|
+	|!        Device 0: up to 6.00 GiB was not the pool's but foreign, of a total of
+	|         up to 6.00 GiB: gpumem could only count it. The table of foreign
+	|         memory has its kinds; a framework with a pool of its own takes it past
+	|         cudaMalloc.
+	|next     gpumemstat -v j.gml
 	END
 	mklog n.gml at:1s
 	"$TOOL" n.gml >out
