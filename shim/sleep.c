@@ -289,31 +289,40 @@ static CUresult pools_wake(uint64_t begin)
 						     : CUDA_ERROR_UNKNOWN;
 }
 
-/* Runs on the threads of submissions, or on ours. A failed attempt is the answer for all threads
- * that came before its end: else each would wait for memory in turn. */
-static CUresult process_wake(void)
+/* Runs on the threads of submissions, or on ours. A failed wake is the answer for all submissions
+ * that were there before its end: else each would wait for memory in turn. */
+static CUresult process_wake(uint64_t since)
 {
-	static atomic_uint failures;
-	static _Atomic CUresult last; /* result of the last failure */
-	unsigned inside = gm_shim_inside, seen = atomic_load(&failures);
-	uint64_t begin = gm_clock_ns();
+	static struct {
+		uint64_t end; /* 0: none */
+		CUresult result;
+	} failed; /* for who uses `mover` */
+	unsigned inside = gm_shim_inside;
 	CUresult result = CUDA_SUCCESS;
 	gm_shim_inside = 1;
 	gm_thread_hold_cancel();
 	if (mover_take_asleep()) {
-		if (gm_door_state() == GM_DOOR_ASLEEP && atomic_load(&failures) != seen) {
-			result = atomic_load(&last);
-		} else if (gm_door_state() == GM_DOOR_ASLEEP) {
-			result = pools_wake(begin);
-			if (result != CUDA_SUCCESS) {
-				atomic_store(&last, result);
-				atomic_fetch_add(&failures, 1);
-			}
+		bool asleep = gm_door_state() == GM_DOOR_ASLEEP;
+		if (asleep && failed.end >= since) {
+			result = failed.result;
+		} else if (asleep && (result = pools_wake(gm_clock_ns())) != CUDA_SUCCESS) {
+			failed.end = gm_clock_ns();
+			failed.result = result;
 		}
 		mover_leave();
 	}
 	gm_thread_let_cancel();
 	gm_shim_inside = inside;
+	return result;
+}
+
+/* A wake by a submission may be in progress. */
+static CUresult request_wake(void)
+{
+	CUresult result;
+	while ((result = process_wake(gm_clock_ns())) == CUDA_SUCCESS &&
+	       gm_door_state() != GM_DOOR_OPEN)
+		gm_sys_nap(NAP);
 	return result;
 }
 
@@ -332,7 +341,7 @@ static void request_serve(void)
 	uint64_t number = atomic_load(&asked);
 	if (asks & ASK_SLEEP)
 		process_sleep();
-	if (asks & ASK_WAKE && process_wake() == CUDA_SUCCESS)
+	if (asks & ASK_WAKE && request_wake() == CUDA_SUCCESS)
 		refusal_set(GM_REFUSAL_NONE, "");
 	atomic_store(&done, number);
 }

@@ -19,68 +19,61 @@
 #define OUR_BUFFERS ((unsigned long long)1 << 62)
 #define DEVICE_SHIFT 48 /* in numbers of chunks, which count in each pool apart */
 
-static void attribute_context(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_context(void *out, const struct gm_question *q)
 {
-	(void)at;
-	struct gm_context *owner = gm_context_find(b->context);
+	struct gm_context *owner = gm_context_find(q->block.context);
 	CUcontext handle = owner ? owner->handle : NULL;
 	memcpy(out, &handle, sizeof handle);
 }
 
 /* The driver was perhaps asked about the stand-in. */
-static void attribute_pointer(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_pointer(void *out, const struct gm_question *q)
 {
-	(void)b;
-	memcpy(out, &at, sizeof at);
+	memcpy(out, &q->address, sizeof q->address);
 }
 
-static void attribute_buffer_id(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_buffer_id(void *out, const struct gm_question *q)
 {
-	(void)at;
-	unsigned long long id = OUR_BUFFERS | b->id;
+	unsigned long long id = OUR_BUFFERS | q->block.id;
 	memcpy(out, &id, sizeof id);
 }
 
-static void attribute_base(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_base(void *out, const struct gm_question *q)
 {
-	(void)at;
-	memcpy(out, &b->base, sizeof b->base);
+	memcpy(out, &q->block.base, sizeof q->block.base);
 }
 
-static void attribute_size(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_size(void *out, const struct gm_question *q)
 {
-	(void)at;
-	memcpy(out, &b->size, sizeof b->size);
+	memcpy(out, &q->block.size, sizeof q->block.size);
 }
 
-static void attribute_no_mempool(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_no_mempool(void *out, const struct gm_question *q)
 {
 	CUmemoryPool none = NULL;
-	(void)b, (void)at;
+	(void)q;
 	memcpy(out, &none, sizeof none);
 }
 
 /* Chunks are exportable, memory of cuMemAlloc is not. The driver has written a number, of a width
  * of its choice, with all its set bits in the lowest byte. */
-static void attribute_no_handle_types(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_no_handle_types(void *out, const struct gm_question *q)
 {
-	(void)b, (void)at;
+	(void)q;
 	*(unsigned char *)out = 0;
 }
 
 /* For mapped memory the driver's answer is no; for a block of another process it is right. */
-static void attribute_ipc(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_ipc(void *out, const struct gm_question *q)
 {
-	(void)at;
-	const struct gm_pool *pool = gm_shim_pool_at(b->base);
+	const struct gm_pool *pool = gm_shim_pool_at(q->block.base);
 	if (pool)
 		*(unsigned char *)out = gm_pool_exports(pool);
 }
 
-static void attribute_memops(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_memops(void *out, const struct gm_question *q)
 {
-	(void)at;
-	unsigned on = gm_memops_get(b->id);
+	unsigned on = gm_memops_get(q->block.id);
 	memcpy(out, &on, sizeof on);
 }
 
@@ -92,29 +85,26 @@ struct gm_span gm_block_mapping(const struct gm_block *b)
 	return (struct gm_span){from, gm_round_up(b->base + b->size, GM_POOL_GRANULE) - from};
 }
 
-static void attribute_mapping_base(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_mapping_base(void *out, const struct gm_question *q)
 {
-	(void)at;
-	CUdeviceptr base = gm_block_mapping(b).at;
+	CUdeviceptr base = gm_block_mapping(&q->block).at;
 	memcpy(out, &base, sizeof base);
 }
 
-static void attribute_mapping_size(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_mapping_size(void *out, const struct gm_question *q)
 {
-	(void)at;
-	size_t size = gm_block_mapping(b).size;
+	size_t size = gm_block_mapping(&q->block).size;
 	memcpy(out, &size, sizeof size);
 }
 
 /* The pool is also open to devices that copies needed, beyond those that the program enabled. For a
  * block of another process the driver's answer is right: the block is mapped for the context that
  * opened it. */
-static void attribute_access(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_access(void *out, const struct gm_question *q)
 {
-	(void)at;
-	if (!gm_shim_pool_at(b->base))
+	if (!gm_shim_pool_at(q->block.base))
 		return;
-	unsigned access = gm_peer_is_enabled(b->context, b->ordinal)
+	unsigned access = gm_peer_is_enabled(q->block.context, q->block.ordinal)
 				  ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
 				  : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
 	memcpy(out, &access, sizeof access);
@@ -122,12 +112,12 @@ static void attribute_access(void *out, const struct gm_block *b, CUdeviceptr at
 
 /* The driver's number of a chunk changes with each sleep. Of a block of another process the
  * driver's answer is right. */
-static void attribute_memory_id(void *out, const struct gm_block *b, CUdeviceptr at)
+static void attribute_memory_id(void *out, const struct gm_question *q)
 {
-	struct gm_pool *pool = gm_shim_pool_at(at);
-	unsigned long long chunk = pool ? gm_pool_chunk_number(pool, at) : 0;
+	struct gm_pool *pool = gm_shim_pool_at(q->address);
+	unsigned long long chunk = pool ? gm_pool_chunk_number(pool, q->address) : 0;
 	unsigned long long id =
-		OUR_BUFFERS | (unsigned long long)b->ordinal << DEVICE_SHIFT | chunk;
+		OUR_BUFFERS | (unsigned long long)q->block.ordinal << DEVICE_SHIFT | chunk;
 	if (chunk)
 		memcpy(out, &id, sizeof id);
 }
@@ -137,7 +127,7 @@ enum { MAPPING_SIZE = 18, MAPPING_BASE_ADDR = 19, MEMORY_BLOCK_ID = 20 };
 
 static const struct {
 	CUpointer_attribute attribute;
-	void (*put)(void *out, const struct gm_block *b, CUdeviceptr at);
+	void (*put)(void *out, const struct gm_question *q);
 } ours[] = {
 	{CU_POINTER_ATTRIBUTE_CONTEXT, attribute_context},
 	{CU_POINTER_ATTRIBUTE_DEVICE_POINTER, attribute_pointer},
@@ -154,40 +144,26 @@ static const struct {
 	{(CUpointer_attribute)MEMORY_BLOCK_ID, attribute_memory_id},
 };
 
-static void attribute_correct(void *out, CUpointer_attribute attribute, const struct gm_block *b,
-			      CUdeviceptr at)
+static void attribute_correct(void *out, CUpointer_attribute attribute, const struct gm_question *q)
 {
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		if (ours[i].attribute == attribute)
-			ours[i].put(out, b, at);
-}
-
-/* What the driver is to be asked about for an address: the address, or nowhere if it is in a freed
- * block. */
-static bool address_is_live(CUdeviceptr ptr, struct gm_block *b, CUdeviceptr *ask)
-{
-	bool in_range = false;
-	bool live = gm_shim_active() && gm_shim_find_live(ptr, b, &in_range);
-	*ask = in_range && !live ? GM_NOWHERE : ptr;
-	return live;
+			ours[i].put(out, q);
 }
 
 CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	struct gm_block b;
 	struct gm_question q;
-	CUdeviceptr ask;
-	bool live = address_is_live(ptr, &b, &ask);
-	CUresult result = gm_question_begin(&q, ask);
+	CUresult result = gm_question_begin(&q, ptr);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = real.cuPointerGetAttribute(data, attribute, q.at);
 	/* Mapped memory has no such attribute. */
-	if (live && data && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS &&
+	if (q.live && data && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS &&
 	    result == CUDA_ERROR_NOT_SUPPORTED)
 		result = CUDA_SUCCESS;
-	if (live && result == CUDA_SUCCESS)
-		attribute_correct(data, attribute, &b, ptr);
+	if (q.live && result == CUDA_SUCCESS)
+		attribute_correct(data, attribute, &q);
 	gm_question_end(&q);
 	return result;
 }
@@ -195,17 +171,13 @@ CUresult on_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUd
 CUresult on_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
 				   void **data, CUdeviceptr ptr)
 {
-	struct gm_block b;
 	struct gm_question q;
-	CUdeviceptr ask;
-	bool live = address_is_live(ptr, &b, &ask);
-	CUresult result = gm_question_begin(&q, ask);
+	CUresult result = gm_question_begin(&q, ptr);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = real.cuPointerGetAttributes(numAttributes, attributes, data, q.at);
-	if (live && result == CUDA_SUCCESS)
-		for (unsigned i = 0; i < numAttributes; i++)
-			attribute_correct(data[i], attributes[i], &b, ptr);
+	for (unsigned i = 0; q.live && result == CUDA_SUCCESS && i < numAttributes; i++)
+		attribute_correct(data[i], attributes[i], &q);
 	gm_question_end(&q);
 	return result;
 }

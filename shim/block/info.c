@@ -76,19 +76,16 @@ GM_HANDLER(cuMemGetInfo_v2, (size_t * available, size_t *total), (available, tot
  * thread without a context. */
 CUresult on_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
-	struct gm_block b;
 	struct gm_question q;
-	bool in_range = false;
-	bool live = gm_shim_active() && gm_shim_find_live(dptr, &b, &in_range);
-	CUresult result = gm_question_begin(&q, in_range && !live ? GM_NOWHERE : dptr);
+	CUresult result = gm_question_begin(&q, dptr);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = real.cuMemGetAddressRange_v2(pbase, psize, q.at);
-	if (live && result == CUDA_SUCCESS) {
+	if (q.live && result == CUDA_SUCCESS) {
 		if (pbase)
-			*pbase = b.base;
+			*pbase = q.block.base;
 		if (psize)
-			*psize = b.size;
+			*psize = q.block.size;
 	}
 	gm_question_end(&q);
 	return result;

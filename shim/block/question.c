@@ -15,20 +15,31 @@ static CUdeviceptr stand_in(struct gm_pool *pool)
 	return at;
 }
 
-CUresult gm_question_begin(struct gm_question *question, CUdeviceptr address)
+/* The address is in a live block of the pool. */
+static CUresult question_enter(struct gm_question *question, struct gm_pool *pool)
 {
-	struct gm_pool *pool = gm_shim_active() ? gm_shim_pool_at(address) : NULL;
-	*question = (struct gm_question){.at = address};
-	if (!pool)
-		return CUDA_SUCCESS;
 	question->entered = gm_door_try();
 	if (question->entered)
 		return CUDA_SUCCESS;
 	question->at = stand_in(pool);
 	if (question->at)
 		return CUDA_SUCCESS;
-	*question = (struct gm_question){.at = address, .entered = true};
+	question->at = question->address;
+	question->entered = true;
 	return gm_door_enter();
+}
+
+CUresult gm_question_begin(struct gm_question *question, CUdeviceptr address)
+{
+	bool ours = false;
+	*question = (struct gm_question){.address = address, .at = address};
+	if (!gm_shim_active())
+		return CUDA_SUCCESS;
+	question->live = gm_shim_find_live(address, &question->block, &ours);
+	if (ours && !question->live)
+		question->at = GM_NOWHERE;
+	struct gm_pool *pool = question->live ? gm_shim_pool_at(address) : NULL;
+	return pool ? question_enter(question, pool) : CUDA_SUCCESS;
 }
 
 void gm_question_end(const struct gm_question *question)

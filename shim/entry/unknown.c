@@ -8,8 +8,8 @@
 
 #include "shim/entry/resolve.h"
 
-#define MOST 16 /* names; if more are asked for, a sleep is refused */
-#define ROOM 96 /* bytes of a name */
+#define MOST 128 /* names; if more are asked for, a sleep is refused */
+#define ROOM 96	 /* bytes of a name */
 
 static const char *const names[] = {
 #include "src/driver/known.h"

@@ -65,8 +65,8 @@ int gm_thread_start(struct gm_thread_start *start, void (*body)(void *arg), void
 void gm_thread_open(void);
 bool gm_thread_keeps_process(void);
 
-/* True if all other threads of the process were started by gm_thread_start, and only these keep the
- * process alive. Reads a file of /proc; without one, true if the main thread has ended. */
+/* True if all other threads of the process were started by gm_thread_start. Reads a file of /proc.
+ * Without one: gm_thread_keeps_process, and the main thread has ended. */
 bool gm_thread_is_last(void);
 
 /* In a forked child: the parent's threads do not exist, and the calling one has another id. */

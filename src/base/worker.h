@@ -69,8 +69,8 @@ static inline unsigned gm_worker_bell(const struct gm_worker *worker)
 uint64_t gm_worker_check(uint64_t check);
 
 /* Called by the thread. False: all threads of the program have ended (gm_thread_is_last), so this
- * one has to end; exit handlers may then run on it. Tests that every `check` ns, if
- * gm_thread_keeps_process; true in between. */
+ * one has to end; exit handlers may then run on it. Tests that every gm_worker_check(check) ns;
+ * true in between. */
 bool gm_worker_may_stay(struct gm_worker *worker, uint64_t check);
 
 /* Called by the thread: sleep for `ns`, or until the bell is not `bell`. False: gm_worker_may_stay,

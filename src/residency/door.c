@@ -31,7 +31,7 @@ struct seat {
 atomic_bool gm_door_used;
 static atomic_uint state; /* a futex */
 static atomic_bool asymmetric;
-static CUresult (*wake_up)(void);
+static CUresult (*wake_up)(uint64_t since);
 static _Atomic uint64_t crowd, crowd_passed; /* threads without a seat: inside; total */
 
 static struct gm_futex_lock lock = {GM_FUTEX_LOCK_FREE, GM_LOCK_RANK_TABLE};
@@ -176,9 +176,11 @@ CUresult gm_door_enter_used(void)
 	struct seat *seat = seat_mine();
 	enum gm_door_state now;
 	bool waited = false;
+	uint64_t since = 0;
 	while (GM_UNLIKELY((now = come_in(seat)) != GM_DOOR_OPEN)) {
 		go_out(seat);
-		CUresult result = now == GM_DOOR_ASLEEP ? wake_up() : CUDA_SUCCESS;
+		since = since ? since : gm_clock_ns();
+		CUresult result = now == GM_DOOR_ASLEEP ? wake_up(since) : CUDA_SUCCESS;
 		if (result != CUDA_SUCCESS) {
 			depth--;
 			return result;
@@ -286,7 +288,7 @@ uint64_t gm_door_passages(void)
 	return sum;
 }
 
-void gm_door_begin(CUresult (*wake)(void))
+void gm_door_begin(CUresult (*wake)(uint64_t since))
 {
 	wake_up = wake;
 	atomic_store(&asymmetric, syscall(SYS_membarrier, MEMBARRIER_REGISTER, 0) == 0);

@@ -31,9 +31,10 @@ enum gm_door_state { GM_DOOR_OPEN, GM_DOOR_SHUT, GM_DOOR_ASLEEP };
 extern atomic_bool gm_door_used;
 
 /* Count submissions from now on. A submission that finds the process asleep calls `wake` on its
- * thread, with no lock held; any number of threads at once. CUDA_SUCCESS: the door is open again.
- * Any other result becomes the result of the submission. Call this before the first submission. */
-void gm_door_begin(CUresult (*wake)(void));
+ * thread, with no lock held; any number of threads at once. `since`: the time (ns of
+ * CLOCK_MONOTONIC) at which it first found the door not open. CUDA_SUCCESS: it tries again. Any
+ * other result becomes the result of the submission. Call this before the first submission. */
+void gm_door_begin(CUresult (*wake)(uint64_t since));
 
 /* Begin a submission. Any result but CUDA_SUCCESS is the submission's; it has not entered. */
 CUresult gm_door_enter_used(void);

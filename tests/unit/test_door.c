@@ -19,12 +19,38 @@ enum { THREADS = 4, ROUNDS = 300, ENDED = 600, LIVE = 600, WAITERS = 50 };
 static atomic_bool stop, moving;
 static atomic_uint wakes, broken, entered;
 static atomic_ulong switches;
+static atomic_uint refused;
 static CUresult wake_result;
 
+static atomic_bool failing;
+static atomic_uint failed;	    /* the wake has failed; threads that came before its end */
+static _Atomic uint64_t failed_end; /* 0: no wake is in progress yet */
+
+/* One wake fails while other threads wait for it. */
+static CUresult wake_fail(uint64_t since)
+{
+	static atomic_bool begun;
+	if (atomic_exchange(&begun, true)) {
+		if (!atomic_load(&failed_end))
+			return CUDA_SUCCESS; /* the wake is in progress */
+		atomic_fetch_add(&failed, since <= atomic_load(&failed_end));
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	uint64_t before = gm_counter_get(0, GM_C_door_waits);
+	gm_door_set(GM_DOOR_SHUT);
+	while (gm_counter_get(0, GM_C_door_waits) - before < THREADS - 1)
+		usleep(1000);
+	atomic_store(&failed_end, gm_clock_ns());
+	gm_door_set(GM_DOOR_ASLEEP);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 /* The first thread opens the door; the others find it open. */
-static CUresult wake(void)
+static CUresult wake(uint64_t since)
 {
 	atomic_fetch_add(&wakes, 1);
+	if (atomic_load(&failing))
+		return wake_fail(since);
 	if (wake_result == CUDA_SUCCESS)
 		gm_door_set(GM_DOOR_OPEN);
 	return wake_result;
@@ -188,6 +214,28 @@ static void *wait_outside(void *unused)
 	return unused;
 }
 
+static void *fail_to_enter(void *unused)
+{
+	atomic_fetch_add(&refused, gm_door_enter() == CUDA_ERROR_OUT_OF_MEMORY);
+	return unused;
+}
+
+/* Threads that waited for a wake that fails can see that they came before its end. */
+static void wakes_fail(void)
+{
+	pthread_t threads[THREADS];
+	atomic_store(&failing, true);
+	gm_door_set(GM_DOOR_ASLEEP);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, fail_to_enter, NULL);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	TAP_IS(atomic_load(&refused), THREADS, "a wake that fails is the answer of all");
+	TAP_IS(atomic_load(&failed), THREADS - 1, "each waiting thread tells since when it waits");
+	atomic_store(&failing, false);
+	gm_door_set(GM_DOOR_OPEN);
+}
+
 /* Many threads that look again and again would take all cores from the mover. */
 static void waiters_rest(void)
 {
@@ -271,6 +319,7 @@ int main(void)
 	tries();
 	passages();
 	waiters_rest();
+	wakes_fail();
 	bounds();
 	many_live();
 	forks();
