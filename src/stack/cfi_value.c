@@ -3,6 +3,40 @@
 
 enum { EXPRESSION_DEPTH = 16 };
 
+/* DWARF 5, section 7.7.1. */
+enum {
+	DW_OP_deref = 0x06,
+	DW_OP_const1u = 0x08,
+	DW_OP_constu = 0x10,
+	DW_OP_consts = 0x11,
+	DW_OP_dup = 0x12,
+	DW_OP_drop = 0x13,
+	DW_OP_over = 0x14,
+	DW_OP_and = 0x1a,
+	DW_OP_minus = 0x1c,
+	DW_OP_mul = 0x1e,
+	DW_OP_neg = 0x1f,
+	DW_OP_not = 0x20,
+	DW_OP_or = 0x21,
+	DW_OP_plus = 0x22,
+	DW_OP_plus_uconst = 0x23,
+	DW_OP_shl = 0x24,
+	DW_OP_shr = 0x25,
+	DW_OP_shra = 0x26,
+	DW_OP_xor = 0x27,
+	DW_OP_eq = 0x29,
+	DW_OP_ge = 0x2a,
+	DW_OP_gt = 0x2b,
+	DW_OP_le = 0x2c,
+	DW_OP_lt = 0x2d,
+	DW_OP_ne = 0x2e,
+	DW_OP_lit0 = 0x30,
+	DW_OP_reg0 = 0x50,
+	DW_OP_breg0 = 0x70,
+	DW_OP_bregx = 0x90,
+	DW_OP_nop = 0x96,
+};
+
 struct operands {
 	uintptr_t at[EXPRESSION_DEPTH];
 	unsigned n;
@@ -24,49 +58,49 @@ static bool operation_of_two(struct operands *s, uint8_t operation)
 	const uintptr_t b = s->at[s->n - 1];
 	uintptr_t *a = &s->at[s->n - 2];
 	switch (operation) {
-	case 0x1a:
+	case DW_OP_and:
 		*a &= b;
 		break;
-	case 0x1c:
+	case DW_OP_minus:
 		*a -= b;
 		break;
-	case 0x1e:
+	case DW_OP_mul:
 		*a *= b;
 		break;
-	case 0x21:
+	case DW_OP_or:
 		*a |= b;
 		break;
-	case 0x22:
+	case DW_OP_plus:
 		*a += b;
 		break;
-	case 0x24:
+	case DW_OP_shl:
 		*a <<= b & 63;
 		break;
-	case 0x25:
+	case DW_OP_shr:
 		*a >>= b & 63;
 		break;
-	case 0x26:
+	case DW_OP_shra:
 		*a = (uintptr_t)((intptr_t)*a >> (b & 63));
 		break;
-	case 0x27:
+	case DW_OP_xor:
 		*a ^= b;
 		break;
-	case 0x29:
+	case DW_OP_eq:
 		*a = *a == b;
 		break;
-	case 0x2a:
+	case DW_OP_ge:
 		*a = (intptr_t)*a >= (intptr_t)b;
 		break;
-	case 0x2b:
+	case DW_OP_gt:
 		*a = (intptr_t)*a > (intptr_t)b;
 		break;
-	case 0x2c:
+	case DW_OP_le:
 		*a = (intptr_t)*a <= (intptr_t)b;
 		break;
-	case 0x2d:
+	case DW_OP_lt:
 		*a = (intptr_t)*a < (intptr_t)b;
 		break;
-	case 0x2e:
+	case DW_OP_ne:
 		*a = *a != b;
 		break;
 	default:
@@ -80,27 +114,27 @@ static bool operation_of_two(struct operands *s, uint8_t operation)
 static bool operation_of_none(const struct gm_cfi *cfi, struct operands *s, uint8_t operation,
 			      const uint8_t **at)
 {
-	const uint8_t which = (uint8_t)(operation - 0x10) & 0x1f;
-	if (operation >= 0x30 && operation < 0x50) /* DW_OP_lit0 */
+	const uint8_t which = (uint8_t)(operation - DW_OP_lit0) % 32;
+	if (operation >= DW_OP_lit0 && operation < DW_OP_reg0)
 		return push(s, which);
-	if (operation >= 0x50 && operation < 0x90) { /* DW_OP_reg0, DW_OP_breg0 */
-		const int64_t offset = operation >= 0x70 ? gm_cfi_sleb_take(at) : 0;
+	if (operation >= DW_OP_reg0 && operation < DW_OP_bregx) {
+		const int64_t offset = operation >= DW_OP_breg0 ? gm_cfi_sleb_take(at) : 0;
 		return which < GM_CFI_REGISTERS && (cfi->known >> which & 1) &&
 		       push(s, cfi->registers[which] + (uintptr_t)offset);
 	}
-	if (operation >= 0x08 && operation < 0x10) { /* DW_OP_const1u, const1s, const2u, ... */
-		const unsigned n = 1u << (operation - 0x08) / 2;
+	if (operation >= DW_OP_const1u && operation < DW_OP_constu) { /* const1s, const2u, ... */
+		const unsigned n = 1u << (operation - DW_OP_const1u) / 2;
 		return push(s, operation & 1 ? (uintptr_t)gm_cfi_signed_take(at, n)
 					     : gm_cfi_bytes_take(at, n));
 	}
 	switch (operation) {
-	case 0x10:
+	case DW_OP_constu:
 		return push(s, gm_cfi_uleb_take(at));
-	case 0x11:
+	case DW_OP_consts:
 		return push(s, (uintptr_t)gm_cfi_sleb_take(at));
-	case 0x12:
+	case DW_OP_dup:
 		return s->n && push(s, s->at[s->n - 1]);
-	case 0x14:
+	case DW_OP_over:
 		return s->n > 1 && push(s, s->at[s->n - 2]);
 	default:
 		return false;
@@ -114,21 +148,21 @@ static bool operation_of_one(struct gm_cfi *cfi, struct operands *s, uint8_t ope
 		return false;
 	uintptr_t *top = &s->at[s->n - 1];
 	switch (operation) {
-	case 0x06:
+	case DW_OP_deref:
 		return gm_cfi_read(cfi, *top, top);
-	case 0x13:
+	case DW_OP_drop:
 		s->n--;
 		return true;
-	case 0x1f:
+	case DW_OP_neg:
 		*top = -*top;
 		return true;
-	case 0x20:
+	case DW_OP_not:
 		*top = ~*top;
 		return true;
-	case 0x23:
+	case DW_OP_plus_uconst:
 		*top += gm_cfi_uleb_take(at);
 		return true;
-	case 0x96:
+	case DW_OP_nop:
 		return true;
 	default:
 		return false;
