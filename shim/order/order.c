@@ -11,6 +11,7 @@
 #include "base/loaded.h"
 #include "base/msg.h"
 #include "knob/knob.h"
+#include "pool/hot.h"
 #include "shim/context/capture.h"
 #include "shim/trim.h"
 
@@ -89,7 +90,6 @@ void gm_submit_begin_anywhere(void)
 	const struct gm_order_stream unknown = {NULL, GM_ORDER_MANY, 0};
 	gm_shim_inside = 1;
 	gm_order_enter(unknown.key);
-	gm_order_cool();
 	gm_order_submit(&unknown, false);
 	gm_shim_inside = inside;
 }
@@ -124,7 +124,7 @@ const struct gm_order_ops *gm_submit_start(void)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
 	if (knobs->fill.choice == GM_FILL_OFF)
-		return gm_order_start(&gm_shim_driver, order_may);
+		return gm_order_start(&gm_shim_driver, gm_hot_memory(), order_may);
 	gm_msg(GM_MSG_WARN, "GPUMEM_FREE=ordered acts as defer: GPUMEM_FILL writes to new blocks "
 			    "in a stream of its own");
 	return NULL;

@@ -16,7 +16,8 @@ const struct gm_order_ops *gm_submit_start(void);
  * its context. `programmatic`: see gm_order_submit. */
 void gm_submit_begin(CUstream stream, bool programmatic);
 
-/* Likewise for a call that uses unnamed streams: waits until no memory is hot. */
+/* Likewise for a call that uses unnamed streams. If hot memory was reused, waits for the work from
+ * before it was freed, as the native cudaFree did. */
 void gm_submit_begin_anywhere(void);
 
 /* After the driver's call. */

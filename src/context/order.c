@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context/order.h"
 
+#include <sched.h>
+
 #include "base/clock.h"
 #include "base/msg.h"
-#include "base/sys.h"
 #include "base/thread.h"
 #include "context/context.h"
 #include "context/order_state.h"
 #include "log/count.h"
-
-#define NAP 50000u /* ns between two polls by an allocation that waits */
 
 atomic_bool gm_order_on;
 struct gm_order_lane gm_order_lanes[GM_ORDER_LANES];
@@ -68,95 +67,113 @@ static bool fence_has_passed(struct gm_order_fence *f, bool wait)
 {
 	CUresult (*ask)(void *, uint64_t, CUevent) =
 		wait ? gm_order.fences->wait_for : gm_order.fences->passed;
-	if (f->stamp <= atomic_load(&gm_order.cooled))
+	if (atomic_load(&f->passed))
 		return true;
 	if (ask((void *)gm_order.driver, f->context, f->event) != CUDA_SUCCESS)
 		return false;
-	gm_order_take_lock();
-	gm_order_raise(&gm_order.cooled, f->stamp);
-	gm_order_release_lock();
+	if (!atomic_exchange(&f->passed, true))
+		gm_order.memory->passed(f->pool, f->context, f->number);
 	return true;
 }
 
-/* Record a fence behind the work that may use memory freed so far; the caller owns it. NULL: no
- * event can be recorded now. */
-static struct gm_order_fence *fence_record(void)
+/* Record E, and make it the newest. The caller has set `recording`. */
+static void fence_record(struct gm_order_fence *f)
 {
+	struct gm_order_fence *old = NULL;
+	CUresult result = gm_order.fences->record((void *)gm_order.driver, f->context, &f->event);
+	if (result == CUDA_SUCCESS && !f->event) /* nothing can be pending */
+		gm_order.memory->passed(f->pool, f->context, f->number);
 	gm_order_take_lock();
-	struct gm_order_fence *f = fence_new();
-	uint64_t context = gm_order.hot_context, stamp = atomic_load(&gm_order.freed),
-		 key = atomic_load(&gm_order.word);
-	gm_order_release_lock();
-	if (!f)
-		return NULL;
-	CUevent event = NULL;
-	CUresult result = gm_order.fences->record((void *)gm_order.driver, context, &event);
-	gm_order_take_lock();
-	f->event = event;
-	f->context = context;
-	f->stamp = stamp;
-	f->key = f->named = key;
-	if (result == CUDA_SUCCESS && !event) /* nothing can be pending */
-		gm_order_raise(&gm_order.cooled, stamp);
-	if (!event)
+	if (f->event)
+		old = fence_replace(&gm_order.newest, f);
+	else
 		f->refs = 0;
+	gm_order.recording = false;
 	gm_order_release_lock();
-	return event ? f : NULL;
+	if (f->event)
+		fence_drop(f);
+	fence_drop(old);
 }
 
-/* --- captures --- */
+/* Under the lock, which is dropped while another thread records. */
+static void recording_await(void)
+{
+	while (gm_order.recording) {
+		gm_order_release_lock();
+		sched_yield();
+		gm_order_take_lock();
+	}
+}
+
+/* End the segment. Afterwards the newest fence covers all memory that is hot, unless an open
+ * capture forbids the record; then such memory is not handed out. */
+static void segment_end(void)
+{
+	gm_order_take_lock();
+	recording_await();
+	struct gm_order_fence *f = NULL;
+	while (atomic_load(&gm_order.hot) && !gm_poll_captures_are_open() && !(f = fence_new())) {
+		gm_order_release_lock(); /* threads use all the slots for a moment */
+		sched_yield();
+		gm_order_take_lock();
+		recording_await();
+	}
+	if (f) {
+		/* A free that opens the next segment from here on has a later number, or this
+		 * event covers it as well. */
+		atomic_store(&gm_order.hot, false);
+		f->pool = atomic_load(&gm_order.pool);
+		f->context = atomic_load(&gm_order.context);
+		f->key = f->named = atomic_load(&gm_order.word);
+		gm_order.recording = true;
+	}
+	gm_order_release_lock();
+	if (!f)
+		return;
+	f->number = gm_order.memory->number(f->pool);
+	fence_record(f);
+}
+
+static struct gm_order_fence *newest_ref(void)
+{
+	gm_order_take_lock();
+	struct gm_order_fence *f = gm_order.newest ? fence_ref(gm_order.newest) : NULL;
+	gm_order_release_lock();
+	return f;
+}
+
+static void memory_cool(bool wait)
+{
+	segment_end();
+	struct gm_order_fence *f = newest_ref();
+	if (f)
+		fence_has_passed(f, wait);
+	fence_drop(f);
+}
+
+/* --- runs --- */
+
+/* Under the lock. The caller then ends the segment, before the work of another stream. */
+static void run_end(void)
+{
+	atomic_store(&gm_order.run, 0);
+}
 
 void gm_order_capture_begin(void)
 {
 	if (!gm_order_is_on())
 		return;
 	gm_order_take_lock();
-	gm_order.closing++;
+	run_end();
+	atomic_fetch_add(&gm_order.closing, 1);
 	gm_order_release_lock();
-	gm_order_cool();
+	segment_end();
 }
 
 void gm_order_capture_begun(void)
 {
-	if (!gm_order_is_on())
-		return;
-	gm_order_take_lock();
-	gm_order.closing--;
-	gm_order_release_lock();
-}
-
-/* --- hot memory --- */
-
-static bool memory_is_hot(void)
-{
-	return atomic_load(&gm_order.freed) > atomic_load(&gm_order.cooled);
-}
-
-static void memory_cool(bool wait)
-{
-	if (!memory_is_hot())
-		return;
-	gm_order_take_lock();
-	bool covered = gm_order.last && gm_order.last->stamp == atomic_load(&gm_order.freed);
-	struct gm_order_fence *f = covered ? fence_ref(gm_order.last) : NULL, *old = NULL;
-	gm_order_release_lock();
-	if (!f)
-		f = fence_record();
-	if (!f)
-		return;
-	gm_order_take_lock();
-	if (!gm_order.last || gm_order.last->stamp < f->stamp)
-		old = fence_replace(&gm_order.last, f);
-	gm_order_release_lock();
-	fence_drop(old);
-	fence_has_passed(f, wait);
-	fence_drop(f);
-}
-
-void gm_order_cool(void)
-{
 	if (gm_order_is_on())
-		memory_cool(true);
+		atomic_fetch_sub(&gm_order.closing, 1);
 }
 
 /* --- submissions --- */
@@ -164,7 +181,7 @@ void gm_order_cool(void)
 bool gm_order_enter(uint64_t key)
 {
 	atomic_fetch_add(&gm_order_lanes[gm_thread_index() % GM_ORDER_LANES].inside, 1);
-	return atomic_load(&gm_order.word) == key;
+	return atomic_load(&gm_order.word) == key && !atomic_load(&gm_order.hot);
 }
 
 void gm_order_leave(void)
@@ -180,9 +197,18 @@ static bool fence_knows(const struct gm_order_fence *f, uint64_t key)
 	return false;
 }
 
+/* Work that a capture collects runs later, at a launch of its graph. */
+static bool stream_is_capturing(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	return gm_poll_captures_are_open() &&
+	       (gm_order.driver->cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+		status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 static void stream_wait(const struct gm_order_stream *stream, struct gm_order_fence *f)
 {
-	if (fence_has_passed(f, false))
+	if (stream_is_capturing(stream->handle) || fence_has_passed(f, false))
 		return;
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(gm_order.driver);
 	CUresult result = gm_order.driver->cuStreamWaitEvent(stream->handle, f->event, 0);
@@ -202,31 +228,46 @@ static void stream_wait(const struct gm_order_stream *stream, struct gm_order_fe
 }
 
 /* Under the lock. */
-static void run_end(void)
+static void word_submit(const struct gm_order_stream *stream)
 {
-	gm_order.run++;
+	uint64_t word = atomic_load(&gm_order.word);
+	gm_window_submit(stream);
+	if (word == stream->key || word == GM_ORDER_MANY)
+		return;
+	if (word == GM_ORDER_NONE && stream->context && !gm_order_captures_forbid()) {
+		gm_order_run_begin(stream->key, stream->context);
+		return;
+	}
+	run_end();
 	atomic_store(&gm_order.word, GM_ORDER_MANY);
 }
 
 void gm_order_submit(const struct gm_order_stream *stream, bool programmatic)
 {
-	struct gm_order_fence *f = NULL;
+	struct gm_order_fence *f = NULL, *old = NULL;
 	gm_order_take_lock();
-	uint64_t word = atomic_load(&gm_order.word);
-	gm_window_submit(stream);
-	if (word == GM_ORDER_NONE && stream->context) {
-		gm_order.context = stream->context;
-		atomic_store(&gm_order.word, stream->key);
-	} else if (word != stream->key && word != GM_ORDER_MANY) {
-		run_end();
+	word_submit(stream);
+	gm_order_release_lock();
+	/* First the run ends, then its last event is recorded, then `reused` is read: a thread
+	 * that gets hot memory sets `reused` and then reads the run. */
+	segment_end();
+	gm_order_take_lock();
+	if (atomic_load(&gm_order.reused) && gm_order.newest) {
+		atomic_store(&gm_order.reused, false);
+		old = fence_replace(&gm_order.owed, gm_order.newest);
 	}
-	if (gm_order.owed && (gm_order.owed->key != stream->key || programmatic) &&
+	bool unknown = stream->key == GM_ORDER_MANY;
+	if (gm_order.owed && (gm_order.owed->key != stream->key || programmatic || unknown) &&
 	    !fence_knows(gm_order.owed, stream->key))
 		f = fence_ref(gm_order.owed);
 	gm_order_release_lock();
+	fence_drop(old);
 	if (!f)
 		return;
-	stream_wait(stream, f);
+	if (unknown)
+		fence_has_passed(f, true);
+	else
+		stream_wait(stream, f);
 	fence_drop(f);
 }
 
@@ -234,14 +275,20 @@ void gm_order_stream_ends(CUstream handle)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
 	gm_order_take_lock();
-	if (atomic_load(&gm_order.word) == key)
+	if (atomic_load(&gm_order.word) == key) {
 		run_end();
+		atomic_store(&gm_order.word, GM_ORDER_MANY);
+	}
 	if (gm_order.window.open && gm_order.window.key == key)
 		gm_window_close();
-	if (gm_order.owed) {
-		gm_order.owed->n_waited = 0;
-		if (gm_order.owed->key == key)
-			gm_order.owed->key = GM_ORDER_MANY;
+	gm_order_release_lock();
+	segment_end();
+	gm_order_take_lock();
+	for (unsigned i = 0; i < GM_ORDER_FENCES; i++) {
+		struct gm_order_fence *f = &gm_order.fence[i];
+		f->n_waited = 0;
+		if (f->key == key)
+			f->key = GM_ORDER_MANY;
 	}
 	gm_order_release_lock();
 }
@@ -270,96 +317,48 @@ static bool order_allows(void)
 	return !atomic_load_explicit(&gm_order.off, memory_order_relaxed) && gm_order.may();
 }
 
-/* Under the lock. */
-static enum gm_order_free free_judge(uint64_t context)
+static enum gm_order_free free_judge(uint64_t context, uint64_t *run)
 {
-	uint64_t word = atomic_load(&gm_order.word);
+	uint64_t now = atomic_load(&gm_order.run), word = atomic_load(&gm_order.word),
+		 its = atomic_load(&gm_order.context);
+	if (!order_allows())
+		return GM_ORDER_OFF;
 	if (gm_order_captures_forbid())
 		return GM_ORDER_CAPTURE;
-	if (word == GM_ORDER_MANY || (memory_is_hot() && gm_order.hot_run != gm_order.run))
-		return GM_ORDER_STREAMS;
 	if (word == GM_ORDER_NONE)
 		return GM_ORDER_EARLY;
-	if (gm_order.context != context)
+	if (!now || word == GM_ORDER_MANY || atomic_load(&gm_order.run) != now)
+		return GM_ORDER_STREAMS;
+	if (its != context)
 		return GM_ORDER_CONTEXT;
-	gm_order.hot_run = gm_order.run;
-	gm_order.hot_context = context;
-	atomic_fetch_add(&gm_order.freed, 1);
+	*run = now;
 	return GM_ORDER_EARLY;
 }
 
-static enum gm_order_free order_free(uint64_t context)
+static enum gm_order_free order_free(uint64_t context, uint64_t *run)
 {
-	if (!order_allows())
-		return GM_ORDER_OFF;
-	gm_order_take_lock();
-	enum gm_order_free why = free_judge(context);
-	gm_order_release_lock();
+	*run = 0;
+	enum gm_order_free why = free_judge(context, run);
 	if (why == GM_ORDER_STREAMS)
 		gm_window_try();
 	return why;
 }
 
-/* Under the lock. True: hot memory may be handed out now, once a fence covers it. */
-static bool run_goes_on(void)
+/* Most frees and allocations find the flags set: threads that share only a stream write no common
+ * cache line. */
+static void order_heat(void *pool)
 {
-	uint64_t word = atomic_load(&gm_order.word);
-	return word != GM_ORDER_MANY && gm_order.run == gm_order.hot_run &&
-	       !gm_order_captures_forbid();
+	if (atomic_load(&gm_order.pool) != pool)
+		atomic_store(&gm_order.pool, pool);
+	if (!atomic_load(&gm_order.hot))
+		atomic_store(&gm_order.hot, true);
 }
 
-/* True: E covers all hot memory, if any, and other streams wait for E. */
-static bool take_early(void)
+static bool order_take(uint64_t run)
 {
-	gm_order_take_lock();
-	bool goes_on = run_goes_on();
-	bool covered = gm_order.owed && gm_order.owed->stamp == atomic_load(&gm_order.freed);
-	gm_order_release_lock();
-	if (!goes_on || covered)
-		return goes_on;
-	struct gm_order_fence *f = fence_record(), *old[2] = {NULL};
-	if (!f)
-		return !memory_is_hot();
-	gm_order_take_lock();
-	/* A stream that submitted work since the record has not waited for this fence. */
-	goes_on = run_goes_on() && f->key == atomic_load(&gm_order.word);
-	if (goes_on && (!gm_order.owed || gm_order.owed->stamp < f->stamp)) {
-		old[0] = fence_replace(&gm_order.owed, f);
-		old[1] = fence_replace(&gm_order.last, f);
-	}
-	gm_order_release_lock();
-	fence_drop(old[0]);
-	fence_drop(old[1]);
-	fence_drop(f);
-	return goes_on;
-}
-
-static bool take_waiting(void)
-{
-	uint64_t all = atomic_load(&gm_order.freed), until = gm_clock_ns() + GM_ORDER_PATIENCE;
-	while (true) {
-		memory_cool(false);
-		if (atomic_load(&gm_order.cooled) >= all)
-			return true;
-		gm_order_take_lock();
-		bool over = gm_order.given_up >= all || gm_clock_ns() > until;
-		if (over && gm_order.given_up < all)
-			gm_order.given_up = all;
-		gm_order_release_lock();
-		if (over)
-			return false;
-		gm_sys_nap(NAP);
-	}
-}
-
-static uint64_t order_take(void)
-{
-	if (!memory_is_hot() || (order_allows() && take_early()) || take_waiting())
-		return 0;
-	gm_order_take_lock();
-	uint64_t context = gm_order.hot_context;
-	gm_order_release_lock();
-	return context;
+	if (!atomic_load(&gm_order.reused))
+		atomic_store(&gm_order.reused, true);
+	return atomic_load(&gm_order.run) == run;
 }
 
 /* --- streams that wait for long --- */
@@ -371,7 +370,7 @@ uint64_t gm_order_suspect_next(void)
 		return next;
 	gm_order_take_lock();
 	const struct gm_order_fence *f = gm_order.owed;
-	if (f && f->since && !f->reported && f->stamp > atomic_load(&gm_order.cooled))
+	if (f && f->since && !f->reported && !atomic_load(&f->passed))
 		next = f->since + GM_ORDER_SUSPECT;
 	gm_order_release_lock();
 	return next;
@@ -399,10 +398,14 @@ void gm_order_suspect(uint64_t now)
 
 /* --- begin and end --- */
 
-static const struct gm_order_ops ops = {
-	.free = order_free, .take = order_take, .is_hot = memory_is_hot, .cool = memory_cool};
+static const struct gm_order_ops ops = {.free = order_free,
+					.heat = order_heat,
+					.take = order_take,
+					.run = &gm_order.run,
+					.cool = memory_cool};
 
-const struct gm_order_ops *gm_order_start(const struct gm_driver *driver, bool (*may)(void))
+const struct gm_order_ops *gm_order_start(const struct gm_driver *driver,
+					  const struct gm_order_memory *memory, bool (*may)(void))
 {
 	const struct gm_fence_ops *fences = gm_fence_ops(driver);
 	if (!fences->record)
@@ -410,6 +413,7 @@ const struct gm_order_ops *gm_order_start(const struct gm_driver *driver, bool (
 	gm_futex_lock_init(&gm_order.lock, GM_LOCK_RANK_TABLE);
 	gm_order.driver = driver;
 	gm_order.fences = fences;
+	gm_order.memory = memory;
 	gm_order.may = may;
 	gm_order.window.pause = 1;
 	atomic_store(&gm_order_on, true);
@@ -423,15 +427,17 @@ void gm_order_context_gone(uint64_t context)
 	if (!gm_order_is_on())
 		return;
 	gm_order_take_lock();
-	if (gm_order.hot_context == context)
-		gm_order_raise(&gm_order.cooled, atomic_load(&gm_order.freed));
+	recording_await();
 	if (gm_order.owed && gm_order.owed->context == context)
 		old[0] = fence_replace(&gm_order.owed, NULL);
-	if (gm_order.last && gm_order.last->context == context)
-		old[1] = fence_replace(&gm_order.last, NULL);
-	if (atomic_load(&gm_order.word) != GM_ORDER_MANY && gm_order.context == context) {
-		gm_order.run++;
-		atomic_store(&gm_order.word, GM_ORDER_NONE);
+	if (gm_order.newest && gm_order.newest->context == context)
+		old[1] = fence_replace(&gm_order.newest, NULL);
+	if (atomic_load(&gm_order.word) != GM_ORDER_MANY &&
+	    atomic_load(&gm_order.context) == context) {
+		gm_order_run_begin(GM_ORDER_NONE, 0);
+		atomic_store(&gm_order.pool, NULL);
+		atomic_store(&gm_order.hot, false);
+		atomic_store(&gm_order.reused, false);
 	}
 	if (gm_order.window.open)
 		gm_window_close();
@@ -446,15 +452,15 @@ void gm_order_forget(void)
 	for (unsigned i = 0; i < GM_ORDER_LANES; i++)
 		atomic_store(&gm_order_lanes[i].inside, 0);
 	atomic_store(&gm_order.off, false);
-	atomic_store(&gm_order.word, GM_ORDER_NONE);
-	atomic_store(&gm_order.freed, 0);
-	atomic_store(&gm_order.cooled, 0);
-	gm_order.run = gm_order.context = gm_order.hot_run = gm_order.hot_context =
-		gm_order.given_up = 0;
-	gm_order.closing = 0;
+	gm_order_run_begin(GM_ORDER_NONE, 0);
+	atomic_store(&gm_order.pool, NULL);
+	atomic_store(&gm_order.hot, false);
+	atomic_store(&gm_order.reused, false);
+	atomic_store(&gm_order.closing, 0);
+	gm_order.recording = false;
 	for (unsigned i = 0; i < GM_ORDER_FENCES; i++)
 		gm_order.fence[i] = (struct gm_order_fence){0};
-	gm_order.owed = gm_order.last = NULL;
+	gm_order.owed = gm_order.newest = NULL;
 	gm_window_forget();
 }
 

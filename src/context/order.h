@@ -6,23 +6,30 @@
  * that may still use a freed block is in that stream, and so is the next work to use the block. The
  * block may then be used again at once. `word` names that stream:
  *
- *     NONE   no work is unfinished          free: used again at once
- *     key    this stream alone has some     free: used again at once; the memory is *hot*
+ *     NONE   no work is unfinished          free: the memory is idle
+ *     key    this stream alone has some     free: the memory is *hot*, and stays so until a fence
  *     MANY   several may have some          free: waits, as with GPUMEM_FREE=defer
  *
  *     NONE --- a submission ---> key --- a submission to another stream ---> MANY
  *       ^                         ^                                           |
  *       +-------------------------+---- a window has passed ------------------+
  *
+ * A *run* is the time in which one stream alone has work; it has a number. Hot memory is handed out
+ * only in the run in which it was freed. The pool keeps the number with the memory (pool/hot.h).
+ *
+ *     free X, hot       a segment opens
+ *     malloc -> X       X is reused: other streams must wait for what was submitted before the free
+ *     launch on s       the segment ends: one event E is recorded, before the launch
+ *     launch on t       the run ends, after its last E; t waits for that, if hot memory was reused
+ *
+ * So E covers the work from before the free, for which the native cudaFree waits, and none after
+ * it. Events are recorded only if memory became hot since the last one. While a capture is open
+ * none is recorded, so a run ends before a capture begins.
+ *
  * A window opens when no thread is in a submission: one event is recorded in each context, and the
  * streams of later submissions are noted. Once all the events have passed, `word` is the one stream
- * that was noted. `run` changes whenever other streams may have had work in between.
- *
- * Hot memory is handed out only in the run in which it was freed, after an event E is recorded
- * behind the work that may still use it. A submission to another stream first waits for the last
- * E, in its stream. Memory that is hot when its run ends is usable once an event behind it has
- * passed. Handles are reused, so a key names a stream, and the end of a stream or of a context ends
- * a run.
+ * that was noted, and a new run begins. Handles are reused, so a key names a stream, and the end of
+ * a stream or of a context ends a run.
  *
  * One process has one order. Any thread may call, with no lock held unless stated.
  */
@@ -36,7 +43,6 @@
 #include "base/debug.h"
 #include "driver/driver.h"
 
-#define GM_ORDER_PATIENCE 1000000000u /* ns that an allocation waits for hot memory, at most */
 #define GM_ORDER_SUSPECT 10000000000u /* ns after which a stream that still waits is reported */
 
 /* Why a freed block may be used again at once, or not. */
@@ -53,22 +59,34 @@ enum gm_order_free {
 /* The pool's view; see struct gm_pool_config. */
 struct gm_order_ops {
 	/* A block of the context is about to be freed. GM_ORDER_EARLY: it may be used again at
-	 * once, and the caller makes it idle. Else the reason against that. */
-	enum gm_order_free (*free)(uint64_t context);
-	/* Idle memory was taken for a block. 0: it may be used now. Else work of this context may
-	 * still use it, and the caller waits for a fence. Waits for GM_ORDER_PATIENCE at most. */
-	uint64_t (*take)(void);
-	/* Is idle memory hot? Any lock may be held. Memory that became idle before the call
-	 * counts. */
-	bool (*is_hot)(void);
-	/* Poll whether hot memory has cooled; `wait`: wait until it has. */
+	 * once, in the run *run; *run is 0 if no work can use it any more. Else the reason against
+	 * that. Takes no lock of the process. */
+	enum gm_order_free (*free)(uint64_t context, uint64_t *run);
+	/* Memory of this pool is about to become hot; the pool has read its number. */
+	void (*heat)(void *pool);
+	/* Memory freed in the run is about to be handed out. False: the run has ended. Any lock may
+	 * be held. */
+	bool (*take)(uint64_t run);
+	/* The number of the present run; 0: there is none. */
+	const _Atomic uint64_t *run;
+	/* End the segment, so that an event covers all memory that is hot now; then poll the last
+	 * event, or `wait` until it has passed. Waits for work from before the frees alone. */
 	void (*cool)(bool wait);
 };
 
+/* The order's view of the memory of a pool. */
+struct gm_order_memory {
+	/* A number for the memory that is hot now: an event that is recorded afterwards covers
+	 * it. */
+	uint64_t (*number)(void *pool);
+	/* An event of the context that covers this number has passed. */
+	void (*passed)(void *pool, uint64_t context, uint64_t number);
+};
+
 /* Start the order, with NONE: no work was submitted yet. NULL: the driver cannot record the events
- * that this needs. `may`, called at each free and each take: may memory be used early in this
- * process? */
-const struct gm_order_ops *gm_order_start(const struct gm_driver *driver, bool (*may)(void));
+ * that this needs. `may`, called at each free: may memory be used early in this process? */
+const struct gm_order_ops *gm_order_start(const struct gm_driver *driver,
+					  const struct gm_order_memory *memory, bool (*may)(void));
 
 extern atomic_bool gm_order_on;
 static inline bool gm_order_is_on(void)
@@ -84,15 +102,15 @@ struct gm_order_stream {
 };
 
 #define GM_ORDER_NONE 0u
-#define GM_ORDER_MANY 2u
+#define GM_ORDER_MANY 2u /* as the key of a stream: unknown streams; the host waits for E */
 
 /*
  * Around the driver's call by which a thread submits work to a stream: the order notes the stream,
  * and the stream waits for E if it has to. `programmatic`: the work may begin before earlier work
  * of the same stream has ended, so it waits as work of another stream does.
  *
- * gm_order_enter is true if this stream alone has unfinished work. Otherwise, or if `programmatic`,
- * the caller finds the stream's context and calls gm_order_submit.
+ * gm_order_enter is true if this stream alone has unfinished work, and no segment is open.
+ * Otherwise, or if `programmatic`, the caller finds the stream's context and calls gm_order_submit.
  */
 bool gm_order_enter(uint64_t key);
 void gm_order_submit(const struct gm_order_stream *stream, bool programmatic);
@@ -101,14 +119,9 @@ void gm_order_leave(void);
 /* From now on the handle may name another stream. */
 void gm_order_stream_ends(CUstream handle);
 
-/* Around the driver's begin of a capture. While one is open, no event is recorded and no wait
- * inserted, so capture_begin waits until no memory is hot. */
+/* Around the driver's begin of a capture. The run ends. Waits for no work of the GPU. */
 void gm_order_capture_begin(void);
 void gm_order_capture_begun(void);
-
-/* Wait until no memory is hot. To be called before the physical address or the contents of memory
- * become known to users that no stream orders. */
-void gm_order_cool(void);
 
 /* From now on no memory is used early. The reason, for one message: `name` is its subject, `why`
  * the rest of the sentence. Also before gm_order_start. */

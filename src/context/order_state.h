@@ -9,15 +9,18 @@
 #include "context/poll.h"
 
 #define GM_ORDER_LANES 64  /* of threads in submissions; further threads share them */
-#define GM_ORDER_FENCES 16 /* that exist at once */
+#define GM_ORDER_FENCES 64 /* that exist at once */
 #define GM_ORDER_WAITED 8  /* streams known to wait for a fence */
 #define GM_ORDER_CONTEXTS 8
 
-/* An event behind the work that may use memory freed up to number `stamp`. */
+/* E: an event behind the work from before the frees of a segment, and what it covers. */
 struct gm_order_fence {
 	unsigned refs; /* under the lock; 0: the slot is free */
 	CUevent event;
-	uint64_t context, stamp, key; /* of the stream that had that work */
+	atomic_bool passed;
+	void *pool;
+	uint64_t context, number; /* covers memory of the pool up to this number */
+	uint64_t key;		  /* of the stream that had that work */
 	uint64_t waited[GM_ORDER_WAITED], since;
 	unsigned n_waited;
 	uint64_t named;	 /* the first `key`, for messages */
@@ -27,7 +30,7 @@ struct gm_order_fence {
 
 struct gm_order_window {
 	bool open;
-	uint64_t key, context, stamp;
+	uint64_t key, context;
 	struct {
 		CUevent event;
 		uint64_t context;
@@ -47,16 +50,19 @@ struct gm_order_state {
 	atomic_bool off;
 	const char *why;	    /* of gm_order_forbid; written before `name` */
 	_Atomic(const char *) name; /* NULL: no reason yet */
-	_Atomic uint64_t word;
-	_Atomic uint64_t freed, cooled; /* numbers of frees: hot from `cooled` to `freed` */
-	struct gm_futex_lock lock;	/* guards the members below, and writes of those above */
-	uint64_t run, context;		/* of `word` */
-	uint64_t hot_run, hot_context;
-	uint64_t given_up; /* an allocation has waited in vain for frees up to this number */
-	unsigned closing;  /* threads that begin a capture */
+	const struct gm_order_memory *memory;
+	/* Read without the lock; written under it, but for pool, hot and reused. */
+	_Atomic uint64_t word, run, context; /* the latter two are of `word` */
+	_Atomic(void *) pool;		     /* with the hot memory of the run */
+	atomic_bool hot;		     /* a segment is open */
+	atomic_bool reused;		     /* hot memory, since `owed` was last set */
+	atomic_uint closing;		     /* threads that begin a capture */
+	struct gm_futex_lock lock;	     /* guards the members below */
+	uint64_t runs;			     /* total */
+	bool recording;			     /* a thread ends a segment */
 	struct gm_order_fence fence[GM_ORDER_FENCES];
-	struct gm_order_fence *owed; /* E: other streams wait for it */
-	struct gm_order_fence *last; /* memory has cooled once it has passed */
+	struct gm_order_fence *newest; /* E of the last segment that has ended */
+	struct gm_order_fence *owed;   /* other streams wait for it */
 	struct gm_order_window window;
 };
 
@@ -74,16 +80,19 @@ static inline void gm_order_release_lock(void)
 	gm_futex_lock_release(&gm_order.lock);
 }
 
-static inline void gm_order_raise(_Atomic uint64_t *to, uint64_t number)
+/* A run begins, of the stream `key` alone; or GM_ORDER_NONE: no work is unfinished. */
+static inline void gm_order_run_begin(uint64_t key, uint64_t context)
 {
-	if (atomic_load(to) < number)
-		atomic_store(to, number);
+	atomic_store(&gm_order.context, context);
+	atomic_store(&gm_order.word, key);
+	atomic_store(&gm_order.run, key == GM_ORDER_NONE ? 0 : ++gm_order.runs);
 }
 
-/* No event may be recorded now. */
+/* No event may be recorded now. Also without the lock. */
 static inline bool gm_order_captures_forbid(void)
 {
-	return gm_order.closing || gm_poll_captures_are_open() || !gm_poll_captures_are_counted();
+	return atomic_load(&gm_order.closing) || gm_poll_captures_are_open() ||
+	       !gm_poll_captures_are_counted();
 }
 
 /* A stream gets a submission while a window is open. */

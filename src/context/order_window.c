@@ -42,7 +42,6 @@ static void window_begin(void)
 	bool may = !gm_order_captures_forbid();
 	gm_order.window.open = may;
 	gm_order.window.key = GM_ORDER_NONE;
-	gm_order.window.stamp = atomic_load(&gm_order.freed);
 	gm_order_release_lock();
 	if (!may)
 		return;
@@ -70,10 +69,7 @@ static void window_end(void)
 	struct gm_order_window *w = &gm_order.window;
 	w->open = false;
 	w->pause = 1;
-	gm_order.run++;
-	gm_order.context = w->context;
-	atomic_store(&gm_order.word, w->key);
-	gm_order_raise(&gm_order.cooled, w->stamp);
+	gm_order_run_begin(w->key, w->context);
 }
 
 static void window_ask(void)
@@ -83,6 +79,8 @@ static void window_ask(void)
 					       w->at[0].event) == CUDA_SUCCESS)
 		window_drop(0);
 	gm_order_take_lock();
+	if (w->open && gm_order_captures_forbid())
+		gm_window_close();
 	if (w->open && !w->n)
 		window_end();
 	bool closed = !w->open;

@@ -85,6 +85,8 @@ static __attribute__((noinline)) CUresult alloc_slowly(struct gm_pool *pool, str
 			return CUDA_SUCCESS;
 		}
 	}
+	if (GM_UNLIKELY(GM_GET(pool->stranded)))
+		gm_epochs_ask(pool);
 	gm_pool_lock(pool);
 	CUresult result = piece_find(pool, shelf, size, held, context, polled, &piece);
 	if (piece) {
@@ -95,19 +97,6 @@ static __attribute__((noinline)) CUresult alloc_slowly(struct gm_pool *pool, str
 	gm_pool_debug_check(pool);
 	gm_pool_unlock(pool);
 	return result;
-}
-
-/* Pending work may use this memory, and no stream orders the reuse. The memory waits for a fence,
- * as if the program had freed it; the driver has other memory. */
-static __attribute__((noinline)) CUresult block_refuse(struct gm_pool *pool, uint64_t context,
-						       const struct gm_block *block)
-{
-	const struct gm_free how = {
-		.after = GM_FREE_AFTER_USERS, .users = {context, GM_STREAM_ANY}, .id = block->id};
-	struct gm_block ignored;
-	gm_counter_add(pool->config.ordinal, GM_C_ordered_refused, 1);
-	gm_pool_free(pool, block->base, &how, &ignored);
-	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, struct gm_block *out)
@@ -123,10 +112,6 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 	CUresult result = CUDA_SUCCESS;
 	if (GM_UNLIKELY(!gm_shelf_alloc(pool, shelf, size, held, context, out)))
 		result = alloc_slowly(pool, shelf, size, held, context, out);
-	uint64_t users =
-		pool->config.order && result == CUDA_SUCCESS ? pool->config.order->take() : 0;
-	if (GM_UNLIKELY(users))
-		result = block_refuse(pool, users, out);
 	gm_pool_debug_visit(pool);
 	return result;
 }

@@ -139,13 +139,15 @@ struct gm_extent *gm_table_begins_at(const struct gm_table *table, CUdeviceptr b
 	if (border - table->base >= table->size)
 		return NULL;
 	struct gm_extent *extent = entry_get(table, 0, (border - table->base) >> GM_TABLE_SHIFT);
-	/* A short idle extent has no entry: the entry of its granule names the extent after it. */
-	for (int i = 0; i < 2 && extent && GM_GET(extent->piece.state) != GM_UNUSED; i++) {
-		if (GM_GET(extent->piece.base) == border)
-			return extent;
+	/* Short idle and hot extents have no entry: that of their granule names the extent behind
+	 * them. */
+	while (extent && GM_GET(extent->piece.state) != GM_UNUSED &&
+	       GM_GET(extent->piece.base) > border)
 		extent = extent->before;
-	}
-	return NULL;
+	return extent && GM_GET(extent->piece.state) != GM_UNUSED &&
+			       GM_GET(extent->piece.base) == border
+		       ? extent
+		       : NULL;
 }
 
 static inline const struct gm_piece *slab_slot_at(const struct gm_slab *slab, uint64_t offset)

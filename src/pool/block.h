@@ -62,10 +62,10 @@ struct gm_piece {
 	_Atomic uint16_t state;
 	atomic_bool pinned; /* while live: pool->pins has an entry for it */
 	_Atomic uint64_t base, held;
-	_Atomic uint64_t size, id, context; /* of a block; else 0 */
+	_Atomic uint64_t size, id, context; /* of a block; else 0, but see gm_piece_shelve */
 	/* Only the writer reads and writes the following: */
 	struct gm_piece *next; /* in a list of retired or shelved blocks; while idle: scratch */
-	uint64_t shelved_at;   /* while shelved: the time of shelving, by config.clock */
+	uint64_t stamp;	       /* hot.h; while live: it was hot when it was handed out; else 0 */
 };
 
 struct gm_table {
@@ -145,6 +145,22 @@ static inline void gm_piece_hand_out(struct gm_piece *piece, uint64_t size, uint
 	GM_SET(piece->id, id);
 	GM_SET(piece->context, context);
 	gm_piece_end(piece);
+}
+
+/* The piece becomes shelved, at a time of config.clock. */
+static inline void gm_piece_shelve(struct gm_piece *piece, uint64_t now)
+{
+	gm_piece_begin(piece);
+	GM_SET(piece->state, GM_SHELVED);
+	GM_SET(piece->size, 0);
+	GM_SET(piece->id, now);
+	GM_SET(piece->context, 0);
+	gm_piece_end(piece);
+}
+
+static inline uint64_t gm_piece_shelved_at(const struct gm_piece *piece)
+{
+	return GM_GET(piece->id);
 }
 
 /* A copy of a live piece. */

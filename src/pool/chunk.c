@@ -231,9 +231,9 @@ static struct gm_extent *chunk_detach(struct gm_pool *pool, struct gm_chunk *chu
 	return extent;
 }
 
-static bool chunk_is_movable(const struct gm_chunk *chunk)
+static bool chunk_is_movable(const struct gm_pool *pool, const struct gm_chunk *chunk)
 {
-	return !chunk->pins && !chunk->busy;
+	return !chunk->pins && !chunk->busy && !gm_hot_has_chunk(pool, chunk);
 }
 
 /* Detach chunks that lie in one idle extent: the picked ones, or, if `wanted` is not NULL, any
@@ -248,7 +248,7 @@ static void chunks_detach_from(struct gm_pool *pool, struct gm_extent *extent, u
 	while (extent && at < end && (!wanted || *wanted)) {
 		chunk = gm_chunk_at(pool, at);
 		at += chunk->size;
-		if (at > end || (wanted ? !chunk_is_movable(chunk) : !chunk->picked))
+		if (at > end || (wanted ? !chunk_is_movable(pool, chunk) : !chunk->picked))
 			continue;
 		if (!gm_extents_reserve(&pool->extents, 2))
 			return;
@@ -298,7 +298,7 @@ static struct gm_chunk *chunks_largest(const struct gm_pool *pool, uint64_t most
 	const struct gm_extent *tail = below ? gm_table_ends_at(&pool->table, below) : NULL;
 	CUdeviceptr from = tail ? GM_GET(tail->piece.base) : 0;
 	for (struct gm_chunk *chunk = pool->idle_first; chunk; chunk = chunk->idle_after) {
-		if (chunk->picked || !chunk_is_movable(chunk) || chunk->size > most ||
+		if (chunk->picked || !chunk_is_movable(pool, chunk) || chunk->size > most ||
 		    (chunk->base >= from && chunk->base < below))
 			continue;
 		if (!best || chunk->size > best->size)
@@ -334,7 +334,7 @@ uint64_t gm_chunks_pick(struct gm_pool *pool, uint64_t bytes, unsigned most, CUd
 bool gm_chunk_detach(struct gm_pool *pool, struct gm_chunk *chunk)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	GM_ASSERT(!chunk->used && chunk_is_movable(chunk));
+	GM_ASSERT(!chunk->used && chunk_is_movable(pool, chunk));
 	gm_slabs_flush(&pool->slabs);
 	if (!gm_extents_reserve(&pool->extents, 2))
 		return false;

@@ -142,6 +142,14 @@ void gm_epoch_ask(struct gm_pool *pool, struct gm_epoch *epoch, uint64_t just)
 	}
 }
 
+void gm_epochs_ask(struct gm_pool *pool)
+{
+	if (GM_GET(pool->stranded))
+		pool->config.order->cool(false);
+	for (struct gm_epoch *epoch = pool->epochs; epoch; epoch = epoch->next)
+		gm_epoch_ask(pool, epoch, 0);
+}
+
 void gm_epoch_poll(struct gm_pool *pool, struct gm_epoch *epoch)
 {
 	gm_epoch_ask(pool, epoch, gm_epoch_record(pool, epoch));

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/futex_lock.h"
+#include "pool/hot.h"
 #include "pool/pool.h"
 
 #define GM_EPOCH_EVENTS 64 /* most pending events of a context; in a full ring none is recorded */
@@ -42,6 +43,7 @@ struct gm_epoch {
 	unsigned asking;	   /* threads that are querying an event */
 	unsigned first, n;	   /* a ring, oldest first, without events being queried */
 	struct gm_epoch_event events[GM_EPOCH_EVENTS];
+	struct gm_stranded stranded[2];	 /* older, younger */
 	_Atomic(struct gm_epoch *) next; /* of the pool; new epochs are appended */
 };
 
@@ -65,6 +67,9 @@ uint64_t gm_epoch_record(struct gm_pool *pool, struct gm_epoch *epoch);
 /* Query the oldest events, until one is pending or has the number `just`. Up to config.retire one
  * thread queries at a time. */
 void gm_epoch_ask(struct gm_pool *pool, struct gm_epoch *epoch, uint64_t just);
+
+/* Query the events of all contexts, and the order's if memory is stranded (hot.h). */
+void gm_epochs_ask(struct gm_pool *pool);
 
 /* Record an event, then query older events. */
 void gm_epoch_poll(struct gm_pool *pool, struct gm_epoch *epoch);

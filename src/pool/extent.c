@@ -93,6 +93,7 @@ static struct gm_extent *extent_make(struct gm_extents *extents, CUdeviceptr bas
 	extents->unused = extent->left;
 	extents->n_unused--;
 	extent->before = extent->after = NULL;
+	extent->piece.stamp = 0;
 	extent_set(extent, GM_IDLE, base, length);
 	return extent;
 }
@@ -129,6 +130,20 @@ static unsigned length_bin(uint64_t length)
 	return 63 - (unsigned)__builtin_clzll(length);
 }
 
+/* An extent enters (`n` is 1) or leaves the treap. */
+static void treap_count(struct gm_extents *extents, const struct gm_extent *extent, uint64_t n)
+{
+	uint64_t length = extent_length(extent);
+	if (extent->piece.stamp) {
+		extents->n_hot += n;
+		gm_hot_count(&extents->hot, n * length);
+		return;
+	}
+	extents->n_idle += n;
+	extents->idle_histogram[length_bin(length)] += n;
+	extents->idle_bytes[length_bin(length)] += n * length;
+}
+
 static void treap_insert(struct gm_extents *extents, struct gm_extent *extent)
 {
 	uint64_t length = extent_length(extent);
@@ -154,9 +169,7 @@ static void treap_insert(struct gm_extents *extents, struct gm_extent *extent)
 		}
 	}
 	*before = *after = NULL;
-	extents->n_idle++;
-	extents->idle_histogram[length_bin(length)]++;
-	extents->idle_bytes[length_bin(length)] += length;
+	treap_count(extents, extent, 1);
 }
 
 static void treap_remove(struct gm_extents *extents, struct gm_extent *extent)
@@ -181,9 +194,7 @@ static void treap_remove(struct gm_extents *extents, struct gm_extent *extent)
 		}
 	}
 	*link = left ? left : right;
-	extents->n_idle--;
-	extents->idle_histogram[length_bin(length)]--;
-	extents->idle_bytes[length_bin(length)] -= length;
+	treap_count(extents, extent, (uint64_t)-1);
 }
 
 /* The first idle extent that is not before (length, base). */
@@ -208,6 +219,21 @@ struct gm_extent *gm_extent_longest(const struct gm_extents *extents)
 	while (at && at->right)
 		at = at->right;
 	return at;
+}
+
+static const struct gm_extent *longest_idle(const struct gm_extent *at)
+{
+	if (!at)
+		return NULL;
+	const struct gm_extent *right = longest_idle(at->right);
+	if (right || !at->piece.stamp)
+		return right ? right : at;
+	return longest_idle(at->left);
+}
+
+const struct gm_extent *gm_extent_longest_idle(const struct gm_extents *extents)
+{
+	return longest_idle(extents->root);
 }
 
 static struct gm_extent *idle_list(struct gm_extent *at, uint64_t length, struct gm_extent *tail)
@@ -257,22 +283,37 @@ static bool extent_is_idle(const struct gm_extent *extent)
 	return extent && GM_GET(extent->piece.state) == GM_IDLE;
 }
 
+/* Join with this neighbour? Hot and idle extents stay apart, unless `any`. */
+static bool extent_joins(const struct gm_extent *extent, const struct gm_extent *other, bool any)
+{
+	return extent_is_idle(other) && (any || !extent->piece.stamp == !other->piece.stamp);
+}
+
+static void stamp_raise(struct gm_extent *extent, const struct gm_extent *other)
+{
+	if (extent->piece.stamp < other->piece.stamp)
+		extent->piece.stamp = other->piece.stamp;
+}
+
 /* Join an extent outside the treap with its idle neighbours, and insert the joined extent. */
-static void idle_join(struct gm_extents *extents, struct gm_extent *extent)
+static void idle_join(struct gm_extents *extents, struct gm_extent *extent, bool any)
 {
 	struct gm_extent *before = extent->before, *after = extent->after;
 	CUdeviceptr base = extent_base(extent);
 	uint64_t length = extent_length(extent);
-	if (extent_is_idle(before)) {
+	bool joins_after = extent_joins(extent, after, any);
+	if (extent_joins(extent, before, any)) {
 		treap_remove(extents, before);
 		base = extent_base(before);
 		length += extent_length(before);
+		stamp_raise(extent, before);
 		extent_link(before->before, extent);
 		extent_drop(extents, before);
 	}
-	if (extent_is_idle(after)) {
+	if (joins_after) {
 		treap_remove(extents, after);
 		length += extent_length(after);
+		stamp_raise(extent, after);
 		extent_link(extent, after->after);
 		extent_drop(extents, after);
 	}
@@ -289,12 +330,49 @@ void gm_extent_add(struct gm_extents *extents, CUdeviceptr base, uint64_t length
 	struct gm_extent *extent = extent_make(extents, base, length);
 	extent_link(before, extent);
 	extent_link(extent, after);
-	idle_join(extents, extent);
+	idle_join(extents, extent, false);
 }
 
 void gm_extent_give(struct gm_extents *extents, struct gm_extent *extent)
 {
-	idle_join(extents, extent);
+	idle_join(extents, extent, false);
+}
+
+void gm_extent_take_hot(struct gm_extents *extents, struct gm_extent *extent)
+{
+	GM_ASSERT(extent_is_idle(extent) && extent->piece.stamp);
+	treap_remove(extents, extent);
+	gm_extent_use(extents, extent, GM_RETIRED, NULL);
+}
+
+void gm_extents_cool(struct gm_extents *extents, uint64_t stamp)
+{
+	struct gm_extent *at = extents->n_hot ? gm_extent_list_idle(extents, 1) : NULL;
+	for (struct gm_piece *next; at; at = (struct gm_extent *)next) {
+		next = at->piece.next;
+		/* An extent that was joined with an earlier one is unused now. */
+		if (!extent_is_idle(at) || !at->piece.stamp || at->piece.stamp > stamp)
+			continue;
+		treap_remove(extents, at);
+		at->piece.stamp = 0;
+		idle_join(extents, at, false);
+	}
+}
+
+bool gm_extents_join_hot(struct gm_extents *extents)
+{
+	bool any = false;
+	struct gm_extent *at = extents->n_hot ? gm_extent_list_idle(extents, 1) : NULL;
+	for (struct gm_piece *next; at; at = (struct gm_extent *)next) {
+		next = at->piece.next;
+		if (!extent_is_idle(at) || !at->piece.stamp ||
+		    (!extent_is_idle(at->before) && !extent_is_idle(at->after)))
+			continue;
+		treap_remove(extents, at);
+		idle_join(extents, at, true);
+		any = true;
+	}
+	return any;
 }
 
 /* The address of a block in an idle extent; 0: the block does not fit. */
@@ -339,12 +417,14 @@ struct gm_extent *gm_extent_take(struct gm_extents *extents, uint64_t length, ui
 	CUdeviceptr end = base + extent_length(extent);
 	if (at > base) {
 		struct gm_extent *front = extent_make(extents, base, at - base);
+		front->piece.stamp = extent->piece.stamp;
 		extent_link(extent->before, front);
 		extent_link(front, extent);
 		rest_insert(extents, front);
 	}
 	if (at + length < end) {
 		struct gm_extent *tail = extent_make(extents, at + length, end - at - length);
+		tail->piece.stamp = extent->piece.stamp;
 		extent_link(tail, extent->after);
 		extent_link(extent, tail);
 		rest_insert(extents, tail);
@@ -373,6 +453,7 @@ struct gm_extent *gm_extent_remove(struct gm_extents *extents, struct gm_extent 
 	struct gm_extent *rest = NULL, *after = idle->after;
 	if (base + length < end) {
 		rest = extent_make(extents, base + length, end - base - length);
+		rest->piece.stamp = idle->piece.stamp;
 		extent_link(rest, after);
 		rest_insert(extents, rest);
 	} else if (after) {
@@ -394,7 +475,7 @@ struct gm_extent *gm_extent_remove(struct gm_extents *extents, struct gm_extent 
 
 struct walk {
 	const struct gm_extent *last;
-	uint64_t n, histogram[64], bytes[64];
+	uint64_t n, n_hot, histogram[64], bytes[64];
 };
 
 static const char *treap_check(const struct gm_extent *at, struct walk *walk)
@@ -412,6 +493,10 @@ static const char *treap_check(const struct gm_extent *at, struct walk *walk)
 	if (walk->last && !node_is_before(walk->last, extent_length(at), extent_base(at)))
 		return "the treap of idle extents is in order";
 	walk->last = at;
+	if (at->piece.stamp) {
+		walk->n_hot++;
+		return treap_check(at->right, walk);
+	}
 	walk->n++;
 	walk->histogram[length_bin(extent_length(at))]++;
 	walk->bytes[length_bin(extent_length(at))] += extent_length(at);
@@ -424,7 +509,7 @@ const char *gm_extents_check(const struct gm_extents *extents)
 	const char *why = treap_check(extents->root, &walk);
 	if (why)
 		return why;
-	if (walk.n != extents->n_idle)
+	if (walk.n != extents->n_idle || walk.n_hot != extents->n_hot)
 		return "idle extents are counted";
 	for (unsigned i = 0; i < 64; i++)
 		if (walk.histogram[i] != extents->idle_histogram[i] ||

@@ -6,8 +6,9 @@
  *     |----------------------|----------------------|         |----------
  *     [ used ][ used ][      idle      ][   used    ] unmapped [  idle
  *
- * Every extent points to the extents that touch it. No two idle extents touch: they are joined,
- * across chunks too. Idle extents are in a treap by (length, address), for best fit.
+ * Every extent points to the extents that touch it. No two idle extents touch, nor two hot ones
+ * (hot.h): they are joined, across chunks too. Both kinds are in a treap by (length, address), for
+ * best fit.
  *
  * The pool's lock guards everything here; the caller holds it.
  */
@@ -19,6 +20,7 @@
 #include <stdint.h>
 
 #include "pool/block.h"
+#include "pool/hot.h"
 
 struct gm_extent {
 	struct gm_piece piece;		  /* base, held (the length), state, block */
@@ -34,6 +36,8 @@ struct gm_extents {
 	struct gm_table *table;
 	struct gm_extent *root;				     /* of the treap */
 	uint64_t n_idle, idle_histogram[64], idle_bytes[64]; /* by floor(log2(length)) */
+	uint64_t n_hot;
+	struct gm_hot hot; /* of hot extents, and of the free slots of hot slabs */
 	struct gm_extent *unused;
 	size_t n_unused, n_promised, n_all;
 	struct gm_extent_arena *arenas;
@@ -67,7 +71,8 @@ bool gm_extents_fit(const struct gm_extents *extents, uint64_t length, uint64_t 
 void gm_extent_use(struct gm_extents *extents, struct gm_extent *extent, enum gm_state state,
 		   struct gm_slab *slab);
 
-/* Make an extent in use idle, and join it with its idle neighbours. */
+/* Make an extent in use idle, or hot if it has a stamp, and join it with its neighbours of that
+ * kind. */
 void gm_extent_give(struct gm_extents *extents, struct gm_extent *extent);
 
 /* Take [base, +length), which will be unmapped, out of the idle extent that holds it. Returns the
@@ -75,13 +80,28 @@ void gm_extent_give(struct gm_extents *extents, struct gm_extent *extent);
 struct gm_extent *gm_extent_remove(struct gm_extents *extents, struct gm_extent *idle,
 				   CUdeviceptr base, uint64_t length);
 
-/* The longest idle extent, or NULL. */
-struct gm_extent *gm_extent_longest(const struct gm_extents *extents);
+/* --- hot extents --- */
 
-/* The idle extent that holds an address, or NULL. */
+/* A hot extent leaves the treap and becomes retired. */
+void gm_extent_take_hot(struct gm_extents *extents, struct gm_extent *extent);
+
+/* Hot extents with stamps up to this one become idle. */
+void gm_extents_cool(struct gm_extents *extents, uint64_t stamp);
+
+/* Join hot extents with idle neighbours; false: there was no such pair. */
+bool gm_extents_join_hot(struct gm_extents *extents);
+
+/* --- */
+
+/* The longest extent, idle or hot, or NULL; the longest idle one. */
+struct gm_extent *gm_extent_longest(const struct gm_extents *extents);
+const struct gm_extent *gm_extent_longest_idle(const struct gm_extents *extents);
+
+/* The idle or hot extent that holds an address, or NULL. */
 struct gm_extent *gm_extent_idle_at(const struct gm_extents *extents, CUdeviceptr address);
 
-/* The idle extents of at least `length` bytes, shortest first, linked through piece.next. */
+/* The idle and hot extents of at least `length` bytes, shortest first, linked through piece.next.
+ */
 struct gm_extent *gm_extent_list_idle(const struct gm_extents *extents, uint64_t length);
 
 /* Call `each` for every extent, idle or in use, in no order, until it returns false; then false. */

@@ -39,19 +39,47 @@ static struct gm_piece *slot_take(struct gm_pool *pool, uint64_t size)
 	return gm_slab_make(&pool->slabs, class) ? gm_slab_take(&pool->slabs, class) : NULL;
 }
 
-struct gm_piece *gm_pool_take(struct gm_pool *pool, uint64_t size)
+static struct gm_piece *piece_take(struct gm_pool *pool, uint64_t size)
 {
-	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	return size <= GM_SLAB_LARGEST ? slot_take(pool, size) : extent_take(pool, size);
 }
 
-struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size)
+/* Any place for a small size. */
+static struct gm_piece *piece_take_any(struct gm_pool *pool, uint64_t size)
 {
 	struct gm_piece *piece = NULL;
-	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	if (size > GM_SLAB_LARGEST)
 		return NULL;
 	for (unsigned c = gm_slab_class(size); c < GM_SLAB_CLASSES && !piece; c++)
 		piece = gm_slab_take(&pool->slabs, c);
 	return piece ? piece : extent_take(pool, size);
+}
+
+/* Take a piece that may be handed out: idle, or hot while its run goes on. */
+static struct gm_piece *usable_take(struct gm_pool *pool, uint64_t size,
+				    struct gm_piece *(*take)(struct gm_pool *pool, uint64_t size))
+{
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	if (GM_UNLIKELY(GM_GET(pool->stranded)))
+		gm_hot_return(pool);
+	while (true) {
+		gm_hot_strand_extents(pool);
+		struct gm_piece *piece = take(pool, size);
+		if (!piece && gm_hot_join(pool))
+			piece = take(pool, size);
+		if (!piece || GM_LIKELY(!piece->stamp) ||
+		    gm_hot_take(pool, &pool->extents.hot, piece))
+			return piece;
+		gm_chunk_use(pool, GM_GET(piece->base), GM_GET(piece->held)); /* it is stranded */
+	}
+}
+
+struct gm_piece *gm_pool_take(struct gm_pool *pool, uint64_t size)
+{
+	return usable_take(pool, size, piece_take);
+}
+
+struct gm_piece *gm_pool_take_any(struct gm_pool *pool, uint64_t size)
+{
+	return usable_take(pool, size, piece_take_any);
 }

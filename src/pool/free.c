@@ -63,28 +63,31 @@ static CUresult block_retire_slowly(struct gm_pool *pool, struct gm_shelf *shelf
 
 /* Free a block that is pinned, or finds the shelf full. */
 static CUresult block_release_slowly(struct gm_pool *pool, struct gm_shelf *shelf,
-				     struct gm_piece *piece, const struct gm_block *block)
+				     struct gm_piece *piece, const struct gm_block *block,
+				     const struct gm_heat *heat)
 {
 	gm_pool_lock(pool);
 	bool mine = piece_is_claimed(piece, block);
-	if (mine && !gm_shelf_put_making_room(pool, shelf, piece))
-		gm_pool_release(pool, piece);
+	if (mine && !gm_shelf_put_making_room(pool, shelf, piece, heat))
+		gm_pool_release(pool, piece, heat);
 	gm_pool_unlock(pool);
 	return mine ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Free a block for reuse at once. `block`: a recent copy of `piece`. */
+/* Free a block for reuse at once: no work can use it, or (`heat` is not NULL) that of one stream
+ * alone. `block`: a recent copy of `piece`. */
 static CUresult block_reuse(struct gm_pool *pool, struct gm_piece *piece,
-			    const struct gm_block *block)
+			    const struct gm_block *block, const struct gm_heat *heat)
 {
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	gm_futex_lock_take(&shelf->lock);
 	bool mine = gm_piece_claim(piece, block->id);
-	bool shelved = mine && gm_shelf_put(pool, shelf, piece);
+	bool shelved = mine && gm_shelf_put(pool, shelf, piece, heat);
 	gm_futex_lock_release(&shelf->lock);
 	if (GM_LIKELY(shelved))
 		return CUDA_SUCCESS;
-	return mine ? block_release_slowly(pool, shelf, piece, block) : CUDA_ERROR_INVALID_VALUE;
+	return mine ? block_release_slowly(pool, shelf, piece, block, heat)
+		    : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Free a block for which no bag is left: wait for the context of its users. While a wait is
@@ -99,7 +102,7 @@ static CUresult block_wait_and_reuse(struct gm_pool *pool, struct gm_piece *piec
 		return result;
 	if (fenced == GM_FENCED_LATER)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = block_reuse(pool, piece, block);
+	result = block_reuse(pool, piece, block, NULL);
 	gm_limbo_passed(pool, context, number);
 	return result;
 }
@@ -143,7 +146,7 @@ static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 {
 	enum gm_fenced fenced = GM_FENCED_PASSED;
 	uint64_t number = gm_limbo_number(pool);
-	const struct gm_users owner = {block->context, GM_STREAM_ANY};
+	const struct gm_users owner = {block->context};
 	CUresult result = CUDA_SUCCESS;
 	if (GM_LIKELY(context_is_idle(pool, block->context))) {
 		block->waited = gm_pool_count_fence(pool, call);
@@ -156,15 +159,15 @@ static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 		return result;
 	if (fenced == GM_FENCED_LATER)
 		return block_retire(pool, piece, block, owner);
-	result = block_reuse(pool, piece, block);
+	result = block_reuse(pool, piece, block, NULL);
 	gm_limbo_passed(pool, block->context, number);
 	return result;
 }
 
-/* May the block be reused at once, because one stream alone has unfinished work? Counts the
- * reason. */
+/* May the block be reused at once, because one stream alone has unfinished work, in the run *run?
+ * Counts the reason. */
 static bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
-			   const struct gm_block *block)
+			   const struct gm_block *block, uint64_t *run)
 {
 	static const enum gm_counter counters[GM_ORDER_FREES] = {
 		[GM_ORDER_EARLY] = GM_C_ordered_early,
@@ -175,9 +178,38 @@ static bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
 		[GM_ORDER_OFF] = GM_C_ordered_off,
 	};
 	enum gm_order_free why =
-		piece->pinned ? GM_ORDER_PINNED : pool->config.order->free(block->context);
+		piece->pinned ? GM_ORDER_PINNED : pool->config.order->free(block->context, run);
 	gm_counter_add(pool->config.ordinal, counters[why], 1);
 	return why == GM_ORDER_EARLY;
+}
+
+/* The epoch of a context; NULL: no host memory or no bag. */
+static struct gm_epoch *context_epoch(struct gm_pool *pool, uint64_t context)
+{
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	struct gm_epoch *epoch;
+	do {
+		gm_futex_lock_take(&shelf->lock);
+		epoch = shelf->limbo.epoch;
+		bool its = epoch && epoch->context == context;
+		gm_futex_lock_release(&shelf->lock);
+		if (its)
+			return epoch;
+	} while (gm_limbo_open(pool, shelf, context));
+	return NULL;
+}
+
+/* Free a block for reuse in this run; 0: no work is left. */
+static CUresult block_reuse_early(struct gm_pool *pool, struct gm_piece *piece,
+				  const struct gm_block *block, uint64_t run)
+{
+	if (!run)
+		return block_reuse(pool, piece, block, NULL);
+	struct gm_heat heat = {context_epoch(pool, block->context), run, 0};
+	if (!heat.epoch)
+		return block_retire(pool, piece, block, (struct gm_users){block->context});
+	heat.stamp = gm_hot_stamp(pool);
+	return block_reuse(pool, piece, block, &heat);
 }
 
 /* Native errors are reported at once, the wait is deferred. If few other blocks would share an
@@ -186,20 +218,21 @@ static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
 				const struct gm_block *block)
 {
 	const struct gm_fence_ops *fences = pool->config.fences;
-	const struct gm_users owner = {block->context, GM_STREAM_ANY};
+	const struct gm_users owner = {block->context};
 	CUresult result = CUDA_SUCCESS;
+	uint64_t run = 0;
 	if (!fences->is_quiet || !fences->is_quiet())
 		result = fences->ask(pool->config.fence_arg, block->context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (pool->config.order && block_is_early(pool, piece, block))
-		return block_reuse(pool, piece, block);
+	if (pool->config.order && block_is_early(pool, piece, block, &run))
+		return block_reuse_early(pool, piece, block, run);
 	if (GM_LIKELY(block->held <= pool->small) || !gm_limbo_is_large(pool, block->held))
 		return block_retire(pool, piece, block, owner);
 	uint64_t number = gm_limbo_number(pool);
 	if (!context_is_idle(pool, block->context))
 		return block_retire(pool, piece, block, owner);
-	result = block_reuse(pool, piece, block);
+	result = block_reuse(pool, piece, block, NULL);
 	gm_limbo_passed(pool, block->context, number);
 	return result;
 }
@@ -235,7 +268,7 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm
 	if (how->after == GM_FREE_AFTER_USERS)
 		result = block_retire(pool, piece, block, how->users);
 	else if (how->after == GM_FREE_AFTER_NOTHING || !pool->config.fences)
-		result = block_reuse(pool, piece, block);
+		result = block_reuse(pool, piece, block, NULL);
 	else if (pool->config.defer)
 		result = block_defer_end(pool, piece, block);
 	else

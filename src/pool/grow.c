@@ -34,7 +34,7 @@ bool gm_pool_can_hold(struct gm_pool *pool, uint64_t length)
 {
 	gm_shelves_empty(pool); /* adds their sums to the pool's */
 	uint64_t most = gm_pool_most(pool);
-	uint64_t kept = pool->handed_out + gm_pool_retired(pool) + pool->lent - pool->spare;
+	uint64_t kept = pool->handed_out + gm_pool_waiting(pool) + pool->lent - pool->spare;
 	return kept <= most && length <= most - kept;
 }
 
@@ -359,10 +359,8 @@ uint64_t gm_pool_give(struct gm_pool *pool, struct gm_chunk *chunks)
 
 uint64_t gm_pool_shed(struct gm_pool *pool, uint64_t bytes)
 {
-	gm_pool_cool(pool, false);
+	gm_hot_cool(pool, false);
 	gm_shelves_empty(pool);
-	if (gm_pool_is_hot(pool))
-		return 0;
 	uint64_t given = gm_pool_give(pool, gm_chunks_detach(pool, bytes));
 	pool->exchanged += given;
 	return given;
@@ -383,10 +381,10 @@ uint64_t gm_pool_give_back(struct gm_pool *pool, uint64_t keep, bool drain)
 	gm_pool_debug_check(pool);
 	if (drain)
 		gm_pool_recall(pool);
-	gm_pool_cool(pool, drain);
 	gm_shelves_empty(pool);
-	uint64_t idle = gm_pool_idle(pool);
-	if (idle > keep && !gm_pool_is_hot(pool))
+	gm_hot_cool(pool, drain);
+	uint64_t idle = gm_pool_stock(pool);
+	if (idle > keep)
 		given = gm_pool_give(pool, gm_chunks_detach(pool, idle - keep));
 	gm_pool_await_given(pool);
 	gm_pool_debug_check(pool);

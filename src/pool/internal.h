@@ -13,6 +13,7 @@
 #include "pool/block.h"
 #include "pool/chunk.h"
 #include "pool/extent.h"
+#include "pool/hot.h"
 #include "pool/limbo.h"
 #include "pool/peer.h"
 #include "pool/pool.h"
@@ -60,6 +61,7 @@ struct gm_pool {
 	char pad[128];		      /* all threads read the above; few write the following */
 	_Atomic uint64_t seals;	      /* total of sealed bags: the number of the last one */
 	_Atomic uint64_t sealed;      /* bytes of sealed bags */
+	_Atomic uint64_t stranded;    /* bytes of memory that was hot; see hot.h */
 	_Atomic uint64_t sweep_at;    /* number of the seal that next checks the shelves */
 	_Atomic(struct gm_epoch *) epochs;
 	struct {
@@ -136,22 +138,11 @@ static inline struct gm_shelf *gm_shelf_mine(struct gm_pool *pool)
 	return &pool->shelves[index];
 }
 
-/* Does pending work still use idle memory of this or another pool, in the order of a stream? Then
- * only allocations of the program may get idle memory. Memory that becomes idle later does not
- * count. */
-static inline bool gm_pool_is_hot(const struct gm_pool *pool)
-{
-	return pool->config.order && pool->config.order->is_hot();
-}
-
 /* The time by config.clock; 0 in a pool that is never trimmed, unless frees are deferred and a
  * clock is set. No lock is needed. */
 uint64_t gm_pool_now(const struct gm_pool *pool);
 
 /* --- the pool's lock is held --- */
-
-/* Poll whether hot memory has cooled, or `wait` until it has; drops the lock meanwhile. */
-void gm_pool_cool(struct gm_pool *pool, bool wait);
 
 /* Call `each` for every extent that is no slab and for every slot, idle or not, until it returns
  * false. `each` may free pieces. */
@@ -163,7 +154,7 @@ bool gm_pool_each_piece(const struct gm_pool *pool, bool (*each)(void *arg, stru
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece);
 void gm_pool_put_back_since(struct gm_pool *pool, struct gm_piece *piece, uint64_t since);
 
-/* Make a live block idle, and correct the sums. */
-void gm_pool_release(struct gm_pool *pool, struct gm_piece *piece);
+/* Make a live block idle, or (`heat` is not NULL) hot, and correct the sums. */
+void gm_pool_release(struct gm_pool *pool, struct gm_piece *piece, const struct gm_heat *heat);
 
 #endif

@@ -81,7 +81,7 @@ static uint64_t growth_least(const struct gm_pool *pool, struct gm_want want)
 			return GM_POOL_CHUNK;
 		return mapped ? mapped : GM_POOL_GRANULE;
 	}
-	uint64_t more = pool->config.defer ? gm_pool_retired(pool) : 0;
+	uint64_t more = pool->config.defer ? gm_pool_waiting(pool) : 0;
 	if (more > GM_POOL_DEFERRED)
 		more = GM_POOL_DEFERRED;
 	return more - more % gm_round_up(want.length, GM_POOL_GRANULE);
@@ -179,7 +179,6 @@ static CUresult step_recall(struct gm_pool *pool, struct gm_want want)
 static CUresult step_drain(struct gm_pool *pool, struct gm_want want)
 {
 	(void)want;
-	gm_pool_cool(pool, true);
 	return gm_limbo_drain(pool) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

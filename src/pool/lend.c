@@ -106,10 +106,9 @@ static void chunks_bring_home(struct gm_pool *pool, struct gm_chunk *chunks)
  * them. */
 static CUresult chunks_gather(struct gm_pool *pool, uint64_t size, struct gm_chunk **chunks)
 {
-	gm_pool_cool(pool, false);
+	gm_hot_cool(pool, false);
 	gm_shelves_empty(pool);
-	if (!gm_pool_is_hot(pool))
-		gm_chunks_pick(pool, size, UINT_MAX, 0);
+	gm_chunks_pick(pool, size, UINT_MAX, 0);
 	*chunks = gm_chunks_detach_picked(pool);
 	uint64_t rest = size - chunks_sum(*chunks);
 	if (rest == 0)

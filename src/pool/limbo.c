@@ -67,9 +67,8 @@ static void shelf_collect(struct gm_pool *pool, struct gm_shelf *shelf, bool col
 
 /* --- bags; under the shelf's lock --- */
 
-static void bag_add(struct gm_bag *bag, struct gm_piece *piece, uint64_t held, uint64_t stream)
+static void bag_add(struct gm_bag *bag, struct gm_piece *piece, uint64_t held)
 {
-	bag->stream = !bag->n || bag->stream == stream ? stream : GM_STREAM_ANY;
 	piece->next = NULL;
 	*(bag->n ? &bag->last->next : &bag->first) = piece;
 	bag->last = piece;
@@ -215,6 +214,7 @@ static inline void piece_retire(struct gm_pool *pool, struct gm_shelf *shelf,
 {
 	gm_shelf_count_freed(pool, shelf, piece, GM_C_retired);
 	atomic_store_explicit(&shelf->retired, GM_GET(shelf->retired) + held, memory_order_relaxed);
+	piece->stamp = 0;
 	gm_piece_begin(piece);
 	GM_SET(piece->state, GM_RETIRED);
 	gm_piece_end(piece);
@@ -236,7 +236,7 @@ enum gm_limbo_put gm_limbo_put(struct gm_pool *pool, struct gm_shelf *shelf, str
 	if (GM_UNLIKELY(!bag))
 		return GM_LIMBO_NONE;
 	piece_retire(pool, shelf, piece, held);
-	bag_add(bag, piece, held, users.stream);
+	bag_add(bag, piece, held);
 	if (GM_UNLIKELY(pool->config.idle && !GM_GET(pool->poll_at)))
 		gm_pool_trim_retired(pool);
 	if (GM_LIKELY(bag->n - bag->tried_n < limbo->most &&
@@ -270,7 +270,7 @@ static uint64_t pool_put_back(struct gm_pool *pool)
 	uint64_t bytes = 0;
 	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
 		bytes += shelf_put_back(pool, &pool->shelves[i]);
-	return bytes;
+	return bytes + gm_hot_return(pool);
 }
 
 /* Take passed blocks to the shelf, as many as fill a bag; past the bound all of them. Earlier
@@ -431,7 +431,7 @@ bool gm_limbo_miss(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t contex
 
 void gm_limbo_passed(struct gm_pool *pool, uint64_t context, uint64_t number)
 {
-	if (number == 0 || GM_GET(pool->sealed) == 0)
+	if (number == 0 || (GM_GET(pool->sealed) == 0 && GM_GET(pool->stranded) == 0))
 		return;
 	gm_pool_lock(pool);
 	for (struct gm_epoch *epoch = pool->epochs; epoch; epoch = epoch->next)
@@ -446,14 +446,14 @@ uint64_t gm_limbo_glance(struct gm_pool *pool)
 	if (gm_limbo_is_past_bound(pool))
 		return gm_limbo_collect(pool);
 	/* Only this shelf: the threads of others need their own blocks. */
-	return shelf_put_back(pool, &pool->shelves[gm_thread_index() % GM_SHELVES]);
+	return shelf_put_back(pool, &pool->shelves[gm_thread_index() % GM_SHELVES]) +
+	       gm_hot_return(pool);
 }
 
 uint64_t gm_limbo_ask(struct gm_pool *pool)
 {
 	gm_pool_unlock(pool);
-	for (struct gm_epoch *epoch = pool->epochs; epoch; epoch = epoch->next)
-		gm_epoch_ask(pool, epoch, 0);
+	gm_epochs_ask(pool);
 	gm_pool_lock(pool);
 	return pool_put_back(pool);
 }
@@ -464,16 +464,17 @@ uint64_t gm_limbo_collect(struct gm_pool *pool)
 	if (!pool->config.defer)
 		return 0;
 	if (!pool->config.fences->record)
-		return gm_pool_retired(pool) > pool->config.retire ? gm_limbo_drain(pool) : 0;
+		return gm_pool_waiting(pool) > pool->config.retire ? gm_limbo_drain(pool) : 0;
 	gm_pool_unlock(pool);
 	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
 		bytes += shelf_return(pool, &pool->shelves[i]);
 	gm_pool_lock(pool);
-	return bytes;
+	return bytes + gm_hot_return(pool);
 }
 
 uint64_t gm_limbo_drain(struct gm_pool *pool)
 {
+	gm_hot_cool(pool, true);
 	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++) {
 		gm_futex_lock_take(&pool->shelves[i].lock);
 		limbo_seal(pool, &pool->shelves[i]);
@@ -499,7 +500,8 @@ void gm_limbo_gone(struct gm_pool *pool, uint64_t context)
 			if (pool->shelves[i].limbo.epoch == epoch)
 				pool->shelves[i].limbo.epoch = NULL;
 		}
-		gm_epoch_raise(epoch, gm_limbo_number(pool));
+		/* A new number: the stamps of hot memory may be one above the last. */
+		gm_epoch_raise(epoch, atomic_fetch_add(&pool->seals, 1) + 1);
 		epoch->used = false;
 		gm_shelves_unlock(pool);
 		pool_put_back(pool);

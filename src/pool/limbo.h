@@ -47,7 +47,6 @@ struct gm_bag {
 	uint64_t n, bytes;
 	uint64_t number; /* while sealed: idle once epoch->passed reaches it; else 0 */
 	uint64_t tried_n, tried_bytes; /* of n and bytes: sealed before without an event */
-	uint64_t stream; /* the one stream that may still use the blocks, or GM_STREAM_ANY */
 	struct gm_epoch *epoch;
 };
 

@@ -29,6 +29,8 @@ static uint64_t pool_passed(const struct gm_pool *pool)
 /* Is there an event that may pass? */
 static bool pool_is_pending(const struct gm_pool *pool)
 {
+	if (GM_GET(pool->stranded))
+		return true;
 	for (struct gm_epoch *epoch = pool->epochs; epoch; epoch = epoch->next)
 		if (gm_epoch_is_pending(epoch))
 			return true;

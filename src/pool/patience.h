@@ -25,7 +25,7 @@ uint64_t gm_patience_bound(const struct gm_pool *pool);
 /* Is more retired than the bound? No lock is needed. */
 static inline bool gm_patience_is_needed(const struct gm_pool *pool)
 {
-	return pool->config.defer && gm_pool_retired(pool) > gm_patience_bound(pool);
+	return pool->config.defer && gm_pool_waiting(pool) > gm_patience_bound(pool);
 }
 
 /*

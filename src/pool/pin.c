@@ -25,12 +25,30 @@ static bool pin_exists(const struct gm_pool *pool, const struct gm_pin *pin)
 	return false;
 }
 
+/* From now on no stream orders the uses of the block's memory. If it was hot when it was handed
+ * out, wait for the work from before it was freed, as the native cudaFree did. */
+static void block_cool(struct gm_pool *pool, CUdeviceptr address)
+{
+	for (uint64_t known = 0; pool->config.order;) {
+		gm_pool_lock(pool);
+		gm_shelves_lock(pool);
+		struct gm_piece *piece = gm_table_live(&pool->table, address);
+		uint64_t stamp = piece ? piece->stamp : 0;
+		if (stamp && stamp == known)
+			piece->stamp = 0;
+		gm_shelves_unlock(pool);
+		gm_pool_unlock(pool);
+		if (stamp == known)
+			return;
+		pool->config.order->cool(true);
+		known = stamp;
+	}
+}
+
 CUresult gm_pool_pin(struct gm_pool *pool, CUdeviceptr address, size_t size)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	/* From now on no stream orders the uses of the memory. */
-	if (pool->config.order)
-		pool->config.order->cool(true);
+	block_cool(pool, address);
 	gm_pool_lock(pool);
 	gm_pool_debug_check(pool);
 	gm_shelves_lock(pool); /* else a free meanwhile could leave its pin */

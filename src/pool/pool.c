@@ -89,6 +89,7 @@ CUresult gm_pool_create(const struct gm_pool_config *config, struct gm_pool **ou
 	gm_lock_init(&pool->lock, GM_LOCK_RANK_POOL);
 	pthread_cond_init(&pool->given_back, NULL);
 	gm_extents_open(&pool->extents, &pool->table);
+	pool->extents.hot.device = pool->config.ordinal;
 	gm_slabs_open(&pool->slabs, &pool->extents, pool->config.defer);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
 	CUresult result = device_query(pool);
@@ -157,16 +158,6 @@ uint64_t gm_pool_now(const struct gm_pool *pool)
 	return config->clock ? config->clock() : gm_clock_coarse_ns();
 }
 
-void gm_pool_cool(struct gm_pool *pool, bool wait)
-{
-	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	if (!gm_pool_is_hot(pool))
-		return;
-	gm_pool_unlock(pool);
-	pool->config.order->cool(wait);
-	gm_pool_lock(pool);
-}
-
 void gm_pool_put_back(struct gm_pool *pool, struct gm_piece *piece)
 {
 	gm_pool_put_back_since(pool, piece, gm_pool_now(pool));
@@ -200,10 +191,14 @@ bool gm_pool_find(const struct gm_pool *pool, CUdeviceptr address, struct gm_blo
 	return true;
 }
 
-void gm_pool_release(struct gm_pool *pool, struct gm_piece *piece)
+void gm_pool_release(struct gm_pool *pool, struct gm_piece *piece, const struct gm_heat *heat)
 {
 	gm_pool_count_freed(pool, GM_GET(piece->size), GM_GET(piece->held));
-	gm_pool_put_back(pool, piece);
+	piece->stamp = 0;
+	if (heat)
+		gm_hot_put_back(pool, piece, heat);
+	else
+		gm_pool_put_back(pool, piece);
 }
 
 /* --- all blocks --- */
@@ -242,7 +237,7 @@ static bool piece_free_if_owned(void *arg, struct gm_piece *piece)
 {
 	struct gone *gone = arg;
 	if (gm_piece_is_live(piece) && GM_GET(piece->context) == gone->context) {
-		gm_pool_release(gone->pool, piece);
+		gm_pool_release(gone->pool, piece, NULL);
 		gone->n++;
 	}
 	return true;

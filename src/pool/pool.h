@@ -141,11 +141,9 @@ enum gm_free_after {
 	GM_FREE_AFTER_NOTHING, /* none: the caller has waited */
 };
 
-#define GM_STREAM_ANY UINT64_MAX
-
-/* The work that may still use a block: that of one stream (cuStreamGetId), or of any. */
+/* The work that may still use a block: that of a context. */
 struct gm_users {
-	uint64_t context, stream;
+	uint64_t context;
 };
 
 struct gm_free {

@@ -18,7 +18,7 @@ static bool remap_is_worth(const struct gm_pool *pool, struct gm_want want, bool
 static bool remap_is_allowed(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
-	gm_pool_cool(pool, false);
+	gm_hot_cool(pool, false);
 	if (!config->may_remap)
 		return true;
 	gm_pool_unlock(pool);
@@ -38,8 +38,6 @@ CUresult gm_pool_remap(struct gm_pool *pool, struct gm_want want, bool shed)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t bytes = gm_pool_shortfall(pool, want.length, want.align, &at);
 	gm_shelves_empty(pool);
-	if (gm_pool_is_hot(pool))
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t moved = gm_chunks_pick(pool, bytes, MOST, at);
 	if (!moved && !shed)
 		return CUDA_ERROR_OUT_OF_MEMORY;

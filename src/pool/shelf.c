@@ -19,6 +19,8 @@ bool gm_shelves_open(struct gm_pool *pool)
 	pool->shelves = memory;
 	for (unsigned i = 0; i < GM_SHELVES; i++)
 		gm_futex_lock_init(&pool->shelves[i].lock, GM_LOCK_RANK_SHELF);
+	for (unsigned i = 0; i < GM_SHELVES; i++)
+		pool->shelves[i].hot.device = pool->config.ordinal;
 	return true;
 }
 
@@ -99,6 +101,21 @@ static struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
 	struct gm_piece *piece = bin ? bin_pop(bin) : row_pop(shelf, held);
 	if (piece)
 		shelf_count(shelf, -1u);
+	if (piece && GM_UNLIKELY(piece->stamp))
+		gm_hot_count(&shelf->hot, -held);
+	return piece;
+}
+
+/* Pop a block that may be handed out. Hot blocks whose run ends meanwhile are stranded. */
+static struct gm_piece *shelf_pop_usable(struct gm_pool *pool, struct gm_shelf *shelf,
+					 uint64_t held)
+{
+	struct gm_piece *piece;
+	if (GM_UNLIKELY(GM_GET(shelf->hot.bytes)))
+		gm_hot_strand_shelf(pool, shelf);
+	while ((piece = shelf_pop(shelf, held)) && GM_UNLIKELY(piece->stamp) &&
+	       !gm_hot_take(pool, &shelf->hot, piece))
+		;
 	return piece;
 }
 
@@ -214,13 +231,9 @@ static bool piece_may_be_shelved(const struct gm_pool *pool, const struct gm_pie
 static inline void shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
 			     struct gm_piece *piece, uint64_t now)
 {
-	gm_piece_begin(piece);
-	GM_SET(piece->state, GM_SHELVED);
-	GM_SET(piece->size, 0);
-	GM_SET(piece->id, 0);
-	GM_SET(piece->context, 0);
-	gm_piece_end(piece);
-	piece->shelved_at = now;
+	gm_piece_shelve(piece, now);
+	if (GM_UNLIKELY(piece->stamp))
+		gm_hot_count(&shelf->hot, GM_GET(piece->held));
 	shelf_push(shelf, bin, piece);
 	gm_pool_tell_idle(pool);
 }
@@ -310,7 +323,7 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 	struct gm_piece *piece = NULL;
 	gm_futex_lock_take(&shelf->lock);
 	if (GM_LIKELY(allowance_allows(shelf, size)) || allowance_borrow(pool, shelf, size)) {
-		piece = shelf_pop(shelf, held);
+		piece = shelf_pop_usable(pool, shelf, held);
 		if (!piece && shelf->passed.first)
 			piece = passed_take(pool, shelf, held);
 		/* Not with config.defer: each thread needs as many more blocks as wait in limbo,
@@ -328,19 +341,27 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 }
 
 static inline void shelf_put_freed(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
-				   struct gm_piece *piece)
+				   struct gm_piece *piece, const struct gm_heat *heat)
 {
 	gm_shelf_count_freed(pool, shelf, piece, GM_C_idle);
+	if (GM_UNLIKELY(heat) && !gm_hot_put(pool, &shelf->hot, piece, heat))
+		return;
 	shelf_put(pool, shelf, bin, piece, gm_pool_now(pool));
 }
 
-bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+		  const struct gm_heat *heat)
 {
 	uint64_t held = GM_GET(piece->held);
 	struct gm_bin *bin = shelf_bin(shelf, held);
-	if (!piece_may_be_shelved(pool, piece) || !shelf_has_room(pool, shelf, bin, held))
+	if (!piece_may_be_shelved(pool, piece))
 		return false;
-	shelf_put_freed(pool, shelf, bin, piece);
+	if (GM_UNLIKELY(heat))
+		gm_hot_strand_shelf(pool, shelf);
+	if (!shelf_has_room(pool, shelf, bin, held))
+		return false;
+	piece->stamp = 0;
+	shelf_put_freed(pool, shelf, bin, piece, heat);
 	return true;
 }
 
@@ -350,12 +371,12 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
 			       uint64_t held)
 {
 	gm_futex_lock_take(&shelf->lock);
-	struct gm_piece *piece = shelf_pop(shelf, held);
+	struct gm_piece *piece = shelf_pop_usable(pool, shelf, held);
 	if (!piece)
 		piece = passed_take(pool, shelf, held);
 	if (!piece && shelf->passed.first) {
 		gm_shelf_sort_passed(pool, shelf);
-		piece = shelf_pop(shelf, held);
+		piece = shelf_pop_usable(pool, shelf, held);
 	}
 	if (!piece && !allowance_allows(shelf, size))
 		piece = shelf_steal(pool, shelf, held);
@@ -370,13 +391,17 @@ void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 	unsigned class = gm_slab_class(size);
 	struct gm_bin *bin = &shelf->bins[class];
 	uint64_t now = gm_pool_now(pool), held = gm_slab_slot(class);
+	const struct gm_hot *from = &pool->extents.hot;
 	gm_futex_lock_take(&shelf->lock);
+	gm_hot_strand_shelf(pool, shelf);
 	for (unsigned i = 0; i < GM_SHELF_REFILL && shelf_has_room(pool, shelf, bin, held); i++) {
 		struct gm_piece *piece = gm_slab_take(&pool->slabs, class);
 		if (!piece)
 			break;
 		gm_chunk_use(pool, GM_GET(piece->base), held);
-		shelf_put(pool, shelf, bin, piece, now);
+		const struct gm_heat heat = {from->heat.epoch, from->heat.run, piece->stamp};
+		if (!piece->stamp || gm_hot_put(pool, &shelf->hot, piece, &heat))
+			shelf_put(pool, shelf, bin, piece, now);
 	}
 	gm_futex_lock_release(&shelf->lock);
 }
@@ -404,13 +429,22 @@ static struct gm_piece *list_reverse(struct gm_piece *list)
 	return first;
 }
 
+/* The pool's lock is held, too. */
+static void piece_put_back(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+{
+	if (GM_UNLIKELY(piece->stamp))
+		gm_hot_move(pool, &shelf->hot, piece);
+	else
+		gm_pool_put_back_since(pool, piece, gm_piece_shelved_at(piece));
+}
+
 /* Empty a bin except for its `keep` newest blocks and blocks shelved after `until`. The newest
  * block is first, so the tail of the list is given back, oldest block first. */
 static void bin_empty(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bin *bin,
 		      uint32_t keep, uint64_t until)
 {
 	struct gm_piece **link = &bin->first;
-	for (; *link && (keep || (*link)->shelved_at > until); link = &(*link)->next)
+	for (; *link && (keep || gm_piece_shelved_at(*link) > until); link = &(*link)->next)
 		keep -= keep > 0;
 	struct gm_piece *piece = list_reverse(*link), *next;
 	*link = NULL;
@@ -418,7 +452,7 @@ static void bin_empty(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_bi
 		next = piece->next;
 		bin->n--;
 		shelf_count(shelf, -1u);
-		gm_pool_put_back_since(pool, piece, piece->shelved_at);
+		piece_put_back(pool, shelf, piece);
 	}
 }
 
@@ -427,12 +461,12 @@ static void row_put_back_oldest(struct gm_pool *pool, struct gm_shelf *shelf)
 	struct gm_piece *piece = shelf->row[0].piece;
 	row_remove(shelf, 0);
 	shelf_count(shelf, -1u);
-	gm_pool_put_back_since(pool, piece, piece->shelved_at);
+	piece_put_back(pool, shelf, piece);
 }
 
 static void row_empty(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t until)
 {
-	while (shelf->n_row && shelf->row[0].piece->shelved_at <= until)
+	while (shelf->n_row && gm_piece_shelved_at(shelf->row[0].piece) <= until)
 		row_put_back_oldest(pool, shelf);
 }
 
@@ -473,16 +507,20 @@ static void shelf_make_room(struct gm_pool *pool, struct gm_shelf *shelf, uint64
 		row_put_back_oldest(pool, shelf);
 }
 
-bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece)
+bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+			      const struct gm_heat *heat)
 {
 	if (!piece_may_be_shelved(pool, piece))
 		return false;
 	uint64_t held = GM_GET(piece->held);
 	struct gm_bin *bin = shelf_bin(shelf, held);
 	gm_futex_lock_take(&shelf->lock);
+	if (GM_UNLIKELY(heat))
+		gm_hot_strand_shelf(pool, shelf);
 	if (!shelf_has_room(pool, shelf, bin, held))
 		shelf_make_room(pool, shelf, held);
-	shelf_put_freed(pool, shelf, bin, piece);
+	piece->stamp = 0;
+	shelf_put_freed(pool, shelf, bin, piece, heat);
 	gm_futex_lock_release(&shelf->lock);
 	return true;
 }
@@ -522,13 +560,13 @@ bool gm_shelves_empty_old(struct gm_pool *pool)
 /* The oldest block of a bin is its last one. */
 static uint64_t shelf_oldest(struct gm_shelf *shelf)
 {
-	uint64_t oldest = shelf->n_row ? shelf->row[0].piece->shelved_at : UINT64_MAX;
+	uint64_t oldest = shelf->n_row ? gm_piece_shelved_at(shelf->row[0].piece) : UINT64_MAX;
 	if (shelf->passed.first && shelf->passed.since < oldest)
 		oldest = shelf->passed.since;
 	for (unsigned i = 0; GM_GET(shelf->n) > shelf->n_row && i < GM_SLAB_CLASSES; i++)
 		for (struct gm_piece *piece = shelf->bins[i].first; piece; piece = piece->next)
-			if (!piece->next && piece->shelved_at < oldest)
-				oldest = piece->shelved_at;
+			if (!piece->next && gm_piece_shelved_at(piece) < oldest)
+				oldest = gm_piece_shelved_at(piece);
 	return oldest;
 }
 

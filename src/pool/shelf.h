@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 #include "base/futex_lock.h"
+#include "pool/hot.h"
 #include "pool/limbo.h"
 #include "pool/slab.h"
 
@@ -82,6 +83,7 @@ struct gm_shelf {
 	int64_t allowance;	     /* `requested` may grow to this */
 	int64_t most; /* the peak of `requested` since it was added to the pool's sum */
 	struct gm_bin bins[GM_SLAB_CLASSES];
+	struct gm_hot hot; /* of bins and row */
 	struct gm_limbo limbo;
 	_Atomic uint64_t retired; /* bytes in limbo; also read without the lock */
 	struct gm_passed passed;
@@ -104,9 +106,10 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 		    uint64_t context, struct gm_block *out);
 
 /* Under the shelf's lock: put a block that the caller claimed (gm_piece_claim) on the shelf, and
- * count it as idle. False: the caller takes the slow path, for the block is pinned or the shelf is
- * full. */
-bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
+ * count it as idle, or (`heat` is not NULL) as hot. False: the caller takes the slow path, for the
+ * block is pinned or the shelf is full. */
+bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+		  const struct gm_heat *heat);
 
 /* Under the shelf's lock: count one more block, if the allowance suffices; get an id for a block.
  */
@@ -130,7 +133,8 @@ void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 
 /* As gm_shelf_put, but takes the lock of the shelf, and makes room on it. False: the block is
  * pinned, or idle memory is returned to the driver at once. */
-bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece);
+bool gm_shelf_put_making_room(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
+			      const struct gm_heat *heat);
 
 /* Under the shelf's lock, too: move passed blocks to bins and row while there is room, else into
  * the extents. */

@@ -15,9 +15,9 @@ static const char *bin_check(const struct gm_bin *bin, uint64_t slot)
 			return "what is on a shelf is shelved";
 		if (GM_GET(piece->held) != slot)
 			return "blocks on a shelf have the size of their place";
-		if (piece->shelved_at > last)
+		if (gm_piece_shelved_at(piece) > last)
 			return "shelved blocks are listed by age";
-		last = piece->shelved_at;
+		last = gm_piece_shelved_at(piece);
 	}
 	return n == bin->n ? NULL : "shelved blocks are counted";
 }
@@ -32,9 +32,9 @@ static const char *row_check(const struct gm_shelf *shelf)
 		if (GM_GET(piece->held) != shelf->row[i].held ||
 		    GM_GET(piece->held) <= GM_SLAB_LARGEST)
 			return "blocks on a shelf have the size of their place";
-		if (piece->shelved_at < last)
+		if (gm_piece_shelved_at(piece) < last)
 			return "shelved blocks are listed by age";
-		last = piece->shelved_at;
+		last = gm_piece_shelved_at(piece);
 		bytes += shelf->row[i].held;
 	}
 	if (bytes != shelf->row_bytes)

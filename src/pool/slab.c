@@ -92,20 +92,40 @@ static void slot_set(struct gm_piece *slot, enum gm_state state, CUdeviceptr bas
 	gm_piece_end(slot);
 }
 
-struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class_index)
+/* `n` more free slots, modulo 2^32, are hot. */
+static void hot_count(struct gm_slabs *slabs, struct gm_slab *slab, uint32_t n)
 {
-	struct gm_slab_class *class = &slabs->classes[class_index];
-	struct gm_slab *slab = class->open;
-	if (!slab)
-		return NULL;
+	slab->n_hot += n;
+	if (!slab->n_hot)
+		slab->stamp = 0;
+	gm_hot_count(&slabs->extents->hot, (uint64_t)(int32_t)n * slab->slot);
+}
+
+static void slab_cool(struct gm_slabs *slabs, struct gm_slab *slab)
+{
+	memset(slab->hot, 0, sizeof slab->hot);
+	hot_count(slabs, slab, -slab->n_hot);
+}
+
+/* Take the first slot of this set of free slots, which is not empty. */
+static struct gm_piece *slab_take(struct gm_slabs *slabs, struct gm_slab *slab, const uint64_t *set)
+{
+	struct gm_slab_class *class = &slabs->classes[slab->class];
 	unsigned word = 0;
-	while (!slab->free[word])
+	while (!set[word])
 		word++;
-	unsigned bit = (unsigned)__builtin_ctzll(slab->free[word]);
-	slab->free[word] &= slab->free[word] - 1;
+	unsigned bit = (unsigned)__builtin_ctzll(set[word]);
+	uint64_t mask = (uint64_t)1 << bit;
+	slab->free[word] &= ~mask;
 	struct gm_piece *slot = &slab->slots[word * 64 + bit];
 	if (class->empty == slab)
 		class->empty = NULL;
+	slot->stamp = 0;
+	if (GM_UNLIKELY(slab->hot[word] & mask)) {
+		slot->stamp = slab->stamp;
+		slab->hot[word] &= ~mask;
+		hot_count(slabs, slab, -1u);
+	}
 	if (--slab->n_free == 0)
 		class_remove(class, slab);
 	CUdeviceptr base = GM_GET(slab->extent->piece.base);
@@ -113,11 +133,35 @@ struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class_index)
 	return slot;
 }
 
+struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class_index)
+{
+	struct gm_slab *slab = slabs->classes[class_index].open;
+	return slab ? slab_take(slabs, slab, slab->free) : NULL;
+}
+
+struct gm_piece *gm_slab_take_hot(struct gm_slabs *slabs, unsigned class_index)
+{
+	struct gm_slab *slab = slabs->classes[class_index].open;
+	while (slab && !slab->stamp)
+		slab = slab->after;
+	return slab ? slab_take(slabs, slab, slab->hot) : NULL;
+}
+
+void gm_slabs_cool(struct gm_slabs *slabs, uint64_t stamp)
+{
+	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++)
+		for (struct gm_slab *slab = slabs->classes[i].open; slab; slab = slab->after)
+			if (slab->stamp && slab->stamp <= stamp)
+				slab_cool(slabs, slab);
+}
+
 /* The extent of an empty slab becomes idle; the slab is spare for its class. */
 static void slab_dissolve(struct gm_slabs *slabs, struct gm_slab *slab)
 {
 	struct gm_slab_class *class = &slabs->classes[slab->class];
 	class_remove(class, slab);
+	slab->extent->piece.stamp = slab->stamp;
+	slab_cool(slabs, slab);
 	GM_SET(slab->extent->slab, NULL);
 	gm_extent_give(slabs->extents, slab->extent);
 	slab->extent = NULL;
@@ -133,6 +177,12 @@ void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_pi
 	size_t index = (size_t)(slot - slab->slots);
 	slot_set(slot, GM_IDLE, 0, 0);
 	slab->free[index / 64] |= (uint64_t)1 << index % 64;
+	if (GM_UNLIKELY(slot->stamp)) {
+		slab->hot[index / 64] |= (uint64_t)1 << index % 64;
+		slab->stamp = slot->stamp > slab->stamp ? slot->stamp : slab->stamp;
+		slot->stamp = 0;
+		hot_count(slabs, slab, 1);
+	}
 	if (slab->n_free++ == 0)
 		class_add(class, slab, false);
 	if (slab->n_free < GM_GET(slab->n))
@@ -185,6 +235,12 @@ bool gm_slab_make(struct gm_slabs *slabs, unsigned class_index)
 		return false;
 	class->spare = slab->after;
 	slab_fill(slab, extent);
+	if (GM_UNLIKELY(extent->piece.stamp)) {
+		memcpy(slab->hot, slab->free, sizeof slab->hot);
+		slab->stamp = extent->piece.stamp;
+		extent->piece.stamp = 0;
+		hot_count(slabs, slab, slab->n_free);
+	}
 	class->slots += slab->n_free;
 	class_add(class, slab, true);
 	class->empty = slab;
@@ -223,7 +279,7 @@ static const char *slot_check(const struct gm_slab *slab, uint32_t i, bool is_fr
 
 const char *gm_slab_check(const struct gm_slab *slab)
 {
-	uint32_t n_free = 0;
+	uint32_t n_free = 0, n_hot = 0;
 	uint64_t length = GM_GET(slab->extent->piece.held);
 	if (length < GM_SLAB_SHORTEST || length > gm_slab_longest(slab->class) ||
 	    GM_GET(slab->n) != length / slab->slot)
@@ -236,7 +292,12 @@ const char *gm_slab_check(const struct gm_slab *slab)
 		if (why)
 			return why;
 		n_free += is_free;
+		n_hot += slab->hot[i / 64] >> i % 64 & 1;
+		if (slab->hot[i / 64] & ~slab->free[i / 64])
+			return "hot slots are free";
 	}
+	if (n_hot != slab->n_hot || !n_hot != !slab->stamp)
+		return "hot slots are counted";
 	return n_free == slab->n_free ? NULL : "free slots are counted";
 }
 

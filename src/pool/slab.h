@@ -40,6 +40,9 @@ struct gm_slab {
 	_Atomic uint32_t n; /* also read without the lock */
 	uint32_t n_free;
 	uint64_t free[GM_SLAB_WORDS]; /* a bit a slot */
+	uint64_t hot[GM_SLAB_WORDS];  /* likewise: of the free ones */
+	uint32_t n_hot;
+	uint64_t stamp; /* the newest of the hot slots, taken for that of each; 0: n_hot is 0 */
 	struct gm_piece slots[];
 };
 
@@ -104,8 +107,13 @@ struct gm_piece *gm_slab_take(struct gm_slabs *slabs, unsigned class);
  * Uses up to two reserved extents. */
 bool gm_slab_make(struct gm_slabs *slabs, unsigned class);
 
-/* Free a slot in use, in `extent`. */
+/* Free a slot in use, in `extent`. It is hot if it has a stamp. */
 void gm_slab_give(struct gm_slabs *slabs, struct gm_extent *extent, struct gm_piece *slot);
+
+/* Take a hot slot of a class; NULL: there is none. Cool: hot slots with stamps up to `stamp`
+ * become idle. */
+struct gm_piece *gm_slab_take_hot(struct gm_slabs *slabs, unsigned class);
+void gm_slabs_cool(struct gm_slabs *slabs, uint64_t stamp);
 
 /* Dissolve the empty slabs into idle extents; true if there was one. */
 bool gm_slabs_flush(struct gm_slabs *slabs);

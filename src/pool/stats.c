@@ -24,12 +24,17 @@ static void gauge_change(const struct gm_pool *pool, enum gm_counter counter, ui
 
 /* --- with the sums of the shelves --- */
 
+uint64_t gm_pool_waiting(const struct gm_pool *pool)
+{
+	uint64_t waiting = GM_GET(pool->stranded);
+	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
+		waiting += GM_GET(pool->shelves[i].retired);
+	return waiting;
+}
+
 uint64_t gm_pool_retired(const struct gm_pool *pool)
 {
-	uint64_t retired = 0;
-	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
-		retired += GM_GET(pool->shelves[i].retired);
-	return retired;
+	return gm_pool_waiting(pool) + gm_hot_bytes(pool);
 }
 
 uint64_t gm_pool_live(const struct gm_pool *pool)
@@ -40,10 +45,20 @@ uint64_t gm_pool_live(const struct gm_pool *pool)
 	return (int64_t)live > 0 ? live : 0;
 }
 
+static uint64_t pool_rest(const struct gm_pool *pool, uint64_t others)
+{
+	uint64_t rest = GM_GET(pool->mapped) - gm_pool_live(pool) - others;
+	return (int64_t)rest > 0 ? rest : 0;
+}
+
 uint64_t gm_pool_idle(const struct gm_pool *pool)
 {
-	uint64_t idle = GM_GET(pool->mapped) - gm_pool_live(pool) - gm_pool_retired(pool);
-	return (int64_t)idle > 0 ? idle : 0;
+	return pool_rest(pool, gm_pool_retired(pool));
+}
+
+uint64_t gm_pool_stock(const struct gm_pool *pool)
+{
+	return pool_rest(pool, gm_pool_waiting(pool));
 }
 
 void gm_pool_sum_up(struct gm_pool *pool)
@@ -202,9 +217,9 @@ static bool extent_is_free(const struct gm_extent *extent)
 		return false;
 	if (GM_GET(extent->piece.state) == GM_SLAB) {
 		const struct gm_slab *slab = GM_GET(extent->slab);
-		return slab->n_free == GM_GET(slab->n);
+		return slab->n_free == GM_GET(slab->n) && !slab->stamp;
 	}
-	return GM_GET(extent->piece.state) == GM_IDLE;
+	return GM_GET(extent->piece.state) == GM_IDLE && !extent->piece.stamp;
 }
 
 /* Add a run of idle addresses (`n` is 1) or subtract it (-1). */
@@ -239,7 +254,7 @@ static void slab_join_empty(const struct gm_slab *slab, struct gm_pool_stats *ou
 /* Fill in the figures of the runs of idle addresses. */
 static void runs_count(const struct gm_pool *pool, struct gm_pool_stats *out)
 {
-	const struct gm_extent *longest = gm_extent_longest(&pool->extents);
+	const struct gm_extent *longest = gm_extent_longest_idle(&pool->extents);
 	out->largest_idle = longest ? GM_GET(longest->piece.held) : 0;
 	out->idle_extents = pool->extents.n_idle;
 	for (unsigned i = 0; i < 64; i++) {
@@ -247,8 +262,49 @@ static void runs_count(const struct gm_pool *pool, struct gm_pool_stats *out)
 		out->idle_bytes[i] = pool->extents.idle_bytes[i];
 	}
 	for (unsigned i = 0; i < GM_SLAB_CLASSES; i++)
-		if (pool->slabs.classes[i].empty)
+		if (pool->slabs.classes[i].empty && !pool->slabs.classes[i].empty->stamp)
 			slab_join_empty(pool->slabs.classes[i].empty, out);
+}
+
+/* Bytes in chunks that also hold live or retired blocks. */
+static uint64_t beside_used(const struct gm_pool *pool, CUdeviceptr at, uint64_t bytes)
+{
+	uint64_t sum = 0;
+	for (CUdeviceptr end = at + bytes; at < end;) {
+		const struct gm_chunk *chunk = gm_chunk_at(pool, at);
+		CUdeviceptr stop = chunk->base + chunk->size;
+		sum += chunk->used ? (stop < end ? stop : end) - at : 0;
+		at = stop;
+	}
+	return sum;
+}
+
+struct beside {
+	const struct gm_pool *pool;
+	uint64_t hot;
+};
+
+static bool extent_count_hot(void *arg, struct gm_extent *extent)
+{
+	struct beside *beside = arg;
+	CUdeviceptr base = GM_GET(extent->piece.base);
+	if (GM_GET(extent->piece.state) == GM_IDLE && extent->piece.stamp)
+		beside->hot += beside_used(beside->pool, base, GM_GET(extent->piece.held));
+	if (GM_GET(extent->piece.state) == GM_SLAB) {
+		const struct gm_slab *slab = GM_GET(extent->slab);
+		beside->hot +=
+			beside_used(beside->pool, base, 1) ? (uint64_t)slab->n_hot * slab->slot : 0;
+	}
+	return true;
+}
+
+/* Hot bytes in chunks that also hold live or retired blocks. */
+static uint64_t hot_beside_used(const struct gm_pool *pool)
+{
+	struct beside beside = {pool, 0};
+	if (GM_GET(pool->extents.hot.bytes))
+		gm_extent_each(&pool->extents, extent_count_hot, &beside);
+	return beside.hot;
 }
 
 static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
@@ -276,9 +332,10 @@ static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
 			out->pinned += chunk->size;
 		if (chunk->used)
 			out->unreclaimable += chunk->size - chunk->used;
-		else if (!chunk->pins)
+		else if (!chunk->pins && !gm_hot_has_chunk(pool, chunk))
 			whole += chunk->size;
 	}
+	out->unreclaimable -= hot_beside_used(pool);
 	out->largest_after_remap = whole > out->largest_idle ? whole : out->largest_idle;
 }
 

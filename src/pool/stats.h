@@ -13,9 +13,15 @@
 
 /* --- no lock is needed --- */
 
-/* Live, idle and retired bytes. */
+/*
+ *     mapped = live + idle + hot + waiting
+ *                     |- stock -|            what an allocation of the program may get
+ *                            |- retired -|   what work may still use
+ */
 uint64_t gm_pool_live(const struct gm_pool *pool);
 uint64_t gm_pool_idle(const struct gm_pool *pool);
+uint64_t gm_pool_waiting(const struct gm_pool *pool); /* in limbo, or stranded (hot.h) */
+uint64_t gm_pool_stock(const struct gm_pool *pool);
 uint64_t gm_pool_retired(const struct gm_pool *pool);
 
 /* Add to the live counters of blocks; `other` is the gauge for their bytes while they are not

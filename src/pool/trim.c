@@ -11,14 +11,14 @@ static uint64_t pool_most_idle(const struct gm_pool *pool)
 	uint64_t managed = GM_GET(pool->managed);
 	if (!managed)
 		return UINT64_MAX;
-	uint64_t taken = gm_pool_live(pool) + gm_pool_retired(pool) + managed + pool->memory / 16;
+	uint64_t taken = gm_pool_live(pool) + gm_pool_waiting(pool) + managed + pool->memory / 16;
 	uint64_t most = taken < pool->memory ? pool->memory - taken : 0;
 	return most > pool->config.keep ? most : pool->config.keep;
 }
 
 static bool pool_is_crowded(const struct gm_pool *pool)
 {
-	return GM_UNLIKELY(GM_GET(pool->managed)) && gm_pool_idle(pool) > pool_most_idle(pool);
+	return GM_UNLIKELY(GM_GET(pool->managed)) && gm_pool_stock(pool) > pool_most_idle(pool);
 }
 
 /* Emptied of blocks not reused for config.trim_after, shelves may leave whole chunks idle. */
@@ -47,7 +47,7 @@ static bool crowded_is_due(struct gm_pool *pool)
 void gm_pool_tell_idle(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
-	if (config->idle && (config->keep == 0 || gm_pool_idle(pool) > config->keep))
+	if (config->idle && (config->keep == 0 || gm_pool_stock(pool) > config->keep))
 		config->idle(config->idle_arg);
 	if (config->crowded && pool_is_crowded(pool) && crowded_is_due(pool))
 		config->crowded(config->idle_arg);
@@ -62,14 +62,13 @@ void gm_pool_make_room(struct gm_pool *pool, uint64_t managed)
 
 static bool pool_has_more_than_kept(const struct gm_pool *pool)
 {
-	return gm_pool_idle(pool) + gm_pool_retired(pool) > pool->config.keep;
+	return gm_pool_stock(pool) + gm_pool_waiting(pool) > pool->config.keep;
 }
 
 void gm_pool_trim_retired(struct gm_pool *pool)
 {
 	const struct gm_pool_config *config = &pool->config;
 	uint64_t at;
-	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
 	if (!config->defer || !config->fences->record || !pool_has_more_than_kept(pool))
 		return;
 	bool never = __builtin_add_overflow(gm_pool_now(pool), pool->trim_after, &at);
@@ -84,7 +83,7 @@ static void limbo_poll(struct gm_pool *pool, uint64_t now)
 		return;
 	pool->poll_at = 0;
 	gm_limbo_collect(pool);
-	if (gm_pool_retired(pool))
+	if (gm_pool_waiting(pool))
 		pool->poll_at = now + pool->trim_after;
 }
 
@@ -99,7 +98,8 @@ static struct gm_chunk *chunk_due(const struct gm_pool *pool, uint64_t now)
 		if (!crowded &&
 		    (now < chunk->idle_since || now - chunk->idle_since < pool->trim_after))
 			return NULL; /* the following ones are younger */
-		if (chunk->busy || chunk->pins || gm_pool_idle(pool) - chunk->size < config->keep)
+		if (chunk->busy || chunk->pins || gm_hot_has_chunk(pool, chunk) ||
+		    gm_pool_stock(pool) - chunk->size < config->keep)
 			continue;
 		return chunk;
 	}
@@ -113,8 +113,8 @@ uint64_t gm_pool_trim(struct gm_pool *pool, uint64_t now)
 	gm_pool_debug_check(pool);
 	limbo_poll(pool, now);
 	shelves_flush_old(pool, now);
-	gm_pool_cool(pool, false);
-	struct gm_chunk *chunk = gm_pool_is_hot(pool) ? NULL : chunk_due(pool, now);
+	gm_hot_cool(pool, false);
+	struct gm_chunk *chunk = chunk_due(pool, now);
 	bool early = chunk &&
 		     (now < chunk->idle_since || now - chunk->idle_since < pool->config.trim_after);
 	if (chunk && gm_chunk_detach(pool, chunk))
@@ -162,9 +162,9 @@ uint64_t gm_pool_trim_next(struct gm_pool *pool)
 	gm_pool_lock(pool);
 	bool crowded = pool->config.trim_after != UINT64_MAX && pool_is_crowded(pool) &&
 		       (pool->idle_first || gm_shelves_oldest(pool) != UINT64_MAX);
-	if (gm_pool_idle(pool) > pool->config.keep)
+	if (gm_pool_stock(pool) > pool->config.keep)
 		since = gm_shelves_oldest(pool);
-	if (pool->idle_first && gm_pool_idle(pool) > pool->config.keep &&
+	if (pool->idle_first && gm_pool_stock(pool) > pool->config.keep &&
 	    pool->idle_first->idle_since < since)
 		since = pool->idle_first->idle_since;
 	if (__builtin_add_overflow(since, pool->trim_after, &next))

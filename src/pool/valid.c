@@ -18,7 +18,7 @@ struct sums {
 	const struct gm_pool *pool;
 	const char *why;
 	uint64_t requested, handed_out, idle, retired, live_blocks, n_idle, n_retired;
-	uint64_t shelved, n_shelved;
+	uint64_t shelved, n_shelved, hot;
 };
 
 /* Record the broken invariant; always false. */
@@ -43,7 +43,7 @@ static bool piece_check(struct sums *sums, const struct gm_piece *piece)
 	if (base % gm_pool_align_of(held))
 		return sums_break(sums, "blocks are aligned");
 	if (state == GM_SHELVED) {
-		sums->idle += held;
+		*(piece->stamp ? &sums->hot : &sums->idle) += held;
 		sums->shelved += held;
 		sums->n_shelved++;
 		return true;
@@ -77,11 +77,13 @@ static bool slab_check(struct sums *sums, const struct gm_extent *extent)
 	used = sums->handed_out + sums->retired + sums->shelved - used;
 	if (used != (GM_GET(slab->n) - slab->n_free) * (uint64_t)slab->slot)
 		return sums_break(sums, "used slots add up");
-	sums->idle += GM_GET(extent->piece.held) - used;
+	uint64_t hot = slab->n_hot * (uint64_t)slab->slot;
+	sums->hot += hot;
+	sums->idle += GM_GET(extent->piece.held) - used - hot;
 	return true;
 }
 
-/* Neighbours touch, point to each other, and are not both idle. */
+/* Neighbours touch, point to each other, and are not both idle or both hot. */
 static bool links_check(struct sums *sums, const struct gm_extent *extent)
 {
 	const struct gm_table *table = &sums->pool->table;
@@ -96,7 +98,7 @@ static bool links_check(struct sums *sums, const struct gm_extent *extent)
 	if (!before != (base == table->base || !gm_chunk_at(sums->pool, base - 1)))
 		return sums_break(sums, "an extent begins where another ends or nothing is mapped");
 	if (after && GM_GET(after->piece.state) == GM_IDLE &&
-	    GM_GET(extent->piece.state) == GM_IDLE)
+	    GM_GET(extent->piece.state) == GM_IDLE && !after->piece.stamp == !extent->piece.stamp)
 		return sums_break(sums, "idle neighbours are joined");
 	if (end % GM_POOL_GRANULE == 0 && gm_table_ends_at(table, end) != extent)
 		return sums_break(sums, "an extent is found from its end");
@@ -122,8 +124,8 @@ static bool extent_check(void *arg, struct gm_extent *extent)
 	if (!links_check(sums, extent))
 		return false;
 	if (state == GM_IDLE) {
-		sums->n_idle++;
-		sums->idle += held;
+		sums->n_idle += !extent->piece.stamp;
+		*(extent->piece.stamp ? &sums->hot : &sums->idle) += held;
 		return true;
 	}
 	if (held < GM_EXTENT_LEAST)
@@ -225,6 +227,8 @@ static const char *lists_check(const struct gm_pool *pool, const struct sums *su
 		return "spare loans are counted";
 	uint64_t n_shelved = 0;
 	const char *why = gm_shelves_check(pool, &n_shelved, &n_retired);
+	if (!why)
+		why = gm_hot_check(pool, &n_retired);
 	if (!why && n_shelved != sums->n_shelved)
 		why = "shelved blocks are on a shelf";
 	if (!why && n_retired != sums->n_retired)
@@ -261,8 +265,10 @@ static const char *sums_check(const struct gm_pool *pool, const struct sums *sum
 	uint64_t passed = 0; /* bytes that are idle, in blocks of state GM_RETIRED */
 	for (unsigned i = 0; i < GM_GET(pool->n_shelves); i++)
 		passed += pool->shelves[i].passed.bytes;
-	if (sums->retired - passed != all.retired)
-		return "retired is the sum of retired blocks";
+	if (sums->retired - passed + sums->hot != all.retired)
+		return "retired is the sum of retired blocks and hot memory";
+	if (sums->hot != gm_hot_bytes(pool))
+		return "hot memory is counted";
 	if (sums->idle + passed != all.idle)
 		return "idle is the sum of idle extents, free slots and shelved blocks";
 	if (pool->mapped != all.handed_out + all.idle + all.retired)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random streams, threads, captures and frees: `ordered_soak SEED THREADS`. Blocks are filled and
- * checked in the order of streams; a thread of the test releases the streams. Some blocks are freed
- * before their last write. Prints the number of blocks with wrong contents.
+ * Random streams, threads, captures and frees: `ordered_soak SEED THREADS [OPERATIONS]`. Blocks are
+ * filled and checked in the order of streams: two of each thread, the legacy and the thread's own
+ * default stream. A thread of the test releases the first two. Some blocks are freed before their
+ * last write. For a while each thread uses one stream alone. Prints the number of operations and of
+ * blocks with wrong contents.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "program.h"
+#include "sim/sim.h"
 #include "steer.h"
 
 #define LATE 255
@@ -23,12 +26,33 @@ static CUstream stream_new(void)
 }
 
 #define THREADS 3
-#define STREAMS 2
+#define HELD 2 /* streams of a thread that the test releases */
+#define STREAMS 4
 #define BLOCKS 12
-#define TURNS 400
+#define OPERATIONS 1200
+#define PHASE 128 /* operations with one way of choosing streams */
 
 static atomic_uint bad, running;
 static CUstream streams[THREADS][STREAMS];
+static CUfunction fill;
+
+/* A kernel that may start before earlier work of its stream has ended. */
+static void kernel_fill(void **args)
+{
+	memset(*(void **)args[0], *(int *)args[1], *(size_t *)args[2]);
+}
+
+static CUfunction function_load(void)
+{
+	static const struct gm_sim_kernel kernel = {
+		"fill", kernel_fill, {sizeof(CUdeviceptr), sizeof(int), sizeof(size_t)}, 0};
+	static const struct gm_sim_image image = {GM_SIM_IMAGE, 1, &kernel, 0, 0, NULL};
+	CUmodule module;
+	CUfunction function;
+	MUST(cuModuleLoadData(&module, &image));
+	MUST(cuModuleGetFunction(&function, module, "fill"));
+	return function;
+}
 
 struct slot {
 	CUdeviceptr at;
@@ -72,9 +96,40 @@ static void slot_move(struct slot *b, CUstream *mine, unsigned stream)
 	b->stream = stream;
 }
 
-static void slot_fill(struct slot *b, CUstream *mine, unsigned char value)
+static void launch_ahead(const struct slot *b, CUstream stream, int value)
 {
-	MUST(cuMemsetD8Async(b->at, value, b->size, mine[b->stream]));
+	CUdeviceptr at = b->at;
+	size_t size = b->size;
+	void *params[] = {&at, &value, &size};
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+				       .value.programmaticStreamSerializationAllowed = 1};
+	CUlaunchConfig config = {.gridDimX = 1,
+				 .gridDimY = 1,
+				 .gridDimZ = 1,
+				 .blockDimX = 1,
+				 .blockDimY = 1,
+				 .blockDimZ = 1,
+				 .hStream = stream,
+				 .attrs = &attribute,
+				 .numAttrs = 1};
+	MUST(cuLaunchKernelEx(&config, fill, params, NULL));
+}
+
+/* By a memset, a kernel, or a copy, which goes through slots if it is large. */
+static void slot_fill(struct slot *b, CUstream *mine, unsigned char value, unsigned way)
+{
+	CUstream stream = mine[b->stream];
+	unsigned char *host = way == 0 ? malloc(b->size) : NULL;
+	if (host) {
+		memset(host, value, b->size);
+		MUST(cuMemcpyHtoDAsync(b->at, host, b->size, stream));
+		MUST(cuStreamSynchronize(stream));
+	} else if (way == 1) {
+		launch_ahead(b, stream, value);
+	} else {
+		MUST(cuMemsetD8Async(b->at, value, b->size, stream));
+	}
+	free(host);
 	b->value = value;
 }
 
@@ -91,35 +146,39 @@ static void graph_use(const struct slot *b, CUstream stream)
 	MUST(cuGraphDestroy(graph));
 }
 
-static void slot_turn(struct slot *b, CUstream *mine, uint64_t *state)
+/* `alone`: the one stream of this phase, or STREAMS: any. */
+static void slot_turn(struct slot *b, CUstream *mine, uint64_t *state, unsigned alone)
 {
 	static const size_t sizes[] = {700, 5000, 100000, 300000};
 	unsigned act = random_next(state) % 16, other = random_next(state) % 32 == 0;
+	unsigned way = random_next(state) % 16;
 	unsigned stream = (b->stream + other) % STREAMS;
+	if (alone < STREAMS)
+		stream = alone;
 	if (!b->at) {
 		b->size = sizes[random_next(state) % 4] << (random_next(state) % 8 == 0);
 		b->stream = stream;
 		b->value = 0;
 		MUST(cuMemAlloc(&b->at, b->size));
-		slot_fill(b, mine, (unsigned char)(act + 1));
+		slot_fill(b, mine, (unsigned char)(act + 1), way);
 	} else if (act < 9) { /* the last write is pending at the free */
 		if (act < 2)
 			slot_check(b, mine);
-		if (act == 0 && other)
+		if (act == 0 && other && b->stream < HELD)
 			graph_use(b, mine[b->stream]);
 		else
-			slot_fill(b, mine, LATE);
+			slot_fill(b, mine, LATE, way);
 		MUST(cuMemFree(b->at));
 		b->at = 0;
 	} else {
 		slot_check(b, mine);
 		slot_move(b, mine, stream);
-		slot_fill(b, mine, (unsigned char)(act + 1));
+		slot_fill(b, mine, (unsigned char)(act + 1), way);
 	}
 }
 
 struct soaker {
-	uint64_t state;
+	uint64_t state, operations;
 	unsigned index;
 };
 
@@ -128,9 +187,13 @@ static void *soak_run(void *arg)
 	struct soaker *me = arg;
 	struct slot blocks[BLOCKS] = {{0}};
 	MUST(cuCtxSetCurrent(primary));
-	for (unsigned i = 0; i < TURNS; i++)
-		slot_turn(&blocks[random_next(&me->state) % BLOCKS], streams[me->index],
-			  &me->state);
+	unsigned alone = STREAMS;
+	for (uint64_t i = 0; i < me->operations; i++) {
+		if (i % PHASE == 0)
+			alone = random_next(&me->state) % (2 * STREAMS);
+		slot_turn(&blocks[random_next(&me->state) % BLOCKS], streams[me->index], &me->state,
+			  alone);
+	}
 	atomic_fetch_sub(&running, 1);
 	return NULL;
 }
@@ -145,32 +208,36 @@ static void *gpu_run(void *arg)
 			usleep(10);
 			continue;
 		}
-		gm_sim_release(streams[r % THREADS][r / THREADS % STREAMS], r / 64 % 4);
+		gm_sim_release(streams[r % THREADS][r / THREADS % HELD], r / 64 % 4);
 	}
-	for (unsigned i = 0; i < THREADS * STREAMS; i++)
-		gm_sim_release(streams[i / STREAMS][i % STREAMS], -1u);
+	for (unsigned i = 0; i < THREADS * HELD; i++)
+		gm_sim_release(streams[i / HELD][i % HELD], -1u);
 	return NULL;
 }
 
-static void soak(uint64_t seed, unsigned threads)
+static void soak(uint64_t seed, unsigned threads, uint64_t operations)
 {
 	pthread_t gpu, thread[THREADS];
 	struct soaker soakers[THREADS];
 	uint64_t state = seed;
 	printf("seed %llu\n", (unsigned long long)seed);
-	for (unsigned i = 0; i < THREADS * STREAMS; i++) {
-		streams[i / STREAMS][i % STREAMS] = stream_new();
-		gm_sim_hold(streams[i / STREAMS][i % STREAMS]);
+	for (unsigned i = 0; i < THREADS * HELD; i++) {
+		streams[i / HELD][i % HELD] = stream_new();
+		gm_sim_hold(streams[i / HELD][i % HELD]);
+		streams[i / HELD][HELD] = CU_STREAM_LEGACY;
+		streams[i / HELD][HELD + 1] = CU_STREAM_PER_THREAD;
 	}
+	fill = function_load();
 	atomic_store(&running, threads);
 	pthread_create(&gpu, NULL, gpu_run, &state);
 	for (unsigned i = 0; i < threads; i++) {
-		soakers[i] = (struct soaker){seed * THREADS + i, i};
+		soakers[i] = (struct soaker){seed * THREADS + i, operations / threads, i};
 		pthread_create(&thread[i], NULL, soak_run, &soakers[i]);
 	}
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(thread[i], NULL);
 	pthread_join(gpu, NULL);
+	printf("%llu operations\n", (unsigned long long)(operations / threads * threads));
 	printf("%u blocks were not intact\n", atomic_load(&bad));
 }
 
@@ -179,11 +246,12 @@ int main(int argc, char **argv)
 	unsigned threads = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
 	alarm(3600);
 	if (!threads || threads > THREADS) {
-		puts("usage: ordered_soak SEED THREADS");
+		puts("usage: ordered_soak SEED THREADS [OPERATIONS]");
 		return 2;
 	}
 	MUST(cuInit(0));
 	primary = use_device(0);
-	soak(strtoull(argv[1], NULL, 0), threads);
+	soak(strtoull(argv[1], NULL, 0), threads,
+	     argc > 3 ? strtoull(argv[3], NULL, 0) : OPERATIONS);
 	return 0;
 }

@@ -20,6 +20,23 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
+/* A pool that only takes notes. */
+static uint64_t numbered, passed;
+
+static uint64_t number(void *pool)
+{
+	(void)pool;
+	return ++numbered;
+}
+
+static void passes(void *pool, uint64_t context, uint64_t n)
+{
+	(void)pool;
+	passed = context == here->key && n > passed ? n : passed;
+}
+
+static const struct gm_order_memory memory = {.number = number, .passed = passes};
+
 static uint64_t key_of(CUstream s)
 {
 	return (uint64_t)(uintptr_t)s;
@@ -49,12 +66,19 @@ static void start(void)
 		sim.cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING);
 		gm_sim_hold(stream[i]);
 	}
-	ops = gm_order_start(&sim, may);
+	numbered = passed = 0;
+	ops = gm_order_start(&sim, &memory, may);
 }
 
+static uint64_t run; /* of the last block that was freed */
+
+/* Does the steps of the pool for a free. */
 static enum gm_order_free freed(void)
 {
-	return ops->free(here->key);
+	enum gm_order_free why = ops->free(here->key, &run);
+	if (run)
+		ops->heat(&numbered);
+	return why;
 }
 
 /* Frees ask whether the work of several streams has ended. */
@@ -67,22 +91,34 @@ static void free_many(void)
 static void one_stream(void)
 {
 	start();
+	unsigned recorded = gm_sim_calls("cuCtxRecordEvent");
 	TAP_IS(freed(), GM_ORDER_EARLY, "without work a block is reused at once");
-	TAP_OK(!ops->is_hot(), "such a block is not hot");
+	TAP_IS(run, 0, "a block freed without work is idle");
 	submit(stream[0], here->key);
 	TAP_IS(gm_order_sole(), key_of(stream[0]), "one stream has work");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded,
+	       "without hot memory no event is recorded");
 	TAP_IS(freed(), GM_ORDER_EARLY, "a block is reused at once while one stream has work");
-	TAP_OK(ops->is_hot(), "a block freed while one stream has work is hot");
-	TAP_IS(ops->take(), 0, "an allocation gets the hot block");
-	unsigned recorded = gm_sim_calls("cuCtxRecordEvent");
-	TAP_IS(ops->take(), 0, "a second allocation gets one, too");
-	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded, "both are covered by the same event");
-	TAP_IS(ops->free(here->key + 1), GM_ORDER_CONTEXT, "a block of another context waits");
+	TAP_OK(run && run == *ops->run,
+	       "a block freed while one stream has work is hot in its run");
+	freed();
+	TAP_OK(ops->take(run), "an allocation gets the hot block");
+	TAP_OK(ops->take(run), "a second allocation gets one, too");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded, "frees and allocations record no event");
+	submit(stream[0], here->key);
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1,
+	       "the next submission records one event for two blocks");
+	submit(stream[0], here->key);
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1, "a further submission records none");
+	uint64_t other;
+	TAP_IS(ops->free(here->key + 1, &other), GM_ORDER_CONTEXT,
+	       "a block of another context waits");
 	ops->cool(false);
-	TAP_OK(ops->is_hot(), "a block stays hot while the work is pending");
+	TAP_IS(passed, 0, "memory stays hot while the work is pending");
+	gm_sim_release(stream[0], 1);
+	ops->cool(false);
+	TAP_IS(passed, 1, "memory cools after the work from before the free, not all work");
 	gm_sim_release(stream[0], -1u);
-	ops->cool(false);
-	TAP_OK(!ops->is_hot(), "it is not hot after the work has ended");
 }
 
 static void several_streams(void)
@@ -92,7 +128,7 @@ static void several_streams(void)
 	submit(stream[1], here->key);
 	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "two streams have work");
 	TAP_IS(freed(), GM_ORDER_STREAMS, "a block waits while two streams have work");
-	TAP_OK(!ops->is_hot(), "a block that waits is not hot");
+	TAP_IS(run, 0, "a block that waits is not hot");
 	free_many();
 	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "two streams stay known while the work is pending");
 	gm_sim_release(stream[1], -1u);
@@ -172,68 +208,140 @@ static void handles(void)
 	       "a reused handle is another stream during a poll, too");
 }
 
+static unsigned waits_n(void)
+{
+	return gm_sim_calls("cuStreamWaitEvent");
+}
+
 static void waits(void)
 {
 	start();
 	submit(stream[0], here->key);
 	freed();
-	ops->take();
-	unsigned n = gm_sim_calls("cuStreamWaitEvent");
+	unsigned n = waits_n();
+	ops->take(run);
 	submit(stream[0], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n, "the stream itself does not wait");
+	TAP_IS(waits_n(), n, "the stream itself does not wait");
 	submit(stream[1], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 1, "another stream waits");
+	TAP_IS(waits_n(), n + 1, "another stream waits");
 	submit(stream[1], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 1, "another stream waits once");
+	TAP_IS(waits_n(), n + 1, "another stream waits once");
 	submit(stream[2], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 2, "each further stream waits");
+	TAP_IS(waits_n(), n + 2, "each further stream waits");
 	gm_order_stream_ends(stream[2]);
 	submit(stream[2], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 3, "a stream with a reused handle waits");
+	TAP_IS(waits_n(), n + 3, "a stream with a reused handle waits");
 	gm_order_stream_ends(stream[0]);
 	submit(stream[0], here->key);
-	TAP_IS(gm_sim_calls("cuStreamWaitEvent"), n + 4,
-	       "the stream of the work waits for other hot work");
+	TAP_IS(waits_n(), n + 4, "a stream with the handle of the freed block's stream waits");
 	TAP_OK(gm_order_suspect_next() != UINT64_MAX, "a wait is watched");
 	gm_order_suspect(UINT64_MAX - 1);
 	TAP_IS(gm_order_suspect_next(), UINT64_MAX, "a suspect wait is reported once");
 	for (unsigned i = 0; i < 3; i++)
 		gm_sim_release(stream[i], -1u);
+	start();
+	submit(stream[0], here->key);
+	freed();
+	n = waits_n();
+	submit(stream[1], here->key);
+	TAP_IS(waits_n(), n, "no stream waits if no hot memory was handed out");
+	for (unsigned i = 0; i < 3; i++)
+		gm_sim_release(stream[i], -1u);
 }
 
-/* An allocation asks whether the work on hot memory has ended, and gives up after
- * GM_ORDER_PATIENCE. */
+/* What the stream runs after the free is not waited for: it may wait for the other stream. */
+static void waits_for_no_more(void)
+{
+	start();
+	submit(stream[0], here->key);
+	freed();
+	submit(stream[0], here->key);
+	ops->take(run);
+	submit(stream[1], here->key);
+	gm_sim_release(stream[1], -1u);
+	gm_sim_release(stream[0], 1);
+	TAP_IS(sim.cuStreamQuery(stream[1]), CUDA_SUCCESS,
+	       "another stream goes on once the work from before the free has ended");
+	gm_sim_release(stream[0], -1u);
+}
+
 static void run_has_ended(void)
 {
 	start();
 	submit(stream[0], here->key);
 	freed();
+	unsigned recorded = gm_sim_calls("cuCtxRecordEvent");
 	submit(stream[1], here->key);
-	TAP_OK(ops->is_hot(), "a block of a run that has ended is hot");
-	TAP_IS(ops->take(), here->key, "an allocation has to wait for the work");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1, "the run ends with one event");
+	TAP_OK(!ops->take(run), "an allocation does not get memory of a run that has ended");
+	submit(stream[0], here->key);
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1, "further work records none");
+	gm_sim_release(stream[0], 1);
+	ops->cool(false);
+	TAP_IS(passed, 1, "its event waits for nothing of the other stream");
 	gm_sim_release(stream[0], -1u);
 	gm_sim_release(stream[1], -1u);
-	TAP_IS(ops->take(), 0, "another allocation gets the block when the work has ended");
-	TAP_OK(!ops->is_hot(), "memory is not hot after the work has been seen to end");
+}
+
+/* Two threads: one gets hot memory, then the other submits; or the other way round. */
+static void takes_before_and_after(void)
+{
+	start();
+	submit(stream[0], here->key);
+	freed();
+	unsigned n = waits_n();
+	TAP_OK(ops->take(run), "memory is handed out before another stream submits,");
+	submit(stream[1], here->key);
+	TAP_IS(waits_n(), n + 1, "then the other stream waits");
+	for (unsigned i = 0; i < 3; i++)
+		gm_sim_release(stream[i], -1u);
 }
 
 static void captures(void)
 {
 	start();
 	submit(stream[0], here->key);
-	gm_sim_release(stream[0], -1u);
 	freed();
+	ops->take(run);
+	unsigned recorded = gm_sim_calls("cuCtxRecordEvent");
 	gm_order_capture_begin();
-	TAP_OK(!ops->is_hot(), "no memory is hot when a capture begins");
-	TAP_IS(freed(), GM_ORDER_CAPTURE, "a block waits while a capture begins,");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1,
+	       "an event is recorded before a capture begins");
+	TAP_IS(passed, 0, "the begin of a capture waits for no work");
+	TAP_OK(!ops->take(run), "hot memory is out of reach from then on");
+	TAP_IS(freed(), GM_ORDER_CAPTURE, "a block waits while a capture begins");
 	gm_fence_capture_begin(here);
 	gm_fence_capture_begun(here, true);
 	gm_order_capture_begun();
 	TAP_IS(freed(), GM_ORDER_CAPTURE, "a block waits while a capture is open");
+	unsigned n = waits_n();
+	submit(stream[1], here->key);
+	TAP_IS(waits_n(), n + 1, "a stream that does not capture waits meanwhile");
+	TAP_IS(gm_sim_calls("cuCtxRecordEvent"), recorded + 1, "no event is recorded meanwhile");
 	gm_fence_capture_ended(here);
-	TAP_IS(freed(), GM_ORDER_EARLY, "a block does not wait after the capture");
+	for (unsigned i = 0; i < 3; i++)
+		gm_sim_release(stream[i], -1u);
+	free_many();
+	TAP_IS(freed(), GM_ORDER_EARLY, "a block is reused at once some time after the capture");
 	gm_fence_capture_missed();
 	TAP_IS(freed(), GM_ORDER_CAPTURE, "a block waits if some captures are not counted");
+}
+
+static void unknown_streams(void)
+{
+	const struct gm_order_stream unknown = {NULL, GM_ORDER_MANY, 0};
+	start();
+	submit(stream[0], here->key);
+	freed();
+	ops->take(run);
+	submit(stream[0], here->key);
+	gm_sim_release(stream[0], 1);
+	gm_order_enter(unknown.key);
+	gm_order_submit(&unknown, false);
+	gm_order_leave();
+	TAP_IS(passed, 1, "before work of an unknown stream the host waits, for what was before");
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "an unknown stream ends the run");
+	gm_sim_release(stream[0], -1u);
 }
 
 static void ends(void)
@@ -242,7 +350,7 @@ static void ends(void)
 	submit(stream[0], here->key);
 	freed();
 	gm_order_context_gone(here->key);
-	TAP_OK(!ops->is_hot(), "memory is not hot after its context has ended");
+	TAP_OK(!ops->take(run), "hot memory is out of reach after its context has ended");
 	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "the stream ends with its context");
 	start();
 	submit(stream[0], here->key);
@@ -250,7 +358,7 @@ static void ends(void)
 	TAP_IS(freed(), GM_ORDER_OFF, "a block waits if the order is turned off");
 	gm_order_forget();
 	sim_start("12.0", "1");
-	TAP_OK(!gm_order_start(&sim, may), "a driver without such events has no order");
+	TAP_OK(!gm_order_start(&sim, &memory, may), "a driver without such events has no order");
 	gm_order_forget();
 }
 
@@ -262,8 +370,11 @@ int main(void)
 	in_submission();
 	handles();
 	waits();
+	waits_for_no_more();
 	run_has_ended();
+	takes_before_and_after();
 	captures();
+	unknown_streams();
 	ends();
 	return tap_done();
 }

@@ -49,6 +49,11 @@ static void pieces(const struct gm_block *large, const struct gm_block *small)
 	CORRUPT(extent->piece.held, 512);
 	CORRUPT(extent->piece.seq, 1);
 	CORRUPT(slab->n_free, 1);
+	CORRUPT(slab->n_hot, 1);
+	CORRUPT(slab->stamp, 1);
+	CORRUPT(pool->extents.n_hot, 1);
+	CORRUPT(pool->extents.hot.bytes, 512);
+	CORRUPT(pool->stranded, 512);
 	CORRUPT(slab->slots[0].base, 512);
 	slab->free[0] ^= 1;
 	expect("a used slot marked free");
@@ -165,9 +170,9 @@ static void shelves(const struct gm_block *hole)
 	struct gm_piece other = {.state = GM_SHELVED, .held = 512};
 	WRONG(bin->first, &other, "blocks on a shelf have the size of their place");
 	struct gm_piece newer = {.state = GM_SHELVED, .held = GM_GET(slot->held), .next = slot};
-	slot->shelved_at = 1;
+	slot->id = 1; /* the time of shelving */
 	WRONG(bin->first, &newer, "shelved blocks are listed by age");
-	slot->shelved_at = 0;
+	slot->id = 0; /* the time of shelving */
 	WRONG(shelf->most, (int64_t)shelf->requested - 1, "a shelf keeps to its allowance");
 	WRONG(shelf->allowance, shelf->most - 1, "a shelf keeps to its allowance");
 	WRONG(shelf->id, shelf->id_end + 1, "a shelf keeps to its ids");

@@ -222,60 +222,6 @@ static void opens_to_late_peers(void)
 	fake_end(pool, "late peers");
 }
 
-static bool hot;
-static unsigned cooled;
-
-static CUresult ask(void *arg, uint64_t context)
-{
-	(void)arg, (void)context;
-	return CUDA_SUCCESS;
-}
-
-static enum gm_order_free free_early(uint64_t context)
-{
-	(void)context;
-	return GM_ORDER_EARLY;
-}
-
-static uint64_t take_any(void)
-{
-	return 0;
-}
-
-static bool is_hot(void)
-{
-	return hot;
-}
-
-static void cool(bool wait)
-{
-	(void)wait;
-	hot = false;
-	cooled++;
-}
-
-/* Hot memory may have cooled since the last query. */
-static void moves_what_has_cooled(void)
-{
-	static const struct gm_order_ops order = {free_early, take_any, is_hot, cool};
-	static const struct gm_fence_ops fences = {.ask = ask};
-	struct gm_pool *pool = NULL;
-	struct gm_pool_config config = {.driver = &fake_driver,
-					.limit = UINT64_MAX,
-					.fences = &fences,
-					.defer = true,
-					.order = &order};
-	struct gm_block b[6];
-	fake_open(64 * GM_GIB);
-	gm_pool_create(&config, &pool);
-	stripes(pool, b, 6, 64 * GM_MIB);
-	hot = true;
-	TAP_OK(fake_alloc(pool, 192 * GM_MIB).base && cooled == 1,
-	       "whether hot memory has cooled is asked");
-	TAP_IS(fake_stats(pool).mapped, 384 * GM_MIB, "cooled memory is moved");
-	fake_end(pool, "hot memory");
-}
-
 /* Other processes take what the limit would allow: the shortfall is found by giving back. */
 static void gives_back_for_the_rest(void)
 {
@@ -336,6 +282,5 @@ int main(void)
 	fails_in_the_middle();
 	fails_after_making();
 	asks_in_need();
-	moves_what_has_cooled();
 	return tap_done();
 }

@@ -83,9 +83,6 @@ static void torch_say(void)
 	gm_tool_error("PyTorch runs without its cache, as PYTORCH_NO_CUDA_MEMORY_CACHING=1 says, "
 		      "with GPUMEM_FREE=%s%s",
 		      getenv("GPUMEM_FREE"), traced ? ", which GPUMEM_MODE=trace ignores" : "");
-	if (!traced && strcasecmp(getenv("GPUMEM_FREE"), "ordered") == 0)
-		gm_tool_error("GPUMEM_FREE=ordered can wait, or report out-of-memory, where "
-			      "natively a program goes on; see gpumem(7), CAVEATS");
 }
 
 /* Parse the options; later knobs override earlier ones. Returns GM_OPTIONS_DONE or _STOP. */

@@ -97,20 +97,22 @@ static const struct gm_fence_ops fences = {.ask = fence_ask,
 
 /* --- the order of one stream --- */
 
-static enum gm_order_free order_free(uint64_t context)
+/* Traces have no streams: all work is taken to be in one, and to end at once. */
+static enum gm_order_free order_free(uint64_t context, uint64_t *run)
 {
 	(void)context;
+	*run = 0;
 	return GM_ORDER_EARLY;
 }
 
-static uint64_t order_take(void)
+static void order_heat(void *pool)
 {
-	return 0;
+	(void)pool;
 }
 
-static bool order_is_hot(void)
+static bool order_take(uint64_t run)
 {
-	return false;
+	return run == 0;
 }
 
 static void order_cool(bool wait)
@@ -118,8 +120,12 @@ static void order_cool(bool wait)
 	(void)wait;
 }
 
-static const struct gm_order_ops order = {
-	.free = order_free, .take = order_take, .is_hot = order_is_hot, .cool = order_cool};
+static const _Atomic uint64_t order_run;
+static const struct gm_order_ops order = {.free = order_free,
+					  .heat = order_heat,
+					  .take = order_take,
+					  .run = &order_run,
+					  .cool = order_cool};
 
 /* --- the pool --- */
 
