@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/loaded.h"
 #include "base/msg.h"
 #include "knob/knob.h"
@@ -104,12 +105,19 @@ void gm_submit_stream_ends(CUstream stream)
 
 /* --- reasons against early reuse of memory --- */
 
-/* Programs have hundreds of objects, so the list is read again only after a load. */
+/* The loader has one lock for the process, so it is asked once a tick of the coarse clock, some
+ * milliseconds. A library takes longer to register memory. Programs have hundreds of objects, so
+ * the list is read again only after a load. */
 static bool order_may(void)
 {
+	static _Atomic uint64_t asked;
 	static _Atomic unsigned long long seen;
+	uint64_t tick = gm_clock_coarse_ns();
+	if (GM_LIKELY(tick == atomic_load_explicit(&asked, memory_order_relaxed)))
+		return true;
+	atomic_store_explicit(&asked, tick, memory_order_relaxed);
 	unsigned long long now = gm_loaded_changes();
-	if (GM_LIKELY(now == atomic_load_explicit(&seen, memory_order_relaxed)))
+	if (now == atomic_load_explicit(&seen, memory_order_relaxed))
 		return true;
 	const char *found = gm_loaded_find(names, sizeof names / sizeof *names);
 	if (found) {

@@ -242,9 +242,19 @@ static void word_submit(const struct gm_order_stream *stream)
 	atomic_store(&gm_order.word, GM_ORDER_MANY);
 }
 
+/* Under the lock: the fence for which the stream has to wait, or NULL. */
+static struct gm_order_fence *fence_owed(const struct gm_order_stream *stream, bool programmatic)
+{
+	struct gm_order_fence *f = gm_order.newest;
+	bool other = !f || f->key != stream->key || stream->key == GM_ORDER_MANY;
+	if (!f || !atomic_load(&gm_order.reused) || (!other && !programmatic) ||
+	    fence_knows(f, stream->key))
+		return NULL;
+	return fence_ref(f);
+}
+
 void gm_order_submit(const struct gm_order_stream *stream, bool programmatic)
 {
-	struct gm_order_fence *f = NULL, *old = NULL;
 	gm_order_take_lock();
 	word_submit(stream);
 	gm_order_release_lock();
@@ -252,19 +262,11 @@ void gm_order_submit(const struct gm_order_stream *stream, bool programmatic)
 	 * that gets hot memory sets `reused` and then reads the run. */
 	segment_end();
 	gm_order_take_lock();
-	if (atomic_load(&gm_order.reused) && gm_order.newest) {
-		atomic_store(&gm_order.reused, false);
-		old = fence_replace(&gm_order.owed, gm_order.newest);
-	}
-	bool unknown = stream->key == GM_ORDER_MANY;
-	if (gm_order.owed && (gm_order.owed->key != stream->key || programmatic || unknown) &&
-	    !fence_knows(gm_order.owed, stream->key))
-		f = fence_ref(gm_order.owed);
+	struct gm_order_fence *f = fence_owed(stream, programmatic);
 	gm_order_release_lock();
-	fence_drop(old);
 	if (!f)
 		return;
-	if (unknown)
+	if (stream->key == GM_ORDER_MANY)
 		fence_has_passed(f, true);
 	else
 		stream_wait(stream, f);
@@ -369,7 +371,7 @@ uint64_t gm_order_suspect_next(void)
 	if (!gm_order_is_on())
 		return next;
 	gm_order_take_lock();
-	const struct gm_order_fence *f = gm_order.owed;
+	const struct gm_order_fence *f = gm_order.newest;
 	if (f && f->since && !f->reported && !atomic_load(&f->passed))
 		next = f->since + GM_ORDER_SUSPECT;
 	gm_order_release_lock();
@@ -378,20 +380,20 @@ uint64_t gm_order_suspect_next(void)
 
 void gm_order_suspect(uint64_t now)
 {
-	struct gm_order_fence *f = NULL;
 	if (gm_order_suspect_next() > now)
 		return;
 	gm_order_take_lock();
-	if (gm_order.owed) {
-		f = fence_ref(gm_order.owed);
-		f->reported = true;
-	}
+	struct gm_order_fence *f = gm_order.newest;
+	bool first = f && !f->reported;
+	if (first)
+		fence_ref(f)->reported = true;
 	gm_order_release_lock();
-	if (f && !fence_has_passed(f, false))
+	if (!first)
+		return;
+	if (!fence_has_passed(f, false))
 		gm_msg(GM_MSG_WARN,
 		       "GPUMEM_FREE=ordered: stream 0x%llx has waited 10 s for stream 0x%llx; if "
-		       "one of "
-		       "them waits for the other, run the program with GPUMEM_FREE=defer",
+		       "one of them waits for the other, run the program with GPUMEM_FREE=defer",
 		       (unsigned long long)f->waiter, (unsigned long long)f->named);
 	fence_drop(f);
 }
@@ -423,27 +425,23 @@ const struct gm_order_ops *gm_order_start(const struct gm_driver *driver,
 
 void gm_order_context_gone(uint64_t context)
 {
-	struct gm_order_fence *old[2] = {NULL};
+	struct gm_order_fence *old = NULL;
 	if (!gm_order_is_on())
 		return;
 	gm_order_take_lock();
 	recording_await();
-	if (gm_order.owed && gm_order.owed->context == context)
-		old[0] = fence_replace(&gm_order.owed, NULL);
 	if (gm_order.newest && gm_order.newest->context == context)
-		old[1] = fence_replace(&gm_order.newest, NULL);
+		old = fence_replace(&gm_order.newest, NULL);
 	if (atomic_load(&gm_order.word) != GM_ORDER_MANY &&
 	    atomic_load(&gm_order.context) == context) {
 		gm_order_run_begin(GM_ORDER_NONE, 0);
 		atomic_store(&gm_order.pool, NULL);
 		atomic_store(&gm_order.hot, false);
-		atomic_store(&gm_order.reused, false);
 	}
 	if (gm_order.window.open)
 		gm_window_close();
 	gm_order_release_lock();
-	fence_drop(old[0]);
-	fence_drop(old[1]);
+	fence_drop(old);
 }
 
 void gm_order_forget(void)
@@ -455,12 +453,11 @@ void gm_order_forget(void)
 	gm_order_run_begin(GM_ORDER_NONE, 0);
 	atomic_store(&gm_order.pool, NULL);
 	atomic_store(&gm_order.hot, false);
-	atomic_store(&gm_order.reused, false);
 	atomic_store(&gm_order.closing, 0);
 	gm_order.recording = false;
 	for (unsigned i = 0; i < GM_ORDER_FENCES; i++)
 		gm_order.fence[i] = (struct gm_order_fence){0};
-	gm_order.owed = gm_order.newest = NULL;
+	gm_order.newest = NULL;
 	gm_window_forget();
 }
 

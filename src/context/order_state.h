@@ -55,14 +55,13 @@ struct gm_order_state {
 	_Atomic uint64_t word, run, context; /* the latter two are of `word` */
 	_Atomic(void *) pool;		     /* with the hot memory of the run */
 	atomic_bool hot;		     /* a segment is open */
-	atomic_bool reused;		     /* hot memory, since `owed` was last set */
+	atomic_bool reused;		     /* hot memory was handed out in the last run */
 	atomic_uint closing;		     /* threads that begin a capture */
 	struct gm_futex_lock lock;	     /* guards the members below */
 	uint64_t runs;			     /* total */
 	bool recording;			     /* a thread ends a segment */
 	struct gm_order_fence fence[GM_ORDER_FENCES];
-	struct gm_order_fence *newest; /* E of the last segment that has ended */
-	struct gm_order_fence *owed;   /* other streams wait for it */
+	struct gm_order_fence *newest; /* E; if `reused`, other streams wait for it */
 	struct gm_order_window window;
 };
 
@@ -83,6 +82,7 @@ static inline void gm_order_release_lock(void)
 /* A run begins, of the stream `key` alone; or GM_ORDER_NONE: no work is unfinished. */
 static inline void gm_order_run_begin(uint64_t key, uint64_t context)
 {
+	atomic_store(&gm_order.reused, false);
 	atomic_store(&gm_order.context, context);
 	atomic_store(&gm_order.word, key);
 	atomic_store(&gm_order.run, key == GM_ORDER_NONE ? 0 : ++gm_order.runs);

@@ -149,7 +149,7 @@ cupy                180  1  pool  python3 with_cupy.py none pool
 lt_train            240  1  early:95 GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_lt.py train
 lt_serve            240  1  early:95 GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_lt.py serve
 lt_generate         240  1  early:95 GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_lt.py generate
-lt_cycles           300  1  slept:early GPUMEM_FREE=ordered GPUMEM_SLEEP=1 PYTORCH_NO_CUDA_MEMORY_CACHING=1 ./cycled.sh python3 with_torch_lt.py train 2500
+lt_cycles           300  1  slept:early GPUMEM_FREE=ordered GPUMEM_SLEEP=1 PYTORCH_NO_CUDA_MEMORY_CACHING=1 ./cycled.sh python3 with_torch_lt.py train 1000
 torch_streams       180  1  pool  python3 with_torch_streams.py
 torch_streams_sync  180  1  pool  PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py
 torch_streams_defer 180  1  pool  GPUMEM_FREE=defer PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_streams.py

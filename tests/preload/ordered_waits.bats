@@ -8,7 +8,7 @@ setup() {
 	export GPUMEM_FREE=ordered GPUMEM_TRIM_AFTER=off
 }
 
-# waits CASE N [AGAIN]: answers as natively; N waits inside the driver, and with 0 no call sleeps at all. AGAIN: the
+# waits CASE N [AGAIN]: answers as natively; N waits inside the driver, and with 0 no call naps. AGAIN: the
 # block is used again at once (1), or is not (0).
 waits() {
 	local shown=$BATS_TEST_TMPDIR/shown
