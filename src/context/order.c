@@ -124,7 +124,7 @@ static void segment_end(void)
 		atomic_store(&gm_order.hot, false);
 		f->pool = atomic_load(&gm_order.pool);
 		f->context = atomic_load(&gm_order.context);
-		f->key = f->named = atomic_load(&gm_order.word);
+		f->key = f->named = gm_order.key;
 		gm_order.recording = true;
 	}
 	gm_order_release_lock();
@@ -286,6 +286,8 @@ void gm_order_stream_ends(CUstream handle)
 	gm_order_release_lock();
 	segment_end();
 	gm_order_take_lock();
+	if (gm_order.key == key)
+		gm_order.key = GM_ORDER_MANY;
 	for (unsigned i = 0; i < GM_ORDER_FENCES; i++) {
 		struct gm_order_fence *f = &gm_order.fence[i];
 		f->n_waited = 0;

@@ -59,6 +59,7 @@ struct gm_order_state {
 	atomic_uint closing;		     /* threads that begin a capture */
 	struct gm_futex_lock lock;	     /* guards the members below */
 	uint64_t runs;			     /* total */
+	uint64_t key;			     /* of the stream of the last run */
 	bool recording;			     /* a thread ends a segment */
 	struct gm_order_fence fence[GM_ORDER_FENCES];
 	struct gm_order_fence *newest; /* E; if `reused`, other streams wait for it */
@@ -84,6 +85,7 @@ static inline void gm_order_run_begin(uint64_t key, uint64_t context)
 {
 	atomic_store(&gm_order.reused, false);
 	atomic_store(&gm_order.context, context);
+	gm_order.key = key;
 	atomic_store(&gm_order.word, key);
 	atomic_store(&gm_order.run, key == GM_ORDER_NONE ? 0 : ++gm_order.runs);
 }

@@ -151,6 +151,7 @@ counted() {
 	counted tables ordered_early 0 ordered_off 8
 }
 
+# SOAK_OPERATIONS=10000000 is the long form: 3 minutes for each mode and number of threads.
 @test "ordered: random streams, threads, captures and frees, in each mode" {
 	seed=${TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
 	echo "seed $seed"
@@ -158,7 +159,8 @@ counted() {
 		for threads in 1 3; do
 			# From 64K of retired bytes on, allocations wait for the GPU before the pool grows.
 			read -r free retire <<<"$mode"
-			GPUMEM_FREE=$free GPUMEM_RETIRE=${retire:-5%} preloaded "$PROGRAMS/ordered_soak" "$seed" $threads >"$BATS_TEST_TMPDIR/soak"
+			GPUMEM_FREE=$free GPUMEM_RETIRE=${retire:-5%} GPUMEM_COPY=2 \
+				preloaded "$PROGRAMS/ordered_soak" "$seed" $threads ${SOAK_OPERATIONS:-} >"$BATS_TEST_TMPDIR/soak"
 			cat "$BATS_TEST_TMPDIR/soak"
 			grep -qx '0 blocks were not intact' "$BATS_TEST_TMPDIR/soak"
 		done

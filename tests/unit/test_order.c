@@ -283,6 +283,23 @@ static void run_has_ended(void)
 	gm_sim_release(stream[1], -1u);
 }
 
+/* Work of the one stream between the allocation and the other stream's work. */
+static void waits_after_own_work(void)
+{
+	start();
+	submit(stream[0], here->key);
+	freed();
+	ops->take(run);
+	submit(stream[0], here->key);
+	freed();
+	submit(stream[0], here->key);
+	unsigned n = waits_n();
+	submit(stream[1], here->key);
+	TAP_IS(waits_n(), n + 1, "another stream waits after further work of the one stream, too");
+	for (unsigned i = 0; i < 3; i++)
+		gm_sim_release(stream[i], -1u);
+}
+
 /* Two threads: one gets hot memory, then the other submits; or the other way round. */
 static void takes_before_and_after(void)
 {
@@ -293,6 +310,8 @@ static void takes_before_and_after(void)
 	TAP_OK(ops->take(run), "memory is handed out before another stream submits,");
 	submit(stream[1], here->key);
 	TAP_IS(waits_n(), n + 1, "then the other stream waits");
+	submit(stream[0], here->key);
+	TAP_IS(waits_n(), n + 1, "the stream of the run does not wait for itself afterwards");
 	for (unsigned i = 0; i < 3; i++)
 		gm_sim_release(stream[i], -1u);
 }
@@ -372,6 +391,7 @@ int main(void)
 	waits();
 	waits_for_no_more();
 	run_has_ended();
+	waits_after_own_work();
 	takes_before_and_after();
 	captures();
 	unknown_streams();
