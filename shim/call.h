@@ -25,6 +25,7 @@
 #include "residency/door.h"
 #include "shim/entry/hooks.h"
 #include "shim/life.h"
+#include "shim/table/wrap.h"
 
 /* The guard: not 0 while this thread is in a call of ours; hooks then only forward. */
 extern GM_TLS unsigned gm_shim_inside;
@@ -65,17 +66,26 @@ void gm_shim_leave(void);
 		passed_;                   \
 	})
 
+/* Enter the door for a call of the program. */
+static inline CUresult gm_shim_gate(void)
+{
+	if (GM_LIKELY(!atomic_load_explicit(&gm_door_used, memory_order_relaxed)))
+		return CUDA_SUCCESS;
+	gm_wrap_pass();
+	return gm_door_enter_used();
+}
+
 /* Make a call; with the flag SUBMITS in hooks.def it passes the door of residency/door.h. */
-#define GM_GATED(symbol, call)                                               \
-	({                                                                   \
-		const bool submits_ = GM_FLAGS_##symbol & SUBMITS;           \
-		CUresult gated_ = submits_ ? gm_door_enter() : CUDA_SUCCESS; \
-		if (GM_LIKELY(gated_ == CUDA_SUCCESS)) {                     \
-			gated_ = (call);                                     \
-			if (submits_)                                        \
-				gm_door_leave();                             \
-		}                                                            \
-		gated_;                                                      \
+#define GM_GATED(symbol, call)                                              \
+	({                                                                  \
+		const bool submits_ = GM_FLAGS_##symbol & SUBMITS;          \
+		CUresult gated_ = submits_ ? gm_shim_gate() : CUDA_SUCCESS; \
+		if (GM_LIKELY(gated_ == CUDA_SUCCESS)) {                    \
+			gated_ = (call);                                    \
+			if (submits_)                                       \
+				gm_door_leave();                            \
+		}                                                           \
+		gated_;                                                     \
 	})
 
 /* A handler whose result is the value of an expression, the body. Unless `condition` holds, the

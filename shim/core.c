@@ -89,7 +89,7 @@ static CUresult core_alloc(size_t size, int ordinal, CUstream stream, bool known
 {
 	if (!gm_shim_enter())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	CUresult result = gm_door_enter();
+	CUresult result = gm_shim_gate();
 	if (result == CUDA_SUCCESS) {
 		result = gm_visit_alloc(&visits, size, ordinal, stream, known && streams_are_kept(),
 					out);
@@ -169,7 +169,7 @@ static void heap_guard(bool up)
 /* A call that submits work, or takes memory. */
 #define GATED(result, call)                   \
 	do {                                  \
-		(result) = gm_door_enter();   \
+		(result) = gm_shim_gate();    \
 		if ((result) != CUDA_SUCCESS) \
 			break;                \
 		(result) = (call);            \

@@ -29,6 +29,7 @@
 #include "shim/modules.h"
 #include "shim/order/order.h"
 #include "shim/sleep.h"
+#include "shim/table/tables.h"
 #include "shim/trim.h"
 #include "stack/stack.h"
 
@@ -98,6 +99,7 @@ static void life_open_log(bool pools, const struct gm_log_device *devices)
 	};
 	gm_counters_open();
 	gm_log_open(&config);
+	gm_tables_start();
 }
 
 /* Stacks need a log with event records. */
@@ -185,5 +187,6 @@ __attribute__((destructor)) static void life_exit(void)
 	gm_shim_sample(gm_clock_ns(), true);
 	gm_heap_log_all();
 	gm_ipc_report();
+	gm_tables_exit();
 	gm_log_close();
 }

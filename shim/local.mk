@@ -4,7 +4,7 @@
 lib_LTLIBRARIES += libgpumem.la
 # Shared code of all handlers, and the events of the process in every module.
 libgpumem_la_SOURCES = %D%/call.c %D%/call.h %D%/core.c %D%/core.h %D%/device.c %D%/device.h \
-	%D%/export_table.c %D%/export_table.h %D%/give.c %D%/give.h %D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/neighbour.c %D%/neighbour.h %D%/others.c %D%/others.h %D%/refusal.c %D%/refusal.h \
+	%D%/give.c %D%/give.h %D%/life.c %D%/life.h %D%/modules.c %D%/modules.def %D%/modules.h %D%/neighbour.c %D%/neighbour.h %D%/others.c %D%/others.h %D%/refusal.c %D%/refusal.h \
 	%D%/retry.c %D%/retry.h %D%/sleep.c %D%/sleep.h %D%/sleep_bounds.h %D%/trim.c %D%/trim.h %D%/used.c %D%/used.h
 # From the program's look-up of a symbol to our entry.
 libgpumem_la_SOURCES += %D%/entry/audit.c %D%/entry/cuda_types.h %D%/entry/dlsym.c %D%/entry/glibc_late.c \
@@ -14,6 +14,8 @@ libgpumem_la_SOURCES += %D%/entry/audit.c %D%/entry/cuda_types.h %D%/entry/dlsym
 libgpumem_la_SOURCES += %D%/block/alloc.c %D%/block/alloc.h %D%/block/attribute.c %D%/block/attribute.h %D%/block/fill.c \
 	%D%/block/fill.h %D%/block/free.c %D%/block/free.h %D%/block/holders.c %D%/block/holders.h %D%/block/info.c %D%/block/memops.c \
 	%D%/block/memops.h %D%/block/network.c %D%/block/network.h %D%/block/question.c %D%/block/question.h %D%/block/torch.c %D%/block/torch.h
+# Tables of functions of cuGetExportTable.
+libgpumem_la_SOURCES += %D%/table/tables.c %D%/table/tables.h %D%/table/wrap.c %D%/table/wrap.h
 # Submissions, in the order of streams.
 libgpumem_la_SOURCES += %D%/order/order.c %D%/order/order.h
 # Contexts, captures, peer access.
@@ -45,12 +47,12 @@ libgpumem_la_LIBADD = libgmtakeover.la libgmimage.la libgm.la
 libgpumem_la_LDFLAGS = -module -avoid-version -shared -Wl,--version-script=%D%/libgpumem.map \
 	-Wl,-Bsymbolic-functions -Wl,-z,defs,-z,noseparate-code,-z,now,-z,nodelete,-z,relro,-z,noexecstack
 EXTRA_libgpumem_la_DEPENDENCIES = %D%/libgpumem.map
-EXTRA_DIST += %D%/entry/entry-aarch64.S %D%/entry/entry-x86_64.S
+EXTRA_DIST += %D%/entry/entry-aarch64.S %D%/entry/entry-x86_64.S %D%/table/stubs-x86_64.S
 
 if HOST_AARCH64
 libgpumem_la_SOURCES += %D%/entry/entry-aarch64.S
 else
-libgpumem_la_SOURCES += %D%/entry/entry-x86_64.S
+libgpumem_la_SOURCES += %D%/entry/entry-x86_64.S %D%/table/stubs-x86_64.S
 endif
 
 # From glibc 2.34 on these are empty archives and leave no trace. Before that only they have the functions.

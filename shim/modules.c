@@ -29,6 +29,7 @@
 #include "shim/order/order.h"
 #include "shim/others.h"
 #include "shim/sleep.h"
+#include "shim/table/tables.h"
 #include "shim/used.h"
 #include "stack/stack.h"
 

@@ -10,7 +10,7 @@
 #include "knob/knob.h"
 #include "residency/opened.h"
 #include "shim/entry/unknown.h"
-#include "shim/export_table.h"
+#include "shim/table/tables.h"
 
 /* Libraries that submit work past the driver's exports; programs load them for that. The begins of
  * their file names. */
@@ -32,7 +32,7 @@ void gm_refusal_kernel_asked(const char *name)
 enum gm_refusal gm_refusal_find(char *name, size_t size)
 {
 	const char *library = gm_loaded_find(libraries, sizeof libraries / sizeof *libraries);
-	const char *table = gm_export_table_unknown();
+	const char *table = gm_tables_refuses();
 	*name = '\0';
 	if (gm_knob_get()->remap.choice == GM_REMAP_OFF)
 		return GM_REFUSAL_REMAP;

@@ -74,6 +74,7 @@ static uint64_t stream_context(CUstream stream, uint64_t key)
 void gm_submit_begin(CUstream stream, bool programmatic)
 {
 	unsigned inside = gm_shim_inside;
+	gm_wrap_pass();
 	gm_shim_inside = 1;
 	uint64_t key = stream_key(stream);
 	if (GM_UNLIKELY(!gm_order_enter(key) || programmatic)) {

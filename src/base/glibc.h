@@ -62,6 +62,7 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 #define dlvsym(...) gm_glibc_late_dlvsym(__VA_ARGS__)
 #define pthread_atfork(...) gm_glibc_late___register_atfork(__VA_ARGS__, NULL)
 #define pthread_create(...) gm_glibc_late_pthread_create(__VA_ARGS__)
+#define pthread_key_create(...) gm_glibc_late_pthread_key_create(__VA_ARGS__)
 #define pthread_mutex_trylock(...) gm_glibc_late_pthread_mutex_trylock(__VA_ARGS__)
 #define pthread_once(...) gm_glibc_late_pthread_once(__VA_ARGS__)
 #define pthread_rwlock_destroy(...) gm_glibc_late_pthread_rwlock_destroy(__VA_ARGS__)
@@ -72,6 +73,7 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 #define pthread_rwlockattr_destroy(...) gm_glibc_late_pthread_rwlockattr_destroy(__VA_ARGS__)
 #define pthread_rwlockattr_init(...) gm_glibc_late_pthread_rwlockattr_init(__VA_ARGS__)
 #define pthread_rwlockattr_setkind_np(...) gm_glibc_late_pthread_rwlockattr_setkind_np(__VA_ARGS__)
+#define pthread_setspecific(...) gm_glibc_late_pthread_setspecific(__VA_ARGS__)
 #define pthread_sigmask(...) gm_glibc_late_pthread_sigmask(__VA_ARGS__)
 
 /* A row of glibc.def. */

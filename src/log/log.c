@@ -35,9 +35,10 @@ static const uint32_t kinds_of_word[] = {
 	BIT(GM_RECORD_MARK),
 };
 
-static const uint32_t kinds_always =
-	BIT(GM_RECORD_OUT_OF_MEMORY) | BIT(GM_RECORD_STRING) | BIT(GM_RECORD_TAKEOVER) |
-	BIT(GM_RECORD_HELD) | BIT(GM_RECORD_SLEEP) | BIT(GM_RECORD_WAKE) | BIT(GM_RECORD_REFUSED);
+static const uint32_t kinds_always = BIT(GM_RECORD_OUT_OF_MEMORY) | BIT(GM_RECORD_STRING) |
+				     BIT(GM_RECORD_TAKEOVER) | BIT(GM_RECORD_HELD) |
+				     BIT(GM_RECORD_SLEEP) | BIT(GM_RECORD_WAKE) |
+				     BIT(GM_RECORD_REFUSED) | BIT(GM_RECORD_TABLE);
 static const uint32_t kinds_small = BIT(GM_RECORD_SAMPLE) | BIT(GM_RECORD_HEAP_SAMPLE);
 static const uint32_t kinds_events = BIT(GM_RECORD_CONTEXT) | BIT(GM_RECORD_LIVE);
 

@@ -54,6 +54,9 @@
 	GM_KIND(25, WAKE, "the process is awake: 0, bytes that returned")                         \
 	GM_KIND(26, REFUSED,                                                                      \
 		"the process did not sleep (0) or wake (1): which, 0, 0, row of refusal.def")     \
+	GM_KIND(27, TABLE,                                                                        \
+		"unknown table of functions, or calls of one of them: enum gm_tables_fate, "      \
+		"bytes, calls, place in the table; string names the table")                       \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
 enum gm_record_kind {

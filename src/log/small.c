@@ -120,13 +120,13 @@ static bool sample_put(struct gm_segment *segment, const struct gm_record *recor
 	return true;
 }
 
-/* Records of heaps, of held memory, of sleeping and of refusals take at most half of the first
- * part: contexts begin and end, and requests fail, without limit, and snapshots need room. */
+/* Records of heaps, of held memory, of sleeping, of refusals and of tables take at most half of the
+ * first part: contexts begin and end, and requests fail, without limit, and snapshots need room. */
 static bool kind_takes_half(uint8_t kind)
 {
 	return kind == GM_RECORD_TAKEOVER || kind == GM_RECORD_HEAP_SAMPLE ||
 	       kind == GM_RECORD_HELD || kind == GM_RECORD_SLEEP || kind == GM_RECORD_WAKE ||
-	       kind == GM_RECORD_REFUSED;
+	       kind == GM_RECORD_REFUSED || kind == GM_RECORD_TABLE;
 }
 
 bool gm_small_put(struct gm_writer *w, const struct gm_record *record, const void *body,

@@ -403,21 +403,3 @@ CUresult sim_cuGetProcAddress(const char *symbol, void **out, int version, cuuin
 	CUresult result = sim_cuGetProcAddress_v2(symbol, out, version, flags, NULL);
 	return result == CUDA_SUCCESS && !*out ? CUDA_ERROR_NOT_FOUND : result;
 }
-
-CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)
-{
-	static const CUuuid tables[] = {
-		{{0}}, /* an unknown table */
-#define GM_TABLE(id, bytes, libraries) {id},
-#include "driver/tables.def"
-#undef GM_TABLE
-	};
-	static const size_t size = sizeof size; /* of an empty table */
-	bool found = false;
-	if (!table || !id)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
-		found = memcmp(id, &tables[i], sizeof *id) == 0;
-	*table = found ? &size : NULL;
-	return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-}

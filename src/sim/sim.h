@@ -53,6 +53,48 @@ struct gm_sim_export {
 };
 const struct gm_sim_export *gm_sim_exports(size_t *count);
 
+/* --- tables of cuGetExportTable --- */
+
+/*
+ * The driver has a table for each row of driver/tables.def, of the row's size (SIM_TABLES=n: n
+ * bytes more), and for the identifiers of GM_SIM_TABLE.
+ */
+enum gm_sim_table_kind {
+	GM_SIM_TABLE_EMPTY,	/* 8 bytes: no function */
+	GM_SIM_TABLE_FUNCTIONS, /* a struct gm_sim_table */
+	GM_SIM_TABLE_AGAIN,	/* another one */
+	GM_SIM_TABLE_UNSIZED,	/* of functions alone; 0 ends it */
+	GM_SIM_TABLE_LARGE,	/* 4104 bytes, as its first word says */
+	GM_SIM_TABLES
+};
+#define GM_SIM_TABLE(kind)                    \
+	{                                     \
+		{                             \
+			0, 0, 0, (char)(kind) \
+		}                             \
+	}
+
+struct gm_sim_big {
+	long v[9];
+};
+typedef double gm_sim_four __attribute__((vector_size(32)));
+
+/* Also the begin of the tables of GM_TABLE_TOOL. */
+struct gm_sim_table {
+	size_t bytes;
+	long (*integers)(long, long, long, long, long, long, long, long, long, long, long, long,
+			 long, long, long, long, long, long, long, long);
+	double (*mixed)(long, double, int, float, double, double, void *, long, long, double,
+			double, double, double, double, char, long);
+	struct gm_sim_big (*big)(struct gm_sim_big, long);
+	long double (*wide)(long double);
+	double (*variadic)(int, ...);
+	long (*call)(long (*)(long), long);
+	CUresult (*fill)(CUdeviceptr, unsigned char, size_t, CUstream); /* submits a memset */
+	uintptr_t none, all, number;		       /* 0, -1, 42: no functions */
+	gm_sim_four (*four)(gm_sim_four, gm_sim_four); /* NULL: not on this processor */
+};
+
 /* --- control by tests --- */
 
 /* Queue a step on `stream` (NULL: legacy) that runs only when the test releases it, like a kernel

@@ -261,8 +261,8 @@ static void field_change(struct gm_record *r, const struct gm_record *other, uns
 static void kind_change(struct gm_record *r, unsigned *state)
 {
 	static const uint8_t others[] = {GM_RECORD_MORE, PATCH_HEAD, PATCH_TEXT, PATCH_COUNTER};
-	const unsigned kind = number_next(state) % (GM_RECORD_REFUSED + 1 + sizeof others);
-	r->kind = kind <= GM_RECORD_REFUSED ? (uint8_t)kind : others[kind - GM_RECORD_REFUSED - 1];
+	const unsigned kind = number_next(state) % (GM_RECORD_TABLE + 1 + sizeof others);
+	r->kind = kind <= GM_RECORD_TABLE ? (uint8_t)kind : others[kind - GM_RECORD_TABLE - 1];
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)

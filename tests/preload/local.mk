@@ -69,6 +69,7 @@ PRELOAD_SHARED = $(PRELOAD_CC) -O2 -shared -fPIC -o $@
 	$(PRELOAD_SHARED) -DNAME='"needs"' $(srcdir)/tests/preload/libasker.c -Wl,--no-as-needed %D%/plain/libcuda.so.1
 
 include %D%/containers.mk
+include %D%/tables.mk
 include %D%/stacks.mk
 
 %D%/plain/libcuda.so.1: %D%/fakecuda.c

@@ -27,6 +27,7 @@
  *     entry F  asks for the function F of the driver by dlsym; proc F: by cuGetProcAddress
  *     calls F  sleeps before each call that the file F names; prints the calls that do not wake it
  *     copy     copies 24 MiB of pageable memory to the device and back: right, or wrong
+ *     ask D    the table of functions with this identifier: private.h has this and its calls
  *     export   prints a handle of the last block; import H: opens and reads it: right, wrong, error
  */
 #include <dlfcn.h>
@@ -40,6 +41,7 @@
 #include <unistd.h>
 
 #include "ahead.h"
+#include "private.h"
 #include "program.h"
 #include "sim/sim.h"
 #include "steer.h"
@@ -509,6 +511,9 @@ static void command_obey(const char *command)
 		table_ask();
 	} else if (!strncmp(command, "calls ", 6)) {
 		call_all(command + 6);
+	} else {
+		const char *answer = private_obey(command);
+		puts(answer ? answer : "no such command");
 	}
 	fflush(stdout);
 }
