@@ -10,7 +10,7 @@ libgmtool_a_SOURCES = %D%/complete.c %D%/complete.h %D%/options.c %D%/options.de
 # Logs: search, open, and read into figures.
 libgmtool_a_SOURCES += %D%/log/alive.c %D%/log/alive.h %D%/log/bins.c %D%/log/bins.h %D%/log/blocks.c \
 	%D%/log/blocks.h %D%/log/churn.c %D%/log/churn.h %D%/log/curve.c %D%/log/curve.h %D%/log/figures.c \
-	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c %D%/log/heaps.c \
+	%D%/log/figures.h %D%/log/figures_heap.c %D%/log/figures_table.c %D%/log/find.c %D%/log/find.h %D%/log/groups.c %D%/log/heaps.c \
 	%D%/log/groups.h %D%/log/heaps.h %D%/log/logs.c %D%/log/logs.h %D%/log/moment.c %D%/log/moment.h %D%/log/oom.c \
 	%D%/log/oom.h %D%/log/timeline.c %D%/log/timeline.h %D%/log/usage.c %D%/log/usage.h
 # Call stacks, and the symbols of their frames.
@@ -25,7 +25,7 @@ libgmtool_a_SOURCES += %D%/command/archive.c %D%/command/archive.h %D%/command/c
 	%D%/command/env.c %D%/command/frag.c %D%/command/hist.c %D%/command/hooks.c %D%/command/image.c \
 	%D%/command/live.c %D%/command/map.c %D%/command/sleep.c
 # summary; frag uses its fragmentation and foreign memory.
-libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c \
+libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag.c %D%/summary/heap.c %D%/summary/table.c \
 	%D%/summary/log.c %D%/summary/short.c %D%/summary/summary.c %D%/summary/summary.h
 # Findings, and the rules that measure for them.
 libgmtool_a_SOURCES += %D%/finding/findings.c %D%/finding/findings.def %D%/finding/findings.h \
@@ -35,7 +35,7 @@ libgmtool_a_SOURCES += %D%/launch/elf.c %D%/launch/elf.h %D%/launch/launch.c %D%
 	%D%/launch/leftover_logs.h %D%/launch/preload.c %D%/launch/preload.h
 # doctor.
 libgmtool_a_SOURCES += %D%/doctor/child.c %D%/doctor/command.c %D%/doctor/doctor.c %D%/doctor/doctor.h \
-	%D%/doctor/driver.c %D%/doctor/here.c
+	%D%/doctor/driver.c %D%/doctor/here.c %D%/doctor/tables.c
 # top.
 libgmtool_a_SOURCES += %D%/top/nvml.c %D%/top/nvml.h %D%/top/read.c %D%/top/top.c %D%/top/top.h
 # export, a file a format.

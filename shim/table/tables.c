@@ -11,6 +11,7 @@
 #include "base/msg.h"
 #include "context/order.h"
 #include "knob/knob.h"
+#include "log/count.h"
 #include "log/log.h"
 #include "shim/call.h"
 #include "shim/entry/object.h"
@@ -50,7 +51,7 @@ static struct table {
 	const void *handed_out;
 	CUuuid id;
 	uint64_t bytes; /* 0: it does not begin with them */
-	_Atomic enum gm_tables_fate fate;
+	_Atomic enum gm_table_fate fate;
 	_Atomic uint32_t string; /* of its name in the log */
 	char name[GM_TABLES_NAME];
 } tables[128];
@@ -162,9 +163,9 @@ static void fate_choose(struct table *table, enum how how, bool tool)
 		copy = gm_wrap_table(table->given, table->bytes, atomic_load(&n_tables));
 	if (copy)
 		table->handed_out = copy;
-	table->fate = copy	       ? (tool ? GM_TABLES_ALARMED : GM_TABLES_WRAPPED)
-		      : modes_are_on() ? GM_TABLES_REFUSED
-				       : GM_TABLES_PASSED;
+	table->fate = copy	       ? (tool ? GM_TABLE_ALARMED : GM_TABLE_WRAPPED)
+		      : modes_are_on() ? GM_TABLE_REFUSED
+				       : GM_TABLE_PASSED;
 }
 
 /* The entry of a table as this file asks for it; NULL: there is no room. */
@@ -185,7 +186,7 @@ static struct table *table_make(const void *given, const CUuuid *id, const char 
 		memcpy(found->name, name, sizeof name);
 		fate_choose(found, row->how, tool);
 		atomic_store(&n_tables, n + 1);
-		if (found->fate == GM_TABLES_ALARMED)
+		if (found->fate == GM_TABLE_ALARMED)
 			gm_wrap_alarm();
 	}
 	gm_futex_lock_release(&lock);
@@ -214,6 +215,7 @@ static void table_log(struct table *table)
 	uint32_t string = gm_log_string(table->name);
 	if (!string || !atomic_compare_exchange_strong(&table->string, &none, string))
 		return;
+	gm_counter_add(0, GM_C_tables_unknown, 1);
 	record_put(table, 0, 0);
 }
 
@@ -240,10 +242,10 @@ bool gm_tables_called(unsigned number, unsigned entry, bool quiet)
 	struct table *table = &tables[number];
 	for (unsigned i = 0; i < atomic_load(&n_tables); i++)
 		if (tables[i].given == table->given &&
-		    atomic_load(&tables[i].fate) == GM_TABLES_ALARMED)
+		    atomic_load(&tables[i].fate) == GM_TABLE_ALARMED)
 			modes_end(tables[i].name);
 	if (!quiet && gm_loaded_find(tools, sizeof tools / sizeof *tools)) {
-		atomic_store(&table->fate, GM_TABLES_ALARMED);
+		atomic_store(&table->fate, GM_TABLE_ALARMED);
 		modes_end(table->name);
 	}
 	if (!quiet)
@@ -267,7 +269,7 @@ static const void *table_given(const void *given, const CUuuid *id, const char *
 		return given;
 	}
 	table_log(table);
-	if (table->fate == GM_TABLES_REFUSED)
+	if (table->fate == GM_TABLE_REFUSED)
 		modes_end(table->name);
 	return table->handed_out;
 }

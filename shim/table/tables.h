@@ -13,14 +13,6 @@
 
 #define GM_TABLES_NAME 80 /* room for a name */
 
-/* What a process does with an unknown table. The number is part of the log format. */
-enum gm_tables_fate {
-	GM_TABLES_PASSED,  /* neither mode is on: the driver's own */
-	GM_TABLES_WRAPPED, /* handed out as a copy */
-	GM_TABLES_REFUSED, /* the driver's own: it cannot be copied, and both modes are off */
-	GM_TABLES_ALARMED  /* a copy; both modes are off from its first call on */
-};
-
 /* The table that switched the modes off: its identifier and the file that asked for it. The text is
  * never freed; NULL: none did. */
 const char *gm_tables_refuses(void);

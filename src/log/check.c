@@ -299,7 +299,8 @@ struct events {
 	struct tally of[GM_COUNTER_DEVICES];
 	GM_ARRAY(struct block) born; /* handed out, or live at a checkpoint */
 	GM_ARRAY(struct block) gone;
-	size_t most; /* of both; beyond, they are compacted */
+	uint64_t tables; /* unknown ones */
+	size_t most;	 /* of both; beyond, they are compacted */
 };
 
 static int block_compare(const void *a, const void *b)
@@ -384,6 +385,9 @@ static bool events_count(struct events *events, const struct gm_record *r)
 		return true;
 	case GM_RECORD_TAKEOVER:
 		t->takeovers += r->size == 0;
+		return true;
+	case GM_RECORD_TABLE:
+		events->tables += r->id == 0;
 		return true;
 	case GM_RECORD_GROW:
 		*(r->status ? &t->grown_not : &t->grown) += 1;
@@ -484,6 +488,9 @@ static bool events_check(struct gm_log_file *file, struct events *events, const 
 	if (file->about.records != written)
 		return check_fail(why, "%" PRIu64 " records, but log_records is %" PRIu64,
 				  file->about.records, written);
+	if (events->tables != file->counters[0][GM_C_tables_unknown])
+		return check_fail(why, "%" PRIu64 " tables, but tables_unknown is %" PRIu64,
+				  events->tables, file->counters[0][GM_C_tables_unknown]);
 	if (!events_match(events, why))
 		return false;
 	for (unsigned device = 0; device < GM_COUNTER_DEVICES; device++)

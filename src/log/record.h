@@ -55,7 +55,7 @@
 	GM_KIND(26, REFUSED,                                                                      \
 		"the process did not sleep (0) or wake (1): which, 0, 0, row of refusal.def")     \
 	GM_KIND(27, TABLE,                                                                        \
-		"unknown table of functions, or calls of one of them: enum gm_tables_fate, "      \
+		"unknown table of functions, or calls of one of them: enum gm_table_fate, "       \
 		"bytes, calls, place in the table; string names the table")                       \
 	GM_KIND(255, MORE, "slot that continues the record before it: 63 bytes, then this kind")
 
@@ -79,6 +79,14 @@ enum gm_record_flag {
 	GM_RECORD_OWN = 1 << 9,		 /* a heap that the program made with gpumem.h */
 	GM_RECORD_LAST = 1 << 10,	 /* the heap, or its process, ends */
 	GM_RECORD_REST = 1 << 11,	 /* HELD: all blocks but those of the other records */
+};
+
+/* What became of an unknown table; "modes": GPUMEM_FREE=ordered and GPUMEM_SLEEP. */
+enum gm_table_fate {
+	GM_TABLE_PASSED,  /* the driver's own: no mode is on */
+	GM_TABLE_WRAPPED, /* handed out as a copy */
+	GM_TABLE_REFUSED, /* the driver's own: it cannot be copied, and the modes are off */
+	GM_TABLE_ALARMED  /* a copy; the modes are off from its first call on */
 };
 
 struct gm_record {

@@ -38,8 +38,9 @@
  *   size:N:N                  allocations of a bin of sizes, for the next heap:
  *   heap:DEVICE:SIZE:N:N      a heap is read: live bytes, NULLs so far, and foreign frees
  *   last:DEVICE               the last reading of the heap
- *   count:COUNTER:N           add N to a counter, consistent or not
- *   kill                      end here, as by kill -9
+ *   table:N:N:N               of an unknown table: what became of it, a function (0: none), its
+ * calls count:COUNTER:N           add N to a counter, consistent or not kill end here, as by kill
+ * -9
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -302,6 +303,19 @@ static void do_fail(const uint64_t v[WORDS])
 			       .kind = GM_RECORD_ALLOCATE_FAILED});
 }
 
+static void do_table(const uint64_t v[WORDS])
+{
+	gm_counter_add(0, GM_C_tables_unknown, v[1] == 0);
+	put((struct gm_record){.address = v[0],
+			       .size = 136,
+			       .held = v[2],
+			       .id = v[1],
+			       .string =
+				       gm_log_string("00112233445566778899aabbccddeeff of libx.so"),
+			       .device = 255,
+			       .kind = GM_RECORD_TABLE});
+}
+
 static void held_put(const uint64_t v[WORDS], unsigned flags)
 {
 	put((struct gm_record){.address = v[2],
@@ -423,7 +437,7 @@ static const struct word {
 	{"heap", "dsnn", do_heap},    {"last", "d", do_last},	    {"to", "s", do_to},
 	{"unmap", "n", do_unmap},     {"held", "dsn", do_held},	    {"rest", "dsn", do_rest},
 	{"move", "ns", do_move},      {"gone", "n", do_gone},	    {"stack", "n", do_stack},
-	{"kernel", "n", do_kernel},
+	{"kernel", "n", do_kernel},   {"table", "nnn", do_table},
 };
 
 static bool counter_parse(const char *name, uint64_t *out)

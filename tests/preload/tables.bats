@@ -185,3 +185,33 @@ early() {
 	refused "a library may submit work past gpumem, by a table of cuGetExportTable: $TOOLS_MEMORY of the program"
 	ends
 }
+
+# logged KNOBS COMMAND...: the tables in the log of a program, as JSON in the file tables.
+logged() {
+	local log=$BATS_TEST_TMPDIR/log.gml
+	rm -f "$log"
+	read -ra KNOBS <<<"$1"
+	KNOBS+=(GPUMEM_LOG=small GPUMEM_LOG_NAME="$log")
+	preloaded "$PROGRAMS/tables" "${@:2}" >/dev/null 2>&1
+	"$TOOL" check --max log_records=1000 "$log"
+	"$TOOL" summary --json "$log" >"$BATS_TEST_TMPDIR/summary"
+	jq -c '.logs[0].tables' "$BATS_TEST_TMPDIR/summary" | tee "$BATS_TEST_TMPDIR/tables"
+}
+
+@test "the log names each unknown table, with its library, also one from before cuInit" {
+	local name='00000001000000000000000000000000 of the program'
+	cp "$PROGRAMS/libprivate.so" "$BATS_TEST_TMPDIR/libask.so.1"
+	logged GPUMEM_FREE=sync 'get 00000001' init 'get 00000001' 'get 00000000' "library $BATS_TEST_TMPDIR/libask.so.1" 'through 00000001' \
+		'get 1734dc26800d47458726c0f1e7dd8bca' values
+	jq -e --arg name "$name" '[.[] | .table] | length == 3 and .[0] == $name and .[2] == $name[:32] + " of libask.so.1"' \
+		"$BATS_TEST_TMPDIR/tables"
+	jq -e 'all(.fate == "the driver'"'"'s own" and .entry == null)' "$BATS_TEST_TMPDIR/tables"
+	jq -e '.logs[0].counters.tables_unknown == 3' "$BATS_TEST_TMPDIR/summary"
+}
+
+@test "the log counts the calls of a copied table by function" {
+	wraps
+	logged GPUMEM_SLEEP=1 init 'get 00000001' leaves leaves jumps
+	jq -e 'map({(.entry // 0 | tostring): .calls}) | add == {"0": null, "6": 140}' "$BATS_TEST_TMPDIR/tables"
+	jq -e 'all(.fate == "a copy" and .bytes == 96)' "$BATS_TEST_TMPDIR/tables"
+}

@@ -58,6 +58,7 @@ int gm_doctor_main(const struct gm_command *self, int argc, char **argv)
 		return options.status;
 	gm_doctor_here(&doctor);
 	gm_doctor_child(&doctor, "driver", options.timeout, gm_doctor_driver);
+	gm_doctor_logs(&doctor);
 	if (first < argc)
 		gm_doctor_command(&doctor, argv[first]);
 	int status = checks_show(&options, &doctor);

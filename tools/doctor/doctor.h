@@ -46,6 +46,11 @@ void gm_doctor_driver(struct gm_doctor *doctor);
 /* here.c: checks of system, library, preload, knobs, log, limits. */
 void gm_doctor_here(struct gm_doctor *doctor);
 
+/* tables.c: private tables that gpumem does not know; nothing if there is none. Those of the
+ * driver, `library`, of this version; and those in the logs of the newest run in this folder. */
+void gm_doctor_tables(struct gm_doctor *doctor, void *library, int version);
+void gm_doctor_logs(struct gm_doctor *doctor);
+
 /* command.c: checks that the library can be preloaded into this command. */
 void gm_doctor_command(struct gm_doctor *doctor, const char *command);
 

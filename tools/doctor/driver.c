@@ -107,6 +107,8 @@ static bool driver_open(struct gm_doctor *doctor, struct gm_driver *driver)
 			     : "Before 12.5 a stream capture that begins while another thread's "
 			       "cudaFree waits in its context waits too.",
 		      "%s, CUDA %d.%d", path, version / 1000, version % 1000 / 10);
+	if (!old)
+		gm_doctor_tables(doctor, handle, version);
 	return !old;
 }
 

@@ -61,6 +61,10 @@ static void entry_add(struct gm_figures *figures, const struct gm_log_entry *ent
 	case GM_RECORD_OUT_OF_MEMORY:
 		refusal_add(figures, entry);
 		break;
+	case GM_RECORD_TABLE:
+		if (!gm_figures_add_table(figures, record))
+			memory_exhausted();
+		break;
 	default:
 		if (!gm_figures_add_heap(figures, entry))
 			memory_exhausted();
@@ -119,6 +123,7 @@ void gm_figures_close(struct gm_figures *figures)
 		gm_array_free(&figures->hooks[i].durations);
 	free(figures->hooks);
 	gm_array_free(&figures->refusals);
+	gm_array_free(&figures->tables);
 	gm_figures_free_heap(figures);
 	gm_log_read_close(figures->file);
 }

@@ -61,6 +61,14 @@ struct gm_figures_heap {
 	struct gm_heap_sample more;
 };
 
+/* A private table that gpumem does not know, or one of its functions that was called. */
+struct gm_figures_table {
+	const char *name;      /* the identifier, and the library that asked */
+	uint64_t bytes;	       /* 0: it does not begin with them */
+	uint64_t fate;	       /* enum gm_table_fate */
+	uint64_t entry, calls; /* entry 0: the table */
+};
+
 /* ns; equal where the median is known, else its bounds */
 struct gm_figures_median {
 	uint64_t least, most;
@@ -76,6 +84,7 @@ struct gm_figures {
 	GM_ARRAY(struct gm_figures_context) contexts;
 	GM_ARRAY(struct gm_figures_image) images;
 	GM_ARRAY(struct gm_figures_heap) heaps;
+	GM_ARRAY(struct gm_figures_table) tables;
 };
 
 /* Read a log. False: `why` has the reason; nothing to close. */
@@ -116,6 +125,14 @@ struct gm_figures_median gm_figures_growth(struct gm_figures *figures, unsigned 
 
 /* The allocation size of a bin of gm_heap_sample.live, except the last. */
 uint64_t gm_figures_size(unsigned bin);
+
+/* --- figures_table.c --- */
+
+/* Add a TABLE record. False: host memory is short. */
+bool gm_figures_add_table(struct gm_figures *figures, const struct gm_record *record);
+
+/* What became of a table, in words. */
+const char *gm_figures_fate(uint64_t fate);
 
 /* Program and mode as text; a log that was cut early lacks them. */
 const char *gm_figures_program(const struct gm_figures *figures);

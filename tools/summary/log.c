@@ -506,6 +506,7 @@ void gm_summary_one(struct gm_emit *emit, struct gm_logs_one *log)
 	devices_show(emit, f);
 	gm_summary_process(emit, f);
 	gm_summary_images(emit, f);
+	gm_summary_tables(emit, f);
 	copies_table(emit, f);
 	gm_summary_copies(emit, f);
 	latency_table(emit, f);
