@@ -44,8 +44,21 @@ static atomic_uint n_seats;
 
 static GM_TLS struct seat *mine;
 static GM_TLS uint32_t mine_of; /* owner of `mine`: a forked child's thread differs */
-static GM_TLS unsigned depth;
-static GM_TLS bool quietly; /* this thread has entered by gm_door_try */
+static GM_TLS bool taking;	/* a seat */
+
+/*
+ * How this thread has entered; 0: it has not. Written by one store, after its word is odd and
+ * before it is even. So a signal handler that finds an odd word and 0 has interrupted a step: it
+ * makes the word even, and odd again when it leaves.
+ */
+static GM_TLS unsigned char in;
+enum {
+	IN = 1,
+	HALF = 2,  /* a step was interrupted */
+	QUIET = 4, /* by gm_door_try */
+	CROWD = 8  /* without a seat */
+};
+static GM_TLS unsigned depth; /* submissions within the one that has entered */
 
 /* --- seats --- */
 
@@ -122,8 +135,12 @@ static struct seat *seat_mine(void)
 {
 	uint32_t thread = gm_thread_id();
 	if (GM_UNLIKELY(mine_of != thread)) {
+		if (taking) /* in a signal handler */
+			return NULL;
+		taking = true;
 		mine = seat_take();
 		mine_of = mine ? thread : 0;
+		taking = false;
 	}
 	return mine;
 }
@@ -160,6 +177,30 @@ static inline void go_out(struct seat *seat)
 		atomic_fetch_sub(&crowd, 1);
 }
 
+/* What `in` becomes, but for IN. */
+static inline unsigned char step_back(struct seat *seat)
+{
+	if (GM_UNLIKELY(!seat))
+		return CROWD;
+	if (GM_LIKELY(!(atomic_load_explicit(&seat->word, memory_order_relaxed) & 1)))
+		return 0;
+	seat_step(seat, memory_order_release);
+	return HALF;
+}
+
+static inline void step_again(struct seat *seat, unsigned char how)
+{
+	if (GM_UNLIKELY(how & HALF))
+		atomic_fetch_add(&seat->word, 1);
+}
+
+static inline void in_set(unsigned char how)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	in = how;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
 /* Beside each step of the word, so that the sum of passages stays. */
 static inline void quietly_step(struct seat *seat)
 {
@@ -169,20 +210,32 @@ static inline void quietly_step(struct seat *seat)
 				      memory_order_relaxed);
 }
 
+/* Submissions of the wake itself pass. */
+static CUresult woken(uint64_t since, unsigned char how)
+{
+	in_set(how);
+	CUresult result = wake_up(since);
+	in_set(0);
+	return result;
+}
+
 CUresult gm_door_enter_used(void)
 {
-	if (depth++)
+	if (in) {
+		depth++;
 		return CUDA_SUCCESS;
+	}
 	struct seat *seat = seat_mine();
+	const unsigned char how = IN | step_back(seat);
 	enum gm_door_state now;
 	bool waited = false;
 	uint64_t since = 0;
 	while (GM_UNLIKELY((now = come_in(seat)) != GM_DOOR_OPEN)) {
 		go_out(seat);
 		since = since ? since : gm_clock_ns();
-		CUresult result = now == GM_DOOR_ASLEEP ? wake_up(since) : CUDA_SUCCESS;
+		CUresult result = now == GM_DOOR_ASLEEP ? woken(since, how) : CUDA_SUCCESS;
 		if (result != CUDA_SUCCESS) {
-			depth--;
+			step_again(seat, how);
 			return result;
 		}
 		if (now != GM_DOOR_SHUT)
@@ -192,34 +245,43 @@ CUresult gm_door_enter_used(void)
 		waited = true;
 		gm_futex_wait(&state, GM_DOOR_SHUT, SHUT_WAIT);
 	}
+	in_set(how);
 	return CUDA_SUCCESS;
 }
 
 bool gm_door_try_used(void)
 {
-	if (depth++)
+	if (in) {
+		depth++;
 		return true;
+	}
 	struct seat *seat = seat_mine();
+	const unsigned char how = IN | QUIET | step_back(seat);
 	enum gm_door_state now = come_in(seat);
 	quietly_step(seat);
-	quietly = now == GM_DOOR_OPEN;
-	if (quietly)
+	if (now == GM_DOOR_OPEN) {
+		in_set(how);
 		return true;
+	}
 	quietly_step(seat);
 	go_out(seat);
-	depth--;
+	step_again(seat, how);
 	return false;
 }
 
 void gm_door_leave_used(void)
 {
-	struct seat *seat = mine_of ? mine : NULL;
-	if (--depth)
+	const unsigned char how = in;
+	struct seat *seat = how & CROWD ? NULL : mine;
+	if (depth) {
+		depth--;
 		return;
-	if (quietly)
+	}
+	if (how & QUIET)
 		quietly_step(seat);
-	quietly = false;
+	in_set(0);
 	go_out(seat);
+	step_again(seat, how);
 }
 
 /* --- the mover --- */
@@ -312,6 +374,7 @@ void gm_door_forget(void)
 	gm_futex_lock_init(&lock, GM_LOCK_RANK_TABLE);
 	mine = NULL;
 	mine_of = 0;
+	taking = false;
+	in = 0;
 	depth = 0;
-	quietly = false;
 }

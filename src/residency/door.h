@@ -12,7 +12,8 @@
  *
  * At least one of the two sees the other (asymmetric Dekker). If the kernel has no membarrier, a
  * submission enters by an atomic addition. A submission ends with its thread, even if the thread
- * was cancelled inside. Nested submissions of a thread pass.
+ * was cancelled inside. Nested submissions of a thread pass; those of a signal handler that
+ * interrupts one which has not entered yet do not.
  *
  * Until gm_door_begin a submission costs one relaxed load and a branch.
  */

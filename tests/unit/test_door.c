@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 #include "../tap.h"
 
 #define HOUR (3600 * (uint64_t)1000000000)
-enum { THREADS = 4, ROUNDS = 300, ENDED = 600, LIVE = 600, WAITERS = 50 };
+enum { THREADS = 4, ROUNDS = 300, ENDED = 600, LIVE = 600, WAITERS = 50, STORMS = 30 };
 
 static atomic_bool stop, moving;
 static atomic_uint wakes, broken, entered;
@@ -310,12 +311,63 @@ static void tries(void)
 	gm_door_set(GM_DOOR_OPEN);
 }
 
+/* --- signal handlers --- */
+
+static atomic_uint handled;
+
+static void handle(int number)
+{
+	(void)number;
+	if (gm_door_enter() != CUDA_SUCCESS)
+		return;
+	if (atomic_load_explicit(&moving, memory_order_relaxed))
+		atomic_fetch_add(&broken, 1);
+	gm_door_leave();
+	atomic_fetch_add(&handled, 1);
+}
+
+/* A handler comes between any two instructions of a submission. */
+static void handlers(void)
+{
+	const struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+	pthread_t threads[2];
+	unsigned shut = 0;
+	sigaction(SIGUSR1, &action, NULL);
+	atomic_store(&stop, false);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, i ? submit : submit_if_open, NULL);
+	for (unsigned round = 0; round < STORMS; round++) {
+		unsigned before = atomic_load(&handled);
+		while (atomic_load(&handled) - before < 10) {
+			for (unsigned i = 0; i < 2; i++)
+				pthread_kill(threads[i], SIGUSR1);
+			sched_yield();
+		}
+		shut += gm_door_shut(gm_clock_ns() + HOUR);
+		atomic_store_explicit(&moving, true, memory_order_relaxed);
+		for (unsigned i = 0; i < 20; i++) {
+			pthread_kill(threads[i % 2], SIGUSR1);
+			sched_yield();
+		}
+		atomic_store_explicit(&moving, false, memory_order_relaxed);
+		gm_door_set(GM_DOOR_OPEN);
+	}
+	atomic_store(&stop, true);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	TAP_IS(shut, STORMS, "the door shuts, however many handlers submit");
+	TAP_IS(atomic_load(&broken), 0, "no handler is inside while the mover moves");
+	TAP_OK(gm_door_shut(gm_clock_ns() + HOUR), "no handler leaves a trace");
+	gm_door_set(GM_DOOR_OPEN);
+}
+
 int main(void)
 {
 	TAP_IS(gm_door_enter(), CUDA_SUCCESS, "unused, it lets everybody in");
 	gm_door_leave();
 	gm_door_begin(wake);
 	excludes();
+	handlers();
 	tries();
 	passages();
 	waiters_rest();
