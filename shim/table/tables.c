@@ -49,7 +49,6 @@ static const char *const tools[] = {
 static struct table {
 	const void *given; /* by the driver */
 	const void *handed_out;
-	CUuuid id;
 	uint64_t bytes; /* 0: it does not begin with them */
 	_Atomic enum gm_table_fate fate;
 	_Atomic uint32_t string; /* of its name in the log */
@@ -168,13 +167,11 @@ static void fate_choose(struct table *table, enum how how, bool tool)
 				       : GM_TABLE_PASSED;
 }
 
-/* The entry of a table as this file asks for it; NULL: there is no room. */
-static struct table *table_make(const void *given, const CUuuid *id, const char *asker,
-				const struct row *row, bool tool)
+/* The entry of a table of this name; NULL: there is no room. */
+static struct table *table_make(const void *given, const char name[GM_TABLES_NAME], enum how how,
+				bool tool)
 {
-	char name[GM_TABLES_NAME];
 	struct table *found = NULL;
-	table_name(id, asker, name, sizeof name);
 	gm_futex_lock_take(&lock);
 	unsigned n = atomic_load(&n_tables);
 	for (unsigned i = 0; i < n && !found; i++)
@@ -182,9 +179,9 @@ static struct table *table_make(const void *given, const CUuuid *id, const char 
 			found = &tables[i];
 	if (!found && n < sizeof tables / sizeof *tables) {
 		found = &tables[n];
-		*found = (struct table){.given = given, .id = *id, .bytes = table_bytes(given)};
-		memcpy(found->name, name, sizeof name);
-		fate_choose(found, row->how, tool);
+		*found = (struct table){.given = given, .bytes = table_bytes(given)};
+		memcpy(found->name, name, GM_TABLES_NAME);
+		fate_choose(found, how, tool);
 		atomic_store(&n_tables, n + 1);
 		if (found->fate == GM_TABLE_ALARMED)
 			gm_wrap_alarm();
@@ -256,14 +253,16 @@ bool gm_tables_called(unsigned number, unsigned entry, bool quiet)
 /* The table to hand out. */
 static const void *table_given(const void *given, const CUuuid *id, const char *asker)
 {
+	char name[GM_TABLES_NAME] = "";
 	uint64_t bytes = table_bytes(given);
 	const struct row *row = row_find(id, bytes);
-	gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s, %u bytes, asked for by %s",
-	       row ? "unknown table" : "known table", (unsigned)bytes, asker);
+	table_name(id, asker, name, sizeof name);
+	gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s, %u bytes, %s", name, (unsigned)bytes,
+	       row ? "unknown" : "known");
 	if (!row || driver_asks(asker))
 		return given;
 	bool tool = row->how == TOOL || gm_loaded_find(tools, sizeof tools / sizeof *tools);
-	struct table *table = table_make(given, id, asker, row, tool);
+	struct table *table = table_make(given, name, row->how, tool);
 	if (!table) {
 		modes_end("one of too many unknown tables");
 		return given;

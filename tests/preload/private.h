@@ -122,6 +122,33 @@ static const char *private_threads(void)
 	return all;
 }
 
+/* --- requests at the same time --- */
+
+static pthread_barrier_t private_start;
+
+static void *private_race_ask(void *id)
+{
+	const void *table = NULL;
+	pthread_barrier_wait(&private_start);
+	return private_getter()(&table, id) == CUDA_SUCCESS ? (void *)(uintptr_t)table : NULL;
+}
+
+static const char *private_race(const char *digits)
+{
+	CUuuid id = private_id(digits);
+	pthread_t threads[8];
+	void *tables[8];
+	bool right = true;
+	pthread_barrier_init(&private_start, NULL, 8);
+	for (int i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, private_race_ask, &id);
+	for (int i = 0; i < 8; i++) {
+		pthread_join(threads[i], &tables[i]);
+		right = right && tables[i] && tables[i] == tables[0];
+	}
+	return right ? "one" : "several";
+}
+
 /* --- signals --- */
 
 static atomic_uint private_handled;
@@ -259,6 +286,8 @@ static const char *private_obey(const char *command)
 		return private_ask(private_getter(), command + 4);
 	if (!strncmp(command, "get ", 4))
 		return private_ask(private_getter(), command + 4), "done";
+	if (!strncmp(command, "race ", 5))
+		return private_race(command + 5);
 	if (!strncmp(command, "library ", 8))
 		return (library = dlopen(command + 8, RTLD_NOW)) ? "done" : dlerror();
 	if (!strncmp(command, "through ", 8))

@@ -77,6 +77,14 @@ early() {
 	done
 }
 
+@test "threads that ask for a table at the same time get the same one" {
+	local knobs
+	for knobs in GPUMEM_FREE=sync GPUMEM_FREE=ordered; do
+		KNOBS=("$knobs")
+		same tables init 'race 00000001' 'race 00000002' 'get 00000002' values
+	done
+}
+
 @test "functions of a copied table have the driver's arguments and results, in threads, in signal handlers, and if they do not return" {
 	local knobs
 	export SIM_MEMORY=2G
