@@ -37,12 +37,14 @@ static const char *const driver[] = {
 	"libnvidia-nvvm", "libnvidia-gpucomp.", "libnvidia-ml.",
 };
 
-/* Libraries that allocate, or map channels, by private tables: OptiX, DLSS, NVBit, CUPTI, and that
- * of cuda-gdb. */
+/* Libraries that allocate, or map channels, by private tables: OptiX, DLSS, NVBit, and that of
+ * cuda-gdb; programs load them for that. Every PyTorch loads CUPTI and its helpers: they matter
+ * once they ask for a table. */
 static const char *const tools[] = {
-	"libnvoptix.", "libnvidia-ngx.",    "libnvngx",	      "libnvsdk_ngx",	  "libnvbit",
-	"libcupti.",   "libnvperf_target.", "libcheckpoint.", "libcudadebugger.",
+	"libnvoptix.", "libnvidia-ngx.", "libnvngx", "libnvsdk_ngx", "libnvbit", "libcudadebugger.",
 };
+static const char *const profilers[] = {"libcupti.", "libnvperf_target.", "libcheckpoint."};
+static atomic_bool profiled;
 
 /* An unknown table, as one file asks for it. Never changed once n_tables counts it, but for
  * `logged`. */
@@ -76,12 +78,22 @@ static const char *object_name(const void *asker)
 	return slash ? slash + 1 : object.path;
 }
 
-static bool driver_asks(const char *asker)
+static bool name_is_among(const char *name, const char *const *begins, size_t n)
 {
-	for (size_t i = 0; i < sizeof driver / sizeof *driver; i++)
-		if (strncmp(asker, driver[i], strlen(driver[i])) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
 			return true;
 	return false;
+}
+
+static bool driver_asks(const char *asker)
+{
+	return name_is_among(asker, driver, sizeof driver / sizeof *driver);
+}
+
+static bool tool_is_present(void)
+{
+	return atomic_load(&profiled) || gm_loaded_find(tools, sizeof tools / sizeof *tools);
 }
 
 /* The first word of a table, if it can be its size. */
@@ -241,7 +253,7 @@ bool gm_tables_called(unsigned number, unsigned entry, bool quiet)
 		if (tables[i].given == table->given &&
 		    atomic_load(&tables[i].fate) == GM_TABLE_ALARMED)
 			modes_end(tables[i].name);
-	if (!quiet && gm_loaded_find(tools, sizeof tools / sizeof *tools)) {
+	if (!quiet && tool_is_present()) {
 		atomic_store(&table->fate, GM_TABLE_ALARMED);
 		modes_end(table->name);
 	}
@@ -259,9 +271,12 @@ static const void *table_given(const void *given, const CUuuid *id, const char *
 	table_name(id, asker, name, sizeof name);
 	gm_msg(GM_MSG_DEBUG, "cuGetExportTable: %s, %u bytes, %s", name, (unsigned)bytes,
 	       row ? "unknown" : "known");
+	if (name_is_among(asker, profilers, sizeof profilers / sizeof *profilers) &&
+	    !atomic_exchange(&profiled, true))
+		gm_wrap_alarm();
 	if (!row || driver_asks(asker))
 		return given;
-	bool tool = row->how == TOOL || gm_loaded_find(tools, sizeof tools / sizeof *tools);
+	bool tool = row->how == TOOL || tool_is_present();
 	struct table *table = table_make(given, name, row->how, tool);
 	if (!table) {
 		modes_end("one of too many unknown tables");
