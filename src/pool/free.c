@@ -74,19 +74,19 @@ static CUresult block_release_slowly(struct gm_pool *pool, struct gm_shelf *shel
 	return mine ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Free a block for reuse at once: no work can use it, or (`heat` is not NULL) that of one stream
- * alone. `block`: a recent copy of `piece`. */
+/* Free a block for reuse at once, when no work can use it any more. `block`: a recent copy of
+ * `piece`. */
 static CUresult block_reuse(struct gm_pool *pool, struct gm_piece *piece,
-			    const struct gm_block *block, const struct gm_heat *heat)
+			    const struct gm_block *block)
 {
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	gm_futex_lock_take(&shelf->lock);
 	bool mine = gm_piece_claim(piece, block->id);
-	bool shelved = mine && gm_shelf_put(pool, shelf, piece, heat);
+	bool shelved = mine && gm_shelf_put(pool, shelf, piece, NULL);
 	gm_futex_lock_release(&shelf->lock);
 	if (GM_LIKELY(shelved))
 		return CUDA_SUCCESS;
-	return mine ? block_release_slowly(pool, shelf, piece, block, heat)
+	return mine ? block_release_slowly(pool, shelf, piece, block, NULL)
 		    : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -102,7 +102,7 @@ static CUresult block_wait_and_reuse(struct gm_pool *pool, struct gm_piece *piec
 		return result;
 	if (fenced == GM_FENCED_LATER)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = block_reuse(pool, piece, block, NULL);
+	result = block_reuse(pool, piece, block);
 	gm_limbo_passed(pool, context, number);
 	return result;
 }
@@ -159,7 +159,7 @@ static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 		return result;
 	if (fenced == GM_FENCED_LATER)
 		return block_retire(pool, piece, block, owner);
-	result = block_reuse(pool, piece, block, NULL);
+	result = block_reuse(pool, piece, block);
 	gm_limbo_passed(pool, block->context, number);
 	return result;
 }
@@ -183,33 +183,29 @@ static bool block_is_early(struct gm_pool *pool, const struct gm_piece *piece,
 	return why == GM_ORDER_EARLY;
 }
 
-/* The epoch of a context; NULL: no host memory or no bag. */
-static struct gm_epoch *context_epoch(struct gm_pool *pool, uint64_t context)
-{
-	struct gm_shelf *shelf = gm_shelf_mine(pool);
-	struct gm_epoch *epoch;
-	do {
-		gm_futex_lock_take(&shelf->lock);
-		epoch = shelf->limbo.epoch;
-		bool its = epoch && epoch->context == context;
-		gm_futex_lock_release(&shelf->lock);
-		if (its)
-			return epoch;
-	} while (gm_limbo_open(pool, shelf, context));
-	return NULL;
-}
-
-/* Free a block for reuse in this run; 0: no work is left. */
+/* Free a block for reuse in this run, by the work of its one stream; 0: no work is left. */
 static CUresult block_reuse_early(struct gm_pool *pool, struct gm_piece *piece,
 				  const struct gm_block *block, uint64_t run)
 {
+	struct gm_shelf *shelf = gm_shelf_mine(pool);
+	struct gm_heat heat = {NULL, run, run ? gm_hot_stamp(pool) : 0};
+	bool ready, mine = false, shelved = false;
 	if (!run)
-		return block_reuse(pool, piece, block, NULL);
-	struct gm_heat heat = {context_epoch(pool, block->context), run, 0};
-	if (!heat.epoch)
+		return block_reuse(pool, piece, block);
+	do {
+		gm_futex_lock_take(&shelf->lock);
+		heat.epoch = shelf->limbo.epoch;
+		ready = heat.epoch && heat.epoch->context == block->context;
+		mine = ready && gm_piece_claim(piece, block->id);
+		shelved = mine && gm_shelf_put(pool, shelf, piece, &heat);
+		gm_futex_lock_release(&shelf->lock);
+	} while (GM_UNLIKELY(!ready) && gm_limbo_open(pool, shelf, block->context));
+	if (GM_LIKELY(shelved))
+		return CUDA_SUCCESS;
+	if (!ready) /* no host memory, or no bag */
 		return block_retire(pool, piece, block, (struct gm_users){block->context});
-	heat.stamp = gm_hot_stamp(pool);
-	return block_reuse(pool, piece, block, &heat);
+	return mine ? block_release_slowly(pool, shelf, piece, block, &heat)
+		    : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Native errors are reported at once, the wait is deferred. If few other blocks would share an
@@ -232,7 +228,7 @@ static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
 	uint64_t number = gm_limbo_number(pool);
 	if (!context_is_idle(pool, block->context))
 		return block_retire(pool, piece, block, owner);
-	result = block_reuse(pool, piece, block, NULL);
+	result = block_reuse(pool, piece, block);
 	gm_limbo_passed(pool, block->context, number);
 	return result;
 }
@@ -268,7 +264,7 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm
 	if (how->after == GM_FREE_AFTER_USERS)
 		result = block_retire(pool, piece, block, how->users);
 	else if (how->after == GM_FREE_AFTER_NOTHING || !pool->config.fences)
-		result = block_reuse(pool, piece, block, NULL);
+		result = block_reuse(pool, piece, block);
 	else if (pool->config.defer)
 		result = block_defer_end(pool, piece, block);
 	else

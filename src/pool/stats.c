@@ -336,6 +336,8 @@ static void stats_fill(const struct gm_pool *pool, struct gm_pool_stats *out)
 			whole += chunk->size;
 	}
 	out->unreclaimable -= hot_beside_used(pool);
+	/* Idle chunks may lie in an extent that was joined with hot memory. */
+	whole = whole < out->idle ? whole : out->idle;
 	out->largest_after_remap = whole > out->largest_idle ? whole : out->largest_idle;
 }
 

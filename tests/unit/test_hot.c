@@ -332,7 +332,8 @@ static void random_calls(void)
 		struct gm_pool_stats s = {0};
 		if (i % 100 == 0)
 			s = fake_stats(f.pool);
-		wrong += s.unreclaimable > s.idle || s.largest_idle > s.idle;
+		wrong += s.unreclaimable > s.idle || s.largest_after_remap > s.idle ||
+			 s.largest_idle > s.largest_after_remap;
 		if (i % 1000 == 0 && !fake_valid(f.pool))
 			break;
 	}
