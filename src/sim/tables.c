@@ -11,10 +11,10 @@ static long integers(long a, long b, long c, long d, long e, long f, long g, lon
 		     long k, long l, long m, long n, long o, long p, long q, long r, long s, long t)
 {
 	const long v[] = {a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t};
-	long sum = 0;
+	unsigned long sum = 0;
 	for (size_t x = 0; x < sizeof v / sizeof *v; x++)
-		sum = sum * 3 + v[x];
-	return sum;
+		sum = sum * 3 + (unsigned long)v[x];
+	return (long)sum;
 }
 
 static double mixed(long a, double b, int c, float d, double e, double f, void *g, long h, long i,
