@@ -386,7 +386,10 @@ struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uin
 
 void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size)
 {
-	if (GM_GET(pool->n_collecting) < 2 || size > GM_SLAB_LARGEST || gm_pool_trims_at_once(pool))
+	/* With an order shelves rarely collect. */
+	unsigned threads =
+		pool->config.order ? GM_GET(pool->n_shelves) : GM_GET(pool->n_collecting);
+	if (threads < 2 || size > GM_SLAB_LARGEST || gm_pool_trims_at_once(pool))
 		return;
 	unsigned class = gm_slab_class(size);
 	struct gm_bin *bin = &shelf->bins[class];
