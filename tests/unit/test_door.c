@@ -2,6 +2,7 @@
 /* The door (residency/door.h): submissions of many threads against a mover that shuts it. */
 #include "residency/door.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -46,14 +47,18 @@ static CUresult wake_fail(uint64_t since)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The first thread opens the door; the others find it open. */
+static pthread_mutex_t mover = PTHREAD_MUTEX_INITIALIZER; /* of those that shut and open */
+
+/* The first thread opens the door; the others find it open, or shut again by the mover. */
 static CUresult wake(uint64_t since)
 {
 	atomic_fetch_add(&wakes, 1);
 	if (atomic_load(&failing))
 		return wake_fail(since);
-	if (wake_result == CUDA_SUCCESS)
+	pthread_mutex_lock(&mover);
+	if (wake_result == CUDA_SUCCESS && gm_door_state() == GM_DOOR_ASLEEP)
 		gm_door_set(GM_DOOR_OPEN);
+	pthread_mutex_unlock(&mover);
 	return wake_result;
 }
 
@@ -96,11 +101,13 @@ static void excludes(void)
 		unsigned before = atomic_load(&entered);
 		while (atomic_load(&entered) == before)
 			sched_yield();
+		pthread_mutex_lock(&mover);
 		shut += gm_door_shut(gm_clock_ns() + HOUR);
 		atomic_store_explicit(&moving, true, memory_order_relaxed);
 		sched_yield();
 		atomic_store_explicit(&moving, false, memory_order_relaxed);
 		gm_door_set(round % 2 ? GM_DOOR_OPEN : GM_DOOR_ASLEEP);
+		pthread_mutex_unlock(&mover);
 	}
 	atomic_store(&stop, true);
 	for (unsigned i = 0; i < THREADS; i++)
@@ -317,6 +324,7 @@ static atomic_uint handled;
 
 static void handle(int number)
 {
+	int saved = errno;
 	(void)number;
 	if (gm_door_enter() != CUDA_SUCCESS)
 		return;
@@ -324,6 +332,7 @@ static void handle(int number)
 		atomic_fetch_add(&broken, 1);
 	gm_door_leave();
 	atomic_fetch_add(&handled, 1);
+	errno = saved;
 }
 
 /* A handler comes between any two instructions of a submission. */
