@@ -166,8 +166,8 @@ static void slot_turn(struct slot *b, CUstream *mine, uint64_t *state, unsigned 
 			slot_check(b, mine);
 		if (act == 0 && other && b->stream < HELD)
 			graph_use(b, mine[b->stream]);
-		else
-			slot_fill(b, mine, LATE, way);
+		else /* not ahead of the stream: an earlier write may be pending */
+			slot_fill(b, mine, LATE, way == 1 ? 2 : way);
 		MUST(cuMemFree(b->at));
 		b->at = 0;
 	} else {
