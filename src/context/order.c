@@ -153,10 +153,13 @@ static void memory_cool(bool wait)
 
 /* --- runs --- */
 
-/* Under the lock. The caller then ends the segment, before the work of another stream. */
+/* Under the lock. The caller then ends the segment, before the work of another stream. Each
+ * submission is noted from now on, for a window may open. */
 static void run_end(void)
 {
 	atomic_store(&gm_order.run, 0);
+	if (atomic_load(&gm_order.word) != GM_ORDER_NONE)
+		atomic_store(&gm_order.word, GM_ORDER_MANY);
 }
 
 void gm_order_capture_begin(void)

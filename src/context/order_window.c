@@ -39,7 +39,8 @@ static void window_cancel(void)
 static void window_begin(void)
 {
 	gm_order_take_lock();
-	bool may = !gm_order_captures_forbid();
+	/* A free that saw a run begin comes here, too; submissions to its stream are not noted. */
+	bool may = atomic_load(&gm_order.word) == GM_ORDER_MANY && !gm_order_captures_forbid();
 	gm_order.window.open = may;
 	gm_order.window.key = GM_ORDER_NONE;
 	gm_order_release_lock();

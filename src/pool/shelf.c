@@ -296,7 +296,7 @@ static struct gm_piece *shelf_steal(struct gm_pool *pool, const struct gm_shelf 
 		tries++;
 		if (!gm_futex_lock_try_acquire(&other->lock))
 			continue;
-		piece = shelf_pop(other, held);
+		piece = shelf_pop_usable(pool, other, held);
 		gm_futex_lock_release(&other->lock);
 	}
 	return piece;

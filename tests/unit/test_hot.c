@@ -197,6 +197,30 @@ static void ends_meanwhile(void)
 	}
 }
 
+static void *take_elsewhere(void *arg)
+{
+	struct gm_block *block = arg;
+	take(64 * GM_MIB); /* a new peak: the next allocation looks at other shelves */
+	*block = take(3 * GM_MIB);
+	return NULL;
+}
+
+static void another_shelf(void)
+{
+	pthread_t thread;
+	struct gm_block b = {0};
+	start(UINT64_MAX);
+	struct gm_block a = take(3 * GM_MIB);
+	give(a);
+	run_end();
+	pthread_create(&thread, NULL, take_elsewhere, &b);
+	pthread_join(thread, NULL);
+	TAP_OK(b.base && b.base != a.base,
+	       "another thread does not get hot memory of a run that has ended off a shelf");
+	TAP_OK(fake_valid(f.pool), "the pool is valid");
+	fake_end(f.pool, "another shelf");
+}
+
 static void later_run(void)
 {
 	start(UINT64_MAX);
@@ -349,6 +373,7 @@ int main(void)
 	split_and_joined();
 	run_has_ended();
 	ends_meanwhile();
+	another_shelf();
 	later_run();
 	new_memory();
 	limit();

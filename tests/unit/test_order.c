@@ -346,6 +346,23 @@ static void captures(void)
 	TAP_IS(freed(), GM_ORDER_CAPTURE, "a block waits if some captures are not counted");
 }
 
+/* Work of the stream that was alone before a capture, while a window is open after it. */
+static void work_after_a_capture(void)
+{
+	start();
+	submit(stream[0], here->key);
+	gm_order_capture_begin();
+	gm_order_capture_begun();
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "no stream is known to be alone after a capture");
+	freed();
+	submit(stream[0], here->key);
+	gm_sim_release(stream[0], 1);
+	for (unsigned i = 0; i < 200; i++)
+		freed();
+	TAP_OK(gm_order_sole() != GM_ORDER_NONE, "work submitted after a capture is not forgotten");
+	gm_sim_release(stream[0], -1u);
+}
+
 static void unknown_streams(void)
 {
 	const struct gm_order_stream unknown = {NULL, GM_ORDER_MANY, 0};
@@ -394,6 +411,7 @@ int main(void)
 	waits_after_own_work();
 	takes_before_and_after();
 	captures();
+	work_after_a_capture();
 	unknown_streams();
 	ends();
 	return tap_done();
