@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "program.h"
+#include "cases.h"
 #include "steer.h"
 
 /* Declared here: cuda.h hides this call, and every driver has it. */
@@ -17,9 +17,6 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 #define SIZE (3 * MIB)
 #define MANY 200
-
-static bool show;
-static CUcontext primary;
 
 /* --- a thread that releases streams --- */
 
@@ -420,24 +417,11 @@ static void ends(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {{"plain", plain},	     {"many", many},	   {"order", order},
-		     {"contexts", contexts}, {"capture", capture}, {"gone", gone},
-		     {"reset", reset},	     {"async", async},	   {"full", full},
-		     {"ends", ends},	     {"cycle", cycle},	   {"cycle_later", cycle_later},
-		     {"beside", beside},     {"still", still},	   {"small", small}};
-	show = argc > 2 && strcmp(argv[2], "show") == 0;
-	alarm(3600); /* no endless wait */
-	MUST(cuInit(0));
-	primary = use_device(0);
-	for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {
-		if (strcmp(argv[1], cases[i].name) != 0)
-			continue;
-		cases[i].run();
-		return 0;
-	}
-	puts("usage: defer CASE [show]");
-	return 2;
+	static const struct program_case cases[] = {
+		{"plain", plain},	{"many", many},	      {"order", order},
+		{"contexts", contexts}, {"capture", capture}, {"gone", gone},
+		{"reset", reset},	{"async", async},     {"full", full},
+		{"ends", ends},		{"cycle", cycle},     {"cycle_later", cycle_later},
+		{"beside", beside},	{"still", still},     {"small", small}};
+	return case_run(cases, sizeof cases / sizeof *cases, argc, argv);
 }

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include "ahead.h"
-#include "program.h"
+#include "cases.h"
+#include "programmatic.h"
 #include "sim/sim.h"
 #include "steer.h"
 
@@ -19,9 +20,6 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 
 #define SIZE (3 * MIB)
 #define LATE 255
-
-static bool show;
-static CUcontext primary;
 
 /* --- a thread that releases streams when another waits --- */
 
@@ -522,18 +520,7 @@ static void programmatic(void)
 	CUdeviceptr fresh = take(SIZE);
 	early(fresh, old, SIZE);
 	void *params[] = {&fresh, &value, &size};
-	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-				       .value.programmaticStreamSerializationAllowed = 1};
-	CUlaunchConfig config = {.gridDimX = 1,
-				 .gridDimY = 1,
-				 .gridDimZ = 1,
-				 .blockDimX = 1,
-				 .blockDimY = 1,
-				 .blockDimZ = 1,
-				 .hStream = s,
-				 .attrs = &attribute,
-				 .numAttrs = 1};
-	MUST(cuLaunchKernelEx(&config, function_of("fill"), params, NULL));
+	launch_ahead(function_of("fill"), s, params);
 	end(thread);
 	holds(fresh, SIZE, 7);
 }
@@ -557,44 +544,30 @@ static void hang(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {{"reuse", reuse},
-		     {"split", split},
-		     {"other", other},
-		     {"other_later", other_later},
-		     {"other_copy", other_copy},
-		     {"other_kernel", other_kernel},
-		     {"other_graph", other_graph},
-		     {"other_word", other_word},
-		     {"other_batch", other_batch},
-		     {"other_default", other_default},
-		     {"other_own", other_own},
-		     {"other_thread", other_thread},
-		     {"between", between},
-		     {"told", told},
-		     {"before", before},
-		     {"again", again},
-		     {"context_ends", context_ends},
-		     {"capture", capture},
-		     {"trim", trim},
-		     {"pinned", pinned},
-		     {"known", known},
-		     {"tables", tables},
-		     {"tables_known", tables_known},
-		     {"programmatic", programmatic},
-		     {"hang", hang}};
-	show = argc > 2 && strcmp(argv[2], "show") == 0;
-	alarm(3600);
-	MUST(cuInit(0));
-	primary = use_device(0);
-	for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {
-		if (strcmp(argv[1], cases[i].name) != 0)
-			continue;
-		cases[i].run();
-		return 0;
-	}
-	puts("usage: ordered CASE [show]");
-	return 2;
+	static const struct program_case cases[] = {{"reuse", reuse},
+						    {"split", split},
+						    {"other", other},
+						    {"other_later", other_later},
+						    {"other_copy", other_copy},
+						    {"other_kernel", other_kernel},
+						    {"other_graph", other_graph},
+						    {"other_word", other_word},
+						    {"other_batch", other_batch},
+						    {"other_default", other_default},
+						    {"other_own", other_own},
+						    {"other_thread", other_thread},
+						    {"between", between},
+						    {"told", told},
+						    {"before", before},
+						    {"again", again},
+						    {"context_ends", context_ends},
+						    {"capture", capture},
+						    {"trim", trim},
+						    {"pinned", pinned},
+						    {"known", known},
+						    {"tables", tables},
+						    {"tables_known", tables_known},
+						    {"programmatic", programmatic},
+						    {"hang", hang}};
+	return case_run(cases, sizeof cases / sizeof *cases, argc, argv);
 }

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "program.h"
+#include "programmatic.h"
 #include "sim/sim.h"
 #include "steer.h"
 
@@ -96,25 +96,6 @@ static void slot_move(struct slot *b, CUstream *mine, unsigned stream)
 	b->stream = stream;
 }
 
-static void launch_ahead(const struct slot *b, CUstream stream, int value)
-{
-	CUdeviceptr at = b->at;
-	size_t size = b->size;
-	void *params[] = {&at, &value, &size};
-	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-				       .value.programmaticStreamSerializationAllowed = 1};
-	CUlaunchConfig config = {.gridDimX = 1,
-				 .gridDimY = 1,
-				 .gridDimZ = 1,
-				 .blockDimX = 1,
-				 .blockDimY = 1,
-				 .blockDimZ = 1,
-				 .hStream = stream,
-				 .attrs = &attribute,
-				 .numAttrs = 1};
-	MUST(cuLaunchKernelEx(&config, fill, params, NULL));
-}
-
 /* By a memset, a kernel, or a copy, which goes through slots if it is large. */
 static void slot_fill(struct slot *b, CUstream *mine, unsigned char value, unsigned way)
 {
@@ -125,7 +106,9 @@ static void slot_fill(struct slot *b, CUstream *mine, unsigned char value, unsig
 		MUST(cuMemcpyHtoDAsync(b->at, host, b->size, stream));
 		MUST(cuStreamSynchronize(stream));
 	} else if (way == 1) {
-		launch_ahead(b, stream, value);
+		int byte = value;
+		void *params[] = {&b->at, &byte, &b->size};
+		launch_ahead(fill, stream, params);
 	} else {
 		MUST(cuMemsetD8Async(b->at, value, b->size, stream));
 	}

@@ -9,7 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "program.h"
+#include "cases.h"
+#include "programmatic.h"
 #include "sim/sim.h"
 #include "steer.h"
 
@@ -19,8 +20,6 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 #define SIZE (3 * MIB)
 #define LATE 255
 
-static bool show;
-static CUcontext primary;
 static CUstream s, t;
 
 /* --- a thread that lets `s` go on by one step for each wait of another thread --- */
@@ -311,25 +310,15 @@ static void kernel_fill(void **args)
 	memset(*(void **)args[0], 7, SIZE);
 }
 
-static void launch_ahead(CUdeviceptr at, const CUlaunchAttribute *attribute)
+static CUfunction fill(void)
 {
 	static const struct gm_sim_kernel kernel = {"fill", kernel_fill, {sizeof(CUdeviceptr)}, 0};
 	static const struct gm_sim_image image = {GM_SIM_IMAGE, 1, &kernel, 0, 0, NULL};
 	CUmodule module;
 	CUfunction function;
-	void *params[] = {&at};
-	CUlaunchConfig config = {.gridDimX = 1,
-				 .gridDimY = 1,
-				 .gridDimZ = 1,
-				 .blockDimX = 1,
-				 .blockDimY = 1,
-				 .blockDimZ = 1,
-				 .hStream = s,
-				 .attrs = (CUlaunchAttribute *)attribute,
-				 .numAttrs = 1};
 	MUST(cuModuleLoadData(&module, &image));
 	MUST(cuModuleGetFunction(&function, module, "fill"));
-	MUST(cuLaunchKernelEx(&config, function, params, NULL));
+	return function;
 }
 
 static void holds(CUdeviceptr at, size_t size)
@@ -347,8 +336,10 @@ static void programmatic_event(void)
 	CUdeviceptr some = take(SIZE);
 	pthread_t thread = begin();
 	CUdeviceptr fresh = reused();
-	launch_ahead(some, &(CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT,
-						.value.programmaticEvent = {.event = event}});
+	void *params[] = {&some};
+	launch_with(fill(), s, params,
+		    (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT,
+					.value.programmaticEvent = {.event = event}});
 	MUST(cuStreamWaitEvent(t, event, 0));
 	MUST(cuMemsetD8Async(fresh, 7, SIZE, t));
 	finish(thread);
@@ -359,9 +350,8 @@ static void programmatic_start(void)
 {
 	pthread_t thread = begin();
 	CUdeviceptr fresh = reused();
-	launch_ahead(fresh, &(CUlaunchAttribute){
-				    .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-				    .value.programmaticStreamSerializationAllowed = 1});
+	void *params[] = {&fresh};
+	launch_ahead(fill(), s, params);
 	finish(thread);
 	holds(fresh, SIZE);
 }
@@ -432,39 +422,25 @@ static void green(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {{"grows", grows},
-		     {"ended", ended},
-		     {"last_memory", last_memory},
-		     {"later_work", later_work},
-		     {"capture", capture},
-		     {"capture_reused", capture_reused},
-		     {"capture_beside", capture_beside},
-		     {"memops", memops},
-		     {"memops_reused", memops_reused},
-		     {"ipc", ipc},
-		     {"ipc_reused", ipc_reused},
-		     {"dmabuf", dmabuf},
-		     {"dmabuf_reused", dmabuf_reused},
-		     {"peer_copy", peer_copy},
-		     {"destroyed", destroyed},
-		     {"programmatic_event", programmatic_event},
-		     {"programmatic_start", programmatic_start},
-		     {"contexts", contexts},
-		     {"staged", staged},
-		     {"green", green}};
-	show = argc > 2 && strcmp(argv[2], "show") == 0;
-	alarm(3600);
-	MUST(cuInit(0));
-	primary = use_device(0);
-	for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {
-		if (strcmp(argv[1], cases[i].name) != 0)
-			continue;
-		cases[i].run();
-		return 0;
-	}
-	puts("usage: ordered_waits CASE [show]");
-	return 2;
+	static const struct program_case cases[] = {{"grows", grows},
+						    {"ended", ended},
+						    {"last_memory", last_memory},
+						    {"later_work", later_work},
+						    {"capture", capture},
+						    {"capture_reused", capture_reused},
+						    {"capture_beside", capture_beside},
+						    {"memops", memops},
+						    {"memops_reused", memops_reused},
+						    {"ipc", ipc},
+						    {"ipc_reused", ipc_reused},
+						    {"dmabuf", dmabuf},
+						    {"dmabuf_reused", dmabuf_reused},
+						    {"peer_copy", peer_copy},
+						    {"destroyed", destroyed},
+						    {"programmatic_event", programmatic_event},
+						    {"programmatic_start", programmatic_start},
+						    {"contexts", contexts},
+						    {"staged", staged},
+						    {"green", green}};
+	return case_run(cases, sizeof cases / sizeof *cases, argc, argv);
 }
