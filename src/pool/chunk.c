@@ -79,7 +79,7 @@ CUresult gm_chunk_map(struct gm_pool *pool, struct gm_chunk *chunk, CUdeviceptr 
 	CUresult result = driver->cuMemMap(at, chunk->size, 0, chunk->handle, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = driver->cuMemSetAccess(at, chunk->size, access->list, access->n);
+	result = gm_access_set(driver, at, chunk->size, access);
 	if (result != CUDA_SUCCESS) {
 		driver->cuMemUnmap(at, chunk->size);
 		return result;

@@ -205,8 +205,7 @@ static CUresult chunk_change_access(struct gm_pool *pool, struct gm_chunk *chunk
 	for (struct gm_chunk *chunk = chunks; chunk; chunk = chunk->after) {
 		if (!chunk->handle)
 			continue;
-		CUresult result = pool->driver->cuMemSetAccess(chunk->base, chunk->size,
-							       access->list, access->n);
+		CUresult result = gm_access_set(pool->driver, chunk->base, chunk->size, access);
 		chunk->access = access->generation;
 		if (result == CUDA_SUCCESS)
 			continue;

@@ -3,34 +3,47 @@
 
 #include "pool/internal.h"
 
-static CUmemAccessDesc access_desc(CUdevice device, bool granted)
+CUresult gm_access_set(const struct gm_driver *driver, CUdeviceptr at, uint64_t size,
+		       const struct gm_access *access)
 {
-	return (CUmemAccessDesc){
-		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-		.flags = granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-				 : CU_MEM_ACCESS_FLAGS_PROT_NONE,
-	};
+	CUmemAccessDesc list[access->n ? access->n : 1];
+	for (unsigned i = 0; i < access->n; i++)
+		list[i] = (CUmemAccessDesc){
+			.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = access->device[i]},
+			.flags = access->granted >> i & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+							  : CU_MEM_ACCESS_FLAGS_PROT_NONE,
+		};
+	return driver->cuMemSetAccess(at, size, list, access->n);
+}
+
+static void access_begin(const struct gm_pool *pool, struct gm_access *access)
+{
+	gm_lock_assert_held(GM_LOCK_RANK_POOL);
+	access->n = 0;
+	access->granted = 0;
+	access->generation = pool->access;
+}
+
+static void access_add(struct gm_access *access, CUdevice device, bool granted)
+{
+	access->granted |= (uint64_t)granted << access->n;
+	access->device[access->n++] = (uint16_t)device;
 }
 
 void gm_access_now(const struct gm_pool *pool, bool peers, struct gm_access *access)
 {
-	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	access->n = 0;
-	access->generation = pool->access;
-	access->list[access->n++] = access_desc(pool->config.device, true);
+	access_begin(pool, access);
+	access_add(access, pool->config.device, true);
 	for (unsigned i = 0; peers && i < pool->n_peers; i++)
 		if (pool->peers[i].granted)
-			access->list[access->n++] = access_desc(pool->peers[i].device, true);
+			access_add(access, pool->peers[i].device, true);
 }
 
 void gm_access_changes(const struct gm_pool *pool, struct gm_access *access)
 {
-	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	access->n = 0;
-	access->generation = pool->access;
+	access_begin(pool, access);
 	for (unsigned i = 0; i < pool->n_peers; i++)
-		access->list[access->n++] =
-			access_desc(pool->peers[i].device, pool->peers[i].granted);
+		access_add(access, pool->peers[i].device, pool->peers[i].granted);
 }
 
 /* Update the access of one busy chunk. The pool's lock is released around the driver call. */
@@ -40,8 +53,7 @@ static CUresult chunk_update_access(struct gm_pool *pool, struct gm_chunk *chunk
 	gm_access_changes(pool, &access);
 	gm_pool_unlock(pool);
 	CUstreamCaptureMode mode = gm_driver_quiet_begin(pool->driver);
-	CUresult result =
-		pool->driver->cuMemSetAccess(chunk->base, chunk->size, access.list, access.n);
+	CUresult result = gm_access_set(pool->driver, chunk->base, chunk->size, &access);
 	gm_driver_quiet_end(pool->driver, mode);
 	gm_pool_lock(pool);
 	if (result == CUDA_SUCCESS && chunk->access < access.generation)

@@ -11,12 +11,20 @@
 
 #define GM_PEERS 63
 
-/* A chunk's access, in the form of cuMemSetAccess, at one moment. */
+/* A chunk's access at one moment. Short, for a signal handler that allocates may have little
+ * stack. */
 struct gm_access {
-	CUmemAccessDesc list[GM_PEERS + 1];
-	size_t n;
+	uint16_t device[GM_PEERS + 1];
+	uint64_t granted; /* a bit a device; else it has none */
+	unsigned n;
 	uint64_t generation;
 };
+
+_Static_assert(GM_PEERS < 64, "a bit a device");
+
+/* Set the access of [at, +size). No lock is held, or the one of the caller. */
+CUresult gm_access_set(const struct gm_driver *driver, CUdeviceptr at, uint64_t size,
+		       const struct gm_access *access);
 
 /* --- the pool's lock is held --- */
 
