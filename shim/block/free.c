@@ -176,7 +176,7 @@ static CUresult free_async(enum gm_hook_id hook, CUdeviceptr address, CUstream s
 	struct gm_free how = {.after = GM_FREE_AFTER_NOTHING, .call = call};
 	if (context && result == CUDA_ERROR_NOT_READY) {
 		how.after = GM_FREE_AFTER_USERS;
-		how.users = (struct gm_users){context->key};
+		how.users = context->key;
 	} else if (result != CUDA_SUCCESS) {
 		return result;
 	}

@@ -280,10 +280,8 @@ void gm_order_stream_ends(CUstream handle)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
 	gm_order_take_lock();
-	if (atomic_load(&gm_order.word) == key) {
+	if (atomic_load(&gm_order.word) == key)
 		run_end();
-		atomic_store(&gm_order.word, GM_ORDER_MANY);
-	}
 	if (gm_order.window.open && gm_order.window.key == key)
 		gm_window_close();
 	gm_order_release_lock();

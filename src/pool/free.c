@@ -44,9 +44,9 @@ CUresult gm_pool_fence(struct gm_pool *pool, uint64_t context, bool native, uint
  * bag left; the block is live then. */
 static CUresult block_retire_slowly(struct gm_pool *pool, struct gm_shelf *shelf,
 				    struct gm_piece *piece, const struct gm_block *block,
-				    struct gm_users users, bool *stored)
+				    uint64_t users, bool *stored)
 {
-	bool ready = gm_limbo_open(pool, shelf, users.context);
+	bool ready = gm_limbo_open(pool, shelf, users);
 	enum gm_limbo_put put = GM_LIMBO_NONE;
 	gm_futex_lock_take(&shelf->lock);
 	bool mine = piece_is_claimed(piece, block);
@@ -56,7 +56,7 @@ static CUresult block_retire_slowly(struct gm_pool *pool, struct gm_shelf *shelf
 		piece_unclaim(piece);
 	gm_futex_lock_release(&shelf->lock);
 	if (put == GM_LIMBO_FULL)
-		gm_limbo_turn(pool, shelf, users.context);
+		gm_limbo_turn(pool, shelf, users);
 	*stored = put != GM_LIMBO_NONE;
 	return mine ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -109,7 +109,7 @@ static CUresult block_wait_and_reuse(struct gm_pool *pool, struct gm_piece *piec
 
 /* Free a block for reuse after the work of `users`. `block`: a recent copy of `piece`. */
 static CUresult block_retire(struct gm_pool *pool, struct gm_piece *piece,
-			     const struct gm_block *block, struct gm_users users)
+			     const struct gm_block *block, uint64_t users)
 {
 	struct gm_shelf *shelf = gm_shelf_mine(pool);
 	enum gm_limbo_put put = GM_LIMBO_STORED;
@@ -124,13 +124,13 @@ static CUresult block_retire(struct gm_pool *pool, struct gm_piece *piece,
 	if (!mine)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (put == GM_LIMBO_FULL) {
-		gm_limbo_turn(pool, shelf, users.context);
+		gm_limbo_turn(pool, shelf, users);
 		return CUDA_SUCCESS;
 	}
 	CUresult result = block_retire_slowly(pool, shelf, piece, block, users, &stored);
 	if (result != CUDA_SUCCESS || stored)
 		return result;
-	return block_wait_and_reuse(pool, piece, block, users.context);
+	return block_wait_and_reuse(pool, piece, block, users);
 }
 
 static bool context_is_idle(const struct gm_pool *pool, uint64_t context)
@@ -146,7 +146,7 @@ static CUresult block_wait_and_end(struct gm_pool *pool, struct gm_piece *piece,
 {
 	enum gm_fenced fenced = GM_FENCED_PASSED;
 	uint64_t number = gm_limbo_number(pool);
-	const struct gm_users owner = {block->context};
+	const uint64_t owner = block->context;
 	CUresult result = CUDA_SUCCESS;
 	if (GM_LIKELY(context_is_idle(pool, block->context))) {
 		block->waited = gm_pool_count_fence(pool, call);
@@ -203,7 +203,7 @@ static CUresult block_reuse_early(struct gm_pool *pool, struct gm_piece *piece,
 	if (GM_LIKELY(shelved))
 		return CUDA_SUCCESS;
 	if (!ready) /* no host memory, or no bag */
-		return block_retire(pool, piece, block, (struct gm_users){block->context});
+		return block_retire(pool, piece, block, block->context);
 	return mine ? block_release_slowly(pool, shelf, piece, block, &heat)
 		    : CUDA_ERROR_INVALID_VALUE;
 }
@@ -214,7 +214,7 @@ static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
 				const struct gm_block *block)
 {
 	const struct gm_fence_ops *fences = pool->config.fences;
-	const struct gm_users owner = {block->context};
+	const uint64_t owner = block->context;
 	CUresult result = CUDA_SUCCESS;
 	uint64_t run = 0;
 	if (!fences->is_quiet || !fences->is_quiet())

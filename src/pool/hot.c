@@ -77,8 +77,8 @@ static void piece_strand(struct gm_pool *pool, struct gm_epoch *epoch, struct gm
 		gm_pool_trim_retired(pool);
 }
 
-bool gm_hot_put(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece,
-		const struct gm_heat *heat)
+bool gm_hot_mark(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece,
+		 const struct gm_heat *heat)
 {
 	piece->stamp = 0;
 	if (heat_has_passed(heat))
@@ -231,7 +231,7 @@ static void piece_put_hot(struct gm_pool *pool, struct gm_piece *piece, const st
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
 	gm_hot_strand_extents(pool);
-	if (!gm_hot_put(pool, &pool->extents.hot, piece, heat))
+	if (!gm_hot_mark(pool, &pool->extents.hot, piece, heat))
 		return;
 	if (piece->stamp)
 		chunks_heat(pool, piece, piece->stamp);

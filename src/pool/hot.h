@@ -63,7 +63,8 @@ const struct gm_order_memory *gm_hot_memory(void);
 /* Hot bytes, which an allocation may get while their run goes on. */
 uint64_t gm_hot_bytes(const struct gm_pool *pool);
 
-/* A block is about to become hot: its stamp. */
+/* The stamp of a block that is about to become hot. It may be one above the pool's number: then a
+ * segment is open, and its event gets that number (context/order.h). */
 uint64_t gm_hot_stamp(struct gm_pool *pool);
 
 /* --- the lock of the stock is held --- */
@@ -71,10 +72,11 @@ uint64_t gm_hot_stamp(struct gm_pool *pool);
 /* Change the bytes of a stock, and the live counters. */
 void gm_hot_count(struct gm_hot *hot, uint64_t by);
 
-/* Give the piece a stamp; the caller puts it into the stock, which is stranded. False: its run has
- * ended, so the piece is stranded itself; the caller is done with it. */
-bool gm_hot_put(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece,
-		const struct gm_heat *heat);
+/* Give the piece its stamp: hot memory of this heat is about to enter the stock. True: the caller
+ * puts the piece into it. False: the run has ended, so the piece is stranded, and the caller is
+ * done with it. pre: gm_hot_strand_shelf or _extents under this lock. */
+bool gm_hot_mark(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece,
+		 const struct gm_heat *heat);
 
 /* A piece with a stamp was taken out of the stock for an allocation. False: its run has ended, and
  * it is stranded. A piece that a fence covers by now loses its stamp. */

@@ -223,14 +223,14 @@ static inline void piece_retire(struct gm_pool *pool, struct gm_shelf *shelf,
 }
 
 enum gm_limbo_put gm_limbo_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
-			       struct gm_users users)
+			       uint64_t users)
 {
 	struct gm_limbo *limbo = &shelf->limbo;
 	uint64_t held = GM_GET(piece->held);
 	gm_lock_assert_held(GM_LOCK_RANK_SHELF);
-	if (GM_UNLIKELY(!limbo->open || limbo->context != users.context)) {
-		limbo->open = limbo_find_bag(pool, limbo, users.context);
-		limbo->context = users.context;
+	if (GM_UNLIKELY(!limbo->open || limbo->context != users)) {
+		limbo->open = limbo_find_bag(pool, limbo, users);
+		limbo->context = users;
 	}
 	struct gm_bag *bag = limbo->open;
 	if (GM_UNLIKELY(!bag))

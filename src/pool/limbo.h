@@ -71,7 +71,7 @@ enum gm_limbo_put {
 
 /* Retire a block that the caller claimed, and count it so. Under the shelf's lock. */
 enum gm_limbo_put gm_limbo_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece *piece,
-			       struct gm_users users);
+			       uint64_t users);
 
 /* Prepare this shelf for blocks of the context. False: no host memory or no bag. No lock held. */
 bool gm_limbo_open(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t context);

@@ -137,18 +137,13 @@ CUresult gm_pool_alloc(struct gm_pool *pool, size_t size, uint64_t context, stru
 /* The work on the GPU that must complete before the block's memory is reused. */
 enum gm_free_after {
 	GM_FREE_AFTER_OWNER,   /* the work of the owner context */
-	GM_FREE_AFTER_USERS,   /* the work of `users`; only with config.defer */
+	GM_FREE_AFTER_USERS,   /* the work of the context `users`; only with config.defer */
 	GM_FREE_AFTER_NOTHING, /* none: the caller has waited */
-};
-
-/* The work that may still use a block: that of a context. */
-struct gm_users {
-	uint64_t context;
 };
 
 struct gm_free {
 	enum gm_free_after after;
-	struct gm_users users;
+	uint64_t users;	       /* for AFTER_USERS: the key of their context */
 	uint64_t id;	       /* free only the block of this id; 0: any block */
 	struct gm_timing call; /* the call, to count its wait; zero: not timed */
 };

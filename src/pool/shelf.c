@@ -344,7 +344,7 @@ static inline void shelf_put_freed(struct gm_pool *pool, struct gm_shelf *shelf,
 				   struct gm_piece *piece, const struct gm_heat *heat)
 {
 	gm_shelf_count_freed(pool, shelf, piece, GM_C_idle);
-	if (GM_UNLIKELY(heat) && !gm_hot_put(pool, &shelf->hot, piece, heat))
+	if (GM_UNLIKELY(heat) && !gm_hot_mark(pool, &shelf->hot, piece, heat))
 		return;
 	shelf_put(pool, shelf, bin, piece, gm_pool_now(pool));
 }
@@ -403,7 +403,7 @@ void gm_shelf_refill(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size
 			break;
 		gm_chunk_use(pool, GM_GET(piece->base), held);
 		const struct gm_heat heat = {from->heat.epoch, from->heat.run, piece->stamp};
-		if (!piece->stamp || gm_hot_put(pool, &shelf->hot, piece, &heat))
+		if (!piece->stamp || gm_hot_mark(pool, &shelf->hot, piece, &heat))
 			shelf_put(pool, shelf, bin, piece, now);
 	}
 	gm_futex_lock_release(&shelf->lock);

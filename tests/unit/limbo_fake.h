@@ -122,7 +122,7 @@ static const struct gm_fence_ops asked_idle = {.ask = ask,
 static const struct gm_fence_ops old_driver = {.ask = ask, .wait = fence_fake};
 
 /* A free of a block that work of context 2 may use. */
-static const struct gm_free behind = {.after = GM_FREE_AFTER_USERS, .users = {2}};
+static const struct gm_free behind = {.after = GM_FREE_AFTER_USERS, .users = 2};
 
 static inline struct gm_pool *open_with(uint64_t memory, uint64_t retire,
 					const struct gm_fence_ops *fences)

@@ -199,9 +199,7 @@ static void ends_meanwhile(void)
 
 static void *take_elsewhere(void *arg)
 {
-	struct gm_block *block = arg;
-	take(64 * GM_MIB); /* a new peak: the next allocation looks at other shelves */
-	*block = take(3 * GM_MIB);
+	*(struct gm_block *)arg = take(3 * GM_MIB);
 	return NULL;
 }
 
@@ -210,8 +208,10 @@ static void another_shelf(void)
 	pthread_t thread;
 	struct gm_block b = {0};
 	start(UINT64_MAX);
+	take(512);
 	struct gm_block a = take(3 * GM_MIB);
 	give(a);
+	take(512); /* the thread's block makes a new peak, so it looks at other shelves */
 	run_end();
 	pthread_create(&thread, NULL, take_elsewhere, &b);
 	pthread_join(thread, NULL);

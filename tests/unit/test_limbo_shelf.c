@@ -171,7 +171,7 @@ static void many_contexts(void)
 	TAP_OK(fake_valid(pool), "valid");
 	gm_pool_alloc(pool, 3000, 1, &b);
 	f.record = CUDA_ERROR_NOT_READY;
-	const struct gm_free other = {.after = GM_FREE_AFTER_USERS, .users = {999}};
+	const struct gm_free other = {.after = GM_FREE_AFTER_USERS, .users = 999};
 	TAP_IS(gm_pool_free(pool, b.base, &other, NULL), CUDA_ERROR_OUT_OF_MEMORY,
 	       "it fails where it cannot wait either");
 	f.record = CUDA_SUCCESS;
