@@ -132,11 +132,15 @@ static bool order_may(void)
 const struct gm_order_ops *gm_submit_start(void)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
-	if (knobs->fill.choice == GM_FILL_OFF)
-		return gm_order_start(&gm_shim_driver, gm_hot_memory(), order_may);
-	gm_msg(GM_MSG_WARN, "GPUMEM_FREE=ordered acts as defer: GPUMEM_FILL writes to new blocks "
-			    "in a stream of its own");
-	return NULL;
+	const struct gm_order_ops *ops = NULL;
+	const char *why = "GPUMEM_FILL writes to new blocks in a stream of its own";
+	if (knobs->fill.choice == GM_FILL_OFF) {
+		ops = gm_order_start(&gm_shim_driver, gm_hot_memory(), order_may);
+		why = "the driver is older than 12.5";
+	}
+	if (!ops)
+		gm_msg(GM_MSG_WARN, "GPUMEM_FREE=ordered acts as defer: %s", why);
+	return ops;
 }
 
 /* --- submissions that have no other handler --- */

@@ -344,8 +344,8 @@ static enum gm_order_free order_free(uint64_t context, uint64_t *run)
 {
 	*run = 0;
 	enum gm_order_free why = free_judge(context, run);
-	if (why == GM_ORDER_STREAMS)
-		gm_window_try();
+	if (why == GM_ORDER_STREAMS && gm_window_try())
+		why = free_judge(context, run);
 	return why;
 }
 

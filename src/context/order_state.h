@@ -105,8 +105,9 @@ void gm_window_close(void);
 
 /* --- no lock is held --- */
 
-/* Several streams may have unfinished work: find out whether they still do. */
-void gm_window_try(void);
+/* Several streams may have unfinished work: find out whether they still do. True: a run has begun,
+ * or no work is unfinished. */
+bool gm_window_try(void);
 
 /* In a forked child. */
 void gm_window_forget(void);

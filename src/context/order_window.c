@@ -73,7 +73,7 @@ static void window_end(void)
 	gm_order_run_begin(w->key, w->context);
 }
 
-static void window_ask(void)
+static bool window_ask(void)
 {
 	struct gm_order_window *w = &gm_order.window;
 	while (w->n && gm_order.fences->passed((void *)gm_order.driver, w->at[0].context,
@@ -82,18 +82,19 @@ static void window_ask(void)
 	gm_order_take_lock();
 	if (w->open && gm_order_captures_forbid())
 		gm_window_close();
-	if (w->open && !w->n)
+	bool passed = w->open && !w->n, closed = !w->open || passed;
+	if (passed)
 		window_end();
-	bool closed = !w->open;
 	gm_order_release_lock();
 	while (closed && w->n)
 		window_drop(0);
+	return passed;
 }
 
-void gm_window_try(void)
+bool gm_window_try(void)
 {
 	if (atomic_exchange(&busy, true))
-		return;
+		return false;
 	gm_order_take_lock();
 	bool asks = gm_order.window.open || gm_order.window.n;
 	bool begins = !asks && ++gm_order.window.tries >= gm_order.window.pause;
@@ -102,9 +103,9 @@ void gm_window_try(void)
 	gm_order_release_lock();
 	if (begins)
 		window_begin();
-	if (begins || asks)
-		window_ask();
+	bool passed = (begins || asks) && window_ask();
 	atomic_store(&busy, false);
+	return passed;
 }
 
 void gm_window_submit(const struct gm_order_stream *stream)

@@ -208,6 +208,16 @@ static CUresult block_reuse_early(struct gm_pool *pool, struct gm_piece *piece,
 		    : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* The program has ordered all uses of the block before work in the context `users`. */
+static CUresult block_free_after_users(struct gm_pool *pool, struct gm_piece *piece,
+				       const struct gm_block *block, uint64_t users)
+{
+	uint64_t run = 0;
+	if (pool->config.order && block_is_early(pool, piece, block, &run))
+		return block_reuse_early(pool, piece, block, run);
+	return block_retire(pool, piece, block, users);
+}
+
 /* Native errors are reported at once, the wait is deferred. If few other blocks would share an
  * event with this one, it is reused at once on an idle GPU: a poll costs less than an event. */
 static CUresult block_defer_end(struct gm_pool *pool, struct gm_piece *piece,
@@ -262,7 +272,7 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm
 	CUresult result;
 	GM_ASSERT(how->after != GM_FREE_AFTER_USERS || pool->config.defer);
 	if (how->after == GM_FREE_AFTER_USERS)
-		result = block_retire(pool, piece, block, how->users);
+		result = block_free_after_users(pool, piece, block, how->users);
 	else if (how->after == GM_FREE_AFTER_NOTHING || !pool->config.fences)
 		result = block_reuse(pool, piece, block);
 	else if (pool->config.defer)

@@ -209,6 +209,11 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	hasnt captures "${CAPTURE[@]}" count:retired_peak:100M
 	hasnt captures map:0:100M:1us count:retired_peak:63M count:captures:1 # too little
 
+	has not_ordered "${CALM[@]}" count:ordered_early:50 count:ordered_streams:30 count:ordered_off:20
+	says 'Device 0: 50 of 100 frees were not reused at once'
+	hasnt not_ordered "${CALM[@]}" count:ordered_early:51 count:ordered_streams:29 count:ordered_off:20
+	hasnt not_ordered "${CALM[@]}" count:ordered_streams:99 # too few
+
 	has mapped_again "${CALM[@]}" count:map_bytes:192M count:unmap_bytes:192M
 	says 'Device 0: a total of 256 MiB was mapped, for at most 64.0 MiB at a time'
 	hasnt mapped_again "${CALM[@]}" count:map_bytes:191M count:unmap_bytes:191M

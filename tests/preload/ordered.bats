@@ -143,8 +143,8 @@ counted() {
 }
 
 @test "ordered: the log counts ordered frees, and the reasons why other frees were not ordered" {
-	counted reuse ordered_early 4 ordered_streams 4 ordered_refused 0
-	counted other ordered_early 1 ordered_streams 1 ordered_waits 1
+	counted reuse ordered_early 8 ordered_streams 0 ordered_refused 0
+	counted other ordered_early 2 ordered_streams 0 ordered_waits 1
 	counted before ordered_early 0 ordered_streams 1 ordered_refused 0
 	counted between ordered_early 1 ordered_refused 1
 	counted known ordered_early 0 ordered_pinned 1

@@ -88,3 +88,11 @@ waits() {
 @test "ordered: streams of green contexts wait on the GPU as others" {
 	waits green 0 1
 }
+
+@test "ordered: a free on an idle device is reused at once though two streams had work" {
+	waits idle_device 0 1
+}
+
+@test "ordered: cudaFreeAsync of memory of cudaMalloc is reused at once in the order of its stream" {
+	waits free_async 0 1
+}

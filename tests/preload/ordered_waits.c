@@ -420,6 +420,48 @@ static void green(void)
 	finish(thread);
 }
 
+/* The device is idle at each free, though two streams had work before. */
+static void idle_device(void)
+{
+	s = stream_new();
+	t = stream_new();
+	pthread_t thread = begin();
+	CUdeviceptr old = 0;
+	unsigned again = 0;
+	for (unsigned i = 0; i < 50; i++) {
+		CUdeviceptr fresh = take(SIZE);
+		again += fresh == old;
+		old = fresh;
+		work(s, fresh, SIZE);
+		work(t, fresh, SIZE);
+		MUST(cuCtxSynchronize());
+		CALL(cuMemFree(fresh));
+	}
+	if (show)
+		printf("  used again: %d\n", again == 49);
+	end(thread);
+}
+
+/* A free in the stream that alone has work. */
+static void free_async(void)
+{
+	s = stream_new();
+	gm_sim_hold(s);
+	CUdeviceptr old = take(SIZE);
+	pthread_t thread = begin();
+	work(s, old, SIZE);
+	CALL(cuMemFreeAsync(old, s));
+	CUdeviceptr fresh = take(SIZE);
+	if (show)
+		printf("  used again: %d\n", fresh == old);
+	MUST(cuMemsetD8Async(fresh, 7, SIZE, s));
+	end(thread);
+	gm_sim_release(s, -1u);
+	unsigned char last = 0;
+	MUST(cuMemcpyDtoH(&last, fresh + SIZE - 1, 1));
+	printf("last byte: %d\n", last);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct program_case cases[] = {{"grows", grows},
@@ -441,6 +483,8 @@ int main(int argc, char **argv)
 						    {"programmatic_start", programmatic_start},
 						    {"contexts", contexts},
 						    {"staged", staged},
-						    {"green", green}};
+						    {"green", green},
+						    {"idle_device", idle_device},
+						    {"free_async", free_async}};
 	return case_run(cases, sizeof cases / sizeof *cases, argc, argv);
 }

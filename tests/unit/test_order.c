@@ -139,6 +139,11 @@ static void several_streams(void)
 	TAP_IS(gm_order_sole(), GM_ORDER_NONE, "no stream is known after both have ended");
 	submit(stream[1], here->key);
 	TAP_IS(gm_order_sole(), key_of(stream[1]), "later one stream alone has work again");
+	submit(stream[0], here->key);
+	TAP_IS(gm_order_sole(), GM_ORDER_MANY, "both streams have got work again");
+	TAP_IS(freed(), GM_ORDER_EARLY,
+	       "the first free after both have ended is not deferred, for the GPU is idle");
+	TAP_IS(run, 0, "a block freed on an idle GPU is idle");
 }
 
 /* New work of a stream while the work of others is being polled. */

@@ -307,6 +307,21 @@ bool gm_rule_captures(struct gm_figures *f, struct gm_finding *out)
 	return gm_figures_process(f, GM_C_captures) && device_worst(f, device_captures, out);
 }
 
+/* Programs that free seldom lose nothing. */
+static bool device_not_ordered(const struct gm_figures *f, unsigned d, struct gm_finding *out)
+{
+	const uint64_t others = C(ordered_streams) + C(ordered_capture) + C(ordered_context) +
+				C(ordered_pinned) + C(ordered_off);
+	out->value = GM_COUNT(others);
+	out->of = GM_COUNT(others + C(ordered_early));
+	return out->of.n >= 100;
+}
+
+bool gm_rule_not_ordered(struct gm_figures *f, struct gm_finding *out)
+{
+	return device_worst(f, device_not_ordered, out);
+}
+
 /* map_bytes includes memory of device heaps, which has peaks of its own. */
 static bool device_mapped_again(const struct gm_figures *f, unsigned d, struct gm_finding *out)
 {

@@ -237,11 +237,11 @@ static void reuse_line(struct gm_emit *emit, const struct gm_figures *f, unsigne
 		uint64_t n;
 		const char *why;
 	} others[] = {
-		{C(ordered_streams), "several streams at work"},
-		{C(ordered_capture), "a capture was open"},
-		{C(ordered_context), "of another context"},
-		{C(ordered_pinned), "pinned"},
-		{C(ordered_off), "not ordered in this process"},
+		{C(ordered_streams), "while several streams had work"},
+		{C(ordered_capture), "while a capture was open"},
+		{C(ordered_context), "of memory of another context"},
+		{C(ordered_pinned), "of memory with a known physical address"},
+		{C(ordered_off), "for this process acted as defer"},
 	};
 	char text[256] = "", count[32];
 	uint64_t all = C(ordered_early);
@@ -250,13 +250,18 @@ static void reuse_line(struct gm_emit *emit, const struct gm_figures *f, unsigne
 		all += others[i].n;
 		if (others[i].n)
 			used += (size_t)snprintf(
-				text + used, sizeof text - used, "%s%s %s", used ? ", " : "; ",
+				text + used, sizeof text - used, "%s%s %s", used ? ", " : "; not ",
 				gm_tool_count(others[i].n, count, sizeof count), others[i].why);
 	}
-	if (all)
-		gm_emit_line(emit, "reuse", "%llu%% of %s frees at once%s",
-			     (unsigned long long)(C(ordered_early) * 100 / all),
-			     gm_tool_count(all, count, sizeof count), text);
+	if (!all)
+		return;
+	gm_emit_line(emit, "reuse", "%llu%% of %s frees at once%s",
+		     (unsigned long long)(C(ordered_early) * 100 / all),
+		     gm_tool_count(all, count, sizeof count), text);
+	if (C(ordered_refused))
+		gm_emit_line(emit, "",
+			     "%s pieces of them found no use before another stream had work",
+			     gm_tool_count(C(ordered_refused), count, sizeof count));
 }
 
 /* Idle memory that other processes returned for this one, and this one for others. */
