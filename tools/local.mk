@@ -31,8 +31,8 @@ libgmtool_a_SOURCES += %D%/summary/copy.c %D%/summary/foreign.c %D%/summary/frag
 libgmtool_a_SOURCES += %D%/finding/findings.c %D%/finding/findings.def %D%/finding/findings.h \
 	%D%/finding/rule_copy.c %D%/finding/rule_heap.c %D%/finding/rule_log.c %D%/finding/rule_logs.c
 # run and record.
-libgmtool_a_SOURCES += %D%/launch/elf.c %D%/launch/elf.h %D%/launch/launch.c %D%/launch/leftover_logs.c \
-	%D%/launch/leftover_logs.h %D%/launch/preload.c %D%/launch/preload.h
+libgmtool_a_SOURCES += %D%/launch/elf.c %D%/launch/elf.h %D%/launch/launch.c %D%/launch/launch.h \
+	%D%/launch/leftover_logs.c %D%/launch/leftover_logs.h %D%/launch/preload.c %D%/launch/preload.h
 # doctor.
 libgmtool_a_SOURCES += %D%/doctor/child.c %D%/doctor/command.c %D%/doctor/doctor.c %D%/doctor/doctor.h \
 	%D%/doctor/driver.c %D%/doctor/here.c %D%/doctor/tables.c

@@ -67,11 +67,15 @@ static const struct gm_command commands[] = {
 	 "OLD, NEW: a log each, or a name that stands for the logs of a run.\n"
 	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage."},
 	{"check", gm_check_main,
-	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_MAX | GM_OPTION_LEAKS,
-	 "[OPTION]... [LOG]...", "Compare counters with limits, for tests",
-	 "Without LOG: the newest run whose logs *.gml lie in this folder.\n"
-	 "Exit status: 0; 1 when a log cannot be read or contradicts itself; 2 usage;\n"
-	 "3 when a limit is exceeded."},
+	 GM_OPTIONS_OUTPUT | GM_OPTION_UNITS | GM_OPTION_MAX | GM_OPTION_LEAKS | GM_OPTION_PARTIAL |
+		 GM_OPTION_SET | GM_OPTION_OUTPUT | GM_OPTION_TRACE | GM_OPTION_STACKS,
+	 "[OPTION]... {[LOG]... | -- COMMAND [ARG]...}", "Compare counters with limits, for tests",
+	 "-- COMMAND: record it first, as 'gpumemstat record' does; -e, -o, --trace and\n"
+	 "--stacks are for this.\n"
+	 "Without both: the newest run whose logs *.gml lie in this folder.\n"
+	 "Exit status: that of COMMAND if it fails; 0; 1 when a log cannot be read, is of\n"
+	 "a run that did not end by itself, is not the newest of its name, or contradicts\n"
+	 "itself, or when COMMAND used no CUDA; 2 usage; 3 when a limit is exceeded."},
 	{"export", gm_export_main, GM_OPTIONS_ALWAYS | GM_OPTION_FORMAT | GM_OPTION_FILE,
 	 "[OPTION]... [LOG]", "Write a log in a format that other programs read",
 	 "csv: the events, one a row. openmetrics: the counters, for Prometheus.\n"

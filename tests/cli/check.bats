@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # gpumemstat check, over logs with known contents (mklog.c).
 source "$BATS_TEST_DIRNAME/cli.bash"
+PRELOAD=${GPUMEM_TEST_PRELOAD:-$PWD/.libs/libgpumem.so}
 
 good() {
 	mklog good.gml at:1s map:0:64M:100us alloc:0:10M:1us sample:0:50M:8M free:1:1us
@@ -54,22 +55,25 @@ bad.gml: device 0: live_blocks is 1, above 0 (--no-leaks)' --max mapped_peak=64M
 		{path: "bad.gml", device: 0, counter: "mapped_peak", value: 134217728, limit: 104857600},
 		{path: "bad.gml", device: null, counter: "log_records", value: 7, limit: 1}]' out
 	good
-	"$TOOL" check --json good.gml | jq -e '.exceeded == [] and .limits == 0'
+	"$TOOL" check --json --no-leaks good.gml | jq -e '.exceeded == [] and .limits == 1'
 }
 
 @test "check --no-leaks in mode trace, and of unclosed logs" {
 	GPUMEM_MODE=trace mklog t.gml at:1s driver:0:1M:1us
 	exceeds 't.gml: device 0: foreign_driver_calls - foreign_driver_frees is 1, above 0 (--no-leaks)' --no-leaks t.gml
 	mklog killed.gml at:1s map:0:64M:100us alloc:0:10M:1us kill
-	expect 1 'gpumemstat: killed.gml: killed, or crashed: what it leaks is not known' check --no-leaks killed.gml
-	"$TOOL" check --max live_blocks=1 killed.gml
+	expect 1 'gpumemstat: killed.gml: killed, or crashed: --partial checks it up to there' check --no-leaks killed.gml
+	expect 1 'gpumemstat: killed.gml: killed, or crashed: --partial checks it up to there' check --max live_blocks=1 killed.gml
+	expect 1 'gpumemstat: killed.gml: killed, or crashed: what it leaks is not known' check --partial --no-leaks killed.gml
+	"$TOOL" check --partial --max live_blocks=1 killed.gml
+	exceeds 'killed.gml: device 0: mapped_peak is 64.0 MiB, above 63.0 MiB' --partial --max mapped_peak=63M killed.gml
 }
 
 @test "check of logs that cannot be read, and of the newest run" {
-	expect 1 'gpumemstat: none.gml: no such file' check none.gml
+	expect 1 'gpumemstat: none.gml: no such file' check --no-leaks none.gml
 	mklog lies.gml map:0:64M:1us alloc:0:1M:1us count:allocate_pool:1
 	status=0
-	"$TOOL" check lies.gml >out 2>err || status=$?
+	"$TOOL" check --max failed=0 lies.gml >out 2>err || status=$?
 	[ "$status" -eq 1 ]
 	grep -q '^gpumemstat: lies.gml: contradicts itself: ' err
 	rm lies.gml
@@ -85,4 +89,114 @@ bad.gml: device 0: live_blocks is 1, above 0 (--no-leaks)' --max mapped_peak=64M
 Try 'gpumemstat check --help'" check --max mapped_peek=1 good.gml
 	expect 2 "gpumemstat: --max=$(printf 'x%.0s' {1..100})=1: no counter '$(printf 'x%.0s' {1..100})=1'; gpumem-log(5) lists them
 Try 'gpumemstat check --help'" check --max "$(printf 'x%.0s' {1..100})=1" good.gml
+}
+
+@test "check knows the words of the summary's first screen" {
+	bad
+	exceeds 'bad.gml: device 0: allocate_failed is 1, above 0
+bad.gml: device 0: live_blocks is 1, above 0
+bad.gml: device 0: allocate_calls is 3, above 2
+bad.gml: device 0: free_calls is 1, above 0' --max failed=0 --max alive=0 --max allocations=2 --max frees=0 bad.gml
+}
+
+@test "check without a limit is a usage error" {
+	good
+	expect 2 "gpumemstat: check: expected a limit: --max=COUNTER=VALUE or --no-leaks
+Try 'gpumemstat check --help'" check good.gml
+	expect 2 "gpumemstat: check: expected a limit: --max=COUNTER=VALUE or --no-leaks
+Try 'gpumemstat check --help'" check -- touch ran
+	[ ! -e ran ]
+	expect 2 "gpumemstat: -o: only before -- COMMAND
+Try 'gpumemstat check --help'" check --no-leaks -o x.gml good.gml
+	expect 2 "gpumemstat: --stacks: only before -- COMMAND
+Try 'gpumemstat check --help'" check --no-leaks --stacks=all good.gml
+}
+
+@test "check of a log refuses if a later run found its name taken" {
+	good
+	mklog good.gml at:1s map:0:64M:1us alloc:0:1M:1us
+	[ -f good.gml.1 ]
+	expect 1 'gpumemstat: good.gml: good.gml.1 is newer: name it, or remove both and record again' check --no-leaks good.gml
+	exceeds 'good.gml.1: device 0: live_blocks is 1, above 0 (--no-leaks)' --no-leaks good.gml good.gml.1
+	# Without a name, and with one that stands for several logs, the newest run counts.
+	exceeds 'good.gml.1: device 0: live_blocks is 1, above 0 (--no-leaks)' --no-leaks good.gml.1
+	mv good.gml 'x[1]%p.gml'
+	mv good.gml.1 'x[1]%p.gml.7'
+	expect 1 'gpumemstat: x[1]%p.gml: x[1]%p.gml.7 is newer: name it, or remove both and record again' check --no-leaks 'x[1]%p.gml'
+}
+
+# The manual's example for CI: the second run must not pass by the log of the first.
+@test "record -o overwrites the log of an earlier run and of its other processes" {
+	"$TOOL" record -o t.gml -- sh -c "'$DEMO' 10 && '$DEMO' 10" >/dev/null 2>&1
+	[ -f t.gml.1 ]
+	"$TOOL" check --no-leaks t.gml t.gml.1
+	"$TOOL" record -o t.gml -- "${DEMO%demo}fragments" >/dev/null 2>err
+	grep -q '^gpumemstat: t.gml: peak ' err
+	[ ! -e t.gml.1 ]
+	status=0
+	"$TOOL" check --no-leaks t.gml >out || status=$?
+	[ "$status" -eq 3 ]
+	# A command that uses no CUDA leaves no log of another one.
+	"$TOOL" record -o t.gml -- true 2>/dev/null
+	expect 1 'gpumemstat: t.gml: no such file' check --no-leaks t.gml
+	# The words that do not differ from process to process: host, rank and job.
+	for i in 1 2; do
+		SLURM_JOB_ID=7 SLURM_PROCID=3 "$TOOL" record -o 'j%j-r%r%%.gml' -- "$DEMO" 10 >/dev/null 2>&1
+		[ "$(echo j*)" = 'j7-r3%.gml' ]
+	done
+}
+
+@test "record -o overwrites no log that is being written, and nothing that is no log" {
+	echo text >train.py
+	expect 125 'gpumemstat: train.py: not a gpumem log; not overwritten' record -o train.py -- touch ran
+	[ "$(<train.py)" = text ]
+	[ ! -e ran ]
+	: >empty
+	"$TOOL" record -o empty -- "$DEMO" 10 >/dev/null 2>&1
+	[ ! -e empty.1 ]
+	"$TOOL" check --no-leaks empty
+	head -c 5000 empty >cut
+	"$TOOL" record -o cut -- "$DEMO" 10 >/dev/null 2>&1
+	"$TOOL" check --no-leaks cut
+	echo text >t.gml.1 # not of a run
+	"$TOOL" record -o t.gml -- "$DEMO" 10 >/dev/null 2>&1
+	[ "$(<t.gml.1)" = text ]
+	# A link is replaced; its target stays.
+	ln -s empty link
+	"$TOOL" record -o link -- "$DEMO" 10 >/dev/null 2>&1
+	[ -f link ]
+	[ ! -L link ]
+	"$TOOL" check --no-leaks empty link
+	GPUMEM_LOG=events GPUMEM_LOG_NAME=busy.gml GPUMEM_LOG_LIMIT=32M LD_PRELOAD=$PRELOAD "$DEMO" 100000000 >/dev/null 2>&1 &
+	BACKGROUND=$!
+	until "$TOOL" summary busy.gml 2>/dev/null | grep -q 'still running'; do
+		kill -0 "$BACKGROUND"
+		sleep 0.05
+	done
+	expect 125 "gpumemstat: busy.gml: process $BACKGROUND still writes it; not overwritten" record -o busy.gml -- touch ran
+	[ ! -e ran ]
+}
+
+@test "check -- COMMAND records and checks in one" {
+	"$TOOL" check --no-leaks --max failed=0 -- "$DEMO" 10 >out 2>err
+	tail -n 1 out | grep -qx '1 log, 2 limits: none is exceeded'
+	grep -q '^gpumemstat: gpumem\..*\.gml: peak ' err
+	rm gpumem.*.gml
+	for i in 1 2; do # the second time, the log of the first is not what is checked
+		status=0
+		"$TOOL" check --no-leaks -o f.gml -- "${DEMO%demo}fragments" >out 2>/dev/null || status=$?
+		[ "$status" -eq 3 ]
+		grep -q '^f.gml: device 0: live_blocks is .* (--no-leaks)$' out
+	done
+	"$TOOL" check --no-leaks --stacks=off -e GPUMEM_FREE=defer -o f.gml -- "$DEMO" 10 >/dev/null 2>&1
+	"$TOOL" env f.gml | grep -q '^GPUMEM_FREE  *defer '
+}
+
+@test "check -- COMMAND fails if the command fails, or uses no CUDA" {
+	expect 1 'gpumemstat: no process used CUDA' check --no-leaks -- true
+	expect 7 'gpumemstat: no process used CUDA' check --no-leaks -- sh -c 'exit 7'
+	expect 127 'gpumemstat: nosuch: No such file or directory' check --no-leaks -- nosuch
+	status=0
+	"$TOOL" check --max mapped_peak=1G -- sh -c "'$DEMO' 10; kill -KILL \$\$" >/dev/null 2>&1 || status=$?
+	[ "$status" -eq 137 ]
 }

@@ -50,7 +50,7 @@ job() {
 	utilisation        0.015      0.171      0.093
 
 	growth        1 chunk mapped in 100 us, 0 returned
-	waits         0 fences, 0 ns; 0 calls retried for lack of memory
+	waits         0 fences, 0 ns; 0 retries for lack of memory
 	unused        1 device
 
 	copies              calls      bytes   in calls        rate
@@ -363,7 +363,7 @@ FOREIGN=(at:1s map:0:64M:100us alloc:0:10M:1us free:1:1us give:foreign_async_cal
 	mklog a.gml "${FOREIGN[@]}"
 	"$TOOL" -v a.gml | sed -n '/^waits/,/^time of a call/p' >out
 	diff -u - out <<-'END'
-	waits         0 fences, 0 ns; 0 calls retried for lack of memory
+	waits         0 fences, 0 ns; 0 retries for lack of memory
 
 	foreign            at end       peak      total      calls      frees
 	stream-ordered   2.00 MiB   3.00 MiB   3.00 MiB          1          1

@@ -52,8 +52,8 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 	"$TOOL" record -o out.gml "$DEMO" 10 >/dev/null 2>err
 	[ -f out.gml ]
 	grep -q '^gpumemstat: out.gml: peak ' err
-	"$TOOL" record -o out.gml "$DEMO" 10 >/dev/null 2>err # the name is in use: record takes the next one
-	grep -q '^gpumemstat: out.gml.1: peak ' err
+	"$TOOL" record -o out.gml "$DEMO" 10 >/dev/null 2>err # in place of the older one
+	grep -q '^gpumemstat: out.gml: peak ' err
 }
 
 @test "record -o FOLDER/" {

@@ -76,7 +76,7 @@ void stress_free(const struct worker *w, CUdeviceptr base)
 {
 	for (unsigned tries = 0; !TRY(w, cuMemFree(base)); tries++)
 		if (tries == 100) {
-			stress_fault(w, "a block cannot be freed for want of memory");
+			stress_fault(w, "a block cannot be freed for lack of memory");
 			return;
 		}
 }

@@ -7,6 +7,7 @@
 
 #include "base/distance.h"
 #include "base/size.h"
+#include "tools/launch/launch.h"
 #include "tools/log/logs.h"
 #include "tools/output/emit.h"
 
@@ -18,7 +19,7 @@ struct limit {
 struct check {
 	const struct gm_options *options;
 	GM_ARRAY(struct limit) limits;
-	bool no_leaks;
+	bool no_leaks, partial;
 };
 
 /* A counter beyond its limit. */
@@ -53,6 +54,32 @@ static const char *value_parse(enum gm_counter c, const char *text, uint64_t *ou
 	}
 }
 
+/* Words of the summary's first screen. */
+static const struct {
+	const char *word;
+	enum gm_counter counter;
+} screen_words[] = {
+	{"allocations", GM_C_allocate_calls},
+	{"frees", GM_C_free_calls},
+	{"alive", GM_C_live_blocks},
+	{"failed", GM_C_allocate_failed},
+	{"retries", GM_C_retry_calls},
+	{"slept", GM_C_sleeps},
+	{"woke", GM_C_wakes},
+};
+
+/* GM_COUNTER_COUNT: no counter. */
+static enum gm_counter counter_named(const char *name)
+{
+	for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
+		if (strcmp(name, gm_counter_table[i].name) == 0)
+			return (enum gm_counter)i;
+	for (unsigned i = 0; i < sizeof screen_words / sizeof *screen_words; i++)
+		if (strcmp(name, screen_words[i].word) == 0)
+			return screen_words[i].counter;
+	return GM_COUNTER_COUNT;
+}
+
 static int counter_unknown(const struct gm_command *self, const char *given, const char *name)
 {
 	const char *nearest = NULL;
@@ -77,14 +104,12 @@ static int limit_add(struct check *check, const struct gm_command *self, const c
 {
 	const char *equals = strchr(given, '=');
 	char name[64] = "";
-	struct limit limit = {.counter = GM_COUNTER_COUNT};
+	struct limit limit = {0};
 	if (!equals || equals == given)
 		return gm_tool_usage(self->name, "--max=%s: expected COUNTER=VALUE", given);
 	if ((size_t)(equals - given) < sizeof name)
 		snprintf(name, sizeof name, "%.*s", (int)(equals - given), given);
-	for (unsigned i = 0; i < GM_COUNTER_COUNT; i++)
-		if (strcmp(name, gm_counter_table[i].name) == 0)
-			limit.counter = (enum gm_counter)i;
+	limit.counter = counter_named(name);
 	if (limit.counter == GM_COUNTER_COUNT)
 		return counter_unknown(self, given, *name ? name : given);
 	const struct gm_counter_info *info = &gm_counter_table[limit.counter];
@@ -184,9 +209,25 @@ static unsigned leaks_check(struct gm_emit *emit, const struct gm_figures *f)
 	return n;
 }
 
+/* A log of a run that did not end by itself has no final figures. False, after one message: it is
+ * not to be checked. */
+static bool end_check(const struct check *check, const struct gm_figures *f)
+{
+	if (f->about->closed)
+		return true;
+	if (!check->partial)
+		gm_tool_error("%s: %s: --partial checks it up to there", f->about->path,
+			      gm_figures_end(f));
+	else if (check->no_leaks)
+		gm_tool_error("%s: %s: what it leaks is not known", f->about->path,
+			      gm_figures_end(f));
+	return check->partial && !check->no_leaks;
+}
+
 /* Check the logs. Returns the exit status. */
 static int logs_check(struct gm_emit *emit, const struct check *check, const struct gm_logs *logs)
 {
+	const size_t n_limits = check->limits.n + check->no_leaks;
 	unsigned exceeded = 0;
 	int status = GM_EXIT_OK;
 	gm_emit_list(emit, "exceeded");
@@ -194,29 +235,48 @@ static int logs_check(struct gm_emit *emit, const struct check *check, const str
 		const struct gm_figures *f = &logs->at[i].figures;
 		for (size_t j = 0; j < check->limits.n; j++)
 			exceeded += limit_check(emit, f, &check->limits.at[j]);
-		if (check->no_leaks && f->about->closed)
-			exceeded += leaks_check(emit, f);
-		if (check->no_leaks && !f->about->closed) {
-			gm_tool_error("%s: %s: what it leaks is not known", f->about->path,
-				      gm_figures_end(f));
+		if (!end_check(check, f))
 			status = GM_EXIT_FAILED;
-		}
+		else if (check->no_leaks)
+			exceeded += leaks_check(emit, f);
 	}
 	gm_emit_end(emit);
 	gm_emit_value(emit, "logs", GM_COUNT(logs->n));
-	gm_emit_value(emit, "limits", GM_COUNT(check->limits.n + check->no_leaks));
+	gm_emit_value(emit, "limits", GM_COUNT(n_limits));
 	if (!exceeded && !status)
 		gm_emit_plain(emit, "%zu log%s, %zu limit%s: none is exceeded", logs->n,
-			      logs->n == 1 ? "" : "s", check->limits.n + check->no_leaks,
-			      check->limits.n + check->no_leaks == 1 ? "" : "s");
+			      logs->n == 1 ? "" : "s", n_limits, n_limits == 1 ? "" : "s");
 	return exceeded ? GM_EXIT_EXCEEDED : status;
+}
+
+/* A named log must be the newest of its name: a later run that found the name taken wrote
+ * elsewhere. */
+static int names_check(char *const *names, size_t n)
+{
+	struct gm_find named = {0};
+	char newer[PATH_MAX];
+	int status = GM_EXIT_OK;
+	for (size_t i = 0; i < n; i++)
+		gm_find_add(&named, names[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (!gm_find_newer(names[i], &named, newer, sizeof newer))
+			continue;
+		gm_tool_error("%s: %s is newer: name it, or remove both and record again", names[i],
+			      newer);
+		status = GM_EXIT_FAILED;
+	}
+	gm_find_free(&named);
+	return status;
 }
 
 static int check_run(const struct check *check, char *const *names, size_t n)
 {
 	struct gm_logs logs;
 	struct gm_emit emit;
-	int status = gm_logs_open(&logs, check->options, names, n), found = GM_EXIT_OK;
+	int status = names_check(names, n), found = GM_EXIT_OK;
+	if (status)
+		return status;
+	status = gm_logs_open(&logs, check->options, names, n);
 	if (logs.n > 0) {
 		gm_emit_open(&emit, stdout, check->options);
 		found = logs_check(&emit, check, &logs);
@@ -227,25 +287,59 @@ static int check_run(const struct check *check, char *const *names, size_t n)
 	return found ? found : status;
 }
 
+/* Record the command and check its logs. Its own failure comes first. */
+static int command_check(const struct check *check, struct gm_launch *launch, char **command)
+{
+	struct gm_find logs = {0};
+	bool ran;
+	int status = gm_launch_run(launch, command, &logs, &ran);
+	if (!ran)
+		return status;
+	int found = logs.paths.n ? check_run(check, logs.paths.at, logs.paths.n) : GM_EXIT_FAILED;
+	gm_find_free(&logs);
+	return status ? status : found;
+}
+
+static bool option_take(struct check *check, struct gm_launch *launch, int index)
+{
+	struct gm_options *options = launch->options;
+	if (index == GM_OPTION_INDEX_MAX)
+		options->status = limit_add(check, launch->self, optarg);
+	else if (index == GM_OPTION_INDEX_LEAKS)
+		check->no_leaks = true;
+	else if (index == GM_OPTION_INDEX_PARTIAL)
+		check->partial = true;
+	else
+		return gm_launch_option(launch, index);
+	return !options->status;
+}
+
+static int operands_check(const struct check *check, struct gm_launch *launch, int argc,
+			  char **argv)
+{
+	if (!check->limits.n && !check->no_leaks)
+		return gm_tool_usage("check", "check: expected a limit: --max=COUNTER=VALUE or "
+					      "--no-leaks");
+	if (strcmp(argv[optind - 1], "--") == 0)
+		return command_check(check, launch, argv + optind);
+	const char *unused = check->options->stacks ? "--stacks" : launch->named;
+	if (unused)
+		return gm_tool_usage("check", "%s: only before -- COMMAND", unused);
+	return check_run(check, argv + optind, (size_t)(argc - optind));
+}
+
 int gm_check_main(const struct gm_command *self, int argc, char **argv)
 {
 	struct gm_options options;
+	struct gm_launch launch;
 	struct check check = {.options = &options};
-	int status = GM_EXIT_OK;
-	gm_options_begin(&options);
-	for (int bit;
-	     !status && (bit = gm_options_next(&options, self, argc, argv)) != GM_OPTIONS_DONE;) {
-		if (bit == GM_OPTIONS_STOP) {
-			gm_array_free(&check.limits);
-			return options.status;
-		}
-		if (bit == GM_OPTION_INDEX_MAX)
-			status = limit_add(&check, self, optarg);
-		else if (bit == GM_OPTION_INDEX_LEAKS)
-			check.no_leaks = true;
-	}
-	if (!status)
-		status = check_run(&check, argv + optind, (size_t)(argc - optind));
+	int index, status;
+	gm_launch_begin(&launch, self, &options, true);
+	while ((index = gm_options_next(&options, self, argc, argv)) != GM_OPTIONS_DONE)
+		if (index == GM_OPTIONS_STOP || !option_take(&check, &launch, index))
+			break;
+	status = index == GM_OPTIONS_DONE ? operands_check(&check, &launch, argc, argv)
+					  : options.status;
 	gm_array_free(&check.limits);
 	return status;
 }

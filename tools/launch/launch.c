@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpumemstat run and record: run a command under the preload, return its status, print one line
  * about its logs. */
+#include "tools/launch/launch.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,13 +18,10 @@
 #include "log/format.h"
 #include "tools/launch/leftover_logs.h"
 #include "tools/launch/preload.h"
-#include "tools/options.h"
 
-enum { EXIT_OWN_FAILURE = 125, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
-
-struct launch {
-	struct gm_options options;
-	bool record, exec, torch;
+/* The logs of a command. */
+struct run {
+	const struct gm_launch *launch;
 	bool quiet;	       /* GPUMEM_LOG=off: no line at the end */
 	char folder[PATH_MAX]; /* of `run`: folder of its logs, removed at the end; "": none */
 	struct gm_leftover_logs leftover;
@@ -85,50 +84,52 @@ static void torch_say(void)
 		      getenv("GPUMEM_FREE"), traced ? ", which GPUMEM_MODE=trace ignores" : "");
 }
 
-/* Parse the options; later knobs override earlier ones. Returns GM_OPTIONS_DONE or _STOP. */
-static int launch_parse(struct launch *launch, const struct gm_command *self, int argc, char **argv)
+void gm_launch_begin(struct gm_launch *launch, const struct gm_command *self,
+		     struct gm_options *options, bool record)
 {
-	int option;
-	gm_options_begin(&launch->options);
-	while ((option = gm_options_next(&launch->options, self, argc, argv)) != GM_OPTIONS_DONE) {
-		if (option == GM_OPTIONS_STOP)
-			return GM_OPTIONS_STOP;
-		bool good = true;
-		if (option == GM_OPTION_INDEX_OUTPUT)
-			good = log_name_set(self, optarg);
-		else if (option == GM_OPTION_INDEX_TRACE)
-			setenv("GPUMEM_MODE", "trace", 1);
-		else if (option == GM_OPTION_INDEX_EXEC)
-			launch->exec = true;
-		else if (option == GM_OPTION_INDEX_TORCH)
-			launch->torch = torch_set(self);
-		else
-			good = knob_set(self, optarg);
-		if (!good) {
-			launch->options.status = GM_EXIT_USAGE;
-			return GM_OPTIONS_STOP;
-		}
-	}
-	return GM_OPTIONS_DONE;
+	*launch = (struct gm_launch){.self = self, .options = options, .record = record};
+	gm_options_begin(options);
+	unsetenv("GPUMEM_LOG");
+}
+
+bool gm_launch_option(struct gm_launch *launch, int index)
+{
+	bool good = true;
+	launch->named = index == GM_OPTION_INDEX_OUTPUT	 ? "-o"
+			: index == GM_OPTION_INDEX_TRACE ? "--trace"
+							 : "-e";
+	if (index == GM_OPTION_INDEX_OUTPUT)
+		good = log_name_set(launch->self, launch->output = optarg);
+	else if (index == GM_OPTION_INDEX_TRACE)
+		setenv("GPUMEM_MODE", "trace", 1);
+	else if (index == GM_OPTION_INDEX_EXEC)
+		launch->exec = true;
+	else if (index == GM_OPTION_INDEX_TORCH)
+		launch->torch = torch_set(launch->self);
+	else
+		good = knob_set(launch->self, optarg);
+	if (!good)
+		launch->options->status = GM_EXIT_USAGE;
+	return good;
 }
 
 /* Make the folder of `run` for the small logs of its processes. False: no folder; the command runs
  * without logs, and prints no line at its end. */
-static bool folder_make(struct launch *launch)
+static bool folder_make(struct run *run)
 {
 	char into[PATH_MAX + 2];
 	const char *tmp = getenv("TMPDIR");
 	tmp = tmp && *tmp ? tmp : "/tmp";
-	snprintf(launch->folder, sizeof launch->folder, "%s/gpumem-run.XXXXXX", tmp);
-	if (!mkdtemp(launch->folder)) {
+	snprintf(run->folder, sizeof run->folder, "%s/gpumem-run.XXXXXX", tmp);
+	if (!mkdtemp(run->folder)) {
 		gm_tool_error("no log can be written in %s/: %s", tmp, strerror(errno));
-		launch->folder[0] = '\0';
+		run->folder[0] = '\0';
 		return false;
 	}
-	snprintf(into, sizeof into, "%s/", launch->folder);
+	snprintf(into, sizeof into, "%s/", run->folder);
 	if (!gm_leftover_logs_try(into, GM_SEGMENT_SMALL)) {
-		rmdir(launch->folder);
-		launch->folder[0] = '\0';
+		rmdir(run->folder);
+		run->folder[0] = '\0';
 		return false;
 	}
 	setenv("GPUMEM_LOG_NAME", into, 1);
@@ -159,26 +160,29 @@ static void log_name_make_absolute(void)
 
 /* Choose the log of the command's processes. `level`: GPUMEM_LOG of -e, or NULL. False: no log is
  * possible. */
-static bool log_choose(struct launch *launch, const char *level)
+static bool log_choose(struct run *run, const char *level)
 {
+	const struct gm_launch *launch = run->launch;
 	if (!level && launch->record)
 		level = "events";
 	else if (!level)
-		level = !launch->exec && folder_make(launch) ? "small" : "off";
-	launch->quiet = strcasecmp(level, "off") == 0;
-	if (launch->options.stacks)
-		setenv("GPUMEM_STACKS", launch->options.stacks, 1);
+		level = !launch->exec && folder_make(run) ? "small" : "off";
+	run->quiet = strcasecmp(level, "off") == 0;
+	if (launch->options->stacks)
+		setenv("GPUMEM_STACKS", launch->options->stacks, 1);
 	else if (launch->record && strcasecmp(level, "events") == 0 &&
 		 !gm_conf_get()->values[GM_KNOB_ID_stacks])
 		setenv("GPUMEM_STACKS", "large", 0);
 	setenv("GPUMEM_LOG", level, 1);
 	log_name_make_absolute();
-	if (!gm_leftover_logs_begin(&launch->leftover, getenv("GPUMEM_LOG_NAME")))
+	const char *name = getenv("GPUMEM_LOG_NAME");
+	if (launch->output && !gm_leftover_logs_overwrite(name))
 		return false;
-	return launch->quiet || *launch->folder ||
-	       gm_leftover_logs_try(getenv("GPUMEM_LOG_NAME"), strcasecmp(level, "small") == 0
-								       ? GM_SEGMENT_SMALL
-								       : GM_SEGMENT_EVENTS);
+	if (!gm_leftover_logs_begin(&run->leftover, name))
+		return false;
+	return run->quiet || *run->folder ||
+	       gm_leftover_logs_try(name, strcasecmp(level, "small") == 0 ? GM_SEGMENT_SMALL
+									  : GM_SEGMENT_EVENTS);
 }
 
 /* --- the process --- */
@@ -215,7 +219,7 @@ static int command_report_failure(const char *command, int error)
 		gm_tool_error("%s: its interpreter %s is missing", command, missing);
 	else
 		gm_tool_error("%s: %s", gm_tool_name(command), strerror(error));
-	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+	return error == ENOENT ? GM_EXIT_NOT_FOUND : GM_EXIT_CANNOT_RUN;
 }
 
 /* Start the command and wait for it. Signals are blocked until `child` is set, so that none is
@@ -231,7 +235,7 @@ static bool command_run(char **command, int *status)
 	sigaction(SIGCHLD, &plain, &of_child);
 	if (pipe2(ends, O_CLOEXEC) != 0 || (child = fork()) < 0) {
 		gm_tool_error("cannot start a process: %s", strerror(errno));
-		*status = EXIT_OWN_FAILURE;
+		*status = GM_EXIT_OWN_FAILURE;
 		return false;
 	}
 	if (child == 0) {
@@ -241,7 +245,7 @@ static bool command_run(char **command, int *status)
 		error = errno;
 		ssize_t ignored = write(ends[1], &error, sizeof error);
 		(void)ignored;
-		_exit(EXIT_CANNOT_RUN);
+		_exit(GM_EXIT_CANNOT_RUN);
 	}
 	close(ends[1]);
 	signals_catch();
@@ -259,48 +263,62 @@ static bool command_run(char **command, int *status)
 	return true;
 }
 
-static int launch_main(struct launch *launch, const struct gm_command *self, int argc, char **argv)
+/* After the command: a line about its logs, and their paths. */
+static void run_end(struct run *run, const char *command, struct gm_find *logs)
+{
+	gm_leftover_logs_end(&run->leftover, command, *run->folder != '\0', logs);
+	if (*run->folder)
+		rmdir(run->folder);
+}
+
+int gm_launch_run(struct gm_launch *launch, char **command, struct gm_find *logs, bool *ran)
 {
 	char library[PATH_MAX];
-	int status = EXIT_OWN_FAILURE;
-	/* Only GPUMEM_LOG of -e counts, not that of the environment. */
-	unsetenv("GPUMEM_LOG");
-	if (launch_parse(launch, self, argc, argv) == GM_OPTIONS_STOP)
-		return launch->options.status;
-	char **command = argv + optind;
-	if (!*command)
-		return gm_tool_usage(self->name, "%s: expected a COMMAND", self->name);
+	struct run run = {.launch = launch};
+	int status = GM_EXIT_OWN_FAILURE;
 	char *level = getenv("GPUMEM_LOG");
+	bool known = false;
+	ran = ran ? ran : &known;
+	*ran = false;
+	if (!*command)
+		return gm_tool_usage(launch->self->name, "%s: expected a COMMAND",
+				     launch->self->name);
 	if (launch->record && level && strcasecmp(level, "off") == 0)
-		return gm_tool_usage(self->name,
-				     "-e GPUMEM_LOG=%s: nothing to record; see "
-				     "gpumemstat run",
+		return gm_tool_usage(launch->self->name,
+				     "-e GPUMEM_LOG=%s: nothing to record; see gpumemstat run",
 				     level);
 	if (!gm_preload_find(library, sizeof library) || !gm_preload_set(library) ||
-	    !log_choose(launch, level))
-		return EXIT_OWN_FAILURE;
+	    !log_choose(&run, level))
+		return GM_EXIT_OWN_FAILURE;
 	if (launch->torch)
 		torch_say();
 	if (launch->exec) {
 		execvp(*command, command);
 		return command_report_failure(*command, errno);
 	}
-	if (command_run(command, &status) && !launch->quiet)
-		gm_leftover_logs_report(&launch->leftover, *command, *launch->folder != '\0');
-	if (*launch->folder)
-		rmdir(launch->folder);
-	gm_leftover_logs_end(&launch->leftover);
+	*ran = command_run(command, &status);
+	run_end(&run, *ran && !run.quiet ? *command : NULL, logs);
 	return status;
+}
+
+static int launch_main(const struct gm_command *self, bool record, int argc, char **argv)
+{
+	struct gm_launch launch;
+	struct gm_options options;
+	int index;
+	gm_launch_begin(&launch, self, &options, record);
+	while ((index = gm_options_next(&options, self, argc, argv)) != GM_OPTIONS_DONE)
+		if (index == GM_OPTIONS_STOP || !gm_launch_option(&launch, index))
+			return options.status;
+	return gm_launch_run(&launch, argv + optind, NULL, NULL);
 }
 
 int gm_run_main(const struct gm_command *self, int argc, char **argv)
 {
-	struct launch launch = {.record = false};
-	return launch_main(&launch, self, argc, argv);
+	return launch_main(self, false, argc, argv);
 }
 
 int gm_record_main(const struct gm_command *self, int argc, char **argv)
 {
-	struct launch launch = {.record = true};
-	return launch_main(&launch, self, argc, argv);
+	return launch_main(self, true, argc, argv);
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/launch/leftover_logs.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/size.h"
 #include "knob/knob.h"
+#include "log/about.h"
 #include "log/file.h"
+#include "log/read.h"
 #include "tools/launch/preload.h"
 #include "tools/log/figures.h"
 #include "tools/log/find.h"
@@ -58,6 +62,94 @@ bool gm_leftover_logs_try(const char *name, uint64_t bytes)
 	return !error;
 }
 
+/* The path as seen from the current folder. */
+static const char *path_from_here(const char *path)
+{
+	char here[PATH_MAX];
+	size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+	return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
+/* --- the logs of an earlier run --- */
+
+/* The name of this process's log. False: that differs from process to process. */
+static bool name_exact(const char *name, char *path, size_t n)
+{
+	struct gm_about about;
+	size_t length = strlen(name);
+	if (!length || name[length - 1] == '/')
+		return false;
+	for (const char *p = strchr(name, '%'); p && p[1]; p = strchr(p + 2, '%'))
+		if (p[1] == 'p' || p[1] == 'e')
+			return false;
+	gm_about_gather(&about);
+	const struct gm_file_words words = gm_about_words(&about);
+	return gm_file_name(path, n, name, "", &words);
+}
+
+/* True for a log, damaged or not, and for the empty file of a process that was killed before it
+ * wrote the head of its log. */
+static bool file_is_log(const char *path)
+{
+	char magic[sizeof GM_FORMAT_MAGIC - 1];
+	FILE *file = fopen(path, "re");
+	size_t n = file ? fread(magic, 1, sizeof magic, file) : 1;
+	if (file)
+		fclose(file);
+	return n == 0 || (n == sizeof magic && memcmp(magic, GM_FORMAT_MAGIC, n) == 0);
+}
+
+/* The process that writes the log; 0: none. */
+static int log_writer(const char *path)
+{
+	struct gm_log_file *file;
+	char why[256];
+	int pid = 0;
+	if (gm_log_read_open(path, &file, why, sizeof why)) {
+		pid = gm_log_read_about(file)->running ? gm_log_read_about(file)->pid : 0;
+		gm_log_read_close(file);
+	}
+	return pid;
+}
+
+/* `exact`: the file has the name itself, without a number. */
+static bool log_remove(const char *path, bool exact)
+{
+	struct stat st;
+	int writer;
+	/* A device or a FIFO is refused later. */
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return true;
+	if (!file_is_log(path)) {
+		if (exact)
+			gm_tool_error("%s: not a gpumem log; not overwritten", path);
+		return !exact;
+	}
+	if ((writer = log_writer(path))) {
+		gm_tool_error("%s: process %d still writes it; not overwritten", path, writer);
+		return false;
+	}
+	if (unlink(path) == 0 || errno == ENOENT)
+		return true;
+	gm_tool_error("%s: cannot be overwritten: %s", path, strerror(errno));
+	return false;
+}
+
+bool gm_leftover_logs_overwrite(const char *name)
+{
+	struct gm_find old = {0};
+	char path[PATH_MAX], glob[2 * PATH_MAX];
+	bool good = true;
+	if (!name_exact(name, path, sizeof path) || !gm_find_path_glob(path, glob, sizeof glob))
+		return true;
+	gm_find_matching(&old, glob);
+	for (size_t i = 0; good && i < old.paths.n; i++)
+		good = log_remove(path_from_here(old.paths.at[i]),
+				  strcmp(old.paths.at[i], path) == 0);
+	gm_find_free(&old);
+	return good;
+}
+
 bool gm_leftover_logs_begin(struct gm_leftover_logs *leftover, const char *name)
 {
 	if (!gm_find_glob(name, leftover->glob, sizeof leftover->glob)) {
@@ -66,11 +158,6 @@ bool gm_leftover_logs_begin(struct gm_leftover_logs *leftover, const char *name)
 	}
 	gm_find_matching(&leftover->before, leftover->glob);
 	return true;
-}
-
-void gm_leftover_logs_end(struct gm_leftover_logs *leftover)
-{
-	gm_find_free(&leftover->before);
 }
 
 static bool log_was_there(const struct gm_leftover_logs *leftover, const char *path)
@@ -117,14 +204,6 @@ static void nothing_report(const char *command)
 		gm_tool_error("no process used CUDA");
 }
 
-/* The path as seen from the current folder. */
-static const char *path_from_here(const char *path)
-{
-	char here[PATH_MAX];
-	size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
-	return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
-}
-
 /* True if `gpumemstat` without arguments shows exactly these logs. */
 static bool run_is_newest(const struct peaks *peaks)
 {
@@ -169,28 +248,31 @@ static void logs_report(const struct gm_leftover_logs *leftover, const struct pe
 		      first, peak, next);
 }
 
-void gm_leftover_logs_report(const struct gm_leftover_logs *leftover, const char *command,
-			     bool brief)
+void gm_leftover_logs_end(struct gm_leftover_logs *leftover, const char *command, bool brief,
+			  struct gm_find *logs)
 {
 	struct gm_find after = {0};
 	struct peaks peaks = {0};
 	char requested[32], mapped[32], peak[96];
 	gm_find_matching(&after, leftover->glob);
-	for (size_t i = 0; i < after.paths.n; i++)
+	for (size_t i = 0; command && i < after.paths.n; i++)
 		if (!log_was_there(leftover, after.paths.at[i]))
 			peaks_add(&peaks, after.paths.at[i]);
 	snprintf(peak, sizeof peak, "%s requested, %s mapped",
 		 gm_size_format(peaks.requested, requested, sizeof requested),
 		 gm_size_format(peaks.mapped, mapped, sizeof mapped));
-	if (peaks.logs == 0)
+	if (command && peaks.logs == 0)
 		nothing_report(command);
-	else if (!brief)
+	else if (command && !brief)
 		logs_report(leftover, &peaks, peak);
-	else
+	else if (command)
 		gm_tool_error("%zu process%s used CUDA: peak %s; next: gpumemstat record -- %s",
 			      peaks.logs, peaks.logs > 1 ? "es" : "", peak, command);
 	for (size_t i = 0; brief && i < after.paths.n; i++)
 		unlink(after.paths.at[i]);
+	for (size_t i = 0; logs && i < peaks.logs; i++)
+		gm_find_add(logs, path_from_here(peaks.paths.at[i]));
 	gm_array_free(&peaks.paths);
 	gm_find_free(&after);
+	gm_find_free(&leftover->before);
 }

@@ -59,6 +59,19 @@ bool gm_find_glob(const char *name, char *out, size_t n)
 	return true;
 }
 
+bool gm_find_path_glob(const char *path, char *out, size_t n)
+{
+	char doubled[2 * PATH_MAX];
+	size_t at = 0;
+	for (; *path && at + 3 < sizeof doubled; path++) {
+		doubled[at++] = *path;
+		if (*path == '%')
+			doubled[at++] = '%';
+	}
+	doubled[at] = '\0';
+	return gm_find_glob(doubled, out, n);
+}
+
 bool gm_find_is_name(const char *text)
 {
 	const char *percent = strchr(text, '%');
@@ -177,4 +190,45 @@ void gm_find_newest_run(struct gm_find *find, const char *glob)
 			gm_find_add(find, logs[i].path);
 	free(logs);
 	gm_find_free(&all);
+}
+
+static bool find_has(const struct gm_find *find, const char *path)
+{
+	for (size_t i = 0; i < find->paths.n; i++)
+		if (strcmp(find->paths.at[i], path) == 0)
+			return true;
+	return false;
+}
+
+static uint64_t log_start(const char *path)
+{
+	struct gm_log_file *file;
+	char why[256];
+	uint64_t start = 0;
+	if (gm_log_read_open(path, &file, why, sizeof why)) {
+		start = gm_log_read_about(file)->start_wall;
+		gm_log_read_close(file);
+	}
+	return start;
+}
+
+bool gm_find_newer(const char *path, const struct gm_find *named, char *newer, size_t n)
+{
+	struct gm_find all = {0};
+	char glob[2 * PATH_MAX];
+	const uint64_t own = log_start(path);
+	uint64_t newest = own;
+	bool found = false;
+	if (own && gm_find_path_glob(path, glob, sizeof glob))
+		gm_find_matching(&all, glob);
+	for (size_t i = 0; i < all.paths.n; i++) {
+		const uint64_t start = log_start(all.paths.at[i]);
+		if (start >= newest && !find_has(named, all.paths.at[i])) {
+			found = true;
+			newest = start;
+			snprintf(newer, n, "%s", all.paths.at[i]);
+		}
+	}
+	gm_find_free(&all);
+	return found;
 }

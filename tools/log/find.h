@@ -36,8 +36,15 @@ bool gm_find_word(const char *text);
 /* The glob for GPUMEM_LOG_NAME=`name`: each %-word becomes '*'. False: too long. */
 bool gm_find_glob(const char *name, char *out, size_t n);
 
+/* The glob that matches a path alone. False: too long. */
+bool gm_find_path_glob(const char *path, char *out, size_t n);
+
 /* True for a name with %-words that is not an existing file. */
 bool gm_find_is_name(const char *text);
+
+/* The newest log that found the name of this one taken, PATH.1, PATH.2 ..., began later, and is
+ * none of `named`. Writes its path; false: there is none, or `path` is no log. */
+bool gm_find_newer(const char *path, const struct gm_find *named, char *newer, size_t n);
 
 /* Add the files that match the glob, and those with .1, .2 ... appended. */
 void gm_find_matching(struct gm_find *find, const char *glob);

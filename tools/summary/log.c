@@ -284,7 +284,7 @@ static void pool_lines(struct gm_emit *emit, const struct gm_figures *f, unsigne
 		     gm_tool_count(C(map_calls), count, sizeof count), C(map_calls) == 1 ? "" : "s",
 		     gm_time_format(C(map_ns), time, sizeof time),
 		     gm_tool_count(C(unmap_calls), other, sizeof other));
-	gm_emit_line(emit, "waits", "%s fences, %s; %s calls retried for lack of memory",
+	gm_emit_line(emit, "waits", "%s fences, %s; %s retries for lack of memory",
 		     gm_tool_count(C(fences), count, sizeof count),
 		     gm_time_format(C(fence_ns), time, sizeof time),
 		     gm_tool_count(C(retry_calls), other, sizeof other));
