@@ -76,13 +76,26 @@ static bool fence_has_passed(struct gm_order_fence *f, bool wait)
 	return true;
 }
 
+/* Without an event, which lacks memory for example, the host waits for the work. */
+static CUresult fence_await(const struct gm_order_fence *f)
+{
+	enum gm_fenced fenced = GM_FENCED_PASSED;
+	CUresult result =
+		gm_order.fences->wait((void *)gm_order.driver, f->context, false, &fenced);
+	return fenced == GM_FENCED_LATER ? CUDA_ERROR_NOT_READY : result;
+}
+
 /* Record E, and make it the newest. The caller has set `recording`. */
 static void fence_record(struct gm_order_fence *f)
 {
 	struct gm_order_fence *old = NULL;
 	CUresult result = gm_order.fences->record((void *)gm_order.driver, f->context, &f->event);
+	if (result != CUDA_SUCCESS)
+		result = fence_await(f);
 	if (result == CUDA_SUCCESS && !f->event) /* nothing can be pending */
 		gm_order.memory->passed(f->pool, f->context, f->number);
+	else if (!f->event) /* a capture has begun: the next segment covers this memory, too */
+		atomic_store(&gm_order.hot, true);
 	gm_order_take_lock();
 	if (f->event)
 		old = fence_replace(&gm_order.newest, f);

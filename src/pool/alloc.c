@@ -36,37 +36,49 @@ static void block_hand_out(struct gm_pool *pool, struct gm_shelf *shelf, struct 
 	gm_piece_hand_out(piece, size, id, context);
 }
 
-/* Places 1 and 3 to 5. The pool's lock is held, and released meanwhile. `polled`: events were
- * already polled. */
-static CUresult piece_find(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
-			   uint64_t held, uint64_t context, bool polled, struct gm_piece **piece)
+/* A place for an allocation, beside the caller's shelf. */
+struct search {
+	struct gm_shelf *shelf;
+	uint64_t size, held, context;
+	bool polled; /* events were polled for it */
+};
+
+/* Place 1. */
+static struct gm_piece *shelf_find(struct gm_pool *pool, const struct search *s)
+{
+	struct gm_piece *piece = gm_shelf_take(pool, s->shelf, s->size, s->held, s->context);
+	if (!piece && s->size >= GM_POOL_BIG)
+		gm_shelf_empty_row(pool, s->shelf);
+	return piece;
+}
+
+/* Places 1 and 3 to 5. The pool's lock is held, and released meanwhile. */
+static CUresult piece_find(struct gm_pool *pool, struct search *s, struct gm_piece **piece)
 {
 	CUresult result = CUDA_SUCCESS;
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	*piece = gm_shelf_take(pool, shelf, size, held);
-	if (*piece)
-		return CUDA_SUCCESS;
-	if (size >= GM_POOL_BIG)
-		gm_shelf_empty_row(pool, shelf);
-	*piece = gm_pool_take(pool, size);
-	if (GM_UNLIKELY(!*piece) && (!polled || gm_patience_is_needed(pool))) {
-		gm_pool_unlock(pool);
-		gm_limbo_miss(pool, shelf, context, true);
-		gm_pool_lock(pool);
-		*piece = gm_shelf_take(pool, shelf, size, held);
+	do {
+		*piece = shelf_find(pool, s);
 		if (*piece)
 			return CUDA_SUCCESS;
-		if (size >= GM_POOL_BIG)
-			gm_shelf_empty_row(pool, shelf);
-		*piece = gm_pool_take(pool, size);
-	}
-	if (GM_UNLIKELY(!*piece))
-		result = gm_pool_climb(pool, size, piece);
-	if (*piece) {
+		*piece = gm_pool_take(pool, s->size);
+		if (GM_UNLIKELY(!*piece) && (!s->polled || gm_patience_is_needed(pool))) {
+			gm_pool_unlock(pool);
+			gm_limbo_miss(pool, s->shelf, s->context, true);
+			gm_pool_lock(pool);
+			*piece = shelf_find(pool, s);
+			if (*piece)
+				return CUDA_SUCCESS;
+			*piece = gm_pool_take(pool, s->size);
+		}
+		if (GM_UNLIKELY(!*piece))
+			result = gm_pool_climb(pool, s->size, piece);
+		if (!*piece)
+			return result;
 		gm_chunk_use(pool, GM_GET((*piece)->base), GM_GET((*piece)->held));
-		gm_shelf_refill(pool, shelf, size);
-	}
-	return result;
+	} while (GM_UNLIKELY(!gm_hot_suits(pool, &pool->extents.hot, *piece, s->context)));
+	gm_shelf_refill(pool, s->shelf, s->size);
+	return CUDA_SUCCESS;
 }
 
 /* The caller's shelf has no block of that size, or the block would make a new peak. A function of
@@ -77,9 +89,9 @@ static __attribute__((noinline)) CUresult alloc_slowly(struct gm_pool *pool, str
 {
 	struct gm_piece *piece;
 	uint64_t since = gm_tick();
-	bool polled = false;
+	struct search search = {shelf, size, held, context, false};
 	if (GM_GET(shelf->retired)) {
-		polled = gm_limbo_miss(pool, shelf, context, false);
+		search.polled = gm_limbo_miss(pool, shelf, context, false);
 		if (gm_shelf_alloc(pool, shelf, size, held, context, out)) {
 			out->since = since;
 			return CUDA_SUCCESS;
@@ -88,7 +100,7 @@ static __attribute__((noinline)) CUresult alloc_slowly(struct gm_pool *pool, str
 	if (GM_UNLIKELY(GM_GET(pool->stranded)))
 		gm_epochs_ask(pool);
 	gm_pool_lock(pool);
-	CUresult result = piece_find(pool, shelf, size, held, context, polled, &piece);
+	CUresult result = piece_find(pool, &search, &piece);
 	if (piece) {
 		block_hand_out(pool, shelf, piece, size, context);
 		gm_piece_copy(piece, pool->config.ordinal, out);

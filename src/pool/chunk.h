@@ -40,7 +40,6 @@ struct gm_chunk {
 	bool moving;			 /* a mover may have unmapped it */
 	void *store;			 /* the mover's; NULL: none */
 	uint64_t access;		 /* generation of its access; see peer.h */
-	uint64_t stamp;			 /* newest of its hot memory, or 0; hot.h */
 	uint64_t seen_used, seen_pins;	 /* scratch of gm_pool_check */
 	uint64_t idle_since;		 /* time of the last use, if `used` is 0 */
 	struct gm_run *run;		 /* its addresses in the range, or NULL */

@@ -208,14 +208,26 @@ static CUresult block_reuse_early(struct gm_pool *pool, struct gm_piece *piece,
 		    : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The program has ordered all uses of the block before work in the context `users`. */
+/* The program has ordered all uses of the block before work in the context `users`. That says
+ * nothing of work from before the block was handed out: work of the block's own context. */
 static CUresult block_free_after_users(struct gm_pool *pool, struct gm_piece *piece,
 				       const struct gm_block *block, uint64_t users)
 {
 	uint64_t run = 0;
 	if (pool->config.order && block_is_early(pool, piece, block, &run))
 		return block_reuse_early(pool, piece, block, run);
+	if (users != block->context && gm_hot_is_pending(pool, block->context, piece->stamp))
+		gm_hot_await(pool);
 	return block_retire(pool, piece, block, users);
+}
+
+/* The caller has waited for all uses of the block. */
+static CUresult block_free_unused(struct gm_pool *pool, struct gm_piece *piece,
+				  const struct gm_block *block)
+{
+	if (pool->config.order && gm_hot_is_pending(pool, block->context, piece->stamp))
+		return block_free_after_users(pool, piece, block, block->context);
+	return block_reuse(pool, piece, block);
 }
 
 /* Native errors are reported at once, the wait is deferred. If few other blocks would share an
@@ -274,7 +286,7 @@ CUresult gm_pool_free(struct gm_pool *pool, CUdeviceptr address, const struct gm
 	if (how->after == GM_FREE_AFTER_USERS)
 		result = block_free_after_users(pool, piece, block, how->users);
 	else if (how->after == GM_FREE_AFTER_NOTHING || !pool->config.fences)
-		result = block_reuse(pool, piece, block);
+		result = block_free_unused(pool, piece, block);
 	else if (pool->config.defer)
 		result = block_defer_end(pool, piece, block);
 	else

@@ -107,6 +107,15 @@ bool gm_hot_take(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piec
 	return false;
 }
 
+bool gm_hot_suits(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece,
+		  uint64_t context)
+{
+	if (GM_LIKELY(!piece->stamp) || hot->heat.epoch->context == context)
+		return true;
+	piece_strand(pool, hot->heat.epoch, piece, piece->stamp);
+	return false;
+}
+
 /* --- shelves --- */
 
 /* True: the piece stays on the shelf. */
@@ -189,6 +198,15 @@ static void extent_strand(struct gm_pool *pool, struct gm_extent *extent,
 	piece_strand(pool, heat->epoch, piece, stamp);
 }
 
+/* What a fence covers becomes idle. */
+static void extents_cool(struct gm_pool *pool)
+{
+	const uint64_t number = GM_GET(pool->extents.hot.heat.epoch->passed);
+	gm_slabs_flush(&pool->slabs);
+	gm_slabs_cool(&pool->slabs, number);
+	gm_extents_cool(&pool->extents, number);
+}
+
 void gm_hot_strand_extents(struct gm_pool *pool)
 {
 	struct gm_hot *hot = &pool->extents.hot;
@@ -200,29 +218,16 @@ void gm_hot_strand_extents(struct gm_pool *pool)
 	if (!passed && !ended)
 		return;
 	hot->heat.run = passed ? heat.run : 0;
-	gm_slabs_flush(&pool->slabs);
-	gm_slabs_cool(&pool->slabs, GM_GET(heat.epoch->passed));
-	if (!passed)
-		slots_strand(pool, &heat);
-	gm_extents_cool(&pool->extents, GM_GET(heat.epoch->passed));
+	extents_cool(pool);
+	if (passed)
+		return;
+	slots_strand(pool, &heat);
 	struct gm_piece *next;
-	struct gm_extent *at = passed ? NULL : gm_extent_list_idle(&pool->extents, 1);
+	struct gm_extent *at = gm_extent_list_idle(&pool->extents, 1);
 	for (; at; at = (struct gm_extent *)next) {
 		next = at->piece.next;
 		if (at->piece.stamp)
 			extent_strand(pool, at, &heat);
-	}
-	for (struct gm_chunk *chunk = pool->chunks; chunk; chunk = chunk->after)
-		chunk->stamp = 0;
-}
-
-static void chunks_heat(struct gm_pool *pool, const struct gm_piece *piece, uint64_t stamp)
-{
-	CUdeviceptr at = GM_GET(piece->base), end = at + GM_GET(piece->held);
-	while (at < end) {
-		struct gm_chunk *chunk = gm_chunk_at(pool, at);
-		chunk->stamp = chunk->stamp > stamp ? chunk->stamp : stamp;
-		at = chunk->base + chunk->size;
 	}
 }
 
@@ -233,8 +238,6 @@ static void piece_put_hot(struct gm_pool *pool, struct gm_piece *piece, const st
 	gm_hot_strand_extents(pool);
 	if (!gm_hot_mark(pool, &pool->extents.hot, piece, heat))
 		return;
-	if (piece->stamp)
-		chunks_heat(pool, piece, piece->stamp);
 	gm_pool_put_back_since(pool, piece, since);
 }
 
@@ -291,13 +294,26 @@ void gm_hot_cool(struct gm_pool *pool, bool wait)
 	pool->config.order->cool(wait);
 	gm_pool_lock(pool);
 	gm_hot_strand_extents(pool);
+	if (GM_GET(pool->extents.hot.bytes))
+		extents_cool(pool);
 	gm_hot_return(pool);
 }
 
 bool gm_hot_has_chunk(const struct gm_pool *pool, const struct gm_chunk *chunk)
 {
-	const struct gm_hot *hot = &pool->extents.hot;
-	return chunk->stamp && GM_GET(hot->bytes) && chunk->stamp > GM_GET(hot->heat.epoch->passed);
+	const struct gm_extent *at;
+	if (!GM_GET(pool->extents.hot.bytes))
+		return false;
+	/* A slab is aligned to its length, so that it begins no later than the chunk. */
+	at = gm_extent_idle_at(&pool->extents, chunk->base);
+	at = at ? at : gm_table_begins_at(&pool->table, chunk->base);
+	for (; at && GM_GET(at->piece.base) < chunk->base + chunk->size; at = at->after) {
+		const struct gm_slab *slab = GM_GET(at->slab);
+		bool idle = GM_GET(at->piece.state) == GM_IDLE;
+		if (idle ? at->piece.stamp : slab && slab->n_hot)
+			return true;
+	}
+	return false;
 }
 
 /* --- the calls of the order; no lock is held --- */
@@ -312,6 +328,17 @@ static struct gm_epoch *epoch_find(struct gm_pool *pool, uint64_t context)
 			return epoch;
 	}
 	return NULL;
+}
+
+bool gm_hot_is_pending(struct gm_pool *pool, uint64_t context, uint64_t stamp)
+{
+	const struct gm_epoch *epoch = stamp ? epoch_find(pool, context) : NULL;
+	return epoch && stamp > GM_GET(epoch->passed);
+}
+
+void gm_hot_await(struct gm_pool *pool)
+{
+	pool->config.order->cool(true);
 }
 
 static uint64_t memory_number(void *arg)

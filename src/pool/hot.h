@@ -63,6 +63,12 @@ const struct gm_order_memory *gm_hot_memory(void);
 /* Hot bytes, which an allocation may get while their run goes on. */
 uint64_t gm_hot_bytes(const struct gm_pool *pool);
 
+/* May work from before it was handed out still use a live block of the context, with this stamp? */
+bool gm_hot_is_pending(struct gm_pool *pool, uint64_t context, uint64_t stamp);
+
+/* Wait until no such work is left. */
+void gm_hot_await(struct gm_pool *pool);
+
 /* The stamp of a block that is about to become hot. It may be one above the pool's number: then a
  * segment is open, and its event gets that number (context/order.h). */
 uint64_t gm_hot_stamp(struct gm_pool *pool);
@@ -81,6 +87,11 @@ bool gm_hot_mark(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piec
 /* A piece with a stamp was taken out of the stock for an allocation. False: its run has ended, and
  * it is stranded. A piece that a fence covers by now loses its stamp. */
 bool gm_hot_take(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece);
+
+/* A piece was taken out of the stock for an allocation of the context. False: it has a stamp of
+ * another context, and is stranded: the fences of a block's own context must cover its work. */
+bool gm_hot_suits(struct gm_pool *pool, struct gm_hot *hot, struct gm_piece *piece,
+		  uint64_t context);
 
 /* If the run of the stock has ended, strand it; what a fence covers becomes idle. */
 void gm_hot_strand_shelf(struct gm_pool *pool, struct gm_shelf *shelf);
@@ -106,7 +117,7 @@ uint64_t gm_hot_return(struct gm_pool *pool);
  * lock meanwhile. The shelves are not looked at. */
 void gm_hot_cool(struct gm_pool *pool, bool wait);
 
-/* May work still use this idle chunk? Never if no memory is hot. */
+/* Is any memory of this wholly free chunk hot? */
 struct gm_chunk;
 bool gm_hot_has_chunk(const struct gm_pool *pool, const struct gm_chunk *chunk);
 

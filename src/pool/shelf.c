@@ -108,13 +108,14 @@ static struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
 
 /* Pop a block that may be handed out. Hot blocks whose run ends meanwhile are stranded. */
 static struct gm_piece *shelf_pop_usable(struct gm_pool *pool, struct gm_shelf *shelf,
-					 uint64_t held)
+					 uint64_t held, uint64_t context)
 {
 	struct gm_piece *piece;
 	if (GM_UNLIKELY(GM_GET(shelf->hot.bytes)))
 		gm_hot_strand_shelf(pool, shelf);
 	while ((piece = shelf_pop(shelf, held)) && GM_UNLIKELY(piece->stamp) &&
-	       !gm_hot_take(pool, &shelf->hot, piece))
+	       (!gm_hot_take(pool, &shelf->hot, piece) ||
+		!gm_hot_suits(pool, &shelf->hot, piece, context)))
 		;
 	return piece;
 }
@@ -284,7 +285,7 @@ void gm_shelf_sort_passed(struct gm_pool *pool, struct gm_shelf *shelf)
 /* Take a block from another shelf with a free lock. The caller's own lock is held, so that each
  * block is on a shelf or owned by a thread that holds a lock. */
 static struct gm_piece *shelf_steal(struct gm_pool *pool, const struct gm_shelf *mine,
-				    uint64_t held)
+				    uint64_t held, uint64_t context)
 {
 	struct gm_piece *piece = NULL;
 	unsigned n = shelves_in_use(pool), tries = 0;
@@ -296,7 +297,7 @@ static struct gm_piece *shelf_steal(struct gm_pool *pool, const struct gm_shelf 
 		tries++;
 		if (!gm_futex_lock_try_acquire(&other->lock))
 			continue;
-		piece = shelf_pop_usable(pool, other, held);
+		piece = shelf_pop_usable(pool, other, held, context);
 		gm_futex_lock_release(&other->lock);
 	}
 	return piece;
@@ -323,13 +324,13 @@ bool gm_shelf_alloc(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
 	struct gm_piece *piece = NULL;
 	gm_futex_lock_take(&shelf->lock);
 	if (GM_LIKELY(allowance_allows(shelf, size)) || allowance_borrow(pool, shelf, size)) {
-		piece = shelf_pop_usable(pool, shelf, held);
+		piece = shelf_pop_usable(pool, shelf, held, context);
 		if (!piece && shelf->passed.first)
 			piece = passed_take(pool, shelf, held);
 		/* Not with config.defer: each thread needs as many more blocks as wait in limbo,
 		 * and threads that took blocks from one another would all lack them. */
 		if (!piece && !pool->config.defer)
-			piece = shelf_steal(pool, shelf, held);
+			piece = shelf_steal(pool, shelf, held, context);
 	}
 	if (piece) {
 		sums_count_live(pool, shelf, size, held);
@@ -368,18 +369,18 @@ bool gm_shelf_put(struct gm_pool *pool, struct gm_shelf *shelf, struct gm_piece 
 /* --- under the pool's lock --- */
 
 struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
-			       uint64_t held)
+			       uint64_t held, uint64_t context)
 {
 	gm_futex_lock_take(&shelf->lock);
-	struct gm_piece *piece = shelf_pop_usable(pool, shelf, held);
+	struct gm_piece *piece = shelf_pop_usable(pool, shelf, held, context);
 	if (!piece)
 		piece = passed_take(pool, shelf, held);
 	if (!piece && shelf->passed.first) {
 		gm_shelf_sort_passed(pool, shelf);
-		piece = shelf_pop_usable(pool, shelf, held);
+		piece = shelf_pop_usable(pool, shelf, held, context);
 	}
 	if (!piece && !allowance_allows(shelf, size))
-		piece = shelf_steal(pool, shelf, held);
+		piece = shelf_steal(pool, shelf, held, context);
 	gm_futex_lock_release(&shelf->lock);
 	return piece;
 }

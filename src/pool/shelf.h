@@ -124,7 +124,7 @@ void gm_shelves_resize(struct gm_pool *pool);
 /* After gm_shelf_alloc: take a block that it refused because of the peak. The caller owns the block
  * from now on. NULL: no block. */
 struct gm_piece *gm_shelf_take(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t size,
-			       uint64_t held);
+			       uint64_t held, uint64_t context);
 
 /* After an allocation of `size` bytes out of a slab, if several threads defer their frees: take the
  * next slots as well, for each thread needs many. Taken one by one, neighbours would belong to

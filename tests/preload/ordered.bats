@@ -166,3 +166,15 @@ counted() {
 		done
 	done
 }
+
+# Chunks are returned to the driver while memory beside them is hot.
+@test "ordered: random streams, captures and frees of large blocks, while idle memory is returned at once" {
+	seed=${TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
+	echo "seed $seed"
+	for threads in 1 3; do
+		GPUMEM_TRIM_AFTER=0 GPUMEM_LIMIT=96M preloaded "$PROGRAMS/ordered_soak" "$seed" $threads ${SOAK_OPERATIONS:-8000} large \
+			>"$BATS_TEST_TMPDIR/soak"
+		cat "$BATS_TEST_TMPDIR/soak"
+		grep -qx '0 blocks were not intact' "$BATS_TEST_TMPDIR/soak"
+	done
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random streams, threads, captures and frees: `ordered_soak SEED THREADS [OPERATIONS]`. Blocks are
+ * Random streams, threads, captures and frees: `ordered_soak SEED THREADS [OPERATIONS [large]]`.
+ * `large`: blocks of up to 9 MiB; the memory may not suffice for all of them. Blocks are
  * filled and checked in the order of streams: two of each thread, the legacy and the thread's own
  * default stream. A thread of the test releases the first two. Some blocks are freed before their
  * last write. For a while each thread uses one stream alone. Prints the number of operations and of
@@ -33,6 +34,7 @@ static CUstream stream_new(void)
 #define PHASE 128 /* operations with one way of choosing streams */
 
 static atomic_uint bad, running;
+static bool large;
 static CUstream streams[THREADS][STREAMS];
 static CUfunction fill;
 
@@ -129,30 +131,57 @@ static void graph_use(const struct slot *b, CUstream stream)
 	MUST(cuGraphDestroy(graph));
 }
 
+/* False: the memory is short. */
+static bool slot_alloc(struct slot *b, uint64_t *state)
+{
+	static const size_t small_sizes[] = {700, 5000, 100000, 300000},
+			    large_sizes[] = {700, 200000, 1 * MIB, 7 * MIB};
+	const size_t *sizes = large ? large_sizes : small_sizes;
+	b->size = sizes[random_next(state) % 4] << (random_next(state) % 8 == 0);
+	b->value = 0;
+	CUresult result = cuMemAlloc(&b->at, b->size);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && large)
+		b->at = 0;
+	else
+		MUST(result);
+	return b->at;
+}
+
+/* Also in its stream; or in another one, which has ordered no use of the memory, after the wait for
+ * the block's own. */
+static void slot_free(struct slot *b, CUstream *mine, unsigned way)
+{
+	if (way == 3 && b->stream < HELD) {
+		MUST(cuMemFreeAsync(b->at, mine[b->stream]));
+	} else if (way == 4 && b->stream < HELD) {
+		MUST(cuStreamSynchronize(mine[b->stream]));
+		MUST(cuMemFreeAsync(b->at, mine[1 - b->stream]));
+	} else {
+		MUST(cuMemFree(b->at));
+	}
+	b->at = 0;
+}
+
 /* `alone`: the one stream of this phase, or STREAMS: any. */
 static void slot_turn(struct slot *b, CUstream *mine, uint64_t *state, unsigned alone)
 {
-	static const size_t sizes[] = {700, 5000, 100000, 300000};
 	unsigned act = random_next(state) % 16, other = random_next(state) % 32 == 0;
 	unsigned way = random_next(state) % 16;
 	unsigned stream = (b->stream + other) % STREAMS;
 	if (alone < STREAMS)
 		stream = alone;
 	if (!b->at) {
-		b->size = sizes[random_next(state) % 4] << (random_next(state) % 8 == 0);
 		b->stream = stream;
-		b->value = 0;
-		MUST(cuMemAlloc(&b->at, b->size));
-		slot_fill(b, mine, (unsigned char)(act + 1), way);
+		if (slot_alloc(b, state))
+			slot_fill(b, mine, (unsigned char)(act + 1), way);
 	} else if (act < 9) { /* the last write is pending at the free */
 		if (act < 2)
 			slot_check(b, mine);
-		if (act == 0 && other && b->stream < HELD)
+		if (act == 0 && (other || large) && b->stream < HELD)
 			graph_use(b, mine[b->stream]);
 		else /* not ahead of the stream: an earlier write may be pending */
 			slot_fill(b, mine, LATE, way == 1 ? 2 : way);
-		MUST(cuMemFree(b->at));
-		b->at = 0;
+		slot_free(b, mine, way);
 	} else {
 		slot_check(b, mine);
 		slot_move(b, mine, stream);
@@ -229,9 +258,10 @@ int main(int argc, char **argv)
 	unsigned threads = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
 	alarm(3600);
 	if (!threads || threads > THREADS) {
-		puts("usage: ordered_soak SEED THREADS [OPERATIONS]");
+		puts("usage: ordered_soak SEED THREADS [OPERATIONS [large]]");
 		return 2;
 	}
+	large = argc > 4 && strcmp(argv[4], "large") == 0;
 	MUST(cuInit(0));
 	primary = use_device(0);
 	soak(strtoull(argv[1], NULL, 0), threads,

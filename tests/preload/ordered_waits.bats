@@ -96,3 +96,17 @@ waits() {
 @test "ordered: cudaFreeAsync of memory of cudaMalloc is reused at once in the order of its stream" {
 	waits free_async 0 1
 }
+
+@test "ordered: a block of reused memory that is freed in an idle stream still waits for the work from before" {
+	export GPUMEM_VERBOSE=0
+	waits free_async_idle 1 1
+}
+
+@test "ordered: another context gets no memory that work of the first may still use" {
+	waits other_context 0
+	refute grep -qx '  used again: 1' "$BATS_TEST_TMPDIR/shown"
+}
+
+@test "ordered: if no event can be recorded, another stream waits on the host" {
+	waits no_event 1 1
+}

@@ -462,6 +462,61 @@ static void free_async(void)
 	printf("last byte: %d\n", last);
 }
 
+/* A block of reused memory is freed where its first owner's work is not ordered before: in an idle
+ * stream. Then a block there gets SYNC_MEMOPS, so that a device may write at any time. */
+static void free_async_idle(void)
+{
+	pthread_t thread = begin();
+	CUdeviceptr again = reused();
+	CALL(cuMemFreeAsync(again, t));
+	CUdeviceptr fresh = take(SIZE);
+	int on = 1;
+	CALL(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, fresh));
+	memset((void *)fresh, 7, SIZE);
+	end(thread);
+	gm_sim_release(s, -1u);
+	MUST(cuStreamSynchronize(s));
+	printf("last byte: %d\n", ((unsigned char *)fresh)[SIZE - 1]);
+}
+
+/* A context does not get the hot memory of another one, for its fences do not cover that work. */
+static void other_context(void)
+{
+	CUcontext other;
+	MUST(cuCtxCreate_v2(&other, 0, 0));
+	MUST(cuCtxSetCurrent(primary));
+	pthread_t thread = begin();
+	CUdeviceptr old = freed(SIZE);
+	MUST(cuCtxSetCurrent(other));
+	CUdeviceptr fresh = take(SIZE);
+	if (show)
+		printf("  used again: %d\n", fresh == old);
+	CALL(cuMemFree(fresh));
+	fresh = take(SIZE);
+	if (show)
+		printf("  used again: %d\n", fresh == old);
+	MUST(cuCtxSetCurrent(primary));
+	end(thread);
+	gm_sim_release(s, -1u);
+	MUST(cuCtxSynchronize());
+}
+
+/* The event that other streams wait for cannot be recorded. */
+static void no_event(void)
+{
+	pthread_t thread = begin();
+	CUdeviceptr fresh = reused();
+	gm_sim_fail("cuCtxRecordEvent", 1, CUDA_ERROR_OUT_OF_MEMORY);
+	MUST(cuMemsetD8Async(fresh, 7, SIZE, t));
+	gm_sim_fail("cuCtxRecordEvent", 0, 0);
+	end(thread);
+	gm_sim_release(s, -1u);
+	MUST(cuCtxSynchronize());
+	unsigned char last = 0;
+	MUST(cuMemcpyDtoH(&last, fresh + SIZE - 1, 1));
+	printf("last byte: %d\n", last);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct program_case cases[] = {{"grows", grows},
@@ -485,6 +540,9 @@ int main(int argc, char **argv)
 						    {"staged", staged},
 						    {"green", green},
 						    {"idle_device", idle_device},
-						    {"free_async", free_async}};
+						    {"free_async", free_async},
+						    {"free_async_idle", free_async_idle},
+						    {"other_context", other_context},
+						    {"no_event", no_event}};
 	return case_run(cases, sizeof cases / sizeof *cases, argc, argv);
 }
