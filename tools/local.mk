@@ -91,18 +91,27 @@ dist_zshcompletion_DATA = completions/_gpumemstat
 fishcompletiondir = $(datadir)/fish/vendor_completions.d
 dist_fishcompletion_DATA = completions/gpumemstat.fish
 
-# A relocatable folder. Its files have the date at the top of NEWS, or the time SOURCE_DATE_EPOCH.
-BUNDLE = gpumem-$(PACKAGE_VERSION)-$(host_cpu)
-BUNDLE_TO = --silent prefix= exec_prefix= bindir=/bin libdir=/lib includedir=/include datarootdir=/share datadir=/share \
+# The files of `make install` in a relocatable folder, for the bundle and for the wheel.
+STAGE = gpumem-stage
+STAGE_TO = --silent prefix= exec_prefix= bindir=/bin libdir=/lib includedir=/include datarootdir=/share datadir=/share \
 	mandir=/share/man docdir=/share/doc/gpumem
+EXTRA_DIST += %D%/stage.sh
+.PHONY: stage
+stage:
+	rm -rf $(STAGE)
+	$(MAKE) $(AM_MAKEFLAGS) install $(STAGE_TO) DESTDIR="$$PWD/$(STAGE)" >/dev/null
+	STRIP='$(STRIP)' $(SHELL) $(srcdir)/%D%/stage.sh $(STAGE)
+# The time of each packed file: SOURCE_DATE_EPOCH, or the date at the top of NEWS. Before a release it has none;
+# 1980 is the first year of zip.
+PACKED_AT = "$${SOURCE_DATE_EPOCH:-`date -u +%s -d "$$(sed -n '1s/.*(\([0-9-]*\)).*/\1/p' $(srcdir)/NEWS | grep . || echo 1980-01-01)"`}"
+
+BUNDLE = gpumem-$(PACKAGE_VERSION)-$(host_cpu)
 EXTRA_DIST += %D%/bundle.sh
 CLEANFILES += $(BUNDLE).tar.gz
 .PHONY: bundle
 bundle:
-	rm -rf $(BUNDLE)
-	$(MAKE) $(AM_MAKEFLAGS) install $(BUNDLE_TO) DESTDIR="$$PWD/$(BUNDLE)" >/dev/null
-	STRIP='$(STRIP)' $(SHELL) $(srcdir)/%D%/bundle.sh $(BUNDLE) $(BUNDLE) \
-		"$${SOURCE_DATE_EPOCH:-`date -u +%s -d "$$(sed -n '1s/.*(\(.*\)).*/\1/p' $(srcdir)/NEWS)"`}"
+	$(MAKE) $(AM_MAKEFLAGS) stage STAGE=$(BUNDLE)
+	$(SHELL) $(srcdir)/%D%/bundle.sh $(BUNDLE) $(BUNDLE) $(PACKED_AT)
 	rm -rf $(BUNDLE)
 	@echo "$(BUNDLE).tar.gz: unpack it anywhere, and run bin/gpumemstat"
 dist_doc_DATA = LICENSE NEWS README.md
