@@ -114,4 +114,5 @@ bundle:
 	$(SHELL) $(srcdir)/%D%/bundle.sh $(BUNDLE) $(BUNDLE) $(PACKED_AT)
 	rm -rf $(BUNDLE)
 	@echo "$(BUNDLE).tar.gz: unpack it anywhere, and run bin/gpumemstat"
+include tools/wheel/local.mk
 dist_doc_DATA = LICENSE NEWS README.md
