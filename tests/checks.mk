@@ -2,10 +2,10 @@
 # The suite under other conditions. ./quickstart check makes the first two targets of CHECKS.
 # ./quickstart check all makes all.
 CHECKS = check check-sanitize check-sanitize-long check-sanitize-rest check-nvcc check-versions check-defer check-ordered \
-	check-unwarmed coverage check-tsan distcheck check-valgrind check-aarch64
+	check-unwarmed coverage check-tsan distcheck check-valgrind check-aarch64 check-wheel
 EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/skips.sh
 .PHONY: checks rotating costs costs-keep check-aarch64 check-debug check-sanitize check-sanitize-long check-sanitize-rest \
-	check-nvcc check-tsan check-valgrind check-versions check-defer check-ordered check-unwarmed coverage
+	check-nvcc check-tsan check-valgrind check-versions check-defer check-ordered check-unwarmed check-wheel coverage
 checks:
 	@echo $(CHECKS)
 # One of them follows `check` and `check-sanitize` in CI. coverage needs far longer than CI has left.
@@ -104,6 +104,10 @@ check-ordered:
 	+$(SKIPS) GPUMEM_FREE=ordered
 check-unwarmed:
 	+$(SKIPS) GPUMEM_PREWARM=0
+
+# It compiles device code for all GPUs, as `make install` does.
+check-wheel:
+	$(MAKE) check TESTS=tests/packages/wheel.sh check_PROGRAMS=
 
 distclean-local:
 	rm -rf aarch64 coverage debug fuzz sanitize thread

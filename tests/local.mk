@@ -22,4 +22,5 @@ include tests/bench/door.mk
 include tests/bench/warm.mk
 include tests/lint/local.mk
 include tests/mutants/local.mk
+include tests/packages/local.mk
 include tests/checks.mk
