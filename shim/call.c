@@ -43,7 +43,7 @@ void gm_shim_timed(uint64_t moment)
 /* Returns the clock time. */
 static __attribute__((noinline)) uint64_t sample_poll(uint64_t moment)
 {
-	uint64_t sample = gm_knob_get()->sample.ns;
+	uint64_t sample = gm_knob_get()->log.level.sample;
 	uint64_t pause = sample < SAMPLE_POLL_NS ? 0 : gm_tick_of_ns(SAMPLE_POLL_NS);
 	bool all = gm_log_wants(GM_RECORD_CONTEXT); /* a log of events */
 	atomic_store_explicit(&sample_pause, pause, memory_order_relaxed);

@@ -116,7 +116,7 @@ void gm_shim_happened_at(uint64_t moment); /* likewise, of gm_tick */
 void gm_shim_timed(uint64_t moment);
 
 /* Begin a call of a frequent kind (timing.h). All such calls are timed if the log has a record of
- * each, or if GPUMEM_SAMPLE is less than a millisecond. */
+ * each, or if the time of GPUMEM_LOG is less than a millisecond. */
 extern GM_TLS struct gm_pace gm_shim_pace;
 static inline struct gm_timing gm_shim_call(void)
 {

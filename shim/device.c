@@ -111,7 +111,7 @@ static bool pool_prewarm(unsigned ordinal, struct gm_pool *pool)
 {
 	char text[32];
 	struct gm_shim_device *d = &gm_shim_devices[ordinal];
-	uint64_t bytes = gm_pool_knob_bytes(gm_knob_get()->prewarm, d->total);
+	uint64_t bytes = gm_pool_knob_bytes(gm_knob_get()->prewarm.share, d->total);
 	CUresult result = bytes ? gm_pool_prewarm(pool, bytes) : CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS)
 		return true;
@@ -154,10 +154,10 @@ static struct gm_pool *pool_make(unsigned ordinal)
 		.fence_arg = &gm_shim_driver,
 		.defer = knobs->free.choice != GM_FREE_SYNC,
 		.order = gm_shim_order,
-		.idle = knobs->trim_after.ns == UINT64_MAX ? NULL
-			: knobs->trim_after.ns == 0	   ? gm_trim_idle_now
-							   : gm_trim_idle,
-		.crowded = knobs->trim_after.ns == UINT64_MAX ? NULL : gm_trim_idle_now,
+		.idle = knobs->trim_after.trim.after == UINT64_MAX ? NULL
+			: knobs->trim_after.trim.after == 0	   ? gm_trim_idle_now
+								   : gm_trim_idle,
+		.crowded = knobs->trim_after.trim.after == UINT64_MAX ? NULL : gm_trim_idle_now,
 		.may_remap = gm_shim_may_remap,
 		.clock = gm_clock_coarse_ns,
 	};

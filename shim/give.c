@@ -124,8 +124,8 @@ static void give_join(unsigned ordinal)
 void gm_give_made(unsigned ordinal)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
-	if (knobs->trim_after.ns == UINT64_MAX ||
-	    gm_pool_knob_bytes(knobs->keep, gm_shim_devices[ordinal].total))
+	if (knobs->trim_after.trim.after == UINT64_MAX ||
+	    gm_pool_knob_bytes(knobs->trim_after.trim.keep, gm_shim_devices[ordinal].total))
 		give_join(ordinal);
 }
 

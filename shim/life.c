@@ -66,8 +66,7 @@ static bool life_can_start(void)
 
 static bool life_is_wanted(const struct gm_knobs *knobs)
 {
-	return knobs->enable.flag && program_matches(knobs->program.text) &&
-	       !gm_knob_must_stay_off();
+	return knobs->enable.flag && program_matches(knobs->program.text);
 }
 
 static bool life_load_driver(void)
@@ -143,8 +142,6 @@ static enum gm_shim_state life_start(void)
 	gm_sleep_start();
 	if (atomic_load(&gm_door_used))
 		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_GATED);
-	if (knobs->launches.flag)
-		atomic_fetch_or(&gm_launch_watched, GM_LAUNCH_COUNTED);
 	if (gm_msg_first(&watching)) {
 		pthread_atfork(NULL, NULL, life_fork_child);
 		atexit(gm_trim_exit);

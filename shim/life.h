@@ -6,8 +6,8 @@
  *     DORMANT -------------------------------------------------> ACTIVE
  *        |  ^                                                      |
  *        |  '--------------------- fork, in the child -------------'
- *        '---> OFF: GPUMEM_ENABLE=0, another GPUMEM_PROGRAM, a bad knob with
- *              GPUMEM_ON_ERROR=off, a driver that lacks a call
+ *        '---> OFF: GPUMEM_ENABLE=0, another GPUMEM_PROGRAM, a driver that
+ *              lacks a call
  *
  * While DORMANT and OFF handlers only forward. While DORMANT the shim has no thread, file, output,
  * allocation or driver call. A process that sleeps (GPUMEM_SLEEP) is ACTIVE.

@@ -20,7 +20,7 @@ static struct neighbour {
 
 bool gm_neighbour_matters(void)
 {
-	uint64_t after = gm_knob_get()->trim_after.ns;
+	uint64_t after = gm_knob_get()->trim_after.trim.after;
 	return after > GM_NEIGHBOUR_AFTER && after != UINT64_MAX &&
 	       gm_knob_origin(GM_KNOB_ID_trim_after).source == GM_KNOB_DEFAULT;
 }

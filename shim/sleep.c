@@ -330,7 +330,7 @@ static CUresult request_wake(void)
 
 static uint64_t sleep_after(void)
 {
-	return gm_knob_get()->sleep_after.ns;
+	return gm_knob_get()->sleep.sleep.after;
 }
 
 static void request_serve(void)
@@ -523,7 +523,7 @@ void gm_sleep_start(void)
 {
 	const struct gm_knobs *knobs = gm_knob_get();
 	uint64_t devices = 0; /* bytes */
-	if (!knobs->sleep.flag || knobs->mode.choice != GM_MODE_POOL)
+	if (!knobs->sleep.sleep.on || knobs->mode.choice != GM_MODE_POOL)
 		return;
 	mover.driver = &gm_shim_driver;
 	mover.ring = gm_stage_ring;
@@ -533,7 +533,7 @@ void gm_sleep_start(void)
 	mover.store.driver = &gm_shim_driver;
 	mover.store.pinnable =
 		gm_sleep_pinned(gm_share_find("").memory, (uint64_t)sysconf(_SC_PAGESIZE));
-	mover.store.warm = gm_pool_knob_bytes(knobs->sleep_store, devices);
+	mover.store.warm = gm_pool_knob_bytes(knobs->sleep_store.share, devices);
 	mover.folder.path = knobs->sleep_store.share.folder;
 	mover.folder.calls = &gm_folder_system;
 	if (mover.folder.path) { /* only the window is kept */

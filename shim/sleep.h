@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sleep and wake of the process (GPUMEM_SLEEP). The contents of all pools move to host memory on
- * request of `gpumemstat sleep`, or after GPUMEM_SLEEP_AFTER without a submission, on the thread
+ * request of `gpumemstat sleep`, or after the knob's time without a submission, on the thread
  * gpumem-sleep. They return on request of `gpumemstat wake`, on that thread, or at the next
  * submission, on its thread. Any thread may call these functions, with no lock held.
  */

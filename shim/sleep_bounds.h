@@ -7,9 +7,9 @@
 
 #define GM_SLEEP_SHARE 2 /* at most 1/2 of the process's share of host memory */
 #define GM_SLEEP_TABLES \
-	UINT64_C(62914560)		 /* bytes of the device, for page tables of pinned memory */
-#define GM_SLEEP_ENTRY 8		 /* bytes, for each page */
-#define GM_SLEEP_CHECKS 8		 /* checks for an idle process within GPUMEM_SLEEP_AFTER */
+	UINT64_C(62914560) /* bytes of the device, for page tables of pinned memory */
+#define GM_SLEEP_ENTRY 8   /* bytes, for each page */
+#define GM_SLEEP_CHECKS 8  /* checks for an idle process, in the time of GPUMEM_SLEEP */
 #define GM_SLEEP_LEAST UINT64_C(1000000) /* ns between two checks, at least */
 
 /* Most bytes to register, of the process's share `memory` of host memory in pages of `page` bytes.

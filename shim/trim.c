@@ -48,7 +48,7 @@ static struct gm_gate gate;
 /* True: calls of the program return pools' idle memory; the thread serves only heaps and copies. */
 static bool trim_is_immediate(void)
 {
-	return gm_knob_get()->trim_after.ns == 0;
+	return gm_knob_get()->trim_after.trim.after == 0;
 }
 
 void gm_trim_idle(void *unused)
@@ -152,7 +152,7 @@ static uint64_t trim_stay(void)
 /* False: the program's threads have ended. */
 static bool trim_sleep(uint64_t due)
 {
-	uint64_t now = gm_clock_ns(), nap = gm_knob_get()->trim_after.ns;
+	uint64_t now = gm_clock_ns(), nap = gm_knob_get()->trim_after.trim.after;
 	if (due <= now)
 		due = now + (nap > LEAST_NAP ? nap : LEAST_NAP);
 	if (due - now > GM_NEIGHBOUR_EVERY && gm_neighbour_matters())

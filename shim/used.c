@@ -46,7 +46,7 @@ static bool used_is_due(_Atomic uint64_t *when, uint64_t now, uint64_t pause)
 static __attribute__((noinline)) void used_poll(uint64_t now)
 {
 	CUresult ignored;
-	uint64_t pause = gm_knob_get()->sample.ns;
+	uint64_t pause = gm_knob_get()->log.level.sample;
 	if (!gm_shim_n_devices || !used_is_due(&next_poll, now, pause / gm_shim_n_devices))
 		return;
 	const struct gm_context *context = gm_context_current(&gm_shim_driver, &ignored);

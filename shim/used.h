@@ -14,7 +14,7 @@ void gm_used_record(unsigned ordinal, uint64_t used);
 /* Query the device of `context`, which is current, and count the reply. Returns the free bytes; 0:
  * unknown. */
 uint64_t gm_used_query(const struct gm_context *context);
-/* Query the device of the current context, once in GPUMEM_SAMPLE. */
+/* Query the device of the current context, once between two samples (GPUMEM_LOG). */
 void gm_used_sample(uint64_t now);
 
 /* modules.h */

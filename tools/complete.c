@@ -14,8 +14,8 @@ static const char *operands_of(const char *arguments)
 	static const struct {
 		const char *word, *operands;
 	} kinds[] = {
-		{"COMMAND", "program"}, {"CSV", "trace"}, {"LOG", "log"},
-		{"OLD", "log"},		{"FILE", "file"},
+		{"CSV", "trace"}, {"LOG", "log"},   {"COMMAND", "program"},
+		{"OLD", "log"},	  {"FILE", "file"},
 	};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (strstr(arguments, kinds[i].word))
@@ -27,9 +27,10 @@ static const char *operands_of(const char *arguments)
 static char *knob_values(const struct gm_knob_info *knob, char *buf, size_t n)
 {
 	const bool words = knob->type == GM_KNOB_CHOICE || knob->type == GM_KNOB_LIST ||
-			   knob->type == GM_KNOB_BYTE || knob->type == GM_KNOB_TIME;
+			   knob->type == GM_KNOB_BYTE || knob->type == GM_KNOB_TIME ||
+			   knob->type == GM_KNOB_LEVEL || knob->type == GM_KNOB_TRIM;
 	const char *prefix = knob->type == GM_KNOB_LIST ? "@list all none " : "";
-	if (knob->type == GM_KNOB_BOOL)
+	if (knob->type == GM_KNOB_BOOL || knob->type == GM_KNOB_SWITCH)
 		snprintf(buf, n, "0 1");
 	else if (words && *knob->argument)
 		snprintf(buf, n, "%s%s", prefix, knob->argument);

@@ -33,10 +33,9 @@ bool gm_shim_may_remap(void *unused)
 {
 	static _Atomic unsigned long long seen;
 	static atomic_bool cached;
-	unsigned choice = gm_knob_get()->remap.choice;
 	(void)unused;
-	if (choice != GM_REMAP_AUTO)
-		return choice == GM_REMAP_ON;
+	if (gm_knob_get()->remap.choice == GM_REMAP_OFF)
+		return false;
 	unsigned long long now = gm_loaded_changes();
 	if (now != atomic_load_explicit(&seen, memory_order_acquire)) {
 		const char *found = network_find();
@@ -44,9 +43,7 @@ bool gm_shim_may_remap(void *unused)
 		atomic_store_explicit(&seen, now, memory_order_release);
 		if (found)
 			GM_MSG_ONCE(GM_MSG_INFO,
-				    "idle memory keeps its addresses, which %s may know; "
-				    "GPUMEM_REMAP=on moves it",
-				    found);
+				    "idle memory keeps its addresses, which %s may know", found);
 	}
 	return !atomic_load_explicit(&cached, memory_order_relaxed);
 }

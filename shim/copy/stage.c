@@ -300,7 +300,7 @@ struct gm_ring *gm_stage_ring(void)
 uint64_t gm_stage_trim_next(void)
 {
 	uint64_t used = atomic_load_explicit(&ring.last_used, memory_order_relaxed);
-	uint64_t after = gm_knob_get()->trim_after.ns;
+	uint64_t after = gm_knob_get()->trim_after.trim.after;
 	if (!used || after == UINT64_MAX)
 		return UINT64_MAX;
 	return used + (after > LEAST_IDLE ? after : LEAST_IDLE);

@@ -117,7 +117,7 @@ static bool heap_make(struct gm_inkernel *h)
 		.limit = heap_limit(h),
 		.image = gm_heap_image(gm_heap_wanted(knobs)),
 		.guard = guard_set,
-		.trim_after = knobs->trim_after.ns,
+		.trim_after = knobs->trim_after.trim.after,
 		.idle = gm_trim_heap_idle,
 	};
 	if (config.pool)

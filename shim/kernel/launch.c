@@ -16,16 +16,6 @@
 
 atomic_uint gm_launch_watched;
 
-/* Read the result of a call that launches `n` kernels, or a graph, and count them. */
-static CUresult launch_result(CUresult result, unsigned n)
-{
-	unsigned watched = atomic_load_explicit(&gm_launch_watched, memory_order_relaxed);
-	gm_fence_suspect(result);
-	if (result == CUDA_SUCCESS && watched & GM_LAUNCH_COUNTED)
-		gm_counter_add(0, GM_C_launches, n);
-	return result;
-}
-
 static const char *function_name(const void *function)
 {
 	return function ? gm_handle_name(function) : "a graph";
@@ -67,7 +57,8 @@ static void launch_end(struct gm_heap_host *heap, const void *function, CUstream
 					if (ordered)                                             \
 						gm_submit_end();                                 \
 					launch_end(heap, function, stream_, result);             \
-					launch_result(result, 1);                                \
+					gm_fence_suspect(result);                                \
+					result;                                                  \
 				}));                                                             \
 	}                                                                                        \
 	/* A single tail call: the compiler moves no argument. */                                \
@@ -137,7 +128,8 @@ static CUresult watched_multi(CUDA_LAUNCH_PARAMS *list, unsigned n, unsigned fla
 		gm_submit_end();
 	for (unsigned i = 0; list && i < n && i < MOST; i++)
 		launch_end(heap[i], list[i].function, list[i].hStream, result);
-	return launch_result(result, n);
+	gm_fence_suspect(result);
+	return result;
 }
 
 CUresult on_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned n,

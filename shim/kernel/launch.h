@@ -7,16 +7,15 @@
 
 /*
  * The reasons to watch launches, in the order of the bits: a pool exists, and a launch may lack the
- * memory that it holds; GPUMEM_LAUNCHES; a kernel may call malloc; GPUMEM_FREE=ordered; the process
+ * memory that it holds; a kernel may call malloc; GPUMEM_FREE=ordered; the process
  * may sleep. Bits are only added; a forked child, in which launches fail, keeps them. 0: launches
  * are passed on.
  */
 enum {
 	GM_LAUNCH_POOLED = 1,
-	GM_LAUNCH_COUNTED = 2,
-	GM_LAUNCH_HEAP = 4,
-	GM_LAUNCH_ORDERED = 8,
-	GM_LAUNCH_GATED = 16,
+	GM_LAUNCH_HEAP = 2,
+	GM_LAUNCH_ORDERED = 4,
+	GM_LAUNCH_GATED = 8,
 };
 extern atomic_uint gm_launch_watched;
 

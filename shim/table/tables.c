@@ -136,7 +136,7 @@ static int knob_choice(enum gm_knob_id id)
 	char why[256];
 	if (!text || !gm_knob_parse(id, text, &value, why, sizeof why))
 		gm_knob_parse(id, gm_knob_table[id].fallback, &value, why, sizeof why);
-	return id == GM_KNOB_ID_sleep ? value.flag : value.choice;
+	return id == GM_KNOB_ID_sleep ? value.sleep.on : value.choice;
 }
 
 /* Is a mode on, or may it be on after cuInit, in which submissions count? */
@@ -146,7 +146,7 @@ static bool modes_are_on(void)
 	if (state == GM_SHIM_ACTIVE) {
 		const struct gm_knobs *knobs = gm_knob_get();
 		return knobs->mode.choice == GM_MODE_POOL &&
-		       (knobs->free.choice == GM_FREE_ORDERED || knobs->sleep.flag);
+		       (knobs->free.choice == GM_FREE_ORDERED || knobs->sleep.sleep.on);
 	}
 	return state == GM_SHIM_DORMANT &&
 	       (knob_choice(GM_KNOB_ID_free) == GM_FREE_ORDERED || knob_choice(GM_KNOB_ID_sleep));

@@ -33,7 +33,7 @@ static CUresult heap_create(const struct gm_heap_config *wanted, uint64_t total,
 	config.own = true;
 	config.policy = "granule";
 	config.limit = limit && limit < most ? limit : most;
-	config.trim_after = knobs->trim_after.ns;
+	config.trim_after = knobs->trim_after.trim.after;
 	config.image = config.image ? config.image : gm_heap_image(config.policy);
 	if (!gm_heap_wanted(knobs))
 		return CUDA_ERROR_NOT_SUPPORTED;

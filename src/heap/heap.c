@@ -30,7 +30,7 @@
 
 uint64_t gm_heap_limit(const struct gm_knobs *knobs, uint64_t total)
 {
-	return gm_pool_knob_bytes(knobs->heap_limit, total);
+	return gm_pool_knob_bytes(knobs->heap_limit.share, total);
 }
 
 /* --- books and addresses --- */

@@ -175,9 +175,9 @@ void gm_heap_figures_of_host(struct gm_heap_host *heap, struct gm_heap_figures *
 
 /*
  * Read the heaps of the context, which is current, for counters and log. A heap is read when no
- * kernel that may allocate is in flight; not again before GPUMEM_SAMPLE, or a sixteenth of its age
- * if that is less, has passed. Waits for nothing: a later call takes in the reading. Not while
- * captures are open.
+ * kernel that may allocate is in flight; not again before the time of GPUMEM_LOG, or a sixteenth of
+ * its age if that is less, has passed. Waits for nothing: a later call takes in the reading. Not
+ * while captures are open.
  *
  * To be called at gm_heap_sample_at, CLOCK_MONOTONIC, or later; UINT64_MAX: no call is needed.
  */

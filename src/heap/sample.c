@@ -23,7 +23,7 @@
 #include "knob/knob.h"
 #include "residency/door.h"
 
-#define AGE_SHARE 16 /* of a heap's age between readings, up to GPUMEM_SAMPLE */
+#define AGE_SHARE 16 /* of a heap's age between readings, up to the time of GPUMEM_LOG */
 #define PAUSE 50000u /* ns at least between two samplings */
 #define EXIT_NAPS 1000
 #define EXIT_NAP 10000u /* ns */
@@ -217,7 +217,7 @@ static void reading_launch(struct gm_heap_host *heap)
 
 static void sample_heap(struct gm_heap_host *heap)
 {
-	uint64_t now = gm_clock_ns(), pause = gm_knob_get()->sample.ns;
+	uint64_t now = gm_clock_ns(), pause = gm_knob_get()->log.level.sample;
 	uint64_t share = (now - heap->born) / AGE_SHARE;
 	if (!reading_is_possible(heap) || !reading_begin(heap, now))
 		return;

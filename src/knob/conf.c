@@ -100,13 +100,8 @@ static int knob_find(const char *name)
 
 static void unknown_add(unsigned line, const char *name)
 {
-	char why[96];
-	const char *nearest = gm_knob_nearest(name);
-	if (nearest)
-		snprintf(why, sizeof why, " is not a knob, but %s is", nearest);
-	else
-		snprintf(why, sizeof why, " is not a knob, see gpumem(7)");
-	bad_add(line, name, NULL, why);
+	char why[128];
+	bad_add(line, name, NULL, gm_knob_unknown(name, why, sizeof why));
 }
 
 static void line_read(unsigned line, char *from, char *end)

@@ -29,7 +29,6 @@ static const char *const other_names[] = {
 static struct gm_knobs knobs;
 static struct gm_knob_origin origins[GM_KNOB_COUNT];
 static char kept[GM_KNOB_COUNT][GM_KNOB_LONGEST + 1]; /* copies: the environment may change */
-static bool refused;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 static atomic_bool knobs_are_read;
 
@@ -61,6 +60,30 @@ static bool is_known(const char *name)
 	return false;
 }
 
+char *gm_knob_unknown(const char *name, char *out, size_t n)
+{
+	static const struct {
+		const char *name, *by;
+	} removed[] = {
+#define GM_REMOVED(name, by) {#name, by},
+#include "knob/removed.def"
+#undef GM_REMOVED
+	};
+	for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
+		if (strcmp(name, removed[i].name) != 0)
+			continue;
+		snprintf(out, n, " is not a knob any more%s%s%s", *removed[i].by ? "; " : "",
+			 removed[i].by, *removed[i].by ? " replaces it" : "");
+		return out;
+	}
+	const char *nearest = gm_knob_nearest(name);
+	if (nearest)
+		snprintf(out, n, " is not a knob; did you mean %s?", nearest);
+	else
+		snprintf(out, n, " is not a knob; see gpumem(7)");
+	return out;
+}
+
 bool gm_knob_is_known(const char *name)
 {
 	return is_known(name);
@@ -70,18 +93,15 @@ static void unknown_report(void)
 {
 	for (char **entry = environ; entry && *entry; entry++) {
 		char name[GM_MSG_LONGEST + 2]; /* a longer one is shown cut */
+		char why[128];
 		size_t n = strcspn(*entry, "=");
 		if (strncmp(*entry, "GPUMEM_", 7) != 0)
 			continue;
 		snprintf(name, sizeof name, "%.*s", (int)n, *entry);
 		if (is_known(name))
 			continue;
-		const char *nearest = gm_knob_nearest(name);
-		if (nearest)
-			gm_msg(GM_MSG_WARN, "%s is not a knob; did you mean %s?", name, nearest);
-		else
-			gm_msg(GM_MSG_WARN, GM_MSG_TEXT " is not a knob; see gpumem(7)",
-			       GM_MSG_CUT(name));
+		gm_msg(GM_MSG_WARN, GM_MSG_TEXT "%s", GM_MSG_CUT(name),
+		       gm_knob_unknown(name, why, sizeof why));
 	}
 }
 
@@ -110,12 +130,6 @@ static void knob_read(enum gm_knob_id id, union gm_knob_value *value)
 	origins[id] = gm_knob_judge(id, given, value, why, sizeof why);
 	if (given && given != kept[id]) /* too long: the log gets the part that fits */
 		origins[id].refused = memcpy(kept[id], given, strnlen(given, GM_KNOB_LONGEST));
-	refused |= origins[id].refused != NULL;
-}
-
-static const char *consequence(const char *otherwise)
-{
-	return gm_knob_must_stay_off() ? "gpumem stays off" : otherwise;
 }
 
 static void refused_report(enum gm_knob_id id)
@@ -131,7 +145,7 @@ static void refused_report(enum gm_knob_id id)
 	snprintf(using, sizeof using, "using " GM_MSG_TEXT,
 		 GM_MSG_CUT(*origin.text ? origin.text : "none"));
 	gm_msg(GM_MSG_WARN, "%s=" GM_MSG_TEXT ": %s; %s", info->name, GM_MSG_CUT(given), why,
-	       consequence(using));
+	       using);
 }
 
 static void conf_report(void)
@@ -139,10 +153,10 @@ static void conf_report(void)
 	const struct gm_conf *conf = gm_conf_get();
 	if (conf->ignored)
 		gm_msg(GM_MSG_WARN, GM_MSG_TEXT ": %s; %s", GM_MSG_CUT(conf->path), conf->ignored,
-		       consequence("the file is ignored"));
+		       "the file is ignored");
 	for (unsigned i = 0; i < conf->n_bad && i < GM_CONF_BAD_SHOWN; i++)
 		gm_msg(GM_MSG_WARN, GM_MSG_TEXT ":%u: %s; %s", GM_MSG_CUT(conf->path),
-		       conf->bad[i].line, conf->bad[i].reason, consequence("the line is ignored"));
+		       conf->bad[i].line, conf->bad[i].reason, "the line is ignored");
 	if (conf->n_bad > GM_CONF_BAD_SHOWN)
 		gm_msg(GM_MSG_WARN, GM_MSG_TEXT ": %u more bad line%s", GM_MSG_CUT(conf->path),
 		       conf->n_bad - GM_CONF_BAD_SHOWN,
@@ -151,8 +165,6 @@ static void conf_report(void)
 
 static void knobs_read(void)
 {
-	const struct gm_conf *conf = gm_conf_get();
-	refused = conf->ignored || conf->n_bad;
 #define GM_KNOB(member, type, name, value, argument, help) \
 	knob_read(GM_KNOB_ID_##member, &knobs.member);
 #include "knob/knob.def"
@@ -182,9 +194,4 @@ const char *gm_knob_source_name(enum gm_knob_source source)
 {
 	static const char *const names[] = {"default", "file", "environment"};
 	return names[source];
-}
-
-bool gm_knob_must_stay_off(void)
-{
-	return refused && knobs.on_error.choice == GM_ON_ERROR_OFF;
 }

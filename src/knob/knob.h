@@ -16,10 +16,12 @@ enum gm_knob_type {
 	GM_KNOB_BOOL,
 	GM_KNOB_CHOICE,
 	GM_KNOB_SIZE,
-	GM_KNOB_STEPS,
 	GM_KNOB_SIZE_OR_PERCENT,
 	GM_KNOB_SIZE_OR_FOLDER,
 	GM_KNOB_TIME,
+	GM_KNOB_TRIM,
+	GM_KNOB_LEVEL,
+	GM_KNOB_SWITCH,
 	GM_KNOB_TEXT,
 	GM_KNOB_NAME,
 	GM_KNOB_BYTE,
@@ -27,20 +29,34 @@ enum gm_knob_type {
 	GM_KNOB_LIST
 };
 
+struct gm_knob_share {
+	uint64_t bytes;	    /* when ppm is 0 */
+	uint32_t ppm;	    /* of the device's memory, parts per million */
+	const char *folder; /* SIZE_OR_FOLDER: as TEXT; NULL: a size */
+};
+
 /* One value; its type selects the member. */
 union gm_knob_value {
 	bool flag;	 /* BOOL */
-	unsigned choice; /* CHOICE: index into the words; BYTE: the byte, or 256 + that index */
-	uint64_t bytes;	 /* SIZE; STEPS, where 0 is auto */
-	struct {
-		uint64_t bytes;	    /* when ppm is 0 */
-		uint32_t ppm;	    /* of the device's memory, parts per million */
-		const char *folder; /* SIZE_OR_FOLDER: as TEXT; NULL: a size */
-	} share;		    /* SIZE_OR_PERCENT, SIZE_OR_FOLDER */
+	unsigned choice; /* CHOICE: index into the words; BYTE: the byte, or 256 + that */
+	uint64_t bytes;	 /* SIZE */
+	struct gm_knob_share share; /* SIZE_OR_PERCENT, SIZE_OR_FOLDER */
 	uint64_t ns;		    /* TIME; UINT64_MAX: never */
 	const char *text;	    /* TEXT, NAME: lives as long as the process */
 	unsigned threads;	    /* THREADS: 0: off; GM_THREADS_AUTO */
 	uint32_t set;		    /* LIST: bit i = word i */
+	struct {
+		uint64_t after; /* ns; UINT64_MAX: never */
+		struct gm_knob_share keep;
+	} trim; /* TRIM */
+	struct {
+		unsigned choice;
+		uint64_t sample; /* ns */
+	} level;		 /* LEVEL */
+	struct {
+		bool on;
+		uint64_t after; /* ns; UINT64_MAX: never by itself */
+	} sleep;		/* SWITCH */
 };
 
 enum gm_knob_id {
@@ -62,11 +78,10 @@ enum { GM_FREE_SYNC, GM_FREE_DEFER, GM_FREE_ORDERED };
 enum { GM_HEAP_AUTO, GM_HEAP_OFF }; /* then the policies, in the order of policy.def */
 enum { GM_LOG_OFF, GM_LOG_SMALL, GM_LOG_EVENTS };
 enum { GM_MODE_POOL, GM_MODE_TRACE };
-enum { GM_ON_ERROR_WARN, GM_ON_ERROR_OFF };
 enum { GM_IPC_SHARE, GM_IPC_NATIVE };
 enum { GM_THREADS_AUTO = 1 << 16 }; /* a THREADS knob set to auto */
 enum { GM_STACKS_OFF, GM_STACKS_LARGE, GM_STACKS_ALL, GM_STACKS_HELD };
-enum { GM_REMAP_AUTO, GM_REMAP_ON, GM_REMAP_OFF };
+enum { GM_REMAP_AUTO, GM_REMAP_OFF };
 
 struct gm_knob_info {
 	const char *name, *fallback, *argument, *help;
@@ -108,11 +123,12 @@ struct gm_knob_origin gm_knob_judge(enum gm_knob_id id, const char *given, union
 /* "default", "file", "environment". */
 const char *gm_knob_source_name(enum gm_knob_source source);
 
-/* True if a knob was refused and GPUMEM_ON_ERROR=off: the library stays off. pre: gm_knob_get. */
-bool gm_knob_must_stay_off(void);
-
 /* True for a knob, and for the other correct names that begin with GPUMEM_. */
 bool gm_knob_is_known(const char *name);
+
+/* Why the name is none of a knob: " is not a knob; did you mean GPUMEM_LIMIT?", " is not a knob any
+ * more; ... replaces it". `out` has `n` bytes; returns it. */
+char *gm_knob_unknown(const char *name, char *out, size_t n);
 
 /* The known knob nearest to `name`: at an edit distance of at most 3, and of at most half the
  * letters behind "GPUMEM_". NULL: no knob is that near. */

@@ -51,22 +51,18 @@ static bool size_parse(const char *text, const char *argument, union gm_knob_val
 	return gm_size_parse(text, &out->bytes) && out->bytes >= least;
 }
 
-static bool steps_parse(const char *text, const char *argument, union gm_knob_value *out)
+/* Zero is allowed only if there is an argument. */
+static bool share_read(const char *text, bool zero, struct gm_knob_share *out)
 {
-	uint64_t step = 1;
-	gm_size_parse(argument, &step);
-	out->bytes = 0;
-	return strcasecmp(text, "auto") == 0 ||
-	       (gm_size_parse(text, &out->bytes) && out->bytes && out->bytes % step == 0);
+	if (gm_percent_parse(text, &out->ppm))
+		return out->ppm > 0 || zero;
+	out->ppm = 0;
+	return gm_size_parse(text, &out->bytes) && (out->bytes > 0 || zero);
 }
 
-/* Zero is allowed only if there is an argument. */
 static bool share_parse(const char *text, const char *argument, union gm_knob_value *out)
 {
-	if (gm_percent_parse(text, &out->share.ppm))
-		return out->share.ppm > 0 || *argument;
-	out->share.ppm = 0;
-	return gm_size_parse(text, &out->share.bytes) && (out->share.bytes > 0 || *argument);
+	return share_read(text, *argument, &out->share);
 }
 
 static bool store_parse(const char *text, const char *argument, union gm_knob_value *out)
@@ -81,6 +77,50 @@ static bool time_parse(const char *text, const char *argument, union gm_knob_val
 		return true;
 	out->ns = UINT64_MAX;
 	return *argument && strcasecmp(text, argument) == 0;
+}
+
+/* The text before a comma goes into `first`. Returns the text behind it; NULL: there is no comma,
+ * or the first text is too long for any value. */
+static const char *comma_cut(const char *text, char first[64])
+{
+	const char *comma = strchr(text, ',');
+	size_t n = comma ? (size_t)(comma - text) : strlen(text);
+	snprintf(first, 64, "%.*s", n < 64 ? (int)n : 0, text);
+	return comma ? comma + 1 : NULL;
+}
+
+static bool trim_parse(const char *text, const char *argument, union gm_knob_value *out)
+{
+	char first[64];
+	const char *keep = comma_cut(text, first);
+	union gm_knob_value time;
+	if (!time_parse(first, argument, &time))
+		return false;
+	out->trim.after = time.ns;
+	out->trim.keep = (struct gm_knob_share){0};
+	return !keep || share_read(keep, true, &out->trim.keep);
+}
+
+#define SAMPLE_DEFAULT 100000000u /* ns */
+
+static bool level_parse(const char *text, const char *argument, union gm_knob_value *out)
+{
+	char first[64];
+	const char *sample = comma_cut(text, first);
+	int i = word_find(argument, first, strlen(first));
+	out->level.choice = (unsigned)i;
+	out->level.sample = SAMPLE_DEFAULT;
+	return i >= 0 && (!sample || gm_time_parse(sample, &out->level.sample));
+}
+
+/* A time of 0 would be "0", which is off. */
+static bool switch_parse(const char *text, const char *argument, union gm_knob_value *out)
+{
+	union gm_knob_value flag;
+	bool plain = bool_parse(text, argument, &flag);
+	out->sleep.on = plain ? flag.flag : true;
+	out->sleep.after = UINT64_MAX;
+	return plain || gm_time_parse(text, &out->sleep.after);
 }
 
 static bool text_parse(const char *text, const char *argument, union gm_knob_value *out)
@@ -166,7 +206,6 @@ static const struct type {
 	[GM_KNOB_BOOL] = {bool_parse, "0 or 1", ""},
 	[GM_KNOB_CHOICE] = {choice_parse, "one of #", ""},
 	[GM_KNOB_SIZE] = {size_parse, "a size of at least #, such as 512M", ""},
-	[GM_KNOB_STEPS] = {steps_parse, "auto, or a multiple of #", ""},
 	[GM_KNOB_SIZE_OR_PERCENT] = {share_parse, "a size such as 512M, or a percentage up to 100%",
 				     ""},
 	[GM_KNOB_SIZE_OR_FOLDER] = {store_parse,
@@ -174,6 +213,12 @@ static const struct type {
 				    "begins with /",
 				    ""},
 	[GM_KNOB_TIME] = {time_parse, "a time such as 100ms or 10s", ", or #"},
+	[GM_KNOB_TRIM] = {trim_parse,
+			  "a time such as 100ms or 10s, or off, and perhaps a comma and a size or "
+			  "a percentage to keep",
+			  ""},
+	[GM_KNOB_LEVEL] = {level_parse, "one of #, and perhaps a comma and a time", ""},
+	[GM_KNOB_SWITCH] = {switch_parse, "0, 1, or a time such as 30s", ""},
 	[GM_KNOB_TEXT] = {text_parse, "a text", ""},
 	[GM_KNOB_NAME] = {name_parse, "no % but %h, %p, %r, %j, %e and %%", ""},
 	[GM_KNOB_BYTE] = {byte_parse, "a byte such as 0xa5, or one of #", ""},

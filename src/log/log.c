@@ -47,7 +47,7 @@ _Atomic uint32_t gm_log_wanted;
 static uint32_t kinds_wanted(const struct gm_knobs *knobs)
 {
 	uint32_t kinds = kinds_always;
-	if (knobs->log.choice == GM_LOG_SMALL)
+	if (knobs->log.level.choice == GM_LOG_SMALL)
 		return kinds | kinds_small;
 	for (unsigned i = 0; i < sizeof kinds_of_word / sizeof *kinds_of_word; i++)
 		if (knobs->log_events.set >> i & 1)
@@ -109,11 +109,11 @@ bool gm_log_open(const struct gm_log_config *config)
 	struct gm_writer *w = &gm_writer;
 	const struct gm_knobs *knobs = gm_knob_get();
 	int saved = errno;
-	gm_sample_start(knobs->sample.ns);
-	if (knobs->log.choice == GM_LOG_OFF || w->file.fd >= 0)
+	gm_sample_start(knobs->log.level.sample);
+	if (knobs->log.level.choice == GM_LOG_OFF || w->file.fd >= 0)
 		return true;
 	uint32_t kinds = kinds_wanted(knobs);
-	w->level = knobs->log.choice == GM_LOG_SMALL ? GM_LEVEL_SMALL : GM_LEVEL_EVENTS;
+	w->level = knobs->log.level.choice == GM_LOG_SMALL ? GM_LEVEL_SMALL : GM_LEVEL_EVENTS;
 	gm_strings_limit(w->level == GM_LEVEL_SMALL ? STRINGS_SMALL : STRINGS_EVENTS);
 	gm_about_gather(&w->about);
 	gm_about_write(&w->about, config);

@@ -68,8 +68,8 @@ uint64_t gm_log_sequence(void);
 /* The number of `text` in the log; the first call with a text writes it. 0: it cannot be kept. */
 uint32_t gm_log_string(const char *text);
 
-/* True if GPUMEM_SAMPLE has passed since the last sample of the device; the caller that gets true
- * takes the sample. Any thread; no lock. */
+/* True if the time of GPUMEM_LOG has passed since the last sample of the device; the caller that
+ * gets true takes the sample. Any thread; no lock. */
 bool gm_log_sample_due(unsigned device, uint64_t now);
 
 /* Time of the device's next sample; 0: at once. */

@@ -12,6 +12,6 @@ void gm_pool_config_knobs(struct gm_pool_config *config, const struct gm_knobs *
 			  uint64_t total);
 
 /* The bytes of a knob of type SIZE_OR_PERCENT on a device of `total` bytes. */
-uint64_t gm_pool_knob_bytes(union gm_knob_value value, uint64_t total);
+uint64_t gm_pool_knob_bytes(struct gm_knob_share share, uint64_t total);
 
 #endif

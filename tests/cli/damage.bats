@@ -107,7 +107,7 @@ put() {
 		log | logs) list+=($command) ;;
 		esac
 	done
-	[ ${#list[@]} -gt 10 ]
+	[ ${#list[@]} -gt 9 ]
 	python3 "$BATS_TEST_DIRNAME/damage.py" "$TOOL" cut "${list[@]}"
 	head -c 1000 good.gml >cut.gml
 	"$TOOL" cut.gml >out 2>/dev/null || true

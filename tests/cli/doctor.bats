@@ -198,8 +198,6 @@ fake() {
 	finds ok knobs '2 set, none of them wrong'
 	GPUMEM_LIMIT=much checked 0
 	finds warn knobs 'GPUMEM_LIMIT=much: expected' 'The default is used'
-	GPUMEM_LIMIT=much GPUMEM_ON_ERROR=off checked 1
-	finds fail knobs 'GPUMEM_LIMIT=much: expected' 'GPUMEM_ON_ERROR=off turns the library off'
 	GPUMEM_LIMITS=1G checked 0
 	finds warn knobs 'GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?'
 	GPUMEM_UTTER_NONSENSE=1 checked 0

@@ -130,7 +130,7 @@ Try 'gpumemstat frag --help'" frag --size=$size
 }
 
 @test "frag of a real run: the runs of every sample add up" {
-	"$TOOL" record -e GPUMEM_SAMPLE=0 -- "$DEMO" 300 >/dev/null 2>&1
+	"$TOOL" record -e GPUMEM_LOG=events,0 -- "$DEMO" 300 >/dev/null 2>&1
 	"$TOOL" frag --json --size=1M gpumem.*.gml >out
 	jq -e '.logs[0].devices[0].course | length > 100' out
 	jq -e '.logs[0].devices[0].course | map(.idle_runs == ([.histogram[].runs] | add // 0)) | all' out

@@ -29,9 +29,17 @@ wrong_of() {
 		values=('' "${STRANGE[@]}" 0 1 inf 1e9G 0x10G '1 G' ' 1G' 1Q 1.5.5G .G 1.G 50% 18446744073709551616 16777216T
 			99999999999999999999999G)
 		;;
-	STEPS)
-		why="expected auto, or a multiple of $2"
-		values=('' "${STRANGE[@]}" 0 0M 1M 3M 2.5M 'auto ' automatic 50% 18446744073709551616 16777216T)
+	TRIM)
+		why='expected a time such as 100ms or 10s, or off, and perhaps a comma and a size or a percentage to keep'
+		values=('' "${STRANGE[@]}" 5 1d '1 s' -1s 5124096h , ,1G 10s, 10s,x '10s, 1G' 10s,1G,1G off,101% never)
+		;;
+	LEVEL)
+		why="expected one of $words, and perhaps a comma and a time"
+		values=('' "${STRANGE[@]}" "${2%%|*}x" "$2" "${2%%|*}," "${2%%|*},5" "${2%%|*},1s,1s" ",1s" "${2%%|*} ,1s" 1s)
+		;;
+	SWITCH)
+		why='expected 0, 1, or a time such as 30s'
+		values=('' "${STRANGE[@]}" 2 30 1d '1 s' -1s 0x1 5124096h 1,30s)
 		;;
 	SIZE_OR_PERCENT)
 		why='expected a size such as 512M, or a percentage up to 100%'

@@ -53,27 +53,22 @@ quiet_but() {
 
 @test "the largest values of sizes and times are accepted" {
 	native=$("$DEMO" 3)
-	unharmed '' GPUMEM_LOG=events GPUMEM_LOG_NAME=large.gml GPUMEM_LOG_LIMIT=16777215T GPUMEM_LIMIT=16777215T GPUMEM_SAMPLE=5124095h
+	unharmed '' GPUMEM_LOG=events,5124095h GPUMEM_LOG_NAME=large.gml GPUMEM_LOG_LIMIT=16777215T GPUMEM_LIMIT=16777215T
 	"$TOOL" --json large.gml >json
 	jq -e '.logs[0].contradiction == null and .logs[0].complete' json
 	# The first sample, and the one at the end.
 	jq -e '.logs[0].devices[0].counters | .samples == 2 and .allocate_calls > 0' json
 }
 
-@test "a bad knob under GPUMEM_ON_ERROR=off is reported, and nothing is hooked" {
-	check() {
-		local ending='gpumem stays off'
-		[ "$1" != GPUMEM_ON_ERROR ] || return 0
-		# The default would leave a log here.
-		unharmed "gpumem: $1=$(shown_value "$2"): $3; $ending" GPUMEM_ON_ERROR=off "$1=$2"
-		[ -z "$(find . -name '*.gml')" ]
-	}
-	each_wrong check 2
+@test "a knob of an earlier version is reported, with what replaces it" {
 	native=$("$DEMO" 3)
-	unharmed '' GPUMEM_ON_ERROR=off GPUMEM_LOG_NAME=good.gml
-	[ -f good.gml ]
-	unharmed 'gpumem: GPUMEM_ON_ERROR=out: expected one of warn, off; using warn' GPUMEM_ON_ERROR=out GPUMEM_LOG_NAME=warn.gml
-	[ -f warn.gml ]
+	sed -n 's/^GM_REMOVED(\([A-Z_]*\), *"\(.*\)")$/\1^\2/p' "${KNOB_DEF%knob.def}removed.def" >removed
+	[ "$(wc -l <removed)" -ge 6 ]
+	while IFS='^' read -r name by; do
+		unharmed "gpumem: $name is not a knob any more${by:+; $by replaces it}" GPUMEM_LOG=off "$name=1"
+		expect 2 "gpumemstat: -e $name=1: $name is not a knob any more${by:+; $by replaces it}
+Try 'gpumemstat run --help'" run -e "$name=1" true
+	done <removed
 }
 
 @test "GPUMEM_VERBOSE=0 prints nothing about bad knobs" {
@@ -113,7 +108,7 @@ quiet_but() {
 	native=$("$DEMO" 3)
 	unharmed 'gpumem: GPUMEM_ENABLE=: expected 0 or 1; using 1
 gpumem: GPUMEM_LIMIT=0: expected a size such as 512M, or a percentage up to 100%; using 100%
-gpumem: GPUMEM_LOG=x\ny: expected one of off, small, events; using small
+gpumem: GPUMEM_LOG=x\ny: expected one of off, small, events, and perhaps a comma and a time; using small
 gpumem: GPUMEM_MODE=fast: expected one of pool, trace; using pool
 gpumem: GPUMEM_VERBOSE=9: expected one of 0, 1, 2, 3, 4; using 1
 gpumem: GPUMEM_MODES is not a knob; did you mean GPUMEM_MODE?' \

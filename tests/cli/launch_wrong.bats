@@ -260,7 +260,7 @@ Try 'gpumemstat record --help'" record -o "$long"
 	[ "$(<out)" = "$("$DEMO" 5)" ]
 	[ ! -s left ]
 	# There is room for the first 16 MiB only.
-	on 20m rw "$TOOL" record -e GPUMEM_SAMPLE=0 -e GPUMEM_LOG_EVENTS=all -o disk/x.gml "$DEMO" 30000
+	on 20m rw "$TOOL" record -e GPUMEM_LOG=events,0 -e GPUMEM_LOG_EVENTS=all -o disk/x.gml "$DEMO" 30000
 	[ "$(<status)" = 0 ]
 	[ "$(<out)" = "$("$DEMO" 30000)" ]
 	[ "$(sed -n 1p err)" = "gpumem: log $PWD/disk/x.gml: No space left on device; it ends here, the program goes on" ]

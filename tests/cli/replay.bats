@@ -3,7 +3,7 @@
 # gpumemstat replay: the results of each policy for traces that are small enough for mental arithmetic, and
 # for real ones.
 source "$BATS_TEST_DIRNAME/cli.bash"
-unset GPUMEM_KEEP GPUMEM_TRIM_AFTER
+unset GPUMEM_TRIM_AFTER
 
 MIB=1048576
 
@@ -190,7 +190,7 @@ PEAK=$((26 * MIB + 1000))
 	[ "$(figures pool '.release_calls > 0' u.csv)" = true ]
 	[ "$(GPUMEM_TRIM_AFTER=30s figures pool .release_calls u.csv)" = 0 ]
 	[ "$(GPUMEM_TRIM_AFTER=off figures pool .release_calls u.csv)" = 0 ]
-	[ "$(GPUMEM_KEEP=1G figures pool .release_calls u.csv)" = 0 ]
+	[ "$(GPUMEM_TRIM_AFTER=10s,1G figures pool .release_calls u.csv)" = 0 ]
 	# 23:59:50 to 00:00:10 is 20 s, too; a step back by a second is no new day.
 	rmm allocate:1:64*MIB:86390 free:1:64*MIB allocate:2:1000:86410 >u.csv
 	grep -q '^17,00:00:10.000000,' u.csv
@@ -344,7 +344,7 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 	# known. No samples in between: the pool joins its idle memory for a sample.
 	for how in '2000 256' '120000 16 -e GPUMEM_LOG_EVENTS=all'; do
 		read -r rounds most knobs <<<"$how"
-		SIM_MEMORY=1G "$TOOL" record -e GPUMEM_SAMPLE=1h $knobs -o run$rounds.gml -- "$DEMO" $rounds $most >/dev/null 2>&1
+		SIM_MEMORY=1G "$TOOL" record -e GPUMEM_LOG=events,1h $knobs -o run$rounds.gml -- "$DEMO" $rounds $most >/dev/null 2>&1
 		"$TOOL" summary --json run$rounds.gml | jq '.logs[0].devices[0]' >log
 		"$TOOL" replay --json run$rounds.gml | jq '.traces[0]' >out
 		jq -e '.allocations > 1000' out
@@ -359,7 +359,7 @@ Try 'gpumemstat replay --help'" replay --min-utilisation=0.5 --policy=pytorch t.
 }
 
 @test "replay of a log with dropped segments begins with the live blocks" {
-	"$TOOL" record -e GPUMEM_LOG_EVENTS=all -e GPUMEM_SAMPLE=0 -e GPUMEM_LOG_LIMIT=32M -o cut.gml -- "$DEMO" 40000 16 >/dev/null 2>&1
+	"$TOOL" record -e GPUMEM_LOG_EVENTS=all -e GPUMEM_LOG=events,0 -e GPUMEM_LOG_LIMIT=32M -o cut.gml -- "$DEMO" 40000 16 >/dev/null 2>&1
 	"$TOOL" summary --json cut.gml | jq '.logs[0] | {complete, dropped} + .devices[0].counters' >log
 	jq -e '.complete == false and .dropped > 0' log
 	"$TOOL" replay --json cut.gml | jq '.traces[0]' >out

@@ -16,6 +16,7 @@ operands_of() {
 	'[OPTION]...') echo none ;;
 	'[OPTION]... [LOG|PID]') echo one ;;
 	'[OPTION]... [LOG]...') echo logs ;;
+	'[OPTION]... {[LOG]... | -- COMMAND [ARG]...}') echo checks ;;
 	'[OPTION]... [LOG]') echo log ;;
 	'[OPTION]... [LOG|CSV]...') echo traces ;;
 	'[OPTION]... OLD NEW') echo two ;;

@@ -41,7 +41,7 @@ WRONG = {
         ("expected one of pool, trace",
          ["GPUMEM_MODE=", "GPUMEM_MODE=fast", "GPUMEM_MODE=po\nol", "GPUMEM_MODE=\udcff"]),
         ("GPUMEM_LIMITS is not a knob; did you mean GPUMEM_LIMIT?", ["GPUMEM_LIMITS=1G"]),
-        ("PATH is not a knob; see gpumemstat env", ["PATH=/"]),
+        ("PATH is not a knob; see gpumem(7)", ["PATH=/"]),
         ("expected at most 4095 bytes", ["GPUMEM_PROGRAM=" + "x" * 4096]),
     ],
     "OUTPUT": [
@@ -356,6 +356,7 @@ def none_here(*names):
 # Wrong operands by what a command takes: the message behind its name, and its words.
 MORE, TWO = "unexpected argument 'more'", "unexpected argument 'two'"
 OLD_NEW, FILE, COMMAND = "expected OLD and NEW", "expected a FILE", "expected a COMMAND"
+LIMIT = "expected a limit: --max=COUNTER=VALUE or --no-leaks"
 MISUSED = {
     "none": [(MORE, "more"), (MORE, "--", "more"),
              ("unexpected argument '--json'", "--", "--json"),
@@ -367,6 +368,7 @@ MISUSED = {
         for pid in ("0", "", "x", "1x", " 1", "2147483648", "99999999999999999999")],
     "log": [(TWO, "one", "two"), (TWO, "one", "--", "two", "three")],
     "logs": [],
+    "checks": [(LIMIT,), (LIMIT, "one.gml"), (LIMIT, "--"), (COMMAND, "--no-leaks", "--")],
     "two": [(OLD_NEW,), (OLD_NEW, "one.gml"), (OLD_NEW, "--", "one.gml"),
             ("unexpected argument 'three'", "one", "two", "three")],
     "traces": [],
@@ -376,7 +378,8 @@ MISUSED = {
     "asks": [],
 }
 # An operand before an unknown option.
-OPERAND = {"one": "one", "log": "one.gml", "logs": "one.gml", "traces": "one.csv",
+OPERAND = {"one": "one", "log": "one.gml", "logs": "one.gml", "checks": "one.gml",
+           "traces": "one.csv",
            "files": "one.cubin"}
 # Operands that cannot be read: status, standard error, and the words behind the command.
 NO_LOG = "gpumemstat: no log *.gml here: 'gpumemstat record COMMAND' makes one"
@@ -385,6 +388,9 @@ UNREADABLE = {
     "log": [(1, none_here("--nonsense"), "--", "--nonsense"), (1, none_here("''"), "")],
     "logs": [(1, none_here("--json"), "--", "--json"),
              (1, none_here("one.gml", "two.gml"), "one.gml", "--", "two.gml")],
+    "checks": [(1, none_here("one.gml"), "--no-leaks", "one.gml"),
+               (127, "gpumemstat: nowhere: No such file or directory", "--no-leaks", "--",
+                "nowhere")],
     "two": [(1, none_here("''", "--json"), "--", "", "--json")],
     "traces": [(1, NO_LOG), (1, NO_LOG, "--"), (1, NO_LOG, "--json"),
                (1, none_here("--json"), "--", "--json"),
@@ -427,7 +433,7 @@ def full_or_closed():
             yield fails(1, "gpumemstat: standard output: Bad file descriptor", *command, option,
                         streams=("null", "closed", "err"))
     for command, operands in COMMANDS.items():
-        if operands in ("launch", "asks", "pids"):
+        if operands in ("launch", "asks", "pids", "checks"):
             continue
         files = {"none": [], "two": ["x.gml", "x.gml"], "files": ["x.ptx"]}.get(operands, ["x.gml"])
         has_json = any(option.bit == "JSON" for option in accepted(command))
@@ -466,7 +472,7 @@ KINDS = {
     "operand": (operand, 3 * (ROWS - taking("asks"))),
     "process": (process, 9 * max(1, taking("one"))),
     "full_or_closed": (full_or_closed,
-                       8 * (ROWS + 1) + 3 * (ROWS - taking("launch", "asks", "pids"))),
+                       8 * (ROWS + 1) + 3 * (ROWS - taking("launch", "asks", "pids", "checks"))),
     "without_reader": (without_reader, 2 * (ROWS + 1)),
 }
 

@@ -58,7 +58,7 @@ both() {
 # logged CASE LEVEL: its log as JSON, to $BATS_TEST_TMPDIR/json
 logged() {
 	rm -f "$BATS_TEST_TMPDIR/log.gml"
-	KNOBS=(GPUMEM_LOG="$2" GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml" GPUMEM_SAMPLE=0)
+	KNOBS=(GPUMEM_LOG="$2,0" GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	preloaded "$PROGRAMS/heap" "$1" >"$BATS_TEST_TMPDIR/out"
 	"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/log.gml" >"$BATS_TEST_TMPDIR/json"
 }

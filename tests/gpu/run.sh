@@ -51,21 +51,21 @@ faults_copy         180  1  pool  GPUMEM_COPY=4 ./faults
 conditional         120  1  heap  ./conditional
 many_16             240  1  heap  ./inkernel_many 1000000 16 none
 many_256            240  1  heap  ./inkernel_many 1000000 256 none
-policy_bump         240  1  heap  GPUMEM_HEAP=bump ./inkernel_many 1000000 64 1073741824
-policy_kma          240  1  heap  GPUMEM_HEAP=kma ./inkernel_many 1000000 64 1073741824
-policy_ouro_s_p     240  1  heap  GPUMEM_HEAP=ouro-s-p ./inkernel_many 1000000 64 1073741824
-policy_ouro_s_c     240  1  heap  GPUMEM_HEAP=ouro-s-c ./inkernel_many 1000000 64 1073741824
-policy_ouro_va_p    240  1  heap  GPUMEM_HEAP=ouro-va-p ./inkernel_many 1000000 64 1073741824
-policy_ouro_va_c    240  1  heap  GPUMEM_HEAP=ouro-va-c ./inkernel_many 1000000 64 1073741824
-policy_ouro_vl_p    240  1  heap  GPUMEM_HEAP=ouro-vl-p ./inkernel_many 1000000 64 1073741824
-policy_ouro_vl_c    240  1  heap  GPUMEM_HEAP=ouro-vl-c ./inkernel_many 1000000 64 1073741824
-policy_rw           240  1  heap  GPUMEM_HEAP=rw ./inkernel_many 1000000 64 1073741824
-policy_rw_bm        240  1  heap  GPUMEM_HEAP=rw-bm ./inkernel_many 1000000 64 1073741824
-policy_corw         240  1  heap  GPUMEM_HEAP=corw ./inkernel_many 1000000 64 1073741824
+policy_bump         240  1  heap  GPUMEM_HEAP=policy:bump ./inkernel_many 1000000 64 1073741824
+policy_kma          240  1  heap  GPUMEM_HEAP=policy:kma ./inkernel_many 1000000 64 1073741824
+policy_ouro_s_p     240  1  heap  GPUMEM_HEAP=policy:ouro-s-p ./inkernel_many 1000000 64 1073741824
+policy_ouro_s_c     240  1  heap  GPUMEM_HEAP=policy:ouro-s-c ./inkernel_many 1000000 64 1073741824
+policy_ouro_va_p    240  1  heap  GPUMEM_HEAP=policy:ouro-va-p ./inkernel_many 1000000 64 1073741824
+policy_ouro_va_c    240  1  heap  GPUMEM_HEAP=policy:ouro-va-c ./inkernel_many 1000000 64 1073741824
+policy_ouro_vl_p    240  1  heap  GPUMEM_HEAP=policy:ouro-vl-p ./inkernel_many 1000000 64 1073741824
+policy_ouro_vl_c    240  1  heap  GPUMEM_HEAP=policy:ouro-vl-c ./inkernel_many 1000000 64 1073741824
+policy_rw           240  1  heap  GPUMEM_HEAP=policy:rw ./inkernel_many 1000000 64 1073741824
+policy_rw_bm        240  1  heap  GPUMEM_HEAP=policy:rw-bm ./inkernel_many 1000000 64 1073741824
+policy_corw         240  1  heap  GPUMEM_HEAP=policy:corw ./inkernel_many 1000000 64 1073741824
 foreign             240  1  pool  ./foreign_free
-foreign_rw          240  1  pool  GPUMEM_HEAP=rw ./foreign_free
-foreign_rw_bm       240  1  pool  GPUMEM_HEAP=rw-bm ./foreign_free
-foreign_corw        240  1  pool  GPUMEM_HEAP=corw ./foreign_free
+foreign_rw          240  1  pool  GPUMEM_HEAP=policy:rw ./foreign_free
+foreign_rw_bm       240  1  pool  GPUMEM_HEAP=policy:rw-bm ./foreign_free
+foreign_corw        240  1  pool  GPUMEM_HEAP=policy:corw ./foreign_free
 foreign_heap        240  1  pool  LD_LIBRARY_PATH=. ./foreign_heap
 aligned             120  1  any   ./aligned
 aligned_debug       120  1  any   ./aligned_debug
@@ -125,16 +125,16 @@ kernels40_rounds    600  1  heap  ./kernels40 rounds
 --
 heap                240  1  pool  ./heap 1000000 granule rw rw-bm corw bump
 heap_queues         240  1  pool  ./heap 1000000 kma ouro-s-p ouro-va-p ouro-vl-p ouro-s-c ouro-va-c ouro-vl-c
-sleep_runtime       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 5 ./runtime
-sleep_capture       240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./capture slowly
-sleep_graph         240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 4 ./graph setters
-sleep_peer          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./peer slowly
-sleep_inkernel      240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 10 ./inkernel
-sleep_blas          240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms LD_LIBRARY_PATH=@ ./repeated.sh 4 ./blas
-sleep_ipc           240  9  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./repeated.sh 4 ./ipc
-sleep_jax           240  1  slept:9+created GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
-sleep_questions     240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms ./questions
-sleep_folder        240  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=/tmp ./repeated.sh 5 ./runtime
+sleep_runtime       240  1  slept:pool GPUMEM_SLEEP=1ms ./repeated.sh 5 ./runtime
+sleep_capture       240  1  slept:pool GPUMEM_SLEEP=1ms ./capture slowly
+sleep_graph         240  1  slept:pool GPUMEM_SLEEP=1ms ./repeated.sh 4 ./graph setters
+sleep_peer          240  1  slept:pool GPUMEM_SLEEP=1ms ./peer slowly
+sleep_inkernel      240  1  slept:pool GPUMEM_SLEEP=1ms ./repeated.sh 10 ./inkernel
+sleep_blas          240  1  slept:pool GPUMEM_SLEEP=1ms LD_LIBRARY_PATH=@ ./repeated.sh 4 ./blas
+sleep_ipc           240  9  slept:pool GPUMEM_SLEEP=1ms ./repeated.sh 4 ./ipc
+sleep_jax           240  1  slept:9+created GPUMEM_SLEEP=1ms XLA_PYTHON_CLIENT_MEM_FRACTION=.20 python3 with_jax.py
+sleep_questions     240  1  slept:pool GPUMEM_SLEEP=1ms ./questions
+sleep_folder        240  1  slept:pool GPUMEM_SLEEP=1ms GPUMEM_SLEEP_STORE=/tmp ./repeated.sh 5 ./runtime
 sleep_nccl          120  1  any   GPUMEM_SLEEP=1 python3 with_nccl.py
 cycles_plain        120  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% ./cycled.sh ./cycles plain
 cycles_folder       300  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=/tmp ./cycled.sh ./cycles plain
@@ -143,8 +143,8 @@ cycles_blas         120  1  slept:pool GPUMEM_SLEEP=1 LD_LIBRARY_PATH=@ ./cycled
 cycles_malloc       120  1  slept:pool GPUMEM_SLEEP=1 ./cycled.sh ./cycles malloc
 cycles_train        300  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_STORE=100% PYTORCH_NO_CUDA_MEMORY_CACHING=1 TRAIN_STEPS=3000 ./cycled.sh python3 train.py
 cycles_cached       300  1  slept:pool GPUMEM_SLEEP=1 TRAIN_STEPS=6000 ./cycled.sh python3 train.py
-sleep_train         360  1  slept:pool PYTORCH_NO_CUDA_MEMORY_CACHING=1 GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_SLEEP_STORE=100% python3 train.py
-sleep_cupy          360  1  slept:pool GPUMEM_SLEEP=1 GPUMEM_SLEEP_AFTER=1ms GPUMEM_COPY=8 python3 with_cupy.py none pool
+sleep_train         360  1  slept:pool PYTORCH_NO_CUDA_MEMORY_CACHING=1 GPUMEM_SLEEP=1ms GPUMEM_SLEEP_STORE=100% python3 train.py
+sleep_cupy          360  1  slept:pool GPUMEM_SLEEP=1ms GPUMEM_COPY=8 python3 with_cupy.py none pool
 cupy                180  1  pool  python3 with_cupy.py none pool
 lt_train            240  1  early:95 GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_lt.py train
 lt_serve            240  1  early:95 GPUMEM_FREE=ordered PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 with_torch_lt.py serve

@@ -67,7 +67,7 @@ check "gpumem(7) documents every knob with its default" "$(
 check "every policy of the heap is run on a GPU, but for the default" "$(
 	sed -n 's/^GM_POLICY("\([^"]*\)".*/\1/p' src/heap/device/policy.def | grep -vx granule |
 		while read -r policy; do
-			grep -qE "^policy_\S+ .* heap +GPUMEM_HEAP=$policy " tests/gpu/run.sh || echo "$policy"
+			grep -qE "^policy_\S+ .* heap +GPUMEM_HEAP=policy:$policy " tests/gpu/run.sh || echo "$policy"
 		done)"
 check "gpumem-log(5) documents every counter" "$(
 	sed -n 's/^GM_COUNTER([A-Z]*, *[A-Z]*, *\([a-z0-9_]*\),.*/\1/p' src/log/counters.def |

@@ -155,32 +155,21 @@ turn() {
 }
 
 @test "the device's used memory is read with each sample, also without a pool" {
-	KNOBS=(GPUMEM_SAMPLE=0 GPUMEM_MODE=trace)
+	KNOBS=(GPUMEM_MODE=trace)
+	LEVEL=small,0
 	logged foreign async
 	[ "$(counter device_asked)" -ge 3 ]
-	KNOBS=(GPUMEM_SAMPLE=1h)
+	KNOBS=()
+	LEVEL=small,1h
 	logged foreign async
 	[ "$(counter device_asked)" -eq 1 ]
 }
 
 @test "the device's used memory is read once a context exists" {
-	KNOBS=(GPUMEM_SAMPLE=1h)
+	LEVEL=small,1h
 	logged lives nothing
 	[ "$(counter device_asked)" -eq 1 ]
 	[ "$(counter samples)" -eq 2 ] # the second one at the end
-}
-
-@test "launches are counted only when asked for" {
-	same lives launches
-	logged lives launches
-	[ "$(counter launches)" -eq 0 ]
-	KNOBS=(GPUMEM_LAUNCHES=1)
-	same lives launches
-	logged lives launches
-	[ "$(counter launches)" -eq 3 ]
-	KNOBS=(GPUMEM_LAUNCHES=1 GPUMEM_MODE=trace)
-	logged lives launches
-	[ "$(counter launches)" -eq 3 ]
 }
 
 @test "pools of stream-ordered memory are counted" {

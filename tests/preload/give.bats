@@ -111,8 +111,8 @@ counted() {
 	ends two
 }
 
-@test "memory that GPUMEM_TRIM_AFTER=off or GPUMEM_KEEP leaves is given when another process asks" {
-	for knob in GPUMEM_TRIM_AFTER=off GPUMEM_KEEP=100% 'GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=90%'; do
+@test "memory that GPUMEM_TRIM_AFTER leaves, never returned or a size of it, is given when another process asks" {
+	for knob in GPUMEM_TRIM_AFTER=off GPUMEM_TRIM_AFTER=10s,100% GPUMEM_TRIM_AFTER=0,90%; do
 		rm -f ./*.in ./*.out
 		KNOBS=($knob)
 		start one

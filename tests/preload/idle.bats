@@ -84,7 +84,7 @@ taker() {
 }
 
 @test "the thread's returns are sampled while the program sleeps" {
-	KNOBS=(GPUMEM_TRIM_AFTER=20ms GPUMEM_SAMPLE=0 GPUMEM_LOG=events "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/a.gml")
+	KNOBS=(GPUMEM_TRIM_AFTER=20ms GPUMEM_LOG=events,0 "GPUMEM_LOG_NAME=$BATS_TEST_TMPDIR/a.gml")
 	sleeper preloaded
 	for ((tries = 0; tries < 36000; tries++)); do
 		mapped=$("$PROGRAMS/../../gpumemstat" frag --json "$BATS_TEST_TMPDIR/a.gml" 2>/dev/null | jq '.logs[0].devices[0].end.mapped')
@@ -95,13 +95,13 @@ taker() {
 	wake
 }
 
-@test "GPUMEM_KEEP stays mapped" {
-	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=25%)
+@test "the size of GPUMEM_TRIM_AFTER stays mapped" {
+	KNOBS=(GPUMEM_TRIM_AFTER=0,25%)
 	sleeper preloaded
 	taker native 1
 	[ "${lines[0]}" = '80%: CUDA_ERROR_OUT_OF_MEMORY' ]
 	wake
-	KNOBS=(GPUMEM_TRIM_AFTER=0 GPUMEM_KEEP=40M)
+	KNOBS=(GPUMEM_TRIM_AFTER=0,40M)
 	rm "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
 	sleeper preloaded
 	taker native 1
@@ -135,7 +135,7 @@ a child: 1" ]
 
 @test "no thread trims where there is nothing to return" {
 	[[ $SANITIZE_LIB != *tsan* ]] || skip "ThreadSanitizer has a thread of its own"
-	for knob in GPUMEM_TRIM_AFTER=0 GPUMEM_TRIM_AFTER=off GPUMEM_KEEP=100% GPUMEM_MODE=trace GPUMEM_ENABLE=0; do
+	for knob in GPUMEM_TRIM_AFTER=0 GPUMEM_TRIM_AFTER=off GPUMEM_TRIM_AFTER=10s,100% GPUMEM_MODE=trace GPUMEM_ENABLE=0; do
 		KNOBS=("$knob")
 		run preloaded "$PROGRAMS/idle" thread
 		echo "$knob: $output"

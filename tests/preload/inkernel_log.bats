@@ -66,7 +66,7 @@ holds() {
 	[ -x "$PROGRAMS/taken" ] || skip 'no program here is taken over'
 	[[ $SANITIZE_LIB != *asan* ]] || skip 'AddressSanitizer prints a line about makecontext, which emulates kernels'
 	export SIM_MEMORY=512M
-	KNOBS=(GPUMEM_SAMPLE=0)
+	LEVEL=events,0
 	PROGRAM=taken
 	logged resets
 	holds '.contradiction == null and (.devices[0].counters | .takeovers == 40 and .takeovers_native == 0 and .heaps == 40)'
@@ -78,9 +78,8 @@ holds() {
 @test "a heap is read before its context ends, without a wait of the program for its last kernel" {
 	[ -x "$PROGRAMS/taken" ] || skip 'no program here is taken over'
 	[[ $SANITIZE_LIB != *asan* ]] || skip 'as above'
-	KNOBS=(GPUMEM_SAMPLE=0)
 	PROGRAM=taken
-	for LEVEL in events small; do
+	for LEVEL in events,0 small,0; do
 		logged unread
 		holds '.contradiction == null and (.devices[0].heaps | length == 1 and .[0].ended and .[0].live == 112)'
 		holds '.devices[0].heaps[0].sizes == {"128": 1} and .devices[0].counters.heap_live_peak == 112'

@@ -37,7 +37,7 @@ NOBODY='memory was exported by cuIpcGetMemHandle, and no process under gpumem ha
 }
 
 @test "a block is shared that has more chunks than a reply can hold" {
-	KNOBS=(GPUMEM_CHUNK=2M)
+	export SIM_MEMORY=256M # chunks of 2 MiB
 	same ipc bytes
 }
 
@@ -108,7 +108,7 @@ cuIpcCloseMemHandle(p): CUDA_SUCCESS' "$PROGRAMS/ipc" capture
 	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=15M)
 	prints 'cuMemAlloc(&p, 8 * MIB): CUDA_SUCCESS
 cuMemAlloc(&p, 8 * MIB): CUDA_ERROR_OUT_OF_MEMORY' "$PROGRAMS/ipc" idle
-	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=20M GPUMEM_CHUNK=2M)
+	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=20M)
 	prints 'cuMemAlloc(&p, 4 * MIB): CUDA_SUCCESS
 cuMemAlloc(&p, 4 * MIB): CUDA_ERROR_OUT_OF_MEMORY' "$PROGRAMS/ipc" live
 	KNOBS=(GPUMEM_IPC=native GPUMEM_LIMIT=3M)
@@ -146,7 +146,7 @@ gpumem: $NOBODY" ]
 
 @test "an import that fails at any call of the driver leaves no memory, mapping or handle" {
 	local call
-	KNOBS=(GPUMEM_CHUNK=2M)
+	export SIM_MEMORY=256M # chunks of 2 MiB
 	export SIM_LEAKS=1
 	prints "$OPENED" "$PROGRAMS/ipc" one
 	leaks >"$BATS_TEST_TMPDIR/good"

@@ -59,11 +59,11 @@ logged() {
 @test "the log has the command, the knobs, and refused values" {
 	ln -s "$PROGRAMS/threads" "$BATS_TEST_TMPDIR/it's"
 	PROGRAMS=$BATS_TEST_TMPDIR
-	logged GPUMEM_SAMPLE=1s GPUMEM_LIMIT=much -- "it's" 1 'a b'
+	logged GPUMEM_TRIM_AFTER=1s GPUMEM_LIMIT=much -- "it's" 1 'a b'
 	grep -q "GPUMEM_LIMIT=much" err
 	jq -r '.logs[0].command' json | grep -qF "/it'\\''s' 1 'a b'"
 	grep -aqF 'GPUMEM_LIMIT=100% (default; refused: much)' log
-	grep -aqF 'GPUMEM_SAMPLE=1s (environment)' log
+	grep -aqF 'GPUMEM_TRIM_AFTER=1s (environment)' log
 }
 
 @test "the log has the first 4 KiB of a long command, quoted" {

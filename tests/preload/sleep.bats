@@ -384,8 +384,8 @@ gone() { # gone kill|exit|exec|fork
 	done
 }
 
-@test "a process sleeps by itself after GPUMEM_SLEEP_AFTER" {
-	KNOBS+=(GPUMEM_SLEEP_AFTER=20ms)
+@test "a process sleeps by itself after the time of GPUMEM_SLEEP" {
+	KNOBS+=(GPUMEM_SLEEP=20ms)
 	begin
 	until says where asleep; do sleep 0.02; done
 	says check right

@@ -73,7 +73,7 @@ teardown() {
 }
 
 @test "questions about addresses do not keep a process from sleeping by itself" {
-	KNOBS+=(GPUMEM_SLEEP_AFTER=20ms)
+	KNOBS+=(GPUMEM_SLEEP=20ms)
 	begin
 	until says where asleep; do says point device; done
 	says point device

@@ -87,10 +87,8 @@ one_reservation() {
 }
 
 @test "a heap serves all kernels of one call, and their freed memory is idle when they have ended" {
-	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_LAUNCHES=1 GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
+	KNOBS=(GPUMEM_TRIM_AFTER=off GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/log.gml")
 	prints together 'launched: CUDA_SUCCESS' 'grown: 1' 'cuMemAlloc_v2(&block, seen - USED / 2): CUDA_SUCCESS'
-	# Two before it, and two by the call.
-	"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/log.gml" | jq -e '.logs[0].counters.launches == 4'
 }
 
 @test "every policy serves the kernels of a context that is taken over" {
@@ -98,7 +96,7 @@ one_reservation() {
 	names=$(sed -n 's/^GM_POLICY("\([^"]*\)".*/\1/p' "$BATS_TEST_DIRNAME/../../src/heap/device/policy.def")
 	[ "$(wc -w <<<"$names")" -eq 12 ]
 	for name in $names; do
-		KNOBS=(GPUMEM_HEAP="$name" GPUMEM_TRIM_AFTER=off GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/$name.gml")
+		KNOBS=(GPUMEM_HEAP="policy:$name" GPUMEM_TRIM_AFTER=off GPUMEM_LOG=small GPUMEM_LOG_NAME="$BATS_TEST_TMPDIR/$name.gml")
 		prints sizes "$name: 160 of its heap, 160 kept"
 		"$PWD/gpumemstat" --json "$BATS_TEST_TMPDIR/$name.gml" >"$BATS_TEST_TMPDIR/json"
 		jq -e --arg name "$name" '.logs[0].devices[0] | (.heaps | length == 1 and .[0].policy == $name)
@@ -164,7 +162,7 @@ one_reservation() {
 	local after
 	export TOOL=$PWD/gpumemstat
 	for after in off 1ms; do
-		KNOBS=(GPUMEM_SLEEP=1 GPUMEM_TRIM_AFTER=$after GPUMEM_SAMPLE=1ms)
+		KNOBS=(GPUMEM_SLEEP=1 GPUMEM_TRIM_AFTER=$after GPUMEM_LOG=small,1ms)
 		prints sleeps '24 of its own, asleep 10 times, 0 wrong' 'ends asleep, and stays so' 'goes on'
 		# the pool's, and that for questions about pointers
 	grep -x 'gpumem: sim: 2 leaked reservation(s)' "$BATS_TEST_TMPDIR/err"

@@ -81,9 +81,9 @@ static const struct gm_policy *policy;
 
 static void choose_policy(void)
 {
-	const char *name = getenv("GPUMEM_HEAP");
+	const char *name = getenv("GPUMEM_HEAP"), *colon = name ? strchr(name, ':') : NULL;
 	for (unsigned i = 0; i < GM_POLICIES; i++)
-		if (strcmp(gm_policies[i].name, name ? name : "granule") == 0)
+		if (strcmp(gm_policies[i].name, colon ? colon + 1 : "granule") == 0)
 			policy = &gm_policies[i];
 }
 

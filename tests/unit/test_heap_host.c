@@ -506,9 +506,10 @@ static void names_policies(void)
 	gm_knob_parse(GM_KNOB_ID_heap, "off", &knobs.heap, why, sizeof why);
 	TAP_OK(!gm_heap_wanted(&knobs), "GPUMEM_HEAP=off");
 	for (unsigned i = 0; gm_heap_policy_name(i); i++) {
-		TAP_OK(gm_knob_parse(GM_KNOB_ID_heap, gm_heap_policy_name(i), &value, why,
-				     sizeof why),
-		       "GPUMEM_HEAP=%s", gm_heap_policy_name(i));
+		char text[32];
+		snprintf(text, sizeof text, "policy:%s", gm_heap_policy_name(i));
+		TAP_OK(gm_knob_parse(GM_KNOB_ID_heap, text, &value, why, sizeof why),
+		       "GPUMEM_HEAP=%s", text);
 		knobs.heap = value;
 		TAP_STR(gm_heap_wanted(&knobs), gm_heap_policy_name(i),
 			"the knob's policy is returned");

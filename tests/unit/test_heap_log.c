@@ -206,8 +206,7 @@ static void writes_events(void)
 {
 	struct gm_record r[4];
 	struct gm_heap_sample s[4];
-	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_SAMPLE=0", live, NULL), 0,
-	       "a life, with events");
+	TAP_IS(help_child("GPUMEM_LOG=events,0", live, NULL), 0, "a life, with events");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
@@ -228,7 +227,7 @@ static void writes_little(void)
 {
 	struct gm_record r[4];
 	struct gm_heap_sample s[4];
-	TAP_IS(help_child("GPUMEM_LOG=small GPUMEM_SAMPLE=0", live, NULL), 0, "a life, in little");
+	TAP_IS(help_child("GPUMEM_LOG=small,0", live, NULL), 0, "a life, in little");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
@@ -266,7 +265,7 @@ static void writes_without_reading(void)
 {
 	struct gm_record r[2];
 	struct gm_heap_sample s[2];
-	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_SAMPLE=0", stuck, NULL), 0,
+	TAP_IS(help_child("GPUMEM_LOG=events,0", stuck, NULL), 0,
 	       "an exit does not wait for ever for a reading");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
@@ -320,7 +319,7 @@ static void writes_ends(void)
 {
 	struct gm_record r[4];
 	struct gm_heap_sample s[4];
-	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_SAMPLE=0", end, NULL), 0, "a heap that ends");
+	TAP_IS(help_child("GPUMEM_LOG=events,0", end, NULL), 0, "a heap that ends");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;
@@ -377,7 +376,7 @@ static int crowd(void *arg)
 
 static void is_safe(void)
 {
-	TAP_IS(help_child("GPUMEM_LOG=events GPUMEM_SAMPLE=0", crowd, NULL), 0, "threads");
+	TAP_IS(help_child("GPUMEM_LOG=events,0", crowd, NULL), 0, "threads");
 	struct gm_log_file *file = help_open("log");
 	if (!file)
 		return;

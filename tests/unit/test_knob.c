@@ -28,18 +28,36 @@ static void good_values(void)
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_limit, "2G", &v, why, sizeof why) && v.share.ppm == 0 &&
 		       v.share.bytes == (uint64_t)2 << 30,
 	       "a size instead");
-	TAP_OK(gm_knob_parse(GM_KNOB_ID_sample, "0", &v, why, sizeof why) && v.ns == 0,
-	       "a time of 0 needs no unit");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_log, "small,0", &v, why, sizeof why) &&
+		       v.level.choice == GM_LOG_SMALL && v.level.sample == 0,
+	       "a level with a time of 0, which needs no unit");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_log, "events", &v, why, sizeof why) &&
+		       v.level.sample == 100000000,
+	       "a level without a time");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_sleep, "0", &v, why, sizeof why) && !v.sleep.on,
+	       "a switch is off");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_sleep, "1", &v, why, sizeof why) && v.sleep.on &&
+		       v.sleep.after == UINT64_MAX,
+	       "a switch is on");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_sleep, "30s", &v, why, sizeof why) && v.sleep.on &&
+		       v.sleep.after == 30000000000,
+	       "a switch is on, with a time");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "Off", &v, why, sizeof why) &&
-		       v.ns == UINT64_MAX,
+		       v.trim.after == UINT64_MAX && !v.trim.keep.bytes && !v.trim.keep.ppm,
 	       "a time of never");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "2s", &v, why, sizeof why) &&
-		       v.ns == 2000000000,
+		       v.trim.after == 2000000000,
 	       "a time of 2 s");
-	TAP_OK(gm_knob_parse(GM_KNOB_ID_keep, "0", &v, why, sizeof why) && v.share.ppm == 0 &&
-		       v.share.bytes == 0,
-	       "a share of nothing");
-	TAP_OK(gm_knob_parse(GM_KNOB_ID_keep, "0%", &v, why, sizeof why) && v.share.ppm == 0 &&
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "2s,0", &v, why, sizeof why) &&
+		       v.trim.after == 2000000000 && !v.trim.keep.ppm && !v.trim.keep.bytes,
+	       "a time and a share of nothing");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "0,10%", &v, why, sizeof why) &&
+		       v.trim.after == 0 && v.trim.keep.ppm == 100000,
+	       "a time of 0 and a share");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_trim_after, "off,1G", &v, why, sizeof why) &&
+		       v.trim.keep.bytes == (uint64_t)1 << 30,
+	       "never, and a size");
+	TAP_OK(gm_knob_parse(GM_KNOB_ID_prewarm, "0%", &v, why, sizeof why) && v.share.ppm == 0 &&
 		       v.share.bytes == 0,
 	       "a share of 0 percent");
 	TAP_OK(gm_knob_parse(GM_KNOB_ID_log_events, "all,-copy,-free", &v, why, sizeof why) &&
@@ -86,12 +104,24 @@ static void bad_values(void)
 		{GM_KNOB_ID_log_limit, "1M", "expected a size of at least 32M, such as 512M"},
 		{GM_KNOB_ID_limit, "0%",
 		 "expected a size such as 512M, or a percentage up to 100%"},
-		{GM_KNOB_ID_keep, "much",
+		{GM_KNOB_ID_prewarm, "much",
 		 "expected a size such as 512M, or a percentage up to 100%"},
-		{GM_KNOB_ID_trim_after, "10", "expected a time such as 100ms or 10s, or off"},
-		{GM_KNOB_ID_trim_after, "never", "expected a time such as 100ms or 10s, or off"},
-		{GM_KNOB_ID_sample, "off", "expected a time such as 100ms or 10s"},
-		{GM_KNOB_ID_sample, "5", "expected a time such as 100ms or 10s"},
+		{GM_KNOB_ID_trim_after, "10",
+		 "expected a time such as 100ms or 10s, or off, and perhaps a comma and a size or "
+		 "a percentage to keep"},
+		{GM_KNOB_ID_trim_after, "never", NULL},
+		{GM_KNOB_ID_trim_after, "10s,", NULL},
+		{GM_KNOB_ID_trim_after, "10s,much", NULL},
+		{GM_KNOB_ID_trim_after, ",1G", NULL},
+		{GM_KNOB_ID_trim_after,
+		 "000000000000000000000000000000000000000000000000000000000000000010s", NULL},
+		{GM_KNOB_ID_log, "off,5",
+		 "expected one of off, small, events, and perhaps a comma "
+		 "and a time"},
+		{GM_KNOB_ID_log, "small,", NULL},
+		{GM_KNOB_ID_log, "0", NULL},
+		{GM_KNOB_ID_sleep, "30", "expected 0, 1, or a time such as 30s"},
+		{GM_KNOB_ID_sleep, "", NULL},
 		{GM_KNOB_ID_log_events, "all,-sleep",
 		 "expected a list of all, none, allocate, free, copy, map, retire, heap, module, "
 		 "sample, mark"},
@@ -163,6 +193,10 @@ static void messages(void)
 		{"GPUMEM_TEST_DATA", "/nowhere", ""},
 		{"GPUMEM_LIMIT", "50%", ""},
 		{"GPUMEMORY", "1", ""},
+		{"GPUMEM_KEEP", "1G",
+		 "gpumem: GPUMEM_KEEP is not a knob any more; GPUMEM_TRIM_AFTER=TIME,SIZE "
+		 "replaces it\n"},
+		{"GPUMEM_LAUNCHES", "1", "gpumem: GPUMEM_LAUNCHES is not a knob any more\n"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char line[1024];
@@ -176,7 +210,6 @@ static void the_environment(void)
 	setenv("GPUMEM_VERBOSE", "0", 1);
 	setenv("GPUMEM_LIMIT", "10%", 1);
 	setenv("GPUMEM_MODE", "fast", 1);
-	setenv("GPUMEM_ON_ERROR", "off", 1);
 	setenv("GPUMEM_LOG_NAME", "here/%p", 1);
 	const struct gm_knobs *knobs = gm_knob_get();
 	setenv("GPUMEM_LOG_NAME", "XXXXXXX", 1);
@@ -188,9 +221,8 @@ static void the_environment(void)
 	TAP_STR(gm_knob_origin(GM_KNOB_ID_limit).text, "10%", "the text of a value is kept");
 	TAP_IS(gm_knob_origin(GM_KNOB_ID_mode).source, GM_KNOB_DEFAULT, "a refused one: default");
 	TAP_STR(gm_knob_origin(GM_KNOB_ID_mode).refused, "fast", "the refused value is kept");
-	TAP_STR(gm_knob_origin(GM_KNOB_ID_sample).text, "100ms", "default");
-	TAP_STR(gm_knob_origin(GM_KNOB_ID_sample).refused, NULL, "nothing refused");
-	TAP_OK(gm_knob_must_stay_off(), "GPUMEM_ON_ERROR=off and a bad knob");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_trim_after).text, "10s", "default");
+	TAP_STR(gm_knob_origin(GM_KNOB_ID_trim_after).refused, NULL, "nothing refused");
 }
 
 /* The contents of /etc/gpumem.conf are covered by tests/cli/conf.bats alone. */

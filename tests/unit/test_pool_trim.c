@@ -187,16 +187,16 @@ static void keep(void)
 	unsigned said = idle_said;
 	gm_pool_free(pool, b[0].base, NULL, NULL);
 	gm_pool_free(pool, b[1].base, NULL, NULL);
-	TAP_IS(idle_said, said, "up to GPUMEM_KEEP the trim thread is not told");
-	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "up to GPUMEM_KEEP no trim is due");
+	TAP_IS(idle_said, said, "up to the kept size the trim thread is not told");
+	TAP_IS(gm_pool_trim_next(pool), UINT64_MAX, "up to the kept size no trim is due");
 	gm_pool_free(pool, b[2].base, NULL, NULL);
 	gm_pool_free(pool, b[3].base, NULL, NULL);
-	TAP_OK(idle_said > said, "beyond GPUMEM_KEEP the trim thread is told");
-	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "a trim leaves GPUMEM_KEEP");
+	TAP_OK(idle_said > said, "beyond the kept size the trim thread is told");
+	TAP_IS(trim(pool, now + AFTER), 32 * GM_MIB, "a trim leaves the kept size");
 	TAP_IS(fake_stats(pool).idle, 96 * GM_MIB, "a trim leaves whole chunks");
 	TAP_OK(gm_pool_trim_next(pool) <= now + AFTER, "more is due, but cannot go");
 	TAP_IS(gm_pool_give_back(pool, 0, false), 96 * GM_MIB,
-	       "an explicit release ignores GPUMEM_KEEP");
+	       "an explicit release ignores the kept size");
 	fake_end(pool, "keep");
 }
 
@@ -420,7 +420,7 @@ static void beside_managed(void)
 	fake_end(pool, "beside managed memory");
 }
 
-/* GPUMEM_KEEP holds beside managed memory, too. */
+/* The kept size holds beside managed memory, too. */
 static void beside_managed_keeps(void)
 {
 	struct gm_pool *pool = open_pool(64 * GM_GIB, AFTER, 16 * GM_GIB);

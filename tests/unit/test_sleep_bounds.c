@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bounds of a sleep (shim/sleep_bounds.h): GPUMEM_SLEEP_STORE and GPUMEM_SLEEP_AFTER. */
+/* Bounds of a sleep (shim/sleep_bounds.h): GPUMEM_SLEEP_STORE and the time of GPUMEM_SLEEP. */
 #include "../../shim/sleep_bounds.h"
 
 #include "base/size.h"

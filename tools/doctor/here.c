@@ -193,7 +193,6 @@ static void knobs_check(struct gm_doctor *doctor)
 {
 	extern char **environ;
 	const char *name = "knobs";
-	const bool strict = knob_value(GM_KNOB_ID_on_error).choice == GM_ON_ERROR_OFF;
 	unsigned set = 0, wrong = 0;
 	for (unsigned i = 0; i < GM_KNOB_COUNT; i++) {
 		union gm_knob_value value;
@@ -203,10 +202,8 @@ static void knobs_check(struct gm_doctor *doctor)
 		if (!given || gm_knob_parse((enum gm_knob_id)i, given, &value, why, sizeof why))
 			continue;
 		wrong++;
-		gm_doctor_say(doctor, name, strict ? GM_DOCTOR_FAIL : GM_DOCTOR_WARN,
-			      strict ? "GPUMEM_ON_ERROR=off turns the library off."
-				     : "The default is used.",
-			      "%s=%.200s: %s", gm_knob_table[i].name, given, why);
+		gm_doctor_say(doctor, name, GM_DOCTOR_WARN, "The default is used.", "%s=%.200s: %s",
+			      gm_knob_table[i].name, given, why);
 	}
 	for (char **entry = environ; *entry; entry++) {
 		char word[128];
@@ -265,7 +262,7 @@ static void log_check(struct gm_doctor *doctor)
 {
 	static struct gm_file file;
 	const char *name = "log";
-	const int level = knob_value(GM_KNOB_ID_log).choice;
+	const int level = knob_value(GM_KNOB_ID_log).level.choice;
 	char size[32];
 	if (level == GM_LOG_OFF) {
 		gm_doctor_say(doctor, name, GM_DOCTOR_OK, "", "GPUMEM_LOG=off: none is written");
@@ -299,7 +296,7 @@ static void log_check(struct gm_doctor *doctor)
 static void limits_check(struct gm_doctor *doctor)
 {
 	struct rlimit addresses = {RLIM_INFINITY, 0}, files = {RLIM_INFINITY, 0};
-	const int level = knob_value(GM_KNOB_ID_log).choice;
+	const int level = knob_value(GM_KNOB_ID_log).level.choice;
 	const uint64_t most = level == GM_LOG_EVENTS ? knob_value(GM_KNOB_ID_log_limit).bytes
 			      : level == GM_LOG_OFF  ? 0
 						     : log_room(false);

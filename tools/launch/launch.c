@@ -48,13 +48,8 @@ static bool knob_set(const struct gm_command *self, const char *text)
 		gm_tool_usage(self->name, "-e %s: %s", text, why);
 		return false;
 	}
-	const char *nearest = gm_knob_nearest(name);
-	if (nearest)
-		gm_tool_usage(self->name, "-e %s: %s is not a knob; did you mean %s?", text, name,
-			      nearest);
-	else
-		gm_tool_usage(self->name, "-e %s: %s is not a knob; see gpumemstat env", text,
-			      name);
+	gm_tool_usage(self->name, "-e %s: %s%s", text, name,
+		      gm_knob_unknown(name, why, sizeof why));
 	return false;
 }
 
@@ -158,6 +153,15 @@ static void log_name_make_absolute(void)
 	setenv("GPUMEM_LOG_NAME", name, 1);
 }
 
+/* The level of a value of GPUMEM_LOG; GM_LOG_OFF for a bad one. */
+static unsigned level_of(const char *text)
+{
+	union gm_knob_value value;
+	char why[256];
+	bool good = gm_knob_parse(GM_KNOB_ID_log, text, &value, why, sizeof why);
+	return good ? value.level.choice : GM_LOG_OFF;
+}
+
 /* Choose the log of the command's processes. `level`: GPUMEM_LOG of -e, or NULL. False: no log is
  * possible. */
 static bool log_choose(struct run *run, const char *level)
@@ -167,10 +171,11 @@ static bool log_choose(struct run *run, const char *level)
 		level = "events";
 	else if (!level)
 		level = !launch->exec && folder_make(run) ? "small" : "off";
-	run->quiet = strcasecmp(level, "off") == 0;
+	const unsigned chosen = level_of(level);
+	run->quiet = chosen == GM_LOG_OFF;
 	if (launch->options->stacks)
 		setenv("GPUMEM_STACKS", launch->options->stacks, 1);
-	else if (launch->record && strcasecmp(level, "events") == 0 &&
+	else if (launch->record && chosen == GM_LOG_EVENTS &&
 		 !gm_conf_get()->values[GM_KNOB_ID_stacks])
 		setenv("GPUMEM_STACKS", "large", 0);
 	setenv("GPUMEM_LOG", level, 1);
@@ -181,8 +186,8 @@ static bool log_choose(struct run *run, const char *level)
 	if (!gm_leftover_logs_begin(&run->leftover, name))
 		return false;
 	return run->quiet || *run->folder ||
-	       gm_leftover_logs_try(name, strcasecmp(level, "small") == 0 ? GM_SEGMENT_SMALL
-									  : GM_SEGMENT_EVENTS);
+	       gm_leftover_logs_try(name,
+				    chosen == GM_LOG_SMALL ? GM_SEGMENT_SMALL : GM_SEGMENT_EVENTS);
 }
 
 /* --- the process --- */
@@ -283,7 +288,7 @@ int gm_launch_run(struct gm_launch *launch, char **command, struct gm_find *logs
 	if (!*command)
 		return gm_tool_usage(launch->self->name, "%s: expected a COMMAND",
 				     launch->self->name);
-	if (launch->record && level && strcasecmp(level, "off") == 0)
+	if (launch->record && level && level_of(level) == GM_LOG_OFF)
 		return gm_tool_usage(launch->self->name,
 				     "-e GPUMEM_LOG=%s: nothing to record; see gpumemstat run",
 				     level);

@@ -141,11 +141,8 @@ void gm_summary_process(struct gm_emit *emit, const struct gm_figures *f)
 {
 	char count[32];
 	uint64_t unknown = gm_figures_process(f, GM_C_foreign_unknown);
-	uint64_t launches = gm_figures_process(f, GM_C_launches);
 	kinds_table(emit, f, 0, "host_memory", "host memory", on_host, N(on_host), false);
 	if (unknown)
 		gm_emit_line(emit, "unknown", "%s free%s of memory that was not seen given",
 			     gm_tool_count(unknown, count, sizeof count), unknown == 1 ? "" : "s");
-	if (launches)
-		gm_emit_line(emit, "launches", "%s", gm_tool_count(launches, count, sizeof count));
 }
