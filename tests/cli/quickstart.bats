@@ -4,6 +4,8 @@
 # their calls.
 source "$BATS_TEST_DIRNAME/cli.bash"
 
+BUILD=$PWD
+TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 STEP='^== [^:]*: [0-9]+\.[0-9] s, log ([^ ]*)$'
 
 # A source folder in which no step has to build or install anything.
@@ -182,4 +184,88 @@ quickstart() {
 	refute grep -qxE 'ok 3 - ends|note 100|line 1' <<<"$output"
 	grep -qx 'killed by signal 11' <<<"$output"
 	[ "$(tail -n 1 <<<"$output")" = '2 passed, 4 failed, 0 skipped' ]
+}
+
+# The PATH that bare sets has stubs and these commands alone. The user is not root, and may not become it.
+bare() { # bare COMMAND...: these are missing
+	local command
+	mkdir source/bare
+	for command in bash sh cat chmod cp date dirname env find grep head id ls mkdir mktemp nproc sed sort tail timeout touch tr true \
+		gcc g++ make autoconf automake libtoolize awk git xz bats mandoc jq python3; do
+		[[ " $* " == *" $command "* ]] || ln -s "$(type -P $command)" source/bare/
+	done
+	rm -f source/bare/{id,python3}
+	stub bare/id 'echo 1000'
+	# No pip, unless a test stubs python3 otherwise.
+	stub bare/python3 'exit 1'
+	stub bare/apt-get 'echo "apt-get $*" >>called'
+	stub bare/sudo 'echo "sudo $*" >>called; exit 1'
+}
+
+# in_bare [KNOB=VALUE]...: run quickstart with that PATH.
+in_bare() {
+	(cd source && env PATH="$PWD/bare" "$@" /bin/bash ./quickstart 2>&1)
+}
+
+@test "missing packages: where sudo asks for a password, one line that a shell takes as it is" {
+	make_source
+	bare automake mandoc
+	run in_bare GPUMEM_QUICKSTART_CUDA="$PWD/source/cuda"
+	[ "$status" = 1 ]
+	diff -u <(echo 'sudo apt-get install -y automake mandoc # for quickstart; then start it again') - <<<"$output"
+	diff <(echo 'sudo -n true') source/called
+	# Without sudo, by su; for root, by neither.
+	rm source/bare/sudo
+	run in_bare GPUMEM_QUICKSTART_CUDA="$PWD/source/cuda"
+	[ "$status" = 1 ]
+	diff -u <(echo "su -c 'apt-get install -y automake mandoc' # for quickstart; then start it again") - <<<"$output"
+	mv source/bare/apt-get source/bare/dnf
+	stub bare/id 'echo 0'
+	run in_bare GPUMEM_QUICKSTART_CUDA="$PWD/source/cuda"
+	[ "$status" = 1 ]
+	diff -u <(echo 'dnf install -y automake mandoc # for quickstart; then start it again') - <<<"$output"
+	rm source/bare/dnf
+	run in_bare GPUMEM_QUICKSTART_CUDA="$PWD/source/cuda"
+	[ "$status" = 1 ]
+	diff -u <(echo 'quickstart: please install these packages, here by their names in Debian: automake mandoc') - <<<"$output"
+}
+
+@test "missing packages: pip is one of them if headers must be fetched" {
+	make_source
+	bare
+	run in_bare GPUMEM_QUICKSTART_CUDA=fetch
+	[ "$status" = 1 ]
+	diff -u <(echo 'sudo apt-get install -y python3-pip # for quickstart; then start it again') - <<<"$output"
+	stub bare/sudo 'shift; exec "$@"'
+	run in_bare GPUMEM_QUICKSTART_CUDA=fetch
+	[ "$status" = 1 ]
+	grep -q '^apt-get install -y -qq python3-pip$' source/called
+	grep -q '^== installing python3-pip: ' <<<"$output"
+	[ "$(tail -n 1 <<<"$output")" = 'sudo apt-get install -y python3-pip # for quickstart; then start it again' ]
+}
+
+@test "headers that pip cannot fetch: the last line says what to do, and pip's lines are in the log" {
+	make_source
+	bare
+	stub bare/python3 '[ "$1" = -c ] || { echo "WARNING: Retrying" >&2; exit 1; }'
+	run in_bare GPUMEM_QUICKSTART_CUDA=fetch
+	[ "$status" = 1 ]
+	diff -u - <(echo "$output") <<-'END'
+	== fetching the CUDA headers into .cuda by pip: failed, log .cuda/pip.log
+	quickstart: fetching the CUDA headers into .cuda by pip failed: set GPUMEM_QUICKSTART_CUDA=DIR to a CUDA Toolkit, 12 or 13, or install one of your distribution
+	END
+	grep -qx 'WARNING: Retrying' source/.cuda/pip.log
+}
+
+@test "a GPUMEM_QUICKSTART_CUDA that is no CUDA Toolkit is refused before anything is installed" {
+	make_source
+	bare automake
+	run in_bare GPUMEM_QUICKSTART_CUDA=/nosuch
+	[ "$status" = 1 ]
+	[ "$output" = 'quickstart: GPUMEM_QUICKSTART_CUDA=/nosuch: no such folder' ]
+	run in_bare GPUMEM_QUICKSTART_CUDA=tools
+	[ "$status" = 1 ]
+	[ "$output" = 'quickstart: GPUMEM_QUICKSTART_CUDA=tools: no CUDA Toolkit, since the folder has no include/cudaTypedefs.h' ]
+	# A relative folder is one of the caller's.
+	(cd source && PATH=$PWD/bin:$PATH && cd tools && GPUMEM_QUICKSTART_CUDA=../cuda ../quickstart) >out || { cat out; return 1; }
 }
