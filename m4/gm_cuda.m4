@@ -14,6 +14,7 @@ done
 AS_IF([test -z "$gm_cuda"], [AC_MSG_RESULT([no])
 	AC_MSG_ERROR([no CUDA Toolkit (include/cudaTypedefs.h) found: give --with-cuda=DIR, or run ./quickstart, which fetches one])])
 AC_MSG_RESULT([$gm_cuda])
+GM_NAME_CHECK([the CUDA Toolkit], [$gm_cuda], [make a link to it, and give that to --with-cuda])
 AC_SUBST([CUDA_HOME], [$gm_cuda])
 AC_SUBST([CUDA_CPPFLAGS], ["-isystem $gm_cuda/include"])
 AC_PATH_PROG([NVCC], [nvcc], [], [$gm_cuda/bin$PATH_SEPARATOR$PATH])

@@ -269,3 +269,46 @@ in_bare() {
 	# A relative folder is one of the caller's.
 	(cd source && PATH=$PWD/bin:$PATH && cd tools && GPUMEM_QUICKSTART_CUDA=../cuda ../quickstart) >out || { cat out; return 1; }
 }
+
+@test "a folder with a blank in its name is refused before anything is installed" {
+	make_source
+	bare automake
+	mkdir 'my folder'
+	mv source "my folder/it's"
+	ln -s "my folder/it's" source
+	run env -C source -i PATH="$PWD/source/bare" /bin/bash "$PWD/my folder/it's/quickstart"
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	[[ $output == "quickstart: make cannot handle the blank or special character in this folder's name: mv '"*" ~/gpumem && ~/gpumem/quickstart" ]]
+	[ ! -e source/called ]
+	cp "$TOP/autogen.sh" 'my folder'
+	run sh 'my folder/autogen.sh'
+	[ "$status" = 1 ]
+	[ "$output" = "autogen.sh: make cannot handle the blank or special character in '$PWD/my folder': move the folder" ]
+	run env -C 'my folder' "$TOP/configure"
+	[ "$status" = 1 ]
+	[ "$output" = "configure: error: the build folder '$PWD/my folder' has a blank or a special character in its name, which make and libtool cannot handle: build in another folder" ]
+	run env "$TOP/configure" --prefix="$PWD/my folder"
+	[ "$status" = 1 ]
+	[[ $output == "configure: error: the prefix '$PWD/my folder' has a blank"*": give another --prefix" ]]
+}
+
+@test "make install into a folder with a blank in its name is refused in one line" {
+	[ -f "$BUILD/Makefile" ] || skip "no build folder"
+	for name in prefix DESTDIR libdir; do
+		run env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s --no-print-directory -C "$BUILD" install $name="$PWD/my folder"
+		[ "$status" = 2 ]
+		[ "${#lines[@]}" = 1 ]
+		[[ $output == *"make install cannot handle the blank in $name='$PWD/my folder': give another folder.  Stop." ]]
+	done
+	[ ! -e 'my folder' ]
+}
+
+@test "autogen.sh names the packages of missing commands in one line" {
+	make_source
+	bare automake libtoolize
+	cp "$TOP/autogen.sh" source/
+	run env -C source PATH="$PWD/source/bare" sh ./autogen.sh
+	[ "$status" = 1 ]
+	[ "$output" = 'autogen.sh: please install these packages first: autoconf automake libtool' ]
+}
