@@ -36,10 +36,10 @@ graph_sources = %D%/graph/dyngraph.c %D%/graph/graph_make.c %D%/graph/graph_mode
 	%D%/graph/ways.def %D%/common/page_heap.h %D%/common/coordinates.c %D%/common/coordinates.h $(common_sources)
 EXTRA_DIST += %D%/graph/graph_kernels.cu
 # Each operation is rounded, as the kernels do it.
-OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror -ffp-contract=off
+OOC_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(WERROR) -ffp-contract=off
 OOC_CC = $(CC) $(OOC_CFLAGS) -O3 $(CUDA_CPPFLAGS)
-OOC_NVCC = $(NVCC) -arch=$(PROGRAMS_ARCH) -O2 -std=c++17 -Wno-deprecated-gpu-targets -Werror all-warnings \
-	-Xcompiler -Wall,-Wextra,-Werror
+OOC_NVCC = $(NVCC) -arch=$(PROGRAMS_ARCH) -O2 -std=c++17 -Wno-deprecated-gpu-targets $(WERROR:%=% all-warnings) \
+	-Xcompiler -Wall,-Wextra $(WERROR:%=-Xcompiler %)
 OOC_SRC = $(top_srcdir)/programs
 # Those with the policies of the heap in their kernels.
 HEAP_CC = $(OOC_CC) -I$(abs_top_srcdir)

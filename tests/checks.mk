@@ -35,7 +35,7 @@ OPTIONS_aarch64 = --enable-debug --host=aarch64-linux-gnu CC=aarch64-linux-gnu-g
 aarch64/Makefile coverage/Makefile debug/Makefile sanitize/Makefile thread/Makefile:
 	$(MKDIR_P) $(@D) && top=`cd $(srcdir) && pwd` && cd $(@D) && \
 		$$top/configure --quiet --with-cuda='$(CUDA_HOME)' --with-gpu-archs='$(GPU_ARCHS)' CC='$(CC)' \
-		$(OPTIONS_$(@D))
+		--enable-werror $(OPTIONS_$(@D))
 .PHONY: own-aarch64 own-coverage own-debug own-sanitize own-thread
 own-aarch64 own-coverage own-debug own-sanitize own-thread: own-%: %/Makefile $(DEVICE_CODE)
 	for f in $(DEVICE_CODE); do $(MKDIR_P) $*/`dirname $$f` && cp -p $$f $*/$$f || exit 1; done

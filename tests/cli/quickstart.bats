@@ -312,3 +312,15 @@ in_bare() {
 	[ "$status" = 1 ]
 	[ "$output" = 'autogen.sh: please install these packages first: autoconf automake libtool' ]
 }
+
+@test "warnings are errors in the build of check alone" {
+	make_source
+	stub stub_configure 'echo "$@"; touch Makefile; echo "$@" >config.status; touch configured; cp ../stub_tool gpumemstat'
+	run quickstart
+	refute grep -q enable-werror source/build/configure.log
+	run quickstart check
+	grep -qe '--enable-werror' source/build/configure.log
+	rm source/build/configured
+	run quickstart check
+	[ ! -e source/build/configured ]
+}

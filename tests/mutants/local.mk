@@ -14,7 +14,7 @@ MUTANTS_JOBS = 2
 .PHONY: mutants mutants-tests mutants-environment mutants-unit mutants-programs
 mutants: $(DEVICE_CODE)
 	python3 $(srcdir)/tests/mutants/mutants.py --source='$(abs_top_srcdir)' --build='$(abs_top_builddir)' \
-		--configure='--with-cuda=$(CUDA_HOME) --with-gpu-archs=$(GPU_ARCHS)' --device-code='$(DEVICE_CODE)' \
+		--configure='--with-cuda=$(CUDA_HOME) --with-gpu-archs=$(GPU_ARCHS) --enable-werror' --device-code='$(DEVICE_CODE)' \
 		--jobs='$(MUTANTS_JOBS)' --seed='$(SEED)' --commit='$(COMMIT)' --again='$(AGAIN)' --tests='$(MUTANTS_TESTS)' '$(MUTANTS)'
 
 # Without the tests of sources alone, and without those that call nvcc. MUTANTS_TESTS='tests/unit/%

@@ -60,7 +60,7 @@ EXTRA_DIST += %D%/expressions_sim.cc
 CLEANFILES += %D%/expressions_sim.o
 %D%/expressions_sim.o: %D%/expressions_sim.cc programs/objects/expression.h programs/objects/objects.h programs/common/lane.h
 	$(MKDIR_P) %D%
-	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -I$(top_srcdir) -c $(top_srcdir)/%D%/expressions_sim.cc -o $@
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra $(WERROR) $(CUDA_CPPFLAGS) -I$(top_srcdir) -c $(top_srcdir)/%D%/expressions_sim.cc -o $@
 check_PROGRAMS += %D%/hostarrays
 %C%_hostarrays_SOURCES = $(arrays_sources) %D%/hostarrays_sim.c %D%/threads_sim.h
 %C%_hostarrays_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
