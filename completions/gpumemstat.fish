@@ -9,12 +9,18 @@ end
 function __gpumemstat_is
 	set -l words (commandline -opc)
 	set -l command summary
-	test (count $words) -gt 1; and contains -- $words[2] (__gpumemstat_commands); and set command $words[2]
+	test (count $words) -gt 1; and contains -- $words[2] help (__gpumemstat_commands); and set command $words[2]
 	test $command = $argv[1]
 end
 
 function __gpumemstat_first
 	test (count (commandline -opc)) -eq 1
+end
+
+# True: the line is `gpumemstat help`, and has no further word.
+function __gpumemstat_help
+	set -l words (commandline -opc)
+	test (count $words) -eq 2; and test $words[2] = help
 end
 
 # KNOB=VALUE for each value; KNOB= for a knob without a list of values.
@@ -46,6 +52,7 @@ for row in (gpumemstat --completions 2>/dev/null)
 	switch $fields[1]
 		case command
 			complete -c gpumemstat -n __gpumemstat_first -a $fields[2] -d $fields[4]
+			complete -c gpumemstat -n __gpumemstat_help -a $fields[2] -d $fields[4]
 			switch $fields[3]
 				case log trace
 					complete -c gpumemstat -n "__gpumemstat_is $fields[2]" -k -a '(__gpumemstat_logs)'

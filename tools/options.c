@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/distance.h"
 #include "base/size.h"
 #include "knob/knob.h"
 #include "log/counters.h"
@@ -464,7 +465,31 @@ static unsigned names_count_matching(const struct gm_command *command, const cha
 	return count;
 }
 
-/* Report an option refused by getopt_long: getopt's message, escaped. */
+/* The command's long name nearest to `word`, "--NAME" or "--NAME=..."; NULL: none is near. */
+static const char *name_nearest(const struct gm_command *command, const char *word)
+{
+	const char *nearest = NULL;
+	char name[64];
+	const size_t n = strcspn(word + 2, "=");
+	if (n >= sizeof name)
+		return NULL;
+	memcpy(name, word + 2, n);
+	name[n] = '\0';
+	/* One letter more for every four: a very different name is no useful suggestion. */
+	unsigned least = 2 + (unsigned)n / 4;
+	for (unsigned i = 0; i < GM_OPTION_COUNT; i++) {
+		if (!gm_option_is_of(command, i) || !table[i].name)
+			continue;
+		const unsigned far = gm_distance(name, table[i].name);
+		if (far < least) {
+			least = far;
+			nearest = table[i].name;
+		}
+	}
+	return nearest;
+}
+
+/* Report an option refused by getopt_long: getopt's message, escaped, and the nearest name. */
 static int option_refuse(const struct gm_command *command, int key, const char *word)
 {
 	const char *name = optopt >= 256 ? table[optopt - 256].name : NULL;
@@ -479,6 +504,11 @@ static int option_refuse(const struct gm_command *command, int key, const char *
 		return gm_tool_usage(command->name, "invalid option -- '%c'", optopt);
 	if (names_count_matching(command, word) > 1)
 		return gm_tool_usage(command->name, "option '%s' is ambiguous", word);
+	const char *nearest = name_nearest(command, word);
+	if (nearest)
+		return gm_tool_usage(command->name,
+				     "unrecognized option '%s'; did you mean '--%s'?", word,
+				     nearest);
 	return gm_tool_usage(command->name, "unrecognized option '%s'", word);
 }
 

@@ -31,6 +31,14 @@ listed_options() {
 	listed_commands | diff - offered
 }
 
+@test "completion offers every command behind help, and nothing behind that" {
+	touch one.gml
+	offers help '' >offered
+	listed_commands | diff - offered
+	[ "$(offers help su)" = summary ]
+	[ "$(offers help summary '')" = '' ]
+}
+
 @test "completion offers the options of every command" {
 	for command in $(listed_commands); do
 		listed_options $command >listed
@@ -98,6 +106,8 @@ zsh_offers() {
 	command -v zsh >/dev/null || skip "no zsh"
 	listed_commands >commands
 	zsh_offers '' | grep -xF -f commands | diff commands -
+	touch one.gml
+	zsh_offers help '' | diff commands -
 	for command in $(listed_commands); do
 		listed_options $command | sed 's/=$//' | sort -u >listed
 		{ zsh_offers $command --; zsh_offers $command - | grep -E '^-[^-]'; } | sed 's/=$//' | sort -u | diff listed - || { echo "$command"; return 1; }
@@ -116,6 +126,8 @@ fish_offers() {
 	command -v fish >/dev/null || skip "no fish"
 	listed_commands >commands
 	fish_offers 'gpumemstat ' | grep -xF -f commands | diff commands -
+	touch one.gml
+	fish_offers 'gpumemstat help ' | diff commands -
 	for command in $(listed_commands); do
 		listed_options $command | sed 's/=$//' | sort -u >listed
 		{ fish_offers "gpumemstat $command --"; fish_offers "gpumemstat $command -" | grep -E '^-[^-]'; } | sed 's/=$//' | sort -u |

@@ -31,6 +31,22 @@ Try 'gpumemstat ${1:+$1 }--help'" "${@:3}"
 	try hooks "unrecognized option '--sort=rank'" hooks --sort=rank
 }
 
+@test "an unknown long option is answered with the nearest one of that command" {
+	try summary "unrecognized option '--josn'; did you mean '--json'?" --josn
+	try summary "unrecognized option '--josn=1'; did you mean '--json'?" summary --josn=1
+	try summary "unrecognized option '--colour'; did you mean '--color'?" summary --colour
+	try record "unrecognized option '--ouptut=a'; did you mean '--output'?" record --ouptut=a true
+	# --max is no option of summary, and --pid none at all.
+	try check "unrecognized option '--maxx'; did you mean '--max'?" check --maxx
+	try summary "unrecognized option '--maxx'" summary --maxx
+	try summary "unrecognized option '--pid'" summary --pid
+	# Letters that a terminal would obey are escaped, and no word is too long.
+	try summary "unrecognized option '--jso\x1bn'; did you mean '--json'?" summary $'--jso\e''n'
+	word=--$(printf 'n%.0s' {1..100})
+	"$TOOL" summary $word 2>err || true
+	refute grep -q 'did you mean' err
+}
+
 @test "options without their argument are refused" {
 	for command in run record; do
 		try $command "option requires an argument -- 'e'" $command -e

@@ -269,6 +269,22 @@ def unknown_option():
     yield misused("summary", "invalid option -- 'x'", "-x")
 
 
+def distance(a, b):
+    """Letters to change, add or remove."""
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        last, row = row, [i]
+        for j, other in enumerate(b, 1):
+            row.append(min(last[j - 1] + (letter != other), last[j] + 1, row[j - 1] + 1))
+    return row[-1]
+
+
+def suggested(name, own):
+    """The part of a message behind an unknown long option: the nearest name of the command, if it is near."""
+    near = min((option.name for option in own if option.name), key=lambda mine: distance(name, mine))
+    return "; did you mean '--%s'?" % near if distance(name, near) < 2 + len(name) // 4 else ""
+
+
 def foreign_option():
     for command in COMMANDS:
         own = accepted(command)
@@ -282,7 +298,8 @@ def foreign_option():
             # The name is no abbreviation of an own option either.
             if option.name and not any(mine.name.startswith(option.name) for mine in own):
                 word = "--" + with_value(option, GOOD.get(option.bit))
-                yield misused(command, "unrecognized option '%s'" % word, command, word)
+                yield misused(command, "unrecognized option '%s'%s" % (word, suggested(option.name, own)),
+                              command, word)
 
 
 def argument():
