@@ -2,9 +2,9 @@
 # The suite under other conditions. ./quickstart check makes the first two targets of CHECKS.
 # ./quickstart check all makes all.
 CHECKS = check check-sanitize check-sanitize-long check-sanitize-rest check-nvcc check-versions check-defer check-ordered \
-	check-unwarmed coverage check-tsan distcheck check-valgrind check-aarch64 check-wheel
+	check-unwarmed check-clang coverage check-tsan distcheck check-valgrind check-aarch64 check-wheel
 EXTRA_DIST += tests/coverage.h tests/coverage.sh tests/valgrind.sh tests/valgrind.supp tests/skips.sh
-.PHONY: checks rotating costs costs-keep check-aarch64 check-debug check-sanitize check-sanitize-long check-sanitize-rest \
+.PHONY: checks rotating costs costs-keep check-aarch64 check-clang check-debug check-sanitize check-sanitize-long check-sanitize-rest \
 	check-nvcc check-tsan check-valgrind check-versions check-defer check-ordered check-unwarmed check-wheel coverage
 checks:
 	@echo $(CHECKS)
@@ -25,6 +25,7 @@ OF_SOURCE = tests/lint/%
 OF_PROCESSES = tests/preload/commands.bats tests/preload/containers.bats tests/preload/ranks.bats
 
 # Separate builds, in subfolders of this one. They copy this build's device code, which takes nvcc minutes.
+OPTIONS_clang = CC=$(CLANG)
 OPTIONS_coverage = --enable-debug --enable-coverage
 OPTIONS_debug = --enable-debug
 OPTIONS_sanitize = --enable-sanitize=address,undefined CFLAGS='-g1 -Og'
@@ -32,12 +33,12 @@ OPTIONS_thread = --enable-debug --enable-sanitize=thread
 # uthash.h is the same on every system, and is taken from this machine.
 OPTIONS_aarch64 = --enable-debug --host=aarch64-linux-gnu CC=aarch64-linux-gnu-gcc CPPFLAGS='-idirafter /usr/include'
 
-aarch64/Makefile coverage/Makefile debug/Makefile sanitize/Makefile thread/Makefile:
+aarch64/Makefile clang/Makefile coverage/Makefile debug/Makefile sanitize/Makefile thread/Makefile:
 	$(MKDIR_P) $(@D) && top=`cd $(srcdir) && pwd` && cd $(@D) && \
 		$$top/configure --quiet --with-cuda='$(CUDA_HOME)' --with-gpu-archs='$(GPU_ARCHS)' CC='$(CC)' \
 		--enable-werror $(OPTIONS_$(@D))
-.PHONY: own-aarch64 own-coverage own-debug own-sanitize own-thread
-own-aarch64 own-coverage own-debug own-sanitize own-thread: own-%: %/Makefile $(DEVICE_CODE)
+.PHONY: own-aarch64 own-clang own-coverage own-debug own-sanitize own-thread
+own-aarch64 own-clang own-coverage own-debug own-sanitize own-thread: own-%: %/Makefile $(DEVICE_CODE)
 	for f in $(DEVICE_CODE); do $(MKDIR_P) $*/`dirname $$f` && cp -p $$f $*/$$f || exit 1; done
 
 check-debug: own-debug
@@ -69,6 +70,14 @@ check-aarch64: own-aarch64
 		EMULATOR="qemu-aarch64 -L $$root" && export EMULATOR && \
 		$(MAKE) -C aarch64 check LOG_COMPILER="$$EMULATOR" TESTS='$(ENTRY_TESTS)' \
 			check_PROGRAMS='$(filter tests/unit/%,$(ENTRY_TESTS))'
+
+# Another compiler finds other faults: all is built by clang, every program of the tests too, and the modules'
+# tests run. The name may have the version alone. clang compiles a .cc file as C++ by itself.
+CLANG = $(notdir $(firstword $(wildcard $(addsuffix /clang,$(subst :, ,$(PATH)))) \
+	$(wildcard $(addsuffix /clang-[1-9]*[0-9],$(subst :, ,$(PATH))))))
+check-clang: $(if $(CLANG),own-clang)
+	$(if $(CLANG),$(MAKE) -C clang check CXX='$(CLANG)' TESTS='$(UNIT_TESTS)',\
+		@echo 'SKIP: tests/unit under clang: clang is not installed')
 
 if COVERAGE
 AM_CPPFLAGS += -include $(top_srcdir)/tests/coverage.h
@@ -110,4 +119,4 @@ check-wheel:
 	$(MAKE) check TESTS=tests/packages/wheel.sh check_PROGRAMS=
 
 distclean-local:
-	rm -rf aarch64 coverage debug fuzz sanitize thread
+	rm -rf aarch64 clang coverage debug fuzz sanitize thread

@@ -20,7 +20,8 @@ static struct {
 } api;
 
 static struct gm_span span;
-static _Atomic enum { UNKNOWN, SEARCHING, FOUND } state;
+enum search { UNKNOWN, SEARCHING, FOUND };
+static _Atomic enum search state;
 static _Atomic uint64_t searched; /* gm_objects_generation of the last search */
 
 struct cached {
@@ -61,7 +62,7 @@ static bool api_fill(void)
 void gm_python_find(void)
 {
 	uint64_t generation = gm_objects_generation();
-	int expected = UNKNOWN;
+	enum search expected = UNKNOWN;
 	if (atomic_load_explicit(&state, memory_order_acquire) == FOUND ||
 	    atomic_load_explicit(&searched, memory_order_relaxed) == generation ||
 	    !atomic_compare_exchange_strong(&state, &expected, SEARCHING))

@@ -34,7 +34,7 @@ static void trace_add(struct trace *trace, struct event event)
 
 static struct trace trace_read(const char *path)
 {
-	struct trace trace = {NULL};
+	struct trace trace = {.events = NULL};
 	char kind;
 	unsigned block;
 	FILE *file = fopen(path, "r");

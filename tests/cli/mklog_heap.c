@@ -9,10 +9,11 @@ static void put_takeover(unsigned d, uint64_t end, uint64_t limit, uint64_t ns, 
 {
 	gm_counter_add(d, end ? GM_C_takeovers_native : GM_C_takeovers, 1);
 	gm_counter_add(d, GM_C_takeover_ns, ns);
+	n_contexts++;
 	put((struct gm_record){.address = end ? 0 : (uint64_t)1 << 40,
 			       .size = end,
 			       .held = limit,
-			       .id = ++n_contexts,
+			       .id = n_contexts,
 			       .context = (uint32_t)n_contexts,
 			       .duration = (uint32_t)ns,
 			       .string = gm_log_string(text),

@@ -293,10 +293,15 @@ in_bare() {
 	[[ $output == "configure: error: the prefix '$PWD/my folder' has a blank"*": give another --prefix" ]]
 }
 
+# make_here GOAL...: a make of its own in the build folder, not one of `make check`.
+make_here() {
+	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s --no-print-directory -C "$BUILD" "$@"
+}
+
 @test "make install into a folder with a blank in its name is refused in one line" {
 	[ -f "$BUILD/Makefile" ] || skip "no build folder"
 	for name in prefix DESTDIR libdir; do
-		run env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s --no-print-directory -C "$BUILD" install $name="$PWD/my folder"
+		run make_here install $name="$PWD/my folder"
 		[ "$status" = 2 ]
 		[ "${#lines[@]}" = 1 ]
 		[[ $output == *"make install cannot handle the blank in $name='$PWD/my folder': give another folder.  Stop." ]]
@@ -323,4 +328,11 @@ in_bare() {
 	rm source/build/configured
 	run quickstart check
 	[ ! -e source/build/configured ]
+}
+
+@test "without clang, check-clang is skipped in one line" {
+	[ -f "$BUILD/Makefile" ] || skip "no build folder"
+	run make_here check-clang CLANG=
+	[ "$status" = 0 ]
+	[ "$output" = 'SKIP: tests/unit under clang: clang is not installed' ]
 }

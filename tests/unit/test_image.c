@@ -74,8 +74,8 @@ static void device_runtime(void)
 	static const char *const none[] = {
 		"cubin:90:raw:malloc",
 		"cubin:90:raw:malloc,vprintf,__assertfail,__cuda_syscall_aligned_malloc",
-		"cubin:90:raw:malloc,cudaGraphLaunc,cudaGraphLaunches,__cuda_syscall_cn,="
-		"cudaGraphLaunch",
+		("cubin:90:raw:malloc,cudaGraphLaunc,cudaGraphLaunches,__cuda_syscall_cn,="
+		 "cudaGraphLaunch"),
 		"ptx:90:raw:malloc,free",
 	};
 	for (unsigned i = 0; i < sizeof uses / sizeof *uses; i++) {

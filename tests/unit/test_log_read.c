@@ -93,6 +93,7 @@ static bool read_all(const char *path, char *why, size_t n)
 		sum += entry.sample ? entry.sample->mapped : entry.record.size;
 		sum += text ? strlen(text) : 0;
 	}
+	(void)sum; /* clang: set but not used */
 	bool ok = gm_log_read_check(file, why, n);
 	gm_log_read_close(file);
 	return ok;

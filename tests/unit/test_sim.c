@@ -65,7 +65,7 @@ static void *ask(const char *name, int version, cuuint64_t flags,
 {
 	void *found = &found;
 	CUresult result = drv(cuGetProcAddress_v2)(name, &found, version, flags, status);
-	return result == CUDA_SUCCESS ? found : &ask;
+	return result == CUDA_SUCCESS ? found : (void *)ask;
 }
 
 static void test_lookup(void)
