@@ -336,3 +336,11 @@ make_here() {
 	[ "$status" = 0 ]
 	[ "$output" = 'SKIP: tests/unit under clang: clang is not installed' ]
 }
+
+@test "make install prints what it installs, and no line of libtool" {
+	[ -f "$BUILD/Makefile" ] || skip "no build folder"
+	make_here -n install GPU_ARCHS_INSTALL= prefix="$PWD" >out
+	grep -e '--mode=install' out >installs
+	[ -s installs ]
+	refute grep -ve '--silent' installs
+}
