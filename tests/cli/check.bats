@@ -193,8 +193,8 @@ Try 'gpumemstat check --help'" check --no-leaks --stacks=all good.gml
 }
 
 @test "check -- COMMAND fails if the command fails, or uses no CUDA" {
-	expect 1 'gpumemstat: no process used CUDA' check --no-leaks -- true
-	expect 7 'gpumemstat: no process used CUDA' check --no-leaks -- sh -c 'exit 7'
+	expect 1 'gpumemstat: no process used CUDA; next: gpumemstat doctor -- COMMAND' check --no-leaks -- true
+	expect 7 'gpumemstat: no process used CUDA; next: gpumemstat doctor -- COMMAND' check --no-leaks -- sh -c 'exit 7'
 	expect 127 'gpumemstat: nosuch: No such file or directory' check --no-leaks -- nosuch
 	status=0
 	"$TOOL" check --max mapped_peak=1G -- sh -c "'$DEMO' 10; kill -KILL \$\$" >/dev/null 2>&1 || status=$?

@@ -63,25 +63,25 @@ source "$BATS_TEST_DIRNAME/cli.bash"
 }
 
 @test "record of a command that does not use CUDA" {
-	expect 0 'gpumemstat: no process used CUDA' record -- true
-	expect 3 'gpumemstat: no process used CUDA' run sh -c 'exit 3'
+	expect 0 'gpumemstat: no process used CUDA; next: gpumemstat doctor -- COMMAND' record -- true
+	expect 3 'gpumemstat: no process used CUDA; next: gpumemstat doctor -- COMMAND' run sh -c 'exit 3'
 	[ "$(echo *.gml)" = '*.gml' ]
 }
 
 @test "record gives the reason why the library was not loaded" {
 	printf '#include <unistd.h>\nint main(void) { return 0; }\n' >quiet.c
 	cc -static quiet.c -o static 2>/dev/null || skip "no static libc"
-	expect 0 'gpumemstat: libgpumem.so was not loaded by ./static: it is statically linked' run ./static
+	expect 0 'gpumemstat: libgpumem.so was not loaded by ./static: it is statically linked; link it dynamically (the CUDA runtime may stay static)' run ./static
 	printf '#!%s\n' "$PWD/static" >script
 	chmod +x script
-	expect 0 'gpumemstat: libgpumem.so was not loaded by ./script: it is statically linked' run ./script
+	expect 0 'gpumemstat: libgpumem.so was not loaded by ./script: it is statically linked; link it dynamically (the CUDA runtime may stay static)' run ./script
 }
 
 @test "record of a set-user-ID program" {
 	cp "$(type -P true)" setuid
 	chmod u+s setuid
 	# The program is the user's own, which gives it no rights, so the loader preloads.
-	expect 0 'gpumemstat: no process used CUDA' run ./setuid
+	expect 0 'gpumemstat: no process used CUDA; next: gpumemstat doctor -- COMMAND' run ./setuid
 	chown 12345 setuid 2>/dev/null && chmod u+s setuid || skip "not allowed to give files away"
 	[ -u setuid ] || skip "no set-user-ID files here"
 	expect 0 'gpumemstat: libgpumem.so was not loaded by ./setuid: it is set-user-ID' run ./setuid

@@ -55,7 +55,7 @@ each() {
 			status=0
 			(ulimit -c 0; exec "$TOOL" $start sh -c "kill -$signal \$\$") >out 2>err || status=$?
 			[ "$status" -eq $((128 + $(kill -l $signal))) ] || { echo "$start, $signal: $status"; return 1; }
-			[ "$(<err)" = 'gpumemstat: no process used CUDA' ]
+			[ "$(<err)" = 'gpumemstat: no process used CUDA; next: gpumemstat doctor -- COMMAND' ]
 		done
 	done
 	# A program that used CUDA has a log.
@@ -202,7 +202,7 @@ Try 'gpumemstat record --help'" record -o "$long"
 	fails 125 "gpumemstat: $PWD/$long: the name is too long" record -o "$long" true
 	# The name of this folder depends on the process, so record cannot check it.
 	"$TOOL" record -o 'logs.%j/x.gml' true 2>err
-	[ "$(<err)" = 'gpumemstat: no process used CUDA' ]
+	[ "$(<err)" = 'gpumemstat: no process used CUDA; next: gpumemstat doctor -- COMMAND' ]
 	mkdir 100%
 	"$TOOL" record -o '100%%/x%%y.gml' "$DEMO" 5 >out 2>err
 	[ -f '100%/x%y.gml' ]

@@ -201,7 +201,7 @@ static void nothing_report(const char *command)
 	else if (obstacle)
 		gm_tool_error("libgpumem.so was not loaded by %s: %s", command, obstacle);
 	else
-		gm_tool_error("no process used CUDA");
+		gm_tool_error("no process used CUDA; next: gpumemstat doctor -- COMMAND");
 }
 
 /* True if `gpumemstat` without arguments shows exactly these logs. */

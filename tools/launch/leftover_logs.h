@@ -32,9 +32,9 @@ bool gm_leftover_logs_begin(struct gm_leftover_logs *leftover, const char *name)
 
 /*
  * After the command: print on stderr the new logs, the highest peak, and the next command to type.
- * Without logs: that no process used CUDA, or why `command` could not load the library. `command`
- * NULL: print nothing. `brief`: remove the logs instead of naming them; else add their paths to
- * `logs`, which may be NULL.
+ * Without logs: that no process used CUDA, with the next command, or why `command` could not load
+ * the library. `command` NULL: print nothing. `brief`: remove the logs instead of naming them; else
+ * add their paths to `logs`, which may be NULL.
  */
 void gm_leftover_logs_end(struct gm_leftover_logs *leftover, const char *command, bool brief,
 			  struct gm_find *logs);

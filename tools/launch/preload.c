@@ -152,7 +152,7 @@ static const char *elf_obstacle(int fd, const Elf64_Ehdr *head)
 		if (program.p_type == PT_INTERP)
 			return NULL;
 	}
-	return "it is statically linked";
+	return "it is statically linked; link it dynamically (the CUDA runtime may stay static)";
 }
 
 /* The interpreter in the first line of a script, in place; NULL: no script. */

@@ -22,8 +22,8 @@ bool gm_preload_resolve(const char *command, char *path, size_t n);
 /* Why the loader ignores LD_PRELOAD for an open file: "it is set-user-ID"; NULL: it does not. */
 const char *gm_preload_rights(int fd, const struct stat *st);
 
-/* Why the preload cannot be loaded into `command` (found as by execvp): "it is statically linked",
- * ...; NULL: no reason known. */
+/* Why the preload cannot be loaded into `command` (found as by execvp), with the remedy if there is
+ * one: "it is a 32-bit program", ...; NULL: no reason known. */
 const char *gm_preload_obstacle(const char *command);
 
 /* True if `command` is a script and its interpreter does not exist; `missing` gets its name. */
