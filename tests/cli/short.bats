@@ -32,10 +32,11 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	|!        1 block, 32.0 MiB, was never freed.
 	|next     gpumemstat live --at=oom a.gml
 	|         gpumemstat leaks a.gml
+	|         gpumemstat report a.gml
 	|         gpumemstat -v a.gml
 	END
-	"$TOOL" | tail -n 1 >out
-	diff -u - out <<<'next     gpumemstat live --at=oom; gpumemstat leaks; gpumemstat -v'
+	"$TOOL" --width=100 | tail -n 1 >out
+	diff -u - out <<<'next     gpumemstat live --at=oom; gpumemstat leaks; gpumemstat report; gpumemstat -v'
 	"$TOOL" --width=40 a.gml >out
 	sed 's/^|//' <<-'END' | diff -u - out
 	|program  mklog, 4.00 s, closed cleanly;
@@ -69,6 +70,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	|         freed.
 	|next     gpumemstat live --at=oom a.gml
 	|         gpumemstat leaks a.gml
+	|         gpumemstat report a.gml
 	|         gpumemstat -v a.gml
 	END
 }
@@ -116,7 +118,9 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	-        PyTorch's cache was on: blocks are its segments, not tensors; it keeps
 	         freed segments. PYTORCH_NO_CUDA_MEMORY_CACHING=1 shows tensors,
 	         torch.cuda.memory._snapshot() the cache.
-	next     gpumemstat live --at=peak t.gml; gpumemstat -v t.gml
+	next     gpumemstat live --at=peak t.gml
+	         gpumemstat report t.gml
+	         gpumemstat -v t.gml
 	END
 }
 
@@ -165,7 +169,9 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:32M:3us sample:0:20M:20M
 	          # requested  . mapped
 
 	-        Nothing stands out.
-	next     gpumemstat live --at=peak k.gml; gpumemstat -v k.gml
+	next     gpumemstat live --at=peak k.gml
+	         gpumemstat report k.gml
+	         gpumemstat -v k.gml
 	END
 }
 

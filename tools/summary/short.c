@@ -281,6 +281,7 @@ static void next_line(struct gm_emit *emit, const struct gm_figures *f,
 		{blocks && !f->refusals.n, "live --at=peak"},
 		{blocks && rules_found(findings, n, leaks), "leaks"},
 		{rules_found(findings, n, pieces), "frag"},
+		{blocks, "report"},
 		{true, "-v"},
 	};
 	const char *commands[sizeof steps / sizeof *steps];
