@@ -32,7 +32,6 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	allocate_failed          0          1         +1        new
 	free_calls               2          1         -1     -50.0%
 	live_blocks              0          1         +1        new
-	samples                  1          0         -1       gone
 
 	time                old        new     change
 	free_ns         2.00 us    1.00 us   -1.00 us     -50.0%
@@ -45,6 +44,8 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	              is neither this process's nor free. Look for other processes with
 	              nvidia-smi.
 	              1 block, 977 KiB, was never freed.
+
+	verdict       peak +821.6%, 1 block leaks (0 before), 1 allocation failed
 	END
 }
 
@@ -57,8 +58,34 @@ NEW=(at:1s map:0:128M:100us alloc:0:100M:1us alloc:0:1000000:3us at:2s free:1:1u
 	counters      all as before
 
 	findings      the same
+
+	verdict       peak as before, no block leaks
 	END
 	"$TOOL" diff --json old.gml old.gml | jq -e '.counters == {} and .findings == {new: [], gone: []}'
+}
+
+@test "diff: the verdict" {
+	mklog old.gml "${OLD[@]}"
+	mklog new.gml at:1s map:0:64M:1us alloc:0:8M:1us alloc:0:1M:1us
+	mklog killed.gml "${OLD[@]}" kill
+	mklog cache.gml "${OLD[@]}" count:torch_cache:1
+	mklog none.gml at:1s
+	verdict() { [ "$("$TOOL" diff "$1" "$2" | tail -n 1)" = "verdict       $3" ]; }
+	verdict old.gml new.gml 'peak -17.8%, 2 blocks leak (0 before)'
+	verdict new.gml old.gml 'peak +21.7%, no block leaks (2 before)'
+	verdict new.gml new.gml 'peak as before, 2 blocks leak'
+	verdict old.gml killed.gml 'peak as before, leaks not known'
+	verdict cache.gml old.gml 'peak as before, no block leaks'
+	verdict none.gml old.gml 'peak 11.0 MiB (0 B before), no block leaks'
+	"$TOOL" diff --json old.gml new.gml | jq -e '.verdict == {requested_peak: {old: 11485760, new: 9437184},
+		leaked_blocks: {old: 0, new: 2}, allocate_failed: {old: 0, new: 0}}'
+	"$TOOL" diff --json killed.gml new.gml | jq -e '.verdict.leaked_blocks == {old: null, new: 2}'
+}
+
+@test "diff leaves out counters of the log itself" {
+	mklog old.gml "${OLD[@]}"
+	mklog new.gml "${OLD[@]}" count:stacks:7
+	"$TOOL" diff --json old.gml new.gml | jq -e '.counters == {}'
 }
 
 @test "diff --json, and findings only of the old log" {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpumemstat diff: changes of counters and findings from one run to another. */
+/* gpumemstat diff: changes of counters and findings from one run to another, and a verdict. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "tools/finding/findings.h"
 #include "tools/log/logs.h"
 #include "tools/output/emit.h"
@@ -33,9 +34,22 @@ struct run {
 
 /* --- counters --- */
 
+/* True for counters of the log itself: they differ between two runs of the same program. */
+static bool counter_is_of_log(enum gm_counter c)
+{
+	static const enum gm_counter of_log[] = {GM_C_log_records, GM_C_samples, GM_C_sampled_ns,
+						 GM_C_stacks};
+	for (size_t i = 0; i < sizeof of_log / sizeof *of_log; i++)
+		if (of_log[i] == c)
+			return true;
+	return false;
+}
+
 static enum gm_value_kind counter_kind(enum gm_counter c)
 {
 	const struct gm_counter_info *info = &gm_counter_table[c];
+	if (counter_is_of_log(c))
+		return GM_VALUE_NONE;
 	/* Clock times and sums over time are not comparable between runs. */
 	if (info->kind == GM_KIND_INTEGRAL ||
 	    (info->kind == GM_KIND_GAUGE && info->unit == GM_UNIT_NS))
@@ -237,6 +251,81 @@ static void findings_show(struct gm_emit *emit, const struct run *old, const str
 		gm_emit_line(emit, "findings", "the same");
 }
 
+/* --- the verdict --- */
+
+static uint64_t run_peak(const struct run *run)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < run->n; i++)
+		sum += gm_figures_requested_peak(&run->logs[i].figures);
+	return sum;
+}
+
+/* Blocks that leaked, as the finding never_freed counts them. False: not known, because a process
+ * did not end, or kept PyTorch's cache. */
+static bool run_leaks(const struct run *run, uint64_t *blocks)
+{
+	bool known = true;
+	*blocks = 0;
+	for (size_t i = 0; i < run->n; i++) {
+		const struct gm_figures *f = &run->logs[i].figures;
+		known &= f->about->closed && !gm_figures_process(f, GM_C_torch_cache);
+		*blocks += gm_figures_sum(f, GM_C_live_blocks);
+	}
+	return known;
+}
+
+static void verdict_json(struct gm_emit *emit, const char *key, struct gm_value old,
+			 struct gm_value new)
+{
+	gm_emit_object(emit, key);
+	gm_emit_value(emit, "old", old);
+	gm_emit_value(emit, "new", new);
+	gm_emit_end(emit);
+}
+
+/* "+24.0%", "as before"; sizes if one of them is 0 */
+static char *peak_text(const struct row *peak, char *buf, size_t n)
+{
+	char old[32], new[32];
+	if (peak->old == peak->new)
+		snprintf(buf, n, "as before");
+	else if (peak->old && peak->new)
+		ratio_text(peak, buf, n);
+	else
+		snprintf(buf, n, "%s (%s before)", gm_size_format(peak->new, new, sizeof new),
+			 gm_size_format(peak->old, old, sizeof old));
+	return buf;
+}
+
+/* "peak +24.0%, 3 blocks leak (1 before)" */
+static void verdict_show(struct gm_emit *emit, const struct run *old, const struct run *new)
+{
+	const struct row peak = {"", GM_VALUE_BYTES, run_peak(old), run_peak(new)};
+	const uint64_t failed = run_counter(new, GM_C_allocate_failed),
+		       failed_old = run_counter(old, GM_C_allocate_failed);
+	uint64_t leaks, leaks_old;
+	const bool known = run_leaks(new, &leaks), known_old = run_leaks(old, &leaks_old);
+	char ratio[80], count[32], refused[80] = "", leaking[80], before[48] = "";
+	gm_emit_object(emit, "verdict");
+	verdict_json(emit, "requested_peak", GM_BYTES(peak.old), GM_BYTES(peak.new));
+	verdict_json(emit, "leaked_blocks", known_old ? GM_COUNT(leaks_old) : GM_NONE,
+		     known ? GM_COUNT(leaks) : GM_NONE);
+	verdict_json(emit, "allocate_failed", GM_COUNT(failed_old), GM_COUNT(failed));
+	gm_emit_end(emit);
+	snprintf(leaking, sizeof leaking, leaks ? "%s block%s" : "no block leaks",
+		 gm_tool_count(leaks, count, sizeof count), leaks == 1 ? " leaks" : "s leak");
+	if (known && known_old && leaks != leaks_old)
+		snprintf(before, sizeof before, " (%s before)",
+			 gm_tool_count(leaks_old, count, sizeof count));
+	if (failed)
+		snprintf(refused, sizeof refused, ", %s allocation%s failed",
+			 gm_tool_count(failed, count, sizeof count), failed == 1 ? "" : "s");
+	gm_emit_break(emit);
+	gm_emit_line(emit, "verdict", "peak %s, %s%s%s", peak_text(&peak, ratio, sizeof ratio),
+		     known ? leaking : "leaks not known", before, refused);
+}
+
 /* --- the runs --- */
 
 static void run_show(struct gm_emit *emit, const char *label, const struct run *run)
@@ -269,6 +358,7 @@ static void runs_show(struct gm_emit *emit, const struct run *old, const struct 
 	run_show(emit, "new", new);
 	rows_show(emit, rows, rows_make(rows, old, new));
 	findings_show(emit, old, new);
+	verdict_show(emit, old, new);
 	free(rows);
 }
 
