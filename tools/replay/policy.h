@@ -30,6 +30,7 @@ struct gm_policy {
 	bool (*alloc)(void *state, uint64_t size, uint64_t now, struct gm_policy_place *out);
 	void (*free)(void *state, const struct gm_policy_place *place, uint64_t now);
 	void (*close)(void *state); /* after all blocks were freed */
+	const char *says;	    /* in a few words, shown below the results */
 };
 
 #define GM_POLICY_LARGEST ((uint64_t)1 << 60) /* can be rounded up without overflow */

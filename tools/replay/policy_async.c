@@ -56,5 +56,10 @@ static void async_close(void *arg)
 }
 
 extern const struct gm_policy gm_policy_async;
-const struct gm_policy gm_policy_async = {"malloc-async", false,      async_open,
-					  async_alloc,	  async_free, async_close};
+const struct gm_policy gm_policy_async = {"malloc-async",
+					  false,
+					  async_open,
+					  async_alloc,
+					  async_free,
+					  async_close,
+					  "PyTorch with backend:cudaMallocAsync: pages of 32 MiB"};

@@ -58,5 +58,10 @@ static void cached_close(void *state)
 }
 
 extern const struct gm_policy gm_policy_cached;
-const struct gm_policy gm_policy_cached = {"pytorch-pool", true,	cached_open,
-					   cached_alloc,   cached_free, cached_close};
+const struct gm_policy gm_policy_cached = {"pytorch-pool",
+					   true,
+					   cached_open,
+					   cached_alloc,
+					   cached_free,
+					   cached_close,
+					   "PyTorch's cache, with its segments from gpumem's pool"};

@@ -49,8 +49,13 @@ static void round_close(void *arg)
 }
 
 extern const struct gm_policy gm_policy_round;
-const struct gm_policy gm_policy_round = {"round-2m",  false,	   round_open,
-					  round_alloc, round_free, round_close};
+const struct gm_policy gm_policy_round = {"round-2m",
+					  false,
+					  round_open,
+					  round_alloc,
+					  round_free,
+					  round_close,
+					  "the driver serves each request, in multiples of 2 MiB"};
 
 /* --- exact-size --- */
 
@@ -143,5 +148,10 @@ static void exact_close(void *arg)
 }
 
 extern const struct gm_policy gm_policy_exact;
-const struct gm_policy gm_policy_exact = {"exact-size", false,	    exact_open,
-					  exact_alloc,	exact_free, exact_close};
+const struct gm_policy gm_policy_exact = {"exact-size",
+					  false,
+					  exact_open,
+					  exact_alloc,
+					  exact_free,
+					  exact_close,
+					  "a freed block serves requests of exactly its size"};

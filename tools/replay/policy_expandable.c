@@ -82,5 +82,11 @@ static void expandable_close(void *arg)
 }
 
 extern const struct gm_policy gm_policy_expandable;
-const struct gm_policy gm_policy_expandable = {"expandable",	 false,		  expandable_open,
-					       expandable_alloc, expandable_free, expandable_close};
+const struct gm_policy gm_policy_expandable = {
+	"expandable",
+	false,
+	expandable_open,
+	expandable_alloc,
+	expandable_free,
+	expandable_close,
+	"PyTorch with expandable_segments:True: pages of 2 and 20 MiB"};

@@ -96,5 +96,11 @@ static void first_close(void *arg)
 }
 
 extern const struct gm_policy gm_policy_first;
-const struct gm_policy gm_policy_first = {"first-fit", false,	   first_open,
-					  first_alloc, first_free, first_close};
+const struct gm_policy gm_policy_first = {
+	"first-fit",
+	false,
+	first_open,
+	first_alloc,
+	first_free,
+	first_close,
+	"one arena that only grows; the lowest address with room"};

@@ -214,9 +214,26 @@ static void pool_close(void *arg)
 }
 
 extern const struct gm_policy gm_policy_pool, gm_policy_defer, gm_policy_ordered;
-const struct gm_policy gm_policy_pool = {"pool",     true,	pool_open,
-					 pool_alloc, pool_free, pool_close};
-const struct gm_policy gm_policy_defer = {"pool-defer", true,	   defer_open,
-					  pool_alloc,	pool_free, pool_close};
-const struct gm_policy gm_policy_ordered = {"pool-ordered", true,      ordered_open,
-					    pool_alloc,	    pool_free, pool_close};
+const struct gm_policy gm_policy_pool = {"pool",
+					 true,
+					 pool_open,
+					 pool_alloc,
+					 pool_free,
+					 pool_close,
+					 "gpumem's own, with the knobs of the environment"};
+const struct gm_policy gm_policy_defer = {
+	"pool-defer",
+	true,
+	defer_open,
+	pool_alloc,
+	pool_free,
+	pool_close,
+	"the same with GPUMEM_FREE=defer; the GPU is --lag behind"};
+const struct gm_policy gm_policy_ordered = {
+	"pool-ordered",
+	true,
+	ordered_open,
+	pool_alloc,
+	pool_free,
+	pool_close,
+	"the same with GPUMEM_FREE=ordered; all work in one stream"};

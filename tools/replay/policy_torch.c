@@ -109,5 +109,11 @@ static void torch_close(void *arg)
 }
 
 extern const struct gm_policy gm_policy_torch;
-const struct gm_policy gm_policy_torch = {"pytorch",   false,	   torch_open,
-					  torch_alloc, torch_free, torch_close};
+const struct gm_policy gm_policy_torch = {
+	"pytorch",
+	false,
+	torch_open,
+	torch_alloc,
+	torch_free,
+	torch_close,
+	"PyTorch's cache: segments of 2, 20 and more MiB, by best fit"};

@@ -228,6 +228,17 @@ static int trace_replay(struct gm_emit *emit, const struct gm_trace *trace)
 	return result_judge(trace, options, &results[0]);
 }
 
+/* Below the last table, since all traces have the same policies. */
+static void legend_show(struct gm_emit *emit)
+{
+	gm_emit_break(emit);
+	for (unsigned i = 0; i < GM_POLICY_COUNT; i++)
+		if (emit->options->policies & 1u << i)
+			gm_emit_line(emit, gm_policies[i]->name, "%s", gm_policies[i]->says);
+	gm_emit_line(emit, "taken", "calls of the driver that ask for memory");
+	gm_emit_line(emit, "calls", "these, and those that return it");
+}
+
 /* The worse of two statuses: a failure outranks an exceeded limit. */
 static int status_worse(int a, int b)
 {
@@ -258,6 +269,7 @@ static int traces_replay(const struct gm_options *options, char *const *paths, i
 	if (!any)
 		return status;
 	gm_emit_end(&emit);
+	legend_show(&emit);
 	return status_worse(status, gm_emit_close(&emit));
 }
 
