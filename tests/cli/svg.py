@@ -33,7 +33,9 @@ def scale(ticks, of):
 
 root = tree.parse(sys.argv[1]).getroot()
 width, height = (float(x) for x in root.get("viewBox").split()[2:])
-assert root.tag == SVG + "svg" and width == float(sys.argv[2]) == float(root.get("width")), root.attrib
+assert root.tag == SVG + "svg" and width == float(sys.argv[2]), root.attrib
+# In a page it shrinks with its column.
+assert root.get("width") == "100%" and root.get("height") is None and root.get("style") == f"max-width:{width:.0f}px;height:auto", root.attrib
 texts = [t for t in root.iter(SVG + "text")]
 for t in texts:
     left, right = span(t)

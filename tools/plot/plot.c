@@ -121,11 +121,11 @@ static void svg_write(struct gm_plot *plot)
 	const double height = body_draw(plot);
 	fclose(plot->out);
 	plot->out = out;
+	/* Fits a narrower page, and keeps its proportions. */
 	fprintf(out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-		"width=\"%.0f\" "
-		"height=\"%.0f\" role=\"img\">\n<title>",
-		plot->width, height, plot->width, height);
+		"width=\"100%%\" style=\"max-width:%.0fpx;height:auto\" role=\"img\">\n<title>",
+		plot->width, height, plot->width);
 	gm_svg_escape(out, plot->figures->about->program);
 	fprintf(out, ": device memory over time</title>\n%s", style);
 	gm_svg_rect(out, 0, 0, plot->width, height, "paper");
