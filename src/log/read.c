@@ -283,6 +283,7 @@ bool gm_log_read_open(const char *path, struct gm_log_file **out, char *why, siz
 	struct gm_log_about *about = &file->about;
 	about->host = about->program = about->command = about->job = about->mode = "";
 	about->level = "";
+	about->damage = file->damage;
 	about->rank = -1;
 	if (!file_open(file, path, why, n) || !file_load(file, why, n)) {
 		gm_log_read_close(file);

@@ -46,6 +46,7 @@ struct gm_log_about {
 	uint64_t since;		  /* events before are dropped; `start` when none are */
 	bool since_known;	  /* the blocks that were live then are known */
 	bool complete;		  /* has every event since the start, of the selected kinds */
+	const char *damage; /* a part that is missing or unreadable, as in "it was cut: ..." */
 };
 
 /* On success the caller owns *out until gm_log_read_close. On failure `why` gets "no such file",

@@ -114,7 +114,16 @@ put() {
 	# The end and the calls are unknown: no line names them.
 	grep -qE '^program  unknown, .*, end unknown; cut.gml, not all events$' out
 	refute grep -qE 'killed|crashed|allocated no' out
-	grep -qE '^GPU      none used; mode unknown, ' out
+	grep -qE '^GPU      not known; mode unknown, ' out
+	# One line tells what can be read; nothing else is found.
+	[ "$(sed -n '/^!!/,/^next/p' out)" = '!!       Of this log only its head and 0 records can be read, not its counters:
+         nothing is judged. Copy the whole file, or record again.
+next     gpumemstat -v cut.gml' ]
+	# Of a log that lost its end the counters are shown, and no curve.
+	head -c -64 good.gml >cut.gml
+	"$TOOL" cut.gml >out 2>/dev/null || true
+	grep -q '^peak     10.0 MiB requested at 1.00 s; 64.0 MiB mapped' out
+	refute grep -q '^ *|' out
 }
 
 @test "a log that contradicts itself is reported" {

@@ -32,8 +32,8 @@ def cut_message(n, size):
     if n < 112:
         return "segment 1 at 0x0: cut within its head"
     if n < COUNTERS:
-        return "contradicts itself: its counters cannot be read"
-    return "contradicts itself: it was cut: %d of %d bytes are there" % (n, size)
+        return "its counters cannot be read"
+    return "it was cut: %d of %d bytes are there" % (n, size)
 
 
 def cut(*commands):

@@ -9,6 +9,7 @@ MANUAL=$BATS_TEST_DIRNAME/../../man/gpumemstat.1
 rules_of() { # rules_of WORD...: print the names of the findings in a log of these words, one a line
 	rm -f f.gml
 	mklog f.gml "$@"
+	[ -z "${TRUNCATED:-}" ] || truncate -s "$TRUNCATED" f.gml
 	"$TOOL" --json f.gml 2>/dev/null | jq -r '.logs[0].findings[].rule'
 }
 
@@ -36,6 +37,17 @@ over() { MEAN=("$@" at:3s sample:0:1M:0); }
 	rules_of "${CALM[@]}" >rules
 	[ ! -s rules ]
 	says "Nothing stands out. 'gpumemstat --json f.gml' has every counter."
+}
+
+@test "findings: of a log that was cut, what can be read, and nothing else" {
+	TRUNCATED=5000 has counters_unreadable "${POOL[@]}" fail:0:9G:8G
+	[ "$(wc -l <rules)" -eq 1 ]
+	says 'Of this log only its head and 0 records can be read, not its counters: nothing is judged. Copy the whole file'
+	TRUNCATED=-64 has records_unreadable "${POOL[@]}" fail:0:9G:8G
+	[ "$(wc -l <rules)" -eq 1 ]
+	says 'records can be read, not the rest (it was cut: '
+	hasnt counters_unreadable "${POOL[@]}"
+	hasnt records_unreadable "${POOL[@]}"
 }
 
 @test "findings: each out-of-memory has one cause" {
@@ -316,7 +328,7 @@ ranks() {
 	[ "$(wc -l <rows)" -eq "$(grep -c '^GM_FINDING(' "$RULES")" ]
 	while read -r rule threshold; do
 		for way in has hasnt; do
-			grep -qE "^[[:blank:]]*(GPUMEM_[A-Z]+=[a-z]+ )?${way}(_of_ranks)? $rule " "$BATS_TEST_FILENAME" ||
+			grep -qE "^[[:blank:]]*([A-Z_]+=[a-z0-9-]+ )?${way}(_of_ranks)? $rule " "$BATS_TEST_FILENAME" ||
 				{ echo "no test: $way $rule"; return 1; }
 		done
 		grep -qx "\.It Sy $rule Pq $threshold" "$MANUAL" || { echo "not in the manual: $rule $threshold"; return 1; }

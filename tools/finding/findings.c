@@ -38,6 +38,8 @@ unsigned gm_findings_of_log(struct gm_figures *figures, struct gm_finding out[GM
 {
 	unsigned n = 0;
 	for (size_t i = 0; i < GM_FINDINGS_MOST; i++) {
+		if (n && *figures->about->damage) /* the rule of damage, which is the first */
+			break;
 		out[n] = (struct gm_finding){.rule = &rows[i].rule};
 		n += rows[i].of_log && rows[i].of_log(figures, &out[n]) && finding_reaches(&out[n]);
 	}

@@ -19,6 +19,25 @@ static bool finding_count(struct gm_finding *out, uint64_t value)
 	return true;
 }
 
+/* --- damage: no other rule is asked --- */
+
+static bool damage_is(const struct gm_figures *f, bool counters, struct gm_finding *out)
+{
+	out->of = GM_COUNT(f->about->records);
+	out->other = GM_TEXT(f->about->damage);
+	return *f->about->damage && f->about->ended_known == counters && finding_count(out, 1);
+}
+
+bool gm_rule_counters_unreadable(struct gm_figures *f, struct gm_finding *out)
+{
+	return damage_is(f, false, out);
+}
+
+bool gm_rule_records_unreadable(struct gm_figures *f, struct gm_finding *out)
+{
+	return damage_is(f, true, out);
+}
+
 /* --- out of memory: the cause of the first refusal --- */
 
 enum cause { NONE, SIZE, LIMIT_PIECES, FRAGMENTED, LIMIT, OTHERS, IN_USE };

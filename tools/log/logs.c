@@ -95,7 +95,8 @@ int gm_logs_close(struct gm_logs *logs)
 	for (size_t i = 0; i < logs->n; i++) {
 		struct gm_logs_one *log = &logs->at[i];
 		if (log->contradicts) {
-			gm_tool_error("%s: contradicts itself: %s", log->figures.about->path,
+			gm_tool_error("%s: %s%s", log->figures.about->path,
+				      *log->figures.about->damage ? "" : "contradicts itself: ",
 				      log->why);
 			status = GM_EXIT_FAILED;
 		}

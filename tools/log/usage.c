@@ -116,7 +116,9 @@ void gm_usages_begin(struct gm_usage usages[GM_COUNTER_DEVICES], const struct gm
 		usages[d] = (struct gm_usage){
 			.device = d, .blocks_known = blocks, .chunks_known = chunks};
 	gm_log_read_rewind(figures->file);
-	if (about->complete || (!blocks && !chunks))
+	/* A log that was cut has its first events; its counters are of later ones. */
+	if (about->complete || (*about->damage && about->since == about->start) ||
+	    (!blocks && !chunks))
 		return;
 	while (gm_log_read_next(figures->file, &entry))
 		if (entry.record.device < GM_COUNTER_DEVICES)

@@ -71,7 +71,8 @@ static bool log_read(struct gm_trace *trace, struct gm_log_file *file, int wish)
 	const struct gm_log_about *about = gm_log_read_about(file);
 	char why[256];
 	if (!gm_log_read_check(file, why, sizeof why))
-		return gm_trace_fail(trace, "contradicts itself: %s", why);
+		return gm_trace_fail(trace, "%s%s",
+				     *about->damage ? "" : "contradicts itself: ", why);
 	int device = wish >= 0 ? wish : log_first_device(file);
 	if (strcmp(about->level, "events") != 0)
 		return gm_trace_fail(trace, "a log without events: gpumemstat record makes one "

@@ -159,7 +159,9 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	kernels_line(emit, f, d);
 	sleep_line(emit, f, d);
 	gm_summary_foreign_line(emit, f, d);
-	gm_curve_draw(emit, curve, f, d);
+	/* The events of a log that was cut end somewhere; the curve would go on. */
+	if (!*f->about->damage)
+		gm_curve_draw(emit, curve, f, d);
 }
 
 static void devices_show(struct gm_emit *emit, const struct gm_figures *f)
@@ -179,7 +181,9 @@ static void devices_show(struct gm_emit *emit, const struct gm_figures *f)
 		device_show(emit, f, d, &curve);
 	}
 	if (!shown)
-		gm_emit_line(emit, "GPU", "none used; %s", settings ? settings : "");
+		gm_emit_line(emit, "GPU", "%s; %s",
+			     f->about->ended_known ? "none used" : "not known",
+			     settings ? settings : "");
 	gm_curve_free(&curve);
 	free(settings);
 }
