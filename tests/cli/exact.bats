@@ -48,6 +48,7 @@ job() {
 	internal           448 B      448 B      448 B
 	unreclaimable   8.00 MiB   50.0 MiB   50.0 MiB
 	utilisation        0.015      0.171      0.093
+	              from only 3 samples
 
 	growth        1 chunk mapped in 100 us, 0 returned
 	waits         0 fences, 0 ns; 0 retries for lack of memory

@@ -8,10 +8,14 @@ export TZ=UTC0
 RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sample:0:54473216:50M
 	at:2s run:0:40M run:0:12M run:0:32K remap:0:42M sample:0:40M:50M at:4s free:1:900ns run:0:62M sample:0:62M:8M)
 
+LEGEND='              external: share of idle memory that is not in the longest run
+              after remap: the same, with idle chunks mapped side by side
+              unreclaimable: idle, in chunks that also hold live blocks'
+
 @test "frag of one log" {
 	mklog a.gml "${RUN[@]}"
 	"$TOOL" frag --width=80 --size=16M a.gml >out
-	diff -u - out <<-'END'
+	diff -u - out <<-END
 	log           a.gml: mklog, 4.00 s, closed cleanly
 
 	device 0      GPU one, 3 samples, its peak at 2.00 s
@@ -21,6 +25,8 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sa
 	  after remap      0.017      0.208      0.146
 	unreclaimable   8.00 MiB   50.0 MiB   50.0 MiB
 	utilisation        0.015      0.171      0.171
+	              from only 3 samples
+	$LEGEND
 
 	idle runs of        at end     bytes  below  at peak     bytes  below
 	slots of slabs           -  1.05 MiB      -        -  1.01 MiB      -
@@ -28,6 +34,7 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sa
 	8.00 MiB and more        -         -  0.017        1  12.0 MiB  0.020
 	32.0 MiB and more        1  62.0 MiB  0.017        1  40.0 MiB  0.246
 	all                      1  63.0 MiB      -        3  53.0 MiB      -
+	              below: share of idle memory in runs too short for such a block
 
 	unusable          at end    at peak
 	for 16.0 MiB       0.017      0.246
@@ -118,6 +125,79 @@ RUN=(at:1s map:0:64M:100us alloc:0:10M:1us alloc:0:1000000:3us run:0:54473216 sa
 	[ "$status" -eq 1 ]
 	grep -qx 'gpumemstat: g.gml: contradicts itself: sample at 1001000000000: runs of 68157440 bytes, above idle, which is 66060288' err
 	grep -q '^device 0 ' out
+}
+
+# At 1 s 64 MiB in two chunks; blocks at 0, 10, 12 and 40 MiB, the second one and a slab's go. Addresses are
+# known, so no sample is needed.
+PLACED=(at:1s to:4G map:0:32M:1us to:4128M map:0:32M:1us to:4G alloc:0:10M:1us to:4106M alloc:0:2M:1us to:4108M alloc:0:20M:1us
+	to:4136M alloc:0:1000:1us at:2s free:2:1us at:4s)
+
+@test "frag, summary and plot compute from addresses if a log of every event has few samples" {
+	mklog p.gml "${PLACED[@]}"
+	"$TOOL" frag --size=16M p.gml >out
+	diff -u - out <<-END
+	log           p.gml: mklog, 4.00 s, closed cleanly
+
+	device 0      GPU one, 7 moments, its peak at 2.00 s
+	fragmentation     at end       peak       mean
+	internal            24 B       24 B       24 B
+	external           0.298      0.298      0.254
+	  after remap      0.298      0.298      0.254
+	unreclaimable   34.0 MiB   34.0 MiB   32.0 MiB
+	utilisation        0.469      0.500      0.500
+	              computed from the addresses of all events; only 0 samples
+	$LEGEND
+
+	idle runs of       at end     bytes  below  at peak     bytes  below
+	slots of slabs          -   127 KiB      -        -   127 KiB      -
+	2.00 MiB and more       1  2.00 MiB  0.004        1  2.00 MiB  0.004
+	8.00 MiB and more       1  8.00 MiB  0.062        1  8.00 MiB  0.062
+	16.0 MiB and more       1  23.9 MiB  0.298        1  23.9 MiB  0.298
+	all                     3  34.0 MiB      -        3  34.0 MiB      -
+	              below: share of idle memory in runs too short for such a block
+
+	unusable          at end    at peak
+	for 16.0 MiB       0.298      0.298
+	  after remap      0.298      0.298
+
+	over time        mapped       idle   external  unreclaimable  of 64.0 MiB
+	1.00 s         64.0 MiB   32.0 MiB      0.254       32.0 MiB  ########......
+	2.00 s         64.0 MiB   34.0 MiB      0.298       34.0 MiB  #######.......
+	              # handed out, = retired, . idle
+	END
+	"$TOOL" -v p.gml | grep -qE '^unreclaimable   34.0 MiB   34.0 MiB   32.0 MiB$'
+	"$TOOL" -v p.gml | grep -qx '              computed from addresses; only 0 samples'
+	"$TOOL" --json p.gml | jq -e '.logs[0].devices[0] | .fragmentation_computed and .fragmentation.external.peak == 0.297773'
+	"$TOOL" frag --json p.gml | jq -e '.logs[0].devices[0] | .samples == 0 and .computed and (.course | length) == 7'
+	# Ten samples suffice, and a log without every event has nothing else.
+	words=()
+	for i in {31..40}; do words+=(at:${i}00ms sample:0:1M:0); done
+	mklog s.gml "${PLACED[@]:0:14}" "${words[@]}"
+	"$TOOL" frag --json s.gml | jq -e '.logs[0].devices[0] | .samples == 10 and (.computed | not)'
+	GPUMEM_LOG=small mklog t.gml "${PLACED[@]}" sample:0:20M:0
+	"$TOOL" frag t.gml | grep -qx '              from only 1 sample'
+}
+
+@test "frag computes what samples of every event have" {
+	for every in 0 1h; do
+		SIM_MEMORY=128M "$TOOL" record -e GPUMEM_SAMPLE=$every -o $every.gml -- "${DEMO%demo}fragments" >/dev/null 2>&1 || true
+		"$TOOL" frag --json $every.gml >$every.json
+		jq '.logs[0].devices[0] | .fragmentation.external.peak, .fragmentation.unreclaimable.peak,
+			(.end, .at_peak | .idle, .largest_idle, .largest_after_remap, .unreclaimable, .histogram)' $every.json >$every
+	done
+	jq -e '.logs[0].devices[0].computed | not' 0.json
+	jq -e '.logs[0].devices[0].computed' 1h.json
+	[ "$(jq -s length 0)" -eq 12 ]
+	diff 0 1h
+}
+
+@test "summary -v: runs at the end are not known if the last sample is older" {
+	GPUMEM_LOG=small mklog k.gml at:1s map:0:64M:1us alloc:0:1M:1us sample:0:60M:8M at:2s alloc:0:10M:1us kill
+	"$TOOL" frag k.gml >out
+	grep -qE '^external +- +0\.048 +-$' out
+	grep -qE '^unreclaimable +- +8.00 MiB +-$' out
+	GPUMEM_LOG=small mklog l.gml at:1s map:0:64M:1us alloc:0:1M:1us sample:0:60M:8M at:2s kill
+	"$TOOL" frag l.gml | grep -qE '^unreclaimable +8.00 MiB +8.00 MiB +-$'
 }
 
 @test "frag refuses invalid sizes" {

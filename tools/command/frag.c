@@ -8,21 +8,16 @@
 
 #include "base/size.h"
 #include "log/frag.h"
+#include "tools/log/course.h"
 #include "tools/summary/summary.h"
 
 enum { ROWS_DEFAULT = 12, BAR_LEAST = 8, BEFORE_BAR = 66 };
 
-struct moment {
-	uint64_t time;
-	struct gm_sample sample;
-};
-
-/* The samples of one device. `end` and `peak` are shown in detail. */
+/* One device. `end` and `peak` are shown in detail. */
 struct course {
 	const struct gm_figures *figures;
-	unsigned device;
-	GM_ARRAY(struct moment) moments; /* by time */
-	const struct moment *end, *peak;
+	struct gm_course all;
+	const struct gm_course_moment *end, *peak;
 	uint64_t mapped; /* the highest */
 };
 
@@ -46,21 +41,11 @@ static bool sample_is_worse(const struct gm_sample *a, const struct gm_sample *b
 		       : a->mapped > b->mapped;
 }
 
-static void course_read(struct course *course)
+static void course_read(struct course *course, unsigned device)
 {
-	struct gm_log_entry entry;
-	gm_log_read_rewind(course->figures->file);
-	while (gm_log_read_next(course->figures->file, &entry)) {
-		struct moment moment = {.time = entry.record.time};
-		if (!entry.sample || entry.record.kind != GM_RECORD_SAMPLE ||
-		    entry.record.device != course->device)
-			continue;
-		moment.sample = *entry.sample;
-		if (!gm_array_push(&course->moments, moment))
-			memory_exhausted();
-	}
-	for (size_t i = 0; i < course->moments.n; i++) {
-		const struct moment *moment = &course->moments.at[i];
+	gm_course_read(&course->all, course->figures, device);
+	for (size_t i = 0; i < course->all.moments.n; i++) {
+		const struct gm_course_moment *moment = &course->all.moments.at[i];
 		course->end = moment;
 		if (moment->sample.mapped > course->mapped)
 			course->mapped = moment->sample.mapped;
@@ -229,16 +214,16 @@ static void course_text(struct gm_emit *emit, const struct course *course)
 				       ? emit->options->width - BEFORE_BAR
 				       : BAR_LEAST;
 	const unsigned rows = emit->options->rows == UINT_MAX ? ROWS_DEFAULT : emit->options->rows;
-	const struct moment *first = course->moments.at, *last = course->end;
+	const struct gm_course_moment *first = course->all.moments.at, *last = course->end;
 	const uint64_t span = last->time - first->time + 1;
-	const struct moment *moment = first;
+	const struct gm_course_moment *moment = first;
 	GM_ARRAY(char *) bars = {0};
 	gm_value_format(GM_BYTES(course->mapped), emit->options->unit, highest, sizeof highest);
 	snprintf(title, sizeof title, "of %s", highest);
 	gm_emit_break(emit);
 	gm_emit_table(emit, NULL, true, columns, 6);
 	while (moment <= last) {
-		const struct moment *best = moment;
+		const struct gm_course_moment *best = moment;
 		const uint64_t part =
 			(uint64_t)((unsigned __int128)(moment->time - first->time) * rows / span);
 		for (; moment <= last; moment++) {
@@ -269,7 +254,7 @@ static void course_text(struct gm_emit *emit, const struct course *course)
 /* --- JSON --- */
 
 static void moment_json(struct gm_emit *emit, const char *key, const struct course *course,
-			const struct moment *moment)
+			const struct gm_course_moment *moment)
 {
 	static const struct gm_column bins[] = {
 		{"least", NULL, 0}, {"runs", NULL, 0}, {"bytes", NULL, 0}, {"below", NULL, 0}};
@@ -310,24 +295,41 @@ static void moment_json(struct gm_emit *emit, const char *key, const struct cour
 
 static void course_json(struct gm_emit *emit, const struct course *course)
 {
-	gm_emit_value(emit, "samples", GM_COUNT(course->moments.n));
+	gm_emit_value(emit, "samples", GM_COUNT(course->all.samples));
+	gm_emit_value(emit, "computed", GM_BOOL(course->all.computed));
 	if (course->end) {
 		moment_json(emit, "end", course, course->end);
 		moment_json(emit, "at_peak", course, course->peak);
 	}
 	gm_emit_list(emit, "course");
-	for (size_t i = 0; i < course->moments.n; i++)
-		moment_json(emit, NULL, course, &course->moments.at[i]);
+	for (size_t i = 0; i < course->all.moments.n; i++)
+		moment_json(emit, NULL, course, &course->all.moments.at[i]);
 	gm_emit_end(emit);
 }
 
 /* --- one log --- */
 
+static void legend_text(struct gm_emit *emit, const struct course *course)
+{
+	char count[32];
+	gm_tool_count(course->all.samples, count, sizeof count);
+	if (course->all.computed)
+		gm_emit_line(emit, "",
+			     "computed from the addresses of all events; only %s sample%s", count,
+			     course->all.samples == 1 ? "" : "s");
+	else if (course->end && course->all.samples < GM_COURSE_FEW)
+		gm_emit_line(emit, "", "from only %s sample%s", count,
+			     course->all.samples == 1 ? "" : "s");
+	gm_emit_line(emit, "", "external: share of idle memory that is not in the longest run");
+	gm_emit_line(emit, "", "after remap: the same, with idle chunks mapped side by side");
+	gm_emit_line(emit, "", "unreclaimable: idle, in chunks that also hold live blocks");
+}
+
 static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsigned d)
 {
-	struct course course = {.figures = f, .device = d};
+	struct course course = {.figures = f};
 	char label[32], when[32] = "", count[32];
-	course_read(&course);
+	course_read(&course, d);
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
 	gm_emit_value(emit, "name", GM_TEXT(f->about->devices[d].name));
@@ -335,15 +337,20 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 		gm_time_format(gm_figures_at(f, course.peak->time), when, sizeof when);
 	snprintf(label, sizeof label, "device %u", d);
 	gm_emit_break(emit);
-	gm_emit_line(emit, label, "%s, %s sample%s%s%s", f->about->devices[d].name,
-		     gm_tool_count(course.moments.n, count, sizeof count),
-		     course.moments.n == 1 ? "" : "s", course.peak ? ", its peak at " : "", when);
-	gm_summary_fragmentation(emit, f, d, true);
+	gm_emit_line(emit, label, "%s, %s %s%s%s%s", f->about->devices[d].name,
+		     gm_tool_count(course.all.moments.n, count, sizeof count),
+		     course.all.computed ? "moment" : "sample",
+		     course.all.moments.n == 1 ? "" : "s", course.peak ? ", its peak at " : "",
+		     when);
+	gm_summary_fragmentation(emit, f, d, &course.all, true);
+	legend_text(emit, &course);
 	const bool binned = course.end && gm_frag_has_bins(&course.peak->sample);
 	if (emit->options->json)
 		course_json(emit, &course);
 	else if (binned) {
 		histogram_text(emit, &course);
+		gm_emit_line(emit, "",
+			     "below: share of idle memory in runs too short for such a block");
 		if (emit->options->size)
 			unusable_text(emit, &course);
 	}
@@ -352,7 +359,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 	if (!emit->options->json && course.end)
 		course_text(emit, &course);
 	gm_emit_end(emit);
-	gm_array_free(&course.moments);
+	gm_course_free(&course.all);
 }
 
 static void log_show(struct gm_emit *emit, const struct gm_figures *f)

@@ -6,23 +6,16 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "tools/log/blocks.h"
 #include "tools/log/logs.h"
+#include "tools/log/pieces.h"
 #include "tools/output/emit.h"
 #include "tools/output/layout.h"
 
-/* SMALL_MOST: size of the largest block in a slab. */
-enum { ROWS_DEFAULT = 24, CELL_LEAST = 64 << 10, SMALL_MOST = 64 << 10 };
-
-struct chunk {
-	uint64_t address, size, serial;
-	bool lent;
-};
+enum { ROWS_DEFAULT = 24, CELL_LEAST = 64 << 10 };
 
 /* The pool of a device at a moment. */
 struct state {
-	struct gm_blocks blocks;
-	GM_ARRAY(struct chunk) chunks; /* sorted by address before output */
+	struct gm_pieces pieces; /* chunks are sorted by address */
 	uint64_t mapped, lent, used, small;
 };
 
@@ -45,86 +38,29 @@ static _Noreturn void memory_exhausted(void)
 
 /* --- the state --- */
 
-static void chunk_follow(struct state *state, const struct gm_record *r)
-{
-	const struct chunk chunk = {.address = r->address, .size = r->size, .serial = r->id};
-	size_t i = 0;
-	while (i < state->chunks.n && state->chunks.at[i].serial != r->id)
-		i++;
-	const bool known = i < state->chunks.n;
-	if (r->kind == GM_RECORD_UNMAP && known)
-		state->chunks.at[i] = state->chunks.at[--state->chunks.n];
-	else if (r->kind != GM_RECORD_UNMAP && known)
-		state->chunks.at[i] = chunk;
-	else if (r->kind != GM_RECORD_UNMAP && !gm_array_push(&state->chunks, chunk))
-		memory_exhausted();
-}
-
-/* Mark the chunk at an address as lent to a device heap. */
-static void chunk_lend(struct state *state, uint64_t address)
-{
-	for (size_t i = 0; i < state->chunks.n; i++) {
-		struct chunk *chunk = &state->chunks.at[i];
-		chunk->lent |= address >= chunk->address && address - chunk->address < chunk->size;
-	}
-}
-
-static void record_follow(struct state *state, const struct gm_log_entry *entry, unsigned device)
-{
-	const struct gm_record *r = &entry->record;
-	struct gm_blocks_one block;
-	if (r->device != device)
-		return;
-	switch (r->kind) {
-	case GM_RECORD_MAP:
-	case GM_RECORD_UNMAP:
-	case GM_RECORD_REMAP:
-		chunk_follow(state, r);
-		break;
-	case GM_RECORD_GROW:
-	case GM_RECORD_TAKEOVER:
-		if (!r->status)
-			chunk_lend(state, r->address);
-		break;
-	case GM_RECORD_HEAP_SAMPLE:
-		chunk_lend(state, entry->heap->heap);
-		break;
-	default:
-		gm_blocks_follow(&state->blocks, r, (int)device, &block);
-	}
-}
-
-static int chunk_compare(const void *a, const void *b)
-{
-	const struct chunk *x = a, *y = b;
-	return (x->address > y->address) - (x->address < y->address);
-}
-
 static void state_read(struct state *state, struct gm_log_file *file, unsigned device,
 		       uint64_t records)
 {
 	struct gm_log_entry entry;
 	gm_log_read_rewind(file);
 	for (; records > 0 && gm_log_read_next(file, &entry); records--)
-		record_follow(state, &entry, device);
-	if (state->chunks.n)
-		qsort(state->chunks.at, state->chunks.n, sizeof *state->chunks.at, chunk_compare);
-	for (size_t i = 0; i < state->chunks.n; i++)
-		*(state->chunks.at[i].lent ? &state->lent : &state->mapped) +=
-			state->chunks.at[i].size;
-	for (size_t i = 0; i < state->blocks.room; i++) {
-		const struct gm_blocks_one *block = &state->blocks.at[i];
+		gm_pieces_follow(&state->pieces, &entry, device);
+	gm_pieces_sort(&state->pieces);
+	for (size_t i = 0; i < state->pieces.chunks.n; i++)
+		*(state->pieces.chunks.at[i].lent ? &state->lent : &state->mapped) +=
+			state->pieces.chunks.at[i].size;
+	for (size_t i = 0; i < state->pieces.blocks.room; i++) {
+		const struct gm_blocks_one *block = &state->pieces.blocks.at[i];
 		if (!block->id || block->driver)
 			continue;
 		state->used += block->held;
-		state->small += block->held <= SMALL_MOST ? block->held : 0;
+		state->small += block->held <= GM_PIECES_SMALL_MOST ? block->held : 0;
 	}
 }
 
 static void state_free(struct state *state)
 {
-	gm_blocks_free(&state->blocks);
-	gm_array_free(&state->chunks);
+	gm_pieces_free(&state->pieces);
 }
 
 /* --- the grid --- */
@@ -134,8 +70,8 @@ static uint64_t rows_walk(const struct state *state, uint64_t row,
 			  void (*each)(void *arg, uint64_t address), void *arg)
 {
 	uint64_t n = 0, next = 0; /* next: the first address behind the rows so far */
-	for (size_t i = 0; i < state->chunks.n; i++) {
-		const struct chunk *chunk = &state->chunks.at[i];
+	for (size_t i = 0; i < state->pieces.chunks.n; i++) {
+		const struct gm_pieces_chunk *chunk = &state->pieces.chunks.at[i];
 		if (!chunk->size || chunk->address > UINT64_MAX - row ||
 		    chunk->size - 1 > UINT64_MAX - row - chunk->address)
 			continue; /* damaged */
@@ -224,15 +160,15 @@ static void rows_make(struct rows *rows, const struct state *state)
 	rows->cells = calloc(rows->at.n * rows->grid->columns + 1, sizeof *rows->cells);
 	if (!rows->cells)
 		memory_exhausted();
-	for (size_t i = 0; i < state->chunks.n; i++) {
-		const struct chunk *chunk = &state->chunks.at[i];
+	for (size_t i = 0; i < state->pieces.chunks.n; i++) {
+		const struct gm_pieces_chunk *chunk = &state->pieces.chunks.at[i];
 		rows_count(rows, chunk->address, chunk->size, chunk->lent ? LENT : MAPPED);
 	}
-	for (size_t i = 0; i < state->blocks.room; i++) {
-		const struct gm_blocks_one *block = &state->blocks.at[i];
+	for (size_t i = 0; i < state->pieces.blocks.room; i++) {
+		const struct gm_blocks_one *block = &state->pieces.blocks.at[i];
 		if (block->id && !block->driver)
 			rows_count(rows, block->address, block->held,
-				   block->held <= SMALL_MOST ? SMALL : USED);
+				   block->held <= GM_PIECES_SMALL_MOST ? SMALL : USED);
 	}
 }
 
@@ -361,7 +297,7 @@ static void device_show(struct gm_emit *emit, const struct gm_figures *f, unsign
 			gm_emit_line(emit, "",
 				     "the log is not complete: idle memory that was "
 				     "mapped before its first record is missing");
-		if (state.chunks.n)
+		if (state.pieces.chunks.n)
 			state_show(emit, &state);
 	} else {
 		gm_emit_line(emit, "map",

@@ -52,12 +52,6 @@ static void entry_add(struct gm_figures *figures, const struct gm_log_entry *ent
 	case GM_RECORD_RETIRE:
 		call_add(figures, record);
 		break;
-	case GM_RECORD_SAMPLE:
-		if (!entry->sample || record->device >= figures->n_devices)
-			break;
-		figures->devices[record->device].sampled = true;
-		figures->devices[record->device].last = *entry->sample;
-		break;
 	case GM_RECORD_OUT_OF_MEMORY:
 		refusal_add(figures, entry);
 		break;

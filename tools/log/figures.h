@@ -28,9 +28,7 @@ struct gm_figures_kernel {
 };
 
 struct gm_figures_device {
-	bool used;    /* the program allocated, freed or mapped on it */
-	bool sampled; /* `last` is there */
-	struct gm_sample last;
+	bool used;		    /* the program allocated, freed or mapped on it */
 	GM_ARRAY(uint32_t) growths; /* of device heaps, ns; only those with events in the log */
 	GM_ARRAY(struct gm_figures_kernel) kernels; /* of these growths */
 };

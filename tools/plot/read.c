@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "log/frag.h"
+#include "tools/log/course.h"
 #include "tools/log/usage.h"
 #include "tools/plot/plot.h"
 #include "tools/tool.h"
@@ -88,8 +89,23 @@ static void refusal_count(struct gm_plot *plot, const struct gm_record *r, uint6
 	plot->refusals.ns = (double)ns;
 }
 
+/* Few samples would draw a run of many events as some steps. False: draw the samples. */
+static bool course_draw(struct reader *reader)
+{
+	struct gm_course course;
+	gm_course_read(&course, reader->plot->figures, reader->plot->device);
+	const bool computed = course.computed;
+	for (size_t i = 0; computed && i < course.moments.n; i++) {
+		const struct gm_course_moment *m = &course.moments.at[i];
+		sample_draw(reader, &m->sample, gm_figures_at(reader->plot->figures, m->time));
+	}
+	gm_course_free(&course);
+	return computed;
+}
+
 static void events_read(struct reader *reader)
 {
+	const bool computed = course_draw(reader);
 	struct gm_plot *plot = reader->plot;
 	struct gm_usage usages[GM_COUNTER_DEVICES], *usage = &usages[plot->device];
 	struct gm_log_entry entry;
@@ -100,7 +116,7 @@ static void events_read(struct reader *reader)
 			usage_draw(reader, &usage->now, ns);
 		if (entry.record.device != plot->device)
 			continue;
-		if (entry.sample)
+		if (entry.sample && !computed)
 			sample_draw(reader, entry.sample, ns);
 		if (entry.record.kind == GM_RECORD_OUT_OF_MEMORY)
 			refusal_count(plot, &entry.record, ns);

@@ -15,14 +15,28 @@ static struct gm_value ratio_value(double value)
 	return GM_PPM(double_to_bytes(value * 1e6 + 1e-6));
 }
 
-/* The newest sample, updated by the newer values of the counters. */
-static struct gm_sample sample_now(const struct gm_figures *f, unsigned d)
+/* The newest moment, updated by the newer values of the counters. */
+static struct gm_sample sample_now(const struct gm_figures *f, unsigned d,
+				   const struct gm_course *course)
 {
-	struct gm_sample sample = f->devices[d].last;
+	struct gm_sample sample = course->moments.n
+					  ? course->moments.at[course->moments.n - 1].sample
+					  : (struct gm_sample){0};
 	sample.requested = gm_figures_device(f, d, GM_C_requested);
 	sample.handed_out = gm_figures_device(f, d, GM_C_handed_out);
 	sample.mapped = gm_figures_device(f, d, GM_C_mapped);
 	return sample;
+}
+
+/* The runs of the newest moment are those of the end: a process that was killed has later counters.
+ * Those of a running one are as old as its last sample, at most. */
+static bool moment_is_now(const struct gm_figures *f, unsigned d, const struct gm_course *course)
+{
+	if (!course->moments.n || f->about->running)
+		return course->moments.n;
+	const struct gm_sample *last = &course->moments.at[course->moments.n - 1].sample;
+	return last->handed_out == gm_figures_device(f, d, GM_C_handed_out) &&
+	       last->mapped == gm_figures_device(f, d, GM_C_mapped);
 }
 
 /* Fragmentation of less idle memory does not matter: one growth of the pool is larger. */
@@ -46,7 +60,7 @@ static bool idle_matters(const uint64_t *counters, const struct gm_sample *now,
 }
 
 void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, unsigned d,
-			      bool all)
+			      const struct gm_course *course, bool all)
 {
 	const struct gm_column columns[] = {
 		{"name", "fragmentation", GM_COLUMN_LEFT | GM_COLUMN_TEXT_ONLY},
@@ -55,15 +69,22 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 		{"mean", "mean", 0},
 	};
 	const uint64_t *counters = gm_log_read_counters(f->file, d);
-	const struct gm_sample sample = sample_now(f, d);
-	const bool is = f->devices[d].sampled, was = counters[GM_C_samples],
-		   lasted = counters[GM_C_sampled_ns];
+	const struct gm_sample sample = sample_now(f, d, course);
+	const bool is = moment_is_now(f, d, course),
+		   was = course->computed || counters[GM_C_samples],
+		   lasted = course->computed ? course->moments.n > 1 : counters[GM_C_sampled_ns];
 	const char *utilisation =
 		gm_figures_process(f, GM_C_torch_cache) ? "  by segments" : "utilisation";
 	struct gm_frag at, peak, mean;
 	gm_frag_now(&sample, &at);
 	gm_frag_peak(counters, &peak);
 	gm_frag_mean(counters, &mean);
+	if (course->computed) {
+		const double exact = peak.utilisation; /* of the counters, at every event */
+		gm_course_peak(course, &peak);
+		gm_course_mean(course, &mean);
+		peak.utilisation = exact;
+	}
 #define BYTES(known, x) ((known) ? GM_BYTES(double_to_bytes(x)) : GM_NONE)
 #define RATIO(known, x) ((known) ? ratio_value(x) : GM_NONE)
 	const bool shown = all || emit->options->json || idle_matters(counters, &sample, &peak);
@@ -82,7 +103,7 @@ void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *f, 
 		 BYTES(was, peak.unreclaimable), BYTES(lasted, mean.unreclaimable), false},
 		{"utilisation", utilisation, RATIO(sample.mapped, at.utilisation),
 		 RATIO(counters[GM_C_mapped_peak], peak.utilisation),
-		 RATIO(counters[GM_C_mapped_seconds], mean.utilisation), false},
+		 RATIO(course->computed || counters[GM_C_mapped_seconds], mean.utilisation), false},
 	};
 #undef BYTES
 #undef RATIO

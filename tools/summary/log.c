@@ -303,6 +303,20 @@ static const char *uuid_text(const uint8_t uuid[16], char buf[48])
 	return buf;
 }
 
+/* Of a run with few samples: whence the figures of fragmentation come. */
+static void few_line(struct gm_emit *emit, const struct gm_course *course)
+{
+	char count[32];
+	gm_tool_count(course->samples, count, sizeof count);
+	gm_emit_value(emit, "fragmentation_computed", GM_BOOL(course->computed));
+	if (course->computed)
+		gm_emit_line(emit, "", "computed from addresses; only %s sample%s", count,
+			     course->samples == 1 ? "" : "s");
+	else if (course->samples && course->samples < GM_COURSE_FEW)
+		gm_emit_line(emit, "", "from only %s sample%s", count,
+			     course->samples == 1 ? "" : "s");
+}
+
 static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 {
 	const struct gm_log_read_device *device = &f->about->devices[d];
@@ -312,6 +326,7 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	const bool requested =
 		gm_figures_is_trace(f) && gm_figures_device(f, d, GM_C_foreign_driver_calls);
 	char total[32], label[32], uuid[48];
+	struct gm_course course;
 	gm_emit_object(emit, NULL);
 	gm_emit_value(emit, "ordinal", GM_COUNT(d));
 	gm_emit_value(emit, "name", GM_TEXT(device->name));
@@ -329,7 +344,10 @@ static void device_show(struct gm_emit *emit, struct gm_figures *f, unsigned d)
 	calls_table(emit, f, d);
 	if (pooled) {
 		gm_emit_break(emit);
-		gm_summary_fragmentation(emit, f, d, false);
+		gm_course_read(&course, f, d);
+		gm_summary_fragmentation(emit, f, d, &course, false);
+		few_line(emit, &course);
+		gm_course_free(&course);
 		gm_emit_break(emit);
 		pool_lines(emit, f, d);
 	}

@@ -2,6 +2,7 @@
 #ifndef GM_TOOLS_SUMMARY_SUMMARY_H
 #define GM_TOOLS_SUMMARY_SUMMARY_H
 
+#include "tools/log/course.h"
 #include "tools/log/logs.h"
 
 /* Show one log. JSON: members of the caller's open object. */
@@ -17,7 +18,7 @@ void gm_summary_short(struct gm_emit *emit, struct gm_figures *figures);
 /* frag.c: fragmentation of a device: now, peak, mean. `all`: external fragmentation also of little
  * idle memory. */
 void gm_summary_fragmentation(struct gm_emit *emit, const struct gm_figures *figures,
-			      unsigned device, bool all);
+			      unsigned device, const struct gm_course *course, bool all);
 
 /* foreign.c: foreign and unaccounted memory of a device; host memory and other counts of the
  * process. */

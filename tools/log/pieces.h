@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory of a device's pool by addresses: chunks, blocks, and the idle pieces between them.
+ * From the events of a log. Single-threaded.
+ */
+#ifndef GM_TOOLS_LOG_PIECES_H
+#define GM_TOOLS_LOG_PIECES_H
+
+#include "base/array.h"
+#include "log/read.h"
+#include "tools/log/blocks.h"
+
+#define GM_PIECES_SMALL_MOST ((uint64_t)64 << 10) /* the largest block in a slab */
+
+struct gm_pieces_chunk {
+	uint64_t address, size, serial;
+	bool lent; /* to a device heap */
+};
+
+struct gm_pieces {
+	struct gm_blocks blocks; /* the driver's too */
+	GM_ARRAY(struct gm_pieces_chunk) chunks;
+};
+
+/* Apply a record of `device`. True: chunks or blocks may have changed. Ends the program when memory
+ * is short. */
+bool gm_pieces_follow(struct gm_pieces *pieces, const struct gm_log_entry *entry, unsigned device);
+
+/* Sort the chunks by address. */
+void gm_pieces_sort(struct gm_pieces *pieces);
+
+/*
+ * What a sample of the pool has now: sums, runs, unreclaimable. Freed memory is idle even if the
+ * GPU still uses it. A slab is known by its blocks: the 128 KiB around a block of a slab are in no
+ * run. False: blocks lie outside of the chunks, so the events do not tell. Sorts the chunks.
+ */
+bool gm_pieces_sample(struct gm_pieces *pieces, struct gm_sample *out);
+void gm_pieces_free(struct gm_pieces *pieces);
+
+#endif
