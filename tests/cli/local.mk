@@ -6,7 +6,7 @@ CLI_BATS = %D%/bundle.bats %D%/check.bats %D%/completion.bats %D%/conf.bats %D%/
 	%D%/plot.bats %D%/quickstart.bats %D%/ranks.bats %D%/readme.bats %D%/replay.bats %D%/replay_wrong.bats %D%/samples.bats \
 	%D%/report.bats %D%/short.bats %D%/start.bats %D%/summary.bats %D%/tables.bats %D%/top.bats
 dist_check_SCRIPTS += $(CLI_BATS)
-EXTRA_DIST += %D%/browser.py %D%/cli.bash %D%/complete.zsh %D%/growing.py %D%/openmetrics.awk %D%/report_browser.py %D%/report_page.py %D%/rows.py %D%/samples %D%/session.py %D%/svg.py %D%/terminal.py
+EXTRA_DIST += %D%/browser.py %D%/cli.bash %D%/complete.zsh %D%/growing.py %D%/openmetrics.awk %D%/report_browser.py %D%/report_functions.js %D%/report_page.py %D%/rows.py %D%/samples %D%/session.py %D%/svg.py %D%/terminal.py
 TESTS += $(CLI_BATS)
 dist_check_SCRIPTS += %D%/archs.bats
 NVCC_TESTS += %D%/archs.bats

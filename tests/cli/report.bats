@@ -156,6 +156,13 @@ page() {
 	[ "$(<err)" = 'gpumemstat: standard output: No space left on device' ]
 }
 
+@test "functions of the page: marks, dates, stacks, remedies" {
+	command -v node >/dev/null || skip "no node"
+	mklog a.gml at:1s map:0:64M:1us alloc:0:60M:1us fail:0:63M:0 fail:0:63M:0
+	TZ=UTC0 "$TOOL" report a.gml
+	[ "$(TZ=UTC0 node "$BATS_TEST_DIRNAME/report_functions.js" a.html)" = fine ]
+}
+
 @test "in a browser: no error, no request; zoom, hover, keys, search and choices work" {
 	command -v python3 >/dev/null || skip "no python3"
 	browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip "no Chromium"

@@ -78,12 +78,11 @@ class Flame {
 	}
 
 	place(node, left, width, above) {
-		const odd = node.parent && node.depth % 2 === 1;
 		const kind = !node.call ? "" : node.call.function ? node.call.language : "";
 		const found = node.call && this.search.matches(callSearched(node.call));
 		const button = make("button", {
 			type: "button",
-			class: [kind, odd && "odd", above && "above", found && "match"].filter((name) => name).join(" "),
+			class: [kind, above && "above", found && "match"].filter((name) => name).join(" "),
 			tabindex: -1,
 			"aria-label": this.textOf(node),
 		}, width > 24 ? node.name : "");

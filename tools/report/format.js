@@ -41,6 +41,13 @@ function timeMark(ns, step) {
 	return ns === 0 ? "0" : `${(ns / unit).toFixed(Math.min(digits, 9))} ${name}`;
 }
 
+/* The local date and time, as gpumemstat writes them. */
+function dateText(date) {
+	const two = (n) => String(n).padStart(2, "0");
+	return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} `
+		+ `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
 function countText(n) {
 	return n.toLocaleString("en-US");
 }

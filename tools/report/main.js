@@ -35,12 +35,11 @@ function selectMake(select, label, texts, choose) {
 /* --- one log --- */
 
 function headShow(log) {
-	const start = new Date(log.start_ms);
 	const facts = [
 		log.rank === null ? null : `rank ${log.rank}`,
 		log.job ? `job ${log.job}` : null,
 		`process ${log.pid} on ${log.host}`,
-		`${start.toLocaleDateString()} ${start.toLocaleTimeString()}`,
+		dateText(new Date(log.start_ms)),
 		timeText(log.length_ns),
 		log.end,
 		log.mode === "trace" ? "only watched: all memory was the driver's" : null,
@@ -54,14 +53,63 @@ function headShow(log) {
 	byId("footer").textContent = `gpumem ${report.version} · ${log.path} · ${records}`;
 }
 
-function findingMake(level, sentences) {
-	return make("li", {class: level}, make("span", {class: "level"}, level), make("span", {}, sentences));
+/* Remedies for a reader of the page; the tool's own name commands of a terminal. */
+const REMEDIES = {
+	oom_limit_pieces: "Raise GPUMEM_LIMIT.",
+	oom_fragmented: "Allocate what lives long first.",
+	oom_in_use: "Free some of it sooner, or ask for less at a time.",
+	in_pieces: "Allocate what lives long first.",
+	not_ordered: "The device's counters ordered_* have the reasons; "
+		+ "GPUMEM_FREE=defer does the same at less cost.",
+};
+
+/* The moment whose blocks belong to a finding, and the text of its link. */
+const SHOWN = {
+	never_freed: ["exit", "Show their call stacks"],
+	oom_limit_pieces: ["oom", "Show the blocks alive then"],
+	oom_fragmented: ["oom", "Show the blocks alive then"],
+	oom_limit: ["oom", "Show the blocks alive then"],
+	oom_in_use: ["oom", "Show the blocks alive then"],
+};
+
+function findingText({rule, text, remedy}) {
+	const here = REMEDIES[rule] ?? remedy;
+	return here ? `${text} ${here}` : text;
+}
+
+/* The first device with the moment, the shown one before others, as an index; -1: none. */
+function deviceWith(at) {
+	const has = (device) => device?.moments.some((moment) => moment.at === at);
+	return has(page.device) ? page.log.devices.indexOf(page.device) : page.log.devices.findIndex(has);
+}
+
+/* Choose a moment in the list, and go there. */
+function momentGo(at) {
+	const i = deviceWith(at);
+	if (page.log.devices[i] !== page.device) {
+		byId("device").value = String(i);
+		deviceShow(page.log.devices[i]);
+	}
+	const moment = page.device.moments.findIndex((one) => one.at === at);
+	byId("moments").querySelectorAll("input")[moment].click();
+	byId("alive-title").scrollIntoView();
+}
+
+function findingMake(level, sentences, at, link) {
+	const text = make("span", {}, sentences);
+	if (at && deviceWith(at) >= 0) {
+		const button = make("button", {type: "button"}, link);
+		button.addEventListener("click", () => momentGo(at));
+		text.append(" ", button);
+	}
+	return make("li", {class: level}, make("span", {class: "level"}, level), text);
 }
 
 function findingsShow(log) {
 	const list = log.findings.map((finding) =>
-		findingMake(finding.level, `${finding.text}${finding.remedy ? ` ${finding.remedy}` : ""}`));
-	if (log.contradiction)
+		findingMake(finding.level, findingText(finding), ...(SHOWN[finding.rule] ?? [])));
+	/* A finding tells of damage. */
+	if (log.contradiction && !log.findings.some(({rule}) => rule.endsWith("_unreadable")))
 		list.unshift(findingMake("error", `The log contradicts itself: ${log.contradiction}.`));
 	byId("findings").replaceChildren(...(list.length ? list : [findingMake("note", "Nothing stands out.")]));
 }
@@ -156,6 +204,7 @@ function deviceShow(device) {
 
 function logShow(log) {
 	page.log = log;
+	page.device = null; /* of the log before */
 	page.stacks = new Stacks(log);
 	headShow(log);
 	findingsShow(log);

@@ -20,6 +20,40 @@ function callLine(call) {
 	return place ? `${name} (${place})` : name;
 }
 
+/* Is it a function of CUDA's interface? */
+function callIsApi(call) {
+	return /^_?_?cu(da)?[A-Z]/.test(call.function ?? "");
+}
+
+/* Calls of CUDA's libraries, of gpumem and of ctypes, between the program's call and the allocation. */
+function callIsBelow(call) {
+	const object = (call.object ?? "").split("/").pop();
+	return callIsApi(call) || /^(lib(cuda|cudart|gpumem|ffi)\b|_ctypes\.)/.test(object);
+}
+
+/* Calls that begin every thread or interpreter. */
+function callIsStart(call) {
+	return /^(_start|__libc_start\w*|start_thread|(__)?clone3?|Py_RunMain|Py_BytesMain|pymain_\w+)$/
+		.test(call.function ?? "");
+}
+
+/*
+ * The calls of the program, the innermost one first: without those below, of which the outermost function of
+ * CUDA remains if `api`, and without those that begin a thread. Stacks of such calls alone remain.
+ */
+function callsFold(calls, api) {
+	let from = 0;
+	let to = calls.length;
+	while (from < to && callIsBelow(calls[from]))
+		from++;
+	while (to > from && callIsStart(calls[to - 1]))
+		to--;
+	if (from === to)
+		return calls;
+	const called = api ? calls.slice(0, from).filter(callIsApi).slice(-1) : [];
+	return [...called, ...calls.slice(from, to)];
+}
+
 /* The stacks of a log: their calls, the innermost one first. */
 class Stacks {
 	constructor(log) {
@@ -35,9 +69,9 @@ class Stacks {
 		return this.calls.get(number) ?? [];
 	}
 
-	/* The most informative call: the innermost of Python, with a source line, or outside of CUDA. */
+	/* The most informative call: the innermost of Python, with a source line, or with a name. */
 	site(number) {
-		const calls = this.of(number);
+		const calls = callsFold(this.of(number), false);
 		return calls.find((call) => call.language === "python")
 			?? calls.find((call) => call.file && !call.file.startsWith("/usr/"))
 			?? calls.find((call) => call.function && !/^_?_?(cu|std::|operator new)/.test(call.function))
@@ -46,7 +80,7 @@ class Stacks {
 
 	/* The site and its callers, at most `n` calls. */
 	path(number, n) {
-		const calls = this.of(number);
+		const calls = callsFold(this.of(number), false);
 		const from = calls.indexOf(this.site(number));
 		return calls.slice(from, from + n);
 	}
@@ -93,7 +127,7 @@ function treeMake(moment, stacks) {
 	for (const group of moment.by_stack) {
 		rest = {bytes: rest.bytes - group.bytes, blocks: rest.blocks - group.blocks};
 		add(root, group);
-		const calls = stacks.of(group.stack).slice().reverse();
+		const calls = callsFold(stacks.of(group.stack), true).slice().reverse();
 		let at = root;
 		if (calls.length === 0)
 			add(child(root, "no call stack", null), group);

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The timeline: a canvas with a part of the run. Zoom and cursor by mouse, touch and keys. */
 
-/* `area`: filled down to zero; `dash`: pattern of the line. Idle is the area between mapped and in use. */
+/*
+ * `area`: filled down to zero, with the opacity of its highest and then of its lowest values; `dash`: pattern
+ * of the line. Idle is the area between mapped and in use.
+ */
+const AREA = [0.45, 0.75];
 const SERIES = [
 	{name: "mapped", title: "mapped", color: "--mapped", dash: []},
-	{name: "idle", title: "idle", color: "--idle", area: true},
-	{name: "in_use", title: "in use", color: "--in-use", area: true},
+	{name: "idle", title: "idle", color: "--idle", area: [0.2, 0.3]},
+	{name: "in_use", title: "in use", color: "--in-use", area: AREA},
 	{name: "requested", title: "requested", color: "--requested", dash: [5, 3]},
 	{name: "driver", title: "served by the driver", color: "--driver", dash: [8, 3, 2, 3]},
 	{name: "lent", title: "heaps of kernels", color: "--lent", dash: [2, 3]},
 ];
-const MARGIN = {left: 64, right: 12, top: 22, bottom: 26};
+const LABEL_ROW = 15; /* pixels; labels have two rows */
+const MARGIN = {left: 64, right: 12, top: 38, bottom: 26};
 const DRAG_LEAST = 5; /* pixels; less is a click */
 
 class Timeline {
@@ -29,17 +34,14 @@ class Timeline {
 
 	/* Show a device of a log. */
 	show(log, device) {
-		const marks = device.refusals.map(({ns}) => ({ns, title: "out of memory", color: "--error"}));
-		const peak = device.moments.find((moment) => moment.at === "peak");
-		if (peak)
-			marks.push({ns: peak.ns, title: "peak", color: "--text"});
-		this.marks = marks;
+		this.refusals = device.refusals.map(({ns}) => ns);
+		this.peak = device.moments.find((moment) => moment.at === "peak");
 		this.data = timelineUnpack(device.timeline);
 		this.length = Math.max(log.length_ns, this.data.n ? this.data.to[this.data.n - 1] : 0, 1);
 		this.series = SERIES.filter((series) => this.isKnown(series));
 		/* Without a pool, show the driver's memory. */
 		if (!this.series.some((series) => series.name === "mapped"))
-			this.series = this.series.map((series) => ({...series, area: series.name === "driver"}));
+			this.series = this.series.map((series) => ({...series, area: series.name === "driver" ? AREA : null}));
 		this.begin = 0;
 		this.end = this.length;
 		this.cursor = null;
@@ -77,17 +79,23 @@ class Timeline {
 		}));
 	}
 
+	/* An area's swatch has the layers of areasDraw where a value does not change. */
 	swatchMake(series) {
 		const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-		const shape = document.createElementNS(svg.namespaceURI, series.area ? "rect" : "line");
-		const attributes = series.area
-			? {x: 0, y: 1, width: 22, height: 10, style: `fill: var(${series.color})`}
-			: {x1: 0, y1: 6, x2: 22, y2: 6, "stroke-width": 2, "stroke-dasharray": series.dash.join(" "),
-				style: `stroke: var(${series.color})`};
-		for (const [key, value] of Object.entries(attributes))
-			shape.setAttribute(key, value);
+		const add = (name, attributes) => {
+			const shape = document.createElementNS(svg.namespaceURI, name);
+			for (const [key, value] of Object.entries(attributes))
+				shape.setAttribute(key, value);
+			svg.append(shape);
+		};
+		const layer = (color, opacity) => add("rect",
+			{x: 0, y: 1, width: 22, height: 10, "fill-opacity": opacity, style: `fill: var(${color})`});
+		if (series.area)
+			[["--back", 1], ...series.area.map((opacity) => [series.color, opacity])].forEach((one) => layer(...one));
+		else
+			add("line", {x1: 0, y1: 6, x2: 22, y2: 6, "stroke-width": 1.75, "stroke-dasharray": series.dash.join(" "),
+				style: `stroke: var(${series.color})`});
 		svg.setAttribute("aria-hidden", "true");
-		svg.append(shape);
 		return svg;
 	}
 
@@ -315,12 +323,11 @@ class Timeline {
 	/* Each column: full colour up to its lowest value, a lighter one from there to its highest. */
 	areasDraw(context) {
 		for (const series of this.series.filter((one) => one.area && this.isShown(one.name))) {
-			const idle = series.name === "idle";
-			const {least, most} = this.reduced.get(idle ? "mapped" : series.name);
+			const {least, most} = this.reduced.get(series.name === "idle" ? "mapped" : series.name);
 			const color = this.color(series.color);
 			this.areaFill(context, most, this.color("--back"), 1);
-			this.areaFill(context, most, color, idle ? 0.2 : 0.45);
-			this.areaFill(context, least, color, idle ? 0.3 : 0.75);
+			this.areaFill(context, most, color, series.area[0]);
+			this.areaFill(context, least, color, series.area[1]);
 		}
 	}
 
@@ -370,30 +377,36 @@ class Timeline {
 		}
 	}
 
-	/* Draw the peak and refused requests; overlapping labels are left out. */
+	/* Draw the peak and refused requests, each in a row of labels of its own. */
 	marksDraw(context) {
-		let free = MARGIN.left;
+		const inView = (ns) => ns >= this.begin && ns <= this.end;
+		const x = (ns) => Math.round(this.xOf(ns)) + 0.5;
 		context.textBaseline = "top";
 		context.textAlign = "left";
 		context.lineWidth = 1;
-		for (const mark of [...this.marks].sort((a, b) => a.ns - b.ns)) {
-			const x = Math.round(this.xOf(mark.ns)) + 0.5;
-			if (mark.ns < this.begin || mark.ns > this.end)
-				continue;
-			context.strokeStyle = context.fillStyle = this.color(mark.color);
-			context.setLineDash([3, 3]);
-			context.beginPath();
-			context.moveTo(x, MARGIN.top - 4);
-			context.lineTo(x, MARGIN.top + this.height);
-			context.stroke();
-			context.setLineDash([]);
-			const width = context.measureText(mark.title).width;
-			const at = Math.min(x + 3, MARGIN.left + this.width + MARGIN.right - width);
-			if (at < free)
-				continue;
-			context.fillText(mark.title, at, 3);
-			free = at + width + 8;
-		}
+		if (this.peak && inView(this.peak.ns))
+			this.markDraw(context, {from: x(this.peak.ns), to: x(this.peak.ns)}, "peak", "--text", 1);
+		const room = context.measureText("out of memory × 1,000").width + 8;
+		for (const group of marksGroup(this.refusals.filter(inView).map(x), room))
+			this.markDraw(context, group, group.n > 1 ? `out of memory × ${countText(group.n)}` : "out of memory",
+				"--error", 0);
+	}
+
+	/* A line at the begin of a mark; several refusals are a band up to the last. */
+	markDraw(context, {from, to}, title, color, row) {
+		const top = MARGIN.top - 4;
+		context.strokeStyle = context.fillStyle = this.color(color);
+		context.globalAlpha = 0.15;
+		context.fillRect(from, top, to - from, this.height + 4);
+		context.globalAlpha = 1;
+		context.setLineDash([3, 3]);
+		context.beginPath();
+		context.moveTo(from, top);
+		context.lineTo(from, top + 4 + this.height);
+		context.stroke();
+		context.setLineDash([]);
+		const right = MARGIN.left + this.width + MARGIN.right - context.measureText(title).width;
+		context.fillText(title, Math.min(from + 3, right), 3 + row * LABEL_ROW);
 	}
 
 	cursorDraw(context) {
@@ -451,6 +464,21 @@ class Timeline {
 		byId("timeline-range").textContent = whole ? `All of ${timeText(this.length)}`
 			: `${timeMark(this.begin, step)} to ${timeMark(this.end, step)} of ${timeText(this.length)}`;
 	}
+}
+
+/* Sorted positions as groups {from, to, n}: a label of `room` pixels at the begin of each hides no other. */
+function marksGroup(positions, room) {
+	const groups = [];
+	for (const at of positions) {
+		const last = groups[groups.length - 1];
+		if (last && at < last.from + room) {
+			last.to = at;
+			last.n++;
+		} else {
+			groups.push({from: at, to: at, n: 1});
+		}
+	}
+	return groups;
 }
 
 /* The smallest step of an axis, at least `least` ns: 1, 2, 5, 10 ..., or a step of clocks. */

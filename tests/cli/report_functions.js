@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Functions of the page of `gpumemstat report`, without a browser: node report_functions.js PAGE. The page's
+// document is a stub, in which anything can be called and read.
+const assert = require("assert");
+const fs = require("fs");
+const vm = require("vm");
+
+const text = fs.readFileSync(process.argv[2], "utf8");
+const data = text.match(/<script type="application\/json" id="data">([^]*?)<\/script>/)[1];
+const script = text.match(/<script>([^]*?)<\/script>/)[1];
+
+const anything = new Proxy(function () {}, {
+	get: (_, name) => name === Symbol.toPrimitive ? () => 1 : name === Symbol.iterator ? [][Symbol.iterator] : anything,
+	apply: () => anything,
+	construct: () => anything,
+	set: () => true,
+});
+const document = new Proxy({}, {
+	get: (_, name) => name === "getElementById" ? (id) => id === "data" ? {textContent: data} : anything : anything,
+});
+const context = vm.createContext({document, ResizeObserver: anything, matchMedia: anything, requestAnimationFrame: anything,
+	getComputedStyle: anything, atob, Date, process});
+vm.runInContext(script, context);
+const run = (expression) => JSON.parse(vm.runInContext(`JSON.stringify(${expression})`, context));
+
+// Refusals near each other are one mark with their number.
+assert.deepStrictEqual(run("marksGroup([1, 2, 50, 100, 101, 300], 100)"),
+	[{from: 1, to: 100, n: 4}, {from: 101, to: 101, n: 1}, {from: 300, to: 300, n: 1}]);
+assert.deepStrictEqual(run("marksGroup([], 100)"), []);
+
+// The date is gpumemstat's: TZ is UTC.
+assert.strictEqual(run("dateText(new Date(report.logs[0].start_ms))"), "2026-11-21 12:00:00");
+
+// A stack without the calls of CUDA and those that begin a thread.
+const call = (name, object) => ({function: name, object: object ?? "/home/me/app"});
+const fold = (calls, api) => run(`callsFold(${JSON.stringify(calls)}, ${api})`).map((one) => one.function);
+const whole = [call("device_alloc", "/usr/lib/libcudart.so.13"), call("cudaMalloc", "/usr/lib/libcudart.so.13"), call("keep"),
+	call("main"), call("__libc_start_call_main", "/lib/libc.so.6"), call("__libc_start_main_impl", "/lib/libc.so.6"), call("_start")];
+assert.deepStrictEqual(fold(whole, false), ["keep", "main"]);
+assert.deepStrictEqual(fold(whole, true), ["cudaMalloc", "keep", "main"]);
+const python = [call("cudaMalloc"), call("ffi_call", "/lib/libffi.so.8"), call("call", "/lib/_ctypes.cpython-311.so"),
+	{function: "train", language: "python"}, call("Py_RunMain"), call("start_thread")];
+assert.deepStrictEqual(fold(python, false), ["train"]);
+assert.deepStrictEqual(fold(python, true), ["cudaMalloc", "train"]);
+assert.deepStrictEqual(fold([call("cudaMalloc"), call("_start")], false), ["cudaMalloc", "_start"]);
+assert.deepStrictEqual(fold([], true), []);
+assert.deepStrictEqual(fold([{offset: "0xdead"}, call("_start")], false), [undefined]);
+
+// No remedy on the page is a command of a terminal about the same log.
+const findings = run("report.logs[0].findings");
+for (const rule of ["oom_in_use", "oom_fragmented", "oom_limit_pieces", "in_pieces", "not_ordered"])
+	assert.doesNotMatch(run(`findingText({rule: "${rule}", text: "Text.", remedy: "'gpumemstat x'"})`), /gpumemstat/);
+assert.ok(findings.length > 0);
+for (const finding of findings)
+	assert.doesNotMatch(run(`findingText(${JSON.stringify(finding)})`), /gpumemstat (-|frag|live)/);
+
+// An area's swatch has the opacities of the drawing.
+assert.deepStrictEqual(run("SERIES.filter((one) => one.area).map((one) => one.area)"), [[0.2, 0.3], [0.45, 0.75]]);
+console.log("fine");
