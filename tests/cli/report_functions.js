@@ -24,9 +24,12 @@ vm.runInContext(script, context);
 const run = (expression) => JSON.parse(vm.runInContext(`JSON.stringify(${expression})`, context));
 
 // Refusals near each other are one mark with their number.
-assert.deepStrictEqual(run("marksGroup([1, 2, 50, 100, 101, 300], 100)"),
+assert.deepStrictEqual(run("marksGroup([1, 2, 50, 100, 101, 300], 100, 1000)"),
 	[{from: 1, to: 100, n: 4}, {from: 101, to: 101, n: 1}, {from: 300, to: 300, n: 1}]);
-assert.deepStrictEqual(run("marksGroup([], 100)"), []);
+assert.deepStrictEqual(run("marksGroup([], 100, 1000)"), []);
+// The label of 990 is moved to 900.
+assert.deepStrictEqual(run("marksGroup([700, 850, 990], 100, 1000)"),
+	[{from: 700, to: 700, n: 1}, {from: 850, to: 990, n: 2}]);
 
 // The date is gpumemstat's: TZ is UTC.
 assert.strictEqual(run("dateText(new Date(report.logs[0].start_ms))"), "2026-11-21 12:00:00");

@@ -387,7 +387,8 @@ class Timeline {
 		if (this.peak && inView(this.peak.ns))
 			this.markDraw(context, {from: x(this.peak.ns), to: x(this.peak.ns)}, "peak", "--text", 1);
 		const room = context.measureText("out of memory × 1,000").width + 8;
-		for (const group of marksGroup(this.refusals.filter(inView).map(x), room))
+		const end = MARGIN.left + this.width + MARGIN.right;
+		for (const group of marksGroup(this.refusals.filter(inView).map(x), room, end))
 			this.markDraw(context, group, group.n > 1 ? `out of memory × ${countText(group.n)}` : "out of memory",
 				"--error", 0);
 	}
@@ -466,12 +467,16 @@ class Timeline {
 	}
 }
 
-/* Sorted positions as groups {from, to, n}: a label of `room` pixels at the begin of each hides no other. */
-function marksGroup(positions, room) {
+/*
+ * Sorted positions as groups {from, to, n}: a label of `room` pixels at the begin of each, or before `end`,
+ * hides no other.
+ */
+function marksGroup(positions, room, end) {
 	const groups = [];
+	const place = (at) => Math.min(at, end - room);
 	for (const at of positions) {
 		const last = groups[groups.length - 1];
-		if (last && at < last.from + room) {
+		if (last && place(at) < place(last.from) + room) {
 			last.to = at;
 			last.n++;
 		} else {
