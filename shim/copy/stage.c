@@ -286,6 +286,11 @@ bool gm_stage_copy(struct gm_transfer *t)
 	return t->staged;
 }
 
+bool gm_stage_is_used(void)
+{
+	return atomic_load_explicit(&ring.last_used, memory_order_relaxed);
+}
+
 struct gm_ring *gm_stage_ring(void)
 {
 	bool ready = gm_knob_get()->copy.threads && stage_is_decided() && ring.driver &&

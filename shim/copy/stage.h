@@ -42,6 +42,9 @@ bool gm_stage_copy(struct gm_transfer *t);
  * copies of a batch have no order. False for the legacy stream, which batches may not use. */
 bool gm_stage_has_come(CUstream stream);
 
+/* Do slots exist, so that copies of other threads may be staged now? */
+bool gm_stage_is_used(void);
+
 /* Is this host memory unknown to the driver, so neither pinned, registered, managed nor a device's?
  * Calls the driver; legal during captures. */
 bool gm_stage_is_pageable(uint64_t host);

@@ -271,9 +271,23 @@ static void transfer_record(const struct gm_transfer *t, uint64_t end, uint64_t 
 	gm_log_put(&r);
 }
 
+/*
+ * The driver returns from a synchronous copy of pageable memory before the last DMA has ended.
+ * Beside staged copies that takes longer than natively, because DMA shares the link. A program that
+ * next reads the memory in a non-blocking stream relies on the native time, so such copies wait.
+ */
+static bool transfer_is_outrun(const struct gm_transfer *t)
+{
+	return t->dst_pool && !t->src_pool && !t->staged && t->bytes > SMALL &&
+	       !(t->flags & (GM_RECORD_MEMSET | GM_RECORD_ASYNC)) && gm_stage_is_used() &&
+	       !gm_capture_any();
+}
+
 /* A synchronous transfer of memory with SYNC_MEMOPS must be complete on return. */
 static CUresult transfer_wait(const struct gm_transfer *t)
 {
+	if (GM_UNLIKELY(transfer_is_outrun(t)))
+		return gm_shim_driver.cuStreamSynchronize(t->own ? CU_STREAM_PER_THREAD : NULL);
 	if (t->flags & GM_RECORD_ASYNC)
 		return CUDA_SUCCESS;
 	if (!(t->dst_pool && gm_memops_get(t->dst_block.id)) &&

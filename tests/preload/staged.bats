@@ -44,6 +44,19 @@ needs_populate() {
 	[ "$(pieces staged lines)" = "0 0" ]
 }
 
+# The driver's copy returns before its DMA has ended, which beside staged copies takes longer than natively.
+@test "a copy by the driver beside staged ones is complete when it returns" {
+	needs_populate
+	for program in staged staged_ptds; do
+		pieces $program beside
+		[ "$(awk '/^cuStreamSynchronize/ && before ~ /^cuMemcpyHtoD_v2/ {n++} {before = $0} END {print n + 0}' "$BATS_TEST_TMPDIR/trace")" -eq 5 ]
+		KNOBS=(GPUMEM_COPY=off)
+		pieces $program beside
+		refute grep -q '^cuStreamSynchronize' "$BATS_TEST_TMPDIR/trace"
+		KNOBS=(GPUMEM_COPY=4)
+	done
+}
+
 @test "off, trace mode, and auto with few cores leave all copies to the driver" {
 	for knob in GPUMEM_COPY=off GPUMEM_MODE=trace; do
 		KNOBS=(GPUMEM_COPY=4 $knob)

@@ -400,6 +400,20 @@ static void repeat(void)
 	printf("six copies\n");
 }
 
+/* After a staged copy the driver makes five of 1 MiB and five of 32 KiB, and five from the device.
+ */
+static void beside(void)
+{
+	MUST(cuMemcpyHtoD(device, host, 9 * MIB));
+	for (unsigned i = 0; i < 5; i++)
+		MUST(cuMemcpyHtoD(device, host, MIB));
+	for (unsigned i = 0; i < 5; i++)
+		MUST(cuMemcpyHtoD(device, host, MIB / 32));
+	for (unsigned i = 0; i < 5; i++)
+		MUST(cuMemcpyDtoH(back, device, MIB));
+	printf("sixteen copies\n");
+}
+
 /* Of each direction the 272nd copy is the 16th that is queried; the next one is the 523rd. */
 static void small(void)
 {
@@ -463,7 +477,7 @@ int main(int argc, char **argv)
 		{"ends", ends},	  {"signals", signals},	      {"repeat", repeat},
 		{"idle", idle},	  {"small", small},	      {"waits", waits},
 		{"async", async}, {"unstaged", unstaged},     {"together", together},
-		{"parts", parts},
+		{"parts", parts}, {"beside", beside},
 	};
 	set_up();
 	for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
