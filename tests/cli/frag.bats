@@ -180,7 +180,7 @@ PLACED=(at:1s to:4G map:0:32M:1us to:4128M map:0:32M:1us to:4G alloc:0:10M:1us t
 
 @test "frag computes what samples of every event have" {
 	for every in 0 1h; do
-		SIM_MEMORY=128M "$TOOL" record -e GPUMEM_SAMPLE=$every -o $every.gml -- "${DEMO%demo}fragments" >/dev/null 2>&1 || true
+		SIM_MEMORY=128M "$TOOL" record -e GPUMEM_LOG=events,$every -o $every.gml -- "${DEMO%demo}fragments" >/dev/null 2>&1 || true
 		"$TOOL" frag --json $every.gml >$every.json
 		jq '.logs[0].devices[0] | .fragmentation.external.peak, .fragmentation.unreclaimable.peak,
 			(.end, .at_peak | .idle, .largest_idle, .largest_after_remap, .unreclaimable, .histogram)' $every.json >$every
