@@ -2,8 +2,8 @@
 /*
  * Idle memory for other processes: the answer to shim/others.h. Another preloaded process of this
  * user lacks device memory and asks; the thread gpumem-give returns all idle memory of the pools to
- * the driver, for any GPUMEM_TRIM_AFTER. It starts for the request, and ends
- * afterwards. Any thread may call these functions, with no lock held.
+ * the driver, for any GPUMEM_TRIM_AFTER. It starts for the request, and ends afterwards. Any thread
+ * may call these functions, with no lock held.
  */
 #ifndef GM_SHIM_GIVE_H
 #define GM_SHIM_GIVE_H

@@ -7,9 +7,8 @@
 
 /*
  * The reasons to watch launches, in the order of the bits: a pool exists, and a launch may lack the
- * memory that it holds; a kernel may call malloc; GPUMEM_FREE=ordered; the process
- * may sleep. Bits are only added; a forked child, in which launches fail, keeps them. 0: launches
- * are passed on.
+ * memory that it holds; a kernel may call malloc; GPUMEM_FREE=ordered; the process may sleep. Bits
+ * are only added; a forked child, in which launches fail, keeps them. 0: launches are passed on.
  */
 enum {
 	GM_LAUNCH_POOLED = 1,

@@ -22,7 +22,7 @@ struct gm_access {
 
 _Static_assert(GM_PEERS < 64, "a bit a device");
 
-/* Set the access of [at, +size). No lock is held, or the one of the caller. */
+/* Set the access of [at, +size) by one call of the driver. Any lock may be held. */
 CUresult gm_access_set(const struct gm_driver *driver, CUdeviceptr at, uint64_t size,
 		       const struct gm_access *access);
 

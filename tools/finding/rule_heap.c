@@ -33,7 +33,7 @@ bool gm_rule_heap_bad_free(struct gm_figures *f, struct gm_finding *out)
 	return true;
 }
 
-/* The reason of the first context; a small log may lack it for lack of space. */
+/* The reason of the first context; a small log may have no room for it. */
 bool gm_rule_kernels_native(struct gm_figures *f, struct gm_finding *out)
 {
 	out->value = GM_COUNT(SUM(takeovers_native));
