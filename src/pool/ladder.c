@@ -202,19 +202,23 @@ static CUresult ladder_climb_once(struct gm_pool *pool, uint64_t size, struct gm
 	return *piece ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* While another thread moves or returns idle memory, that memory is missing for a moment: then
- * climb the ladder once more. Exchanged memory does not count, for it has a new user. */
+#define ROBBERIES 16 /* at most: without host memory, memory that was mapped cannot be taken */
+
+/* Climb the ladder once more if memory was missing for a moment: another thread moved or returned
+ * idle memory; or took, as the lock was dropped, memory that was mapped for this request. Exchanged
+ * memory does not count, for it has a new user. */
 CUresult gm_pool_climb(struct gm_pool *pool, uint64_t size, struct gm_piece **piece)
 {
 	gm_lock_assert_held(GM_LOCK_RANK_POOL);
-	while (true) {
-		uint64_t given = pool->given - pool->exchanged;
+	for (unsigned robberies = 0;;) {
+		uint64_t given = pool->given - pool->exchanged, mapped = pool->chunk_serial;
 		CUresult result = ladder_climb_once(pool, size, piece);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		bool moving = pool->giving > 0;
 		gm_pool_await_given(pool);
-		if (!moving && pool->given - pool->exchanged == given)
+		bool robbed = pool->chunk_serial != mapped && robberies++ < ROBBERIES;
+		if (!moving && !robbed && pool->given - pool->exchanged == given)
 			return result;
 	}
 }

@@ -277,6 +277,36 @@ static void walks(void)
 	fake_end(pool, "walk");
 }
 
+static struct gm_pool *robbed;
+static struct gm_block loot;
+
+/* Another thread allocates while memory is mapped. */
+static void rob(enum fake_call call)
+{
+	if (call == FAKE_CREATE && !loot.base)
+		loot = fake_alloc(robbed, GM_MIB);
+}
+
+/* Growth adds to an idle tail, and does so again if the tail is taken meanwhile. */
+static void tail_is_taken(void)
+{
+	struct gm_pool *pool = robbed = fake_pool(GM_GIB, UINT64_MAX);
+	struct gm_block first = fake_alloc(pool, 8 * GM_MIB);
+	gm_pool_free(pool, first.base, &fake_done, NULL);
+	first = fake_alloc(pool, 4 * GM_MIB);
+	loot.base = 0;
+	fake.visit = rob;
+	struct gm_block block = fake_alloc(pool, 11 * GM_MIB / 2);
+	fake.visit = NULL;
+	TAP_OK(loot.base && loot.base == first.base + 4 * GM_MIB, "another thread takes the tail");
+	TAP_OK(block.base, "the request is served nevertheless");
+	TAP_OK(fake_valid(pool), "the pool is valid");
+	gm_pool_free(pool, first.base, &fake_done, NULL);
+	gm_pool_free(pool, loot.base, &fake_done, NULL);
+	gm_pool_free(pool, block.base, &fake_done, NULL);
+	fake_end(pool, "a tail that is taken");
+}
+
 int main(void)
 {
 	serves();
@@ -288,5 +318,6 @@ int main(void)
 	keeps_the_limit();
 	gives_back();
 	walks();
+	tail_is_taken();
 	return tap_done();
 }
