@@ -95,29 +95,44 @@ static struct gm_piece *row_pop(struct gm_shelf *shelf, uint64_t held)
 	return NULL;
 }
 
-static struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
+static inline struct gm_piece *shelf_pop_any(struct gm_shelf *shelf, uint64_t held)
 {
 	struct gm_bin *bin = shelf_bin(shelf, held);
 	struct gm_piece *piece = bin ? bin_pop(bin) : row_pop(shelf, held);
 	if (piece)
 		shelf_count(shelf, -1u);
+	return piece;
+}
+
+static struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
+{
+	struct gm_piece *piece = shelf_pop_any(shelf, held);
 	if (piece && GM_UNLIKELY(piece->stamp))
 		gm_hot_count(&shelf->hot, -held);
 	return piece;
 }
 
-/* Pop a block that may be handed out. Hot blocks whose run ends meanwhile are stranded. */
-static struct gm_piece *shelf_pop_usable(struct gm_pool *pool, struct gm_shelf *shelf,
-					 uint64_t held, uint64_t context)
+/* Hot blocks whose run ends meanwhile are stranded. A function of its own, so that the warm path
+ * saves few registers. */
+static __attribute__((noinline)) struct gm_piece *
+shelf_pop_among_hot(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held, uint64_t context)
 {
 	struct gm_piece *piece;
-	if (GM_UNLIKELY(GM_GET(shelf->hot.bytes)))
-		gm_hot_strand_shelf(pool, shelf);
-	while ((piece = shelf_pop(shelf, held)) && GM_UNLIKELY(piece->stamp) &&
+	gm_hot_strand_shelf(pool, shelf);
+	while ((piece = shelf_pop(shelf, held)) && piece->stamp &&
 	       (!gm_hot_take(pool, &shelf->hot, piece) ||
 		!gm_hot_suits(pool, &shelf->hot, piece, context)))
 		;
 	return piece;
+}
+
+/* Pop a block that may be handed out. */
+static inline struct gm_piece *shelf_pop_usable(struct gm_pool *pool, struct gm_shelf *shelf,
+						uint64_t held, uint64_t context)
+{
+	if (GM_UNLIKELY(GM_GET(shelf->hot.bytes)))
+		return shelf_pop_among_hot(pool, shelf, held, context);
+	return shelf_pop_any(shelf, held); /* all blocks of the shelf are cold */
 }
 
 uint32_t gm_shelf_most_slots(const struct gm_pool *pool, uint64_t held)
