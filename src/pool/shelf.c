@@ -95,20 +95,12 @@ static struct gm_piece *row_pop(struct gm_shelf *shelf, uint64_t held)
 	return NULL;
 }
 
-static inline struct gm_piece *shelf_pop_any(struct gm_shelf *shelf, uint64_t held)
+static inline struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
 {
 	struct gm_bin *bin = shelf_bin(shelf, held);
 	struct gm_piece *piece = bin ? bin_pop(bin) : row_pop(shelf, held);
 	if (piece)
 		shelf_count(shelf, -1u);
-	return piece;
-}
-
-static struct gm_piece *shelf_pop(struct gm_shelf *shelf, uint64_t held)
-{
-	struct gm_piece *piece = shelf_pop_any(shelf, held);
-	if (piece && GM_UNLIKELY(piece->stamp))
-		gm_hot_count(&shelf->hot, -held);
 	return piece;
 }
 
@@ -119,20 +111,22 @@ shelf_pop_among_hot(struct gm_pool *pool, struct gm_shelf *shelf, uint64_t held,
 {
 	struct gm_piece *piece;
 	gm_hot_strand_shelf(pool, shelf);
-	while ((piece = shelf_pop(shelf, held)) && piece->stamp &&
-	       (!gm_hot_take(pool, &shelf->hot, piece) ||
-		!gm_hot_suits(pool, &shelf->hot, piece, context)))
-		;
+	while ((piece = shelf_pop(shelf, held)) && piece->stamp) {
+		gm_hot_count(&shelf->hot, -held);
+		if (gm_hot_take(pool, &shelf->hot, piece) &&
+		    gm_hot_suits(pool, &shelf->hot, piece, context))
+			break;
+	}
 	return piece;
 }
 
-/* Pop a block that may be handed out. */
+/* Pop a block that may be handed out. Without hot bytes all blocks of the shelf are cold. */
 static inline struct gm_piece *shelf_pop_usable(struct gm_pool *pool, struct gm_shelf *shelf,
 						uint64_t held, uint64_t context)
 {
 	if (GM_UNLIKELY(GM_GET(shelf->hot.bytes)))
 		return shelf_pop_among_hot(pool, shelf, held, context);
-	return shelf_pop_any(shelf, held); /* all blocks of the shelf are cold */
+	return shelf_pop(shelf, held);
 }
 
 uint32_t gm_shelf_most_slots(const struct gm_pool *pool, uint64_t held)
